@@ -1,7 +1,7 @@
 # make            build the four programs into build/
 # make demo       install what is needed, build, train on Fashion-MNIST
 # make check      install what is needed, run every test
-# make bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-serve bench-scale bench-watch bench-adapt soak cuts lint install uninstall clean
+# make bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-serve bench-scale bench-watch bench-adapt soak cuts format lint install uninstall clean
 # V=1 shows commands; SAN=address,undefined or SAN=thread builds with sanitizers;
 # FAULT=1 builds with failpoints (lib/base/core/fail.h).
 
@@ -309,7 +309,13 @@ cuts: deps-check
 	@PS_BIN=$(BUILD) tests/fault/cuts all
 	@PS_BIN=$(BUILD) tests/fault/cuts many $(CUTS)
 
+# Sources of C in one format (.clang-format): "make format" applies it, "make lint" checks it.
+CFILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null)
+format:
+	@clang-format -i $(CFILES)
+
 lint: deps-check
+	@clang-format --dry-run -Werror $(CFILES)
 	mandoc -Tlint -W warning man/*
 	sh tests/lib/check-layers
 
@@ -350,6 +356,6 @@ uninstall:
 clean:
 	rm -rf build
 
-.PHONY: all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-serve bench-scale bench-watch bench-adapt soak cuts lint fuzz install uninstall clean
+.PHONY: all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-serve bench-scale bench-watch bench-adapt soak cuts format lint fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

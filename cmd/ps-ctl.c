@@ -12,31 +12,34 @@ static void print_help(FILE *f, bool whole)
 {
 	const struct ctl_cmd *cmd;
 
-	fprintf(f, "usage: ps-ctl [-C DIR] SUBCOMMAND [options] [operands]\n"
-	        "Start, watch and steer a parameter server cluster.\n\nsubcommands:\n");
+	fprintf(f,
+	    "usage: ps-ctl [-C DIR] SUBCOMMAND [options] [operands]\n"
+	    "Start, watch and steer a parameter server cluster.\n\nsubcommands:\n");
 	for (size_t i = 0; (cmd = ctl_at(i)) != NULL; i++)
 		fprintf(f, "  %-12s %s\n", cmd->name, cmd->usage.about);
-	fprintf(f, "\noptions:\n"
-	        "  -C, --cluster DIR  the cluster's run directory; else $PS_CLUSTER, else the one\n"
-	        "                     that runs here (may also follow the subcommand)\n"
-	        "  -h, --help         this; ps-ctl SUBCOMMAND -h tells more\n"
-	        "      --version      version and exit\n"
-	        "\nexamples:\n"
-	        "  ps-ctl init                # a cluster file to begin with\n"
-	        "  ps-ctl run cluster         # train, and print the result\n"
-	        "  ps-ctl start cluster && ps-ctl wait --for done && ps-ctl stop\n");
+	fprintf(f,
+	    "\noptions:\n"
+	    "  -C, --cluster DIR  the cluster's run directory; else $PS_CLUSTER, else the one\n"
+	    "                     that runs here (may also follow the subcommand)\n"
+	    "  -h, --help         this; ps-ctl SUBCOMMAND -h tells more\n"
+	    "      --version      version and exit\n"
+	    "\nexamples:\n"
+	    "  ps-ctl init                # a cluster file to begin with\n"
+	    "  ps-ctl run cluster         # train, and print the result\n"
+	    "  ps-ctl start cluster && ps-ctl wait --for done && ps-ctl stop\n");
 	if (!whole)
 		return;
-	fprintf(f, "\nexit codes: 0 done or true, 1 failed, 2 usage, 3 not running or not ready, 4 no "
-	        "such\nthing, 5 authentication refused, 6 cannot reach, 75 stopped early (state saved), "
-	        "78 bad\nconfiguration, 124 own time-out, 128+N ended by signal N\n");
+	fprintf(f,
+	    "\nexit codes: 0 done or true, 1 failed, 2 usage, 3 not running or not ready, 4 no "
+	    "such\nthing, 5 authentication refused, 6 cannot reach, 75 stopped early (state saved), "
+	    "78 bad\nconfiguration, 124 own time-out, 128+N ended by signal N\n");
 }
 
 static int report_misuse(const char *what, const char *value, const char *near)
 {
 	if (near)
-		fprintf(stderr, "ps-ctl: %s \"%.60s\"; did you mean \"%s\"? (see ps-ctl -h)\n", what, value,
-		        near);
+		fprintf(stderr, "ps-ctl: %s \"%.60s\"; did you mean \"%s\"? (see ps-ctl -h)\n",
+		    what, value, near);
 	else
 		fprintf(stderr, "ps-ctl: %s \"%.60s\" (see ps-ctl -h)\n", what, value);
 	return 2;

@@ -24,46 +24,69 @@
 /* How long a server waits, after SIGTERM, until its coordinator lets it leave; and, before that,
  * for a checkpoint. */
 #define LEAVE_GRACE_MS 3000
-#define SAVE_GRACE_MS 10000
+#define SAVE_GRACE_MS  10000
 
 /* Default of --fresh: how old the values in the answers of a read replica may be. */
 #define FRESH (200 * NSEC_PER_MSEC)
 
 struct options {
-	const char *run_dir, *join, *name, *listen, *iface, *advertise, *log_level, *resume, *zone, *read_only;
+	const char *run_dir, *join, *name, *listen, *iface, *advertise, *log_level, *resume, *zone,
+	    *read_only;
 	bool coordinator, no_store, force_new, relay;
 	int64_t threads, fresh;
 	struct opt_list set;
 };
 
 static const struct opt opts[] = {
-	{ "run-dir", 'C', OPT_STR, offsetof(struct options, run_dir), "DIR", "the cluster's run directory", NULL, 0, 0 },
-	{ "join", 0, OPT_STR, offsetof(struct options, join), "FILE", "join the cluster of a file made by ps-ctl invite", NULL, 0, 0 },
-	{ "name", 0, OPT_STR, offsetof(struct options, name), "NAME", "which server of the run directory: server-0 ...", NULL, 0, 0 },
-	{ "coordinator", 0, OPT_FLAG, offsetof(struct options, coordinator), NULL, "coordinate the run directory's cluster, too", NULL, 0, 0 },
-	{ "no-store", 0, OPT_FLAG, offsetof(struct options, no_store), NULL, "coordinate only, hold no partitions", NULL, 0, 0 },
-	{ "relay", 0, OPT_FLAG, offsetof(struct options, relay), NULL, "with --join: hold nothing, sum the pushes of the workers of --zone", NULL, 0, 0 },
-	{ "zone", 0, OPT_STR, offsetof(struct options, zone), "ZONE", "where it is: a name, or several with / between them", NULL, 0, 0 },
-	{ "listen", 0, OPT_STR, offsetof(struct options, listen), "ADDR", "address of the data plane, host:port (port 0: any)", NULL, 0, 0 },
-	{ "iface", 0, OPT_STR, offsetof(struct options, iface), "NAMES", "listen on a network interface of one of these names, as eth*,ib0", NULL, 0, 0 },
-	{ "advertise", 0, OPT_STR, offsetof(struct options, advertise), "ADDR", "address that the others shall use: host or host:port", NULL, 0, 0 },
-	{ "threads", 0, OPT_INT, offsetof(struct options, threads), "N", "I/O threads (default: processors, at most 4)", NULL, 1, 64 },
-	{ "resume", 0, OPT_STR, offsetof(struct options, resume), "FROM", "go on from a checkpoint: auto (the newest whole one), a directory, an s3:// name, or none; with FILE also step=N", NULL, 0, 0 },
-	{ "read-only", 0, OPT_STR, offsetof(struct options, read_only), "FROM", "answer pulls from a checkpoint, from a run that has ended, or from a cluster that lives", NULL, 0, 0 },
-	{ "fresh", 0, OPT_DURATION, offsetof(struct options, fresh), "TIME", "with --read-only of a cluster: how old values may be (200ms)", NULL, 0, 0 },
-	{ "force-new-cluster", 0, OPT_FLAG, offsetof(struct options, force_new), NULL, "coordinate anew, whatever was here before", NULL, 0, 0 },
-	{ "set", 0, OPT_LIST, offsetof(struct options, set), "KEY=VALUE", "override a key of the cluster file", NULL, 0, 0 },
-	{ "log-level", 0, OPT_CHOICE, offsetof(struct options, log_level), "LEVEL", "how much to say", "error|warn|info|debug", 0, 0 },
+	{ "run-dir", 'C', OPT_STR, offsetof(struct options, run_dir), "DIR",
+	    "the cluster's run directory", NULL, 0, 0 },
+	{ "join", 0, OPT_STR, offsetof(struct options, join), "FILE",
+	    "join the cluster of a file made by ps-ctl invite", NULL, 0, 0 },
+	{ "name", 0, OPT_STR, offsetof(struct options, name), "NAME",
+	    "which server of the run directory: server-0 ...", NULL, 0, 0 },
+	{ "coordinator", 0, OPT_FLAG, offsetof(struct options, coordinator), NULL,
+	    "coordinate the run directory's cluster, too", NULL, 0, 0 },
+	{ "no-store", 0, OPT_FLAG, offsetof(struct options, no_store), NULL,
+	    "coordinate only, hold no partitions", NULL, 0, 0 },
+	{ "relay", 0, OPT_FLAG, offsetof(struct options, relay), NULL,
+	    "with --join: hold nothing, sum the pushes of the workers of --zone", NULL, 0, 0 },
+	{ "zone", 0, OPT_STR, offsetof(struct options, zone), "ZONE",
+	    "where it is: a name, or several with / between them", NULL, 0, 0 },
+	{ "listen", 0, OPT_STR, offsetof(struct options, listen), "ADDR",
+	    "address of the data plane, host:port (port 0: any)", NULL, 0, 0 },
+	{ "iface", 0, OPT_STR, offsetof(struct options, iface), "NAMES",
+	    "listen on a network interface of one of these names, as eth*,ib0", NULL, 0, 0 },
+	{ "advertise", 0, OPT_STR, offsetof(struct options, advertise), "ADDR",
+	    "address that the others shall use: host or host:port", NULL, 0, 0 },
+	{ "threads", 0, OPT_INT, offsetof(struct options, threads), "N",
+	    "I/O threads (default: processors, at most 4)", NULL, 1, 64 },
+	{ "resume", 0, OPT_STR, offsetof(struct options, resume), "FROM",
+	    "go on from a checkpoint: auto (the newest whole one), a directory, an s3:// name, or none; with FILE also step=N",
+	    NULL, 0, 0 },
+	{ "read-only", 0, OPT_STR, offsetof(struct options, read_only), "FROM",
+	    "answer pulls from a checkpoint, from a run that has ended, or from a cluster that lives",
+	    NULL, 0, 0 },
+	{ "fresh", 0, OPT_DURATION, offsetof(struct options, fresh), "TIME",
+	    "with --read-only of a cluster: how old values may be (200ms)", NULL, 0, 0 },
+	{ "force-new-cluster", 0, OPT_FLAG, offsetof(struct options, force_new), NULL,
+	    "coordinate anew, whatever was here before", NULL, 0, 0 },
+	{ "set", 0, OPT_LIST, offsetof(struct options, set), "KEY=VALUE",
+	    "override a key of the cluster file", NULL, 0, 0 },
+	{ "log-level", 0, OPT_CHOICE, offsetof(struct options, log_level), "LEVEL",
+	    "how much to say", "error|warn|info|debug", 0, 0 },
 };
 
 static const struct opt_spec spec = {
 	.prog = "ps-serve",
 	.args = "[FILE]",
-	.about = "One server process of a pskit cluster. With a cluster file it is coordinator and store in one.",
-	.more = "With FILE it makes the run directory NAME.run beside it, coordinates the cluster and holds its\n"
+	.about =
+	    "One server process of a pskit cluster. With a cluster file it is coordinator and store in one.",
+	.more =
+	    "With FILE it makes the run directory NAME.run beside it, coordinates the cluster and holds its\n"
 	    "partitions (as server-0); other servers and workers join by -C or by --join. ps-ctl run and\n"
 	    "ps-ctl start do all this for local processes. SIGTERM: leave; SIGHUP: read authorized_keys again.",
-	.examples = "  ps-serve cluster.json                # a whole cluster in one process\n"
+	.examples =
+	    "  ps-serve cluster.json                # a whole cluster in one process\n"
 	    "  ps-serve -C demo.run --name server-1 # one more store on this host\n"
 	    "  ps-serve --join server.join --listen 10.0.0.2:0   # a store on another host\n"
 	    "  ps-serve --read-only demo.run/checkpoints/step-000000001000 -C serve.run   # then: ps-work predict -C serve.run --follow\n"
@@ -87,14 +110,14 @@ static int refuse_usage(const char *text)
 	return 2;
 }
 
-/* ---- place and identity ------------------------------------------------------------ */
+/* ---- place and identity ---- */
 
 /* The role and the addresses of this process, and the resources that it releases at its end. */
 struct place {
-	char *dir, *resume;             /* resume: a checkpoint, auto or NULL */
-	struct mirror *mirror;          /* of the followed cluster, for a read replica; or NULL */
+	char *dir, *resume;    /* resume: a checkpoint, auto or NULL */
+	struct mirror *mirror; /* of the followed cluster, for a read replica; or NULL */
 	struct log mirror_log;
-	struct interrupt early;         /* ends the start of a read replica on a signal */
+	struct interrupt early; /* ends the start of a read replica on a signal */
 	int lock;
 	struct conf conf;
 	bool has_conf;
@@ -104,7 +127,7 @@ struct place {
 
 /* Load the cluster file, and make or resume its run directory. */
 static enum err_code load_own_cluster(const struct options *o, const char *file, struct place *p,
-                                      struct err *e)
+    struct err *e)
 {
 	char *path = conf_file(file);
 	enum err_code rc = conf_load(path, o->set.item, o->set.n, &p->conf, e);
@@ -145,20 +168,22 @@ static enum err_code find_own_identity(struct place *p, const char *name, struct
 /* Prepare to serve a model read-only: of a live cluster, named by its run directory or a join
  * file, or of a checkpoint or a run that has ended. */
 static enum err_code prepare_read_only(const struct options *o, int signals, struct place *p,
-                                       struct err *e)
+    struct err *e)
 {
 	enum err_code rc;
 
 	p->has_conf = true;
 	p->dir = o->run_dir ? mem_strdup(o->run_dir) : NULL;
 	if (!mirror_can_follow(o->read_only)) {
-		rc = mirror_model_prepare(o->read_only, o->set.item, o->set.n, &p->conf, &p->dir, &p->lock, &p->resume, e);
+		rc = mirror_model_prepare(o->read_only, o->set.item, o->set.n, &p->conf, &p->dir,
+		    &p->lock, &p->resume, e);
 	} else {
 		p->early.fd = signals;
 		log_init(&p->mirror_log, "mirror", 2, LOG_LEVEL_INFO);
 		rc = mirror_open(o->read_only, &p->early, &p->mirror_log, &p->mirror, e);
 		if (!rc)
-			rc = mirror_prepare(p->mirror, o->set.item, o->set.n, &p->conf, &p->dir, &p->lock, &p->resume, e);
+			rc = mirror_prepare(p->mirror, o->set.item, o->set.n, &p->conf, &p->dir,
+			    &p->lock, &p->resume, e);
 	}
 	return rc ? rc : find_own_identity(p, "coordinator", e);
 }
@@ -166,7 +191,7 @@ static enum err_code prepare_read_only(const struct options *o, int signals, str
 /* Find the run directory, configuration and identity for the options.  *coordinator becomes true
  * where a cluster file or --read-only makes this process the coordinator. */
 static enum err_code find_server_place(const struct options *o, const char *file, bool *coordinator,
-                                       int signals, struct place *p, struct err *e)
+    int signals, struct place *p, struct err *e)
 {
 	const char *name = o->name ? o->name : "server-0";
 	enum err_code rc = ERR_OK;
@@ -182,7 +207,8 @@ static enum err_code find_server_place(const struct options *o, const char *file
 		*coordinator = true;
 		rc = load_own_cluster(o, file, p, e);
 	} else if (!o->run_dir) {
-		rc = err_set(e, ERR_USAGE, "name a cluster file, -C DIR or --join FILE (see ps-serve -h)");
+		rc = err_set(e, ERR_USAGE,
+		    "name a cluster file, -C DIR or --join FILE (see ps-serve -h)");
 	} else {
 		p->dir = path_absolute(o->run_dir);
 		if (access(p->dir, F_OK))
@@ -227,10 +253,11 @@ static int server_index(const char *name)
 {
 	int64_t n;
 
-	return name && strncmp(name, "server-", 7) == 0 && num_int(name + 7, 0, 65535, &n) ? (int)n : -1;
+	return name && strncmp(name, "server-", 7) == 0 && num_int(name + 7, 0, 65535, &n) ? (int)n
+	                                                                                   : -1;
 }
 
-/* ---- waiting for the end -------------------------------------------------------------- */
+/* ---- waiting for the end ---- */
 
 static int read_server_signal(int fd)
 {
@@ -242,7 +269,10 @@ static int read_server_signal(int fd)
 /* The timeout for poll() up to the earlier of two times, of which 0 means never. */
 static int poll_timeout(int64_t until, int64_t due)
 {
-	int64_t end = until && due ? (until < due ? until : due) : until ? until : due, left = end - clock_now();
+	int64_t end = until && due ? (until < due ? until : due)
+	    : until                ? until
+	                           : due,
+	        left = end - clock_now();
 
 	return !end ? -1 : left <= 0 ? 0 : (int)(left / NSEC_PER_MSEC) + 1;
 }
@@ -274,9 +304,10 @@ static void reload_keys(struct server *s, struct service *service, struct log *l
  *   any       SIGUSR1                     checkpoint, if we are      same
  *                                         the coordinator */
 static int serve_until_end(struct server *s, int signals, struct service *service,
-                           struct rundir_watch *dir, struct log *log)
+    struct rundir_watch *dir, struct log *log)
 {
-	struct pollfd p[3] = { { signals, POLLIN, 0 }, { server_fd(s), POLLIN, 0 }, { dir->fd, POLLIN, 0 } };
+	struct pollfd p[3] = { { signals, POLLIN, 0 }, { server_fd(s), POLLIN, 0 },
+		{ dir->fd, POLLIN, 0 } };
 	int64_t until = 0;
 	bool leaving = false, saving = false;
 	int sig, asked_by = 0;
@@ -302,7 +333,8 @@ static int serve_until_end(struct server *s, int signals, struct service *servic
 			return err_exit_code(why.code);
 		}
 		if (p[2].revents && rundir_watch_gone(dir)) {
-			err_set(&why, ERR_FAILED, "the run directory was deleted: nobody can reach this process any more, so it ends");
+			err_set(&why, ERR_FAILED,
+			    "the run directory was deleted: nobody can reach this process any more, so it ends");
 			log_error(log, "%s", why.msg);
 			service_close(service, &why);
 			return err_exit_code(why.code);
@@ -322,17 +354,20 @@ static int serve_until_end(struct server *s, int signals, struct service *servic
 			asked_by = sig;
 			log_info(log, "SIG%s: leaving", sigabbrev_np(sig));
 			saving = server_leave(s, asked_by);
-			until = clock_now() + (saving ? SAVE_GRACE_MS : LEAVE_GRACE_MS) * NSEC_PER_MSEC;
+			until = clock_now() +
+			    (saving ? SAVE_GRACE_MS : LEAVE_GRACE_MS) * NSEC_PER_MSEC;
 			service_stopping(service, (SAVE_GRACE_MS + LEAVE_GRACE_MS) * NSEC_PER_MSEC);
 			break;
 		case SIGUSR1:
 			if (!server_checkpoint(s))
-				log_info(log, "SIGUSR1 is for the coordinator, which has checkpoints made");
+				log_info(log,
+				    "SIGUSR1 is for the coordinator, which has checkpoints made");
 			break;
 		case 0:
 			break;
 		default:
-			log_info(log, "SIG%s has no meaning here and is ignored", sigabbrev_np(sig));
+			log_info(log, "SIG%s has no meaning here and is ignored",
+			    sigabbrev_np(sig));
 			break;
 		}
 	}
@@ -390,13 +425,15 @@ static bool has_contradiction(const struct options *o, int nargs)
 	if (o->join && (nargs || o->run_dir || o->coordinator || o->no_store))
 		return refuse_usage("--join stands alone: the join file says which cluster it is");
 	if (o->relay && (!o->join || !o->zone))
-		return refuse_usage("--relay wants --join and --zone: it serves the workers of a zone");
+		return refuse_usage(
+		    "--relay wants --join and --zone: it serves the workers of a zone");
 	if (o->read_only && (nargs || o->join || o->resume || o->no_store || o->name))
-		return refuse_usage("--read-only stands alone, but for -C, --fresh and --set: the checkpoint, or the other cluster, says what the cluster is");
+		return refuse_usage(
+		    "--read-only stands alone, but for -C, --fresh and --set: the checkpoint, or the other cluster, says what the cluster is");
 	if (o->fresh >= 0 && (!o->read_only || !mirror_can_follow(o->read_only)))
 		return refuse_usage("--fresh goes with --read-only of a cluster that lives");
 	return o->set.n && !nargs && !o->read_only &&
-	       refuse_usage("--set needs a cluster file to override");
+	    refuse_usage("--set needs a cluster file to override");
 }
 
 int main(int argc, char **argv)
@@ -421,7 +458,7 @@ int main(int argc, char **argv)
 	case OPT_GO:
 		break;
 	}
-	setrlimit(RLIMIT_CORE, &no_core);       /* keys are in memory */
+	setrlimit(RLIMIT_CORE, &no_core); /* keys are in memory */
 	if (!nargs && !o.run_dir && !o.join)
 		o.join = identity_join_file(NULL);
 	if (has_contradiction(&o, nargs))
@@ -436,9 +473,15 @@ int main(int argc, char **argv)
 		place_release(&place, &o);
 		return report_fatal(&e);
 	}
-	log_init(&log, o.name ? o.name : o.join ? place.id.name : o.no_store ? "coordinator" : "server-0", 2, LOG_LEVEL_INFO);
+	log_init(&log,
+	    o.name           ? o.name
+	        : o.join     ? place.id.name
+	        : o.no_store ? "coordinator"
+	                     : "server-0",
+	    2, LOG_LEVEL_INFO);
 	if (o.log_level || place.has_conf)
-		atomic_store(&log.level, log_level_parse(o.log_level ? o.log_level : place.conf.log_level));
+		atomic_store(&log.level,
+		    log_level_parse(o.log_level ? o.log_level : place.conf.log_level));
 	atomic_store(&place.mirror_log.level, atomic_load(&log.level));
 	cfg.id = &place.id;
 	cfg.conf = place.has_conf ? &place.conf : NULL;
@@ -454,7 +497,8 @@ int main(int argc, char **argv)
 	cfg.resume = nargs || o.read_only ? place.resume : o.resume;
 	cfg.force_new = o.force_new;
 	cfg.log = &log;
-	if (server_start(&cfg, &s, &e) || (place.mirror && mirror_start(place.mirror, s, o.fresh < 0 ? FRESH : o.fresh, &e))) {
+	if (server_start(&cfg, &s, &e) ||
+	    (place.mirror && mirror_start(place.mirror, s, o.fresh < 0 ? FRESH : o.fresh, &e))) {
 		code = report_fatal(&e);
 	} else {
 		service_open(&service, s);

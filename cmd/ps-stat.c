@@ -7,32 +7,47 @@
 
 #define FIELD(name) offsetof(struct stat_options, name)
 static const struct opt opts[] = {
-	{ "run-dir", 'C', OPT_STR, FIELD(run_dir), "DIR", "the cluster's run directory", NULL, 0, 0 },
-	{ "join", 0, OPT_STR, FIELD(join), "FILE", "a cluster elsewhere: join file of an admin or worker", NULL, 0, 0 },
-	{ "no-header", 'H', OPT_FLAG, FIELD(no_header), NULL, "for scripts: no header, single tabs", NULL, 0, 0 },
+	{ "run-dir", 'C', OPT_STR, FIELD(run_dir), "DIR", "the cluster's run directory", NULL, 0,
+	    0 },
+	{ "join", 0, OPT_STR, FIELD(join), "FILE",
+	    "a cluster elsewhere: join file of an admin or worker", NULL, 0, 0 },
+	{ "no-header", 'H', OPT_FLAG, FIELD(no_header), NULL, "for scripts: no header, single tabs",
+	    NULL, 0, 0 },
 	{ "exact", 'p', OPT_FLAG, FIELD(exact), NULL, "exact numbers", NULL, 0, 0 },
-	{ "skip-first", 'y', OPT_FLAG, FIELD(skip_first), NULL, "leave out the first report, since the start", NULL, 0, 0 },
-	{ "header-once", 0, OPT_FLAG, FIELD(header_once), NULL, "do not repeat the header", NULL, 0, 0 },
-	{ "columns", 'o', OPT_LIST, FIELD(columns), "COLS", "columns, separated by commas; or table, wide, tsv, csv, json, prom", NULL, 0, 0 },
-	{ "sort", 'S', OPT_STR, FIELD(sort), "COL", "rows by this column, largest first", NULL, 0, 0 },
-	{ "totals", 'v', OPT_FLAG, FIELD(totals), NULL, "a row a server, then one of totals; of workers, likewise", NULL, 0, 0 },
-	{ "histograms", 'w', OPT_FLAG, FIELD(histograms), NULL, "staleness, push latency and apply time, in buckets", NULL, 0, 0 },
-	{ "time", 'T', OPT_CHOICE, FIELD(time), "u|d", "the time of each row: seconds since 1970, or a date", "u|d", 0, 0 },
-	{ "command", 'c', OPT_STR, FIELD(command), "CMD", "more columns: what this prints for a row, as NAME=VALUE", NULL, 0, 0 },
+	{ "skip-first", 'y', OPT_FLAG, FIELD(skip_first), NULL,
+	    "leave out the first report, since the start", NULL, 0, 0 },
+	{ "header-once", 0, OPT_FLAG, FIELD(header_once), NULL, "do not repeat the header", NULL, 0,
+	    0 },
+	{ "columns", 'o', OPT_LIST, FIELD(columns), "COLS",
+	    "columns, separated by commas; or table, wide, tsv, csv, json, prom", NULL, 0, 0 },
+	{ "sort", 'S', OPT_STR, FIELD(sort), "COL", "rows by this column, largest first", NULL, 0,
+	    0 },
+	{ "totals", 'v', OPT_FLAG, FIELD(totals), NULL,
+	    "a row a server, then one of totals; of workers, likewise", NULL, 0, 0 },
+	{ "histograms", 'w', OPT_FLAG, FIELD(histograms), NULL,
+	    "staleness, push latency and apply time, in buckets", NULL, 0, 0 },
+	{ "time", 'T', OPT_CHOICE, FIELD(time), "u|d",
+	    "the time of each row: seconds since 1970, or a date", "u|d", 0, 0 },
+	{ "command", 'c', OPT_STR, FIELD(command), "CMD",
+	    "more columns: what this prints for a row, as NAME=VALUE", NULL, 0, 0 },
 	{ "csv", 0, OPT_STR, FIELD(csv), "FILE", "the same rows to a file, too", NULL, 0, 0 },
 	{ "json", 0, OPT_FLAG, FIELD(json), NULL, "JSON Lines, an object a row", NULL, 0, 0 },
 	{ "tsv", 0, OPT_FLAG, FIELD(tsv), NULL, "tabs, with a header", NULL, 0, 0 },
-	{ "prom", 0, OPT_FLAG, FIELD(prom), NULL, "Prometheus text of the whole cluster", NULL, 0, 0 },
-	{ "across", 0, OPT_STR, FIELD(across), "COL", "what a plot goes by: seconds (default), step, examples", NULL, 0, 0 },
+	{ "prom", 0, OPT_FLAG, FIELD(prom), NULL, "Prometheus text of the whole cluster", NULL, 0,
+	    0 },
+	{ "across", 0, OPT_STR, FIELD(across), "COL",
+	    "what a plot goes by: seconds (default), step, examples", NULL, 0, 0 },
 };
 
 static const struct opt_spec spec = {
 	.prog = "ps-stat",
 	.args = "[VIEW] [INTERVAL [COUNT]]",
 	.about = "Report what a cluster does, once or every INTERVAL seconds, as vmstat does.",
-	.more = "Views: cluster (default), workers, servers, tables, why; top: the full screen; plot COLUMN ...: curves.\n"
+	.more =
+	    "Views: cluster (default), workers, servers, tables, why; top: the full screen; plot COLUMN ...: curves.\n"
 	    "The first report is since the start, those after it of the interval. An empty value is \"-\".",
-	.examples = "  ps-stat 1                                 # a line a second\n"
+	.examples =
+	    "  ps-stat 1                                 # a line a second\n"
 	    "  ps-stat top                               # the full screen: who is slow, and with what\n"
 	    "  ps-stat workers -S slow 2                 # the slowest first\n"
 	    "  ps-stat why                               # who waits, for whom, and what to do\n"

@@ -31,10 +31,12 @@ static const struct sub {
 
 static void print_commands(FILE *f)
 {
-	fprintf(f, "usage: ps-work COMMAND [options]\nOne worker of a pskit cluster.\n\ncommands:\n");
+	fprintf(f,
+	    "usage: ps-work COMMAND [options]\nOne worker of a pskit cluster.\n\ncommands:\n");
 	for (size_t i = 0; i < NSUBS; i++)
 		fprintf(f, "  %-10s %s\n", subs[i].name, subs[i].help);
-	fprintf(f, "\nps-work COMMAND -h tells the options of a command; ps-work --version the version.\n");
+	fprintf(f,
+	    "\nps-work COMMAND -h tells the options of a command; ps-work --version the version.\n");
 }
 
 static int report_unknown_command(const char *word)
@@ -45,7 +47,9 @@ static int report_unknown_command(const char *word)
 		names[i] = subs[i].name;
 	near = suggest(word, names, NSUBS);
 	if (near)
-		fprintf(stderr, "ps-work: unknown command \"%s\"; did you mean \"%s\"? (see ps-work -h)\n", word, near);
+		fprintf(stderr,
+		    "ps-work: unknown command \"%s\"; did you mean \"%s\"? (see ps-work -h)\n",
+		    word, near);
 	else
 		fprintf(stderr, "ps-work: unknown command \"%s\" (see ps-work -h)\n", word);
 	return 2;
@@ -57,7 +61,7 @@ static int start_ps_work(int argc, char **argv)
 	struct rlimit no_core = { 0, 0 };
 	struct err e = { 0 };
 
-	setrlimit(RLIMIT_CORE, &no_core);       /* keys are in memory */
+	setrlimit(RLIMIT_CORE, &no_core); /* keys are in memory */
 	if (key_init(&e)) {
 		fprintf(stderr, "ps-work: %s\n", e.msg);
 		return err_exit_code(e.code);

@@ -15,7 +15,8 @@
 
 int attend_open_signals(void)
 {
-	static const int watched[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR1 }, ignored[] = { SIGUSR2, 0 };
+	static const int watched[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR1 },
+	                 ignored[] = { SIGUSR2, 0 };
 	sigset_t set;
 
 	sigemptyset(&set);
@@ -53,18 +54,25 @@ static const char **resolve_program(const char *bin, char *const *words, char **
 	return argv;
 }
 
-enum err_code attend_start_program(const char *id, const char *dir, char *const *words, bool deaf, struct launch_set **set, size_t *child,
-                            struct err *e)
+enum err_code attend_start_program(const char *id, const char *dir, char *const *words, bool deaf,
+    struct launch_set **set, size_t *child, struct err *e)
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	const int pipes[2] = { null, STDOUT_FILENO };
-	struct launch_spec spec = { .id = id, .die_with_parent = true, .dir = dir, .pipes = pipes, .deaf = deaf };
+	struct launch_spec spec = { .id = id,
+		.die_with_parent = true,
+		.dir = dir,
+		.pipes = pipes,
+		.deaf = deaf };
 	char *bin = path_self_dir(e), *path = NULL;
 	const char **argv = NULL;
-	enum err_code rc = null < 0 ? err_sys(e, ERR_IO, "cannot open /dev/null") : bin ? ERR_OK : e->code;
+	enum err_code rc = null < 0 ? err_sys(e, ERR_IO, "cannot open /dev/null")
+	    : bin                   ? ERR_OK
+	                            : e->code;
 
 	if (rc == ERR_OK && dir && access(dir, X_OK) != 0)
-		rc = err_sys(e, ERR_NOTFOUND, "%s is to run in %s, and this host has it not", id, dir);
+		rc = err_sys(e, ERR_NOTFOUND, "%s is to run in %s, and this host has it not", id,
+		    dir);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	if (rc == ERR_OK)
 		rc = launch_new(NULL, set, e);

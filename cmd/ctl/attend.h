@@ -16,8 +16,8 @@ int attend_read_signal(int signals);
 /* Start the program in dir (NULL: here), with our standard output and error and an empty standard
  * input. A name without "/" is looked up in the directory of this program, then in PATH.  deaf:
  * see struct launch_spec.  The program and its descendants die with this process. */
-enum err_code attend_start_program(const char *id, const char *dir, char *const *words, bool deaf, struct launch_set **set, size_t *child,
-                            struct err *e);
+enum err_code attend_start_program(const char *id, const char *dir, char *const *words, bool deaf,
+    struct launch_set **set, size_t *child, struct err *e);
 /* The exit code for how it ended: its own, or 128+N after signal N. */
 int attend_exit_code(const struct launch_set *set, size_t child);
 

@@ -34,9 +34,9 @@ static json_t *list_options(void)
 	const struct conf_key *k = conf_keys(&n);
 
 	for (size_t i = 0; i < n; i++) {
-		json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:b}", "name", k[i].path, "help", k[i].help,
-		                      "type", conf_type_name(k[i].type), "default", k[i].deflt, "live",
-		                      (int)k[i].live);
+		json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:b}", "name", k[i].path, "help",
+		    k[i].help, "type", conf_type_name(k[i].type), "default", k[i].deflt, "live",
+		    (int)k[i].live);
 
 		add_option_bounds(o, &k[i]);
 		if (k[i].choices)
@@ -49,23 +49,26 @@ static json_t *list_options(void)
 static json_t *list_models(void)
 {
 	static const char *const target[] = {
-		[MODEL_REAL] = "a real number", [MODEL_TWO] = "0 or 1", [MODEL_CLASSES] = "a class",
-		[MODEL_WORDS] = "the words nearby", [MODEL_OUTSIDE] = "what the program wants",
+		[MODEL_REAL] = "a real number",
+		[MODEL_TWO] = "0 or 1",
+		[MODEL_CLASSES] = "a class",
+		[MODEL_WORDS] = "the words nearby",
+		[MODEL_OUTSIDE] = "what the program wants",
 	};
 	const struct model_info *m;
 	json_t *list = json_array();
 
 	for (size_t i = 0; (m = model_info_at(i)) != NULL; i++)
-		json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "name", m->name, "help",
-		                                      m->help, "target", target[m->task], "tables",
-		                                      m->tables));
+		json_array_append_new(list,
+		    json_pack("{s:s, s:s, s:s, s:s}", "name", m->name, "help", m->help, "target",
+		        target[m->task], "tables", m->tables));
 	return list;
 }
 
 static json_t *list_optimizers(void)
 {
 	static const char *const uses[] = { "momentum", "beta1", "beta2", "eps", "rho", "ftrl_beta",
-		                            "l1" };
+		"l1" };
 	const struct optim_rule *r;
 	json_t *list = json_array();
 
@@ -77,8 +80,9 @@ static json_t *list_optimizers(void)
 				json_array_append_new(keys, json_string(uses[u]));
 		for (unsigned s = 0; s < r->nslots; s++)
 			json_array_append_new(slots, json_string(r->slot_name[s]));
-		json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o}", "name", r->name, "help",
-		                                      r->help, "keys", keys, "slots", slots));
+		json_array_append_new(list,
+		    json_pack("{s:s, s:s, s:o, s:o}", "name", r->name, "help", r->help, "keys",
+		        keys, "slots", slots));
 	}
 	return list;
 }
@@ -89,8 +93,9 @@ static json_t *list_codecs(void)
 	json_t *list = json_array();
 
 	for (size_t i = 0; (c = codec_at(i)) != NULL; i++)
-		json_array_append_new(list, json_pack("{s:s, s:s, s:i}", "name", c->name, "help", c->help,
-		                                      "number", (int)c->id));
+		json_array_append_new(list,
+		    json_pack("{s:s, s:s, s:i}", "name", c->name, "help", c->help, "number",
+		        (int)c->id));
 	return list;
 }
 
@@ -99,8 +104,9 @@ static json_t *list_schedules(void)
 	json_t *list = json_array();
 
 	for (int i = 0; schedule_name(i) != NULL; i++)
-		json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "name", schedule_name(i), "help",
-		                                      schedule_help(i), "form", schedule_form(i)));
+		json_array_append_new(list,
+		    json_pack("{s:s, s:s, s:s}", "name", schedule_name(i), "help", schedule_help(i),
+		        "form", schedule_form(i)));
 	return list;
 }
 

@@ -10,8 +10,8 @@
  * cannot be out of date.  Each kind is listed as a JSON array of objects whose first members are
  * "name" and "help". */
 struct catalog {
-	const char *plural, *kind;      /* "options", "option" */
-	json_t *(*list)(void);          /* a new reference */
+	const char *plural, *kind; /* "options", "option" */
+	json_t *(*list)(void);     /* a new reference */
 };
 
 /* Find a kind by its index, or by its plural.  Return NULL past the last kind, or for an unknown
@@ -19,6 +19,7 @@ struct catalog {
 const struct catalog *catalog_at(size_t i);
 const struct catalog *catalog_find(const char *plural);
 /* All plurals, in the order of the table in catalog.c. */
-#define CATALOG_NAMES "options|models|optimizers|codecs|modes|schedules|readers|subcommands|exit-codes"
+#define CATALOG_NAMES \
+	"options|models|optimizers|codecs|modes|schedules|readers|subcommands|exit-codes"
 
 #endif

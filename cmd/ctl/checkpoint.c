@@ -18,12 +18,14 @@
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct checkpoint_options, dir),
-	CTL_OPT_TIMEOUT(struct checkpoint_options, timeout, "how long take may wait for the checkpoint, and a store be silent (60s)"),
+	CTL_OPT_TIMEOUT(struct checkpoint_options, timeout,
+	    "how long take may wait for the checkpoint, and a store be silent (60s)"),
 	CTL_OPT_JSON(struct checkpoint_options, json),
-	{ "newer", 0, OPT_FLAG, offsetof(struct checkpoint_options, newer), NULL, "fetch nothing when that or a later one is here", NULL, 0, 0 },
+	{ "newer", 0, OPT_FLAG, offsetof(struct checkpoint_options, newer), NULL,
+	    "fetch nothing when that or a later one is here", NULL, 0, 0 },
 };
 
-/* ---- where checkpoints are ---------------------------------------------------------- */
+/* ---- where checkpoints are ---- */
 
 /* True when dir contains the files by which a run directory is recognized. */
 static bool looks_like_run_dir(const char *dir)
@@ -48,11 +50,14 @@ static void explain_no_run(const char *named, struct err *e)
 		if (looks_like_run_dir(path[i]))
 			found = path[i];
 	if (found)
-		err_set(e, e->code, "%s lies in a run directory: name that, with -C %s", where, found);
+		err_set(e, e->code, "%s lies in a run directory: name that, with -C %s", where,
+		    found);
 	else if (e->code == ERR_NOTREADY)
-		err_set(e, e->code, "several runs are here: name one with -C DIR (ps-ctl runs lists them)");
+		err_set(e, e->code,
+		    "several runs are here: name one with -C DIR (ps-ctl runs lists them)");
 	else if (!named)
-		err_set(e, e->code, "there is no run here (no *.run directory in \".\"): name a run directory with -C DIR");
+		err_set(e, e->code,
+		    "there is no run here (no *.run directory in \".\"): name a run directory with -C DIR");
 	else if (access(named, F_OK) == 0)
 		err_set(e, e->code, "-C: \"%s\" is no run directory", named);
 	for (size_t i = 0; i < CTL_COUNT(path); i++)
@@ -76,7 +81,8 @@ char *checkpoint_dir(const struct checkpoint_options *o, struct err *e)
 
 /* Finds the checkpoint that a word names: a step ("1000", "step-000000001000") or a path.  *path
  * must be freed; the directory exists. */
-static enum err_code resolve_checkpoint(const struct checkpoint_options *o, const char *word, char **path, struct err *e)
+static enum err_code resolve_checkpoint(const struct checkpoint_options *o, const char *word,
+    char **path, struct err *e)
 {
 	bool is_step = false;
 	char name[64], *dir;
@@ -85,7 +91,8 @@ static enum err_code resolve_checkpoint(const struct checkpoint_options *o, cons
 
 	*path = NULL;
 	if (uri_is(word))
-		return err_set(e, ERR_USAGE, "%s is in a store: ps-ctl checkpoint fetch brings it here", word);
+		return err_set(e, ERR_USAGE,
+		    "%s is in a store: ps-ctl checkpoint fetch brings it here", word);
 	if (num_uint(word, INT64_MAX, &step)) {
 		snprintf(name, sizeof name, "step-%012llu", (unsigned long long)step);
 		is_step = true;
@@ -106,19 +113,21 @@ static enum err_code resolve_checkpoint(const struct checkpoint_options *o, cons
 	}
 	if (stat(*path, &st) == 0 && S_ISDIR(st.st_mode))
 		return ERR_OK;
-	err_set(e, ERR_NOTFOUND, "there is no checkpoint \"%s\"; ps-ctl checkpoint ls shows what there is", *path);
+	err_set(e, ERR_NOTFOUND,
+	    "there is no checkpoint \"%s\"; ps-ctl checkpoint ls shows what there is", *path);
 	free(*path);
 	*path = NULL;
 	return ERR_NOTFOUND;
 }
 
-/* ---- take ------------------------------------------------------------------------------ */
+/* ---- take ---- */
 
 static int take_checkpoint(const struct checkpoint_options *o, int nargs, char **args)
 {
 	json_t *body = json_object(), *answer = NULL;
 	struct err e = { 0 };
-	enum err_code rc = ctl_request(o->dir, "POST", "/v1/checkpoints", body, o->timeout, &answer, &e);
+	enum err_code rc = ctl_request(o->dir, "POST", "/v1/checkpoints", body, o->timeout, &answer,
+	    &e);
 
 	(void)nargs;
 	(void)args;
@@ -131,16 +140,16 @@ static int take_checkpoint(const struct checkpoint_options *o, int nargs, char *
 	return rc == ERR_OK ? 0 : ctl_fail(&e);
 }
 
-/* ---- ls and verify ----------------------------------------------------------------------- */
+/* ---- ls and verify ---- */
 
 static json_t *checkpoint_to_json(const struct ckpt_entry *c)
 {
-	return json_pack("{s:I, s:s, s:s, s:o, s:o, s:I, s:o, s:o}", "step", (json_int_t)c->step, "path", c->path,
-	                 "state", c->whole ? "whole" : "damaged", "why", c->why ? json_string(c->why) : json_null(),
-	                 "generation", c->readable ? json_integer((json_int_t)c->generation) : json_null(),
-	                 "size_bytes", (json_int_t)c->bytes, "created",
-	                 c->created ? json_string(c->created) : json_null(),
-	                 "eval", c->eval ? json_incref(c->eval) : json_null());
+	return json_pack("{s:I, s:s, s:s, s:o, s:o, s:I, s:o, s:o}", "step", (json_int_t)c->step,
+	    "path", c->path, "state", c->whole ? "whole" : "damaged", "why",
+	    c->why ? json_string(c->why) : json_null(), "generation",
+	    c->readable ? json_integer((json_int_t)c->generation) : json_null(), "size_bytes",
+	    (json_int_t)c->bytes, "created", c->created ? json_string(c->created) : json_null(),
+	    "eval", c->eval ? json_incref(c->eval) : json_null());
 }
 
 static void print_checkpoint_eval(const json_t *eval)
@@ -162,8 +171,8 @@ static void print_checkpoint_entry(const struct ckpt_entry *c)
 	char size[16];
 
 	num_human((double)c->bytes, size);
-	printf("%12llu  %-8s %7sB  %-24s  ", (unsigned long long)c->step, c->whole ? "whole" : "damaged", size,
-	       c->created ? c->created : "-");
+	printf("%12llu  %-8s %7sB  %-24s  ", (unsigned long long)c->step,
+	    c->whole ? "whole" : "damaged", size, c->created ? c->created : "-");
 	if (c->why)
 		fputs(c->why, stdout);
 	else if (c->eval)
@@ -175,8 +184,8 @@ static void print_checkpoint_entry(const struct ckpt_entry *c)
 
 /* Lists the checkpoints of the run.  *dir becomes their directory, to be freed; it is set on
  * errors, too. */
-static enum err_code list_run_checkpoints(const struct checkpoint_options *o, bool every_byte, char **dir, struct ckpt_entry **list,
-                              size_t *n, struct err *e)
+static enum err_code list_run_checkpoints(const struct checkpoint_options *o, bool every_byte,
+    char **dir, struct ckpt_entry **list, size_t *n, struct err *e)
 {
 	*list = NULL;
 	*n = 0;
@@ -244,7 +253,8 @@ static bool report_verified(const struct checkpoint_options *o, struct ckpt_entr
 	num_human((double)c->bytes, size);
 	if (o->json) {
 		line = checkpoint_to_json(c);
-		json_object_set_new(line, "model_digest", c->whole ? json_string(hex) : json_null());
+		json_object_set_new(line, "model_digest",
+		    c->whole ? json_string(hex) : json_null());
 		ctl_print_line("checkpoint", line);
 		json_decref(line);
 	} else if (c->whole) {
@@ -294,7 +304,7 @@ static int verify_checkpoints(const struct checkpoint_options *o, int nargs, cha
 	return rc != ERR_OK ? ctl_fail(&e) : good ? 0 : 1;
 }
 
-/* ---- diff -------------------------------------------------------------------------------- */
+/* ---- diff ---- */
 
 struct differing {
 	bool json, same, headed;
@@ -303,27 +313,31 @@ struct differing {
 static void print_table_difference(void *ctx, const struct ckpt_difference *d)
 {
 	struct differing *x = ctx;
-	const char *state = !d->in_a ? "only in B" : !d->in_b ? "only in A" : !d->same_shape ? "other shape" :
-	                    ckpt_is_same(d) ? "same" : "differs";
+	const char *state = !d->in_a ? "only in B"
+	    : !d->in_b               ? "only in A"
+	    : !d->same_shape         ? "other shape"
+	    : ckpt_is_same(d)        ? "same"
+	                             : "differs";
 	json_t *line;
 
 	x->same = x->same && ckpt_is_same(d);
 	if (x->json) {
-		line = json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:I, s:I}", "table", d->table, "state", state,
-		                 "values", (json_int_t)d->values, "differ", (json_int_t)d->differ,
-		                 "max_abs", json_of_num(d->max_abs), "rms", json_of_num(d->rms),
-		                 "rows_only_a", (json_int_t)d->rows_only_a, "rows_only_b", (json_int_t)d->rows_only_b);
+		line = json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:I, s:I}", "table", d->table,
+		    "state", state, "values", (json_int_t)d->values, "differ",
+		    (json_int_t)d->differ, "max_abs", json_of_num(d->max_abs), "rms",
+		    json_of_num(d->rms), "rows_only_a", (json_int_t)d->rows_only_a, "rows_only_b",
+		    (json_int_t)d->rows_only_b);
 		ctl_print_line("difference", line);
 		json_decref(line);
 		return;
 	}
 	if (!x->headed)
-		printf("%-16s %-11s %12s %12s %10s %10s %11s %11s\n", "TABLE", "STATE", "VALUES", "DIFFER", "MAX",
-		       "RMS", "ROWS-ONLY-A", "ROWS-ONLY-B");
+		printf("%-16s %-11s %12s %12s %10s %10s %11s %11s\n", "TABLE", "STATE", "VALUES",
+		    "DIFFER", "MAX", "RMS", "ROWS-ONLY-A", "ROWS-ONLY-B");
 	x->headed = true;
 	printf("%-16s %-11s %12llu %12llu %10.4g %10.4g %11llu %11llu\n", d->table, state,
-	       (unsigned long long)d->values, (unsigned long long)d->differ, d->max_abs, d->rms,
-	       (unsigned long long)d->rows_only_a, (unsigned long long)d->rows_only_b);
+	    (unsigned long long)d->values, (unsigned long long)d->differ, d->max_abs, d->rms,
+	    (unsigned long long)d->rows_only_a, (unsigned long long)d->rows_only_b);
 }
 
 static int diff_checkpoints(const struct checkpoint_options *o, int nargs, char **args)
@@ -349,7 +363,7 @@ static int diff_checkpoints(const struct checkpoint_options *o, int nargs, char 
 	return rc != ERR_OK ? ctl_fail(&e) : x.same ? 0 : 1;
 }
 
-/* ---- rm ------------------------------------------------------------------------------------ */
+/* ---- rm ---- */
 
 /* Resolves all names before it removes the first checkpoint, so that a typing error removes
  * nothing. */
@@ -373,11 +387,11 @@ static int remove_checkpoints(const struct checkpoint_options *o, int nargs, cha
 	return rc == ERR_OK ? 0 : ctl_fail(&e);
 }
 
-/* ---- actions -------------------------------------------------------------------------------- */
+/* ---- actions ---- */
 
 static const struct action {
 	const char *name;
-	int min, max;                   /* operands; max -1: any number */
+	int min, max; /* operands; max -1: any number */
 	const char *wants;
 	int (*run)(const struct checkpoint_options *o, int nargs, char **args);
 } actions[] = {
@@ -411,18 +425,24 @@ static int run_checkpoint(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_checkpoint = {
 	"checkpoint",
 	{
-		.prog = "ps-ctl checkpoint", .args = "[take | ls [AT] | verify [STEP|PATH] | diff A B | rm STEP ... | push [AT] | fetch FROM [DIR]]",
-		.about = "take, list, check, compare, remove and copy checkpoints",
-		.more = "take (which is also what happens without a word) asks the living cluster for one and "
-		        "prints its\nstep.  The others read RUN/checkpoints, of a cluster that runs or not.  "
-		        "verify reads every byte,\nof all or of one; diff exits with 0 when all parameters are "
-		        "the same, else 1.\npush copies what a store at AT, s3://BUCKET/PREFIX/NAME (else as checkpoint_to says), lacks, and keeps there\n"
-		        "what keep_last, keep_every and keep_best keep; fetch brings one, or the newest of an AT, to DIR, else\n"
-		        "to RUN/checkpoints.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .max_args = -1,
-		.examples = "  ps-ctl checkpoint\n  ps-ctl checkpoint ls\n  ps-ctl -C fashion.run checkpoint verify 1000\n"
-		            "  ps-ctl checkpoint diff 1000 2000\n"
-		            "  ps-ctl checkpoint ls s3://bucket/runs/fashion\n",
+	    .prog = "ps-ctl checkpoint",
+	    .args =
+	        "[take | ls [AT] | verify [STEP|PATH] | diff A B | rm STEP ... | push [AT] | fetch FROM [DIR]]",
+	    .about = "take, list, check, compare, remove and copy checkpoints",
+	    .more =
+	        "take (which is also what happens without a word) asks the living cluster for one and "
+	        "prints its\nstep.  The others read RUN/checkpoints, of a cluster that runs or not.  "
+	        "verify reads every byte,\nof all or of one; diff exits with 0 when all parameters are "
+	        "the same, else 1.\npush copies what a store at AT, s3://BUCKET/PREFIX/NAME (else as checkpoint_to says), lacks, and keeps there\n"
+	        "what keep_last, keep_every and keep_best keep; fetch brings one, or the newest of an AT, to DIR, else\n"
+	        "to RUN/checkpoints.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .max_args = -1,
+	    .examples =
+	        "  ps-ctl checkpoint\n  ps-ctl checkpoint ls\n  ps-ctl -C fashion.run checkpoint verify 1000\n"
+	        "  ps-ctl checkpoint diff 1000 2000\n"
+	        "  ps-ctl checkpoint ls s3://bucket/runs/fashion\n",
 	},
 	run_checkpoint,
 };

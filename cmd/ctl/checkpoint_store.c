@@ -38,8 +38,10 @@ int checkpoint_ls_store(const struct checkpoint_options *o, const char *at)
 	struct err e = { 0 };
 	char *where = strip_slashes(at);
 	size_t n = 0;
-	enum err_code rc = uri_is_s3(at) ? store_open(o->timeout, &c, &e) :
-	                   err_set(&e, ERR_USAGE, "ls takes s3://BUCKET/PREFIX/NAME, or nothing more; got \"%s\"", at);
+	enum err_code rc = uri_is_s3(at)
+	    ? store_open(o->timeout, &c, &e)
+	    : err_set(&e, ERR_USAGE,
+	          "ls takes s3://BUCKET/PREFIX/NAME, or nothing more; got \"%s\"", at);
 
 	if (rc == ERR_OK)
 		rc = ckpt_store_list(c, where, &list, &n, &e);
@@ -65,9 +67,10 @@ int checkpoint_rm_store(const struct checkpoint_options *o, int n, char **names)
 	return finish_store_action(c, rc, &e);
 }
 
-/* ---- push -------------------------------------------------------------------------------- */
+/* ---- push ---- */
 
-static enum err_code load_run_config(const struct checkpoint_options *o, struct conf *conf, struct err *e)
+static enum err_code load_run_config(const struct checkpoint_options *o, struct conf *conf,
+    struct err *e)
 {
 	char *run = NULL, *path = NULL;
 	json_t *j = NULL;
@@ -90,8 +93,8 @@ static void print_stored(void *ctx, const char *name, const struct ckpt_entry *e
 	json_t *line;
 
 	if (o->json) {
-		line = json_pack("{s:I, s:s, s:I}", "step", (json_int_t)entry->step, "path", name, "size_bytes",
-		                 (json_int_t)entry->bytes);
+		line = json_pack("{s:I, s:s, s:I}", "step", (json_int_t)entry->step, "path", name,
+		    "size_bytes", (json_int_t)entry->bytes);
 		ctl_print_line("stored", line);
 		json_decref(line);
 	} else {
@@ -115,19 +118,23 @@ int checkpoint_push(const struct checkpoint_options *o, int nargs, char **args)
 	if (!dir)
 		rc = e.code;
 	else if (!at)
-		rc = err_set(&e, ERR_CONFIG, "where to? checkpoint_to is none: name s3://BUCKET/PREFIX/NAME");
+		rc = err_set(&e, ERR_CONFIG,
+		    "where to? checkpoint_to is none: name s3://BUCKET/PREFIX/NAME");
 	if (rc == ERR_OK)
 		rc = store_open(o->timeout, &c, &e);
 	if (rc == ERR_OK)
-		rc = ckpt_store_push(c, dir, at, &(struct ckpt_keep){ .last = (size_t)conf.keep_last, .best = (size_t)conf.keep_best,
-		                     .every = (uint64_t)conf.keep_every }, print_stored, (void *)o, &e);
+		rc = ckpt_store_push(c, dir, at,
+		    &(struct ckpt_keep){ .last = (size_t)conf.keep_last,
+		        .best = (size_t)conf.keep_best,
+		        .every = (uint64_t)conf.keep_every },
+		    print_stored, (void *)o, &e);
 	free(at);
 	free(dir);
 	conf_release(&conf);
 	return finish_store_action(c, rc, &e);
 }
 
-/* ---- fetch ------------------------------------------------------------------------------- */
+/* ---- fetch ---- */
 
 static void warn_of_skipped(void *ctx, const char *path, const char *why)
 {
@@ -152,7 +159,9 @@ static char *fetch_destination(const struct checkpoint_options *o, struct err *e
 
 	if (ctl_run_dir(o->dir, &run, e) == ERR_OK) {
 		if (rundir_is_alive(run, NULL))
-			err_set(e, ERR_EXISTS, "%s is running, and makes checkpoints of its own there: name another directory", run);
+			err_set(e, ERR_EXISTS,
+			    "%s is running, and makes checkpoints of its own there: name another directory",
+			    run);
 		else
 			dir = rundir_path(run, "checkpoints");
 	}
@@ -170,7 +179,8 @@ int checkpoint_fetch(const struct checkpoint_options *o, int nargs, char **args)
 	dir = nargs > 1 ? mem_strdup(args[1]) : fetch_destination(o, &e);
 	rc = dir ? store_open(o->timeout, &c, &e) : e.code;
 	if (rc == ERR_OK)
-		rc = ckpt_store_fetch(c, args[0], dir, o->newer, &(struct ckpt_fetching){ warn_of_skipped, note_fetching, NULL }, &path, &e);
+		rc = ckpt_store_fetch(c, args[0], dir, o->newer,
+		    &(struct ckpt_fetching){ warn_of_skipped, note_fetching, NULL }, &path, &e);
 	if (path)
 		puts(path);
 	free(path);

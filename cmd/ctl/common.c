@@ -67,7 +67,8 @@ int ctl_report_misuse(const struct ctl_cmd *self, const char *fmt, ...)
 	return 2;
 }
 
-const void *ctl_action(const struct ctl_cmd *self, const char *word, const void *actions, size_t n, size_t size)
+const void *ctl_action(const struct ctl_cmd *self, const char *word, const void *actions, size_t n,
+    size_t size)
 {
 	const char *names[16] = { NULL }, *near;
 	struct buf list = BUF_INIT;
@@ -85,7 +86,8 @@ const void *ctl_action(const struct ctl_cmd *self, const char *word, const void 
 	if (near)
 		ctl_report_misuse(self, "there is no \"%.60s\"; did you mean \"%s\"?", word, near);
 	else
-		ctl_report_misuse(self, "there is no \"%.60s\"; there are %s", word, (char *)list.data);
+		ctl_report_misuse(self, "there is no \"%.60s\"; there are %s", word,
+		    (char *)list.data);
 	buf_release(&list);
 	return NULL;
 }
@@ -140,8 +142,8 @@ enum err_code ctl_reach(const char *dir, struct http_client **client, struct err
 	return rc;
 }
 
-enum err_code ctl_request(const char *dir, const char *method, const char *path, const json_t *body, int64_t timeout, json_t **answer,
-    struct err *e)
+enum err_code ctl_request(const char *dir, const char *method, const char *path, const json_t *body,
+    int64_t timeout, json_t **answer, struct err *e)
 {
 	struct http_client *client = NULL;
 	enum err_code rc = ctl_reach(dir, &client, e);
@@ -152,7 +154,8 @@ enum err_code ctl_request(const char *dir, const char *method, const char *path,
 	return rc;
 }
 
-enum err_code ctl_next_status(struct http_client *client, int64_t *rev, json_t **status, struct err *e)
+enum err_code ctl_next_status(struct http_client *client, int64_t *rev, json_t **status,
+    struct err *e)
 {
 	char path[64] = "/v1/status";
 	enum err_code rc;
@@ -172,7 +175,8 @@ enum err_code ctl_run_dir(const char *opt, char **dir, struct err *e)
 	return rc == ERR_NOTREADY && *dir ? ERR_OK : rc;
 }
 
-enum err_code ctl_watch_status(struct http_client *client, int64_t timeout, ctl_status_fn *look, void *ctx, struct err *e)
+enum err_code ctl_watch_status(struct http_client *client, int64_t timeout, ctl_status_fn *look,
+    void *ctx, struct err *e)
 {
 	int64_t end = clock_now() + timeout, rev = -1;
 

@@ -29,7 +29,7 @@ struct comparison {
 	size_t n;
 };
 
-/* ---- output -------------------------------------------------------------------------- */
+/* ---- output ---- */
 
 /* Prints rows as JSON Lines.  A row is {"name" or "step": ..., "values": [...]} with one value for
  * each run.  Takes over the reference to rows. */
@@ -50,7 +50,8 @@ static void print_rows_json(const struct comparison *c, const char *kind, json_t
 
 /* Prints rows as a table, one column for each run.  With `exact`, values are printed in full, as
  * settings need it; otherwise numbers are rounded.  Takes over the reference to rows. */
-static void print_rows_table(const struct comparison *c, const char *first, bool exact, json_t *rows)
+static void print_rows_table(const struct comparison *c, const char *first, bool exact,
+    json_t *rows)
 {
 	struct report_text_table t = TEXT_TABLE(1 + c->n);
 	const json_t *row, *v;
@@ -62,9 +63,12 @@ static void print_rows_table(const struct comparison *c, const char *first, bool
 	json_array_foreach(rows, i, row) {
 		const json_t *step = json_object_get(row, "step");
 
-		report_text_table_add(&t, step ? report_figure_text(step) : mem_strdup(json_str(row, "name", "")));
+		report_text_table_add(&t,
+		    step ? report_figure_text(step) : mem_strdup(json_str(row, "name", "")));
 		json_array_foreach(json_object_get(row, "values"), k, v)
-			report_text_table_add(&t, exact && !json_is_null(v) ? report_value_text(v) : report_figure_text(v));
+			report_text_table_add(&t,
+			    exact && !json_is_null(v) ? report_value_text(v)
+			                              : report_figure_text(v));
 	}
 	report_text_table_print(&t);
 	json_decref(rows);
@@ -80,7 +84,7 @@ static json_t *value_or_null(const json_t *v)
 	return v ? json_incref((json_t *)v) : json_null();
 }
 
-/* ---- settings and results ------------------------------------------------------------ */
+/* ---- settings and results ---- */
 
 /* Makes a row for each setting in which the runs differ. */
 static json_t *settings_rows(const struct comparison *c)
@@ -93,7 +97,9 @@ static json_t *settings_rows(const struct comparison *c)
 		json_t *values = json_array();
 
 		for (size_t k = 0; k < c->n; k++)
-			json_array_append_new(values, value_or_null(json_object_get(c->run[k].settings, json_string_value(key))));
+			json_array_append_new(values,
+			    value_or_null(
+			        json_object_get(c->run[k].settings, json_string_value(key))));
 		add_figure_row(rows, json_string_value(key), values);
 	}
 	json_decref(keys);
@@ -112,14 +118,16 @@ static json_t *results_rows(const struct comparison *c)
 		json_t *values = json_array();
 
 		for (size_t k = 0; k < c->n; k++)
-			json_array_append_new(values, value_or_null(report_figure(c->run[k].result, json_string_value(name))));
+			json_array_append_new(values,
+			    value_or_null(
+			        report_figure(c->run[k].result, json_string_value(name))));
 		add_figure_row(rows, json_string_value(name), values);
 	}
 	json_decref(figures);
 	return rows;
 }
 
-/* ---- curves -------------------------------------------------------------------------- */
+/* ---- curves ---- */
 
 /* Interpolates the training loss at a step linearly between the neighbouring points.  Returns NaN
  * when the step is outside of the points whose loss is known. */
@@ -170,7 +178,8 @@ static bool common_steps(const struct comparison *c, double *first, double *last
 
 static void add_step_row(json_t *rows, const char *name, double step, json_t *values)
 {
-	json_array_append_new(rows, json_pack("{s:s, s:I, s:o}", "name", name, "step", (json_int_t)step, "values", values));
+	json_array_append_new(rows,
+	    json_pack("{s:s, s:I, s:o}", "name", name, "step", (json_int_t)step, "values", values));
 }
 
 /* Makes rows of the training loss at up to STEPS steps, spread evenly over the range that all runs
@@ -185,7 +194,9 @@ static json_t *loss_curve_rows(const struct comparison *c)
 		json_t *values = json_array();
 
 		for (size_t k = 0; k < c->n; k++)
-			json_array_append_new(values, json_of_num(interpolate_loss(c->point[k], c->npoints[k], fmax(step, first))));
+			json_array_append_new(values,
+			    json_of_num(
+			        interpolate_loss(c->point[k], c->npoints[k], fmax(step, first))));
 		if (step > before)
 			add_step_row(rows, "train_loss", step, json_incref(values));
 		before = step;
@@ -311,14 +322,20 @@ static int run_compare(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_compare = {
 	"compare",
 	{
-		.prog = "ps-ctl compare", .args = "RUN RUN ...",
-		.about = "runs side by side: settings that differ, results, curves",
-		.more = "RUN is a run directory, as NAME.run.1, of a run in whatever state.  Curves are shown at steps that all\n"
-		        "have reached: the training loss between its samples, an evaluation where all had one.  The exit code is\n"
-		        "0 whether they differ or not.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 2, .max_args = RUNS_MAX,
-		.examples = "  ps-ctl compare lin.run.1 lin.run\n"
-		            "  ps-ctl compare a.run b.run --json | jq -c 'select(.kind == \"setting\")'\n",
+	    .prog = "ps-ctl compare",
+	    .args = "RUN RUN ...",
+	    .about = "runs side by side: settings that differ, results, curves",
+	    .more =
+	        "RUN is a run directory, as NAME.run.1, of a run in whatever state.  Curves are shown at steps that all\n"
+	        "have reached: the training loss between its samples, an evaluation where all had one.  The exit code is\n"
+	        "0 whether they differ or not.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .min_args = 2,
+	    .max_args = RUNS_MAX,
+	    .examples =
+	        "  ps-ctl compare lin.run.1 lin.run\n"
+	        "  ps-ctl compare a.run b.run --json | jq -c 'select(.kind == \"setting\")'\n",
 	},
 	run_compare,
 };

@@ -27,8 +27,8 @@ void completion_limit(int ms);
  * with the word; completion_offer_split() does that for each of "A|B|C" or "A,B,C", with `prefix` put in
  * front. */
 struct offer {
-	const char *word;               /* the word, as far as it is typed */
-	const char *cluster;            /* -C, or NULL */
+	const char *word;    /* the word, as far as it is typed */
+	const char *cluster; /* -C, or NULL */
 };
 void offer(const struct offer *o, const char *candidate, const char *help);
 void completion_offer_split(const struct offer *o, const char *prefix, const char *choices);

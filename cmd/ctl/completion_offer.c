@@ -30,7 +30,8 @@ void completion_offer_split(const struct offer *o, const char *prefix, const cha
 {
 	while (*choices) {
 		size_t n = strcspn(choices, "|,"), fixed = strcspn(choices, ":|,");
-		char *candidate = mem_printf("%s%.*s%s", prefix, (int)fixed, choices, fixed < n ? ":" : "");
+		char *candidate = mem_printf("%s%.*s%s", prefix, (int)fixed, choices,
+		    fixed < n ? ":" : "");
 
 		if (fixed < n)
 			puts(":nospace");
@@ -52,7 +53,7 @@ void completion_offer_catalog(const struct offer *o, const char *plural)
 	json_decref(list);
 }
 
-/* ---- keys ---------------------------------------------------------------------------- */
+/* ---- keys ---- */
 
 /* Offers the values of a key whose "=" is typed.  Of a list, only the part after the last comma is
  * completed. */
@@ -101,7 +102,7 @@ void completion_offer_keys(const struct offer *o, bool live_only)
 	}
 }
 
-/* ---- run directories, and members of the running cluster ----------------------------- */
+/* ---- run directories, and members of the running cluster ---- */
 
 static int is_run_entry(const struct dirent *d)
 {
@@ -113,7 +114,8 @@ static int is_run_entry(const struct dirent *d)
 void completion_offer_run_dirs(const struct offer *o)
 {
 	const char *slash = strrchr(o->word, '/');
-	char *folder = slash ? mem_printf("%.*s", (int)(slash + 1 - o->word), o->word) : mem_strdup("");
+	char *folder = slash ? mem_printf("%.*s", (int)(slash + 1 - o->word), o->word)
+	                     : mem_strdup("");
 	struct dirent **entry;
 	int n = scandir(*folder ? folder : ".", &entry, is_run_entry, versionsort);
 
@@ -153,12 +155,14 @@ static json_t *get_for_completion(const struct offer *o, const char *path)
 	fflush(stdout);
 	completion_limit(COMPLETION_MS);
 	if (ctl_reach(o->cluster, &client, NULL) == ERR_OK)
-		http_call(client, "GET", path, NULL, COMPLETION_MS * NSEC_PER_MSEC, NULL, &answer, NULL);
+		http_call(client, "GET", path, NULL, COMPLETION_MS * NSEC_PER_MSEC, NULL, &answer,
+		    NULL);
 	http_client_free(client);
 	return answer;
 }
 
-static void offer_members(const struct offer *o, const char *path, const char *list, const char *key, const char *about)
+static void offer_members(const struct offer *o, const char *path, const char *list,
+    const char *key, const char *about)
 {
 	json_t *answer = get_for_completion(o, path);
 	const json_t *item;

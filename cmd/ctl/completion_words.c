@@ -11,34 +11,35 @@
 #include "ctl.h"
 
 #define OPTIONS_MAX 64
-#define FIELDS 5
+#define FIELDS      5
 /* Time limit of a program that is asked for its options; it only prints them. */
 #define PROGRAM_MS 2000
 
 /* An option, as one line of `PROGRAM [SUB] --ps-options` describes it: tab-separated fields. */
 struct option {
 	char *text;
-	char *field[FIELDS];            /* "--set", "s", "KEY=VALUE", choices, help */
+	char *field[FIELDS]; /* "--set", "s", "KEY=VALUE", choices, help */
 };
 
 struct line {
 	struct offer offer;
-	const char *program, *sub;      /* sub: "" if absent, or still being typed */
+	const char *program, *sub; /* sub: "" if absent, or still being typed */
 	char **word;
-	int n, at;                      /* at: index of the first word after the subcommand */
-	int operands;                   /* number of operands before the word */
+	int n, at;    /* at: index of the first word after the subcommand */
+	int operands; /* number of operands before the word */
 	struct option option[OPTIONS_MAX];
 	size_t noptions;
 };
 
-/* ---- asking the programs -------------------------------------------------------------- */
+/* ---- asking the programs ---- */
 
 /* Starts `PROGRAM [SUB] QUESTION`, and returns a stream of its output, or NULL when it cannot be
  * started. close_program() ends it. */
 static FILE *ask_program(const struct line *l, const char *question, pid_t *pid)
 {
 	char *bin = path_self_dir(NULL), *path = bin ? path_join(bin, l->program) : NULL;
-	const char *argv[] = { l->program, *l->sub ? l->sub : question, *l->sub ? question : NULL, NULL };
+	const char *argv[] = { l->program, *l->sub ? l->sub : question, *l->sub ? question : NULL,
+		NULL };
 	int p[2];
 	FILE *f = NULL;
 
@@ -108,7 +109,9 @@ static void offer_program(const struct line *l)
 	while (f && getline(&text, &cap, f) > 0) {
 		text[strcspn(text, "\n")] = 0;
 		if ((text[0] == '-') == (l->offer.word[0] == '-')) {
-			const struct ctl_cmd *cmd = strcmp(l->program, "ps-ctl") == 0 ? ctl_find(text) : NULL;
+			const struct ctl_cmd *cmd = strcmp(l->program, "ps-ctl") == 0
+			    ? ctl_find(text)
+			    : NULL;
 
 			offer(&l->offer, text, cmd ? cmd->usage.about : NULL);
 		}
@@ -130,7 +133,8 @@ static const struct option *find_option(const struct line *l, const char *word)
 	for (size_t i = 0; i < l->noptions; i++) {
 		const struct option *o = &l->option[i];
 
-		if (strcmp(word, o->field[0]) == 0 || (word[0] == '-' && word[1] == o->field[1][0] && word[1] != '-' && !word[2]))
+		if (strcmp(word, o->field[0]) == 0 ||
+		    (word[0] == '-' && word[1] == o->field[1][0] && word[1] != '-' && !word[2]))
 			return o;
 	}
 	return NULL;
@@ -178,7 +182,7 @@ static const struct option *find_option_before_word(struct line *l)
 	return NULL;
 }
 
-/* ---- candidates ---------------------------------------------------------------------- */
+/* ---- candidates ---- */
 
 /* Offers values for an option: its own choices, or what its name or its placeholder tells. */
 static void offer_option_value(const struct line *l, const struct option *o)
@@ -249,7 +253,8 @@ static void offer_ctl_operand(const struct line *l)
 	else if (strcmp(l->sub, "export") == 0) {
 		offer(o, "all", "the whole model");
 		completion_offer_tables(o);
-	} else if (strcmp(l->sub, "freeze") == 0 || (strcmp(l->sub, "table") == 0 && l->operands == 1))
+	} else if (strcmp(l->sub, "freeze") == 0 ||
+	    (strcmp(l->sub, "table") == 0 && l->operands == 1))
 		completion_offer_tables(o);
 	else if (strcmp(l->sub, "table") == 0 && l->operands == 0)
 		completion_offer_split(o, "", "add|grow|drop");

@@ -37,21 +37,34 @@ const char *ctl_suggest(const char *name);
 
 /* Options that many subcommands have.  The value is stored in `field` of struct `type`. */
 #define CTL_OPT_CLUSTER(type, field) \
-	{ "cluster", 'C', OPT_STR, offsetof(type, field), "DIR", \
-	  "the cluster's run directory; else $PS_CLUSTER, else the one that runs here", NULL, 0, 0 }
+	{ \
+		"cluster", 'C', OPT_STR, offsetof(type, field), "DIR", \
+		    "the cluster's run directory; else $PS_CLUSTER, else the one that runs here", \
+		    NULL, 0, 0 \
+	}
 #define CTL_OPT_JSON(type, field) \
-	{ "json", 0, OPT_FLAG, offsetof(type, field), NULL, "JSON Lines for programs", NULL, 0, 0 }
+	{ \
+		"json", 0, OPT_FLAG, offsetof(type, field), NULL, "JSON Lines for programs", NULL, \
+		    0, 0 \
+	}
 #define CTL_OPT_TIMEOUT(type, field, text) \
-	{ "timeout", 0, OPT_DURATION, offsetof(type, field), "TIME", text, NULL, 0, 9e18 }
+	{ \
+		"timeout", 0, OPT_DURATION, offsetof(type, field), "TIME", text, NULL, 0, 9e18 \
+	}
 #define CTL_OPT_RESUME(type, field) \
-	{ "resume", 0, OPT_STR, offsetof(type, field), "FROM", \
-	  "go on: auto (an unfinished run, from its newest checkpoint), step=N, a checkpoint's directory or s3:// name, or none", \
-	  NULL, 0, 0 }
+	{ \
+		"resume", 0, OPT_STR, offsetof(type, field), "FROM", \
+		    "go on: auto (an unfinished run, from its newest checkpoint), step=N, a checkpoint's directory or s3:// name, or none", \
+		    NULL, 0, 0 \
+	}
 #define CTL_OPT_RESTARTS(type, field) \
-	{ "max-restarts", 0, OPT_INT, offsetof(type, field), "N", \
-	  "how often each process that died is started again (3 with replicas or checkpoint_every, else 0)", NULL, 0, 1000000 }
+	{ \
+		"max-restarts", 0, OPT_INT, offsetof(type, field), "N", \
+		    "how often each process that died is started again (3 with replicas or checkpoint_every, else 0)", \
+		    NULL, 0, 1000000 \
+	}
 /* The roles that a key can have, as choices of an option. */
-#define CTL_ROLES "worker|server|relay|monitor|reader|admin"
+#define CTL_ROLES        "worker|server|relay|monitor|reader|admin"
 #define CTL_COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* Parses the options of a subcommand into *o.  False: exit with *code. */
@@ -66,8 +79,10 @@ int ctl_report_misuse(const struct ctl_cmd *self, const char *fmt, ...)
 /* Finds the action of a subcommand that its first operand names, as "ls" of ps-ctl checkpoint ls.
  * actions is an array of n structs of `size` bytes whose first member is their name.  For an
  * unknown word, reports it ("did you mean ...?") and returns NULL. */
-#define CTL_ACTION(self, word, actions) ctl_action(self, word, actions, CTL_COUNT(actions), sizeof *(actions))
-const void *ctl_action(const struct ctl_cmd *self, const char *word, const void *actions, size_t n, size_t size);
+#define CTL_ACTION(self, word, actions) \
+	ctl_action(self, word, actions, CTL_COUNT(actions), sizeof *(actions))
+const void *ctl_action(const struct ctl_cmd *self, const char *word, const void *actions, size_t n,
+    size_t size);
 
 /* Prints ctl_make_event() as one line to stdout, and flushes it. */
 void ctl_print_line(const char *kind, const json_t *object);
@@ -82,19 +97,21 @@ enum err_code ctl_connect(const char *dir, struct http_client **client, struct e
 enum err_code ctl_reach(const char *dir, struct http_client **client, struct err *e);
 /* Sends one request to the cluster of ctl_reach().  body is borrowed and may be NULL; answer may be
  * NULL; timeout is in ns. */
-enum err_code ctl_request(const char *dir, const char *method, const char *path, const json_t *body, int64_t timeout, json_t **answer,
-    struct err *e);
+enum err_code ctl_request(const char *dir, const char *method, const char *path, const json_t *body,
+    int64_t timeout, json_t **answer, struct err *e);
 /* Finds the run directory that -C names, running or not.  *dir must be freed. */
 enum err_code ctl_run_dir(const char *opt, char **dir, struct err *e);
 /* Timeout of a request that the coordinator answers at once. */
 #define CTL_CALL (5 * NSEC_PER_SEC)
 /* Gets the cluster's status as a new reference, and its revision in *rev.  Returns at once when
  * *rev is negative; otherwise waits until the status is newer than *rev, for at most 0.2 s. */
-enum err_code ctl_next_status(struct http_client *client, int64_t *rev, json_t **status, struct err *e);
+enum err_code ctl_next_status(struct http_client *client, int64_t *rev, json_t **status,
+    struct err *e);
 /* Calls look() with each new status until it sets *done or returns an error, which is then
  * returned. ERR_TIMEOUT: neither happened within `timeout` ns. */
 typedef enum err_code ctl_status_fn(void *ctx, const json_t *status, bool *done, struct err *e);
-enum err_code ctl_watch_status(struct http_client *client, int64_t timeout, ctl_status_fn *look, void *ctx, struct err *e);
+enum err_code ctl_watch_status(struct http_client *client, int64_t timeout, ctl_status_fn *look,
+    void *ctx, struct err *e);
 /* Formats a number for people, base 1000: "1.2M", "18.2k", "431", "0.25". */
 void ctl_format_count(double v, char out[static 16]);
 /* Returns the process id in DIR/ID.pid, or 0 when there is none. */

@@ -22,12 +22,15 @@ struct options {
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
-	{ "open", 0, OPT_FLAG, offsetof(struct options, open), NULL, "open it in the browser, by " BROWSER, NULL, 0, 0 },
-	{ "read-only", 'r', OPT_FLAG, offsetof(struct options, read_only), NULL, "a session that can change nothing", NULL, 0, 0 },
+	{ "open", 0, OPT_FLAG, offsetof(struct options, open), NULL,
+	    "open it in the browser, by " BROWSER, NULL, 0, 0 },
+	{ "read-only", 'r', OPT_FLAG, offsetof(struct options, read_only), NULL,
+	    "a session that can change nothing", NULL, 0, 0 },
 	CTL_OPT_JSON(struct options, json),
 };
 
-static enum err_code request_session(const struct options *o, const char *dir, json_t **answer, struct err *e)
+static enum err_code request_session(const struct options *o, const char *dir, json_t **answer,
+    struct err *e)
 {
 	struct http_client *client = NULL;
 	json_t *body = json_pack("{s:b}", "read_only", o->read_only);
@@ -53,8 +56,9 @@ static enum err_code run_browser(const char *file, struct err *e)
 	}
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	return status == 0 ? ERR_OK :
-	    err_set(e, ERR_FAILED, BROWSER " found no browser: open the address by hand");
+	return status == 0
+	    ? ERR_OK
+	    : err_set(e, ERR_FAILED, BROWSER " found no browser: open the address by hand");
 }
 
 /* Opens the dashboard in a browser.  The address contains a secret, and every user of the host can
@@ -64,9 +68,10 @@ static enum err_code open_dashboard(const char *dir, const char *address, struct
 {
 	char *path = rundir_path(dir, "dashboard.html");
 	char *file = path_absolute(path);
-	char *text = mem_printf("<!doctype html>\n<meta charset=\"utf-8\">\n<title>pskit</title>\n"
-	                        "<meta http-equiv=\"refresh\" content=\"0;url=%s\">\n<a href=\"%s\">the dashboard</a>\n",
-	                        address, address);
+	char *text = mem_printf(
+	    "<!doctype html>\n<meta charset=\"utf-8\">\n<title>pskit</title>\n"
+	    "<meta http-equiv=\"refresh\" content=\"0;url=%s\">\n<a href=\"%s\">the dashboard</a>\n",
+	    address, address);
 	enum err_code rc = file_replace(path, text, strlen(text), 0600, e);
 
 	if (rc == ERR_OK)
@@ -87,7 +92,8 @@ static enum err_code show_dashboard(const struct options *o, const char *dir, st
 
 	if (rc != ERR_OK)
 		return rc;
-	address = mem_printf("http://%s/#%s", json_str(answer, "address", ""), json_str(answer, "token", ""));
+	address = mem_printf("http://%s/#%s", json_str(answer, "address", ""),
+	    json_str(answer, "token", ""));
 	if (o->json) {
 		line = json_pack("{s:s, s:I}", "address", address, "seconds", (json_int_t)seconds);
 		ctl_print_line("dashboard", line);
@@ -95,7 +101,8 @@ static enum err_code show_dashboard(const struct options *o, const char *dir, st
 	} else {
 		puts(address);
 		fflush(stdout);
-		fprintf(stderr, "opens once, within %lld s, on this host%s\n", (long long)seconds, o->read_only ? "; to read" : "");
+		fprintf(stderr, "opens once, within %lld s, on this host%s\n", (long long)seconds,
+		    o->read_only ? "; to read" : "");
 	}
 	if (o->open)
 		rc = open_dashboard(dir, address, e);
@@ -124,13 +131,16 @@ static int run_dashboard(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_dashboard = {
 	"dashboard",
 	{
-		.prog = "ps-ctl dashboard", .args = NULL,
-		.about = "print an address that opens the cluster's dashboard in a browser",
-		.more = "The address works once, soon, and on the coordinator's own host: keep it to yourself.  The session\n"
-		        "that it opens can change settings, pause, take checkpoints and stop; that right ends after 15 minutes\n"
-		        "without use, and with the coordinator.",
-		.opts = opts, .nopts = CTL_COUNT(opts),
-		.examples = "  ps-ctl dashboard\n  ps-ctl dashboard --open --read-only\n",
+	    .prog = "ps-ctl dashboard",
+	    .args = NULL,
+	    .about = "print an address that opens the cluster's dashboard in a browser",
+	    .more =
+	        "The address works once, soon, and on the coordinator's own host: keep it to yourself.  The session\n"
+	        "that it opens can change settings, pause, take checkpoints and stop; that right ends after 15 minutes\n"
+	        "without use, and with the coordinator.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .examples = "  ps-ctl dashboard\n  ps-ctl dashboard --open --read-only\n",
 	},
 	run_dashboard,
 };

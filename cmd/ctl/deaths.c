@@ -47,7 +47,7 @@ static void replace_stdin_path(char *text)
 /* Store the process in r->culprit and, in r->reason, how it ended with the last line of its log.
  * After a signal the log does not explain the end and is not read. */
 static void record_culprit(struct runner *r, const char *id, const struct launch_event *ev,
-                           const char *how)
+    const char *how)
 {
 	char *log = mem_printf("%s/%s.log", r->dir, id);
 	struct buf last = BUF_INIT;
@@ -56,7 +56,7 @@ static void record_culprit(struct runner *r, const char *id, const struct launch
 		launch_last_words(log, &last);
 	snprintf(r->culprit, sizeof r->culprit, "%s", id);
 	snprintf(r->reason, sizeof r->reason, "%s %s%s%.280s", id, how, last.len > 0 ? ": " : "",
-	         last.len > 0 ? (char *)last.data : "");
+	    last.len > 0 ? (char *)last.data : "");
 	replace_stdin_path(r->reason);
 	buf_release(&last);
 	free(log);
@@ -66,13 +66,14 @@ static void record_culprit(struct runner *r, const char *id, const struct launch
  * else give up, because a process that exits on its own would do so again and the job needs all of
  * them. Returns false when the cluster is not forming, and nothing was done. */
 static bool fail_if_forming(struct runner *r, const char *id, const struct launch_event *ev,
-                            const char *how, int code)
+    const char *how, int code)
 {
 	if (!runner_is_forming(r) || (ev->signalled && restart_schedule(r, ev->child, id)))
 		return runner_is_forming(r);
 	record_culprit(r, id, ev, how);
 	r->code = ev->signalled ? 1 : code;
-	runner_give_up(r, r->culprit, "%s%s", r->reason, ev->signalled ? " while the cluster was forming" : "");
+	runner_give_up(r, r->culprit, "%s%s", r->reason,
+	    ev->signalled ? " while the cluster was forming" : "");
 	return true;
 }
 
@@ -93,7 +94,7 @@ static bool is_released_server(const struct runner *r, const char *id)
  * part of the model cannot be replaced: broken_since starts the wait for the coordinator to fail
  * the job. */
 static void handle_server_end(struct runner *r, const char *id, const struct launch_event *ev,
-                              const char *how, int code)
+    const char *how, int code)
 {
 	bool left = !ev->signalled && ev->status == 0, copies = r->conf->replicas > 1;
 
@@ -114,7 +115,8 @@ static void handle_server_end(struct runner *r, const char *id, const struct lau
 			return;
 		}
 	}
-	if (strcmp(id, runner_has_separate_coordinator(r) ? "coordinator" : "server-0") == 0 && !left) {
+	if (strcmp(id, runner_has_separate_coordinator(r) ? "coordinator" : "server-0") == 0 &&
+	    !left) {
 		record_culprit(r, id, ev, how);
 		r->code = ev->signalled || !runner_is_forming(r) ? 1 : ev->status;
 		runner_give_up(r, r->culprit, "%s", r->reason);
@@ -126,8 +128,9 @@ static void handle_server_end(struct runner *r, const char *id, const struct lau
 	if (!left) {
 		progress_say(&r->progress, "%s", r->reason);
 		/* The coordinator decides about the job while any server is left. */
-		if (copies && !restart_schedule(r, ev->child, id) && runner_count_alive(r, "server-") == 0 &&
-		    !restart_is_pending(r) && !runner_is_job_over(r))
+		if (copies && !restart_schedule(r, ev->child, id) &&
+		    runner_count_alive(r, "server-") == 0 && !restart_is_pending(r) &&
+		    !runner_is_job_over(r))
 			runner_give_up(r, r->culprit, "%s; no server is left", r->reason);
 	}
 	if (!copies)
@@ -148,13 +151,14 @@ static void handle_worker_leave(struct runner *r, const char *id)
 
 static bool is_member_id(const char *id)
 {
-	return strcmp(id, "coordinator") == 0 || strncmp(id, "server-", 7) == 0 || strncmp(id, "worker-", 7) == 0;
+	return strcmp(id, "coordinator") == 0 || strncmp(id, "server-", 7) == 0 ||
+	    strncmp(id, "worker-", 7) == 0;
 }
 
 /* A worker has ended.  The coordinator decides what its loss means for the job; here it is
  * reported to the user, and restarted if a signal killed it. */
 static void handle_worker_end(struct runner *r, const char *id, const struct launch_event *ev,
-                              const char *how, int code)
+    const char *how, int code)
 {
 	char said[sizeof r->reason], who[sizeof r->culprit];
 

@@ -27,16 +27,19 @@ struct options {
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
-	{ "join", 0, OPT_STR, offsetof(struct options, join), "FILE", "from another host: with the join file that is to be used here", NULL, 0, 0 },
-	{ "set", 's', OPT_LIST, offsetof(struct options, set), "KEY=VALUE", "with FILE: change a key, as ps-ctl start --set would", NULL, 0, 0 },
-	{ "quick", 'q', OPT_FLAG, offsetof(struct options, quick), NULL, "do not have the workers try their lines to the servers", NULL, 0, 0 },
+	{ "join", 0, OPT_STR, offsetof(struct options, join), "FILE",
+	    "from another host: with the join file that is to be used here", NULL, 0, 0 },
+	{ "set", 's', OPT_LIST, offsetof(struct options, set), "KEY=VALUE",
+	    "with FILE: change a key, as ps-ctl start --set would", NULL, 0, 0 },
+	{ "quick", 'q', OPT_FLAG, offsetof(struct options, quick), NULL,
+	    "do not have the workers try their lines to the servers", NULL, 0, 0 },
 	CTL_OPT_JSON(struct options, json),
 };
 
-/* ---- findings ------------------------------------------------------------------------ */
+/* ---- findings ---- */
 
-void doctor_add_finding(struct doctor *d, enum doctor_level level, enum doctor_weight weight, const char *check, const char *about,
-    const char *remedy, const char *fmt, ...)
+void doctor_add_finding(struct doctor *d, enum doctor_level level, enum doctor_weight weight,
+    const char *check, const char *about, const char *remedy, const char *fmt, ...)
 {
 	char text[900];
 	va_list ap;
@@ -45,7 +48,8 @@ void doctor_add_finding(struct doctor *d, enum doctor_level level, enum doctor_w
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
 	d->list = mem_regrow(d->list, d->n + 1, sizeof *d->list);
-	d->list[d->n++] = (struct doctor_finding){ level, weight, check, mem_strdup(about), mem_strdup(text), mem_strdup(remedy) };
+	d->list[d->n++] = (struct doctor_finding){ level, weight, check, mem_strdup(about),
+		mem_strdup(text), mem_strdup(remedy) };
 }
 
 void doctor_add_ok(struct doctor *d, const char *check, const char *fmt, ...)
@@ -62,7 +66,8 @@ void doctor_add_ok(struct doctor *d, const char *check, const char *fmt, ...)
 	doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, check, "", "", "%s", text);
 }
 
-void doctor_add_message(struct doctor *d, enum doctor_level level, enum doctor_weight weight, const char *about, const char *text)
+void doctor_add_message(struct doctor *d, enum doctor_level level, enum doctor_weight weight,
+    const char *about, const char *text)
 {
 	static const struct {
 		const char *check, *says, *remedy;
@@ -117,16 +122,17 @@ static void print_finding(const struct doctor_finding *f, bool json)
 	json_t *o;
 
 	if (!json) {
-		plain_print(stdout, "%-4s %s: %s%s%s\n", level_name[f->level], f->check, f->text, *f->remedy ? "; " : "", f->remedy);
+		plain_print(stdout, "%-4s %s: %s%s%s\n", level_name[f->level], f->check, f->text,
+		    *f->remedy ? "; " : "", f->remedy);
 		return;
 	}
-	o = json_pack("{s:s, s:s, s:s, s:s, s:s}", "check", f->check, "level", level_name[f->level], "about", f->about, "text", f->text,
-	    "remedy", f->remedy);
+	o = json_pack("{s:s, s:s, s:s, s:s, s:s}", "check", f->check, "level", level_name[f->level],
+	    "about", f->about, "text", f->text, "remedy", f->remedy);
 	ctl_print_line("check", o);
 	json_decref(o);
 }
 
-/* ---- examinations ----------------------------------------------------------------------- */
+/* ---- examinations ---- */
 
 static void examine_cluster(struct doctor *d, bool quick)
 {
@@ -158,7 +164,9 @@ static int examine_file(struct doctor *d, const struct options *o, const char *f
 		bool data = strstr(e.msg, "job.data: ") || strstr(e.msg, "job.eval: ");
 
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, data ? "data" : "config", file,
-		    data ? "put the data there, or name where it is: --set data=PATH" : "ps-ctl show KEY tells about a key", "%s", e.msg);
+		    data ? "put the data there, or name where it is: --set data=PATH"
+		         : "ps-ctl show KEY tells about a key",
+		    "%s", e.msg);
 		return 0;
 	}
 	d->dir = dir;
@@ -199,7 +207,8 @@ static int run_doctor(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	if ((nargs != 0) + (o.dir != NULL) + (o.join != NULL) > 1)
-		code = ctl_report_misuse(self, "a cluster FILE, -C DIR or --join FILE: one of them");
+		code = ctl_report_misuse(self,
+		    "a cluster FILE, -C DIR or --join FILE: one of them");
 	else if (o.set.n && !nargs)
 		code = ctl_report_misuse(self, "--set needs a cluster file to change");
 	else if (o.join)
@@ -223,23 +232,29 @@ void doctor_glance(const char *dir, struct progress *p)
 	examine_cluster(&d, true);
 	doctor_sort(&d);
 	for (size_t i = 0; i < d.n && d.list[i].level != DOCTOR_OK; i++)
-		progress_say(p, "doctor: %s %s: %s; %s", level_name[d.list[i].level], d.list[i].check, d.list[i].text, d.list[i].remedy);
+		progress_say(p, "doctor: %s %s: %s; %s", level_name[d.list[i].level],
+		    d.list[i].check, d.list[i].text, d.list[i].remedy);
 	doctor_release(&d);
 }
 
 const struct ctl_cmd ctl_cmd_doctor = {
 	"doctor",
 	{
-		.prog = "ps-ctl doctor", .args = "[FILE]",
-		.about = "look for what is wrong, and say what is to be done: the worst first",
-		.more = "Of a running cluster, of a run that has ended, or, with a cluster FILE, of one that is to be\n"
-		        "started.  Keys and modes, clocks, names, ports, lines between workers and servers, versions,\n"
-		        "descriptors, memory, disk, data.  Exit code 1 when something fails.  The workers of a running\n"
-		        "cluster try their lines: up to 2 MiB each, beside their work.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .max_args = 1,
-		.examples = "  ps-ctl doctor cluster                # before the start\n"
-		            "  ps-ctl doctor | head -n 1            # the cluster that runs here\n"
-		            "  ps-ctl doctor --join w.join          # on another host, before ps-work train --join w.join\n",
+	    .prog = "ps-ctl doctor",
+	    .args = "[FILE]",
+	    .about = "look for what is wrong, and say what is to be done: the worst first",
+	    .more =
+	        "Of a running cluster, of a run that has ended, or, with a cluster FILE, of one that is to be\n"
+	        "started.  Keys and modes, clocks, names, ports, lines between workers and servers, versions,\n"
+	        "descriptors, memory, disk, data.  Exit code 1 when something fails.  The workers of a running\n"
+	        "cluster try their lines: up to 2 MiB each, beside their work.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .max_args = 1,
+	    .examples =
+	        "  ps-ctl doctor cluster                # before the start\n"
+	        "  ps-ctl doctor | head -n 1            # the cluster that runs here\n"
+	        "  ps-ctl doctor --join w.join          # on another host, before ps-work train --join w.join\n",
 	},
 	run_doctor,
 };

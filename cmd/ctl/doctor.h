@@ -20,28 +20,31 @@ enum doctor_weight { DOCTOR_EFFECT, DOCTOR_PLAIN, DOCTOR_CAUSE };
 struct doctor_finding {
 	enum doctor_level level;
 	enum doctor_weight weight;
-	const char *check;              /* "keys": a constant */
-	char *about, *text, *remedy;    /* about: a process, a path or "" */
+	const char *check;           /* "keys": a constant */
+	char *about, *text, *remedy; /* about: a process, a path or "" */
 };
 
 struct doctor {
-	const char *dir;                /* run directory; NULL if none */
-	bool alive;                     /* its cluster is running */
-	struct http_client *client;     /* of the coordinator; NULL if it cannot be asked */
-	int64_t patience;               /* timeout of a request, ns */
+	const char *dir;            /* run directory; NULL if none */
+	bool alive;                 /* its cluster is running */
+	struct http_client *client; /* of the coordinator; NULL if it cannot be asked */
+	int64_t patience;           /* timeout of a request, ns */
 	struct doctor_finding *list;
 	size_t n;
 };
 
 /* Adds a finding.  check must be a constant; `about` is a process, a path or ""; remedy may be
  * "". */
-__attribute__((format(printf, 7, 8))) void doctor_add_finding(struct doctor *d, enum doctor_level level, enum doctor_weight weight,
-    const char *check, const char *about, const char *remedy, const char *fmt, ...);
+__attribute__((format(printf, 7, 8))) void doctor_add_finding(struct doctor *d,
+    enum doctor_level level, enum doctor_weight weight, const char *check, const char *about,
+    const char *remedy, const char *fmt, ...);
 /* Adds a finding of level DOCTOR_OK, unless this check has found something before. */
-__attribute__((format(printf, 3, 4))) void doctor_add_ok(struct doctor *d, const char *check, const char *fmt, ...);
+__attribute__((format(printf, 3, 4))) void doctor_add_ok(struct doctor *d, const char *check,
+    const char *fmt, ...);
 /* Adds the message with which a process or a job failed; doctor_causes.def tells its check and its
  * remedy. */
-void doctor_add_message(struct doctor *d, enum doctor_level level, enum doctor_weight weight, const char *about, const char *text);
+void doctor_add_message(struct doctor *d, enum doctor_level level, enum doctor_weight weight,
+    const char *about, const char *text);
 void doctor_release(struct doctor *d);
 /* Sorts the findings, the worst first.  Returns the worst level. */
 enum doctor_level doctor_sort(struct doctor *d);
@@ -62,7 +65,8 @@ char *doctor_last_words(const struct doctor *d, const char *id);
  * RLIMIT_NOFILE; open is the number of descriptors it has open, or -1 if unknown; others is the
  * number of peers that may be connected to it. */
 void doctor_file(struct doctor *d, const struct conf *c);
-void doctor_descriptors(struct doctor *d, const char *id, uint64_t limit, int64_t open, uint64_t others);
+void doctor_descriptors(struct doctor *d, const char *id, uint64_t limit, int64_t open,
+    uint64_t others);
 /* doctor_live.c: what the coordinator reports about all processes. */
 void doctor_live(struct doctor *d);
 /* doctor_lines.c: every worker measures its links to the servers. */

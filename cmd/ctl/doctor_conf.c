@@ -19,9 +19,11 @@
 /* Each peer has one connection for its data and one to the coordinator. */
 #define FILES_PEER 2u
 
-static const char raise_limit[] = "raise the limit: ulimit -n 65536, or LimitNOFILE= of its systemd unit";
+static const char raise_limit[] =
+    "raise the limit: ulimit -n 65536, or LimitNOFILE= of its systemd unit";
 
-void doctor_descriptors(struct doctor *d, const char *id, uint64_t limit, int64_t open, uint64_t others)
+void doctor_descriptors(struct doctor *d, const char *id, uint64_t limit, int64_t open,
+    uint64_t others)
 {
 	uint64_t need = FILES_OWN + FILES_PEER * others;
 
@@ -31,14 +33,17 @@ void doctor_descriptors(struct doctor *d, const char *id, uint64_t limit, int64_
 		if (strcmp(d->list[i].check, "files") == 0 && strcmp(d->list[i].about, id) == 0)
 			return;
 	if (open > 0 && (uint64_t)open + 2 > limit)
-		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "files", id, raise_limit, "%s has all of the %llu descriptors open that it may", id,
+		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "files", id, raise_limit,
+		    "%s has all of the %llu descriptors open that it may", id,
 		    (unsigned long long)limit);
 	else if (limit < need)
-		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "files", id, raise_limit, "%s may have %llu descriptors open, and may come to need %llu", id,
+		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "files", id, raise_limit,
+		    "%s may have %llu descriptors open, and may come to need %llu", id,
 		    (unsigned long long)limit, (unsigned long long)need);
 	else if (open > 0 && (uint64_t)open > limit / 10 * 9)
-		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "files", id, raise_limit, "%s has %lld descriptors open, of the %llu that it may", id,
-		    (long long)open, (unsigned long long)limit);
+		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "files", id, raise_limit,
+		    "%s has %lld descriptors open, of the %llu that it may", id, (long long)open,
+		    (unsigned long long)limit);
 }
 
 /* Tries to listen at addr, as the server will have to. */
@@ -53,9 +58,12 @@ static void check_port_is_free(struct doctor *d, const char *key, const char *ad
 		close(fd);
 		return;
 	}
-	snprintf(remedy, sizeof remedy, "--set %s=HOST:0 takes a free port; ss -ltnp 'sport = %.20s' shows who has this one", key, port ? port : "");
+	snprintf(remedy, sizeof remedy,
+	    "--set %s=HOST:0 takes a free port; ss -ltnp 'sport = %.20s' shows who has this one",
+	    key, port ? port : "");
 	if (e.code == ERR_EXISTS)
-		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "ports", addr, remedy, "%s: %s", key, e.msg);
+		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "ports", addr, remedy, "%s: %s",
+		    key, e.msg);
 	else
 		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, addr, e.msg);
 }
@@ -68,23 +76,27 @@ static void check_memory_of_host(struct doctor *d, const struct conf *c)
 	num_human((double)left, a);
 	num_human((double)may, b);
 	if (may > left)
-		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "memory", "", "lower mem_limit, or start servers on other hosts",
-		    "mem_limit lets %lld server%s come to %sB, and this host has %sB left", (long long)c->servers, NUM_S(c->servers), b, a);
+		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "memory", "",
+		    "lower mem_limit, or start servers on other hosts",
+		    "mem_limit lets %lld server%s come to %sB, and this host has %sB left",
+		    (long long)c->servers, NUM_S(c->servers), b, a);
 	doctor_add_ok(d, "memory", "this host has %sB left", a);
 }
 
 static void check_inherited_descriptors(struct doctor *d, const struct conf *c)
 {
-	uint64_t need = server_descriptors(true, conf_trains(c) ? (uint64_t)c->workers.max : 0, (uint64_t)c->servers);
+	uint64_t need = server_descriptors(true, conf_trains(c) ? (uint64_t)c->workers.max : 0,
+	    (uint64_t)c->servers);
 	struct rlimit files = { 0 };
 
 	/* Compare with the hard limit: servers raise their soft limit to it. */
 	getrlimit(RLIMIT_NOFILE, &files);
 	if (files.rlim_max < need)
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "files", "server-0", raise_limit,
-		    "server-0 may have %llu descriptors open, and may come to need %llu", (unsigned long long)files.rlim_max,
-		    (unsigned long long)need);
-	doctor_add_ok(d, "files", "%llu descriptors for each process", (unsigned long long)files.rlim_max);
+		    "server-0 may have %llu descriptors open, and may come to need %llu",
+		    (unsigned long long)files.rlim_max, (unsigned long long)need);
+	doctor_add_ok(d, "files", "%llu descriptors for each process",
+	    (unsigned long long)files.rlim_max);
 }
 
 /* Checks the disk of the run directory, or of its parent while it does not exist yet. */
@@ -98,9 +110,11 @@ static void check_run_disk(struct doctor *d)
 
 void doctor_file(struct doctor *d, const struct conf *c)
 {
-	doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "config", "", "", "every key is as it should be");
+	doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "config", "", "",
+	    "every key is as it should be");
 	if (c->has_job)
-		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "data", "", "", "all of job.data and job.eval is here, and can be read");
+		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "data", "", "",
+		    "all of job.data and job.eval is here, and can be read");
 	if (!d->alive) {
 		check_port_is_free(d, "listen", c->listen);
 		check_port_is_free(d, "http", c->http);

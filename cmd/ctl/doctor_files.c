@@ -22,7 +22,7 @@
 /* A disk with less space than this counts as full. */
 #define ROOM_MIN (1u << 20)
 
-/* ---- keys ------------------------------------------------------------------------------ */
+/* ---- keys ---- */
 
 static void check_dir_is_private(struct doctor *d, const char *path)
 {
@@ -30,8 +30,10 @@ static void check_dir_is_private(struct doctor *d, const char *path)
 
 	if (stat(path, &st) || !(st.st_mode & 077))
 		return;
-	doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", path, "run that chmod; the cluster's secrets were open to others: a new run has new ones",
-	    "others may enter %s (mode %04o): chmod 700 %s", path, (unsigned)st.st_mode & 07777, path);
+	doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", path,
+	    "run that chmod; the cluster's secrets were open to others: a new run has new ones",
+	    "others may enter %s (mode %04o): chmod 700 %s", path, (unsigned)st.st_mode & 07777,
+	    path);
 }
 
 /* True when a key with this file name may have this role: "worker-1.key" must be a worker's. */
@@ -40,8 +42,10 @@ static bool role_fits_name(const char *name, enum role role)
 	const char *kind = role_name(role);
 	size_t n = strlen(kind);
 
-	return strcmp(name, "coordinator") == 0 ? role == ROLE_SERVER :
-	    (strncmp(name, "server-", 7) != 0 && strncmp(name, "worker-", 7) != 0) || strncmp(name, kind, n) == 0;
+	return strcmp(name, "coordinator") == 0
+	    ? role == ROLE_SERVER
+	    : (strncmp(name, "server-", 7) != 0 && strncmp(name, "worker-", 7) != 0) ||
+	        strncmp(name, kind, n) == 0;
 }
 
 static void say_not_admitted(struct doctor *d, const char *name, const struct key_pair *key)
@@ -50,10 +54,15 @@ static void say_not_admitted(struct doctor *d, const char *name, const struct ke
 
 	key_to_text(key->pk, text);
 	/* The names of keys tell their roles.  For any other name the user has to fill in the role. */
-	snprintf(remedy, sizeof remedy, "echo '%s x25519:%s %s' >> %s/keys/authorized_keys, then send the coordinator SIGHUP",
-	    strncmp(name, "worker-", 7) == 0 ? "worker" : strcmp(name, "admin") == 0 ? "admin" :
-	    strncmp(name, "server-", 7) == 0 || strcmp(name, "coordinator") == 0 ? "server" : "ROLE", text, name, d->dir);
-	doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", name, remedy, "%s's key (%s/keys/%s.key) is not in authorized_keys", name, d->dir, name);
+	snprintf(remedy, sizeof remedy,
+	    "echo '%s x25519:%s %s' >> %s/keys/authorized_keys, then send the coordinator SIGHUP",
+	    strncmp(name, "worker-", 7) == 0                                           ? "worker"
+	        : strcmp(name, "admin") == 0                                           ? "admin"
+	        : strncmp(name, "server-", 7) == 0 || strcmp(name, "coordinator") == 0 ? "server"
+	                                                                               : "ROLE",
+	    text, name, d->dir);
+	doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", name, remedy,
+	    "%s's key (%s/keys/%s.key) is not in authorized_keys", name, d->dir, name);
 }
 
 /* Checks one secret key: its file, whether authorized_keys admits it, and with which role. */
@@ -71,11 +80,14 @@ static void check_secret_key(struct doctor *d, const struct keyring *ring, const
 		if (!entry)
 			say_not_admitted(d, name, &key);
 		else if (!keyring_find(ring, key.pk, clock_wall() / NSEC_PER_SEC))
-			doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", name, "put a later expires= into keys/authorized_keys and send the coordinator SIGHUP",
+			doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", name,
+			    "put a later expires= into keys/authorized_keys and send the coordinator SIGHUP",
 			    "%s's key has expired", name);
 		else if (!role_fits_name(name, entry->role))
-			doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", name, "mend its line in keys/authorized_keys and send the coordinator SIGHUP",
-			    "%s's key has the role %s in authorized_keys", name, role_name(entry->role));
+			doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", name,
+			    "mend its line in keys/authorized_keys and send the coordinator SIGHUP",
+			    "%s's key has the role %s in authorized_keys", name,
+			    role_name(entry->role));
 		key_pair_wipe(&key);
 	}
 	free(path);
@@ -105,7 +117,8 @@ static unsigned check_secret_keys(struct doctor *d, const struct keyring *ring, 
 
 void doctor_keys(struct doctor *d)
 {
-	char *keys = rundir_path(d->dir, "keys"), *list = rundir_path(keys, "authorized_keys"), *secret = rundir_path(keys, "psk");
+	char *keys = rundir_path(d->dir, "keys"), *list = rundir_path(keys, "authorized_keys"),
+	     *secret = rundir_path(keys, "psk");
 	struct keyring *ring = NULL;
 	struct err e = { 0 };
 	uint8_t psk[KEY_BYTES];
@@ -114,9 +127,11 @@ void doctor_keys(struct doctor *d)
 	check_dir_is_private(d, d->dir);
 	check_dir_is_private(d, keys);
 	if (psk_load(secret, psk, &e))
-		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", "psk", "run the chmod it names, or begin a new run: it has new secrets", "%s", e.msg);
+		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", "psk",
+		    "run the chmod it names, or begin a new run: it has new secrets", "%s", e.msg);
 	if (keyring_load(list, &ring, &e))
-		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", "authorized_keys", "mend that line, then send the coordinator SIGHUP", "%s", e.msg);
+		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", "authorized_keys",
+		    "mend that line, then send the coordinator SIGHUP", "%s", e.msg);
 	else
 		n = check_secret_keys(d, ring, keys);
 	doctor_add_ok(d, "keys", "%u key%s, all admitted; nobody else can read them", n, NUM_S(n));
@@ -127,7 +142,7 @@ void doctor_keys(struct doctor *d)
 	free(secret);
 }
 
-/* ---- the disk ---------------------------------------------------------------------------- */
+/* ---- the disk ---- */
 
 /* Estimates the bytes of the next checkpoint: the size of the last one, else the memory that the
  * servers report.  0 when neither is known. */
@@ -142,9 +157,12 @@ static uint64_t estimate_checkpoint_size(const struct doctor *d, const char *dir
 	if (ckpt_list(path, false, &list, &n, NULL) == ERR_OK && n) {
 		size = list[n - 1].bytes;
 		ckpt_list_free(list, n);
-	} else if (d->client && http_call(d->client, "GET", "/v1/servers", NULL, d->patience, NULL, &answer, NULL) == ERR_OK) {
+	} else if (d->client &&
+	    http_call(d->client, "GET", "/v1/servers", NULL, d->patience, NULL, &answer, NULL) ==
+	        ERR_OK) {
 		json_array_foreach(json_object_get(answer, "servers"), i, s)
-			size += (uint64_t)(json_int(s, "parameter_bytes", 0) + json_int(s, "state_bytes", 0));
+			size += (uint64_t)(json_int(s, "parameter_bytes", 0) +
+			    json_int(s, "state_bytes", 0));
 	}
 	json_decref(answer);
 	free(path);
@@ -162,7 +180,8 @@ static bool check_dir_is_writable(struct doctor *d, const char *dir)
 	other = fd < 0;
 	full = !other && write(fd, "", 1) != 1;
 	if (other || full)
-		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "disk", dir, "make room there, or choose another place: df -h shows how much there is",
+		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "disk", dir,
+		    "make room there, or choose another place: df -h shows how much there is",
 		    "nothing can be written to %s: %s", dir, strerror(errno));
 	if (fd >= 0)
 		close(fd);
@@ -176,7 +195,8 @@ void doctor_disk(struct doctor *d, const char *dir)
 	struct statvfs fs;
 
 	if (statvfs(dir, &fs)) {
-		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "disk", dir, "", "cannot look at %s: %s", dir, strerror(errno));
+		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "disk", dir, "",
+		    "cannot look at %s: %s", dir, strerror(errno));
 		return;
 	}
 	room = (uint64_t)fs.f_bavail * fs.f_frsize;
@@ -185,10 +205,14 @@ void doctor_disk(struct doctor *d, const char *dir)
 	if (!check_dir_is_writable(d, dir))
 		return;
 	if (room < ROOM_MIN || room < need)
-		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "disk", dir, "make room there, or set keep_last lower: df -h shows how much there is",
+		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "disk", dir,
+		    "make room there, or set keep_last lower: df -h shows how much there is",
 		    "%s has %sB left, and a checkpoint takes %sB", dir, left, wants);
 	else if (room / 3 < need)
-		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "disk", dir, "make room there, or set keep_last lower",
-		    "%s has %sB left, which is less than three checkpoints of %sB", dir, left, wants);
-	doctor_add_ok(d, "disk", "%s has %sB left%s%s%s", dir, left, need ? "; a checkpoint takes " : "", need ? wants : "", need ? "B" : "");
+		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "disk", dir,
+		    "make room there, or set keep_last lower",
+		    "%s has %sB left, which is less than three checkpoints of %sB", dir, left,
+		    wants);
+	doctor_add_ok(d, "disk", "%s has %sB left%s%s%s", dir, left,
+	    need ? "; a checkpoint takes " : "", need ? wants : "", need ? "B" : "");
 }

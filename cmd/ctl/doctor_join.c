@@ -25,15 +25,20 @@ static enum err_code try_coordinator(struct doctor *d, const struct identity *id
 	ctl_format_count(r.up, up);
 	ctl_format_count(r.down, down);
 	if (r.stage == PROBE_DONE) {
-		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "lines", id->data, "", "the coordinator at %s knows this key: %sB/s there, %sB/s back, round trip %.3g ms",
+		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "lines", id->data, "",
+		    "the coordinator at %s knows this key: %sB/s there, %sB/s back, round trip %.3g ms",
 		    id->data, up, down, r.rtt * 1e3);
 	} else if (r.stage == PROBE_TRANSFER) {
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "lines", id->data,
 		    "try the MTU: ping -M do -s 1472 HOST; lower it (ip link set dev DEV mtu 1400) or let ICMP \"fragmentation needed\" pass",
-		    "the coordinator at %s shakes hands, and gets no large records: %s", id->data, r.why.msg);
+		    "the coordinator at %s shakes hands, and gets no large records: %s", id->data,
+		    r.why.msg);
 	} else if (r.why.code == ERR_AUTH || r.why.code == ERR_FORBIDDEN) {
-		snprintf(text, sizeof text, "the coordinator at %s refuses %s: %s", id->data, id->name, r.why.msg);
-		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", id->name, "have a new join file made on the coordinator's host: ps-ctl invite", "%s", text);
+		snprintf(text, sizeof text, "the coordinator at %s refuses %s: %s", id->data,
+		    id->name, r.why.msg);
+		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "keys", id->name,
+		    "have a new join file made on the coordinator's host: ps-ctl invite", "%s",
+		    text);
 	} else {
 		snprintf(text, sizeof text, "the coordinator at %s: %s", id->data, r.why.msg);
 		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, id->data, text);
@@ -46,14 +51,20 @@ static enum err_code try_coordinator(struct doctor *d, const struct identity *id
  * failure has been reported. */
 static void ask_coordinator(struct doctor *d, const struct identity *id, bool unreached)
 {
-	struct http_target target = { .addr = id->http, .server_pk = id->server_key, .keys = &id->conn.hs.key, .psk = id->conn.hs.psk };
+	struct http_target target = { .addr = id->http,
+		.server_pk = id->server_key,
+		.keys = &id->conn.hs.key,
+		.psk = id->conn.hs.psk };
 	struct err e = { 0 };
 
 	if (!*id->http)
-		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "config", "", "", "the file names no control plane: nothing more can be asked from here");
+		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "config", "", "",
+		    "the file names no control plane: nothing more can be asked from here");
 	else if (http_client_new(&target, &d->client, &e))
 		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_PLAIN, id->http, e.msg);
-	else if (!unreached || http_call(d->client, "GET", "/v1/status", NULL, STATUS_WAIT, NULL, NULL, &e) != ERR_UNREACH)
+	else if (!unreached ||
+	    http_call(d->client, "GET", "/v1/status", NULL, STATUS_WAIT, NULL, NULL, &e) !=
+	        ERR_UNREACH)
 		doctor_live(d);
 }
 
@@ -67,7 +78,8 @@ void doctor_join(struct doctor *d, const char *file)
 		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, file, e.msg);
 		return;
 	}
-	doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "keys", file, "", "%s is the join file of %s, and nobody else can read it", file, id.name);
+	doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "keys", file, "",
+	    "%s is the join file of %s, and nobody else can read it", file, id.name);
 	code = try_coordinator(d, &id);
 	if (code != ERR_AUTH && code != ERR_FORBIDDEN)
 		ask_coordinator(d, &id, code == ERR_UNREACH);

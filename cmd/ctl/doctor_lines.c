@@ -19,9 +19,9 @@
 /* Bytes a second.  A link is slow below SLOW, or when it is SLOWER times slower than the median
  * link and below GOOD.  Links within a host are never reported: their rate only shows how busy the
  * host is. */
-#define SLOW 1e6
+#define SLOW   1e6
 #define SLOWER 4.0
-#define GOOD 20e6
+#define GOOD   20e6
 
 struct line {
 	const char *worker;
@@ -31,13 +31,14 @@ struct line {
 struct lines {
 	struct line *line;
 	size_t n;
-	double middle, least, most;     /* bytes a second, in the slower direction */
-	double model;                   /* bytes of all parameters */
+	double middle, least, most; /* bytes a second, in the slower direction */
+	double model;               /* bytes of all parameters */
 };
 
 static double slower_rate(const json_t *found)
 {
-	double up = json_num(found, "up_bytes_per_second", 0), down = json_num(found, "down_bytes_per_second", 0);
+	double up = json_num(found, "up_bytes_per_second", 0),
+	       down = json_num(found, "down_bytes_per_second", 0);
 
 	return up < down ? up : down;
 }
@@ -49,29 +50,34 @@ static bool is_measured(const json_t *found)
 
 static int compare_rates(const void *a, const void *b)
 {
-	double x = slower_rate(((const struct line *)a)->found), y = slower_rate(((const struct line *)b)->found);
+	double x = slower_rate(((const struct line *)a)->found),
+	       y = slower_rate(((const struct line *)b)->found);
 
 	return (x > y) - (x < y);
 }
 
-/* ---- findings -------------------------------------------------------------------------------- */
+/* ---- findings ---- */
 
 static void report_broken_link(struct doctor *d, const struct line *l)
 {
 	static const struct {
 		const char *stage, *how, *remedy;
 	} kinds[] = {
-		{ "connect", "cannot reach", "open that port in the firewall, or give the server an address that the worker can use: --listen, --advertise" },
-		{ "handshake", "reaches, but does not come to terms with,", "ps-ctl doctor on the server's host checks the keys; another program may have the port" },
+		{ "connect", "cannot reach",
+		    "open that port in the firewall, or give the server an address that the worker can use: --listen, --advertise" },
+		{ "handshake", "reaches, but does not come to terms with,",
+		    "ps-ctl doctor on the server's host checks the keys; another program may have the port" },
 		{ "transfer", "shakes hands with, but gets no large records through to,",
-		  "try its MTU: ping -M do -s 1472 HOST; lower it (ip link set dev DEV mtu 1400) or let ICMP \"fragmentation needed\" pass" },
+		    "try its MTU: ping -M do -s 1472 HOST; lower it (ip link set dev DEV mtu 1400) or let ICMP \"fragmentation needed\" pass" },
 	};
 	const char *stage = json_str(l->found, "stage", "");
 
 	for (size_t i = 0; i < CTL_COUNT(kinds); i++)
 		if (strcmp(kinds[i].stage, stage) == 0)
-			doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "lines", l->worker, kinds[i].remedy, "%s %s %s (%s): %s", l->worker, kinds[i].how,
-			    json_str(l->found, "id", "?"), json_str(l->found, "address", "?"), json_str(l->found, "error", ""));
+			doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "lines", l->worker,
+			    kinds[i].remedy, "%s %s %s (%s): %s", l->worker, kinds[i].how,
+			    json_str(l->found, "id", "?"), json_str(l->found, "address", "?"),
+			    json_str(l->found, "error", ""));
 }
 
 static void report_slow_link(struct doctor *d, const struct lines *s, const struct line *l)
@@ -79,7 +85,8 @@ static void report_slow_link(struct doctor *d, const struct lines *s, const stru
 	double x = slower_rate(l->found);
 	char up[16], down[16], usual[16], model[80] = "";
 
-	if (*json_str(l->found, "address", "") == '/' || (x >= SLOW && (x >= GOOD || x * SLOWER >= s->middle)))
+	if (*json_str(l->found, "address", "") == '/' ||
+	    (x >= SLOW && (x >= GOOD || x * SLOWER >= s->middle)))
 		return;
 	ctl_format_count(json_num(l->found, "up_bytes_per_second", 0), up);
 	ctl_format_count(json_num(l->found, "down_bytes_per_second", 0), down);
@@ -88,8 +95,9 @@ static void report_slow_link(struct doctor *d, const struct lines *s, const stru
 		snprintf(model, sizeof model, "; all parameters take %.3g s on it", s->model / x);
 	doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "lines", l->worker,
 	    "ethtool DEV and iperf3 tell what the line is capable of; codec, pull_codec and local_steps send less (ps-bandwidth(7))",
-	    "%s's line to %s (%s) is slow: %sB/s there, %sB/s back, round trip %.3g ms; the others' %sB/s%s", l->worker,
-	    json_str(l->found, "id", "?"), json_str(l->found, "address", "?"), up, down, 1e3 * json_num(l->found, "rtt_seconds", 0), usual, model);
+	    "%s's line to %s (%s) is slow: %sB/s there, %sB/s back, round trip %.3g ms; the others' %sB/s%s",
+	    l->worker, json_str(l->found, "id", "?"), json_str(l->found, "address", "?"), up, down,
+	    1e3 * json_num(l->found, "rtt_seconds", 0), usual, model);
 }
 
 /* Reports broken links, then slow ones, which are measured against the median.  Sorts s->line. */
@@ -112,11 +120,12 @@ static void report_links(struct doctor *d, struct lines *s)
 		report_slow_link(d, s, &s->line[i]);
 	ctl_format_count(slower_rate(s->line[0].found), least);
 	ctl_format_count(slower_rate(s->line[whole - 1].found), most);
-	doctor_add_ok(d, "lines", "%zu line%s from workers to servers, %sB/s to %sB/s beside what the job sends", whole, NUM_S((int64_t)whole),
-	    least, most);
+	doctor_add_ok(d, "lines",
+	    "%zu line%s from workers to servers, %sB/s to %sB/s beside what the job sends", whole,
+	    NUM_S((int64_t)whole), least, most);
 }
 
-/* ---- measurements ---------------------------------------------------------------------------- */
+/* ---- measurements ---- */
 
 static bool all_workers_done(const json_t *probes, int64_t number)
 {
@@ -139,8 +148,9 @@ static json_t *await_probes(struct doctor *d, int64_t number)
 	for (;;) {
 		json_decref(probes);
 		probes = NULL;
-		if (http_call(d->client, "GET", "/v1/probe", NULL, d->patience, NULL, &probes, NULL) || all_workers_done(probes, number) ||
-		    clock_now() > end)
+		if (http_call(d->client, "GET", "/v1/probe", NULL, d->patience, NULL, &probes,
+		        NULL) ||
+		    all_workers_done(probes, number) || clock_now() > end)
 			return probes;
 		poll(NULL, 0, PACE_MS);
 	}
@@ -168,8 +178,10 @@ static void collect_links(struct doctor *d, const json_t *probes, struct lines *
 		const char *id = json_str(w, "id", "?");
 
 		if (!json_flag(w, "done"))
-			doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "lines", id, "is it stopped? ps-stat why tells who has not been heard of",
-			    "%s has not tried its lines within %d s", id, (int)(LONG / NSEC_PER_SEC));
+			doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "lines", id,
+			    "is it stopped? ps-stat why tells who has not been heard of",
+			    "%s has not tried its lines within %d s", id,
+			    (int)(LONG / NSEC_PER_SEC));
 		json_array_foreach(json_object_get(w, "servers"), k, found) {
 			s->line = mem_regrow(s->line, s->n + 1, sizeof *s->line);
 			s->line[s->n++] = (struct line){ id, found };
@@ -182,14 +194,17 @@ void doctor_lines(struct doctor *d)
 	json_t *body = json_object(), *answer = NULL, *probes = NULL;
 	struct lines s = { 0 };
 	struct err e = { 0 };
-	enum err_code rc = http_call(d->client, "POST", "/v1/probe", body, d->patience, NULL, &answer, &e);
+	enum err_code rc = http_call(d->client, "POST", "/v1/probe", body, d->patience, NULL,
+	    &answer, &e);
 
 	if (rc == ERR_OK)
 		probes = await_probes(d, json_int(answer, "number", 0));
 	if (rc == ERR_OK && !probes)
-		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_EFFECT, "lines", "", "", "the coordinator does not say any more what the workers find");
+		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_EFFECT, "lines", "", "",
+		    "the coordinator does not say any more what the workers find");
 	if (rc)
-		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_EFFECT, "lines", "", "", "the workers cannot be asked: %s", e.msg);
+		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_EFFECT, "lines", "", "",
+		    "the workers cannot be asked: %s", e.msg);
 	s.model = probes ? total_parameter_bytes(d) : 0;
 	collect_links(d, probes, &s);
 	report_links(d, &s);

@@ -18,7 +18,7 @@
 #define SKEW_WARN 2.0
 /* Seconds.  Shorter waits are normal while a cluster trains. */
 #define WAIT_WARN 1.0
-#define NAMED 64u
+#define NAMED     64u
 
 static json_t *get_from_coordinator(struct doctor *d, const char *path, struct err *e)
 {
@@ -28,35 +28,41 @@ static json_t *get_from_coordinator(struct doctor *d, const char *path, struct e
 	return answer;
 }
 
-/* ---- each process ----------------------------------------------------------------------- */
+/* ---- each process ---- */
 
 static void check_clock_skew(struct doctor *d, const char *id, const json_t *row)
 {
 	double skew = json_num(row, "clock_skew_seconds", 0), much = fabs(skew);
 
 	if (much >= SKEW_WARN)
-		doctor_add_finding(d, much >= SKEW_FAIL ? DOCTOR_FAIL : DOCTOR_WARN, DOCTOR_CAUSE, "clock", id,
-		    "set the clocks of both hosts by NTP: timedatectl set-ntp true", "%s's clock (%s) is %.1f s %s the coordinator's", id,
+		doctor_add_finding(d, much >= SKEW_FAIL ? DOCTOR_FAIL : DOCTOR_WARN, DOCTOR_CAUSE,
+		    "clock", id, "set the clocks of both hosts by NTP: timedatectl set-ntp true",
+		    "%s's clock (%s) is %.1f s %s the coordinator's", id,
 		    json_str(row, "host", "?"), much, skew > 0 ? "ahead of" : "behind");
 }
 
-static void check_same_version(struct doctor *d, const char *id, const json_t *row, const json_t *status)
+static void check_same_version(struct doctor *d, const char *id, const json_t *row,
+    const json_t *status)
 {
 	const char *theirs = json_str(row, "version", ""), *ours = json_str(status, "version", "");
 
 	if (*theirs && strcmp(theirs, ours) != 0)
-		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "versions", id, "install the same pskit on every host: ps-ctl version",
-		    "%s (%s) is pskit %.30s, the coordinator is %s", id, json_str(row, "host", "?"), theirs, ours);
+		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "versions", id,
+		    "install the same pskit on every host: ps-ctl version",
+		    "%s (%s) is pskit %.30s, the coordinator is %s", id, json_str(row, "host", "?"),
+		    theirs, ours);
 }
 
-static void check_member_process(struct doctor *d, const json_t *row, const json_t *status, uint64_t others)
+static void check_member_process(struct doctor *d, const json_t *row, const json_t *status,
+    uint64_t others)
 {
 	const char *id = json_str(row, "id", "?");
 
 	check_clock_skew(d, id, row);
 	check_same_version(d, id, row, status);
 	if (json_is_integer(json_object_get(row, "max_fds")))
-		doctor_descriptors(d, id, (uint64_t)json_int(row, "max_fds", 0), json_int(row, "open_fds", -1), others);
+		doctor_descriptors(d, id, (uint64_t)json_int(row, "max_fds", 0),
+		    json_int(row, "open_fds", -1), others);
 }
 
 static void check_lost_server(struct doctor *d, const json_t *row)
@@ -67,14 +73,16 @@ static void check_lost_server(struct doctor *d, const json_t *row)
 	if (strcmp(json_str(row, "state", ""), "lost") == 0)
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_PLAIN, "servers", id,
 		    "ps-ctl logs tells how it ended; start it again: ps-serve -C DIR --name server-K, or --join FILE",
-		    "%s is lost: it was on %s (pid %lld)%s%.300s", id, json_str(row, "host", "?"), (long long)json_int(row, "pid", 0),
-		    said ? ", and said: " : "", said ? said : "");
+		    "%s is lost: it was on %s (pid %lld)%s%.300s", id, json_str(row, "host", "?"),
+		    (long long)json_int(row, "pid", 0), said ? ", and said: " : "",
+		    said ? said : "");
 	free(said);
 }
 
 static bool is_loopback_address(const char *addr)
 {
-	return strncmp(addr, "127.", 4) == 0 || strncmp(addr, "localhost:", 10) == 0 || strncmp(addr, "[::1]", 5) == 0;
+	return strncmp(addr, "127.", 4) == 0 || strncmp(addr, "localhost:", 10) == 0 ||
+	    strncmp(addr, "[::1]", 5) == 0;
 }
 
 /* Reports a server that listens on a loopback address although some peer is on another host. */
@@ -89,14 +97,16 @@ static void check_reachable_address(struct doctor *d, const json_t *server, cons
 
 		if (!*other || strcmp(other, host) == 0 || !is_loopback_address(addr))
 			continue;
-		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "names", json_str(server, "id", "?"),
+		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "names",
+		    json_str(server, "id", "?"),
 		    "start it with an address of its own: listen in the cluster file, or ps-serve --listen HOST:0",
-		    "%s is on %s, and %s on %s cannot reach it at %s", json_str(server, "id", "?"), host, json_str(p, "id", "?"), other, addr);
+		    "%s is on %s, and %s on %s cannot reach it at %s", json_str(server, "id", "?"),
+		    host, json_str(p, "id", "?"), other, addr);
 		return;
 	}
 }
 
-/* ---- each host ---------------------------------------------------------------------------- */
+/* ---- each host ---- */
 
 /* Compares the memory that a host has left with what its servers may still come to use together.
  * Does so for the first server of each host; for the others it does nothing. */
@@ -120,17 +130,19 @@ static void check_memory_of_servers(struct doctor *d, const json_t *servers, siz
 	num_human(left, a);
 	num_human(may, b);
 	if (left > 0 && may > left)
-		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "memory", host, "set mem_limit, or start servers on other hosts",
+		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "memory", host,
+		    "set mem_limit, or start servers on other hosts",
 		    "the servers on %s may come to use %sB more, and it has %sB left", host, b, a);
 }
 
-/* ---- all together -------------------------------------------------------------------------- */
+/* ---- all together ---- */
 
 /* True when the supervisor has started this process, which is alive and has not joined yet: the
  * user must not start another one in its place. */
 static bool is_starting(const struct doctor *d, const char *id, const char *because)
 {
-	return strcmp(because, "it has not come yet") == 0 && d->dir && ctl_is_supervised(d->dir) && ctl_read_pid(d->dir, id) > 0;
+	return strcmp(because, "it has not come yet") == 0 && d->dir && ctl_is_supervised(d->dir) &&
+	    ctl_read_pid(d->dir, id) > 0;
 }
 
 /* Reports waits: all of them while the cluster forms, otherwise those that last long or slow down
@@ -142,9 +154,12 @@ static void check_who_waits(struct doctor *d, const json_t *why, bool forming)
 
 	json_array_foreach(json_object_get(why, "why"), i, row) {
 		double seconds = json_num(row, "since_seconds", 0);
-		const char *who = json_str(row, "id", "?"), *whom = json_str(row, "for", "?"), *because = json_str(row, "because", "");
+		const char *who = json_str(row, "id", "?"), *whom = json_str(row, "for", "?"),
+		           *because = json_str(row, "because", "");
 		bool slow = strcmp(who, "everybody") == 0, coming = is_starting(d, whom, because);
-		const char *remedy = coming ? "none yet: ps-ctl has started it; ps-ctl logs tells what it does" : json_str(row, "remedy", "");
+		const char *remedy = coming
+		    ? "none yet: ps-ctl has started it; ps-ctl logs tells what it does"
+		    : json_str(row, "remedy", "");
 		char text[900];
 
 		if (i >= NAMED)
@@ -153,9 +168,9 @@ static void check_who_waits(struct doctor *d, const json_t *why, bool forming)
 		if (forming && strstr(because, "cannot begin")) {
 			snprintf(text, sizeof text, "%s waits for %s: %s", who, whom, because);
 			doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, whom, text);
-		}
-		else if (forming || slow || seconds >= WAIT_WARN)
-			doctor_add_finding(d, forming && !coming ? DOCTOR_FAIL : DOCTOR_WARN, DOCTOR_PLAIN, slow ? "slow" : "waits", whom, remedy,
+		} else if (forming || slow || seconds >= WAIT_WARN)
+			doctor_add_finding(d, forming && !coming ? DOCTOR_FAIL : DOCTOR_WARN,
+			    DOCTOR_PLAIN, slow ? "slow" : "waits", whom, remedy,
 			    "%s waits for %s (%.1f s): %s", who, whom, seconds, because);
 	}
 }
@@ -186,12 +201,15 @@ static void check_refused_sessions(struct doctor *d, const json_t *row)
 	if (n)
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "keys", json_str(row, "id", "?"),
 		    "its log says who and why (connection refused); a peer of yours needs a line in authorized_keys or a new join file: ps-ctl invite",
-		    "%s has refused %lld connection%s of strangers", json_str(row, "id", "?"), (long long)n, NUM_S(n));
+		    "%s has refused %lld connection%s of strangers", json_str(row, "id", "?"),
+		    (long long)n, NUM_S(n));
 }
 
-static void check_reported_processes(struct doctor *d, const json_t *status, const json_t *servers, const json_t *workers, const json_t *relays)
+static void check_reported_processes(struct doctor *d, const json_t *status, const json_t *servers,
+    const json_t *workers, const json_t *relays)
 {
-	uint64_t others = json_array_size(servers) + json_array_size(workers) + json_array_size(relays);
+	uint64_t others = json_array_size(servers) + json_array_size(workers) +
+	    json_array_size(relays);
 	const json_t *row;
 	size_t i;
 
@@ -208,7 +226,8 @@ static void check_reported_processes(struct doctor *d, const json_t *status, con
 	json_array_foreach(relays, i, row)
 		check_member_process(d, row, status, json_array_size(workers));
 	doctor_add_ok(d, "clock", "all clocks are within %.0f s", SKEW_WARN);
-	doctor_add_ok(d, "versions", "all are pskit %s, protocol %lld", json_str(status, "version", "?"), (long long)json_int(status, "protocol", 0));
+	doctor_add_ok(d, "versions", "all are pskit %s, protocol %lld",
+	    json_str(status, "version", "?"), (long long)json_int(status, "protocol", 0));
 	doctor_add_ok(d, "files", "enough descriptors for everybody");
 	doctor_add_ok(d, "memory", "what the servers may come to use is there");
 	doctor_add_ok(d, "names", "nobody is elsewhere than where its address can be used");
@@ -218,22 +237,27 @@ static void check_reported_processes(struct doctor *d, const json_t *status, con
 static void check_job_state(struct doctor *d, const json_t *status)
 {
 	if (strcmp(json_str(status, "state", ""), "failed") == 0)
-		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, "job", json_str(status, "reason", "the job failed"));
+		doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, "job",
+		    json_str(status, "reason", "the job failed"));
 }
 
 static void check_cluster(struct doctor *d, const json_t *status)
 {
-	json_t *servers = get_from_coordinator(d, "/v1/servers", NULL), *workers = get_from_coordinator(d, "/v1/workers", NULL), *relays = get_from_coordinator(d, "/v1/relays", NULL);
-	json_t *why = get_from_coordinator(d, "/v1/why", NULL), *events = get_from_coordinator(d, "/v1/events", NULL);
+	json_t *servers = get_from_coordinator(d, "/v1/servers", NULL),
+	       *workers = get_from_coordinator(d, "/v1/workers", NULL),
+	       *relays = get_from_coordinator(d, "/v1/relays", NULL);
+	json_t *why = get_from_coordinator(d, "/v1/why", NULL),
+	       *events = get_from_coordinator(d, "/v1/events", NULL);
 	bool forming = strcmp(json_str(status, "state", ""), "forming") == 0;
 	int64_t here = json_int(status, "servers", 0);
 
 	check_job_state(d, status);
 	check_failed_checkpoints(d, events);
-	check_reported_processes(d, status, json_object_get(servers, "servers"), json_object_get(workers, "workers"), json_object_get(relays, "relays"));
+	check_reported_processes(d, status, json_object_get(servers, "servers"),
+	    json_object_get(workers, "workers"), json_object_get(relays, "relays"));
 	check_who_waits(d, why, forming);
-	doctor_add_ok(d, "servers", "%lld of %lld %s here", (long long)here, (long long)json_int(status, "servers_wanted", 0),
-	    here == 1 ? "is" : "are");
+	doctor_add_ok(d, "servers", "%lld of %lld %s here", (long long)here,
+	    (long long)json_int(status, "servers_wanted", 0), here == 1 ? "is" : "are");
 	doctor_add_ok(d, "waits", "nobody waits for long");
 	json_decref(servers);
 	json_decref(workers);

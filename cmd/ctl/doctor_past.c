@@ -49,18 +49,21 @@ static bool report_result(struct doctor *d, enum doctor_level level)
 	if (told && result_has_state(result, "failed"))
 		doctor_add_message(d, level, DOCTOR_CAUSE, d->dir, reason);
 	else if (result && !told)
-		doctor_add_finding(d, level, DOCTOR_EFFECT, "result", d->dir, "ps-ctl logs tells what was said last", "the last run never became ready");
+		doctor_add_finding(d, level, DOCTOR_EFFECT, "result", d->dir,
+		    "ps-ctl logs tells what was said last", "the last run never became ready");
 	else if (result && *json_str(result, "unsaved", ""))
 		doctor_add_message(d, level, DOCTOR_CAUSE, d->dir, json_str(result, "unsaved", ""));
 	else if (result)
-		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "result", d->dir, "", "the last run is %s", json_str(result, "state", "?"));
+		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "result", d->dir, "",
+		    "the last run is %s", json_str(result, "state", "?"));
 	json_decref(result);
 	return told;
 }
 
 static bool is_process_id(const char *id)
 {
-	return strncmp(id, "server-", 7) == 0 || strncmp(id, "worker-", 7) == 0 || strcmp(id, "coordinator") == 0;
+	return strncmp(id, "server-", 7) == 0 || strncmp(id, "worker-", 7) == 0 ||
+	    strcmp(id, "coordinator") == 0;
 }
 
 /* Reports the last error message of a process that has ended. */

@@ -40,7 +40,8 @@ static void put_launch_options(const struct emit *m, quote *as, struct buf *out)
 static void put_launch_line(const struct emit *m, struct buf *out)
 {
 	rsh_quote(m->program, out);
-	buf_printf(out, " launch --servers %lld --resume auto --file ", (long long)m->conf->servers);
+	buf_printf(out, " launch --servers %lld --resume auto --file ",
+	    (long long)m->conf->servers);
 	rsh_quote(m->file, out);
 	put_launch_options(m, rsh_quote, out);
 }
@@ -52,21 +53,27 @@ static void put_change_directory(const struct emit *m, struct buf *out)
 	buf_puts(out, " || exit\n");
 }
 
-/* ---- Slurm ----------------------------------------------------------------------------- */
+/* ---- Slurm ---- */
 
 static void put_sbatch(const struct emit *m, struct buf *out)
 {
-	buf_printf(out, "#!/bin/sh\n#SBATCH --job-name=%s\n#SBATCH --ntasks=%lld\n", m->conf->name, (long long)count_ranks(m->conf));
-	buf_printf(out, "#SBATCH --output=%s-%%j.log\n#SBATCH --open-mode=append\n#SBATCH --requeue\n", m->conf->name);
-	buf_puts(out, "# A minute before the time is over: a checkpoint, and exit code 75.\n#SBATCH --signal=TERM@60\n");
+	buf_printf(out, "#!/bin/sh\n#SBATCH --job-name=%s\n#SBATCH --ntasks=%lld\n", m->conf->name,
+	    (long long)count_ranks(m->conf));
+	buf_printf(out,
+	    "#SBATCH --output=%s-%%j.log\n#SBATCH --open-mode=append\n#SBATCH --requeue\n",
+	    m->conf->name);
+	buf_puts(out,
+	    "# A minute before the time is over: a checkpoint, and exit code 75.\n#SBATCH --signal=TERM@60\n");
 	put_change_directory(m, out);
-	buf_puts(out, "# A worker that is lost is the cluster's matter, and no reason to end the others.\nsrun -K0 -W0 ");
+	buf_puts(out,
+	    "# A worker that is lost is the cluster's matter, and no reason to end the others.\nsrun -K0 -W0 ");
 	put_launch_line(m, out);
-	buf_puts(out, "code=$?\n# It goes on from its checkpoint when there is room again.\n"
-	              "[ $code -ne 75 ] || scontrol requeue \"$SLURM_JOB_ID\"\nexit $code\n");
+	buf_puts(out,
+	    "code=$?\n# It goes on from its checkpoint when there is room again.\n"
+	    "[ $code -ne 75 ] || scontrol requeue \"$SLURM_JOB_ID\"\nexit $code\n");
 }
 
-/* ---- MPI ------------------------------------------------------------------------------- */
+/* ---- MPI ---- */
 
 static void put_mpirun(const struct emit *m, struct buf *out)
 {
@@ -78,13 +85,14 @@ static void put_mpirun(const struct emit *m, struct buf *out)
 	put_change_directory(m, out);
 	buf_printf(out, "exec mpirun -n %lld", (long long)count_ranks(m->conf));
 	for (size_t i = 0; i < hosts.n; i++)
-		buf_printf(out, "%s%s:%lld", i ? "," : " --host ", hosts.item[i].name, (long long)hosts.item[i].slots);
+		buf_printf(out, "%s%s:%lld", i ? "," : " --host ", hosts.item[i].name,
+		    (long long)hosts.item[i].slots);
 	buf_puts(out, " ");
 	put_launch_line(m, out);
 	hosts_release(&hosts);
 }
 
-/* ---- systemd --------------------------------------------------------------------------- */
+/* ---- systemd ---- */
 
 /* Appends an argument, quoted as systemd.syntax(7) and systemd.service(5) demand: quotes,
  * backslashes, specifiers (%) and variables ($). */
@@ -115,7 +123,9 @@ static void put_systemd(const struct emit *m, struct buf *out)
 {
 	char *hostfile = m->place->hostfile ? path_absolute(m->place->hostfile) : NULL;
 
-	buf_printf(out, "[Unit]\nDescription=pskit cluster %s\nWants=network-online.target\nAfter=network-online.target\n\n", m->conf->name);
+	buf_printf(out,
+	    "[Unit]\nDescription=pskit cluster %s\nWants=network-online.target\nAfter=network-online.target\n\n",
+	    m->conf->name);
 	buf_puts(out, "[Service]\nType=exec\nWorkingDirectory=");
 	put_unit_path(out, m->here);
 	buf_puts(out, "\nExecStart=");
@@ -125,10 +135,11 @@ static void put_systemd(const struct emit *m, struct buf *out)
 	put_launch_option(out, put_unit_quoted, "--hostfile", hostfile);
 	put_launch_option(out, put_unit_quoted, "--advertise", m->place->advertise);
 	put_launch_options(m, put_unit_quoted, out);
-	buf_puts(out, "# Stopped, with a checkpoint, is no failure; what is wrong with the file stays wrong.\n"
-	              "SuccessExitStatus=75\nRestart=on-failure\nRestartSec=5\nRestartPreventExitStatus=2 4 78\n"
-	              "# The first SIGTERM is for ps-ctl, which ends all others.\nKillMode=mixed\nTimeoutStopSec=60\n\n"
-	              "[Install]\nWantedBy=multi-user.target\n");
+	buf_puts(out,
+	    "# Stopped, with a checkpoint, is no failure; what is wrong with the file stays wrong.\n"
+	    "SuccessExitStatus=75\nRestart=on-failure\nRestartSec=5\nRestartPreventExitStatus=2 4 78\n"
+	    "# The first SIGTERM is for ps-ctl, which ends all others.\nKillMode=mixed\nTimeoutStopSec=60\n\n"
+	    "[Install]\nWantedBy=multi-user.target\n");
 	free(hostfile);
 }
 
@@ -143,11 +154,17 @@ static const struct form {
 	{ "mpirun", put_mpirun },
 };
 
-enum err_code emit(const char *form, const struct conf *conf, const char *file, const struct opt_list *set,
-                   const struct local_place *place, const char *image, struct buf *out, struct err *e)
+enum err_code emit(const char *form, const struct conf *conf, const char *file,
+    const struct opt_list *set, const struct local_place *place, const char *image, struct buf *out,
+    struct err *e)
 {
 	char *path = conf_file(file), *bin = path_self_dir(e);
-	struct emit m = { .conf = conf, .set = set, .place = place, .image = image, .file = path_absolute(path), .here = getcwd(NULL, 0) };
+	struct emit m = { .conf = conf,
+		.set = set,
+		.place = place,
+		.image = image,
+		.file = path_absolute(path),
+		.here = getcwd(NULL, 0) };
 	enum err_code rc = bin ? ERR_OK : e->code;
 
 	if (rc == ERR_OK && !m.here)

@@ -16,34 +16,37 @@
 
 #define DATA_PORT 7070
 #define HTTP_PORT 7071
-#define SECRETS "/run/pskit"
+#define SECRETS   "/run/pskit"
 
 struct kube {
 	const struct emit *m;
 	const char *name, *image;
 	struct key_pair coordinator;
 	uint8_t psk[KEY_BYTES];
-	json_t *items, *keys, *joins;   /* keys: the coordinator's Secret; joins: the others' */
-	char *address;                  /* the coordinator's host name */
+	json_t *items, *keys, *joins; /* keys: the coordinator's Secret; joins: the others' */
+	char *address;                /* the coordinator's host name */
 };
 
 static json_t *object_metadata(const struct kube *k, const char *suffix)
 {
-	return json_pack("{s:o, s:{s:s, s:s}}", "name", json_sprintf("%s%s", k->name, suffix), "labels", "app.kubernetes.io/name", "pskit",
-	                 "app.kubernetes.io/instance", k->name);
+	return json_pack("{s:o, s:{s:s, s:s}}", "name", json_sprintf("%s%s", k->name, suffix),
+	    "labels", "app.kubernetes.io/name", "pskit", "app.kubernetes.io/instance", k->name);
 }
 
-static json_t *add_object(struct kube *k, const char *api, const char *kind, const char *suffix, const char *member, json_t *value)
+static json_t *add_object(struct kube *k, const char *api, const char *kind, const char *suffix,
+    const char *member, json_t *value)
 {
-	json_t *o = json_pack("{s:s, s:s, s:o, s:o}", "apiVersion", api, "kind", kind, "metadata", object_metadata(k, suffix), member, value);
+	json_t *o = json_pack("{s:s, s:s, s:o, s:o}", "apiVersion", api, "kind", kind, "metadata",
+	    object_metadata(k, suffix), member, value);
 
 	json_array_append_new(k->items, o);
 	return o;
 }
 
-/* ---- keys ------------------------------------------------------------------------------ */
+/* ---- keys ---- */
 
-static void put_secret_file(struct kube *k, const char *word, const char *name, const uint8_t key[static KEY_BYTES])
+static void put_secret_file(struct kube *k, const char *word, const char *name,
+    const uint8_t key[static KEY_BYTES])
 {
 	char *file = mem_printf("pskit.%s", name), text[48];
 
@@ -57,10 +60,12 @@ static void put_secret_file(struct kube *k, const char *word, const char *name, 
  * coordinator's pod and needs no join file. */
 static void make_member_key(struct kube *k, enum role role, const char *name, const char *file)
 {
-	char *data = mem_printf("%s:%d", k->address, DATA_PORT), *http = mem_printf("%s:%d", k->address, HTTP_PORT),
+	char *data = mem_printf("%s:%d", k->address, DATA_PORT),
+	     *http = mem_printf("%s:%d", k->address, HTTP_PORT),
 	     *key_name = mem_printf("%s.key", name), *text;
 	struct key_pair pair;
-	struct identity_join_words words = { k->name, name, data, http, role, k->coordinator.pk, k->psk, pair.sk };
+	struct identity_join_words words = { k->name, name, data, http, role, k->coordinator.pk,
+		k->psk, pair.sk };
 	json_t *join;
 
 	key_pair_generate(&pair);
@@ -109,39 +114,50 @@ static void make_all_keys(struct kube *k)
 	}
 }
 
-/* ---- pods ------------------------------------------------------------------------------ */
+/* ---- pods ---- */
 
 static json_t *env_from_field(const char *name, const char *path)
 {
-	return json_pack("{s:s, s:{s:{s:s}}}", "name", name, "valueFrom", "fieldRef", "fieldPath", path);
+	return json_pack("{s:s, s:{s:{s:s}}}", "name", name, "valueFrom", "fieldRef", "fieldPath",
+	    path);
 }
 
 /* The files of a mounted Secret are symbolic links that the group may read, which pskit refuses: so
  * the script copies them to a volume in memory first. */
-static json_t *pod_template(const struct kube *k, const char *part, const char *script, const char *secret, const char *join)
+static json_t *pod_template(const struct kube *k, const char *part, const char *script,
+    const char *secret, const char *join)
 {
 	char *name = mem_printf("%s-%s", k->name, secret);
-	json_t *mounts = json_pack("[{s:s, s:s}, {s:s, s:s}]", "name", "own", "mountPath", SECRETS, "name", "config", "mountPath", "/etc/pskit"),
-	       *env = json_pack("[o, o, o]", env_from_field("POD_NAME", "metadata.name"), env_from_field("POD_IP", "status.podIP"),
-	                        env_from_field("POD_INDEX", "metadata.annotations['batch.kubernetes.io/job-completion-index']")),
-	       *container = json_pack("{s:s, s:s, s:[s, s, s], s:o, s:o}", "name", part, "image", k->image, "command", "sh", "-c", script, "env", env,
-	                              "volumeMounts", mounts),
-	       *volumes = json_pack("[{s:s, s:{s:s}}, {s:s, s:{s:s}}, {s:s, s:{s:s}}]", "name", "own", "emptyDir", "medium", "Memory", "name", "secret",
-	                            "secret", "secretName", name, "name", "config", "configMap", "name", k->name);
+	json_t *mounts = json_pack("[{s:s, s:s}, {s:s, s:s}]", "name", "own", "mountPath", SECRETS,
+	           "name", "config", "mountPath", "/etc/pskit"),
+	       *env = json_pack("[o, o, o]", env_from_field("POD_NAME", "metadata.name"),
+	           env_from_field("POD_IP", "status.podIP"),
+	           env_from_field("POD_INDEX",
+	               "metadata.annotations['batch.kubernetes.io/job-completion-index']")),
+	       *container = json_pack("{s:s, s:s, s:[s, s, s], s:o, s:o}", "name", part, "image",
+	           k->image, "command", "sh", "-c", script, "env", env, "volumeMounts", mounts),
+	       *volumes = json_pack("[{s:s, s:{s:s}}, {s:s, s:{s:s}}, {s:s, s:{s:s}}]", "name",
+	           "own", "emptyDir", "medium", "Memory", "name", "secret", "secret", "secretName",
+	           name, "name", "config", "configMap", "name", k->name);
 
 	if (join)
-		json_array_append_new(mounts, json_pack("{s:s, s:s, s:s}", "name", "secret", "mountPath", "/etc/pskit-join", "subPathExpr", join));
+		json_array_append_new(mounts,
+		    json_pack("{s:s, s:s, s:s}", "name", "secret", "mountPath", "/etc/pskit-join",
+		        "subPathExpr", join));
 	else
-		json_array_append_new(mounts, json_pack("{s:s, s:s}", "name", "secret", "mountPath", "/etc/pskit-keys"));
+		json_array_append_new(mounts,
+		    json_pack("{s:s, s:s}", "name", "secret", "mountPath", "/etc/pskit-keys"));
 	free(name);
-	return json_pack("{s:{s:{s:s, s:s, s:s}}, s:{s:o, s:[o], s:i}}", "metadata", "labels", "app.kubernetes.io/name", "pskit",
-	                 "app.kubernetes.io/instance", k->name, "app.kubernetes.io/component", part, "spec", "volumes", volumes, "containers", container,
-	                 "terminationGracePeriodSeconds", 30);
+	return json_pack("{s:{s:{s:s, s:s, s:s}}, s:{s:o, s:[o], s:i}}", "metadata", "labels",
+	    "app.kubernetes.io/name", "pskit", "app.kubernetes.io/instance", k->name,
+	    "app.kubernetes.io/component", part, "spec", "volumes", volumes, "containers",
+	    container, "terminationGracePeriodSeconds", 30);
 }
 
 static json_t *label_selector(const struct kube *k, const char *part)
 {
-	return json_pack("{s:{s:s, s:s}}", "matchLabels", "app.kubernetes.io/instance", k->name, "app.kubernetes.io/component", part);
+	return json_pack("{s:{s:s, s:s}}", "matchLabels", "app.kubernetes.io/instance", k->name,
+	    "app.kubernetes.io/component", part);
 }
 
 static json_t *first_container(json_t *template)
@@ -151,38 +167,50 @@ static json_t *first_container(json_t *template)
 
 static json_t *http_probe(const char *path)
 {
-	return json_pack("{s:{s:s, s:i}, s:i}", "httpGet", "path", path, "port", HTTP_PORT, "periodSeconds", 5);
+	return json_pack("{s:{s:s, s:i}, s:i}", "httpGet", "path", path, "port", HTTP_PORT,
+	    "periodSeconds", 5);
 }
 
 #define JOINING "umask 077 && cp -L /etc/pskit-join " SECRETS "/me.join && exec "
 
 static void add_coordinator(struct kube *k)
 {
-	char *script = mem_printf("umask 077 && mkdir -p " SECRETS "/keys && cp -L /etc/pskit-keys/* " SECRETS "/keys/ && "
-	                          "CREDENTIALS_DIRECTORY=" SECRETS "/keys exec ps-serve /etc/pskit/cluster.json -C /var/lib/pskit/%s.run --resume auto "
-	                          "--set http=0.0.0.0:%d --listen 0.0.0.0:%d --advertise %s:%d%s", k->name, HTTP_PORT, DATA_PORT, k->address, DATA_PORT,
-	                          k->m->conf->replicas > 1 ? " --no-store" : "");
-	json_t *template = pod_template(k, "coordinator", script, "keys", NULL), *container = first_container(template);
+	char *script = mem_printf(
+	    "umask 077 && mkdir -p " SECRETS "/keys && cp -L /etc/pskit-keys/* " SECRETS
+	    "/keys/ && "
+	    "CREDENTIALS_DIRECTORY=" SECRETS
+	    "/keys exec ps-serve /etc/pskit/cluster.json -C /var/lib/pskit/%s.run --resume auto "
+	    "--set http=0.0.0.0:%d --listen 0.0.0.0:%d --advertise %s:%d%s",
+	    k->name, HTTP_PORT, DATA_PORT, k->address, DATA_PORT,
+	    k->m->conf->replicas > 1 ? " --no-store" : "");
+	json_t *template = pod_template(k, "coordinator", script, "keys", NULL),
+	       *container = first_container(template);
 
 	json_object_set_new(container, "readinessProbe", http_probe("/readyz"));
 	json_object_set_new(container, "livenessProbe", http_probe("/livez"));
-	json_array_append_new(json_object_get(container, "volumeMounts"), json_pack("{s:s, s:s}", "name", "run", "mountPath", "/var/lib/pskit"));
+	json_array_append_new(json_object_get(container, "volumeMounts"),
+	    json_pack("{s:s, s:s}", "name", "run", "mountPath", "/var/lib/pskit"));
 	add_object(k, "apps/v1", "StatefulSet", "-coordinator", "spec",
-	    json_pack("{s:s, s:i, s:o, s:o, s:[{s:{s:s}, s:{s:[s], s:{s:{s:s}}}}]}", "serviceName", k->name, "replicas", 1, "selector",
-	              label_selector(k, "coordinator"), "template", template, "volumeClaimTemplates", "metadata", "name", "run", "spec", "accessModes",
-	              "ReadWriteOnce", "resources", "requests", "storage", "1Gi"));
+	    json_pack("{s:s, s:i, s:o, s:o, s:[{s:{s:s}, s:{s:[s], s:{s:{s:s}}}}]}", "serviceName",
+	        k->name, "replicas", 1, "selector", label_selector(k, "coordinator"), "template",
+	        template, "volumeClaimTemplates", "metadata", "name", "run", "spec", "accessModes",
+	        "ReadWriteOnce", "resources", "requests", "storage", "1Gi"));
 	free(script);
 }
 
 static void add_servers(struct kube *k)
 {
 	int64_t n = k->m->conf->servers - first_server(k->m->conf);
-	char *script = mem_printf(JOINING "ps-serve --join " SECRETS "/me.join --listen 0.0.0.0:%d --advertise \"$POD_IP\"", DATA_PORT);
+	char *script = mem_printf(JOINING "ps-serve --join " SECRETS
+	                                  "/me.join --listen 0.0.0.0:%d --advertise \"$POD_IP\"",
+	    DATA_PORT);
 
 	if (n > 0)
 		add_object(k, "apps/v1", "StatefulSet", "-server", "spec",
-		    json_pack("{s:s, s:I, s:s, s:o, s:o}", "serviceName", k->name, "replicas", (json_int_t)n, "podManagementPolicy", "Parallel", "selector",
-		              label_selector(k, "server"), "template", pod_template(k, "server", script, "join", "$(POD_NAME).join")));
+		    json_pack("{s:s, s:I, s:s, s:o, s:o}", "serviceName", k->name, "replicas",
+		        (json_int_t)n, "podManagementPolicy", "Parallel", "selector",
+		        label_selector(k, "server"), "template",
+		        pod_template(k, "server", script, "join", "$(POD_NAME).join")));
 	free(script);
 }
 
@@ -193,13 +221,17 @@ static void add_workers(struct kube *k)
 
 	if (!conf_trains(k->m->conf))
 		return;
-	template = pod_template(k, "worker", JOINING "ps-work train --join " SECRETS "/me.join --slot \"$POD_INDEX\"", "join", "worker-$(POD_INDEX).join");
-	json_object_set_new(json_object_get(template, "spec"), "restartPolicy", json_string("OnFailure"));
-	add_object(k, "batch/v1", "Job", "-worker", "spec", json_pack("{s:s, s:I, s:I, s:I, s:o}", "completionMode", "Indexed", "completions", n, "parallelism", n,
-	    "backoffLimit", 3 * n, "template", template));
+	template = pod_template(k, "worker",
+	    JOINING "ps-work train --join " SECRETS "/me.join --slot \"$POD_INDEX\"", "join",
+	    "worker-$(POD_INDEX).join");
+	json_object_set_new(json_object_get(template, "spec"), "restartPolicy",
+	    json_string("OnFailure"));
+	add_object(k, "batch/v1", "Job", "-worker", "spec",
+	    json_pack("{s:s, s:I, s:I, s:I, s:o}", "completionMode", "Indexed", "completions", n,
+	        "parallelism", n, "backoffLimit", 3 * n, "template", template));
 }
 
-/* ---- the List -------------------------------------------------------------------------- */
+/* ---- the List ---- */
 
 static void add_config_map(struct kube *k)
 {
@@ -221,17 +253,27 @@ static bool is_kubernetes_name(const char *name)
 	size_t n = strlen(name);
 
 	for (size_t i = 0; i < n; i++)
-		if (!islower((unsigned char)name[i]) && !isdigit((unsigned char)name[i]) && (name[i] != '-' || i == 0 || i + 1 == n))
+		if (!islower((unsigned char)name[i]) && !isdigit((unsigned char)name[i]) &&
+		    (name[i] != '-' || i == 0 || i + 1 == n))
 			return false;
 	return n > 0 && n <= 40;
 }
 
 enum err_code emit_k8s(const struct emit *m, struct buf *out, struct err *e)
 {
-	struct kube k = { .m = m, .name = m->conf->name, .image = m->image, .items = json_array(), .keys = json_object(), .joins = json_object() };
-	json_t *list = json_pack("{s:s, s:s, s:o}", "apiVersion", "v1", "kind", "List", "items", k.items);
-	enum err_code rc = is_kubernetes_name(k.name) ? key_init(e) : err_set(e, ERR_CONFIG,
-	    "name: Kubernetes takes up to 40 small letters, digits and -, not \"%s\": --set name=...", k.name);
+	struct kube k = { .m = m,
+		.name = m->conf->name,
+		.image = m->image,
+		.items = json_array(),
+		.keys = json_object(),
+		.joins = json_object() };
+	json_t *list = json_pack("{s:s, s:s, s:o}", "apiVersion", "v1", "kind", "List", "items",
+	    k.items);
+	enum err_code rc = is_kubernetes_name(k.name)
+	    ? key_init(e)
+	    : err_set(e, ERR_CONFIG,
+	          "name: Kubernetes takes up to 40 small letters, digits and -, not \"%s\": --set name=...",
+	          k.name);
 	char *text;
 
 	if (rc == ERR_OK) {
@@ -240,9 +282,11 @@ enum err_code emit_k8s(const struct emit *m, struct buf *out, struct err *e)
 		add_config_map(&k);
 		add_object(&k, "v1", "Secret", "-keys", "stringData", json_incref(k.keys));
 		add_object(&k, "v1", "Secret", "-join", "stringData", json_incref(k.joins));
-		add_object(&k, "v1", "Service", "", "spec", json_pack("{s:s, s:b, s:{s:s}, s:[{s:s, s:i}, {s:s, s:i}]}", "clusterIP", "None",
-		    "publishNotReadyAddresses", 1, "selector", "app.kubernetes.io/instance", k.name, "ports", "name", "data", "port", DATA_PORT, "name", "http",
-		    "port", HTTP_PORT));
+		add_object(&k, "v1", "Service", "", "spec",
+		    json_pack("{s:s, s:b, s:{s:s}, s:[{s:s, s:i}, {s:s, s:i}]}", "clusterIP",
+		        "None", "publishNotReadyAddresses", 1, "selector",
+		        "app.kubernetes.io/instance", k.name, "ports", "name", "data", "port",
+		        DATA_PORT, "name", "http", "port", HTTP_PORT));
 		add_coordinator(&k);
 		add_servers(&k);
 		add_workers(&k);

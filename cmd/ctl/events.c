@@ -12,9 +12,9 @@
 
 #define FILE_MAX (1u << 30)
 /* Seconds that the coordinator may hold a request until there is an event. */
-#define WAIT "20"
+#define WAIT     "20"
 #define PATIENCE (30 * NSEC_PER_SEC)
-#define PACE_MS 100
+#define PACE_MS  100
 
 struct options {
 	const char *dir;
@@ -25,8 +25,9 @@ struct options {
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	{ "follow", 'f', OPT_FLAG, offsetof(struct options, follow), NULL,
-	  "show what happens, until the cluster ends", NULL, 0, 0 },
-	{ "lines", 'n', OPT_INT, offsetof(struct options, lines), "N", "only the last N", NULL, 0, 1e9 },
+	    "show what happens, until the cluster ends", NULL, 0, 0 },
+	{ "lines", 'n', OPT_INT, offsetof(struct options, lines), "N", "only the last N", NULL, 0,
+	    1e9 },
 	CTL_OPT_JSON(struct options, json),
 };
 
@@ -35,7 +36,7 @@ struct shower {
 	const char *dir;
 	char **kinds;
 	int nkinds;
-	uint64_t next;                  /* revision of the first event not seen yet */
+	uint64_t next; /* revision of the first event not seen yet */
 };
 
 static bool is_wanted_event(const struct shower *s, const json_t *e)
@@ -53,7 +54,8 @@ static void print_event(const struct shower *s, const json_t *e)
 	if (s->o->json)
 		ctl_print_line("event", e);
 	else
-		plain_print(stdout, "%s %-13s %s\n", json_str(e, "ts", ""), json_str(e, "event", ""), json_str(e, "text", ""));
+		plain_print(stdout, "%s %-13s %s\n", json_str(e, "ts", ""),
+		    json_str(e, "event", ""), json_str(e, "text", ""));
 }
 
 /* Prints the events of the list that are new and wanted; if n is not negative, only the last n of
@@ -116,7 +118,8 @@ static enum err_code poll_events(struct shower *s, struct http_client *client, s
 	json_t *answer = NULL;
 	enum err_code rc;
 
-	snprintf(path, sizeof path, "/v1/events?since=%llu&wait=" WAIT, (unsigned long long)s->next);
+	snprintf(path, sizeof path, "/v1/events?since=%llu&wait=" WAIT,
+	    (unsigned long long)s->next);
 	rc = http_call(client, "GET", path, NULL, PATIENCE, NULL, &answer, e);
 	if (!rc)
 		show_new_events(s, json_object_get(answer, "events"), -1);
@@ -163,13 +166,17 @@ static int run_events(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_events = {
 	"events",
 	{
-		.prog = "ps-ctl events", .args = "[KIND ...]",
-		.about = "what has happened: who came, went, was lost, and what was changed",
-		.more = "Of a run that has ended, too: all of it is in events.jsonl of the run directory, over the "
-		        "restarts of its\ncoordinator.  KIND is the second column, as worker_lost.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .max_args = -1,
-		.examples = "  ps-ctl events -n 20\n  ps-ctl events -f worker_lost server_lost\n"
-		            "  ps-ctl events --json | jq -r 'select(.event == \"eval\").text'\n",
+	    .prog = "ps-ctl events",
+	    .args = "[KIND ...]",
+	    .about = "what has happened: who came, went, was lost, and what was changed",
+	    .more =
+	        "Of a run that has ended, too: all of it is in events.jsonl of the run directory, over the "
+	        "restarts of its\ncoordinator.  KIND is the second column, as worker_lost.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .max_args = -1,
+	    .examples = "  ps-ctl events -n 20\n  ps-ctl events -f worker_lost server_lost\n"
+	                "  ps-ctl events --json | jq -r 'select(.event == \"eval\").text'\n",
 	},
 	run_events,
 };

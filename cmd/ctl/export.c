@@ -19,28 +19,31 @@
 
 struct options {
 	const char *dir, *output, *format, *file;
-	int64_t since;                  /* -1 when not given */
+	int64_t since; /* -1 when not given */
 };
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	{ "output", 'o', OPT_STR, offsetof(struct options, output), "OUTPUT",
-	  "a format: safetensors (the default), npy or text; or a file, whose name ends in .safetensors, .npy or .txt", NULL, 0, 0 },
+	    "a format: safetensors (the default), npy or text; or a file, whose name ends in .safetensors, .npy or .txt",
+	    NULL, 0, 0 },
 	{ "file", 0, OPT_STR, offsetof(struct options, file), "FILE",
-	  "write to FILE (or s3:// name), which appears when it is whole", NULL, 0, 0 },
+	    "write to FILE (or s3:// name), which appears when it is whole", NULL, 0, 0 },
 	{ "since", 0, OPT_INT, offsetof(struct options, since), "STEP",
-	  "of sparse tables the rows alone that were updated at STEP or later", NULL, 0, 1LL << 53 },
+	    "of sparse tables the rows alone that were updated at STEP or later", NULL, 0,
+	    1LL << 53 },
 };
 
 /* The source of the model. */
 struct source {
-	const char *dir;                /* a run directory, or a checkpoint's directory */
-	char *checkpoint;               /* the checkpoint to read; NULL: none */
-	bool living;                    /* ask the servers */
+	const char *dir;  /* a run directory, or a checkpoint's directory */
+	char *checkpoint; /* the checkpoint to read; NULL: none */
+	bool living;      /* ask the servers */
 };
 
 /* Writes the rows that changed since a step, and tells the user from which step to go on. */
-static enum err_code write_changed_rows(const char *dir, const char *table, int64_t since, int fd, struct err *e)
+static enum err_code write_changed_rows(const char *dir, const char *table, int64_t since, int fd,
+    struct err *e)
 {
 	uint64_t step;
 	enum err_code rc = export_changes(dir, table, (uint64_t)since, fd, &step, e);
@@ -48,13 +51,14 @@ static enum err_code write_changed_rows(const char *dir, const char *table, int6
 	if (!rc && step == UINT64_MAX)
 		fprintf(stderr, "ps-ctl: %s has no sparse table: it is whole\n", table);
 	else if (!rc)
-		fprintf(stderr, "ps-ctl: what comes from now on: --since %llu\n", (unsigned long long)step);
+		fprintf(stderr, "ps-ctl: what comes from now on: --since %llu\n",
+		    (unsigned long long)step);
 	return rc;
 }
 
 /* Writes the model, or one table of it, to fd, from the source that was found. */
-static enum err_code write_model_from(const struct source *from, const char *table, const struct options *o,
-                                 int fd, struct err *e)
+static enum err_code write_model_from(const struct source *from, const char *table,
+    const struct options *o, int fd, struct err *e)
 {
 	const char *format = o->format;
 	char *model;
@@ -73,7 +77,8 @@ static enum err_code write_model_from(const struct source *from, const char *tab
 }
 
 /* Writes the model to a file without a name, then uploads that: a failure leaves no object. */
-static enum err_code export_to_store(const struct source *from, const char *table, const struct options *o, struct err *e)
+static enum err_code export_to_store(const struct source *from, const char *table,
+    const struct options *o, struct err *e)
 {
 	int fd = open(from->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	struct object_client *c = NULL;
@@ -94,8 +99,8 @@ static enum err_code export_to_store(const struct source *from, const char *tabl
 }
 
 /* Writes to o->file, which appears only when it is complete: no reader sees half a model. */
-static enum err_code export_to_file(const struct source *from, const char *table, const struct options *o,
-                             struct err *e)
+static enum err_code export_to_file(const struct source *from, const char *table,
+    const struct options *o, struct err *e)
 {
 	struct file_new f;
 	enum err_code rc;
@@ -107,7 +112,7 @@ static enum err_code export_to_file(const struct source *from, const char *table
 	return rc ? rc : file_new_close(&f, write_model_from(from, table, o, f.fd, e), e);
 }
 
-/* ---- which model ------------------------------------------------------------------------- */
+/* ---- which model ---- */
 
 static bool dir_has_file(const char *dir, const char *name)
 {
@@ -122,7 +127,8 @@ static void warn_of_damage(void *ctx, const char *path, const char *why)
 {
 	(void)ctx;
 	(void)path;
-	fprintf(stderr, "ps-ctl: warning: a newer checkpoint is damaged and was not used: %s\n", why);
+	fprintf(stderr, "ps-ctl: warning: a newer checkpoint is damaged and was not used: %s\n",
+	    why);
 }
 
 /* For a run that has ended, chooses the model that it saved, else its newest undamaged
@@ -133,14 +139,18 @@ static enum err_code choose_saved_model(const char *dir, struct source *from, st
 	enum err_code rc = ERR_OK;
 
 	if (dir_has_file(dir, MODEL)) {
-		fprintf(stderr, "ps-ctl: %s is not running; this is the model that it saved\n", dir);
+		fprintf(stderr, "ps-ctl: %s is not running; this is the model that it saved\n",
+		    dir);
 	} else {
 		rc = ckpt_newest(checkpoints, warn_of_damage, NULL, &from->checkpoint, e);
 		if (rc == ERR_NOTFOUND || rc == ERR_FORMAT)
-			rc = err_set(e, ERR_NOTFOUND, "the run has saved no model: %s has neither %s nor a whole checkpoint", dir, MODEL);
+			rc = err_set(e, ERR_NOTFOUND,
+			    "the run has saved no model: %s has neither %s nor a whole checkpoint",
+			    dir, MODEL);
 		else if (rc == ERR_OK)
-			fprintf(stderr, "ps-ctl: %s is not running; this is the model of its newest checkpoint, %s\n", dir,
-			        path_basename(from->checkpoint));
+			fprintf(stderr,
+			    "ps-ctl: %s is not running; this is the model of its newest checkpoint, %s\n",
+			    dir, path_basename(from->checkpoint));
 	}
 	free(checkpoints);
 	return rc;
@@ -148,7 +158,8 @@ static enum err_code choose_saved_model(const char *dir, struct source *from, st
 
 /* Finds where to read the model.  -C may also name a checkpoint, or a copy of a run directory.
  * *dir must be freed. */
-static enum err_code find_model_source(const struct options *o, struct source *from, char **dir, struct err *e)
+static enum err_code find_model_source(const struct options *o, struct source *from, char **dir,
+    struct err *e)
 {
 	const char *named = o->dir ? o->dir : getenv("PS_CLUSTER");
 	enum err_code rc;
@@ -160,13 +171,15 @@ static enum err_code find_model_source(const struct options *o, struct source *f
 	} else {
 		rc = rundir_find(o->dir, dir, e);
 		from->living = rc == ERR_OK;
-		if (rc == ERR_NOTFOUND && named && (dir_has_file(named, MODEL) || dir_has_file(named, "checkpoints")))
+		if (rc == ERR_NOTFOUND && named &&
+		    (dir_has_file(named, MODEL) || dir_has_file(named, "checkpoints")))
 			*dir = mem_strdup(named);
 		else if (rc == ERR_OK || rc != ERR_NOTREADY || !*dir)
 			return rc;
 	}
 	if (o->since >= 0)
-		return err_set(e, ERR_NOTREADY, "%s is not running: --since asks its servers", *dir);
+		return err_set(e, ERR_NOTREADY, "%s is not running: --since asks its servers",
+		    *dir);
 	return from->checkpoint ? ERR_OK : choose_saved_model(*dir, from, e);
 }
 
@@ -178,7 +191,8 @@ static int export_model(const struct ctl_cmd *self, const struct options *o, con
 	enum err_code rc;
 
 	if (strcmp(table, "all") == 0 && strcmp(o->format, "npy") == 0)
-		return ctl_report_misuse(self, "npy holds one table: name it, or use -o safetensors");
+		return ctl_report_misuse(self,
+		    "npy holds one table: name it, or use -o safetensors");
 	if (o->since >= 0 && strcmp(o->format, "safetensors") != 0)
 		return ctl_report_misuse(self, "--since is for -o safetensors");
 	if (!o->file && strcmp(o->format, "text") != 0 && isatty(STDOUT_FILENO))
@@ -186,8 +200,8 @@ static int export_model(const struct ctl_cmd *self, const struct options *o, con
 	rc = find_model_source(o, &from, &dir, &e);
 	from.dir = dir;
 	if (rc == ERR_OK)
-		rc = o->file ? export_to_file(&from, table, o, &e) :
-		     write_model_from(&from, table, o, STDOUT_FILENO, &e);
+		rc = o->file ? export_to_file(&from, table, o, &e)
+		             : write_model_from(&from, table, o, STDOUT_FILENO, &e);
 	free(dir);
 	free(from.checkpoint);
 	/* A reader of standard output that stopped reading, as head does, is no error. */
@@ -227,24 +241,32 @@ static int run_export(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	if (o.output && !parse_output(&o))
-		return ctl_report_misuse(self, "--output: must be safetensors, npy or text, or a file whose name ends in .safetensors, .npy or "
-		                  ".txt; got \"%.60s\"", o.output);
+		return ctl_report_misuse(self,
+		    "--output: must be safetensors, npy or text, or a file whose name ends in .safetensors, .npy or "
+		    ".txt; got \"%.60s\"",
+		    o.output);
 	return export_model(self, &o, argv[1]);
 }
 
 const struct ctl_cmd ctl_cmd_export = {
 	"export",
 	{
-		.prog = "ps-ctl export", .args = "TABLE|all",
-		.about = "write the model, or one table of it, to standard output",
-		.more = "From the servers as they stand; of a cluster that is not running, from RUN/model.safetensors or, if it\n"
-		        "has none, from its newest whole checkpoint.  -C may name a checkpoint's directory, too.\n\"all\" needs safetensors or text; npy is one dense table.\n"
-		        "With --since, for who has the rest: dense tables whole; of a sparse table TABLE.ids and TABLE, and, where\n"
-		        "rows have gone since, the ids of all that there are as TABLE.live.  It says from which step to go on.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 1,
-		.examples = "  ps-ctl export all > model.safetensors\n  ps-ctl export w -o w.npy\n"
-		            "  ps-ctl export emb --since 0 > all.safetensors\n"
-		            "  ps-ctl -C demo.run/checkpoints/step-000000001000 export all > model.safetensors\n",
+	    .prog = "ps-ctl export",
+	    .args = "TABLE|all",
+	    .about = "write the model, or one table of it, to standard output",
+	    .more =
+	        "From the servers as they stand; of a cluster that is not running, from RUN/model.safetensors or, if it\n"
+	        "has none, from its newest whole checkpoint.  -C may name a checkpoint's directory, too.\n\"all\" needs safetensors or text; npy is one dense table.\n"
+	        "With --since, for who has the rest: dense tables whole; of a sparse table TABLE.ids and TABLE, and, where\n"
+	        "rows have gone since, the ids of all that there are as TABLE.live.  It says from which step to go on.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .min_args = 1,
+	    .max_args = 1,
+	    .examples =
+	        "  ps-ctl export all > model.safetensors\n  ps-ctl export w -o w.npy\n"
+	        "  ps-ctl export emb --since 0 > all.safetensors\n"
+	        "  ps-ctl -C demo.run/checkpoints/step-000000001000 export all > model.safetensors\n",
 	},
 	run_export,
 };

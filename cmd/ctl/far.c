@@ -21,7 +21,8 @@ const char *far_host(const struct runner *r, const char *id)
 	const char *host;
 	int64_t k;
 
-	if (!r->hosts.n || (!server && strncmp(id, "worker-", 7) != 0) || !num_int(id + 7, 0, 65535, &k))
+	if (!r->hosts.n || (!server && strncmp(id, "worker-", 7) != 0) ||
+	    !num_int(id + 7, 0, 65535, &k))
 		return NULL;
 	host = hosts_nth(&r->hosts, (size_t)(server ? k : r->conf->servers + k));
 	return !host || hosts_is_here(host) ? NULL : host;
@@ -32,7 +33,8 @@ bool far_has_no_slot(const struct runner *r, const char *id)
 	bool server = strncmp(id, "server-", 7) == 0;
 	int64_t k;
 
-	if (!r->hosts.n || (!server && strncmp(id, "worker-", 7) != 0) || !num_int(id + 7, 0, 65535, &k))
+	if (!r->hosts.n || (!server && strncmp(id, "worker-", 7) != 0) ||
+	    !num_int(id + 7, 0, 65535, &k))
 		return false;
 	return !hosts_nth(&r->hosts, (size_t)(server ? k : r->conf->servers + k));
 }
@@ -40,7 +42,8 @@ bool far_has_no_slot(const struct runner *r, const char *id)
 enum err_code far_get_join_line(struct runner *r, const char *id, struct buf *line, struct err *e)
 {
 	json_t *body = json_pack("{s:s}", "kept", id), *join = NULL;
-	enum err_code rc = http_call(r->client, "POST", "/v1/invite", body, RUNNER_ASK, NULL, &join, e);
+	enum err_code rc = http_call(r->client, "POST", "/v1/invite", body, RUNNER_ASK, NULL, &join,
+	    e);
 	char *text;
 
 	if (rc == ERR_OK) {
@@ -55,7 +58,7 @@ enum err_code far_get_join_line(struct runner *r, const char *id, struct buf *li
 }
 
 static enum err_code send_join_line(struct runner *r, size_t child, const struct buf *line,
-                                    struct err *e)
+    struct err *e)
 {
 	return launch_tell(r->set, child, line->data, line->len, e);
 }
@@ -70,7 +73,7 @@ void far_wipe_join_line(struct buf *line)
 /* Build the remote command line.  A worker is killed when its session is cut (remote.c tells
  * why). */
 static void compose_remote_command(const struct runner *r, const char *dir, const char *id,
-                                   const char *const *words, struct buf *command)
+    const char *const *words, struct buf *command)
 {
 	const char *args[24];
 	size_t n = 0;
@@ -99,13 +102,17 @@ static bool stat_psk_file(const struct runner *r, struct stat *out)
 	return there;
 }
 
-enum err_code far_spawn(struct runner *r, const char *host, const char *dir, const char *id, const char *const *words,
-                        size_t *child, struct err *e)
+enum err_code far_spawn(struct runner *r, const char *host, const char *dir, const char *id,
+    const char *const *words, size_t *child, struct err *e)
 {
 	struct buf line = BUF_INIT, command = BUF_INIT;
 	char *log = mem_printf("%s/%s.log", r->dir, id);
 	const char *argv[RSH_ARGV];
-	struct launch_spec spec = { .id = id, .argv = (char *const *)argv, .log_path = log, .die_with_parent = true, .line = true };
+	struct launch_spec spec = { .id = id,
+		.argv = (char *const *)argv,
+		.log_path = log,
+		.die_with_parent = true,
+		.line = true };
 	enum err_code rc;
 
 	/* Remember which key the first process gets: a change between now and the first
@@ -129,12 +136,14 @@ enum err_code far_spawn(struct runner *r, const char *host, const char *dir, con
 	return rc;
 }
 
-int far_translate_end(const struct runner *r, const char *host, struct launch_event *ev, char *how, size_t size)
+int far_translate_end(const struct runner *r, const char *host, struct launch_event *ev, char *how,
+    size_t size)
 {
 	char words[64];
 
 	if (!ev->signalled && ev->status == RSH_NO_SESSION) {
-		snprintf(how, size, "on %s has %s session", host, runner_is_forming(r) ? "no" : "lost its");
+		snprintf(how, size, "on %s has %s session", host,
+		    runner_is_forming(r) ? "no" : "lost its");
 		/* A new session may work: count this as a kill, so that the process is
 		 * restarted. */
 		ev->signalled = !runner_is_forming(r);
@@ -146,7 +155,8 @@ int far_translate_end(const struct runner *r, const char *host, struct launch_ev
 	}
 	launch_how(ev, words);
 	snprintf(how, size, "on %s %s", host, words);
-	return !ev->signalled && ev->status == RSH_NO_PROGRAM ? err_exit_code(ERR_NOTFOUND) : ev->status;
+	return !ev->signalled && ev->status == RSH_NO_PROGRAM ? err_exit_code(ERR_NOTFOUND)
+	                                                      : ev->status;
 }
 
 /* Has the key's file changed since the last call?  A change counts only after a second, when the
@@ -159,7 +169,7 @@ static bool has_psk_changed(struct runner *r)
 	if (!stat_psk_file(r, &now) || now.st_mtim.tv_sec + 1 >= clock_wall() / NSEC_PER_SEC)
 		return false;
 	changed = now.st_ino != r->psk.st_ino || now.st_mtim.tv_sec != r->psk.st_mtim.tv_sec ||
-	          now.st_mtim.tv_nsec != r->psk.st_mtim.tv_nsec;
+	    now.st_mtim.tv_nsec != r->psk.st_mtim.tv_nsec;
 	r->psk = now;
 	return changed;
 }

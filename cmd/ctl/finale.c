@@ -22,7 +22,7 @@
 
 #define MODEL "model.safetensors"
 /* An export may take this long, or the deadline if that is longer. */
-#define EXPORT_MIN (60 * NSEC_PER_SEC)
+#define EXPORT_MIN   (60 * NSEC_PER_SEC)
 #define RESTART_PACE (50 * NSEC_PER_MSEC)
 /* How long processes may take to leave after the coordinator has told them to.  Parts of it bound
  * the later waits of runner_end_processes. */
@@ -54,7 +54,8 @@ static void read_stop_event(const struct runner *r, char *out, size_t size)
 	if (launch_tail(path, 1, &line, NULL) == ERR_OK && line.len > 0)
 		event = json_loads((char *)line.data, 0, NULL);
 	text = json_str(event, "text", "");
-	if (strcmp(json_str(event, "event", ""), "stopped") == 0 && strncmp(text, before, strlen(before)) == 0)
+	if (strcmp(json_str(event, "event", ""), "stopped") == 0 &&
+	    strncmp(text, before, strlen(before)) == 0)
 		snprintf(out, size, "%s", text + strlen(before));
 	json_decref(event);
 	buf_release(&line);
@@ -70,7 +71,7 @@ json_t *runner_result(struct runner *r)
 		http_call(r->client, "GET", "/v1/result", NULL, RUNNER_ASK, NULL, &result, NULL);
 	if (!result)
 		result = result_of_status(r->status, json_str(r->status, "state", "failed"),
-		                          json_str(r->status, "reason", NULL));
+		    json_str(r->status, "reason", NULL));
 	if (r->crashed) {
 		result_set_state(result, "failed", r->reason);
 	} else if (!result_has_state(result, "done") && !result_has_state(result, "failed")) {
@@ -80,7 +81,11 @@ json_t *runner_result(struct runner *r)
 			snprintf(why, sizeof why, "SIG%s", sigabbrev_np(r->first_signal));
 		} else {
 			read_stop_event(r, event, sizeof event);
-			snprintf(why, sizeof why, "%s", *said ? said : r->asked ? "ps-ctl stop" : *event ? event : "asked to stop");
+			snprintf(why, sizeof why, "%s",
+			    *said          ? said
+			        : r->asked ? "ps-ctl stop"
+			        : *event   ? event
+			                   : "asked to stop");
 		}
 		result_set_state(result, "stopped", why);
 	}
@@ -97,11 +102,11 @@ bool runner_has_all_partitions(const struct runner *r)
 	return !r->crashed && !r->broken_since && !json_flag(r->status, "data_lost");
 }
 
-/* ---- the model ----------------------------------------------------------------------- */
+/* ---- the model ---- */
 
 /* Write the last line of a child's log to out or, without one, how it ended. */
 static void describe_child_failure(const char *log, const struct launch_event *ev,
-                                   char out[static RUNNER_WHY])
+    char out[static RUNNER_WHY])
 {
 	struct buf last = BUF_INIT;
 	char how[64];
@@ -133,7 +138,8 @@ static void await_export_process(struct runner *r, size_t child, const char *log
 		while (launch_alive(r->set, child) && clock_now() < end)
 			runner_wait_event(r, end);
 		file_remove_torn(r->dir, MODEL);
-		snprintf(r->unsaved, sizeof r->unsaved, "%s", r->nsignals > seen ? "interrupted" : "it took too long");
+		snprintf(r->unsaved, sizeof r->unsaved, "%s",
+		    r->nsignals > seen ? "interrupted" : "it took too long");
 	} else if (how.signalled || how.status != 0) {
 		describe_child_failure(log, &how, r->unsaved);
 	}
@@ -147,8 +153,8 @@ static void note_nonfinite_model(const char *model, json_t *result)
 
 	if (n <= 0)
 		return;
-	reason = mem_printf("%s; model.safetensors has %lld value%s that %s not finite", json_str(result, "reason", ""),
-	                    (long long)n, NUM_S(n), n == 1 ? "is" : "are");
+	reason = mem_printf("%s; model.safetensors has %lld value%s that %s not finite",
+	    json_str(result, "reason", ""), (long long)n, NUM_S(n), n == 1 ? "is" : "are");
 	result_set_state(result, "failed", reason);
 	free(reason);
 }
@@ -157,7 +163,8 @@ static void note_nonfinite_model(const char *model, json_t *result)
  * process does it, so that signals are still handled meanwhile. */
 static void run_export_process(struct runner *r, const char *from, const char *model)
 {
-	const char *words[] = { "ps-ctl", "-C", from, "export", "all", "-o", "safetensors", "--file", model, NULL };
+	const char *words[] = { "ps-ctl", "-C", from, "export", "all", "-o", "safetensors",
+		"--file", model, NULL };
 	char *log = rundir_path(r->dir, "export.log");
 	struct err e = { 0 };
 	size_t child;
@@ -199,14 +206,15 @@ void runner_export_newest_checkpoint(struct runner *r)
 			run_export_process(r, list[at - 1].path, model);
 	}
 	if (r->unsaved[0])
-		progress_say(&r->progress, "warning: the model is in a checkpoint alone: %s", r->unsaved);
+		progress_say(&r->progress, "warning: the model is in a checkpoint alone: %s",
+		    r->unsaved);
 	r->unsaved[0] = 0;
 	ckpt_list_free(list, n);
 	free(checkpoints);
 	free(model);
 }
 
-/* ---- the end of the processes -------------------------------------------------------- */
+/* ---- the end of the processes ---- */
 
 /* Wait until all processes have ended or `grace` is over.  With `servers` wait only for the
  * servers: once they have gone, nothing tells the others to stop any more.  False when a signal
@@ -217,7 +225,7 @@ static bool await_ends(struct runner *r, int64_t grace, bool servers)
 	int seen = r->nsignals;
 
 	while (launch_running(r->set) > 0 && clock_now() < end && r->nsignals == seen &&
-	       !(servers && runner_count_alive(r, "server-") == 0))
+	    !(servers && runner_count_alive(r, "server-") == 0))
 		runner_wait_event(r, end);
 	return r->nsignals == seen || launch_running(r->set) == 0;
 }
@@ -273,7 +281,9 @@ bool runner_take_checkpoint(struct runner *r)
 			if (!saved && r->nsignals == seen) {
 				describe_child_failure(log, &how, r->unmade_why);
 				r->unmade++;
-				progress_say(&r->progress, "warning: there is no checkpoint of this moment: %s", r->unmade_why);
+				progress_say(&r->progress,
+				    "warning: there is no checkpoint of this moment: %s",
+				    r->unmade_why);
 			}
 		}
 	}
@@ -294,7 +304,7 @@ static void name_remaining_processes(struct runner *r, const char *what, bool al
 			continue;
 		frozen = is_frozen_process(launch_pid(r->set, i));
 		buf_printf(&names, "%s%s%s", names.len ? ", " : "", launch_id(r->set, i),
-		           frozen ? " (frozen)" : "");
+		    frozen ? " (frozen)" : "");
 		if (frozen || all)
 			launch_signal(r->set, i, SIGKILL);
 	}
@@ -308,8 +318,10 @@ static void name_remaining_processes(struct runner *r, const char *what, bool al
  * failure. */
 static void upload_missing_checkpoints(struct runner *r)
 {
-	char *timeout = mem_printf("%lldms", (long long)(r->conf->deadline / NSEC_PER_MSEC)), *at = conf_checkpoint_uri(r->conf);
-	const char *words[] = { "ps-ctl", "-C", r->dir, "checkpoint", "push", "--timeout", timeout, NULL };
+	char *timeout = mem_printf("%lldms", (long long)(r->conf->deadline / NSEC_PER_MSEC)),
+	     *at = conf_checkpoint_uri(r->conf);
+	const char *words[] = { "ps-ctl", "-C", r->dir, "checkpoint", "push", "--timeout", timeout,
+		NULL };
 	char *log = rundir_path(r->dir, "store.log");
 	int64_t tell_at = clock_now() + NSEC_PER_SEC;
 	int seen = r->nsignals;
@@ -327,7 +339,8 @@ static void upload_missing_checkpoints(struct runner *r)
 		runner_wait_event(r, tell_at);
 		if (clock_now() < tell_at)
 			continue;
-		progress_say(&r->progress, "copying checkpoints to %s (a signal leaves the rest)", at);
+		progress_say(&r->progress, "copying checkpoints to %s (a signal leaves the rest)",
+		    at);
 		tell_at = clock_now() + TELL_AGAIN;
 	}
 	if (launch_alive(r->set, child)) {
@@ -341,7 +354,8 @@ static void upload_missing_checkpoints(struct runner *r)
 			unlink(log);
 	}
 	if (r->unstored[0])
-		progress_say(&r->progress, "warning: what %s lacks is in %s/checkpoints alone: %s", at, r->dir, r->unstored);
+		progress_say(&r->progress, "warning: what %s lacks is in %s/checkpoints alone: %s",
+		    at, r->dir, r->unstored);
 out:
 	free(timeout);
 	free(at);
@@ -360,8 +374,11 @@ static void await_user_programs(struct runner *r)
 		runner_wait_event(r, say < end ? say : end);
 		now = clock_now();
 		if (now >= say && runner_count_alive(r, "worker-") > 0) {
-			progress_say(&r->progress, "the job is done, and %zu of its programs %s on, for %.0f s at most", runner_count_alive(r, "worker-"),
-			             runner_count_alive(r, "worker-") == 1 ? "goes" : "go", (double)(end - now) / NSEC_PER_SEC);
+			progress_say(&r->progress,
+			    "the job is done, and %zu of its programs %s on, for %.0f s at most",
+			    runner_count_alive(r, "worker-"),
+			    runner_count_alive(r, "worker-") == 1 ? "goes" : "go",
+			    (double)(end - now) / NSEC_PER_SEC);
 			say = end;
 		}
 	}
@@ -378,7 +395,7 @@ void runner_end_processes(struct runner *r, const char *why)
 	r->stopping = true;
 	progress_clear_line(&r->progress);
 	told = patient && !r->crashed && runner_is_coordinator_alive(r) &&
-	       http_call(r->client, "POST", "/v1/stop", body, RUNNER_ASK, NULL, NULL, NULL) == ERR_OK;
+	    http_call(r->client, "POST", "/v1/stop", body, RUNNER_ASK, NULL, NULL, NULL) == ERR_OK;
 	json_decref(body);
 	/* While the cluster forms, processes that have not joined do not get the coordinator's
 	 * stop. */

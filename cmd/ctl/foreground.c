@@ -19,7 +19,8 @@ static json_t *watch_run(struct runner *r, enum runner_state *state)
 
 	do
 		*state = runner_wait_state(r);
-	while (*state == RUNNER_FORMING || *state == RUNNER_RUNNING || (*state == RUNNER_FAILED && rollback(r)));
+	while (*state == RUNNER_FORMING || *state == RUNNER_RUNNING ||
+	    (*state == RUNNER_FAILED && rollback(r)));
 	progress_clear_line(&r->progress);
 	r->saved = *state == RUNNER_SIGNALLED && !r->asked && runner_take_checkpoint(r);
 	if (r->saved || runner_was_stopped_remotely(r, *state))
@@ -52,8 +53,10 @@ static int choose_exit_code(const struct runner *r, enum runner_state state)
 
 static const char *name_end(enum runner_state state)
 {
-	return state == RUNNER_DONE ? "done" : state == RUNNER_FAILED ? "failed" :
-	       state == RUNNER_SIGNALLED ? "stopped by a signal" : "stopped";
+	return state == RUNNER_DONE     ? "done"
+	    : state == RUNNER_FAILED    ? "failed"
+	    : state == RUNNER_SIGNALLED ? "stopped by a signal"
+	                                : "stopped";
 }
 
 int foreground(struct runner *r, const struct conf *conf, const char *dir, bool json)
@@ -68,14 +71,16 @@ int foreground(struct runner *r, const struct conf *conf, const char *dir, bool 
 		rc = runner_start(r, &e);
 	if (rc == ERR_OK) {
 		if (!conf_trains(conf))
-			progress_say(&r->progress, "no job: the servers run until a signal (run directory %s)",
-			             dir);
+			progress_say(&r->progress,
+			    "no job: the servers run until a signal (run directory %s)", dir);
 		result = watch_run(r, &state);
 		runner_end_processes(r, name_end(state));
 	}
 	code = rc == ERR_OK ? choose_exit_code(r, state) : ctl_fail(&e);
 	if (r->meeting)
-		meeting_close(r, rc == ERR_OK ? json_str(result, "reason", json_str(result, "state", "")) : e.msg);
+		meeting_close(r,
+		    rc == ERR_OK ? json_str(result, "reason", json_str(result, "state", ""))
+		                 : e.msg);
 	runner_close(r);
 	/* On a terminal the result line has the reason. */
 	if (result_has_state(result, "failed") && (json || !isatty(STDOUT_FILENO)))

@@ -18,7 +18,8 @@ struct options {
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
-	{ "off", 0, OPT_FLAG, offsetof(struct options, off), NULL, "let them be trained again", NULL, 0, 0 },
+	{ "off", 0, OPT_FLAG, offsetof(struct options, off), NULL, "let them be trained again",
+	    NULL, 0, 0 },
 	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait until it is decided (60s)"),
 	CTL_OPT_JSON(struct options, json),
 };
@@ -70,7 +71,7 @@ static char *get_frozen(struct http_client *client, struct err *e)
 /* Request the change.  Called again after each answer, because another client may have changed the
  * list between our read and our write; *done when the list then is as requested. */
 static enum err_code change_frozen(struct http_client *client, const struct options *o, char **word,
-                                   int n, json_t **answer, bool *done, struct err *e)
+    int n, json_t **answer, bool *done, struct err *e)
 {
 	char *now = get_frozen(client, e), *list;
 	enum err_code rc;
@@ -115,14 +116,17 @@ static int run_freeze(const struct ctl_cmd *self, int argc, char **argv)
 		return code;
 	for (int i = 1; i <= nargs; i++)
 		if (strchr(argv[i], ',') || !*argv[i])
-			return ctl_report_misuse(self, "\"%.60s\": must be a table's name; several stand one after the other", argv[i]);
+			return ctl_report_misuse(self,
+			    "\"%.60s\": must be a table's name; several stand one after the other",
+			    argv[i]);
 	rc = ctl_reach(o.dir, &client, &e);
 	while (rc == ERR_OK && !done)
 		rc = change_frozen(client, &o, argv + 1, nargs, &answer, &done, &e);
 	if (rc == ERR_OK && o.json)
 		ctl_print_line("set", answer);
 	else if (rc == ERR_OK)
-		printf("frozen: %s, from step %lld on\n", json_str(answer, "frozen", ""), (long long)json_int(answer, "step", 0));
+		printf("frozen: %s, from step %lld on\n", json_str(answer, "frozen", ""),
+		    (long long)json_int(answer, "step", 0));
 	http_client_free(client);
 	json_decref(answer);
 	return rc == ERR_OK ? 0 : ctl_fail(&e);
@@ -131,11 +135,15 @@ static int run_freeze(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_freeze = {
 	"freeze",
 	{
-		.prog = "ps-ctl freeze", .args = "TABLE ...",
-		.about = "leave tables as they are while the job goes on",
-		.more = "From one step on, on all workers; the key job.frozen tells which are.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 64,
-		.examples = "  ps-ctl freeze w0 b0\n  ps-ctl freeze --off w0\n",
+	    .prog = "ps-ctl freeze",
+	    .args = "TABLE ...",
+	    .about = "leave tables as they are while the job goes on",
+	    .more = "From one step on, on all workers; the key job.frozen tells which are.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .min_args = 1,
+	    .max_args = 64,
+	    .examples = "  ps-ctl freeze w0 b0\n  ps-ctl freeze --off w0\n",
 	},
 	run_freeze,
 };

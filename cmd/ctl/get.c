@@ -13,17 +13,21 @@ struct options {
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
-	{ "origin", 0, OPT_FLAG, offsetof(struct options, origin), NULL, "where each value is from: default, file, or set, by whom and from which step on", NULL, 0, 0 },
+	{ "origin", 0, OPT_FLAG, offsetof(struct options, origin), NULL,
+	    "where each value is from: default, file, or set, by whom and from which step on", NULL,
+	    0, 0 },
 	CTL_OPT_JSON(struct options, json),
 };
 
 /* Prints "(file)", or "(set by local, from step 120 on)". */
 static void print_setting_origin(const json_t *o)
 {
-	if (strcmp(json_str(o, "origin", ""), "set") == 0 && !json_is_integer(json_object_get(o, "step")))
+	if (strcmp(json_str(o, "origin", ""), "set") == 0 &&
+	    !json_is_integer(json_object_get(o, "step")))
 		printf("  (set by %s)", json_str(o, "who", ""));
 	else if (strcmp(json_str(o, "origin", ""), "set") == 0)
-		printf("  (set by %s, from step %lld on)", json_str(o, "who", ""), (long long)json_int(o, "step", 0));
+		printf("  (set by %s, from step %lld on)", json_str(o, "who", ""),
+		    (long long)json_int(o, "step", 0));
 	else
 		printf("  (%s)", json_str(o, "origin", ""));
 }
@@ -50,7 +54,8 @@ static void print_setting(const struct options *o, const char *key, const json_t
 }
 
 /* Prints the settings that are named, or all when none is. */
-static enum err_code print_settings(const struct options *o, char **word, int n, const json_t *all, struct err *e)
+static enum err_code print_settings(const struct options *o, char **word, int n, const json_t *all,
+    struct err *e)
 {
 	const char *key;
 	json_t *row;
@@ -81,7 +86,8 @@ static int run_get(const struct ctl_cmd *self, int argc, char **argv)
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	if (strcmp(argv[1], "config") != 0)
-		return ctl_report_misuse(self, "nothing to get called \"%.60s\"; there is config", argv[1]);
+		return ctl_report_misuse(self, "nothing to get called \"%.60s\"; there is config",
+		    argv[1]);
 	rc = ctl_request(o.dir, "GET", "/v1/config?origin=1", NULL, CTL_CALL, &answer, &e);
 	if (rc == ERR_OK)
 		rc = print_settings(&o, argv + 2, nargs - 1, answer, &e);
@@ -92,10 +98,14 @@ static int run_get(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_get = {
 	"get",
 	{
-		.prog = "ps-ctl get", .args = "config [KEY ...]",
-		.about = "what a running cluster goes by now",
-		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 64,
-		.examples = "  ps-ctl get config lr sync\n  ps-ctl get config --origin\n",
+	    .prog = "ps-ctl get",
+	    .args = "config [KEY ...]",
+	    .about = "what a running cluster goes by now",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .min_args = 1,
+	    .max_args = 64,
+	    .examples = "  ps-ctl get config lr sync\n  ps-ctl get config --origin\n",
 	},
 	run_get,
 };

@@ -18,7 +18,7 @@ struct options {
 
 static const struct opt opts[] = {
 	{ "model", 'm', OPT_STR, offsetof(struct options, model), "MODEL",
-	  "what to train (mlp; see ps-ctl list models)", NULL, 0, 0 },
+	    "what to train (mlp; see ps-ctl list models)", NULL, 0, 0 },
 };
 
 /* Writes a new file.  Returns ERR_EXISTS, and changes nothing, when there is one. */
@@ -46,8 +46,8 @@ static void describe_option(const char *path, const json_t *value, struct buf *o
 
 	buf_printf(out, "- `%s`: `%s`. ", path, text);
 	if (k) {
-		buf_printf(out, "%c%s", k->help[0] - (k->help[0] >= 'a' && k->help[0] <= 'z' ? 32 : 0),
-		           k->help + 1);
+		buf_printf(out, "%c%s",
+		    k->help[0] - (k->help[0] >= 'a' && k->help[0] <= 'z' ? 32 : 0), k->help + 1);
 		buf_printf(out, " (%s", conf_type_name(k->type));
 		if (k->choices)
 			buf_printf(out, ": %s", k->choices);
@@ -65,7 +65,8 @@ static void write_readme(const char *file_text, struct buf *out)
 	json_t *file = json_loads(file_text, 0, NULL), *value, *member;
 	const char *key, *name;
 
-	buf_puts(out, "# cluster.json\n\nThe keys of the cluster file, with their values here:\n\n");
+	buf_puts(out,
+	    "# cluster.json\n\nThe keys of the cluster file, with their values here:\n\n");
 	json_object_foreach(file, key, value) {
 		if (!json_is_object(value)) {
 			describe_option(key, value, out);
@@ -78,13 +79,14 @@ static void write_readme(const char *file_text, struct buf *out)
 			free(path);
 		}
 	}
-	buf_puts(out, "\n`ps-ctl list options` lists all keys, `ps-ctl show KEY` tells more of one.\n\n"
-	         "    ps-ctl run cluster                      train, print the result, end\n"
-	         "    ps-ctl run cluster --set lr=0.01        the same with one key changed\n"
-	         "    ps-ctl start cluster                    train in the background\n"
-	         "    ps-ctl wait --for done && ps-ctl stop\n\n"
-	         "The run directory `cluster.run` holds logs, keys, `result.json` and, at the end,\n"
-	         "the model: `model.safetensors`.\n");
+	buf_puts(out,
+	    "\n`ps-ctl list options` lists all keys, `ps-ctl show KEY` tells more of one.\n\n"
+	    "    ps-ctl run cluster                      train, print the result, end\n"
+	    "    ps-ctl run cluster --set lr=0.01        the same with one key changed\n"
+	    "    ps-ctl start cluster                    train in the background\n"
+	    "    ps-ctl wait --for done && ps-ctl stop\n\n"
+	    "The run directory `cluster.run` holds logs, keys, `result.json` and, at the end,\n"
+	    "the model: `model.safetensors`.\n");
 	json_decref(file);
 }
 
@@ -94,13 +96,16 @@ static void print_next_step(const char *dir, const char *file, const char *text)
 	json_t *o = json_loads(text, 0, NULL);
 	const char *data = json_str(json_object_get(o, "job"), "data", "");
 	/* job.data without its options, as "?format=ratings" */
-	char *name = mem_printf("%.*s", (int)strcspn(data, "?"), data), *path = path_join(dir, name);
+	char *name = mem_printf("%.*s", (int)strcspn(data, "?"), data),
+	     *path = path_join(dir, name);
 
 	if (access(path, R_OK) != 0 && strncmp(data, "/usr/share/datasets/", 20) == 0)
-		fprintf(stderr, "next: apt install dataset-fashion-mnist, then ps-ctl run %s\n", file);
+		fprintf(stderr, "next: apt install dataset-fashion-mnist, then ps-ctl run %s\n",
+		    file);
 	else if (access(path, R_OK) != 0)
-		fprintf(stderr, "next: put your data into %s (or set job.data in %s), then ps-ctl run %s\n",
-		        path, file, file);
+		fprintf(stderr,
+		    "next: put your data into %s (or set job.data in %s), then ps-ctl run %s\n",
+		    path, file, file);
 	else
 		fprintf(stderr, "next: ps-ctl run %s\n", file);
 	free(path);
@@ -158,12 +163,16 @@ static int run_init(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_init = {
 	"init",
 	{
-		.prog = "ps-ctl init", .args = "[DIR]",
-		.about = "write a cluster file to begin with, and what its keys mean",
-		.more = "Writes DIR/cluster.json (the current directory unless given) and a README.md "
-		        "beside it that\nexplains every key of it.  Files that exist are never overwritten.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .max_args = 1,
-		.examples = "  ps-ctl init --model logistic clicks && ps-ctl run clicks/cluster\n",
+	    .prog = "ps-ctl init",
+	    .args = "[DIR]",
+	    .about = "write a cluster file to begin with, and what its keys mean",
+	    .more =
+	        "Writes DIR/cluster.json (the current directory unless given) and a README.md "
+	        "beside it that\nexplains every key of it.  Files that exist are never overwritten.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .max_args = 1,
+	    .examples = "  ps-ctl init --model logistic clicks && ps-ctl run clicks/cluster\n",
 	},
 	run_init,
 };

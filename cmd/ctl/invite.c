@@ -8,25 +8,24 @@
 #include "ctl.h"
 #include "rundir/rundir.h"
 
-
 struct options {
 	const char *dir, *role, *name, *file;
 };
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
-	{ "role", 'r', OPT_CHOICE, offsetof(struct options, role), "ROLE", "what the guest may do", CTL_ROLES,
-	  0, 0 },
+	{ "role", 'r', OPT_CHOICE, offsetof(struct options, role), "ROLE", "what the guest may do",
+	    CTL_ROLES, 0, 0 },
 	{ "name", 0, OPT_STR, offsetof(struct options, name), "NAME",
-	  "who it is, in authorized_keys and in logs; made up unless given", NULL, 0, 0 },
+	    "who it is, in authorized_keys and in logs; made up unless given", NULL, 0, 0 },
 	{ "output", 'o', OPT_STR, offsetof(struct options, file), "FILE",
-	  "write a new file of mode 0600 instead of standard output", NULL, 0, 0 },
+	    "write a new file of mode 0600 instead of standard output", NULL, 0, 0 },
 };
 
 static bool listens_on_loopback(const char *addr)
 {
 	return strncmp(addr, "127.", 4) == 0 || strncmp(addr, "localhost:", 10) == 0 ||
-	       strncmp(addr, "[::1]", 5) == 0;
+	    strncmp(addr, "[::1]", 5) == 0;
 }
 
 /* Warns about a join file that works on this host only. */
@@ -35,12 +34,14 @@ static void warn_loopback(const json_t *join)
 	const char *data = json_str(join, "data", "");
 
 	if (listens_on_loopback(data))
-		fprintf(stderr, "note: the cluster listens on %s alone, which other machines cannot reach; "
-		        "start it with --set listen=ADDRESS:0 --set http=ADDRESS:0 to invite from there\n",
-		        data);
+		fprintf(stderr,
+		    "note: the cluster listens on %s alone, which other machines cannot reach; "
+		    "start it with --set listen=ADDRESS:0 --set http=ADDRESS:0 to invite from there\n",
+		    data);
 }
 
-static enum err_code request_join(const struct options *o, const char *dir, json_t **join, struct err *e)
+static enum err_code request_join(const struct options *o, const char *dir, json_t **join,
+    struct err *e)
 {
 	struct http_client *client = NULL;
 	json_t *body = json_pack("{s:s}", "role", o->role);
@@ -49,7 +50,8 @@ static enum err_code request_join(const struct options *o, const char *dir, json
 	if (o->name)
 		json_object_set_new(body, "name", json_string(o->name));
 	if (rc == ERR_OK)
-		rc = http_call(client, "POST", "/v1/invite", body, 10 * NSEC_PER_SEC, NULL, join, e);
+		rc = http_call(client, "POST", "/v1/invite", body, 10 * NSEC_PER_SEC, NULL, join,
+		    e);
 	http_client_free(client);
 	json_decref(body);
 	return rc;
@@ -100,13 +102,16 @@ static int run_invite(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_invite = {
 	"invite",
 	{
-		.prog = "ps-ctl invite", .args = NULL,
-		.about = "admit one more process, and print its join file",
-		.more = "The join file holds the cluster's address and secret, and a fresh key: copy it to "
-		        "the other machine,\nkeep it from others, and start ps-work train --join FILE or "
-		        "ps-serve --join FILE there.  A monitor\ngets a bearer token for HTTP instead.",
-		.opts = opts, .nopts = CTL_COUNT(opts),
-		.examples = "  ps-ctl invite --role worker --name w7 -o w7.join\n",
+	    .prog = "ps-ctl invite",
+	    .args = NULL,
+	    .about = "admit one more process, and print its join file",
+	    .more =
+	        "The join file holds the cluster's address and secret, and a fresh key: copy it to "
+	        "the other machine,\nkeep it from others, and start ps-work train --join FILE or "
+	        "ps-serve --join FILE there.  A monitor\ngets a bearer token for HTTP instead.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .examples = "  ps-ctl invite --role worker --name w7 -o w7.join\n",
 	},
 	run_invite,
 };

@@ -9,8 +9,8 @@ struct key_options {
 	const char *dir, *role, *public, *expires, *file;
 	int64_t grace;
 	bool json;
-	char *run;                      /* the run directory */
-	bool alive;                     /* its cluster is running */
+	char *run;  /* the run directory */
+	bool alive; /* its cluster is running */
 };
 
 /* The actions; args are their operands.  Each returns the program's exit code. */
@@ -21,6 +21,7 @@ int key_secret(const struct key_options *o, char **args);
 int key_list(const struct key_options *o, char **args);
 
 /* Sends a POST request to the coordinator of o->run.  Takes over the reference to body. */
-enum err_code key_post(const struct key_options *o, const char *path, json_t *body, json_t **answer, struct err *e);
+enum err_code key_post(const struct key_options *o, const char *path, json_t *body, json_t **answer,
+    struct err *e);
 
 #endif

@@ -11,7 +11,7 @@
 #include "key.h"
 #include "rundir/prepare.h"
 
-/* ---- add ---------------------------------------------------------------------------- */
+/* ---- add ---- */
 
 /* Parses --expires to seconds since 1970: a number of days ("30d"), another duration, or a date. */
 static enum err_code parse_expiry(const char *text, int64_t *out, struct err *e)
@@ -30,19 +30,22 @@ static enum err_code parse_expiry(const char *text, int64_t *out, struct err *e)
 		*out = now + (int64_t)days * 86400;
 	else if (!keyring_date(text, out)) {
 		if (!num_duration(text, &ns))
-			return err_set(e, ERR_USAGE, "--expires: \"%.60s\" is neither a time from now (30d, 12h) nor a date (2027-01-31)",
-			               text);
+			return err_set(e, ERR_USAGE,
+			    "--expires: \"%.60s\" is neither a time from now (30d, 12h) nor a date (2027-01-31)",
+			    text);
 		*out = now + ns / NSEC_PER_SEC;
 	}
-	return *out > now ? ERR_OK : err_set(e, ERR_USAGE, "--expires: \"%.60s\" is over already", text);
+	return *out > now ? ERR_OK
+	                  : err_set(e, ERR_USAGE, "--expires: \"%.60s\" is over already", text);
 }
 
 /* Fills in the entry to admit: the public key that was given, or a fresh one, whose secret is
  * written to *file (to be freed), or for a monitor a fresh token. */
-static enum err_code make_key_entry(const struct key_options *o, const char *name, struct keyring_entry *entry, char **file,
-                                char token[static 48], struct err *e)
+static enum err_code make_key_entry(const struct key_options *o, const char *name,
+    struct keyring_entry *entry, char **file, char token[static 48], struct err *e)
 {
-	const char *text = o->public && strncmp(o->public, "x25519:", 7) == 0 ? o->public + 7 : o->public;
+	const char *text = o->public && strncmp(o->public, "x25519:", 7) == 0 ? o->public + 7
+	                                                                      : o->public;
 	struct keyring *ring = keyring_new();
 	struct key_pair pair;
 	enum err_code rc = ERR_OK;
@@ -60,9 +63,11 @@ static enum err_code make_key_entry(const struct key_options *o, const char *nam
 	if (rc)
 		return rc;
 	if (text)
-		return key_from_text(text, entry->pk) ? ERR_OK :
-		       err_set(e, ERR_USAGE, "--public: must be %d characters of base64, as in the line that ps-ctl keygen prints",
-		               KEY_TEXT_LEN);
+		return key_from_text(text, entry->pk)
+		    ? ERR_OK
+		    : err_set(e, ERR_USAGE,
+		          "--public: must be %d characters of base64, as in the line that ps-ctl keygen prints",
+		          KEY_TEXT_LEN);
 	if (entry->role == ROLE_MONITOR) {
 		entry->is_token = true;
 		keyring_token_new(token);
@@ -82,7 +87,8 @@ static enum err_code make_key_entry(const struct key_options *o, const char *nam
 }
 
 /* Adds the entry to authorized_keys: by the coordinator while it runs, else directly. */
-static enum err_code admit_key(const struct key_options *o, const struct keyring_entry *entry, struct err *e)
+static enum err_code admit_key(const struct key_options *o, const struct keyring_entry *entry,
+    struct err *e)
 {
 	struct buf date = BUF_INIT;
 	char text[2 * KEY_BYTES + 1];
@@ -96,7 +102,7 @@ static enum err_code admit_key(const struct key_options *o, const struct keyring
 	else
 		key_to_text(entry->pk, text);
 	body = json_pack("{s:s, s:s, s:s}", "role", role_name(entry->role), "name", entry->name,
-	                 entry->is_token ? "token_hash" : "key", text);
+	    entry->is_token ? "token_hash" : "key", text);
 	if (entry->expires) {
 		keyring_put_date(entry->expires, &date);
 		json_object_set_new(body, "expires", json_string((char *)date.data));
@@ -106,7 +112,8 @@ static enum err_code admit_key(const struct key_options *o, const struct keyring
 	return rc;
 }
 
-static void print_added_key(const struct key_options *o, const struct keyring_entry *entry, const char *file, const char *token)
+static void print_added_key(const struct key_options *o, const struct keyring_entry *entry,
+    const char *file, const char *token)
 {
 	char print[KEYRING_FINGERPRINT];
 	struct buf date = BUF_INIT;
@@ -116,16 +123,21 @@ static void print_added_key(const struct key_options *o, const struct keyring_en
 	if (entry->expires)
 		keyring_put_date(entry->expires, &date);
 	if (o->json) {
-		line = json_pack("{s:s, s:s, s:s}", "name", entry->name, "role", role_name(entry->role), "fingerprint", print);
-		json_object_set_new(line, "expires", date.len ? json_string((char *)date.data) : json_null());
+		line = json_pack("{s:s, s:s, s:s}", "name", entry->name, "role",
+		    role_name(entry->role), "fingerprint", print);
+		json_object_set_new(line, "expires",
+		    date.len ? json_string((char *)date.data) : json_null());
 		json_object_set_new(line, "file", file ? json_string(file) : json_null());
-		json_object_set_new(line, "token", entry->is_token ? json_string(token) : json_null());
+		json_object_set_new(line, "token",
+		    entry->is_token ? json_string(token) : json_null());
 		ctl_print_line("key_added", line);
 		json_decref(line);
 	} else {
-		fprintf(entry->is_token ? stderr : stdout, "%s (%s) is admitted%s%s, fingerprint %s%s%s\n", entry->name,
-		        role_name(entry->role), date.len ? " until " : "", date.len ? (char *)date.data : "", print,
-		        file ? ", secret in " : "", file ? file : "");
+		fprintf(entry->is_token ? stderr : stdout,
+		    "%s (%s) is admitted%s%s, fingerprint %s%s%s\n", entry->name,
+		    role_name(entry->role), date.len ? " until " : "",
+		    date.len ? (char *)date.data : "", print, file ? ", secret in " : "",
+		    file ? file : "");
 		if (entry->is_token)
 			puts(token);
 	}
@@ -140,9 +152,11 @@ int key_add(const struct key_options *o, char **args)
 	enum err_code rc;
 
 	if (!o->role)
-		rc = err_set(&e, ERR_USAGE, "key add: --role is missing: worker, server, relay, monitor, reader or admin");
+		rc = err_set(&e, ERR_USAGE,
+		    "key add: --role is missing: worker, server, relay, monitor, reader or admin");
 	else if (o->public && o->file)
-		rc = err_set(&e, ERR_USAGE, "key add: of a public key there is no secret to write to --output");
+		rc = err_set(&e, ERR_USAGE,
+		    "key add: of a public key there is no secret to write to --output");
 	else
 		rc = make_key_entry(o, args[0], &entry, &file, token, &e);
 	if (!rc)
@@ -155,7 +169,7 @@ int key_add(const struct key_options *o, char **args)
 	return rc ? ctl_fail(&e) : 0;
 }
 
-/* ---- revoke ------------------------------------------------------------------------- */
+/* ---- revoke ---- */
 
 static void print_revoked_key(const struct key_options *o, const json_t *answer)
 {
@@ -166,14 +180,17 @@ static void print_revoked_key(const struct key_options *o, const json_t *answer)
 	if (o->json) {
 		ctl_print_line("revoked", answer);
 	} else if (o->alive) {
-		printf("%s is revoked: %lld session%s cut, by %lld server%s\n", json_str(answer, "name", ""), (long long)cut,
-		       NUM_S(cut), (long long)servers, NUM_S(servers));
+		printf("%s is revoked: %lld session%s cut, by %lld server%s\n",
+		    json_str(answer, "name", ""), (long long)cut, NUM_S(cut), (long long)servers,
+		    NUM_S(servers));
 	} else {
 		printf("%s is revoked; the cluster does not run\n", json_str(answer, "name", ""));
 	}
 	json_array_foreach(missing, i, id)
-		fprintf(stderr, "ps-ctl: %s has not said within 1 s that it has cut its sessions: it does as soon as the "
-		        "coordinator reaches it\n", json_string_value(id));
+		fprintf(stderr,
+		    "ps-ctl: %s has not said within 1 s that it has cut its sessions: it does as soon as the "
+		    "coordinator reaches it\n",
+		    json_string_value(id));
 }
 
 int key_revoke(const struct key_options *o, char **args)
@@ -184,10 +201,12 @@ int key_revoke(const struct key_options *o, char **args)
 	bool all;
 
 	if (o->alive) {
-		rc = key_post(o, "/v1/keys/revoke", json_pack("{s:s}", "name", args[0]), &answer, &e);
+		rc = key_post(o, "/v1/keys/revoke", json_pack("{s:s}", "name", args[0]), &answer,
+		    &e);
 	} else {
 		rc = rundir_revoke_key(o->run, args[0], NULL, &e);
-		answer = json_pack("{s:s, s:i, s:i, s:[]}", "name", args[0], "sessions_cut", 0, "servers", 0, "unreached");
+		answer = json_pack("{s:s, s:i, s:i, s:[]}", "name", args[0], "sessions_cut", 0,
+		    "servers", 0, "unreached");
 	}
 	if (!rc)
 		print_revoked_key(o, answer);
@@ -196,7 +215,7 @@ int key_revoke(const struct key_options *o, char **args)
 	return rc ? ctl_fail(&e) : all ? 0 : 1;
 }
 
-/* ---- release ------------------------------------------------------------------------ */
+/* ---- release ---- */
 
 int key_release(const struct key_options *o, char **args)
 {
@@ -207,7 +226,8 @@ int key_release(const struct key_options *o, char **args)
 	if (!o->alive)
 		rc = err_set(&e, ERR_NOTREADY, "the cluster of %s does not run", o->run);
 	else
-		rc = key_post(o, "/v1/keys/release", json_pack("{s:s}", "name", args[0]), &answer, &e);
+		rc = key_post(o, "/v1/keys/release", json_pack("{s:s}", "name", args[0]), &answer,
+		    &e);
 	if (!rc && o->json)
 		ctl_print_line("released", answer);
 	else if (!rc)

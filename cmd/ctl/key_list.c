@@ -20,10 +20,14 @@ static void add_listed_key(void *ctx, const struct keyring_entry *entry)
 	keyring_fingerprint(entry, print);
 	if (entry->expires)
 		keyring_put_date(entry->expires, &date);
-	json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s?, s:b, s:b, s:i, s:n, s:n, s:n}", "name", entry->name, "role",
-	    role_name(entry->role), "type", entry->is_token ? "token" : "x25519", "fingerprint", print, "expires",
-	    date.len ? (char *)date.data : NULL, "expired", entry->expires && clock_wall() / NSEC_PER_SEC >= entry->expires,
-	    "here", rundir_has_key_file(o->run, entry->name), "sessions", 0, "held_by", "seen_seconds", "quarantine"));
+	json_array_append_new(list,
+	    json_pack("{s:s, s:s, s:s, s:s, s:s?, s:b, s:b, s:i, s:n, s:n, s:n}", "name",
+	        entry->name, "role", role_name(entry->role), "type",
+	        entry->is_token ? "token" : "x25519", "fingerprint", print, "expires",
+	        date.len ? (char *)date.data : NULL, "expired",
+	        entry->expires && clock_wall() / NSEC_PER_SEC >= entry->expires, "here",
+	        rundir_has_key_file(o->run, entry->name), "sessions", 0, "held_by", "seen_seconds",
+	        "quarantine"));
 	buf_release(&date);
 }
 
@@ -60,16 +64,19 @@ static void print_key_table(const json_t *keys)
 	const json_t *k;
 	size_t i;
 
-	printf("%-20s %-8s %-24s %-20s %-10s %8s %6s\n", "NAME", "ROLE", "FINGERPRINT", "EXPIRES", "HELD BY", "SESSIONS", "SEEN");
+	printf("%-20s %-8s %-24s %-20s %-10s %8s %6s\n", "NAME", "ROLE", "FINGERPRINT", "EXPIRES",
+	    "HELD BY", "SESSIONS", "SEEN");
 	json_array_foreach(keys, i, k) {
 		double seen = json_num(k, "seen_seconds", -1);
 		char age[32] = "-";
 
 		if (seen >= 0)
 			snprintf(age, sizeof age, "%.1fs", seen);
-		printf("%-20s %-8s %-24s %-20s %-10s %8lld %6s%s\n", json_str(k, "name", ""), json_str(k, "role", ""),
-		       json_str(k, "fingerprint", ""), json_flag(k, "expired") ? "expired" : json_str(k, "expires", "never"),
-		       json_str(k, "held_by", "-"), (long long)json_int(k, "sessions", 0), age, json_is_string(json_object_get(k, "quarantine")) ? "  quarantined" : "");
+		printf("%-20s %-8s %-24s %-20s %-10s %8lld %6s%s\n", json_str(k, "name", ""),
+		    json_str(k, "role", ""), json_str(k, "fingerprint", ""),
+		    json_flag(k, "expired") ? "expired" : json_str(k, "expires", "never"),
+		    json_str(k, "held_by", "-"), (long long)json_int(k, "sessions", 0), age,
+		    json_is_string(json_object_get(k, "quarantine")) ? "  quarantined" : "");
 	}
 }
 
@@ -78,7 +85,8 @@ int key_list(const struct key_options *o, char **args)
 	json_t *answer = NULL;
 	const json_t *keys, *k;
 	struct err e = { 0 };
-	enum err_code rc = o->alive ? request_key_list(o, &answer, &e) : read_key_list(o, &answer, &e);
+	enum err_code rc = o->alive ? request_key_list(o, &answer, &e)
+	                            : read_key_list(o, &answer, &e);
 	size_t i;
 
 	(void)args;

@@ -16,8 +16,9 @@ static void print_rotated_secret(const struct key_options *o, const json_t *answ
 		printf(grace ? "until %s\n" : "no longer\n", json_str(answer, "until", ""));
 	}
 	json_array_foreach(json_object_get(answer, "guests"), i, guest)
-		fprintf(stderr, "note: %s (%s) has come by a join file: invite it again%s\n", json_str(guest, "name", ""),
-		        json_str(guest, "role", ""), grace ? ", or give its file the new secret, before then" : "");
+		fprintf(stderr, "note: %s (%s) has come by a join file: invite it again%s\n",
+		    json_str(guest, "name", ""), json_str(guest, "role", ""),
+		    grace ? ", or give its file the new secret, before then" : "");
 }
 
 int key_secret(const struct key_options *o, char **args)
@@ -28,12 +29,15 @@ int key_secret(const struct key_options *o, char **args)
 
 	(void)args;
 	if (o->grace >= 0)
-		json_object_set_new(body, "grace_seconds", json_integer((o->grace + NSEC_PER_SEC - 1) / NSEC_PER_SEC));
+		json_object_set_new(body, "grace_seconds",
+		    json_integer((o->grace + NSEC_PER_SEC - 1) / NSEC_PER_SEC));
 	if (o->alive) {
 		rc = key_post(o, "/v1/keys/secret", body, &answer, &e);
 	} else {
 		json_decref(body);
-		rc = err_set(&e, ERR_NOTREADY, "the cluster of %s does not run: a new run draws a secret of its own, and one that is resumed can be given another then", o->run);
+		rc = err_set(&e, ERR_NOTREADY,
+		    "the cluster of %s does not run: a new run draws a secret of its own, and one that is resumed can be given another then",
+		    o->run);
 	}
 	if (!rc)
 		print_rotated_secret(o, answer);

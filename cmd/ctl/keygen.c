@@ -6,17 +6,17 @@
 #include "core/mem.h"
 #include "ctl.h"
 
-
 struct options {
 	const char *role, *name, *file;
 };
 
 static const struct opt opts[] = {
-	{ "role", 'r', OPT_CHOICE, offsetof(struct options, role), "ROLE", "what the key permits", CTL_ROLES,
-	  0, 0 },
-	{ "name", 0, OPT_STR, offsetof(struct options, name), "NAME", "whose key it is", NULL, 0, 0 },
+	{ "role", 'r', OPT_CHOICE, offsetof(struct options, role), "ROLE", "what the key permits",
+	    CTL_ROLES, 0, 0 },
+	{ "name", 0, OPT_STR, offsetof(struct options, name), "NAME", "whose key it is", NULL, 0,
+	    0 },
 	{ "output", 'o', OPT_STR, offsetof(struct options, file), "FILE",
-	  "where the secret goes (NAME.key)", NULL, 0, 0 },
+	    "where the secret goes (NAME.key)", NULL, 0, 0 },
 };
 
 /* Refuses an entry that authorized_keys cannot hold, before any file is written. */
@@ -45,7 +45,8 @@ static int generate_key(const struct options *o)
 	snprintf(entry.name, sizeof entry.name, "%s", o->name);
 	/* snprintf() may have cut the name: refuse it. */
 	if (strlen(o->name) > KEYRING_NAME_MAX)
-		rc = err_set(&e, ERR_USAGE, "--name: must be at most %d characters", KEYRING_NAME_MAX);
+		rc = err_set(&e, ERR_USAGE, "--name: must be at most %d characters",
+		    KEYRING_NAME_MAX);
 	else
 		rc = check_entry(&entry, &e);
 	if (rc == ERR_OK)
@@ -78,12 +79,15 @@ static int run_keygen(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_keygen = {
 	"keygen",
 	{
-		.prog = "ps-ctl keygen", .args = NULL,
-		.about = "a fresh secret key, and its line for authorized_keys",
-		.more = "The secret goes to a new file of mode 0600; the line, which is no secret, to "
-		        "standard output.\nAppend it to RUN/keys/authorized_keys to let the key in.",
-		.opts = opts, .nopts = CTL_COUNT(opts),
-		.examples = "  ps-ctl keygen --role worker --name w7 >> fashion.run/keys/authorized_keys\n",
+	    .prog = "ps-ctl keygen",
+	    .args = NULL,
+	    .about = "a fresh secret key, and its line for authorized_keys",
+	    .more = "The secret goes to a new file of mode 0600; the line, which is no secret, to "
+	            "standard output.\nAppend it to RUN/keys/authorized_keys to let the key in.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .examples =
+	        "  ps-ctl keygen --role worker --name w7 >> fashion.run/keys/authorized_keys\n",
 	},
 	run_keygen,
 };

@@ -26,7 +26,7 @@
 /* How long a rank keeps its program after a signal.  All ranks get the signal at once, and rank 0
  * takes a checkpoint before it stops the cluster. */
 #define PATIENCE (20 * NSEC_PER_SEC)
-#define GRACE (5 * NSEC_PER_SEC)
+#define GRACE    (5 * NSEC_PER_SEC)
 
 struct options {
 	const char *file, *role, *run_id, *resume;
@@ -37,16 +37,26 @@ struct options {
 };
 
 static const struct opt opts[] = {
-	{ "file", 'f', OPT_STR, offsetof(struct options, file), "FILE", "the cluster file (cluster.json), which all ranks see", NULL, 0, 0 },
-	{ "servers", 0, OPT_INT, offsetof(struct options, servers), "N", "the first N ranks are servers; else as the cluster file says", NULL, 1, 1024 },
-	{ "set", 's', OPT_LIST, offsetof(struct options, set), "KEY=VALUE", "change a key of the cluster file, for this run", NULL, 0, 0 },
-	{ "role", 0, OPT_CHOICE, offsetof(struct options, role), "ROLE", "what this process is; its rank counts those of that role", "server|worker", 0, 0 },
-	{ "rank", 0, OPT_INT, offsetof(struct options, rank), "N", "which one it is, from 0; else as the environment says", NULL, 0, 65535 },
-	{ "world-size", 0, OPT_INT, offsetof(struct options, size), "N", "how many ranks there are, servers and workers", NULL, 1, 65535 },
-	{ "run-id", 0, OPT_STR, offsetof(struct options, run_id), "ID", "the same on all ranks of a run, and another for each run", NULL, 0, 0 },
-	{ "iface", 0, OPT_STR, offsetof(struct options, place.iface), "NAMES", "listen on a network interface of one of these names, as eth*,ib0", NULL, 0, 0 },
-	{ "bind", 0, OPT_STR, offsetof(struct options, place.bind), "ADDR", "of rank 0: listen on this address, any port", NULL, 0, 0 },
-	{ "advertise", 0, OPT_STR, offsetof(struct options, place.advertise), "ADDR", "of a server: the address that others shall use, host or host:port", NULL, 0, 0 },
+	{ "file", 'f', OPT_STR, offsetof(struct options, file), "FILE",
+	    "the cluster file (cluster.json), which all ranks see", NULL, 0, 0 },
+	{ "servers", 0, OPT_INT, offsetof(struct options, servers), "N",
+	    "the first N ranks are servers; else as the cluster file says", NULL, 1, 1024 },
+	{ "set", 's', OPT_LIST, offsetof(struct options, set), "KEY=VALUE",
+	    "change a key of the cluster file, for this run", NULL, 0, 0 },
+	{ "role", 0, OPT_CHOICE, offsetof(struct options, role), "ROLE",
+	    "what this process is; its rank counts those of that role", "server|worker", 0, 0 },
+	{ "rank", 0, OPT_INT, offsetof(struct options, rank), "N",
+	    "which one it is, from 0; else as the environment says", NULL, 0, 65535 },
+	{ "world-size", 0, OPT_INT, offsetof(struct options, size), "N",
+	    "how many ranks there are, servers and workers", NULL, 1, 65535 },
+	{ "run-id", 0, OPT_STR, offsetof(struct options, run_id), "ID",
+	    "the same on all ranks of a run, and another for each run", NULL, 0, 0 },
+	{ "iface", 0, OPT_STR, offsetof(struct options, place.iface), "NAMES",
+	    "listen on a network interface of one of these names, as eth*,ib0", NULL, 0, 0 },
+	{ "bind", 0, OPT_STR, offsetof(struct options, place.bind), "ADDR",
+	    "of rank 0: listen on this address, any port", NULL, 0, 0 },
+	{ "advertise", 0, OPT_STR, offsetof(struct options, place.advertise), "ADDR",
+	    "of a server: the address that others shall use, host or host:port", NULL, 0, 0 },
 	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait for rank 0 (60s)"),
 	CTL_OPT_RESUME(struct options, resume),
 	CTL_OPT_JSON(struct options, json),
@@ -56,7 +66,7 @@ static const struct opt opts[] = {
 struct place {
 	struct rank who;
 	enum rank_role role;
-	int64_t number;                 /* among those of its role */
+	int64_t number; /* among those of its role */
 	char id[32];
 	struct conf conf;
 	char *dir;
@@ -67,7 +77,9 @@ struct place {
 static enum err_code check_run_id(struct rank *who, struct err *e)
 {
 	if (!who->run[0])
-		return err_set(e, ERR_USAGE, "nothing tells this run from the one before: give --run-id, the same on all ranks (%s)", who->from);
+		return err_set(e, ERR_USAGE,
+		    "nothing tells this run from the one before: give --run-id, the same on all ranks (%s)",
+		    who->from);
 	for (char *at = who->run; *at; at++)
 		if (!isalnum((unsigned char)*at) && !strchr("._-", *at))
 			*at = '_';
@@ -110,8 +122,9 @@ static enum err_code settle_counts(struct place *p, const struct options *o, str
 	if (workers < 0 && p->who.size >= 0)
 		workers = p->who.size - servers;
 	if (rc == ERR_OK && p->conf.has_job && p->who.size >= 0 && workers < 1)
-		rc = err_set(e, ERR_CONFIG, "%lld rank%s, of which %lld %s, leave no worker", (long long)p->who.size, NUM_S(p->who.size),
-		             (long long)servers, servers == 1 ? "is a server" : "are servers");
+		rc = err_set(e, ERR_CONFIG, "%lld rank%s, of which %lld %s, leave no worker",
+		    (long long)p->who.size, NUM_S(p->who.size), (long long)servers,
+		    servers == 1 ? "is a server" : "are servers");
 	if (rc == ERR_OK && p->conf.has_job && workers > 0)
 		rc = set_number_key(&p->conf, "workers", workers, e);
 	if (rc == ERR_OK)
@@ -121,8 +134,10 @@ static enum err_code settle_counts(struct place *p, const struct options *o, str
 	if (rc == ERR_OK)
 		rc = rank_find_role(&p->who, servers, &p->role, &p->number, e);
 	if (rc == ERR_OK && p->number >= (p->role == RANK_SERVER ? servers : p->conf.workers.max))
-		rc = err_set(e, ERR_CONFIG, "rank %lld (%s): there are only %lld server%s and %lld worker%s", (long long)p->who.rank, p->who.from,
-		             (long long)servers, NUM_S(servers), (long long)p->conf.workers.max, NUM_S(p->conf.workers.max));
+		rc = err_set(e, ERR_CONFIG,
+		    "rank %lld (%s): there are only %lld server%s and %lld worker%s",
+		    (long long)p->who.rank, p->who.from, (long long)servers, NUM_S(servers),
+		    (long long)p->conf.workers.max, NUM_S(p->conf.workers.max));
 	return rc;
 }
 
@@ -142,7 +157,8 @@ static enum err_code choose_rank_zero_listen(struct conf *c, struct err *e)
 		if (!host)
 			continue;
 		towards = mem_printf(strchr(host, ':') ? "[%s]:1" : "%s:1", host);
-		rc = listen_address_choose(&(struct choice){ .towards = towards }, addr, &why, NULL);
+		rc = listen_address_choose(&(struct choice){ .towards = towards }, addr, &why,
+		    NULL);
 		free(towards);
 	}
 	if (rc != ERR_OK)
@@ -164,20 +180,23 @@ static enum err_code find_rank_place(const struct options *o, struct place *p, s
 	enum err_code rc = find_own_rank(o, &p->who, e);
 
 	if (rc == ERR_OK)
-		rc = local_load_conf(o->file ? o->file : "cluster", &o->set, &o->place, &p->conf, &p->dir, e);
+		rc = local_load_conf(o->file ? o->file : "cluster", &o->set, &o->place, &p->conf,
+		    &p->dir, e);
 	if (rc == ERR_OK)
 		rc = settle_counts(p, o, e);
-	if (rc == ERR_OK && p->role == RANK_SERVER && p->number == 0 && !p->who.one_host && !conf_given(&p->conf, listen))
+	if (rc == ERR_OK && p->role == RANK_SERVER && p->number == 0 && !p->who.one_host &&
+	    !conf_given(&p->conf, listen))
 		rc = choose_rank_zero_listen(&p->conf, e);
 	if (rc != ERR_OK)
 		return rc;
-	snprintf(p->id, sizeof p->id, "%s-%lld", p->role == RANK_SERVER ? "server" : "worker", (long long)p->number);
+	snprintf(p->id, sizeof p->id, "%s-%lld", p->role == RANK_SERVER ? "server" : "worker",
+	    (long long)p->number);
 	rank_describe(&p->who, text, sizeof text);
 	fprintf(stderr, "ps-ctl launch: %s: %s, run %s\n", p->id, text, p->who.run);
 	return ERR_OK;
 }
 
-/* ---- rank 0 -------------------------------------------------------------------------------- */
+/* ---- rank 0 ---- */
 
 /* Run the whole cluster's life as its runner.  max_restarts is 0, because the processes of other
  * ranks are restarted by the scheduler, if at all. */
@@ -187,7 +206,9 @@ static int run_rank_zero(struct place *p, const struct options *o)
 	struct err e = { 0 };
 	int code, lock = -1;
 
-	if (runner_signals(&r, &e) != ERR_OK || resume_prepare(&p->conf, p->dir, o->resume, &lock, &r.resume, &r.passed_over, &e) != ERR_OK)
+	if (runner_signals(&r, &e) != ERR_OK ||
+	    resume_prepare(&p->conf, p->dir, o->resume, &lock, &r.resume, &r.passed_over, &e) !=
+	        ERR_OK)
 		return ctl_fail(&e);
 	r.max_restarts = 0;
 	r.iface = o->place.iface;
@@ -199,7 +220,7 @@ static int run_rank_zero(struct place *p, const struct options *o)
 	return code;
 }
 
-/* ---- the other ranks ------------------------------------------------------------------------- */
+/* ---- the other ranks ---- */
 
 static void export_number(const char *name, int64_t value)
 {
@@ -232,7 +253,8 @@ static void export_place(const struct place *p, const char *join)
  * until rank 0 stops the cluster or PATIENCE is over; a second signal ends it at once. */
 static int attend_member(struct launch_set *set, size_t child, int signals)
 {
-	struct pollfd p[] = { { .fd = launch_fd(set), .events = POLLIN }, { .fd = signals, .events = POLLIN } };
+	struct pollfd p[] = { { .fd = launch_fd(set), .events = POLLIN },
+		{ .fd = signals, .events = POLLIN } };
 	int64_t end = 0;
 	struct launch_event how;
 	int ready;
@@ -262,7 +284,8 @@ static int attend_member(struct launch_set *set, size_t child, int signals)
 static int run_member(const struct place *p, const struct options *o, char **command)
 {
 	char *meeting = meeting_path(p->dir, p->who.run), *join = NULL;
-	const char *server[] = { "ps-serve", "--name", p->id, NULL, NULL, NULL, NULL, NULL }, *worker[] = { "ps-work", "train", NULL, NULL, NULL };
+	const char *server[] = { "ps-serve", "--name", p->id, NULL, NULL, NULL, NULL, NULL },
+	           *worker[] = { "ps-work", "train", NULL, NULL, NULL };
 	size_t n = p->role == RANK_SERVER ? 3 : 2, child;
 	const char **words = p->role == RANK_SERVER ? server : worker;
 	struct launch_set *set = NULL;
@@ -280,7 +303,9 @@ static int run_member(const struct place *p, const struct options *o, char **com
 	if (meeting_await_join(meeting, p->id, o->timeout, &join, &e) == ERR_OK) {
 		export_place(p, join);
 		signals = attend_open_signals();
-		if (attend_start_program(p->id, NULL, p->role == RANK_WORKER && *command ? command : (char *const *)words, true, &set, &child, &e) == ERR_OK)
+		if (attend_start_program(p->id, NULL,
+		        p->role == RANK_WORKER && *command ? command : (char *const *)words, true,
+		        &set, &child, &e) == ERR_OK)
 			e.code = ERR_OK;
 	}
 	code = e.code == ERR_OK ? attend_member(set, child, signals) : ctl_fail(&e);
@@ -315,15 +340,21 @@ static int run_launch(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_launch = {
 	"launch",
 	{
-		.prog = "ps-ctl launch", .args = "[-- COMMAND [ARG ...]]",
-		.about = "be one process of a cluster that srun, mpirun or another launcher starts on every rank",
-		.more = "The first ranks are servers and the others workers, which run COMMAND (ps-work train).  Rank 0 coordinates,\n"
-		        "and prints the result.  Rank and size are taken from the environment: PS_RANK, torchrun's, Open MPI's, PMI's,\n"
-		        "Slurm's, Kubernetes', TF_CONFIG or DMLC_ROLE; what was concluded is said on standard error.  The directory of\n"
-		        "the cluster file must be one that all ranks see.  SIGTERM to all of them: a checkpoint, and exit code 75.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 0, .max_args = -1,
-		.examples = "  srun -n 10 ps-ctl launch --servers 2 -- ps-work train\n"
-		            "  mpirun -n 10 ps-ctl launch --servers 2\n",
+	    .prog = "ps-ctl launch",
+	    .args = "[-- COMMAND [ARG ...]]",
+	    .about =
+	        "be one process of a cluster that srun, mpirun or another launcher starts on every rank",
+	    .more =
+	        "The first ranks are servers and the others workers, which run COMMAND (ps-work train).  Rank 0 coordinates,\n"
+	        "and prints the result.  Rank and size are taken from the environment: PS_RANK, torchrun's, Open MPI's, PMI's,\n"
+	        "Slurm's, Kubernetes', TF_CONFIG or DMLC_ROLE; what was concluded is said on standard error.  The directory of\n"
+	        "the cluster file must be one that all ranks see.  SIGTERM to all of them: a checkpoint, and exit code 75.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .min_args = 0,
+	    .max_args = -1,
+	    .examples = "  srun -n 10 ps-ctl launch --servers 2 -- ps-work train\n"
+	                "  mpirun -n 10 ps-ctl launch --servers 2\n",
 	},
 	run_launch,
 };

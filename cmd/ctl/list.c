@@ -20,8 +20,10 @@ static int report_unknown_list(const struct ctl_cmd *self, const char *what)
 		names[n] = catalog_at(n)->plural;
 	near = suggest(what, names, n);
 	if (near)
-		return ctl_report_misuse(self, "nothing to list called \"%.60s\"; did you mean \"%s\"?", what, near);
-	return ctl_report_misuse(self, "nothing to list called \"%.60s\"; there are %s", what, CATALOG_NAMES);
+		return ctl_report_misuse(self,
+		    "nothing to list called \"%.60s\"; did you mean \"%s\"?", what, near);
+	return ctl_report_misuse(self, "nothing to list called \"%.60s\"; there are %s", what,
+	    CATALOG_NAMES);
 }
 
 /* Prints the columns name, default (options only) and help. */
@@ -35,7 +37,7 @@ static void print_catalog_table(const json_t *list)
 
 		if (deflt)
 			printf("%-18s %-12s %s\n", json_str(o, "name", ""), *deflt ? deflt : "-",
-			       json_str(o, "help", ""));
+			    json_str(o, "help", ""));
 		else
 			printf("%-12s %s\n", json_str(o, "name", ""), json_str(o, "help", ""));
 	}
@@ -67,12 +69,16 @@ static int run_list(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_list = {
 	"list",
 	{
-		.prog = "ps-ctl list", .args = CATALOG_NAMES,
-		.about = "what there is to choose from: keys, models, update rules ...",
-		.more = "Options are the keys of the cluster file, with their defaults (\"-\": none). "
-		        "ps-ctl show NAME\ntells all about one of them.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 1,
-		.examples = "  ps-ctl list models\n  ps-ctl list options --json | jq -r .name\n",
+	    .prog = "ps-ctl list",
+	    .args = CATALOG_NAMES,
+	    .about = "what there is to choose from: keys, models, update rules ...",
+	    .more = "Options are the keys of the cluster file, with their defaults (\"-\": none). "
+	            "ps-ctl show NAME\ntells all about one of them.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .min_args = 1,
+	    .max_args = 1,
+	    .examples = "  ps-ctl list models\n  ps-ctl list options --json | jq -r .name\n",
 	},
 	run_list,
 };

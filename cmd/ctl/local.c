@@ -14,7 +14,7 @@
 #include "rundir/rundir.h"
 #include "socket/listen_address.h"
 
-/* ---- hosts and addresses --------------------------------------------------------------- */
+/* ---- hosts and addresses ---- */
 
 static void copy_conf_hosts(const struct conf *c, struct hosts *hosts)
 {
@@ -27,16 +27,20 @@ static void copy_conf_hosts(const struct conf *c, struct hosts *hosts)
  * the list are a limit. */
 static enum err_code check_host_slots(const struct conf *c, struct err *e)
 {
-	bool own = conf_trains(c) && (strcmp(c->job.model, "custom") != 0 || conf_is_named(c->job.exec) || conf_is_named(c->job.command));
+	bool own = conf_trains(c) &&
+	    (strcmp(c->job.model, "custom") != 0 || conf_is_named(c->job.exec) ||
+	        conf_is_named(c->job.command));
 	int64_t workers = own ? c->workers.max : 0, n = c->servers + workers;
 	enum err_code rc = ERR_OK;
 	struct hosts hosts;
 
 	copy_conf_hosts(c, &hosts);
 	if (hosts.n > 0 && n > 0 && !hosts_nth(&hosts, (size_t)(n - 1)))
-		rc = err_set(e, ERR_CONFIG, "hosts: %lld server%s and %lld worker%s need %lld slot%s, and the hosts have %lld: name more hosts, "
-		             "or more slots", (long long)c->servers, NUM_S(c->servers), (long long)workers, NUM_S(workers), (long long)n, NUM_S(n),
-		             (long long)hosts_slots(&hosts));
+		rc = err_set(e, ERR_CONFIG,
+		    "hosts: %lld server%s and %lld worker%s need %lld slot%s, and the hosts have %lld: name more hosts, "
+		    "or more slots",
+		    (long long)c->servers, NUM_S(c->servers), (long long)workers, NUM_S(workers),
+		    (long long)n, NUM_S(n), (long long)hosts_slots(&hosts));
 	hosts_release(&hosts);
 	return rc;
 }
@@ -54,8 +58,9 @@ static enum err_code check_listen_port(const struct conf *c, struct err *e)
 	hosts_release(&hosts);
 	if (n <= 1 || !port || strcmp(port, ":0") == 0)
 		return ERR_OK;
-	return err_set(e, ERR_CONFIG, "listen: \"%s\" is for one server, and there are to be %lld on this host: use port 0",
-	               c->listen, (long long)n);
+	return err_set(e, ERR_CONFIG,
+	    "listen: \"%s\" is for one server, and there are to be %lld on this host: use port 0",
+	    c->listen, (long long)n);
 }
 
 /* Set the key hosts from a host file, as if the cluster file had them. */
@@ -68,8 +73,11 @@ static enum err_code apply_hostfile(struct conf *c, const char *file, struct err
 
 	for (size_t i = 0; i < hosts.n; i++)
 		for (int64_t n = hosts.item[i].limited ? 1 : hosts.item[i].slots; n > 0; n--)
-			json_array_append_new(list, hosts.item[i].limited ?
-			    json_sprintf("%s slots=%lld", hosts.item[i].name, (long long)hosts.item[i].slots) : json_string(hosts.item[i].name));
+			json_array_append_new(list,
+			    hosts.item[i].limited
+			        ? json_sprintf("%s slots=%lld", hosts.item[i].name,
+			              (long long)hosts.item[i].slots)
+			        : json_string(hosts.item[i].name));
 	text = json_text(list);
 	set = mem_printf("hosts=%s", text);
 	if (rc == ERR_OK)
@@ -91,7 +99,8 @@ static void format_with_port(const char *host, int port, char out[static NET_TEX
 	const char *at = strrchr(host, '@');
 
 	host = at ? at + 1 : host;
-	snprintf(out, NET_TEXT, strchr(host, ':') && host[0] != '[' ? "[%s]:%d" : "%s:%d", host, port);
+	snprintf(out, NET_TEXT, strchr(host, ':') && host[0] != '[' ? "[%s]:%d" : "%s:%d", host,
+	    port);
 }
 
 static enum err_code set_listen_key(struct conf *c, const char *addr, struct err *e)
@@ -155,13 +164,14 @@ static enum err_code choose_reachable_listen(struct conf *c, struct err *e)
 	if (!towards[0])
 		return ERR_OK;
 	if (rc != ERR_OK)
-		return err_prefix(e, "it is not known on which address others reach this host (--bind tells)");
+		return err_prefix(e,
+		    "it is not known on which address others reach this host (--bind tells)");
 	return set_listen_key(c, addr, e);
 }
 
 /* Set the keys hosts and listen from the options in place. */
 static enum err_code apply_place_options(struct conf *c, const struct local_place *place,
-                                         struct err *e)
+    struct err *e)
 {
 	const struct choice choice = { .iface = place->iface };
 	enum err_code rc = place->hostfile ? apply_hostfile(c, place->hostfile, e) : ERR_OK;
@@ -181,12 +191,12 @@ static enum err_code apply_place_options(struct conf *c, const struct local_plac
 	return rc == ERR_OK ? rc : err_prefix(e, place->bind ? "--bind" : "--iface");
 }
 
-/* ---- the file -------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 /* Load the cluster file.  --exec stands for the assignments job.model=custom and
  * job.command=COMMAND. */
 static enum err_code load_conf(const char *path, const struct opt_list *sets, const char *exec,
-                               struct conf *c, struct err *e)
+    struct conf *c, struct err *e)
 {
 	const char **all = mem_array(sets->n + 2, sizeof *all);
 	char *command = mem_printf("job.command=%s", exec ? exec : "");
@@ -202,8 +212,8 @@ static enum err_code load_conf(const char *path, const struct opt_list *sets, co
 	return rc;
 }
 
-enum err_code local_load_conf(const char *file, const struct opt_list *sets, const struct local_place *place, struct conf *c, char **dir,
-                         struct err *e)
+enum err_code local_load_conf(const char *file, const struct opt_list *sets,
+    const struct local_place *place, struct conf *c, char **dir, struct err *e)
 {
 	char *path = file ? conf_file(file) : NULL, *run;
 	enum err_code rc = load_conf(path, sets, place ? place->exec : NULL, c, e);
@@ -234,7 +244,9 @@ bool local_check_operands(const char *prog, const char *file, const char *exec, 
 {
 	if (file || exec)
 		return true;
-	fprintf(stderr, "%s: FILE is missing: a cluster file, or --exec COMMAND for workers that are programs of yours\n", prog);
+	fprintf(stderr,
+	    "%s: FILE is missing: a cluster file, or --exec COMMAND for workers that are programs of yours\n",
+	    prog);
 	*code = 2;
 	return false;
 }
@@ -248,7 +260,8 @@ static bool rename_stdin_paths(struct conf_strs *paths)
 
 		if (!conf_path_is_stdin(old))
 			continue;
-		paths->item[i] = mem_printf("/proc/%d/fd/0%s", (int)getpid(), old + strcspn(old, "?"));
+		paths->item[i] = mem_printf("/proc/%d/fd/0%s", (int)getpid(),
+		    old + strcspn(old, "?"));
 		free(old);
 		found = true;
 	}

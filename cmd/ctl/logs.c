@@ -13,7 +13,7 @@
 #include "rundir/rundir.h"
 
 #define PACE_MS 100
-#define CHUNK 65536
+#define CHUNK   65536
 
 struct options {
 	const char *dir;
@@ -24,9 +24,9 @@ struct options {
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	{ "follow", 'f', OPT_FLAG, offsetof(struct options, follow), NULL,
-	  "show what is added, until the cluster ends", NULL, 0, 0 },
+	    "show what is added, until the cluster ends", NULL, 0, 0 },
 	{ "lines", 'n', OPT_INT, offsetof(struct options, lines), "LINES",
-	  "only the last LINES of each log", NULL, 0, 1e9 },
+	    "only the last LINES of each log", NULL, 0, 1e9 },
 };
 
 /* The log of one process.  text has what was read; its first `shown` bytes have been printed or
@@ -170,7 +170,8 @@ static void print_all_lines(struct sources *all, bool rest)
 		for (size_t i = 0; i < all->n; i++) {
 			struct source *s = &all->item[i];
 
-			if (find_next_line(s, rest, &len) && (!best || is_earlier_line(s, len, best, best_len))) {
+			if (find_next_line(s, rest, &len) &&
+			    (!best || is_earlier_line(s, len, best, best_len))) {
 				best = s;
 				best_len = len;
 			}
@@ -256,12 +257,16 @@ static int run_logs(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_logs = {
 	"logs",
 	{
-		.prog = "ps-ctl logs", .args = "[ID ...]",
-		.about = "what the cluster's processes have to say",
-		.more = "Lines of all logs (or those of the given processes) in the order of time, each "
-		        "after the name of\nits process.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .max_args = -1,
-		.examples = "  ps-ctl logs -f\n  ps-ctl logs -n 20 server-0 worker-1\n",
+	    .prog = "ps-ctl logs",
+	    .args = "[ID ...]",
+	    .about = "what the cluster's processes have to say",
+	    .more =
+	        "Lines of all logs (or those of the given processes) in the order of time, each "
+	        "after the name of\nits process.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .max_args = -1,
+	    .examples = "  ps-ctl logs -f\n  ps-ctl logs -n 20 server-0 worker-1\n",
 	},
 	run_logs,
 };

@@ -14,8 +14,8 @@
 /* The directory is polled: inotify does not report files that another host creates. */
 #define PACE_MIN_MS 20
 #define PACE_MAX_MS 500
-#define OVER "over"
-#define OVER_MAX 1000
+#define OVER        "over"
+#define OVER_MAX    1000
 
 char *meeting_path(const char *dir, const char *run_id)
 {
@@ -77,7 +77,8 @@ static bool is_meeting_over(const char *meeting, struct err *e)
 	return over;
 }
 
-enum err_code meeting_await_join(const char *meeting, const char *id, int64_t timeout, char **join, struct err *e)
+enum err_code meeting_await_join(const char *meeting, const char *id, int64_t timeout, char **join,
+    struct err *e)
 {
 	int64_t end = clock_now() + timeout;
 	enum err_code rc = ERR_OK;
@@ -88,8 +89,10 @@ enum err_code meeting_await_join(const char *meeting, const char *id, int64_t ti
 		if (is_meeting_over(meeting, e))
 			rc = ERR_FAILED;
 		else if (clock_now() >= end)
-			rc = err_set(e, ERR_TIMEOUT, "rank 0 has left no %s after %.0f s: is it running, with the same --run-id, and does this "
-			             "host see the same directory?", *join, (double)timeout / NSEC_PER_SEC);
+			rc = err_set(e, ERR_TIMEOUT,
+			    "rank 0 has left no %s after %.0f s: is it running, with the same --run-id, and does this "
+			    "host see the same directory?",
+			    *join, (double)timeout / NSEC_PER_SEC);
 		else
 			poll(NULL, 0, pace);
 		pace = pace * 2 < PACE_MAX_MS ? pace * 2 : PACE_MAX_MS;

@@ -22,6 +22,7 @@ void meeting_close(struct runner *r, const char *why);
 
 /* The other ranks: wait for the join file of id; *join is its path, to be freed.  ERR_TIMEOUT after
  * `timeout` ns; ERR_FAILED when the run is over. */
-enum err_code meeting_await_join(const char *meeting, const char *id, int64_t timeout, char **join, struct err *e);
+enum err_code meeting_await_join(const char *meeting, const char *id, int64_t timeout, char **join,
+    struct err *e);
 
 #endif

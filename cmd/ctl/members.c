@@ -19,18 +19,22 @@
 /* How the processes of a cluster are started: their command lines, and on which host. */
 
 /* How long after the start the status is polled at the faster rate. */
-#define FAST_FOR (5 * NSEC_PER_SEC)
-#define WORDS 16
+#define FAST_FOR  (5 * NSEC_PER_SEC)
+#define WORDS     16
 #define STATE_MAX (64u << 20)
 
 /* runner_spawn() with the working directory `in`; NULL: the present one. */
 static enum err_code spawn_in_dir(struct runner *r, const char *in, const char *id,
-                                  const char *const *words, size_t *child, struct err *e)
+    const char *const *words, size_t *child, struct err *e)
 {
 	char *path = path_join(r->bin, words[0]), *log = mem_printf("%s/%s.log", r->dir, id);
 	const char *argv[WORDS] = { path };
-	struct launch_spec spec = { .id = id, .argv = (char *const *)argv, .log_path = log,
-	                            .die_with_parent = true, .dir = in, .deaf = r->meeting != NULL };
+	struct launch_spec spec = { .id = id,
+		.argv = (char *const *)argv,
+		.log_path = log,
+		.die_with_parent = true,
+		.dir = in,
+		.deaf = r->meeting != NULL };
 	enum err_code rc;
 
 	for (size_t n = 1; words[n] && n + 1 < CTL_COUNT(argv); n++)
@@ -41,7 +45,8 @@ static enum err_code spawn_in_dir(struct runner *r, const char *in, const char *
 	return rc;
 }
 
-enum err_code runner_spawn(struct runner *r, const char *id, const char *const *words, size_t *child, struct err *e)
+enum err_code runner_spawn(struct runner *r, const char *id, const char *const *words,
+    size_t *child, struct err *e)
 {
 	return spawn_in_dir(r, NULL, id, words, child, e);
 }
@@ -63,7 +68,7 @@ static void add_words(struct words *w, const char *word, const char *value)
 /* Add the options that name the cluster and the process.  On this host the cluster is named by its
  * run directory; on another one ps-ctl remote names it in PS_CLUSTER. */
 static void add_cluster_words(struct words *w, const struct runner *r, const char *host,
-                              const char *option, const char *which)
+    const char *option, const char *which)
 {
 	if (!host)
 		add_words(w, "-C", r->dir);
@@ -74,12 +79,12 @@ static void add_cluster_words(struct words *w, const struct runner *r, const cha
 
 /* host: NULL for this one.  dir: the working directory there, or NULL. */
 static enum err_code start_member_on(struct runner *r, const char *host, const char *dir,
-                                     const char *id, const struct words *w, struct err *e)
+    const char *id, const struct words *w, struct err *e)
 {
 	size_t child;
 
-	return host ? far_spawn(r, host, dir, id, w->word, &child, e) :
-	              spawn_in_dir(r, dir, id, w->word, &child, e);
+	return host ? far_spawn(r, host, dir, id, w->word, &child, e)
+	            : spawn_in_dir(r, dir, id, w->word, &child, e);
 }
 
 static void add_resume_words(struct words *w, const struct runner *r)
@@ -116,7 +121,7 @@ static enum err_code start_coordinator_process(struct runner *r, struct err *e)
 
 /* first: this is server-0, which is also the coordinator unless that is a process of its own. */
 static enum err_code start_server_process(struct runner *r, const char *id, bool first,
-                                          struct err *e)
+    struct err *e)
 {
 	const char *host = far_host(r, id);
 	struct words w = { { "ps-serve" }, 1 };
@@ -149,12 +154,14 @@ static char *list_given_keys(const struct conf *c)
 /* Start a worker that is a program of the user (job.command); it gets its identity in the
  * environment. */
 static enum err_code start_worker_command(struct runner *r, const char *dir, const char *id,
-                                          const char *slot, struct err *e)
+    const char *slot, struct err *e)
 {
 	const char *host = far_host(r, id);
 	char *given = list_given_keys(r->conf), *keys = mem_printf("PSKIT_GIVEN=%s", given),
-	     *cluster = mem_printf("PS_CLUSTER=%s", r->dir), *worker = mem_printf("PSKIT_WORKER=%s", id),
-	     *number = mem_printf("PSKIT_SLOT=%s", slot), *of = mem_printf("PSKIT_WORKERS=%lld", (long long)r->conf->workers.max);
+	     *cluster = mem_printf("PS_CLUSTER=%s", r->dir),
+	     *worker = mem_printf("PSKIT_WORKER=%s", id),
+	     *number = mem_printf("PSKIT_SLOT=%s", slot),
+	     *of = mem_printf("PSKIT_WORKERS=%lld", (long long)r->conf->workers.max);
 	struct words w = { { "/usr/bin/env", worker, number, of, keys }, 5 };
 	enum err_code rc;
 
@@ -174,7 +181,7 @@ static enum err_code start_worker_command(struct runner *r, const char *dir, con
 
 /* Start a worker: ps-work train, or the user's program (job.command). */
 static enum err_code start_worker_process(struct runner *r, const char *id, const char *slot,
-                                          struct err *e)
+    struct err *e)
 {
 	const struct conf_job *job = &r->conf->job;
 	bool has_exec = conf_is_named(job->exec), has_command = conf_is_named(job->command);
@@ -188,23 +195,23 @@ static enum err_code start_worker_process(struct runner *r, const char *id, cons
 	add_cluster_words(&w, r, host, "--slot", slot);
 	if (has_exec)
 		add_words(&w, "--exec", job->exec);
-	rc = has_command ? start_worker_command(r, dir, id, slot, e) :
-	     start_member_on(r, host, dir, id, &w, e);
+	rc = has_command ? start_worker_command(r, dir, id, slot, e)
+	                 : start_member_on(r, host, dir, id, &w, e);
 	free(dir);
 	return rc;
 }
 
 enum err_code runner_spawn_member(struct runner *r, const char *id, struct err *e)
 {
-	const char *number = strlen(id) > 7 ? id + 7 : "0";     /* both prefixes have seven letters */
+	const char *number = strlen(id) > 7 ? id + 7 : "0"; /* both prefixes have seven letters */
 
 	if (meeting_expects(r, id))
 		return meeting_invite(r, id, e);
 	if (strcmp(id, "coordinator") == 0)
 		return start_coordinator_process(r, e);
-	return strncmp(id, "server-", 7) == 0 ?
-	       start_server_process(r, id, strcmp(number, "0") == 0, e) :
-	       start_worker_process(r, id, number, e);
+	return strncmp(id, "server-", 7) == 0
+	    ? start_server_process(r, id, strcmp(number, "0") == 0, e)
+	    : start_worker_process(r, id, number, e);
 }
 
 /* Is the process alive, or is a restart of it scheduled? */
@@ -220,12 +227,15 @@ bool runner_has_own_workers(const struct runner *r)
 {
 	const struct conf *c = r->conf;
 
-	return conf_trains(c) && (strcmp(c->job.model, "custom") != 0 || conf_is_named(c->job.exec) || conf_is_named(c->job.command));
+	return conf_trains(c) &&
+	    (strcmp(c->job.model, "custom") != 0 || conf_is_named(c->job.exec) ||
+	        conf_is_named(c->job.command));
 }
 
 bool runner_waits_for_others(const struct runner *r)
 {
-	return conf_trains(r->conf) && !r->meeting && !runner_has_own_workers(r) && json_int(r->status, "servers", 0) >= r->conf->servers;
+	return conf_trains(r->conf) && !r->meeting && !runner_has_own_workers(r) &&
+	    json_int(r->status, "servers", 0) >= r->conf->servers;
 }
 
 /* Must workers be started from here or, in a meeting of ranks, be given their join files? */
@@ -248,7 +258,8 @@ void runner_start_requested(struct runner *r)
 			continue;
 		if (far_has_no_slot(r, name)) {
 			if (!r->full)
-				progress_say(&r->progress, "cannot start %s: the slots of all hosts are taken", name);
+				progress_say(&r->progress,
+				    "cannot start %s: the slots of all hosts are taken", name);
 			r->full = true;
 			continue;
 		}
@@ -290,6 +301,7 @@ enum err_code runner_start(struct runner *r, struct err *e)
 	/* Processes on other hosts need a join file, which only a running coordinator can make. */
 	r->members_due = r->hosts.n > 0 || r->meeting;
 	if (rc == ERR_OK && (runner_has_separate_coordinator(r) || r->members_due))
-		rc = runner_spawn_member(r, runner_has_separate_coordinator(r) ? "coordinator" : "server-0", e);
+		rc = runner_spawn_member(r,
+		    runner_has_separate_coordinator(r) ? "coordinator" : "server-0", e);
 	return rc == ERR_OK && !r->members_due ? runner_start_members(r, e) : rc;
 }

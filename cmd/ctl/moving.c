@@ -14,7 +14,8 @@ const struct opt moving_opts[MOVING_OPTS] = {
 	CTL_OPT_TIMEOUT(struct moving_options, timeout, "how long to wait until it is done (60s)"),
 };
 
-bool moving_parse(const struct ctl_cmd *self, struct moving_options *o, int argc, char **argv, int *nargs, int *code)
+bool moving_parse(const struct ctl_cmd *self, struct moving_options *o, int argc, char **argv,
+    int *nargs, int *code)
 {
 	*o = (struct moving_options){ .timeout = 60 * NSEC_PER_SEC };
 	return ctl_parse(self, o, argc, argv, nargs, code);
@@ -28,17 +29,18 @@ static void show_moved_bar(const json_t *s, uint64_t most)
 
 	if (!isatty(STDERR_FILENO) || !most)
 		return;
-	fprintf(stderr, "\r[%.*s%.*s] %llu of %llu partition%s moved, %lld server%s, %lld worker%s ", full,
-	        "##############################", BAR - full, "                              ",
-	        (unsigned long long)(most - left), (unsigned long long)most, NUM_S(most), (long long)servers, NUM_S(servers),
-	        (long long)workers, NUM_S(workers));
+	fprintf(stderr,
+	    "\r[%.*s%.*s] %llu of %llu partition%s moved, %lld server%s, %lld worker%s ", full,
+	    "##############################", BAR - full, "                              ",
+	    (unsigned long long)(most - left), (unsigned long long)most, NUM_S(most),
+	    (long long)servers, NUM_S(servers), (long long)workers, NUM_S(workers));
 }
 
 /* No partition moves, no process is called for, and none is about to leave. */
 static bool is_placement_settled(const json_t *s)
 {
-	return json_int(s, "partitions_moving", 0) == 0 && json_array_size(json_object_get(s, "called")) == 0 &&
-	       !json_flag(s, "scaling");
+	return json_int(s, "partitions_moving", 0) == 0 &&
+	    json_array_size(json_object_get(s, "called")) == 0 && !json_flag(s, "scaling");
 }
 
 static bool is_job_over(const json_t *s)
@@ -67,8 +69,10 @@ static enum err_code await_moved(struct http_client *client, int64_t timeout, st
 	uint64_t most = 0;
 	enum err_code rc = ctl_watch_status(client, timeout, check_moved, &most, e);
 
-	return rc != ERR_TIMEOUT ? rc : err_set(e, rc, "it goes on after %.0f s: ps-ctl status tells how far it is",
-	                                        (double)timeout / NSEC_PER_SEC);
+	return rc != ERR_TIMEOUT
+	    ? rc
+	    : err_set(e, rc, "it goes on after %.0f s: ps-ctl status tells how far it is",
+	          (double)timeout / NSEC_PER_SEC);
 }
 
 int moving(const char *dir, const char *route, json_t *body, int64_t timeout)

@@ -17,7 +17,8 @@ struct moving_options {
 #define MOVING_OPTS 2
 extern const struct opt moving_opts[MOVING_OPTS];
 /* Like ctl_parse; the timeout is 60 s unless it is given. */
-bool moving_parse(const struct ctl_cmd *self, struct moving_options *o, int argc, char **argv, int *nargs, int *code);
+bool moving_parse(const struct ctl_cmd *self, struct moving_options *o, int argc, char **argv,
+    int *nargs, int *code);
 
 /* POST body (released here) to route of the cluster at dir (NULL: the only one here), and show how
  * the partitions move until all are in place and all requested members are there.  Returns the

@@ -18,11 +18,12 @@ struct options {
 };
 
 static const struct opt opts[] = {
-	CTL_OPT_TIMEOUT(struct options, timeout, "how long nothing may come before it is given up (60s)"),
+	CTL_OPT_TIMEOUT(struct options, timeout,
+	    "how long nothing may come before it is given up (60s)"),
 	CTL_OPT_JSON(struct options, json),
 };
 
-/* ---- cat ------------------------------------------------------------------------------ */
+/* ---- cat ---- */
 
 static enum err_code write_to_stdout(void *ctx, const void *p, size_t n, struct err *e)
 {
@@ -48,7 +49,8 @@ static char *read_object_name(const char *word)
 	return line;
 }
 
-static enum err_code cat_object(struct object_client *c, const struct options *o, char **args, struct err *e)
+static enum err_code cat_object(struct object_client *c, const struct options *o, char **args,
+    struct err *e)
 {
 	char *name = read_object_name(args[0]);
 	enum err_code rc = object_get(c, name, write_to_stdout, NULL, e);
@@ -58,7 +60,7 @@ static enum err_code cat_object(struct object_client *c, const struct options *o
 	return rc;
 }
 
-/* ---- ls -------------------------------------------------------------------------------- */
+/* ---- ls ---- */
 
 struct listing {
 	const struct options *o;
@@ -72,7 +74,8 @@ static enum err_code print_object(void *ctx, const char *rest, uint64_t size, st
 
 	(void)e;
 	if (l->o->json) {
-		line = json_pack("{s:o, s:I}", "name", json_sprintf("%s%s", l->before, rest), "size_bytes", (json_int_t)size);
+		line = json_pack("{s:o, s:I}", "name", json_sprintf("%s%s", l->before, rest),
+		    "size_bytes", (json_int_t)size);
 		ctl_print_line("object", line);
 		json_decref(line);
 	} else {
@@ -81,25 +84,29 @@ static enum err_code print_object(void *ctx, const char *rest, uint64_t size, st
 	return ERR_OK;
 }
 
-static enum err_code list_objects(struct object_client *c, const struct options *o, char **args, struct err *e)
+static enum err_code list_objects(struct object_client *c, const struct options *o, char **args,
+    struct err *e)
 {
 	char *name = read_object_name(args[0]);
 	struct listing l = { o, uri_is_pattern(name) ? "" : name };
-	enum err_code rc = uri_is_pattern(name) ? object_match(c, name, print_object, &l, e) : object_list(c, name, print_object, &l, e);
+	enum err_code rc = uri_is_pattern(name) ? object_match(c, name, print_object, &l, e)
+	                                        : object_list(c, name, print_object, &l, e);
 
 	free(name);
 	return rc;
 }
 
-/* ---- put and rm ---------------------------------------------------------------------------- */
+/* ---- put and rm ---- */
 
-static enum err_code upload_object(struct object_client *c, const struct options *o, char **args, struct err *e)
+static enum err_code upload_object(struct object_client *c, const struct options *o, char **args,
+    struct err *e)
 {
 	(void)o;
 	return store_put_file(c, strcmp(args[0], "-") == 0 ? NULL : args[0], args[1], e);
 }
 
-static enum err_code remove_object(struct object_client *c, const struct options *o, char **args, struct err *e)
+static enum err_code remove_object(struct object_client *c, const struct options *o, char **args,
+    struct err *e)
 {
 	(void)o;
 	return object_remove(c, args[0], e);
@@ -109,7 +116,8 @@ static const struct action {
 	const char *name;
 	int operands;
 	const char *wants;
-	enum err_code (*run)(struct object_client *c, const struct options *o, char **args, struct err *e);
+	enum err_code (
+	    *run)(struct object_client *c, const struct options *o, char **args, struct err *e);
 } actions[] = {
 	{ "ls", 1, "one name, or a beginning of names, or a pattern", list_objects },
 	{ "cat", 1, "one name", cat_object },
@@ -143,14 +151,20 @@ static int run_object(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_object = {
 	"object",
 	{
-		.prog = "ps-ctl object", .args = "ls NAME | cat NAME | put FILE NAME | rm NAME",
-		.about = "list, read, write and remove objects of s3:// and https://",
-		.more = "What job.data, job.eval and checkpoint_to name, seen by the same eyes: whether the keys fit, the\nname "
-		        "is right and the store answers.  ls takes s3:// alone: all that begins so, or a pattern.  put\nreads FILE, or "
-		        "standard input for -; the object appears when it is whole.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 3,
-		.examples = "  ps-ctl object ls s3://bucket/data/\n  ps-ctl object cat https://host/train.csv.gz | zcat | head\n"
-		            "  ps-ctl export all | ps-ctl object put - s3://bucket/model.safetensors\n",
+	    .prog = "ps-ctl object",
+	    .args = "ls NAME | cat NAME | put FILE NAME | rm NAME",
+	    .about = "list, read, write and remove objects of s3:// and https://",
+	    .more =
+	        "What job.data, job.eval and checkpoint_to name, seen by the same eyes: whether the keys fit, the\nname "
+	        "is right and the store answers.  ls takes s3:// alone: all that begins so, or a pattern.  put\nreads FILE, or "
+	        "standard input for -; the object appears when it is whole.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .min_args = 1,
+	    .max_args = 3,
+	    .examples =
+	        "  ps-ctl object ls s3://bucket/data/\n  ps-ctl object cat https://host/train.csv.gz | zcat | head\n"
+	        "  ps-ctl export all | ps-ctl object put - s3://bucket/model.safetensors\n",
 	},
 	run_object,
 };

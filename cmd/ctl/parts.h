@@ -13,7 +13,8 @@
 
 /* Start a program on this host.  words: its name and arguments, NULL-ended; a name without "/" is
  * looked up in the directory of this program.  Its output goes to RUN/ID.log. */
-enum err_code runner_spawn(struct runner *r, const char *id, const char *const *words, size_t *child, struct err *e);
+enum err_code runner_spawn(struct runner *r, const char *id, const char *const *words,
+    size_t *child, struct err *e);
 /* Start all servers and workers that are not alive, and clear members_due. */
 enum err_code runner_start_members(struct runner *r, struct err *e);
 /* Start the processes that the coordinator calls for after a scaling. */

@@ -8,12 +8,17 @@ static int run_pause(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_pause = {
 	"pause",
 	{
-		.prog = "ps-ctl pause", .args = NULL,
-		.about = "have the workers rest before their next step",
-		.more = "Servers and workers stay, and what they hold; a restart of the coordinator changes nothing.  Returns\n"
-		        "when every worker rests; ps-ctl resume has them go on.",
-		.opts = pausing_opts, .nopts = PAUSING_OPTS, .min_args = 0, .max_args = 0,
-		.examples = "  ps-ctl pause && ps-ctl checkpoint && ps-ctl resume\n",
+	    .prog = "ps-ctl pause",
+	    .args = NULL,
+	    .about = "have the workers rest before their next step",
+	    .more =
+	        "Servers and workers stay, and what they hold; a restart of the coordinator changes nothing.  Returns\n"
+	        "when every worker rests; ps-ctl resume has them go on.",
+	    .opts = pausing_opts,
+	    .nopts = PAUSING_OPTS,
+	    .min_args = 0,
+	    .max_args = 0,
+	    .examples = "  ps-ctl pause && ps-ctl checkpoint && ps-ctl resume\n",
 	},
 	run_pause,
 };

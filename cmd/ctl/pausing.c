@@ -6,7 +6,8 @@
 
 const struct opt pausing_opts[PAUSING_OPTS] = {
 	CTL_OPT_CLUSTER(struct pausing_options, dir),
-	CTL_OPT_TIMEOUT(struct pausing_options, timeout, "how long to wait until every worker does (60s)"),
+	CTL_OPT_TIMEOUT(struct pausing_options, timeout,
+	    "how long to wait until every worker does (60s)"),
 	CTL_OPT_JSON(struct pausing_options, json),
 };
 
@@ -23,17 +24,21 @@ static enum err_code check_paused(void *ctx, const json_t *s, bool *done, struct
 	int64_t resting = json_int(s, "resting", 0);
 
 	w->step = json_int(s, "step", 0);
-	*done = json_flag(s, "paused") == w->pause && (w->pause ? resting >= json_int(s, "workers", 0) : resting == 0);
-	return strcmp(state, "running") == 0 ? ERR_OK : err_set(e, ERR_NOTREADY, "the job is %s", state);
+	*done = json_flag(s, "paused") == w->pause &&
+	    (w->pause ? resting >= json_int(s, "workers", 0) : resting == 0);
+	return strcmp(state, "running") == 0 ? ERR_OK
+	                                     : err_set(e, ERR_NOTREADY, "the job is %s", state);
 }
 
 static enum err_code await_paused(struct http_client *client, struct wait *w, int64_t timeout,
-                                  struct err *e)
+    struct err *e)
 {
 	enum err_code rc = ctl_watch_status(client, timeout, check_paused, w, e);
 
-	return rc != ERR_TIMEOUT ? rc : err_set(e, rc, "told so, but after %.0f s not every worker %s: ps-stat why tells who",
-	                                        (double)timeout / NSEC_PER_SEC, w->pause ? "rests" : "goes on");
+	return rc != ERR_TIMEOUT
+	    ? rc
+	    : err_set(e, rc, "told so, but after %.0f s not every worker %s: ps-stat why tells who",
+	          (double)timeout / NSEC_PER_SEC, w->pause ? "rests" : "goes on");
 }
 
 static void print_paused(const struct pausing_options *o, bool pause, int64_t step)

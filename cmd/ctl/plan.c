@@ -18,7 +18,7 @@
 #define DEFAULT_WINDOW (5 * NSEC_PER_SEC)
 /* Bounds of what a user may give: seconds, a factor of slowdown, and as many parameters as
  * partitions can hold. */
-#define COST_MAX 1e6
+#define COST_MAX   1e6
 #define FACTOR_MAX 1e3
 #define PARAMS_MAX ((double)UINT32_MAX * PART_ELEMENTS)
 
@@ -32,34 +32,52 @@ struct options {
 };
 
 static const struct opt opts[] = {
-	{ "set", 's', OPT_LIST, offsetof(struct options, sets), "KEY=VALUE", "change a key of the cluster file", NULL, 0, 0 },
-	{ "workers", 0, OPT_INT, offsetof(struct options, workers), "N", "as --set workers=N", NULL, 1, 65535 },
-	{ "servers", 0, OPT_INT, offsetof(struct options, servers), "N", "as --set servers=N", NULL, 1, 65535 },
-	{ "net", 0, OPT_STR, offsetof(struct options, net), "RATE", "bits a second of each worker's line: 100M, 1G, or UP/DOWN as 20M/100M",
-	  NULL, 0, 0 },
-	{ "server-net", 0, OPT_STR, offsetof(struct options, server_net), "RATE", "of each server's line (as --net)", NULL, 0, 0 },
-	{ "rtt", 0, OPT_DURATION, offsetof(struct options, rtt), "TIME", "round trip between a worker and a server", NULL, 0, 3600e9 },
+	{ "set", 's', OPT_LIST, offsetof(struct options, sets), "KEY=VALUE",
+	    "change a key of the cluster file", NULL, 0, 0 },
+	{ "workers", 0, OPT_INT, offsetof(struct options, workers), "N", "as --set workers=N", NULL,
+	    1, 65535 },
+	{ "servers", 0, OPT_INT, offsetof(struct options, servers), "N", "as --set servers=N", NULL,
+	    1, 65535 },
+	{ "net", 0, OPT_STR, offsetof(struct options, net), "RATE",
+	    "bits a second of each worker's line: 100M, 1G, or UP/DOWN as 20M/100M", NULL, 0, 0 },
+	{ "server-net", 0, OPT_STR, offsetof(struct options, server_net), "RATE",
+	    "of each server's line (as --net)", NULL, 0, 0 },
+	{ "rtt", 0, OPT_DURATION, offsetof(struct options, rtt), "TIME",
+	    "round trip between a worker and a server", NULL, 0, 3600e9 },
 	{ "cores", 0, OPT_INT, offsetof(struct options, cores), "N",
-	  "all on one host of N cores, 0: each process has its own host (0 with --net or --rtt, else this host's)", NULL, 0, 4096 },
-	{ "compute", 0, OPT_STR, offsetof(struct options, compute), "TIME", "of a batch: 50ms, or 50ms,5%x7: in 5 of 100 steps 7 times as long",
-	  NULL, 0, 0 },
-	{ "slow", 0, OPT_STR, offsetof(struct options, slow), "NxT", "so many workers always take T times as long", NULL, 0, 0 },
-	{ "params", 0, OPT_STR, offsetof(struct options, params), "N", "parameters of the model, as 25.6M: the data are not read", NULL, 0, 0 },
-	{ "examples", 0, OPT_STR, offsetof(struct options, examples), "N", "how many the data have, as 91M", NULL, 0, 0 },
-	{ "example-bytes", 0, OPT_SIZE, offsetof(struct options, example_bytes), "BYTES", "of an example where it is stored", NULL, 0, 0 },
-	{ "cost", 0, OPT_LIST, offsetof(struct options, costs), "NAME=TIME", "instead of measuring it, as send=0.4ns", NULL, 0, 0 },
+	    "all on one host of N cores, 0: each process has its own host (0 with --net or --rtt, else this host's)",
+	    NULL, 0, 4096 },
+	{ "compute", 0, OPT_STR, offsetof(struct options, compute), "TIME",
+	    "of a batch: 50ms, or 50ms,5%x7: in 5 of 100 steps 7 times as long", NULL, 0, 0 },
+	{ "slow", 0, OPT_STR, offsetof(struct options, slow), "NxT",
+	    "so many workers always take T times as long", NULL, 0, 0 },
+	{ "params", 0, OPT_STR, offsetof(struct options, params), "N",
+	    "parameters of the model, as 25.6M: the data are not read", NULL, 0, 0 },
+	{ "examples", 0, OPT_STR, offsetof(struct options, examples), "N",
+	    "how many the data have, as 91M", NULL, 0, 0 },
+	{ "example-bytes", 0, OPT_SIZE, offsetof(struct options, example_bytes), "BYTES",
+	    "of an example where it is stored", NULL, 0, 0 },
+	{ "cost", 0, OPT_LIST, offsetof(struct options, costs), "NAME=TIME",
+	    "instead of measuring it, as send=0.4ns", NULL, 0, 0 },
 	{ "proxied", 0, OPT_NUM, offsetof(struct options, proxied), "NS",
-	  "all lines go through a proxy on the one host, which takes so many ns of CPU a byte", NULL, 0, 1e6 },
-	{ "measure", 0, OPT_FLAG, offsetof(struct options, measure), NULL, "take times and bytes of the cluster that runs here", NULL, 0, 0 },
-	{ "cluster", 'C', OPT_STR, offsetof(struct options, dir), "DIR", "with --measure: its run directory", NULL, 0, 0 },
-	{ "window", 0, OPT_DURATION, offsetof(struct options, window), "TIME", "with --measure: for how long (5s)", NULL, 0.5e9, 3600e9 },
-	{ "alone", 0, OPT_FLAG, offsetof(struct options, alone), NULL, "no alternatives", NULL, 0, 0 },
-	{ "steps", 0, OPT_INT, offsetof(struct options, steps), "N", "steps to simulate (as many as even out)", NULL, 1, 1000000 },
-	{ "seed", 0, OPT_INT, offsetof(struct options, seed), "N", "of what is random (1)", NULL, 0, 0x1p53 },
+	    "all lines go through a proxy on the one host, which takes so many ns of CPU a byte",
+	    NULL, 0, 1e6 },
+	{ "measure", 0, OPT_FLAG, offsetof(struct options, measure), NULL,
+	    "take times and bytes of the cluster that runs here", NULL, 0, 0 },
+	{ "cluster", 'C', OPT_STR, offsetof(struct options, dir), "DIR",
+	    "with --measure: its run directory", NULL, 0, 0 },
+	{ "window", 0, OPT_DURATION, offsetof(struct options, window), "TIME",
+	    "with --measure: for how long (5s)", NULL, 0.5e9, 3600e9 },
+	{ "alone", 0, OPT_FLAG, offsetof(struct options, alone), NULL, "no alternatives", NULL, 0,
+	    0 },
+	{ "steps", 0, OPT_INT, offsetof(struct options, steps), "N",
+	    "steps to simulate (as many as even out)", NULL, 1, 1000000 },
+	{ "seed", 0, OPT_INT, offsetof(struct options, seed), "N", "of what is random (1)", NULL, 0,
+	    0x1p53 },
 	CTL_OPT_JSON(struct options, json),
 };
 
-/* ---- parsing of options ------------------------------------------------------------- */
+/* ---- parsing of options ---- */
 
 /* Parses a positive number like "25.6M", base 1000. */
 static bool parse_count(const char *text, double *out)
@@ -92,7 +110,8 @@ static bool parse_link_rates(const char *text, double *up, double *down)
 
 	if (slash)
 		*slash++ = 0;
-	good = parse_count(copy, up) && parse_count(slash ? slash : copy, down) && *up >= 1 && *down >= 1;
+	good = parse_count(copy, up) && parse_count(slash ? slash : copy, down) && *up >= 1 &&
+	    *down >= 1;
 	free(copy);
 	*up /= 8;
 	*down /= 8;
@@ -102,19 +121,29 @@ static bool parse_link_rates(const char *text, double *up, double *down)
 /* Parses a time like "0.4ns" to seconds. */
 static bool parse_seconds(const char *text, double *out)
 {
-	static const struct { const char *unit; double scale; } unit[] = {
-		{ "ps", 1e-12 }, { "ns", 1e-9 }, { "us", 1e-6 }, { "ms", 1e-3 }, { "s", 1 },
+	static const struct {
+		const char *unit;
+		double scale;
+	} unit[] = {
+		{ "ps", 1e-12 },
+		{ "ns", 1e-9 },
+		{ "us", 1e-6 },
+		{ "ms", 1e-3 },
+		{ "s", 1 },
 	};
 	char *copy = mem_strdup(text);
 	size_t n = strlen(copy), i = 0;
 	double v;
 	bool good;
 
-	while (i < CTL_COUNT(unit) && (n < strlen(unit[i].unit) || strcmp(copy + n - strlen(unit[i].unit), unit[i].unit) != 0))
+	while (i < CTL_COUNT(unit) &&
+	    (n < strlen(unit[i].unit) ||
+	        strcmp(copy + n - strlen(unit[i].unit), unit[i].unit) != 0))
 		i++;
 	if (i < CTL_COUNT(unit))
 		copy[n - strlen(unit[i].unit)] = 0;
-	good = i < CTL_COUNT(unit) && num_double(copy, &v) && v >= 0 && v * unit[i].scale <= COST_MAX;
+	good = i < CTL_COUNT(unit) && num_double(copy, &v) && v >= 0 &&
+	    v * unit[i].scale <= COST_MAX;
 	free(copy);
 	if (good)
 		*out = v * unit[i].scale;
@@ -127,7 +156,9 @@ static size_t find_cost(const char *text, size_t len)
 {
 	size_t i = 0;
 
-	while (i < PLAN_COSTS && (strlen(capacity_plan_cost_at(i)->name) != len || strncmp(capacity_plan_cost_at(i)->name, text, len) != 0))
+	while (i < PLAN_COSTS &&
+	    (strlen(capacity_plan_cost_at(i)->name) != len ||
+	        strncmp(capacity_plan_cost_at(i)->name, text, len) != 0))
 		i++;
 	return i;
 }
@@ -142,7 +173,8 @@ static int report_unknown_cost(const struct ctl_cmd *self, const char *text, siz
 	near = suggest(name, names, PLAN_COSTS);
 	free(name);
 	if (near)
-		return ctl_report_misuse(self, "--cost %.80s: no such cost; did you mean \"%s\"?", text, near);
+		return ctl_report_misuse(self, "--cost %.80s: no such cost; did you mean \"%s\"?",
+		    text, near);
 	return ctl_report_misuse(self, "--cost %.80s: no such cost", text);
 }
 
@@ -157,33 +189,46 @@ static int set_cost(const struct ctl_cmd *self, const char *text, struct plan *p
 	if (i == PLAN_COSTS)
 		return report_unknown_cost(self, text, len);
 	if (i == PLAN_crowded)
-		good = num_double(value, &p->fixed[i]) && p->fixed[i] >= 1 && p->fixed[i] <= FACTOR_MAX;
+		good = num_double(value, &p->fixed[i]) && p->fixed[i] >= 1 &&
+		    p->fixed[i] <= FACTOR_MAX;
 	else
 		good = parse_seconds(value, &p->fixed[i]);
 	if (good)
 		return 0;
-	return i == PLAN_crowded ? ctl_report_misuse(self, "--cost %.80s: must be a factor from 1 to %g", text, FACTOR_MAX) :
-	    ctl_report_misuse(self, "--cost %.80s: must be a time, as 0.4ns, of at most %g s", text, COST_MAX);
+	return i == PLAN_crowded
+	    ? ctl_report_misuse(self, "--cost %.80s: must be a factor from 1 to %g", text,
+	          FACTOR_MAX)
+	    : ctl_report_misuse(self, "--cost %.80s: must be a time, as 0.4ns, of at most %g s",
+	          text, COST_MAX);
 }
 
 /* Sets the links and cores from --net, --server-net, --rtt, --cores and --proxied.  Returns 0, or
  * the exit code after reporting an error. */
-static int set_links(const struct ctl_cmd *self, const struct options *o, struct capacity_plan_place *place)
+static int set_links(const struct ctl_cmd *self, const struct options *o,
+    struct capacity_plan_place *place)
 {
 	long here = sysconf(_SC_NPROCESSORS_ONLN);
 	double up = 0, down = 0;
 
 	if (o->net && !parse_link_rates(o->net, &up, &down))
-		return ctl_report_misuse(self, "--net: must be bits a second, as 100M or 20M/100M, got \"%.80s\"", o->net);
+		return ctl_report_misuse(self,
+		    "--net: must be bits a second, as 100M or 20M/100M, got \"%.80s\"", o->net);
 	place->worker = (struct sim_line){ up, down, (double)o->rtt / 1e9 / 2 };
 	place->server = (struct sim_line){ down, up, 0 };
-	if (o->server_net && !parse_link_rates(o->server_net, &place->server.up, &place->server.down))
-		return ctl_report_misuse(self, "--server-net: must be bits a second, as 1G or 10G/10G, got \"%.80s\"", o->server_net);
-	place->cores = o->cores >= 0 ? (unsigned)o->cores : o->net || o->server_net || o->rtt ? 0 : here > 0 ? (unsigned)here : 1;
+	if (o->server_net &&
+	    !parse_link_rates(o->server_net, &place->server.up, &place->server.down))
+		return ctl_report_misuse(self,
+		    "--server-net: must be bits a second, as 1G or 10G/10G, got \"%.80s\"",
+		    o->server_net);
+	place->cores = o->cores >= 0            ? (unsigned)o->cores
+	    : o->net || o->server_net || o->rtt ? 0
+	    : here > 0                          ? (unsigned)here
+	                                        : 1;
 	place->remote = place->cores == 0;
 	place->carried = o->proxied / 1e9;
 	if (place->carried > 0 && !place->cores)
-		return ctl_report_misuse(self, "--proxied: is for one host, so --cores must be above 0");
+		return ctl_report_misuse(self,
+		    "--proxied: is for one host, so --cores must be above 0");
 	/* On one host the servers have no links of their own: the workers' links stand for both. */
 	if (place->cores && !o->server_net)
 		place->server.up = place->server.down = 0;
@@ -204,10 +249,15 @@ static int set_plan_options(const struct ctl_cmd *self, const struct options *o,
 		code = ctl_report_misuse(self, "--compute: %s", e.msg);
 	if (!code && o->slow && sim_parse_slow(o->slow, &place->compute, &e))
 		code = ctl_report_misuse(self, "--slow: %s", e.msg);
-	if (!code && o->params && (!parse_count(o->params, &params) || params < 1 || params > PARAMS_MAX))
-		code = ctl_report_misuse(self, "--params: must be a number, as 25.6M, from 1 to %g, got \"%.80s\"", PARAMS_MAX, o->params);
-	if (!code && o->examples && (!parse_count(o->examples, &p->facts.examples) || p->facts.examples < 1))
-		code = ctl_report_misuse(self, "--examples: must be a number, as 91M, got \"%.80s\"", o->examples);
+	if (!code && o->params &&
+	    (!parse_count(o->params, &params) || params < 1 || params > PARAMS_MAX))
+		code = ctl_report_misuse(self,
+		    "--params: must be a number, as 25.6M, from 1 to %g, got \"%.80s\"", PARAMS_MAX,
+		    o->params);
+	if (!code && o->examples &&
+	    (!parse_count(o->examples, &p->facts.examples) || p->facts.examples < 1))
+		code = ctl_report_misuse(self,
+		    "--examples: must be a number, as 91M, got \"%.80s\"", o->examples);
 	for (size_t i = 0; !code && i < o->costs.n; i++)
 		code = set_cost(self, o->costs.item[i], p);
 	p->facts.values = floor(params);
@@ -216,13 +266,15 @@ static int set_plan_options(const struct ctl_cmd *self, const struct options *o,
 	return code;
 }
 
-/* ---- the file -------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 /* Loads the cluster file with --set, --workers and --servers.  With --params, the data need not
  * exist. */
-static enum err_code load_plan_conf(const struct options *o, const char *file, struct conf *c, struct err *e)
+static enum err_code load_plan_conf(const struct options *o, const char *file, struct conf *c,
+    struct err *e)
 {
-	char *workers = mem_printf("workers=%lld", (long long)o->workers), *servers = mem_printf("servers=%lld", (long long)o->servers);
+	char *workers = mem_printf("workers=%lld", (long long)o->workers),
+	     *servers = mem_printf("servers=%lld", (long long)o->servers);
 	const char **sets = mem_array(o->sets.n + 4, sizeof *sets);
 	size_t n = 0;
 	enum err_code rc;
@@ -242,7 +294,8 @@ static enum err_code load_plan_conf(const struct options *o, const char *file, s
 	if (!rc && !c->has_job)
 		rc = err_set(e, ERR_CONFIG, "%s: there is nothing to plan without a job", file);
 	if (rc == ERR_CONFIG && !o->params && strstr(e->msg, "job.data"))
-		rc = err_set(e, ERR_CONFIG, "%.400s; or say what they would tell: --params N --compute TIME", e->msg);
+		rc = err_set(e, ERR_CONFIG,
+		    "%.400s; or say what they would tell: --params N --compute TIME", e->msg);
 	free(sets);
 	free(workers);
 	free(servers);
@@ -250,7 +303,8 @@ static enum err_code load_plan_conf(const struct options *o, const char *file, s
 }
 
 /* Reads the facts that the plan needs from the data, unless the options give them. */
-static enum err_code load_data_facts(const struct options *o, const struct conf *c, struct capacity_plan_facts *f, struct err *e)
+static enum err_code load_data_facts(const struct options *o, const struct conf *c,
+    struct capacity_plan_facts *f, struct err *e)
 {
 	struct capacity_plan_facts told = *f;
 	enum err_code rc;
@@ -272,7 +326,7 @@ static bool gives_batch_cost(const struct options *o)
 	return false;
 }
 
-/* ---- running ------------------------------------------------------------------------------ */
+/* ---- running ---- */
 
 void plan_candidate_release(struct planned *x)
 {
@@ -290,18 +344,24 @@ enum err_code plan_candidate_run(struct plan *p, struct planned *x, double sampl
 	rc = sim_run(&x->spec, &x->result, e);
 	if (rc)
 		return rc;
-	x->seconds = samples / (x->result.gradients_per_second * (double)conf_step_examples(&x->conf));
+	x->seconds = samples /
+	    (x->result.gradients_per_second * (double)conf_step_examples(&x->conf));
 	x->memory = capacity_plan_memory(p, &x->conf, &x->tables);
 	return ERR_OK;
 }
 
 /* Simulates the configuration `own`, finds its bottlenecks and alternatives, and prints all. */
-static enum err_code run_plan_and_show(const struct options *o, struct plan *p, struct planned *own, const struct plan_sample *sample, struct err *e)
+static enum err_code run_plan_and_show(const struct options *o, struct plan *p, struct planned *own,
+    const struct plan_sample *sample, struct err *e)
 {
 	double samples = capacity_plan_samples(p, &own->conf);
 	struct planned *table = NULL;
 	struct plan_limit limit[PLAN_LIMITS];
-	struct plan_output words = { .json = o->json, .plan = p, .limit = limit, .sample = sample, .samples = samples };
+	struct plan_output words = { .json = o->json,
+		.plan = p,
+		.limit = limit,
+		.sample = sample,
+		.samples = samples };
 	size_t n = 0;
 	enum err_code rc = plan_candidate_run(p, own, samples, e);
 
@@ -317,7 +377,8 @@ static enum err_code run_plan_and_show(const struct options *o, struct plan *p, 
 	return rc;
 }
 
-static enum err_code plan_from_file(const struct options *o, const char *file, struct plan *p, struct planned *own, struct err *e)
+static enum err_code plan_from_file(const struct options *o, const char *file, struct plan *p,
+    struct planned *own, struct err *e)
 {
 	enum err_code rc = load_plan_conf(o, file, &own->conf, e);
 
@@ -328,7 +389,8 @@ static enum err_code plan_from_file(const struct options *o, const char *file, s
 
 /* Plans for the running cluster, from its configuration and a sample of its times.  When its data
  * are not on this host, the number of parameters comes from the servers instead. */
-static enum err_code plan_from_cluster(const struct options *o, struct plan *p, struct planned *own, struct err *e)
+static enum err_code plan_from_cluster(const struct options *o, struct plan *p, struct planned *own,
+    struct err *e)
 {
 	struct plan_sample sample;
 	struct err ignored;
@@ -359,14 +421,17 @@ static enum err_code plan_from_cluster(const struct options *o, struct plan *p, 
 
 static int check_plan_options(const struct ctl_cmd *self, const struct options *o, int nargs)
 {
-	if (o->measure && (nargs || o->sets.n || o->workers || o->servers || o->params || o->compute))
-		return ctl_report_misuse(self, "--measure: plans for the cluster that runs; a file, --set, --workers, --servers, --params and --compute are for one that does not");
+	if (o->measure &&
+	    (nargs || o->sets.n || o->workers || o->servers || o->params || o->compute))
+		return ctl_report_misuse(self,
+		    "--measure: plans for the cluster that runs; a file, --set, --workers, --servers, --params and --compute are for one that does not");
 	if (!o->measure && nargs < 1)
 		return ctl_report_misuse(self, "a cluster file is wanted, or --measure");
 	if (!o->measure && (o->dir || o->window != DEFAULT_WINDOW))
 		return ctl_report_misuse(self, "--cluster and --window are for --measure");
 	if (o->params && !o->compute && !gives_batch_cost(o))
-		return ctl_report_misuse(self, "--params: needs --compute, as no batch can be tried");
+		return ctl_report_misuse(self,
+		    "--params: needs --compute, as no batch can be tried");
 	return 0;
 }
 
@@ -387,7 +452,8 @@ static int run_plan(const struct ctl_cmd *self, int argc, char **argv)
 	if (!code)
 		code = set_plan_options(self, &o, &p);
 	if (!code)
-		rc = o.measure ? plan_from_cluster(&o, &p, &own, &e) : plan_from_file(&o, argv[1], &p, &own, &e);
+		rc = o.measure ? plan_from_cluster(&o, &p, &own, &e)
+		               : plan_from_file(&o, argv[1], &p, &own, &e);
 	plan_candidate_release(&own);
 	capacity_plan_release(&p);
 	opt_list_release(&o.sets);
@@ -398,15 +464,20 @@ static int run_plan(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_plan = {
 	"plan",
 	{
-		.prog = "ps-ctl plan", .args = "FILE | --measure",
-		.about = "what a cluster file would do on given lines, and what would be faster",
-		.more = "Simulates the cluster, with costs measured on this machine, and prints the time of a step, its parts,\n"
-		        "bytes, memory and what limits it; then what other settings would give, sorted by the time to the\n"
-		        "same number of examples.  With --measure, times and bytes are those of the cluster that runs.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .max_args = 1,
-		.examples = "  ps-ctl plan cluster                              # on this host\n"
-		            "  ps-ctl plan cluster --net 100M --rtt 20ms --workers 100 --servers 10 --compute 50ms\n"
-		            "  ps-ctl plan --measure                            # of the cluster that runs here\n",
+	    .prog = "ps-ctl plan",
+	    .args = "FILE | --measure",
+	    .about = "what a cluster file would do on given lines, and what would be faster",
+	    .more =
+	        "Simulates the cluster, with costs measured on this machine, and prints the time of a step, its parts,\n"
+	        "bytes, memory and what limits it; then what other settings would give, sorted by the time to the\n"
+	        "same number of examples.  With --measure, times and bytes are those of the cluster that runs.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .max_args = 1,
+	    .examples =
+	        "  ps-ctl plan cluster                              # on this host\n"
+	        "  ps-ctl plan cluster --net 100M --rtt 20ms --workers 100 --servers 10 --compute 50ms\n"
+	        "  ps-ctl plan --measure                            # of the cluster that runs here\n",
 	},
 	run_plan,
 };

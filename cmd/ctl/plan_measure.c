@@ -54,8 +54,9 @@ static void add_worker_sample(struct plan_sample *s, const json_t *was, const js
 static enum err_code average_sample(struct plan_sample *s, double seconds, struct err *e)
 {
 	if (s->steps < 3)
-		return err_set(e, ERR_NOTREADY, "the cluster's workers took %.0f step%s in %.1f s: too few to measure; try a longer --window", s->steps,
-		    s->steps > 0 && s->steps < 2 ? "" : "s", seconds);
+		return err_set(e, ERR_NOTREADY,
+		    "the cluster's workers took %.0f step%s in %.1f s: too few to measure; try a longer --window",
+		    s->steps, s->steps > 0 && s->steps < 2 ? "" : "s", seconds);
 	s->step = seconds * s->workers / s->steps;
 	s->data /= s->steps;
 	s->compute /= s->steps;
@@ -87,7 +88,8 @@ static bool is_any_elsewhere(const json_t *list)
 
 /* Reads the status of all processes at the begin and at the end of the window, and computes the
  * differences. */
-static enum err_code sample_cluster(struct http_client *c, double seconds, struct plan_sample *out, struct err *e)
+static enum err_code sample_cluster(struct http_client *c, double seconds, struct plan_sample *out,
+    struct err *e)
 {
 	json_t *before = NULL, *after = NULL, *servers = NULL;
 	enum err_code rc = get_again(c, "/v1/servers", &servers, e);
@@ -106,13 +108,15 @@ static enum err_code sample_cluster(struct http_client *c, double seconds, struc
 	seconds = (double)(clock_now() - begin) / 1e9;
 	if (!rc) {
 		json_array_foreach(json_object_get(after, "workers"), i, o) {
-			const json_t *was = find_worker_row(json_object_get(before, "workers"), json_str(o, "id", ""));
+			const json_t *was = find_worker_row(json_object_get(before, "workers"),
+			    json_str(o, "id", ""));
 
 			/* A worker that was started again counts from zero: skip it. */
 			if (was && json_int(was, "pid", 0) == json_int(o, "pid", 0))
 				add_worker_sample(out, was, o);
 		}
-		out->spread = is_any_elsewhere(json_object_get(after, "workers")) || is_any_elsewhere(json_object_get(servers, "servers"));
+		out->spread = is_any_elsewhere(json_object_get(after, "workers")) ||
+		    is_any_elsewhere(json_object_get(servers, "servers"));
 		json_array_foreach(json_object_get(servers, "servers"), i, o)
 			out->parameters += json_num(o, "parameters", 0);
 		rc = average_sample(out, seconds, e);
@@ -123,7 +127,8 @@ static enum err_code sample_cluster(struct http_client *c, double seconds, struc
 	return rc;
 }
 
-enum err_code plan_sample(const char *dir, double seconds, struct plan_sample *out, struct conf *conf, struct err *e)
+enum err_code plan_sample(const char *dir, double seconds, struct plan_sample *out,
+    struct conf *conf, struct err *e)
 {
 	struct http_client *client = NULL;
 	json_t *config = NULL;
@@ -150,7 +155,8 @@ enum err_code plan_sample(const char *dir, double seconds, struct plan_sample *o
 
 /* With all processes on one host, elapsed time includes waiting for a core: the worker's processor
  * time is used.  With a host for each process, elapsed time is used. */
-void plan_use_sample(struct plan *p, const struct conf *c, const struct plan_sample *s, const struct capacity_plan_costs *k)
+void plan_use_sample(struct plan *p, const struct conf *c, const struct plan_sample *s,
+    const struct capacity_plan_costs *k)
 {
 	double batches = (double)(c->accumulate * (c->local_steps / c->fragments));
 	double all = p->place.cores ? s->cpu : s->data + s->compute, rest;

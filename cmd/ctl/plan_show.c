@@ -11,8 +11,16 @@
 /* Formats seconds as "1.23 s", "45.6 ms", "789 us", "0.3 ns" or "5.2 h".  Returns out. */
 static const char *format_seconds(double s, char out[static 24])
 {
-	static const struct { double from, scale; const char *unit; } unit[] = {
-		{ 48 * 3600, 86400, "days" }, { 5400, 3600, "h" }, { 300, 60, "min" }, { 1, 1, "s" }, { 1e-3, 1e-3, "ms" }, { 1e-6, 1e-6, "us" },
+	static const struct {
+		double from, scale;
+		const char *unit;
+	} unit[] = {
+		{ 48 * 3600, 86400, "days" },
+		{ 5400, 3600, "h" },
+		{ 300, 60, "min" },
+		{ 1, 1, "s" },
+		{ 1e-3, 1e-3, "ms" },
+		{ 1e-6, 1e-6, "us" },
 	};
 
 	for (size_t i = 0; i < CTL_COUNT(unit); i++)
@@ -24,13 +32,14 @@ static const char *format_seconds(double s, char out[static 24])
 	return out;
 }
 
-/* ---- for people ------------------------------------------------------------------------ */
+/* ---- for people ---- */
 
 static void print_phase(const char *name, double s, double all, const char *what)
 {
 	char t[24];
 
-	printf("  %-9s %9s %5.1f %%  %s\n", name, format_seconds(s, t), all > 0 ? 100 * s / all : 0, what);
+	printf("  %-9s %9s %5.1f %%  %s\n", name, format_seconds(s, t), all > 0 ? 100 * s / all : 0,
+	    what);
 }
 
 static double sum_of_phases(const struct sim_result *r)
@@ -46,21 +55,25 @@ static void print_step_times(const struct planned *x)
 	char t[24], mode[32], rate[16];
 
 	sync_format(&c->sync, mode);
-	printf("%u server%s, %u worker%s, %s, codec %s, batch %lld", x->spec.servers, NUM_S(x->spec.servers), x->spec.workers,
-	    NUM_S(x->spec.workers), mode, c->codec, (long long)c->job.batch);
+	printf("%u server%s, %u worker%s, %s, codec %s, batch %lld", x->spec.servers,
+	    NUM_S(x->spec.servers), x->spec.workers, NUM_S(x->spec.workers), mode, c->codec,
+	    (long long)c->job.batch);
 	if (c->accumulate > 1)
 		printf(" x %lld", (long long)c->accumulate);
 	if (c->local_steps > 1)
 		printf(", %lld local steps", (long long)c->local_steps);
 	ctl_format_count(r->gradients_per_second * (double)conf_step_examples(c), rate);
 	printf(": a step takes %s, %s examples/s\n", format_seconds(r->step_seconds, t), rate);
-	print_phase("compute", r->compute_seconds, all, "the gradient, and what else runs on its core");
+	print_phase("compute", r->compute_seconds, all,
+	    "the gradient, and what else runs on its core");
 	print_phase("push", r->push_seconds, all, "until the servers have it");
 	print_phase("wait", r->wait_seconds, all, "for others and the update");
 	print_phase("pull", r->pull_seconds, all, "of the parameters");
-	printf("idle      %4.1f %% of a worker's time; busy: worker's line %.0f %% up, %.0f %% down, server's line %.0f %% in, %.0f %% out, "
-	    "server's threads %.0f %%\n", all > 0 ? 100 * (1 - r->compute_seconds / all) : 0, 100 * r->worker_up, 100 * r->worker_down,
-	    100 * r->server_down, 100 * r->server_up, 100 * r->server_cpu);
+	printf(
+	    "idle      %4.1f %% of a worker's time; busy: worker's line %.0f %% up, %.0f %% down, server's line %.0f %% in, %.0f %% out, "
+	    "server's threads %.0f %%\n",
+	    all > 0 ? 100 * (1 - r->compute_seconds / all) : 0, 100 * r->worker_up,
+	    100 * r->worker_down, 100 * r->server_down, 100 * r->server_up, 100 * r->server_cpu);
 	if (r->host_cpu > 0)
 		printf("cores     %.0f %% of %u\n", 100 * r->host_cpu, x->spec.cores);
 	if (r->late_share > 0)
@@ -77,9 +90,11 @@ static void print_bytes_and_memory(const struct planned *x)
 	num_human((s->push_bytes + s->pull_bytes + s->ask_bytes) * s->workers, all);
 	num_human(x->memory, mem);
 	num_human(x->tables, tables);
-	printf("bytes     %sB up, %sB down for a worker's step, %sB for a step of all\n", up, down, all);
+	printf("bytes     %sB up, %sB down for a worker's step, %sB for a step of all\n", up, down,
+	    all);
 	printf("memory    at most %sB a server, %sB of it for tables%s\n", mem, tables,
-	    plan_candidate_exceeds_memory(x) ? ": more than mem_limit, and servers would not start" : "");
+	    plan_candidate_exceeds_memory(x) ? ": more than mem_limit, and servers would not start"
+	                                     : "");
 }
 
 static void print_bottlenecks(const struct plan_output *w)
@@ -90,7 +105,8 @@ static void print_bottlenecks(const struct plan_output *w)
 	if (!w->limit[0].what)
 		printf("nothing alone: no part made twice as fast saves 2 %% of a step");
 	for (size_t i = 0; i < PLAN_LIMITS && w->limit[i].what; i++)
-		printf("%s%s: %s a step", i ? "; " : "", w->limit[i].what, format_seconds(w->limit[i].step_seconds, t));
+		printf("%s%s: %s a step", i ? "; " : "", w->limit[i].what,
+		    format_seconds(w->limit[i].step_seconds, t));
 	printf("\n");
 }
 
@@ -106,7 +122,8 @@ static void print_data_facts(const struct plan_output *w, const struct planned *
 		if (f->example_bytes > 0) {
 			ctl_format_count(f->examples * f->example_bytes, b);
 			ctl_format_count(rate * f->example_bytes / x->spec.workers, r);
-			printf(" of %.0f bytes, %sB; each worker reads %sB/s", f->example_bytes, b, r);
+			printf(" of %.0f bytes, %sB; each worker reads %sB/s", f->example_bytes, b,
+			    r);
 		}
 		printf("; an epoch takes %s\n", format_seconds(f->examples / rate, a));
 	}
@@ -129,7 +146,10 @@ static void print_plan_costs(const struct plan_output *w, const struct planned *
 		if (i == PLAN_crowded)
 			snprintf(t, sizeof t, "x %.2f", v);
 		printf("%s %s %s%s", comma, k->name, i == PLAN_crowded ? t : format_seconds(v, t),
-		    !isnan(w->plan->fixed[i]) || (i == PLAN_batch && w->plan->place.compute.seconds >= 0) ? " (given)" : "");
+		    !isnan(w->plan->fixed[i]) ||
+		            (i == PLAN_batch && w->plan->place.compute.seconds >= 0)
+		        ? " (given)"
+		        : "");
 		comma = ",";
 	}
 	printf("\n");
@@ -144,38 +164,47 @@ static void print_measured(const struct plan_output *w, const struct planned *x)
 		return;
 	num_human(s->pushed, up);
 	num_human(s->pulled, down);
-	printf("measured  %s a step (predicted %+.0f %%): data %s, compute %s, push %s, wait %s, pull %s; %sB up, %sB down\n", format_seconds(s->step, a),
-	    100 * (x->result.step_seconds / s->step - 1), format_seconds(s->data, b), format_seconds(s->compute, c), format_seconds(s->push, d), format_seconds(s->wait, f),
-	    format_seconds(s->pull, g), up, down);
+	printf(
+	    "measured  %s a step (predicted %+.0f %%): data %s, compute %s, push %s, wait %s, pull %s; %sB up, %sB down\n",
+	    format_seconds(s->step, a), 100 * (x->result.step_seconds / s->step - 1),
+	    format_seconds(s->data, b), format_seconds(s->compute, c), format_seconds(s->push, d),
+	    format_seconds(s->wait, f), format_seconds(s->pull, g), up, down);
 }
 
 static void print_accuracy(void)
 {
-	printf("belief    costs are of this machine; make bench-plan finds half of all steps within 10 %%, nearly all within 35 %%;\n"
+	printf(
+	    "belief    costs are of this machine; make bench-plan finds half of all steps within 10 %%, nearly all within 35 %%;\n"
 	    "          left out: slow start and loss of TCP, other load, stragglers that --compute and --slow do not tell of\n");
 }
 
-static void print_alternatives(const struct planned *own, const struct planned *row, size_t n, double samples)
+static void print_alternatives(const struct planned *own, const struct planned *row, size_t n,
+    double samples)
 {
 	char a[24], b[24], up[16], down[16];
 
 	if (!n)
 		return;
-	printf("\n%10s %8s %10s %8s %8s  %s\n", samples > 0 ? "time" : "", "faster", "step", "up", "down", "to the same number of examples");
+	printf("\n%10s %8s %10s %8s %8s  %s\n", samples > 0 ? "time" : "", "faster", "step", "up",
+	    "down", "to the same number of examples");
 	for (size_t i = 0; i < n; i++) {
 		const struct planned *x = &row[i];
 		double rate = x->result.gradients_per_second * (double)conf_step_examples(&x->conf),
-		       base = own->result.gradients_per_second * (double)conf_step_examples(&own->conf);
+		       base = own->result.gradients_per_second *
+		    (double)conf_step_examples(&own->conf);
 
 		num_human(x->spec.push_bytes + x->spec.ask_bytes, up);
 		num_human(x->spec.pull_bytes, down);
-		printf("%10s %7.2fx %10s %7sB %7sB  %s\n", samples > 0 ? format_seconds(x->seconds, a) : "", rate / base,
-		    format_seconds(x->result.step_seconds, b), up, down, *x->set ? x->set : "as it is");
+		printf("%10s %7.2fx %10s %7sB %7sB  %s\n",
+		    samples > 0 ? format_seconds(x->seconds, a) : "", rate / base,
+		    format_seconds(x->result.step_seconds, b), up, down,
+		    *x->set ? x->set : "as it is");
 	}
-	printf("Equal examples are not equal losses: sync, accumulate, local_steps, lossy codecs and more workers change what is learned from them.\n");
+	printf(
+	    "Equal examples are not equal losses: sync, accumulate, local_steps, lossy codecs and more workers change what is learned from them.\n");
 }
 
-/* ---- for programs ------------------------------------------------------------------------ */
+/* ---- for programs ---- */
 
 static json_t *planned_to_json(const struct plan_output *w, const struct planned *x)
 {
@@ -216,14 +245,17 @@ static void print_json_line(const char *kind, json_t *o)
 	json_decref(o);
 }
 
-static void show_plan_json(const struct plan_output *w, const struct planned *own, const struct planned *row, size_t n)
+static void show_plan_json(const struct plan_output *w, const struct planned *own,
+    const struct planned *row, size_t n)
 {
 	json_t *o = planned_to_json(w, own), *costs = json_object();
 
 	for (size_t i = 0; capacity_plan_cost_at(i); i++)
-		json_object_set_new(costs, capacity_plan_cost_at(i)->name, json_of_num(own->costs.v[i]));
+		json_object_set_new(costs, capacity_plan_cost_at(i)->name,
+		    json_of_num(own->costs.v[i]));
 	json_object_set_new(o, "costs", costs);
-	json_object_set_new(o, "bottleneck", w->limit->what ? json_string(w->limit->what) : json_null());
+	json_object_set_new(o, "bottleneck",
+	    w->limit->what ? json_string(w->limit->what) : json_null());
 	json_object_set_new(o, "relieved_step_seconds", json_of_num(w->limit->step_seconds));
 	json_object_set_new(o, "examples", json_of_num(w->samples));
 	if (w->sample)
@@ -233,7 +265,8 @@ static void show_plan_json(const struct plan_output *w, const struct planned *ow
 		print_json_line("alternative", planned_to_json(w, &row[i]));
 }
 
-void plan_show(const struct plan_output *w, const struct planned *own, const struct planned *row, size_t n)
+void plan_show(const struct plan_output *w, const struct planned *own, const struct planned *row,
+    size_t n)
 {
 	if (w->json) {
 		show_plan_json(w, own, row, n);

@@ -8,7 +8,7 @@
 #include "core/mem.h"
 #include "plan.h"
 
-/* ---- bottlenecks -------------------------------------------------------------------- */
+/* ---- bottlenecks ---- */
 
 /* Makes the i-th possible bottleneck of a spec twice as fast, or removes it.  Returns its
  * description, or NULL past the last. */
@@ -57,12 +57,14 @@ static const char *relieve_bottleneck(struct sim_spec *p, size_t i)
 
 static int compare_step_seconds(const void *a, const void *b)
 {
-	double x = ((const struct plan_limit *)a)->step_seconds, y = ((const struct plan_limit *)b)->step_seconds;
+	double x = ((const struct plan_limit *)a)->step_seconds,
+	       y = ((const struct plan_limit *)b)->step_seconds;
 
 	return (x > y) - (x < y);
 }
 
-enum err_code plan_limit(const struct sim_spec *spec, double step_seconds, struct plan_limit out[static PLAN_LIMITS], struct err *e)
+enum err_code plan_limit(const struct sim_spec *spec, double step_seconds,
+    struct plan_limit out[static PLAN_LIMITS], struct err *e)
 {
 	struct plan_limit all[PLAN_BOTTLENECKS_MAX];
 	struct sim_spec p = *spec;
@@ -70,7 +72,8 @@ enum err_code plan_limit(const struct sim_spec *spec, double step_seconds, struc
 	const char *what;
 	size_t n = 0;
 
-	for (size_t i = 0; i < PLAN_BOTTLENECKS_MAX && (what = relieve_bottleneck(&p, i)) != NULL; i++, p = *spec) {
+	for (size_t i = 0; i < PLAN_BOTTLENECKS_MAX && (what = relieve_bottleneck(&p, i)) != NULL;
+	     i++, p = *spec) {
 		enum err_code rc = sim_run(&p, &r, e);
 
 		if (rc)
@@ -84,7 +87,7 @@ enum err_code plan_limit(const struct sim_spec *spec, double step_seconds, struc
 	return ERR_OK;
 }
 
-/* ---- alternatives ---------------------------------------------------------------------- */
+/* ---- alternatives ---- */
 
 struct table {
 	struct plan *plan;
@@ -142,7 +145,8 @@ static enum err_code add_alternative(struct table *t, const char *sets, struct e
 	return rc;
 }
 
-static enum err_code add_alternative_number(struct table *t, const char *key, int64_t n, struct err *e)
+static enum err_code add_alternative_number(struct table *t, const char *key, int64_t n,
+    struct err *e)
 {
 	char *set = mem_printf("%s=%lld", key, (long long)n);
 	enum err_code rc = add_alternative(t, set, e);
@@ -184,7 +188,8 @@ static enum err_code add_server_counts(struct table *t, struct err *e)
 	return rc || n < 3 ? rc : add_alternative_number(t, "servers", n * 4, e);
 }
 
-static enum err_code add_alternatives(struct table *t, const char *const *sets, size_t n, struct err *e)
+static enum err_code add_alternatives(struct table *t, const char *const *sets, size_t n,
+    struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
@@ -215,7 +220,8 @@ static enum err_code add_delta_pulls(struct table *t, struct err *e)
  * partitions. */
 static enum err_code add_rare_pushes(struct table *t, struct err *e)
 {
-	static const char *const rare[] = { "local_steps=10 outer=nesterov", "local_steps=50 outer=nesterov" };
+	static const char *const rare[] = { "local_steps=10 outer=nesterov",
+		"local_steps=50 outer=nesterov" };
 	const struct optim_rule *rule = optim_find(t->own->conf.job.optimizer);
 	enum err_code rc = add_alternative(t, "accumulate=4", e);
 
@@ -236,14 +242,19 @@ static void add_own_configuration(struct table *t)
 	t->row[t->n].set = mem_strdup("");
 	/* A conf cannot be shared: copy only the fields by which examples are counted.  The rest stays
 	 * with `own`. */
-	t->row[t->n++].conf = (struct conf){ .job.batch = c->job.batch, .accumulate = c->accumulate, .local_steps = c->local_steps,
+	t->row[t->n++].conf = (struct conf){ .job.batch = c->job.batch,
+		.accumulate = c->accumulate,
+		.local_steps = c->local_steps,
 		.fragments = c->fragments };
 }
 
-enum err_code plan_table(struct plan *p, const struct planned *own, double samples, struct planned **out, size_t *n, struct err *e)
+enum err_code plan_table(struct plan *p, const struct planned *own, double samples,
+    struct planned **out, size_t *n, struct err *e)
 {
-	static const char *const codecs[] = { "codec=f16 pull_codec=f16", "codec=int8 pull_codec=int8", "codec=topk:0.01 pull_codec=int8" };
-	static const char *const modes[] = { "sync=bsp", "prefetch=true", "sync=ssp:3", "sync=asp" };
+	static const char *const codecs[] = { "codec=f16 pull_codec=f16",
+		"codec=int8 pull_codec=int8", "codec=topk:0.01 pull_codec=int8" };
+	static const char *const modes[] = { "sync=bsp", "prefetch=true", "sync=ssp:3",
+		"sync=asp" };
 	struct table t = { .plan = p, .own = own, .samples = samples };
 	int64_t backup = own->conf.workers.max / 20;
 	struct buf all = BUF_INIT;
@@ -264,7 +275,8 @@ enum err_code plan_table(struct plan *p, const struct planned *own, double sampl
 		rc = add_rare_pushes(&t, e);
 	/* Try the best number of servers and the best codec together: neither changes the
 	 * synchronization. */
-	if (!rc && all.len && strstr((char *)all.data, "servers=") && strstr((char *)all.data, "codec="))
+	if (!rc && all.len && strstr((char *)all.data, "servers=") &&
+	    strstr((char *)all.data, "codec="))
 		rc = add_alternative(&t, (char *)all.data, e);
 	buf_release(&all);
 	if (!rc) {

@@ -18,8 +18,8 @@
 #include "rundir/rundir.h"
 
 /* When a wait is first reported, and the intervals between reports, on a terminal and elsewhere. */
-#define FIRST (2 * NSEC_PER_SEC)
-#define EVERY (10 * NSEC_PER_SEC)
+#define FIRST     (2 * NSEC_PER_SEC)
+#define EVERY     (10 * NSEC_PER_SEC)
 #define TTY_EVERY (100 * NSEC_PER_MSEC)
 /* After such a wait the run directory is examined for faults (doctor_glance). */
 #define LONG (5 * NSEC_PER_SEC)
@@ -98,7 +98,7 @@ static void put_steps(const json_t *status, struct buf *out)
 	buf_printf(out, "step %lld", (long long)step);
 	if (total > 0)
 		buf_printf(out, "/%lld [%d%%]", (long long)total,
-		           (int)(100.0 * (double)(step < total ? step : total) / (double)total));
+		    (int)(100.0 * (double)(step < total ? step : total) / (double)total));
 	if (json_is_number(loss)) {
 		num_digits(json_number_value(loss), 4, figure);
 		buf_printf(out, " loss %s", figure);
@@ -119,8 +119,8 @@ static bool describe_status(struct progress *p, const json_t *status, int64_t no
 
 	what = status ? json_str(status, "waiting_for", "") : "server-0 to answer";
 	if (*what) {
-		buf_printf(out, "waiting for %s (%.0f s)%s%s", what, (double)(now - p->begun) / NSEC_PER_SEC,
-		           p->trouble[0] ? ": " : "", p->trouble);
+		buf_printf(out, "waiting for %s (%.0f s)%s%s", what,
+		    (double)(now - p->begun) / NSEC_PER_SEC, p->trouble[0] ? ": " : "", p->trouble);
 		return true;
 	}
 	p->begun = now;

@@ -12,12 +12,12 @@
  * thread-safe: one thread owns a struct progress. */
 struct progress {
 	bool tty;
-	bool dirty;                     /* the terminal's line must be cleared first */
-	struct log *log;                /* NULL: stderr */
-	int64_t begun, next;            /* when the next line is due */
-	bool waiting;                   /* the last report said what the cluster waits for */
-	char trouble[480];              /* a start that fails at present, or "" */
-	const char *dir;                /* examined when a wait takes long; or NULL */
+	bool dirty;          /* the terminal's line must be cleared first */
+	struct log *log;     /* NULL: stderr */
+	int64_t begun, next; /* when the next line is due */
+	bool waiting;        /* the last report said what the cluster waits for */
+	char trouble[480];   /* a start that fails at present, or "" */
+	const char *dir;     /* examined when a wait takes long; or NULL */
 };
 
 /* log: NULL for standard error. */

@@ -30,24 +30,25 @@ struct options {
 
 static const struct opt opts[] = {
 	{ "kill-if-cut", 0, OPT_FLAG, offsetof(struct options, kill_if_cut), NULL,
-	  "when the session is cut, end the program by SIGKILL", NULL, 0, 0 },
-	{ "dir", 0, OPT_STR, offsetof(struct options, dir), "DIR", "where the program runs; else here", NULL, 0, 0 },
+	    "when the session is cut, end the program by SIGKILL", NULL, 0, 0 },
+	{ "dir", 0, OPT_STR, offsetof(struct options, dir), "DIR",
+	    "where the program runs; else here", NULL, 0, 0 },
 };
 
 struct remote {
 	const char *id;
-	char *dir, *join;               /* a temporary directory, and the join file in it */
+	char *dir, *join; /* a temporary directory, and the join file in it */
 	struct launch_set *set;
 	size_t child;
-	struct buf line;                /* the received part of the next line */
+	struct buf line; /* the received part of the next line */
 	int signals;
 };
 
 /* Write a received join file: create it the first time, replace it later. */
 static enum err_code save_join_line(struct remote *r, bool first, struct err *e)
 {
-	return first ? authfile_create(r->join, r->line.data, r->line.len, e) :
-	               file_replace(r->join, r->line.data, r->line.len, 0600, e);
+	return first ? authfile_create(r->join, r->line.data, r->line.len, e)
+	             : file_replace(r->join, r->line.data, r->line.len, 0600, e);
 }
 
 /* Read one byte of standard input.  *whole: it ended a line.  ERR_CLOSED at the end of the
@@ -63,12 +64,15 @@ static enum err_code read_line_byte(struct remote *r, bool *whole, struct err *e
 		return err_set(e, ERR_CLOSED, "the session has ended");
 	buf_commit(&r->line, 1);
 	*whole = r->line.data[r->line.len - 1] == '\n';
-	return r->line.len < LINE_MAX_BYTES ? ERR_OK : err_set(e, ERR_FORMAT, "standard input is no join file");
+	return r->line.len < LINE_MAX_BYTES
+	    ? ERR_OK
+	    : err_set(e, ERR_FORMAT, "standard input is no join file");
 }
 
 static bool is_leave_line(const struct buf *line)
 {
-	return line->len == strlen(LAUNCH_LEAVE) && memcmp(line->data, LAUNCH_LEAVE, line->len) == 0;
+	return line->len == strlen(LAUNCH_LEAVE) &&
+	    memcmp(line->data, LAUNCH_LEAVE, line->len) == 0;
 }
 
 /* Read the first join file, and write it to a temporary directory of our own. */
@@ -81,9 +85,13 @@ static enum err_code receive_first_join(struct remote *r, struct err *e)
 	while (rc == ERR_OK && !whole)
 		rc = read_line_byte(r, &whole, e);
 	if (rc != ERR_OK)
-		return err_set(e, rc, "no join file came on standard input: this is for ps-ctl, which starts it on other hosts");
+		return err_set(e, rc,
+		    "no join file came on standard input: this is for ps-ctl, which starts it on other hosts");
 	/* XDG_RUNTIME_DIR is in memory: the secret is not written to a disk where it exists. */
-	r->dir = mem_printf("%s/pskit-XXXXXX", runtime && access(runtime, W_OK) == 0 ? runtime : tmp ? tmp : "/tmp");
+	r->dir = mem_printf("%s/pskit-XXXXXX",
+	    runtime && access(runtime, W_OK) == 0 ? runtime
+	        : tmp                             ? tmp
+	                                          : "/tmp");
 	if (!mkdtemp(r->dir)) {
 		rc = err_sys(e, ERR_IO, "cannot make the directory %s", r->dir);
 		free(r->dir);
@@ -100,8 +108,9 @@ static enum err_code receive_first_join(struct remote *r, struct err *e)
  * the same steps. */
 static int attend_remote(struct remote *r, bool kill_if_cut)
 {
-	struct pollfd p[] = { { .fd = STDIN_FILENO, .events = POLLIN }, { .fd = r->signals, .events = POLLIN },
-	                      { .fd = launch_fd(r->set), .events = POLLIN } };
+	struct pollfd p[] = { { .fd = STDIN_FILENO, .events = POLLIN },
+		{ .fd = r->signals, .events = POLLIN },
+		{ .fd = launch_fd(r->set), .events = POLLIN } };
 	struct launch_event how;
 	struct err e = { 0 };
 	bool whole, told = false, cut = false;
@@ -118,7 +127,8 @@ static int attend_remote(struct remote *r, bool kill_if_cut)
 		if (told)
 			continue;
 		if (save_join_line(r, false, &e) != ERR_OK)
-			fprintf(stderr, "ps-ctl remote: the new join file is not taken: %s\n", e.msg);
+			fprintf(stderr, "ps-ctl remote: the new join file is not taken: %s\n",
+			    e.msg);
 		buf_clear(&r->line);
 	}
 	if (told || cut)
@@ -161,14 +171,20 @@ static int run_remote(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_remote = {
 	"remote",
 	{
-		.prog = "ps-ctl remote", .args = "NAME -- PROGRAM [ARG ...]",
-		.about = "run one process of a cluster for a ps-ctl on another host",
-		.more = "This is what ps-ctl start and run have the remote shell do on the hosts of the key hosts; nobody else\n"
-		        "needs it.  The first line of standard input is a join file, each further one takes its place, and the\n"
-		        "line \"leave\" ends the program: SIGTERM, and SIGKILL after 5 s.  The end of standard input without that\n"
-		        "line is a session that was cut: it ends the program in the same way, or by --kill-if-cut at once.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 2, .max_args = -1,
-		.examples = "  { ps-ctl invite --role worker; cat; } | ssh b ps-ctl remote w7 -- ps-work train\n",
+	    .prog = "ps-ctl remote",
+	    .args = "NAME -- PROGRAM [ARG ...]",
+	    .about = "run one process of a cluster for a ps-ctl on another host",
+	    .more =
+	        "This is what ps-ctl start and run have the remote shell do on the hosts of the key hosts; nobody else\n"
+	        "needs it.  The first line of standard input is a join file, each further one takes its place, and the\n"
+	        "line \"leave\" ends the program: SIGTERM, and SIGKILL after 5 s.  The end of standard input without that\n"
+	        "line is a session that was cut: it ends the program in the same way, or by --kill-if-cut at once.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .min_args = 2,
+	    .max_args = -1,
+	    .examples =
+	        "  { ps-ctl invite --role worker; cat; } | ssh b ps-ctl remote w7 -- ps-work train\n",
 	},
 	run_remote,
 };

@@ -11,8 +11,8 @@
 
 bool report_is_notable_event(const char *event)
 {
-	static const char *const usual[] = { "server_joined", "worker_joined", "worker_done", "layout", "eval", "running",
-		"finishing", "done" };
+	static const char *const usual[] = { "server_joined", "worker_joined", "worker_done",
+		"layout", "eval", "running", "finishing", "done" };
 
 	for (size_t i = 0; i < CTL_COUNT(usual); i++)
 		if (strcmp(usual[i], event) == 0)
@@ -28,7 +28,8 @@ struct curves {
 	size_t nmarks;
 };
 
-static double *make_column(const struct curves *c, double (*value)(const struct report_sample *p, size_t i))
+static double *make_column(const struct curves *c,
+    double (*value)(const struct report_sample *p, size_t i))
 {
 	double *v = mem_array(c->n + 1, sizeof *v);
 
@@ -37,20 +38,40 @@ static double *make_column(const struct curves *c, double (*value)(const struct 
 	return v;
 }
 
-static double point_time(const struct report_sample *p, size_t i) { return p[i].time; }
-static double point_step(const struct report_sample *p, size_t i) { return p[i].step; }
-static double point_loss(const struct report_sample *p, size_t i) { return p[i].train_loss; }
+static double point_time(const struct report_sample *p, size_t i)
+{
+	return p[i].time;
+}
+static double point_step(const struct report_sample *p, size_t i)
+{
+	return p[i].step;
+}
+static double point_loss(const struct report_sample *p, size_t i)
+{
+	return p[i].train_loss;
+}
 
-static double point_examples(const struct report_sample *p, size_t i) { return p[i].examples; }
-static double point_pushed(const struct report_sample *p, size_t i) { return p[i].pushed_bytes; }
-static double point_pulled(const struct report_sample *p, size_t i) { return p[i].pulled_bytes; }
+static double point_examples(const struct report_sample *p, size_t i)
+{
+	return p[i].examples;
+}
+static double point_pushed(const struct report_sample *p, size_t i)
+{
+	return p[i].pushed_bytes;
+}
+static double point_pulled(const struct report_sample *p, size_t i)
+{
+	return p[i].pulled_bytes;
+}
 
 /* Makes the rate at which a counter grows, a second.  It is averaged over a second or a hundredth
  * of the run, whichever is longer, because workers report their counters only five times a second.
  * The rate is NaN where the counter shrank: it was reset, or a worker left with its share. */
-static double *make_growth_rates(const struct curves *c, double (*count)(const struct report_sample *p, size_t i))
+static double *make_growth_rates(const struct curves *c,
+    double (*count)(const struct report_sample *p, size_t i))
 {
-	double *v = mem_array(c->n + 1, sizeof *v), span = c->n ? fmax(1, c->time[c->n - 1] / 100) : 1;
+	double *v = mem_array(c->n + 1, sizeof *v),
+	       span = c->n ? fmax(1, c->time[c->n - 1] / 100) : 1;
 	size_t from = 0;
 
 	for (size_t i = 0; i < c->n; i++) {
@@ -67,7 +88,8 @@ static double *make_growth_rates(const struct curves *c, double (*count)(const s
 
 /* Collects one figure of all evaluations, with their steps.  A metrics line repeats the last
  * evaluation: each is taken once.  Returns their number. */
-static size_t collect_evaluations(const struct curves *c, const char *key, double *step, double *value)
+static size_t collect_evaluations(const struct curves *c, const char *key, double *step,
+    double *value)
 {
 	size_t n = 0;
 
@@ -93,7 +115,11 @@ static void draw_loss_chart(struct buf *out, const struct curves *c)
 		{ "evaluation", step, value, collect_evaluations(c, "loss", step, value), true },
 	};
 
-	report_plot_svg(out, &(struct plot){ .title = "Loss", .x_name = "step", .curve = curve, .ncurves = curve[1].n ? 2 : 1 });
+	report_plot_svg(out,
+	    &(struct plot){ .title = "Loss",
+	        .x_name = "step",
+	        .curve = curve,
+	        .ncurves = curve[1].n ? 2 : 1 });
 	free(loss);
 	free(step);
 	free(value);
@@ -101,11 +127,14 @@ static void draw_loss_chart(struct buf *out, const struct curves *c)
 
 static void draw_eval_chart(struct buf *out, const struct curves *c, const char *key)
 {
-	double *step = mem_array(c->n + 1, sizeof *step), *value = mem_array(c->n + 1, sizeof *value);
-	struct report_plot_curve curve = { key, step, value, collect_evaluations(c, key, step, value), true };
+	double *step = mem_array(c->n + 1, sizeof *step),
+	       *value = mem_array(c->n + 1, sizeof *value);
+	struct report_plot_curve curve = { key, step, value,
+		collect_evaluations(c, key, step, value), true };
 	char *title = mem_printf("Evaluation: %s", key);
 
-	report_plot_svg(out, &(struct plot){ .title = title, .x_name = "step", .curve = &curve, .ncurves = 1 });
+	report_plot_svg(out,
+	    &(struct plot){ .title = title, .x_name = "step", .curve = &curve, .ncurves = 1 });
 	free(title);
 	free(step);
 	free(value);
@@ -129,14 +158,21 @@ static void draw_eval_charts(struct buf *out, const struct curves *c)
 
 static void draw_speed_charts(struct buf *out, const struct curves *c)
 {
-	double *speed = make_growth_rates(c, point_examples), *pushed = make_growth_rates(c, point_pushed), *pulled = make_growth_rates(c, point_pulled);
+	double *speed = make_growth_rates(c, point_examples),
+	       *pushed = make_growth_rates(c, point_pushed),
+	       *pulled = make_growth_rates(c, point_pulled);
 	struct report_plot_curve examples = { "examples a second", c->time, speed, c->n, false };
 	struct report_plot_curve bytes[] = {
 		{ "pushed", c->time, pushed, c->n, false },
 		{ "pulled", c->time, pulled, c->n, false },
 	};
-	struct plot p = { .title = "Examples a second", .x_name = "seconds", .curve = &examples, .ncurves = 1,
-		.mark = c->mark, .nmarks = c->nmarks, .from_zero = true };
+	struct plot p = { .title = "Examples a second",
+		.x_name = "seconds",
+		.curve = &examples,
+		.ncurves = 1,
+		.mark = c->mark,
+		.nmarks = c->nmarks,
+		.from_zero = true };
 
 	report_plot_svg(out, &p);
 	p.title = "Bytes a second, of all workers";
@@ -156,7 +192,10 @@ static void make_event_marks(struct curves *c, const json_t *events, double epoc
 	c->mark = mem_array(json_array_size(events) + 1, sizeof *c->mark);
 	json_array_foreach(events, i, e)
 		if (report_is_notable_event(json_str(e, "event", "")))
-			c->mark[c->nmarks++] = (struct report_plot_mark){ report_parse_time(json_str(e, "ts", "")) - epoch, json_str(e, "text", "") };
+			c->mark[c->nmarks++] = (struct report_plot_mark){
+				report_parse_time(json_str(e, "ts", "")) - epoch,
+				json_str(e, "text", "")
+			};
 }
 
 void report_curves(struct buf *out, const struct report_run *r, const json_t *events, double *epoch)
@@ -174,10 +213,12 @@ void report_curves(struct buf *out, const struct report_run *r, const json_t *ev
 	draw_eval_charts(out, &c);
 	draw_speed_charts(out, &c);
 	if (out->len == before)
-		buf_puts(out, "<p>There are no curves: metrics.jsonl has fewer than two samples.</p>\n");
+		buf_puts(out,
+		    "<p>There are no curves: metrics.jsonl has fewer than two samples.</p>\n");
 	buf_puts(out, "</div>\n");
 	if (c.nmarks)
-		buf_puts(out, "<p class=\"note\">Dashed lines are events that are not part of every run; they are in bold below.</p>\n");
+		buf_puts(out,
+		    "<p class=\"note\">Dashed lines are events that are not part of every run; they are in bold below.</p>\n");
 	report_samples_free(c.p, c.n);
 	free(c.time);
 	free(c.step);

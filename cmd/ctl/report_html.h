@@ -10,16 +10,17 @@
  * nothing that a file of a run contains can become markup. */
 void report_html_text(struct buf *out, const char *s);
 /* Formats as printf does, and appends the result with report_html_text(). */
-void report_html_printf(struct buf *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void report_html_printf(struct buf *out, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* A chart: curves with a common x axis, drawn as one <svg>. */
 struct report_plot_curve {
 	const char *name;
-	const double *x, *y;            /* n points; one that is not finite interrupts the line */
+	const double *x, *y; /* n points; one that is not finite interrupts the line */
 	size_t n;
-	bool dots;                      /* also draw each point: there are few, and each matters */
+	bool dots; /* also draw each point: there are few, and each matters */
 };
-struct report_plot_mark {                      /* an event: a vertical line */
+struct report_plot_mark { /* an event: a vertical line */
 	double x;
 	const char *text;
 };
@@ -29,7 +30,7 @@ struct plot {
 	size_t ncurves;
 	const struct report_plot_mark *mark;
 	size_t nmarks;
-	bool from_zero;                 /* begin the y axis at 0; else the values decide, and the axis is
+	bool from_zero; /* begin the y axis at 0; else the values decide, and the axis is
 	                                 * logarithmic if they are positive and span a factor of 100 */
 };
 #define PLOT_CURVES 4

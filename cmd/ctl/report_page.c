@@ -15,61 +15,63 @@
 
 /* With more events than both together, the ones between are left out. */
 #define EVENTS_FIRST 50
-#define EVENTS_LAST 250
+#define EVENTS_LAST  250
 
 static const char style[] =
-":root{color-scheme:light dark;--fg:#1b2330;--dim:#5d6879;--bg:#fff;--card:#f4f6f9;--line:#d5dbe3;"
-"--c0:#1f5fbf;--c1:#c4510c;--ok:#1a7f4b;--bad:#b3261e;--warn:#8a5a00}\n"
-"@media(prefers-color-scheme:dark){:root{--fg:#e4e9f0;--dim:#9aa6b6;--bg:#12161d;--card:#1c222c;--line:#343d4a;"
-"--c0:#7ab0ff;--c1:#ff9d5c;--ok:#5fd394;--bad:#ff8a80;--warn:#f0c060}}\n"
-"@media print{:root{color-scheme:light;--fg:#000;--dim:#444;--bg:#fff;--card:#fff;--line:#aaa;"
-"--c0:#1f5fbf;--c1:#c4510c;--ok:#1a7f4b;--bad:#b3261e;--warn:#8a5a00}body{font-size:11px}"
-"figure,tr,.card{break-inside:avoid}h2{break-after:avoid}}\n"
-"*{box-sizing:border-box}\n"
-"body{margin:0 auto;max-width:1100px;padding:24px 20px 48px;background:var(--bg);color:var(--fg);"
-"font:15px/1.5 system-ui,-apple-system,\"Segoe UI\",Roboto,\"Noto Sans\",\"DejaVu Sans\",sans-serif}\n"
-"h1{font-size:26px;line-height:1.2;margin:0 12px 4px 0;overflow-wrap:anywhere}h2{font-size:18px;margin:32px 0 10px}\n"
-"header{display:flex;flex-wrap:wrap;align-items:baseline}\n"
-".state{font-weight:600;border:1.5px solid;border-radius:99px;padding:1px 12px}\n"
-".done{color:var(--ok)}.failed,.crashed{color:var(--bad)}.stopped,.running{color:var(--warn)}\n"
-".note,.when{color:var(--dim);margin:4px 0}.reason{overflow-wrap:anywhere}\n"
-".cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(150px,1fr));gap:10px;margin-top:16px}\n"
-".card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:8px 12px;min-width:0}\n"
-".card b{display:block;font-size:19px;font-weight:600;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}\n"
-".card span{color:var(--dim);font-size:13px}\n"
-".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,420px),1fr));gap:20px 28px}\n"
-"figure{margin:0;min-width:0}figcaption{font-weight:600}figcaption small{font-weight:400;color:var(--dim)}\n"
-"svg.plot{display:block;width:100%;height:auto}\n"
-"svg text{font-size:12px;fill:var(--dim);font-variant-numeric:tabular-nums}\n"
-".grid{stroke:var(--line);stroke-width:1}.axis{stroke:var(--dim)}\n"
-".mark{stroke:var(--bad);stroke-dasharray:2 3;opacity:.75}\n"
-"path{fill:none;stroke-width:2;stroke-linejoin:round}path.c0{stroke:var(--c0)}path.c1{stroke:var(--c1);stroke-dasharray:6 3}\n"
-"circle.c0{fill:var(--c0)}circle.c1{fill:var(--c1)}\n"
-".legend{margin:2px 0;font-size:13px;color:var(--dim)}.legend span{margin-right:14px;white-space:nowrap}\n"
-"svg.key{width:24px;height:8px;vertical-align:middle}\n"
-"table{border-collapse:collapse;width:100%;font-size:14px}\n"
-"th{text-align:left;color:var(--dim);font-weight:600}th,td{padding:4px 14px 4px 0;border-bottom:1px solid var(--line);"
-"vertical-align:top}\n"
-".wide{overflow-x:auto}td:last-child,td.v:nth-child(2){overflow-wrap:anywhere}td:first-child{white-space:nowrap}\n"
-"code,.v{font-family:ui-monospace,\"DejaVu Sans Mono\",Menlo,Consolas,monospace;font-size:13px}code{overflow-wrap:anywhere}\n"
-".all{columns:2 380px;column-gap:36px;font-size:13px;margin:0}.all div{break-inside:avoid;display:flex;"
-"justify-content:space-between;gap:16px;border-bottom:1px solid var(--line);padding:2px 0}\n"
-".all dt{color:var(--dim)}.all dd{margin:0;text-align:right;overflow-wrap:anywhere;min-width:0}\n"
-".news td{font-weight:600}\n"
-"footer{margin-top:36px;color:var(--dim);font-size:13px}\n"
-"@media(max-width:480px){body{padding:16px 12px 32px}.cards{grid-template-columns:1fr 1fr}td,th{padding-right:8px}"
-"svg text{font-size:14px}}\n";
+    ":root{color-scheme:light dark;--fg:#1b2330;--dim:#5d6879;--bg:#fff;--card:#f4f6f9;--line:#d5dbe3;"
+    "--c0:#1f5fbf;--c1:#c4510c;--ok:#1a7f4b;--bad:#b3261e;--warn:#8a5a00}\n"
+    "@media(prefers-color-scheme:dark){:root{--fg:#e4e9f0;--dim:#9aa6b6;--bg:#12161d;--card:#1c222c;--line:#343d4a;"
+    "--c0:#7ab0ff;--c1:#ff9d5c;--ok:#5fd394;--bad:#ff8a80;--warn:#f0c060}}\n"
+    "@media print{:root{color-scheme:light;--fg:#000;--dim:#444;--bg:#fff;--card:#fff;--line:#aaa;"
+    "--c0:#1f5fbf;--c1:#c4510c;--ok:#1a7f4b;--bad:#b3261e;--warn:#8a5a00}body{font-size:11px}"
+    "figure,tr,.card{break-inside:avoid}h2{break-after:avoid}}\n"
+    "*{box-sizing:border-box}\n"
+    "body{margin:0 auto;max-width:1100px;padding:24px 20px 48px;background:var(--bg);color:var(--fg);"
+    "font:15px/1.5 system-ui,-apple-system,\"Segoe UI\",Roboto,\"Noto Sans\",\"DejaVu Sans\",sans-serif}\n"
+    "h1{font-size:26px;line-height:1.2;margin:0 12px 4px 0;overflow-wrap:anywhere}h2{font-size:18px;margin:32px 0 10px}\n"
+    "header{display:flex;flex-wrap:wrap;align-items:baseline}\n"
+    ".state{font-weight:600;border:1.5px solid;border-radius:99px;padding:1px 12px}\n"
+    ".done{color:var(--ok)}.failed,.crashed{color:var(--bad)}.stopped,.running{color:var(--warn)}\n"
+    ".note,.when{color:var(--dim);margin:4px 0}.reason{overflow-wrap:anywhere}\n"
+    ".cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(150px,1fr));gap:10px;margin-top:16px}\n"
+    ".card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:8px 12px;min-width:0}\n"
+    ".card b{display:block;font-size:19px;font-weight:600;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}\n"
+    ".card span{color:var(--dim);font-size:13px}\n"
+    ".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,420px),1fr));gap:20px 28px}\n"
+    "figure{margin:0;min-width:0}figcaption{font-weight:600}figcaption small{font-weight:400;color:var(--dim)}\n"
+    "svg.plot{display:block;width:100%;height:auto}\n"
+    "svg text{font-size:12px;fill:var(--dim);font-variant-numeric:tabular-nums}\n"
+    ".grid{stroke:var(--line);stroke-width:1}.axis{stroke:var(--dim)}\n"
+    ".mark{stroke:var(--bad);stroke-dasharray:2 3;opacity:.75}\n"
+    "path{fill:none;stroke-width:2;stroke-linejoin:round}path.c0{stroke:var(--c0)}path.c1{stroke:var(--c1);stroke-dasharray:6 3}\n"
+    "circle.c0{fill:var(--c0)}circle.c1{fill:var(--c1)}\n"
+    ".legend{margin:2px 0;font-size:13px;color:var(--dim)}.legend span{margin-right:14px;white-space:nowrap}\n"
+    "svg.key{width:24px;height:8px;vertical-align:middle}\n"
+    "table{border-collapse:collapse;width:100%;font-size:14px}\n"
+    "th{text-align:left;color:var(--dim);font-weight:600}th,td{padding:4px 14px 4px 0;border-bottom:1px solid var(--line);"
+    "vertical-align:top}\n"
+    ".wide{overflow-x:auto}td:last-child,td.v:nth-child(2){overflow-wrap:anywhere}td:first-child{white-space:nowrap}\n"
+    "code,.v{font-family:ui-monospace,\"DejaVu Sans Mono\",Menlo,Consolas,monospace;font-size:13px}code{overflow-wrap:anywhere}\n"
+    ".all{columns:2 380px;column-gap:36px;font-size:13px;margin:0}.all div{break-inside:avoid;display:flex;"
+    "justify-content:space-between;gap:16px;border-bottom:1px solid var(--line);padding:2px 0}\n"
+    ".all dt{color:var(--dim)}.all dd{margin:0;text-align:right;overflow-wrap:anywhere;min-width:0}\n"
+    ".news td{font-weight:600}\n"
+    "footer{margin-top:36px;color:var(--dim);font-size:13px}\n"
+    "@media(max-width:480px){body{padding:16px 12px 32px}.cards{grid-template-columns:1fr 1fr}td,th{padding-right:8px}"
+    "svg text{font-size:14px}}\n";
 
-/* ---- the head ------------------------------------------------------------------------ */
+/* ---- the head ---- */
 
 static void put_page_head(struct buf *out, const struct report_run *r)
 {
-	const char *name = *r->cluster ? r->cluster : r->name, *reason = json_str(r->result, "reason", "");
+	const char *name = *r->cluster ? r->cluster : r->name,
+	           *reason = json_str(r->result, "reason", "");
 
-	buf_puts(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-	         "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-	         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-	         "<title>");
+	buf_puts(out,
+	    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+	    "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+	    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+	    "<title>");
 	report_html_printf(out, "%s: %s", name, r->state);
 	buf_printf(out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<header><h1>", style);
 	report_html_text(out, name);
@@ -139,7 +141,7 @@ static void put_result_cards(struct buf *out, const struct report_run *r)
 	json_decref(figures);
 }
 
-/* ---- settings ------------------------------------------------------------------------ */
+/* ---- settings ---- */
 
 static void put_setting_row(struct buf *out, const char *key, const json_t *v, const json_t *deflt)
 {
@@ -161,8 +163,9 @@ static void put_changed_settings(struct buf *out, const struct report_run *r)
 	json_t *defaults = report_default_settings(), *v;
 	const char *key;
 
-	buf_puts(out, "<h2>Settings that differ from the defaults</h2>\n"
-	         "<div class=\"wide\"><table><tr><th>setting</th><th>value</th><th>default</th></tr>\n");
+	buf_puts(out,
+	    "<h2>Settings that differ from the defaults</h2>\n"
+	    "<div class=\"wide\"><table><tr><th>setting</th><th>value</th><th>default</th></tr>\n");
 	json_object_foreach(r->settings, key, v)
 		if (!json_equal(v, json_object_get(defaults, key)))
 			put_setting_row(out, key, v, json_object_get(defaults, key));
@@ -189,7 +192,7 @@ static void put_all_settings(struct buf *out, const struct report_run *r)
 	buf_puts(out, "</dl>\n");
 }
 
-/* ---- events -------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 static void collect_event(void *ctx, const json_t *line)
 {
@@ -228,8 +231,9 @@ static void put_event_table(struct buf *out, const json_t *events, double epoch)
 		if (i < EVENTS_FIRST || i + EVENTS_LAST >= n)
 			put_event_row(out, e, epoch);
 		else if (i == EVENTS_FIRST)
-			buf_printf(out, "<tr><td></td><td></td><td>%zu more are in events.jsonl</td></tr>\n",
-			           n - EVENTS_FIRST - EVENTS_LAST);
+			buf_printf(out,
+			    "<tr><td></td><td></td><td>%zu more are in events.jsonl</td></tr>\n",
+			    n - EVENTS_FIRST - EVENTS_LAST);
 	}
 	buf_puts(out, "</table></div>\n");
 }
@@ -249,7 +253,8 @@ void report_page(struct buf *out, const struct report_run *r)
 	put_changed_settings(out, r);
 	put_event_table(out, events, epoch);
 	put_all_settings(out, r);
-	buf_printf(out, "<footer>Made by pskit %s, ps-ctl report, on %.10s %.8s UTC.</footer>\n</body>\n</html>\n", PSKIT_VERSION,
-	           now, now + 11);
+	buf_printf(out,
+	    "<footer>Made by pskit %s, ps-ctl report, on %.10s %.8s UTC.</footer>\n</body>\n</html>\n",
+	    PSKIT_VERSION, now, now + 11);
 	json_decref(events);
 }

@@ -11,7 +11,8 @@ void report_page(struct buf *out, const struct report_run *r);
 /* report_curves.c: appends the charts, drawn from metrics.jsonl, with notable events as marks.
  * *epoch becomes the wall clock time (seconds since 1970) at which the charts' time is 0, or NaN
  * when there are no points. */
-void report_curves(struct buf *out, const struct report_run *r, const json_t *events, double *epoch);
+void report_curves(struct buf *out, const struct report_run *r, const json_t *events,
+    double *epoch);
 /* True for a kind of event that does not happen in every run. */
 bool report_is_notable_event(const char *event);
 

@@ -6,15 +6,15 @@
 #include "report_html.h"
 
 /* Size of the picture, and the rectangle within the axes, in pixels. */
-#define WIDE 480
-#define HIGH 250
-#define LEFT 58.0
-#define RIGHT 470.0
-#define TOP 12.0
+#define WIDE   480
+#define HIGH   250
+#define LEFT   58.0
+#define RIGHT  470.0
+#define TOP    12.0
 #define BOTTOM 216.0
 /* A curve with more points than this is thinned out: each column of pixels keeps its lowest and
  * highest point. */
-#define COLUMNS 400
+#define COLUMNS   400
 #define MARKS_MAX 60
 
 struct axis {
@@ -78,7 +78,7 @@ static double y_to_pixel(const struct axis *y, double v)
 	return BOTTOM - (BOTTOM - TOP) * ((y->log ? log10(v) : v) - y->lo) / (y->hi - y->lo);
 }
 
-/* ---- axes ---------------------------------------------------------------------------- */
+/* ---- axes ---- */
 
 /* Chooses a distance of ticks, 1, 2 or 5 times a power of ten, that gives about n ticks. */
 static double tick_step(const struct axis *a, int n)
@@ -114,7 +114,8 @@ static bool tick_at(const struct axis *a, double step, int i, double *v)
 	return *v <= a->hi + step * 1e-6;
 }
 
-static void draw_axes(struct buf *out, const struct plot *p, const struct axis *x, const struct axis *y)
+static void draw_axes(struct buf *out, const struct plot *p, const struct axis *x,
+    const struct axis *y)
 {
 	double step = tick_step(y, 5), v;
 	char text[32];
@@ -123,19 +124,21 @@ static void draw_axes(struct buf *out, const struct plot *p, const struct axis *
 		double at = BOTTOM - (BOTTOM - TOP) * (v - y->lo) / (y->hi - y->lo);
 
 		tick_text(y, v, step, text);
-		buf_printf(out, "<line class=\"grid\" x1=\"%.0f\" x2=\"%.0f\" y1=\"%.1f\" y2=\"%.1f\"/>"
-		           "<text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
-		           LEFT, RIGHT, at, at, LEFT - 6, at + 4, text);
+		buf_printf(out,
+		    "<line class=\"grid\" x1=\"%.0f\" x2=\"%.0f\" y1=\"%.1f\" y2=\"%.1f\"/>"
+		    "<text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+		    LEFT, RIGHT, at, at, LEFT - 6, at + 4, text);
 	}
 	step = tick_step(x, 5);
 	for (int i = 0; i < TICKS_MAX && tick_at(x, step, i, &v); i++) {
 		tick_text(x, v, step, text);
 		buf_printf(out, "<text x=\"%.1f\" y=\"%.0f\" text-anchor=\"middle\">%s</text>\n",
-		           fmin(x_to_pixel(x, v), RIGHT - 8), BOTTOM + 16, text);
+		    fmin(x_to_pixel(x, v), RIGHT - 8), BOTTOM + 16, text);
 	}
-	buf_printf(out, "<line class=\"axis\" x1=\"%.0f\" x2=\"%.0f\" y1=\"%.0f\" y2=\"%.0f\"/>"
-	           "<text class=\"name\" x=\"%.0f\" y=\"%d\" text-anchor=\"end\">", LEFT, RIGHT, BOTTOM, BOTTOM, RIGHT,
-	           HIGH - 4);
+	buf_printf(out,
+	    "<line class=\"axis\" x1=\"%.0f\" x2=\"%.0f\" y1=\"%.0f\" y2=\"%.0f\"/>"
+	    "<text class=\"name\" x=\"%.0f\" y=\"%d\" text-anchor=\"end\">",
+	    LEFT, RIGHT, BOTTOM, BOTTOM, RIGHT, HIGH - 4);
 	report_html_text(out, p->x_name);
 	buf_puts(out, "</text>\n");
 }
@@ -149,19 +152,21 @@ static void draw_marks(struct buf *out, const struct plot *p, const struct axis 
 
 		if (!(at >= LEFT && at <= RIGHT))
 			continue;
-		buf_printf(out, "<line class=\"mark\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.0f\" y2=\"%.0f\"><title>", at, at, TOP,
-		           BOTTOM);
+		buf_printf(out,
+		    "<line class=\"mark\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.0f\" y2=\"%.0f\"><title>",
+		    at, at, TOP, BOTTOM);
 		report_html_text(out, p->mark[i].text);
 		buf_puts(out, "</title></line>\n");
 	}
 }
 
-/* ---- curves -------------------------------------------------------------------------- */
+/* ---- curves ---- */
 
 struct pen {
 	struct buf *out;
 	bool down;
-	double column, low, high, last; /* the column of pixels not drawn yet; column is NaN if none */
+	double column, low, high,
+	    last; /* the column of pixels not drawn yet; column is NaN if none */
 };
 
 static void draw_pen_to(struct pen *pen, double x, double y)
@@ -186,7 +191,8 @@ static void flush_column(struct pen *pen)
 
 /* Draws a curve as the path of an SVG.  Points that are not finite interrupt it; long curves are
  * thinned out. */
-static void draw_curve_line(struct buf *out, const struct report_plot_curve *c, const struct axis *x, const struct axis *y)
+static void draw_curve_line(struct buf *out, const struct report_plot_curve *c,
+    const struct axis *x, const struct axis *y)
 {
 	bool thin = c->n > COLUMNS;
 	struct pen pen = { .out = out, .column = NAN };
@@ -202,7 +208,9 @@ static void draw_curve_line(struct buf *out, const struct report_plot_curve *c, 
 		px = x_to_pixel(x, c->x[i]);
 		py = y_to_pixel(y, c->y[i]);
 		if (thin)
-			px = LEFT + floor((px - LEFT) * COLUMNS / (RIGHT - LEFT)) * (RIGHT - LEFT) / COLUMNS;
+			px = LEFT +
+			    floor((px - LEFT) * COLUMNS / (RIGHT - LEFT)) * (RIGHT - LEFT) /
+			        COLUMNS;
 		if (!(px >= pen.column && px <= pen.column)) {
 			flush_column(&pen);
 			pen.column = px;
@@ -215,15 +223,16 @@ static void draw_curve_line(struct buf *out, const struct report_plot_curve *c, 
 	flush_column(&pen);
 }
 
-static void draw_curve(struct buf *out, const struct report_plot_curve *c, size_t k, const struct axis *x, const struct axis *y)
+static void draw_curve(struct buf *out, const struct report_plot_curve *c, size_t k,
+    const struct axis *x, const struct axis *y)
 {
 	buf_printf(out, "<path class=\"c%zu\" d=\"", k);
 	draw_curve_line(out, c, x, y);
 	buf_puts(out, "\"/>\n");
 	for (size_t i = 0; (c->dots || c->n == 1) && c->n <= COLUMNS / 4 && i < c->n; i++)
 		if (is_finite_point(c, i))
-			buf_printf(out, "<circle class=\"c%zu\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>", k, x_to_pixel(x, c->x[i]),
-			           y_to_pixel(y, c->y[i]));
+			buf_printf(out, "<circle class=\"c%zu\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>",
+			    k, x_to_pixel(x, c->x[i]), y_to_pixel(y, c->y[i]));
 }
 
 static void draw_legend(struct buf *out, const struct plot *p)
@@ -232,7 +241,9 @@ static void draw_legend(struct buf *out, const struct plot *p)
 		return;
 	buf_puts(out, "<p class=\"legend\">");
 	for (size_t k = 0; k < p->ncurves; k++) {
-		buf_printf(out, "<span><svg class=\"key\" viewBox=\"0 0 24 8\"><path class=\"c%zu\" d=\"M0 4 L24 4\"/></svg> ", k);
+		buf_printf(out,
+		    "<span><svg class=\"key\" viewBox=\"0 0 24 8\"><path class=\"c%zu\" d=\"M0 4 L24 4\"/></svg> ",
+		    k);
 		report_html_text(out, p->curve[k].name);
 		buf_puts(out, "</span> ");
 	}
@@ -261,8 +272,9 @@ void report_plot_svg(struct buf *out, const struct plot *p)
 	find_axes(p, &x, &y);
 	buf_puts(out, "<figure><figcaption>");
 	report_html_text(out, p->title);
-	buf_printf(out, "%s</figcaption>\n<svg class=\"plot\" role=\"img\" viewBox=\"0 0 %d %d\"><title>",
-	           y.log ? " <small>logarithmic</small>" : "", WIDE, HIGH);
+	buf_printf(out,
+	    "%s</figcaption>\n<svg class=\"plot\" role=\"img\" viewBox=\"0 0 %d %d\"><title>",
+	    y.log ? " <small>logarithmic</small>" : "", WIDE, HIGH);
 	report_html_text(out, p->title);
 	buf_puts(out, "</title>\n");
 	draw_axes(out, p, &x, &y);

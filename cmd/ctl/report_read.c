@@ -21,9 +21,10 @@
 /* How much of the end of metrics.jsonl is read to find its last line. */
 #define TAIL_BYTES 65536
 
-/* ---- lines of a file ----------------------------------------------------------------- */
+/* ---- lines of a file ---- */
 
-void report_each_line(const char *dir, const char *file, void (*fn)(void *ctx, const json_t *line), void *ctx)
+void report_each_line(const char *dir, const char *file, void (*fn)(void *ctx, const json_t *line),
+    void *ctx)
 {
 	char *path = rundir_path(dir, file), *text = NULL;
 	FILE *f = fopen(path, "re");
@@ -88,7 +89,9 @@ static void add_point(void *ctx, const json_t *s)
 		.examples = number_or_nan(s, "examples"),
 		.pushed_bytes = number_or_nan(s, "pushed_bytes"),
 		.pulled_bytes = number_or_nan(s, "pulled_bytes"),
-		.eval = json_is_object(json_object_get(s, "eval")) ? json_incref(json_object_get(s, "eval")) : NULL };
+		.eval = json_is_object(json_object_get(s, "eval"))
+		    ? json_incref(json_object_get(s, "eval"))
+		    : NULL };
 }
 
 struct report_sample *report_samples_read(const char *dir, size_t *n, double *epoch)
@@ -108,7 +111,7 @@ void report_samples_free(struct report_sample *p, size_t n)
 	free(p);
 }
 
-/* ---- settings ------------------------------------------------------------------------ */
+/* ---- settings ---- */
 
 static void flatten_settings(json_t *to, const char *prefix, const json_t *from)
 {
@@ -192,12 +195,13 @@ json_t *report_run_differing_settings(const struct report_run *list, size_t n)
 	return names;
 }
 
-/* ---- one run ------------------------------------------------------------------------- */
+/* ---- one run ---- */
 
 /* Returns the last complete line of metrics.jsonl, or NULL. */
 static json_t *read_last_status(const char *dir)
 {
-	char *path = rundir_path(dir, "metrics.jsonl"), *line = NULL, *text = mem_alloc(TAIL_BYTES + 1);
+	char *path = rundir_path(dir, "metrics.jsonl"), *line = NULL,
+	     *text = mem_alloc(TAIL_BYTES + 1);
 	FILE *f = fopen(path, "re");
 	json_t *status = NULL;
 	size_t n = 0;
@@ -229,7 +233,8 @@ static void add_example_rate(json_t *result)
 	double seconds = number_or_nan(result, "seconds");
 
 	if (seconds > 0)
-		json_object_set_new(result, "examples_per_second", json_of_num(number_or_nan(result, "examples") / seconds));
+		json_object_set_new(result, "examples_per_second",
+		    json_of_num(number_or_nan(result, "examples") / seconds));
 }
 
 /* Sets state, result and end of a run.  One that is not alive and has no result has crashed. */
@@ -244,11 +249,12 @@ static void read_run_state(struct report_run *r, const json_t *last)
 		if (result_has_state(r->result, known[i]))
 			r->state = known[i];
 	if (!r->result)
-		r->result = result_of_status(last, r->state, alive ? NULL : "it ended without a result");
+		r->result = result_of_status(last, r->state,
+		    alive ? NULL : "it ended without a result");
 	add_example_rate(r->result);
 	if (!alive)
 		snprintf(r->ended, sizeof r->ended, "%.31s",
-		         json_str(strcmp(r->state, "crashed") != 0 ? r->result : last, "ts", ""));
+		    json_str(strcmp(r->state, "crashed") != 0 ? r->result : last, "ts", ""));
 }
 
 /* Takes the begin of the run from its first event.  Reads only that line: the file may be long. */
@@ -270,7 +276,8 @@ static char *find_report_dir(const char *run, struct err *e)
 	static const char *const suffix[] = { "", ".run" };
 
 	for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {
-		char *dir = mem_printf("%s%s", run, suffix[i]), *config = rundir_path(dir, "cluster.json");
+		char *dir = mem_printf("%s%s", run, suffix[i]),
+		     *config = rundir_path(dir, "cluster.json");
 		bool there = access(config, F_OK) == 0;
 
 		free(config);
@@ -278,7 +285,9 @@ static char *find_report_dir(const char *run, struct err *e)
 			return dir;
 		free(dir);
 	}
-	err_set(e, ERR_NOTFOUND, "\"%s\" is no run directory: it has no cluster.json; ps-ctl runs lists those of a folder", run);
+	err_set(e, ERR_NOTFOUND,
+	    "\"%s\" is no run directory: it has no cluster.json; ps-ctl runs lists those of a folder",
+	    run);
 	return NULL;
 }
 
@@ -318,7 +327,7 @@ void report_run_release(struct report_run *r)
 	*r = (struct report_run){ 0 };
 }
 
-/* ---- the runs of a folder ------------------------------------------------------------ */
+/* ---- the runs of a folder ---- */
 
 /* For scandir(): accepts NAME.run and NAME.run.N. */
 static int is_run_dir_entry(const struct dirent *d)
@@ -343,7 +352,8 @@ static int compare_run_age(const void *a, const void *b)
 	return order ? order : strverscmp(y->name, x->name);
 }
 
-enum err_code report_run_list(const char *folder, struct report_run **list, size_t *n, struct err *e)
+enum err_code report_run_list(const char *folder, struct report_run **list, size_t *n,
+    struct err *e)
 {
 	struct dirent **entry;
 	int found = scandir(folder, &entry, is_run_dir_entry, versionsort);
@@ -351,11 +361,12 @@ enum err_code report_run_list(const char *folder, struct report_run **list, size
 	*list = NULL;
 	*n = 0;
 	if (found < 0)
-		return err_sys(e, errno == ENOENT || errno == ENOTDIR ? ERR_NOTFOUND : ERR_IO, "cannot look for runs in \"%s\"",
-		               folder);
+		return err_sys(e, errno == ENOENT || errno == ENOTDIR ? ERR_NOTFOUND : ERR_IO,
+		    "cannot look for runs in \"%s\"", folder);
 	*list = mem_array((size_t)found + 1, sizeof **list);
 	for (int i = 0; i < found; i++) {
-		char *dir = strcmp(folder, ".") == 0 ? mem_strdup(entry[i]->d_name) : path_join(folder, entry[i]->d_name);
+		char *dir = strcmp(folder, ".") == 0 ? mem_strdup(entry[i]->d_name)
+		                                     : path_join(folder, entry[i]->d_name);
 
 		/* Skip directories without a configuration: they are no runs. */
 		if (!report_run_read(dir, &(*list)[*n], e))

@@ -13,13 +13,13 @@
  *
  * What the directory tells about one run. */
 struct report_run {
-	char *dir;                      /* path, as the user named it */
-	char *name;                     /* last component of the path: "lin.run.1" */
-	const char *state;              /* running, done, failed, stopped, or crashed (ended without a result) */
-	json_t *settings;               /* flat, in the file's order: {"job.lr": 0.1, ...}, without "name" */
-	json_t *result;                 /* result.json, or one made from the last status (result.h) */
-	char *cluster;                  /* the cluster's name, "" when it has none */
-	char began[32], ended[32];      /* RFC 3339; "" if unknown, or not ended yet */
+	char *dir;         /* path, as the user named it */
+	char *name;        /* last component of the path: "lin.run.1" */
+	const char *state; /* running, done, failed, stopped, or crashed (ended without a result) */
+	json_t *settings;  /* flat, in the file's order: {"job.lr": 0.1, ...}, without "name" */
+	json_t *result;    /* result.json, or one made from the last status (result.h) */
+	char *cluster;     /* the cluster's name, "" when it has none */
+	char began[32], ended[32]; /* RFC 3339; "" if unknown, or not ended yet */
 };
 
 /* Reads the run directory `run`, or `run`.run when only that exists.  ERR_NOTFOUND: neither is a
@@ -29,7 +29,8 @@ void report_run_release(struct report_run *r);
 
 /* Lists the runs in a folder, NAME.run and NAME.run.N, the oldest first.  It is no error when there
  * is none. */
-enum err_code report_run_list(const char *folder, struct report_run **list, size_t *n, struct err *e);
+enum err_code report_run_list(const char *folder, struct report_run **list, size_t *n,
+    struct err *e);
 void report_run_list_free(struct report_run *list, size_t n);
 
 /* Returns a new array with the names of the settings whose values differ between the runs. */
@@ -41,10 +42,10 @@ char *report_value_text(const json_t *value);
 
 /* One sample, a line of metrics.jsonl.  Numbers that the line does not have are NaN. */
 struct report_sample {
-	double time;                    /* seconds since the first sample */
+	double time; /* seconds since the first sample */
 	double step, eval_step;
 	double train_loss, examples, pushed_bytes, pulled_bytes;
-	json_t *eval;                   /* figures of the last evaluation (loss, accuracy, ...), or NULL */
+	json_t *eval; /* figures of the last evaluation (loss, accuracy, ...), or NULL */
 };
 /* Reads all samples in the file's order.  Without a file there are none.  *epoch becomes the wall
  * clock time of the first one, in seconds since 1970, or NaN. */
@@ -53,7 +54,8 @@ void report_samples_free(struct report_sample *p, size_t n);
 
 /* Calls fn(ctx, object) for each complete line of a file in the run directory that is a JSON
  * object. */
-void report_each_line(const char *dir, const char *file, void (*fn)(void *ctx, const json_t *line), void *ctx);
+void report_each_line(const char *dir, const char *file, void (*fn)(void *ctx, const json_t *line),
+    void *ctx);
 /* Parses an RFC 3339 time stamp in UTC to seconds since 1970.  Returns NaN when it is none. */
 double report_parse_time(const char *stamp);
 

@@ -49,7 +49,8 @@ static bool looks_numeric(const char *s)
 	return *s == '-' || (*s >= '0' && *s <= '9');
 }
 
-static void measure_column(const struct report_text_table *t, size_t column, size_t *wide, bool *right)
+static void measure_column(const struct report_text_table *t, size_t column, size_t *wide,
+    bool *right)
 {
 	*wide = 0;
 	*right = t->ncells > t->ncols;
@@ -89,10 +90,10 @@ void report_text_table_print(struct report_text_table *t)
 	t->ncells = 0;
 }
 
-/* ---- figures ------------------------------------------------------------------------- */
+/* ---- figures ---- */
 
-static const char *const figures[] = { "state", "seconds", "steps", "examples", "examples_per_second", "pushed_bytes",
-	"pulled_bytes", "train_loss" };
+static const char *const figures[] = { "state", "seconds", "steps", "examples",
+	"examples_per_second", "pushed_bytes", "pulled_bytes", "train_loss" };
 
 json_t *report_figure_names(const struct report_run *list, size_t n)
 {

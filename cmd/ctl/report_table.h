@@ -12,9 +12,12 @@
  * that they cannot control the terminal, and long texts are cut. */
 struct report_text_table {
 	size_t ncols, ncells;
-	char **cell;                    /* by rows; the first row is the header */
+	char **cell; /* by rows; the first row is the header */
 };
-#define TEXT_TABLE(columns) { .ncols = (columns) }
+#define TEXT_TABLE(columns) \
+	{ \
+		.ncols = (columns) \
+	}
 
 /* Adds the next cell.  Takes ownership of text; NULL is shown as "-". */
 void report_text_table_add(struct report_text_table *t, char *text);

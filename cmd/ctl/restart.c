@@ -16,15 +16,17 @@
 /* Write to the lock file that `id` cannot be started.  The log may be on a full disk, but the lock
  * file is overwritten in place.  A failure of this write only omits the report. */
 static void publish_failed_start(struct runner *r, const char *id,
-                                 const struct runner_restart *again, const struct err *e)
+    const struct runner_restart *again, const struct err *e)
 {
 	struct rundir_retry *f = &r->failing;
 
-	*f = (struct rundir_retry){ .tries = again->tries, .since = clock_wall() - (clock_now() - again->failing_since) };
+	*f = (struct rundir_retry){ .tries = again->tries,
+		.since = clock_wall() - (clock_now() - again->failing_since) };
 	snprintf(f->id, sizeof f->id, "%s", id);
 	snprintf(f->error, sizeof f->error, "%.399s", e->msg);
 	rundir_write_retry(r->dir, f, NULL);
-	snprintf(r->progress.trouble, sizeof r->progress.trouble, "cannot start %s: %s", f->id, f->error);
+	snprintf(r->progress.trouble, sizeof r->progress.trouble, "cannot start %s: %s", f->id,
+	    f->error);
 }
 
 /* Remove the report of `id` from the lock file, if it is the one there. */
@@ -58,7 +60,8 @@ bool restart_schedule(struct runner *r, size_t child, const char *id)
 		wait *= 2;
 	r->restart[child].n++;
 	r->restart[child].at = clock_now() + wait;
-	progress_say(&r->progress, "starting %s again (%u of %lld)", id, r->restart[child].n, (long long)r->max_restarts);
+	progress_say(&r->progress, "starting %s again (%u of %lld)", id, r->restart[child].n,
+	    (long long)r->max_restarts);
 	return true;
 }
 
@@ -86,12 +89,13 @@ static void give_up_restart(struct runner *r, size_t child, const struct err *e)
 	const char *id = launch_id(r->set, child);
 
 	progress_say(&r->progress, "giving up %s, which could not be started for %.0f s: %s", id,
-	             (double)r->conf->deadline / NSEC_PER_SEC, e->msg);
+	    (double)r->conf->deadline / NSEC_PER_SEC, e->msg);
 	r->restart[child].failing_since = 0;
 	r->restart[child].tries = 0;
 	clear_failed_start(r, id);
 	if (strcmp(id, "coordinator") == 0 ||
-	    (runner_count_alive(r, "server-") == 0 && !restart_is_pending(r) && !runner_is_job_over(r)))
+	    (runner_count_alive(r, "server-") == 0 && !restart_is_pending(r) &&
+	        !runner_is_job_over(r)))
 		runner_give_up(r, id, "%s could not be started again: %s", id, e->msg);
 }
 
@@ -119,8 +123,9 @@ void restart_retry_later(struct runner *r, const char *id, const struct err *e)
 	again = &r->restart[child];
 	if (!again->failing_since) {
 		again->failing_since = now;
-		progress_say(&r->progress, "cannot start %s: %s; trying again for %.0f s (deadline)", id, e->msg,
-		             (double)r->conf->deadline / NSEC_PER_SEC);
+		progress_say(&r->progress,
+		    "cannot start %s: %s; trying again for %.0f s (deadline)", id, e->msg,
+		    (double)r->conf->deadline / NSEC_PER_SEC);
 	}
 	if (now - again->failing_since >= r->conf->deadline) {
 		give_up_restart(r, child, e);
@@ -150,7 +155,8 @@ void restart_start_due(struct runner *r)
 		if (runner_spawn_member(r, id, &e) != ERR_OK) {
 			restart_retry_later(r, id, &e);
 		} else if (again->tries > 0) {
-			progress_say(&r->progress, "started %s, after %u attempts that failed", id, again->tries);
+			progress_say(&r->progress, "started %s, after %u attempts that failed", id,
+			    again->tries);
 			again->tries = 0;
 			again->failing_since = 0;
 			clear_failed_start(r, id);

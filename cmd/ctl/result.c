@@ -31,8 +31,10 @@ json_t *result_of_status(const json_t *status, const char *state, const char *re
 	copy_member(o, "examples", status, "examples");
 	copy_member(o, "seconds", status, "seconds");
 	copy_member(o, "train_loss", status, "train_loss");
-	json_object_set_new(o, "eval", json_is_object(json_object_get(status, "eval")) ?
-	                    json_incref(json_object_get(status, "eval")) : json_null());
+	json_object_set_new(o, "eval",
+	    json_is_object(json_object_get(status, "eval"))
+	        ? json_incref(json_object_get(status, "eval"))
+	        : json_null());
 	json_object_set_new(o, "model_digest", json_null());
 	copy_member(o, "pushed_bytes", status, "pushed_bytes");
 	copy_member(o, "pulled_bytes", status, "pulled_bytes");
@@ -87,9 +89,11 @@ static void add_eval_figures(const json_t *eval, struct buf *out)
 
 void result_sentence(const json_t *result, struct buf *out)
 {
-	const char *reason = json_str(result, "reason", ""), *unsaved = json_str(result, "unsaved", "");
+	const char *reason = json_str(result, "reason", ""),
+	           *unsaved = json_str(result, "unsaved", "");
 	const char *passed = json_str(result, "passed_over", "");
-	int64_t steps = json_int(result, "steps", 0), unmade = json_int(result, "checkpoints_failed", 0);
+	int64_t steps = json_int(result, "steps", 0),
+	        unmade = json_int(result, "checkpoints_failed", 0);
 	const json_t *loss = json_object_get(result, "train_loss");
 	char examples[16], seconds[32], figure[32];
 
@@ -99,8 +103,8 @@ void result_sentence(const json_t *result, struct buf *out)
 	if (steps > 0) {
 		ctl_format_count(json_num(result, "examples", 0), examples);
 		num_digits(json_num(result, "seconds", 0), 3, seconds);
-		buf_printf(out, ": %lld step%s, %s example%s in %s s", (long long)steps, NUM_S(steps), examples,
-		           NUM_S(json_int(result, "examples", 0)), seconds);
+		buf_printf(out, ": %lld step%s, %s example%s in %s s", (long long)steps,
+		    NUM_S(steps), examples, NUM_S(json_int(result, "examples", 0)), seconds);
 		if (json_is_number(loss)) {
 			num_digits(json_number_value(loss), 4, figure);
 			buf_printf(out, "; train loss %s", figure);
@@ -109,7 +113,7 @@ void result_sentence(const json_t *result, struct buf *out)
 	}
 	if (unmade > 0)
 		buf_printf(out, "; %lld checkpoint%s failed: %s", (long long)unmade, NUM_S(unmade),
-		           json_str(result, "checkpoint_error", "?"));
+		    json_str(result, "checkpoint_error", "?"));
 	if (*unsaved)
 		buf_printf(out, "; the model is not saved: %s", unsaved);
 	if (*passed)

@@ -14,7 +14,7 @@
 
 /* How long processes may take to end before the roll-back, and pauses between attempts to start
  * again. */
-#define GRACE (2 * NSEC_PER_SEC)
+#define GRACE     (2 * NSEC_PER_SEC)
 #define RETRY_MIN (100 * NSEC_PER_MSEC)
 #define RETRY_MAX (10 * NSEC_PER_SEC)
 
@@ -26,7 +26,8 @@ static void note_damaged_checkpoint(void *ctx, const char *path, const char *why
 	char *before = r->passed_over;
 
 	progress_say(&r->progress, "%s is damaged and not resumed from: %s", path, why);
-	r->passed_over = mem_printf("%s%s%s: %s", before ? before : "", before ? "; " : "", path_basename(path), why);
+	r->passed_over = mem_printf("%s%s%s: %s", before ? before : "", before ? "; " : "",
+	    path_basename(path), why);
 	free(before);
 }
 
@@ -61,7 +62,8 @@ static bool start_cluster_again(struct runner *r)
 			runner_give_up(r, "", "cannot start again: %s", e.msg);
 			return false;
 		}
-		for (int64_t next = clock_now() + wait; clock_now() < next && !r->nsignals && !r->asked;)
+		for (int64_t next = clock_now() + wait;
+		     clock_now() < next && !r->nsignals && !r->asked;)
 			runner_wait_event(r, next);
 		if (r->nsignals || r->asked)
 			return false;
@@ -82,8 +84,8 @@ bool rollback(struct runner *r)
 		return false;
 	r->rollbacks++;
 	progress_say(&r->progress, "%s; rolling back to %s, in a new generation (%lld of %lld)",
-	             r->reason[0] ? r->reason : json_str(r->status, "reason", "a server is lost"), path,
-	             (long long)r->rollbacks, (long long)r->max_restarts);
+	    r->reason[0] ? r->reason : json_str(r->status, "reason", "a server is lost"), path,
+	    (long long)r->rollbacks, (long long)r->max_restarts);
 	launch_stop_all(r->set, GRACE);
 	free(r->resume);
 	r->resume = path;

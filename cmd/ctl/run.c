@@ -19,7 +19,7 @@ struct options {
 
 static const struct opt opts[] = {
 	{ "set", 's', OPT_LIST, offsetof(struct options, set), "KEY=VALUE",
-	  "change a key of the cluster file, for this run", NULL, 0, 0 },
+	    "change a key of the cluster file, for this run", NULL, 0, 0 },
 	CTL_OPT_JSON(struct options, json),
 	CTL_OPT_RESTARTS(struct options, max_restarts),
 	CTL_OPT_RESUME(struct options, resume),
@@ -51,7 +51,9 @@ static int run_run(const struct ctl_cmd *self, int argc, char **argv)
 		r.max_restarts = o.max_restarts;
 		r.iface = o.place.iface;
 		r.advertise = o.place.advertise;
-		if (!watched || resume_prepare(&conf, dir, o.resume, &lock, &r.resume, &r.passed_over, &e) != ERR_OK)
+		if (!watched ||
+		    resume_prepare(&conf, dir, o.resume, &lock, &r.resume, &r.passed_over, &e) !=
+		        ERR_OK)
 			code = runner_report_not_begun(&r, &e);
 		else
 			code = foreground(&r, &conf, dir, o.json);
@@ -67,16 +69,21 @@ static int run_run(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_run = {
 	"run",
 	{
-		.prog = "ps-ctl run", .args = "[FILE]",
-		.about = "start a cluster, show its progress, wait, stop it and print the result",
-		.more = "FILE is a cluster file; \"cluster\" finds cluster.json.  Its run directory NAME.run "
-		        "beside it gets\nlogs, result.json and model.safetensors.  The last line of standard "
-		        "output is the result.\nSIGINT and SIGTERM stop the cluster (exit code 75 with a checkpoint, else 128+N), a "
-		        "second one at once.  Nothing is left\nrunning, however it ends.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .max_args = 1,
-		.examples = "  ps-ctl run cluster\n"
-		            "  ps-ctl run cluster --set lr=0.01 --set workers=4 --json | tail -n 1 | jq .eval\n"
-		            "  ps-ctl run --exec \"python3 train.py\" --set workers=2\n",
+	    .prog = "ps-ctl run",
+	    .args = "[FILE]",
+	    .about = "start a cluster, show its progress, wait, stop it and print the result",
+	    .more =
+	        "FILE is a cluster file; \"cluster\" finds cluster.json.  Its run directory NAME.run "
+	        "beside it gets\nlogs, result.json and model.safetensors.  The last line of standard "
+	        "output is the result.\nSIGINT and SIGTERM stop the cluster (exit code 75 with a checkpoint, else 128+N), a "
+	        "second one at once.  Nothing is left\nrunning, however it ends.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .max_args = 1,
+	    .examples =
+	        "  ps-ctl run cluster\n"
+	        "  ps-ctl run cluster --set lr=0.01 --set workers=4 --json | tail -n 1 | jq .eval\n"
+	        "  ps-ctl run --exec \"python3 train.py\" --set workers=2\n",
 	},
 	run_run,
 };

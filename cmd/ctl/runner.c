@@ -24,7 +24,7 @@
 #define ASK_SLOW (200 * NSEC_PER_MSEC)
 /* How long the coordinator may take to notice a loss that this side has seen (of a server; of all
  * workers).  After that the runner fails the run itself. */
-#define NOTICE (5 * NSEC_PER_SEC)
+#define NOTICE        (5 * NSEC_PER_SEC)
 #define NOTICE_WORKER NSEC_PER_SEC
 /* Default of max_restarts where a restart can succeed: with replicas or checkpoints. */
 #define RESTARTS 3
@@ -65,11 +65,12 @@ bool runner_has_separate_coordinator(const struct runner *r)
 
 bool runner_is_coordinator_alive(const struct runner *r)
 {
-	return runner_count_alive(r, runner_has_separate_coordinator(r) ? "coordinator" : "server-0") > 0;
+	return runner_count_alive(r,
+	           runner_has_separate_coordinator(r) ? "coordinator" : "server-0") > 0;
 }
 
 enum err_code runner_open(struct runner *r, const struct conf *conf, const char *dir,
-                          struct log *log, struct err *e)
+    struct log *log, struct err *e)
 {
 	enum err_code rc;
 
@@ -79,7 +80,10 @@ enum err_code runner_open(struct runner *r, const struct conf *conf, const char 
 	for (size_t i = 0; i < conf->hosts.n; i++)
 		hosts_add(&r->hosts, conf->hosts.item[i], NULL);
 	if (r->max_restarts < 0)
-		r->max_restarts = conf->replicas > 1 || conf->checkpoint_every.steps || conf->checkpoint_every.time ? RESTARTS : 0;
+		r->max_restarts = conf->replicas > 1 || conf->checkpoint_every.steps ||
+		        conf->checkpoint_every.time
+		    ? RESTARTS
+		    : 0;
 	progress_init(&r->progress, log);
 	/* With a supervisor, ps-ctl start shows what is wrong with the run directory. */
 	r->progress.dir = log ? NULL : dir;
@@ -96,7 +100,9 @@ int runner_report_not_begun(const struct runner *r, const struct err *e)
 	struct signalfd_siginfo si;
 	int code = ctl_fail(e);
 
-	return e->code == ERR_STOPPED && read(r->signals, &si, sizeof si) == (ssize_t)sizeof si ? 128 + (int)si.ssi_signo : code;
+	return e->code == ERR_STOPPED && read(r->signals, &si, sizeof si) == (ssize_t)sizeof si
+	    ? 128 + (int)si.ssi_signo
+	    : code;
 }
 
 void runner_close(struct runner *r)
@@ -130,7 +136,7 @@ void runner_reset(struct runner *r)
 	restart_cancel_all(r);
 }
 
-/* ---- the coordinator's status --------------------------------------------------------- */
+/* ---- the coordinator's status ---- */
 
 bool runner_state_is(const struct runner *r, const char *state)
 {
@@ -139,7 +145,8 @@ bool runner_state_is(const struct runner *r, const char *state)
 
 bool runner_is_job_over(const struct runner *r)
 {
-	return runner_state_is(r, "done") || runner_state_is(r, "failed") || runner_state_is(r, "stopped");
+	return runner_state_is(r, "done") || runner_state_is(r, "failed") ||
+	    runner_state_is(r, "stopped");
 }
 
 bool runner_was_stopped_remotely(const struct runner *r, enum runner_state state)
@@ -155,14 +162,17 @@ bool runner_is_forming(const struct runner *r)
 /* Count the checkpoints that failed, over restarts of the coordinator, and report the first. */
 static void note_failed_checkpoints(struct runner *r)
 {
-	int64_t now = json_int(r->status, "checkpoints_failed", 0), more = now - (now < r->unmade_seen ? 0 : r->unmade_seen);
+	int64_t now = json_int(r->status, "checkpoints_failed", 0),
+	        more = now - (now < r->unmade_seen ? 0 : r->unmade_seen);
 
 	r->unmade_seen = now;
 	if (more <= 0)
 		return;
-	snprintf(r->unmade_why, sizeof r->unmade_why, "%s", json_str(r->status, "checkpoint_error", "?"));
+	snprintf(r->unmade_why, sizeof r->unmade_why, "%s",
+	    json_str(r->status, "checkpoint_error", "?"));
 	if (r->unmade == 0)
-		progress_say(&r->progress, "warning: a checkpoint could not be written: %s", r->unmade_why);
+		progress_say(&r->progress, "warning: a checkpoint could not be written: %s",
+		    r->unmade_why);
 	r->unmade += more;
 }
 
@@ -178,12 +188,14 @@ static void warn_of_endless_job(struct runner *r)
 		return;
 	r->begun = true;
 	if (strcmp(r->conf->job.model, "custom") != 0 ||
-	    http_call(r->client, "GET", "/v1/config", NULL, RUNNER_ASK, NULL, &config, NULL) != ERR_OK)
+	    http_call(r->client, "GET", "/v1/config", NULL, RUNNER_ASK, NULL, &config, NULL) !=
+	        ERR_OK)
 		return;
 	job = json_object_get(config, "job");
 	if (json_int(job, "steps", 0) == 0 && json_int(job, "epochs", 0) == 0)
-		progress_say(&r->progress, "warning: the job has neither steps nor epochs, so a loop over its steps never ends: "
-		             "--set steps=N or --set epochs=N bounds it; SIGINT stops it with a checkpoint");
+		progress_say(&r->progress,
+		    "warning: the job has neither steps nor epochs, so a loop over its steps never ends: "
+		    "--set steps=N or --set epochs=N bounds it; SIGINT stops it with a checkpoint");
 	json_decref(config);
 }
 
@@ -192,7 +204,8 @@ void runner_poll_status(struct runner *r)
 	int64_t now = clock_now();
 	json_t *reply = NULL;
 
-	if (http_call(r->client, "GET", "/v1/status", NULL, RUNNER_ASK, NULL, &reply, NULL) == ERR_OK) {
+	if (http_call(r->client, "GET", "/v1/status", NULL, RUNNER_ASK, NULL, &reply, NULL) ==
+	    ERR_OK) {
 		json_decref(r->status);
 		r->status = reply;
 		now = r->answered = clock_now();
@@ -230,7 +243,7 @@ void runner_read_signals(struct runner *r)
 			r->first_signal = (int)si.ssi_signo;
 		if (r->nsignals == 1)
 			progress_say(&r->progress, "stopping (SIG%s; once more: at once)",
-			             sigabbrev_np((int)si.ssi_signo));
+			    sigabbrev_np((int)si.ssi_signo));
 	}
 }
 
@@ -239,7 +252,8 @@ size_t runner_count_alive(const struct runner *r, const char *prefix)
 	size_t n = 0;
 
 	for (size_t i = 0; i < launch_count(r->set); i++)
-		if (launch_alive(r->set, i) && strncmp(launch_id(r->set, i), prefix, strlen(prefix)) == 0)
+		if (launch_alive(r->set, i) &&
+		    strncmp(launch_id(r->set, i), prefix, strlen(prefix)) == 0)
 			n++;
 	return n;
 }
@@ -270,8 +284,8 @@ static void check_for_own_workers(struct runner *r, int64_t now)
 	sum_up_worker_ends(r, &well, &signalled);
 	if (signalled)
 		patience = r->conf->lease + r->conf->on_worker_loss.wait + NOTICE;
-	if (r->meeting || r->members_due || !runner_has_own_workers(r) || json_int(r->status, "workers", 0) > 0 ||
-	    runner_count_alive(r, "worker-") > 0 || well)
+	if (r->meeting || r->members_due || !runner_has_own_workers(r) ||
+	    json_int(r->status, "workers", 0) > 0 || runner_count_alive(r, "worker-") > 0 || well)
 		r->alone_since = 0;
 	else if (!r->alone_since)
 		r->alone_since = now;
@@ -289,9 +303,10 @@ static void enforce_time_limits(struct runner *r)
 		return;
 	if (now - r->answered > r->conf->deadline)
 		runner_give_up(r, runner_has_separate_coordinator(r) ? "coordinator" : "server-0",
-		               "the coordinator%s has not answered for %.0f s%s%s", runner_has_separate_coordinator(r) ? "" : " (server-0)",
-		               (double)r->conf->deadline / NSEC_PER_SEC, r->failing.id[0] ? ": " : "",
-		               r->failing.id[0] ? r->failing.error : "");
+		    "the coordinator%s has not answered for %.0f s%s%s",
+		    runner_has_separate_coordinator(r) ? "" : " (server-0)",
+		    (double)r->conf->deadline / NSEC_PER_SEC, r->failing.id[0] ? ": " : "",
+		    r->failing.id[0] ? r->failing.error : "");
 	if (r->broken_since && now - r->broken_since > NOTICE)
 		runner_give_up(r, r->culprit, "%s", r->reason);
 	check_for_own_workers(r, now);
@@ -308,8 +323,8 @@ static int milliseconds_until(int64_t end)
 void runner_wait_event(struct runner *r, int64_t end)
 {
 	struct pollfd p[] = { { .fd = r->signals, .events = POLLIN },
-	                      { .fd = launch_fd(r->set), .events = POLLIN },
-	                      { .fd = r->watch.fd, .events = POLLIN } };
+		{ .fd = launch_fd(r->set), .events = POLLIN },
+		{ .fd = r->watch.fd, .events = POLLIN } };
 
 	if (poll(p, CTL_COUNT(p), milliseconds_until(end)) < 0 && errno != EINTR)
 		return;
@@ -333,7 +348,8 @@ enum runner_state runner_wait_state(struct runner *r)
 	if (r->nsignals > 0)
 		return RUNNER_SIGNALLED;
 	restart_start_due(r);
-	if ((runner_count_alive(r, "server-") > 0 || r->members_due) && (r->asked || clock_now() >= r->next_ask))
+	if ((runner_count_alive(r, "server-") > 0 || r->members_due) &&
+	    (r->asked || clock_now() >= r->next_ask))
 		runner_poll_status(r);
 	if (r->members_due && r->status && runner_start_members(r, &e) != ERR_OK)
 		runner_give_up(r, "coordinator", "%s", e.msg);
@@ -345,7 +361,8 @@ enum runner_state runner_wait_state(struct runner *r)
 	enforce_time_limits(r);
 	if (r->crashed)
 		return RUNNER_FAILED;
-	if (runner_state_is(r, "stopped") || (runner_count_alive(r, "server-") == 0 && !r->members_due && !restart_is_pending(r)))
+	if (runner_state_is(r, "stopped") ||
+	    (runner_count_alive(r, "server-") == 0 && !r->members_due && !restart_is_pending(r)))
 		return RUNNER_STOPPED;
 	if (runner_state_is(r, "done"))
 		return RUNNER_DONE;
@@ -353,5 +370,6 @@ enum runner_state runner_wait_state(struct runner *r)
 		return RUNNER_FAILED;
 	if (r->asked)
 		return RUNNER_STOPPED;
-	return runner_state_is(r, "running") || runner_state_is(r, "finishing") ? RUNNER_RUNNING : RUNNER_FORMING;
+	return runner_state_is(r, "running") || runner_state_is(r, "finishing") ? RUNNER_RUNNING
+	                                                                        : RUNNER_FORMING;
 }

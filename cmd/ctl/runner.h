@@ -71,58 +71,59 @@
  * because children get a signal when the thread that started them ends.  A call to the coordinator
  * blocks for at most RUNNER_ASK; signals wait in the signalfd meanwhile. */
 #define RUNNER_CHILDREN 8192
-#define RUNNER_WHY 400
-#define RUNNER_BEGAN 24
+#define RUNNER_WHY      400
+#define RUNNER_BEGAN    24
 
 /* The restarts of one child. */
 struct runner_restart {
-	unsigned n;                     /* restarts so far, including one that is scheduled */
-	int64_t at;                     /* when to start it; 0: no restart is scheduled */
-	unsigned tries;                 /* failed attempts to start it since the last success */
-	int64_t failing_since;          /* time of the first of them; 0: none has failed */
+	unsigned n;            /* restarts so far, including one that is scheduled */
+	int64_t at;            /* when to start it; 0: no restart is scheduled */
+	unsigned tries;        /* failed attempts to start it since the last success */
+	int64_t failing_since; /* time of the first of them; 0: none has failed */
 };
 
 struct runner {
 	const struct conf *conf;
-	const char *dir;                /* the run directory, absolute */
-	struct hosts hosts;             /* hosts for servers and workers; empty: all run here */
-	const char *iface, *advertise;  /* options of ps-serve and ps-work (listen_address_choose), or NULL */
-	char *meeting;                  /* the ranks' directory (meeting.h), or NULL */
-	bool members_due;               /* servers and workers are yet to be started */
-	int64_t unmade, unmade_seen;    /* failed checkpoints: of the run, of this coordinator */
-	char unmade_why[RUNNER_WHY];    /* the error of the last failed checkpoint */
-	struct stat psk;                /* of the pre-shared key that other hosts were given */
-	char *bin;                      /* directory of the other programs */
-	struct launch_set *set;         /* the child processes */
-	struct http_client *client;     /* of the coordinator's control socket */
+	const char *dir;    /* the run directory, absolute */
+	struct hosts hosts; /* hosts for servers and workers; empty: all run here */
+	const char *iface,
+	    *advertise;   /* options of ps-serve and ps-work (listen_address_choose), or NULL */
+	char *meeting;    /* the ranks' directory (meeting.h), or NULL */
+	bool members_due; /* servers and workers are yet to be started */
+	int64_t unmade, unmade_seen; /* failed checkpoints: of the run, of this coordinator */
+	char unmade_why[RUNNER_WHY]; /* the error of the last failed checkpoint */
+	struct stat psk;             /* of the pre-shared key that other hosts were given */
+	char *bin;                   /* directory of the other programs */
+	struct launch_set *set;      /* the child processes */
+	struct http_client *client;  /* of the coordinator's control socket */
 	struct progress progress;
-	int signals;                    /* a signalfd */
-	struct rundir_watch watch;      /* of dir */
-	int first_signal, nsignals;     /* of those that end the run */
-	bool full;                      /* the user was told that no host has a free slot */
-	bool begun;                     /* the job was seen running */
-	bool asked;                     /* ps-ctl stop has asked for the end (SIGUSR2) */
-	json_t *status;                 /* the coordinator's last answer, or NULL */
-	int64_t next_ask, answered;     /* when to ask again; when it last answered */
-	int64_t alone_since;            /* since when no worker is left; 0: some are */
-	int64_t broken_since;           /* since when a partition has no server; 0: all have */
-	int64_t max_restarts;           /* of each process; -1 until runner_open sets the default */
+	int signals;                /* a signalfd */
+	struct rundir_watch watch;  /* of dir */
+	int first_signal, nsignals; /* of those that end the run */
+	bool full;                  /* the user was told that no host has a free slot */
+	bool begun;                 /* the job was seen running */
+	bool asked;                 /* ps-ctl stop has asked for the end (SIGUSR2) */
+	json_t *status;             /* the coordinator's last answer, or NULL */
+	int64_t next_ask, answered; /* when to ask again; when it last answered */
+	int64_t alone_since;        /* since when no worker is left; 0: some are */
+	int64_t broken_since;       /* since when a partition has no server; 0: all have */
+	int64_t max_restarts;       /* of each process; -1 until runner_open sets the default */
 	struct runner_restart restart[RUNNER_CHILDREN]; /* by child of the set */
-	struct rundir_retry failing;    /* the last failed start of a process; id "": none */
-	int64_t rollbacks;              /* roll-backs to a checkpoint so far */
-	char began[RUNNER_BEGAN];       /* "began" of RUN/state.json before this start, or "" */
-	char *passed_over;              /* newer, damaged checkpoints and why; or NULL */
-	char *resume;                   /* what to resume from (ps-serve --resume), or NULL */
-	int64_t settled;                /* from this time on the status is polled less often */
-	bool saved;                     /* a checkpoint was taken after a signal */
-	bool stopping;                  /* runner_end_processes was called: ends of processes are expected */
-	bool crashed;                   /* runner_give_up was called, with this reason: */
+	struct rundir_retry failing; /* the last failed start of a process; id "": none */
+	int64_t rollbacks;           /* roll-backs to a checkpoint so far */
+	char began[RUNNER_BEGAN];    /* "began" of RUN/state.json before this start, or "" */
+	char *passed_over;           /* newer, damaged checkpoints and why; or NULL */
+	char *resume;                /* what to resume from (ps-serve --resume), or NULL */
+	int64_t settled;             /* from this time on the status is polled less often */
+	bool saved;                  /* a checkpoint was taken after a signal */
+	bool stopping; /* runner_end_processes was called: ends of processes are expected */
+	bool crashed;  /* runner_give_up was called, with this reason: */
 	char reason[400];
 	char ended_id[48], ended_how[320]; /* an end to be reported; id "": none */
-	char culprit[48];               /* the process whose log explains the failure, or "" */
-	int code;                       /* exit code of a failure while forming; 0: none */
-	char unsaved[RUNNER_WHY];       /* why the model is not saved, or "" */
-	char unstored[RUNNER_WHY];      /* why checkpoints were not uploaded, or "" */
+	char culprit[48];                  /* the process whose log explains the failure, or "" */
+	int code;                          /* exit code of a failure while forming; 0: none */
+	char unsaved[RUNNER_WHY];          /* why the model is not saved, or "" */
+	char unstored[RUNNER_WHY];         /* why checkpoints were not uploaded, or "" */
 };
 
 /* The state of the run; the table above has the transitions. */
@@ -131,7 +132,7 @@ enum runner_state {
 	RUNNER_RUNNING,
 	RUNNER_DONE,
 	RUNNER_FAILED,
-	RUNNER_STOPPED,         /* by ps-ctl stop or the coordinator, or no server is left */
+	RUNNER_STOPPED, /* by ps-ctl stop or the coordinator, or no server is left */
 	RUNNER_SIGNALLED,
 };
 
@@ -145,7 +146,7 @@ int runner_report_not_begun(const struct runner *r, const struct err *e);
 /* Prepare for runner_start.  conf and dir are borrowed.  log: where a supervisor reports, or NULL
  * for standard error. */
 enum err_code runner_open(struct runner *r, const struct conf *conf, const char *dir,
-                          struct log *log, struct err *e);
+    struct log *log, struct err *e);
 /* Start the coordinator and, unless they need an invitation from it first, all servers and
  * workers. */
 enum err_code runner_start(struct runner *r, struct err *e);

@@ -19,7 +19,8 @@ static const struct opt opts[] = {
 /* True for a figure that gets a column in the table.  --json has all figures. */
 static bool deserves_column(const char *figure)
 {
-	static const char *const no[] = { "state", "examples", "examples_per_second", "pushed_bytes", "pulled_bytes" };
+	static const char *const no[] = { "state", "examples", "examples_per_second",
+		"pushed_bytes", "pulled_bytes" };
 
 	for (size_t i = 0; i < CTL_COUNT(no); i++)
 		if (strcmp(figure, no[i]) == 0)
@@ -56,8 +57,10 @@ static void add_runs_header(struct report_text_table *t, const json_t *figures, 
 
 static void print_runs_table(const struct report_run *list, size_t n)
 {
-	json_t *figures = choose_run_columns(list, n), *keys = report_run_differing_settings(list, n);
-	struct report_text_table t = TEXT_TABLE(3 + json_array_size(figures) + json_array_size(keys));
+	json_t *figures = choose_run_columns(list, n),
+	       *keys = report_run_differing_settings(list, n);
+	struct report_text_table t = TEXT_TABLE(
+	    3 + json_array_size(figures) + json_array_size(keys));
 	const json_t *name;
 	size_t j;
 
@@ -69,9 +72,12 @@ static void print_runs_table(const struct report_run *list, size_t n)
 		report_text_table_add(&t, mem_strdup(r->state));
 		report_text_table_add(&t, *r->began ? mem_printf("%.19sZ", r->began) : NULL);
 		json_array_foreach(figures, j, name)
-			report_text_table_add(&t, report_figure_text(report_figure(r->result, json_string_value(name))));
+			report_text_table_add(&t,
+			    report_figure_text(report_figure(r->result, json_string_value(name))));
 		json_array_foreach(keys, j, name)
-			report_text_table_add(&t, report_value_text(json_object_get(r->settings, json_string_value(name))));
+			report_text_table_add(&t,
+			    report_value_text(
+			        json_object_get(r->settings, json_string_value(name))));
 	}
 	report_text_table_print(&t);
 	json_decref(figures);
@@ -89,9 +95,10 @@ static void print_runs_json(const struct report_run *list, size_t n)
 		json_object_del(result, "v");
 		json_object_del(result, "ts");
 		json_object_del(result, "kind");
-		o = json_pack("{s:s, s:s, s:s, s:s?, s:s?, s:o, s:O, s:O}", "run", r->name, "directory", r->dir,
-		              "state", r->state, "began", *r->began ? r->began : NULL, "ended",
-		              *r->ended ? r->ended : NULL, "result", result, "settings", r->settings, "differing", keys);
+		o = json_pack("{s:s, s:s, s:s, s:s?, s:s?, s:o, s:O, s:O}", "run", r->name,
+		    "directory", r->dir, "state", r->state, "began", *r->began ? r->began : NULL,
+		    "ended", *r->ended ? r->ended : NULL, "result", result, "settings", r->settings,
+		    "differing", keys);
 		ctl_print_line("run", o);
 		json_decref(o);
 	}
@@ -123,13 +130,18 @@ static int run_runs(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_runs = {
 	"runs",
 	{
-		.prog = "ps-ctl runs", .args = "[FOLDER]",
-		.about = "the runs of a folder: how they ended, and in which settings they differ",
-		.more = "All NAME.run and NAME.run.N right in FOLDER (the current one), the oldest first.  A run is running,\n"
-		        "done, failed, stopped, or crashed when it ended without a result.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .max_args = 1,
-		.examples = "  ps-ctl runs\n"
-		            "  ps-ctl runs lin.sweep --json | jq -r '[.run, .settings[\"job.lr\"], .result.eval.loss] | @tsv'\n",
+	    .prog = "ps-ctl runs",
+	    .args = "[FOLDER]",
+	    .about = "the runs of a folder: how they ended, and in which settings they differ",
+	    .more =
+	        "All NAME.run and NAME.run.N right in FOLDER (the current one), the oldest first.  A run is running,\n"
+	        "done, failed, stopped, or crashed when it ended without a result.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .max_args = 1,
+	    .examples =
+	        "  ps-ctl runs\n"
+	        "  ps-ctl runs lin.sweep --json | jq -r '[.run, .settings[\"job.lr\"], .result.eval.loss] | @tsv'\n",
 	},
 	run_runs,
 };

@@ -14,7 +14,7 @@
 #include "format/npy.h"
 #include "format/safetensors.h"
 
-#define PIECE 65536u            /* values read at a time */
+#define PIECE 65536u /* values read at a time */
 
 /* One table of the file: the tensor NAME and, for a sparse table, the tensor NAME.ids with its row
  * ids. */
@@ -46,7 +46,7 @@ static uint64_t tensor_columns(const struct saved *s)
 
 /* Read the values first .. first+n-1, and the ids of all rows that they belong to. */
 static enum err_code read_values_and_ids(const struct saved *s, uint64_t first, uint64_t n,
-                                         float *x, uint64_t *ids, struct err *e)
+    float *x, uint64_t *ids, struct err *e)
 {
 	uint64_t cols = tensor_columns(s), row = first / cols,
 	         rows = (first + n - 1) / cols - row + 1;
@@ -73,8 +73,8 @@ static enum err_code write_tensor_text(const struct saved *s, int fd, struct err
 		rc = read_values_and_ids(s, at, n, x, ids, e);
 		for (uint64_t i = 0; rc == ERR_OK && i < n; i++)
 			buf_printf(&out, "%s[%llu,%llu]\t%.9g\n", s->values->name,
-			           (unsigned long long)ids[(at + i) / cols - at / cols],
-			           (unsigned long long)((at + i) % cols), (double)x[i]);
+			    (unsigned long long)ids[(at + i) / cols - at / cols],
+			    (unsigned long long)((at + i) % cols), (double)x[i]);
 		if (rc == ERR_OK)
 			rc = file_write_all(fd, out.data, out.len, e);
 		buf_clear(&out);
@@ -108,7 +108,7 @@ static enum err_code write_tensor_npy(const struct saved *s, int fd, struct err 
 
 /* Write the ids, then the values of a table, in the order in which they were declared. */
 static enum err_code put_tensor_data(const struct saved *s, struct safetensors_writer *w,
-                                     struct err *e)
+    struct err *e)
 {
 	float *x = mem_array(PIECE, sizeof *x);
 	uint64_t *ids = mem_array(PIECE, sizeof *ids);
@@ -141,10 +141,11 @@ static enum err_code write_tensor_file(const struct saved *s, int fd, struct err
 
 	safetensors_add_meta(w, "format", "pskit");
 	if (s->ids)
-		rc = safetensors_add(w, s->ids->name, SAFETENSORS_U64, s->ids->shape, s->ids->rank, e);
+		rc = safetensors_add(w, s->ids->name, SAFETENSORS_U64, s->ids->shape, s->ids->rank,
+		    e);
 	if (rc == ERR_OK)
 		rc = safetensors_add(w, s->values->name, SAFETENSORS_F32, s->values->shape,
-		                     s->values->rank, e);
+		    s->values->rank, e);
 	if (rc == ERR_OK)
 		rc = safetensors_begin(w, safetensors_to_fd, &fd, e);
 	if (rc == ERR_OK)
@@ -191,7 +192,7 @@ static enum err_code write_all_text(struct saved *s, int fd, struct err *e)
 
 /* Export the table of that name in the given format. */
 static enum err_code export_one_table(struct saved *s, const char *table, const char *format,
-                                      int fd, struct err *e)
+    int fd, struct err *e)
 {
 	const struct safetensors_tensor *t = safetensors_find(s->file, table);
 
@@ -203,20 +204,23 @@ static enum err_code export_one_table(struct saved *s, const char *table, const 
 	if (strcmp(format, "safetensors") == 0)
 		return write_tensor_file(s, fd, e);
 	if (s->ids)
-		return err_set(e, ERR_USAGE, "npy holds one dense table, and \"%.60s\" is sparse: export "
-		               "safetensors or text", table);
+		return err_set(e, ERR_USAGE,
+		    "npy holds one dense table, and \"%.60s\" is sparse: export "
+		    "safetensors or text",
+		    table);
 	return write_tensor_npy(s, fd, e);
 }
 
 enum err_code saved_export(const char *model, const char *table, const char *format, int fd,
-                           struct err *e)
+    struct err *e)
 {
 	bool all = strcmp(table, "all") == 0;
 	struct saved s = { 0 };
 	enum err_code rc;
 
 	if (access(model, F_OK) != 0)
-		return err_set(e, ERR_NOTFOUND, "the run has saved no model: there is no %s", model);
+		return err_set(e, ERR_NOTFOUND, "the run has saved no model: there is no %s",
+		    model);
 	rc = safetensors_open(model, &s.file, e);
 	if (rc != ERR_OK)
 		return rc;
@@ -230,7 +234,8 @@ enum err_code saved_export(const char *model, const char *table, const char *for
 	return rc;
 }
 
-static int64_t count_nonfinite(struct safetensors *file, const struct safetensors_tensor *t, float *x)
+static int64_t count_nonfinite(struct safetensors *file, const struct safetensors_tensor *t,
+    float *x)
 {
 	int64_t bad = 0;
 
@@ -255,8 +260,9 @@ int64_t saved_nonfinite(const char *model)
 		return -1;
 	x = mem_array(PIECE, sizeof *x);
 	for (size_t i = 0; sum >= 0 && i < safetensors_count(file); i++) {
-		int64_t bad = is_id_tensor(safetensors_at(file, i)) ? 0 :
-		              count_nonfinite(file, safetensors_at(file, i), x);
+		int64_t bad = is_id_tensor(safetensors_at(file, i))
+		    ? 0
+		    : count_nonfinite(file, safetensors_at(file, i), x);
 
 		sum = bad < 0 ? -1 : sum + bad;
 	}

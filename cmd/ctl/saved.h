@@ -12,11 +12,12 @@
 /* Export a model file that a run left.  The output is the same as that of export_run
  * (tool/export.h) from live servers.  ERR_NOTFOUND when there is no such file or table. */
 enum err_code saved_export(const char *model, const char *table, const char *format, int fd,
-                           struct err *e);
+    struct err *e);
 
 /* Export the checkpoint in the directory path.  Checks the sizes and shapes of its files, but not
  * every byte.  ERR_NOTFOUND for an unknown table, ERR_FORMAT for a damaged checkpoint. */
-enum err_code saved_export_checkpoint(const char *path, const char *table, const char *format, int fd, struct err *e);
+enum err_code saved_export_checkpoint(const char *path, const char *table, const char *format,
+    int fd, struct err *e);
 /* Write all tables of a checkpoint to a safetensors file, which appears once it is complete. */
 enum err_code saved_write_model(const char *checkpoint, const char *file, struct err *e);
 

@@ -13,14 +13,14 @@
 /* The model in a checkpoint, in the formats of export.  The values are read in pieces, so that a model
  * that does not fit into memory can be exported. */
 
-#define PIECE 65536u            /* values read at a time */
-#define WRITE_MIN (1u << 20)    /* bytes collected for one write */
+#define PIECE     65536u     /* values read at a time */
+#define WRITE_MIN (1u << 20) /* bytes collected for one write */
 
 struct source {
 	struct ckpt_reader *reader;
-	const struct ckpt_table *only;  /* NULL: all tables */
+	const struct ckpt_table *only; /* NULL: all tables */
 	int fd;
-	struct buf out;                 /* not written yet */
+	struct buf out; /* not written yet */
 };
 
 static bool is_table_wanted(const struct source *s, size_t i)
@@ -59,16 +59,16 @@ static enum err_code put_output_bytes(void *ctx, const void *p, size_t n, struct
 	return flush_output(s, WRITE_MIN, e);
 }
 
-/* ---- values, piece by piece ------------------------------------------------------------ */
+/* ---- values, piece by piece ---- */
 
 /* Called with n values of a dense table from index `first` on, or with the sparse row whose id is
  * `row`. */
-typedef enum err_code put_values_fn(void *ctx, const struct ckpt_table *t, uint64_t first, uint64_t row,
-                                    const float *x, uint64_t n, struct err *e);
+typedef enum err_code put_values_fn(void *ctx, const struct ckpt_table *t, uint64_t first,
+    uint64_t row, const float *x, uint64_t n, struct err *e);
 
 /* Call put for all values of a dense table, in pieces. */
 static enum err_code each_dense_value(const struct ckpt_reader *r, const struct ckpt_table *t,
-                                      put_values_fn *put, void *ctx, struct err *e)
+    put_values_fn *put, void *ctx, struct err *e)
 {
 	float *x = mem_array(PIECE, sizeof *x);
 	uint64_t count = t->rows * t->cols;
@@ -87,7 +87,7 @@ static enum err_code each_dense_value(const struct ckpt_reader *r, const struct 
 
 /* Call put for each row of a sparse table. */
 static enum err_code each_sparse_row(const struct ckpt_reader *r, const struct ckpt_table *t,
-                                     put_values_fn *put, void *ctx, struct err *e)
+    put_values_fn *put, void *ctx, struct err *e)
 {
 	struct ckpt_scan *scan;
 	enum err_code rc = ckpt_scan_begin(r, t, &scan, e);
@@ -96,7 +96,8 @@ static enum err_code each_sparse_row(const struct ckpt_reader *r, const struct c
 
 	if (rc)
 		return rc;
-	for (rc = ckpt_scan_next(scan, &id, &row, e); !rc && row; rc = ckpt_scan_next(scan, &id, &row, e)) {
+	for (rc = ckpt_scan_next(scan, &id, &row, e); !rc && row;
+	     rc = ckpt_scan_next(scan, &id, &row, e)) {
 		rc = put(ctx, t, 0, id, row, t->cols, e);
 		if (rc)
 			break;
@@ -106,21 +107,22 @@ static enum err_code each_sparse_row(const struct ckpt_reader *r, const struct c
 }
 
 static enum err_code each_table_value(const struct ckpt_reader *r, const struct ckpt_table *t,
-                                      put_values_fn *put, void *ctx, struct err *e)
+    put_values_fn *put, void *ctx, struct err *e)
 {
 	return t->sparse ? each_sparse_row(r, t, put, ctx, e) : each_dense_value(r, t, put, ctx, e);
 }
 
-/* ---- text and npy ------------------------------------------------------------------------ */
+/* ---- text and npy ---- */
 
 static enum err_code put_value_lines(void *ctx, const struct ckpt_table *t, uint64_t first,
-                                     uint64_t row, const float *x, uint64_t n, struct err *e)
+    uint64_t row, const float *x, uint64_t n, struct err *e)
 {
 	struct source *s = ctx;
 
 	for (uint64_t i = 0; i < n; i++)
-		buf_printf(&s->out, "%s[%llu,%llu]\t%.9g\n", t->name, (unsigned long long)(row + (first + i) / t->cols),
-		           (unsigned long long)((first + i) % t->cols), (double)x[i]);
+		buf_printf(&s->out, "%s[%llu,%llu]\t%.9g\n", t->name,
+		    (unsigned long long)(row + (first + i) / t->cols),
+		    (unsigned long long)((first + i) % t->cols), (double)x[i]);
 	return flush_output(s, WRITE_MIN, e);
 }
 
@@ -131,12 +133,12 @@ static enum err_code write_checkpoint_text(struct source *s, struct err *e)
 	for (size_t i = 0; !rc && i < ckpt_tables(s->reader); i++)
 		if (is_table_wanted(s, i))
 			rc = each_table_value(s->reader, ckpt_table_at(s->reader, i),
-			                      put_value_lines, s, e);
+			    put_value_lines, s, e);
 	return rc;
 }
 
 static enum err_code put_raw_values(void *ctx, const struct ckpt_table *t, uint64_t first,
-                                    uint64_t row, const float *x, uint64_t n, struct err *e)
+    uint64_t row, const float *x, uint64_t n, struct err *e)
 {
 	(void)t;
 	(void)first;
@@ -147,15 +149,16 @@ static enum err_code put_raw_values(void *ctx, const struct ckpt_table *t, uint6
 static enum err_code write_checkpoint_npy(struct source *s, struct err *e)
 {
 	if (!s->only || s->only->sparse)
-		return err_set(e, ERR_USAGE, "npy holds one dense table: name it, or export safetensors or text");
+		return err_set(e, ERR_USAGE,
+		    "npy holds one dense table: name it, or export safetensors or text");
 	npy_put_header(&s->out, (const uint64_t[]){ s->only->rows, s->only->cols }, 2);
 	return each_dense_value(s->reader, s->only, put_raw_values, s, e);
 }
 
-/* ---- safetensors ------------------------------------------------------------------------- */
+/* ---- safetensors ---- */
 
 static enum err_code put_row_id(void *ctx, const struct ckpt_table *t, uint64_t first, uint64_t row,
-                                const float *x, uint64_t n, struct err *e)
+    const float *x, uint64_t n, struct err *e)
 {
 	(void)t;
 	(void)first;
@@ -165,7 +168,7 @@ static enum err_code put_row_id(void *ctx, const struct ckpt_table *t, uint64_t 
 }
 
 static enum err_code put_tensor_values(void *ctx, const struct ckpt_table *t, uint64_t first,
-                                       uint64_t row, const float *x, uint64_t n, struct err *e)
+    uint64_t row, const float *x, uint64_t n, struct err *e)
 {
 	(void)t;
 	(void)first;
@@ -175,7 +178,7 @@ static enum err_code put_tensor_values(void *ctx, const struct ckpt_table *t, ui
 
 /* The ids of all tables come first, because they need the larger alignment. */
 static enum err_code declare_tensors(const struct source *s, struct safetensors_writer *w,
-                                     struct err *e)
+    struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
@@ -188,8 +191,8 @@ static enum err_code declare_tensors(const struct source *s, struct safetensors_
 			if (!is_table_wanted(s, i) || (pass == 0 && !t->sparse))
 				continue;
 			ids = mem_printf("%s.ids", t->name);
-			rc = pass ? safetensors_add(w, t->name, SAFETENSORS_F32, shape, 2, e) :
-			     safetensors_add(w, ids, SAFETENSORS_U64, shape, 1, e);
+			rc = pass ? safetensors_add(w, t->name, SAFETENSORS_F32, shape, 2, e)
+			          : safetensors_add(w, ids, SAFETENSORS_U64, shape, 1, e);
 			free(ids);
 		}
 	return rc;
@@ -212,7 +215,7 @@ static enum err_code write_checkpoint_tensors(struct source *s, struct err *e)
 
 			if (is_table_wanted(s, i) && (pass == 1 || t->sparse))
 				rc = each_table_value(s->reader, t,
-				                      pass ? put_tensor_values : put_row_id, w, e);
+				    pass ? put_tensor_values : put_row_id, w, e);
 		}
 	if (!rc)
 		rc = safetensors_end(w, e);
@@ -220,9 +223,10 @@ static enum err_code write_checkpoint_tensors(struct source *s, struct err *e)
 	return rc;
 }
 
-/* ---- export ------------------------------------------------------------------------------ */
+/* ---- export ---- */
 
-enum err_code saved_export_checkpoint(const char *path, const char *table, const char *format, int fd, struct err *e)
+enum err_code saved_export_checkpoint(const char *path, const char *table, const char *format,
+    int fd, struct err *e)
 {
 	struct source s = { .fd = fd, .out = BUF_INIT };
 	enum err_code rc = ckpt_open(path, &s.reader, e);
@@ -232,7 +236,8 @@ enum err_code saved_export_checkpoint(const char *path, const char *table, const
 	if (strcmp(table, "all") != 0)
 		s.only = ckpt_table_find(s.reader, table);
 	if (strcmp(table, "all") != 0 && !s.only)
-		rc = err_set(e, ERR_NOTFOUND, "the checkpoint %s has no table \"%.60s\"", path, table);
+		rc = err_set(e, ERR_NOTFOUND, "the checkpoint %s has no table \"%.60s\"", path,
+		    table);
 	else if (strcmp(format, "text") == 0)
 		rc = write_checkpoint_text(&s, e);
 	else if (strcmp(format, "npy") == 0)
@@ -251,5 +256,7 @@ enum err_code saved_write_model(const char *checkpoint, const char *file, struct
 	struct file_new f;
 	enum err_code rc = file_new_open(file, 0666, &f, e);
 
-	return rc ? rc : file_new_close(&f, saved_export_checkpoint(checkpoint, "all", "safetensors", f.fd, e), e);
+	return rc ? rc
+	          : file_new_close(&f,
+	                saved_export_checkpoint(checkpoint, "all", "safetensors", f.fd, e), e);
 }

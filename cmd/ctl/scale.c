@@ -13,7 +13,8 @@ static json_t *parse_targets(const struct ctl_cmd *self, char **word, int n)
 		const char *is = strchr(word[i], '=');
 		int64_t value;
 
-		if ((strncmp(word[i], "servers=", 8) != 0 && strncmp(word[i], "workers=", 8) != 0) ||
+		if ((strncmp(word[i], "servers=", 8) != 0 &&
+		        strncmp(word[i], "workers=", 8) != 0) ||
 		    !num_int(is + 1, 1, 65535, &value)) {
 			ctl_report_misuse(self, "\"%s\": must be servers=N or workers=N", word[i]);
 			json_decref(body);
@@ -40,11 +41,16 @@ static int run_scale(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_scale = {
 	"scale",
 	{
-		.prog = "ps-ctl scale", .args = "servers=N|workers=N ...",
-		.about = "change how many servers and workers a running cluster has",
-		.more = "New processes are started by who started the cluster (or come with join files); partitions move\nto new servers and from those that go while training goes on.  Returns when all lie where they shall.",
-		.opts = moving_opts, .nopts = MOVING_OPTS, .min_args = 1, .max_args = 2,
-		.examples = "  ps-ctl scale servers=4\n  ps-ctl scale servers=2 workers=6\n",
+	    .prog = "ps-ctl scale",
+	    .args = "servers=N|workers=N ...",
+	    .about = "change how many servers and workers a running cluster has",
+	    .more =
+	        "New processes are started by who started the cluster (or come with join files); partitions move\nto new servers and from those that go while training goes on.  Returns when all lie where they shall.",
+	    .opts = moving_opts,
+	    .nopts = MOVING_OPTS,
+	    .min_args = 1,
+	    .max_args = 2,
+	    .examples = "  ps-ctl scale servers=4\n  ps-ctl scale servers=2 workers=6\n",
 	},
 	run_scale,
 };

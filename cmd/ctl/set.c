@@ -15,9 +15,12 @@ struct options {
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
-	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait until all workers go by it (60s)"),
-	{ "at", 0, OPT_STR, offsetof(struct options, at), "step=N", "when the job comes to that step; returns at once", NULL, 0, 0 },
-	{ "dry-run", 0, OPT_FLAG, offsetof(struct options, dry_run), NULL, "say what would change, and change nothing", NULL, 0, 0 },
+	CTL_OPT_TIMEOUT(struct options, timeout,
+	    "how long to wait until all workers go by it (60s)"),
+	{ "at", 0, OPT_STR, offsetof(struct options, at), "step=N",
+	    "when the job comes to that step; returns at once", NULL, 0, 0 },
+	{ "dry-run", 0, OPT_FLAG, offsetof(struct options, dry_run), NULL,
+	    "say what would change, and change nothing", NULL, 0, 0 },
 	CTL_OPT_JSON(struct options, json),
 };
 
@@ -63,21 +66,27 @@ static enum err_code check_settings_applied(void *ctx, const json_t *s, bool *do
 {
 	const char *state = json_str(s, "state", "");
 
-	*done = (json_int(s, "settings", 0) >= *(const int64_t *)ctx && json_int(s, "settings_step", -1) >= 0) || json_flag(s, "paused");
+	*done = (json_int(s, "settings", 0) >= *(const int64_t *)ctx &&
+	            json_int(s, "settings_step", -1) >= 0) ||
+	    json_flag(s, "paused");
 	if (!*done && strcmp(state, "running") != 0 && strcmp(state, "forming") != 0)
-		return err_set(e, ERR_NOTREADY, "set, but the job is %s before every worker has begun a step with it", state);
+		return err_set(e, ERR_NOTREADY,
+		    "set, but the job is %s before every worker has begun a step with it", state);
 	return ERR_OK;
 }
 
 /* Waits until every worker has reported that it uses these settings (their number).  Does not wait
  * while the job is paused: the workers will use them when they resume. */
-static enum err_code await_settings(struct http_client *client, int64_t settings, int64_t timeout, struct err *e)
+static enum err_code await_settings(struct http_client *client, int64_t settings, int64_t timeout,
+    struct err *e)
 {
 	enum err_code rc = ctl_watch_status(client, timeout, check_settings_applied, &settings, e);
 
-	return rc != ERR_TIMEOUT ? rc :
-	    err_set(e, rc, "set, but after %.0f s not every worker has begun a step with it: ps-stat why tells who is behind",
-	            (double)timeout / NSEC_PER_SEC);
+	return rc != ERR_TIMEOUT
+	    ? rc
+	    : err_set(e, rc,
+	          "set, but after %.0f s not every worker has begun a step with it: ps-stat why tells who is behind",
+	          (double)timeout / NSEC_PER_SEC);
 }
 
 /* Prints the changes of a dry run, as "job.lr: 0.1 would be 0.01". */
@@ -89,8 +98,10 @@ static void print_dry_run(const json_t *changes)
 	if (!json_object_size(changes))
 		puts("nothing would change");
 	json_object_foreach((json_t *)(uintptr_t)changes, key, v) {
-		char *from = json_dumps(json_object_get(v, "from"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
-		char *to = json_dumps(json_object_get(v, "to"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+		char *from = json_dumps(json_object_get(v, "from"),
+		    JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+		char *to = json_dumps(json_object_get(v, "to"),
+		    JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
 
 		printf("%s: %s would be %s\n", key, from, to);
 		free(from);
@@ -102,7 +113,8 @@ static void print_dry_run(const json_t *changes)
  * run would change. */
 static void print_set_answer(const struct options *o, char **word, int n, json_t *answer)
 {
-	const json_t *step = json_object_get(answer, "step"), *planned = json_object_get(answer, "planned");
+	const json_t *step = json_object_get(answer, "step"),
+	             *planned = json_object_get(answer, "planned");
 
 	if (o->json) {
 		ctl_print_line("set", answer);
@@ -146,7 +158,8 @@ static int run_set(const struct ctl_cmd *self, int argc, char **argv)
 	/* An answer with a step means a change that workers apply there.  Changes that are immediate,
 	 * planned for later or only tried have none. */
 	if (rc == ERR_OK && json_is_integer(json_object_get(answer, "step")))
-		rc = await_settings(client, json_int(answer, "settings", 0), left > 0 ? left : 1, &e);
+		rc = await_settings(client, json_int(answer, "settings", 0), left > 0 ? left : 1,
+		    &e);
 	if (rc == ERR_OK)
 		print_set_answer(&o, argv + 1, nargs, answer);
 	http_client_free(client);
@@ -158,12 +171,18 @@ static int run_set(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_set = {
 	"set",
 	{
-		.prog = "ps-ctl set", .args = "key=value ...",
-		.about = "change settings while the job runs",
-		.more = "All that are named change, or none; at one step, on all servers and workers.  Returns when every\n"
-		        "worker goes by them, and says from which step on.  ps-ctl show KEY says whether it is live.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 64,
-		.examples = "  ps-ctl set lr=0.01\n  ps-ctl set sync=ssp:3 codec=topk:0.01\n  ps-ctl set --at step=1000 optimizer=adam lr=0.001\n",
+	    .prog = "ps-ctl set",
+	    .args = "key=value ...",
+	    .about = "change settings while the job runs",
+	    .more =
+	        "All that are named change, or none; at one step, on all servers and workers.  Returns when every\n"
+	        "worker goes by them, and says from which step on.  ps-ctl show KEY says whether it is live.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .min_args = 1,
+	    .max_args = 64,
+	    .examples =
+	        "  ps-ctl set lr=0.01\n  ps-ctl set sync=ssp:3 codec=topk:0.01\n  ps-ctl set --at step=1000 optimizer=adam lr=0.001\n",
 	},
 	run_set,
 };

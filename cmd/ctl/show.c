@@ -21,7 +21,7 @@ static bool has_name(const json_t *o, const char *word)
 	const char *name = json_str(o, "name", "");
 
 	return strcmp(name, word) == 0 ||
-	       (strncmp(name, "job.", 4) == 0 && strcmp(name + 4, word) == 0);
+	    (strncmp(name, "job.", 4) == 0 && strcmp(name + 4, word) == 0);
 }
 
 static void print_catalog_value(const json_t *v)
@@ -37,7 +37,8 @@ static void print_catalog_value(const json_t *v)
 		puts(*json_string_value(v) ? json_string_value(v) : "none");
 	} else if (json_is_boolean(v)) {
 		puts(json_is_true(v) ? "yes" : "no");
-	} else if (fabs(json_number_value(v)) < 1e15 && floor(json_number_value(v)) == json_number_value(v)) {
+	} else if (fabs(json_number_value(v)) < 1e15 &&
+	    floor(json_number_value(v)) == json_number_value(v)) {
 		printf("%.0f\n", json_number_value(v));
 	} else {
 		printf("%g\n", json_number_value(v));
@@ -112,11 +113,11 @@ static int report_unknown_item(const char *word)
 	}
 	near = suggest(word, names, n);
 	if (near)
-		err_set(&e, ERR_NOTFOUND, "no key, model or rule called \"%.60s\"; did you mean \"%s\"?",
-		        word, near);
+		err_set(&e, ERR_NOTFOUND,
+		    "no key, model or rule called \"%.60s\"; did you mean \"%s\"?", word, near);
 	else
-		err_set(&e, ERR_NOTFOUND, "no key, model or rule called \"%.60s\"; see ps-ctl list options",
-		        word);
+		err_set(&e, ERR_NOTFOUND,
+		    "no key, model or rule called \"%.60s\"; see ps-ctl list options", word);
 	free((void *)names);
 	json_decref(all);
 	return ctl_fail(&e);
@@ -135,10 +136,14 @@ static int run_show(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_show = {
 	"show",
 	{
-		.prog = "ps-ctl show", .args = "KEY|MODEL|NAME",
-		.about = "all about one key of the cluster file, model, update rule ...",
-		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 1,
-		.examples = "  ps-ctl show sync\n  ps-ctl show mlp\n",
+	    .prog = "ps-ctl show",
+	    .args = "KEY|MODEL|NAME",
+	    .about = "all about one key of the cluster file, model, update rule ...",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .min_args = 1,
+	    .max_args = 1,
+	    .examples = "  ps-ctl show sync\n  ps-ctl show mlp\n",
 	},
 	run_show,
 };

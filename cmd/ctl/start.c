@@ -24,7 +24,7 @@
  * shows progress until the supervisor reports that the cluster is ready, and ends.  With --emit it
  * starts nothing and prints what another launcher needs. */
 
-#define PACE (100 * NSEC_PER_MSEC)
+#define PACE  (100 * NSEC_PER_MSEC)
 #define GRACE (10 * NSEC_PER_SEC)
 
 struct options {
@@ -36,15 +36,16 @@ struct options {
 
 static const struct opt opts[] = {
 	{ "set", 's', OPT_LIST, offsetof(struct options, set), "KEY=VALUE",
-	  "change a key of the cluster file, for this run", NULL, 0, 0 },
+	    "change a key of the cluster file, for this run", NULL, 0, 0 },
 	CTL_OPT_TIMEOUT(struct options, timeout, "give up when it is not ready by then (60s)"),
 	CTL_OPT_RESTARTS(struct options, max_restarts),
 	CTL_OPT_RESUME(struct options, resume),
 	LOCAL_OPTS(struct options, place),
 	{ "emit", 0, OPT_CHOICE, offsetof(struct options, emit), "FORM",
-	  "start nothing: print what sbatch, systemd, Kubernetes or a shell (mpirun) starts it with", EMIT_FORMS, 0, 0 },
+	    "start nothing: print what sbatch, systemd, Kubernetes or a shell (mpirun) starts it with",
+	    EMIT_FORMS, 0, 0 },
 	{ "image", 0, OPT_STR, offsetof(struct options, image), "IMAGE",
-	  "of --emit k8s: the container image, with pskit and the data (pskit)", NULL, 0, 0 },
+	    "of --emit k8s: the container image, with pskit and the data (pskit)", NULL, 0, 0 },
 	LOCAL_OPT_EXEC(struct options, place),
 };
 
@@ -59,7 +60,8 @@ static int read_start_signal(int fd)
  * came first, or -1 at the time `end`. */
 static int await_report(const char *dir, int ready, int signals, int64_t end)
 {
-	struct pollfd p[] = { { .fd = ready, .events = POLLIN }, { .fd = signals, .events = POLLIN } };
+	struct pollfd p[] = { { .fd = ready, .events = POLLIN },
+		{ .fd = signals, .events = POLLIN } };
 	struct http_client *client = NULL;
 	struct progress progress;
 	int signal = 0;
@@ -75,7 +77,8 @@ static int await_report(const char *dir, int ready, int signals, int64_t end)
 		if (poll(p, 2, (int)((left + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC)) > 0)
 			break;
 		if (client)
-			http_call(client, "GET", "/v1/status", NULL, NSEC_PER_SEC, NULL, &status, NULL);
+			http_call(client, "GET", "/v1/status", NULL, NSEC_PER_SEC, NULL, &status,
+			    NULL);
 		progress_read_trouble(&progress, dir);
 		progress_show(&progress, status);
 		json_decref(status);
@@ -113,9 +116,12 @@ static void print_cluster_state(const char *dir)
 	http_client_free(client);
 	servers = json_int(s, "servers_wanted", 0);
 	workers = json_int(s, "workers_wanted", 0);
-	fprintf(stderr, "cluster %s is %s\n", json_str(s, "name", "?"), json_str(s, "state", "running"));
-	fprintf(stderr, "%lld/%lld server%s, %lld/%lld worker%s\n", (long long)json_int(s, "servers", 0), (long long)servers, NUM_S(servers),
-	        (long long)(json_int(s, "workers", 0) + json_int(s, "workers_done", 0)), (long long)workers, NUM_S(workers));
+	fprintf(stderr, "cluster %s is %s\n", json_str(s, "name", "?"),
+	    json_str(s, "state", "running"));
+	fprintf(stderr, "%lld/%lld server%s, %lld/%lld worker%s\n",
+	    (long long)json_int(s, "servers", 0), (long long)servers, NUM_S(servers),
+	    (long long)(json_int(s, "workers", 0) + json_int(s, "workers_done", 0)),
+	    (long long)workers, NUM_S(workers));
 	fprintf(stderr, "run directory %s\n", dir);
 	if (isatty(STDERR_FILENO))
 		fprintf(stderr, "next: ps-stat 1 | ps-ctl logs -f | ps-ctl stop\n");
@@ -144,7 +150,9 @@ static int wait_for_supervisor(const char *dir, int ready, int signals, int64_t 
 		err_prefix(&e, "see %s/supervisor.log", dir);
 	} else if (signal < 0) {
 		num_digits((double)timeout / NSEC_PER_SEC, 3, seconds);
-		err_set(&e, ERR_TIMEOUT, "the cluster was not ready after %s s, and is stopped; its logs are in %s", seconds, dir);
+		err_set(&e, ERR_TIMEOUT,
+		    "the cluster was not ready after %s s, and is stopped; its logs are in %s",
+		    seconds, dir);
 	} else {
 		err_set(&e, ERR_FAILED, "interrupted; the cluster is stopped");
 	}
@@ -162,7 +170,8 @@ static int start_supervisor(const struct conf *conf, const char *dir, const stru
 	bool daemon = false;
 	int ready, lock = -1, code;
 
-	if (runner_signals(&r, &e) != ERR_OK || resume_prepare(conf, dir, o->resume, &lock, &r.resume, &r.passed_over, &e) != ERR_OK)
+	if (runner_signals(&r, &e) != ERR_OK ||
+	    resume_prepare(conf, dir, o->resume, &lock, &r.resume, &r.passed_over, &e) != ERR_OK)
 		return runner_report_not_begun(&r, &e);
 	log = rundir_path(dir, "supervisor.log");
 	if (daemon_start(log, &daemon, &ready, &e) != ERR_OK) {
@@ -202,12 +211,16 @@ static int run_start(const struct ctl_cmd *self, int argc, char **argv)
 	if (!local_check_operands(self->usage.prog, file, o.place.exec, &code))
 		return code;
 	o.place.later = o.emit != NULL;
-	if (local_load_conf(file, &o.set, &o.place, &conf, &dir, &e) == ERR_OK && local_replace_stdin(&conf))
-		err_set(&e, ERR_CONFIG, "%s: data from standard input (\"-\") needs ps-ctl run, which stays",
-		        file ? file : "--exec");
+	if (local_load_conf(file, &o.set, &o.place, &conf, &dir, &e) == ERR_OK &&
+	    local_replace_stdin(&conf))
+		err_set(&e, ERR_CONFIG,
+		    "%s: data from standard input (\"-\") needs ps-ctl run, which stays",
+		    file ? file : "--exec");
 	else if (e.code == ERR_OK && o.emit && !file)
-		err_set(&e, ERR_USAGE, "--emit: name a cluster file; it goes along with what is printed");
-	else if (e.code == ERR_OK && o.emit && emit(o.emit, &conf, file, &o.set, &o.place, o.image, &text, &e) == ERR_OK)
+		err_set(&e, ERR_USAGE,
+		    "--emit: name a cluster file; it goes along with what is printed");
+	else if (e.code == ERR_OK && o.emit &&
+	    emit(o.emit, &conf, file, &o.set, &o.place, o.image, &text, &e) == ERR_OK)
 		fwrite(text.data, 1, text.len, stdout);
 	if (text.len)
 		sodium_memzero(text.data, text.len);
@@ -222,15 +235,19 @@ static int run_start(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_start = {
 	"start",
 	{
-		.prog = "ps-ctl start", .args = "[FILE]",
-		.about = "start a cluster in the background, and return when it is ready",
-		.more = "A supervisor stays behind.  When the job is done it writes result.json and "
-		        "model.safetensors into\nthe run directory and keeps the servers up until ps-ctl "
-		        "stop.  When the cluster does not become\nready, the reason is said and nothing is "
-		        "left running.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .max_args = 1,
-		.examples = "  ps-ctl start cluster && ps-ctl wait --for done && ps-ctl stop\n"
-		            "  ps-ctl start cluster --emit sbatch | sbatch\n",
+	    .prog = "ps-ctl start",
+	    .args = "[FILE]",
+	    .about = "start a cluster in the background, and return when it is ready",
+	    .more =
+	        "A supervisor stays behind.  When the job is done it writes result.json and "
+	        "model.safetensors into\nthe run directory and keeps the servers up until ps-ctl "
+	        "stop.  When the cluster does not become\nready, the reason is said and nothing is "
+	        "left running.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .max_args = 1,
+	    .examples = "  ps-ctl start cluster && ps-ctl wait --for done && ps-ctl stop\n"
+	                "  ps-ctl start cluster --emit sbatch | sbatch\n",
 	},
 	run_start,
 };

@@ -26,7 +26,8 @@ static void print_cluster_line(const json_t *s)
 {
 	int64_t total = json_int(s, "steps_total", 0), workers = json_int(s, "workers_wanted", 0);
 	int64_t servers = json_int(s, "servers_wanted", 0), tries;
-	const json_t *loss = json_object_get(s, "train_loss"), *failing = json_object_get(s, "start_failing");
+	const json_t *loss = json_object_get(s, "train_loss"),
+	             *failing = json_object_get(s, "start_failing");
 	const char *waiting = json_str(s, "waiting_for", ""), *reason = json_str(s, "reason", "");
 	char rate[16], figure[32];
 
@@ -37,8 +38,9 @@ static void print_cluster_line(const json_t *s)
 		plain_print(stdout, ", waiting for %s", waiting);
 	tries = json_int(failing, "tries", 0);
 	if (failing)
-		plain_print(stdout, ", cannot start %s (%lld %s, %.0f s): %s", json_str(failing, "id", "?"), (long long)tries,
-		            tries == 1 ? "try" : "tries", json_num(failing, "since_seconds", 0), json_str(failing, "because", "?"));
+		plain_print(stdout, ", cannot start %s (%lld %s, %.0f s): %s",
+		    json_str(failing, "id", "?"), (long long)tries, tries == 1 ? "try" : "tries",
+		    json_num(failing, "since_seconds", 0), json_str(failing, "because", "?"));
 	if (workers > 0) {
 		printf(", step %lld", (long long)json_int(s, "step", 0));
 		if (total > 0)
@@ -52,10 +54,12 @@ static void print_cluster_line(const json_t *s)
 		ctl_format_count(json_num(s, "examples_per_second", 0), rate);
 		printf(", %s examples/s", rate);
 	}
-	printf(", %lld/%lld server%s", (long long)json_int(s, "servers", 0), (long long)servers, NUM_S(servers));
+	printf(", %lld/%lld server%s", (long long)json_int(s, "servers", 0), (long long)servers,
+	    NUM_S(servers));
 	if (workers > 0)
-		printf(", %lld/%lld worker%s", (long long)(json_int(s, "workers", 0) +
-		       json_int(s, "workers_done", 0)), (long long)workers, NUM_S(workers));
+		printf(", %lld/%lld worker%s",
+		    (long long)(json_int(s, "workers", 0) + json_int(s, "workers_done", 0)),
+		    (long long)workers, NUM_S(workers));
 	printf(", %s\n", json_str(s, "sync", "?"));
 }
 
@@ -68,8 +72,8 @@ static void print_process_rows(const json_t *list)
 		const char *host = json_str(o, "host", ""), *listen = json_str(o, "listen", "");
 
 		plain_print(stdout, "%-12s %-9s %7lld %10lld  %-16s %s\n", json_str(o, "id", "?"),
-		       json_str(o, "state", "?"), (long long)json_int(o, "pid", 0),
-		       (long long)json_int(o, "step", 0), *host ? host : "-", *listen ? listen : "-");
+		    json_str(o, "state", "?"), (long long)json_int(o, "pid", 0),
+		    (long long)json_int(o, "step", 0), *host ? host : "-", *listen ? listen : "-");
 	}
 }
 
@@ -82,7 +86,8 @@ static void print_json_rows(const char *kind, const json_t *list)
 		ctl_print_line(kind, o);
 }
 
-static enum err_code get_status_part(struct http_client *c, const char *path, json_t **out, struct err *e)
+static enum err_code get_status_part(struct http_client *c, const char *path, json_t **out,
+    struct err *e)
 {
 	return http_call(c, "GET", path, NULL, TIMEOUT, NULL, out, e);
 }
@@ -105,7 +110,8 @@ static enum err_code show_running_status(const char *dir, bool json, struct err 
 		print_json_rows("worker", json_object_get(workers, "workers"));
 	} else if (rc == ERR_OK) {
 		print_cluster_line(status);
-		printf("%-12s %-9s %7s %10s  %-16s %s\n", "ID", "STATE", "PID", "STEP", "HOST", "LISTEN");
+		printf("%-12s %-9s %7s %10s  %-16s %s\n", "ID", "STATE", "PID", "STEP", "HOST",
+		    "LISTEN");
 		print_process_rows(json_object_get(servers, "servers"));
 		print_process_rows(json_object_get(workers, "workers"));
 	}
@@ -143,12 +149,16 @@ static int run_status(const struct ctl_cmd *self, int argc, char **argv)
 		/* The lock is held, so a process is there, but its coordinator does not answer yet or any
 		 * more. */
 		if ((rc == ERR_UNREACH || rc == ERR_CLOSED) && rundir_read_retry(dir, &failing))
-			rc = err_set(&e, ERR_NOTREADY, "cluster \"%s\": its supervisor cannot start %s and tries again (%u %s, "
-			             "%.0f s): %s", dir, failing.id, failing.tries, failing.tries == 1 ? "try" : "tries",
-			             (double)(clock_wall() - failing.since) / NSEC_PER_SEC, failing.error);
+			rc = err_set(&e, ERR_NOTREADY,
+			    "cluster \"%s\": its supervisor cannot start %s and tries again (%u %s, "
+			    "%.0f s): %s",
+			    dir, failing.id, failing.tries, failing.tries == 1 ? "try" : "tries",
+			    (double)(clock_wall() - failing.since) / NSEC_PER_SEC, failing.error);
 		else if (rc == ERR_UNREACH || rc == ERR_CLOSED)
-			rc = err_set(&e, ERR_NOTREADY, "cluster \"%s\" is starting or ending: its coordinator "
-			             "does not answer; see ps-ctl logs", dir);
+			rc = err_set(&e, ERR_NOTREADY,
+			    "cluster \"%s\" is starting or ending: its coordinator "
+			    "does not answer; see ps-ctl logs",
+			    dir);
 	} else if (rc == ERR_NOTREADY) {
 		show_last_result(dir, o.json);
 	}
@@ -160,14 +170,17 @@ static int run_status(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_status = {
 	"status",
 	{
-		.prog = "ps-ctl status", .args = NULL,
-		.about = "the cluster, its servers and its workers as they stand",
-		.more = "Exit code 3 when the cluster is not running; the result of a run that has ended "
-		        "is printed all\nthe same.  With --json one object a line: the cluster, then "
-		        "servers, then workers.",
-		.opts = opts, .nopts = CTL_COUNT(opts),
-		.examples = "  ps-ctl status\n"
-		            "  ps-ctl status --json | jq -r 'select(.kind == \"worker\") | .id'\n",
+	    .prog = "ps-ctl status",
+	    .args = NULL,
+	    .about = "the cluster, its servers and its workers as they stand",
+	    .more =
+	        "Exit code 3 when the cluster is not running; the result of a run that has ended "
+	        "is printed all\nthe same.  With --json one object a line: the cluster, then "
+	        "servers, then workers.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .examples = "  ps-ctl status\n"
+	                "  ps-ctl status --json | jq -r 'select(.kind == \"worker\") | .id'\n",
 	},
 	run_status,
 };

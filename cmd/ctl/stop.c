@@ -17,28 +17,29 @@
  * the processes; a cluster without one is stopped through its coordinator; what does not end in
  * time is killed (ending.h). */
 
-#define CONFIG_MAX (1u << 20)
-#define TERM_GRACE (5 * NSEC_PER_SEC)
+#define CONFIG_MAX  (1u << 20)
+#define TERM_GRACE  (5 * NSEC_PER_SEC)
 #define STATUS_WAIT (2 * NSEC_PER_SEC)
 /* Limits for saving and for ending, unless --timeout is given. */
 #define SAVE_WAIT (600 * NSEC_PER_SEC)
-#define END_WAIT (30 * NSEC_PER_SEC)
+#define END_WAIT  (30 * NSEC_PER_SEC)
 
 struct options {
 	const char *dir;
-	int64_t timeout;                /* 0: not given */
+	int64_t timeout; /* 0: not given */
 	bool discard, json;
 };
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	{ "discard", 0, OPT_FLAG, offsetof(struct options, discard), NULL,
-	  "save nothing: what was learned since the last checkpoint is lost", NULL, 0, 0 },
-	CTL_OPT_TIMEOUT(struct options, timeout, "how long saving may take (10m), and then ending (30s)"),
+	    "save nothing: what was learned since the last checkpoint is lost", NULL, 0, 0 },
+	CTL_OPT_TIMEOUT(struct options, timeout,
+	    "how long saving may take (10m), and then ending (30s)"),
 	CTL_OPT_JSON(struct options, json),
 };
 
-/* ---- saving ------------------------------------------------------------------------------ */
+/* ---- saving ---- */
 
 /* Can the parameters of the run directory's cluster change?  A read-only cluster has nothing to
  * save. */
@@ -63,8 +64,11 @@ static bool has_unsaved_work(struct http_client *client, const char *dir)
 	const char *state;
 	bool yes;
 
-	if (http_call(client, "GET", "/v1/status", NULL, STATUS_WAIT, NULL, &status, NULL) != ERR_OK)
-		fprintf(stderr, "ps-ctl: warning: the coordinator of %s does not answer: no checkpoint can be taken\n", dir);
+	if (http_call(client, "GET", "/v1/status", NULL, STATUS_WAIT, NULL, &status, NULL) !=
+	    ERR_OK)
+		fprintf(stderr,
+		    "ps-ctl: warning: the coordinator of %s does not answer: no checkpoint can be taken\n",
+		    dir);
 	state = json_str(status, "state", "");
 	yes = (strcmp(state, "running") == 0 || strcmp(state, "finishing") == 0) &&
 	    json_int(status, "tables", 0) > 0 && may_change_parameters(dir);
@@ -76,7 +80,7 @@ static bool has_unsaved_work(struct http_client *client, const char *dir)
  * NULL when there was nothing to save.  An error means that the job goes on and could not be
  * saved. */
 static enum err_code take_last_checkpoint(const char *dir, int64_t timeout, char **path,
-                                          struct err *e)
+    struct err *e)
 {
 	struct http_client *client = NULL;
 	json_t *body = json_object(), *answer = NULL;
@@ -107,7 +111,8 @@ static int save_checkpoint_model(const char *dir, const char *checkpoint)
 	int code = 0;
 
 	if (access(model, F_OK) != 0 && saved_write_model(checkpoint, model, &e) != ERR_OK) {
-		fprintf(stderr, "ps-ctl: the model is saved in the checkpoint %s alone: %s\n", checkpoint, e.msg);
+		fprintf(stderr, "ps-ctl: the model is saved in the checkpoint %s alone: %s\n",
+		    checkpoint, e.msg);
 		code = err_exit_code(e.code);
 	} else {
 		fprintf(stderr, "ps-ctl: saved %s and %s\n", checkpoint, model);
@@ -116,7 +121,7 @@ static int save_checkpoint_model(const char *dir, const char *checkpoint)
 	return code;
 }
 
-/* ---- ending ------------------------------------------------------------------------------ */
+/* ---- ending ---- */
 
 /* Ask the coordinator of a cluster without a supervisor to stop it.  False when it does not
  * answer. */
@@ -141,10 +146,13 @@ static int report_end(const char *dir, bool forced, bool supervised, bool json)
 	int code = result || forced || !supervised ? 0 : 1;
 
 	if (!result)
-		result = result_of_status(NULL, "stopped", forced ? "ended by force, before a result was written" :
-		                          supervised ? "no result was written" : NULL);
+		result = result_of_status(NULL, "stopped",
+		    forced           ? "ended by force, before a result was written"
+		        : supervised ? "no result was written"
+		                     : NULL);
 	if (*json_str(result, "unsaved", "")) {
-		fprintf(stderr, "ps-ctl: the model is not saved: %s\n", json_str(result, "unsaved", ""));
+		fprintf(stderr, "ps-ctl: the model is not saved: %s\n",
+		    json_str(result, "unsaved", ""));
 		code = 1;
 	}
 	result_print(result, json);
@@ -176,9 +184,12 @@ static int stop_cluster(const struct options *o, const char *dir)
 	struct err e = { 0 };
 	int code, saved;
 
-	if (!o->discard && take_last_checkpoint(dir, o->timeout ? o->timeout : SAVE_WAIT,
-	                                        &checkpoint, &e) != ERR_OK) {
-		err_prefix(&e, "%s goes on, because it cannot be saved (--discard stops it all the same)", dir);
+	if (!o->discard &&
+	    take_last_checkpoint(dir, o->timeout ? o->timeout : SAVE_WAIT, &checkpoint, &e) !=
+	        ERR_OK) {
+		err_prefix(&e,
+		    "%s goes on, because it cannot be saved (--discard stops it all the same)",
+		    dir);
 		return ctl_fail(&e);
 	}
 	code = end_cluster(o, dir);
@@ -204,13 +215,16 @@ static int run_stop(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_stop = {
 	"stop",
 	{
-		.prog = "ps-ctl stop", .args = NULL,
-		.about = "save what a cluster has learned, stop it and print its result",
-		.more = "Takes a checkpoint, and writes its model to RUN/model.safetensors.  When that fails nothing is stopped.\n"
-		        "Returns when all its processes have ended.  What does not end in time is ended "
-		        "by SIGTERM, and 5 s\nlater by SIGKILL.",
-		.opts = opts, .nopts = CTL_COUNT(opts),
-		.examples = "  ps-ctl stop\n  ps-ctl -C fashion.run stop --timeout 5s\n",
+	    .prog = "ps-ctl stop",
+	    .args = NULL,
+	    .about = "save what a cluster has learned, stop it and print its result",
+	    .more =
+	        "Takes a checkpoint, and writes its model to RUN/model.safetensors.  When that fails nothing is stopped.\n"
+	        "Returns when all its processes have ended.  What does not end in time is ended "
+	        "by SIGTERM, and 5 s\nlater by SIGKILL.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .examples = "  ps-ctl stop\n  ps-ctl -C fashion.run stop --timeout 5s\n",
 	},
 	run_stop,
 };

@@ -22,8 +22,10 @@ static void warn_of_retry(const char *why)
 
 enum err_code store_open(int64_t timeout, struct object_client **out, struct err *e)
 {
-	struct object_wishes w = { .timeout = timeout, .stop = &stop, .reader = STDOUT_FILENO,
-	                          .again = warn_of_retry };
+	struct object_wishes w = { .timeout = timeout,
+		.stop = &stop,
+		.reader = STDOUT_FILENO,
+		.again = warn_of_retry };
 	struct sigaction action = { .sa_handler = request_store_stop };
 
 	sigaction(SIGTERM, &action, NULL);
@@ -32,7 +34,8 @@ enum err_code store_open(int64_t timeout, struct object_client **out, struct err
 	return object_client_new(&w, out, e);
 }
 
-enum err_code store_put_file(struct object_client *c, const char *path, const char *name, struct err *e)
+enum err_code store_put_file(struct object_client *c, const char *path, const char *name,
+    struct err *e)
 {
 	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
 	enum err_code rc;

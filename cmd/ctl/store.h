@@ -13,6 +13,7 @@
 enum err_code store_open(int64_t timeout, struct object_client **out, struct err *e);
 
 /* Upload the file at path (NULL: standard input) as the object `name`. */
-enum err_code store_put_file(struct object_client *c, const char *path, const char *name, struct err *e);
+enum err_code store_put_file(struct object_client *c, const char *path, const char *name,
+    struct err *e);
 
 #endif

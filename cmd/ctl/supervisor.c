@@ -19,7 +19,7 @@
 struct outcome {
 	json_t *result;
 	bool written;
-	int64_t next;                   /* when to try to write it again */
+	int64_t next; /* when to try to write it again */
 };
 
 /* Report a failure on the pipe to ps-ctl start. */
@@ -78,7 +78,8 @@ static enum runner_state stay_until_stopped(struct runner *r)
 	r->saved = state == RUNNER_SIGNALLED && !r->asked && runner_take_checkpoint(r);
 	if (r->saved || runner_was_stopped_remotely(r, state))
 		runner_export_newest_checkpoint(r);
-	save_outcome(r, state == RUNNER_DONE || (state == RUNNER_FAILED && runner_has_all_partitions(r)), &o);
+	save_outcome(r,
+	    state == RUNNER_DONE || (state == RUNNER_FAILED && runner_has_all_partitions(r)), &o);
 	while (!r->crashed && !r->asked && (state == RUNNER_DONE || state == RUNNER_FAILED)) {
 		write_result_once(r, &o);
 		state = runner_wait_state(r);
@@ -108,7 +109,7 @@ static bool wait_until_ready(struct runner *r, int ready)
 	json_decref(o.result);
 	runner_end_processes(r, reason);
 	send_failure(ready, r->code ? r->code : 1,
-	             *reason ? reason : "stopped before it was ready");
+	    *reason ? reason : "stopped before it was ready");
 	return false;
 }
 
@@ -134,7 +135,10 @@ int supervise(struct runner *r, const struct conf *conf, const char *dir, int lo
 	if (wait_until_ready(r, ready)) {
 		enum runner_state state = stay_until_stopped(r);
 
-		runner_end_processes(r, state == RUNNER_SIGNALLED ? "the supervisor got a signal" : r->asked ? "ps-ctl stop" : "stopped");
+		runner_end_processes(r,
+		    state == RUNNER_SIGNALLED ? "the supervisor got a signal"
+		        : r->asked            ? "ps-ctl stop"
+		                              : "stopped");
 		code = r->crashed || r->unstored[0] ? 1 : 0;
 	} else {
 		code = 1;

@@ -32,12 +32,13 @@ struct options {
 
 static const struct opt opts[] = {
 	{ "grid", 'g', OPT_LIST, offsetof(struct options, grid), "KEY=VALUE,...",
-	  "the values of a key to try; of several keys all combinations", NULL, 0, 0 },
+	    "the values of a key to try; of several keys all combinations", NULL, 0, 0 },
 	{ "set", 's', OPT_LIST, offsetof(struct options, set), "KEY=VALUE",
-	  "change a key of the cluster file, for all runs", NULL, 0, 0 },
-	{ "jobs", 'j', OPT_INT, offsetof(struct options, jobs), "N", "so many runs at once (1)", NULL, 1, 1024 },
+	    "change a key of the cluster file, for all runs", NULL, 0, 0 },
+	{ "jobs", 'j', OPT_INT, offsetof(struct options, jobs), "N", "so many runs at once (1)",
+	    NULL, 1, 1024 },
 	{ "output", 'o', OPT_STR, offsetof(struct options, folder), "FOLDER",
-	  "where the runs go (NAME.sweep beside the cluster file)", NULL, 0, 0 },
+	    "where the runs go (NAME.sweep beside the cluster file)", NULL, 0, 0 },
 	CTL_OPT_JSON(struct options, json),
 };
 
@@ -49,10 +50,10 @@ struct work {
 	int signals, lock;
 	int nsignals;
 	int64_t kill_at;
-	size_t next;                    /* index of the first point not started or skipped yet */
+	size_t next; /* index of the first point not started or skipped yet */
 };
 
-/* ---- begin --------------------------------------------------------------------------- */
+/* ---- begin ---- */
 
 /* Blocks SIGINT, SIGTERM and SIGHUP, and opens w->signals to read them. */
 static enum err_code catch_sweep_signals(struct work *w, struct err *e)
@@ -65,7 +66,8 @@ static enum err_code catch_sweep_signals(struct work *w, struct err *e)
 	for (size_t i = 0; i < CTL_COUNT(ours); i++) {
 		/* Respect an ignored SIGHUP, which nohup asks for.  An ignored SIGINT is not respected:
 		 * shells set it for every background job. */
-		if (ours[i] == SIGHUP && sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler == SIG_IGN)
+		if (ours[i] == SIGHUP && sigaction(SIGHUP, NULL, &now) == 0 &&
+		    now.sa_handler == SIG_IGN)
 			continue;
 		signal(ours[i], SIG_DFL);
 		sigaddset(&set, ours[i]);
@@ -77,7 +79,8 @@ static enum err_code catch_sweep_signals(struct work *w, struct err *e)
 }
 
 /* Makes the folder of the runs and locks it: two sweeps in it would run the same points. */
-static enum err_code lock_sweep_folder(struct work *w, const char *file, const char *cluster, struct err *e)
+static enum err_code lock_sweep_folder(struct work *w, const char *file, const char *cluster,
+    struct err *e)
 {
 	char *dir = path_dirname(file), *name = mem_printf("%s.sweep", cluster);
 	char *folder = w->o->folder ? mem_strdup(w->o->folder) : path_join(dir, name);
@@ -89,7 +92,8 @@ static enum err_code lock_sweep_folder(struct work *w, const char *file, const c
 		if (w->lock < 0)
 			rc = err_sys(e, ERR_IO, "cannot open %s", folder);
 		else if (flock(w->lock, LOCK_EX | LOCK_NB) != 0)
-			rc = err_set(e, ERR_EXISTS, "another ps-ctl sweep is at work in %s", folder);
+			rc = err_set(e, ERR_EXISTS, "another ps-ctl sweep is at work in %s",
+			    folder);
 	}
 	free(dir);
 	free(name);
@@ -109,8 +113,9 @@ static enum err_code check_sweep(struct work *w, const char *file, struct err *e
 		rc = err_set(e, ERR_CONFIG, "%s: a sweep needs a job", file);
 	for (size_t i = 0; i < c.job.data.n; i++)
 		if (conf_path_is_stdin(c.job.data.item[i]))
-			rc = err_set(e, ERR_CONFIG, "job.data: standard input can be read only once, and a sweep has %zu run%s",
-			             w->s.npoints, NUM_S(w->s.npoints));
+			rc = err_set(e, ERR_CONFIG,
+			    "job.data: standard input can be read only once, and a sweep has %zu run%s",
+			    w->s.npoints, NUM_S(w->s.npoints));
 	if (rc == ERR_OK)
 		rc = lock_sweep_folder(w, file, c.name, e);
 	conf_release(&c);
@@ -130,7 +135,8 @@ static enum err_code prepare_sweep(struct work *w, const char *file, struct err 
 		rc = sweep_point_prepare(&w->s, p, file, &w->o->set, e);
 		bad += p->state == POINT_FAILED;
 		if (rc == ERR_OK && json_object_get(ids, p->id))
-			rc = err_set(e, ERR_USAGE, "--grid: two of its points are the same, %s", p->id);
+			rc = err_set(e, ERR_USAGE, "--grid: two of its points are the same, %s",
+			    p->id);
 		json_object_set_new(ids, p->id, json_true());
 	}
 	if (rc == ERR_OK && bad == w->s.npoints)
@@ -139,16 +145,20 @@ static enum err_code prepare_sweep(struct work *w, const char *file, struct err 
 	return rc;
 }
 
-/* ---- runs ---------------------------------------------------------------------------- */
+/* ---- runs ---- */
 
 /* Starts ps-ctl run for a point; an unfinished run is resumed. */
 static enum err_code start_point(struct work *w, struct point *p, struct err *e)
 {
 	bool begun = sweep_point_is_resumable(&w->s, p);
-	char *ctl = path_join(w->bin, "ps-ctl"), *file = sweep_point_path(&w->s, p, ".json"), *log = sweep_point_path(&w->s, p, ".log");
+	char *ctl = path_join(w->bin, "ps-ctl"), *file = sweep_point_path(&w->s, p, ".json"),
+	     *log = sweep_point_path(&w->s, p, ".log");
 	char *argv[] = { ctl, (char[]){ "run" }, file, (char[]){ "--json" }, (char[]){ "--resume" },
 		begun ? (char[]){ "auto" } : (char[]){ "none" }, NULL };
-	struct launch_spec spec = { .id = p->id, .argv = argv, .log_path = log, .die_with_parent = true };
+	struct launch_spec spec = { .id = p->id,
+		.argv = argv,
+		.log_path = log,
+		.die_with_parent = true };
 	enum err_code rc;
 
 	unlink(log);
@@ -176,7 +186,8 @@ static void start_waiting_points(struct work *w)
 {
 	struct err e;
 
-	while (w->next < w->s.npoints && w->nsignals == 0 && launch_running(w->set) < (size_t)w->o->jobs) {
+	while (w->next < w->s.npoints && w->nsignals == 0 &&
+	    launch_running(w->set) < (size_t)w->o->jobs) {
 		struct point *p = &w->s.point[w->next++];
 
 		if (p->state == POINT_WAITING && start_point(w, p, &e) != ERR_OK) {
@@ -217,8 +228,9 @@ static void handle_stop_signals(struct work *w)
 
 	while (read(w->signals, &si, sizeof si) == sizeof si) {
 		if (w->nsignals++ == 0) {
-			fprintf(stderr, "stopping %zu run%s (SIG%s; once more: at once)\n", launch_running(w->set),
-			        NUM_S((int64_t)launch_running(w->set)), sigabbrev_np((int)si.ssi_signo));
+			fprintf(stderr, "stopping %zu run%s (SIG%s; once more: at once)\n",
+			    launch_running(w->set), NUM_S((int64_t)launch_running(w->set)),
+			    sigabbrev_np((int)si.ssi_signo));
 			w->kill_at = clock_now() + STOP_GRACE;
 		}
 		launch_signal_all(w->set, SIGTERM);
@@ -265,7 +277,8 @@ static int run_sweep(const struct ctl_cmd *self, int argc, char **argv)
 		return code;
 	if (o.grid.n == 0) {
 		opt_list_release(&o.set);
-		return ctl_report_misuse(self, "--grid KEY=VALUE,VALUE is missing: what is to be tried?");
+		return ctl_report_misuse(self,
+		    "--grid KEY=VALUE,VALUE is missing: what is to be tried?");
 	}
 	file = conf_file(argv[1]);
 	rc = sweep_grid(&w.s, &o.grid, &e);
@@ -298,15 +311,22 @@ static int run_sweep(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_sweep = {
 	"sweep",
 	{
-		.prog = "ps-ctl sweep", .args = "FILE",
-		.about = "run a cluster file with all combinations of some values, and say which was best",
-		.more = "Each run has its run directory in NAME.sweep.  What is done there is not run again, and a run that was\n"
-		        "interrupted goes on, so a sweep that was ended can be called again, or with more values.  A run that fails\n"
-		        "is told of, and the others go on; the exit code is 1 then.  SIGINT and SIGTERM end what runs, with a\n"
-		        "checkpoint: exit code 75.  A comma within [ ] or after a backslash belongs to the value.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 1, .max_args = 1,
-		.examples = "  ps-ctl sweep cluster --grid lr=0.1,0.01 --grid sync=bsp,ssp:3 -j 2\n"
-		            "  ps-ctl sweep net --grid 'hidden=[64],[64,32]' --json | tail -n 1 | jq .best\n",
+	    .prog = "ps-ctl sweep",
+	    .args = "FILE",
+	    .about =
+	        "run a cluster file with all combinations of some values, and say which was best",
+	    .more =
+	        "Each run has its run directory in NAME.sweep.  What is done there is not run again, and a run that was\n"
+	        "interrupted goes on, so a sweep that was ended can be called again, or with more values.  A run that fails\n"
+	        "is told of, and the others go on; the exit code is 1 then.  SIGINT and SIGTERM end what runs, with a\n"
+	        "checkpoint: exit code 75.  A comma within [ ] or after a backslash belongs to the value.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .min_args = 1,
+	    .max_args = 1,
+	    .examples =
+	        "  ps-ctl sweep cluster --grid lr=0.1,0.01 --grid sync=bsp,ssp:3 -j 2\n"
+	        "  ps-ctl sweep net --grid 'hidden=[64],[64,32]' --json | tail -n 1 | jq .best\n",
 	},
 	run_sweep,
 };

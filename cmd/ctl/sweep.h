@@ -19,23 +19,23 @@ enum sweep_point_state {
 	POINT_WAITING,
 	POINT_RUNNING,
 	POINT_DONE,
-	POINT_FAILED,           /* while running, or before */
-	POINT_STOPPED,          /* by the signal that ended the sweep */
+	POINT_FAILED,  /* while running, or before */
+	POINT_STOPPED, /* by the signal that ended the sweep */
 };
 
 struct point {
-	char **assignment;              /* "lr=0.1", ...: one for each key of the grid */
-	char *id;                       /* "lr-0.1_sync-ssp-3": the name of its cluster and files */
-	json_t *settings;               /* {"job.lr": 0.1, ...}: the point's values, typed, by full key */
+	char **assignment; /* "lr=0.1", ...: one for each key of the grid */
+	char *id;          /* "lr-0.1_sync-ssp-3": the name of its cluster and files */
+	json_t *settings;  /* {"job.lr": 0.1, ...}: the point's values, typed, by full key */
 	enum sweep_point_state state;
-	bool kept;                      /* done by an earlier sweep */
-	json_t *result;                 /* of its run, or NULL */
-	char reason[600];               /* why it failed, when there is no result */
-	size_t child;                   /* number of its process while it is running (core/launch.h) */
+	bool kept;        /* done by an earlier sweep */
+	json_t *result;   /* of its run, or NULL */
+	char reason[600]; /* why it failed, when there is no result */
+	size_t child;     /* number of its process while it is running (core/launch.h) */
 };
 
 struct sweep {
-	char *folder;                   /* absolute */
+	char *folder; /* absolute */
 	size_t nkeys;
 	struct point *point;
 	size_t npoints;
@@ -51,7 +51,8 @@ void sweep_release(struct sweep *s);
  * point's id and settings, and writes its cluster file.  A point that was finished before with the
  * same configuration becomes POINT_DONE.  An invalid value makes it POINT_FAILED and is no error of
  * the sweep.  ERR_CONFIG when the folder has a run of that id with other settings. */
-enum err_code sweep_point_prepare(struct sweep *s, struct point *p, const char *file, const struct opt_list *sets, struct err *e);
+enum err_code sweep_point_prepare(struct sweep *s, struct point *p, const char *file,
+    const struct opt_list *sets, struct err *e);
 /* Returns FOLDER/ID + suffix, to be freed. */
 char *sweep_point_path(const struct sweep *s, const struct point *p, const char *suffix);
 /* True when there is an unfinished run that can be resumed. */

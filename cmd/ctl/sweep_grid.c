@@ -39,7 +39,9 @@ static enum err_code add_axis_value(struct axis *a, char *value, struct err *e)
 	enum err_code rc = ERR_OK;
 
 	if (!*value)
-		rc = err_set(e, ERR_USAGE, "--grid %s: there is an empty value; write the commas of a value as \\,", a->key);
+		rc = err_set(e, ERR_USAGE,
+		    "--grid %s: there is an empty value; write the commas of a value as \\,",
+		    a->key);
 	for (size_t i = 0; rc == ERR_OK && i < a->n; i++)
 		if (strcmp(a->value[i], value) == 0)
 			rc = err_set(e, ERR_USAGE, "--grid %s: %s is there twice", a->key, value);
@@ -81,7 +83,8 @@ static void make_points(struct sweep *s, const struct axis *axis)
 
 		s->point[i].assignment = mem_array(s->nkeys, sizeof *s->point[i].assignment);
 		for (size_t k = s->nkeys; k-- > 0; left /= axis[k].n)
-			s->point[i].assignment[k] = mem_printf("%s=%s", axis[k].key, axis[k].value[left % axis[k].n]);
+			s->point[i].assignment[k] = mem_printf("%s=%s", axis[k].key,
+			    axis[k].value[left % axis[k].n]);
 	}
 }
 
@@ -96,7 +99,9 @@ enum err_code sweep_grid(struct sweep *s, const struct opt_list *grid, struct er
 		rc = parse_grid(grid->item[i], &axis[i], e);
 		for (size_t k = 0; rc == ERR_OK && k < i; k++)
 			if (strcmp(axis[k].key, axis[i].key) == 0)
-				rc = err_set(e, ERR_USAGE, "--grid %s: is given twice; name all its values in one", axis[i].key);
+				rc = err_set(e, ERR_USAGE,
+				    "--grid %s: is given twice; name all its values in one",
+				    axis[i].key);
 		points *= rc == ERR_OK ? axis[i].n : 1;
 		if (rc == ERR_OK && points > POINTS_MAX)
 			rc = err_set(e, ERR_USAGE, "--grid: more than %d combinations", POINTS_MAX);

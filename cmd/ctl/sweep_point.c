@@ -14,7 +14,7 @@
 #include "result.h"
 #include "sweep.h"
 
-#define ID_MAX 48
+#define ID_MAX     48
 #define CONFIG_MAX (1u << 20)
 
 char *sweep_point_path(const struct sweep *s, const struct point *p, const char *suffix)
@@ -22,7 +22,7 @@ char *sweep_point_path(const struct sweep *s, const struct point *p, const char 
 	return mem_printf("%s/%s%s", s->folder, p->id, suffix);
 }
 
-/* ---- identity ------------------------------------------------------------------------ */
+/* ---- identity ---- */
 
 /* Makes the point's id from its settings.  When they are too long, or contain characters that a
  * cluster's name cannot have, a digest of them is appended, so that no two points have the same
@@ -43,14 +43,16 @@ static char *make_point_id(const json_t *settings)
 		free(text);
 	}
 	for (size_t i = 0; i < id.len; i++)
-		if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-", id.data[i])) {
+		if (!strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-",
+		        id.data[i])) {
 			id.data[i] = '-';
 			exact = false;
 		}
 	if (!exact || id.len > ID_MAX) {
 		char *whole = json_text(settings);
 
-		crypto_generichash(digest, sizeof digest, (const uint8_t *)whole, strlen(whole), NULL, 0);
+		crypto_generichash(digest, sizeof digest, (const uint8_t *)whole, strlen(whole),
+		    NULL, 0);
 		free(whole);
 		id.len = id.len > ID_MAX ? ID_MAX : id.len;
 		buf_printf(&id, "-%02x%02x%02x", digest[0], digest[1], digest[2]);
@@ -65,7 +67,8 @@ static json_t *point_settings(const struct sweep *s, const struct point *p)
 	json_t *o = json_object();
 
 	for (size_t i = 0; i < s->nkeys; i++) {
-		char *name = mem_printf("%.*s", (int)strcspn(p->assignment[i], "="), p->assignment[i]);
+		char *name = mem_printf("%.*s", (int)strcspn(p->assignment[i], "="),
+		    p->assignment[i]);
 		const struct conf_key *k = conf_key_find(name, NULL);
 		json_t *v = NULL;
 		struct conf c;
@@ -74,13 +77,14 @@ static json_t *point_settings(const struct sweep *s, const struct point *p)
 		if (k && conf_set(&c, p->assignment[i], NULL) == ERR_OK)
 			v = conf_value_json(k, &c);
 		conf_release(&c);
-		json_object_set_new(o, k ? k->path : name, v ? v : json_string(strchr(p->assignment[i], '=') + 1));
+		json_object_set_new(o, k ? k->path : name,
+		    v ? v : json_string(strchr(p->assignment[i], '=') + 1));
 		free(name);
 	}
 	return o;
 }
 
-/* ---- its files ----------------------------------------------------------------------- */
+/* ---- its files ---- */
 
 /* Lists the keys for which an earlier run in this directory had other values, as "sync, job.lr".
  * Returns NULL when there are none, or no earlier run. */
@@ -99,7 +103,8 @@ static char *find_other_settings(const char *run, const struct conf *c)
 	return keys;
 }
 
-static enum err_code write_point_file(const struct sweep *s, const struct point *p, const struct conf *c, struct err *e)
+static enum err_code write_point_file(const struct sweep *s, const struct point *p,
+    const struct conf *c, struct err *e)
 {
 	char *path = sweep_point_path(s, p, ".json");
 	json_t *j = conf_to_json(c);
@@ -114,13 +119,16 @@ static enum err_code write_point_file(const struct sweep *s, const struct point 
 
 /* Looks for an earlier run of this point: takes over its result if it is done, and refuses one with
  * other settings. */
-static enum err_code check_earlier_run(const struct sweep *s, struct point *p, const struct conf *c, struct err *e)
+static enum err_code check_earlier_run(const struct sweep *s, struct point *p, const struct conf *c,
+    struct err *e)
 {
 	char *run = sweep_point_path(s, p, ".run"), *keys = find_other_settings(run, c);
 	enum err_code rc = ERR_OK;
 
 	if (keys)
-		rc = err_set(e, ERR_CONFIG, "%s was run with other values of %s: give those, or another folder with --output", run, keys);
+		rc = err_set(e, ERR_CONFIG,
+		    "%s was run with other values of %s: give those, or another folder with --output",
+		    run, keys);
 	else
 		p->result = result_read(run, NULL);
 	if (p->result && result_has_state(p->result, "done")) {
@@ -135,8 +143,8 @@ static enum err_code check_earlier_run(const struct sweep *s, struct point *p, c
 	return rc;
 }
 
-static enum err_code load_point_conf(const struct sweep *s, const struct point *p, const char *file, const struct opt_list *sets,
-                          struct conf *c, struct err *e)
+static enum err_code load_point_conf(const struct sweep *s, const struct point *p, const char *file,
+    const struct opt_list *sets, struct conf *c, struct err *e)
 {
 	const char **all = mem_array(sets->n + s->nkeys, sizeof *all);
 	enum err_code rc;
@@ -150,7 +158,8 @@ static enum err_code load_point_conf(const struct sweep *s, const struct point *
 	return rc;
 }
 
-enum err_code sweep_point_prepare(struct sweep *s, struct point *p, const char *file, const struct opt_list *sets, struct err *e)
+enum err_code sweep_point_prepare(struct sweep *s, struct point *p, const char *file,
+    const struct opt_list *sets, struct err *e)
 {
 	struct conf c;
 	enum err_code rc = load_point_conf(s, p, file, sets, &c, e);
@@ -193,12 +202,16 @@ void sweep_point_finish(const struct sweep *s, struct point *p, const char *how)
 	if (!p->result)
 		p->state = POINT_FAILED;
 	else
-		p->state = result_has_state(p->result, "done") ? POINT_DONE : result_has_state(p->result, "stopped") ? POINT_STOPPED : POINT_FAILED;
+		p->state = result_has_state(p->result, "done") ? POINT_DONE
+		    : result_has_state(p->result, "stopped")   ? POINT_STOPPED
+		                                               : POINT_FAILED;
 	if (p->state == POINT_DONE)
 		goto out;
 	launch_last_words(log, &last);
-	snprintf(p->reason, sizeof p->reason, "%s", p->result && *json_str(p->result, "reason", "") ?
-	         json_str(p->result, "reason", "") : last.len ? (char *)last.data : how);
+	snprintf(p->reason, sizeof p->reason, "%s",
+	    p->result && *json_str(p->result, "reason", "") ? json_str(p->result, "reason", "")
+	        : last.len                                  ? (char *)last.data
+	                                                    : how);
 out:
 	buf_release(&last);
 	free(run);

@@ -27,7 +27,8 @@ static double point_best_loss(const struct point *p)
 
 int sweep_point_compare(const void *a, const void *b)
 {
-	const struct point *x = *(const struct point *const *)a, *y = *(const struct point *const *)b;
+	const struct point *x = *(const struct point *const *)a,
+	                   *y = *(const struct point *const *)b;
 	double p = point_best_loss(x), q = point_best_loss(y);
 
 	if (p < q || q < p)
@@ -35,7 +36,8 @@ int sweep_point_compare(const void *a, const void *b)
 	/* Done points first, then failed ones, then those not run; otherwise in the order of the
 	 * grid. */
 	if (x->state != y->state)
-		return (x->state == POINT_DONE ? 0 : (int)x->state) - (y->state == POINT_DONE ? 0 : (int)y->state);
+		return (x->state == POINT_DONE ? 0 : (int)x->state) -
+		    (y->state == POINT_DONE ? 0 : (int)y->state);
 	return (x > y) - (x < y);
 }
 
@@ -47,8 +49,8 @@ void sweep_point_print_json(const struct sweep *s, const struct point *p)
 	json_object_del(result, "v");
 	json_object_del(result, "ts");
 	json_object_del(result, "kind");
-	o = json_pack("{s:s, s:O, s:s, s:b, s:o}", "run", run, "settings", p->settings, "state", sweep_point_state_name(p), "kept",
-	              (int)p->kept, "result", result);
+	o = json_pack("{s:s, s:O, s:s, s:b, s:o}", "run", run, "settings", p->settings, "state",
+	    sweep_point_state_name(p), "kept", (int)p->kept, "result", result);
 	if (*p->reason)
 		json_object_set_new(o, "reason", json_string(p->reason));
 	ctl_print_line("point", o);
@@ -71,7 +73,7 @@ void sweep_point_report(const struct sweep *s, const struct point *p, const char
 	free(text);
 }
 
-/* ---- the end ------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 /* Returns a new array with the names of the figures that evaluations of any point have. */
 static json_t *list_eval_figures(const struct sweep *s)
@@ -95,7 +97,8 @@ static void print_sweep_table(const struct sweep *s, struct point *const *order)
 {
 	static const char *const figure[] = { "seconds", "steps", "train_loss" };
 	json_t *evals = list_eval_figures(s);
-	struct report_text_table t = TEXT_TABLE(s->nkeys + 1 + CTL_COUNT(figure) + json_array_size(evals));
+	struct report_text_table t = TEXT_TABLE(
+	    s->nkeys + 1 + CTL_COUNT(figure) + json_array_size(evals));
 	const char *key;
 	json_t *v;
 	size_t k;
@@ -112,9 +115,12 @@ static void print_sweep_table(const struct sweep *s, struct point *const *order)
 			report_text_table_add(&t, report_value_text(v));
 		report_text_table_add(&t, mem_strdup(sweep_point_state_name(order[i])));
 		json_array_foreach(evals, k, v)
-			report_text_table_add(&t, report_figure_text(report_figure(order[i]->result, json_string_value(v))));
+			report_text_table_add(&t,
+			    report_figure_text(
+			        report_figure(order[i]->result, json_string_value(v))));
 		for (k = 0; k < CTL_COUNT(figure); k++)
-			report_text_table_add(&t, report_figure_text(report_figure(order[i]->result, figure[k])));
+			report_text_table_add(&t,
+			    report_figure_text(report_figure(order[i]->result, figure[k])));
 	}
 	report_text_table_print(&t);
 	json_decref(evals);
@@ -141,10 +147,12 @@ static void print_sweep_line(const struct sweep *s, struct point *const *order, 
 		free(run);
 	}
 	o = json_pack("{s:s, s:I, s:I, s:I, s:O?, s:o}", "state",
-	              stopped ? "stopped" : count_points(s, POINT_DONE) == s->npoints ? "done" : "failed", "points",
-	              (json_int_t)s->npoints, "done", (json_int_t)count_points(s, POINT_DONE), "failed",
-	              (json_int_t)count_points(s, POINT_FAILED), "best",
-	              order[0]->state == POINT_DONE ? order[0]->settings : NULL, "runs", runs);
+	    stopped                                         ? "stopped"
+	        : count_points(s, POINT_DONE) == s->npoints ? "done"
+	                                                    : "failed",
+	    "points", (json_int_t)s->npoints, "done", (json_int_t)count_points(s, POINT_DONE),
+	    "failed", (json_int_t)count_points(s, POINT_FAILED), "best",
+	    order[0]->state == POINT_DONE ? order[0]->settings : NULL, "runs", runs);
 	ctl_print_line("sweep", o);
 	json_decref(o);
 }

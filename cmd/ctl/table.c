@@ -14,14 +14,19 @@ struct options {
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
-	{ "rows", 'r', OPT_INT, offsetof(struct options, rows), "N", "of add and grow: how many rows; of a sparse table about how many", NULL,
-	  1, 1e12 },
-	{ "cols", 'c', OPT_INT, offsetof(struct options, cols), "N", "of add: values in a row (1)", NULL, 1, 1 << 20 },
-	{ "sparse", 0, OPT_FLAG, offsetof(struct options, sparse), NULL, "of add: rows come when they are touched first", NULL, 0, 0 },
-	{ "init", 0, OPT_STR, offsetof(struct options, init), "HOW", "of add: first values, zeros or uniform:LIMIT (zeros)", NULL, 0, 0 },
+	{ "rows", 'r', OPT_INT, offsetof(struct options, rows), "N",
+	    "of add and grow: how many rows; of a sparse table about how many", NULL, 1, 1e12 },
+	{ "cols", 'c', OPT_INT, offsetof(struct options, cols), "N", "of add: values in a row (1)",
+	    NULL, 1, 1 << 20 },
+	{ "sparse", 0, OPT_FLAG, offsetof(struct options, sparse), NULL,
+	    "of add: rows come when they are touched first", NULL, 0, 0 },
+	{ "init", 0, OPT_STR, offsetof(struct options, init), "HOW",
+	    "of add: first values, zeros or uniform:LIMIT (zeros)", NULL, 0, 0 },
 	{ "policy", 0, OPT_STR, offsetof(struct options, policy), "POLICY",
-	  "of add: which ids of a sparse table get a row, how wide, and for how long, as the key sparse of the cluster file (none)", NULL, 0, 0 },
-	{ "decay", 0, OPT_FLAG, offsetof(struct options, decay), NULL, "of add: l1 and l2 act on it", NULL, 0, 0 },
+	    "of add: which ids of a sparse table get a row, how wide, and for how long, as the key sparse of the cluster file (none)",
+	    NULL, 0, 0 },
+	{ "decay", 0, OPT_FLAG, offsetof(struct options, decay), NULL,
+	    "of add: l1 and l2 act on it", NULL, 0, 0 },
 	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait until it is decided (60s)"),
 	CTL_OPT_JSON(struct options, json),
 };
@@ -34,8 +39,11 @@ static bool add_initializer(const struct ctl_cmd *self, const struct options *o,
 
 	if (!o->init || strcmp(o->init, "zeros") == 0)
 		return true;
-	if (strncmp(o->init, "uniform:", 8) != 0 || !num_double(o->init + 8, &limit) || !(limit > 0)) {
-		ctl_report_misuse(self, "--init: must be zeros or uniform:LIMIT with a limit above 0, got \"%.60s\"", o->init);
+	if (strncmp(o->init, "uniform:", 8) != 0 || !num_double(o->init + 8, &limit) ||
+	    !(limit > 0)) {
+		ctl_report_misuse(self,
+		    "--init: must be zeros or uniform:LIMIT with a limit above 0, got \"%.60s\"",
+		    o->init);
 		return false;
 	}
 	json_object_set_new(shape, "init", json_string("uniform"));
@@ -52,8 +60,8 @@ static json_t *make_add_body(const struct ctl_cmd *self, const struct options *o
 		ctl_report_misuse(self, "add: --rows is wanted, of a table that is not sparse");
 		return NULL;
 	}
-	shape = json_pack("{s:s, s:I, s:I, s:b, s:b}", "name", name, "rows", (json_int_t)o->rows, "cols", (json_int_t)(o->cols ? o->cols : 1),
-	    "sparse", o->sparse, "decay", o->decay);
+	shape = json_pack("{s:s, s:I, s:I, s:b, s:b}", "name", name, "rows", (json_int_t)o->rows,
+	    "cols", (json_int_t)(o->cols ? o->cols : 1), "sparse", o->sparse, "decay", o->decay);
 	if (o->policy)
 		json_object_set_new(shape, "policy", json_string(o->policy));
 	if (!add_initializer(self, o, shape)) {
@@ -88,12 +96,14 @@ static const struct action {
 	{ "drop", "is dropped", make_drop_body },
 };
 
-static json_t *make_table_body(const struct ctl_cmd *self, const struct options *o, const struct action *a, const char *name)
+static json_t *make_table_body(const struct ctl_cmd *self, const struct options *o,
+    const struct action *a, const char *name)
 {
 	bool adds = a->body == make_add_body;
 
 	if (!adds && (o->cols || o->sparse || o->init || o->policy || o->decay)) {
-		ctl_report_misuse(self, "--cols, --sparse, --init, --policy and --decay are for add");
+		ctl_report_misuse(self,
+		    "--cols, --sparse, --init, --policy and --decay are for add");
 		return NULL;
 	}
 	if (a->body == make_drop_body && o->rows) {
@@ -122,7 +132,8 @@ static int run_table(const struct ctl_cmd *self, int argc, char **argv)
 	if (rc == ERR_OK && o.json)
 		ctl_print_line("table_change", answer);
 	else if (rc == ERR_OK && json_is_integer(json_object_get(answer, "step")))
-		printf("%s %s, from step %lld on\n", argv[2], a->says, (long long)json_int(answer, "step", 0));
+		printf("%s %s, from step %lld on\n", argv[2], a->says,
+		    (long long)json_int(answer, "step", 0));
 	else if (rc == ERR_OK)
 		printf("%s %s, from now on\n", argv[2], a->says);
 	json_decref(body);
@@ -133,15 +144,21 @@ static int run_table(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_table = {
 	"table",
 	{
-		.prog = "ps-ctl table", .args = "add NAME --rows N | grow NAME --rows N | drop NAME",
-		.about = "tables beside those of the job's model, while it runs",
-		.more = "From one step on, on all servers: whole, with copies, in checkpoints and exports, as any other.  A dense table\n"
-		        "grows by rows behind those it has, which stay as they are; a sparse one grows by itself.  drop gives its\n"
-		        "memory back.  Tables of the model itself have the shape that the model wants.",
-		.opts = opts, .nopts = CTL_COUNT(opts), .min_args = 2, .max_args = 2,
-		.examples = "  ps-ctl table add emb --rows 1000 --cols 16 --init uniform:0.05\n"
-		            "  ps-ctl table add ids --sparse --cols 16 --policy admit=5,expire=100000,memory=2G\n  ps-ctl table grow emb --rows 2000\n"
-		            "  ps-work push emb < gradient.npy\n  ps-ctl table drop emb\n",
+	    .prog = "ps-ctl table",
+	    .args = "add NAME --rows N | grow NAME --rows N | drop NAME",
+	    .about = "tables beside those of the job's model, while it runs",
+	    .more =
+	        "From one step on, on all servers: whole, with copies, in checkpoints and exports, as any other.  A dense table\n"
+	        "grows by rows behind those it has, which stay as they are; a sparse one grows by itself.  drop gives its\n"
+	        "memory back.  Tables of the model itself have the shape that the model wants.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .min_args = 2,
+	    .max_args = 2,
+	    .examples =
+	        "  ps-ctl table add emb --rows 1000 --cols 16 --init uniform:0.05\n"
+	        "  ps-ctl table add ids --sparse --cols 16 --policy admit=5,expire=100000,memory=2G\n  ps-ctl table grow emb --rows 2000\n"
+	        "  ps-work push emb < gradient.npy\n  ps-ctl table drop emb\n",
 	},
 	run_table,
 };

@@ -36,13 +36,17 @@ static int run_targets(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_targets = {
 	"targets",
 	{
-		.prog = "ps-ctl targets", .args = NULL,
-		.about = "print where /metrics is, for Prometheus' file_sd_configs",
-		.more = "Prometheus asks for it with a bearer token of the role monitor: ps-ctl invite --role monitor prints one.\n"
-		        "Instead of the file it can ask the cluster itself, at /v1/prometheus/targets: see ps-metrics(7).",
-		.opts = opts, .nopts = CTL_COUNT(opts),
-		.examples = "  ps-ctl targets > ps.targets.json\n"
-		            "  ps-ctl invite --role monitor --name prometheus | jq -r .token > ps.token\n",
+	    .prog = "ps-ctl targets",
+	    .args = NULL,
+	    .about = "print where /metrics is, for Prometheus' file_sd_configs",
+	    .more =
+	        "Prometheus asks for it with a bearer token of the role monitor: ps-ctl invite --role monitor prints one.\n"
+	        "Instead of the file it can ask the cluster itself, at /v1/prometheus/targets: see ps-metrics(7).",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .examples =
+	        "  ps-ctl targets > ps.targets.json\n"
+	        "  ps-ctl invite --role monitor --name prometheus | jq -r .token > ps.token\n",
 	},
 	run_targets,
 };

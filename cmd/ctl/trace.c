@@ -17,13 +17,17 @@ struct options {
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
-	{ "duration", 'd', OPT_DURATION, offsetof(struct options, duration), "TIME", "how long (5s)", NULL, 1e6, 6e11 },
-	{ "limit", 0, OPT_SIZE, offsetof(struct options, limit), "BYTES", "how large the trace may become (64M)", NULL, 4096, 4294967296.0 },
+	{ "duration", 'd', OPT_DURATION, offsetof(struct options, duration), "TIME",
+	    "how long (5s)", NULL, 1e6, 6e11 },
+	{ "limit", 0, OPT_SIZE, offsetof(struct options, limit), "BYTES",
+	    "how large the trace may become (64M)", NULL, 4096, 4294967296.0 },
 };
 
-static enum err_code begin_trace(struct http_client *client, const struct options *o, json_int_t *id, struct err *e)
+static enum err_code begin_trace(struct http_client *client, const struct options *o,
+    json_int_t *id, struct err *e)
 {
-	json_t *body = json_pack("{s:f}", "seconds", (double)o->duration / NSEC_PER_SEC), *answer = NULL;
+	json_t *body = json_pack("{s:f}", "seconds", (double)o->duration / NSEC_PER_SEC),
+	       *answer = NULL;
 	enum err_code rc = http_call(client, "POST", "/v1/trace", body, CTL_CALL, NULL, &answer, e);
 
 	*id = rc ? 0 : json_int(answer, "id", 0);
@@ -33,7 +37,8 @@ static enum err_code begin_trace(struct http_client *client, const struct option
 }
 
 /* Gets the trace page by page, until the coordinator says that it is complete. */
-static enum err_code collect_pages(struct http_client *client, json_int_t id, struct trace *t, struct err *e)
+static enum err_code collect_pages(struct http_client *client, json_int_t id, struct trace *t,
+    struct err *e)
 {
 	json_int_t next = 0;
 	bool done = false;
@@ -43,7 +48,8 @@ static enum err_code collect_pages(struct http_client *client, json_int_t id, st
 		json_t *answer = NULL;
 		char path[80];
 
-		snprintf(path, sizeof path, "/v1/trace?id=%lld&page=%lld&wait=2", (long long)id, (long long)next);
+		snprintf(path, sizeof path, "/v1/trace?id=%lld&page=%lld&wait=2", (long long)id,
+		    (long long)next);
 		rc = http_call(client, "GET", path, NULL, 2 * CTL_CALL, NULL, &answer, e);
 		if (rc)
 			break;
@@ -73,10 +79,12 @@ static char *get_cluster_name(struct http_client *client)
 
 static void print_trace_summary(const struct trace *t, size_t spans, bool whole)
 {
-	fprintf(stderr, "%zu process%s, %zu span%s%s", t->nprocesses, t->nprocesses == 1 ? "" : "es", spans, NUM_S(spans),
+	fprintf(stderr, "%zu process%s, %zu span%s%s", t->nprocesses,
+	    t->nprocesses == 1 ? "" : "es", spans, NUM_S(spans),
 	    whole ? "" : "; the limit is reached, later ones are left out");
 	if (t->dropped)
-		fprintf(stderr, "; %llu row%s came too fast and %s missing", (unsigned long long)t->dropped, NUM_S(t->dropped),
+		fprintf(stderr, "; %llu row%s came too fast and %s missing",
+		    (unsigned long long)t->dropped, NUM_S(t->dropped),
 		    t->dropped == 1 ? "is" : "are");
 	fprintf(stderr, ": see chrome://tracing or https://ui.perfetto.dev\n");
 }
@@ -119,12 +127,16 @@ static int run_trace(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_trace = {
 	"trace",
 	{
-		.prog = "ps-ctl trace", .args = NULL,
-		.about = "have all processes record their steps for a while, and print them as Chrome trace events",
-		.more = "Every worker's data, wait, pull, compute and push, and what the servers made of it, on one scale of time:\n"
-		        "chrome://tracing and https://ui.perfetto.dev show it.  See ps-metrics(7).",
-		.opts = opts, .nopts = CTL_COUNT(opts),
-		.examples = "  ps-ctl trace -d 5s > trace.json\n",
+	    .prog = "ps-ctl trace",
+	    .args = NULL,
+	    .about =
+	        "have all processes record their steps for a while, and print them as Chrome trace events",
+	    .more =
+	        "Every worker's data, wait, pull, compute and push, and what the servers made of it, on one scale of time:\n"
+	        "chrome://tracing and https://ui.perfetto.dev show it.  See ps-metrics(7).",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .examples = "  ps-ctl trace -d 5s > trace.json\n",
 	},
 	run_trace,
 };

@@ -18,28 +18,29 @@
 struct trace_process {
 	char id[24];
 	int64_t pid;
-	int64_t heard;                  /* its clock when it heard of the trace; its rows count from there */
+	int64_t heard; /* its clock when it heard of the trace; its rows count from there */
 	/* Bounds and an estimate of the offset, ns.  At least `least`: the process heard of the trace
 	 * after it began.  At most `most`: each page was sent before it was received.  `wall` is the
 	 * offset by the wall clocks of both hosts. */
 	int64_t least, most, wall;
-	int64_t offset;                 /* the offset that is used */
-	bool by_wall;                   /* offset is `wall` */
+	int64_t offset; /* the offset that is used */
+	bool by_wall;   /* offset is `wall` */
 };
 
 struct trace_item {
 	uint32_t process;
-	uint8_t kind;                   /* enum trace_row */
-	int64_t v[TRACER_NUMBERS];      /* after trace_align_clocks() times are ns since the trace began */
+	uint8_t kind; /* enum trace_row */
+	int64_t
+	    v[TRACER_NUMBERS]; /* after trace_align_clocks() times are ns since the trace began */
 };
 
 struct trace {
-	int64_t began, wall;            /* the coordinator's clocks when the trace began, ns */
+	int64_t began, wall; /* the coordinator's clocks when the trace began, ns */
 	uint64_t dropped;
 	struct trace_process *process;
 	size_t nprocesses;
 	struct trace_item *item;
-	size_t nitems, cap, most;       /* most: bound of nitems */
+	size_t nitems, cap, most; /* most: bound of nitems */
 	bool full;
 };
 

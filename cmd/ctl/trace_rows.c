@@ -24,14 +24,22 @@ static struct trace_process *find_trace_process(struct trace *t, const char *id,
 			return &t->process[i];
 	t->process = mem_regrow(t->process, t->nprocesses + 1, sizeof *t->process);
 	p = &t->process[t->nprocesses++];
-	*p = (struct trace_process){ .pid = pid, .least = INT64_MIN, .most = INT64_MAX, .wall = INT64_MAX };
+	*p = (struct trace_process){ .pid = pid,
+		.least = INT64_MIN,
+		.most = INT64_MAX,
+		.wall = INT64_MAX };
 	snprintf(p->id, sizeof p->id, "%s", id);
 	return p;
 }
 
 /* By kind of row: how many numbers it has, and a bit mask of those that are times. */
-static const struct { unsigned n; uint16_t times; } shape[] = {
-	[TRACE_STEP] = { 9, 0xfa }, [TRACE_APPLY] = { 6, 0xc }, [TRACE_CLOSE] = { 4, 0xc },
+static const struct {
+	unsigned n;
+	uint16_t times;
+} shape[] = {
+	[TRACE_STEP] = { 9, 0xfa },
+	[TRACE_APPLY] = { 6, 0xc },
+	[TRACE_CLOSE] = { 4, 0xc },
 };
 
 /* Adds one row of a page.  Skips rows of an unknown kind or length, and sets t->full beyond the
@@ -59,7 +67,8 @@ static void add_trace_item(struct trace *t, uint32_t process, const json_t *row)
 
 void trace_add_page(struct trace *t, const json_t *page)
 {
-	struct trace_process *p = find_trace_process(t, json_str(page, "id", "?"), json_int(page, "pid", 0));
+	struct trace_process *p = find_trace_process(t, json_str(page, "id", "?"),
+	    json_int(page, "pid", 0));
 	int64_t now = json_int(page, "now", 0), most = json_int(page, "received", 0) - now;
 	int64_t wall = json_int(page, "wall", 0) - now - (t->wall - t->began);
 	const json_t *row;

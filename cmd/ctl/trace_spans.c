@@ -10,8 +10,8 @@
 /* In the output each process of the cluster is a process.  Its steps are on threads from STEPS on,
  * several where steps overlap (at most LANES).  On a server, the pushes of worker N are on thread
  * PUSHES + N. */
-#define STEPS 1
-#define LANES 64
+#define STEPS  1
+#define LANES  64
 #define PUSHES 100
 
 struct event {
@@ -19,7 +19,7 @@ struct event {
 	const char *name;
 	char ph;
 	int pid, tid;
-	const char *key[3];             /* arguments; NULL ends the list */
+	const char *key[3]; /* arguments; NULL ends the list */
 	int64_t arg[3];
 	uint64_t flow;
 };
@@ -34,7 +34,7 @@ struct writer {
 	size_t nsteps, napplies;
 };
 
-/* ---- identifiers ----------------------------------------------------------------------- */
+/* ---- identifiers ---- */
 
 static unsigned process_number(const struct trace_process *p)
 {
@@ -47,19 +47,23 @@ static unsigned process_number(const struct trace_process *p)
 static int trace_pid(const struct writer *w, const struct trace_item *x)
 {
 	const struct trace_process *p = &w->t->process[x->process];
-	int base = strncmp(p->id, "worker", 6) == 0 ? 200000 : strncmp(p->id, "relay", 5) == 0 ? 100000 : 0;
+	int base = strncmp(p->id, "worker", 6) == 0 ? 200000
+	    : strncmp(p->id, "relay", 5) == 0       ? 100000
+	                                            : 0;
 
 	return base + 1 + (int)process_number(p);
 }
 
 static int64_t worker_rank(const struct writer *w, const struct trace_item *x)
 {
-	return x->kind == TRACE_STEP ? (int64_t)process_number(&w->t->process[x->process]) : x->v[1];
+	return x->kind == TRACE_STEP ? (int64_t)process_number(&w->t->process[x->process])
+	                             : x->v[1];
 }
 
-/* ---- events ------------------------------------------------------------------------------ */
+/* ---- events ---- */
 
-static struct event *add_trace_event(struct writer *w, char ph, const char *name, int pid, int tid, int64_t at, int64_t took)
+static struct event *add_trace_event(struct writer *w, char ph, const char *name, int pid, int tid,
+    int64_t at, int64_t took)
 {
 	struct event *e;
 
@@ -68,7 +72,12 @@ static struct event *add_trace_event(struct writer *w, char ph, const char *name
 		w->event = mem_regrow(w->event, w->cap, sizeof *w->event);
 	}
 	e = &w->event[w->n++];
-	*e = (struct event){ .at = at, .took = took > 0 ? took : 0, .ph = ph, .name = name, .pid = pid, .tid = tid };
+	*e = (struct event){ .at = at,
+		.took = took > 0 ? took : 0,
+		.ph = ph,
+		.name = name,
+		.pid = pid,
+		.tid = tid };
 	return e;
 }
 
@@ -107,18 +116,20 @@ static void add_step_spans(struct writer *w, const struct trace_item *x)
 
 static void add_apply_span(struct writer *w, const struct trace_item *x)
 {
-	struct event *e = add_trace_event(w, 'X', "apply", trace_pid(w, x), PUSHES + (int)worker_rank(w, x), x->v[2], x->v[3] - x->v[2]);
+	struct event *e = add_trace_event(w, 'X', "apply", trace_pid(w, x),
+	    PUSHES + (int)worker_rank(w, x), x->v[2], x->v[3] - x->v[2]);
 
 	add_argument(e, "step", x->v[0]);
 	add_argument(e, "pushes", x->v[5]);
 	add_argument(e, "busy_ns", x->v[4]);
 }
 
-/* ---- flows ----------------------------------------------------------------------------------- */
+/* ---- flows ---- */
 
 static int compare_item_steps(const void *a, const void *b)
 {
-	const struct trace_item *x = *(const struct trace_item *const *)a, *y = *(const struct trace_item *const *)b;
+	const struct trace_item *x = *(const struct trace_item *const *)a,
+	                        *y = *(const struct trace_item *const *)b;
 
 	return (x->v[0] > y->v[0]) - (x->v[0] < y->v[0]);
 }
@@ -140,15 +151,18 @@ static size_t find_first_of_step(const struct trace_item **list, size_t n, int64
 	return low;
 }
 
-static const struct trace_item *find_apply(const struct writer *w, uint32_t server, int64_t step, int64_t slot)
+static const struct trace_item *find_apply(const struct writer *w, uint32_t server, int64_t step,
+    int64_t slot)
 {
-	for (size_t i = find_first_of_step(w->apply, w->napplies, step); i < w->napplies && w->apply[i]->v[0] == step; i++)
+	for (size_t i = find_first_of_step(w->apply, w->napplies, step);
+	     i < w->napplies && w->apply[i]->v[0] == step; i++)
 		if (w->apply[i]->process == server && w->apply[i]->v[1] == slot)
 			return w->apply[i];
 	return NULL;
 }
 
-static void add_flow_event(struct writer *w, char ph, const struct trace_item *x, int tid, int64_t at)
+static void add_flow_event(struct writer *w, char ph, const struct trace_item *x, int tid,
+    int64_t at)
 {
 	add_trace_event(w, ph, "step", trace_pid(w, x), tid, at, 0)->flow = w->flows;
 }
@@ -159,14 +173,19 @@ static void link_step(struct writer *w, const struct trace_item *close, int tid)
 {
 	int64_t step = close->v[0];
 
-	for (size_t i = find_first_of_step(w->step, w->nsteps, step); i < w->nsteps && w->step[i]->v[0] == step; i++) {
-		const struct trace_item *from = w->step[i], *via = find_apply(w, close->process, step, worker_rank(w, from));
+	for (size_t i = find_first_of_step(w->step, w->nsteps, step);
+	     i < w->nsteps && w->step[i]->v[0] == step; i++) {
+		const struct trace_item *from = w->step[i],
+		                        *via = find_apply(w, close->process, step,
+		                            worker_rank(w, from));
 
 		w->flows++;
-		add_flow_event(w, 's', from, STEPS, from->v[6] < from->v[7] ? from->v[6] : from->v[7]);
+		add_flow_event(w, 's', from, STEPS,
+		    from->v[6] < from->v[7] ? from->v[6] : from->v[7]);
 		if (via)
 			add_flow_event(w, 't', via, PUSHES + (int)via->v[1], via->v[2]);
-		add_flow_event(w, 'f', close, tid, close->v[3] > close->v[2] ? close->v[3] - 1 : close->v[3]);
+		add_flow_event(w, 'f', close, tid,
+		    close->v[3] > close->v[2] ? close->v[3] - 1 : close->v[3]);
 	}
 }
 
@@ -184,9 +203,11 @@ static int choose_thread(int64_t end[LANES], int64_t from, int64_t to)
 
 static int compare_open_times(const void *a, const void *b)
 {
-	const struct trace_item *x = *(const struct trace_item *const *)a, *y = *(const struct trace_item *const *)b;
+	const struct trace_item *x = *(const struct trace_item *const *)a,
+	                        *y = *(const struct trace_item *const *)b;
 
-	return x->process != y->process ? (x->process > y->process) - (x->process < y->process) : (x->v[2] > y->v[2]) - (x->v[2] < y->v[2]);
+	return x->process != y->process ? (x->process > y->process) - (x->process < y->process)
+	                                : (x->v[2] > y->v[2]) - (x->v[2] < y->v[2]);
 }
 
 /* Adds a span for each step on each server, from its first CLOCK to its end.  Sorts the list. */
@@ -203,20 +224,22 @@ static void add_barrier_spans(struct writer *w, const struct trace_item **close,
 		if (!i || close[i - 1]->process != x->process)
 			memset(end, 0, sizeof end);
 		tid = STEPS + choose_thread(end, x->v[2], x->v[3]);
-		e = add_trace_event(w, 'X', "barrier", trace_pid(w, x), tid, x->v[2], x->v[3] - x->v[2]);
+		e = add_trace_event(w, 'X', "barrier", trace_pid(w, x), tid, x->v[2],
+		    x->v[3] - x->v[2]);
 		add_argument(e, "step", x->v[0]);
 		add_argument(e, "last_worker", x->v[1]);
 		link_step(w, x, tid);
 	}
 }
 
-/* ---- names ------------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 static int compare_event_places(const void *a, const void *b)
 {
 	const struct event *x = a, *y = b;
 
-	return x->pid != y->pid ? (x->pid > y->pid) - (x->pid < y->pid) : (x->tid > y->tid) - (x->tid < y->tid);
+	return x->pid != y->pid ? (x->pid > y->pid) - (x->pid < y->pid)
+	                        : (x->tid > y->tid) - (x->tid < y->tid);
 }
 
 static void format_thread_name(char *out, size_t n, int tid)
@@ -237,9 +260,12 @@ static void put_process_names(const struct writer *w, FILE *out)
 		const struct trace_item x = { .process = (uint32_t)i };
 		const struct trace_process *p = &w->t->process[i];
 
-		fprintf(out, "%s{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"tid\":0,\"args\":{\"name\":\"%s\"}},\n", i ? ",\n" : "",
-		    trace_pid(w, &x), p->id);
-		fprintf(out, "{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":%d,\"tid\":0,\"args\":{\"labels\":\"pid %" PRId64 "\"}}",
+		fprintf(out,
+		    "%s{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"tid\":0,\"args\":{\"name\":\"%s\"}},\n",
+		    i ? ",\n" : "", trace_pid(w, &x), p->id);
+		fprintf(out,
+		    "{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":%d,\"tid\":0,\"args\":{\"labels\":\"pid %" PRId64
+		    "\"}}",
 		    trace_pid(w, &x), p->pid);
 	}
 }
@@ -256,11 +282,13 @@ static void put_thread_names(const struct writer *w, FILE *out)
 		if (i && compare_event_places(e, e - 1) == 0)
 			continue;
 		format_thread_name(name, sizeof name, e->tid);
-		fprintf(out, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", e->pid, e->tid, name);
+		fprintf(out,
+		    ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}",
+		    e->pid, e->tid, name);
 	}
 }
 
-/* ---- writing -------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 /* For qsort(): by time; of events that begin together, the longer one first, so that a span
  * precedes those within it. */
@@ -270,35 +298,44 @@ static int compare_event_times(const void *a, const void *b)
 
 	if (x->at != y->at)
 		return (x->at > y->at) - (x->at < y->at);
-	return x->took != y->took ? (x->took < y->took) - (x->took > y->took) : (x->flow > y->flow) - (x->flow < y->flow);
+	return x->took != y->took ? (x->took < y->took) - (x->took > y->took)
+	                          : (x->flow > y->flow) - (x->flow < y->flow);
 }
 
 /* Writes one event; times are microseconds with three decimals.  Returns the number of bytes. */
 static int put_trace_event(FILE *out, const struct event *e)
 {
-	int n = fprintf(out, ",\n{\"ph\":\"%c\",\"cat\":\"ps\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%" PRId64 ".%03d",
+	int n = fprintf(out,
+	    ",\n{\"ph\":\"%c\",\"cat\":\"ps\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%" PRId64
+	    ".%03d",
 	    e->ph, e->name, e->pid, e->tid, e->at / 1000, (int)(e->at % 1000));
 
 	if (e->ph == 'X')
-		n += fprintf(out, ",\"dur\":%" PRId64 ".%03d", e->took / 1000, (int)(e->took % 1000));
+		n += fprintf(out, ",\"dur\":%" PRId64 ".%03d", e->took / 1000,
+		    (int)(e->took % 1000));
 	else
-		n += fprintf(out, ",\"id\":%" PRIu64 "%s", e->flow, e->ph == 'f' ? ",\"bp\":\"e\"" : "");
+		n += fprintf(out, ",\"id\":%" PRIu64 "%s", e->flow,
+		    e->ph == 'f' ? ",\"bp\":\"e\"" : "");
 	for (size_t i = 0; i < sizeof e->key / sizeof *e->key && e->key[i]; i++)
-		n += fprintf(out, "%s\"%s\":%" PRId64, i ? "," : ",\"args\":{", e->key[i], e->arg[i]);
+		n += fprintf(out, "%s\"%s\":%" PRId64, i ? "," : ",\"args\":{", e->key[i],
+		    e->arg[i]);
 	return n + fprintf(out, "%s}", e->key[0] ? "}" : "");
 }
 
 static void put_trace_header(const struct trace *t, const char *cluster, FILE *out)
 {
-	json_t *about = json_pack("{s:s, s:I, s:{}}", "cluster", cluster, "rows_dropped", (json_int_t)t->dropped, "clocks");
+	json_t *about = json_pack("{s:s, s:I, s:{}}", "cluster", cluster, "rows_dropped",
+	    (json_int_t)t->dropped, "clocks");
 	json_t *clocks = json_object_get(about, "clocks");
 	char *text;
 
 	for (size_t i = 0; i < t->nprocesses; i++) {
 		const struct trace_process *p = &t->process[i];
 
-		json_object_set_new(clocks, p->id, json_pack("{s:f, s:f, s:s}", "offset_seconds", (double)p->offset / NSEC_PER_SEC,
-		    "bounds_seconds", (double)(p->most - p->least) / NSEC_PER_SEC, "by", p->by_wall ? "wall clocks" : "messages"));
+		json_object_set_new(clocks, p->id,
+		    json_pack("{s:f, s:f, s:s}", "offset_seconds", (double)p->offset / NSEC_PER_SEC,
+		        "bounds_seconds", (double)(p->most - p->least) / NSEC_PER_SEC, "by",
+		        p->by_wall ? "wall clocks" : "messages"));
 	}
 	text = json_dumps(about, JSON_COMPACT);
 	fprintf(out, "{\"displayTimeUnit\":\"ms\",\"otherData\":%s,\n\"traceEvents\":[\n", text);

@@ -21,12 +21,12 @@ static int run_version(const struct ctl_cmd *self, int argc, char **argv)
 		return code;
 	if (!o.json) {
 		printf("ps-ctl %s (protocol %d, libsodium %s)\n", PSKIT_VERSION, PSKIT_PROTOCOL,
-		       sodium_version_string());
+		    sodium_version_string());
 		return 0;
 	}
 	j = json_pack("{s:s, s:s, s:i, s:s, s:s, s:s}", "name", "ps-ctl", "version", PSKIT_VERSION,
-	              "protocol", PSKIT_PROTOCOL, "libsodium", sodium_version_string(), "libcurl",
-	              curl_version_info(CURLVERSION_NOW)->version, "jansson", jansson_version_str());
+	    "protocol", PSKIT_PROTOCOL, "libsodium", sodium_version_string(), "libcurl",
+	    curl_version_info(CURLVERSION_NOW)->version, "jansson", jansson_version_str());
 	ctl_print_line("version", j);
 	json_decref(j);
 	return 0;
@@ -35,9 +35,11 @@ static int run_version(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_version = {
 	"version",
 	{
-		.prog = "ps-ctl version", .about = "the program's version and what it was built with",
-		.opts = opts, .nopts = CTL_COUNT(opts),
-		.examples = "  ps-ctl version --json | jq -r .protocol\n",
+	    .prog = "ps-ctl version",
+	    .about = "the program's version and what it was built with",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .examples = "  ps-ctl version --json | jq -r .protocol\n",
 	},
 	run_version,
 };

@@ -12,7 +12,7 @@
 #include "rundir/rundir.h"
 
 #define PACE_MS 100
-#define FORMS "done|ready|step=N|workers=N|loss-below=X"
+#define FORMS   "done|ready|step=N|workers=N|loss-below=X"
 
 struct options {
 	const char *dir, *goal;
@@ -61,13 +61,16 @@ static bool is_loss_below(const json_t *o, double x)
 
 static bool is_outcome_known(const json_t *o)
 {
-	return result_has_state(o, "done") || result_has_state(o, "failed") || result_has_state(o, "stopped");
+	return result_has_state(o, "done") || result_has_state(o, "failed") ||
+	    result_has_state(o, "stopped");
 }
 
 /* Judges the goal by a running cluster's status. */
 static enum verdict judge_status(const struct goal *g, const json_t *s)
 {
-	bool up = result_has_state(s, "running") || result_has_state(s, "finishing") || result_has_state(s, "done"), is = false;
+	bool up = result_has_state(s, "running") || result_has_state(s, "finishing") ||
+	    result_has_state(s, "done"),
+	     is = false;
 
 	switch (g->kind) {
 	case GOAL_DONE:
@@ -94,8 +97,8 @@ static enum verdict judge_status(const struct goal *g, const json_t *s)
 static enum verdict judge_result(const struct goal *g, const json_t *result)
 {
 	bool is = (g->kind == GOAL_DONE && result_has_state(result, "done")) ||
-	          (g->kind == GOAL_STEP && json_int(result, "steps", 0) >= g->n) ||
-	          (g->kind == GOAL_LOSS && is_loss_below(result, g->x));
+	    (g->kind == GOAL_STEP && json_int(result, "steps", 0) >= g->n) ||
+	    (g->kind == GOAL_LOSS && is_loss_below(result, g->x));
 
 	return is ? TRUE_NOW : NEVER;
 }
@@ -106,7 +109,7 @@ static int report_never(const struct goal *g, const json_t *o)
 	const char *reason = json_str(o, "reason", "");
 
 	err_set(&e, ERR_FAILED, "the job is %s, and \"%s\" cannot come true any more%s%s",
-	        json_str(o, "state", "over"), g->text, *reason ? ": " : "", reason);
+	    json_str(o, "state", "over"), g->text, *reason ? ": " : "", reason);
 	return ctl_fail(&e);
 }
 
@@ -159,8 +162,8 @@ static bool is_outcome_saved(const struct goal *g, const char *dir, int *code)
 static bool may_be_restarted(const json_t *status, const char *dir)
 {
 	json_t *result = NULL;
-	bool over = strcmp(json_str(status, "state", ""), "failed") != 0 || !ctl_is_supervised(dir) ||
-	            (result = result_read(dir, NULL)) != NULL;
+	bool over = strcmp(json_str(status, "state", ""), "failed") != 0 ||
+	    !ctl_is_supervised(dir) || (result = result_read(dir, NULL)) != NULL;
 
 	json_decref(result);
 	return !over;
@@ -169,7 +172,7 @@ static bool may_be_restarted(const json_t *status, const char *dir)
 struct outliers {
 	const struct goal *goal;
 	const char *dir;
-	int64_t end;                    /* clock_now() at which to give up; 0: never */
+	int64_t end; /* clock_now() at which to give up; 0: never */
 	struct http_client *client;
 	json_t *status;
 	struct progress progress;
@@ -190,9 +193,10 @@ static int report_wait_timeout(const struct outliers *w, int64_t timeout)
 	struct err e;
 
 	num_digits((double)timeout / NSEC_PER_SEC, 3, seconds);
-	err_set(&e, ERR_TIMEOUT, "\"%s\" is not true after %s s: the cluster is %s, at step %lld, with %lld worker%s", w->goal->text,
-	        seconds, json_str(w->status, "state", "not answering"), (long long)json_int(w->status, "step", 0), (long long)workers,
-	        NUM_S(workers));
+	err_set(&e, ERR_TIMEOUT,
+	    "\"%s\" is not true after %s s: the cluster is %s, at step %lld, with %lld worker%s",
+	    w->goal->text, seconds, json_str(w->status, "state", "not answering"),
+	    (long long)json_int(w->status, "step", 0), (long long)workers, NUM_S(workers));
 	return ctl_fail(&e);
 }
 
@@ -200,15 +204,17 @@ static int report_wait_timeout(const struct outliers *w, int64_t timeout)
  * depends on, and polls every PACE_MS otherwise: steps and losses change without one. */
 static void update_status(struct outliers *w)
 {
-	bool by_rev = w->status && (w->goal->kind == GOAL_DONE || w->goal->kind == GOAL_READY ||
-	                            w->goal->kind == GOAL_WORKERS) && !is_outcome_known(w->status);
+	bool by_rev = w->status &&
+	    (w->goal->kind == GOAL_DONE || w->goal->kind == GOAL_READY ||
+	        w->goal->kind == GOAL_WORKERS) &&
+	    !is_outcome_known(w->status);
 	char path[80] = "/v1/status";
 	json_t *reply = NULL;
 	enum err_code rc;
 
 	if (by_rev)
 		snprintf(path, sizeof path, "/v1/status?rev=%lld&wait=1",
-		         (long long)json_int(w->status, "rev", 0));
+		    (long long)json_int(w->status, "rev", 0));
 	else if (w->status)
 		poll(NULL, 0, PACE_MS);
 	rc = http_call(w->client, "GET", path, NULL, 5 * NSEC_PER_SEC, NULL, &reply, NULL);
@@ -237,8 +243,10 @@ static int watch_until_goal(struct outliers *w, int64_t timeout)
 		if (v == NEVER && !may_be_restarted(w->status, w->dir))
 			return report_never(w->goal, w->status);
 		if (!rundir_is_alive(w->dir, NULL)) {
-			err_set(&gone, ERR_FAILED, "the cluster \"%s\" has ended without a result; see ps-ctl -C "
-			        "%s logs", w->dir, w->dir);
+			err_set(&gone, ERR_FAILED,
+			    "the cluster \"%s\" has ended without a result; see ps-ctl -C "
+			    "%s logs",
+			    w->dir, w->dir);
 			return judge_ended_run(w->goal, w->dir, &gone);
 		}
 		if (w->end && clock_now() >= w->end)
@@ -267,12 +275,14 @@ static int wait_for_goal(const struct options *o, const struct goal *g, const ch
 
 /* Find the run directory.  A cluster that was started in the background a moment ago may not have made its
  * directory yet: a wait for "ready" with a time-out begins before that, and *timeout becomes what is left of it. */
-static enum err_code find_run_to_wait_for(const struct goal *g, const char *opt_C, int64_t *timeout, char **dir, struct err *e)
+static enum err_code find_run_to_wait_for(const struct goal *g, const char *opt_C, int64_t *timeout,
+    char **dir, struct err *e)
 {
 	int64_t end = clock_now() + *timeout;
 	enum err_code rc = rundir_find(opt_C, dir, e);
 
-	while ((rc == ERR_NOTFOUND || rc == ERR_NOTREADY) && g->kind == GOAL_READY && *timeout > 0 && clock_now() < end) {
+	while ((rc == ERR_NOTFOUND || rc == ERR_NOTREADY) && g->kind == GOAL_READY &&
+	    *timeout > 0 && clock_now() < end) {
 		poll(NULL, 0, PACE_MS);
 		free(*dir);
 		*dir = NULL;
@@ -312,15 +322,18 @@ static int run_wait(const struct ctl_cmd *self, int argc, char **argv)
 const struct ctl_cmd ctl_cmd_wait = {
 	"wait",
 	{
-		.prog = "ps-ctl wait", .args = NULL,
-		.about = "wait until the job is done, the cluster is ready, a step is reached ...",
-		.more = "Exit code 0 when it is true, 124 at the time-out, 1 when the job ends before it "
-		        "can become true.\n\"done\" waits for the saved model and result, too, and is true "
-		        "of a run that has ended well.\n\"ready\" with --timeout also waits for a cluster "
-		        "that has not made its run directory yet.",
-		.opts = opts, .nopts = CTL_COUNT(opts),
-		.examples = "  ps-ctl wait --for step=1000 --timeout 5m\n"
-		            "  ps-ctl wait --for loss-below=0.3 && ps-ctl stop\n",
+	    .prog = "ps-ctl wait",
+	    .args = NULL,
+	    .about = "wait until the job is done, the cluster is ready, a step is reached ...",
+	    .more =
+	        "Exit code 0 when it is true, 124 at the time-out, 1 when the job ends before it "
+	        "can become true.\n\"done\" waits for the saved model and result, too, and is true "
+	        "of a run that has ended well.\n\"ready\" with --timeout also waits for a cluster "
+	        "that has not made its run directory yet.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .examples = "  ps-ctl wait --for step=1000 --timeout 5m\n"
+	                "  ps-ctl wait --for loss-below=0.3 && ps-ctl stop\n",
 	},
 	run_wait,
 };

@@ -23,8 +23,8 @@ static void add_sums(json_t *row, const json_t *list, const char *const *keys, s
 static void add_push_sum(json_t *row)
 {
 	double pushes = 0;
-	static const char *const keys[] = { "pushes_applied", "pushes_merged", "pushes_duplicate", "pushes_late",
-		"pushes_refused" };
+	static const char *const keys[] = { "pushes_applied", "pushes_merged", "pushes_duplicate",
+		"pushes_late", "pushes_refused" };
 
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
 		pushes += json_num(row, keys[i], 0);
@@ -51,7 +51,8 @@ static void add_staleness_p99(json_t *row, const json_t *servers)
 	size_t k;
 
 	json_array_foreach(servers, k, o) {
-		const json_t *h = json_object_get(o, "staleness"), *counts = json_object_get(h, "counts");
+		const json_t *h = json_object_get(o, "staleness"),
+		             *counts = json_object_get(h, "counts");
 
 		le = json_object_get(h, "le") ? json_object_get(h, "le") : le;
 		all += json_number_value(json_array_get(counts, json_array_size(counts) - 1));
@@ -59,7 +60,10 @@ static void add_staleness_p99(json_t *row, const json_t *servers)
 	for (size_t i = 0; all > 0 && i < json_array_size(le); i++) {
 		below = 0;
 		json_array_foreach(servers, k, o)
-			below += json_number_value(json_array_get(json_object_get(json_object_get(o, "staleness"), "counts"), i));
+			below += json_number_value(
+			    json_array_get(json_object_get(json_object_get(o, "staleness"),
+			                       "counts"),
+			        i));
 		if (below >= 0.99 * all) {
 			json_object_set(row, "staleness_p99", json_array_get(le, i));
 			return;
@@ -70,8 +74,9 @@ static void add_staleness_p99(json_t *row, const json_t *servers)
 /* The fetch of the view: one row with the id "cluster". */
 static json_t *fetch_cluster(struct http_client *c, struct err *e)
 {
-	static const char *const of_servers[] = { "pushes_applied", "pushes_merged", "pushes_duplicate", "pushes_late",
-		"pushes_refused", "pulls", "received_bytes", "sent_bytes", "parameters", "parameter_bytes", "auth_failures" };
+	static const char *const of_servers[] = { "pushes_applied", "pushes_merged",
+		"pushes_duplicate", "pushes_late", "pushes_refused", "pulls", "received_bytes",
+		"sent_bytes", "parameters", "parameter_bytes", "auth_failures" };
 	static const char *const of_workers[] = { "data_seconds", "pull_seconds", "compute_seconds",
 		"encode_seconds", "push_seconds", "wait_seconds" };
 	json_t *all = view_snapshot(c, "status,servers,workers", e), *row, *servers, *workers;
@@ -123,7 +128,9 @@ static const struct column columns[] = {
 };
 
 const struct stat_view stat_view_cluster = {
-	.name = "cluster", .help = "the cluster in one row", .fetch = fetch_cluster,
+	.name = "cluster",
+	.help = "the cluster in one row",
+	.fetch = fetch_cluster,
 	.columns = columns,
 	.ncolumns = sizeof columns / sizeof *columns,
 };

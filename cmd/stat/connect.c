@@ -4,7 +4,8 @@
 #include "core/clock.h"
 #include "rundir/rundir.h"
 
-enum err_code stat_connect(const struct stat_options *o, const atomic_bool *stop, struct stat_link *l, struct err *e)
+enum err_code stat_connect(const struct stat_options *o, const atomic_bool *stop,
+    struct stat_link *l, struct err *e)
 {
 	struct http_target target = { .stop = stop };
 	char *sock = NULL;
@@ -14,7 +15,9 @@ enum err_code stat_connect(const struct stat_options *o, const atomic_bool *stop
 	if (o->join) {
 		rc = identity_from_join(o->join, &l->id, e);
 		if (!rc && !*l->id.http)
-			rc = err_set(e, ERR_CONFIG, "\"%s\" names no control plane: set `http` in the cluster file", o->join);
+			rc = err_set(e, ERR_CONFIG,
+			    "\"%s\" names no control plane: set `http` in the cluster file",
+			    o->join);
 		target.addr = l->id.http;
 		target.server_pk = l->id.server_key;
 		target.keys = &l->id.conn.hs.key;

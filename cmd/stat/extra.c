@@ -17,8 +17,8 @@
 
 /* Limits: commands that run at a time, columns, and the output of one command in bytes. */
 #define TOGETHER 8
-#define COLUMNS 16
-#define PRINTED (64u << 10)
+#define COLUMNS  16
+#define PRINTED  (64u << 10)
 
 struct extra {
 	const char *command;
@@ -30,7 +30,7 @@ struct extra {
 /* A running command. */
 struct child {
 	pid_t pid;
-	int fd;                         /* its output; -1: closed, or not started */
+	int fd; /* its output; -1: closed, or not started */
 	json_t *row;
 	struct buf out;
 };
@@ -59,11 +59,12 @@ const struct column *extra_columns(const struct extra *x, size_t *n)
 static void report_first_failure(struct extra *x, const json_t *row, const char *what)
 {
 	if (!x->complained)
-		fprintf(stderr, "ps-stat: -c: the command for %s %s\n", json_str(row, "id", ""), what);
+		fprintf(stderr, "ps-stat: -c: the command for %s %s\n", json_str(row, "id", ""),
+		    what);
 	x->complained = true;
 }
 
-/* ---- starting ------------------------------------------------------------------------------ */
+/* ---- starting ---- */
 
 /* The environment with the variables of the row in front.  The caller frees the array and its
  * first four strings. */
@@ -87,7 +88,8 @@ static char **make_row_environment(const json_t *row)
 /* Start the command for a row, in a process group of its own.  False: it could not be started. */
 static bool start_row_command(struct extra *x, json_t *row, struct child *out)
 {
-	char *argv[] = { (char *)(uintptr_t)"sh", (char *)(uintptr_t)"-c", (char *)(uintptr_t)x->command, NULL };
+	char *argv[] = { (char *)(uintptr_t) "sh", (char *)(uintptr_t) "-c",
+		(char *)(uintptr_t)x->command, NULL };
 	char **env = make_row_environment(row);
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attr;
@@ -122,7 +124,7 @@ static bool start_row_command(struct extra *x, json_t *row, struct child *out)
 	return !fault;
 }
 
-/* ---- output -------------------------------------------------------------------------------- */
+/* ---- output ---- */
 
 static void add_extra_column(struct extra *x, const char *name)
 {
@@ -149,7 +151,8 @@ static void add_printed_member(struct extra *x, json_t *row, char *line, bool na
 	if (names)
 		add_extra_column(x, line);
 	if (!json_object_get(row, line))
-		json_object_set_new(row, line, num_double(value, &v) ? json_real(v) : json_string(value));
+		json_object_set_new(row, line,
+		    num_double(value, &v) ? json_real(v) : json_string(value));
 }
 
 static void add_printed_members(struct extra *x, struct child *k, bool names)
@@ -209,7 +212,8 @@ static void gather_command_output(struct child *k, size_t n, int64_t deadline)
 
 		for (size_t i = 0; i < n; i++)
 			p[i] = (struct pollfd){ k[i].fd, POLLIN, 0 };
-		if (left <= 0 || (poll(p, n, (int)(left / NSEC_PER_MSEC) + 1) < 0 && errno != EINTR))
+		if (left <= 0 ||
+		    (poll(p, n, (int)(left / NSEC_PER_MSEC) + 1) < 0 && errno != EINTR))
 			return;
 		for (size_t i = 0; i < n; i++)
 			if (p[i].revents && !read_command_output(&k[i]))

@@ -7,7 +7,7 @@
  * scripts of zpool iostat -c do.  One thread. */
 struct extra;
 
-struct extra *extra_new(const char *command);   /* command is borrowed */
+struct extra *extra_new(const char *command); /* command is borrowed */
 void extra_free(struct extra *x);
 /* Run the command for each row, several at a time, with PS_ID, PS_PID, PS_HOST and PS_STATE in the
  * environment, and add what it prints to the row as members.  A command that takes longer than

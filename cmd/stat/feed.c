@@ -15,13 +15,13 @@
 struct feed {
 	const struct plan *plan;
 	int64_t interval;
-	struct stat_link link;          /* used by the thread; http NULL: no connection */
+	struct stat_link link; /* used by the thread; http NULL: no connection */
 	char *dir;
 	atomic_bool stop;
 	int event;
 	pthread_t thread;
 
-	pthread_mutex_t lock;           /* protects the members below */
+	pthread_mutex_t lock; /* protects the members below */
 	pthread_cond_t woken;
 	bool paused, fresh;
 	struct sample sample;
@@ -33,7 +33,7 @@ void sample_release(struct sample *s)
 	*s = (struct sample){ 0 };
 }
 
-/* ---- the thread ---------------------------------------------------------------------------- */
+/* ---- the thread ---- */
 
 /* Take one sample, connecting first if there is no connection. */
 static void poll_cluster(struct feed *f, struct sample *s)
@@ -98,9 +98,10 @@ static void *feed_thread(void *arg)
 	return NULL;
 }
 
-/* ---- the interface ------------------------------------------------------------------------- */
+/* ---- the interface ---- */
 
-enum err_code feed_start(const struct plan *p, int64_t interval, struct feed **out, const char **dir, struct err *e)
+enum err_code feed_start(const struct plan *p, int64_t interval, struct feed **out,
+    const char **dir, struct err *e)
 {
 	struct feed *f = mem_alloc(sizeof *f);
 	pthread_condattr_t monotonic;
@@ -116,7 +117,8 @@ enum err_code feed_start(const struct plan *p, int64_t interval, struct feed **o
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&f->woken, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	rc = f->event < 0 ? err_sys(e, ERR_FAILED, "cannot make an event descriptor") : stat_connect(p->options, &f->stop, &f->link, e);
+	rc = f->event < 0 ? err_sys(e, ERR_FAILED, "cannot make an event descriptor")
+	                  : stat_connect(p->options, &f->stop, &f->link, e);
 	if (!rc) {
 		f->dir = f->link.dir ? mem_strdup(f->link.dir) : NULL;
 		*dir = f->dir;

@@ -13,17 +13,18 @@ struct feed;
 
 /* One snapshot of the cluster, or the error of the attempt. */
 struct sample {
-	json_t *all;                    /* owns the members below; NULL: an error */
+	json_t *all; /* owns the members below; NULL: an error */
 	json_t *status, *servers, *workers, *tables, *why;
-	int64_t at;                     /* clock_now */
-	struct err fault;               /* code 0: the sample is complete */
+	int64_t at;       /* clock_now */
+	struct err fault; /* code 0: the sample is complete */
 };
 void sample_release(struct sample *s);
 
 /* Connect, and start the thread, in which all signals are blocked.  *out must be passed to
  * feed_stop even after a failure, which the caller reports.  *dir: the run directory or NULL,
  * borrowed until feed_stop. */
-enum err_code feed_start(const struct plan *p, int64_t interval, struct feed **out, const char **dir, struct err *e);
+enum err_code feed_start(const struct plan *p, int64_t interval, struct feed **out,
+    const char **dir, struct err *e);
 /* Stop the thread, within about a second, and free f. */
 void feed_stop(struct feed *f);
 /* A descriptor that is readable when there is a new sample. */

@@ -12,7 +12,7 @@
 #include "core/buf.h"
 #include "core/file.h"
 
-#define WIDTH 900
+#define WIDTH  900
 #define HEIGHT 320
 
 /* Write text as a quoted string of gnuplot. */
@@ -20,7 +20,11 @@ static void put_gnuplot_string(struct buf *out, const char *text)
 {
 	buf_puts(out, "'");
 	for (; *text; text++)
-		buf_printf(out, *text == '\'' ? "''" : (unsigned char)*text < 0x20 ? "?" : "%c", *text);
+		buf_printf(out,
+		    *text == '\''                     ? "''"
+		        : (unsigned char)*text < 0x20 ? "?"
+		                                      : "%c",
+		    *text);
 	buf_puts(out, "'");
 }
 
@@ -39,9 +43,11 @@ static void put_series(struct buf *out, const struct series *s)
 	buf_puts(out, "e\n");
 }
 
-static void put_script(struct buf *out, const struct series *s, size_t n, const char *across, const char *format)
+static void put_script(struct buf *out, const struct series *s, size_t n, const char *across,
+    const char *format)
 {
-	buf_printf(out, "set terminal %s size %d,%zu noenhanced background rgb 'white'\n", strcmp(format, "svg") == 0 ? "svg" : "pngcairo", WIDTH, HEIGHT * n);
+	buf_printf(out, "set terminal %s size %d,%zu noenhanced background rgb 'white'\n",
+	    strcmp(format, "svg") == 0 ? "svg" : "pngcairo", WIDTH, HEIGHT * n);
 	buf_printf(out, "set multiplot layout %zu,1\nset grid\nset xlabel ", n);
 	put_gnuplot_string(out, across);
 	buf_puts(out, "\n");
@@ -52,7 +58,7 @@ static void put_script(struct buf *out, const struct series *s, size_t n, const 
 
 static int start_gnuplot(int in, pid_t *pid)
 {
-	char *argv[] = { (char *)(uintptr_t)"gnuplot", NULL };
+	char *argv[] = { (char *)(uintptr_t) "gnuplot", NULL };
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attr;
 	sigset_t set;
@@ -84,7 +90,8 @@ static bool all_have_values(const struct series *s, size_t n)
 	return true;
 }
 
-enum err_code gnuplot_write(const struct series *s, size_t n, const char *across, const char *format, struct err *e)
+enum err_code gnuplot_write(const struct series *s, size_t n, const char *across,
+    const char *format, struct err *e)
 {
 	struct buf script = BUF_INIT;
 	int fd[2], fault, status = 0;
@@ -99,8 +106,10 @@ enum err_code gnuplot_write(const struct series *s, size_t n, const char *across
 	close(fd[0]);
 	if (fault) {
 		close(fd[1]);
-		return fault == ENOENT ? err_set(e, ERR_NOTFOUND, "gnuplot is not installed, and svg and png are its work: apt install gnuplot-nox") :
-		    err_set(e, ERR_FAILED, "cannot run gnuplot: %s", strerrordesc_np(fault));
+		return fault == ENOENT
+		    ? err_set(e, ERR_NOTFOUND,
+		          "gnuplot is not installed, and svg and png are its work: apt install gnuplot-nox")
+		    : err_set(e, ERR_FAILED, "cannot run gnuplot: %s", strerrordesc_np(fault));
 	}
 	put_script(&script, s, n, across, format);
 	rc = file_write_all(fd[1], script.data, script.len, e);

@@ -11,22 +11,24 @@
 /* ps-stat -w: histograms of values, in the manner of zpool iostat -w. */
 
 #define BOUNDS 32
-#define BAR 40
+#define BAR    40
 
 struct kind {
 	const char *key, *unit, *title;
 	bool of_workers;
 };
 static const struct kind kinds[] = {
-	{ "staleness", "updates", "staleness: updates between a gradient's pull and its push", false },
-	{ "push_latency", "seconds", "push latency: from a push to its receipt, as workers see it", true },
+	{ "staleness", "updates", "staleness: updates between a gradient's pull and its push",
+	    false },
+	{ "push_latency", "seconds", "push latency: from a push to its receipt, as workers see it",
+	    true },
 	{ "apply", "seconds", "apply: from a whole push to its sum or update, on servers", false },
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
 /* The number of values in each bucket; the last bucket has no upper bound. */
 struct spread {
-	size_t n;                       /* bounds */
+	size_t n; /* bounds */
 	double bound[BOUNDS], count[BOUNDS + 1], sum, all;
 };
 
@@ -84,7 +86,7 @@ static double spread_quantile(const struct spread *s, double q)
 	return NAN;
 }
 
-/* ---- fetching ------------------------------------------------------------------------------ */
+/* ---- fetching ---- */
 
 static json_t *make_histogram_row(const char *id, const struct kind *k, const json_t *h)
 {
@@ -109,7 +111,7 @@ static void collect_histograms(json_t *out, const json_t *rows, const struct kin
 		h = json_object_get(row, k->key);
 		if (h && !together)
 			json_array_append_new(out,
-			                      make_histogram_row(json_str(row, "id", ""), k, h));
+			    make_histogram_row(json_str(row, "id", ""), k, h));
 		add_histogram(&sum, h, 1);
 	}
 	if (!together)
@@ -126,7 +128,8 @@ json_t *hists_fetch(const struct plan *p, struct http_client *c, struct err *e)
 	json_t *all = view_snapshot(c, parts, e), *out = all ? json_array() : NULL;
 
 	for (size_t i = 0; all && i < KINDS; i++) {
-		const json_t *rows = json_object_get(all, kinds[i].of_workers ? "workers" : "servers");
+		const json_t *rows = json_object_get(all,
+		    kinds[i].of_workers ? "workers" : "servers");
 
 		if (rows)
 			collect_histograms(out, rows, &kinds[i], together);
@@ -135,10 +138,10 @@ json_t *hists_fetch(const struct plan *p, struct http_client *c, struct err *e)
 	return out;
 }
 
-/* ---- showing ------------------------------------------------------------------------------- */
+/* ---- showing ---- */
 
 static void format_bound(const struct kind *k, const struct spread *s, size_t i,
-                         char out[static 32])
+    char out[static 32])
 {
 	double v = s->bound[i < s->n ? i : s->n - 1];
 	char text[24];
@@ -157,14 +160,16 @@ static void print_histogram_bars(const struct kind *k, const char *id, const str
 	double seen = 0, most = 0;
 	char bar[BAR * 3 + 1], bound[32];
 
-	printf("%s%s%s\n", strcmp(id, "cluster") ? id : "", strcmp(id, "cluster") ? ", " : "", k->title);
+	printf("%s%s%s\n", strcmp(id, "cluster") ? id : "", strcmp(id, "cluster") ? ", " : "",
+	    k->title);
 	if (!(s->all > 0)) {
 		printf("%12s\n\n", "none yet");
 		return;
 	}
 	for (size_t i = 0; i <= s->n; i++)
 		most = fmax(most, s->count[i]);
-	printf("%12s %10s %7s\n", strcmp(k->unit, "seconds") == 0 ? "time" : k->unit, "pushes", "so far");
+	printf("%12s %10s %7s\n", strcmp(k->unit, "seconds") == 0 ? "time" : k->unit, "pushes",
+	    "so far");
 	for (size_t i = 0; i <= s->n; i++) {
 		seen += s->count[i];
 		/* Leave out the empty buckets after the last value. */
@@ -208,7 +213,8 @@ static void print_histogram_json(json_t *row, const struct spread *s)
 
 static bool is_same_histogram(const json_t *a, const json_t *b)
 {
-	return strcmp(json_str(a, "id", ""), json_str(b, "id", "")) == 0 && strcmp(json_str(a, "name", ""), json_str(b, "name", "")) == 0;
+	return strcmp(json_str(a, "id", ""), json_str(b, "id", "")) == 0 &&
+	    strcmp(json_str(a, "name", ""), json_str(b, "name", "")) == 0;
 }
 
 /* Print the histogram of a row or, with an earlier report, the part that has been added since. */

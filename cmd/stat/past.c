@@ -16,7 +16,7 @@
 
 struct past {
 	int fd;
-	struct buf text;        /* an incomplete line */
+	struct buf text; /* an incomplete line */
 };
 
 enum err_code past_open(const char *dir, struct past **out, struct err *e)
@@ -26,8 +26,11 @@ enum err_code past_open(const char *dir, struct past **out, struct err *e)
 	enum err_code rc = ERR_OK;
 
 	if (fd < 0)
-		rc = errno == ENOENT ? err_set(e, ERR_NOTFOUND, "there is no %s: it is written once a second, from the start of the job", path) :
-		    err_sys(e, ERR_IO, "cannot read %s", path);
+		rc = errno == ENOENT
+		    ? err_set(e, ERR_NOTFOUND,
+		          "there is no %s: it is written once a second, from the start of the job",
+		          path)
+		    : err_sys(e, ERR_IO, "cannot read %s", path);
 	else
 		*out = mem_alloc(sizeof **out);
 	if (!rc)
@@ -47,7 +50,7 @@ void past_close(struct past *p)
 
 /* Call row for each complete line.  A line that is no JSON object is skipped. */
 static size_t parse_metric_lines(struct past *p, void (*row)(void *ctx, const json_t *row),
-                                 void *ctx)
+    void *ctx)
 {
 	size_t at = 0, rows = 0;
 	uint8_t *end;
@@ -85,7 +88,7 @@ size_t past_read_rows(struct past *p, void (*row)(void *ctx, const json_t *row),
 	}
 }
 
-/* ---- series -------------------------------------------------------------------------------- */
+/* ---- series ---- */
 
 void series_init(struct series *s, const char *name)
 {
@@ -151,7 +154,8 @@ static const json_t *get_member(const json_t *row, const char *key)
 void series_add(struct series *s, const char *across, const json_t *row)
 {
 	const json_t *j = get_member(row, s->key);
-	double at = json_num(row, "seconds", 0), x = json_num(row, across, 0), y = json_is_number(j) ? json_number_value(j) : NAN, v = y;
+	double at = json_num(row, "seconds", 0), x = json_num(row, across, 0),
+	       y = json_is_number(j) ? json_number_value(j) : NAN, v = y;
 
 	s->known |= json_is_number(j) || json_is_null(j);
 	if (s->rate) {

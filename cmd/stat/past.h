@@ -20,12 +20,12 @@ size_t past_read_rows(struct past *p, void (*row)(void *ctx, const json_t *row),
 /* The points of one column. */
 struct series {
 	char *name;
-	char *key;                      /* "train_loss", "eval.accuracy"; of a rate: its counter */
-	bool rate;                      /* y is the growth of a counter per second */
-	bool known;                     /* some row had this key, possibly null */
+	char *key;  /* "train_loss", "eval.accuracy"; of a rate: its counter */
+	bool rate;  /* y is the growth of a counter per second */
+	bool known; /* some row had this key, possibly null */
 	double *x, *y;
 	size_t n, cap;
-	double last, last_at;           /* of a rate: the counter, and when */
+	double last, last_at; /* of a rate: the counter, and when */
 };
 
 /* Make an empty series.  name: a column of the view "cluster", a key of a row, or the key of a

@@ -16,8 +16,13 @@ static const struct stat_view *const views[] = {
 #define NVIEWS (sizeof views / sizeof *views)
 
 static const char *const formats[] = {
-	[FORMAT_TABLE] = "table", [FORMAT_TSV] = "tsv", [FORMAT_CSV] = "csv", [FORMAT_JSON] = "json", [FORMAT_PROM] = "prom",
-	[FORMAT_SVG] = "svg", [FORMAT_PNG] = "png",
+	[FORMAT_TABLE] = "table",
+	[FORMAT_TSV] = "tsv",
+	[FORMAT_CSV] = "csv",
+	[FORMAT_JSON] = "json",
+	[FORMAT_PROM] = "prom",
+	[FORMAT_SVG] = "svg",
+	[FORMAT_PNG] = "png",
 };
 #define NFORMATS (sizeof formats / sizeof *formats)
 
@@ -33,7 +38,7 @@ int plan_usage(const char *fmt, ...)
 	return 2;
 }
 
-/* ---- columns ------------------------------------------------------------------------------- */
+/* ---- columns ---- */
 
 const struct column *view_column(const struct stat_view *v, const char *name, size_t n)
 {
@@ -67,7 +72,7 @@ static int report_unknown_column(const struct stat_view *v, const char *name, si
 
 static int add_named_columns(struct plan *p, const char *list)
 {
-	for (const char *at = list; at; ) {
+	for (const char *at = list; at;) {
 		size_t n = strcspn(at, ",");
 		const struct column *c = view_column(p->view, at, n);
 
@@ -138,7 +143,8 @@ static int choose_plan_columns(struct plan *p)
 		add_default_columns(p, wide);
 	if (o->time)
 		add_time_column(p);
-	p->sentences = p->view->sentences && p->style.header && p->style.format == FORMAT_TABLE && !named && !wide;
+	p->sentences = p->view->sentences && p->style.header && p->style.format == FORMAT_TABLE &&
+	    !named && !wide;
 	if (!o->sort || p->view->run)
 		return 0;
 	p->sort = view_column(p->view, o->sort, strlen(o->sort));
@@ -157,7 +163,7 @@ void plan_for_view(const struct plan *p, const struct stat_view *v, struct plan 
 	out->sort = NULL;
 }
 
-/* ---- operands ------------------------------------------------------------------------------ */
+/* ---- operands ---- */
 
 /* Report an unknown view, with the closest name.  Returns the exit code. */
 static int report_unknown_view(const char *name)
@@ -195,13 +201,16 @@ static int read_interval_and_count(struct plan *p, int nargs, char **argv, int a
 
 	if (at <= nargs) {
 		if (!num_double(argv[at], &seconds) || seconds <= 0 || seconds > 1e9)
-			return plan_usage("the interval must be a number of seconds above 0, got \"%s\"", argv[at]);
+			return plan_usage(
+			    "the interval must be a number of seconds above 0, got \"%s\"",
+			    argv[at]);
 		p->interval = (int64_t)(seconds * (double)NSEC_PER_SEC);
 		at++;
 	}
 	if (at <= nargs) {
 		if (!num_uint(argv[at], UINT64_MAX, &p->count) || !p->count)
-			return plan_usage("the count must be a whole number above 0, got \"%s\"", argv[at]);
+			return plan_usage("the count must be a whole number above 0, got \"%s\"",
+			    argv[at]);
 		at++;
 	}
 	return at <= nargs ? plan_usage("unexpected operand \"%s\"", argv[at]) : 0;
@@ -222,12 +231,16 @@ static int read_plan_operands(struct plan *p, int nargs, char **argv)
 	return rc ? rc : read_interval_and_count(p, nargs, argv, at);
 }
 
-/* ---- the plan ------------------------------------------------------------------------------ */
+/* ---- the plan ---- */
 
 /* Choose the format from the options that name one.  Returns 0, or the exit code. */
 static int choose_plan_format(const struct stat_options *o, struct plan *p)
 {
-	enum format f = o->json ? FORMAT_JSON : o->tsv ? FORMAT_TSV : o->prom ? FORMAT_PROM : FORMAT_TABLE, one;
+	enum format f = o->json ? FORMAT_JSON
+	    : o->tsv            ? FORMAT_TSV
+	    : o->prom           ? FORMAT_PROM
+	                        : FORMAT_TABLE,
+	            one;
 	unsigned n = o->json + o->tsv + o->prom;
 
 	for (size_t i = 0; i < o->columns.n; i++)
@@ -236,10 +249,14 @@ static int choose_plan_format(const struct stat_options *o, struct plan *p)
 			f = one;
 		}
 	if (n > 1)
-		return plan_usage("one format at a time: --json, --tsv, --prom and what -o names exclude one another");
+		return plan_usage(
+		    "one format at a time: --json, --tsv, --prom and what -o names exclude one another");
 	if ((f == FORMAT_SVG || f == FORMAT_PNG) != (n && p->view == &stat_view_plot))
-		return p->view == &stat_view_plot ? plan_usage("a plot is drawn, or written as svg or png: -o %s is not for it", formats[f]) :
-		    plan_usage("-o %s is for plots: ps-stat plot loss -o %s > FILE", formats[f], formats[f]);
+		return p->view == &stat_view_plot
+		    ? plan_usage("a plot is drawn, or written as svg or png: -o %s is not for it",
+		          formats[f])
+		    : plan_usage("-o %s is for plots: ps-stat plot loss -o %s > FILE", formats[f],
+		          formats[f]);
 	p->style.header = !o->no_header && f != FORMAT_JSON;
 	p->style.exact = o->exact || f == FORMAT_TSV || f == FORMAT_CSV;
 	p->style.format = o->no_header && f == FORMAT_TABLE ? FORMAT_TSV : f;
@@ -252,9 +269,13 @@ static int check_combination(const struct stat_options *o, const struct plan *p)
 	bool rows = !p->view->run, prom = p->style.format == FORMAT_PROM;
 
 	if (o->histograms && (p->view->sentences || !rows || p->view == &stat_view_tables))
-		return plan_usage("-w is of the cluster, of servers or of workers: %s has no histograms", p->view->name);
-	if (o->histograms && (o->csv || o->command || o->sort || o->totals || prom || p->style.format == FORMAT_CSV))
-		return plan_usage("-w goes with --json and -H, not with -c, -S, -v, --csv or other formats");
+		return plan_usage(
+		    "-w is of the cluster, of servers or of workers: %s has no histograms",
+		    p->view->name);
+	if (o->histograms &&
+	    (o->csv || o->command || o->sort || o->totals || prom || p->style.format == FORMAT_CSV))
+		return plan_usage(
+		    "-w goes with --json and -H, not with -c, -S, -v, --csv or other formats");
 	if ((o->csv || o->command || o->totals) && (!rows || prom))
 		return plan_usage("-c, -v and --csv are of rows, and there are none here");
 	if (o->totals && p->view->sentences)
@@ -268,7 +289,9 @@ int plan_make(const struct stat_options *o, int nargs, char **argv, struct plan 
 {
 	int rc;
 
-	*p = (struct plan){ .options = o, .view = &stat_view_cluster, .style = { .time = o->time ? o->time[0] : '\0' } };
+	*p = (struct plan){ .options = o,
+		.view = &stat_view_cluster,
+		.style = { .time = o->time ? o->time[0] : '\0' } };
 	rc = read_plan_operands(p, nargs, argv);
 	/* -v shows the cluster by its servers, with a row of totals. */
 	if (!rc && o->totals && p->view == &stat_view_cluster)

@@ -22,13 +22,13 @@ struct stat_options {
 struct plan {
 	const struct stat_options *options;
 	const struct stat_view *view;
-	int64_t interval;               /* ns, 0: once */
-	uint64_t count;                 /* 0: no end */
+	int64_t interval; /* ns, 0: once */
+	uint64_t count;   /* 0: no end */
 	const struct column *column[PLAN_COLUMNS];
 	const struct column *sort;
 	struct table_style style;
-	bool sentences;                 /* print sentences instead of a table */
-	char *const *operand;           /* the columns of a plot */
+	bool sentences;       /* print sentences instead of a table */
+	char *const *operand; /* the columns of a plot */
 	size_t noperands;
 };
 

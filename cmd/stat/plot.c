@@ -16,7 +16,7 @@
 /* The view "plot": columns of a run's metrics.jsonl as curves. */
 
 /* Width of the numbers beside a curve. */
-#define MARGIN 9
+#define MARGIN       9
 #define HEIGHT_LEAST 3u
 /* Height of a curve without a terminal. */
 #define HEIGHT_USUAL 12u
@@ -27,10 +27,10 @@ struct plot {
 	struct past *past;
 	struct series *series;
 	size_t n;
-	json_t *last;                   /* the newest row */
+	json_t *last; /* the newest row */
 };
 
-/* ---- rows ---------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
 /* Add a row of metrics.jsonl to all curves. */
 static void add_plot_row(void *ctx, const json_t *row)
@@ -62,19 +62,21 @@ static int check_known_columns(const struct plot *p)
 	for (size_t i = 0; p->last && i < p->n; i++) {
 		if (p->series[i].known)
 			continue;
-		fprintf(stderr, "ps-stat: metrics.jsonl has no column \"%s\"; there are: loss ex/s", p->series[i].name);
+		fprintf(stderr, "ps-stat: metrics.jsonl has no column \"%s\"; there are: loss ex/s",
+		    p->series[i].name);
 		print_member_names(p->last, "");
 		fprintf(stderr, ", and what grows, a second: examples/s\n");
 		return 2;
 	}
 	if (p->last && !json_is_number(json_object_get(p->last, p->across))) {
-		fprintf(stderr, "ps-stat: --across: metrics.jsonl has no numbers of \"%s\"\n", p->across);
+		fprintf(stderr, "ps-stat: --across: metrics.jsonl has no numbers of \"%s\"\n",
+		    p->across);
 		return 2;
 	}
 	return 0;
 }
 
-/* ---- drawing ------------------------------------------------------------------------------- */
+/* ---- drawing ---- */
 
 /* Format an end of the x axis: "12.5 s", "step 400". */
 static void format_axis_end(const struct plot *p, double v, char out[static 100])
@@ -90,7 +92,7 @@ static void format_axis_end(const struct plot *p, double v, char out[static 100]
 
 /* end: the characters that end a line. */
 static void draw_plot(const struct plot *p, const struct series *s, unsigned width, unsigned height,
-                      const char *end)
+    const char *end)
 {
 	unsigned across = width > MARGIN + 2 ? width - MARGIN - 2 : 1;
 	bool unicode = term_unicode(), any;
@@ -142,7 +144,7 @@ static void draw_plots(const struct plot *p)
 	fflush(stdout);
 }
 
-/* ---- the view ------------------------------------------------------------------------------ */
+/* ---- the view ---- */
 
 /* Draw at each interval until the cluster ends, and once more after that, for its last rows. */
 static int follow_metrics(struct plot *p, const char *dir)
@@ -175,7 +177,9 @@ static int write_plot_picture(struct plot *p)
 
 	past_read_rows(p->past, add_plot_row, p);
 	rc = check_known_columns(p);
-	if (!rc && gnuplot_write(p->series, p->n, p->across, p->plan->style.format == FORMAT_SVG ? "svg" : "png", &e)) {
+	if (!rc &&
+	    gnuplot_write(p->series, p->n, p->across,
+	        p->plan->style.format == FORMAT_SVG ? "svg" : "png", &e)) {
 		fprintf(stderr, "ps-stat: %s\n", e.msg);
 		rc = err_exit_code(e.code);
 	}
@@ -194,20 +198,27 @@ static int check_plot_plan(const struct plan *p)
 	if (!p->noperands)
 		return plan_usage("plot what? ps-stat plot loss");
 	if (p->options->join)
-		return plan_usage("a plot is of a run directory's metrics.jsonl: -C DIR, not --join");
+		return plan_usage(
+		    "a plot is of a run directory's metrics.jsonl: -C DIR, not --join");
 	if (picture && p->interval)
 		return plan_usage("a picture is of one moment: no interval with -o");
 	if (picture && isatty(STDOUT_FILENO))
-		return plan_usage("a picture does not go to a terminal: ps-stat plot %s -o %s > FILE", p->operand[0],
-		    p->style.format == FORMAT_SVG ? "svg" : "png");
+		return plan_usage(
+		    "a picture does not go to a terminal: ps-stat plot %s -o %s > FILE",
+		    p->operand[0], p->style.format == FORMAT_SVG ? "svg" : "png");
 	return 0;
 }
 
 static int run_plot(const struct plan *plan)
 {
 	const char *across = plan->options->across;
-	const struct column *c = across ? view_column(&stat_view_cluster, across, strlen(across)) : NULL;
-	struct plot p = { .plan = plan, .n = plan->noperands, .across = c ? c->key : across ? across : "seconds" };
+	const struct column *c = across ? view_column(&stat_view_cluster, across, strlen(across))
+	                                : NULL;
+	struct plot p = { .plan = plan,
+		.n = plan->noperands,
+		.across = c  ? c->key
+		    : across ? across
+		             : "seconds" };
 	bool picture = is_plot_picture(plan);
 	struct err e = { 0 };
 	enum err_code rc;
@@ -236,6 +247,7 @@ static int run_plot(const struct plan *plan)
 }
 
 const struct stat_view stat_view_plot = {
-	.name = "plot", .help = "columns of metrics.jsonl as curves: ps-stat plot loss",
+	.name = "plot",
+	.help = "columns of metrics.jsonl as curves: ps-stat plot loss",
 	.run = run_plot,
 };

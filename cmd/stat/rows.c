@@ -20,11 +20,11 @@ const json_t *rows_find_same(const json_t *rows, const json_t *row)
 	return NULL;
 }
 
-/* ---- order --------------------------------------------------------------------------------- */
+/* ---- order ---- */
 
 struct rank {
 	json_t *row;
-	const char *text;       /* NULL: a number, and -inf for none */
+	const char *text; /* NULL: a number, and -inf for none */
 	double v;
 	size_t at;
 };
@@ -51,7 +51,8 @@ void rows_sort(json_t *rows, const struct column *by, const json_t *before, doub
 		json_t *row = json_array_get(rows, i);
 
 		rank[i] = (struct rank){ json_incref(row), NULL, 0, i };
-		if (!table_column_value(by, row, rows_find_same(before, row), seconds, &rank[i].v, &rank[i].text)) {
+		if (!table_column_value(by, row, rows_find_same(before, row), seconds, &rank[i].v,
+		        &rank[i].text)) {
 			rank[i].text = NULL;
 			rank[i].v = (double)-INFINITY;
 		}
@@ -62,7 +63,7 @@ void rows_sort(json_t *rows, const struct column *by, const json_t *before, doub
 	free(rank);
 }
 
-/* ---- totals -------------------------------------------------------------------------------- */
+/* ---- totals ---- */
 
 static enum column_total column_total_kind(const struct column *c)
 {
@@ -78,7 +79,7 @@ static enum column_total column_total_kind(const struct column *c)
 	case COL_SECONDS:
 		return TOTAL_MOST;
 	default:
-		return TOTAL_BY_KIND;   /* the mean */
+		return TOTAL_BY_KIND; /* the mean */
 	}
 }
 
@@ -103,7 +104,10 @@ static void add_total(json_t *total, const json_t *rows, const struct column *c)
 	}
 	if (!n || kind == TOTAL_NONE)
 		return;
-	v = kind == TOTAL_SUM ? sum : kind == TOTAL_LEAST ? least : kind == TOTAL_MOST ? most : sum / (double)n;
+	v = kind == TOTAL_SUM     ? sum
+	    : kind == TOTAL_LEAST ? least
+	    : kind == TOTAL_MOST  ? most
+	                          : sum / (double)n;
 	json_object_set_new(total, c->key, json_real(v));
 }
 

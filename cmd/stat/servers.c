@@ -37,7 +37,9 @@ static const struct column columns[] = {
 };
 
 const struct stat_view stat_view_servers = {
-	.name = "servers", .help = "one row a server: what it holds, takes in and gives out",
-	.fetch = fetch_servers, .columns = columns,
+	.name = "servers",
+	.help = "one row a server: what it holds, takes in and gives out",
+	.fetch = fetch_servers,
+	.columns = columns,
 	.ncolumns = sizeof columns / sizeof *columns,
 };

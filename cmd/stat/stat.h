@@ -10,13 +10,14 @@
 struct stat_link {
 	struct identity id;
 	struct http_client *http;
-	char *dir;                      /* the run directory; NULL: on another host */
+	char *dir; /* the run directory; NULL: on another host */
 };
 
 /* Connect to the control socket of the run directory or, with signed requests, to the control
  * plane named in a join file.  stop (http/client.h) may be NULL.  Call stat_disconnect even after
  * a failure. */
-enum err_code stat_connect(const struct stat_options *o, const atomic_bool *stop, struct stat_link *l, struct err *e);
+enum err_code stat_connect(const struct stat_options *o, const atomic_bool *stop,
+    struct stat_link *l, struct err *e);
 void stat_disconnect(struct stat_link *l);
 
 /* Print reports as the plan says.  Returns the exit code. */

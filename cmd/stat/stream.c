@@ -15,14 +15,14 @@
 /* The state that is kept from one report to the next. */
 struct stream {
 	const struct plan *plan;
-	struct table_style style;       /* the plan's, with the columns of -c */
-	const struct column **column;   /* NULL: the plan's own */
-	struct extra *extra;            /* NULL: without -c */
-	FILE *csv;                      /* NULL: without --csv */
+	struct table_style style;     /* the plan's, with the columns of -c */
+	const struct column **column; /* NULL: the plan's own */
+	struct extra *extra;          /* NULL: without -c */
+	FILE *csv;                    /* NULL: without --csv */
 	json_t *before;
 	int64_t taken;
 	uint64_t reports;
-	int since_header;               /* rows since the last header; -1: no header yet */
+	int since_header; /* rows since the last header; -1: no header yet */
 };
 
 void stream_pause(int64_t until)
@@ -33,13 +33,15 @@ void stream_pause(int64_t until)
 		;
 }
 
-/* ---- printing ------------------------------------------------------------------------------ */
+/* ---- printing ---- */
 
 static int rows_per_screen(void)
 {
 	unsigned width, height;
 
-	return isatty(STDOUT_FILENO) && term_size(STDOUT_FILENO, &width, &height) && height > 3 ? (int)height - 2 : 0;
+	return isatty(STDOUT_FILENO) && term_size(STDOUT_FILENO, &width, &height) && height > 3
+	    ? (int)height - 2
+	    : 0;
 }
 
 /* Print the rows, and a header before the first row and at the top of each screen. */
@@ -54,7 +56,8 @@ static void print_table_rows(struct stream *s, json_t *rows, double seconds)
 	csv.exact = true;
 	if (s->since_header < 0 && s->csv)
 		table_header(&csv, s->csv);
-	if (s->since_header < 0 || (screen && s->since_header + (int)json_array_size(rows) > screen)) {
+	if (s->since_header < 0 ||
+	    (screen && s->since_header + (int)json_array_size(rows) > screen)) {
 		if (s->style.header)
 			table_header(&s->style, stdout);
 		s->since_header = 0;
@@ -79,7 +82,7 @@ static void print_row_sentences(const struct stat_view *v, const json_t *rows)
 	fflush(stdout);
 }
 
-/* ---- one report ---------------------------------------------------------------------------- */
+/* ---- one report ---- */
 
 /* Add "seconds", the age of the cluster, from its status to rows that lack it: rates since the
  * start need it. */
@@ -112,7 +115,8 @@ static enum err_code print_prometheus(struct http_client *c, struct err *e)
 static void add_command_columns(struct stream *s)
 {
 	size_t n;
-	const struct column *more = extra_columns(s->extra, &n), *const *own = s->plan->style.column;
+	const struct column *more = extra_columns(s->extra, &n),
+	                    *const *own = s->plan->style.column;
 
 	if (s->column || !n)
 		return;
@@ -171,7 +175,7 @@ static enum err_code make_report(struct stream *s, struct http_client *c, struct
 	return ERR_OK;
 }
 
-/* ---- all reports --------------------------------------------------------------------------- */
+/* ---- all reports ---- */
 
 /* Make the reports.  The end of the cluster after the first report is no failure.  Returns the
  * exit code. */
@@ -187,14 +191,18 @@ static int stream_reports(struct stream *s, struct http_client *c)
 		count++;
 	for (; s->reports < count; s->reports++) {
 		if (make_report(s, c, &e)) {
-			bool ended = s->reports && (e.code == ERR_UNREACH || e.code == ERR_CLOSED || e.code == ERR_NOTREADY ||
-			    e.code == ERR_STOPPED || e.code == ERR_NOTFOUND);
+			bool ended = s->reports &&
+			    (e.code == ERR_UNREACH || e.code == ERR_CLOSED ||
+			        e.code == ERR_NOTREADY || e.code == ERR_STOPPED ||
+			        e.code == ERR_NOTFOUND);
 
-			fprintf(stderr, ended ? "ps-stat: the cluster has ended: %s\n" : "ps-stat: %s\n", e.msg);
+			fprintf(stderr,
+			    ended ? "ps-stat: the cluster has ended: %s\n" : "ps-stat: %s\n",
+			    e.msg);
 			return ended ? 0 : err_exit_code(e.code);
 		}
 		if (ferror(stdout))
-			break;          /* the reader has closed the output */
+			break; /* the reader has closed the output */
 		if (s->reports + 1 < count) {
 			next += p->interval ? p->interval : NSEC_PER_SEC;
 			stream_pause(next);
@@ -223,7 +231,8 @@ static int close_csv_file(struct stream *s, int code)
 
 	if (!failed && !fault)
 		return code;
-	fprintf(stderr, "ps-stat: cannot write %s%s%s\n", s->plan->options->csv, fault ? ": " : "", fault ? strerrordesc_np(fault) : "");
+	fprintf(stderr, "ps-stat: cannot write %s%s%s\n", s->plan->options->csv, fault ? ": " : "",
+	    fault ? strerrordesc_np(fault) : "");
 	return code ? code : 1;
 }
 

@@ -8,10 +8,10 @@
 #include "core/num.h"
 #include "core/plain.h"
 
-const char *const view_phase_key[PHASES] = { "data_seconds", "compute_seconds", "encode_seconds", "push_seconds", "wait_seconds",
-	"pull_seconds" };
+const char *const view_phase_key[PHASES] = { "data_seconds", "compute_seconds", "encode_seconds",
+	"push_seconds", "wait_seconds", "pull_seconds" };
 
-/* ---- values -------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 /* The growth of a counter since the sample before.  A smaller value is of a process that was
  * restarted. */
@@ -34,8 +34,8 @@ static bool phase_share(const struct column *c, const json_t *row, const json_t 
 	return all > 0;
 }
 
-bool table_column_value(const struct column *c, const json_t *row, const json_t *before, double seconds, double *v,
-    const char **text)
+bool table_column_value(const struct column *c, const json_t *row, const json_t *before,
+    double seconds, double *v, const char **text)
 {
 	const json_t *j = json_object_get(row, c->key);
 
@@ -56,7 +56,7 @@ bool table_column_value(const struct column *c, const json_t *row, const json_t 
 	return json_is_number(j);
 }
 
-/* ---- text ---------------------------------------------------------------------------------- */
+/* ---- text ---- */
 
 /* Format a time such as "2026-01-31T23:59:59.123Z" as the style says. */
 static void format_time_cell(const struct table_style *s, const char *text, char *out, size_t n)
@@ -101,7 +101,7 @@ void table_time(double seconds, const char *between, char out[static 24])
 
 /* Format a number as its kind of column asks for. */
 static void format_number_cell(const struct table_style *s, const struct column *c, double v,
-                               char *out, size_t n)
+    char *out, size_t n)
 {
 	char text[32];
 
@@ -141,8 +141,8 @@ static void format_number_cell(const struct table_style *s, const struct column 
 	}
 }
 
-void table_cell(const struct table_style *s, const struct column *c, const json_t *row, const json_t *before, double seconds,
-    char out[static CELL_BYTES])
+void table_cell(const struct table_style *s, const struct column *c, const json_t *row,
+    const json_t *before, double seconds, char out[static CELL_BYTES])
 {
 	const char *text;
 	double v;
@@ -158,13 +158,22 @@ void table_cell(const struct table_style *s, const struct column *c, const json_
 	plain_text(out);
 }
 
-/* ---- tables -------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 unsigned table_width(const struct table_style *s, const struct column *c)
 {
 	static const unsigned char by_kind[] = {
-		[COL_TEXT] = 9, [COL_TIME] = 24, [COL_COUNT] = 7, [COL_NUMBER] = 7, [COL_RATIO] = 5, [COL_BYTES] = 6, [COL_SECONDS] = 7,
-		[COL_RATE] = 6, [COL_BYTE_RATE] = 6, [COL_SHARE] = 5, [COL_GIVEN] = 9,
+		[COL_TEXT] = 9,
+		[COL_TIME] = 24,
+		[COL_COUNT] = 7,
+		[COL_NUMBER] = 7,
+		[COL_RATIO] = 5,
+		[COL_BYTES] = 6,
+		[COL_SECONDS] = 7,
+		[COL_RATE] = 6,
+		[COL_BYTE_RATE] = 6,
+		[COL_SHARE] = 5,
+		[COL_GIVEN] = 9,
 	};
 	size_t head = strlen(c->name), width = c->width ? c->width : by_kind[c->kind];
 
@@ -174,7 +183,7 @@ unsigned table_width(const struct table_style *s, const struct column *c)
 }
 
 static void print_field(const struct table_style *s, const struct column *c, bool first,
-                        const char *text, FILE *f)
+    const char *text, FILE *f)
 {
 	if (s->format == FORMAT_TSV) {
 		fprintf(f, "%s%s", first ? "" : "\t", text);
@@ -201,7 +210,7 @@ void table_header(const struct table_style *s, FILE *f)
 
 /* Print a row as a line of JSON, with NAME_per_second for each rate among the columns. */
 static void print_json_row(const struct table_style *s, const json_t *row, const json_t *before,
-                           double seconds, FILE *f)
+    double seconds, FILE *f)
 {
 	json_t *o = json_copy((json_t *)(uintptr_t)row);
 	char name[80], *text;
@@ -224,7 +233,8 @@ static void print_json_row(const struct table_style *s, const json_t *row, const
 	fflush(f);
 }
 
-void table_row(const struct table_style *s, const json_t *row, const json_t *before, double seconds, FILE *f)
+void table_row(const struct table_style *s, const json_t *row, const json_t *before, double seconds,
+    FILE *f)
 {
 	char text[CELL_BYTES];
 

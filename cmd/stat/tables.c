@@ -27,7 +27,9 @@ static const struct column columns[] = {
 
 const struct stat_view stat_view_tables = {
 	.name = "tables",
-	.help = "one row a table: its shape, rows that are there, and what came of those that were offered",
-	.fetch = fetch_tables, .columns = columns,
+	.help =
+	    "one row a table: its shape, rows that are there, and what came of those that were offered",
+	.fetch = fetch_tables,
+	.columns = columns,
 	.ncolumns = sizeof columns / sizeof *columns,
 };

@@ -19,7 +19,7 @@
  * samples. */
 #define ANOTHER_RUN 5
 
-/* ---- samples ------------------------------------------------------------------------------- */
+/* ---- samples ---- */
 
 /* Add the loss and the speed of a status to the curves. */
 static void add_curve_points(void *ctx, const json_t *status)
@@ -62,7 +62,7 @@ static void take_new_sample(struct top *t, uint64_t *samples)
 	++*samples;
 }
 
-/* ---- keys ---------------------------------------------------------------------------------- */
+/* ---- keys ---- */
 
 static void select_view(struct top *t, enum top_view v)
 {
@@ -151,7 +151,7 @@ static bool handle_key(struct top *t, int key)
 	return true;
 }
 
-/* ---- signals ------------------------------------------------------------------------------- */
+/* ---- signals ---- */
 
 static int open_top_signals(sigset_t *before)
 {
@@ -190,12 +190,13 @@ static int handle_top_signals(struct top *t, int fd)
 	return 0;
 }
 
-/* ---- the loop ------------------------------------------------------------------------------ */
+/* ---- the loop ---- */
 
 /* Draw until q, the number of samples or a signal ends it.  Returns the signal, or 0. */
 static int run_screen_loop(struct top *t, int signals)
 {
-	struct pollfd p[] = { { STDIN_FILENO, POLLIN, 0 }, { signals, POLLIN, 0 }, { feed_fd(t->feed), POLLIN, 0 } };
+	struct pollfd p[] = { { STDIN_FILENO, POLLIN, 0 }, { signals, POLLIN, 0 },
+		{ feed_fd(t->feed), POLLIN, 0 } };
 	uint64_t samples = 0;
 	int sig = 0, key;
 
@@ -282,5 +283,7 @@ static int run_top(const struct plan *p)
 }
 
 const struct stat_view stat_view_top = {
-	.name = "top", .help = "the full screen: who is slow, where the time goes", .run = run_top,
+	.name = "top",
+	.help = "the full screen: who is slow, where the time goes",
+	.run = run_top,
 };

@@ -22,16 +22,16 @@ struct top {
 	const struct plan *plan;
 	struct screen *screen;
 	struct feed *feed;
-	struct sample now, before;      /* the last two complete samples */
-	struct err fault;               /* the error of the last attempt; code 0: none */
+	struct sample now, before; /* the last two complete samples */
+	struct err fault;          /* the error of the last attempt; code 0: none */
 	int64_t interval;
 	struct series loss, speed;
 	enum top_view view;
-	const struct column *sort[TOP_VIEWS];   /* NULL: not sorted */
+	const struct column *sort[TOP_VIEWS]; /* NULL: not sorted */
 	bool reverse, paused, help;
 	unsigned scroll;
-	unsigned width[TOP_VIEWS][TOP_COLUMNS]; /* of columns; they never shrink */
-	const struct column *drawn[TOP_COLUMNS];        /* in the last picture of this view */
+	unsigned width[TOP_VIEWS][TOP_COLUMNS];  /* of columns; they never shrink */
+	const struct column *drawn[TOP_COLUMNS]; /* in the last picture of this view */
 	size_t ndrawn;
 };
 

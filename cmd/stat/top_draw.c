@@ -12,12 +12,12 @@
  * curves, the tables, and the keys. */
 
 /* The screen is stale after this time, and this many intervals, without an answer. */
-#define STALE (2 * NSEC_PER_SEC)
+#define STALE           (2 * NSEC_PER_SEC)
 #define STALE_INTERVALS 3
 /* Screens with fewer rows have no curves. */
-#define CURVES_FROM 18u
-#define CURVES_LEAST 4u
-#define CURVES_MOST 14u
+#define CURVES_FROM   18u
+#define CURVES_LEAST  4u
+#define CURVES_MOST   14u
 #define SERVERS_LEAST 4u
 
 bool top_is_stale(const struct top *t)
@@ -27,7 +27,7 @@ bool top_is_stale(const struct top *t)
 	return !t->paused && (t->fault.code || age > (most > STALE ? most : STALE));
 }
 
-/* ---- the head ------------------------------------------------------------------------------ */
+/* ---- the head ---- */
 
 static unsigned state_attribute(const char *state)
 {
@@ -39,23 +39,31 @@ static unsigned state_attribute(const char *state)
 static void draw_state_line(struct top *t)
 {
 	const json_t *s = t->now.status;
-	long long step = json_int(s, "step", 0), total = json_int(s, "steps_total", 0), age = (long long)json_num(s, "seconds", 0);
-	int64_t workers = json_int(s, "workers_wanted", 0), servers = json_int(s, "servers_wanted", 0);
+	long long step = json_int(s, "step", 0), total = json_int(s, "steps_total", 0),
+	          age = (long long)json_num(s, "seconds", 0);
+	int64_t workers = json_int(s, "workers_wanted", 0),
+	        servers = json_int(s, "servers_wanted", 0);
 	const char *state = json_flag(s, "paused") ? "paused" : json_str(s, "state", "");
-	unsigned col = screen_printf(t->screen, 0, 0, SCREEN_BOLD, "%s", json_str(s, "name", "")) + 2;
+	unsigned col = screen_printf(t->screen, 0, 0, SCREEN_BOLD, "%s", json_str(s, "name", "")) +
+	    2;
 	char clock[32];
 
 	col = screen_put(t->screen, 0, col, SCREEN_BOLD | state_attribute(state), state) + 2;
 	if (total > 0)
-		col = screen_printf(t->screen, 0, col, 0, "step %lld of %lld (%lld %%)", step, total, 100 * step / total) + 2;
+		col = screen_printf(t->screen, 0, col, 0, "step %lld of %lld (%lld %%)", step,
+		          total, 100 * step / total) +
+		    2;
 	else
 		col = screen_printf(t->screen, 0, col, 0, "step %lld", step) + 2;
 	col = screen_put(t->screen, 0, col, 0, json_str(s, "sync", "")) + 2;
-	col = screen_printf(t->screen, 0, col, 0, "%lld/%lld worker%s  %lld/%lld server%s", (long long)json_int(s, "workers", 0),
-	    (long long)workers, NUM_S(workers), (long long)json_int(s, "servers", 0), (long long)servers, NUM_S(servers));
-	snprintf(clock, sizeof clock, "%u:%02u:%02u", (unsigned)(age / 3600), (unsigned)(age / 60 % 60), (unsigned)(age % 60));
+	col = screen_printf(t->screen, 0, col, 0, "%lld/%lld worker%s  %lld/%lld server%s",
+	    (long long)json_int(s, "workers", 0), (long long)workers, NUM_S(workers),
+	    (long long)json_int(s, "servers", 0), (long long)servers, NUM_S(servers));
+	snprintf(clock, sizeof clock, "%u:%02u:%02u", (unsigned)(age / 3600),
+	    (unsigned)(age / 60 % 60), (unsigned)(age % 60));
 	if (col + strlen(clock) <= screen_width(t->screen))
-		screen_put(t->screen, 0, screen_width(t->screen) - (unsigned)strlen(clock), 0, clock);
+		screen_put(t->screen, 0, screen_width(t->screen) - (unsigned)strlen(clock), 0,
+		    clock);
 }
 
 /* The lines for the sentence: three on narrow screens, two on wide ones. */
@@ -92,9 +100,11 @@ static void draw_stale_warning(struct top *t)
 	char text[800];
 
 	if (t->fault.code)
-		snprintf(text, sizeof text, "No news for %.0f s: %s. Trying again.", age, t->fault.msg);
+		snprintf(text, sizeof text, "No news for %.0f s: %s. Trying again.", age,
+		    t->fault.msg);
 	else
-		snprintf(text, sizeof text, "The coordinator has not answered for %.0f s. Waiting for it.", age);
+		snprintf(text, sizeof text,
+		    "The coordinator has not answered for %.0f s. Waiting for it.", age);
 	draw_wrapped_text(t, 1, SCREEN_BOLD | SCREEN_RED, text);
 }
 
@@ -126,14 +136,15 @@ static void draw_sentence(struct top *t)
 	} else if (strcmp(state, "running") == 0) {
 		draw_wrapped_text(t, 1, 0, "Nobody waits for anybody.");
 	} else {
-		snprintf(text, sizeof text, "The job is %s%s%s, after %lld step%s.", state, *reason ? ": " : "", reason, (long long)json_int(s, "step", 0),
-		         json_int(s, "step", 0) == 1 ? "" : "s");
+		snprintf(text, sizeof text, "The job is %s%s%s, after %lld step%s.", state,
+		    *reason ? ": " : "", reason, (long long)json_int(s, "step", 0),
+		    json_int(s, "step", 0) == 1 ? "" : "s");
 		draw_wrapped_text(t, 1, 0, text);
 	}
 	free(why);
 }
 
-/* ---- curves -------------------------------------------------------------------------------- */
+/* ---- curves ---- */
 
 /* Reduce a series to at most `most` points by averaging neighbours. */
 static void average_points(const struct series *s, size_t most, struct series *out)
@@ -164,7 +175,7 @@ static void format_short_number(double v, char out[static 24])
 
 /* Draw one curve under its title, the newest value and the range. */
 static void draw_series(struct top *t, const struct series *all, const char *title, unsigned attr,
-                        unsigned row, unsigned col, unsigned width, unsigned height)
+    unsigned row, unsigned col, unsigned width, unsigned height)
 {
 	double now = all->n ? all->y[all->n - 1] : NAN;
 	unsigned at = screen_put(t->screen, row, col, SCREEN_BOLD, title) + 1;
@@ -198,8 +209,11 @@ static void draw_series(struct top *t, const struct series *all, const char *tit
  * used. */
 static unsigned draw_curves(struct top *t, unsigned row)
 {
-	unsigned width = (screen_width(t->screen) - 3) / 2, all = screen_height(t->screen), height = CURVES_LEAST;
-	unsigned tables = (unsigned)(top_count_rows(t, TOP_WORKERS) + top_count_rows(t, TOP_SERVERS)) + 7;
+	unsigned width = (screen_width(t->screen) - 3) / 2, all = screen_height(t->screen),
+	         height = CURVES_LEAST;
+	unsigned tables = (unsigned)(top_count_rows(t, TOP_WORKERS) +
+	                      top_count_rows(t, TOP_SERVERS)) +
+	    7;
 
 	if (all < CURVES_FROM || width < 10)
 		return 0;
@@ -210,7 +224,7 @@ static unsigned draw_curves(struct top *t, unsigned row)
 	return height + 2;
 }
 
-/* ---- the rest ------------------------------------------------------------------------------ */
+/* ---- the rest ---- */
 
 static void draw_help_text(struct top *t, unsigned row)
 {
@@ -237,13 +251,20 @@ static void draw_help_text(struct top *t, unsigned row)
 static void draw_key_line(struct top *t)
 {
 	static const char *const keys[][2] = {
-		{ "q", "quit" }, { "?", "help" }, { "space", "pause" }, { "tab", "view" }, { "< >", "sort" }, { "r", "reverse" }, { "arrows", "scroll" },
+		{ "q", "quit" },
+		{ "?", "help" },
+		{ "space", "pause" },
+		{ "tab", "view" },
+		{ "< >", "sort" },
+		{ "r", "reverse" },
+		{ "arrows", "scroll" },
 	};
 	unsigned col = 0, row = screen_height(t->screen) - 1;
 
 	screen_printf(t->screen, row, 0, 0, "%*s", (int)screen_width(t->screen), "");
 	if (t->paused) {
-		screen_put(t->screen, row, 0, SCREEN_REVERSE | SCREEN_BOLD, " The picture is held: space goes on, q leaves. ");
+		screen_put(t->screen, row, 0, SCREEN_REVERSE | SCREEN_BOLD,
+		    " The picture is held: space goes on, q leaves. ");
 		return;
 	}
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
@@ -254,7 +275,8 @@ static void draw_key_line(struct top *t)
 
 static void draw_tables(struct top *t, unsigned row, unsigned end)
 {
-	unsigned servers = (unsigned)top_count_rows(t, TOP_SERVERS) + 1, workers = (unsigned)top_count_rows(t, TOP_WORKERS) + 2;
+	unsigned servers = (unsigned)top_count_rows(t, TOP_SERVERS) + 1,
+	         workers = (unsigned)top_count_rows(t, TOP_WORKERS) + 2;
 	unsigned spare = end - row > workers ? end - row - workers : 0, below = 0;
 
 	/* Show servers below the workers, in the rows that the workers leave, or at least a few. */
@@ -277,7 +299,7 @@ bool top_draw(struct top *t)
 		draw_sentence(t);
 	} else {
 		draw_wrapped_text(t, 0, 0,
-		                  t->fault.code ? t->fault.msg : "Asking the coordinator ...");
+		    t->fault.code ? t->fault.msg : "Asking the coordinator ...");
 	}
 	if (t->help) {
 		draw_help_text(t, row + 1);

@@ -12,23 +12,26 @@
 /* Width of the bar of phases: the least, the most while further columns need room, and the most. */
 #define BAR_LEAST 16u
 #define BAR_USUAL 40u
-#define BAR_MOST 60u
+#define BAR_MOST  60u
 
 /* The columns, by priority, as far as there is room.  The bar is placed at the empty name. */
 static const char *const shown[TOP_VIEWS][TOP_COLUMNS] = {
-	[TOP_WORKERS] = { "id", "state", "step", "loss", "ex/s", "slow", "data%", "comp%", "enc%", "push%", "wait%", "pull%", "",
-		"tx/s", "rx/s", "rss", "seen" },
-	[TOP_SERVERS] = { "id", "state", "step", "params", "bytes", "applied/s", "merged/s", "pull/s", "rx/s", "tx/s", "stale", "rss",
-		"late", "refused", "seen", "sessions", "apply-p99" },
+	[TOP_WORKERS] = { "id", "state", "step", "loss", "ex/s", "slow", "data%", "comp%", "enc%",
+	    "push%", "wait%", "pull%", "", "tx/s", "rx/s", "rss", "seen" },
+	[TOP_SERVERS] = { "id", "state", "step", "params", "bytes", "applied/s", "merged/s",
+	    "pull/s", "rx/s", "tx/s", "stale", "rss", "late", "refused", "seen", "sessions",
+	    "apply-p99" },
 	[TOP_TABLES] = { "id", "type", "rows", "cols", "parts" },
 };
-static const struct stat_view *const view_of[TOP_VIEWS] = { &stat_view_workers, &stat_view_servers, &stat_view_tables };
+static const struct stat_view *const view_of[TOP_VIEWS] = { &stat_view_workers, &stat_view_servers,
+	&stat_view_tables };
 
 /* In the order of view_phase_key. */
-static const unsigned colour[PHASES] = { SCREEN_BLUE, SCREEN_GREEN, SCREEN_CYAN, SCREEN_YELLOW, SCREEN_RED, SCREEN_MAGENTA };
+static const unsigned colour[PHASES] = { SCREEN_BLUE, SCREEN_GREEN, SCREEN_CYAN, SCREEN_YELLOW,
+	SCREEN_RED, SCREEN_MAGENTA };
 static const char *const phase[2][PHASES] = {
 	{ "data", "compute", "encode", "push", "wait", "pull" },
-	{ "Data", "Compute", "Encode", "Push", "Wait", "puLl" },        /* without colours */
+	{ "Data", "Compute", "Encode", "Push", "Wait", "puLl" }, /* without colours */
 };
 static const char letter[PHASES] = "DCEPWL";
 
@@ -42,15 +45,16 @@ size_t top_count_rows(const struct top *t, enum top_view v)
 	return json_array_size(sample_rows(&t->now, v));
 }
 
-/* ---- cells --------------------------------------------------------------------------------- */
+/* ---- cells ---- */
 
 static double seconds_between_samples(const struct top *t)
 {
-	return t->before.at ? (double)(t->now.at - t->before.at) / 1e9 : json_num(t->now.status, "seconds", 0);
+	return t->before.at ? (double)(t->now.at - t->before.at) / 1e9
+	                    : json_num(t->now.status, "seconds", 0);
 }
 
 static void format_top_cell(const struct top *t, const struct column *c, const json_t *row,
-                            const json_t *before, char out[static CELL_BYTES])
+    const json_t *before, char out[static CELL_BYTES])
 {
 	static const struct table_style style = { .format = FORMAT_TABLE };
 	const char *text;
@@ -85,7 +89,7 @@ static unsigned cell_attribute(const struct top *t, const struct column *c, cons
 	return 0;
 }
 
-/* ---- columns ------------------------------------------------------------------------------- */
+/* ---- columns ---- */
 
 /* Widen a column to its present contents.  It never shrinks, so that the table does not jump. */
 static unsigned widen_column(struct top *t, enum top_view v, size_t i, const struct column *c)
@@ -109,7 +113,7 @@ struct layout {
 	const struct column *column[TOP_COLUMNS];
 	unsigned width[TOP_COLUMNS];
 	size_t n;
-	unsigned bar;           /* 0: there is no room */
+	unsigned bar; /* 0: there is no room */
 };
 
 /* Choose the columns that fit on the screen, and the width of the bar. */
@@ -123,7 +127,8 @@ static void choose_layout(struct top *t, enum top_view v, struct layout *l)
 
 		if (!*name) {
 			/* Reserve room for the bar before the columns that follow. */
-			kept = left > BAR_LEAST + 2 ? left < BAR_USUAL + 2 ? left : BAR_USUAL + 2 : 0;
+			kept = left > BAR_LEAST + 2 ? left < BAR_USUAL + 2 ? left : BAR_USUAL + 2
+			                            : 0;
 			left -= kept;
 			continue;
 		}
@@ -138,7 +143,7 @@ static void choose_layout(struct top *t, enum top_view v, struct layout *l)
 		l->bar = left + kept - 2 < BAR_MOST ? left + kept - 2 : BAR_MOST;
 }
 
-/* ---- drawing ------------------------------------------------------------------------------- */
+/* ---- drawing ---- */
 
 static void draw_phase_legend(struct top *t, unsigned row, unsigned col, unsigned width)
 {
@@ -154,7 +159,7 @@ static void draw_phase_legend(struct top *t, unsigned row, unsigned col, unsigne
 }
 
 static void draw_table_header(struct top *t, enum top_view v, const struct layout *l, unsigned row,
-                              bool keys)
+    bool keys)
 {
 	unsigned col = 0;
 
@@ -163,7 +168,10 @@ static void draw_table_header(struct top *t, enum top_view v, const struct layou
 		int p = column_phase(c);
 		unsigned len = (unsigned)strlen(c->name), at = i ? col + l->width[i] - len : 0;
 
-		screen_put(t->screen, row, at, (p < 0 ? 0 : colour[p]) | SCREEN_BOLD | (keys && c == t->sort[v] ? SCREEN_REVERSE : 0), c->name);
+		screen_put(t->screen, row, at,
+		    (p < 0 ? 0 : colour[p]) | SCREEN_BOLD |
+		        (keys && c == t->sort[v] ? SCREEN_REVERSE : 0),
+		    c->name);
 		col += l->width[i];
 	}
 	if (l->bar)
@@ -172,7 +180,7 @@ static void draw_table_header(struct top *t, enum top_view v, const struct layou
 
 /* Draw the shares of the phases in the time of a worker as one bar. */
 static void draw_phase_bar(struct top *t, unsigned row, unsigned col, unsigned width,
-                           const json_t *o, const json_t *before)
+    const json_t *o, const json_t *before)
 {
 	double share[PHASES] = { 0 };
 	unsigned cells[PHASES];
@@ -188,12 +196,14 @@ static void draw_phase_bar(struct top *t, unsigned row, unsigned col, unsigned w
 	bars_split(share, PHASES, width, cells);
 	for (size_t i = 0; i < PHASES; i++)
 		for (unsigned k = 0; k < cells[i] && k < width; k++)
-			col = screen_has_colours(t->screen) ? screen_put(t->screen, row, col, colour[i], screen_is_unicode(t->screen) ? "\u2588" : "#") :
-			    screen_printf(t->screen, row, col, 0, "%c", letter[i]);
+			col = screen_has_colours(t->screen)
+			    ? screen_put(t->screen, row, col, colour[i],
+			          screen_is_unicode(t->screen) ? "\u2588" : "#")
+			    : screen_printf(t->screen, row, col, 0, "%c", letter[i]);
 }
 
 static void draw_table_row(struct top *t, enum top_view v, const struct layout *l, unsigned row,
-                           const json_t *o)
+    const json_t *o)
 {
 	const json_t *before = rows_find_same(sample_rows(&t->before, v), o);
 	char text[CELL_BYTES];
@@ -202,7 +212,7 @@ static void draw_table_row(struct top *t, enum top_view v, const struct layout *
 	for (size_t i = 0; i < l->n; i++) {
 		format_top_cell(t, l->column[i], o, before, text);
 		screen_put(t->screen, row, i ? col + l->width[i] - (unsigned)strlen(text) : 0,
-		           cell_attribute(t, l->column[i], o), text);
+		    cell_attribute(t, l->column[i], o), text);
 		col += l->width[i];
 	}
 	if (l->bar && strcmp(json_str(o, "state", ""), "active") == 0)
@@ -249,9 +259,11 @@ unsigned top_table(struct top *t, enum top_view v, unsigned first, unsigned heig
 		draw_table_row(t, v, &l, first + 1 + (unsigned)i, json_array_get(rows, from + i));
 	/* The last row says how many rows are shown. */
 	if (drawn < n)
-		screen_printf(t->screen, first + height - 1, 0, SCREEN_DIM, "%-*s", (int)screen_width(t->screen), "");
+		screen_printf(t->screen, first + height - 1, 0, SCREEN_DIM, "%-*s",
+		    (int)screen_width(t->screen), "");
 	if (drawn < n)
-		screen_printf(t->screen, first + height - 1, 0, SCREEN_DIM, "%zu of %zu are shown%s", drawn - 1, n, keys ? "; the arrow keys move" : "");
+		screen_printf(t->screen, first + height - 1, 0, SCREEN_DIM,
+		    "%zu of %zu are shown%s", drawn - 1, n, keys ? "; the arrow keys move" : "");
 	json_decref(rows);
 	return (unsigned)drawn + 1;
 }

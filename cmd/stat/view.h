@@ -12,21 +12,21 @@
  * with one struct stat_view, and one line in stat.def. */
 enum column_kind {
 	COL_TEXT,
-	COL_TIME,               /* an RFC 3339 time */
-	COL_COUNT,              /* an integer */
+	COL_TIME,  /* an RFC 3339 time */
+	COL_COUNT, /* an integer */
 	COL_NUMBER,
-	COL_RATIO,              /* a number that is usually near 1 */
+	COL_RATIO, /* a number that is usually near 1 */
 	COL_BYTES,
 	COL_SECONDS,
-	COL_RATE,               /* the growth of a counter per second */
+	COL_RATE, /* the growth of a counter per second */
 	COL_BYTE_RATE,
-	COL_SHARE,              /* growth of the phase `key` in percent of all phases */
-	COL_GIVEN,              /* a number or a text, unchanged */
+	COL_SHARE, /* growth of the phase `key` in percent of all phases */
+	COL_GIVEN, /* a number or a text, unchanged */
 };
 
 /* How the values of a column are combined in the row of totals. */
 enum column_total {
-	TOTAL_BY_KIND,          /* the sum of counts, bytes and rates, the mean of numbers, the largest of seconds */
+	TOTAL_BY_KIND, /* the sum of counts, bytes and rates, the mean of numbers, the largest of seconds */
 	TOTAL_LEAST,
 	TOTAL_MOST,
 	TOTAL_SUM,
@@ -34,11 +34,11 @@ enum column_total {
 };
 
 struct column {
-	const char *name;       /* heading, and its name for -o */
-	const char *key;        /* member of the row */
+	const char *name; /* heading, and its name for -o */
+	const char *key;  /* member of the row */
 	enum column_kind kind;
-	bool shown;             /* shown without -o */
-	unsigned char width;    /* 0: by kind */
+	bool shown;          /* shown without -o */
+	unsigned char width; /* 0: by kind */
 	enum column_total total;
 };
 

@@ -23,7 +23,7 @@ static bool is_same_member(const json_t *a, const json_t *b, const char *key)
 static bool waits_for_same(const json_t *a, const json_t *b)
 {
 	return is_same_member(a, b, "for") && is_same_member(a, b, "step") &&
-	       is_same_member(a, b, "because");
+	    is_same_member(a, b, "because");
 }
 
 /* Does an earlier row wait for the same? */
@@ -72,7 +72,8 @@ char *why_sentence(const json_t *rows, size_t i)
 	buf_printf(&out, " for %s", json_str(row, "for", ""));
 	if (json_is_integer(step))
 		buf_printf(&out, " at step %lld", (long long)json_integer_value(step));
-	buf_printf(&out, " (%.1f s): %s; %s", seconds, json_str(row, "because", ""), json_str(row, "remedy", ""));
+	buf_printf(&out, " (%.1f s): %s; %s", seconds, json_str(row, "because", ""),
+	    json_str(row, "remedy", ""));
 	plain_text((char *)out.data);
 	return (char *)out.data;
 }
@@ -101,6 +102,9 @@ static const struct column columns[] = {
 const struct stat_view stat_view_why = {
 	.name = "why",
 	.help = "a sentence a wait: who waits, for whom, since when, why, and what to do about it",
-	.fetch = fetch_waits, .columns = columns, .ncolumns = sizeof columns / sizeof *columns,
-	.sentences = print_wait_sentences, .none = "nobody waits",
+	.fetch = fetch_waits,
+	.columns = columns,
+	.ncolumns = sizeof columns / sizeof *columns,
+	.sentences = print_wait_sentences,
+	.none = "nobody waits",
 };

@@ -14,12 +14,12 @@ static json_t *fetch_workers(struct http_client *c, struct err *e)
 	return view_fetch_json(c, "/v1/workers", "workers", e);
 }
 
-/* ---- slowness ------------------------------------------------------------------------------ */
+/* ---- slowness ---- */
 
 static double own_phase_seconds(const json_t *row)
 {
-	return json_num(row, "data_seconds", 0) + json_num(row, "compute_seconds", 0) + json_num(row, "encode_seconds", 0) +
-	    json_num(row, "push_seconds", 0);
+	return json_num(row, "data_seconds", 0) + json_num(row, "compute_seconds", 0) +
+	    json_num(row, "encode_seconds", 0) + json_num(row, "push_seconds", 0);
 }
 
 /* The seconds that a step takes a worker by itself, without its waits: the mean since the sample
@@ -111,7 +111,10 @@ static const struct column columns[] = {
 };
 
 const struct stat_view stat_view_workers = {
-	.name = "workers", .help = "one row a worker: step, loss, speed, where its time goes",
-	.fetch = fetch_workers, .columns = columns,
-	.ncolumns = sizeof columns / sizeof *columns, .derive = derive_slowness,
+	.name = "workers",
+	.help = "one row a worker: step, loss, speed, where its time goes",
+	.fetch = fetch_workers,
+	.columns = columns,
+	.ncolumns = sizeof columns / sizeof *columns,
+	.derive = derive_slowness,
 };

@@ -27,29 +27,43 @@ struct options {
 
 static const struct opt opts[] = {
 	WHERE_OPTS(struct options),
-	{ "op", 0, OPT_CHOICE, offsetof(struct options, op), "OP", "what to measure (push)", "push|pull|pushpull|allreduce", 0, 0 },
-	{ "bytes", 0, OPT_SIZE, offsetof(struct options, bytes), "SIZE", "of a dense table (4M)", NULL, 4, 0x1p36 },
-	{ "iters", 0, OPT_INT, offsetof(struct options, iters), "N", "repetitions (50)", NULL, 1, 10000000 },
-	{ "transport", 0, OPT_CHOICE, offsetof(struct options, transport), "T", "how to connect (tcp)", "tcp|unix|shm", 0, 0 },
-	{ "suite", 0, OPT_CHOICE, offsetof(struct options, suite), "S", "protection, with a server of its own (poly1305)",
+	{ "op", 0, OPT_CHOICE, offsetof(struct options, op), "OP", "what to measure (push)",
+	    "push|pull|pushpull|allreduce", 0, 0 },
+	{ "bytes", 0, OPT_SIZE, offsetof(struct options, bytes), "SIZE", "of a dense table (4M)",
+	    NULL, 4, 0x1p36 },
+	{ "iters", 0, OPT_INT, offsetof(struct options, iters), "N", "repetitions (50)", NULL, 1,
+	    10000000 },
+	{ "transport", 0, OPT_CHOICE, offsetof(struct options, transport), "T",
+	    "how to connect (tcp)", "tcp|unix|shm", 0, 0 },
+	{ "suite", 0, OPT_CHOICE, offsetof(struct options, suite), "S",
+	    "protection, with a server of its own (poly1305)",
 	    "poly1305|chacha20poly1305|aes256gcm", 0, 0 },
-	{ "spin", 0, OPT_DURATION, offsetof(struct options, spin), "T", "look for so long before sleeping, both ends, with a server of its own (0)", NULL, 0, 1e7 },
-	{ "sparse", 0, OPT_INT, offsetof(struct options, sparse), "ROWS", "a sparse table: so many random rows a time", NULL, 1, 100000000 },
-	{ "width", 0, OPT_INT, offsetof(struct options, width), "W", "floats a sparse row has (1)", NULL, 1, 65536 },
-	{ "row-ids", 0, OPT_CHOICE, offsetof(struct options, row_ids), "HOW", "how the ids of rows travel (raw)", "raw|packed|cached", 0, 0 },
-	{ "codec", 0, OPT_STR, offsetof(struct options, codec), "CODEC", "how pushes are encoded (raw)", NULL, 0, 0 },
-	{ "procs", 0, OPT_INT, offsetof(struct options, procs), "N", "allreduce: processes that take part (2)", NULL, 1, RING_MEMBERS_MAX },
-	{ "json", 0, OPT_FLAG, offsetof(struct options, json), NULL, "one JSON object on stdout", NULL, 0, 0 },
+	{ "spin", 0, OPT_DURATION, offsetof(struct options, spin), "T",
+	    "look for so long before sleeping, both ends, with a server of its own (0)", NULL, 0,
+	    1e7 },
+	{ "sparse", 0, OPT_INT, offsetof(struct options, sparse), "ROWS",
+	    "a sparse table: so many random rows a time", NULL, 1, 100000000 },
+	{ "width", 0, OPT_INT, offsetof(struct options, width), "W", "floats a sparse row has (1)",
+	    NULL, 1, 65536 },
+	{ "row-ids", 0, OPT_CHOICE, offsetof(struct options, row_ids), "HOW",
+	    "how the ids of rows travel (raw)", "raw|packed|cached", 0, 0 },
+	{ "codec", 0, OPT_STR, offsetof(struct options, codec), "CODEC",
+	    "how pushes are encoded (raw)", NULL, 0, 0 },
+	{ "procs", 0, OPT_INT, offsetof(struct options, procs), "N",
+	    "allreduce: processes that take part (2)", NULL, 1, RING_MEMBERS_MAX },
+	{ "json", 0, OPT_FLAG, offsetof(struct options, json), NULL, "one JSON object on stdout",
+	    NULL, 0, 0 },
 };
 
 static const struct opt_spec spec = {
 	.prog = "ps-work bench",
 	.about = "Measure pushes, pulls and all-reduce; each is awaited before the next begins.",
-	.more = "With no cluster given (-C, --join or PS_CLUSTER) it starts one server process of its own and ends it.\n"
+	.more =
+	    "With no cluster given (-C, --join or PS_CLUSTER) it starts one server process of its own and ends it.\n"
 	    "allreduce has neither: it starts the processes that take part, and ends them.",
 	.examples = "  ps-work bench --op push --bytes 4M --transport tcp --suite poly1305 --json\n"
-	    "  ps-work bench --op pull --sparse 100000 --width 16\n"
-	    "  ps-work bench --op allreduce --bytes 4M --procs 2 --transport unix\n",
+	            "  ps-work bench --op pull --sparse 100000 --width 16\n"
+	            "  ps-work bench --op allreduce --bytes 4M --procs 2 --transport unix\n",
 	.opts = opts,
 	.nopts = sizeof opts / sizeof *opts,
 };
@@ -94,7 +108,8 @@ static enum err_code own_start(struct own *x, const struct options *o, struct er
 	conf_release(&conf);
 	prog = path_join(self, "ps-serve");
 	log = rundir_path(x->run, "server-0.log");
-	ls.argv = (char *const[]){ prog, "-C", x->run, "--name", "server-0", "--coordinator", NULL };
+	ls.argv = (char *const[]){ prog, "-C", x->run, "--name", "server-0", "--coordinator",
+		NULL };
 	ls.log_path = log;
 	if (!rc)
 		rc = launch_new(x->run, &x->set, e);
@@ -129,8 +144,9 @@ static void print_result(const struct options *o, const struct bench_config *b)
 	if (!o->json) {
 		num_human((double)bytes, size);
 		num_human((double)bytes * ways / each, rate);
-		printf("%s of %sB over %s, %lld time%s: %sB/s, p50 %.1f us, p99 %.1f us", b->op, size, o->transport,
-		    (long long)b->iters, NUM_S(b->iters), rate, b->result.p50 * 1e6, b->result.p99 * 1e6);
+		printf("%s of %sB over %s, %lld time%s: %sB/s, p50 %.1f us, p99 %.1f us", b->op,
+		    size, o->transport, (long long)b->iters, NUM_S(b->iters), rate,
+		    b->result.p50 * 1e6, b->result.p99 * 1e6);
 		if (b->rows)
 			printf(", %.3g rows/s", (double)b->rows * ways / each);
 		putchar('\n');
@@ -162,14 +178,19 @@ static void print_result(const struct options *o, const struct bench_config *b)
 /* Measure allreduce, which has no cluster: all its processes are started here. */
 static int bench_members(const struct options *o)
 {
-	struct bench_config b = { .op = o->op, .bytes = o->bytes / 4 * 4, .iters = o->iters, .procs = o->procs, .transport = o->transport };
+	struct bench_config b = { .op = o->op,
+		.bytes = o->bytes / 4 * 4,
+		.iters = o->iters,
+		.procs = o->procs,
+		.transport = o->transport };
 	char dir[64] = "/tmp/ps-bench-XXXXXX";
 	struct err e = { 0 };
 	enum err_code rc;
 
 	suite_parse(o->suite, &b.suite);
 	if (o->where.run_dir || o->where.join || o->sparse || strcmp(o->codec, "raw") != 0)
-		rc = err_set(&e, ERR_USAGE, "--op allreduce is of float32 vectors, among processes of its own: leave out -C, --join, --sparse "
+		rc = err_set(&e, ERR_USAGE,
+		    "--op allreduce is of float32 vectors, among processes of its own: leave out -C, --join, --sparse "
 		    "and --codec");
 	else if (!mkdtemp(dir))
 		rc = err_sys(&e, ERR_IO, "cannot make a directory in /tmp");
@@ -185,8 +206,15 @@ static int bench_members(const struct options *o)
 
 int cmd_bench(int argc, char **argv)
 {
-	struct options o = { .op = "push", .transport = "tcp", .suite = "poly1305", .bytes = 4 << 20, .iters = 50, .width = 1,
-		.codec = "raw", .row_ids = "raw", .procs = 2 };
+	struct options o = { .op = "push",
+		.transport = "tcp",
+		.suite = "poly1305",
+		.bytes = 4 << 20,
+		.iters = 50,
+		.width = 1,
+		.codec = "raw",
+		.row_ids = "raw",
+		.procs = 2 };
 	struct client_coding coding = { 0 };
 	struct bench_config b;
 	struct identity id;
@@ -215,8 +243,12 @@ int cmd_bench(int argc, char **argv)
 		own_stop(&own);
 		return fail(spec.prog, &e);
 	}
-	b = (struct bench_config){ .op = o.op, .bytes = o.bytes / 4 * 4, .rows = (uint64_t)o.sparse, .width = (uint64_t)o.width,
-		.iters = o.iters, .coding = coding };
+	b = (struct bench_config){ .op = o.op,
+		.bytes = o.bytes / 4 * 4,
+		.rows = (uint64_t)o.sparse,
+		.width = (uint64_t)o.width,
+		.iters = o.iters,
+		.coding = coding };
 	rc = bench(&tool, &b, &e);
 	tool_close(&tool);
 	identity_release(&id);

@@ -18,7 +18,8 @@ int where_parse(const struct opt_spec *spec, void *out, int argc, char **argv, i
 	return 0;
 }
 
-enum err_code where_identity(const struct where *w, const char *name, struct identity *out, struct err *e)
+enum err_code where_identity(const struct where *w, const char *name, struct identity *out,
+    struct err *e)
 {
 	const char *join = w->join ? w->join : w->run_dir ? NULL : identity_join_file(NULL);
 	char *dir = NULL;
@@ -38,14 +39,15 @@ int where_log_level(const struct where *w, int deflt)
 	return w->log_level ? log_level_parse(w->log_level) : deflt;
 }
 
-enum err_code where_connect(const struct where *w, const char *transport, struct log *log, struct identity *id,
-    struct tool *out, struct err *e)
+enum err_code where_connect(const struct where *w, const char *transport, struct log *log,
+    struct identity *id, struct tool *out, struct err *e)
 {
 	enum err_code rc = where_identity(w, NULL, id, e);
 
 	if (rc)
 		return rc;
-	rc = tool_open(id, transport, w->timeout ? w->timeout : 30 * NSEC_PER_SEC, NULL, log, out, e);
+	rc = tool_open(id, transport, w->timeout ? w->timeout : 30 * NSEC_PER_SEC, NULL, log, out,
+	    e);
 	if (rc)
 		identity_release(id);
 	return rc;
@@ -62,8 +64,8 @@ int where_fail_output(const char *prog, const struct err *e)
 	return e->code == ERR_IO && output_abandoned() ? 0 : fail(prog, e);
 }
 
-static int run_with_cluster(const struct opt_spec *spec, const struct where *w, const void *options, int nargs, char **argv,
-    where_fn fn)
+static int run_with_cluster(const struct opt_spec *spec, const struct where *w, const void *options,
+    int nargs, char **argv, where_fn fn)
 {
 	struct identity id;
 	struct err e = { 0 };
@@ -72,7 +74,8 @@ static int run_with_cluster(const struct opt_spec *spec, const struct where *w, 
 	int code = 0;
 
 	/* The log is named by the second word of "ps-work eval". */
-	log_init(&log, strchr(spec->prog, ' ') + 1, 2, (enum log_level)where_log_level(w, LOG_LEVEL_WARN));
+	log_init(&log, strchr(spec->prog, ' ') + 1, 2,
+	    (enum log_level)where_log_level(w, LOG_LEVEL_WARN));
 	if (where_connect(w, "auto", &log, &id, &tool, &e))
 		return fail(spec->prog, &e);
 	if (fn(&tool, options, nargs, argv, &e))
@@ -82,16 +85,19 @@ static int run_with_cluster(const struct opt_spec *spec, const struct where *w, 
 	return code;
 }
 
-int where_run(const struct opt_spec *spec, const struct where *w, const void *options, int nargs, char **argv, where_fn fn)
+int where_run(const struct opt_spec *spec, const struct where *w, const void *options, int nargs,
+    char **argv, where_fn fn)
 {
 	bool join = w->join || (!w->run_dir && identity_join_file(NULL));
-	char *ended = w->reads_model && !join ? saved_model_find(w->run_dir) : NULL, *run_dir = NULL;
+	char *ended = w->reads_model && !join ? saved_model_find(w->run_dir) : NULL,
+	     *run_dir = NULL;
 	struct where here = *w;
 	int code;
 
 	if (!ended)
 		return run_with_cluster(spec, w, options, nargs, argv, fn);
-	fprintf(stderr, "%s: no cluster serves %s: reading the model that is saved there\n", spec->prog, ended);
+	fprintf(stderr, "%s: no cluster serves %s: reading the model that is saved there\n",
+	    spec->prog, ended);
 	if (saved_model_serve(spec->prog, ended, &run_dir, &code)) {
 		here.run_dir = run_dir;
 		code = run_with_cluster(spec, &here, options, nargs, argv, fn);

@@ -8,33 +8,42 @@
  * it, and error messages. */
 struct where {
 	const char *run_dir, *join, *log_level;
-	int64_t timeout;                /* ns */
-	bool reads_model;               /* the command can use a saved model, too */
+	int64_t timeout;  /* ns */
+	bool reads_model; /* the command can use a saved model, too */
 };
 
 #define WHERE_OPTS(type) \
-	{ "run-dir", 'C', OPT_STR, offsetof(type, where.run_dir), "DIR", "the cluster's run directory", NULL, 0, 0 }, \
-	{ "join", 0, OPT_STR, offsetof(type, where.join), "FILE", "join file made by ps-ctl invite", NULL, 0, 0 }, \
-	{ "timeout", 0, OPT_DURATION, offsetof(type, where.timeout), "TIME", "how long to wait for the cluster (30s)", NULL, 0, 0 }, \
-	{ "log-level", 0, OPT_CHOICE, offsetof(type, where.log_level), "LEVEL", "how much to say", "error|warn|info|debug", 0, 0 }
+	{ "run-dir", 'C', OPT_STR, offsetof(type, where.run_dir), "DIR", \
+		"the cluster's run directory", NULL, 0, 0 }, \
+	    { "join", 0, OPT_STR, offsetof(type, where.join), "FILE", \
+		    "join file made by ps-ctl invite", NULL, 0, 0 }, \
+	    { "timeout", 0, OPT_DURATION, offsetof(type, where.timeout), "TIME", \
+		    "how long to wait for the cluster (30s)", NULL, 0, 0 }, \
+	{ \
+		"log-level", 0, OPT_CHOICE, offsetof(type, where.log_level), "LEVEL", \
+		    "how much to say", "error|warn|info|debug", 0, 0 \
+	}
 
 /* Parse the options of spec.  Returns 0 to go on, else the exit code plus 1. */
 int where_parse(const struct opt_spec *spec, void *out, int argc, char **argv, int *nargs);
 /* Find the cluster and the identity to use there: of the join file, else of the run directory,
  * there by name (NULL: "admin", outside of the job).  identity_release() when done. */
-enum err_code where_identity(const struct where *w, const char *name, struct identity *out, struct err *e);
+enum err_code where_identity(const struct where *w, const char *name, struct identity *out,
+    struct err *e);
 /* The level of --log-level, or deflt. */
 int where_log_level(const struct where *w, int deflt);
 /* Connect to the cluster as a session outside of the job.  transport: "auto", "tcp", "unix" or
  * "shm".  On success both *id and *out must be released. */
-enum err_code where_connect(const struct where *w, const char *transport, struct log *log, struct identity *id,
-    struct tool *out, struct err *e);
+enum err_code where_connect(const struct where *w, const char *transport, struct log *log,
+    struct identity *id, struct tool *out, struct err *e);
 
 /* Connect to the cluster and call fn with the connection and the parsed options.  Returns the exit
  * code; a reader that closes standard output early is no failure.  Without a cluster, and with
  * w->reads_model, a server of our own serves the saved model (saved.h). */
-typedef enum err_code (*where_fn)(struct tool *t, const void *options, int nargs, char **argv, struct err *e);
-int where_run(const struct opt_spec *spec, const struct where *w, const void *options, int nargs, char **argv, where_fn fn);
+typedef enum err_code (
+    *where_fn)(struct tool *t, const void *options, int nargs, char **argv, struct err *e);
+int where_run(const struct opt_spec *spec, const struct where *w, const void *options, int nargs,
+    char **argv, where_fn fn);
 
 /* Print "prog: MESSAGE".  Returns the exit code of e. */
 int fail(const char *prog, const struct err *e);

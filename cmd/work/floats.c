@@ -16,18 +16,21 @@ struct options {
 };
 
 static const struct opt opts[] = {
-	{ "decode", 'd', OPT_FLAG, offsetof(struct options, decode), NULL, "raw numbers to text", NULL, 0, 0 },
-	{ "ids", 'i', OPT_FLAG, offsetof(struct options, ids), NULL, "ids of rows, as raw uint64, instead of float32", NULL, 0, 0 },
+	{ "decode", 'd', OPT_FLAG, offsetof(struct options, decode), NULL, "raw numbers to text",
+	    NULL, 0, 0 },
+	{ "ids", 'i', OPT_FLAG, offsetof(struct options, ids), NULL,
+	    "ids of rows, as raw uint64, instead of float32", NULL, 0, 0 },
 };
 
 static const struct opt_spec spec = {
 	.prog = "ps-work floats",
 	.args = "[FILE]",
-	.about = "Numbers of FILE or stdin, separated by blanks or line ends, to raw little-endian float32 on stdout; -d: back.",
+	.about =
+	    "Numbers of FILE or stdin, separated by blanks or line ends, to raw little-endian float32 on stdout; -d: back.",
 	.more = "Text has as many digits as float32 needs to come back the same.",
 	.examples = "  awk '{ print $1 / 2 }' g.txt | ps-work floats > \"$PSKIT_DIR/w.grad\"\n"
-	    "  ps-work floats -d \"$PSKIT_DIR/w.param\"\n"
-	    "  sort -nu ids.txt | ps-work floats -i > \"$PSKIT_DIR/emb.ids\"\n",
+	            "  ps-work floats -d \"$PSKIT_DIR/w.param\"\n"
+	            "  sort -nu ids.txt | ps-work floats -i > \"$PSKIT_DIR/emb.ids\"\n",
 	.opts = opts,
 	.nopts = sizeof opts / sizeof *opts,
 	.max_args = 1,
@@ -66,7 +69,8 @@ static enum err_code write_numbers_raw(const struct options *o, FILE *in, struct
 
 		n++;
 		if (!parse_number_word(o, word, &v))
-			return err_set(e, ERR_FORMAT, "word %llu: \"%s\" is no %s", (unsigned long long)n, word, o->ids ? "id, 0 to 2^64 - 1" : "number");
+			return err_set(e, ERR_FORMAT, "word %llu: \"%s\" is no %s",
+			    (unsigned long long)n, word, o->ids ? "id, 0 to 2^64 - 1" : "number");
 		fwrite(&v, number_bytes(o), 1, stdout);
 	}
 	return ERR_OK;
@@ -83,8 +87,9 @@ static enum err_code write_numbers_as_text(const struct options *o, FILE *in, st
 		else
 			printf("%.9g\n", (double)v.value);
 	}
-	return n ? err_set(e, ERR_FORMAT, "%zu byte%s left over: %s has %zu bytes", n, n == 1 ? " is" : "s are",
-	    o->ids ? "an id" : "a float32", number_bytes(o)) : ERR_OK;
+	return n ? err_set(e, ERR_FORMAT, "%zu byte%s left over: %s has %zu bytes", n,
+	               n == 1 ? " is" : "s are", o->ids ? "an id" : "a float32", number_bytes(o))
+	         : ERR_OK;
 }
 
 int cmd_floats(int argc, char **argv)

@@ -24,7 +24,7 @@
 
 /* The server's process and its directories. */
 struct own_server {
-	char *parent, *run;             /* the temporary directory, and the run directory in it */
+	char *parent, *run; /* the temporary directory, and the run directory in it */
 	int lock;
 	struct launch_set *set;
 	size_t child;
@@ -76,7 +76,8 @@ static enum err_code start_saved_server(struct own_server *s, const char *where,
 	if (!rc) {
 		prog = path_join(bin, "ps-serve");
 		log = rundir_path(s->run, "server-0.log");
-		spec.argv = (char *const[]){ prog, "-C", s->run, "--name", "server-0", "--coordinator", "--resume", from, NULL };
+		spec.argv = (char *const[]){ prog, "-C", s->run, "--name", "server-0",
+			"--coordinator", "--resume", from, NULL };
 		spec.log_path = log;
 		rc = launch_start(s->set, &spec, &s->child, e);
 		free(log);
@@ -110,7 +111,8 @@ static void report_server_end(const char *prog, const struct own_server *s)
 
 	launch_how(&how, text);
 	launch_last_words(log, &last);
-	fprintf(stderr, "%s: its server %s%s%s\n", prog, text, last.len ? ": " : "", last.len ? (char *)last.data : "");
+	fprintf(stderr, "%s: its server %s%s%s\n", prog, text, last.len ? ": " : "",
+	    last.len ? (char *)last.data : "");
 	buf_release(&last);
 	free(log);
 }
@@ -119,7 +121,8 @@ static void report_server_end(const char *prog, const struct own_server *s)
  * first, kill the child and return 1. */
 static int await_client_child(const char *prog, pid_t pid, const struct own_server *s, int signals)
 {
-	struct pollfd p[] = { { .fd = pidfd_open(pid, 0), .events = POLLIN }, { .fd = signals, .events = POLLIN },
+	struct pollfd p[] = { { .fd = pidfd_open(pid, 0), .events = POLLIN },
+		{ .fd = signals, .events = POLLIN },
 		{ .fd = launch_fd(s->set), .events = POLLIN } };
 	struct signalfd_siginfo si;
 	struct launch_event ev;

@@ -16,16 +16,18 @@ struct options {
 
 static const struct opt eval_opts[] = {
 	WHERE_OPTS(struct options),
-	{ "json", 0, OPT_FLAG, offsetof(struct options, json), NULL, "one JSON object on stdout", NULL, 0, 0 },
+	{ "json", 0, OPT_FLAG, offsetof(struct options, json), NULL, "one JSON object on stdout",
+	    NULL, 0, 0 },
 };
 
 static const struct opt_spec eval_spec = {
 	.prog = "ps-work eval",
 	.args = "[DATA ...]",
-	.about = "Score data (default: job.eval) with the model as it stands on the servers, or as a run has saved it.",
+	.about =
+	    "Score data (default: job.eval) with the model as it stands on the servers, or as a run has saved it.",
 	.more = "-C names a run directory, whose cluster may have ended, or a checkpoint.",
 	.examples = "  ps-work eval -C demo.run --json test.csv | jq .accuracy\n"
-	    "  ps-work eval -C demo.run/checkpoints/step-000000001000 test.csv\n",
+	            "  ps-work eval -C demo.run/checkpoints/step-000000001000 test.csv\n",
 	.opts = eval_opts,
 	.nopts = sizeof eval_opts / sizeof *eval_opts,
 	.max_args = -1,
@@ -40,20 +42,24 @@ struct predict_options {
 
 static const struct opt predict_opts[] = {
 	WHERE_OPTS(struct predict_options),
-	{ "follow", 0, OPT_FLAG, offsetof(struct predict_options, follow), NULL, "answer examples on stdin as they come", NULL, 0, 0 },
-	{ "format", 0, OPT_STR, offsetof(struct predict_options, format), "FORMAT", "with --follow: of the lines, and its options: ffm, ffm&norm=l2 ...", NULL, 0, 0 },
-	{ "fresh", 0, OPT_DURATION, offsetof(struct predict_options, fresh), "TIME", "with --follow: how old dense tables may be (200ms)", NULL, 0, 0 },
+	{ "follow", 0, OPT_FLAG, offsetof(struct predict_options, follow), NULL,
+	    "answer examples on stdin as they come", NULL, 0, 0 },
+	{ "format", 0, OPT_STR, offsetof(struct predict_options, format), "FORMAT",
+	    "with --follow: of the lines, and its options: ffm, ffm&norm=l2 ...", NULL, 0, 0 },
+	{ "fresh", 0, OPT_DURATION, offsetof(struct predict_options, fresh), "TIME",
+	    "with --follow: how old dense tables may be (200ms)", NULL, 0, 0 },
 };
 
 static const struct opt_spec predict_spec = {
 	.prog = "ps-work predict",
 	.args = "[DATA ...]",
 	.about = "Print one prediction a line for each example of the data (default: job.eval).",
-	.more = "Models of real targets print the value, those of two classes the probability of class 1, those of\n"
+	.more =
+	    "Models of real targets print the value, those of two classes the probability of class 1, those of\n"
 	    "classes the likeliest and its probability, separated by a tab; word2vec the loss of each word.\n"
 	    "-C names a run directory, whose cluster may have ended, or a checkpoint.",
 	.examples = "  ps-work predict -C demo.run new.csv > scores.txt\n"
-	    "  tail -f clicks.ffm | ps-work predict -C demo.run --follow --format ffm\n",
+	            "  tail -f clicks.ffm | ps-work predict -C demo.run --follow --format ffm\n",
 	.opts = predict_opts,
 	.nopts = sizeof predict_opts / sizeof *predict_opts,
 	.max_args = -1,
@@ -66,13 +72,15 @@ struct words_options {
 
 static const struct opt words_opts[] = {
 	WHERE_OPTS(struct words_options),
-	{ "top", 'n', OPT_INT, offsetof(struct words_options, top), "N", "neighbours of each word (10)", NULL, 1, 1000000 },
+	{ "top", 'n', OPT_INT, offsetof(struct words_options, top), "N",
+	    "neighbours of each word (10)", NULL, 1, 1000000 },
 };
 
 static const struct opt_spec words_spec = {
 	.prog = "ps-work words",
 	.args = "[WORD ...]",
-	.about = "Print the words nearest to each WORD by model word2vec, and how near; or all vectors, as word2vec's text.",
+	.about =
+	    "Print the words nearest to each WORD by model word2vec, and how near; or all vectors, as word2vec's text.",
 	.examples = "  ps-work words -C demo.run king\n  ps-work words -C demo.run > vectors.txt\n",
 	.opts = words_opts,
 	.nopts = sizeof words_opts / sizeof *words_opts,
@@ -102,7 +110,8 @@ static void print_eval_figures(json_t *r, bool json)
 	}
 }
 
-static enum err_code run_eval(struct tool *t, const void *options, int nargs, char **argv, struct err *e)
+static enum err_code run_eval(struct tool *t, const void *options, int nargs, char **argv,
+    struct err *e)
 {
 	const struct options *o = options;
 	json_t *r = NULL;
@@ -122,12 +131,14 @@ int cmd_eval(int argc, char **argv)
 	return code ? code - 1 : where_run(&eval_spec, &o.where, &o, nargs, argv, run_eval);
 }
 
-static enum err_code run_predict(struct tool *t, const void *options, int nargs, char **argv, struct err *e)
+static enum err_code run_predict(struct tool *t, const void *options, int nargs, char **argv,
+    struct err *e)
 {
 	const struct predict_options *o = options;
 
-	return o->follow ? tool_follow(t, o->format, o->fresh, STDOUT_FILENO, e) :
-	       tool_predict(t, (const char *const *)argv + 1, (size_t)nargs, STDOUT_FILENO, e);
+	return o->follow
+	    ? tool_follow(t, o->format, o->fresh, STDOUT_FILENO, e)
+	    : tool_predict(t, (const char *const *)argv + 1, (size_t)nargs, STDOUT_FILENO, e);
 }
 
 int cmd_predict(int argc, char **argv)
@@ -138,17 +149,20 @@ int cmd_predict(int argc, char **argv)
 	if (code)
 		return code - 1;
 	if (o.follow && nargs) {
-		fprintf(stderr, "ps-work predict: --follow reads standard input, and nothing else\n");
+		fprintf(stderr,
+		    "ps-work predict: --follow reads standard input, and nothing else\n");
 		return 2;
 	}
 	return where_run(&predict_spec, &o.where, &o, nargs, argv, run_predict);
 }
 
-static enum err_code run_words(struct tool *t, const void *options, int nargs, char **argv, struct err *e)
+static enum err_code run_words(struct tool *t, const void *options, int nargs, char **argv,
+    struct err *e)
 {
 	const struct words_options *o = options;
 
-	return tool_words(t, (const char *const *)argv + 1, (size_t)nargs, (size_t)o->top, STDOUT_FILENO, e);
+	return tool_words(t, (const char *const *)argv + 1, (size_t)nargs, (size_t)o->top,
+	    STDOUT_FILENO, e);
 }
 
 int cmd_words(int argc, char **argv)

@@ -16,7 +16,8 @@ static const struct opt opts[] = { WHERE_OPTS(struct options) };
 static const struct opt_spec pull_spec = {
 	.prog = "ps-work pull",
 	.args = "TABLE",
-	.about = "Write a table to stdout: a dense one as npy, a sparse one as text (id, then the row's values).",
+	.about =
+	    "Write a table to stdout: a dense one as npy, a sparse one as text (id, then the row's values).",
 	.examples = "  ps-work pull w0 -C demo.run > w0.npy\n",
 	.opts = opts,
 	.nopts = sizeof opts / sizeof *opts,
@@ -27,8 +28,10 @@ static const struct opt_spec pull_spec = {
 static const struct opt_spec push_spec = {
 	.prog = "ps-work push",
 	.args = "TABLE [FILE]",
-	.about = "Apply a gradient (npy of the table's shape, from FILE or stdin) to a dense table, once, at once.",
-	.more = "The push is outside the job: it has no slot, nobody waits for it, and it is applied on arrival with the\n"
+	.about =
+	    "Apply a gradient (npy of the table's shape, from FILE or stdin) to a dense table, once, at once.",
+	.more =
+	    "The push is outside the job: it has no slot, nobody waits for it, and it is applied on arrival with the\n"
 	    "job's update rule and learning rate.",
 	.examples = "  ps-work push w0 -C demo.run < gradient.npy\n",
 	.opts = opts,
@@ -38,7 +41,7 @@ static const struct opt_spec push_spec = {
 };
 
 static enum err_code pull_table(struct tool *t, const void *options, int nargs, char **argv,
-                                struct err *e)
+    struct err *e)
 {
 	(void)options;
 	(void)nargs;
@@ -48,7 +51,7 @@ static enum err_code pull_table(struct tool *t, const void *options, int nargs, 
 }
 
 static enum err_code push_gradient(struct tool *t, const void *options, int nargs, char **argv,
-                                   struct err *e)
+    struct err *e)
 {
 	(void)options;
 	return tool_push(t, argv[1], nargs > 1 ? argv[2] : "-", e);

@@ -23,28 +23,36 @@ struct options {
 
 static const struct opt opts[] = {
 	WHERE_OPTS(struct options),
-	{ "slot", 0, OPT_INT, offsetof(struct options, slot), "N", "the worker slot to take (or to take over)", NULL, -1, 4095 },
-	{ "data", 0, OPT_LIST, offsetof(struct options, data), "PATH", "training data, instead of job.data (- is stdin)", NULL, 0, 0 },
+	{ "slot", 0, OPT_INT, offsetof(struct options, slot), "N",
+	    "the worker slot to take (or to take over)", NULL, -1, 4095 },
+	{ "data", 0, OPT_LIST, offsetof(struct options, data), "PATH",
+	    "training data, instead of job.data (- is stdin)", NULL, 0, 0 },
 	{ "exec", 0, OPT_STR, offsetof(struct options, exec), "COMMAND",
-	    "of job.model custom: the program that computes its gradients; ps-program(7)", NULL, 0, 0 },
+	    "of job.model custom: the program that computes its gradients; ps-program(7)", NULL, 0,
+	    0 },
 	{ "cache", 0, OPT_STR, offsetof(struct options, cache), "DIR",
-	    "keep parsed data here for the next start, instead of job.cache (none: nowhere)", NULL, 0, 0 },
-	{ "zone", 0, OPT_STR, offsetof(struct options, zone), "ZONE", "where it is: it goes through a relay of this zone", NULL, 0, 0 },
+	    "keep parsed data here for the next start, instead of job.cache (none: nowhere)", NULL,
+	    0, 0 },
+	{ "zone", 0, OPT_STR, offsetof(struct options, zone), "ZONE",
+	    "where it is: it goes through a relay of this zone", NULL, 0, 0 },
 	{ "listen", 0, OPT_STR, offsetof(struct options, listen), "ADDR",
-	    "where the other workers reach it, with via allreduce (default: this host's address, any port)", NULL, 0, 0 },
+	    "where the other workers reach it, with via allreduce (default: this host's address, any port)",
+	    NULL, 0, 0 },
 	{ "iface", 0, OPT_STR, offsetof(struct options, iface), "NAMES",
 	    "the same, by the name of its network interface: eth*,ib0", NULL, 0, 0 },
 	{ "compute", 0, OPT_STR, offsetof(struct options, compute), "TIME",
-	    "to try slow workers: a step computes no faster than this, as 50ms, or 50ms,5%x7", NULL, 0, 0 },
+	    "to try slow workers: a step computes no faster than this, as 50ms, or 50ms,5%x7", NULL,
+	    0, 0 },
 };
 
 static const struct opt_spec spec = {
 	.prog = "ps-work train",
 	.about = "Run the training loop as one worker of a cluster, until the job is over.",
-	.more = "The configuration comes from the coordinator. SIGTERM: finish the step, hand the slot back, exit 0.\n"
+	.more =
+	    "The configuration comes from the coordinator. SIGTERM: finish the step, hand the slot back, exit 0.\n"
 	    "A worker that was killed can be started again with the same --slot: it takes the slot over.",
 	.examples = "  ps-work train -C demo.run --slot 1   # as ps-ctl starts it\n"
-	    "  ps-work train --join w7.join --data /data/part.libsvm.gz\n",
+	            "  ps-work train --join w7.join --data /data/part.libsvm.gz\n",
 	.opts = opts,
 	.nopts = sizeof opts / sizeof *opts,
 };
@@ -112,11 +120,21 @@ int cmd_train(int argc, char **argv)
 		snprintf(name, sizeof name, "worker-0");
 	if (where_identity(&o.where, name, &id, &e))
 		return fail(spec.prog, &e);
-	log_init(&log, o.slot < 0 ? id.name : name, 2, (enum log_level)where_log_level(&o.where, LOG_LEVEL_INFO));
-	cfg = (struct train_config){ .id = &id, .slot = (int)o.slot, .data = o.data.item, .ndata = o.data.n, .cache = o.cache,
-		.exec = o.exec, .zone = o.zone, .listen = o.listen, .iface = o.iface, .log = &log,
+	log_init(&log, o.slot < 0 ? id.name : name, 2,
+	    (enum log_level)where_log_level(&o.where, LOG_LEVEL_INFO));
+	cfg = (struct train_config){ .id = &id,
+		.slot = (int)o.slot,
+		.data = o.data.item,
+		.ndata = o.data.n,
+		.cache = o.cache,
+		.exec = o.exec,
+		.zone = o.zone,
+		.listen = o.listen,
+		.iface = o.iface,
+		.log = &log,
 		.compute = compute,
-		.hold = &hold, .interrupt = { .fd = open_leave_signals(&hold) } };
+		.hold = &hold,
+		.interrupt = { .fd = open_leave_signals(&hold) } };
 	code = train(&cfg, &e) ? fail(spec.prog, &e) : 0;
 	close(cfg.interrupt.fd);
 	identity_release(&id);

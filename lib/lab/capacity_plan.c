@@ -14,9 +14,9 @@
 #define LANES_MAX 4u
 /* Memory that a session may use (P6 in ps-consistency(7)). */
 #define SESSION_BYTES (18.0 * (1 << 20))
-#define SHARED_BYTES (8.0 * (1 << 20))
+#define SHARED_BYTES  (8.0 * (1 << 20))
 /* What a server prepares before it writes, as in lib/role/store/server_state.h. */
-#define AHEAD_BYTES (1 << 20)
+#define AHEAD_BYTES  (1 << 20)
 #define RECORD_BYTES (RECORD_HEAD + RECORD_TAG)
 
 static const struct capacity_plan_cost_info infos[] = {
@@ -30,9 +30,10 @@ const struct capacity_plan_cost_info *capacity_plan_cost_at(size_t i)
 	return i < PLAN_COSTS ? &infos[i] : NULL;
 }
 
-/* ---- the job --------------------------------------------------------------------- */
+/* ---- the job ---- */
 
-enum err_code capacity_plan_facts_load(const struct conf *c, struct capacity_plan_facts *out, struct err *e)
+enum err_code capacity_plan_facts_load(const struct conf *c, struct capacity_plan_facts *out,
+    struct err *e)
 {
 	json_t *config = conf_to_json(c);
 	struct log quiet;
@@ -67,7 +68,7 @@ void capacity_plan_facts_release(struct capacity_plan_facts *f)
 	*f = (struct capacity_plan_facts){ 0 };
 }
 
-/* ---- what it costs ---------------------------------------------------------------- */
+/* ---- what it costs ---- */
 
 /* The speed of a core changes from second to second with the load of its neighbours, on shared
  * machines by half. Everything is measured in so many rounds, and the mean counts. */
@@ -77,7 +78,7 @@ struct plan_seen {
 	struct plan_seen *next;
 	char *what;
 	unsigned rounds;
-	double v[5];                    /* means of the rounds */
+	double v[5]; /* means of the rounds */
 };
 
 void capacity_plan_init(struct plan *p)
@@ -143,15 +144,20 @@ static bool are_given(const struct plan *p, unsigned first, unsigned n)
 	return true;
 }
 
-static enum err_code measure_wire(struct plan *p, const struct conf *c, unsigned round, struct capacity_plan_costs *out, struct err *e)
+static enum err_code measure_wire(struct plan *p, const struct conf *c, unsigned round,
+    struct capacity_plan_costs *out, struct err *e)
 {
-	const char *way = p->place.remote ? "tcp" : conf_shares_memory(c) ? "shm" : c->mem_limit ? "unix" : c->transport;
+	const char *way = p->place.remote ? "tcp"
+	    : conf_shares_memory(c)       ? "shm"
+	    : c->mem_limit                ? "unix"
+	                                  : c->transport;
 	enum suite suite = suite_of(p, c);
 	struct plan_seen *s = find_measurement(p, mem_printf("wire %s %d", way, (int)suite));
 	enum err_code rc = ERR_OK;
 	struct gauge_wire w = { 0 };
 
-	_Static_assert(PLAN_hop == PLAN_seal + 4, "seal, send, take, message and hop are copied in a row");
+	_Static_assert(PLAN_hop == PLAN_seal + 4,
+	    "seal, send, take, message and hop are copied in a row");
 	if (s->rounds <= round && !are_given(p, PLAN_seal, 5)) {
 		rc = gauge_wire(way, suite, (size_t)(p->facts.values * 4), &w, e);
 		add_round(s, (double[]){ w.seal_byte, w.send_byte, w.take_byte, w.message, w.hop },
@@ -162,18 +168,20 @@ static enum err_code measure_wire(struct plan *p, const struct conf *c, unsigned
 }
 
 /* cols: 0 for dense tables. */
-static enum err_code measure_store(struct plan *p, const struct conf *c, const struct codec_spec *codec, uint32_t cols,
-    unsigned round, struct capacity_plan_costs *out, struct err *e)
+static enum err_code measure_store(struct plan *p, const struct conf *c,
+    const struct codec_spec *codec, uint32_t cols, unsigned round, struct capacity_plan_costs *out,
+    struct err *e)
 {
 	bool bsp = c->sync.kind == SYNC_bsp;
 	double n = cols ? p->facts.ids * cols : p->facts.values;
-	struct plan_seen *s = find_measurement(p, mem_printf("store %s %u %d %s %d %s",
-	    cols ? "rows" : c->codec, cols, bsp, c->job.optimizer,
-	    c->local_steps > 1, c->outer));
+	struct plan_seen *s = find_measurement(p,
+	    mem_printf("store %s %u %d %s %d %s", cols ? "rows" : c->codec, cols, bsp,
+	        c->job.optimizer, c->local_steps > 1, c->outer));
 	struct gauge_store g = { 0 };
 	enum err_code rc = ERR_OK;
 
-	_Static_assert(PLAN_answer == PLAN_sum + 2 && PLAN_row_answer == PLAN_row_sum + 2, "sum, update and answer are copied in a row");
+	_Static_assert(PLAN_answer == PLAN_sum + 2 && PLAN_row_answer == PLAN_row_sum + 2,
+	    "sum, update and answer are copied in a row");
 	if (s->rounds <= round && n > 0) {
 		rc = gauge_store(c, codec, (size_t)n, cols, &g, e);
 		add_round(s, (double[]){ g.sum, g.update, g.answer, g.bytes }, 4);
@@ -185,7 +193,8 @@ static enum err_code measure_store(struct plan *p, const struct conf *c, const s
 }
 
 /* Measures the gradient of a batch, unless the user gave its time. */
-static enum err_code measure_batch(struct plan *p, const struct conf *c, unsigned round, struct capacity_plan_costs *out, struct err *e)
+static enum err_code measure_batch(struct plan *p, const struct conf *c, unsigned round,
+    struct capacity_plan_costs *out, struct err *e)
 {
 	struct gauge_model m = { .crowded = 1 };
 	enum err_code rc = ERR_OK;
@@ -194,7 +203,8 @@ static enum err_code measure_batch(struct plan *p, const struct conf *c, unsigne
 	out->v[PLAN_crowded] = 1;
 	out->v[PLAN_batch] = p->place.compute.seconds;
 	if (!p->facts.tried && p->place.compute.seconds < 0 && isnan(p->fixed[PLAN_batch]))
-		return err_set(e, ERR_CONFIG, "--compute must say how long a batch takes: there is no data to try it with");
+		return err_set(e, ERR_CONFIG,
+		    "--compute must say how long a batch takes: there is no data to try it with");
 	if (!p->facts.tried)
 		return ERR_OK;
 	s = find_measurement(p, mem_printf("batch %lld", (long long)c->job.batch));
@@ -211,11 +221,12 @@ static enum err_code measure_batch(struct plan *p, const struct conf *c, unsigne
 }
 
 /* Measures encoding, decoding, and the local update rule. */
-static void measure_codecs(struct plan *p, const struct conf *c, const struct codec_spec *codec, unsigned round, struct capacity_plan_costs *out)
+static void measure_codecs(struct plan *p, const struct conf *c, const struct codec_spec *codec,
+    unsigned round, struct capacity_plan_costs *out)
 {
 	size_t n = (size_t)p->facts.values;
-	struct plan_seen *s = find_measurement(p, mem_printf("encode %s %d", c->codec,
-	    c->feedback));
+	struct plan_seen *s = find_measurement(p,
+	    mem_printf("encode %s %d", c->codec, c->feedback));
 	double v[3] = { 0 };
 
 	if (s->rounds <= round)
@@ -237,13 +248,15 @@ static void measure_codecs(struct plan *p, const struct conf *c, const struct co
 	out->v[PLAN_copy] = s->v[1];
 }
 
-enum err_code capacity_plan_measure(struct plan *p, const struct conf *c, struct capacity_plan_costs *out, struct err *e)
+enum err_code capacity_plan_measure(struct plan *p, const struct conf *c,
+    struct capacity_plan_costs *out, struct err *e)
 {
 	struct codec_spec codec;
 	enum err_code rc = codec_parse(c->codec, &codec, e);
 
 	if (!rc && strcmp(c->via, "allreduce") == 0)
-		rc = err_set(e, ERR_CONFIG, "via: what workers sum among themselves is not simulated; ask with via servers");
+		rc = err_set(e, ERR_CONFIG,
+		    "via: what workers sum among themselves is not simulated; ask with via servers");
 	for (unsigned round = 0; !rc && round < ROUNDS; round++) {
 		*out = (struct capacity_plan_costs){ 0 };
 		rc = measure_batch(p, c, round, out, e);
@@ -252,7 +265,8 @@ enum err_code capacity_plan_measure(struct plan *p, const struct conf *c, struct
 		if (!rc)
 			rc = measure_store(p, c, &codec, 0, round, out, e);
 		if (!rc && p->facts.row_values > 0)
-			rc = measure_store(p, c, &codec, (uint32_t)p->facts.row_values, round, out, e);
+			rc = measure_store(p, c, &codec, (uint32_t)p->facts.row_values, round, out,
+			    e);
 		if (!rc)
 			measure_codecs(p, c, &codec, round, out);
 	}
@@ -262,7 +276,7 @@ enum err_code capacity_plan_measure(struct plan *p, const struct conf *c, struct
 	return rc;
 }
 
-/* ---- the simulation ------------------------------------------------------------------ */
+/* ---- the simulation ---- */
 
 /* Bytes a pull transfers per value of a dense table. Normally all of them. With pull_delta only
  * what pushes have changed: each push changes a random share of the values, and sgd and adagrad
@@ -270,11 +284,13 @@ enum err_code capacity_plan_measure(struct plan *p, const struct conf *c, struct
  * sparse tables count as changed. */
 static double pulled_value(const struct conf *c, const struct capacity_plan_costs *k)
 {
-	bool alone = strcmp(c->job.optimizer, "sgd") == 0 || strcmp(c->job.optimizer, "adagrad") == 0;
+	bool alone = strcmp(c->job.optimizer, "sgd") == 0 ||
+	    strcmp(c->job.optimizer, "adagrad") == 0;
 	struct codec_spec spec;
 	double share;
 
-	if (!c->pull_delta || !alone || c->local_steps > 1 || codec_parse(c->codec, &spec, NULL) || spec.codec->takes != CODEC_FRACTION)
+	if (!c->pull_delta || !alone || c->local_steps > 1 || codec_parse(c->codec, &spec, NULL) ||
+	    spec.codec->takes != CODEC_FRACTION)
 		return k->pull_value;
 	share = 1 - pow(1 - spec.arg, (double)c->workers.max);
 	return fmin(k->pull_value, share * (k->pull_value + (1.5 - log2(share)) / 8));
@@ -286,7 +302,8 @@ static double push_row_bytes(const struct plan *p, const struct conf *c, double 
 	struct codec_spec spec;
 	double values = ids * p->facts.row_values;
 
-	if (codec_parse(c->codec, &spec, NULL) || !spec.codec->lossy || spec.codec->takes == CODEC_FRACTION)
+	if (codec_parse(c->codec, &spec, NULL) || !spec.codec->lossy ||
+	    spec.codec->takes == CODEC_FRACTION)
 		return values * 4;
 	return values * (double)spec.codec->bound(spec.arg, 4096) / 4096;
 }
@@ -295,7 +312,9 @@ static double push_row_bytes(const struct plan *p, const struct conf *c, double 
  * pull (row_ids cached). */
 static double id_bytes(const struct plan *p, const struct conf *c, double ids)
 {
-	double all = p->facts.tried && p->facts.job.train->nids > 0 ? (double)p->facts.job.train->nids : ids;
+	double all = p->facts.tried && p->facts.job.train->nids > 0
+	    ? (double)p->facts.job.train->nids
+	    : ids;
 
 	if (strcmp(c->row_ids, "raw") == 0)
 		return ids * 8;
@@ -305,44 +324,61 @@ static double id_bytes(const struct plan *p, const struct conf *c, double ids)
 struct amounts {
 	/* of a step: values of dense tables, values of rows, features */
 	double dense, rows, ids;
-	double push, pull, ask;         /* bytes */
+	double push, pull, ask; /* bytes */
 };
 
-static struct amounts amounts_of(const struct plan *p, const struct conf *c, const struct capacity_plan_costs *k)
+static struct amounts amounts_of(const struct plan *p, const struct conf *c,
+    const struct capacity_plan_costs *k)
 {
-	double batches = (double)(c->accumulate * c->local_steps), servers = (double)c->servers, part = (double)c->fragments;
+	double batches = (double)(c->accumulate * c->local_steps), servers = (double)c->servers,
+	       part = (double)c->fragments;
 	struct amounts a = { .dense = p->facts.values / part, .ids = p->facts.ids * batches };
-	double heads = RECORD_BYTES * (p->facts.parts / part + 2 * servers), ids = id_bytes(p, c, a.ids);
+	double heads = RECORD_BYTES * (p->facts.parts / part + 2 * servers),
+	       ids = id_bytes(p, c, a.ids);
 
 	if (p->facts.tried && p->facts.job.train->nids > 0)
 		a.ids = fmin(a.ids, (double)p->facts.job.train->nids);
 	a.rows = a.ids * p->facts.row_values;
-	a.push = a.dense * k->push_value + heads + push_row_bytes(p, c, a.ids) + (strcmp(c->row_ids,
-	    "cached") == 0 ? 0 : ids);
+	a.push = a.dense * k->push_value + heads + push_row_bytes(p, c, a.ids) +
+	    (strcmp(c->row_ids, "cached") == 0 ? 0 : ids);
 	a.pull = a.dense * pulled_value(c, k) + heads + a.rows * 4;
 	a.ask = servers * (RECORD_BYTES + MSG_RUN_BYTES) + ids;
 	return a;
 }
 
-static void spec_of_place(const struct plan *p, const struct conf *c, const double *v, struct sim_spec *out)
+static void spec_of_place(const struct plan *p, const struct conf *c, const double *v,
+    struct sim_spec *out)
 {
 	long here = sysconf(_SC_NPROCESSORS_ONLN);
 	unsigned lanes = p->place.cores ? p->place.cores : here > 0 ? (unsigned)here : 1;
 
-	*out = (struct sim_spec){ .workers = (unsigned)c->workers.max, .servers = (unsigned)c->servers, .replicas = (unsigned)c->replicas,
-		.sync = c->sync, .compute = p->place.compute, .worker = p->place.worker, .server = p->place.server, .cores = p->place.cores,
-		.carried = p->place.carried, .crowded = v[PLAN_crowded] < 1 ? 1 : v[PLAN_crowded], .seed = p->place.seed,
-		.steps = p->place.steps, .prefetch = c->prefetch, .overlap = c->fragments > 1 };
+	*out = (struct sim_spec){ .workers = (unsigned)c->workers.max,
+		.servers = (unsigned)c->servers,
+		.replicas = (unsigned)c->replicas,
+		.sync = c->sync,
+		.compute = p->place.compute,
+		.worker = p->place.worker,
+		.server = p->place.server,
+		.cores = p->place.cores,
+		.carried = p->place.carried,
+		.crowded = v[PLAN_crowded] < 1 ? 1 : v[PLAN_crowded],
+		.seed = p->place.seed,
+		.steps = p->place.steps,
+		.prefetch = c->prefetch,
+		.overlap = c->fragments > 1 };
 	out->sync.backup = (unsigned)c->backup;
 	out->lanes = lanes < LANES_MAX ? lanes : LANES_MAX;
 	out->worker.delay += v[PLAN_hop];
 }
 
-void capacity_plan_spec(const struct plan *p, const struct conf *c, const struct capacity_plan_costs *k, struct sim_spec *out)
+void capacity_plan_spec(const struct plan *p, const struct conf *c,
+    const struct capacity_plan_costs *k, struct sim_spec *out)
 {
 	const double *v = k->v;
-	double steps = (double)(c->local_steps / c->fragments), batches = (double)c->accumulate * steps, servers = (double)c->servers;
-	double touched = p->facts.values + p->facts.ids * p->facts.row_values, message = servers * v[PLAN_message];
+	double steps = (double)(c->local_steps / c->fragments),
+	       batches = (double)c->accumulate * steps, servers = (double)c->servers;
+	double touched = p->facts.values + p->facts.ids * p->facts.row_values,
+	       message = servers * v[PLAN_message];
 	struct amounts a = amounts_of(p, c, k);
 	bool bsp = c->sync.kind == SYNC_bsp;
 
@@ -356,15 +392,18 @@ void capacity_plan_spec(const struct plan *p, const struct conf *c, const struct
 	 * the answer, the receipts. */
 	out->make_push = a.dense * v[PLAN_encode] + a.rows * v[PLAN_copy] + a.push * v[PLAN_seal];
 	out->send_push = a.push * v[PLAN_send] + message;
-	out->take_push = a.dense * v[PLAN_sum] + a.rows * v[PLAN_row_sum] + a.push * v[PLAN_take] + message;
-	out->make_pull = a.dense * v[PLAN_answer] + a.rows * v[PLAN_row_answer] + a.pull * v[PLAN_seal];
+	out->take_push = a.dense * v[PLAN_sum] + a.rows * v[PLAN_row_sum] + a.push * v[PLAN_take] +
+	    message;
+	out->make_pull = a.dense * v[PLAN_answer] + a.rows * v[PLAN_row_answer] +
+	    a.pull * v[PLAN_seal];
 	out->send_pull = a.pull * v[PLAN_send] + 2 * message;
 	out->ahead = AHEAD_BYTES;
 	out->take_pull = a.dense * v[PLAN_decode] + a.pull * v[PLAN_take] + 2 * message;
 	out->update = a.dense * v[PLAN_update] + a.rows * v[PLAN_row_update];
 	out->copy_bytes = bsp ? a.dense * 4 + a.rows * 4 + a.ids * 8 : a.push;
 	out->send_copy = out->copy_bytes * (v[PLAN_seal] + v[PLAN_send]);
-	out->take_copy = out->copy_bytes * v[PLAN_take] + (bsp ? out->update : out->take_push - a.push * v[PLAN_take]);
+	out->take_copy = out->copy_bytes * v[PLAN_take] +
+	    (bsp ? out->update : out->take_push - a.push * v[PLAN_take]);
 	out->compute.seconds = batches * v[PLAN_batch];
 	if (c->accumulate > 1)
 		out->compute.seconds += batches * touched * v[PLAN_copy];
@@ -386,13 +425,15 @@ double capacity_plan_memory(const struct plan *p, const struct conf *c, double *
 	/* The first server is also the coordinator and has a second session with each process. */
 	sessions = (double)(c->workers.max + c->servers) * (c->replicas > 1 ? 1 : 2) + 1;
 	/* pull_delta records when each value changed. */
-	*tables = (4 * copies + (c->pull_delta ? 2 : 0)) * values * (double)c->replicas / (double)c->servers;
+	*tables = (4 * copies + (c->pull_delta ? 2 : 0)) * values * (double)c->replicas /
+	    (double)c->servers;
 	return *tables + sessions * (SESSION_BYTES + (conf_shares_memory(c) ? SHARED_BYTES : 0));
 }
 
 double capacity_plan_samples(const struct plan *p, const struct conf *c)
 {
-	double steps = (double)c->job.steps * (double)conf_step_examples(c) * (double)c->workers.max;
+	double steps = (double)c->job.steps * (double)conf_step_examples(c) *
+	    (double)c->workers.max;
 	double epochs = (double)c->job.epochs * p->facts.examples;
 
 	if (steps > 0 && (epochs <= 0 || steps < epochs))

@@ -22,7 +22,8 @@ struct capacity_plan_facts {
 	struct job job;
 };
 /* Loads the data and makes the model. ERR_CONFIG, ERR_FORMAT, ERR_IO. */
-enum err_code capacity_plan_facts_load(const struct conf *c, struct capacity_plan_facts *out, struct err *e);
+enum err_code capacity_plan_facts_load(const struct conf *c, struct capacity_plan_facts *out,
+    struct err *e);
 void capacity_plan_facts_release(struct capacity_plan_facts *f);
 
 /* Costs in seconds, by plan_cost.def. */
@@ -34,9 +35,11 @@ enum plan_cost {
 };
 struct capacity_plan_costs {
 	double v[PLAN_COSTS];
-	double push_value, pull_value;  /* bytes of a dense value when encoded */
+	double push_value, pull_value; /* bytes of a dense value when encoded */
 };
-struct capacity_plan_cost_info { const char *name, *per, *help; };
+struct capacity_plan_cost_info {
+	const char *name, *per, *help;
+};
 /* Describes cost i; NULL past the last. */
 const struct capacity_plan_cost_info *capacity_plan_cost_at(size_t i);
 
@@ -45,9 +48,9 @@ struct capacity_plan_place {
 	struct sim_line worker, server;
 	/* cores of the one host; 0: each process has its own host */
 	unsigned cores;
-	double carried;                 /* as in struct sim_spec */
-	struct sim_compute compute;     /* seconds below 0: use PLAN_batch */
-	bool remote;                    /* seal records as between hosts */
+	double carried;             /* as in struct sim_spec */
+	struct sim_compute compute; /* seconds below 0: use PLAN_batch */
+	bool remote;                /* seal records as between hosts */
 	uint64_t seed;
 	unsigned steps;
 };
@@ -55,17 +58,19 @@ struct capacity_plan_place {
 struct plan {
 	struct capacity_plan_facts facts;
 	struct capacity_plan_place place;
-	double fixed[PLAN_COSTS];       /* costs that the user gives; NAN: measure */
-	struct plan_seen *seen;         /* measurements so far */
+	double fixed[PLAN_COSTS]; /* costs that the user gives; NAN: measure */
+	struct plan_seen *seen;   /* measurements so far */
 };
 void capacity_plan_init(struct plan *p);
 void capacity_plan_release(struct plan *p);
 
 /* Measures what this configuration costs, except what was measured before. ERR_IO; ERR_CONFIG: no
  * time of a batch is given and there is no data to measure it. */
-enum err_code capacity_plan_measure(struct plan *p, const struct conf *c, struct capacity_plan_costs *out, struct err *e);
+enum err_code capacity_plan_measure(struct plan *p, const struct conf *c,
+    struct capacity_plan_costs *out, struct err *e);
 /* Combines facts, costs and place into a specification for sim_run. */
-void capacity_plan_spec(const struct plan *p, const struct conf *c, const struct capacity_plan_costs *k, struct sim_spec *out);
+void capacity_plan_spec(const struct plan *p, const struct conf *c,
+    const struct capacity_plan_costs *k, struct sim_spec *out);
 
 /* Most bytes of memory that a server may need, as it reports at its start (P6); *tables: the part
  * for tables. */

@@ -79,7 +79,7 @@ float *gauge_noise(size_t n, uint64_t seed, float size)
 	return x;
 }
 
-/* ---- codecs ------------------------------------------------------------------- */
+/* ---- codecs ---- */
 
 bool gauge_is_raw(const struct codec *c)
 {
@@ -87,7 +87,8 @@ bool gauge_is_raw(const struct codec *c)
 }
 
 /* One pass over all partitions, as client_encode_push does. */
-static void encode_once(const struct codec_spec *spec, struct rng *rng, const float *g, float *left, size_t n, uint8_t *out)
+static void encode_once(const struct codec_spec *spec, struct rng *rng, const float *g, float *left,
+    size_t n, uint8_t *out)
 {
 	for (size_t at = 0; at < n; at += PART_ELEMENTS) {
 		size_t k = n - at < PART_ELEMENTS ? n - at : PART_ELEMENTS, len;

@@ -8,8 +8,8 @@
 /* Batches are drawn at random from all data, and the parameters alternate between two places, as in
  * a worker: what was in the cache a step ago may be gone. */
 
-#define BATCHES 256                     /* at most; at least two are measured */
-#define LONGEST 0.04                    /* seconds: no further batch after this */
+#define BATCHES 256  /* at most; at least two are measured */
+#define LONGEST 0.04 /* seconds: no further batch after this */
 
 struct runner {
 	const struct job *job;
@@ -18,7 +18,7 @@ struct runner {
 	float **w[2], **g;
 	uint64_t seed;
 	double gather[BATCHES], gradient[BATCHES];
-	size_t n, ids;                  /* batches measured; sum of their features */
+	size_t n, ids; /* batches measured; sum of their features */
 	struct err e;
 	enum err_code rc;
 };
@@ -49,7 +49,8 @@ static enum err_code reserve_params(struct runner *r)
 				r->w[k][i][f] = (float)(rng_unit(&rng) - 0.5) * 0.05f;
 		}
 		if (!r->g[i] || !r->w[0][i] || !r->w[1][i])
-			return err_set(&r->e, ERR_NOMEM, "no memory for the parameters of table \"%s\"", r->job->table[i].name);
+			return err_set(&r->e, ERR_NOMEM,
+			    "no memory for the parameters of table \"%s\"", r->job->table[i].name);
 	}
 	return ERR_OK;
 }
@@ -146,7 +147,8 @@ static enum err_code measure_parallel(const struct job *j, unsigned cores, struc
 	return rc;
 }
 
-enum err_code gauge_model(const struct job *j, unsigned cores, struct gauge_model *out, struct err *e)
+enum err_code gauge_model(const struct job *j, unsigned cores, struct gauge_model *out,
+    struct err *e)
 {
 	struct gauge_model all = { 0 };
 	long here = sysconf(_SC_NPROCESSORS_ONLN);
@@ -154,7 +156,9 @@ enum err_code gauge_model(const struct job *j, unsigned cores, struct gauge_mode
 
 	*out = (struct gauge_model){ .crowded = 1 };
 	if (model_task(j->model) == MODEL_OUTSIDE)
-		return err_set(e, ERR_UNSUPPORTED, "job.model: what a gradient of model %s costs only its program knows", j->conf.job.model);
+		return err_set(e, ERR_UNSUPPORTED,
+		    "job.model: what a gradient of model %s costs only its program knows",
+		    j->conf.job.model);
 	rc = measure_parallel(j, 1, out, e);
 	if (here > 0 && cores > (unsigned)here)
 		cores = (unsigned)here;

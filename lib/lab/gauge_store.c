@@ -17,13 +17,13 @@ struct store {
 	struct shard *shard;
 	struct layout layout;
 	const struct table *table;
-	size_t n;                       /* values; of rows: values that are pushed */
+	size_t n; /* values; of rows: values that are pushed */
 	uint64_t step;
 	/* payload of one push to each partition, one after the other */
 	uint8_t *body, *ids;
 	/* where each begins and its length; of rows: first row of each */
 	size_t *at, *len;
-	uint32_t *rows;                 /* sparse: number of rows in each */
+	uint32_t *rows; /* sparse: number of rows in each */
 	float *out;
 };
 
@@ -36,7 +36,11 @@ static void wake_none(void *ctx)
 static enum err_code open_store(struct store *x, const struct conf *c, uint32_t cols, struct err *e)
 {
 	struct shard_config cfg = { .mode = c->sync, .deterministic = false, .wake = wake_none };
-	struct table shape = { .name = "w", .sparse = cols > 0, .rows = cols ? x->n / cols : x->n, .cols = cols ? cols : 1 }, *t;
+	struct table shape = { .name = "w",
+		.sparse = cols > 0,
+		.rows = cols ? x->n / cols : x->n,
+		.cols = cols ? cols : 1 },
+	             *t;
 	struct member member[SLOTS];
 	struct conf_rule rule;
 	enum err_code rc = conf_server_rule(c, &rule, e);
@@ -56,7 +60,9 @@ static enum err_code open_store(struct store *x, const struct conf *c, uint32_t 
 		rc = shard_install(x->shard, &x->layout, NULL, e);
 	x->table = layout_find(&x->layout, "w");
 	for (uint32_t i = 0; i < SLOTS; i++)
-		member[i] = (struct member){ .slot = i, .state = MEMBER_ACTIVE, .incarnation = i + 1 };
+		member[i] = (struct member){ .slot = i,
+			.state = MEMBER_ACTIVE,
+			.incarnation = i + 1 };
 	if (!rc)
 		shard_take_members(x->shard, member, SLOTS);
 	return rc;
@@ -79,7 +85,8 @@ static void encode_parts(struct store *x, const struct codec_spec *spec)
 	len = 0;
 	for (uint32_t p = 0; p < x->table->nparts; p++) {
 		x->at[p] = len;
-		x->len[p] = codec->encode(spec->arg, &rng, g + table_part_begin(x->table, p), table_part_elements(x->table, p), x->body + len);
+		x->len[p] = codec->encode(spec->arg, &rng, g + table_part_begin(x->table, p),
+		    table_part_elements(x->table, p), x->body + len);
 		len += (x->len[p] + 7) & ~(size_t)7;
 	}
 	free(g);
@@ -88,7 +95,8 @@ static void encode_parts(struct store *x, const struct codec_spec *spec)
 /* Makes rows with ids all over the table, by partition. */
 static void draw_rows(struct store *x)
 {
-	uint32_t n = (uint32_t)(x->n / x->table->cols), parts = x->table->nparts, *fill = mem_array(parts, sizeof *fill);
+	uint32_t n = (uint32_t)(x->n / x->table->cols), parts = x->table->nparts,
+	         *fill = mem_array(parts, sizeof *fill);
 
 	x->rows = mem_array(parts, sizeof *x->rows);
 	x->at = mem_array(parts + 1, sizeof *x->at);
@@ -113,8 +121,14 @@ static void push_all_parts(struct store *x, uint32_t slot, uint16_t codec)
 	struct receipt r;
 
 	for (uint32_t p = 0; p < x->table->nparts; p++) {
-		struct push push = { .slot = slot, .incarnation = slot + 1, .step = x->step, .part = p, .examples = 1,
-			.codec = codec, .payload = x->body + x->at[p], .len = x->rows ? 0 : x->len[p] };
+		struct push push = { .slot = slot,
+			.incarnation = slot + 1,
+			.step = x->step,
+			.part = p,
+			.examples = 1,
+			.codec = codec,
+			.payload = x->body + x->at[p],
+			.len = x->rows ? 0 : x->len[p] };
 
 		if (x->rows) {
 			push.nrows = x->rows[p];
@@ -135,9 +149,11 @@ static void pull_all(struct store *x)
 
 	for (uint32_t p = 0; p < x->table->nparts; p++)
 		if (x->rows)
-			shard_pull_rows(x->shard, 0, p, x->step, x->ids + x->at[p] * 8, x->rows[p], x->out, &version);
+			shard_pull_rows(x->shard, 0, p, x->step, x->ids + x->at[p] * 8, x->rows[p],
+			    x->out, &version);
 		else
-			shard_pull(x->shard, 0, p, x->step, x->out + table_part_begin(x->table, p), &version);
+			shard_pull(x->shard, 0, p, x->step, x->out + table_part_begin(x->table, p),
+			    &version);
 }
 
 /* Two I/O threads on cores of their own take the pushes in turn, so that a sum was last written by
@@ -187,7 +203,8 @@ static void *run_lane(void *ctx)
 
 /* Runs the two threads and derives the costs. In bsp the last push of a step contains the update,
  * so its excess over the others is the update; in asp every push contains one. */
-static enum err_code take_steps(struct store *x, bool bsp, uint16_t codec, struct gauge_store *out, struct err *e)
+static enum err_code take_steps(struct store *x, bool bsp, uint16_t codec, struct gauge_store *out,
+    struct err *e)
 {
 	double sum[GAUGE_REPEATS], update[GAUGE_REPEATS], answer[GAUGE_REPEATS], n = (double)x->n;
 	struct lane *l = mem_array(LANES, sizeof *l);
@@ -217,7 +234,8 @@ static enum err_code take_steps(struct store *x, bool bsp, uint16_t codec, struc
 		double *first = l[0].push[i + 1], *second = l[1].push[i + 1];
 
 		answer[i] = l[0].pull[i + 1] / n;
-		sum[i] = bsp ? (first[0] + second[1]) / 2 / n : (first[0] + second[1] + first[2]) / 3 / n;
+		sum[i] = bsp ? (first[0] + second[1]) / 2 / n
+		             : (first[0] + second[1] + first[2]) / 3 / n;
 		update[i] = bsp ? first[2] / n - sum[i] : 0;
 	}
 	if (!rc) {
@@ -231,8 +249,8 @@ static enum err_code take_steps(struct store *x, bool bsp, uint16_t codec, struc
 	return rc;
 }
 
-enum err_code gauge_store(const struct conf *c, const struct codec_spec *spec, size_t n, uint32_t cols, struct gauge_store *out,
-    struct err *e)
+enum err_code gauge_store(const struct conf *c, const struct codec_spec *spec, size_t n,
+    uint32_t cols, struct gauge_store *out, struct err *e)
 {
 	struct store x = { .n = gauge_tried(n) };
 	enum err_code rc;
@@ -246,7 +264,8 @@ enum err_code gauge_store(const struct conf *c, const struct codec_spec *spec, s
 		else
 			encode_parts(&x, spec);
 		x.out = mem_array(x.n, sizeof *x.out);
-		rc = take_steps(&x, c->sync.kind == SYNC_bsp, cols || gauge_is_raw(spec->codec) ? 0 : spec->codec->id, out, e);
+		rc = take_steps(&x, c->sync.kind == SYNC_bsp,
+		    cols || gauge_is_raw(spec->codec) ? 0 : spec->codec->id, out, e);
 		out->bytes = cols ? 4 : 0;
 		for (uint32_t p = 0; !cols && p < x.table->nparts; p++)
 			out->bytes += (double)x.len[p] / (double)x.n;

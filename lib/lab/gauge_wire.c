@@ -15,28 +15,27 @@
 /* Measures a connection between two ends, each on its own thread. The client sends a burst of
  * records; the server answers the last of them with a small one. */
 
-#define LARGE (256u << 10)
-#define BURST_MAX 32u
-#define SMALL 64u
-#define ALL_LARGE (24u << 20)
+#define LARGE        (256u << 10)
+#define BURST_MAX    32u
+#define SMALL        64u
+#define ALL_LARGE    (24u << 20)
 #define ROUNDS_SMALL 200
-#define ROUNDS_IDLE 20
-#define IDLE_MS 1
-#define PATIENCE (10 * NSEC_PER_SEC)
+#define ROUNDS_IDLE  20
+#define IDLE_MS      1
+#define PATIENCE     (10 * NSEC_PER_SEC)
 
 struct end {
 	struct conn *conn;
 	unsigned records, want;
 	bool up, server, over;
-	bool large;                     /* records too large to stay in the caches */
+	bool large; /* records too large to stay in the caches */
 	/* Server: CPU seconds of each of n bursts; since: when the last one ended. */
 	double *took, since;
 	unsigned n;
 };
 
 static enum err_code admit_any(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
-    struct hs_server_info *reply,
-    struct err *e)
+    struct hs_server_info *reply, struct err *e)
 {
 	(void)ctx, (void)key, (void)info, (void)e;
 	reply->max_record = RECORD_MAX;
@@ -70,8 +69,9 @@ static enum conn_verdict count_record(void *ctx, const struct record *r, uint8_t
 	return CONN_TAKEN;
 }
 
-static const struct conn_handler handler = { .admit = admit_any, .live = mark_up,
-    .record = count_record };
+static const struct conn_handler handler = { .admit = admit_any,
+	.live = mark_up,
+	.record = count_record };
 
 static bool end_is_up(void *ctx)
 {
@@ -107,7 +107,7 @@ static void *serve_bursts(void *ctx)
 struct shape {
 	unsigned rounds, burst;
 	uint32_t len;
-	bool idle;                      /* both ends sleep before a round */
+	bool idle; /* both ends sleep before a round */
 };
 
 struct measured {
@@ -137,7 +137,10 @@ static enum err_code run_rounds(struct end *x, const struct shape *s, const uint
 		begin = gauge_clock();
 		wall = clock_now();
 		for (unsigned k = 0; k < burst; k++) {
-			struct record r = { .type = REC_PUSH, .len = s->len, .part = k, .seq = k + 1 == burst };
+			struct record r = { .type = REC_PUSH,
+				.len = s->len,
+				.part = k,
+				.seq = k + 1 == burst };
 
 			if (i + 1 == n && k + 1 == burst)
 				r.step = UINT64_MAX;
@@ -161,8 +164,9 @@ static enum err_code connect_ends(const char *transport, int fd[static 2], struc
 	int listener;
 
 	if (strcmp(transport, "tcp") != 0)
-		return socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) ?
-		    err_sys(e, ERR_IO, "cannot make a pair of sockets") : ERR_OK;
+		return socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd)
+		    ? err_sys(e, ERR_IO, "cannot make a pair of sockets")
+		    : ERR_OK;
 	rc = net_listen("127.0.0.1:0", 1, &listener, bound, e);
 	if (rc)
 		return rc;
@@ -183,14 +187,13 @@ static enum err_code connect_ends(const char *transport, int fd[static 2], struc
 
 /* Connects both ends and measures one shape of traffic. */
 static enum err_code measure_shape(const char *transport, enum suite suite,
-    const struct conn_identity *id, const struct shape *s,
-    struct measured *out, struct err *e)
+    const struct conn_identity *id, const struct shape *s, struct measured *out, struct err *e)
 {
 	struct end client = { 0 }, server = { .server = true };
 	struct hs_client_info info = { .incarnation = 1, .role = 1 };
 	cpu_set_t may;
-	struct samples samples = { mem_array(s->rounds, sizeof(double)), mem_array(s->rounds, sizeof(double)),
-		mem_array(s->rounds, sizeof(double)) };
+	struct samples samples = { mem_array(s->rounds, sizeof(double)),
+		mem_array(s->rounds, sizeof(double)), mem_array(s->rounds, sizeof(double)) };
 	uint8_t *body = mem_array(s->burst, s->len);
 	pthread_t thread;
 	int fd[2];
@@ -228,8 +231,10 @@ static enum err_code measure_shape(const char *transport, enum suite suite,
 		/* The medians leave out the first rounds, which fill caches and find the other end
 		 * asleep. */
 		if (!rc)
-			*out = (struct measured){ gauge_median(samples.seal, s->rounds), gauge_median(samples.client, s->rounds),
-				gauge_median(server.took, server.n), gauge_median(samples.wall, s->rounds) };
+			*out = (struct measured){ gauge_median(samples.seal, s->rounds),
+				gauge_median(samples.client, s->rounds),
+				gauge_median(server.took, server.n),
+				gauge_median(samples.wall, s->rounds) };
 	}
 	free(samples.seal);
 	free(samples.client);
@@ -248,10 +253,14 @@ static double subtract_fixed(double all, double fixed)
 	return all - fixed > all / 10 ? all - fixed : all / 10;
 }
 
-enum err_code gauge_wire(const char *transport, enum suite suite, size_t bytes, struct gauge_wire *out, struct err *e)
+enum err_code gauge_wire(const char *transport, enum suite suite, size_t bytes,
+    struct gauge_wire *out, struct err *e)
 {
-	unsigned burst = bytes / LARGE < 1 ? 1 : bytes / LARGE > BURST_MAX ? BURST_MAX : (unsigned)(bytes / LARGE);
-	struct shape one = { ROUNDS_SMALL, 1, SMALL, false }, late = { ROUNDS_IDLE, 1, SMALL, true },
+	unsigned burst = bytes / LARGE < 1 ? 1
+	    : bytes / LARGE > BURST_MAX    ? BURST_MAX
+	                                   : (unsigned)(bytes / LARGE);
+	struct shape one = { ROUNDS_SMALL, 1, SMALL, false },
+	             late = { ROUNDS_IDLE, 1, SMALL, true },
 	             many = { ALL_LARGE / LARGE / burst, burst, LARGE, false };
 	struct conn_identity id = { 0 };
 	struct key_pair key;
@@ -263,7 +272,8 @@ enum err_code gauge_wire(const char *transport, enum suite suite, size_t bytes, 
 	if (rc)
 		return rc;
 	if (!suite_available(suite))
-		return err_set(e, ERR_CONFIG, "suite: \"%s\" is not available on this processor", suite_name(suite));
+		return err_set(e, ERR_CONFIG, "suite: \"%s\" is not available on this processor",
+		    suite_name(suite));
 	key_pair_generate(&key);
 	hs_identity_init(&id.hs, &key, psk);
 	rc = measure_shape(transport, suite, &id, &one, &small, e);

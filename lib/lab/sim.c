@@ -8,15 +8,15 @@
 #include "core/num.h"
 #include "lab/sim_state.h"
 
-#define PAIRS_MAX 200000u
+#define PAIRS_MAX  200000u
 #define EVENTS_MAX UINT64_C(200000000)
 /* Values beyond these are typing errors, and their sums might not be numbers. */
 #define SECONDS_MAX 1e9
-#define BYTES_MAX 1e18
-#define RATE_MIN 1e-3
-#define TIMES_MAX 1e6
+#define BYTES_MAX   1e18
+#define RATE_MIN    1e-3
+#define TIMES_MAX   1e6
 
-/* ---- what is asked ---------------------------------------------------------------- */
+/* ---- what is asked ---- */
 
 enum err_code sim_parse_compute(const char *text, struct sim_compute *out, struct err *e)
 {
@@ -30,13 +30,15 @@ enum err_code sim_parse_compute(const char *text, struct sim_compute *out, struc
 		x = strstr(comma, "%x");
 		if (x)
 			*x = 0;
-		good = x && num_double(comma, &chance) && num_double(x + 2, &times) && chance >= 0 && chance <= 100 && times >= 0 &&
-		    times <= TIMES_MAX;
+		good = x && num_double(comma, &chance) && num_double(x + 2, &times) &&
+		    chance >= 0 && chance <= 100 && times >= 0 && times <= TIMES_MAX;
 	}
 	good = good && num_duration(copy, &ns) && (double)ns / 1e9 <= SECONDS_MAX;
 	free(copy);
 	if (!good)
-		return err_set(e, ERR_CONFIG, "must be a time, as 50ms, or with a chance of being longer, as 50ms,5%%x7; got \"%.80s\"", text);
+		return err_set(e, ERR_CONFIG,
+		    "must be a time, as 50ms, or with a chance of being longer, as 50ms,5%%x7; got \"%.80s\"",
+		    text);
 	out->seconds = (double)ns / 1e9;
 	out->chance = chance / 100;
 	out->times = times;
@@ -52,11 +54,14 @@ enum err_code sim_parse_slow(const char *text, struct sim_compute *out, struct e
 
 	if (x) {
 		*x = 0;
-		good = num_int(copy, 1, 1000000, &n) && num_double(x + 1, &times) && times > 0 && times <= TIMES_MAX;
+		good = num_int(copy, 1, 1000000, &n) && num_double(x + 1, &times) && times > 0 &&
+		    times <= TIMES_MAX;
 	}
 	free(copy);
 	if (!good)
-		return err_set(e, ERR_CONFIG, "must be a number of workers and how many times as long they take, as 1x2; got \"%.80s\"", text);
+		return err_set(e, ERR_CONFIG,
+		    "must be a number of workers and how many times as long they take, as 1x2; got \"%.80s\"",
+		    text);
 	out->slow = (unsigned)n;
 	out->slowness = times;
 	return ERR_OK;
@@ -67,7 +72,8 @@ static enum err_code check_range(const char *what, double v, double least, doubl
 {
 	if (v >= least && v <= most)
 		return ERR_OK;
-	return err_set(e, ERR_CONFIG, "nothing to simulate: %s is %g, which must be from %g to %g", what, v, least, most);
+	return err_set(e, ERR_CONFIG, "nothing to simulate: %s is %g, which must be from %g to %g",
+	    what, v, least, most);
 }
 
 static enum err_code check_line(const char *what, const struct sim_line *l, struct err *e)
@@ -84,16 +90,28 @@ static enum err_code check_line(const char *what, const struct sim_line *l, stru
 static enum err_code check_numbers(const struct sim_spec *p, struct err *e)
 {
 	const struct sim_compute *c = &p->compute;
-	const struct { const char *what; double v, least, most; } all[] = {
-		{ "a push's size", p->push_bytes, 0, BYTES_MAX }, { "a pull's size", p->pull_bytes, 0, BYTES_MAX },
-		{ "a request's size", p->ask_bytes, 0, BYTES_MAX }, { "a copy's size", p->copy_bytes, 0, BYTES_MAX },
-		{ "what is prepared ahead", p->ahead, 0, BYTES_MAX }, { "the time of a request", p->ask, 0, SECONDS_MAX },
-		{ "the time to make a push", p->make_push, 0, SECONDS_MAX }, { "the time to send a push", p->send_push, 0, SECONDS_MAX },
-		{ "the time to take a push", p->take_push, 0, SECONDS_MAX }, { "the time to make a pull", p->make_pull, 0, SECONDS_MAX },
-		{ "the time to send a pull", p->send_pull, 0, SECONDS_MAX }, { "the time to take a pull", p->take_pull, 0, SECONDS_MAX },
-		{ "the time of an update", p->update, 0, SECONDS_MAX }, { "the time to send a copy", p->send_copy, 0, SECONDS_MAX },
-		{ "the time to take a copy", p->take_copy, 0, SECONDS_MAX }, { "the proxy's time for a byte", p->carried, 0, 1 },
-		{ "the time to compute", c->seconds, 0, SECONDS_MAX }, { "the chance of a long step", c->chance, 0, 1 },
+	const struct {
+		const char *what;
+		double v, least, most;
+	} all[] = {
+		{ "a push's size", p->push_bytes, 0, BYTES_MAX },
+		{ "a pull's size", p->pull_bytes, 0, BYTES_MAX },
+		{ "a request's size", p->ask_bytes, 0, BYTES_MAX },
+		{ "a copy's size", p->copy_bytes, 0, BYTES_MAX },
+		{ "what is prepared ahead", p->ahead, 0, BYTES_MAX },
+		{ "the time of a request", p->ask, 0, SECONDS_MAX },
+		{ "the time to make a push", p->make_push, 0, SECONDS_MAX },
+		{ "the time to send a push", p->send_push, 0, SECONDS_MAX },
+		{ "the time to take a push", p->take_push, 0, SECONDS_MAX },
+		{ "the time to make a pull", p->make_pull, 0, SECONDS_MAX },
+		{ "the time to send a pull", p->send_pull, 0, SECONDS_MAX },
+		{ "the time to take a pull", p->take_pull, 0, SECONDS_MAX },
+		{ "the time of an update", p->update, 0, SECONDS_MAX },
+		{ "the time to send a copy", p->send_copy, 0, SECONDS_MAX },
+		{ "the time to take a copy", p->take_copy, 0, SECONDS_MAX },
+		{ "the proxy's time for a byte", p->carried, 0, 1 },
+		{ "the time to compute", c->seconds, 0, SECONDS_MAX },
+		{ "the chance of a long step", c->chance, 0, 1 },
 		{ "how much longer long steps take", c->chance > 0 ? c->times : 0, 0, TIMES_MAX },
 		{ "how much longer slow workers take", c->slow ? c->slowness : 0, 0, TIMES_MAX },
 		{ "how much longer all takes on busy cores", p->crowded, 1, TIMES_MAX },
@@ -109,16 +127,19 @@ static enum err_code check_numbers(const struct sim_spec *p, struct err *e)
 
 static enum err_code check_spec(const struct sim_spec *p, struct err *e)
 {
-	if (!p->workers || !p->servers || !p->replicas || p->replicas > p->servers || !p->lanes || p->sync.backup >= p->workers)
-		return err_set(e, ERR_CONFIG, "nothing to simulate: %u workers, %u servers, %u replicas, backup %u", p->workers, p->servers,
-		    p->replicas, p->sync.backup);
+	if (!p->workers || !p->servers || !p->replicas || p->replicas > p->servers || !p->lanes ||
+	    p->sync.backup >= p->workers)
+		return err_set(e, ERR_CONFIG,
+		    "nothing to simulate: %u workers, %u servers, %u replicas, backup %u",
+		    p->workers, p->servers, p->replicas, p->sync.backup);
 	if ((uint64_t)p->workers * p->servers > PAIRS_MAX)
-		return err_set(e, ERR_CONFIG, "%u workers times %u servers are more than the simulation can do (%u)", p->workers, p->servers,
-		    PAIRS_MAX);
+		return err_set(e, ERR_CONFIG,
+		    "%u workers times %u servers are more than the simulation can do (%u)",
+		    p->workers, p->servers, PAIRS_MAX);
 	return check_numbers(p, e);
 }
 
-/* ---- life ---------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 unsigned sim_lane(const struct sim *s, unsigned server, unsigned peer)
 {
@@ -136,7 +157,9 @@ static void make_hosts(struct sim *s)
 	s->nhosts = p->cores ? 1 : p->workers + p->servers + 1;
 	s->host = mem_array(s->nhosts, sizeof *s->host);
 	for (unsigned i = 0; i < s->nthreads; i++) {
-		unsigned own = i < p->workers ? i : i == s->carrier ? s->nhosts - 1 : p->workers + (i - p->workers) / p->lanes;
+		unsigned own = i < p->workers ? i
+		    : i == s->carrier         ? s->nhosts - 1
+		                              : p->workers + (i - p->workers) / p->lanes;
 
 		s->thread[i].host = p->cores ? 0 : own;
 		s->host[s->thread[i].host].crew++;
@@ -209,7 +232,7 @@ static void release_sim(struct sim *s)
 	free(s->group);
 }
 
-/* ---- turning ------------------------------------------------------------------------- */
+/* ---- turning ---- */
 
 void sim_job_start(struct sim *s, struct job *j)
 {
@@ -274,7 +297,8 @@ static void fill_result(const struct sim *s, struct sim_result *r)
 {
 	const struct sim_spec *p = s->spec;
 	struct sim_busy now = sum_busy(s), was = s->before;
-	double time = s->end - s->warm, taken = (double)(s->taken - s->warm_taken) / p->servers, n = fmax(1, (double)s->counted);
+	double time = s->end - s->warm, taken = (double)(s->taken - s->warm_taken) / p->servers,
+	       n = fmax(1, (double)s->counted);
 
 	r->gradients_per_second = taken / time;
 	r->step_seconds = time * (p->workers - p->sync.backup) / taken;
@@ -307,7 +331,8 @@ static void choose_lengths(struct sim *s)
 		steps = 800000 / each;
 		steps = steps < 8 ? 8 : steps > 100 ? 100 : steps;
 	}
-	s->warm_at = (p->warm_up ? p->warm_up : 3) * (uint64_t)(p->workers - p->sync.backup) * p->servers;
+	s->warm_at = (p->warm_up ? p->warm_up : 3) * (uint64_t)(p->workers - p->sync.backup) *
+	    p->servers;
 	s->end_at = s->warm_at + steps * (p->workers - p->sync.backup) * p->servers;
 }
 
@@ -347,7 +372,8 @@ enum err_code sim_run(const struct sim_spec *spec, struct sim_result *out, struc
 	if (s.over && s.end > s.warm)
 		fill_result(&s, out);
 	else if (n > EVENTS_MAX)
-		rc = err_set(e, ERR_CONFIG, "the simulation comes to no end in %llu events: fewer steps, workers or servers have fewer",
+		rc = err_set(e, ERR_CONFIG,
+		    "the simulation comes to no end in %llu events: fewer steps, workers or servers have fewer",
 		    (unsigned long long)EVENTS_MAX);
 	else
 		rc = err_set(e, ERR_CONFIG, "nothing to simulate: steps that take no time");

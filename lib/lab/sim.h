@@ -28,15 +28,15 @@
 
 /* The link of a node to the network. */
 struct sim_line {
-	double up, down;                /* bytes a second from and to the node; 0: without limit */
-	double delay;                   /* seconds one way, to the middle of the network */
+	double up, down; /* bytes a second from and to the node; 0: without limit */
+	double delay;    /* seconds one way, to the middle of the network */
 };
 
 struct sim_compute {
-	double seconds;                 /* one step on an idle core */
-	double chance, times;           /* with this probability a step takes `times` as long */
-	unsigned slow;                  /* the first so many workers are always slow */
-	double slowness;                /* how many times as long they take */
+	double seconds;       /* one step on an idle core */
+	double chance, times; /* with this probability a step takes `times` as long */
+	unsigned slow;        /* the first so many workers are always slow */
+	double slowness;      /* how many times as long they take */
 };
 
 /* The cluster and the costs of its work. */
@@ -47,15 +47,15 @@ struct sim_spec {
 	 * server of a chain gets: in bsp for a whole step, else for one push. */
 	double push_bytes, pull_bytes, ask_bytes, copy_bytes;
 	/* CPU seconds on an idle core for one worker's step, over all servers. */
-	double ask;                     /* at either end */
+	double ask; /* at either end */
 	/* make: encode and seal, before the first byte goes; send: write; take: receive and sum
 	 * (ssp, asp: apply) */
 	double make_push, send_push, take_push;
 	/* make: copy and seal the next `ahead` bytes, before they go; send: write; take: receive
 	 * and decode */
 	double make_pull, send_pull, take_pull, ahead;
-	double update;                  /* bsp: the update of a whole step */
-	double send_copy, take_copy;    /* of copy_bytes */
+	double update;               /* bsp: the update of a whole step */
+	double send_copy, take_copy; /* of copy_bytes */
 	struct sim_compute compute;
 	struct sim_line worker, server;
 	/* cores of the one host that all share; 0: each node has a host of its own */
@@ -74,7 +74,7 @@ struct sim_spec {
 	/* A worker computes the next step while the answer to its push is on its way, and pushes
 	 * that step when the answer has arrived (fragments). */
 	bool overlap;
-	unsigned pieces;                /* most records of a push to one server; 0: 16 */
+	unsigned pieces; /* most records of a push to one server; 0: 16 */
 	/* steps to measure; steps before; 0: chosen automatically */
 	unsigned steps, warm_up;
 	uint64_t seed;
@@ -84,19 +84,19 @@ struct sim_spec {
 struct sim_result {
 	/* a step of all workers; in ssp and asp the mean step of one */
 	double step_seconds;
-	double gradients_per_second;    /* gradients that became part of the model */
+	double gradients_per_second; /* gradients that became part of the model */
 	/* Parts of a worker's mean step; their sum is the time from step to step. */
-	double compute_seconds;         /* including delays by other threads on its core */
+	double compute_seconds; /* including delays by other threads on its core */
 	/* from the end of computing until the servers have the whole gradient */
 	double push_seconds;
 	/* then until the first answer: waiting for other workers and the update */
 	double wait_seconds;
-	double pull_seconds;            /* from the first to the last answer */
-	double late_share;              /* share of the gradients that came too late (backup) */
+	double pull_seconds; /* from the first to the last answer */
+	double late_share;   /* share of the gradients that came too late (backup) */
 	/* Share of the time that these were busy, as the mean over all of a kind. */
 	double worker_up, worker_down, server_up, server_down;
-	double worker_cpu, server_cpu;  /* a worker's thread; a server's I/O threads, mean */
-	double host_cpu;                /* the cores of the shared host; 0: none */
+	double worker_cpu, server_cpu; /* a worker's thread; a server's I/O threads, mean */
+	double host_cpu;               /* the cores of the shared host; 0: none */
 	uint64_t events;
 };
 

@@ -27,7 +27,8 @@ static void advance_clock(struct sim *s, struct host *h)
 /* h->run is a heap: the thread whose work ends first is at the top. */
 static bool ends_before(const struct sim *s, unsigned a, unsigned b)
 {
-	return s->thread[a].ends < s->thread[b].ends || (s->thread[a].ends == s->thread[b].ends && a < b);
+	return s->thread[a].ends < s->thread[b].ends ||
+	    (s->thread[a].ends == s->thread[b].ends && a < b);
 }
 
 static void run_put(const struct sim *s, struct host *h, unsigned thread)
@@ -64,8 +65,9 @@ static void post_next_end(struct sim *s, unsigned host)
 
 	h->turn++;
 	if (h->running)
-		sim_post(s, s->now + fmax(0, s->thread[h->run[0]].ends - h->clock) / thread_speed(s,
-		    h), EVENT_HOST, host, NULL, h->turn);
+		sim_post(s,
+		    s->now + fmax(0, s->thread[h->run[0]].ends - h->clock) / thread_speed(s, h),
+		    EVENT_HOST, host, NULL, h->turn);
 }
 
 static double job_cost(const struct job *j)

@@ -12,7 +12,12 @@ static bool event_before(const struct event *a, const struct event *b)
 
 void sim_post(struct sim *s, double at, int kind, unsigned which, struct job *job, uint64_t turn)
 {
-	struct event x = { .at = at, .seq = s->seq++, .turn = turn, .kind = kind, .which = which, .job = job };
+	struct event x = { .at = at,
+		.seq = s->seq++,
+		.turn = turn,
+		.kind = kind,
+		.which = which,
+		.job = job };
 	size_t i = s->nheap++;
 
 	if (s->nheap > s->cap_heap) {

@@ -15,18 +15,27 @@
 
 /* One thing on its way: work of the sender's thread, then perhaps a network link and work of the
  * receiver's thread. Then it has arrived: sim_steps_arrived. */
-enum job_kind { JOB_ASK, JOB_ANSWER, JOB_COMPUTE, JOB_PUSH, JOB_UPDATE, JOB_COPY, JOB_ACK, JOB_MAKE };
+enum job_kind {
+	JOB_ASK,
+	JOB_ANSWER,
+	JOB_COMPUTE,
+	JOB_PUSH,
+	JOB_UPDATE,
+	JOB_COPY,
+	JOB_ACK,
+	JOB_MAKE
+};
 
 struct job {
 	struct job *next;
 	enum job_kind kind;
 	enum { AT_SENDER, AT_CARRIER, AT_LINE, AT_RECEIVER } stage;
-	bool travels;                   /* false: it is work of the sender alone */
-	bool last;                      /* the last of the pieces of a push */
-	double before, after, bytes;    /* CPU seconds at sender and receiver */
-	unsigned from, to;              /* nodes */
+	bool travels;                /* false: it is work of the sender alone */
+	bool last;                   /* the last of the pieces of a push */
+	double before, after, bytes; /* CPU seconds at sender and receiver */
+	unsigned from, to;           /* nodes */
 	unsigned thread, thread_to;
-	unsigned group, worker, piece;  /* group of parameters; whose step; which piece of it */
+	unsigned group, worker, piece; /* group of parameters; whose step; which piece of it */
 	uint64_t step;
 };
 
@@ -39,39 +48,39 @@ struct queue {
 struct group {
 	/* bsp: steps updated; steps that the chain's last server has */
 	uint64_t closed, shown;
-	uint64_t floor;                 /* ssp: steps that all workers have completed */
-	unsigned *in;                   /* bsp: gradients received for the open step, by piece */
-	uint64_t *ready;                /* bsp: steps that the chain's last server has, by piece */
+	uint64_t floor;  /* ssp: steps that all workers have completed */
+	unsigned *in;    /* bsp: gradients received for the open step, by piece */
+	uint64_t *ready; /* bsp: steps that the chain's last server has, by piece */
 	/* bsp: pieces updated in the open step; pieces that the last server has */
 	unsigned updated, copied;
-	uint64_t *clock;                /* by worker */
-	uint64_t *waits;                /* by worker: the step whose parameters it waits for, plus 1 */
+	uint64_t *clock; /* by worker */
+	uint64_t *waits; /* by worker: the step whose parameters it waits for, plus 1 */
 };
 
 struct coord_worker_state {
-	uint64_t step, open;            /* open: newest open step named in an acknowledgement */
+	uint64_t step, open; /* open: newest open step named in an acknowledgement */
 	/* pieces of the answer; groups that acknowledged the push; groups that have all of it */
 	unsigned got, acked, summed;
-	bool owed;                      /* it waits for acknowledgements before it computes */
-	bool held;                      /* overlap: computed; pushed when the answer is here */
+	bool owed; /* it waits for acknowledgements before it computes */
+	bool held; /* overlap: computed; pushed when the answer is here */
 	double asked, first, pushed, began, computed;
 	struct rng rng;
 };
 
 struct thread {
 	unsigned host;
-	struct queue queue;             /* the first job is running */
-	double ends;                    /* end of the first job, on the host's own clock */
+	struct queue queue; /* the first job is running */
+	double ends;        /* end of the first job, on the host's own clock */
 	double busy;
 };
 
 /* A host with processor sharing. Its own clock advances by the CPU time that each of its running
  * threads gets. */
 struct host {
-	unsigned cores, running, crew;  /* crew: threads of this host, the size of `run` */
-	unsigned *run;                  /* threads with work, a heap ordered by `ends` */
+	unsigned cores, running, crew; /* crew: threads of this host, the size of `run` */
+	unsigned *run;                 /* threads with work, a heap ordered by `ends` */
 	double clock, at, busy;
-	uint64_t turn;                  /* number of its valid event; older events are ignored */
+	uint64_t turn; /* number of its valid event; older events are ignored */
 };
 
 /* The network interface of a node. A flow is the traffic to one other node. */
@@ -81,7 +90,7 @@ struct wire {
 	unsigned nflows, next, waiting; /* next: flow to serve next; waiting: flows with jobs */
 	double in_free;                 /* time when the receiving direction is free again */
 	bool busy;
-	double sent, received;          /* seconds of being busy */
+	double sent, received; /* seconds of being busy */
 };
 
 struct event {
@@ -107,7 +116,7 @@ struct sim {
 
 	struct host *host;
 	struct thread *thread;
-	struct wire *wire;              /* workers, then servers */
+	struct wire *wire; /* workers, then servers */
 	unsigned nhosts, nthreads, nnodes, carrier;
 	struct group *group;
 	struct coord_worker_state *worker;

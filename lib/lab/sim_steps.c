@@ -55,7 +55,7 @@ static void send_to_worker(struct sim *s, struct job *j, unsigned server, double
 	sim_job_start(s, j);
 }
 
-/* ---- workers -------------------------------------------------------------------- */
+/* ---- workers ---- */
 
 static void request_params(struct sim *s, unsigned worker)
 {
@@ -197,7 +197,7 @@ static void send_gradient(struct sim *s, unsigned worker)
 		begin_next_step(s, worker);
 }
 
-/* ---- servers --------------------------------------------------------------------- */
+/* ---- servers ---- */
 
 /* Does the synchronization mode let a worker at `step` have the parameters now? */
 static bool may_pull(const struct sim *s, const struct group *g, uint64_t step)
@@ -210,10 +210,11 @@ static bool may_pull(const struct sim *s, const struct group *g, uint64_t step)
 static void maybe_answer(struct sim *s, unsigned group, unsigned worker)
 {
 	const struct sim_spec *p = s->spec;
-	double each = p->make_pull / p->servers / s->pieces, size = p->pull_bytes / p->servers / s->pieces;
+	double each = p->make_pull / p->servers / s->pieces,
+	       size = p->pull_bytes / p->servers / s->pieces;
 	struct group *g = &s->group[group];
-	unsigned server = tail_server(s, group), ahead = p->ahead < size * s->pieces ?
-	    (unsigned)(p->ahead / size) : s->pieces;
+	unsigned server = tail_server(s, group),
+	         ahead = p->ahead < size * s->pieces ? (unsigned)(p->ahead / size) : s->pieces;
 
 	if (!g->waits[worker] || !may_pull(s, g, g->waits[worker] - 1))
 		return;
@@ -221,8 +222,7 @@ static void maybe_answer(struct sim *s, unsigned group, unsigned worker)
 	occupy_thread(s, sim_lane(s, server, worker), each * ahead);
 	for (unsigned k = 0; k < s->pieces; k++)
 		send_to_worker(s, new_piece(s, JOB_ANSWER, group, worker, s->pieces, p->pull_bytes),
-		    server,
-		    p->send_pull + (k < ahead ? 0 : p->make_pull), p->take_pull, s->pieces);
+		    server, p->send_pull + (k < ahead ? 0 : p->make_pull), p->take_pull, s->pieces);
 }
 
 static void answer_all(struct sim *s, unsigned group)
@@ -234,8 +234,8 @@ static void answer_all(struct sim *s, unsigned group)
 static void answer_piece(struct sim *s, unsigned group, unsigned worker)
 {
 	send_to_worker(s, new_piece(s, JOB_ANSWER, group, worker, s->pieces, s->spec->pull_bytes),
-	    tail_server(s, group),
-	    s->spec->send_pull + s->spec->make_pull, s->spec->take_pull, s->pieces);
+	    tail_server(s, group), s->spec->send_pull + s->spec->make_pull, s->spec->take_pull,
+	    s->pieces);
 }
 
 static void on_request(struct sim *s, const struct job *j)
@@ -403,7 +403,7 @@ static void on_copy(struct sim *s, const struct job *j)
 	}
 }
 
-/* ---- both ------------------------------------------------------------------------- */
+/* ---- both ---- */
 
 void sim_steps_arrived(struct sim *s, struct job *j)
 {

@@ -20,11 +20,11 @@ struct async {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t given;
-	struct call call;               /* the next call; fn is NULL if none */
+	struct call call; /* the next call; fn is NULL if none */
 	char *text;
 	bool end;
 	_Atomic bool busy;
-	bool some;                      /* a call was begun and ps_result() has not returned it; caller's thread only */
+	bool some; /* a call was begun and ps_result() has not returned it; caller's thread only */
 	int result, fd;
 };
 
@@ -47,7 +47,7 @@ static void *make_calls(void *ctx)
 		a->result = c.fn(a->p, &c);
 		atomic_store(&a->busy, false);
 		if (write(a->fd, &one, sizeof one) < 0)
-			abort();        /* cannot fail: the counter is 0 or 1 */
+			abort(); /* cannot fail: the counter is 0 or 1 */
 		pthread_mutex_lock(&a->lock);
 	}
 	pthread_mutex_unlock(&a->lock);
@@ -85,7 +85,8 @@ static int start_call_thread(struct ps *p)
 bool handle_is_busy(const struct ps *p)
 {
 	/* The thread that executes the call may use the handle: callbacks run there. */
-	return p->async && atomic_load(&p->async->busy) && !pthread_equal(pthread_self(), p->async->thread);
+	return p->async && atomic_load(&p->async->busy) &&
+	    !pthread_equal(pthread_self(), p->async->thread);
 }
 
 void handle_end_async(struct ps *p)

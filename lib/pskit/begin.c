@@ -62,11 +62,14 @@ PUBLIC int ps_setting(struct ps *p, const char *key, char *out, size_t n)
 	if (!p->joined)
 		return handle_misuse(p, "ps_setting: ps_join comes first");
 	v = conf_value_json(k, &p->w.job.conf);
-	text = json_is_string(v) ? mem_strdup(json_string_value(v)) : json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
+	text = json_is_string(v) ? mem_strdup(json_string_value(v))
+	                         : json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
 	wrote = snprintf(out, n, "%s", text ? text : "");
 	free(text);
 	json_decref(v);
-	return wrote >= 0 && (size_t)wrote < n ? PS_OK : handle_misuse(p, "ps_setting: %s takes %d bytes", k->path, wrote + 1);
+	return wrote >= 0 && (size_t)wrote < n
+	    ? PS_OK
+	    : handle_misuse(p, "ps_setting: %s takes %d bytes", k->path, wrote + 1);
 }
 
 PUBLIC int ps_begin_with(struct ps *p, const char *table, const float *values, size_t n)
@@ -108,7 +111,9 @@ void handle_warn_settings(struct ps *p)
 		char *text = json_dumps(its, JSON_ENCODE_ANY | JSON_COMPACT);
 
 		if (!json_equal(mine, its))
-			log_warn(&p->log, "%s is %s in this job, and not %s, as the program would have it", name, text ? text : "", json_string_value(v));
+			log_warn(&p->log,
+			    "%s is %s in this job, and not %s, as the program would have it", name,
+			    text ? text : "", json_string_value(v));
 		free(text);
 		json_decref(mine);
 		json_decref(its);
@@ -116,7 +121,7 @@ void handle_warn_settings(struct ps *p)
 	conf_release(&wish);
 }
 
-/* ---- the file ----------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 static const struct first *find_first_values(const struct ps *p, const char *table)
 {
@@ -136,15 +141,18 @@ static enum err_code check_first_values(struct ps *p, const struct model_table *
 		while (i < n && (t[i].sparse || strcmp(t[i].name, f->table) != 0))
 			i++;
 		if (i == n)
-			return err_set(&p->e, ERR_NOTFOUND, "ps_begin_with: there is no dense table \"%s\"", f->table);
+			return err_set(&p->e, ERR_NOTFOUND,
+			    "ps_begin_with: there is no dense table \"%s\"", f->table);
 		if (f->n != t[i].rows * t[i].cols)
-			return err_set(&p->e, ERR_USAGE, "ps_begin_with: table \"%s\" has %zu x %zu values, and the array %zu", f->table,
-			    t[i].rows, t[i].cols, f->n);
+			return err_set(&p->e, ERR_USAGE,
+			    "ps_begin_with: table \"%s\" has %zu x %zu values, and the array %zu",
+			    f->table, t[i].rows, t[i].cols, f->n);
 	}
 	return ERR_OK;
 }
 
-static enum err_code put_first_table(struct ps *p, struct safetensors_writer *w, const struct model_table *t)
+static enum err_code put_first_table(struct ps *p, struct safetensors_writer *w,
+    const struct model_table *t)
 {
 	const struct first *f = find_first_values(p, t->name);
 	size_t n = t->rows * t->cols;
@@ -167,7 +175,8 @@ static enum err_code write_first_tables(struct ps *p, int fd, const struct model
 
 	for (size_t i = 0; !rc && i < n; i++)
 		if (!t[i].sparse)
-			rc = safetensors_add(w, t[i].name, SAFETENSORS_F32, (const uint64_t[]){ t[i].rows, t[i].cols }, 2, &p->e);
+			rc = safetensors_add(w, t[i].name, SAFETENSORS_F32,
+			    (const uint64_t[]){ t[i].rows, t[i].cols }, 2, &p->e);
 	if (!rc)
 		rc = safetensors_begin(w, safetensors_to_fd, &fd, &p->e);
 	for (size_t i = 0; !rc && i < n; i++)
@@ -216,7 +225,8 @@ enum err_code handle_write_first(struct ps *p, const char *tables)
 		return rc;
 	rc = check_first_values(p, t, n);
 	if (!rc)
-		p->first = p->id.run_dir ? rundir_path(p->id.run_dir, RUNDIR_FIRST) : mem_strdup(ELSEWHERE);
+		p->first = p->id.run_dir ? rundir_path(p->id.run_dir, RUNDIR_FIRST)
+		                         : mem_strdup(ELSEWHERE);
 	if (!rc && p->id.run_dir)
 		rc = write_first_file(p, t, n);
 	free(t);

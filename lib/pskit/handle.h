@@ -23,7 +23,7 @@ struct held {
 	struct held *next;
 	uint64_t *ids;
 	float *rows;
-	size_t n;                       /* reserved rows: how many fit, and the name of their table */
+	size_t n; /* reserved rows: how many fit, and the name of their table */
 	char name[64];
 };
 
@@ -39,29 +39,29 @@ struct call {
 };
 
 struct ps {
-	char *where, *name;             /* name: of the key, NULL if not given */
-	bool by_join;                   /* `where` is a join file, not a run directory */
+	char *where, *name; /* name: of the key, NULL if not given */
+	bool by_join;       /* `where` is a join file, not a run directory */
 	char *zone, *tables, *first;
-	json_t *settings;               /* from ps_set */
-	struct first *values;           /* from ps_begin_with, until ps_join */
-	int slot;                       /* wanted rank; -1: any */
-	int64_t timeout;                /* ns */
-	bool has_sink;                  /* the program gave a log callback */
+	json_t *settings;     /* from ps_set */
+	struct first *values; /* from ps_begin_with, until ps_join */
+	int slot;             /* wanted rank; -1: any */
+	int64_t timeout;      /* ns */
+	bool has_sink;        /* the program gave a log callback */
 	struct log log;
-	struct interrupt interrupt;     /* an eventfd, and the callback below */
-	int (*asked)(void *ctx);        /* from ps_on_interrupt, or NULL */
+	struct interrupt interrupt; /* an eventfd, and the callback below */
+	int (*asked)(void *ctx);    /* from ps_on_interrupt, or NULL */
 	void *asked_ctx;
 	struct err e;
 	struct identity id;
 	bool has_id;
-	struct tool tool;               /* valid when attached */
+	struct tool tool; /* valid when attached */
 	bool attached;
-	struct train_config cfg;        /* from here on: valid when joined */
+	struct train_config cfg; /* from here on: valid when joined */
 	struct worker w;
 	struct step_times t;
 	bool joined, stepping, over, ended;
 	struct held *held, *reserved;
-	struct async *async;            /* NULL unless ps_async is on */
+	struct async *async; /* NULL unless ps_async is on */
 	int (*score)(struct ps *p, void *ctx, struct ps_scores *out);
 	void *score_ctx;
 };

@@ -14,7 +14,7 @@
 
 #define TIMEOUT_MS 30000
 
-/* ---- codes ------------------------------------------------------------------------------ */
+/* ---- codes ---- */
 
 static int public_code(enum err_code code)
 {
@@ -68,10 +68,12 @@ PUBLIC const char *ps_strerror(int code)
 
 PUBLIC const char *ps_message(const struct ps *p)
 {
-	return !p ? "out of memory" : handle_is_busy(p) ? "a call is under way: ps_fd tells when it has ended" : p->e.msg;
+	return !p               ? "out of memory"
+	    : handle_is_busy(p) ? "a call is under way: ps_fd tells when it has ended"
+	                        : p->e.msg;
 }
 
-/* ---- a handle ----------------------------------------------------------------------------- */
+/* ---- a handle ---- */
 
 static void ignore_log(void *ctx, int level, const char *text)
 {
@@ -127,7 +129,8 @@ PUBLIC int ps_open(const char *where, const struct ps_options *options, struct p
 		return PS_NOMEM;
 	p->interrupt.fd = -1;
 	if (options && options->size < offsetof(struct ps_options, log_level) + sizeof o.log_level)
-		return handle_misuse(p, "ps_open: the options have no size: put sizeof(struct ps_options) there");
+		return handle_misuse(p,
+		    "ps_open: the options have no size: put sizeof(struct ps_options) there");
 	if (options)
 		memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
 	name = o.name ? o.name : getenv("PSKIT_WORKER");
@@ -142,7 +145,9 @@ PUBLIC int ps_open(const char *where, const struct ps_options *options, struct p
 	if (key_init(&p->e))
 		return handle_return(p, p->e.code);
 	p->interrupt = (struct interrupt){ eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), poll_caller, p };
-	return handle_return(p, p->interrupt.fd < 0 ? err_sys(&p->e, ERR_IO, "eventfd") : find_cluster_of_handle(p, where));
+	return handle_return(p,
+	    p->interrupt.fd < 0 ? err_sys(&p->e, ERR_IO, "eventfd")
+	                        : find_cluster_of_handle(p, where));
 }
 
 enum err_code handle_identify(struct ps *p, const char *name)
@@ -151,8 +156,8 @@ enum err_code handle_identify(struct ps *p, const char *name)
 
 	if (p->has_id)
 		return ERR_OK;
-	rc = p->by_join ? identity_from_join(p->where, &p->id, &p->e) :
-	    identity_from_run(p->where, p->name ? p->name : name, &p->id, &p->e);
+	rc = p->by_join ? identity_from_join(p->where, &p->id, &p->e)
+	                : identity_from_run(p->where, p->name ? p->name : name, &p->id, &p->e);
 	p->has_id = !rc;
 	return rc;
 }
@@ -163,7 +168,7 @@ PUBLIC void ps_cancel(struct ps *p)
 	int saved = errno;
 
 	if (p && p->interrupt.fd >= 0 && write(p->interrupt.fd, &one, sizeof one) < 0)
-		errno = saved;  /* the counter is full, so the descriptor is readable already */
+		errno = saved; /* the counter is full, so the descriptor is readable already */
 	errno = saved;
 }
 

@@ -16,42 +16,43 @@ extern "C" {
 /* Return codes.  Their numbers never change. */
 enum {
 	PS_OK = 0,
-	PS_FAILED = 1,          /* the job failed, or anything that has no code of its own */
-	PS_USAGE = 2,           /* a call in the wrong order, or an invalid argument */
-	PS_NOTREADY = 3,        /* the cluster does not run, or is not ready */
-	PS_NOTFOUND = 4,        /* no such table, directory, file */
-	PS_AUTH = 5,            /* the cluster does not know this key */
-	PS_UNREACH = 6,         /* the cluster does not answer */
-	PS_CONFIG = 7,          /* the cluster's configuration does not fit the call */
+	PS_FAILED = 1,   /* the job failed, or anything that has no code of its own */
+	PS_USAGE = 2,    /* a call in the wrong order, or an invalid argument */
+	PS_NOTREADY = 3, /* the cluster does not run, or is not ready */
+	PS_NOTFOUND = 4, /* no such table, directory, file */
+	PS_AUTH = 5,     /* the cluster does not know this key */
+	PS_UNREACH = 6,  /* the cluster does not answer */
+	PS_CONFIG = 7,   /* the cluster's configuration does not fit the call */
 	PS_TIMEOUT = 8,
-	PS_STOPPED = 9,         /* the job was stopped, this worker asked to leave, or ps_cancel called */
+	PS_STOPPED = 9, /* the job was stopped, this worker asked to leave, or ps_cancel called */
 	PS_NOMEM = 10,
-	PS_FENCED = 14,         /* this worker was declared dead, and may have been replaced */
-	PS_NONFINITE = 20,      /* a loss or a gradient is not finite */
+	PS_FENCED = 14,    /* this worker was declared dead, and may have been replaced */
+	PS_NONFINITE = 20, /* a loss or a gradient is not finite */
 	PS_UNSUPPORTED = 21,
-	PS_OVER = 100,          /* ps_step_begin: there is no further step */
-	PS_AGAIN = 101          /* asynchronous handles: the call is under way */
+	PS_OVER = 100, /* ps_step_begin: there is no further step */
+	PS_AGAIN = 101 /* asynchronous handles: the call is under way */
 };
 
 struct ps;
 
 /* Options of ps_open.  Fill with zeroes, then set size; a field of 0 means its default. */
 struct ps_options {
-	size_t size;                    /* sizeof(struct ps_options): later versions may append fields */
-	const char *name;               /* name of its key in a run directory (PSKIT_WORKER; else worker-SLOT for ps_join, admin otherwise) */
-	int slot_wanted;                /* 0: any rank (or PSKIT_SLOT); N + 1: rank N */
-	const char *zone;               /* use a relay of this zone */
-	int64_t timeout_ms;             /* how long to wait for the cluster (30,000); ps_join waits forever */
+	size_t size; /* sizeof(struct ps_options): later versions may append fields */
+	const char *
+	    name; /* name of its key in a run directory (PSKIT_WORKER; else worker-SLOT for ps_join, admin otherwise) */
+	int slot_wanted;    /* 0: any rank (or PSKIT_SLOT); N + 1: rank N */
+	const char *zone;   /* use a relay of this zone */
+	int64_t timeout_ms; /* how long to wait for the cluster (30,000); ps_join waits forever */
 	/* Called with each line of the log; level 0 error, 1 warning, 2 information, 3 debug.  May be
 	 * called from any thread.  NULL: nothing is logged. */
 	void (*log)(void *ctx, int level, const char *text);
 	void *ctx;
-	int log_level;                  /* highest level to log; 0: errors only */
+	int log_level; /* highest level to log; 0: errors only */
 };
 
 struct ps_table {
 	char name[64];
-	uint64_t rows;                  /* sparse tables: about how many rows are expected */
+	uint64_t rows; /* sparse tables: about how many rows are expected */
 	uint32_t cols;
 	int sparse;
 };
@@ -85,7 +86,7 @@ int ps_fd(const struct ps *p);
 /* Returns the result of the call, once, or PS_AGAIN while it is under way. */
 int ps_result(struct ps *p);
 
-/* ---- in the job: a worker ----------------------------------------------------------------- */
+/* ---- in the job: a worker ---- */
 
 /* Call before ps_join.  Proposes a setting for the begin of the job, which counts where the cluster
  * file leaves the key at its default.  pskit(3) lists the keys: update rule, synchronization mode
@@ -129,13 +130,15 @@ struct ps_scores {
 };
 /* Sets a callback that evaluates the model (ps_param), for job.eval_every and at the end.  It is
  * called in one of the workers, and returns 0 on success.  May be called before ps_join. */
-int ps_on_score(struct ps *p, int (*score)(struct ps *p, void *ctx, struct ps_scores *out), void *ctx);
+int ps_on_score(struct ps *p, int (*score)(struct ps *p, void *ctx, struct ps_scores *out),
+    void *ctx);
 /* Call after PS_OVER, or when this worker has no more to do; a step that it has begun is abandoned.
  * Waits until the job is over.  score (NULL: the callback of ps_on_score, if any) is called in one
  * of the workers, with the last parameters in ps_param. */
-int ps_finish(struct ps *p, int (*score)(struct ps *p, void *ctx, struct ps_scores *out), void *ctx);
+int ps_finish(struct ps *p, int (*score)(struct ps *p, void *ctx, struct ps_scores *out),
+    void *ctx);
 
-/* ---- in the job or beside it: tables ------------------------------------------------------ */
+/* ---- in the job or beside it: tables ---- */
 
 /* Creates tables ("w:784x10,emb:1000000x16:sparse:glorot", as job.tables) in a cluster without a
  * job; needs an admin's key.  A table that exists in the same shape is fine.  PS_CONFIG: one exists
@@ -155,7 +158,8 @@ int ps_push(struct ps *p, const char *table, const float *gradient, size_t n);
 /* Pull or push rows of a sparse table, in the order of ids; dst and gradient have nids * cols
  * floats. */
 int ps_pull_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids, float *dst);
-int ps_push_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids, const float *gradient);
+int ps_push_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids,
+    const float *gradient);
 /* Push rows without a copy: ps_reserve_rows returns memory for nids ids and rows to fill in, and
  * ps_commit_rows pushes the first n of them. */
 int ps_reserve_rows(struct ps *p, const char *table, size_t nids, uint64_t **ids, float **gradient);

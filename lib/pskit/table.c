@@ -2,7 +2,7 @@
 #include "pskit/handle.h"
 #include "sync/receipt.h"
 
-/* ---- client and step -------------------------------------------------------------------- */
+/* ---- client and step ---- */
 
 static enum err_code attach_to_cluster(struct ps *p)
 {
@@ -53,12 +53,14 @@ static int describe_table_by_name(struct ps *p, const struct call *c)
 
 	if (t)
 		fill_description(t, c->to);
-	return handle_return(p, rc || t ? rc : err_set(&p->e, ERR_NOTFOUND, "there is no table \"%s\"", c->text));
+	return handle_return(p,
+	    rc || t ? rc : err_set(&p->e, ERR_NOTFOUND, "there is no table \"%s\"", c->text));
 }
 
 PUBLIC int ps_describe(struct ps *p, const char *table, struct ps_table *out)
 {
-	return handle_run_call(p, &(const struct call){ describe_table_by_name, .text = table, .to = out });
+	return handle_run_call(p,
+	    &(const struct call){ describe_table_by_name, .text = table, .to = out });
 }
 
 static int describe_table_at(struct ps *p, const struct call *c)
@@ -80,15 +82,19 @@ PUBLIC int ps_describe_at(struct ps *p, size_t i, struct ps_table *out)
 	return handle_run_call(p, &(const struct call){ describe_table_at, .n = i, .to = out });
 }
 
-/* ---- creation ----------------------------------------------------------------------------- */
+/* ---- creation ---- */
 
 static json_t *make_table_shapes(const struct model_table *t, size_t n)
 {
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < n; i++) {
-		struct table shape = { .sparse = t[i].sparse, .decay = t[i].decay, .rows = t[i].rows, .cols = (uint32_t)t[i].cols,
-			.init = t[i].init == INIT_GLOROT ? TABLE_UNIFORM : TABLE_ZEROS, .init_limit = t[i].init_scale };
+		struct table shape = { .sparse = t[i].sparse,
+			.decay = t[i].decay,
+			.rows = t[i].rows,
+			.cols = (uint32_t)t[i].cols,
+			.init = t[i].init == INIT_GLOROT ? TABLE_UNIFORM : TABLE_ZEROS,
+			.init_limit = t[i].init_scale };
 
 		snprintf(shape.name, sizeof shape.name, "%s", t[i].name);
 		json_array_append_new(list, table_to_json(&shape));
@@ -123,14 +129,15 @@ PUBLIC int ps_create(struct ps *p, const char *tables)
 	return handle_run_call(p, &(const struct call){ create_tables, .text = tables });
 }
 
-/* ---- dense ------------------------------------------------------------------------------- */
+/* ---- dense ---- */
 
 static const struct table *find_whole_table(struct ps *p, const char *name, size_t n)
 {
 	const struct table *t = attach_to_cluster(p) ? NULL : find_table_of_kind(p, name, false);
 
 	if (t && n != table_elements(t)) {
-		handle_misuse(p, "table \"%s\" has %llu x %u values, and the array %zu", name, (unsigned long long)t->rows, t->cols, n);
+		handle_misuse(p, "table \"%s\" has %llu x %u values, and the array %zu", name,
+		    (unsigned long long)t->rows, t->cols, n);
 		return NULL;
 	}
 	return t;
@@ -162,8 +169,10 @@ static int await_push(struct ps *p, const char *table, const struct client_stats
 		return handle_return(p, rc);
 	client_stats(current_client(p), &now);
 	if (now.receipts[PUSH_REFUSED] != before->receipts[PUSH_REFUSED])
-		rc = err_set(&p->e, ERR_NONFINITE, "table \"%s\": refused: the gradient has values that are not finite, or the table takes none "
-		    "from outside of the job", table);
+		rc = err_set(&p->e, ERR_NONFINITE,
+		    "table \"%s\": refused: the gradient has values that are not finite, or the table takes none "
+		    "from outside of the job",
+		    table);
 	return handle_return(p, rc);
 }
 
@@ -187,7 +196,8 @@ static int push_whole_table(struct ps *p, const struct call *c)
 		return handle_return(p, p->e.code);
 	here = p->stepping ? handle_dense(p, c->text, true, NULL) : NULL;
 	if (p->stepping && !here)
-		return handle_misuse(p, "ps_push: table \"%s\" is none of the job's model", c->text);
+		return handle_misuse(p, "ps_push: table \"%s\" is none of the job's model",
+		    c->text);
 	if (here) {
 		memcpy(here, c->from, c->n * sizeof *here);
 		return PS_OK;
@@ -199,15 +209,17 @@ static int push_whole_table(struct ps *p, const struct call *c)
 
 PUBLIC int ps_pull(struct ps *p, const char *table, float *dst, size_t n)
 {
-	return handle_run_call(p, &(const struct call){ pull_whole_table, .text = table, .to = dst, .n = n });
+	return handle_run_call(p,
+	    &(const struct call){ pull_whole_table, .text = table, .to = dst, .n = n });
 }
 
 PUBLIC int ps_push(struct ps *p, const char *table, const float *gradient, size_t n)
 {
-	return handle_run_call(p, &(const struct call){ push_whole_table, .text = table, .from = gradient, .n = n });
+	return handle_run_call(p,
+	    &(const struct call){ push_whole_table, .text = table, .from = gradient, .n = n });
 }
 
-/* ---- sparse ------------------------------------------------------------------------------ */
+/* ---- sparse ---- */
 
 static int pull_table_rows(struct ps *p, const struct call *c)
 {
@@ -222,12 +234,15 @@ static int pull_table_rows(struct ps *p, const struct call *c)
 	return handle_return(p, rc ? rc : client_wait(current_client(p), current_step(p), &p->e));
 }
 
-PUBLIC int ps_pull_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids, float *dst)
+PUBLIC int ps_pull_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids,
+    float *dst)
 {
-	return handle_run_call(p, &(const struct call){ pull_table_rows, .text = table, .ids = ids, .n = nids, .to = dst });
+	return handle_run_call(p,
+	    &(const struct call){ pull_table_rows, .text = table, .ids = ids, .n = nids,
+	        .to = dst });
 }
 
-/* ---- rows that are pushed ------------------------------------------------------------------- */
+/* ---- rows that are pushed ---- */
 
 static void held_free(struct held *h)
 {
@@ -261,10 +276,12 @@ static struct held *reserve_held(struct ps *p, const struct table *t, size_t nid
 
 /* Pushes rows.  In a step, the memory must stay until the step's pushes are acknowledged; otherwise
  * until await_push() returns. */
-static enum err_code push_held_rows(struct ps *p, const struct table *t, const uint64_t *ids, size_t n, const float *rows)
+static enum err_code push_held_rows(struct ps *p, const struct table *t, const uint64_t *ids,
+    size_t n, const float *rows)
 {
 	if (p->stepping)
-		return client_push_rows(p->w.client, t, p->w.step, (uint32_t)p->w.batch.rows, ids, n, rows, NULL, &p->e);
+		return client_push_rows(p->w.client, t, p->w.step, (uint32_t)p->w.batch.rows, ids,
+		    n, rows, NULL, &p->e);
 	return client_push_rows(current_client(p), t, 0, 1, ids, n, rows, NULL, &p->e);
 }
 
@@ -298,12 +315,15 @@ static int push_table_rows(struct ps *p, const struct call *c)
 	return rc ? handle_return(p, rc) : await_push(p, c->text, &before);
 }
 
-PUBLIC int ps_push_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids, const float *gradient)
+PUBLIC int ps_push_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids,
+    const float *gradient)
 {
-	return handle_run_call(p, &(const struct call){ push_table_rows, .text = table, .ids = ids, .n = nids, .from = gradient });
+	return handle_run_call(p,
+	    &(const struct call){ push_table_rows, .text = table, .ids = ids, .n = nids,
+	        .from = gradient });
 }
 
-/* ---- rows that are made in place ------------------------------------------------------------ */
+/* ---- rows that are made in place ---- */
 
 static void drop_reserved_rows(struct ps *p)
 {
@@ -312,7 +332,8 @@ static void drop_reserved_rows(struct ps *p)
 	p->reserved = NULL;
 }
 
-PUBLIC int ps_reserve_rows(struct ps *p, const char *table, size_t nids, uint64_t **ids, float **gradient)
+PUBLIC int ps_reserve_rows(struct ps *p, const char *table, size_t nids, uint64_t **ids,
+    float **gradient)
 {
 	const struct table *t;
 
@@ -322,7 +343,8 @@ PUBLIC int ps_reserve_rows(struct ps *p, const char *table, size_t nids, uint64_
 	if (!t)
 		return handle_return(p, p->e.code);
 	if (p->reserved)
-		return handle_misuse(p, "ps_reserve_rows: what was reserved before is not committed yet");
+		return handle_misuse(p,
+		    "ps_reserve_rows: what was reserved before is not committed yet");
 	p->reserved = reserve_held(p, t, nids ? nids : 1);
 	if (!p->reserved)
 		return handle_return(p, p->e.code);
@@ -343,14 +365,18 @@ static int commit_reserved_rows(struct ps *p, const struct call *c)
 	enum err_code rc;
 
 	if (!h || c->n > h->n)
-		return handle_misuse(p, "ps_commit_rows: %s", h ? "there are not so many reserved" : "ps_reserve_rows comes first");
+		return handle_misuse(p, "ps_commit_rows: %s",
+		    h ? "there are not so many reserved" : "ps_reserve_rows comes first");
 	if (!check_may_push(p, "ps_commit_rows"))
 		return PS_USAGE;
 	t = layout_find(client_layout(current_client(p)), h->name);
 	client_stats(current_client(p), &before);
 	if (!t || !c->n) {
 		drop_reserved_rows(p);
-		return t ? PS_OK : handle_return(p, err_set(&p->e, ERR_NOTFOUND, "the table that rows were reserved for is gone"));
+		return t ? PS_OK
+		         : handle_return(p,
+		               err_set(&p->e, ERR_NOTFOUND,
+		                   "the table that rows were reserved for is gone"));
 	}
 	p->reserved = NULL;
 	h->next = p->held;

@@ -5,22 +5,29 @@
 #include "math/vec.h"
 #include "pskit/handle.h"
 
-/* ---- into the job ------------------------------------------------------------------------- */
+/* ---- into the job ---- */
 
 /* Refuses a job with several steps a push: here the caller takes the steps, and each of them is
  * pushed. */
 static enum err_code check_job_suits(const struct conf *c, struct err *e)
 {
-	const char *key = c->local_steps > 1 ? "local_steps" : c->accumulate > 1 ? "accumulate" : c->fragments > 1 ? "fragments" : NULL;
+	const char *key = c->local_steps > 1 ? "local_steps"
+	    : c->accumulate > 1              ? "accumulate"
+	    : c->fragments > 1               ? "fragments"
+	                                     : NULL;
 
-	return key ? err_set(e, ERR_UNSUPPORTED, "%s: must be 1 where a program takes the steps itself; ps-work train --exec can more",
-	    key) : ERR_OK;
+	return key
+	    ? err_set(e, ERR_UNSUPPORTED,
+	          "%s: must be 1 where a program takes the steps itself; ps-work train --exec can more",
+	          key)
+	    : ERR_OK;
 }
 
 /* Warns about a job without a last step, which is allowed for custom gradients. */
 static void warn_endless_steps(struct ps *p)
 {
-	static const char text[] = "the job has neither steps nor epochs, so a loop over its steps never ends: "
+	static const char text[] =
+	    "the job has neither steps nor epochs, so a loop over its steps never ends: "
 	    "ps_set(\"steps\", N) before ps_join, or steps or epochs in the cluster file, bound it";
 	const struct conf_job *job = &p->w.job.conf.job;
 
@@ -48,8 +55,16 @@ static int join_job(struct ps *p, const struct call *c)
 	handle_free_first(p);
 	if (rc)
 		return handle_return(p, rc);
-	p->cfg = (struct train_config){ .id = &p->id, .slot = p->slot, .zone = p->zone, .interrupt = p->interrupt, .log = &p->log,
-		.by_caller = true, .tables = p->tables, .examples = c->n, .settings = p->settings, .first = p->first };
+	p->cfg = (struct train_config){ .id = &p->id,
+		.slot = p->slot,
+		.zone = p->zone,
+		.interrupt = p->interrupt,
+		.log = &p->log,
+		.by_caller = true,
+		.tables = p->tables,
+		.examples = c->n,
+		.settings = p->settings,
+		.first = p->first };
 	rc = worker_open(&p->w, &p->cfg, &p->e);
 	if (!rc)
 		rc = check_job_suits(&p->w.job.conf, &p->e);
@@ -73,7 +88,7 @@ PUBLIC uint32_t ps_slot(const struct ps *p)
 	return !handle_is_busy(p) && p->joined ? p->w.slot : UINT32_MAX;
 }
 
-/* ---- scores -------------------------------------------------------------------------------- */
+/* ---- scores ---- */
 
 static enum err_code score_by_caller(void *ctx, struct eval_result *out, struct err *e)
 {
@@ -85,9 +100,17 @@ static enum err_code score_by_caller(void *ctx, struct eval_result *out, struct 
 		return err_set(e, ERR_STOPPED, "interrupted");
 	if (p->score(p, p->score_ctx, &s))
 		return err_set(e, ERR_FAILED, "the program cannot score the model");
-	*out = (struct eval_result){ .examples = s.examples, .loss = s.loss, .accuracy = s.accuracy, .auc = s.auc, .rmse = s.rmse,
-		.r2 = s.r2, .has_loss = isfinite(s.loss), .has_accuracy = isfinite(s.accuracy), .has_auc = isfinite(s.auc),
-		.has_rmse = isfinite(s.rmse), .has_r2 = isfinite(s.r2) };
+	*out = (struct eval_result){ .examples = s.examples,
+		.loss = s.loss,
+		.accuracy = s.accuracy,
+		.auc = s.auc,
+		.rmse = s.rmse,
+		.r2 = s.r2,
+		.has_loss = isfinite(s.loss),
+		.has_accuracy = isfinite(s.accuracy),
+		.has_auc = isfinite(s.auc),
+		.has_rmse = isfinite(s.rmse),
+		.has_r2 = isfinite(s.r2) };
 	return ERR_OK;
 }
 
@@ -97,14 +120,15 @@ static void install_score(struct ps *p)
 	p->w.score_ctx = p;
 }
 
-/* ---- a step -------------------------------------------------------------------------------- */
+/* ---- a step ---- */
 
 /* Pulls the parameters after the last step (in bsp: of all workers), for a program that reads them
  * after PS_OVER. */
 static int pull_last_parameters(struct ps *p)
 {
 	struct worker *w = &p->w;
-	enum err_code rc = w->ring ? ERR_OK : params_pull(&w->params, &w->batch, w->step, true, &p->e);
+	enum err_code rc = w->ring ? ERR_OK
+	                           : params_pull(&w->params, &w->batch, w->step, true, &p->e);
 
 	return rc ? handle_return(p, rc) : PS_OVER;
 }
@@ -117,8 +141,10 @@ static int begin_worker_step(struct ps *p, const struct call *c)
 	enum err_code rc = ERR_OK;
 
 	if (!p->joined || p->stepping || p->over)
-		return handle_misuse(p, "ps_step_begin: %s", !p->joined ? "ps_join comes first" : p->over ? "all steps are done" :
-		    "the step before has no ps_step_end");
+		return handle_misuse(p, "ps_step_begin: %s",
+		    !p->joined    ? "ps_join comes first"
+		        : p->over ? "all steps are done"
+		                  : "the step before has no ps_step_end");
 	install_score(p);
 	/* At the end of an epoch a step may have no examples for this worker: commit it empty and go
 	 * on. */
@@ -138,7 +164,8 @@ static int begin_worker_step(struct ps *p, const struct call *c)
 	}
 	p->stepping = true;
 	figures_doing(w, "compute");
-	*(struct ps_step *)c->to = (struct ps_step){ w->step, w->batch.epoch, w->batch.first, w->batch.first + w->batch.rows };
+	*(struct ps_step *)c->to = (struct ps_step){ w->step, w->batch.epoch, w->batch.first,
+		w->batch.first + w->batch.rows };
 	return PS_OK;
 }
 
@@ -176,7 +203,8 @@ PUBLIC float *ps_grad(struct ps *p, const char *table, size_t *n)
 static bool gradient_is_finite(const struct params *q)
 {
 	for (size_t i = 0; i < q->job->ntables; i++)
-		if (!q->job->table[i].sparse && !vec_all_finite(q->job->table[i].rows * q->job->table[i].cols, q->g[i]))
+		if (!q->job->table[i].sparse &&
+		    !vec_all_finite(q->job->table[i].rows * q->job->table[i].cols, q->g[i]))
 			return false;
 	return true;
 }
@@ -202,9 +230,10 @@ PUBLIC int ps_step_end(struct ps *p, double loss)
 	return handle_run_call(p, &(const struct call){ end_worker_step, .number = loss });
 }
 
-/* ---- the end ------------------------------------------------------------------------------ */
+/* ---- the end ---- */
 
-PUBLIC int ps_on_score(struct ps *p, int (*fn)(struct ps *p, void *ctx, struct ps_scores *out), void *ctx)
+PUBLIC int ps_on_score(struct ps *p, int (*fn)(struct ps *p, void *ctx, struct ps_scores *out),
+    void *ctx)
 {
 	if (handle_is_busy(p))
 		return PS_USAGE;
@@ -219,7 +248,8 @@ static int finish_job(struct ps *p, const struct call *c)
 
 	(void)c;
 	if (!p->joined || p->ended)
-		return handle_misuse(p, "ps_finish: %s", p->ended ? "the job is over" : "ps_join comes first");
+		return handle_misuse(p, "ps_finish: %s",
+		    p->ended ? "the job is over" : "ps_join comes first");
 	p->over = true;
 	p->stepping = false;
 	install_score(p);
@@ -228,7 +258,8 @@ static int finish_job(struct ps *p, const struct call *c)
 	return handle_return(p, rc);
 }
 
-PUBLIC int ps_finish(struct ps *p, int (*fn)(struct ps *p, void *ctx, struct ps_scores *out), void *ctx)
+PUBLIC int ps_finish(struct ps *p, int (*fn)(struct ps *p, void *ctx, struct ps_scores *out),
+    void *ctx)
 {
 	if (fn && ps_on_score(p, fn, ctx))
 		return PS_USAGE;

@@ -26,7 +26,8 @@ void bars_split(const double *share, size_t n, unsigned width, unsigned *cells)
 unsigned bars_draw(double fraction, unsigned width, bool unicode, char *out)
 {
 	double bounded = fraction > 0 ? fmin(fraction, 1) : 0;
-	unsigned steps = unicode ? 8 : 1, parts = (unsigned)lround(bounded * width * steps), used = 0;
+	unsigned steps = unicode ? 8 : 1, parts = (unsigned)lround(bounded * width * steps),
+	         used = 0;
 
 	if (!parts && bounded > 0 && width)
 		parts = 1;

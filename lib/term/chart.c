@@ -40,7 +40,8 @@ bool chart_fit(const double *x, const double *y, size_t n, struct chart_span *ou
  * row, which was added later (Unicode 15, section 21.1). */
 static void set_dot(struct chart *c, long x, long y)
 {
-	static const uint8_t bit[4][2] = { { 0x01, 0x08 }, { 0x02, 0x10 }, { 0x04, 0x20 }, { 0x40, 0x80 } };
+	static const uint8_t bit[4][2] = { { 0x01, 0x08 }, { 0x02, 0x10 }, { 0x04, 0x20 },
+		{ 0x40, 0x80 } };
 
 	c->dots[(size_t)(y / 4) * c->width + (size_t)(x / 2)] |= bit[y % 4][x % 2];
 }
@@ -48,7 +49,8 @@ static void set_dot(struct chart *c, long x, long y)
 /* Draw a line by Bresenham's algorithm, including both ends. */
 static void draw_dot_line(struct chart *c, long x0, long y0, long x1, long y1)
 {
-	long dx = labs(x1 - x0), dy = -labs(y1 - y0), sx = x0 < x1 ? 1 : -1, sy = y0 < y1 ? 1 : -1, err = dx + dy;
+	long dx = labs(x1 - x0), dy = -labs(y1 - y0), sx = x0 < x1 ? 1 : -1, sy = y0 < y1 ? 1 : -1,
+	     err = dx + dy;
 
 	for (;;) {
 		long twice = 2 * err;
@@ -73,10 +75,12 @@ static long dot_position(double v, double low, double high, unsigned n)
 	if (!isfinite(v) || v < low || v > high)
 		return -1;
 	/* Halve before subtracting: the difference of two doubles may overflow. */
-	return high > low ? lround((v / 2 - low / 2) / (high / 2 - low / 2) * (n - 1)) : (long)(n - 1) / 2;
+	return high > low ? lround((v / 2 - low / 2) / (high / 2 - low / 2) * (n - 1))
+	                  : (long)(n - 1) / 2;
 }
 
-void chart_curve(struct chart *c, const struct chart_span *span, const double *x, const double *y, size_t n)
+void chart_curve(struct chart *c, const struct chart_span *span, const double *x, const double *y,
+    size_t n)
 {
 	unsigned across = c->width * 2, down = c->height * 4;
 	long px = -1, py = -1;

@@ -8,8 +8,8 @@
 /* Curves made of Braille characters, each of which has two columns and four rows of dots.  Pure
  * functions that know no terminal; a chart belongs to one thread. */
 struct chart {
-	unsigned width, height;         /* characters */
-	uint8_t *dots;                  /* of each character, row by row: the low byte of U+28xx */
+	unsigned width, height; /* characters */
+	uint8_t *dots;          /* of each character, row by row: the low byte of U+28xx */
 };
 
 /* Make an empty chart of width * height characters; 0 is taken as 1. */
@@ -25,8 +25,10 @@ struct chart_span {
 bool chart_fit(const double *x, const double *y, size_t n, struct chart_span *out);
 /* Draw points, in ascending order of x, joined by lines.  A point that is not finite or outside of
  * the span makes a gap.  In a span without height the curve runs in the middle. */
-void chart_curve(struct chart *c, const struct chart_span *span, const double *x, const double *y, size_t n);
+void chart_curve(struct chart *c, const struct chart_span *span, const double *x, const double *y,
+    size_t n);
 /* Write one character to out, as UTF-8 or, with unicode false, as ASCII; NUL-terminated. */
-void chart_text(const struct chart *c, unsigned row, unsigned col, bool unicode, char out[static 4]);
+void chart_text(const struct chart *c, unsigned row, unsigned col, bool unicode,
+    char out[static 4]);
 
 #endif

@@ -23,14 +23,14 @@
 #define LEAVE "\033[0m\033[?25h\033[?7h\033[?1049l"
 
 struct cell {
-	char text[5];           /* one character in UTF-8 */
+	char text[5]; /* one character in UTF-8 */
 	unsigned char attr;
 };
 
 struct screen {
 	unsigned width, height;
 	bool colours, unicode;
-	bool inside, whole;             /* whole: the terminal must be redrawn */
+	bool inside, whole; /* whole: the terminal must be redrawn */
 	struct cell *next, *shown;
 	struct buf out;
 	char in[32];
@@ -64,7 +64,7 @@ bool term_size(int fd, unsigned *width, unsigned *height)
 	return known;
 }
 
-/* ---- entering and leaving -------------------------------------------------------------------- */
+/* ---- entering and leaving ---- */
 
 static bool write_out(const char *text, size_t n)
 {
@@ -90,15 +90,15 @@ static void restore_after_crash(int sig)
 		tcsetattr(STDOUT_FILENO, TCSANOW, &before);
 	}
 	(void)ignored;
-	raise(sig);     /* SA_RESETHAND has restored the default action */
+	raise(sig); /* SA_RESETHAND has restored the default action */
 }
 
 /* Keep handlers that a sanitizer has installed. */
 static void install_crash_handlers(void)
 {
 	static const int signals[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
-	struct sigaction was, act = { .sa_handler = restore_after_crash,
-	                             .sa_flags = SA_RESETHAND | SA_NODEFER };
+	struct sigaction was,
+	    act = { .sa_handler = restore_after_crash, .sa_flags = SA_RESETHAND | SA_NODEFER };
 
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
 		if (sigaction(signals[i], NULL, &was) == 0 && was.sa_handler == SIG_DFL)
@@ -193,7 +193,7 @@ bool screen_is_unicode(const struct screen *s)
 	return s->unicode;
 }
 
-/* ---- the picture ----------------------------------------------------------------------------- */
+/* ---- the picture ---- */
 
 void screen_clear(struct screen *s)
 {
@@ -227,7 +227,8 @@ unsigned screen_put(struct screen *s, unsigned row, unsigned col, unsigned attr,
 	return col;
 }
 
-unsigned screen_printf(struct screen *s, unsigned row, unsigned col, unsigned attr, const char *fmt, ...)
+unsigned screen_printf(struct screen *s, unsigned row, unsigned col, unsigned attr, const char *fmt,
+    ...)
 {
 	char text[1024];
 	va_list ap;
@@ -256,12 +257,13 @@ static void put_attr(struct screen *s, unsigned attr)
 static void put_changes(struct screen *s)
 {
 	unsigned attr = 0;
-	size_t at = SIZE_MAX;           /* where the cursor stands */
+	size_t at = SIZE_MAX; /* where the cursor stands */
 
 	for (size_t i = 0; i < (size_t)s->width * s->height; i++) {
 		const struct cell *c = &s->next[i];
 
-		if (!s->whole && strcmp(c->text, s->shown[i].text) == 0 && c->attr == s->shown[i].attr)
+		if (!s->whole && strcmp(c->text, s->shown[i].text) == 0 &&
+		    c->attr == s->shown[i].attr)
 			continue;
 		/* After the last column the cursor does not move on, because wrapping is off. */
 		if (i != at || i % s->width == 0)
@@ -287,7 +289,7 @@ bool screen_show(struct screen *s)
 	return !s->out.len || write_out((const char *)s->out.data, s->out.len);
 }
 
-/* ---- keys ------------------------------------------------------------------------------------- */
+/* ---- keys ---- */
 
 static void consume_input(struct screen *s, size_t n)
 {
@@ -299,11 +301,24 @@ static void consume_input(struct screen *s, size_t n)
  * whole. */
 static int read_escape_sequence(struct screen *s)
 {
-	static const struct { const char *text; int key; } known[] = {
-		{ "\033[A", KEY_UP }, { "\033[B", KEY_DOWN }, { "\033[C", KEY_RIGHT }, { "\033[D", KEY_LEFT },
-		{ "\033OA", KEY_UP }, { "\033OB", KEY_DOWN }, { "\033OC", KEY_RIGHT }, { "\033OD", KEY_LEFT },
-		{ "\033[5~", KEY_PAGE_UP }, { "\033[6~", KEY_PAGE_DOWN }, { "\033[H", KEY_HOME }, { "\033[F", KEY_END },
-		{ "\033[1~", KEY_HOME }, { "\033[4~", KEY_END },
+	static const struct {
+		const char *text;
+		int key;
+	} known[] = {
+		{ "\033[A", KEY_UP },
+		{ "\033[B", KEY_DOWN },
+		{ "\033[C", KEY_RIGHT },
+		{ "\033[D", KEY_LEFT },
+		{ "\033OA", KEY_UP },
+		{ "\033OB", KEY_DOWN },
+		{ "\033OC", KEY_RIGHT },
+		{ "\033OD", KEY_LEFT },
+		{ "\033[5~", KEY_PAGE_UP },
+		{ "\033[6~", KEY_PAGE_DOWN },
+		{ "\033[H", KEY_HOME },
+		{ "\033[F", KEY_END },
+		{ "\033[1~", KEY_HOME },
+		{ "\033[4~", KEY_END },
 	};
 	size_t n = 2;
 

@@ -27,9 +27,17 @@ struct screen;
 
 /* Attributes of text: one colour, and any of the others. */
 enum {
-	SCREEN_RED = 1, SCREEN_GREEN, SCREEN_YELLOW, SCREEN_BLUE, SCREEN_MAGENTA, SCREEN_CYAN, SCREEN_WHITE,
+	SCREEN_RED = 1,
+	SCREEN_GREEN,
+	SCREEN_YELLOW,
+	SCREEN_BLUE,
+	SCREEN_MAGENTA,
+	SCREEN_CYAN,
+	SCREEN_WHITE,
 	SCREEN_COLOURS = 7,
-	SCREEN_BOLD = 8, SCREEN_DIM = 16, SCREEN_REVERSE = 32,
+	SCREEN_BOLD = 8,
+	SCREEN_DIM = 16,
+	SCREEN_REVERSE = 32,
 };
 
 /* Enter the full screen; with colours unless NO_COLOR is set.  ERR_USAGE: standard output is no
@@ -53,15 +61,23 @@ void screen_clear(struct screen *s);
 /* Put UTF-8 text at a position.  It is cut at the right edge; a character that is not printable in
  * one column becomes "?".  Returns the column after the text. */
 unsigned screen_put(struct screen *s, unsigned row, unsigned col, unsigned attr, const char *text);
-unsigned screen_printf(struct screen *s, unsigned row, unsigned col, unsigned attr, const char *fmt, ...)
-    __attribute__((format(printf, 5, 6)));
+unsigned screen_printf(struct screen *s, unsigned row, unsigned col, unsigned attr, const char *fmt,
+    ...) __attribute__((format(printf, 5, 6)));
 /* Write what differs from the last shown screen.  False: the terminal is gone. */
 bool screen_show(struct screen *s);
 
 enum screen_key {
-	KEY_NONE,               /* no key is waiting */
-	KEY_GONE,               /* the input has ended */
-	KEY_UP = 256, KEY_DOWN, KEY_LEFT, KEY_RIGHT, KEY_PAGE_UP, KEY_PAGE_DOWN, KEY_HOME, KEY_END, KEY_OTHER,
+	KEY_NONE, /* no key is waiting */
+	KEY_GONE, /* the input has ended */
+	KEY_UP = 256,
+	KEY_DOWN,
+	KEY_LEFT,
+	KEY_RIGHT,
+	KEY_PAGE_UP,
+	KEY_PAGE_DOWN,
+	KEY_HOME,
+	KEY_END,
+	KEY_OTHER,
 };
 /* The next key that was pressed: a character, or one of enum screen_key.  Does not block. */
 int screen_key(struct screen *s);

@@ -5,7 +5,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 
-#define WARM_UP 3
+#define WARM_UP      3
 #define CALL_TIMEOUT (30 * NSEC_PER_SEC)
 
 struct bench_run {
@@ -27,13 +27,16 @@ static bool view_has_table(void *ctx, const json_t *view)
 static enum err_code make_table(struct bench_run *r, struct err *e)
 {
 	const struct bench_config *b = r->cfg;
-	struct table t = { .sparse = b->rows > 0, .decay = false, .cols = b->rows ? (uint32_t)b->width : 1,
+	struct table t = { .sparse = b->rows > 0,
+		.decay = false,
+		.cols = b->rows ? (uint32_t)b->width : 1,
 		.rows = b->rows ? b->rows : b->bytes / 4 };
 	json_t *msg, *answer, *view;
 	int64_t rev;
 	enum err_code rc;
 
-	snprintf(t.name, sizeof t.name, "bench-%s-%llux%u", t.sparse ? "sparse" : "dense", (unsigned long long)t.rows, t.cols);
+	snprintf(t.name, sizeof t.name, "bench-%s-%llux%u", t.sparse ? "sparse" : "dense",
+	    (unsigned long long)t.rows, t.cols);
 	msg = json_pack("{s:s, s:[o]}", "op", "table", "tables", table_to_json(&t));
 	rc = agent_call(cluster_view_agent(r->tool->cluster), msg, CALL_TIMEOUT, &answer, e);
 	json_decref(msg);
@@ -78,9 +81,10 @@ static enum err_code fill_buffers(struct bench_run *r, struct err *e)
 
 static enum err_code push_once(struct bench_run *r, struct err *e)
 {
-	enum err_code rc = r->cfg->rows ?
-	    client_push_rows(r->tool->client, r->table, r->step, 1, r->ids, r->cfg->rows, r->g, NULL, e) :
-	    client_push(r->tool->client, r->table, r->step, 1, r->g, e);
+	enum err_code rc = r->cfg->rows
+	    ? client_push_rows(r->tool->client, r->table, r->step, 1, r->ids, r->cfg->rows, r->g,
+	          NULL, e)
+	    : client_push(r->tool->client, r->table, r->step, 1, r->g, e);
 
 	r->step++;
 	return rc ? rc : client_settle(r->tool->client, e);
@@ -88,9 +92,9 @@ static enum err_code push_once(struct bench_run *r, struct err *e)
 
 static enum err_code pull_once(struct bench_run *r, struct err *e)
 {
-	enum err_code rc = r->cfg->rows ?
-	    client_want_rows(r->tool->client, r->table, CLIENT_NOW, r->ids, r->cfg->rows, r->w, e) :
-	    client_want(r->tool->client, r->table, CLIENT_NOW, NULL, r->w, e);
+	enum err_code rc = r->cfg->rows
+	    ? client_want_rows(r->tool->client, r->table, CLIENT_NOW, r->ids, r->cfg->rows, r->w, e)
+	    : client_want(r->tool->client, r->table, CLIENT_NOW, NULL, r->w, e);
 
 	return rc ? rc : client_wait(r->tool->client, CLIENT_NOW, e);
 }

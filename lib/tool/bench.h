@@ -5,15 +5,17 @@
 
 /* What to measure, and the result. Measurements block; one thread. */
 struct bench_config {
-	const char *op;                 /* push, pull, pushpull, allreduce */
-	uint64_t bytes;                 /* size of a dense table */
-	uint64_t rows, width;           /* a sparse table instead, when rows is not 0 */
+	const char *op;       /* push, pull, pushpull, allreduce */
+	uint64_t bytes;       /* size of a dense table */
+	uint64_t rows, width; /* a sparse table instead, when rows is not 0 */
 	int64_t iters;
 	struct client_coding coding;
-	int64_t procs;                  /* allreduce: members */
-	const char *transport;          /* allreduce: tcp, unix */
-	enum suite suite;               /* allreduce */
-	struct bench_sample { double seconds, p50, p99, pushed, pulled; } result;       /* pushed, pulled: bytes each */
+	int64_t procs;         /* allreduce: members */
+	const char *transport; /* allreduce: tcp, unix */
+	enum suite suite;      /* allreduce */
+	struct bench_sample {
+		double seconds, p50, p99, pushed, pulled;
+	} result; /* pushed, pulled: bytes each */
 };
 
 /* Measures the data plane of an open cluster: creates the table (needs an admin's key), then

@@ -12,7 +12,7 @@
 #include "core/rng.h"
 #include "tool/bench.h"
 
-#define WARM_UP 3
+#define WARM_UP  3
 #define DEADLINE (30 * NSEC_PER_SEC)
 
 /* What all processes share; made before the fork. */
@@ -48,14 +48,23 @@ static enum err_code make_listeners(struct crew *c, const char *dir, struct err 
 
 	randombytes_buf(psk, sizeof psk);
 	for (unsigned i = 0; !rc && i < (unsigned)c->b->procs; i++) {
-		struct ring_config cfg = { .id = &c->id[i], .slot = i, .incarnation = i, .transport = c->b->transport,
-			.local_suite = c->b->suite, .remote_suite = c->b->suite, .listen = "127.0.0.1:0", .local = c->member[i].local,
-			.deadline = DEADLINE, .log = &c->log, .cancel_fd = -1 };
+		struct ring_config cfg = { .id = &c->id[i],
+			.slot = i,
+			.incarnation = i,
+			.transport = c->b->transport,
+			.local_suite = c->b->suite,
+			.remote_suite = c->b->suite,
+			.listen = "127.0.0.1:0",
+			.local = c->member[i].local,
+			.deadline = DEADLINE,
+			.log = &c->log,
+			.cancel_fd = -1 };
 
 		make_bench_member(c, dir, i, psk);
 		rc = ring_new(&cfg, &c->ring[i], e);
 		if (!rc)
-			snprintf(c->member[i].tcp, sizeof c->member[i].tcp, "%s", ring_address(c->ring[i]));
+			snprintf(c->member[i].tcp, sizeof c->member[i].tcp, "%s",
+			    ring_address(c->ring[i]));
 	}
 	return rc;
 }
@@ -84,20 +93,22 @@ static enum err_code run_bench_member(struct crew *c, unsigned i, struct err *e)
 	float *in = mem_try_array(c->floats, sizeof *in);
 	const float *mean = NULL;
 	uint64_t total = 0;
-	enum err_code rc = in ? ring_form(c->ring[i], 1, c->member, (size_t)c->b->procs, e) : err_set(e, ERR_NOMEM, "no memory for %zu values",
-	    c->floats);
+	enum err_code rc = in ? ring_form(c->ring[i], 1, c->member, (size_t)c->b->procs, e)
+	                      : err_set(e, ERR_NOMEM, "no memory for %zu values", c->floats);
 
 	for (size_t k = 0; !rc && k < c->floats; k++)
 		in[k] = member_value(i, k);
 	for (int64_t k = -WARM_UP; !rc && k < c->b->iters; k++) {
 		int64_t begin = clock_now();
 
-		rc = ring_reduce(c->ring[i], (uint64_t)(k + WARM_UP), in, c->floats, 1, &mean, &total, e);
+		rc = ring_reduce(c->ring[i], (uint64_t)(k + WARM_UP), in, c->floats, 1, &mean,
+		    &total, e);
 		if (k >= 0)
 			took[k] = (double)(clock_now() - begin) / (double)NSEC_PER_SEC;
 	}
 	if (!rc && (total != (uint64_t)c->b->procs || !is_right(c, mean)))
-		rc = err_set(e, ERR_FAILED, "the mean is not that of the %lld members", (long long)c->b->procs);
+		rc = err_set(e, ERR_FAILED, "the mean is not that of the %lld members",
+		    (long long)c->b->procs);
 	if (!rc)
 		bench_sum_up(c->b, took);
 	free(took);
@@ -141,8 +152,11 @@ static enum err_code children_end(const pid_t *pid, size_t n, struct err *e)
 enum err_code bench_ring(const char *dir, struct bench_config *b, struct err *e)
 {
 	size_t n = (size_t)b->procs;
-	struct crew c = { .b = b, .member = mem_array(n, sizeof *c.member), .id = mem_array(n, sizeof *c.id),
-		.ring = mem_array(n, sizeof *c.ring), .floats = b->bytes / sizeof(float) };
+	struct crew c = { .b = b,
+		.member = mem_array(n, sizeof *c.member),
+		.id = mem_array(n, sizeof *c.id),
+		.ring = mem_array(n, sizeof *c.ring),
+		.floats = b->bytes / sizeof(float) };
 	pid_t *pid = mem_array(n, sizeof *pid), self = getpid();
 	enum err_code rc, ended;
 

@@ -16,7 +16,7 @@ struct pick {
 struct writer {
 	struct tool *tool;
 	int fd;
-	const struct table *only;       /* NULL: all */
+	const struct table *only; /* NULL: all */
 	struct pick *pick;
 	size_t npicks;
 	/* export only changes since `since`; step: least step as of which the tables are */
@@ -34,7 +34,7 @@ static void pick_tables(struct writer *x)
 			x->pick[x->npicks++] = (struct pick){ &l->table[i], l->table[i].rows };
 }
 
-/* ---- text ---------------------------------------------------------------------------------- */
+/* ---- text ---- */
 
 struct text {
 	int fd;
@@ -50,8 +50,8 @@ static enum err_code write_text_rows(void *ctx, const uint64_t *ids, const float
 
 	for (size_t i = 0; !rc && i < n; i++) {
 		for (uint32_t k = 0; k < x->t->cols; k++)
-			buf_printf(&out, "%s[%llu,%u]\t%.9g\n", x->t->name, (unsigned long long)ids[i], k,
-			    (double)rows[i * x->t->cols + k]);
+			buf_printf(&out, "%s[%llu,%u]\t%.9g\n", x->t->name,
+			    (unsigned long long)ids[i], k, (double)rows[i * x->t->cols + k]);
 		if (out.len > 1 << 20 || i + 1 == n) {
 			rc = file_write_all(x->fd, out.data, out.len, e);
 			buf_clear(&out);
@@ -61,7 +61,7 @@ static enum err_code write_text_rows(void *ctx, const uint64_t *ids, const float
 	return rc;
 }
 
-/* ---- dense tables ---------------------------------------------------------------------------- */
+/* ---- dense tables ---- */
 
 static enum err_code fetch_dense(struct writer *x, const struct pick *k, float **out, struct err *e)
 {
@@ -70,7 +70,8 @@ static enum err_code fetch_dense(struct writer *x, const struct pick *k, float *
 
 	*out = NULL;
 	if (t->dropped || t->rows != k->rows)
-		return err_set(e, ERR_STALE, "table \"%s\" has %s meanwhile: export once more", t->name, t->dropped ? "gone" : "grown");
+		return err_set(e, ERR_STALE, "table \"%s\" has %s meanwhile: export once more",
+		    t->name, t->dropped ? "gone" : "grown");
 	*out = mem_try_array(table_elements(t), sizeof **out);
 	if (!*out)
 		return err_set(e, ERR_NOMEM, "no memory for table \"%s\"", t->name);
@@ -108,7 +109,7 @@ static enum err_code write_table_as_text(struct writer *x, struct err *e)
 	return rc;
 }
 
-/* ---- safetensors ------------------------------------------------------------------------------- */
+/* ---- safetensors ---- */
 
 /* A sparse table becomes two tensors: NAME.ids and NAME, row by row. The header comes first and
  * needs their number, so the rows are held in memory. */
@@ -165,7 +166,8 @@ static enum err_code declare_all_tensors(struct writer *x, struct safetensors_wr
 				rc = safetensors_add(w, name, SAFETENSORS_U64, shape, 1, e);
 			snprintf(name, sizeof name, "%s.live", t->name);
 			if (!rc && !pass && kept[i].changes.gone)
-				rc = safetensors_add(w, name, SAFETENSORS_U64, &(uint64_t){ kept[i].changes.nlive }, 1, e);
+				rc = safetensors_add(w, name, SAFETENSORS_U64,
+				    &(uint64_t){ kept[i].changes.nlive }, 1, e);
 		}
 	return rc;
 }
@@ -181,7 +183,8 @@ static enum err_code put_all_tensors(struct writer *x, struct safetensors_writer
 		if (x->pick[i].t->sparse) {
 			rc = safetensors_put_ids(w, kept[i].ids, kept[i].n, e);
 			if (!rc && kept[i].changes.gone)
-				rc = safetensors_put_ids(w, kept[i].changes.live, kept[i].changes.nlive, e);
+				rc = safetensors_put_ids(w, kept[i].changes.live,
+				    kept[i].changes.nlive, e);
 		}
 	for (size_t i = 0; !rc && i < x->npicks; i++) {
 		const struct table *t = x->pick[i].t;
@@ -200,7 +203,8 @@ static enum err_code put_all_tensors(struct writer *x, struct safetensors_writer
 }
 
 /* Pulls all rows of a table, or those that have changed. */
-static enum err_code fetch_sparse(struct writer *x, const struct table *t, struct kept *kept, struct err *e)
+static enum err_code fetch_sparse(struct writer *x, const struct table *t, struct kept *kept,
+    struct err *e)
 {
 	enum err_code rc;
 
@@ -242,7 +246,7 @@ static enum err_code write_safetensors(struct writer *x, struct err *e)
 	return rc;
 }
 
-/* ---- which ------------------------------------------------------------------------------------------ */
+/* ---- which ---- */
 
 /* Connects, and exports what x selects. The format is checked after connecting. */
 static enum err_code export_from(const struct identity *id, const char *table, const char *format,
@@ -266,9 +270,11 @@ static enum err_code export_from(const struct identity *id, const char *table, c
 	else if (!rc && strcmp(format, "text") == 0)
 		rc = write_table_as_text(x, e);
 	else if (!rc && strcmp(format, "npy") != 0)
-		rc = err_set(e, ERR_USAGE, "format: must be safetensors, npy or text, got \"%s\"", format);
+		rc = err_set(e, ERR_USAGE, "format: must be safetensors, npy or text, got \"%s\"",
+		    format);
 	else if (!rc && (!x->only || x->only->sparse))
-		rc = err_set(e, ERR_USAGE, "npy holds one dense table: name it, or export safetensors or text");
+		rc = err_set(e, ERR_USAGE,
+		    "npy holds one dense table: name it, or export safetensors or text");
 	else if (!rc)
 		rc = tool_pull(&tool, table, x->fd, e);
 	free(x->pick);
@@ -276,7 +282,8 @@ static enum err_code export_from(const struct identity *id, const char *table, c
 	return rc;
 }
 
-enum err_code export_cluster(const struct identity *id, const char *table, const char *format, int fd, struct err *e)
+enum err_code export_cluster(const struct identity *id, const char *table, const char *format,
+    int fd, struct err *e)
 {
 	struct writer x = { .fd = fd };
 
@@ -296,14 +303,16 @@ static enum err_code export_from_run(const char *run_dir, const char *table, con
 	return rc;
 }
 
-enum err_code export_run(const char *run_dir, const char *table, const char *format, int fd, struct err *e)
+enum err_code export_run(const char *run_dir, const char *table, const char *format, int fd,
+    struct err *e)
 {
 	struct writer x = { .fd = fd };
 
 	return export_from_run(run_dir, table, format, &x, e);
 }
 
-enum err_code export_changes(const char *run_dir, const char *table, uint64_t since, int fd, uint64_t *step, struct err *e)
+enum err_code export_changes(const char *run_dir, const char *table, uint64_t since, int fd,
+    uint64_t *step, struct err *e)
 {
 	struct writer x = { .fd = fd, .changed = true, .since = since, .step = UINT64_MAX };
 	enum err_code rc = export_from_run(run_dir, table, "safetensors", &x, e);

@@ -16,10 +16,10 @@ struct follow {
 	struct scoring s;
 	struct data_options options;
 	int in, out, cancel;
-	int64_t fresh, pulled;          /* dense tables: allowed age; time of the last pull */
+	int64_t fresh, pulled; /* dense tables: allowed age; time of the last pull */
 	char *text;
 	size_t n, room;
-	uint64_t lines;                 /* lines before `text` */
+	uint64_t lines; /* lines before `text` */
 	/* heading line of the first batch; put in front of every later batch */
 	char *heading;
 	bool ended;
@@ -33,7 +33,8 @@ static enum err_code read_input(struct follow *f, struct err *e)
 
 	if (f->n == f->room) {
 		if (f->room >= STREAM_LINE_MAX)
-			return err_set(e, ERR_LIMIT, "stdin:%llu: a line of more than %zu bytes", (unsigned long long)f->lines + 1, STREAM_LINE_MAX);
+			return err_set(e, ERR_LIMIT, "stdin:%llu: a line of more than %zu bytes",
+			    (unsigned long long)f->lines + 1, STREAM_LINE_MAX);
 		f->room = f->room ? 2 * f->room : ROOM;
 		f->text = mem_regrow(f->text, f->room, 1);
 	}
@@ -174,7 +175,9 @@ static enum err_code follow_stdin(struct follow *f, struct err *e)
 
 enum err_code tool_follow(struct tool *t, const char *format, int64_t fresh, int out, struct err *e)
 {
-	struct follow f = { .in = STDIN_FILENO, .cancel = interrupt_fd(t->interrupt), .fresh = fresh };
+	struct follow f = { .in = STDIN_FILENO,
+		.cancel = interrupt_fd(t->interrupt),
+		.fresh = fresh };
 	char *path = format ? mem_printf("-?format=%s", format) : mem_strdup("-"), *file = NULL;
 	enum err_code rc = data_uri_parse(path, &file, &f.options, e);
 

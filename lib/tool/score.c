@@ -14,7 +14,8 @@ enum err_code score_open(struct tool *t, bool evaluates, int fd, struct scoring 
 	rc = job_load(json_object_get(t->view, "config"), &from, &out->job, e);
 	json_decref(facts);
 	if (!rc && model_info_find(out->job.conf.job.model)->task == MODEL_OUTSIDE)
-		rc = err_set(e, ERR_UNSUPPORTED, "only the program that trains model %s can score it", out->job.conf.job.model);
+		rc = err_set(e, ERR_UNSUPPORTED,
+		    "only the program that trains model %s can score it", out->job.conf.job.model);
 	if (!rc)
 		rc = params_new(&out->job, t->client, &out->params, e);
 	if (rc)
@@ -30,8 +31,9 @@ void score_close(struct scoring *s)
 }
 
 /* Loads the named data, or takes the job's evaluation data; *own is to be freed. */
-static enum err_code data_for(const struct scoring *s, struct tool *t, const char *const *data, size_t ndata,
-    const struct data_want *want, struct dataset **own, const struct dataset **out, struct err *e)
+static enum err_code data_for(const struct scoring *s, struct tool *t, const char *const *data,
+    size_t ndata, const struct data_want *want, struct dataset **own, const struct dataset **out,
+    struct err *e)
 {
 	struct data_cache cache = job_cache(s->job.conf.job.cache, t->log);
 	enum err_code rc = ERR_OK;
@@ -40,12 +42,14 @@ static enum err_code data_for(const struct scoring *s, struct tool *t, const cha
 	if (ndata)
 		rc = data_load_cached(&cache, data, ndata, NULL, want, s->job.train, own, e);
 	else if (!s->job.eval)
-		rc = err_set(e, ERR_USAGE, "the job has no evaluation data (job.eval): name a data path");
+		rc = err_set(e, ERR_USAGE,
+		    "the job has no evaluation data (job.eval): name a data path");
 	*out = *own ? *own : s->job.eval;
 	return rc;
 }
 
-enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, json_t **result, struct err *e)
+enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, json_t **result,
+    struct err *e)
 {
 	struct dataset *own = NULL;
 	const struct dataset *set;
@@ -82,7 +86,8 @@ enum err_code score_print(void *ctx, const struct batch *b, const float *scores,
 			if (s[k] > s[best])
 				best = k;
 		if (model_task(x->job.model) == MODEL_CLASSES)
-			buf_printf(&text, "%s\t%.6g\n", x->job.train->class_name[best], (double)s[best]);
+			buf_printf(&text, "%s\t%.6g\n", x->job.train->class_name[best],
+			    (double)s[best]);
 		else
 			buf_printf(&text, "%.9g\n", (double)s[0]);
 	}
@@ -91,7 +96,8 @@ enum err_code score_print(void *ctx, const struct batch *b, const float *scores,
 	return rc;
 }
 
-enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata, int fd, struct err *e)
+enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata, int fd,
+    struct err *e)
 {
 	struct dataset *own = NULL;
 	const struct dataset *set;
@@ -101,7 +107,8 @@ enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata
 
 	if (rc)
 		return rc;
-	want = (struct data_want){ .any = !s.job.train->words, .words = s.job.train->words != NULL };
+	want = (struct data_want){ .any = !s.job.train->words,
+		.words = s.job.train->words != NULL };
 	rc = data_for(&s, t, data, ndata, &want, &own, &set, e);
 	if (!rc)
 		rc = predict(&s.params, set, true, score_print, &s, e);

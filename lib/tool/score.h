@@ -9,12 +9,13 @@
 struct scoring {
 	struct job job;
 	struct params params;
-	int fd;                         /* where predictions go */
+	int fd; /* where predictions go */
 };
 
 /* Loads the job. The training data are read only when the coordinator cannot describe them.
  * evaluates: load the evaluation data, too. */
-enum err_code score_open(struct tool *t, bool evaluates, int fd, struct scoring *out, struct err *e);
+enum err_code score_open(struct tool *t, bool evaluates, int fd, struct scoring *out,
+    struct err *e);
 /* Frees what score_open made, also when it has failed. */
 void score_close(struct scoring *s);
 /* A predict_fn whose ctx is a struct scoring. Writes a line an example: the value for real targets;

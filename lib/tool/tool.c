@@ -19,8 +19,9 @@ static bool is_placed(void *ctx, const json_t *view)
 	if (!view)
 		return false;
 	/* While forming, the layout may come from a checkpoint, before any server has its part. */
-	return (json_int(json_object_get(view, "layout"), "epoch", 0) > 0 && strcmp(json_str(view, "phase", ""), "forming") != 0) ||
-	       cluster_view_is_over(view, &ignored);
+	return (json_int(json_object_get(view, "layout"), "epoch", 0) > 0 &&
+	           strcmp(json_str(view, "phase", ""), "forming") != 0) ||
+	    cluster_view_is_over(view, &ignored);
 }
 
 enum err_code tool_update(struct tool *t, struct err *e)
@@ -57,14 +58,24 @@ static enum err_code read_spin(const json_t *view, int64_t *spin, struct err *e)
 	return ERR_OK;
 }
 
-enum err_code tool_open(const struct identity *id, const char *transport, int64_t deadline, const struct interrupt *interrupt,
-    struct log *log, struct tool *out, struct err *e)
+enum err_code tool_open(const struct identity *id, const char *transport, int64_t deadline,
+    const struct interrupt *interrupt, struct log *log, struct tool *out, struct err *e)
 {
-	struct cluster_view_config cc = { .id = id, .role = ROLE_ADMIN, .heartbeat = NSEC_PER_SEC, .deadline = deadline,
-		.eager = !id->local, .interrupt = interrupt, .log = log };
-	struct client_config cl = { .id = id, .slot = CLIENT_NO_SLOT, .transport = transport, .deadline = deadline,
-		.log = log, .ctx = out, .cancelled = cancel_tool_wait,
-		    .cancel_fd = interrupt_fd(interrupt) };
+	struct cluster_view_config cc = { .id = id,
+		.role = ROLE_ADMIN,
+		.heartbeat = NSEC_PER_SEC,
+		.deadline = deadline,
+		.eager = !id->local,
+		.interrupt = interrupt,
+		.log = log };
+	struct client_config cl = { .id = id,
+		.slot = CLIENT_NO_SLOT,
+		.transport = transport,
+		.deadline = deadline,
+		.log = log,
+		.ctx = out,
+		.cancelled = cancel_tool_wait,
+		.cancel_fd = interrupt_fd(interrupt) };
 	enum err_code rc;
 
 	*out = (struct tool){ .log = log, .interrupt = interrupt };
@@ -98,8 +109,10 @@ static bool view_is_recent(void *ctx, const json_t *view)
 
 enum err_code tool_create(struct tool *t, const json_t *shapes, struct err *e)
 {
-	json_t *msg = json_pack("{s:s, s:O}", "op", "table", "tables", shapes), *answer = NULL, *view = NULL;
-	enum err_code rc = agent_call(cluster_view_agent(t->cluster), msg, ANSWER_TIMEOUT, &answer, e);
+	json_t *msg = json_pack("{s:s, s:O}", "op", "table", "tables", shapes), *answer = NULL,
+	       *view = NULL;
+	enum err_code rc = agent_call(cluster_view_agent(t->cluster), msg, ANSWER_TIMEOUT, &answer,
+	    e);
 	int64_t rev = json_int(answer, "rev", 0);
 
 	if (!rc)
@@ -134,7 +147,8 @@ void tool_close(struct tool *t)
 	*t = (struct tool){ 0 };
 }
 
-enum err_code tool_table(const struct tool *t, const char *name, const struct table **out, struct err *e)
+enum err_code tool_table(const struct tool *t, const char *name, const struct table **out,
+    struct err *e)
 {
 	const struct layout *l = client_layout(t->client);
 	struct buf names = BUF_INIT;
@@ -145,19 +159,21 @@ enum err_code tool_table(const struct tool *t, const char *name, const struct ta
 	for (size_t i = 0; i < l->ntables; i++)
 		if (!l->table[i].dropped)
 			buf_printf(&names, "%s%s", names.len ? ", " : "", l->table[i].name);
-	err_set(e, ERR_NOTFOUND, "there is no table \"%s\"; there are: %s", name, names.len ? (char *)names.data : "none");
+	err_set(e, ERR_NOTFOUND, "there is no table \"%s\"; there are: %s", name,
+	    names.len ? (char *)names.data : "none");
 	buf_release(&names);
 	return ERR_NOTFOUND;
 }
 
-/* ---- pull, push --------------------------------------------------------------------------- */
+/* ---- pull, push ---- */
 
 struct dump {
 	int fd;
 	uint32_t cols;
 };
 
-static enum err_code dump_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e)
+static enum err_code dump_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n,
+    struct err *e)
 {
 	struct dump *d = ctx;
 	struct buf line = BUF_INIT;
@@ -212,14 +228,17 @@ enum err_code tool_push(struct tool *t, const char *name, const char *path, stru
 	enum err_code rc = tool_table(t, name, &table, e);
 
 	if (!rc && table->sparse)
-		rc = err_set(e, ERR_UNSUPPORTED, "table \"%s\" is sparse: push takes a gradient of a dense table", name);
+		rc = err_set(e, ERR_UNSUPPORTED,
+		    "table \"%s\" is sparse: push takes a gradient of a dense table", name);
 	if (!rc)
 		rc = stream_open(path, &s, e);
 	if (!rc)
 		rc = npy_read(s, table_elements(table), &h, &g, e);
 	if (!rc && h.count != table_elements(table))
-		rc = err_set(e, ERR_FORMAT, "the array has %llu value%s, table \"%s\" has %llu x %u", (unsigned long long)h.count,
-		    NUM_S(h.count), name, (unsigned long long)table->rows, table->cols);
+		rc = err_set(e, ERR_FORMAT,
+		    "the array has %llu value%s, table \"%s\" has %llu x %u",
+		    (unsigned long long)h.count, NUM_S(h.count), name,
+		    (unsigned long long)table->rows, table->cols);
 	if (!rc)
 		rc = client_push(t->client, table, 0, 1, g, e);
 	if (!rc)
@@ -227,8 +246,10 @@ enum err_code tool_push(struct tool *t, const char *name, const char *path, stru
 	if (!rc) {
 		client_stats(t->client, &cs);
 		if (cs.receipts[PUSH_REFUSED])
-			rc = err_set(e, ERR_NONFINITE, "refused (%llu partition%s): the gradient has values that are not finite, or the table takes none "
-			    "from outside of the job (robust, via allreduce)", (unsigned long long)cs.receipts[PUSH_REFUSED],
+			rc = err_set(e, ERR_NONFINITE,
+			    "refused (%llu partition%s): the gradient has values that are not finite, or the table takes none "
+			    "from outside of the job (robust, via allreduce)",
+			    (unsigned long long)cs.receipts[PUSH_REFUSED],
 			    NUM_S(cs.receipts[PUSH_REFUSED]));
 	}
 	free(g);

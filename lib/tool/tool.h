@@ -21,8 +21,8 @@ struct tool {
 /* Connects and waits until the servers are ready, at most the deadline (ns). An interrupt (NULL:
  * never; borrowed) ends this call and all later ones with ERR_STOPPED. *out must not move while it
  * is open. */
-enum err_code tool_open(const struct identity *id, const char *transport, int64_t deadline, const struct interrupt *interrupt,
-    struct log *log, struct tool *out, struct err *e);
+enum err_code tool_open(const struct identity *id, const char *transport, int64_t deadline,
+    const struct interrupt *interrupt, struct log *log, struct tool *out, struct err *e);
 /* Disconnects. Also allowed after tool_open has failed. */
 void tool_close(struct tool *t);
 /* Takes over the newest view. Blocking calls do so themselves; others call this when cluster_view_fd
@@ -36,7 +36,8 @@ enum err_code tool_create(struct tool *t, const json_t *shapes, struct err *e);
  * none. */
 json_t *tool_facts(struct tool *t);
 /* Finds the table of this name; ERR_NOTFOUND lists those that exist. */
-enum err_code tool_table(const struct tool *t, const char *name, const struct table **out, struct err *e);
+enum err_code tool_table(const struct tool *t, const char *name, const struct table **out,
+    struct err *e);
 
 /* Writes a table to fd as npy (sparse: as text, a line a row). */
 enum err_code tool_pull(struct tool *t, const char *name, int fd, struct err *e);
@@ -44,17 +45,21 @@ enum err_code tool_pull(struct tool *t, const char *name, int fd, struct err *e)
 enum err_code tool_push(struct tool *t, const char *name, const char *path, struct err *e);
 
 /* Evaluate or predict with the given data paths; ndata 0: with the job's evaluation data. */
-enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, json_t **result, struct err *e);
-enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata, int fd, struct err *e);
+enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, json_t **result,
+    struct err *e);
+enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata, int fd,
+    struct err *e);
 /* Reads examples from standard input, in the format that follows "?format=" in data paths (NULL:
  * guessed from the content), and writes their predictions to `out` as they arrive, until the input
  * ends. Rows of sparse tables are pulled for each batch; dense tables are pulled again when they
  * are older than `fresh` (ns). ERR_FORMAT: a line is malformed; the lines before it have been
  * answered. */
-enum err_code tool_follow(struct tool *t, const char *format, int64_t fresh, int out, struct err *e);
+enum err_code tool_follow(struct tool *t, const char *format, int64_t fresh, int out,
+    struct err *e);
 /* For word models. Without words in `ask`, writes all vectors in word2vec's text format; else a
  * line "word TAB neighbour TAB cosine" for each of the `top` nearest words. ERR_NOTFOUND: an
  * unknown word. */
-enum err_code tool_words(struct tool *t, const char *const *ask, size_t nask, size_t top, int fd, struct err *e);
+enum err_code tool_words(struct tool *t, const char *const *ask, size_t nask, size_t top, int fd,
+    struct err *e);
 
 #endif

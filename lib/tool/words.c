@@ -6,7 +6,7 @@
 #include "tool/tool.h"
 #include "worker/job.h"
 
-#define PIECE 4096u             /* rows requested at once */
+#define PIECE 4096u /* rows requested at once */
 
 struct vectors {
 	const struct data_words *words;
@@ -34,7 +34,8 @@ static enum err_code pull_vectors(struct tool *t, const struct data_words *words
 
 		for (size_t i = 0; i < n; i++)
 			id[i] = 2 * (at + i);
-		rc = client_want_rows(t->client, table, CLIENT_NOW, id, n, out->v + at * out->width, e);
+		rc = client_want_rows(t->client, table, CLIENT_NOW, id, n, out->v + at * out->width,
+		    e);
 		if (!rc)
 			rc = client_wait(t->client, CLIENT_NOW, e);
 	}
@@ -42,7 +43,8 @@ static enum err_code pull_vectors(struct tool *t, const struct data_words *words
 	for (size_t i = 0; !rc && unit && i < words->n; i++) {
 		double length = vec_norm2(out->width, out->v + i * out->width);
 
-		vec_scale(out->width, length > 0 ? (float)(1 / length) : 0, out->v + i * out->width);
+		vec_scale(out->width, length > 0 ? (float)(1 / length) : 0,
+		    out->v + i * out->width);
 	}
 	return rc;
 }
@@ -77,7 +79,8 @@ static int by_cosine(const void *a, const void *b)
 {
 	const struct near *x = a, *y = b;
 
-	return x->cosine != y->cosine ? (x->cosine < y->cosine) - (x->cosine > y->cosine) : (x->word > y->word) - (x->word < y->word);
+	return x->cosine != y->cosine ? (x->cosine < y->cosine) - (x->cosine > y->cosine)
+	                              : (x->word > y->word) - (x->word < y->word);
 }
 
 /* Prints the `top` words with the largest cosine to a word. */
@@ -93,11 +96,16 @@ static enum err_code print_neighbours(const struct vectors *x, const char *word,
 	while (of < w->n && strcmp(w->name[of], word) != 0)
 		of++;
 	if (of == w->n)
-		return err_set(e, ERR_NOTFOUND, "\"%s\" is none of the %zu words of job.data that were trained (capitals count as small letters; "
-		    "words below min_count are left out)", word, w->n);
+		return err_set(e, ERR_NOTFOUND,
+		    "\"%s\" is none of the %zu words of job.data that were trained (capitals count as small letters; "
+		    "words below min_count are left out)",
+		    word, w->n);
 	all = mem_array(w->n, sizeof *all);
 	for (size_t i = 0; i < w->n; i++)
-		all[i] = (struct near){ i == of ? -2 : vec_dot(x->width, x->v + i * x->width, x->v + of * x->width), i };
+		all[i] = (struct near){ i == of
+			    ? -2
+			    : vec_dot(x->width, x->v + i * x->width, x->v + of * x->width),
+			i };
 	qsort(all, w->n, sizeof *all, by_cosine);
 	for (size_t i = 0; i < top && i + 1 < w->n; i++)
 		buf_printf(&text, "%s\t%s\t%.4f\n", word, w->name[all[i].word], all[i].cosine);
@@ -107,16 +115,19 @@ static enum err_code print_neighbours(const struct vectors *x, const char *word,
 	return rc;
 }
 
-enum err_code tool_words(struct tool *t, const char *const *ask, size_t nask, size_t top, int fd, struct err *e)
+enum err_code tool_words(struct tool *t, const char *const *ask, size_t nask, size_t top, int fd,
+    struct err *e)
 {
 	struct vectors x = { 0 };
 	struct job job;
-	enum err_code rc = job_load(json_object_get(t->view, "config"), &(struct job_source){ .log = t->log }, &job, e);
+	enum err_code rc = job_load(json_object_get(t->view, "config"),
+	    &(struct job_source){ .log = t->log }, &job, e);
 
 	if (rc)
 		return rc;
 	if (!job.train->words)
-		rc = err_set(e, ERR_UNSUPPORTED, "job.model %s has no words; word2vec has", job.conf.job.model);
+		rc = err_set(e, ERR_UNSUPPORTED, "job.model %s has no words; word2vec has",
+		    job.conf.job.model);
 	else
 		rc = pull_vectors(t, job.train->words, nask > 0, &x, e);
 	if (!rc && !nask)

@@ -14,16 +14,16 @@
  * everything; all functions may be called from any thread. */
 struct web_sessions;
 
-#define WEB_TICKETS 8                   /* valid at one time; a new one replaces the oldest */
-#define WEB_SESSIONS 16                 /* at one time; a new one replaces the least recently used */
+#define WEB_TICKETS        8  /* valid at one time; a new one replaces the oldest */
+#define WEB_SESSIONS       16 /* at one time; a new one replaces the least recently used */
 #define WEB_TICKET_SECONDS 120
-#define WEB_IDLE_SECONDS 900            /* an unused secret expires after this */
-#define WEB_TRIES 16                    /* this many wrong tickets revoke all tickets */
-#define WEB_SECRET 48                   /* bytes of a secret's text, with its NUL */
+#define WEB_IDLE_SECONDS   900 /* an unused secret expires after this */
+#define WEB_TRIES          16  /* this many wrong tickets revoke all tickets */
+#define WEB_SECRET         48  /* bytes of a secret's text, with its NUL */
 
 enum web_right {
 	WEB_NONE,
-	WEB_TICKET,                     /* may be exchanged */
+	WEB_TICKET, /* may be exchanged */
 	WEB_READ,
 	WEB_CHANGE,
 };
@@ -37,8 +37,8 @@ void web_ticket_new(struct web_sessions *s, bool change, int64_t now, char out[s
 enum web_right web_right(struct web_sessions *s, const char *secret, int64_t now);
 /* Exchanges a ticket for a session, and returns its secrets; change is "" if it may only read.
  * Returns false when the ticket is unknown, used or expired. */
-bool web_session_open(struct web_sessions *s, const char *ticket, int64_t now, char read[static WEB_SECRET],
-    char change[static WEB_SECRET]);
+bool web_session_open(struct web_sessions *s, const char *ticket, int64_t now,
+    char read[static WEB_SECRET], char change[static WEB_SECRET]);
 /* Ends the session to which this secret belongs, of either kind. */
 void web_session_end(struct web_sessions *s, const char *secret);
 

@@ -32,7 +32,8 @@ bool web_asset(const char *path, struct web_asset *out)
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		if (strcmp(all[i].path, path) == 0) {
-			*out = (struct web_asset){ all[i].type, all[i].from, (size_t)(all[i].to - all[i].from) };
+			*out = (struct web_asset){ all[i].type, all[i].from,
+				(size_t)(all[i].to - all[i].from) };
 			return true;
 		}
 	return false;

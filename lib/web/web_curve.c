@@ -11,8 +11,8 @@
 /* A line of metrics.jsonl is about 700 bytes. */
 #define LINE_MAX_BYTES 8192
 
-static const char *const column[] = { "seconds", "step", "train_loss", "examples_per_second", "pushed_bytes",
-	"pulled_bytes", "workers", "eval_step", "eval_loss", "eval_score" };
+static const char *const column[] = { "seconds", "step", "train_loss", "examples_per_second",
+	"pushed_bytes", "pulled_bytes", "workers", "eval_step", "eval_loss", "eval_score" };
 #define COLUMNS (sizeof column / sizeof *column)
 /* The first OF_STATUS columns are members of a status of the same name. */
 #define OF_STATUS 8
@@ -22,8 +22,8 @@ static const char *const score_name[] = { "accuracy", "auc", "r2", "rmse" };
 struct web_curve {
 	double point[WEB_CURVE_POINTS][COLUMNS];
 	size_t n;
-	double gap;                     /* minimum of seconds between two points */
-	const char *score;              /* NULL: none yet */
+	double gap;        /* minimum of seconds between two points */
+	const char *score; /* NULL: none yet */
 };
 
 struct web_curve *web_curve_new(void)

@@ -16,7 +16,7 @@
 struct secret {
 	bool used;
 	uint8_t hash[KEY_BYTES];
-	int64_t at;                     /* ticket: when it was made; session: when it was used last */
+	int64_t at; /* ticket: when it was made; session: when it was used last */
 };
 
 struct ticket {
@@ -32,7 +32,7 @@ struct web_sessions {
 	pthread_mutex_t lock;
 	struct ticket ticket[WEB_TICKETS];
 	struct session session[WEB_SESSIONS];
-	unsigned tries;                 /* wrong tickets since the last was made */
+	unsigned tries; /* wrong tickets since the last was made */
 };
 
 struct web_sessions *web_sessions_new(void)
@@ -121,7 +121,8 @@ static struct ticket *find_web_ticket(struct web_sessions *s, const char *text)
 
 /* Finds the session that has this secret, and sets *which to it.  Compares with all secrets, so
  * that the time does not tell which one matched.  The caller holds the lock. */
-static struct session *find_web_session(struct web_sessions *s, const char *text, struct secret **which)
+static struct session *find_web_session(struct web_sessions *s, const char *text,
+    struct secret **which)
 {
 	struct session *found = NULL;
 	uint8_t hash[KEY_BYTES];
@@ -163,8 +164,8 @@ static int64_t session_last_used(const struct session *x)
 	return x->read.at > x->change.at ? x->read.at : x->change.at;
 }
 
-bool web_session_open(struct web_sessions *s, const char *ticket, int64_t now, char read[static WEB_SECRET],
-    char change[static WEB_SECRET])
+bool web_session_open(struct web_sessions *s, const char *ticket, int64_t now,
+    char read[static WEB_SECRET], char change[static WEB_SECRET])
 {
 	struct session *at = &s->session[0];
 	struct ticket *t;

@@ -6,9 +6,9 @@
 #include "auth/handshake.h"
 #include "core/clock.h"
 
-#define BYTES ((size_t)256 << 10)
+#define BYTES  ((size_t)256 << 10)
 #define ROUNDS 15
-#define CALLS 200
+#define CALLS  200
 
 static int by_value(const void *a, const void *b)
 {
@@ -92,7 +92,7 @@ static void bench_handshake(struct session *a, struct session *b)
 			spent += clock_now() - t;
 			if (hs_client_read_hello(&hc, hello, &suites, &hint, NULL) != ERR_OK ||
 			    hs_client_write1(&hc, &ck, sk.pk, psk, SUITE_POLY1305, &ci, msg1,
-			                     NULL) != ERR_OK)
+			        NULL) != ERR_OK)
 				abort();
 			t = clock_now();
 			if (hs_server_read1(&hs, &id, 1, msg1, &peer, NULL) != ERR_OK ||

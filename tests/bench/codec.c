@@ -48,7 +48,10 @@ static void take(struct desk *d)
 static void send(struct desk *d)
 {
 	const struct table table = { .rows = 1, .cols = N, .nparts = 1 };
-	struct inflight_push push = { .table = &table, .n = N, .step = 1000, .g = d->g[d->sent++ % GRADIENTS] };
+	struct inflight_push push = { .table = &table,
+		.n = N,
+		.step = 1000,
+		.g = d->g[d->sent++ % GRADIENTS] };
 
 	client_encode_push(&d->client, &push);
 	free(push.body);
@@ -88,14 +91,17 @@ static void measure(struct desk *d, const char *text)
 	}
 	d->body = mem_try_array(1, d->spec.codec->bound(d->spec.arg, N));
 	memset(&d->client, 0, sizeof d->client);
-	d->client.cfg.coding = (struct client_coding){ .codec = d->spec, .feedback = true, .momentum = 0.9f };
+	d->client.cfg.coding = (struct client_coding){ .codec = d->spec,
+		.feedback = true,
+		.momentum = 0.9f };
 	rng_init(&d->client.rng, 1);
 	s[0] = speed(d, encode);
 	s[1] = speed(d, check);
 	s[2] = speed(d, add);
 	s[3] = speed(d, take);
 	s[4] = speed(d, send);
-	printf("%-14s %8.3f %8.2f %8.2f %8.2f %8.2f", text, (double)d->len / N, s[0], s[1], s[2], s[3]);
+	printf("%-14s %8.3f %8.2f %8.2f %8.2f %8.2f", text, (double)d->len / N, s[0], s[1], s[2],
+	    s[3]);
 	if (d->spec.codec->lossy)
 		printf(" %8.2f", s[4]);
 	putchar('\n');
@@ -105,8 +111,9 @@ static void measure(struct desk *d, const char *text)
 
 int main(int argc, char **argv)
 {
-	static const char *const specs[] = { "raw", "f16", "bf16", "int8", "qsgd:1", "qsgd:16", "qsgd:127", "onebit", "topk:0.001",
-		"topk:0.01", "topk:0.1", "randomk:0.01", "randomk:0.05", "dgc:0.01" };
+	static const char *const specs[] = { "raw", "f16", "bf16", "int8", "qsgd:1", "qsgd:16",
+		"qsgd:127", "onebit", "topk:0.001", "topk:0.01", "topk:0.1", "randomk:0.01",
+		"randomk:0.05", "dgc:0.01" };
 	struct desk d = { .sum = mem_try_array(N, sizeof *d.sum) };
 
 	rng_init(&d.rng, 1);
@@ -116,7 +123,8 @@ int main(int argc, char **argv)
 			d.g[k][i] = (float)(rng_normal(&d.rng) * 1e-3);
 	}
 	printf("GB/s of %d float32 values, medians of %d\n", N, ROUNDS);
-	printf("%-14s %8s %8s %8s %8s %8s %8s\n", "codec", "B/value", "encode", "check", "add", "take", "send");
+	printf("%-14s %8s %8s %8s %8s %8s %8s\n", "codec", "B/value", "encode", "check", "add",
+	    "take", "send");
 	for (int i = 1; i < argc; i++)
 		measure(&d, argv[i]);
 	for (size_t i = 0; argc < 2 && i < sizeof specs / sizeof *specs; i++)

@@ -36,8 +36,9 @@ static void gather(const struct dataset *d)
 		}
 	}
 	t = seconds_since(start);
-	printf("  gather, %d rows a batch: %.2f M rows/s, %.0f M values/s, %.1f us a batch\n", BATCH,
-	       (double)rows / t / 1e6, (double)values / t / 1e6, t / (double)(rows / BATCH) * 1e6);
+	printf("  gather, %d rows a batch: %.2f M rows/s, %.0f M values/s, %.1f us a batch\n",
+	    BATCH, (double)rows / t / 1e6, (double)values / t / 1e6,
+	    t / (double)(rows / BATCH) * 1e6);
 	batch_release(&b);
 	free(order);
 }
@@ -66,7 +67,8 @@ static void report(struct dataset *d, double *t, size_t bytes)
 	dataset_free(d);
 }
 
-static enum err_code load_text(const char *name, const struct buf *b, struct dataset **out, struct err *e)
+static enum err_code load_text(const char *name, const struct buf *b, struct dataset **out,
+    struct err *e)
 {
 	struct data_options o = DATA_OPTIONS_INIT;
 	struct data_want want = { .two = true };
@@ -126,7 +128,8 @@ static int made_up(void)
 	for (int i = 0; i < 100000; i++) {
 		buf_puts(&b, i % 2 ? "+1" : "-1");
 		for (int k = 0; k < 39; k++)
-			buf_printf(&b, " %d:%.6g", (int)(k * 25000 + (int)rng_below(&r, 25000) + 1), rng_unit(&r));
+			buf_printf(&b, " %d:%.6g", (int)(k * 25000 + (int)rng_below(&r, 25000) + 1),
+			    rng_unit(&r));
 		buf_puts(&b, "\n");
 	}
 	rc |= measure("a million features", &b);

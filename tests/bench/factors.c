@@ -17,8 +17,8 @@ struct trainer {
 	const struct dataset *d;
 	bool aware, real;
 	size_t k, width;
-	float *v, *sum;         /* parameters, and sums of squares of gradients; a row for each feature */
-	float *all;             /* k floats */
+	float *v, *sum; /* parameters, and sums of squares of gradients; a row for each feature */
+	float *all;     /* k floats */
 	double bias, bias_sum;
 	float lr;
 };
@@ -29,13 +29,15 @@ static void step(const struct trainer *t, size_t at, float g)
 	t->v[at] -= t->lr * g / sqrtf(t->sum[at] + 1e-8f);
 }
 
-static const float *factors(const struct trainer *t, const struct dataset *d, uint64_t i, uint64_t other, const uint32_t *row)
+static const float *factors(const struct trainer *t, const struct dataset *d, uint64_t i,
+    uint64_t other, const uint32_t *row)
 {
 	return t->v + row[d->col[i]] * t->width + 1 + (t->aware ? d->field[other] * t->k : 0);
 }
 
 /* Every pair. */
-static double pairs_aware(const struct trainer *t, const struct dataset *d, size_t r, const uint32_t *row)
+static double pairs_aware(const struct trainer *t, const struct dataset *d, size_t r,
+    const uint32_t *row)
 {
 	double f = 0;
 
@@ -56,7 +58,8 @@ static double pairs_aware(const struct trainer *t, const struct dataset *d, size
 }
 
 /* By the sums of all, which stay in t->all. */
-static double pairs_plain(const struct trainer *t, const struct dataset *d, size_t r, const uint32_t *row)
+static double pairs_plain(const struct trainer *t, const struct dataset *d, size_t r,
+    const uint32_t *row)
 {
 	double f = 0;
 
@@ -93,7 +96,8 @@ static void learn_aware(struct trainer *t, size_t r, float delta)
 
 	for (uint64_t i = d->start[r]; i < d->start[r + 1]; i++)
 		for (uint64_t j = i + 1; j < d->start[r + 1]; j++) {
-			size_t x = d->col[i] * t->width + 1 + d->field[j] * t->k, z = d->col[j] * t->width + 1 + d->field[i] * t->k;
+			size_t x = d->col[i] * t->width + 1 + d->field[j] * t->k,
+			       z = d->col[j] * t->width + 1 + d->field[i] * t->k;
 			float s = delta * d->val[i] * d->val[j];
 
 			for (size_t c = 0; c < t->k; c++) {
@@ -185,7 +189,11 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: factors fm|ffm|mf FACTORS EPOCHS LR DATA [EVAL]\n");
 		return 2;
 	}
-	t = (struct trainer){ .d = d, .aware = strcmp(argv[1], "ffm") == 0, .real = real, .k = strtoul(argv[2], NULL, 10), .lr = strtof(argv[4], NULL) };
+	t = (struct trainer){ .d = d,
+		.aware = strcmp(argv[1], "ffm") == 0,
+		.real = real,
+		.k = strtoul(argv[2], NULL, 10),
+		.lr = strtof(argv[4], NULL) };
 	t.width = 1 + t.k * (t.aware ? d->fields : 1);
 	t.v = malloc((d->nids + 1) * t.width * sizeof *t.v);
 	t.sum = calloc((d->nids + 1) * t.width, sizeof *t.sum);
@@ -206,7 +214,8 @@ int main(int argc, char **argv)
 	eval = argc > 6 ? load(argv[6], real, d) : NULL;
 	if (eval)
 		loss = evaluate(&t, eval);
-	printf("{\"examples_per_second\": %.0f, \"loss\": %.4f}\n", (double)d->rows / best, eval ? loss : 0);
+	printf("{\"examples_per_second\": %.0f, \"loss\": %.4f}\n", (double)d->rows / best,
+	    eval ? loss : 0);
 	dataset_free(eval);
 	dataset_free(d);
 	free(order);

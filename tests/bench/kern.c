@@ -20,11 +20,11 @@ struct part {
 };
 
 struct work {
-	struct part part[PARTS], *p;    /* p: the one that it is on */
+	struct part part[PARTS], *p; /* p: the one that it is on */
 	const struct optim_rule *rule;
 	struct optim_hyper h;
 	uint64_t t;
-	double sink;                    /* keeps results alive */
+	double sink; /* keeps results alive */
 };
 
 static void axpy(struct work *a)
@@ -111,7 +111,7 @@ static double far(struct work *a, void (*fn)(struct work *))
 static void use(struct work *a, const struct optim_rule *rule)
 {
 	a->rule = rule;
-	a->t = 1000;                    /* beyond what adam corrects m for */
+	a->t = 1000; /* beyond what adam corrects m for */
 	rule->defaults(&a->h);
 	for (size_t i = 0; i < PARTS; i++)
 		for (unsigned k = 0; k < rule->nslots; k++)
@@ -126,8 +126,13 @@ static void kernels(struct work *a)
 		void (*fn)(struct work *);
 		double bytes;
 	} all[] = {
-		{ "vec_axpy", axpy, 12 }, { "vec_axpy_first", axpy_first, 8 }, { "vec_add", add, 12 }, { "vec_join", triad, 12 },
-		{ "vec_all_finite", finite, 4 }, { "vec_max_abs", largest, 4 }, { "vec_sumsq", sumsq, 4 },
+		{ "vec_axpy", axpy, 12 },
+		{ "vec_axpy_first", axpy_first, 8 },
+		{ "vec_add", add, 12 },
+		{ "vec_join", triad, 12 },
+		{ "vec_all_finite", finite, 4 },
+		{ "vec_max_abs", largest, 4 },
+		{ "vec_sumsq", sumsq, 4 },
 	};
 
 	printf("one partition of %d values, medians of %d\n", N, ROUNDS);
@@ -135,7 +140,8 @@ static void kernels(struct work *a)
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		double ns = near(a, all[i].fn);
 
-		printf("%-16s %8.0f %8.1f %8.1f\n", all[i].name, all[i].bytes, ns / 1e3, all[i].bytes * N / ns);
+		printf("%-16s %8.0f %8.1f %8.1f\n", all[i].name, all[i].bytes, ns / 1e3,
+		    all[i].bytes * N / ns);
 	}
 }
 
@@ -157,19 +163,22 @@ static void rules(struct work *a)
 	}
 	ns = median(plain, FAR_ROUNDS);
 	memory = 12.0 * N / ns;
-	printf("\n%d partitions, %d M values, by turns, medians of %d; near: one partition\n", PARTS, PARTS * N >> 20, FAR_ROUNDS);
+	printf("\n%d partitions, %d M values, by turns, medians of %d; near: one partition\n",
+	    PARTS, PARTS * N >> 20, FAR_ROUNDS);
 	printf("%-16s %8s %8s %8s %8s %8s\n", "rule", "B/value", "us", "GB/s", "of triad", "near");
-	printf("%-16s %8d %8.1f %8.1f %8.2f %8.1f\n", "triad", 12, ns / 1e3, memory, 1.0, 12.0 * N / near(a, triad));
+	printf("%-16s %8d %8.1f %8.1f %8.2f %8.1f\n", "triad", 12, ns / 1e3, memory, 1.0,
+	    12.0 * N / near(a, triad));
 	ns = median(in_place, FAR_ROUNDS);
-	printf("%-16s %8d %8.1f %8.1f %8.2f %8.1f\n", "vec_axpy", 12, ns / 1e3, 12.0 * N / ns, 12.0 * N / ns / memory, 12.0 * N / near(a, axpy));
+	printf("%-16s %8d %8.1f %8.1f %8.2f %8.1f\n", "vec_axpy", 12, ns / 1e3, 12.0 * N / ns,
+	    12.0 * N / ns / memory, 12.0 * N / near(a, axpy));
 	for (size_t i = 0; i < RULES_MAX && optim_at(i); i++) {
 		/* The gradient is read, the parameters and each slot are read and written. */
 		double bytes = 12 + 8.0 * optim_at(i)->nslots;
 
 		ns = median(took[i], FAR_ROUNDS);
 		use(a, optim_at(i));
-		printf("%-16s %8.0f %8.1f %8.1f %8.2f %8.1f\n", optim_at(i)->name, bytes, ns / 1e3, bytes * N / ns,
-		    bytes * N / ns / memory, bytes * N / near(a, step));
+		printf("%-16s %8.0f %8.1f %8.1f %8.2f %8.1f\n", optim_at(i)->name, bytes, ns / 1e3,
+		    bytes * N / ns, bytes * N / ns / memory, bytes * N / near(a, step));
 	}
 }
 

@@ -26,8 +26,10 @@ static int listener(struct sockaddr_in *in)
 	socklen_t len = sizeof *in;
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
-	*in = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	if (bind(fd, (struct sockaddr *)in, sizeof *in) || listen(fd, 1) || getsockname(fd, (struct sockaddr *)in, &len))
+	*in = (struct sockaddr_in){ .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	if (bind(fd, (struct sockaddr *)in, sizeof *in) || listen(fd, 1) ||
+	    getsockname(fd, (struct sockaddr *)in, &len))
 		abort();
 	return fd;
 }
@@ -52,7 +54,8 @@ int main(int argc, char **argv)
 	uint8_t *buf;
 	int l, fd, one = 1;
 
-	if (argc != 3 || !num_size(argv[1], &n) || !num_uint(argv[2], 1 << 30, &iters) || !n || !iters)
+	if (argc != 3 || !num_size(argv[1], &n) || !num_uint(argv[2], 1 << 30, &iters) || !n ||
+	    !iters)
 		return 2;
 	buf = mem_array(1, n);
 	took = mem_array(iters, sizeof *took);
@@ -71,7 +74,8 @@ int main(int argc, char **argv)
 	close(fd);
 	wait(NULL);
 	qsort(took, iters, sizeof *took, by_value);
-	printf("%.9f %.9f\n", (double)took[(iters - 1) / 2] / NSEC_PER_SEC, (double)took[(iters - 1) * 99 / 100] / NSEC_PER_SEC);
+	printf("%.9f %.9f\n", (double)took[(iters - 1) / 2] / NSEC_PER_SEC,
+	    (double)took[(iters - 1) * 99 / 100] / NSEC_PER_SEC);
 	free(took);
 	free(buf);
 	return 0;

@@ -66,11 +66,13 @@ static void *receive(void *ctx)
 
 static void pair(int fd[static 2])
 {
-	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in in = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t len = sizeof in;
 	int l = socket(AF_INET, SOCK_STREAM, 0), one = 1;
 
-	if (bind(l, (struct sockaddr *)&in, sizeof in) || listen(l, 1) || getsockname(l, (struct sockaddr *)&in, &len))
+	if (bind(l, (struct sockaddr *)&in, sizeof in) || listen(l, 1) ||
+	    getsockname(l, (struct sockaddr *)&in, &len))
 		abort();
 	fd[0] = socket(AF_INET, SOCK_STREAM, 0);
 	if (connect(fd[0], (struct sockaddr *)&in, sizeof in))
@@ -82,7 +84,8 @@ static void pair(int fd[static 2])
 }
 
 /* The bytes to be written, sealed into `room` where the suite does that. */
-static const uint8_t *seal_one(struct session *s, const uint8_t *p, size_t n, uint8_t *room, uint8_t tag[static 16])
+static const uint8_t *seal_one(struct session *s, const uint8_t *p, size_t n, uint8_t *room,
+    uint8_t tag[static 16])
 {
 	const uint8_t *out = session_is_sealed(s) ? room : p;
 
@@ -101,7 +104,8 @@ int main(int argc, char **argv)
 	int64_t begin;
 	int fd[2];
 
-	if (argc < 3 || argc > 4 || key_init(NULL) || !num_size(argv[1], &rx.bytes) || !num_uint(argv[2], 1 << 30, &rx.iters))
+	if (argc < 3 || argc > 4 || key_init(NULL) || !num_size(argv[1], &rx.bytes) ||
+	    !num_uint(argv[2], 1 << 30, &rx.iters))
 		return 2;
 	tx = session_for(argc == 4 ? argv[3] : "poly1305", true);
 	rx.session = session_for(argc == 4 ? argv[3] : "poly1305", false);
@@ -116,13 +120,16 @@ int main(int argc, char **argv)
 			size_t n = rx.bytes - at < RECORD ? (size_t)(rx.bytes - at) : RECORD;
 			const uint8_t *out = seal_one(tx, buf + at, n, room, tag);
 
-			if (file_write_all(fd[0], out, n, NULL) || file_write_all(fd[0], tag, 16, NULL))
+			if (file_write_all(fd[0], out, n, NULL) ||
+			    file_write_all(fd[0], tag, 16, NULL))
 				return 1;
 		}
 		if (file_read_all(fd[0], &done, 1, NULL))
 			return 1;
 	}
-	printf("%.4g\n", (double)rx.bytes * (double)rx.iters * (double)NSEC_PER_SEC / (double)(clock_now() - begin));
+	printf("%.4g\n",
+	    (double)rx.bytes * (double)rx.iters * (double)NSEC_PER_SEC /
+	        (double)(clock_now() - begin));
 	pthread_join(thread, NULL);
 	free(buf);
 	free(room);

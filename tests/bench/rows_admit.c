@@ -40,17 +40,20 @@ static void no_wake(void *ctx)
 static void store_open(struct store *x, const struct kind *k, uint64_t different)
 {
 	struct shard_config cfg = { .rule = optim_find(k->rule), .wake = no_wake };
-	struct table shape = { .name = "t", .sparse = true, .rows = different, .cols = k->width }, *t;
+	struct table shape = { .name = "t", .sparse = true, .rows = different, .cols = k->width },
+	             *t;
 
 	*x = (struct store){ .step = 0 };
-	if (row_policy_parse(k->policy, &shape.policy, NULL) || sync_parse("asp", &cfg.mode, NULL) || schedule_parse("constant", &cfg.schedule, NULL))
+	if (row_policy_parse(k->policy, &shape.policy, NULL) ||
+	    sync_parse("asp", &cfg.mode, NULL) || schedule_parse("constant", &cfg.schedule, NULL))
 		abort();
 	cfg.rule->defaults(&cfg.hyper);
 	layout_add(&x->layout, &shape, &t, NULL);
 	layout_place(&x->layout, (const uint16_t[]){ 0 }, 1, 1);
 	if (shard_new(&cfg, &x->shard, NULL) || shard_install(x->shard, &x->layout, NULL, NULL))
 		abort();
-	shard_take_members(x->shard, &(struct member){ .state = MEMBER_ACTIVE, .incarnation = 1 }, 1);
+	shard_take_members(x->shard, &(struct member){ .state = MEMBER_ACTIVE, .incarnation = 1 },
+	    1);
 	x->table = t;
 	x->ids = mem_array(BATCH, sizeof *x->ids);
 	x->sorted = mem_array(BATCH, sizeof *x->sorted);
@@ -92,8 +95,13 @@ static int64_t push(struct store *x, size_t n, size_t *first)
 	by_part(x, n, first);
 	begin = clock_now();
 	for (uint32_t p = 0; p < x->table->nparts; p++) {
-		struct push push = { .incarnation = 1, .step = x->step, .part = p, .examples = 1, .payload = (const uint8_t *)x->g,
-			.nrows = (uint32_t)(first[p + 1] - first[p]), .ids = (const uint8_t *)(x->sorted + first[p]) };
+		struct push push = { .incarnation = 1,
+			.step = x->step,
+			.part = p,
+			.examples = 1,
+			.payload = (const uint8_t *)x->g,
+			.nrows = (uint32_t)(first[p + 1] - first[p]),
+			.ids = (const uint8_t *)(x->sorted + first[p]) };
 		struct receipt r;
 
 		push.len = (size_t)push.nrows * x->table->cols * sizeof(float);
@@ -147,10 +155,14 @@ static void run(const struct kind *k, uint64_t offered, bool even)
 	if (!shard_table_stats(x.shard, 0, &st))
 		abort();
 	procstat_read(&ps);
-	early = row_policy_parse(k->policy, &p, NULL) || !p.admit ? 0.0 : 100.0 * ((double)st.rows - (double)often) / (double)often;
-	printf("%-6s %-9s %-7s width %-2u %6.1f M offered, %5.1f M different, %5.1f M of them %d times; %5.2f M rows (%.2f %% early), %5.2f M wide, %6.0f MB, rss %6.0f MB; %5.1f M ids/s\n",
-	    even ? "even" : "skewed", k->policy, k->rule, k->width, (double)offered / 1e6, (double)once / 1e6, (double)often / 1e6, OFTEN, (double)st.rows / 1e6,
-	    early, (double)(st.widens ? st.wide : st.rows) / 1e6, (double)st.bytes / 1e6,
+	early = row_policy_parse(k->policy, &p, NULL) || !p.admit
+	    ? 0.0
+	    : 100.0 * ((double)st.rows - (double)often) / (double)often;
+	printf(
+	    "%-6s %-9s %-7s width %-2u %6.1f M offered, %5.1f M different, %5.1f M of them %d times; %5.2f M rows (%.2f %% early), %5.2f M wide, %6.0f MB, rss %6.0f MB; %5.1f M ids/s\n",
+	    even ? "even" : "skewed", k->policy, k->rule, k->width, (double)offered / 1e6,
+	    (double)once / 1e6, (double)often / 1e6, OFTEN, (double)st.rows / 1e6, early,
+	    (double)(st.widens ? st.wide : st.rows) / 1e6, (double)st.bytes / 1e6,
 	    (double)ps.rss_bytes / 1e6, (double)offered * 1e3 / (double)took);
 	fflush(stdout);
 	store_close(&x);
@@ -160,7 +172,8 @@ static void run(const struct kind *k, uint64_t offered, bool even)
 
 int main(int argc, char **argv)
 {
-	static const struct kind kinds[] = { { "admit=5", "sgd", 8 }, { "none", "sgd", 8 }, { "none", "adagrad", 17 }, { "widen=1@5", "adagrad", 17 } };
+	static const struct kind kinds[] = { { "admit=5", "sgd", 8 }, { "none", "sgd", 8 },
+		{ "none", "adagrad", 17 }, { "widen=1@5", "adagrad", 17 } };
 	uint64_t offered = 100000000;
 
 	if (argc > 1 && !num_uint(argv[1], UINT64_C(1) << 40, &offered)) {

@@ -44,11 +44,12 @@ static uint64_t *random_ids(size_t n, uint64_t seed)
 static void say(const char *what, uint64_t rows, int64_t *took, int n)
 {
 	qsort(took, (size_t)n, sizeof *took, by_value);
-	printf("%-44s %7.1f M rows/s (best %.1f)\n", what, (double)rows * 1e3 / (double)took[n / 2], (double)rows * 1e3 / (double)took[0]);
+	printf("%-44s %7.1f M rows/s (best %.1f)\n", what, (double)rows * 1e3 / (double)took[n / 2],
+	    (double)rows * 1e3 / (double)took[0]);
 	fflush(stdout);
 }
 
-/* ---- rows by id ------------------------------------------------------------------------ */
+/* ---- rows by id ---- */
 
 /* This process's memory in bytes, now or at most. */
 static double memory(const char *field)
@@ -178,8 +179,10 @@ static void size_of(uint32_t stride)
 			rss = seen > rss ? seen : rss;
 		}
 	}
-	printf("%d rows of width %u: %.2f bytes each at the end, %.2f at the worst (%.3f of id and values), %.2f by the system\n", MOST, stride,
-	    (double)rows_bytes(r) / (double)rows_count(r), worst, worst / (double)each, rss);
+	printf(
+	    "%d rows of width %u: %.2f bytes each at the end, %.2f at the worst (%.3f of id and values), %.2f by the system\n",
+	    MOST, stride, (double)rows_bytes(r) / (double)rows_count(r), worst,
+	    worst / (double)each, rss);
 	rows_free(r);
 	free(ids);
 }
@@ -198,13 +201,13 @@ static void in_child(void (*fn)(uint32_t), uint32_t arg)
 		abort();
 }
 
-/* ---- a table ---------------------------------------------------------------------------- */
+/* ---- a table ---- */
 
 struct store {
 	struct layout layout;
 	struct shard *shard;
 	const struct table *table;
-	uint64_t *ids;                  /* those of partition p: first[p] .. first[p + 1] - 1 */
+	uint64_t *ids; /* those of partition p: first[p] .. first[p + 1] - 1 */
 	size_t *first;
 	float *g, *out;
 	uint64_t step;
@@ -261,8 +264,14 @@ static void store_close(struct store *x)
 
 static void push_some(struct store *x, uint32_t part, const uint64_t *ids, const float *g, size_t n)
 {
-	struct push push = { .slot = SHARD_OUTSIDE, .step = x->step, .part = part, .examples = 1, .payload = (const uint8_t *)g,
-		.len = n * x->table->cols * 4, .nrows = (uint32_t)n, .ids = (const uint8_t *)ids };
+	struct push push = { .slot = SHARD_OUTSIDE,
+		.step = x->step,
+		.part = part,
+		.examples = 1,
+		.payload = (const uint8_t *)g,
+		.len = n * x->table->cols * 4,
+		.nrows = (uint32_t)n,
+		.ids = (const uint8_t *)ids };
 	struct receipt r;
 
 	if (shard_push(x->shard, &push, &r) || r.status != PUSH_APPLIED)
@@ -274,7 +283,8 @@ static int64_t push_all(struct store *x)
 	int64_t begin = clock_now();
 
 	for (uint32_t p = 0; p < x->table->nparts; p++)
-		push_some(x, p, x->ids + x->first[p], x->g + x->first[p] * x->table->cols, x->first[p + 1] - x->first[p]);
+		push_some(x, p, x->ids + x->first[p], x->g + x->first[p] * x->table->cols,
+		    x->first[p + 1] - x->first[p]);
 	x->step++;
 	return clock_now() - begin;
 }
@@ -290,7 +300,8 @@ static int64_t make_all(struct store *x)
 		for (uint32_t p = 0; p < x->table->nparts; p++) {
 			size_t n = 0;
 
-			for (size_t i = x->first[p] + (k * 37) % BATCHES; i < x->first[p + 1]; i += BATCHES)
+			for (size_t i = x->first[p] + (k * 37) % BATCHES; i < x->first[p + 1];
+			     i += BATCHES)
 				ids[n++] = x->ids[i];
 			took -= clock_now();
 			push_some(x, p, ids, x->g, n);
@@ -308,8 +319,8 @@ static int64_t pull_all(struct store *x)
 	for (uint32_t p = 0; p < x->table->nparts; p++) {
 		size_t at = x->first[p], n = x->first[p + 1] - at;
 
-		if (shard_pull_rows(x->shard, 0, p, SYNC_NEVER, (const uint8_t *)(x->ids + at), (uint32_t)n, x->out + at * x->table->cols,
-		        &version))
+		if (shard_pull_rows(x->shard, 0, p, SYNC_NEVER, (const uint8_t *)(x->ids + at),
+		        (uint32_t)n, x->out + at * x->table->cols, &version))
 			abort();
 	}
 	return clock_now() - begin;

@@ -37,7 +37,8 @@ static void take_server(struct fleet *f, unsigned i, const json_t *server)
 	struct server *s = &f->server[i];
 	bool tcp = strcmp(f->transport, "tcp") == 0;
 
-	snprintf(s->address, sizeof s->address, "%s%s", tcp ? "" : "unix:", json_str(server, tcp ? "tcp" : "unix", ""));
+	snprintf(s->address, sizeof s->address, "%s%s",
+	    tcp ? "" : "unix:", json_str(server, tcp ? "tcp" : "unix", ""));
 	if (!key_from_text(json_str(server, "key", ""), s->key))
 		fleet_die("the view", &(struct err){ .msg = "a server without a key" });
 	s->part = mem_array(f->table->nparts, sizeof *s->part);
@@ -54,7 +55,8 @@ static void take_layout(struct fleet *f)
 	const json_t *servers;
 	struct err e;
 
-	if (cluster_view_await(f->tool.cluster, running, NULL, PATIENCE, &view, &e) || client_apply_view(f->tool.client, view, &e) ||
+	if (cluster_view_await(f->tool.cluster, running, NULL, PATIENCE, &view, &e) ||
+	    client_apply_view(f->tool.client, view, &e) ||
 	    tool_table(&f->tool, FLEET_TABLE, &f->table, &e))
 		fleet_die("the cluster", &e);
 	servers = json_object_get(view, "servers");
@@ -76,15 +78,24 @@ static bool first_view(void *ctx, const json_t *view)
 /* As tool_open, but before the partitions are dealt out. */
 static void watch(struct fleet *f, struct log *log)
 {
-	struct cluster_view_config cc = { .id = &f->admin, .role = ROLE_ADMIN, .heartbeat = NSEC_PER_SEC, .deadline = PATIENCE, .log = log };
-	struct client_config cl = { .id = &f->admin, .slot = CLIENT_NO_SLOT, .transport = "unix", .deadline = PATIENCE, .log = log,
+	struct cluster_view_config cc = { .id = &f->admin,
+		.role = ROLE_ADMIN,
+		.heartbeat = NSEC_PER_SEC,
+		.deadline = PATIENCE,
+		.log = log };
+	struct client_config cl = { .id = &f->admin,
+		.slot = CLIENT_NO_SLOT,
+		.transport = "unix",
+		.deadline = PATIENCE,
+		.log = log,
 		.cancel_fd = -1 };
 	json_t *view;
 	struct err e;
 
 	randombytes_buf(&cc.incarnation, sizeof cc.incarnation);
 	cl.incarnation = cc.incarnation;
-	if (cluster_view_open(&cc, &f->tool.cluster, &e) || cluster_view_await(f->tool.cluster, first_view, NULL, PATIENCE, &view, &e) ||
+	if (cluster_view_open(&cc, &f->tool.cluster, &e) ||
+	    cluster_view_await(f->tool.cluster, first_view, NULL, PATIENCE, &view, &e) ||
 	    client_new(&cl, &f->tool.client, &e))
 		fleet_die("the cluster", &e);
 	json_decref(view);
@@ -105,7 +116,9 @@ static void start_threads(struct fleet *f)
 	for (uint32_t i = 0, t = 0; t < f->nthreads; t++) {
 		struct thread *th = &f->thread[t];
 
-		*th = (struct thread){ .fleet = f, .worker = f->worker + i, .n = (f->n - i) / (f->nthreads - t) };
+		*th = (struct thread){ .fleet = f,
+			.worker = f->worker + i,
+			.n = (f->n - i) / (f->nthreads - t) };
 		for (uint32_t k = 0; k < th->n; k++, i++) {
 			f->worker[i].fleet = f;
 			f->worker[i].thread = th;
@@ -126,7 +139,8 @@ static void await_all(const struct fleet *f, const _Atomic uint32_t *count, cons
 {
 	for (int64_t end = clock_now() + PATIENCE; atomic_load(count) < f->n; usleep(2000))
 		if (clock_now() > end)
-			fleet_die(what, &(struct err){ .msg = "not all workers came so far within 60 s" });
+			fleet_die(what,
+			    &(struct err){ .msg = "not all workers came so far within 60 s" });
 }
 
 struct sample {
@@ -146,7 +160,8 @@ static struct sample look(struct fleet *f)
 	return s;
 }
 
-static void report(const struct fleet *f, const struct sample *a, const struct sample *b, double join_seconds)
+static void report(const struct fleet *f, const struct sample *a, const struct sample *b,
+    double join_seconds)
 {
 	double seconds = (double)(b->at - a->at) / NSEC_PER_SEC, all = 0, least = 1e300, most = 0;
 
@@ -157,9 +172,11 @@ static void report(const struct fleet *f, const struct sample *a, const struct s
 		least = bytes < least ? bytes : least;
 		most = bytes > most ? bytes : most;
 	}
-	printf("{\"workers\":%u,\"servers\":%u,\"bytes\":%llu,\"seconds\":%.3f,\"join_seconds\":%.3f,\"bytes_per_second\":%.6g,"
-	    "\"steps_per_second\":%.6g,\"least_share\":%.4f,\"most_share\":%.4f}\n", f->n, f->nservers, (unsigned long long)f->bytes,
-	    seconds, join_seconds, all / seconds, (double)(b->steps - a->steps) / seconds, least / (all / f->n), most / (all / f->n));
+	printf(
+	    "{\"workers\":%u,\"servers\":%u,\"bytes\":%llu,\"seconds\":%.3f,\"join_seconds\":%.3f,\"bytes_per_second\":%.6g,"
+	    "\"steps_per_second\":%.6g,\"least_share\":%.4f,\"most_share\":%.4f}\n",
+	    f->n, f->nservers, (unsigned long long)f->bytes, seconds, join_seconds, all / seconds,
+	    (double)(b->steps - a->steps) / seconds, least / (all / f->n), most / (all / f->n));
 	fflush(stdout);
 }
 
@@ -172,9 +189,11 @@ int main(int argc, char **argv)
 	struct log log;
 	struct err e;
 
-	if (argc < 5 || argc > 7 || !num_uint(argv[2], 4096, &n) || !n || !num_size(argv[3], &f.bytes) || f.bytes < 4 ||
-	    !num_uint(argv[4], 3600, &seconds) || (argc > 5 && (!num_uint(argv[5], 64, &threads) || !threads))) {
-		fputs("usage: scale_fleet RUN_DIR WORKERS BYTES SECONDS [THREADS [tcp|unix|shm]]\n", stderr);
+	if (argc < 5 || argc > 7 || !num_uint(argv[2], 4096, &n) || !n ||
+	    !num_size(argv[3], &f.bytes) || f.bytes < 4 || !num_uint(argv[4], 3600, &seconds) ||
+	    (argc > 5 && (!num_uint(argv[5], 64, &threads) || !threads))) {
+		fputs("usage: scale_fleet RUN_DIR WORKERS BYTES SECONDS [THREADS [tcp|unix|shm]]\n",
+		    stderr);
 		return 2;
 	}
 	f.n = (uint32_t)n;
@@ -183,7 +202,8 @@ int main(int argc, char **argv)
 		f.transport = argv[6];
 	signal(SIGPIPE, SIG_IGN);
 	log_init(&log, "fleet", 2, LOG_LEVEL_WARN);
-	if (key_init(&e) || identity_from_run(argv[1], "admin", &f.admin, &e) || identity_from_run(argv[1], "worker-0", &f.id, &e))
+	if (key_init(&e) || identity_from_run(argv[1], "admin", &f.admin, &e) ||
+	    identity_from_run(argv[1], "worker-0", &f.id, &e))
 		fleet_die(argv[1], &e);
 	watch(&f, &log);
 	f.gradient = mem_try_array(f.bytes / 4, sizeof *f.gradient);

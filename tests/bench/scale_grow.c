@@ -23,7 +23,7 @@ struct grow {
 	struct tool tool;
 	uint64_t n, bytes, iters;
 	const struct table **table;
-	float *g, *w;                   /* of all, one after the other */
+	float *g, *w; /* of all, one after the other */
 	uint64_t step;
 };
 
@@ -35,7 +35,8 @@ static void die(const char *what, const struct err *e)
 
 static void name_of(const struct grow *x, uint64_t i, char out[static TABLE_NAME])
 {
-	snprintf(out, TABLE_NAME, "grow-%llu-%llu", (unsigned long long)x->bytes, (unsigned long long)i);
+	snprintf(out, TABLE_NAME, "grow-%llu-%llu", (unsigned long long)x->bytes,
+	    (unsigned long long)i);
 }
 
 static int64_t make_some(struct grow *x, uint64_t from, uint64_t end)
@@ -72,7 +73,8 @@ static void make(struct grow *x)
 
 	for (uint64_t i = 0; i < x->n; i += AT_ONCE)
 		rev = make_some(x, i, i + AT_ONCE < x->n ? i + AT_ONCE : x->n);
-	if (cluster_view_await(x->tool.cluster, has_rev, &rev, PATIENCE, &view, &e) || client_apply_view(x->tool.client, view, &e))
+	if (cluster_view_await(x->tool.cluster, has_rev, &rev, PATIENCE, &view, &e) ||
+	    client_apply_view(x->tool.client, view, &e))
 		die("the view", &e);
 	json_decref(view);
 	for (uint64_t i = 0; i < x->n; i++) {
@@ -87,7 +89,8 @@ static void push(struct grow *x)
 	struct err e;
 
 	for (uint64_t i = 0; i < x->n; i++)
-		if (client_push(x->tool.client, x->table[i], x->step, 1, x->g + i * (x->bytes / 4), &e))
+		if (client_push(x->tool.client, x->table[i], x->step, 1, x->g + i * (x->bytes / 4),
+		        &e))
 			die("push", &e);
 	x->step++;
 	if (client_settle(x->tool.client, &e))
@@ -99,7 +102,8 @@ static void pull(struct grow *x)
 	struct err e;
 
 	for (uint64_t i = 0; i < x->n; i++)
-		if (client_want(x->tool.client, x->table[i], CLIENT_NOW, NULL, x->w + i * (x->bytes / 4), &e))
+		if (client_want(x->tool.client, x->table[i], CLIENT_NOW, NULL,
+		        x->w + i * (x->bytes / 4), &e))
 			die("pull", &e);
 	if (client_wait(x->tool.client, CLIENT_NOW, &e))
 		die("pull", &e);
@@ -139,8 +143,9 @@ int main(int argc, char **argv)
 	double made, pushed, pulled;
 	int64_t begin;
 
-	if (argc < 5 || argc > 6 || !num_uint(argv[2], 60000, &x.n) || !x.n || !num_size(argv[3], &x.bytes) || x.bytes < 4 ||
-	    !num_uint(argv[4], 1000000, &x.iters) || !x.iters) {
+	if (argc < 5 || argc > 6 || !num_uint(argv[2], 60000, &x.n) || !x.n ||
+	    !num_size(argv[3], &x.bytes) || x.bytes < 4 || !num_uint(argv[4], 1000000, &x.iters) ||
+	    !x.iters) {
 		fputs("usage: scale_grow RUN_DIR TABLES BYTES ITERS [tcp|unix|shm]\n", stderr);
 		return 2;
 	}
@@ -160,7 +165,8 @@ int main(int argc, char **argv)
 	made = (double)(clock_now() - begin) / NSEC_PER_SEC;
 	pushed = median(&x, push);
 	pulled = median(&x, pull);
-	printf("{\"tables\":%llu,\"bytes\":%llu,\"make_seconds\":%.6g,\"push_seconds\":%.6g,\"pull_seconds\":%.6g}\n",
+	printf(
+	    "{\"tables\":%llu,\"bytes\":%llu,\"make_seconds\":%.6g,\"push_seconds\":%.6g,\"pull_seconds\":%.6g}\n",
 	    (unsigned long long)x.n, (unsigned long long)x.bytes, made, pushed, pulled);
 	tool_close(&x.tool);
 	identity_release(&id);

@@ -33,7 +33,8 @@ static void pin(int cpu)
 static void *sum(void *ctx)
 {
 	struct side *s = ctx;
-	float *staging = mem_array(RECORD / 4, sizeof *staging), *total = mem_array(s->bytes / 4, sizeof *total);
+	float *staging = mem_array(RECORD / 4, sizeof *staging),
+	      *total = mem_array(s->bytes / 4, sizeof *total);
 
 	pin(1);
 	for (uint64_t i = 0; i < s->iters; i++) {
@@ -65,12 +66,14 @@ int main(int argc, char **argv)
 	int64_t begin;
 	int fd;
 
-	if (argc != 3 || !num_size(argv[1], &rx.bytes) || !num_uint(argv[2], 1 << 30, &rx.iters) || !rx.bytes || rx.bytes % 64)
+	if (argc != 3 || !num_size(argv[1], &rx.bytes) || !num_uint(argv[2], 1 << 30, &rx.iters) ||
+	    !rx.bytes || rx.bytes % 64)
 		return 2;
 	from = mem_array(rx.bytes / 4, sizeof *from);
 	for (size_t i = 0; i < rx.bytes / 4; i++)
 		from[i] = 1;
-	if (shm_new(&out, &fd, NULL) || shm_join(fd, &rx.shm, NULL) || pthread_create(&thread, NULL, sum, &rx))
+	if (shm_new(&out, &fd, NULL) || shm_join(fd, &rx.shm, NULL) ||
+	    pthread_create(&thread, NULL, sum, &rx))
 		return 1;
 	pin(0);
 	begin = clock_now();
@@ -88,7 +91,9 @@ int main(int argc, char **argv)
 		while (atomic_load(&rx.rounds) <= i)
 			;
 	}
-	printf("%.4g\n", (double)rx.bytes * (double)rx.iters * (double)NSEC_PER_SEC / (double)(clock_now() - begin));
+	printf("%.4g\n",
+	    (double)rx.bytes * (double)rx.iters * (double)NSEC_PER_SEC /
+	        (double)(clock_now() - begin));
 	pthread_join(thread, NULL);
 	shm_free(out);
 	shm_free(rx.shm);

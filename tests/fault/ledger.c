@@ -15,23 +15,32 @@ struct options {
 };
 
 static const struct opt opts[] = {
-	{ "run-dir", 'C', OPT_STR, offsetof(struct options, run_dir), "DIR", "the cluster's run directory", NULL, 0, 0 },
-	{ "join", 0, OPT_STR, offsetof(struct options, join), "FILE", "join by a file of ps-ctl invite", NULL, 0, 0 },
-	{ "book", 0, OPT_STR, offsetof(struct options, book), "DIR", "where the books are", NULL, 0, 0 },
-	{ "zone", 0, OPT_STR, offsetof(struct options, zone), "ZONE", "go through a relay of this zone", NULL, 0, 0 },
-	{ "slot", 0, OPT_INT, offsetof(struct options, slot), "N", "which worker (0)", NULL, 0, LEDGER_RANKS - 1 },
-	{ "steps", 0, OPT_INT, offsetof(struct options, steps), "N", "be done after this step (0: at SIGTERM)", NULL, 0, 0x1p53 },
-	{ "cells", 0, OPT_INT, offsetof(struct options, cells), "N", "cells of each slot (2048)", NULL, 2, 65536 },
+	{ "run-dir", 'C', OPT_STR, offsetof(struct options, run_dir), "DIR",
+	    "the cluster's run directory", NULL, 0, 0 },
+	{ "join", 0, OPT_STR, offsetof(struct options, join), "FILE",
+	    "join by a file of ps-ctl invite", NULL, 0, 0 },
+	{ "book", 0, OPT_STR, offsetof(struct options, book), "DIR", "where the books are", NULL, 0,
+	    0 },
+	{ "zone", 0, OPT_STR, offsetof(struct options, zone), "ZONE",
+	    "go through a relay of this zone", NULL, 0, 0 },
+	{ "slot", 0, OPT_INT, offsetof(struct options, slot), "N", "which worker (0)", NULL, 0,
+	    LEDGER_RANKS - 1 },
+	{ "steps", 0, OPT_INT, offsetof(struct options, steps), "N",
+	    "be done after this step (0: at SIGTERM)", NULL, 0, 0x1p53 },
+	{ "cells", 0, OPT_INT, offsetof(struct options, cells), "N", "cells of each slot (2048)",
+	    NULL, 2, 65536 },
 };
 
 static const struct opt_spec spec = {
 	.prog = "ledger",
 	.args = "work|check",
-	.about = "A worker whose pushes are counted, and the count: each that was acknowledged is in the model once.",
-	.more = "work joins a cluster whose rule is sgd with lr 1. check prints one line and exits with 1 when a push\n"
+	.about =
+	    "A worker whose pushes are counted, and the count: each that was acknowledged is in the model once.",
+	.more =
+	    "work joins a cluster whose rule is sgd with lr 1. check prints one line and exits with 1 when a push\n"
 	    "is lost, counts twice or is torn; it may run while workers do.",
 	.examples = "  ledger work -C demo.run --book books --slot 1\n"
-	    "  ledger check -C demo.run --book books\n",
+	            "  ledger check -C demo.run --book books\n",
 	.opts = opts,
 	.nopts = sizeof opts / sizeof *opts,
 	.min_args = 1,
@@ -51,8 +60,9 @@ static int run_check(const struct ledger_config *cfg)
 
 	if (ledger_check(cfg, &s, &e))
 		return report_ledger_error(&e);
-	printf("begun %" PRIu64 " acknowledged %" PRIu64 " lost %" PRIu64 " doubled %" PRIu64 " torn %" PRIu64 "\n", s.begun,
-	    s.acked, s.lost, s.doubled, s.torn);
+	printf("begun %" PRIu64 " acknowledged %" PRIu64 " lost %" PRIu64 " doubled %" PRIu64
+	       " torn %" PRIu64 "\n",
+	    s.begun, s.acked, s.lost, s.doubled, s.torn);
 	return s.lost || s.doubled || s.torn;
 }
 
@@ -95,13 +105,19 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	snprintf(name, sizeof name, "worker-%d", (int)o.slot);
-	if (key_init(&e) || (o.join ? identity_from_join(o.join, &id, &e) :
-	    identity_from_run(o.run_dir, worker ? name : "admin", &id, &e)))
+	if (key_init(&e) ||
+	    (o.join ? identity_from_join(o.join, &id, &e)
+	            : identity_from_run(o.run_dir, worker ? name : "admin", &id, &e)))
 		return report_ledger_error(&e);
 	signal(SIGPIPE, SIG_IGN);
 	log_init(&log, worker ? name : "check", 2, LOG_LEVEL_INFO);
-	cfg = (struct ledger_config){ .id = &id, .book = o.book, .zone = o.zone, .slot = (uint32_t)o.slot, .cells = (uint32_t)o.cells,
-		.steps = (uint64_t)o.steps, .log = &log };
+	cfg = (struct ledger_config){ .id = &id,
+		.book = o.book,
+		.zone = o.zone,
+		.slot = (uint32_t)o.slot,
+		.cells = (uint32_t)o.cells,
+		.steps = (uint64_t)o.steps,
+		.log = &log };
 	code = worker ? run_work(&cfg) : run_check(&cfg);
 	identity_release(&id);
 	return code;

@@ -27,9 +27,9 @@
 #define LEDGER_RANKS 8
 #define LEDGER_WIDTH 4u
 #define LEDGER_DENSE "ledger"
-#define LEDGER_ROWS "ledger-rows"
+#define LEDGER_ROWS  "ledger-rows"
 
-/* ---- geometry ------------------------------------------------------------------ */
+/* ---- geometry ---- */
 
 /* Returns the id of the row that belongs to a cell of a rank.  The rows of all ranks for one cell
  * are in one partition. */
@@ -37,16 +37,18 @@ uint64_t ledger_row(const struct table *rows, uint32_t slot, uint32_t cell);
 /* Returns what a push adds if it is the only one. */
 uint32_t ledger_unit(const struct conf *c);
 
-/* ---- the book: ledger_book.c ---------------------------------------------------- */
+/* ---- the book: ledger_book.c ---- */
 
 /* A book has one file for each incarnation of a rank.  Its lines are "begin STEP", synced before
  * the push, then "ack STEP DENSE SPARSE" with what was added to the two tables, or "doubt STEP"
  * when a receipt said late or refused. */
 struct book;
-enum err_code book_open(const char *dir, uint32_t slot, uint64_t incarnation, struct book **out, struct err *e);
+enum err_code book_open(const char *dir, uint32_t slot, uint64_t incarnation, struct book **out,
+    struct err *e);
 void book_close(struct book *b);
 enum err_code book_begin(struct book *b, uint64_t step, struct err *e);
-enum err_code book_ack(struct book *b, uint64_t step, uint32_t dense, uint32_t sparse, struct err *e);
+enum err_code book_ack(struct book *b, uint64_t step, uint32_t dense, uint32_t sparse,
+    struct err *e);
 enum err_code book_not_applied(struct book *b, uint64_t step, struct err *e);
 
 /* The sum of all books of a directory, by rank and cell: what was acknowledged, and how many steps
@@ -57,19 +59,19 @@ struct tally_cell {
 };
 struct tally {
 	struct tally_cell *cell[LEDGER_RANKS];
-	uint64_t begun, acked;          /* steps */
+	uint64_t begun, acked; /* steps */
 };
 enum err_code tally_read(const char *dir, uint32_t cells, struct tally *out, struct err *e);
 void tally_release(struct tally *t);
 
-/* ---- the two programs -------------------------------------------------------------- */
+/* ---- the two programs ---- */
 
 struct ledger_config {
 	const struct identity *id;
-	const char *book, *zone;        /* zone: NULL if none */
+	const char *book, *zone; /* zone: NULL if none */
 	uint32_t slot, cells;
-	uint64_t steps;                 /* stop after this many; 0: at a signal */
-	int interrupt_fd;               /* when readable, stop after the step */
+	uint64_t steps;   /* stop after this many; 0: at a signal */
+	int interrupt_fd; /* when readable, stop after the step */
 	struct log *log;
 };
 /* Joins, pushes until cfg->steps or the interrupt, and stays until the job is over. */

@@ -39,9 +39,10 @@ uint32_t ledger_unit(const struct conf *c)
 	return unit;
 }
 
-/* ---- writing ------------------------------------------------------------------- */
+/* ---- writing ---- */
 
-enum err_code book_open(const char *dir, uint32_t slot, uint64_t incarnation, struct book **out, struct err *e)
+enum err_code book_open(const char *dir, uint32_t slot, uint64_t incarnation, struct book **out,
+    struct err *e)
 {
 	struct book *b = mem_alloc(sizeof *b);
 
@@ -77,10 +78,12 @@ enum err_code book_begin(struct book *b, uint64_t step, struct err *e)
 	return rc;
 }
 
-enum err_code book_ack(struct book *b, uint64_t step, uint32_t dense, uint32_t sparse, struct err *e)
+enum err_code book_ack(struct book *b, uint64_t step, uint32_t dense, uint32_t sparse,
+    struct err *e)
 {
 	char line[80];
-	int n = snprintf(line, sizeof line, "ack %" PRIu64 " %" PRIu32 " %" PRIu32 "\n", step, dense, sparse);
+	int n = snprintf(line, sizeof line, "ack %" PRIu64 " %" PRIu32 " %" PRIu32 "\n", step,
+	    dense, sparse);
 
 	return file_write_all(b->fd, line, (size_t)n, e);
 }
@@ -93,7 +96,7 @@ enum err_code book_not_applied(struct book *b, uint64_t step, struct err *e)
 	return file_write_all(b->fd, line, (size_t)n, e);
 }
 
-/* ---- reading --------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 /* One line.  Sorted, an ack precedes a begin of the same step, so that the ack counts. */
 struct entry {
@@ -108,8 +111,10 @@ static bool parse_book_line(char *line, struct entry *out)
 	char *dense = strtok_r(NULL, " ", &save), *sparse = strtok_r(NULL, " ", &save);
 
 	*out = (struct entry){ .begin = word && word[0] != 'a' };
-	return word && step && num_uint(step, UINT64_MAX, &out->step) && (out->begin || (dense && sparse &&
-	    num_uint(dense, UINT32_MAX, &out->dense) && num_uint(sparse, UINT32_MAX, &out->sparse)));
+	return word && step && num_uint(step, UINT64_MAX, &out->step) &&
+	    (out->begin ||
+	        (dense && sparse && num_uint(dense, UINT32_MAX, &out->dense) &&
+	            num_uint(sparse, UINT32_MAX, &out->sparse)));
 }
 
 /* Reads one book.  A last line without a newline is ignored: its writer died while writing it. */
@@ -141,7 +146,8 @@ static int compare_entry_steps(const void *a, const void *b)
 }
 
 /* Adds up the entries of a rank.  A step counts once, even if several incarnations began it. */
-static void count_entries(struct buf *entries, uint32_t cells, struct tally_cell *out, struct tally *sums)
+static void count_entries(struct buf *entries, uint32_t cells, struct tally_cell *out,
+    struct tally *sums)
 {
 	struct entry *entry = (struct entry *)(void *)entries->data;
 	size_t n = entries->len / sizeof *entry;

@@ -15,15 +15,16 @@ struct check {
 	/* The books, read before the model and after it.  What was acknowledged in `before` must be in
 	 * the model; what was not begun in `after` must not be. */
 	struct tally before, after;
-	float *cell, *row;              /* slots x cells, and LEDGER_WIDTH for each */
-	uint64_t strange;               /* rows that belong to no cell */
+	float *cell, *row; /* slots x cells, and LEDGER_WIDTH for each */
+	uint64_t strange;  /* rows that belong to no cell */
 	unsigned said;
 	struct ledger_sums *sums;
 };
 
-/* ---- reading the model ------------------------------------------------------------- */
+/* ---- reading the model ---- */
 
-static enum err_code collect_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e)
+static enum err_code collect_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n,
+    struct err *e)
 {
 	struct check *c = ctx;
 
@@ -36,8 +37,8 @@ static enum err_code collect_rows(void *ctx, const uint64_t *ids, const float *r
 		if (cell >= c->cfg->cells || slot == c->slots)
 			c->strange++;
 		else
-			memcpy(c->row + ((size_t)slot * c->cfg->cells + cell) * LEDGER_WIDTH, rows + i * LEDGER_WIDTH,
-			    LEDGER_WIDTH * sizeof *rows);
+			memcpy(c->row + ((size_t)slot * c->cfg->cells + cell) * LEDGER_WIDTH,
+			    rows + i * LEDGER_WIDTH, LEDGER_WIDTH * sizeof *rows);
 	}
 	return ERR_OK;
 }
@@ -50,7 +51,8 @@ static enum err_code read_model(struct check *c, struct err *e)
 	if (!rc)
 		rc = tool_table(&c->tool, LEDGER_DENSE, &c->dense, e);
 	if (!rc && (c->dense->cols != c->cfg->cells || c->dense->rows > LEDGER_RANKS))
-		rc = err_set(e, ERR_USAGE, "the table has %u cells, not %u: see --cells", c->dense->cols, c->cfg->cells);
+		rc = err_set(e, ERR_USAGE, "the table has %u cells, not %u: see --cells",
+		    c->dense->cols, c->cfg->cells);
 	if (!rc)
 		rc = conf_from_json(json_object_get(c->tool.view, "config"), &conf, e);
 	if (rc)
@@ -66,15 +68,15 @@ static enum err_code read_model(struct check *c, struct err *e)
 	return rc ? rc : client_scan(c->tool.client, c->rows, collect_rows, c, e);
 }
 
-/* ---- comparing ------------------------------------------------------------------------ */
+/* ---- comparing ---- */
 
 /* Judges one value: at least what was acknowledged before the model was read (acked), at most what
  * was acknowledged after it plus one unit for each step still open then. */
-static void judge_cell(struct check *c, const char *where, uint32_t slot, uint32_t cell, float v, uint64_t acked,
-    uint64_t after)
+static void judge_cell(struct check *c, const char *where, uint32_t slot, uint32_t cell, float v,
+    uint64_t acked, uint64_t after)
 {
 	uint64_t most = after + (uint64_t)c->unit * c->after.cell[slot][cell].open;
-	bool torn = v != truncf(v), lost = v < (float)acked, doubled = v > (float)most;
+	bool torn = v != truncf(v), lost = v<(float)acked, doubled = v>(float) most;
 
 	if (!torn && !lost && !doubled)
 		return;
@@ -82,15 +84,18 @@ static void judge_cell(struct check *c, const char *where, uint32_t slot, uint32
 	c->sums->lost += lost;
 	c->sums->doubled += doubled;
 	if (c->said++ < SAY_MOST)
-		log_error(c->cfg->log, "slot %u cell %u of the %s table is %.9g: %llu acknowledged, at most %llu begun", slot,
-		    cell, where, (double)v, (unsigned long long)acked, (unsigned long long)most);
+		log_error(c->cfg->log,
+		    "slot %u cell %u of the %s table is %.9g: %llu acknowledged, at most %llu begun",
+		    slot, cell, where, (double)v, (unsigned long long)acked,
+		    (unsigned long long)most);
 }
 
 static void compare_all_cells(struct check *c)
 {
 	for (uint32_t w = 0; w < c->slots; w++) {
 		for (uint32_t k = 0; k < c->cfg->cells; k++) {
-			const struct tally_cell *before = &c->before.cell[w][k], *after = &c->after.cell[w][k];
+			const struct tally_cell *before = &c->before.cell[w][k],
+			                        *after = &c->after.cell[w][k];
 			size_t at = (size_t)w * c->cfg->cells + k;
 			const float *row = c->row + at * LEDGER_WIDTH;
 

@@ -25,23 +25,23 @@ struct worker {
 	json_t *view;
 	uint32_t slot;
 	uint64_t incarnation, from, step;
-	_Atomic uint64_t shown;         /* copy of step, for the heartbeat */
+	_Atomic uint64_t shown; /* copy of step, for the heartbeat */
 	_Atomic int64_t shown_settings;
 	const struct table *dense, *rows;
-	int64_t settings;               /* epoch of the settings in conf */
-	bool averaged;                  /* the last push was in bsp */
+	int64_t settings; /* epoch of the settings in conf */
+	bool averaged;    /* the last push was in bsp */
 	uint32_t unit, slots;
-	float *gradient, *seen;         /* of the dense table */
-	uint64_t bad;                   /* receipts that were late or refused */
-	double sum;                     /* of all cells of the dense table, when last pulled */
-	float row[LEDGER_WIDTH];        /* a row's gradient */
+	float *gradient, *seen;  /* of the dense table */
+	uint64_t bad;            /* receipts that were late or refused */
+	double sum;              /* of all cells of the dense table, when last pulled */
+	float row[LEDGER_WIDTH]; /* a row's gradient */
 	/* For every rank the cell to which this step adds, before the step. */
 	float cell_before[LEDGER_RANKS], row_before[LEDGER_RANKS * LEDGER_WIDTH];
-	bool admitted;                  /* a view has shown us as the holder of our rank */
+	bool admitted; /* a view has shown us as the holder of our rank */
 	bool joined;
 };
 
-/* ---- the cluster ----------------------------------------------------------------- */
+/* ---- the cluster ---- */
 
 static bool is_interrupted(const struct worker *w)
 {
@@ -105,13 +105,15 @@ static json_t *heartbeat_stats(void *ctx)
 	struct worker *w = ctx;
 
 	return json_pack("{s:I, s:I, s:I}", "step", (json_int_t)atomic_load(&w->shown), "settings",
-	    (json_int_t)atomic_load(&w->shown_settings), "settings_step", (json_int_t)atomic_load(&w->shown));
+	    (json_int_t)atomic_load(&w->shown_settings), "settings_step",
+	    (json_int_t)atomic_load(&w->shown));
 }
 
 static enum err_code call_coordinator(struct worker *w, json_t *msg, struct err *e)
 {
 	json_t *answer;
-	enum err_code rc = agent_call(cluster_view_agent(w->cluster), msg, CALL_TIMEOUT, &answer, e);
+	enum err_code rc = agent_call(cluster_view_agent(w->cluster), msg, CALL_TIMEOUT, &answer,
+	    e);
 
 	if (!rc)
 		json_decref(answer);
@@ -119,7 +121,7 @@ static enum err_code call_coordinator(struct worker *w, json_t *msg, struct err 
 	return rc;
 }
 
-/* ---- joining ----------------------------------------------------------------------- */
+/* ---- joining ---- */
 
 static json_t *make_ledger_tables(const struct worker *w)
 {
@@ -142,8 +144,9 @@ static enum err_code join_cluster(struct worker *w, struct err *e)
 
 	gethostname(host, sizeof host - 1);
 	msg = json_pack("{s:s, s:s, s:b, s:i, s:i, s:s, s:I, s:o}", "op", "worker_join", "zone",
-	    w->cfg->zone ? w->cfg->zone : "", "evaluates", 0, "slot",
-	    (int)w->cfg->slot, "pid", (int)getpid(), "host", host, "examples", (json_int_t)EXAMPLES, "tables", make_ledger_tables(w));
+	    w->cfg->zone ? w->cfg->zone : "", "evaluates", 0, "slot", (int)w->cfg->slot, "pid",
+	    (int)getpid(), "host", host, "examples", (json_int_t)EXAMPLES, "tables",
+	    make_ledger_tables(w));
 	rc = agent_call(cluster_view_agent(w->cluster), msg, CALL_TIMEOUT, &answer, e);
 	if (!rc) {
 		w->slot = (uint32_t)json_int(answer, "slot", 0);
@@ -169,7 +172,8 @@ static bool may_begin_steps(void *ctx, const json_t *view)
 	if (json_u64s(row, "incarnation", 0) != w->incarnation)
 		return w->admitted;
 	w->admitted = true;
-	return strcmp(json_str(view, "phase", ""), "forming") != 0 && strcmp(json_str(row, "state", ""), "joining") != 0;
+	return strcmp(json_str(view, "phase", ""), "forming") != 0 &&
+	    strcmp(json_str(row, "state", ""), "joining") != 0;
 }
 
 static enum err_code find_ledger_tables(struct worker *w, struct err *e)
@@ -181,7 +185,9 @@ static enum err_code find_ledger_tables(struct worker *w, struct err *e)
 	w->dense = layout_find(client_layout(w->client), LEDGER_DENSE);
 	w->rows = layout_find(client_layout(w->client), LEDGER_ROWS);
 	if (!w->dense || !w->rows || w->dense->cols != w->cfg->cells || w->dense->nparts != 1)
-		return err_set(e, ERR_CONFIG, "the cluster has no ledger of one partition with %u cells a slot", w->cfg->cells);
+		return err_set(e, ERR_CONFIG,
+		    "the cluster has no ledger of one partition with %u cells a slot",
+		    w->cfg->cells);
 	return ERR_OK;
 }
 
@@ -192,9 +198,18 @@ static bool is_agent_up(void *ctx)
 
 static enum err_code begin_work(struct worker *w, struct err *e)
 {
-	struct client_config cc = { .id = w->cfg->id, .slot = w->slot, .incarnation = w->incarnation,
-		.transport = w->conf.transport, .deadline = w->conf.deadline, .log = w->cfg->log, .ctx = w,
-		.who = name_waiting_for, .missed = tell_missed_relay, .informed = is_agent_up, .cancelled = is_cancelled, .cancel_fd = cluster_view_fd(w->cluster) };
+	struct client_config cc = { .id = w->cfg->id,
+		.slot = w->slot,
+		.incarnation = w->incarnation,
+		.transport = w->conf.transport,
+		.deadline = w->conf.deadline,
+		.log = w->cfg->log,
+		.ctx = w,
+		.who = name_waiting_for,
+		.missed = tell_missed_relay,
+		.informed = is_agent_up,
+		.cancelled = is_cancelled,
+		.cancel_fd = cluster_view_fd(w->cluster) };
 	json_t *view;
 	enum err_code rc = cluster_view_await(w->cluster, may_begin_steps, w, 0, &view, e);
 
@@ -222,7 +237,7 @@ static enum err_code begin_work(struct worker *w, struct err *e)
 	return ERR_OK;
 }
 
-/* ---- a step --------------------------------------------------------------------------- */
+/* ---- a step ---- */
 
 static uint32_t cell_of_step(const struct worker *w, uint64_t step)
 {
@@ -237,8 +252,8 @@ static float *own_gradient_cell(struct worker *w, uint64_t step)
 /* Checks what the last step added to each rank's value; values are `stride` floats apart.  In bsp,
  * all that pushed must have added equal shares of one unit in all; otherwise our own value must
  * have grown by one unit.  *part becomes what our own value grew by. */
-static enum err_code judge_added(const struct worker *w, const char *what, const float *before, const float *after,
-    size_t stride, uint32_t *part, struct err *e)
+static enum err_code judge_added(const struct worker *w, const char *what, const float *before,
+    const float *after, size_t stride, uint32_t *part, struct err *e)
 {
 	float own = after[w->slot * stride] - before[w->slot * stride], sum = 0;
 	bool bsp = w->averaged, equal = own > 0;
@@ -252,7 +267,8 @@ static enum err_code judge_added(const struct worker *w, const char *what, const
 	*part = (uint32_t)own;
 	if (equal && (bsp ? sum : own) == (float)w->unit)
 		return ERR_OK;
-	return err_set(e, ERR_FAILED, "WRONG SUM: step %llu has added %.9g of %u to own cell of the %s table, %.9g in all",
+	return err_set(e, ERR_FAILED,
+	    "WRONG SUM: step %llu has added %.9g of %u to own cell of the %s table, %.9g in all",
 	    (unsigned long long)w->step - 1, (double)own, w->unit, what, (double)sum);
 }
 
@@ -269,7 +285,8 @@ static enum err_code check_last_step(struct worker *w, const float *rows, struct
 	for (uint64_t i = 0; i < table_elements(w->dense); i++)
 		sum += (double)w->seen[i];
 	if (sum < w->sum)
-		return err_set(e, ERR_FAILED, "WENT BACK: at step %llu the table's sum is %.17g after %.17g",
+		return err_set(e, ERR_FAILED,
+		    "WENT BACK: at step %llu the table's sum is %.17g after %.17g",
 		    (unsigned long long)w->step, sum, w->sum);
 	w->sum = sum;
 	rc = judge_added(w, "dense", w->cell_before, cells, 1, &dense, e);
@@ -296,8 +313,8 @@ static enum err_code await_last_step(struct worker *w, struct err *e)
 		ids[v] = ledger_row(w->rows, v, cell_of_step(w, w->step));
 		ids[n + v] = ledger_row(w->rows, v, cell_of_step(w, w->step - 1));
 	}
-	rc = (w->conf.pull_delta ? client_want_changed_rows : client_want_rows)(w->client, w->rows, w->step, ids,
-	    w->step > w->from ? 2 * n : n, rows, e);
+	rc = (w->conf.pull_delta ? client_want_changed_rows : client_want_rows)(w->client, w->rows,
+	    w->step, ids, w->step > w->from ? 2 * n : n, rows, e);
 	if (!rc)
 		rc = client_want(w->client, w->dense, w->step, NULL, w->seen, e);
 	if (!rc)
@@ -308,7 +325,8 @@ static enum err_code await_last_step(struct worker *w, struct err *e)
 	bad = cs.receipts[PUSH_LATE] + cs.receipts[PUSH_REFUSED];
 	if (w->step > w->from) {
 		*own_gradient_cell(w, w->step - 1) = 0;
-		rc = bad > w->bad ? book_not_applied(w->book, w->step - 1, e) : check_last_step(w, rows + n * LEDGER_WIDTH, e);
+		rc = bad > w->bad ? book_not_applied(w->book, w->step - 1, e)
+		                  : check_last_step(w, rows + n * LEDGER_WIDTH, e);
 	}
 	w->bad = bad;
 	memcpy(w->row_before, rows, n * LEDGER_WIDTH * sizeof *rows);
@@ -350,8 +368,9 @@ static enum err_code learn_members(struct worker *w, struct err *e)
 {
 	enum err_code rc = refresh_view(w, e);
 
-	while (!rc && client_members(w->client) > (uint64_t)json_int(w->view, "members_base", 0) +
-	    json_array_size(json_object_get(w->view, "members"))) {
+	while (!rc &&
+	    client_members(w->client) > (uint64_t)json_int(w->view, "members_base", 0) +
+	            json_array_size(json_object_get(w->view, "members"))) {
 		rc = cluster_view_pause(w->cluster, 100 * NSEC_PER_MSEC, e);
 		if (!rc)
 			rc = refresh_view(w, e);
@@ -399,7 +418,7 @@ static enum err_code push_ledger_step(struct worker *w, struct err *e)
 	return rc;
 }
 
-/* ---- the end ---------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 static bool is_job_settled(void *ctx, const json_t *view)
 {
@@ -407,8 +426,10 @@ static bool is_job_settled(void *ctx, const json_t *view)
 	const char *phase = json_str(view, "phase", "");
 	struct err ignored;
 
-	return view && (cluster_view_is_over(view, &ignored) || strcmp(phase, "done") == 0 ||
-	    (strcmp(phase, "finishing") == 0 && json_int(view, "evaluator", -1) == (int64_t)w->slot));
+	return view &&
+	    (cluster_view_is_over(view, &ignored) || strcmp(phase, "done") == 0 ||
+	        (strcmp(phase, "finishing") == 0 &&
+	            json_int(view, "evaluator", -1) == (int64_t)w->slot));
 }
 
 static enum err_code finish_work(struct worker *w, struct err *e)
@@ -419,7 +440,8 @@ static enum err_code finish_work(struct worker *w, struct err *e)
 	if (!rc)
 		rc = client_done(w->client, e);
 	if (!rc)
-		rc = call_coordinator(w, json_pack("{s:s, s:I}", "op", "done", "steps", (json_int_t)w->step), e);
+		rc = call_coordinator(w,
+		    json_pack("{s:s, s:I}", "op", "done", "steps", (json_int_t)w->step), e);
 	while (!rc) {
 		json_t *view;
 		bool over;
@@ -434,7 +456,10 @@ static enum err_code finish_work(struct worker *w, struct err *e)
 			break;
 		rc = model_digest(w->client, hex, e);
 		if (!rc)
-			rc = call_coordinator(w, json_pack("{s:s, s:I, s:s}", "op", "result", "step", (json_int_t)w->step, "digest", hex), e);
+			rc = call_coordinator(w,
+			    json_pack("{s:s, s:I, s:s}", "op", "result", "step",
+			        (json_int_t)w->step, "digest", hex),
+			    e);
 	}
 	return rc;
 }
@@ -463,8 +488,13 @@ static enum err_code live_as_worker(struct worker *w, struct err *e)
 enum err_code ledger_work(const struct ledger_config *cfg, struct err *e)
 {
 	struct worker w = { .cfg = cfg };
-	struct cluster_view_config cc = { .id = cfg->id, .role = ROLE_WORKER, .heartbeat = 200 * NSEC_PER_MSEC,
-		.deadline = 60 * NSEC_PER_SEC, .log = cfg->log, .stats = heartbeat_stats, .ctx = &w };
+	struct cluster_view_config cc = { .id = cfg->id,
+		.role = ROLE_WORKER,
+		.heartbeat = 200 * NSEC_PER_MSEC,
+		.deadline = 60 * NSEC_PER_SEC,
+		.log = cfg->log,
+		.stats = heartbeat_stats,
+		.ctx = &w };
 	enum err_code rc;
 
 	randombytes_buf(&w.incarnation, sizeof w.incarnation);

@@ -17,36 +17,47 @@
  * bytes in the same pieces give the same faults. */
 
 #define QUEUE_MAX (4u << 20)
-#define CHUNK 65536
+#define CHUNK     65536
 
 struct options {
 	const char *listen, *to, *stall, *at_record, *side;
 	int64_t seed, delay, jitter, rate, cut_after, reset_after, stall_after, nth;
 };
 
-#define INT(field, name, arg, help) { name, 0, OPT_INT, offsetof(struct options, field), arg, help, NULL, 0, 0x1p53 }
+#define INT(field, name, arg, help) \
+	{ \
+		name, 0, OPT_INT, offsetof(struct options, field), arg, help, NULL, 0, 0x1p53 \
+	}
 
 static const struct opt opts[] = {
-	{ "listen", 0, OPT_STR, offsetof(struct options, listen), "ADDR", "where to listen (127.0.0.1:0)", NULL, 0, 0 },
-	{ "to", 0, OPT_STR, offsetof(struct options, to), "ADDR", "where to connect; may be told later", NULL, 0, 0 },
+	{ "listen", 0, OPT_STR, offsetof(struct options, listen), "ADDR",
+	    "where to listen (127.0.0.1:0)", NULL, 0, 0 },
+	{ "to", 0, OPT_STR, offsetof(struct options, to), "ADDR",
+	    "where to connect; may be told later", NULL, 0, 0 },
 	INT(seed, "seed", "N", "of what is random (1)"),
 	INT(delay, "delay", "MS", "every byte comes so much later"),
 	INT(jitter, "jitter", "MS", "and up to so much more"),
 	INT(rate, "rate", "BYTES", "bytes a second, each direction of each connection"),
 	INT(cut_after, "cut-after", "BYTES", "close each connection that has carried so much"),
 	INT(reset_after, "reset-after", "BYTES", "the same, with a TCP reset"),
-	{ "stall", 0, OPT_CHOICE, offsetof(struct options, stall), "SIDE", "let nothing through", "up|down|both", 0, 0 },
-	INT(stall_after, "stall-after", "BYTES", "stall only when a connection has carried so much there"),
-	{ "at-record", 0, OPT_CHOICE, offsetof(struct options, at_record), "WHAT", "harm one record", "flip|drop|dup|swap", 0, 0 },
+	{ "stall", 0, OPT_CHOICE, offsetof(struct options, stall), "SIDE", "let nothing through",
+	    "up|down|both", 0, 0 },
+	INT(stall_after, "stall-after", "BYTES",
+	    "stall only when a connection has carried so much there"),
+	{ "at-record", 0, OPT_CHOICE, offsetof(struct options, at_record), "WHAT",
+	    "harm one record", "flip|drop|dup|swap", 0, 0 },
 	INT(nth, "nth", "N", "which record of all connections (1)"),
-	{ "side", 0, OPT_CHOICE, offsetof(struct options, side), "SIDE", "and of which side (both)", "up|down|both", 0, 0 },
+	{ "side", 0, OPT_CHOICE, offsetof(struct options, side), "SIDE", "and of which side (both)",
+	    "up|down|both", 0, 0 },
 };
 
 static const struct opt_spec spec = {
 	.prog = "proxy",
 	.args = "",
-	.about = "A TCP proxy that delays, stalls, cuts and harms what passes. It prints the address that it has bound.",
-	.more = "Commands, a line each on stdin, answered by `ok` or what was wrong: to ADDR; stall SIDE; delay MS;\n"
+	.about =
+	    "A TCP proxy that delays, stalls, cuts and harms what passes. It prints the address that it has bound.",
+	.more =
+	    "Commands, a line each on stdin, answered by `ok` or what was wrong: to ADDR; stall SIDE; delay MS;\n"
 	    "jitter MS; rate N; cut-after N; reset-after N; heal (end all that); cut, reset (all connections, now);\n"
 	    "flip, drop, dup, swap [SIDE [N]] (the Nth record from now on); stats.\n"
 	    "Up is from the client to the server. swap exchanges a record with the next of its connection.",
@@ -65,10 +76,10 @@ struct pipe {
 	int from, to;
 	struct stream stream;
 	struct buf queue;
-	size_t sent;                    /* bytes of the queue that were sent */
+	size_t sent; /* bytes of the queue that were sent */
 	struct segment *segment;
 	size_t nsegments, first, cap;
-	int64_t ready;                  /* when all received bytes have passed, by --rate */
+	int64_t ready; /* when all received bytes have passed, by --rate */
 	uint64_t carried;
 	bool eof, closed;
 };
@@ -92,7 +103,7 @@ struct proxy {
 	bool input_over;
 };
 
-/* ---- connections -------------------------------------------------------------- */
+/* ---- connections ---- */
 
 static void open_proxy_link(struct proxy *x, int fd)
 {
@@ -145,7 +156,7 @@ static void free_dead_links(struct proxy *x)
 	}
 }
 
-/* ---- bytes in ------------------------------------------------------------------- */
+/* ---- bytes in ---- */
 
 static void schedule_segment(struct proxy *x, struct pipe *p, size_t len, int64_t now)
 {
@@ -155,7 +166,8 @@ static void schedule_segment(struct proxy *x, struct pipe *p, size_t len, int64_
 		return;
 	/* With a rate, bytes pass one after the other: compute when the last one has passed. */
 	if (x->o.rate) {
-		p->ready = (p->ready > now ? p->ready : now) + (int64_t)len * NSEC_PER_SEC / x->o.rate;
+		p->ready = (p->ready > now ? p->ready : now) +
+		    (int64_t)len * NSEC_PER_SEC / x->o.rate;
 		due = p->ready;
 	}
 	due += x->o.delay * NSEC_PER_MSEC;
@@ -186,11 +198,12 @@ static void receive_bytes(struct proxy *x, struct link *l, struct pipe *p, int64
 	schedule_segment(x, p, p->queue.len - before, now);
 }
 
-/* ---- bytes out ------------------------------------------------------------------- */
+/* ---- bytes out ---- */
 
 /* Returns how many bytes may be sent now.  *wait becomes the time at which the next may be, or
  * INT64_MAX if that does not depend on time. */
-static size_t count_allowed(const struct proxy *x, const struct link *l, enum side side, int64_t now, int64_t *wait)
+static size_t count_allowed(const struct proxy *x, const struct link *l, enum side side,
+    int64_t now, int64_t *wait)
 {
 	const struct pipe *p = &l->pipe[side];
 	int64_t limit = x->o.cut_after ? x->o.cut_after : x->o.reset_after;
@@ -258,7 +271,7 @@ static void send_bytes(struct proxy *x, struct link *l, enum side side, int64_t 
 		l->dead = true;
 }
 
-/* ---- commands ------------------------------------------------------------------------ */
+/* ---- commands ---- */
 
 static bool parse_side(const char *s, enum side *out)
 {
@@ -311,7 +324,8 @@ static void print_proxy_stats(const struct proxy *x)
 
 	for (const struct link *l = x->links; l; l = l->next)
 		open++;
-	printf("connections %llu open %u records_up %llu records_down %llu faults %llu bytes_up %llu bytes_down %llu\n",
+	printf(
+	    "connections %llu open %u records_up %llu records_down %llu faults %llu bytes_up %llu bytes_down %llu\n",
 	    (unsigned long long)x->connections, open, (unsigned long long)x->faults.records[UP],
 	    (unsigned long long)x->faults.records[DOWN], (unsigned long long)x->faults.done,
 	    (unsigned long long)x->bytes[UP], (unsigned long long)x->bytes[DOWN]);
@@ -333,9 +347,15 @@ static bool arm_fault(struct proxy *x, enum fault what, const char *side, const 
 
 static bool set_option_number(struct proxy *x, const char *name, const char *value)
 {
-	struct { const char *name; int64_t *at; } number[] = {
-		{ "delay", &x->o.delay }, { "jitter", &x->o.jitter }, { "rate", &x->o.rate },
-		{ "cut-after", &x->o.cut_after }, { "reset-after", &x->o.reset_after },
+	struct {
+		const char *name;
+		int64_t *at;
+	} number[] = {
+		{ "delay", &x->o.delay },
+		{ "jitter", &x->o.jitter },
+		{ "rate", &x->o.rate },
+		{ "cut-after", &x->o.cut_after },
+		{ "reset-after", &x->o.reset_after },
 	};
 
 	for (size_t i = 0; value && i < sizeof number / sizeof *number; i++)
@@ -399,11 +419,12 @@ static void read_proxy_commands(struct proxy *x)
 	}
 }
 
-/* ---- event loop -------------------------------------------------------------------------- */
+/* ---- event loop ---- */
 
 /* Sets what to poll for on one connection, and lowers *until to the time at which it has something
  * to send. */
-static void watch_link(const struct proxy *x, const struct link *l, struct pollfd p[static 2], int64_t now, int64_t *until)
+static void watch_link(const struct proxy *x, const struct link *l, struct pollfd p[static 2],
+    int64_t now, int64_t *until)
 {
 	for (int d = 0; d < 2; d++) {
 		const struct pipe *in = &l->pipe[d];
@@ -419,7 +440,7 @@ static void watch_link(const struct proxy *x, const struct link *l, struct pollf
 	}
 	for (int d = 0; d < 2; d++)
 		if (!p[d].events)
-			p[d].fd = -1;           /* POLLHUP would spin */
+			p[d].fd = -1; /* POLLHUP would spin */
 }
 
 static void run_event_loop_once(struct proxy *x)

@@ -11,7 +11,7 @@
 #include "core/buf.h"
 #include "core/rng.h"
 
-enum side { UP, DOWN, BOTH };                   /* UP: from the client to the server */
+enum side { UP, DOWN, BOTH }; /* UP: from the client to the server */
 enum fault { FAULT_NONE, FAULT_FLIP, FAULT_DROP, FAULT_DUP, FAULT_SWAP };
 
 /* The fault to inject into one record: the nth that begins on this side from now on, on any
@@ -19,8 +19,8 @@ enum fault { FAULT_NONE, FAULT_FLIP, FAULT_DROP, FAULT_DUP, FAULT_SWAP };
 struct faults {
 	enum fault what;
 	enum side side;
-	uint64_t left;                          /* records until then */
-	uint64_t done, records[2];              /* counters for stats */
+	uint64_t left;             /* records until then */
+	uint64_t done, records[2]; /* counters for stats */
 	struct rng rng;
 };
 
@@ -31,10 +31,11 @@ struct stream {
 	struct faults *faults;
 	enum side side;
 	enum { AT_HELLO, AT_HEADER, IN_BODY, OPAQUE } state;
-	size_t left;                            /* bytes missing of the handshake or body */
-	enum fault now;                         /* the fault for the current record */
-	bool begun;                             /* the handshake's first byte was seen */
-	struct buf header, record, swapped;     /* record: collected so far; swapped: to be sent after the next */
+	size_t left;    /* bytes missing of the handshake or body */
+	enum fault now; /* the fault for the current record */
+	bool begun;     /* the handshake's first byte was seen */
+	struct buf header, record,
+	    swapped; /* record: collected so far; swapped: to be sent after the next */
 };
 
 void stream_init(struct stream *s, struct faults *f, enum side side);

@@ -4,12 +4,13 @@
 #include "wire/record.h"
 
 /* ps-protocol(7): a header begins with magic and length in clear text, in every cipher suite. */
-#define MAGIC "PSR1"
+#define MAGIC     "PSR1"
 #define AT_LENGTH 8
 
 void stream_init(struct stream *s, struct faults *f, enum side side)
 {
-	*s = (struct stream){ .faults = f, .side = side,
+	*s = (struct stream){ .faults = f,
+		.side = side,
 		.left = side == UP ? HS_MSG1_BYTES : HS_HELLO_BYTES + HS_MSG2_BYTES };
 }
 

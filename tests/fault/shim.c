@@ -181,7 +181,8 @@ ssize_t writev(int fd, const struct iovec *v, int count)
 		return count_written(REAL(writev)(fd, v, count));
 	while (!v[first].iov_len)
 		first++;
-	return count_written(REAL(write)(fd, v[first].iov_base, some < v[first].iov_len ? some : v[first].iov_len));
+	return count_written(
+	    REAL(write)(fd, v[first].iov_base, some < v[first].iov_len ? some : v[first].iov_len));
 }
 
 int posix_fallocate(int fd, off_t at, off_t n)
@@ -197,7 +198,7 @@ int posix_fallocate64(int fd, off64_t at, off64_t n)
 	return posix_fallocate(fd, at, n);
 }
 
-/* ---- a power cut ---------------------------------------------------------------------- */
+/* ---- a power cut ---- */
 
 /* Makes a name for a file that no other file gets, not even a later one with the same inode
  * number. */
@@ -205,10 +206,11 @@ static bool identify_file(int fd, const char *name, char out[static 64])
 {
 	struct statx st;
 
-	if (statx(fd, name, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME | STATX_TYPE, &st))
+	if (statx(fd, name, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW,
+	        STATX_INO | STATX_BTIME | STATX_TYPE, &st))
 		return false;
-	snprintf(out, 64, "%c-%llu-%lld-%u", S_ISDIR(st.stx_mode) ? 'd' : 'f', (unsigned long long)st.stx_ino,
-	    (long long)st.stx_btime.tv_sec, st.stx_btime.tv_nsec);
+	snprintf(out, 64, "%c-%llu-%lld-%u", S_ISDIR(st.stx_mode) ? 'd' : 'f',
+	    (unsigned long long)st.stx_ino, (long long)st.stx_btime.tv_sec, st.stx_btime.tv_nsec);
 	return S_ISDIR(st.stx_mode) || S_ISREG(st.stx_mode);
 }
 
@@ -247,7 +249,8 @@ static void store_names(const char *link, const char *path, int out)
 
 	write_really(out, path, strlen(path) + 1);
 	while (d && (entry = readdir(d)))
-		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && identify_file(dirfd(d), entry->d_name, id)) {
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+		    identify_file(dirfd(d), entry->d_name, id)) {
 			write_really(out, id, strlen(id) + 1);
 			write_really(out, entry->d_name, strlen(entry->d_name) + 1);
 		}
@@ -271,7 +274,8 @@ static bool store_synced(int fd)
 	n = readlink(link, path, sizeof path - 1);
 	path[n < 0 ? 0 : n] = 0;
 	snprintf(kept, sizeof kept, "%s/%s", dir, id);
-	snprintf(fresh, sizeof fresh, "%s.%d.%u", kept, (int)getpid(), atomic_fetch_add(&serial, 1));
+	snprintf(fresh, sizeof fresh, "%s.%d.%u", kept, (int)getpid(),
+	    atomic_fetch_add(&serial, 1));
 	out = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (out < 0)
 		return false;
@@ -326,7 +330,8 @@ int clock_gettime(clockid_t id, struct timespec *out)
 
 static __attribute__((destructor)) void report(void)
 {
-	static const char *const name[] = { "write", "pwrite", "writev", "posix_fallocate", "fsync", "fdatasync", "rename" };
+	static const char *const name[] = { "write", "pwrite", "writev", "posix_fallocate", "fsync",
+		"fdatasync", "rename" };
 	const char *path = getenv("FS_REPORT");
 	char line[400];
 	int fd, at = 0;
@@ -336,7 +341,8 @@ static __attribute__((destructor)) void report(void)
 	for (int i = 0; i < CALLS; i++)
 		at += snprintf(line + at, sizeof line - (size_t)at, "%s %llu ", name[i],
 		    (unsigned long long)atomic_load(&calls[i]));
-	at += snprintf(line + at, sizeof line - (size_t)at, "bytes %llu\n", (unsigned long long)atomic_load(&bytes));
+	at += snprintf(line + at, sizeof line - (size_t)at, "bytes %llu\n",
+	    (unsigned long long)atomic_load(&bytes));
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return;

@@ -22,7 +22,7 @@
  * at once or later, or they are lost.  One thread. */
 
 #define HOSTS_MAX 16
-#define MTU 9000
+#define MTU       9000
 /* Packets read from one host before those of the next one. */
 #define BURST 64
 
@@ -38,8 +38,8 @@ struct link {
 	bool cut, held;
 	int64_t delay, jitter;
 	struct packet *first, **last;
-	int64_t latest;                 /* when the last queued packet is due */
-	uint64_t passed, lost;          /* packets; below, bytes of TCP payload in them */
+	int64_t latest;        /* when the last queued packet is due */
+	uint64_t passed, lost; /* packets; below, bytes of TCP payload in them */
 	uint64_t passed_bytes, lost_bytes;
 };
 
@@ -52,7 +52,7 @@ struct net {
 	struct host host[HOSTS_MAX];
 	unsigned n;
 	struct link link[HOSTS_MAX][HOSTS_MAX];
-	int64_t base;                   /* delay of links without a delay of their own */
+	int64_t base; /* delay of links without a delay of their own */
 	struct rng rng;
 	struct buf input;
 };
@@ -60,8 +60,10 @@ struct net {
 static const struct opt_spec spec = {
 	.prog = "switch",
 	.args = "HOST...",
-	.about = "A network of hosts, each a network namespace, whose links can be cut, held and delayed one way or both.",
-	.more = "It prints one line for each host, with its name, its address and the path of its namespace for\n"
+	.about =
+	    "A network of hosts, each a network namespace, whose links can be cut, held and delayed one way or both.",
+	.more =
+	    "It prints one line for each host, with its name, its address and the path of its namespace for\n"
 	    "nsenter --net=PATH; all of it vanishes with this process. Commands, a line each on stdin, answered by\n"
 	    "`ok` or what was wrong: cut A B (what A sends to B is lost), hold A B (it waits), delay A B MS JITTER,\n"
 	    "pass A B (as at first), pass (all of them), base MS (the delay of every link that is left alone),\n"
@@ -71,7 +73,7 @@ static const struct opt_spec spec = {
 	.max_args = HOSTS_MAX,
 };
 
-/* ---- hosts ------------------------------------------------------------------------ */
+/* ---- hosts ---- */
 
 static void exit_with_errno(const char *what)
 {
@@ -89,7 +91,8 @@ static void set_device_up(int s, const char *device)
 		exit_with_errno("cannot set a device up");
 }
 
-static void set_device_address(int s, unsigned long request, const char *device, const char *address)
+static void set_device_address(int s, unsigned long request, const char *device,
+    const char *address)
 {
 	struct sockaddr_in in = { .sin_family = AF_INET };
 	struct ifreq r = { 0 };
@@ -135,7 +138,7 @@ static void open_host(struct host *h, unsigned i)
 	configure_device(r.ifr_name, i);
 }
 
-/* ---- packets ------------------------------------------------------------------------ */
+/* ---- packets ---- */
 
 static uint64_t tcp_payload(const uint8_t *p, size_t n)
 {
@@ -171,7 +174,8 @@ static void queue_packet(struct net *x, struct link *l, const uint8_t *p, size_t
 	k->next = NULL;
 	k->len = n;
 	memcpy(k->data, p, n);
-	k->due = now + l->delay + (l->jitter ? (int64_t)rng_below(&x->rng, (uint64_t)l->jitter) : 0);
+	k->due = now + l->delay +
+	    (l->jitter ? (int64_t)rng_below(&x->rng, (uint64_t)l->jitter) : 0);
 	/* Packets of a link must stay in order. */
 	if (k->due < l->latest)
 		k->due = l->latest;
@@ -241,7 +245,7 @@ static int64_t deliver_due(struct net *x)
 	return next;
 }
 
-/* ---- commands ------------------------------------------------------------------------ */
+/* ---- commands ---- */
 
 /* Cuts a link.  Packets that are queued on it are lost, too. */
 static void cut_link(struct link *l)
@@ -298,12 +302,14 @@ static bool obey_link_command(struct net *x, struct link *l, char *const word[st
 		l->held = true;
 	} else if (strcmp(word[0], "pass") == 0) {
 		restore_link(x, l);
-	} else if (strcmp(word[0], "delay") == 0 && parse_ms(word[3], &delay) && parse_ms(word[4], &jitter)) {
+	} else if (strcmp(word[0], "delay") == 0 && parse_ms(word[3], &delay) &&
+	    parse_ms(word[4], &jitter)) {
 		l->delay = delay;
 		l->jitter = jitter;
 	} else if (strcmp(word[0], "count") == 0) {
-		printf("passed %llu %llu lost %llu %llu\n", (unsigned long long)l->passed, (unsigned long long)l->passed_bytes,
-		    (unsigned long long)l->lost, (unsigned long long)l->lost_bytes);
+		printf("passed %llu %llu lost %llu %llu\n", (unsigned long long)l->passed,
+		    (unsigned long long)l->passed_bytes, (unsigned long long)l->lost,
+		    (unsigned long long)l->lost_bytes);
 	} else {
 		return false;
 	}
@@ -320,7 +326,8 @@ static bool obey_switch_command(struct net *x, char *const word[static 5])
 		restore_all_links(x);
 		return true;
 	}
-	return find_switch_host(x, word[1], &a) && find_switch_host(x, word[2], &b) && a != b && obey_link_command(x, &x->link[a][b], word);
+	return find_switch_host(x, word[1], &a) && find_switch_host(x, word[2], &b) && a != b &&
+	    obey_link_command(x, &x->link[a][b], word);
 }
 
 static void read_switch_commands(struct net *x)
@@ -373,13 +380,16 @@ int main(int argc, char **argv)
 	if (own < 0 || setns(own, CLONE_NEWNET))
 		exit_with_errno("cannot go back to the first network namespace");
 	for (unsigned i = 0; i < x.n; i++)
-		printf("%s 10.78.0.%u /proc/%d/fd/%d\n", x.host[i].name, i + 1, (int)getpid(), x.host[i].ns);
+		printf("%s 10.78.0.%u /proc/%d/fd/%d\n", x.host[i].name, i + 1, (int)getpid(),
+		    x.host[i].ns);
 	fflush(stdout);
 	for (;;) {
 		int64_t next = deliver_due(&x), left = next == INT64_MAX ? 0 : next - clock_now();
-		struct timespec pause = { left > 0 ? left / NSEC_PER_SEC : 0, left > 0 ? left % NSEC_PER_SEC : 0 };
+		struct timespec pause = { left > 0 ? left / NSEC_PER_SEC : 0,
+			left > 0 ? left % NSEC_PER_SEC : 0 };
 
-		if (ppoll(p, x.n + 1, next == INT64_MAX ? NULL : &pause, NULL) < 0 && errno != EINTR)
+		if (ppoll(p, x.n + 1, next == INT64_MAX ? NULL : &pause, NULL) < 0 &&
+		    errno != EINTR)
 			exit_with_errno("cannot wait");
 		for (unsigned i = 0; i < x.n; i++)
 			if (p[i].revents)

@@ -57,13 +57,17 @@ static inline void hear_event(void *ctx, const char *kind, const char *text)
 	json_t *event = passed_on(json_pack("{s:s, s:s}", "event", kind, "text", text));
 
 	(void)ctx;
-	must(*kind && json_is_string(json_object_get(event, "text")) && utf8_whole(text, strlen(text)) == strlen(text));
+	must(*kind && json_is_string(json_object_get(event, "text")) &&
+	    utf8_whole(text, strlen(text)) == strlen(text));
 	json_decref(event);
 }
 
 static inline struct coord *coordinator_make(struct coordinator *f)
 {
-	struct coord_io io = { .ctx = f, .to_server = hear_server, .view_changed = hear_change, .event = hear_event };
+	struct coord_io io = { .ctx = f,
+		.to_server = hear_server,
+		.view_changed = hear_change,
+		.event = hear_event };
 
 	return coord_new(&f->cfg, &io, f->now);
 }
@@ -71,16 +75,30 @@ static inline struct coord *coordinator_make(struct coordinator *f)
 /* Two servers, three workers, and one session without a place, of each kind of key. */
 static inline struct coordinator *coordinator_begin(bool bsp)
 {
-	static const char *const name[SPEAKERS] = { "server-0", "server-1", "worker-0", "worker-1", "worker-2", "relay-0", "admin", "monitor" };
+	static const char *const name[SPEAKERS] = { "server-0", "server-1", "worker-0", "worker-1",
+		"worker-2", "relay-0", "admin", "monitor" };
 	struct coordinator *f = mem_alloc(sizeof *f);
 
 	f->now = 1000 * NSEC_PER_SEC;
 	f->config = json_object();
-	f->cfg = (struct coord_config){ .name = "fuzz", .cluster_id = "00", .servers = 2, .workers = 3, .replicas = 2, .has_job = true,
-		.bsp = bsp, .loss_wait = 10 * NSEC_PER_SEC, .lease = 5 * NSEC_PER_SEC, .server_lost = 1500 * NSEC_PER_MSEC,
-		.deadline = 60 * NSEC_PER_SEC, .batch = 10, .epochs = 2, .config = f->config };
+	f->cfg = (struct coord_config){ .name = "fuzz",
+		.cluster_id = "00",
+		.servers = 2,
+		.workers = 3,
+		.replicas = 2,
+		.has_job = true,
+		.bsp = bsp,
+		.loss_wait = 10 * NSEC_PER_SEC,
+		.lease = 5 * NSEC_PER_SEC,
+		.server_lost = 1500 * NSEC_PER_MSEC,
+		.deadline = 60 * NSEC_PER_SEC,
+		.batch = 10,
+		.epochs = 2,
+		.config = f->config };
 	for (unsigned i = 0; i < SPEAKERS; i++)
-		f->self[i] = (struct coord_self){ .kind = i == 6 ? COORD_ADMIN : COORD_NOBODY, .incarnation = 10 + i, .name = name[i],
+		f->self[i] = (struct coord_self){ .kind = i == 6 ? COORD_ADMIN : COORD_NOBODY,
+			.incarnation = 10 + i,
+			.name = name[i],
 			.key = name[i] };
 	f->c = coordinator_make(f);
 	return f;
@@ -94,7 +112,8 @@ static inline void text_stands(const json_t *document, const char *key)
 /* What everybody else learns, and what would be written down. */
 static inline void coordinator_look(struct coordinator *f)
 {
-	json_t *view = passed_on(coord_view(f->c)), *status = passed_on(coord_status(f->c, f->now)), *state = passed_on(coord_save(f->c));
+	json_t *view = passed_on(coord_view(f->c)), *status = passed_on(coord_status(f->c, f->now)),
+	       *state = passed_on(coord_save(f->c));
 
 	text_stands(view, "reason");
 	text_stands(status, "reason");
@@ -116,11 +135,14 @@ static inline bool may_say(unsigned who, const char *op)
 }
 
 /* One CTL record's payload.  False: it is no JSON, and the session ends. */
-static inline bool coordinator_hear(struct coordinator *f, unsigned who, const uint8_t *payload, size_t n)
+static inline bool coordinator_hear(struct coordinator *f, unsigned who, const uint8_t *payload,
+    size_t n)
 {
 	struct coord_self *self = &f->self[who % SPEAKERS];
 	struct err e = { 0 };
-	json_t *msg = json_parse_to_depth((const char *)payload, n, RECORD_MAX, JSON_PEER_DEPTH, &e), *answer = NULL;
+	json_t *msg = json_parse_to_depth((const char *)payload, n, RECORD_MAX, JSON_PEER_DEPTH,
+	           &e),
+	       *answer = NULL;
 	const char *op = json_str(msg, "op", "");
 
 	if (!msg) {
@@ -128,7 +150,8 @@ static inline bool coordinator_hear(struct coordinator *f, unsigned who, const u
 
 		must(e.code && e.msg[0]);
 		msg_put_nack(&refusal, e.code, e.msg);
-		must(utf8_whole((const char *)refusal.data + 4, refusal.len - 4) == refusal.len - 4);
+		must(
+		    utf8_whole((const char *)refusal.data + 4, refusal.len - 4) == refusal.len - 4);
 		buf_release(&refusal);
 		return false;
 	}
@@ -140,7 +163,8 @@ static inline bool coordinator_hear(struct coordinator *f, unsigned who, const u
 		answer = coord_handle(f->c, self, msg, f->now, &e);
 	must(utf8_whole(e.msg, strlen(e.msg)) == strlen(e.msg));
 	if (!answer && e.code)
-		answer = json_pack("{s:{s:s, s:s}}", "error", "code", err_name(e.code), "message", e.msg);
+		answer = json_pack("{s:{s:s, s:s}}", "error", "code", err_name(e.code), "message",
+		    e.msg);
 	if (answer) {
 		answer = passed_on(answer);
 		must(json_is_object(answer));

@@ -82,7 +82,8 @@ static void nack(const uint8_t *p, size_t n)
 	struct err e = { 0 };
 	enum err_code code = msg_get_nack(p, n, &e);
 
-	check(code != ERR_OK && e.code == code && err_name(code) && err_text(code) && err_exit_code(code) != 0);
+	check(code != ERR_OK && e.code == code && err_name(code) && err_text(code) &&
+	    err_exit_code(code) != 0);
 	check(n < 4 || strlen(e.msg) <= n - 4);
 	for (const char *c = e.msg; *c; c++)
 		check((uint8_t)*c >= 0x20 && *c != 0x7f);
@@ -124,7 +125,8 @@ static void batch(const uint8_t *p, size_t n)
 		for (size_t i = before + RECORD_HEADER + r.len; i < at; i++)
 			check(p[i] == 0);
 		check(!e.code && at <= n && at >= before + RECORD_HEADER + r.len && at % 8 == 0);
-		check(payload == p + before + RECORD_HEADER && r.type != REC_BATCH && r.type != REC_BYE);
+		check(payload == p + before + RECORD_HEADER && r.type != REC_BATCH &&
+		    r.type != REC_BYE);
 		record_encode(&r, head);
 		check(memcmp(head, p + before, sizeof head) == 0);
 		before = at;
@@ -143,12 +145,15 @@ static void table(const json_t *j)
 		check(e.code != ERR_OK && e.msg[0]);
 		return;
 	}
-	check(t.name[0] && strlen(t.name) < sizeof t.name && t.cols > 0 && (t.sparse || t.rows > 0));
-	check(t.rows <= (UINT64_C(1) << 40) / t.cols && isfinite(t.init_limit) && t.init_limit >= 0);
+	check(
+	    t.name[0] && strlen(t.name) < sizeof t.name && t.cols > 0 && (t.sparse || t.rows > 0));
+	check(
+	    t.rows <= (UINT64_C(1) << 40) / t.cols && isfinite(t.init_limit) && t.init_limit >= 0);
 	back = table_to_json(&t);
 	check(back && table_from_json(back, &again, &e) == ERR_OK);
-	check(strcmp(t.name, again.name) == 0 && t.sparse == again.sparse && t.decay == again.decay &&
-	      t.rows == again.rows && t.cols == again.cols && t.init == again.init && t.seed == again.seed);
+	check(strcmp(t.name, again.name) == 0 && t.sparse == again.sparse &&
+	    t.decay == again.decay && t.rows == again.rows && t.cols == again.cols &&
+	    t.init == again.init && t.seed == again.seed);
 	json_decref(back);
 }
 
@@ -165,7 +170,8 @@ static void layout_within(const struct layout *l)
 			check(r->first < t->nparts && r->count <= t->nparts - r->first);
 			check(r->nchain <= CHAIN_MAX && r->count > 0);
 			check(k == 0 || r->first >= r[-1].first + r[-1].count);
-			check(table_run(t, r->first) == r && table_run(t, r->first + r->count - 1) == r);
+			check(table_run(t, r->first) == r &&
+			    table_run(t, r->first + r->count - 1) == r);
 		}
 	}
 }
@@ -202,12 +208,13 @@ static void json(const uint8_t *p, size_t n, void (*use)(const json_t *j))
 	json_decref(j);
 }
 
-/* ---- a coordinator ---------------------------------------------------------------------- */
+/* ---- a coordinator ---- */
 
 enum { WHO_RAW = 128, SAYING_HEAD = 4 };
 
-static const char *const operations[] = { "server_join", "worker_join", "relay_join", "ack", "vote", "beat", "lease", "done", "result",
-	"eval", "fail", "leave", "keys", "table", "facts", "coming", "unfit", "give_up", "unreachable", "snap", "copied", "who", "confirm",
+static const char *const operations[] = { "server_join", "worker_join", "relay_join", "ack", "vote",
+	"beat", "lease", "done", "result", "eval", "fail", "leave", "keys", "table", "facts",
+	"coming", "unfit", "give_up", "unreachable", "snap", "copied", "who", "confirm",
 	"relay_missed", "deaf", "watch" };
 #define OPERATIONS (sizeof operations / sizeof *operations)
 
@@ -237,10 +244,13 @@ static json_t *message(unsigned op, unsigned who, const char *text)
 	json_object_set_new(m, "holds", json_array());
 	json_object_set_new(m, "done", json_array());
 	json_object_set_new(m, "facts", json_pack("{s:o}", "about", json_string_nocheck(text)));
-	json_object_set_new(m, "stats", json_pack("{s:i, s:o}", "step", 1, "doing", json_string_nocheck(text)));
+	json_object_set_new(m, "stats",
+	    json_pack("{s:i, s:o}", "step", 1, "doing", json_string_nocheck(text)));
 	json_object_set_new(m, "about", json_pack("{s:o}", "version", json_string_nocheck(text)));
 	json_object_set_new(m, "eval", json_pack("{s:f}", "loss", 0.5));
-	json_object_set_new(m, "tables", json_pack("[{s:o, s:i, s:i}]", "name", json_string_nocheck(op == 13 ? text : "w"), "rows", 5, "cols", 1));
+	json_object_set_new(m, "tables",
+	    json_pack("[{s:o, s:i, s:i}]", "name", json_string_nocheck(op == 13 ? text : "w"),
+	        "rows", 5, "cols", 1));
 	return m;
 }
 
@@ -262,7 +272,8 @@ static void say(struct coordinator *f, unsigned who, unsigned op, const char *te
 
 static struct entry saying(const uint8_t *p, size_t n)
 {
-	return (struct entry){ SAYING_HEAD + (n < SAYING_HEAD ? 0u : get_le16(p + 2)), SAYING_HEAD, 2, 2 };
+	return (struct entry){ SAYING_HEAD + (n < SAYING_HEAD ? 0u : get_le16(p + 2)), SAYING_HEAD,
+		2, 2 };
 }
 
 static void coordinator(const uint8_t *p, size_t n, bool bsp)
@@ -294,7 +305,8 @@ static void coordinator(const uint8_t *p, size_t n, bool bsp)
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t most, unsigned seed)
 {
-	return n && data[0] % 16 >= 8 ? script_mutate(data, n, most, seed, saying) : LLVMFuzzerMutate(data, n, most);
+	return n && data[0] % 16 >= 8 ? script_mutate(data, n, most, seed, saying)
+	                              : LLVMFuzzerMutate(data, n, most);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
@@ -306,14 +318,30 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		return 0;
 	}
 	switch (data[0] % 8) {
-	case 0: runs(data + 1, n - 1); break;
-	case 1: receipts(data + 1, n - 1); break;
-	case 2: copied(data + 1, n - 1); break;
-	case 3: nack(data + 1, n - 1); break;
-	case 4: rows(data + 1, n - 1); break;
-	case 5: batch(data + 1, n - 1); break;
-	case 6: json(data + 1, n - 1, table); break;
-	default: json(data + 1, n - 1, layout); break;
+	case 0:
+		runs(data + 1, n - 1);
+		break;
+	case 1:
+		receipts(data + 1, n - 1);
+		break;
+	case 2:
+		copied(data + 1, n - 1);
+		break;
+	case 3:
+		nack(data + 1, n - 1);
+		break;
+	case 4:
+		rows(data + 1, n - 1);
+		break;
+	case 5:
+		batch(data + 1, n - 1);
+		break;
+	case 6:
+		json(data + 1, n - 1, table);
+		break;
+	default:
+		json(data + 1, n - 1, layout);
+		break;
 	}
 	return 0;
 }

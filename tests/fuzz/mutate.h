@@ -20,13 +20,13 @@ struct entry {
 /* The entry that the n bytes at p begin with; it may be cut by their end. */
 typedef struct entry entry_reader(const uint8_t *p, size_t n);
 
-#define MUTATE_MOST 65536u
+#define MUTATE_MOST  65536u
 #define ENTRIES_MOST 256u
 
 struct script {
 	uint8_t data[MUTATE_MOST];
 	size_t n, most;
-	size_t at[ENTRIES_MOST + 1];    /* where entry i begins; at[count] is the end */
+	size_t at[ENTRIES_MOST + 1]; /* where entry i begins; at[count] is the end */
 	size_t count;
 	uint64_t random;
 };
@@ -42,7 +42,8 @@ static inline void script_index(struct script *s, entry_reader *read)
 	s->count = 0;
 	s->at[0] = 1;
 	while (s->at[s->count] < s->n && s->count < ENTRIES_MOST) {
-		size_t left = s->n - s->at[s->count], size = read(s->data + s->at[s->count], left).size;
+		size_t left = s->n - s->at[s->count],
+		       size = read(s->data + s->at[s->count], left).size;
 
 		s->at[s->count + 1] = s->at[s->count] + (size && size < left ? size : left);
 		s->count++;
@@ -50,7 +51,8 @@ static inline void script_index(struct script *s, entry_reader *read)
 }
 
 /* Replace `cut` bytes at a place by `put` bytes from outside of the script. */
-static inline bool script_splice(struct script *s, size_t at, size_t cut, const uint8_t *put, size_t n)
+static inline bool script_splice(struct script *s, size_t at, size_t cut, const uint8_t *put,
+    size_t n)
 {
 	if (at > s->n || cut > s->n - at || s->n - cut + n > s->most)
 		return false;
@@ -64,7 +66,8 @@ static inline bool script_splice(struct script *s, size_t at, size_t cut, const 
 static inline void script_move(struct script *s, bool keep)
 {
 	static uint8_t piece[MUTATE_MOST];
-	uint32_t from = script_random(s, (uint32_t)s->count), to = script_random(s, (uint32_t)s->count + 1);
+	uint32_t from = script_random(s, (uint32_t)s->count),
+	         to = script_random(s, (uint32_t)s->count + 1);
 	size_t begin = s->at[from], n = s->at[from + 1] - begin, place = s->at[to];
 
 	memcpy(piece, s->data + begin, n);
@@ -79,8 +82,9 @@ static inline void script_move(struct script *s, bool keep)
 /* Characters of one to four bytes, and bytes that are none; each may be cut. */
 static inline size_t script_text(struct script *s, uint8_t *out, size_t most)
 {
-	static const char *const letters[] = { "a", "\"", "\\", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xff", "\xed\xa0\x80", "\xc0\x80",
-		"\x1b", "\xc2\x9b", "\\u0000", "\\ud800", "{", "[" };
+	static const char *const letters[] = { "a", "\"", "\\", "\xc3\xa9", "\xe2\x82\xac",
+		"\xf0\x9f\x98\x80", "\xff", "\xed\xa0\x80", "\xc0\x80", "\x1b", "\xc2\x9b",
+		"\\u0000", "\\ud800", "{", "[" };
 	const char *letter = letters[script_random(s, sizeof letters / sizeof *letters)];
 	uint32_t times = UINT32_C(1) << script_random(s, 12);
 	size_t each = strlen(letter), n = 0;
@@ -113,7 +117,8 @@ static inline void script_retext(struct script *s, entry_reader *read)
 }
 
 /* The whole of a custom mutator for scripts. */
-static inline size_t script_mutate(uint8_t *data, size_t n, size_t most, unsigned seed, entry_reader *read)
+static inline size_t script_mutate(uint8_t *data, size_t n, size_t most, unsigned seed,
+    entry_reader *read)
 {
 	static struct script s;
 	uint32_t times;

@@ -17,8 +17,8 @@ static void gather(const struct dataset *d)
 	batch_release(&b);
 }
 
-static struct dataset *load(const struct data_options *o, const uint8_t *data, size_t n, const struct data_want *want,
-                            const struct dataset *like)
+static struct dataset *load(const struct data_options *o, const uint8_t *data, size_t n,
+    const struct data_want *want, const struct dataset *like)
 {
 	struct dataset *d = NULL;
 	struct stream *s;
@@ -32,7 +32,8 @@ static struct dataset *load(const struct data_options *o, const uint8_t *data, s
 
 static void read_all(const struct data_options *o, const uint8_t *data, size_t n)
 {
-	static const struct data_want wants[] = { { .classes = false }, { .classes = true }, { .two = true }, { .words = true } };
+	static const struct data_want wants[] = { { .classes = false }, { .classes = true },
+		{ .two = true }, { .words = true } };
 	struct dataset *d, *again;
 
 	for (size_t i = 0; i < sizeof(wants) / sizeof(wants[0]); i++) {
@@ -42,7 +43,7 @@ static void read_all(const struct data_options *o, const uint8_t *data, size_t n
 		gather(d);
 		again = load(o, data, n, &wants[i], d);
 		if (!again)
-			abort();        /* what trained must be fit to be evaluated */
+			abort(); /* what trained must be fit to be evaluated */
 		dataset_free(again);
 		dataset_free(d);
 	}

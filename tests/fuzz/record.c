@@ -20,10 +20,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t most, unsigned seed);
 
 enum how {
-	HOW_TYPE = 31,          /* type of a header that is made here */
-	HOW_HEADER = 32,        /* the header stands in the input; its part says who speaks */
+	HOW_TYPE = 31,   /* type of a header that is made here */
+	HOW_HEADER = 32, /* the header stands in the input; its part says who speaks */
 	HOW_BAD_TAG = 64,
-	HOW_CUT = 128,          /* the server reads in the midst of it */
+	HOW_CUT = 128, /* the server reads in the midst of it */
 };
 
 struct world {
@@ -35,7 +35,7 @@ struct world {
 	uint8_t *place;
 	bool live, due, held, dropped;
 	unsigned admitted;
-	struct coordinator *coordinator;        /* hears what CTL says */
+	struct coordinator *coordinator; /* hears what CTL says */
 };
 
 static void check(bool good)
@@ -44,7 +44,7 @@ static void check(bool good)
 		abort();
 }
 
-/* ---- the decoder -------------------------------------------------------------- */
+/* ---- the decoder ---- */
 
 static void decode(const uint8_t *data, size_t n)
 {
@@ -64,7 +64,7 @@ static void decode(const uint8_t *data, size_t n)
 		check(!record_role_may(r.type, role) || (role >= 1 && role <= 6));
 }
 
-/* ---- the server's handler ------------------------------------------------------ */
+/* ---- the server's handler ---- */
 
 static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
     struct hs_server_info *reply, struct err *e)
@@ -118,9 +118,12 @@ static enum conn_verdict record(void *ctx, const struct record *r, uint8_t *payl
 	return w->dropped ? CONN_DROP : CONN_TAKEN;
 }
 
-static const struct conn_handler handler = { .admit = admit, .live = live, .place = place, .record = record };
+static const struct conn_handler handler = { .admit = admit,
+	.live = live,
+	.place = place,
+	.record = record };
 
-/* ---- both ends ------------------------------------------------------------------ */
+/* ---- both ends ---- */
 
 static struct conn_identity identity;
 static struct key_pair peer_key;
@@ -204,14 +207,16 @@ static void shake_hands(struct world *w, enum suite suite)
 
 	expect(w, hello, sizeof hello);
 	check(hs_client_read_hello(&hc, hello, &suites, &hint, NULL) == ERR_OK);
-	check(hs_client_write1(&hc, &peer_key, identity.hs.key.pk, identity.hs.psk, suite, &info, msg1, NULL) == ERR_OK);
-	check(feed(w, msg1, sizeof msg1) == ERR_OK && turn(w) == ERR_OK && w->admitted == 1 && !conn_is_live(w->server));
+	check(hs_client_write1(&hc, &peer_key, identity.hs.key.pk, identity.hs.psk, suite, &info,
+	          msg1, NULL) == ERR_OK);
+	check(feed(w, msg1, sizeof msg1) == ERR_OK && turn(w) == ERR_OK && w->admitted == 1 &&
+	    !conn_is_live(w->server));
 	expect(w, msg2, sizeof msg2);
 	check(hs_client_read2(&hc, msg2, &server, &w->session, NULL) == ERR_OK);
 	hs_client_wipe(&hc);
 }
 
-/* ---- strangers -------------------------------------------------------------------- */
+/* ---- strangers ---- */
 
 static void stranger(const uint8_t *data, size_t n)
 {
@@ -230,7 +235,7 @@ static void stranger(const uint8_t *data, size_t n)
 	end(&w);
 }
 
-/* ---- records ------------------------------------------------------------------------ */
+/* ---- records ---- */
 
 struct input {
 	const uint8_t *p;
@@ -249,7 +254,8 @@ static size_t take(struct input *in, void *out, size_t n)
 }
 
 /* The next header and its payload as they stand in the input: *there of its bytes. */
-static uint8_t next(struct input *in, uint8_t head[static RECORD_HEADER], uint8_t **payload, size_t *there)
+static uint8_t next(struct input *in, uint8_t head[static RECORD_HEADER], uint8_t **payload,
+    size_t *there)
 {
 	struct record r = { 0 };
 	uint8_t how, len[2];
@@ -291,12 +297,15 @@ static bool one(struct world *w, struct input *in)
 	check(wire != NULL);
 	memcpy(wire, clear, n);
 	check(session_seal_header(&w->session, head, head + RECORD_HEADER));
-	check(!n || session_seal_payload(&w->session, wire, n, session_is_sealed(&w->session) ? wire : NULL, tag));
+	check(!n ||
+	    session_seal_payload(&w->session, wire, n, session_is_sealed(&w->session) ? wire : NULL,
+	        tag));
 	session_next_tx(&w->session);
 	if (how & HOW_BAD_TAG)
 		(n ? tag : head + RECORD_HEADER)[7] ^= 1;
 	/* A goodbye and an offer of shared memory are the connection's own. */
-	good = fine && whole && !(how & HOW_BAD_TAG) && !(r.flags & RECORD_TO_CLIENT) && r.type != REC_BYE && r.type != REC_SHARE;
+	good = fine && whole && !(how & HOW_BAD_TAG) && !(r.flags & RECORD_TO_CLIENT) &&
+	    r.type != REC_BYE && r.type != REC_SHARE;
 	w->head = head;
 	w->payload = clear;
 	w->due = good;
@@ -316,13 +325,15 @@ static bool one(struct world *w, struct input *in)
 		rc = turn(w);
 	check(!w->due && w->live == conn_is_live(w->server));
 	if (!good && !rc)
-		check(!whole);          /* nothing but a cut record leaves it waiting */
+		check(!whole); /* nothing but a cut record leaves it waiting */
 	if (good)
 		check(w->dropped ? r.type == REC_CTL && rc == ERR_PROTO : rc == ERR_OK);
 	/* No descriptor comes with the offer. */
-	if (fine && whole && r.type == REC_SHARE && !(how & HOW_BAD_TAG) && !(r.flags & RECORD_TO_CLIENT))
+	if (fine && whole && r.type == REC_SHARE && !(how & HOW_BAD_TAG) &&
+	    !(r.flags & RECORD_TO_CLIENT))
 		check(rc == ERR_PROTO);
-	if (fine && !good && r.type == REC_BYE && !(how & HOW_BAD_TAG) && !(r.flags & RECORD_TO_CLIENT))
+	if (fine && !good && r.type == REC_BYE && !(how & HOW_BAD_TAG) &&
+	    !(r.flags & RECORD_TO_CLIENT))
 		check(rc == ERR_CLOSED && conn_said_bye(w->server));
 	ended = rc || !whole;
 	free(wire);
@@ -360,7 +371,8 @@ static struct entry scripted(const uint8_t *p, size_t n)
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t most, unsigned seed)
 {
-	return n && data[0] % 4 >= 2 ? script_mutate(data, n, most, seed, scripted) : LLVMFuzzerMutate(data, n, most);
+	return n && data[0] % 4 >= 2 ? script_mutate(data, n, most, seed, scripted)
+	                             : LLVMFuzzerMutate(data, n, most);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
@@ -373,10 +385,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	if (n == 0)
 		return 0;
 	switch (data[0] % 4) {
-	case 0: decode(data + 1, n - 1); break;
-	case 1: stranger(data + 1, n - 1); break;
-	case 2: records(data + 1, n - 1, SUITE_POLY1305); break;
-	default: records(data + 1, n - 1, SUITE_CHACHA20POLY1305); break;
+	case 0:
+		decode(data + 1, n - 1);
+		break;
+	case 1:
+		stranger(data + 1, n - 1);
+		break;
+	case 2:
+		records(data + 1, n - 1, SUITE_POLY1305);
+		break;
+	default:
+		records(data + 1, n - 1, SUITE_CHACHA20POLY1305);
+		break;
 	}
 	return 0;
 }

@@ -16,11 +16,12 @@ static void read_all(const struct safetensors *s)
 		t = safetensors_at(s, i);
 		for (uint64_t at = 0; at < t->count; at += 16) {
 			uint64_t n = t->count - at < 16 ? t->count - at : 16;
-			enum err_code rc = t->type == SAFETENSORS_F32 ? safetensors_read(s, t, at, n, x, NULL)
-			                                              : safetensors_read_ids(s, t, at, n, ids, NULL);
+			enum err_code rc = t->type == SAFETENSORS_F32
+			    ? safetensors_read(s, t, at, n, x, NULL)
+			    : safetensors_read_ids(s, t, at, n, ids, NULL);
 
 			if (rc != ERR_OK)
-				abort();        /* an open file covers its tensors */
+				abort(); /* an open file covers its tensors */
 		}
 		if (safetensors_find(s, t->name) != t)
 			abort();

@@ -23,7 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		if (len > since_bound(rows) || !since_get(zip, out, len, rows, again))
 			abort();
 		for (size_t i = 0; i < rows; i++)
-			if (again[i] > had[i] || (again[i] == SINCE_NEVER) != (had[i] == SINCE_NEVER))
+			if (again[i] > had[i] ||
+			    (again[i] == SINCE_NEVER) != (had[i] == SINCE_NEVER))
 				abort();
 	}
 	zip_free(zip);

@@ -14,7 +14,8 @@ static struct ps *p;
 #define CHECK(what) \
 	do { \
 		if (!(what)) { \
-			fprintf(stderr, "%d: %s: %s\n", __LINE__, #what, p ? ps_message(p) : "no handle"); \
+			fprintf(stderr, "%d: %s: %s\n", __LINE__, #what, \
+			    p ? ps_message(p) : "no handle"); \
 			exit(1); \
 		} \
 	} while (0)
@@ -68,11 +69,13 @@ static void test_beside_job(const char *run)
 	struct ps_table t;
 
 	CHECK(ps_open(run, NULL, &p) == PS_OK);
-	CHECK(ps_describe_at(p, 0, &t) == PS_OK && strcmp(t.name, "w") == 0 && t.rows == 3 && t.cols == 1 && !t.sparse);
+	CHECK(ps_describe_at(p, 0, &t) == PS_OK && strcmp(t.name, "w") == 0 && t.rows == 3 &&
+	    t.cols == 1 && !t.sparse);
 	CHECK(ps_describe_at(p, 1, &t) == PS_OK && t.sparse && t.cols == 2);
 	CHECK(ps_describe_at(p, 2, &t) == PS_NOTFOUND);
 	CHECK(ps_describe(p, "emb", &t) == PS_OK && strcmp(t.name, "emb") == 0);
-	CHECK(ps_describe(p, "none", &t) == PS_NOTFOUND && strstr(ps_message(p), "there is no table \"none\""));
+	CHECK(ps_describe(p, "none", &t) == PS_NOTFOUND &&
+	    strstr(ps_message(p), "there is no table \"none\""));
 	CHECK(ps_pull(p, "w", w, 3) == PS_OK && w[0] == -50 && w[2] == -50);
 	CHECK(ps_pull(p, "w", w, 4) == PS_USAGE && ps_pull(p, "emb", w, 3) == PS_USAGE);
 	CHECK(ps_push(p, "w", g, 3) == PS_OK);
@@ -98,9 +101,12 @@ static void test_create(const char *run)
 	CHECK(ps_describe_at(p, 0, &t) == PS_NOTFOUND);
 	CHECK(ps_create(p, "w:2x3,emb:1000x2:sparse") == PS_OK);
 	CHECK(ps_describe(p, "w", &t) == PS_OK && t.rows == 2 && t.cols == 3 && !t.sparse);
-	CHECK(ps_push(p, "w", g, 6) == PS_OK && ps_pull(p, "w", w, 6) == PS_OK && w[5] == -6 * w[0] / -1 && w[0] < 0);
-	CHECK(ps_push_rows(p, "emb", &id, 1, g) == PS_OK && ps_pull_rows(p, "emb", &id, 1, w) == PS_OK && w[1] == 2 * w[0]);
-	CHECK(ps_create(p, "w:2x3") == PS_OK && ps_create(p, "more:5") == PS_OK && ps_describe(p, "more", &t) == PS_OK);
+	CHECK(ps_push(p, "w", g, 6) == PS_OK && ps_pull(p, "w", w, 6) == PS_OK &&
+	    w[5] == -6 * w[0] / -1 && w[0] < 0);
+	CHECK(ps_push_rows(p, "emb", &id, 1, g) == PS_OK &&
+	    ps_pull_rows(p, "emb", &id, 1, w) == PS_OK && w[1] == 2 * w[0]);
+	CHECK(ps_create(p, "w:2x3") == PS_OK && ps_create(p, "more:5") == PS_OK &&
+	    ps_describe(p, "more", &t) == PS_OK);
 	CHECK(ps_create(p, "w:2x4") == PS_CONFIG && strstr(ps_message(p), "w"));
 	CHECK(ps_create(p, "w;2") == PS_CONFIG && strstr(ps_message(p), "w;2"));
 	ps_close(p);
@@ -125,7 +131,8 @@ static void test_cancel(const char *run)
 	o.name = "worker-1";
 	CHECK(ps_open(run, &o, &p) == PS_OK);
 	CHECK(ps_join(p, "w:4", 400) == PS_OK);
-	CHECK(sem_init(&begun, 0, 0) == 0 && pthread_create(&t, NULL, cancel_on_signal, &begun) == 0);
+	CHECK(
+	    sem_init(&begun, 0, 0) == 0 && pthread_create(&t, NULL, cancel_on_signal, &begun) == 0);
 	while ((rc = ps_step_begin(p, &s)) == PS_OK) {
 		memset(ps_grad(p, "w", NULL), 0, 4 * sizeof(float));
 		rc = ps_step_end(p, 1);
@@ -171,10 +178,12 @@ static void test_async(void)
 	int rc;
 
 	CHECK(ps_open(NULL, NULL, &p) == PS_OK && ps_fd(p) == -1);
-	CHECK(ps_set(p, "eval_every", "5") == PS_OK && ps_set(p, "nothing", "5") == PS_CONFIG && ps_on_score(p, count_scores, &scored) == PS_OK);
+	CHECK(ps_set(p, "eval_every", "5") == PS_OK && ps_set(p, "nothing", "5") == PS_CONFIG &&
+	    ps_on_score(p, count_scores, &scored) == PS_OK);
 	CHECK(ps_async(p, 1) == PS_OK && ps_fd(p) >= 0 && ps_result(p) == PS_USAGE);
 	/* An error that could be returned at once is returned by ps_result, too. */
-	CHECK(await_result(ps_step_begin(p, &s)) == PS_USAGE && strstr(ps_message(p), "ps_join comes first"));
+	CHECK(await_result(ps_step_begin(p, &s)) == PS_USAGE &&
+	    strstr(ps_message(p), "ps_join comes first"));
 	rc = ps_join(p, "w:3,emb:100x2:sparse", 1000);
 	CHECK(ps_pull(p, "w", NULL, 3) == PS_USAGE && ps_async(p, 0) == PS_USAGE);
 	CHECK(await_result(rc) == PS_OK && ps_result(p) == PS_USAGE);
@@ -185,14 +194,17 @@ static void test_async(void)
 		CHECK(ps_param(p, "w", NULL)[2] == -2 * (float)s.step);
 		for (int i = 0; i < 3; i++)
 			ps_grad(p, "w", NULL)[i] = 2;
-		CHECK(await_result(ps_pull_rows(p, "emb", &one, 1, got)) == PS_OK && got[1] == -(float)s.step);
+		CHECK(await_result(ps_pull_rows(p, "emb", &one, 1, got)) == PS_OK &&
+		    got[1] == -(float)s.step);
 		CHECK(await_result(ps_commit_rows(p, 1)) == PS_USAGE);
 		CHECK(ps_reserve_rows(p, "w", 1, &ids, &rows) == PS_USAGE);
-		CHECK(ps_reserve_rows(p, "emb", 3, &ids, &rows) == PS_OK && ps_reserve_rows(p, "emb", 1, &ids, &rows) == PS_USAGE);
+		CHECK(ps_reserve_rows(p, "emb", 3, &ids, &rows) == PS_OK &&
+		    ps_reserve_rows(p, "emb", 1, &ids, &rows) == PS_USAGE);
 		ids[0] = 7;
 		ids[1] = 9;
 		rows[0] = rows[1] = rows[2] = rows[3] = 1;
-		CHECK(await_result(ps_commit_rows(p, 4)) == PS_USAGE && await_result(ps_commit_rows(p, 2)) == PS_OK);
+		CHECK(await_result(ps_commit_rows(p, 4)) == PS_USAGE &&
+		    await_result(ps_commit_rows(p, 2)) == PS_OK);
 		CHECK(await_result(ps_step_end(p, -INFINITY)) == PS_OK);
 	}
 	CHECK(rc == PS_OVER && await_result(ps_finish(p, NULL, NULL)) == PS_OK);
@@ -228,11 +240,13 @@ static void test_interrupt(void)
 	struct ps *other;
 	int times = 3;
 
-	CHECK(ps_open(NULL, &o, &p) == PS_OK && ps_async(p, 1) == PS_OK && ps_join(p, "w:4", 400) == PS_AGAIN);
+	CHECK(ps_open(NULL, &o, &p) == PS_OK && ps_async(p, 1) == PS_OK &&
+	    ps_join(p, "w:4", 400) == PS_AGAIN);
 	CHECK(ps_on_interrupt(p, count_asks, &times) == PS_USAGE);
 	other = p;
 	o.slot_wanted = 2;
-	CHECK(ps_open(NULL, &o, &p) == PS_OK && ps_join(p, "w:4", 400) == PS_OK && ps_step_begin(p, &s) == PS_OK);
+	CHECK(ps_open(NULL, &o, &p) == PS_OK && ps_join(p, "w:4", 400) == PS_OK &&
+	    ps_step_begin(p, &s) == PS_OK);
 	memset(ps_grad(p, "w", NULL), 0, 4 * sizeof(float));
 	asked = 0;
 	CHECK(ps_step_end(p, 1) == PS_OK && ps_on_interrupt(p, count_asks, &times) == PS_OK);
@@ -242,7 +256,8 @@ static void test_interrupt(void)
 	p = other;
 	CHECK(await_result(PS_AGAIN) == PS_OK && ps_async(p, 0) == PS_OK);
 	times = 1;
-	CHECK(ps_on_interrupt(p, count_asks, &times) == PS_OK && ps_step_begin(p, &s) == PS_STOPPED);
+	CHECK(
+	    ps_on_interrupt(p, count_asks, &times) == PS_OK && ps_step_begin(p, &s) == PS_STOPPED);
 	ps_close(p);
 }
 
@@ -252,7 +267,8 @@ static void test_close_while_busy(void)
 	struct ps_options o = { .size = sizeof o };
 
 	CHECK(ps_open(NULL, &o, &p) == PS_OK && ps_async(p, 1) == PS_OK);
-	CHECK(ps_join(p, "w:3", 1000) == PS_AGAIN && ps_result(p) == PS_AGAIN && strstr(ps_message(p), "under way"));
+	CHECK(ps_join(p, "w:3", 1000) == PS_AGAIN && ps_result(p) == PS_AGAIN &&
+	    strstr(ps_message(p), "under way"));
 	CHECK(!ps_param(p, "w", NULL) && ps_slot(p) == UINT32_MAX);
 	ps_close(p);
 }
@@ -272,9 +288,11 @@ static void test_misuse(void)
 	unsetenv("PS_CLUSTER");
 	rc = ps_open(NULL, NULL, &p);
 	CHECK(rc == PS_NOTREADY || rc == PS_NOTFOUND);
-	CHECK(ps_step_begin(p, &s) == PS_USAGE && ps_step_end(p, 0) == PS_USAGE && ps_finish(p, NULL, NULL) == PS_USAGE);
+	CHECK(ps_step_begin(p, &s) == PS_USAGE && ps_step_end(p, 0) == PS_USAGE &&
+	    ps_finish(p, NULL, NULL) == PS_USAGE);
 	CHECK(ps_slot(p) == UINT32_MAX && !ps_param(p, "w", NULL));
-	CHECK(strcmp(ps_strerror(PS_OK), "ok") == 0 && *ps_strerror(PS_OVER) && *ps_strerror(-5) && *ps_version());
+	CHECK(strcmp(ps_strerror(PS_OK), "ok") == 0 && *ps_strerror(PS_OVER) && *ps_strerror(-5) &&
+	    *ps_version());
 	ps_close(p);
 	ps_close(NULL);
 	ps_cancel(NULL);

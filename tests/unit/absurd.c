@@ -12,15 +12,18 @@ static void rule(void)
 
 	steps_add(&s, 20000000, true);
 	steps_add(&s, 0, false);
-	ok(steps_believe(&s, 20000000, true, 20000000), "a worker with nobody beside it is believed");
+	ok(steps_believe(&s, 20000000, true, 20000000),
+	    "a worker with nobody beside it is believed");
 	steps_add(&s, 30, false);
-	ok(!steps_believe(&s, 20000000, true, 20000000) && steps_believe(&s, 20000000, true, STEPS_LEAP + 30 * STEPS_RATIO),
-	   "with one that is gone: up to the leap and so many times as far");
+	ok(!steps_believe(&s, 20000000, true, 20000000) &&
+	        steps_believe(&s, 20000000, true, STEPS_LEAP + 30 * STEPS_RATIO),
+	    "with one that is gone: up to the leap and so many times as far");
 	steps_add(&s, 100000, true);
 	ok(steps_believe(&s, 20000000, true, 20000000) && steps_believe(&s, 100000, true, 100000),
-	   "the active ones are the measure, where there are others");
+	    "the active ones are the measure, where there are others");
 	steps_add(&s, FAR, true);
-	ok(!steps_believe(&s, FAR, true, FAR) && steps_believe(&s, 20000000, true, 20000000), "what is absurd is so beside the others");
+	ok(!steps_believe(&s, FAR, true, FAR) && steps_believe(&s, 20000000, true, 20000000),
+	    "what is absurd is so beside the others");
 	ok(!steps_believe(&s, FAR, true, UINT64_MAX), "nothing overflows");
 }
 
@@ -58,7 +61,8 @@ static void frontier(enum sync_kind kind, const char *name)
 	s.slot[2].active = true;
 	ok(sync_frontier(&s) == 1201, "and when it is alone");
 	sync_begin_holder(&s, 2, 1300);
-	ok(s.slot[2].clock == 1300 && s.slot[2].last == 5, "of its steps nothing stays for the rank's next holder");
+	ok(s.slot[2].clock == 1300 && s.slot[2].last == 5,
+	    "of its steps nothing stays for the rank's next holder");
 	sync_release(&s);
 }
 
@@ -72,7 +76,8 @@ static void bsp(void)
 		s.slot[i].clock = 11;
 	}
 	sync_clock(&s, 2, 1000, 1);
-	ok(sync_frontier(&s) == 11, "bsp: a CLOCK beyond what can be closed does not move the frontier");
+	ok(sync_frontier(&s) == 11,
+	    "bsp: a CLOCK beyond what can be closed does not move the frontier");
 	s.slot[2].active = false;
 	s.closed = 11;
 	s.slot[0].active = s.slot[1].active = false;
@@ -94,19 +99,36 @@ static void rank_again(const char *mode)
 	world_open(&x, mode, false, "sgd", 1, 2);
 	push_w(&x, 0, 0, 1, 1, &r);
 	clock_of(&x, 0, 0, 1);
-	ok(push_w(&x, 1, FAR, 1, 1, &r) == SHARD_OK && clock_of(&x, 1, FAR, 1) == SHARD_OK, "%s: a worker pushes at step 10^15", mode);
-	ok(shard_vote(x.shard, 1, inc_of(1), 2, false).yes, "a vote on step 2 passes: the worker's own loss");
+	ok(push_w(&x, 1, FAR, 1, 1, &r) == SHARD_OK && clock_of(&x, 1, FAR, 1) == SHARD_OK,
+	    "%s: a worker pushes at step 10^15", mode);
+	ok(shard_vote(x.shard, 1, inc_of(1), 2, false).yes,
+	    "a vote on step 2 passes: the worker's own loss");
 	dismiss(x.shard, 1, 2);
 	shard_decided(x.shard);
 	ok(shard_vote(x.shard, 1, 900, 3, false).yes, "and on step 3: another one takes its rank");
 	admit(x.shard, 1, 900, 3);
 	shard_decided(x.shard);
 	before = pull_w(&x, SYNC_NEVER);
-	shard_push(x.shard, &(struct push){ .slot = 1, .incarnation = 900, .step = 3, .table = W, .examples = 1,
-	    .payload = (const uint8_t *)(const float[N]){ 2, 2, 2, 2 }, .len = N * sizeof(float) }, &r);
-	ok(r.status == PUSH_APPLIED && pull_w(&x, SYNC_NEVER) < before, "whose pushes are no duplicates");
-	shard_push(x.shard, &(struct push){ .slot = 1, .incarnation = 900, .step = 3, .table = W, .examples = 1,
-	    .payload = (const uint8_t *)(const float[N]){ 2, 2, 2, 2 }, .len = N * sizeof(float) }, &r);
+	shard_push(x.shard,
+	    &(struct push){ .slot = 1,
+	        .incarnation = 900,
+	        .step = 3,
+	        .table = W,
+	        .examples = 1,
+	        .payload = (const uint8_t *)(const float[N]){ 2, 2, 2, 2 },
+	        .len = N * sizeof(float) },
+	    &r);
+	ok(r.status == PUSH_APPLIED && pull_w(&x, SYNC_NEVER) < before,
+	    "whose pushes are no duplicates");
+	shard_push(x.shard,
+	    &(struct push){ .slot = 1,
+	        .incarnation = 900,
+	        .step = 3,
+	        .table = W,
+	        .examples = 1,
+	        .payload = (const uint8_t *)(const float[N]){ 2, 2, 2, 2 },
+	        .len = N * sizeof(float) },
+	    &r);
 	ok(r.status == PUSH_DUPLICATE, "but when they come again");
 	world_close(&x);
 }
@@ -134,8 +156,9 @@ static void claim(const char *mode)
 
 	world_open(&x, mode, false, "sgd", 1, 2);
 	shard_expect(x.shard, 1, inc_of(1), FAR, W, 0, 1);
-	ok(shard_has_own_pushes(x.shard, W, 0, 1, FAR) && !shard_has_own_pushes(x.shard, W, 0, 1, FAR + 1),
-	   "%s: what is still to come of a claim of step 10^15 is found at once", mode);
+	ok(shard_has_own_pushes(x.shard, W, 0, 1, FAR) &&
+	        !shard_has_own_pushes(x.shard, W, 0, 1, FAR + 1),
+	    "%s: what is still to come of a claim of step 10^15 is found at once", mode);
 	world_close(&x);
 }
 

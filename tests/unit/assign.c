@@ -3,11 +3,13 @@
 
 static struct world x;
 
-static uint64_t pull(const uint64_t *ids, uint32_t n, const uint64_t *since, float *out, uint32_t *place, uint32_t *k)
+static uint64_t pull(const uint64_t *ids, uint32_t n, const uint64_t *since, float *out,
+    uint32_t *place, uint32_t *k)
 {
 	uint64_t version = 0;
 
-	if (shard_pull_changed_rows(x.shard, ROWS, 0, SYNC_NEVER, (const uint8_t *)ids, n, since, out, place, k, &version) != SHARD_OK)
+	if (shard_pull_changed_rows(x.shard, ROWS, 0, SYNC_NEVER, (const uint8_t *)ids, n, since,
+	        out, place, k, &version) != SHARD_OK)
 		*k = UINT32_MAX;
 	return version;
 }
@@ -20,15 +22,20 @@ static void dense(void)
 	size_t n;
 
 	shard_pull(x.shard, W, 0, SYNC_NEVER, out, &first);
-	ok(shard_assign(x.shard, W, 0, w) == SHARD_OK && shard_pull(x.shard, W, 0, SYNC_NEVER, out, &version) == SHARD_OK &&
-	   memcmp(out, w, sizeof w) == 0 && version > first, "a dense partition is as it was assigned, of another version");
+	ok(shard_assign(x.shard, W, 0, w) == SHARD_OK &&
+	        shard_pull(x.shard, W, 0, SYNC_NEVER, out, &version) == SHARD_OK &&
+	        memcmp(out, w, sizeof w) == 0 && version > first,
+	    "a dense partition is as it was assigned, of another version");
 	first = version;
 	w[2] = 30;
 	shard_assign(x.shard, W, 0, w);
-	ok(shard_pull_changed(x.shard, W, 0, SYNC_NEVER, first, N, place, out, &n, &version) == SHARD_OK && n == 1 && place[0] == 2 &&
-	   out[0] == 30, "who had the one before is told of the value that is another");
-	ok(shard_assign(x.shard, ROWS, 0, w) == SHARD_BAD && shard_assign(x.shard, W, 7, w) == SHARD_ELSEWHERE,
-	   "rows are not assigned so, nor what is not here");
+	ok(shard_pull_changed(x.shard, W, 0, SYNC_NEVER, first, N, place, out, &n, &version) ==
+	            SHARD_OK &&
+	        n == 1 && place[0] == 2 && out[0] == 30,
+	    "who had the one before is told of the value that is another");
+	ok(shard_assign(x.shard, ROWS, 0, w) == SHARD_BAD &&
+	        shard_assign(x.shard, W, 7, w) == SHARD_ELSEWHERE,
+	    "rows are not assigned so, nor what is not here");
 }
 
 static void rows(void)
@@ -40,7 +47,8 @@ static void rows(void)
 	float out[3 * COLS], first[COLS];
 
 	pull(ids + 1, 1, NULL, first, NULL, &k);
-	ok(shard_assign_rows(x.shard, ROWS, 0, (const uint8_t *)ids, 3, w) == SHARD_OK, "rows are made");
+	ok(shard_assign_rows(x.shard, ROWS, 0, (const uint8_t *)ids, 3, w) == SHARD_OK,
+	    "rows are made");
 	version = pull(ids, 3, NULL, out, NULL, &k);
 	ok(memcmp(out, w, sizeof w) == 0, "and are as they were assigned");
 	since[0] = since[1] = since[2] = version;
@@ -49,20 +57,23 @@ static void rows(void)
 	shard_assign_rows(x.shard, ROWS, 0, (const uint8_t *)two, 2, other);
 	since[0] = since[1] = since[2] = version;
 	version = pull(ids, 3, since, out, place, &k);
-	ok(k == 1 && place[0] == 2 && out[4] == 50 && out[5] == 60, "of two, one with the same values: the other has");
+	ok(k == 1 && place[0] == 2 && out[4] == 50 && out[5] == 60,
+	    "of two, one with the same values: the other has");
 	shard_retain_rows(x.shard, ROWS, 0, two, 2);
 	since[0] = since[1] = since[2] = version;
 	pull(ids, 3, since, out, place, &k);
 	ok(k != UINT32_MAX && k >= 1 && memcmp(out + 2, first, sizeof first) == 0 && out[4] == 50,
-	   "one that is not kept is as if it had never been, and who had it is told");
+	    "one that is not kept is as if it had never been, and who had it is told");
 	shard_retain_rows(x.shard, ROWS, 0, NULL, 0);
 	ok(shard_assign_rows(x.shard, W, 0, (const uint8_t *)ids, 1, w) == SHARD_BAD &&
-	   shard_retain_rows(x.shard, W, 0, ids, 1) == SHARD_BAD, "a dense table has none");
+	        shard_retain_rows(x.shard, W, 0, ids, 1) == SHARD_BAD,
+	    "a dense table has none");
 	version = 0;
 	for (uint64_t id = 0; id < 300; id++) {
 		const float value[COLS] = { (float)id, -(float)id };
 
-		version += shard_assign_rows(x.shard, ROWS, 0, (const uint8_t *)&id, 1, value) == SHARD_OK;
+		version += shard_assign_rows(x.shard, ROWS, 0, (const uint8_t *)&id, 1, value) ==
+		    SHARD_OK;
 	}
 	for (uint64_t id = 0; id < 300; id++) {
 		pull(&id, 1, NULL, out, NULL, &k);

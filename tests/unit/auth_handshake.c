@@ -15,12 +15,19 @@ int crypto_scalarmult(unsigned char *q, const unsigned char *n, const unsigned c
 
 static const enum suite suites[] = { SUITE_CHACHA20POLY1305, SUITE_AES256GCM, SUITE_POLY1305 };
 static const struct hs_client_info client_info = {
-	.cluster = "0123456789abcde", .incarnation = UINT64_C(0xfedcba9876543210),
-	.slot = 0x89abcdef, .role = 1,
+	.cluster = "0123456789abcde",
+	.incarnation = UINT64_C(0xfedcba9876543210),
+	.slot = 0x89abcdef,
+	.role = 1,
 };
 static const struct hs_server_info server_info = {
-	.incarnation = UINT64_C(0x8899aabbccddeeff), .epoch = 7, .generation = 3,
-	.max_record = 1u << 20, .lifetime_seconds = 3600, .credit = UINT64_C(1) << 40, .shares = true,
+	.incarnation = UINT64_C(0x8899aabbccddeeff),
+	.epoch = 7,
+	.generation = 3,
+	.max_record = 1u << 20,
+	.lifetime_seconds = 3600,
+	.credit = UINT64_C(1) << 40,
+	.shares = true,
 };
 
 /* The small-order points of Curve25519 and their non-canonical forms
@@ -45,7 +52,7 @@ struct world {
 	struct session cs, ss;
 	struct hs_peer peer;
 	struct hs_server_info got;
-	uint8_t *hello, *msg1, *msg2;   /* guarded, of exact size */
+	uint8_t *hello, *msg1, *msg2; /* guarded, of exact size */
 	struct err e;
 };
 
@@ -90,11 +97,11 @@ static enum err_code hello_and_write1(struct world *w, enum suite suite)
 	if (rc != ERR_OK)
 		return rc;
 	return hs_client_write1(&w->hc, &w->ck, w->sk.pk, w->psk, suite, &client_info, w->msg1,
-	                        &w->e);
+	    &w->e);
 }
 
 static enum err_code run(struct world *w, enum suite suite, enum place place, int bit,
-                         unsigned *server_products)
+    unsigned *server_products)
 {
 	enum err_code rc;
 
@@ -138,16 +145,17 @@ static void good(struct world *w, enum suite suite)
 	ok(memcmp(w->peer.pk, w->ck.pk, 32) == 0, "the server learns the client's key");
 	ok(w->peer.suite == suite && w->cs.suite == suite && w->ss.suite == suite, "and the suite");
 	ok(memcmp(w->peer.info.cluster, client_info.cluster, 16) == 0 &&
-	   w->peer.info.incarnation == client_info.incarnation &&
-	   w->peer.info.slot == client_info.slot && w->peer.info.role == client_info.role,
-	   "client info arrives");
+	        w->peer.info.incarnation == client_info.incarnation &&
+	        w->peer.info.slot == client_info.slot && w->peer.info.role == client_info.role,
+	    "client info arrives");
 	ok(w->got.incarnation == server_info.incarnation && w->got.epoch == 7 &&
-	   w->got.generation == 3 && w->got.max_record == server_info.max_record &&
-	   w->got.lifetime_seconds == 3600 && w->got.credit == server_info.credit && w->got.shares,
-	   "server info arrives");
+	        w->got.generation == 3 && w->got.max_record == server_info.max_record &&
+	        w->got.lifetime_seconds == 3600 && w->got.credit == server_info.credit &&
+	        w->got.shares,
+	    "server info arrives");
 	ok(exchange(&w->cs, &w->ss) && exchange(&w->ss, &w->cs), "records pass both ways");
 	ok(sodium_is_zero(w->hs.noise.s.sk, 32) && sodium_is_zero(w->hc.noise.s.sk, 32),
-	   "no secret is left in the handshake objects");
+	    "no secret is left in the handshake objects");
 }
 
 static void every_bit(struct world *w, enum suite suite)
@@ -175,7 +183,7 @@ static void every_bit(struct world *w, enum suite suite)
 			codes += rc != ERR_AUTH && rc != ERR_PROTO && rc != ERR_CONFIG;
 		}
 		ok(passed == 0, "%s: none of %d flipped bits of %s passes", suite_name(suite),
-		   part[p].bytes * 8, part[p].what);
+		    part[p].bytes * 8, part[p].what);
 		ok(costly == 0, "none of them before message 2 costs the server an X25519 product");
 		ok(codes == 0, "all fail with a fitting code");
 	}
@@ -193,30 +201,33 @@ static void strangers(struct world *w)
 
 	hs_identity_init(&w->id, &w->sk, psk);
 	ok(run(w, SUITE_POLY1305, NOWHERE, 0, &n) == ERR_AUTH && n == 0,
-	   "another psk: refused, no product");
+	    "another psk: refused, no product");
 	ok(w->hs.noise.dh_count == 0, "the object's own count agrees");
 	hs_identity_init(&w->id, &other, w->psk);
 	ok(run(w, SUITE_POLY1305, NOWHERE, 0, &n) == ERR_AUTH && n == 0,
-	   "another server key: refused, no product");
+	    "another server key: refused, no product");
 	hs_identity_init(&w->id, &w->sk, w->psk);
 
 	hs_identity_init(&two[0], &w->sk, psk);
 	hs_identity_init(&two[1], &w->sk, w->psk);
 	hs_server_hello(&w->hs, 0x0e, 0, w->hello);
 	ok(hello_and_write1(w, SUITE_POLY1305) == ERR_OK &&
-	   hs_server_read1(&w->hs, two, 2, w->msg1, &w->peer, &w->e) == ERR_OK &&
-	   w->peer.identity == 1, "in a rotation the identity is found by mac1");
+	        hs_server_read1(&w->hs, two, 2, w->msg1, &w->peer, &w->e) == ERR_OK &&
+	        w->peer.identity == 1,
+	    "in a rotation the identity is found by mac1");
 	ok(hs_server_write2(&w->hs, HS_OK, &server_info, w->msg2, &w->ss, &w->e) == ERR_OK &&
-	   hs_client_read2(&w->hc, w->msg2, &w->got, &w->cs, &w->e) == ERR_OK, "and used");
+	        hs_client_read2(&w->hc, w->msg2, &w->got, &w->cs, &w->e) == ERR_OK,
+	    "and used");
 
 	/* The same bytes, against the next challenge. */
 	hs_server_hello(&w->hs, 0x0e, 0, w->hello);
 	products = 0;
 	ok(hs_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, &w->e) == ERR_AUTH &&
-	   products == 0, "a replayed message 1 is refused, no product");
+	        products == 0,
+	    "a replayed message 1 is refused, no product");
 	ok(hello_and_write1(w, SUITE_POLY1305) == ERR_OK, "a fresh message 1");
 	ok(hs_client_read2(&w->hc, w->msg2, &w->got, &w->cs, &w->e) == ERR_AUTH,
-	   "a replayed message 2 is refused");
+	    "a replayed message 2 is refused");
 	ok(hs_client_read2(&w->hc, w->msg2, &w->got, &w->cs, &w->e) == ERR_AUTH, "for good");
 }
 
@@ -253,9 +264,9 @@ static void low_order_points(struct world *w)
 		point(i, w->msg1 + 8);
 		remac(w);
 		products = 0;
-		ephemeral += hs_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer,
-		                             &w->e) == ERR_AUTH &&
-		             products == 1;
+		ephemeral += hs_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, &w->e) ==
+		        ERR_AUTH &&
+		    products == 1;
 
 		point(i, w->ck.pk);
 		fixed += run(w, SUITE_POLY1305, NOWHERE, 0, &n) == ERR_AUTH && n == 2;
@@ -268,7 +279,7 @@ static void low_order_points(struct world *w)
 		point(i, w->msg2 + 8);
 		products = 0;
 		answer += hs_client_read2(&w->hc, w->msg2, &w->got, &w->cs, &w->e) == ERR_AUTH &&
-		          products == 1;
+		    products == 1;
 
 		point(i, w->sk.pk);
 		hs_server_hello(&w->hs, 0x0e, 0, w->hello);
@@ -313,8 +324,8 @@ static void handmade(struct world *w)
 	ok(refused == 27, "each reserved byte of the info must be zero");
 	ok(by_hand(w, 0, SUITE_AES256GCM) == ERR_AUTH, "a suite that was not offered is refused");
 	ok(by_hand(w, 0, 0) == ERR_AUTH && by_hand(w, 0, 7) == ERR_AUTH &&
-	   by_hand(w, 0, 8) == ERR_AUTH && by_hand(w, 0, 255) == ERR_AUTH,
-"and so are unknown ones");
+	        by_hand(w, 0, 8) == ERR_AUTH && by_hand(w, 0, 255) == ERR_AUTH,
+	    "and so are unknown ones");
 }
 
 static void statuses(struct world *w)
@@ -334,9 +345,9 @@ static void statuses(struct world *w)
 		hello_and_write1(w, SUITE_POLY1305);
 		hs_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, &w->e);
 		ok(hs_server_write2(&w->hs, row[i].status, NULL, w->msg2, NULL, &w->e) == ERR_OK &&
-		   hs_client_read2(&w->hc, w->msg2, &w->got, &w->cs, &w->e) == row[i].code &&
-		   strstr(w->e.msg, hs_status_text(row[i].status)) != NULL,
-		   "status %d: %s", (int)row[i].status, w->e.msg);
+		        hs_client_read2(&w->hc, w->msg2, &w->got, &w->cs, &w->e) == row[i].code &&
+		        strstr(w->e.msg, hs_status_text(row[i].status)) != NULL,
+		    "status %d: %s", (int)row[i].status, w->e.msg);
 	}
 }
 
@@ -347,19 +358,22 @@ static void clear_errors(struct world *w)
 
 	hs_server_hello(&w->hs, 1u << SUITE_POLY1305, UINT64_C(0x1122334455667788), w->hello);
 	ok(hs_client_read_hello(&w->hc, w->hello, &offered, &epoch, &w->e) == ERR_OK &&
-	   offered == 8 && epoch == UINT64_C(0x1122334455667788), "hello: suites and epoch hint");
+	        offered == 8 && epoch == UINT64_C(0x1122334455667788),
+	    "hello: suites and epoch hint");
 	ok(hello_and_write1(w, SUITE_CHACHA20POLY1305) == ERR_CONFIG &&
-	   strstr(w->e.msg, "chacha20poly1305") != NULL, "%s", w->e.msg);
+	        strstr(w->e.msg, "chacha20poly1305") != NULL,
+	    "%s", w->e.msg);
 	w->hello[4] = 2;
 	ok(hs_client_read_hello(&w->hc, w->hello, &offered, &epoch, &w->e) == ERR_PROTO &&
-	   strstr(w->e.msg, "version 2") != NULL, "%s", w->e.msg);
+	        strstr(w->e.msg, "version 2") != NULL,
+	    "%s", w->e.msg);
 	memcpy(w->hello, "HTTP/1.1 400 Bad Request\r\nDate: ", HS_HELLO_BYTES);
-	ok(hs_client_read_hello(&w->hc, w->hello, &offered, &epoch, &w->e) == ERR_PROTO,
-	   "%s", w->e.msg);
+	ok(hs_client_read_hello(&w->hc, w->hello, &offered, &epoch, &w->e) == ERR_PROTO, "%s",
+	    w->e.msg);
 	memset(w->msg1, 'G', HS_MSG1_BYTES);
 	hs_server_hello(&w->hs, 8, 0, w->hello);
 	ok(hs_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, NULL) == ERR_PROTO,
-	   "a stranger's bytes, without a struct err");
+	    "a stranger's bytes, without a struct err");
 }
 
 int main(void)

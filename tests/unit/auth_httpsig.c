@@ -9,8 +9,12 @@ static struct key_pair client, server;
 static uint8_t psk[32], key[32];
 
 static const struct httpsig_msg get = {
-	.method = "POST", .path = "/v1/stop", .query = "a=1&b=%2F", .host = "10.0.0.1:7000",
-	.body = "{\"now\":true}", .body_len = 12,
+	.method = "POST",
+	.path = "/v1/stop",
+	.query = "a=1&b=%2F",
+	.host = "10.0.0.1:7000",
+	.body = "{\"now\":true}",
+	.body_len = 12,
 };
 
 struct signed_request {
@@ -22,14 +26,14 @@ static struct signed_request sign_at(const struct httpsig_msg *m, struct replay 
 {
 	struct signed_request s;
 
-	if (httpsig_sign_request(key, m, client.pk, replay_boot(r), now, &s.h, s.value,
-	                         NULL) != ERR_OK)
+	if (httpsig_sign_request(key, m, client.pk, replay_boot(r), now, &s.h, s.value, NULL) !=
+	    ERR_OK)
 		abort();
 	return s;
 }
 
 static enum err_code check(const struct httpsig_msg *m, const char *value, struct replay *r,
-                           int64_t now, struct err *e)
+    int64_t now, struct err *e)
 {
 	struct httpsig_head h;
 	enum err_code rc = httpsig_parse_request(value, &h, e);
@@ -37,7 +41,7 @@ static enum err_code check(const struct httpsig_msg *m, const char *value, struc
 	if (rc != ERR_OK)
 		return rc;
 	if (memcmp(h.pk, client.pk, 32) != 0)
-		return ERR_FORBIDDEN;   /* as a server does with a key not in its ring */
+		return ERR_FORBIDDEN; /* as a server does with a key not in its ring */
 	return httpsig_verify_request(key, m, &h, r, now, e);
 }
 
@@ -48,16 +52,16 @@ static void keys(void)
 
 	ok(httpsig_key(key, &client, server.pk, true, psk), "the client's key");
 	ok(httpsig_key(other, &server, client.pk, false, psk) && memcmp(key, other, 32) == 0,
-	   "is the server's too");
+	    "is the server's too");
 	ok(httpsig_key(other, &client, server.pk, false, psk) && memcmp(key, other, 32) != 0,
-	   "roles exchanged: another key");
+	    "roles exchanged: another key");
 	key_pair_generate(&third);
 	ok(httpsig_key(other, &third, server.pk, true, psk) && memcmp(key, other, 32) != 0,
-	   "another client: another key");
+	    "another client: another key");
 	ok(httpsig_key(other, &client, server.pk, true, client.pk) && memcmp(key, other, 32) != 0,
-	   "another psk: another key");
+	    "another psk: another key");
 	ok(!httpsig_key(other, &client, (uint8_t[32]){ 0 }, true, psk),
-	   "a low-order key is refused");
+	    "a low-order key is refused");
 }
 
 /* The signature of the lines before the path alone. */
@@ -92,16 +96,16 @@ static void requests(void)
 	m = get;
 	m.path = "/v1/stop\na=1&b=%2F";
 	ok(check(&m, s.value, r, NOW, &e) == ERR_AUTH, "a newline in the path fails");
-	ok(httpsig_sign_request(key, &m, client.pk, replay_boot(r), NOW, &t.h, t.value,
-	                        &e) == ERR_PROTO,
-	   "and is not signed: %s", e.msg);
+	ok(httpsig_sign_request(key, &m, client.pk, replay_boot(r), NOW, &t.h, t.value, &e) ==
+	        ERR_PROTO,
+	    "and is not signed: %s", e.msg);
 	t = s;
 	sign_cut_off(&t);
 	ok(httpsig_verify_request(key, &m, &t.h, r, NOW, &e) == ERR_AUTH,
-	   "nor is a signature good that ends before it");
+	    "nor is a signature good that ends before it");
 	ok(check(&get, s.value, r, NOW, &e) == ERR_OK, "after all these the request still passes");
 	ok(check(&get, s.value, r, NOW, &e) == ERR_AUTH && strstr(e.msg, "nonce") != NULL,
-	   "once: %s", e.msg);
+	    "once: %s", e.msg);
 
 	m = get;
 	m.query = NULL;
@@ -156,16 +160,17 @@ static void strict(void)
 	                   "boot=000102030405060708090a0b0c0d0e0f, "
 	                   "sig=000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 	static const char *const times[] = { "", "-1", "+1", "01", "1.0", "0x1", "253402300800",
-		                             "99999999999999999999", " 1", "1 " };
+		"99999999999999999999", " 1", "1 " };
 	char value[512];
 	int refused = 0;
 
 	snprintf(value, sizeof(value), "ts=1, %s", tail);
 	ok(httpsig_parse_answer(value, &h, NULL) == ERR_OK && h.ts == 1 && h.nonce[1] == 0x11 &&
-	   h.boot[15] == 15 && h.sig[31] == 31, "an answer's header");
+	        h.boot[15] == 15 && h.sig[31] == 31,
+	    "an answer's header");
 	snprintf(value, sizeof(value), "ts=253402300799, %s", tail);
 	ok(httpsig_parse_answer(value, &h, NULL) == ERR_OK && h.ts == HTTPSIG_TS_MAX,
-	   "the last time");
+	    "the last time");
 	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
 		snprintf(value, sizeof(value), "ts=%s, %s", times[i], tail);
 		refused += httpsig_parse_answer(value, &h, NULL) == ERR_AUTH;
@@ -175,7 +180,8 @@ static void strict(void)
 	value[20] = 'A';
 	ok(httpsig_parse_answer(value, &h, NULL) == ERR_AUTH, "upper-case hex is refused");
 	ok(httpsig_parse_request("Bearer xyz", &h, NULL) == ERR_AUTH &&
-	   httpsig_parse_request("", &h, NULL) == ERR_AUTH, "other schemes are refused");
+	        httpsig_parse_request("", &h, NULL) == ERR_AUTH,
+	    "other schemes are refused");
 }
 
 static void answers(void)
@@ -191,9 +197,10 @@ static void answers(void)
 	a.body_len = 2;
 	a.status = 200;
 	ok(httpsig_sign_answer(key, &a, &s.h, replay_boot(r), NOW + 500, value, &e) == ERR_OK, "%s",
-	   value);
+	    value);
 	ok(httpsig_verify_answer(key, &a, &s.h, value, &h, &e) == ERR_OK && h.ts == NOW + 500 &&
-	   memcmp(h.boot, replay_boot(r), 16) == 0, "verifies, with the server's time and boot id");
+	        memcmp(h.boot, replay_boot(r), 16) == 0,
+	    "verifies, with the server's time and boot id");
 	m = a;
 	m.status = 403;
 	ok(httpsig_verify_answer(key, &m, &s.h, value, &h, &e) == ERR_AUTH, "another status fails");
@@ -204,13 +211,15 @@ static void answers(void)
 	m.path = "/v1/other";
 	ok(httpsig_verify_answer(key, &m, &s.h, value, &h, &e) == ERR_AUTH, "another path fails");
 	ok(httpsig_verify_answer(key, &a, &other.h, value, &h, &e) == ERR_AUTH &&
-	   strstr(e.msg, "another request") != NULL, "%s", e.msg);
+	        strstr(e.msg, "another request") != NULL,
+	    "%s", e.msg);
 
 	/* A request's signature is none for an answer. */
 	m = get;
 	snprintf(bad, sizeof(bad), "%s", s.value + strlen("PS1 key=") + KEY_TEXT_LEN + 2);
 	ok(httpsig_verify_answer(key, &m, &s.h, bad, &h, &e) == ERR_AUTH &&
-	   strstr(e.msg, "does not verify") != NULL, "a reflected signature fails");
+	        strstr(e.msg, "does not verify") != NULL,
+	    "a reflected signature fails");
 	replay_free(r);
 }
 
@@ -223,19 +232,23 @@ static void clocks(void)
 
 	s = sign_at(&get, r, NOW);
 	ok(check(&get, s.value, r, NOW + 61, &e) == ERR_AUTH &&
-	   strstr(e.msg, "61 s behind the server's") != NULL, "%s", e.msg);
+	        strstr(e.msg, "61 s behind the server's") != NULL,
+	    "%s", e.msg);
 	ok(check(&get, s.value, r, NOW - 3600, &e) == ERR_AUTH &&
-	   strstr(e.msg, "3600 s ahead of the server's") != NULL, "%s", e.msg);
+	        strstr(e.msg, "3600 s ahead of the server's") != NULL,
+	    "%s", e.msg);
 	ok(check(&get, s.value, r, NOW + 60, &e) == ERR_OK, "60 s late passes");
 	s = sign_at(&get, r, NOW);
 	ok(check(&get, s.value, r, NOW - 60, &e) == ERR_OK, "60 s early passes");
 
 	randombytes_buf(boot, sizeof(boot));
 	ok(httpsig_sign_request(key, &get, client.pk, boot, NOW, &s.h, s.value, &e) == ERR_OK &&
-	   check(&get, s.value, r, NOW, &e) == ERR_STALE, "another boot id: %s", e.msg);
+	        check(&get, s.value, r, NOW, &e) == ERR_STALE,
+	    "another boot id: %s", e.msg);
 	memset(boot, 0, sizeof(boot));
 	ok(httpsig_sign_request(key, &get, client.pk, boot, NOW, &s.h, s.value, &e) == ERR_OK &&
-	   check(&get, s.value, r, NOW, &e) == ERR_STALE, "so does one not known yet");
+	        check(&get, s.value, r, NOW, &e) == ERR_STALE,
+	    "so does one not known yet");
 	replay_free(r);
 }
 
@@ -259,14 +272,13 @@ static void bounded(void)
 	ok(check(&get, s[50].value, r, NOW + 60, &e) == ERR_LIMIT, "and still fill the room");
 	later = sign_at(&get, r, NOW + 61);
 	ok(check(&get, later.value, r, NOW + 61, &e) == ERR_OK, "then the oldest make room");
-	ok(check(&get, s[1].value, r, NOW + 61, &e) == ERR_AUTH &&
-	   strstr(e.msg, "nonce") != NULL, "and only they");
+	ok(check(&get, s[1].value, r, NOW + 61, &e) == ERR_AUTH && strstr(e.msg, "nonce") != NULL,
+	    "and only they");
 
 	/* The clock goes back to where nonces have been forgotten. */
 	memcpy(boot, replay_boot(r), 16);
 	ok(check(&get, s[0].value, r, NOW, &e) == ERR_STALE,
-	   "a replay after the clock went back: %s",
-	   e.msg);
+	    "a replay after the clock went back: %s", e.msg);
 	ok(memcmp(boot, replay_boot(r), 16) != 0, "the boot id is another one");
 	ok(check(&get, later.value, r, NOW + 61, &e) == ERR_STALE, "what went before is void");
 	later = sign_at(&get, r, NOW);
@@ -277,7 +289,8 @@ static void bounded(void)
 	r = replay_new(1);
 	later = sign_at(&get, r, NOW);
 	ok(check(&get, later.value, r, NOW, &e) == ERR_OK &&
-	   check(&get, later.value, r, NOW, &e) == ERR_AUTH, "room for one");
+	        check(&get, later.value, r, NOW, &e) == ERR_AUTH,
+	    "room for one");
 	replay_free(r);
 }
 
@@ -304,10 +317,12 @@ static void shared(void)
 	struct replay *r = replay_new(1200);
 	uint32_t first = use_up(r, 1, NOW), second = use_up(r, 2, NOW);
 
-	ok(first == 600 && second == 300, "a key uses up half of what is left: %u, %u", first, second);
+	ok(first == 600 && second == 300, "a key uses up half of what is left: %u, %u", first,
+	    second);
 	ok(use_nonce(r, 3, 0, NOW) == ERR_OK, "another key has room");
 	ok(use_nonce(r, 1, 5000, NOW) == ERR_LIMIT, "the first one has none");
-	ok(use_nonce(r, 1, 5000, NOW + 61) == ERR_OK, "when its nonces are forgotten it has its share again");
+	ok(use_nonce(r, 1, 5000, NOW + 61) == ERR_OK,
+	    "when its nonces are forgotten it has its share again");
 	replay_free(r);
 }
 

@@ -43,7 +43,7 @@ static void base64(void)
 	key_pair_generate(&k);
 	key_to_text(k.pk, text);
 	ok(strlen(text) == KEY_TEXT_LEN && key_from_text(text, back) && memcmp(back, k.pk, 32) == 0,
-	   "a key as text and back");
+	    "a key as text and back");
 	key_to_text(zero, text);
 	ok(strcmp(text, "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=") == 0, "zero as text");
 	text[42] = 'B';
@@ -70,7 +70,7 @@ static void base64(void)
 		for (int c = 0; c < 256; c++) {
 			text[i] = (char)c;
 			twice += (char)c != right && key_from_text(text, back) &&
-			         memcmp(back, k.pk, 32) == 0;
+			    memcmp(back, k.pk, 32) == 0;
 			beyond += c >= 0x80 && key_from_text(text, back);
 		}
 		text[i] = right;
@@ -93,17 +93,19 @@ static void create_and_load(void)
 	ok(key_pair_load(path, &back, &e) == ERR_OK && memcmp(&k, &back, sizeof(k)) == 0, "load");
 	ok(key_pair_create(path, &back, &e) == ERR_EXISTS, "%s", e.msg);
 	ok(key_pair_load(path, &back, NULL) == ERR_OK && memcmp(&k, &back, sizeof(k)) == 0,
-	   "the old key is still there");
+	    "the old key is still there");
 	ok(psk_load(path, psk, &e) == ERR_AUTH, "a key is no psk: %s", e.msg);
 	ok(psk_create(in("psk"), psk, &e) == ERR_OK && psk_load(in("psk"), psk2, &e) == ERR_OK &&
-	   memcmp(psk, psk2, 32) == 0, "psk");
+	        memcmp(psk, psk2, 32) == 0,
+	    "psk");
 	ok(key_pair_load(in("psk"), &back, &e) == ERR_AUTH, "a psk is no key");
 	ok(key_pair_create(in("no/such.key"), &back, &e) == ERR_IO, "%s", e.msg);
 	ok(key_pair_load(in("none.key"), &back, &e) == ERR_NOTFOUND, "%s", e.msg);
 	umask(0777);
 	ok(key_pair_create(in("masked.key"), &k, &e) == ERR_OK &&
-	   key_pair_load(in("masked.key"), &back, &e) == ERR_OK &&
-	   stat(in("masked.key"), &st) == 0 && (st.st_mode & 07777) == 0600, "under umask 0777");
+	        key_pair_load(in("masked.key"), &back, &e) == ERR_OK &&
+	        stat(in("masked.key"), &st) == 0 && (st.st_mode & 07777) == 0600,
+	    "under umask 0777");
 	umask(022);
 }
 
@@ -115,7 +117,8 @@ static void refused(const char *name, const char *part)
 	memset(&k, 7, sizeof(k));
 	before = k;
 	ok(key_pair_load(in(name), &k, &e) == ERR_AUTH && strstr(e.msg, part) != NULL &&
-	   memcmp(&k, &before, sizeof(k)) == 0, "%s: %s", name, e.msg);
+	        memcmp(&k, &before, sizeof(k)) == 0,
+	    "%s: %s", name, e.msg);
 }
 
 static void bad_files(void)
@@ -198,14 +201,16 @@ static void ring(void)
 	struct buf out = BUF_INIT;
 
 	snprintf(text, sizeof(text),
-	         "# who may come in\n\n  # and a comment\nworker x25519:%s w7 expires=2027-01-31\n"
-	         "\tserver\tx25519:%s  s-1.example_x \nmonitor token:%s grafana "
-	         "expires=2027-01-31T12:34:56Z", key1, key2, hash_hex);
+	    "# who may come in\n\n  # and a comment\nworker x25519:%s w7 expires=2027-01-31\n"
+	    "\tserver\tx25519:%s  s-1.example_x \nmonitor token:%s grafana "
+	    "expires=2027-01-31T12:34:56Z",
+	    key1, key2, hash_hex);
 	kr = parse(text);
 	ok(kr != NULL && keyring_count(kr) == 3, "three entries");
 	x = keyring_find(kr, pk1, 1801353599);
 	ok(x != NULL && x->role == ROLE_WORKER && strcmp(x->name, "w7") == 0 &&
-	   x->expires == 1801353600 && memcmp(x->pk, pk1, 32) == 0, "the worker, a second before");
+	        x->expires == 1801353600 && memcmp(x->pk, pk1, 32) == 0,
+	    "the worker, a second before");
 	ok(keyring_find(kr, pk1, 1801353600) == NULL, "2027-01-31 00:00 UTC: expired");
 	ok(keyring_find(kr, pk1, 0) == x, "found again by now = 0");
 	x = keyring_find(kr, pk2, INT64_MAX);
@@ -215,9 +220,9 @@ static void ring(void)
 	ok(x != NULL && x->role == ROLE_MONITOR && x->is_token, "the monitor's token");
 	ok(keyring_find_token(kr, token, 1801353600 + 45296) == NULL, "expires to the second");
 	ok(keyring_find_token(kr, "", 1) == NULL && keyring_find_token(kr, hash_hex, 1) == NULL,
-	   "neither no token nor its hash");
+	    "neither no token nor its hash");
 	ok(keyring_find(kr, keyring_find_name(kr, "grafana")->pk, 1) == NULL,
-	   "a token's hash is not a key");
+	    "a token's hash is not a key");
 
 	memset(fresh.pk, 9, 32);
 	ok(keyring_add(kr, &fresh, NULL) == ERR_OK && keyring_find(kr, fresh.pk, 1) != NULL, "add");
@@ -228,7 +233,7 @@ static void ring(void)
 	buf_release(&out);
 	keyring_line(keyring_find_name(again, "grafana"), &out);
 	snprintf(text, sizeof(text), "monitor token:%s grafana expires=2027-01-31T12:34:56Z\n",
-	         hash_hex);
+	    hash_hex);
 	ok(strcmp((char *)out.data, text) == 0, "a token's line");
 	buf_release(&out);
 	keyring_line(keyring_find_name(again, "w7"), &out);
@@ -237,7 +242,8 @@ static void ring(void)
 	buf_release(&out);
 
 	ok(keyring_remove(kr, "w7") && !keyring_remove(kr, "w7") &&
-	   keyring_find(kr, pk1, 1) == NULL && keyring_find(kr, pk2, 1) != NULL, "remove");
+	        keyring_find(kr, pk1, 1) == NULL && keyring_find(kr, pk2, 1) != NULL,
+	    "remove");
 	fresh.pk[0] = 1;
 	for (int i = 0; i < 100; i++) {
 		snprintf(fresh.name, sizeof(fresh.name), "many%d", i);
@@ -260,12 +266,12 @@ static void wrong(const char *line, const char *part)
 
 	if (k != NULL)
 		snprintf(text, sizeof(text), "# one\nworker x25519:%s w0\n%.*s%s%s\n", key2,
-		         (int)(k - line), line, key1, k + 2);
+		    (int)(k - line), line, key1, k + 2);
 	else
 		snprintf(text, sizeof(text), "# one\nworker x25519:%s w0\n%s\n", key2, line);
 	ok(keyring_parse(text, "keys/authorized_keys", &kr, &e) != ERR_OK && kr == NULL &&
-	   strncmp(e.msg, "keys/authorized_keys:3: ", 24) == 0 && strstr(e.msg, part) != NULL,
-	   "%s", e.msg);
+	        strncmp(e.msg, "keys/authorized_keys:3: ", 24) == 0 && strstr(e.msg, part) != NULL,
+	    "%s", e.msg);
 }
 
 static void ring_errors(void)
@@ -309,18 +315,18 @@ static void ring_files(void)
 
 	put(in("ak"), text, n, 0644);
 	ok(keyring_load(in("ak"), &kr, &e) == ERR_OK && keyring_count(kr) == 1,
-	   "authorized_keys may be readable");
+	    "authorized_keys may be readable");
 	keyring_free(kr);
 	put(in("ak"), text, n, 0664);
 	ok(keyring_load(in("ak"), &kr, &e) == ERR_AUTH && strstr(e.msg, "chmod go-w") != NULL, "%s",
-	   e.msg);
+	    e.msg);
 	put(in("ak"), text, n - 1, 0600);
 	ok(keyring_load(in("ak"), &kr, &e) == ERR_FORMAT && strstr(e.msg, "newline") != NULL, "%s",
-	   e.msg);
+	    e.msg);
 	text[3] = '\0';
 	put(in("ak"), text, n, 0600);
 	ok(keyring_load(in("ak"), &kr, &e) == ERR_FORMAT && strstr(e.msg, "NUL") != NULL, "%s",
-	   e.msg);
+	    e.msg);
 	put(in("ak"), "", 0, 0600);
 	ok(keyring_load(in("ak"), &kr, &e) == ERR_OK && keyring_count(kr) == 0, "empty is fine");
 	keyring_free(kr);
@@ -333,18 +339,20 @@ static void roles(void)
 	enum role r;
 
 	ok(role_parse("relay", &r) && r == ROLE_RELAY && !role_parse("none", &r) &&
-	   !role_parse("Relay", &r), "role_parse");
+	        !role_parse("Relay", &r),
+	    "role_parse");
 	ok(strcmp(role_name(ROLE_MONITOR), "monitor") == 0 && role_name((enum role)77)[0] == '?',
-	   "role_name");
+	    "role_name");
 	ok(ROLE_NONE == 0 && ROLE_WORKER == 1 && ROLE_SERVER == 2 && ROLE_RELAY == 3 &&
-	   ROLE_MONITOR == 4 && ROLE_ADMIN == 5 && ROLE_READER == 6, "numbers stand");
+	        ROLE_MONITOR == 4 && ROLE_ADMIN == 5 && ROLE_READER == 6,
+	    "numbers stand");
 }
 
 int main(void)
 {
 	uint8_t hash[32];
 
-	alarm(60);      /* a fifo that is opened in the wrong way hangs */
+	alarm(60); /* a fifo that is opened in the wrong way hangs */
 	snprintf(dir, sizeof(dir), "/tmp/auth_keys.XXXXXX");
 	if (key_init(NULL) != ERR_OK || mkdtemp(dir) == NULL)
 		return 1;

@@ -8,33 +8,31 @@
 #include "core/endian.h"
 #include "tap.h"
 
-#define PROLOGUE "4a6f686e2047616c74"
-#define PSK "54686973206973206d7920417573747269616e20706572737065637469766521"
-#define INIT_STATIC "e61ef9919cde45dd5f82166404bd08e38bceb5dfdfded0a34c8df7ed542214d1"
+#define PROLOGUE       "4a6f686e2047616c74"
+#define PSK            "54686973206973206d7920417573747269616e20706572737065637469766521"
+#define INIT_STATIC    "e61ef9919cde45dd5f82166404bd08e38bceb5dfdfded0a34c8df7ed542214d1"
 #define INIT_EPHEMERAL "893e28b9dc6ca8d611ab664754b8ceb7bac5117349a4439a6b0569da977c464a"
-#define RESP_PUBLIC "31e0303fd6418d2f8c0e78b91f22e8caed0fbe48656dcf4767e4834f701b8f62"
-#define RESP_STATIC "4a3acbfdb163dec651dfa3194dece676d437029c62a408b4c5ea9114246e4893"
+#define RESP_PUBLIC    "31e0303fd6418d2f8c0e78b91f22e8caed0fbe48656dcf4767e4834f701b8f62"
+#define RESP_STATIC    "4a3acbfdb163dec651dfa3194dece676d437029c62a408b4c5ea9114246e4893"
 #define RESP_EPHEMERAL "bbdb4cdbd309f1a1f2e1456967fe288cadd6f712d65dc7b7793d5e63da6b375b"
-#define HASH "8310f86394dc0dabb40beb8210031556db4403ab1202db7034c526232147a700"
+#define HASH           "8310f86394dc0dabb40beb8210031556db4403ab1202db7034c526232147a700"
 
 static const struct {
 	const char *payload, *ciphertext;
 } messages[] = {
 	{ "4c756477696720766f6e204d69736573",
-	  "ca35def5ae56cec33dc2036731ab14896bc4c75dbb07a61f879f8e3afa4c79442ec9b09893d0f510791784c1"
-	  "0cbc959f25b1766e0def6e301d14fbca1c7790ac829b8b3674f5f649a5f0e98479662cbfbf2b2c47cd4b09fc"
-	  "d266cd29d7cb675f1808849707847840f6d178ec4d3733aa" },
+	    "ca35def5ae56cec33dc2036731ab14896bc4c75dbb07a61f879f8e3afa4c79442ec9b09893d0f510791784c1"
+	    "0cbc959f25b1766e0def6e301d14fbca1c7790ac829b8b3674f5f649a5f0e98479662cbfbf2b2c47cd4b09fc"
+	    "d266cd29d7cb675f1808849707847840f6d178ec4d3733aa" },
 	{ "4d757272617920526f746862617264",
-	  "95ebc60d2b1fa672c1f46a8aa265ef51bfe38e7ccb39ec5be34069f1448088439a1b3cebf680b2c74217fcb5"
-	  "eba4ff58a9468cd90c4aca6194f57479b379a7" },
-	{ "462e20412e20486179656b",
-	  "a8fde7a0accec190cd306c5950d4fd8e04a205ec288aa747d8b347" },
-	{ "4361726c204d656e676572",
-	  "59caddd9984a3bbe24c4fb31a2bd455b7eba3fa0980674b1a3a5f9" },
+	    "95ebc60d2b1fa672c1f46a8aa265ef51bfe38e7ccb39ec5be34069f1448088439a1b3cebf680b2c74217fcb5"
+	    "eba4ff58a9468cd90c4aca6194f57479b379a7" },
+	{ "462e20412e20486179656b", "a8fde7a0accec190cd306c5950d4fd8e04a205ec288aa747d8b347" },
+	{ "4361726c204d656e676572", "59caddd9984a3bbe24c4fb31a2bd455b7eba3fa0980674b1a3a5f9" },
 	{ "4a65616e2d426170746973746520536179",
-	  "3b9bfebd210c22ba0cff9de79b4007d7a552fffbf92616881faa8a883e25b80258" },
+	    "3b9bfebd210c22ba0cff9de79b4007d7a552fffbf92616881faa8a883e25b80258" },
 	{ "457567656e2042f6686d20766f6e2042617765726b",
-	  "f37512df1043d564d7c46ac85c53d3b6a9a05724bc297e7142808f217561651217fe85b782" },
+	    "f37512df1043d564d7c46ac85c53d3b6a9a05724bc297e7142808f217561651217fe85b782" },
 };
 
 /* Into guarded memory of exactly the right size. */
@@ -117,8 +115,7 @@ static void transport_messages(const uint8_t *key_i, const uint8_t *key_r)
 
 		put_le64(nonce + 4, (k - 2) / 2);
 		crypto_aead_chacha20poly1305_ietf_encrypt(out, NULL, payload, n, NULL, 0, NULL,
-		                                          nonce,
-		                                          k % 2 == 0 ? key_i : key_r);
+		    nonce, k % 2 == 0 ? key_i : key_r);
 		ok(cn == n + 16 && memcmp(out, want, cn) == 0, "transport message %zu", k + 1);
 		sodium_free(payload);
 		sodium_free(want);
@@ -147,7 +144,7 @@ static void vectors(void)
 	ok(memcmp(itx, irx, 32) != 0, "directions have different keys");
 	i.dh_count = r.dh_count = 0;
 	ok(sodium_is_zero((uint8_t *)&i, sizeof(i)) && sodium_is_zero((uint8_t *)&r, sizeof(r)),
-	   "nothing secret is left after the split");
+	    "nothing secret is left after the split");
 	transport_messages(itx, rtx);
 }
 

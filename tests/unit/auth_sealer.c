@@ -15,9 +15,11 @@ static struct rng rng;
 static void expect(bool aes, const uint8_t *in, size_t n, uint8_t *out, uint8_t tag[static 16])
 {
 	if (aes)
-		crypto_aead_aes256gcm_encrypt_detached(out, tag, NULL, in, n, NULL, 0, NULL, nonce, key);
+		crypto_aead_aes256gcm_encrypt_detached(out, tag, NULL, in, n, NULL, 0, NULL, nonce,
+		    key);
 	else
-		crypto_aead_chacha20poly1305_ietf_encrypt_detached(out, tag, NULL, in, n, NULL, 0, NULL, nonce, key);
+		crypto_aead_chacha20poly1305_ietf_encrypt_detached(out, tag, NULL, in, n, NULL, 0,
+		    NULL, nonce, key);
 }
 
 static const char *cipher(bool aes)
@@ -36,15 +38,18 @@ static void another_key(void)
 /* Each in memory that ends at a guard page. */
 static bool there_and_back(bool aes, size_t n, bool in_place)
 {
-	uint8_t *plain = sodium_malloc(n), *want = sodium_malloc(n), *got = sodium_malloc(n), tag[16], other[16];
+	uint8_t *plain = sodium_malloc(n), *want = sodium_malloc(n), *got = sodium_malloc(n),
+	        tag[16], other[16];
 	bool good;
 
 	randombytes_buf(plain, n);
 	randombytes_buf(nonce, sizeof nonce);
 	expect(aes, plain, n, want, tag);
 	memcpy(got, plain, n);
-	good = sealer_seal(&seals, cipher(aes), key, nonce, in_place ? got : plain, n, got, other) && memcmp(tag, other, 16) == 0 &&
-	    memcmp(got, want, n) == 0 && sealer_open(&opens, cipher(aes), key, nonce, got, n, tag) && memcmp(got, plain, n) == 0;
+	good = sealer_seal(&seals, cipher(aes), key, nonce, in_place ? got : plain, n, got,
+	           other) &&
+	    memcmp(tag, other, 16) == 0 && memcmp(got, want, n) == 0 &&
+	    sealer_open(&opens, cipher(aes), key, nonce, got, n, tag) && memcmp(got, plain, n) == 0;
 	/* One bit of what is sealed, of the tag, and of the nonce. */
 	want[rng_below(&rng, n)] ^= 4;
 	good &= !sealer_open(&opens, cipher(aes), key, nonce, want, n, tag);
@@ -70,7 +75,9 @@ static void suite(bool aes)
 			another_key();
 		wrong += !there_and_back(aes, n, n % 2);
 	}
-	ok(wrong == 0, "%s: sizes 1 to 1999 are sealed as by libsodium, open, and not with a bit changed (%u are not)", cipher(aes), wrong);
+	ok(wrong == 0,
+	    "%s: sizes 1 to 1999 are sealed as by libsodium, open, and not with a bit changed (%u are not)",
+	    cipher(aes), wrong);
 	wrong = 0;
 	for (size_t n = 65536 - 7; n <= 1 << 20; n = n * 2 + 13)
 		wrong += !there_and_back(aes, n, true) + !there_and_back(aes, n, false);

@@ -18,7 +18,7 @@ struct record {
 static struct record record_new(size_t n)
 {
 	struct record r = { sodium_malloc(64), sodium_malloc(16), sodium_malloc(n),
-		            sodium_malloc(16), n };
+		sodium_malloc(16), n };
 
 	randombytes_buf(r.hdr, 64);
 	randombytes_buf(r.data, n);
@@ -56,7 +56,7 @@ static void again(struct session *s, const struct session *fresh)
 static bool seal(struct session *s, struct record *r)
 {
 	bool good = session_seal_header(s, r->hdr, r->htag) &&
-	            session_seal_payload(s, r->data, r->n, r->data, r->ptag);
+	    session_seal_payload(s, r->data, r->n, r->data, r->ptag);
 
 	session_next_tx(s);
 	return good;
@@ -65,7 +65,7 @@ static bool seal(struct session *s, struct record *r)
 static bool unseal(struct session *s, struct record *r)
 {
 	bool good = session_open_header(s, r->hdr, r->htag) &&
-	            session_open_payload(s, r->data, r->n, r->ptag);
+	    session_open_payload(s, r->data, r->n, r->ptag);
 
 	session_next_rx(s);
 	return good;
@@ -86,16 +86,18 @@ static void sizes(enum suite suite)
 		ok(seal(&a, &r), "%s: %zu bytes sealed", suite_name(suite), n[i]);
 		changed = memcmp(plain, r.data, n[i]) != 0;
 		ok(n[i] < 15 || changed == session_is_sealed(&a), "the payload is %s",
-		   session_is_sealed(&a) ? "hidden" : "left clear");
+		    session_is_sealed(&a) ? "hidden" : "left clear");
 		ok(unseal(&b, &r) && memcmp(plain, r.data, n[i]) == 0, "and opened");
 
 		/* Out of place; a clear suite writes nothing. */
 		memset(out, 0, n[i]);
 		ok(session_seal_payload(&a, plain, n[i], session_is_sealed(&a) ? out : NULL,
-		                        r.ptag) &&
-		   memcmp(plain, r.data, n[i]) == 0, "out of place the source stays");
+		       r.ptag) &&
+		        memcmp(plain, r.data, n[i]) == 0,
+		    "out of place the source stays");
 		ok(session_open_payload(&b, session_is_sealed(&a) ? out : plain, n[i], r.ptag) &&
-		   (!session_is_sealed(&a) || memcmp(out, r.data, n[i]) == 0), "and opens too");
+		        (!session_is_sealed(&a) || memcmp(out, r.data, n[i]) == 0),
+		    "and opens too");
 		sodium_free(plain);
 		sodium_free(out);
 		record_free(&r);
@@ -129,7 +131,7 @@ static void flips(enum suite suite)
 		memcpy(r.data, copy, 1000);
 		if (p != 2)
 			piece[p][bit / 8] ^= (uint8_t)(1u << bit % 8);
-		b.rx.counter = 0;       /* where it would have opened */
+		b.rx.counter = 0; /* where it would have opened */
 		revived += unseal(&b, &r);
 	}
 	ok(passed == 0, "%s: none of 10000 flipped bits passes", suite_name(suite));
@@ -155,15 +157,17 @@ static void order(enum suite suite)
 	memcpy(copy.data, one.data, 100);
 	memcpy(copy.ptag, one.ptag, 16);
 	ok(unseal(&b, &one) && !unseal(&b, &copy), "%s: a replayed record fails",
-	   suite_name(suite));
+	    suite_name(suite));
 	again(&b, &fresh);
 	ok(!unseal(&b, &two), "a record after a dropped (or swapped) one fails");
 	again(&b, &fresh);
 	ok(session_open_header(&b, copy.hdr, copy.htag) &&
-	   !session_open_header(&b, two.hdr, two.htag), "a header in a payload's place fails");
+	        !session_open_header(&b, two.hdr, two.htag),
+	    "a header in a payload's place fails");
 	again(&b, &fresh);
 	ok(session_open_header(&b, copy.hdr, copy.htag) &&
-	   !session_open_payload(&b, copy.data, 99, copy.ptag), "a shorter payload fails");
+	        !session_open_payload(&b, copy.data, 99, copy.ptag),
+	    "a shorter payload fails");
 	part(&a, &b);
 	pair(&a, &b, suite);
 	if (!seal(&a, &one))
@@ -173,7 +177,7 @@ static void order(enum suite suite)
 	pair(&a, &b, suite);
 	session_wipe(&a);
 	ok(!session_seal_header(&a, one.hdr, one.htag) && !unseal(&a, &one),
-	   "a wiped session seals and opens nothing");
+	    "a wiped session seals and opens nothing");
 	record_free(&one);
 	record_free(&two);
 	record_free(&copy);
@@ -237,21 +241,23 @@ static void edge(enum suite suite)
 	pair(&a, &b, suite);
 	a.tx.counter = b.rx.counter = SESSION_COUNTER_END - 4;
 	ok(!session_exhausted(&a) && seal(&a, &r) && unseal(&b, &r), "%s: near the end",
-	   suite_name(suite));
+	    suite_name(suite));
 	put_le64(nonce + 4, SESSION_COUNTER_END - 2);
 	if (suite == SUITE_AES256GCM)
 		crypto_aead_aes256gcm_encrypt_detached(tag, tag, NULL, tag, 0, r.hdr, 64, NULL,
-		                                       nonce, a.tx.key);
+		    nonce, a.tx.key);
 	else
 		crypto_aead_chacha20poly1305_ietf_encrypt_detached(tag, tag, NULL, tag, 0, r.hdr,
-		                                                   64, NULL, nonce, a.tx.key);
+		    64, NULL, nonce, a.tx.key);
 	ok(!session_exhausted(&a) && seal(&a, &r), "the last record");
 	ok(memcmp(tag, r.htag, 16) == 0, "nonce is 4 zero bytes and the counter");
 	ok(unseal(&b, &r), "opens");
 	ok(session_exhausted(&a) && session_exhausted(&b) && session_dir_exhausted(&a.tx) &&
-	   !session_dir_exhausted(&a.rx), "then the session is exhausted");
+	        !session_dir_exhausted(&a.rx),
+	    "then the session is exhausted");
 	ok(!session_seal_header(&a, r.hdr, r.htag) &&
-	   !session_seal_payload(&a, r.data, r.n, r.data, r.ptag), "and seals nothing more");
+	        !session_seal_payload(&a, r.data, r.n, r.data, r.ptag),
+	    "and seals nothing more");
 	ok(!session_open_header(&b, r.hdr, r.htag), "nor opens");
 	a.rx.counter = b.tx.counter = SESSION_COUNTER_END - 1;
 	ok(session_dir_exhausted(&a.rx), "one nonce is not room for a record");
@@ -264,16 +270,18 @@ static void names(void)
 	enum suite s;
 
 	ok(suite_parse("aes256gcm", &s) && s == SUITE_AES256GCM && !suite_parse("AES", &s) &&
-	   !suite_parse("", &s), "suite_parse");
+	        !suite_parse("", &s),
+	    "suite_parse");
 	ok(strcmp(suite_name(SUITE_POLY1305), "poly1305") == 0 &&
-	   strcmp(suite_name((enum suite)9), "?") == 0, "suite_name");
+	        strcmp(suite_name((enum suite)9), "?") == 0,
+	    "suite_name");
 	ok(suite_is_sealed(SUITE_CHACHA20POLY1305) && !suite_is_sealed(SUITE_POLY1305) &&
-	   !suite_is_sealed((enum suite)0), "suite_is_sealed");
+	        !suite_is_sealed((enum suite)0),
+	    "suite_is_sealed");
 	ok(!suite_available((enum suite)0) && !suite_available((enum suite)4), "unknown suites");
-	ok((suite_mask() & 0xf1) == 0 && (suite_mask() & 0x0a) == 0x0a,
-	   "mask %#x", suite_mask());
+	ok((suite_mask() & 0xf1) == 0 && (suite_mask() & 0x0a) == 0x0a, "mask %#x", suite_mask());
 	ok(session_init(&(struct session){ 0 }, (enum suite)4, k1, k2, NULL) == ERR_UNSUPPORTED,
-	   "a session of an unknown suite");
+	    "a session of an unknown suite");
 }
 
 int main(void)

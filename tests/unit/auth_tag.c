@@ -9,11 +9,13 @@
  * as numbers can. */
 static struct tag_maker *maker;
 
-static void expect(uint8_t tag[static 16], const uint8_t *p, size_t n, const uint8_t nonce[static 12], const uint8_t key[static 32])
+static void expect(uint8_t tag[static 16], const uint8_t *p, size_t n,
+    const uint8_t nonce[static 12], const uint8_t key[static 32])
 {
 	uint8_t none = 0;
 
-	crypto_aead_chacha20poly1305_ietf_encrypt_detached(&none, tag, NULL, &none, 0, p, n, NULL, nonce, key);
+	crypto_aead_chacha20poly1305_ietf_encrypt_detached(&none, tag, NULL, &none, 0, p, n, NULL,
+	    nonce, key);
 }
 
 static bool equal(const uint8_t *p, size_t n, const uint8_t *nonce, const uint8_t *key)
@@ -65,7 +67,8 @@ int main(void)
 		wrong += !equal(p, n, nonce, key);
 		free(p);
 	}
-	ok(wrong == 0, "4000 texts of runs of ones and zeroes have libsodium's tag (%d have not)", wrong);
+	ok(wrong == 0, "4000 texts of runs of ones and zeroes have libsodium's tag (%d have not)",
+	    wrong);
 
 	wrong = 0;
 	for (size_t n = 65536; n <= 1 << 20; n += 65536 + 13) {

@@ -8,17 +8,19 @@ static void bsp_backup(void)
 	struct receipt r;
 
 	world_open_with(&x, "bsp", false, "sgd", 1, 3, 1, false);
-	ok(step_of(&x, 0, 0, 10, 1) && shard_closed(x.shard) == 0, "backup: one of three is not enough");
+	ok(step_of(&x, 0, 0, 10, 1) && shard_closed(x.shard) == 0,
+	    "backup: one of three is not enough");
 	ok(step_of(&x, 1, 0, 10, 3) && shard_closed(x.shard) == 1, "two are");
 	ok(pull_w(&x, 1) == -2, "their mean is the update");
 	ok(push_w(&x, 2, 0, 10, 100, &r) == SHARD_OK && r.status == PUSH_LATE && r.staleness == 1,
-	   "the third is late, and told how much");
+	    "the third is late, and told how much");
 	clock_of(&x, 2, 0, 10);
 	ok(shard_version(x.shard, W, 0) == 1, "which changes nothing");
 	/* In time, it counts: whoever comes first. */
 	step_of(&x, 2, 1, 10, 2);
 	step_of(&x, 0, 1, 10, 4);
-	ok(shard_closed(x.shard) == 2 && pull_w(&x, 2) == -5, "in the next step another one is late");
+	ok(shard_closed(x.shard) == 2 && pull_w(&x, 2) == -5,
+	    "in the next step another one is late");
 	ok(push_w(&x, 1, 1, 10, 9, &r) == SHARD_OK && r.status == PUSH_LATE, "and told so");
 	/* The slow one pushes before the step is closed, and has not yet said CLOCK. */
 	push_w(&x, 1, 2, 10, 3, &r);
@@ -30,7 +32,8 @@ static void bsp_backup(void)
 	/* With two of three gone the last one does not wait for nobody. */
 	dismiss(x.shard, 0, 3);
 	dismiss(x.shard, 2, 3);
-	ok(shard_closed(x.shard) == 3 && step_of(&x, 1, 3, 10, 1) && shard_closed(x.shard) == 4, "the last one's own step is waited for");
+	ok(shard_closed(x.shard) == 3 && step_of(&x, 1, 3, 10, 1) && shard_closed(x.shard) == 4,
+	    "the last one's own step is waited for");
 	world_close(&x);
 }
 

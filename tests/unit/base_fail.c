@@ -8,8 +8,8 @@
 #include "tap.h"
 
 struct outcome {
-	int status;             /* of waitpid */
-	int passed;             /* points passed before the end */
+	int status; /* of waitpid */
+	int passed; /* points passed before the end */
 };
 
 /* A child with PS_FAIL that passes `name` up to 20 times. */
@@ -64,7 +64,8 @@ static void counting(void)
 {
 	struct outcome o = pass("push_taken:3", "push_taken");
 
-	ok(killed(&o) && o.passed == 2, "the third pass is death, unless another is given (%d)", o.passed);
+	ok(killed(&o) && o.passed == 2, "the third pass is death, unless another is given (%d)",
+	    o.passed);
 	o = pass("push_taken:3", "clock_after");
 	ok(exited(&o, 0) && o.passed == 20, "other points count for themselves");
 	o = pass("clock_after:1:kill,push_taken:5:exit", "push_taken");
@@ -77,9 +78,11 @@ static void counting(void)
 
 static void chances(void)
 {
-	struct outcome a = pass("random:0.2:7", "push_taken"), b = pass("random:0.2:7", "clock_after");
+	struct outcome a = pass("random:0.2:7", "push_taken"),
+	               b = pass("random:0.2:7", "clock_after");
 
-	ok(killed(&a) && a.passed == b.passed && a.passed < 20, "random: equal seeds, equal deaths (%d)", a.passed);
+	ok(killed(&a) && a.passed == b.passed && a.passed < 20,
+	    "random: equal seeds, equal deaths (%d)", a.passed);
 	a = pass("random:0:7", "push_taken");
 	ok(exited(&a, 0), "random: never, at probability 0");
 	a = pass("random:1:7", "push_taken");
@@ -88,8 +91,9 @@ static void chances(void)
 
 static void mistakes(void)
 {
-	static const char *const bad[] = { "push_taken", "push_taken:0", "push_taken:x", "push_taken:1:burn", "nowhere:1",
-		"push_taken:1:error", "random:2:1", "random:0.1", "push_taken:1:kill:2" };
+	static const char *const bad[] = { "push_taken", "push_taken:0", "push_taken:x",
+		"push_taken:1:burn", "nowhere:1", "push_taken:1:error", "random:2:1", "random:0.1",
+		"push_taken:1:kill:2" };
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		struct outcome o = pass(bad[i], "push_taken");

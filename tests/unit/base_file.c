@@ -53,25 +53,25 @@ static void test_replace(void)
 	umask(022);
 	ok(file_mkdirs(dir, 0700, &e) == ERR_OK, "a directory");
 	ok(file_replace(path, "one", 3, 0600, &e) == ERR_OK && holds(path, "one") &&
-	       mode_of(path) == 0600,
-	   "made");
+	        mode_of(path) == 0600,
+	    "made");
 	ok(file_replace(path, "second", 6, 0644, &e) == ERR_OK && holds(path, "second") &&
-	       mode_of(path) == 0644,
-	   "replaced");
+	        mode_of(path) == 0644,
+	    "replaced");
 	ok(file_replace(path, "", 0, 0600, &e) == ERR_OK && holds(path, ""), "replaced by nothing");
 	ok(file_replace(lost, "x", 1, 0600, &e) == ERR_IO && strstr(e.msg, "no/such"),
-	   "a directory that is not there: %s", e.msg);
+	    "a directory that is not there: %s", e.msg);
 	ok(file_replace(lost, "x", 1, 0600, NULL) == ERR_IO, "no error wanted");
 	mkdir(sub, 0700);
 	ok(file_replace(sub, "x", 1, 0600, &e) == ERR_IO && strstr(e.msg, sub),
-	   "a directory in the way: %s", e.msg);
+	    "a directory in the way: %s", e.msg);
 	ok(entries(dir) == 2, "no temporary file is left behind");
 	ok(chdir(dir) == 0 && file_replace("here", "x", 1, 0600, &e) == ERR_OK &&
-	       holds("here", "x"),
-	   "a name without a directory");
+	        holds("here", "x"),
+	    "a name without a directory");
 	ok(symlink("f", "link") == 0 && file_replace("link", "new", 3, 0600, &e) == ERR_OK &&
-	       holds("f", "") && holds("link", "new"),
-	   "a link is replaced, not followed");
+	        holds("f", "") && holds("link", "new"),
+	    "a link is replaced, not followed");
 	ok(chdir("/") == 0, "back");
 	free(lost);
 	free(sub);
@@ -82,14 +82,17 @@ static void test_replace(void)
 /* Files whose writers never came to close them. */
 static void test_torn(void)
 {
-	char *dir = path_join(root, "torn"), *mine = path_join(dir, "me-1-f"), *other = path_join(dir, "me-11-f");
-	const char *const alike[] = { "me-1-f.tmp-0123456789abcdeg", "me-1-f.tmp-0123456789abcde", "me-1-f.tmp-0123456789abcdef0", ".tmp-x" };
+	char *dir = path_join(root, "torn"), *mine = path_join(dir, "me-1-f"),
+	     *other = path_join(dir, "me-11-f");
+	const char *const alike[] = { "me-1-f.tmp-0123456789abcdeg", "me-1-f.tmp-0123456789abcde",
+		"me-1-f.tmp-0123456789abcdef0", ".tmp-x" };
 	struct file_new f[3];
 
 	file_mkdirs(dir, 0700, NULL);
-	ok(file_new_open(mine, 0600, &f[0], NULL) == ERR_OK && file_new_open(mine, 0600, &f[1], NULL) == ERR_OK &&
-	       file_new_open(other, 0600, &f[2], NULL) == ERR_OK && entries(dir) == 3,
-	   "three are being written");
+	ok(file_new_open(mine, 0600, &f[0], NULL) == ERR_OK &&
+	        file_new_open(mine, 0600, &f[1], NULL) == ERR_OK &&
+	        file_new_open(other, 0600, &f[2], NULL) == ERR_OK && entries(dir) == 3,
+	    "three are being written");
 	for (size_t i = 0; i < sizeof alike / sizeof *alike; i++) {
 		char *path = path_join(dir, alike[i]);
 
@@ -97,11 +100,13 @@ static void test_torn(void)
 		free(path);
 	}
 	file_remove_torn(dir, "me-1-");
-	ok(entries(dir) == 5 && access(f[0].tmp, F_OK) && access(f[1].tmp, F_OK) && !access(f[2].tmp, F_OK),
-	   "those of the name are gone, not another's, nor what is named alike");
+	ok(entries(dir) == 5 && access(f[0].tmp, F_OK) && access(f[1].tmp, F_OK) &&
+	        !access(f[2].tmp, F_OK),
+	    "those of the name are gone, not another's, nor what is named alike");
 	ok(file_new_close(&f[2], ERR_OK, NULL) == ERR_OK && holds(other, ""), "which goes on");
 	for (int i = 0; i < 2; i++)
-		ok(file_new_close(&f[i], ERR_IO, NULL) == ERR_IO, "what is gone is taken back all the same");
+		ok(file_new_close(&f[i], ERR_IO, NULL) == ERR_IO,
+		    "what is gone is taken back all the same");
 	file_remove_torn("/no/such", "me-1-");
 	free(dir);
 	free(mine);
@@ -136,14 +141,14 @@ static void test_replace_threads(void)
 	for (int i = 0; i < 200; i++) {
 		buf_clear(&b);
 		bad += file_read(path, 5000, &b, NULL) != ERR_OK || b.len != 4096 ||
-		       b.data[0] != b.data[4095];
+		    b.data[0] != b.data[4095];
 	}
 	for (int i = 0; i < 4; i++) {
 		pthread_join(t[i], &failed);
 		bad += (uintptr_t)failed;
 	}
 	ok(!bad && entries(dir) == 1,
-	   "four threads replace one file: it is whole at any time (%zu)", (size_t)bad);
+	    "four threads replace one file: it is whole at any time (%zu)", (size_t)bad);
 	buf_release(&b);
 	free(path);
 	free(dir);
@@ -160,15 +165,15 @@ static void test_read(void)
 	file_replace(path, big, 200000, 0600, &e);
 	buf_puts(&b, "before");
 	ok(file_read(path, 200000, &b, &e) == ERR_OK && b.len == 200006 &&
-	       memcmp(b.data, "beforexx", 8) == 0,
-	   "appended, at its limit");
+	        memcmp(b.data, "beforexx", 8) == 0,
+	    "appended, at its limit");
 	ok(file_read(path, 199999, &b, &e) == ERR_LIMIT && strstr(e.msg, "199999") &&
-	       b.len == 200006 && b.data[b.len] == 0,
-	   "one byte too long: %s", e.msg);
+	        b.len == 200006 && b.data[b.len] == 0,
+	    "one byte too long: %s", e.msg);
 	ok(file_read(root, 100, &b, &e) == ERR_IO && strstr(e.msg, root), "a directory: %s", e.msg);
 	unlink(path);
 	ok(file_read(path, 100, &b, &e) == ERR_NOTFOUND && strstr(e.msg, path), "absent: %s",
-	   e.msg);
+	    e.msg);
 	ok(file_read(path, 100, &b, NULL) == ERR_NOTFOUND && b.len == 200006, "no error wanted");
 	buf_release(&b);
 	free(big);
@@ -206,14 +211,14 @@ static void test_fd(void)
 	f.fd = p[1];
 	pthread_create(&t, NULL, feed, &f);
 	ok(file_read_all(p[0], back, N, &e) == ERR_OK && memcmp(data, back, N) == 0,
-	   "more than a pipe holds");
+	    "more than a pipe holds");
 	ok(file_read_all(p[0], back, 10, &e) == ERR_CLOSED && strstr(e.msg, "10 bytes early"),
-	   "the end: %s", e.msg);
+	    "the end: %s", e.msg);
 	ok(file_read_all(p[0], back, 0, &e) == ERR_OK, "nothing is there even so");
 	pthread_join(t, NULL);
 	close(p[0]);
 	ok(file_read_all(-1, back, 1, &e) == ERR_IO && file_write_all(-1, data, 1, &e) == ERR_IO,
-	   "no descriptor: %s", e.msg);
+	    "no descriptor: %s", e.msg);
 	free(data);
 	free(back);
 }
@@ -228,14 +233,14 @@ static void test_mkdirs(void)
 	ok(file_mkdirs(deep, 0700, &e) == ERR_OK && mode_of(deep) == 0700, "made with its parents");
 	ok(file_mkdirs(deep, 0755, &e) == ERR_OK && mode_of(deep) == 0700, "there already");
 	ok(file_mkdirs(slash, 0700, &e) == ERR_OK && mode_of(plain) == 0700,
-	   "a slash at the end: the mode holds");
+	    "a slash at the end: the mode holds");
 	file_replace(file, "x", 1, 0600, NULL);
 	ok(file_mkdirs(file, 0700, &e) == ERR_IO && strstr(e.msg, file), "a file in the way: %s",
-	   e.msg);
+	    e.msg);
 	ok(file_mkdirs(under, 0700, &e) == ERR_IO, "a file for a parent: %s", e.msg);
 	ok(file_mkdirs("", 0700, &e) == ERR_IO, "no name: %s", e.msg);
 	ok(file_mkdirs("/", 0700, &e) == ERR_OK && file_mkdirs(".", 0700, &e) == ERR_OK,
-	   "what is always there");
+	    "what is always there");
 	free(deep);
 	free(slash);
 	free(plain);
@@ -257,7 +262,7 @@ static void test_remove(void)
 	file_replace(file, "x", 1, 0600, &e);
 	ok(symlink(keep, link) == 0, "a link out of the tree");
 	ok(file_remove_tree(top, &e) == ERR_OK && access(top, F_OK) != 0 && holds(kept, "x"),
-	   "removed, and nothing behind the link");
+	    "removed, and nothing behind the link");
 	ok(file_remove_tree(top, &e) == ERR_OK, "what is not there is removed");
 	ok(file_remove_tree(kept, &e) == ERR_OK && access(kept, F_OK) != 0, "a file");
 	free(tree);
@@ -283,32 +288,32 @@ static void test_paths(void)
 	char *real = realpath(root, NULL), *want = path_join(real, "new"), *lost;
 
 	ok(gives(path_join("a", "b"), "a/b") && gives(path_join("a/", "b"), "a/b") &&
-	       gives(path_join("a", "/b"), "/b") && gives(path_join("", "b"), "b") &&
-	       gives(path_join("/", "b"), "/b"),
-	   "path_join");
+	        gives(path_join("a", "/b"), "/b") && gives(path_join("", "b"), "b") &&
+	        gives(path_join("/", "b"), "/b"),
+	    "path_join");
 	ok(gives(path_dirname("a/b"), "a") && gives(path_dirname("b"), ".") &&
-	       gives(path_dirname("/b"), "/") && gives(path_dirname("/a/b/c"), "/a/b"),
-	   "path_dirname");
+	        gives(path_dirname("/b"), "/") && gives(path_dirname("/a/b/c"), "/a/b"),
+	    "path_dirname");
 	ok(strcmp(path_basename("a/b"), "b") == 0 && strcmp(path_basename("b"), "b") == 0,
-	   "path_basename");
+	    "path_basename");
 	ok(gives(path_stem("a/b.json"), "b") && gives(path_stem("b"), "b") &&
-	       gives(path_stem("a.d/b"), "b") && gives(path_stem("b.tar.gz"), "b.tar") &&
-	       gives(path_stem(".hidden"), ".hidden"),
-	   "path_stem");
+	        gives(path_stem("a.d/b"), "b") && gives(path_stem("b.tar.gz"), "b.tar") &&
+	        gives(path_stem(".hidden"), ".hidden"),
+	    "path_stem");
 	ok(chdir(root) == 0 && gives(path_absolute("new"), want),
-	   "path_absolute of a file to be made");
+	    "path_absolute of a file to be made");
 	ok(gives(path_absolute("/usr/../new"), "/new"), "path_absolute is free of detours");
 	lost = path_join(real, "no/such");
 	ok(gives(path_absolute("no/such"), lost) &&
-	       gives(path_absolute("/no/such/x"), "/no/such/x"),
-	   "path_absolute in a directory to be made");
+	        gives(path_absolute("/no/such/x"), "/no/such/x"),
+	    "path_absolute in a directory to be made");
 	ok(chdir("/") == 0, "back");
 	free(lost);
 	free(want);
 	free(real);
 }
 
-/* ---- logs and clocks ---------------------------------------------------------------- */
+/* ---- logs and clocks ---- */
 
 static void test_log(void)
 {
@@ -322,8 +327,8 @@ static void test_log(void)
 	log_warn(&l, "seen %d", 7);
 	file_read(path, 10000, &b, NULL);
 	ok(b.len == strlen("2026-01-31T23:59:59.123Z server-0 warn seen 7\n") &&
-	       strcmp((char *)b.data + 24, " server-0 warn seen 7\n") == 0,
-	   "one line: %s", b.data);
+	        strcmp((char *)b.data + 24, " server-0 warn seen 7\n") == 0,
+	    "one line: %s", b.data);
 	atomic_store(&l.level, LOG_LEVEL_DEBUG);
 	log_debug(&l, "two\nlines\r\x1b[31m");
 	memset(big, 'x', sizeof big - 1);
@@ -332,7 +337,7 @@ static void test_log(void)
 	buf_clear(&b);
 	file_read(path, 10000, &b, NULL);
 	ok(strstr((char *)b.data, " debug two?lines??[31m\n"),
-	   "an event is one line, whatever it quotes");
+	    "an event is one line, whatever it quotes");
 	ok(b.len > 1200 && b.len < 1400 && b.data[b.len - 1] == '\n', "a long event is cut");
 	errno = EACCES;
 	close(fd);
@@ -340,9 +345,9 @@ static void test_log(void)
 	log_info(&l, "nowhere");
 	ok(errno == EACCES, "errno is left alone");
 	ok(log_level_parse("error") == LOG_LEVEL_ERROR &&
-	       log_level_parse("debug") == LOG_LEVEL_DEBUG && log_level_parse("loud") == -1 &&
-	       strcmp(log_level_name(LOG_LEVEL_WARN), "warn") == 0,
-	   "names of levels");
+	        log_level_parse("debug") == LOG_LEVEL_DEBUG && log_level_parse("loud") == -1 &&
+	        strcmp(log_level_name(LOG_LEVEL_WARN), "warn") == 0,
+	    "names of levels");
 	buf_release(&b);
 	free(path);
 }
@@ -392,8 +397,8 @@ static void test_clock(void)
 	ok(w > INT64_C(1700000000) * NSEC_PER_SEC, "the wall clock is of this age");
 	clock_stamp(stamp);
 	ok(strlen(stamp) == 24 && stamp[4] == '-' && stamp[10] == 'T' && stamp[19] == '.' &&
-	       stamp[23] == 'Z',
-	   "%s", stamp);
+	        stamp[23] == 'Z',
+	    "%s", stamp);
 }
 
 int main(void)

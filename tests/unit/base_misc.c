@@ -20,7 +20,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-/* ---- errors ---------------------------------------------------------------------- */
+/* ---- errors ---- */
 
 static void test_err(void)
 {
@@ -28,26 +28,26 @@ static void test_err(void)
 	char big[2000];
 
 	ok(err_set(&e, ERR_IO, "no %s %d", "x", 7) == ERR_IO && e.code == ERR_IO &&
-	       strcmp(e.msg, "no x 7") == 0,
-	   "err_set");
+	        strcmp(e.msg, "no x 7") == 0,
+	    "err_set");
 	ok(err_set(&e, ERR_AUTH, "again: %s", e.msg) == ERR_AUTH &&
-	       strcmp(e.msg, "again: no x 7") == 0,
-	   "err_set with its own message as an argument");
+	        strcmp(e.msg, "again: no x 7") == 0,
+	    "err_set with its own message as an argument");
 	ok(err_prefix(&e, "line %d", 3) == ERR_AUTH && strcmp(e.msg, "line 3: again: no x 7") == 0,
-	   "err_prefix");
+	    "err_prefix");
 	ok(err_prefix(&e, "%s", e.msg) == ERR_AUTH &&
-	       strcmp(e.msg, "line 3: again: no x 7: line 3: again: no x 7") == 0,
-	   "err_prefix with its own message");
+	        strcmp(e.msg, "line 3: again: no x 7: line 3: again: no x 7") == 0,
+	    "err_prefix with its own message");
 	errno = ENOENT;
 	ok(err_sys(&e, ERR_NOTFOUND, "cannot open \"%s\"", "f") == ERR_NOTFOUND &&
-	       strcmp(e.msg, "cannot open \"f\": No such file or directory") == 0,
-	   "err_sys: %s", e.msg);
+	        strcmp(e.msg, "cannot open \"f\": No such file or directory") == 0,
+	    "err_sys: %s", e.msg);
 	errno = 99999;
 	err_sys(&e, ERR_IO, "odd");
 	ok(strcmp(e.msg, "odd: unknown error") == 0, "err_sys: a number that errno never has");
 	ok(err_set(NULL, ERR_IO, "x") == ERR_IO && err_sys(NULL, ERR_AUTH, "x") == ERR_AUTH &&
-	       err_prefix(NULL, "x") != ERR_OK,
-	   "no error wanted");
+	        err_prefix(NULL, "x") != ERR_OK,
+	    "no error wanted");
 
 	memset(big, 'p', sizeof big - 1);
 	big[sizeof big - 1] = 0;
@@ -56,7 +56,7 @@ static void test_err(void)
 	errno = EACCES;
 	err_sys(&e, ERR_IO, "cannot open %s", big);
 	ok(strlen(e.msg) == sizeof e.msg - 1 && strstr(e.msg, ": Permission denied"),
-	   "err_sys: the reason outlives a long path");
+	    "err_sys: the reason outlives a long path");
 	err_set(&e, ERR_IO, "the reason");
 	err_prefix(&e, "%s", big);
 	ok(strstr(e.msg, ": the reason"), "err_prefix: so does the message");
@@ -85,24 +85,24 @@ static void test_err_table(void)
 
 	for (size_t i = 0; i < COUNT(row); i++)
 		ok((int)row[i].code == row[i].number &&
-		       err_exit_code(row[i].code) == row[i].exit_code &&
-		       strcmp(err_name(row[i].code), row[i].name) == 0 &&
-		       err_by_name(row[i].name) == row[i].code,
-		   "%s is %d and exits with %d", row[i].name, row[i].number, row[i].exit_code);
+		        err_exit_code(row[i].code) == row[i].exit_code &&
+		        strcmp(err_name(row[i].code), row[i].name) == 0 &&
+		        err_by_name(row[i].name) == row[i].code,
+		    "%s is %d and exits with %d", row[i].name, row[i].number, row[i].exit_code);
 	for (int i = 0; i <= ERR_UNSUPPORTED; i++) {
 		blank += !err_name((enum err_code)i) || !err_text((enum err_code)i);
 		twice += err_by_name(err_name((enum err_code)i)) != (enum err_code)i;
 	}
 	ok(!blank && !twice, "every number has a text and a name of its own");
 	ok(err_by_name("nonsense") == ERR_FAILED && err_by_name("") == ERR_FAILED,
-	   "an unknown name");
+	    "an unknown name");
 	ok(err_exit_code((enum err_code)1000) == 1 &&
-	       strcmp(err_name((enum err_code)1000), "failed") == 0 &&
-	       strcmp(err_text((enum err_code) - 1), "failed") == 0,
-	   "a number off the wire that is none");
+	        strcmp(err_name((enum err_code)1000), "failed") == 0 &&
+	        strcmp(err_text((enum err_code) - 1), "failed") == 0,
+	    "a number off the wire that is none");
 }
 
-/* ---- memory ---------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 static bool all_zero(const void *p, size_t n)
 {
@@ -129,7 +129,7 @@ static bool aborts(void (*fn)(void))
 		_exit(0);
 	}
 	return child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status) &&
-	       WTERMSIG(status) == SIGABRT;
+	    WTERMSIG(status) == SIGABRT;
 }
 
 #ifndef PS_SANITIZED
@@ -166,12 +166,12 @@ static void test_mem(void)
 	ok(b && all_zero(b, 15) && (uintptr_t)b % 64 == 0, "mem_try_array is zeroed and aligned");
 	ok(c && (uintptr_t)c % 64 == 0, "mem_try_array of nothing is something");
 	ok(!mem_try_array(huge / 2, 3) && !mem_try_array(huge, 1) && !mem_try_array(huge - 32, 1),
-	   "mem_try_array: a product that overflows is refused");
+	    "mem_try_array: a product that overflows is refused");
 	/* The sanitizers' allocator ends the process in its own way. */
 #ifndef PS_SANITIZED
 	ok(!mem_try_array(huge / 4, 1), "mem_try_array: too much is NULL");
 	ok(aborts(overflow_array) && aborts(overflow_regrow),
-	   "mem_array, mem_regrow: overflow aborts");
+	    "mem_array, mem_regrow: overflow aborts");
 #endif
 	free(s);
 	free(t);
@@ -183,7 +183,7 @@ static void test_mem(void)
 	free(s);
 }
 
-/* ---- buffers --------------------------------------------------------------------- */
+/* ---- buffers ---- */
 
 static void test_buf(void)
 {
@@ -238,14 +238,14 @@ static void test_endian(void)
 	put_le32(p + 3, 0xfedcba98);
 	put_le64(p + 7, UINT64_C(0xfedcba9876543210));
 	ok(p[1] == 0xdc && p[2] == 0xfe && p[3] == 0x98 && p[6] == 0xfe && p[7] == 0x10 &&
-	       p[14] == 0xfe,
-	   "little-endian bytes");
+	        p[14] == 0xfe,
+	    "little-endian bytes");
 	ok(get_le16(p + 1) == 0xfedc && get_le32(p + 3) == 0xfedcba98 &&
-	       get_le64(p + 7) == UINT64_C(0xfedcba9876543210),
-	   "and back, at odd places");
+	        get_le64(p + 7) == UINT64_C(0xfedcba9876543210),
+	    "and back, at odd places");
 }
 
-/* ---- suggestions, counts, names ---------------------------------------------------- */
+/* ---- suggestions, counts, names ---- */
 
 static void test_suggest(void)
 {
@@ -272,7 +272,7 @@ static void test_suggest(void)
 		const char *got = suggest(row[i].word, names, COUNT(names));
 
 		ok(row[i].want ? got && strcmp(got, row[i].want) == 0 : !got, "\"%s\" suggests %s",
-		   row[i].word, got ? got : "nothing");
+		    row[i].word, got ? got : "nothing");
 	}
 	ok(!suggest("workers", names, 0), "no names, no suggestion");
 }
@@ -288,24 +288,24 @@ static void test_hist(void)
 	hist_add(&h, 3);
 	hist_add(&h, 4);
 	ok(h.bucket[0] == 1 && h.bucket[1] == 1 && h.bucket[2] == 2 && h.bucket[3] == 1 &&
-	       h.count == 5 && h.sum == 10,
-	   "buckets by powers of two");
+	        h.count == 5 && h.sum == 10,
+	    "buckets by powers of two");
 	ok(hist_quantile(&h, 0.2) == 0 && hist_quantile(&h, 0.4) == 2 &&
-	       hist_quantile(&h, 0.5) == 4 && hist_quantile(&h, 0.8) == 4 &&
-	       hist_quantile(&h, 1) == 8,
-	   "quantiles are bounds of buckets");
+	        hist_quantile(&h, 0.5) == 4 && hist_quantile(&h, 0.8) == 4 &&
+	        hist_quantile(&h, 1) == 8,
+	    "quantiles are bounds of buckets");
 	hist_add(&h, UINT64_MAX);
 	hist_add(&h, UINT64_C(1) << 46);
-	ok(h.bucket[HIST_BUCKETS - 1] == 2 && hist_quantile(&h, 1) == UINT64_C(1)
-	                                                                  << (HIST_BUCKETS - 1),
-	   "the last bucket takes all that is larger");
+	ok(h.bucket[HIST_BUCKETS - 1] == 2 &&
+	        hist_quantile(&h, 1) == UINT64_C(1) << (HIST_BUCKETS - 1),
+	    "the last bucket takes all that is larger");
 	h = (struct hist){ 0 };
 	for (int i = 0; i < 999; i++)
 		hist_add(&h, 100);
 	hist_add(&h, 1000000);
 	ok(hist_quantile(&h, 0.99) == 128 && hist_quantile(&h, 0.999) == 128 &&
-	       hist_quantile(&h, 1) == 1 << 20,
-	   "one in a thousand is slow");
+	        hist_quantile(&h, 1) == 1 << 20,
+	    "one in a thousand is slow");
 }
 
 static void *add_many(void *h)
@@ -324,10 +324,11 @@ static void test_hist_threads(void)
 		pthread_create(&t[i], NULL, add_many, &h);
 	for (int i = 0; i < 4; i++)
 		pthread_join(t[i], NULL);
-	ok(h.count == 200000 && h.bucket[0] + h.bucket[1] + h.bucket[2] + h.bucket[3] +
-	                                h.bucket[4] + h.bucket[5] + h.bucket[6] ==
-	                            200000,
-	   "four threads lose no count");
+	ok(h.count == 200000 &&
+	        h.bucket[0] + h.bucket[1] + h.bucket[2] + h.bucket[3] + h.bucket[4] + h.bucket[5] +
+	                h.bucket[6] ==
+	            200000,
+	    "four threads lose no count");
 }
 
 static void note(void *ctx, const char *name, void *value)
@@ -349,11 +350,11 @@ static void test_map(void)
 	map_put(m, "alpha", two);
 	map_put(m, "mid", three);
 	ok(map_count(m) == 3 && map_get(m, "zeta") == one && !map_get(m, "qqqq"),
-	   "names are copied");
+	    "names are copied");
 	map_put(m, "alpha", one);
 	map_each(m, note, &seen);
 	ok(map_count(m) == 3 && strcmp((char *)seen.data, "zeta=1 alpha=1 mid=3 ") == 0,
-	   "put again changes in place; visited in order of insertion: %s", seen.data);
+	    "put again changes in place; visited in order of insertion: %s", seen.data);
 	map_del(m, "zeta");
 	map_del(m, "zeta");
 	map_put(m, "zeta", two);
@@ -361,7 +362,7 @@ static void test_map(void)
 	buf_clear(&seen);
 	map_each(m, note, &seen);
 	ok(strcmp((char *)seen.data, "alpha=1 mid=3 zeta=2 =3 ") == 0, "deleted and put anew: %s",
-	   seen.data);
+	    seen.data);
 	for (int i = 0; i < 5000; i++) {
 		snprintf(name, sizeof name, "key-%d", i);
 		map_put(m, name, one + i % 2);
@@ -381,29 +382,33 @@ static void test_map(void)
 static void test_batch(void)
 {
 	struct batch b = { .rows = 2,
-		           .cols = 3,
-		           .x = mem_array(6, sizeof(float)),
-		           .y = mem_array(2, sizeof(float)) };
+		.cols = 3,
+		.x = mem_array(6, sizeof(float)),
+		.y = mem_array(2, sizeof(float)) };
 
 	batch_release(&b);
 	ok(b.rows == 0 && !b.x && !b.y, "a batch is released");
 	batch_release(&b);
 }
 
-/* ---- names in a list ------------------------------------------------------------- */
+/* ---- names in a list ---- */
 
 static void test_names(void)
 {
 	const char *list = "w0,b0,w10", *at = names_first(list);
 
-	ok(names_is(at, "w0") && !names_is(at, "w") && !names_is(at, "w0,b0"), "the first name, whole");
+	ok(names_is(at, "w0") && !names_is(at, "w") && !names_is(at, "w0,b0"),
+	    "the first name, whole");
 	at = names_next(at);
-	ok(names_is(at, "b0") && names_is(names_next(at), "w10") && !names_next(names_next(at)), "those after it");
-	ok(names_has(list, "w10") && !names_has(list, "w1") && !names_has(list, "10"), "a name that the list has");
-	ok(!names_first("none") && !names_has("none", "none") && names_has("none,w0", "none"), "none is no name, alone");
+	ok(names_is(at, "b0") && names_is(names_next(at), "w10") && !names_next(names_next(at)),
+	    "those after it");
+	ok(names_has(list, "w10") && !names_has(list, "w1") && !names_has(list, "10"),
+	    "a name that the list has");
+	ok(!names_first("none") && !names_has("none", "none") && names_has("none,w0", "none"),
+	    "none is no name, alone");
 }
 
-/* ---- words of others -------------------------------------------------------------- */
+/* ---- words of others ---- */
 
 static void test_plain(void)
 {
@@ -412,7 +417,8 @@ static void test_plain(void)
 	FILE *f = open_memstream(&out, &n);
 
 	plain_text(text);
-	ok(strcmp(text, "a?[31m?b??\xc3\xa9") == 0, "what would steer a terminal is no more, letters stay");
+	ok(strcmp(text, "a?[31m?b??\xc3\xa9") == 0,
+	    "what would steer a terminal is no more, letters stay");
 	plain_print(f, "%s\n", "two\nlines\033");
 	plain_print(f, "end");
 	fclose(f);

@@ -47,7 +47,7 @@ static void test_int(void)
 		bool good = num_int(row[i].text, row[i].min, row[i].max, &v);
 
 		ok(good == row[i].good && v == (good ? row[i].want : 42), "num_int \"%s\"",
-		   row[i].text);
+		    row[i].text);
 	}
 }
 
@@ -56,27 +56,48 @@ static void test_uint(void)
 	uint64_t v = 42;
 
 	ok(num_uint("18446744073709551615", UINT64_MAX, &v) && v == UINT64_MAX,
-	   "num_uint: 2^64 - 1");
+	    "num_uint: 2^64 - 1");
 	v = 42;
 	ok(!num_uint("18446744073709551616", UINT64_MAX, &v) && v == 42,
-	   "num_uint: 2^64 overflows");
+	    "num_uint: 2^64 overflows");
 	ok(!num_uint("99999999999999999999999", UINT64_MAX, &v) && v == 42,
-	   "num_uint: far overflow");
+	    "num_uint: far overflow");
 	ok(num_uint("255", 255, &v) && v == 255, "num_uint: the bound itself");
 	ok(!num_uint("256", 255, &v) && v == 255, "num_uint: one above the bound");
 	ok(!num_uint("-1", UINT64_MAX, &v), "num_uint: no minus");
 	ok(!num_uint("+1", UINT64_MAX, &v), "num_uint: no plus");
 	ok(!num_uint("", UINT64_MAX, &v) && !num_uint(" 1", UINT64_MAX, &v),
-	   "num_uint: empty, blank");
+	    "num_uint: empty, blank");
 	ok(v == 255, "num_uint: a refusal leaves the value alone");
 }
 
 static void test_double(void)
 {
 	static const char *const bad[] = {
-		"",     " 1",    "1 ",    "nan",    "inf",   "-inf", "infinity", "NAN(1)",
-		"0x10", "0x1p3", "1e",    "1e+",    "e5",    ".",    "-.",       "+",
-		"1,5",  "1.5.2", "1e400", "-1e400", "1_000", "--1",  "1f",       "1e5.5",
+		"",
+		" 1",
+		"1 ",
+		"nan",
+		"inf",
+		"-inf",
+		"infinity",
+		"NAN(1)",
+		"0x10",
+		"0x1p3",
+		"1e",
+		"1e+",
+		"e5",
+		".",
+		"-.",
+		"+",
+		"1,5",
+		"1.5.2",
+		"1e400",
+		"-1e400",
+		"1_000",
+		"--1",
+		"1f",
+		"1e5.5",
 	};
 	static const struct {
 		const char *text;
@@ -99,7 +120,7 @@ static void test_double(void)
 
 	for (size_t i = 0; i < COUNT(good); i++)
 		ok(num_double(good[i].text, &v) && v == good[i].want, "num_double \"%s\"",
-		   good[i].text);
+		    good[i].text);
 	for (size_t i = 0; i < COUNT(bad); i++) {
 		v = 42;
 		ok(!num_double(bad[i], &v) && v == 42, "num_double refuses \"%s\"", bad[i]);
@@ -173,7 +194,7 @@ static void test_size(void)
 	for (size_t i = 0; i < COUNT(good); i++) {
 		v = 42;
 		ok(num_size(good[i].text, &v) && v == good[i].want, "num_size \"%s\" is %" PRIu64,
-		   good[i].text, v);
+		    good[i].text, v);
 	}
 	for (size_t i = 0; i < COUNT(bad); i++) {
 		v = 42;
@@ -235,7 +256,7 @@ static void test_duration(void)
 	for (size_t i = 0; i < COUNT(good); i++) {
 		v = 42;
 		ok(num_duration(good[i].text, &v) && v == good[i].want,
-		   "num_duration \"%s\" is %" PRId64, good[i].text, v);
+		    "num_duration \"%s\" is %" PRId64, good[i].text, v);
 	}
 	for (size_t i = 0; i < COUNT(bad); i++) {
 		v = 42;
@@ -283,7 +304,7 @@ static void test_format(void)
 		lost += !num_double(text, &back) || memcmp(&back, &v, sizeof v) != 0;
 	}
 	ok(lost == 0, "num_format: 20000 random doubles come back with the same bits (%d lost)",
-	   lost);
+	    lost);
 	num_format(INFINITY, text);
 	ok(strcmp(text, "inf") == 0, "num_format: infinity ends the search (%s)", text);
 }
@@ -294,19 +315,30 @@ static void test_human(void)
 		double v;
 		const char *want;
 	} row[] = {
-		{ 0, "0" },          { 1, "1" },          { 1023, "1023" },
-		{ 1023.7, "1.0K" },  { 1024, "1.0K" },    { 1536, "1.5K" },
-		{ 10239, "10K" },    { 10240, "10K" },    { 65536, "64K" },
-		{ 1048575, "1.0M" }, { 0x1p20, "1.0M" },  { 1.5 * 0x1p30, "1.5G" },
-		{ 0x1p40, "1.0T" },  { 0x1p50, "1.0P" },  { 0x1p60, "1.0E" },
-		{ -1536, "-1.5K" },  { INFINITY, "inf" },
+		{ 0, "0" },
+		{ 1, "1" },
+		{ 1023, "1023" },
+		{ 1023.7, "1.0K" },
+		{ 1024, "1.0K" },
+		{ 1536, "1.5K" },
+		{ 10239, "10K" },
+		{ 10240, "10K" },
+		{ 65536, "64K" },
+		{ 1048575, "1.0M" },
+		{ 0x1p20, "1.0M" },
+		{ 1.5 * 0x1p30, "1.5G" },
+		{ 0x1p40, "1.0T" },
+		{ 0x1p50, "1.0P" },
+		{ 0x1p60, "1.0E" },
+		{ -1536, "-1.5K" },
+		{ INFINITY, "inf" },
 	};
 	char text[16];
 
 	for (size_t i = 0; i < COUNT(row); i++) {
 		num_human(row[i].v, text);
 		ok(strcmp(text, row[i].want) == 0, "num_human %g is %s (%s)", row[i].v, row[i].want,
-		   text);
+		    text);
 	}
 	num_human(DBL_MAX, text);
 	ok(strlen(text) < sizeof text, "num_human: the largest double stays in its room");
@@ -319,15 +351,25 @@ static void test_digits(void)
 		int digits;
 		const char *want;
 	} row[] = {
-		{ 0, 4, "0" },          { 3, 4, "3" },            { 0.69314, 4, "0.6931" }, { 12345, 4, "12345" },
-		{ 1234567, 3, "1234567" }, { 1234.5, 3, "1234" }, { 999.4, 3, "999" },      { 999.5, 3, "1000" },
-		{ -12345.6, 4, "-12346" }, { 0.00001234, 4, "1.234e-05" }, { 1e30, 4, "1e+30" }, { INFINITY, 4, "inf" },
+		{ 0, 4, "0" },
+		{ 3, 4, "3" },
+		{ 0.69314, 4, "0.6931" },
+		{ 12345, 4, "12345" },
+		{ 1234567, 3, "1234567" },
+		{ 1234.5, 3, "1234" },
+		{ 999.4, 3, "999" },
+		{ 999.5, 3, "1000" },
+		{ -12345.6, 4, "-12346" },
+		{ 0.00001234, 4, "1.234e-05" },
+		{ 1e30, 4, "1e+30" },
+		{ INFINITY, 4, "inf" },
 	};
 	char text[32];
 
 	for (size_t i = 0; i < COUNT(row); i++) {
 		num_digits(row[i].v, row[i].digits, text);
-		ok(strcmp(text, row[i].want) == 0, "num_digits %g is %s (%s)", row[i].v, row[i].want, text);
+		ok(strcmp(text, row[i].want) == 0, "num_digits %g is %s (%s)", row[i].v,
+		    row[i].want, text);
 	}
 }
 
@@ -346,7 +388,7 @@ static void test_locale(void)
 		return;
 	}
 	ok(num_double("1.5", &v) && v == 1.5 && !num_double("1,5", &v),
-	   "num_double keeps its dot in %s", name[i]);
+	    "num_double keeps its dot in %s", name[i]);
 	num_format(1.5, text);
 	ok(strcmp(text, "1.5") == 0, "num_format keeps its dot in %s", name[i]);
 	num_human(1536, text);

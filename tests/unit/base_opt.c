@@ -24,11 +24,11 @@ static const struct opt table[] = {
 	{ "count", 'n', OPT_INT, offsetof(struct got, n), "N", "how many", NULL, -5, 10000000 },
 	{ "rate", 0, OPT_NUM, offsetof(struct got, rate), "X", "how fast", NULL, 0.25, 1.5 },
 	{ "bytes", 'b', OPT_SIZE, offsetof(struct got, bytes), "SIZE", "how much", NULL, 4,
-	  0x1p30 },
+	    0x1p30 },
 	{ "wait", 'w', OPT_DURATION, offsetof(struct got, wait), "TIME", "how long", NULL, 1e6,
-	  60e9 },
+	    60e9 },
 	{ "via", 'v', OPT_CHOICE, offsetof(struct got, via), "WAY", "by which way", "tcp|unix|shm",
-	  0, 0 },
+	    0, 0 },
 	{ "set", 's', OPT_LIST, offsetof(struct got, set), "KEY=VALUE", "set a key", NULL, 0, 0 },
 };
 
@@ -94,48 +94,49 @@ static void parse_as(const struct opt_spec *s, const char *const *args)
 }
 
 #define parse(...) parse_as(&spec, (const char *const[]){ __VA_ARGS__, NULL })
-#define GO (run.result == OPT_GO && !*run.out && !*run.err)
+#define GO         (run.result == OPT_GO && !*run.out && !*run.err)
 
 /* One sentence on stderr, nothing on stdout. */
-#define refuses(message, ...)                                                             \
-	do {                                                                              \
-		parse(__VA_ARGS__);                                                       \
-		ok(run.result == OPT_EXIT_USAGE && !*run.out &&                           \
-		       strcmp(run.err, "prog sub: " message " (see prog sub -h)\n") == 0, \
-		   "%.300s", run.err);                                                    \
+#define refuses(message, ...) \
+	do { \
+		parse(__VA_ARGS__); \
+		ok(run.result == OPT_EXIT_USAGE && !*run.out && \
+		        strcmp(run.err, "prog sub: " message " (see prog sub -h)\n") == 0, \
+		    "%.300s", run.err); \
 	} while (0)
 
 static void test_forms(void)
 {
 	parse_as(&spec, (const char *const[]){ NULL });
 	ok(GO && run.nargs == 0 && run.got.n == 1 && strcmp(run.got.via, "tcp") == 0,
-	   "nothing: the defaults");
+	    "nothing: the defaults");
 	parse("--quiet", "--file=a", "--count", "3", "--rate=0.5", "--bytes", "64K", "--wait=200ms",
-	      "--via", "shm");
+	    "--via", "shm");
 	ok(GO && run.got.quiet && !run.got.force && strcmp(run.got.file, "a") == 0 &&
-	       run.got.n == 3 && run.got.rate == 0.5 && run.got.bytes == 65536 &&
-	       run.got.wait == 200000000 && strcmp(run.got.via, "shm") == 0,
-	   "long forms of all kinds");
+	        run.got.n == 3 && run.got.rate == 0.5 && run.got.bytes == 65536 &&
+	        run.got.wait == 200000000 && strcmp(run.got.via, "shm") == 0,
+	    "long forms of all kinds");
 	parse("-q", "-F", "a", "-n3", "-b4", "-w", "1s", "-vunix");
 	ok(GO && run.got.quiet && strcmp(run.got.file, "a") == 0 && run.got.n == 3 &&
-	       run.got.bytes == 4 && run.got.wait == 1000000000 && strcmp(run.got.via, "unix") == 0,
-	   "short forms");
+	        run.got.bytes == 4 && run.got.wait == 1000000000 &&
+	        strcmp(run.got.via, "unix") == 0,
+	    "short forms");
 	parse("-qf");
 	ok(GO && run.got.quiet && run.got.force, "flags in one");
 	parse("-qfn", "7", "-qFx");
 	ok(GO && run.got.force && run.got.n == 7 && strcmp(run.got.file, "x") == 0,
-	   "a value after flags in one");
+	    "a value after flags in one");
 	parse("-F=x");
 	ok(GO && strcmp(run.got.file, "=x") == 0, "after a letter = belongs to the value");
 	parse("--file=", "--file=a=b");
 	ok(GO && strcmp(run.got.file, "a=b") == 0, "the last one wins; = in a value");
 	parse("--file", "--quiet", "-n", "-3");
 	ok(GO && strcmp(run.got.file, "--quiet") == 0 && !run.got.quiet && run.got.n == -3,
-	   "a value may begin with a dash");
+	    "a value may begin with a dash");
 	parse("-s", "a=1", "--set", "b=2", "--set=c=3");
 	ok(GO && run.got.set.n == 3 && strcmp(run.got.set.item[0], "a=1") == 0 &&
-	       strcmp(run.got.set.item[1], "b=2") == 0 && strcmp(run.got.set.item[2], "c=3") == 0,
-	   "a list");
+	        strcmp(run.got.set.item[1], "b=2") == 0 && strcmp(run.got.set.item[2], "c=3") == 0,
+	    "a list");
 	opt_list_release(&run.got.set);
 	ok(run.got.set.n == 0 && !run.got.set.item, "a list is released");
 }
@@ -144,12 +145,12 @@ static void test_operands(void)
 {
 	parse("a", "-q", "b", "--count", "2", "c");
 	ok(GO && run.nargs == 3 && run.got.n == 2 && strcmp(run.argv[1], "a") == 0 &&
-	       strcmp(run.argv[2], "b") == 0 && strcmp(run.argv[3], "c") == 0,
-	   "operands among options");
+	        strcmp(run.argv[2], "b") == 0 && strcmp(run.argv[3], "c") == 0,
+	    "operands among options");
 	parse("-", "--", "-q", "--");
 	ok(GO && run.nargs == 3 && !run.got.quiet && strcmp(run.argv[1], "-") == 0 &&
-	       strcmp(run.argv[2], "-q") == 0 && strcmp(run.argv[3], "--") == 0,
-	   "a lone dash, and all after --");
+	        strcmp(run.argv[2], "-q") == 0 && strcmp(run.argv[3], "--") == 0,
+	    "a lone dash, and all after --");
 	parse("--", "--help");
 	ok(GO && run.nargs == 1, "--help after -- is an operand");
 	parse("");
@@ -165,9 +166,9 @@ static void test_counts(void)
 	any.max_args = -1;
 	parse_as(&two, (const char *const[]){ "a", NULL });
 	ok(run.result == OPT_EXIT_USAGE &&
-	       strstr(run.err, "operand is missing (see prog sub -h)") &&
-	       strstr(run.err, "usage: prog sub [options] FILE..."),
-	   "too few: %s", run.err);
+	        strstr(run.err, "operand is missing (see prog sub -h)") &&
+	        strstr(run.err, "usage: prog sub [options] FILE..."),
+	    "too few: %s", run.err);
 	parse_as(&two, (const char *const[]){ "a", "b", NULL });
 	ok(GO && run.nargs == 2, "enough");
 	parse_as(&any, (const char *const[]){ "1", "2", "3", "4", "5", NULL });
@@ -199,7 +200,7 @@ static void test_unknown_more(void)
 	big[sizeof big - 1] = 0;
 	parse(big);
 	ok(run.result == OPT_EXIT_USAGE && strstr(run.err, "unknown option \"--xxx"),
-	   "a long one is cut short");
+	    "a long one is cut short");
 	parse("--fil");
 	ok(run.result == OPT_EXIT_USAGE, "no abbreviation");
 	parse("--");
@@ -220,11 +221,11 @@ static void test_values(void)
 	refuses("--rate: must be a number from 0.25 to 1.5, got \"nan\"", "--rate=nan");
 	refuses("--bytes: must be a size such as 4096, 64K or 4M from 4 to 1G, got \"3\"", "-b3");
 	refuses("--bytes: must be a size such as 4096, 64K or 4M from 4 to 1G, got \"2G\"", "-b",
-	        "2G");
+	    "2G");
 	refuses("--wait: must be a time such as 200ms or 30s from 0.001s to 60s, got \"61s\"",
-	        "-w61s");
+	    "-w61s");
 	refuses("--wait: must be a time such as 200ms or 30s from 0.001s to 60s, got \"soon\"",
-	        "-wsoon");
+	    "-wsoon");
 	refuses("--via: must be one of tcp|unix|shm, got \"udp\"", "--via=udp");
 	refuses("--via: must be one of tcp|unix|shm, got \"tc\"", "--via=tc");
 	refuses("--via: must be one of tcp|unix|shm, got \"tcp|unix\"", "--via=tcp|unix");
@@ -238,7 +239,7 @@ static void test_unbounded(void)
 	static const struct opt one[] = {
 		{ "count", 'n', OPT_INT, offsetof(struct got, n), "N", "x", NULL, 0, 0 },
 		{ "wait", 0, OPT_DURATION, offsetof(struct got, wait), "TIME", "x", NULL, 1e9,
-		  9e18 },
+		    9e18 },
 	};
 	struct opt_spec s = { .prog = "p", .about = "x", .opts = one, .nopts = 2 };
 
@@ -246,7 +247,7 @@ static void test_unbounded(void)
 	ok(GO && run.got.n == INT64_MIN, "no bounds: every integer");
 	parse_as(&s, (const char *const[]){ "-n", "9223372036854775808", NULL });
 	ok(run.result == OPT_EXIT_USAGE && strstr(run.err, "must be an integer, got"), "%s",
-	   run.err);
+	    run.err);
 	parse_as(&s, (const char *const[]){ "--wait", "1ms", NULL });
 	ok(run.result == OPT_EXIT_USAGE && strstr(run.err, "30s, at least 1s, got"), "%s", run.err);
 }
@@ -258,26 +259,27 @@ static void test_help(void)
 	parse("-q", "-h", "--nonsense");
 	ok(run.result == OPT_EXIT_OK && !*run.err, "-h is answered on stdout");
 	ok(strncmp(run.out, "usage: prog sub [options] FILE...\nDoes a thing.\n", 47) == 0 &&
-	       strstr(run.out, "prog sub -q x    # quietly") &&
-	       !strstr(run.out, "At great length."),
-	   "-h: usage and examples, not the whole");
+	        strstr(run.out, "prog sub -q x    # quietly") &&
+	        !strstr(run.out, "At great length."),
+	    "-h: usage and examples, not the whole");
 	for (size_t i = 0; i < spec.nopts; i++)
 		ok(strstr(run.out, table[i].name) && strstr(run.out, table[i].help),
-		   "-h names --%s", table[i].name);
+		    "-h names --%s", table[i].name);
 	ok(strstr(run.out, "  -F, --file FILE") && strstr(run.out, "      --rate X") &&
-	       strstr(run.out, "by which way (tcp|unix|shm)"),
-	   "-h: letters, arguments, choices");
+	        strstr(run.out, "by which way (tcp|unix|shm)"),
+	    "-h: letters, arguments, choices");
 	parse("--help");
 	ok(run.result == OPT_EXIT_OK && strstr(run.out, "At great length.") &&
-	       strstr(run.out, "# quietly"),
-	   "--help tells all");
+	        strstr(run.out, "# quietly"),
+	    "--help tells all");
 	parse("--version");
 	ok(run.result == OPT_EXIT_OK && strcmp(run.out, want) == 0, "--version: %s", run.out);
 	parse("--ps-complete");
 	ok(run.result == OPT_EXIT_OK &&
-	       strcmp(run.out, "--quiet\n--force\n--file\n--count\n--rate\n--bytes\n"
-	                       "--wait\n--via\n--set\n--help\n--version\n") == 0,
-	   "--ps-complete lists the long options");
+	        strcmp(run.out,
+	            "--quiet\n--force\n--file\n--count\n--rate\n--bytes\n"
+	            "--wait\n--via\n--set\n--help\n--version\n") == 0,
+	    "--ps-complete lists the long options");
 	parse("--file", "-h");
 	ok(GO && strcmp(run.got.file, "-h") == 0, "-h as a value is a value");
 	free(want);

@@ -11,19 +11,29 @@
 static void test_rng_reference(void)
 {
 	static const uint64_t split[] = {
-		UINT64_C(6457827717110365317),  UINT64_C(3203168211198807973),
-		UINT64_C(9817491932198370423),  UINT64_C(4593380528125082431),
+		UINT64_C(6457827717110365317),
+		UINT64_C(3203168211198807973),
+		UINT64_C(9817491932198370423),
+		UINT64_C(4593380528125082431),
 		UINT64_C(16408922859458223821),
 	};
 	static const uint64_t xoshiro[] = {
-		11520, 0, 1509978240, UINT64_C(1215971899390074240),
-		UINT64_C(1216172134540287360),  UINT64_C(607988272756665600),
-		UINT64_C(16172922978634559625), UINT64_C(8476171486693032832),
-		UINT64_C(10595114339597558777), UINT64_C(2904607092377533576),
+		11520,
+		0,
+		1509978240,
+		UINT64_C(1215971899390074240),
+		UINT64_C(1216172134540287360),
+		UINT64_C(607988272756665600),
+		UINT64_C(16172922978634559625),
+		UINT64_C(8476171486693032832),
+		UINT64_C(10595114339597558777),
+		UINT64_C(2904607092377533576),
 	};
 	static const uint64_t both[] = {
-		UINT64_C(0x99ec5f36cb75f2b4), UINT64_C(0xbf6e1f784956452a),
-		UINT64_C(0x1a5f849d4933e6e0), UINT64_C(0x6aa594f1262d2d2c),
+		UINT64_C(0x99ec5f36cb75f2b4),
+		UINT64_C(0xbf6e1f784956452a),
+		UINT64_C(0x1a5f849d4933e6e0),
+		UINT64_C(0x6aa594f1262d2d2c),
 	};
 	struct rng r = { { 1, 2, 3, 4 } };
 	int bad = 0;
@@ -36,8 +46,8 @@ static void test_rng_reference(void)
 	ok(!bad, "rng_next is xoshiro256**");
 	rng_init(&r, 0);
 	ok(r.s[0] == UINT64_C(0xe220a8397b1dcdaf) && r.s[1] == UINT64_C(0x6e789e6aa1b965f4) &&
-	       r.s[2] == UINT64_C(0x06c45d188009454f) && r.s[3] == UINT64_C(0xf88bb8a8724c81ec),
-	   "seeded by splitmix64");
+	        r.s[2] == UINT64_C(0x06c45d188009454f) && r.s[3] == UINT64_C(0xf88bb8a8724c81ec),
+	    "seeded by splitmix64");
 	for (size_t i = 0; i < COUNT(both); i++)
 		bad += rng_next(&r) != both[i];
 	ok(!bad, "the sequence of seed 0");
@@ -82,9 +92,9 @@ static void test_rng_draws(void)
 		squares += z * z / N;
 	}
 	ok(low >= 0 && low < 1e-3 && high < 1 && high > 0.999 && fabs(unit - 0.5) < 0.005,
-	   "rng_unit fills [0, 1): %g to %g, mean %g", low, high, unit);
+	    "rng_unit fills [0, 1): %g to %g, mean %g", low, high, unit);
 	ok(!outside && fabs(sum) < 0.012 && fabs(squares - 1) < 0.02,
-	   "rng_normal: mean %.4f, variance %.4f", sum, squares);
+	    "rng_normal: mean %.4f, variance %.4f", sum, squares);
 }
 
 static void test_permutation(void)

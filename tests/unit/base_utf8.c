@@ -33,7 +33,9 @@ static void test_step(void)
 	step_is("\xf4\x90\x80\x80", 0, "above U+10FFFF");
 	step_is("\xf5\x80\x80\x80", 0, "a first byte that does not exist");
 	step_is("\xe2\x82", 0, "a character that is cut");
-	step_is("\xe2\x82" "a", 0, "a character that another one interrupts");
+	step_is("\xe2\x82"
+	        "a",
+	    0, "a character that another one interrupts");
 }
 
 static void test_whole(void)
@@ -51,7 +53,8 @@ static void test_whole(void)
 	}
 	ok(utf8_whole("", 0) == 0, "nothing is left of nothing");
 	ok(utf8_whole("a\x80\x80\x80\x80", 5) == 5, "bytes that no character began stay");
-	ok(utf8_whole("a\xff", 2) == 2 && utf8_whole("a\xe0\x80", 3) == 3, "bytes that no character can have stay");
+	ok(utf8_whole("a\xff", 2) == 2 && utf8_whole("a\xe0\x80", 3) == 3,
+	    "bytes that no character can have stay");
 }
 
 static void repaired(const char *s, size_t n, const char *want, const char *what)
@@ -61,7 +64,8 @@ static void repaired(const char *s, size_t n, const char *want, const char *what
 	struct err e = { 0 };
 
 	back = json_parse(text, strlen(text), 1000, &e);
-	ok(strcmp(json_string_value(v), want) == 0 && back && json_equal(v, back), "%s: %s", what, text);
+	ok(strcmp(json_string_value(v), want) == 0 && back && json_equal(v, back), "%s: %s", what,
+	    text);
 	json_decref(back);
 	json_decref(v);
 	free(text);
@@ -74,7 +78,9 @@ static void test_repair(void)
 	repaired("a\xe2\x82", 3, "a" FFFD FFFD, "a character that is cut");
 	repaired("a\0b", 3, "a" FFFD "b", "a NUL");
 	repaired("\x1b[2J\x7f", 5, FFFD "[2J" FFFD, "an escape sequence");
-	repaired("\xc2\x9b" "2J\xc2\xa0", 6, FFFD "2J\xc2\xa0", "an escape sequence of C1");
+	repaired("\xc2\x9b"
+	         "2J\xc2\xa0",
+	    6, FFFD "2J\xc2\xa0", "an escape sequence of C1");
 	repaired("", 0, "", "an empty text");
 }
 
@@ -101,10 +107,12 @@ static void test_errors(void)
 			prefixed &= utf8_is_clean(e.msg, strlen(e.msg));
 			err_set(&e, ERR_CONFIG, "%.*s", (int)(100 + before), "reason");
 			err_prefix(&e, "%s", name);
-			prefixed &= utf8_is_clean(e.msg, strlen(e.msg)) && strstr(e.msg, ": reason");
+			prefixed &= utf8_is_clean(e.msg, strlen(e.msg)) &&
+			    strstr(e.msg, ": reason");
 		}
 	}
-	ok(set && shorter, "a long error is cut between characters, and no shorter than it must be");
+	ok(set && shorter,
+	    "a long error is cut between characters, and no shorter than it must be");
 	ok(prefixed, "and with a long prefix, too");
 }
 
@@ -124,17 +132,26 @@ static void test_build(void)
 {
 	json_t *v = json_string("kept");
 
-	ok(text_is(json_pack("{s:s, s:i, s:I, s:f, s:b, s:n}", "s", "x", "i", -1, "I", (json_int_t)1 << 40, "f", 0.5, "b", 1, "n"),
-	           "{\"s\":\"x\",\"i\":-1,\"I\":1099511627776,\"f\":0.5,\"b\":true,\"n\":null}"), "values of each kind");
-	ok(text_is(json_pack("{s:{s:[I, I]}, s:[], s:[s,o]}", "a", "b", (json_int_t)1, (json_int_t)2, "c", "d", "e", json_array()),
-	           "{\"a\":{\"b\":[1,2]},\"c\":[],\"d\":[\"e\",[]]}"), "objects and arrays within one another");
-	ok(text_is(json_pack("{s:s?, s:o?, s:O?, s:o*, s:O}", "a", NULL, "b", NULL, "c", NULL, "d", NULL, "e", v),
-	           "{\"a\":null,\"b\":null,\"c\":null,\"e\":\"kept\"}"), "values that may be missing");
+	ok(text_is(json_pack("{s:s, s:i, s:I, s:f, s:b, s:n}", "s", "x", "i", -1, "I",
+	               (json_int_t)1 << 40, "f", 0.5, "b", 1, "n"),
+	       "{\"s\":\"x\",\"i\":-1,\"I\":1099511627776,\"f\":0.5,\"b\":true,\"n\":null}"),
+	    "values of each kind");
+	ok(text_is(json_pack("{s:{s:[I, I]}, s:[], s:[s,o]}", "a", "b", (json_int_t)1,
+	               (json_int_t)2, "c", "d", "e", json_array()),
+	       "{\"a\":{\"b\":[1,2]},\"c\":[],\"d\":[\"e\",[]]}"),
+	    "objects and arrays within one another");
+	ok(text_is(json_pack("{s:s?, s:o?, s:O?, s:o*, s:O}", "a", NULL, "b", NULL, "c", NULL, "d",
+	               NULL, "e", v),
+	       "{\"a\":null,\"b\":null,\"c\":null,\"e\":\"kept\"}"),
+	    "values that may be missing");
 	ok(v->refcount == 1, "O takes a reference of its own");
 	ok(text_is(json_pack("{s:s, s:f, s:s}", "bad", "\xff", "nan", 0.0 / 0.0, "good", "x"),
-	           "{\"bad\":\"" FFFD "\",\"nan\":null,\"good\":\"x\"}"), "what JSON does not have costs no other member");
-	ok(text_is(json_pack("{s:i}", "k\xe9y", 1), "{\"k" FFFD "y\":1}"), "a key is repaired, too");
-	ok(text_is(json_sprintf("%s-%d", "\xc3", 7), "\"" FFFD "-7\""), "and a text that is made by a format");
+	       "{\"bad\":\"" FFFD "\",\"nan\":null,\"good\":\"x\"}"),
+	    "what JSON does not have costs no other member");
+	ok(text_is(json_pack("{s:i}", "k\xe9y", 1), "{\"k" FFFD "y\":1}"),
+	    "a key is repaired, too");
+	ok(text_is(json_sprintf("%s-%d", "\xc3", 7), "\"" FFFD "-7\""),
+	    "and a text that is made by a format");
 	ok(!json_string(NULL), "no text is no string");
 	json_decref(v);
 }

@@ -27,7 +27,8 @@ static float *values(size_t n, unsigned zeroes)
 }
 
 /* What the header says. */
-static void plainly(bool ta, size_t m, size_t n, size_t k, const float *a, const float *b, bool add, float *c)
+static void plainly(bool ta, size_t m, size_t n, size_t k, const float *a, const float *b, bool add,
+    float *c)
 {
 	for (size_t i = 0; i < m; i++)
 		for (size_t j = 0; j < n; j++) {
@@ -38,7 +39,8 @@ static void plainly(bool ta, size_t m, size_t n, size_t k, const float *a, const
 
 				more = next_part(k - from);
 				for (size_t p = from; p < from + more; p++)
-					sum = fmaf(ta ? a[p * m + i] : a[i * k + p], b[p * n + j], sum);
+					sum = fmaf(ta ? a[p * m + i] : a[i * k + p], b[p * n + j],
+					    sum);
 				all = add || from ? all + sum : sum;
 			}
 			c[i * n + j] = all;
@@ -55,7 +57,8 @@ static bool same(size_t n, const float *x, const float *y)
 
 static const struct size {
 	size_t m, n, k;
-} sizes[] = { { 64, 256, 784 }, { 784, 256, 64 }, { 1, 64, 321 }, { 6, 65, 640 }, { 5, 71, 641 }, { 13, 333, 100 }, { 8, 16, 1 }, { 9, 1, 7 } };
+} sizes[] = { { 64, 256, 784 }, { 784, 256, 64 }, { 1, 64, 321 }, { 6, 65, 640 }, { 5, 71, 641 },
+	{ 13, 333, 100 }, { 8, 16, 1 }, { 9, 1, 7 } };
 
 static void compare(part_fn *part, const char *kind)
 {
@@ -63,9 +66,16 @@ static void compare(part_fn *part, const char *kind)
 		for (unsigned how = 0; how < 8; how++) {
 			bool ta = how & 1, add = how & 2;
 			size_t m = sizes[s].m, n = sizes[s].n, k = sizes[s].k, more;
-			float *a = values(m * k, how & 4 ? 6 : 0), *b = values(k * n, 0), *c = values(m * n, 0);
+			float *a = values(m * k, how & 4 ? 6 : 0), *b = values(k * n, 0),
+			      *c = values(m * n, 0);
 			float *d = malloc(m * n * sizeof *d);
-			const struct product x = { .a = a, .b = b, .c = d, .m = m, .n = n, .row = ta ? 1 : k, .term = ta ? m : 1 };
+			const struct product x = { .a = a,
+				.b = b,
+				.c = d,
+				.m = m,
+				.n = n,
+				.row = ta ? 1 : k,
+				.term = ta ? m : 1 };
 
 			memcpy(d, c, m * n * sizeof *d);
 			plainly(ta, m, n, k, a, b, add, c);
@@ -73,8 +83,9 @@ static void compare(part_fn *part, const char *kind)
 				more = next_part(k - from);
 				part(&x, from, from + more, add || from);
 			}
-			ok(same(m * n, c, d), "%s: (%zu, %zu) by (%zu, %zu)%s%s%s", kind, m, k, k, n, ta ? ", the first transposed" : "",
-			    add ? ", added" : "", how & 4 ? ", of mostly zeroes" : "");
+			ok(same(m * n, c, d), "%s: (%zu, %zu) by (%zu, %zu)%s%s%s", kind, m, k, k,
+			    n, ta ? ", the first transposed" : "", add ? ", added" : "",
+			    how & 4 ? ", of mostly zeroes" : "");
 			free(a);
 			free(b);
 			free(c);

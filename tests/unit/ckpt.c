@@ -12,7 +12,7 @@
 
 static char dir[] = "/tmp/pskit-ckpt-XXXXXX";
 
-/* ---- round trips ------------------------------------------------------------------- */
+/* ---- round trips ---- */
 
 static bool part_is(const struct ckpt_reader *r, const struct ckpt_part *p)
 {
@@ -23,19 +23,21 @@ static bool part_is(const struct ckpt_reader *r, const struct ckpt_part *p)
 	uint64_t ids[FLOATS] = { 0 }, last[2] = { 0 };
 	size_t bytes = p->n * p->cols * sizeof *w, half = p->n / 2;
 	struct err e = { 0 };
-	bool good = t->sparse == p->sparse && info.n == p->n && info.nslots == p->nslots && info.version == p->version &&
-	            info.step == p->step && info.nlast == p->nlast;
+	bool good = t->sparse == p->sparse && info.n == p->n && info.nslots == p->nslots &&
+	    info.version == p->version && info.step == p->step && info.nlast == p->nlast;
 
 	good = good && !ckpt_read_part(r, t, p->part, 0, p->n, ids, w, to, p->nslots, &e) &&
-	       memcmp(w, p->w, bytes) == 0 && (!p->sparse || memcmp(ids, p->ids, p->n * sizeof *ids) == 0);
+	    memcmp(w, p->w, bytes) == 0 &&
+	    (!p->sparse || memcmp(ids, p->ids, p->n * sizeof *ids) == 0);
 	ckpt_part_last(r, t, p->part, last);
 	good = good && memcmp(last, p->last, p->nlast * sizeof *last) == 0;
 	for (unsigned k = 0; k < p->nslots; k++)
 		good = good && memcmp(slot[k], p->slot[k], bytes) == 0;
 	good = good && !ckpt_read_part(r, t, p->part, half, p->n - half, NULL, w, NULL, 0, &e) &&
-	       memcmp(w, p->w + half * p->cols, bytes - half * p->cols * sizeof *w) == 0;
+	    memcmp(w, p->w + half * p->cols, bytes - half * p->cols * sizeof *w) == 0;
 	good = good && ckpt_read_part(r, t, p->part, 1, p->n, ids, w, NULL, 0, &e) == ERR_LIMIT;
-	return good && ckpt_read_part(r, t, p->part, 0, p->n, NULL, NULL, to, p->nslots + 1, &e) == ERR_LIMIT;
+	return good &&
+	    ckpt_read_part(r, t, p->part, 0, p->n, NULL, NULL, to, p->nslots + 1, &e) == ERR_LIMIT;
 }
 
 /* The digest by its definition, from the whole tables in memory. */
@@ -51,7 +53,8 @@ static void digest_by_hand(const struct model *m, char hex[65])
 		crypto_generichash_update(&h, (const uint8_t *)order[t], strlen(order[t]) + 1);
 		for (size_t i = 0; i < PARTS; i++)
 			if (strcmp(m->part[i].table, order[t]) == 0 && !m->part[i].sparse)
-				crypto_generichash_update(&h, (const uint8_t *)m->part[i].w, m->part[i].n * 4);
+				crypto_generichash_update(&h, (const uint8_t *)m->part[i].w,
+				    m->part[i].n * 4);
 		for (bool any = t == 2; any;) {
 			const float *row = NULL;
 			uint64_t best = UINT64_MAX;
@@ -84,16 +87,18 @@ static void test_round_trip(unsigned nservers, unsigned nslots)
 	float w[150];
 	bool good;
 
-	good = !model_save(m, dir, 100, nservers, 1, 0, &path, &e) && !ckpt_verify(path, &e) && !ckpt_open(path, &r, &e);
+	good = !model_save(m, dir, 100, nservers, 1, 0, &path, &e) && !ckpt_verify(path, &e) &&
+	    !ckpt_open(path, &r, &e);
 	if (!ok(good, "%u servers, %u slots: written and whole %s", nservers, nslots, e.msg))
 		exit(1);
 	good = ckpt_step(r) == 100 && ckpt_tables(r) == 4 && !ckpt_table_find(r, "x");
 	for (size_t i = 0; i < PARTS; i++)
 		good = good && part_is(r, &m->part[i]);
 	ok(good, "%u servers, %u slots: every partition is as it was", nservers, nslots);
-	good = !ckpt_read_dense(r, ckpt_table_find(r, "w"), 60, 90, w, &e) && memcmp(w, m->part[0].w + 60, 16) == 0 &&
-	       memcmp(w + 4, m->part[1].w, 256) == 0 && memcmp(w + 68, m->part[2].w, 88) == 0 &&
-	       ckpt_read_dense(r, ckpt_table_find(r, "w"), 60, 91, w, &e) == ERR_LIMIT;
+	good = !ckpt_read_dense(r, ckpt_table_find(r, "w"), 60, 90, w, &e) &&
+	    memcmp(w, m->part[0].w + 60, 16) == 0 && memcmp(w + 4, m->part[1].w, 256) == 0 &&
+	    memcmp(w + 68, m->part[2].w, 88) == 0 &&
+	    ckpt_read_dense(r, ckpt_table_find(r, "w"), 60, 91, w, &e) == ERR_LIMIT;
 	ok(good, "a range over three partitions");
 	digest_by_hand(m, want);
 	good = !ckpt_digest(r, got, &e) && strcmp(got, want) == 0;
@@ -118,22 +123,25 @@ static void test_manifest(void)
 	ckpt_open(path, &r, &e);
 	j = ckpt_manifest(r);
 	ckpt_config_digest(json_object_get(j, "config"), hex);
-	ok(json_int(j, "v", 0) == 1 && json_int(j, "generation", 0) == 5 && json_int(j, "epoch", 0) == 7 &&
-	   strcmp(json_str(j, "digest_of_config", ""), hex) == 0 && json_int(json_object_get(j, "data"), "at", 0) == 3 &&
-	   json_num(json_object_get(j, "eval"), "loss", 0) == 0.25 && json_array_size(json_object_get(j, "slots")) == 1 &&
-	   !json_object_get(j, "seal"), "the manifest has what it was given");
+	ok(json_int(j, "v", 0) == 1 && json_int(j, "generation", 0) == 5 &&
+	        json_int(j, "epoch", 0) == 7 &&
+	        strcmp(json_str(j, "digest_of_config", ""), hex) == 0 &&
+	        json_int(json_object_get(j, "data"), "at", 0) == 3 &&
+	        json_num(json_object_get(j, "eval"), "loss", 0) == 0.25 &&
+	        json_array_size(json_object_get(j, "slots")) == 1 && !json_object_get(j, "seal"),
+	    "the manifest has what it was given");
 	ckpt_close(r);
 	free(path);
 	free(m);
 }
 
-/* ---- streams ------------------------------------------------------------------------- */
+/* ---- streams ---- */
 
 struct stream {
 	const char *dir;
 	struct ckpt_receive *r;
-	size_t lose;                    /* this byte of a file does not come */
-	size_t flip;                    /* this one is damaged */
+	size_t lose; /* this byte of a file does not come */
+	size_t flip; /* this one is damaged */
 	size_t at;
 };
 
@@ -167,14 +175,15 @@ static enum err_code stream_end(void *ctx, enum err_code rc, const char *blake2b
 	return ckpt_receive_end(s->r, rc, blake2b, e);
 }
 
-static enum err_code stream(struct ckpt *c, const struct model *m, unsigned server, size_t lose, size_t flip,
-                            struct err *e)
+static enum err_code stream(struct ckpt *c, const struct model *m, unsigned server, size_t lose,
+    size_t flip, struct err *e)
 {
 	struct stream s = { ckpt_tmp(c), NULL, lose, flip, 0 };
 	struct ckpt_sink sink = { &s, stream_begin, stream_put, stream_end };
 	struct ckpt_part share[PARTS];
 	json_t *d;
-	enum err_code rc = ckpt_send_server(server, share, model_share(m, 2, server, share), &sink, &d, e);
+	enum err_code rc = ckpt_send_server(server, share, model_share(m, 2, server, share), &sink,
+	    &d, e);
 
 	if (!rc)
 		rc = ckpt_add(c, d, e);
@@ -192,9 +201,12 @@ static void test_stream(void)
 
 	ckpt_begin(dir, 200, &c, &e);
 	file = mem_printf("%s/server-0.params.safetensors", ckpt_tmp(c));
-	ok(stream(c, m, 0, 1000, SIZE_MAX, &e) == ERR_FORMAT && access(file, F_OK), "a byte is missing: %s", e.msg);
-	ok(stream(c, m, 0, SIZE_MAX, 1000, &e) == ERR_FORMAT && access(file, F_OK), "a bit is wrong: %s", e.msg);
-	ok(!stream(c, m, 0, SIZE_MAX, SIZE_MAX, &e) && access(file, F_OK) == 0, "then it comes well");
+	ok(stream(c, m, 0, 1000, SIZE_MAX, &e) == ERR_FORMAT && access(file, F_OK),
+	    "a byte is missing: %s", e.msg);
+	ok(stream(c, m, 0, SIZE_MAX, 1000, &e) == ERR_FORMAT && access(file, F_OK),
+	    "a bit is wrong: %s", e.msg);
+	ok(!stream(c, m, 0, SIZE_MAX, SIZE_MAX, &e) && access(file, F_OK) == 0,
+	    "then it comes well");
 	ok(stream(c, m, 0, SIZE_MAX, SIZE_MAX, &e) == ERR_PROTO, "twice: %s", e.msg);
 	ok(!stream(c, m, 1, SIZE_MAX, SIZE_MAX, &e), "the other server");
 	ok(!ckpt_commit(c, head, &path, &e) && !ckpt_verify(path, &e), "committed and whole");
@@ -206,28 +218,35 @@ static void test_stream(void)
 
 static void test_strangers(void)
 {
-	static const char *const names[] = { "", "x", "../server-0.params.safetensors", "server-0.params.safetensors/..",
-		"server-00.params.safetensors", "server--1.params.safetensors", "server-65536.params.safetensors",
-		"server-0.params.safetensors.tmp", "server-.params.safetensors", "MANIFEST.json", "server-0.other.safetensors",
-		"server-99999999999999999999999.params.safetensors" };
+	static const char *const names[] = { "", "x", "../server-0.params.safetensors",
+		"server-0.params.safetensors/..", "server-00.params.safetensors",
+		"server--1.params.safetensors", "server-65536.params.safetensors",
+		"server-0.params.safetensors.tmp", "server-.params.safetensors", "MANIFEST.json",
+		"server-0.other.safetensors", "server-99999999999999999999999.params.safetensors" };
 	struct ckpt_receive *r;
 	struct err e = { 0 };
 	bool all = true;
 
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		all = all && ckpt_receive_begin(dir, names[i], 10, false, &r, &e) == ERR_PROTO && !r;
+		all = all && ckpt_receive_begin(dir, names[i], 10, false, &r, &e) == ERR_PROTO &&
+		    !r;
 	ok(all, "names that are no server's: %s", e.msg);
-	ok(ckpt_receive_begin(dir, "server-1.state.safetensors", (uint64_t)1 << 62, false, &r, &e) == ERR_IO,
-	   "more than the disk holds: %s", e.msg);
+	ok(ckpt_receive_begin(dir, "server-1.state.safetensors", (uint64_t)1 << 62, false, &r,
+	       &e) == ERR_IO,
+	    "more than the disk holds: %s", e.msg);
 	ckpt_receive_begin(dir, "server-1.state.safetensors", 3, false, &r, &e);
-	ok(!ckpt_receive_put(r, "ab", 2, &e) && ckpt_receive_put(r, "cd", 2, &e) == ERR_LIMIT, "beyond its size: %s", e.msg);
+	ok(!ckpt_receive_put(r, "ab", 2, &e) && ckpt_receive_put(r, "cd", 2, &e) == ERR_LIMIT,
+	    "beyond its size: %s", e.msg);
 	ok(ckpt_receive_end(r, ERR_LIMIT, NULL, &e) == ERR_LIMIT, "and given up");
 }
 
 static void test_descriptions(void)
 {
 	static const char *const bad[] = {
-		"{}", "[]", "{\"files\":[],\"parts\":3}", "{\"files\":[],\"parts\":[[\"w\",0,\"server-0.params.safetensors\",\"1\",\"1\"]]}",
+		"{}",
+		"[]",
+		"{\"files\":[],\"parts\":3}",
+		"{\"files\":[],\"parts\":[[\"w\",0,\"server-0.params.safetensors\",\"1\",\"1\"]]}",
 		"{\"files\":[{\"name\":\"../x\",\"size\":3,\"blake2b\":\"00\"}],\"parts\":[]}",
 		"{\"files\":[7],\"parts\":[]}",
 		"{\"files\":[{\"name\":\"server-0.params.safetensors\",\"size\":3,\"blake2b\":"
@@ -265,12 +284,13 @@ static void test_descriptions(void)
 	ok(ckpt_write_server(dir, 0, m->part, PARTS, &d, &e) == ERR_FAILED && !d, "ids: %s", e.msg);
 	m->ids[5][1]++;
 	m->part[6].nslots = 1;
-	ok(ckpt_write_server(dir, 0, m->part, PARTS, &d, &e) == ERR_FAILED && !d, "slots: %s", e.msg);
+	ok(ckpt_write_server(dir, 0, m->part, PARTS, &d, &e) == ERR_FAILED && !d, "slots: %s",
+	    e.msg);
 	json_decref(head);
 	free(m);
 }
 
-/* ---- differences ------------------------------------------------------------------------ */
+/* ---- differences ---- */
 
 struct seen {
 	struct ckpt_difference w, emb, b;
@@ -321,9 +341,11 @@ static void test_diff(void)
 	model_save(m, dir, 500, 2, 1, 0, &b, &e);
 	diff(a, b, &s);
 	ok(s.same == 2 && s.w.differ == 2 && fabs(s.w.max_abs - 4) < 1e-5 &&
-	   fabs(s.w.rms - sqrt(25.0 / 150)) < 1e-5, "dense: %g %g", s.w.max_abs, s.w.rms);
-	ok(s.emb.differ == 1 && isinf(s.emb.max_abs) && s.emb.rows_only_a == 2 && s.emb.rows_only_b == 1,
-	   "sparse: a NaN, two rows only in one, one only in the other");
+	        fabs(s.w.rms - sqrt(25.0 / 150)) < 1e-5,
+	    "dense: %g %g", s.w.max_abs, s.w.rms);
+	ok(s.emb.differ == 1 && isinf(s.emb.max_abs) && s.emb.rows_only_a == 2 &&
+	        s.emb.rows_only_b == 1,
+	    "sparse: a NaN, two rows only in one, one only in the other");
 	free(a);
 	free(b);
 	free(m);

@@ -26,10 +26,23 @@ struct view {
 	float v[1 + SLOTS][ROWS];
 };
 
-static struct ckpt_part part_of(const struct state *s, unsigned k, bool changes, bool gone, struct view *x)
+static struct ckpt_part part_of(const struct state *s, unsigned k, bool changes, bool gone,
+    struct view *x)
 {
-	struct ckpt_part p = { .table = "t", .sparse = true, .part = k, .cols = 1, .nslots = SLOTS, .version = 7, .step = 9, .ids = x->ids,
-		.seen = x->seen, .w = x->v[0], .slot = { x->v[1], x->v[2] }, .life = x->life, .nlife = 2, .changes = changes };
+	struct ckpt_part p = { .table = "t",
+		.sparse = true,
+		.part = k,
+		.cols = 1,
+		.nslots = SLOTS,
+		.version = 7,
+		.step = 9,
+		.ids = x->ids,
+		.seen = x->seen,
+		.w = x->v[0],
+		.slot = { x->v[1], x->v[2] },
+		.life = x->life,
+		.nlife = 2,
+		.changes = changes };
 
 	x->life[0] = k;
 	x->life[1] = changes;
@@ -51,10 +64,13 @@ static struct ckpt_part part_of(const struct state *s, unsigned k, bool changes,
 }
 
 /* Partition 3 is written whole in any case, and nothing has gone from partition 1. */
-static enum err_code save(const struct state *s, uint64_t step, const char *base, char **path, struct err *e)
+static enum err_code save(const struct state *s, uint64_t step, const char *base, char **path,
+    struct err *e)
 {
-	json_t *head = json_pack("{s:i, s:i, s:[{s:s, s:b, s:i, s:i, s:i}]}", "generation", 1, "epoch", 1, "tables", "name", "t", "sparse", 1,
-	    "rows", 0, "cols", 1, "parts", 4), *d;
+	json_t *head = json_pack("{s:i, s:i, s:[{s:s, s:b, s:i, s:i, s:i}]}", "generation", 1,
+	           "epoch", 1, "tables", "name", "t", "sparse", 1, "rows", 0, "cols", 1, "parts",
+	           4),
+	       *d;
 	static struct view view[4];
 	struct ckpt *c;
 	enum err_code rc = ckpt_begin(dir, step, &c, e);
@@ -68,7 +84,8 @@ static enum err_code save(const struct state *s, uint64_t step, const char *base
 		for (unsigned i = 0; i < 2; i++) {
 			unsigned k = server * 2 + i;
 
-			part[i] = part_of(s, k, step > 10 && k != 3, step > 10 && k != 3 && k != 1, &view[k]);
+			part[i] = part_of(s, k, step > 10 && k != 3, step > 10 && k != 3 && k != 1,
+			    &view[k]);
 		}
 		rc = ckpt_write_server(ckpt_tmp(c), server, part, 2, &d, e);
 		if (!rc)
@@ -100,10 +117,12 @@ static bool reads_as(const char *path, const struct state *s)
 		float *slot[SLOTS] = { x.v[1], x.v[2] };
 		size_t n = 0;
 
-		good &= info.n <= ROWS && info.dated && info.nlife == 2 && !ckpt_read_life(r, t, k, x.seen, x.life, &e) && x.life[0] == k;
+		good &= info.n <= ROWS && info.dated && info.nlife == 2 &&
+		    !ckpt_read_life(r, t, k, x.seen, x.life, &e) && x.life[0] == k;
 		/* In two pieces, as large tables are. */
 		good &= !ckpt_read_part(r, t, k, 0, info.n / 3, x.ids, x.v[0], NULL, 0, &e);
-		good &= !ckpt_read_part(r, t, k, info.n / 3, info.n - info.n / 3, x.ids + info.n / 3, x.v[0] + info.n / 3, NULL, 0, &e);
+		good &= !ckpt_read_part(r, t, k, info.n / 3, info.n - info.n / 3,
+		    x.ids + info.n / 3, x.v[0] + info.n / 3, NULL, 0, &e);
 		good &= !ckpt_read_part(r, t, k, 0, info.n, NULL, NULL, slot, SLOTS, &e);
 		for (unsigned i = k; i < ROWS; i += 4) {
 			if (!s->there[i])
@@ -155,10 +174,16 @@ int main(void)
 			bad++;
 		free(path);
 	}
-	ok(bad == 0, "changes of any part of it, and what they are to, make the whole: %u of 29 do not", bad);
-	ok(!save(&s, 40, whole, &path, &e) && !ckpt_remove(whole, &e) && reads_as(path, &s), "they need nothing of another directory");
-	ok(save(&s, 41, path, &again, &e) == ERR_FAILED && strstr(e.msg, "but changes to another"), "changes to changes are refused: %s", e.msg);
-	ok(save(&s, 42, NULL, &again, &e) == ERR_FAILED && strstr(e.msg, "changes to what is not there"), "and changes to nothing: %s", e.msg);
+	ok(bad == 0,
+	    "changes of any part of it, and what they are to, make the whole: %u of 29 do not",
+	    bad);
+	ok(!save(&s, 40, whole, &path, &e) && !ckpt_remove(whole, &e) && reads_as(path, &s),
+	    "they need nothing of another directory");
+	ok(save(&s, 41, path, &again, &e) == ERR_FAILED && strstr(e.msg, "but changes to another"),
+	    "changes to changes are refused: %s", e.msg);
+	ok(save(&s, 42, NULL, &again, &e) == ERR_FAILED &&
+	        strstr(e.msg, "changes to what is not there"),
+	    "and changes to nothing: %s", e.msg);
 	ok(save(&s, 43, whole, &again, &e) == ERR_FORMAT, "or to what has gone: %s", e.msg);
 	free(whole);
 	free(path);

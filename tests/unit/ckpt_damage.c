@@ -21,7 +21,8 @@ static size_t names_in(const char *path, const char *part)
 	size_t n = 0;
 
 	while (d && (entry = readdir(d)) != NULL)
-		n += entry->d_name[0] != '.' ? strstr(entry->d_name, part) != NULL : strstr(entry->d_name, ".tmp-") && !*part;
+		n += entry->d_name[0] != '.' ? strstr(entry->d_name, part) != NULL
+		                             : strstr(entry->d_name, ".tmp-") && !*part;
 	if (d)
 		closedir(d);
 	return n;
@@ -60,12 +61,13 @@ static bool newest_is(uint64_t step, size_t n, struct passed *p)
 	*p = (struct passed){ 0 };
 	rc = ckpt_newest(dir, pass, p, &path, &e);
 	ckpt_step_name(step, name);
-	good = step ? !rc && strcmp(path_basename(path), name) == 0 : rc == (n ? ERR_FORMAT : ERR_NOTFOUND) && !path;
+	good = step ? !rc && strcmp(path_basename(path), name) == 0
+	            : rc == (n ? ERR_FORMAT : ERR_NOTFOUND) && !path;
 	free(path);
 	return good && p->n == n;
 }
 
-/* ---- damage -------------------------------------------------------------------------- */
+/* ---- damage ---- */
 
 static void put(const char *path, const void *p, size_t n)
 {
@@ -99,7 +101,8 @@ static void damage(const char *ckpt, const char *name)
 
 	file_read(path, 1 << 24, &b, &e);
 	step = b.len / 97 + 1;
-	for (size_t len = 0; cuts && len < b.len; len += len < 10 || len + 10 > b.len ? 1 : step, n++) {
+	for (size_t len = 0; cuts && len < b.len;
+	     len += len < 10 || len + 10 > b.len ? 1 : step, n++) {
 		put(path, b.data, len);
 		cuts = is_caught(ckpt, name);
 	}
@@ -139,8 +142,9 @@ static void copy_file(const char *from, const char *to, const char *name)
 
 static void test_damage(void)
 {
-	static const char *const files[] = { "server-0.params.safetensors", "server-0.state.safetensors",
-		"server-1.params.safetensors", "server-1.state.safetensors", "MANIFEST.json" };
+	static const char *const files[] = { "server-0.params.safetensors",
+		"server-0.state.safetensors", "server-1.params.safetensors",
+		"server-1.state.safetensors", "MANIFEST.json" };
 	struct model *m = model_new(1, 2), *other = model_new(2, 2);
 	struct ckpt_entry *list;
 	struct passed p;
@@ -148,7 +152,7 @@ static void test_damage(void)
 	char *old, *path;
 	size_t n;
 
-	memcpy(other->ids, m->ids, sizeof m->ids);      /* the same shapes */
+	memcpy(other->ids, m->ids, sizeof m->ids); /* the same shapes */
 	for (size_t i = 0; i < PARTS; i++)
 		other->part[i].n = m->part[i].n;
 	model_save(other, dir, 1, 2, 1, 0, &old, &e);
@@ -160,9 +164,11 @@ static void test_damage(void)
 	copy_file(old, path, files[0]);
 	ok(is_caught(path, files[0]), "a file of another checkpoint");
 	copy_file(old, path, files[4]);
-	ok(newest_is(1, 1, &p) && strcmp(p.path, path) == 0, "the manifest of another checkpoint: %s", p.why);
+	ok(newest_is(1, 1, &p) && strcmp(p.path, path) == 0,
+	    "the manifest of another checkpoint: %s", p.why);
 	ckpt_list(dir, false, &list, &n, &e);
-	ok(n == 2 && list[0].whole && !list[1].whole && list[1].step == 2 && list[1].why, "and the list tells");
+	ok(n == 2 && list[0].whole && !list[1].whole && list[1].step == 2 && list[1].why,
+	    "and the list tells");
 	ckpt_list_free(list, n);
 	file_remove_tree(old, &e);
 	ok(newest_is(0, 1, &p), "none is whole");
@@ -188,9 +194,11 @@ static void test_mutants(const char *path, const char *file, const json_t *good)
 		if (i % 2)
 			mutant[at] = "0123456789[]{},:\"-e"[rng_below(&r, 19)];
 		else
-			memmove(mutant + at, mutant + (at + len < n ? at + len : n - 1), n - (at + len < n ? at + len : n - 1) + 1);
+			memmove(mutant + at, mutant + (at + len < n ? at + len : n - 1),
+			    n - (at + len < n ? at + len : n - 1) + 1);
 		digest_of(mutant, strlen(mutant), hex);
-		sealed = mem_printf("%.*s,\"seal\":\"%s\"}\n", (int)strlen(mutant) - 1, mutant, hex);
+		sealed = mem_printf("%.*s,\"seal\":\"%s\"}\n", (int)strlen(mutant) - 1, mutant,
+		    hex);
 		put(file, sealed, strlen(sealed));
 		bad += ckpt_verify(path, &e) != ERR_OK;
 		free(sealed);
@@ -203,7 +211,8 @@ static void test_mutants(const char *path, const char *file, const json_t *good)
 /* A manifest that is sealed, and yet says what is not so. */
 static void test_lies(void)
 {
-	static const char *const paths[] = { "tables", "parts", "files", "step", "generation", "v" };
+	static const char *const paths[] = { "tables", "parts", "files", "step", "generation",
+		"v" };
 	struct model *m = model_new(1, 1);
 	struct err e = { 0 };
 	bool all = true;
@@ -249,7 +258,7 @@ static void test_lies(void)
 	free(m);
 }
 
-/* ---- a full disk, a crash ----------------------------------------------------------------- */
+/* ---- a full disk, a crash ---- */
 
 static void limit_files(size_t bytes)
 {
@@ -314,13 +323,16 @@ static void test_sync(void)
 		fail_at = n + 1;
 		more = model_save(m, dir, 2, 2, 1, 0, NULL, &e) != ERR_OK;
 		/* Where only the last name may be lost, the new one stands. */
-		all = all && (!more || (syncs == n + 1 && e.code == ERR_IO && names_in(dir, "") <= 2));
+		all = all &&
+		    (!more || (syncs == n + 1 && e.code == ERR_IO && names_in(dir, "") <= 2));
 		fail_at = 0;
 		all = all && (newest_is(1, 0, &p) || newest_is(2, 0, &p));
-		all = all && !model_save(m, dir, 2, 2, 1, 0, NULL, &e) && newest_is(2, 0, &p) && names_in(dir, "") == 2;
+		all = all && !model_save(m, dir, 2, 2, 1, 0, NULL, &e) && newest_is(2, 0, &p) &&
+		    names_in(dir, "") == 2;
 	}
 	/* Each of five files and its name, the directory, its name, and that of checkpoints/. */
-	ok(all && n - 1 == 13, "each of %d syncs failed, was not tried again, and harmed nothing", n - 1);
+	ok(all && n - 1 == 13, "each of %d syncs failed, was not tried again, and harmed nothing",
+	    n - 1);
 	free(m);
 }
 
@@ -334,7 +346,8 @@ static bool crash(const struct model *m, unsigned after)
 		struct err e = { 0 };
 		struct ckpt *c;
 
-		if (ckpt_begin(dir, 2, &c, &e) || after == 0 || model_write(m, c, after, &e) || after == 3)
+		if (ckpt_begin(dir, 2, &c, &e) || after == 0 || model_write(m, c, after, &e) ||
+		    after == 3)
 			_exit(1);
 		/* What a file half written leaves, beside others that are whole. */
 		put(mem_printf("%s/server-7.params.safetensors.tmp-00", ckpt_tmp(c)), "abc", 3);
@@ -368,7 +381,7 @@ static void test_crash(void)
 	free(m);
 }
 
-/* ---- lists ---------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
 static void test_replace(void)
 {
@@ -382,13 +395,15 @@ static void test_replace(void)
 	model_save(m, dir, 7, 2, 1, 0, &path, &e);
 	ckpt_open(path, &r, &e);
 	free(path);
-	ok(!model_save(other, dir, 7, 3, 2, 0, &path, &e) && newest_is(7, 0, &p) && names_in(dir, "") == 1,
-	   "one of the same step is replaced %s", e.msg);
+	ok(!model_save(other, dir, 7, 3, 2, 0, &path, &e) && newest_is(7, 0, &p) &&
+	        names_in(dir, "") == 1,
+	    "one of the same step is replaced %s", e.msg);
 	ok(!ckpt_digest(r, a, &e), "who has it open may read on");
 	ckpt_close(r);
 	ckpt_open(path, &r, &e);
 	ckpt_digest(r, b, &e);
-	ok(json_int(ckpt_manifest(r), "generation", 0) == 2 && strcmp(a, b) != 0, "it is the later one");
+	ok(json_int(ckpt_manifest(r), "generation", 0) == 2 && strcmp(a, b) != 0,
+	    "it is the later one");
 	ckpt_close(r);
 	free(path);
 	model_save(m, dir, 9, 2, 1, 0, NULL, &e);
@@ -435,7 +450,8 @@ static bool pruned(struct ckpt_keep keep, unsigned damaged, const char *want)
 	buf_puts(&got, "");
 	for (size_t i = 0; i < n; i++)
 		buf_printf(&got, "%s%d", i ? " " : "", (int)list[i].step);
-	good = good && strcmp((const char *)got.data, want) == 0 && removed == 10 - n && names_in(dir, "") == n;
+	good = good && strcmp((const char *)got.data, want) == 0 && removed == 10 - n &&
+	    names_in(dir, "") == n;
 	if (!good)
 		printf("# left: %s; %s\n", (const char *)got.data, e.msg);
 	ckpt_list_free(list, n);
@@ -450,17 +466,25 @@ static void test_prune(void)
 	struct passed p;
 
 	ok(pruned((struct ckpt_keep){ .last = 3 }, 0, "8 9 10"), "the last three");
-	ok(pruned((struct ckpt_keep){ .last = 1, .every = 4 }, 0, "4 8 10"), "every fourth, and the last");
-	ok(pruned((struct ckpt_keep){ .last = 2, .best = 3 }, 0, "3 4 5 9 10"), "the three best, and the last two");
+	ok(pruned((struct ckpt_keep){ .last = 1, .every = 4 }, 0, "4 8 10"),
+	    "every fourth, and the last");
+	ok(pruned((struct ckpt_keep){ .last = 2, .best = 3 }, 0, "3 4 5 9 10"),
+	    "the three best, and the last two");
 	ok(pruned((struct ckpt_keep){ .last = 100 }, 0, "1 2 3 4 5 6 7 8 9 10"), "all");
-	ok(pruned((struct ckpt_keep){ 0 }, 0, "10"), "the newest whole one stays, whatever is asked");
-	ok(pruned((struct ckpt_keep){ 0 }, 1 << 10, "9 10"), "and is not the newest, when that is damaged");
-	ok(pruned((struct ckpt_keep){ .last = 2 }, 7 << 8 | 1 << 3, "6 7 8 9 10"), "damaged ones do not count");
-	ok(pruned((struct ckpt_keep){ .last = 1 }, 0x7fe, "1 2 3 4 5 6 7 8 9 10"), "where none is whole all stay");
+	ok(pruned((struct ckpt_keep){ 0 }, 0, "10"),
+	    "the newest whole one stays, whatever is asked");
+	ok(pruned((struct ckpt_keep){ 0 }, 1 << 10, "9 10"),
+	    "and is not the newest, when that is damaged");
+	ok(pruned((struct ckpt_keep){ .last = 2 }, 7 << 8 | 1 << 3, "6 7 8 9 10"),
+	    "damaged ones do not count");
+	ok(pruned((struct ckpt_keep){ .last = 1 }, 0x7fe, "1 2 3 4 5 6 7 8 9 10"),
+	    "where none is whole all stay");
 	start_over();
-	ok(!ckpt_prune(dir, &(struct ckpt_keep){ 0 }, NULL, NULL, &e) && newest_is(0, 0, &p), "nothing to prune");
+	ok(!ckpt_prune(dir, &(struct ckpt_keep){ 0 }, NULL, NULL, &e) && newest_is(0, 0, &p),
+	    "nothing to prune");
 	file_remove_tree(dir, &e);
-	ok(!ckpt_prune(dir, &(struct ckpt_keep){ 0 }, NULL, NULL, &e) && newest_is(0, 0, &p), "no directory");
+	ok(!ckpt_prune(dir, &(struct ckpt_keep){ 0 }, NULL, NULL, &e) && newest_is(0, 0, &p),
+	    "no directory");
 }
 
 static void test_remove(void)
@@ -472,7 +496,8 @@ static void test_remove(void)
 	model_save(m, dir, 5, 1, 1, 0, &path, &e);
 	ok(!ckpt_remove(path, &e) && names_in(dir, "") == 0, "removed");
 	ok(ckpt_remove(path, &e) == ERR_NOTFOUND, "again: %s", e.msg);
-	ok(ckpt_remove(dir, &e) == ERR_USAGE && access(dir, F_OK) == 0, "something else: %s", e.msg);
+	ok(ckpt_remove(dir, &e) == ERR_USAGE && access(dir, F_OK) == 0, "something else: %s",
+	    e.msg);
 	free(path);
 	free(m);
 }

@@ -18,8 +18,8 @@
 #include "ckpt/write.h"
 #include "format/digest.h"
 
-#define PARTS 21                /* w: 3, b: 1, emb: 16, and nothing: 1 */
-#define COLS 3
+#define PARTS  21 /* w: 3, b: 1, emb: 16, and nothing: 1 */
+#define COLS   3
 #define FLOATS 512
 
 struct model {
@@ -30,14 +30,22 @@ struct model {
 	float values[PARTS][1 + CKPT_SLOTS_MAX][FLOATS];
 };
 
-static inline void model_part(struct model *m, size_t at, const char *table, uint32_t part, uint32_t cols, uint64_t n,
-                              struct rng *r)
+static inline void model_part(struct model *m, size_t at, const char *table, uint32_t part,
+    uint32_t cols, uint64_t n, struct rng *r)
 {
 	struct ckpt_part *p = &m->part[at];
 
-	*p = (struct ckpt_part){ .table = table, .sparse = cols > 0, .part = part, .cols = cols ? cols : 1, .n = n,
-		.nslots = m->nslots, .version = rng_next(r), .step = at, .w = m->values[at][0],
-		.last = m->last + at, .nlast = at < PARTS - 2 ? 2 : 0 };
+	*p = (struct ckpt_part){ .table = table,
+		.sparse = cols > 0,
+		.part = part,
+		.cols = cols ? cols : 1,
+		.n = n,
+		.nslots = m->nslots,
+		.version = rng_next(r),
+		.step = at,
+		.w = m->values[at][0],
+		.last = m->last + at,
+		.nlast = at < PARTS - 2 ? 2 : 0 };
 	m->last[at] = rng_next(r);
 	for (uint64_t i = 0; cols && i < n; i++)
 		m->ids[at][i] = (i ? m->ids[at][i - 1] + 1 : 0) + rng_next(r) % (UINT64_MAX / 400);
@@ -70,19 +78,20 @@ static inline json_t *model_head(int64_t generation, double loss)
 {
 	json_t *eval = loss > 0 ? json_pack("{s:f}", "loss", loss) : json_null();
 
-	return json_pack("{s:I, s:i, s:s, s:{s:i}, s:s, s:s, s:[{s:s, s:b, s:i, s:i, s:i}, {s:s, s:b, s:i, s:i, s:i},"
-	                 "{s:s, s:b, s:i, s:i, s:i}, {s:s, s:b, s:i, s:i, s:i}], s:[{s:i, s:s, s:b}], s:{s:i}, s:o}",
-	                 "generation", (json_int_t)generation, "epoch", 7, "name", "test", "config", "servers", 2,
-	                 "optimizer", "adam", "mode", "bsp", "tables",
-	                 "name", "w", "sparse", 0, "rows", 15, "cols", 10, "parts", 3,
-	                 "name", "emb", "sparse", 1, "rows", 100, "cols", COLS, "parts", 16,
-	                 "name", "b", "sparse", 0, "rows", 1, "cols", 5, "parts", 1,
-	                 "name", "a.nothing", "sparse", 1, "rows", 0, "cols", 2, "parts", 1,
-	                 "slots", "slot", 0, "clock", "9", "done", 0, "data", "at", 3, "eval", eval);
+	return json_pack(
+	    "{s:I, s:i, s:s, s:{s:i}, s:s, s:s, s:[{s:s, s:b, s:i, s:i, s:i}, {s:s, s:b, s:i, s:i, s:i},"
+	    "{s:s, s:b, s:i, s:i, s:i}, {s:s, s:b, s:i, s:i, s:i}], s:[{s:i, s:s, s:b}], s:{s:i}, s:o}",
+	    "generation", (json_int_t)generation, "epoch", 7, "name", "test", "config", "servers",
+	    2, "optimizer", "adam", "mode", "bsp", "tables", "name", "w", "sparse", 0, "rows", 15,
+	    "cols", 10, "parts", 3, "name", "emb", "sparse", 1, "rows", 100, "cols", COLS, "parts",
+	    16, "name", "b", "sparse", 0, "rows", 1, "cols", 5, "parts", 1, "name", "a.nothing",
+	    "sparse", 1, "rows", 0, "cols", 2, "parts", 1, "slots", "slot", 0, "clock", "9", "done",
+	    0, "data", "at", 3, "eval", eval);
 }
 
 /* Partition i is with server i modulo nservers. */
-static inline size_t model_share(const struct model *m, unsigned nservers, unsigned server, struct ckpt_part *out)
+static inline size_t model_share(const struct model *m, unsigned nservers, unsigned server,
+    struct ckpt_part *out)
 {
 	size_t n = 0;
 
@@ -91,14 +100,16 @@ static inline size_t model_share(const struct model *m, unsigned nservers, unsig
 	return n;
 }
 
-static inline enum err_code model_write(const struct model *m, struct ckpt *c, unsigned nservers, struct err *e)
+static inline enum err_code model_write(const struct model *m, struct ckpt *c, unsigned nservers,
+    struct err *e)
 {
 	struct ckpt_part share[PARTS];
 	enum err_code rc = ERR_OK;
 	json_t *d;
 
 	for (unsigned s = 0; !rc && s < nservers; s++) {
-		rc = ckpt_write_server(ckpt_tmp(c), s, share, model_share(m, nservers, s, share), &d, e);
+		rc = ckpt_write_server(ckpt_tmp(c), s, share, model_share(m, nservers, s, share),
+		    &d, e);
 		if (!rc)
 			rc = ckpt_add(c, d, e);
 		json_decref(d);
@@ -106,8 +117,8 @@ static inline enum err_code model_write(const struct model *m, struct ckpt *c, u
 	return rc;
 }
 
-static inline enum err_code model_save(const struct model *m, const char *dir, uint64_t step, unsigned nservers,
-                                       int64_t generation, double loss, char **path, struct err *e)
+static inline enum err_code model_save(const struct model *m, const char *dir, uint64_t step,
+    unsigned nservers, int64_t generation, double loss, char **path, struct err *e)
 {
 	json_t *head = model_head(generation, loss);
 	struct ckpt *c;

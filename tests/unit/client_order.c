@@ -24,14 +24,14 @@ struct ear {
 	char addr[NET_TEXT];
 	struct conn *conn;
 	pthread_t thread;
-	pthread_mutex_t lock;           /* heard, n */
+	pthread_mutex_t lock; /* heard, n */
 	char heard[HEARD][24];
 	unsigned n;
-	_Atomic bool answers, old, hang_up, over;     /* old: answers are of the epoch before */
+	_Atomic bool answers, old, hang_up, over; /* old: answers are of the epoch before */
 };
 
-static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info, struct hs_server_info *reply,
-    struct err *e)
+static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
+    struct hs_server_info *reply, struct err *e)
 {
 	(void)ctx, (void)key, (void)info, (void)e;
 	reply->max_record = RECORD_MAX;
@@ -45,13 +45,16 @@ static void live(void *ctx, const struct hs_server_info *server)
 
 static void note(struct ear *x, const struct record *r)
 {
-	struct record out = { .type = REC_CLOCKED, .step = r->step, .seq = r->seq, .epoch = r->epoch - atomic_load(&x->old),
+	struct record out = { .type = REC_CLOCKED,
+		.step = r->step,
+		.seq = r->seq,
+		.epoch = r->epoch - atomic_load(&x->old),
 		.generation = r->generation };
 
 	pthread_mutex_lock(&x->lock);
 	if (x->n < HEARD)
-		snprintf(x->heard[x->n++], sizeof *x->heard, "%u %s %llu", r->epoch, record_type_name(r->type),
-		    (unsigned long long)r->step);
+		snprintf(x->heard[x->n++], sizeof *x->heard, "%u %s %llu", r->epoch,
+		    record_type_name(r->type), (unsigned long long)r->step);
 	pthread_mutex_unlock(&x->lock);
 	if (r->type == REC_CLOCK && atomic_load(&x->answers))
 		conn_send(x->conn, &out, NULL);
@@ -106,7 +109,8 @@ static void ear_open(struct ear *x, const uint8_t *psk)
 	hs_identity_init(&x->id.hs, &x->key, psk);
 	pthread_mutex_init(&x->lock, NULL);
 	atomic_store(&x->answers, true);
-	if (net_listen("127.0.0.1:0", 8, &x->listener, x->addr, NULL) || pthread_create(&x->thread, NULL, serve, x))
+	if (net_listen("127.0.0.1:0", 8, &x->listener, x->addr, NULL) ||
+	    pthread_create(&x->thread, NULL, serve, x))
 		abort();
 }
 
@@ -150,10 +154,12 @@ static json_t *place_of(const struct ear *x)
 	char key[48];
 
 	key_to_text(x->key.pk, key);
-	return json_pack("[{s:b, s:s, s:s, s:s}]", "live", 1, "tcp", x->addr, "key", key, "incarnation", "77");
+	return json_pack("[{s:b, s:s, s:s, s:s}]", "live", 1, "tcp", x->addr, "key", key,
+	    "incarnation", "77");
 }
 
-static enum err_code relayed(struct client *c, struct ear *x, struct ear *relay, struct layout *l, uint32_t epoch)
+static enum err_code relayed(struct client *c, struct ear *x, struct ear *relay, struct layout *l,
+    uint32_t epoch)
 {
 	json_t *v;
 	enum err_code rc;
@@ -161,8 +167,9 @@ static enum err_code relayed(struct client *c, struct ear *x, struct ear *relay,
 
 	l->epoch = epoch;
 	l->generation = 1;
-	v = json_pack("{s:o, s:o, s:{s:i}, s:o}", "servers", place_of(x), "relays", relay ? place_of(relay) : json_array(), "worker",
-	    "relay", relay ? 0 : -1, "layout", layout_to_json(l));
+	v = json_pack("{s:o, s:o, s:{s:i}, s:o}", "servers", place_of(x), "relays",
+	    relay ? place_of(relay) : json_array(), "worker", "relay", relay ? 0 : -1, "layout",
+	    layout_to_json(l));
 	rc = client_apply_view(c, v, &e);
 	if (rc)
 		printf("# %s\n", e.msg);
@@ -183,8 +190,13 @@ static struct layout l;
 
 static struct client *client_open(void)
 {
-	struct client_config cfg = { .id = &id, .slot = 0, .incarnation = 7, .transport = "tcp", .deadline = 20 * NSEC_PER_SEC,
-	    .log = &logger, .cancel_fd = -1 };
+	struct client_config cfg = { .id = &id,
+		.slot = 0,
+		.incarnation = 7,
+		.transport = "tcp",
+		.deadline = 20 * NSEC_PER_SEC,
+		.log = &logger,
+		.cancel_fd = -1 };
 	struct client *c;
 
 	client_new(&cfg, &c, NULL);
@@ -199,19 +211,24 @@ static void sent_again(void)
 
 	ear_open(&x, psk);
 	ok(!view(c, &x, &l, 1), "a client, and a server that gives no receipts");
-	ok(!client_push(c, &client_layout(c)->table[0], 0, 1, g, &e) && !client_clock(c, 0, 1, &e) &&
-	       !client_push(c, &client_layout(c)->table[0], 1, 1, g, &e) && heard(&x, c, 3),
+	ok(!client_push(c, &client_layout(c)->table[0], 0, 1, g, &e) &&
+	        !client_clock(c, 0, 1, &e) &&
+	        !client_push(c, &client_layout(c)->table[0], 1, 1, g, &e) && heard(&x, c, 3),
 	    "a step, and a push of the next");
-	ok(was(&x, 0, "1 PUSH 0") && was(&x, 1, "1 CLOCK 0") && was(&x, 2, "1 PUSH 1"), "in this order");
+	ok(was(&x, 0, "1 PUSH 0") && was(&x, 1, "1 CLOCK 0") && was(&x, 2, "1 PUSH 1"),
+	    "in this order");
 	atomic_store(&x.answers, false);
 	ok(!view(c, &x, &l, 2) && heard(&x, c, 6), "another layout: all is sent again");
-	ok(was(&x, 3, "2 PUSH 0") && was(&x, 4, "2 CLOCK 0") && was(&x, 5, "2 PUSH 1"), "in the same order");
+	ok(was(&x, 3, "2 PUSH 0") && was(&x, 4, "2 CLOCK 0") && was(&x, 5, "2 PUSH 1"),
+	    "in the same order");
 	atomic_store(&x.hang_up, true);
 	ok(heard(&x, c, 9), "the session breaks: all is sent again");
-	ok(was(&x, 6, "2 PUSH 0") && was(&x, 7, "2 CLOCK 0") && was(&x, 8, "2 PUSH 1"), "in the same order");
+	ok(was(&x, 6, "2 PUSH 0") && was(&x, 7, "2 CLOCK 0") && was(&x, 8, "2 PUSH 1"),
+	    "in the same order");
 	atomic_store(&x.answers, true);
 	atomic_store(&x.hang_up, true);
-	ok(heard(&x, c, 12) && !client_clock(c, 1, 1, &e) && heard(&x, c, 13) && was(&x, 12, "2 CLOCK 1"),
+	ok(heard(&x, c, 12) && !client_clock(c, 1, 1, &e) && heard(&x, c, 13) &&
+	        was(&x, 12, "2 CLOCK 1"),
 	    "when the CLOCK is answered the next follows");
 	atomic_store(&x.over, true);
 	client_free(c);
@@ -230,12 +247,14 @@ static void another_way(void)
 	ear_open(&x, psk);
 	ear_open(&relay, psk);
 	atomic_store(&x.answers, false);
-	ok(!view(c, &x, &l, 1) && !client_push(c, &client_layout(c)->table[0], 0, 1, g, &e) && !client_clock(c, 0, 1, &e) &&
-	       heard(&x, c, 2),
+	ok(!view(c, &x, &l, 1) && !client_push(c, &client_layout(c)->table[0], 0, 1, g, &e) &&
+	        !client_clock(c, 0, 1, &e) && heard(&x, c, 2),
 	    "a step, and a server that does not answer");
-	ok(!relayed(c, &x, &relay, &l, 2) && heard(&relay, c, 2) && was(&relay, 0, "2 PUSH 0") && was(&relay, 1, "2 CLOCK 0"),
+	ok(!relayed(c, &x, &relay, &l, 2) && heard(&relay, c, 2) && was(&relay, 0, "2 PUSH 0") &&
+	        was(&relay, 1, "2 CLOCK 0"),
 	    "a relay comes, and is told all");
-	ok(!client_want(c, &client_layout(c)->table[0], CLIENT_NOW, NULL, w, &e) && heard(&x, c, 3) && was(&x, 2, "2 PULL 0"),
+	ok(!client_want(c, &client_layout(c)->table[0], CLIENT_NOW, NULL, w, &e) &&
+	        heard(&x, c, 3) && was(&x, 2, "2 PULL 0"),
 	    "the server hears nothing more of the step");
 	atomic_store(&x.over, true);
 	atomic_store(&relay.over, true);
@@ -252,13 +271,15 @@ static void copies_elsewhere(void)
 	struct err e;
 
 	ear_open(&x, psk);
-	ok(!view(c, &x, &l, 1) && !client_push(c, &client_layout(c)->table[0], 0, 1, g, &e) && !client_clock(c, 0, 1, &e) &&
-	       heard(&x, c, 2),
+	ok(!view(c, &x, &l, 1) && !client_push(c, &client_layout(c)->table[0], 0, 1, g, &e) &&
+	        !client_clock(c, 0, 1, &e) && heard(&x, c, 2),
 	    "a step, whose CLOCK is answered");
 	atomic_store(&x.old, true);
-	ok(!view(c, &x, &l, 2) && heard(&x, c, 4) && was(&x, 3, "2 CLOCK 0"), "another layout: it is sent again");
+	ok(!view(c, &x, &l, 2) && heard(&x, c, 4) && was(&x, 3, "2 CLOCK 0"),
+	    "another layout: it is sent again");
 	atomic_store(&x.hang_up, true);
-	ok(heard(&x, c, 6) && was(&x, 5, "2 CLOCK 0"), "and until there is an answer of this layout");
+	ok(heard(&x, c, 6) && was(&x, 5, "2 CLOCK 0"),
+	    "and until there is an answer of this layout");
 	atomic_store(&x.over, true);
 	client_free(c);
 	ear_close(&x);

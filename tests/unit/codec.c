@@ -13,8 +13,8 @@ enum { N = 5000 };
 static struct rng rng;
 
 /* The spec of a text; each codec once, with an argument that suits. */
-static const char *const specs[] = { "raw", "f16", "bf16", "int8", "qsgd:1", "qsgd:16", "qsgd:127", "onebit", "topk:0.01",
-	"topk:1", "randomk:0.05", "randomk:1", "dgc:0.02" };
+static const char *const specs[] = { "raw", "f16", "bf16", "int8", "qsgd:1", "qsgd:16", "qsgd:127",
+	"onebit", "topk:0.01", "topk:1", "randomk:0.05", "randomk:1", "dgc:0.02" };
 #define SPECS (sizeof specs / sizeof *specs)
 
 static struct codec_spec spec_of(const char *text)
@@ -50,18 +50,20 @@ static void decode(const struct codec_spec *s, const uint8_t *p, size_t len, siz
 	memcpy(y, codec_values(s->codec, p, len, n, room), n * sizeof *y);
 }
 
-/* ---- names ----------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 static void names(void)
 {
-	static const char *const wrong[] = { "", "f32", "raw:1", "f16:", "topk", "topk:", "topk:0", "topk:1.1", "topk:x", "topk:nan",
-		"qsgd:0", "qsgd:128", "qsgd:1.5", "qsgd", "TOPK:0.1", "top:0.1" };
+	static const char *const wrong[] = { "", "f32", "raw:1", "f16:", "topk", "topk:", "topk:0",
+		"topk:1.1", "topk:x", "topk:nan", "qsgd:0", "qsgd:128", "qsgd:1.5", "qsgd",
+		"TOPK:0.1", "top:0.1" };
 	struct codec_spec s;
 	struct err e;
 	unsigned bad = 0;
 
 	for (size_t i = 0; i < SPECS; i++)
-		bad += codec_parse(specs[i], &s, &e) != ERR_OK || codec_by_id(s.codec->id) != s.codec;
+		bad += codec_parse(specs[i], &s, &e) != ERR_OK ||
+		    codec_by_id(s.codec->id) != s.codec;
 	ok(bad == 0, "names and numbers");
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
 		ok(codec_parse(wrong[i], &s, &e) != ERR_OK, "refused: \"%s\": %s", wrong[i], e.msg);
@@ -71,7 +73,7 @@ static void names(void)
 	ok(bad == 0 && !codec_by_id(999), "no number twice");
 }
 
-/* ---- there and back ---------------------------------------------------------------------- */
+/* ---- there and back ---- */
 
 /* The most that one value may be off, for values of this kind. */
 static double tolerance(const char *text, double scale)
@@ -112,16 +114,19 @@ static void there_and_back(void)
 				bad += s.codec->check(p, len, n) != CODEC_GOOD;
 				decode(&s, p, len, n, y);
 				for (size_t j = 0; j < n; j++)
-					off += fabs((double)x[j] - (double)y[j]) > tolerance(specs[i], scales[m]);
+					off += fabs((double)x[j] - (double)y[j]) >
+					    tolerance(specs[i], scales[m]);
 				for (size_t j = 0; j < n; j++)
 					z[j] = 3;
 				s.codec->add(p, len, n, -2, z);
 				for (size_t j = 0; j < n; j++)
-					sums += fabs((double)z[j] - (3 - 2 * (double)y[j])) > 1e-5 * (1 + fabs((double)y[j]));
+					sums += fabs((double)z[j] - (3 - 2 * (double)y[j])) >
+					    1e-5 * (1 + fabs((double)y[j]));
 				free(p);
 			}
-		ok(!large && !bad && !off && !sums, "%s: there and back (%u too large, %u refused, %u off, %u sums)", specs[i], large, bad,
-		   off, sums);
+		ok(!large && !bad && !off && !sums,
+		    "%s: there and back (%u too large, %u refused, %u off, %u sums)", specs[i],
+		    large, bad, off, sums);
 	}
 }
 
@@ -146,22 +151,25 @@ static void exact_numbers(void)
 			other += memcmp(in, out, 2) != 0 && (h & 0x7fff) != 0;
 			kept++;
 		}
-		ok(other == 0 && kept > 50000, "%s: %u numbers are what they are (%u not)", half[k], kept, other);
+		ok(other == 0 && kept > 50000, "%s: %u numbers are what they are (%u not)", half[k],
+		    kept, other);
 	}
 	{
 		struct codec_spec s = spec_of("f16");
-		const float x[] = { 1 + 0x1p-11f, 1 + 3 * 0x1p-11f, 65519, 65520, 1e30f, -1e30f, 0x1p-25f, 0x1.8p-25f };
+		const float x[] = { 1 + 0x1p-11f, 1 + 3 * 0x1p-11f, 65519, 65520, 1e30f, -1e30f,
+			0x1p-25f, 0x1.8p-25f };
 		const float want[] = { 1, 1 + 0x1p-9f, 65504, 65504, 65504, -65504, 0, 0x1p-24f };
 		uint8_t p[16];
 		float y[8];
 
 		s.codec->encode(0, &rng, x, 8, p);
 		decode(&s, p, 16, 8, y);
-		ok(memcmp(y, want, sizeof want) == 0, "f16: ties to even, the largest for what is larger");
+		ok(memcmp(y, want, sizeof want) == 0,
+		    "f16: ties to even, the largest for what is larger");
 	}
 }
 
-/* ---- the bytes --------------------------------------------------------------------------- */
+/* ---- the bytes ---- */
 
 /* Fowler, Noll and Vo's hash, 1a. */
 static uint64_t hash(const void *p, size_t n)
@@ -190,10 +198,13 @@ static void golden_values(float *x, size_t n)
 /* What a peer of another day has written and will read. */
 static void golden(void)
 {
-	static const uint64_t want[SPECS] = { UINT64_C(0x2e109fb25eab0f44), UINT64_C(0x1377f12a3076a009), UINT64_C(0x95e2ad3e7ab3837d), UINT64_C(0xe0b65177325f9970),
-		UINT64_C(0xd675c94dbb929769), UINT64_C(0x5f4bc7a241b46058), UINT64_C(0x11f61a98f8d31629), UINT64_C(0xe443c91ca1378050),
-		UINT64_C(0x3ae29e18bf5ca553), UINT64_C(0x027a0817af22d859), UINT64_C(0x54ca5d09c50a2a41), UINT64_C(0x3f9b8f1abbfd32d6),
-		UINT64_C(0xf82b645a4513c5eb) };
+	static const uint64_t want[SPECS] = { UINT64_C(0x2e109fb25eab0f44),
+		UINT64_C(0x1377f12a3076a009), UINT64_C(0x95e2ad3e7ab3837d),
+		UINT64_C(0xe0b65177325f9970), UINT64_C(0xd675c94dbb929769),
+		UINT64_C(0x5f4bc7a241b46058), UINT64_C(0x11f61a98f8d31629),
+		UINT64_C(0xe443c91ca1378050), UINT64_C(0x3ae29e18bf5ca553),
+		UINT64_C(0x027a0817af22d859), UINT64_C(0x54ca5d09c50a2a41),
+		UINT64_C(0x3f9b8f1abbfd32d6), UINT64_C(0xf82b645a4513c5eb) };
 	float x[N];
 
 	golden_values(x, N);
@@ -207,7 +218,8 @@ static void golden(void)
 			abort();
 		rng_init(&r, 5);
 		len = s.codec->encode(s.arg, &r, x, N, p);
-		ok(hash(p, len) == want[i], "%s: the bytes are what they were (0x%016llx)", specs[i], (unsigned long long)hash(p, len));
+		ok(hash(p, len) == want[i], "%s: the bytes are what they were (0x%016llx)",
+		    specs[i], (unsigned long long)hash(p, len));
 		free(p);
 	}
 }
@@ -238,14 +250,29 @@ static void odd_values(unsigned kind, float *x, size_t n)
 		uint32_t u = (uint32_t)rng_next(&rng);
 
 		switch (kind) {
-		case 0: x[i] = v; break;
-		case 1: x[i] = i % 2 ? 2 : -2; break;
-		case 2: x[i] = u % 4096 ? 0 : v; break;
-		case 3: x[i] = i >= n / 3 && i < n / 3 + n / 50 ? 100 * v : v; break;
-		case 4: x[i] = i % 256 == 77 ? 100 * v : v * 1e-3f; break;
-		case 5: x[i] = u % 64 ? 1 : -3; break;
-		case 6: x[i] = u % 1000 ? v : u % 3000 ? INFINITY : NAN; break;
-		default: memcpy(&x[i], &u, sizeof u);
+		case 0:
+			x[i] = v;
+			break;
+		case 1:
+			x[i] = i % 2 ? 2 : -2;
+			break;
+		case 2:
+			x[i] = u % 4096 ? 0 : v;
+			break;
+		case 3:
+			x[i] = i >= n / 3 && i < n / 3 + n / 50 ? 100 * v : v;
+			break;
+		case 4:
+			x[i] = i % 256 == 77 ? 100 * v : v * 1e-3f;
+			break;
+		case 5:
+			x[i] = u % 64 ? 1 : -3;
+			break;
+		case 6:
+			x[i] = u % 1000 ? v : u % 3000 ? INFINITY : NAN;
+			break;
+		default:
+			memcpy(&x[i], &u, sizeof u);
 		}
 	}
 }
@@ -263,7 +290,8 @@ static void largest_exactly(void)
 		unsigned other = 0;
 
 		for (size_t i = 0; i < 4 * 6; i++) {
-			size_t n = sizes[i / 6], k = (size_t)ceil(fractions[i % 6] * (double)n), len;
+			size_t n = sizes[i / 6], k = (size_t)ceil(fractions[i % 6] * (double)n),
+			       len;
 			uint8_t *p = malloc(c->bound(fractions[i % 6], n));
 
 			if (!p)
@@ -286,7 +314,8 @@ static void largest_exactly(void)
 				other += !(y[j] == 0);
 			free(p);
 		}
-		ok(other == 0, "topk: the same as by sorting, values of kind %u (%u not)", kind, other);
+		ok(other == 0, "topk: the same as by sorting, values of kind %u (%u not)", kind,
+		    other);
 	}
 }
 
@@ -303,14 +332,17 @@ static void places_of_randomk(void)
 		x[i] = (float)i;
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
 		for (unsigned percent = 1; percent <= 100; percent += 11) {
-			size_t n = sizes[i], len = c->encode(percent / 100.0, &rng, x, n, p), k = (len - 12) / 4;
+			size_t n = sizes[i], len = c->encode(percent / 100.0, &rng, x, n, p),
+			       k = (len - 12) / 4;
 			struct rng r;
 			uint64_t seed;
 
 			memcpy(&seed, p, sizeof seed);
 			rng_init(&r, seed);
 			for (size_t j = 0; j < k; j++) {
-				size_t begin = n * j / k, place = begin + (size_t)rng_below(&r, n * (j + 1) / k - begin);
+				size_t begin = n * j / k,
+				       place = begin +
+				    (size_t)rng_below(&r, n * (j + 1) / k - begin);
 
 				other += memcmp(p + 12 + 4 * j, &x[place], 4) != 0;
 			}
@@ -318,7 +350,7 @@ static void places_of_randomk(void)
 	ok(other == 0, "randomk: the places that the seed says (%u not)", other);
 }
 
-/* ---- what is not finite, what is malformed --------------------------------------------------- */
+/* ---- what is not finite, what is malformed ---- */
 
 static void not_finite(void)
 {
@@ -379,11 +411,12 @@ static void mutated(void)
 			free(q);
 			free(p);
 		}
-		ok(bad == 0, "%s: %u of 4000 broken ones are well-formed, and all of those finite", specs[i], good);
+		ok(bad == 0, "%s: %u of 4000 broken ones are well-formed, and all of those finite",
+		    specs[i], good);
 	}
 }
 
-/* ---- statistics ------------------------------------------------------------------------------- */
+/* ---- statistics ---- */
 
 static void right_in_the_mean(void)
 {
@@ -432,14 +465,16 @@ static void feedback(void)
 			missing += pow(meant[k] - (double)got[k], 2);
 			all += pow(meant[k], 2);
 		}
-		ok(sqrt(missing / all) < 0.35, "%s: with feedback %.1f %% are missing after %d rounds", specs[i], 100 * sqrt(missing / all),
-		   ROUNDS);
+		ok(sqrt(missing / all) < 0.35,
+		    "%s: with feedback %.1f %% are missing after %d rounds", specs[i],
+		    100 * sqrt(missing / all), ROUNDS);
 	}
 }
 
 static void sizes(void)
 {
-	static const double most[SPECS] = { 32, 16, 16, 8.2, 2.2, 6.2, 8.2, 1.1, 0.5, 40.1, 1.7, 32.1, 0.9 };
+	static const double most[SPECS] = { 32, 16, 16, 8.2, 2.2, 6.2, 8.2, 1.1, 0.5, 40.1, 1.7,
+		32.1, 0.9 };
 	float x[N];
 
 	values(x, N, 1);

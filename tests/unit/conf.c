@@ -57,7 +57,8 @@ static bool refused(const char *text, const char *const want)
 {
 	struct conf c;
 	enum err_code rc = load(text, NULL, 0, &c);
-	bool good = rc == ERR_CONFIG && strncmp(e.msg, dir, strlen(dir)) == 0 && strstr(e.msg, want);
+	bool good = rc == ERR_CONFIG && strncmp(e.msg, dir, strlen(dir)) == 0 &&
+	    strstr(e.msg, want);
 
 	if (!good)
 		printf("# %d %s\n", rc, e.msg);
@@ -170,13 +171,13 @@ static void test_row(const struct conf_key *k, const struct row *row)
 	conf_init(&before);
 	ok(!conf_given(&c, k) && !has_value(k, &c, row->json), "%s is at its default", k->path);
 	ok(conf_set(&c, bad, &e) == ERR_CONFIG && says(k->path, ": "), "%s: %s is refused", k->path,
-	   row->bad);
+	    row->bad);
 	if (row->out)
 		ok(conf_set(&c, out, &e) == ERR_CONFIG && says(k->path, ": "), "%s: %s is refused",
-		   k->path, row->out);
+		    k->path, row->out);
 	ok(!conf_diff(&c, &before), "%s: what is refused changes nothing", k->path);
 	ok(conf_set(&c, good, &e) == ERR_OK && has_value(k, &c, row->json) && conf_given(&c, k),
-	   "--set %s", good);
+	    "--set %s", good);
 	conf_release(&c);
 	conf_init(&c);
 	ok(conf_set(&c, shorter, &e) == ERR_OK && has_value(k, &c, row->json), "--set %s", shorter);
@@ -207,12 +208,13 @@ static void test_defaults(void)
 
 	conf_init(&c);
 	ok(c.servers == 1 && c.workers.min == 1 && c.workers.max == 1 && c.replicas == 1,
-	   "one server, one worker, one copy");
+	    "one server, one worker, one copy");
 	ok(c.sync.kind == SYNC_bsp && c.on_worker_loss.policy == CONF_SHRINK && c.feedback, "bsp");
 	ok(c.heartbeat == 200000000 && c.lease == 5000000000 && c.deadline == 60000000000,
-	   "times in nanoseconds");
+	    "times in nanoseconds");
 	ok(!c.name && !c.job.model && !c.has_job && c.job.data.n == 0, "no name, no job");
-	ok(c.job.batch == 64 && fabs(c.job.lr - 0.1) < 1e-12 && c.job.seed == 1, "the job's numbers");
+	ok(c.job.batch == 64 && fabs(c.job.lr - 0.1) < 1e-12 && c.job.seed == 1,
+	    "the job's numbers");
 	conf_release(&c);
 	conf_release(&c);
 	ok(!c.codec, "released twice");
@@ -225,18 +227,22 @@ static void test_types_in_json(void)
 		{ "{\"servers\": 2.5}", "servers: must be a whole number, got 2.5" },
 		{ "{\"servers\": null}", "servers: must be a whole number, got null" },
 		{ "{\"servers\": 2000}", "servers: must be <= 1024, got 2000" },
-		{ "{\"deterministic\": \"yes\"}", "deterministic: must be true or false, got \"yes\"" },
+		{ "{\"deterministic\": \"yes\"}",
+		    "deterministic: must be true or false, got \"yes\"" },
 		{ "{\"sync\": 1}", "sync: must be a string, got 1" },
 		{ "{\"sync\": \"ssp\"}", "sync: must be" },
-		{ "{\"suite\": \"none\"}", "suite: must be auto, poly1305, chacha20poly1305 or aes256gcm, "
-		  "got \"none\"" },
+		{ "{\"suite\": \"none\"}",
+		    "suite: must be auto, poly1305, chacha20poly1305 or aes256gcm, "
+		    "got \"none\"" },
 		{ "{\"job\": {\"lr\": \"0.1\"}}", "job.lr: must be a number, got \"0.1\"" },
 		{ "{\"job\": {\"lr\": -1}}", "job.lr: must be > 0, got -1" },
 		{ "{\"job\": {\"momentum\": 1}}", "job.momentum: must be < 1, got 1" },
-		{ "{\"job\": {\"hidden\": [1, \"2\"]}}", "job.hidden: must be a list of whole numbers, got "
-		  "[1,\"2\"]" },
+		{ "{\"job\": {\"hidden\": [1, \"2\"]}}",
+		    "job.hidden: must be a list of whole numbers, got "
+		    "[1,\"2\"]" },
 		{ "{\"job\": {\"hidden\": [1, 0]}}", "job.hidden: must be >= 1, got 0" },
-		{ "{\"job\": {\"data\": [1]}}", "job.data: must be a path or a list of paths, got [1]" },
+		{ "{\"job\": {\"data\": [1]}}",
+		    "job.data: must be a path or a list of paths, got [1]" },
 		{ "{\"job\": {\"data\": {\"a\": 1}}}", "job.data: must be a path" },
 		{ "{\"job\": 1}", "job: must be an object" },
 		{ "[]", "must hold one JSON object" },
@@ -253,29 +259,34 @@ static void test_unknown(void)
 	const char *typo[] = { "momentm=0.5" };
 	const char *late[] = { "servers=2", "lr=-1" };
 
-	ok(refused("{\"sevrers\": 2}", "sevrers: no such key; did you mean \"servers\"?"), "a typo");
+	ok(refused("{\"sevrers\": 2}", "sevrers: no such key; did you mean \"servers\"?"),
+	    "a typo");
 	ok(refused("{\"job\": {\"optimiser\": \"sgd\"}}",
-	           "job.optimiser: no such key; did you mean \"job.optimizer\"?"), "a typo in the job");
+	       "job.optimiser: no such key; did you mean \"job.optimizer\"?"),
+	    "a typo in the job");
 	ok(refused("{\"qqqqqqqq\": 2}", "qqqqqqqq: no such key"), "nothing near");
 	ok(refused("{\"lr\": 0.1}", "lr: belongs into \"job\""), "a job's key outside");
 	ok(refused("{\"job\": {\"servers\": 1}}", "job.servers: belongs outside"), "a key inside");
 	ok(load("{\"servers\": 1, \"servers\": 2}", NULL, 0, &c) != ERR_OK &&
-	   strstr(e.msg, "cluster.json"), "a duplicate key: %s", e.msg);
+	        strstr(e.msg, "cluster.json"),
+	    "a duplicate key: %s", e.msg);
 	ok(load("{\"servers\": 1", NULL, 0, &c) != ERR_OK && strstr(e.msg, "cluster.json"),
-	   "no JSON: %s", e.msg);
+	    "no JSON: %s", e.msg);
 	ok(load("{}", sets, 1, &c) == ERR_CONFIG && says("--set learning_rate=1: ", "no such key"),
-	   "--set of an unknown key");
+	    "--set of an unknown key");
 	ok(load("{}", typo, 1, &c) == ERR_CONFIG && says("--set", "did you mean \"momentum\""),
-	   "--set with a typo");
-	ok(load("{}", late, 2, &c) == ERR_CONFIG && says("--set lr=-1: job.lr", "must be > 0, got -1"),
-	   "the second --set");
+	    "--set with a typo");
+	ok(load("{}", late, 2, &c) == ERR_CONFIG &&
+	        says("--set lr=-1: job.lr", "must be > 0, got -1"),
+	    "the second --set");
 	conf_init(&c);
 	ok(conf_set(&c, "servers", &e) == ERR_USAGE && says("\"servers\"", "key=value"), "no =");
 	ok(conf_set(&c, "job={}", &e) == ERR_CONFIG, "job is no key");
 	conf_release(&c);
 	ok(conf_load("/nonexistent/x", NULL, 0, &c, &e) == ERR_NOTFOUND && says("no such", "/x"),
-	   "no file");
-	ok(conf_load("/nonexistent/x", NULL, 0, &c, NULL) == ERR_NOTFOUND, "no file, no error wanted");
+	    "no file");
+	ok(conf_load("/nonexistent/x", NULL, 0, &c, NULL) == ERR_NOTFOUND,
+	    "no file, no error wanted");
 }
 
 #define JOB(more) "{\"job\": {\"model\": \"softmax\", \"data\": \"d.csv\", \"epochs\": 1" more "}}"
@@ -287,13 +298,16 @@ static void test_load(void)
 	char *stem = in_dir("cluster"), *want = in_dir("d.csv");
 
 	ok(load("{\"servers\": 2}", NULL, 0, &c) == ERR_OK && !c.has_job && c.servers == 2 &&
-	   strcmp(c.name, "cluster") == 0, "a cluster without a job, named by its file");
+	        strcmp(c.name, "cluster") == 0,
+	    "a cluster without a job, named by its file");
 	conf_release(&c);
 	ok(load(JOB(""), NULL, 0, &c) == ERR_OK && c.has_job && c.job.data.n == 1 &&
-	   strcmp(c.job.data.item[0], want) == 0, "a job; its data is beside the file");
+	        strcmp(c.job.data.item[0], want) == 0,
+	    "a job; its data is beside the file");
 	conf_release(&c);
 	ok(load(JOB(""), sets, 5, &c) == ERR_OK && c.servers == 3 && c.workers.max == 4 &&
-	   strcmp(c.name, "beta") == 0 && c.job.lr > 0.4, "--set goes over the file, in order");
+	        strcmp(c.name, "beta") == 0 && c.job.lr > 0.4,
+	    "--set goes over the file, in order");
 	conf_release(&c);
 	ok(conf_load(stem, NULL, 0, &c, &e) == ERR_OK, "found without .json");
 	conf_release(&c);
@@ -308,9 +322,11 @@ static void test_paths(void)
 	const char *sets[] = { "eval=e.csv" };
 	char *want;
 
-	ok(load("{\"job\": {\"model\": \"softmax\", \"steps\": 1, \"data\": [\"d.csv?format=csv&label=1\", "
-	        "\"?.csv\", \"*.csv?label=last\", \"/dev/null\"], \"eval\": \"-\"}}", NULL, 0, &c) == ERR_OK,
-	   "suffixes and globs: %s", e.msg);
+	ok(load(
+	       "{\"job\": {\"model\": \"softmax\", \"steps\": 1, \"data\": [\"d.csv?format=csv&label=1\", "
+	       "\"?.csv\", \"*.csv?label=last\", \"/dev/null\"], \"eval\": \"-\"}}",
+	       NULL, 0, &c) == ERR_OK,
+	    "suffixes and globs: %s", e.msg);
 	want = in_dir("d.csv?format=csv&label=1");
 	ok(c.job.data.n == 4 && strcmp(c.job.data.item[0], want) == 0, "the suffix stays");
 	free(want);
@@ -321,18 +337,23 @@ static void test_paths(void)
 	ok(c.job.eval.n == 1 && strcmp(c.job.eval.item[0], "-") == 0, "- stays");
 	conf_release(&c);
 	ok(load(JOB(""), sets, 1, &c) == ERR_CONFIG && strstr(e.msg, "job.eval: no such file \"") &&
-	   getcwd(here, sizeof here) && strstr(e.msg, here), "--set is relative to the current directory");
+	        getcwd(here, sizeof here) && strstr(e.msg, here),
+	    "--set is relative to the current directory");
 	ok(chdir(dir) == 0 && load(JOB(""), sets, 1, &c) == ERR_OK, "and is found there");
 	conf_release(&c);
 	ok(chdir(here) == 0, "back");
-	ok(refused(JOB(", \"eval\": \"d.csv?format=cvs\""), "unknown format \"cvs\"; did you mean \"csv\""),
-	   "no such format");
+	ok(refused(JOB(", \"eval\": \"d.csv?format=cvs\""),
+	       "unknown format \"cvs\"; did you mean \"csv\""),
+	    "no such format");
 	ok(refused(JOB(", \"eval\": \"none.csv\""), "job.eval: no such file \""), "no such file");
-	ok(refused(JOB(", \"eval\": \"none.csv?label=1\""), "none.csv\""), "its suffix is not in the name");
+	ok(refused(JOB(", \"eval\": \"none.csv?label=1\""), "none.csv\""),
+	    "its suffix is not in the name");
 	ok(refused(JOB(", \"eval\": \"*.none\""), "job.eval: no file matches \""), "no match");
 	ok(refused(JOB(", \"eval\": \".\""), "is a directory"), "a directory");
-	ok(refused(JOB(", \"init\": \"x.safetensors\""), "job.init: no such file"), "no first parameters");
-	ok(refused(JOB(", \"init\": \"d.csv\""), "job.init: must be auto, zeros, glorot or"), "no safetensors");
+	ok(refused(JOB(", \"init\": \"x.safetensors\""), "job.init: no such file"),
+	    "no first parameters");
+	ok(refused(JOB(", \"init\": \"d.csv\""), "job.init: must be auto, zeros, glorot or"),
+	    "no safetensors");
 }
 
 /* The directory's own name is no pattern. */
@@ -343,7 +364,8 @@ static void test_glob_directory(void)
 
 	file_mkdirs(sub, 0700, &e);
 	put("a[1]/x.csv", "1\n");
-	put("a[1]/x.json", "{\"job\": {\"model\": \"softmax\", \"steps\": 1, \"data\": [\"*.csv\", \"x.csv\"]}}");
+	put("a[1]/x.json",
+	    "{\"job\": {\"model\": \"softmax\", \"steps\": 1, \"data\": [\"*.csv\", \"x.csv\"]}}");
 	ok(conf_load(file, NULL, 0, &c, &e) == ERR_OK, "a glob below a[1]: %s", e.msg);
 	ok(c.job.data.n == 2 && strstr(c.job.data.item[1], "a[1]/x.csv"), "and a file");
 	conf_release(&c);
@@ -355,35 +377,47 @@ static void test_validate(void)
 {
 	static const char *const bad[][2] = {
 		{ "{\"job\": {}}", "job.model: must" },
-		{ "{\"job\": {\"model\": \"sofmax\"}}", "job.model: no model \"sofmax\"; did you mean \"softmax\"?" },
+		{ "{\"job\": {\"model\": \"sofmax\"}}",
+		    "job.model: no model \"sofmax\"; did you mean \"softmax\"?" },
 		{ "{\"job\": {\"model\": \"softmax\", \"epochs\": 1}}", "job.data: must name" },
 		{ "{\"job\": {\"model\": \"softmax\", \"data\": \"d.csv\"}}", "job.epochs: " },
-		{ JOB(", \"optimizer\": \"adm\""), "job.optimizer: no update rule \"adm\"; did you mean" },
+		{ JOB(", \"optimizer\": \"adm\""),
+		    "job.optimizer: no update rule \"adm\"; did you mean" },
 		{ JOB(", \"l1\": 0.1"), "job.l1: only job.optimizer ftrl has l1" },
 		{ JOB(", \"schedule\": \"cosin:5\""), "job.schedule" },
 		{ JOB(", \"hidden\": [4]"), "job.hidden: model softmax has no hidden" },
-		{ JOB(", \"activation\": \"tanh\""), "job.activation: model softmax has no hidden" },
+		{ JOB(", \"activation\": \"tanh\""),
+		    "job.activation: model softmax has no hidden" },
 		{ "{\"job\": {\"model\": \"logistic\", \"data\": \"d.csv\", \"epochs\": 1, \"hidden\": [3]}}",
-		  "job.hidden: " },
-		{ "{\"job\": {\"model\": \"mlp\", \"data\": \"d.csv\", \"epochs\": 1}}", "job.hidden: " },
+		    "job.hidden: " },
+		{ "{\"job\": {\"model\": \"mlp\", \"data\": \"d.csv\", \"epochs\": 1}}",
+		    "job.hidden: " },
 		{ "{\"workers\": 2, \"job\": {\"model\": \"softmax\", \"data\": \"-\", \"epochs\": 1}}",
-		  "job.data: \"-\" feeds one worker only, got workers 2" },
+		    "job.data: \"-\" feeds one worker only, got workers 2" },
 		{ "{\"job\": {\"model\": \"softmax\", \"data\": \"-\", \"eval\": \"-\", \"epochs\": 1}}",
-		  "job.eval: \"-\"" },
-		{ "{\"deterministic\": true, \"sync\": \"asp\"}", "sync: must be bsp when deterministic" },
-		{ "{\"deterministic\": true, \"backup\": 1}", "backup: must be 0 when deterministic" },
-		{ "{\"deterministic\": true, \"on_worker_loss\": \"shrink\"}", "on_worker_loss: must be wait:T" },
-		{ "{\"deterministic\": true, \"workers\": \"1:2\"}", "workers: must be one number" },
+		    "job.eval: \"-\"" },
+		{ "{\"deterministic\": true, \"sync\": \"asp\"}",
+		    "sync: must be bsp when deterministic" },
+		{ "{\"deterministic\": true, \"backup\": 1}",
+		    "backup: must be 0 when deterministic" },
+		{ "{\"deterministic\": true, \"on_worker_loss\": \"shrink\"}",
+		    "on_worker_loss: must be wait:T" },
+		{ "{\"deterministic\": true, \"workers\": \"1:2\"}",
+		    "workers: must be one number" },
 		{ "{\"codec\": \"rww\"}", "codec: no codec \"rww\"" },
 		{ "{\"replicas\": 4}", "replicas: must be" },
 		{ "{\"backup\": 1}", "backup: must be less than workers, which may be 1, got 1" },
-		{ "{\"backup\": 2, \"workers\": \"2:4\"}", "backup: must be less than workers, which may be 2, got 2" },
-		{ "{\"backup\": 1, \"workers\": 4, \"sync\": \"asp\"}", "backup: 1 is for sync bsp" },
-		{ "{\"accumulate\": 65536, \"local_steps\": 65536}", "local_steps: batch times accumulate times local_steps must be at most" },
+		{ "{\"backup\": 2, \"workers\": \"2:4\"}",
+		    "backup: must be less than workers, which may be 2, got 2" },
+		{ "{\"backup\": 1, \"workers\": 4, \"sync\": \"asp\"}",
+		    "backup: 1 is for sync bsp" },
+		{ "{\"accumulate\": 65536, \"local_steps\": 65536}",
+		    "local_steps: batch times accumulate times local_steps must be at most" },
 		{ "{\"outer\": \"nesterov\"}", "outer: \"nesterov\" is for local_steps above 1" },
 		{ "{\"name\": \"a/b\"}", "name: must be" },
 		{ "{\"name\": \"..\"}", "name: must be" },
-		{ "{\"lease\": \"200ms\"}", "lease: must be at least twice the heartbeat of 0.2 s, got 0.2 s" },
+		{ "{\"lease\": \"200ms\"}",
+		    "lease: must be at least twice the heartbeat of 0.2 s, got 0.2 s" },
 		{ "{\"on_worker_loss\": \"wait:0s\"}", "on_worker_loss: must wait" },
 	};
 	struct conf c;
@@ -391,15 +425,19 @@ static void test_validate(void)
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		ok(refused(bad[i][0], bad[i][1]), "%s is refused", bad[i][0]);
 	ok(load("{\"deterministic\": true}", NULL, 0, &c) == ERR_OK &&
-	   c.on_worker_loss.policy == CONF_WAIT && c.on_worker_loss.wait == 30000000000,
-	   "deterministic waits for a lost worker");
-	ok(conf_set(&c, "deterministic=false", &e) == ERR_OK && c.on_worker_loss.policy == CONF_SHRINK,
-	   "and no longer, when it is not");
+	        c.on_worker_loss.policy == CONF_WAIT && c.on_worker_loss.wait == 30000000000,
+	    "deterministic waits for a lost worker");
+	ok(conf_set(&c, "deterministic=false", &e) == ERR_OK &&
+	        c.on_worker_loss.policy == CONF_SHRINK,
+	    "and no longer, when it is not");
 	conf_release(&c);
-	ok(load(JOB(", \"optimizer\": \"ftrl\", \"l1\": 0.1"), NULL, 0, &c) == ERR_OK, "ftrl has l1");
+	ok(load(JOB(", \"optimizer\": \"ftrl\", \"l1\": 0.1"), NULL, 0, &c) == ERR_OK,
+	    "ftrl has l1");
 	conf_release(&c);
-	ok(load("{\"job\": {\"model\": \"mlp\", \"data\": \"d.csv\", \"epochs\": 1, \"hidden\": [8]}}", NULL, 0,
-	        &c) == ERR_OK, "mlp has hidden layers: %s", e.msg);
+	ok(load(
+	       "{\"job\": {\"model\": \"mlp\", \"data\": \"d.csv\", \"epochs\": 1, \"hidden\": [8]}}",
+	       NULL, 0, &c) == ERR_OK,
+	    "mlp has hidden layers: %s", e.msg);
 	conf_release(&c);
 }
 
@@ -424,16 +462,18 @@ static void test_round_trip(void)
 	free(diff);
 	again = conf_to_json(&d);
 	ok(json_equal(o, again), "and is written alike");
-	ok(json_object_size(o) + json_object_size(json_object_get(o, "job")) - 1 == n, "all are there");
-	ok(strcmp(json_object_iter_key(json_object_iter(o)), k[0].path) == 0, "in the table's order");
+	ok(json_object_size(o) + json_object_size(json_object_get(o, "job")) - 1 == n,
+	    "all are there");
+	ok(strcmp(json_object_iter_key(json_object_iter(o)), k[0].path) == 0,
+	    "in the table's order");
 	json_decref(o);
 	json_decref(again);
 	conf_release(&d);
 	conf_init(&d);
 	d.has_job = true;
 	diff = conf_diff(&c, &d);
-	ok(diff && strncmp(diff, "name, servers, ", 15) == 0 && strstr(diff, "job.lr, job.sch"), "%s",
-	   diff ? diff : "");
+	ok(diff && strncmp(diff, "name, servers, ", 15) == 0 && strstr(diff, "job.lr, job.sch"),
+	    "%s", diff ? diff : "");
 	free(diff);
 	conf_release(&d);
 	conf_release(&c);
@@ -457,7 +497,8 @@ static void test_template(void)
 	json_t *o = text ? json_loads(text, 0, NULL) : NULL;
 
 	ok(o && conf_from_json(o, &c, &e) == ERR_OK && strcmp(c.job.model, "mlp") == 0 &&
-	   c.job.hidden.n == 1 && c.job.hidden.item[0] == 256, "a template for mlp");
+	        c.job.hidden.n == 1 && c.job.hidden.item[0] == 256,
+	    "a template for mlp");
 	if (o && access(c.job.data.item[0], R_OK) == 0)
 		ok(conf_validate(&c, &e) == ERR_OK, "is valid where the data is");
 	conf_release(&c);

@@ -28,8 +28,8 @@ static uint32_t len_of(unsigned record)
 	return record % 3 ? LARGE - record : 100 + record;
 }
 
-static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info, struct hs_server_info *reply,
-    struct err *e)
+static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
+    struct hs_server_info *reply, struct err *e)
 {
 	(void)ctx, (void)key, (void)info, (void)e;
 	reply->max_record = RECORD_MAX;
@@ -62,8 +62,8 @@ static const struct conn_handler handler = { .admit = admit, .live = live, .reco
 static bool turn(struct end *client, struct end *server)
 {
 	struct err e = { 0 };
-	bool good = !conn_read(client->conn, &e) && !conn_write(client->conn, &e) && !conn_read(server->conn, &e) &&
-	    !conn_write(server->conn, &e);
+	bool good = !conn_read(client->conn, &e) && !conn_write(client->conn, &e) &&
+	    !conn_read(server->conn, &e) && !conn_write(server->conn, &e);
 
 	if (!good)
 		printf("# %s\n", e.msg);
@@ -120,8 +120,9 @@ static void suite(enum suite s, bool keep)
 	}
 	for (int i = 0; i < 400 && good && server.records < RECORDS; i++)
 		good = turn(&client, &server);
-	ok(good && server.records == RECORDS && !server.wrong && !conn_queued(client.conn), "%s%s: %d records come as they were queued",
-	    suite_name(s), keep ? ", kept" : "", RECORDS);
+	ok(good && server.records == RECORDS && !server.wrong && !conn_queued(client.conn),
+	    "%s%s: %d records come as they were queued", suite_name(s), keep ? ", kept" : "",
+	    RECORDS);
 	ok(keep || as_they_were(), "and what was lent is as it was");
 	conn_free(client.conn);
 	conn_free(server.conn);

@@ -12,15 +12,15 @@ struct end {
 	unsigned records;
 	uint64_t bytes;
 	bool up, may, refuses;
-	bool holds;                     /* keeps the next record for a retry */
-	struct conn *feeder;            /* sends another, `feeds` times, while one is taken */
+	bool holds;          /* keeps the next record for a retry */
+	struct conn *feeder; /* sends another, `feeds` times, while one is taken */
 	unsigned feeds;
 };
 
 static struct conn_identity server_id, client_id;
 
-static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info, struct hs_server_info *reply,
-    struct err *e)
+static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
+    struct hs_server_info *reply, struct err *e)
 {
 	(void)key, (void)info, (void)e;
 	reply->max_record = RECORD_MAX;
@@ -59,7 +59,7 @@ static enum conn_verdict record(void *ctx, const struct record *r, uint8_t *payl
 	if (x->feeds && x->feeds--)
 		say(x->feeder, 700000, true);
 
-	x->records += r->len > 0;      /* the first only proves that the client has the keys */
+	x->records += r->len > 0; /* the first only proves that the client has the keys */
 	for (uint32_t i = 0; i < r->len; i++)
 		x->bytes += payload[i];
 	return CONN_TAKEN;
@@ -128,17 +128,25 @@ static void agreed(void)
 	struct err e = { 0 };
 
 	meet(&client, &server, false);
-	ok(client.up && client.may && !conn_share(client.conn, &e) && !turns(&client, &server, &e), "memory is offered and taken: %s", e.msg);
+	ok(client.up && client.may && !conn_share(client.conn, &e) && !turns(&client, &server, &e),
+	    "memory is offered and taken: %s", e.msg);
 	say(client.conn, 1000, false);
-	ok(!turns(&client, &server, &e) && server.records == 1 && server.bytes == 1000, "a record that is queued comes");
+	ok(!turns(&client, &server, &e) && server.records == 1 && server.bytes == 1000,
+	    "a record that is queued comes");
 	/* Both have nothing to do and sleep; what is reserved there is in the other's memory at once. */
-	ok(!readable(server.conn) && !conn_queued(client.conn) && !(conn_events(client.conn) & POLLOUT), "both sleep");
+	ok(!readable(server.conn) && !conn_queued(client.conn) &&
+	        !(conn_events(client.conn) & POLLOUT),
+	    "both sleep");
 	say(client.conn, 4000, true);
-	ok(!readable(server.conn) && conn_queued(client.conn), "one is written in place; to wake the other is still to be done");
+	ok(!readable(server.conn) && conn_queued(client.conn),
+	    "one is written in place; to wake the other is still to be done");
 	ok(conn_events(client.conn) & POLLOUT, "and is asked for");
-	ok(!turns(&client, &server, &e) && server.records == 2 && server.bytes == 5000 && !conn_queued(client.conn), "it comes");
+	ok(!turns(&client, &server, &e) && server.records == 2 && server.bytes == 5000 &&
+	        !conn_queued(client.conn),
+	    "it comes");
 	say(server.conn, 100, true);
-	ok(!turns(&client, &server, &e) && client.records == 1 && client.bytes == 100, "and so back");
+	ok(!turns(&client, &server, &e) && client.records == 1 && client.bytes == 100,
+	    "and so back");
 	part(&client, &server);
 }
 
@@ -150,14 +158,17 @@ static void much(void)
 	struct err e = { 0 };
 
 	meet(&client, &server, false);
-	ok(!conn_share(client.conn, &e) && !turns(&client, &server, &e), "memory is shared: %s", e.msg);
+	ok(!conn_share(client.conn, &e) && !turns(&client, &server, &e), "memory is shared: %s",
+	    e.msg);
 	server.holds = true;
 	say(client.conn, 1000, true);
 	turns(&client, &server, &e);
-	ok(conn_is_held(server.conn) && !readable(server.conn), "a record is held, and the wake for it is spent");
+	ok(conn_is_held(server.conn) && !readable(server.conn),
+	    "a record is held, and the wake for it is spent");
 	server.feeder = client.conn;
 	server.feeds = 3;
-	ok(!conn_retry(server.conn, &e) && server.records == 4 && !conn_ready(server.conn), "it and those that came meanwhile are taken");
+	ok(!conn_retry(server.conn, &e) && server.records == 4 && !conn_ready(server.conn),
+	    "it and those that came meanwhile are taken");
 	ok(!conn_queued(client.conn), "which nobody had to be woken for");
 	say(client.conn, 1000, true);
 	ok(conn_queued(client.conn), "for the next one the server is woken");
@@ -178,8 +189,8 @@ static void full(void)
 	for (unsigned i = 0; i < MANY; i++)
 		say(client.conn, 700000, false);
 	ok(!conn_write(client.conn, &e) && conn_queued(client.conn), "and filled");
-	ok(!turns(&client, &server, &e) && server.records == MANY && !conn_queued(client.conn), "all of it comes: %u, %s", server.records,
-	   e.msg);
+	ok(!turns(&client, &server, &e) && server.records == MANY && !conn_queued(client.conn),
+	    "all of it comes: %u, %s", server.records, e.msg);
 	part(&client, &server);
 }
 
@@ -190,7 +201,8 @@ static void refused(void)
 
 	meet(&client, &server, true);
 	ok(client.up && !client.may, "a server that has no room for it says so");
-	ok(!conn_share(client.conn, &e) && turns(&client, &server, &e) == ERR_PROTO, "and means it: \"%s\"", e.msg);
+	ok(!conn_share(client.conn, &e) && turns(&client, &server, &e) == ERR_PROTO,
+	    "and means it: \"%s\"", e.msg);
 	part(&client, &server);
 }
 

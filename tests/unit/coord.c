@@ -2,7 +2,7 @@
  * holds from which step, what a death leads to, and how a job ends. */
 #include "coord_fixture.h"
 
-/* ---- forming --------------------------------------------------------------- */
+/* ---- forming ---- */
 
 static void forming(void)
 {
@@ -11,22 +11,23 @@ static void forming(void)
 	scene_open(&s, 2, 2);
 	scene_begin(&s);
 	ok(in_phase(&s, COORD_FORMING) &&
-	   strcmp(status_str(&s, "waiting_for"), "server-0, server-1, worker-0, worker-1") == 0,
-	   "at first it waits for everybody, by name");
+	        strcmp(status_str(&s, "waiting_for"), "server-0, server-1, worker-0, worker-1") ==
+	            0,
+	    "at first it waits for everybody, by name");
 	ok(strcmp(join_as_server(&s, 1), "{\"index\":1}") == 0, "a server joins with its number");
 	ok(strcmp(join_as_worker(&s, 0, -1), "{\"slot\":0}") == 0, "a worker gets the first slot");
 	ok(strcmp(status_str(&s, "waiting_for"), "server-0, worker-1") == 0,
-	   "then for those who are missing");
+	    "then for those who are missing");
 	join_as_server(&s, 0);
 	ok(strcmp(join_as_worker(&s, 1, 1), "{\"slot\":1}") == 0, "or the slot that it asks for");
 	ok(in_phase(&s, COORD_FORMING) && happened(&s, "1 table over 2 servers"),
-	   "with all there, partitions are dealt out");
+	    "with all there, partitions are dealt out");
 	say(&s, &s.server[0], "{\"op\":\"ack\",\"rev\":%llu}", (unsigned long long)coord_rev(s.c));
 	ok(in_phase(&s, COORD_FORMING), "the job does not run before each server has them");
 	ack_all(&s);
 	ok(in_phase(&s, COORD_RUNNING) && strcmp(worker_is(&s, 0), "active") == 0 &&
-	   strcmp(worker_is(&s, 1), "active") == 0,
-	   "then it runs, with both workers");
+	        strcmp(worker_is(&s, 1), "active") == 0,
+	    "then it runs, with both workers");
 	ok(status_str(&s, "waiting_for")[0] == 0, "and waits for nobody");
 	scene_close(&s);
 }
@@ -42,8 +43,9 @@ static void forming_deadline(void)
 	live(&s, 59, 2);
 	ok(in_phase(&s, COORD_FORMING), "it waits up to the deadline");
 	live(&s, 2, 2);
-	ok(in_phase(&s, COORD_FAILED) && strcmp(status_str(&s, "reason"), "waited 60 s for worker-0") == 0,
-	   "then it fails and says who did not come: %s", status_str(&s, "reason"));
+	ok(in_phase(&s, COORD_FAILED) &&
+	        strcmp(status_str(&s, "reason"), "waited 60 s for worker-0") == 0,
+	    "then it fails and says who did not come: %s", status_str(&s, "reason"));
 	scene_close(&s);
 
 	scene_open(&s, 1, 1);
@@ -51,7 +53,7 @@ static void forming_deadline(void)
 	join_as_worker(&s, 0, -1);
 	pass(&s, 6);
 	ok(strcmp(worker_is(&s, 0), "empty") == 0 && in_phase(&s, COORD_FORMING),
-	   "a worker that dies before the start frees its slot");
+	    "a worker that dies before the start frees its slot");
 	s.worker[0].incarnation = 99;
 	ok(strcmp(join_as_worker(&s, 0, 0), "{\"slot\":0}") == 0, "for who comes next");
 	scene_close(&s);
@@ -71,10 +73,10 @@ static void dies_at_the_start(void)
 	live(&s, 6, 1);
 	ack_all(&s);
 	ok(in_phase(&s, COORD_RUNNING) && s.proposals > 0,
-	   "a worker that dies while the servers take the layout over is voted out");
+	    "a worker that dies while the servers take the layout over is voted out");
 	vote(&s, 0, true, 0, 0);
 	ok(members_of(&s, &step, &epoch, &offset) == 1 && strcmp(worker_is(&s, 1), "lost") == 0,
-	   "and no member any more");
+	    "and no member any more");
 	scene_close(&s);
 }
 
@@ -86,13 +88,15 @@ static void no_job(void)
 	scene_begin(&s);
 	join_as_server(&s, 0);
 	ack_all(&s);
-	ok(in_phase(&s, COORD_RUNNING), "without a job the cluster runs when its servers are there");
+	ok(in_phase(&s, COORD_RUNNING),
+	    "without a job the cluster runs when its servers are there");
 	join_as_worker(&s, 0, -1);
-	ok(s.e.code == ERR_NOTREADY && strstr(s.e.msg, "nobody trains"), "a worker is told: %s", s.e.msg);
+	ok(s.e.code == ERR_NOTREADY && strstr(s.e.msg, "nobody trains"), "a worker is told: %s",
+	    s.e.msg);
 	scene_close(&s);
 }
 
-/* ---- wrong joins -------------------------------------------------------------- */
+/* ---- wrong joins ---- */
 
 static void wrong_joins(void)
 {
@@ -101,7 +105,8 @@ static void wrong_joins(void)
 	scene_open(&s, 1, 2);
 	scene_begin(&s);
 	join_as_server(&s, 0);
-	ok(strcmp(join_as_server(&s, 1), "") == 0 && s.e.code == ERR_NOTREADY, "a server too many: %s", s.e.msg);
+	ok(strcmp(join_as_server(&s, 1), "") == 0 && s.e.code == ERR_NOTREADY,
+	    "a server too many: %s", s.e.msg);
 	join_as_worker(&s, 0, 5);
 	ok(s.e.code == ERR_CONFIG && strstr(s.e.msg, "5"), "a slot that is not there: %s", s.e.msg);
 	say(&s, &s.worker[0], "{\"op\":\"worker_join\",\"slot\":-1,\"examples\":0,\"tables\":[]}");
@@ -109,13 +114,13 @@ static void wrong_joins(void)
 	join_as_worker(&s, 0, 0);
 	say(&s, &s.worker[1], "{\"op\":\"worker_join\",\"slot\":-1,\"examples\":99,\"tables\":[]}");
 	ok(s.e.code == ERR_CONFIG && strstr(s.e.msg, "99") && strstr(s.e.msg, "100"),
-	   "other data than the others': %s", s.e.msg);
+	    "other data than the others': %s", s.e.msg);
 	say(&s, &s.worker[1],
 	    "{\"op\":\"worker_join\",\"slot\":-1,\"examples\":100,\"tables\":[{\"name\":\"w\",\"rows\":6,\"cols\":1}]}");
 	ok(s.e.code == ERR_EXISTS, "another model's tables: %s", s.e.msg);
 	join_as_worker(&s, 1, 0);
 	ok(s.e.code == ERR_EXISTS && strstr(s.e.msg, "another key"),
-	   "a slot that another key holds: %s", s.e.msg);
+	    "a slot that another key holds: %s", s.e.msg);
 	ok(strcmp(join_as_worker(&s, 1, -1), "{\"slot\":1}") == 0, "but any free one is given");
 	join_as_worker(&s, 2, -1);
 	ok(s.e.code == ERR_LIMIT, "and no more when all are taken: %s", s.e.msg);
@@ -130,11 +135,11 @@ static void wrong_joins(void)
 	s.worker[2].incarnation = 300;
 	join_as_worker(&s, 2, -1);
 	ok(s.e.code == ERR_NOTREADY && strstr(s.e.msg, "failed: test"),
-	   "nobody joins a job that is over: %s", s.e.msg);
+	    "nobody joins a job that is over: %s", s.e.msg);
 	scene_close(&s);
 }
 
-/* ---- death of a worker ---------------------------------------------------------- */
+/* ---- death of a worker ---- */
 
 static void shrink(void)
 {
@@ -143,57 +148,60 @@ static void shrink(void)
 
 	scene_open(&s, 2, 3);
 	scene_run(&s);
-	ok(members_of(&s, &step, &epoch, &offset) == 7 && step == 0, "three members from step 0 on");
+	ok(members_of(&s, &step, &epoch, &offset) == 7 && step == 0,
+	    "three members from step 0 on");
 	say(&s, &s.worker[1], "{\"op\":\"beat\",\"stats\":{\"step\":2}}");
 	live(&s, 4.9, 5);
 	ok(strcmp(worker_is(&s, 1), "active") == 0 && s.proposals == 0,
-	   "a silent worker lives until its lease is over");
+	    "a silent worker lives until its lease is over");
 	live(&s, 0.4, 5);
 	ok(s.proposals == 2 && happened(&s, "worker-1 (h, pid 201) is lost: not heard of for"),
-	   "then the servers vote");
+	    "then the servers vote");
 	ok(json_int(s.proposal[0], "step", 0) == 3 &&
-	   strcmp(json_str(s.proposal[0], "kind", ""), "leave") == 0 &&
-	   json_int(s.proposal[0], "slot", -1) == 1,
-	   "on its leaving from the step after the last it told of");
+	        strcmp(json_str(s.proposal[0], "kind", ""), "leave") == 0 &&
+	        json_int(s.proposal[0], "slot", -1) == 1,
+	    "on its leaving from the step after the last it told of");
 	vote(&s, 0, true, 3, 2);
-	ok(s.proposals == 2 && strcmp(worker_is(&s, 1), "active") == 0, "one yes of two decides nothing");
+	ok(s.proposals == 2 && strcmp(worker_is(&s, 1), "active") == 0,
+	    "one yes of two decides nothing");
 	vote(&s, 0, true, 3, 2);
 	ok(strcmp(worker_is(&s, 1), "active") == 0, "nor does the same vote twice");
 	vote(&s, 1, false, 7, 2);
 	ok(s.proposals == 4 && json_int(s.proposal[0], "step", 0) > 7,
-	   "a no asks again, beyond the frontier that came with it: step %lld",
-	   (long long)json_int(s.proposal[0], "step", 0));
+	    "a no asks again, beyond the frontier that came with it: step %lld",
+	    (long long)json_int(s.proposal[0], "step", 0));
 	say(&s, &s.server[1], "{\"op\":\"vote\",\"id\":1,\"yes\":true}");
 	vote(&s, 0, true, 8, 2);
 	ok(strcmp(worker_is(&s, 1), "active") == 0, "a vote on the former proposal does not count");
 	vote(&s, 1, true, 8, 2);
-	ok(strcmp(worker_is(&s, 1), "lost") == 0 && members_of(&s, &step, &epoch, &offset) == 5 && step == 9,
-	   "all yes: it is out from step 9 on");
+	ok(strcmp(worker_is(&s, 1), "lost") == 0 && members_of(&s, &step, &epoch, &offset) == 5 &&
+	        step == 9,
+	    "all yes: it is out from step 9 on");
 	/* 9 steps of 30 with 100 examples: epochs of 4 steps. */
 	ok(epoch == 2 && offset == 30,
-	   "and the data goes on where 9 steps of three workers ended (epoch %llu, offset %llu)",
-	   (unsigned long long)epoch, (unsigned long long)offset);
+	    "and the data goes on where 9 steps of three workers ended (epoch %llu, offset %llu)",
+	    (unsigned long long)epoch, (unsigned long long)offset);
 	ok(in_phase(&s, COORD_RUNNING), "the job goes on with the rest");
 	say(&s, &s.worker[1], "{\"op\":\"done\",\"steps\":9}");
 	ok(s.e.code == ERR_FENCED && strcmp(worker_is(&s, 1), "lost") == 0,
-	   "a lost one that was only slow is told: %s", s.e.msg);
+	    "a lost one that was only slow is told: %s", s.e.msg);
 
 	s.worker[1].incarnation = 501;
-	ok(strcmp(join_as_worker(&s, 1, 1), "{\"slot\":1}") == 0, "a restarted one takes its slot over");
+	ok(strcmp(join_as_worker(&s, 1, 1), "{\"slot\":1}") == 0,
+	    "a restarted one takes its slot over");
 	ok(s.proposals == 6 && strcmp(json_str(s.proposal[1], "kind", ""), "join") == 0,
-	   "by the servers' vote");
+	    "by the servers' vote");
 	vote(&s, 0, true, 9, 2);
 	vote(&s, 1, true, 9, 2);
 	ok(strcmp(worker_is(&s, 1), "active") == 0 && members_of(&s, &step, &epoch, &offset) == 7,
-	   "and is a member again");
+	    "and is a member again");
 	live(&s, 6, 0);
 	for (int i = 0; i < 3; i++) {
 		vote(&s, 0, true, 90, 2);
 		vote(&s, 1, true, 90, 2);
 	}
 	ok(in_phase(&s, COORD_FAILED) && strstr(status_str(&s, "reason"), "every worker is gone"),
-	   "when all are gone the job fails: %s",
-	   status_str(&s, "reason"));
+	    "when all are gone the job fails: %s", status_str(&s, "reason"));
 	scene_close(&s);
 }
 
@@ -207,7 +215,7 @@ static void fenced(void)
 	old = s.worker[0];
 	s.worker[0].incarnation = 400;
 	ok(strcmp(join_as_worker(&s, 0, 0), "{\"slot\":0}") == 0,
-	   "the same key takes a slot over that is not lost yet");
+	    "the same key takes a slot over that is not lost yet");
 	say(&s, &old, "{\"op\":\"done\"}");
 	ok(s.e.code == ERR_FENCED, "the old incarnation is fenced: %s", s.e.msg);
 	say(&s, &old, "{\"op\":\"leave\"}");
@@ -216,7 +224,7 @@ static void fenced(void)
 	join_as_worker(&s, 0, 0);
 	vote(&s, 0, true, 1, 1);
 	ok(s.proposals == 2 && strcmp(worker_is(&s, 0), "joining") == 0,
-	   "a vote for an incarnation that was replaced meanwhile does not count");
+	    "a vote for an incarnation that was replaced meanwhile does not count");
 	vote(&s, 0, true, 1, 1);
 	ok(strcmp(worker_is(&s, 0), "active") == 0, "the next one does");
 	scene_close(&s);
@@ -234,7 +242,7 @@ static void same_process(void)
 		coord_tick(s.c, s.now);
 	}
 	ok(strstr(s.events, "server-1") && !strstr(s.events, "server_lost: server-0"),
-	   "the server in the coordinator's process needs no heartbeats");
+	    "the server in the coordinator's process needs no heartbeats");
 	scene_close(&s);
 }
 
@@ -248,19 +256,21 @@ static void policies(void)
 	scene_run(&s);
 	live(&s, 5.4, 2);
 	ok(in_phase(&s, COORD_FAILED) && strstr(status_str(&s, "reason"), "worker-0 is lost") &&
-	   strstr(status_str(&s, "reason"), "on_worker_loss is fail"), "fail: %s", status_str(&s, "reason"));
+	        strstr(status_str(&s, "reason"), "on_worker_loss is fail"),
+	    "fail: %s", status_str(&s, "reason"));
 	scene_close(&s);
 
 	scene_open(&s, 1, 2);
 	s.cfg.on_worker_loss = COORD_WAIT;
 	scene_run(&s);
 	live(&s, 14, 2);
-	ok(in_phase(&s, COORD_RUNNING) && s.proposals == 0 && members_of(&s, &step, &epoch, &offset) == 3,
-	   "wait: a lost worker stays a member");
+	ok(in_phase(&s, COORD_RUNNING) && s.proposals == 0 &&
+	        members_of(&s, &step, &epoch, &offset) == 3,
+	    "wait: a lost worker stays a member");
 	live(&s, 2, 2);
 	ok(in_phase(&s, COORD_FAILED) &&
-	   strstr(status_str(&s, "reason"), "worker-0 did not come back within 10 s"),
-	   "wait: but not for ever: %s", status_str(&s, "reason"));
+	        strstr(status_str(&s, "reason"), "worker-0 did not come back within 10 s"),
+	    "wait: but not for ever: %s", status_str(&s, "reason"));
 	scene_close(&s);
 
 	scene_open(&s, 1, 2);
@@ -270,7 +280,7 @@ static void policies(void)
 	say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 	live(&s, 20, 3);
 	ok(in_phase(&s, COORD_RUNNING) && happened(&s, "worker-0 is back"),
-	   "wait: one that was only slow goes on");
+	    "wait: one that was only slow goes on");
 	scene_close(&s);
 
 	scene_open(&s, 1, 2);
@@ -281,14 +291,15 @@ static void policies(void)
 	s.worker[0].incarnation = 600;
 	join_as_worker(&s, 0, 0);
 	ok(strcmp(json_str(s.proposal[0], "kind", ""), "resume") == 0,
-	   "wait, deterministic: who comes back resumes");
+	    "wait, deterministic: who comes back resumes");
 	vote(&s, 0, true, 9, 7);
 	{
 		json_t *v = coord_view(s.c);
 		const json_t *row = json_array_get(json_object_get(v, "workers"), 0);
 
-		ok(json_int(row, "from", 0) == 6 && strcmp(json_str(row, "state", ""), "active") == 0,
-		   "one step before the one that is open, which it makes again");
+		ok(json_int(row, "from", 0) == 6 &&
+		        strcmp(json_str(row, "state", ""), "active") == 0,
+		    "one step before the one that is open, which it makes again");
 		json_decref(v);
 	}
 	live(&s, 20, 3);
@@ -306,9 +317,10 @@ static void leaving(void)
 	say(&s, &s.worker[0], "{\"op\":\"leave\"}");
 	vote(&s, 0, true, 1, 1);
 	ok(strcmp(worker_is(&s, 0), "left") == 0 && members_of(&s, &step, &epoch, &offset) == 2,
-	   "who leaves is out, without a lease to wait for");
+	    "who leaves is out, without a lease to wait for");
 	say(&s, &s.worker[1], "{\"op\":\"done\",\"steps\":20}");
-	ok(in_phase(&s, COORD_FINISHING) && evaluator_of(&s) == 1, "and the job ends with those who stayed");
+	ok(in_phase(&s, COORD_FINISHING) && evaluator_of(&s) == 1,
+	    "and the job ends with those who stayed");
 	scene_close(&s);
 
 	scene_open(&s, 1, 2);
@@ -321,7 +333,7 @@ static void leaving(void)
 	scene_close(&s);
 }
 
-/* ---- servers ------------------------------------------------------------------------ */
+/* ---- servers ---- */
 
 static void servers_lost(void)
 {
@@ -331,13 +343,14 @@ static void servers_lost(void)
 	scene_run(&s);
 	coord_session_gone(s.c, &s.server[1], s.now);
 	pass(&s, 0.2);
-	ok(in_phase(&s, COORD_RUNNING), "a server whose connection broke has a moment to come back");
+	ok(in_phase(&s, COORD_RUNNING),
+	    "a server whose connection broke has a moment to come back");
 	join_as_server(&s, 1);
 	pass(&s, 0.3);
 	coord_session_gone(s.c, &s.server[1], s.now);
 	live(&s, 1, 1);
 	ok(in_phase(&s, COORD_RUNNING),
-	   "and lives as long as it says so, whenever the end of the old connection is seen");
+	    "and lives as long as it says so, whenever the end of the old connection is seen");
 	say(&s, &s.worker[0], "{\"op\":\"leave\"}");
 	vote(&s, 0, true, 0, 0);
 	join_as_server(&s, 1);
@@ -345,8 +358,9 @@ static void servers_lost(void)
 	coord_session_gone(s.c, &s.server[1], s.now);
 	pass(&s, 0.5);
 	ok(in_phase(&s, COORD_FAILED) &&
-	   strstr(status_str(&s, "reason"), "server-1 (h1, pid 101) is lost: its connection broke"),
-	   "a server's broken connection: %s", status_str(&s, "reason"));
+	        strstr(status_str(&s, "reason"),
+	            "server-1 (h1, pid 101) is lost: its connection broke"),
+	    "a server's broken connection: %s", status_str(&s, "reason"));
 	scene_close(&s);
 
 	scene_open(&s, 2, 1);
@@ -357,8 +371,7 @@ static void servers_lost(void)
 		pass(&s, 0.1);
 	}
 	ok(in_phase(&s, COORD_FAILED) && strstr(status_str(&s, "reason"), "no heartbeat for"),
-	   "a server's silence: %s",
-	   status_str(&s, "reason"));
+	    "a server's silence: %s", status_str(&s, "reason"));
 	scene_close(&s);
 
 	scene_open(&s, 2, 1);
@@ -368,13 +381,13 @@ static void servers_lost(void)
 	coord_session_gone(s.c, &s.server[1], s.now);
 	pass(&s, 0.5);
 	ok(in_phase(&s, COORD_FORMING) && strstr(status_str(&s, "waiting_for"), "server-1"),
-	   "before the start it may come again");
+	    "before the start it may come again");
 	s.server[1].incarnation = 700;
 	ok(strcmp(join_as_server(&s, 1), "{\"index\":1}") == 0, "under its number");
 	scene_close(&s);
 }
 
-/* ---- the end -------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 int main(void)
 {

@@ -22,12 +22,15 @@ struct scene {
 	int64_t now;
 	struct coord_self server[PEERS], worker[PEERS];
 	char name[2 * PEERS][16];
-	json_t *proposal[PEERS];        /* the last one to each server */
+	json_t *proposal[PEERS]; /* the last one to each server */
 	unsigned proposals, views;
 	char events[8192];
-	struct logged { uint64_t number; struct task_change change; } logged[64];       /* changes of leases */
+	struct logged {
+		uint64_t number;
+		struct task_change change;
+	} logged[64]; /* changes of leases */
 	unsigned nlogged;
-	struct err e;                   /* of the last say() */
+	struct err e; /* of the last say() */
 };
 
 static inline void scene_to_server(void *ctx, unsigned server, json_t *msg)
@@ -66,25 +69,37 @@ static inline void scene_open(struct scene *s, unsigned servers, unsigned worker
 {
 	*s = (struct scene){ .now = 1000 * NSEC_PER_SEC };
 	s->config = json_object();
-	s->cfg = (struct coord_config){ .name = "test", .cluster_id = "00", .servers = servers,
-	    .workers = workers,
-		.has_job = workers > 0, .bsp = true, .loss_wait = 10 * NSEC_PER_SEC,
-		    .lease = 5 * NSEC_PER_SEC,
-		.server_lost = 1500 * NSEC_PER_MSEC, .deadline = 60 * NSEC_PER_SEC, .batch = 10, .epochs = 2,
+	s->cfg = (struct coord_config){ .name = "test",
+		.cluster_id = "00",
+		.servers = servers,
+		.workers = workers,
+		.has_job = workers > 0,
+		.bsp = true,
+		.loss_wait = 10 * NSEC_PER_SEC,
+		.lease = 5 * NSEC_PER_SEC,
+		.server_lost = 1500 * NSEC_PER_MSEC,
+		.deadline = 60 * NSEC_PER_SEC,
+		.batch = 10,
+		.epochs = 2,
 		.config = s->config };
 	for (unsigned i = 0; i < PEERS; i++) {
 		snprintf(s->name[i], sizeof s->name[i], "server-%u", i);
 		snprintf(s->name[PEERS + i], sizeof s->name[i], "worker-%u", i);
-		s->server[i] = (struct coord_self){ .incarnation = 10 + i, .name = s->name[i],
-		    .key = s->name[i], .host = "h" };
-		s->worker[i] = (struct coord_self){ .incarnation = 20 + i, .name = s->name[PEERS + i],
-			.key = s->name[PEERS + i], .host = "h" };
+		s->server[i] = (struct coord_self){ .incarnation = 10 + i,
+			.name = s->name[i],
+			.key = s->name[i],
+			.host = "h" };
+		s->worker[i] = (struct coord_self){ .incarnation = 20 + i,
+			.name = s->name[PEERS + i],
+			.key = s->name[PEERS + i],
+			.host = "h" };
 	}
 }
 
 static inline void scene_begin(struct scene *s)
 {
-	struct coord_io io = { s, scene_to_server, scene_view_changed, scene_event, scene_lease_changed };
+	struct coord_io io = { s, scene_to_server, scene_view_changed, scene_event,
+		scene_lease_changed };
 
 	s->c = coord_new(&s->cfg, &io, s->now);
 }
@@ -92,7 +107,8 @@ static inline void scene_begin(struct scene *s)
 /* Kill the coordinator and begin one from a state of it; from its last one. */
 static inline bool scene_again_from(struct scene *s, const json_t *state)
 {
-	struct coord_io io = { s, scene_to_server, scene_view_changed, scene_event, scene_lease_changed };
+	struct coord_io io = { s, scene_to_server, scene_view_changed, scene_event,
+		scene_lease_changed };
 
 	coord_free(s->c);
 	s->events[0] = 0;
@@ -130,8 +146,8 @@ static inline void pass(struct scene *s, double seconds)
 }
 
 /* What a peer says; the answer's text in a static buffer, "" for none. */
-__attribute__((format(printf, 3, 4)))
-static inline const char *say(struct scene *s, struct coord_self *who, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static inline const char *say(struct scene *s,
+    struct coord_self *who, const char *fmt, ...)
 {
 	static char out[2048];
 	char text[1024], *t;
@@ -160,21 +176,23 @@ static inline const char *say(struct scene *s, struct coord_self *who, const cha
 static inline const char *join_as_server(struct scene *s, unsigned i)
 {
 	return say(s, &s->server[i],
-	    "{\"op\":\"server_join\",\"index\":%u,\"pid\":%u,\"host\":\"h%u\",\"tcp\":\"h%u:1\"}", i,
-	    100 + i, i, i);
+	    "{\"op\":\"server_join\",\"index\":%u,\"pid\":%u,\"host\":\"h%u\",\"tcp\":\"h%u:1\"}",
+	    i, 100 + i, i, i);
 }
 
 static inline const char *join_as_worker(struct scene *s, unsigned i, int slot)
 {
 	return say(s, &s->worker[i],
 	    "{\"op\":\"worker_join\",\"slot\":%d,\"pid\":%u,\"host\":\"h\",\"examples\":100,\"tables\":"
-	    "[{\"name\":\"w\",\"rows\":5,\"cols\":1}]}", slot, 200 + i);
+	    "[{\"name\":\"w\",\"rows\":5,\"cols\":1}]}",
+	    slot, 200 + i);
 }
 
 static inline void ack_all(struct scene *s)
 {
 	for (unsigned i = 0; i < s->cfg.servers; i++)
-		say(s, &s->server[i], "{\"op\":\"ack\",\"rev\":%llu}", (unsigned long long)coord_rev(s->c));
+		say(s, &s->server[i], "{\"op\":\"ack\",\"rev\":%llu}",
+		    (unsigned long long)coord_rev(s->c));
 }
 
 /* Everybody there, the layout taken over: running. */
@@ -208,10 +226,13 @@ static inline void live(struct scene *s, double seconds, unsigned workers)
 	}
 }
 
-static inline void vote(struct scene *s, unsigned server, bool yes, unsigned frontier, unsigned clock)
+static inline void vote(struct scene *s, unsigned server, bool yes, unsigned frontier,
+    unsigned clock)
 {
-	say(s, &s->server[server], "{\"op\":\"vote\",\"id\":%lld,\"yes\":%s,\"frontier\":%u,\"clock\":%u}",
-	    (long long)json_int(s->proposal[server], "id", 0), yes ? "true" : "false", frontier, clock);
+	say(s, &s->server[server],
+	    "{\"op\":\"vote\",\"id\":%lld,\"yes\":%s,\"frontier\":%u,\"clock\":%u}",
+	    (long long)json_int(s->proposal[server], "id", 0), yes ? "true" : "false", frontier,
+	    clock);
 }
 
 static inline bool in_phase(const struct scene *s, enum coord_phase p)
@@ -230,14 +251,15 @@ static inline const char *worker_is(const struct scene *s, unsigned slot)
 	static char state[16];
 	json_t *v = coord_view(s->c);
 
-	snprintf(state, sizeof state,
-	    "%s", json_str(json_array_get(json_object_get(v, "workers"), slot), "state", "?"));
+	snprintf(state, sizeof state, "%s",
+	    json_str(json_array_get(json_object_get(v, "workers"), slot), "state", "?"));
 	json_decref(v);
 	return state;
 }
 
 /* The last members entry: its step, and a mask of its slots. */
-static inline unsigned members_of(const struct scene *s, uint64_t *step, uint64_t *epoch, uint64_t *offset)
+static inline unsigned members_of(const struct scene *s, uint64_t *step, uint64_t *epoch,
+    uint64_t *offset)
 {
 	json_t *v = coord_view(s->c), *list = json_object_get(v, "members"), *slot;
 	const json_t *m = json_array_get(list, json_array_size(list) - 1);

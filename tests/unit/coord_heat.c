@@ -11,8 +11,10 @@ static void open_scene(struct scene *s)
 	scene_begin(s);
 	for (unsigned i = 0; i < 2; i++)
 		join_as_server(s, i);
-	say(s, &s->worker[0], "{\"op\":\"worker_join\",\"slot\":0,\"pid\":200,\"host\":\"h\",\"examples\":100,\"tables\":"
-	    "[{\"name\":\"w\",\"rows\":%u,\"cols\":1}]}", PARTS * PART_ELEMENTS);
+	say(s, &s->worker[0],
+	    "{\"op\":\"worker_join\",\"slot\":0,\"pid\":200,\"host\":\"h\",\"examples\":100,\"tables\":"
+	    "[{\"name\":\"w\",\"rows\":%u,\"cols\":1}]}",
+	    PARTS * PART_ELEMENTS);
 	ack_all(s);
 }
 
@@ -20,14 +22,22 @@ static void open_scene(struct scene *s)
 static unsigned holds(const struct scene *s, int server)
 {
 	json_t *v = coord_view(s->c);
-	const json_t *runs = json_object_get(json_array_get(json_object_get(json_object_get(v, "layout"), "tables"), 0), "runs"), *r;
+	const json_t *runs = json_object_get(json_array_get(json_object_get(json_object_get(v,
+	                                                                        "layout"),
+	                                                        "tables"),
+	                                         0),
+	                 "runs"),
+	             *r;
 	unsigned mask = 0;
 	size_t i;
 
 	json_array_foreach(runs, i, r) {
 		int joining = (int)json_integer_value(json_array_get(r, 3));
-		int holder = joining >= 0 ? joining : (int)json_integer_value(json_array_get(json_array_get(r, 2), 0));
-		unsigned first = (unsigned)json_integer_value(json_array_get(r, 0)), n = (unsigned)json_integer_value(json_array_get(r, 1));
+		int holder = joining >= 0
+		    ? joining
+		    : (int)json_integer_value(json_array_get(json_array_get(r, 2), 0));
+		unsigned first = (unsigned)json_integer_value(json_array_get(r, 0)),
+		         n = (unsigned)json_integer_value(json_array_get(r, 1));
 
 		for (unsigned p = first; holder == server && p < first + n; p++)
 			mask |= 1u << p;
@@ -57,7 +67,8 @@ int main(void)
 
 	open_scene(&s);
 	before = holds(&s, 0);
-	ok(in_phase(&s, COORD_RUNNING) && count(before) == PARTS / 2, "half of %u partitions", PARTS);
+	ok(in_phase(&s, COORD_RUNNING) && count(before) == PARTS / 2, "half of %u partitions",
+	    PARTS);
 	rebalance(&s, "[[0,0,8,5000]]", "[[0,8,8,5000]]");
 	ok(holds(&s, 0) == before, "alike as they are pushed to, nothing moves");
 	rebalance(&s, "[[0,-1,4,9],[1,0,1,9],[0,9,8,9],[0,0,99,9],[0,0,1,-7],[\"x\"],7,[0]]", "{}");
@@ -72,17 +83,21 @@ int main(void)
 	ok(holds(&s, 0) == before, "a difference that may be noise moves nothing");
 	rebalance(&s, before & 1 ? "[[0,0,8,5000]]" : "[[0,8,8,5000]]", "null");
 	ok(holds(&s, 0) == before, "nor does it that one server is not measured yet");
-	rebalance(&s, before & 1 ? "[[0,0,5,5000]]" : "[[0,8,5,5000]]", before & 1 ? "[[0,8,2,5000]]" : "[[0,0,2,5000]]");
+	rebalance(&s, before & 1 ? "[[0,0,5,5000]]" : "[[0,8,5,5000]]",
+	    before & 1 ? "[[0,8,2,5000]]" : "[[0,0,2,5000]]");
 	ok(holds(&s, 0) == before, "or some partitions are not");
 	scene_close(&s);
 
 	/* Two of eight have nearly all of it: one of the two goes. */
 	open_scene(&s);
 	hot = before & 1 ? 3 : 0x300;
-	rebalance(&s, hot == 3 ? "[[0,0,2,8000],[0,2,6,10]]" : "[[0,8,2,8000],[0,10,6,10]]", hot == 3 ? "[[0,8,8,10]]" : "[[0,0,8,10]]");
+	rebalance(&s, hot == 3 ? "[[0,0,2,8000],[0,2,6,10]]" : "[[0,8,2,8000],[0,10,6,10]]",
+	    hot == 3 ? "[[0,8,8,10]]" : "[[0,0,8,10]]");
 	mine = holds(&s, 0);
-	ok(count(mine & hot) == 1, "of two hot partitions each server has one (%x of %x)", mine & hot, hot);
-	ok(count(mine) >= 6 && count(mine) <= 11, "and not too much of the others: %u of %u", count(mine), PARTS);
+	ok(count(mine & hot) == 1, "of two hot partitions each server has one (%x of %x)",
+	    mine & hot, hot);
+	ok(count(mine) >= 6 && count(mine) <= 11, "and not too much of the others: %u of %u",
+	    count(mine), PARTS);
 	ok(happened(&s, "partitions are being copied"), "they move");
 	scene_close(&s);
 	return tap_done();

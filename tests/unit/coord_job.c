@@ -19,14 +19,17 @@ static void how_far(void)
 	scene_run(&s);
 	for (unsigned i = 0; i < 3; i++)
 		say(&s, &s.worker[i], "{\"op\":\"beat\",\"stats\":{\"step\":%u}}", 41 + i);
-	ok(status_int(&s, "step") == 41 && steps_of_result(&s) == 41, "the slowest says how far the job is");
+	ok(status_int(&s, "step") == 41 && steps_of_result(&s) == 41,
+	    "the slowest says how far the job is");
 	say(&s, &s.worker[0], "{\"op\":\"leave\",\"steps\":50}");
 	vote(&s, 0, true, 51, 50);
-	ok(strcmp(worker_is(&s, 0), "left") == 0 && status_int(&s, "step") == 42 && steps_of_result(&s) == 42,
-	   "one that has left has no say any more");
+	ok(strcmp(worker_is(&s, 0), "left") == 0 && status_int(&s, "step") == 42 &&
+	        steps_of_result(&s) == 42,
+	    "one that has left has no say any more");
 	say(&s, &s.worker[1], "{\"op\":\"done\",\"steps\":90}");
 	say(&s, &s.worker[2], "{\"op\":\"done\",\"steps\":0}");
-	ok(status_int(&s, "step") == 90 && steps_of_result(&s) == 90, "nor has one that no work was left for");
+	ok(status_int(&s, "step") == 90 && steps_of_result(&s) == 90,
+	    "nor has one that no work was left for");
 	scene_close(&s);
 }
 
@@ -43,11 +46,12 @@ static void ending(void)
 	    "{\"op\":\"done\",\"steps\":7,\"examples\":70,\"train_loss\":1.5,\"loss_examples\":20,\"pushed_bytes\":5}");
 	ok(in_phase(&s, COORD_RUNNING), "the job runs while one works");
 	live(&s, 5.4, 5);
-	ok(strcmp(worker_is(&s, 1), "left") == 0, "one that is done and then silent is gone, not lost");
+	ok(strcmp(worker_is(&s, 1), "left") == 0,
+	    "one that is done and then silent is gone, not lost");
 	say(&s, &s.worker[0],
 	    "{\"op\":\"done\",\"steps\":8,\"examples\":50,\"train_loss\":null,\"loss_examples\":0}");
 	ok(in_phase(&s, COORD_FINISHING) && evaluator_of(&s) == 0,
-	   "with all done, one that is there evaluates");
+	    "with all done, one that is there evaluates");
 	say(&s, &s.worker[2], "{\"op\":\"result\",\"digest\":\"dd\"}");
 	ok(in_phase(&s, COORD_FINISHING), "a result of another is not taken");
 	live(&s, 5.4, 4);
@@ -56,15 +60,18 @@ static void ending(void)
 	ok(in_phase(&s, COORD_DONE), "with the result the job is done");
 	r = coord_result(s.c, s.now);
 	ok(json_int(r, "steps", 0) == 7 && json_int(r, "examples", 0) == 200 &&
-	   json_int(r, "pushed_bytes", 0) == 12,
-	   "steps of the slowest, examples and bytes of all");
-	ok(json_num(r, "train_loss", 0) == 0.75 && strcmp(json_str(r, "model_digest", ""), "ee") == 0 &&
-	   json_num(json_object_get(r, "eval"), "loss", 0) == 0.25,
-	   "loss weighted by examples, evaluation and digest as reported");
+	        json_int(r, "pushed_bytes", 0) == 12,
+	    "steps of the slowest, examples and bytes of all");
+	ok(json_num(r, "train_loss", 0) == 0.75 &&
+	        strcmp(json_str(r, "model_digest", ""), "ee") == 0 &&
+	        json_num(json_object_get(r, "eval"), "loss", 0) == 0.25,
+	    "loss weighted by examples, evaluation and digest as reported");
 	json_decref(r);
 	r = coord_workers(s.c, s.now);
-	ok(json_int(json_array_get(r, 2), "step", 0) == 7 && json_num(json_array_get(r, 2), "train_loss", 0) == 1.5 &&
-	   status_int(&s, "step") == 7, "and the rows show what the workers said at last");
+	ok(json_int(json_array_get(r, 2), "step", 0) == 7 &&
+	        json_num(json_array_get(r, 2), "train_loss", 0) == 1.5 &&
+	        status_int(&s, "step") == 7,
+	    "and the rows show what the workers said at last");
 	json_decref(r);
 	live(&s, 30, 0);
 	ok(in_phase(&s, COORD_DONE), "and stays it");
@@ -74,22 +81,23 @@ static void ending(void)
 	scene_run(&s);
 	say(&s, &s.worker[0], "{\"op\":\"done\",\"steps\":8}");
 	live(&s, 6, 0);
-	ok(in_phase(&s, COORD_FAILED) && strstr(status_str(&s, "reason"), "before the final evaluation"),
-	   "with nobody left to evaluate it fails: %s",
-	   status_str(&s, "reason"));
+	ok(in_phase(&s, COORD_FAILED) &&
+	        strstr(status_str(&s, "reason"), "before the final evaluation"),
+	    "with nobody left to evaluate it fails: %s", status_str(&s, "reason"));
 	scene_close(&s);
 
 	scene_open(&s, 1, 2);
 	scene_run(&s);
 	say(&s, &s.worker[1], "{\"op\":\"fail\",\"message\":\"the loss is NaN at step 3\"}");
-	ok(in_phase(&s, COORD_FAILED) && strcmp(status_str(&s, "reason"), "the loss is NaN at step 3") == 0,
-	   "a worker can say that it failed");
+	ok(in_phase(&s, COORD_FAILED) &&
+	        strcmp(status_str(&s, "reason"), "the loss is NaN at step 3") == 0,
+	    "a worker can say that it failed");
 	coord_stop(s.c, "too late", s.now);
 	ok(in_phase(&s, COORD_FAILED), "what is over is over");
 	scene_close(&s);
 }
 
-/* ---- leases ------------------------------------------------------------------------------ */
+/* ---- leases ---- */
 
 static size_t state_size(const struct scene *s)
 {
@@ -113,15 +121,21 @@ static void greedy(void)
 	scene_run(&s);
 	before = state_size(&s);
 	for (int i = 0; i < 1000; i++) {
-		ranges += strstr(say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[]}"), "task") != NULL;
+		ranges += strstr(say(&s, &s.worker[0],
+		                     "{\"op\":\"lease\",\"more\":true,\"done\":[]}"),
+		              "task") != NULL;
 		refused += s.e.code == ERR_LIMIT;
 	}
-	ok(ranges == 2 && refused == 998, "of 1000 leases without an end %u are given and %u refused: %s", ranges, refused, s.e.msg);
+	ok(ranges == 2 && refused == 998,
+	    "of 1000 leases without an end %u are given and %u refused: %s", ranges, refused,
+	    s.e.msg);
 	for (int i = 0; i < 1000; i++)
 		say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[],\"holds\":[]}");
-	ok(state_size(&s) < before + 100, "the state does not grow: from %zu to %zu bytes", before, state_size(&s));
-	ok(strstr(say(&s, &s.worker[1], "{\"op\":\"lease\",\"more\":true,\"done\":[]}"), "task") && !s.e.code,
-	   "others lease all the same");
+	ok(state_size(&s) < before + 100, "the state does not grow: from %zu to %zu bytes", before,
+	    state_size(&s));
+	ok(strstr(say(&s, &s.worker[1], "{\"op\":\"lease\",\"more\":true,\"done\":[]}"), "task") &&
+	        !s.e.code,
+	    "others lease all the same");
 	scene_close(&s);
 }
 
@@ -135,20 +149,24 @@ static void leases(void)
 	s.cfg.epochs = 1;
 	scene_run(&s);
 	ok(strcmp(say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[]}"),
-	   "{\"task\":{\"id\":0,\"epoch\":0,\"begin\":0,\"end\":10}}") == 0,
-	   "ssp and asp lease ranges of whole batches");
+	       "{\"task\":{\"id\":0,\"epoch\":0,\"begin\":0,\"end\":10}}") == 0,
+	    "ssp and asp lease ranges of whole batches");
 	say(&s, &s.worker[1], "{\"op\":\"lease\",\"more\":true,\"done\":[]}");
 	live(&s, 5.4, 1);
 	say(&s, &s.worker[1], "{\"op\":\"lease\",\"more\":true,\"done\":[]}");
 	vote(&s, 0, true, 0, 0);
 	say(&s, &s.worker[1], "{\"op\":\"lease\",\"more\":true,\"done\":[]}");
 	ok(s.e.code == ERR_FENCED, "a lost worker leases nothing");
-	for (ranges = 1; strstr(say(&s, &s.worker[0],
-	    "{\"op\":\"lease\",\"more\":true,\"done\":[0,1,2,3,4,5,6,7,8,9]}"), "task"); ranges++)
+	for (ranges = 1;
+	     strstr(say(&s, &s.worker[0],
+	                "{\"op\":\"lease\",\"more\":true,\"done\":[0,1,2,3,4,5,6,7,8,9]}"),
+	         "task");
+	     ranges++)
 		;
 	ok(ranges == 10, "what a lost worker held is leased to the others (%u ranges)", ranges);
 	ok(strstr(say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[]}"),
-	   "\"finished\":true"), "then all is finished");
+	       "\"finished\":true"),
+	    "then all is finished");
 	scene_close(&s);
 
 	greedy();
@@ -159,8 +177,11 @@ static void leases(void)
 	scene_run(&s);
 	say(&s, &s.worker[1], "{\"op\":\"lease\",\"more\":true,\"done\":[]}");
 	say(&s, &s.worker[1], "{\"op\":\"done\",\"steps\":0}");
-	for (ranges = 0; strstr(say(&s, &s.worker[0],
-	    "{\"op\":\"lease\",\"more\":true,\"done\":[0,1,2,3,4,5,6,7,8,9]}"), "task"); ranges++)
+	for (ranges = 0;
+	     strstr(say(&s, &s.worker[0],
+	                "{\"op\":\"lease\",\"more\":true,\"done\":[0,1,2,3,4,5,6,7,8,9]}"),
+	         "task");
+	     ranges++)
 		;
 	ok(ranges == 10, "who is done gives back what it did not train on (%u ranges)", ranges);
 	scene_close(&s);
@@ -187,11 +208,15 @@ static void place_in_data(void)
 	say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[0],\"holds\":[]}");
 	ok(coord_snap_begin(s.c, 0), "a checkpoint is asked for when one range is done");
 	say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[1],\"holds\":[]}");
-	say(&s, &s.server[0], "{\"op\":\"snap\",\"id\":%llu,\"state\":\"taken\",\"clocks\":{\"0\":2}}", (unsigned long long)coord_snap_id(s.c));
+	say(&s, &s.server[0],
+	    "{\"op\":\"snap\",\"id\":%llu,\"state\":\"taken\",\"clocks\":{\"0\":2}}",
+	    (unsigned long long)coord_snap_id(s.c));
 	ok(coord_snap_state(s.c) == SNAP_TAKEN, "another is, and the picture is taken");
 	coord_snap_write(s.c, "dir");
 	say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[2],\"holds\":[]}");
-	say(&s, &s.server[0], "{\"op\":\"snap\",\"id\":%llu,\"state\":\"saved\",\"description\":{}}", (unsigned long long)coord_snap_id(s.c));
+	say(&s, &s.server[0],
+	    "{\"op\":\"snap\",\"id\":%llu,\"state\":\"saved\",\"description\":{}}",
+	    (unsigned long long)coord_snap_id(s.c));
 	ok(coord_snap_state(s.c) == SNAP_SAVED, "a third is while the files are written");
 	head = coord_snap_head(s.c);
 	tasks = json_deep_copy(json_object_get(json_object_get(head, "data"), "tasks"));
@@ -202,17 +227,19 @@ static void place_in_data(void)
 	scene_open(&s, 1, 1);
 	s.cfg.bsp = false;
 	s.cfg.epochs = s.cfg.replicas = 1;
-	head = json_pack("{s:{s:O}, s:[{s:s, s:i, s:i}]}", "data", "tasks", tasks, "tables", "name", "w", "rows", 5, "cols", 1);
+	head = json_pack("{s:{s:O}, s:[{s:s, s:i, s:i}]}", "data", "tasks", tasks, "tables", "name",
+	    "w", "rows", 5, "cols", 1);
 	s.cfg.resume = head;
 	scene_run(&s);
-	ok(strstr(say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[]}"), "\"begin\":10,"),
-	   "one that goes on from it leases the second and the third again");
+	ok(strstr(say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[]}"),
+	       "\"begin\":10,"),
+	    "one that goes on from it leases the second and the third again");
 	json_decref(head);
 	json_decref(tasks);
 	scene_close(&s);
 }
 
-/* ---- a model that is served ------------------------------------------------------------ */
+/* ---- a model that is served ---- */
 
 static bool server_is(const struct scene *s, unsigned i, const char *state)
 {
@@ -246,18 +273,22 @@ static void served(void)
 	say(&s, &s.worker[0], "{\"op\":\"result\",\"digest\":\"dd\"}");
 	ok(in_phase(&s, COORD_DONE), "a job is done");
 	servers_live(&s, 5, 7);
-	ok(server_is(&s, 0, "live") && server_is(&s, 1, "live") && server_is(&s, 2, "live"), "its servers serve the model");
+	ok(server_is(&s, 0, "live") && server_is(&s, 1, "live") && server_is(&s, 2, "live"),
+	    "its servers serve the model");
 	servers_live(&s, 3, 6);
-	ok(server_is(&s, 0, "lost") && happened(&s, "failover"), "one that dies is found, and others go on");
+	ok(server_is(&s, 0, "lost") && happened(&s, "failover"),
+	    "one that dies is found, and others go on");
 	s.server[0].incarnation = 99;
 	s.server[0].kind = COORD_NOBODY;
 	join_as_server(&s, 0);
-	ok(!s.e.code && server_is(&s, 0, "live") && in_phase(&s, COORD_DONE), "another takes its place");
+	ok(!s.e.code && server_is(&s, 0, "live") && in_phase(&s, COORD_DONE),
+	    "another takes its place");
 	servers_live(&s, 3, 7);
 	ok(server_is(&s, 0, "live"), "and stays");
 	servers_live(&s, 40, 0);
-	ok(in_phase(&s, COORD_DONE) && happened(&s, "data_lost") && strstr(status_str(&s, "reason"), "part of the model is gone"),
-	   "when the last copy dies the job stays done, and the status tells of the loss");
+	ok(in_phase(&s, COORD_DONE) && happened(&s, "data_lost") &&
+	        strstr(status_str(&s, "reason"), "part of the model is gone"),
+	    "when the last copy dies the job stays done, and the status tells of the loss");
 	coord_end(s.c);
 	s.events[0] = 0;
 	servers_live(&s, 40, 0);
@@ -265,15 +296,21 @@ static void served(void)
 	scene_close(&s);
 }
 
-/* ---- what it begins with ------------------------------------------------------------------ */
+/* ---- what it begins with ---- */
 
 /* A program's settings are of step 0, and another coordinator goes on with them. */
 static void begins_with(void)
 {
 	struct scene s;
-	json_t *set = json_pack("{s:s}", "job.epochs", "1"), *config = json_pack("{s:{s:i, s:i}}", "job", "epochs", 1, "steps", 7), *view, *regime;
+	json_t *set = json_pack("{s:s}", "job.epochs", "1"),
+	       *config = json_pack("{s:{s:i, s:i}}", "job", "epochs", 1, "steps", 7), *view,
+	       *regime;
 	const char *said;
-	struct coord_setting with = { .set = set, .config = config, .what = "job.epochs=1", .who = "worker-0", .batch = 10 };
+	struct coord_setting with = { .set = set,
+		.config = config,
+		.what = "job.epochs=1",
+		.who = "worker-0",
+		.batch = 10 };
 
 	scene_open(&s, 1, 2);
 	scene_begin(&s);
@@ -284,11 +321,13 @@ static void begins_with(void)
 	ack_all(&s);
 	view = coord_view(s.c);
 	regime = json_array_get(json_object_get(view, "regimes"), 0);
-	ok(json_int(regime, "step", -1) == 0 && json_int(regime, "number", 0) == 1 && coord_batch(s.c) == 10 && !coord_is_bsp(s.c),
-	   "what a program says is set for step 0");
+	ok(json_int(regime, "step", -1) == 0 && json_int(regime, "number", 0) == 1 &&
+	        coord_batch(s.c) == 10 && !coord_is_bsp(s.c),
+	    "what a program says is set for step 0");
 	json_decref(view);
 	for (unsigned i = 0; i < 10; i++)
-		say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[0,1,2,3,4,5,6,7,8,9]}");
+		say(&s, &s.worker[0],
+		    "{\"op\":\"lease\",\"more\":true,\"done\":[0,1,2,3,4,5,6,7,8,9]}");
 	said = say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[9]}");
 	ok(strstr(said, "\"finished\":true") != NULL, "and its epochs are the job's: %s", said);
 	scene_close(&s);
@@ -317,9 +356,12 @@ static void last_words(void)
 			view = coord_view(s.c);
 			state = coord_save(s.c);
 			told = json_str(view, "reason", "");
-			ok(in_phase(&s, COORD_FAILED) && strlen(told) > 550 && strncmp(told, why, strlen(told)) == 0 &&
-			   strcmp(status_str(&s, "reason"), told) == 0 && strcmp(json_str(state, "reason", ""), told) == 0,
-			   "%zu bytes, then characters of %zu: %zu bytes are told", before, strlen(letter[l]), strlen(told));
+			ok(in_phase(&s, COORD_FAILED) && strlen(told) > 550 &&
+			        strncmp(told, why, strlen(told)) == 0 &&
+			        strcmp(status_str(&s, "reason"), told) == 0 &&
+			        strcmp(json_str(state, "reason", ""), told) == 0,
+			    "%zu bytes, then characters of %zu: %zu bytes are told", before,
+			    strlen(letter[l]), strlen(told));
 			json_decref(view);
 			json_decref(state);
 			scene_close(&s);

@@ -5,7 +5,8 @@
 static size_t chain_of(const struct scene *s, int *head)
 {
 	json_t *v = coord_view(s->c);
-	const json_t *t = json_array_get(json_object_get(json_object_get(v, "layout"), "tables"), 0);
+	const json_t *t = json_array_get(json_object_get(json_object_get(v, "layout"), "tables"),
+	    0);
 	const json_t *chain = json_array_get(json_array_get(json_object_get(t, "runs"), 0), 2);
 	size_t n = json_array_size(chain);
 
@@ -16,7 +17,8 @@ static size_t chain_of(const struct scene *s, int *head)
 
 static void report(struct scene *s, unsigned from, unsigned server, bool sure)
 {
-	say(s, &s->server[from], "{\"op\":\"unreachable\",\"server\":%u,\"epoch\":%lld,\"sure\":%s}", server,
+	say(s, &s->server[from],
+	    "{\"op\":\"unreachable\",\"server\":%u,\"epoch\":%lld,\"sure\":%s}", server,
 	    (long long)status_int(s, "epoch"), sure ? "true" : "false");
 }
 
@@ -37,9 +39,11 @@ static void a_report_is_asked_about(void)
 	ok(chain_of(&s, &head) == 2, "two copies");
 	report(&s, (unsigned)head, (unsigned)!head, false);
 	ok(chain_of(&s, &head) == 2 && strcmp(json_str(s.proposal[head], "op", ""), "sure") == 0 &&
-	   json_int(s.proposal[head], "server", -1) == !head, "who reports is asked once more");
+	        json_int(s.proposal[head], "server", -1) == !head,
+	    "who reports is asked once more");
 	report(&s, (unsigned)head, (unsigned)!head, true);
-	ok(chain_of(&s, &head) == 1 && happened(&s, "which gets no more copies from it for 2 s"), "then its copy is spared");
+	ok(chain_of(&s, &head) == 1 && happened(&s, "which gets no more copies from it for 2 s"),
+	    "then its copy is spared");
 	live(&s, 2.5, 1);
 	ok(happened(&s, "1 of 1 partition is being copied"), "and made anew after a while");
 	scene_close(&s);
@@ -56,7 +60,8 @@ static void shunned_for_longer(void)
 		report(&s, (unsigned)head, (unsigned)!head, true);
 		live(&s, i == 3 ? 1 : 17, 1);
 	}
-	ok(happened(&s, "for 2 s") && happened(&s, "for 4 s") && happened(&s, "for 16 s"), "each time for twice as long");
+	ok(happened(&s, "for 2 s") && happened(&s, "for 4 s") && happened(&s, "for 16 s"),
+	    "each time for twice as long");
 	live(&s, 90, 1);
 	report(&s, (unsigned)head, (unsigned)!head, true);
 	s.events[0] = 0;
@@ -76,30 +81,34 @@ static void the_coordinator_is_cut_off(void)
 		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 		pass(&s, 1);
 	}
-	ok(!happened(&s, "is lost") && happened(&s, "no server is heard of: waiting up to 30 s") && chain_of(&s, &head) == 2,
-	   "of two silent servers none is lost");
+	ok(!happened(&s, "is lost") && happened(&s, "no server is heard of: waiting up to 30 s") &&
+	        chain_of(&s, &head) == 2,
+	    "of two silent servers none is lost");
 	beat_servers(&s);
 	live(&s, 5, 1);
-	ok(in_phase(&s, COORD_RUNNING) && chain_of(&s, &head) == 2, "they are heard again, and nothing has happened");
+	ok(in_phase(&s, COORD_RUNNING) && chain_of(&s, &head) == 2,
+	    "they are heard again, and nothing has happened");
 	pass(&s, 2);
 	for (unsigned i = 0; i < 20; i++) {
 		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 		say(&s, &s.server[1], "{\"op\":\"beat\"}");
 		pass(&s, 0.2);
 	}
-	ok(!happened(&s, "server-0 (h0, pid 100) is lost"), "when one of them is heard again the other has a while to come back");
+	ok(!happened(&s, "server-0 (h0, pid 100) is lost"),
+	    "when one of them is heard again the other has a while to come back");
 	for (unsigned i = 0; i < 10; i++) {
 		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 		say(&s, &s.server[1], "{\"op\":\"beat\"}");
 		pass(&s, 0.2);
 	}
-	ok(happened(&s, "server-0 (h0, pid 100) is lost: no heartbeat"), "one of them is, when the other is heard");
+	ok(happened(&s, "server-0 (h0, pid 100) is lost: no heartbeat"),
+	    "one of them is, when the other is heard");
 	for (unsigned i = 0; i < 31; i++) {
 		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 		pass(&s, 1);
 	}
-	ok(in_phase(&s, COORD_FAILED) && happened(&s, "server-1 (h1, pid 101) is lost"), "in the end it is said: %s",
-	   status_str(&s, "reason"));
+	ok(in_phase(&s, COORD_FAILED) && happened(&s, "server-1 (h1, pid 101) is lost"),
+	    "in the end it is said: %s", status_str(&s, "reason"));
 	scene_close(&s);
 }
 
@@ -128,7 +137,8 @@ static void own_store(void)
 		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 		pass(&s, 0.05);
 	}
-	ok(!happened(&s, "server-2 (h2, pid 102) is lost"), "the last that has a copy is waited for");
+	ok(!happened(&s, "server-2 (h2, pid 102) is lost"),
+	    "the last that has a copy is waited for");
 	scene_close(&s);
 
 	scene_open(&s, 2, 1);
@@ -138,7 +148,8 @@ static void own_store(void)
 		coord_own_server_alive(s.c, s.server[0].incarnation, s.now);
 		pass(&s, 0.05);
 	}
-	ok(happened(&s, "server-1 (h1, pid 101) is lost"), "without copies one alone that holds nothing is lost in time");
+	ok(happened(&s, "server-1 (h1, pid 101) is lost"),
+	    "without copies one alone that holds nothing is lost in time");
 	scene_close(&s);
 }
 
@@ -159,7 +170,8 @@ static void busy(void)
 		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 		pass(&s, 0.25);
 	}
-	ok(in_phase(&s, COORD_FORMING), "who reads what the job begins with is waited for beyond the deadline");
+	ok(in_phase(&s, COORD_FORMING),
+	    "who reads what the job begins with is waited for beyond the deadline");
 	live(&s, 61, 1);
 	ok(in_phase(&s, COORD_FAILED), "but not who does nothing: %s", status_str(&s, "reason"));
 	scene_close(&s);
@@ -187,7 +199,8 @@ static void deaf(void)
 	ok(!happened(&s, "is lost") && chain_of(&s, &head) == 2, "and is back with a new session");
 	coord_session_gone(s.c, &s.server[0], s.now);
 	pass(&s, 0.5);
-	ok(happened(&s, "server-0 (h0, pid 100) is lost: its connection broke"), "one that breaks without a word is");
+	ok(happened(&s, "server-0 (h0, pid 100) is lost: its connection broke"),
+	    "one that breaks without a word is");
 	scene_close(&s);
 }
 
@@ -207,10 +220,12 @@ static void comes_by_file(void)
 		}
 	}
 	s.server[2].kind = s.server[3].kind = COORD_NOBODY;
-	ok(strcmp(say(&s, &s.server[2], "{\"op\":\"server_join\",\"index\":-1,\"tcp\":\"h2:1\"}"), "{\"index\":2}") == 0,
-	   "who was lost has its place again");
-	ok(strcmp(say(&s, &s.server[3], "{\"op\":\"server_join\",\"index\":-1,\"tcp\":\"h3:1\"}"), "{\"index\":1}") == 0,
-	   "a new one has that of one which is lost");
+	ok(strcmp(say(&s, &s.server[2], "{\"op\":\"server_join\",\"index\":-1,\"tcp\":\"h2:1\"}"),
+	       "{\"index\":2}") == 0,
+	    "who was lost has its place again");
+	ok(strcmp(say(&s, &s.server[3], "{\"op\":\"server_join\",\"index\":-1,\"tcp\":\"h3:1\"}"),
+	       "{\"index\":1}") == 0,
+	    "a new one has that of one which is lost");
 	s.server[4].kind = COORD_NOBODY;
 	say(&s, &s.server[4], "{\"op\":\"server_join\",\"index\":-1,\"tcp\":\"h4:1\"}");
 	ok(s.e.code == ERR_NOTREADY, "one too many is told so: %s", s.e.msg);
@@ -225,7 +240,8 @@ static void gives_up(void)
 	scene_open(&s, 2, 2);
 	scene_run(&s);
 	say(&s, &s.worker[0], "{\"op\":\"give_up\",\"message\":\"server-1 cannot be reached\"}");
-	ok(happened(&s, "worker-0 (h, pid 200) is lost: server-1 cannot be reached"), "at once, and why");
+	ok(happened(&s, "worker-0 (h, pid 200) is lost: server-1 cannot be reached"),
+	    "at once, and why");
 	say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 	vote(&s, 0, true, 3, 1);
 	vote(&s, 1, true, 3, 1);
@@ -240,7 +256,8 @@ static void gives_up(void)
 	say(&s, &s.worker[0], "{\"op\":\"give_up\",\"message\":\"why\"}");
 	say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 	live(&s, 11, 2);
-	ok(in_phase(&s, COORD_FAILED) && !happened(&s, "is back"), "waited for as any that is lost: %s", status_str(&s, "reason"));
+	ok(in_phase(&s, COORD_FAILED) && !happened(&s, "is back"),
+	    "waited for as any that is lost: %s", status_str(&s, "reason"));
 	scene_close(&s);
 }
 
@@ -260,17 +277,18 @@ static void the_only_copy(void)
 		pass(&s, 0.2);
 	}
 	ok(in_phase(&s, COORD_RUNNING) && happened(&s, "is not heard of, and has the only copy of"),
-	   "a silent server with the only copy is waited for");
+	    "a silent server with the only copy is waited for");
 	s.events[0] = 0;
 	live(&s, 3, 2);
-	ok(in_phase(&s, COORD_RUNNING) && !happened(&s, "is lost"), "and is a member as before when it is heard again");
+	ok(in_phase(&s, COORD_RUNNING) && !happened(&s, "is lost"),
+	    "and is a member as before when it is heard again");
 	for (unsigned i = 0; i < 160; i++) {
 		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 		say(&s, &s.server[!head], "{\"op\":\"beat\"}");
 		pass(&s, 0.2);
 	}
 	ok(in_phase(&s, COORD_FAILED) && happened(&s, "is lost: no heartbeat for 30"),
-	   "for half of the deadline: %s", status_str(&s, "reason"));
+	    "for half of the deadline: %s", status_str(&s, "reason"));
 	scene_close(&s);
 }
 
@@ -284,19 +302,22 @@ static void what_is_not_read(void)
 	coord_input_processed_until(s.c, s.now);
 	s.now += 3 * NSEC_PER_SEC;
 	say(&s, &s.server[0], "{\"op\":\"beat\"}");
-	ok(coord_tick(s.c, s.now) && !happened(&s, "is lost"), "after three seconds of which nothing was read it doubts");
+	ok(coord_tick(s.c, s.now) && !happened(&s, "is lost"),
+	    "after three seconds of which nothing was read it doubts");
 	say(&s, &s.server[1], "{\"op\":\"beat\"}");
 	say(&s, &s.server[2], "{\"op\":\"beat\"}");
 	say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 	coord_input_processed_until(s.c, s.now);
-	ok(!coord_tick(s.c, s.now) && chain_of(&s, &head) == 2 && !happened(&s, "is lost"), "all have been heard then, and nobody is lost");
+	ok(!coord_tick(s.c, s.now) && chain_of(&s, &head) == 2 && !happened(&s, "is lost"),
+	    "all have been heard then, and nobody is lost");
 	s.now += 3 * NSEC_PER_SEC;
 	say(&s, &s.server[0], "{\"op\":\"beat\"}");
 	say(&s, &s.server[1], "{\"op\":\"beat\"}");
 	say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 	coord_input_processed_until(s.c, s.now);
-	ok(!coord_tick(s.c, s.now) && happened(&s, "server-2 (h2, pid 102) is lost: no heartbeat for 3000 ms"),
-	   "who has said nothing when all is read is");
+	ok(!coord_tick(s.c, s.now) &&
+	        happened(&s, "server-2 (h2, pid 102) is lost: no heartbeat for 3000 ms"),
+	    "who has said nothing when all is read is");
 	scene_close(&s);
 }
 

@@ -15,7 +15,8 @@ static bool found(const struct scene *s, unsigned i, bool done, const char *stag
 	json_t *p = coord_probes(s->c, s->now);
 	const json_t *w = json_array_get(json_object_get(p, "workers"), i);
 	bool is = json_flag(w, "done") == done &&
-	    strcmp(json_str(json_array_get(json_object_get(w, "servers"), 0), "stage", ""), stage) == 0;
+	    strcmp(json_str(json_array_get(json_object_get(w, "servers"), 0), "stage", ""),
+	        stage) == 0;
 
 	json_decref(p);
 	return is;
@@ -23,7 +24,8 @@ static bool found(const struct scene *s, unsigned i, bool done, const char *stag
 
 static void tell(struct scene *s, unsigned i, int64_t number)
 {
-	say(s, &s->worker[i], "{\"op\":\"beat\",\"stats\":{\"step\":1,\"probe\":{\"number\":%lld,\"servers\":[{\"id\":\"server-0\",\"stage\":\"done\"}]}}}",
+	say(s, &s->worker[i],
+	    "{\"op\":\"beat\",\"stats\":{\"step\":1,\"probe\":{\"number\":%lld,\"servers\":[{\"id\":\"server-0\",\"stage\":\"done\"}]}}}",
 	    (long long)number);
 }
 
@@ -39,14 +41,19 @@ static void trial(void)
 	rev = coord_rev(s.c);
 	ok(view_int(&s, "probe") == -1, "nobody has asked: the view says nothing of it");
 	first = coord_probe(s.c, s.now);
-	ok(first > 0 && view_int(&s, "probe") == first && view_int(&s, "probe_servers") == 64 && coord_rev(s.c) > rev, "a trial is in the view");
+	ok(first > 0 && view_int(&s, "probe") == first && view_int(&s, "probe_servers") == 64 &&
+	        coord_rev(s.c) > rev,
+	    "a trial is in the view");
 	ok(coord_probe(s.c, s.now + NSEC_PER_SEC) == first, "who asks soon after gets the same");
 	ok(found(&s, 0, false, ""), "nobody has told of it");
 	tell(&s, 0, first);
 	say(&s, &s.worker[0], "{\"op\":\"beat\",\"stats\":{\"step\":2}}");
-	ok(found(&s, 0, true, "done") && found(&s, 1, false, ""), "one has, and later heartbeats say nothing of it");
+	ok(found(&s, 0, true, "done") && found(&s, 1, false, ""),
+	    "one has, and later heartbeats say nothing of it");
 	rows = coord_workers(s.c, s.now);
-	ok(!json_object_get(json_array_get(rows, 0), "probe") && json_int(json_array_get(rows, 0), "step", 0) == 2, "its row is as ever");
+	ok(!json_object_get(json_array_get(rows, 0), "probe") &&
+	        json_int(json_array_get(rows, 0), "step", 0) == 2,
+	    "its row is as ever");
 	json_decref(rows);
 	s.now += 4 * NSEC_PER_SEC;
 	second = coord_probe(s.c, s.now);
@@ -83,19 +90,22 @@ static void about(void)
 
 	scene_open(&s, 1, 1);
 	scene_run(&s);
-	say(&s, &s.worker[0], "{\"op\":\"beat\",\"about\":{\"version\":\"9.9\",\"clock_seconds\":%.3f,\"max_fds\":50},\"stats\":{\"step\":3}}",
+	say(&s, &s.worker[0],
+	    "{\"op\":\"beat\",\"about\":{\"version\":\"9.9\",\"clock_seconds\":%.3f,\"max_fds\":50},\"stats\":{\"step\":3}}",
 	    (double)clock_wall() / 1e9 + 100);
 	say(&s, &s.server[0], "{\"op\":\"beat\",\"about\":{\"version\":\"9.8\"}}");
 	s.now += 2 * NSEC_PER_SEC;
 	rows = coord_workers(s.c, s.now);
 	skew = json_num(json_array_get(rows, 0), "clock_skew_seconds", 0);
 	ok(skew > 101 && skew < 103, "a clock that is ahead, by how long ago that was");
-	ok(strcmp(json_str(json_array_get(rows, 0), "version", ""), "9.9") == 0 && json_int(json_array_get(rows, 0), "max_fds", 0) == 50,
-	   "what a process says of itself stands in its row");
+	ok(strcmp(json_str(json_array_get(rows, 0), "version", ""), "9.9") == 0 &&
+	        json_int(json_array_get(rows, 0), "max_fds", 0) == 50,
+	    "what a process says of itself stands in its row");
 	json_decref(rows);
 	rows = coord_servers(s.c, s.now);
-	ok(strcmp(json_str(json_array_get(rows, 0), "version", ""), "9.8") == 0 && !json_object_get(json_array_get(rows, 0), "clock_skew_seconds"),
-	   "a server's, too; of a clock that it does not tell nothing is said");
+	ok(strcmp(json_str(json_array_get(rows, 0), "version", ""), "9.8") == 0 &&
+	        !json_object_get(json_array_get(rows, 0), "clock_skew_seconds"),
+	    "a server's, too; of a clock that it does not tell nothing is said");
 	json_decref(rows);
 	scene_close(&s);
 }

@@ -18,14 +18,17 @@ static void changes_in_order(void)
 	live(&s, 3, 1);
 	/* Both others are lost; the server is at step 100 and wants more. */
 	vote(&s, 0, false, 100, 0);
-	ok(json_int(s.proposal[0], "step", 0) > 100, "a change is proposed beyond where the server is");
+	ok(json_int(s.proposal[0], "step", 0) > 100,
+	    "a change is proposed beyond where the server is");
 	vote(&s, 0, true, 100, 0);
-	ok(json_int(s.proposal[0], "step", 0) > 100, "the next one not before it, whatever the workers have told: %lld",
-	   (long long)json_int(s.proposal[0], "step", 0));
+	ok(json_int(s.proposal[0], "step", 0) > 100,
+	    "the next one not before it, whatever the workers have told: %lld",
+	    (long long)json_int(s.proposal[0], "step", 0));
 	vote(&s, 0, true, 100, 0);
 	view = coord_view(s.c);
 	json_array_foreach(json_object_get(view, "members"), i, m) {
-		ascending &= (uint64_t)json_int(m, "step", 0) >= last && json_int(m, "epoch", 0) < 1000;
+		ascending &= (uint64_t)json_int(m, "step", 0) >= last &&
+		    json_int(m, "epoch", 0) < 1000;
 		last = (uint64_t)json_int(m, "step", 0);
 	}
 	ok(i == 3 && ascending, "who takes part is told in the order of the steps");
@@ -47,12 +50,14 @@ static void slept_too_long(void)
 		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
 		pass(&s, 0.2);
 	}
-	ok(happened(&s, "server-1 (h1, pid 101) is lost: no heartbeat"), "a server that sleeps is lost");
+	ok(happened(&s, "server-1 (h1, pid 101) is lost: no heartbeat"),
+	    "a server that sleeps is lost");
 	say(&s, &s.server[1], "{\"op\":\"beat\"}");
 	ok(s.e.code == ERR_CLOSED, "awake, its session is ended: %s", s.e.msg);
 	s.server[1].kind = COORD_NOBODY;
-	ok(strcmp(join_as_server(&s, 1), "{\"index\":1}") == 0 && happened(&s, "1 of 1 partition is being copied"),
-	   "so that it joins again, and is given copies");
+	ok(strcmp(join_as_server(&s, 1), "{\"index\":1}") == 0 &&
+	        happened(&s, "1 of 1 partition is being copied"),
+	    "so that it joins again, and is given copies");
 	scene_close(&s);
 }
 
@@ -81,7 +86,8 @@ static void joins_during_a_vote(void)
 	s.server[1].incarnation = 77;
 	join_as_server(&s, 1);
 	vote(&s, 0, true, 3, 3);
-	ok(strcmp(worker_is(&s, 1), "active") == 0, "it waits for the vote of a server that has come meanwhile");
+	ok(strcmp(worker_is(&s, 1), "active") == 0,
+	    "it waits for the vote of a server that has come meanwhile");
 	vote(&s, 1, true, 0, 0);
 	ok(strcmp(worker_is(&s, 1), "lost") == 0, "and is decided by both");
 	scene_close(&s);
@@ -108,7 +114,8 @@ static void leaves_without_knowing(bool lost)
 	epoch = (int)status_int(&s, "epoch");
 	say(&s, &s.server[0], "{\"op\":\"copied\",\"server\":1,\"epoch\":%d}", epoch);
 	say(&s, &s.worker[0], "{\"op\":\"confirm\",\"epoch\":%d}", epoch);
-	ok(happened(&s, "server-1 has its copies") && !happened(&s, "taken their places"), "a worker has not heard of the layout");
+	ok(happened(&s, "server-1 has its copies") && !happened(&s, "taken their places"),
+	    "a worker has not heard of the layout");
 	if (!lost)
 		say(&s, &s.worker[1], "{\"op\":\"leave\"}");
 	for (int i = 0; lost && i < 30; i++) {
@@ -118,7 +125,8 @@ static void leaves_without_knowing(bool lost)
 	}
 	vote(&s, 0, true, 3, 3);
 	vote(&s, 1, true, 3, 3);
-	ok(happened(&s, "taken their places"), "it is %s: nobody waits for it", lost ? "lost" : "gone");
+	ok(happened(&s, "taken their places"), "it is %s: nobody waits for it",
+	    lost ? "lost" : "gone");
 	scene_close(&s);
 }
 

@@ -39,10 +39,12 @@ static void everything_is_there(void)
 	ok(scene_again(&s), "a running cluster is gone on with: %s", s.e.msg);
 	after = essence(&s);
 	ok(strcmp(before, after) == 0, "nothing is missing");
-	ok(epoch_of(&s) == epoch + 1 && coord_rev(s.c) > rev, "the epoch is the next, and the view a newer one");
+	ok(epoch_of(&s) == epoch + 1 && coord_rev(s.c) > rev,
+	    "the epoch is the next, and the view a newer one");
 	ok(in_phase(&s, COORD_RUNNING) && happened(&s, "recovered"), "it runs");
-	ok(strcmp(join_as_server(&s, 1), "{\"index\":1}") == 0 && strcmp(join_as_worker(&s, 0, -1), "{\"slot\":0}") == 0,
-	   "who was there has its place");
+	ok(strcmp(join_as_server(&s, 1), "{\"index\":1}") == 0 &&
+	        strcmp(join_as_worker(&s, 0, -1), "{\"slot\":0}") == 0,
+	    "who was there has its place");
 	ok(!happened(&s, "joined"), "and is not taken for new");
 	free(before);
 	free(after);
@@ -64,7 +66,8 @@ static void a_lease_to_come_back(void)
 	join_as_server(&s, 0);
 	say(&s, &s.server[0], "{\"op\":\"beat\"}");
 	pass(&s, 0.6);
-	ok(happened(&s, "server-1 (h1, pid 101) is lost") && !happened(&s, "server-0 (h0"), "who does not is lost");
+	ok(happened(&s, "server-1 (h1, pid 101) is lost") && !happened(&s, "server-0 (h0"),
+	    "who does not is lost");
 	scene_close(&s);
 }
 
@@ -77,7 +80,8 @@ static void a_change_under_vote(void)
 	scene_open(&s, 2, 2);
 	scene_run(&s);
 	live(&s, 5.5, 1);
-	ok(happened(&s, "worker-1 (h, pid 201) is lost") && s.proposal[0], "a worker is lost, its leave proposed");
+	ok(happened(&s, "worker-1 (h, pid 201) is lost") && s.proposal[0],
+	    "a worker is lost, its leave proposed");
 	first = json_int(s.proposal[0], "id", 0);
 	vote(&s, 0, true, 3, 3);
 	scene_again(&s);
@@ -106,17 +110,23 @@ static void leases_of_data(void)
 	s.cfg.bsp = false;
 	s.cfg.epochs = 1;
 	scene_run(&s);
-	snprintf(first, sizeof first, "%s", say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[],\"holds\":[]}"));
+	snprintf(first, sizeof first, "%s",
+	    say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[],\"holds\":[]}"));
 	ok(strstr(first, "\"id\":0") != NULL, "worker-0 leases a range: %s", first);
 	scene_again(&s);
 	join_as_worker(&s, 0, 0);
 	join_as_worker(&s, 1, 1);
-	snprintf(second, sizeof second, "%s", say(&s, &s.worker[1], "{\"op\":\"lease\",\"more\":true,\"done\":[],\"holds\":[]}"));
-	ok(strstr(second, "\"id\":1") != NULL, "which is still its own: worker-1 has the next: %s", second);
+	snprintf(second, sizeof second, "%s",
+	    say(&s, &s.worker[1], "{\"op\":\"lease\",\"more\":true,\"done\":[],\"holds\":[]}"));
+	ok(strstr(second, "\"id\":1") != NULL, "which is still its own: worker-1 has the next: %s",
+	    second);
 	/* The answer to the first was lost with the coordinator. */
-	snprintf(second, sizeof second, "%s", say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[],\"holds\":[]}"));
-	ok(strcmp(first, second) == 0, "a range whose lease never arrived is leased again: %s", second);
-	snprintf(second, sizeof second, "%s", say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[],\"holds\":[0]}"));
+	snprintf(second, sizeof second, "%s",
+	    say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[],\"holds\":[]}"));
+	ok(strcmp(first, second) == 0, "a range whose lease never arrived is leased again: %s",
+	    second);
+	snprintf(second, sizeof second, "%s",
+	    say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[],\"holds\":[0]}"));
 	ok(strstr(second, "\"id\":2") != NULL, "one that is held is not: %s", second);
 	scene_close(&s);
 }
@@ -132,7 +142,8 @@ static void strangers(void)
 	state = coord_save(s.c);
 	ok(coord_state_is_running(state), "a state that can be gone on with");
 	coord_free(s.c);
-	io = (struct coord_io){ &s, scene_to_server, scene_view_changed, scene_event, scene_lease_changed };
+	io = (struct coord_io){ &s, scene_to_server, scene_view_changed, scene_event,
+		scene_lease_changed };
 	s.c = coord_new(&s.cfg, &io, s.now);
 	coord_begin_after(s.c, state);
 	say(&s, &s.server[0], "{\"op\":\"server_join\",\"index\":0,\"epoch\":1}");
@@ -160,7 +171,8 @@ static void damaged(void)
 
 	scene_open(&s, 2, 2);
 	scene_run(&s);
-	io = (struct coord_io){ &s, scene_to_server, scene_view_changed, scene_event, scene_lease_changed };
+	io = (struct coord_io){ &s, scene_to_server, scene_view_changed, scene_event,
+		scene_lease_changed };
 	state = coord_save(s.c);
 	json_object_foreach(state, key, value) {
 		for (int kind = 0; kind < 3; kind++) {
@@ -168,7 +180,9 @@ static void damaged(void)
 
 			bad = json_deep_copy(state);
 			if (kind)
-				json_object_set_new(bad, key, kind == 1 ? json_integer(-7) : json_pack("[{s:i}]", "slot", 999));
+				json_object_set_new(bad, key,
+				    kind == 1 ? json_integer(-7)
+				              : json_pack("[{s:i}]", "slot", 999));
 			else
 				json_object_del(bad, key);
 			if (coord_recover(c, bad, s.now, &s.e))
@@ -180,7 +194,8 @@ static void damaged(void)
 			json_decref(bad);
 		}
 	}
-	ok(refused > 15 && taken > 15, "%u damaged states are refused, %u were good for a start", refused, taken);
+	ok(refused > 15 && taken > 15, "%u damaged states are refused, %u were good for a start",
+	    refused, taken);
 	bad = json_deep_copy(state);
 	json_object_set_new(bad, "cluster_id", json_string("ff"));
 	coord_free(s.c);
@@ -213,18 +228,24 @@ static void leases_from_a_log(void)
 	s.cfg.epochs = 3;
 	scene_run(&s);
 	for (int i = 0; i < 12; i++) {
-		ranges += strstr(say(&s, &s.worker[i % 2], "{\"op\":\"lease\",\"more\":true,\"done\":[%d],\"holds\":[%d]}", i - 2,
-		    i - 1), "task") != NULL;
+		ranges +=
+		    strstr(say(&s, &s.worker[i % 2],
+		               "{\"op\":\"lease\",\"more\":true,\"done\":[%d],\"holds\":[%d]}",
+		               i - 2, i - 1),
+		        "task") != NULL;
 		if (i == 4)
 			state = coord_save(s.c);
 	}
 	before = tasks_of(&s);
-	ok(ranges == 12 && scene_again_from(&s, state), "twelve leases, and a state that has five of them");
+	ok(ranges == 12 && scene_again_from(&s, state),
+	    "twelve leases, and a state that has five of them");
 	for (unsigned i = 0; i < s.nlogged; i++)
 		bad += !coord_replay_lease(s.c, s.logged[i].number, &s.logged[i].change);
 	after = tasks_of(&s);
-	ok(!bad && strcmp(before, after) == 0, "the log gives the others back: %s, %s", before, after);
-	ok(!coord_replay_lease(s.c, s.logged[s.nlogged - 1].number + 2, &s.logged[0].change), "a gap in the log is noticed");
+	ok(!bad && strcmp(before, after) == 0, "the log gives the others back: %s, %s", before,
+	    after);
+	ok(!coord_replay_lease(s.c, s.logged[s.nlogged - 1].number + 2, &s.logged[0].change),
+	    "a gap in the log is noticed");
 	free(before);
 	free(after);
 	json_decref(state);

@@ -11,8 +11,10 @@ static void begin(struct scene *s, unsigned workers)
 
 static const char *join(struct scene *s, unsigned i, int slot)
 {
-	return say(s, &s->worker[i], "{\"op\":\"worker_join\",\"slot\":%d,\"pid\":%u,\"host\":\"h\",\"examples\":100,\"ring\":"
-	    "{\"tcp\":\"h:%u\",\"unix\":\"/run/%u\"},\"tables\":[{\"name\":\"w\",\"rows\":5,\"cols\":1,\"reduced\":true}]}", slot, 200 + i, i, i);
+	return say(s, &s->worker[i],
+	    "{\"op\":\"worker_join\",\"slot\":%d,\"pid\":%u,\"host\":\"h\",\"examples\":100,\"ring\":"
+	    "{\"tcp\":\"h:%u\",\"unix\":\"/run/%u\"},\"tables\":[{\"name\":\"w\",\"rows\":5,\"cols\":1,\"reduced\":true}]}",
+	    slot, 200 + i, i, i);
 }
 
 /* "gone slot:from:incarnation ..." */
@@ -24,8 +26,9 @@ static const char *ring_of(const struct coord *c)
 
 	n = (size_t)snprintf(text, sizeof text, "%lld", (long long)json_int(ring, "gone", -1));
 	json_array_foreach(json_object_get(ring, "members"), i, m)
-		n += (size_t)snprintf(text + n, sizeof text - n, " %lld:%lld:%llu", (long long)json_int(m, "slot", -1),
-		    (long long)json_int(m, "from", -1), (unsigned long long)json_u64s(m, "incarnation", 0));
+		n += (size_t)snprintf(text + n, sizeof text - n, " %lld:%lld:%llu",
+		    (long long)json_int(m, "slot", -1), (long long)json_int(m, "from", -1),
+		    (unsigned long long)json_u64s(m, "incarnation", 0));
 	json_decref(v);
 	return text;
 }
@@ -61,11 +64,14 @@ static void comes_and_goes(void)
 	ok(ring_is(&s, "0 0:0:20 1:0:21"), "then all are, from its first step on");
 	v = coord_view(s.c);
 	m = json_array_get(json_object_get(json_object_get(v, "ring"), "members"), 1);
-	ok(strcmp(json_str(m, "tcp", ""), "h:1") == 0 && strcmp(json_str(m, "unix", ""), "/run/1") == 0 &&
-	   strcmp(json_str(m, "key", ""), "worker-1") == 0, "with where they are, and their keys");
+	ok(strcmp(json_str(m, "tcp", ""), "h:1") == 0 &&
+	        strcmp(json_str(m, "unix", ""), "/run/1") == 0 &&
+	        strcmp(json_str(m, "key", ""), "worker-1") == 0,
+	    "with where they are, and their keys");
 	json_decref(v);
 	live(&s, 6, 1);
-	ok(ring_is(&s, "0 0:0:20 1:0:21"), "who is lost is in it until it is settled from where on");
+	ok(ring_is(&s, "0 0:0:20 1:0:21"),
+	    "who is lost is in it until it is settled from where on");
 	vote(&s, 0, true, 1, 1);
 	ok(ring_is(&s, "1 0:0:20"), "then at once no more");
 	s.worker[1].incarnation = 31;
@@ -88,9 +94,11 @@ static void taken_over(void)
 	before = entries(&s);
 	s.worker[2].key = s.worker[1].key;
 	join(&s, 2, 1);
-	ok(ring_is(&s, "0 0:0:20 1:0:21"), "whose slot is taken over is in it until servers have fenced him");
+	ok(ring_is(&s, "0 0:0:20 1:0:21"),
+	    "whose slot is taken over is in it until servers have fenced him");
 	vote(&s, 0, true, 1, 1);
-	ok(ring_is(&s, "1 0:0:20 1:1:22") && entries(&s) == before + 1, "then the new one is, of which an entry tells all");
+	ok(ring_is(&s, "1 0:0:20 1:1:22") && entries(&s) == before + 1,
+	    "then the new one is, of which an entry tells all");
 	say(&s, &s.worker[0], "{\"op\":\"done\",\"steps\":9}");
 	ok(ring_is(&s, "2 1:1:22"), "who is done is out");
 	scene_close(&s);
@@ -99,7 +107,8 @@ static void taken_over(void)
 static void kept(void)
 {
 	struct scene s;
-	struct coord_io io = { &s, scene_to_server, scene_view_changed, scene_event, scene_lease_changed };
+	struct coord_io io = { &s, scene_to_server, scene_view_changed, scene_event,
+		scene_lease_changed };
 	struct coord *c;
 	json_t *state;
 	char want[256];
@@ -114,7 +123,8 @@ static void kept(void)
 	snprintf(want, sizeof want, "%s", ring_of(s.c));
 	state = coord_save(s.c);
 	c = coord_new(&s.cfg, &io, s.now);
-	ok(coord_recover(c, state, s.now, NULL) == ERR_OK && strcmp(ring_of(c), want) == 0, "another coordinator knows it: %s", ring_of(c));
+	ok(coord_recover(c, state, s.now, NULL) == ERR_OK && strcmp(ring_of(c), want) == 0,
+	    "another coordinator knows it: %s", ring_of(c));
 	coord_free(c);
 	json_decref(state);
 	scene_close(&s);

@@ -8,7 +8,7 @@
  *     coord_sim [SEEDS [FIRST]] */
 #include "coord_sim.h"
 
-/* ---- what peers take ------------------------------------------------------------------- */
+/* ---- what peers take ---- */
 
 static void tell(struct sim *x, struct peer *p, json_t *msg)
 {
@@ -16,7 +16,8 @@ static void tell(struct sim *x, struct peer *p, json_t *msg)
 }
 
 /* A server that is the last of a chain gives copies to one that knows of it. */
-static void give_to(struct sim *x, struct peer *p, unsigned self, unsigned j, const struct layout *l)
+static void give_to(struct sim *x, struct peer *p, unsigned self, unsigned j,
+    const struct layout *l)
 {
 	struct peer *to = process(x, p->view, j);
 	bool some = false;
@@ -34,7 +35,9 @@ static void give_to(struct sim *x, struct peer *p, unsigned self, unsigned j, co
 	}
 	p->told[j] = some;
 	if (some)
-		tell(x, p, json_pack("{s:s, s:i, s:I}", "op", "copied", "server", (int)j, "epoch", (json_int_t)l->epoch));
+		tell(x, p,
+		    json_pack("{s:s, s:i, s:I}", "op", "copied", "server", (int)j, "epoch",
+		        (json_int_t)l->epoch));
 }
 
 static void give(struct sim *x, struct peer *p, unsigned self)
@@ -71,7 +74,8 @@ static bool holds_something(const struct peer *p, unsigned self)
 	if (!p->view || layout_from_json(json_object_get(p->view, "layout"), &l, NULL))
 		return false;
 	for (size_t k = 0; l.ntables && k < l.table[0].nruns; k++)
-		some |= run_chain_index(&l.table[0].run[k], self) >= 0 || l.table[0].run[k].joining == self;
+		some |= run_chain_index(&l.table[0].run[k], self) >= 0 ||
+		    l.table[0].run[k].joining == self;
 	layout_release(&l);
 	return some;
 }
@@ -83,7 +87,8 @@ static void check_members(struct sim *x, struct peer *p, unsigned self, const js
 	size_t i;
 
 	json_array_foreach(json_object_get(view, "members"), i, m) {
-		uint64_t at = (uint64_t)json_int(view, "members_base", 0) + i, step = (uint64_t)json_int(m, "step", 0);
+		uint64_t at = (uint64_t)json_int(view, "members_base", 0) + i,
+		         step = (uint64_t)json_int(m, "step", 0);
 
 		if (at < p->settled)
 			continue;
@@ -124,7 +129,8 @@ static void take_view(struct sim *x, unsigned i, const json_t *view)
 		return;
 	}
 	row = json_array_get(json_object_get(view, "workers"), i - SERVERS);
-	if (json_u64s(row, "incarnation", 0) == p->self.incarnation && strcmp(json_str(row, "state", ""), "active") == 0 &&
+	if (json_u64s(row, "incarnation", 0) == p->self.incarnation &&
+	    strcmp(json_str(row, "state", ""), "active") == 0 &&
 	    p->step < (uint64_t)json_int(row, "from", 0))
 		p->step = (uint64_t)json_int(row, "from", 0);
 	tell(x, p, json_pack("{s:s, s:i}", "op", "confirm", "epoch", (int)p->epoch));
@@ -137,11 +143,12 @@ static void take_proposal(struct sim *x, struct peer *p, const json_t *msg)
 
 	p->proposal = (uint64_t)json_int(msg, "id", 0);
 	p->hold = yes ? step : UINT64_MAX;
-	tell(x, p, json_pack("{s:s, s:I, s:b, s:I, s:I}", "op", "vote", "id", (json_int_t)p->proposal, "yes", yes, "frontier",
-	    (json_int_t)p->frontier, "clock", (json_int_t)0));
+	tell(x, p,
+	    json_pack("{s:s, s:I, s:b, s:I, s:I}", "op", "vote", "id", (json_int_t)p->proposal,
+	        "yes", yes, "frontier", (json_int_t)p->frontier, "clock", (json_int_t)0));
 }
 
-/* ---- a turn of a peer -------------------------------------------------------------------- */
+/* ---- a turn of a peer ---- */
 
 static void live_again(struct sim *x, unsigned i)
 {
@@ -151,16 +158,19 @@ static void live_again(struct sim *x, unsigned i)
 	*p = (struct peer){ .self = p->self, .alive = true, .hold = UINT64_MAX };
 	p->self.incarnation = ++x->incarnations;
 	p->self.kind = COORD_NOBODY;
-	snprintf(p->name, sizeof p->name, "%s-%u", i < SERVERS ? "server" : "worker", i < SERVERS ? i : i - SERVERS);
+	snprintf(p->name, sizeof p->name, "%s-%u", i < SERVERS ? "server" : "worker",
+	    i < SERVERS ? i : i - SERVERS);
 	p->self.name = p->self.key = p->name;
 }
 
 static json_t *join_of(unsigned i)
 {
 	if (i < SERVERS)
-		return json_pack("{s:s, s:i, s:i, s:s, s:s}", "op", "server_join", "index", (int)i, "pid", 1, "host", "h", "tcp", "t");
-	return json_pack("{s:s, s:i, s:i, s:s, s:i, s:[{s:s, s:i, s:i}]}", "op", "worker_join", "slot", (int)(i - SERVERS), "pid", 1,
-	    "host", "h", "examples", 100000, "tables", "name", "w", "rows", (int)(PARTS * PART_ELEMENTS), "cols", 1);
+		return json_pack("{s:s, s:i, s:i, s:s, s:s}", "op", "server_join", "index", (int)i,
+		    "pid", 1, "host", "h", "tcp", "t");
+	return json_pack("{s:s, s:i, s:i, s:s, s:i, s:[{s:s, s:i, s:i}]}", "op", "worker_join",
+	    "slot", (int)(i - SERVERS), "pid", 1, "host", "h", "examples", 100000, "tables", "name",
+	    "w", "rows", (int)(PARTS * PART_ELEMENTS), "cols", 1);
 }
 
 /* The coordinator hears one message of the peer. */
@@ -198,7 +208,8 @@ static void train(struct sim *x, struct peer *p)
 		if (!json_flag(json_array_get(json_object_get(p->view, "servers"), s), "live"))
 			continue;
 		to[n] = process(x, p->view, s);
-		if (!to[n] || to[n]->wakes_at > x->s.now || to[n]->epoch != p->epoch || p->step >= to[n]->hold)
+		if (!to[n] || to[n]->wakes_at > x->s.now || to[n]->epoch != p->epoch ||
+		    p->step >= to[n]->hold)
 			return;
 		n++;
 	}
@@ -222,7 +233,8 @@ static bool turn(struct sim *x, unsigned i)
 		tell(x, p, join_of(i));
 	}
 	if (p->session && p->joined && now >= p->beat_at) {
-		json_t *beat = json_pack("{s:s, s:{s:I}}", "op", "beat", "stats", "step", (json_int_t)p->step);
+		json_t *beat = json_pack("{s:s, s:{s:I}}", "op", "beat", "stats", "step",
+		    (json_int_t)p->step);
 
 		tell(x, p, beat);
 		p->beat_at = now + 20 * TURN;
@@ -250,7 +262,7 @@ static bool turn(struct sim *x, unsigned i)
 	return true;
 }
 
-/* ---- faults --------------------------------------------------------------------------------- */
+/* ---- faults ---- */
 
 /* All servers there, awake, and with all their copies: one more may be lost. */
 static bool is_whole(struct sim *x)
@@ -260,12 +272,14 @@ static bool is_whole(struct sim *x)
 	bool whole;
 
 	for (unsigned i = 0; i < SERVERS; i++)
-		if (!x->peer[i].alive || !x->peer[i].session || !x->peer[i].joined || x->s.now < x->peer[i].wakes_at)
+		if (!x->peer[i].alive || !x->peer[i].session || !x->peer[i].joined ||
+		    x->s.now < x->peer[i].wakes_at)
 			return false;
 	if (!x->up || !coord_is_placed(x->s.c))
 		return false;
 	status = coord_status(x->s.c, x->s.now);
-	whole = json_int(status, "partitions_moving", 1) == 0 && json_int(status, "servers", 0) == SERVERS;
+	whole = json_int(status, "partitions_moving", 1) == 0 &&
+	    json_int(status, "servers", 0) == SERVERS;
 	json_decref(status);
 	if (!whole)
 		return false;
@@ -285,7 +299,7 @@ static bool is_whole(struct sim *x)
 
 static void strike(struct sim *x)
 {
-	unsigned i = (unsigned)chance(x, ALL - 1);      /* with no worker left the job ends */
+	unsigned i = (unsigned)chance(x, ALL - 1); /* with no worker left the job ends */
 	struct peer *p = &x->peer[i];
 
 	if (i < SERVERS ? !is_whole(x) : !p->alive || x->s.now < p->wakes_at)
@@ -321,7 +335,8 @@ static const char *at_the_end(struct sim *x)
 	if (!x->up)
 		return "the coordinator is not there";
 	status = coord_status(x->s.c, x->s.now);
-	running = strcmp(json_str(status, "state", ""), "running") == 0 && json_int(status, "workers", 0) == WORKERS;
+	running = strcmp(json_str(status, "state", ""), "running") == 0 &&
+	    json_int(status, "workers", 0) == WORKERS;
 	json_decref(status);
 	if (!running)
 		return "not everybody trains";
@@ -350,7 +365,7 @@ static const char *one_seed(uint64_t seed, bool loud, unsigned *kills)
 		if (n < FAULTS && n > 100 && chance(x, 60) == 0)
 			strike(x);
 		if (n == FAULTS)
-			x->restarts = 100;      /* it is not killed any more */
+			x->restarts = 100; /* it is not killed any more */
 		for (unsigned i = 0; i < ALL; i++)
 			turn(x, i);
 		if (x->up && n % 5 == 0) {
@@ -381,7 +396,8 @@ static const char *one_seed(uint64_t seed, bool loud, unsigned *kills)
 
 int main(int argc, char **argv)
 {
-	uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 600, first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+	uint64_t seeds = argc > 1 ? strtoull(argv[1], NULL, 10) : 600,
+	         first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
 	unsigned kills = 0, bad = 0;
 
 	for (uint64_t seed = first; seed < first + seeds; seed++) {
@@ -390,6 +406,7 @@ int main(int argc, char **argv)
 		if (wrong && bad++ < 10)
 			printf("# seed %llu: %s\n", (unsigned long long)seed, wrong);
 	}
-	ok(bad == 0, "%llu seeds, %u faults: every promise kept, and all whole in the end (%u not)", (unsigned long long)seeds, kills, bad);
+	ok(bad == 0, "%llu seeds, %u faults: every promise kept, and all whole in the end (%u not)",
+	    (unsigned long long)seeds, kills, bad);
 	return tap_done();
 }

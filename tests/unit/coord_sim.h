@@ -10,41 +10,45 @@
 #include "coord_fixture.h"
 
 enum { SERVERS = 3, WORKERS = 3, ALL = SERVERS + WORKERS, PARTS = 4, QUEUE = 256, EPOCHS = 4096 };
-#define TURN (10 * NSEC_PER_MSEC)
-#define FAULTS 1200                     /* turns with faults, then those to recover in */
-#define PEACE 2500
+#define TURN   (10 * NSEC_PER_MSEC)
+#define FAULTS 1200 /* turns with faults, then those to recover in */
+#define PEACE  2500
 
 struct peer {
-	struct coord_self self;         /* self.kind is the session's: COORD_NOBODY without one */
+	struct coord_self self; /* self.kind is the session's: COORD_NOBODY without one */
 	char name[24];
 	bool alive, session, joined, done;
-	int64_t wakes_at, back_at, dial_at, beat_at;    /* frozen, dead, without a session until then */
+	int64_t wakes_at, back_at, dial_at,
+	    beat_at;                    /* frozen, dead, without a session until then */
 	json_t *in[QUEUE], *out[QUEUE]; /* of the session */
 	size_t nin, nout;
 	uint32_t epoch;
 	uint64_t rev, frontier, step;
 	/* server */
-	uint64_t hold, proposal, settled;       /* settled: members known from steps up to this */
+	uint64_t hold, proposal, settled; /* settled: members known from steps up to this */
 	bool whole[PARTS];
-	bool told[ALL];                 /* "copied", in this epoch */
-	json_t *view;                   /* the last it took */
+	bool told[ALL]; /* "copied", in this epoch */
+	json_t *view;   /* the last it took */
 };
 
 struct sim {
 	struct scene s;
 	struct rng rng;
 	struct peer peer[ALL];
-	json_t *state;                  /* as on disk */
+	json_t *state; /* as on disk */
 	uint64_t stamp;
 	bool new_view, up;
 	int64_t start_at;
 	json_t *view;
-	struct { unsigned to; json_t *msg; } notice[QUEUE];
+	struct {
+		unsigned to;
+		json_t *msg;
+	} notice[QUEUE];
 	size_t nnotices;
-	uint64_t layout[EPOCHS];        /* by epoch: digest of what it is */
+	uint64_t layout[EPOCHS]; /* by epoch: digest of what it is */
 	uint64_t incarnations;
 	unsigned kills, restarts;
-	bool fresh;                     /* no layout was seen yet */
+	bool fresh; /* no layout was seen yet */
 	const char *wrong;
 	bool loud;
 };
@@ -60,7 +64,7 @@ static void fail(struct sim *x, const char *why)
 		x->wrong = why;
 }
 
-/* ---- the coordinator's process ------------------------------------------------------ */
+/* ---- the coordinator's process ---- */
 
 static void to_server(void *ctx, unsigned server, json_t *msg)
 {
@@ -162,7 +166,8 @@ static void check_chains(struct sim *x, const json_t *view, const struct layout 
 			for (uint32_t part = r->first; p && part < r->first + r->count; part++) {
 				p->whole[part] |= x->fresh;
 				if (!p->whole[part])
-					fail(x, "a server is counted on for a partition that it has not been given");
+					fail(x,
+					    "a server is counted on for a partition that it has not been given");
 			}
 		}
 		if (!r->nchain)

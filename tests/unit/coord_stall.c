@@ -1,9 +1,12 @@
 /* Workers that keep the others waiting, by hanging in their step or by an absurd one. */
 #include "coord_fixture.h"
 
-static void step_beat(struct scene *s, unsigned i, long long step, const char *doing, double seconds)
+static void step_beat(struct scene *s, unsigned i, long long step, const char *doing,
+    double seconds)
 {
-	say(s, &s->worker[i], "{\"op\":\"beat\",\"stats\":{\"step\":%lld,\"doing\":\"%s\",\"doing_seconds\":%g}}", step, doing, seconds);
+	say(s, &s->worker[i],
+	    "{\"op\":\"beat\",\"stats\":{\"step\":%lld,\"doing\":\"%s\",\"doing_seconds\":%g}}",
+	    step, doing, seconds);
 }
 
 struct life {
@@ -39,9 +42,11 @@ static void absurd_step(void)
 	step_beat(&s, 0, 100, "compute", 0);
 	step_beat(&s, 1, 90, "compute", 0);
 	step_beat(&s, 2, 1000000000000000, "compute", 0);
-	ok(coord_frontier(s.c) == 100, "asp: a worker that says to be at step 10^15 is not believed");
+	ok(coord_frontier(s.c) == 100,
+	    "asp: a worker that says to be at step 10^15 is not believed");
 	say(&s, &s.worker[2], "{\"op\":\"leave\"}");
-	ok(json_int(s.proposal[0], "step", 0) == 101, "a change is proposed for a step that is reached");
+	ok(json_int(s.proposal[0], "step", 0) == 101,
+	    "a change is proposed for a step that is reached");
 	vote(&s, 0, true, 100, 0);
 	ok(coord_frontier(s.c) == 100, "nor is it when it is out");
 	step_beat(&s, 0, -1, "compute", 0);
@@ -58,14 +63,21 @@ static void hangs(const char *sync, long long ahead)
 
 	open_in(&s, sync, 3);
 	go_on(&s, 44, w, 3);
-	ok(!happened(&s, "worker_lost"), "%s: a worker computes for 44 s, of a deadline of 60 s", sync);
-	go_on(&s, 44, (const struct life[]){ { 8 + ahead, "wait" }, { 8, "compute" }, { 8 + ahead, "wait" } }, 3);
+	ok(!happened(&s, "worker_lost"), "%s: a worker computes for 44 s, of a deadline of 60 s",
+	    sync);
+	go_on(&s, 44,
+	    (const struct life[]){ { 8 + ahead, "wait" }, { 8, "compute" }, { 8 + ahead, "wait" } },
+	    3);
 	ok(!happened(&s, "worker_lost"), "and its next step for 44 s");
-	go_on(&s, 46, (const struct life[]){ { 9 + ahead, "wait" }, { 9, "compute" }, { 9 + ahead, "wait" } }, 3);
-	ok(happened(&s, "worker_lost: worker-1 (h, pid 201) is lost: it stood at step 9 for 45."), "and for 45 s it is given up");
+	go_on(&s, 46,
+	    (const struct life[]){ { 9 + ahead, "wait" }, { 9, "compute" }, { 9 + ahead, "wait" } },
+	    3);
+	ok(happened(&s, "worker_lost: worker-1 (h, pid 201) is lost: it stood at step 9 for 45."),
+	    "and for 45 s it is given up");
 	vote(&s, 0, true, 9, 9);
-	ok(strcmp(worker_is(&s, 1), "lost") == 0 && strcmp(worker_is(&s, 0), "active") == 0 && strcmp(worker_is(&s, 2), "active") == 0,
-	   "and nobody else");
+	ok(strcmp(worker_is(&s, 1), "lost") == 0 && strcmp(worker_is(&s, 0), "active") == 0 &&
+	        strcmp(worker_is(&s, 2), "active") == 0,
+	    "and nobody else");
 	scene_close(&s);
 }
 
@@ -86,7 +98,9 @@ static void others_go_on(void)
 
 	open_in(&s, "bsp", 3);
 	for (int i = 0; i < 100; i++)
-		go_on(&s, 1, (const struct life[]){ { 8 + i, "wait" }, { 7, "compute" }, { 8 + i, "wait" } }, 3);
+		go_on(&s, 1,
+		    (const struct life[]){ { 8 + i, "wait" }, { 7, "compute" }, { 8 + i, "wait" } },
+		    3);
 	ok(!happened(&s, "worker_lost"), "where the others go on it is let be");
 	scene_close(&s);
 }
@@ -103,13 +117,15 @@ static void excused(void)
 	go_on(&s, 100, hung, 2);
 	coord_pause(s.c, false, "admin", s.now, NULL);
 	go_on(&s, 40, hung, 2);
-	ok(!happened(&s, "worker_lost"), "while the job is paused no time counts, nor does what was before");
+	ok(!happened(&s, "worker_lost"),
+	    "while the job is paused no time counts, nor does what was before");
 	go_on(&s, 46, hung, 2);
 	ok(happened(&s, "worker_lost: worker-1"), "afterwards it does");
 	scene_close(&s);
 	open_in(&s, "bsp", 2);
 	for (int i = 0; i < 500; i++) {
-		say(&s, &s.server[0], "{\"op\":\"beat\",\"stats\":{\"quota_held\":[[1,%d]]}}", i + 1);
+		say(&s, &s.server[0], "{\"op\":\"beat\",\"stats\":{\"quota_held\":[[1,%d]]}}",
+		    i + 1);
 		step_beat(&s, 0, 8, "wait", i * 0.2);
 		step_beat(&s, 1, 7, "push", i * 0.2);
 		pass(&s, 0.2);
@@ -137,7 +153,8 @@ static void policies(void)
 	s.cfg.on_worker_loss = COORD_FAIL;
 	scene_run(&s);
 	go_on(&s, 46, hung, 2);
-	ok(in_phase(&s, COORD_FAILED) && happened(&s, "it stood at step 7 for"), "fail: the job fails, and says why");
+	ok(in_phase(&s, COORD_FAILED) && happened(&s, "it stood at step 7 for"),
+	    "fail: the job fails, and says why");
 	scene_close(&s);
 }
 
@@ -146,9 +163,12 @@ int main(void)
 	absurd_step();
 	hangs("bsp", 1);
 	hangs("ssp:2", 3);
-	nobody_waits("asp", (const struct life[]){ { 50, "wait" }, { 7, "compute" } }, "asp: nobody waits for it");
-	nobody_waits("ssp:2", (const struct life[]){ { 9, "wait" }, { 7, "compute" } }, "ssp: nor where it is near enough");
-	nobody_waits("bsp", (const struct life[]){ { 8, "wait" }, { 7, "wait" } }, "where all wait nobody is to blame");
+	nobody_waits("asp", (const struct life[]){ { 50, "wait" }, { 7, "compute" } },
+	    "asp: nobody waits for it");
+	nobody_waits("ssp:2", (const struct life[]){ { 9, "wait" }, { 7, "compute" } },
+	    "ssp: nor where it is near enough");
+	nobody_waits("bsp", (const struct life[]){ { 8, "wait" }, { 7, "wait" } },
+	    "where all wait nobody is to blame");
 	others_go_on();
 	excused();
 	policies();

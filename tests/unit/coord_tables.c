@@ -2,7 +2,8 @@
 #include "layout/layout.h"
 #include "coord_fixture.h"
 
-static uint64_t asked(struct scene *s, enum coord_table_op op, const char *name, uint64_t rows, enum err_code *rc)
+static uint64_t asked(struct scene *s, enum coord_table_op op, const char *name, uint64_t rows,
+    enum err_code *rc)
 {
 	struct table shape = { .rows = rows, .cols = op == COORD_TABLE_ADD ? 4 : 0 };
 	struct coord_table t = { op, &shape, "tester" };
@@ -51,25 +52,35 @@ static void by_vote(void)
 	scene_run(&s);
 	ticket = asked(&s, COORD_TABLE_ADD, "emb", 10, &rc);
 	ok(rc == ERR_OK && strcmp(json_str(s.proposal[1], "kind", ""), "table") == 0 &&
-	   json_array_size(json_object_get(json_object_get(s.proposal[1], "table"), "sharing")) == 2, "a table is proposed to all servers");
-	ok(coord_set_answer(s.c, ticket, &step, &s.e) == COORD_PENDING && rows_of(&s, "emb") < 0, "it is not there yet");
+	        json_array_size(
+	            json_object_get(json_object_get(s.proposal[1], "table"), "sharing")) == 2,
+	    "a table is proposed to all servers");
+	ok(coord_set_answer(s.c, ticket, &step, &s.e) == COORD_PENDING && rows_of(&s, "emb") < 0,
+	    "it is not there yet");
 	asked(&s, COORD_TABLE_ADD, "two", 10, &rc);
 	ok(rc == ERR_EXISTS, "no other is asked for meanwhile");
 	all_vote(&s, 7);
-	ok(coord_set_answer(s.c, ticket, &step, &s.e) == COORD_AGREED && step > 0 && rows_of(&s, "emb") == 10 && happened(&s, "table: table emb is there"),
-	   "all agree: it is");
+	ok(coord_set_answer(s.c, ticket, &step, &s.e) == COORD_AGREED && step > 0 &&
+	        rows_of(&s, "emb") == 10 && happened(&s, "table: table emb is there"),
+	    "all agree: it is");
 	asked(&s, COORD_TABLE_GROW, "emb", 20, &rc);
 	ok(rc == ERR_EXISTS, "not before all know of it");
 	ack_all(&s);
 	second = asked(&s, COORD_TABLE_GROW, "emb", 20, &rc);
 	vote(&s, 0, true, 9, 9);
-	say(&s, &s.server[1], "{\"op\":\"vote\",\"id\":%lld,\"refused\":\"too large\"}", (long long)json_int(s.proposal[1], "id", 0));
-	ok(rc == ERR_OK && coord_set_answer(s.c, second, &step, &s.e) == COORD_REFUSED && strstr(s.e.msg, "server-1") && strstr(s.e.msg, "too large") &&
-	   rows_of(&s, "emb") == 10, "one says no: it stays as it is, and says who");
-	ok(coord_set_answer(s.c, ticket, &step, &s.e) == COORD_AGREED && step < 20, "each has its own answer");
+	say(&s, &s.server[1], "{\"op\":\"vote\",\"id\":%lld,\"refused\":\"too large\"}",
+	    (long long)json_int(s.proposal[1], "id", 0));
+	ok(rc == ERR_OK && coord_set_answer(s.c, second, &step, &s.e) == COORD_REFUSED &&
+	        strstr(s.e.msg, "server-1") && strstr(s.e.msg, "too large") &&
+	        rows_of(&s, "emb") == 10,
+	    "one says no: it stays as it is, and says who");
+	ok(coord_set_answer(s.c, ticket, &step, &s.e) == COORD_AGREED && step < 20,
+	    "each has its own answer");
 	second = asked(&s, COORD_TABLE_DROP, "emb", 0, &rc);
 	all_vote(&s, 30);
-	ok(rc == ERR_OK && coord_set_answer(s.c, second, &step, &s.e) == COORD_AGREED && rows_of(&s, "emb") < 0, "a table goes");
+	ok(rc == ERR_OK && coord_set_answer(s.c, second, &step, &s.e) == COORD_AGREED &&
+	        rows_of(&s, "emb") < 0,
+	    "a table goes");
 	scene_close(&s);
 }
 
@@ -85,7 +96,8 @@ static void over_restarts(void)
 	ack_all(&s);
 	asked(&s, COORD_TABLE_GROW, "emb", 70, &rc);
 	vote(&s, 0, true, 9, 9);
-	ok(rc == ERR_OK && scene_again(&s) && rows_of(&s, "emb") == 10, "killed in the middle of a vote");
+	ok(rc == ERR_OK && scene_again(&s) && rows_of(&s, "emb") == 10,
+	    "killed in the middle of a vote");
 	coord_tick(s.c, s.now);
 	join_as_server(&s, 0);
 	join_as_server(&s, 1);
@@ -112,7 +124,8 @@ static void at_the_end(void)
 	scene_run(&s);
 	ticket = asked(&s, COORD_TABLE_ADD, "emb", 10, &rc);
 	coord_fail(s.c, "for a test", s.now);
-	ok(coord_set_answer(s.c, ticket, &step, &s.e) == COORD_REFUSED && strstr(s.e.msg, "over"), "who asked is told when the job ends first: %s", s.e.msg);
+	ok(coord_set_answer(s.c, ticket, &step, &s.e) == COORD_REFUSED && strstr(s.e.msg, "over"),
+	    "who asked is told when the job ends first: %s", s.e.msg);
 	all_vote(&s, 9);
 	ok(rows_of(&s, "emb") < 0, "and a late vote changes nothing");
 	scene_close(&s);

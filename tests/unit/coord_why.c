@@ -10,7 +10,8 @@ static const char *wait_at(const struct scene *s, size_t n)
 
 	out[0] = 0;
 	if (o)
-		snprintf(out, sizeof out, "%s>%s %lld %s", json_str(o, "id", ""), json_str(o, "for", ""), (long long)json_int(o, "step", -1),
+		snprintf(out, sizeof out, "%s>%s %lld %s", json_str(o, "id", ""),
+		    json_str(o, "for", ""), (long long)json_int(o, "step", -1),
 		    json_str(o, "because", ""));
 	json_decref(list);
 	return out;
@@ -41,10 +42,12 @@ static double since(const struct scene *s, size_t n)
 }
 
 /* What a worker does, how far it is, and what a step has taken it so far. */
-static void beat(struct scene *s, unsigned i, unsigned step, const char *doing, double seconds, double compute)
+static void beat(struct scene *s, unsigned i, unsigned step, const char *doing, double seconds,
+    double compute)
 {
-	say(s, &s->worker[i], "{\"op\":\"beat\",\"stats\":{\"step\":%u,\"doing\":\"%s\",\"doing_seconds\":%g,\"compute_seconds\":%g}}", step,
-	    doing, seconds, compute);
+	say(s, &s->worker[i],
+	    "{\"op\":\"beat\",\"stats\":{\"step\":%u,\"doing\":\"%s\",\"doing_seconds\":%g,\"compute_seconds\":%g}}",
+	    step, doing, seconds, compute);
 }
 
 static void start(void)
@@ -56,8 +59,9 @@ static void start(void)
 	join_as_server(&s, 0);
 	join_as_worker(&s, 1, 1);
 	s.now += 3 * NSEC_PER_SEC;
-	ok(says(&s, 0, "the start>server-1 -1", "has not come") && says(&s, 1, "the start>worker-0 -1", "has not come") && says(&s, 2, "", ""),
-	   "who has not come, each by name");
+	ok(says(&s, 0, "the start>server-1 -1", "has not come") &&
+	        says(&s, 1, "the start>worker-0 -1", "has not come") && says(&s, 2, "", ""),
+	    "who has not come, each by name");
 	ok(since(&s, 0) > 2.9, "for how long");
 	scene_close(&s);
 }
@@ -74,22 +78,25 @@ static void others(void)
 	beat(&s, 2, 5, "wait", 0.01, 0);
 	ok(nobody(&s), "a step's ordinary waits are not worth a word");
 	pass(&s, 0.4);
-	ok(says(&s, 0, "worker-0>worker-1 5", "computes step 4, for 0.4 s") && says(&s, 1, "worker-2>worker-1 5", "computes") &&
-	       says(&s, 2, "", ""),
+	ok(says(&s, 0, "worker-0>worker-1 5", "computes step 4, for 0.4 s") &&
+	        says(&s, 1, "worker-2>worker-1 5", "computes") && says(&s, 2, "", ""),
 	    "who is behind, and what it does");
 	beat(&s, 1, 4, "data", 0.9, 0);
-	ok(says(&s, 0, "worker-0>worker-1 5", "reads its data for step 4, for 0.9 s"), "its data is slow");
+	ok(says(&s, 0, "worker-0>worker-1 5", "reads its data for step 4, for 0.9 s"),
+	    "its data is slow");
 	beat(&s, 1, 4, "push", 0.9, 0);
 	ok(says(&s, 0, "worker-0>worker-1 5", "pushes step 4"), "its line is slow");
 	beat(&s, 1, 3, "wait", 0.9, 0);
 	beat(&s, 2, 3, "compute", 0.9, 0);
-	ok(says(&s, 0, "worker-0>worker-2 5", "computes step 3") && says(&s, 1, "worker-1>the servers 3", ""),
-	   "of two that are as far behind, the one that does not wait itself");
+	ok(says(&s, 0, "worker-0>worker-2 5", "computes step 3") &&
+	        says(&s, 1, "worker-1>the servers 3", ""),
+	    "of two that are as far behind, the one that does not wait itself");
 	pass(&s, 1.2);
 	beat(&s, 0, 5, "wait", 2.1, 0);
 	beat(&s, 2, 5, "wait", 0.1, 0);
-	ok(says(&s, 0, "worker-0>worker-1 5", "pid 201, has not been heard of for 1.2 s; at 5 s it is taken for lost"),
-	   "one that is not heard of");
+	ok(says(&s, 0, "worker-0>worker-1 5",
+	       "pid 201, has not been heard of for 1.2 s; at 5 s it is taken for lost"),
+	    "one that is not heard of");
 	scene_close(&s);
 }
 
@@ -101,12 +108,14 @@ static void servers(void)
 	scene_run(&s);
 	beat(&s, 0, 5, "wait", 0.5, 0);
 	beat(&s, 1, 5, "wait", 0.5, 0);
-	ok(says(&s, 0, "worker-0>the servers 5", "no worker is behind"), "all wait: it is the servers");
+	ok(says(&s, 0, "worker-0>the servers 5", "no worker is behind"),
+	    "all wait: it is the servers");
 	pass(&s, 0.7);
 	say(&s, &s.server[0], "{\"op\":\"beat\"}");
 	pass(&s, 0.5);
 	beat(&s, 0, 5, "wait", 1.7, 0);
-	ok(says(&s, 0, "worker-0>server-1 5", "pid 101, has not been heard of for 1.2 s"), "the one that is not heard of");
+	ok(says(&s, 0, "worker-0>server-1 5", "pid 101, has not been heard of for 1.2 s"),
+	    "the one that is not heard of");
 	scene_close(&s);
 }
 
@@ -118,8 +127,10 @@ static void slow(void)
 	scene_run(&s);
 	for (unsigned i = 0; i < 3; i++)
 		beat(&s, i, 20, "compute", 0, i == 2 ? 2.0 : 0.4);
-	ok(says(&s, 0, "everybody>worker-2 20", "takes it 100 ms of its own, the others 20 ms; 100 % of that is compute") && says(&s, 1, "", ""),
-	   "one that is slow at every step");
+	ok(says(&s, 0, "everybody>worker-2 20",
+	       "takes it 100 ms of its own, the others 20 ms; 100 % of that is compute") &&
+	        says(&s, 1, "", ""),
+	    "one that is slow at every step");
 	beat(&s, 2, 20, "compute", 0, 0.5);
 	ok(nobody(&s), "a little slower is nothing");
 	beat(&s, 2, 5, "compute", 0, 2.0);
@@ -137,7 +148,8 @@ static void stale(void)
 	scene_run(&s);
 	beat(&s, 0, 7, "wait", 0.5, 0);
 	beat(&s, 1, 4, "compute", 0.5, 0);
-	ok(says(&s, 0, "worker-0>the servers 7", ""), "ssp:3: three steps ahead nobody is waited for");
+	ok(says(&s, 0, "worker-0>the servers 7", ""),
+	    "ssp:3: three steps ahead nobody is waited for");
 	beat(&s, 1, 3, "compute", 0.5, 0);
 	ok(says(&s, 0, "worker-0>worker-1 7", "computes step 3"), "but four are too many");
 	scene_close(&s);
@@ -165,10 +177,15 @@ static void how_to_start(void)
 	scene_begin(&s);
 	join_as_server(&s, 0);
 	ok(advises(&s, "start it: ps-work train -C DIR here"), "by ps-work");
-	json_object_set_new(s.config, "job", json_pack("{s:s, s:s, s:s}", "model", "custom", "exec", "./gradient", "command", "none"));
-	ok(advises(&s, "ps-work train --exec COMMAND --join FILE elsewhere"), "by ps-work, with its program");
-	json_object_set_new(s.config, "job", json_pack("{s:s, s:s, s:s}", "model", "custom", "exec", "none", "command", "none"));
-	ok(advises(&s, "start it: PS_CLUSTER=DIR COMMAND here") && !advises(&s, "ps-work"), "by a command of its own");
+	json_object_set_new(s.config, "job",
+	    json_pack("{s:s, s:s, s:s}", "model", "custom", "exec", "./gradient", "command",
+	        "none"));
+	ok(advises(&s, "ps-work train --exec COMMAND --join FILE elsewhere"),
+	    "by ps-work, with its program");
+	json_object_set_new(s.config, "job",
+	    json_pack("{s:s, s:s, s:s}", "model", "custom", "exec", "none", "command", "none"));
+	ok(advises(&s, "start it: PS_CLUSTER=DIR COMMAND here") && !advises(&s, "ps-work"),
+	    "by a command of its own");
 	scene_close(&s);
 }
 
@@ -181,24 +198,37 @@ static void unfit(void)
 	scene_open(&s, 1, 2);
 	scene_begin(&s);
 	join_as_server(&s, 0);
-	ok(strcmp(say(&s, &guest, "{\"op\":\"unfit\",\"slot\":1,\"pid\":77,\"host\":\"hb\",\"message\":\"cannot open x.csv\"}"), "{}") == 0,
-	   "who cannot begin may say so");
-	ok(happened(&s, "worker_unfit: guest cannot begin on hb (pid 77): cannot open x.csv"), "which is an event");
+	ok(strcmp(
+	       say(&s, &guest,
+	           "{\"op\":\"unfit\",\"slot\":1,\"pid\":77,\"host\":\"hb\",\"message\":\"cannot open x.csv\"}"),
+	       "{}") == 0,
+	    "who cannot begin may say so");
+	ok(happened(&s, "worker_unfit: guest cannot begin on hb (pid 77): cannot open x.csv"),
+	    "which is an event");
 	ok(says(&s, 0, "the start>worker-0 -1", "it has not come yet") &&
-	       says(&s, 1, "the start>worker-1 -1", "it cannot begin on hb (pid 77): cannot open x.csv"), "and the reason why it is waited for");
-	say(&s, &guest, "{\"op\":\"unfit\",\"slot\":-1,\"pid\":78,\"host\":\"hc\",\"message\":\"no memory\"}");
-	ok(says(&s, 0, "the start>worker-0 -1", "one has come, and cannot begin on hc (pid 78): no memory"), "of one for any place, too");
+	        says(&s, 1, "the start>worker-1 -1",
+	            "it cannot begin on hb (pid 77): cannot open x.csv"),
+	    "and the reason why it is waited for");
+	say(&s, &guest,
+	    "{\"op\":\"unfit\",\"slot\":-1,\"pid\":78,\"host\":\"hc\",\"message\":\"no memory\"}");
+	ok(says(&s, 0, "the start>worker-0 -1",
+	       "one has come, and cannot begin on hc (pid 78): no memory"),
+	    "of one for any place, too");
 	say(&s, &guest, "{\"op\":\"unfit\",\"slot\":99,\"host\":\"hd\",\"message\":\"x\"}");
 	say(&s, &guest, "{\"op\":\"coming\",\"slot\":1,\"pid\":79,\"host\":\"he\"}");
-	ok(says(&s, 1, "the start>worker-1 -1", "it is on he (pid 79), and reads its data"), "one that is here, and not ready");
+	ok(says(&s, 1, "the start>worker-1 -1", "it is on he (pid 79), and reads its data"),
+	    "one that is here, and not ready");
 	coord_session_gone(s.c, &guest, s.now);
 	ok(says(&s, 1, "the start>worker-1 -1", "it cannot begin on hb"), "it is gone again");
 	say(&s, &guest, "{\"op\":\"coming\",\"slot\":4096,\"pid\":79,\"host\":\"he\"}");
 	join_as_worker(&s, 0, 0);
 	join_as_worker(&s, 1, 1);
 	s.now += NSEC_PER_SEC;
-	ok(says(&s, 0, "the start>server-0 -1", "takes over what it is to hold") && says(&s, 1, "", ""), "all are here: who takes over what it is to hold");
-	ok(strcmp(status_str(&s, "waiting_for"), "server-0 to take over what it is to hold") == 0, "the status says so, too");
+	ok(says(&s, 0, "the start>server-0 -1", "takes over what it is to hold") &&
+	        says(&s, 1, "", ""),
+	    "all are here: who takes over what it is to hold");
+	ok(strcmp(status_str(&s, "waiting_for"), "server-0 to take over what it is to hold") == 0,
+	    "the status says so, too");
 	ack_all(&s);
 	ok(nobody(&s) && strcmp(status_str(&s, "waiting_for"), "") == 0, "until it has");
 	scene_close(&s);
@@ -213,33 +243,46 @@ static void asked(void)
 	scene_run(&s);
 	beat(&s, 0, 5, "wait", 2.5, 0);
 	beat(&s, 1, 4, "compute", 2, 0);
-	ok(strcmp(say(&s, &s.worker[0], "{\"op\":\"who\",\"step\":5}"), "{\"text\":\"worker-2 (h, pid 202) is at step 0: it is at step 0; ps-ctl logs tells what it says\"}") == 0,
-	   "the one that is farthest behind");
+	ok(strcmp(say(&s, &s.worker[0], "{\"op\":\"who\",\"step\":5}"),
+	       "{\"text\":\"worker-2 (h, pid 202) is at step 0: it is at step 0; ps-ctl logs tells what it says\"}") ==
+	        0,
+	    "the one that is farthest behind");
 	beat(&s, 2, 5, "wait", 2, 0);
-	ok(strstr(say(&s, &s.worker[0], "{\"op\":\"who\",\"step\":5}"), "worker-1 (h, pid 201) is at step 4: it computes step 4, for 2.0 s; sync=ssp:S") != NULL,
-	   "what it does, and what helps");
-	ok(strcmp(say(&s, &s.worker[1], "{\"op\":\"who\",\"step\":5}"), "{\"text\":\"\"}") == 0, "nobody but oneself");
+	ok(strstr(say(&s, &s.worker[0], "{\"op\":\"who\",\"step\":5}"),
+	       "worker-1 (h, pid 201) is at step 4: it computes step 4, for 2.0 s; sync=ssp:S") !=
+	        NULL,
+	    "what it does, and what helps");
+	ok(strcmp(say(&s, &s.worker[1], "{\"op\":\"who\",\"step\":5}"), "{\"text\":\"\"}") == 0,
+	    "nobody but oneself");
 	scene_close(&s);
 }
 
 static void relays(void)
 {
-	struct coord_self relay = { .incarnation = 50, .name = "relay-a", .key = "relay-a", .host = "h" };
+	struct coord_self relay = { .incarnation = 50,
+		.name = "relay-a",
+		.key = "relay-a",
+		.host = "h" };
 	struct scene s;
 
 	scene_open(&s, 1, 3);
 	scene_begin(&s);
 	join_as_server(&s, 0);
-	say(&s, &relay, "{\"op\":\"relay_join\",\"pid\":300,\"host\":\"hr\",\"tcp\":\"h:1\",\"zone\":\"rack1\"}");
+	say(&s, &relay,
+	    "{\"op\":\"relay_join\",\"pid\":300,\"host\":\"hr\",\"tcp\":\"h:1\",\"zone\":\"rack1\"}");
 	for (unsigned i = 0; i < 3; i++)
-		say(&s, &s.worker[i], "{\"op\":\"worker_join\",\"slot\":%u,\"pid\":%u,\"host\":\"h\",\"examples\":100,\"zone\":\"%s\","
-		    "\"tables\":[{\"name\":\"w\",\"rows\":5,\"cols\":1}]}", i, 200 + i, i < 2 ? "rack1" : "");
+		say(&s, &s.worker[i],
+		    "{\"op\":\"worker_join\",\"slot\":%u,\"pid\":%u,\"host\":\"h\",\"examples\":100,\"zone\":\"%s\","
+		    "\"tables\":[{\"name\":\"w\",\"rows\":5,\"cols\":1}]}",
+		    i, 200 + i, i < 2 ? "rack1" : "");
 	ack_all(&s);
 	beat(&s, 0, 5, "wait", 0.5, 0);
 	beat(&s, 1, 4, "compute", 0.5, 0);
 	beat(&s, 2, 3, "data", 0.5, 0);
-	ok(says(&s, 0, "worker-0>worker-2 5", "reads its data for step 3"), "a worker waits for the one that is farthest behind");
-	ok(says(&s, 1, "relay-0>worker-1 5", "computes step 4") && says(&s, 2, "", ""), "its relay for its own workers first");
+	ok(says(&s, 0, "worker-0>worker-2 5", "reads its data for step 3"),
+	    "a worker waits for the one that is farthest behind");
+	ok(says(&s, 1, "relay-0>worker-1 5", "computes step 4") && says(&s, 2, "", ""),
+	    "its relay for its own workers first");
 	beat(&s, 1, 5, "wait", 0.3, 0);
 	ok(says(&s, 2, "relay-0>worker-2 5", "reads its data"), "then for whom they wait");
 	beat(&s, 2, 5, "wait", 0.3, 0);
@@ -249,8 +292,11 @@ static void relays(void)
 	beat(&s, 0, 5, "wait", 1.5, 0);
 	beat(&s, 1, 5, "wait", 1.5, 0);
 	beat(&s, 2, 5, "wait", 1.5, 0);
-	ok(says(&s, 0, "worker-0>relay-0 5", "hr, pid 300, of zone rack1, has not been heard of for 1.2 s") && says(&s, 1, "worker-1>relay-0 5", "") &&
-	       says(&s, 2, "worker-2>the servers 5", "") && says(&s, 3, "", ""), "a relay that is not heard of is what its workers wait for");
+	ok(says(&s, 0, "worker-0>relay-0 5",
+	       "hr, pid 300, of zone rack1, has not been heard of for 1.2 s") &&
+	        says(&s, 1, "worker-1>relay-0 5", "") &&
+	        says(&s, 2, "worker-2>the servers 5", "") && says(&s, 3, "", ""),
+	    "a relay that is not heard of is what its workers wait for");
 	scene_close(&s);
 }
 

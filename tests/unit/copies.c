@@ -6,29 +6,33 @@
 
 static const char *const modes[] = { "bsp", "ssp:1", "asp" };
 
-static bool step_of(struct net *x, unsigned head, uint64_t step, const char *chain, struct receipt *r)
+static bool step_of(struct net *x, unsigned head, uint64_t step, const char *chain,
+    struct receipt *r)
 {
 	bool good = true;
 
 	for (uint32_t slot = 0; slot < x->slots; slot++)
 		for (uint16_t t = 0; t < TABLES; t++)
-			good &= push(x, head, t, slot, step, r) == SHARD_OK && r->status <= PUSH_MERGED;
+			good &= push(x, head, t, slot, step, r) == SHARD_OK &&
+			    r->status <= PUSH_MERGED;
 	for (uint32_t slot = 0; slot < x->slots; slot++)
 		for (const char *c = chain; *c; c++)
 			good &= clock_of(x, (unsigned)(*c - '0'), slot, step, 3) == SHARD_OK;
 	return good;
 }
 
-/* ---- whole and alike -------------------------------------------------------------------- */
+/* ---- whole and alike ---- */
 
 static void alike(void)
 {
-	static const char *const chains[] = { "01", "012" }, *const rules[] = { "sgd", "adagrad", "adam", "momentum" };
+	static const char *const chains[] = { "01", "012" },
+	                         *const rules[] = { "sgd", "adagrad", "adam", "momentum" };
 
 	for (unsigned m = 0; m < 3; m++)
 		for (unsigned c = 0; c < 2; c++)
 			for (unsigned k = 0; k < 4; k++) {
-				struct net *x = net_open(modes[m], m == 0 && k % 2, rules[k], chains[c], 2);
+				struct net *x = net_open(modes[m], m == 0 && k % 2, rules[k],
+				    chains[c], 2);
 				struct receipt r;
 				bool good = true;
 
@@ -37,8 +41,9 @@ static void alike(void)
 					net_settle(x);
 					good &= is_safe(x, 0, &r);
 				}
-				ok(good && all_alike(x, 5) && !x->bad, "%s, %s, chain of %zu: copies are alike, optimizer state too",
-				   modes[m], rules[k], strlen(chains[c]));
+				ok(good && all_alike(x, 5) && !x->bad,
+				    "%s, %s, chain of %zu: copies are alike, optimizer state too",
+				    modes[m], rules[k], strlen(chains[c]));
 				net_close(x);
 			}
 }
@@ -59,24 +64,29 @@ static void receipts_wait(void)
 		net_send(x, 0, 1);
 		net_deliver(x, 0, 1);
 		ok(!net_answer(x, 1, 0) && !is_safe(x, 0, &r), "%s: nor two of three", modes[m]);
-		ok(pull(x, 0, W, 0, w, &v) == SHARD_ELSEWHERE && pull(x, 1, W, 0, w, &v) == SHARD_ELSEWHERE,
-		   "%s: neither answers pulls", modes[m]);
-		ok(pull(x, 2, W, SYNC_NEVER, w, &v) == SHARD_OK && v == old, "%s: the last shows what it has", modes[m]);
+		ok(pull(x, 0, W, 0, w, &v) == SHARD_ELSEWHERE &&
+		        pull(x, 1, W, 0, w, &v) == SHARD_ELSEWHERE,
+		    "%s: neither answers pulls", modes[m]);
+		ok(pull(x, 2, W, SYNC_NEVER, w, &v) == SHARD_OK && v == old,
+		    "%s: the last shows what it has", modes[m]);
 		ok(m > 0 || pull(x, 2, W, 1, w, &v) == SHARD_HOLD, "and no step that it has not");
 		net_send(x, 1, 2);
 		net_deliver(x, 1, 2);
-		ok(pull(x, 2, W, 1, w, &v) == SHARD_OK && v == old + 1, "%s: the last has it, and shows it", modes[m]);
+		ok(pull(x, 2, W, 1, w, &v) == SHARD_OK && v == old + 1,
+		    "%s: the last has it, and shows it", modes[m]);
 		ok(!is_safe(x, 0, &r), "%s: the head has not heard of that", modes[m]);
 		net_answer(x, 2, 1);
 		net_answer(x, 1, 0);
-		ok(is_safe(x, 0, &r) && shard_copies(x->node[0].s, W, 0) == 3, "%s: then it promises, three copies", modes[m]);
-		ok(push(x, 1, W, 0, 1, &r) == SHARD_ELSEWHERE && push(x, 2, W, 0, 1, &r) == SHARD_ELSEWHERE,
-		   "%s: pushes go to the head alone", modes[m]);
+		ok(is_safe(x, 0, &r) && shard_copies(x->node[0].s, W, 0) == 3,
+		    "%s: then it promises, three copies", modes[m]);
+		ok(push(x, 1, W, 0, 1, &r) == SHARD_ELSEWHERE &&
+		        push(x, 2, W, 0, 1, &r) == SHARD_ELSEWHERE,
+		    "%s: pushes go to the head alone", modes[m]);
 		net_close(x);
 	}
 }
 
-/* ---- the head dies ------------------------------------------------------------------------ */
+/* ---- the head dies ---- */
 
 /* A pull answered from a version that only the dead head had: the version would
  * go back. */
@@ -90,16 +100,18 @@ static void nothing_shown_that_can_be_lost(void)
 
 		step_of(x, 0, 0, "01", &r);
 		net_settle(x);
-		step_of(x, 0, 1, "01", &r);     /* is lost with the head */
-		ok(pull(x, 1, W, SYNC_NEVER, before, &seen) == SHARD_OK && seen == 1, "%s: only what both have is shown", modes[m]);
+		step_of(x, 0, 1, "01", &r); /* is lost with the head */
+		ok(pull(x, 1, W, SYNC_NEVER, before, &seen) == SHARD_OK && seen == 1,
+		    "%s: only what both have is shown", modes[m]);
 		net_kill(x, 0);
 		net_chain(x, "1", -1);
-		ok(pull(x, 1, W, SYNC_NEVER, after, &v) == SHARD_OK && v >= seen && memcmp(before, after, 16) == 0,
-		   "%s: and it is there when the head has died", modes[m]);
+		ok(pull(x, 1, W, SYNC_NEVER, after, &v) == SHARD_OK && v >= seen &&
+		        memcmp(before, after, 16) == 0,
+		    "%s: and it is there when the head has died", modes[m]);
 		ok(push(x, 1, W, 0, 1, &again) == SHARD_OK && again.status <= PUSH_MERGED,
-		   "%s: what had no receipt is taken once more", modes[m]);
+		    "%s: what had no receipt is taken once more", modes[m]);
 		ok(push(x, 1, W, 0, 0, &again) == SHARD_OK && again.status == PUSH_DUPLICATE,
-		   "%s: what had one is known", modes[m]);
+		    "%s: what had one is known", modes[m]);
 		net_close(x);
 	}
 }
@@ -119,15 +131,20 @@ static void a_claim_is_waited_for(void)
 		for (uint32_t slot = 0; slot < 2; slot++)
 			for (unsigned i = 0; i < 2; i++)
 				clock_of(x, i, slot, 0, 1);
-		ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD, "a copy that knows of pushes waits for their sum");
-		ok(pull(x, 1, ROWS, 1, w, &v) == SHARD_OK && v == 0, "and not for what nobody pushed");
+		ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD,
+		    "a copy that knows of pushes waits for their sum");
+		ok(pull(x, 1, ROWS, 1, w, &v) == SHARD_OK && v == 0,
+		    "and not for what nobody pushed");
 		if (dies) {
 			net_kill(x, 0);
 			net_chain(x, "1", -1);
-			ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD, "nor is the step over when it has become the head");
-			ok(push(x, 1, W, 1, 0, &r) == SHARD_OK && r.status == PUSH_MERGED && pull(x, 1, W, 1, w, &v) == SHARD_HOLD,
-			   "one of two is not enough");
-			ok(push(x, 1, W, 0, 0, &r) == SHARD_OK && r.status == PUSH_MERGED, "both come again");
+			ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD,
+			    "nor is the step over when it has become the head");
+			ok(push(x, 1, W, 1, 0, &r) == SHARD_OK && r.status == PUSH_MERGED &&
+			        pull(x, 1, W, 1, w, &v) == SHARD_HOLD,
+			    "one of two is not enough");
+			ok(push(x, 1, W, 0, 0, &r) == SHARD_OK && r.status == PUSH_MERGED,
+			    "both come again");
 		} else {
 			net_settle(x);
 		}
@@ -148,22 +165,28 @@ static void own_pushes_are_shown(void)
 		struct receipt r;
 		unsigned wakes;
 
-		ok(shard_has_own_pushes(tail, W, 0, 0, 0), "%s: at first nothing is to come", of[m]);
+		ok(shard_has_own_pushes(tail, W, 0, 0, 0), "%s: at first nothing is to come",
+		    of[m]);
 		push(x, 0, W, 0, 0, &r);
 		for (unsigned i = 0; i < 2; i++)
 			clock_of(x, i, 0, 0, 1);
-		ok(!shard_has_own_pushes(tail, W, 0, 0, 1), "%s: its own push is on its way", of[m]);
-		ok(shard_has_own_pushes(tail, ROWS, 0, 0, 1), "%s: to the other table it has pushed nothing", of[m]);
-		ok(shard_has_own_pushes(tail, W, 0, 1, 1), "%s: the other worker does not wait for it", of[m]);
+		ok(!shard_has_own_pushes(tail, W, 0, 0, 1), "%s: its own push is on its way",
+		    of[m]);
+		ok(shard_has_own_pushes(tail, ROWS, 0, 0, 1),
+		    "%s: to the other table it has pushed nothing", of[m]);
+		ok(shard_has_own_pushes(tail, W, 0, 1, 1),
+		    "%s: the other worker does not wait for it", of[m]);
 		wakes = x->node[1].wakes;
 		net_settle(x);
-		ok(shard_has_own_pushes(tail, W, 0, 0, 1) && x->node[1].wakes > wakes, "%s: it has come, and whoever waits is woken", of[m]);
+		ok(shard_has_own_pushes(tail, W, 0, 0, 1) && x->node[1].wakes > wakes,
+		    "%s: it has come, and whoever waits is woken", of[m]);
 		push(x, 0, W, 0, 1, &r);
 		for (unsigned i = 0; i < 2; i++)
 			clock_of(x, i, 0, 1, 1);
 		net_kill(x, 0);
 		net_chain(x, "1", -1);
-		ok(!shard_has_own_pushes(tail, W, 0, 0, 2), "%s: a push that died with the head is still to come", of[m]);
+		ok(!shard_has_own_pushes(tail, W, 0, 0, 2),
+		    "%s: a push that died with the head is still to come", of[m]);
 		push(x, 1, W, 0, 1, &r);
 		ok(shard_has_own_pushes(tail, W, 0, 0, 2), "%s: it was sent again", of[m]);
 		net_close(x);
@@ -184,7 +207,7 @@ static void means_survive(void)
 
 		push(x, 0, ROWS, 1, 0, &r);
 		for (unsigned i = 0; i < 2; i++) {
-			clock_of(x, i, 0, 0, 0);        /* two examples, none of them here */
+			clock_of(x, i, 0, 0, 0); /* two examples, none of them here */
 			clock_of(x, i, 1, 0, 2);
 		}
 		if (dies) {
@@ -195,9 +218,11 @@ static void means_survive(void)
 			push(x, 1, ROWS, 1, 0, &r);
 		}
 		net_settle(x);
-		ok(pull(x, 1, ROWS, 1, row, &v) == SHARD_OK && v == 1 && is_safe(x, head, &r), "the step is made");
+		ok(pull(x, 1, ROWS, 1, row, &v) == SHARD_OK && v == 1 && is_safe(x, head, &r),
+		    "the step is made");
 		if (dies)
-			ok(row[0] == want, "and is the mean over all examples: %.6f, not %.6f", (double)want, (double)row[0]);
+			ok(row[0] == want, "and is the mean over all examples: %.6f, not %.6f",
+			    (double)want, (double)row[0]);
 		want = row[0];
 		net_close(x);
 	}
@@ -224,10 +249,12 @@ static void a_claim_of_one_that_is_gone(void)
 		}
 		for (unsigned i = 2; i-- > 0;)
 			clock_of(x, i, 1, 0, 0);
-		ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD, "a push of a worker that is %s is waited for by the copy", what);
+		ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD,
+		    "a push of a worker that is %s is waited for by the copy", what);
 		net_settle(x);
-		ok(pull(x, 1, W, 1, w, &v) == SHARD_OK && v == shard_version(x->node[0].s, W, 0) && v == 1,
-		   "and its sum is not passed over (version %llu)", (unsigned long long)v);
+		ok(pull(x, 1, W, 1, w, &v) == SHARD_OK && v == shard_version(x->node[0].s, W, 0) &&
+		        v == 1,
+		    "and its sum is not passed over (version %llu)", (unsigned long long)v);
 		ok(is_safe(x, 0, &r), "before it is said to be everywhere");
 		ok(all_alike(x, 1) || how == 0, "copies are alike");
 		net_close(x);
@@ -248,18 +275,21 @@ static void torn_steps(void)
 		push(x, 0, W, 1, 0, &r);
 		for (unsigned i = 0; i < 2; i++)
 			clock_of(x, i, 0, 0, 1);
-		clock_of(x, who, 1, 0, 1);      /* to one of the two */
+		clock_of(x, who, 1, 0, 1); /* to one of the two */
 		for (unsigned i = 0; i < 2; i++)
 			dismiss(x->node[i].s, 1, 2);
 		net_settle(x);
-		ok(pull(x, 1, W, 1, w, &v) == SHARD_OK && v == 1 && pull(x, 1, ROWS, 1, w, &v) == SHARD_OK && v == 0,
-		   "a half-told step ends alike on both (told: %s)", who ? "the copy" : "the head");
+		ok(pull(x, 1, W, 1, w, &v) == SHARD_OK && v == 1 &&
+		        pull(x, 1, ROWS, 1, w, &v) == SHARD_OK && v == 0,
+		    "a half-told step ends alike on both (told: %s)",
+		    who ? "the copy" : "the head");
 		/* Of the next step it gave nothing; nobody knows that yet. */
 		push(x, 0, ROWS, 0, 1, &r);
 		for (unsigned i = 2; i-- > 0;)
 			clock_of(x, i, 0, 1, 2);
 		net_settle(x);
-		ok(is_safe(x, 0, &r) && pull(x, 1, W, 2, w, &v) == SHARD_OK && v == 1, "and so does the one after it");
+		ok(is_safe(x, 0, &r) && pull(x, 1, W, 2, w, &v) == SHARD_OK && v == 1,
+		    "and so does the one after it");
 		net_close(x);
 	}
 	{
@@ -278,8 +308,9 @@ static void torn_steps(void)
 		for (unsigned i = 2; i-- > 0;)
 			dismiss(x->node[i].s, 1, 2);
 		net_settle(x);
-		ok(pull(x, 1, W, 1, w, &v) == SHARD_OK && v == 1 && pull(x, 1, ROWS, 1, w, &v) == SHARD_OK && v == 1,
-		   "a step is averaged, partition by partition, over those who came");
+		ok(pull(x, 1, W, 1, w, &v) == SHARD_OK && v == 1 &&
+		        pull(x, 1, ROWS, 1, w, &v) == SHARD_OK && v == 1,
+		    "a step is averaged, partition by partition, over those who came");
 		net_close(x);
 	}
 }
@@ -297,18 +328,23 @@ static void the_old_head(void)
 		step_of(x, 0, 0, "01", &other);
 		net_settle(x);
 		net_layout(x, "1", -1);
-		net_view(x, 1);                 /* server 0 sleeps */
-		ok(push(x, 1, W, 0, 1, &other) == SHARD_OK && clock_of(x, 1, 0, 1, 1) == SHARD_OK && is_safe(x, 1, &other),
-		   "%s: the new head goes on alone", modes[m]);
-		ok(push(x, 0, W, 0, 1, &r) == SHARD_OK && clock_of(x, 0, 0, 1, 1) == SHARD_OK, "%s: the old one takes a push", modes[m]);
+		net_view(x, 1); /* server 0 sleeps */
+		ok(push(x, 1, W, 0, 1, &other) == SHARD_OK && clock_of(x, 1, 0, 1, 1) == SHARD_OK &&
+		        is_safe(x, 1, &other),
+		    "%s: the new head goes on alone", modes[m]);
+		ok(push(x, 0, W, 0, 1, &r) == SHARD_OK && clock_of(x, 0, 0, 1, 1) == SHARD_OK,
+		    "%s: the old one takes a push", modes[m]);
 		net_settle(x);
 		ok(!is_safe(x, 0, &r), "%s: and cannot acknowledge it", modes[m]);
 		ok(pull(x, 0, W, 1, w, &v) == SHARD_ELSEWHERE, "%s: nor answer a pull", modes[m]);
-		ok(shard_version(x->node[1].s, W, 0) == 2, "%s: its copies count for nothing", modes[m]);
+		ok(shard_version(x->node[1].s, W, 0) == 2, "%s: its copies count for nothing",
+		    modes[m]);
 		/* An answer of the old epoch that was on its way counts no more. */
 		net_view(x, 0);
-		ok(push(x, 0, W, 0, 2, &r) == SHARD_ELSEWHERE && shard_version(x->node[0].s, W, 0) == 2 &&
-		   pull(x, 0, W, 1, w, &v) == SHARD_ELSEWHERE, "%s: when it hears of its end it gives all up", modes[m]);
+		ok(push(x, 0, W, 0, 2, &r) == SHARD_ELSEWHERE &&
+		        shard_version(x->node[0].s, W, 0) == 2 &&
+		        pull(x, 0, W, 1, w, &v) == SHARD_ELSEWHERE,
+		    "%s: when it hears of its end it gives all up", modes[m]);
 		net_close(x);
 	}
 }
@@ -334,8 +370,9 @@ static void a_receipt_of_an_earlier_tenure(void)
 				for (unsigned i = 1; i <= last; i++)
 					net_view(x, i);
 				push(x, 0, W, outside ? SHARD_OUTSIDE : 0, 1, &r);
-				ok(r.status <= PUSH_MERGED && !is_safe(x, 0, &r), "%s, chain of %u: the old head takes %s", modes[m],
-				   last + 1, what);
+				ok(r.status <= PUSH_MERGED && !is_safe(x, 0, &r),
+				    "%s, chain of %u: the old head takes %s", modes[m], last + 1,
+				    what);
 				/* In bsp both workers push, so that the step closes; else one, often enough. */
 				for (uint64_t step = 1; step < 6; step++) {
 					for (uint32_t slot = m != 0; slot < 2; slot++) {
@@ -345,21 +382,29 @@ static void a_receipt_of_an_earlier_tenure(void)
 					}
 					net_settle(x);
 				}
-				ok(is_safe(x, 1, &other) && shard_version(x->node[1].s, W, 0) > shard_version(x->node[0].s, W, 0),
-				   "%s, chain of %u: the new head goes beyond it", modes[m], last + 1);
+				ok(is_safe(x, 1, &other) &&
+				        shard_version(x->node[1].s, W, 0) >
+				            shard_version(x->node[0].s, W, 0),
+				    "%s, chain of %u: the new head goes beyond it", modes[m],
+				    last + 1);
 				net_layout(x, later[c], 0);
 				for (unsigned i = 0; i <= last; i++)
 					net_view(x, i);
-				ok(!is_safe(x, 0, &r) && has_left(x, 0, &r), "%s, chain of %u: the old head leaves", modes[m], last + 1);
+				ok(!is_safe(x, 0, &r) && has_left(x, 0, &r),
+				    "%s, chain of %u: the old head leaves", modes[m], last + 1);
 				while (shard_feed_next(x->node[last].s, 0))
 					;
 				net_settle(x);
-				ok(shard_version(x->node[0].s, W, 0) == shard_version(x->node[1].s, W, 0) && !is_safe(x, 0, &r) &&
-				   has_left(x, 0, &r), "%s, chain of %u: and acknowledges nothing of before when it is given a copy (%s)",
-				   modes[m], last + 1, what);
+				ok(shard_version(x->node[0].s, W, 0) ==
+				            shard_version(x->node[1].s, W, 0) &&
+				        !is_safe(x, 0, &r) && has_left(x, 0, &r),
+				    "%s, chain of %u: and acknowledges nothing of before when it is given a copy (%s)",
+				    modes[m], last + 1, what);
 				/* What it is given from now on it acknowledges as any. */
 				push(x, 1, W, outside ? SHARD_OUTSIDE : 0, m ? 1 : 6, &again);
-				ok(again.status <= PUSH_MERGED, "%s, chain of %u: the push is no duplicate at the new head", modes[m], last + 1);
+				ok(again.status <= PUSH_MERGED,
+				    "%s, chain of %u: the push is no duplicate at the new head",
+				    modes[m], last + 1);
 				net_close(x);
 			}
 }
@@ -376,7 +421,8 @@ static void a_slot_of_an_earlier_tenure(void)
 	net_layout(x, "1", -1);
 	net_view(x, 1);
 	push(x, 0, W, 2, 0, &r);
-	ok(r.status == PUSH_APPLIED && !is_safe(x, 0, &r), "the old head takes the first push of a worker");
+	ok(r.status == PUSH_APPLIED && !is_safe(x, 0, &r),
+	    "the old head takes the first push of a worker");
 	net_layout(x, "1", 0);
 	net_view(x, 1);
 	net_view(x, 0);
@@ -386,7 +432,8 @@ static void a_slot_of_an_earlier_tenure(void)
 	net_chain(x, "10", -1);
 	net_chain(x, "0", -1);
 	push(x, 0, W, 2, 0, &r);
-	ok(r.status == PUSH_APPLIED, "when it is the head again it takes that push, which no copy has had");
+	ok(r.status == PUSH_APPLIED,
+	    "when it is the head again it takes that push, which no copy has had");
 	push(x, 0, W, 0, 0, &r);
 	ok(r.status == PUSH_DUPLICATE, "and knows the pushes that the copy has");
 	net_close(x);
@@ -407,22 +454,24 @@ static void an_acknowledgement_of_an_earlier_tenure(void)
 		net_send(x, 0, 1);
 		net_deliver(x, 0, 1);
 		owed = x->node[1].owed[0];
-		ok(x->node[1].nowed == 1 && !shard_is_safe(x->node[1].s, owed.table, owed.part, &owed.due),
-		   "%s: the middle owes an acknowledgement", modes[m]);
+		ok(x->node[1].nowed == 1 &&
+		        !shard_is_safe(x->node[1].s, owed.table, owed.part, &owed.due),
+		    "%s: the middle owes an acknowledgement", modes[m]);
 		net_chain(x, "02", -1);
 		net_settle(x);
 		net_chain(x, "02", 1);
 		while (shard_feed_next(x->node[2].s, 1))
 			;
 		net_settle(x);
-		ok(shard_version(x->node[1].s, W, 0) == 1 && !shard_is_safe(x->node[1].s, owed.table, owed.part, &owed.due) &&
-		   shard_has_left(x->node[1].s, owed.table, owed.part, &owed.due), "%s: and owes it no more when it has left and come again",
-		   modes[m]);
+		ok(shard_version(x->node[1].s, W, 0) == 1 &&
+		        !shard_is_safe(x->node[1].s, owed.table, owed.part, &owed.due) &&
+		        shard_has_left(x->node[1].s, owed.table, owed.part, &owed.due),
+		    "%s: and owes it no more when it has left and come again", modes[m]);
 		net_close(x);
 	}
 }
 
-/* ---- refused pushes --------------------------------------------------------------------- */
+/* ---- refused pushes ---- */
 
 static const float not_finite[N] = { NAN, NAN, NAN, NAN };
 
@@ -430,7 +479,8 @@ static const float not_finite[N] = { NAN, NAN, NAN, NAN };
  * successors, whichever way they have learned of it. */
 static void refused_again(void)
 {
-	static const char *const ways[] = { "from the head", "by a copy that is made later", "in a chain of three" };
+	static const char *const ways[] = { "from the head", "by a copy that is made later",
+		"in a chain of three" };
 
 	for (unsigned way = 0; way < 3; way++)
 		for (unsigned m = 0; m < 3; m++) {
@@ -441,12 +491,13 @@ static void refused_again(void)
 
 			push_values(x, 0, W, 0, 0, not_finite, &r);
 			push_values(x, 0, W, 0, 0, not_finite, &again);
-			ok(r.status == PUSH_REFUSED && again.status == PUSH_REFUSED, "%s: refused, and refused again", modes[m]);
+			ok(r.status == PUSH_REFUSED && again.status == PUSH_REFUSED,
+			    "%s: refused, and refused again", modes[m]);
 			push(x, 0, ROWS, 0, 0, &again);
 			for (unsigned i = 0; i <= last; i++)
 				clock_of(x, i, 0, 0, 3);
 			ok(way == 1 || (!is_safe(x, 0, &r) && !is_safe(x, 0, &again)),
-			   "%s: which is not said before all copies know it", modes[m]);
+			    "%s: which is not said before all copies know it", modes[m]);
 			if (way == 2) {
 				net_send(x, 0, 1);
 				while (net_deliver(x, 0, 1))
@@ -470,11 +521,15 @@ static void refused_again(void)
 			net_chain(x, heir == 2 ? "2" : "1", -1);
 			push_values(x, heir, W, 0, 0, not_finite, &r);
 			push(x, heir, ROWS, 0, 0, &again);
-			ok(r.status == PUSH_REFUSED, "%s: a successor that heard of it %s refuses it again", modes[m], ways[way]);
-			ok(again.status == PUSH_DUPLICATE, "%s: and knows what was taken", modes[m]);
+			ok(r.status == PUSH_REFUSED,
+			    "%s: a successor that heard of it %s refuses it again", modes[m],
+			    ways[way]);
+			ok(again.status == PUSH_DUPLICATE, "%s: and knows what was taken",
+			    modes[m]);
 			push(x, heir, W, 0, 1, &again);
 			push_values(x, heir, W, 0, 0, not_finite, &r);
-			ok(again.status <= PUSH_MERGED && r.status == PUSH_REFUSED, "%s: also after the next push", modes[m]);
+			ok(again.status <= PUSH_MERGED && r.status == PUSH_REFUSED,
+			    "%s: also after the next push", modes[m]);
 			net_close(x);
 		}
 }
@@ -490,9 +545,10 @@ static void late_at_an_old_head(void)
 	net_view(x, 1);
 	push(x, 0, W, 0, 0, &r);
 	clock_of(x, 0, 0, 0, 1);
-	clock_of(x, 0, 1, 0, 0);        /* it does not say that it pushes here */
+	clock_of(x, 0, 1, 0, 0); /* it does not say that it pushes here */
 	push(x, 0, W, 1, 0, &r);
-	ok(r.status == PUSH_LATE && !is_safe(x, 0, &r), "an old head cannot say that a step is over");
+	ok(r.status == PUSH_LATE && !is_safe(x, 0, &r),
+	    "an old head cannot say that a step is over");
 	net_close(x);
 }
 
@@ -514,7 +570,8 @@ static void promoted_with_debts(void)
 	net_kill(x, 0);
 	net_chain(x, "12", -1);
 	net_settle(x);
-	ok(push(x, 1, W, 0, 1, &r) == SHARD_OK && r.status == PUSH_MERGED, "the new head takes pushes");
+	ok(push(x, 1, W, 0, 1, &r) == SHARD_OK && r.status == PUSH_MERGED,
+	    "the new head takes pushes");
 	for (unsigned i = 1; i < 3; i++)
 		clock_of(x, i, 0, 1, 1);
 	net_settle(x);
@@ -522,7 +579,7 @@ static void promoted_with_debts(void)
 	net_close(x);
 }
 
-/* ---- who joins ----------------------------------------------------------------------------- */
+/* ---- who joins ---- */
 
 static bool fed(struct net *x, unsigned by, unsigned to)
 {
@@ -593,7 +650,7 @@ static bool joins(const char *mode, bool deterministic, const char *chain, unsig
 		events += net_deliver(x, last, 3);
 		if (events == cut)
 			net_relink(x, last, 3), events++;
-		if (again && round % 7 == 6)    /* and what has no answer once more */
+		if (again && round % 7 == 6) /* and what has no answer once more */
 			net_relink(x, last, 3);
 		if (round % 2)
 			events += net_answer(x, 3, last);
@@ -626,12 +683,14 @@ static void joining(const char *policy)
 
 			for (unsigned cut = 0; cut < 60; cut++)
 				for (unsigned k = 0; k < 4; k++)
-					if (!joins(modes[m], m == 0 && k % 2, chains[c], cut, k / 2)) {
+					if (!joins(modes[m], m == 0 && k % 2, chains[c], cut,
+					        k / 2)) {
 						bad++;
 						worst = cut * 10 + k;
 					}
-			ok(bad == 0, "%s, chain of %zu, policy %s: a server joins, its link broken anywhere (%u of 240, last %u)", modes[m],
-			   strlen(chains[c]), policy, bad, worst);
+			ok(bad == 0,
+			    "%s, chain of %zu, policy %s: a server joins, its link broken anywhere (%u of 240, last %u)",
+			    modes[m], strlen(chains[c]), policy, bad, worst);
 		}
 	fixture_policy = (struct row_policy){ 0 };
 }
@@ -642,7 +701,8 @@ static void layouts_missed(void)
 {
 	for (unsigned was = 0; was < 2; was++)
 		for (unsigned m = 0; m < 3; m++) {
-			const char *what = was ? "the next of the chain" : "one that was given a copy";
+			const char *what = was ? "the next of the chain"
+			                       : "one that was given a copy";
 			struct net *x = net_open(modes[m], false, "sgd", was ? "01" : "0", 1);
 			struct receipt r;
 			bool good;
@@ -655,13 +715,15 @@ static void layouts_missed(void)
 			}
 			good = step_of(x, 0, 0, "01", &r);
 			net_settle(x);
-			ok(good && is_safe(x, 0, &r) && (was || fed(x, 0, 1)), "%s: %s has all", modes[m], what);
+			ok(good && is_safe(x, 0, &r) && (was || fed(x, 0, 1)), "%s: %s has all",
+			    modes[m], what);
 			net_layout(x, "0", -1);
 			net_view(x, 1);
 			net_layout(x, "0", 1);
 			net_view(x, 1);
 			net_view(x, 0);
-			ok(!fed(x, 0, 1), "%s: it has dropped it, and the sender does not count on it", modes[m]);
+			ok(!fed(x, 0, 1),
+			    "%s: it has dropped it, and the sender does not count on it", modes[m]);
 			while (shard_feed_next(x->node[0].s, 1))
 				;
 			net_settle(x);
@@ -669,7 +731,8 @@ static void layouts_missed(void)
 			net_chain(x, "01", -1);
 			good = step_of(x, 0, 1, "01", &r);
 			net_settle(x);
-			ok(good && is_safe(x, 0, &r) && all_alike(x, 2), "%s: then all goes on", modes[m]);
+			ok(good && is_safe(x, 0, &r) && all_alike(x, 2), "%s: then all goes on",
+			    modes[m]);
 			net_close(x);
 		}
 }
@@ -687,32 +750,37 @@ static void joiner_dies(void)
 		shard_feed_next(x->node[1].s, 2);
 		net_send(x, 1, 2);
 		net_deliver(x, 1, 2);
-		net_answer(x, 2, 1);            /* nothing counts without it now, and it dies */
+		net_answer(x, 2, 1); /* nothing counts without it now, and it dies */
 		good &= step_of(x, 0, 0, "01", &r);
 		net_send(x, 0, 1);
 		while (net_deliver(x, 0, 1))
 			;
 		net_answer(x, 1, 0);
-		ok(!shard_is_safe(x->node[0].s, W, 0, &(struct shard_due){ .steps = !m, .version = m > 0 }),
-		   "%s: a copy that counts is waited for", modes[m]);
+		ok(!shard_is_safe(x->node[0].s, W, 0,
+		       &(struct shard_due){ .steps = !m, .version = m > 0 }),
+		    "%s: a copy that counts is waited for", modes[m]);
 		net_kill(x, 2);
 		net_chain(x, "01", -1);
 		net_settle(x);
 		good &= is_safe(x, 0, &r) && step_of(x, 0, 1, "01", &r);
 		net_settle(x);
-		ok(good && is_safe(x, 0, &r) && all_alike(x, 2), "%s: when it is out all goes on", modes[m]);
+		ok(good && is_safe(x, 0, &r) && all_alike(x, 2), "%s: when it is out all goes on",
+		    modes[m]);
 		net_close(x);
 	}
 }
 
-/* ---- nothing at all -------------------------------------------------------------------------- */
+/* ---- nothing at all ---- */
 
 /* A push of no rows: allowed on the wire, and no reason for copies to part. */
 static void empty_pushes(void)
 {
 	for (unsigned m = 0; m < 3; m++) {
 		struct net *x = net_open(modes[m], false, "sgd", "01", 1);
-		struct push none = { .incarnation = inc_of(0), .table = ROWS, .examples = 2, .payload = (const uint8_t *)"",
+		struct push none = { .incarnation = inc_of(0),
+			.table = ROWS,
+			.examples = 2,
+			.payload = (const uint8_t *)"",
 			.ids = (const uint8_t *)"" };
 		struct receipt r;
 
@@ -722,8 +790,10 @@ static void empty_pushes(void)
 		net_settle(x);
 		step_of(x, 0, 1, "01", &r);
 		net_settle(x);
-		ok(!x->bad && is_safe(x, 0, &r), "%s: after a push of no rows copies go on", modes[m]);
-		ok(shard_version(x->node[0].s, ROWS, 0) == shard_version(x->node[1].s, ROWS, 0), "%s: at one version", modes[m]);
+		ok(!x->bad && is_safe(x, 0, &r), "%s: after a push of no rows copies go on",
+		    modes[m]);
+		ok(shard_version(x->node[0].s, ROWS, 0) == shard_version(x->node[1].s, ROWS, 0),
+		    "%s: at one version", modes[m]);
 		net_close(x);
 	}
 }

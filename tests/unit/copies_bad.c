@@ -41,13 +41,15 @@ static void a_clock_that_the_copy_never_had(void)
 		clock_of(x, i, 1, 0, 0);
 	admit(x->node[1].s, 0, 900, 1);
 	shard_settle(x->node[1].s);
-	ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD, "a copy does not pass over a step of before a takeover");
+	ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD,
+	    "a copy does not pass over a step of before a takeover");
 	admit(x->node[0].s, 0, 900, 1);
 	net_settle(x);
 	ok(pull(x, 1, W, 1, w, &v) == SHARD_OK && v == 1, "but takes what the head made of it");
 	/* With nothing to tell the head says so. */
 	for (unsigned i = 0; i < 2; i++)
-		ok(pull(x, 1, ROWS, 1, w, &v) == SHARD_OK || i == 0, "and that there was nothing elsewhere");
+		ok(pull(x, 1, ROWS, 1, w, &v) == SHARD_OK || i == 0,
+		    "and that there was nothing elsewhere");
 	net_close(x);
 }
 
@@ -71,7 +73,8 @@ static void malformed(void)
 		struct copy c = { .kind = (enum copy_kind)kind, .table = W, .step = 3 };
 
 		/* A state for one that has its copy is only a repetition. */
-		taken += shard_copy(x->node[1].s, &c, bytes, 56, &due) == SHARD_OK && kind != COPY_STATE;
+		taken += shard_copy(x->node[1].s, &c, bytes, 56, &due) == SHARD_OK &&
+		    kind != COPY_STATE;
 	}
 	ok(taken == 0, "and so is one with figures beyond its end");
 	net_close(x);

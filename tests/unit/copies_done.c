@@ -29,7 +29,8 @@ static struct net *done_and_dead(const char *mode, unsigned told, bool dies)
 	ok(is_safe(x, 0, &r), "%s: what it pushed is everywhere", mode);
 	for (unsigned i = 0; i < 2; i++)
 		if (told >> i & 1)
-			ok(shard_done(x->node[i].s, 0, inc_of(0)) == SHARD_OK, "%s: done, it tells server %u", mode, i);
+			ok(shard_done(x->node[i].s, 0, inc_of(0)) == SHARD_OK,
+			    "%s: done, it tells server %u", mode, i);
 	if (dies) {
 		net_kill(x, 0);
 		net_chain(x, "1", -1);
@@ -49,8 +50,9 @@ static void expected(const char *mode, float w[8])
 		ok(alone(x, 0, step, &r), "%s: the other goes on alone", mode);
 		net_settle(x);
 	}
-	ok(pull(x, 0, W, SYNC_NEVER, w, &v) == SHARD_OK || pull(x, 1, W, SYNC_NEVER, w, &v) == SHARD_OK,
-	   "%s: the model without a death", mode);
+	ok(pull(x, 0, W, SYNC_NEVER, w, &v) == SHARD_OK ||
+	        pull(x, 1, W, SYNC_NEVER, w, &v) == SHARD_OK,
+	    "%s: the model without a death", mode);
 	net_close(x);
 }
 
@@ -67,14 +69,18 @@ static void then_the_head_dies(const char *mode)
 		alone(x, 1, 1, &r);
 		if (!(told & 2)) {
 			ok(strcmp(mode, "bsp") || pull(x, 1, W, 2, w, &v) == SHARD_HOLD,
-			   "%s: the new head has not heard of DONE, and waits", mode);
-			ok(shard_done(x->node[1].s, 0, inc_of(0)) == SHARD_OK, "%s: who has no answer says it again", mode);
+			    "%s: the new head has not heard of DONE, and waits", mode);
+			ok(shard_done(x->node[1].s, 0, inc_of(0)) == SHARD_OK,
+			    "%s: who has no answer says it again", mode);
 		}
-		ok(pull(x, 1, W, 2, w, &v) == SHARD_OK, "%s: the step of the other alone is closed (told: %u)", mode, told);
-		ok(alone(x, 1, 2, &r) && pull(x, 1, W, 3, w, &v) == SHARD_OK && memcmp(w, want, sizeof want) == 0,
-		   "%s: the model is the same, bit by bit", mode);
+		ok(pull(x, 1, W, 2, w, &v) == SHARD_OK,
+		    "%s: the step of the other alone is closed (told: %u)", mode, told);
+		ok(alone(x, 1, 2, &r) && pull(x, 1, W, 3, w, &v) == SHARD_OK &&
+		        memcmp(w, want, sizeof want) == 0,
+		    "%s: the model is the same, bit by bit", mode);
 		/* A push of before, sent twice by a slow line. */
-		ok(push(x, 1, W, 0, 0, &r) != SHARD_OK || r.status == PUSH_DUPLICATE, "%s: an old push counts once", mode);
+		ok(push(x, 1, W, 0, 0, &r) != SHARD_OK || r.status == PUSH_DUPLICATE,
+		    "%s: an old push counts once", mode);
 		net_close(x);
 	}
 	{
@@ -83,8 +89,9 @@ static void then_the_head_dies(const char *mode)
 
 		alone(x, 1, 1, &r);
 		dismiss(x->node[1].s, 0, 1);
-		ok(pull(x, 1, W, 2, w, &v) == SHARD_OK && alone(x, 1, 2, &r) && pull(x, 1, W, 3, w, &v) == SHARD_OK &&
-		   memcmp(w, want, sizeof want) == 0, "%s: the view tells of who has left: the same model", mode);
+		ok(pull(x, 1, W, 2, w, &v) == SHARD_OK && alone(x, 1, 2, &r) &&
+		        pull(x, 1, W, 3, w, &v) == SHARD_OK && memcmp(w, want, sizeof want) == 0,
+		    "%s: the view tells of who has left: the same model", mode);
 		net_close(x);
 	}
 }

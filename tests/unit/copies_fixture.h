@@ -31,7 +31,7 @@ struct owed_answer {
 
 struct node {
 	struct net *net;
-	struct shard *s;                /* NULL: dead */
+	struct shard *s; /* NULL: dead */
 	uint32_t epoch;
 	unsigned wakes;
 	struct owed_answer owed[WIRE];
@@ -39,7 +39,7 @@ struct node {
 };
 
 struct wire {
-	bool todo[TABLES];              /* of partition 0: there is no other */
+	bool todo[TABLES]; /* of partition 0: there is no other */
 	uint64_t session;
 	struct parcel parcel[WIRE];
 	size_t n;
@@ -52,7 +52,7 @@ struct net {
 	struct layout layout;
 	struct shard_config cfg;
 	uint64_t sessions;
-	unsigned bad;                   /* copies that were called malformed */
+	unsigned bad; /* copies that were called malformed */
 	unsigned slots;
 };
 
@@ -174,8 +174,13 @@ static struct row_policy fixture_policy;
 
 static inline void add_table(struct net *x, const char *name, bool sparse)
 {
-	struct table shape = { .sparse = sparse, .rows = sparse ? 10 : N, .cols = sparse ? COLS : 1, .seed = 7,
-		.init = TABLE_UNIFORM, .init_limit = 0.5f }, *t;
+	struct table shape = { .sparse = sparse,
+		.rows = sparse ? 10 : N,
+		.cols = sparse ? COLS : 1,
+		.seed = 7,
+		.init = TABLE_UNIFORM,
+		.init_limit = 0.5f },
+	             *t;
 
 	if (sparse)
 		shape.policy = fixture_policy;
@@ -184,8 +189,8 @@ static inline void add_table(struct net *x, const char *name, bool sparse)
 	t->nparts = 1;
 }
 
-static inline struct net *net_open(const char *mode, bool deterministic, const char *rule, const char *chain,
-    unsigned slots)
+static inline struct net *net_open(const char *mode, bool deterministic, const char *rule,
+    const char *chain, unsigned slots)
 {
 	struct net *x = calloc(1, sizeof *x);
 	uint16_t server[NODES] = { 0, 1, 2, 3 };
@@ -193,7 +198,9 @@ static inline struct net *net_open(const char *mode, bool deterministic, const c
 	if (!x)
 		abort();
 	x->slots = slots;
-	x->cfg = (struct shard_config){ .deterministic = deterministic, .rule = optim_find(rule), .wake = count_wake,
+	x->cfg = (struct shard_config){ .deterministic = deterministic,
+		.rule = optim_find(rule),
+		.wake = count_wake,
 		.forward = forward };
 	sync_parse(mode, &x->cfg.mode, NULL);
 	x->cfg.rule->defaults(&x->cfg.hyper);
@@ -216,7 +223,7 @@ static inline void net_close(struct net *x)
 	free(x);
 }
 
-/* ---- the wires ---------------------------------------------------------------------- */
+/* ---- the wires ---- */
 
 struct sending {
 	struct net *net;
@@ -323,7 +330,7 @@ static inline void net_settle(struct net *x)
 	}
 }
 
-/* ---- workers -------------------------------------------------------------------------- */
+/* ---- workers ---- */
 
 /* The gradient of a slot at a step: small multiples of 1/8, so that sums are
  * exact in any order. */
@@ -332,12 +339,17 @@ static inline float gradient(uint32_t slot, uint64_t step, unsigned k)
 	return (float)((int)((slot * 7 + step * 5 + k * 3) % 16) - 8) * 0.125f;
 }
 
-static inline enum shard_answer push_values(struct net *x, unsigned i, uint16_t table, uint32_t slot, uint64_t step,
-    const float *g, struct receipt *r)
+static inline enum shard_answer push_values(struct net *x, unsigned i, uint16_t table,
+    uint32_t slot, uint64_t step, const float *g, struct receipt *r)
 {
 	uint64_t ids[2] = { step % 3, 3 + slot };
-	struct push p = { .slot = slot, .incarnation = inc_of(slot), .step = step, .table = table, .examples = 2,
-		.payload = (const uint8_t *)g, .len = N * sizeof *g };
+	struct push p = { .slot = slot,
+		.incarnation = inc_of(slot),
+		.step = step,
+		.table = table,
+		.examples = 2,
+		.payload = (const uint8_t *)g,
+		.len = N * sizeof *g };
 
 	if (table == ROWS) {
 		p.nrows = 2;
@@ -346,8 +358,8 @@ static inline enum shard_answer push_values(struct net *x, unsigned i, uint16_t 
 	return shard_push(x->node[i].s, &p, r);
 }
 
-static inline enum shard_answer push(struct net *x, unsigned i, uint16_t table, uint32_t slot, uint64_t step,
-    struct receipt *r)
+static inline enum shard_answer push(struct net *x, unsigned i, uint16_t table, uint32_t slot,
+    uint64_t step, struct receipt *r)
 {
 	float g[N];
 
@@ -357,7 +369,8 @@ static inline enum shard_answer push(struct net *x, unsigned i, uint16_t table, 
 }
 
 /* CLOCK, and before it which tables (bits) the slot says it pushes. */
-static inline enum shard_answer clock_of(struct net *x, unsigned i, uint32_t slot, uint64_t step, unsigned claims)
+static inline enum shard_answer clock_of(struct net *x, unsigned i, uint32_t slot, uint64_t step,
+    unsigned claims)
 {
 	for (uint16_t t = 0; t < TABLES; t++)
 		if (claims >> t & 1)
@@ -375,13 +388,14 @@ static inline bool has_left(struct net *x, unsigned i, const struct receipt *r)
 	return shard_has_left(x->node[i].s, r->table, r->part, &r->due);
 }
 
-static inline enum shard_answer pull(struct net *x, unsigned i, uint16_t table, uint64_t step, float out[8],
-    uint64_t *version)
+static inline enum shard_answer pull(struct net *x, unsigned i, uint16_t table, uint64_t step,
+    float out[8], uint64_t *version)
 {
 	uint64_t ids[4] = { 0, 1, 2, 3 };
 
-	return table == ROWS ? shard_pull_rows(x->node[i].s, ROWS, 0, step, (const uint8_t *)ids, 4, out, version) :
-	    shard_pull(x->node[i].s, W, 0, step, out, version);
+	return table == ROWS
+	    ? shard_pull_rows(x->node[i].s, ROWS, 0, step, (const uint8_t *)ids, 4, out, version)
+	    : shard_pull(x->node[i].s, W, 0, step, out, version);
 }
 
 /* Each living server by itself makes the same further steps: what they have then,
@@ -404,7 +418,8 @@ static inline bool all_alike(struct net *x, uint64_t step)
 		for (uint64_t k = step; k < step + 3; k++) {
 			for (uint32_t slot = 0; slot < x->slots; slot++)
 				for (uint16_t t = 0; t < TABLES; t++)
-					same &= push(x, i, t, slot, k, &r) == SHARD_OK && r.status < PUSH_DUPLICATE;
+					same &= push(x, i, t, slot, k, &r) == SHARD_OK &&
+					    r.status < PUSH_DUPLICATE;
 			for (uint32_t slot = 0; slot < x->slots; slot++)
 				clock_of(x, i, slot, k, 3);
 		}

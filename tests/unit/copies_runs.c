@@ -13,7 +13,7 @@ struct op {
 };
 
 struct inflight_push {
-	bool open, told;                /* told: the receipt waits at `at` */
+	bool open, told; /* told: the receipt waits at `at` */
 	uint16_t table;
 	uint64_t step;
 	struct receipt r;
@@ -23,13 +23,13 @@ struct inflight_push {
 struct worker {
 	bool lost;
 	uint32_t epoch;
-	uint64_t step, clocked;         /* clocked: steps */
+	uint64_t step, clocked; /* clocked: steps */
 	bool sending;
 	struct op op[NODES][OPS];
 	size_t nop[NODES];
 	struct inflight_push inflight[STEPS * TABLES];
 	size_t ninflight;
-	uint64_t seen[TABLES];          /* versions never go back */
+	uint64_t seen[TABLES]; /* versions never go back */
 };
 
 struct job {
@@ -42,7 +42,7 @@ struct job {
 	bool shrinks, dismissed[NODES];
 	uint64_t until;
 	struct worker w[WORKERS];
-	float (*want)[TABLES][8];       /* by step; NULL: not known */
+	float (*want)[TABLES][8]; /* by step; NULL: not known */
 	const char *wrong;
 };
 
@@ -77,7 +77,7 @@ static unsigned tail_of(const struct job *j)
 	return (unsigned)(j->chain[strlen(j->chain) - 1] - '0');
 }
 
-/* ---- workers ------------------------------------------------------------------------- */
+/* ---- workers ---- */
 
 static void add_op(struct worker *w, unsigned node, struct op op)
 {
@@ -95,7 +95,8 @@ static void learn(struct job *j, struct worker *w)
 	for (size_t i = 0; i < w->ninflight; i++)
 		if (w->inflight[i].open) {
 			w->inflight[i].told = false;
-			add_op(w, head_of(j), (struct op){ false, w->inflight[i].table, w->inflight[i].step });
+			add_op(w, head_of(j),
+			    (struct op){ false, w->inflight[i].table, w->inflight[i].step });
 		}
 	for (unsigned i = 0; w->clocked && i < NODES; i++)
 		if (alive(j, i))
@@ -108,7 +109,9 @@ static void begin_step(struct job *j, uint32_t slot)
 
 	for (uint16_t t = 0; t < TABLES; t++)
 		if (pushes(slot, w->step, t)) {
-			w->inflight[w->ninflight++] = (struct inflight_push){ .open = true, .table = t, .step = w->step };
+			w->inflight[w->ninflight++] = (struct inflight_push){ .open = true,
+				.table = t,
+				.step = w->step };
 			add_op(w, head_of(j), (struct op){ false, t, w->step });
 		}
 	for (unsigned i = 0; i < NODES; i++)
@@ -139,11 +142,11 @@ static void try_pull(struct job *j, uint32_t slot)
 	struct worker *w = &j->w[slot];
 	bool all = true;
 
-	if (!alive(j, tail_of(j)) || j->x->node[tail_of(j)].epoch != w->epoch || w->epoch != j->x->layout.epoch ||
-	    !shard_may_pull(j->x->node[tail_of(j)].s, w->step))
+	if (!alive(j, tail_of(j)) || j->x->node[tail_of(j)].epoch != w->epoch ||
+	    w->epoch != j->x->layout.epoch || !shard_may_pull(j->x->node[tail_of(j)].s, w->step))
 		return;
 	for (uint16_t t = 0; t < TABLES; t++)
-		if (pushes(slot, w->step, t) || w->step == STEPS)       /* what it needs */
+		if (pushes(slot, w->step, t) || w->step == STEPS) /* what it needs */
 			all &= look(j, w, t);
 	if (!all)
 		return;
@@ -162,13 +165,15 @@ static void do_op(struct job *j, uint32_t slot, unsigned i)
 
 	if (!w->nop[i] || !alive(j, i) || j->x->node[i].epoch != w->epoch)
 		return;
-	a = op.clock ? clock_of(j->x, i, slot, op.step, claims(slot, op.step)) : push(j->x, i, op.table, slot, op.step, &r);
+	a = op.clock ? clock_of(j->x, i, slot, op.step, claims(slot, op.step))
+	             : push(j->x, i, op.table, slot, op.step, &r);
 	if (a == SHARD_HOLD)
 		return;
 	if (a != SHARD_OK || r.status >= PUSH_LATE)
 		j->wrong = op.clock ? "a CLOCK is refused" : "a push is refused";
 	for (size_t k = 0; !op.clock && k < w->ninflight; k++)
-		if (w->inflight[k].open && w->inflight[k].table == op.table && w->inflight[k].step == op.step) {
+		if (w->inflight[k].open && w->inflight[k].table == op.table &&
+		    w->inflight[k].step == op.step) {
 			w->inflight[k].r = r;
 			w->inflight[k].at = i;
 			w->inflight[k].told = true;
@@ -189,7 +194,8 @@ static void hear_receipts(struct job *j, struct worker *w)
 	for (size_t k = 0; k < w->ninflight; k++) {
 		struct inflight_push *d = &w->inflight[k];
 
-		if (d->open && d->told && alive(j, d->at) && j->x->node[d->at].epoch == w->epoch && is_safe(j->x, d->at, &d->r))
+		if (d->open && d->told && alive(j, d->at) && j->x->node[d->at].epoch == w->epoch &&
+		    is_safe(j->x, d->at, &d->r))
 			d->open = false;
 	}
 }
@@ -223,7 +229,7 @@ static void work(struct job *j, uint32_t slot)
 	}
 }
 
-/* ---- the coordinator -------------------------------------------------------------------- */
+/* ---- the coordinator ---- */
 
 static void set_layout(struct job *j)
 {
@@ -283,7 +289,8 @@ static void lose_worker(struct job *j)
 		agreed = true;
 		for (unsigned i = 0; i < NODES; i++)
 			if (alive(j, i)) {
-				struct shard_vote v = shard_vote(j->x->node[i].s, 1, 999, step, false);
+				struct shard_vote v = shard_vote(j->x->node[i].s, 1, 999, step,
+				    false);
 
 				agreed &= v.yes;
 				if (v.frontier >= step)
@@ -296,7 +303,8 @@ static void lose_worker(struct job *j)
 
 static void hear_of_loss(struct job *j, unsigned i)
 {
-	if (!j->shrinks || j->dismissed[i] || !alive(j, i) || j->x->node[i].epoch != j->x->layout.epoch)
+	if (!j->shrinks || j->dismissed[i] || !alive(j, i) ||
+	    j->x->node[i].epoch != j->x->layout.epoch)
 		return;
 	dismiss(j->x->node[i].s, 1, j->until);
 	shard_decided(j->x->node[i].s);
@@ -306,12 +314,12 @@ static void hear_of_loss(struct job *j, unsigned i)
 static void view(struct job *j, unsigned i)
 {
 	if (alive(j, i) && j->x->node[i].epoch != j->x->layout.epoch) {
-		j->x->slots = j->shrinks ? 1 : WORKERS;         /* the lost one is not admitted again */
+		j->x->slots = j->shrinks ? 1 : WORKERS; /* the lost one is not admitted again */
 		net_view(j->x, i);
 	}
 }
 
-/* ---- runs ---------------------------------------------------------------------------------- */
+/* ---- runs ---- */
 
 static void wires(struct job *j)
 {
@@ -355,8 +363,8 @@ static bool ends(const struct job *j)
 }
 
 /* One job; NULL: as it must be, else what was wrong.  want: what pulls must show. */
-static const char *run(const char *mode, bool deterministic, unsigned replicas, unsigned kills, bool loses, uint64_t seed,
-    float (*want)[TABLES][8])
+static const char *run(const char *mode, bool deterministic, unsigned replicas, unsigned kills,
+    bool loses, uint64_t seed, float (*want)[TABLES][8])
 {
 	struct job *j = calloc(1, sizeof *j);
 	const char *wrong;
@@ -364,7 +372,11 @@ static const char *run(const char *mode, bool deterministic, unsigned replicas, 
 
 	if (!j)
 		abort();
-	*j = (struct job){ .mode = mode, .replicas = replicas, .kills = kills, .restarts = kills, .joining = -1,
+	*j = (struct job){ .mode = mode,
+		.replicas = replicas,
+		.kills = kills,
+		.restarts = kills,
+		.joining = -1,
 		.want = want };
 	rng_init(&j->rng, seed);
 	snprintf(j->chain, sizeof j->chain, "%.*s", (int)replicas, "012");
@@ -376,7 +388,10 @@ static const char *run(const char *mode, bool deterministic, unsigned replicas, 
 		if (loses && !j->w[1].lost && n > 40 && chance(j, 150) == 0)
 			lose_worker(j);
 	}
-	wrong = j->wrong ? j->wrong : n == PATIENCE ? "it is stuck" : j->x->bad ? "a copy was called malformed" : NULL;
+	wrong = j->wrong    ? j->wrong
+	    : n == PATIENCE ? "it is stuck"
+	    : j->x->bad     ? "a copy was called malformed"
+	                    : NULL;
 	/* Who is whole now must be alike. */
 	for (unsigned i = 0; i < NODES; i++)
 		if (!strchr(j->chain, (int)('0' + i)) && alive(j, i))
@@ -417,7 +432,8 @@ static void reference(bool deterministic, float want[STEPS + 1][TABLES][8])
 	net_close(x);
 }
 
-static void runs(const char *mode, bool deterministic, unsigned replicas, unsigned kills, bool loses, unsigned times)
+static void runs(const char *mode, bool deterministic, unsigned replicas, unsigned kills,
+    bool loses, unsigned times)
 {
 	float want[STEPS + 1][TABLES][8];
 	const char *first = "", *why;
@@ -426,23 +442,25 @@ static void runs(const char *mode, bool deterministic, unsigned replicas, unsign
 
 	reference(deterministic, want);
 	for (unsigned i = 0; i < times; i++) {
-		why = run(mode, deterministic, replicas, kills, loses, i + 1, strcmp(mode, "bsp") == 0 ? want : NULL);
+		why = run(mode, deterministic, replicas, kills, loses, i + 1,
+		    strcmp(mode, "bsp") == 0 ? want : NULL);
 		if (why && !bad++) {
 			first = why;
 			seed = i + 1;
 		}
 	}
 	ok(bad == 0, "%s%s, %u copies, %u servers die%s: %u of %u runs are wrong%s%s (%llu)", mode,
-	   deterministic ? ", deterministic" : "", replicas, kills, loses ? ", a worker is lost" : "", bad, times,
-	   *first ? ": " : "", first, (unsigned long long)seed);
+	    deterministic ? ", deterministic" : "", replicas, kills,
+	    loses ? ", a worker is lost" : "", bad, times, *first ? ": " : "", first,
+	    (unsigned long long)seed);
 }
 
 int main(int argc, char **argv)
 {
 	static const char *const modes[] = { "bsp", "ssp:1", "asp" };
 	/* Room for two rows at most, and so on. */
-	static const struct row_policy policies[] = { { .admit = 2, .sketch = 4096, .decay = 3 }, { .chance = 0.5, .expire = 2 },
-		{ .memory = 100 } };
+	static const struct row_policy policies[] = { { .admit = 2, .sketch = 4096, .decay = 3 },
+		{ .chance = 0.5, .expire = 2 }, { .memory = 100 } };
 	unsigned times = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 150;
 
 	for (unsigned m = 0; m < 3; m++)

@@ -29,8 +29,8 @@ static void write_text(const char *name, const char *text)
 }
 
 /* One path in the test's directory; NULL and e when it does not load. */
-static struct dataset *load(const char *path, const struct data_want *want, const struct dataset *like,
-                            struct err *e)
+static struct dataset *load(const char *path, const struct data_want *want,
+    const struct dataset *like, struct err *e)
 {
 	struct dataset *d;
 
@@ -40,8 +40,8 @@ static struct dataset *load(const char *path, const struct data_want *want, cons
 }
 
 /* Text under the name x, loaded; e says why not. */
-static struct dataset *load_text(const char *text, const char *options, const struct data_want *want,
-                                 const struct dataset *like, struct err *e)
+static struct dataset *load_text(const char *text, const char *options,
+    const struct data_want *want, const struct dataset *like, struct err *e)
 {
 	struct dataset *d;
 	char *path = mem_printf("x%s", options);
@@ -54,7 +54,7 @@ static struct dataset *load_text(const char *text, const char *options, const st
 
 /* Refused, with both texts in the sentence. */
 static bool refused(const char *text, const char *options, const struct data_want *want,
-                    const struct dataset *like, const char *a, const char *b)
+    const struct dataset *like, const char *a, const char *b)
 {
 	struct err e;
 	struct dataset *d = load_text(text, options, want, like, &e);
@@ -87,22 +87,27 @@ static void test_libsvm(void)
 	struct dataset *d;
 	struct err e;
 
-	d = load_text("# heading\n+1 1:0.5 3:2 # note\n-1 qid:3 2:1e-1\n\n1.0\t5:-3 2:7 \r\n-1", "", &two, NULL,
-	              &e);
-	ok(d && d->rows == 4 && d->sparse && d->cols == 5 && d->index_base == 1, "libsvm: one-based %s", e.msg);
+	d = load_text("# heading\n+1 1:0.5 3:2 # note\n-1 qid:3 2:1e-1\n\n1.0\t5:-3 2:7 \r\n-1", "",
+	    &two, NULL, &e);
+	ok(d && d->rows == 4 && d->sparse && d->cols == 5 && d->index_base == 1,
+	    "libsvm: one-based %s", e.msg);
 	if (!d)
 		return;
-	ok(row_is(d, 0, 2, 0, .5, 2, 2.) && row_is(d, 1, 1, 1, .1) && row_is(d, 2, 2, 4, -3., 1, 7.) &&
-	   row_is(d, 3, 0), "entries");
+	ok(row_is(d, 0, 2, 0, .5, 2, 2.) && row_is(d, 1, 1, 1, .1) &&
+	        row_is(d, 2, 2, 4, -3., 1, 7.) && row_is(d, 3, 0),
+	    "entries");
 	ok(d->y[0] == 1 && d->y[1] == 0 && d->y[2] == 1 && d->y[3] == 0 && d->classes == 2 &&
-	   strcmp(d->class_name[0], "-1") == 0 && strcmp(d->class_name[1], "1") == 0, "two classes");
+	        strcmp(d->class_name[0], "-1") == 0 && strcmp(d->class_name[1], "1") == 0,
+	    "two classes");
 	ok(d->nids == 4 && d->id[0] == 0 && d->id[3] == 4, "distinct ids, ascending");
 	dataset_free(d);
 
 	d = load_text("3 0:1 7:2\n12 1:1\n3 2:1\n", "", &classes, NULL, &e);
-	ok(d && d->cols == 8 && d->index_base == 0 && row_is(d, 0, 2, 0, 1., 7, 2.), "zero-based by content");
+	ok(d && d->cols == 8 && d->index_base == 0 && row_is(d, 0, 2, 0, 1., 7, 2.),
+	    "zero-based by content");
 	ok(d && d->classes == 2 && d->label[0] == 0 && d->label[1] == 1 && d->label[2] == 0 &&
-	   strcmp(d->class_name[1], "12") == 0, "classes sort as numbers");
+	        strcmp(d->class_name[1], "12") == 0,
+	    "classes sort as numbers");
 	dataset_free(d);
 	d = load_text("3 1:1 7:2\n12 1:1\n", "?index_base=0", &classes, NULL, &e);
 	ok(d && d->cols == 8 && d->id[0] == 1, "zero-based as told");
@@ -112,7 +117,8 @@ static void test_libsvm(void)
 	dataset_free(d);
 	d = load_text("1 5:1 999999999999999999:2\n2 123456789012:3 5:1\n", "", &two, NULL, &e);
 	ok(d && d->cols == 999999999999999999u && d->nids == 3 && d->id[1] == 123456789011u &&
-	   d->col[2] == 1 && d->col[3] == 0, "large ids");
+	        d->col[2] == 1 && d->col[3] == 0,
+	    "large ids");
 	dataset_free(d);
 }
 
@@ -122,29 +128,41 @@ static void test_libsvm_errors(void)
 	struct err e;
 
 	ok(refused("1 1:1\n-1 2:x\n", "", &two, NULL, "/x:2: ", "\"2:x\""), "bad value");
-	ok(refused("1 1:1\n-1 2\n", "", &two, NULL, "/x:2: ", "expected index:value, got \"2\""), "no colon");
+	ok(refused("1 1:1\n-1 2\n", "", &two, NULL, "/x:2: ", "expected index:value, got \"2\""),
+	    "no colon");
 	ok(refused("1 1:1\n-1 a:1\n", "", &two, NULL, "/x:2: ", "\"a:1\""), "bad index");
 	ok(refused("1 1:1\n-1 -1:1\n", "", &two, NULL, "/x:2: ", "\"-1:1\""), "negative index");
 	ok(refused("1 1:1\n-1 1:1e39\n", "", &two, NULL, "/x:2: ", "finite"), "beyond float32");
 	ok(refused("1 1:1\n-1 1:nan\n", "", &two, NULL, "/x:2: ", "nan"), "not a number");
-	ok(refused("1 1:1\n-1 9999999999999999999:1\n", "", &two, NULL, "/x:2: ", "below 10^18"), "huge index");
-	ok(refused("1 1:1\n-1 1:1 2:1 1:5\n", "", &two, NULL, "/x:2: ", "index 1 comes twice"), "twice");
+	ok(refused("1 1:1\n-1 9999999999999999999:1\n", "", &two, NULL, "/x:2: ", "below 10^18"),
+	    "huge index");
+	ok(refused("1 1:1\n-1 1:1 2:1 1:5\n", "", &two, NULL, "/x:2: ", "index 1 comes twice"),
+	    "twice");
 	ok(refused("1 1:1\nspam 1:1\n", "", &two, NULL, "/x:2: ", "got \"spam\""), "bad label");
-	ok(refused("1 1:1\n1,2 1:1\n", "", &two, NULL, "/x:2: ", "several labels"), "several labels");
+	ok(refused("1 1:1\n1,2 1:1\n", "", &two, NULL, "/x:2: ", "several labels"),
+	    "several labels");
 	ok(refused("1 1:1\n1 3:7:1\n", "", &two, NULL, "/x:2: ", "field:index:value"), "libffm");
-	ok(refused("1 1:1\n2 1:1\n3 1:1\n", "", &two, NULL, "/x:3: ", "job.model softmax"), "a third class");
-	ok(refused("1 1:1\n1 1:1\n", "", &two, NULL, "every label is \"1\"", "at least two"), "one class");
-	ok(refused("1 1:1\n2.5 1:1\n", "", &classes, NULL, "/x:2: labels look like real numbers (2.5)",
-	           "job.model linear"), "real labels");
+	ok(refused("1 1:1\n2 1:1\n3 1:1\n", "", &two, NULL, "/x:3: ", "job.model softmax"),
+	    "a third class");
+	ok(refused("1 1:1\n1 1:1\n", "", &two, NULL, "every label is \"1\"", "at least two"),
+	    "one class");
+	ok(refused("1 1:1\n2.5 1:1\n", "", &classes, NULL,
+	       "/x:2: labels look like real numbers (2.5)", "job.model linear"),
+	    "real labels");
 	ok(refused("1 0:1\n", "?index_base=1", &real, NULL, "/x:1: ", "index 0"), "index 0");
-	ok(refused("# nothing\n", "?format=libsvm", &real, NULL, "holds no examples", "x"), "no examples");
-	ok(refused("1\n2\n", "?format=libsvm", &real, NULL, "no example has a feature", "x"), "no features");
+	ok(refused("# nothing\n", "?format=libsvm", &real, NULL, "holds no examples", "x"),
+	    "no examples");
+	ok(refused("1\n2\n", "?format=libsvm", &real, NULL, "no example has a feature", "x"),
+	    "no features");
 	ok(refused("", "", &real, NULL, "is empty", "x"), "empty");
 	ok(refused("\001\002\003", "", &real, NULL, "none of the formats", "?format="), "unknown");
 	like = load_text("1 1:1 4:1\n2 1:1\n", "", &classes, NULL, &e);
-	ok(like && refused("1 1:1\n7 1:1\n", "", &classes, like, "/x:2: label \"7\" does not occur",
-	                   "1, 2"), "a class that training has not");
-	ok(refused("1 0:1\n", "", &classes, like, "/x:1: index 0", "training"), "base of the training data");
+	ok(like &&
+	        refused("1 1:1\n7 1:1\n", "", &classes, like, "/x:2: label \"7\" does not occur",
+	            "1, 2"),
+	    "a class that training has not");
+	ok(refused("1 0:1\n", "", &classes, like, "/x:1: index 0", "training"),
+	    "base of the training data");
 	ok(refused("1,2,3\n", "", &classes, like, "dense", "sparse"), "another kind of rows");
 	dataset_free(like);
 }
@@ -155,7 +173,8 @@ static void test_many_classes(void)
 
 	for (int i = 0; i <= 100000; i++)
 		buf_printf(&b, "%d 1:1\n", i);
-	ok(refused((char *)b.data, "", &classes, NULL, "/x:100001: ", "real numbers"), "too many classes");
+	ok(refused((char *)b.data, "", &classes, NULL, "/x:100001: ", "real numbers"),
+	    "too many classes");
 	buf_release(&b);
 }
 
@@ -168,8 +187,9 @@ static void test_like(void)
 	ok(!train, "blanks do not separate: %s", e.msg);
 	train = load_text("0 0:1 5:1\n1 1:1\n2 1:1\n", "", &classes, NULL, &e);
 	eval = load_text("2 1:1\n", "", &classes, train, &e);
-	ok(eval && eval->index_base == 0 && eval->id[0] == 1 && eval->cols == 6 && eval->classes == 3 &&
-	   eval->label[0] == 2, "classes, base and width of the training data");
+	ok(eval && eval->index_base == 0 && eval->id[0] == 1 && eval->cols == 6 &&
+	        eval->classes == 3 && eval->label[0] == 2,
+	    "classes, base and width of the training data");
 	dataset_free(eval);
 	eval = load_text("1 1:1 99:1\n", "", &classes, train, &e);
 	ok(eval && eval->cols == 100 && eval->id[1] == 99, "ids beyond the training data stay");
@@ -179,9 +199,12 @@ static void test_like(void)
 	eval = load_text("a,b,y\n1,2,dog\n", "", &classes, train, &e);
 	ok(eval && eval->label[0] == 1 && eval->classes == 2, "names of classes %s", e.msg);
 	dataset_free(eval);
-	ok(refused("b,a,y\n1,2,dog\n", "", &classes, train, "/x:1: feature 1", "\"b\""), "columns in other order");
-	ok(refused("1,2,3,dog\n", "", &classes, train, "/x:1: has 3 features", "has 2"), "another width");
-	ok(refused("1,2,cow\n", "", &classes, train, "/x:1: label \"cow\"", "cat, dog"), "an unknown class");
+	ok(refused("b,a,y\n1,2,dog\n", "", &classes, train, "/x:1: feature 1", "\"b\""),
+	    "columns in other order");
+	ok(refused("1,2,3,dog\n", "", &classes, train, "/x:1: has 3 features", "has 2"),
+	    "another width");
+	ok(refused("1,2,cow\n", "", &classes, train, "/x:1: label \"cow\"", "cat, dog"),
+	    "an unknown class");
 	dataset_free(train);
 	train = load_text("-1,5\n+1,6\n", "?label=1", &two, NULL, &e);
 	eval = load_text("1,6\n", "?label=1", &two, train, &e);
@@ -192,37 +215,46 @@ static void test_like(void)
 
 static bool dense_is(const struct dataset *d, size_t cols, const float *want)
 {
-	return d && !d->sparse && d->cols == cols && memcmp(d->x, want, d->rows * cols * sizeof(*want)) == 0;
+	return d && !d->sparse && d->cols == cols &&
+	    memcmp(d->x, want, d->rows * cols * sizeof(*want)) == 0;
 }
 
 static void test_csv(void)
 {
-	static const float v[] = { 1, 2.5f, -3, 4 }, first[] = { 2.5f, 7, 4, 8 }, middle[] = { 1, 7, -3, 8 };
+	static const float v[] = { 1, 2.5f, -3, 4 }, first[] = { 2.5f, 7, 4, 8 },
+	                   middle[] = { 1, 7, -3, 8 };
 	struct dataset *d;
 	struct err e;
 
 	d = load_text("1,2.5,7\n-3,4,8\n", "", &real, NULL, &e);
-	ok(dense_is(d, 2, v) && d->y[0] == 7 && d->y[1] == 8 && !d->feature_name, "no header, label last");
+	ok(dense_is(d, 2, v) && d->y[0] == 7 && d->y[1] == 8 && !d->feature_name,
+	    "no header, label last");
 	dataset_free(d);
 	d = load_text("a,b,y\r\n1,2.5,7\r\n-3,4,8\r\n", "?label=last", &real, NULL, &e);
-	ok(dense_is(d, 2, v) && d->y[1] == 8 && strcmp(d->feature_name[1], "b") == 0, "header, CRLF");
+	ok(dense_is(d, 2, v) && d->y[1] == 8 && strcmp(d->feature_name[1], "b") == 0,
+	    "header, CRLF");
 	dataset_free(d);
 	d = load_text("y,b,c\n1,2.5,7\n-3,4,8\n", "?label=y", &real, NULL, &e);
-	ok(dense_is(d, 2, first) && d->y[0] == 1 && strcmp(d->feature_name[0], "b") == 0, "label by name");
+	ok(dense_is(d, 2, first) && d->y[0] == 1 && strcmp(d->feature_name[0], "b") == 0,
+	    "label by name");
 	dataset_free(d);
 	d = load_text("1;2.5;7\n-3;4;8", "?label=2", &real, NULL, &e);
-	ok(dense_is(d, 2, middle) && d->y[0] == 2.5f && d->y[1] == 4, "semicolons, label by number");
+	ok(dense_is(d, 2, middle) && d->y[0] == 2.5f && d->y[1] == 4,
+	    "semicolons, label by number");
 	dataset_free(d);
 	d = load_text("1\t2.5\t7\n-3\t4\t8\n", "", &real, NULL, &e);
 	ok(dense_is(d, 2, v), "tabs");
 	dataset_free(d);
-	d = load_text("\xef\xbb\xbf 1 , \"2.5\" ,\"a \"\"b\"\"\"\n\n-3,4,\"c\nd, e\"\n", "", &classes, NULL, &e);
+	d = load_text("\xef\xbb\xbf 1 , \"2.5\" ,\"a \"\"b\"\"\"\n\n-3,4,\"c\nd, e\"\n", "",
+	    &classes, NULL, &e);
 	ok(dense_is(d, 2, v) && d->classes == 2 && strcmp(d->class_name[0], "a \"b\"") == 0 &&
-	   strcmp(d->class_name[1], "c\nd, e") == 0, "quotes, blanks, a byte order mark %s", e.msg);
+	        strcmp(d->class_name[1], "c\nd, e") == 0,
+	    "quotes, blanks, a byte order mark %s", e.msg);
 	dataset_free(d);
 	d = load_text("w,h,kind\n1,2.5,pear\n-3,4,apple\n", "", &classes, NULL, &e);
 	ok(dense_is(d, 2, v) && d->label[0] == 1 && d->label[1] == 0 &&
-	   strcmp(d->class_name[0], "apple") == 0, "a header above class names");
+	        strcmp(d->class_name[0], "apple") == 0,
+	    "a header above class names");
 	dataset_free(d);
 	d = load_text("1,2.5,pear\n-3,4,apple\n", "", &classes, NULL, &e);
 	ok(dense_is(d, 2, v) && d->rows == 2, "class names without a header");
@@ -234,30 +266,42 @@ static void test_csv(void)
 	ok(dense_is(d, 2, v) && d->rows == 2, "a header with numbers for names");
 	dataset_free(d);
 	d = load_text("1,2,10\n1,2,9\n1,2,9.0\n1,2,x\n", "", &classes, NULL, &e);
-	ok(d && d->classes == 3 && d->label[0] == 0 && d->label[1] == 1 && d->label[2] == 1 && d->label[3] == 2,
-	   "numbers among names sort bytewise, once each");
+	ok(d && d->classes == 3 && d->label[0] == 0 && d->label[1] == 1 && d->label[2] == 1 &&
+	        d->label[3] == 2,
+	    "numbers among names sort bytewise, once each");
 	dataset_free(d);
 }
 
 static void test_csv_errors(void)
 {
-	ok(refused("1,2,3\n4,spam,6\n", "", &real, NULL, "/x:2:2: expected a number, got \"spam\"", ""), "text");
+	ok(refused("1,2,3\n4,spam,6\n", "", &real, NULL, "/x:2:2: expected a number, got \"spam\"",
+	       ""),
+	    "text");
 	ok(refused("1,2,3\n4,,6\n", "", &real, NULL, "/x:2:2: ", "empty cell"), "an empty cell");
 	ok(refused("1,2,3\n4,5,\n", "", &real, NULL, "/x:2: ", "label is empty"), "an empty label");
 	ok(refused("1,2,3\n4,5\n", "", &real, NULL, "/x:2: has 2 columns", "has 3"), "too few");
-	ok(refused("1,2,3\n4,5,6,7\n", "", &real, NULL, "/x:2: has 4 columns", "has 3"), "too many");
+	ok(refused("1,2,3\n4,5,6,7\n", "", &real, NULL, "/x:2: has 4 columns", "has 3"),
+	    "too many");
 	ok(refused("1,2,3\n4,1e40,7\n", "", &real, NULL, "/x:2:2: ", "finite"), "beyond float32");
-	ok(refused("1,2,3\n4,\"5\"x,7\n", "", &real, NULL, "/x:2:2: ", "quotes"), "text behind a quote");
+	ok(refused("1,2,3\n4,\"5\"x,7\n", "", &real, NULL, "/x:2:2: ", "quotes"),
+	    "text behind a quote");
 	ok(refused("1,2,3\n4,\"5,7\n", "", &real, NULL, "/x:2: ", "does not end"), "an open quote");
-	ok(refused("NA,2,3\n4,5,7\n", "", &real, NULL, "/x:1:1: ", "\"NA\""), "a missing value is no header");
-	ok(refused("1,2,3\n4,5,cat\n", "", &real, NULL, "/x:2: ", "job.model softmax"), "a class, not a number");
-	ok(refused("1,2,3\n4,5,6.5\n", "", &classes, NULL, "/x:2: labels look like real numbers", "linear"),
-	   "a number, not a class");
-	ok(refused("price,size,y\n4,5,6.5\n", "?label=prise", &real, NULL, "did you mean \"price\"?", "/x:1"),
-	   "no such column");
-	ok(refused("1,2,3\n4,5,6.5\n", "?label=prise", &real, NULL, "no header", "number"), "no header");
-	ok(refused("1,2,3\n4,5,6.5\n", "?label=4", &real, NULL, "1 to 3", "label=4"), "no such number");
-	ok(refused("1,2,3\n4,5,6.5\n", "?label=0", &real, NULL, "1 to 3", "label=0"), "columns count from 1");
+	ok(refused("NA,2,3\n4,5,7\n", "", &real, NULL, "/x:1:1: ", "\"NA\""),
+	    "a missing value is no header");
+	ok(refused("1,2,3\n4,5,cat\n", "", &real, NULL, "/x:2: ", "job.model softmax"),
+	    "a class, not a number");
+	ok(refused("1,2,3\n4,5,6.5\n", "", &classes, NULL, "/x:2: labels look like real numbers",
+	       "linear"),
+	    "a number, not a class");
+	ok(refused("price,size,y\n4,5,6.5\n", "?label=prise", &real, NULL,
+	       "did you mean \"price\"?", "/x:1"),
+	    "no such column");
+	ok(refused("1,2,3\n4,5,6.5\n", "?label=prise", &real, NULL, "no header", "number"),
+	    "no header");
+	ok(refused("1,2,3\n4,5,6.5\n", "?label=4", &real, NULL, "1 to 3", "label=4"),
+	    "no such number");
+	ok(refused("1,2,3\n4,5,6.5\n", "?label=0", &real, NULL, "1 to 3", "label=0"),
+	    "columns count from 1");
 	ok(refused("7\n8\n", "?format=csv", &real, NULL, "no features", "/x:1"), "a label alone");
 	ok(refused("a,b,y\n", "", &real, NULL, "holds no examples", "x"), "a header alone");
 }
@@ -299,8 +343,9 @@ static void test_idx(void)
 
 	write_idx("t-images-idx3-ubyte", "t-labels-idx1-ubyte", 50, 0);
 	d = load("t-images-idx3-ubyte", &classes, NULL, &e);
-	ok(d && d->rows == 50 && d->cols == 6 && d->x8 && !d->x && d->scale == 1.f / 255 && d->classes == 3 &&
-	   d->label[4] == 1 && d->x8[7] == 47, "idx: images and their labels %s", e.msg);
+	ok(d && d->rows == 50 && d->cols == 6 && d->x8 && !d->x && d->scale == 1.f / 255 &&
+	        d->classes == 3 && d->label[4] == 1 && d->x8[7] == 47,
+	    "idx: images and their labels %s", e.msg);
 	dataset_free(d);
 	d = load("t-images-idx3-ubyte?labels=t-labels-idx1-ubyte", &real, NULL, &e);
 	ok(d && d->y[5] == 2, "idx: labels by name, as numbers %s", e.msg);
@@ -359,8 +404,8 @@ static void test_npy(void)
 	ok(d && d->cols == 2 && d->y[1] == 4 && d->x[0] == 2, "npy: label by number");
 	dataset_free(d);
 	d = load("x.npy?labels=y.npy", &classes, NULL, &e);
-	ok(dense_is(d, 3, x) && d->label[1] == 1 && strcmp(d->class_name[1], "8") == 0, "npy: labels apart %s",
-	   e.msg);
+	ok(dense_is(d, 3, x) && d->label[1] == 1 && strcmp(d->class_name[1], "8") == 0,
+	    "npy: labels apart %s", e.msg);
 	dataset_free(d);
 	d = load("x.npy?label=y", &real, NULL, &e);
 	ok(!d && strstr(e.msg, "1 to 3"), "npy: %s", e.msg);
@@ -375,7 +420,8 @@ static void test_npy(void)
 
 static void test_several(void)
 {
-	static const char *const both[] = { "p-1.csv", "p-2.csv" }, *const mixed[] = { "p-1.csv", "q" };
+	static const char *const both[] = { "p-1.csv", "p-2.csv" },
+	                         *const mixed[] = { "p-1.csv", "q" };
 	static const char *const bases[] = { "q0", "q?index_base=1" };
 	struct dataset *d;
 	char text[256];
@@ -384,24 +430,31 @@ static void test_several(void)
 	write_text("p-1.csv", "a,y\n1,0\n2,1\n");
 	write_text("p-2.csv", "a,y\n3,0\n");
 	write_text("q", "1 1:1\n");
-	ok(data_load(both, 2, dir, &two, NULL, &d, &e) == ERR_OK && d->rows == 3 && d->x[2] == 3, "two files");
+	ok(data_load(both, 2, dir, &two, NULL, &d, &e) == ERR_OK && d->rows == 3 && d->x[2] == 3,
+	    "two files");
 	dataset_free(d);
 	d = load("p-?.csv?label=y", &two, NULL, &e);
 	ok(d && d->rows == 3 && d->x[2] == 3, "a glob %s", e.msg);
 	if (d)
 		data_describe(d, text);
-	ok(d && strstr(text, "3 examples, 1 feature, 2 classes, dense, CSV (") && strstr(text, " and 1 more)"),
-	   "%s", text);
+	ok(d && strstr(text, "3 examples, 1 feature, 2 classes, dense, CSV (") &&
+	        strstr(text, " and 1 more)"),
+	    "%s", text);
 	dataset_free(d);
 	d = load("none-*.csv", &two, NULL, &e);
 	ok(!d && e.code == ERR_IO && strstr(e.msg, "no file matches"), "%s", e.msg);
 	d = load("none.csv", &two, NULL, &e);
 	ok(!d && e.code == ERR_IO && strstr(e.msg, "No such file"), "%s", e.msg);
 	write_text("q0", "1 0:1\n");
-	ok(data_load(bases, 2, dir, &real, NULL, &d, &e) == ERR_FORMAT && strstr(e.msg, "index 0"), "%s", e.msg);
-	ok(data_load(mixed, 2, dir, &two, NULL, &d, &e) == ERR_FORMAT && strstr(e.msg, "one format"), "%s", e.msg);
+	ok(data_load(bases, 2, dir, &real, NULL, &d, &e) == ERR_FORMAT && strstr(e.msg, "index 0"),
+	    "%s", e.msg);
+	ok(data_load(mixed, 2, dir, &two, NULL, &d, &e) == ERR_FORMAT &&
+	        strstr(e.msg, "one format"),
+	    "%s", e.msg);
 	write_text("p-2.csv", "b,y\n3,0\n");
-	ok(data_load(both, 2, dir, &two, NULL, &d, &e) == ERR_FORMAT && strstr(e.msg, "named \"b\""), "%s", e.msg);
+	ok(data_load(both, 2, dir, &two, NULL, &d, &e) == ERR_FORMAT &&
+	        strstr(e.msg, "named \"b\""),
+	    "%s", e.msg);
 	write_text("p-1.csv", "a,y\n");
 	write_text("p-2.csv", "a,b,y\n3,0,1\n");
 	ok(data_load(both, 2, dir, &two, NULL, &d, &e) == ERR_FORMAT, "%s", e.msg);

@@ -28,7 +28,8 @@ static void set_up(struct fixture *f)
 {
 	f->kept = path_join(dir, "kept");
 	f->said = path_join(dir, "said");
-	log_init(&f->log, "test", open(f->said, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600), LOG_LEVEL_INFO);
+	log_init(&f->log, "test",
+	    open(f->said, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600), LOG_LEVEL_INFO);
 	f->cache = (struct data_cache){ f->kept, &f->log };
 }
 
@@ -65,7 +66,7 @@ static void write_text(const char *name, const char *text)
 }
 
 static struct dataset *load(const struct fixture *f, const char *path, const struct data_want *want,
-                            const struct dataset *like)
+    const struct dataset *like)
 {
 	struct dataset *d;
 	struct err e = { 0 };
@@ -94,21 +95,25 @@ static bool same(const struct dataset *a, const struct dataset *b)
 	size_t values = a->sparse ? 0 : a->rows * a->cols, nnz = a->sparse ? a->start[a->rows] : 0;
 	char x[256], y[256];
 
-	if (a->rows != b->rows || a->cols != b->cols || a->sparse != b->sparse || a->nids != b->nids ||
-	    a->classes != b->classes || a->index_base != b->index_base || a->scale != b->scale)
+	if (a->rows != b->rows || a->cols != b->cols || a->sparse != b->sparse ||
+	    a->nids != b->nids || a->classes != b->classes || a->index_base != b->index_base ||
+	    a->scale != b->scale)
 		return false;
 	data_describe(a, x);
 	data_describe(b, y);
-	return strcmp(x, y) == 0 && bytes_are(a->x, b->x, values * 4) && bytes_are(a->x8, b->x8, values) &&
-	       bytes_are(a->start, b->start, (a->rows + 1) * 8) && bytes_are(a->col, b->col, nnz * 4) &&
-	       bytes_are(a->val, b->val, nnz * 4) && bytes_are(a->field, b->field, nnz * 2) && a->fields == b->fields && bytes_are(a->id, b->id, a->nids * 8) &&
-	       bytes_are(a->y, b->y, a->rows * 4) && bytes_are(a->label, b->label, a->rows * 4) &&
-	       bytes_are(a->class_value, b->class_value, a->classes * 8) &&
-	       names_are(a->class_name, b->class_name, a->classes) &&
-	       names_are(a->feature_name, b->feature_name, a->cols);
+	return strcmp(x, y) == 0 && bytes_are(a->x, b->x, values * 4) &&
+	    bytes_are(a->x8, b->x8, values) && bytes_are(a->start, b->start, (a->rows + 1) * 8) &&
+	    bytes_are(a->col, b->col, nnz * 4) && bytes_are(a->val, b->val, nnz * 4) &&
+	    bytes_are(a->field, b->field, nnz * 2) && a->fields == b->fields &&
+	    bytes_are(a->id, b->id, a->nids * 8) && bytes_are(a->y, b->y, a->rows * 4) &&
+	    bytes_are(a->label, b->label, a->rows * 4) &&
+	    bytes_are(a->class_value, b->class_value, a->classes * 8) &&
+	    names_are(a->class_name, b->class_name, a->classes) &&
+	    names_are(a->feature_name, b->feature_name, a->cols);
 }
 
-static void both_ways(struct fixture *f, const char *path, const struct data_want *want, const struct dataset *like)
+static void both_ways(struct fixture *f, const char *path, const struct data_want *want,
+    const struct dataset *like)
 {
 	struct fixture none = *f;
 	struct dataset *a, *b, *c;
@@ -117,7 +122,8 @@ static void both_ways(struct fixture *f, const char *path, const struct data_wan
 	a = load(&none, path, want, like);
 	b = load(f, path, want, like);
 	c = load(f, path, want, like);
-	ok(a && b && c && !a->map && !b->map && c->map && same(a, b) && same(a, c), "%s: parsed, kept and read", path);
+	ok(a && b && c && !a->map && !b->map && c->map && same(a, b) && same(a, c),
+	    "%s: parsed, kept and read", path);
 	dataset_free(a);
 	dataset_free(b);
 	dataset_free(c);
@@ -167,7 +173,8 @@ static unsigned files_kept(const struct fixture *f)
 }
 
 /* Loaded and let go: from the cache? */
-static bool mapped(const struct fixture *f, const char *path, const struct data_want *want, const struct dataset *like)
+static bool mapped(const struct fixture *f, const char *path, const struct data_want *want,
+    const struct dataset *like)
 {
 	struct dataset *d = load(f, path, want, like);
 	bool good = d && d->map;
@@ -192,10 +199,13 @@ static void test_names(struct fixture *f)
 	clear(f);
 	write_text("s", "1 1:1 2:2\n2 3:1\n");
 	ok(!mapped(f, "s", &two, NULL) && mapped(f, "s", &two, NULL), "kept");
-	ok(!mapped(f, "s", &classes, NULL) && !mapped(f, "s", &real, NULL) && !mapped(f, "s?index_base=0", &two, NULL) &&
-	   !mapped(f, "s?format=libsvm", &two, NULL), "labels and options have their part in the name");
+	ok(!mapped(f, "s", &classes, NULL) && !mapped(f, "s", &real, NULL) &&
+	        !mapped(f, "s?index_base=0", &two, NULL) &&
+	        !mapped(f, "s?format=libsvm", &two, NULL),
+	    "labels and options have their part in the name");
 	like = load(f, "s", &two, NULL);
-	ok(!mapped(f, "s", &two, like) && mapped(f, "s", &two, like), "and what evaluation takes from training");
+	ok(!mapped(f, "s", &two, like) && mapped(f, "s", &two, like),
+	    "and what evaluation takes from training");
 	dataset_free(like);
 	like = load(f, "s?index_base=0", &two, NULL);
 	ok(!mapped(f, "s", &two, like), "of other training data: another");
@@ -203,7 +213,7 @@ static void test_names(struct fixture *f)
 	ok(mapped(f, "s", &two, NULL) && files_kept(f) == 7, "each has its file");
 	write_text("s", "1 1:1 2:3\n2 3:1\n");
 	ok(!mapped(f, "s", &two, NULL) && mapped(f, "s", &two, NULL) && files_kept(f) == 7,
-	   "a file of the same length: another one, instead of the old");
+	    "a file of the same length: another one, instead of the old");
 	touch("s", 1000000000, 5);
 	ok(!mapped(f, "s", &two, NULL), "another time");
 	touch("s", 1000000000, 6);
@@ -222,17 +232,21 @@ static void test_labels(struct fixture *f)
 	clear(f);
 	write_file("t-images-idx3-ubyte", images, sizeof(images));
 	write_file("t-labels-idx1-ubyte", labels, sizeof(labels));
-	ok(!mapped(f, "t-images-idx3-ubyte", &classes, NULL) && mapped(f, "t-images-idx3-ubyte", &classes, NULL), "images");
+	ok(!mapped(f, "t-images-idx3-ubyte", &classes, NULL) &&
+	        mapped(f, "t-images-idx3-ubyte", &classes, NULL),
+	    "images");
 	labels[8] = 2;
 	write_file("t-labels-idx1-ubyte", labels, sizeof(labels));
 	d = load(f, "t-images-idx3-ubyte", &classes, NULL);
 	ok(d && !d->map && d->label[0] == 1, "labels that change are seen");
 	dataset_free(d);
 	ok(!mapped(f, "t-images-idx3-ubyte?labels=t-labels-idx1-ubyte", &classes, NULL) &&
-	   mapped(f, "t-images-idx3-ubyte?labels=t-labels-idx1-ubyte", &classes, NULL), "labels by name");
+	        mapped(f, "t-images-idx3-ubyte?labels=t-labels-idx1-ubyte", &classes, NULL),
+	    "labels by name");
 	labels[8] = 3;
 	write_file("t-labels-idx1-ubyte", labels, sizeof(labels));
-	ok(!mapped(f, "t-images-idx3-ubyte?labels=t-labels-idx1-ubyte", &classes, NULL), "and those, too");
+	ok(!mapped(f, "t-images-idx3-ubyte?labels=t-labels-idx1-ubyte", &classes, NULL),
+	    "and those, too");
 }
 
 /* The only file in the cache. */
@@ -255,7 +269,7 @@ static bool refused(const char *path, const char *key, const struct buf *b, size
 	struct dataset *d = NULL;
 	struct err e = { 0 };
 	bool good = file_replace(path, b->data, n, 0600, &e) == ERR_OK &&
-	            data_store_map(path, key, &d, &e) != ERR_OK && !d && e.msg[0];
+	    data_store_map(path, key, &d, &e) != ERR_OK && !d && e.msg[0];
 
 	dataset_free(d);
 	return good;
@@ -291,13 +305,15 @@ static void test_damage(struct fixture *f)
 	ok(!refused(path, (char *)b.data + 24, &b, b.len), "as it was: not refused");
 	if (geteuid() == 0) {
 		key[0] ^= 1;
-		ok(chown(path, 12345, 12345) == 0 && data_store_map(path, key, &d, &(struct err){ 0 }) == ERR_FORMAT,
-		   "another user's: refused");
+		ok(chown(path, 12345, 12345) == 0 &&
+		        data_store_map(path, key, &d, &(struct err){ 0 }) == ERR_FORMAT,
+		    "another user's: refused");
 	}
 	b.data[b.len / 2] ^= 1;
 	file_replace(path, b.data, b.len, 0600, NULL);
 	d = load(f, "c", &classes, NULL);
-	ok(d && !d->map && d->rows == 3 && said(f, "is not used, and made anew: its checksum") == 1, "said once");
+	ok(d && !d->map && d->rows == 3 && said(f, "is not used, and made anew: its checksum") == 1,
+	    "said once");
 	dataset_free(d);
 	ok(mapped(f, "c", &classes, NULL), "made anew");
 	free(path);
@@ -324,7 +340,8 @@ static void test_together(struct fixture *f)
 	}
 	for (int i = 0; i < 4; i++)
 		good += waitpid(pid[i], &status, 0) == pid[i] && status == 0;
-	ok(good == 4 && said(f, "kept as") == 1 && said(f, "read from") == 3, "of four at once one parses");
+	ok(good == 4 && said(f, "kept as") == 1 && said(f, "read from") == 3,
+	    "of four at once one parses");
 	buf_release(&text);
 }
 
@@ -341,18 +358,21 @@ static void test_no_room(struct fixture *f)
 	free(torn);
 	torn = only_file(f);
 	command = mem_printf("mv %s %s.tmp-0123456789abcdef", torn, torn);
-	ok(system(command) == 0 && !mapped(f, "s", &two, NULL), "as if killed while it was written");
+	ok(system(command) == 0 && !mapped(f, "s", &two, NULL),
+	    "as if killed while it was written");
 	free(command);
 	command = mem_printf("test -z \"$(ls %s | grep tmp-)\"", f->kept);
 	ok(system(command) == 0, "what was torn is removed");
-	write_text("big", "1 1:1 2:2\n2 3:1\n3 4:1 5:1 6:1 7:1 8:1 9:1 10:1 11:1 12:1 13:1 14:1 15:1 16:1 17:1 18:1 19:1\n");
+	write_text("big",
+	    "1 1:1 2:2\n2 3:1\n3 4:1 5:1 6:1 7:1 8:1 9:1 10:1 11:1 12:1 13:1 14:1 15:1 16:1 17:1 18:1 19:1\n");
 	getrlimit(RLIMIT_FSIZE, &old);
 	little.rlim_max = old.rlim_max;
 	little.rlim_cur = 600;
 	ok(ftruncate(f->log.fd, 0) == 0 && setrlimit(RLIMIT_FSIZE, &little) == 0, "# little room");
 	d = load(f, "big", &classes, NULL);
 	setrlimit(RLIMIT_FSIZE, &old);
-	ok(d && !d->map && d->rows == 3 && said(f, "parsed data are not kept: ") == 1, "no room: said, and gone on");
+	ok(d && !d->map && d->rows == 3 && said(f, "parsed data are not kept: ") == 1,
+	    "no room: said, and gone on");
 	dataset_free(d);
 	ok(system(command) == 0, "nothing is left of it");
 	other.cache.dir = "/nowhere/at/all";

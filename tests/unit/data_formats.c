@@ -10,8 +10,8 @@
 static const struct data_want real, two = { .two = true }, words = { .words = true };
 
 /* options: as behind a path's "?". */
-static struct dataset *load(const char *text, const char *options, const struct data_want *want, const struct dataset *like,
-                            struct err *e)
+static struct dataset *load(const char *text, const char *options, const struct data_want *want,
+    const struct dataset *like, struct err *e)
 {
 	char path[200], *file;
 	struct data_options o;
@@ -30,7 +30,8 @@ static struct dataset *load(const char *text, const char *options, const struct 
 	return d;
 }
 
-static void refused(const char *text, const char *options, const struct data_want *want, const char *why)
+static void refused(const char *text, const char *options, const struct data_want *want,
+    const char *why)
 {
 	struct err e;
 	struct dataset *d = load(text, options, want, NULL, &e);
@@ -44,8 +45,9 @@ static bool entry(const struct dataset *d, size_t r, size_t k, uint64_t id, int 
 {
 	uint64_t at = d->start[r] + k;
 
-	return at < d->start[r + 1] && d->id[d->col[at]] == id && fabs((double)d->val[at] - val) < 1e-6 &&
-	       (d->field ? d->field[at] == field : field == -1);
+	return at < d->start[r + 1] && d->id[d->col[at]] == id &&
+	    fabs((double)d->val[at] - val) < 1e-6 &&
+	    (d->field ? d->field[at] == field : field == -1);
 }
 
 static size_t entries(const struct dataset *d, size_t r)
@@ -59,19 +61,25 @@ static void test_ffm(void)
 	struct batch b = { 0 };
 	struct dataset *eval;
 	struct err e;
-	struct dataset *d = load("1 0:3:1 2:70000000000:.5\n0\n\n0 1:3:2 1:3:2\n", "format=ffm", &two, NULL, &e);
+	struct dataset *d = load("1 0:3:1 2:70000000000:.5\n0\n\n0 1:3:2 1:3:2\n", "format=ffm",
+	    &two, NULL, &e);
 
-	ok(d && d->rows == 3 && d->fields == 3 && d->cols == 70000000001 && entry(d, 0, 0, 3, 0, 1) && entry(d, 0, 1, 70000000000, 2, 0.5) &&
-	   entries(d, 1) == 0 && entry(d, 2, 1, 3, 1, 2), "ffm: fields, large indices, an index twice, an empty row %s", e.msg);
-	ok(data_gather(d, index, 2, &b, &e) == ERR_OK && b.fields == 3 && b.start[1] == 0 && b.field[1] == 2 && b.id[b.col[1]] == 70000000000,
-	   "ffm: fields in batches");
+	ok(d && d->rows == 3 && d->fields == 3 && d->cols == 70000000001 &&
+	        entry(d, 0, 0, 3, 0, 1) && entry(d, 0, 1, 70000000000, 2, 0.5) &&
+	        entries(d, 1) == 0 && entry(d, 2, 1, 3, 1, 2),
+	    "ffm: fields, large indices, an index twice, an empty row %s", e.msg);
+	ok(data_gather(d, index, 2, &b, &e) == ERR_OK && b.fields == 3 && b.start[1] == 0 &&
+	        b.field[1] == 2 && b.id[b.col[1]] == 70000000000,
+	    "ffm: fields in batches");
 	eval = load("1 0:9:1\n", "format=ffm", &two, d, &e);
-	ok(eval && eval->fields == 3 && eval->cols == d->cols, "ffm: evaluation data have the training's fields %s", e.msg);
+	ok(eval && eval->fields == 3 && eval->cols == d->cols,
+	    "ffm: evaluation data have the training's fields %s", e.msg);
 	dataset_free(eval);
 	dataset_free(d);
 	d = load("1 0:3:3 2:5:4\n0 1:3:0\n", "norm=l2", &two, NULL, &e);
-	ok(d && d->fields == 3 && entry(d, 0, 0, 3, 0, 0.6) && entry(d, 0, 1, 5, 2, 0.8) && entry(d, 1, 0, 3, 1, 0), "norm: of length 1, zeroes stay %s",
-	   e.msg);
+	ok(d && d->fields == 3 && entry(d, 0, 0, 3, 0, 0.6) && entry(d, 0, 1, 5, 2, 0.8) &&
+	        entry(d, 1, 0, 3, 1, 0),
+	    "norm: of length 1, zeroes stay %s", e.msg);
 	dataset_free(d);
 	batch_release(&b);
 	refused("1 0:3:1\n0 3:1\n", "format=ffm", &two, ":2: expected field:index:value");
@@ -84,15 +92,19 @@ static void test_ffm(void)
 
 static void test_ratings(void)
 {
-	static const char *const forms[] = { "userId,movieId,rating,timestamp\n7,9,3.5,1\n0,1,2,5\n", "7\t9\t3.5\t1\n0\t1\t2\t5\n",
-		"7::9::3.5::1\n0::1::2::5\n", "7 9 3.5\n0 1 2\n" };
+	static const char *const forms[] = {
+		"userId,movieId,rating,timestamp\n7,9,3.5,1\n0,1,2,5\n",
+		"7\t9\t3.5\t1\n0\t1\t2\t5\n", "7::9::3.5::1\n0::1::2::5\n", "7 9 3.5\n0 1 2\n"
+	};
 	struct err e;
 
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
 		struct dataset *d = load(forms[i], "format=ratings", &real, NULL, &e);
 
-		ok(d && d->rows == 2 && d->fields == 2 && entry(d, 0, 0, 14, 0, 1) && entry(d, 0, 1, 19, 1, 1) && entry(d, 1, 0, 0, 0, 1) &&
-		   entry(d, 1, 1, 3, 1, 1) && (double)d->y[0] == 3.5 && (double)d->y[1] == 2, "ratings, form %zu %s", i, e.msg);
+		ok(d && d->rows == 2 && d->fields == 2 && entry(d, 0, 0, 14, 0, 1) &&
+		        entry(d, 0, 1, 19, 1, 1) && entry(d, 1, 0, 0, 0, 1) &&
+		        entry(d, 1, 1, 3, 1, 1) && (double)d->y[0] == 3.5 && (double)d->y[1] == 2,
+		    "ratings, form %zu %s", i, e.msg);
 		dataset_free(d);
 	}
 	refused("1\t2\t3\n1\t2\n", "format=ratings", &real, ":2: expected user, item and rating");
@@ -102,7 +114,8 @@ static void test_ratings(void)
 }
 
 /* A line of Criteo's with these three cells filled. */
-static void criteo(struct buf *out, const char *label, const char *number, const char *first, const char *last)
+static void criteo(struct buf *out, const char *label, const char *number, const char *first,
+    const char *last)
 {
 	buf_printf(out, "%s\t%s\t\t\t\t\t\t\t\t\t\t\t\t\t%s", label, number, first);
 	for (int i = 0; i < 25; i++)
@@ -120,14 +133,20 @@ static void test_criteo(void)
 	criteo(&text, "0", "-2", "68fd1e64", "");
 	criteo(&text, "0", "99", "", "");
 	d = load((char *)text.data, "format=criteo&bits=10", &two, NULL, &e);
-	ok(d && d->rows == 3 && d->fields == 39 && entries(d, 0) == 3 && entry(d, 0, 0, 0, 0, 0) && entry(d, 1, 0, 0, 0, -log(3)) &&
-	   entry(d, 2, 0, 0, 0, log(100)) && entries(d, 1) == 2 && entries(d, 2) == 1, "criteo: logs, what is empty is left out %s", e.msg);
-	ok(d && d->field[1] == 13 && d->field[2] == 38 && d->col[d->start[0] + 1] == d->col[d->start[1] + 1] && d->col[1] != d->col[2] &&
-	   d->id[d->col[1]] >= 13 && d->id[d->col[1]] < 13 + 1024 && d->cols <= 13 + 1024, "criteo: categories by column and text, within the bits");
+	ok(d && d->rows == 3 && d->fields == 39 && entries(d, 0) == 3 && entry(d, 0, 0, 0, 0, 0) &&
+	        entry(d, 1, 0, 0, 0, -log(3)) && entry(d, 2, 0, 0, 0, log(100)) &&
+	        entries(d, 1) == 2 && entries(d, 2) == 1,
+	    "criteo: logs, what is empty is left out %s", e.msg);
+	ok(d && d->field[1] == 13 && d->field[2] == 38 &&
+	        d->col[d->start[0] + 1] == d->col[d->start[1] + 1] && d->col[1] != d->col[2] &&
+	        d->id[d->col[1]] >= 13 && d->id[d->col[1]] < 13 + 1024 && d->cols <= 13 + 1024,
+	    "criteo: categories by column and text, within the bits");
 	dataset_free(d);
-	refused((char *)text.data, "format=criteo&bits=0", &two, "bits must be a whole number from 1 to 60");
+	refused((char *)text.data, "format=criteo&bits=0", &two,
+	    "bits must be a whole number from 1 to 60");
 	buf_release(&text);
-	refused("1\t2\t3\n", "format=criteo", &two, "expected a label and 39 columns, separated by tabs, got 2");
+	refused("1\t2\t3\n", "format=criteo", &two,
+	    "expected a label and 39 columns, separated by tabs, got 2");
 	criteo(&text, "1", "x", "68fd1e64", "");
 	refused((char *)text.data, "format=criteo", &two, "column 2: expected a number, got \"x\"");
 	buf_release(&text);
@@ -136,14 +155,19 @@ static void test_criteo(void)
 static void test_vw(void)
 {
 	struct err e;
-	struct dataset *d = load("1 |user age:2.5 old |item:2 price:.25 red\n-1 1 'tag|user old\n\n-1 | alone\n", "bits=20", &two, NULL, &e);
+	struct dataset *d =
+	    load("1 |user age:2.5 old |item:2 price:.25 red\n-1 1 'tag|user old\n\n-1 | alone\n",
+	        "bits=20", &two, NULL, &e);
 
-	ok(d && d->rows == 3 && !d->field && entries(d, 0) == 4 && entries(d, 1) == 1 && d->col[1] == d->col[4] && (double)d->val[0] == 2.5 &&
-	   (double)d->val[2] == 0.5 && (double)d->val[3] == 2 && d->cols <= 1 << 20, "vw: namespaces, scales, tags %s", e.msg);
+	ok(d && d->rows == 3 && !d->field && entries(d, 0) == 4 && entries(d, 1) == 1 &&
+	        d->col[1] == d->col[4] && (double)d->val[0] == 2.5 && (double)d->val[2] == 0.5 &&
+	        (double)d->val[3] == 2 && d->cols <= 1 << 20,
+	    "vw: namespaces, scales, tags %s", e.msg);
 	dataset_free(d);
 	d = load("1 |user a b |item x:2 y |zone z\n-1 |user b\n", "pairs=ui,uu", &two, NULL, &e);
-	ok(d && entries(d, 0) == 5 + 4 + 1 && entries(d, 1) == 1 && (double)d->val[5] == 2 && (double)d->val[6] == 1, "vw: pairs across and within %s",
-	   e.msg);
+	ok(d && entries(d, 0) == 5 + 4 + 1 && entries(d, 1) == 1 && (double)d->val[5] == 2 &&
+	        (double)d->val[6] == 1,
+	    "vw: pairs across and within %s", e.msg);
 	dataset_free(d);
 	d = load("1 |a x |b y |c z\n-1 |a x\n", "pairs=:%3a", &two, NULL, &e);
 	ok(d && entries(d, 0) == 3 + 3, "vw: pairs of any %s", e.msg);
@@ -157,11 +181,12 @@ static void test_vw(void)
 	refused("1 |a x\n", "format=vw&pairs=ab,", &two, "expected two letters");
 }
 
-/* ---- words -------------------------------------------------------------------------- */
+/* ---- words ---- */
 
 static bool is_word(const struct dataset *d, size_t i, const char *name, uint64_t count)
 {
-	return i < d->words->n && strcmp(d->words->name[i], name) == 0 && d->words->count[i] == count;
+	return i < d->words->n && strcmp(d->words->name[i], name) == 0 &&
+	    d->words->count[i] == count;
 }
 
 static void test_vocabulary(void)
@@ -169,17 +194,24 @@ static void test_vocabulary(void)
 	struct dataset *eval, *d;
 	struct err e;
 
-	d = load("The cat's the CAT.\nThe 'dog' -- cat\n\ncat, caf\xc3\xa9 zebra", "min_count=1", &words, NULL, &e);
-	ok(d && d->rows == 10 && d->words->n == 6 && is_word(d, 0, "cat", 3) && is_word(d, 1, "the", 3) && is_word(d, 2, "caf\xc3\xa9", 1) &&
-	   is_word(d, 3, "cat's", 1), "text: words by how frequent they are, then by bytes %s", e.msg);
-	ok(d && d->words->at[0] == (1 | DATA_WORDS_FIRST) && d->words->at[4] == 1 && d->words->at[7] == (0 | DATA_WORDS_FIRST), "text: paragraphs");
+	d = load("The cat's the CAT.\nThe 'dog' -- cat\n\ncat, caf\xc3\xa9 zebra", "min_count=1",
+	    &words, NULL, &e);
+	ok(d && d->rows == 10 && d->words->n == 6 && is_word(d, 0, "cat", 3) &&
+	        is_word(d, 1, "the", 3) && is_word(d, 2, "caf\xc3\xa9", 1) &&
+	        is_word(d, 3, "cat's", 1),
+	    "text: words by how frequent they are, then by bytes %s", e.msg);
+	ok(d && d->words->at[0] == (1 | DATA_WORDS_FIRST) && d->words->at[4] == 1 &&
+	        d->words->at[7] == (0 | DATA_WORDS_FIRST),
+	    "text: paragraphs");
 	eval = load("zebra\n\nunheard cat", "min_count=9", &words, d, &e);
-	ok(eval && eval->rows == 2 && eval->words->n == 6 && (eval->words->at[1] & ~DATA_WORDS_FIRST) == 0 && eval->words->at[1] != 0,
-	   "text: evaluation by the words of the training %s", e.msg);
+	ok(eval && eval->rows == 2 && eval->words->n == 6 &&
+	        (eval->words->at[1] & ~DATA_WORDS_FIRST) == 0 && eval->words->at[1] != 0,
+	    "text: evaluation by the words of the training %s", e.msg);
 	dataset_free(eval);
 	dataset_free(d);
 	d = load("a b a c a b\n", "min_count=2", &words, NULL, &e);
-	ok(d && d->rows == 5 && d->words->n == 2 && is_word(d, 0, "a", 3), "text: rare words are left out %s", e.msg);
+	ok(d && d->rows == 5 && d->words->n == 2 && is_word(d, 0, "a", 3),
+	    "text: rare words are left out %s", e.msg);
 	dataset_free(d);
 	refused("a b c\n", "min_count=2", &words, "has no word that is there 2 times");
 	refused("1 1:2\n", "format=libsvm", &words, "the model wants plain text");
@@ -199,24 +231,29 @@ static void test_batches(void)
 	struct batch b = { 0 }, again = { 0 };
 	struct err e;
 	/* a: 0, b: 1, c: 2, d: 3 */
-	struct dataset *d = load("a b c d\n\nd a b c a b a\n", "min_count=1&window=1&negatives=2&sample=0", &words, NULL, &e);
+	struct dataset *d = load("a b c d\n\nd a b c a b a\n",
+	    "min_count=1&window=1&negatives=2&sample=0", &words, NULL, &e);
 	size_t near = 0, drawn = 0;
 	bool good = true, same = true;
 
-	ok(d && data_gather(d, second, 1, &b, &e) == ERR_OK && has(&b, 0, DATA_WORDS_GIVEN, 1) && has(&b, 1, DATA_WORDS_NEAR, 0),
-	   "words: a word, then its neighbour %s", e.msg);
+	ok(d && data_gather(d, second, 1, &b, &e) == ERR_OK && has(&b, 0, DATA_WORDS_GIVEN, 1) &&
+	        has(&b, 1, DATA_WORDS_NEAR, 0),
+	    "words: a word, then its neighbour %s", e.msg);
 	for (b.epoch = 0; b.epoch < 100; b.epoch++) {
 		data_gather(d, second, 1, &b, &e);
 		for (uint32_t i = 1; i < b.start[1]; i++) {
 			near += b.field[i] == DATA_WORDS_NEAR;
 			drawn += b.field[i] == DATA_WORDS_DRAWN;
-			good &= b.field[i] != DATA_WORDS_NEAR || has(&b, i, DATA_WORDS_NEAR, 0) || has(&b, i, DATA_WORDS_NEAR, 2);
+			good &= b.field[i] != DATA_WORDS_NEAR || has(&b, i, DATA_WORDS_NEAR, 0) ||
+			    has(&b, i, DATA_WORDS_NEAR, 2);
 		}
 		again.epoch = b.epoch;
 		data_gather(d, both, 2, &again, &e);
 		same &= again.start[2] - again.start[1] == b.start[1];
 	}
-	ok(good && near == 200 && drawn > 200 && drawn < 400, "words: neighbours within the window and words drawn beside them (%zu, %zu)", near, drawn);
+	ok(good && near == 200 && drawn > 200 && drawn < 400,
+	    "words: neighbours within the window and words drawn beside them (%zu, %zu)", near,
+	    drawn);
 	ok(same, "words: a batch's others change nothing");
 	dataset_free(d);
 	d = load("a a a a a a a a a b\n", "min_count=1&sample=0.01", &words, NULL, &e);
@@ -225,7 +262,8 @@ static void test_batches(void)
 		near += b.start[1] > 0;
 	}
 	/* (sqrt(90) + 1) / 90 */
-	ok(near > 80 && near < 160, "words: frequent ones are thinned out (%zu of 1000, 117 expected)", near);
+	ok(near > 80 && near < 160,
+	    "words: frequent ones are thinned out (%zu of 1000, 117 expected)", near);
 	dataset_free(d);
 	batch_release(&b);
 	batch_release(&again);

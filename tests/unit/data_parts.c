@@ -13,7 +13,7 @@
 static const struct data_want classes = { .classes = true }, two = { .two = true };
 
 static struct dataset *load_text(const char *text, const char *format, const struct data_want *want,
-                                 struct err *e)
+    struct err *e)
 {
 	struct data_options o = DATA_OPTIONS_INIT;
 	struct dataset *d = NULL;
@@ -30,26 +30,45 @@ static struct dataset *load_text(const char *text, const char *format, const str
 static void test_numbers(void)
 {
 	static const char *const good[] = {
-		"0", "-0", "1", "+1", "-12.5", ".5", "5.", "1e3", "1E-3", "1e+22", "1e23", "0.1", "3.14159265358979",
-		"123456789012345678901234567890", "9007199254740993", "2.2250738585072011e-308", "1e-400", "0e999",
-		"0.000000000000000000000000000000001", "179769313486231580000000000000000000e273",
+		"0",
+		"-0",
+		"1",
+		"+1",
+		"-12.5",
+		".5",
+		"5.",
+		"1e3",
+		"1E-3",
+		"1e+22",
+		"1e23",
+		"0.1",
+		"3.14159265358979",
+		"123456789012345678901234567890",
+		"9007199254740993",
+		"2.2250738585072011e-308",
+		"1e-400",
+		"0e999",
+		"0.000000000000000000000000000000001",
+		"179769313486231580000000000000000000e273",
 	};
-	static const char *const bad[] = { "", "-", "+", ".", "e5", "x", "-.", "inf", "nan", "--1" };
+	static const char *const bad[] = { "", "-", "+", ".", "e5", "x", "-.", "inf", "nan",
+		"--1" };
 	struct rng r;
 	char text[64];
 	bool all = true;
 	double v = 0;
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
-		all = all && data_num(good[i], &v) == good[i] + strlen(good[i]) && v == strtod(good[i], NULL) &&
-		      signbit(v) == signbit(strtod(good[i], NULL));
+		all = all && data_num(good[i], &v) == good[i] + strlen(good[i]) &&
+		    v == strtod(good[i], NULL) && signbit(v) == signbit(strtod(good[i], NULL));
 	ok(all, "numbers as strtod reads them");
 	all = true;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		all = all && !data_num(bad[i], &v) && !data_num_all(bad[i], &v);
 	ok(all, "what is no number");
-	ok(*data_num("1e", &v) == 'e' && *data_num("0x10", &v) == 'x' && *data_num("1.5.2", &v) == '.',
-	   "a number ends where its grammar ends");
+	ok(*data_num("1e", &v) == 'e' && *data_num("0x10", &v) == 'x' &&
+	        *data_num("1.5.2", &v) == '.',
+	    "a number ends where its grammar ends");
 	ok(!data_num_all("1e999", &v) && !data_num_all("1 ", &v), "the whole text, finite");
 	rng_init(&r, 7);
 	all = true;
@@ -59,9 +78,10 @@ static void test_numbers(void)
 		memcpy(&v, &bits, sizeof(v));
 		if (!isfinite(v))
 			continue;
-		snprintf(text, sizeof(text), "%.*g", (int)(1 + bits % 18), i % 2 ? v : rng_normal(&r) * 100);
+		snprintf(text, sizeof(text), "%.*g", (int)(1 + bits % 18),
+		    i % 2 ? v : rng_normal(&r) * 100);
 		all = all && data_num_all(text, &v) == (bool)isfinite(strtod(text, NULL)) &&
-		      (!isfinite(strtod(text, NULL)) || v == strtod(text, NULL));
+		    (!isfinite(strtod(text, NULL)) || v == strtod(text, NULL));
 	}
 	ok(all, "and 200000 random ones");
 }
@@ -78,7 +98,8 @@ static bool padded_is(const char *text, double want)
 	memcpy(padded, text, strlen(text) + 1);
 	end = padded + strlen(text);
 	return data_num_padded(padded, &v) == end && memcmp(&v, &want, sizeof(v)) == 0 &&
-	       data_num_float(padded, &f) == end && memcmp(&f, &(float){ (float)want }, sizeof(f)) == 0;
+	    data_num_float(padded, &f) == end &&
+	    memcmp(&f, &(float){ (float)want }, sizeof(f)) == 0;
 }
 
 /* The double half way between two floats, its neighbours, and what is nearer to it than
@@ -126,9 +147,11 @@ static bool random_texts(struct rng *r)
 		memset(padded, '3', sizeof(padded));
 		memcpy(padded, text, n + 1);
 		end = data_num(padded, &want);
-		all = all && data_num_padded(padded, &v) == end && data_num_float(padded, &f) == end;
+		all = all && data_num_padded(padded, &v) == end &&
+		    data_num_float(padded, &f) == end;
 		if (end) {
-			all = all && memcmp(&v, &want, sizeof(v)) == 0 && memcmp(&f, &(float){ (float)want }, sizeof(f)) == 0;
+			all = all && memcmp(&v, &want, sizeof(v)) == 0 &&
+			    memcmp(&f, &(float){ (float)want }, sizeof(f)) == 0;
 			/* What the grammar takes, and no more, as strtod has it. */
 			padded[end - padded] = '\0';
 			all = all && want == strtod(padded, NULL);
@@ -140,11 +163,37 @@ static bool random_texts(struct rng *r)
 static void test_padded(void)
 {
 	static const char *const texts[] = {
-		"0", "-0", "+1", ".5", "5.", "-.25", "1234567", "12345678", "1234567.12345678", "123456.123456789",
-		"0.1234567", "0.12345678", "0.123456789", "0.12345678901234", "0.123456789012345",
-		"0.1234567890123456", "0.12345678901234567", "-0.00000000000000000012345678901234567", "1e5", "1.5e-7",
-		"9999999.99999999", "16777217", "3.4028235677973366e38", "3.5e38", "1e-50", "-1e-50", "0.0000000000000000000000",
-		"-0.00000000000000000", "340282356779733661637539395458142568448", "18446744073709551615", "9999999999999999999",
+		"0",
+		"-0",
+		"+1",
+		".5",
+		"5.",
+		"-.25",
+		"1234567",
+		"12345678",
+		"1234567.12345678",
+		"123456.123456789",
+		"0.1234567",
+		"0.12345678",
+		"0.123456789",
+		"0.12345678901234",
+		"0.123456789012345",
+		"0.1234567890123456",
+		"0.12345678901234567",
+		"-0.00000000000000000012345678901234567",
+		"1e5",
+		"1.5e-7",
+		"9999999.99999999",
+		"16777217",
+		"3.4028235677973366e38",
+		"3.5e38",
+		"1e-50",
+		"-1e-50",
+		"0.0000000000000000000000",
+		"-0.00000000000000000",
+		"340282356779733661637539395458142568448",
+		"18446744073709551615",
+		"9999999999999999999",
 		"0.000000000000000000000000000000000000000000000700649232162408613",
 	};
 	struct rng r;
@@ -167,21 +216,27 @@ static void test_uri(void)
 	struct err e = { 0 };
 	char *file;
 
-	ok(data_uri_parse("a?b/c.csv?label=the%20price%3f&index_base=1&format=csv", &file, &o, &e) == ERR_OK &&
-	   strcmp(file, "a?b/c.csv") == 0 && strcmp(o.label, "the price?") == 0 && o.index_base == 1 &&
-	   strcmp(o.format, "csv") == 0, "path and options %s", e.msg);
+	ok(data_uri_parse("a?b/c.csv?label=the%20price%3f&index_base=1&format=csv", &file, &o,
+	       &e) == ERR_OK &&
+	        strcmp(file, "a?b/c.csv") == 0 && strcmp(o.label, "the price?") == 0 &&
+	        o.index_base == 1 && strcmp(o.format, "csv") == 0,
+	    "path and options %s", e.msg);
 	free(file);
 	data_uri_release(&o);
-	ok(data_uri_parse("part-?.csv", &file, &o, &e) == ERR_OK && strcmp(file, "part-?.csv") == 0 &&
-	   o.index_base == -1 && !o.label, "a glob's ? stays");
+	ok(data_uri_parse("part-?.csv", &file, &o, &e) == ERR_OK &&
+	        strcmp(file, "part-?.csv") == 0 && o.index_base == -1 && !o.label,
+	    "a glob's ? stays");
 	free(file);
 	data_uri_release(&o);
-	ok(data_uri_parse("x?lable=1", &file, &o, &e) == ERR_CONFIG && strstr(e.msg, "did you mean \"label\"?"),
-	   "%s", e.msg);
-	ok(data_uri_parse("x?format=libsvn", &file, &o, &e) == ERR_CONFIG && strstr(e.msg, "\"libsvm\"?"), "%s",
-	   e.msg);
-	ok(data_uri_parse("x?format=parquet", &file, &o, &e) == ERR_CONFIG && strstr(e.msg, "idx, npy"), "%s",
-	   e.msg);
+	ok(data_uri_parse("x?lable=1", &file, &o, &e) == ERR_CONFIG &&
+	        strstr(e.msg, "did you mean \"label\"?"),
+	    "%s", e.msg);
+	ok(data_uri_parse("x?format=libsvn", &file, &o, &e) == ERR_CONFIG &&
+	        strstr(e.msg, "\"libsvm\"?"),
+	    "%s", e.msg);
+	ok(data_uri_parse("x?format=parquet", &file, &o, &e) == ERR_CONFIG &&
+	        strstr(e.msg, "idx, npy"),
+	    "%s", e.msg);
 	ok(data_uri_parse("x?index_base=2", &file, &o, &e) == ERR_CONFIG, "%s", e.msg);
 	ok(data_uri_parse("x?label=1&&", &file, &o, &e) == ERR_CONFIG, "%s", e.msg);
 	ok(data_uri_parse("x?label=", &file, &o, &e) == ERR_CONFIG, "%s", e.msg);
@@ -189,7 +244,8 @@ static void test_uri(void)
 }
 
 /* A batch says the same as the rows that it was made of. */
-static bool batch_is(const struct dataset *d, const uint32_t *index, size_t n, const struct batch *b)
+static bool batch_is(const struct dataset *d, const uint32_t *index, size_t n,
+    const struct batch *b)
 {
 	bool good = b->rows == n && b->cols == d->cols && b->sparse == d->sparse;
 
@@ -199,14 +255,16 @@ static bool batch_is(const struct dataset *d, const uint32_t *index, size_t n, c
 
 		good = (!d->y || b->y[i] == d->y[r]) && (!d->label || b->label[i] == d->label[r]);
 		for (size_t c = 0; good && !d->sparse && c < d->cols; c++)
-			good = b->x[i * d->cols + c] == (d->x ? d->x[r * d->cols + c] : (float)d->x8[r * d->cols + c] *
-			                                        d->scale);
+			good = b->x[i * d->cols + c] ==
+			    (d->x ? d->x[r * d->cols + c]
+			          : (float)d->x8[r * d->cols + c] * d->scale);
 		good = good && (!d->sparse || b->start[i + 1] - b->start[i] == len);
 		for (uint64_t k = 0; good && k < len; k++) {
 			uint32_t at = b->start[i] + (uint32_t)k;
 
-			good = b->col[at] < b->nids && b->id[b->col[at]] == d->id[d->col[d->start[r] + k]] &&
-			       b->val[at] == d->val[d->start[r] + k];
+			good = b->col[at] < b->nids &&
+			    b->id[b->col[at]] == d->id[d->col[d->start[r] + k]] &&
+			    b->val[at] == d->val[d->start[r] + k];
 		}
 	}
 	for (size_t i = 1; good && d->sparse && i < b->nids; i++)
@@ -241,17 +299,20 @@ static void test_gather_sparse(uint64_t ids)
 	rng_init(&r, ids);
 	for (int i = 0; i < 500; i++) {
 		buf_printf(&text, "%d", i % 2);
-		for (uint64_t k = rng_below(&r, 40), at = 1; k > 0; k--, at += 1 + rng_below(&r, ids / 40))
-			buf_printf(&text, " %llu:%llu", (unsigned long long)at, (unsigned long long)rng_below(&r, 9));
+		for (uint64_t k = rng_below(&r, 40), at = 1; k > 0;
+		     k--, at += 1 + rng_below(&r, ids / 40))
+			buf_printf(&text, " %llu:%llu", (unsigned long long)at,
+			    (unsigned long long)rng_below(&r, 9));
 		buf_puts(&text, "\n");
 	}
 	d = load_text((char *)text.data, "libsvm", &two, &e);
 	for (int turn = 0; d && turn < 60; turn++) {
-		size_t n = rng_below(&r, turn % 3 ? 300 : 2);  /* few of many ids are sorted */
+		size_t n = rng_below(&r, turn % 3 ? 300 : 2); /* few of many ids are sorted */
 
 		for (size_t i = 0; i < n; i++)
 			index[i] = (uint32_t)rng_below(&r, d->rows);
-		all = all && data_gather(d, index, n, &b, &e) == ERR_OK && batch_is(d, index, n, &b) && all_used(&b);
+		all = all && data_gather(d, index, n, &b, &e) == ERR_OK &&
+		    batch_is(d, index, n, &b) && all_used(&b);
 	}
 	ok(d && all, "gather: sparse rows among %llu ids %s", (unsigned long long)ids, e.msg);
 	batch_release(&b);
@@ -271,14 +332,16 @@ static void test_gather_dense(void)
 	csv = load_text("1,2,3,0\n4,5,6,1\n7,8,9,2\n", "csv", &classes, &e);
 	if (!ok(csv, "gather: loaded %s", e.msg))
 		return;
-	ok(data_gather(csv, index, 5, &b, &e) == ERR_OK && batch_is(csv, index, 5, &b) && b.x[0] == 7 &&
-	   b.label[1] == 0, "gather: dense rows");
+	ok(data_gather(csv, index, 5, &b, &e) == ERR_OK && batch_is(csv, index, 5, &b) &&
+	        b.x[0] == 7 && b.label[1] == 0,
+	    "gather: dense rows");
 	for (size_t i = 0; i < sizeof(x8); i++)
 		x8[i] = (uint8_t)(255 - i * 3);
 	bytes.x8 = x8;
 	bytes.y = y;
-	ok(data_gather(&bytes, index, 5, &b, &e) == ERR_OK && batch_is(&bytes, index, 5, &b) && b.y[2] == 2,
-	   "gather: bytes");
+	ok(data_gather(&bytes, index, 5, &b, &e) == ERR_OK && batch_is(&bytes, index, 5, &b) &&
+	        b.y[2] == 2,
+	    "gather: bytes");
 	ok(fabsf(b.x[37] - 1) < 1e-6f, "gather: byte 255 is 1");
 	ok(data_gather(&bytes, index, 0, &b, &e) == ERR_OK && b.rows == 0, "gather: no rows");
 	batch_release(&b);
@@ -298,7 +361,8 @@ static void test_order(void)
 	for (int i = 0; i < 100; i++)
 		all = all && seen[i] == 1;
 	ok(all, "order: a permutation");
-	ok(memcmp(a, b, sizeof(a)) == 0 && memcmp(a, c, sizeof(a)) != 0, "order: of seed and epoch alone");
+	ok(memcmp(a, b, sizeof(a)) == 0 && memcmp(a, c, sizeof(a)) != 0,
+	    "order: of seed and epoch alone");
 	data_order(1, 3, 100, b);
 	ok(memcmp(a, b, sizeof(a)) != 0, "order: another one each epoch");
 }

@@ -5,13 +5,13 @@
 #include "core/clock.h"
 #include "data/data.h"
 
-#define ROOT "../shared/data"
+#define ROOT    "../shared/data"
 #define FASHION "/usr/share/datasets/fashion-mnist"
 
 static const struct data_want real, classes = { .classes = true }, two = { .two = true };
 
 static struct dataset *load(const char *dir, const char *path, const struct data_want *want,
-                            const struct dataset *like)
+    const struct dataset *like)
 {
 	struct dataset *d;
 	struct err e = { 0 };

@@ -9,7 +9,7 @@
 
 enum { EPOCHS = 3, MOST = 24 };
 
-/* ---- by steps -------------------------------------------------------------- */
+/* ---- by steps ---- */
 
 struct tally {
 	unsigned seen[EPOCHS][MOST];
@@ -24,7 +24,8 @@ static void take(struct tally *t, struct deal_pos at, const struct deal_shape *s
 		uint64_t begin, end;
 
 		deal_range(at, rank, s, &begin, &end);
-		t->wrong += begin > end || end > s->examples || end - begin > s->batch || begin != covered;
+		t->wrong += begin > end || end > s->examples || end - begin > s->batch ||
+		    begin != covered;
 		covered = end;
 		for (uint64_t i = begin; i < end; i++)
 			t->seen[at.epoch][i]++;
@@ -54,7 +55,8 @@ static void by_steps(void)
 				struct tally t = { 0 };
 				uint64_t steps = 0;
 
-				for (; (at = deal_advance(begin, steps, &s)).epoch < EPOCHS; steps++)
+				for (; (at = deal_advance(begin, steps, &s)).epoch < EPOCHS;
+				     steps++)
 					take(&t, at, &s);
 				bad += !each_once(&t, examples);
 				bad += deal_steps_left(begin, EPOCHS, &s) != steps;
@@ -69,8 +71,9 @@ static void by_steps(void)
 				}
 				worlds++;
 			}
-	ok(!bad, "each example is dealt once in each epoch, by as many steps as foretold (%u worlds)",
-	   worlds);
+	ok(!bad,
+	    "each example is dealt once in each epoch, by as many steps as foretold (%u worlds)",
+	    worlds);
 	ok(!skipped, "wherever one begins to count");
 }
 
@@ -85,33 +88,40 @@ static void by_steps_changing(void)
 				for (uint64_t after = 1; after <= 4; after++)
 					for (uint64_t when = 0; when <= 8; when++) {
 						struct deal_shape s1 = { examples, batch, before },
-						    s2 = { examples, batch, after };
+						                  s2 = { examples, batch, after };
 						struct deal_pos begin = { 0, 0 }, at,
-						    then = deal_advance(begin, when, &s1);
+						                then = deal_advance(begin, when,
+						                    &s1);
 						struct tally t = { 0 };
 
 						for (uint64_t k = 0; k < when &&
-						    (at = deal_advance(begin, k, &s1)).epoch < EPOCHS; k++)
+						     (at = deal_advance(begin, k, &s1)).epoch <
+						         EPOCHS;
+						     k++)
 							take(&t, at, &s1);
 						for (uint64_t k = 0;
-						    (at = deal_advance(then, k, &s2)).epoch < EPOCHS; k++)
+						     (at = deal_advance(then, k, &s2)).epoch <
+						     EPOCHS;
+						     k++)
 							take(&t, at, &s2);
 						bad += !each_once(&t, examples);
 						worlds++;
 					}
 	ok(!bad, "also when the number of workers changes at any step (%u worlds)", worlds);
 	ok(deal_steps_left((struct deal_pos){ 3, 0 }, 3, &(struct deal_shape){ 10, 2, 2 }) == 0,
-	   "after the last epoch nothing is left");
+	    "after the last epoch nothing is left");
 }
 
-/* ---- by leases ---------------------------------------------------------------- */
+/* ---- by leases ---- */
 
 /* Three workers lease in turn; worker 1 dies after its k-th lease, having done
  * `finished` of them. */
-static bool leases(uint64_t examples, uint64_t range, unsigned dies_after, unsigned finished, bool *again)
+static bool leases(uint64_t examples, uint64_t range, unsigned dies_after, unsigned finished,
+    bool *again)
 {
 	struct tasks *t = tasks_new(examples, range, EPOCHS);
-	unsigned done[EPOCHS][MOST] = { { 0 } }, taken[EPOCHS][MOST] = { { 0 } }, leased = 0, wrong = 0;
+	unsigned done[EPOCHS][MOST] = { { 0 } }, taken[EPOCHS][MOST] = { { 0 } }, leased = 0,
+	         wrong = 0;
 	uint64_t n_done, n_leased, all, held[64];
 	struct task task;
 	bool dead = false;
@@ -128,8 +138,8 @@ static bool leases(uint64_t examples, uint64_t range, unsigned dies_after, unsig
 			dead |= worker == 1;
 			continue;
 		}
-		wrong += task.begin >= task.end || task.end > examples || task.end - task.begin > range ||
-		    task.epoch >= EPOCHS;
+		wrong += task.begin >= task.end || task.end > examples ||
+		    task.end - task.begin > range || task.epoch >= EPOCHS;
 		for (uint64_t i = task.begin; i < task.end; i++)
 			taken[task.epoch][i]++;
 		if (worker == 1) {
@@ -139,12 +149,12 @@ static bool leases(uint64_t examples, uint64_t range, unsigned dies_after, unsig
 			if (leased == dies_after) {
 				dead = true;
 				tasks_return(t, 1);
-				wrong += tasks_done(t, 1, held[leased - 1]);    /* too late */
+				wrong += tasks_done(t, 1, held[leased - 1]); /* too late */
 				continue;
 			}
 		}
 		wrong += !tasks_done(t, worker, task.id);
-		wrong += tasks_done(t, worker, task.id);                /* twice */
+		wrong += tasks_done(t, worker, task.id); /* twice */
 		for (uint64_t i = task.begin; i < task.end; i++)
 			done[task.epoch][i]++;
 	}
@@ -170,7 +180,8 @@ static void by_leases(void)
 			bad += !leases(examples, range, 1000, 1000, &again);
 			worlds++;
 		}
-	ok(!bad && !again, "each example is leased once in each epoch when nobody dies (%u worlds)", worlds);
+	ok(!bad && !again, "each example is leased once in each epoch when nobody dies (%u worlds)",
+	    worlds);
 	for (uint64_t examples = 1; examples <= 13; examples++)
 		for (uint64_t range = 1; range <= 5; range++)
 			for (unsigned dies = 1; dies <= 6; dies++)
@@ -179,7 +190,8 @@ static void by_leases(void)
 					worlds++;
 				}
 	ok(!bad && again,
-	   "what a dead worker held is leased again, and each range is done once (%u worlds)", worlds);
+	    "what a dead worker held is leased again, and each range is done once (%u worlds)",
+	    worlds);
 }
 
 static void lease_owner(void)
@@ -191,13 +203,13 @@ static void lease_owner(void)
 	tasks_lease(t, 0, &a);
 	tasks_lease(t, 1, &b);
 	ok(a.id == 0 && a.begin == 0 && a.end == 4 && b.id == 1 && b.begin == 4 && b.end == 8,
-	   "leases follow one another");
+	    "leases follow one another");
 	ok(!tasks_done(t, 1, a.id) && tasks_done(t, 0, a.id),
-	   "only who holds a lease can say that it is done");
+	    "only who holds a lease can say that it is done");
 	tasks_return(t, 1);
 	tasks_lease(t, 2, &a);
 	ok(a.id == b.id && !tasks_done(t, 1, a.id) && tasks_done(t, 2, a.id),
-	   "a returned one goes to the next who asks");
+	    "a returned one goes to the next who asks");
 	tasks_lease(t, 2, &a);
 	ok(a.begin == 8 && a.end == 10, "the last of an epoch is short");
 	tasks_lease(t, 2, &a);
@@ -207,7 +219,7 @@ static void lease_owner(void)
 			break;
 	tasks_count(t, &done, &leased, &all);
 	ok(done == 1002 && leased == 2 && all == UINT64_MAX && !tasks_finished(t),
-	   "without epochs there is no end");
+	    "without epochs there is no end");
 	tasks_free(t);
 }
 

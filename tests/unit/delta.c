@@ -9,7 +9,7 @@
 
 static struct rng rng;
 
-/* ---- bytes ------------------------------------------------------------------------ */
+/* ---- bytes ---- */
 
 static size_t some_places(size_t n, double density, uint32_t *place)
 {
@@ -82,7 +82,8 @@ static void mutated(void)
 
 	for (unsigned round = 0; round < 20000; round++) {
 		const struct codec *c = codec_by_id((uint16_t)(round % 4));
-		size_t width = 1 + round / 4 % 3, n = 1 + (size_t)rng_below(&rng, 600), k = some_places(n, 0.2, place), len;
+		size_t width = 1 + round / 4 % 3, n = 1 + (size_t)rng_below(&rng, 600),
+		       k = some_places(n, 0.2, place), len;
 		uint8_t *p = malloc(delta_bound(c, k, n, width)), *q;
 
 		for (size_t j = 0; j < k * width; j++)
@@ -105,7 +106,7 @@ static void mutated(void)
 	ok(good > 1000 && good < 15000, "%u of 20000 broken ones are well-formed", good);
 }
 
-/* ---- when ------------------------------------------------------------------------- */
+/* ---- when ---- */
 
 static void many_versions(void)
 {
@@ -136,14 +137,16 @@ static void many_versions(void)
 		whole += v > KNOWN && change_log_since(s, v - KNOWN, VALUES, place) == SIZE_MAX;
 	}
 	ok(bad == 0 && few == 0, "what has changed since is told, no more and no less");
-	ok(whole == 0 && change_log_since(s, 7, VALUES, place) == SIZE_MAX, "for %u versions at least, not for ever", KNOWN);
+	ok(whole == 0 && change_log_since(s, 7, VALUES, place) == SIZE_MAX,
+	    "for %u versions at least, not for ever", KNOWN);
 	change_log_reset(s, 500000);
-	ok(change_log_since(s, 499999, VALUES, place) == SIZE_MAX && change_log_since(s, 500000, VALUES, place) == 0,
-	   "another state begins anew");
+	ok(change_log_since(s, 499999, VALUES, place) == SIZE_MAX &&
+	        change_log_since(s, 500000, VALUES, place) == 0,
+	    "another state begins anew");
 	change_log_free(s);
 }
 
-/* ---- pulls ------------------------------------------------------------------------ */
+/* ---- pulls ---- */
 
 /* A few values of table big are pushed to; true when a puller who takes what has
  * changed has the same as one who takes all. */
@@ -162,8 +165,9 @@ static bool follows(struct world *x, uint64_t step, uint32_t slots, uint64_t *ve
 		push_dense(x, BIG, 0, slot, step, 10, g, PART_ELEMENTS, &r);
 		clock_of(x, slot, step, 10);
 	}
-	if (shard_pull_changed(x->shard, BIG, 0, step + 1, *version, PART_ELEMENTS / 2, place, w, &k, &now) || k == SIZE_MAX ||
-	    shard_pull(x->shard, BIG, 0, step + 1, all, &then) || now != then)
+	if (shard_pull_changed(x->shard, BIG, 0, step + 1, *version, PART_ELEMENTS / 2, place, w,
+	        &k, &now) ||
+	    k == SIZE_MAX || shard_pull(x->shard, BIG, 0, step + 1, all, &then) || now != then)
 		return false;
 	for (size_t i = 0; i < k; i++)
 		had[place[i]] = w[i];
@@ -185,16 +189,21 @@ static void pulls(const char *mode, bool deterministic)
 	shard_pull(x.shard, BIG, 0, 0, had, &version);
 	for (uint64_t step = 0; step < 50; step++)
 		bad += !follows(&x, step, 2, &version, had);
-	ok(bad == 0, "%s%s: what has changed makes what there is", mode, deterministic ? ", deterministic" : "");
-	ok(!shard_pull_changed(x.shard, BIG, 0, 50, version, 4, place, w, &k, &now) && k == 0, "no more when nothing has");
-	ok(!shard_pull_changed(x.shard, BIG, 0, 50, 0, 4, place, w, &k, &now) && k == SIZE_MAX, "and all when it is much");
+	ok(bad == 0, "%s%s: what has changed makes what there is", mode,
+	    deterministic ? ", deterministic" : "");
+	ok(!shard_pull_changed(x.shard, BIG, 0, 50, version, 4, place, w, &k, &now) && k == 0,
+	    "no more when nothing has");
+	ok(!shard_pull_changed(x.shard, BIG, 0, 50, 0, 4, place, w, &k, &now) && k == SIZE_MAX,
+	    "and all when it is much");
 	/* As a worker that was replaced does. */
 	if (deterministic)
-		ok(!shard_pull_changed(x.shard, BIG, 0, 49, version - 1, 4, place, w, &k, &now) && now == version - 1,
-		   "a step ago it was the version before");
+		ok(!shard_pull_changed(x.shard, BIG, 0, 49, version - 1, 4, place, w, &k, &now) &&
+		        now == version - 1,
+		    "a step ago it was the version before");
 	if (deterministic)
-		ok(!shard_pull_changed(x.shard, BIG, 0, 49, version, 4, place, w, &k, &now) && now == version - 1 && k == SIZE_MAX,
-		   "all of it comes to who has the version after it");
+		ok(!shard_pull_changed(x.shard, BIG, 0, 49, version, 4, place, w, &k, &now) &&
+		        now == version - 1 && k == SIZE_MAX,
+		    "all of it comes to who has the version after it");
 	world_close(&x);
 }
 

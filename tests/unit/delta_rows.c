@@ -6,7 +6,7 @@
 
 static struct rng rng;
 
-/* ---- bytes ------------------------------------------------------------------------ */
+/* ---- bytes ---- */
 
 enum { MANY = 5000 };
 static struct zip *zip;
@@ -16,7 +16,9 @@ static void some_versions(size_t n, unsigned kind, uint64_t *v)
 	uint64_t top = kind % 3 == 0 ? 100 : kind % 3 == 1 ? UINT32_MAX : SINCE_NEVER;
 
 	for (size_t i = 0; i < n; i++)
-		v[i] = i && rng_unit(&rng) < 0.7 ? v[i - 1] : rng_unit(&rng) < 0.2 ? SINCE_NEVER : rng_below(&rng, top);
+		v[i] = i && rng_unit(&rng) < 0.7 ? v[i - 1]
+		    : rng_unit(&rng) < 0.2       ? SINCE_NEVER
+		                                 : rng_below(&rng, top);
 }
 
 /* What is read of it is never newer, and at most twice as old, and one. */
@@ -30,8 +32,9 @@ static bool holds(const uint64_t *v, const uint64_t *w, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		uint64_t age = top - v[i];
 
-		if (v[i] == SINCE_NEVER ? w[i] != SINCE_NEVER : w[i] > v[i] || (age < top / 2 && w[i] < top - 2 * age) ||
-		                                                 (age == 0 && w[i] != top))
+		if (v[i] == SINCE_NEVER ? w[i] != SINCE_NEVER
+		                        : w[i] > v[i] || (age < top / 2 && w[i] < top - 2 * age) ||
+		            (age == 0 && w[i] != top))
 			return false;
 	}
 	return true;
@@ -50,7 +53,8 @@ static void there_and_back(void)
 		some_versions(n, round, v);
 		len = since_put(round % 2 ? zip : NULL, v, n, p);
 		bad += len > since_bound(n) || !since_get(zip, p, len, n, w) || !holds(v, w, n);
-		bad += since_get(zip, p, len, n + 1, w) || since_get(zip, p, len, n - 1, w) || since_get(zip, p, len - 1, n, w);
+		bad += since_get(zip, p, len, n + 1, w) || since_get(zip, p, len, n - 1, w) ||
+		    since_get(zip, p, len - 1, n, w);
 	}
 	ok(bad == 0, "versions are as they were, or a little older");
 	for (size_t i = 0; i < MANY; i++)
@@ -85,7 +89,7 @@ static void mutated(void)
 	ok(good > 4000 && good < 18000, "%u of 20000 broken ones are well-formed", good);
 }
 
-/* ---- pulls ------------------------------------------------------------------------ */
+/* ---- pulls ---- */
 
 enum { IDS = 60 };
 
@@ -116,8 +120,10 @@ static bool pull_some(struct world *x, uint64_t step, struct puller *p)
 			since[n] = p->since[i];
 			ids[n++] = i;
 		}
-	if (shard_pull_changed_rows(x->shard, ROWS, 0, step, (const uint8_t *)ids, n, since, out[0], place, &k, &version) ||
-	    shard_pull_rows(x->shard, ROWS, 0, step, (const uint8_t *)ids, n, all[0], &then) || then != version)
+	if (shard_pull_changed_rows(x->shard, ROWS, 0, step, (const uint8_t *)ids, n, since, out[0],
+	        place, &k, &version) ||
+	    shard_pull_rows(x->shard, ROWS, 0, step, (const uint8_t *)ids, n, all[0], &then) ||
+	    then != version)
 		return false;
 	for (uint32_t i = 0; i < k; i++)
 		memcpy(p->row[ids[place[i]]], out[place[i]], sizeof out[0]);
@@ -172,9 +178,11 @@ static void follows(const char *mode, bool deterministic, const char *rule, cons
 		/* As a worker that was replaced does: a step ago. */
 		bad += deterministic && !pull_some(&x, step, &late);
 	}
-	ok(bad == 0, "%s%s, %s, policy %s: what has changed makes what there is", mode, deterministic ? ", deterministic" : "", rule, policy);
+	ok(bad == 0, "%s%s, %s, policy %s: what has changed makes what there is", mode,
+	    deterministic ? ", deterministic" : "", rule, policy);
 	/* Rows that are not there for long have changed whenever they come. */
-	ok(p.spared > (strcmp(policy, "none") == 0 ? 2 * p.came : 0), "and %u rows of %u need not come", p.spared, p.spared + p.came);
+	ok(p.spared > (strcmp(policy, "none") == 0 ? 2 * p.came : 0),
+	    "and %u rows of %u need not come", p.spared, p.spared + p.came);
 	world_close(&x);
 }
 
@@ -188,12 +196,16 @@ static void strangers(void)
 	world_open_with(&x, "asp", false, "sgd", 0.1f, 2, 0, true);
 	for (uint64_t step = 0; step < 5; step++)
 		push_some(&x, step, 0);
-	ok(!shard_pull_changed_rows(x.shard, ROWS, 0, 5, (const uint8_t *)ids, 3, (const uint64_t[]){ 1000, 1000, 1000 }, out, place,
-	       &k, &version) && k == 3, "who has them as of later has them from elsewhere: all come");
+	ok(!shard_pull_changed_rows(x.shard, ROWS, 0, 5, (const uint8_t *)ids, 3,
+	       (const uint64_t[]){ 1000, 1000, 1000 }, out, place, &k, &version) &&
+	        k == 3,
+	    "who has them as of later has them from elsewhere: all come");
 	world_close(&x);
 	world_open_with(&x, "asp", false, "sgd", 0.1f, 2, 0, false);
-	ok(!shard_pull_changed_rows(x.shard, ROWS, 0, 0, (const uint8_t *)ids, 3, (const uint64_t[]){ 0, 0, 0 }, out, place, &k,
-	       &version) && k == 3, "where changes are not noted all come");
+	ok(!shard_pull_changed_rows(x.shard, ROWS, 0, 0, (const uint8_t *)ids, 3,
+	       (const uint64_t[]){ 0, 0, 0 }, out, place, &k, &version) &&
+	        k == 3,
+	    "where changes are not noted all come");
 	world_close(&x);
 }
 

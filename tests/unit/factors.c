@@ -25,7 +25,8 @@ static double product(const struct subject *t, size_t i, size_t j)
 /* The layers on each field's sum of vectors. */
 static double layers(const struct subject *t, const double *x, size_t cols)
 {
-	size_t fields = t->shape.fields ? t->shape.fields : 1, k = t->shape.factors, nin = fields * k;
+	size_t fields = t->shape.fields ? t->shape.fields : 1, k = t->shape.factors,
+	       nin = fields * k;
 	double in[256] = { 0 }, z[256];
 
 	for (size_t i = 0; i < cols; i++)
@@ -71,7 +72,10 @@ static void test_factors(void)
 
 	for (size_t k = 1; k < 20; k += 6)
 		for (int sparse = 0; sparse < 2; sparse++) {
-			struct model_shape two = { .features = 7, .classes = 2, .sparse = sparse, .factors = k };
+			struct model_shape two = { .features = 7,
+				.classes = 2,
+				.sparse = sparse,
+				.factors = k };
 			struct model_shape fields = two, real = two, deep = two;
 
 			fields.fields = sparse ? 3 : 7;
@@ -92,7 +96,7 @@ static void test_factors(void)
 		}
 }
 
-/* ---- words --------------------------------------------------------------------------- */
+/* ---- words ---- */
 
 #define WIDTH 5
 
@@ -127,8 +131,15 @@ static void test_words(void)
 	float val[10], pf[6 * WIDTH], g[6 * WIDTH], shown[4];
 	const float *params[] = { pf };
 	float *grads[] = { g };
-	struct batch b = { .rows = 4, .sparse = true, .start = (uint32_t *)(uintptr_t)start, .col = (uint32_t *)(uintptr_t)col,
-		.field = (uint16_t *)(uintptr_t)field, .val = val, .fields = 3, .id = id, .nids = 6 };
+	struct batch b = { .rows = 4,
+		.sparse = true,
+		.start = (uint32_t *)(uintptr_t)start,
+		.col = (uint32_t *)(uintptr_t)col,
+		.field = (uint16_t *)(uintptr_t)field,
+		.val = val,
+		.fields = 3,
+		.id = id,
+		.nids = 6 };
 	double p[6 * WIDTH], bad = 0, loss;
 	struct model *m;
 	struct err e;
@@ -151,8 +162,10 @@ static void test_words(void)
 		bad = fmax(bad, fabs((up - down) / 2e-6 - (double)g[i]));
 	}
 	ok(bad < 1e-6, "word2vec: gradient is that of the naive loss (%.1e)", bad);
-	ok(fabs(loss - ref_words(p)) < 1e-6 && fabs(model_forward(m, &b, params, shown) / 2 - loss) < 1e-6 && shown[2] == 0 && shown[3] == 0,
-	   "word2vec: loss is the naive one; words without neighbours have none");
+	ok(fabs(loss - ref_words(p)) < 1e-6 &&
+	        fabs(model_forward(m, &b, params, shown) / 2 - loss) < 1e-6 && shown[2] == 0 &&
+	        shown[3] == 0,
+	    "word2vec: loss is the naive one; words without neighbours have none");
 	model_free(m);
 }
 
@@ -164,11 +177,15 @@ static void test_refusals(void)
 		struct model_shape shape;
 		const char *why;
 	} bad[] = {
-		{ "ffm", { .sparse = true, .classes = 2, .factors = 4 }, "needs features in fields" },
-		{ "ffm", { .sparse = true, .classes = 3, .fields = 2, .factors = 4 }, "needs two classes" },
+		{ "ffm", { .sparse = true, .classes = 2, .factors = 4 },
+		    "needs features in fields" },
+		{ "ffm", { .sparse = true, .classes = 3, .fields = 2, .factors = 4 },
+		    "needs two classes" },
 		{ "mf", { .sparse = true, .classes = 2, .factors = 4 }, "needs real targets" },
 		{ "deepfm", { .sparse = true, .classes = 2, .factors = 4 }, "needs job.hidden" },
-		{ "fm", { .sparse = true, .classes = 2, .factors = 4, .hidden = hidden, .nhidden = 1 }, "has no hidden layers" },
+		{ "fm",
+		    { .sparse = true, .classes = 2, .factors = 4, .hidden = hidden, .nhidden = 1 },
+		    "has no hidden layers" },
 		{ "word2vec", { .sparse = true, .fields = 2, .factors = 4 }, "needs plain text" },
 		{ "word2vec", { .features = 3, .factors = 4 }, "needs plain text" },
 	};
@@ -178,13 +195,16 @@ static void test_refusals(void)
 	struct err e;
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		bool refused = model_new(bad[i].name, &bad[i].shape, &m, &e) == ERR_CONFIG && strstr(e.msg, bad[i].why);
+		bool refused = model_new(bad[i].name, &bad[i].shape, &m, &e) == ERR_CONFIG &&
+		    strstr(e.msg, bad[i].why);
 
 		ok(refused, "%s: %s", bad[i].name, refused ? bad[i].why : e.msg);
 	}
 	sample_make(&s, true, 5, 9, 2);
 	sample_fields(&s, 3);
-	ok(model_new("ffm", &shape, &m, &e) == ERR_OK && model_check(m, &s.b, &e) == ERR_FORMAT && strstr(e.msg, "has 3 fields"), "%s", e.msg);
+	ok(model_new("ffm", &shape, &m, &e) == ERR_OK && model_check(m, &s.b, &e) == ERR_FORMAT &&
+	        strstr(e.msg, "has 3 fields"),
+	    "%s", e.msg);
 	sample_release(&s);
 	model_free(m);
 }

@@ -97,11 +97,13 @@ static void test_packed(const char *what, void (*append)(struct buf *, const voi
 		buf_printf(&text, "line %d\n", i);
 	half = text.len / 2;
 	append(&packed, text.data, text.len);
-	ok(slurp_bytes(&packed, &out, &e) == ERR_OK && same(&out, text.data, text.len), "%s: read back", what);
+	ok(slurp_bytes(&packed, &out, &e) == ERR_OK && same(&out, text.data, text.len),
+	    "%s: read back", what);
 	for (size_t cut = 1; cut < 40; cut++) {
 		struct buf part = { packed.data, packed.len - cut * (packed.len / 40), 0 };
 
-		all = all && slurp_bytes(&part, &out, &e) == ERR_FORMAT && strstr(e.msg, "\"memory\" is cut off");
+		all = all && slurp_bytes(&part, &out, &e) == ERR_FORMAT &&
+		    strstr(e.msg, "\"memory\" is cut off");
 	}
 	ok(all, "%s: cut off anywhere: %s", what, e.msg);
 	packed.data[packed.len / 2] ^= 0x55;
@@ -112,8 +114,8 @@ static void test_packed(const char *what, void (*append)(struct buf *, const voi
 	append(&packed, text.data, half);
 	append(&packed, "", 0);
 	append(&packed, text.data + half, text.len - half);
-	ok(slurp_bytes(&packed, &out, &e) == ERR_OK && same(&out, text.data, text.len), "%s: concatenated",
-	   what);
+	ok(slurp_bytes(&packed, &out, &e) == ERR_OK && same(&out, text.data, text.len),
+	    "%s: concatenated", what);
 	packed.len--;
 	ok(slurp_bytes(&packed, &out, &e) == ERR_FORMAT, "%s: last part cut off", what);
 	packed.len++;
@@ -131,9 +133,11 @@ static void test_gzip_padding(void)
 
 	append_gz(&packed, "abc", 3);
 	buf_append(&packed, "\0\0\0\0\0", 5);
-	ok(slurp_bytes(&packed, &out, &e) == ERR_OK && same(&out, "abc", 3), "gzip: zero padding is passed over");
+	ok(slurp_bytes(&packed, &out, &e) == ERR_OK && same(&out, "abc", 3),
+	    "gzip: zero padding is passed over");
 	append_gz(&packed, "def", 3);
-	ok(slurp_bytes(&packed, &out, &e) == ERR_OK && same(&out, "abcdef", 6), "gzip: a member after padding");
+	ok(slurp_bytes(&packed, &out, &e) == ERR_OK && same(&out, "abcdef", 6),
+	    "gzip: a member after padding");
 	buf_release(&packed);
 	buf_release(&out);
 }
@@ -150,15 +154,17 @@ static void test_lines(void)
 	size_t n;
 
 	stream_memory(text, sizeof(text) - 1, "m", &s, &e);
-	ok(stream_peek(s, 3, &p, &n, &e) == ERR_OK && n == 3 && memcmp(p, "one", 3) == 0, "peek takes nothing");
+	ok(stream_peek(s, 3, &p, &n, &e) == ERR_OK && n == 3 && memcmp(p, "one", 3) == 0,
+	    "peek takes nothing");
 	ok(stream_lineno(s) == 0, "no line yet");
 	for (size_t i = 0; i < 5; i++)
-		all = all && stream_line(s, &line, &n, &e) == ERR_OK && line && strcmp(line, want[i]) == 0 &&
-		      n == strlen(want[i]) && stream_lineno(s) == i + 1;
+		all = all && stream_line(s, &line, &n, &e) == ERR_OK && line &&
+		    strcmp(line, want[i]) == 0 && n == strlen(want[i]) && stream_lineno(s) == i + 1;
 	ok(all, "lines with either ending, the last without");
 	ok(stream_line(s, &line, &n, &e) == ERR_OK && !line, "then the end");
 	ok(stream_peek(s, 9, &p, &n, &e) == ERR_OK && n == 0, "peek at the end");
-	ok(stream_fail(s, &e, "odd %d", 1) == ERR_FORMAT && strcmp(e.msg, "m:5: odd 1") == 0, "fail: %s", e.msg);
+	ok(stream_fail(s, &e, "odd %d", 1) == ERR_FORMAT && strcmp(e.msg, "m:5: odd 1") == 0,
+	    "fail: %s", e.msg);
 	stream_close(s);
 }
 
@@ -174,14 +180,17 @@ static void test_long_lines(void)
 	buf_commit(&text, 3000000);
 	buf_puts(&text, "\ny\n");
 	stream_memory(text.data, text.len, "m", &s, &e);
-	ok(stream_line(s, &line, &n, &e) == ERR_OK && n == 3000000, "a line longer than the window");
-	ok(stream_line(s, &line, &n, &e) == ERR_OK && n == 1 && *line == 'y', "and the one after it");
+	ok(stream_line(s, &line, &n, &e) == ERR_OK && n == 3000000,
+	    "a line longer than the window");
+	ok(stream_line(s, &line, &n, &e) == ERR_OK && n == 1 && *line == 'y',
+	    "and the one after it");
 	stream_close(s);
 	buf_clear(&text);
 	memset(buf_reserve(&text, STREAM_LINE_MAX + 9), 'x', STREAM_LINE_MAX + 9);
 	buf_commit(&text, STREAM_LINE_MAX + 9);
 	stream_memory(text.data, text.len, "m", &s, &e);
-	ok(stream_line(s, &line, &n, &e) == ERR_LIMIT && strncmp(e.msg, "m:1: ", 5) == 0, "too long: %s", e.msg);
+	ok(stream_line(s, &line, &n, &e) == ERR_LIMIT && strncmp(e.msg, "m:1: ", 5) == 0,
+	    "too long: %s", e.msg);
 	stream_close(s);
 	buf_release(&text);
 }
@@ -196,21 +205,25 @@ static void test_files(void)
 	size_t n;
 
 	ok(stream_open("/nonexistent/x", &s, &e) == ERR_IO &&
-	   strcmp(e.msg, "cannot open \"/nonexistent/x\": No such file or directory") == 0, "%s", e.msg);
+	        strcmp(e.msg, "cannot open \"/nonexistent/x\": No such file or directory") == 0,
+	    "%s", e.msg);
 	ok(stream_open(dir, &s, &e) == ERR_IO && !s, "a directory: %s", e.msg);
 	write_file("text", "", 0);
-	ok(stream_open(path, &s, &e) == ERR_OK && slurp(s, &out, &e) == ERR_OK && out.len == 0, "empty file");
+	ok(stream_open(path, &s, &e) == ERR_OK && slurp(s, &out, &e) == ERR_OK && out.len == 0,
+	    "empty file");
 	stream_close(s);
 	for (int i = 0; i < 300000; i++)
 		buf_puts(&big, "0123456789\n");
 	write_file("text", big.data, big.len);
 	ok(stream_open(path, &s, &e) == ERR_OK && slurp(s, &out, &e) == ERR_OK &&
-	   same(&out, big.data, big.len), "plain file");
+	        same(&out, big.data, big.len),
+	    "plain file");
 	stream_close(s);
 	stream_open(path, &s, &e);
 	stream_line(s, &line, &n, &e);
-	ok(truncate(path, 1000000) == 0 && slurp(s, &out, &e) == ERR_FORMAT && strstr(e.msg, "shrank"),
-	   "a file that shrinks: %s", e.msg);
+	ok(truncate(path, 1000000) == 0 && slurp(s, &out, &e) == ERR_FORMAT &&
+	        strstr(e.msg, "shrank"),
+	    "a file that shrinks: %s", e.msg);
 	stream_close(s);
 	free(path);
 	buf_release(&out);
@@ -249,9 +262,16 @@ static void test_npy_types(void)
 	static const int32_t i4[] = { -1, 0, 7 };
 	static const int64_t i8[] = { -1, 0, 1 << 20 };
 	static const uint8_t u1[] = { 0, 128, 255 };
-	struct { const char *descr; const void *data; size_t size; float want[3]; } cases[] = {
-		{ "<f8", f8, 24, { 1.5f, -2, 1e10f } }, { "<i4", i4, 12, { -1, 0, 7 } },
-		{ "<i8", i8, 24, { -1, 0, 1048576 } }, { "|u1", u1, 3, { 0, 128, 255 } },
+	struct {
+		const char *descr;
+		const void *data;
+		size_t size;
+		float want[3];
+	} cases[] = {
+		{ "<f8", f8, 24, { 1.5f, -2, 1e10f } },
+		{ "<i4", i4, 12, { -1, 0, 7 } },
+		{ "<i8", i8, 24, { -1, 0, 1048576 } },
+		{ "|u1", u1, 3, { 0, 128, 255 } },
 	};
 	struct err e = { 0 };
 	char header[200];
@@ -261,11 +281,12 @@ static void test_npy_types(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct buf b;
 
-		snprintf(header, sizeof(header), "{\"descr\": '%s', 'fortran_order': False, 'shape': (3,)}\n",
-		         cases[i].descr);
+		snprintf(header, sizeof(header),
+		    "{\"descr\": '%s', 'fortran_order': False, 'shape': (3,)}\n", cases[i].descr);
 		b = npy_bytes(header, cases[i].data, cases[i].size);
 		ok(read_npy(&b, &h, &x, &e) == ERR_OK && h.rank == 1 && h.count == 3 &&
-		   memcmp(x, cases[i].want, sizeof(cases[i].want)) == 0, "npy: type %s", cases[i].descr);
+		        memcmp(x, cases[i].want, sizeof(cases[i].want)) == 0,
+		    "npy: type %s", cases[i].descr);
 		free(x);
 	}
 }
@@ -278,8 +299,10 @@ static void test_npy_bad(void)
 		{ "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", "records" },
 		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (1}", "bad shape" },
 		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", "bad shape" },
-		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", "too large" },
-		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}", "dimensions" },
+		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}",
+		    "too large" },
+		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}",
+		    "dimensions" },
 		{ "{'descr': '<f4', 'fortran_order': False}", "missing" },
 		{ "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,)}", "neither" },
 		{ "{'descr': '<f4', 'order': False, 'shape': (1,)}", "a key beside" },
@@ -287,7 +310,8 @@ static void test_npy_bad(void)
 		{ "('descr')", "no dictionary" },
 		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", "is cut off" },
 		{ "{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}", "bytes after" },
-		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (1001,)}", "more than the 1000" },
+		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (1001,)}",
+		    "more than the 1000" },
 	};
 	struct err e = { 0 };
 	struct npy h;
@@ -297,7 +321,8 @@ static void test_npy_bad(void)
 		struct buf b = npy_bytes(bad[i][0], "\0\0\0\0", 4);
 
 		ok(read_npy(&b, &h, &x, &e) == ERR_FORMAT && strstr(e.msg, bad[i][1]) &&
-		   strncmp(e.msg, "x.npy: ", 7) == 0, "npy refused: %s", e.msg);
+		        strncmp(e.msg, "x.npy: ", 7) == 0,
+		    "npy refused: %s", e.msg);
 	}
 }
 
@@ -313,15 +338,21 @@ static void test_npy_round(void)
 	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
 
 	npy_put_header(&b, shape, 2);
-	ok(b.len == 128 && memcmp(b.data + 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 59)
-	   == 0 && b.data[127] == '\n', "npy: header as NumPy writes it, padded");
+	ok(b.len == 128 &&
+	        memcmp(b.data + 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }",
+	            59) == 0 &&
+	        b.data[127] == '\n',
+	    "npy: header as NumPy writes it, padded");
 	buf_clear(&b);
-	ok(npy_write(fd, v, shape, 2, &e) == ERR_OK && file_read(path, 1000, &b, &e) == ERR_OK, "npy: written");
-	ok(read_npy(&b, &h, &x, &e) == ERR_OK && h.rank == 2 && h.shape[0] == 2 && h.shape[1] == 3 &&
-	   memcmp(x, v, sizeof(v)) == 0, "npy: read back bit by bit");
+	ok(npy_write(fd, v, shape, 2, &e) == ERR_OK && file_read(path, 1000, &b, &e) == ERR_OK,
+	    "npy: written");
+	ok(read_npy(&b, &h, &x, &e) == ERR_OK && h.rank == 2 && h.shape[0] == 2 &&
+	        h.shape[1] == 3 && memcmp(x, v, sizeof(v)) == 0,
+	    "npy: read back bit by bit");
 	free(x);
 	npy_put_header(&b, shape, 1);
-	ok(strstr((char *)b.data + 10, "'shape': (2,), }") && b.len % 64 == 0, "npy: one dimension");
+	ok(strstr((char *)b.data + 10, "'shape': (2,), }") && b.len % 64 == 0,
+	    "npy: one dimension");
 	buf_clear(&b);
 	npy_put_header(&b, shape, 0);
 	ok(strstr((char *)b.data + 10, "'shape': (), }"), "npy: a scalar");
@@ -330,7 +361,8 @@ static void test_npy_round(void)
 	free(path);
 }
 
-static enum err_code open_tensors(const char *header, size_t data, struct safetensors **out, struct err *e)
+static enum err_code open_tensors(const char *header, size_t data, struct safetensors **out,
+    struct err *e)
 {
 	static const char zeros[64];
 	int fd = memfd_create("tensors", MFD_CLOEXEC);
@@ -346,7 +378,11 @@ static enum err_code open_tensors(const char *header, size_t data, struct safete
 #define A4 "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}"
 static void test_tensors_bad(void)
 {
-	static const struct { const char *header; size_t data; const char *want; } bad[] = {
+	static const struct {
+		const char *header;
+		size_t data;
+		const char *want;
+	} bad[] = {
 		{ A4, 4, "is no valid safetensors file" },
 		{ A4 "}", 3, "beyond the end" },
 		{ A4 "}", 5, "belong to no tensor" },
@@ -355,25 +391,40 @@ static void test_tensors_bad(void)
 		{ "{}", 1, "belong to no tensor" },
 		{ A4 "} x", 4, "is no valid" },
 		{ A4 ",\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "a" },
-		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", 12, "hole" },
-		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[2,6]}}", 6, "overlaps" },
-		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "overlaps" },
-		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,4]}}", 8, "ascending pair" },
-		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4]}}", 8, "ascending pair" },
-		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}", 8, "ascending pair" },
-		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4.0,8.0]}}", 8, "ascending pair" },
-		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,8]}}", 8, "fit its shape" },
-		{ A4 ",\"b\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[4,8]}}", 8, "convert it to F32" },
-		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[4,8]}}", 8, "no number from 0" },
-		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":1,\"data_offsets\":[4,8]}}", 8, "no shape" },
-		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[4,8]}}", 8,
-		  "more than 8" },
-		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[4,8]}}", 8,
-		  "too large" },
-		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[4611686018427387905],\"data_offsets\":[4,8]}}", 8,
-		  "fit its shape" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", 12,
+		    "hole" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[2,6]}}", 6,
+		    "overlaps" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
+		    "overlaps" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,4]}}", 8,
+		    "ascending pair" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4]}}", 8,
+		    "ascending pair" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}", 8,
+		    "ascending pair" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4.0,8.0]}}", 8,
+		    "ascending pair" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,8]}}", 8,
+		    "fit its shape" },
+		{ A4 ",\"b\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[4,8]}}", 8,
+		    "convert it to F32" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[4,8]}}", 8,
+		    "no number from 0" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":1,\"data_offsets\":[4,8]}}", 8,
+		    "no shape" },
+		{ A4
+		    ",\"b\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[4,8]}}",
+		    8, "more than 8" },
+		{ A4
+		    ",\"b\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[4,8]}}",
+		    8, "too large" },
+		{ A4
+		    ",\"b\":{\"dtype\":\"F32\",\"shape\":[4611686018427387905],\"data_offsets\":[4,8]}}",
+		    8, "fit its shape" },
 		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1]}}", 8, "needs dtype" },
-		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8],\"x\":1}}", 8, "nothing else" },
+		{ A4 ",\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8],\"x\":1}}", 8,
+		    "nothing else" },
 		{ A4 ",\"b\":[]}", 4, "needs dtype" },
 		{ A4 ",\"b\\u0001\":[]}", 4, "b\\x01" },
 		{ A4 ",\"__metadata__\":{\"x\":1}}", 4, "than strings" },
@@ -384,16 +435,20 @@ static void test_tensors_bad(void)
 	int fd;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		ok(open_tensors(bad[i].header, bad[i].data, &s, &e) == ERR_FORMAT && !s && strstr(e.msg, bad[i].want),
-		   "safetensors refused: %s", e.msg);
+		ok(open_tensors(bad[i].header, bad[i].data, &s, &e) == ERR_FORMAT && !s &&
+		        strstr(e.msg, bad[i].want),
+		    "safetensors refused: %s", e.msg);
 	ok(open_tensors(A4 ",\"__metadata__\":{\"x\":\"y\"}}   ", 4, &s, &e) == ERR_OK &&
-	   safetensors_count(s) == 1, "padding and metadata are fine");
+	        safetensors_count(s) == 1,
+	    "padding and metadata are fine");
 	safetensors_close(s);
 	ok(open_tensors("{\"b\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[4,8]},"
-	   "\"z\":{\"dtype\":\"F32\",\"shape\":[0,3],\"data_offsets\":[4,4]},"
-	   "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 8, &s, &e) == ERR_OK &&
-	   strcmp(safetensors_at(s, 0)->name, "a") == 0 && safetensors_find(s, "b")->count == 1 &&
-	   safetensors_find(s, "z")->count == 0, "any order of keys, a scalar, an empty tensor");
+	                "\"z\":{\"dtype\":\"F32\",\"shape\":[0,3],\"data_offsets\":[4,4]},"
+	                "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+	       8, &s, &e) == ERR_OK &&
+	        strcmp(safetensors_at(s, 0)->name, "a") == 0 &&
+	        safetensors_find(s, "b")->count == 1 && safetensors_find(s, "z")->count == 0,
+	    "any order of keys, a scalar, an empty tensor");
 	safetensors_close(s);
 	fd = memfd_create("tensors", MFD_CLOEXEC);
 	file_write_all(fd, "\xff\xff\xff\xff\xff\xff\xff\x7f{}", 10, NULL);
@@ -413,17 +468,18 @@ static bool write_tensors(int fd, const float *w, const uint64_t *ids, struct er
 	bool good;
 
 	good = safetensors_add(t, "ids", SAFETENSORS_U64, (uint64_t[]){ 3 }, 1, e) == ERR_OK &&
-	       safetensors_add(t, "empty", SAFETENSORS_F32, (uint64_t[]){ 0, 5 }, 2, e) == ERR_OK &&
-	       safetensors_add(t, "layer \"1\"", SAFETENSORS_F32, (uint64_t[]){ 4, 5 }, 2, e) == ERR_OK &&
-	       safetensors_add(t, "bias", SAFETENSORS_F32, (uint64_t[]){ 2 }, 1, e) == ERR_OK &&
-	       safetensors_add(t, "bias", SAFETENSORS_F32, (uint64_t[]){ 2 }, 1, e) == ERR_EXISTS;
+	    safetensors_add(t, "empty", SAFETENSORS_F32, (uint64_t[]){ 0, 5 }, 2, e) == ERR_OK &&
+	    safetensors_add(t, "layer \"1\"", SAFETENSORS_F32, (uint64_t[]){ 4, 5 }, 2, e) ==
+	        ERR_OK &&
+	    safetensors_add(t, "bias", SAFETENSORS_F32, (uint64_t[]){ 2 }, 1, e) == ERR_OK &&
+	    safetensors_add(t, "bias", SAFETENSORS_F32, (uint64_t[]){ 2 }, 1, e) == ERR_EXISTS;
 	safetensors_add_meta(t, "step", "12");
 	good = good && safetensors_begin(t, safetensors_to_fd, &fd, e) == ERR_OK &&
-	       safetensors_put(t, w, 1, NULL) == ERR_FAILED &&
-	       safetensors_put_ids(t, ids, 3, e) == ERR_OK && safetensors_put(t, w, 7, e) == ERR_OK &&
-	       safetensors_end(t, NULL) == ERR_FAILED && safetensors_put(t, w + 7, 15, e) == ERR_OK &&
-	       safetensors_put(t, w, 1, NULL) == ERR_FAILED && safetensors_end(t, e) == ERR_OK &&
-	       (off_t)safetensors_size(t) == lseek(fd, 0, SEEK_END);
+	    safetensors_put(t, w, 1, NULL) == ERR_FAILED &&
+	    safetensors_put_ids(t, ids, 3, e) == ERR_OK && safetensors_put(t, w, 7, e) == ERR_OK &&
+	    safetensors_end(t, NULL) == ERR_FAILED && safetensors_put(t, w + 7, 15, e) == ERR_OK &&
+	    safetensors_put(t, w, 1, NULL) == ERR_FAILED && safetensors_end(t, e) == ERR_OK &&
+	    (off_t)safetensors_size(t) == lseek(fd, 0, SEEK_END);
 	safetensors_writer_free(t);
 	return good;
 }
@@ -441,22 +497,26 @@ static void test_tensors_round(void)
 	for (int i = 0; i < 22; i++)
 		w[i] = (float)i * 1.25f - 3;
 	ok(write_tensors(fd, w, ids, &e), "safetensors: written, misuse refused %s", e.msg);
-	ok(safetensors_open_fd(fd, "x", &s, &e) == ERR_OK && safetensors_count(s) == 4, "and opened %s", e.msg);
+	ok(safetensors_open_fd(fd, "x", &s, &e) == ERR_OK && safetensors_count(s) == 4,
+	    "and opened %s", e.msg);
 	if (!s)
 		return;
 	t = safetensors_find(s, "layer \"1\"");
 	ok(t && t->rank == 2 && t->shape[0] == 4 && t->shape[1] == 5 && t->count == 20, "shape");
 	ok(t && safetensors_read(s, t, 0, 20, x, &e) == ERR_OK && memcmp(x, w, 80) == 0, "values");
-	ok(t && safetensors_read(s, t, 5, 3, x, &e) == ERR_OK && memcmp(x, w + 5, 12) == 0, "a range of values");
+	ok(t && safetensors_read(s, t, 5, 3, x, &e) == ERR_OK && memcmp(x, w + 5, 12) == 0,
+	    "a range of values");
 	ok(t && safetensors_read(s, t, 18, 3, x, &e) == ERR_LIMIT, "beyond: %s", e.msg);
 	t = safetensors_find(s, "ids");
 	ok(t && t->offset % 64 == 0 && safetensors_read_ids(s, t, 0, 3, y, &e) == ERR_OK &&
-	   memcmp(y, ids, sizeof(ids)) == 0, "row ids, aligned");
+	        memcmp(y, ids, sizeof(ids)) == 0,
+	    "row ids, aligned");
 	ok(t && safetensors_read(s, t, 0, 3, x, &e) == ERR_FORMAT, "of another type: %s", e.msg);
 	ok(!safetensors_find(s, "none"), "no such tensor");
 	ok(strcmp(safetensors_meta(s, "step"), "12") == 0 && !safetensors_meta(s, "x"), "metadata");
 	t = safetensors_find(s, "bias");
-	ok(t && ftruncate(fd, 100) == 0 && safetensors_read(s, t, 0, 2, x, &e) == ERR_FORMAT, "shrunk: %s", e.msg);
+	ok(t && ftruncate(fd, 100) == 0 && safetensors_read(s, t, 0, 2, x, &e) == ERR_FORMAT,
+	    "shrunk: %s", e.msg);
 	safetensors_close(s);
 }
 

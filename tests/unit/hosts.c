@@ -15,7 +15,8 @@ static char *text_of(const struct hosts *h)
 
 	buf_puts(&b, "");
 	for (size_t i = 0; i < h->n; i++)
-		buf_printf(&b, "%s%s=%lld", i ? " " : "", h->item[i].name, (long long)h->item[i].slots);
+		buf_printf(&b, "%s%s=%lld", i ? " " : "", h->item[i].name,
+		    (long long)h->item[i].slots);
 	return b.data ? (char *)b.data : mem_strdup("");
 }
 
@@ -26,7 +27,8 @@ static void becomes(const char *line, const char *want)
 	enum err_code rc = hosts_add(&h, line, &e);
 	char *got = text_of(&h);
 
-	ok(rc == ERR_OK && strcmp(got, want) == 0, "\"%s\" is \"%s\"%s%s", line, got, rc ? ": " : "", e.msg);
+	ok(rc == ERR_OK && strcmp(got, want) == 0, "\"%s\" is \"%s\"%s%s", line, got,
+	    rc ? ": " : "", e.msg);
 	free(got);
 	hosts_release(&h);
 }
@@ -36,15 +38,17 @@ static void refused(const char *line, const char *why)
 	struct hosts h = { NULL, 0 };
 	struct err e = { 0 };
 
-	ok(hosts_add(&h, "before slots=2", &e) == ERR_OK && hosts_add(&h, line, &e) == ERR_FORMAT && strstr(e.msg, why) &&
-	   h.n == 1 && h.item[0].slots == 2, "\"%s\": %s", line, e.msg);
+	ok(hosts_add(&h, "before slots=2", &e) == ERR_OK && hosts_add(&h, line, &e) == ERR_FORMAT &&
+	        strstr(e.msg, why) && h.n == 1 && h.item[0].slots == 2,
+	    "\"%s\": %s", line, e.msg);
 	hosts_release(&h);
 }
 
 static void in_a_file(void)
 {
 	char path[] = "/tmp/pskit-hosts-XXXXXX";
-	static const char text[] = "# of the lab\na slots=2\n\nb\nb   # again\n", wrong[] = "a\nb slots=0\n";
+	static const char text[] = "# of the lab\na slots=2\n\nb\nb   # again\n",
+	                  wrong[] = "a\nb slots=0\n";
 	struct hosts h = { NULL, 0 };
 	struct err e = { 0 };
 	int fd = mkstemp(path);
@@ -57,10 +61,12 @@ static void in_a_file(void)
 	free(got);
 	hosts_release(&h);
 	file_replace(path, wrong, sizeof wrong - 1, 0600, &e);
-	ok(hosts_read(&h, path, &e) == ERR_FORMAT && strstr(e.msg, ":2: "), "the line is named: %s", e.msg);
+	ok(hosts_read(&h, path, &e) == ERR_FORMAT && strstr(e.msg, ":2: "), "the line is named: %s",
+	    e.msg);
 	hosts_release(&h);
 	file_replace(path, "\n", 1, 0600, &e);
-	ok(hosts_read(&h, path, &e) == ERR_FORMAT && strstr(e.msg, "no host"), "none at all: %s", e.msg);
+	ok(hosts_read(&h, path, &e) == ERR_FORMAT && strstr(e.msg, "no host"), "none at all: %s",
+	    e.msg);
 	hosts_release(&h);
 	unlink(path);
 	close(fd);
@@ -78,19 +84,23 @@ static void dealt(void)
 	hosts_add(&h, "c:2", NULL);
 	ok(hosts_slots(&h) == 6, "six slots");
 	for (size_t k = 0; k < sizeof want / sizeof *want; k++)
-		ok(strcmp(hosts_nth(&h, k), want[k]) == 0, "place %zu is on %s", k, hosts_nth(&h, k));
+		ok(strcmp(hosts_nth(&h, k), want[k]) == 0, "place %zu is on %s", k,
+		    hosts_nth(&h, k));
 	hosts_release(&h);
 	hosts_add(&h, "a slots=1", NULL);
 	hosts_add(&h, "c:2", NULL);
-	ok(strcmp(hosts_nth(&h, 2), "c") == 0 && !hosts_nth(&h, 3), "slots that are written are a limit");
+	ok(strcmp(hosts_nth(&h, 2), "c") == 0 && !hosts_nth(&h, 3),
+	    "slots that are written are a limit");
 	hosts_release(&h);
 	hosts_add(&h, "a", NULL);
 	hosts_add(&h, "a", NULL);
 	hosts_add(&h, "b", NULL);
-	ok(strcmp(hosts_nth(&h, 3), "a") == 0 && strcmp(hosts_nth(&h, 4), "b") == 0, "others are none");
+	ok(strcmp(hosts_nth(&h, 3), "a") == 0 && strcmp(hosts_nth(&h, 4), "b") == 0,
+	    "others are none");
 	hosts_release(&h);
 	gethostname(self, sizeof self - 1);
-	ok(hosts_is_here("localhost") && hosts_is_here(self) && !hosts_is_here("nowhere.example"), "this machine is known");
+	ok(hosts_is_here("localhost") && hosts_is_here(self) && !hosts_is_here("nowhere.example"),
+	    "this machine is known");
 }
 
 int main(void)

@@ -11,37 +11,42 @@ static void test_good(struct fixture *f, struct http_client *c, const char *how,
 	int status;
 
 	ok(fx_call(c, "GET", "/v1/whoami", NULL, &status, &v, &e) == ERR_OK && status == 200 &&
-	   strcmp(json_str(v, "name", ""), name) == 0, "%s: GET is answered, by %s: %s", how, name,
-	   e.msg);
+	        strcmp(json_str(v, "name", ""), name) == 0,
+	    "%s: GET is answered, by %s: %s", how, name, e.msg);
 	json_decref(v);
 	ok(fx_call(c, "POST", "/v1/echo?x=a%20b%2f%C3%A9&pretty", json_pack("{s:[i,i]}", "k", 1, 2),
-	        &status, &v, &e) == ERR_OK && status == 201 &&
-	   strcmp(json_str(v, "x", ""), "a b/\xc3\xa9") == 0 &&
-	   json_array_size(json_object_get(json_object_get(v, "body"), "k")) == 2,
-	   "%s: POST has its body and its decoded query: %s", how, e.msg);
+	       &status, &v, &e) == ERR_OK &&
+	        status == 201 && strcmp(json_str(v, "x", ""), "a b/\xc3\xa9") == 0 &&
+	        json_array_size(json_object_get(json_object_get(v, "body"), "k")) == 2,
+	    "%s: POST has its body and its decoded query: %s", how, e.msg);
 	json_decref(v);
 	ok(fx_call(c, "POST", "/v1/echo", NULL, &status, &v, &e) == ERR_OK &&
-	   json_is_object(json_object_get(v, "body")), "%s: POST without a body is an empty object", how);
+	        json_is_object(json_object_get(v, "body")),
+	    "%s: POST without a body is an empty object", how);
 	json_decref(v);
 	ok(http_get_text(c, "/metrics", 20 * NSEC_PER_SEC, &text, &e) == ERR_OK &&
-	   text.len > 900000 && strstr(fx_text_of(&text), "n=\"39999\"} 1\n") != NULL,
-	   "%s: a megabyte of text arrives", how);
+	        text.len > 900000 && strstr(fx_text_of(&text), "n=\"39999\"} 1\n") != NULL,
+	    "%s: a megabyte of text arrives", how);
 	buf_release(&text);
 	ok(fx_call(c, "GET", "/v1/fenced", NULL, &status, &v, &e) == ERR_FENCED && status == 409 &&
-	   v == NULL && strcmp(e.msg, "slot 3 is taken over � (start again)") == 0,
-	   "%s: an error comes with its code, message and hint: %s", how, e.msg);
-	ok(fx_call(c, "GET", "/v1/whoamy", NULL, &status, &v, &e) == ERR_NOTFOUND && status == 404 &&
-	   strstr(e.msg, "did you mean /v1/whoami?") != NULL, "%s: a wrong path: %s", how, e.msg);
-	ok(fx_call(c, "POST", "/v1/whoami", NULL, &status, &v, &e) == ERR_UNSUPPORTED && status == 405,
-	   "%s: a wrong method: %s", how, e.msg);
+	        v == NULL && strcmp(e.msg, "slot 3 is taken over � (start again)") == 0,
+	    "%s: an error comes with its code, message and hint: %s", how, e.msg);
+	ok(fx_call(c, "GET", "/v1/whoamy", NULL, &status, &v, &e) == ERR_NOTFOUND &&
+	        status == 404 && strstr(e.msg, "did you mean /v1/whoami?") != NULL,
+	    "%s: a wrong path: %s", how, e.msg);
+	ok(fx_call(c, "POST", "/v1/whoami", NULL, &status, &v, &e) == ERR_UNSUPPORTED &&
+	        status == 405,
+	    "%s: a wrong method: %s", how, e.msg);
 	ok(fx_call(c, "GET", "/v1/events?since=1&since=2", NULL, &status, &v, &e) == ERR_USAGE &&
-	   status == 400, "%s: a doubled query key: %s", how, e.msg);
+	        status == 400,
+	    "%s: a doubled query key: %s", how, e.msg);
 	ok(fx_call(c, "GET", "/v1/events?since=%zz", NULL, &status, &v, &e) == ERR_USAGE,
-	   "%s: a bad escape: %s", how, e.msg);
-	ok(fx_call(c, "POST", "/v1/echo", json_array(), &status, &v, &e) == ERR_FORMAT && status == 400,
-	   "%s: a body that is no object: %s", how, e.msg);
+	    "%s: a bad escape: %s", how, e.msg);
+	ok(fx_call(c, "POST", "/v1/echo", json_array(), &status, &v, &e) == ERR_FORMAT &&
+	        status == 400,
+	    "%s: a body that is no object: %s", how, e.msg);
 	ok(fx_call(c, "GET", "no slash", NULL, &status, &v, &e) == ERR_USAGE && status == 0,
-	   "%s: a path without slash is not asked", how);
+	    "%s: a path without slash is not asked", how);
 	(void)f;
 }
 
@@ -63,7 +68,8 @@ static void test_matrix(struct fixture *f, const char *addr)
 				int status, want;
 				struct err e;
 
-				for (size_t j = 0; j < sizeof(fx_routes) / sizeof(fx_routes[0]); j++)
+				for (size_t j = 0; j < sizeof(fx_routes) / sizeof(fx_routes[0]);
+				     j++)
 					if (strcmp(fx_routes[j].path, fx_routes[i].path) == 0 &&
 					    strcmp(fx_routes[j].method, methods[m]) == 0)
 						r = &fx_routes[j];
@@ -73,19 +79,20 @@ static void test_matrix(struct fixture *f, const char *addr)
 					want = 401;
 				else if (r == NULL)
 					want = 405;
-				else if ((r->flags & HTTP_LOCAL_ONLY) || !(r->roles & 1u << roles[k]))
+				else if ((r->flags & HTTP_LOCAL_ONLY) ||
+				    !(r->roles & 1u << roles[k]))
 					want = 403;
 				else if (r->fn == fx_echo)
 					want = 201;
 				else
 					want = r->fn == fx_fenced ? 409 : 200;
 				snprintf(target, sizeof(target), "%s%s", fx_routes[i].path,
-				         fx_routes[i].fn == fx_events ? "?since=-1" : "");
+				    fx_routes[i].fn == fx_events ? "?since=-1" : "");
 				fx_call(c, methods[m], target, NULL, &status, NULL, &e);
 				n++;
 				if (status != want) {
 					printf("# %s %s as %s: %d, not %d\n", methods[m], target,
-					       role_name(roles[k]), status, want);
+					    role_name(roles[k]), status, want);
 					wrong++;
 				}
 			}
@@ -106,39 +113,42 @@ static void test_refusals(struct fixture *f, const char *addr)
 	key_pair_generate(&other);
 	c = fx_client(f, addr, &other);
 	ok(fx_call(c, "GET", "/v1/whoami", NULL, &status, NULL, &e) == ERR_AUTH && status == 401,
-	   "an unknown key: %s", e.msg);
+	    "an unknown key: %s", e.msg);
 	http_client_free(c);
 	memcpy(psk, f->psk, 32);
 	f->psk[31] ^= 1;
 	c = fx_client(f, addr, &f->admin);
 	ok(fx_call(c, "POST", "/v1/echo", NULL, &status, NULL, &e) == ERR_AUTH && status == 401,
-	   "another secret: %s", e.msg);
+	    "another secret: %s", e.msg);
 	http_client_free(c);
 	memcpy(f->psk, psk, 32);
 	/* The right public key in the request, but not its secret. */
 	memcpy(other.pk, f->admin.pk, 32);
 	c = fx_client(f, addr, &other);
 	ok(fx_call(c, "POST", "/v1/echo", NULL, &status, NULL, &e) == ERR_AUTH && status == 401,
-	   "a borrowed public key: %s", e.msg);
+	    "a borrowed public key: %s", e.msg);
 	http_client_free(c);
 	c = fx_client(f, addr, &f->worker);
-	ok(fx_call(c, "POST", "/v1/echo", NULL, &status, NULL, &e) == ERR_FORBIDDEN && status == 403,
-	   "a role that may not: %s", e.msg);
+	ok(fx_call(c, "POST", "/v1/echo", NULL, &status, NULL, &e) == ERR_FORBIDDEN &&
+	        status == 403,
+	    "a role that may not: %s", e.msg);
 	http_client_free(c);
 	c = fx_client(f, addr, &f->admin);
-	ok(fx_call(c, "GET", "/v1/secret", NULL, &status, NULL, &e) == ERR_FORBIDDEN && status == 403,
-	   "secrets do not leave by TCP: %s", e.msg);
+	ok(fx_call(c, "GET", "/v1/secret", NULL, &status, NULL, &e) == ERR_FORBIDDEN &&
+	        status == 403,
+	    "secrets do not leave by TCP: %s", e.msg);
 	http_client_free(c);
 	c = fx_client(f, NULL, NULL);
-	ok(fx_call(c, "GET", "/v1/secret", NULL, &status, NULL, &e) == ERR_OK, "but by the Unix socket");
+	ok(fx_call(c, "GET", "/v1/secret", NULL, &status, NULL, &e) == ERR_OK,
+	    "but by the Unix socket");
 	ok(fx_call(c, "POST", "/v1/join", NULL, &status, NULL, &e) == ERR_FORBIDDEN,
-	   "the local admin is no worker: %s", e.msg);
+	    "the local admin is no worker: %s", e.msg);
 	http_client_free(c);
 	c = fx_client(f, NULL, &f->worker);
 	ok(fx_call(c, "POST", "/v1/join", NULL, &status, NULL, &e) == ERR_OK,
-	   "unless it signs as one: %s", e.msg);
+	    "unless it signs as one: %s", e.msg);
 	ok(fx_call(c, "POST", "/v1/echo", NULL, &status, NULL, &e) == ERR_FORBIDDEN,
-	   "and then it is no admin");
+	    "and then it is no admin");
 	http_client_free(c);
 	ok(f->echoes == before, "none of these reached a handler");
 	ok(http_server_refused(f->s) == refused + 3, "those that were not authorised are counted");
@@ -147,11 +157,11 @@ static void test_refusals(struct fixture *f, const char *addr)
 /* Send a request signed as `m` at time `now` with the given nonce's head, but
  * with the target, host and body given. */
 static int send_signed(struct fixture *f, const char *head, const char *body, const char *auth,
-                       struct buf *out)
+    struct buf *out)
 {
 	char *text = mem_printf("%s\r\nContent-Length: %zu\r\nContent-Type: application/json\r\n"
 	                        "Connection: close\r\nAuthorization: %s\r\n\r\n%s",
-	                        head, strlen(body), auth, body);
+	    head, strlen(body), auth, body);
 	int fd = fx_connect(f);
 
 	buf_clear(out);
@@ -192,15 +202,17 @@ static void test_signatures(struct fixture *f)
 		ok(httpsig_verify_answer(key, &am, &h, value, &answer, NULL) == ERR_OK, "rightly");
 		am.status = 200;
 		ok(httpsig_verify_answer(key, &am, &h, value, &answer, NULL) == ERR_AUTH,
-		   "over its status too");
+		    "over its status too");
 	}
 	ok(send_signed(f, head, body, auth, &out) == 401 &&
-	   strstr(fx_text_of(&out), "\"code\":\"auth\"") != NULL, "the same again is a replay");
+	        strstr(fx_text_of(&out), "\"code\":\"auth\"") != NULL,
+	    "the same again is a replay");
 	SIGN(now, boot);
 	ok(send_signed(f, head, "{\"k\":2}", auth, &out) == 401, "an altered body is refused");
 	bad[0] = mem_printf("POST /v1/echo?x=2 HTTP/1.1\r\nHost: %s", host);
 	bad[1] = mem_printf("POST /v1/join?x=1 HTTP/1.1\r\nHost: %s", host);
-	bad[2] = mem_printf("POST /v1/echo?x=1 HTTP/1.1\r\nHost: localhost:%u", http_server_port(f->s));
+	bad[2] = mem_printf("POST /v1/echo?x=1 HTTP/1.1\r\nHost: localhost:%u",
+	    http_server_port(f->s));
 	ok(send_signed(f, bad[0], body, auth, &out) == 401, "an altered query is refused");
 	ok(send_signed(f, bad[1], body, auth, &out) == 401, "an altered path is refused");
 	ok(send_signed(f, bad[2], body, auth, &out) == 401, "an altered Host is refused");
@@ -209,16 +221,19 @@ static void test_signatures(struct fixture *f)
 	ok(send_signed(f, head, body, auth, &out) == 201, "and none of those has spent the nonce");
 	SIGN(now - 90, boot);
 	ok(send_signed(f, head, body, auth, &out) == 401 &&
-	   strstr(fx_text_of(&out), "behind the server's") != NULL &&
-	   strstr(fx_text_of(&out), "the server's time is 20") != NULL, "a slow clock is told");
+	        strstr(fx_text_of(&out), "behind the server's") != NULL &&
+	        strstr(fx_text_of(&out), "the server's time is 20") != NULL,
+	    "a slow clock is told");
 	SIGN(now + 90, boot);
 	ok(send_signed(f, head, body, auth, &out) == 401 &&
-	   strstr(fx_text_of(&out), "ahead of the server's") != NULL, "and so is a fast one");
+	        strstr(fx_text_of(&out), "ahead of the server's") != NULL,
+	    "and so is a fast one");
 	boot[0] ^= 1;
 	SIGN(now, boot);
 	ok(send_signed(f, head, body, auth, &out) == 401 &&
-	   strstr(fx_text_of(&out), "\"code\":\"stale\"") != NULL &&
-	   strstr(fx_text_of(&out), "PS1-Signature: ") != NULL, "another boot id: a signed refusal");
+	        strstr(fx_text_of(&out), "\"code\":\"stale\"") != NULL &&
+	        strstr(fx_text_of(&out), "PS1-Signature: ") != NULL,
+	    "another boot id: a signed refusal");
 	ok(f->echoes == before + 2, "only the two good ones were obeyed");
 	buf_release(&out);
 	free(head);
@@ -251,8 +266,9 @@ static void *middle_run(void *ctx)
 		if (n <= 0)
 			break;
 		text[n] = '\0';
-		at = from == b && strncmp(text, m->start, strlen(m->start)) == 0 ?
-		     strstr(text, m->from) : NULL;
+		at = from == b && strncmp(text, m->start, strlen(m->start)) == 0
+		    ? strstr(text, m->from)
+		    : NULL;
 		if (at != NULL)
 			memcpy(at, m->into, strlen(m->into));
 		if (file_write_all(from == a ? b : a, text, (size_t)n, NULL) != ERR_OK)
@@ -280,7 +296,8 @@ static void test_middle(struct fixture *f)
 	char name[32];
 
 	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (bind(m.listener, (struct sockaddr *)&in, sizeof(in)) != 0 || listen(m.listener, 4) != 0 ||
+	if (bind(m.listener, (struct sockaddr *)&in, sizeof(in)) != 0 ||
+	    listen(m.listener, 4) != 0 ||
 	    getsockname(m.listener, (struct sockaddr *)&in, &len) != 0)
 		abort();
 	snprintf(name, sizeof(name), "127.0.0.1:%u", ntohs(in.sin_port));
@@ -300,7 +317,8 @@ static void test_middle(struct fixture *f)
 		m.into = cases[i][2];
 		pthread_create(&t, NULL, middle_run, &m);
 		rc = fx_call(c, "GET", "/v1/whoami", NULL, NULL, NULL, &e);
-		ok(rc == (i == 0 ? ERR_OK : ERR_AUTH), "man in the middle: %s: %s", cases[i][3], e.msg);
+		ok(rc == (i == 0 ? ERR_OK : ERR_AUTH), "man in the middle: %s: %s", cases[i][3],
+		    e.msg);
 		http_client_free(c);
 		pthread_join(t, NULL);
 	}
@@ -319,7 +337,7 @@ static void *rude_run(void *ctx)
 	static const char good[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
 	struct rude *r = ctx;
 	struct pollfd p[2] = { { .fd = r->listener, .events = POLLIN },
-	                       { .fd = -1, .events = POLLIN } };
+		{ .fd = -1, .events = POLLIN } };
 	char text[4096];
 
 	/* One connection at a time; a new one ends the last. */
@@ -351,7 +369,8 @@ static void test_once(struct fixture *f)
 	struct err e;
 
 	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (bind(r.listener, (struct sockaddr *)&in, sizeof(in)) != 0 || listen(r.listener, 4) != 0 ||
+	if (bind(r.listener, (struct sockaddr *)&in, sizeof(in)) != 0 ||
+	    listen(r.listener, 4) != 0 ||
 	    getsockname(r.listener, (struct sockaddr *)&in, &len) != 0)
 		abort();
 	snprintf(name, sizeof(name), "127.0.0.1:%u", ntohs(in.sin_port));
@@ -381,17 +400,19 @@ static void test_restart(struct fixture *f)
 	fx_start(f, &cfg);
 	snprintf(addr, sizeof(addr), "%s", http_server_address(f->s));
 	c = fx_client(f, addr, &f->admin);
-	ok(fx_call(c, "GET", "/v1/whoami", NULL, NULL, NULL, &e) == ERR_OK, "a first server is asked");
+	ok(fx_call(c, "GET", "/v1/whoami", NULL, NULL, NULL, &e) == ERR_OK,
+	    "a first server is asked");
 	again = cfg;
 	again.tcp_addr = addr;
 	ok(http_server_start(&again, &f->s, &e) == ERR_EXISTS && strstr(e.msg, addr) != NULL,
-	   "a port that is taken: %s", e.msg);
+	    "a port that is taken: %s", e.msg);
 	http_server_stop(f->s);
 	ok(fx_call(c, "GET", "/v1/whoami", NULL, NULL, NULL, &e) == ERR_UNREACH &&
-	   strstr(e.msg, addr) != NULL, "nobody there: %s", e.msg);
+	        strstr(e.msg, addr) != NULL,
+	    "nobody there: %s", e.msg);
 	fx_start(f, &again);
 	ok(fx_call(c, "POST", "/v1/echo", NULL, NULL, NULL, &e) == ERR_OK,
-	   "the same client learns the new boot id: %s", e.msg);
+	    "the same client learns the new boot id: %s", e.msg);
 	http_client_free(c);
 	http_server_stop(f->s);
 	f->s = main_server;
@@ -418,13 +439,14 @@ static void test_unix(struct fixture *f)
 	cfg.unix_path = sun.sun_path;
 	ok(http_server_start(&cfg, &other, &e) == ERR_OK, "a stale one is replaced");
 	ok(strcmp(http_server_address(other), sun.sun_path) == 0 && http_server_port(other) == 0,
-	   "and is the server's address");
+	    "and is the server's address");
 	http_server_stop(other);
 	ok(stat(sun.sun_path, &st) != 0 && errno == ENOENT, "and gone after the end");
 	file_replace(sun.sun_path, "x", 1, 0600, NULL);
 	ok(http_server_start(&cfg, &other, &e) == ERR_EXISTS, "a plain file is kept: %s", e.msg);
 	chmod(f->dir, 0777);
-	ok(http_server_start(&cfg, &other, &e) == ERR_CONFIG, "an open directory is refused: %s", e.msg);
+	ok(http_server_start(&cfg, &other, &e) == ERR_CONFIG, "an open directory is refused: %s",
+	    e.msg);
 	chmod(f->dir, 0700);
 	long_dir = mem_printf("%s/%0120d", f->dir, 1);
 	mkdir(long_dir, 0700);
@@ -433,10 +455,10 @@ static void test_unix(struct fixture *f)
 	fx_start(f, &cfg);
 	c = fx_client(f, NULL, NULL);
 	ok(fx_call(c, "GET", "/v1/whoami", NULL, NULL, NULL, &e) == ERR_OK,
-	   "a path of %zu bytes works: %s", strlen(f->sock), e.msg);
+	    "a path of %zu bytes works: %s", strlen(f->sock), e.msg);
 	http_server_stop(f->s);
-	ok(fx_call(c, "GET", "/v1/whoami", NULL, NULL, NULL, &e) == ERR_UNREACH,
-	   "nobody there: %s", e.msg);
+	ok(fx_call(c, "GET", "/v1/whoami", NULL, NULL, NULL, &e) == ERR_UNREACH, "nobody there: %s",
+	    e.msg);
 	http_client_free(c);
 	free(f->sock);
 	free(long_dir);
@@ -447,7 +469,7 @@ static void test_unix(struct fixture *f)
 static void test_addresses(struct fixture *f)
 {
 	static const char *const bad[] = { "8080", ":8080", "*:8080", "127.0.0.1:99999", "1:2:3",
-	                                   "no.such.host.invalid:1", "192.0.2.1:0" };
+		"no.such.host.invalid:1", "192.0.2.1:0" };
 	struct http_server_config cfg = fx_config(f);
 	struct http_server *s = NULL;
 	struct err e;

@@ -20,7 +20,7 @@
 #include "http/server.h"
 #include "tap.h"
 
-#define MS NSEC_PER_MSEC
+#define MS  NSEC_PER_MSEC
 #define ALL (1u << ROLE_ADMIN | 1u << ROLE_MONITOR | 1u << ROLE_WORKER)
 
 struct fixture {
@@ -30,11 +30,11 @@ struct fixture {
 	struct http_server *s;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	int64_t events;         /* what /v1/events waits for */
-	int parks;              /* times that it wanted to be parked */
-	bool raced;             /* /v1/race has been called once */
-	bool revoked;           /* the worker's key */
-	int echoes;             /* requests that reached /v1/echo */
+	int64_t events; /* what /v1/events waits for */
+	int parks;      /* times that it wanted to be parked */
+	bool raced;     /* /v1/race has been called once */
+	bool revoked;   /* the worker's key */
+	int echoes;     /* requests that reached /v1/echo */
 };
 
 static int fx_livez(void *ctx, const struct http_request *req, struct http_answer *a)
@@ -50,7 +50,7 @@ static int fx_whoami(void *ctx, const struct http_request *req, struct http_answ
 {
 	(void)ctx;
 	a->json = json_pack("{s:s, s:s, s:b}", "name", req->peer.name, "role",
-	                    role_name(req->peer.role), "local", req->peer.local);
+	    role_name(req->peer.role), "local", req->peer.local);
 	return HTTP_DONE;
 }
 
@@ -246,7 +246,7 @@ static void fx_release(struct fixture *f)
 }
 
 __attribute__((unused)) static struct http_client *fx_client(struct fixture *f, const char *addr,
-                                                            const struct key_pair *keys)
+    const struct key_pair *keys)
 {
 	struct http_target t = { .addr = addr };
 	struct http_client *c = NULL;
@@ -268,8 +268,7 @@ __attribute__((unused)) static struct http_client *fx_client(struct fixture *f, 
 
 /* body is consumed; e is cleared first. */
 __attribute__((unused)) static enum err_code fx_call(struct http_client *c, const char *method,
-                                                     const char *target, json_t *body, int *status,
-                                                     json_t **reply, struct err *e)
+    const char *target, json_t *body, int *status, json_t **reply, struct err *e)
 {
 	enum err_code rc;
 

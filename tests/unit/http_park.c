@@ -57,7 +57,7 @@ static void test_park(struct fixture *f, const char *addr, const char *how)
 	bump(f);
 	pthread_join(t, NULL);
 	ok(p.rc == ERR_OK && p.events == 1 && !p.late, "%s: a kick with news answers it: %s", how,
-	   p.e.msg);
+	    p.e.msg);
 	p.target = "/v1/race";
 	poller_run(&p);
 	ok(p.rc == ERR_OK && !p.late, "%s: a kick between look and park is not lost", how);
@@ -72,7 +72,8 @@ static void test_park(struct fixture *f, const char *addr, const char *how)
 		http_server_kick(f->s);
 		pthread_join(t, NULL);
 		f->revoked = false;
-		ok(p.rc == ERR_AUTH, "%s: a key that is revoked does not wait on: %s", how, p.e.msg);
+		ok(p.rc == ERR_AUTH, "%s: a key that is revoked does not wait on: %s", how,
+		    p.e.msg);
 	}
 	p.target = "/v1/events?since=9&ms=200";
 	begin = clock_now();
@@ -80,7 +81,7 @@ static void test_park(struct fixture *f, const char *addr, const char *how)
 	poller_run(&p);
 	took = clock_now() - begin;
 	ok(p.rc == ERR_OK && p.late && took >= 195 * MS && tap_idle_clock() - idle < 8000 * MS,
-	   "%s: the deadline answers it, after %lld ms", how, (long long)(took / MS));
+	    "%s: the deadline answers it, after %lld ms", how, (long long)(took / MS));
 }
 
 /* Every answer must show news, and none may wait for its deadline. */
@@ -97,7 +98,8 @@ static void *storm_run(void *ctx)
 
 		p->rc = fx_call(c, "GET", target, NULL, NULL, &v, &p->e);
 		free(target);
-		p->late = json_is_true(json_object_get(v, "late")) || json_int(v, "events", -1) <= seen;
+		p->late = json_is_true(json_object_get(v, "late")) ||
+		    json_int(v, "events", -1) <= seen;
 		seen = json_int(v, "events", -1);
 		json_decref(v);
 		if (p->rc != ERR_OK || p->late)
@@ -154,16 +156,16 @@ static void test_stop(struct fixture *f)
 	http_server_stop(f->s);
 	pthread_join(t, NULL);
 	ok(p.rc == ERR_OK && p.late && tap_idle_clock() - begin < 5000 * MS,
-	   "a server that stops answers what is parked: %s", p.e.msg);
+	    "a server that stops answers what is parked: %s", p.e.msg);
 	f->s = main_server;
 	f->parks = 0;
 	http_client_new(&target, &c, NULL);
 	ok(fx_call(c, "GET", "/v1/events?since=9", NULL, NULL, NULL, &e) == ERR_STOPPED,
-	   "a call can be given up: %s", e.msg);
+	    "a call can be given up: %s", e.msg);
 	http_client_free(c);
 	http_client_new(&(struct http_target){ .unix_path = f->sock }, &c, NULL);
 	ok(http_call(c, "GET", "/v1/events?since=9", NULL, 50 * MS, NULL, NULL, &e) == ERR_TIMEOUT,
-	   "and has its own deadline: %s", e.msg);
+	    "and has its own deadline: %s", e.msg);
 	http_client_free(c);
 }
 

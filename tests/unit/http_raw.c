@@ -37,7 +37,7 @@ static int send_text(struct fixture *f, const char *text, struct buf *out)
 
 #define WHOAMI "GET /v1/whoami HTTP/1.1\r\nHost: @\r\n\r\n"
 #define HIDDEN "GET /livez HTTP/1.1\r\nHost: @\r\n\r\n"
-#define GOOD "GET /livez HTTP/1.1\r\nHost: @\r\n"
+#define GOOD   "GET /livez HTTP/1.1\r\nHost: @\r\n"
 
 static const struct {
 	const char *name, *text;
@@ -47,17 +47,17 @@ static const struct {
 	{ "a plain request", GOOD "\r\n", 200 },
 	{ "a Host by name", "GET /livez HTTP/1.1\r\nHost: localhost:!\r\n\r\n", 200 },
 	{ "CL and TE, a second request hidden",
-	  GOOD "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" HIDDEN, 400 },
+	    GOOD "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" HIDDEN, 400 },
 	{ "TE and CL",
-	  GOOD "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n" HIDDEN, 400 },
+	    GOOD "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n" HIDDEN, 400 },
 	{ "TE alone", GOOD "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" HIDDEN, 400 },
 	{ "TE in odd case", GOOD "tRANSFER-eNCODING: identity\r\n\r\n" HIDDEN, 400 },
 	{ "two different Content-Lengths",
-	  GOOD "Content-Length: 0\r\nContent-Length: 40\r\n\r\n" HIDDEN, 400 },
-	{ "two equal Content-Lengths",
-	  GOOD "Content-Length: 0\r\nContent-Length: 0\r\n\r\n" HIDDEN, 400 },
+	    GOOD "Content-Length: 0\r\nContent-Length: 40\r\n\r\n" HIDDEN, 400 },
+	{ "two equal Content-Lengths", GOOD "Content-Length: 0\r\nContent-Length: 0\r\n\r\n" HIDDEN,
+	    400 },
 	{ "Content-Length with a blank before the colon",
-	  GOOD "Content-Length : 3\r\n\r\nabc" HIDDEN, 400 },
+	    GOOD "Content-Length : 3\r\n\r\nabc" HIDDEN, 400 },
 	{ "Content-Length +3", GOOD "Content-Length: +3\r\n\r\nabc" HIDDEN, 0 },
 	{ "Content-Length 0x3", GOOD "Content-Length: 0x3\r\n\r\nabc" HIDDEN, 0 },
 	{ "Content-Length 3,3", GOOD "Content-Length: 3,3\r\n\r\nabc" HIDDEN, 0 },
@@ -68,10 +68,11 @@ static const struct {
 	{ "two equal Hosts", GOOD "Host: @\r\n\r\n", 400 },
 	{ "no Host", "GET /livez HTTP/1.1\r\n\r\n", 0 },
 	{ "an empty Host", "GET /livez HTTP/1.1\r\nHost:\r\n\r\n", 400 },
-	{ "another's Host (DNS rebinding)", "GET /livez HTTP/1.1\r\nHost: evil.example\r\n\r\n", 400 },
+	{ "another's Host (DNS rebinding)", "GET /livez HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+	    400 },
 	{ "our Host without port", "GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 400 },
 	{ "two Authorizations",
-	  GOOD "Authorization: Bearer letmesee\r\nAuthorization: Bearer x\r\n\r\n", 400 },
+	    GOOD "Authorization: Bearer letmesee\r\nAuthorization: Bearer x\r\n\r\n", 400 },
 	{ "HTTP/1.0", "GET /livez HTTP/1.0\r\nHost: @\r\n\r\n", 400 },
 	{ "HTTP/1.2", "GET /livez HTTP/1.2\r\nHost: @\r\n\r\n", 0 },
 	{ "HTTP/0.9", "GET /livez\r\n\r\n", 0 },
@@ -88,21 +89,25 @@ static const struct {
 	{ "a cross-site fetch", GOOD "Sec-Fetch-Site: cross-site\r\n\r\n", 403 },
 	{ "a same-site fetch", GOOD "Sec-Fetch-Site: same-site\r\n\r\n", 403 },
 	{ "a same-origin fetch", GOOD "Sec-Fetch-Site: same-origin\r\n\r\n", 200 },
-	{ "a preflight", "OPTIONS /v1/echo HTTP/1.1\r\nHost: @\r\nOrigin: http://@\r\n"
-	  "Access-Control-Request-Method: POST\r\n\r\n", 401 },
+	{ "a preflight",
+	    "OPTIONS /v1/echo HTTP/1.1\r\nHost: @\r\nOrigin: http://@\r\n"
+	    "Access-Control-Request-Method: POST\r\n\r\n",
+	    401 },
 	{ "an unsigned request", WHOAMI, 401 },
-	{ "a token", "GET /v1/whoami HTTP/1.1\r\nHost: @\r\nAuthorization: Bearer letmesee\r\n\r\n", 200 },
-	{ "a wrong token", "GET /v1/whoami HTTP/1.1\r\nHost: @\r\nAuthorization: Bearer no\r\n\r\n", 401 },
+	{ "a token", "GET /v1/whoami HTTP/1.1\r\nHost: @\r\nAuthorization: Bearer letmesee\r\n\r\n",
+	    200 },
+	{ "a wrong token", "GET /v1/whoami HTTP/1.1\r\nHost: @\r\nAuthorization: Bearer no\r\n\r\n",
+	    401 },
 	{ "a token where none will do",
-	  "GET /v1/events HTTP/1.1\r\nHost: @\r\nAuthorization: Bearer letmesee\r\n\r\n", 403 },
+	    "GET /v1/events HTTP/1.1\r\nHost: @\r\nAuthorization: Bearer letmesee\r\n\r\n", 403 },
 	{ "a token to POST with",
-	  "POST /v1/echo HTTP/1.1\r\nHost: @\r\nAuthorization: Bearer letmesee\r\n\r\n", 403 },
+	    "POST /v1/echo HTTP/1.1\r\nHost: @\r\nAuthorization: Bearer letmesee\r\n\r\n", 403 },
 	{ "a scheme that we do not know",
-	  "GET /v1/whoami HTTP/1.1\r\nHost: @\r\nAuthorization: Basic eDp5\r\n\r\n", 401 },
+	    "GET /v1/whoami HTTP/1.1\r\nHost: @\r\nAuthorization: Basic eDp5\r\n\r\n", 401 },
 	{ "a broken signature",
-	  "GET /v1/whoami HTTP/1.1\r\nHost: @\r\nAuthorization: PS1 key=AAAA\r\n\r\n", 401 },
+	    "GET /v1/whoami HTTP/1.1\r\nHost: @\r\nAuthorization: PS1 key=AAAA\r\n\r\n", 401 },
 	{ "a stranger's body is not waited for",
-	  "POST /v1/echo HTTP/1.1\r\nHost: @\r\nContent-Length: 60000\r\n\r\n", 401 },
+	    "POST /v1/echo HTTP/1.1\r\nHost: @\r\nContent-Length: 60000\r\n\r\n", 401 },
 	{ "bare line feeds", "GET /livez HTTP/1.1\nHost: @\n\n", 200 },
 	{ "a space in the target", "GET /livez x HTTP/1.1\r\nHost: @\r\n\r\n", 0 },
 	{ "no request", "\r\n\r\n\r\n\r\nhello\r\n\r\n", 0 },
@@ -119,7 +124,8 @@ static void test_table(struct fixture *f)
 		int status, n;
 
 		if (mark != NULL) {
-			char *with = mem_printf("%.*s%s%s", (int)(mark - text), text, port, mark + 1);
+			char *with = mem_printf("%.*s%s%s", (int)(mark - text), text, port,
+			    mark + 1);
 
 			free(text);
 			text = with;
@@ -129,12 +135,14 @@ static void test_table(struct fixture *f)
 		n = fx_answers(&out);
 		if (table[i].status == 0)
 			ok(strstr(fx_text_of(&out), "HTTP/1.1 2") == NULL &&
-			   (status == 0 || status >= 400), "%s: %d", table[i].name, status);
+			        (status == 0 || status >= 400),
+			    "%s: %d", table[i].name, status);
 		else
-			ok(n == 1 && status == table[i].status, "%s: %d, %d answer(s)", table[i].name,
-			   status, n);
+			ok(n == 1 && status == table[i].status, "%s: %d, %d answer(s)",
+			    table[i].name, status, n);
 		if (status == 400 || status == 401)
-			ok(strstr(fx_text_of(&out), "Connection: close") != NULL, "... and is hung up on");
+			ok(strstr(fx_text_of(&out), "Connection: close") != NULL,
+			    "... and is hung up on");
 	}
 	buf_release(&out);
 }
@@ -142,8 +150,10 @@ static void test_table(struct fixture *f)
 static void test_headers(struct fixture *f)
 {
 	static const char *const want[] = {
-		"Cache-Control: no-store\r\n", "X-Content-Type-Options: nosniff\r\n",
-		"X-Frame-Options: DENY\r\n", "Content-Type: application/json\r\n",
+		"Cache-Control: no-store\r\n",
+		"X-Content-Type-Options: nosniff\r\n",
+		"X-Frame-Options: DENY\r\n",
+		"Content-Type: application/json\r\n",
 		"Content-Security-Policy: default-src 'none'; frame-ancestors 'none'\r\n",
 	};
 	static const char *const requests[] = { GOOD "\r\n", WHOAMI, GOOD "Host: x\r\n\r\n" };
@@ -154,16 +164,19 @@ static void test_headers(struct fixture *f)
 
 		for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
 			ok(strstr(fx_text_of(&out), want[i]) != NULL, "%d has %.*s", status,
-			   (int)strcspn(want[i], "\r"), want[i]);
-		ok(strcasestr(fx_text_of(&out), "Access-Control") == NULL, "%d has no CORS header", status);
+			    (int)strcspn(want[i], "\r"), want[i]);
+		ok(strcasestr(fx_text_of(&out), "Access-Control") == NULL, "%d has no CORS header",
+		    status);
 	}
 	send_text(f, "GET / HTTP/1.1\r\nHost: @\r\n\r\n", &out);
 	ok(strstr(fx_text_of(&out), "Policy: default-src 'self'\r\n") != NULL &&
-	   strstr(fx_text_of(&out), "Type: text/html; charset=utf-8\r\n") != NULL,
-	   "a page has its own type and policy");
+	        strstr(fx_text_of(&out), "Type: text/html; charset=utf-8\r\n") != NULL,
+	    "a page has its own type and policy");
 	send_text(f, GOOD "Host: x\r\n\r\n", &out);
-	ok(strstr(fx_text_of(&out), "{\"error\":{\"code\":\"proto\",\"message\":\"malformed request: "
-	          "two Host headers\",\"hint\":\"\"}}\n") != NULL, "the shape of an error");
+	ok(strstr(fx_text_of(&out),
+	       "{\"error\":{\"code\":\"proto\",\"message\":\"malformed request: "
+	       "two Host headers\",\"hint\":\"\"}}\n") != NULL,
+	    "the shape of an error");
 	buf_release(&out);
 }
 
@@ -196,7 +209,7 @@ static void test_bytes(struct fixture *f)
 	buf_printf(&b, "GET /%020000d HTTP/1.1\r\nHost: %s\r\n\r\n", 1, addr);
 	status = send_raw(f, b.data, b.len, &out);
 	ok(fx_answers(&out) <= 1 && (status == 414 || status == 431 || status == 0),
-	   "a 20 KB target: %d", status);
+	    "a 20 KB target: %d", status);
 	for (int n = 30; n <= 500; n += 470) {
 		buf_clear(&b);
 		buf_printf(&b, "GET /livez HTTP/1.1\r\nHost: %s\r\n", addr);
@@ -204,7 +217,8 @@ static void test_bytes(struct fixture *f)
 			buf_printf(&b, "a%d: 1\r\n", i);
 		buf_puts(&b, "\r\n");
 		status = send_raw(f, b.data, b.len, &out);
-		ok(n == 30 ? status == 200 : status == 400 || status == 431, "%d headers: %d", n + 1, status);
+		ok(n == 30 ? status == 200 : status == 400 || status == 431, "%d headers: %d",
+		    n + 1, status);
 	}
 	randombytes_buf(hello + 11, sizeof(hello) - 11);
 	/* No line ends: those would make it a malformed request at once. */
@@ -219,13 +233,14 @@ static void test_bytes(struct fixture *f)
 
 /* By the Unix socket, where a body is read without a signature. */
 static int post_local(struct fixture *f, const char *type, size_t claimed, const void *body,
-                      size_t n, struct buf *out)
+    size_t n, struct buf *out)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-	char *head = mem_printf("POST /v1/echo HTTP/1.1\r\nHost: x\r\n%s%s%sContent-Length: %zu\r\n\r\n",
-	                        type != NULL ? "Content-Type: " : "", type != NULL ? type : "",
-	                        type != NULL ? "\r\n" : "", claimed);
+	char *head =
+	    mem_printf("POST /v1/echo HTTP/1.1\r\nHost: x\r\n%s%s%sContent-Length: %zu\r\n\r\n",
+	        type != NULL ? "Content-Type: " : "", type != NULL ? type : "",
+	        type != NULL ? "\r\n" : "", claimed);
 
 	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", f->sock);
 	if (connect(fd, (struct sockaddr *)&sun, sizeof(sun)) != 0)
@@ -245,12 +260,14 @@ static void test_bodies(struct fixture *f)
 	const char *json = "application/json";
 	int status;
 
-	ok(post_local(f, "application/json; charset=utf-8", 7, "{\"k\":1}", 7, &out) == 201, "JSON");
+	ok(post_local(f, "application/json; charset=utf-8", 7, "{\"k\":1}", 7, &out) == 201,
+	    "JSON");
 	ok(post_local(f, "text/plain", 7, "{\"k\":1}", 7, &out) == 415, "JSON under another type");
 	ok(post_local(f, NULL, 7, "{\"k\":1}", 7, &out) == 415, "JSON without a type");
 	ok(post_local(f, "application/jsonp", 7, "{\"k\":1}", 7, &out) == 415, "a type like it");
 	ok(post_local(f, json, 7, "{\"k\":1", 6, &out) == 0 && out.len == 0, "a body cut short");
-	ok(post_local(f, json, 13, "{\"k\":1,\"k\":2}", 13, &out) == 400, "a key that stands twice");
+	ok(post_local(f, json, 13, "{\"k\":1,\"k\":2}", 13, &out) == 400,
+	    "a key that stands twice");
 	ok(post_local(f, json, 8, "{\"k\":1}x", 8, &out) == 400, "text after it");
 	ok(post_local(f, json, 9, "{\"k\":\"\xff\"}", 9, &out) == 400, "what is not UTF-8");
 	ok(post_local(f, json, 65537, "{", 1, &out) == 413, "65537 bytes are refused unseen");
@@ -286,13 +303,14 @@ static void test_drip(struct fixture *f)
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	size_t i;
 
-	buf_printf(&b, "GET /livez HTTP/1.1\r\nHost: %s\r\nX: %0500d", http_server_address(f->s), 1);
+	buf_printf(&b, "GET /livez HTTP/1.1\r\nHost: %s\r\nX: %0500d", http_server_address(f->s),
+	    1);
 	for (i = 0; i < b.len && poll(&p, 1, 20) == 0; i++)
 		if (send(fd, b.data + i, 1, MSG_NOSIGNAL) != 1)
 			break;
 	took = clock_now() - begin;
 	ok(i < b.len && took >= 280 * MS && tap_idle_clock() - idle < 3000 * MS,
-	   "a request that drips is ended after %lld ms", (long long)(took / MS));
+	    "a request that drips is ended after %lld ms", (long long)(took / MS));
 	close(fd);
 	buf_release(&b);
 }
@@ -300,7 +318,8 @@ static void test_drip(struct fixture *f)
 /* Several requests on one connection, each with a time of its own. */
 static void test_keepalive(struct fixture *f)
 {
-	char *text = mem_printf("GET /livez HTTP/1.1\r\nHost: %s\r\n\r\n", http_server_address(f->s));
+	char *text = mem_printf("GET /livez HTTP/1.1\r\nHost: %s\r\n\r\n",
+	    http_server_address(f->s));
 	int fd = fx_connect(f), good = 0;
 	int64_t end = clock_now() + 700 * MS;
 	struct buf out = BUF_INIT;
@@ -340,8 +359,8 @@ static void test_idle_client(struct fixture *f)
 	int fd, good = 0;
 
 	for (int i = 0; i < 4; i++) {
-		good += http_call(c, i < 2 ? "GET" : "POST", i < 2 ? "/v1/whoami" : "/v1/echo", NULL,
-		                  20 * NSEC_PER_SEC, NULL, NULL, &e) == ERR_OK;
+		good += http_call(c, i < 2 ? "GET" : "POST", i < 2 ? "/v1/whoami" : "/v1/echo",
+		            NULL, 20 * NSEC_PER_SEC, NULL, NULL, &e) == ERR_OK;
 		/* One that is opened later is ended later. */
 		fd = fx_connect(f);
 		fx_read_all(fd, &out);
@@ -382,7 +401,7 @@ static void test_other_user(struct fixture *f)
 		}
 		waitpid(pid, &status, 0);
 		ok(WIFEXITED(status) && WEXITSTATUS(status) == (uid == 0), "user %d is %s", uid,
-		   uid == 0 ? "answered" : "hung up on");
+		    uid == 0 ? "answered" : "hung up on");
 	}
 	ok(http_server_refused(f->s) == refused + 1, "and counted");
 	chmod(f->sock, 0600);
@@ -392,7 +411,7 @@ static void test_other_user(struct fixture *f)
 static void test_flood(struct fixture *f, bool local)
 {
 	struct http_client *c = fx_client(f, local ? NULL : http_server_address(f->s),
-	                                  local ? NULL : &f->admin);
+	    local ? NULL : &f->admin);
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	struct err e = { .code = ERR_OK };
 	int fd[300], good = 0;
@@ -408,10 +427,11 @@ static void test_flood(struct fixture *f, bool local)
 	}
 	begin = tap_idle_clock();
 	for (int i = 0; i < 20; i++)
-		good += http_call(c, "GET", "/v1/whoami", NULL, 20 * NSEC_PER_SEC, NULL, NULL, &e) == ERR_OK;
+		good += http_call(c, "GET", "/v1/whoami", NULL, 20 * NSEC_PER_SEC, NULL, NULL,
+		            &e) == ERR_OK;
 	ok(good == 20 && tap_idle_clock() - begin < 10 * NSEC_PER_SEC,
-	   "300 silent connections (%s) do not stop a good one: %d of 20 in %lld ms: %s",
-	   local ? "unix" : "tcp", good, (long long)((tap_idle_clock() - begin) / MS), e.msg);
+	    "300 silent connections (%s) do not stop a good one: %d of 20 in %lld ms: %s",
+	    local ? "unix" : "tcp", good, (long long)((tap_idle_clock() - begin) / MS), e.msg);
 	for (int i = 0; i < 300; i++)
 		close(fd[i]);
 	http_client_free(c);
@@ -421,7 +441,7 @@ static void test_flood(struct fixture *f, bool local)
 static void test_flood_of_one(struct fixture *f)
 {
 	char *text = mem_printf("GET /livez HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n",
-	                        http_server_address(f->s));
+	    http_server_address(f->s));
 	struct buf out = BUF_INIT;
 	int slow = fx_connect(f), fd[300];
 
@@ -433,7 +453,8 @@ static void test_flood_of_one(struct fixture *f)
 	fx_read_all(fd[200], &out);
 	send(slow, text + 9, strlen(text + 9), MSG_NOSIGNAL);
 	fx_read_all(slow, &out);
-	ok(fx_status(&out) == 200, "a slow one of another address survives them: %d", fx_status(&out));
+	ok(fx_status(&out) == 200, "a slow one of another address survives them: %d",
+	    fx_status(&out));
 	for (int i = 0; i < 300; i++)
 		close(fd[i]);
 	close(slow);
@@ -456,7 +477,8 @@ static void test_slow_readers(struct fixture *f)
 		setsockopt(fd[i], SOL_SOCKET, SO_RCVBUF, i ? &small : &medium, sizeof(small));
 		send(fd[i], text, strlen(text), MSG_NOSIGNAL);
 	}
-	while (good < 20 && http_call(c, "GET", "/v1/whoami", NULL, 25 * NSEC_PER_SEC, NULL, NULL, &e) == ERR_OK)
+	while (good < 20 &&
+	    http_call(c, "GET", "/v1/whoami", NULL, 25 * NSEC_PER_SEC, NULL, NULL, &e) == ERR_OK)
 		good++;
 	ok(good == 20, "340 slow readers do not stop a good client: %d of 20: %s", good, e.msg);
 	fx_read_all(fd[0], &out);

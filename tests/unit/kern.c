@@ -167,7 +167,14 @@ static bool elementwise_agrees(enum op op, size_t n, size_t shift)
 static void test_elementwise(void)
 {
 	static const char *const names[] = {
-		"vec_axpy", "vec_axpy_first", "vec_add", "vec_scale", "vec_copy_scaled", "vec_add_scaled", "vec_join", "vec_xpay",
+		"vec_axpy",
+		"vec_axpy_first",
+		"vec_add",
+		"vec_scale",
+		"vec_copy_scaled",
+		"vec_add_scaled",
+		"vec_join",
+		"vec_xpay",
 		"vec_mask",
 	};
 
@@ -218,7 +225,7 @@ static void test_sums(void)
 	for (size_t i = 0; i < 64; i++)
 		big[i] = FLT_MAX;
 	ok(isfinite(vec_sumsq(64, big)) && vec_norm2(64, big) == 8.0 * (double)FLT_MAX,
-	   "squares of the largest floats do not overflow");
+	    "squares of the largest floats do not overflow");
 }
 
 static void test_finite(void)
@@ -228,13 +235,18 @@ static void test_finite(void)
 		uint32_t u;
 		bool finite;
 	} cases[] = {
-		{ "+inf", 0x7f800000, false }, { "-inf", 0xff800000, false },
-		{ "quiet NaN", 0x7fc00000, false }, { "negative NaN", 0xffc00001, false },
-		{ "signalling NaN", 0x7f800001, false }, { "full NaN", 0xffffffff, false },
-		{ "FLT_MAX", 0x7f7fffff, true }, { "-FLT_MAX", 0xff7fffff, true },
+		{ "+inf", 0x7f800000, false },
+		{ "-inf", 0xff800000, false },
+		{ "quiet NaN", 0x7fc00000, false },
+		{ "negative NaN", 0xffc00001, false },
+		{ "signalling NaN", 0x7f800001, false },
+		{ "full NaN", 0xffffffff, false },
+		{ "FLT_MAX", 0x7f7fffff, true },
+		{ "-FLT_MAX", 0xff7fffff, true },
 		{ "smallest denormal", 0x00000001, true },
 		{ "-largest denormal", 0x807fffff, true },
-		{ "zero", 0x00000000, true }, { "-zero", 0x80000000, true },
+		{ "zero", 0x00000000, true },
+		{ "-zero", 0x80000000, true },
 	};
 
 	for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
@@ -250,7 +262,7 @@ static void test_finite(void)
 				free(x);
 			}
 		ok(bad == 0, "vec_all_finite: %s is %s in every place", cases[c].name,
-		   cases[c].finite ? "finite" : "seen");
+		    cases[c].finite ? "finite" : "seen");
 	}
 
 	float *x = calloc(10000, sizeof *x);
@@ -260,7 +272,7 @@ static void test_finite(void)
 	for (size_t i = 0; i < 10000; i += 7) {
 		x[i] = NAN;
 		bad += vec_all_finite(10000, x) || !vec_all_finite(i, x) ||
-		       !vec_all_finite(10000 - i - 1, x + i + 1);
+		    !vec_all_finite(10000 - i - 1, x + i + 1);
 		x[i] = 0;
 	}
 	ok(bad == 0, "a NaN is seen in every block of a long vector, and only there");

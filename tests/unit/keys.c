@@ -13,7 +13,8 @@ static struct zip *zip;
 /* n ids that ascend, of about so many bits. */
 static uint64_t *list(size_t n, unsigned bits)
 {
-	uint64_t *ids = calloc(n + 1, sizeof *ids), at = 0, step = (bits == 64 ? UINT64_MAX : UINT64_C(1) << bits) / (n + 1);
+	uint64_t *ids = calloc(n + 1, sizeof *ids), at = 0,
+	         step = (bits == 64 ? UINT64_MAX : UINT64_C(1) << bits) / (n + 1);
 
 	for (size_t i = 0; i < n; i++) {
 		ids[i] = at + (step > 1 ? rng_below(&rng, step) : 0);
@@ -35,8 +36,9 @@ static void there_and_back(void)
 			struct keys_block b;
 
 			large += len > keys_bound(n) || len % 8;
-			bad += !keys_ascend(ids, n) || !keys_parse(p, len, &b) || b.n != n || b.whole != len || b.keep != n % 2 ||
-			    !keys_get(zip, &b, back) || memcmp(ids, back, n * sizeof *ids) != 0;
+			bad += !keys_ascend(ids, n) || !keys_parse(p, len, &b) || b.n != n ||
+			    b.whole != len || b.keep != n % 2 || !keys_get(zip, &b, back) ||
+			    memcmp(ids, back, n * sizeof *ids) != 0;
 			zipped += b.form == KEYS_ZIPPED;
 			for (size_t cut = 1; cut <= 9 && cut <= len; cut++)
 				bad += keys_parse(p, len - cut, &b);
@@ -44,9 +46,12 @@ static void there_and_back(void)
 			free(ids);
 			free(back);
 		}
-	ok(bad == 0 && large == 0 && zipped >= 4, "ids of all sizes come back, %u lists zipped", zipped);
-	ok(keys_ascend((const uint64_t[]){ 0, 1, UINT64_MAX }, 3) && !keys_ascend((const uint64_t[]){ 3, 3 }, 2) &&
-	   !keys_ascend((const uint64_t[]){ 3, 2 }, 2), "what does not ascend is none");
+	ok(bad == 0 && large == 0 && zipped >= 4, "ids of all sizes come back, %u lists zipped",
+	    zipped);
+	ok(keys_ascend((const uint64_t[]){ 0, 1, UINT64_MAX }, 3) &&
+	        !keys_ascend((const uint64_t[]){ 3, 3 }, 2) &&
+	        !keys_ascend((const uint64_t[]){ 3, 2 }, 2),
+	    "what does not ascend is none");
 }
 
 static void ends(void)
@@ -56,7 +61,8 @@ static void ends(void)
 	struct keys_block b;
 	size_t len = keys_put(NULL, ids, 3, false, p);
 
-	ok(keys_parse(p, len, &b) && keys_get(zip, &b, back) && back[2] == UINT64_MAX, "the largest id");
+	ok(keys_parse(p, len, &b) && keys_get(zip, &b, back) && back[2] == UINT64_MAX,
+	    "the largest id");
 	/* One more behind it: the gap 0 once more. */
 	p[0] = 4;
 	p[8]++;
@@ -99,10 +105,11 @@ static void mutated(void)
 		free(p);
 		free(ids);
 	}
-	ok(bad == 0 && good > 2000 && good < 19000, "%u of 20000 broken ones are well-formed, and ascend", good);
+	ok(bad == 0 && good > 2000 && good < 19000,
+	    "%u of 20000 broken ones are well-formed, and ascend", good);
 }
 
-/* ---- what is kept --------------------------------------------------------------------- */
+/* ---- what is kept ---- */
 
 /* A sender and a receiver; lists of different lengths come again by chance. */
 static void both_ends(void)
@@ -137,7 +144,8 @@ static void both_ends(void)
 			keycache_put(there, name, n[i], copy);
 		}
 	}
-	ok(missed == 0 && wrong == 0 && named > 500 && named < 3900, "%u of 4000 lists are named, and all are known", named);
+	ok(missed == 0 && wrong == 0 && named > 500 && named < 3900,
+	    "%u of 4000 lists are named, and all are known", named);
 	keys_name(ids[0], n[0], name);
 	keycache_put(there, name, n[0], NULL);
 	ok(!keycache_find(there, name, n[0] + 1, &got), "a name is of so many ids");

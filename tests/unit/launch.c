@@ -33,18 +33,23 @@ static char *in_dir(const char *name)
 static bool file_has(const char *path, const char *text)
 {
 	struct buf b = BUF_INIT;
-	bool found = file_read(path, 1 << 20, &b, NULL) == ERR_OK && b.data && strstr((char *)b.data, text);
+	bool found = file_read(path, 1 << 20, &b, NULL) == ERR_OK && b.data &&
+	    strstr((char *)b.data, text);
 
 	buf_release(&b);
 	return found;
 }
 
 /* Start a shell command. */
-static enum err_code shell(struct launch_set *set, const char *id, const char *command, size_t *child)
+static enum err_code shell(struct launch_set *set, const char *id, const char *command,
+    size_t *child)
 {
 	char *log = in_dir("log");
 	char *const argv[] = { "/bin/sh", "-c", (char *)command, NULL };
-	struct launch_spec spec = { .id = id, .argv = argv, .log_path = log, .die_with_parent = true };
+	struct launch_spec spec = { .id = id,
+		.argv = argv,
+		.log_path = log,
+		.die_with_parent = true };
 	enum err_code rc = launch_start(set, &spec, child, &e);
 
 	free(log);
@@ -86,24 +91,28 @@ static void test_status(void)
 	ok(launch_new(dir, &set, &e) == ERR_OK, "a set");
 	ok(launch_wait(set, 0, &ev, &e) == ERR_NOTFOUND, "nothing to wait for");
 	ok(shell(set, "a", "echo out; echo err >&2; exit 7", &a) == ERR_OK, "started: %s", e.msg);
-	ok(launch_wait(set, LONG, &ev, &e) == ERR_OK && ev.child == a && !ev.signalled && ev.status == 7,
-	   "exit status");
+	ok(launch_wait(set, LONG, &ev, &e) == ERR_OK && ev.child == a && !ev.signalled &&
+	        ev.status == 7,
+	    "exit status");
 	launch_how(&ev, how);
 	ok(strcmp(how, "ended with code 7") == 0, "%s", how);
 	ok(file_has(log, "out\nerr\n"), "stdout and stderr are in the log");
 	ok(access(pid_file, F_OK) != 0 && !launch_alive(set, a), "its pid file is gone");
 	ok(shell(set, "b", "kill -USR1 $$", &b) == ERR_OK && b != a, "another");
 	ok(launch_wait(set, LONG, &ev, &e) == ERR_OK && ev.child == b && ev.signalled &&
-	   ev.status == SIGUSR1, "ended by a signal");
+	        ev.status == SIGUSR1,
+	    "ended by a signal");
 	launch_how(&ev, how);
 	ok(strcmp(how, "ended by SIGUSR1") == 0, "%s", how);
 	ok(shell(set, "a", "exec sleep 1000", &c) == ERR_OK && c == a && launch_running(set) == 1,
-	   "started again under its index");
+	    "started again under its index");
 	ok(access(pid_file, F_OK) == 0, "it has a pid file");
-	ok(shell(set, "a", "exit 0", &c) == ERR_EXISTS && strstr(e.msg, "a is running already"), "twice");
+	ok(shell(set, "a", "exit 0", &c) == ERR_EXISTS && strstr(e.msg, "a is running already"),
+	    "twice");
 	ok(launch_wait(set, 0, &ev, &e) == ERR_TIMEOUT, "it runs");
-	ok(launch_stop_all(set, LONG) && launch_running(set) == 0 && launch_status(set, a).signalled &&
-	   launch_status(set, a).status == SIGTERM, "stopped by SIGTERM");
+	ok(launch_stop_all(set, LONG) && launch_running(set) == 0 &&
+	        launch_status(set, a).signalled && launch_status(set, a).status == SIGTERM,
+	    "stopped by SIGTERM");
 	launch_free(set);
 	free(pid_file);
 	free(log);
@@ -115,7 +124,7 @@ static void test_environment(void)
 	struct launch_event ev;
 	size_t a;
 	char *log = in_dir("log");
-	int fd = open("/dev/null", O_RDONLY);   /* not close-on-exec */
+	int fd = open("/dev/null", O_RDONLY); /* not close-on-exec */
 	sigset_t block;
 
 	sigemptyset(&block);
@@ -125,11 +134,14 @@ static void test_environment(void)
 	launch_new(NULL, &set, &e);
 	/* Signals 32 and 33 are the C library's own: its sigaction refuses them, so
 	   one that this process was started with ignored stays so in the child. */
-	shell(set, "env", "ls /proc/self/fd | wc -l | sed 's/^/fds=/';"
-	      " sed -n 's/^Sig\\(Blk\\|Ign\\):.\\(.*\\)/\\1 0x\\2/p' /proc/self/status |"
-	      " while read -r what set; do echo $what=$((set & ~0x180000000)); done; readlink /proc/$$/fd/0;"
-	      " test $(cut -d' ' -f5 /proc/$$/stat) = $$ && echo group=own", &a);
-	ok(launch_wait(set, LONG, &ev, &e) == ERR_OK && ev.status == 0, "a child that looks around");
+	shell(set, "env",
+	    "ls /proc/self/fd | wc -l | sed 's/^/fds=/';"
+	    " sed -n 's/^Sig\\(Blk\\|Ign\\):.\\(.*\\)/\\1 0x\\2/p' /proc/self/status |"
+	    " while read -r what set; do echo $what=$((set & ~0x180000000)); done; readlink /proc/$$/fd/0;"
+	    " test $(cut -d' ' -f5 /proc/$$/stat) = $$ && echo group=own",
+	    &a);
+	ok(launch_wait(set, LONG, &ev, &e) == ERR_OK && ev.status == 0,
+	    "a child that looks around");
 	ok(file_has(log, "fds=4\n"), "no descriptor but its own");
 	ok(file_has(log, "Blk=0\nIgn=0\n"), "default signals");
 	ok(file_has(log, "/dev/null"), "stdin is empty");
@@ -150,12 +162,13 @@ static void test_refused(void)
 	size_t a;
 
 	launch_new(dir, &set, &e);
-	ok(launch_start(set, &spec, &a, &e) == ERR_NOTFOUND && strstr(e.msg, "/nonexistent/ps-serve"), "%s",
-	   e.msg);
+	ok(launch_start(set, &spec, &a, &e) == ERR_NOTFOUND &&
+	        strstr(e.msg, "/nonexistent/ps-serve"),
+	    "%s", e.msg);
 	spec.log_path = nolog;
 	ok(launch_start(set, &spec, &a, &e) == ERR_IO && strstr(e.msg, nolog), "%s", e.msg);
 	ok(launch_running(set) == 0 && waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD,
-	   "nothing is left of it");
+	    "nothing is left of it");
 	launch_free(set);
 	free(log);
 	free(nolog);
@@ -171,10 +184,12 @@ static void test_stop(void)
 	int64_t t;
 
 	/* It ignores SIGTERM, and has a child of its own that does too. */
-	command = mem_printf("trap '' TERM; sleep 1000 & echo $! > %s/grand; echo on > %s; wait; wait", dir,
-	                     path);
+	command =
+	    mem_printf("trap '' TERM; sleep 1000 & echo $! > %s/grand; echo on > %s; wait; wait",
+	        dir, path);
 	launch_new(dir, &set, &e);
-	ok(fd >= 0 && shell(set, "stubborn", command, &a) == ERR_OK && hear(fd), "a stubborn child");
+	ok(fd >= 0 && shell(set, "stubborn", command, &a) == ERR_OK && hear(fd),
+	    "a stubborn child");
 	ok(shell(set, "meek", "exec sleep 1000", &b) == ERR_OK, "and a meek one");
 	free(command);
 	free(path);
@@ -182,10 +197,11 @@ static void test_stop(void)
 	file_read(path, 64, &pid, &e);
 	grand = pidfd_open((pid_t)strtol((char *)pid.data, NULL, 10), 0);
 	t = clock_now();
-	ok(!launch_stop_all(set, 200 * NSEC_PER_MSEC) && launch_running(set) == 0, "SIGKILL was needed");
+	ok(!launch_stop_all(set, 200 * NSEC_PER_MSEC) && launch_running(set) == 0,
+	    "SIGKILL was needed");
 	ok(clock_now() - t >= 200 * NSEC_PER_MSEC, "after the grace");
 	ok(launch_status(set, a).status == SIGKILL && launch_status(set, b).status == SIGTERM,
-	   "for the stubborn one alone");
+	    "for the stubborn one alone");
 	ok(grand >= 0 && ended(grand), "its own child is gone too");
 	launch_free(set);
 	launch_new(NULL, &set, &e);
@@ -206,7 +222,8 @@ static void middle(int out)
 	size_t a;
 	pid_t pid = 0;
 
-	if (launch_new(NULL, &set, &e) == ERR_OK && shell(set, "orphan", "exec sleep 1000", &a) == ERR_OK)
+	if (launch_new(NULL, &set, &e) == ERR_OK &&
+	    shell(set, "orphan", "exec sleep 1000", &a) == ERR_OK)
 		pid = launch_pid(set, a);
 	if (write(out, &pid, sizeof pid) == sizeof pid)
 		for (;;)
@@ -246,23 +263,27 @@ static void test_tail(void)
 	struct buf b = BUF_INIT, big = BUF_INIT;
 
 	file_replace(path, "one\ntwo\nthree\n", 14, 0600, &e);
-	ok(launch_tail(path, 2, &b, &e) == ERR_OK && strcmp((char *)b.data, "two\nthree\n") == 0, "two lines");
+	ok(launch_tail(path, 2, &b, &e) == ERR_OK && strcmp((char *)b.data, "two\nthree\n") == 0,
+	    "two lines");
 	buf_clear(&b);
 	ok(launch_tail(path, 9, &b, &e) == ERR_OK && b.len == 14, "all there is");
 	buf_clear(&b);
 	file_replace(path, "one\ntwo", 7, 0600, &e);
-	ok(launch_tail(path, 1, &b, &e) == ERR_OK && strcmp((char *)b.data, "two") == 0, "an open line");
+	ok(launch_tail(path, 1, &b, &e) == ERR_OK && strcmp((char *)b.data, "two") == 0,
+	    "an open line");
 	buf_clear(&b);
 	for (int i = 0; i < 20000; i++)
 		buf_printf(&big, "line %d\n", i);
 	file_replace(path, big.data, big.len, 0600, &e);
-	ok(launch_tail(path, 2, &b, &e) == ERR_OK && strcmp((char *)b.data, "line 19998\nline 19999\n") == 0,
-	   "of a large log");
+	ok(launch_tail(path, 2, &b, &e) == ERR_OK &&
+	        strcmp((char *)b.data, "line 19998\nline 19999\n") == 0,
+	    "of a large log");
 	ok(launch_tail(none, 1, &b, &e) == ERR_NOTFOUND, "no log");
 	buf_clear(&b);
 	file_replace(path, "T w info a\nT w error why\nT w info an error b\n", 45, 0600, &e);
 	launch_last_words(path, &b);
-	ok(strcmp((char *)b.data, "T w error why") == 0, "last words: the error, whoever spoke after it");
+	ok(strcmp((char *)b.data, "T w error why") == 0,
+	    "last words: the error, whoever spoke after it");
 	buf_clear(&b);
 	file_replace(path, "a\nb: ps-c: d", 12, 0600, &e);
 	launch_last_words(path, &b);
@@ -299,10 +320,12 @@ static void test_daemon(void)
 	if (daemon_start(log, &daemon, &ready, &e) == ERR_OK && daemon)
 		supervise(ready, "ready at last\nand more", lock);
 	close(lock);
-	ok(daemon_await(ready, LONG, line, sizeof line, &e) == ERR_OK && strcmp(line, "ready at last") == 0,
-	   "the supervisor says: %s", line);
+	ok(daemon_await(ready, LONG, line, sizeof line, &e) == ERR_OK &&
+	        strcmp(line, "ready at last") == 0,
+	    "the supervisor says: %s", line);
 	ok(rundir_is_alive(run, &pid) && pid > 0 && pid != getpid(), "and keeps the lock");
-	ok(getsid(pid) > 0 && getsid(pid) != getsid(0) && getsid(pid) != pid, "in a session of its own");
+	ok(getsid(pid) > 0 && getsid(pid) != getsid(0) && getsid(pid) != pid,
+	    "in a session of its own");
 	pidfd = pidfd_open(pid, 0);
 	if (pidfd >= 0)
 		pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
@@ -310,7 +333,8 @@ static void test_daemon(void)
 	close(pidfd);
 	if (daemon_start(log, &daemon, &ready, &e) == ERR_OK && daemon)
 		supervise(ready, NULL, -1);
-	ok(daemon_await(ready, LONG, line, sizeof line, &e) == ERR_FAILED, "it may end without a word");
+	ok(daemon_await(ready, LONG, line, sizeof line, &e) == ERR_FAILED,
+	    "it may end without a word");
 	while (waitpid(-1, NULL, 0) > 0)
 		;
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
@@ -320,7 +344,8 @@ static void test_daemon(void)
 
 static void test_rundir(void)
 {
-	char *path = in_dir("demo.run"), *first = in_dir("demo.run.1"), *second = in_dir("demo.run.2");
+	char *path = in_dir("demo.run"), *first = in_dir("demo.run.1"),
+	     *second = in_dir("demo.run.2");
 	char *mark = in_dir("demo.run/mark"), *old = in_dir("demo.run.1/mark");
 	char *name = rundir_name_for("/a/b/c.json", "demo");
 	int lock = -1, other = -1;
@@ -331,22 +356,26 @@ static void test_rundir(void)
 	free(name);
 	ok(rundir_lock(path, &lock, &e) == ERR_NOTFOUND, "nothing to resume");
 	ok(rundir_create(path, &lock, &e) == ERR_OK && stat(path, &st) == 0 &&
-	   (st.st_mode & 07777) == 0700, "made, for its owner alone: %s", e.msg);
+	        (st.st_mode & 07777) == 0700,
+	    "made, for its owner alone: %s", e.msg);
 	ok(rundir_is_alive(path, &pid) && pid == getpid(), "it lives, and says who it is");
 	ok(rundir_create(path, &other, &e) == ERR_EXISTS && other == -1 &&
-	   strstr(e.msg, "cluster demo is running already (pid "), "%s", e.msg);
+	        strstr(e.msg, "cluster demo is running already (pid "),
+	    "%s", e.msg);
 	ok(rundir_lock(path, &other, &e) == ERR_EXISTS, "nor can it be locked");
 	file_replace(mark, "x", 1, 0600, &e);
 	close(lock);
 	ok(!rundir_is_alive(path, &pid) && pid == 0, "finished");
-	ok(rundir_create(path, &lock, &e) == ERR_OK && access(old, F_OK) == 0 && access(mark, F_OK) != 0,
-	   "a finished one is moved out of the way");
+	ok(rundir_create(path, &lock, &e) == ERR_OK && access(old, F_OK) == 0 &&
+	        access(mark, F_OK) != 0,
+	    "a finished one is moved out of the way");
 	close(lock);
 	ok(rundir_create(path, &lock, &e) == ERR_OK && access(first, F_OK) == 0 &&
-	   access(second, F_OK) == 0, "and the next under the next number");
+	        access(second, F_OK) == 0,
+	    "and the next under the next number");
 	close(lock);
 	ok(rundir_lock(path, &lock, &e) == ERR_OK && rundir_is_alive(path, &pid) && pid == getpid(),
-	   "a finished one can be resumed");
+	    "a finished one can be resumed");
 	close(lock);
 	ok(rundir_create("/nonexistent/x.run", &lock, &e) == ERR_IO && lock == -1, "%s", e.msg);
 	free(path);
@@ -391,7 +420,8 @@ static void test_rundir_race(void)
 	{
 		pid_t pid = 0;
 
-		ok(rundir_is_alive(path, &pid) && pid > 0 && kill(pid, SIGKILL) == 0, "and it is named");
+		ok(rundir_is_alive(path, &pid) && pid > 0 && kill(pid, SIGKILL) == 0,
+		    "and it is named");
 	}
 	while (waitpid(-1, NULL, 0) > 0)
 		;
@@ -407,14 +437,20 @@ static void test_find(void)
 	int a, b;
 
 	unsetenv("PS_CLUSTER");
-	ok(mkdir(sub, 0700) == 0 && getcwd(here, sizeof here) && chdir(sub) == 0, "an empty directory");
-	ok(rundir_find(NULL, &path, &e) == ERR_NOTFOUND && !path && strcmp(e.msg, "no cluster here: no *.run "
-	   "directory in \".\"; start one with ps-ctl start FILE") == 0, "%s", e.msg);
+	ok(mkdir(sub, 0700) == 0 && getcwd(here, sizeof here) && chdir(sub) == 0,
+	    "an empty directory");
+	ok(rundir_find(NULL, &path, &e) == ERR_NOTFOUND && !path &&
+	        strcmp(e.msg,
+	            "no cluster here: no *.run "
+	            "directory in \".\"; start one with ps-ctl start FILE") == 0,
+	    "%s", e.msg);
 	ok(rundir_create("a.run", &a, &e) == ERR_OK && rundir_find(NULL, &path, &e) == ERR_OK &&
-	   strcmp(path, "a.run") == 0, "the only one");
+	        strcmp(path, "a.run") == 0,
+	    "the only one");
 	free(path);
-	ok(rundir_create("b.run", &b, &e) == ERR_OK && rundir_find(NULL, &path, &e) == ERR_USAGE && !path &&
-	   strstr(e.msg, "a.run, b.run"), "%s", e.msg);
+	ok(rundir_create("b.run", &b, &e) == ERR_OK && rundir_find(NULL, &path, &e) == ERR_USAGE &&
+	        !path && strstr(e.msg, "a.run, b.run"),
+	    "%s", e.msg);
 	ok(rundir_find("b.run", &path, &e) == ERR_OK && strcmp(path, "b.run") == 0, "-C");
 	free(path);
 	setenv("PS_CLUSTER", "a.run", 1);
@@ -422,12 +458,16 @@ static void test_find(void)
 	free(path);
 	unsetenv("PS_CLUSTER");
 	close(b);
-	ok(rundir_find(NULL, &path, &e) == ERR_OK && strcmp(path, "a.run") == 0, "the only living one");
+	ok(rundir_find(NULL, &path, &e) == ERR_OK && strcmp(path, "a.run") == 0,
+	    "the only living one");
 	free(path);
-	ok(rundir_find("b.run", &path, &e) == ERR_NOTREADY && path && strcmp(path, "b.run") == 0, "%s", e.msg);
+	ok(rundir_find("b.run", &path, &e) == ERR_NOTREADY && path && strcmp(path, "b.run") == 0,
+	    "%s", e.msg);
 	free(path);
 	close(a);
-	ok(rundir_find(NULL, &path, &e) == ERR_NOTREADY && !path && strstr(e.msg, "(a.run: no result, b.run: no result)"), "%s", e.msg);
+	ok(rundir_find(NULL, &path, &e) == ERR_NOTREADY && !path &&
+	        strstr(e.msg, "(a.run: no result, b.run: no result)"),
+	    "%s", e.msg);
 	ok(rundir_find("c.run", &path, &e) == ERR_NOTFOUND && !path, "%s", e.msg);
 	ok(chdir(here) == 0, "back");
 	free(sub);
@@ -440,15 +480,18 @@ static void test_socket_path(void)
 	int dirfd, listener, client;
 
 	ok(rundir_socket_path("/run/ctl.sock", shorter, &dirfd, &e) == ERR_OK && dirfd == -1 &&
-	   strcmp(shorter, "/run/ctl.sock") == 0, "a short path is itself");
+	        strcmp(shorter, "/run/ctl.sock") == 0,
+	    "a short path is itself");
 	sub = mem_printf("%s/%090d/%090d", dir, 1, 2);
 	file_mkdirs(sub, 0700, &e);
 	path = rundir_path(sub, "ctl.sock");
-	ok(strlen(path) > 107 && rundir_socket_path(path, shorter, &dirfd, &e) == ERR_OK && dirfd >= 0,
-	   "a path of %zu bytes becomes %s", strlen(path), shorter);
+	ok(strlen(path) > 107 && rundir_socket_path(path, shorter, &dirfd, &e) == ERR_OK &&
+	        dirfd >= 0,
+	    "a path of %zu bytes becomes %s", strlen(path), shorter);
 	listener = socket(AF_UNIX, SOCK_STREAM, 0);
 	snprintf(addr.sun_path, sizeof addr.sun_path, "%s", shorter);
-	ok(bind(listener, (struct sockaddr *)&addr, sizeof addr) == 0 && listen(listener, 1) == 0, "bound");
+	ok(bind(listener, (struct sockaddr *)&addr, sizeof addr) == 0 && listen(listener, 1) == 0,
+	    "bound");
 	close(dirfd);
 	ok(access(path, F_OK) == 0, "under its long name");
 	peer = rundir_path(sub, "ctl.sock");
@@ -465,7 +508,8 @@ static void test_socket_path(void)
 	ok(rundir_socket_path(path, shorter, &dirfd, &e) == ERR_LIMIT && dirfd == -1, "%s", e.msg);
 	free(path);
 	path = mem_printf("/nonexistent/%0100d/x", 1);
-	ok(rundir_socket_path(path, shorter, &dirfd, &e) == ERR_IO && dirfd == -1, "no such directory");
+	ok(rundir_socket_path(path, shorter, &dirfd, &e) == ERR_IO && dirfd == -1,
+	    "no such directory");
 	free(path);
 	free(sub);
 }

@@ -1,7 +1,7 @@
 /* How tables are cut, dealt out over servers, and written as JSON. */
 #include "layout_fixture.h"
 
-/* ---- cutting ------------------------------------------------------------- */
+/* ---- cutting ---- */
 
 static void cutting(void)
 {
@@ -16,7 +16,8 @@ static void cutting(void)
 			snprintf(name, sizeof name, "t%zu.%u", i, cols);
 			bad += !covers(add(&l, dense(name, rows[i], cols)));
 		}
-	ok(!bad, "dense partitions cover a table without gap or overlap, none above 65536 elements");
+	ok(!bad,
+	    "dense partitions cover a table without gap or overlap, none above 65536 elements");
 	t = add(&l, sparse("ids", 1000, 8));
 	ok(t->nparts == 16, "a small sparse table has 16 partitions");
 	for (uint64_t id = 0; id < 16000; id++) {
@@ -29,8 +30,9 @@ static void cutting(void)
 		bad += spread[p] < 800 || spread[p] > 1200;
 	ok(!bad, "ids in a row are spread evenly over them");
 	ok(table_part_of(t, UINT64_MAX) < t->nparts && table_part_of(t, 7) == table_part_of(t, 7),
-	   "any id has its partition, always the same");
-	ok(add(&l, sparse("big", UINT64_C(1) << 30, 16))->nparts == 4096, "a huge one has 4096, not more");
+	    "any id has its partition, always the same");
+	ok(add(&l, sparse("big", UINT64_C(1) << 30, 16))->nparts == 4096,
+	    "a huge one has 4096, not more");
 	layout_release(&l);
 }
 
@@ -42,16 +44,17 @@ static void adding(void)
 
 	layout_add(&l, &shape, &a, &e);
 	ok(layout_add(&l, &shape, &b, &e) == ERR_OK && b->id == 0 && l.ntables == 1,
-	   "the same table again is the same table");
+	    "the same table again is the same table");
 	shape.rows = 785;
-	ok(layout_add(&l, &shape, &b, &e) == ERR_EXISTS && strstr(e.msg, "785") && strstr(e.msg, "784"),
-	   "another shape under its name is refused: %s", e.msg);
+	ok(layout_add(&l, &shape, &b, &e) == ERR_EXISTS && strstr(e.msg, "785") &&
+	        strstr(e.msg, "784"),
+	    "another shape under its name is refused: %s", e.msg);
 	ok(layout_find(&l, "w") && !layout_find(&l, "v"), "tables are found by name");
 	ok(table_head(&l.table[0], 0) == UINT16_MAX, "a table that was not placed has no owner");
 	layout_release(&l);
 }
 
-/* ---- placing ------------------------------------------------------------- */
+/* ---- placing ---- */
 
 static uint64_t load_of(const struct layout *l, unsigned server)
 {
@@ -60,8 +63,9 @@ static uint64_t load_of(const struct layout *l, unsigned server)
 	for (size_t i = 0; i < l->ntables; i++)
 		for (uint32_t p = 0; p < l->table[i].nparts; p++)
 			if (table_head(&l->table[i], p) == server)
-				sum += l->table[i].sparse ? table_elements(&l->table[i]) / l->table[i].nparts :
-				    table_part_elements(&l->table[i], p);
+				sum += l->table[i].sparse
+				    ? table_elements(&l->table[i]) / l->table[i].nparts
+				    : table_part_elements(&l->table[i], p);
 	return sum;
 }
 
@@ -110,7 +114,8 @@ static void placing(void)
 		layout_release(&l);
 	}
 	ok(!bad, "every partition is placed on exactly one server, for 1 to 40 servers");
-	ok(worst < 1.25, "up to 8 servers hold within 25 %% of their share (worst %.3f of it)", worst);
+	ok(worst < 1.25, "up to 8 servers hold within 25 %% of their share (worst %.3f of it)",
+	    worst);
 }
 
 static void spreading(void)
@@ -125,7 +130,8 @@ static void spreading(void)
 	place(&l, 3);
 	for (uint32_t p = 0; p < 9; p++)
 		spread &= table_head(big, p) == p / 3;
-	ok(spread && l.table[0].nruns == 3, "nine partitions over three servers are three runs of three");
+	ok(spread && l.table[0].nruns == 3,
+	    "nine partitions over three servers are three runs of three");
 	for (unsigned i = 0; i < 3; i++) {
 		snprintf(name, sizeof name, "s%u", i);
 		add(&l, dense(name, 100, 1));
@@ -142,7 +148,7 @@ static void spreading(void)
 	layout_release(&l);
 }
 
-/* ---- JSON ---------------------------------------------------------------- */
+/* ---- JSON ---- */
 
 static bool same(const struct layout *a, const struct layout *b)
 {
@@ -152,9 +158,8 @@ static bool same(const struct layout *a, const struct layout *b)
 		const struct table *x = &a->table[i], *y = &b->table[i];
 
 		if (strcmp(x->name, y->name) != 0 || x->id != y->id || x->sparse != y->sparse ||
-		    x->decay != y->decay || x->reduced != y->reduced ||
-		    x->rows != y->rows || x->cols != y->cols || x->nparts != y->nparts ||
-		    x->init != y->init ||
+		    x->decay != y->decay || x->reduced != y->reduced || x->rows != y->rows ||
+		    x->cols != y->cols || x->nparts != y->nparts || x->init != y->init ||
 		    x->init_limit != y->init_limit || x->seed != y->seed || x->nruns != y->nruns)
 			return false;
 		for (uint32_t p = 0; p < x->nparts; p++)
@@ -183,7 +188,7 @@ static void json(void)
 	place(&l, 5);
 	j = layout_to_json(&l);
 	ok(layout_from_json(j, &back, &e) == ERR_OK && same(&l, &back),
-	   "a layout goes through JSON unchanged, seeds above 2^53 and floats too: %s", e.msg);
+	    "a layout goes through JSON unchanged, seeds above 2^53 and floats too: %s", e.msg);
 	json_decref(j);
 	layout_release(&l);
 	layout_release(&back);
@@ -216,19 +221,24 @@ static bool layout_refused(const char *text)
 static void wrong_json(void)
 {
 	ok(table_refused("{\"name\":\"../x\",\"rows\":1,\"cols\":1}", "name") &&
-	   table_refused("{\"name\":\"\",\"rows\":1,\"cols\":1}", "name") &&
-	   table_refused("{\"rows\":1,\"cols\":1}", "name"), "a table's name is letters, digits and . _ -");
+	        table_refused("{\"name\":\"\",\"rows\":1,\"cols\":1}", "name") &&
+	        table_refused("{\"rows\":1,\"cols\":1}", "name"),
+	    "a table's name is letters, digits and . _ -");
 	ok(table_refused("{\"name\":\"w\",\"rows\":0,\"cols\":1}", "0 x 1") &&
-	   table_refused("{\"name\":\"w\",\"rows\":5}", "5 x 0"), "a dense table has elements");
+	        table_refused("{\"name\":\"w\",\"rows\":5}", "5 x 0"),
+	    "a dense table has elements");
 	ok(table_refused("{\"name\":\"w\",\"rows\":1099511627776,\"cols\":2}", "1099511627776 x 2"),
-	   "and not more than can be held");
+	    "and not more than can be held");
 	ok(table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":-1}", "cols") &&
-	   table_refused("{\"name\":\"w\",\"rows\":\"1\",\"cols\":1}", "rows"),
-	   "numbers are numbers, and in bounds");
-	ok(table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":1,\"init\":\"noise\"}", "init must be") &&
-	   table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":1,\"init_limit\":-0.5}", "-0.5") &&
-	   table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":1,\"init_limit\":3.5e38}", "3.5e+38"),
-	   "its values have a beginning that there is, and a float bounds them");
+	        table_refused("{\"name\":\"w\",\"rows\":\"1\",\"cols\":1}", "rows"),
+	    "numbers are numbers, and in bounds");
+	ok(table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":1,\"init\":\"noise\"}",
+	       "init must be") &&
+	        table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":1,\"init_limit\":-0.5}",
+	            "-0.5") &&
+	        table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":1,\"init_limit\":3.5e38}",
+	            "3.5e+38"),
+	    "its values have a beginning that there is, and a float bounds them");
 }
 
 /* A layout whose one table, of 16 partitions, has these runs. */
@@ -236,49 +246,66 @@ static bool runs_refused(const char *runs)
 {
 	char text[400];
 
-	snprintf(text, sizeof text, "{\"epoch\":1,\"generation\":1,\"tables\":[{\"name\":\"w\",\"sparse\":true,\"rows\":10,"
-	    "\"cols\":1,\"id\":0,\"partitions\":16,\"runs\":%s}]}", runs);
+	snprintf(text, sizeof text,
+	    "{\"epoch\":1,\"generation\":1,\"tables\":[{\"name\":\"w\",\"sparse\":true,\"rows\":10,"
+	    "\"cols\":1,\"id\":0,\"partitions\":16,\"runs\":%s}]}",
+	    runs);
 	return layout_refused(text);
 }
 
 static void wrong_runs(void)
 {
-	ok(!runs_refused("[]") && !runs_refused("[[0,8,[0,1],-1,-1],[8,7,[1,0],2,-1],[15,1,[],-1,65534]]"),
-	   "runs in order are taken, of all partitions or of some");
-	ok(runs_refused("[[0,17,[0],-1,-1]]") && runs_refused("[[16,1,[0],-1,-1]]") && runs_refused("[[0,0,[0],-1,-1]]"),
-	   "a run of partitions that do not exist is refused");
+	ok(!runs_refused("[]") &&
+	        !runs_refused("[[0,8,[0,1],-1,-1],[8,7,[1,0],2,-1],[15,1,[],-1,65534]]"),
+	    "runs in order are taken, of all partitions or of some");
+	ok(runs_refused("[[0,17,[0],-1,-1]]") && runs_refused("[[16,1,[0],-1,-1]]") &&
+	        runs_refused("[[0,0,[0],-1,-1]]"),
+	    "a run of partitions that do not exist is refused");
 	ok(runs_refused("[[0,1,[0,1,2,3],-1,-1]]") && runs_refused("[[0,1,[1,1],-1,-1]]"),
-	   "a chain has at most three servers, each once");
-	ok(runs_refused("[[0,9,[0],-1,-1],[8,8,[0],-1,-1]]") && runs_refused("[[8,8,[0],-1,-1],[0,8,[0],-1,-1]]"),
-	   "runs that overlap or are not in order are refused: they are searched by halves");
-	ok(runs_refused("[[4294967296,1,[0],-1,-1]]") && runs_refused("[[0,4294967297,[0],-1,-1]]") &&
-	   runs_refused("[[-1,1,[0],-1,-1]]") && runs_refused("[[0,1,[65536],-1,-1]]") &&
-	   runs_refused("[[0,1,[65535],-1,-1]]") && runs_refused("[[0,1,[-1],-1,-1]]") &&
-	   runs_refused("[[0,1,[0],65536,-1]]") && runs_refused("[[0,1,[0],-1,-2]]"), "no number is cut to fit");
-	ok(runs_refused("{}") && runs_refused("[1]") && runs_refused("[[0,1,0,-1,-1]]") && runs_refused("[[0,1,[0]]]") &&
-	   runs_refused("[[0,1,[0],-1,-1,0]]") && runs_refused("[[0,1.0,[0],-1,-1]]"), "nor is anything else a run");
+	    "a chain has at most three servers, each once");
+	ok(runs_refused("[[0,9,[0],-1,-1],[8,8,[0],-1,-1]]") &&
+	        runs_refused("[[8,8,[0],-1,-1],[0,8,[0],-1,-1]]"),
+	    "runs that overlap or are not in order are refused: they are searched by halves");
+	ok(runs_refused("[[4294967296,1,[0],-1,-1]]") &&
+	        runs_refused("[[0,4294967297,[0],-1,-1]]") && runs_refused("[[-1,1,[0],-1,-1]]") &&
+	        runs_refused("[[0,1,[65536],-1,-1]]") && runs_refused("[[0,1,[65535],-1,-1]]") &&
+	        runs_refused("[[0,1,[-1],-1,-1]]") && runs_refused("[[0,1,[0],65536,-1]]") &&
+	        runs_refused("[[0,1,[0],-1,-2]]"),
+	    "no number is cut to fit");
+	ok(runs_refused("{}") && runs_refused("[1]") && runs_refused("[[0,1,0,-1,-1]]") &&
+	        runs_refused("[[0,1,[0]]]") && runs_refused("[[0,1,[0],-1,-1,0]]") &&
+	        runs_refused("[[0,1.0,[0],-1,-1]]"),
+	    "nor is anything else a run");
 }
 
 static void wrong_layouts(void)
 {
-	static const char one[] = "{\"name\":\"w\",\"rows\":10,\"cols\":1,\"id\":%d,\"partitions\":%d,\"runs\":[]}";
-	static const struct { int id, parts, id2; bool good; } row[] = { { 0, 1, -1, true }, { 1, 1, -1, false },
-		{ 0, 2, -1, false }, { 0, 1, 1, false }, { 0, 1, 0, false } };
+	static const char one[] =
+	    "{\"name\":\"w\",\"rows\":10,\"cols\":1,\"id\":%d,\"partitions\":%d,\"runs\":[]}";
+	static const struct {
+		int id, parts, id2;
+		bool good;
+	} row[] = { { 0, 1, -1, true }, { 1, 1, -1, false }, { 0, 2, -1, false },
+		{ 0, 1, 1, false }, { 0, 1, 0, false } };
 	char text[400], table[2][150];
 	int wrong = 0;
 
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		snprintf(table[0], sizeof *table, one, row[i].id, row[i].parts);
 		snprintf(table[1], sizeof *table, one, row[i].id2, 1);
-		snprintf(text, sizeof text, "{\"tables\":[%s%s%s]}", table[0], row[i].id2 < 0 ? "" : ",",
-		    row[i].id2 < 0 ? "" : table[1]);
+		snprintf(text, sizeof text, "{\"tables\":[%s%s%s]}", table[0],
+		    row[i].id2 < 0 ? "" : ",", row[i].id2 < 0 ? "" : table[1]);
 		wrong += layout_refused(text) == row[i].good;
 	}
-	ok(!wrong, "a table has the number of its place and the partitions of its shape, and stands there once");
-	ok(layout_refused("[]") && layout_refused("1") && layout_refused("{}") && layout_refused("{\"tables\":{}}") &&
-	   layout_refused("{\"epoch\":4294967296,\"tables\":[]}") && layout_refused("{\"epoch\":\"x\",\"tables\":[]}") &&
-	   layout_refused("{\"generation\":-1,\"tables\":[]}") && !layout_refused("{\"tables\":[]}"),
-	   "a layout is an object with tables, an epoch and a generation");
+	ok(!wrong,
+	    "a table has the number of its place and the partitions of its shape, and stands there once");
+	ok(layout_refused("[]") && layout_refused("1") && layout_refused("{}") &&
+	        layout_refused("{\"tables\":{}}") &&
+	        layout_refused("{\"epoch\":4294967296,\"tables\":[]}") &&
+	        layout_refused("{\"epoch\":\"x\",\"tables\":[]}") &&
+	        layout_refused("{\"generation\":-1,\"tables\":[]}") &&
+	        !layout_refused("{\"tables\":[]}"),
+	    "a layout is an object with tables, an epoch and a generation");
 }
 
 /* A placed layout of these tables. */
@@ -300,15 +327,19 @@ static void updating(void)
 	const struct table *first;
 
 	layout_reserve(&l);
-	ok(layout_update(&l, &fresh) && l.epoch == 1 && l.ntables == 2 && fresh.ntables == 0, "a layout becomes another");
+	ok(layout_update(&l, &fresh) && l.epoch == 1 && l.ntables == 2 && fresh.ntables == 0,
+	    "a layout becomes another");
 	first = l.table;
 	fresh = named(2, abc, 3);
 	ok(layout_update(&l, &fresh) && l.epoch == 2 && l.ntables == 3 && l.table == first &&
-	   table_head(layout_find(&l, "c"), 0) != NO_SERVER, "with more tables, where the old ones do not move");
+	        table_head(layout_find(&l, "c"), 0) != NO_SERVER,
+	    "with more tables, where the old ones do not move");
 	fresh = named(3, ba, 1);
-	ok(!layout_update(&l, &fresh) && l.epoch == 2 && l.ntables == 3 && !fresh.table, "not with others under their numbers");
+	ok(!layout_update(&l, &fresh) && l.epoch == 2 && l.ntables == 3 && !fresh.table,
+	    "not with others under their numbers");
 	fresh = named(3, a, 1);
-	ok(!layout_update(&l, &fresh) && l.epoch == 2 && strcmp(l.table[1].name, "b") == 0, "nor without some of them");
+	ok(!layout_update(&l, &fresh) && l.epoch == 2 && strcmp(l.table[1].name, "b") == 0,
+	    "nor without some of them");
 	layout_release(&l);
 }
 
@@ -327,7 +358,8 @@ static void thousands(void)
 	}
 	place(&l, 2);
 	j = layout_to_json(&l);
-	ok(layout_from_json(j, &back, &e) == ERR_OK && back.ntables == 3000, "3,000 tables are read");
+	ok(layout_from_json(j, &back, &e) == ERR_OK && back.ntables == 3000,
+	    "3,000 tables are read");
 	for (unsigned i = 0; i < 3000; i++) {
 		const struct table *t;
 

@@ -6,23 +6,35 @@
 
 static struct rng rng;
 
-/* ---- the text ------------------------------------------------------------------------------ */
+/* ---- the text ---- */
 
 static void texts(void)
 {
-	static const char *const good[][2] = { { "none", "none" }, { "admit=1", "none" }, { "admit=5", "admit=5" }, { "changes", "changes" },
-		{ "admit=0.25", "admit=0.25" }, { "widen=1@10", "widen=1@10" }, { "changes,widen=16@1,memory=8K", "memory=8192,widen=16@1,changes" }, { "expire=100,admit=2,decay=7,sketch=8K,memory=1M,changes",
-		"admit=2,decay=7,expire=100,memory=1048576,sketch=8192,changes" } };
-	static const char *const bad[][2] = { { "", "must be none, or some of" }, { "admit", "admit: must have a value" },
-		{ "admit=0", "admit: must be a number of times" }, { "admit=256", "1 to 255" }, { "admit=1.5", "admit:" }, { "admit=-0.5", "admit:" },
-		{ "admit=nan", "admit:" }, { "admit=2,", "must be none, or some of" }, { "admit=2,,expire=1", "some of" }, { "admit=2,admit=3", "twice" },
-		{ "expire=0", "expire: must be steps" }, { "expire=9999999999", "expire: must be steps" }, { "memory=10", "memory: must be bytes" },
-		{ "decay=5", "there is none" }, { "admit=0.5,decay=5", "there is none" }, { "sketch=64K", "there is none" },
-		{ "widen=1", "widen: must be columns, 1 to 65536" }, { "widen=0@4", "widen:" }, { "widen=1@0", "widen:" }, { "widen=@3", "widen:" },
-		{ "widen=1@3@4", "widen:" }, { "widen=4@9999999999", "updates, 1 to 2147483648" }, { "widen", "widen: must have a value" },
+	static const char *const good[][2] = { { "none", "none" }, { "admit=1", "none" },
+		{ "admit=5", "admit=5" }, { "changes", "changes" }, { "admit=0.25", "admit=0.25" },
+		{ "widen=1@10", "widen=1@10" },
+		{ "changes,widen=16@1,memory=8K", "memory=8192,widen=16@1,changes" },
+		{ "expire=100,admit=2,decay=7,sketch=8K,memory=1M,changes",
+		    "admit=2,decay=7,expire=100,memory=1048576,sketch=8192,changes" } };
+	static const char *const bad[][2] = { { "", "must be none, or some of" },
+		{ "admit", "admit: must have a value" },
+		{ "admit=0", "admit: must be a number of times" }, { "admit=256", "1 to 255" },
+		{ "admit=1.5", "admit:" }, { "admit=-0.5", "admit:" }, { "admit=nan", "admit:" },
+		{ "admit=2,", "must be none, or some of" }, { "admit=2,,expire=1", "some of" },
+		{ "admit=2,admit=3", "twice" }, { "expire=0", "expire: must be steps" },
+		{ "expire=9999999999", "expire: must be steps" },
+		{ "memory=10", "memory: must be bytes" }, { "decay=5", "there is none" },
+		{ "admit=0.5,decay=5", "there is none" }, { "sketch=64K", "there is none" },
+		{ "widen=1", "widen: must be columns, 1 to 65536" }, { "widen=0@4", "widen:" },
+		{ "widen=1@0", "widen:" }, { "widen=@3", "widen:" }, { "widen=1@3@4", "widen:" },
+		{ "widen=4@9999999999", "updates, 1 to 2147483648" },
+		{ "widen", "widen: must have a value" },
 		{ "widen=00000000000000000000001@3", "widen:" },
-		{ "admit=2,sketch=65G", "sketch: must be at most 64G" }, { "admit=2,sketch=1", "sketch: must be bytes, 4K at least" }, { "changes=1", "no value" },
-		{ "none,admit=2", "some of" }, { "admit=00000000000000000000000000000000000000000000000000000000000002", "too long" } };
+		{ "admit=2,sketch=65G", "sketch: must be at most 64G" },
+		{ "admit=2,sketch=1", "sketch: must be bytes, 4K at least" },
+		{ "changes=1", "no value" }, { "none,admit=2", "some of" },
+		{ "admit=00000000000000000000000000000000000000000000000000000000000002",
+		    "too long" } };
 	struct row_policy p;
 
 	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
@@ -35,11 +47,12 @@ static void texts(void)
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		struct err e = { 0 };
 
-		ok(row_policy_parse(bad[i][0], &p, &e) == ERR_CONFIG && strstr(e.msg, bad[i][1]), "\"%.40s\": %s", bad[i][0], e.msg);
+		ok(row_policy_parse(bad[i][0], &p, &e) == ERR_CONFIG && strstr(e.msg, bad[i][1]),
+		    "\"%.40s\": %s", bad[i][0], e.msg);
 	}
 }
 
-/* ---- the sketch ------------------------------------------------------------------------------ */
+/* ---- the sketch ---- */
 
 enum { IDS = 200000, OFTEN = 5 };
 
@@ -60,20 +73,23 @@ static void counts(uint64_t most, double errors)
 		low += says < seen[id];
 		high += says >= OFTEN && seen[id] < OFTEN;
 	}
-	ok(low == 0 && (double)high < errors * 2 * IDS, "%zu of %d are said to be seen %d times before they were, in %.1f bytes an id; none too late",
+	ok(low == 0 && (double)high < errors * 2 * IDS,
+	    "%zu of %d are said to be seen %d times before they were, in %.1f bytes an id; none too late",
 	    high, 2 * IDS, OFTEN, (double)row_sketch_bytes(&s) / IDS);
 	n = row_sketch_words(&s);
 	words = calloc(n + 1, sizeof *words);
 	if (!words)
 		abort();
 	row_sketch_put(&s, words);
-	ok(row_sketch_get(&other, words, n + 1) == n && row_sketch_words(&other) == n, "it is saved as %zu words", n);
+	ok(row_sketch_get(&other, words, n + 1) == n && row_sketch_words(&other) == n,
+	    "it is saved as %zu words", n);
 	for (size_t i = 0; i < 1000; i++)
 		same &= row_sketch_add(&s, i * 977, most) == row_sketch_add(&other, i * 977, most);
 	ok(same, "and goes on as it was");
 	row_sketch_release(&other);
 	words[0] = 3;
-	ok(!row_sketch_get(&other, words, n) && !row_sketch_get(&other, words, 1), "words that are none are refused");
+	ok(!row_sketch_get(&other, words, n) && !row_sketch_get(&other, words, 1),
+	    "words that are none are refused");
 	for (unsigned k = 0; k < 8; k++)
 		row_sketch_halve(&s);
 	ok(row_sketch_add(&s, 977, most) == 1, "halved often enough it has forgotten all");
@@ -81,7 +97,7 @@ static void counts(uint64_t most, double errors)
 	free(words);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
 static void begin(struct world *x, const char *mode, const char *policy, uint64_t memory)
 {
@@ -99,7 +115,8 @@ static void values(struct world *x, uint64_t id, float out[COLS])
 {
 	uint64_t version;
 
-	if (shard_pull_rows(x->shard, ROWS, part_of(x, id), SYNC_NEVER, (const uint8_t *)&id, 1, out, &version))
+	if (shard_pull_rows(x->shard, ROWS, part_of(x, id), SYNC_NEVER, (const uint8_t *)&id, 1,
+	        out, &version))
 		abort();
 }
 
@@ -132,7 +149,8 @@ static void offer(struct world *x, uint64_t step, uint64_t id)
 {
 	struct receipt r;
 
-	if (push_row(x, 0, step, 10, id, 1, &r) || r.status > PUSH_MERGED || clock_of(x, 0, step, 10))
+	if (push_row(x, 0, step, 10, id, 1, &r) || r.status > PUSH_MERGED ||
+	    clock_of(x, 0, step, 10))
 		abort();
 }
 
@@ -152,11 +170,14 @@ static void by_count(const char *mode)
 	ok(kept, "%s: before it is admitted an id has its initial value, and no row", mode);
 	offer(&x, 2, 7);
 	values(&x, 7, now);
-	ok(is_there(&x, 7) && now[0] == first[0] - 1 && now[1] == first[1] - 2, "%s: the gradient that has it admitted counts, once", mode);
+	ok(is_there(&x, 7) && now[0] == first[0] - 1 && now[1] == first[1] - 2,
+	    "%s: the gradient that has it admitted counts, once", mode);
 	offer(&x, 3, 7);
 	values(&x, 7, now);
 	ok(now[0] == first[0] - 1 - 1, "%s: and so do those that follow", mode);
-	ok(counter(&x, LIFE_offered) == 4 && counter(&x, LIFE_refused) == 2 && counter(&x, LIFE_admitted) == 1, "%s: all of that is counted", mode);
+	ok(counter(&x, LIFE_offered) == 4 && counter(&x, LIFE_refused) == 2 &&
+	        counter(&x, LIFE_admitted) == 1,
+	    "%s: all of that is counted", mode);
 	world_close(&x);
 }
 
@@ -173,7 +194,8 @@ static void by_chance(void)
 		there += is_there(&x, i);
 		same += is_there(&x, i) == is_there(&y, i);
 	}
-	ok(there > 150 && there < 250 && there == counter(&x, LIFE_admitted), "by chance %d of 800 have a row", (int)there);
+	ok(there > 150 && there < 250 && there == counter(&x, LIFE_admitted),
+	    "by chance %d of 800 have a row", (int)there);
 	ok(same == 800, "and the same ones each time");
 	world_close(&x);
 	world_close(&y);
@@ -204,11 +226,15 @@ static void by_age(const char *mode)
 		gone = is_there(&x, 7) ? 0 : step;
 	}
 	values(&x, 7, now);
-	ok(gone >= 16 && gone <= 18, "%s: a row that is not updated for 16 steps goes at step %d", mode, (int)gone);
-	ok(memcmp(first, now, sizeof now) == 0 && is_there(&x, other), "%s: it has its initial value again, and the other stays", mode);
+	ok(gone >= 16 && gone <= 18, "%s: a row that is not updated for 16 steps goes at step %d",
+	    mode, (int)gone);
+	ok(memcmp(first, now, sizeof now) == 0 && is_there(&x, other),
+	    "%s: it has its initial value again, and the other stays", mode);
 	offer(&x, gone + 1, 7);
 	values(&x, 7, now);
-	ok(now[0] == first[0] - 1 && counter(&x, LIFE_expired) == 1 && counter(&x, LIFE_admitted) == 3, "%s: it may come again", mode);
+	ok(now[0] == first[0] - 1 && counter(&x, LIFE_expired) == 1 &&
+	        counter(&x, LIFE_admitted) == 3,
+	    "%s: it may come again", mode);
 	world_close(&x);
 }
 
@@ -231,7 +257,9 @@ static void by_room(void)
 	/* The first is used once more. */
 	offer(&x, MOST, id[0]);
 	offer(&x, MOST + 1, id[MOST]);
-	ok(is_there(&x, id[0]) && !is_there(&x, id[1]) && is_there(&x, id[2]) && is_there(&x, id[MOST]), "else that goes which was used least lately");
+	ok(is_there(&x, id[0]) && !is_there(&x, id[1]) && is_there(&x, id[2]) &&
+	        is_there(&x, id[MOST]),
+	    "else that goes which was used least lately");
 	offer(&x, MOST + 2, id[MOST + 1]);
 	ok(!is_there(&x, id[2]) && counter(&x, LIFE_evicted) == 2, "and the next");
 	world_close(&x);

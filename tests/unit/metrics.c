@@ -60,24 +60,25 @@ static void test_two_class_metrics(void)
 	feed(&m, 1, score, y, NULL);
 	metrics_finish(&m, &r);
 	ok(r.has_auc && fabs(r.auc - auc) < 1e-12 && auc > 0.6,
-	   "auc is the share of pairs in order, "
-	   "%.6f", auc);
+	    "auc is the share of pairs in order, "
+	    "%.6f",
+	    auc);
 	ok(r.has_accuracy && r.accuracy == (double)right / EXAMPLES && r.examples == EXAMPLES,
-	   "accuracy is the share above or below 1/2 rightly");
+	    "accuracy is the share above or below 1/2 rightly");
 	ok(r.has_loss && fabs(r.loss - 0.25) < 1e-12 && !r.has_rmse && !r.has_r2,
-	   "loss is the mean");
+	    "loss is the mean");
 	metrics_release(&m);
 
 	metrics_init(&m, MODEL_CLASSES, 2);
 	feed(&m, 2, both, NULL, label);
 	metrics_finish(&m, &c);
 	ok(c.has_auc && c.auc == r.auc && fabs(c.accuracy - r.accuracy) < 0.02,
-	   "two classes with two scores have the same auc");
+	    "two classes with two scores have the same auc");
 	both[7] = NAN;
 	feed(&m, 2, both, NULL, label);
 	metrics_finish(&m, &c);
 	ok(!c.has_auc && c.has_accuracy && c.examples == 2 * EXAMPLES,
-	   "no auc with a NaN among scores");
+	    "no auc with a NaN among scores");
 	metrics_release(&m);
 
 	for (size_t i = 0; i < EXAMPLES; i++)
@@ -112,8 +113,8 @@ static void test_other_metrics(void)
 	feed(&m, 1, score, y, NULL);
 	metrics_finish(&m, &r);
 	ok(r.has_rmse && fabs(r.rmse - sqrt(error / EXAMPLES)) < 1e-10 && r.has_r2 &&
-	   fabs(r.r2 - (1 - error / spread)) < 1e-9 && !r.has_accuracy && !r.has_auc,
-	   "rmse %.4f and r2 %.4f are the two-pass ones", r.rmse, r.r2);
+	        fabs(r.r2 - (1 - error / spread)) < 1e-9 && !r.has_accuracy && !r.has_auc,
+	    "rmse %.4f and r2 %.4f are the two-pass ones", r.rmse, r.r2);
 	metrics_release(&m);
 
 	for (size_t i = 0; i < EXAMPLES; i++) {
@@ -130,8 +131,8 @@ static void test_other_metrics(void)
 	feed(&m, 3, score, NULL, label);
 	metrics_finish(&m, &r);
 	ok(r.accuracy == (double)right / EXAMPLES && !r.has_auc,
-	   "accuracy of three classes, first of "
-	   "equals");
+	    "accuracy of three classes, first of "
+	    "equals");
 	metrics_release(&m);
 }
 

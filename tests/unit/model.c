@@ -20,8 +20,9 @@ static void ref_outputs(const struct subject *t, const double *x, size_t cols, d
 			for (size_t i = 0; i < nin; i++)
 				z[j] += in[i] * t->p[2 * l][i * k + j];
 			if (l + 1 < layers)
-				z[j] = t->shape.activation && !strcmp(t->shape.activation, "tanh") ?
-				       tanh(z[j]) : fmax(z[j], 0);
+				z[j] = t->shape.activation && !strcmp(t->shape.activation, "tanh")
+				    ? tanh(z[j])
+				    : fmax(z[j], 0);
 		}
 		memcpy(in, z, k * sizeof *in);
 		nin = k;
@@ -60,21 +61,31 @@ static void test_models(void)
 	static const size_t hidden[] = { 11, 8, 13 };
 
 	for (int sparse = 0; sparse < 2; sparse++) {
-		test_model("linear", &(struct model_shape){ .features = 7, .sparse = sparse }, ref_loss);
+		test_model("linear", &(struct model_shape){ .features = 7, .sparse = sparse },
+		    ref_loss);
 		test_model("logistic",
-		           &(struct model_shape){ .features = 7, .classes = 2, .sparse = sparse }, ref_loss);
+		    &(struct model_shape){ .features = 7, .classes = 2, .sparse = sparse },
+		    ref_loss);
 		for (size_t k = 2; k < 20; k += 5)
 			test_model("softmax",
-			           &(struct model_shape){ .features = 7, .classes = k,
-			           .sparse = sparse }, ref_loss);
+			    &(struct model_shape){ .features = 7, .classes = k, .sparse = sparse },
+			    ref_loss);
 	}
 	for (size_t n = 1; n <= 3; n++)
 		for (int t = 0; t < 2; t++)
-			test_model("mlp", &(struct model_shape){ .features = 6,
-			           .classes = 2 + 3 * n, .hidden = hidden, .nhidden = n,
-			           .activation = t ? "tanh" : "relu" }, ref_loss);
-	test_model("mlp", &(struct model_shape){ .features = 1, .classes = 2,
-	           .hidden = &hidden[1], .nhidden = 1 }, ref_loss);
+			test_model("mlp",
+			    &(struct model_shape){ .features = 6,
+			        .classes = 2 + 3 * n,
+			        .hidden = hidden,
+			        .nhidden = n,
+			        .activation = t ? "tanh" : "relu" },
+			    ref_loss);
+	test_model("mlp",
+	    &(struct model_shape){ .features = 1,
+	        .classes = 2,
+	        .hidden = &hidden[1],
+	        .nhidden = 1 },
+	    ref_loss);
 }
 
 static void test_empty(void)
@@ -84,13 +95,13 @@ static void test_empty(void)
 	float none[1];
 
 	for (int sparse = 0; sparse < 2; sparse++) {
-		subject_make(&t, "softmax", &(struct model_shape){ .features = 4, .classes = 3,
-		             .sparse = sparse }, 4);
+		subject_make(&t, "softmax",
+		    &(struct model_shape){ .features = 4, .classes = 3, .sparse = sparse }, 4);
 		sample_make(&s, sparse, 0, 4, 3);
 		ok(model_grad(t.m, &s.b, (const float *const *)t.pf, t.g) == 0 && t.g[0][0] == 0 &&
-		   t.g[0][11] == 0 && t.g[1][2] == 0 &&
-		   model_forward(t.m, &s.b, (const float *const *)t.pf, none) == 0,
-		   "a batch of no examples has no loss, and gradient 0");
+		        t.g[0][11] == 0 && t.g[1][2] == 0 &&
+		        model_forward(t.m, &s.b, (const float *const *)t.pf, none) == 0,
+		    "a batch of no examples has no loss, and gradient 0");
 		sample_release(&s);
 		subject_release(&t);
 	}
@@ -106,11 +117,11 @@ static void test_extremes(void)
 
 	model_new("logistic", &(struct model_shape){ .features = 1, .classes = 2 }, &m, NULL);
 	ok(model_grad(m, &b, params, grads) == 500 && gw == 1 && gb == 1,
-	   "logistic, surely wrong: the loss is the distance");
+	    "logistic, surely wrong: the loss is the distance");
 	w = -500;
 	ok(model_grad(m, &b, params, grads) < 1e-200 && fabsf(gw) < 1e-30f &&
-	   model_forward(m, &b, params, &score) < 1e-200 && score < 1e-30f,
-	   "logistic, surely right: loss and gradient are nothing");
+	        model_forward(m, &b, params, &score) < 1e-200 && score < 1e-30f,
+	    "logistic, surely right: loss and gradient are nothing");
 	b.y = NULL;
 	ok(model_forward(m, &b, params, &score) == 0 && score < 1e-30f, "scores without targets");
 	model_free(m);
@@ -123,10 +134,10 @@ static void test_extremes(void)
 	b.label = &label;
 	model_new("softmax", &(struct model_shape){ .features = 1, .classes = 3 }, &m, NULL);
 	ok(model_grad(m, &b, params3, grads3) == 0 && gw3[0] == 0 && gw3[1] == 0,
-	   "softmax, surely right: no loss");
+	    "softmax, surely right: no loss");
 	label = 2;
 	ok(fabs(model_forward(m, &b, params3, s3) / 1e30 - 1) < 1e-6 && s3[0] == 1 && s3[2] == 0,
-	   "softmax, surely wrong: a finite loss");
+	    "softmax, surely wrong: a finite loss");
 	model_free(m);
 }
 
@@ -137,24 +148,27 @@ static void test_tables(void)
 	struct model *m;
 	size_t n;
 
-	model_new("mlp", &(struct model_shape){ .features = 784, .classes = 10, .hidden = hidden,
-	          .nhidden = 2 }, &m, NULL);
+	model_new("mlp",
+	    &(struct model_shape){ .features = 784, .classes = 10, .hidden = hidden, .nhidden = 2 },
+	    &m, NULL);
 	n = model_tables(m, &t);
 	ok(n == 6 && strcmp(t[0].name, "w0") == 0 && strcmp(t[5].name, "b2") == 0 &&
-	   t[0].rows == 784 && t[0].cols == 30 && t[2].rows == 30 && t[2].cols == 20 &&
-	   t[4].cols == 10 && t[5].rows == 1 &&
-	   t[5].cols == 10 && t[0].decay && !t[1].decay, "mlp has w0 b0 w1 b1 w2 b2");
+	        t[0].rows == 784 && t[0].cols == 30 && t[2].rows == 30 && t[2].cols == 20 &&
+	        t[4].cols == 10 && t[5].rows == 1 && t[5].cols == 10 && t[0].decay && !t[1].decay,
+	    "mlp has w0 b0 w1 b1 w2 b2");
 	ok(t[0].init == INIT_GLOROT && fabs((double)t[0].init_scale - sqrt(6.0 / 814)) < 1e-7 &&
-	   t[1].init == INIT_ZEROS, "weights begin by Glorot's limit, biases at 0");
+	        t[1].init == INIT_ZEROS,
+	    "weights begin by Glorot's limit, biases at 0");
 	ok(model_outputs(m) == 10 && model_task(m) == MODEL_CLASSES, "mlp scores its classes");
 	ok(model_reserve(m, 100, NULL) == ERR_OK &&
-	   model_reserve(m, SIZE_MAX / 8, NULL) == ERR_NOMEM,
-	   "memory for a batch is reserved, or refused");
+	        model_reserve(m, SIZE_MAX / 8, NULL) == ERR_NOMEM,
+	    "memory for a batch is reserved, or refused");
 	model_free(m);
 	model_new("softmax", &(struct model_shape){ .classes = 5, .sparse = true }, &m, NULL);
 	n = model_tables(m, &t);
 	ok(n == 2 && t[0].sparse && t[0].rows == 0 && t[0].cols == 5 && !t[1].sparse &&
-	   t[0].init == INIT_ZEROS, "sparse softmax has a sparse table w of width 5, and b");
+	        t[0].init == INIT_ZEROS,
+	    "sparse softmax has a sparse table w of width 5, and b");
 	model_free(m);
 }
 
@@ -164,8 +178,8 @@ static void refused(const char *name, const struct model_shape *shape, const cha
 	struct err e = { 0 };
 
 	ok(model_new(name, shape, &m, &e) == ERR_CONFIG && m == NULL &&
-	   strstr(e.msg, words) != NULL,
-	   "refused: %s", e.msg);
+	        strstr(e.msg, words) != NULL,
+	    "refused: %s", e.msg);
 }
 
 static void test_refusals(void)
@@ -174,23 +188,31 @@ static void test_refusals(void)
 
 	refused("softmaks", &(struct model_shape){ .features = 2 }, "did you mean softmax");
 	refused("logistic", &(struct model_shape){ .features = 2, .classes = 10 },
-	        "job.model logistic needs two classes, the data has 10; use softmax or mlp");
+	    "job.model logistic needs two classes, the data has 10; use softmax or mlp");
 	refused("logistic", &(struct model_shape){ .features = 2 }, "two classes");
 	refused("softmax", &(struct model_shape){ .features = 2, .classes = 1 }, "at least two");
 	refused("linear", &(struct model_shape){ .features = 0 }, "no features");
 	refused("linear", &(struct model_shape){ .features = 2, .hidden = hidden, .nhidden = 1 },
-	        "job.hidden");
+	    "job.hidden");
 	refused("mlp", &(struct model_shape){ .features = 2, .classes = 2 }, "needs job.hidden");
-	refused("mlp", &(struct model_shape){ .features = 2, .classes = 2, .hidden = hidden,
-	        .nhidden = 2 }, "job.hidden[1]");
-	refused("mlp", &(struct model_shape){ .features = 2, .classes = 2, .hidden = huge,
-	        .nhidden = 1 }, "too large");
-	refused("mlp", &(struct model_shape){ .classes = 2, .sparse = true, .hidden = hidden,
-	        .nhidden = 1 }, "needs dense data");
-	refused("mlp", &(struct model_shape){ .features = 2, .classes = 2, .hidden = hidden,
-	        .nhidden = 1, .activation = "gelu" }, "\"gelu\" must be relu or tanh");
+	refused("mlp",
+	    &(struct model_shape){ .features = 2, .classes = 2, .hidden = hidden, .nhidden = 2 },
+	    "job.hidden[1]");
+	refused("mlp",
+	    &(struct model_shape){ .features = 2, .classes = 2, .hidden = huge, .nhidden = 1 },
+	    "too large");
+	refused("mlp",
+	    &(struct model_shape){ .classes = 2, .sparse = true, .hidden = hidden, .nhidden = 1 },
+	    "needs dense data");
+	refused("mlp",
+	    &(struct model_shape){ .features = 2,
+	        .classes = 2,
+	        .hidden = hidden,
+	        .nhidden = 1,
+	        .activation = "gelu" },
+	    "\"gelu\" must be relu or tanh");
 	refused("softmax", &(struct model_shape){ .features = SIZE_MAX / 4, .classes = 9 },
-	        "too large");
+	    "too large");
 }
 
 static void test_check(void)
@@ -249,8 +271,9 @@ static void test_blas(void)
 
 				for (size_t k = 0; k < K; k++)
 					want += 2 * (double)a[i * K + k] * (double)b[k * L + j];
-				bad = isfinite(c[i * L + j]) ?
-				      fmax(bad, fabs((double)c[i * L + j] - want)) : INFINITY;
+				bad = isfinite(c[i * L + j])
+				    ? fmax(bad, fabs((double)c[i * L + j] - want))
+				    : INFINITY;
 			}
 	}
 	ok(bad < 1e-6, "blas_gemm in four ways, over NaN (%.1e)", bad);

@@ -27,7 +27,8 @@ struct sample {
 	double *x;
 };
 
-static inline void sample_make(struct sample *s, bool sparse, size_t rows, size_t cols, size_t classes)
+static inline void sample_make(struct sample *s, bool sparse, size_t rows, size_t cols,
+    size_t classes)
 {
 	uint32_t n = 0;
 
@@ -90,8 +91,8 @@ struct subject {
 	float *pf[MAX_TABLES], *g[MAX_TABLES];
 };
 
-static inline void subject_make(struct subject *t, const char *name, const struct model_shape *shape,
-                         size_t cols)
+static inline void subject_make(struct subject *t, const char *name,
+    const struct model_shape *shape, size_t cols)
 {
 	struct err e = { 0 };
 
@@ -129,7 +130,8 @@ static inline void subject_release(struct subject *t)
 /* The loss of example r in double, and its scores in z. */
 typedef double (*ref_fn)(const struct subject *t, const struct sample *s, size_t r, double *z);
 
-static inline double ref_total(const struct subject *t, const struct sample *s, ref_fn ref, double *scores)
+static inline double ref_total(const struct subject *t, const struct sample *s, ref_fn ref,
+    double *scores)
 {
 	double z[64], total = 0;
 
@@ -137,7 +139,7 @@ static inline double ref_total(const struct subject *t, const struct sample *s, 
 		total += ref(t, s, r, z);
 		if (scores != NULL)
 			memcpy(scores + r * model_outputs(t->m), z,
-			       model_outputs(t->m) * sizeof *z);
+			    model_outputs(t->m) * sizeof *z);
 	}
 	return total;
 }
@@ -171,10 +173,12 @@ static inline double grad_error(struct subject *t, const struct sample *s, ref_f
 	return bad;
 }
 
-static inline double forward_error(struct subject *t, const struct sample *s, ref_fn ref, double mean)
+static inline double forward_error(struct subject *t, const struct sample *s, ref_fn ref,
+    double mean)
 {
 	size_t n = s->b.rows * model_outputs(t->m);
-	double *want = calloc(n + 1, sizeof *want), bad = 0, total = ref_total(t, s, ref, want), loss;
+	double *want = calloc(n + 1, sizeof *want), bad = 0, total = ref_total(t, s, ref, want),
+	       loss;
 	float *scores = malloc((n + 1) * sizeof *scores);
 
 	for (size_t i = 0; i < n; i++)
@@ -217,12 +221,12 @@ static inline void test_model(const char *name, const struct model_shape *shape,
 		sample_release(&s);
 	}
 	/* Products of vectors are summed in float32. */
-	ok(grad < (shape->factors ? 1e-4 : 2e-5), "%s%s%s%s, %zu hidden: gradient is that of the naive loss (%.1e)", name,
-	   shape->sparse ? ", sparse" : "", shape->activation ? ", " : "",
-	   shape->activation ? shape->activation : "",
-	   shape->nhidden, grad);
+	ok(grad < (shape->factors ? 1e-4 : 2e-5),
+	    "%s%s%s%s, %zu hidden: gradient is that of the naive loss (%.1e)", name,
+	    shape->sparse ? ", sparse" : "", shape->activation ? ", " : "",
+	    shape->activation ? shape->activation : "", shape->nhidden, grad);
 	ok(forward < 1e-5 && again, "%s: loss and scores are the naive ones (%.1e), twice", name,
-	   forward);
+	    forward);
 	subject_release(&t);
 }
 

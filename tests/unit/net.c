@@ -25,9 +25,11 @@ static void full_backlog(void)
 		abort();
 	while ((rc = net_connect(addr, &fd[n], &e)) == ERR_OK && n < 63)
 		n++;
-	ok(n > 0 && n < 63 && rc == ERR_UNREACH && fd[n] == -1, "a socket whose backlog is full is not reached: %s", e.msg);
-	ok(net_listen(addr, 1, &other, again, &e) == ERR_EXISTS && tap_idle_clock() - begin < NSEC_PER_SEC,
-	   "and is in use all the same, which is found out without waiting");
+	ok(n > 0 && n < 63 && rc == ERR_UNREACH && fd[n] == -1,
+	    "a socket whose backlog is full is not reached: %s", e.msg);
+	ok(net_listen(addr, 1, &other, again, &e) == ERR_EXISTS &&
+	        tap_idle_clock() - begin < NSEC_PER_SEC,
+	    "and is in use all the same, which is found out without waiting");
 	while (n)
 		close(fd[--n]);
 	close(listener);
@@ -46,12 +48,15 @@ static void names(void)
 	if (net_listen("127.0.0.1:0", 4, &listener, bound, &e))
 		abort();
 	snprintf(addr, sizeof addr, "localhost%s", strrchr(bound, ':'));
-	ok(net_connect(addr, &fd, &e) == ERR_OK, "a name is reached by whichever of its addresses answers");
+	ok(net_connect(addr, &fd, &e) == ERR_OK,
+	    "a name is reached by whichever of its addresses answers");
 	close(fd);
-	ok(net_listen(bound, 4, &other, taken, &e) == ERR_EXISTS && strstr(e.msg, "in use"), "a port that is taken: %s", e.msg);
+	ok(net_listen(bound, 4, &other, taken, &e) == ERR_EXISTS && strstr(e.msg, "in use"),
+	    "a port that is taken: %s", e.msg);
 	close(listener);
-	ok(net_listen("localhost:0", 4, &listener, bound, &e) == ERR_OK && net_connect(bound, &fd, &e) == ERR_OK,
-	   "a name can be listened on");
+	ok(net_listen("localhost:0", 4, &listener, bound, &e) == ERR_OK &&
+	        net_connect(bound, &fd, &e) == ERR_OK,
+	    "a name can be listened on");
 	close(fd);
 	close(listener);
 	ok(net_connect("no-port", &fd, &e) == ERR_CONFIG && fd == -1, "what is no address is none");

@@ -73,11 +73,11 @@ static void ref_ftrl(struct ref *r, const struct optim_hyper *h, double g, doubl
 		r->w = 0;
 	else
 		r->w = -(r->a - copysign(l1, r->a)) /
-		       (((double)h->ftrl_beta + sqrt(r->b)) / (double)h->lr + l2);
+		    (((double)h->ftrl_beta + sqrt(r->b)) / (double)h->lr + l2);
 }
 
 static void ref_step(int id, const struct optim_hyper *h, uint64_t t, bool decay, struct ref *r,
-                     double bare)
+    double bare)
 {
 	double lr = (double)h->lr, mu = (double)h->momentum, rho = (double)h->rho;
 	double eps = (double)h->eps, l2 = decay ? (double)h->l2 : 0, g = bare + l2 * r->w;
@@ -131,7 +131,7 @@ static void start(struct params *p, const struct optim_rule *rule, struct ref *r
 		for (unsigned k = 0; k < rule->nslots; k++)
 			p->slot[k][i] = rule->slot_init[k];
 		ref[i] = (struct ref){ (double)p->w[i], (double)rule->slot_init[0],
-			               (double)rule->slot_init[1], fabs((double)p->w[i]) };
+			(double)rule->slot_init[1], fabs((double)p->w[i]) };
 	}
 }
 
@@ -164,7 +164,7 @@ static double worst(const struct params *p, struct ref *ref)
 }
 
 static void test_rule(const struct optim_rule *rule, const struct optim_rule *copy, bool decay,
-                      float l1, float l2)
+    float l1, float l2)
 {
 	static struct params p, q;
 	static struct ref ref[N];
@@ -193,10 +193,10 @@ static void test_rule(const struct optim_rule *rule, const struct optim_rule *co
 		copy->step(&h, t, decay, N, q.w, q.s, g, gscale);
 		bad = fmax(bad, worst(&p, ref));
 		same &= memcmp(p.w, q.w, sizeof p.w) == 0 &&
-		        memcmp(p.slot, q.slot, sizeof p.slot) == 0;
+		    memcmp(p.slot, q.slot, sizeof p.slot) == 0;
 	}
 	ok(bad < 1e-5 && moved > 0.1, "%s, l1 %g, l2 %g%s: as the formula (%.1e)", rule->name,
-	   (double)l1, (double)l2, decay ? "" : ", no decay", bad);
+	    (double)l1, (double)l2, decay ? "" : ", no decay", bad);
 	ok(same, "%s: the chosen code has the bits of plain code", rule->name);
 }
 
@@ -249,7 +249,7 @@ static void test_ftrl(void)
 	for (size_t i = 0; i < N; i++)
 		far = fmax(far, fabs((double)p.w[i] - ref[i].w));
 	ok(far < 1e-6, "ftrl: without gradients w stays, whatever it began as and lr does (%.1e)",
-	   far);
+	    far);
 
 	rule->defaults(&h);
 	h.l1 = 3;
@@ -262,7 +262,7 @@ static void test_ftrl(void)
 	for (size_t i = 0; i < N; i++)
 		zeroes += p.w[i] == 0;
 	ok(zeroes >= N / 3 && zeroes <= N / 2 + 1, "ftrl: l1 keeps noise at exactly 0 (%zu of %d)",
-	   zeroes, N);
+	    zeroes, N);
 
 	h.lr = 0;
 	float before = p.w[1];
@@ -284,10 +284,9 @@ static void test_registry(void)
 
 	for (const struct optim_rule *r; (r = optim_at(n)) != NULL; n++) {
 		ok(optim_find(r->name) == r && optim_by_id(r->id) == r && r->id == (int)n + 1,
-		   "%s is found by name and number", r->name);
+		    "%s is found by name and number", r->name);
 		ok(strchr(r->help, '(') != NULL && r->nslots <= OPTIM_MAX_SLOTS,
-		   "%s names its paper",
-		   r->name);
+		    "%s names its paper", r->name);
 	}
 	ok(n == 8 && optim_find("sdg") == NULL && optim_by_id(0) == NULL, "8 rules, and no other");
 }
@@ -318,10 +317,15 @@ static void test_adam_uncorrected(void)
 	rule->defaults(&h);
 	for (size_t k = 0; k < sizeof steps / sizeof *steps; k++)
 		for (int i = 0; i < 1000; i++) {
-			float w = (float)uniform(), m = (float)uniform(), v = fabsf((float)uniform()), g = (float)uniform(), *s[] = { &m, &v };
-			volatile float c1 = (float)(1 - power_by_squaring((double)h.beta1, steps[k])), c2 = (float)(1 - power_by_squaring((double)h.beta2, steps[k]));
+			float w = (float)uniform(), m = (float)uniform(),
+			      v = fabsf((float)uniform()), g = (float)uniform(), *s[] = { &m, &v };
+			volatile float c1 = (float)(1 -
+			                   power_by_squaring((double)h.beta1, steps[k])),
+			               c2 = (float)(1 -
+			                   power_by_squaring((double)h.beta2, steps[k]));
 			volatile float mean, square, by, want = w;
-			volatile float m1 = h.beta1 * m, m2 = (1 - h.beta1) * g, v1 = h.beta2 * v, g2 = g * g, v2 = (1 - h.beta2) * g2;
+			volatile float m1 = h.beta1 * m, m2 = (1 - h.beta1) * g, v1 = h.beta2 * v,
+			               g2 = g * g, v2 = (1 - h.beta2) * g2;
 
 			mean = (m1 + m2) / c1;
 			square = (v1 + v2) / c2;
@@ -343,7 +347,7 @@ static double at(const char *text, uint64_t step)
 
 /* A number of 130 digits: longer than any schedule. */
 #define ZEROES "00000000000000000000000000"
-#define LONG ("cosine:100:0." ZEROES ZEROES ZEROES ZEROES ZEROES)
+#define LONG   ("cosine:100:0." ZEROES ZEROES ZEROES ZEROES ZEROES)
 
 static void test_schedules(void)
 {
@@ -352,32 +356,77 @@ static void test_schedules(void)
 		uint64_t step;
 		double want;
 	} cases[] = {
-		{ "constant", 0, 1 }, { "constant", 1000000, 1 },
-		{ "step:1000:0.5", 0, 1 }, { "step:1000:0.5", 999, 1 },
+		{ "constant", 0, 1 },
+		{ "constant", 1000000, 1 },
+		{ "step:1000:0.5", 0, 1 },
+		{ "step:1000:0.5", 999, 1 },
 		{ "step:1000:0.5", 1000, 0.5 },
-		{ "step:1000:0.5", 3999, 0.125 }, { "step:1:1", 77, 1 },
-		{ "cosine:100", 0, 1 }, { "cosine:100", 50, 0.5 }, { "cosine:100", 100, 0 },
-		{ "cosine:100", 25, 0.85355339059327376 }, { "cosine:100", 101, 0 },
-		{ "cosine:100:0.1", 50, 0.55 }, { "cosine:100:0.1", 5000, 0.1 },
-		{ "warmup:10", 0, 0.1 }, { "warmup:10", 8, 0.9 }, { "warmup:10", 9, 1 },
-		{ "warmup:10", 10, 1 }, { "warmup:1", 0, 1 },
-		{ "warmup:10+cosine:100", 4, 0.5 }, { "warmup:10+cosine:100", 10, 1 },
-		{ "warmup:10+cosine:100", 60, 0.5 }, { "warmup:10+cosine:100", 110, 0 },
-		{ "warmup:4+step:10:0.1", 14, 0.1 }, { "warmup:4+constant", 99, 1 },
-		{ "wsd:10:20:5", 0, 0.1 }, { "wsd:10:20:5", 29, 1 }, { "wsd:10:20:5", 30, 1 },
-		{ "wsd:10:20:5", 31, 0.8 }, { "wsd:10:20:5", 34, 0.2 }, { "wsd:10:20:5", 35, 0 },
-		{ "wsd:10:20:5", UINT64_MAX, 0 }, { "wsd:0:0:2", 1, 0.5 },
+		{ "step:1000:0.5", 3999, 0.125 },
+		{ "step:1:1", 77, 1 },
+		{ "cosine:100", 0, 1 },
+		{ "cosine:100", 50, 0.5 },
+		{ "cosine:100", 100, 0 },
+		{ "cosine:100", 25, 0.85355339059327376 },
+		{ "cosine:100", 101, 0 },
+		{ "cosine:100:0.1", 50, 0.55 },
+		{ "cosine:100:0.1", 5000, 0.1 },
+		{ "warmup:10", 0, 0.1 },
+		{ "warmup:10", 8, 0.9 },
+		{ "warmup:10", 9, 1 },
+		{ "warmup:10", 10, 1 },
+		{ "warmup:1", 0, 1 },
+		{ "warmup:10+cosine:100", 4, 0.5 },
+		{ "warmup:10+cosine:100", 10, 1 },
+		{ "warmup:10+cosine:100", 60, 0.5 },
+		{ "warmup:10+cosine:100", 110, 0 },
+		{ "warmup:4+step:10:0.1", 14, 0.1 },
+		{ "warmup:4+constant", 99, 1 },
+		{ "wsd:10:20:5", 0, 0.1 },
+		{ "wsd:10:20:5", 29, 1 },
+		{ "wsd:10:20:5", 30, 1 },
+		{ "wsd:10:20:5", 31, 0.8 },
+		{ "wsd:10:20:5", 34, 0.2 },
+		{ "wsd:10:20:5", 35, 0 },
+		{ "wsd:10:20:5", UINT64_MAX, 0 },
+		{ "wsd:0:0:2", 1, 0.5 },
 	};
 	static const char *const bad[] = {
-		"", ":", "+", "cosin:10", "constant:1", "step", "step:10", "step:0:0.5",
+		"",
+		":",
+		"+",
+		"cosin:10",
+		"constant:1",
+		"step",
+		"step:10",
+		"step:0:0.5",
 		"step:10:0",
-		"step:10:1.5", "step:10:-1", "step:10:nan", "step:10:0.5:7", "step:ten:0.5",
+		"step:10:1.5",
+		"step:10:-1",
+		"step:10:nan",
+		"step:10:0.5:7",
+		"step:ten:0.5",
 		"step:-1:0.5",
-		"cosine", "cosine:", "cosine:0", "cosine:10:2", "cosine:10:-0.1", "cosine:1e3",
-		"cosine:99999999999999999999", "warmup", "warmup:0", "warmup:5:6", "warmup:5+",
-		"warmup:5+warmup:5", "warmup:5+wsd:1:2:3", "warmup:5+cosine:9+constant",
+		"cosine",
+		"cosine:",
+		"cosine:0",
+		"cosine:10:2",
+		"cosine:10:-0.1",
+		"cosine:1e3",
+		"cosine:99999999999999999999",
+		"warmup",
+		"warmup:0",
+		"warmup:5:6",
+		"warmup:5+",
+		"warmup:5+warmup:5",
+		"warmup:5+wsd:1:2:3",
+		"warmup:5+cosine:9+constant",
 		"cosine:9+warmup:5",
-		"wsd:1:2", "wsd:1:2:0", "wsd:1:2:3:4", "wsd:1:2:3:4:5", " constant", "constant ",
+		"wsd:1:2",
+		"wsd:1:2:0",
+		"wsd:1:2:3:4",
+		"wsd:1:2:3:4:5",
+		" constant",
+		"constant ",
 		LONG,
 	};
 	double far = 0;
@@ -386,7 +435,7 @@ static void test_schedules(void)
 		double got = at(cases[i].text, cases[i].step);
 
 		ok(fabs(got - cases[i].want) < 1e-14, "%s at %llu is %.4g", cases[i].text,
-		   (unsigned long long)cases[i].step, got);
+		    (unsigned long long)cases[i].step, got);
 	}
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
 		struct schedule s = { .length = 77 };
@@ -394,7 +443,8 @@ static void test_schedules(void)
 		enum err_code rc = schedule_parse(bad[i], &s, &e);
 
 		ok(rc == ERR_CONFIG && e.code == rc && s.length == 77 &&
-		   strncmp(e.msg, "job.schedule", 12) == 0, "refused: %s", e.msg);
+		        strncmp(e.msg, "job.schedule", 12) == 0,
+		    "refused: %s", e.msg);
 	}
 	for (uint64_t i = 0; i <= 10000; i++) {
 		double want = (1 + cos(3.14159265358979323846 * (double)i / 1e4)) / 2;
@@ -403,7 +453,8 @@ static void test_schedules(void)
 	}
 	ok(far < 1e-15, "cosine is libm's cosine (%.1e)", far);
 	ok(strcmp(schedule_name(SCHEDULE_cosine), "cosine") == 0 && schedule_name(-1) == NULL &&
-	   schedule_form(5) == NULL && schedule_help(5) == NULL, "schedules can be listed");
+	        schedule_form(5) == NULL && schedule_help(5) == NULL,
+	    "schedules can be listed");
 }
 
 int main(void)

@@ -89,7 +89,8 @@ static void test_sizes(void)
 /* What they are, without another implementation of the same. */
 static void test_meaning(void)
 {
-	static const float a[] = { 1, -0.0f, 5 }, b[] = { 2, -0.0f, -5 }, c[] = { 1000, -0.0f, 3 }, d[] = { 4, 0, 1 };
+	static const float a[] = { 1, -0.0f, 5 }, b[] = { 2, -0.0f, -5 }, c[] = { 1000, -0.0f, 3 },
+	                   d[] = { 4, 0, 1 };
 	static const float *const four[] = { a, b, c, d };
 	uint32_t zero;
 	float out[3];
@@ -103,7 +104,8 @@ static void test_meaning(void)
 	ok(out[0] == 3 && out[2] == 2, "the mean of four without the least and the greatest");
 	order_trimmed(4, 0, 3, four, out);
 	ok(out[0] == 251.75f && out[2] == 1, "and of all");
-	ok(order_middle(4, (double[]){ 4, 1, 3, 2 }) == 2 && order_middle(1, (double[]){ 7 }) == 7, "the lower middle of doubles");
+	ok(order_middle(4, (double[]){ 4, 1, 3, 2 }) == 2 && order_middle(1, (double[]){ 7 }) == 7,
+	    "the lower middle of doubles");
 }
 
 static double seconds(void)

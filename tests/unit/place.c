@@ -2,7 +2,7 @@
  * order of losses, returns, moves and ends of moves. */
 #include "place_fixture.h"
 
-/* ---- what always holds ------------------------------------------------------------- */
+/* ---- what always holds ---- */
 
 static const char *run_wrong(const struct world *w, const struct run *r)
 {
@@ -15,9 +15,11 @@ static const char *run_wrong(const struct world *w, const struct run *r)
 			if (r->chain[i] == r->chain[k])
 				return "a server is in a chain twice";
 	}
-	if (r->joining != NO_SERVER && (!w->live[r->joining] || run_chain_index(r, r->joining) >= 0))
+	if (r->joining != NO_SERVER &&
+	    (!w->live[r->joining] || run_chain_index(r, r->joining) >= 0))
 		return "who joins is dead, or there already";
-	if (r->leaving != NO_SERVER && (run_chain_index(r, r->leaving) < 0 || r->joining == NO_SERVER))
+	if (r->leaving != NO_SERVER &&
+	    (run_chain_index(r, r->leaving) < 0 || r->joining == NO_SERVER))
 		return "who leaves is not there, or goes before another comes";
 	return NULL;
 }
@@ -51,7 +53,7 @@ static void look(struct world *w)
 		w->wrong = world_wrong(w);
 }
 
-/* ---- what happens --------------------------------------------------------------------- */
+/* ---- what happens ---- */
 
 static void mend(struct world *w)
 {
@@ -90,7 +92,8 @@ static bool end_one(struct world *w)
 
 			if (r.joining == NO_SERVER || !r.nchain)
 				continue;
-			if (!place_copied(&w->l, r.joining, r.chain[r.nchain - 1]) || !place_joined(&w->l))
+			if (!place_copied(&w->l, r.joining, r.chain[r.nchain - 1]) ||
+			    !place_joined(&w->l))
 				w->wrong = "a copy that is there does not count";
 			look(w);
 			return true;
@@ -123,7 +126,7 @@ static bool is_mended(const struct world *w)
 	size_t n = living(w, server);
 	unsigned want = w->replicas < n ? w->replicas : (unsigned)n;
 
-	if (!n)                         /* all shall leave: then none can */
+	if (!n) /* all shall leave: then none can */
 		return true;
 	for (size_t t = 0; t < w->l.ntables; t++)
 		for (size_t k = 0; k < w->l.table[t].nruns; k++) {
@@ -140,7 +143,8 @@ static bool is_mended(const struct world *w)
 
 static void harm(struct world *w)
 {
-	unsigned i = (unsigned)rng_below(&w->rng, SERVERS), b = (unsigned)rng_below(&w->rng, SERVERS);
+	unsigned i = (unsigned)rng_below(&w->rng, SERVERS),
+	         b = (unsigned)rng_below(&w->rng, SERVERS);
 	uint16_t server[SERVERS];
 	size_t n = living(w, server);
 
@@ -198,8 +202,9 @@ static void histories(void)
 			first = w.wrong;
 		layout_release(&w.l);
 	}
-	ok(bad == 0, "through losses, returns, drains and moves layouts are sound (%u of 2000 not%s%s)", bad, *first ? ": " : "",
-	   first);
+	ok(bad == 0,
+	    "through losses, returns, drains and moves layouts are sound (%u of 2000 not%s%s)", bad,
+	    *first ? ": " : "", first);
 	ok(unmended == 0, "and in the end every chain is as long as it can be (%u not)", unmended);
 	ok(lost > 100 && lost < 1900, "in %u something was lost", lost);
 }
@@ -212,7 +217,8 @@ static void one_loss(void)
 	for (uint64_t seed = 1; seed <= 500; seed++) {
 		struct world w;
 
-		open_world(&w, seed, 2 + (unsigned)(seed % (SERVERS - 1)), 2 + (unsigned)(seed % 2));
+		open_world(&w, seed, 2 + (unsigned)(seed % (SERVERS - 1)),
+		    2 + (unsigned)(seed % 2));
 		lose(&w, (unsigned)rng_below(&w.rng, 2));
 		bad += w.lost || w.wrong;
 		layout_release(&w.l);
@@ -220,7 +226,7 @@ static void one_loss(void)
 	ok(bad == 0, "with two copies no single loss takes a partition away");
 }
 
-/* ---- evenness ---------------------------------------------------------------------------- */
+/* ---- evenness ---- */
 
 static double uneven(const struct world *w)
 {
@@ -243,8 +249,9 @@ static uint64_t grain(const struct layout *l)
 	uint64_t most = 0;
 
 	for (size_t i = 0; i < l->ntables; i++) {
-		uint64_t each = l->table[i].sparse ? table_elements(&l->table[i]) / l->table[i].nparts + 1 :
-		    table_part_elements(&l->table[i], 0);
+		uint64_t each = l->table[i].sparse
+		    ? table_elements(&l->table[i]) / l->table[i].nparts + 1
+		    : table_part_elements(&l->table[i], 0);
 
 		most = each > most ? each : most;
 	}
@@ -285,8 +292,9 @@ static void evenness(void)
 		}
 		layout_release(&w.l);
 	}
-	ok(bad == 0 && tried > 50, "with new servers the fullest has at most 25 %% above the mean (%u of %u more; %.0f %%)", bad,
-	   tried, worst * 100);
+	ok(bad == 0 && tried > 50,
+	    "with new servers the fullest has at most 25 %% above the mean (%u of %u more; %.0f %%)",
+	    bad, tried, worst * 100);
 	ok(endless == 0, "and balancing ends");
 	ok(torn == 0, "without a layout that is not sound");
 }
@@ -311,10 +319,11 @@ static void first_placing(void)
 		}
 		layout_release(&w.l);
 	}
-	ok(bad == 0 && tried > 50, "and as first placed (%u of %u more; %.0f %%)", bad, tried, worst * 100);
+	ok(bad == 0 && tried > 50, "and as first placed (%u of %u more; %.0f %%)", bad, tried,
+	    worst * 100);
 }
 
-/* ---- single cases ---------------------------------------------------------------------------- */
+/* ---- single cases ---- */
 
 static struct run *only(struct world *w, const char *chain, int joining, int leaving)
 {
@@ -336,7 +345,8 @@ static struct run *only(struct world *w, const char *chain, int joining, int lea
 
 static bool is(const struct run *r, const char *chain, int joining, int leaving)
 {
-	bool same = r->nchain == strlen(chain) && (joining < 0 ? r->joining == NO_SERVER : r->joining == joining) &&
+	bool same = r->nchain == strlen(chain) &&
+	    (joining < 0 ? r->joining == NO_SERVER : r->joining == joining) &&
 	    (leaving < 0 ? r->leaving == NO_SERVER : r->leaving == leaving);
 
 	for (unsigned i = 0; same && i < r->nchain; i++)
@@ -351,16 +361,21 @@ static void cases(void)
 
 	r = only(&w, "012", -1, -1);
 	ok(place_drop(&w.l, 1) == 0 && is(r, "02", -1, -1), "the middle of a chain goes");
-	ok(place_repair(&w.l, (const uint16_t[]){ 0, 2, 5 }, 3, 3, 3) == 1 && is(r, "02", 5, -1), "another joins");
-	ok(place_copied(&w.l, 5, 0) == 0 && place_joined(&w.l) == 0 && place_copied(&w.l, 5, 2) == 1 &&
-	   place_copied(&w.l, 5, 2) == 0 && place_joined(&w.l) == 1 && is(r, "025", -1, -1), "and is the last when the last says so");
+	ok(place_repair(&w.l, (const uint16_t[]){ 0, 2, 5 }, 3, 3, 3) == 1 && is(r, "02", 5, -1),
+	    "another joins");
+	ok(place_copied(&w.l, 5, 0) == 0 && place_joined(&w.l) == 0 &&
+	        place_copied(&w.l, 5, 2) == 1 && place_copied(&w.l, 5, 2) == 0 &&
+	        place_joined(&w.l) == 1 && is(r, "025", -1, -1),
+	    "and is the last when the last says so");
 	layout_release(&w.l);
 	r = only(&w, "01", 3, 0);
-	ok(place_copied(&w.l, 3, 1) == 1 && place_joined(&w.l) == 1 && is(r, "13", -1, -1), "who leaves goes when the other has come");
+	ok(place_copied(&w.l, 3, 1) == 1 && place_joined(&w.l) == 1 && is(r, "13", -1, -1),
+	    "who leaves goes when the other has come");
 	layout_release(&w.l);
 	r = only(&w, "01", 3, -1);
-	ok(place_copied(&w.l, 3, 1) == 1 && place_drop(&w.l, 1) == 0 && place_joined(&w.l) == 0 && is(r, "0", 3, -1),
-	   "a copy whose giver has died is given again by another");
+	ok(place_copied(&w.l, 3, 1) == 1 && place_drop(&w.l, 1) == 0 && place_joined(&w.l) == 0 &&
+	        is(r, "0", 3, -1),
+	    "a copy whose giver has died is given again by another");
 	layout_release(&w.l);
 	r = only(&w, "01", 3, 0);
 	ok(place_drop(&w.l, 3) == 0 && is(r, "01", -1, -1), "and stays when the other dies");
@@ -369,16 +384,20 @@ static void cases(void)
 	ok(place_drop(&w.l, 0) == 1 && is(r, "", -1, -1), "half a copy is none");
 	layout_release(&w.l);
 	r = only(&w, "012", -1, -1);
-	ok(place_cut_link(&w.l, 0, 2) == 0 && place_cut_link(&w.l, 1, 0) == 0 && place_cut_link(&w.l, 1, 2) == 1 && is(r, "01", -1, -1),
-	   "of two that do not reach one another the later goes");
+	ok(place_cut_link(&w.l, 0, 2) == 0 && place_cut_link(&w.l, 1, 0) == 0 &&
+	        place_cut_link(&w.l, 1, 2) == 1 && is(r, "01", -1, -1),
+	    "of two that do not reach one another the later goes");
 	layout_release(&w.l);
 	r = only(&w, "01", 4, -1);
-	ok(place_cut_link(&w.l, 0, 4) == 0 && place_cut_link(&w.l, 1, 4) == 1 && is(r, "01", -1, -1), "or comes no more");
+	ok(place_cut_link(&w.l, 0, 4) == 0 && place_cut_link(&w.l, 1, 4) == 1 &&
+	        is(r, "01", -1, -1),
+	    "or comes no more");
 	layout_release(&w.l);
 	r = only(&w, "01", -1, -1);
 	ok(place_repair(&w.l, (const uint16_t[]){ 1 }, 1, 1, 2) == 1 && is(r, "1", -1, -1),
-	   "a server that shall leave goes at once where there is another copy and nobody to come");
-	ok(place_repair(&w.l, (const uint16_t[]){ 4 }, 0, 1, 2) == 0 && is(r, "1", -1, -1), "and never with the only one");
+	    "a server that shall leave goes at once where there is another copy and nobody to come");
+	ok(place_repair(&w.l, (const uint16_t[]){ 4 }, 0, 1, 2) == 0 && is(r, "1", -1, -1),
+	    "and never with the only one");
 	layout_release(&w.l);
 }
 

@@ -16,7 +16,7 @@ struct world {
 	struct rng rng;
 	bool live[SERVERS], drained[SERVERS];
 	unsigned replicas;
-	bool lost;                      /* some partition has no copy left */
+	bool lost; /* some partition has no copy left */
 	const char *wrong;
 };
 

@@ -37,7 +37,8 @@ static void join_all(struct layout *l)
 static void zones(void)
 {
 	/* The first four are in one, the others in another. */
-	const uint16_t zone[SERVERS] = { 0, 0, 0, 0, 4, 4, 4, 4 }, all[SERVERS] = { 0, 1, 2, 3, 4, 5, 6, 7 };
+	const uint16_t zone[SERVERS] = { 0, 0, 0, 0, 4, 4, 4, 4 },
+	               all[SERVERS] = { 0, 1, 2, 3, 4, 5, 6, 7 };
 	uint16_t server[SERVERS];
 	unsigned without = 0;
 	size_t n;
@@ -54,7 +55,8 @@ static void zones(void)
 		for (unsigned i = 0; i < SERVERS; i++)
 			w.live[i] = true;
 		add(&w, "a", false, PART_ELEMENTS * (9 + rng_below(&w.rng, 40)), 1);
-		add(&w, "c", true, 1000 + rng_below(&w.rng, 10000000), 1 + (uint32_t)rng_below(&w.rng, 8));
+		add(&w, "c", true, 1000 + rng_below(&w.rng, 10000000),
+		    1 + (uint32_t)rng_below(&w.rng, 8));
 		w.l.zone = zone;
 		layout_place(&w.l, all, 8, 2);
 		first = together(&w.l, zone);
@@ -69,8 +71,9 @@ static void zones(void)
 		place_balance(&w.l, server, n, NULL);
 		moved = together(&w.l, zone);
 		if (first || mended || moved)
-			ok(false, "seed %llu: %u runs with both copies in a zone, %u after a loss, %u evened out", (unsigned long long)seed,
-			   first, mended, moved);
+			ok(false,
+			    "seed %llu: %u runs with both copies in a zone, %u after a loss, %u evened out",
+			    (unsigned long long)seed, first, mended, moved);
 		layout_release(&w.l);
 	}
 	ok(without > 0, "without zones the same layouts have %u such runs", without);
@@ -80,7 +83,8 @@ static void zones(void)
 		add(&w, "a", false, PART_ELEMENTS * 9, 1);
 		w.l.zone = zone;
 		layout_place(&w.l, all, 4, 3);
-		ok(w.l.table[0].run[0].nchain == 3, "where there is but one zone it has all copies");
+		ok(w.l.table[0].run[0].nchain == 3,
+		    "where there is but one zone it has all copies");
 		layout_release(&w.l);
 	}
 }

@@ -16,7 +16,12 @@ static void forward(void *ctx, uint16_t server, uint16_t table, uint32_t part)
 
 static void open_limited(struct world *x, uint32_t slots, uint64_t mem_limit)
 {
-	struct shard_config cfg = { .relay = true, .mem_limit = mem_limit, .rule = optim_find("sgd"), .wake = count_wake, .forward = forward, .ctx = x };
+	struct shard_config cfg = { .relay = true,
+		.mem_limit = mem_limit,
+		.rule = optim_find("sgd"),
+		.wake = count_wake,
+		.forward = forward,
+		.ctx = x };
 
 	sync_parse("bsp", &cfg.mode, NULL);
 	memset(x, 0, sizeof *x);
@@ -37,15 +42,20 @@ static void open_relay(struct world *x, uint32_t slots)
 }
 
 /* How many of them are to be asked for; -1: there is no room. */
-static int lacks_in(struct world *x, uint32_t part, uint64_t step, uint64_t epoch, const uint64_t *ids, uint32_t n, uint64_t *out)
+static int lacks_in(struct world *x, uint32_t part, uint64_t step, uint64_t epoch,
+    const uint64_t *ids, uint32_t n, uint64_t *out)
 {
 	uint32_t k;
 
-	return shard_ask_rows(x->shard, ROWS, part, &(struct shard_row_request){ step, epoch }, (const uint8_t *)ids, n, out, &k) ? (int)k :
-	    k ? -2 : -1;
+	return shard_ask_rows(x->shard, ROWS, part, &(struct shard_row_request){ step, epoch },
+	           (const uint8_t *)ids, n, out, &k)
+	    ? (int)k
+	    : k ? -2
+	        : -1;
 }
 
-static int lacks(struct world *x, uint32_t part, uint64_t step, const uint64_t *ids, uint32_t n, uint64_t *out)
+static int lacks(struct world *x, uint32_t part, uint64_t step, const uint64_t *ids, uint32_t n,
+    uint64_t *out)
 {
 	return lacks_in(x, part, step, 1, ids, n, out);
 }
@@ -103,9 +113,11 @@ static void absurd_step(void)
 	struct receipt a, b;
 
 	open_relay(&x, 2);
-	ok(push_w(&x, 0, UINT64_C(1000000000000000), 10, 1, &a) == SHARD_OK && a.status == PUSH_SPLIT && !forwarded,
-	   "a push of step 10^15 is not summed");
-	ok(push_w(&x, 0, 0, 10, 1, &a) == SHARD_OK && a.status == PUSH_MERGED, "those of the open step still are");
+	ok(push_w(&x, 0, UINT64_C(1000000000000000), 10, 1, &a) == SHARD_OK &&
+	        a.status == PUSH_SPLIT && !forwarded,
+	    "a push of step 10^15 is not summed");
+	ok(push_w(&x, 0, 0, 10, 1, &a) == SHARD_OK && a.status == PUSH_MERGED,
+	    "those of the open step still are");
 	ok(push_w(&x, 1, 0, 30, 2, &b) == SHARD_OK && forwarded == 1, "and their sum goes up");
 	world_close(&x);
 }
@@ -117,20 +129,29 @@ static void one_step(void)
 	struct out *o;
 
 	open_relay(&x, 2);
-	ok(push_w(&x, 0, 0, 10, 1, &a) == SHARD_OK && a.status == PUSH_MERGED && !forwarded, "the first push waits for the second");
+	ok(push_w(&x, 0, 0, 10, 1, &a) == SHARD_OK && a.status == PUSH_MERGED && !forwarded,
+	    "the first push waits for the second");
 	ok(push_w(&x, 1, 0, 30, 2, &b) == SHARD_OK && forwarded == 1, "with which the sum goes up");
 	o = sums(&x, W, 0, 1);
-	ok(o->n == 1 && o->step == 0 && o->b.n == 2 && o->b.len == N * 4 && value(o, 0) == 70 && value(o, N - 1) == 70,
-	   "it is that of examples times gradient");
-	ok(sum_contributor(&o->b, 1).slot == 1 && sum_contributor(&o->b, 1).examples == 30 && sum_contributor(&o->b, 1).incarnation == inc_of(1), "with who is in it");
-	ok(!is_safe(&x, &a) && !is_safe(&x, &b) && sums(&x, W, 0, 1)->n == 0, "nothing is promised, and it goes once a session");
+	ok(o->n == 1 && o->step == 0 && o->b.n == 2 && o->b.len == N * 4 && value(o, 0) == 70 &&
+	        value(o, N - 1) == 70,
+	    "it is that of examples times gradient");
+	ok(sum_contributor(&o->b, 1).slot == 1 && sum_contributor(&o->b, 1).examples == 30 &&
+	        sum_contributor(&o->b, 1).incarnation == inc_of(1),
+	    "with who is in it");
+	ok(!is_safe(&x, &a) && !is_safe(&x, &b) && sums(&x, W, 0, 1)->n == 0,
+	    "nothing is promised, and it goes once a session");
 	ok(sums(&x, W, 0, 2)->n == 1, "and again on the next");
-	ok(push_w(&x, 0, 0, 10, 1, &b) == SHARD_OK && b.status == PUSH_DUPLICATE && !is_safe(&x, &b), "the same push again is as safe as the first");
+	ok(push_w(&x, 0, 0, 10, 1, &b) == SHARD_OK && b.status == PUSH_DUPLICATE &&
+	        !is_safe(&x, &b),
+	    "the same push again is as safe as the first");
 	shard_sum_answered(x.shard, W, 0, sums(&x, W, 0, 3)->seq, PUSH_MERGED);
-	ok(is_safe(&x, &a) && shard_relay_outcome(x.shard, W, 0, 0, PUSH_MERGED) == PUSH_MERGED && sums(&x, W, 0, 4)->n == 0,
-	   "until the servers have it");
+	ok(is_safe(&x, &a) && shard_relay_outcome(x.shard, W, 0, 0, PUSH_MERGED) == PUSH_MERGED &&
+	        sums(&x, W, 0, 4)->n == 0,
+	    "until the servers have it");
 	shard_sum_answered(x.shard, W, 0, 1, PUSH_SPLIT);
-	ok(shard_relay_outcome(x.shard, W, 0, 0, PUSH_MERGED) == PUSH_MERGED, "an answer that comes twice is nothing new");
+	ok(shard_relay_outcome(x.shard, W, 0, 0, PUSH_MERGED) == PUSH_MERGED,
+	    "an answer that comes twice is nothing new");
 	world_close(&x);
 }
 
@@ -141,27 +162,40 @@ static void split(void)
 
 	open_relay(&x, 2);
 	push_w(&x, 0, 0, 10, NAN, &a);
-	ok(a.status == PUSH_REFUSED && !is_safe(&x, &a), "what is not finite is refused, when the servers know of it");
+	ok(a.status == PUSH_REFUSED && !is_safe(&x, &a),
+	    "what is not finite is refused, when the servers know of it");
 	push_w(&x, 1, 0, 30, 2, &r);
-	ok(sum_contributor(&sums(&x, W, 0, 1)->b, 0).examples == 0 && value(sums(&x, W, 0, 2), 0) == 60, "it has no part in the sum");
+	ok(sum_contributor(&sums(&x, W, 0, 1)->b, 0).examples == 0 &&
+	        value(sums(&x, W, 0, 2), 0) == 60,
+	    "it has no part in the sum");
 	shard_sum_answered(x.shard, W, 0, sums(&x, W, 0, 3)->seq, PUSH_SPLIT);
 	ok(is_safe(&x, &r) && shard_relay_outcome(x.shard, W, 0, 0, PUSH_MERGED) == PUSH_SPLIT &&
-	   shard_relay_outcome(x.shard, W, 0, 0, PUSH_REFUSED) == PUSH_SPLIT, "a sum that the server splits is split for each");
-	ok(shard_relay_outcome(x.shard, W, 0, 77, PUSH_MERGED) == PUSH_SPLIT, "so is what nobody here knows of any more");
+	        shard_relay_outcome(x.shard, W, 0, 0, PUSH_REFUSED) == PUSH_SPLIT,
+	    "a sum that the server splits is split for each");
+	ok(shard_relay_outcome(x.shard, W, 0, 77, PUSH_MERGED) == PUSH_SPLIT,
+	    "so is what nobody here knows of any more");
 	dismiss(x.shard, 1, 0);
 	clock_of(&x, 0, 0, 0);
 	admit(x.shard, 1, 900, 0);
-	ok(push_w(&x, 0, 3, 10, 1, &r) == SHARD_OK && r.status == PUSH_MERGED, "somebody may be steps ahead");
+	ok(push_w(&x, 0, 3, 10, 1, &r) == SHARD_OK && r.status == PUSH_MERGED,
+	    "somebody may be steps ahead");
 	ok(push_w(&x, 1, 2, 10, 1, &r) == SHARD_FENCED, "one of before is fenced");
 	{
 		float g[N] = { 1, 1, 1, 1 };
-		struct push p = { .slot = 1, .incarnation = 900, .step = 2, .table = W, .examples = 1, .payload = (const uint8_t *)g,
+		struct push p = { .slot = 1,
+			.incarnation = 900,
+			.step = 2,
+			.table = W,
+			.examples = 1,
+			.payload = (const uint8_t *)g,
 			.len = sizeof g };
 
-		ok(shard_push(x.shard, &p, &r) == SHARD_OK && r.status == PUSH_SPLIT && r.due.steps == 0,
-		   "who is behind goes alone, at once");
+		ok(shard_push(x.shard, &p, &r) == SHARD_OK && r.status == PUSH_SPLIT &&
+		        r.due.steps == 0,
+		    "who is behind goes alone, at once");
 		p.slot = SHARD_OUTSIDE;
-		ok(shard_push(x.shard, &p, &r) == SHARD_ELSEWHERE, "what is outside of the job does not come this way");
+		ok(shard_push(x.shard, &p, &r) == SHARD_ELSEWHERE,
+		    "what is outside of the job does not come this way");
 	}
 	world_close(&x);
 }
@@ -194,13 +228,16 @@ static void clocks(void)
 	clock_of(&x, 0, 0, 10);
 	ok(!forwarded && !shard_may_pull(x.shard, 1), "a slot without its CLOCK is waited for");
 	clock_of(&x, 1, 0, 10);
-	ok(forwarded == 1 && sums(&x, W, 0, 1)->b.n == 1, "one that pushes nothing is not in the sum");
-	ok(shard_may_pull(x.shard, 1) && shard_may_prefetch(x.shard, 1) && !shard_may_prefetch(x.shard, 2),
-	   "a step is asked for when all have done the one before");
+	ok(forwarded == 1 && sums(&x, W, 0, 1)->b.n == 1,
+	    "one that pushes nothing is not in the sum");
+	ok(shard_may_pull(x.shard, 1) && shard_may_prefetch(x.shard, 1) &&
+	        !shard_may_prefetch(x.shard, 2),
+	    "a step is asked for when all have done the one before");
 	admit(x.shard, 5, inc_of(5), 2000000);
 	dismiss(x.shard, 0, 0);
 	dismiss(x.shard, 1, 0);
-	ok(push_w(&x, 5, 2000000, 10, 1, &r) == SHARD_OK || r.status == 0, "steps in which nobody is there are passed over");
+	ok(push_w(&x, 5, 2000000, 10, 1, &r) == SHARD_OK || r.status == 0,
+	    "steps in which nobody is there are passed over");
 	world_close(&x);
 }
 
@@ -214,20 +251,28 @@ static void order(void)
 
 	open_relay(&x, 0);
 	part = part_of(&x, id);
-	shard_take_members(x.shard, (struct member[]){ { .slot = 0, .incarnation = inc_of(0), .at = 8 }, { .slot = 1, .incarnation = inc_of(1), .at = 8 },
-	    { .slot = 2, .incarnation = inc_of(2) } }, 3);
+	shard_take_members(x.shard,
+	    (struct member[]){ { .slot = 0, .incarnation = inc_of(0), .at = 8 },
+	        { .slot = 1, .incarnation = inc_of(1), .at = 8 },
+	        { .slot = 2, .incarnation = inc_of(2) } },
+	    3);
 	clock_of(&x, 2, 6, 1);
 	ok(shard_closed(x.shard) == 7 && shard_may_pull(x.shard, 7) && !shard_may_pull(x.shard, 8),
-	   "a relay that is new asks for no step before all are through with the one before");
+	    "a relay that is new asks for no step before all are through with the one before");
 	clock_of(&x, 2, 7, 1);
-	ok(shard_may_pull(x.shard, 8) && lacks(&x, part, 8, &id, 1, &out) == 1, "then for that step");
+	ok(shard_may_pull(x.shard, 8) && lacks(&x, part, 8, &id, 1, &out) == 1,
+	    "then for that step");
 	admit(x.shard, 3, inc_of(3), 0);
 	clock_of(&x, 3, 6, 1);
-	ok(shard_closed(x.shard) == 8 && shard_may_pull(x.shard, 7) && !shard_may_pull(x.shard, 8) && !shard_may_prefetch(x.shard, 8),
-	   "somebody who comes another way until then may be at a step before: that is asked for first");
-	ok(lacks_in(&x, part, 7, 1, &id, 1, &out) == 0 && lacks_in(&x, part, 7, 2, &id, 1, &out) == 1,
-	   "in the epoch that he comes in, which all is asked in anew");
-	ok(lacks_in(&x, part, 8, 2, &id, 1, &out) == 1 && lacks_in(&x, part, 8, 2, &id, 1, &out) == 0, "once for each step");
+	ok(shard_closed(x.shard) == 8 && shard_may_pull(x.shard, 7) &&
+	        !shard_may_pull(x.shard, 8) && !shard_may_prefetch(x.shard, 8),
+	    "somebody who comes another way until then may be at a step before: that is asked for first");
+	ok(lacks_in(&x, part, 7, 1, &id, 1, &out) == 0 &&
+	        lacks_in(&x, part, 7, 2, &id, 1, &out) == 1,
+	    "in the epoch that he comes in, which all is asked in anew");
+	ok(lacks_in(&x, part, 8, 2, &id, 1, &out) == 1 &&
+	        lacks_in(&x, part, 8, 2, &id, 1, &out) == 0,
+	    "once for each step");
 	world_close(&x);
 }
 
@@ -238,15 +283,20 @@ static void values(void)
 	uint64_t version;
 
 	open_relay(&x, 1);
-	ok(shard_pull(x.shard, W, 0, 0, out, &version) == SHARD_HOLD, "nothing is shown before it has come");
-	ok(shard_pull(x.shard, W, 0, SYNC_NEVER, out, &version) == SHARD_ELSEWHERE, "what is outside of the steps is elsewhere");
+	ok(shard_pull(x.shard, W, 0, 0, out, &version) == SHARD_HOLD,
+	    "nothing is shown before it has come");
+	ok(shard_pull(x.shard, W, 0, SYNC_NEVER, out, &version) == SHARD_ELSEWHERE,
+	    "what is outside of the steps is elsewhere");
 	shard_set_fetched(x.shard, W, 0, 0, w, 7);
-	ok(shard_pull(x.shard, W, 0, 0, out, &version) == SHARD_OK && memcmp(w, out, sizeof w) == 0 && version == 7, "then it is, with its version");
+	ok(shard_pull(x.shard, W, 0, 0, out, &version) == SHARD_OK &&
+	        memcmp(w, out, sizeof w) == 0 && version == 7,
+	    "then it is, with its version");
 	ok(shard_pull(x.shard, W, 0, 1, out, &version) == SHARD_HOLD, "for its step");
 	shard_set_fetched(x.shard, W, 0, 1, w, 8);
 	w[0] = 9;
 	shard_set_fetched(x.shard, W, 0, 0, w, 7);
-	ok(shard_pull(x.shard, W, 0, 1, out, &version) == SHARD_OK && out[0] == 1 && version == 8, "what comes late changes nothing");
+	ok(shard_pull(x.shard, W, 0, 1, out, &version) == SHARD_OK && out[0] == 1 && version == 8,
+	    "what comes late changes nothing");
 	world_close(&x);
 }
 
@@ -267,17 +317,22 @@ static void rows(void)
 	ok(lacks(&x, part, 0, ids, 2, wanted) == 2 && wanted[1] == ids[1], "rows are asked for");
 	ok(lacks(&x, part, 0, ids, 3, wanted) == 1 && wanted[0] == ids[2], "each once");
 	shard_set_fetched_rows(x.shard, ROWS, part, 0, ids, 2, w, 3);
-	ok(shard_pull_rows(x.shard, ROWS, part, 0, p, 2, out, &version) == SHARD_OK && memcmp(out, w, 2 * COLS * 4) == 0 && version == 3,
-	   "and shown");
-	ok(shard_pull_rows(x.shard, ROWS, part, 0, p, 3, out, &version) == SHARD_HOLD, "when all are here");
+	ok(shard_pull_rows(x.shard, ROWS, part, 0, p, 2, out, &version) == SHARD_OK &&
+	        memcmp(out, w, 2 * COLS * 4) == 0 && version == 3,
+	    "and shown");
+	ok(shard_pull_rows(x.shard, ROWS, part, 0, p, 3, out, &version) == SHARD_HOLD,
+	    "when all are here");
 	ok(lacks(&x, part, 1, ids, 3, wanted) == 3 &&
-	   shard_pull_rows(x.shard, ROWS, part, 1, p, 2, out, &version) == SHARD_HOLD, "of the next step they are others");
+	        shard_pull_rows(x.shard, ROWS, part, 1, p, 2, out, &version) == SHARD_HOLD,
+	    "of the next step they are others");
 	shard_set_fetched_rows(x.shard, ROWS, part, 0, ids + 2, 1, w, 3);
-	ok(shard_pull_rows(x.shard, ROWS, part, 0, p + 16, 1, out, &version) == SHARD_OK, "one who asked before has his answer");
+	ok(shard_pull_rows(x.shard, ROWS, part, 0, p + 16, 1, out, &version) == SHARD_OK,
+	    "one who asked before has his answer");
 	push_row(&x, 0, 0, 10, 5, 1, &r);
 	push_row(&x, 1, 0, 30, 5, 2, &r);
-	ok(sums(&x, ROWS, part, 1)->b.nrows == 1 && value(sums(&x, ROWS, part, 2), 0) == 70 && value(sums(&x, ROWS, part, 3), 1) == 140,
-	   "rows are summed");
+	ok(sums(&x, ROWS, part, 1)->b.nrows == 1 && value(sums(&x, ROWS, part, 2), 0) == 70 &&
+	        value(sums(&x, ROWS, part, 3), 1) == 140,
+	    "rows are summed");
 	world_close(&x);
 }
 
@@ -305,11 +360,15 @@ static void bounded(void)
 		k = lacks(&x, part_of(&x, 0), 0, ids + at, BATCH, out);
 		taken += k > 0 ? (uint32_t)k : 0;
 		if (k > 0)
-			shard_set_fetched_rows(x.shard, ROWS, part_of(&x, 0), 0, out, (uint32_t)k, w, 1);
+			shard_set_fetched_rows(x.shard, ROWS, part_of(&x, 0), 0, out, (uint32_t)k,
+			    w, 1);
 	}
-	ok(k == -1 && taken * each <= limit && taken * each > limit / 4, "with a limit no more rows are kept: %u of %u", taken, MANY);
-	ok(lacks(&x, part_of(&x, 0), 0, ids, BATCH, out) == 0, "those that are here are shown all the same");
-	ok(nothers == BATCH && lacks(&x, other, 0, others, BATCH, out) == -1, "other partitions have no room of their own");
+	ok(k == -1 && taken * each <= limit && taken * each > limit / 4,
+	    "with a limit no more rows are kept: %u of %u", taken, MANY);
+	ok(lacks(&x, part_of(&x, 0), 0, ids, BATCH, out) == 0,
+	    "those that are here are shown all the same");
+	ok(nothers == BATCH && lacks(&x, other, 0, others, BATCH, out) == -1,
+	    "other partitions have no room of their own");
 	ok(lacks(&x, other, 1, others, BATCH, out) == BATCH, "the next step has the room again");
 	ok(lacks(&x, part_of(&x, 0), 1, ids, BATCH, out) == BATCH, "for all of them");
 	world_close(&x);
@@ -322,7 +381,8 @@ static void sum_of_two(struct world *x, uint8_t *buf, const float *g)
 	sum_body_put_head(buf, 2, 0);
 	for (uint32_t i = 0; i < 2; i++) {
 		shard_set_relay(x->shard, i, 777, inc_of(i));
-		sum_put_contributor(buf + SUM_HEAD_BYTES + i * SUM_CONTRIBUTOR_BYTES, &(struct sum_contributor){ i, 4, inc_of(i) });
+		sum_put_contributor(buf + SUM_HEAD_BYTES + i * SUM_CONTRIBUTOR_BYTES,
+		    &(struct sum_contributor){ i, 4, inc_of(i) });
 	}
 	memcpy(buf + sum_body_head_bytes(2), g, N * sizeof *g);
 }
@@ -338,14 +398,18 @@ static void from_relays(void)
 
 	open_relay(&x, 3);
 	sum_of_two(&x, buf, g);
-	ok(sum_body_parse(buf, sum_body_head_bytes(2) + sizeof g, 0, &sum.body) && shard_push_sum(x.shard, &sum, &r) == SHARD_OK &&
-	   r.status == PUSH_MERGED && r.due.steps == 1 && !is_safe(&x, &r), "a sum of another relay is taken");
+	ok(sum_body_parse(buf, sum_body_head_bytes(2) + sizeof g, 0, &sum.body) &&
+	        shard_push_sum(x.shard, &sum, &r) == SHARD_OK && r.status == PUSH_MERGED &&
+	        r.due.steps == 1 && !is_safe(&x, &r),
+	    "a sum of another relay is taken");
 	push_w(&x, 2, 0, 2, 3, &r);
 	o = sums(&x, W, 0, 1);
-	ok(o->b.n == 3 && value(o, 0) == 14 && sum_contributor(&o->b, 0).examples == 4 && sum_contributor(&o->b, 2).examples == 2,
-	   "and goes up with the others, who stay who they are");
+	ok(o->b.n == 3 && value(o, 0) == 14 && sum_contributor(&o->b, 0).examples == 4 &&
+	        sum_contributor(&o->b, 2).examples == 2,
+	    "and goes up with the others, who stay who they are");
 	shard_sum_answered(x.shard, W, 0, o->seq, PUSH_SPLIT);
-	ok(shard_relay_outcome(x.shard, W, 0, 0, PUSH_MERGED) == PUSH_SPLIT, "what is split above is split below");
+	ok(shard_relay_outcome(x.shard, W, 0, 0, PUSH_MERGED) == PUSH_SPLIT,
+	    "what is split above is split below");
 	world_close(&x);
 }
 
@@ -364,21 +428,26 @@ static void from_two_ways(void)
 		shard_expect(x.shard, i, inc_of(i), 0, W, 0, 1);
 	push_w(&x, 0, 0, 2, 3, &r);
 	sum_of_two(&x, buf, g);
-	ok(!shard_goes_alone(x.shard, W, 0, 0, 0) && !shard_goes_alone(x.shard, W, 0, 1, 0) && !shard_alone_count(x.shard),
-	   "a push in an open sum goes with it, and so does one that may come");
-	ok(sum_body_parse(buf, sum_body_head_bytes(2) + sizeof g, 0, &sum.body) && shard_push_sum(x.shard, &sum, &r) == SHARD_OK &&
-	   r.status == PUSH_SPLIT, "a sum of which a part was taken is split");
-	ok(forwarded == 2 && sums(&x, W, 0, 1)->b.n == 1, "what was taken goes up without the rest, which is told");
+	ok(!shard_goes_alone(x.shard, W, 0, 0, 0) && !shard_goes_alone(x.shard, W, 0, 1, 0) &&
+	        !shard_alone_count(x.shard),
+	    "a push in an open sum goes with it, and so does one that may come");
+	ok(sum_body_parse(buf, sum_body_head_bytes(2) + sizeof g, 0, &sum.body) &&
+	        shard_push_sum(x.shard, &sum, &r) == SHARD_OK && r.status == PUSH_SPLIT,
+	    "a sum of which a part was taken is split");
+	ok(forwarded == 2 && sums(&x, W, 0, 1)->b.n == 1,
+	    "what was taken goes up without the rest, which is told");
 	push_w(&x, 2, 0, 2, 3, &r);
 	ok(r.status == PUSH_SPLIT, "so does who comes after");
 	for (uint32_t i = 0; i < 3; i++)
 		clock_of(&x, i, 0, 2);
 	ok(shard_closed(x.shard) == 1, "the step is over though CLOCKs told of all three");
-	ok(!shard_goes_alone(x.shard, W, 0, 0, 0) && shard_goes_alone(x.shard, W, 0, 1, 0) && shard_alone_count(x.shard),
-	   "of a sum that has no answer something is to come, but not of who was too late for it");
+	ok(!shard_goes_alone(x.shard, W, 0, 0, 0) && shard_goes_alone(x.shard, W, 0, 1, 0) &&
+	        shard_alone_count(x.shard),
+	    "of a sum that has no answer something is to come, but not of who was too late for it");
 	shard_sum_answered(x.shard, W, 0, sums(&x, W, 0, 2)->seq, PUSH_SPLIT);
-	ok(shard_goes_alone(x.shard, W, 0, 0, 0) && !shard_goes_alone(x.shard, W, 0, 0, 1) && !shard_goes_alone(x.shard, W, 99, 0, 0),
-	   "with any answer it has gone");
+	ok(shard_goes_alone(x.shard, W, 0, 0, 0) && !shard_goes_alone(x.shard, W, 0, 0, 1) &&
+	        !shard_goes_alone(x.shard, W, 99, 0, 0),
+	    "with any answer it has gone");
 	world_close(&x);
 }
 
@@ -395,12 +464,15 @@ static void disowned(void)
 	}
 	push_w(&x, 0, 0, 2, 3, &r);
 	ok(shard_closed(x.shard) == 0 && !forwarded, "a push that was announced is waited for");
-	ok(!shard_withdraw(x.shard, 1, inc_of(1), 1, W, 0, 1) && !shard_withdraw(x.shard, 1, 900, 0, W, 0, 1),
-	   "whatever is said of another step, or by somebody else");
-	ok(shard_withdraw(x.shard, 1, inc_of(1), 0, W, 0, 1) && !shard_withdraw(x.shard, 1, inc_of(1), 0, W, 0, 1),
-	   "until it is told to come another way");
+	ok(!shard_withdraw(x.shard, 1, inc_of(1), 1, W, 0, 1) &&
+	        !shard_withdraw(x.shard, 1, 900, 0, W, 0, 1),
+	    "whatever is said of another step, or by somebody else");
+	ok(shard_withdraw(x.shard, 1, inc_of(1), 0, W, 0, 1) &&
+	        !shard_withdraw(x.shard, 1, inc_of(1), 0, W, 0, 1),
+	    "until it is told to come another way");
 	shard_settle(x.shard);
-	ok(shard_closed(x.shard) == 1 && forwarded == 1 && sums(&x, W, 0, 1)->b.n == 1, "the sum goes up without it");
+	ok(shard_closed(x.shard) == 1 && forwarded == 1 && sums(&x, W, 0, 1)->b.n == 1,
+	    "the sum goes up without it");
 	world_close(&x);
 }
 

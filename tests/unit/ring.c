@@ -17,19 +17,20 @@ static void means(const char *transport, unsigned n, size_t halving, size_t slic
 		crew_each(&c, reduce, 0);
 		good += all_well(&c) && right(&c, (1u << n) - 1);
 	}
-	ok(good == want, "%s of %u members by %s: right means with equal bits (%u of %u sizes)", halving > 1 ? "halving" : "ring", n,
-	    transport, good, want);
+	ok(good == want, "%s of %u members by %s: right means with equal bits (%u of %u sizes)",
+	    halving > 1 ? "halving" : "ring", n, transport, good, want);
 	crew_close(&c);
 }
 
-/* ---- weights ------------------------------------------------------------------------ */
+/* ---- weights ---- */
 
 static void *reduce_nothing(void *ctx)
 {
 	struct sailor *s = ctx;
 	bool empty = s->index != 1;
 
-	s->rc = ring_reduce(s->ring, step, empty ? NULL : s->in, s->crew->floats, empty ? 0 : 7, &s->mean, &s->total, &s->e);
+	s->rc = ring_reduce(s->ring, step, empty ? NULL : s->in, s->crew->floats, empty ? 0 : 7,
+	    &s->mean, &s->total, &s->e);
 	return NULL;
 }
 
@@ -54,7 +55,9 @@ static void weights(size_t halving)
 	same = all_well(&c);
 	for (unsigned k = 0; same && k < 3; k++)
 		for (size_t i = 0; i < c.floats; i++)
-			same &= c.sailor[k].total == 7 && fabsf(c.sailor[k].mean[i] - c.sailor[1].in[i]) <= 1e-6f * fabsf(c.sailor[1].in[i]);
+			same &= c.sailor[k].total == 7 &&
+			    fabsf(c.sailor[k].mean[i] - c.sailor[1].in[i]) <=
+			        1e-6f * fabsf(c.sailor[1].in[i]);
 	ok(same, "members without examples add nothing");
 	step++;
 	crew_each(&c, reduce_void, 0);
@@ -66,7 +69,7 @@ static void weights(size_t halving)
 	crew_close(&c);
 }
 
-/* ---- loss ----------------------------------------------------------------------------- */
+/* ---- loss ---- */
 
 /* A member that is gone takes no part; the others are at it when it goes. */
 static void *die_while(void *ctx)
@@ -98,12 +101,14 @@ static void death(unsigned n, size_t floats)
 			failed += c.sailor[i].rc != ERR_OK;
 			longest = c.sailor[i].took > longest ? c.sailor[i].took : longest;
 		}
-	ok(failed == n - 1 && longest < 3 * NSEC_PER_SEC, "a member of %u dies: the others hear of it (%u, after %d ms; \"%s\")", n,
-	    failed, (int)(longest / NSEC_PER_MSEC), c.sailor[0].e.msg);
+	ok(failed == n - 1 && longest < 3 * NSEC_PER_SEC,
+	    "a member of %u dies: the others hear of it (%u, after %d ms; \"%s\")", n, failed,
+	    (int)(longest / NSEC_PER_MSEC), c.sailor[0].e.msg);
 	left_out = 2;
 	ok(formed(&c), "the others form the ring of the next epoch");
 	crew_each(&c, reduce, left_out);
-	ok(all_well(&c) && right(&c, ((1u << n) - 1) & ~2u), "and the same vectors give the mean of those who are left");
+	ok(all_well(&c) && right(&c, ((1u << n) - 1) & ~2u),
+	    "and the same vectors give the mean of those who are left");
 	crew_close(&c);
 }
 
@@ -123,7 +128,8 @@ static void repetition(void)
 		unsigned who = k % 4, failed = 0;
 
 		vectors(&c, 2000003);
-		c.sailor[who].cancel_at = clock_now() + (int64_t)rng_below(&rng, 60 * NSEC_PER_MSEC);
+		c.sailor[who].cancel_at = clock_now() +
+		    (int64_t)rng_below(&rng, 60 * NSEC_PER_MSEC);
 		crew_each(&c, reduce, 0);
 		for (unsigned i = 0; i < 4; i++)
 			failed += c.sailor[i].rc != ERR_OK;
@@ -134,7 +140,8 @@ static void repetition(void)
 		crew_each(&c, reduce, 0);
 		good += all_well(&c) && right(&c, 15);
 	}
-	ok(good == 2 * rounds && broken > 0, "reductions that are given up and made again: right each time (%u of %u; %u broke, %u of them for some)",
+	ok(good == 2 * rounds && broken > 0,
+	    "reductions that are given up and made again: right each time (%u of %u; %u broke, %u of them for some)",
 	    good / 2, rounds, broken, kept);
 	crew_close(&c);
 }
@@ -145,7 +152,8 @@ static void *all_but_one(void *ctx)
 {
 	struct sailor *s = ctx;
 
-	s->rc = ring_reduce(s->ring, step, s->in, s->crew->floats, 1 + s->index, &s->mean, &s->total, &s->e);
+	s->rc = ring_reduce(s->ring, step, s->in, s->crew->floats, 1 + s->index, &s->mean,
+	    &s->total, &s->e);
 	return NULL;
 }
 
@@ -172,9 +180,18 @@ static void gift(void)
 	ring_free(c.sailor[2].ring);
 	ring_free(c.sailor[1].ring);
 	{
-		struct ring_config cfg = { .id = &c.sailor[2].id, .slot = SLOT(2), .incarnation = 102, .transport = "tcp",
-			.local_suite = SUITE_POLY1305, .remote_suite = SUITE_POLY1305, .listen = "127.0.0.1:0",
-			.deadline = 20 * NSEC_PER_SEC, .log = &c.sailor[2].log, .cancelled = cancelled, .ctx = &c.sailor[2], .cancel_fd = -1 };
+		struct ring_config cfg = { .id = &c.sailor[2].id,
+			.slot = SLOT(2),
+			.incarnation = 102,
+			.transport = "tcp",
+			.local_suite = SUITE_POLY1305,
+			.remote_suite = SUITE_POLY1305,
+			.listen = "127.0.0.1:0",
+			.deadline = 20 * NSEC_PER_SEC,
+			.log = &c.sailor[2].log,
+			.cancelled = cancelled,
+			.ctx = &c.sailor[2],
+			.cancel_fd = -1 };
 
 		ring_new(&cfg, &c.sailor[2].ring, NULL);
 		snprintf(c.member[2].tcp, NET_TEXT, "%s", ring_address(c.sailor[2].ring));
@@ -186,13 +203,15 @@ static void gift(void)
 	/* Both go in: 0 has the result and answers at once, 2 waits until it is cancelled. */
 	atomic_store(&c.sailor[2].cancel, true);
 	crew_each(&c, reduce, 2);
-	ok(c.sailor[0].rc == ERR_OK && c.sailor[2].rc == ERR_STOPPED, "one has the result of the step, another gave it up");
+	ok(c.sailor[0].rc == ERR_OK && c.sailor[2].rc == ERR_STOPPED,
+	    "one has the result of the step, another gave it up");
 	atomic_store(&c.sailor[2].cancel, false);
 	epoch++;
 	crew_each(&c, late_form, 2);
 	ok(all_well(&c), "they meet again");
 	crew_each(&c, reduce, 2);
-	ok(all_well(&c) && right(&c, 7), "and have the same: the mean of all three, with the one that is gone");
+	ok(all_well(&c) && right(&c, 7),
+	    "and have the same: the mean of all three, with the one that is gone");
 	crew_close(&c);
 }
 

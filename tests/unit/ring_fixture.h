@@ -17,7 +17,7 @@
 #include "tap.h"
 
 #define CREW_MAX 8
-#define SLOT(i) (3 + 2 * (uint32_t)(i))         /* slots need not be dense */
+#define SLOT(i)  (3 + 2 * (uint32_t)(i)) /* slots need not be dense */
 
 struct sailor {
 	struct crew *crew;
@@ -32,7 +32,7 @@ struct sailor {
 	struct err e;
 	pthread_t thread;
 	_Atomic bool cancel;
-	int64_t cancel_at;              /* clock_now; 0: never */
+	int64_t cancel_at; /* clock_now; 0: never */
 	int64_t took;
 };
 
@@ -66,7 +66,8 @@ static void fill_vector(struct sailor *s, size_t n, uint64_t seed)
 		s->in[i] = (float)(rng_normal(&rng) * (double)(1 << rng_below(&rng, 12)));
 }
 
-static void crew_open(struct crew *c, unsigned n, const char *transport, int64_t deadline, size_t halving, size_t slice)
+static void crew_open(struct crew *c, unsigned n, const char *transport, int64_t deadline,
+    size_t halving, size_t slice)
 {
 	uint8_t psk[32] = { 1, 2, 3 };
 
@@ -78,10 +79,21 @@ static void crew_open(struct crew *c, unsigned n, const char *transport, int64_t
 	for (unsigned i = 0; i < n; i++) {
 		struct sailor *s = &c->sailor[i];
 		struct ring_member *m = &c->member[i];
-		struct ring_config cfg = { .id = &s->id, .slot = SLOT(i), .incarnation = 100 + i, .transport = transport,
-			.local_suite = SUITE_POLY1305, .remote_suite = SUITE_CHACHA20POLY1305, .listen = "127.0.0.1:0",
-			.local = m->local, .deadline = deadline, .log = &s->log, .cancelled = cancelled, .ctx = s, .cancel_fd = -1,
-			.halving_bytes = halving, .slice = slice };
+		struct ring_config cfg = { .id = &s->id,
+			.slot = SLOT(i),
+			.incarnation = 100 + i,
+			.transport = transport,
+			.local_suite = SUITE_POLY1305,
+			.remote_suite = SUITE_CHACHA20POLY1305,
+			.listen = "127.0.0.1:0",
+			.local = m->local,
+			.deadline = deadline,
+			.log = &s->log,
+			.cancelled = cancelled,
+			.ctx = s,
+			.cancel_fd = -1,
+			.halving_bytes = halving,
+			.slice = slice };
 		struct key_pair key;
 
 		s->crew = c;
@@ -112,14 +124,15 @@ static void crew_close(struct crew *c)
 static void crew_each(struct crew *c, void *(*fn)(void *sailor), unsigned without)
 {
 	for (unsigned i = 0; i < c->n; i++)
-		if (!(without >> i & 1) && pthread_create(&c->sailor[i].thread, NULL, fn, &c->sailor[i]))
+		if (!(without >> i & 1) &&
+		    pthread_create(&c->sailor[i].thread, NULL, fn, &c->sailor[i]))
 			abort();
 	for (unsigned i = 0; i < c->n; i++)
 		if (!(without >> i & 1))
 			pthread_join(c->sailor[i].thread, NULL);
 }
 
-/* ---- the ring's own words ------------------------------------------------------------ */
+/* ---- the ring's own words ---- */
 
 /* Of the whole program: each crew goes on from the one before. */
 static uint64_t step;
@@ -154,7 +167,8 @@ static inline void *reduce(void *ctx)
 	int64_t begin = tap_idle_clock();
 
 	s->e.code = ERR_OK;
-	s->rc = ring_reduce(s->ring, step, s->in, s->crew->floats, 1 + s->index, &s->mean, &s->total, &s->e);
+	s->rc = ring_reduce(s->ring, step, s->in, s->crew->floats, 1 + s->index, &s->mean,
+	    &s->total, &s->e);
 	s->took = tap_idle_clock() - begin;
 	return NULL;
 }
@@ -190,7 +204,8 @@ static inline bool right(const struct crew *c, unsigned contributors)
 		if (left_out >> k & 1)
 			continue;
 		one = one ? one : s;
-		if (s->total != total || memcmp(s->mean, one->mean, c->floats * sizeof *s->mean) != 0)
+		if (s->total != total ||
+		    memcmp(s->mean, one->mean, c->floats * sizeof *s->mean) != 0)
 			return false;
 	}
 	for (size_t i = 0; i < c->floats; i++) {
@@ -201,7 +216,8 @@ static inline bool right(const struct crew *c, unsigned contributors)
 				sum += (1.0 + k) * (double)c->sailor[k].in[i];
 				size += fabs((1.0 + k) * (double)c->sailor[k].in[i]);
 			}
-		if (fabs(sum / (double)total - (double)one->mean[i]) > 1e-6 * size / (double)total + 1e-30)
+		if (fabs(sum / (double)total - (double)one->mean[i]) >
+		    1e-6 * size / (double)total + 1e-30)
 			return false;
 	}
 	return true;

@@ -10,7 +10,8 @@ static void *other_size(void *ctx)
 {
 	struct sailor *s = ctx;
 
-	s->rc = ring_reduce(s->ring, step, s->in, s->index ? 900 : 1000, 1, &s->mean, &s->total, &s->e);
+	s->rc = ring_reduce(s->ring, step, s->in, s->index ? 900 : 1000, 1, &s->mean, &s->total,
+	    &s->e);
 	return NULL;
 }
 
@@ -19,7 +20,8 @@ static void *other_epoch(void *ctx)
 	struct sailor *s = ctx;
 
 	s->e.code = ERR_OK;
-	s->rc = ring_form(s->ring, s->index ? epoch : epoch + 1, s->crew->member, s->crew->n, &s->e);
+	s->rc = ring_form(s->ring, s->index ? epoch : epoch + 1, s->crew->member, s->crew->n,
+	    &s->e);
 	return NULL;
 }
 
@@ -47,29 +49,37 @@ static void misfits(void)
 	formed(&c);
 	vectors(&c, 1000);
 	crew_each(&c, other_size, 0);
-	ok(s[0].rc && s[1].rc && (s[0].rc == ERR_PROTO || s[1].rc == ERR_PROTO), "vectors of unlike length: an error (%s)",
+	ok(s[0].rc && s[1].rc && (s[0].rc == ERR_PROTO || s[1].rc == ERR_PROTO),
+	    "vectors of unlike length: an error (%s)",
 	    s[0].rc == ERR_PROTO ? s[0].e.msg : s[1].e.msg);
 	epoch++;
 	crew_each(&c, other_epoch, 0);
-	ok(s[1].rc == ERR_STALE && s[0].rc == ERR_UNREACH, "one is an epoch ahead: the other hears of it (%s), and it waits (%s)", s[1].e.msg,
+	ok(s[1].rc == ERR_STALE && s[0].rc == ERR_UNREACH,
+	    "one is an epoch ahead: the other hears of it (%s), and it waits (%s)", s[1].e.msg,
 	    s[0].e.msg);
 	epoch += 2;
 	ok(formed(&c), "in the next epoch they meet");
 	crew_each(&c, reduce, 0);
 	ok(all_well(&c) && right(&c, 3), "and reduce");
-	ok(ring_form(s[0].ring, epoch - 1, c.member, 2, &s[0].e) == ERR_STALE, "an older epoch is refused: %s", s[0].e.msg);
-	ok(ring_form(s[0].ring, epoch + 1, c.member + 1, 1, &s[0].e) == ERR_FENCED, "and a ring without oneself: %s", s[0].e.msg);
+	ok(ring_form(s[0].ring, epoch - 1, c.member, 2, &s[0].e) == ERR_STALE,
+	    "an older epoch is refused: %s", s[0].e.msg);
+	ok(ring_form(s[0].ring, epoch + 1, c.member + 1, 1, &s[0].e) == ERR_FENCED,
+	    "and a ring without oneself: %s", s[0].e.msg);
 	step++;
-	ok(ring_reduce(s[0].ring, step - 2, s[0].in, 1000, 1, &s[0].mean, &s[0].total, &s[0].e) == ERR_STALE, "and a step that is over: %s",
-	    s[0].e.msg);
+	ok(ring_reduce(s[0].ring, step - 2, s[0].in, 1000, 1, &s[0].mean, &s[0].total, &s[0].e) ==
+	        ERR_STALE,
+	    "and a step that is over: %s", s[0].e.msg);
 	/* Nobody else takes part. */
-	ok(ring_reduce(s[0].ring, step, s[0].in, c.floats, 1, &s[0].mean, &s[0].total, &s[0].e) == ERR_TIMEOUT, "a wait has an end: %s", s[0].e.msg);
+	ok(ring_reduce(s[0].ring, step, s[0].in, c.floats, 1, &s[0].mean, &s[0].total, &s[0].e) ==
+	        ERR_TIMEOUT,
+	    "a wait has an end: %s", s[0].e.msg);
 	crew_close(&c);
 
 	crew_open(&c, 3, "tcp", 4 * NSEC_PER_SEC, 1, 4096);
 	epoch++;
 	crew_each(&c, other_members, 0);
-	ok(c.sailor[2].rc && c.sailor[0].rc, "unlike lists of members are found out: %s", c.sailor[2].e.msg);
+	ok(c.sailor[2].rc && c.sailor[0].rc, "unlike lists of members are found out: %s",
+	    c.sailor[2].e.msg);
 	crew_close(&c);
 }
 
@@ -94,8 +104,9 @@ static void *rogue(void *ctx)
 /* The record that is right, with one thing wrong. */
 static void malformed(void)
 {
-	static const char *const what[] = { "another type", "another epoch", "an older step", "another length of vector", "another offset",
-		"a longer slice", "no floats", "a result instead of a part", "a greeting again" };
+	static const char *const what[] = { "another type", "another epoch", "an older step",
+		"another length of vector", "another offset", "a longer slice", "no floats",
+		"a result instead of a part", "a greeting again" };
 
 	for (unsigned i = 0; i < sizeof what / sizeof *what; i++) {
 		struct crew c;
@@ -105,9 +116,16 @@ static void malformed(void)
 		left_out = 0;
 		vectors(&c, 8192);
 		epoch++;
-		bad = (struct record){ .type = i == 0 ? REC_PUSH : i == 7 ? REC_RING_COPY : i == 8 ? REC_RING_HELLO : REC_RING_SUM,
-			.epoch = epoch - (i == 1), .step = step - (i == 2), .seq = 8192 + (i == 3), .offset = 4096 * 4 + (i == 4 ? 4 : 0),
-			.len = i == 6 || i == 8 ? 0 : 4096 * 4 + (i == 5 ? 4 : 0), .total = 1 };
+		bad = (struct record){ .type = i == 0 ? REC_PUSH
+			    : i == 7                  ? REC_RING_COPY
+			    : i == 8                  ? REC_RING_HELLO
+			                              : REC_RING_SUM,
+			.epoch = epoch - (i == 1),
+			.step = step - (i == 2),
+			.seq = 8192 + (i == 3),
+			.offset = 4096 * 4 + (i == 4 ? 4 : 0),
+			.len = i == 6 || i == 8 ? 0 : 4096 * 4 + (i == 5 ? 4 : 0),
+			.total = 1 };
 		crew_each(&c, rogue, 0);
 		told = c.sailor[0].rc == ERR_PROTO && c.sailor[0].took < 2 * NSEC_PER_SEC;
 		ok(told, "%s: %s", what[i], c.sailor[0].e.msg);
@@ -115,12 +133,12 @@ static void malformed(void)
 	}
 }
 
-/* ---- a greeting of an epoch that is over ------------------------------------------------ */
+/* ---- a greeting of an epoch that is over ---- */
 
 struct caller {
 	struct conn *conn;
 	struct record hello;
-	enum err_code told;             /* of a NACK; ERR_OK: a greeting, or nothing */
+	enum err_code told; /* of a NACK; ERR_OK: a greeting, or nothing */
 	bool answered;
 };
 
@@ -155,7 +173,9 @@ static void *call_late(void *ctx)
 {
 	struct sailor *s = ctx;
 	struct hs_client_info info = { .incarnation = 101, .slot = SLOT(1) };
-	struct caller k = { .hello = { .type = REC_RING_HELLO, .epoch = epoch - 1, .seq = s->ring->digest } };
+	struct caller k = {
+		.hello = { .type = REC_RING_HELLO, .epoch = epoch - 1, .seq = s->ring->digest }
+	};
 	int fd;
 
 	if (s->index == 0)
@@ -181,7 +201,8 @@ static void old_greeting(void)
 	ring_end_sessions(c.sailor[1].ring);
 	epoch++;
 	crew_each(&c, call_late, 0);
-	ok(c.sailor[1].rc == ERR_STALE && c.sailor[0].rc == ERR_UNREACH, "a greeting of an epoch that is over is refused (%s), and does not count",
+	ok(c.sailor[1].rc == ERR_STALE && c.sailor[0].rc == ERR_UNREACH,
+	    "a greeting of an epoch that is over is refused (%s), and does not count",
 	    err_name(c.sailor[1].rc));
 	crew_close(&c);
 }

@@ -24,10 +24,10 @@ struct play {
 	size_t floats;
 	struct ring_plan plan[MOST];
 	size_t send[MOST], recv[MOST];
-	double *value[MOST];            /* member i begins with 2^i everywhere: a sum tells who is in it */
-	bool *done[MOST];               /* is it the whole sum? */
+	double *value[MOST]; /* member i begins with 2^i everywhere: a sum tells who is in it */
+	bool *done[MOST];    /* is it the whole sum? */
 	struct line line[MOST][MOST];
-	unsigned *completed;            /* how many members completed the element's sum */
+	unsigned *completed; /* how many members completed the element's sum */
 	int wrong;
 };
 
@@ -96,7 +96,9 @@ static bool recv_one(struct play *p, uint32_t me)
 
 static bool played(enum ring_method way, uint32_t n, size_t floats, size_t slice, struct rng *rng)
 {
-	struct play p = { .n = n, .floats = floats, .completed = mem_array(floats, sizeof *p.completed) };
+	struct play p = { .n = n,
+		.floats = floats,
+		.completed = mem_array(floats, sizeof *p.completed) };
 	double all = own(n) - 1;
 	bool moved = true;
 
@@ -150,8 +152,11 @@ int main(void)
 				round += played(RING_METHOD_RING, n, sizes[i], slice, &rng);
 				halving += played(RING_METHOD_HALVING, n, sizes[i], slice, &rng);
 			}
-		ok(round == want, "round, %u members: each element summed once, and everywhere (%d of %d)", n, round, want);
-		ok(halving == want, "halving and doubling, %u members: the same (%d of %d)", n, halving, want);
+		ok(round == want,
+		    "round, %u members: each element summed once, and everywhere (%d of %d)", n,
+		    round, want);
+		ok(halving == want, "halving and doubling, %u members: the same (%d of %d)", n,
+		    halving, want);
 	}
 	return tap_done();
 }

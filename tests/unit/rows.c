@@ -23,7 +23,7 @@ static uint64_t id_with(uint64_t hash)
 	return x - UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* ---- by id ------------------------------------------------------------------------------ */
+/* ---- by id ---- */
 
 enum { MANY = 60000 };
 
@@ -34,8 +34,12 @@ static float *place[MANY];
 static void some_ids(unsigned kind)
 {
 	for (size_t i = 0; i < MANY; i++) {
-		id[i] = kind == 0 ? rng_next(&rng) : kind == 1 ? i * 2 : id_with((uint64_t)i << 32 | (i % 300) << 12);
-		other[i] = kind == 0 ? rng_next(&rng) : kind == 1 ? i * 2 + 1 : id_with((uint64_t)(i + MANY) << 32 | (i % 300) << 12);
+		id[i] = kind == 0 ? rng_next(&rng)
+		    : kind == 1   ? i * 2
+		                  : id_with((uint64_t)i << 32 | (i % 300) << 12);
+		other[i] = kind == 0 ? rng_next(&rng)
+		    : kind == 1      ? i * 2 + 1
+		                     : id_with((uint64_t)(i + MANY) << 32 | (i % 300) << 12);
 	}
 }
 
@@ -54,7 +58,8 @@ static bool make_some(struct rows *r, uint32_t stride, size_t n, uint32_t m)
 		ids[k++] = id[n];
 	while (n && k < ROWS_BLOCK && rng_unit(&rng) < 0.9)
 		ids[k++] = id[rng_below(&rng, n)];
-	good = rows_make(r, (const uint8_t *)ids, k, row, &made) && made == (m == 64 ? ~UINT64_C(0) : (UINT64_C(1) << m) - 1);
+	good = rows_make(r, (const uint8_t *)ids, k, row, &made) &&
+	    made == (m == 64 ? ~UINT64_C(0) : (UINT64_C(1) << m) - 1);
 	for (uint32_t i = 0; i < m; i++) {
 		for (uint32_t j = 0; j < stride; j++)
 			good &= row[i][j] == 0;
@@ -78,7 +83,8 @@ static bool all_there(struct rows *r, size_t n)
 
 		rows_find(r, (const uint8_t *)(id + at), m, row);
 		for (uint32_t i = 0; i < m; i++)
-			good &= row[i] == place[at + i] && *row[i] == (float)(at + i) && rows_get(r, id[at + i]) == row[i] &&
+			good &= row[i] == place[at + i] && *row[i] == (float)(at + i) &&
+			    rows_get(r, id[at + i]) == row[i] &&
 			    rows_at(r, at + i, &was) == row[i] && was == id[at + i];
 		rows_find(r, (const uint8_t *)(other + at), m, row);
 		for (uint32_t i = 0; i < m; i++)
@@ -103,12 +109,17 @@ static void there_or_not(void)
 			for (size_t m; n < end && good; n += m) {
 				m = (size_t)rng_below(&rng, n > 1000 ? ROWS_BLOCK + 1 : 4);
 				m = m > end - n ? end - n : m;
-				good = make_some(r, stride, n, (uint32_t)m) && (n > 3000 || all_there(r, n + m));
+				good = make_some(r, stride, n, (uint32_t)m) &&
+				    (n > 3000 || all_there(r, n + m));
 			}
 			good &= all_there(r, n) && rows_put(r, id[7], &made) == place[7] && !made;
-			ok(good, "%s, rows of %u floats: all are there, where they were, in their order, and no others", kinds[kind], stride);
+			ok(good,
+			    "%s, rows of %u floats: all are there, where they were, in their order, and no others",
+			    kinds[kind], stride);
 			rows_clear(r);
-			ok(rows_count(r) == 0 && !rows_get(r, id[7]) && make_some(r, stride, 0, 40) && all_there(r, 40), "and after they are forgotten");
+			ok(rows_count(r) == 0 && !rows_get(r, id[7]) &&
+			        make_some(r, stride, 0, 40) && all_there(r, 40),
+			    "and after they are forgotten");
 			rows_free(r);
 		}
 }
@@ -136,11 +147,15 @@ static void sifted(void)
 		for (size_t i = 0; i < had; i++) {
 			const float *row = rows_get(r, id[i]);
 
-			good &= i % k == 0 ? !row : row && *row == (float)i && rows_at(r, left, &at) == row && at == id[i];
+			good &= i % k == 0 ? !row
+			                   : row && *row == (float)i &&
+			        rows_at(r, left, &at) == row && at == id[i];
 			left += i % k != 0;
 		}
-		ok(good && rows_count(r) == left && went == had - left && rows_bytes(r) <= before * left / had + 8192 * 3,
-		    "1 of %u rows goes: the others are there in their order, in %zu bytes of %zu", k, rows_bytes(r), before);
+		ok(good && rows_count(r) == left && went == had - left &&
+		        rows_bytes(r) <= before * left / had + 8192 * 3,
+		    "1 of %u rows goes: the others are there in their order, in %zu bytes of %zu",
+		    k, rows_bytes(r), before);
 		for (size_t i = had; i < MANY; i++)
 			*rows_put(r, id[i], &made) = (float)i;
 		for (size_t i = 0; i < MANY; i++) {
@@ -153,7 +168,7 @@ static void sifted(void)
 	}
 }
 
-/* ---- what they take ------------------------------------------------------------------------ */
+/* ---- what they take ---- */
 
 /* As rows.h says: 6.1 bytes a row after the index grew, and its list of arenas. */
 static void bytes(void)
@@ -173,12 +188,13 @@ static void bytes(void)
 			if (i > 2000 && all > worst)
 				worst = all;
 		}
-		ok(worst <= 8 + stride * 4 + 6.5, "of %u floats: %.2f bytes a row at the most, beside an arena", stride, worst);
+		ok(worst <= 8 + stride * 4 + 6.5,
+		    "of %u floats: %.2f bytes a row at the most, beside an arena", stride, worst);
 		rows_free(r);
 	}
 }
 
-/* ---- together and one by one ------------------------------------------------------------------ */
+/* ---- together and one by one ---- */
 
 struct world {
 	struct layout layout;
@@ -190,11 +206,19 @@ static void no_wake(void *ctx)
 	(void)ctx;
 }
 
-static void world_open(struct world *x, const struct optim_rule *rule, const char *mode, uint32_t cols, bool deltas)
+static void world_open(struct world *x, const struct optim_rule *rule, const char *mode,
+    uint32_t cols, bool deltas)
 {
 	struct shard_config cfg = { .rule = rule, .wake = no_wake, .deltas = deltas };
-	struct table shape = { .name = "t", .sparse = true, .rows = 100, .cols = cols, .decay = true, .init = TABLE_UNIFORM,
-		.init_limit = 0.5f, .seed = 3 }, *t;
+	struct table shape = { .name = "t",
+		.sparse = true,
+		.rows = 100,
+		.cols = cols,
+		.decay = true,
+		.init = TABLE_UNIFORM,
+		.init_limit = 0.5f,
+		.seed = 3 },
+	             *t;
 
 	memset(x, 0, sizeof *x);
 	sync_parse(mode, &cfg.mode, NULL);
@@ -245,15 +269,22 @@ static void turn(const struct sample *s, uint32_t cols, struct sample *out)
 
 static bool push(struct world *x, uint32_t cols, uint64_t step, const struct sample *s)
 {
-	struct push p = { .incarnation = 1, .step = step, .examples = 3, .payload = (const uint8_t *)s->g,
-		.len = s->n * cols * sizeof *s->g, .nrows = s->n, .ids = (const uint8_t *)s->id };
+	struct push p = { .incarnation = 1,
+		.step = step,
+		.examples = 3,
+		.payload = (const uint8_t *)s->g,
+		.len = s->n * cols * sizeof *s->g,
+		.nrows = s->n,
+		.ids = (const uint8_t *)s->id };
 	struct receipt r;
 
-	return shard_push(x->shard, &p, &r) == SHARD_OK && r.status <= PUSH_MERGED && shard_clock(x->shard, 0, 1, step, 3) == SHARD_OK;
+	return shard_push(x->shard, &p, &r) == SHARD_OK && r.status <= PUSH_MERGED &&
+	    shard_clock(x->shard, 0, 1, step, 3) == SHARD_OK;
 }
 
 /* What all have now, and which have changed since the version before. */
-static void pull(struct world *x, uint32_t cols, const struct sample *s, float *w, uint32_t *changed)
+static void pull(struct world *x, uint32_t cols, const struct sample *s, float *w,
+    uint32_t *changed)
 {
 	uint64_t since[ROWS], version;
 	uint32_t which[ROWS];
@@ -261,7 +292,8 @@ static void pull(struct world *x, uint32_t cols, const struct sample *s, float *
 	for (uint32_t i = 0; i < s->n; i++)
 		since[i] = i % 3;
 	memset(w, 0, sizeof(float) * ROWS * cols);
-	if (shard_pull_changed_rows(x->shard, 0, 0, SYNC_NEVER, (const uint8_t *)s->id, s->n, since, w, which, changed, &version))
+	if (shard_pull_changed_rows(x->shard, 0, 0, SYNC_NEVER, (const uint8_t *)s->id, s->n, since,
+	        w, which, changed, &version))
 		abort();
 }
 
@@ -283,7 +315,8 @@ static bool same_bits(const struct optim_rule *rule, const char *mode, uint32_t 
 		good &= push(&a, cols, step, &s) && push(&b, cols, step, &back);
 		pull(&a, cols, &s, w[0], &changed[0]);
 		pull(&b, cols, &s, w[1], &changed[1]);
-		good &= memcmp(w[0], w[1], sizeof(float) * s.n * cols) == 0 && changed[0] == changed[1];
+		good &= memcmp(w[0], w[1], sizeof(float) * s.n * cols) == 0 &&
+		    changed[0] == changed[1];
 	}
 	world_close(&a);
 	world_close(&b);
@@ -302,7 +335,9 @@ static void together(void)
 		for (size_t k = 0; k < sizeof widths / sizeof *widths; k++)
 			for (unsigned m = 0; m < 4; m++)
 				good &= same_bits(rule, modes[m / 2], widths[k], m % 2);
-		ok(good, "%s: rows that are updated together have the bits of those that are updated one by one", rule->name);
+		ok(good,
+		    "%s: rows that are updated together have the bits of those that are updated one by one",
+		    rule->name);
 	}
 }
 
@@ -333,7 +368,7 @@ static void twice(void)
 	world_close(&x);
 }
 
-/* ---- crafted ids ------------------------------------------------------------------------ */
+/* ---- crafted ids ---- */
 
 enum { CRAFTED = 200000 };
 

@@ -51,7 +51,8 @@ static void commanded(void)
 	put_script(there, "#!/bin/sh\nfor a; do printf '<%s>' \"$a\"; done\n");
 	rsh_command(dir, args, &b);
 	said((const char *)b.data, out, sizeof out);
-	ok(strcmp(out, "<remote><worker-0><--><a b><$(id)><it's><>") == 0, "one command, and all its words: %s", out);
+	ok(strcmp(out, "<remote><worker-0><--><a b><$(id)><it's><>") == 0,
+	    "one command, and all its words: %s", out);
 	unlink(there);
 	setenv("PATH", "/usr/bin:/bin", 1);
 	buf_puts(&b, " 2>&1");
@@ -65,27 +66,41 @@ static void commanded(void)
 static void on_the_line(void)
 {
 	char *log = mem_printf("%s/log", dir), *big = mem_alloc(1 << 20);
-	char *argv[] = { "/bin/sh", "-c", "trap '' TERM; while read -r l; do echo \"<$l>\"; done; exit 7", NULL };
-	const struct launch_spec spec = { .id = "far", .argv = argv, .log_path = log, .die_with_parent = true, .line = true };
+	char *argv[] = { "/bin/sh", "-c",
+		"trap '' TERM; while read -r l; do echo \"<$l>\"; done; exit 7", NULL };
+	const struct launch_spec spec = { .id = "far",
+		.argv = argv,
+		.log_path = log,
+		.die_with_parent = true,
+		.line = true };
 	struct launch_event how = { 0 };
 	struct launch_set *set;
 	struct buf text = BUF_INIT;
 	struct err e = { 0 };
 	size_t child;
 
-	ok(launch_new(NULL, &set, &e) == ERR_OK && launch_start(set, &spec, &child, &e) == ERR_OK, "started");
-	ok(launch_tell(set, child, "one\n", 4, &e) == ERR_OK && launch_tell(set, child, "two\n", 4, &e) == ERR_OK, "told twice");
+	ok(launch_new(NULL, &set, &e) == ERR_OK && launch_start(set, &spec, &child, &e) == ERR_OK,
+	    "started");
+	ok(launch_tell(set, child, "one\n", 4, &e) == ERR_OK &&
+	        launch_tell(set, child, "two\n", 4, &e) == ERR_OK,
+	    "told twice");
 	launch_signal(set, child, SIGTERM);
 	ok(launch_tell(set, child, "three\n", 6, &e) == ERR_CLOSED, "after the end: %s", e.msg);
-	ok(launch_wait(set, 120 * NSEC_PER_SEC, &how, &e) == ERR_OK && !how.signalled && how.status == 7, "it ends of its own accord");
+	ok(launch_wait(set, 120 * NSEC_PER_SEC, &how, &e) == ERR_OK && !how.signalled &&
+	        how.status == 7,
+	    "it ends of its own accord");
 	file_read(log, 1000, &text, &e);
-	ok(text.data && strcmp((char *)text.data, "<one>\n<two>\n<leave>\n") == 0, "it has heard both, and that it is to end");
+	ok(text.data && strcmp((char *)text.data, "<one>\n<two>\n<leave>\n") == 0,
+	    "it has heard both, and that it is to end");
 	argv[2] = "exec sleep 60";
-	ok(launch_start(set, &spec, &child, &e) == ERR_OK && launch_tell(set, child, big, 1 << 20, &e) == ERR_LIMIT,
-	   "one that does not listen is not waited for: %s", e.msg);
+	ok(launch_start(set, &spec, &child, &e) == ERR_OK &&
+	        launch_tell(set, child, big, 1 << 20, &e) == ERR_LIMIT,
+	    "one that does not listen is not waited for: %s", e.msg);
 	launch_signal(set, child, SIGTERM);
 	launch_signal(set, child, SIGTERM);
-	ok(launch_wait(set, 120 * NSEC_PER_SEC, &how, &e) == ERR_OK && how.signalled && how.status == SIGTERM, "a second SIGTERM is one");
+	ok(launch_wait(set, 120 * NSEC_PER_SEC, &how, &e) == ERR_OK && how.signalled &&
+	        how.status == SIGTERM,
+	    "a second SIGTERM is one");
 	launch_free(set);
 	buf_release(&text);
 	unlink(log);

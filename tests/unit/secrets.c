@@ -39,28 +39,38 @@ static void test_rotation(void)
 	char *path = path_join(dir, "psk");
 
 	key_pair_generate(&key);
-	ok(!psk_create(path, psk, NULL) && !secrets_read_dir(dir, &first, NULL) && !first.until && memcmp(first.now, psk, 32) == 0,
+	ok(!psk_create(path, psk, NULL) && !secrets_read_dir(dir, &first, NULL) && !first.until &&
+	        memcmp(first.now, psk, 32) == 0,
 	    "a secret without one before it");
 	s = secrets_new(&key, &first, mem_strdup(path), mem_strdup(dir), secrets_read_dir);
 	secrets_cluster(psk, number);
-	ok(secrets_accepted(s, got) == 1 && memcmp(got[0].cluster, number, sizeof number) == 0, "is the only one that is accepted");
+	ok(secrets_accepted(s, got) == 1 && memcmp(got[0].cluster, number, sizeof number) == 0,
+	    "is the only one that is accepted");
 	ok(!secrets_look(s, 0), "nothing has changed");
-	ok(!secrets_rotate_dir(dir, wall() + 100, NULL) && is_private("psk") && is_private("psk.old"), "renewed, with mode 0600");
+	ok(!secrets_rotate_dir(dir, wall() + 100, NULL) && is_private("psk") &&
+	        is_private("psk.old"),
+	    "renewed, with mode 0600");
 	secrets_offered(s, server, &offered);
 	secrets_both(s, &second);
-	ok(memcmp(offered.id.psk, psk, 32) != 0 && memcmp(offered.id.psk, second.now, 32) == 0 && memcmp(second.before, psk, 32) == 0,
+	ok(memcmp(offered.id.psk, psk, 32) != 0 && memcmp(offered.id.psk, second.now, 32) == 0 &&
+	        memcmp(second.before, psk, 32) == 0,
 	    "who dials finds it by itself");
-	ok(secrets_accepted(s, got) == 2 && memcmp(got[1].cluster, number, sizeof number) == 0, "both are accepted for the grace");
+	ok(secrets_accepted(s, got) == 2 && memcmp(got[1].cluster, number, sizeof number) == 0,
+	    "both are accepted for the grace");
 	secrets_refused(s, server);
 	secrets_offered(s, server, &offered);
-	ok(memcmp(offered.id.psk, psk, 32) == 0, "a server that refuses the new one is offered the old one");
+	ok(memcmp(offered.id.psk, psk, 32) == 0,
+	    "a server that refuses the new one is offered the old one");
 	server[1] = 1;
 	secrets_offered(s, server, &offered);
 	ok(memcmp(offered.id.psk, second.now, 32) == 0, "others are not");
-	ok(!secrets_rotate_dir(dir, wall(), NULL) && secrets_look(s, 0) && secrets_accepted(s, got) == 1, "without a grace one is left");
+	ok(!secrets_rotate_dir(dir, wall(), NULL) && secrets_look(s, 0) &&
+	        secrets_accepted(s, got) == 1,
+	    "without a grace one is left");
 	secrets_both(s, &second);
 	secrets_tidy_dir(dir, &second, wall());
-	ok(!is_private("psk.old") && !secrets_read_dir(dir, &second, NULL) && !second.until, "and the other is forgotten");
+	ok(!is_private("psk.old") && !secrets_read_dir(dir, &second, NULL) && !second.until,
+	    "and the other is forgotten");
 	file_replace(path, "pskit-psk1 rubbish\n", 19, 0600, NULL);
 	secrets_both(s, &first);
 	ok(!secrets_look(s, 0), "a file that is none changes nothing");
@@ -70,28 +80,39 @@ static void test_rotation(void)
 
 static void test_keyfile(void)
 {
-	static const char text[] = "# ours\nworker x25519:AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE= w1\n\n"
+	static const char text[] =
+	    "# ours\nworker x25519:AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE= w1\n\n"
 	    "  # w2 x25519 w2\nadmin\tx25519:AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=  w2 expires=2030-01-01\n";
 	char *path = path_join(dir, "authorized_keys");
-	struct keyring_entry entry = { .role = ROLE_WORKER, .name = "w3" }, two[2] = { { .role = ROLE_WORKER, .name = "w4" } }, was;
+	struct keyring_entry entry = { .role = ROLE_WORKER, .name = "w3" },
+	                     two[2] = { { .role = ROLE_WORKER, .name = "w4" } }, was;
 	struct buf got = BUF_INIT;
 
 	file_replace(path, text, sizeof text - 1, 0600, NULL);
 	memset(entry.pk, 3, sizeof entry.pk);
-	ok(!keyfile_add(path, &entry, 1, NULL) && keyfile_add(path, &entry, 1, NULL) == ERR_EXISTS, "a key is admitted once");
+	ok(!keyfile_add(path, &entry, 1, NULL) && keyfile_add(path, &entry, 1, NULL) == ERR_EXISTS,
+	    "a key is admitted once");
 	memset(two[0].pk, 4, sizeof two[0].pk);
 	two[1] = entry;
-	ok(keyfile_add(path, two, 2, NULL) == ERR_EXISTS && keyfile_remove(path, "w4", NULL, NULL) == ERR_NOTFOUND,
+	ok(keyfile_add(path, two, 2, NULL) == ERR_EXISTS &&
+	        keyfile_remove(path, "w4", NULL, NULL) == ERR_NOTFOUND,
 	    "of several all, or none");
 	snprintf(two[1].name, sizeof two[1].name, "w5");
 	memset(two[1].pk, 5, sizeof two[1].pk);
-	ok(!keyfile_add(path, two, 2, NULL) && !keyfile_remove(path, "w5", NULL, NULL) && !keyfile_remove(path, "w4", NULL, NULL),
+	ok(!keyfile_add(path, two, 2, NULL) && !keyfile_remove(path, "w5", NULL, NULL) &&
+	        !keyfile_remove(path, "w4", NULL, NULL),
 	    "here all");
 	ok(keyfile_remove(path, "w9", NULL, NULL) == ERR_NOTFOUND, "what is not there cannot go");
-	ok(!keyfile_remove(path, "w2", &was, NULL) && was.role == ROLE_ADMIN && was.expires == 1893456000, "one goes, and is told");
-	ok(!keyfile_remove(path, "w3", NULL, NULL) && !file_read(path, 4096, &got, NULL) && got.len == strlen(text) -
-	    strlen("admin\tx25519:AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=  w2 expires=2030-01-01\n") &&
-	    memcmp(got.data, text, got.len) == 0, "all else stays as it was, byte by byte");
+	ok(!keyfile_remove(path, "w2", &was, NULL) && was.role == ROLE_ADMIN &&
+	        was.expires == 1893456000,
+	    "one goes, and is told");
+	ok(!keyfile_remove(path, "w3", NULL, NULL) && !file_read(path, 4096, &got, NULL) &&
+	        got.len ==
+	            strlen(text) -
+	                strlen(
+	                    "admin\tx25519:AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=  w2 expires=2030-01-01\n") &&
+	        memcmp(got.data, text, got.len) == 0,
+	    "all else stays as it was, byte by byte");
 	ok(is_private("authorized_keys"), "with mode 0600");
 	buf_release(&got);
 	free(path);

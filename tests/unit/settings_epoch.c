@@ -4,7 +4,8 @@
 
 #include "shard_fixture.h"
 
-static struct settings_epoch with(struct world *x, uint32_t number, uint64_t step, const char *mode, const char *rule, float lr)
+static struct settings_epoch with(struct world *x, uint32_t number, uint64_t step, const char *mode,
+    const char *rule, float lr)
 {
 	struct settings_epoch r = { .step = step, .number = number, .rule = optim_find(rule) };
 
@@ -44,18 +45,28 @@ static void from_bsp_and_back(void)
 	w = pull_w(&x, 0);
 	with(&x, 1, 1, "asp", "sgd", 1);
 	with(&x, 2, 3, "bsp", "sgd", 1);
-	ok(push_w(&x, 0, 0, 1, 1, &r) == SHARD_OK && r.status == PUSH_MERGED && clock_of(&x, 0, 0, 1) == SHARD_OK, "bsp: a push is merged");
-	ok(!shard_may_pull(x.shard, 1) && push_w(&x, 0, 1, 1, 1, &r) == SHARD_HOLD, "the next mode waits for the step's end");
+	ok(push_w(&x, 0, 0, 1, 1, &r) == SHARD_OK && r.status == PUSH_MERGED &&
+	        clock_of(&x, 0, 0, 1) == SHARD_OK,
+	    "bsp: a push is merged");
+	ok(!shard_may_pull(x.shard, 1) && push_w(&x, 0, 1, 1, 1, &r) == SHARD_HOLD,
+	    "the next mode waits for the step's end");
 	step_of(&x, 1, 0, 1, 1);
 	ok(shard_may_pull(x.shard, 1) && pull_w(&x, 1) == w - 1, "then it begins");
-	ok(push_w(&x, 0, 1, 1, 1, &r) == SHARD_OK && r.status == PUSH_APPLIED && pull_w(&x, 1) == w - 2, "asp: applied at once");
+	ok(push_w(&x, 0, 1, 1, 1, &r) == SHARD_OK && r.status == PUSH_APPLIED &&
+	        pull_w(&x, 1) == w - 2,
+	    "asp: applied at once");
 	ok(clock_of(&x, 0, 1, 1) == SHARD_OK && clock_of(&x, 0, 2, 1) == SHARD_OK, "one is ahead");
-	ok(clock_of(&x, 0, 3, 1) == SHARD_HOLD && !shard_may_pull(x.shard, 3), "up to where bsp begins again");
-	ok(push_w(&x, 1, 1, 1, 1, &r) == SHARD_OK && r.status == PUSH_APPLIED, "the other pushes what it still has");
-	ok(clock_of(&x, 1, 2, 0) == SHARD_OK && shard_may_pull(x.shard, 3), "and goes on to that step");
-	ok(step_of(&x, 0, 3, 1, 1) && pull_w(&x, 3) == w - 3 && step_of(&x, 1, 3, 1, 3), "bsp: merged");
+	ok(clock_of(&x, 0, 3, 1) == SHARD_HOLD && !shard_may_pull(x.shard, 3),
+	    "up to where bsp begins again");
+	ok(push_w(&x, 1, 1, 1, 1, &r) == SHARD_OK && r.status == PUSH_APPLIED,
+	    "the other pushes what it still has");
+	ok(clock_of(&x, 1, 2, 0) == SHARD_OK && shard_may_pull(x.shard, 3),
+	    "and goes on to that step");
+	ok(step_of(&x, 0, 3, 1, 1) && pull_w(&x, 3) == w - 3 && step_of(&x, 1, 3, 1, 3),
+	    "bsp: merged");
 	ok(pull_w(&x, 4) == w - 5, "as a mean");
-	ok(push_w(&x, 1, 2, 1, 1, &r) == SHARD_OK && r.status == PUSH_DUPLICATE, "what was passed over is not taken again");
+	ok(push_w(&x, 1, 2, 1, 1, &r) == SHARD_OK && r.status == PUSH_DUPLICATE,
+	    "what was passed over is not taken again");
 	world_close(&x);
 }
 
@@ -112,7 +123,8 @@ static void rows_too(void)
 	w = pull_row(&x, 1, 5);
 	with(&x, 1, 1, "asp", "adagrad", 1);
 	push_row(&x, 0, 1, 1, 5, 2, &r);
-	ok(fabsf(pull_row(&x, 2, 5) - (w - 1)) < 0.05f, "a row that was there has the new rule's state");
+	ok(fabsf(pull_row(&x, 2, 5) - (w - 1)) < 0.05f,
+	    "a row that was there has the new rule's state");
 	push_row(&x, 0, 2, 1, 6, 2, &r);
 	ok(r.status == PUSH_APPLIED, "and so has one that is new");
 	world_close(&x);
@@ -121,7 +133,10 @@ static void rows_too(void)
 /* One large table, held by a server or on its way from there to us; and adam, which is asked about. */
 static struct settings_epoch adam_for(struct world *x, uint64_t mem_limit, uint16_t holder)
 {
-	struct shard_config cfg = { .rule = optim_find("sgd"), .wake = count_wake, .mem_limit = mem_limit, .ctx = x };
+	struct shard_config cfg = { .rule = optim_find("sgd"),
+		.wake = count_wake,
+		.mem_limit = mem_limit,
+		.ctx = x };
 	struct settings_epoch r = { .number = 1, .rule = optim_find("adam") };
 
 	sync_parse("asp", &cfg.mode, NULL);
@@ -145,7 +160,8 @@ static void room(void)
 
 	ok(shard_fits_epoch(x.shard, &r, &e) == ERR_OK, "adam has room");
 	sync_parse("bsp", &r.mode, NULL);
-	ok(shard_fits_epoch(x.shard, &r, &e) == ERR_CONFIG && strstr(e.msg, "mem_limit"), "and what bsp sums in beside it has not");
+	ok(shard_fits_epoch(x.shard, &r, &e) == ERR_CONFIG && strstr(e.msg, "mem_limit"),
+	    "and what bsp sums in beside it has not");
 	world_close(&x);
 }
 
@@ -156,7 +172,8 @@ static void room_of_what_comes(void)
 	struct settings_epoch r = adam_for(&x, 0, 1);
 	struct err e = { 0 };
 
-	ok(shard_fits_epoch(x.shard, &r, &e) == ERR_OK, "what is still to come takes no part in it");
+	ok(shard_fits_epoch(x.shard, &r, &e) == ERR_OK,
+	    "what is still to come takes no part in it");
 	world_close(&x);
 }
 

@@ -4,7 +4,7 @@
 
 #include "shard_fixture.h"
 
-/* ---- bsp ----------------------------------------------------------------- */
+/* ---- bsp ---- */
 
 static void bsp_averages(void)
 {
@@ -12,8 +12,10 @@ static void bsp_averages(void)
 	struct receipt r;
 
 	world_open(&x, "bsp", false, "sgd", 1, 3);
-	ok(push_w(&x, 0, 0, 10, 1, &r) == SHARD_OK && r.status == PUSH_MERGED, "bsp: a push is merged");
-	ok(pull_w(&x, SYNC_NEVER) == 0 && shard_closed(x.shard) == 0, "and changes nothing by itself");
+	ok(push_w(&x, 0, 0, 10, 1, &r) == SHARD_OK && r.status == PUSH_MERGED,
+	    "bsp: a push is merged");
+	ok(pull_w(&x, SYNC_NEVER) == 0 && shard_closed(x.shard) == 0,
+	    "and changes nothing by itself");
 	clock_of(&x, 0, 0, 10);
 	push_w(&x, 1, 0, 30, 2, &r);
 	clock_of(&x, 1, 0, 30);
@@ -21,10 +23,11 @@ static void bsp_averages(void)
 	push_w(&x, 2, 0, 60, 4, &r);
 	ok(!shard_may_pull(x.shard, 1), "nor the last push without its CLOCK");
 	clock_of(&x, 2, 0, 60);
-	ok(shard_may_pull(x.shard, 1) && shard_closed(x.shard) == 1, "the last CLOCK closes the step");
+	ok(shard_may_pull(x.shard, 1) && shard_closed(x.shard) == 1,
+	    "the last CLOCK closes the step");
 	/* (10*1 + 30*2 + 60*4) / 100 */
-	ok(fabsf(pull_w(&x, 1) + 3.1f) < 1e-6f,
-	   "with the mean weighted by examples: %.7f", (double)pull_w(&x, 1));
+	ok(fabsf(pull_w(&x, 1) + 3.1f) < 1e-6f, "with the mean weighted by examples: %.7f",
+	    (double)pull_w(&x, 1));
 	ok(shard_version(x.shard, W, 0) == 1, "which is one update");
 	ok(shard_version(x.shard, BIG, 0) == 0, "a partition that nobody pushed has none");
 	world_close(&x);
@@ -39,16 +42,20 @@ static void bsp_prefetch(void)
 
 	world_open(&x, "bsp", false, "sgd", 1, 2);
 	push_w(&x, 0, 0, 10, 1, &r);
-	ok(shard_may_prefetch(x.shard, 1) && shard_pull(x.shard, W, 0, 1, w, &version) == SHARD_HOLD,
-	   "a partition that not all have pushed to is not shown early");
+	ok(shard_may_prefetch(x.shard, 1) &&
+	        shard_pull(x.shard, W, 0, 1, w, &version) == SHARD_HOLD,
+	    "a partition that not all have pushed to is not shown early");
 	push_w(&x, 1, 0, 10, 3, &r);
-	ok(!shard_may_pull(x.shard, 1) && shard_pull(x.shard, W, 0, 1, w, &version) == SHARD_OK && w[0] == -2 && version == 1,
-	   "one that all have is, before any CLOCK");
+	ok(!shard_may_pull(x.shard, 1) && shard_pull(x.shard, W, 0, 1, w, &version) == SHARD_OK &&
+	        w[0] == -2 && version == 1,
+	    "one that all have is, before any CLOCK");
 	ok(shard_pull(x.shard, BIG, 1, 1, w, &version) == SHARD_HOLD, "and no other");
 	ok(!shard_may_prefetch(x.shard, 2), "nor further ahead");
-	ok(!shard_vote(x.shard, 1, inc_of(1), 1, false).yes, "who takes part at that step is settled by the answer");
-	ok(shard_vote(x.shard, 1, inc_of(1), 2, false).yes && shard_may_prefetch(x.shard, 1) && !shard_may_prefetch(x.shard, 2),
-	   "at the next it is not yet");
+	ok(!shard_vote(x.shard, 1, inc_of(1), 1, false).yes,
+	    "who takes part at that step is settled by the answer");
+	ok(shard_vote(x.shard, 1, inc_of(1), 2, false).yes && shard_may_prefetch(x.shard, 1) &&
+	        !shard_may_prefetch(x.shard, 2),
+	    "at the next it is not yet");
 	world_close(&x);
 }
 
@@ -61,18 +68,19 @@ static void bsp_absent(void)
 	world_open(&x, "bsp", false, "sgd", 1, 3);
 	before = pull_row(&x, SYNC_NEVER, 5);
 	ok(fabsf(before) > 0 && fabsf(before) <= 0.5f && before != pull_row(&x, SYNC_NEVER, 6),
-	   "a row that was never pushed has an initial value of its own");
+	    "a row that was never pushed has an initial value of its own");
 	push_row(&x, 0, 0, 10, 5, 1, &r);
 	clock_of(&x, 0, 0, 10);
 	clock_of(&x, 1, 0, 30);
 	clock_of(&x, 2, 0, 0);
-	ok(shard_closed(x.shard) == 1, "slots that push nothing to a partition end the step by their CLOCK");
+	ok(shard_closed(x.shard) == 1,
+	    "slots that push nothing to a partition end the step by their CLOCK");
 	/* A row that others' batches do not have has a zero gradient there. */
 	ok(fabsf(pull_row(&x, 1, 5) - (before - 10.0f / 40.0f)) < 1e-6f,
-	   "and their examples count in the mean");
+	    "and their examples count in the mean");
 	ok(step_of(&x, 0, 1, 64, 1) && clock_of(&x, 1, 1, 0) == SHARD_OK &&
-	   clock_of(&x, 2, 1, 0) == SHARD_OK &&
-	   pull_w(&x, 2) == -1, "a slot with no examples in the last step weighs nothing");
+	        clock_of(&x, 2, 1, 0) == SHARD_OK && pull_w(&x, 2) == -1,
+	    "a slot with no examples in the last step weighs nothing");
 	world_close(&x);
 }
 
@@ -88,12 +96,13 @@ static void bsp_refused(void)
 	push_w(&x, 1, 0, 30, 2, &r);
 	clock_of(&x, 1, 0, 30);
 	ok(pull_w(&x, 1) == -2, "and counts as an empty contribution");
-	ok(push_w(&x, 0, 1, 10, INFINITY, &r) == SHARD_OK && r.status == PUSH_REFUSED, "so is infinity");
+	ok(push_w(&x, 0, 1, 10, INFINITY, &r) == SHARD_OK && r.status == PUSH_REFUSED,
+	    "so is infinity");
 	clock_of(&x, 0, 1, 10);
 	push_w(&x, 1, 1, 30, -INFINITY, &r);
 	clock_of(&x, 1, 1, 30);
 	ok(pull_w(&x, 2) == -2 && shard_version(x.shard, W, 0) == 1,
-	   "with nothing but refused pushes there is no update");
+	    "with nothing but refused pushes there is no update");
 	shard_stats(x.shard, &st);
 	ok(st.status[PUSH_REFUSED] == 3 && st.status[PUSH_MERGED] == 1, "refused ones are counted");
 	world_close(&x);
@@ -107,21 +116,22 @@ static void bsp_again(void)
 	world_open(&x, "bsp", false, "sgd", 1, 2);
 	push_w(&x, 0, 0, 10, 1, &r);
 	ok(push_w(&x, 0, 0, 10, 1, &r) == SHARD_OK && r.status == PUSH_DUPLICATE,
-	   "the same push again is a duplicate");
+	    "the same push again is a duplicate");
 	clock_of(&x, 0, 0, 10);
 	ok(clock_of(&x, 0, 0, 10) == SHARD_OK, "the same CLOCK again is fine");
 	push_w(&x, 1, 0, 10, 3, &r);
 	clock_of(&x, 1, 0, 10);
 	ok(pull_w(&x, 1) == -2, "and each counts once");
 	ok(push_w(&x, 0, 0, 10, 1, &r) == SHARD_OK && r.status == PUSH_DUPLICATE,
-	   "after the step has closed too");
-	ok(push_w(&x, 0, 2, 10, 1, &r) == SHARD_HOLD, "a push of a step that is not open yet waits");
+	    "after the step has closed too");
+	ok(push_w(&x, 0, 2, 10, 1, &r) == SHARD_HOLD,
+	    "a push of a step that is not open yet waits");
 	ok(clock_of(&x, 0, 2, 10) == SHARD_HOLD, "and so does its CLOCK");
 	dismiss(x.shard, 1, 0);
 	clock_of(&x, 0, 1, 0);
 	admit(x.shard, 1, inc_of(1), 2);
 	ok(push_w(&x, 1, 1, 10, 9, &r) == SHARD_OK && r.status == PUSH_LATE && pull_w(&x, 2) == -2,
-	   "a first push of a step that has closed is late, and dropped");
+	    "a first push of a step that has closed is late, and dropped");
 	world_close(&x);
 }
 
@@ -137,33 +147,39 @@ static void bsp_members(void)
 	ok(shard_closed(x.shard) == 0, "a slot without its CLOCK is waited for");
 	dismiss(x.shard, 1, 0);
 	ok(shard_closed(x.shard) == 1 && pull_w(&x, 1) == -3,
-	   "until it is dismissed: what it had pushed is in the mean");
+	    "until it is dismissed: what it had pushed is in the mean");
 	ok(push_w(&x, 1, 1, 10, 5, &r) == SHARD_FENCED && clock_of(&x, 1, 1, 10) == SHARD_FENCED &&
-	   shard_done(x.shard, 1, inc_of(1)) == SHARD_FENCED, "a dismissed one is fenced");
+	        shard_done(x.shard, 1, inc_of(1)) == SHARD_FENCED,
+	    "a dismissed one is fenced");
 	ok(step_of(&x, 0, 1, 10, 1) && pull_w(&x, 2) == -4, "the others go on");
 
 	v = shard_vote(x.shard, 1, 777, 1, false);
 	ok(!v.yes && v.frontier == 2,
-	   "a change at a step that was pushed already is voted down, with the frontier told");
+	    "a change at a step that was pushed already is voted down, with the frontier told");
 	v = shard_vote(x.shard, 1, 777, 3, false);
 	ok(v.yes, "one beyond it is agreed to");
 	ok(step_of(&x, 0, 2, 10, 1), "steps before it go on");
 	ok(!shard_may_pull(x.shard, 3) && push_w(&x, 0, 3, 10, 1, &r) == SHARD_HOLD &&
-	   clock_of(&x, 0, 3, 10) == SHARD_HOLD,
-	   "from its step on nothing is taken");
+	        clock_of(&x, 0, 3, 10) == SHARD_HOLD,
+	    "from its step on nothing is taken");
 	ok(!shard_holds(x.shard, 1, 777), "before the decision the new one is not in");
 	admit(x.shard, 1, 777, 3);
 	shard_decided(x.shard);
 	ok(shard_may_pull(x.shard, 3) && step_of(&x, 0, 3, 30, 1) && shard_closed(x.shard) == 3,
-	   "then it is waited for");
+	    "then it is waited for");
 	{
 		float g[N] = { 5, 5, 5, 5 };
-		struct push p = { .slot = 1, .incarnation = 777, .step = 3, .table = W, .examples = 10,
-			.payload = (const uint8_t *)g, .len = sizeof g };
+		struct push p = { .slot = 1,
+			.incarnation = 777,
+			.step = 3,
+			.table = W,
+			.examples = 10,
+			.payload = (const uint8_t *)g,
+			.len = sizeof g };
 
 		ok(shard_push(x.shard, &p, &r) == SHARD_OK &&
-		   shard_clock(x.shard, 1, 777, 3, 10) == SHARD_OK &&
-		   pull_w(&x, 4) == -7, "and counted in");
+		        shard_clock(x.shard, 1, 777, 3, 10) == SHARD_OK && pull_w(&x, 4) == -7,
+		    "and counted in");
 	}
 	world_close(&x);
 }
@@ -184,8 +200,7 @@ static void bsp_slot_again(void)
 	shard_decided(x.shard);
 	step_of(&x, 0, 2, 10, 1);
 	ok(shard_closed(x.shard) == 3 && pull_w(&x, 3) == -3,
-	   "a slot that is held anew has no examples from before: %g",
-	   (double)pull_w(&x, 3));
+	    "a slot that is held anew has no examples from before: %g", (double)pull_w(&x, 3));
 	world_close(&x);
 }
 
@@ -200,11 +215,11 @@ static void done_stays_done(const char *mode)
 	clock_of(&x, 0, 0, 1);
 	clock_of(&x, 0, 1, 1);
 	ok(shard_may_pull(x.shard, 2),
-	   "%s: and is not undone by a view that still calls the slot active", mode);
+	    "%s: and is not undone by a view that still calls the slot active", mode);
 	world_close(&x);
 }
 
-/* ---- deterministic --------------------------------------------------------- */
+/* ---- deterministic ---- */
 
 /* Sums that round differently in another order, pushed in two orders. */
 static float in_order(const uint32_t order[static 3], unsigned *held)
@@ -239,7 +254,7 @@ static float in_order(const uint32_t order[static 3], unsigned *held)
 static void deterministic_order(void)
 {
 	static const uint32_t order[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 },
-	    { 2, 0, 1 }, { 2, 1, 0 } };
+		{ 2, 0, 1 }, { 2, 1, 0 } };
 	unsigned held = 0, differ = 0;
 	float first = in_order(order[0], &held);
 
@@ -247,7 +262,8 @@ static void deterministic_order(void)
 	for (unsigned i = 1; i < 6; i++)
 		differ += in_order(order[i], &held) != first;
 	ok(!differ && held > 0,
-	   "in any other they wait for their turn, and the sum has the same bits (%u waited)", held);
+	    "in any other they wait for their turn, and the sum has the same bits (%u waited)",
+	    held);
 }
 
 /* A worker that is replaced at step c gets the version of step c. */
@@ -268,32 +284,38 @@ static void previous_version(void)
 	push_w(&x, 1, 1, 10, 4, &r);
 	push_row(&x, 1, 1, 10, 9, 1, &r);
 	ok(shard_closed(x.shard) == 1 && pull_w(&x, SYNC_NEVER) == before - 4,
-	   "a partition makes its update when all have pushed, before all have sent CLOCK");
+	    "a partition makes its update when all have pushed, before all have sent CLOCK");
 	v = shard_vote(x.shard, 1, 900, 0, true);
 	ok(v.yes && v.clock == 1, "the vote on a resumed slot tells its clock");
 	admit(x.shard, 1, 900, v.clock);
 	ok(pull_w(&x, 1) == before, "the new holder pulls what the old one had at that step");
 	now = pull_row(&x, SYNC_NEVER, 9);
-	ok(pull_row(&x, 1, 9) == row && now == row - 1,
-	   "of sparse rows too (%g, now %g)", (double)row, (double)now);
-	ok(pull_row(&x, 1, 11) == pull_row(&x, SYNC_NEVER, 11), "and of rows that the step did not touch");
+	ok(pull_row(&x, 1, 9) == row && now == row - 1, "of sparse rows too (%g, now %g)",
+	    (double)row, (double)now);
+	ok(pull_row(&x, 1, 11) == pull_row(&x, SYNC_NEVER, 11),
+	    "and of rows that the step did not touch");
 	ok(push_w(&x, 1, 1, 10, 4, &r) == SHARD_FENCED, "the old one is fenced");
 	{
 		float g[N] = { 4, 4, 4, 4 };
-		struct push p = { .slot = 1, .incarnation = 900, .step = 1, .table = W, .examples = 10,
-			.payload = (const uint8_t *)g, .len = sizeof g };
+		struct push p = { .slot = 1,
+			.incarnation = 900,
+			.step = 1,
+			.table = W,
+			.examples = 10,
+			.payload = (const uint8_t *)g,
+			.len = sizeof g };
 
 		ok(shard_push(x.shard, &p, &r) == SHARD_OK && r.status == PUSH_DUPLICATE,
-		   "what the old one had pushed, the new one pushes for nothing");
+		    "what the old one had pushed, the new one pushes for nothing");
 	}
 	clock_of(&x, 0, 1, 10);
 	shard_clock(x.shard, 1, 900, 1, 10);
 	ok(shard_closed(x.shard) == 2 && pull_w(&x, 2) == before - 4,
-	   "and the step closes as if nothing had been");
+	    "and the step closes as if nothing had been");
 	world_close(&x);
 }
 
-/* ---- ssp, asp ---------------------------------------------------------------- */
+/* ---- ssp, asp ---- */
 
 static void at_once(void)
 {
@@ -302,10 +324,11 @@ static void at_once(void)
 
 	world_open(&x, "ssp:1", false, "sgd", 0.5f, 2);
 	ok(push_w(&x, 0, 0, 10, 1, &r) == SHARD_OK && r.status == PUSH_APPLIED && r.version == 1 &&
-	   pull_w(&x, 0) == -0.5f,
-	   "ssp applies a push on arrival, whatever its examples");
-	ok(push_w(&x, 0, 0, 10, 1, &r) == SHARD_OK && r.status == PUSH_DUPLICATE && pull_w(&x, 0) == -0.5f,
-	   "once");
+	        pull_w(&x, 0) == -0.5f,
+	    "ssp applies a push on arrival, whatever its examples");
+	ok(push_w(&x, 0, 0, 10, 1, &r) == SHARD_OK && r.status == PUSH_DUPLICATE &&
+	        pull_w(&x, 0) == -0.5f,
+	    "once");
 	clock_of(&x, 0, 0, 10);
 	ok(shard_may_pull(x.shard, 1), "one step ahead is allowed by ssp:1");
 	push_w(&x, 0, 1, 10, 1, &r);
@@ -313,12 +336,12 @@ static void at_once(void)
 	ok(!shard_may_pull(x.shard, 2), "two are not");
 	push_w(&x, 1, 0, 10, 1, &r);
 	ok(r.staleness == 2, "a push that was computed from version 0 and found 2 is 2 stale (%u)",
-	   r.staleness);
+	    r.staleness);
 	clock_of(&x, 1, 0, 10);
 	ok(shard_may_pull(x.shard, 2) && shard_closed(x.shard) == UINT64_MAX,
-	   "the slow one's CLOCK lets the fast one go on");
+	    "the slow one's CLOCK lets the fast one go on");
 	ok(push_w(&x, 1, 1, 10, NAN, &r) == SHARD_OK && r.status == PUSH_REFUSED && r.version == 3,
-	   "NaN is refused here too");
+	    "NaN is refused here too");
 	shard_done(x.shard, 1, inc_of(1));
 	clock_of(&x, 0, 2, 10);
 	clock_of(&x, 0, 3, 10);
@@ -332,7 +355,7 @@ static void at_once(void)
 	}
 	ok(shard_may_pull(x.shard, 50) && pull_w(&x, 50) == -50, "asp never waits");
 	ok(push_w(&x, 1, 0, 1, 1, &r) == SHARD_OK && r.status == PUSH_APPLIED && r.staleness == 50,
-	   "and takes a push that is 50 updates old");
+	    "and takes a push that is 50 updates old");
 	world_close(&x);
 }
 
@@ -352,10 +375,12 @@ static void owed(void)
 		clock_of(&x, 0, step, 10);
 		clock_of(&x, 1, step, 10);
 	}
-	ok(shard_pull(x.shard, W, 0, 1, w, &version) == SHARD_OK && shard_pull(x.shard, W, 0, 2, w, &version) == SHARD_HOLD,
+	ok(shard_pull(x.shard, W, 0, 1, w, &version) == SHARD_OK &&
+	        shard_pull(x.shard, W, 0, 2, w, &version) == SHARD_HOLD,
 	    "a push that its CLOCK tells of, and which is not here, is waited for when it is too old");
 	admit(x.shard, 1, 4711, 3);
-	ok(shard_pull(x.shard, W, 0, 3, w, &version) == SHARD_OK, "it will not come when who pushed it has been replaced");
+	ok(shard_pull(x.shard, W, 0, 3, w, &version) == SHARD_OK,
+	    "it will not come when who pushed it has been replaced");
 	world_close(&x);
 }
 
@@ -363,19 +388,22 @@ static void outside(void)
 {
 	struct world x;
 	float g[N] = { 1, 1, 1, 1 };
-	struct push p = { .slot = SHARD_OUTSIDE, .step = 0, .table = W, .payload = (const uint8_t *)g,
-	    .len = sizeof g };
+	struct push p = { .slot = SHARD_OUTSIDE,
+		.step = 0,
+		.table = W,
+		.payload = (const uint8_t *)g,
+		.len = sizeof g };
 	struct receipt r;
 
 	world_open(&x, "bsp", false, "sgd", 1, 1);
 	ok(shard_push(x.shard, &p, &r) == SHARD_OK && r.status == PUSH_APPLIED &&
-	   shard_push(x.shard, &p, &r) == SHARD_OK &&
-	   pull_w(&x, SYNC_NEVER) == -2, "a push from outside the job is applied on arrival, each time");
+	        shard_push(x.shard, &p, &r) == SHARD_OK && pull_w(&x, SYNC_NEVER) == -2,
+	    "a push from outside the job is applied on arrival, each time");
 	ok(step_of(&x, 0, 0, 4, 1) && pull_w(&x, 1) == -3, "and stands outside the waits");
 	world_close(&x);
 }
 
-/* ---- what is malformed ------------------------------------------------------- */
+/* ---- what is malformed ---- */
 
 static void malformed(void)
 {
@@ -384,16 +412,17 @@ static void malformed(void)
 	float g[N] = { 1, 1, 1, 1 };
 
 	world_open(&x, "bsp", false, "sgd", 1, 1);
-	ok(push_dense(&x, W, 0, 0, 0, 1, g, N - 1, &r) == SHARD_BAD, "a push that is too short is malformed");
+	ok(push_dense(&x, W, 0, 0, 0, 1, g, N - 1, &r) == SHARD_BAD,
+	    "a push that is too short is malformed");
 	ok(push_dense(&x, W, 1, 0, 0, 1, g, N, &r) == SHARD_BAD &&
-	   push_dense(&x, 9, 0, 0, 0, 1, g, N, &r) == SHARD_BAD,
-	   "so is one to a partition or table that is not here");
+	        push_dense(&x, 9, 0, 0, 0, 1, g, N, &r) == SHARD_BAD,
+	    "so is one to a partition or table that is not here");
 	ok(push_dense(&x, W, 0, 0, 0, 0, g, N, &r) == SHARD_BAD, "or with no examples");
 	ok(push_dense(&x, W, 0, 5, 0, 1, g, N, &r) == SHARD_FENCED &&
-	   push_dense(&x, W, 0, UINT32_MAX - 1, 0, 1, g, N, &r) ==
-	   SHARD_FENCED, "a slot that nobody holds is fenced");
+	        push_dense(&x, W, 0, UINT32_MAX - 1, 0, 1, g, N, &r) == SHARD_FENCED,
+	    "a slot that nobody holds is fenced");
 	ok(pull_w(&x, SYNC_NEVER) == 0 && push_w(&x, 0, 0, 1, 1, &r) == SHARD_OK,
-	   "and none of it changed anything");
+	    "and none of it changed anything");
 	world_close(&x);
 }
 
@@ -415,7 +444,8 @@ static unsigned wakes_of_step(const char *mode, bool deterministic, uint32_t slo
 			shard_pull(x.shard, W, 0, 1, w, &version);
 		clock_of(&x, i, 0, 1);
 	}
-	*shown = shard_may_pull(x.shard, 1) && shard_pull(x.shard, W, 0, 1, w, &version) == SHARD_OK;
+	*shown = shard_may_pull(x.shard, 1) &&
+	    shard_pull(x.shard, W, 0, 1, w, &version) == SHARD_OK;
 	before = atomic_load(&x.wakes) - before;
 	world_close(&x);
 	return before;
@@ -425,9 +455,11 @@ static unsigned wakes_of_step(const char *mode, bool deterministic, uint32_t slo
 static void wakes(void)
 {
 	bool shown, more;
-	unsigned few = wakes_of_step("bsp", false, 4, &shown), many = wakes_of_step("bsp", false, 64, &more);
+	unsigned few = wakes_of_step("bsp", false, 4, &shown),
+	         many = wakes_of_step("bsp", false, 64, &more);
 
-	ok(shown && more && few >= 1 && many == few, "bsp: a step of 64 slots wakes as often as one of 4: %u, %u", few, many);
+	ok(shown && more && few >= 1 && many == few,
+	    "bsp: a step of 64 slots wakes as often as one of 4: %u, %u", few, many);
 	few = wakes_of_step("ssp:0", false, 4, &shown);
 	many = wakes_of_step("ssp:0", false, 64, &more);
 	ok(shown && more && few >= 1 && many >= few, "ssp: somebody is woken: %u, %u", few, many);
@@ -454,7 +486,8 @@ static void last_of_many(void)
 				push_w(&x, slot, step, 1, 1, &r);
 			clock_of(&x, slot, step, slot % 5 ? 1 : 0);
 		}
-	ok(!early && shard_closed(x.shard) == 3 && shard_version(x.shard, W, 0) == 3, "50 slots in any order: each step closes with its last");
+	ok(!early && shard_closed(x.shard) == 3 && shard_version(x.shard, W, 0) == 3,
+	    "50 slots in any order: each step closes with its last");
 	/* One is gone in the middle of a step: the others' last word closes it. */
 	for (uint32_t slot = 0; slot < SLOTS; slot++)
 		if (slot != 13)

@@ -32,7 +32,8 @@ static inline void count_wake(void *ctx)
 /* Of the tables that are made next. */
 static struct row_policy fixture_policy;
 
-static inline void add_table(struct world *x, const char *name, bool sparse, uint64_t rows, uint32_t cols)
+static inline void add_table(struct world *x, const char *name, bool sparse, uint64_t rows,
+    uint32_t cols)
 {
 	struct table shape = { .sparse = sparse, .rows = rows, .cols = cols, .seed = 7 }, *t;
 
@@ -46,11 +47,14 @@ static inline void add_table(struct world *x, const char *name, bool sparse, uin
 }
 
 /* backup: slots that a step does not wait for.  deltas: shard_pull_changed is wanted. */
-static inline void world_open_with(struct world *x, const char *mode, bool deterministic, const char *rule, float lr,
-    uint32_t slots, unsigned backup, bool deltas)
+static inline void world_open_with(struct world *x, const char *mode, bool deterministic,
+    const char *rule, float lr, uint32_t slots, unsigned backup, bool deltas)
 {
-	struct shard_config cfg = { .deterministic = deterministic, .deltas = deltas, .rule = optim_find(rule),
-	    .wake = count_wake, .ctx = x };
+	struct shard_config cfg = { .deterministic = deterministic,
+		.deltas = deltas,
+		.rule = optim_find(rule),
+		.wake = count_wake,
+		.ctx = x };
 
 	memset(x, 0, sizeof *x);
 	sync_parse(mode, &cfg.mode, NULL);
@@ -68,8 +72,8 @@ static inline void world_open_with(struct world *x, const char *mode, bool deter
 		admit(x->shard, i, inc_of(i), 0);
 }
 
-static inline void world_open(struct world *x, const char *mode, bool deterministic, const char *rule, float lr,
-    uint32_t slots)
+static inline void world_open(struct world *x, const char *mode, bool deterministic,
+    const char *rule, float lr, uint32_t slots)
 {
 	world_open_with(x, mode, deterministic, rule, lr, slots, 0, false);
 }
@@ -81,21 +85,24 @@ static inline void world_close(struct world *x)
 }
 
 /* A push of n values g to a partition of a dense table. */
-static inline enum shard_answer push_dense(struct world *x, uint16_t table, uint32_t part, uint32_t slot,
-    uint64_t step,
-    uint32_t examples, const float *g, size_t n, struct receipt *r)
+static inline enum shard_answer push_dense(struct world *x, uint16_t table, uint32_t part,
+    uint32_t slot, uint64_t step, uint32_t examples, const float *g, size_t n, struct receipt *r)
 {
-	struct push p = { .slot = slot, .incarnation = inc_of(slot), .step = step, .table = table,
-	    .part = part,
-		.examples = examples, .payload = (const uint8_t *)g, .len = n * sizeof *g };
+	struct push p = { .slot = slot,
+		.incarnation = inc_of(slot),
+		.step = step,
+		.table = table,
+		.part = part,
+		.examples = examples,
+		.payload = (const uint8_t *)g,
+		.len = n * sizeof *g };
 
 	return shard_push(x->shard, &p, r);
 }
 
 /* The same number in all places of table w. */
-static inline enum shard_answer push_w(struct world *x, uint32_t slot, uint64_t step, uint32_t examples,
-    float value,
-    struct receipt *r)
+static inline enum shard_answer push_w(struct world *x, uint32_t slot, uint64_t step,
+    uint32_t examples, float value, struct receipt *r)
 {
 	float g[N];
 
@@ -110,25 +117,34 @@ static inline uint32_t part_of(const struct world *x, uint64_t id)
 }
 
 /* A push of n rows of COLS values to a partition of table rows. */
-static inline enum shard_answer push_rows(struct world *x, uint32_t part, uint32_t slot, uint64_t step,
-    uint32_t examples, const uint64_t *ids, const float *g, uint32_t n, struct receipt *r)
+static inline enum shard_answer push_rows(struct world *x, uint32_t part, uint32_t slot,
+    uint64_t step, uint32_t examples, const uint64_t *ids, const float *g, uint32_t n,
+    struct receipt *r)
 {
-	struct push p = { .slot = slot, .incarnation = inc_of(slot), .step = step, .table = ROWS, .part = part,
-		.examples = examples, .payload = (const uint8_t *)g, .len = n * COLS * sizeof *g, .nrows = n,
+	struct push p = { .slot = slot,
+		.incarnation = inc_of(slot),
+		.step = step,
+		.table = ROWS,
+		.part = part,
+		.examples = examples,
+		.payload = (const uint8_t *)g,
+		.len = n * COLS * sizeof *g,
+		.nrows = n,
 		.ids = (const uint8_t *)ids };
 
 	return shard_push(x->shard, &p, r);
 }
 
-static inline enum shard_answer push_row(struct world *x, uint32_t slot, uint64_t step, uint32_t examples,
-    uint64_t id, float value, struct receipt *r)
+static inline enum shard_answer push_row(struct world *x, uint32_t slot, uint64_t step,
+    uint32_t examples, uint64_t id, float value, struct receipt *r)
 {
 	float g[COLS] = { value, 2 * value };
 
 	return push_rows(x, part_of(x, id), slot, step, examples, &id, g, 1, r);
 }
 
-static inline enum shard_answer clock_of(struct world *x, uint32_t slot, uint64_t step, uint32_t examples)
+static inline enum shard_answer clock_of(struct world *x, uint32_t slot, uint64_t step,
+    uint32_t examples)
 {
 	return shard_clock(x->shard, slot, inc_of(slot), step, examples);
 }
@@ -148,13 +164,15 @@ static inline float pull_row(struct world *x, uint64_t step, uint64_t id)
 	float row[COLS];
 	uint64_t version;
 
-	if (shard_pull_rows(x->shard, ROWS, part_of(x, id), step, (const uint8_t *)&id, 1, row, &version))
+	if (shard_pull_rows(x->shard, ROWS, part_of(x, id), step, (const uint8_t *)&id, 1, row,
+	        &version))
 		abort();
 	return row[0];
 }
 
 /* Push and CLOCK of one slot. */
-static inline bool step_of(struct world *x, uint32_t slot, uint64_t step, uint32_t examples, float value)
+static inline bool step_of(struct world *x, uint32_t slot, uint64_t step, uint32_t examples,
+    float value)
 {
 	struct receipt r;
 

@@ -40,11 +40,14 @@ static void *train(void *ctx)
 		w->wrong += pull_w(x, step) != want;
 		for (int i = 0; i < 8; i++)
 			w->buf[i] = (float)(w->slot + 1);
-		while (push_dense(x, BIG, 1, w->slot, step, w->slot + 1, w->buf, 8, &r) == SHARD_HOLD)
+		while (
+		    push_dense(x, BIG, 1, w->slot, step, w->slot + 1, w->buf, 8, &r) == SHARD_HOLD)
 			wait_a_bit(w);
-		while (push_w(x, w->slot, step, w->slot + 1, (float)(w->slot + 1), &r) == SHARD_HOLD)
+		while (
+		    push_w(x, w->slot, step, w->slot + 1, (float)(w->slot + 1), &r) == SHARD_HOLD)
 			wait_a_bit(w);
-		while (push_row(x, w->slot, step, w->slot + 1, 1000, (float)(w->slot + 1), &r) == SHARD_HOLD)
+		while (push_row(x, w->slot, step, w->slot + 1, 1000, (float)(w->slot + 1), &r) ==
+		    SHARD_HOLD)
 			wait_a_bit(w);
 		while (clock_of(x, w->slot, step, w->slot + 1) == SHARD_HOLD)
 			wait_a_bit(w);
@@ -63,7 +66,9 @@ static void threads(bool deterministic)
 
 	world_open(&x, "bsp", deterministic, "sgd", 1, THREADS);
 	for (uint32_t i = 0; i < THREADS; i++) {
-		w[i] = (struct worker){ .x = &x, .slot = i, .buf = malloc(PART_ELEMENTS * sizeof(float)) };
+		w[i] = (struct worker){ .x = &x,
+			.slot = i,
+			.buf = malloc(PART_ELEMENTS * sizeof(float)) };
 		pthread_create(&t[i], NULL, train, &w[i]);
 	}
 	for (uint32_t i = 0; i < THREADS; i++) {
@@ -74,11 +79,12 @@ static void threads(bool deterministic)
 	}
 	shard_stats(x.shard, &st);
 	ok(!wrong,
-	   "%s%u threads, %u steps: every pull is the exact mean of all steps before (%u tries waited)",
-	   deterministic ? "deterministic: " : "", THREADS, STEPS, held);
+	    "%s%u threads, %u steps: every pull is the exact mean of all steps before (%u tries waited)",
+	    deterministic ? "deterministic: " : "", THREADS, STEPS, held);
 	ok(shard_closed(x.shard) == STEPS && shard_version(x.shard, BIG, 1) == STEPS &&
-	   st.status[PUSH_MERGED] == 3 * THREADS * STEPS && pull_w(&x, SYNC_NEVER) == -3.0f * STEPS,
-	   "no push is lost, none counted twice");
+	        st.status[PUSH_MERGED] == 3 * THREADS * STEPS &&
+	        pull_w(&x, SYNC_NEVER) == -3.0f * STEPS,
+	    "no push is lost, none counted twice");
 	world_close(&x);
 }
 
@@ -108,8 +114,9 @@ static void threads_asp(void)
 	}
 	for (uint32_t i = 0; i < THREADS; i++)
 		pthread_join(t[i], NULL);
-	ok(pull_w(&x, SYNC_NEVER) == -2000.0f * THREADS && shard_version(x.shard, W, 0) == 2000 * THREADS,
-	   "asp from %u threads: every push is applied once", THREADS);
+	ok(pull_w(&x, SYNC_NEVER) == -2000.0f * THREADS &&
+	        shard_version(x.shard, W, 0) == 2000 * THREADS,
+	    "asp from %u threads: every push is applied once", THREADS);
 	world_close(&x);
 }
 

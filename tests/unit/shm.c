@@ -66,7 +66,7 @@ static uint32_t some_size(void)
 	return 4 + (uint32_t)rng_below(&rng, most - 3);
 }
 
-/* ---- one thread ------------------------------------------------------------------------- */
+/* ---- one thread ---- */
 
 static void in_order(bool back)
 {
@@ -90,12 +90,14 @@ static void in_order(bool back)
 			n = some_size();
 		}
 		burst = (unsigned)rng_below(&rng, 200);
-		for (unsigned i = 0; i < burst && get(back ? p.a : p.b, &got, &wake, &broken); i++, done++)
+		for (unsigned i = 0; i < burst && get(back ? p.a : p.b, &got, &wake, &broken);
+		     i++, done++)
 			wrong += broken || first == last || got != queue[first++ % QUEUE];
 	}
 	while (get(back ? p.a : p.b, &got, &wake, &broken))
 		wrong += broken || got != queue[first++ % QUEUE];
-	ok(wrong == 0 && first == last && !broken, "%u entries come in order and whole, %s", last, back ? "back" : "there");
+	ok(wrong == 0 && first == last && !broken, "%u entries come in order and whole, %s", last,
+	    back ? "back" : "there");
 	ok(full > 5 && shm_is_empty(back ? p.a : p.b), "%u times there was no room", full);
 	pair_close(&p);
 }
@@ -108,21 +110,26 @@ static void sleepers(void)
 	unsigned k = 0;
 
 	pair_open(&p);
-	ok(put(p.a, 100, &wake) && !wake && !shm_doze(p.b), "nobody sleeps: nobody is woken, nor falls asleep");
-	ok(get(p.b, &n, &wake, &broken) && n == 100 && !wake && !get(p.b, &n, &wake, &broken) && !broken, "it is read");
-	ok(shm_doze(p.b) && put(p.a, 8, &wake) && wake && put(p.a, 8, &wake) && !wake, "a sleeper is woken once");
+	ok(put(p.a, 100, &wake) && !wake && !shm_doze(p.b),
+	    "nobody sleeps: nobody is woken, nor falls asleep");
+	ok(get(p.b, &n, &wake, &broken) && n == 100 && !wake && !get(p.b, &n, &wake, &broken) &&
+	        !broken,
+	    "it is read");
+	ok(shm_doze(p.b) && put(p.a, 8, &wake) && wake && put(p.a, 8, &wake) && !wake,
+	    "a sleeper is woken once");
 	while (put(p.a, SHM_ENTRY, &wake))
 		k++;
 	ok(k >= 2, "%u of the largest fit, then there is no room", k);
-	ok(get(p.b, &n, &wake, &broken) && wake && get(p.b, &n, &wake, &broken) && !wake, "who waits for room is woken once");
+	ok(get(p.b, &n, &wake, &broken) && wake && get(p.b, &n, &wake, &broken) && !wake,
+	    "who waits for room is woken once");
 	pair_close(&p);
 }
 
-/* ---- two threads ------------------------------------------------------------------------ */
+/* ---- two threads ---- */
 
 struct end {
 	struct shm *shm;
-	int mine, other;                /* eventfds */
+	int mine, other; /* eventfds */
 	unsigned entries, wrong;
 	struct rng rng;
 };
@@ -150,7 +157,8 @@ static void *write_many(void *ctx)
 	bool wake;
 
 	for (unsigned i = 0; i < e->entries; i++) {
-		uint32_t n = 4 + (uint32_t)rng_below(&e->rng, rng_below(&e->rng, 10) ? 2000 : 300000);
+		uint32_t n = 4 +
+		    (uint32_t)rng_below(&e->rng, rng_below(&e->rng, 10) ? 2000 : 300000);
 
 		while (!put(e->shm, n, &wake))
 			wait_for(e->mine);
@@ -191,7 +199,10 @@ static void hammer(void)
 	for (int i = 0; i < 4; i++)
 		ev[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	for (int i = 0; i < 4; i++) {
-		end[i] = (struct end){ .shm = i == 0 || i == 3 ? p.a : p.b, .mine = ev[i], .other = ev[i ^ 1], .entries = 5000 };
+		end[i] = (struct end){ .shm = i == 0 || i == 3 ? p.a : p.b,
+			.mine = ev[i],
+			.other = ev[i ^ 1],
+			.entries = 5000 };
 		rng_init(&end[i].rng, 100 + (uint64_t)i / 2);
 	}
 	for (int i = 0; i < 4; i++)
@@ -200,11 +211,12 @@ static void hammer(void)
 		pthread_join(t[i], NULL);
 		close(ev[i]);
 	}
-	ok(end[1].wrong == 0 && end[3].wrong == 0, "two threads a way: 5000 entries each, whole, and nobody sleeps for ever");
+	ok(end[1].wrong == 0 && end[3].wrong == 0,
+	    "two threads a way: 5000 entries each, whole, and nobody sleeps for ever");
 	pair_close(&p);
 }
 
-/* ---- an end that means harm -------------------------------------------------------------- */
+/* ---- an end that means harm ---- */
 
 static void strangers(void)
 {
@@ -214,12 +226,14 @@ static void strangers(void)
 	struct pair p;
 
 	pair_open(&p);
-	ok(fcntl(p.fd, F_GET_SEALS) >= 0 && ftruncate(p.fd, 4096) < 0, "what is shared cannot be cut");
+	ok(fcntl(p.fd, F_GET_SEALS) >= 0 && ftruncate(p.fd, 4096) < 0,
+	    "what is shared cannot be cut");
 	pair_close(&p);
 	ok(shm_join(fd, &s, &e) == ERR_PROTO && !s, "what is too small is refused: %s", e.msg);
 	if (ftruncate(fd, 64 << 20))
 		abort();
-	ok(shm_join(fd, &s, &e) == ERR_PROTO && !s, "what is too large, and not sealed, is refused");
+	ok(shm_join(fd, &s, &e) == ERR_PROTO && !s,
+	    "what is too large, and not sealed, is refused");
 	close(fd);
 	fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	ok(shm_join(fd, &s, &e) == ERR_PROTO && !s, "what is no memory is refused");
@@ -245,7 +259,9 @@ static void spoiled(void)
 			abort();
 		/* Two ways of two lines each. */
 		for (unsigned i = 0; i < 4; i++)
-			numbers[i * SHM_LINE / 8] = rng_below(&rng, 2) ? rng_next(&rng) : rng_below(&rng, 8 << 20) / SHM_LINE * SHM_LINE;
+			numbers[i * SHM_LINE / 8] = rng_below(&rng, 2)
+			    ? rng_next(&rng)
+			    : rng_below(&rng, 8 << 20) / SHM_LINE * SHM_LINE;
 		for (unsigned i = 0; i < 50 && !broken; i++) {
 			const uint8_t *at = shm_peek(p.b, &there, &broken);
 			uint8_t *room = shm_reserve(p.b, 5000);
@@ -263,7 +279,8 @@ static void spoiled(void)
 		munmap(numbers, 4096);
 		pair_close(&p);
 	}
-	ok(seen > 50, "of 300 spoiled rings %u are seen to be so, and none leads out of itself", seen);
+	ok(seen > 50, "of 300 spoiled rings %u are seen to be so, and none leads out of itself",
+	    seen);
 }
 
 int main(void)

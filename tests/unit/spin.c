@@ -28,7 +28,8 @@ static void span(void)
 	spin_begin(&s);
 	while (spin_again(&s))
 		;
-	ok(clock_now() - begin >= s.span || s.rest > 0, "it ends after its span, or as it had to give way");
+	ok(clock_now() - begin >= s.span || s.rest > 0,
+	    "it ends after its span, or as it had to give way");
 }
 
 /* One core for two: the other runs, and this one soon sleeps instead. */

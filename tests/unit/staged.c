@@ -5,11 +5,12 @@
 #include "tap.h"
 
 #define PIECE (1u << 20)
-#define COPY (UINT64_C(6) << 30)
+#define COPY  (UINT64_C(6) << 30)
 
 static uint8_t bytes[PIECE];
 
-static enum conn_verdict piece(struct peer *p, enum msg_type type, uint64_t offset, uint64_t total, const uint8_t **body)
+static enum conn_verdict piece(struct peer *p, enum msg_type type, uint64_t offset, uint64_t total,
+    const uint8_t **body)
 {
 	struct record r = { .type = (uint8_t)type, .offset = offset, .total = total, .len = PIECE };
 
@@ -26,7 +27,8 @@ static void large_copies(void)
 	for (uint64_t at = 0; at < 64 * PIECE; at += PIECE)
 		good &= piece(&p, REC_COPY_STATE, at, COPY, &body) == CONN_TAKEN && !body;
 	ok(good && p.rows_len == 64 * PIECE, "a copy of 6 GiB is taken piece by piece");
-	ok(p.rows_cap <= 128 * PIECE, "and has room for twice what has come, at most (%zu MiB)", p.rows_cap >> 20);
+	ok(p.rows_cap <= 128 * PIECE, "and has room for twice what has come, at most (%zu MiB)",
+	    p.rows_cap >> 20);
 	session_drop_pieces(&p);
 	ok(!p.rows && !p.rows_len && !p.rows_cap, "which is given back");
 }
@@ -42,8 +44,9 @@ static void whole(void)
 	piece(&p, REC_COPY_STATE, PIECE, 3 * PIECE, &body);
 	ok(!body, "two of three pieces are no copy");
 	memset(bytes, 3, sizeof bytes);
-	ok(piece(&p, REC_COPY_STATE, 2 * PIECE, 3 * PIECE, &body) == CONN_TAKEN && body && body[0] == 1 && body[PIECE] == 2 &&
-	   body[3 * PIECE - 1] == 3, "the third makes it whole");
+	ok(piece(&p, REC_COPY_STATE, 2 * PIECE, 3 * PIECE, &body) == CONN_TAKEN && body &&
+	        body[0] == 1 && body[PIECE] == 2 && body[3 * PIECE - 1] == 3,
+	    "the third makes it whole");
 	session_drop_pieces(&p);
 }
 

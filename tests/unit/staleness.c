@@ -12,7 +12,7 @@ enum { SLOTS = 4, STEPS = 150, SLOW = 2 };
 struct runner {
 	struct world *x;
 	uint32_t slot;
-	uint64_t must;                  /* S; UINT64_MAX: anything may be missing */
+	uint64_t must; /* S; UINT64_MAX: anything may be missing */
 	unsigned lacking, own, back, waited, longest;
 	uint64_t version;
 };
@@ -104,16 +104,19 @@ int main(void)
 	for (unsigned i = 0; i < 4; i++) {
 		snprintf(mode, sizeof mode, "ssp:%u", stale[i]);
 		s = race(mode, stale[i]);
-		ok(!s.lacking, "%s: no pull lacks an update that it must hold (most missing: %u steps)",
-		   mode, s.longest);
-		ok(s.waited > 0,
-		   "%s: and it bites: %u of %u pulls had to wait", mode, s.waited, SLOTS * STEPS);
+		ok(!s.lacking,
+		    "%s: no pull lacks an update that it must hold (most missing: %u steps)", mode,
+		    s.longest);
+		ok(s.waited > 0, "%s: and it bites: %u of %u pulls had to wait", mode, s.waited,
+		    SLOTS * STEPS);
 		ok(s.longest == stale[i], "%s: the bound is used to the full by who is fast", mode);
 		ok(!s.own && !s.back,
-		   "%s: everyone sees all of its own updates, and no version goes back", mode);
+		    "%s: everyone sees all of its own updates, and no version goes back", mode);
 	}
 	s = race("asp", UINT64_MAX);
-	ok(!s.waited && s.longest > 10, "asp: nobody waits, and the fast get %u steps ahead", s.longest);
-	ok(!s.own && !s.back, "asp: everyone sees all of its own updates, and no version goes back");
+	ok(!s.waited && s.longest > 10, "asp: nobody waits, and the fast get %u steps ahead",
+	    s.longest);
+	ok(!s.own && !s.back,
+	    "asp: everyone sees all of its own updates, and no version goes back");
 	return tap_done();
 }

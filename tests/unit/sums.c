@@ -9,7 +9,8 @@
 enum { RELAY = 777, OTHER = 778 };
 
 /* A sum of these contributors: body in `buf`, of n floats (0: none). */
-static size_t make(uint8_t *buf, const struct sum_contributor *who, uint32_t n, uint64_t id, uint32_t nrows, const float *x, size_t floats)
+static size_t make(uint8_t *buf, const struct sum_contributor *who, uint32_t n, uint64_t id,
+    uint32_t nrows, const float *x, size_t floats)
 {
 	size_t at = sum_body_head_bytes(n);
 
@@ -24,8 +25,8 @@ static size_t make(uint8_t *buf, const struct sum_contributor *who, uint32_t n, 
 	return at + floats * 4;
 }
 
-static enum shard_answer send_sum(struct world *x, uint64_t relay, uint64_t step, const struct sum_contributor *who, uint32_t n,
-    float value, struct receipt *r)
+static enum shard_answer send_sum(struct world *x, uint64_t relay, uint64_t step,
+    const struct sum_contributor *who, uint32_t n, float value, struct receipt *r)
 {
 	_Alignas(8) uint8_t buf[512];
 	float g[N] = { value, value, value, value };
@@ -33,7 +34,8 @@ static enum shard_answer send_sum(struct world *x, uint64_t relay, uint64_t step
 	size_t len = make(buf, who, n, 0, 0, g, isinf(value) && value < 0 ? 0 : N);
 
 	*r = (struct receipt){ 0 };
-	return sum_body_parse(buf, len, 0, &sum.body) ? shard_push_sum(x->shard, &sum, r) : SHARD_BAD;
+	return sum_body_parse(buf, len, 0, &sum.body) ? shard_push_sum(x->shard, &sum, r)
+	                                              : SHARD_BAD;
 }
 
 static void open_world(struct world *x, uint32_t slots)
@@ -43,7 +45,10 @@ static void open_world(struct world *x, uint32_t slots)
 		shard_set_relay(x->shard, i, RELAY, inc_of(i));
 }
 
-#define WHO(slot, examples) { slot, examples, inc_of(slot) }
+#define WHO(slot, examples) \
+	{ \
+		slot, examples, inc_of(slot) \
+	}
 
 static void is_a_step(void)
 {
@@ -52,18 +57,24 @@ static void is_a_step(void)
 	const struct sum_contributor both[] = { WHO(0, 10), WHO(1, 30) };
 
 	open_world(&x, 3);
-	ok(send_sum(&x, RELAY, 0, both, 2, 10 * 1 + 30 * 2, &r) == SHARD_OK && r.status == PUSH_MERGED && r.due.steps == 1,
-	   "a sum of two is merged, and promised with its step");
+	ok(send_sum(&x, RELAY, 0, both, 2, 10 * 1 + 30 * 2, &r) == SHARD_OK &&
+	        r.status == PUSH_MERGED && r.due.steps == 1,
+	    "a sum of two is merged, and promised with its step");
 	clock_of(&x, 0, 0, 10);
 	clock_of(&x, 1, 0, 30);
-	ok(shard_closed(x.shard) == 0 && pull_w(&x, SYNC_NEVER) == 0, "the third slot is waited for");
+	ok(shard_closed(x.shard) == 0 && pull_w(&x, SYNC_NEVER) == 0,
+	    "the third slot is waited for");
 	push_w(&x, 2, 0, 60, 4, &r);
 	clock_of(&x, 2, 0, 60);
-	ok(fabsf(pull_w(&x, 1) + 3.1f) < 1e-6f, "with a push of the third the mean is that of three: %.7f", (double)pull_w(&x, 1));
-	ok(send_sum(&x, RELAY, 0, both, 2, 70, &r) == SHARD_OK && r.status == PUSH_DUPLICATE && r.due.steps == 1 &&
-	   pull_w(&x, 1) == pull_w(&x, SYNC_NEVER), "the same sum again is a duplicate");
-	ok(push_w(&x, 1, 0, 30, 2, &r) == SHARD_OK && r.status == PUSH_DUPLICATE, "so is each of its pushes");
-	ok(send_sum(&x, RELAY, 2, both, 2, 70, &r) == SHARD_HOLD, "a sum of a step that is not open yet waits");
+	ok(fabsf(pull_w(&x, 1) + 3.1f) < 1e-6f,
+	    "with a push of the third the mean is that of three: %.7f", (double)pull_w(&x, 1));
+	ok(send_sum(&x, RELAY, 0, both, 2, 70, &r) == SHARD_OK && r.status == PUSH_DUPLICATE &&
+	        r.due.steps == 1 && pull_w(&x, 1) == pull_w(&x, SYNC_NEVER),
+	    "the same sum again is a duplicate");
+	ok(push_w(&x, 1, 0, 30, 2, &r) == SHARD_OK && r.status == PUSH_DUPLICATE,
+	    "so is each of its pushes");
+	ok(send_sum(&x, RELAY, 2, both, 2, 70, &r) == SHARD_HOLD,
+	    "a sum of a step that is not open yet waits");
 	world_close(&x);
 }
 
@@ -76,15 +87,17 @@ static void overlaps(void)
 
 	open_world(&x, 3);
 	push_w(&x, 1, 0, 30, 2, &r);
-	ok(send_sum(&x, RELAY, 0, both, 2, 70, &r) == SHARD_OK && r.status == PUSH_SPLIT && r.due.steps == 0,
-	   "a sum with a push that was taken by itself is split");
-	ok(push_w(&x, 0, 0, 10, 1, &r) == SHARD_OK && r.status == PUSH_MERGED, "and nothing of it was taken: the other push is");
+	ok(send_sum(&x, RELAY, 0, both, 2, 70, &r) == SHARD_OK && r.status == PUSH_SPLIT &&
+	        r.due.steps == 0,
+	    "a sum with a push that was taken by itself is split");
+	ok(push_w(&x, 0, 0, 10, 1, &r) == SHARD_OK && r.status == PUSH_MERGED,
+	    "and nothing of it was taken: the other push is");
 	clock_of(&x, 0, 0, 10);
 	clock_of(&x, 1, 0, 30);
 	clock_of(&x, 2, 0, 0);
 	ok(fabsf(pull_w(&x, 1) + 70.0f / 40) < 1e-6f, "each counts once");
 	ok(send_sum(&x, RELAY, 0, late, 1, 1, &r) == SHARD_OK && r.status == PUSH_SPLIT,
-	   "of a step that is closed it is split: its sender hears that it is late");
+	    "of a step that is closed it is split: its sender hears that it is late");
 	shard_stats(x.shard, &st);
 	ok(st.status[PUSH_SPLIT] == 2 && st.status[PUSH_MERGED] == 2, "split ones are counted");
 	world_close(&x);
@@ -99,27 +112,35 @@ static void whose(void)
 
 	open_world(&x, 2);
 	old[1].incarnation++;
-	ok(send_sum(&x, RELAY, 0, old, 2, 70, &r) == SHARD_OK && r.status == PUSH_SPLIT, "with one of another incarnation it is split");
+	ok(send_sum(&x, RELAY, 0, old, 2, 70, &r) == SHARD_OK && r.status == PUSH_SPLIT,
+	    "with one of another incarnation it is split");
 	ok(send_sum(&x, OTHER, 0, both, 2, 70, &r) == SHARD_OK && r.status == PUSH_SPLIT,
-	   "so it is of a relay that was given none of them");
-	ok(send_sum(&x, 0, 0, both, 2, 70, &r) == SHARD_OK && r.status == PUSH_SPLIT, "or of no relay at all");
+	    "so it is of a relay that was given none of them");
+	ok(send_sum(&x, 0, 0, both, 2, 70, &r) == SHARD_OK && r.status == PUSH_SPLIT,
+	    "or of no relay at all");
 	shard_set_relay(x.shard, 1, OTHER, inc_of(1));
-	ok(send_sum(&x, RELAY, 0, both, 2, 70, &r) == SHARD_OK && r.status == PUSH_SPLIT, "or of one that was given only the other");
+	ok(send_sum(&x, RELAY, 0, both, 2, 70, &r) == SHARD_OK && r.status == PUSH_SPLIT,
+	    "or of one that was given only the other");
 	shard_set_relay(x.shard, 1, RELAY, inc_of(1));
-	ok(shard_relay_speaks(x.shard, RELAY, 1, inc_of(1)) == SHARD_OK && shard_relay_speaks(x.shard, RELAY, 9, inc_of(9)) == SHARD_FENCED &&
-	   shard_relay_speaks(x.shard, OTHER, 1, inc_of(1)) == SHARD_FENCED, "a relay speaks for what it was given");
+	ok(shard_relay_speaks(x.shard, RELAY, 1, inc_of(1)) == SHARD_OK &&
+	        shard_relay_speaks(x.shard, RELAY, 9, inc_of(9)) == SHARD_FENCED &&
+	        shard_relay_speaks(x.shard, OTHER, 1, inc_of(1)) == SHARD_FENCED,
+	    "a relay speaks for what it was given");
 	/* A slot that is taken over: the new holder is the relay's before it is in. */
 	shard_set_relay(x.shard, 1, RELAY, 900);
 	old[1].incarnation = 900;
-	ok(send_sum(&x, RELAY, 0, old, 2, 70, &r) == SHARD_HOLD && shard_relay_speaks(x.shard, RELAY, 1, 900) == SHARD_HOLD,
-	   "the pushes of a holder that is not in yet wait");
+	ok(send_sum(&x, RELAY, 0, old, 2, 70, &r) == SHARD_HOLD &&
+	        shard_relay_speaks(x.shard, RELAY, 1, 900) == SHARD_HOLD,
+	    "the pushes of a holder that is not in yet wait");
 	dismiss(x.shard, 1, 0);
 	admit(x.shard, 1, 900, 0);
-	ok(send_sum(&x, RELAY, 0, old, 2, 70, &r) == SHARD_OK && r.status == PUSH_MERGED, "until it is");
+	ok(send_sum(&x, RELAY, 0, old, 2, 70, &r) == SHARD_OK && r.status == PUSH_MERGED,
+	    "until it is");
 	dismiss(x.shard, 1, 1);
 	shard_set_relay(x.shard, 1, 0, 0);
 	ok(send_sum(&x, RELAY, 1, old, 2, 70, &r) == SHARD_OK && r.status == PUSH_SPLIT &&
-	   push_w(&x, 0, 1, 10, 1, &r) == SHARD_OK && r.status == PUSH_MERGED, "of one that is lost the others go alone");
+	        push_w(&x, 0, 1, 10, 1, &r) == SHARD_OK && r.status == PUSH_MERGED,
+	    "of one that is lost the others go alone");
 	world_close(&x);
 }
 
@@ -137,9 +158,11 @@ static void votes(void)
 	v = shard_vote(x.shard, 2, 555, 1, false);
 	clock_of(&x, 0, 0, 10);
 	clock_of(&x, 1, 0, 30);
-	ok(v.yes && send_sum(&x, RELAY, 1, both, 2, 40, &r) == SHARD_HOLD, "a sum of a step under vote waits");
+	ok(v.yes && send_sum(&x, RELAY, 1, both, 2, 40, &r) == SHARD_HOLD,
+	    "a sum of a step under vote waits");
 	shard_decided(x.shard);
-	ok(send_sum(&x, RELAY, 1, both, 2, 40, &r) == SHARD_OK && r.status == PUSH_MERGED, "and goes on with the decision");
+	ok(send_sum(&x, RELAY, 1, both, 2, 40, &r) == SHARD_OK && r.status == PUSH_MERGED,
+	    "and goes on with the decision");
 	world_close(&x);
 }
 
@@ -147,19 +170,25 @@ static void refused_in_it(void)
 {
 	struct world x;
 	struct receipt r;
-	const struct sum_contributor one[] = { WHO(0, 0), WHO(1, 30) }, none[] = { WHO(0, 0), WHO(1, 0) };
+	const struct sum_contributor one[] = { WHO(0, 0), WHO(1, 30) },
+	                             none[] = { WHO(0, 0), WHO(1, 0) };
 
 	open_world(&x, 2);
-	ok(send_sum(&x, RELAY, 0, one, 2, NAN, &r) == SHARD_OK && r.status == PUSH_SPLIT, "NaN splits the sum");
-	ok(send_sum(&x, RELAY, 0, one, 2, INFINITY, &r) == SHARD_OK && r.status == PUSH_SPLIT, "so does infinity");
-	ok(send_sum(&x, RELAY, 0, one, 2, 30 * 2, &r) == SHARD_OK && r.status == PUSH_MERGED, "a push that the relay refused has no examples");
+	ok(send_sum(&x, RELAY, 0, one, 2, NAN, &r) == SHARD_OK && r.status == PUSH_SPLIT,
+	    "NaN splits the sum");
+	ok(send_sum(&x, RELAY, 0, one, 2, INFINITY, &r) == SHARD_OK && r.status == PUSH_SPLIT,
+	    "so does infinity");
+	ok(send_sum(&x, RELAY, 0, one, 2, 30 * 2, &r) == SHARD_OK && r.status == PUSH_MERGED,
+	    "a push that the relay refused has no examples");
 	clock_of(&x, 0, 0, 10);
 	clock_of(&x, 1, 0, 30);
 	ok(pull_w(&x, 1) == -2, "and no part in the mean");
-	ok(send_sum(&x, RELAY, 1, none, 2, -INFINITY, &r) == SHARD_OK && r.status == PUSH_MERGED, "all refused: a sum of nothing");
+	ok(send_sum(&x, RELAY, 1, none, 2, -INFINITY, &r) == SHARD_OK && r.status == PUSH_MERGED,
+	    "all refused: a sum of nothing");
 	clock_of(&x, 0, 1, 10);
 	clock_of(&x, 1, 1, 30);
-	ok(shard_closed(x.shard) == 2 && pull_w(&x, 2) == -2, "which ends the step without an update");
+	ok(shard_closed(x.shard) == 2 && pull_w(&x, 2) == -2,
+	    "which ends the step without an update");
 	world_close(&x);
 }
 
@@ -194,8 +223,9 @@ static void rows(void)
 	before = pull_row(&x, SYNC_NEVER, 5);
 	sum.part = part_of(&x, 5);
 	len = make(buf, both, 2, 5, 1, g, COLS);
-	ok(sum_body_parse(buf, len, COLS, &sum.body) && shard_push_sum(x.shard, &sum, &r) == SHARD_OK && r.status == PUSH_MERGED,
-	   "rows that were summed are merged");
+	ok(sum_body_parse(buf, len, COLS, &sum.body) &&
+	        shard_push_sum(x.shard, &sum, &r) == SHARD_OK && r.status == PUSH_MERGED,
+	    "rows that were summed are merged");
 	clock_of(&x, 0, 0, 10);
 	clock_of(&x, 1, 0, 30);
 	ok(fabsf(pull_row(&x, 1, 5) - (before - 1)) < 1e-6f, "as a mean over all examples");
@@ -205,8 +235,12 @@ static void rows(void)
 
 static void wrong_modes(void)
 {
-	static const struct { const char *mode; bool deterministic; unsigned backup; } m[] = {
-		{ "ssp:1", false, 0 }, { "asp", false, 0 }, { "bsp", true, 0 }, { "bsp", false, 1 } };
+	static const struct {
+		const char *mode;
+		bool deterministic;
+		unsigned backup;
+	} m[] = { { "ssp:1", false, 0 }, { "asp", false, 0 }, { "bsp", true, 0 },
+		{ "bsp", false, 1 } };
 	const struct sum_contributor one[] = { WHO(0, 10) };
 	struct receipt r;
 
@@ -215,13 +249,14 @@ static void wrong_modes(void)
 
 		world_open_with(&x, m[i].mode, m[i].deterministic, "sgd", 1, 2, m[i].backup, false);
 		shard_set_relay(x.shard, 0, RELAY, inc_of(0));
-		ok(send_sum(&x, RELAY, 0, one, 1, 10, &r) == SHARD_BAD, "no sums in %s%s%s", m[i].mode,
-		   m[i].deterministic ? ", deterministic" : "", m[i].backup ? ", with backup slots" : "");
+		ok(send_sum(&x, RELAY, 0, one, 1, 10, &r) == SHARD_BAD, "no sums in %s%s%s",
+		    m[i].mode, m[i].deterministic ? ", deterministic" : "",
+		    m[i].backup ? ", with backup slots" : "");
 		world_close(&x);
 	}
 }
 
-/* ---- bodies ---------------------------------------------------------------------- */
+/* ---- bodies ---- */
 
 static void hostile(void)
 {
@@ -234,7 +269,9 @@ static void hostile(void)
 	struct receipt r;
 	struct sum sum = { .relay = RELAY, .table = W };
 
-	ok(sum_body_parse(buf, len, 0, &b) && b.n == 3 && b.len == sizeof g && sum_contributor(&b, 2).slot == 5, "a sum is read");
+	ok(sum_body_parse(buf, len, 0, &b) && b.n == 3 && b.len == sizeof g &&
+	        sum_contributor(&b, 2).slot == 5,
+	    "a sum is read");
 	for (size_t n = 0; n < sum_body_head_bytes(3); n++)
 		cut += sum_body_parse(buf, n, 0, &b);
 	ok(cut == 0, "none that is cut off within its head");
@@ -254,11 +291,13 @@ static void hostile(void)
 	make(buf, who, 3, 0, 0, g, N);
 	ok(!sum_body_parse(buf, len, 0, &b), "nor a slot that cannot be");
 	len = make(buf, who, 1, 9, 1, g, COLS);
-	ok(sum_body_parse(buf, len, COLS, &b) && !sum_body_parse(buf, len - 4, COLS, &b) && !sum_body_parse(buf, len + 4, COLS, &b),
-	   "nor rows of another width");
+	ok(sum_body_parse(buf, len, COLS, &b) && !sum_body_parse(buf, len - 4, COLS, &b) &&
+	        !sum_body_parse(buf, len + 4, COLS, &b),
+	    "nor rows of another width");
 	open_world(&x, 2);
 	len = make(buf, who, 1, 0, 0, g, N - 1);
-	ok(sum_body_parse(buf, len, 0, &sum.body) && shard_push_sum(x.shard, &sum, &r) == SHARD_BAD, "nor a partition of another size");
+	ok(sum_body_parse(buf, len, 0, &sum.body) && shard_push_sum(x.shard, &sum, &r) == SHARD_BAD,
+	    "nor a partition of another size");
 	sum.part = 99;
 	ok(shard_push_sum(x.shard, &sum, &r) == SHARD_BAD, "nor one that there is not");
 	world_close(&x);
@@ -272,13 +311,22 @@ static void clocks(void)
 	bool bad;
 
 	msg_put_run(&runs, &(struct msg_run){ 1, 0, 7, false });
-	clocks_put(&b, &(struct slot_clock){ .slot = 3, .examples = 64, .incarnation = 9, .step = 5, .clocks = true,
-		.runs = runs.data, .len = runs.len });
+	clocks_put(&b,
+	    &(struct slot_clock){ .slot = 3,
+	        .examples = 64,
+	        .incarnation = 9,
+	        .step = 5,
+	        .clocks = true,
+	        .runs = runs.data,
+	        .len = runs.len });
 	clocks_put(&b, &(struct slot_clock){ .slot = 4, .incarnation = 8, .done = true });
-	ok(clocks_next(b.data, b.len, &at, &c, &bad) && c.slot == 3 && c.examples == 64 && c.incarnation == 9 && c.step == 5 &&
-	   c.clocks && !c.done && c.len == MSG_RUN_BYTES && memcmp(c.runs, runs.data, runs.len) == 0, "a slot's clock is read");
-	ok(clocks_next(b.data, b.len, &at, &c, &bad) && c.slot == 4 && c.done && !c.clocks && !c.len &&
-	   !clocks_next(b.data, b.len, &at, &c, &bad) && !bad, "and the next, which is done, and the end");
+	ok(clocks_next(b.data, b.len, &at, &c, &bad) && c.slot == 3 && c.examples == 64 &&
+	        c.incarnation == 9 && c.step == 5 && c.clocks && !c.done &&
+	        c.len == MSG_RUN_BYTES && memcmp(c.runs, runs.data, runs.len) == 0,
+	    "a slot's clock is read");
+	ok(clocks_next(b.data, b.len, &at, &c, &bad) && c.slot == 4 && c.done && !c.clocks &&
+	        !c.len && !clocks_next(b.data, b.len, &at, &c, &bad) && !bad,
+	    "and the next, which is done, and the end");
 	for (size_t n = 1; n < b.len; n++) {
 		at = 0;
 		while (clocks_next(b.data, n, &at, &c, &bad))
@@ -288,7 +336,8 @@ static void clocks(void)
 	ok(bad_cuts == b.len - 1 - 1, "what is cut off is none: %zu of %zu", bad_cuts, b.len - 1);
 	put_le32(b.data + 28, UINT32_MAX);
 	at = 0;
-	ok(!clocks_next(b.data, b.len, &at, &c, &bad) && bad, "nor what says to be longer than it is");
+	ok(!clocks_next(b.data, b.len, &at, &c, &bad) && bad,
+	    "nor what says to be longer than it is");
 	put_le32(b.data + 28, MSG_RUN_BYTES - 1);
 	ok(!clocks_next(b.data, b.len, &at, &c, &bad) && bad, "nor with what is no run");
 	put_le32(b.data + 28, MSG_RUN_BYTES);
@@ -306,11 +355,13 @@ static void nobodys_slot(void)
 	world_open(&x, "bsp", false, "sgd", 1, 2);
 	shard_expect(x.shard, 0xfffffff0, 0, 0, W, 0, 1);
 	shard_set_relay(x.shard, 5, 777, 3);
-	ok(!shard_holds(x.shard, 0xfffffff0, 0) && !shard_holds(x.shard, 5, 0) && shard_clock(x.shard, 5, 0, 0, 1) == SHARD_FENCED,
-	   "a slot that nobody has held is not incarnation 0's");
+	ok(!shard_holds(x.shard, 0xfffffff0, 0) && !shard_holds(x.shard, 5, 0) &&
+	        shard_clock(x.shard, 5, 0, 0, 1) == SHARD_FENCED,
+	    "a slot that nobody has held is not incarnation 0's");
 	dismiss(x.shard, 1, 0);
-	ok(!shard_holds(x.shard, 1, UINT64_MAX) && shard_clock(x.shard, 1, UINT64_MAX, 0, 1) == SHARD_FENCED,
-	   "nor is one that has been given up anybody's");
+	ok(!shard_holds(x.shard, 1, UINT64_MAX) &&
+	        shard_clock(x.shard, 1, UINT64_MAX, 0, 1) == SHARD_FENCED,
+	    "nor is one that has been given up anybody's");
 	world_close(&x);
 }
 

@@ -4,7 +4,8 @@
 
 enum { RELAY = 777 };
 
-static enum shard_answer send_sum(struct net *x, unsigned i, uint64_t step, uint32_t n, struct receipt *r)
+static enum shard_answer send_sum(struct net *x, unsigned i, uint64_t step, uint32_t n,
+    struct receipt *r)
 {
 	_Alignas(8) uint8_t buf[256];
 	struct sum sum = { .relay = RELAY, .step = step, .table = W };
@@ -12,7 +13,8 @@ static enum shard_answer send_sum(struct net *x, unsigned i, uint64_t step, uint
 
 	sum_body_put_head(buf, n, 0);
 	for (uint32_t k = 0; k < n; k++)
-		sum_put_contributor(buf + SUM_HEAD_BYTES + k * SUM_CONTRIBUTOR_BYTES, &(struct sum_contributor){ k, 2, inc_of(k) });
+		sum_put_contributor(buf + SUM_HEAD_BYTES + k * SUM_CONTRIBUTOR_BYTES,
+		    &(struct sum_contributor){ k, 2, inc_of(k) });
 	memcpy(buf + sum_body_head_bytes(n), g, sizeof g);
 	if (!sum_body_parse(buf, sum_body_head_bytes(n) + sizeof g, 0, &sum.body))
 		abort();
@@ -47,13 +49,15 @@ static void copied(void)
 	owed(x, 0);
 	owed(x, 1);
 	ok(send_sum(x, 1, 0, 2, &r) == SHARD_ELSEWHERE, "sums go to the head");
-	ok(send_sum(x, 0, 0, 2, &r) == SHARD_OK && r.status == PUSH_MERGED && !is_safe(x, 0, &r), "which promises nothing by itself");
+	ok(send_sum(x, 0, 0, 2, &r) == SHARD_OK && r.status == PUSH_MERGED && !is_safe(x, 0, &r),
+	    "which promises nothing by itself");
 	net_settle(x);
 	ok(is_safe(x, 0, &r), "until the copy has the step");
 	pull(x, 1, W, 1, before, &v);
 	net_kill(x, 0);
 	net_chain(x, "1", -1);
-	ok(send_sum(x, 1, 0, 2, &r) == SHARD_OK && r.status == PUSH_DUPLICATE, "the next head knows the sum that the copy had");
+	ok(send_sum(x, 1, 0, 2, &r) == SHARD_OK && r.status == PUSH_DUPLICATE,
+	    "the next head knows the sum that the copy had");
 	pull(x, 1, W, 1, after, &v);
 	ok(v == 1 && memcmp(before, after, N * sizeof *before) == 0, "and counts it once");
 	net_close(x);
@@ -71,8 +75,9 @@ static void lost(void)
 	net_kill(x, 0);
 	net_chain(x, "1", -1);
 	ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD, "a sum that died with the head is waited for");
-	ok(send_sum(x, 1, 0, 2, &r) == SHARD_OK && r.status == PUSH_MERGED && shard_version(x->node[1].s, W, 0) == 1,
-	   "and taken by the next");
+	ok(send_sum(x, 1, 0, 2, &r) == SHARD_OK && r.status == PUSH_MERGED &&
+	        shard_version(x->node[1].s, W, 0) == 1,
+	    "and taken by the next");
 	net_close(x);
 }
 

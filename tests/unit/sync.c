@@ -29,11 +29,12 @@ static bool refused(const char *text)
 static void words(void)
 {
 	ok(parses("bsp", "bsp") && parses("asp", "asp"), "bsp and asp are read and written");
-	ok(parses("ssp:0", "ssp:0") && parses("ssp:3", "ssp:3") && parses("ssp:1000000", "ssp:1000000"),
-	   "ssp:S is read and written, from 0 to 1000000");
+	ok(parses("ssp:0", "ssp:0") && parses("ssp:3", "ssp:3") &&
+	        parses("ssp:1000000", "ssp:1000000"),
+	    "ssp:S is read and written, from 0 to 1000000");
 	ok(refused("ssp") && refused("ssp:") && refused("ssp:-1") && refused("ssp:1000001") &&
-	   refused("ssp:3x"),
-	   "ssp without a number, or with a wrong one, is refused and quoted");
+	        refused("ssp:3x"),
+	    "ssp without a number, or with a wrong one, is refused and quoted");
 	ok(refused("BSP") && refused("async") && refused("bsp:1"), "what is no mode is refused");
 }
 
@@ -76,8 +77,9 @@ static void ssp_exhaustively(void)
 		}
 		sync_release(&s);
 	}
-	ok(!wrong, "ssp answers a pull exactly when nobody is more than S steps behind (%u yes, %u no)",
-	   yes, no);
+	ok(!wrong,
+	    "ssp answers a pull exactly when nobody is more than S steps behind (%u yes, %u no)",
+	    yes, no);
 }
 
 static void bsp(void)
@@ -86,17 +88,19 @@ static void bsp(void)
 	bool good;
 
 	ok(sync_may_pull(&s, 0) && !sync_may_pull(&s, 1),
-	   "bsp: the first step is pulled at once, the second not");
+	    "bsp: the first step is pulled at once, the second not");
 	sync_clock(&s, 0, 0, 64);
 	sync_clock(&s, 1, 0, 64);
 	ok(!sync_may_close(&s), "a step is not closed while a slot is at it");
 	good = sync_clock(&s, 2, 0, 12);
-	ok(good && sync_may_close(&s) && sync_stated_examples(&s, 2, 0) == 12, "the last CLOCK completes it");
+	ok(good && sync_may_close(&s) && sync_stated_examples(&s, 2, 0) == 12,
+	    "the last CLOCK completes it");
 	ok(!sync_may_pull(&s, 1), "its parameters are there when the update is made, not before");
 	s.closed++;
 	ok(sync_may_pull(&s, 1) && !sync_may_close(&s), "then the next step begins");
-	ok(!sync_clock(&s, 2, 0, 99) && s.slot[2].clock == 1 && sync_stated_examples(&s, 2, 0) == 12,
-	   "a CLOCK that comes again changes nothing");
+	ok(!sync_clock(&s, 2, 0, 99) && s.slot[2].clock == 1 &&
+	        sync_stated_examples(&s, 2, 0) == 12,
+	    "a CLOCK that comes again changes nothing");
 	s.slot[1].active = false;
 	sync_clock(&s, 0, 1, 64);
 	sync_clock(&s, 2, 1, 64);
@@ -104,7 +108,8 @@ static void bsp(void)
 	s.closed++;
 	s.slot[0].active = s.slot[2].active = false;
 	s.slot[0].last = 3;
-	ok(sync_may_close(&s), "what was pushed last is still closed when nobody is left to wait for");
+	ok(sync_may_close(&s),
+	    "what was pushed last is still closed when nobody is left to wait for");
 	s.closed++;
 	ok(!sync_may_close(&s), "and nothing more");
 	sync_release(&s);
@@ -116,8 +121,9 @@ static void asp(void)
 
 	ok(sync_may_pull(&s, 0) && sync_may_pull(&s, 1000000), "asp never waits");
 	s.hold = 5;
-	ok(sync_may_pull(&s, 4) && !sync_may_pull(&s, 5) && sync_may_push(&s, 4) && !sync_may_push(&s, 5),
-	   "but for a vote: from its step on nothing is taken nor answered");
+	ok(sync_may_pull(&s, 4) && !sync_may_pull(&s, 5) && sync_may_push(&s, 4) &&
+	        !sync_may_push(&s, 5),
+	    "but for a vote: from its step on nothing is taken nor answered");
 	s.hold = SYNC_NEVER;
 	ok(sync_may_pull(&s, 5) && sync_may_push(&s, 5), "until it is decided");
 	sync_release(&s);
@@ -140,8 +146,9 @@ static void frontier(void)
 	for (size_t i = 0; i < 3; i++)
 		s.slot[i].active = false;
 	ok(sync_least_clock(&s) == SYNC_NEVER, "with nobody active there is none");
-	ok(sync_at(&s, 40)->clock == 0 && s.nslots == 41 && s.slot[2].clock == 6 && !s.slot[20].active,
-	   "the table grows to a new slot and keeps the others");
+	ok(sync_at(&s, 40)->clock == 0 && s.nslots == 41 && s.slot[2].clock == 6 &&
+	        !s.slot[20].active,
+	    "the table grows to a new slot and keeps the others");
 	sync_release(&s);
 }
 

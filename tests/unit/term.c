@@ -7,7 +7,8 @@
 #include "tap.h"
 
 /* Row after row, with "/" between them. */
-static const char *drawn(const double *x, const double *y, size_t n, unsigned width, unsigned height, bool unicode)
+static const char *drawn(const double *x, const double *y, size_t n, unsigned width,
+    unsigned height, bool unicode)
 {
 	static char out[400];
 	struct chart_span span;
@@ -44,8 +45,10 @@ static bool is_drawn(const char *want, const double *y, size_t n, unsigned width
 
 static void charts(void)
 {
-	const double up[] = { 0, 1, 2, 3 }, down[] = { 3, 2, 1, 0 }, flat[] = { 7, 7, 7, 7 }, one[] = { 5 };
-	const double gap[] = { 0, 0, NAN, 3, 3, 3 }, none[] = { NAN, INFINITY }, x[] = { 0, 1, 2, 3 };
+	const double up[] = { 0, 1, 2, 3 }, down[] = { 3, 2, 1, 0 }, flat[] = { 7, 7, 7, 7 },
+	             one[] = { 5 };
+	const double gap[] = { 0, 0, NAN, 3, 3, 3 }, none[] = { NAN, INFINITY },
+	             x[] = { 0, 1, 2, 3 };
 	const double huge[] = { -1.7e308, 1.7e308 }, steep[] = { 0, 3 };
 	double many[1000];
 	struct chart_span s;
@@ -59,9 +62,11 @@ static void charts(void)
 	ok(is_drawn("⡜", steep, 2, 1, 1), "steep lines have no holes");
 	ok(is_drawn(" ⢠⠊/⡠⠃ ", up, 4, 3, 2), "over two rows it goes from corner to corner");
 	ok(is_drawn(" ⡜/⡜ ", huge, 2, 2, 2), "the whole range of doubles is a range, too");
-	ok(strcmp(drawn(x, up, 4, 2, 1, false), ".'") == 0, "without Braille it is dots and quotes");
+	ok(strcmp(drawn(x, up, 4, 2, 1, false), ".'") == 0,
+	    "without Braille it is dots and quotes");
 	ok(!chart_fit(x, none, 2, &s) && s.y0 == 0 && s.y1 == 1, "nothing has no span");
-	ok(chart_fit(x, up, 4, &s) && s.x0 == 0 && s.x1 == 3 && s.y0 == 0 && s.y1 == 3, "the span holds all points");
+	ok(chart_fit(x, up, 4, &s) && s.x0 == 0 && s.x1 == 3 && s.y0 == 0 && s.y1 == 3,
+	    "the span holds all points");
 	for (size_t i = 0; i < 1000; i++)
 		many[i] = i % 2 ? 1 : 0;
 	ok(is_drawn("⣿⣿", many, 1000, 2, 1), "many points in a column fill it");
@@ -87,16 +92,25 @@ static bool fills(double fraction, unsigned width, bool unicode, unsigned n, con
 
 static void bars(void)
 {
-	ok(splits((double[]){ 0.5, 0.25, 0.25 }, 3, 8, (unsigned[]){ 4, 2, 2 }), "shares that come out even");
-	ok(splits((double[]){ 1 / 3.0, 1 / 3.0, 1 / 3.0 }, 3, 10, (unsigned[]){ 4, 3, 3 }), "thirds of ten fill ten");
-	ok(splits((double[]){ 0.96, 0.02, 0.02 }, 3, 10, (unsigned[]){ 10, 0, 0 }), "the largest remainder comes first");
-	ok(splits((double[]){ 0.2, 0.2 }, 2, 10, (unsigned[]){ 2, 2 }), "what is not shared out stays empty");
-	ok(splits((double[]){ 0, 0 }, 2, 10, (unsigned[]){ 0, 0 }) && splits((double[]){ 1 }, 1, 0, (unsigned[]){ 0 }),
-	   "nothing, and no room");
-	ok(fills(1, 3, true, 3, "███") && fills(0.5, 3, true, 2, "█▌") && fills(1 / 24.0, 3, true, 1, "▏"), "bars go by eighths");
+	ok(splits((double[]){ 0.5, 0.25, 0.25 }, 3, 8, (unsigned[]){ 4, 2, 2 }),
+	    "shares that come out even");
+	ok(splits((double[]){ 1 / 3.0, 1 / 3.0, 1 / 3.0 }, 3, 10, (unsigned[]){ 4, 3, 3 }),
+	    "thirds of ten fill ten");
+	ok(splits((double[]){ 0.96, 0.02, 0.02 }, 3, 10, (unsigned[]){ 10, 0, 0 }),
+	    "the largest remainder comes first");
+	ok(splits((double[]){ 0.2, 0.2 }, 2, 10, (unsigned[]){ 2, 2 }),
+	    "what is not shared out stays empty");
+	ok(splits((double[]){ 0, 0 }, 2, 10, (unsigned[]){ 0, 0 }) &&
+	        splits((double[]){ 1 }, 1, 0, (unsigned[]){ 0 }),
+	    "nothing, and no room");
+	ok(fills(1, 3, true, 3, "███") && fills(0.5, 3, true, 2, "█▌") &&
+	        fills(1 / 24.0, 3, true, 1, "▏"),
+	    "bars go by eighths");
 	ok(fills(1e-9, 3, true, 1, "▏") && fills(0, 3, true, 0, ""), "what is above nothing shows");
-	ok(fills(7, 2, true, 2, "██") && fills(NAN, 2, true, 0, "") && fills(-1, 2, true, 0, ""), "outside of 0 to 1 it is full or empty");
-	ok(fills(0.5, 4, false, 2, "##") && fills(1e-9, 4, false, 1, "#"), "without blocks they are of #");
+	ok(fills(7, 2, true, 2, "██") && fills(NAN, 2, true, 0, "") && fills(-1, 2, true, 0, ""),
+	    "outside of 0 to 1 it is full or empty");
+	ok(fills(0.5, 4, false, 2, "##") && fills(1e-9, 4, false, 1, "#"),
+	    "without blocks they are of #");
 }
 
 int main(void)

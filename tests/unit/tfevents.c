@@ -36,11 +36,11 @@ static struct buf contents(const char *dir, char *name, size_t n)
  * encoding.  tests/lib/tfevents.py checks the CRCs of larger ones. */
 static const uint8_t golden[] = {
 	/* the length and its CRC, which is looked at elsewhere */
-	0x1a, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-	0x09, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f,             /* wall_time 1.5 */
-	0x10, 0xac, 0x02,                               /* step 300 */
-	0x2a, 0x0c,                                     /* summary */
-	0x0a, 0x0a, 0x0a, 0x03, 'a', '/', 'b', 0x15, 0, 0, 0, 0x3f,     /* value: tag, 0.5 */
+	0x1a, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x09, 0, 0, 0, 0, 0, 0, 0xf8,
+	0x3f,                                                       /* wall_time 1.5 */
+	0x10, 0xac, 0x02,                                           /* step 300 */
+	0x2a, 0x0c,                                                 /* summary */
+	0x0a, 0x0a, 0x0a, 0x03, 'a', '/', 'b', 0x15, 0, 0, 0, 0x3f, /* value: tag, 0.5 */
 };
 
 static void test_bytes(const char *dir)
@@ -61,14 +61,20 @@ static void test_bytes(const char *dir)
 	ok(tfevents_end(t, &e) == ERR_OK, "one without values is not");
 	tfevents_close(t);
 	b = contents(dir, name, sizeof name);
-	ok(strncmp(name, "events.out.tfevents.", 20) == 0 && strspn(name + 20, "0123456789") == 10 && name[30] == '.',
-	   "the name is one that TensorBoard looks for: %s", name);
+	ok(strncmp(name, "events.out.tfevents.", 20) == 0 &&
+	        strspn(name + 20, "0123456789") == 10 && name[30] == '.',
+	    "the name is one that TensorBoard looks for: %s", name);
 	/* The version's record: 12 + 9 + 2 + 13 + 4 bytes. */
 	first = 40;
-	ok(b.len == first + sizeof golden + 4 && b.data[0] == 24 && memcmp(b.data + 12 + 9, "\x1a\x0d" "brain.Event:2", 15) == 0,
-	   "the version comes first");
-	ok(memcmp(b.data + first, golden, 8) == 0 && memcmp(b.data + first + 12, golden + 12, sizeof golden - 12) == 0,
-	   "an event's bytes, without what is not finite");
+	ok(b.len == first + sizeof golden + 4 && b.data[0] == 24 &&
+	        memcmp(b.data + 12 + 9,
+	            "\x1a\x0d"
+	            "brain.Event:2",
+	            15) == 0,
+	    "the version comes first");
+	ok(memcmp(b.data + first, golden, 8) == 0 &&
+	        memcmp(b.data + first + 12, golden + 12, sizeof golden - 12) == 0,
+	    "an event's bytes, without what is not finite");
 	buf_release(&b);
 }
 
@@ -84,8 +90,9 @@ static void test_crc(const char *dir)
 	tfevents_open(dir, &t, &e);
 	tfevents_close(t);
 	b = contents(dir, name, sizeof name);
-	ok(b.len == 40 && memcmp(b.data + 8, want, 4) == 0, "the masked CRC of the length 24 is %02x%02x%02x%02x", b.data[8], b.data[9],
-	   b.data[10], b.data[11]);
+	ok(b.len == 40 && memcmp(b.data + 8, want, 4) == 0,
+	    "the masked CRC of the length 24 is %02x%02x%02x%02x", b.data[8], b.data[9], b.data[10],
+	    b.data[11]);
 	buf_release(&b);
 }
 
@@ -94,7 +101,9 @@ static void test_refused(void)
 	struct tfevents *t = NULL;
 	struct err e = { 0 };
 
-	ok(tfevents_open("/nonexistent", &t, &e) == ERR_IO && !t && strstr(e.msg, "/nonexistent/events.out"), "no directory: %s", e.msg);
+	ok(tfevents_open("/nonexistent", &t, &e) == ERR_IO && !t &&
+	        strstr(e.msg, "/nonexistent/events.out"),
+	    "no directory: %s", e.msg);
 	tfevents_close(NULL);
 }
 

@@ -22,37 +22,37 @@
 #undef KERN_CLONES
 #define KERN_CLONES VARIANT
 
-/* ---- the variant ------------------------------------------------------------------------ */
+/* ---- the variant ---- */
 
-#define vec_axpy variant_axpy
-#define vec_axpy_first variant_axpy_first
-#define vec_add variant_add
-#define vec_xpay variant_xpay
-#define vec_mask variant_mask
-#define vec_scale variant_scale
+#define vec_axpy        variant_axpy
+#define vec_axpy_first  variant_axpy_first
+#define vec_add         variant_add
+#define vec_xpay        variant_xpay
+#define vec_mask        variant_mask
+#define vec_scale       variant_scale
 #define vec_copy_scaled variant_copy_scaled
-#define vec_add_scaled variant_add_scaled
-#define vec_join variant_join
-#define vec_all_finite variant_all_finite
+#define vec_add_scaled  variant_add_scaled
+#define vec_join        variant_join
+#define vec_all_finite  variant_all_finite
 #define vec_all_bounded variant_all_bounded
-#define vec_max_abs variant_max_abs
-#define vec_sumsq variant_sumsq
-#define vec_dot variant_dot
-#define vec_norm2 variant_norm2
+#define vec_max_abs     variant_max_abs
+#define vec_sumsq       variant_sumsq
+#define vec_dot         variant_dot
+#define vec_norm2       variant_norm2
 #undef MATH_VEC_H
 #include "math/vec.h"
 
 #include "../../lib/base/math/vec.c"
 
-#define codec_raw variant_raw
-#define codec_f16 variant_f16
-#define codec_bf16 variant_bf16
-#define codec_int8 variant_int8
-#define codec_qsgd variant_qsgd
-#define codec_onebit variant_onebit
-#define codec_topk variant_topk
+#define codec_raw     variant_raw
+#define codec_f16     variant_f16
+#define codec_bf16    variant_bf16
+#define codec_int8    variant_int8
+#define codec_qsgd    variant_qsgd
+#define codec_onebit  variant_onebit
+#define codec_topk    variant_topk
 #define codec_randomk variant_randomk
-#define codec_dgc variant_dgc
+#define codec_dgc     variant_dgc
 #include "../../lib/learn/codec/codec_raw.c"
 
 #include "../../lib/learn/codec/codec_half.c"
@@ -68,14 +68,14 @@
 
 #include "../../lib/learn/codec/codec_randomk.c"
 
-#define optim_rule_sgd variant_rule_sgd
+#define optim_rule_sgd      variant_rule_sgd
 #define optim_rule_momentum variant_rule_momentum
 #define optim_rule_nesterov variant_rule_nesterov
-#define optim_rule_adagrad variant_rule_adagrad
-#define optim_rule_rmsprop variant_rule_rmsprop
-#define optim_rule_adam variant_rule_adam
-#define optim_rule_adamw variant_rule_adamw
-#define optim_rule_ftrl variant_rule_ftrl
+#define optim_rule_adagrad  variant_rule_adagrad
+#define optim_rule_rmsprop  variant_rule_rmsprop
+#define optim_rule_adam     variant_rule_adam
+#define optim_rule_adamw    variant_rule_adamw
+#define optim_rule_ftrl     variant_rule_ftrl
 #include "../../lib/learn/optim/optim_sgd.c"
 
 #include "../../lib/learn/optim/optim_momentum.c"
@@ -120,7 +120,7 @@ static const struct optim_rule *const variant_rule[] = {
 #undef vec_dot
 #undef vec_norm2
 
-/* ---- values ----------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 enum { VARIANT_N = 5000, VARIANT_KINDS = 5 };
 
@@ -149,10 +149,11 @@ static void variant_values(struct rng *rng, int kind, size_t n, float *x)
 	}
 }
 
-static const size_t variant_sizes[] = { 0, 1, 3, 7, 8, 15, 16, 17, 31, 33, 64, 127, 129, 255, 257, 511, 513, 2047, 2049, VARIANT_N };
+static const size_t variant_sizes[] = { 0, 1, 3, 7, 8, 15, 16, 17, 31, 33, 64, 127, 129, 255, 257,
+	511, 513, 2047, 2049, VARIANT_N };
 #define VARIANT_SIZES (sizeof variant_sizes / sizeof *variant_sizes)
 
-/* ---- kernels ---------------------------------------------------------------------------- */
+/* ---- kernels ---- */
 
 /* Equal bits; which NaN comes of two is not said. */
 static bool variant_same(size_t n, const float *x, const float *y)
@@ -169,7 +170,8 @@ static bool variant_vectors(size_t n, const float *x, const float *y)
 	const float f = -0.37f;
 	bool same = true;
 
-#define BOTH(call, variant) do { \
+#define BOTH(call, variant) \
+	do { \
 		memcpy(a, y, n * sizeof *a); \
 		memcpy(b, y, n * sizeof *b); \
 		call; \
@@ -192,10 +194,12 @@ static bool variant_vectors(size_t n, const float *x, const float *y)
 static bool variant_numbers(size_t n, const float *x, const float *y)
 {
 	float max[2] = { vec_max_abs(n, x), variant_max_abs(n, x) };
-	double dot[2] = { vec_dot(n, x, y), variant_dot(n, x, y) }, sumsq[2] = { vec_sumsq(n, x), variant_sumsq(n, x) };
+	double dot[2] = { vec_dot(n, x, y), variant_dot(n, x, y) },
+	       sumsq[2] = { vec_sumsq(n, x), variant_sumsq(n, x) };
 
-	return vec_all_finite(n, x) == variant_all_finite(n, x) && vec_all_bounded(n, x) == variant_all_bounded(n, x) &&
-	    variant_same(1, max, max + 1) && (dot[0] == dot[1] || (isnan(dot[0]) && isnan(dot[1]))) &&
+	return vec_all_finite(n, x) == variant_all_finite(n, x) &&
+	    vec_all_bounded(n, x) == variant_all_bounded(n, x) && variant_same(1, max, max + 1) &&
+	    (dot[0] == dot[1] || (isnan(dot[0]) && isnan(dot[1]))) &&
 	    (sumsq[0] == sumsq[1] || (isnan(sumsq[0]) && isnan(sumsq[1])));
 }
 
@@ -217,7 +221,7 @@ static void variant_kernels(void)
 	ok(bad == 0, "kernels: the bits of those that were chosen (%u differ)", bad);
 }
 
-/* ---- update rules ------------------------------------------------------------------------- */
+/* ---- update rules ---- */
 
 static void variant_rules(const struct optim_rule *rule, const struct optim_rule *other)
 {
@@ -238,11 +242,15 @@ static void variant_rules(const struct optim_rule *rule, const struct optim_rule
 			memset(s, 0, sizeof s);
 			memcpy(w[1], w[0], sizeof w[0]);
 			for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
-				float *const slot[2][OPTIM_MAX_SLOTS] = { { s[0][0], s[0][1], s[0][2] }, { s[1][0], s[1][1], s[1][2] } };
+				float *const slot[2][OPTIM_MAX_SLOTS] = {
+					{ s[0][0], s[0][1], s[0][2] }, { s[1][0], s[1][1], s[1][2] }
+				};
 
 				variant_values(&rng, kind, VARIANT_N, g);
-				rule->step(&h, steps[k], true, variant_sizes[i], w[0], slot[0], g, 0.25f);
-				other->step(&h, steps[k], true, variant_sizes[i], w[1], slot[1], g, 0.25f);
+				rule->step(&h, steps[k], true, variant_sizes[i], w[0], slot[0], g,
+				    0.25f);
+				other->step(&h, steps[k], true, variant_sizes[i], w[1], slot[1], g,
+				    0.25f);
 			}
 			bad += !variant_same(VARIANT_N, w[0], w[1]);
 			for (size_t k = 0; k < OPTIM_MAX_SLOTS; k++)
@@ -251,9 +259,10 @@ static void variant_rules(const struct optim_rule *rule, const struct optim_rule
 	ok(bad == 0, "%s: the bits of what was chosen (%u differ)", rule->name, bad);
 }
 
-/* ---- codecs ------------------------------------------------------------------------------- */
+/* ---- codecs ---- */
 
-static bool variant_codes(const struct codec *c, const struct codec *other, double arg, const float *x, size_t n)
+static bool variant_codes(const struct codec *c, const struct codec *other, double arg,
+    const float *x, size_t n)
 {
 	static float sum[2][VARIANT_N];
 	size_t room = c->bound(arg, n) + 1, len[2];
@@ -265,7 +274,8 @@ static bool variant_codes(const struct codec *c, const struct codec *other, doub
 	rng_init(&rng[1], 5);
 	len[0] = c->encode(arg, &rng[0], x, n, p);
 	len[1] = other->encode(arg, &rng[1], x, n, q);
-	same = len[0] == len[1] && memcmp(p, q, len[0]) == 0 && memcmp(&rng[0], &rng[1], sizeof *rng) == 0;
+	same = len[0] == len[1] && memcmp(p, q, len[0]) == 0 &&
+	    memcmp(&rng[0], &rng[1], sizeof *rng) == 0;
 	same = same && c->check(p, len[0], n) == other->check(p, len[0], n);
 	if (same && c->check(p, len[0], n) == CODEC_GOOD) {
 		for (size_t i = 0; i < n; i++)
@@ -303,8 +313,9 @@ static void variant_coding(const char *text)
 
 static int variant_main(void)
 {
-	static const char *const specs[] = { "raw", "f16", "bf16", "int8", "qsgd:1", "qsgd:3", "qsgd:5", "qsgd:16", "qsgd:40", "qsgd:127",
-		"onebit", "topk:0.01", "topk:0.3", "topk:1", "randomk:0.05", "dgc:0.02" };
+	static const char *const specs[] = { "raw", "f16", "bf16", "int8", "qsgd:1", "qsgd:3",
+		"qsgd:5", "qsgd:16", "qsgd:40", "qsgd:127", "onebit", "topk:0.01", "topk:0.3",
+		"topk:1", "randomk:0.05", "dgc:0.02" };
 
 	variant_kernels();
 	for (size_t i = 0; optim_at(i); i++)

@@ -40,14 +40,26 @@ static struct row_policy policy_of(const char *text)
 }
 
 /* from: a checkpoint to begin with, or NULL. */
-static void store_open(struct store *x, const char *mode, const char *rule, uint32_t cols, const char *policy, const char *from)
+static void store_open(struct store *x, const char *mode, const char *rule, uint32_t cols,
+    const char *policy, const char *from)
 {
-	struct table shape = { .name = "t", .sparse = true, .rows = IDS, .cols = cols, .seed = 7, .init = TABLE_UNIFORM, .init_limit = 0.5f,
-		.policy = policy_of(policy) }, *t;
+	struct table shape = { .name = "t",
+		.sparse = true,
+		.rows = IDS,
+		.cols = cols,
+		.seed = 7,
+		.init = TABLE_UNIFORM,
+		.init_limit = 0.5f,
+		.policy = policy_of(policy) },
+	             *t;
 	struct ckpt_reader *r = NULL;
 
-	*x = (struct store){ .cfg = { .deterministic = strcmp(mode, "bsp") == 0, .rule = optim_find(rule), .wake = no_wake } };
-	if (sync_parse(mode, &x->cfg.mode, NULL) || schedule_parse("constant", &x->cfg.schedule, NULL) || (from && ckpt_open(from, &r, NULL)))
+	*x = (struct store){ .cfg = { .deterministic = strcmp(mode, "bsp") == 0,
+		                 .rule = optim_find(rule),
+		                 .wake = no_wake } };
+	if (sync_parse(mode, &x->cfg.mode, NULL) ||
+	    schedule_parse("constant", &x->cfg.schedule, NULL) ||
+	    (from && ckpt_open(from, &r, NULL)))
 		abort();
 	x->cfg.rule->defaults(&x->cfg.hyper);
 	x->cfg.hyper.lr = 0.125f;
@@ -68,7 +80,7 @@ static void store_close(struct store *x)
 	layout_release(&x->layout);
 }
 
-/* ---- pushes and pulls ------------------------------------------------------------------------ */
+/* ---- pushes and pulls ---- */
 
 /* Of one step: some ids, the lower ones often, and a gradient for each. */
 struct grads {
@@ -92,14 +104,19 @@ static void draw(struct grads *x, uint32_t cols)
 
 /* had: by place in g, whether the row was wide; NULL: all were.  As workers send them, those of a partition together, or
  * (twisted) in the other order. */
-static void push(struct store *x, uint64_t step, const struct grads *g, const bool *had, uint32_t narrow, bool twisted)
+static void push(struct store *x, uint64_t step, const struct grads *g, const bool *had,
+    uint32_t narrow, bool twisted)
 {
 	static uint64_t ids[IDS];
 	static float out[IDS * MOST_COLS];
 	uint32_t cols = x->table->cols;
 
 	for (uint32_t p = 0; p < x->table->nparts; p++) {
-		struct push push = { .incarnation = 1, .step = step, .part = p, .examples = 1, .ids = (const uint8_t *)ids,
+		struct push push = { .incarnation = 1,
+			.step = step,
+			.part = p,
+			.examples = 1,
+			.ids = (const uint8_t *)ids,
 			.payload = (const uint8_t *)out };
 		struct receipt r;
 
@@ -126,7 +143,8 @@ static void pull(struct store *x, uint64_t step, uint64_t id, float *out)
 {
 	uint64_t version;
 
-	if (shard_pull_rows(x->shard, 0, table_part_of(x->table, id), step, (const uint8_t *)&id, 1, out, &version))
+	if (shard_pull_rows(x->shard, 0, table_part_of(x->table, id), step, (const uint8_t *)&id, 1,
+	        out, &version))
 		abort();
 }
 
@@ -141,7 +159,8 @@ static struct table_stats stats(struct store *x)
 
 /* Do both have the same rows, of the same values?  times: NULL, or how often each was updated: then b has the rest of
  * those alone which were so `after` times. */
-static bool same(struct store *a, struct store *b, const uint64_t *times, uint64_t after, uint32_t narrow)
+static bool same(struct store *a, struct store *b, const uint64_t *times, uint64_t after,
+    uint32_t narrow)
 {
 	bool good = true;
 
@@ -167,18 +186,22 @@ static uint64_t number_of(uint64_t id)
 	return i;
 }
 
-/* ---- beside a table that has no such policy ---------------------------------------------------- */
+/* ---- beside a table that has no such policy ---- */
 
 struct kind {
 	const char *mode, *rule, *policy;
 	uint32_t cols;
 	bool twisted;
-	const char *then;               /* the rule from the middle on; NULL: the same */
+	const char *then; /* the rule from the middle on; NULL: the same */
 };
 
 static void other_rule(struct store *x, const char *name, uint64_t step)
 {
-	struct settings_epoch r = { .step = step, .number = 1, .mode = x->cfg.mode, .rule = optim_find(name), .schedule = x->cfg.schedule };
+	struct settings_epoch r = { .step = step,
+		.number = 1,
+		.mode = x->cfg.mode,
+		.rule = optim_find(name),
+		.schedule = x->cfg.schedule };
 
 	r.rule->defaults(&r.hyper);
 	r.hyper.lr = 0.25f;
@@ -213,10 +236,14 @@ static void follows(const struct kind *k)
 		rows += times[i] > 0;
 		wide += times[i] >= policy.widen_after;
 	}
-	ok(good, "%s, %s%s%s, %u columns, %s%s: narrow rows have their columns, wide ones all", k->mode, k->rule, k->then ? ", then " : "",
-	   k->then ? k->then : "", k->cols, k->policy, k->twisted ? ", ids in another order" : "");
-	ok(narrow == k->cols ? !stats(&x).widens : stats(&x).widens && stats(&x).wide == wide && stats(&x).rows == rows &&
-	   stats(&x).count[LIFE_widened] == wide && wide > 0 && (wide < rows || policy.widen_after == 1), "%d rows of %d are wide", (int)wide, (int)rows);
+	ok(good, "%s, %s%s%s, %u columns, %s%s: narrow rows have their columns, wide ones all",
+	    k->mode, k->rule, k->then ? ", then " : "", k->then ? k->then : "", k->cols, k->policy,
+	    k->twisted ? ", ids in another order" : "");
+	ok(narrow == k->cols ? !stats(&x).widens
+	                     : stats(&x).widens && stats(&x).wide == wide &&
+	            stats(&x).rows == rows && stats(&x).count[LIFE_widened] == wide && wide > 0 &&
+	            (wide < rows || policy.widen_after == 1),
+	    "%d rows of %d are wide", (int)wide, (int)rows);
 	store_close(&plain);
 	store_close(&x);
 }
@@ -224,7 +251,9 @@ static void follows(const struct kind *k)
 /* The same id twice in a push: the second time finds what the first has left. */
 static void twice(void)
 {
-	struct grads g = { .n = 4, .id = { 5, 5, 5, 5 }, .g = { { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } };
+	struct grads g = { .n = 4,
+		.id = { 5, 5, 5, 5 },
+		.g = { { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } };
 	struct store x;
 	float first[2], now[2];
 
@@ -234,14 +263,16 @@ static void twice(void)
 	store_open(&x, "asp", "sgd", 2, "widen=1@3", NULL);
 	push(&x, 0, &g, NULL, 0, false);
 	pull(&x, SYNC_NEVER, 5, now);
-	ok(now[0] == first[0] - 0.5f && now[1] == first[1] - 0.125f, "four times in one push: the fourth is the first that counts for all columns");
+	ok(now[0] == first[0] - 0.5f && now[1] == first[1] - 0.125f,
+	    "four times in one push: the fourth is the first that counts for all columns");
 	store_close(&x);
 }
 
 /* A row that goes, and comes again, begins narrow. */
 static void again(const char *mode)
 {
-	struct grads g = { .n = 1, .id = { 5 }, .g = { { 1, 1 } } }, other = { .n = 1, .id = { 6 }, .g = { { 1, 1 } } };
+	struct grads g = { .n = 1, .id = { 5 }, .g = { { 1, 1 } } },
+	             other = { .n = 1, .id = { 6 }, .g = { { 1, 1 } } };
 	struct store x;
 	float now[2], then[2];
 	uint64_t step = 0;
@@ -258,16 +289,19 @@ static void again(const char *mode)
 		push(&x, step, &other, NULL, 0, false);
 	if (x.cfg.deterministic)
 		pull(&x, step - 1, 5, then);
-	ok(!x.cfg.deterministic || memcmp(now, then, sizeof now) == 0, "%s: it is seen as it was a step ago", mode);
+	ok(!x.cfg.deterministic || memcmp(now, then, sizeof now) == 0,
+	    "%s: it is seen as it was a step ago", mode);
 	pull(&x, SYNC_NEVER, 5, now);
-	ok(now[1] == 0 && stats(&x).wide == 1 && stats(&x).rows == 1, "%s: it has gone, with all its columns", mode);
+	ok(now[1] == 0 && stats(&x).wide == 1 && stats(&x).rows == 1,
+	    "%s: it has gone, with all its columns", mode);
 	push(&x, step, &g, NULL, 0, false);
 	pull(&x, SYNC_NEVER, 5, now);
-	ok(now[1] == 0 && stats(&x).rows == 2 && stats(&x).wide == 1, "%s: and is narrow when it comes again", mode);
+	ok(now[1] == 0 && stats(&x).rows == 2 && stats(&x).wide == 1,
+	    "%s: and is narrow when it comes again", mode);
 	store_close(&x);
 }
 
-/* ---- memory --------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 static void memory(void)
 {
@@ -285,8 +319,9 @@ static void memory(void)
 		push(&x, step, &g, NULL, 0, false);
 		push(&plain, step, &g, NULL, 0, false);
 	}
-	ok(stats(&x).rows == stats(&plain).rows && stats(&x).bytes * 2 < stats(&plain).bytes, "narrow rows take %d bytes where wide ones take %d",
-	   (int)stats(&x).bytes, (int)stats(&plain).bytes);
+	ok(stats(&x).rows == stats(&plain).rows && stats(&x).bytes * 2 < stats(&plain).bytes,
+	    "narrow rows take %d bytes where wide ones take %d", (int)stats(&x).bytes,
+	    (int)stats(&plain).bytes);
 	store_close(&x);
 	store_close(&plain);
 	/* In one partition there is room for eight narrow rows and one that is wide: the first two are. */
@@ -301,17 +336,20 @@ static void memory(void)
 			push(&x, step * 3 + k, &g, NULL, 0, false);
 		step++;
 	}
-	ok(x.table->nparts == PARTS && stats(&x).wide == 0 && stats(&x).rows == 8 && stats(&x).count[LIFE_evicted] == 2,
-	   "by the bytes that rows take the oldest go: %d are left", (int)stats(&x).rows);
+	ok(x.table->nparts == PARTS && stats(&x).wide == 0 && stats(&x).rows == 8 &&
+	        stats(&x).count[LIFE_evicted] == 2,
+	    "by the bytes that rows take the oldest go: %d are left", (int)stats(&x).rows);
 	store_close(&x);
 }
 
-/* ---- checkpoints ------------------------------------------------------------------------------------ */
+/* ---- checkpoints ---- */
 
 static char *save(struct store *x, uint64_t step, uint64_t mark, const char *base)
 {
-	json_t *head = json_pack("{s:i, s:i, s:[{s:s, s:b, s:i, s:i, s:i}]}", "generation", 1, "epoch", 1, "tables", "name", "t", "sparse", 1,
-	    "rows", IDS, "cols", (int)x->table->cols, "parts", (int)x->table->nparts), *d = NULL;
+	json_t *head = json_pack("{s:i, s:i, s:[{s:s, s:b, s:i, s:i, s:i}]}", "generation", 1,
+	           "epoch", 1, "tables", "name", "t", "sparse", 1, "rows", IDS, "cols",
+	           (int)x->table->cols, "parts", (int)x->table->nparts),
+	       *d = NULL;
 	struct ckpt_part *part;
 	struct ckpt *c;
 	struct err e = { 0 };
@@ -320,10 +358,12 @@ static char *save(struct store *x, uint64_t step, uint64_t mark, const char *bas
 	uint64_t at;
 
 	shard_snap_marks(x->shard, mark, base ? 1 : 0);
-	if (!shard_snap_begin(x->shard, step, &at) || shard_snap_take(x->shard) || !shard_snap_parts(x->shard, &part, &n))
+	if (!shard_snap_begin(x->shard, step, &at) || shard_snap_take(x->shard) ||
+	    !shard_snap_parts(x->shard, &part, &n))
 		abort();
-	if (ckpt_begin(dir, step, &c, &e) || (base && ckpt_base(c, base, &e)) || ckpt_write_server(ckpt_tmp(c), 0, part, n, &d, &e) ||
-	    ckpt_add(c, d, &e) || ckpt_commit(c, head, &path, &e))
+	if (ckpt_begin(dir, step, &c, &e) || (base && ckpt_base(c, base, &e)) ||
+	    ckpt_write_server(ckpt_tmp(c), 0, part, n, &d, &e) || ckpt_add(c, d, &e) ||
+	    ckpt_commit(c, head, &path, &e))
 		printf("# %s\n", e.msg);
 	shard_snap_release(part, n);
 	json_decref(d);
@@ -363,14 +403,18 @@ static void saved(const char *mode, const char *rule, const char *policy)
 	some_steps(&x, NULL, 0, 6);
 	whole = save(&x, 6, 1, NULL);
 	store_open(&y, mode, rule, 6, policy, whole);
-	ok(same(&x, &y, NULL, 0, 0) && stats(&y).wide == stats(&x).wide && stats(&y).rows == stats(&x).rows && stats(&y).wide > 0,
-	   "%s, %s, %s: a checkpoint has rows as wide as they are", mode, rule, policy);
+	ok(same(&x, &y, NULL, 0, 0) && stats(&y).wide == stats(&x).wide &&
+	        stats(&y).rows == stats(&x).rows && stats(&y).wide > 0,
+	    "%s, %s, %s: a checkpoint has rows as wide as they are", mode, rule, policy);
 	some_steps(&x, &y, 6, 3);
-	ok(same(&x, &y, NULL, 0, 0) && stats(&y).wide == stats(&x).wide && stats(&y).count[LIFE_widened] == stats(&x).count[LIFE_widened],
-	   "and they go on as they would have");
+	ok(same(&x, &y, NULL, 0, 0) && stats(&y).wide == stats(&x).wide &&
+	        stats(&y).count[LIFE_widened] == stats(&x).count[LIFE_widened],
+	    "and they go on as they would have");
 	changes = save(&x, 9, 2, whole);
 	store_open(&z, mode, rule, 6, policy, changes);
-	ok(same(&x, &z, NULL, 0, 0) && stats(&z).wide == stats(&x).wide && stats(&z).rows == stats(&x).rows, "so does one of what has changed since");
+	ok(same(&x, &z, NULL, 0, 0) && stats(&z).wide == stats(&x).wide &&
+	        stats(&z).rows == stats(&x).rows,
+	    "so does one of what has changed since");
 	some_steps(&x, &z, 9, 3);
 	ok(same(&x, &z, NULL, 0, 0) && stats(&z).wide == stats(&x).wide, "and goes on");
 	store_close(&x);
@@ -396,28 +440,37 @@ static void another(void)
 		store_open(&x, "asp", "adagrad", 40, policies[i], NULL);
 		some_steps(&x, NULL, 0, 4);
 		path = save(&x, 4, 0, NULL);
-		size[i] = file_size(path, "server-0.params.safetensors") + file_size(path, "server-0.state.safetensors");
+		size[i] = file_size(path, "server-0.params.safetensors") +
+		    file_size(path, "server-0.state.safetensors");
 		store_open(&y, "asp", "adagrad", 40, policies[(i + 1) % 3], NULL);
 		if (ckpt_open(path, &r, &e))
 			abort();
 		y.cfg.restore = r;
-		ok(!shard_new(&y.cfg, &s, &e) && shard_install(s, &y.layout, NULL, &e) == ERR_CONFIG && strstr(e.msg, "has another shape"),
-		   "%s from one of %s: %s", policies[(i + 1) % 3], policies[i], e.msg);
+		ok(!shard_new(&y.cfg, &s, &e) &&
+		        shard_install(s, &y.layout, NULL, &e) == ERR_CONFIG &&
+		        strstr(e.msg, "has another shape"),
+		    "%s from one of %s: %s", policies[(i + 1) % 3], policies[i], e.msg);
 		shard_free(s);
 		ckpt_close(r);
 		store_close(&x);
 		store_close(&y);
 		free(path);
 	}
-	ok(size[2] < size[1] && size[1] < size[0], "narrow rows are small in a checkpoint: %d, %d and %d bytes", (int)size[0], (int)size[1], (int)size[2]);
+	ok(size[2] < size[1] && size[1] < size[0],
+	    "narrow rows are small in a checkpoint: %d, %d and %d bytes", (int)size[0],
+	    (int)size[1], (int)size[2]);
 }
 
 int main(void)
 {
-	static const struct kind kinds[] = { { "asp", "sgd", "widen=1@3", 5, false, NULL }, { "asp", "adagrad", "widen=1@3", 9, true, NULL },
-		{ "bsp", "adam", "widen=2@4", 9, false, NULL }, { "bsp", "momentum", "widen=18@2", 40, false, NULL },
-		{ "ssp:2", "adagrad", "widen=3@1", 20, false, NULL }, { "bsp", "adagrad", "widen=20@2", 24, true, NULL },
-		{ "asp", "sgd", "widen=5@3", 5, false, NULL }, { "asp", "sgd", "widen=2@3", 6, false, "adam" },
+	static const struct kind kinds[] = { { "asp", "sgd", "widen=1@3", 5, false, NULL },
+		{ "asp", "adagrad", "widen=1@3", 9, true, NULL },
+		{ "bsp", "adam", "widen=2@4", 9, false, NULL },
+		{ "bsp", "momentum", "widen=18@2", 40, false, NULL },
+		{ "ssp:2", "adagrad", "widen=3@1", 20, false, NULL },
+		{ "bsp", "adagrad", "widen=20@2", 24, true, NULL },
+		{ "asp", "sgd", "widen=5@3", 5, false, NULL },
+		{ "asp", "sgd", "widen=2@3", 6, false, "adam" },
 		{ "bsp", "adam", "widen=1@5,changes", 6, false, "adagrad" } };
 
 	if (!mkdtemp(dir))

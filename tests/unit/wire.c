@@ -19,33 +19,117 @@ static uint8_t *guarded(const void *p, size_t n)
 	return g;
 }
 
-/* ---- the header ------------------------------------------------------------- */
+/* ---- the header ---- */
 
 static const struct record sample = {
-	.type = REC_PUSH_ROWS, .flags = 0x8a05, .len = 0x00034567, .table = 0x1122, .codec = 0x3344,
-	.part = 0x55667788, .epoch = 0x99aabbcc, .generation = 0xddeeff01, .examples = 0x02030405,
-	.step = UINT64_C(0x060708090a0b0c0d), .seq = UINT64_C(0x0e0f101112131415),
-	.offset = UINT64_C(0x161718191a1b1c1d), .total = UINT64_C(0xfedcba9876543210),
+	.type = REC_PUSH_ROWS,
+	.flags = 0x8a05,
+	.len = 0x00034567,
+	.table = 0x1122,
+	.codec = 0x3344,
+	.part = 0x55667788,
+	.epoch = 0x99aabbcc,
+	.generation = 0xddeeff01,
+	.examples = 0x02030405,
+	.step = UINT64_C(0x060708090a0b0c0d),
+	.seq = UINT64_C(0x0e0f101112131415),
+	.offset = UINT64_C(0x161718191a1b1c1d),
+	.total = UINT64_C(0xfedcba9876543210),
 };
 static const uint8_t golden[RECORD_HEADER] = {
-	'P', 'S', 'R', '1', 1, 11, 0x05, 0x8a, 0x67, 0x45, 0x03, 0x00, 0x22, 0x11, 0x44, 0x33,
-	0x88, 0x77, 0x66, 0x55, 0xcc, 0xbb, 0xaa, 0x99, 0x01, 0xff, 0xee, 0xdd, 0x05, 0x04, 0x03, 0x02,
-	0x0d, 0x0c, 0x0b, 0x0a, 0x09, 0x08, 0x07, 0x06, 0x15, 0x14, 0x13, 0x12, 0x11, 0x10, 0x0f, 0x0e,
-	0x1d, 0x1c, 0x1b, 0x1a, 0x19, 0x18, 0x17, 0x16, 0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe,
+	'P',
+	'S',
+	'R',
+	'1',
+	1,
+	11,
+	0x05,
+	0x8a,
+	0x67,
+	0x45,
+	0x03,
+	0x00,
+	0x22,
+	0x11,
+	0x44,
+	0x33,
+	0x88,
+	0x77,
+	0x66,
+	0x55,
+	0xcc,
+	0xbb,
+	0xaa,
+	0x99,
+	0x01,
+	0xff,
+	0xee,
+	0xdd,
+	0x05,
+	0x04,
+	0x03,
+	0x02,
+	0x0d,
+	0x0c,
+	0x0b,
+	0x0a,
+	0x09,
+	0x08,
+	0x07,
+	0x06,
+	0x15,
+	0x14,
+	0x13,
+	0x12,
+	0x11,
+	0x10,
+	0x0f,
+	0x0e,
+	0x1d,
+	0x1c,
+	0x1b,
+	0x1a,
+	0x19,
+	0x18,
+	0x17,
+	0x16,
+	0x10,
+	0x32,
+	0x54,
+	0x76,
+	0x98,
+	0xba,
+	0xdc,
+	0xfe,
 };
 
-static const struct { size_t at, size; } members[] = {
-#define MEMBER(m) { offsetof(struct record, m), sizeof sample.m }
-	MEMBER(flags), MEMBER(table), MEMBER(codec), MEMBER(part), MEMBER(epoch), MEMBER(generation),
-	MEMBER(examples), MEMBER(step), MEMBER(seq), MEMBER(offset), MEMBER(total),
+static const struct {
+	size_t at, size;
+} members[] = {
+#define MEMBER(m) \
+	{ \
+		offsetof(struct record, m), sizeof sample.m \
+	}
+	MEMBER(flags),
+	MEMBER(table),
+	MEMBER(codec),
+	MEMBER(part),
+	MEMBER(epoch),
+	MEMBER(generation),
+	MEMBER(examples),
+	MEMBER(step),
+	MEMBER(seq),
+	MEMBER(offset),
+	MEMBER(total),
 };
 
 static bool same(const struct record *a, const struct record *b)
 {
-	return a->type == b->type && a->flags == b->flags && a->len == b->len && a->table == b->table &&
-	       a->codec == b->codec && a->part == b->part && a->epoch == b->epoch &&
-	       a->generation == b->generation && a->examples == b->examples && a->step == b->step &&
-	       a->seq == b->seq && a->offset == b->offset && a->total == b->total;
+	return a->type == b->type && a->flags == b->flags && a->len == b->len &&
+	    a->table == b->table && a->codec == b->codec && a->part == b->part &&
+	    a->epoch == b->epoch && a->generation == b->generation && a->examples == b->examples &&
+	    a->step == b->step && a->seq == b->seq && a->offset == b->offset &&
+	    a->total == b->total;
 }
 
 static bool comes_back(const struct record *r)
@@ -89,7 +173,8 @@ static void header(void)
 		flips += record_decode(h, &r, &e) == ERR_PROTO && e.code == ERR_PROTO && e.msg[0];
 		h[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
-	ok(flips == 40, "each flipped bit of magic and version is refused with a sentence (%d of 40)", flips);
+	ok(flips == 40,
+	    "each flipped bit of magic and version is refused with a sentence (%d of 40)", flips);
 	/* There is no byte that is not looked at: what decodes encodes to the same. */
 	wrong = 0;
 	for (int bit = 5 * 8; bit < 64 * 8; bit++) {
@@ -101,50 +186,55 @@ static void header(void)
 		}
 		h[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
-	ok(wrong == 0 && kept > 440, "each other flipped bit changes a field (%d headers read)", kept);
+	ok(wrong == 0 && kept > 440, "each other flipped bit changes a field (%d headers read)",
+	    kept);
 	sodium_free(h);
 }
 
-/* ---- types, roles, limits ----------------------------------------------------- */
+/* ---- types, roles, limits ---- */
 
 /* ps-protocol(7), MESSAGES, by hand.  Roles: Worker, Server, Relay, Monitor,
  * Admin, rEader; none: a server's answer, which nobody else may send. */
-static const struct { uint8_t type; const char *name, *roles; uint32_t limit; } table[] = {
-	{  1, "BYE",        "WSRMAE", 0 },
-	{  2, "CTL",        "WSRMAE", 1048576 },
-	{  3, "NACK",       "",      512 },
-	{  4, "BATCH",      "WSRMAE", 1048576 },
-	{  5, "SHARE",      "WSRMAE", 0 },
-	{  6, "PROBE",      "WSRA", 262144 },
-	{  7, "PROBED",     "", 262144 },
-	{ 10, "PUSH",       "WA",   1048576 },
-	{ 11, "PUSH_ROWS",  "WA",   1048576 },
-	{ 12, "RECEIPT",    "",      1048576 },
-	{ 14, "CLOCK",      "W",    1048576 },
-	{ 15, "CLOCKED",    "",      0 },
-	{ 16, "DONE",       "W",    0 },
-	{ 20, "PULL",       "WRSAE", 1048576 },
-	{ 21, "PULLED",     "",      1048576 },
-	{ 22, "PULL_ROWS",  "WRSAE", 1048576 },
-	{ 23, "ROWS",       "",      1048576 },
-	{ 24, "SCAN",       "WSAE",  0 },
-	{ 25, "SCANNED",    "",      1048576 },
-	{ 26, "NO_KEYS",    "",      0 },
-	{ 30, "COPY_SUM",   "S",     1048576 },
-	{ 31, "COPY_PUSH",  "S",     1048576 },
-	{ 32, "COPY_STEP",  "S",     1048576 },
-	{ 33, "COPY_STATE", "S",     1048576 },
-	{ 34, "COPIED",     "",      1048576 },
-	{ 40, "FILE_PUT",   "S",     512 },
-	{ 41, "FILE_GET",   "S",     512 },
-	{ 42, "FILE_DATA",  "S",     1048576 },
-	{ 43, "FILE_END",   "S",     512 },
-	{ 50, "RING_HELLO", "",      0 },
-	{ 51, "RING_SUM",   "",      1048576 },
-	{ 52, "RING_COPY",  "",      1048576 },
-	{ 60, "PUSH_SUM",   "R",     1048576 },
-	{ 61, "SUMMED",     "",      1048576 },
-	{ 62, "CLOCKS",     "R",     1048576 },
+static const struct {
+	uint8_t type;
+	const char *name, *roles;
+	uint32_t limit;
+} table[] = {
+	{ 1, "BYE", "WSRMAE", 0 },
+	{ 2, "CTL", "WSRMAE", 1048576 },
+	{ 3, "NACK", "", 512 },
+	{ 4, "BATCH", "WSRMAE", 1048576 },
+	{ 5, "SHARE", "WSRMAE", 0 },
+	{ 6, "PROBE", "WSRA", 262144 },
+	{ 7, "PROBED", "", 262144 },
+	{ 10, "PUSH", "WA", 1048576 },
+	{ 11, "PUSH_ROWS", "WA", 1048576 },
+	{ 12, "RECEIPT", "", 1048576 },
+	{ 14, "CLOCK", "W", 1048576 },
+	{ 15, "CLOCKED", "", 0 },
+	{ 16, "DONE", "W", 0 },
+	{ 20, "PULL", "WRSAE", 1048576 },
+	{ 21, "PULLED", "", 1048576 },
+	{ 22, "PULL_ROWS", "WRSAE", 1048576 },
+	{ 23, "ROWS", "", 1048576 },
+	{ 24, "SCAN", "WSAE", 0 },
+	{ 25, "SCANNED", "", 1048576 },
+	{ 26, "NO_KEYS", "", 0 },
+	{ 30, "COPY_SUM", "S", 1048576 },
+	{ 31, "COPY_PUSH", "S", 1048576 },
+	{ 32, "COPY_STEP", "S", 1048576 },
+	{ 33, "COPY_STATE", "S", 1048576 },
+	{ 34, "COPIED", "", 1048576 },
+	{ 40, "FILE_PUT", "S", 512 },
+	{ 41, "FILE_GET", "S", 512 },
+	{ 42, "FILE_DATA", "S", 1048576 },
+	{ 43, "FILE_END", "S", 512 },
+	{ 50, "RING_HELLO", "", 0 },
+	{ 51, "RING_SUM", "", 1048576 },
+	{ 52, "RING_COPY", "", 1048576 },
+	{ 60, "PUSH_SUM", "R", 1048576 },
+	{ 61, "SUMMED", "", 1048576 },
+	{ 62, "CLOCKS", "R", 1048576 },
 };
 #define TYPES (sizeof table / sizeof *table)
 static const char role_letter[] = "-WSRMAE";
@@ -166,23 +256,32 @@ static void one_type(size_t i)
 	int wrong = 0;
 
 	for (unsigned role = 0; role < 7; role++)
-		wrong += record_role_may(type, role) != (role > 0 && strchr(table[i].roles, role_letter[role]) != NULL);
-	ok(wrong == 0 && name && strcmp(name, table[i].name) == 0, "%s is %u and may be sent by: %s", table[i].name,
-	   type, table[i].roles[0] ? table[i].roles : "no client");
+		wrong += record_role_may(type, role) !=
+		    (role > 0 && strchr(table[i].roles, role_letter[role]) != NULL);
+	ok(wrong == 0 && name && strcmp(name, table[i].name) == 0,
+	    "%s is %u and may be sent by: %s", table[i].name, type,
+	    table[i].roles[0] ? table[i].roles : "no client");
 	ok(decode_len(type, 0) == ERR_OK && decode_len(type, limit) == ERR_OK &&
-	   decode_len(type, limit + 1) == ERR_PROTO && decode_len(type, RECORD_MAX + 1) == ERR_PROTO &&
-	   decode_len(type, UINT32_C(1) << 31) == ERR_PROTO && decode_len(type, UINT32_MAX) == ERR_PROTO,
-	   "%s has at most %u bytes", table[i].name, limit);
+	        decode_len(type, limit + 1) == ERR_PROTO &&
+	        decode_len(type, RECORD_MAX + 1) == ERR_PROTO &&
+	        decode_len(type, UINT32_C(1) << 31) == ERR_PROTO &&
+	        decode_len(type, UINT32_MAX) == ERR_PROTO,
+	    "%s has at most %u bytes", table[i].name, limit);
 }
 
 static void types(void)
 {
 	int strangers = 0, beyond = 0;
 
-	ok(RECORD_HEADER == 64 && RECORD_TAG == 16 && RECORD_MAX == 1048576, "sizes are those of the manual");
-	ok(strcmp(role_name((enum role)1), "worker") == 0 && strcmp(role_name((enum role)2), "server") == 0 &&
-	   strcmp(role_name((enum role)3), "relay") == 0 && strcmp(role_name((enum role)4), "monitor") == 0 &&
-	   strcmp(role_name((enum role)5), "admin") == 0 && strcmp(role_name((enum role)6), "reader") == 0, "the six roles have the manual's numbers");
+	ok(RECORD_HEADER == 64 && RECORD_TAG == 16 && RECORD_MAX == 1048576,
+	    "sizes are those of the manual");
+	ok(strcmp(role_name((enum role)1), "worker") == 0 &&
+	        strcmp(role_name((enum role)2), "server") == 0 &&
+	        strcmp(role_name((enum role)3), "relay") == 0 &&
+	        strcmp(role_name((enum role)4), "monitor") == 0 &&
+	        strcmp(role_name((enum role)5), "admin") == 0 &&
+	        strcmp(role_name((enum role)6), "reader") == 0,
+	    "the six roles have the manual's numbers");
 	for (size_t i = 0; i < TYPES; i++)
 		one_type(i);
 	for (unsigned t = 0; t < 256; t++) {
@@ -195,13 +294,14 @@ static void types(void)
 		for (unsigned role = 7; role < 300; role++)
 			beyond += record_role_may((uint8_t)t, role);
 		if (!known)
-			strangers += record_type_name((uint8_t)t) != NULL || decode_len((uint8_t)t, 0) != ERR_PROTO;
+			strangers += record_type_name((uint8_t)t) != NULL ||
+			    decode_len((uint8_t)t, 0) != ERR_PROTO;
 	}
 	ok(strangers == 0, "no other number is a type");
 	ok(beyond == 0, "a role that is none may send nothing");
 }
 
-/* ---- bodies of whole entries -------------------------------------------------- */
+/* ---- bodies of whole entries ---- */
 
 typedef bool (*get_fn)(const uint8_t *p, size_t len, size_t i);
 
@@ -223,8 +323,8 @@ static bool get_copied(const uint8_t *p, size_t len, size_t i)
 /* Every length from 0 to three entries, and indices whose product overflows. */
 static void entries(const char *name, const struct buf *three, size_t size, get_fn get)
 {
-	const size_t far[] = { SIZE_MAX, SIZE_MAX - 1, SIZE_MAX / size, SIZE_MAX / size + 1, SIZE_MAX / size + 2,
-		(size_t)1 << 63, (size_t)1 << 62, (size_t)1 << 32 };
+	const size_t far[] = { SIZE_MAX, SIZE_MAX - 1, SIZE_MAX / size, SIZE_MAX / size + 1,
+		SIZE_MAX / size + 2, (size_t)1 << 63, (size_t)1 << 62, (size_t)1 << 32 };
 	int wrong = three->len != 3 * size;
 
 	for (size_t n = 0; n <= 3 * size; n++) {
@@ -241,37 +341,45 @@ static void entries(const char *name, const struct buf *three, size_t size, get_
 
 static void runs(void)
 {
-	static const struct msg_run in[3] = {
-		{ 0x1234, 0x56789abc, 0xdef01234, false }, { 0, 0, 0, true }, { UINT16_MAX, UINT32_MAX, UINT32_MAX, true } };
-	static const uint8_t bytes[] = { 0x34, 0x12, 0, 0, 0xbc, 0x9a, 0x78, 0x56, 0x34, 0x12, 0xf0, 0xde };
+	static const struct msg_run in[3] = { { 0x1234, 0x56789abc, 0xdef01234, false },
+		{ 0, 0, 0, true }, { UINT16_MAX, UINT32_MAX, UINT32_MAX, true } };
+	static const uint8_t bytes[] = { 0x34, 0x12, 0, 0, 0xbc, 0x9a, 0x78, 0x56, 0x34, 0x12, 0xf0,
+		0xde };
 	struct buf b = BUF_INIT;
 	struct msg_run r;
 	int wrong = 0;
 
 	for (size_t i = 0; i < 3; i++)
 		msg_put_run(&b, &in[i]);
-	ok(b.len == 36 && memcmp(b.data, bytes, sizeof bytes) == 0, "a run is written as it always was");
+	ok(b.len == 36 && memcmp(b.data, bytes, sizeof bytes) == 0,
+	    "a run is written as it always was");
 	for (size_t i = 0; i < 3; i++)
-		wrong += !msg_get_run(b.data, b.len, i, &r) || r.table != in[i].table || r.first != in[i].first ||
-		         r.count != in[i].count || r.alone != in[i].alone;
+		wrong += !msg_get_run(b.data, b.len, i, &r) || r.table != in[i].table ||
+		    r.first != in[i].first || r.count != in[i].count || r.alone != in[i].alone;
 	ok(wrong == 0, "runs come back, at 0 and at their widest");
 	for (size_t n = 0; n <= b.len; n++)
 		wrong += msg_runs_valid(b.data, n) != (n % 12 == 0);
 	ok(wrong == 0, "and are whole at multiples of 12 bytes");
 	entries("runs", &b, MSG_RUN_BYTES, get_run);
 	b.data[14] = 2;
-	ok(msg_get_run(b.data, b.len, 0, &r) && !msg_get_run(b.data, b.len, 1, &r) && !msg_runs_valid(b.data, b.len) &&
-	   msg_runs_valid(b.data, 12), "a table's number of more than 16 bits is not cut, but refused, but for the one that says alone");
+	ok(msg_get_run(b.data, b.len, 0, &r) && !msg_get_run(b.data, b.len, 1, &r) &&
+	        !msg_runs_valid(b.data, b.len) && msg_runs_valid(b.data, 12),
+	    "a table's number of more than 16 bits is not cut, but refused, but for the one that says alone");
 	buf_release(&b);
 }
 
 static void parts_in_runs(void)
 {
-	static const struct { uint16_t table; uint32_t part; bool alone; } in[] = { { 1, 4, false }, { 1, 5, false }, { 1, 6, false },
-		{ 1, 6, false }, { 1, 8, false }, { 2, 9, false }, { 2, 8, false }, { 1, 9, true }, { 1, 10, true },
+	static const struct {
+		uint16_t table;
+		uint32_t part;
+		bool alone;
+	} in[] = { { 1, 4, false }, { 1, 5, false }, { 1, 6, false }, { 1, 6, false },
+		{ 1, 8, false }, { 2, 9, false }, { 2, 8, false }, { 1, 9, true }, { 1, 10, true },
 		{ 1, 11, false } };
-	static const struct msg_run want[] = { { 1, 4, 3, false }, { 1, 6, 1, false }, { 1, 8, 1, false }, { 2, 9, 1, false },
-		{ 2, 8, 1, false }, { 1, 9, 2, true }, { 1, 11, 1, false } };
+	static const struct msg_run want[] = { { 1, 4, 3, false }, { 1, 6, 1, false },
+		{ 1, 8, 1, false }, { 2, 9, 1, false }, { 2, 8, 1, false }, { 1, 9, 2, true },
+		{ 1, 11, 1, false } };
 	struct buf b = BUF_INIT;
 	struct msg_run r;
 	size_t right = 0;
@@ -279,30 +387,41 @@ static void parts_in_runs(void)
 	for (size_t i = 0; i < sizeof in / sizeof *in; i++)
 		msg_put_part(&b, in[i].table, in[i].part, in[i].alone);
 	for (size_t i = 0; msg_get_run(b.data, b.len, i, &r) && i < 7; i++)
-		right += r.table == want[i].table && r.first == want[i].first && r.count == want[i].count && r.alone == want[i].alone;
-	ok(right == 7 && b.len == 7 * MSG_RUN_BYTES, "partitions that follow one another are one run, those that go alone another");
+		right += r.table == want[i].table && r.first == want[i].first &&
+		    r.count == want[i].count && r.alone == want[i].alone;
+	ok(right == 7 && b.len == 7 * MSG_RUN_BYTES,
+	    "partitions that follow one another are one run, those that go alone another");
 	buf_release(&b);
 }
 
 static void receipts(void)
 {
-	static const struct msg_receipt in[3] = {
-		{ .table = 0x1234, .status = 2, .copies = 3, .part = 0x56789abc, .staleness = 0xdef01234,
-		  .step = UINT64_C(0x0102030405060708), .version = UINT64_C(0x1112131415161718) }, { 0 },
-		{ UINT16_MAX, UINT8_MAX, UINT8_MAX, UINT32_MAX, UINT32_MAX, UINT64_MAX, UINT64_MAX } };
-	static const uint8_t bytes[] = { 0x34, 0x12, 2, 3, 0xbc, 0x9a, 0x78, 0x56, 8, 7, 6, 5, 4, 3, 2, 1,
-		0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, 0x34, 0x12, 0xf0, 0xde, 0, 0, 0, 0 };
+	static const struct msg_receipt in[3] = { { .table = 0x1234,
+		                                      .status = 2,
+		                                      .copies = 3,
+		                                      .part = 0x56789abc,
+		                                      .staleness = 0xdef01234,
+		                                      .step = UINT64_C(0x0102030405060708),
+		                                      .version = UINT64_C(0x1112131415161718) },
+		{ 0 },
+		{ UINT16_MAX, UINT8_MAX, UINT8_MAX, UINT32_MAX, UINT32_MAX, UINT64_MAX,
+		    UINT64_MAX } };
+	static const uint8_t bytes[] = { 0x34, 0x12, 2, 3, 0xbc, 0x9a, 0x78, 0x56, 8, 7, 6, 5, 4, 3,
+		2, 1, 0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, 0x34, 0x12, 0xf0, 0xde, 0, 0,
+		0, 0 };
 	struct buf b = BUF_INIT;
 	struct msg_receipt r;
 	int wrong = 0;
 
 	for (size_t i = 0; i < 3; i++)
 		msg_put_receipt(&b, &in[i]);
-	ok(b.len == 96 && memcmp(b.data, bytes, sizeof bytes) == 0, "a receipt is written as it always was");
+	ok(b.len == 96 && memcmp(b.data, bytes, sizeof bytes) == 0,
+	    "a receipt is written as it always was");
 	for (size_t i = 0; i < 3; i++)
-		wrong += !msg_get_receipt(b.data, b.len, i, &r) || r.table != in[i].table || r.status != in[i].status ||
-		         r.copies != in[i].copies || r.part != in[i].part || r.staleness != in[i].staleness ||
-		         r.step != in[i].step || r.version != in[i].version;
+		wrong += !msg_get_receipt(b.data, b.len, i, &r) || r.table != in[i].table ||
+		    r.status != in[i].status || r.copies != in[i].copies || r.part != in[i].part ||
+		    r.staleness != in[i].staleness || r.step != in[i].step ||
+		    r.version != in[i].version;
 	ok(wrong == 0, "receipts come back, at 0 and at their widest");
 	entries("receipts", &b, MSG_RECEIPT_BYTES, get_receipt);
 	buf_release(&b);
@@ -310,28 +429,31 @@ static void receipts(void)
 
 static void copied(void)
 {
-	static const struct msg_copied in[3] = {
-		{ 0x1234, 0x56789abc, UINT64_C(0x0102030405060708) }, { 0 }, { UINT16_MAX, UINT32_MAX, UINT64_MAX } };
-	static const uint8_t bytes[] = { 0x34, 0x12, 0, 0, 0xbc, 0x9a, 0x78, 0x56, 8, 7, 6, 5, 4, 3, 2, 1 };
+	static const struct msg_copied in[3] = { { 0x1234, 0x56789abc,
+		                                     UINT64_C(0x0102030405060708) },
+		{ 0 }, { UINT16_MAX, UINT32_MAX, UINT64_MAX } };
+	static const uint8_t bytes[] = { 0x34, 0x12, 0, 0, 0xbc, 0x9a, 0x78, 0x56, 8, 7, 6, 5, 4, 3,
+		2, 1 };
 	struct buf b = BUF_INIT;
 	struct msg_copied c;
 	int wrong = 0;
 
 	for (size_t i = 0; i < 3; i++)
 		msg_put_copied(&b, &in[i]);
-	ok(b.len == 48 && memcmp(b.data, bytes, sizeof bytes) == 0, "a COPIED entry is written as it always was");
+	ok(b.len == 48 && memcmp(b.data, bytes, sizeof bytes) == 0,
+	    "a COPIED entry is written as it always was");
 	for (size_t i = 0; i < 3; i++)
-		wrong += !msg_get_copied(b.data, b.len, i, &c) || c.table != in[i].table || c.part != in[i].part ||
-		         c.seq != in[i].seq;
+		wrong += !msg_get_copied(b.data, b.len, i, &c) || c.table != in[i].table ||
+		    c.part != in[i].part || c.seq != in[i].seq;
 	ok(wrong == 0, "COPIED entries come back, at 0 and at their widest");
 	entries("COPIED", &b, MSG_COPIED_BYTES, get_copied);
 	b.data[2] = 1;
 	ok(!msg_get_copied(b.data, b.len, 0, &c) && msg_get_copied(b.data, b.len, 1, &c),
-	   "a table's number of more than 16 bits is refused there too");
+	    "a table's number of more than 16 bits is refused there too");
 	buf_release(&b);
 }
 
-/* ---- refusals ----------------------------------------------------------------- */
+/* ---- refusals ---- */
 
 static bool nack_reads(const void *bytes, size_t n, enum err_code code, const char *text)
 {
@@ -351,8 +473,9 @@ static void nacks(void)
 	int wrong = 0;
 
 	msg_put_nack(&b, ERR_STALE, text);
-	ok(b.len == 4 + strlen(text) && get_le32(b.data) == 18 && memcmp(b.data + 4, text, strlen(text)) == 0,
-	   "a NACK is a number and a text without NUL");
+	ok(b.len == 4 + strlen(text) && get_le32(b.data) == 18 &&
+	        memcmp(b.data + 4, text, strlen(text)) == 0,
+	    "a NACK is a number and a text without NUL");
 	for (size_t n = 0; n <= b.len; n++) {
 		char cut[sizeof text] = "";
 
@@ -365,28 +488,32 @@ static void nacks(void)
 	ok(msg_get_nack(b.data, b.len, NULL) == ERR_STALE, "the sentence is not needed");
 	buf_clear(&b);
 	msg_put_nack(&b, ERR_OK, "");
-	ok(b.len == 4 && nack_reads(b.data, 4, ERR_PROTO, ""), "a refusal that says ok is a fault of the protocol");
+	ok(b.len == 4 && nack_reads(b.data, 4, ERR_PROTO, ""),
+	    "a refusal that says ok is a fault of the protocol");
 	memset(large, 'x', sizeof large);
 	large[599] = 0;
 	buf_clear(&b);
 	msg_put_nack(&b, ERR_LIMIT, large);
 	large[500] = 0;
-	ok(b.len == 504 && nack_reads(b.data, b.len, ERR_LIMIT, large), "a long text is cut to 500 bytes");
+	ok(b.len == 504 && nack_reads(b.data, b.len, ERR_LIMIT, large),
+	    "a long text is cut to 500 bytes");
 	for (size_t i = 0; i < 500; i += 3)
 		memcpy(large + i, "\xe2\x82\xac", 3);
 	large[501] = 0;
 	buf_clear(&b);
 	msg_put_nack(&b, ERR_LIMIT, large);
 	large[498] = 0;
-	ok(b.len == 502 && nack_reads(b.data, b.len, ERR_LIMIT, large), "before the character that does not fit whole");
+	ok(b.len == 502 && nack_reads(b.data, b.len, ERR_LIMIT, large),
+	    "before the character that does not fit whole");
 	ok(nack_reads("\x0f\0\0\0a\x1b[2J\nb\x7f\xc3\xa9", 14, ERR_LIMIT, "a?[2J?b?\xc3\xa9"),
-	   "control characters are not handed on");
+	    "control characters are not handed on");
 	memset(large, 0xff, 512);
-	ok(msg_get_nack((const uint8_t *)large, 512, &(struct err){ 0 }) != ERR_OK, "a code of no meaning is an error all the same");
+	ok(msg_get_nack((const uint8_t *)large, 512, &(struct err){ 0 }) != ERR_OK,
+	    "a code of no meaning is an error all the same");
 	buf_release(&b);
 }
 
-/* ---- rows --------------------------------------------------------------------- */
+/* ---- rows ---- */
 
 static bool rows_read(uint32_t n, uint32_t zero, uint32_t width, size_t len)
 {
@@ -402,7 +529,9 @@ static bool rows_read(uint32_t n, uint32_t zero, uint32_t width, size_t len)
 	memset(p, 1, len);
 	memcpy(p, head, len < 8 ? len : 8);
 	good = msg_get_rows(p, len, width, &got, &ids, &values);
-	if (good && (got != n || ids != p + 8 || values != ids + 8 * (size_t)n || values + 4 * (size_t)n * width != p + len))
+	if (good &&
+	    (got != n || ids != p + 8 || values != ids + 8 * (size_t)n ||
+	        values + 4 * (size_t)n * width != p + len))
 		good = !ok(false, "%u rows of %u lie where they are", n, width);
 	sodium_free(p);
 	return good;
@@ -411,18 +540,21 @@ static bool rows_read(uint32_t n, uint32_t zero, uint32_t width, size_t len)
 static void rows(void)
 {
 	static const uint32_t widths[] = { 0, 1, 2, 3, 64, 65536 };
-	static const uint32_t absurd[] = { 1, 0x10000000, 0x1fffffff, 0x20000000, 0x20000001, 0x40000000, 0x55555555,
-		0x80000000, 0xfffffffe, 0xffffffff };
+	static const uint32_t absurd[] = { 1, 0x10000000, 0x1fffffff, 0x20000000, 0x20000001,
+		0x40000000, 0x55555555, 0x80000000, 0xfffffffe, 0xffffffff };
 	int wrong = 0, taken = 0;
 
 	for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
 		for (uint32_t n = 0; n < 4; n++) {
 			size_t len = 8 + n * (8 + 4 * (size_t)widths[w]);
 
-			wrong += !rows_read(n, 0, widths[w], len) || rows_read(n, 1, widths[w], len) ||
-			         rows_read(n, UINT32_C(1) << 31, widths[w], len);
-			wrong += rows_read(n, 0, widths[w], len - 1) || rows_read(n, 0, widths[w], len + 1) ||
-			         rows_read(n, 0, widths[w], len + 4) || rows_read(n, 0, widths[w], len + 8 + 4 * (size_t)widths[w]);
+			wrong += !rows_read(n, 0, widths[w], len) ||
+			    rows_read(n, 1, widths[w], len) ||
+			    rows_read(n, UINT32_C(1) << 31, widths[w], len);
+			wrong += rows_read(n, 0, widths[w], len - 1) ||
+			    rows_read(n, 0, widths[w], len + 1) ||
+			    rows_read(n, 0, widths[w], len + 4) ||
+			    rows_read(n, 0, widths[w], len + 8 + 4 * (size_t)widths[w]);
 		}
 	ok(wrong == 0, "rows are read at their exact length alone, with a head whose rest is zero");
 	for (size_t len = 0; len < 8 + 3 * 20; len++)
@@ -437,7 +569,8 @@ static void rows(void)
 		for (size_t len = 8; len <= 40; len += 8)
 			wrong += len - 8 != (uint64_t)n * 8 && rows_read(n, 0, UINT32_MAX - 1, len);
 	ok(wrong == 0, "nor one whose rows are absurdly wide");
-	ok(taken == 1, "a number of rows whose bytes overflow is refused (one row of no width is not)");
+	ok(taken == 1,
+	    "a number of rows whose bytes overflow is refused (one row of no width is not)");
 }
 
 int main(void)

@@ -16,7 +16,7 @@ static uint8_t *guarded(const void *p, size_t n)
 	return g;
 }
 
-/* ---- batches ------------------------------------------------------------------ */
+/* ---- batches ---- */
 
 static void put_record(struct buf *b, uint8_t type, uint32_t claimed, uint32_t there)
 {
@@ -24,7 +24,8 @@ static void put_record(struct buf *b, uint8_t type, uint32_t claimed, uint32_t t
 
 	record_encode(&r, buf_reserve(b, RECORD_HEADER + there));
 	memset(b->data + b->len + RECORD_HEADER, 0, there);
-	memset(b->data + b->len + RECORD_HEADER, (int)(there & 0xff), claimed < there ? claimed : there);
+	memset(b->data + b->len + RECORD_HEADER, (int)(there & 0xff),
+	    claimed < there ? claimed : there);
 	buf_commit(b, RECORD_HEADER + there);
 }
 
@@ -40,7 +41,8 @@ static int take(const struct buf *b, size_t n, enum err_code *code)
 
 	while (msg_batch_next(p, n, &at, &r, &payload, &e)) {
 		/* Touched to its end: a guard page lies behind. */
-		if (r.seq != before || payload != p + before + RECORD_HEADER || at <= before || at > n || at % 8 ||
+		if (r.seq != before || payload != p + before + RECORD_HEADER || at <= before ||
+		    at > n || at % 8 ||
 		    (r.len && payload[r.len - 1] != (uint8_t)(at - before - RECORD_HEADER)))
 			abort();
 		before = at;
@@ -68,7 +70,9 @@ static bool batch_refused(uint8_t type, uint32_t claimed, uint32_t there)
 
 static void batches(void)
 {
-	static const struct { uint32_t len, there; } part[] = { { 0, 0 }, { 1, 8 }, { 7, 8 }, { 8, 8 }, { 9, 16 } };
+	static const struct {
+		uint32_t len, there;
+	} part[] = { { 0, 0 }, { 1, 8 }, { 7, 8 }, { 8, 8 }, { 9, 16 } };
 	struct buf b = BUF_INIT;
 	enum err_code code;
 	size_t ends[6] = { 0 }, at;
@@ -81,22 +85,27 @@ static void batches(void)
 		put_record(&b, REC_PULL, part[i].len, part[i].there);
 		ends[i + 1] = b.len;
 	}
-	ok(take(&b, b.len, &code) == 5 && code == ERR_OK, "records of 0, 1, 7, 8 and 9 bytes are taken from a batch");
+	ok(take(&b, b.len, &code) == 5 && code == ERR_OK,
+	    "records of 0, 1, 7, 8 and 9 bytes are taken from a batch");
 	for (size_t n = 0; n < b.len; n++) {
 		int whole = 0;
 
 		while (ends[whole + 1] <= n)
 			whole++;
-		wrong += take(&b, n, &code) != whole || code != (ends[whole] == n ? ERR_OK : ERR_PROTO);
+		wrong += take(&b, n, &code) != whole ||
+		    code != (ends[whole] == n ? ERR_OK : ERR_PROTO);
 	}
-	ok(wrong == 0, "each truncation gives its whole records, then an error unless it ends with one");
-	ok(batch_refused(REC_BATCH, 0, 0) && batch_refused(REC_BATCH, 8, 8) && batch_refused(REC_BATCH, RECORD_MAX, 64),
-	   "a batch in a batch is refused");
+	ok(wrong == 0,
+	    "each truncation gives its whole records, then an error unless it ends with one");
+	ok(batch_refused(REC_BATCH, 0, 0) && batch_refused(REC_BATCH, 8, 8) &&
+	        batch_refused(REC_BATCH, RECORD_MAX, 64),
+	    "a batch in a batch is refused");
 	ok(batch_refused(REC_BYE, 0, 0), "so is a goodbye");
 	ok(batch_refused(0, 0, 0) && batch_refused(255, 0, 0) && batch_refused(REC_DONE, 1, 8),
-	   "so is what no header may say");
+	    "so is what no header may say");
 	for (uint32_t n = 1; n <= 8; n++)
-		wrong += !batch_refused(REC_PULL, n, n - 1) || (n % 8 && !batch_refused(REC_PULL, n, n));
+		wrong += !batch_refused(REC_PULL, n, n - 1) ||
+		    (n % 8 && !batch_refused(REC_PULL, n, n));
 	ok(wrong == 0, "a payload without its zero bytes up to 8 is refused");
 	for (size_t i = 9; i < 16; i++) {
 		buf_clear(&b);
@@ -113,10 +122,12 @@ static void batches(void)
 	e.code = ERR_IO;
 	at = 0;
 	ok(msg_batch_next(b.data, b.len, &at, &r, &payload, &e) && !e.code &&
-	   !msg_batch_next(b.data, b.len, &at, &r, &payload, &e) && !e.code, "an error of before is not taken for one");
+	        !msg_batch_next(b.data, b.len, &at, &r, &payload, &e) && !e.code,
+	    "an error of before is not taken for one");
 	ok(batch_refused(REC_PULL, 9, 8) && batch_refused(REC_PULL, RECORD_MAX, 64) &&
-	   batch_refused(REC_PULL, UINT32_MAX, 64) && batch_refused(REC_PULL, UINT32_MAX - 7, 64),
-	   "a length beyond the batch is refused");
+	        batch_refused(REC_PULL, UINT32_MAX, 64) &&
+	        batch_refused(REC_PULL, UINT32_MAX - 7, 64),
+	    "a length beyond the batch is refused");
 	buf_release(&b);
 }
 
@@ -153,7 +164,8 @@ static int inside(size_t i, uint32_t len, uint64_t *seq)
 	int n = 0;
 
 	while (msg_batch_next(sent_body[i].data, sent[i].len, &at, &r, &payload, &e)) {
-		if (r.type != REC_PULLED || r.len != len || r.seq != (*seq)++ || (len && payload[len - 1] != (uint8_t)r.seq))
+		if (r.type != REC_PULLED || r.len != len || r.seq != (*seq)++ ||
+		    (len && payload[len - 1] != (uint8_t)r.seq))
 			return -1;
 		n++;
 	}
@@ -170,8 +182,9 @@ static void batcher(void)
 	ok(nsent == 0, "nothing gathered: nothing is sent");
 	add(&b, 13, 7);
 	batcher_flush(&b, NULL);
-	ok(nsent == 1 && sent[0].type == REC_PULLED && sent[0].len == 13 && sent[0].seq == 7 && sent_body[0].data[12] == 7,
-	   "one small record is sent plainly");
+	ok(nsent == 1 && sent[0].type == REC_PULLED && sent[0].len == 13 && sent[0].seq == 7 &&
+	        sent_body[0].data[12] == 7,
+	    "one small record is sent plainly");
 	nsent = 0;
 	for (unsigned i = 0; i < 40; i++)
 		add(&b, BATCHER_SMALL, i);
@@ -179,19 +192,21 @@ static void batcher(void)
 	add(&b, 0, 41);
 	add(&b, 0, 42);
 	batcher_flush(&b, NULL);
-	ok(nsent == 4 && sent[0].type == REC_BATCH && sent[1].type == REC_BATCH && sent[0].len <= 256u << 10 &&
-	   inside(0, BATCHER_SMALL, &seq) == 31 && inside(1, BATCHER_SMALL, &seq) == 9 && seq == 40,
-	   "40 small records go in order in batches of at most 256 KiB");
+	ok(nsent == 4 && sent[0].type == REC_BATCH && sent[1].type == REC_BATCH &&
+	        sent[0].len <= 256u << 10 && inside(0, BATCHER_SMALL, &seq) == 31 &&
+	        inside(1, BATCHER_SMALL, &seq) == 9 && seq == 40,
+	    "40 small records go in order in batches of at most 256 KiB");
 	ok(sent[2].type == REC_PULLED && sent[2].seq == 40 && sent[2].len == BATCHER_SMALL + 1,
-	   "a larger one goes plainly, after what was gathered");
+	    "a larger one goes plainly, after what was gathered");
 	seq = 41;
-	ok(sent[3].type == REC_BATCH && sent[3].len == 128 && inside(3, 0, &seq) == 2, "empty ones are gathered too");
+	ok(sent[3].type == REC_BATCH && sent[3].len == 128 && inside(3, 0, &seq) == 2,
+	    "empty ones are gathered too");
 	batcher_release(&b);
 	for (size_t i = 0; i < 8; i++)
 		buf_release(&sent_body[i]);
 }
 
-/* ---- texts -------------------------------------------------------------------- */
+/* ---- texts ---- */
 
 static bool piece_refused(uint64_t offset, uint64_t total, uint32_t len)
 {
@@ -201,7 +216,8 @@ static bool piece_refused(uint64_t offset, uint64_t total, uint32_t len)
 	bool whole;
 
 	buf_append(&text, "abc", 3);
-	whole = msg_get_text(&text, &r, (const uint8_t *)"defghijk", &whole, &e) == ERR_PROTO && e.msg[0] && text.len <= 3;
+	whole = msg_get_text(&text, &r, (const uint8_t *)"defghijk", &whole, &e) == ERR_PROTO &&
+	    e.msg[0] && text.len <= 3;
 	buf_release(&text);
 	return whole;
 }
@@ -218,16 +234,23 @@ static void texts(void)
 	memcpy(long_text + n - 3, "end", 4);
 	nsent = 0;
 	msg_send_text(NULL, &(struct record){ .seq = 7, .flags = RECORD_REPLY }, "{}");
-	ok(nsent == 1 && sent[0].type == REC_CTL && sent[0].len == 2 && !sent[0].total && !sent[0].offset &&
-	   sent[0].seq == 7 && sent[0].flags == RECORD_REPLY, "a text that fits a record is one");
-	ok(!msg_get_text(&text, &sent[0], sent_body[0].data, &whole, NULL) && whole && text.len == 2, "and is read as one");
+	ok(nsent == 1 && sent[0].type == REC_CTL && sent[0].len == 2 && !sent[0].total &&
+	        !sent[0].offset && sent[0].seq == 7 && sent[0].flags == RECORD_REPLY,
+	    "a text that fits a record is one");
+	ok(!msg_get_text(&text, &sent[0], sent_body[0].data, &whole, NULL) && whole &&
+	        text.len == 2,
+	    "and is read as one");
 	nsent = 0;
 	msg_send_text(NULL, &(struct record){ .seq = 7 }, long_text);
 	for (size_t i = 0; i < nsent; i++)
-		wrong += msg_get_text(&text, &sent[i], sent_body[i].data, &whole, NULL) || whole != (i == 2) || sent[i].seq != 7;
-	ok(nsent == 3 && !wrong && strcmp((char *)text.data, long_text) == 0, "a longer one comes in pieces, and back whole");
-	ok(piece_refused(2, 8, 4) && piece_refused(4, 8, 4) && piece_refused(3, 5, 4) && piece_refused(3, 2, 1) &&
-	   piece_refused(0, MSG_TEXT_MAX + 1, 4) && piece_refused(3, 0, 4), "pieces that do not fit are refused");
+		wrong += msg_get_text(&text, &sent[i], sent_body[i].data, &whole, NULL) ||
+		    whole != (i == 2) || sent[i].seq != 7;
+	ok(nsent == 3 && !wrong && strcmp((char *)text.data, long_text) == 0,
+	    "a longer one comes in pieces, and back whole");
+	ok(piece_refused(2, 8, 4) && piece_refused(4, 8, 4) && piece_refused(3, 5, 4) &&
+	        piece_refused(3, 2, 1) && piece_refused(0, MSG_TEXT_MAX + 1, 4) &&
+	        piece_refused(3, 0, 4),
+	    "pieces that do not fit are refused");
 	free(long_text);
 	buf_release(&text);
 }

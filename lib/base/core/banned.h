@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BANNED(f) f is banned: see core/num.h, core/buf.h, core/rng.h
+#define BANNED(f) f is banned : see core / num.h, core / buf.h, core / rng.h
 #undef strcpy
 #define strcpy(a, b) BANNED(strcpy)
 #undef strcat

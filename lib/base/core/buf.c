@@ -22,7 +22,7 @@ uint8_t *buf_reserve(struct buf *b, size_t n)
 	size_t want = b->len + n + 1, cap = b->cap ? b->cap : 64;
 
 	if (want < n || want > SIZE_MAX / 2)
-		abort();        /* a bug: no buffer needs half of the address space */
+		abort(); /* a bug: no buffer needs half of the address space */
 	if (want > b->cap) {
 		while (cap < want)
 			cap += cap / 2;

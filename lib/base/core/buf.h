@@ -11,10 +11,13 @@ struct buf {
 	uint8_t *data;
 	size_t len, cap;
 };
-#define BUF_INIT { NULL, 0, 0 }
+#define BUF_INIT \
+	{ \
+		NULL, 0, 0 \
+	}
 
-void buf_release(struct buf *b);               /* frees the contents */
-void buf_clear(struct buf *b);                 /* keeps the memory */
+void buf_release(struct buf *b); /* frees the contents */
+void buf_clear(struct buf *b);   /* keeps the memory */
 /* Makes room for n more bytes and returns where they go. buf_commit then adds the bytes that were
  * written. */
 uint8_t *buf_reserve(struct buf *b, size_t n);

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#define NSEC_PER_SEC INT64_C(1000000000)
+#define NSEC_PER_SEC  INT64_C(1000000000)
 #define NSEC_PER_MSEC INT64_C(1000000)
 
 /* CLOCK_MONOTONIC in nanoseconds: the only clock that decisions may use. */

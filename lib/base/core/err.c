@@ -20,8 +20,8 @@ static const struct {
 #define SUFFIX_KEPT 128
 
 /* The arguments may point into e->msg, so the text is made in another buffer first. */
-__attribute__((format(printf, 4, 0))) static void
-fill(struct err *e, enum err_code code, const char *suffix, const char *fmt, va_list ap)
+__attribute__((format(printf, 4, 0))) static void fill(struct err *e, enum err_code code,
+    const char *suffix, const char *fmt, va_list ap)
 {
 	char text[sizeof e->msg];
 	size_t n, left, kept = strlen(suffix) < SUFFIX_KEPT ? strlen(suffix) : SUFFIX_KEPT;

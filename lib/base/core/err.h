@@ -30,8 +30,7 @@ enum err_code err_sys(struct err *e, enum err_code code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Puts "prefix: " before the message in e; returns e's code. */
-enum err_code err_prefix(struct err *e, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
+enum err_code err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* The documented exit code, the name ("notfound") and the general text of a
  * code.  err_by_name returns ERR_FAILED for an unknown name. */

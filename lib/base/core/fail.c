@@ -19,7 +19,7 @@ struct point {
 	const char *name;
 	enum kind kind;
 	_Atomic uint64_t hits;
-	uint64_t at;            /* 0: never */
+	uint64_t at; /* 0: never */
 	enum action action;
 };
 
@@ -70,7 +70,8 @@ static bool parse_one(char *item)
 	if (!name || !n || strtok_r(NULL, ":", &save))
 		return false;
 	if (strcmp(name, "random") == 0)
-		return num_double(n, &chance) && chance >= 0 && chance <= 1 && last && num_uint(last, UINT64_MAX, &seed);
+		return num_double(n, &chance) && chance >= 0 && chance <= 1 && last &&
+		    num_uint(last, UINT64_MAX, &seed);
 	p = find_point(name);
 	return p && num_uint(n, UINT64_MAX, &p->at) && p->at && parse_action(last, p, &p->action);
 }
@@ -129,7 +130,8 @@ enum err_code fail_pass(const char *name, struct err *e)
 	case EXIT:
 		_exit(1);
 	case FAILURE:
-		return err_set(e, ERR_FAILED, "failpoint %s, passed %llu times", name, (unsigned long long)hit);
+		return err_set(e, ERR_FAILED, "failpoint %s, passed %llu times", name,
+		    (unsigned long long)hit);
 	}
 	return ERR_OK;
 }

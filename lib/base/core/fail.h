@@ -17,10 +17,10 @@
 /* Counts a pass of the failpoint and acts; use the macros. */
 enum err_code fail_pass(const char *name, struct err *e);
 
-#define FAIL_POINT(name) ((void)fail_pass(name, NULL))
+#define FAIL_POINT(name)    ((void)fail_pass(name, NULL))
 #define FAIL_ERROR(name, e) fail_pass(name, e)
 #else
-#define FAIL_POINT(name) ((void)0)
+#define FAIL_POINT(name)    ((void)0)
 #define FAIL_ERROR(name, e) ERR_OK
 #endif
 

@@ -60,7 +60,8 @@ enum err_code file_read(const char *path, size_t max, struct buf *out, struct er
 	ssize_t n;
 
 	if (fd < 0)
-		return err_sys(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot open \"%s\"", path);
+		return err_sys(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot open \"%s\"",
+		    path);
 	if (fstat(fd, &st) || S_ISDIR(st.st_mode)) {
 		close(fd);
 		return err_set(e, ERR_IO, "\"%s\" is not a file that can be read", path);
@@ -102,7 +103,7 @@ enum err_code file_sync_dir(const char *path, struct err *e)
 	return rc;
 }
 
-#define TMP ".tmp-"
+#define TMP        ".tmp-"
 #define TMP_DIGITS 16
 
 /* Makes a temporary name that no other thread uses, and no other machine that writes to the same
@@ -175,7 +176,8 @@ static bool is_torn(const char *name, const char *begin)
 	size_t n = strlen(name), tail = strlen(TMP) + TMP_DIGITS;
 
 	return n >= strlen(begin) + tail && strncmp(name, begin, strlen(begin)) == 0 &&
-	    strncmp(name + n - tail, TMP, strlen(TMP)) == 0 && strspn(name + n - TMP_DIGITS, "0123456789abcdef") == TMP_DIGITS;
+	    strncmp(name + n - tail, TMP, strlen(TMP)) == 0 &&
+	    strspn(name + n - TMP_DIGITS, "0123456789abcdef") == TMP_DIGITS;
 }
 
 void file_remove_torn(const char *dir, const char *begin)
@@ -238,7 +240,7 @@ enum err_code file_remove_tree(const char *path, struct err *e)
 	return ERR_OK;
 }
 
-/* ---- names --------------------------------------------------------------------- */
+/* ---- names ---- */
 
 /* "https://..." */
 static bool has_scheme(const char *name)

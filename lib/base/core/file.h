@@ -31,7 +31,8 @@ struct file_new {
 enum err_code file_new_open(const char *path, mode_t mode, struct file_new *f, struct err *e);
 enum err_code file_new_close(struct file_new *f, enum err_code rc, struct err *e);
 /* Writes data as a file in the same way. */
-enum err_code file_replace(const char *path, const void *data, size_t n, mode_t mode, struct err *e);
+enum err_code file_replace(const char *path, const void *data, size_t n, mode_t mode,
+    struct err *e);
 /* Removes temporary files from dir whose names begin with `begin` and which a process left that was
  * killed between file_new_open and file_new_close. No other process may write such files at the
  * time. */
@@ -40,7 +41,8 @@ void file_remove_torn(const char *dir, const char *begin);
 enum err_code file_sync_dir(const char *path, struct err *e);
 /* Read or write exactly n bytes; they retry after EINTR and short counts. */
 enum err_code file_write_all(int fd, const void *data, size_t n, struct err *e);
-enum err_code file_read_all(int fd, void *data, size_t n, struct err *e);   /* ERR_CLOSED at an early end */
+enum err_code file_read_all(int fd, void *data, size_t n,
+    struct err *e); /* ERR_CLOSED at an early end */
 /* As mkdir -p; the mode is for the last component. */
 enum err_code file_mkdirs(const char *path, mode_t mode, struct err *e);
 /* As rm -r; does not follow links. */

@@ -7,7 +7,7 @@
 /* Tells a waiting thread to give up. Whoever interrupts makes fd readable; every wait polls fd,
  * too. It stays readable, so all later waits end at once. */
 struct interrupt {
-	int fd;                         /* readable: give up */
+	int fd; /* readable: give up */
 	/* Called in the waiting thread before and now and then during a wait; it may make fd
 	 * readable. NULL: not called. */
 	void (*ask)(void *ctx);

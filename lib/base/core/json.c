@@ -79,7 +79,7 @@ json_t *json_parse_file(const char *path, size_t max, struct err *e)
 	return v;
 }
 
-/* ---- typed members ----------------------------------------------------------- */
+/* ---- typed members ---- */
 
 static bool fail_type(struct err *e, const char *path, const char *key, const char *what)
 {
@@ -95,7 +95,7 @@ static const json_t *find_member(const json_t *o, const char *key)
 }
 
 bool json_want_str(const json_t *o, const char *path, const char *key, const char **out,
-                   struct err *e)
+    struct err *e)
 {
 	const json_t *v = find_member(o, key);
 
@@ -108,7 +108,7 @@ bool json_want_str(const json_t *o, const char *path, const char *key, const cha
 }
 
 bool json_want_int(const json_t *o, const char *path, const char *key, int64_t min, int64_t max,
-                   int64_t *out, struct err *e)
+    int64_t *out, struct err *e)
 {
 	const json_t *v = find_member(o, key);
 	char what[96];
@@ -148,7 +148,7 @@ bool json_want_bool(const json_t *o, const char *path, const char *key, bool *ou
 }
 
 bool json_want_u64s(const json_t *o, const char *path, const char *key, uint64_t *out,
-                    struct err *e)
+    struct err *e)
 {
 	const json_t *v = find_member(o, key);
 
@@ -159,7 +159,7 @@ bool json_want_u64s(const json_t *o, const char *path, const char *key, uint64_t
 	return true;
 }
 
-/* ---- with defaults ------------------------------------------------------------- */
+/* ---- with defaults ---- */
 
 const char *json_str(const json_t *o, const char *key, const char *deflt)
 {
@@ -229,7 +229,7 @@ bool json_only(const json_t *o, const char *path, const char *const *keys, struc
 	return true;
 }
 
-/* ---- making -------------------------------------------------------------------- */
+/* ---- making ---- */
 
 /* jansson returns NULL for valid arguments only when there is no memory. */
 static json_t *require_value(json_t *v)
@@ -375,7 +375,7 @@ static json_t *pack_one_value(struct packing *p, char letter)
 	case 'n':
 		return json_null();
 	default:
-		abort();        /* a bug of the caller, whose format is a literal */
+		abort(); /* a bug of the caller, whose format is a literal */
 	}
 }
 
@@ -408,7 +408,7 @@ json_t *json_event(const char *kind)
 	return json_build("{s:i, s:s, s:s}", "v", 1, "ts", stamp, "kind", kind);
 }
 
-/* ---- text ---------------------------------------------------------------------- */
+/* ---- text ---- */
 
 /* A writer of our own, because jansson writes reals with one fixed precision: too short to be read
  * back equal, or 0.1 as 0.10000000000000001. */

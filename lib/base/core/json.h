@@ -32,17 +32,17 @@ json_t *json_build(const char *fmt, ...);
 int json_put(json_t *o, const char *key, json_t *v);
 
 #ifndef JSON_OWN_NAMES
-#define json_string json_of_text
-#define json_stringn json_of_bytes
-#define json_sprintf json_of_format
-#define json_pack json_build
-#define json_object_set_new json_put
+#define json_string                json_of_text
+#define json_stringn               json_of_bytes
+#define json_sprintf               json_of_format
+#define json_pack                  json_build
+#define json_object_set_new        json_put
 #define json_object_set(o, key, v) json_put((o), (key), json_incref(v))
 #endif
 
 #define JSON_PEER_DEPTH 16
 
-/* ---- reading ------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 /* Parse one JSON value from text that a stranger may have written: at most max
  * bytes, at most 32 levels (checked before jansson recurses), duplicate keys
@@ -56,12 +56,15 @@ json_t *json_parse_file(const char *path, size_t max, struct err *e);
 /* Typed reads of a member. Absent: returns false, e->code stays ERR_OK, *out is unchanged. Wrong
  * type or out of range: returns false, and e says "path.key: must be ...". `path` names the object
  * ("job"; "" for the root). */
-bool json_want_str(const json_t *o, const char *path, const char *key, const char **out, struct err *e);
-bool json_want_int(const json_t *o, const char *path, const char *key, int64_t min, int64_t max, int64_t *out, struct err *e);
+bool json_want_str(const json_t *o, const char *path, const char *key, const char **out,
+    struct err *e);
+bool json_want_int(const json_t *o, const char *path, const char *key, int64_t min, int64_t max,
+    int64_t *out, struct err *e);
 bool json_want_num(const json_t *o, const char *path, const char *key, double *out, struct err *e);
 bool json_want_bool(const json_t *o, const char *path, const char *key, bool *out, struct err *e);
 /* A u64 that is written as a decimal string (ids above 2^53). */
-bool json_want_u64s(const json_t *o, const char *path, const char *key, uint64_t *out, struct err *e);
+bool json_want_u64s(const json_t *o, const char *path, const char *key, uint64_t *out,
+    struct err *e);
 
 /* Reads with a default, for documents that this program has made and that are known to be
  * well-formed. */
@@ -79,8 +82,8 @@ bool json_keep(json_t **place, const json_t *o, const char *key);
 bool json_only(const json_t *o, const char *path, const char *const *keys, struct err *e);
 
 /* New values: a u64 as a decimal string; a number, or null when it is not finite. */
-json_t *json_of_u64(uint64_t v);               /* string */
-json_t *json_of_num(double v);                 /* null when not finite */
+json_t *json_of_u64(uint64_t v); /* string */
+json_t *json_of_num(double v);   /* null when not finite */
 /* {"v":1,"ts":...,"kind":kind}, to be completed: the beginning of every line of JSON output. */
 json_t *json_event(const char *kind);
 /* Compact text as a new string; "null" for NULL. */

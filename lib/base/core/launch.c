@@ -18,11 +18,11 @@
 
 struct child {
 	char *id;
-	char *pid_path;                 /* NULL without a directory */
+	char *pid_path; /* NULL without a directory */
 	pid_t pid;
-	int pidfd;                      /* -1 when it has ended */
+	int pidfd; /* -1 when it has ended */
 	bool deaf;
-	int line;                       /* our end of its control line; -1: none, or closed */
+	int line; /* our end of its control line; -1: none, or closed */
 	struct launch_event how;
 };
 
@@ -74,7 +74,7 @@ static enum err_code find_child_place(struct launch_set *set, const char *id, si
 		if (set->child[i].pidfd < 0)
 			return ERR_OK;
 		return err_set(e, ERR_EXISTS, "%s is running already, as process %d", id,
-		               (int)set->child[i].pid);
+		    (int)set->child[i].pid);
 	}
 	set->child = mem_regrow(set->child, set->n + 1, sizeof *set->child);
 	c = &set->child[set->n];
@@ -150,7 +150,7 @@ static void reap_group(struct launch_set *set, size_t at)
 }
 
 enum err_code launch_start(struct launch_set *set, const struct launch_spec *spec, size_t *child,
-                           struct err *e)
+    struct err *e)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
 	enum err_code rc = find_child_place(set, spec->id, child, e);
@@ -187,7 +187,7 @@ enum err_code launch_start(struct launch_set *set, const struct launch_spec *spe
 }
 
 enum err_code launch_wait(struct launch_set *set, int64_t timeout_ns, struct launch_event *event,
-                          struct err *e)
+    struct err *e)
 {
 	int64_t end = clock_now() + timeout_ns;
 	struct epoll_event ev;
@@ -197,10 +197,10 @@ enum err_code launch_wait(struct launch_set *set, int64_t timeout_ns, struct lau
 		return err_set(e, ERR_NOTFOUND, "no process is running");
 	for (;;) {
 		int64_t left = end - clock_now();
-		int ms = timeout_ns < 0               ? -1
-		         : left <= 0                  ? 0
-		         : left > 3600 * NSEC_PER_SEC ? 3600000
-		                                      : (int)((left + 999999) / NSEC_PER_MSEC);
+		int ms = timeout_ns < 0          ? -1
+		    : left <= 0                  ? 0
+		    : left > 3600 * NSEC_PER_SEC ? 3600000
+		                                 : (int)((left + 999999) / NSEC_PER_MSEC);
 
 		n = epoll_wait(set->epoll, &ev, 1, ms);
 		if (n > 0)
@@ -208,8 +208,8 @@ enum err_code launch_wait(struct launch_set *set, int64_t timeout_ns, struct lau
 		if (n < 0 && errno != EINTR)
 			return err_sys(e, ERR_IO, "cannot wait for processes");
 		if (timeout_ns >= 0 && clock_now() >= end)
-			return err_set(e, ERR_TIMEOUT, "%zu process%s still running",
-			               set->running, set->running == 1 ? " is" : "es are");
+			return err_set(e, ERR_TIMEOUT, "%zu process%s still running", set->running,
+			    set->running == 1 ? " is" : "es are");
 	}
 	reap_group(set, (size_t)ev.data.u64);
 	*event = set->child[ev.data.u64].how;
@@ -261,7 +261,8 @@ void launch_signal(struct launch_set *set, size_t child, int sig)
 		pidfd_send_signal(c->pidfd, c->deaf && sig == SIGTERM ? SIGINT : sig, NULL, 0);
 }
 
-enum err_code launch_tell(struct launch_set *set, size_t child, const void *data, size_t n, struct err *e)
+enum err_code launch_tell(struct launch_set *set, size_t child, const void *data, size_t n,
+    struct err *e)
 {
 	const struct child *c = &set->child[child];
 	ssize_t put = c->line < 0 ? (errno = EPIPE, -1) : write(c->line, data, n);
@@ -270,7 +271,8 @@ enum err_code launch_tell(struct launch_set *set, size_t child, const void *data
 		return ERR_OK;
 	if (put < 0 && errno == EPIPE)
 		return err_set(e, ERR_CLOSED, "%s does not listen any more", c->id);
-	return err_set(e, ERR_LIMIT, "%s does not listen: it has left what it was told before unread", c->id);
+	return err_set(e, ERR_LIMIT,
+	    "%s does not listen: it has left what it was told before unread", c->id);
 }
 
 void launch_signal_all(struct launch_set *set, int sig)

@@ -21,13 +21,13 @@
  * One thread owns a set. It must live as long as children with die_with_parent, because Linux
  * reacts to the death of the thread that forked. */
 struct launch_spec {
-	const char *id;                 /* "server-0": names the pid file */
-	char *const *argv;              /* argv[0] is a path; NULL-ended */
-	const char *log_path;           /* stdout and stderr are appended to it */
-	bool die_with_parent;           /* SIGKILL when this process is gone */
-	const char *dir;                /* its working directory; NULL: this process's */
-	bool same_group;                /* spawn: stays in our process group */
-	const int *pipes;               /* its stdin and stdout, with our stderr; NULL: the log */
+	const char *id;       /* "server-0": names the pid file */
+	char *const *argv;    /* argv[0] is a path; NULL-ended */
+	const char *log_path; /* stdout and stderr are appended to it */
+	bool die_with_parent; /* SIGKILL when this process is gone */
+	const char *dir;      /* its working directory; NULL: this process's */
+	bool same_group;      /* spawn: stays in our process group */
+	const int *pipes;     /* its stdin and stdout, with our stderr; NULL: the log */
 	/* ignores SIGTERM, which others send to all processes; launch_stop_all uses SIGINT for
 	 * it */
 	bool deaf;
@@ -39,7 +39,7 @@ struct launch_spec {
 struct launch_event {
 	size_t child;
 	bool signalled;
-	int status;                     /* exit code, or the signal's number */
+	int status; /* exit code, or the signal's number */
 };
 
 struct launch_set;
@@ -53,21 +53,21 @@ void launch_free(struct launch_set *set);
  * descriptors, and default signals. *child is its index; an id that has ended is started again
  * under its old index. ERR_NOTFOUND: the program cannot be run; ERR_EXISTS: the id is running. */
 enum err_code launch_start(struct launch_set *set, const struct launch_spec *spec, size_t *child,
-                           struct err *e);
+    struct err *e);
 
 /* Waits until a child has ended, and reaps it with all that is left of its process group.
  * ERR_TIMEOUT after timeout_ns (0: does not wait; negative: no limit); ERR_NOTFOUND when no child
  * is running. */
 enum err_code launch_wait(struct launch_set *set, int64_t timeout_ns, struct launch_event *event,
-                          struct err *e);
+    struct err *e);
 /* A descriptor for poll: readable when launch_wait would not block. */
 int launch_fd(const struct launch_set *set);
 
 /* About the children of a set, by index. */
-size_t launch_count(const struct launch_set *set);     /* indices given out */
+size_t launch_count(const struct launch_set *set); /* indices given out */
 size_t launch_running(const struct launch_set *set);
 bool launch_alive(const struct launch_set *set, size_t child);
-pid_t launch_pid(const struct launch_set *set, size_t child);  /* the last one, also when ended */
+pid_t launch_pid(const struct launch_set *set, size_t child); /* the last one, also when ended */
 const char *launch_id(const struct launch_set *set, size_t child);
 /* How a child that is not alive has ended. */
 struct launch_event launch_status(const struct launch_set *set, size_t child);
@@ -79,7 +79,8 @@ void launch_signal(struct launch_set *set, size_t child, int sig);
 void launch_signal_all(struct launch_set *set, int sig);
 /* Writes to the control line of a child, without blocking: ERR_LIMIT when it has left 64 KiB
  * unread, ERR_CLOSED when it has ended. */
-enum err_code launch_tell(struct launch_set *set, size_t child, const void *data, size_t n, struct err *e);
+enum err_code launch_tell(struct launch_set *set, size_t child, const void *data, size_t n,
+    struct err *e);
 
 /* Sends SIGTERM to all, and SIGKILL after grace_ns to those that are left; returns when none is.
  * True when no SIGKILL was needed. */

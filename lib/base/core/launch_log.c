@@ -6,7 +6,7 @@
 
 #include "core/launch.h"
 
-#define TAIL_MAX 65536
+#define TAIL_MAX   65536
 #define LAST_WORDS 40
 
 enum err_code launch_tail(const char *log_path, size_t nlines, struct buf *out, struct err *e)
@@ -20,7 +20,7 @@ enum err_code launch_tail(const char *log_path, size_t nlines, struct buf *out, 
 
 	if (fd < 0)
 		return err_sys(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot read %s",
-		               log_path);
+		    log_path);
 	if (fstat(fd, &st) == 0 && st.st_size > TAIL_MAX)
 		lseek(fd, st.st_size - TAIL_MAX, SEEK_SET);
 	/* The log may grow meanwhile; later lines are not read. */

@@ -27,7 +27,9 @@ void log_at(struct log *l, enum log_level level, const char *fmt, ...)
 	if ((int)level > atomic_load_explicit(&l->level, memory_order_relaxed))
 		return;
 	clock_stamp(stamp);
-	n = l->sink ? 0 : (size_t)snprintf(line, sizeof line, "%s %s %s ", stamp, l->name, level_name[level]);
+	n = l->sink
+	    ? 0
+	    : (size_t)snprintf(line, sizeof line, "%s %s %s ", stamp, l->name, level_name[level]);
 	va_start(ap, fmt);
 	utf8_vprintf(line + n, sizeof line - n - 1, fmt, ap);
 	va_end(ap);

@@ -26,8 +26,8 @@ void log_init(struct log *l, const char *name, int fd, enum log_level level);
 void log_at(struct log *l, enum log_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 #define log_error(l, ...) log_at(l, LOG_LEVEL_ERROR, __VA_ARGS__)
-#define log_warn(l, ...) log_at(l, LOG_LEVEL_WARN, __VA_ARGS__)
-#define log_info(l, ...) log_at(l, LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_warn(l, ...)  log_at(l, LOG_LEVEL_WARN, __VA_ARGS__)
+#define log_info(l, ...)  log_at(l, LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_debug(l, ...) log_at(l, LOG_LEVEL_DEBUG, __VA_ARGS__)
 
 /* Limits lines that strangers can cause: at most `burst` lines, then one a second. Returns 0 when

@@ -27,7 +27,8 @@ void map_free(struct map *m)
 
 	if (!m)
 		return;
-	HASH_ITER(hh, m->head, x, next) {
+	HASH_ITER(hh, m->head, x, next)
+	{
 		HASH_DEL(m->head, x);
 		free(x);
 	}
@@ -82,5 +83,5 @@ void map_each(const struct map *m, void (*fn)(void *ctx, const char *name, void 
 	struct entry *x, *next;
 
 	HASH_ITER(hh, m->head, x, next)
-		fn(ctx, x->name, x->value);
+	fn(ctx, x->name, x->value);
 }

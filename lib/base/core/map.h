@@ -11,7 +11,7 @@ struct map *map_new(void);
 void map_free(struct map *m);
 /* Sets the value of a name, also when it exists. */
 void map_put(struct map *m, const char *name, void *value);
-void *map_get(const struct map *m, const char *name);      /* NULL when absent */
+void *map_get(const struct map *m, const char *name); /* NULL when absent */
 void map_del(struct map *m, const char *name);
 size_t map_count(const struct map *m);
 /* Calls fn for all entries in insertion order. */

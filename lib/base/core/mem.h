@@ -7,8 +7,8 @@
  * memory they abort with a line on stderr, because a failing small allocation leaves nothing
  * sensible to do. Use them for small, bounded things. Sizes that a peer, a file or a table decides
  * go to mem_try_array, which returns NULL instead. Any thread. */
-void *mem_alloc(size_t size);                  /* zeroed */
-void *mem_array(size_t n, size_t size);        /* zeroed; n * size checked */
+void *mem_alloc(size_t size);           /* zeroed */
+void *mem_array(size_t n, size_t size); /* zeroed; n * size checked */
 void *mem_regrow(void *p, size_t n, size_t size);
 /* Reports the lack of memory and aborts. */
 _Noreturn void mem_fail(void);

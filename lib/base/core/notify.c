@@ -9,7 +9,7 @@
 
 #include "core/num.h"
 
-#define FIRST_FD 3
+#define FIRST_FD    3
 #define MESSAGE_MAX 1024
 
 static bool manager_address(struct notify *n)
@@ -64,7 +64,8 @@ bool notify_say(struct notify *n, const char *fmt, ...)
 	va_end(ap);
 	if (len <= 0 || len >= (int)sizeof text)
 		return false;
-	return sendto(n->fd, text, (size_t)len, MSG_NOSIGNAL, (const struct sockaddr *)&n->to, n->to_len) == len;
+	return sendto(n->fd, text, (size_t)len, MSG_NOSIGNAL, (const struct sockaddr *)&n->to,
+	           n->to_len) == len;
 }
 
 void notify_close(struct notify *n)
@@ -74,7 +75,7 @@ void notify_close(struct notify *n)
 	n->fd = -1;
 }
 
-/* ---- sockets that are there already ---------------------------------------------------- */
+/* ---- sockets that are there already ---- */
 
 static bool is_tcp_listener(int fd)
 {
@@ -82,7 +83,8 @@ static bool is_tcp_listener(int fd)
 	socklen_t len = sizeof listens;
 
 	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0 && listens &&
-	       getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len) == 0 && (family == AF_INET || family == AF_INET6);
+	    getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len) == 0 &&
+	    (family == AF_INET || family == AF_INET6);
 }
 
 /* The index in `name` of the k-th word of "a:b:c"; n when it is not there. */
@@ -111,14 +113,18 @@ enum err_code notify_sockets(const char *const *name, size_t n, int *fd, struct 
 	for (size_t i = 0; i < n; i++)
 		fd[i] = -1;
 	if (given > (int64_t)n)
-		rc = err_set(e, ERR_CONFIG, "LISTEN_FDS: %lld sockets were handed over, and there is use for %zu", (long long)given, n);
+		rc = err_set(e, ERR_CONFIG,
+		    "LISTEN_FDS: %lld sockets were handed over, and there is use for %zu",
+		    (long long)given, n);
 	for (int64_t k = 0; rc == ERR_OK && k < given; k++) {
 		size_t at = name_index(words, (size_t)k, name, n);
 		int given_fd = FIRST_FD + (int)k;
 
 		if (!is_tcp_listener(given_fd))
-			rc = err_set(e, ERR_CONFIG, "LISTEN_FDS: descriptor %d is no TCP socket that listens: a socket unit wants "
-			             "ListenStream=PORT, and Accept=no", given_fd);
+			rc = err_set(e, ERR_CONFIG,
+			    "LISTEN_FDS: descriptor %d is no TCP socket that listens: a socket unit wants "
+			    "ListenStream=PORT, and Accept=no",
+			    given_fd);
 		else
 			fcntl(given_fd, F_SETFL, fcntl(given_fd, F_GETFL) | O_NONBLOCK);
 		fcntl(given_fd, F_SETFD, FD_CLOEXEC);

@@ -12,7 +12,7 @@
 /* The protocol between a service manager and its service: sd_notify(3), sd_watchdog_enabled(3) and
  * sd_listen_fds(3), without libsystemd. One thread owns a struct notify. */
 struct notify {
-	int fd;                         /* -1: no manager listens */
+	int fd; /* -1: no manager listens */
 	struct sockaddr_un to;
 	socklen_t to_len;
 	/* the manager wants a sign of life within this many ns; 0: never */

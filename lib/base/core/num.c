@@ -123,7 +123,7 @@ static bool parse_decimal(const char *s, uint64_t *digits, int *exponent, const 
  * fraction of the result is rounded down, or to the nearest. A nonzero number must not become 0,
  * which often stands for "none". */
 static bool parse_scaled(const char *s, const struct unit *u, size_t n, uint64_t max, bool nearest,
-                        uint64_t *out)
+    uint64_t *out)
 {
 	unsigned __int128 v, one = 1;
 	uint64_t digits;
@@ -160,11 +160,20 @@ static bool parse_scaled(const char *s, const struct unit *u, size_t n, uint64_t
 bool num_size(const char *s, uint64_t *out)
 {
 	static const struct unit unit[] = {
-		{ "", 1 },      { "B", 1 },
-		{ "K", KIB },   { "k", KIB },   { "KiB", KIB },
-		{ "M", MIB },   { "m", MIB },   { "MiB", MIB },
-		{ "G", GIB },   { "g", GIB },   { "GiB", GIB },
-		{ "T", TIB },   { "t", TIB },   { "TiB", TIB },
+		{ "", 1 },
+		{ "B", 1 },
+		{ "K", KIB },
+		{ "k", KIB },
+		{ "KiB", KIB },
+		{ "M", MIB },
+		{ "m", MIB },
+		{ "MiB", MIB },
+		{ "G", GIB },
+		{ "g", GIB },
+		{ "GiB", GIB },
+		{ "T", TIB },
+		{ "t", TIB },
+		{ "TiB", TIB },
 	};
 
 	return parse_scaled(s, unit, sizeof unit / sizeof *unit, INT64_MAX, false, out);
@@ -175,8 +184,13 @@ bool num_size(const char *s, uint64_t *out)
 bool num_duration(const char *s, int64_t *nanoseconds)
 {
 	static const struct unit unit[] = {
-		{ "", SECOND }, { "s", SECOND }, { "m", 60 * SECOND }, { "h", 3600 * SECOND },
-		{ "ms", 1000000 }, { "us", 1000 }, { "ns", 1 },
+		{ "", SECOND },
+		{ "s", SECOND },
+		{ "m", 60 * SECOND },
+		{ "h", 3600 * SECOND },
+		{ "ms", 1000000 },
+		{ "us", 1000 },
+		{ "ns", 1 },
 	};
 	uint64_t v;
 

@@ -10,9 +10,10 @@
  * *out unchanged. */
 bool num_int(const char *s, int64_t min, int64_t max, int64_t *out);
 bool num_uint(const char *s, uint64_t max, uint64_t *out);
-bool num_double(const char *s, double *out);              /* finite only */
-bool num_size(const char *s, uint64_t *out);              /* 4096, 64K, 4M, 2G (base 1024), also KiB MiB */
-bool num_duration(const char *s, int64_t *nanoseconds);   /* 30s, 200ms, 5m, 1h, 1.5s; a bare number is seconds */
+bool num_double(const char *s, double *out); /* finite only */
+bool num_size(const char *s, uint64_t *out); /* 4096, 64K, 4M, 2G (base 1024), also KiB MiB */
+bool num_duration(const char *s,
+    int64_t *nanoseconds); /* 30s, 200ms, 5m, 1h, 1.5s; a bare number is seconds */
 
 /* The shortest text that is parsed back to the same double; the caller must not pass one that is
  * not finite. */

@@ -16,7 +16,7 @@ static void print_mistake(const struct opt_spec *spec, const char *what)
 	fprintf(stderr, "%s: %s (see %s -h)\n", spec->prog, what, spec->prog);
 }
 
-/* ---- help ----------------------------------------------------------------------- */
+/* ---- help ---- */
 
 static void print_option(const struct opt *o, FILE *f)
 {
@@ -44,8 +44,9 @@ void opt_help(const struct opt_spec *spec, FILE *f, bool whole)
 	fprintf(f, "\noptions:\n");
 	for (size_t i = 0; i < spec->nopts; i++)
 		print_option(&spec->opts[i], f);
-	fprintf(f, "  %-28s %s\n  %-28s %s\n", "-h, --help", whole ? "short and whole help" :
-	    "short help; --help tells all", "    --version", "version and exit");
+	fprintf(f, "  %-28s %s\n  %-28s %s\n", "-h, --help",
+	    whole ? "short and whole help" : "short help; --help tells all", "    --version",
+	    "version and exit");
 	if (spec->examples)
 		fprintf(f, "\nexamples:\n%s", spec->examples);
 }
@@ -54,8 +55,8 @@ static void print_program_version(const struct opt_spec *spec)
 {
 	int n = (int)strcspn(spec->prog, " ");
 
-	printf("%.*s %s (protocol %d, libsodium %s)\n", n, spec->prog, PSKIT_VERSION, PSKIT_PROTOCOL,
-	    sodium_version_string());
+	printf("%.*s %s (protocol %d, libsodium %s)\n", n, spec->prog, PSKIT_VERSION,
+	    PSKIT_PROTOCOL, sodium_version_string());
 }
 
 static void print_option_names(const struct opt_spec *spec)
@@ -72,13 +73,13 @@ static void print_option_table(const struct opt_spec *spec)
 	for (size_t i = 0; i < spec->nopts; i++) {
 		const struct opt *o = &spec->opts[i];
 
-		printf("--%s\t%c\t%s\t%s\t%s\n", o->name, o->letter ? o->letter : '-', o->arg ? o->arg : "-",
-		    o->choices ? o->choices : "-", o->help);
+		printf("--%s\t%c\t%s\t%s\t%s\n", o->name, o->letter ? o->letter : '-',
+		    o->arg ? o->arg : "-", o->choices ? o->choices : "-", o->help);
 	}
 	printf("--help\th\t-\t-\tthe whole help\n--version\t-\t-\t-\tversion and exit\n");
 }
 
-/* ---- values ---------------------------------------------------------------------- */
+/* ---- values ---- */
 
 static bool out_of_bounds(const struct opt *o, double v)
 {
@@ -195,7 +196,7 @@ static bool set_value(const struct opt_spec *spec, const struct opt *o, void *ou
 	return false;
 }
 
-/* ---- parsing --------------------------------------------------------------------- */
+/* ---- parsing ---- */
 
 static const struct opt *find_long_option(const struct opt_spec *spec, const char *s, size_t n)
 {
@@ -232,7 +233,8 @@ static void unknown_name(const struct opt_spec *spec, const char *name, size_t n
 	memcpy(names + spec->nopts, common, sizeof common);
 	near = suggest(word, names, spec->nopts + 2);
 	if (near)
-		snprintf(what, sizeof what, "unknown option \"--%s\"; did you mean \"--%s\"?", word, near);
+		snprintf(what, sizeof what, "unknown option \"--%s\"; did you mean \"--%s\"?", word,
+		    near);
 	else
 		snprintf(what, sizeof what, "unknown option \"--%s\"", word);
 	print_mistake(spec, what);
@@ -337,19 +339,22 @@ enum opt_result opt_parse(const struct opt_spec *spec, void *out, int argc, char
 			only_args = true;
 		else if (answer_standard(spec, arg))
 			return OPT_EXIT_OK;
-		else if (!(arg[1] == '-' ? parse_long(spec, out, &c) : parse_letters(spec, out, &c)))
+		else if (!(arg[1] == '-' ? parse_long(spec, out, &c)
+		                         : parse_letters(spec, out, &c)))
 			return OPT_EXIT_USAGE;
 	}
 	*nargs = c.nargs;
 	if (c.nargs < spec->min_args) {
 		print_mistake(spec, spec->args ? "an operand is missing" : "something is missing");
-		fprintf(stderr, "usage: %s [options] %s\n", spec->prog, spec->args ? spec->args : "");
+		fprintf(stderr, "usage: %s [options] %s\n", spec->prog,
+		    spec->args ? spec->args : "");
 		return OPT_EXIT_USAGE;
 	}
 	if (spec->max_args >= 0 && c.nargs > spec->max_args) {
 		char what[200];
 
-		snprintf(what, sizeof what, "unexpected operand \"%.100s\"", argv[spec->max_args + 1]);
+		snprintf(what, sizeof what, "unexpected operand \"%.100s\"",
+		    argv[spec->max_args + 1]);
 		print_mistake(spec, what);
 		return OPT_EXIT_USAGE;
 	}

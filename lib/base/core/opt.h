@@ -10,14 +10,14 @@
 /* Command-line options. One table for each program or subcommand drives parsing, bounds, -h,
  * --help, completion, and the test that compares it with the manual page. Used by main's thread. */
 enum opt_kind {
-	OPT_FLAG,       /* bool, set true */
-	OPT_STR,        /* const char *, points into argv */
-	OPT_INT,        /* int64_t, within min..max */
-	OPT_NUM,        /* double, within min..max */
-	OPT_SIZE,       /* uint64_t bytes: 64K, 4M */
-	OPT_DURATION,   /* int64_t nanoseconds: 200ms, 30s */
-	OPT_CHOICE,     /* const char *, one of `choices` ("tcp|unix") */
-	OPT_LIST,       /* struct opt_list, may be given again and again */
+	OPT_FLAG,     /* bool, set true */
+	OPT_STR,      /* const char *, points into argv */
+	OPT_INT,      /* int64_t, within min..max */
+	OPT_NUM,      /* double, within min..max */
+	OPT_SIZE,     /* uint64_t bytes: 64K, 4M */
+	OPT_DURATION, /* int64_t nanoseconds: 200ms, 30s */
+	OPT_CHOICE,   /* const char *, one of `choices` ("tcp|unix") */
+	OPT_LIST,     /* struct opt_list, may be given again and again */
 };
 
 struct opt_list {
@@ -26,22 +26,22 @@ struct opt_list {
 };
 
 struct opt {
-	const char *name;       /* long name without "--" */
-	char letter;            /* 0: none */
+	const char *name; /* long name without "--" */
+	char letter;      /* 0: none */
 	enum opt_kind kind;
-	size_t offset;          /* of the field in the program's options struct */
-	const char *arg;        /* "FILE"; NULL for flags */
-	const char *help;       /* one line */
+	size_t offset;    /* of the field in the program's options struct */
+	const char *arg;  /* "FILE"; NULL for flags */
+	const char *help; /* one line */
 	const char *choices;
-	double min, max;        /* both 0: no bounds */
+	double min, max; /* both 0: no bounds */
 };
 
 struct opt_spec {
-	const char *prog;       /* "ps-ctl run" */
-	const char *args;       /* synopsis of the operands: "FILE" */
-	const char *about;      /* one sentence */
-	const char *more;       /* paragraphs for --help, may be NULL */
-	const char *examples;   /* lines, each "  command    # what" */
+	const char *prog;     /* "ps-ctl run" */
+	const char *args;     /* synopsis of the operands: "FILE" */
+	const char *about;    /* one sentence */
+	const char *more;     /* paragraphs for --help, may be NULL */
+	const char *examples; /* lines, each "  command    # what" */
 	const struct opt *opts;
 	size_t nopts;
 	int min_args, max_args; /* operands; max -1: any number */
@@ -54,7 +54,8 @@ enum opt_result { OPT_GO, OPT_EXIT_OK, OPT_EXIT_USAGE };
  * for completion) are answered on stdout (OPT_EXIT_OK). A mistake prints one sentence with "did you
  * mean" and "see PROG -h" on stderr (OPT_EXIT_USAGE). A lone "-" and everything after "--" are
  * operands; options and operands may be mixed. */
-enum opt_result opt_parse(const struct opt_spec *spec, void *out, int argc, char **argv, int *nargs);
+enum opt_result opt_parse(const struct opt_spec *spec, void *out, int argc, char **argv,
+    int *nargs);
 void opt_list_release(struct opt_list *l);
 
 /* Prints the help text; whole: that of --help, else of -h. */

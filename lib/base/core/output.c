@@ -32,6 +32,6 @@ int output_end(const char *prog, int code)
 	if ((!failed && !ferror(stdout)) || output_abandoned())
 		return code;
 	fprintf(stderr, "%s: cannot write to standard output%s%s\n", prog, failed ? ": " : "",
-	        failed ? strerrordesc_np(failed) : "");
+	    failed ? strerrordesc_np(failed) : "");
 	return code ? code : 1;
 }

@@ -16,7 +16,7 @@ void procstat_read(struct procstat *out);
 /* The number of descriptors that a process of ours has open, and its limit. */
 struct procfiles {
 	int open;
-	uint64_t most;                  /* UINT64_MAX: no limit */
+	uint64_t most; /* UINT64_MAX: no limit */
 };
 
 /* pid 0: this process. False: it cannot be read. */

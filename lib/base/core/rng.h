@@ -14,9 +14,9 @@ struct rng {
 /* Begins the sequence of a seed; rng_next gives the next 64 bits. */
 void rng_init(struct rng *r, uint64_t seed);
 uint64_t rng_next(struct rng *r);
-uint64_t rng_below(struct rng *r, uint64_t n);         /* unbiased, n > 0 */
-double rng_unit(struct rng *r);                        /* [0, 1) */
-double rng_normal(struct rng *r);                      /* mean 0, variance 1 */
+uint64_t rng_below(struct rng *r, uint64_t n); /* unbiased, n > 0 */
+double rng_unit(struct rng *r);                /* [0, 1) */
+double rng_normal(struct rng *r);              /* mean 0, variance 1 */
 /* A random permutation of 0..n-1 (Fisher-Yates) in out. */
 void rng_permutation(struct rng *r, uint32_t *out, size_t n);
 

@@ -30,7 +30,8 @@ static int talk_to(const int pipes[2])
  * child. deaf: SIGTERM stays ignored, also for its children. */
 static void default_signals(bool deaf)
 {
-	struct sigaction action = { .sa_handler = SIG_DFL }, ignored = { .sa_handler = SIG_IGN }, was = { .sa_handler = SIG_DFL };
+	struct sigaction action = { .sa_handler = SIG_DFL }, ignored = { .sa_handler = SIG_IGN },
+	                 was = { .sa_handler = SIG_DFL };
 	sigset_t none;
 
 	sigaction(SIGTERM, NULL, &was);
@@ -83,7 +84,7 @@ static int exec_error(int fd)
 /* Forks and executes with all signals blocked in between; the child reports a failure through
  * `report`. */
 static enum err_code fork_it(const struct launch_spec *spec, int in, int log_fd, int report[2],
-                             pid_t *pid, struct err *e)
+    pid_t *pid, struct err *e)
 {
 	sigset_t all, old;
 	pid_t parent = getpid();
@@ -130,7 +131,8 @@ static int above_stdio(int fd)
 /* Makes a pipe with both ends above 2 and close-on-exec. */
 static enum err_code pipe_above(int ends[2], const char *id, struct err *e)
 {
-	if (pipe2(ends, O_CLOEXEC) == 0 && (ends[0] = above_stdio(ends[0])) >= 0 && (ends[1] = above_stdio(ends[1])) >= 0)
+	if (pipe2(ends, O_CLOEXEC) == 0 && (ends[0] = above_stdio(ends[0])) >= 0 &&
+	    (ends[1] = above_stdio(ends[1])) >= 0)
 		return ERR_OK;
 	return err_sys(e, ERR_IO, "cannot start %s: pipe", id);
 }
@@ -146,7 +148,9 @@ enum err_code spawn(const struct launch_spec *spec, pid_t *pid, int *line, struc
 {
 	int report[2] = { -1, -1 }, in[2] = { -1, -1 };
 	enum err_code rc;
-	int log_fd = spec->pipes ? -1 : above_stdio(open(spec->log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+	int log_fd = spec->pipes
+	    ? -1
+	    : above_stdio(open(spec->log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
 
 	if (line)
 		*line = -1;

@@ -7,7 +7,7 @@
 
 /* A yield that takes longer than this means that another thread ran, or that the machine stood
  * still. */
-#define GAP (NSEC_PER_MSEC / 10)
+#define GAP     (NSEC_PER_MSEC / 10)
 #define NAP_MIN (NSEC_PER_MSEC / 2)
 #define NAP_MAX NSEC_PER_SEC
 
@@ -40,7 +40,9 @@ bool spin_again(struct spin *s)
 		return true;
 	now_displaced = count_displaced();
 	if (now_displaced != s->displaced) {
-		s->nap = s->now - s->rest > 2 * s->nap ? NAP_MIN : s->nap < NAP_MAX / 2 ? 2 * s->nap : NAP_MAX;
+		s->nap = s->now - s->rest > 2 * s->nap ? NAP_MIN
+		    : s->nap < NAP_MAX / 2             ? 2 * s->nap
+		                                       : NAP_MAX;
 		s->rest = s->now + s->nap;
 	}
 	s->displaced = now_displaced;

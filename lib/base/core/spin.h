@@ -11,8 +11,8 @@
  * spin_begin, then look and spin_again in turn until something is found or spin_again says no; then
  * sleep. One thread for each struct spin. */
 struct spin {
-	int64_t span;                   /* longest time of polling, ns; 0: never */
-	int64_t now, end, rest, nap;    /* private */
+	int64_t span;                /* longest time of polling, ns; 0: never */
+	int64_t now, end, rest, nap; /* private */
 	long displaced;
 };
 

@@ -36,7 +36,8 @@ bool steps_believe(const struct steps *s, uint64_t added, bool active, uint64_t 
 	bool counted = active || added;
 
 	if (s->active.n > active)
-		return !steps_absurd(step, active ? greatest_other(&s->active, added) : s->active.first);
+		return !steps_absurd(step,
+		    active ? greatest_other(&s->active, added) : s->active.first);
 	if (s->all.n > counted)
 		return !steps_absurd(step, counted ? greatest_other(&s->all, added) : s->all.first);
 	return true;

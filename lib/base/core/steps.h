@@ -14,7 +14,7 @@
  *
  * Honest workers never come so far apart: one would take more than a thousand steps for each of the
  * other's, and be sixteen million ahead. */
-#define STEPS_LEAP (UINT64_C(1) << 24)
+#define STEPS_LEAP  (UINT64_C(1) << 24)
 #define STEPS_RATIO 1024u
 /* Every step is below this; a record with a greater one is refused. */
 #define STEPS_END (UINT64_C(1) << 62)

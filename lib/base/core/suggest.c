@@ -24,7 +24,8 @@ static unsigned edit_distance(const char *a, const char *b)
 				d = last[j] + 1;
 			if (cur[j - 1] + 1 < d)
 				d = cur[j - 1] + 1;
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < d)
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+			    before[j - 2] + 1 < d)
 				d = before[j - 2] + 1;
 			cur[j] = d;
 		}

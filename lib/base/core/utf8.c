@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REPLACEMENT "\xef\xbf\xbd"      /* U+FFFD */
+#define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
 /* The length that the first byte announces; 0 when no character begins with it. */
 static size_t announced_length(unsigned char first)

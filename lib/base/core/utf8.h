@@ -28,7 +28,9 @@ void utf8_repair(struct buf *out, const char *s, size_t n);
 
 /* As snprintf and vsnprintf, but the text ends with a complete character, also where the size or the
  * precision of its last argument cuts it. */
-void utf8_printf(char *out, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-void utf8_vprintf(char *out, size_t size, const char *fmt, va_list ap) __attribute__((format(printf, 3, 0)));
+void utf8_printf(char *out, size_t size, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void utf8_vprintf(char *out, size_t size, const char *fmt, va_list ap)
+    __attribute__((format(printf, 3, 0)));
 
 #endif

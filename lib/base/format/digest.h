@@ -8,7 +8,7 @@
 /* BLAKE2b-256 without a key, as hexadecimal digits, of files and of models. No errors; one thread
  * for each struct digest. The state needs 64-byte alignment: on the stack, or from
  * mem_try_array. */
-#define DIGEST_HEX 65           /* with the NUL */
+#define DIGEST_HEX 65 /* with the NUL */
 
 struct digest {
 	crypto_generichash_state state;

@@ -8,7 +8,7 @@
 #include "core/log.h"
 #include "core/num.h"
 
-#define CHUNK 4096              /* bytes converted at a time */
+#define CHUNK      4096 /* bytes converted at a time */
 #define HEADER_MAX (1u << 20)
 
 struct npy_type {
@@ -51,8 +51,12 @@ static void from_u1(const uint8_t *in, float *out, size_t n)
 }
 
 static const struct npy_type types[] = {
-	{ "<f4", 4, from_f4 }, { "<f8", 8, from_f8 }, { "<i4", 4, from_i4 },
-	{ "<i8", 8, from_i8 }, { "|u1", 1, from_u1 }, { "|b1", 1, from_u1 },
+	{ "<f4", 4, from_f4 },
+	{ "<f8", 8, from_f8 },
+	{ "<i4", 4, from_i4 },
+	{ "<i8", 8, from_i8 },
+	{ "|u1", 1, from_u1 },
+	{ "|b1", 1, from_u1 },
 };
 
 /* The unparsed rest of the header's dictionary, a Python literal. */
@@ -109,15 +113,18 @@ static enum err_code parse_descr(struct literal *l, struct npy *h, struct err *e
 	char descr[24], shown[24 * 4];
 
 	if (!parse_quoted(l, descr, sizeof(descr)))
-		return stream_fail(l->s, e, "the array has records as elements; save one plain column");
+		return stream_fail(l->s, e,
+		    "the array has records as elements; save one plain column");
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 		if (strcmp(descr, types[i].descr) == 0)
 			h->type = &types[i];
 	if (h->type)
 		return ERR_OK;
 	log_escape(shown, sizeof(shown), descr, strlen(descr));
-	return stream_fail(l->s, e, "element type \"%s\" is not read; save it as float32 "
-	                   "(numpy: x.astype('<f4'))", shown);
+	return stream_fail(l->s, e,
+	    "element type \"%s\" is not read; save it as float32 "
+	    "(numpy: x.astype('<f4'))",
+	    shown);
 }
 
 static enum err_code parse_order(struct literal *l, struct err *e)
@@ -125,9 +132,11 @@ static enum err_code parse_order(struct literal *l, struct err *e)
 	if (eat_word(l, "False"))
 		return ERR_OK;
 	if (eat_word(l, "True"))
-		return stream_fail(l->s, e, "the array is in Fortran order; save it row by row "
-		                   "(numpy: np.ascontiguousarray(x))");
-	return stream_fail(l->s, e, "malformed npy header: fortran_order is neither True nor False");
+		return stream_fail(l->s, e,
+		    "the array is in Fortran order; save it row by row "
+		    "(numpy: np.ascontiguousarray(x))");
+	return stream_fail(l->s, e,
+	    "malformed npy header: fortran_order is neither True nor False");
 }
 
 static enum err_code parse_npy_shape(struct literal *l, struct npy *h, struct err *e)
@@ -138,13 +147,16 @@ static enum err_code parse_npy_shape(struct literal *l, struct npy *h, struct er
 		return stream_fail(l->s, e, "malformed npy header: shape is no tuple");
 	for (h->rank = 0; !eat_char(l, ')'); h->rank++) {
 		if (h->rank == NPY_RANK_MAX)
-			return stream_fail(l->s, e, "the array has more than %d dimensions", NPY_RANK_MAX);
+			return stream_fail(l->s, e, "the array has more than %d dimensions",
+			    NPY_RANK_MAX);
 		skip_literal_blanks(l);
 		if (*l->p < '0' || *l->p > '9')
 			return stream_fail(l->s, e, "malformed npy header: bad shape");
 		for (v = 0; *l->p >= '0' && *l->p <= '9'; l->p++)
-			if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *l->p - '0', &v))
-				return stream_fail(l->s, e, "malformed npy header: shape is too large");
+			if (__builtin_mul_overflow(v, 10, &v) ||
+			    __builtin_add_overflow(v, *l->p - '0', &v))
+				return stream_fail(l->s, e,
+				    "malformed npy header: shape is too large");
 		h->shape[h->rank] = v;
 		skip_literal_blanks(l);
 		if (*l->p != ')' && !eat_char(l, ','))
@@ -170,7 +182,8 @@ static enum err_code parse_header(struct literal *l, struct npy *h, struct err *
 		return stream_fail(l->s, e, "malformed npy header: no dictionary");
 	while (!eat_char(l, '}')) {
 		if (!parse_quoted(l, key, sizeof(key)) || !eat_char(l, ':'))
-			return stream_fail(l->s, e, "malformed npy header: no 'key': where one was expected");
+			return stream_fail(l->s, e,
+			    "malformed npy header: no 'key': where one was expected");
 		if (strcmp(key, "descr") == 0) {
 			rc = parse_descr(l, h, e);
 		} else if (strcmp(key, "fortran_order") == 0) {
@@ -180,7 +193,8 @@ static enum err_code parse_header(struct literal *l, struct npy *h, struct err *
 			shape = true;
 			rc = parse_npy_shape(l, h, e);
 		} else {
-			return stream_fail(l->s, e, "malformed npy header: a key beside descr, fortran_order, shape");
+			return stream_fail(l->s, e,
+			    "malformed npy header: a key beside descr, fortran_order, shape");
 		}
 		if (rc != ERR_OK)
 			return rc;
@@ -189,7 +203,8 @@ static enum err_code parse_header(struct literal *l, struct npy *h, struct err *
 			return stream_fail(l->s, e, "malformed npy header: no comma between keys");
 	}
 	if (!h->type || !shape || !order)
-		return stream_fail(l->s, e, "malformed npy header: descr, fortran_order or shape is missing");
+		return stream_fail(l->s, e,
+		    "malformed npy header: descr, fortran_order or shape is missing");
 	return ERR_OK;
 }
 
@@ -238,7 +253,7 @@ enum err_code npy_read_header(struct stream *s, struct npy *h, struct err *e)
 }
 
 enum err_code npy_read_values(struct stream *s, const struct npy *h, float *out, size_t n,
-                              struct err *e)
+    struct err *e)
 {
 	size_t size = h->type->size, done, k, got;
 	uint8_t chunk[CHUNK];
@@ -251,7 +266,7 @@ enum err_code npy_read_values(struct stream *s, const struct npy *h, float *out,
 			return rc;
 		if (got < k * size)
 			return stream_fail(s, e, "is cut off: its header promises %llu value%s",
-			                   (unsigned long long)h->count, NUM_S(h->count));
+			    (unsigned long long)h->count, NUM_S(h->count));
 		h->type->convert(chunk, out + done, k);
 	}
 	return ERR_OK;
@@ -278,7 +293,8 @@ enum err_code npy_read(struct stream *s, uint64_t max, struct npy *h, float **ou
 	rc = npy_read_header(s, h, e);
 	if (rc == ERR_OK && h->count > max)
 		rc = stream_fail(s, e, "has %llu value%s, more than the %llu that %s wanted",
-		                 (unsigned long long)h->count, NUM_S(h->count), (unsigned long long)max, max == 1 ? "is" : "are");
+		    (unsigned long long)h->count, NUM_S(h->count), (unsigned long long)max,
+		    max == 1 ? "is" : "are");
 	while (rc == ERR_OK && n < h->count) {
 		cap = cap ? 2 * cap : 1u << 18;
 		if (cap > h->count)
@@ -312,7 +328,7 @@ void npy_put_header(struct buf *out, const uint64_t *shape, size_t rank)
 	buf_puts(out, "{'descr': '<f4', 'fortran_order': False, 'shape': (");
 	for (size_t i = 0; i < rank; i++)
 		buf_printf(out, "%s%llu%s", i ? ", " : "", (unsigned long long)shape[i],
-		           rank == 1 ? "," : "");
+		    rank == 1 ? "," : "");
 	buf_puts(out, "), }");
 	while ((out->len - start + 1) % 64 != 0)
 		buf_puts(out, " ");

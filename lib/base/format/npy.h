@@ -17,10 +17,10 @@
 struct npy_type;
 
 struct npy {
-	const struct npy_type *type;    /* type in the file; values are returned as float32 */
-	size_t rank;                    /* 0 is a scalar */
+	const struct npy_type *type; /* type in the file; values are returned as float32 */
+	size_t rank;                 /* 0 is a scalar */
 	uint64_t shape[NPY_RANK_MAX];
-	uint64_t count;                 /* product of shape */
+	uint64_t count; /* product of shape */
 };
 
 /* Reads the header, up to the first value. Types <f4 <f8 <i4 <i8 |u1 |b1; Fortran order, big-endian
@@ -29,7 +29,7 @@ enum err_code npy_read_header(struct stream *s, struct npy *h, struct err *e);
 
 /* Reads the next n values and converts them; ERR_FORMAT when the file ends before. */
 enum err_code npy_read_values(struct stream *s, const struct npy *h, float *out, size_t n,
-                              struct err *e);
+    struct err *e);
 
 /* ERR_FORMAT when anything follows the last value. */
 enum err_code npy_read_end(struct stream *s, struct err *e);

@@ -9,7 +9,7 @@
 /* The safetensors file format (huggingface/safetensors, README "Format"):
  * 8 bytes header length, a JSON header, then the tensors' bytes.  Types F32
  * for parameters and U64 for the row ids of sparse tables; others are refused. */
-#define SAFETENSORS_RANK_MAX 8
+#define SAFETENSORS_RANK_MAX   8
 #define SAFETENSORS_HEADER_MAX 100000000u
 
 enum safetensors_type { SAFETENSORS_F32, SAFETENSORS_U64 };
@@ -19,8 +19,8 @@ struct safetensors_tensor {
 	enum safetensors_type type;
 	size_t rank;
 	uint64_t shape[SAFETENSORS_RANK_MAX];
-	uint64_t count;                 /* product of shape; 1 for rank 0 */
-	uint64_t offset;                /* of the first byte, from the start of the file */
+	uint64_t count;  /* product of shape; 1 for rank 0 */
+	uint64_t offset; /* of the first byte, from the start of the file */
 };
 
 /* Reading. An open file is valid: every rule of the format was checked, so tensors lie one after
@@ -31,7 +31,8 @@ struct safetensors;
 /* Opens a file and checks it. ERR_NOTFOUND, ERR_IO, ERR_FORMAT. */
 enum err_code safetensors_open(const char *path, struct safetensors **out, struct err *e);
 /* As safetensors_open; takes ownership of fd, also on failure. name is for messages. */
-enum err_code safetensors_open_fd(int fd, const char *name, struct safetensors **out, struct err *e);
+enum err_code safetensors_open_fd(int fd, const char *name, struct safetensors **out,
+    struct err *e);
 void safetensors_close(struct safetensors *s);
 
 /* Number of tensors. */
@@ -45,9 +46,9 @@ const char *safetensors_meta(const struct safetensors *s, const char *key);
 /* Reads n values of tensor t from value `first` on. ERR_LIMIT outside of the tensor, ERR_FORMAT
  * when it has the other type or the file has shrunk. */
 enum err_code safetensors_read(const struct safetensors *s, const struct safetensors_tensor *t,
-                               uint64_t first, uint64_t n, float *out, struct err *e);
+    uint64_t first, uint64_t n, float *out, struct err *e);
 enum err_code safetensors_read_ids(const struct safetensors *s, const struct safetensors_tensor *t,
-                                   uint64_t first, uint64_t n, uint64_t *out, struct err *e);
+    uint64_t first, uint64_t n, uint64_t *out, struct err *e);
 
 /* Writing: safetensors_add for every tensor, safetensors_begin, the values of tensor after tensor
  * in the same order, in pieces of any length, safetensors_end. The header is padded so that the
@@ -60,8 +61,7 @@ struct safetensors_writer *safetensors_writer_new(void);
 void safetensors_writer_free(struct safetensors_writer *w);
 /* Announces a tensor. ERR_EXISTS: the name was added before; ERR_LIMIT: the shape is too large. */
 enum err_code safetensors_add(struct safetensors_writer *w, const char *name,
-                              enum safetensors_type type, const uint64_t *shape, size_t rank,
-                              struct err *e);
+    enum safetensors_type type, const uint64_t *shape, size_t rank, struct err *e);
 void safetensors_add_meta(struct safetensors_writer *w, const char *key, const char *value);
 /* Size of the whole file, after safetensors_begin. */
 uint64_t safetensors_size(const struct safetensors_writer *w);
@@ -69,10 +69,11 @@ uint64_t safetensors_size(const struct safetensors_writer *w);
 /* Writes the header. Everything goes to the sink; safetensors_to_fd is a sink whose ctx is an int
  * *. */
 enum err_code safetensors_begin(struct safetensors_writer *w, safetensors_sink *sink, void *ctx,
-                                struct err *e);
-enum err_code safetensors_put(struct safetensors_writer *w, const float *x, uint64_t n, struct err *e);
+    struct err *e);
+enum err_code safetensors_put(struct safetensors_writer *w, const float *x, uint64_t n,
+    struct err *e);
 enum err_code safetensors_put_ids(struct safetensors_writer *w, const uint64_t *x, uint64_t n,
-                                  struct err *e);
+    struct err *e);
 /* ERR_FAILED when values are missing. */
 enum err_code safetensors_end(struct safetensors_writer *w, struct err *e);
 enum err_code safetensors_to_fd(void *fd, const void *p, size_t n, struct err *e);

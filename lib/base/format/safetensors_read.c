@@ -16,15 +16,15 @@
 struct safetensors {
 	int fd;
 	char *name;
-	uint64_t size, data;            /* size of the file; where the tensors begin */
-	json_t *header;                 /* owns the names */
+	uint64_t size, data; /* size of the file; where the tensors begin */
+	json_t *header;      /* owns the names */
 	struct safetensors_tensor *t;
 	size_t n;
 	struct map *by_name;
 };
 
 static enum err_code pread_all(const struct safetensors *s, void *p, uint64_t n, uint64_t at,
-                               struct err *e)
+    struct err *e)
 {
 	uint8_t *to = p;
 	ssize_t r;
@@ -36,8 +36,9 @@ static enum err_code pread_all(const struct safetensors *s, void *p, uint64_t n,
 		if (r < 0)
 			return err_sys(e, ERR_IO, "cannot read \"%s\"", s->name);
 		if (r == 0)
-			return err_set(e, ERR_FORMAT, "\"%s\" shrank from %" PRIu64 " to %" PRIu64
-			               " bytes while it was read", s->name, s->size, at);
+			return err_set(e, ERR_FORMAT,
+			    "\"%s\" shrank from %" PRIu64 " to %" PRIu64 " bytes while it was read",
+			    s->name, s->size, at);
 		to += r;
 		n -= (uint64_t)r;
 		at += (uint64_t)r;
@@ -47,15 +48,16 @@ static enum err_code pread_all(const struct safetensors *s, void *p, uint64_t n,
 
 /* Names come from the file, so only printable text of limited length is shown. */
 static enum err_code fail_tensor(const struct safetensors *s, const char *tensor, const char *what,
-                         struct err *e)
+    struct err *e)
 {
 	char name[200];
 
 	if (!tensor)
-		return err_set(e, ERR_FORMAT, "\"%s\" is no valid safetensors file: %s", s->name, what);
+		return err_set(e, ERR_FORMAT, "\"%s\" is no valid safetensors file: %s", s->name,
+		    what);
 	log_escape(name, sizeof(name), tensor, strlen(tensor));
-	return err_set(e, ERR_FORMAT, "\"%s\" is no valid safetensors file: tensor \"%s\" %s", s->name,
-	               name, what);
+	return err_set(e, ERR_FORMAT, "\"%s\" is no valid safetensors file: tensor \"%s\" %s",
+	    s->name, name, what);
 }
 
 /* Reads the header's length and JSON, with limits. */
@@ -117,7 +119,7 @@ static enum err_code check_meta(const struct safetensors *s, const json_t *meta,
 }
 
 static enum err_code parse_tensor_shape(const struct safetensors *s, struct safetensors_tensor *t,
-                                 const json_t *shape, struct err *e)
+    const json_t *shape, struct err *e)
 {
 	const json_t *dim;
 
@@ -141,7 +143,7 @@ static enum err_code parse_tensor_shape(const struct safetensors *s, struct safe
 
 /* Parses and checks one entry of the header. */
 static enum err_code parse_tensor(const struct safetensors *s, struct safetensors_tensor *t,
-                                  const json_t *v, struct err *e)
+    const json_t *v, struct err *e)
 {
 	const char *type = json_string_value(json_object_get(v, "dtype"));
 	const json_t *off = json_object_get(v, "data_offsets");
@@ -158,7 +160,8 @@ static enum err_code parse_tensor(const struct safetensors *s, struct safetensor
 	if (rc != ERR_OK)
 		return rc;
 	if (json_array_size(off) != 2 || !json_is_integer(json_array_get(off, 0)) ||
-	    !json_is_integer(json_array_get(off, 1)) || json_integer_value(json_array_get(off, 0)) < 0 ||
+	    !json_is_integer(json_array_get(off, 1)) ||
+	    json_integer_value(json_array_get(off, 0)) < 0 ||
 	    json_integer_value(json_array_get(off, 1)) < json_integer_value(json_array_get(off, 0)))
 		return fail_tensor(s, t->name, "has data_offsets that are no ascending pair", e);
 	begin = (uint64_t)json_integer_value(json_array_get(off, 0));
@@ -217,9 +220,10 @@ static enum err_code parse_all(struct safetensors *s, struct err *e)
 	qsort(s->t, s->n, sizeof(*s->t), by_offset);
 	for (size_t i = 0; i < s->n; i++) {
 		if (s->t[i].offset != at)
-			return fail_tensor(s, s->t[i].name, s->t[i].offset < at ?
-			    "overlaps another one" :
-			           "leaves a hole before it", e);
+			return fail_tensor(s, s->t[i].name,
+			    s->t[i].offset < at ? "overlaps another one"
+			                        : "leaves a hole before it",
+			    e);
 		at = end_of(&s->t[i]);
 		map_put(s->by_name, s->t[i].name, &s->t[i]);
 	}
@@ -291,29 +295,31 @@ const char *safetensors_meta(const struct safetensors *s, const char *key)
 }
 
 static enum err_code read_range(const struct safetensors *s, const struct safetensors_tensor *t,
-                                enum safetensors_type type, uint64_t first, uint64_t n, void *out,
-                                struct err *e)
+    enum safetensors_type type, uint64_t first, uint64_t n, void *out, struct err *e)
 {
 	uint64_t size = type == SAFETENSORS_F32 ? 4 : 8;
 
 	if (t->type != type)
-		return err_set(e, ERR_FORMAT, "\"%s\": tensor \"%.200s\" holds %s", s->name, t->name,
-		               t->type == SAFETENSORS_F32 ? "float32 values, not row ids" :
-		               "row ids, not float32 values");
+		return err_set(e, ERR_FORMAT, "\"%s\": tensor \"%.200s\" holds %s", s->name,
+		    t->name,
+		    t->type == SAFETENSORS_F32 ? "float32 values, not row ids"
+		                               : "row ids, not float32 values");
 	if (first > t->count || n > t->count - first)
-		return err_set(e, ERR_LIMIT, "\"%s\": tensor \"%.200s\" has %" PRIu64 " values, not %" PRIu64
-		               " from %" PRIu64, s->name, t->name, t->count, n, first);
+		return err_set(e, ERR_LIMIT,
+		    "\"%s\": tensor \"%.200s\" has %" PRIu64 " values, not %" PRIu64
+		    " from %" PRIu64,
+		    s->name, t->name, t->count, n, first);
 	return pread_all(s, out, n * size, t->offset + first * size, e);
 }
 
 enum err_code safetensors_read(const struct safetensors *s, const struct safetensors_tensor *t,
-                               uint64_t first, uint64_t n, float *out, struct err *e)
+    uint64_t first, uint64_t n, float *out, struct err *e)
 {
 	return read_range(s, t, SAFETENSORS_F32, first, n, out, e);
 }
 
 enum err_code safetensors_read_ids(const struct safetensors *s, const struct safetensors_tensor *t,
-                                   uint64_t first, uint64_t n, uint64_t *out, struct err *e)
+    uint64_t first, uint64_t n, uint64_t *out, struct err *e)
 {
 	return read_range(s, t, SAFETENSORS_U64, first, n, out, e);
 }

@@ -10,20 +10,20 @@
 #include "core/mem.h"
 
 struct part {
-	uint64_t count, begin, end;     /* values; bytes from the start of the data */
+	uint64_t count, begin, end; /* values; bytes from the start of the data */
 	enum safetensors_type type;
 };
 
 struct safetensors_writer {
-	json_t *header;                 /* keeps the order of insertion */
+	json_t *header; /* keeps the order of insertion */
 	json_t *meta;
 	struct part *parts;
 	size_t nparts;
-	uint64_t bytes;                 /* bytes of all tensors */
+	uint64_t bytes; /* bytes of all tensors */
 	size_t head_len;
 	safetensors_sink *sink;
 	void *ctx;
-	size_t at;                      /* tensor that is being written, and its values so far */
+	size_t at; /* tensor that is being written, and its values so far */
 	uint64_t done;
 };
 
@@ -52,8 +52,7 @@ static size_t type_size(enum safetensors_type t)
 }
 
 enum err_code safetensors_add(struct safetensors_writer *w, const char *name,
-                              enum safetensors_type type, const uint64_t *shape, size_t rank,
-                              struct err *e)
+    enum safetensors_type type, const uint64_t *shape, size_t rank, struct err *e)
 {
 	struct part p = { .count = 1, .begin = w->bytes, .type = type };
 	json_t *dims;
@@ -70,11 +69,11 @@ enum err_code safetensors_add(struct safetensors_writer *w, const char *name,
 	dims = json_array();
 	for (size_t i = 0; i < rank; i++)
 		json_array_append_new(dims, json_integer((json_int_t)shape[i]));
-	if (json_object_set_new(w->header, name, json_pack("{s:s, s:o, s:[I, I]}",
-	                        "dtype", type == SAFETENSORS_F32 ? "F32" : "U64", "shape", dims,
-	                        "data_offsets", (json_int_t)p.begin, (json_int_t)p.end)) != 0)
-		return err_set(e, ERR_FORMAT, "safetensors: the name of tensor %zu is no UTF-8 text",
-		               w->nparts + 1);
+	if (json_object_set_new(w->header, name,
+	        json_pack("{s:s, s:o, s:[I, I]}", "dtype", type == SAFETENSORS_F32 ? "F32" : "U64",
+	            "shape", dims, "data_offsets", (json_int_t)p.begin, (json_int_t)p.end)) != 0)
+		return err_set(e, ERR_FORMAT,
+		    "safetensors: the name of tensor %zu is no UTF-8 text", w->nparts + 1);
 	w->bytes = p.end;
 	w->parts = mem_regrow(w->parts, w->nparts + 1, sizeof(*w->parts));
 	w->parts[w->nparts++] = p;
@@ -101,7 +100,7 @@ static void skip_done(struct safetensors_writer *w)
 }
 
 enum err_code safetensors_begin(struct safetensors_writer *w, safetensors_sink *sink, void *ctx,
-                                struct err *e)
+    struct err *e)
 {
 	struct buf head = BUF_INIT;
 	json_t *all = json_object();
@@ -123,7 +122,8 @@ enum err_code safetensors_begin(struct safetensors_writer *w, safetensors_sink *
 	w->sink = sink;
 	w->ctx = ctx;
 	if (head.len - 8 > SAFETENSORS_HEADER_MAX)
-		rc = err_set(e, ERR_LIMIT, "safetensors: a header of %zu bytes is too long", head.len);
+		rc = err_set(e, ERR_LIMIT, "safetensors: a header of %zu bytes is too long",
+		    head.len);
 	else
 		rc = sink(ctx, head.data, head.len, e);
 	buf_release(&head);
@@ -142,8 +142,8 @@ static enum err_code put_typed_values(struct safetensors_writer *w, enum safeten
 	assert(w->sink);
 	for (; n > 0; n -= k) {
 		if (w->at == w->nparts || w->parts[w->at].type != type)
-			return err_set(e, ERR_FAILED, "safetensors: value is outside of tensor %zu of %zu",
-			               w->at, w->nparts);
+			return err_set(e, ERR_FAILED,
+			    "safetensors: value is outside of tensor %zu of %zu", w->at, w->nparts);
 		k = w->parts[w->at].count - w->done;
 		k = n < k ? n : k;
 		rc = w->sink(w->ctx, p, k * type_size(type), e);
@@ -156,13 +156,14 @@ static enum err_code put_typed_values(struct safetensors_writer *w, enum safeten
 	return ERR_OK;
 }
 
-enum err_code safetensors_put(struct safetensors_writer *w, const float *x, uint64_t n, struct err *e)
+enum err_code safetensors_put(struct safetensors_writer *w, const float *x, uint64_t n,
+    struct err *e)
 {
 	return put_typed_values(w, SAFETENSORS_F32, x, n, e);
 }
 
 enum err_code safetensors_put_ids(struct safetensors_writer *w, const uint64_t *x, uint64_t n,
-                                  struct err *e)
+    struct err *e)
 {
 	return put_typed_values(w, SAFETENSORS_U64, x, n, e);
 }
@@ -170,8 +171,8 @@ enum err_code safetensors_put_ids(struct safetensors_writer *w, const uint64_t *
 enum err_code safetensors_end(struct safetensors_writer *w, struct err *e)
 {
 	if (w->at != w->nparts)
-		return err_set(e, ERR_FAILED, "safetensors: tensor %zu of %zu is not complete", w->at + 1,
-		               w->nparts);
+		return err_set(e, ERR_FAILED, "safetensors: tensor %zu of %zu is not complete",
+		    w->at + 1, w->nparts);
 	return ERR_OK;
 }
 

@@ -17,18 +17,18 @@ enum packing { PLAIN, GZIP, ZSTD };
 
 struct source {
 	char *name;
-	struct source_reader from;      /* a callback; else */
-	int fd;                 /* -1: memory */
+	struct source_reader from; /* a callback; else */
+	int fd;                    /* -1: memory */
 	bool close_fd;
 	const uint8_t *mem;
 	size_t mem_left;
 	/* size of a regular file when opened, or of memory; bytes read so far */
 	uint64_t size, taken;
 	enum packing packing;
-	uint8_t *in;            /* undecoded bytes of the file */
+	uint8_t *in; /* undecoded bytes of the file */
 	size_t in_pos, in_len;
 	bool in_end;
-	bool open_member;       /* inside a gzip member or zstd frame */
+	bool open_member; /* inside a gzip member or zstd frame */
 	z_stream z;
 	ZSTD_DStream *zstd;
 };
@@ -61,8 +61,9 @@ static enum err_code raw_read(struct source *s, void *p, size_t n, size_t *got, 
 		return err_sys(e, ERR_IO, "cannot read \"%s\"", s->name);
 	s->taken += (uint64_t)r;
 	if (r == 0 && s->taken < s->size)
-		return err_set(e, ERR_FORMAT, "\"%s\" shrank from %llu to %llu bytes while it was read",
-		               s->name, (unsigned long long)s->size, (unsigned long long)s->taken);
+		return err_set(e, ERR_FORMAT,
+		    "\"%s\" shrank from %llu to %llu bytes while it was read", s->name,
+		    (unsigned long long)s->size, (unsigned long long)s->taken);
 	*got = (size_t)r;
 	return ERR_OK;
 }
@@ -93,7 +94,8 @@ static enum err_code read_plain(struct source *s, void *p, size_t n, size_t *got
 
 static enum err_code cut_off(const struct source *s, const char *what, struct err *e)
 {
-	return err_set(e, ERR_FORMAT, "\"%s\" is cut off: its %s data ends too early", s->name, what);
+	return err_set(e, ERR_FORMAT, "\"%s\" is cut off: its %s data ends too early", s->name,
+	    what);
 }
 
 /* One call of inflate; *got 0 means that more input is needed. */
@@ -116,7 +118,7 @@ static enum err_code gzip_step(struct source *s, void *p, size_t n, size_t *got,
 		return err_set(e, ERR_NOMEM, "no memory to decompress \"%s\"", s->name);
 	if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
 		return err_set(e, ERR_FORMAT, "\"%s\" is corrupt gzip data: %s", s->name,
-		               s->z.msg ? s->z.msg : "unknown fault");
+		    s->z.msg ? s->z.msg : "unknown fault");
 	return ERR_OK;
 }
 
@@ -144,7 +146,7 @@ static enum err_code zstd_step(struct source *s, void *p, size_t n, size_t *got,
 
 	if (ZSTD_isError(r))
 		return err_set(e, ERR_FORMAT, "\"%s\" is corrupt zstd data: %s", s->name,
-		               ZSTD_getErrorName(r));
+		    ZSTD_getErrorName(r));
 	s->in_pos = in.pos;
 	*got = out.pos;
 	s->open_member = r != 0;
@@ -256,7 +258,7 @@ enum err_code source_open(const char *path, struct source **out, struct err *e)
 }
 
 enum err_code source_memory(const void *p, size_t n, const char *name, struct source **out,
-                            struct err *e)
+    struct err *e)
 {
 	struct source *s = mem_alloc(sizeof(*s));
 
@@ -268,7 +270,8 @@ enum err_code source_memory(const void *p, size_t n, const char *name, struct so
 	return start_or_close(s, out, e);
 }
 
-enum err_code source_from(const struct source_reader *r, const char *name, struct source **out, struct err *e)
+enum err_code source_from(const struct source_reader *r, const char *name, struct source **out,
+    struct err *e)
 {
 	struct source *s = mem_alloc(sizeof(*s));
 
@@ -283,7 +286,8 @@ double source_progress(const struct source *s)
 {
 	uint64_t waiting = s->in_len - s->in_pos;
 
-	return s->size > 0 && s->taken <= s->size ? (double)(s->taken - waiting) / (double)s->size : 0;
+	return s->size > 0 && s->taken <= s->size ? (double)(s->taken - waiting) / (double)s->size
+	                                          : 0;
 }
 
 void source_close(struct source *s)

@@ -15,7 +15,7 @@ struct source;
 enum err_code source_open(const char *path, struct source **out, struct err *e);
 /* Reads the n bytes at p, which must outlive the source. */
 enum err_code source_memory(const void *p, size_t n, const char *name, struct source **out,
-                            struct err *e);
+    struct err *e);
 /* Reads bytes from a callback: read returns at least one and at most n bytes, 0 at the end. close
  * is called once, also when source_from fails. */
 struct source_reader {
@@ -23,7 +23,8 @@ struct source_reader {
 	enum err_code (*read)(void *ctx, void *p, size_t n, size_t *got, struct err *e);
 	void (*close)(void *ctx);
 };
-enum err_code source_from(const struct source_reader *r, const char *name, struct source **out, struct err *e);
+enum err_code source_from(const struct source_reader *r, const char *name, struct source **out,
+    struct err *e);
 void source_close(struct source *s);
 
 /* Reads at least one and at most n bytes; *got 0 is the end. ERR_FORMAT when compressed data are

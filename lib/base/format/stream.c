@@ -7,9 +7,9 @@
 #include "core/mem.h"
 #include "format/source.h"
 
-#define WINDOW (256u << 10)
+#define WINDOW   (256u << 10)
 #define PEEK_MAX (1u << 20)
-#define EARLY (64u << 10)       /* too few bytes for an estimate */
+#define EARLY    (64u << 10) /* too few bytes for an estimate */
 
 /* Decoded bytes wait in win[begin..end). cap leaves out one byte for the NUL after a last line
  * without a newline, and STREAM_PAD bytes. */
@@ -18,7 +18,7 @@ struct stream {
 	char *win;
 	size_t begin, end, cap;
 	bool ended;
-	uint64_t line, filled;  /* lines returned; bytes read into the window */
+	uint64_t line, filled; /* lines returned; bytes read into the window */
 };
 
 static struct stream *stream_new(struct source *src)
@@ -41,7 +41,7 @@ enum err_code stream_open(const char *path, struct stream **out, struct err *e)
 }
 
 enum err_code stream_memory(const void *p, size_t n, const char *name, struct stream **out,
-                            struct err *e)
+    struct err *e)
 {
 	struct source *src;
 	enum err_code rc = source_memory(p, n, name, &src, e);
@@ -50,7 +50,8 @@ enum err_code stream_memory(const void *p, size_t n, const char *name, struct st
 	return rc;
 }
 
-enum err_code stream_from(const struct source_reader *r, const char *name, struct stream **out, struct err *e)
+enum err_code stream_from(const struct source_reader *r, const char *name, struct stream **out,
+    struct err *e)
 {
 	struct source *src;
 	enum err_code rc = source_from(r, name, &src, e);
@@ -100,7 +101,8 @@ enum err_code stream_fail(const struct stream *s, struct err *e, const char *fmt
 	va_end(ap);
 	if (s->line == 0)
 		return err_set(e, ERR_FORMAT, "%s: %s", stream_name(s), text);
-	return err_set(e, ERR_FORMAT, "%s:%llu: %s", stream_name(s), (unsigned long long)s->line, text);
+	return err_set(e, ERR_FORMAT, "%s:%llu: %s", stream_name(s), (unsigned long long)s->line,
+	    text);
 }
 
 /* Reads more bytes into the window, which grows when it is full. */
@@ -118,8 +120,9 @@ static enum err_code fill_window(struct stream *s, struct err *e)
 	if (s->end == s->cap) {
 		p = realloc(s->win, 2 * s->cap + 1 + STREAM_PAD);
 		if (!p)
-			return err_set(e, ERR_NOMEM, "%s:%llu: no memory for a line of more than %zu bytes",
-			               stream_name(s), (unsigned long long)s->line + 1, s->cap);
+			return err_set(e, ERR_NOMEM,
+			    "%s:%llu: no memory for a line of more than %zu bytes", stream_name(s),
+			    (unsigned long long)s->line + 1, s->cap);
 		s->win = p;
 		s->cap *= 2;
 	}
@@ -193,8 +196,9 @@ enum err_code stream_line(struct stream *s, char **line, size_t *len, struct err
 	s->line++;
 	*len = (nl ? (size_t)(nl - s->win) : s->end) - s->begin;
 	if (*len > STREAM_LINE_MAX)
-		return err_set(e, ERR_LIMIT, "%s:%llu: line is longer than %zu MiB; is this a text file?",
-		               stream_name(s), (unsigned long long)s->line, STREAM_LINE_MAX >> 20);
+		return err_set(e, ERR_LIMIT,
+		    "%s:%llu: line is longer than %zu MiB; is this a text file?", stream_name(s),
+		    (unsigned long long)s->line, STREAM_LINE_MAX >> 20);
 	*line = s->win + s->begin;
 	next = s->begin + *len + (nl != NULL);
 	if (*len > 0 && (*line)[*len - 1] == '\r')

@@ -19,15 +19,17 @@ struct stream;
 enum err_code stream_open(const char *path, struct stream **out, struct err *e);
 /* Reads the n bytes at p, which must outlive the stream. */
 enum err_code stream_memory(const void *p, size_t n, const char *name, struct stream **out,
-                            struct err *e);
+    struct err *e);
 /* Reads from a callback, as source_from. */
 struct source_reader;
-enum err_code stream_from(const struct source_reader *r, const char *name, struct stream **out, struct err *e);
+enum err_code stream_from(const struct source_reader *r, const char *name, struct stream **out,
+    struct err *e);
 void stream_close(struct stream *s);
 
 /* Shows the next n bytes without consuming them (n <= 1 MiB); *got is less only at the end. The
  * view is valid until the next call. */
-enum err_code stream_peek(struct stream *s, size_t n, const uint8_t **p, size_t *got, struct err *e);
+enum err_code stream_peek(struct stream *s, size_t n, const uint8_t **p, size_t *got,
+    struct err *e);
 
 /* Reads n bytes into p; *got is less than n only at the end. */
 enum err_code stream_read(struct stream *s, void *p, size_t n, size_t *got, struct err *e);

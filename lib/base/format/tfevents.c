@@ -18,7 +18,7 @@ struct tfevents {
 	struct buf summary, value, histo, record;
 };
 
-/* ---- records -------------------------------------------------------------------------- */
+/* ---- records ---- */
 
 /* CRC-32C (Castagnoli), bit by bit, which is enough for some kilobytes a second. */
 static uint32_t compute_crc32c(const uint8_t *p, size_t n)
@@ -65,7 +65,7 @@ static enum err_code append_record(struct tfevents *t, const struct buf *event, 
 	return ERR_IO;
 }
 
-/* ---- protobuf --------------------------------------------------------------------------- */
+/* ---- protobuf ---- */
 
 enum wire_type { VARINT, FIXED64, LEN, FIXED32 = 5 };
 
@@ -99,7 +99,7 @@ static void put_proto_bytes(struct buf *b, unsigned field, const void *p, size_t
 	buf_append(b, p, n);
 }
 
-/* ---- events ------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 static enum err_code put_version(struct tfevents *t, struct err *e)
 {
@@ -122,7 +122,8 @@ enum err_code tfevents_open(const char *dir, struct tfevents **out, struct err *
 	int fd;
 
 	gethostname(host, sizeof host - 1);
-	path = mem_printf("%s/events.out.tfevents.%010lld.%s.%d", dir, (long long)(clock_wall() / NSEC_PER_SEC), host, (int)getpid());
+	path = mem_printf("%s/events.out.tfevents.%010lld.%s.%d", dir,
+	    (long long)(clock_wall() / NSEC_PER_SEC), host, (int)getpid());
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
 	if (fd < 0) {
 		rc = err_sys(e, ERR_IO, "cannot write %s", path);

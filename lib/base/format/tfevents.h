@@ -13,7 +13,7 @@ struct tfevents;
 
 /* Creates a new file dir/events.out.tfevents.SECONDS.HOST.PID, never an existing one. ERR_IO. */
 enum err_code tfevents_open(const char *dir, struct tfevents **out, struct err *e);
-void tfevents_close(struct tfevents *t);        /* NULL is fine */
+void tfevents_close(struct tfevents *t); /* NULL is fine */
 
 /* Begins an event of a step, at wall seconds (Unix time); any number of values follow until
  * tfevents_end. TensorBoard groups tags by their slashes. Values that are not finite are left

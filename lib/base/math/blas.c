@@ -26,18 +26,19 @@ static blasint leading_dimension(size_t n)
 }
 
 void blas_gemm(bool ta, bool tb, size_t m, size_t n, size_t k, float alpha, const float *a,
-               const float *b, float beta, float *c)
+    const float *b, float beta, float *c)
 {
-	if (!tb && alpha == 1 && (beta == 0 || beta == 1) && blas_skip(ta, m, n, k, a, b, beta != 0, c))
+	if (!tb && alpha == 1 && (beta == 0 || beta == 1) &&
+	    blas_skip(ta, m, n, k, a, b, beta != 0, c))
 		return;
 	cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans,
-	            checked_blasint(m), checked_blasint(n), checked_blasint(k), alpha, a,
-	            leading_dimension(ta ? m : k), b, leading_dimension(tb ? k : n), beta,
-	            c, leading_dimension(n));
+	    checked_blasint(m), checked_blasint(n), checked_blasint(k), alpha, a,
+	    leading_dimension(ta ? m : k), b, leading_dimension(tb ? k : n), beta, c,
+	    leading_dimension(n));
 }
 
-void blas_gemv(bool ta, size_t m, size_t n, float alpha, const float *a, const float *x,
-               float beta, float *y)
+void blas_gemv(bool ta, size_t m, size_t n, float alpha, const float *a, const float *x, float beta,
+    float *y)
 {
 	size_t out = ta ? n : m;
 
@@ -46,6 +47,5 @@ void blas_gemv(bool ta, size_t m, size_t n, float alpha, const float *a, const f
 	if (beta == 0 && out > 0)
 		memset(y, 0, out * sizeof *y);
 	cblas_sgemv(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, checked_blasint(m),
-	    checked_blasint(n), alpha, a,
-	            leading_dimension(n), x, 1, beta, y, 1);
+	    checked_blasint(n), alpha, a, leading_dimension(n), x, 1, beta, y, 1);
 }

@@ -16,10 +16,10 @@ void blas_init(void);
 /* c (m, n) = alpha op(a) (m, k) op(b) (k, n) + beta c.  With ta, a is stored
  * (k, m) and used transposed; with tb, b is stored (n, k). */
 void blas_gemm(bool ta, bool tb, size_t m, size_t n, size_t k, float alpha, const float *a,
-               const float *b, float beta, float *c);
+    const float *b, float beta, float *c);
 
 /* y = alpha op(a) x + beta y for a (m, n): y has m elements, with ta n. */
-void blas_gemv(bool ta, size_t m, size_t n, float alpha, const float *a, const float *x,
-               float beta, float *y);
+void blas_gemv(bool ta, size_t m, size_t n, float alpha, const float *a, const float *x, float beta,
+    float *y);
 
 #endif

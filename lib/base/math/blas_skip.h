@@ -14,6 +14,7 @@
  * sum lacks the NaN.
  *
  * False: it cannot do this product, or not on this processor. Any thread. */
-bool blas_skip(bool ta, size_t m, size_t n, size_t k, const float *a, const float *b, bool add, float *c);
+bool blas_skip(bool ta, size_t m, size_t n, size_t k, const float *a, const float *b, bool add,
+    float *c);
 
 #endif

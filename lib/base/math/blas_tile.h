@@ -10,8 +10,9 @@
 
 /* c (rows, vecs vectors; the last one has `last` lanes) = [c +] the products over the listed terms,
  * in their order. */
-TARGET __attribute__((always_inline)) static inline void NAME(tile)(size_t rows, size_t vecs, size_t last,
-    const struct product *x, const float *a, const float *b, float *c, const uint32_t *term, size_t nterms, bool add)
+TARGET __attribute__((always_inline)) static inline void NAME(tile)(size_t rows, size_t vecs,
+    size_t last, const struct product *x, const float *a, const float *b, float *c,
+    const uint32_t *term, size_t nterms, bool add)
 {
 	VEC sum[ROWS][VECS];
 
@@ -50,32 +51,33 @@ TARGET __attribute__((always_inline)) static inline void NAME(tile)(size_t rows,
 }
 
 /* With constant sizes the loops are unrolled, and sums stay in registers. */
-#define CASE(n)                                                                                    \
-	case n:                                                                                    \
-		if (whole)                                                                         \
-			NAME(tile)(n, VECS, WIDTH, x, a, b, c, term, nterms, add);                 \
-		else                                                                               \
-			NAME(tile)(n, 1, lanes, x, a, b, c, term, nterms, add);                    \
+#define CASE(n) \
+	case n: \
+		if (whole) \
+			NAME(tile)(n, VECS, WIDTH, x, a, b, c, term, nterms, add); \
+		else \
+			NAME(tile)(n, 1, lanes, x, a, b, c, term, nterms, add); \
 		break;
 
-TARGET static void NAME(some)(const struct product *x, size_t rows, bool whole, size_t lanes, const float *a, const float *b,
-    float *c, const uint32_t *term, size_t nterms, bool add)
+TARGET static void NAME(some)(const struct product *x, size_t rows, bool whole, size_t lanes,
+    const float *a, const float *b, float *c, const uint32_t *term, size_t nterms, bool add)
 {
 	switch (rows) {
-	CASE(1)
-	CASE(2)
-	CASE(3)
-	CASE(4)
+		CASE(1)
+		CASE(2)
+		CASE(3)
+		CASE(4)
 #if ROWS > 4
-	CASE(5)
-	CASE(6)
+		CASE(5)
+		CASE(6)
 #endif
 	}
 }
 #undef CASE
 
 /* Lists the terms of from..to-1 that have a nonzero factor in `rows` rows of a. */
-TARGET static size_t NAME(terms)(const struct product *x, size_t rows, const float *a, size_t from, size_t to, uint32_t *term)
+TARGET static size_t NAME(terms)(const struct product *x, size_t rows, const float *a, size_t from,
+    size_t to, uint32_t *term)
 {
 	uint32_t any[PART] = { 0 };
 	size_t n = 0;
@@ -111,7 +113,9 @@ TARGET static void NAME(part)(const struct product *x, size_t from, size_t to, b
 				size_t lanes = end - j < WIDTH ? end - j : WIDTH;
 
 				step = whole ? VECS * WIDTH : lanes;
-				NAME(some)(x, rows, whole, lanes, x->a + i * x->row, x->b + j, x->c + i * x->n + j, term, n, add);
+				NAME(some)
+				(x, rows, whole, lanes, x->a + i * x->row, x->b + j,
+				    x->c + i * x->n + j, term, n, add);
 			}
 		}
 	}

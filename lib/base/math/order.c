@@ -9,7 +9,7 @@
  * stays in the second-level cache, and with few vectors in the first. */
 #define ROW_MIN 4u
 #define ROW_MAX 64u
-#define BLOCK (ORDER_MAX * ROW_MIN)
+#define BLOCK   (ORDER_MAX * ROW_MIN)
 
 /* Adding 0 turns -0 into +0: equal values then have equal bits in any order. */
 KERN_CLONES static void load_row(size_t n, const float *restrict x, float *restrict row)
@@ -39,7 +39,8 @@ static void sort_rows(size_t n, size_t m, float *row)
 						exchange(m, row + i * m, row + (i + k) * m);
 }
 
-KERN_CLONES static void half_sum(size_t n, const float *restrict a, const float *restrict b, float *restrict out)
+KERN_CLONES static void half_sum(size_t n, const float *restrict a, const float *restrict b,
+    float *restrict out)
 {
 	for (size_t i = 0; i < n; i++)
 		out[i] = (a[i] + b[i]) * 0.5f;
@@ -68,7 +69,8 @@ static void mean_of_rows(size_t n, size_t m, const float *row, float *out)
 
 /* Sorts block by block, and combines the sorted rows from `from` to n - from: the two middle ones,
  * or all. */
-static void over_blocks(size_t n, size_t from, size_t len, const float *const *x, float *out, bool middle)
+static void over_blocks(size_t n, size_t from, size_t len, const float *const *x, float *out,
+    bool middle)
 {
 	float block[BLOCK];
 	size_t most = BLOCK / n < ROW_MAX ? BLOCK / n : ROW_MAX;
@@ -95,7 +97,7 @@ void order_trimmed(size_t n, size_t k, size_t len, const float *const *x, float 
 	over_blocks(n, k, len, x, out, false);
 }
 
-/* ---- plainly ------------------------------------------------------------------------ */
+/* ---- plainly ---- */
 
 /* Sorts one coordinate of all vectors by insertion. */
 static void sort_column(size_t n, size_t i, const float *const *x, float *v)

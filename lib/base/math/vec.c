@@ -55,7 +55,8 @@ KERN_CLONES void vec_add_scaled(size_t n, const float *restrict x, float s, floa
 		y[i] = (y[i] + x[i]) * s;
 }
 
-KERN_CLONES void vec_join(size_t n, float a, const float *restrict x, const float *restrict y, float s, float *restrict out)
+KERN_CLONES void vec_join(size_t n, float a, const float *restrict x, const float *restrict y,
+    float s, float *restrict out)
 {
 	for (size_t i = 0; i < n; i++)
 		out[i] = (y[i] + a * x[i]) * s;
@@ -82,7 +83,8 @@ static bool all_below(size_t n, const uint8_t *x, uint32_t exponent)
 	enum { BLOCK = 4096 };
 
 	for (size_t i = 0; i < n; i += BLOCK)
-		if (carry_of(n - i < BLOCK ? n - i : BLOCK, x + i * sizeof(float), (256 - exponent) << 23))
+		if (carry_of(n - i < BLOCK ? n - i : BLOCK, x + i * sizeof(float),
+		        (256 - exponent) << 23))
 			return false;
 	return true;
 }

@@ -29,33 +29,37 @@ static struct ring_op *bucket_op(const struct table *t, struct ring_op *ops, siz
 static struct ring_op slice_op(const struct table *t, size_t bucket, uint32_t n, uint32_t from,
     uint32_t to)
 {
-	size_t first = bucket * t->bucket, len = t->floats - first < t->bucket ? t->floats - first : t->bucket;
+	size_t first = bucket * t->bucket,
+	       len = t->floats - first < t->bucket ? t->floats - first : t->bucket;
 	size_t begin = slice_cut(len, from, n), end = slice_cut(len, to, n);
 
 	return (struct ring_op){ .begin = first + begin, .count = (uint32_t)(end - begin) };
 }
 
-/* ---- ring ------------------------------------------------------------------------- */
+/* ---- ring ---- */
 
 static void fill_ring(struct table *t, size_t bucket)
 {
 	uint32_t n = t->members;
 
 	for (uint32_t hop = 0; hop < t->hops; hop++) {
-		uint32_t mine = (t->rank + 2 * n - hop) % n, theirs = (t->rank + 2 * n - 1 - hop) % n;
+		uint32_t mine = (t->rank + 2 * n - hop) % n,
+		         theirs = (t->rank + 2 * n - 1 - hop) % n;
 		struct ring_op *s = bucket_op(t, t->send, bucket, hop),
-		    *r = bucket_op(t, t->recv, bucket, hop);
+		               *r = bucket_op(t, t->recv, bucket, hop);
 
 		*s = slice_op(t, bucket, n, mine, mine + 1);
 		s->peer = (t->rank + 1) % n;
 		s->flags = hop == 0 ? RING_OP_FRESH : hop >= n - 1 ? RING_OP_COPY : 0;
 		*r = slice_op(t, bucket, n, theirs, theirs + 1);
 		r->peer = (t->rank + n - 1) % n;
-		r->flags = hop >= n - 1 ? RING_OP_COPY : hop == n - 2 ? RING_OP_FRESH | RING_OP_LAST : RING_OP_FRESH;
+		r->flags = hop >= n - 1 ? RING_OP_COPY
+		    : hop == n - 2      ? RING_OP_FRESH | RING_OP_LAST
+		                        : RING_OP_FRESH;
 	}
 }
 
-/* ---- halving and doubling -------------------------------------------------------- */
+/* ---- halving and doubling ---- */
 
 /* The largest power of two of members, and its logarithm. */
 static uint32_t power_of_two_within(uint32_t members, uint32_t *log)
@@ -71,10 +75,11 @@ struct halves {
 	struct table *t;
 	size_t bucket;
 	uint32_t within;
-	bool got;               /* has anything been added to our own values? */
+	bool got; /* has anything been added to our own values? */
 };
 
-static void send_pieces(struct halves *h, uint32_t hop, uint32_t from, uint32_t to, uint32_t peer, uint32_t flags)
+static void send_pieces(struct halves *h, uint32_t hop, uint32_t from, uint32_t to, uint32_t peer,
+    uint32_t flags)
 {
 	struct ring_op *op = bucket_op(h->t, h->t->send, h->bucket, hop);
 
@@ -83,7 +88,8 @@ static void send_pieces(struct halves *h, uint32_t hop, uint32_t from, uint32_t 
 	op->flags = flags | (h->got ? 0 : RING_OP_FRESH);
 }
 
-static void recv_pieces(struct halves *h, uint32_t hop, uint32_t from, uint32_t to, uint32_t peer, uint32_t flags)
+static void recv_pieces(struct halves *h, uint32_t hop, uint32_t from, uint32_t to, uint32_t peer,
+    uint32_t flags)
 {
 	struct ring_op *op = bucket_op(h->t, h->t->recv, h->bucket, hop);
 
@@ -98,7 +104,7 @@ static void recv_pieces(struct halves *h, uint32_t hop, uint32_t from, uint32_t 
 static void fill_halving(struct table *t, size_t bucket)
 {
 	uint32_t log, m = power_of_two_within(t->members, &log), rank = t->rank, from = 0, to = m,
-	    hop = 1;
+	              hop = 1;
 	struct halves h = { .t = t, .bucket = bucket, .within = m };
 
 	if (rank >= m) {
@@ -133,7 +139,7 @@ static void fill_halving(struct table *t, size_t bucket)
 		send_pieces(&h, hop, 0, m, rank + m, RING_OP_COPY);
 }
 
-/* ---- order in time ---------------------------------------------------------------- */
+/* ---- order in time ---- */
 
 /* The last receive of the bucket before this hop, as its number in the list plus 1; 0: none. */
 static uint32_t receive_before(const struct table *t, const uint32_t *done, size_t bucket,
@@ -170,9 +176,13 @@ static void order_ops(const struct table *t, struct ring_op *ops, struct ring_op
 		}
 }
 
-void ring_plan_make(struct ring_plan *p, enum ring_method way, uint32_t members, uint32_t rank, size_t floats, size_t slice)
+void ring_plan_make(struct ring_plan *p, enum ring_method way, uint32_t members, uint32_t rank,
+    size_t floats, size_t slice)
 {
-	struct table t = { .members = members, .rank = rank, .floats = floats, .bucket = slice * members };
+	struct table t = { .members = members,
+		.rank = rank,
+		.floats = floats,
+		.bucket = slice * members };
 	uint32_t log, *done;
 	size_t most;
 
@@ -183,7 +193,8 @@ void ring_plan_make(struct ring_plan *p, enum ring_method way, uint32_t members,
 	t.send = mem_array(most, sizeof *t.send);
 	t.recv = mem_array(most, sizeof *t.recv);
 	done = mem_array(most, sizeof *done);
-	*p = (struct ring_plan){ .send = mem_array(most, sizeof *p->send), .recv = mem_array(most, sizeof *p->recv) };
+	*p = (struct ring_plan){ .send = mem_array(most, sizeof *p->send),
+		.recv = mem_array(most, sizeof *p->recv) };
 	for (size_t b = 0; b < t.nbuckets; b++)
 		if (way == RING_METHOD_RING)
 			fill_ring(&t, b);

@@ -26,14 +26,14 @@
 enum ring_method { RING_METHOD_RING, RING_METHOD_HALVING };
 
 enum ring_op_flag {
-	RING_OP_COPY = 1,       /* the slice is a result; else a partial sum */
-	RING_OP_FRESH = 2,      /* send: our own values only; receive: our own are not added yet */
-	RING_OP_LAST = 4,       /* receive: this slice completes the sum */
+	RING_OP_COPY = 1,  /* the slice is a result; else a partial sum */
+	RING_OP_FRESH = 2, /* send: our own values only; receive: our own are not added yet */
+	RING_OP_LAST = 4,  /* receive: this slice completes the sum */
 };
 
 /* One slice to be sent to, or received from, one peer. */
 struct ring_op {
-	size_t begin;           /* first element */
+	size_t begin; /* first element */
 	uint32_t count, peer;
 	uint32_t flags;
 	/* the receive of this bucket that must come before, as its number in the list plus 1;
@@ -50,7 +50,8 @@ struct ring_plan {
 
 /* Make the plan of one member. members >= 2, floats >= 1; slice: in floats, a bucket has one
  * for each member. A member's receives are done in the order of the list. */
-void ring_plan_make(struct ring_plan *p, enum ring_method way, uint32_t members, uint32_t rank, size_t floats, size_t slice);
+void ring_plan_make(struct ring_plan *p, enum ring_method way, uint32_t members, uint32_t rank,
+    size_t floats, size_t slice);
 /* Free the lists. */
 void ring_plan_release(struct ring_plan *p);
 

@@ -12,12 +12,12 @@
 /* Up to this many bytes, hops cost more than bytes, as measured: use halving and doubling. */
 #define HALVING_BYTES ((size_t)1 << 20)
 /* Sizes of buckets and slices, in floats. */
-#define BUCKET ((size_t)128 << 10)
-#define SLICE_MOST ((size_t)64 << 10)
+#define BUCKET      ((size_t)128 << 10)
+#define SLICE_MOST  ((size_t)64 << 10)
 #define SLICE_LEAST ((size_t)16 << 10)
-#define BACKLOG 512
+#define BACKLOG     512
 
-/* ---- forming ------------------------------------------------------------------------- */
+/* ---- forming ---- */
 
 static enum err_code reserve_result(struct ring *r, unsigned which, size_t n, struct err *e)
 {
@@ -40,7 +40,9 @@ static uint64_t newest_result(const struct ring *r, uint32_t *holder)
 
 	*holder = r->rank;
 	for (uint32_t rank = 0; rank < r->n; rank++)
-		if (rank != r->rank && (r->link[rank].said.have > best || (r->link[rank].said.have == best && rank < *holder))) {
+		if (rank != r->rank &&
+		    (r->link[rank].said.have > best ||
+		        (r->link[rank].said.have == best && rank < *holder))) {
 			best = r->link[rank].said.have;
 			*holder = rank;
 		}
@@ -51,8 +53,10 @@ static uint64_t newest_result(const struct ring *r, uint32_t *holder)
 static void append_result_ops(struct ring_op *ops, size_t *n, uint32_t peer, size_t floats)
 {
 	for (size_t at = 0; at < floats; at += SLICE_MOST)
-		ops[(*n)++] = (struct ring_op){ .begin = at, .count = (uint32_t)(floats - at < SLICE_MOST ? floats - at : SLICE_MOST),
-			.peer = peer, .flags = RING_OP_COPY };
+		ops[(*n)++] = (struct ring_op){ .begin = at,
+			.count = (uint32_t)(floats - at < SLICE_MOST ? floats - at : SLICE_MOST),
+			.peer = peer,
+			.flags = RING_OP_COPY };
 }
 
 /* Pass on a result: when one member has the result of a step that others were still reducing
@@ -63,7 +67,8 @@ static enum err_code pass_on_result(struct ring *r, struct err *e)
 	uint64_t have = newest_result(r, &holder);
 	bool ours = r->said.wants == have && have && r->said.have < have;
 	size_t n = ours ? r->n_of[1 - r->at] : r->n_of[r->at], most = (n / SLICE_MOST + 1) * r->n;
-	struct ring_plan plan = { .send = mem_array(most, sizeof *plan.send), .recv = mem_array(most, sizeof *plan.recv) };
+	struct ring_plan plan = { .send = mem_array(most, sizeof *plan.send),
+		.recv = mem_array(most, sizeof *plan.recv) };
 	enum err_code rc = ERR_OK;
 
 	for (uint32_t rank = 0; have && holder == r->rank && rank < r->n; rank++) {
@@ -78,7 +83,11 @@ static enum err_code pass_on_result(struct ring *r, struct err *e)
 		unsigned to = ours ? 1 - r->at : r->at;
 		uint64_t *joined = mem_array(plan.nrecv + 1, sizeof *joined);
 
-		r->now = (struct reduction){ .out = r->result[to], .n = n, .step = have - 1, .total = r->total_of[to], .joined = joined,
+		r->now = (struct reduction){ .out = r->result[to],
+			.n = n,
+			.step = have - 1,
+			.total = r->total_of[to],
+			.joined = joined,
 			.plan = &plan };
 		rc = ring_run_reduction(r, e);
 		if (!rc && ours) {
@@ -124,23 +133,31 @@ static uint64_t hash_members(const struct ring_member *m, size_t n)
 	return get_le64(out);
 }
 
-static enum err_code check_members(const struct ring *r, uint32_t epoch, const struct ring_member *m, size_t n, struct err *e)
+static enum err_code check_members(const struct ring *r, uint32_t epoch,
+    const struct ring_member *m, size_t n, struct err *e)
 {
 	bool there = false;
 
 	if (epoch < r->epoch)
-		return err_set(e, ERR_STALE, "ring epoch %u is over: the ring was at %u", epoch, r->epoch);
+		return err_set(e, ERR_STALE, "ring epoch %u is over: the ring was at %u", epoch,
+		    r->epoch);
 	if (n < 1 || n > RING_MEMBERS_MAX)
-		return err_set(e, ERR_LIMIT, "a ring has 1 to %u members, not %zu", RING_MEMBERS_MAX, n);
+		return err_set(e, ERR_LIMIT, "a ring has 1 to %u members, not %zu",
+		    RING_MEMBERS_MAX, n);
 	for (size_t i = 0; i < n; i++) {
 		if (i && m[i].slot <= m[i - 1].slot)
-			return err_set(e, ERR_CONFIG, "members of a ring come in ascending order of slots: %u after %u", m[i].slot, m[i - 1].slot);
+			return err_set(e, ERR_CONFIG,
+			    "members of a ring come in ascending order of slots: %u after %u",
+			    m[i].slot, m[i - 1].slot);
 		there |= m[i].slot == r->cfg.slot;
 	}
-	return there ? ERR_OK : err_set(e, ERR_FENCED, "slot %u is not in the ring of epoch %u", r->cfg.slot, epoch);
+	return there
+	    ? ERR_OK
+	    : err_set(e, ERR_FENCED, "slot %u is not in the ring of epoch %u", r->cfg.slot, epoch);
 }
 
-enum err_code ring_form(struct ring *r, uint32_t epoch, const struct ring_member *members, size_t n, struct err *e)
+enum err_code ring_form(struct ring *r, uint32_t epoch, const struct ring_member *members, size_t n,
+    struct err *e)
 {
 	struct err unsaid = { 0 };
 	enum err_code rc;
@@ -171,7 +188,7 @@ enum err_code ring_form(struct ring *r, uint32_t epoch, const struct ring_member
 	return rc;
 }
 
-/* ---- reducing ------------------------------------------------------------------------- */
+/* ---- reducing ---- */
 
 /* Choose and make the plan. Small vectors are halved in one bucket. Large ones are halved
  * bucket by bucket when all members are on one host, because that makes fewer and longer
@@ -181,7 +198,8 @@ static void prepare_plan(struct ring *r, size_t n)
 {
 	const struct ring_config *cfg = &r->cfg;
 	bool small = n * sizeof(float) <= HALVING_BYTES;
-	bool halving = cfg->halving_bytes ? n * sizeof(float) <= cfg->halving_bytes : small || r->near;
+	bool halving = cfg->halving_bytes ? n * sizeof(float) <= cfg->halving_bytes
+	                                  : small || r->near;
 	size_t slice = cfg->slice;
 
 	if (r->plan_n == n)
@@ -194,7 +212,8 @@ static void prepare_plan(struct ring *r, size_t n)
 		slice = slice < SLICE_LEAST ? SLICE_LEAST : slice > SLICE_MOST ? SLICE_MOST : slice;
 	}
 	ring_plan_release(&r->plan);
-	ring_plan_make(&r->plan, halving ? RING_METHOD_HALVING : RING_METHOD_RING, r->n, r->rank, n, slice / 16 * 16);
+	ring_plan_make(&r->plan, halving ? RING_METHOD_HALVING : RING_METHOD_RING, r->n, r->rank, n,
+	    slice / 16 * 16);
 	free(r->joined);
 	r->joined = mem_array(r->plan.nrecv + 1, sizeof *r->joined);
 	r->plan_n = n;
@@ -209,8 +228,8 @@ enum err_code ring_announce_step(struct ring *r, uint64_t step, size_t n, struct
 	return rc;
 }
 
-enum err_code ring_reduce(struct ring *r, uint64_t step, const float *in, size_t n, uint32_t examples,
-    const float **mean, uint64_t *total, struct err *e)
+enum err_code ring_reduce(struct ring *r, uint64_t step, const float *in, size_t n,
+    uint32_t examples, const float **mean, uint64_t *total, struct err *e)
 {
 	unsigned to = 1 - r->at;
 	struct err unsaid = { 0 };
@@ -220,13 +239,16 @@ enum err_code ring_reduce(struct ring *r, uint64_t step, const float *in, size_t
 	if (r->said.have == step + 1) {
 		*mean = r->result[r->at];
 		*total = r->total_of[r->at];
-		return n == r->n_of[r->at] ? ERR_OK : err_set(e, ERR_PROTO, "step %llu was reduced with %zu value%s, not %zu",
-		    (unsigned long long)step, r->n_of[r->at], NUM_S(r->n_of[r->at]), n);
+		return n == r->n_of[r->at]
+		    ? ERR_OK
+		    : err_set(e, ERR_PROTO, "step %llu was reduced with %zu value%s, not %zu",
+		          (unsigned long long)step, r->n_of[r->at], NUM_S(r->n_of[r->at]), n);
 	}
 	if (!r->formed)
 		return err_set(e, ERR_NOTREADY, "the ring is not formed");
 	if (r->said.have > step + 1)
-		return err_set(e, ERR_STALE, "step %llu is reduced already", (unsigned long long)step);
+		return err_set(e, ERR_STALE, "step %llu is reduced already",
+		    (unsigned long long)step);
 	rc = ring_announce_step(r, step, n, e);
 	if (rc)
 		return rc;
@@ -237,8 +259,14 @@ enum err_code ring_reduce(struct ring *r, uint64_t step, const float *in, size_t
 		r->total_of[to] = examples;
 	} else {
 		prepare_plan(r, n);
-		r->now = (struct reduction){ .in = in, .out = r->result[to], .n = n, .examples = examples, .step = step,
-			.total = examples, .joined = r->joined, .plan = &r->plan };
+		r->now = (struct reduction){ .in = in,
+			.out = r->result[to],
+			.n = n,
+			.examples = examples,
+			.step = step,
+			.total = examples,
+			.joined = r->joined,
+			.plan = &r->plan };
 		rc = ring_run_reduction(r, e);
 		if (!rc)
 			r->total_of[to] = r->joined[r->plan.nrecv - 1];
@@ -260,7 +288,7 @@ enum err_code ring_check(struct ring *r, struct err *e)
 	return r->formed ? ring_serve_meeting(r, e) : ERR_OK;
 }
 
-/* ---- life ------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 static enum err_code listen_for_local_members(struct ring *r, struct err *e)
 {

@@ -39,11 +39,11 @@ struct ring;
 #define RING_MEMBERS_MAX 256u
 
 struct ring_member {
-	uint32_t slot;                  /* the worker's rank in the job; unique */
+	uint32_t slot; /* the worker's rank in the job; unique */
 	uint64_t incarnation;
 	uint8_t key[32];
-	char tcp[NET_TEXT];             /* "host:port"; empty: none */
-	char local[NET_TEXT];           /* path of its Unix socket; empty: none */
+	char tcp[NET_TEXT];   /* "host:port"; empty: none */
+	char local[NET_TEXT]; /* path of its Unix socket; empty: none */
 };
 
 struct ring_config {
@@ -53,19 +53,19 @@ struct ring_config {
 	/* how to dial: auto (a Unix socket if it exists, else TCP), unix, tcp */
 	const char *transport;
 	enum suite local_suite, remote_suite;
-	const char *listen;             /* "host:port"; NULL: none */
-	const char *local;              /* path of a Unix socket to listen at; NULL: none */
-	int64_t deadline;               /* ns, for every wait without progress */
+	const char *listen; /* "host:port"; NULL: none */
+	const char *local;  /* path of a Unix socket to listen at; NULL: none */
+	int64_t deadline;   /* ns, for every wait without progress */
 	struct log *log;
 	/* Shall a wait be given up (a new epoch, a signal, the job's end)? *why: the error to
 	 * return. May be NULL. */
 	bool (*cancelled)(void *ctx, struct err *why);
 	void *ctx;
-	int cancel_fd;                  /* becomes readable when `cancelled` may say yes; -1 */
+	int cancel_fd; /* becomes readable when `cancelled` may say yes; -1 */
 	/* halving_bytes: vectors of up to this many bytes are reduced by halving and doubling,
 	 * larger ones by a ring. slice: floats of a slice. 0: built-in values, which were
 	 * measured. The same for all members. */
-	size_t halving_bytes, slice;     /* `slice` is a multiple of 16 */
+	size_t halving_bytes, slice; /* `slice` is a multiple of 16 */
 };
 
 /* Make a ring in state APART, and listen for members from now on. ERR_IO and others of
@@ -86,7 +86,8 @@ const char *ring_address(const struct ring *r);
  * last one, or a member is in a newer one; ERR_UNREACH, ERR_TIMEOUT: a member is missing,
  * which the error names; ERR_PROTO: a member has another list; ERR_FENCED: we are not in the
  * list; else what `cancelled` says. After an error the ring is APART. */
-enum err_code ring_form(struct ring *r, uint32_t epoch, const struct ring_member *members, size_t n, struct err *e);
+enum err_code ring_form(struct ring *r, uint32_t epoch, const struct ring_member *members, size_t n,
+    struct err *e);
 
 /* State which step will be reduced next, and its length. If ring_form is called before that
  * reduction, it brings us the result when another member has it already. ERR_NOMEM. */
@@ -98,8 +99,8 @@ enum err_code ring_announce_step(struct ring *r, uint64_t step, size_t n, struct
  * until the call returns. *mean belongs to the ring and stays until the call after the next;
  * *total is the sum of the examples (0: the mean is zeroes). Errors are those of ring_form;
  * ERR_PROTO: a member reduces something else; ERR_NOTREADY: the ring is not formed. */
-enum err_code ring_reduce(struct ring *r, uint64_t step, const float *in, size_t n, uint32_t examples,
-    const float **mean, uint64_t *total, struct err *e);
+enum err_code ring_reduce(struct ring *r, uint64_t step, const float *in, size_t n,
+    uint32_t examples, const float **mean, uint64_t *total, struct err *e);
 
 /* Between reductions, accept what has come. ERR_STALE: another member forms the ring again,
  * because a connection broke, and waits for us to do the same. Does not block. */

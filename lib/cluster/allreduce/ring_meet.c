@@ -11,25 +11,30 @@
 /* Making sessions: every member dials every other, and each connection carries slices one way.
  * ring_state.h draws the states. */
 
-#define RETRY_MIN (20 * NSEC_PER_MSEC)
-#define RETRY_MAX (500 * NSEC_PER_MSEC)
+#define RETRY_MIN      (20 * NSEC_PER_MSEC)
+#define RETRY_MAX      (500 * NSEC_PER_MSEC)
 #define GUEST_DEADLINE (3 * NSEC_PER_SEC)
-#define ACCEPT_BURST 64
-#define LOCAL_BUFFER (320 << 10)
+#define ACCEPT_BURST   64
+#define LOCAL_BUFFER   (320 << 10)
 
 const char *ring_member_text(const struct link *l, char out[static NET_TEXT + 32])
 {
-	snprintf(out, NET_TEXT + 32, l->addr[0] ? "worker-%u (%s)" : "worker-%u", l->who.slot, l->addr);
+	snprintf(out, NET_TEXT + 32, l->addr[0] ? "worker-%u (%s)" : "worker-%u", l->who.slot,
+	    l->addr);
 	return out;
 }
 
 static struct record greeting_record(const struct ring *r)
 {
-	return (struct record){ .type = REC_RING_HELLO, .epoch = r->epoch, .part = r->cfg.slot, .step = r->said.have,
-		.offset = r->said.wants, .seq = r->digest };
+	return (struct record){ .type = REC_RING_HELLO,
+		.epoch = r->epoch,
+		.part = r->cfg.slot,
+		.step = r->said.have,
+		.offset = r->said.wants,
+		.seq = r->digest };
 }
 
-/* ---- dialling -------------------------------------------------------------------- */
+/* ---- dialling ---- */
 
 /* Limit the send buffer of TCP within a host: data that waits in a large one has left the
  * caches when it is read. Across hosts a large buffer is needed to fill the link. */
@@ -106,7 +111,9 @@ static void postpone_dial(struct link *l, const struct err *why)
 static void dial_ring_member(struct link *l)
 {
 	const struct ring_config *cfg = &l->ring->cfg;
-	struct hs_client_info info = { .incarnation = cfg->incarnation, .slot = cfg->slot, .role = ROLE_WORKER };
+	struct hs_client_info info = { .incarnation = cfg->incarnation,
+		.slot = cfg->slot,
+		.role = ROLE_WORKER };
 	char sock[RUNDIR_SOCKET_PATH];
 	int fd, dirfd = -1;
 	struct err e = { 0 };
@@ -140,11 +147,13 @@ static void serve_dialled(struct link *l, int64_t now)
 
 	if (!l->out && now >= l->next_try)
 		dial_ring_member(l);
-	if (l->out && (conn_write(l->out, &e) || conn_read(l->out, &e) || conn_write(l->out, &e) || conn_check(l->out, now, &e)))
+	if (l->out &&
+	    (conn_write(l->out, &e) || conn_read(l->out, &e) || conn_write(l->out, &e) ||
+	        conn_check(l->out, now, &e)))
 		postpone_dial(l, &e);
 }
 
-/* ---- being dialled ---------------------------------------------------------------- */
+/* ---- being dialled ---- */
 
 static void free_inlet(struct inlet *i)
 {
@@ -170,13 +179,17 @@ static enum err_code admit_ring_member(void *ctx, const uint8_t key[32],
 	for (uint32_t rank = 0; rank < r->n; rank++) {
 		const struct ring_member *m = &r->link[rank].who;
 
-		if (rank != r->rank && m->slot == info->slot && m->incarnation == info->incarnation && memcmp(m->key, key, 32) == 0)
+		if (rank != r->rank && m->slot == info->slot &&
+		    m->incarnation == info->incarnation && memcmp(m->key, key, 32) == 0)
 			i->rank = rank;
 	}
 	/* The member may be in a ring that we do not know yet: it will try again. */
 	if (i->rank == RING_NOBODY)
-		return err_set(e, ERR_NOTREADY, "slot %u with this key is not in the ring", info->slot);
-	*reply = (struct hs_server_info){ .incarnation = r->cfg.incarnation, .epoch = r->epoch, .max_record = RECORD_MAX };
+		return err_set(e, ERR_NOTREADY, "slot %u with this key is not in the ring",
+		    info->slot);
+	*reply = (struct hs_server_info){ .incarnation = r->cfg.incarnation,
+		.epoch = r->epoch,
+		.max_record = RECORD_MAX };
 	return ERR_OK;
 }
 
@@ -207,18 +220,21 @@ static enum conn_verdict take_hello(struct inlet *i, const struct record *rec)
 	char text[160], who[NET_TEXT + 32];
 
 	if (rec->epoch < r->epoch) {
-		snprintf(text, sizeof text, "the ring is at epoch %u, and no longer at %u", r->epoch, rec->epoch);
+		snprintf(text, sizeof text, "the ring is at epoch %u, and no longer at %u",
+		    r->epoch, rec->epoch);
 		refuse_guest(i, ERR_STALE, text);
 		return CONN_DROP;
 	}
 	/* A member that forms the ring again has given up the reduction that we are doing. */
 	if (rec->epoch > r->epoch || r->formed) {
-		err_set(&r->fault, ERR_STALE, "%s forms the ring of epoch %u", ring_member_text(l, who), rec->epoch);
+		err_set(&r->fault, ERR_STALE, "%s forms the ring of epoch %u",
+		    ring_member_text(l, who), rec->epoch);
 		return CONN_DROP;
 	}
 	if (rec->seq != r->digest) {
 		refuse_guest(i, ERR_PROTO, "the members of this epoch are not those that I know");
-		err_set(&r->fault, ERR_PROTO, "%s has another list of members for ring epoch %u", ring_member_text(l, who), r->epoch);
+		err_set(&r->fault, ERR_PROTO, "%s has another list of members for ring epoch %u",
+		    ring_member_text(l, who), r->epoch);
 		return CONN_DROP;
 	}
 	free_inlet(l->in);
@@ -242,8 +258,10 @@ static enum conn_verdict on_inlet_record(void *ctx, const struct record *rec, ui
 	return i->met ? ring_take_record(i, rec, payload) : CONN_DROP;
 }
 
-static const struct conn_handler dialling = { .admit = admit_ring_member, .live = on_guest_live,
-    .place = ring_place, .record = on_inlet_record };
+static const struct conn_handler dialling = { .admit = admit_ring_member,
+	.live = on_guest_live,
+	.place = ring_place,
+	.record = on_inlet_record };
 
 static void accept_guests(struct ring *r, int listener)
 {
@@ -257,7 +275,8 @@ static void accept_guests(struct ring *r, int listener)
 		i->ring = r;
 		i->rank = RING_NOBODY;
 		i->opened = clock_now();
-		i->conn = conn_accept(fd, r->cfg.id, net_peer_is_local(fd) ? r->cfg.local_suite : r->cfg.remote_suite, r->epoch,
+		i->conn = conn_accept(fd, r->cfg.id,
+		    net_peer_is_local(fd) ? r->cfg.local_suite : r->cfg.remote_suite, r->epoch,
 		    &dialling, i);
 		i->next = r->guests;
 		r->guests = i;
@@ -289,13 +308,13 @@ static void serve_guests(struct ring *r, int64_t now)
 		if (rc) {
 			if (i->met)
 				r->link[i->rank].in = NULL;
-			conn_write(i->conn, NULL);      /* write the NACK, if there is one */
+			conn_write(i->conn, NULL); /* write the NACK, if there is one */
 			free_inlet(i);
 		}
 	}
 }
 
-/* ---- all together ------------------------------------------------------------------ */
+/* ---- all together ---- */
 
 enum err_code ring_serve_meeting(struct ring *r, struct err *e)
 {
@@ -312,7 +331,8 @@ enum err_code ring_serve_meeting(struct ring *r, struct err *e)
 			continue;
 		serve_dialled(l, now);
 		/* Slices that come after the greeting are held until their reduction begins. */
-		if (l->in && !conn_is_held(l->in->conn) && (conn_read(l->in->conn, &why) || conn_write(l->in->conn, &why))) {
+		if (l->in && !conn_is_held(l->in->conn) &&
+		    (conn_read(l->in->conn, &why) || conn_write(l->in->conn, &why))) {
 			l->fault = why;
 			ring_close_in(l);
 		}

@@ -8,7 +8,9 @@
 
 static const struct ring_op *next_receive(const struct ring *r)
 {
-	return r->running && r->now.next_recv < r->now.plan->nrecv ? &r->now.plan->recv[r->now.next_recv] : NULL;
+	return r->running && r->now.next_recv < r->now.plan->nrecv
+	    ? &r->now.plan->recv[r->now.next_recv]
+	    : NULL;
 }
 
 bool ring_needs_from(const struct ring *r, const struct link *l)
@@ -39,7 +41,7 @@ bool ring_is_reduction_done(const struct ring *r)
 	return true;
 }
 
-/* ---- sending ------------------------------------------------------------------------ */
+/* ---- sending ---- */
 
 /* Our own values of a slice, multiplied by our examples; returns where they are. One example
  * needs no copy. */
@@ -48,7 +50,8 @@ static const float *weighted_own_slice(struct reduction *d, const struct ring_op
 	if (d->examples == 1)
 		return d->in + op->begin;
 	if (d->examples)
-		vec_copy_scaled(op->count, (float)d->examples, d->in + op->begin, d->out + op->begin);
+		vec_copy_scaled(op->count, (float)d->examples, d->in + op->begin,
+		    d->out + op->begin);
 	else
 		memset(d->out + op->begin, 0, op->count * sizeof *d->out);
 	return d->out + op->begin;
@@ -57,10 +60,14 @@ static const float *weighted_own_slice(struct reduction *d, const struct ring_op
 static void send_slice(struct ring *r, const struct ring_op *op)
 {
 	struct reduction *d = &r->now;
-	const float *payload = op->flags & RING_OP_FRESH ? weighted_own_slice(d, op) :
-	    d->out + op->begin;
-	struct record rec = { .type = op->flags & RING_OP_COPY ? REC_RING_COPY : REC_RING_SUM, .epoch = r->epoch, .step = d->step,
-		.seq = d->n, .offset = op->begin * sizeof *d->out, .len = op->count * (uint32_t)sizeof *d->out,
+	const float *payload = op->flags & RING_OP_FRESH ? weighted_own_slice(d, op)
+	                                                 : d->out + op->begin;
+	struct record rec = { .type = op->flags & RING_OP_COPY ? REC_RING_COPY : REC_RING_SUM,
+		.epoch = r->epoch,
+		.step = d->step,
+		.seq = d->n,
+		.offset = op->begin * sizeof *d->out,
+		.len = op->count * (uint32_t)sizeof *d->out,
 		.total = op->need ? d->joined[op->need - 1] : d->total };
 
 	conn_lend(r->link[op->peer].out, &rec, payload);
@@ -90,13 +97,14 @@ enum err_code ring_send_ready_slices(struct ring *r, struct err *e)
 	return ERR_OK;
 }
 
-/* ---- receiving ---------------------------------------------------------------------- */
+/* ---- receiving ---- */
 
 /* Has the record the type, place and length that the operation expects? */
 static bool op_fits_record(const struct ring *r, const struct ring_op *op, const struct record *rec)
 {
 	return rec->type == (op->flags & RING_OP_COPY ? REC_RING_COPY : REC_RING_SUM) &&
-	    rec->offset == op->begin * sizeof(float) && rec->len == op->count * sizeof(float) && rec->seq == r->now.n;
+	    rec->offset == op->begin * sizeof(float) && rec->len == op->count * sizeof(float) &&
+	    rec->seq == r->now.n;
 }
 
 /* The operation that this record is for: the next receive, if the step and the sender are
@@ -127,7 +135,8 @@ static void add_slice(struct reduction *d, const struct ring_op *op, const float
 {
 	bool ours = op->flags & RING_OP_FRESH && d->examples;
 	float *out = d->out + op->begin, scale = 1;
-	uint64_t all = examples + (op->flags & RING_OP_FRESH ? d->examples : d->joined[op->need - 1]);
+	uint64_t all = examples +
+	    (op->flags & RING_OP_FRESH ? d->examples : d->joined[op->need - 1]);
 
 	if (op->flags & RING_OP_LAST && all)
 		scale = (float)(1.0 / (double)all);
@@ -144,12 +153,14 @@ static enum conn_verdict reject_record(struct inlet *i, const struct record *rec
 {
 	char who[NET_TEXT + 32];
 
-	err_set(&i->ring->fault, ERR_PROTO, "%s sends %s of step %llu with %llu values, %s", ring_member_text(&i->ring->link[i->rank], who),
-	    record_type_name(rec->type), (unsigned long long)rec->step, (unsigned long long)rec->seq, what);
+	err_set(&i->ring->fault, ERR_PROTO, "%s sends %s of step %llu with %llu values, %s",
+	    ring_member_text(&i->ring->link[i->rank], who), record_type_name(rec->type),
+	    (unsigned long long)rec->step, (unsigned long long)rec->seq, what);
 	return CONN_DROP;
 }
 
-enum conn_verdict ring_take_record(struct inlet *i, const struct record *rec, const uint8_t *payload)
+enum conn_verdict ring_take_record(struct inlet *i, const struct record *rec,
+    const uint8_t *payload)
 {
 	struct ring *r = i->ring;
 	struct reduction *d = &r->now;
@@ -159,10 +170,13 @@ enum conn_verdict ring_take_record(struct inlet *i, const struct record *rec, co
 	if ((rec->type != REC_RING_SUM && rec->type != REC_RING_COPY) || rec->epoch != r->epoch)
 		return reject_record(i, rec, "which is no record of this ring");
 	/* A member may be ahead of us by a hop or by a step: hold its record until its turn. */
-	if (!op && (!r->running || rec->step > d->step || (rec->step == d->step && ring_needs_from(r, &r->link[i->rank]))))
+	if (!op &&
+	    (!r->running || rec->step > d->step ||
+	        (rec->step == d->step && ring_needs_from(r, &r->link[i->rank]))))
 		return CONN_HOLD;
 	if (!op || !op_fits_record(r, op, rec)) {
-		snprintf(text, sizeof text, "where step %llu with %zu is reduced", (unsigned long long)d->step, d->n);
+		snprintf(text, sizeof text, "where step %llu with %zu is reduced",
+		    (unsigned long long)d->step, d->n);
 		return reject_record(i, rec, text);
 	}
 	if (!(op->flags & RING_OP_COPY)) {

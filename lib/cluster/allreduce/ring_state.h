@@ -42,16 +42,16 @@
 struct inlet {
 	struct ring *ring;
 	struct conn *conn;
-	uint32_t rank;                  /* RING_NOBODY until the key was looked up */
+	uint32_t rank; /* RING_NOBODY until the key was looked up */
 	int64_t opened;
-	bool met;                       /* it is link[rank].in */
-	struct inlet *next;             /* list of guests, which have not met us yet */
+	bool met;           /* it is link[rank].in */
+	struct inlet *next; /* list of guests, which have not met us yet */
 };
 
 /* A member's state when the ring is formed, as RING_HELLO carries it. */
 struct greeting {
-	uint64_t have;                  /* the step whose result it has, plus 1; 0: none */
-	uint64_t wants;                 /* the step that it was reducing, plus 1; 0: none */
+	uint64_t have;  /* the step whose result it has, plus 1; 0: none */
+	uint64_t wants; /* the step that it was reducing, plus 1; 0: none */
 };
 
 /* The two sessions with one other member. */
@@ -59,12 +59,12 @@ struct link {
 	struct ring *ring;
 	uint32_t rank;
 	struct ring_member who;
-	struct conn *out;               /* dialled by us; NULL: dial at next_try */
+	struct conn *out; /* dialled by us; NULL: dial at next_try */
 	bool live;
 	int64_t next_try, retry;
 	struct inlet *in;
 	struct greeting said;
-	struct err fault;               /* the last one, for the log */
+	struct err fault; /* the last one, for the log */
 	char addr[NET_TEXT + 8];
 };
 
@@ -82,14 +82,14 @@ struct reduction {
 
 struct ring {
 	struct ring_config cfg;
-	struct err fault;               /* an error found by a conn's callback */
-	int listener[2];                /* TCP, Unix; -1 */
+	struct err fault; /* an error found by a conn's callback */
+	int listener[2];  /* TCP, Unix; -1 */
 	char bound[NET_TEXT];
 	bool formed;
-	bool near;                      /* the members are a power of two, all on one host */
+	bool near; /* the members are a power of two, all on one host */
 	uint32_t epoch, n, rank;
-	uint64_t digest;                /* a hash of the member list */
-	struct link *link;              /* n of them; link[rank] is unused */
+	uint64_t digest;   /* a hash of the member list */
+	struct link *link; /* n of them; link[rank] is unused */
 	struct inlet *guests;
 	unsigned nguests;
 	bool running;
@@ -111,7 +111,7 @@ struct ring {
 	struct ring_stats stats;
 };
 
-#define RING_LOOK (10 * NSEC_PER_MSEC)
+#define RING_LOOK      (10 * NSEC_PER_MSEC)
 #define RING_SAY_FIRST (2 * NSEC_PER_SEC)
 #define RING_SAY_AGAIN (10 * NSEC_PER_SEC)
 
@@ -135,7 +135,8 @@ const char *ring_member_text(const struct link *l, char out[static NET_TEXT + 32
 /* ring_run.c */
 /* ring_place and ring_take_record: `place` and `record` of conn_handler, for an inlet. */
 uint8_t *ring_place(void *inlet, const struct record *rec);
-enum conn_verdict ring_take_record(struct inlet *i, const struct record *rec, const uint8_t *payload);
+enum conn_verdict ring_take_record(struct inlet *i, const struct record *rec,
+    const uint8_t *payload);
 /* Send all slices whose receives are done, until a connection has something queued. */
 enum err_code ring_send_ready_slices(struct ring *r, struct err *e);
 /* Is everything of the reduction received, sent and written? */

@@ -18,13 +18,18 @@ static void describe_wait(const struct ring *r, struct buf *out)
 		if (rank == r->rank)
 			continue;
 		if (!r->formed && !l->live)
-			buf_printf(out, "%s%s: %s", out->len ? "; " : "", ring_member_text(l, who), l->fault.code ? l->fault.msg : "it does not answer");
+			buf_printf(out, "%s%s: %s", out->len ? "; " : "", ring_member_text(l, who),
+			    l->fault.code ? l->fault.msg : "it does not answer");
 		else if (!r->formed && !l->in)
-			buf_printf(out, "%s%s: it has not come", out->len ? "; " : "", ring_member_text(l, who));
-		else if (r->running && r->now.next_recv < r->now.plan->nrecv && r->now.plan->recv[r->now.next_recv].peer == rank)
-			buf_printf(out, "%s%s: it sends nothing", out->len ? "; " : "", ring_member_text(l, who));
+			buf_printf(out, "%s%s: it has not come", out->len ? "; " : "",
+			    ring_member_text(l, who));
+		else if (r->running && r->now.next_recv < r->now.plan->nrecv &&
+		    r->now.plan->recv[r->now.next_recv].peer == rank)
+			buf_printf(out, "%s%s: it sends nothing", out->len ? "; " : "",
+			    ring_member_text(l, who));
 		else if (r->running && l->out && conn_queued(l->out))
-			buf_printf(out, "%s%s: it takes nothing", out->len ? "; " : "", ring_member_text(l, who));
+			buf_printf(out, "%s%s: it takes nothing", out->len ? "; " : "",
+			    ring_member_text(l, who));
 	}
 }
 
@@ -51,8 +56,10 @@ static enum err_code set_ring_overdue(struct ring *r, struct wait *w, int64_t no
 	struct buf who = BUF_INIT;
 
 	describe_wait(r, &who);
-	err_set(e, r->formed ? ERR_TIMEOUT : ERR_UNREACH, "waited %lld s in the ring of epoch %u for %s",
-	    (long long)((now - w->moved) / NSEC_PER_SEC), r->epoch, who.len ? (char *)who.data : "nobody");
+	err_set(e, r->formed ? ERR_TIMEOUT : ERR_UNREACH,
+	    "waited %lld s in the ring of epoch %u for %s",
+	    (long long)((now - w->moved) / NSEC_PER_SEC), r->epoch,
+	    who.len ? (char *)who.data : "nobody");
 	buf_release(&who);
 	return e ? e->code : ERR_TIMEOUT;
 }
@@ -92,7 +99,8 @@ static enum err_code check_wait(struct ring *r, struct wait *w, struct err *e)
 		struct buf who = BUF_INIT;
 
 		describe_wait(r, &who);
-		log_warn(r->cfg.log, "waiting in the ring of epoch %u for %lld s: %s", r->epoch, (long long)((now - w->moved) / NSEC_PER_SEC),
+		log_warn(r->cfg.log, "waiting in the ring of epoch %u for %lld s: %s", r->epoch,
+		    (long long)((now - w->moved) / NSEC_PER_SEC),
 		    who.len ? (char *)who.data : "nobody");
 		buf_release(&who);
 		w->say = now + RING_SAY_AGAIN;
@@ -199,8 +207,11 @@ static struct wait begin_wait(const struct ring *r)
 {
 	int64_t now = clock_now();
 
-	return (struct wait){ .begin = now, .moved = now, .say = now + RING_SAY_FIRST,
-	    .look = now + RING_LOOK, .bytes = total_bytes(r) };
+	return (struct wait){ .begin = now,
+		.moved = now,
+		.say = now + RING_SAY_FIRST,
+		.look = now + RING_LOOK,
+		.bytes = total_bytes(r) };
 }
 
 enum err_code ring_run_reduction(struct ring *r, struct err *e)
@@ -221,7 +232,7 @@ enum err_code ring_run_reduction(struct ring *r, struct err *e)
 	return rc;
 }
 
-/* ---- forming -------------------------------------------------------------------------- */
+/* ---- forming ---- */
 
 enum err_code ring_wait_for_members(struct ring *r, struct err *e)
 {

@@ -3,7 +3,7 @@
 #include "ckpt/read.h"
 #include "core/mem.h"
 
-#define PIECE 65536u            /* values */
+#define PIECE 65536u /* values */
 
 /* One table in both checkpoints. */
 struct pair {
@@ -51,7 +51,7 @@ static enum err_code diff_dense(struct pair *p, struct err *e)
 
 /* Both scans ascend, so a row whose id is lower than the other's exists on one side only. */
 static enum err_code diff_rows(struct pair *p, struct ckpt_scan *a, struct ckpt_scan *b,
-                               struct err *e)
+    struct err *e)
 {
 	const float *x, *y;
 	uint64_t i = 0, k = 0;
@@ -93,7 +93,8 @@ static bool have_same_shape(const struct ckpt_table *a, const struct ckpt_table 
 	return a->sparse == b->sparse && a->cols == b->cols && (a->sparse || a->rows == b->rows);
 }
 
-static enum err_code diff_table(struct pair *p, const char *name, ckpt_difference_fn *fn, void *ctx, struct err *e)
+static enum err_code diff_table(struct pair *p, const char *name, ckpt_difference_fn *fn, void *ctx,
+    struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
@@ -112,8 +113,8 @@ static enum err_code diff_table(struct pair *p, const char *name, ckpt_differenc
 	return ERR_OK;
 }
 
-enum err_code ckpt_diff(const struct ckpt_reader *a, const struct ckpt_reader *b, ckpt_difference_fn *fn,
-                        void *ctx, struct err *e)
+enum err_code ckpt_diff(const struct ckpt_reader *a, const struct ckpt_reader *b,
+    ckpt_difference_fn *fn, void *ctx, struct err *e)
 {
 	struct pair p = { .a = a, .b = b };
 	enum err_code rc = ERR_OK;

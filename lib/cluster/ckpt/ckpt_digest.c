@@ -8,9 +8,9 @@
 #include "core/mem.h"
 #include "format/digest.h"
 
-#define PIECE 65536u            /* values, or bytes */
+#define PIECE 65536u /* values, or bytes */
 
-/* ---- digests of files ------------------------------------------------------------- */
+/* ---- digests of files ---- */
 
 static enum err_code hash_fd(int fd, char hex[static DIGEST_HEX], struct err *e)
 {
@@ -45,7 +45,8 @@ static enum err_code verify_file(const char *dir, const json_t *f, struct err *e
 		if (rc)
 			err_prefix(e, "\"%s\"", path);
 		else if (strcmp(hex, json_str(f, "blake2b", "")) != 0)
-			rc = err_set(e, ERR_FORMAT, "\"%s\" is damaged: it does not have the digest of the manifest", path);
+			rc = err_set(e, ERR_FORMAT,
+			    "\"%s\" is damaged: it does not have the digest of the manifest", path);
 		close(fd);
 	}
 	free(path);
@@ -70,10 +71,10 @@ enum err_code ckpt_verify(const char *path, struct err *e)
 	return rc;
 }
 
-/* ---- digest of the model ---------------------------------------------------------- */
+/* ---- digest of the model ---- */
 
-static enum err_code hash_dense(const struct ckpt_reader *r, const struct ckpt_table *t, struct digest *d,
-                                struct err *e)
+static enum err_code hash_dense(const struct ckpt_reader *r, const struct ckpt_table *t,
+    struct digest *d, struct err *e)
 {
 	uint64_t all = t->rows * t->cols, n;
 	float *x = mem_array(PIECE, sizeof *x);
@@ -89,8 +90,8 @@ static enum err_code hash_dense(const struct ckpt_reader *r, const struct ckpt_t
 	return rc;
 }
 
-static enum err_code hash_sparse(const struct ckpt_reader *r, const struct ckpt_table *t, struct digest *d,
-                                 struct err *e)
+static enum err_code hash_sparse(const struct ckpt_reader *r, const struct ckpt_table *t,
+    struct digest *d, struct err *e)
 {
 	struct ckpt_scan *scan;
 	enum err_code rc = ckpt_scan_begin(r, t, &scan, e);
@@ -109,7 +110,8 @@ static enum err_code hash_sparse(const struct ckpt_reader *r, const struct ckpt_
 
 static int compare_table_names(const void *a, const void *b)
 {
-	return strcmp((*(const struct ckpt_table *const *)a)->name, (*(const struct ckpt_table *const *)b)->name);
+	return strcmp((*(const struct ckpt_table *const *)a)->name,
+	    (*(const struct ckpt_table *const *)b)->name);
 }
 
 enum err_code ckpt_digest(const struct ckpt_reader *r, char hex[static 65], struct err *e)
@@ -126,7 +128,8 @@ enum err_code ckpt_digest(const struct ckpt_reader *r, char hex[static 65], stru
 	digest_begin(&d);
 	for (size_t i = 0; !rc && i < n; i++) {
 		digest_table(&d, list[i]->name);
-		rc = list[i]->sparse ? hash_sparse(r, list[i], &d, e) : hash_dense(r, list[i], &d, e);
+		rc = list[i]->sparse ? hash_sparse(r, list[i], &d, e)
+		                     : hash_dense(r, list[i], &d, e);
 	}
 	digest_end(&d, hex);
 	free((void *)list);

@@ -61,7 +61,8 @@ static void check_step_in_name(struct ckpt_entry *entry)
 	if (!ckpt_step_parse(path_basename(entry->path), &step) || step == entry->step)
 		return;
 	free(entry->why);
-	entry->why = mem_printf("\"%s\" has the manifest of step %llu", entry->path, (unsigned long long)entry->step);
+	entry->why = mem_printf("\"%s\" has the manifest of step %llu", entry->path,
+	    (unsigned long long)entry->step);
 	entry->step = step;
 	entry->whole = false;
 }
@@ -112,7 +113,8 @@ void ckpt_sort(struct ckpt_entry *list, size_t n)
 		qsort(list, n, sizeof *list, compare_age);
 }
 
-enum err_code ckpt_list(const char *dir, bool every_byte, struct ckpt_entry **out, size_t *n, struct err *e)
+enum err_code ckpt_list(const char *dir, bool every_byte, struct ckpt_entry **out, size_t *n,
+    struct err *e)
 {
 	DIR *d = opendir(dir);
 	struct dirent *entry;
@@ -122,7 +124,9 @@ enum err_code ckpt_list(const char *dir, bool every_byte, struct ckpt_entry **ou
 	*out = NULL;
 	*n = 0;
 	if (!d)
-		return errno == ENOENT ? ERR_OK : err_sys(e, ERR_IO, "cannot read the directory \"%s\"", dir);
+		return errno == ENOENT
+		    ? ERR_OK
+		    : err_sys(e, ERR_IO, "cannot read the directory \"%s\"", dir);
 	while (!rc && (entry = readdir(d)) != NULL) {
 		char *path;
 
@@ -146,7 +150,7 @@ enum err_code ckpt_list(const char *dir, bool every_byte, struct ckpt_entry **ou
 	return rc;
 }
 
-/* ---- the newest checkpoint ----------------------------------------------------------- */
+/* ---- the newest checkpoint ---- */
 
 /* The last entry of the list of which every byte is right, or n. Entries behind it that turn out
  * to be damaged are marked so. */
@@ -171,7 +175,8 @@ static enum err_code find_newest_whole(struct ckpt_entry *list, size_t n, size_t
 	return ERR_OK;
 }
 
-enum err_code ckpt_newest(const char *dir, ckpt_passed_fn *passed, void *ctx, char **path, struct err *e)
+enum err_code ckpt_newest(const char *dir, ckpt_passed_fn *passed, void *ctx, char **path,
+    struct err *e)
 {
 	struct ckpt_entry *list;
 	size_t n, at;
@@ -188,13 +193,15 @@ enum err_code ckpt_newest(const char *dir, ckpt_passed_fn *passed, void *ctx, ch
 		else if (n == 0)
 			rc = err_set(e, ERR_NOTFOUND, "there is no checkpoint in \"%s\"", dir);
 		else
-			rc = err_set(e, ERR_FORMAT, "each checkpoint in \"%s\" is damaged (%zu; the newest: %.300s)", dir, n, list[n - 1].why);
+			rc = err_set(e, ERR_FORMAT,
+			    "each checkpoint in \"%s\" is damaged (%zu; the newest: %.300s)", dir,
+			    n, list[n - 1].why);
 	}
 	ckpt_list_free(list, n);
 	return rc;
 }
 
-/* ---- removing --------------------------------------------------------------------------- */
+/* ---- removing ---- */
 
 enum err_code ckpt_remove(const char *path, struct err *e)
 {
@@ -233,7 +240,8 @@ static size_t better_than(const struct ckpt_entry *list, size_t n, size_t i)
 	size_t better = 0;
 
 	for (size_t k = 0; k < n; k++)
-		if (list[k].whole && (eval_loss_of(&list[k]) < mine || (eval_loss_of(&list[k]) <= mine && k > i)))
+		if (list[k].whole &&
+		    (eval_loss_of(&list[k]) < mine || (eval_loss_of(&list[k]) <= mine && k > i)))
 			better++;
 	return better;
 }
@@ -244,19 +252,22 @@ static bool is_damaged_ahead(const struct ckpt_entry *entry, const struct ckpt_e
 	return entry->readable ? compare_age(entry, newest) > 0 : entry->step > newest->step;
 }
 
-static bool is_kept(const struct ckpt_entry *list, size_t n, size_t i, size_t newer, const struct ckpt_keep *keep)
+static bool is_kept(const struct ckpt_entry *list, size_t n, size_t i, size_t newer,
+    const struct ckpt_keep *keep)
 {
-	return newer < keep->last || (keep->also && strcmp(list[i].path, keep->also) == 0) || (keep->every > 0 && list[i].step % keep->every == 0) ||
-	       (isfinite(eval_loss_of(&list[i])) && better_than(list, n, i) < keep->best);
+	return newer < keep->last || (keep->also && strcmp(list[i].path, keep->also) == 0) ||
+	    (keep->every > 0 && list[i].step % keep->every == 0) ||
+	    (isfinite(eval_loss_of(&list[i])) && better_than(list, n, i) < keep->best);
 }
 
-size_t ckpt_surplus(const struct ckpt_entry *list, size_t n, size_t newest, const struct ckpt_keep *keep, size_t *out)
+size_t ckpt_surplus(const struct ckpt_entry *list, size_t n, size_t newest,
+    const struct ckpt_keep *keep, size_t *out)
 {
 	size_t newer = 0, found = 0;
 
 	for (size_t i = n; i-- > 0;) {
-		bool kept = list[i].whole ? i == newest || is_kept(list, n, i, newer, keep) :
-		            is_damaged_ahead(&list[i], &list[newest]);
+		bool kept = list[i].whole ? i == newest || is_kept(list, n, i, newer, keep)
+		                          : is_damaged_ahead(&list[i], &list[newest]);
 
 		newer += list[i].whole;
 		if (!kept)
@@ -265,8 +276,8 @@ size_t ckpt_surplus(const struct ckpt_entry *list, size_t n, size_t newest, cons
 	return found;
 }
 
-enum err_code ckpt_prune(const char *dir, const struct ckpt_keep *keep, ckpt_removed_fn *removed, void *ctx,
-                         struct err *e)
+enum err_code ckpt_prune(const char *dir, const struct ckpt_keep *keep, ckpt_removed_fn *removed,
+    void *ctx, struct err *e)
 {
 	struct ckpt_entry *list;
 	size_t n, at = 0, surplus = 0, *which;

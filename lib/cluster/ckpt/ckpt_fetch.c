@@ -9,7 +9,8 @@
 #include "core/mem.h"
 #include "object/uri.h"
 
-enum err_code ckpt_manifest_fetch(struct object_client *c, const char *name, struct buf *text, json_t **out, struct err *e)
+enum err_code ckpt_manifest_fetch(struct object_client *c, const char *name, struct buf *text,
+    json_t **out, struct err *e)
 {
 	char *file = mem_printf("%s/" CKPT_MANIFEST, name), *shown = uri_shown(file);
 	struct buf unsealed = BUF_INIT;
@@ -32,14 +33,15 @@ static enum err_code receive_piece(void *ctx, const void *p, size_t n, struct er
 	return ckpt_receive_put(ctx, p, n, e);
 }
 
-static enum err_code fetch_file(struct object_client *c, const char *from, const char *tmp, const json_t *f, struct err *e)
+static enum err_code fetch_file(struct object_client *c, const char *from, const char *tmp,
+    const json_t *f, struct err *e)
 {
 	const char *file = json_str(f, "name", ""), *hex = json_str(f, "blake2b", "");
 	int64_t size = json_int(f, "size", -1);
 	char *name = mem_printf("%s/%s", from, file), *shown = uri_shown(name);
 	struct ckpt_receive *r;
-	enum err_code rc = size < 0 ? err_set(e, ERR_FORMAT, "it has no size") :
-	                   ckpt_receive_begin(tmp, file, (uint64_t)size, true, &r, e);
+	enum err_code rc = size < 0 ? err_set(e, ERR_FORMAT, "it has no size")
+	                            : ckpt_receive_begin(tmp, file, (uint64_t)size, true, &r, e);
 
 	if (!rc)
 		rc = ckpt_receive_end(r, object_get(c, name, receive_piece, r, e), hex, e);
@@ -51,8 +53,8 @@ static enum err_code fetch_file(struct object_client *c, const char *from, const
 	return rc;
 }
 
-static enum err_code fetch_all(struct object_client *c, const char *from, const char *dir, const json_t *manifest,
-                               const struct buf *text, char **path, struct err *e)
+static enum err_code fetch_all(struct object_client *c, const char *from, const char *dir,
+    const json_t *manifest, const struct buf *text, char **path, struct err *e)
 {
 	int64_t step = json_int(manifest, "step", -1);
 	const json_t *f;
@@ -78,14 +80,17 @@ static enum err_code fetch_all(struct object_client *c, const char *from, const 
 static enum err_code have_as_new(const char *dir, const json_t *manifest, bool *here, struct err *e)
 {
 	struct ckpt_entry *list;
-	uint64_t step = (uint64_t)json_int(manifest, "step", 0), generation = (uint64_t)json_int(manifest, "generation", 0);
+	uint64_t step = (uint64_t)json_int(manifest, "step", 0),
+	         generation = (uint64_t)json_int(manifest, "generation", 0);
 	size_t n;
 	enum err_code rc = ckpt_list(dir, false, &list, &n, e);
 
 	*here = false;
 	for (size_t i = 0; !rc && i < n; i++)
-		*here = *here || (list[i].whole && (list[i].generation > generation ||
-		        (list[i].generation == generation && list[i].step >= step)));
+		*here = *here ||
+		    (list[i].whole &&
+		        (list[i].generation > generation ||
+		            (list[i].generation == generation && list[i].step >= step)));
 	ckpt_list_free(list, n);
 	return rc;
 }
@@ -101,8 +106,8 @@ static uint64_t sum_file_sizes(const json_t *manifest)
 	return sum;
 }
 
-static enum err_code fetch_one(struct object_client *c, const char *from, const char *dir, bool newer, const struct ckpt_fetching *tell,
-                               char **path, struct err *e)
+static enum err_code fetch_one(struct object_client *c, const char *from, const char *dir,
+    bool newer, const struct ckpt_fetching *tell, char **path, struct err *e)
 {
 	struct buf text = BUF_INIT;
 	json_t *manifest;
@@ -121,8 +126,8 @@ static enum err_code fetch_one(struct object_client *c, const char *from, const 
 }
 
 /* Try the newest first; when it turns out to be damaged, try the one before it. */
-static enum err_code fetch_newest(struct object_client *c, const char *at, const char *dir, bool newer,
-                                  const struct ckpt_fetching *tell, char **path, struct err *e)
+static enum err_code fetch_newest(struct object_client *c, const char *at, const char *dir,
+    bool newer, const struct ckpt_fetching *tell, char **path, struct err *e)
 {
 	struct err why = { 0 };
 	struct ckpt_entry *list;
@@ -133,7 +138,8 @@ static enum err_code fetch_newest(struct object_client *c, const char *at, const
 		if (list[i].whole)
 			one = fetch_one(c, list[i].path, dir, newer, tell, path, &why);
 		if (one == ERR_FORMAT)
-			tell->passed(tell->ctx, list[i].path, list[i].whole ? why.msg : list[i].why);
+			tell->passed(tell->ctx, list[i].path,
+			    list[i].whole ? why.msg : list[i].why);
 	}
 	ckpt_list_free(list, n);
 	if (!rc && one == ERR_FORMAT)
@@ -143,8 +149,8 @@ static enum err_code fetch_newest(struct object_client *c, const char *at, const
 	return rc;
 }
 
-enum err_code ckpt_store_fetch(struct object_client *c, const char *from, const char *dir, bool newer,
-                               const struct ckpt_fetching *tell, char **path, struct err *e)
+enum err_code ckpt_store_fetch(struct object_client *c, const char *from, const char *dir,
+    bool newer, const struct ckpt_fetching *tell, char **path, struct err *e)
 {
 	char *name = mem_strdup(from);
 	enum err_code rc;

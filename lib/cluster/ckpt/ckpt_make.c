@@ -19,7 +19,7 @@
 struct ckpt {
 	char *dir, *tmp;
 	uint64_t step;
-	json_t *files, *parts;          /* from the servers' descriptions */
+	json_t *files, *parts; /* from the servers' descriptions */
 	/* Delta checkpoints only, else NULL: the base's manifest, and the file of each partition
 	 * of the base, by TABLE.PART. */
 	json_t *base;
@@ -42,7 +42,8 @@ static void remove_unfinished(const char *dir)
 		closedir(d);
 }
 
-enum err_code ckpt_begin(const char *checkpoints_dir, uint64_t step, struct ckpt **out, struct err *e)
+enum err_code ckpt_begin(const char *checkpoints_dir, uint64_t step, struct ckpt **out,
+    struct err *e)
 {
 	enum err_code rc = file_mkdirs(checkpoints_dir, 0700, e);
 	struct ckpt *c;
@@ -86,7 +87,7 @@ void ckpt_abort(struct ckpt *c)
 	free(c);
 }
 
-/* ---- descriptions from the servers -------------------------------------------------- */
+/* ---- descriptions from the servers ---- */
 
 static size_t count_files_named(const json_t *files, const char *name)
 {
@@ -98,7 +99,8 @@ static size_t count_files_named(const json_t *files, const char *name)
 	return n;
 }
 
-static enum err_code check_file(const struct ckpt *c, const json_t *files, const json_t *f, struct err *e)
+static enum err_code check_file(const struct ckpt *c, const json_t *files, const json_t *f,
+    struct err *e)
 {
 	const char *name = json_str(f, "name", ""), *hex = json_str(f, "blake2b", "");
 	int64_t size = json_int(f, "size", -1);
@@ -118,7 +120,7 @@ static enum err_code check_file(const struct ckpt *c, const json_t *files, const
 		rc = err_sys(e, ERR_FORMAT, "\"%s\"", path);
 	else if (!S_ISREG(st.st_mode) || st.st_size != size)
 		rc = err_set(e, ERR_FORMAT, "\"%s\" has %" PRId64 " bytes, not %" PRId64, path,
-		             (int64_t)st.st_size, size);
+		    (int64_t)st.st_size, size);
 	free(path);
 	return rc;
 }
@@ -149,18 +151,19 @@ static bool part_is_fine(const json_t *p, const json_t *files)
 	unsigned server;
 	bool state;
 
-	if (json_array_size(p) < 6 || json_array_size(p) > 8 || (json_array_size(p) > 6 && !is_u64(json_array_get(p, 6))))
+	if (json_array_size(p) < 6 || json_array_size(p) > 8 ||
+	    (json_array_size(p) > 6 && !is_u64(json_array_get(p, 6))))
 		return false;
-	return json_is_string(json_array_get(p, 0)) &&
-	       json_is_integer(json_array_get(p, 1)) && part >= 0 && part <= UINT32_MAX && file &&
-	       ckpt_file_parse(file, &server, &state) && !state &&
-	       count_files_named(files, file) == 1 &&
-	       is_u64(json_array_get(p, 3)) && is_u64(json_array_get(p, 4)) && all_u64(json_array_get(p, 5));
+	return json_is_string(json_array_get(p, 0)) && json_is_integer(json_array_get(p, 1)) &&
+	    part >= 0 && part <= UINT32_MAX && file && ckpt_file_parse(file, &server, &state) &&
+	    !state && count_files_named(files, file) == 1 && is_u64(json_array_get(p, 3)) &&
+	    is_u64(json_array_get(p, 4)) && all_u64(json_array_get(p, 5));
 }
 
 enum err_code ckpt_add(struct ckpt *c, const json_t *description, struct err *e)
 {
-	json_t *files = json_object_get(description, "files"), *parts = json_object_get(description, "parts"), *v;
+	json_t *files = json_object_get(description, "files"),
+	       *parts = json_object_get(description, "parts"), *v;
 	enum err_code rc;
 	size_t i;
 
@@ -173,25 +176,28 @@ enum err_code ckpt_add(struct ckpt *c, const json_t *description, struct err *e)
 	}
 	json_array_foreach(parts, i, v)
 		if (!part_is_fine(v, files))
-			return err_set(e, ERR_PROTO, "partition %zu of the checkpoint is described wrongly", i);
+			return err_set(e, ERR_PROTO,
+			    "partition %zu of the checkpoint is described wrongly", i);
 	json_array_extend(c->files, files);
 	json_array_extend(c->parts, parts);
 	return ERR_OK;
 }
 
-/* ---- the base of a delta checkpoint --------------------------------------------------- */
+/* ---- the base of a delta checkpoint ---- */
 
 static enum err_code link_file(struct ckpt *c, const char *path, const json_t *f, struct err *e)
 {
-	char *from = path_join(path, json_str(f, "name", "")), *name = mem_printf(CKPT_BASE "%s", json_str(f, "name", ""));
+	char *from = path_join(path, json_str(f, "name", "")),
+	     *name = mem_printf(CKPT_BASE "%s", json_str(f, "name", ""));
 	char *to = path_join(c->tmp, name);
 	enum err_code rc = ERR_OK;
 
 	if (link(from, to))
 		rc = err_sys(e, ERR_IO, "cannot link \"%s\" to \"%s\"", from, to);
 	else
-		json_array_append_new(c->files, json_pack("{s:s, s:O, s:O}", "name", name, "size", json_object_get(f, "size"), "blake2b",
-		                      json_object_get(f, "blake2b")));
+		json_array_append_new(c->files,
+		    json_pack("{s:s, s:O, s:O}", "name", name, "size", json_object_get(f, "size"),
+		        "blake2b", json_object_get(f, "blake2b")));
 	free(to);
 	free(name);
 	free(from);
@@ -200,14 +206,18 @@ static enum err_code link_file(struct ckpt *c, const char *path, const json_t *f
 
 static void map_base_files(struct ckpt *c)
 {
-	const json_t *tables = json_object_get(c->base, "tables"), *files = json_object_get(c->base, "files"), *p;
+	const json_t *tables = json_object_get(c->base, "tables"),
+	             *files = json_object_get(c->base, "files"), *p;
 	size_t i;
 
 	c->base_file = map_new();
 	json_array_foreach(json_object_get(c->base, "parts"), i, p) {
-		const json_t *t = json_array_get(tables, (size_t)json_integer_value(json_array_get(p, 0)));
-		const json_t *f = json_array_get(files, (size_t)json_integer_value(json_array_get(p, 2)));
-		char *place = mem_printf("%s.%" PRId64, json_str(t, "name", ""), (int64_t)json_integer_value(json_array_get(p, 1)));
+		const json_t *t = json_array_get(tables,
+		    (size_t)json_integer_value(json_array_get(p, 0)));
+		const json_t *f = json_array_get(files,
+		    (size_t)json_integer_value(json_array_get(p, 2)));
+		char *place = mem_printf("%s.%" PRId64, json_str(t, "name", ""),
+		    (int64_t)json_integer_value(json_array_get(p, 1)));
 
 		map_put(c->base_file, place, json_object_get(f, "name"));
 		free(place);
@@ -227,13 +237,14 @@ enum err_code ckpt_base(struct ckpt *c, const char *path, struct err *e)
 	map_base_files(c);
 	json_array_foreach(json_object_get(c->base, "files"), i, f)
 		if (!rc)
-			rc = ckpt_is_base(json_str(f, "name", "")) ?
-			     err_set(e, ERR_FAILED, "\"%s\" has but changes to another", path) : link_file(c, path, f, e);
+			rc = ckpt_is_base(json_str(f, "name", ""))
+			    ? err_set(e, ERR_FAILED, "\"%s\" has but changes to another", path)
+			    : link_file(c, path, f, e);
 	ckpt_close(r);
 	return rc;
 }
 
-/* ---- the manifest -------------------------------------------------------------------- */
+/* ---- the manifest ---- */
 
 void ckpt_config_digest(const json_t *config, char hex[static 65])
 {
@@ -250,7 +261,8 @@ struct cover {
 	json_t **part;
 };
 
-static enum err_code cover_tables(const json_t *tables, struct cover *cover, struct map *by_name, struct err *e)
+static enum err_code cover_tables(const json_t *tables, struct cover *cover, struct map *by_name,
+    struct err *e)
 {
 	const json_t *t;
 	size_t i;
@@ -260,7 +272,8 @@ static enum err_code cover_tables(const json_t *tables, struct cover *cover, str
 
 		cover[i].name = json_str(t, "name", "");
 		if (n < 1 || n > UINT32_MAX)
-			return err_set(e, ERR_FAILED, "table \"%s\" cannot have %" PRId64 " partitions", cover[i].name, n);
+			return err_set(e, ERR_FAILED,
+			    "table \"%s\" cannot have %" PRId64 " partitions", cover[i].name, n);
 		cover[i].nparts = (uint32_t)n;
 		cover[i].part = mem_try_array((size_t)n, sizeof *cover[i].part);
 		if (!cover[i].part)
@@ -276,17 +289,19 @@ static enum err_code cover_part(const struct map *by_name, json_t *p, struct err
 	uint64_t part = (uint64_t)json_integer_value(json_array_get(p, 1));
 
 	if (!t || part >= t->nparts)
-		return err_set(e, ERR_FAILED, "there is no partition %" PRIu64 " of a table \"%.64s\"", part,
-		               json_string_value(json_array_get(p, 0)));
+		return err_set(e, ERR_FAILED,
+		    "there is no partition %" PRIu64 " of a table \"%.64s\"", part,
+		    json_string_value(json_array_get(p, 0)));
 	if (t->part[part])
-		return err_set(e, ERR_FAILED, "partition %" PRIu64 " of table \"%s\" was written twice", part, t->name);
+		return err_set(e, ERR_FAILED,
+		    "partition %" PRIu64 " of table \"%s\" was written twice", part, t->name);
 	t->part[part] = p;
 	return ERR_OK;
 }
 
 /* Append the index of the base's file to the entry of a partition that has changes only. */
-static enum err_code add_base(const struct ckpt *c, const struct cover *t, uint32_t part, const struct map *files, json_t *entry,
-                              struct err *e)
+static enum err_code add_base(const struct ckpt *c, const struct cover *t, uint32_t part,
+    const struct map *files, json_t *entry, struct err *e)
 {
 	char *place = mem_printf("%s.%" PRIu32, t->name, part);
 	const json_t *base = c->base_file ? map_get(c->base_file, place) : NULL;
@@ -296,25 +311,29 @@ static enum err_code add_base(const struct ckpt *c, const struct cover *t, uint3
 	free(name);
 	free(place);
 	if (!file)
-		return err_set(e, ERR_FAILED, "partition %" PRIu32 " of table \"%s\" was written as changes to what is not there", part, t->name);
+		return err_set(e, ERR_FAILED,
+		    "partition %" PRIu32
+		    " of table \"%s\" was written as changes to what is not there",
+		    part, t->name);
 	json_array_append(entry, file);
 	return ERR_OK;
 }
 
 /* Append the table's entries in order of partitions: [table index, part, file index, "version",
  * "step", ["last"...], "born", file index in the base]. */
-static enum err_code list_table(const struct ckpt *c, const struct cover *t, size_t index, const struct map *files, json_t *out,
-                                struct err *e)
+static enum err_code list_table(const struct ckpt *c, const struct cover *t, size_t index,
+    const struct map *files, json_t *out, struct err *e)
 {
 	for (uint32_t k = 0; k < t->nparts; k++) {
 		json_t *p = t->part[k], *entry;
 		const json_t *file;
 
 		if (!p)
-			return err_set(e, ERR_FAILED, "partition %" PRIu32 " of table \"%s\" was not written", k, t->name);
+			return err_set(e, ERR_FAILED,
+			    "partition %" PRIu32 " of table \"%s\" was not written", k, t->name);
 		file = map_get(files, json_string_value(json_array_get(p, 2)));
-		entry = json_pack("[I, I, O, O, O, O]", (json_int_t)index, (json_int_t)k, file, json_array_get(p, 3),
-		                  json_array_get(p, 4), json_array_get(p, 5));
+		entry = json_pack("[I, I, O, O, O, O]", (json_int_t)index, (json_int_t)k, file,
+		    json_array_get(p, 3), json_array_get(p, 4), json_array_get(p, 5));
 		json_array_append_new(out, entry);
 		if (json_array_size(p) >= 7)
 			json_array_append(entry, json_array_get(p, 6));
@@ -328,7 +347,8 @@ static enum err_code list_table(const struct ckpt *c, const struct cover *t, siz
 	return ERR_OK;
 }
 
-static enum err_code list_parts(const struct ckpt *c, const json_t *tables, json_t *out, struct err *e)
+static enum err_code list_parts(const struct ckpt *c, const json_t *tables, json_t *out,
+    struct err *e)
 {
 	size_t ntables = json_array_size(tables), i;
 	struct cover *cover = mem_array(ntables, sizeof *cover);
@@ -373,9 +393,9 @@ static json_t *make_manifest(const struct ckpt *c, const json_t *head, json_t *p
 	clock_stamp(created);
 	ckpt_config_digest(json_object_get(head, "config"), hex);
 	m = json_pack("{s:i, s:I, s:O, s:O, s:s, s:o, s:s}", "v", 1, "step", (json_int_t)c->step,
-	              "generation", json_object_get(head, "generation"), "epoch", json_object_get(head, "epoch"),
-	              "created", created, "name", name ? json_incref((json_t *)name) : json_null(),
-	              "digest_of_config", hex);
+	    "generation", json_object_get(head, "generation"), "epoch",
+	    json_object_get(head, "epoch"), "created", created, "name",
+	    name ? json_incref((json_t *)name) : json_null(), "digest_of_config", hex);
 	copy_members(m, head, first);
 	if (c->base)
 		json_object_set(m, "base_step", json_object_get(c->base, "step"));
@@ -401,8 +421,8 @@ static enum err_code write_manifest(const struct ckpt *c, const json_t *head, st
 	char *text;
 	enum err_code rc;
 
-	if (!json_is_integer(json_object_get(head, "generation")) || !json_is_integer(json_object_get(head, "epoch")) ||
-	    !json_is_array(tables))
+	if (!json_is_integer(json_object_get(head, "generation")) ||
+	    !json_is_integer(json_object_get(head, "epoch")) || !json_is_array(tables))
 		return err_set(e, ERR_FAILED, "a manifest needs generation, epoch and tables");
 	parts = json_array();
 	rc = list_parts(c, tables, parts, e);
@@ -417,7 +437,7 @@ static enum err_code write_manifest(const struct ckpt *c, const json_t *head, st
 	return rc;
 }
 
-/* ---- the rename ----------------------------------------------------------------------- */
+/* ---- the rename ---- */
 
 /* If there is an earlier checkpoint of this step, exchange the two, so that one of them is there
  * at any time. On a file system that cannot exchange, move the earlier one away first.
@@ -458,7 +478,7 @@ static enum err_code sync_parents(const char *dir, struct err *e)
 /* Finish a checkpoint whose files are all in the temporary directory (rc is ERR_OK), or drop it.
  * Frees c. */
 static enum err_code publish_checkpoint(struct ckpt *c, enum err_code rc, char **path,
-                                        struct err *e)
+    struct err *e)
 {
 	char name[CKPT_NAME], *to;
 

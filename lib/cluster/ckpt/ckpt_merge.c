@@ -10,11 +10,11 @@ static enum err_code report_no_memory(const struct ckpt_reader *r, struct err *e
 	return err_set(e, ERR_NOMEM, "no memory for the rows of \"%s\"", r->path);
 }
 
-/* ---- which rows there are --------------------------------------------------------------- */
+/* ---- which rows there are ---- */
 
 struct sides {
 	uint64_t nbase, nown, nlive;
-	uint64_t *base, *own, *live;    /* live: ids of all living rows; NULL: no row was removed */
+	uint64_t *base, *own, *live; /* live: ids of all living rows; NULL: no row was removed */
 };
 
 /* Merge the two ascending lists of ids; a row in both is taken from the delta. */
@@ -51,7 +51,8 @@ static bool merge_live(const struct sides *x, uint64_t *pick)
 	return true;
 }
 
-static enum err_code read_sides(const struct ckpt_reader *r, struct place *p, struct sides *x, struct err *e)
+static enum err_code read_sides(const struct ckpt_reader *r, struct place *p, struct sides *x,
+    struct err *e)
 {
 	enum err_code rc;
 
@@ -69,19 +70,22 @@ static enum err_code read_sides(const struct ckpt_reader *r, struct place *p, st
 	return rc;
 }
 
-enum err_code ckpt_merge(const struct ckpt_reader *r, const struct ckpt_table *t, struct place *p, struct err *e)
+enum err_code ckpt_merge(const struct ckpt_reader *r, const struct ckpt_table *t, struct place *p,
+    struct err *e)
 {
 	struct sides x;
 	enum err_code rc = read_sides(r, p, &x, e);
 
 	p->nown = p->n;
 	if (!rc) {
-		p->pick = mem_try_array((p->live ? x.nlive : x.nbase + x.nown) + 1, sizeof *p->pick);
+		p->pick = mem_try_array((p->live ? x.nlive : x.nbase + x.nown) + 1,
+		    sizeof *p->pick);
 		rc = p->pick ? ERR_OK : report_no_memory(r, e);
 	}
 	if (!rc && p->live && !merge_live(&x, p->pick))
-		rc = err_set(e, ERR_FORMAT, "\"%s/%s\" is damaged: a row of table \"%s\" is neither there nor in its base", r->path,
-		             r->file[p->file].name, t->name);
+		rc = err_set(e, ERR_FORMAT,
+		    "\"%s/%s\" is damaged: a row of table \"%s\" is neither there nor in its base",
+		    r->path, r->file[p->file].name, t->name);
 	if (!rc)
 		p->n = p->live ? x.nlive : merge_all(&x, p->pick);
 	free(x.base);
@@ -90,11 +94,12 @@ enum err_code ckpt_merge(const struct ckpt_reader *r, const struct ckpt_table *t
 	return rc;
 }
 
-/* ---- their values ----------------------------------------------------------------------- */
+/* ---- their values ---- */
 
 /* Find the rows of one side among rows first .. first + n - 1. Both sides ascend, so these rows
  * lie within one range of that side: its begin and its length. */
-static void find_range(const struct place *p, bool own, uint64_t first, uint64_t n, uint64_t *begin, uint64_t *count)
+static void find_range(const struct place *p, bool own, uint64_t first, uint64_t n, uint64_t *begin,
+    uint64_t *count)
 {
 	uint64_t low = UINT64_MAX, high = 0;
 
@@ -117,26 +122,28 @@ static const struct safetensors_tensor *tensor_of_words(const struct place *p, e
 
 /* The values to read of each row: `width` words of `size` bytes. */
 struct reading {
-	bool words;                     /* integers; otherwise floats */
+	bool words; /* integers; otherwise floats */
 	enum words what;
 	int slot;
 	uint64_t width;
 	size_t size;
 };
 
-static enum err_code read_side(const struct ckpt_reader *r, const struct place *p, const struct reading *x, uint64_t begin, uint64_t count,
-                               void *out, struct err *e)
+static enum err_code read_side(const struct ckpt_reader *r, const struct place *p,
+    const struct reading *x, uint64_t begin, uint64_t count, void *out, struct err *e)
 {
 	const struct safetensors_tensor *t = x->words ? tensor_of_words(p, x->what) : p->w;
 
 	if (!t)
-		return err_set(e, ERR_FORMAT, "\"%s/%s\" is damaged: it has not all of a partition's rows", r->path, r->file[p->file].name);
-	return x->words ? safetensors_read_ids(r->file[p->file].st, t, begin, count, out, e) :
-	       ckpt_own_floats(r, p, x->slot, x->width, begin, count, out, e);
+		return err_set(e, ERR_FORMAT,
+		    "\"%s/%s\" is damaged: it has not all of a partition's rows", r->path,
+		    r->file[p->file].name);
+	return x->words ? safetensors_read_ids(r->file[p->file].st, t, begin, count, out, e)
+	                : ckpt_own_floats(r, p, x->slot, x->width, begin, count, out, e);
 }
 
-static enum err_code read_merged(const struct ckpt_reader *r, const struct place *p, const struct reading *x, uint64_t first, uint64_t n,
-                                 uint8_t *out, struct err *e)
+static enum err_code read_merged(const struct ckpt_reader *r, const struct place *p,
+    const struct reading *x, uint64_t first, uint64_t n, uint8_t *out, struct err *e)
 {
 	size_t each = x->width * x->size;
 	uint64_t begin[2], count[2];
@@ -147,28 +154,31 @@ static enum err_code read_merged(const struct ckpt_reader *r, const struct place
 		find_range(p, own, first, n, &begin[own], &count[own]);
 		side[own] = mem_try_array(count[own] + 1, each);
 		if (!rc)
-			rc = !side[own] ? report_no_memory(r, e) : read_side(r, own ? p : p->base, x, begin[own], count[own], side[own], e);
+			rc = !side[own] ? report_no_memory(r, e)
+			                : read_side(r, own ? p : p->base, x, begin[own], count[own],
+			                      side[own], e);
 	}
 	for (uint64_t i = 0; !rc && i < n; i++) {
 		int own = (p->pick[first + i] & CKPT_PICK_OWN) != 0;
 
-		memcpy(out + i * each, side[own] + ((p->pick[first + i] & ~CKPT_PICK_OWN) - begin[own]) * each, each);
+		memcpy(out + i * each,
+		    side[own] + ((p->pick[first + i] & ~CKPT_PICK_OWN) - begin[own]) * each, each);
 	}
 	free(side[0]);
 	free(side[1]);
 	return rc;
 }
 
-enum err_code ckpt_merged_words(const struct ckpt_reader *r, const struct place *p, enum words what, uint64_t first, uint64_t n,
-                                uint64_t *out, struct err *e)
+enum err_code ckpt_merged_words(const struct ckpt_reader *r, const struct place *p, enum words what,
+    uint64_t first, uint64_t n, uint64_t *out, struct err *e)
 {
 	const struct reading x = { .words = true, .what = what, .width = 1, .size = sizeof *out };
 
 	return read_merged(r, p, &x, first, n, (uint8_t *)out, e);
 }
 
-enum err_code ckpt_merged_floats(const struct ckpt_reader *r, const struct place *p, int slot, uint64_t width, uint64_t first,
-                                 uint64_t n, float *out, struct err *e)
+enum err_code ckpt_merged_floats(const struct ckpt_reader *r, const struct place *p, int slot,
+    uint64_t width, uint64_t first, uint64_t n, float *out, struct err *e)
 {
 	const struct reading x = { .slot = slot, .width = width, .size = sizeof *out };
 

@@ -90,7 +90,7 @@ char *ckpt_hidden_path(const char *dir, uint64_t step)
 	}
 }
 
-/* ---- the manifest ------------------------------------------------------------------ */
+/* ---- the manifest ---- */
 
 char *ckpt_manifest_text(const json_t *manifest)
 {
@@ -133,8 +133,9 @@ json_t *ckpt_manifest_parse(struct buf *text, const char *name, struct err *e)
 	if (!m)
 		err_prefix(e, "\"%s\"", name);
 	if (m && json_int(m, "v", 0) != 1) {
-		err_set(e, ERR_UNSUPPORTED, "\"%s\" is of version %" PRId64 ", and this program reads version 1",
-		        name, json_int(m, "v", 0));
+		err_set(e, ERR_UNSUPPORTED,
+		    "\"%s\" is of version %" PRId64 ", and this program reads version 1", name,
+		    json_int(m, "v", 0));
 		json_decref(m);
 		m = NULL;
 	}

@@ -15,14 +15,14 @@
 #include "format/safetensors.h"
 
 #define ELEMENTS_MAX (INT64_C(1) << 40)
-#define COLS_MAX (1 << 20)
+#define COLS_MAX     (1 << 20)
 
 static enum err_code bad_manifest(const struct ckpt_reader *r, struct err *e, const char *what)
 {
 	return err_set(e, ERR_FORMAT, "\"%s/" CKPT_MANIFEST "\" is not sound: %s", r->path, what);
 }
 
-/* ---- opening ------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static enum err_code open_file(struct ckpt_reader *r, const json_t *j, struct err *e)
 {
@@ -41,10 +41,12 @@ static enum err_code open_file(struct ckpt_reader *r, const json_t *j, struct er
 	path = path_join(r->path, f->name);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
-		rc = err_sys(e, errno == ENOENT || errno == ELOOP ? ERR_FORMAT : ERR_IO, "cannot open \"%s\"", path);
+		rc = err_sys(e, errno == ENOENT || errno == ELOOP ? ERR_FORMAT : ERR_IO,
+		    "cannot open \"%s\"", path);
 	else if (fstat(fd, &st) || st.st_size != size)
-		rc = err_set(e, ERR_FORMAT, "\"%s\" is damaged: it has %" PRId64 " bytes, not %" PRId64, path,
-		             (int64_t)st.st_size, size);
+		rc = err_set(e, ERR_FORMAT,
+		    "\"%s\" is damaged: it has %" PRId64 " bytes, not %" PRId64, path,
+		    (int64_t)st.st_size, size);
 	if (!rc)
 		rc = safetensors_open_fd(fd, path, &f->st, e);
 	else if (fd >= 0)
@@ -75,7 +77,8 @@ static enum err_code open_files(struct ckpt_reader *r, struct err *e)
 static enum err_code parse_table(struct ckpt_reader *r, const json_t *j, struct err *e)
 {
 	struct stored *s = &r->table[r->ntables];
-	int64_t rows = json_int(j, "rows", -1), cols = json_int(j, "cols", 0), parts = json_int(j, "parts", 0);
+	int64_t rows = json_int(j, "rows", -1), cols = json_int(j, "cols", 0),
+	        parts = json_int(j, "parts", 0);
 
 	s->t.name = json_str(j, "name", "");
 	s->t.sparse = json_flag(j, "sparse");
@@ -143,23 +146,25 @@ static bool parse_files(const struct ckpt_reader *r, int64_t file, struct place 
 /* [table index, part, file index, "version", "step", ["last"...], "born", file index in the
  * base] */
 static bool parse_place(const struct ckpt_reader *r, const json_t *j, size_t table, uint32_t part,
-                        struct place *p)
+    struct place *p)
 {
 	size_t n = json_array_size(j);
 
 	if (n < 5 || n > 8 || json_integer_value(json_array_get(j, 0)) != (json_int_t)table ||
-	    json_integer_value(json_array_get(j, 1)) != (json_int_t)part || !parse_files(r, json_integer_value(json_array_get(j, 2)), p) ||
-	    !parse_u64_at(j, 3, &p->version) || !parse_u64_at(j, 4, &p->step) || !parse_last(json_array_get(j, 5), p) ||
-	    (n >= 7 && !parse_u64_at(j, 6, &p->born)))
+	    json_integer_value(json_array_get(j, 1)) != (json_int_t)part ||
+	    !parse_files(r, json_integer_value(json_array_get(j, 2)), p) ||
+	    !parse_u64_at(j, 3, &p->version) || !parse_u64_at(j, 4, &p->step) ||
+	    !parse_last(json_array_get(j, 5), p) || (n >= 7 && !parse_u64_at(j, 6, &p->born)))
 		return false;
 	if (n < 8)
 		return true;
 	p->base = mem_alloc(sizeof *p->base);
-	return r->table[table].t.sparse && parse_files(r, json_integer_value(json_array_get(j, 7)), p->base);
+	return r->table[table].t.sparse &&
+	    parse_files(r, json_integer_value(json_array_get(j, 7)), p->base);
 }
 
-static const struct safetensors_tensor *find_tensor_named(struct ckpt_reader *r, size_t file, const struct ckpt_table *t,
-                                                          uint32_t part, const char *suffix)
+static const struct safetensors_tensor *find_tensor_named(struct ckpt_reader *r, size_t file,
+    const struct ckpt_table *t, uint32_t part, const char *suffix)
 {
 	const struct safetensors_tensor *found;
 	char name[256];
@@ -176,7 +181,8 @@ static bool is_word_tensor(const struct safetensors_tensor *t)
 }
 
 /* Find the tensors of ids and of other integers of a sparse partition. */
-static bool find_word_tensors(struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, struct place *p)
+static bool find_word_tensors(struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
+    struct place *p)
 {
 	p->ids = find_tensor_named(r, p->file, t, part, ".ids");
 	p->seen = find_tensor_named(r, p->file, t, part, ".seen");
@@ -184,14 +190,17 @@ static bool find_word_tensors(struct ckpt_reader *r, const struct ckpt_table *t,
 	p->live = p->base ? find_tensor_named(r, p->file, t, part, ".live") : NULL;
 	p->width = find_tensor_named(r, p->file, t, part, ".width");
 	p->rest = p->width ? find_tensor_named(r, p->file, t, part, ".rest") : NULL;
-	if (p->width && (!is_word_tensor(p->width) || p->width->count != p->n || !p->rest || p->rest->rank != 2))
+	if (p->width &&
+	    (!is_word_tensor(p->width) || p->width->count != p->n || !p->rest ||
+	        p->rest->rank != 2))
 		return false;
-	return is_word_tensor(p->ids) && p->ids->count == p->n && (!p->seen || (is_word_tensor(p->seen) && p->seen->count == p->n)) &&
-	       (!p->life || is_word_tensor(p->life)) && (!p->live || is_word_tensor(p->live));
+	return is_word_tensor(p->ids) && p->ids->count == p->n &&
+	    (!p->seen || (is_word_tensor(p->seen) && p->seen->count == p->n)) &&
+	    (!p->life || is_word_tensor(p->life)) && (!p->live || is_word_tensor(p->live));
 }
 
 static enum err_code find_tensors(struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
-                                  struct place *p, struct err *e)
+    struct place *p, struct err *e)
 {
 	const char *file = r->file[p->file].name;
 	char suffix[16];
@@ -199,7 +208,8 @@ static enum err_code find_tensors(struct ckpt_reader *r, const struct ckpt_table
 
 	p->w = find_tensor_named(r, p->file, t, part, "");
 	p->n = p->w && p->w->rank > 0 ? p->w->shape[0] : 0;
-	good = p->w && (!t->sparse || (p->w->rank == 2 && find_word_tensors(r, t, part, p))) && ckpt_fits(t, p, p->w, p->rest);
+	good = p->w && (!t->sparse || (p->w->rank == 2 && find_word_tensors(r, t, part, p))) &&
+	    ckpt_fits(t, p, p->w, p->rest);
 	for (; good && p->state != NO_FILE && p->nslots < CKPT_SLOTS_MAX; p->nslots++) {
 		snprintf(suffix, sizeof suffix, ".s%u", p->nslots);
 		p->slot[p->nslots] = find_tensor_named(r, p->state, t, part, suffix);
@@ -207,25 +217,30 @@ static enum err_code find_tensors(struct ckpt_reader *r, const struct ckpt_table
 			break;
 		file = r->file[p->state].name;
 		snprintf(suffix, sizeof suffix, ".s%u.rest", p->nslots);
-		p->rest_slot[p->nslots] = p->width ?
-		    find_tensor_named(r, p->state, t, part, suffix) : NULL;
+		p->rest_slot[p->nslots] = p->width ? find_tensor_named(r, p->state, t, part, suffix)
+		                                   : NULL;
 		good = ckpt_fits(t, p, p->slot[p->nslots], p->rest_slot[p->nslots]);
 	}
-	return good ? ERR_OK : err_set(e, ERR_FORMAT, "\"%s/%s\" is damaged: it does not hold partition %" PRIu32
-	                               " of table \"%s\" as it should", r->path, file, part, t->name);
+	return good ? ERR_OK
+	            : err_set(e, ERR_FORMAT,
+	                  "\"%s/%s\" is damaged: it does not hold partition %" PRIu32
+	                  " of table \"%s\" as it should",
+	                  r->path, file, part, t->name);
 }
 
 static enum err_code report_missing_slots(const struct ckpt_reader *r, const struct place *p,
-                                          struct err *e)
+    struct err *e)
 {
 	size_t file = p->state == NO_FILE ? p->file : p->state;
 
-	return err_set(e, ERR_FORMAT, "\"%s/%s\" is damaged: a partition of it has fewer slots of the update rule "
-	               "than others of the table", r->path, r->file[file].name);
+	return err_set(e, ERR_FORMAT,
+	    "\"%s/%s\" is damaged: a partition of it has fewer slots of the update rule "
+	    "than others of the table",
+	    r->path, r->file[file].name);
 }
 
 static enum err_code open_partitions(struct ckpt_reader *r, size_t index, size_t from,
-                                     struct err *e)
+    struct err *e)
 {
 	const json_t *parts = json_object_get(r->manifest, "parts");
 	struct stored *s = &r->table[index];
@@ -241,16 +256,18 @@ static enum err_code open_partitions(struct ckpt_reader *r, size_t index, size_t
 		if (!rc && p->base)
 			rc = find_tensors(r, &s->t, k, p->base, e);
 		if (!rc && p->base)
-			rc = p->base->nslots == p->nslots ? ckpt_merge(r, &s->t, p, e) : report_missing_slots(r, p, e);
+			rc = p->base->nslots == p->nslots ? ckpt_merge(r, &s->t, p, e)
+			                                  : report_missing_slots(r, p, e);
 		if (!rc && p->base && ckpt_first_cols(&s->t, p) != ckpt_first_cols(&s->t, p->base))
-			rc = bad_manifest(r, e, "changes to a partition have not the width of what they change");
+			rc = bad_manifest(r, e,
+			    "changes to a partition have not the width of what they change");
 		if (rc)
 			return rc;
 		p->begin = begin;
 		begin += p->n;
 		if (p->nslots != s->place[0].nslots)
-			return report_missing_slots(r, p->nslots < s->place[0].nslots ? p :
-			                            &s->place[0], e);
+			return report_missing_slots(r,
+			    p->nslots < s->place[0].nslots ? p : &s->place[0], e);
 	}
 	if (!s->t.sparse && begin != s->t.rows * s->t.cols)
 		return bad_manifest(r, e, "a dense table's partitions do not make up the table");
@@ -279,9 +296,11 @@ static enum err_code open_tables(struct ckpt_reader *r, struct err *e)
 	for (i = 0; i < r->nfiles; i++)
 		/* The delta may replace partitions of a base file, whose tensors are then
 		 * unused. */
-		if (r->file[i].used != safetensors_count(r->file[i].st) && !ckpt_is_base(r->file[i].name))
-			return err_set(e, ERR_FORMAT, "\"%s/%s\" is damaged: it holds tensors of no partition", r->path,
-			               r->file[i].name);
+		if (r->file[i].used != safetensors_count(r->file[i].st) &&
+		    !ckpt_is_base(r->file[i].name))
+			return err_set(e, ERR_FORMAT,
+			    "\"%s/%s\" is damaged: it holds tensors of no partition", r->path,
+			    r->file[i].name);
 	return ERR_OK;
 }
 
@@ -298,8 +317,10 @@ enum err_code ckpt_open(const char *path, struct ckpt_reader **out, struct err *
 	r = mem_alloc(sizeof *r);
 	r->path = mem_strdup(path);
 	r->manifest = manifest;
-	rc = json_int(manifest, "step", -1) < 0 || !json_is_integer(json_object_get(manifest, "generation")) ?
-	     bad_manifest(r, e, "it has no step or no generation") : ERR_OK;
+	rc = json_int(manifest, "step", -1) < 0 ||
+	        !json_is_integer(json_object_get(manifest, "generation"))
+	    ? bad_manifest(r, e, "it has no step or no generation")
+	    : ERR_OK;
 	if (!rc)
 		rc = open_files(r, e);
 	if (!rc)
@@ -332,7 +353,7 @@ void ckpt_close(struct ckpt_reader *r)
 	free(r);
 }
 
-/* ---- queries -------------------------------------------------------------------------- */
+/* ---- queries ---- */
 
 const char *ckpt_path(const struct ckpt_reader *r)
 {
@@ -372,16 +393,25 @@ const struct ckpt_table *ckpt_table_find(const struct ckpt_reader *r, const char
 	return NULL;
 }
 
-struct ckpt_info ckpt_part_info(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part)
+struct ckpt_info ckpt_part_info(const struct ckpt_reader *r, const struct ckpt_table *t,
+    uint32_t part)
 {
 	const struct place *p = ckpt_place_of(t, part);
 
 	(void)r;
-	return (struct ckpt_info){ .n = p->n, .nslots = p->nslots, .version = p->version, .step = p->step, .born = p->born,
-		.dated = p->seen != NULL, .narrow = ckpt_first_cols(t, p), .nlife = p->life ? p->life->count : 0, .nlast = json_array_size(p->last) };
+	return (struct ckpt_info){ .n = p->n,
+		.nslots = p->nslots,
+		.version = p->version,
+		.step = p->step,
+		.born = p->born,
+		.dated = p->seen != NULL,
+		.narrow = ckpt_first_cols(t, p),
+		.nlife = p->life ? p->life->count : 0,
+		.nlast = json_array_size(p->last) };
 }
 
-void ckpt_part_last(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, uint64_t *out)
+void ckpt_part_last(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
+    uint64_t *out)
 {
 	const struct place *p = ckpt_place_of(t, part);
 
@@ -390,45 +420,50 @@ void ckpt_part_last(const struct ckpt_reader *r, const struct ckpt_table *t, uin
 		parse_u64_at(p->last, i, &out[i]);
 }
 
-/* ---- values --------------------------------------------------------------------------- */
+/* ---- values ---- */
 
-static enum err_code read_ascending_ids(const struct ckpt_reader *r, const struct place *p, uint64_t first, uint64_t n,
-                                        uint64_t *ids, struct err *e)
+static enum err_code read_ascending_ids(const struct ckpt_reader *r, const struct place *p,
+    uint64_t first, uint64_t n, uint64_t *ids, struct err *e)
 {
 	const struct file *f = &r->file[p->file];
-	enum err_code rc = p->pick ? ckpt_merged_words(r, p, WORDS_IDS, first, n, ids, e) : safetensors_read_ids(f->st, p->ids, first, n, ids, e);
+	enum err_code rc = p->pick ? ckpt_merged_words(r, p, WORDS_IDS, first, n, ids, e)
+	                           : safetensors_read_ids(f->st, p->ids, first, n, ids, e);
 
 	for (uint64_t i = 1; !rc && i < n; i++)
 		if (ids[i] <= ids[i - 1])
-			rc = err_set(e, ERR_FORMAT, "\"%s/%s\" is damaged: the ids of \"%s\" do not ascend", r->path,
-			             f->name, p->ids->name);
+			rc = err_set(e, ERR_FORMAT,
+			    "\"%s/%s\" is damaged: the ids of \"%s\" do not ascend", r->path,
+			    f->name, p->ids->name);
 	return rc;
 }
 
 enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
-                             uint64_t first, uint64_t n, uint64_t *ids, float *w, float *const *slot,
-                             unsigned nslots, struct err *e)
+    uint64_t first, uint64_t n, uint64_t *ids, float *w, float *const *slot, unsigned nslots,
+    struct err *e)
 {
 	const struct place *p = ckpt_place_of(t, part);
 	uint64_t width = t->sparse ? t->cols : 1;
 	enum err_code rc = ERR_OK;
 
 	if (first > p->n || n > p->n - first || nslots > p->nslots)
-		return err_set(e, ERR_LIMIT, "partition %" PRIu32 " of table \"%s\" has %" PRIu64 " %s and %u slots "
-		               "in \"%s\"", part, t->name, p->n, t->sparse ? "rows" : "values", p->nslots, r->path);
+		return err_set(e, ERR_LIMIT,
+		    "partition %" PRIu32 " of table \"%s\" has %" PRIu64 " %s and %u slots "
+		    "in \"%s\"",
+		    part, t->name, p->n, t->sparse ? "rows" : "values", p->nslots, r->path);
 	if (ids && t->sparse)
 		rc = read_ascending_ids(r, p, first, n, ids, e);
 	if (!rc && w)
-		rc = p->pick ? ckpt_merged_floats(r, p, -1, width, first, n, w, e) : ckpt_own_floats(r, p, -1, width, first, n, w, e);
+		rc = p->pick ? ckpt_merged_floats(r, p, -1, width, first, n, w, e)
+		             : ckpt_own_floats(r, p, -1, width, first, n, w, e);
 	for (unsigned k = 0; !rc && k < nslots; k++)
 		if (slot[k])
-			rc = p->pick ? ckpt_merged_floats(r, p, (int)k, width, first, n, slot[k], e) :
-			     ckpt_own_floats(r, p, (int)k, width, first, n, slot[k], e);
+			rc = p->pick ? ckpt_merged_floats(r, p, (int)k, width, first, n, slot[k], e)
+			             : ckpt_own_floats(r, p, (int)k, width, first, n, slot[k], e);
 	return rc;
 }
 
-enum err_code ckpt_read_life(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, uint64_t *seen,
-                             uint64_t *life, struct err *e)
+enum err_code ckpt_read_life(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
+    uint64_t *seen, uint64_t *life, struct err *e)
 {
 	const struct place *p = ckpt_place_of(t, part);
 	enum err_code rc = ERR_OK;
@@ -458,13 +493,14 @@ static uint32_t find_partition(const struct ckpt_table *t, uint64_t first)
 	return lo;
 }
 
-enum err_code ckpt_read_dense(const struct ckpt_reader *r, const struct ckpt_table *t, uint64_t first,
-                              uint64_t n, float *out, struct err *e)
+enum err_code ckpt_read_dense(const struct ckpt_reader *r, const struct ckpt_table *t,
+    uint64_t first, uint64_t n, float *out, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
 	if (t->sparse || first > t->rows * t->cols || n > t->rows * t->cols - first)
-		return err_set(e, ERR_LIMIT, "table \"%s\" has no values %" PRIu64 " and on", t->name, first);
+		return err_set(e, ERR_LIMIT, "table \"%s\" has no values %" PRIu64 " and on",
+		    t->name, first);
 	for (uint32_t k = find_partition(t, first); !rc && n > 0; k++) {
 		const struct place *p = ckpt_place_of(t, k);
 		uint64_t skip = first - p->begin, m = p->n - skip < n ? p->n - skip : n;

@@ -31,7 +31,7 @@ static enum err_code allocate_file(int fd, uint64_t size, struct err *e)
 }
 
 enum err_code ckpt_receive_begin(const char *dir, const char *name, uint64_t size, bool check,
-                                 struct ckpt_receive **out, struct err *e)
+    struct ckpt_receive **out, struct err *e)
 {
 	struct ckpt_receive *r;
 	enum err_code rc;
@@ -41,7 +41,8 @@ enum err_code ckpt_receive_begin(const char *dir, const char *name, uint64_t siz
 
 	*out = NULL;
 	if (!ckpt_held_parse(name, &server, &state) || size > INT64_MAX)
-		return err_set(e, ERR_PROTO, "this is no file of a checkpoint, or none of that size");
+		return err_set(e, ERR_PROTO,
+		    "this is no file of a checkpoint, or none of that size");
 	r = mem_try_array(1, sizeof *r);
 	if (!r)
 		return err_set(e, ERR_NOMEM, "no memory to receive %s", name);
@@ -66,8 +67,8 @@ enum err_code ckpt_receive_begin(const char *dir, const char *name, uint64_t siz
 enum err_code ckpt_receive_put(struct ckpt_receive *r, const void *p, size_t n, struct err *e)
 {
 	if (n > r->size - r->got)
-		return err_set(e, ERR_LIMIT, "%s has more than the %" PRIu64 " bytes that were announced", r->name,
-		               r->size);
+		return err_set(e, ERR_LIMIT,
+		    "%s has more than the %" PRIu64 " bytes that were announced", r->name, r->size);
 	r->got += n;
 	if (r->check)
 		digest_add(&r->digest, p, n);
@@ -75,13 +76,14 @@ enum err_code ckpt_receive_put(struct ckpt_receive *r, const void *p, size_t n, 
 }
 
 enum err_code ckpt_receive_end(struct ckpt_receive *r, enum err_code rc, const char *blake2b,
-                               struct err *e)
+    struct err *e)
 {
 	char hex[DIGEST_HEX];
 
 	digest_end(&r->digest, hex);
 	if (!rc && r->got != r->size)
-		rc = err_set(e, ERR_FORMAT, "%" PRIu64 " of %" PRIu64 " bytes came", r->got, r->size);
+		rc = err_set(e, ERR_FORMAT, "%" PRIu64 " of %" PRIu64 " bytes came", r->got,
+		    r->size);
 	if (!rc && r->check && strcmp(hex, blake2b) != 0)
 		rc = err_set(e, ERR_FORMAT, "it was damaged on its way");
 	rc = file_new_close(&r->file, rc, e);

@@ -3,13 +3,13 @@
 #include "ckpt/read.h"
 #include "core/mem.h"
 
-#define MEMORY (UINT64_C(64) << 20)
+#define MEMORY    (UINT64_C(64) << 20)
 #define PIECE_MAX 4096u
 
 /* The reader of one partition; rows at .. n-1 of its buffer have not been returned yet. */
 struct cursor {
 	uint32_t part;
-	uint64_t next, total;           /* rows read so far; rows of the partition */
+	uint64_t next, total; /* rows read so far; rows of the partition */
 	uint32_t at, n;
 	uint64_t *ids;
 	float *rows;
@@ -20,7 +20,7 @@ struct cursor {
 struct ckpt_scan {
 	const struct ckpt_reader *r;
 	const struct ckpt_table *t;
-	struct cursor *cursor;          /* one for each partition */
+	struct cursor *cursor; /* one for each partition */
 	uint32_t *heap;
 	uint32_t nheap, piece;
 	bool begun;
@@ -81,7 +81,7 @@ static enum err_code open_cursor(struct ckpt_scan *s, uint32_t part, struct err 
 }
 
 enum err_code ckpt_scan_begin(const struct ckpt_reader *r, const struct ckpt_table *t,
-                              struct ckpt_scan **out, struct err *e)
+    struct ckpt_scan **out, struct err *e)
 {
 	uint64_t rows = MEMORY / t->parts / (8 + 4 * (uint64_t)t->cols);
 	struct ckpt_scan *s = mem_alloc(sizeof *s);
@@ -135,8 +135,10 @@ enum err_code ckpt_scan_next(struct ckpt_scan *s, uint64_t *id, const float **ro
 	c = &s->cursor[s->heap[0]];
 	*id = c->ids[c->at];
 	if (s->begun && *id <= s->last)
-		return err_set(e, ERR_FORMAT, "\"%s\" is damaged: row %" PRIu64 " of table \"%s\" is out of order, "
-		               "or there twice", ckpt_path(s->r), *id, s->t->name);
+		return err_set(e, ERR_FORMAT,
+		    "\"%s\" is damaged: row %" PRIu64 " of table \"%s\" is out of order, "
+		    "or there twice",
+		    ckpt_path(s->r), *id, s->t->name);
 	*row = c->rows + (size_t)c->at * s->t->cols;
 	s->last = *id;
 	s->begun = true;

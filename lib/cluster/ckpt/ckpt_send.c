@@ -26,19 +26,23 @@ static enum err_code check_parts(const struct ckpt_part *parts, size_t n, struct
 		const struct ckpt_part *p = &parts[i];
 
 		if (p->nslots > CKPT_SLOTS_MAX || p->nslots != parts[0].nslots)
-			return err_set(e, ERR_FAILED, "table \"%s\": partition %" PRIu32 " has %u slot%s of the update "
-			               "rule, not %u", p->table, p->part, p->nslots, NUM_S(p->nslots), parts[0].nslots);
+			return err_set(e, ERR_FAILED,
+			    "table \"%s\": partition %" PRIu32 " has %u slot%s of the update "
+			    "rule, not %u",
+			    p->table, p->part, p->nslots, NUM_S(p->nslots), parts[0].nslots);
 		for (uint64_t k = 1; p->sparse && k < p->n; k++)
 			if (p->ids[k] <= p->ids[k - 1])
-				return err_set(e, ERR_FAILED, "table \"%s\": partition %" PRIu32 " has row %" PRIu64
-				               " behind row %" PRIu64, p->table, p->part, p->ids[k], p->ids[k - 1]);
+				return err_set(e, ERR_FAILED,
+				    "table \"%s\": partition %" PRIu32 " has row %" PRIu64
+				    " behind row %" PRIu64,
+				    p->table, p->part, p->ids[k], p->ids[k - 1]);
 	}
 	return ERR_OK;
 }
 
 /* cols: of rows of floats; 0 for integers and for dense partitions. */
-static enum err_code declare_tensor(struct sending *s, const struct ckpt_part *p, enum safetensors_type type, const char *suffix, uint64_t n,
-                                    uint32_t cols, struct err *e)
+static enum err_code declare_tensor(struct sending *s, const struct ckpt_part *p,
+    enum safetensors_type type, const char *suffix, uint64_t n, uint32_t cols, struct err *e)
 {
 	char *name = mem_printf("%s.%" PRIu32 "%s", p->table, p->part, suffix);
 	uint64_t shape[2] = { n, cols };
@@ -58,8 +62,9 @@ enum { WORDS = 5 };
 
 static void list_words(const struct ckpt_part *p, struct words out[static WORDS])
 {
-	const struct words all[WORDS] = { { ".ids", p->ids, p->n }, { ".seen", p->seen, p->n }, { ".width", p->width, p->n },
-		{ ".life", p->life, p->nlife }, { ".live", p->live, p->nlive } };
+	const struct words all[WORDS] = { { ".ids", p->ids, p->n }, { ".seen", p->seen, p->n },
+		{ ".width", p->width, p->n }, { ".life", p->life, p->nlife },
+		{ ".live", p->live, p->nlive } };
 
 	memcpy(out, all, sizeof all);
 }
@@ -96,10 +101,12 @@ static uint32_t columns_stored(const struct ckpt_part *p)
 
 /* Declare the values or a slot, named by the suffix, and the tensor with the other columns of
  * wide rows. */
-static enum err_code declare_floats(struct sending *s, const struct ckpt_part *p, const char *suffix, struct err *e)
+static enum err_code declare_floats(struct sending *s, const struct ckpt_part *p,
+    const char *suffix, struct err *e)
 {
 	char rest[24];
-	enum err_code rc = declare_tensor(s, p, SAFETENSORS_F32, suffix, p->n, p->sparse ? columns_stored(p) : 0, e);
+	enum err_code rc = declare_tensor(s, p, SAFETENSORS_F32, suffix, p->n,
+	    p->sparse ? columns_stored(p) : 0, e);
 
 	if (rc || !p->width)
 		return rc;
@@ -107,11 +114,13 @@ static enum err_code declare_floats(struct sending *s, const struct ckpt_part *p
 	return declare_tensor(s, p, SAFETENSORS_F32, rest, p->nwide, p->cols - p->narrow, e);
 }
 
-static enum err_code write_floats(struct sending *s, const struct ckpt_part *p, const float *x, const float *rest, struct err *e)
+static enum err_code write_floats(struct sending *s, const struct ckpt_part *p, const float *x,
+    const float *rest, struct err *e)
 {
 	enum err_code rc = safetensors_put(s->w, x, p->sparse ? p->n * columns_stored(p) : p->n, e);
 
-	return rc || !p->width ? rc : safetensors_put(s->w, rest, p->nwide * (p->cols - p->narrow), e);
+	return rc || !p->width ? rc
+	                       : safetensors_put(s->w, rest, p->nwide * (p->cols - p->narrow), e);
 }
 
 /* Integers come first because they need the larger alignment. */
@@ -158,7 +167,8 @@ static enum err_code write_optimizer_state(struct sending *s, struct err *e)
 
 	for (size_t i = 0; i < s->nparts; i++)
 		for (unsigned k = 0; !rc && k < s->parts[i].nslots; k++)
-			rc = write_floats(s, &s->parts[i], s->parts[i].slot[k], s->parts[i].rest_slot[k], e);
+			rc = write_floats(s, &s->parts[i], s->parts[i].slot[k],
+			    s->parts[i].rest_slot[k], e);
 	return rc;
 }
 
@@ -179,7 +189,7 @@ static enum err_code send_piece_of_file(void *ctx, const void *p, size_t n, stru
 }
 
 static enum err_code send_file(struct sending *s, unsigned server, bool state, json_t *files,
-                               struct err *e)
+    struct err *e)
 {
 	char hex[DIGEST_HEX];
 	enum err_code rc;
@@ -200,8 +210,9 @@ static enum err_code send_file(struct sending *s, unsigned server, bool state, j
 	if (s->begun)
 		rc = s->to->end(s->to->ctx, rc, hex, e);
 	if (!rc)
-		json_array_append_new(files, json_pack("{s:s, s:I, s:s}", "name", s->name, "size",
-		                      (json_int_t)safetensors_size(s->w), "blake2b", hex));
+		json_array_append_new(files,
+		    json_pack("{s:s, s:I, s:s}", "name", s->name, "size",
+		        (json_int_t)safetensors_size(s->w), "blake2b", hex));
 	safetensors_writer_free(s->w);
 	return rc;
 }
@@ -222,8 +233,9 @@ static json_t *describe_parts(const struct ckpt_part *parts, size_t n, unsigned 
 
 	ckpt_file_name(server, false, file);
 	for (size_t i = 0; i < n; i++) {
-		json_t *p = json_pack("[s, I, s, o, o, o]", parts[i].table, (json_int_t)parts[i].part, file,
-		                      json_of_u64(parts[i].version), json_of_u64(parts[i].step), list_last(&parts[i]));
+		json_t *p = json_pack("[s, I, s, o, o, o]", parts[i].table,
+		    (json_int_t)parts[i].part, file, json_of_u64(parts[i].version),
+		    json_of_u64(parts[i].step), list_last(&parts[i]));
 
 		if (parts[i].born || parts[i].changes)
 			json_array_append_new(p, json_of_u64(parts[i].born));
@@ -235,7 +247,7 @@ static json_t *describe_parts(const struct ckpt_part *parts, size_t n, unsigned 
 }
 
 enum err_code ckpt_send_server(unsigned server, const struct ckpt_part *parts, size_t nparts,
-                               const struct ckpt_sink *to, json_t **description, struct err *e)
+    const struct ckpt_sink *to, json_t **description, struct err *e)
 {
 	struct sending s = { .to = to, .parts = parts, .nparts = nparts };
 	json_t *files = json_array();
@@ -247,12 +259,13 @@ enum err_code ckpt_send_server(unsigned server, const struct ckpt_part *parts, s
 	if (!rc && nparts > 0 && parts[0].nslots > 0)
 		rc = send_file(&s, server, true, files, e);
 	if (!rc)
-		*description = json_pack("{s:O, s:o}", "files", files, "parts", describe_parts(parts, nparts, server));
+		*description = json_pack("{s:O, s:o}", "files", files, "parts",
+		    describe_parts(parts, nparts, server));
 	json_decref(files);
 	return rc;
 }
 
-/* ---- into a directory -------------------------------------------------------------- */
+/* ---- into a directory ---- */
 
 struct local {
 	const char *dir;
@@ -281,7 +294,7 @@ static enum err_code local_end(void *ctx, enum err_code rc, const char *blake2b,
 }
 
 enum err_code ckpt_write_server(const char *dir, unsigned server, const struct ckpt_part *parts,
-                                size_t nparts, json_t **description, struct err *e)
+    size_t nparts, json_t **description, struct err *e)
 {
 	struct local l = { .dir = dir };
 	struct ckpt_sink sink = { &l, local_begin, local_put, local_end };

@@ -45,7 +45,8 @@ static enum err_code add_piece(void *ctx, const char *rest, uint64_t size, struc
 	return ERR_OK;
 }
 
-static enum err_code list_below(struct object_client *c, const char *at, struct pieces *out, struct err *e)
+static enum err_code list_below(struct object_client *c, const char *at, struct pieces *out,
+    struct err *e)
 {
 	char *prefix = mem_printf("%s/", at);
 	enum err_code rc;
@@ -56,11 +57,11 @@ static enum err_code list_below(struct object_client *c, const char *at, struct 
 	return rc;
 }
 
-/* ---- listing --------------------------------------------------------------------------------- */
+/* ---- listing ---- */
 
 /* The directory name and the number of the step that an object belongs to. */
 static bool parse_step_of_object(const struct piece *p, char step[static CKPT_NAME],
-                                 uint64_t *number)
+    uint64_t *number)
 {
 	size_t n = strcspn(p->rest, "/");
 
@@ -82,7 +83,8 @@ static const struct piece *find_object(const struct pieces *all, const char *ste
 }
 
 /* Check that all files of the manifest are there, with their sizes. */
-static void check_object_files(struct ckpt_entry *entry, const json_t *manifest, const struct pieces *all, const char *step)
+static void check_object_files(struct ckpt_entry *entry, const json_t *manifest,
+    const struct pieces *all, const char *step)
 {
 	const json_t *f;
 	size_t i;
@@ -93,15 +95,15 @@ static void check_object_files(struct ckpt_entry *entry, const json_t *manifest,
 
 		if (entry->why || (p && p->size == (uint64_t)json_int(f, "size", -1)))
 			continue;
-		entry->why = p ? mem_printf("\"%s/%s\" has %" PRIu64 " bytes, not %" PRId64, entry->path, name, p->size,
-		                            json_int(f, "size", -1)) :
-		                 mem_printf("\"%s/%s\" is not there", entry->path, name);
+		entry->why = p ? mem_printf("\"%s/%s\" has %" PRIu64 " bytes, not %" PRId64,
+		                     entry->path, name, p->size, json_int(f, "size", -1))
+		               : mem_printf("\"%s/%s\" is not there", entry->path, name);
 	}
 	entry->whole = !entry->why;
 }
 
-static enum err_code inspect_checkpoint(struct object_client *c, const struct pieces *all, const char *step, struct ckpt_entry *entry,
-                                        struct err *e)
+static enum err_code inspect_checkpoint(struct object_client *c, const struct pieces *all,
+    const char *step, struct ckpt_entry *entry, struct err *e)
 {
 	struct buf text = BUF_INIT;
 	struct err why = { 0 };
@@ -127,7 +129,8 @@ static enum err_code inspect_checkpoint(struct object_client *c, const struct pi
 	return ERR_OK;
 }
 
-enum err_code ckpt_store_list(struct object_client *c, const char *at, struct ckpt_entry **out, size_t *n, struct err *e)
+enum err_code ckpt_store_list(struct object_client *c, const char *at, struct ckpt_entry **out,
+    size_t *n, struct err *e)
 {
 	struct pieces all;
 	char step[CKPT_NAME], last[CKPT_NAME] = "";
@@ -142,7 +145,8 @@ enum err_code ckpt_store_list(struct object_client *c, const char *at, struct ck
 			continue;
 		snprintf(last, sizeof last, "%s", step);
 		*out = mem_regrow(*out, *n + 1, sizeof **out);
-		(*out)[*n] = (struct ckpt_entry){ .path = mem_printf("%s/%s", at, step), .step = number };
+		(*out)[*n] = (struct ckpt_entry){ .path = mem_printf("%s/%s", at, step),
+			.step = number };
 		rc = inspect_checkpoint(c, &all, step, &(*out)[(*n)++], e);
 	}
 	pieces_release(&all);
@@ -155,7 +159,7 @@ enum err_code ckpt_store_list(struct object_client *c, const char *at, struct ck
 	return rc;
 }
 
-/* ---- removing --------------------------------------------------------------------------------- */
+/* ---- removing ---- */
 
 enum err_code ckpt_store_remove(struct object_client *c, const char *name, struct err *e)
 {
@@ -188,7 +192,7 @@ enum err_code ckpt_store_remove(struct object_client *c, const char *name, struc
 	return rc;
 }
 
-/* ---- upload ---------------------------------------------------------------------------------- */
+/* ---- upload ---- */
 
 /* A local checkpoint with all its files open, so that it can be uploaded even if it is pruned
  * meanwhile. */
@@ -210,7 +214,9 @@ static void opened_release(struct opened *o)
 static enum err_code open_at(int dir, const char *path, const char *file, int *fd, struct err *e)
 {
 	*fd = openat(dir, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	return *fd >= 0 ? ERR_OK : err_sys(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot open \"%s/%s\"", path, file);
+	return *fd >= 0 ? ERR_OK
+	                : err_sys(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO,
+	                      "cannot open \"%s/%s\"", path, file);
 }
 
 /* ERR_NOTFOUND, or another error, when the checkpoint is being pruned. */
@@ -238,7 +244,8 @@ static enum err_code open_files_of(const char *path, struct opened *o, struct er
 	return rc;
 }
 
-static enum err_code upload_files(struct object_client *c, const struct opened *o, const char *to, struct err *e)
+static enum err_code upload_files(struct object_client *c, const struct opened *o, const char *to,
+    struct err *e)
 {
 	const json_t *files = json_object_get(o->manifest, "files"), *f;
 	enum err_code rc = ERR_OK;
@@ -260,12 +267,15 @@ static enum err_code upload_files(struct object_client *c, const struct opened *
 
 /* Does the store have this checkpoint already? Compares the texts of the manifests, which have
  * the digests of all files. */
-static enum err_code is_stored_already(struct object_client *c, const struct ckpt_entry *entry, const char *name, bool *same,
-                                       struct err *e)
+static enum err_code is_stored_already(struct object_client *c, const struct ckpt_entry *entry,
+    const char *name, bool *same, struct err *e)
 {
-	char *here = path_join(entry->path, CKPT_MANIFEST), *there = mem_printf("%s/" CKPT_MANIFEST, name);
+	char *here = path_join(entry->path, CKPT_MANIFEST),
+	     *there = mem_printf("%s/" CKPT_MANIFEST, name);
 	struct buf a = BUF_INIT, b = BUF_INIT;
-	enum err_code rc = file_read(here, CKPT_MANIFEST_MAX, &a, NULL) ? ERR_NOTFOUND : object_read(c, there, CKPT_MANIFEST_MAX, &b, e);
+	enum err_code rc = file_read(here, CKPT_MANIFEST_MAX, &a, NULL)
+	    ? ERR_NOTFOUND
+	    : object_read(c, there, CKPT_MANIFEST_MAX, &b, e);
 
 	*same = !rc && a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
 	buf_release(&a);
@@ -275,8 +285,8 @@ static enum err_code is_stored_already(struct object_client *c, const struct ckp
 	return rc == ERR_NOTFOUND ? ERR_OK : rc;
 }
 
-static enum err_code push_one(struct object_client *c, const struct ckpt_entry *entry, const char *name, bool *stored,
-                              struct err *e)
+static enum err_code push_one(struct object_client *c, const struct ckpt_entry *entry,
+    const char *name, bool *stored, struct err *e)
 {
 	struct opened o;
 	bool same;
@@ -299,7 +309,8 @@ static enum err_code push_one(struct object_client *c, const struct ckpt_entry *
 }
 
 /* The newest whole checkpoint of the list that is not in `seen`. */
-static const struct ckpt_entry *next_to_push(const struct ckpt_entry *list, size_t n, const uint64_t *seen, size_t nseen)
+static const struct ckpt_entry *next_to_push(const struct ckpt_entry *list, size_t n,
+    const uint64_t *seen, size_t nseen)
 {
 	for (size_t i = n; i-- > 0;) {
 		bool is_new = list[i].whole;
@@ -312,7 +323,8 @@ static const struct ckpt_entry *next_to_push(const struct ckpt_entry *list, size
 	return NULL;
 }
 
-static enum err_code prune_store(struct object_client *c, const char *at, const struct ckpt_keep *keep, struct err *e)
+static enum err_code prune_store(struct object_client *c, const char *at,
+    const struct ckpt_keep *keep, struct err *e)
 {
 	struct ckpt_entry *list;
 	size_t n, newest, surplus, *which;
@@ -340,15 +352,16 @@ static enum err_code lock_for_push(const char *dir, int *fd, struct err *e)
 
 	*fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (*fd < 0)
-		rc = err_sys(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot open \"%s\"", path);
+		rc = err_sys(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot open \"%s\"",
+		    path);
 	else if (flock(*fd, LOCK_EX) != 0)
 		rc = err_sys(e, errno == EINTR ? ERR_STOPPED : ERR_IO, "cannot lock \"%s\"", path);
 	free(path);
 	return rc;
 }
 
-static enum err_code push_whole_checkpoints(struct object_client *c, const char *dir, const char *at, ckpt_stored_fn *stored, void *ctx,
-                                            struct err *e)
+static enum err_code push_whole_checkpoints(struct object_client *c, const char *dir,
+    const char *at, ckpt_stored_fn *stored, void *ctx, struct err *e)
 {
 	uint64_t *seen = NULL;
 	size_t nseen = 0;
@@ -381,8 +394,8 @@ static enum err_code push_whole_checkpoints(struct object_client *c, const char 
 	return rc;
 }
 
-enum err_code ckpt_store_push(struct object_client *c, const char *dir, const char *at, const struct ckpt_keep *keep,
-                              ckpt_stored_fn *stored, void *ctx, struct err *e)
+enum err_code ckpt_store_push(struct object_client *c, const char *dir, const char *at,
+    const struct ckpt_keep *keep, ckpt_stored_fn *stored, void *ctx, struct err *e)
 {
 	int fd = -1;
 	enum err_code rc = lock_for_push(dir, &fd, e);

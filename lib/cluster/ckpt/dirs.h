@@ -16,10 +16,10 @@ struct ckpt_entry {
 	char *path;
 	bool readable; /* the manifest is sound; if not, only path, step and why are set */
 	bool whole;
-	char *why;                      /* what is damaged; NULL when whole */
+	char *why; /* what is damaged; NULL when whole */
 	uint64_t bytes;
-	char *created;                  /* time in RFC 3339 */
-	json_t *eval;                   /* the evaluation at that step, or NULL */
+	char *created; /* time in RFC 3339 */
+	json_t *eval;  /* the evaluation at that step, or NULL */
 };
 
 /* Does the directory `path` have a manifest, as a checkpoint has? */
@@ -29,7 +29,8 @@ bool ckpt_is_there(const char *path);
  * manifest is damaged. `whole` means that ckpt_verify succeeds (every_byte) or that ckpt_open
  * does, which checks the manifest and the sizes and shapes of all files. A missing dir has no
  * checkpoints. ERR_IO, ERR_NOMEM. */
-enum err_code ckpt_list(const char *dir, bool every_byte, struct ckpt_entry **out, size_t *n, struct err *e);
+enum err_code ckpt_list(const char *dir, bool every_byte, struct ckpt_entry **out, size_t *n,
+    struct err *e);
 void ckpt_list_free(struct ckpt_entry *list, size_t n);
 /* Inspect one checkpoint at any place; release *out with ckpt_entry_release. Damage is reported
  * in *out and is no error. ERR_NOMEM. */
@@ -41,7 +42,8 @@ void ckpt_entry_release(struct ckpt_entry *entry);
  * newer one that is damaged, with the reason. *path is a fresh string. ERR_NOTFOUND: there are
  * no checkpoints; ERR_FORMAT: all are damaged; ERR_IO, ERR_NOMEM. */
 typedef void ckpt_passed_fn(void *ctx, const char *path, const char *why);
-enum err_code ckpt_newest(const char *dir, ckpt_passed_fn *passed, void *ctx, char **path, struct err *e);
+enum err_code ckpt_newest(const char *dir, ckpt_passed_fn *passed, void *ctx, char **path,
+    struct err *e);
 
 /* Which checkpoints pruning keeps: the newest `last`, those whose step is a multiple of `every`
  * (0: none), the `best` ones with the lowest evaluation loss, and `also`. The newest whole one
@@ -51,15 +53,16 @@ enum err_code ckpt_newest(const char *dir, ckpt_passed_fn *passed, void *ctx, ch
 struct ckpt_keep {
 	size_t last, best;
 	uint64_t every;
-	const char *also;               /* path of one more checkpoint to keep, or NULL */
+	const char *also; /* path of one more checkpoint to keep, or NULL */
 };
 typedef void ckpt_removed_fn(void *ctx, const char *path);
-enum err_code ckpt_prune(const char *dir, const struct ckpt_keep *keep, ckpt_removed_fn *removed, void *ctx,
-                         struct err *e);
+enum err_code ckpt_prune(const char *dir, const struct ckpt_keep *keep, ckpt_removed_fn *removed,
+    void *ctx, struct err *e);
 
 /* The entries of a sorted list that ckpt_prune would remove if list[newest] were the newest
  * whole one: their indices, newest first, in out (room for n). Returns how many. */
-size_t ckpt_surplus(const struct ckpt_entry *list, size_t n, size_t newest, const struct ckpt_keep *keep, size_t *out);
+size_t ckpt_surplus(const struct ckpt_entry *list, size_t n, size_t newest,
+    const struct ckpt_keep *keep, size_t *out);
 /* Fill in the members that a manifest gives, for an entry that has its path. Sort a list as
  * ckpt_list does. */
 void ckpt_entry_fill(struct ckpt_entry *entry, const json_t *manifest);

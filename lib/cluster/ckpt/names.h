@@ -12,10 +12,10 @@
 #include "core/err.h"
 #include "core/json.h"
 
-#define CKPT_MANIFEST "MANIFEST.json"
+#define CKPT_MANIFEST     "MANIFEST.json"
 #define CKPT_MANIFEST_MAX ((size_t)256 << 20)
-#define CKPT_SERVER_MAX 65535u
-#define CKPT_NAME 64
+#define CKPT_SERVER_MAX   65535u
+#define CKPT_NAME         64
 
 /* The name of a server's file: "server-N.params.safetensors", or "server-N.state.safetensors"
  * for optimizer state. */
@@ -45,7 +45,8 @@ char *ckpt_manifest_text(const json_t *manifest);
 json_t *ckpt_manifest_parse(struct buf *text, const char *name, struct err *e);
 /* Fetch and parse the manifest of a checkpoint in an object store; `text` keeps its seal. */
 struct object_client;
-enum err_code ckpt_manifest_fetch(struct object_client *c, const char *name, struct buf *text, json_t **out, struct err *e);
+enum err_code ckpt_manifest_fetch(struct object_client *c, const char *name, struct buf *text,
+    json_t **out, struct err *e);
 /* Read the manifest in directory path and check seal and "v". NULL: ERR_FORMAT when it is
  * damaged or missing, ERR_UNSUPPORTED for a later "v". */
 json_t *ckpt_manifest_read(const char *path, struct err *e);

@@ -17,19 +17,19 @@ struct ckpt_reader;
 struct ckpt_table {
 	const char *name;
 	bool sparse;
-	bool added;                     /* not a table of the model; it was added later */
-	uint64_t rows;                  /* sparse: as the table was declared */
+	bool added;    /* not a table of the model; it was added later */
+	uint64_t rows; /* sparse: as the table was declared */
 	uint32_t cols, parts;
 };
 
 struct ckpt_info {
-	uint64_t n;                     /* elements of a dense partition, rows of a sparse one */
+	uint64_t n; /* elements of a dense partition, rows of a sparse one */
 	unsigned nslots;
 	uint64_t version, step, born;
-	bool dated;                     /* the step of each row's last update is known */
+	bool dated;      /* the step of each row's last update is known */
 	uint32_t narrow; /* columns stored of each row; wide rows have all (ckpt_read_width) */
-	size_t nlife;                   /* words of row-policy state */
-	size_t nlast;                   /* ranks in ckpt_part_last */
+	size_t nlife;    /* words of row-policy state */
+	size_t nlast;    /* ranks in ckpt_part_last */
 };
 
 /* ERR_FORMAT names the file that is damaged, missing, or not as the manifest says;
@@ -40,7 +40,7 @@ void ckpt_close(struct ckpt_reader *r);
 
 const char *ckpt_path(const struct ckpt_reader *r);
 uint64_t ckpt_step(const struct ckpt_reader *r);
-uint64_t ckpt_bytes(const struct ckpt_reader *r);               /* of all files but the manifest */
+uint64_t ckpt_bytes(const struct ckpt_reader *r); /* of all files but the manifest */
 /* The manifest: "generation", "config", "slots", "data", "eval" and so on. */
 const json_t *ckpt_manifest(const struct ckpt_reader *r);
 
@@ -50,33 +50,36 @@ const struct ckpt_table *ckpt_table_at(const struct ckpt_reader *r, size_t i);
 const struct ckpt_table *ckpt_table_find(const struct ckpt_reader *r, const char *name);
 
 /* t is one of the reader's tables; part is below t->parts. */
-struct ckpt_info ckpt_part_info(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part);
+struct ckpt_info ckpt_part_info(const struct ckpt_reader *r, const struct ckpt_table *t,
+    uint32_t part);
 /* The partition's `last` (struct ckpt_part): nlast numbers. */
-void ckpt_part_last(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, uint64_t *out);
+void ckpt_part_last(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
+    uint64_t *out);
 /* Read n elements (dense) or rows (sparse) of a partition from `first` on. ids, w and each of
  * slot[0..nslots-1] may be NULL. Columns that a narrow row lacks are 0. Ids ascend, or else
  * ERR_FORMAT. ERR_LIMIT beyond the partition or its slots; ERR_IO; ERR_FORMAT for a file that
  * has shrunk. */
 enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
-                             uint64_t first, uint64_t n, uint64_t *ids, float *w, float *const *slot,
-                             unsigned nslots, struct err *e);
+    uint64_t first, uint64_t n, uint64_t *ids, float *w, float *const *slot, unsigned nslots,
+    struct err *e);
 /* For all rows of a partition: the step of each row's last update, if known, and the row
  * policy's words. Either may be NULL. Errors as above. */
-enum err_code ckpt_read_life(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, uint64_t *seen,
-                             uint64_t *life, struct err *e);
+enum err_code ckpt_read_life(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
+    uint64_t *seen, uint64_t *life, struct err *e);
 /* For all rows of a partition: how often each was updated, or CKPT_WIDE (ckpt/write.h) and any
  * number for a wide row. All rows are wide where none may be narrow. Errors as above. */
-enum err_code ckpt_read_width(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part, uint64_t *width, struct err *e);
+enum err_code ckpt_read_width(const struct ckpt_reader *r, const struct ckpt_table *t,
+    uint32_t part, uint64_t *width, struct err *e);
 /* Read n elements of a whole dense table from `first` on, in order of partitions. */
-enum err_code ckpt_read_dense(const struct ckpt_reader *r, const struct ckpt_table *t, uint64_t first,
-                              uint64_t n, float *out, struct err *e);
+enum err_code ckpt_read_dense(const struct ckpt_reader *r, const struct ckpt_table *t,
+    uint64_t first, uint64_t n, float *out, struct err *e);
 
 /* Scan all rows of a sparse table in ascending order of ids, one at a time. Memory: 64 MiB for
  * any number of partitions (at least a row of each). *row is valid until the next call, and NULL
  * at the end. ERR_FORMAT for an id that is in two partitions. */
 struct ckpt_scan;
 enum err_code ckpt_scan_begin(const struct ckpt_reader *r, const struct ckpt_table *t,
-                              struct ckpt_scan **out, struct err *e);
+    struct ckpt_scan **out, struct err *e);
 enum err_code ckpt_scan_next(struct ckpt_scan *s, uint64_t *id, const float **row, struct err *e);
 void ckpt_scan_end(struct ckpt_scan *s);
 
@@ -90,14 +93,14 @@ enum err_code ckpt_digest(const struct ckpt_reader *r, char hex[static 65], stru
 struct ckpt_difference {
 	const char *table;
 	bool in_a, in_b, same_shape;
-	double max_abs, rms;            /* of a - b; infinite where a difference is not finite */
-	uint64_t values, differ;        /* values compared; values whose bits differ */
+	double max_abs, rms;     /* of a - b; infinite where a difference is not finite */
+	uint64_t values, differ; /* values compared; values whose bits differ */
 	uint64_t rows_only_a, rows_only_b;
 };
 typedef void ckpt_difference_fn(void *ctx, const struct ckpt_difference *d);
 /* Call fn for each table of a, then for each table that only b has. */
-enum err_code ckpt_diff(const struct ckpt_reader *a, const struct ckpt_reader *b, ckpt_difference_fn *fn,
-                        void *ctx, struct err *e);
+enum err_code ckpt_diff(const struct ckpt_reader *a, const struct ckpt_reader *b,
+    ckpt_difference_fn *fn, void *ctx, struct err *e);
 /* True when the table is bit for bit the same. */
 bool ckpt_is_same(const struct ckpt_difference *d);
 

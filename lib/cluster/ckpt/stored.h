@@ -11,7 +11,7 @@
 /* The files and offsets of a partition's tensors. */
 struct place {
 	size_t file, state; /* indices of files; state: NO_FILE without optimizer state */
-	uint64_t begin, n; /* begin: index of the partition's first element in a dense table */
+	uint64_t begin, n;  /* begin: index of the partition's first element in a dense table */
 	unsigned nslots;
 	uint64_t version, step, born;
 	const json_t *last;
@@ -27,19 +27,19 @@ struct place {
 #define NO_FILE SIZE_MAX
 
 struct stored {
-	struct ckpt_table t;            /* first: a pointer to a ckpt_table is one to a stored */
+	struct ckpt_table t; /* first: a pointer to a ckpt_table is one to a stored */
 	struct place *place;
 };
 
 struct file {
 	const char *name;
 	struct safetensors *st;
-	size_t used;                    /* number of tensors that belong to a partition */
+	size_t used; /* number of tensors that belong to a partition */
 };
 
 struct ckpt_reader {
 	char *path;
-	json_t *manifest;               /* owns all names */
+	json_t *manifest; /* owns all names */
 	struct stored *table;
 	size_t ntables;
 	struct file *file;
@@ -56,22 +56,24 @@ static inline const struct place *ckpt_place_of(const struct ckpt_table *t, uint
 
 /* ckpt_merge.c. Merge a sparse partition that has changes only with its base: sets n and pick.
  * ERR_FORMAT, ERR_NOMEM, ERR_IO. */
-enum err_code ckpt_merge(const struct ckpt_reader *r, const struct ckpt_table *t, struct place *p, struct err *e);
+enum err_code ckpt_merge(const struct ckpt_reader *r, const struct ckpt_table *t, struct place *p,
+    struct err *e);
 /* Read n rows of a merged partition from `first` on: one word of each, or `width` floats of
  * each, of the values (slot -1) or of a slot (from 0). */
 enum words { WORDS_IDS, WORDS_SEEN, WORDS_WIDTH };
-enum err_code ckpt_merged_words(const struct ckpt_reader *r, const struct place *p, enum words what, uint64_t first, uint64_t n,
-                                uint64_t *out, struct err *e);
-enum err_code ckpt_merged_floats(const struct ckpt_reader *r, const struct place *p, int slot, uint64_t width, uint64_t first,
-                                 uint64_t n, float *out, struct err *e);
+enum err_code ckpt_merged_words(const struct ckpt_reader *r, const struct place *p, enum words what,
+    uint64_t first, uint64_t n, uint64_t *out, struct err *e);
+enum err_code ckpt_merged_floats(const struct ckpt_reader *r, const struct place *p, int slot,
+    uint64_t width, uint64_t first, uint64_t n, float *out, struct err *e);
 
 /* ckpt_width.c. Read rows from `first` on of the partition's own file, `width` floats of each;
  * columns that a narrow row lacks are 0. ERR_FORMAT, ERR_NOMEM, ERR_IO. */
-enum err_code ckpt_own_floats(const struct ckpt_reader *r, const struct place *p, int slot, uint64_t width, uint64_t first, uint64_t n,
-                              float *out, struct err *e);
+enum err_code ckpt_own_floats(const struct ckpt_reader *r, const struct place *p, int slot,
+    uint64_t width, uint64_t first, uint64_t n, float *out, struct err *e);
 /* Do x and, where rows may be narrow, the tensor `rest` with the other columns have the shape of
  * partition p of t? */
-bool ckpt_fits(const struct ckpt_table *t, const struct place *p, const struct safetensors_tensor *x, const struct safetensors_tensor *rest);
+bool ckpt_fits(const struct ckpt_table *t, const struct place *p,
+    const struct safetensors_tensor *x, const struct safetensors_tensor *rest);
 /* Columns stored of each row. */
 uint32_t ckpt_first_cols(const struct ckpt_table *t, const struct place *p);
 

@@ -31,9 +31,9 @@
 struct ckpt_part {
 	const char *table;
 	bool sparse;
-	uint32_t part, cols;            /* cols: of a sparse row */
-	uint64_t n;                     /* elements of a dense partition, rows of a sparse one */
-	const uint64_t *ids;            /* sparse: n ids, ascending */
+	uint32_t part, cols; /* cols: of a sparse row */
+	uint64_t n;          /* elements of a dense partition, rows of a sparse one */
+	const uint64_t *ids; /* sparse: n ids, ascending */
 	/* Sparse tables with a row policy: the step of each row's last update (NULL: not known),
 	 * and nlife words of the policy's state. */
 	const uint64_t *seen, *life;
@@ -44,8 +44,8 @@ struct ckpt_part {
 	bool changes;
 	const uint64_t *live;
 	size_t nlive;
-	const float *w;                 /* n values, or n * cols */
-	const float *slot[CKPT_SLOTS_MAX];      /* optimizer state: nslots arrays like w */
+	const float *w;                    /* n values, or n * cols */
+	const float *slot[CKPT_SLOTS_MAX]; /* optimizer state: nslots arrays like w */
 	/* Sparse tables with rows that may be narrow (else NULL): for each row how often it was
 	 * updated, or CKPT_WIDE and its number among the nwide wide rows. w and slot have the
 	 * first `narrow` columns of each row; rest and rest_slot have the other columns of the
@@ -54,9 +54,9 @@ struct ckpt_part {
 	uint32_t narrow;
 	uint64_t nwide;
 	const float *rest, *rest_slot[CKPT_SLOTS_MAX];
-	unsigned nslots;                /* the same for all partitions */
+	unsigned nslots; /* the same for all partitions */
 	uint64_t version, step;
-	uint64_t born;                  /* updates before the update rule's state began */
+	uint64_t born; /* updates before the update rule's state began */
 	/* nlast numbers, by rank: the last push applied; detects duplicates */
 	const uint64_t *last;
 	size_t nlast;
@@ -81,30 +81,31 @@ struct ckpt_sink {
  * only. ERR_FAILED: ids do not ascend, or partitions differ in their number of slots; else
  * errors of the sink. No locks; any thread. */
 enum err_code ckpt_send_server(unsigned server, const struct ckpt_part *parts, size_t nparts,
-                               const struct ckpt_sink *to, json_t **description, struct err *e);
+    const struct ckpt_sink *to, json_t **description, struct err *e);
 /* Write the files into directory dir instead. ERR_IO. */
 enum err_code ckpt_write_server(const char *dir, unsigned server, const struct ckpt_part *parts,
-                                size_t nparts, json_t **description, struct err *e);
+    size_t nparts, json_t **description, struct err *e);
 
 /* Receive a file in pieces. name and size come from outside and are checked: ERR_PROTO for a
  * name that no server's file has, ERR_LIMIT for bytes beyond size. check: compute the digest and
  * compare it at the end. One thread at a time. */
 struct ckpt_receive;
 enum err_code ckpt_receive_begin(const char *dir, const char *name, uint64_t size, bool check,
-                                 struct ckpt_receive **out, struct err *e);
+    struct ckpt_receive **out, struct err *e);
 enum err_code ckpt_receive_put(struct ckpt_receive *r, const void *p, size_t n, struct err *e);
 /* Finish and free r. With rc ERR_OK the file is made durable; ERR_FORMAT when bytes are missing
  * or the digest is not blake2b. With any other rc the file is dropped and rc returned. */
 enum err_code ckpt_receive_end(struct ckpt_receive *r, enum err_code rc, const char *blake2b,
-                               struct err *e);
+    struct err *e);
 
-/* ---- the directory ----------------------------------------------------------------- */
+/* ---- the directory ---- */
 
 struct ckpt;
 
 /* Make checkpoints_dir if it is missing, remove what earlier writers left unfinished, and make a
  * temporary directory. ERR_IO. */
-enum err_code ckpt_begin(const char *checkpoints_dir, uint64_t step, struct ckpt **out, struct err *e);
+enum err_code ckpt_begin(const char *checkpoints_dir, uint64_t step, struct ckpt **out,
+    struct err *e);
 /* The temporary directory: an absolute path when checkpoints_dir is one. */
 const char *ckpt_tmp(const struct ckpt *c);
 /* Name the full checkpoint that has the unchanged rows of a delta checkpoint. Its files become
@@ -122,7 +123,8 @@ enum err_code ckpt_add(struct ckpt *c, const json_t *description, struct err *e)
 enum err_code ckpt_commit(struct ckpt *c, const json_t *head, char **path, struct err *e);
 /* Publish a checkpoint that was made elsewhere: its files are in the temporary directory, and
  * `manifest` is the text of its manifest. Otherwise like ckpt_commit. */
-enum err_code ckpt_adopt(struct ckpt *c, const void *manifest, size_t n, char **path, struct err *e);
+enum err_code ckpt_adopt(struct ckpt *c, const void *manifest, size_t n, char **path,
+    struct err *e);
 /* Remove everything and free c, which may be NULL. */
 void ckpt_abort(struct ckpt *c);
 

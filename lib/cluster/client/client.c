@@ -8,18 +8,20 @@
 #include "rundir/rundir.h"
 #include "socket/net.h"
 
-#define RETRY_MAX (500 * NSEC_PER_MSEC)
+#define RETRY_MAX       (500 * NSEC_PER_MSEC)
 #define FENCED_FOR_SURE (1 * NSEC_PER_SEC)
 /* A server that dies during a handshake looks like one that refuses it, so only this many
  * refusals in a row are final. agent.c does the same. */
 #define DENIALS 3
 
-/* ---- records ----------------------------------------------------------------------- */
+/* ---- records ---- */
 
 struct record client_record_head(const struct client *c, enum msg_type type, uint64_t step)
 {
-	return (struct record){ .type = (uint8_t)type, .step = step == CLIENT_NOW ? 0 : step,
-		.flags = step == CLIENT_NOW ? RECORD_NOW : 0, .epoch = c->layout.epoch,
+	return (struct record){ .type = (uint8_t)type,
+		.step = step == CLIENT_NOW ? 0 : step,
+		.flags = step == CLIENT_NOW ? RECORD_NOW : 0,
+		.epoch = c->layout.epoch,
 		.generation = c->layout.generation };
 }
 
@@ -34,16 +36,19 @@ static void offer_shared_memory(struct link *l, bool wanted_there)
 	bool asked = strcmp(l->client->cfg.transport, "shm") == 0;
 	struct err e;
 
-	if (!net_is_unix(conn_fd(l->conn)) || !(asked || strcmp(l->client->cfg.transport, "auto") == 0))
+	if (!net_is_unix(conn_fd(l->conn)) ||
+	    !(asked || strcmp(l->client->cfg.transport, "auto") == 0))
 		return;
 	/* The last session may have ended because the server has no descriptor or memory to
 	 * spare. */
 	if (l->unshared && !asked)
 		return;
 	if (!wanted_there)
-		err_set(&e, ERR_LIMIT, "its mem_limit is without such, for transport is not shm there");
+		err_set(&e, ERR_LIMIT,
+		    "its mem_limit is without such, for transport is not shm there");
 	if ((!wanted_there || conn_share(l->conn, &e)) && asked)
-		log_warn(l->client->cfg.log, "%s: no shared memory with it, by its socket then: %s", l->id, e.msg);
+		log_warn(l->client->cfg.log, "%s: no shared memory with it, by its socket then: %s",
+		    l->id, e.msg);
 }
 
 /* The session is up: send all open pushes, CLOCKs and pulls again. The server knows by their
@@ -156,10 +161,11 @@ static uint8_t *on_client_place(void *ctx, const struct record *r)
 	return client_pull_answer_place(ctx, r);
 }
 
-static const struct conn_handler handler = { .live = on_client_live, .place = on_client_place,
-    .record = on_client_record };
+static const struct conn_handler handler = { .live = on_client_live,
+	.place = on_client_place,
+	.record = on_client_record };
 
-/* ---- connections --------------------------------------------------------------------- */
+/* ---- connections ---- */
 
 static bool prefers_unix_socket(const struct link *l)
 {
@@ -173,7 +179,8 @@ static bool prefers_unix_socket(const struct link *l)
 void client_link_dial(struct link *l)
 {
 	const struct client_config *cfg = &l->client->cfg;
-	struct hs_client_info info = { .incarnation = cfg->incarnation, .slot = cfg->slot,
+	struct hs_client_info info = { .incarnation = cfg->incarnation,
+		.slot = cfg->slot,
 		.role = cfg->hooks ? ROLE_RELAY : ROLE_WORKER };
 	char addr[NET_TEXT + 8], sock[RUNDIR_SOCKET_PATH];
 	int fd, dirfd = -1;
@@ -235,9 +242,10 @@ void client_link_drop(struct link *l, const struct err *why)
 	l->denied = refused && l->fault.code == ERR_AUTH ? l->denied + 1 : 0;
 	if (c->cfg.hooks || l == client_relay_link(c))
 		return;
-	if (refused && !c->fatal.code && (l->denied >= DENIALS || l->fault.code == ERR_FORBIDDEN ||
-	    l->fault.code == ERR_CONFIG ||
-	    (l->fault.code == ERR_FENCED && clock_now() - l->down_since > FENCED_FOR_SURE))) {
+	if (refused && !c->fatal.code &&
+	    (l->denied >= DENIALS || l->fault.code == ERR_FORBIDDEN ||
+	        l->fault.code == ERR_CONFIG ||
+	        (l->fault.code == ERR_FENCED && clock_now() - l->down_since > FENCED_FOR_SURE))) {
 		c->fatal = l->fault;
 		err_prefix(&c->fatal, "%s (%s)", l->id, l->tcp);
 	}
@@ -247,7 +255,8 @@ static struct link *use_server_link(struct client *c, uint16_t server, const str
     uint32_t part, struct err *e)
 {
 	if (server >= c->nservers) {
-		err_set(e, ERR_NOTREADY, "table \"%s\" partition %u is on no server", t->name, part);
+		err_set(e, ERR_NOTREADY, "table \"%s\" partition %u is on no server", t->name,
+		    part);
 		return NULL;
 	}
 	c->link[server]->used = true;
@@ -267,14 +276,15 @@ struct link *client_link_of_push(struct client *c, const struct inflight_push *d
 	return use_server_link(c, table_head(d->table, d->part), d->table, d->part, e);
 }
 
-struct link *client_link_of_pull(struct client *c, const struct table *t, uint32_t part, uint64_t step, struct err *e)
+struct link *client_link_of_pull(struct client *c, const struct table *t, uint32_t part,
+    uint64_t step, struct err *e)
 {
 	if (c->relayed && step != CLIENT_NOW)
 		return use_relay_link(c);
 	return use_server_link(c, table_tail(t, part), t, part, e);
 }
 
-/* ---- life --------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 enum err_code client_new(const struct client_config *cfg, struct client **out, struct err *e)
 {

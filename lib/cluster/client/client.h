@@ -45,13 +45,13 @@ struct client_coding {
 	/* How row ids are sent: raw (8 bytes each), packed (codec/keys.h), or cached (packed,
 	 * and a list that the server has seen in this session by its hash only). */
 	enum client_ids ids;
-	struct filter filter;           /* which rows to hold back */
+	struct filter filter; /* which rows to hold back */
 	double l1;
 };
 
-struct client_relay_hooks;                    /* relayed.h */
+struct client_relay_hooks; /* relayed.h */
 struct client_config {
-	const struct identity *id;      /* borrowed */
+	const struct identity *id; /* borrowed */
 	/* of a relay's own client; NULL: a worker or a tool */
 	const struct client_relay_hooks *hooks;
 	/* Called when this relay cannot be reached, to tell the coordinator; the worker goes
@@ -64,8 +64,8 @@ struct client_config {
 	 * NULL: no. */
 	bool (*informed)(void *ctx);
 	uint64_t incarnation;
-	const char *transport;          /* auto, shm, unix, tcp */
-	int64_t deadline;               /* ns */
+	const char *transport; /* auto, shm, unix, tcp */
+	int64_t deadline;      /* ns */
 	/* ns of polling for answers before it sleeps (core/spin.h) */
 	int64_t spin;
 	struct log *log;
@@ -77,7 +77,7 @@ struct client_config {
 	bool (*cancelled)(void *ctx, struct err *why);
 	/* Is the job paused? Then no deadline runs. May be NULL. */
 	bool (*paused)(void *ctx);
-	int cancel_fd;                  /* becomes readable when `cancelled` may say yes; -1 */
+	int cancel_fd; /* becomes readable when `cancelled` may say yes; -1 */
 	/* Time from a push to its receipt, in ns. Other threads may read it at any time. NULL:
 	 * not measured. */
 	struct hist *latency;
@@ -101,37 +101,40 @@ uint32_t client_confirmed_epoch(const struct client *c);
 /* The layout of the last view; it belongs to the client and changes with client_apply_view. */
 const struct layout *client_layout(const struct client *c);
 
-/* ---- pull: client_want* asks without waiting, client_wait waits for all answers ----- */
+/* ---- pull: client_want* asks without waiting, client_wait waits for all answers ---- */
 
 /* As a step: the parameters as they are now, without waiting for other workers. */
 #define CLIENT_NOW UINT64_MAX
 /* Pull a whole dense table: rows * cols floats to dst. base: the table as this client's last
  * client_want of it brought it; it must stay until client_wait returns (it may be dst), and
  * only changes since then are sent. NULL: all values are sent. */
-enum err_code client_want(struct client *c, const struct table *t, uint64_t step, const float *base, float *dst,
-    struct err *e);
+enum err_code client_want(struct client *c, const struct table *t, uint64_t step, const float *base,
+    float *dst, struct err *e);
 /* Pull partitions first .. first+count-1 alone; base and dst are still the whole table's.
  * early (bsp): the pull may be made before this worker's own push of the step before, and each
  * partition is answered as soon as all workers have pushed to it. */
-enum err_code client_want_parts(struct client *c, const struct table *t, uint64_t step, bool early, uint32_t first,
-    uint32_t count, const float *base, float *dst, struct err *e);
+enum err_code client_want_parts(struct client *c, const struct table *t, uint64_t step, bool early,
+    uint32_t first, uint32_t count, const float *base, float *dst, struct err *e);
 /* Three pulls of a reduced table (layout/layout.h). client_want_state: vector k (from 1) of
  * the optimizer state, instead of the parameters. client_want_all_at: no values; answered when
  * every worker has completed the steps before this one. client_want_shown: no values; answered
  * when every copy of all partitions has been updated by the mean of the step before. */
-enum err_code client_want_state(struct client *c, const struct table *t, uint64_t step, uint64_t k, float *dst, struct err *e);
-enum err_code client_want_all_at(struct client *c, const struct table *t, uint64_t step, struct err *e);
-enum err_code client_want_shown(struct client *c, const struct table *t, uint64_t step, struct err *e);
+enum err_code client_want_state(struct client *c, const struct table *t, uint64_t step, uint64_t k,
+    float *dst, struct err *e);
+enum err_code client_want_all_at(struct client *c, const struct table *t, uint64_t step,
+    struct err *e);
+enum err_code client_want_shown(struct client *c, const struct table *t, uint64_t step,
+    struct err *e);
 /* The version of the partition that the last pull of it brought: the number of its updates. */
 uint64_t client_version(struct client *c, const struct table *t, uint32_t part);
 /* Pull rows of a sparse table, in the order of ids (n * cols floats to dst). ids must stay
  * until client_wait returns. */
-enum err_code client_want_rows(struct client *c, const struct table *t, uint64_t step, const uint64_t *ids, size_t n,
-    float *dst, struct err *e);
+enum err_code client_want_rows(struct client *c, const struct table *t, uint64_t step,
+    const uint64_t *ids, size_t n, float *dst, struct err *e);
 /* As client_want_rows, but rows that this client has in its cache are sent only if they have
  * changed since. The cache holds up to 64 MiB of rows. */
-enum err_code client_want_changed_rows(struct client *c, const struct table *t, uint64_t step, const uint64_t *ids, size_t n,
-    float *dst, struct err *e);
+enum err_code client_want_changed_rows(struct client *c, const struct table *t, uint64_t step,
+    const uint64_t *ids, size_t n, float *dst, struct err *e);
 /* Wait until every pull is answered and every push has its receipt: then gradients may be
  * overwritten. After an error all open pulls are forgotten. */
 enum err_code client_wait(struct client *c, uint64_t step, struct err *e);
@@ -147,25 +150,26 @@ uint32_t client_members(const struct client *c);
 /* Steps below this one are closed: a push of one of them came too late. 0: no push was late. */
 uint64_t client_open_step(const struct client *c);
 
-/* ---- push ------------------------------------------------------------------- */
+/* ---- push ---- */
 
 /* Push the gradient (mean over `examples`) of a whole dense table. g must stay unchanged until
  * the next client_wait or client_settle has returned. The first push of a step waits until
  * every server has acknowledged the CLOCK of the step before. */
-enum err_code client_push(struct client *c, const struct table *t, uint64_t step, uint32_t examples, const float *g,
-    struct err *e);
+enum err_code client_push(struct client *c, const struct table *t, uint64_t step, uint32_t examples,
+    const float *g, struct err *e);
 /* Push partitions first .. first+count-1 alone; g is still the whole table's. */
-enum err_code client_push_parts(struct client *c, const struct table *t, uint64_t step, uint32_t examples, uint32_t first,
-    uint32_t count, const float *g, struct err *e);
+enum err_code client_push_parts(struct client *c, const struct table *t, uint64_t step,
+    uint32_t examples, uint32_t first, uint32_t count, const float *g, struct err *e);
 /* Push gradients of n rows of a sparse table, which are copied. w: the rows as they were
  * pulled, for filters that compare with them; NULL: not known. */
-enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t step, uint32_t examples,
-    const uint64_t *ids, size_t n, const float *g, const float *w, struct err *e);
+enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t step,
+    uint32_t examples, const uint64_t *ids, size_t n, const float *g, const float *w,
+    struct err *e);
 /* Push one partition of a reduced table: the mean of this step's gradients, which all workers
  * have and which must stay as in client_push; NULL: no worker had examples. Every worker may
  * push it; it counts once. Does not block. */
-enum err_code client_push_mean(struct client *c, const struct table *t, uint64_t step, uint32_t part, const float *mean,
-    struct err *e);
+enum err_code client_push_mean(struct client *c, const struct table *t, uint64_t step,
+    uint32_t part, const float *mean, struct err *e);
 /* The worker has completed the step: send a CLOCK, which announces this step's pushes, to
  * every server, and wait until all queued records are written. */
 enum err_code client_clock(struct client *c, uint64_t step, uint32_t examples, struct err *e);
@@ -179,12 +183,14 @@ enum err_code client_done(struct client *c, struct err *e);
 /* Wait until every push has its receipt. */
 enum err_code client_settle(struct client *c, struct err *e);
 
-/* ---- whole tables -------------------------------------------------------------- */
+/* ---- whole tables ---- */
 
 /* Pull all rows of a sparse table as they are now, and call fn once with all of them (not at
  * all if there are none), in ascending order of ids. */
-typedef enum err_code (*client_rows_fn)(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e);
-enum err_code client_scan(struct client *c, const struct table *t, client_rows_fn fn, void *ctx, struct err *e);
+typedef enum err_code (
+    *client_rows_fn)(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e);
+enum err_code client_scan(struct client *c, const struct table *t, client_rows_fn fn, void *ctx,
+    struct err *e);
 
 /* The rest of an answer about changed rows. */
 struct client_changes {
@@ -198,24 +204,25 @@ struct client_changes {
 };
 /* Pull the rows that were updated at step `since` or later. ERR_CONFIG: the table's row policy
  * does not record when rows change. */
-enum err_code client_scan_changed(struct client *c, const struct table *t, uint64_t since, client_rows_fn fn, void *ctx,
-    struct client_changes *out, struct err *e);
+enum err_code client_scan_changed(struct client *c, const struct table *t, uint64_t since,
+    client_rows_fn fn, void *ctx, struct client_changes *out, struct err *e);
 /* As client_scan_changed, of partitions first .. first+count-1 alone. since CLIENT_ALL: all of
  * their rows, for a sparse table of any policy. */
 #define CLIENT_ALL UINT64_MAX
-enum err_code client_scan_parts(struct client *c, const struct table *t, uint32_t first, uint32_t count, uint64_t since,
-    client_rows_fn fn, void *ctx, struct client_changes *out, struct err *e);
+enum err_code client_scan_parts(struct client *c, const struct table *t, uint32_t first,
+    uint32_t count, uint64_t since, client_rows_fn fn, void *ctx, struct client_changes *out,
+    struct err *e);
 
-/* ---- figures --------------------------------------------------------------------- */
+/* ---- figures ---- */
 
 struct client_stats {
-	uint64_t receipts[8];           /* by enum push_status */
+	uint64_t receipts[8]; /* by enum push_status */
 	uint64_t staleness_sum;
-	uint64_t pushed_bytes, pulled_bytes;    /* as on the wire */
+	uint64_t pushed_bytes, pulled_bytes; /* as on the wire */
 	uint64_t reconnects;
 	/* rows of sparse gradients; those that the filter held back */
 	uint64_t rows_offered, rows_held;
-	int64_t encode_ns;              /* spent on encoding gradients */
+	int64_t encode_ns; /* spent on encoding gradients */
 };
 /* Counts since client_new, those of ended sessions included. */
 void client_stats(const struct client *c, struct client_stats *out);

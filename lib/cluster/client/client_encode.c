@@ -12,7 +12,7 @@
 
 /* Deep gradient compression starts with a quarter of the values, and reaches the configured
  * fraction after this many steps. */
-#define WARM_UP 500
+#define WARM_UP       500
 #define WARM_FRACTION 0.25
 
 /* The table's array in a list of residuals or velocities, made of zeroes when there is none. */
@@ -30,8 +30,8 @@ static float *table_feedback(float ***kept, size_t *n, const struct table *t)
 
 float *client_encode_residual(struct client *c, const struct table *t, bool velocity)
 {
-	return velocity ? table_feedback(&c->velocity, &c->nvelocities, t) :
-	    table_feedback(&c->residual, &c->nresiduals, t);
+	return velocity ? table_feedback(&c->velocity, &c->nvelocities, t)
+	                : table_feedback(&c->residual, &c->nresiduals, t);
 }
 
 static float *part_residual(struct client *c, const struct inflight_push *d)
@@ -65,8 +65,8 @@ static double warm_up_argument(const struct codec *codec, double arg, uint64_t s
 
 /* Encode a push into d->body. left: the partition's residual, or NULL. keep: store the values
  * that this encoding leaves out as the new residual; else the old one is used up, and zeroed. */
-static void encode_body(struct client *c, struct inflight_push *d, const struct codec *codec, float *left,
-    bool keep)
+static void encode_body(struct client *c, struct inflight_push *d, const struct codec *codec,
+    float *left, bool keep)
 {
 	double arg = warm_up_argument(codec, c->cfg.coding.codec.arg, d->step);
 	const float *x = d->g;

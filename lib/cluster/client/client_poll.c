@@ -9,8 +9,8 @@
  * log what the worker is waiting for. */
 
 #define LOOK_EVERY (10 * NSEC_PER_MSEC)
-#define SAY_FIRST (2 * NSEC_PER_SEC)
-#define SAY_AGAIN (10 * NSEC_PER_SEC)
+#define SAY_FIRST  (2 * NSEC_PER_SEC)
+#define SAY_AGAIN  (10 * NSEC_PER_SEC)
 
 /* The deadline has passed: ERR_UNREACH names a link that is not UP, else ERR_TIMEOUT the step. */
 static enum err_code set_overdue_error(struct client *c, uint64_t step, int64_t begin,
@@ -22,10 +22,14 @@ static enum err_code set_overdue_error(struct client *c, uint64_t step, int64_t 
 		struct link *l = c->link[i];
 
 		if (l->used && l->state != LINK_UP)
-			return err_set(e, ERR_UNREACH, "%s (%s) cannot be reached for %lld s: %s", l->id, l->tcp,
-			    (long long)((now - (l->down_since ? l->down_since : begin)) / NSEC_PER_SEC), l->fault.msg);
+			return err_set(e, ERR_UNREACH, "%s (%s) cannot be reached for %lld s: %s",
+			    l->id, l->tcp,
+			    (long long)((now - (l->down_since ? l->down_since : begin)) /
+			        NSEC_PER_SEC),
+			    l->fault.msg);
 	}
-	return err_set(e, ERR_TIMEOUT, "waited %lld s at step %llu for the other workers; a larger `deadline` waits longer",
+	return err_set(e, ERR_TIMEOUT,
+	    "waited %lld s at step %llu for the other workers; a larger `deadline` waits longer",
 	    (long long)((now - begin) / NSEC_PER_SEC), (unsigned long long)step);
 }
 
@@ -128,14 +132,16 @@ static bool check_links(struct client *c, int64_t begin, int64_t now)
 
 		if (l->state != LINK_DOWN && conn_check(l->conn, now, &e))
 			client_link_drop(l, &e);
-		if (l->used && l->live && l->state != LINK_UP && l->down_since && c->cfg.informed && c->cfg.informed(c->cfg.ctx) &&
+		if (l->used && l->live && l->state != LINK_UP && l->down_since && c->cfg.informed &&
+		    c->cfg.informed(c->cfg.ctx) &&
 		    now - (l->down_since > begin ? l->down_since : begin) > c->cfg.deadline / 2)
 			reach = false;
 	}
 	return reach;
 }
 
-enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *), uint64_t step, struct err *e)
+enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *), uint64_t step,
+    struct err *e)
 {
 	int64_t begin = clock_now(), say = begin + SAY_FIRST, look = begin + LOOK_EVERY;
 

@@ -5,7 +5,7 @@
 #include "core/endian.h"
 #include "core/mem.h"
 
-/* ---- versions that the last pull of each partition brought --------------------------- */
+/* ---- versions that the last pull of each partition brought ---- */
 
 uint64_t *client_version_at(struct client *c, const struct table *t, uint32_t part)
 {
@@ -22,13 +22,14 @@ uint64_t *client_version_at(struct client *c, const struct table *t, uint32_t pa
 	}
 	if (c->nversion[t->id] < t->nparts) {
 		c->version[t->id] = mem_regrow(c->version[t->id], t->nparts, sizeof **c->version);
-		memset(c->version[t->id] + c->nversion[t->id], 0, (t->nparts - c->nversion[t->id]) * sizeof **c->version);
+		memset(c->version[t->id] + c->nversion[t->id], 0,
+		    (t->nparts - c->nversion[t->id]) * sizeof **c->version);
 		c->nversion[t->id] = t->nparts;
 	}
 	return &c->version[t->id][part];
 }
 
-/* ---- asking ------------------------------------------------------------------------------ */
+/* ---- asking ---- */
 
 void client_link_send_pull(struct link *l, struct ask *a)
 {
@@ -61,7 +62,8 @@ void client_link_send_pull(struct link *l, struct ask *a)
 		r.total = a->begin ? 0 : 1;
 		r.offset = a->after;
 		r.step = a->scanned->since;
-		r.flags |= (a->scanned->changed ? RECORD_DELTA : 0) | (a->scanned->told ? RECORD_TELL : 0);
+		r.flags |= (a->scanned->changed ? RECORD_DELTA : 0) |
+		    (a->scanned->told ? RECORD_TELL : 0);
 	}
 	r.len = (uint32_t)body.len;
 	client_link_send(l, &r, body.data);
@@ -74,7 +76,8 @@ static void append_question(struct link *l, struct ask *a)
 	l->asks_last = &a->next;
 }
 
-struct ask *client_pull_add(struct client *c, struct link *l, enum msg_type type, const struct table *t, uint64_t step)
+struct ask *client_pull_add(struct client *c, struct link *l, enum msg_type type,
+    const struct table *t, uint64_t step)
 {
 	struct ask *a = mem_alloc(sizeof *a);
 
@@ -133,10 +136,12 @@ static enum err_code want_dense_parts(struct client *c, const struct table *t, u
 
 	while (first < end) {
 		const struct run *run = table_run(t, first);
-		uint32_t stop = run && run->first + run->count < end ? run->first + run->count : end;
+		uint32_t stop = run && run->first + run->count < end ? run->first + run->count
+		                                                     : end;
 
 		if (!run)
-			return err_set(e, ERR_NOTREADY, "table \"%s\" is on no server yet", t->name);
+			return err_set(e, ERR_NOTREADY, "table \"%s\" is on no server yet",
+			    t->name);
 		if (want_part_run(c, t, first, stop - first, w, e))
 			return ERR_NOTREADY;
 		first = stop;
@@ -144,20 +149,22 @@ static enum err_code want_dense_parts(struct client *c, const struct table *t, u
 	return ERR_OK;
 }
 
-enum err_code client_want_parts(struct client *c, const struct table *t, uint64_t step, bool early, uint32_t first,
-    uint32_t count, const float *base, float *dst, struct err *e)
+enum err_code client_want_parts(struct client *c, const struct table *t, uint64_t step, bool early,
+    uint32_t first, uint32_t count, const float *base, float *dst, struct err *e)
 {
 	return want_dense_parts(c, t, first, count,
 	    &(struct dense_want){ .step = step, .early = early, .base = base, .dst = dst }, e);
 }
 
-enum err_code client_want_state(struct client *c, const struct table *t, uint64_t step, uint64_t k, float *dst, struct err *e)
+enum err_code client_want_state(struct client *c, const struct table *t, uint64_t step, uint64_t k,
+    float *dst, struct err *e)
 {
 	return want_dense_parts(c, t, 0, t->nparts,
 	    &(struct dense_want){ .step = step, .vector = k, .dst = dst }, e);
 }
 
-enum err_code client_want_all_at(struct client *c, const struct table *t, uint64_t step, struct err *e)
+enum err_code client_want_all_at(struct client *c, const struct table *t, uint64_t step,
+    struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
@@ -167,7 +174,8 @@ enum err_code client_want_all_at(struct client *c, const struct table *t, uint64
 	return rc;
 }
 
-enum err_code client_want_shown(struct client *c, const struct table *t, uint64_t step, struct err *e)
+enum err_code client_want_shown(struct client *c, const struct table *t, uint64_t step,
+    struct err *e)
 {
 	return want_dense_parts(c, t, 0, t->nparts,
 	    &(struct dense_want){ .step = step, .tell = true, .early = true }, e);
@@ -178,13 +186,13 @@ uint64_t client_version(struct client *c, const struct table *t, uint32_t part)
 	return *client_version_at(c, t, part);
 }
 
-enum err_code client_want(struct client *c, const struct table *t, uint64_t step, const float *base, float *dst,
-    struct err *e)
+enum err_code client_want(struct client *c, const struct table *t, uint64_t step, const float *base,
+    float *dst, struct err *e)
 {
 	return client_want_parts(c, t, step, false, 0, t->nparts, base, dst, e);
 }
 
-/* ---- answers -------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 /* The place in the link's list that points to the question of this seq; NULL: none. */
 static struct ask **find_question(struct link *l, uint64_t seq)
@@ -206,8 +214,10 @@ struct ask *client_pull_find(struct link *l, uint64_t seq)
 /* Returns the place for the values of an answer, or NULL when the record does not fit the question. */
 static float *dense_answer_place(const struct ask *a, const struct record *r)
 {
-	if (a->type != REC_PULL || a->tell || r->table != a->table->id || r->part < a->part || r->part - a->part >= a->count ||
-	    (!r->codec && !(r->flags & RECORD_DELTA) && r->len != table_part_elements(a->table, r->part) * 4))
+	if (a->type != REC_PULL || a->tell || r->table != a->table->id || r->part < a->part ||
+	    r->part - a->part >= a->count ||
+	    (!r->codec && !(r->flags & RECORD_DELTA) &&
+	        r->len != table_part_elements(a->table, r->part) * 4))
 		return NULL;
 	return a->dst + table_part_begin(a->table, r->part);
 }
@@ -221,7 +231,8 @@ static enum err_code take_dense_changes(const struct ask *a, const struct record
 	const float *base = a->base ? a->base + table_part_begin(a->table, r->part) : NULL;
 
 	if (!base || !codec || delta_check(codec, payload, r->len, n, 1) == CODEC_MALFORMED)
-		return err_set(e, ERR_PROTO, "changes of parameters that are not as they should be");
+		return err_set(e, ERR_PROTO,
+		    "changes of parameters that are not as they should be");
 	if (base != dst)
 		memcpy(dst, base, n * sizeof *dst);
 	delta_apply(codec, payload, r->len, n, 1, NULL, dst);
@@ -252,8 +263,9 @@ static enum err_code take_dense_values(const struct ask *a, const struct record 
 /* Raw partitions are received straight into the caller's table. */
 uint8_t *client_pull_answer_place(struct link *l, const struct record *r)
 {
-	struct ask **p = r->type == REC_PULLED && !r->codec && !(r->flags & RECORD_DELTA) ?
-	    find_question(l, r->seq) : NULL;
+	struct ask **p = r->type == REC_PULLED && !r->codec && !(r->flags & RECORD_DELTA)
+	    ? find_question(l, r->seq)
+	    : NULL;
 
 	return p ? (uint8_t *)dense_answer_place(*p, r) : NULL;
 }
@@ -279,7 +291,8 @@ static enum err_code count_answer(struct link *l, struct ask **p)
 	return ERR_OK;
 }
 
-enum err_code client_pull_take_answer(struct link *l, const struct record *r, const uint8_t *payload, struct err *e)
+enum err_code client_pull_take_answer(struct link *l, const struct record *r,
+    const uint8_t *payload, struct err *e)
 {
 	const struct client_relay_hooks *h = l->client->cfg.hooks;
 	struct ask **p = find_question(l, r->seq), *a;
@@ -298,7 +311,8 @@ enum err_code client_pull_take_answer(struct link *l, const struct record *r, co
 	if (r->type == REC_PULLED) {
 		dst = dense_answer_place(a, r);
 		if (!dst)
-			return err_set(e, ERR_PROTO, "%s sends a partition that does not fit", l->id);
+			return err_set(e, ERR_PROTO, "%s sends a partition that does not fit",
+			    l->id);
 		rc = take_dense_values(a, r, payload, dst, e);
 		if (!rc && h)
 			h->dense(h->ctx, a->table, r->part, a->step, dst, r->total);
@@ -314,7 +328,8 @@ enum err_code client_pull_take_answer(struct link *l, const struct record *r, co
 	}
 	if (rc)
 		return rc;
-	*client_version_at(l->client, a->table, r->part < a->table->nparts ? r->part : 0) = r->total;
+	*client_version_at(l->client, a->table,
+	    r->part < a->table->nparts ? r->part : 0) = r->total;
 	return count_answer(l, p);
 }
 
@@ -356,8 +371,12 @@ static void move_question(struct client *c, struct link *old, struct ask *a)
 		 * holds the partitions, the question stays on the old link until another
 		 * layout. */
 		if (want_part_run(c, a->table, part, stop - part,
-		    &(struct dense_want){ .step = a->step, .vector = a->vector, .early = a->early,
-		        .tell = a->tell, .dst = a->dst }, NULL)) {
+		        &(struct dense_want){ .step = a->step,
+		            .vector = a->vector,
+		            .early = a->early,
+		            .tell = a->tell,
+		            .dst = a->dst },
+		        NULL)) {
 			struct ask *rest = client_pull_add(c, old, REC_PULL, a->table, a->step);
 
 			rest->part = part;
@@ -409,7 +428,7 @@ void client_pull_reroute_all(struct client *c)
 	free(open);
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------ */
+/* ---- waiting ---- */
 
 bool client_has_all(struct client *c)
 {

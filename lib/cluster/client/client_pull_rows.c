@@ -14,9 +14,9 @@
 /* With at least this many rows, prepare the partitions in this many groups: the rows are read
  * several times, but the first partitions are sent early. */
 #define MANY_ROWS (128u << 10)
-#define GROUPS 4u
+#define GROUPS    4u
 
-/* ---- lists --------------------------------------------------------------------------------- */
+/* ---- lists ---- */
 
 void client_row_list_free(struct client_row_list *list)
 {
@@ -51,7 +51,7 @@ void client_row_list_drop(struct client *c, struct client_row_list *list)
 	c->spare_list = list;
 }
 
-/* ---- asking -------------------------------------------------------------------------------- */
+/* ---- asking ---- */
 
 /* Rows to ask for in one record. Neither the question nor the answer may exceed 1 MiB. */
 static uint32_t rows_per_record(const struct table *t, bool changed)
@@ -63,8 +63,8 @@ static uint32_t rows_per_record(const struct table *t, bool changed)
 
 /* Ask for n rows of one partition, from list position `at` on, cut to records. */
 static enum err_code want_part_rows(struct client *c, const struct table *t, uint64_t step,
-    uint32_t part, struct client_row_list *list,
-    uint32_t at, uint32_t n, bool changed, float *dst, struct err *e)
+    uint32_t part, struct client_row_list *list, uint32_t at, uint32_t n, bool changed, float *dst,
+    struct err *e)
 {
 	uint32_t most = rows_per_record(t, changed);
 	struct link *l = client_link_of_pull(c, t, part, step, e);
@@ -102,7 +102,8 @@ uint16_t *client_rows_parts(const struct table *t, const uint64_t *ids, size_t n
 	return part;
 }
 
-void client_rows_sort_by_part(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start, uint32_t *order, uint64_t *sorted)
+void client_rows_sort_by_part(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start,
+    uint32_t *order, uint64_t *sorted)
 {
 	uint16_t *part = client_rows_parts(t, ids, n, start);
 
@@ -125,7 +126,8 @@ uint32_t client_rows_group_size(const struct table *t, size_t n)
 	return n < MANY_ROWS || t->nparts < GROUPS ? t->nparts : (t->nparts + GROUPS - 1) / GROUPS;
 }
 
-uint32_t client_rows_pick(const uint16_t *part, uint32_t n, uint32_t first, uint32_t count, uint16_t some[static ROWS_PICKED])
+uint32_t client_rows_pick(const uint16_t *part, uint32_t n, uint32_t first, uint32_t count,
+    uint16_t some[static ROWS_PICKED])
 {
 	uint32_t k = 0;
 
@@ -173,7 +175,8 @@ static void fill_row_list(const uint16_t *part, const uint64_t *ids, size_t n, u
 static enum err_code want_table_rows(struct client *c, const struct table *t, uint64_t step,
     const uint64_t *ids, size_t n, bool changed, float *dst, struct err *e)
 {
-	uint32_t *start = mem_array(t->nparts + 1, sizeof *start), *next = mem_array(t->nparts, sizeof *next), some = client_rows_group_size(t, n);
+	uint32_t *start = mem_array(t->nparts + 1, sizeof *start),
+	         *next = mem_array(t->nparts, sizeof *next), some = client_rows_group_size(t, n);
 	struct client_row_list *list = new_row_list(c, n);
 	uint16_t *part = client_rows_parts(t, ids, n, start);
 	enum err_code rc = ERR_OK;
@@ -196,19 +199,19 @@ static enum err_code want_table_rows(struct client *c, const struct table *t, ui
 	return rc;
 }
 
-enum err_code client_want_rows(struct client *c, const struct table *t, uint64_t step, const uint64_t *ids, size_t n,
-    float *dst, struct err *e)
+enum err_code client_want_rows(struct client *c, const struct table *t, uint64_t step,
+    const uint64_t *ids, size_t n, float *dst, struct err *e)
 {
 	return want_table_rows(c, t, step, ids, n, false, dst, e);
 }
 
-enum err_code client_want_changed_rows(struct client *c, const struct table *t, uint64_t step, const uint64_t *ids, size_t n,
-    float *dst, struct err *e)
+enum err_code client_want_changed_rows(struct client *c, const struct table *t, uint64_t step,
+    const uint64_t *ids, size_t n, float *dst, struct err *e)
 {
 	return want_table_rows(c, t, step, ids, n, true, dst, e);
 }
 
-/* ---- answers -------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 static enum err_code set_unasked_error(struct err *e)
 {
@@ -245,20 +248,22 @@ static enum err_code take_row_changes(const struct ask *a, const struct record *
 {
 	const struct codec *codec = codec_by_id(r->codec);
 
-	if (!a->since || !codec || delta_check(codec, payload, r->len, a->n, a->table->cols) == CODEC_MALFORMED)
+	if (!a->since || !codec ||
+	    delta_check(codec, payload, r->len, a->n, a->table->cols) == CODEC_MALFORMED)
 		return set_unasked_error(e);
 	delta_apply(codec, payload, r->len, a->n, a->table->cols, a->pos, a->dst);
 	return ERR_OK;
 }
 
-enum err_code client_rows_take_answer(struct link *l, const struct ask *a, const struct record *r, const uint8_t *payload, struct err *e)
+enum err_code client_rows_take_answer(struct link *l, const struct ask *a, const struct record *r,
+    const uint8_t *payload, struct err *e)
 {
 	enum err_code rc;
 
 	if (a->type != REC_PULL_ROWS)
 		return set_unasked_error(e);
-	rc = r->flags & RECORD_DELTA ? take_row_changes(a, r, payload, e) :
-	    take_whole_rows(l->client->cfg.hooks, a, r, payload, e);
+	rc = r->flags & RECORD_DELTA ? take_row_changes(a, r, payload, e)
+	                             : take_whole_rows(l->client->cfg.hooks, a, r, payload, e);
 	if (!rc && a->since)
 		client_row_cache_store(l->client, a, r->total);
 	return rc;

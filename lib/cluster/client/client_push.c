@@ -5,7 +5,7 @@
 #include "core/mem.h"
 #include "sync/receipt.h"
 
-/* ---- sending ----------------------------------------------------------------------------- */
+/* ---- sending ---- */
 
 void client_link_send_push(struct link *l, const struct inflight_push *d)
 {
@@ -47,7 +47,7 @@ void client_link_send_done(struct link *l)
 	client_link_send(l, &r, NULL);
 }
 
-/* ---- in-flight pushes --------------------------------------------------------------------- */
+/* ---- in-flight pushes ---- */
 
 void inflight_push_release(struct client *c, struct inflight_push *d)
 {
@@ -90,7 +90,8 @@ static void announce_push(struct client *c, const struct inflight_push *d)
 	}
 	for (unsigned i = 0; i < run->nchain; i++)
 		if (run->chain[i] < c->nservers)
-			msg_put_part(&c->link[run->chain[i]]->claims, d->table->id, d->part, d->alone);
+			msg_put_part(&c->link[run->chain[i]]->claims, d->table->id, d->part,
+			    d->alone);
 	if (run->joining < c->nservers)
 		msg_put_part(&c->link[run->joining]->claims, d->table->id, d->part, d->alone);
 }
@@ -140,7 +141,8 @@ enum err_code client_push_begin(struct client *c, uint64_t step, struct err *e)
 	/* Finish announcing step N-1 to every server before announcing step N, because both
 	 * use the same buffer: a CLOCK of step N-1 that had to be sent again would announce
 	 * nothing. */
-	return is_after_clock(c, step) ? client_wait_until(c, all_clocks_answered, step, e) : ERR_OK;
+	return is_after_clock(c, step) ? client_wait_until(c, all_clocks_answered, step, e)
+	                               : ERR_OK;
 }
 
 enum err_code inflight_push_start(struct client *c, struct inflight_push *d, struct err *e)
@@ -167,7 +169,8 @@ static bool is_sent_after_clock(const struct client *c, const struct inflight_pu
 static void resend_pushes(struct link *l, bool ahead)
 {
 	for (size_t i = 0; i < l->ninflight; i++)
-		if (!l->inflight[i].settled && is_sent_after_clock(l->client, &l->inflight[i]) == ahead)
+		if (!l->inflight[i].settled &&
+		    is_sent_after_clock(l->client, &l->inflight[i]) == ahead)
 			client_link_send_push(l, &l->inflight[i]);
 }
 
@@ -180,7 +183,8 @@ void client_link_resend(struct link *l)
 }
 
 /* Announce those of n pushes that belong before the last CLOCK, or after it. */
-static void announce_pushes(struct client *c, const struct inflight_push *open, size_t n, bool ahead)
+static void announce_pushes(struct client *c, const struct inflight_push *open, size_t n,
+    bool ahead)
 {
 	for (size_t k = 0; k < n; k++)
 		if (is_sent_after_clock(c, &open[k]) == ahead)
@@ -250,7 +254,8 @@ void client_link_free_pushes(struct link *l)
 	l->cap_inflight = 0;
 }
 
-struct inflight_push *inflight_push_find(struct link *l, uint16_t table, uint32_t part, uint64_t step)
+struct inflight_push *inflight_push_find(struct link *l, uint16_t table, uint32_t part,
+    uint64_t step)
 {
 	for (size_t k = 0; k < l->ninflight; k++) {
 		size_t i = (l->first_inflight + k) % l->ninflight;
@@ -267,8 +272,9 @@ struct inflight_push *inflight_push_find(struct link *l, uint16_t table, uint32_
 /* Log the first receipt of a push that was moved after a server was lost. */
 static void log_recovery(struct client *c)
 {
-	log_info(c->cfg.log, "epoch %u: pushes are acknowledged again, %.3f s after a server was lost", c->layout.epoch,
-	    (double)(clock_now() - c->lost_at) / NSEC_PER_SEC);
+	log_info(c->cfg.log,
+	    "epoch %u: pushes are acknowledged again, %.3f s after a server was lost",
+	    c->layout.epoch, (double)(clock_now() - c->lost_at) / NSEC_PER_SEC);
 	c->lost_at = 0;
 }
 
@@ -309,21 +315,24 @@ void inflight_push_take_receipts(struct link *l, const uint8_t *payload, size_t 
 	}
 }
 
-/* ---- pushing -------------------------------------------------------------------------------- */
+/* ---- pushing ---- */
 
-enum err_code client_push(struct client *c, const struct table *t, uint64_t step, uint32_t examples, const float *g,
-    struct err *e)
+enum err_code client_push(struct client *c, const struct table *t, uint64_t step, uint32_t examples,
+    const float *g, struct err *e)
 {
 	return client_push_parts(c, t, step, examples, 0, t->nparts, g, e);
 }
 
-enum err_code client_push_parts(struct client *c, const struct table *t, uint64_t step, uint32_t examples, uint32_t first,
-    uint32_t count, const float *g, struct err *e)
+enum err_code client_push_parts(struct client *c, const struct table *t, uint64_t step,
+    uint32_t examples, uint32_t first, uint32_t count, const float *g, struct err *e)
 {
 	enum err_code rc = client_push_begin(c, step, e);
 
 	for (uint32_t p = first; !rc && p < first + count; p++) {
-		struct inflight_push d = { .table = t, .part = p, .examples = examples, .step = step };
+		struct inflight_push d = { .table = t,
+			.part = p,
+			.examples = examples,
+			.step = step };
 
 		d.n = table_part_elements(t, p);
 		d.g = g + table_part_begin(t, p);
@@ -336,17 +345,21 @@ enum err_code client_push_parts(struct client *c, const struct table *t, uint64_
 	return rc;
 }
 
-enum err_code client_push_mean(struct client *c, const struct table *t, uint64_t step, uint32_t part, const float *mean,
-    struct err *e)
+enum err_code client_push_mean(struct client *c, const struct table *t, uint64_t step,
+    uint32_t part, const float *mean, struct err *e)
 {
-	struct inflight_push d = { .table = t, .part = part, .examples = mean ? 1 : 0, .step = step, .mean = true };
+	struct inflight_push d = { .table = t,
+		.part = part,
+		.examples = mean ? 1 : 0,
+		.step = step,
+		.mean = true };
 
 	d.n = table_part_elements(t, part);
 	d.g = mean ? mean + table_part_begin(t, part) : NULL;
 	return inflight_push_start(c, &d, e);
 }
 
-/* ---- clocks --------------------------------------------------------------------------------- */
+/* ---- clocks ---- */
 
 static bool all_records_written(struct client *c)
 {

@@ -17,7 +17,7 @@
 /* How many rows ahead the source is prefetched. */
 #define AHEAD 24u
 
-/* ---- residuals and filters -------------------------------------------------------------- */
+/* ---- residuals and filters ---- */
 
 static const struct codec *rows_codec(const struct client *c)
 {
@@ -31,7 +31,8 @@ static const struct codec *rows_codec(const struct client *c)
 /* Does the present coding leave anything for later pushes? */
 static bool keeps_residuals(const struct client *c)
 {
-	return c->cfg.coding.feedback && (rows_codec(c)->lossy || c->cfg.coding.filter.kind != FILTER_NONE);
+	return c->cfg.coding.feedback &&
+	    (rows_codec(c)->lossy || c->cfg.coding.filter.kind != FILTER_NONE);
 }
 
 /* The table's residuals by row: gradients that filters hold back, and differences that codecs
@@ -74,12 +75,14 @@ static uint32_t filter_rows(struct client *c, const struct table *t, const uint6
 
 	for (uint32_t i = 0; i < n; i++) {
 		size_t at = (size_t)order[i] * cols;
-		float *kept = keeps_residuals(c) ? client_rows_residual(c, t, ids[order[i]]) :
-		    has_residuals(c, t) ? rows_get(c->kept[t->id], ids[order[i]]) : NULL;
+		float *kept = keeps_residuals(c) ? client_rows_residual(c, t, ids[order[i]])
+		    : has_residuals(c, t)        ? rows_get(c->kept[t->id], ids[order[i]])
+		                                 : NULL;
 
 		if (kept)
 			vec_add(cols, kept, g + at);
-		if (!filter_holds(&c->cfg.coding.filter, &c->rng, c->cfg.coding.l1, g + at, w ? w + at : NULL, cols)) {
+		if (!filter_holds(&c->cfg.coding.filter, &c->rng, c->cfg.coding.l1, g + at,
+		        w ? w + at : NULL, cols)) {
 			if (kept)
 				memset(kept, 0, cols * sizeof *kept);
 			order[go++] = order[i];
@@ -94,7 +97,8 @@ static uint32_t filter_rows(struct client *c, const struct table *t, const uint6
 /* Add weight times the decoded values of a push to the residuals of its rows. */
 static void add_to_residuals(struct client *c, const struct inflight_push *d, float weight)
 {
-	size_t cols = d->table->cols, floats = d->n * cols, plain = MSG_ROWS_HEAD + (size_t)d->n * 8;
+	size_t cols = d->table->cols, floats = d->n * cols,
+	       plain = MSG_ROWS_HEAD + (size_t)d->n * 8;
 	const uint64_t *ids = (const uint64_t *)(const void *)(d->body + MSG_ROWS_HEAD);
 	float *x = mem_array(floats + 1, sizeof *x);
 
@@ -110,7 +114,7 @@ void client_rows_restore_residual(struct client *c, const struct inflight_push *
 		add_to_residuals(c, d, 1);
 }
 
-/* ---- pushing ------------------------------------------------------------------------------ */
+/* ---- pushing ---- */
 
 static void copy_pushed_rows(const struct inflight_push *d, const uint64_t *ids, const float *g,
     const uint32_t *order, float *x)
@@ -127,15 +131,17 @@ static void copy_pushed_rows(const struct inflight_push *d, const uint64_t *ids,
 	}
 }
 
-static void encode_row_body(struct client *c, struct inflight_push *d, const uint64_t *ids, const float *g,
-    const uint32_t *order)
+static void encode_row_body(struct client *c, struct inflight_push *d, const uint64_t *ids,
+    const float *g, const uint32_t *order)
 {
 	const struct codec *codec = rows_codec(c);
-	size_t cols = d->table->cols, floats = d->n * cols, plain = MSG_ROWS_HEAD + (size_t)d->n * 8;
+	size_t cols = d->table->cols, floats = d->n * cols,
+	       plain = MSG_ROWS_HEAD + (size_t)d->n * 8;
 	float *x;
 
 	/* A server bounds a push together with its decoded values: send larger ones raw. */
-	if (codec->lossy && plain + codec->bound(c->cfg.coding.codec.arg, floats) + floats * 4 > ROWS_MOST)
+	if (codec->lossy &&
+	    plain + codec->bound(c->cfg.coding.codec.arg, floats) + floats * 4 > ROWS_MOST)
 		codec = codec_by_id(0);
 	/* Send values that are not finite raw: the server refuses them. */
 	for (uint32_t i = 0; codec->lossy && i < d->n; i++)
@@ -149,7 +155,8 @@ static void encode_row_body(struct client *c, struct inflight_push *d, const uin
 	d->len = plain + floats * 4;
 	if (!codec->lossy)
 		return;
-	d->len = plain + codec->encode(c->cfg.coding.codec.arg, &c->rng, x, floats, d->body + plain);
+	d->len = plain +
+	    codec->encode(c->cfg.coding.codec.arg, &c->rng, x, floats, d->body + plain);
 	for (uint32_t i = 0; keeps_residuals(c) && i < d->n; i++)
 		vec_add(cols, x + i * cols, client_rows_residual(c, d->table, ids[order[i]]));
 	if (keeps_residuals(c))
@@ -173,11 +180,13 @@ static enum err_code push_encoded_rows(struct client *c, const struct inflight_p
     const uint64_t *ids, size_t n, const float *g, const float *w, struct err *e)
 {
 	const struct table *t = all->table;
-	uint32_t *start = mem_array(t->nparts + 1, sizeof *start), *order = mem_regrow(NULL, n, sizeof *order);
+	uint32_t *start = mem_array(t->nparts + 1, sizeof *start),
+	         *order = mem_regrow(NULL, n, sizeof *order);
 	/* Gradients that are not finite must not become residuals: send them unfiltered, and
 	 * the server refuses them. */
 	bool sifts = (keeps_residuals(c) || has_residuals(c, t) ||
-	    c->cfg.coding.filter.kind != FILTER_NONE) && vec_all_finite(n * t->cols, g);
+	                 c->cfg.coding.filter.kind != FILTER_NONE) &&
+	    vec_all_finite(n * t->cols, g);
 	float *whole = sifts ? mem_regrow(NULL, n * t->cols, sizeof *whole) : NULL;
 	int64_t begin = clock_now();
 	enum err_code rc = ERR_OK;
@@ -205,7 +214,7 @@ static enum err_code push_encoded_rows(struct client *c, const struct inflight_p
 	return rc;
 }
 
-/* ---- without residuals, filter and codec ----------------------------------------------- */
+/* ---- without residuals, filter and codec ---- */
 
 void client_bodies_free(struct bodies *b)
 {
@@ -243,8 +252,8 @@ static size_t row_body_bytes(const struct table *t, size_t rows)
 
 /* Make a push d[p] for each partition that has rows, with its body in one shared buffer.
  * start: as of client_rows_sort_by_part. Returns the buffer, with one use for the caller. */
-static struct bodies *cut_bodies(struct client *c, const struct inflight_push *all, const uint32_t *start,
-    struct inflight_push *d)
+static struct bodies *cut_bodies(struct client *c, const struct inflight_push *all,
+    const uint32_t *start, struct inflight_push *d)
 {
 	const struct table *t = all->table;
 	struct bodies *b;
@@ -300,8 +309,8 @@ static inline void put_body_row(struct cursor *to, uint64_t id, const float *g, 
 
 /* Copy the rows of partitions first .. first + count - 1 to their bodies, in one pass over all
  * rows. */
-static void fill_bodies(const struct table *t, struct cursor *at, const uint16_t *part, const uint64_t *ids, size_t n, const float *g,
-    uint32_t first, uint32_t count)
+static void fill_bodies(const struct table *t, struct cursor *at, const uint16_t *part,
+    const uint64_t *ids, size_t n, const float *g, uint32_t first, uint32_t count)
 {
 	size_t cols = t->cols;
 	uint16_t some[ROWS_PICKED];
@@ -313,7 +322,9 @@ static void fill_bodies(const struct table *t, struct cursor *at, const uint16_t
 				put_body_row(&at[part[k]], ids[k], g + k * cols, cols);
 			continue;
 		}
-		for (uint32_t k = 0, picked = client_rows_pick(part + i, (uint32_t)m, first, count, some); k < picked; k++) {
+		for (uint32_t k = 0,
+		              picked = client_rows_pick(part + i, (uint32_t)m, first, count, some);
+		     k < picked; k++) {
 			size_t row = i + some[k];
 
 			put_body_row(&at[part[row]], ids[row], g + row * cols, cols);
@@ -324,7 +335,8 @@ static void fill_bodies(const struct table *t, struct cursor *at, const uint16_t
 /* Push narrow rows: fill the bodies of a group of partitions while those of the group before
  * are being sent. */
 static enum err_code push_narrow_rows(struct client *c, const struct inflight_push *all,
-    const uint64_t *ids, size_t n, const float *g, struct inflight_push *d, uint32_t *start, struct err *e)
+    const uint64_t *ids, size_t n, const float *g, struct inflight_push *d, uint32_t *start,
+    struct err *e)
 {
 	const struct table *t = all->table;
 	int64_t begin = clock_now();
@@ -337,7 +349,8 @@ static enum err_code push_narrow_rows(struct client *c, const struct inflight_pu
 	for (uint32_t p = 0; p < t->nparts; p++) {
 		if (p % some == 0 && !rc) {
 			begin = p ? clock_now() : begin;
-			fill_bodies(t, at, part, ids, n, g, p, some < t->nparts - p ? some : t->nparts - p);
+			fill_bodies(t, at, part, ids, n, g, p,
+			    some < t->nparts - p ? some : t->nparts - p);
 			client_encode_count_time(c, begin);
 		}
 		if (d[p].n && rc)
@@ -353,8 +366,9 @@ static enum err_code push_narrow_rows(struct client *c, const struct inflight_pu
 
 /* Push wide rows: copy one partition's rows after the other, and send each while the next is
  * copied. */
-static enum err_code push_wide_rows(struct client *c, const struct inflight_push *all, const uint64_t *ids,
-    size_t n, const float *g, struct inflight_push *d, uint32_t *start, struct err *e)
+static enum err_code push_wide_rows(struct client *c, const struct inflight_push *all,
+    const uint64_t *ids, size_t n, const float *g, struct inflight_push *d, uint32_t *start,
+    struct err *e)
 {
 	const struct table *t = all->table;
 	uint32_t *order = mem_regrow(NULL, n, sizeof *order);
@@ -369,8 +383,8 @@ static enum err_code push_wide_rows(struct client *c, const struct inflight_push
 			continue;
 		if (!rc)
 			copy_pushed_rows(&d[p], ids, g, order + start[p],
-			    (float *)(void *)(d[p].body + row_body_bytes(t,
-			    d[p].n) - (size_t)d[p].n * t->cols * 4));
+			    (float *)(void *)(d[p].body + row_body_bytes(t, d[p].n) -
+			        (size_t)d[p].n * t->cols * 4));
 		client_encode_count_time(c, begin);
 		if (rc)
 			inflight_push_release(c, &d[p]);
@@ -383,8 +397,8 @@ static enum err_code push_wide_rows(struct client *c, const struct inflight_push
 	return rc;
 }
 
-static enum err_code push_plain_rows(struct client *c, const struct inflight_push *all, const uint64_t *ids,
-    size_t n, const float *g, struct err *e)
+static enum err_code push_plain_rows(struct client *c, const struct inflight_push *all,
+    const uint64_t *ids, size_t n, const float *g, struct err *e)
 {
 	const struct table *t = all->table;
 	uint32_t *start = mem_array(t->nparts + 1, sizeof *start);
@@ -397,8 +411,8 @@ static enum err_code push_plain_rows(struct client *c, const struct inflight_pus
 	return rc;
 }
 
-enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t step, uint32_t examples,
-    const uint64_t *ids, size_t n, const float *g, const float *w, struct err *e)
+enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t step,
+    uint32_t examples, const uint64_t *ids, size_t n, const float *g, const float *w, struct err *e)
 {
 	struct inflight_push all = { .table = t, .examples = examples, .step = step };
 	enum err_code rc = client_push_begin(c, step, e);

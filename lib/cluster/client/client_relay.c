@@ -19,7 +19,7 @@ bool client_link_takes_clocks(const struct link *l)
 	return l->live && l->client->relayed == (l == client_relay_link(l->client));
 }
 
-/* ---- routes ----------------------------------------------------------------------------- */
+/* ---- routes ---- */
 
 /* The number of the relay that the view assigns to this worker or relay; -1: none. */
 static int64_t assigned_relay(const struct client *c, const json_t *view)
@@ -27,11 +27,15 @@ static int64_t assigned_relay(const struct client *c, const json_t *view)
 	const struct client_relay_hooks *h = c->cfg.hooks;
 
 	if (h)
-		return json_int(json_array_get(json_object_get(view, "relays"), h->self), "upstream", -1);
-	return c->cfg.slot == CLIENT_NO_SLOT ? -1 : json_int(json_object_get(view, "worker"), "relay", -1);
+		return json_int(json_array_get(json_object_get(view, "relays"), h->self),
+		    "upstream", -1);
+	return c->cfg.slot == CLIENT_NO_SLOT
+	    ? -1
+	    : json_int(json_object_get(view, "worker"), "relay", -1);
 }
 
-enum err_code client_relay_apply_view(struct client *c, const json_t *view, bool *changed, struct err *e)
+enum err_code client_relay_apply_view(struct client *c, const json_t *view, bool *changed,
+    struct err *e)
 {
 	int64_t n = assigned_relay(c, view);
 	const json_t *r = n < 0 ? NULL : json_array_get(json_object_get(view, "relays"), (size_t)n);
@@ -54,7 +58,8 @@ enum err_code client_relay_apply_view(struct client *c, const json_t *view, bool
 		c->relay = (unsigned)n;
 		snprintf(l->id, sizeof l->id, "relay-%lld", (long long)n);
 		snprintf(l->tcp, sizeof l->tcp, "%s", json_str(r, "tcp", ""));
-		snprintf(l->unix_path, sizeof l->unix_path, "%s", c->cfg.id->run_dir ? json_str(r, "unix", "") : "");
+		snprintf(l->unix_path, sizeof l->unix_path, "%s",
+		    c->cfg.id->run_dir ? json_str(r, "unix", "") : "");
 		client_link_apply_view(l, true, key);
 	}
 	log_info(c->cfg.log, relayed ? "through %s (%s)" : "without a relay", l->id, l->tcp);
@@ -141,7 +146,7 @@ void client_relay_split_push(struct link *l, struct inflight_push *d)
 	inflight_push_add(head ? head : l->client->link[0], &alone);
 }
 
-/* ---- a relay's own ------------------------------------------------------------------- */
+/* ---- a relay's own ---- */
 
 bool client_relay_take_record(struct link *l, const struct record *r, const uint8_t *payload)
 {
@@ -207,7 +212,8 @@ void client_send_sum(struct client *c, const struct client_sum *m)
 		if (fromhead)
 			memcpy(to, m->head + at, fromhead);
 		if (r.len > fromhead)
-			memcpy(to + fromhead, m->body + (at + fromhead - m->nhead), r.len - fromhead);
+			memcpy(to + fromhead, m->body + (at + fromhead - m->nhead),
+			    r.len - fromhead);
 		if (r.len > BATCHER_SMALL)
 			conn_commit(l->conn, &r);
 		else
@@ -233,7 +239,8 @@ bool client_can_send_clocks(const struct client *c, unsigned link)
 
 static bool is_run_in_layout(const struct client *c, const struct msg_run *run)
 {
-	const struct table *t = run->table < c->layout.ntables ? &c->layout.table[run->table] : NULL;
+	const struct table *t = run->table < c->layout.ntables ? &c->layout.table[run->table]
+	                                                       : NULL;
 
 	return t && run->first < t->nparts && run->count <= t->nparts - run->first;
 }
@@ -248,8 +255,8 @@ static bool link_has_copy(const struct client *c, unsigned link, const struct ms
 	return link == c->nservers || (r && (run_chain_index(r, link) >= 0 || r->joining == link));
 }
 
-void client_select_announcements(const struct client *c, unsigned link, const uint8_t *runs, size_t len, client_alone *alone, void *ctx,
-    struct buf *out)
+void client_select_announcements(const struct client *c, unsigned link, const uint8_t *runs,
+    size_t len, client_alone *alone, void *ctx, struct buf *out)
 {
 	struct msg_run run;
 
@@ -257,7 +264,9 @@ void client_select_announcements(const struct client *c, unsigned link, const ui
 		for (uint32_t k = 0; is_run_in_layout(c, &run) && k < run.count; k++)
 			if (link_has_copy(c, link, &run, run.first + k))
 				msg_put_part(out, run.table, run.first + k,
-				    run.alone || (link == c->nservers && alone(ctx, run.table, run.first + k)));
+				    run.alone ||
+				        (link == c->nservers &&
+				            alone(ctx, run.table, run.first + k)));
 }
 
 void client_send_clocks(struct client *c, unsigned link, uint64_t seq, const struct buf *body)

@@ -11,8 +11,8 @@
 /* One tensor of the file, or a pair of rows and ids. */
 struct item {
 	const struct table *table;
-	const char *what;               /* residual, velocity, rows */
-	float *x;                       /* dense: flat */
+	const char *what; /* residual, velocity, rows */
+	float *x;         /* dense: flat */
 	struct rows *rows;
 };
 
@@ -21,8 +21,10 @@ static bool residual_item_at(const struct client *c, size_t k, struct item *out)
 {
 	for (size_t i = 0; i < c->layout.ntables; i++) {
 		const struct item all[] = {
-			{ &c->layout.table[i], "residual", i < c->nresiduals ? c->residual[i] : NULL, NULL },
-			{ &c->layout.table[i], "velocity", i < c->nvelocities ? c->velocity[i] : NULL, NULL },
+			{ &c->layout.table[i], "residual",
+			    i < c->nresiduals ? c->residual[i] : NULL, NULL },
+			{ &c->layout.table[i], "velocity",
+			    i < c->nvelocities ? c->velocity[i] : NULL, NULL },
 			{ &c->layout.table[i], "rows", NULL, i < c->nkept ? c->kept[i] : NULL },
 		};
 
@@ -69,7 +71,8 @@ static enum err_code declare_residual_tensors(const struct client *c, struct saf
 				continue;
 			residual_tensor_name(name, it.table, ids ? "ids" : it.what);
 			rc = safetensors_add(w, name, ids ? SAFETENSORS_U64 : SAFETENSORS_F32,
-			    (const uint64_t[]){ n, it.rows && !ids ? it.table->cols : 1 }, ids ? 1 : 2, e);
+			    (const uint64_t[]){ n, it.rows && !ids ? it.table->cols : 1 },
+			    ids ? 1 : 2, e);
 		}
 	return rc;
 }
@@ -83,7 +86,8 @@ static enum err_code write_item_rows(struct safetensors_writer *w, const struct 
 		uint64_t id;
 		const float *row = rows_at(it->rows, i, &id);
 
-		rc = ids ? safetensors_put_ids(w, &id, 1, e) : safetensors_put(w, row, it->table->cols, e);
+		rc = ids ? safetensors_put_ids(w, &id, 1, e)
+		         : safetensors_put(w, row, it->table->cols, e);
 	}
 	return rc;
 }
@@ -126,7 +130,7 @@ enum err_code client_save_residuals(const struct client *c, const char *path, st
 	return file_new_close(&f, rc, e);
 }
 
-/* ---- loading -------------------------------------------------------------------------- */
+/* ---- loading ---- */
 
 static enum err_code load_row_residuals(struct client *c, const struct table *t,
     const struct safetensors *st, const struct safetensors_tensor *ids, struct err *e)
@@ -139,7 +143,8 @@ static enum err_code load_row_residuals(struct client *c, const struct table *t,
 	residual_tensor_name(name, t, "rows");
 	rows = safetensors_find(st, name);
 	if (!t->sparse || !rows || rows->count != ids->count * t->cols)
-		rc = err_set(e, ERR_CONFIG, "it has no rows for %s, or rows of another width", ids->name);
+		rc = err_set(e, ERR_CONFIG, "it has no rows for %s, or rows of another width",
+		    ids->name);
 	for (uint64_t i = 0; !rc && i < ids->count; i++) {
 		uint64_t id;
 
@@ -157,14 +162,16 @@ static enum err_code load_dense_residual(struct client *c, const struct table *t
     const struct safetensors *st, const struct safetensors_tensor *x, bool velocity, struct err *e)
 {
 	if (t->sparse || x->count != table_elements(t))
-		return err_set(e, ERR_CONFIG, "%s has %llu values, the table has another number", x->name, (unsigned long long)x->count);
+		return err_set(e, ERR_CONFIG, "%s has %llu values, the table has another number",
+		    x->name, (unsigned long long)x->count);
 	return safetensors_read(st, x, 0, x->count, client_encode_residual(c, t, velocity), e);
 }
 
 enum err_code client_load_residuals(struct client *c, const char *path, struct err *e)
 {
 	struct safetensors *st;
-	enum err_code rc = access(path, F_OK) ? err_set(e, ERR_NOTFOUND, "there is no %s", path) : safetensors_open(path, &st, e);
+	enum err_code rc = access(path, F_OK) ? err_set(e, ERR_NOTFOUND, "there is no %s", path)
+	                                      : safetensors_open(path, &st, e);
 
 	if (rc)
 		return rc;

@@ -17,7 +17,7 @@ enum client_ids client_ids_by_name(const char *name)
 	return (enum client_ids)i;
 }
 
-/* ---- ids ------------------------------------------------------------------------------ */
+/* ---- ids ---- */
 
 /* Do these ids travel in a block? Only ascending ones can. */
 static bool goes_in_block(const struct client *c, const uint64_t *ids, size_t n)
@@ -63,7 +63,9 @@ void client_rows_send_pull(struct link *l, const struct ask *a, struct record *r
 {
 	struct client *c = l->client;
 	bool block = goes_in_block(c, a->ids, a->n);
-	size_t most = (block ? keys_bound(a->n) : (size_t)a->n * 8) + (a->since ? since_bound(a->n) : 0), len = (size_t)a->n * 8;
+	size_t most = (block ? keys_bound(a->n) : (size_t)a->n * 8) +
+	    (a->since ? since_bound(a->n) : 0),
+	       len = (size_t)a->n * 8;
 	uint8_t small[BATCHER_SMALL], *body = batcher_reserve(&l->batcher, l->conn, most, small);
 
 	if (c->cfg.coding.pull_codec && a->step != CLIENT_NOW)
@@ -101,7 +103,9 @@ static const uint64_t *pushed_ids(const struct inflight_push *d)
 void client_rows_resend_ids(struct link *l, const struct record *r)
 {
 	struct ask *a = r->offset == REC_PULL_ROWS ? client_pull_find(l, r->seq) : NULL;
-	struct inflight_push *d = r->offset == REC_PUSH_ROWS ? inflight_push_find(l, r->table, r->part, r->step) : NULL;
+	struct inflight_push *d = r->offset == REC_PUSH_ROWS
+	    ? inflight_push_find(l, r->table, r->part, r->step)
+	    : NULL;
 
 	if (a && a->type == REC_PULL_ROWS) {
 		forget_id_list(l, a->ids, a->n);
@@ -113,7 +117,7 @@ void client_rows_resend_ids(struct link *l, const struct record *r)
 	}
 }
 
-/* ---- sending ------------------------------------------------------------------------ */
+/* ---- sending ---- */
 
 /* Send a body in one or more records. lend: the body stays unchanged until the receipt, so the
  * connection may borrow it. */
@@ -136,7 +140,8 @@ static void send_row_body(struct link *l, struct record *r, const uint8_t *body,
 /* Send a push with its ids in a block (codec/keys.h). */
 static void send_packed_push(struct link *l, struct record *r, const struct inflight_push *d)
 {
-	size_t plain = MSG_ROWS_HEAD + (size_t)d->n * 8, values = d->len - plain, most = keys_bound(d->n) + values, n;
+	size_t plain = MSG_ROWS_HEAD + (size_t)d->n * 8, values = d->len - plain,
+	       most = keys_bound(d->n) + values, n;
 	uint8_t small[BATCHER_SMALL], *own = most > RECORD_MAX ? mem_regrow(NULL, most, 1) : NULL;
 	uint8_t *body = own ? own : batcher_reserve(&l->batcher, l->conn, most, small);
 	int64_t begin = clock_now();

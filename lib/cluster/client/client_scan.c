@@ -8,10 +8,10 @@
  * answers. */
 struct whole {
 	const struct table *t;
-	uint32_t first, count;          /* `first` and `count` are partitions */
+	uint32_t first, count; /* `first` and `count` are partitions */
 	struct client_scan_request want;
-	struct buf rows;                /* records of an id and the row's floats */
-	uint64_t step, removed;         /* step: the lowest of all answers; removed: the highest */
+	struct buf rows;        /* records of an id and the row's floats */
+	uint64_t step, removed; /* step: the lowest of all answers; removed: the highest */
 };
 
 /* Bytes of a record in x->rows. */
@@ -24,7 +24,7 @@ static size_t scan_stride(const struct whole *x)
 struct piece {
 	uint32_t part;
 	bool asked, last;
-	uint64_t after;                 /* the highest id of all answers */
+	uint64_t after; /* the highest id of all answers */
 	struct client_scan_request answer;
 };
 
@@ -56,7 +56,9 @@ static enum err_code take_scanned_rows(struct whole *x, struct piece *k, struct 
 	uint32_t n;
 
 	if (!msg_get_rows(s->body.data, s->body.len, (uint32_t)(floats / 4), &n, &ids, &values))
-		return err_set(e, ERR_PROTO, "the server of table \"%s\" partition %u sends rows that do not fit", x->t->name, k->part);
+		return err_set(e, ERR_PROTO,
+		    "the server of table \"%s\" partition %u sends rows that do not fit",
+		    x->t->name, k->part);
 	for (uint32_t i = 0; i < n; i++) {
 		buf_append(&x->rows, ids + (size_t)i * 8, 8);
 		if (floats)
@@ -75,7 +77,8 @@ static enum err_code take_scanned_rows(struct whole *x, struct piece *k, struct 
 #define WAVE 32u
 
 /* Ask each partition that is not complete for its next rows, and take the answers. */
-static enum err_code scan_wave(struct client *c, struct whole *x, struct piece *k, uint32_t n, struct err *e)
+static enum err_code scan_wave(struct client *c, struct whole *x, struct piece *k, uint32_t n,
+    struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
@@ -148,7 +151,8 @@ static enum err_code deliver_rows(const struct whole *x, size_t n, client_rows_f
 	return rc;
 }
 
-enum err_code client_scan(struct client *c, const struct table *t, client_rows_fn fn, void *ctx, struct err *e)
+enum err_code client_scan(struct client *c, const struct table *t, client_rows_fn fn, void *ctx,
+    struct err *e)
 {
 	struct whole x = { .t = t, .count = t->nparts };
 	size_t n;
@@ -185,7 +189,8 @@ static enum err_code scan_changed_rows(struct client *c, struct whole *x, client
 
 	*out = (struct client_changes){ 0 };
 	if (x->want.changed && !row_policy_dates(&x->t->policy))
-		return err_set(e, ERR_CONFIG, "of table \"%s\" it is not known when rows change: its policy must have changes, expire or memory",
+		return err_set(e, ERR_CONFIG,
+		    "of table \"%s\" it is not known when rows change: its policy must have changes, expire or memory",
 		    x->t->name);
 	rc = scan_partitions(c, x, &n, e);
 	if (!rc)
@@ -198,18 +203,24 @@ static enum err_code scan_changed_rows(struct client *c, struct whole *x, client
 	return rc;
 }
 
-enum err_code client_scan_changed(struct client *c, const struct table *t, uint64_t since, client_rows_fn fn, void *ctx,
-    struct client_changes *out, struct err *e)
+enum err_code client_scan_changed(struct client *c, const struct table *t, uint64_t since,
+    client_rows_fn fn, void *ctx, struct client_changes *out, struct err *e)
 {
-	struct whole x = { .t = t, .count = t->nparts, .want = { .changed = true, .since = since } };
+	struct whole x = { .t = t,
+		.count = t->nparts,
+		.want = { .changed = true, .since = since } };
 
 	return scan_changed_rows(c, &x, fn, ctx, out, e);
 }
 
-enum err_code client_scan_parts(struct client *c, const struct table *t, uint32_t first, uint32_t count, uint64_t since,
-    client_rows_fn fn, void *ctx, struct client_changes *out, struct err *e)
+enum err_code client_scan_parts(struct client *c, const struct table *t, uint32_t first,
+    uint32_t count, uint64_t since, client_rows_fn fn, void *ctx, struct client_changes *out,
+    struct err *e)
 {
-	struct whole x = { .t = t, .first = first, .count = count, .want = { .changed = since != CLIENT_ALL } };
+	struct whole x = { .t = t,
+		.first = first,
+		.count = count,
+		.want = { .changed = since != CLIENT_ALL } };
 
 	x.want.since = x.want.changed ? since : 0;
 	return scan_changed_rows(c, &x, fn, ctx, out, e);

@@ -70,7 +70,7 @@
 /* A scan of one sparse partition: all of its rows, those that were updated at step `since` or
  * later, or only the ids of all rows. */
 struct client_scan_request {
-	bool changed, told;             /* changed: only rows since `since`; told: only ids */
+	bool changed, told; /* changed: only rows since `since`; told: only ids */
 	uint64_t since;
 	/* The answer's body, and three fields of its record header. */
 	struct buf body;
@@ -82,11 +82,11 @@ struct client_scan_request {
 struct ask {
 	struct ask *next;
 	uint64_t seq, step;
-	enum msg_type type;             /* REC_PULL, REC_PULL_ROWS, REC_SCAN */
+	enum msg_type type; /* REC_PULL, REC_PULL_ROWS, REC_SCAN */
 	const struct table *table;
-	uint32_t part, count;           /* partitions; 1 for rows and scans */
-	uint32_t left;                  /* answers that have not come yet */
-	float *dst;                     /* PULL: the table; PULL_ROWS: all rows of the call */
+	uint32_t part, count; /* partitions; 1 for rows and scans */
+	uint32_t left;        /* answers that have not come yet */
+	float *dst;           /* PULL: the table; PULL_ROWS: all rows of the call */
 	/* PULL: the table as of the versions in `since`, one for each partition; NULL: send
 	 * everything */
 	const float *base;
@@ -100,14 +100,14 @@ struct ask {
 	bool tell;
 	/* PULL: which vector of the optimizer state; 0: the parameters */
 	uint64_t vector;
-	struct client_row_list *list;          /* PULL_ROWS: owns ids and pos; else NULL */
+	struct client_row_list *list; /* PULL_ROWS: owns ids and pos; else NULL */
 	const uint64_t *ids;
-	const uint32_t *pos;            /* row i goes to row pos[i] of dst */
+	const uint32_t *pos; /* row i goes to row pos[i] of dst */
 	uint32_t n;
 	/* SCAN: send rows with higher ids; `begin` marks the first request */
 	uint64_t after;
 	bool begin;
-	struct client_scan_request *scanned;        /* SCAN: the request and its answer; borrowed */
+	struct client_scan_request *scanned; /* SCAN: the request and its answer; borrowed */
 };
 
 /* The rows of one client_want_rows, sorted by partition. Its questions share the list; after
@@ -130,17 +130,17 @@ struct bodies {
 /* An in-flight push; see the table above. */
 struct inflight_push {
 	const struct table *table;
-	uint32_t part, examples, n;     /* n: elements (dense) or rows (sparse) */
+	uint32_t part, examples, n; /* n: elements (dense) or rows (sparse) */
 	uint64_t step, pulled;
-	int64_t sent_at;                /* when it was first sent, clock_now() */
-	const float *g;                 /* dense without a codec: borrowed from the caller */
-	uint8_t *body;                  /* sparse or encoded; owned, unless .. */
-	struct bodies *bodies;          /* .. it is a part of these; else NULL */
-	size_t len;                     /* of `body`, in bytes */
+	int64_t sent_at;       /* when it was first sent, clock_now() */
+	const float *g;        /* dense without a codec: borrowed from the caller */
+	uint8_t *body;         /* sparse or encoded; owned, unless .. */
+	struct bodies *bodies; /* .. it is a part of these; else NULL */
+	size_t len;            /* of `body`, in bytes */
 	uint16_t codec;
 	bool settled;
-	bool moved;                     /* it was on another link before */
-	bool alone;                     /* goes past the relay, which could not aggregate it */
+	bool moved; /* it was on another link before */
+	bool alone; /* goes past the relay, which could not aggregate it */
 	/* the mean of a reduced table, sent by every worker: not announced */
 	bool mean;
 };
@@ -158,11 +158,11 @@ struct link {
 	struct err fault;
 	/* a session broke after shared memory was offered: use the socket */
 	bool unshared;
-	unsigned denied;                /* handshakes refused in a row */
+	unsigned denied; /* handshakes refused in a row */
 	int64_t down_since, next_try, retry;
 	/* it is worth dialling: there is or was something to send */
 	bool used;
-	bool live;                      /* the view says that the process is there */
+	bool live; /* the view says that the process is there */
 	struct batcher batcher;
 	/* relay's client only: a new number for each session and each epoch */
 	uint64_t session;
@@ -173,7 +173,7 @@ struct link {
 	 * looks first */
 	struct inflight_push *inflight;
 	size_t ninflight, cap_inflight, first_inflight;
-	size_t open_inflight;             /* in-flight pushes that are not settled */
+	size_t open_inflight; /* in-flight pushes that are not settled */
 	/* clock_due, done_due: CLOCK or DONE has no answer yet; done: DONE has its answer */
 	bool clock_due, done_due, done;
 	/* lists of row ids that the server of this session keeps; NULL: none */
@@ -186,11 +186,11 @@ struct link {
 struct client {
 	struct client_config cfg;
 	struct layout layout;
-	struct link **link;             /* one to each server, then the one to the relay */
+	struct link **link; /* one to each server, then the one to the relay */
 	unsigned nlinks, nservers;
-	bool relayed;                   /* pulls and pushes of steps go through the relay */
-	bool done;                      /* client_done was called */
-	unsigned relay;                 /* the relay's number in the view */
+	bool relayed;   /* pulls and pushes of steps go through the relay */
+	bool done;      /* client_done was called */
+	unsigned relay; /* the relay's number in the view */
 	/* incarnations: of the present relay, and of the last one that could not be reached */
 	uint64_t relay_process, missed;
 	/* the view still assigns us the relay that we could not reach */
@@ -213,16 +213,16 @@ struct client {
 	/* by sparse table: residuals and held-back gradients of rows; NULL: none */
 	struct rows **kept;
 	size_t nkept;
-	struct client_row_list *spare_list;    /* or NULL */
-	struct bodies *spare_bodies;    /* or NULL */
-	struct known *known;            /* by table: cache of pulled rows (client_row_cache.c) */
+	struct client_row_list *spare_list; /* or NULL */
+	struct bodies *spare_bodies;        /* or NULL */
+	struct known *known; /* by table: cache of pulled rows (client_row_cache.c) */
 	size_t nknown;
 	/* the layout generation that the cached versions belong to */
 	uint32_t known_generation;
 	struct zip *zip;
-	size_t listed;                  /* row ids for each server in the present push or pull */
+	size_t listed; /* row ids for each server in the present push or pull */
 	struct spin spin;
-	struct rng rng;                 /* for randomized codecs and filters */
+	struct rng rng; /* for randomized codecs and filters */
 	/* by table and partition: the version that the last pull brought */
 	uint64_t **version;
 	uint64_t *nversion;
@@ -235,7 +235,7 @@ struct client {
 	int64_t lost_at;
 	/* the last step that a server was checkpointing; see client_checkpoint_step */
 	uint64_t saving;
-	uint64_t open_step;             /* steps below are closed, as receipts of late pushes say */
+	uint64_t open_step; /* steps below are closed, as receipts of late pushes say */
 	/* The last CLOCK, which is sent again to servers that join later; announced_step: the step
 	 * of the links' announcements. */
 	uint64_t clock_step, announced_step;
@@ -243,7 +243,7 @@ struct client {
 	struct client_stats stats;
 	/* bytes of sessions that have ended */
 	uint64_t pushed_base, pulled_base;
-	struct err fatal;               /* a server's final refusal: every wait returns it */
+	struct err fatal; /* a server's final refusal: every wait returns it */
 };
 
 /* client.c */
@@ -256,13 +256,15 @@ void client_link_drop(struct link *l, const struct err *why);
  * of the partition's chain. Marks it as used. NULL and ERR_NOTREADY when no server holds the
  * partition. */
 struct link *client_link_of_push(struct client *c, const struct inflight_push *d, struct err *e);
-struct link *client_link_of_pull(struct client *c, const struct table *t, uint32_t part, uint64_t step, struct err *e);
+struct link *client_link_of_pull(struct client *c, const struct table *t, uint32_t part,
+    uint64_t step, struct err *e);
 /* Dial links that are due, flush, poll all links once for at most ms, and handle the records
  * that have come. */
 void client_serve(struct client *c, int ms);
 /* Serve all links until ready() is true. ERR_TIMEOUT or ERR_UNREACH after the deadline; else
  * client.fatal, or the error of the `cancelled` callback. step: for messages. */
-enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *), uint64_t step, struct err *e);
+enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *), uint64_t step,
+    struct err *e);
 /* Send a record on a link that is UP; small records are batched until the next flush. */
 void client_link_send(struct link *l, const struct record *r, const void *payload);
 /* The header of a record: type, step, epoch and generation. */
@@ -281,7 +283,8 @@ static inline struct link *client_relay_link(const struct client *c)
 bool client_link_takes_clocks(const struct link *l);
 /* Take the relay that the view assigns. *changed: pushes and pulls go another way from now on.
  * ERR_PROTO. */
-enum err_code client_relay_apply_view(struct client *c, const json_t *view, bool *changed, struct err *e);
+enum err_code client_relay_apply_view(struct client *c, const json_t *view, bool *changed,
+    struct err *e);
 /* After a change of route, and of the layout if both change: send the last CLOCK, and DONE, to
  * every link that must have them now. */
 void client_relay_resend_clocks(struct client *c);
@@ -299,7 +302,8 @@ void client_link_send_pull(struct link *l, struct ask *a);
 uint8_t *client_pull_answer_place(struct link *l, const struct record *r);
 /* Take an answer; the question is freed with its last one. ERR_PROTO: it does not fit the
  * question. */
-enum err_code client_pull_take_answer(struct link *l, const struct record *r, const uint8_t *payload, struct err *e);
+enum err_code client_pull_take_answer(struct link *l, const struct record *r,
+    const uint8_t *payload, struct err *e);
 void client_link_free_pulls(struct link *l);
 /* client_pull_reroute_all: after a change of layout or route, ask all open questions again on the link that
  * answers now. client_pull_drop_all: forget them; in a relay, the workers ask again. */
@@ -309,7 +313,8 @@ void client_pull_drop_all(struct client *c);
 uint64_t *client_version_at(struct client *c, const struct table *t, uint32_t part);
 
 /* Add a question to this link without sending it. */
-struct ask *client_pull_add(struct client *c, struct link *l, enum msg_type type, const struct table *t, uint64_t step);
+struct ask *client_pull_add(struct client *c, struct link *l, enum msg_type type,
+    const struct table *t, uint64_t step);
 /* The open question of this seq; NULL: none. */
 struct ask *client_pull_find(struct link *l, uint64_t seq);
 
@@ -319,21 +324,24 @@ struct ask *client_pull_find(struct link *l, uint64_t seq);
 uint16_t *client_rows_parts(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start);
 /* Sort row numbers 0..n-1 by partition: those of partition p are order[start[p]] ..
  * order[start[p + 1] - 1]. Their ids are at the same places of `sorted`, unless that is NULL. */
-void client_rows_sort_by_part(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start, uint32_t *order, uint64_t *sorted);
+void client_rows_sort_by_part(const struct table *t, const uint64_t *ids, size_t n, uint32_t *start,
+    uint32_t *order, uint64_t *sorted);
 /* How many partitions to prepare at a time: with many rows the first ones are sent while
  * others are prepared. */
 uint32_t client_rows_group_size(const struct table *t, size_t n);
 /* Which of n rows (at most ROWS_PICKED) are in partitions first .. first+count-1: their
  * numbers in `some`; returns how many. */
 #define ROWS_PICKED 1024u
-uint32_t client_rows_pick(const uint16_t *part, uint32_t n, uint32_t first, uint32_t count, uint16_t some[static ROWS_PICKED]);
+uint32_t client_rows_pick(const uint16_t *part, uint32_t n, uint32_t first, uint32_t count,
+    uint16_t some[static ROWS_PICKED]);
 /* Serve the links once if much is queued, so that it leaves while more is prepared. */
 void client_rows_flush_if_many(struct client *c);
 /* Give up one use of a list. Its memory stays with the client for the next. */
 void client_row_list_drop(struct client *c, struct client_row_list *list);
 void client_row_list_free(struct client_row_list *list);
 /* Take the answer to a PULL_ROWS. ERR_PROTO. */
-enum err_code client_rows_take_answer(struct link *l, const struct ask *a, const struct record *r, const uint8_t *payload, struct err *e);
+enum err_code client_rows_take_answer(struct link *l, const struct ask *a, const struct record *r,
+    const uint8_t *payload, struct err *e);
 
 /* client_row_cache.c: the last value and version of each pulled row. */
 /* Copy cached rows to a->dst, and set a->since to their versions. */
@@ -353,7 +361,8 @@ enum err_code inflight_push_start(struct client *c, struct inflight_push *d, str
 void inflight_push_release(struct client *c, struct inflight_push *d);
 /* The in-flight push that a receipt means; NULL: none. Receipts come mostly in the order of
  * the pushes, so the search goes on from the last one found. */
-struct inflight_push *inflight_push_find(struct link *l, uint16_t table, uint32_t part, uint64_t step);
+struct inflight_push *inflight_push_find(struct link *l, uint16_t table, uint32_t part,
+    uint64_t step);
 /* Put a push on this link; it is sent at once when the link is UP, else by on_client_live. */
 void inflight_push_add(struct link *l, const struct inflight_push *d);
 /* Send one push, the last CLOCK with its announcements, or a DONE, on a link that is UP. */

@@ -69,11 +69,13 @@ static enum err_code apply_servers(struct client *c, const json_t *servers, stru
 	add_links(c, json_array_size(servers));
 	json_array_foreach(servers, i, s) {
 		struct link *l = c->link[i];
-		bool live = json_flag(s, "live"), moved = strcmp(l->tcp, json_str(s, "tcp", "")) != 0;
+		bool live = json_flag(s, "live"),
+		     moved = strcmp(l->tcp, json_str(s, "tcp", "")) != 0;
 		uint8_t key[KEY_BYTES] = { 0 };
 
 		snprintf(l->tcp, sizeof l->tcp, "%s", json_str(s, "tcp", ""));
-		snprintf(l->unix_path, sizeof l->unix_path, "%s", c->cfg.id->run_dir ? json_str(s, "unix", "") : "");
+		snprintf(l->unix_path, sizeof l->unix_path, "%s",
+		    c->cfg.id->run_dir ? json_str(s, "unix", "") : "");
 		if (live && !key_from_text(json_str(s, "key", ""), key))
 			return err_set(e, ERR_PROTO, "the view has no key for %s", l->id);
 		/* Another address means another process, even with the same key. */
@@ -93,10 +95,12 @@ static enum err_code check_dropped_tables(const struct client *c, struct err *e)
 		for (const struct ask *a = c->link[i]->asks; a; a = a->next)
 			gone = a->table->dropped ? a->table : gone;
 		for (size_t k = 0; k < c->link[i]->ninflight; k++)
-			if (!c->link[i]->inflight[k].settled && c->link[i]->inflight[k].table->dropped)
+			if (!c->link[i]->inflight[k].settled &&
+			    c->link[i]->inflight[k].table->dropped)
 				gone = c->link[i]->inflight[k].table;
 	}
-	return gone ? err_set(e, ERR_NOTFOUND, "table \"%s\" was dropped meanwhile", gone->name) : ERR_OK;
+	return gone ? err_set(e, ERR_NOTFOUND, "table \"%s\" was dropped meanwhile", gone->name)
+	            : ERR_OK;
 }
 
 static enum err_code apply_layout(struct client *c, struct layout *fresh, struct err *e)
@@ -108,7 +112,8 @@ static enum err_code apply_layout(struct client *c, struct layout *fresh, struct
 			client_encode_grow_residual(c, &c->layout.table[i], &fresh->table[i]);
 	/* Pulls and pushes point to tables, so tables must not move. */
 	if (!layout_update(&c->layout, fresh))
-		return err_set(e, ERR_PROTO, "the layout of epoch %u names other tables than the one before", epoch);
+		return err_set(e, ERR_PROTO,
+		    "the layout of epoch %u names other tables than the one before", epoch);
 	/* A relay's client pulls again in each epoch. */
 	return c->cfg.hooks ? ERR_OK : check_dropped_tables(c, e);
 }
@@ -117,7 +122,9 @@ enum err_code client_apply_view(struct client *c, const json_t *view, struct err
 {
 	const json_t *jl = json_object_get(view, "layout");
 	enum err_code rc = apply_servers(c, json_object_get(view, "servers"), e);
-	bool fresh_epoch = !c->layout.epoch || (uint32_t)json_int(jl, "epoch", 0) != c->layout.epoch, changed = false;
+	bool fresh_epoch = !c->layout.epoch ||
+	    (uint32_t)json_int(jl, "epoch", 0) != c->layout.epoch,
+	     changed = false;
 	struct layout fresh;
 
 	if (!rc)

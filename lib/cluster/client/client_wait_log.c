@@ -18,20 +18,22 @@ void client_log_waiting(struct client *c, uint64_t step, int64_t since)
 		struct link *l = c->link[i];
 
 		if (l->used && l->state != LINK_UP)
-			log_warn(c->cfg.log, "waiting for %s (%s) for %d s: %s", l->id, l->tcp, seconds,
-			    l->fault.code ? l->fault.msg : "no answer yet");
+			log_warn(c->cfg.log, "waiting for %s (%s) for %d s: %s", l->id, l->tcp,
+			    seconds, l->fault.code ? l->fault.msg : "no answer yet");
 	}
 	if (c->cfg.who)
 		c->cfg.who(c->cfg.ctx, step, &who);
 	if (who.len)
-		log_warn(c->cfg.log, "waiting at step %llu for %d s: %s", (unsigned long long)step, seconds, who.data);
+		log_warn(c->cfg.log, "waiting at step %llu for %d s: %s", (unsigned long long)step,
+		    seconds, who.data);
 	/* No other worker is behind: the cause is a server, or the network path to it. */
 	for (unsigned i = 0; !who.len && i < c->nlinks; i++) {
 		struct link *l = c->link[i];
 
 		if (has_open_answer(l))
-			log_warn(c->cfg.log, "waiting for %s (%s) for %d s: it is connected, and does not answer", l->id,
-			    l->tcp, seconds);
+			log_warn(c->cfg.log,
+			    "waiting for %s (%s) for %d s: it is connected, and does not answer",
+			    l->id, l->tcp, seconds);
 	}
 	buf_release(&who);
 }

@@ -12,7 +12,7 @@
  * there. */
 struct client_relay_hooks {
 	void *ctx;
-	unsigned self;                  /* the relay's number in the view */
+	unsigned self; /* the relay's number in the view */
 	/* a link is UP again: send everything without an answer again */
 	void (*up)(void *ctx, unsigned link);
 	/* p, len: entries of a SUMMED record */
@@ -20,9 +20,10 @@ struct client_relay_hooks {
 	void (*clocked)(void *ctx, unsigned link, uint64_t seq);
 	/* Values of a pull have come: one dense partition, or n rows of a sparse one, as of
 	 * `version`. Borrowed. */
-	void (*dense)(void *ctx, const struct table *t, uint32_t part, uint64_t step, const float *w, uint64_t version);
-	void (*rows)(void *ctx, const struct table *t, uint32_t part, uint64_t step, const uint64_t *ids, uint32_t n,
+	void (*dense)(void *ctx, const struct table *t, uint32_t part, uint64_t step,
 	    const float *w, uint64_t version);
+	void (*rows)(void *ctx, const struct table *t, uint32_t part, uint64_t step,
+	    const uint64_t *ids, uint32_t n, const float *w, uint64_t version);
 };
 
 /* Serve all links for at most ms, or until cancel_fd is readable. */
@@ -36,7 +37,7 @@ struct client_sum {
 	const struct table *table;
 	uint32_t part;
 	uint64_t step, seq;
-	const uint8_t *head, *body;     /* sent one after the other, as one payload */
+	const uint8_t *head, *body; /* sent one after the other, as one payload */
 	size_t nhead, nbody;
 };
 /* Send it, cut to records; the link must be UP: client_session was not 0. */
@@ -52,8 +53,8 @@ unsigned client_links(const struct client *c);
 bool client_is_clock_link(const struct client *c, unsigned link);
 bool client_can_send_clocks(const struct client *c, unsigned link);
 typedef bool client_alone(void *ctx, uint16_t table, uint32_t part);
-void client_select_announcements(const struct client *c, unsigned link, const uint8_t *runs, size_t len, client_alone *alone, void *ctx,
-    struct buf *out);
+void client_select_announcements(const struct client *c, unsigned link, const uint8_t *runs,
+    size_t len, client_alone *alone, void *ctx, struct buf *out);
 void client_send_clocks(struct client *c, unsigned link, uint64_t seq, const struct buf *body);
 
 #endif

@@ -12,7 +12,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 
-#define FILE_MAX (1u << 20)
+#define FILE_MAX  (1u << 20)
 #define LOSS_WAIT (30 * NSEC_PER_SEC)
 
 void conf_init(struct conf *c)
@@ -67,7 +67,7 @@ static bool is_job_key(const struct conf_key *k)
 }
 
 static enum err_code read_object_keys(const json_t *o, bool job, const char *dir, struct conf *c,
-                                  struct err *e)
+    struct err *e)
 {
 	const char *name;
 	json_t *v;
@@ -181,7 +181,8 @@ static const char *find_blamed_assignment(const char *sentence, const char **set
 		size_t n = k ? strlen(k->path) : 0;
 
 		free(name);
-		if (n && strncmp(sentence, k->path, n) == 0 && (sentence[n] == ':' || sentence[n] == ' '))
+		if (n && strncmp(sentence, k->path, n) == 0 &&
+		    (sentence[n] == ':' || sentence[n] == ' '))
 			return sets[i];
 	}
 	return NULL;
@@ -202,8 +203,8 @@ static enum err_code read_cluster_file(const char *file, struct conf *c, struct 
 	return rc ? err_prefix(e, "%s", file) : ERR_OK;
 }
 
-static enum err_code load_and_validate(const char *file, const char **sets, size_t nsets, struct conf *c,
-                          struct err *e)
+static enum err_code load_and_validate(const char *file, const char **sets, size_t nsets,
+    struct conf *c, struct err *e)
 {
 	const struct conf_key *name = conf_key_find("name", NULL);
 	enum err_code rc = ERR_OK;
@@ -222,13 +223,14 @@ static enum err_code load_and_validate(const char *file, const char **sets, size
 	if (conf_validate(c, e) != ERR_OK) {
 		const char *set = find_blamed_assignment(e->msg, sets, nsets);
 
-		return set ? err_prefix(e, "--set %.80s", set) : err_prefix(e, "%s", file ? file : "--exec");
+		return set ? err_prefix(e, "--set %.80s", set)
+		           : err_prefix(e, "%s", file ? file : "--exec");
 	}
 	return ERR_OK;
 }
 
 enum err_code conf_load(const char *path, const char **sets, size_t nsets, struct conf *c,
-                        struct err *e)
+    struct err *e)
 {
 	struct err own;
 	char *file = path ? conf_file(path) : NULL;
@@ -239,7 +241,7 @@ enum err_code conf_load(const char *path, const char **sets, size_t nsets, struc
 	memset(c, 0, sizeof *c);
 	if (file && access(file, F_OK) != 0)
 		rc = err_set(e, ERR_NOTFOUND, "no such cluster file \"%s\"; ps-ctl init makes one",
-		             path);
+		    path);
 	else
 		rc = load_and_validate(file, sets, nsets, c, e);
 	if (rc != ERR_OK)

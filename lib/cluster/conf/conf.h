@@ -15,44 +15,57 @@
  * struct. */
 enum conf_policy { CONF_SHRINK, CONF_WAIT, CONF_FAIL };
 
-struct conf_range { int64_t min, max; };
+struct conf_range {
+	int64_t min, max;
+};
 /* wait: the T of "wait:T", in ns; 0 with the other policies. */
-struct conf_loss { enum conf_policy policy; int64_t wait; };
-struct conf_every { int64_t steps, time; };                        /* time in ns; both 0: never */
-struct conf_strs { char **item; size_t n; };
-struct conf_ints { int64_t *item; size_t n; };
+struct conf_loss {
+	enum conf_policy policy;
+	int64_t wait;
+};
+struct conf_every {
+	int64_t steps, time;
+}; /* time in ns; both 0: never */
+struct conf_strs {
+	char **item;
+	size_t n;
+};
+struct conf_ints {
+	int64_t *item;
+	size_t n;
+};
 
 struct conf_job {
-	char *model;                            /* NULL when none is named */
-	char *tables, *exec, *command;          /* "none" unless the model is custom */
+	char *model;                   /* NULL when none is named */
+	char *tables, *exec, *command; /* "none" unless the model is custom */
 	int64_t examples;
-	struct conf_strs data, eval;            /* absolute, with globs and "?format=..." */
-	char *cache;                            /* "none", or an absolute path */
+	struct conf_strs data, eval; /* absolute, with globs and "?format=..." */
+	char *cache;                 /* "none", or an absolute path */
 	struct conf_ints hidden;
 	int64_t factors;
 	char *activation;
-	int64_t epochs, steps;                  /* 0: not a limit */
+	int64_t epochs, steps; /* 0: not a limit */
 	int64_t batch;
 	char *optimizer, *schedule;
 	double lr, momentum, beta1, beta2;
-	double eps;                             /* 0: the value of the rule's paper */
+	double eps; /* 0: the value of the rule's paper */
 	double rho, ftrl_beta, l1, l2;
-	double clip_norm;                       /* 0: none */
-	char *frozen;                           /* "none", or names (core/names.h) */
+	double clip_norm; /* 0: none */
+	char *frozen;     /* "none", or names (core/names.h) */
 	int64_t seed, eval_every;
-	char *init;                             /* auto, zeros, glorot, or an absolute path */
+	char *init; /* auto, zeros, glorot, or an absolute path */
 };
 
 struct conf {
-	uint64_t given[2];                      /* bit i: key i was set, not left at its default */
-	bool has_job;                           /* false: servers only, and job holds defaults */
-	char *name;                             /* NULL when neither given nor loaded from a file */
+	uint64_t given[2]; /* bit i: key i was set, not left at its default */
+	bool has_job;      /* false: servers only, and job holds defaults */
+	char *name;        /* NULL when neither given nor loaded from a file */
 	int64_t servers;
 	struct conf_range workers;
 	int64_t replicas;
 	struct sync_mode sync;
 	int64_t backup;
-	char *adapt;                            /* "none", or a list: see conf_parse_adapt */
+	char *adapt; /* "none", or a list: see conf_parse_adapt */
 	uint64_t quota_bytes;
 	int64_t quota_pushes;
 	char *robust;
@@ -65,10 +78,10 @@ struct conf {
 	bool feedback;
 	int64_t accumulate, local_steps, fragments;
 	char *outer, *suite, *transport, *listen, *http;
-	struct conf_strs hosts;                 /* entries, as conf/hosts.h reads them */
+	struct conf_strs hosts; /* entries, as conf/hosts.h reads them */
 	bool read_only;
-	uint64_t mem_limit;                     /* bytes, 0: none */
-	int64_t spin, heartbeat, lease, deadline;       /* nanoseconds */
+	uint64_t mem_limit;                       /* bytes, 0: none */
+	int64_t spin, heartbeat, lease, deadline; /* nanoseconds */
 	struct conf_every checkpoint_every;
 	int64_t checkpoint_deltas, keep_last, keep_every, keep_best;
 	char *checkpoint_to;
@@ -100,7 +113,7 @@ char *conf_file(const char *arg);
  * name is "exec". ERR_NOTFOUND: there is no such file; ERR_CONFIG, or an error of the JSON reader:
  * it is wrong. */
 enum err_code conf_load(const char *path, const char **sets, size_t nsets, struct conf *c,
-                        struct err *e);
+    struct err *e);
 
 /* Set one key from "key=value", parsed by the key's type. "job." may be omitted. A list is JSON, or
  * separated by commas. Relative paths become absolute by the current directory. A failure leaves *c

@@ -23,13 +23,13 @@
 #include "optim/optim.h"
 #include "optim/schedule.h"
 
-#define NAMES_MAX 64
+#define NAMES_MAX         64
 #define STEP_EXAMPLES_MAX (UINT64_C(1) << 31)
 
 /* Report an unknown name: 'KEY: no WHAT "NAME"', with "did you mean" or with a list of the known
  * names. */
 static enum err_code report_unknown_choice(const char *key, const char *what, const char *got,
-                             const char *const *names, size_t n, struct err *e)
+    const char *const *names, size_t n, struct err *e)
 {
 	const char *near = suggest(got, names, n);
 	struct buf list = BUF_INIT;
@@ -39,10 +39,10 @@ static enum err_code report_unknown_choice(const char *key, const char *what, co
 		buf_printf(&list, "%s%s", i == 0 ? "" : ", ", names[i]);
 	if (near)
 		rc = err_set(e, ERR_CONFIG, "%s: no %s \"%.80s\"; did you mean \"%s\"?", key, what,
-		             got, near);
+		    got, near);
 	else
 		rc = err_set(e, ERR_CONFIG, "%s: no %s \"%.80s\" (this version has %s)", key, what,
-		             got, (char *)list.data);
+		    got, (char *)list.data);
 	buf_release(&list);
 	return rc;
 }
@@ -68,16 +68,18 @@ static enum err_code check_hidden(const struct conf_job *job, struct err *e)
 
 	if (has && job->hidden.n == 0)
 		return err_set(e, ERR_CONFIG,
-		               "job.hidden: model %s needs the widths of its hidden layers, "
-		               "as [256] (--set hidden=[256])",
-		               job->model);
+		    "job.hidden: model %s needs the widths of its hidden layers, "
+		    "as [256] (--set hidden=[256])",
+		    job->model);
 	if (!has && job->hidden.n > 0)
-		return err_set(e, ERR_CONFIG, "job.hidden: model %s has no hidden layers; leave the key out, or empty it: "
-		               "--set hidden=[]", job->model);
+		return err_set(e, ERR_CONFIG,
+		    "job.hidden: model %s has no hidden layers; leave the key out, or empty it: "
+		    "--set hidden=[]",
+		    job->model);
 	if (!has && strcmp(job->activation, "relu") != 0)
 		return err_set(e, ERR_CONFIG,
-		               "job.activation: model %s has no hidden layers, got \"%s\"",
-		               job->model, job->activation);
+		    "job.activation: model %s has no hidden layers, got \"%s\"", job->model,
+		    job->activation);
 	return ERR_OK;
 }
 
@@ -88,16 +90,25 @@ static enum err_code check_custom(const struct conf_job *job, struct err *e)
 	size_t n;
 
 	if (strcmp(job->model, "custom") != 0) {
-		const char *key = conf_is_named(job->tables) ? "tables" : conf_is_named(job->exec) ? "exec" : conf_is_named(job->command) ? "command" :
-		    job->examples ? "examples" : NULL;
+		const char *key = conf_is_named(job->tables) ? "tables"
+		    : conf_is_named(job->exec)               ? "exec"
+		    : conf_is_named(job->command)            ? "command"
+		    : job->examples                          ? "examples"
+		                                             : NULL;
 
-		return key ? err_set(e, ERR_CONFIG, "job.%s: is for model custom, and job.model is \"%s\"", key, job->model) : ERR_OK;
+		return key
+		    ? err_set(e, ERR_CONFIG, "job.%s: is for model custom, and job.model is \"%s\"",
+		          key, job->model)
+		    : ERR_OK;
 	}
 	if (conf_is_named(job->exec) && conf_is_named(job->command))
-		return err_set(e, ERR_CONFIG, "job.command: is a worker itself, and job.exec a program of ps-work's: there is one of them");
+		return err_set(e, ERR_CONFIG,
+		    "job.command: is a worker itself, and job.exec a program of ps-work's: there is one of them");
 	if (!conf_is_named(job->tables))
-		return conf_is_named(job->exec) ? err_set(e, ERR_CONFIG, "job.tables: model custom has those that are named here, as w:784x10,b:10") :
-		    ERR_OK;
+		return conf_is_named(job->exec)
+		    ? err_set(e, ERR_CONFIG,
+		          "job.tables: model custom has those that are named here, as w:784x10,b:10")
+		    : ERR_OK;
 	if (model_spec_parse(job->tables, &table, &n, e))
 		return e ? e->code : ERR_CONFIG;
 	free(table);
@@ -115,10 +126,12 @@ static enum err_code check_codec(const struct conf *c, struct err *e)
 	if (rc && rc != ERR_NOTFOUND)
 		return err_set(e, ERR_CONFIG, "codec: %s", why.msg);
 	if (!rc && spec.codec->momentum && strcmp(c->job.optimizer, "sgd") != 0)
-		return err_set(e, ERR_CONFIG, "codec: %s has job.momentum at the workers, and wants job.optimizer sgd, got \"%s\"",
-		               spec.codec->name, c->job.optimizer);
+		return err_set(e, ERR_CONFIG,
+		    "codec: %s has job.momentum at the workers, and wants job.optimizer sgd, got \"%s\"",
+		    spec.codec->name, c->job.optimizer);
 	if (!rc && spec.codec->momentum && !c->feedback)
-		return err_set(e, ERR_CONFIG, "codec: %s is nothing without feedback", spec.codec->name);
+		return err_set(e, ERR_CONFIG, "codec: %s is nothing without feedback",
+		    spec.codec->name);
 	if (!rc)
 		return ERR_OK;
 	while (n < NAMES_MAX && codec_at(n)) {
@@ -139,9 +152,10 @@ static enum err_code check_sparse(const struct conf *c, struct err *e)
 		return err_set(e, ERR_CONFIG, "sparse: %s", why.msg);
 	each = policy.sketch / (uint64_t)c->servers * (uint64_t)c->replicas;
 	if (c->mem_limit && each > (uint64_t)c->mem_limit)
-		return err_set(e, ERR_CONFIG, "sparse: sketch=%llu is %llu bytes on each of %lld server%s, and mem_limit is %llu bytes",
-		    (unsigned long long)policy.sketch, (unsigned long long)each, (long long)c->servers, NUM_S(c->servers),
-		    (unsigned long long)c->mem_limit);
+		return err_set(e, ERR_CONFIG,
+		    "sparse: sketch=%llu is %llu bytes on each of %lld server%s, and mem_limit is %llu bytes",
+		    (unsigned long long)policy.sketch, (unsigned long long)each,
+		    (long long)c->servers, NUM_S(c->servers), (unsigned long long)c->mem_limit);
 	return ERR_OK;
 }
 
@@ -156,7 +170,8 @@ static enum err_code check_filter(const struct conf *c, struct err *e)
 	if (filter.kind == FILTER_KKT && c->job.l1 == 0)
 		return err_set(e, ERR_CONFIG, "filter: kkt goes by job.l1, which is 0");
 	if (filter.kind != FILTER_NONE && c->deterministic)
-		return err_set(e, ERR_CONFIG, "filter: must be none when deterministic, got \"%.80s\"", c->filter);
+		return err_set(e, ERR_CONFIG,
+		    "filter: must be none when deterministic, got \"%.80s\"", c->filter);
 	return ERR_OK;
 }
 
@@ -174,10 +189,11 @@ static enum err_code check_optimizer(const struct conf_job *job, struct err *e)
 			buf_printf(&list, "%s%s", list.len ? ", " : "", names[n]);
 	}
 	if (!rule)
-		rc = report_unknown_choice("job.optimizer", "update rule", job->optimizer, names, n, e);
+		rc = report_unknown_choice("job.optimizer", "update rule", job->optimizer, names, n,
+		    e);
 	else if (job->l1 != 0 && !(rule->uses & OPTIM_USES_L1))
 		rc = err_set(e, ERR_CONFIG, "job.l1: only job.optimizer %s has l1, this is %s",
-		             list.data ? (char *)list.data : "of another kind", rule->name);
+		    list.data ? (char *)list.data : "of another kind", rule->name);
 	else
 		rc = ERR_OK;
 	buf_release(&list);
@@ -191,13 +207,13 @@ static enum err_code check_cluster_name(const struct conf *c, struct err *e)
 
 	if (!c->name ||
 	    (n <= 64 && c->name[0] != '.' && c->name[0] != '-' &&
-	     strspn(c->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
-	         n))
+	        strspn(c->name,
+	            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n))
 		return ERR_OK;
 	return err_set(e, ERR_CONFIG,
-	               "name: must be at most 64 letters, digits, or . _ - (these not "
-	               "first), got \"%.80s\"",
-	               c->name);
+	    "name: must be at most 64 letters, digits, or . _ - (these not "
+	    "first), got \"%.80s\"",
+	    c->name);
 }
 
 static enum err_code check_deterministic(const struct conf *c, struct err *e)
@@ -209,23 +225,23 @@ static enum err_code check_deterministic(const struct conf *c, struct err *e)
 	sync_format(&c->sync, mode);
 	if (c->sync.kind != SYNC_bsp)
 		return err_set(e, ERR_CONFIG, "sync: must be bsp when deterministic, got \"%s\"",
-		               mode);
+		    mode);
 	if (c->backup != 0)
 		return err_set(e, ERR_CONFIG, "backup: must be 0 when deterministic, got %lld",
-		               (long long)c->backup);
+		    (long long)c->backup);
 	if (strcmp(c->codec, "raw") != 0)
 		return err_set(e, ERR_CONFIG,
-		               "codec: must be raw when deterministic, got \"%.80s\"", c->codec);
+		    "codec: must be raw when deterministic, got \"%.80s\"", c->codec);
 	if (c->on_worker_loss.policy != CONF_WAIT)
 		return err_set(e, ERR_CONFIG,
-		               "on_worker_loss: must be wait:T when deterministic, got "
-		               "\"%s\"",
-		               c->on_worker_loss.policy == CONF_FAIL ? "fail" : "shrink");
+		    "on_worker_loss: must be wait:T when deterministic, got "
+		    "\"%s\"",
+		    c->on_worker_loss.policy == CONF_FAIL ? "fail" : "shrink");
 	if (c->workers.min != c->workers.max)
 		return err_set(e, ERR_CONFIG,
-		               "workers: must be one number when deterministic, got "
-		               "%lld:%lld",
-		               (long long)c->workers.min, (long long)c->workers.max);
+		    "workers: must be one number when deterministic, got "
+		    "%lld:%lld",
+		    (long long)c->workers.min, (long long)c->workers.max);
 	return ERR_OK;
 }
 
@@ -233,10 +249,13 @@ static enum err_code check_deterministic(const struct conf *c, struct err *e)
 static enum err_code check_backup(const struct conf *c, struct err *e)
 {
 	if (c->backup > 0 && c->sync.kind != SYNC_bsp)
-		return err_set(e, ERR_CONFIG, "backup: %lld is for sync bsp; ssp and asp wait for nobody's gradient", (long long)c->backup);
+		return err_set(e, ERR_CONFIG,
+		    "backup: %lld is for sync bsp; ssp and asp wait for nobody's gradient",
+		    (long long)c->backup);
 	if (c->backup > 0 && c->backup >= c->workers.min)
-		return err_set(e, ERR_CONFIG, "backup: must be less than workers, which may be %lld, got %lld",
-		               (long long)c->workers.min, (long long)c->backup);
+		return err_set(e, ERR_CONFIG,
+		    "backup: must be less than workers, which may be %lld, got %lld",
+		    (long long)c->workers.min, (long long)c->backup);
 	return ERR_OK;
 }
 
@@ -247,9 +266,11 @@ static enum err_code check_adapt(const struct conf *c, struct err *e)
 	enum err_code rc = conf_parse_adapt(c->adapt, &keys, e);
 
 	if (!rc && keys && c->deterministic)
-		return err_set(e, ERR_CONFIG, "adapt: must be none when deterministic, got \"%.80s\"", c->adapt);
+		return err_set(e, ERR_CONFIG,
+		    "adapt: must be none when deterministic, got \"%.80s\"", c->adapt);
 	if (!rc && keys && strcmp(c->via, "allreduce") == 0)
-		return err_set(e, ERR_CONFIG, "adapt: must be none with via allreduce, got \"%.80s\"", c->adapt);
+		return err_set(e, ERR_CONFIG,
+		    "adapt: must be none with via allreduce, got \"%.80s\"", c->adapt);
 	return rc;
 }
 
@@ -260,10 +281,15 @@ static enum err_code check_frozen_list(const struct conf *c, struct err *e)
 	const char *list = c->job.frozen;
 	bool none = strcmp(list, "none") == 0;
 
-	if (!none && (*list == ',' || strstr(list, ",,") || list[strlen(list) - 1] == ',' || names_has(list, "none")))
-		return err_set(e, ERR_CONFIG, "job.frozen: must be none or names of tables, separated by commas, got \"%.80s\"", list);
+	if (!none &&
+	    (*list == ',' || strstr(list, ",,") || list[strlen(list) - 1] == ',' ||
+	        names_has(list, "none")))
+		return err_set(e, ERR_CONFIG,
+		    "job.frozen: must be none or names of tables, separated by commas, got \"%.80s\"",
+		    list);
 	if (!none && (c->fragments > 1 || strcmp(c->via, "allreduce") == 0))
-		return err_set(e, ERR_CONFIG, "job.frozen: must be none with %s", c->fragments > 1 ? "fragments above 1" : "via allreduce");
+		return err_set(e, ERR_CONFIG, "job.frozen: must be none with %s",
+		    c->fragments > 1 ? "fragments above 1" : "via allreduce");
 	return ERR_OK;
 }
 
@@ -278,27 +304,36 @@ static enum err_code check_robust(const struct conf *c, struct err *e)
 	if (robust_parse(c->robust, &robust, &why))
 		return err_set(e, ERR_CONFIG, "robust: %s", why.msg);
 	if (c->quarantine && robust.kind == ROBUST_NONE)
-		return err_set(e, ERR_CONFIG, "quarantine: goes by what robust compares, which is none");
+		return err_set(e, ERR_CONFIG,
+		    "quarantine: goes by what robust compares, which is none");
 	if (c->quarantine && c->deterministic)
-		return err_set(e, ERR_CONFIG, "quarantine: must be false when deterministic: when it is decided depends on the clock");
-	want = c->sync.kind != SYNC_bsp ? "sync: must be bsp" : c->backup ? "backup: must be 0" :
-	    strcmp(c->via, "servers") != 0 ? "via: must be servers" :
-	    c->fragments > 1 ? "fragments: must be 1" : NULL;
+		return err_set(e, ERR_CONFIG,
+		    "quarantine: must be false when deterministic: when it is decided depends on the clock");
+	want = c->sync.kind != SYNC_bsp      ? "sync: must be bsp"
+	    : c->backup                      ? "backup: must be 0"
+	    : strcmp(c->via, "servers") != 0 ? "via: must be servers"
+	    : c->fragments > 1               ? "fragments: must be 1"
+	                                     : NULL;
 	if (robust.kind != ROBUST_NONE && want)
-		return err_set(e, ERR_CONFIG, "%s with robust %s, which compares the gradients of all workers", want, c->robust);
+		return err_set(e, ERR_CONFIG,
+		    "%s with robust %s, which compares the gradients of all workers", want,
+		    c->robust);
 	if (c->quarantine && c->workers.min < 3)
-		return err_set(e, ERR_CONFIG, "quarantine: of less than 3 workers nobody can say which one is wrong, and workers may be %lld",
-		               (long long)c->workers.min);
+		return err_set(e, ERR_CONFIG,
+		    "quarantine: of less than 3 workers nobody can say which one is wrong, and workers may be %lld",
+		    (long long)c->workers.min);
 	if (robust.kind == ROBUST_TRIMMED && 2 * (int64_t)robust.trim >= c->workers.min)
-		return err_set(e, ERR_CONFIG, "robust: trimmed:%u leaves nothing of workers %lld: K must be less than half of them",
-		               robust.trim, (long long)c->workers.min);
+		return err_set(e, ERR_CONFIG,
+		    "robust: trimmed:%u leaves nothing of workers %lld: K must be less than half of them",
+		    robust.trim, (long long)c->workers.min);
 	return ERR_OK;
 }
 
 static enum err_code check_prefetch(const struct conf *c, struct err *e)
 {
 	if (c->prefetch && c->sync.kind != SYNC_bsp)
-		return err_set(e, ERR_CONFIG, "prefetch: is for sync bsp; in ssp and asp a pull has one's own push only after it");
+		return err_set(e, ERR_CONFIG,
+		    "prefetch: is for sync bsp; in ssp and asp a pull has one's own push only after it");
 	return ERR_OK;
 }
 
@@ -308,20 +343,26 @@ static enum err_code check_local(const struct conf *c, struct err *e)
 	const struct optim_rule *rule = optim_find(c->job.optimizer);
 
 	if (conf_step_examples(c) > STEP_EXAMPLES_MAX)
-		return err_set(e, ERR_CONFIG, "local_steps: batch times accumulate times local_steps must be at most %llu examples",
-		               (unsigned long long)STEP_EXAMPLES_MAX);
+		return err_set(e, ERR_CONFIG,
+		    "local_steps: batch times accumulate times local_steps must be at most %llu examples",
+		    (unsigned long long)STEP_EXAMPLES_MAX);
 	if (c->local_steps > 1 && c->deterministic && rule && rule->nslots > 0)
-		return err_set(e, ERR_CONFIG, "local_steps: with deterministic job.optimizer must be sgd: what %s keeps for each worker "
-		               "is lost with it", rule->name);
+		return err_set(e, ERR_CONFIG,
+		    "local_steps: with deterministic job.optimizer must be sgd: what %s keeps for each worker "
+		    "is lost with it",
+		    rule->name);
 	if (c->fragments > 1 && (c->local_steps < 2 || c->local_steps % c->fragments))
-		return err_set(e, ERR_CONFIG, "fragments: local_steps must be a multiple of it, got %lld and %lld", (long long)c->fragments,
-		               (long long)c->local_steps);
+		return err_set(e, ERR_CONFIG,
+		    "fragments: local_steps must be a multiple of it, got %lld and %lld",
+		    (long long)c->fragments, (long long)c->local_steps);
 	if (c->fragments > 1 && c->sync.kind != SYNC_bsp)
 		return err_set(e, ERR_CONFIG, "fragments: is for sync bsp");
 	if (c->fragments > 1 && c->deterministic)
-		return err_set(e, ERR_CONFIG, "fragments: must be 1 when deterministic: what a worker has not pushed yet is lost with it");
+		return err_set(e, ERR_CONFIG,
+		    "fragments: must be 1 when deterministic: what a worker has not pushed yet is lost with it");
 	if (c->fragments > 1 && (c->prefetch || c->pull_delta))
-		return err_set(e, ERR_CONFIG, "%s: fragments come early by themselves, and whole", c->prefetch ? "prefetch" : "pull_delta");
+		return err_set(e, ERR_CONFIG, "%s: fragments come early by themselves, and whole",
+		    c->prefetch ? "prefetch" : "pull_delta");
 	if (c->local_steps < 2 && strcmp(c->outer, "average") != 0)
 		return err_set(e, ERR_CONFIG, "outer: \"%s\" is for local_steps above 1", c->outer);
 	return ERR_OK;
@@ -331,11 +372,16 @@ static enum err_code check_local(const struct conf *c, struct err *e)
  * with servers, or let a step go on without some workers, have no meaning then. */
 static enum err_code check_via(const struct conf *c, struct err *e)
 {
-	const char *want = c->sync.kind != SYNC_bsp ? "sync: must be bsp" : c->backup ? "backup: must be 0" :
-	    c->deterministic ? "deterministic: must be false" : c->local_steps > 1 ? "local_steps: must be 1" :
-	    strcmp(c->codec, "raw") != 0 ? "codec: must be raw" : strcmp(c->pull_codec, "raw") != 0 ? "pull_codec: must be raw" :
-	    c->pull_delta ? "pull_delta: must be false" : c->prefetch ? "prefetch: must be false" :
-	    c->workers.max > COORD_RING_MAX ? "workers: at most 256" : NULL;
+	const char *want = c->sync.kind != SYNC_bsp ? "sync: must be bsp"
+	    : c->backup                             ? "backup: must be 0"
+	    : c->deterministic                      ? "deterministic: must be false"
+	    : c->local_steps > 1                    ? "local_steps: must be 1"
+	    : strcmp(c->codec, "raw") != 0          ? "codec: must be raw"
+	    : strcmp(c->pull_codec, "raw") != 0     ? "pull_codec: must be raw"
+	    : c->pull_delta                         ? "pull_delta: must be false"
+	    : c->prefetch                           ? "prefetch: must be false"
+	    : c->workers.max > COORD_RING_MAX       ? "workers: at most 256"
+	                                            : NULL;
 
 	if (strcmp(c->via, "allreduce") != 0 || !want)
 		return ERR_OK;
@@ -346,9 +392,9 @@ static enum err_code check_times(const struct conf *c, struct err *e)
 {
 	if (c->lease < 2 * c->heartbeat)
 		return err_set(e, ERR_CONFIG,
-		               "lease: must be at least twice the heartbeat of %g s, got "
-		               "%g s",
-		               (double)c->heartbeat / 1e9, (double)c->lease / 1e9);
+		    "lease: must be at least twice the heartbeat of %g s, got "
+		    "%g s",
+		    (double)c->heartbeat / 1e9, (double)c->lease / 1e9);
 	if (c->on_worker_loss.policy == CONF_WAIT && c->on_worker_loss.wait <= 0)
 		return err_set(e, ERR_CONFIG, "on_worker_loss: must wait for longer than 0 s");
 	return ERR_OK;
@@ -369,13 +415,15 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 	struct stat st;
 
 	/* A worker program of model custom may name its data itself. */
-	if (job->data.n == 0 && !job->examples && (strcmp(job->model, "custom") != 0 || conf_is_named(job->exec)))
+	if (job->data.n == 0 && !job->examples &&
+	    (strcmp(job->model, "custom") != 0 || conf_is_named(job->exec)))
 		return err_set(e, ERR_CONFIG, "job.data: must name the training data%s",
-		               strcmp(job->model, "custom") == 0 ? ", or job.examples how many its program has" : "");
+		    strcmp(job->model, "custom") == 0 ? ", or job.examples how many its program has"
+		                                      : "");
 	if (has_stdin(&job->data) && c->workers.max > 1)
 		return err_set(e, ERR_CONFIG,
-		               "job.data: \"-\" feeds one worker only, got workers %lld",
-		               (long long)c->workers.max);
+		    "job.data: \"-\" feeds one worker only, got workers %lld",
+		    (long long)c->workers.max);
 	if (has_stdin(&job->data) && has_stdin(&job->eval))
 		return err_set(e, ERR_CONFIG, "job.eval: \"-\" is job.data already");
 	for (size_t i = 0; i < job->data.n && rc == ERR_OK; i++)
@@ -383,7 +431,8 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 	for (size_t i = 0; i < job->eval.n && rc == ERR_OK; i++)
 		rc = conf_path_check("job.eval", job->eval.item[i], e);
 	if (rc == ERR_OK && stat(job->cache, &st) == 0 && !S_ISDIR(st.st_mode))
-		return err_set(e, ERR_CONFIG, "job.cache: must be none or a directory, and \"%s\" is a file", job->cache);
+		return err_set(e, ERR_CONFIG,
+		    "job.cache: must be none or a directory, and \"%s\" is a file", job->cache);
 	return rc;
 }
 
@@ -398,9 +447,9 @@ static enum err_code check_job_init(const struct conf_job *job, struct err *e)
 		return ERR_OK;
 	if (n < 13 || strcmp(job->init + n - 12, ".safetensors") != 0)
 		return err_set(e, ERR_CONFIG,
-		               "job.init: must be auto, zeros, glorot or a .safetensors "
-		               "file, got \"%.200s\"",
-		               job->init);
+		    "job.init: must be auto, zeros, glorot or a .safetensors "
+		    "file, got \"%.200s\"",
+		    job->init);
 	rc = conf_path_check_file("job.init", job->init, e);
 	if (rc == ERR_OK && safetensors_open(job->init, &file, e) != ERR_OK) {
 		err_prefix(e, "job.init");
@@ -422,14 +471,16 @@ static enum err_code check_job(const struct conf *c, struct err *e)
 	if (!job->model)
 		return err_set(e, ERR_CONFIG, "job.model: must say what to train, as \"softmax\"");
 	if ((rc = conf_model_check(job->model, e)) != ERR_OK ||
-	    (rc = check_custom(job, e)) != ERR_OK || (rc = check_hidden(job, e)) != ERR_OK || (rc = check_optimizer(job, e)) != ERR_OK ||
+	    (rc = check_custom(job, e)) != ERR_OK || (rc = check_hidden(job, e)) != ERR_OK ||
+	    (rc = check_optimizer(job, e)) != ERR_OK ||
 	    (rc = schedule_parse(job->schedule, &schedule, e)) != ERR_OK)
 		return rc;
 	/* A worker program of model custom may name the end itself, or just report that it is
 	 * done. */
-	if (job->epochs == 0 && job->steps == 0 && (strcmp(job->model, "custom") != 0 || conf_is_named(job->exec)))
+	if (job->epochs == 0 && job->steps == 0 &&
+	    (strcmp(job->model, "custom") != 0 || conf_is_named(job->exec)))
 		return err_set(e, ERR_CONFIG,
-		               "job.epochs: this or job.steps must say when training ends");
+		    "job.epochs: this or job.steps must say when training ends");
 	return ERR_OK;
 }
 
@@ -454,7 +505,9 @@ static enum err_code check_store(const struct conf *c, struct err *e)
 	enum err_code rc = ERR_OK;
 
 	if (conf_is_named(c->checkpoint_to) && !uri_is_s3(c->checkpoint_to))
-		rc = err_set(e, ERR_CONFIG, "checkpoint_to: must be none or s3://BUCKET/PREFIX, got \"%.80s\"", c->checkpoint_to);
+		rc = err_set(e, ERR_CONFIG,
+		    "checkpoint_to: must be none or s3://BUCKET/PREFIX, got \"%.80s\"",
+		    c->checkpoint_to);
 	else if (conf_is_named(c->checkpoint_to) && uri_parse(c->checkpoint_to, &u, &why))
 		rc = err_set(e, ERR_CONFIG, "checkpoint_to: %s", why.msg);
 	uri_release(&u);
@@ -464,7 +517,21 @@ static enum err_code check_store(const struct conf *c, struct err *e)
 enum err_code conf_validate_keys(const struct conf *c, struct err *e)
 {
 	static enum err_code (*const checks[])(const struct conf *, struct err *) = {
-		check_cluster_name, check_codec, check_filter, check_sparse, check_deterministic, check_backup, check_adapt, check_frozen_list, check_robust, check_prefetch, check_local, check_via, check_times, check_store, check_job,
+		check_cluster_name,
+		check_codec,
+		check_filter,
+		check_sparse,
+		check_deterministic,
+		check_backup,
+		check_adapt,
+		check_frozen_list,
+		check_robust,
+		check_prefetch,
+		check_local,
+		check_via,
+		check_times,
+		check_store,
+		check_job,
 	};
 	enum err_code rc = ERR_OK;
 

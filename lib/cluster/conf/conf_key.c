@@ -6,7 +6,7 @@
 
 #include "core/suggest.h"
 
-#define LIVE true
+#define LIVE  true
 #define FIXED false
 /* The least number above 0, and the greatest below 1. */
 #define ABOVE0 DBL_TRUE_MIN
@@ -20,7 +20,7 @@ static const struct conf_key keys[] = {
 };
 #define NKEYS (sizeof keys / sizeof *keys)
 
-_Static_assert(NKEYS <= 8 * sizeof ((struct conf *)0)->given, "conf.given has one bit a key");
+_Static_assert(NKEYS <= 8 * sizeof((struct conf *)0)->given, "conf.given has one bit a key");
 
 const struct conf_key *conf_keys(size_t *n)
 {

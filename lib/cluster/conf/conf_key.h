@@ -1,7 +1,6 @@
 #ifndef CONF_CONF_KEY_H
 #define CONF_CONF_KEY_H
 
-
 #include "conf/conf.h"
 #include "core/json.h"
 
@@ -32,14 +31,14 @@ enum conf_type {
 
 /* One row of conf.def. Bounds of durations are in seconds. */
 struct conf_key {
-	const char *path;               /* "job.lr" */
+	const char *path; /* "job.lr" */
 	enum conf_type type;
-	const char *deflt;              /* as text; "" or "[]": none */
-	double min, max;                /* equal: unbounded */
-	bool live;                      /* may change while the job runs */
+	const char *deflt; /* as text; "" or "[]": none */
+	double min, max;   /* equal: unbounded */
+	bool live;         /* may change while the job runs */
 	const char *help;
-	const char *choices;            /* "a|b"; NULL when open */
-	size_t offset;                  /* of the field in struct conf */
+	const char *choices; /* "a|b"; NULL when open */
+	size_t offset;       /* of the field in struct conf */
 };
 
 /* All keys, in the order of conf.def; *n is their number. */
@@ -55,9 +54,9 @@ bool conf_given(const struct conf *c, const struct conf_key *k);
  * become absolute by dir; NULL: they stay relative. A failure leaves the field unchanged:
  * ERR_CONFIG, "job.lr: must be > 0, got -1". */
 enum err_code conf_value_parse(const struct conf_key *k, const char *text, const char *dir,
-                               struct conf *c, struct err *e);
+    struct conf *c, struct err *e);
 enum err_code conf_value_read(const struct conf_key *k, const json_t *v, const char *dir,
-                              struct conf *c, struct err *e);
+    struct conf *c, struct err *e);
 json_t *conf_value_json(const struct conf_key *k, const struct conf *c);
 void conf_value_release(const struct conf_key *k, struct conf *c);
 

@@ -38,7 +38,7 @@ json_t *conf_list_parse(const struct conf_key *k, const char *text, struct err *
 }
 
 bool conf_strs_read(const struct conf_key *k, const json_t *v, const char *dir,
-                    union conf_value *out, struct err *e)
+    union conf_value *out, struct err *e)
 {
 	size_t n = json_is_array(v) ? json_array_size(v) : 1;
 	struct conf_strs s = { mem_array(n, sizeof *s.item), 0 };
@@ -58,7 +58,8 @@ bool conf_strs_read(const struct conf_key *k, const json_t *v, const char *dir,
 	return true;
 }
 
-bool conf_hosts_read(const struct conf_key *k, const json_t *v, union conf_value *out, struct err *e)
+bool conf_hosts_read(const struct conf_key *k, const json_t *v, union conf_value *out,
+    struct err *e)
 {
 	struct hosts parsed = { NULL, 0 };
 	bool good = conf_strs_read(k, v, NULL, out, e);
@@ -74,8 +75,7 @@ bool conf_hosts_read(const struct conf_key *k, const json_t *v, union conf_value
 	return good;
 }
 
-bool conf_ints_read(const struct conf_key *k, const json_t *v, union conf_value *out,
-                    struct err *e)
+bool conf_ints_read(const struct conf_key *k, const json_t *v, union conf_value *out, struct err *e)
 {
 	size_t n = json_is_array(v) ? json_array_size(v) : 1;
 	struct conf_ints s = { mem_array(n, sizeof *s.item), 0 };

@@ -18,8 +18,9 @@ enum err_code conf_apply(struct conf *c, const json_t *set, struct err *e)
 
 		if (!k)
 			return e->code;
-		rc = json_is_string(v) ? conf_value_parse(k, json_string_value(v), NULL, c, e) :
-		    err_set(e, ERR_CONFIG, "%s: must be a string, as --set takes it", k->path);
+		rc = json_is_string(v)
+		    ? conf_value_parse(k, json_string_value(v), NULL, c, e)
+		    : err_set(e, ERR_CONFIG, "%s: must be a string, as --set takes it", k->path);
 		if (rc)
 			break;
 	}
@@ -78,14 +79,17 @@ enum err_code conf_may_change(const json_t *set, struct err *e)
 		if (!k)
 			return e->code;
 		if (!k->live)
-			return err_set(e, ERR_CONFIG, "%s: cannot change while the job runs; ps-ctl list options --json tells which keys can", k->path);
+			return err_set(e, ERR_CONFIG,
+			    "%s: cannot change while the job runs; ps-ctl list options --json tells which keys can",
+			    k->path);
 	}
 	return ERR_OK;
 }
 
 bool conf_holds_at_once(const json_t *set)
 {
-	static const char *const keys[] = { "adapt", "checkpoint_every", "log_level", "on_worker_loss", "quota_bytes", "quota_pushes" };
+	static const char *const keys[] = { "adapt", "checkpoint_every", "log_level",
+		"on_worker_loss", "quota_bytes", "quota_pushes" };
 	const char *name;
 	json_t *v;
 
@@ -105,7 +109,8 @@ enum err_code conf_parse_adapt(const char *text, unsigned *keys, struct err *e)
 	static const struct {
 		const char *name;
 		unsigned key;
-	} known[] = { { "backup", TUNE_BACKUP }, { "staleness", TUNE_STALENESS }, { "codec", TUNE_CODEC }, { "batch", TUNE_BATCH } };
+	} known[] = { { "backup", TUNE_BACKUP }, { "staleness", TUNE_STALENESS },
+		{ "codec", TUNE_CODEC }, { "batch", TUNE_BATCH } };
 
 	*keys = 0;
 	for (const char *at = names_first(text); at; at = names_next(at)) {
@@ -114,7 +119,9 @@ enum err_code conf_parse_adapt(const char *text, unsigned *keys, struct err *e)
 		while (i < sizeof known / sizeof *known && !names_is(at, known[i].name))
 			i++;
 		if (i == sizeof known / sizeof *known)
-			return err_set(e, ERR_CONFIG, "adapt: must be none or a list of backup, staleness, codec and batch, got \"%.80s\"", text);
+			return err_set(e, ERR_CONFIG,
+			    "adapt: must be none or a list of backup, staleness, codec and batch, got \"%.80s\"",
+			    text);
 		*keys |= known[i].key;
 	}
 	return ERR_OK;
@@ -127,7 +134,8 @@ enum err_code conf_copy_live(struct conf *c, const struct conf *from, struct err
 	const struct conf_key *k = conf_keys(&n);
 
 	for (size_t i = 0; !rc && i < n; i++) {
-		json_t *v = k[i].live && !counts_members(&k[i]) ? conf_value_json(&k[i], from) : NULL;
+		json_t *v = k[i].live && !counts_members(&k[i]) ? conf_value_json(&k[i], from)
+		                                                : NULL;
 
 		if (v && (c->has_job || strncmp(k[i].path, "job.", 4) != 0))
 			rc = conf_value_read(&k[i], v, NULL, c, e);

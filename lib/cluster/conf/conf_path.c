@@ -52,7 +52,8 @@ char *conf_path_from(const char *dir, const char *spec)
 		return path_join(dir, spec);
 	data_uri_release(&options);
 	there = path_join(dir, file);
-	name = strpbrk(file, "*?[") && access(there, F_OK) != 0 ? escape_glob_chars(dir) : mem_strdup(dir);
+	name = strpbrk(file, "*?[") && access(there, F_OK) != 0 ? escape_glob_chars(dir)
+	                                                        : mem_strdup(dir);
 	out = path_join(name, spec);
 	free(file);
 	free(there);
@@ -70,8 +71,7 @@ enum err_code conf_path_check_file(const char *key, const char *path, struct err
 		return err_sys(e, ERR_CONFIG, "%s: cannot read \"%s\"", key, path);
 	if (S_ISDIR(st.st_mode))
 		return err_set(e, ERR_CONFIG,
-		               "%s: \"%s\" is a directory; name its files, as \"%s/*\"", key, path,
-		               path);
+		    "%s: \"%s\" is a directory; name its files, as \"%s/*\"", key, path, path);
 	return ERR_OK;
 }
 

@@ -9,7 +9,8 @@ enum err_code conf_job_rule(const struct conf *c, struct conf_rule *out, struct 
 
 	out->rule = optim_find(job->optimizer);
 	if (!out->rule)
-		return err_set(e, ERR_CONFIG, "there is no update rule \"%s\" here", job->optimizer);
+		return err_set(e, ERR_CONFIG, "there is no update rule \"%s\" here",
+		    job->optimizer);
 	out->rule->defaults(h);
 	h->lr = (float)job->lr;
 	h->momentum = (float)job->momentum;
@@ -45,10 +46,12 @@ enum err_code conf_server_rule(const struct conf *c, struct conf_rule *out, stru
 
 bool conf_shares_memory(const struct conf *c)
 {
-	return strcmp(c->transport, "shm") == 0 || (strcmp(c->transport, "auto") == 0 && !c->mem_limit);
+	return strcmp(c->transport, "shm") == 0 ||
+	    (strcmp(c->transport, "auto") == 0 && !c->mem_limit);
 }
 
 uint64_t conf_step_examples(const struct conf *c)
 {
-	return (uint64_t)c->job.batch * (uint64_t)c->accumulate * (uint64_t)c->local_steps / (uint64_t)c->fragments;
+	return (uint64_t)c->job.batch * (uint64_t)c->accumulate * (uint64_t)c->local_steps /
+	    (uint64_t)c->fragments;
 }

@@ -17,11 +17,11 @@ enum err_code conf_must(const struct conf_key *k, const char *what, const char *
 	const char *quote = num_double(got, &number) ? "" : "\"";
 
 	return err_set(e, ERR_CONFIG, "%s: must be %s, got %s%.120s%s", k->path, what, quote, got,
-	               quote);
+	    quote);
 }
 
 enum err_code conf_must_json(const struct conf_key *k, const char *what, const json_t *got,
-                             struct err *e)
+    struct err *e)
 {
 	char *text = json_text(got);
 
@@ -46,8 +46,8 @@ bool conf_in_bounds(const struct conf_key *k, double x, const char *got, struct 
 	if (fabs(bound) >= 1e6 && bound < 1e16)
 		snprintf(num, sizeof num, "%.0f", bound);
 	snprintf(what, sizeof what, "%s%s %s%s", low ? ">" : "<",
-	         bound == k->min || bound == k->max ? "=" : "", num,
-	         k->type == CONF_DURATION ? "s" : "");
+	    bound == k->min || bound == k->max ? "=" : "", num,
+	    k->type == CONF_DURATION ? "s" : "");
 	conf_must(k, what, got, e);
 	return false;
 }
@@ -71,7 +71,7 @@ bool conf_among(const char *choices, const char *text)
 /* All parsers have the same arguments and contract; see struct conf_type_ops. */
 #define PARSER(name) \
 	static bool name(const struct conf_key *k, const char *text, union conf_value *v, \
-	                 struct err *e)
+	    struct err *e)
 
 PARSER(parse_str)
 {
@@ -150,7 +150,7 @@ PARSER(parse_size)
  * milliseconds, so that the text written by conf_to_json is exact. The tolerance admits 0.3s and
  * similar values, which no double represents exactly. */
 static bool parse_time(const struct conf_key *k, const char *text, const char *got, int64_t *ns,
-                       struct err *e)
+    struct err *e)
 {
 	bool fine = k->max > k->min && k->max < 1;
 	int64_t unit = fine ? NSEC_PER_USEC : NSEC_PER_MSEC, t, n;
@@ -164,24 +164,24 @@ static bool parse_time(const struct conf_key *k, const char *text, const char *g
 		return false;
 	}
 	conf_must(k,
-	          k->type == CONF_LOSS    ? "shrink, wait:T (as wait:30s) or fail"
-	          : k->type == CONF_EVERY ? "steps, a time as 30s, or none"
-	                                  : "a time, as 200ms or 30s",
-	          got, e);
+	    k->type == CONF_LOSS        ? "shrink, wait:T (as wait:30s) or fail"
+	        : k->type == CONF_EVERY ? "steps, a time as 30s, or none"
+	                                : "a time, as 200ms or 30s",
+	    got, e);
 	return false;
 }
 
 PARSER(parse_duration)
 {
 	return parse_time(k, text, text, &v->i, e) &&
-	       conf_in_bounds(k, (double)v->i / NSEC_PER_SEC, text, e);
+	    conf_in_bounds(k, (double)v->i / NSEC_PER_SEC, text, e);
 }
 
 PARSER(parse_range)
 {
 	const char *colon = strchr(text, ':');
-	char *first =
-	    mem_printf("%.*s", (int)(colon ? colon - text : (ptrdiff_t)strlen(text)), text);
+	char *first = mem_printf("%.*s", (int)(colon ? colon - text : (ptrdiff_t)strlen(text)),
+	    text);
 	bool good = num_int(first, INT64_MIN, INT64_MAX, &v->range.min);
 
 	free(first);
@@ -193,7 +193,7 @@ PARSER(parse_range)
 		return false;
 	}
 	return conf_in_bounds(k, (double)v->range.min, text, e) &&
-	       conf_in_bounds(k, (double)v->range.max, text, e);
+	    conf_in_bounds(k, (double)v->range.max, text, e);
 }
 
 PARSER(parse_sync)
@@ -215,7 +215,7 @@ PARSER(parse_loss)
 		return true;
 	v->loss.policy = CONF_WAIT;
 	return parse_time(k, strncmp(text, "wait:", 5) == 0 ? text + 5 : "", text, &v->loss.wait,
-	                  e);
+	    e);
 }
 
 PARSER(parse_every)
@@ -247,11 +247,26 @@ PARSER(parse_addr)
 	return false;
 }
 
-static json_t *string_to_json(const union conf_value *v) { return v->s ? json_string(v->s) : NULL; }
-static json_t *int_to_json(const union conf_value *v) { return json_integer(v->i); }
-static json_t *real_to_json(const union conf_value *v) { return json_real(v->d); }
-static json_t *bool_to_json(const union conf_value *v) { return json_boolean(v->b); }
-static json_t *size_to_json(const union conf_value *v) { return json_integer((json_int_t)v->u); }
+static json_t *string_to_json(const union conf_value *v)
+{
+	return v->s ? json_string(v->s) : NULL;
+}
+static json_t *int_to_json(const union conf_value *v)
+{
+	return json_integer(v->i);
+}
+static json_t *real_to_json(const union conf_value *v)
+{
+	return json_real(v->d);
+}
+static json_t *bool_to_json(const union conf_value *v)
+{
+	return json_boolean(v->b);
+}
+static json_t *size_to_json(const union conf_value *v)
+{
+	return json_integer((json_int_t)v->u);
+}
 
 static json_t *json_time(const char *prefix, int64_t ns)
 {
@@ -259,16 +274,20 @@ static json_t *json_time(const char *prefix, int64_t ns)
 
 	if (us % 1000)
 		return json_sprintf("%s%lldus", prefix, (long long)us);
-	return us % 1000000 ? json_sprintf("%s%lldms", prefix, (long long)(us / 1000)) :
-	                      json_sprintf("%s%llds", prefix, (long long)(us / 1000000));
+	return us % 1000000 ? json_sprintf("%s%lldms", prefix, (long long)(us / 1000))
+	                    : json_sprintf("%s%llds", prefix, (long long)(us / 1000000));
 }
 
-static json_t *json_duration(const union conf_value *v) { return json_time("", v->i); }
+static json_t *json_duration(const union conf_value *v)
+{
+	return json_time("", v->i);
+}
 
 static json_t *json_range(const union conf_value *v)
 {
-	return v->range.min == v->range.max ? json_integer(v->range.min) :
-	       json_sprintf("%lld:%lld", (long long)v->range.min, (long long)v->range.max);
+	return v->range.min == v->range.max
+	    ? json_integer(v->range.min)
+	    : json_sprintf("%lld:%lld", (long long)v->range.min, (long long)v->range.max);
 }
 
 static json_t *json_sync(const union conf_value *v)
@@ -291,12 +310,12 @@ static json_t *json_every(const union conf_value *v)
 	return v->every.time ? json_time("", v->every.time) : json_integer(v->every.steps);
 }
 
-#define STRING CONF_JSON_STRING
-#define INTEGER CONF_JSON_INTEGER
-#define REAL CONF_JSON_REAL
-#define BOOLEAN CONF_JSON_BOOLEAN
-#define ARRAY CONF_JSON_ARRAY
-#define SIZE_OF(member) sizeof ((union conf_value *)0)->member
+#define STRING          CONF_JSON_STRING
+#define INTEGER         CONF_JSON_INTEGER
+#define REAL            CONF_JSON_REAL
+#define BOOLEAN         CONF_JSON_BOOLEAN
+#define ARRAY           CONF_JSON_ARRAY
+#define SIZE_OF(member) sizeof((union conf_value *)0)->member
 
 static const struct conf_type_ops ops[] = {
 	[CONF_STR] = { STRING, SIZE_OF(s), "a string", parse_str, string_to_json },
@@ -304,24 +323,24 @@ static const struct conf_type_ops ops[] = {
 	[CONF_INT] = { INTEGER, SIZE_OF(i), "a whole number", parse_int, int_to_json },
 	[CONF_NUM] = { INTEGER | REAL, SIZE_OF(d), "a number", parse_num, real_to_json },
 	[CONF_BOOL] = { BOOLEAN, SIZE_OF(b), "true or false", parse_bool, bool_to_json },
-	[CONF_SIZE] = { INTEGER | STRING, SIZE_OF(u), "bytes, as 4096 or \"4M\"",
-		parse_size, size_to_json },
+	[CONF_SIZE] = { INTEGER | STRING, SIZE_OF(u), "bytes, as 4096 or \"4M\"", parse_size,
+	    size_to_json },
 	[CONF_DURATION] = { STRING | INTEGER | REAL, SIZE_OF(i), "a time, as \"30s\"",
-		parse_duration, json_duration },
+	    parse_duration, json_duration },
 	[CONF_RANGE] = { INTEGER | STRING, SIZE_OF(range), "a whole number, or \"MIN:MAX\"",
-		parse_range, json_range },
+	    parse_range, json_range },
 	[CONF_SYNC] = { STRING, SIZE_OF(sync), "a string", parse_sync, json_sync },
 	[CONF_LOSS] = { STRING, SIZE_OF(loss), "a string", parse_loss, json_loss },
 	[CONF_EVERY] = { INTEGER | STRING, SIZE_OF(every), "steps, or a time as \"30s\"",
-		parse_every, json_every },
+	    parse_every, json_every },
 	[CONF_ADDR] = { STRING, SIZE_OF(s), "a string", parse_addr, string_to_json },
 	[CONF_FILE] = { STRING, SIZE_OF(s), "a string", parse_str, string_to_json },
-	[CONF_PATHS] = { STRING | ARRAY, SIZE_OF(strs), "a path or a list of paths",
-		NULL, conf_strs_json },
-	[CONF_HOSTS] = { STRING | ARRAY, SIZE_OF(strs), "a host or a list of hosts",
-		NULL, conf_strs_json },
-	[CONF_INTS] = { INTEGER | ARRAY, SIZE_OF(ints), "a list of whole numbers",
-		NULL, conf_ints_json },
+	[CONF_PATHS] = { STRING | ARRAY, SIZE_OF(strs), "a path or a list of paths", NULL,
+	    conf_strs_json },
+	[CONF_HOSTS] = { STRING | ARRAY, SIZE_OF(strs), "a host or a list of hosts", NULL,
+	    conf_strs_json },
+	[CONF_INTS] = { INTEGER | ARRAY, SIZE_OF(ints), "a list of whole numbers", NULL,
+	    conf_ints_json },
 };
 
 const struct conf_type_ops *conf_type_ops(enum conf_type type)

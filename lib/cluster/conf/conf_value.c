@@ -21,7 +21,7 @@ static void store_value(const struct conf_key *k, struct conf *c, const union co
 }
 
 enum err_code conf_value_parse(const struct conf_key *k, const char *text, const char *dir,
-                               struct conf *c, struct err *e)
+    struct conf *c, struct err *e)
 {
 	union conf_value v = { 0 };
 	json_t *list;
@@ -79,7 +79,7 @@ static void append_scalar_text(const json_t *v, struct buf *out)
 }
 
 enum err_code conf_value_read(const struct conf_key *k, const json_t *v, const char *dir,
-                              struct conf *c, struct err *e)
+    struct conf *c, struct err *e)
 {
 	const struct conf_type_ops *op = conf_type_ops(k->type);
 	union conf_value value = { 0 };
@@ -89,9 +89,9 @@ enum err_code conf_value_read(const struct conf_key *k, const json_t *v, const c
 	if (!(json_kind(v) & op->accepts))
 		return conf_must_json(k, op->what, v, e);
 	if (op->accepts & CONF_JSON_ARRAY) {
-		if (!(k->type == CONF_INTS ? conf_ints_read(k, v, &value, e) :
-		      k->type == CONF_HOSTS ? conf_hosts_read(k, v, &value, e) :
-		                             conf_strs_read(k, v, dir, &value, e)))
+		if (!(k->type == CONF_INTS          ? conf_ints_read(k, v, &value, e)
+		            : k->type == CONF_HOSTS ? conf_hosts_read(k, v, &value, e)
+		                                    : conf_strs_read(k, v, dir, &value, e)))
 			return ERR_CONFIG;
 		store_value(k, c, &value);
 		return ERR_OK;
@@ -120,7 +120,7 @@ void conf_value_release(const struct conf_key *k, struct conf *c)
 	else if (k->type == CONF_INTS)
 		free(v.ints.item);
 	else if (k->type == CONF_STR || k->type == CONF_CHOICE || k->type == CONF_ADDR ||
-	         k->type == CONF_FILE)
+	    k->type == CONF_FILE)
 		free(v.s);
 	memset((char *)c + k->offset, 0, conf_type_ops(k->type)->size);
 }

@@ -6,8 +6,8 @@
 /* The inside of the key types, shared by conf_value.c, conf_scalar.c and conf_list.c. Pure: no
  * state, no threads. */
 union conf_value {
-	char *s;                        /* STR, CHOICE, ADDR, FILE */
-	int64_t i;                      /* INT; DURATION in ns */
+	char *s;   /* STR, CHOICE, ADDR, FILE */
+	int64_t i; /* INT; DURATION in ns */
 	double d;
 	bool b;
 	uint64_t u;
@@ -28,13 +28,13 @@ enum conf_json_kind {
 };
 
 struct conf_type_ops {
-	unsigned accepts;               /* accepted kinds of JSON, of enum conf_json_kind */
-	size_t size;                    /* of the field */
-	const char *what;               /* completes "must be ..." for JSON of another kind */
+	unsigned accepts; /* accepted kinds of JSON, of enum conf_json_kind */
+	size_t size;      /* of the field */
+	const char *what; /* completes "must be ..." for JSON of another kind */
 	/* parse reads a value from text; *v owns nothing when it returns false, with ERR_CONFIG in
 	 * e. NULL for lists. json writes a value; NULL: it has none. */
-	bool (*parse)(const struct conf_key *k, const char *text, union conf_value *v,
-	              struct err *e);
+	bool (
+	    *parse)(const struct conf_key *k, const char *text, union conf_value *v, struct err *e);
 	json_t *(*json)(const union conf_value *v);
 };
 const struct conf_type_ops *conf_type_ops(enum conf_type type);
@@ -43,7 +43,7 @@ const struct conf_type_ops *conf_type_ops(enum conf_type type);
  * number. */
 enum err_code conf_must(const struct conf_key *k, const char *what, const char *got, struct err *e);
 enum err_code conf_must_json(const struct conf_key *k, const char *what, const json_t *got,
-                             struct err *e);
+    struct err *e);
 bool conf_in_bounds(const struct conf_key *k, double x, const char *got, struct err *e);
 /* Is text one of "a|b|c"? */
 bool conf_among(const char *choices, const char *text);
@@ -52,10 +52,11 @@ bool conf_among(const char *choices, const char *text);
  * functions below read such an array into a value, and write it again. */
 json_t *conf_list_parse(const struct conf_key *k, const char *text, struct err *e);
 bool conf_strs_read(const struct conf_key *k, const json_t *v, const char *dir,
-                    union conf_value *out, struct err *e);
-bool conf_hosts_read(const struct conf_key *k, const json_t *v, union conf_value *out, struct err *e);
+    union conf_value *out, struct err *e);
+bool conf_hosts_read(const struct conf_key *k, const json_t *v, union conf_value *out,
+    struct err *e);
 bool conf_ints_read(const struct conf_key *k, const json_t *v, union conf_value *out,
-                    struct err *e);
+    struct err *e);
 json_t *conf_strs_json(const union conf_value *v);
 json_t *conf_ints_json(const union conf_value *v);
 void conf_strs_release(struct conf_strs *s);

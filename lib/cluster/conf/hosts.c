@@ -10,11 +10,11 @@
 #include "core/mem.h"
 #include "core/num.h"
 
-#define FILE_MAX (1u << 20)
+#define FILE_MAX        (1u << 20)
 #define NAME_MAX_LENGTH 255
-#define HOSTS_MAX 8192u
-#define SLOTS_MAX 4096
-#define BLANKS " \t\r"
+#define HOSTS_MAX       8192u
+#define SLOTS_MAX       4096
+#define BLANKS          " \t\r"
 
 void hosts_release(struct hosts *h)
 {
@@ -24,12 +24,13 @@ void hosts_release(struct hosts *h)
 	*h = (struct hosts){ NULL, 0 };
 }
 
-/* ---- one line ------------------------------------------------------------------------ */
+/* ---- one line ---- */
 
 static enum err_code report_bad_word(struct err *e, const char *word, size_t n, const char *why)
 {
-	return err_set(e, ERR_FORMAT, "\"%.*s\" %s: a host is NAME, NAME slots=4, NAME:4, or n[0-3],m1", (int)(n < 80 ? n : 80),
-	               word, why);
+	return err_set(e, ERR_FORMAT,
+	    "\"%.*s\" %s: a host is NAME, NAME slots=4, NAME:4, or n[0-3],m1",
+	    (int)(n < 80 ? n : 80), word, why);
 }
 
 /* Is s a host name? It is passed to a remote shell, so it must not contain shell syntax or begin
@@ -66,11 +67,12 @@ static enum err_code add_host(struct hosts *h, const char *name, int64_t count, 
 
 /* Add the names made of `before`, each element of the first brackets of `rest`, and what follows
  * them (which may have brackets, too). */
-static enum err_code expand_brackets(struct hosts *h, const char *before, const char *rest, int64_t slots, struct err *e);
+static enum err_code expand_brackets(struct hosts *h, const char *before, const char *rest,
+    int64_t slots, struct err *e);
 
 /* Expand one element of brackets: "3", or "07-09", whose leading zeroes are kept. */
-static enum err_code expand_range(struct hosts *h, const char *before, const char *range, const char *after, int64_t slots,
-                                  struct err *e)
+static enum err_code expand_range(struct hosts *h, const char *before, const char *range,
+    const char *after, int64_t slots, struct err *e)
 {
 	const char *dash = strchr(range, '-');
 	char *first = mem_printf("%.*s", (int)strcspn(range, "-"), range), *one;
@@ -78,10 +80,12 @@ static enum err_code expand_range(struct hosts *h, const char *before, const cha
 	int64_t from, to;
 
 	if (!num_int(first, 0, 999999999, &from) || (dash && !num_int(dash + 1, 0, 999999999, &to)))
-		rc = report_bad_word(e, range, strlen(range), "in brackets is no number and no range");
+		rc = report_bad_word(e, range, strlen(range),
+		    "in brackets is no number and no range");
 	else if (dash && (to < from || to - from >= (int64_t)HOSTS_MAX))
 		rc = report_bad_word(e, range, strlen(range), "is no range from low to high");
-	for (int64_t i = rc == ERR_OK ? from : 1, last = rc == ERR_OK ? (dash ? to : from) : 0; rc == ERR_OK && i <= last; i++) {
+	for (int64_t i = rc == ERR_OK ? from : 1, last = rc == ERR_OK ? (dash ? to : from) : 0;
+	     rc == ERR_OK && i <= last; i++) {
 		one = mem_printf("%s%0*lld", before, (int)strlen(first), (long long)i);
 		rc = expand_brackets(h, one, after, slots, e);
 		free(one);
@@ -90,7 +94,8 @@ static enum err_code expand_range(struct hosts *h, const char *before, const cha
 	return rc;
 }
 
-static enum err_code expand_brackets(struct hosts *h, const char *before, const char *rest, int64_t slots, struct err *e)
+static enum err_code expand_brackets(struct hosts *h, const char *before, const char *rest,
+    int64_t slots, struct err *e)
 {
 	size_t plain = strcspn(rest, "[");
 	char *head = mem_printf("%s%.*s", before, (int)plain, rest);
@@ -100,8 +105,10 @@ static enum err_code expand_brackets(struct hosts *h, const char *before, const 
 	if (!*open)
 		rc = add_host(h, head, slots, e);
 	else if (!close || close == open + 1)
-		rc = report_bad_word(e, rest, strlen(rest), close ? "has empty brackets" : "has a bracket that does not end");
-	for (const char *at = open + 1; rc == ERR_OK && *open && at < close; at += strcspn(at, ",]") + 1) {
+		rc = report_bad_word(e, rest, strlen(rest),
+		    close ? "has empty brackets" : "has a bracket that does not end");
+	for (const char *at = open + 1; rc == ERR_OK && *open && at < close;
+	     at += strcspn(at, ",]") + 1) {
 		char *range = mem_printf("%.*s", (int)strcspn(at, ",]"), at);
 
 		rc = expand_range(h, head, range, close + 1, slots, e);
@@ -140,7 +147,8 @@ static enum err_code add_host_names(struct hosts *h, const char *list, int64_t s
 
 		if (read_count_suffix(name, &count))
 			*strchr(name, ':') = 0;
-		rc = len ? expand_brackets(h, "", name, count, e) : report_bad_word(e, list, n, "has an empty name");
+		rc = len ? expand_brackets(h, "", name, count, e)
+		         : report_bad_word(e, list, n, "has an empty name");
 		free(name);
 		at += len;
 	}
@@ -152,8 +160,8 @@ static enum err_code parse_slots_option(const char *word, size_t n, int64_t *slo
 {
 	char *text = mem_printf("%.*s", (int)n, word);
 	const char *is = strchr(text, '=');
-	bool counts = strncmp(text, "slots=", 6) == 0, other = strncmp(text, "max-slots=", 10) == 0 ||
-	    strncmp(text, "max_slots=", 10) == 0;
+	bool counts = strncmp(text, "slots=", 6) == 0,
+	     other = strncmp(text, "max-slots=", 10) == 0 || strncmp(text, "max_slots=", 10) == 0;
 	int64_t value;
 	enum err_code rc = ERR_OK;
 
@@ -172,7 +180,8 @@ static struct hosts copy_hosts(const struct hosts *h)
 	struct hosts c = { mem_array(h->n + 1, sizeof *c.item), h->n };
 
 	for (size_t i = 0; i < h->n; i++)
-		c.item[i] = (struct hosts_item){ mem_strdup(h->item[i].name), h->item[i].slots, h->item[i].limited };
+		c.item[i] = (struct hosts_item){ mem_strdup(h->item[i].name), h->item[i].slots,
+			h->item[i].limited };
 	return c;
 }
 
@@ -180,7 +189,7 @@ enum err_code hosts_add(struct hosts *h, const char *line, struct err *e)
 {
 	size_t end = strcspn(line, "#"), names, at;
 	struct hosts grown;
-	int64_t slots = 0;              /* 0: not given */
+	int64_t slots = 0; /* 0: not given */
 	char *list;
 	enum err_code rc = ERR_OK;
 
@@ -194,7 +203,8 @@ enum err_code hosts_add(struct hosts *h, const char *line, struct err *e)
 	names = strcspn(line, BLANKS);
 	names = names < end ? names : end;
 	for (at = names; rc == ERR_OK && at < end;) {
-		size_t blanks = strspn(line + at, BLANKS), n = strcspn(line + at + blanks, BLANKS "#");
+		size_t blanks = strspn(line + at, BLANKS),
+		       n = strcspn(line + at + blanks, BLANKS "#");
 
 		rc = parse_slots_option(line + at + blanks, n, &slots, e);
 		at += blanks + n;
@@ -232,7 +242,7 @@ enum err_code hosts_read(struct hosts *h, const char *path, struct err *e)
 	return rc;
 }
 
-/* ---- placing processes on hosts ---------------------------------------------------------- */
+/* ---- placing processes on hosts ---- */
 
 int64_t hosts_slots(const struct hosts *h)
 {
@@ -247,7 +257,8 @@ static const char *deal_place(const struct hosts *h, int64_t left, bool unlimite
 {
 	for (int64_t round = 0;; round++)
 		for (size_t i = 0; i < h->n; i++)
-			if (h->item[i].slots > round && !(unlimited && h->item[i].limited) && left-- == 0)
+			if (h->item[i].slots > round && !(unlimited && h->item[i].limited) &&
+			    left-- == 0)
 				return h->item[i].name;
 }
 

@@ -11,9 +11,9 @@
  * host that occurs again gets the slots of both. All zeroes is an empty list. Pure data: no
  * threads. */
 struct hosts_item {
-	char *name;                     /* as for a remote shell: "b", "user@b", "10.0.0.2" */
-	int64_t slots;                  /* 1 at least */
-	bool limited;                   /* the slots were given explicitly, and are a limit */
+	char *name;    /* as for a remote shell: "b", "user@b", "10.0.0.2" */
+	int64_t slots; /* 1 at least */
+	bool limited;  /* the slots were given explicitly, and are a limit */
 };
 
 struct hosts {

@@ -9,7 +9,7 @@
  * no state, no threads. */
 struct conf_rule {
 	const struct optim_rule *rule;
-	struct optim_hyper hyper;       /* lr: before the schedule */
+	struct optim_hyper hyper; /* lr: before the schedule */
 	struct schedule schedule;
 };
 

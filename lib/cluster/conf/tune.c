@@ -9,12 +9,12 @@
 /* A change must make the job faster by this factor. */
 #define WORTH 1.15
 /* Shares of a step's time at which another staleness, codec or batch size is tried. */
-#define MUCH_WAIT 0.20
-#define LITTLE_WAIT 0.02
-#define MUCH_WIRE 0.50
-#define LITTLE_WIRE 0.10
+#define MUCH_WAIT     0.20
+#define LITTLE_WAIT   0.02
+#define MUCH_WIRE     0.50
+#define LITTLE_WIRE   0.10
 #define STALENESS_MAX 64u
-#define BATCH_TIMES 8
+#define BATCH_TIMES   8
 
 static int compare_descending(const void *a, const void *b)
 {
@@ -30,7 +30,8 @@ static double useful_gradient_rate(const double *t, unsigned n, unsigned b)
 	return t[b] > 0 ? (double)(n - b) / t[b] : 0;
 }
 
-static bool advise_backup(const struct tune_settings *now, const struct tune_worker *w, unsigned n, struct tune_advice *out)
+static bool advise_backup(const struct tune_settings *now, const struct tune_worker *w, unsigned n,
+    struct tune_advice *out)
 {
 	double *t = mem_array(n, sizeof *t), slowest, gain;
 	unsigned best = 0, at = now->backup < n ? now->backup : n - 1;
@@ -42,7 +43,9 @@ static bool advise_backup(const struct tune_settings *now, const struct tune_wor
 		if (useful_gradient_rate(t, n, b) > useful_gradient_rate(t, n, best))
 			best = b;
 	slowest = t[0];
-	gain = useful_gradient_rate(t, n, at) > 0 ? useful_gradient_rate(t, n, best) / useful_gradient_rate(t, n, at) : 0;
+	gain = useful_gradient_rate(t, n, at) > 0
+	    ? useful_gradient_rate(t, n, best) / useful_gradient_rate(t, n, at)
+	    : 0;
 	if (best == now->backup || gain < WORTH) {
 		free(t);
 		return false;
@@ -50,8 +53,10 @@ static bool advise_backup(const struct tune_settings *now, const struct tune_wor
 	out->key = TUNE_BACKUP;
 	snprintf(out->set, sizeof out->set, "backup");
 	snprintf(out->value, sizeof out->value, "%u", best);
-	snprintf(out->why, sizeof out->why, "the slowest of %u workers needs %.3g s for a step, the median %.3g s: when a step waits for %u of "
-	    "them, %.2f times as many gradients count in a second", n, slowest, t[n / 2], n - best, gain);
+	snprintf(out->why, sizeof out->why,
+	    "the slowest of %u workers needs %.3g s for a step, the median %.3g s: when a step waits for %u of "
+	    "them, %.2f times as many gradients count in a second",
+	    n, slowest, t[n / 2], n - best, gain);
 	free(t);
 	return true;
 }
@@ -73,7 +78,8 @@ static struct shares shares_of(const struct tune_worker *w, unsigned n)
 	return all > 0 ? (struct shares){ wire / all, wait / all } : (struct shares){ 0, 0 };
 }
 
-static bool advise_staleness(const struct tune_settings *now, struct shares s, struct tune_advice *out)
+static bool advise_staleness(const struct tune_settings *now, struct shares s,
+    struct tune_advice *out)
 {
 	uint64_t to = now->staleness;
 
@@ -86,7 +92,8 @@ static bool advise_staleness(const struct tune_settings *now, struct shares s, s
 	out->key = TUNE_STALENESS;
 	snprintf(out->set, sizeof out->set, "sync");
 	snprintf(out->value, sizeof out->value, "ssp:%llu", (unsigned long long)to);
-	snprintf(out->why, sizeof out->why, "workers wait for others %.0f %% of their time", 100 * s.wait);
+	snprintf(out->why, sizeof out->why, "workers wait for others %.0f %% of their time",
+	    100 * s.wait);
 	return true;
 }
 
@@ -100,7 +107,8 @@ static bool advise_codec(const struct tune_settings *now, struct shares s, struc
 	out->key = TUNE_CODEC;
 	snprintf(out->set, sizeof out->set, "codec");
 	snprintf(out->value, sizeof out->value, raw ? "int8" : "raw");
-	snprintf(out->why, sizeof out->why, "pushes and pulls are %.0f %% of the workers' time", 100 * s.wire);
+	snprintf(out->why, sizeof out->why, "pushes and pulls are %.0f %% of the workers' time",
+	    100 * s.wire);
 	return true;
 }
 
@@ -117,22 +125,27 @@ static bool advise_batch(const struct tune_settings *now, struct shares s, struc
 	out->key = TUNE_BATCH;
 	snprintf(out->set, sizeof out->set, "job.batch");
 	snprintf(out->value, sizeof out->value, "%lld", (long long)to);
-	snprintf(out->why, sizeof out->why, "pushes and pulls are %.0f %% of the workers' time", 100 * s.wire);
+	snprintf(out->why, sizeof out->why, "pushes and pulls are %.0f %% of the workers' time",
+	    100 * s.wire);
 	return true;
 }
 
-static bool advise_change(const struct tune_settings *now, const struct tune_worker *w, unsigned n, struct tune_advice *out)
+static bool advise_change(const struct tune_settings *now, const struct tune_worker *w, unsigned n,
+    struct tune_advice *out)
 {
 	struct shares s = shares_of(w, n);
 
 	if (n < 2)
-		return (now->keys & TUNE_CODEC && advise_codec(now, s, out)) || (now->keys & TUNE_BATCH && advise_batch(now, s, out));
+		return (now->keys & TUNE_CODEC && advise_codec(now, s, out)) ||
+		    (now->keys & TUNE_BATCH && advise_batch(now, s, out));
 	return (now->keys & TUNE_BACKUP && now->bsp && advise_backup(now, w, n, out)) ||
 	    (now->keys & TUNE_STALENESS && now->ssp && advise_staleness(now, s, out)) ||
-	    (now->keys & TUNE_CODEC && advise_codec(now, s, out)) || (now->keys & TUNE_BATCH && advise_batch(now, s, out));
+	    (now->keys & TUNE_CODEC && advise_codec(now, s, out)) ||
+	    (now->keys & TUNE_BATCH && advise_batch(now, s, out));
 }
 
-bool tune_advise(struct tune *t, const struct tune_settings *now, const struct tune_worker *w, unsigned n, struct tune_advice *out)
+bool tune_advise(struct tune *t, const struct tune_settings *now, const struct tune_worker *w,
+    unsigned n, struct tune_advice *out)
 {
 	char found[96] = "";
 

@@ -12,23 +12,23 @@ enum tune_key { TUNE_BACKUP = 1, TUNE_STALENESS = 2, TUNE_CODEC = 4, TUNE_BATCH 
 
 /* Mean seconds of one worker's step. */
 struct tune_worker {
-	double alone;                   /* reading data, computing the gradient */
-	double wire;                    /* pushing and pulling */
-	double wait;                    /* waiting for other workers */
+	double alone; /* reading data, computing the gradient */
+	double wire;  /* pushing and pulling */
+	double wait;  /* waiting for other workers */
 };
 
 struct tune_settings {
-	unsigned keys;                  /* keys that may be adapted, of enum tune_key */
+	unsigned keys; /* keys that may be adapted, of enum tune_key */
 	bool bsp, ssp;
 	unsigned backup;
 	uint64_t staleness;
 	const char *codec;
-	int64_t batch, first_batch;     /* first_batch: at the job's begin */
+	int64_t batch, first_batch; /* first_batch: at the job's begin */
 };
 
 struct tune_advice {
 	enum tune_key key;
-	char set[48], value[32];        /* "backup", "1" */
+	char set[48], value[32]; /* "backup", "1" */
 	char why[240];
 };
 
@@ -39,6 +39,7 @@ struct tune {
 };
 
 /* Judge the measurements of n active workers. True: the change *out is to be made now. */
-bool tune_advise(struct tune *t, const struct tune_settings *now, const struct tune_worker *w, unsigned n, struct tune_advice *out);
+bool tune_advise(struct tune *t, const struct tune_settings *now, const struct tune_worker *w,
+    unsigned n, struct tune_advice *out);
 
 #endif

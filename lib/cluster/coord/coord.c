@@ -106,7 +106,8 @@ void coord_event(struct coord *c, const char *kind, const char *fmt, ...)
 	c->io.event(c->io.ctx, kind, text);
 }
 
-static const char *const phase_name[] = { "forming", "running", "finishing", "done", "failed", "stopped" };
+static const char *const phase_name[] = { "forming", "running", "finishing", "done", "failed",
+	"stopped" };
 
 const char *coord_phase_name(enum coord_phase p)
 {
@@ -154,14 +155,15 @@ static void describe_missing(struct coord *c)
 		bool server = i < c->nservers;
 		unsigned k = server ? i : i - c->nservers;
 
-		if (server ? c->server[k].live : !c->cfg.has_job || c->worker[k].state != WORKER_EMPTY)
+		if (server ? c->server[k].live
+		           : !c->cfg.has_job || c->worker[k].state != WORKER_EMPTY)
 			continue;
 		if (shown++ >= 8) {
 			left++;
 			continue;
 		}
-		at += (size_t)snprintf(c->waiting + at, sizeof c->waiting - at, "%s%s-%u", at ? ", " : "",
-		    server ? "server" : "worker", k);
+		at += (size_t)snprintf(c->waiting + at, sizeof c->waiting - at, "%s%s-%u",
+		    at ? ", " : "", server ? "server" : "worker", k);
 	}
 	if (left)
 		snprintf(c->waiting + at, sizeof c->waiting - at, " and %u more", left);
@@ -185,8 +187,9 @@ void coord_enter(struct coord *c, enum coord_phase phase, int64_t now)
 	if (phase >= COORD_FINISHING)
 		coord_settings_refuse_pending(c);
 	c->waiting[0] = 0;
-	coord_event(c, coord_phase_name(phase), "the %s is %s%s%s", c->cfg.has_job ? "job" : "cluster",
-	    coord_phase_name(phase), c->reason[0] ? ": " : "", c->reason);
+	coord_event(c, coord_phase_name(phase), "the %s is %s%s%s",
+	    c->cfg.has_job ? "job" : "cluster", coord_phase_name(phase), c->reason[0] ? ": " : "",
+	    c->reason);
 	coord_changed(c);
 }
 
@@ -195,7 +198,8 @@ static bool enough_workers_present(const struct coord *c, int64_t now)
 {
 	unsigned here = count_present_workers(c);
 
-	return here >= c->nworkers || (c->cfg.workers_min && here >= c->cfg.workers_min && now - c->started > STRAGGLERS);
+	return here >= c->nworkers ||
+	    (c->cfg.workers_min && here >= c->cfg.workers_min && now - c->started > STRAGGLERS);
 }
 
 /* One step of the phase forming: wait until all members have joined; place the partitions; wait
@@ -222,8 +226,9 @@ static void advance_forming(struct coord *c, int64_t now)
 			coord_members_begin(c);
 			coord_job_begin_leases(c, coord_resume_saved_tasks(c));
 		}
-		coord_event(c, "layout", "epoch %u: %zu table%s over %u server%s", c->layout.epoch, c->layout.ntables,
-		    c->layout.ntables == 1 ? "" : "s", c->nservers, c->nservers == 1 ? "" : "s");
+		coord_event(c, "layout", "epoch %u: %zu table%s over %u server%s", c->layout.epoch,
+		    c->layout.ntables, c->layout.ntables == 1 ? "" : "s", c->nservers,
+		    c->nservers == 1 ? "" : "s");
 		coord_changed(c);
 		return;
 	}
@@ -240,7 +245,8 @@ static void abandon_worker(struct coord *c, unsigned slot, const char *how, int6
 	char why[300];
 
 	if (c->cfg.on_worker_loss == COORD_FAIL) {
-		snprintf(why, sizeof why, "worker-%u is lost (%s) and on_worker_loss is fail", slot, how);
+		snprintf(why, sizeof why, "worker-%u is lost (%s) and on_worker_loss is fail", slot,
+		    how);
 		coord_fail(c, why, now);
 		return;
 	}
@@ -249,7 +255,8 @@ static void abandon_worker(struct coord *c, unsigned slot, const char *how, int6
 
 static bool is_leave_pending(const struct coord *c, unsigned slot)
 {
-	bool is = c->prop.open && c->prop.change->kind == CHANGE_LEAVE && c->prop.change->slot == slot;
+	bool is = c->prop.open && c->prop.change->kind == CHANGE_LEAVE &&
+	    c->prop.change->slot == slot;
 
 	for (const struct change *ch = c->changes; ch; ch = ch->next)
 		is |= ch->kind == CHANGE_LEAVE && ch->slot == slot;
@@ -261,8 +268,11 @@ static bool is_leave_pending(const struct coord *c, unsigned slot)
 static void abandon_waited_workers(struct coord *c, int64_t now)
 {
 	c->unwaited = false;
-	for (unsigned i = 0; i < c->nworkers && c->phase == COORD_RUNNING && c->cfg.on_worker_loss != COORD_WAIT; i++)
-		if (c->worker[i].state == WORKER_ACTIVE && c->worker[i].lost_at && !is_leave_pending(c, i))
+	for (unsigned i = 0;
+	     i < c->nworkers && c->phase == COORD_RUNNING && c->cfg.on_worker_loss != COORD_WAIT;
+	     i++)
+		if (c->worker[i].state == WORKER_ACTIVE && c->worker[i].lost_at &&
+		    !is_leave_pending(c, i))
 			abandon_worker(c, i, "it was waited for until on_worker_loss was set", now);
 }
 
@@ -278,7 +288,8 @@ void coord_progress(struct coord *c, int64_t now)
 	 * workers may have left or been lost just now. */
 	if (c->placed && !c->data_lost && c->phase < COORD_FAILED)
 		coord_place_finish_joins(c, now);
-	if (c->placed && !c->data_lost && c->phase < COORD_FAILED && (coord_place_repair(c, now) | coord_scale_release_servers(c)))
+	if (c->placed && !c->data_lost && c->phase < COORD_FAILED &&
+	    (coord_place_repair(c, now) | coord_scale_release_servers(c)))
 		coord_changed(c);
 	if (c->phase == COORD_RUNNING || c->phase == COORD_FINISHING)
 		coord_job_check_end(c, now);
@@ -321,7 +332,7 @@ void coord_fail(struct coord *c, const char *why, int64_t now)
 	coord_enter(c, COORD_FAILED, now);
 }
 
-/* ---- leases ----------------------------------------------------------- */
+/* ---- leases ---- */
 
 bool coord_overdue(struct coord *c, int64_t seen, int64_t limit, int64_t now)
 {
@@ -340,7 +351,8 @@ void worker_lost(struct coord *c, unsigned slot, const char *how, int64_t now)
 	struct coord_member_worker *w = &c->worker[slot];
 
 	w->lost_at = now;
-	coord_event(c, "worker_lost", "worker-%u (%s, pid %lld) is lost: %s", slot, w->host, (long long)w->pid, how);
+	coord_event(c, "worker_lost", "worker-%u (%s, pid %lld) is lost: %s", slot, w->host,
+	    (long long)w->pid, how);
 	snprintf(c->last_lost, sizeof c->last_lost, "worker-%u: %.280s", slot, how);
 	if (c->tasks)
 		tasks_return(c->tasks, slot);
@@ -364,14 +376,16 @@ static void expire_worker_leases(struct coord *c, int64_t now)
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		struct coord_member_worker *w = &c->worker[i];
 
-		if (w->state == WORKER_ACTIVE && w->lost_at && c->cfg.on_worker_loss == COORD_WAIT &&
-		    c->phase == COORD_RUNNING && now - w->lost_at > c->cfg.loss_wait) {
+		if (w->state == WORKER_ACTIVE && w->lost_at &&
+		    c->cfg.on_worker_loss == COORD_WAIT && c->phase == COORD_RUNNING &&
+		    now - w->lost_at > c->cfg.loss_wait) {
 			snprintf(how, sizeof how, "worker-%u did not come back within %lld s", i,
 			    (long long)(c->cfg.loss_wait / NSEC_PER_SEC));
 			coord_fail(c, how, now);
 			return;
 		}
-		if ((w->state != WORKER_ACTIVE && w->state != WORKER_JOINING && w->state != WORKER_DONE) ||
+		if ((w->state != WORKER_ACTIVE && w->state != WORKER_JOINING &&
+		        w->state != WORKER_DONE) ||
 		    w->lost_at || !coord_overdue(c, w->seen, c->cfg.lease, now))
 			continue;
 		if (w->state == WORKER_DONE) {
@@ -415,8 +429,10 @@ static bool is_loss_deferred(struct coord *c, unsigned i, bool deaf, int64_t now
 	if ((!deaf && !only) || now - s->seen > c->cfg.deadline / 2)
 		return false;
 	if (!deaf && !s->awaited) {
-		coord_event(c, "silent", "server-%u (%s, pid %lld) is not heard of, and has the only copy of %u partition%s: "
-		    "waiting up to %lld s before it is taken for lost", i, s->host, (long long)s->pid, only, NUM_S(only),
+		coord_event(c, "silent",
+		    "server-%u (%s, pid %lld) is not heard of, and has the only copy of %u partition%s: "
+		    "waiting up to %lld s before it is taken for lost",
+		    i, s->host, (long long)s->pid, only, NUM_S(only),
 		    (long long)(c->cfg.deadline / 2 / NSEC_PER_SEC));
 		s->awaited = true;
 	}
@@ -441,12 +457,14 @@ static void expire_silent_servers(struct coord *c, int64_t now)
 		} else if (is_loss_deferred(c, i, deaf, now)) {
 			some |= deaf;
 		} else {
-			snprintf(how, sizeof how, "no heartbeat for %lld ms", (long long)((now - s->seen) / NSEC_PER_MSEC));
+			snprintf(how, sizeof how, "no heartbeat for %lld ms",
+			    (long long)((now - s->seen) / NSEC_PER_MSEC));
 			server_lost(c, i, how, now);
 		}
 	}
 	if (some && !c->deaf)
-		coord_event(c, "deaf", "no server is heard of: waiting up to %lld s before one is taken for lost",
+		coord_event(c, "deaf",
+		    "no server is heard of: waiting up to %lld s before one is taken for lost",
 		    (long long)(c->cfg.deadline / 2 / NSEC_PER_SEC));
 	if (some && is_cut_off(c, now))
 		c->deaf_until = now + ALL_BACK;
@@ -476,7 +494,8 @@ bool coord_tick(struct coord *c, int64_t now)
 	coord_stall_check(c, now);
 	coord_settings_check_applied(c);
 	if (c->phase == COORD_FORMING && now - c->formed > c->cfg.deadline) {
-		snprintf(how, sizeof how, "waited %lld s for %s", (long long)(c->cfg.deadline / NSEC_PER_SEC),
+		snprintf(how, sizeof how, "waited %lld s for %s",
+		    (long long)(c->cfg.deadline / NSEC_PER_SEC),
 		    c->waiting[0] ? c->waiting : "the servers to take the layout over");
 		coord_fail(c, how, now);
 	}

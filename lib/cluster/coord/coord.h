@@ -44,7 +44,7 @@ struct task_change;
  * are drawn in coord_state.h. */
 struct coord;
 
-#define COORD_ZONE 64                  /* size of a zone's name, with its NUL */
+#define COORD_ZONE 64 /* size of a zone's name, with its NUL */
 
 /* The reaction to the loss of a worker (on_worker_loss). */
 enum coord_policy { COORD_SHRINK, COORD_WAIT, COORD_FAIL };
@@ -53,13 +53,13 @@ enum coord_policy { COORD_SHRINK, COORD_WAIT, COORD_FAIL };
  * must outlive the coord. */
 struct coord_config {
 	const char *name, *cluster_id;
-	unsigned servers, workers;      /* how many make the cluster whole */
-	unsigned replicas;              /* wanted length of each partition's chain */
-	unsigned workers_min, workers_max;      /* bounds of `workers`; equal or 0: none */
+	unsigned servers, workers;         /* how many make the cluster whole */
+	unsigned replicas;                 /* wanted length of each partition's chain */
+	unsigned workers_min, workers_max; /* bounds of `workers`; equal or 0: none */
 	bool has_job, bsp, deterministic;
 	enum coord_policy on_worker_loss;
-	int64_t loss_wait, lease, server_lost, deadline;        /* nanoseconds */
-	uint64_t batch, epochs, steps;  /* 0: no limit */
+	int64_t loss_wait, lease, server_lost, deadline; /* nanoseconds */
+	uint64_t batch, epochs, steps;                   /* 0: no limit */
 	/* Manifest of the checkpoint to resume from, and its directory; NULL: a fresh start. */
 	const json_t *resume;
 	const char *resume_path;
@@ -83,7 +83,14 @@ struct coord_io {
 	void (*lease_changed)(void *ctx, uint64_t number, const struct task_change *change);
 };
 
-enum coord_phase { COORD_FORMING, COORD_RUNNING, COORD_FINISHING, COORD_DONE, COORD_FAILED, COORD_STOPPED };
+enum coord_phase {
+	COORD_FORMING,
+	COORD_RUNNING,
+	COORD_FINISHING,
+	COORD_DONE,
+	COORD_FAILED,
+	COORD_STOPPED
+};
 
 /* Create a coord in the phase forming, and free it. coord_free(NULL) is fine. */
 struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *io, int64_t now);
@@ -129,11 +136,12 @@ struct coord_self {
 	enum { COORD_NOBODY, COORD_SERVER, COORD_WORKER, COORD_ADMIN, COORD_RELAY } kind;
 	unsigned index;
 	uint64_t incarnation;
-	const char *name, *key;         /* the peer's key, and its name in the key ring */
+	const char *name, *key; /* the peer's key, and its name in the key ring */
 	char host[64];
-	bool deaf;                      /* the peer gets no answers and will reconnect */
+	bool deaf; /* the peer gets no answers and will reconnect */
 };
-json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e);
+json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now,
+    struct err *e);
 /* Is this server alive, with this key and incarnation? COORD_ANY_SERVER: under any number. */
 #define COORD_ANY_SERVER UINT_MAX
 bool coord_is_server(const struct coord *c, unsigned index, const char *key, uint64_t incarnation);
@@ -170,14 +178,16 @@ void coord_keys_checked(struct coord *c, const json_t *msg);
 /* Have all living servers, relays and the coordinator checked their sessions against key list
  * number `made` or a later one? *checked counts those that have, `missing` gets the names of the
  * others, and *cut is the number of sessions closed for `name`. */
-bool coord_keys_settled(const struct coord *c, uint64_t made, const char *name, int64_t *cut, unsigned *checked,
-    json_t *missing);
+bool coord_keys_settled(const struct coord *c, uint64_t made, const char *name, int64_t *cut,
+    unsigned *checked, json_t *missing);
 /* Find the living member that uses this key: id gets its name, as "worker-2", *age the time since
  * it was last heard, in ns. False: no living member has it. */
-bool coord_key_held(const struct coord *c, const char *key, int64_t now, char id[static 32], int64_t *age);
+bool coord_key_held(const struct coord *c, const char *key, int64_t now, char id[static 32],
+    int64_t *age);
 /* End the quarantine of a key: from a step to be voted on, its worker's gradients count again.
  * ERR_NOTFOUND: the key is not in quarantine. */
-enum err_code coord_release_key(struct coord *c, const char *name, const char *key, int64_t now, struct err *e);
+enum err_code coord_release_key(struct coord *c, const char *name, const char *key, int64_t now,
+    struct err *e);
 /* The reason why a key is in quarantine; NULL: it is not. */
 const char *coord_key_barred(const struct coord *c, const char *key);
 /* Publish a new revision of the view, because something that the owner adds to it (the keys) has
@@ -192,9 +202,11 @@ const char *coord_phase_name(enum coord_phase p);
 
 /* Change the wanted number of servers and workers (-1: keep it); empty one server; even out the
  * load. ERR_USAGE, ERR_NOTFOUND; ERR_NOTREADY unless the phase is running. */
-enum err_code coord_scale(struct coord *c, int64_t servers, int64_t workers, int64_t now, struct err *e);
+enum err_code coord_scale(struct coord *c, int64_t servers, int64_t workers, int64_t now,
+    struct err *e);
 /* Would coord_scale accept this? The errors are the same. */
-enum err_code coord_may_scale(const struct coord *c, int64_t servers, int64_t workers, struct err *e);
+enum err_code coord_may_scale(const struct coord *c, int64_t servers, int64_t workers,
+    struct err *e);
 enum err_code coord_drain(struct coord *c, unsigned server, int64_t now, struct err *e);
 enum err_code coord_rebalance(struct coord *c, int64_t now, struct err *e);
 /* A live change of settings; all pointers are borrowed. config: the whole configuration afterwards;
@@ -202,9 +214,9 @@ enum err_code coord_rebalance(struct coord *c, int64_t now, struct err *e);
 struct coord_setting {
 	const json_t *config, *set;
 	const char *what, *who;
-	bool at_once;                   /* the keys depend on no step: no vote is needed */
-	uint64_t at;                    /* the change must not hold before this step */
-	uint64_t batch;                 /* this and the following: as in coord_config */
+	bool at_once;   /* the keys depend on no step: no vote is needed */
+	uint64_t at;    /* the change must not hold before this step */
+	uint64_t batch; /* this and the following: as in coord_config */
 	bool bsp;
 	enum coord_policy on_worker_loss;
 	int64_t loss_wait;
@@ -213,11 +225,13 @@ struct coord_setting {
  * tells the outcome by the ticket. coord_status shows "settings" when the change is decided and
  * "settings_step" once every worker uses it. ERR_NOTREADY: wrong phase. ERR_EXISTS: another change
  * is being decided. */
-enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t now, uint64_t *ticket, struct err *e);
+enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t now,
+    uint64_t *ticket, struct err *e);
 /* Change settings before the partitions are placed: they hold from step 0 on, without a vote. */
 void coord_set_before_start(struct coord *c, const struct coord_setting *s);
 enum coord_answer { COORD_PENDING, COORD_AGREED, COORD_REFUSED };
-enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint64_t *step, struct err *e);
+enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint64_t *step,
+    struct err *e);
 bool coord_is_deciding(const struct coord *c);
 bool coord_settings_have_room(const struct coord *c);
 /* A change of the tables while the cluster runs, decided like a change of settings. shape: for an
@@ -228,7 +242,8 @@ struct coord_table {
 	const struct table *shape;
 	const char *who;
 };
-enum err_code coord_table(struct coord *c, const struct coord_table *t, int64_t now, uint64_t *ticket, struct err *e);
+enum err_code coord_table(struct coord *c, const struct coord_table *t, int64_t now,
+    uint64_t *ticket, struct err *e);
 /* The configuration after the last decided change (borrowed), and all changes that are kept: an
  * array of objects with step, number, set, what and who. */
 json_t *coord_present_config(const struct coord *c);
@@ -237,7 +252,7 @@ json_t *coord_settings(const struct coord *c);
 json_t *coord_settings_past(const struct coord *c);
 int64_t coord_settings_made(const struct coord *c);
 bool coord_is_bsp(const struct coord *c);
-uint64_t coord_batch(const struct coord *c);            /* examples of one worker's step */
+uint64_t coord_batch(const struct coord *c); /* examples of one worker's step */
 bool coord_has_relays(const struct coord *c);
 /* Does the job's model have all tables of the list "w,b"? "none" is the empty list. False: unknown
  * gets the name of one that it does not have. */
@@ -247,7 +262,7 @@ bool coord_has_sparse(const struct coord *c);
 /* Store the owner's list of changes that are to be requested at later steps, so that it survives a
  * restart. coord keeps the list and does not interpret it. */
 void coord_set_planned(struct coord *c, const json_t *list);
-json_t *coord_planned(const struct coord *c);           /* borrowed; NULL: none */
+json_t *coord_planned(const struct coord *c); /* borrowed; NULL: none */
 
 /* Pause or resume the job: workers rest before their next step. coord_status shows "paused", and in
  * "resting" how many rest. */
@@ -271,7 +286,16 @@ bool coord_is_at_rest(const struct coord *c, uint64_t *step);
  *
  * coord_snap_begin returns false when there is nothing to save: no partitions, or no job that
  * runs. */
-enum coord_snap { SNAP_NONE, SNAP_ASKED, SNAP_TAKEN, SNAP_WRITING, SNAP_SAVED, SNAP_LATE, SNAP_BROKEN, SNAP_FAILED };
+enum coord_snap {
+	SNAP_NONE,
+	SNAP_ASKED,
+	SNAP_TAKEN,
+	SNAP_WRITING,
+	SNAP_SAVED,
+	SNAP_LATE,
+	SNAP_BROKEN,
+	SNAP_FAILED
+};
 bool coord_snap_begin(struct coord *c, uint64_t step);
 /* Marks of the next snapshot: `mark` is a number that no other snapshot has; `base` is the mark of
  * the one that a delta checkpoint builds on, if the servers still have it; 0: none. */
@@ -283,7 +307,7 @@ uint64_t coord_snap_id(const struct coord *c);
 uint64_t coord_snap_step(const struct coord *c);
 /* The servers' newest step, when the snapshot is LATE. */
 uint64_t coord_snap_frontier(const struct coord *c);
-const char *coord_snap_message(const struct coord *c);  /* of a FAILED one: the reason */
+const char *coord_snap_message(const struct coord *c); /* of a FAILED one: the reason */
 const json_t *coord_snap_descriptions(const struct coord *c);
 /* The part of the manifest that does not come from the servers; new reference. */
 json_t *coord_snap_head(const struct coord *c);

@@ -12,9 +12,10 @@
  * the change from S on; otherwise the next proposal lies beyond every frontier.  coord_state.h
  * draws the stages. */
 
-/* ---- members ---------------------------------------------------------- */
+/* ---- members ---- */
 
-static void append_members(struct coord *c, uint64_t step, struct deal_pos at, uint64_t batch, const unsigned *slot, unsigned n)
+static void append_members(struct coord *c, uint64_t step, struct deal_pos at, uint64_t batch,
+    const unsigned *slot, unsigned n)
 {
 	struct members *m;
 
@@ -61,8 +62,10 @@ json_t *coord_members_to_json(const struct coord *c)
 
 		for (unsigned k = 0; k < m->n; k++)
 			json_array_append_new(slots, json_integer(m->slot[k]));
-		json_array_append_new(list, json_pack("{s:I, s:I, s:I, s:I, s:o}", "step", (json_int_t)m->step, "epoch",
-		    (json_int_t)m->at.epoch, "offset", (json_int_t)m->at.offset, "batch", (json_int_t)m->batch, "slots", slots));
+		json_array_append_new(list,
+		    json_pack("{s:I, s:I, s:I, s:I, s:o}", "step", (json_int_t)m->step, "epoch",
+		        (json_int_t)m->at.epoch, "offset", (json_int_t)m->at.offset, "batch",
+		        (json_int_t)m->batch, "slots", slots));
 	}
 	return list;
 }
@@ -84,8 +87,10 @@ bool coord_members_from_json(struct coord *c, const json_t *list)
 			known &= in[k] < c->nworkers;
 		}
 		if (known)
-			append_members(c, (uint64_t)json_int(o, "step", 0), (struct deal_pos){ (uint64_t)json_int(o, "epoch", 0),
-			    (uint64_t)json_int(o, "offset", 0) }, (uint64_t)json_int(o, "batch", (int64_t)c->cfg.batch), in,
+			append_members(c, (uint64_t)json_int(o, "step", 0),
+			    (struct deal_pos){ (uint64_t)json_int(o, "epoch", 0),
+			        (uint64_t)json_int(o, "offset", 0) },
+			    (uint64_t)json_int(o, "batch", (int64_t)c->cfg.batch), in,
 			    (unsigned)json_array_size(slots));
 		free(in);
 		if (!known)
@@ -130,7 +135,7 @@ static bool slot_is_member(const struct coord *c, unsigned slot)
 	return false;
 }
 
-/* ---- proposals -------------------------------------------------------- */
+/* ---- proposals ---- */
 
 /* Remove the queued changes of this rank's older incarnations, so that a worker that joins again
  * and again does not make the queue longer each time. */
@@ -139,7 +144,8 @@ static void drop_overtaken_changes(struct coord *c, unsigned slot)
 	struct change **p = &c->changes, *ch;
 
 	while ((ch = *p)) {
-		if (ch->kind < CHANGE_SET && ch->slot == slot && ch->incarnation != c->worker[slot].incarnation) {
+		if (ch->kind < CHANGE_SET && ch->slot == slot &&
+		    ch->incarnation != c->worker[slot].incarnation) {
 			*p = ch->next;
 			free(ch);
 		} else {
@@ -149,7 +155,8 @@ static void drop_overtaken_changes(struct coord *c, unsigned slot)
 	c->changes_last = p;
 }
 
-struct change *coord_change_request(struct coord *c, enum coord_change_kind kind, unsigned slot, enum coord_worker_state after)
+struct change *coord_change_request(struct coord *c, enum coord_change_kind kind, unsigned slot,
+    enum coord_worker_state after)
 {
 	struct change *ch = mem_alloc(sizeof *ch);
 
@@ -169,10 +176,11 @@ struct change *coord_change_request(struct coord *c, enum coord_change_kind kind
 static json_t *proposal_to_json(const struct coord *c)
 {
 	const struct proposal *p = &c->prop;
-	static const char *const kind[] = { "join", "resume", "leave", "bar", "release", "set", "table" };
-	json_t *o = json_pack("{s:s, s:I, s:s, s:i, s:o, s:I}", "op", "propose", "id", (json_int_t)p->id, "kind",
-	    kind[p->change->kind], "slot", (int)p->change->slot, "incarnation",
-	    json_of_u64(p->change->incarnation), "step", (json_int_t)p->step);
+	static const char *const kind[] = { "join", "resume", "leave", "bar", "release", "set",
+		"table" };
+	json_t *o = json_pack("{s:s, s:I, s:s, s:i, s:o, s:I}", "op", "propose", "id",
+	    (json_int_t)p->id, "kind", kind[p->change->kind], "slot", (int)p->change->slot,
+	    "incarnation", json_of_u64(p->change->incarnation), "step", (json_int_t)p->step);
 
 	if (p->change->kind == CHANGE_SET)
 		json_object_set(o, "set", (json_t *)(uintptr_t)coord_setting_proposed(c));
@@ -233,7 +241,8 @@ uint64_t coord_frontier(const struct coord *c)
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		uint64_t step = reported_step(&c->worker[i]);
 
-		if (step > top && steps_believe(&all, step, c->worker[i].state == WORKER_ACTIVE, step))
+		if (step > top &&
+		    steps_believe(&all, step, c->worker[i].state == WORKER_ACTIVE, step))
 			top = step;
 	}
 	return top;
@@ -242,7 +251,8 @@ uint64_t coord_frontier(const struct coord *c)
 /* The step to propose first: beyond all reported steps, and not before a change already decided. */
 static uint64_t choose_proposal_step(const struct coord *c)
 {
-	uint64_t step = coord_frontier(c) + 1, last = c->nmembers ? c->members[c->nmembers - 1].step : 0;
+	uint64_t step = coord_frontier(c) + 1,
+	         last = c->nmembers ? c->members[c->nmembers - 1].step : 0;
 
 	return step > last ? step : last;
 }
@@ -279,7 +289,10 @@ void coord_change_propose_next(struct coord *c)
 		p->rounds = 0;
 		if (!p->answered)
 			p->answered = mem_array(COORD_SERVERS_MAX, sizeof *p->answered);
-		step = ch->kind == CHANGE_SET && coord_setting_earliest_step(c) > choose_proposal_step(c) ? coord_setting_earliest_step(c) : choose_proposal_step(c);
+		step = ch->kind == CHANGE_SET &&
+		        coord_setting_earliest_step(c) > choose_proposal_step(c)
+		    ? coord_setting_earliest_step(c)
+		    : choose_proposal_step(c);
 		send_proposal(c, step);
 	}
 }
@@ -311,7 +324,7 @@ static void decide_change(struct coord *c, uint64_t step)
 	if (ch->kind == CHANGE_LEAVE) {
 		w->state = ch->after;
 		w->until = step;
-		if (c->tasks)           /* return the ranges that it leased during the vote */
+		if (c->tasks) /* return the ranges that it leased during the vote */
 			tasks_return(c->tasks, ch->slot);
 		if (slot_is_member(c, ch->slot))
 			append_changed_members(c, step, ch->slot, false);
@@ -347,7 +360,8 @@ static void conclude_vote(struct coord *c)
 	else
 		/* Propose a step farther ahead each time, because fast workers move on during a
 		 * vote. */
-		send_proposal(c, p->frontier + 1 + (UINT64_C(1) << (p->rounds < 20 ? p->rounds++ : 20)));
+		send_proposal(c,
+		    p->frontier + 1 + (UINT64_C(1) << (p->rounds < 20 ? p->rounds++ : 20)));
 }
 
 void coord_change_vote(struct coord *c, unsigned server, const json_t *msg)
@@ -359,7 +373,8 @@ void coord_change_vote(struct coord *c, unsigned server, const json_t *msg)
 	if (!p->open || (uint64_t)json_int(msg, "id", 0) != p->id || p->answered[server])
 		return;
 	FAIL_POINT("vote_heard");
-	if ((p->change->kind == CHANGE_SET || p->change->kind == CHANGE_TABLE) && json_str(msg, "refused", NULL)) {
+	if ((p->change->kind == CHANGE_SET || p->change->kind == CHANGE_TABLE) &&
+	    json_str(msg, "refused", NULL)) {
 		p->open = false;
 		c->decided = p->id;
 		if (p->change->kind == CHANGE_SET)

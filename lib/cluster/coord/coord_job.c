@@ -42,7 +42,8 @@ void coord_job_begin_leases(struct coord *c, const json_t *saved)
 
 json_t *coord_job_lease(struct coord *c, unsigned slot, const json_t *msg, struct err *e)
 {
-	const json_t *done = json_object_get(msg, "done"), *holds = json_object_get(msg, "holds"), *id;
+	const json_t *done = json_object_get(msg, "done"), *holds = json_object_get(msg, "holds"),
+	             *id;
 	uint64_t held[TASKS_HELD_MAX];
 	struct task t;
 	size_t i, n = 0;
@@ -61,13 +62,15 @@ json_t *coord_job_lease(struct coord *c, unsigned slot, const json_t *msg, struc
 	if (json_is_array(holds))
 		tasks_keep(c->tasks, slot, held, n);
 	if (json_flag(msg, "more") && !tasks_may_lease(c->tasks, slot)) {
-		err_set(e, ERR_LIMIT, "worker-%u holds %u ranges of the data and may lease no more before it has finished one",
+		err_set(e, ERR_LIMIT,
+		    "worker-%u holds %u ranges of the data and may lease no more before it has finished one",
 		    slot, TASKS_HELD_MAX);
 		return NULL;
 	}
 	if (json_flag(msg, "more") && tasks_lease(c->tasks, slot, &t))
-		return json_pack("{s:{s:I, s:I, s:I, s:I}}", "task", "id", (json_int_t)t.id, "epoch",
-		    (json_int_t)t.epoch, "begin", (json_int_t)t.begin, "end", (json_int_t)t.end);
+		return json_pack("{s:{s:I, s:I, s:I, s:I}}", "task", "id", (json_int_t)t.id,
+		    "epoch", (json_int_t)t.epoch, "begin", (json_int_t)t.begin, "end",
+		    (json_int_t)t.end);
 	return json_pack("{s:b}", "finished", tasks_finished(c->tasks));
 }
 
@@ -92,15 +95,17 @@ void coord_job_worker_done(struct coord *c, unsigned slot)
 	struct coord_member_worker *w = &c->worker[slot];
 
 	w->state = WORKER_DONE;
-	if (c->tasks)           /* job.steps may end the job within a range */
+	if (c->tasks) /* job.steps may end the job within a range */
 		tasks_return(c->tasks, slot);
-	coord_event(c, "worker_done", "worker-%u is done at step %lld", slot, (long long)json_int(w->stats, "steps", 0));
+	coord_event(c, "worker_done", "worker-%u is done at step %lld", slot,
+	    (long long)json_int(w->stats, "steps", 0));
 	coord_changed(c);
 }
 
 void coord_job_result(struct coord *c, unsigned slot, const json_t *msg, int64_t now)
 {
-	if (c->phase != COORD_FINISHING || (int)slot != c->evaluator || json_dumpb(msg, NULL, 0, 0) > FIGURES_MAX)
+	if (c->phase != COORD_FINISHING || (int)slot != c->evaluator ||
+	    json_dumpb(msg, NULL, 0, 0) > FIGURES_MAX)
 		return;
 	json_decref(c->result);
 	c->result = json_deep_copy(msg);
@@ -121,7 +126,8 @@ static void choose_evaluator(struct coord *c, int64_t now)
 	for (unsigned k = 0; k < 2 * c->nworkers; k++) {
 		unsigned i = k % c->nworkers;
 
-		if (c->worker[i].state == WORKER_DONE && (c->worker[i].evaluates || k >= c->nworkers)) {
+		if (c->worker[i].state == WORKER_DONE &&
+		    (c->worker[i].evaluates || k >= c->nworkers)) {
 			c->evaluator = (int)i;
 			coord_changed(c);
 			return;
@@ -148,7 +154,8 @@ void coord_job_check_end(struct coord *c, int64_t now)
 	if (!n[WORKER_DONE]) {
 		char why[400];
 
-		snprintf(why, sizeof why, "every worker is gone: nobody is left to train%s%s", c->last_lost[0] ? "; " : "", c->last_lost);
+		snprintf(why, sizeof why, "every worker is gone: nobody is left to train%s%s",
+		    c->last_lost[0] ? "; " : "", c->last_lost);
 		coord_fail(c, why, now);
 		return;
 	}
@@ -156,7 +163,7 @@ void coord_job_check_end(struct coord *c, int64_t now)
 	choose_evaluator(c, now);
 }
 
-/* ---- the result ------------------------------------------------------- */
+/* ---- the result ---- */
 
 struct totals {
 	uint64_t examples, pushed, pulled, ring, rows, held;
@@ -194,13 +201,16 @@ json_t *coord_result(const struct coord *c, int64_t now)
 		json_object_set_new(r, "reason", json_string(c->reason));
 	json_object_set_new(r, "steps", json_integer((json_int_t)coord_step(c)));
 	json_object_set_new(r, "examples", json_integer((json_int_t)t.examples));
-	json_object_set_new(r, "seconds", json_of_num(c->running_at ?
-	    (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
-	json_object_set_new(r, "train_loss", t.weight > 0 ? json_of_num(t.loss / t.weight) : json_null());
+	json_object_set_new(r, "seconds",
+	    json_of_num(c->running_at ? (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
+	json_object_set_new(r, "train_loss",
+	    t.weight > 0 ? json_of_num(t.loss / t.weight) : json_null());
 	eval = json_object_get(c->result ? c->result : c->last_eval, "eval");
 	json_object_set(r, "eval", eval ? eval : json_null());
-	json_object_set_new(r, "model_digest", c->result && json_object_get(c->result, "digest") ?
-	    json_incref(json_object_get(c->result, "digest")) : json_null());
+	json_object_set_new(r, "model_digest",
+	    c->result && json_object_get(c->result, "digest")
+	        ? json_incref(json_object_get(c->result, "digest"))
+	        : json_null());
 	json_object_set_new(r, "pushed_bytes", json_integer((json_int_t)t.pushed));
 	json_object_set_new(r, "pulled_bytes", json_integer((json_int_t)t.pulled));
 	if (c->nkept)
@@ -211,22 +221,25 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	return r;
 }
 
-/* ---- a pause ---------------------------------------------------------------------------------- */
+/* ---- a pause ---- */
 
 enum err_code coord_pause(struct coord *c, bool pause, const char *who, int64_t now, struct err *e)
 {
 	if (c->phase != COORD_RUNNING || !c->cfg.has_job)
-		return err_set(e, ERR_NOTREADY, "no job runs that could be %s", pause ? "paused" : "resumed");
+		return err_set(e, ERR_NOTREADY, "no job runs that could be %s",
+		    pause ? "paused" : "resumed");
 	/* A worker one step ahead would wait in the ring for the workers that rest. */
 	if (pause && c->reduces)
-		return err_set(e, ERR_UNSUPPORTED, "a job whose workers sum among themselves (via allreduce) cannot be paused");
+		return err_set(e, ERR_UNSUPPORTED,
+		    "a job whose workers sum among themselves (via allreduce) cannot be paused");
 	if (c->paused == pause)
 		return ERR_OK;
 	c->paused = pause;
 	c->pauses += pause;
 	c->paused_at = now;
 	snprintf(c->paused_by, sizeof c->paused_by, "%s", who);
-	coord_event(c, pause ? "paused" : "resumed", "the job is %s, by %s", pause ? "paused" : "resumed", who);
+	coord_event(c, pause ? "paused" : "resumed", "the job is %s, by %s",
+	    pause ? "paused" : "resumed", who);
 	coord_changed(c);
 	return ERR_OK;
 }

@@ -7,7 +7,7 @@ static void copy_join_text(char *out, size_t n, const json_t *msg, const char *k
 	snprintf(out, n, "%s", json_str(msg, key, ""));
 }
 
-/* ---- servers ---------------------------------------------------------- */
+/* ---- servers ---- */
 
 /* Choose the number of a joining server: the one that it asks for, or the last one of this key, or
  * one that was never used, or that of a lost server. -1: there is none. */
@@ -47,7 +47,8 @@ static json_t *rejoin_session(struct coord *c, struct coord_self *self, int64_t 
 			return json_pack("{s:i}", "index", (int)i);
 		}
 	for (unsigned i = 0; i < c->nworkers; i++)
-		if (c->worker[i].incarnation == self->incarnation && strcmp(c->worker[i].key, self->key) == 0) {
+		if (c->worker[i].incarnation == self->incarnation &&
+		    strcmp(c->worker[i].key, self->key) == 0) {
 			self->kind = COORD_WORKER;
 			self->index = i;
 			c->worker[i].seen = now;
@@ -64,21 +65,24 @@ static bool is_from_unknown_epoch(const struct coord *c, const json_t *msg, stru
 
 	if (!epoch || (c->placed && epoch <= c->layout.epoch))
 		return false;
-	err_set(e, ERR_FENCED, "the coordinator has begun anew and knows nothing of epoch %lld: start this process once more",
+	err_set(e, ERR_FENCED,
+	    "the coordinator has begun anew and knows nothing of epoch %lld: start this process once more",
 	    (long long)epoch);
 	return true;
 }
 
 /* A process of the same key asks for the number of a living server: the old process was restarted
  * before its silence was noticed. */
-static void drop_replaced_server(struct coord *c, const struct coord_self *self, int64_t wanted, int64_t now)
+static void drop_replaced_server(struct coord *c, const struct coord_self *self, int64_t wanted,
+    int64_t now)
 {
 	if (wanted >= 0 && wanted < (int64_t)c->nservers && c->server[wanted].live &&
 	    strcmp(c->server[wanted].key, self->key) == 0)
 		server_lost(c, (unsigned)wanted, "it was started again", now);
 }
 
-json_t *coord_join_server(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e)
+json_t *coord_join_server(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now,
+    struct err *e)
 {
 	json_t *back = rejoin_session(c, self, now);
 	struct coord_member_server *s;
@@ -89,12 +93,14 @@ json_t *coord_join_server(struct coord *c, struct coord_self *self, const json_t
 	drop_replaced_server(c, self, json_int(msg, "index", -1), now);
 	at = choose_server_number(c, self->key, json_int(msg, "index", -1));
 	if (at < 0) {
-		err_set(e, ERR_NOTREADY, "the cluster has all its %u server%s: no place for one more", c->nservers,
+		err_set(e, ERR_NOTREADY,
+		    "the cluster has all its %u server%s: no place for one more", c->nservers,
 		    c->nservers == 1 ? "" : "s");
 		return NULL;
 	}
 	if (c->phase > COORD_DONE || c->ended || c->data_lost) {
-		err_set(e, ERR_NOTREADY, "the job is %s: no server is wanted any more", coord_phase_name(c->phase));
+		err_set(e, ERR_NOTREADY, "the job is %s: no server is wanted any more",
+		    coord_phase_name(c->phase));
 		return NULL;
 	}
 	s = &c->server[at];
@@ -120,7 +126,8 @@ json_t *coord_join_server(struct coord *c, struct coord_self *self, const json_t
 	self->kind = COORD_SERVER;
 	self->index = (unsigned)at;
 	coord_change_server_joined(c, (unsigned)at);
-	coord_event(c, "server_joined", "server-%d joined from %s (pid %lld)", at, s->host, (long long)s->pid);
+	coord_event(c, "server_joined", "server-%d joined from %s (pid %lld)", at, s->host,
+	    (long long)s->pid);
 	coord_changed(c);
 	return json_pack("{s:i}", "index", at);
 }
@@ -128,19 +135,21 @@ json_t *coord_join_server(struct coord *c, struct coord_self *self, const json_t
 bool coord_is_server(const struct coord *c, unsigned index, const char *key, uint64_t incarnation)
 {
 	for (unsigned i = 0; i < c->nservers; i++)
-		if ((index == i || index == COORD_ANY_SERVER) && c->server[i].live && c->server[i].incarnation == incarnation &&
-		    strcmp(c->server[i].key, key) == 0)
+		if ((index == i || index == COORD_ANY_SERVER) && c->server[i].live &&
+		    c->server[i].incarnation == incarnation && strcmp(c->server[i].key, key) == 0)
 			return true;
 	return false;
 }
 
-/* ---- tables ----------------------------------------------------------- */
+/* ---- tables ---- */
 
 enum err_code coord_table_fits_job(const struct coord *c, const struct table *shape, struct err *e)
 {
 	if (shape->sparse && strcmp(json_str(c->cfg.config, "robust", "none"), "none") != 0)
-		return err_set(e, ERR_CONFIG, "robust: table \"%s\" is sparse: who pushes nothing to a row would outvote who does; "
-		    "must be none", shape->name);
+		return err_set(e, ERR_CONFIG,
+		    "robust: table \"%s\" is sparse: who pushes nothing to a row would outvote who does; "
+		    "must be none",
+		    shape->name);
 	return ERR_OK;
 }
 
@@ -158,11 +167,13 @@ static enum err_code add_job_tables(struct coord *c, const json_t *tables, struc
 			return rc;
 		rc = coord_table_fits_job(c, &shape, e);
 		if (!rc && shape.sparse)
-			rc = row_policy_parse(json_str(c->cfg.config, "sparse", "none"), &shape.policy, e);
+			rc = row_policy_parse(json_str(c->cfg.config, "sparse", "none"),
+			    &shape.policy, e);
 		if (rc)
 			return rc;
 		if (c->placed && c->cfg.has_job && !layout_find(&c->layout, shape.name))
-			return err_set(e, ERR_CONFIG, "the model of the running job has no table \"%s\"", shape.name);
+			return err_set(e, ERR_CONFIG,
+			    "the model of the running job has no table \"%s\"", shape.name);
 		rc = layout_add(&c->layout, &shape, &t, e);
 		if (rc)
 			return rc;
@@ -182,19 +193,21 @@ json_t *coord_join_tables(struct coord *c, const json_t *msg, struct err *e)
 	return json_pack("{s:I}", "rev", (json_int_t)c->rev);
 }
 
-/* ---- workers ---------------------------------------------------------- */
+/* ---- workers ---- */
 
 static bool slot_is_open(const struct coord_member_worker *w)
 {
-	return w->state == WORKER_EMPTY || w->state == WORKER_LOST || w->state == WORKER_LEFT || w->lost_at;
+	return w->state == WORKER_EMPTY || w->state == WORKER_LOST || w->state == WORKER_LEFT ||
+	    w->lost_at;
 }
 
 /* The rank that the worker asks for, or the first open one; -1 with an error if it cannot join. */
-static int choose_worker_slot(struct coord *c, const struct coord_self *self, int64_t wanted, struct err *e)
+static int choose_worker_slot(struct coord *c, const struct coord_self *self, int64_t wanted,
+    struct err *e)
 {
 	if (wanted >= (int64_t)c->nworkers) {
-		err_set(e, ERR_CONFIG, "there is no slot %lld: the job has %u worker%s", (long long)wanted,
-		    c->nworkers, c->nworkers == 1 ? "" : "s");
+		err_set(e, ERR_CONFIG, "there is no slot %lld: the job has %u worker%s",
+		    (long long)wanted, c->nworkers, c->nworkers == 1 ? "" : "s");
 		return -1;
 	}
 	if (wanted >= 0) {
@@ -202,14 +215,17 @@ static int choose_worker_slot(struct coord *c, const struct coord_self *self, in
 
 		if (slot_is_open(w) || strcmp(w->key, self->key) == 0)
 			return (int)wanted;
-		err_set(e, ERR_EXISTS, "slot %lld is held by %s (%s, pid %lld), which has another key",
+		err_set(e, ERR_EXISTS,
+		    "slot %lld is held by %s (%s, pid %lld), which has another key",
 		    (long long)wanted, w->name, w->host, (long long)w->pid);
 		return -1;
 	}
 	for (unsigned i = 0; i < c->nworkers; i++)
 		if (slot_is_open(&c->worker[i]))
 			return (int)i;
-	err_set(e, ERR_LIMIT, c->nworkers == 1 ? "the only worker slot is taken" : "all %u worker slots are taken", c->nworkers);
+	err_set(e, ERR_LIMIT,
+	    c->nworkers == 1 ? "the only worker slot is taken" : "all %u worker slots are taken",
+	    c->nworkers);
 	return -1;
 }
 
@@ -218,16 +234,18 @@ static enum err_code check_worker_join(struct coord *c, const json_t *msg, struc
 	uint64_t examples = (uint64_t)json_int(msg, "examples", 0);
 
 	if (!c->cfg.has_job)
-		return err_set(e, ERR_NOTREADY, "nobody trains here: the cluster's file has no \"job\", or read_only");
+		return err_set(e, ERR_NOTREADY,
+		    "nobody trains here: the cluster's file has no \"job\", or read_only");
 	if (c->phase > COORD_RUNNING)
 		return err_set(e, ERR_NOTREADY, "the job is %s%s%s", coord_phase_name(c->phase),
 		    c->reason[0] ? ": " : "", c->reason);
 	if (examples == 0)
 		return err_set(e, ERR_CONFIG, "a worker without training data cannot join");
 	if (c->examples && c->examples != examples)
-		return err_set(e, ERR_CONFIG, "this worker's data has %llu examples, the others' has %llu: "
-		    "all workers must read the same data", (unsigned long long)examples,
-		    (unsigned long long)c->examples);
+		return err_set(e, ERR_CONFIG,
+		    "this worker's data has %llu examples, the others' has %llu: "
+		    "all workers must read the same data",
+		    (unsigned long long)examples, (unsigned long long)c->examples);
 	return add_job_tables(c, json_object_get(msg, "tables"), e);
 }
 
@@ -238,7 +256,8 @@ static void store_data_facts(struct coord *c, const json_t *facts)
 		c->facts = json_deep_copy(facts);
 }
 
-json_t *coord_join_worker(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e)
+json_t *coord_join_worker(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now,
+    struct err *e)
 {
 	struct coord_member_worker *w;
 	json_t *back = rejoin_session(c, self, now);
@@ -285,9 +304,12 @@ json_t *coord_join_worker(struct coord *c, struct coord_self *self, const json_t
 	coord_relay_choose(c, (unsigned)slot);
 	self->kind = COORD_WORKER;
 	self->index = (unsigned)slot;
-	coord_event(c, "worker_joined", "worker-%d joined from %s (pid %lld)", slot, w->host, (long long)w->pid);
+	coord_event(c, "worker_joined", "worker-%d joined from %s (pid %lld)", slot, w->host,
+	    (long long)w->pid);
 	if (c->phase == COORD_RUNNING || c->placed)
-		coord_change_request(c, member && c->cfg.deterministic ? CHANGE_RESUME : CHANGE_JOIN, (unsigned)slot, WORKER_ACTIVE);
+		coord_change_request(c,
+		    member && c->cfg.deterministic ? CHANGE_RESUME : CHANGE_JOIN, (unsigned)slot,
+		    WORKER_ACTIVE);
 	coord_changed(c);
 	return json_pack("{s:i}", "slot", slot);
 }

@@ -15,7 +15,8 @@ static void drop_revoked_worker(struct coord *c, unsigned slot, int64_t now)
 	if (w->state == WORKER_DONE) {
 		w->state = WORKER_LEFT;
 		coord_changed(c);
-	} else if ((w->state == WORKER_ACTIVE || w->state == WORKER_JOINING) && !w->lost_at && c->phase < COORD_DONE) {
+	} else if ((w->state == WORKER_ACTIVE || w->state == WORKER_JOINING) && !w->lost_at &&
+	    c->phase < COORD_DONE) {
 		worker_lost(c, slot, "its key was revoked", now);
 	}
 }
@@ -49,7 +50,8 @@ void coord_keys_report(struct coord *c, uint64_t *made, const json_t *msg)
 	/* Count only names that were revoked here, so that a server cannot make this table grow. */
 	json_object_foreach(json_object_get(msg, "cut"), name, n)
 		if (json_object_get(c->cut, name))
-			json_object_set_new(c->cut, name, json_integer(json_int(c->cut, name, 0) + json_integer_value(n)));
+			json_object_set_new(c->cut, name,
+			    json_integer(json_int(c->cut, name, 0) + json_integer_value(n)));
 }
 
 void coord_keys_checked(struct coord *c, const json_t *msg)
@@ -57,7 +59,8 @@ void coord_keys_checked(struct coord *c, const json_t *msg)
 	coord_keys_report(c, &c->keys_made, msg);
 }
 
-static void record_key_check(json_t *missing, unsigned *checked, bool settled, const char *kind, unsigned i)
+static void record_key_check(json_t *missing, unsigned *checked, bool settled, const char *kind,
+    unsigned i)
 {
 	char id[24];
 
@@ -68,34 +71,39 @@ static void record_key_check(json_t *missing, unsigned *checked, bool settled, c
 		json_array_append_new(missing, json_string(id));
 }
 
-bool coord_keys_settled(const struct coord *c, uint64_t made, const char *name, int64_t *cut, unsigned *checked,
-    json_t *missing)
+bool coord_keys_settled(const struct coord *c, uint64_t made, const char *name, int64_t *cut,
+    unsigned *checked, json_t *missing)
 {
 	*checked = 0;
 	*cut = json_int(c->cut, name, 0);
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (c->server[i].live)
-			record_key_check(missing, checked, (c->server[i].own ? c->keys_made : c->server[i].keys_made) >= made, "server", i);
+			record_key_check(missing, checked,
+			    (c->server[i].own ? c->keys_made : c->server[i].keys_made) >= made,
+			    "server", i);
 	for (unsigned i = 0; i < c->nrelays; i++)
 		if (c->relay[i].live)
-			record_key_check(missing, checked, c->relay[i].keys_made >= made, "relay", i);
+			record_key_check(missing, checked, c->relay[i].keys_made >= made, "relay",
+			    i);
 	return c->keys_made >= made && json_array_size(missing) == 0;
 }
 
-static bool report_key_holder(char id[static 32], int64_t *age, const char *kind, unsigned i, int64_t since)
+static bool report_key_holder(char id[static 32], int64_t *age, const char *kind, unsigned i,
+    int64_t since)
 {
 	snprintf(id, 32, "%s-%u", kind, i);
 	*age = since;
 	return true;
 }
 
-bool coord_key_held(const struct coord *c, const char *key, int64_t now, char id[static 32], int64_t *age)
+bool coord_key_held(const struct coord *c, const char *key, int64_t now, char id[static 32],
+    int64_t *age)
 {
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		const struct coord_member_worker *w = &c->worker[i];
 
-		if (w->incarnation && !w->lost_at && w->state >= WORKER_JOINING && w->state <= WORKER_DONE &&
-		    strcmp(w->key, key) == 0)
+		if (w->incarnation && !w->lost_at && w->state >= WORKER_JOINING &&
+		    w->state <= WORKER_DONE && strcmp(w->key, key) == 0)
 			return report_key_holder(id, age, "worker", i, now - w->seen);
 	}
 	for (unsigned i = 0; i < c->nservers; i++)

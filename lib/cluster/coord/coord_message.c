@@ -20,7 +20,8 @@ static void note_worker_heard(struct coord *c, unsigned slot, int64_t now)
 	coord_changed(c);
 }
 
-static void apply_heartbeat(struct coord *c, const struct coord_self *self, const json_t *msg, int64_t now)
+static void apply_heartbeat(struct coord *c, const struct coord_self *self, const json_t *msg,
+    int64_t now)
 {
 	json_t **stats, **about;
 
@@ -31,7 +32,8 @@ static void apply_heartbeat(struct coord *c, const struct coord_self *self, cons
 		c->server[self->index].gone_at = 0;
 		stats = &c->server[self->index].stats;
 		about = &c->server[self->index].about;
-	} else if (self->kind == COORD_WORKER && c->worker[self->index].incarnation == self->incarnation) {
+	} else if (self->kind == COORD_WORKER &&
+	    c->worker[self->index].incarnation == self->incarnation) {
 		note_worker_heard(c, self->index, now);
 		coord_probe_heard(&c->worker[self->index], json_object_get(msg, "stats"));
 		stats = &c->worker[self->index].stats;
@@ -62,8 +64,8 @@ static void store_final_stats(struct coord_member_worker *w, const json_t *msg)
 	json_object_set(w->stats, "step", json_object_get(msg, "steps"));
 }
 
-static json_t *handle_server_op(struct coord *c, struct coord_self *self, const char *op, const json_t *msg, int64_t now,
-    struct err *e)
+static json_t *handle_server_op(struct coord *c, struct coord_self *self, const char *op,
+    const json_t *msg, int64_t now, struct err *e)
 {
 	struct coord_member_server *s = &c->server[self->index];
 
@@ -106,31 +108,37 @@ static void store_evaluation(struct coord *c, const json_t *msg, struct err *e)
 	size_t n = 0;
 
 	if (json_dumpb(msg, NULL, 0, 0) > FIGURES_MAX) {
-		err_set(e, ERR_LIMIT, "an evaluation of more than %u bytes is refused", FIGURES_MAX);
+		err_set(e, ERR_LIMIT, "an evaluation of more than %u bytes is refused",
+		    FIGURES_MAX);
 		return;
 	}
 	json_object_foreach((json_t *)(uintptr_t)eval, key, v)
 		if (json_is_integer(v) && n < sizeof text - 60)
-			n += (size_t)snprintf(text + n, sizeof text - n, " %.20s %lld", key, (long long)json_integer_value(v));
+			n += (size_t)snprintf(text + n, sizeof text - n, " %.20s %lld", key,
+			    (long long)json_integer_value(v));
 		else if (json_is_real(v) && strcmp(key, "loss") != 0 && n < sizeof text - 60)
-			n += (size_t)snprintf(text + n, sizeof text - n, " %.20s %.4f", key, json_real_value(v));
+			n += (size_t)snprintf(text + n, sizeof text - n, " %.20s %.4f", key,
+			    json_real_value(v));
 	json_decref(c->last_eval);
 	c->last_eval = json_deep_copy(msg);
-	coord_event(c, "eval", "step %lld: loss %.6g%s", (long long)json_int(msg, "step", 0), json_num(eval, "loss", 0), text);
+	coord_event(c, "eval", "step %lld: loss %.6g%s", (long long)json_int(msg, "step", 0),
+	    json_num(eval, "loss", 0), text);
 }
 
-static json_t *handle_worker_op(struct coord *c, struct coord_self *self, const char *op, const json_t *msg, int64_t now,
-    struct err *e)
+static json_t *handle_worker_op(struct coord *c, struct coord_self *self, const char *op,
+    const json_t *msg, int64_t now, struct err *e)
 {
 	struct coord_member_worker *w = &c->worker[self->index];
 	json_t *answer = NULL;
 
 	if (w->incarnation != self->incarnation) {
-		err_set(e, ERR_FENCED, "worker-%u has a newer incarnation: this one is fenced", self->index);
+		err_set(e, ERR_FENCED, "worker-%u has a newer incarnation: this one is fenced",
+		    self->index);
 		return NULL;
 	}
 	if (w->state == WORKER_LOST || w->state == WORKER_LEFT) {
-		err_set(e, ERR_FENCED, "worker-%u was taken for dead and its slot given up", self->index);
+		err_set(e, ERR_FENCED, "worker-%u was taken for dead and its slot given up",
+		    self->index);
 		return NULL;
 	}
 	note_worker_heard(c, self->index, now);
@@ -160,8 +168,10 @@ static json_t *handle_worker_op(struct coord *c, struct coord_self *self, const 
 			coord_change_request(c, CHANGE_LEAVE, self->index, WORKER_LEFT);
 	} else if (strcmp(op, "give_up") == 0) {
 		w->quit = true;
-		if (c->phase < COORD_DONE && !w->lost_at && (w->state == WORKER_ACTIVE || w->state == WORKER_JOINING))
-			worker_lost(c, self->index, json_str(msg, "message", "it has given up"), now);
+		if (c->phase < COORD_DONE && !w->lost_at &&
+		    (w->state == WORKER_ACTIVE || w->state == WORKER_JOINING))
+			worker_lost(c, self->index, json_str(msg, "message", "it has given up"),
+			    now);
 	} else
 		err_set(e, ERR_PROTO, "no such operation for a worker");
 	coord_progress(c, now);
@@ -177,7 +187,8 @@ static json_t *note_coming_worker(struct coord *c, const struct coord_self *self
 	char text[100];
 
 	if (slot >= 0 && slot < (int64_t)c->nworkers && c->worker[slot].state == WORKER_EMPTY) {
-		snprintf(text, sizeof text, "on %.60s (pid %lld)", json_str(msg, "host", "?"), (long long)json_int(msg, "pid", 0));
+		snprintf(text, sizeof text, "on %.60s (pid %lld)", json_str(msg, "host", "?"),
+		    (long long)json_int(msg, "pid", 0));
 		free(c->worker[slot].coming);
 		c->worker[slot].coming = mem_strdup(text);
 		c->worker[slot].coming_as = self->incarnation;
@@ -198,11 +209,12 @@ void coord_coming_gone(struct coord *c, uint64_t incarnation)
 static json_t *note_unfit_worker(struct coord *c, const struct coord_self *self, const json_t *msg)
 {
 	int64_t slot = json_int(msg, "slot", -1);
-	struct coord_member_worker *w = slot >= 0 && slot < (int64_t)c->nworkers ? &c->worker[slot] : NULL;
+	struct coord_member_worker *w = slot >= 0 && slot < (int64_t)c->nworkers ? &c->worker[slot]
+	                                                                         : NULL;
 	char text[400];
 
-	snprintf(text, sizeof text, "on %.60s (pid %lld): %.300s", json_str(msg, "host", "?"), (long long)json_int(msg, "pid", 0),
-	    json_str(msg, "message", ""));
+	snprintf(text, sizeof text, "on %.60s (pid %lld): %.300s", json_str(msg, "host", "?"),
+	    (long long)json_int(msg, "pid", 0), json_str(msg, "message", ""));
 	coord_event(c, "worker_unfit", "%s cannot begin %s", self->name, text);
 	if (!w) {
 		snprintf(c->unfit, sizeof c->unfit, "%s", text);
@@ -222,20 +234,24 @@ static bool must_rejoin(const struct coord *c, const struct coord_self *self)
 	const struct coord_member_server *s;
 
 	if (self->kind == COORD_RELAY)
-		return !c->relay[self->index].live || c->relay[self->index].incarnation != self->incarnation;
+		return !c->relay[self->index].live ||
+		    c->relay[self->index].incarnation != self->incarnation;
 	if (self->kind != COORD_SERVER)
 		return false;
 	s = &c->server[self->index];
 	return s->incarnation != self->incarnation || (s->ever && !s->live);
 }
 
-json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e)
+json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now,
+    struct err *e)
 {
 	const char *op = json_str(msg, "op", "");
 	json_t *answer = NULL;
 
-	if (must_rejoin(c, self) && strcmp(op, "server_join") != 0 && strcmp(op, "relay_join") != 0) {
-		err_set(e, ERR_CLOSED, "%s-%u was taken for lost", self->kind == COORD_RELAY ? "relay" : "server", self->index);
+	if (must_rejoin(c, self) && strcmp(op, "server_join") != 0 &&
+	    strcmp(op, "relay_join") != 0) {
+		err_set(e, ERR_CLOSED, "%s-%u was taken for lost",
+		    self->kind == COORD_RELAY ? "relay" : "server", self->index);
 		return NULL;
 	}
 	if (strcmp(op, "beat") == 0) {

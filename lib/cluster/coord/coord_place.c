@@ -22,7 +22,8 @@ static size_t list_usable_servers(const struct coord *c, int64_t now, uint16_t *
 
 	for (int shunned = 0; shunned < 2; shunned++) {
 		for (unsigned i = 0; i < c->nservers; i++)
-			if (c->server[i].live && !c->server[i].leaving && (now < c->server[i].shunned) == shunned)
+			if (c->server[i].live && !c->server[i].leaving &&
+			    (now < c->server[i].shunned) == shunned)
 				out[n++] = (uint16_t)i;
 		if (!shunned)
 			*njoin = n;
@@ -55,23 +56,26 @@ void coord_place_number_zones(struct coord *c)
 	c->layout.zone = c->zone;
 }
 
-/* ---- evenness ------------------------------------------------------------------------ */
+/* ---- evenness ---- */
 
 /* Read a server's push rates for the partitions of which it is the primary, from its heartbeat:
  * [[table, first, count, rate of each], ...], ascending. */
-static void read_push_rates(const struct coord *c, unsigned server, const json_t *heat, double **rate)
+static void read_push_rates(const struct coord *c, unsigned server, const json_t *heat,
+    double **rate)
 {
 	json_int_t last = -1, next = 0;
 	const json_t *row;
 	size_t i;
 
 	json_array_foreach(heat, i, row) {
-		json_int_t table = json_integer_value(json_array_get(row, 0)), first = json_integer_value(json_array_get(row, 1));
+		json_int_t table = json_integer_value(json_array_get(row, 0)),
+		           first = json_integer_value(json_array_get(row, 1));
 		json_int_t count = json_integer_value(json_array_get(row, 2));
 		double each = json_number_value(json_array_get(row, 3));
 
-		if (table < 0 || (size_t)table >= c->layout.ntables || first < 0 || count < 0 || !(each >= 0 && each < RATE_MAX) ||
-		    first > c->layout.table[table].nparts || count > c->layout.table[table].nparts - first)
+		if (table < 0 || (size_t)table >= c->layout.ntables || first < 0 || count < 0 ||
+		    !(each >= 0 && each < RATE_MAX) || first > c->layout.table[table].nparts ||
+		    count > c->layout.table[table].nparts - first)
 			continue;
 		/* Rows must be in order, without repeats: a hostile list would cost time for each
 		 * repeat. */
@@ -139,8 +143,9 @@ bool coord_place_repair(struct coord *c, int64_t now)
 		return false;
 	c->layout.epoch++;
 	place_progress(&c->layout, &moving, &all);
-	coord_event(c, "copying", "epoch %u: %llu of %llu partition%s %s being copied", c->layout.epoch,
-	    (unsigned long long)moving, (unsigned long long)all, NUM_S(all), moving == 1 ? "is" : "are");
+	coord_event(c, "copying", "epoch %u: %llu of %llu partition%s %s being copied",
+	    c->layout.epoch, (unsigned long long)moving, (unsigned long long)all, NUM_S(all),
+	    moving == 1 ? "is" : "are");
 	return true;
 }
 
@@ -151,7 +156,8 @@ void server_lost(struct coord *c, unsigned i, const char *how, int64_t now)
 	uint32_t lost;
 
 	s->live = false;
-	coord_event(c, "server_lost", "server-%u (%s, pid %lld) is lost: %s", i, s->host, (long long)s->pid, how);
+	coord_event(c, "server_lost", "server-%u (%s, pid %lld) is lost: %s", i, s->host,
+	    (long long)s->pid, how);
 	coord_change_server_gone(c);
 	if (!c->placed) {
 		coord_changed(c);
@@ -161,8 +167,10 @@ void server_lost(struct coord *c, unsigned i, const char *how, int64_t now)
 	c->layout.epoch++;
 	if (lost) {
 		c->data_lost = true;
-		snprintf(why, sizeof why, "server-%u (%s, pid %lld) is lost: %s; with %s its part of the model is gone", i,
-		    s->host, (long long)s->pid, how, c->cfg.replicas > 1 ? "no other copy left" : "one copy of each partition");
+		snprintf(why, sizeof why,
+		    "server-%u (%s, pid %lld) is lost: %s; with %s its part of the model is gone",
+		    i, s->host, (long long)s->pid, how,
+		    c->cfg.replicas > 1 ? "no other copy left" : "one copy of each partition");
 		coord_fail(c, why, now);
 		/* The job was done before and stays done; only its model is no longer complete. */
 		if (c->phase == COORD_DONE) {
@@ -172,7 +180,8 @@ void server_lost(struct coord *c, unsigned i, const char *how, int64_t now)
 		}
 		return;
 	}
-	coord_event(c, "failover", "epoch %u: the other copies of what server-%u held go on", c->layout.epoch, i);
+	coord_event(c, "failover", "epoch %u: the other copies of what server-%u held go on",
+	    c->layout.epoch, i);
 	coord_place_repair(c, now);
 	coord_changed(c);
 }
@@ -181,11 +190,12 @@ void coord_place_server_copied(struct coord *c, unsigned from, const json_t *msg
 {
 	int64_t server = json_int(msg, "server", -1);
 
-	if ((uint32_t)json_int(msg, "epoch", 0) != c->layout.epoch || server < 0 || server >= c->nservers ||
-	    !c->server[server].live)
+	if ((uint32_t)json_int(msg, "epoch", 0) != c->layout.epoch || server < 0 ||
+	    server >= c->nservers || !c->server[server].live)
 		return;
 	if (place_copied(&c->layout, (unsigned)server, from)) {
-		coord_event(c, "copied", "server-%lld has its copies from server-%u", (long long)server, from);
+		coord_event(c, "copied", "server-%lld has its copies from server-%u",
+		    (long long)server, from);
 		coord_place_finish_joins(c, now);
 	}
 }
@@ -196,7 +206,8 @@ void coord_place_server_copied(struct coord *c, unsigned from, const json_t *msg
 static bool all_workers_know_epoch(const struct coord *c)
 {
 	for (unsigned i = 0; i < c->nworkers; i++)
-		if (c->worker[i].state == WORKER_ACTIVE && !c->worker[i].lost_at && c->worker[i].epoch < c->layout.epoch)
+		if (c->worker[i].state == WORKER_ACTIVE && !c->worker[i].lost_at &&
+		    c->worker[i].epoch < c->layout.epoch)
 			return false;
 	return true;
 }
@@ -228,8 +239,8 @@ void coord_place_server_unreachable(struct coord *c, unsigned from, const json_t
 	int64_t server = json_int(msg, "server", -1);
 	json_t *ask;
 
-	if ((uint32_t)json_int(msg, "epoch", 0) != c->layout.epoch || server < 0 || server >= c->nservers ||
-	    !c->server[server].live || !c->placed)
+	if ((uint32_t)json_int(msg, "epoch", 0) != c->layout.epoch || server < 0 ||
+	    server >= c->nservers || !c->server[server].live || !c->placed)
 		return;
 	if (!json_flag(msg, "sure")) {
 		ask = json_pack("{s:s, s:I}", "op", "sure", "server", (json_int_t)server);
@@ -241,8 +252,10 @@ void coord_place_server_unreachable(struct coord *c, unsigned from, const json_t
 		return;
 	shun_server(&c->server[server], now);
 	c->layout.epoch++;
-	coord_event(c, "unreachable", "epoch %u: server-%u cannot reach server-%lld, which gets no more copies from it for %d s",
-	    c->layout.epoch, from, (long long)server, (int)(c->server[server].shun_for / NSEC_PER_SEC));
+	coord_event(c, "unreachable",
+	    "epoch %u: server-%u cannot reach server-%lld, which gets no more copies from it for %d s",
+	    c->layout.epoch, from, (long long)server,
+	    (int)(c->server[server].shun_for / NSEC_PER_SEC));
 	coord_place_repair(c, now);
 	coord_changed(c);
 }

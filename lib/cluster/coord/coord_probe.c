@@ -10,7 +10,7 @@
 #define YOUNG (3 * NSEC_PER_SEC)
 /* Bounds on the links measured in all, and by one worker. */
 #define LINES_MAX 4096u
-#define EACH_MAX 64u
+#define EACH_MAX  64u
 
 /* How many servers each worker measures. Workers begin with different servers. */
 static unsigned servers_per_worker(const struct coord *c)
@@ -60,15 +60,18 @@ json_t *coord_probes(const struct coord *c, int64_t now)
 	json_t *o = json_event("probe"), *list = json_array();
 
 	json_object_set_new(o, "number", json_integer(c->probe));
-	json_object_set_new(o, "age_seconds", c->probe ? json_of_num((double)(now - c->probed_at) / (double)NSEC_PER_SEC) : json_null());
+	json_object_set_new(o, "age_seconds",
+	    c->probe ? json_of_num((double)(now - c->probed_at) / (double)NSEC_PER_SEC)
+	             : json_null());
 	for (unsigned i = 0; c->probe && i < c->nworkers; i++) {
 		const struct coord_member_worker *w = &c->worker[i];
 		bool done = json_int(w->probe, "number", 0) == c->probe;
 
 		if ((w->state != WORKER_ACTIVE && w->state != WORKER_JOINING) || w->lost_at)
 			continue;
-		json_array_append_new(list, json_pack("{s:o, s:b, s:O}", "id", json_sprintf("worker-%u", i), "done", done, "servers",
-		    done ? json_object_get(w->probe, "servers") : json_null()));
+		json_array_append_new(list,
+		    json_pack("{s:o, s:b, s:O}", "id", json_sprintf("worker-%u", i), "done", done,
+		        "servers", done ? json_object_get(w->probe, "servers") : json_null()));
 	}
 	json_object_set_new(o, "workers", list);
 	return o;

@@ -10,7 +10,7 @@
 /* A relay whose session broke has this long to make a new one. */
 #define COME_BACK (300 * NSEC_PER_MSEC)
 
-/* ---- the nearest relay ----------------------------------------------------------- */
+/* ---- the nearest relay ---- */
 
 /* The relay of exactly this zone with the fewest workers, without incarnation `shunned`; -1:
  * none. */
@@ -25,8 +25,8 @@ static int find_relay_in_zone(const struct coord *c, const char *zone, size_t le
 	for (unsigned i = 0; i < c->nrelays; i++) {
 		const struct coord_member_relay *r = &c->relay[i];
 
-		if (r->live && r->incarnation != shunned && strlen(r->zone) == len && strncmp(r->zone, zone, len) == 0 &&
-		    (best < 0 || load[i] < load[best]))
+		if (r->live && r->incarnation != shunned && strlen(r->zone) == len &&
+		    strncmp(r->zone, zone, len) == 0 && (best < 0 || load[i] < load[best]))
 			best = (int)i;
 	}
 	return best;
@@ -60,7 +60,9 @@ static bool assign_worker(struct coord *c, struct coord_member_worker *w)
 {
 	int before = w->relay;
 
-	if (w->relay >= 0 && (!c->relay[w->relay].live || c->relay[w->relay].incarnation == w->shunned || !worker_wants_relay(w)))
+	if (w->relay >= 0 &&
+	    (!c->relay[w->relay].live || c->relay[w->relay].incarnation == w->shunned ||
+	        !worker_wants_relay(w)))
 		w->relay = -1;
 	if (w->relay < 0 && worker_wants_relay(w))
 		w->relay = find_nearest_relay(c, w->zone, strlen(w->zone), w->shunned);
@@ -73,7 +75,9 @@ static bool assign_relay(struct coord *c, struct coord_member_relay *r)
 {
 	int before = r->upstream;
 
-	r->upstream = r->live ? find_nearest_relay(c, r->zone, outer_zone_length(r->zone, strlen(r->zone)), r->shunned) : -1;
+	r->upstream = r->live ? find_nearest_relay(c, r->zone,
+	                            outer_zone_length(r->zone, strlen(r->zone)), r->shunned)
+	                      : -1;
 	return r->upstream != before;
 }
 
@@ -102,7 +106,7 @@ void coord_relay_choose(struct coord *c, unsigned slot)
 		c->layout.epoch++;
 }
 
-/* ---- coming and going ------------------------------------------------------------- */
+/* ---- coming and going ---- */
 
 /* Choose the number of a joining relay: the last one of this key, or a free one; -1: none is
  * free. */
@@ -124,7 +128,8 @@ bool coord_relay_rejoin(struct coord *c, struct coord_self *self, int64_t now)
 	for (unsigned i = 0; i < c->nrelays; i++) {
 		struct coord_member_relay *r = &c->relay[i];
 
-		if (!r->live || r->incarnation != self->incarnation || strcmp(r->key, self->key) != 0)
+		if (!r->live || r->incarnation != self->incarnation ||
+		    strcmp(r->key, self->key) != 0)
 			continue;
 		self->kind = COORD_RELAY;
 		self->index = i;
@@ -137,22 +142,31 @@ bool coord_relay_rejoin(struct coord *c, struct coord_self *self, int64_t now)
 
 static enum err_code check_relay_join(const struct coord *c, const char *zone, struct err *e)
 {
-	const char *why = !c->cfg.has_job ? "the cluster has a job" : !c->cfg.bsp ? "sync is bsp" :
-	    c->cfg.deterministic ? "the job is not deterministic" :
-	    c->reduces ? "via is servers" :
-	    strcmp(json_str(c->cfg.config, "robust", "none"), "none") != 0 ? "robust is none" :
-	    json_int(c->cfg.config, "backup", 0) ? "there are no backup workers" :
+	const char *why = !c->cfg.has_job ? "the cluster has a job"
+	    : !c->cfg.bsp                 ? "sync is bsp"
+	    : c->cfg.deterministic        ? "the job is not deterministic"
+	    : c->reduces                  ? "via is servers"
+	    : strcmp(json_str(c->cfg.config, "robust", "none"), "none") != 0 ? "robust is none"
+	    : json_int(c->cfg.config, "backup", 0)
+	    ? "there are no backup workers"
+	    :
 	    /* Workers would be at different fragments, and pushes of different fragments cannot be
 	     * summed. */
-	    json_int(c->cfg.config, "fragments", 1) > 1 ? "fragments is 1" : NULL;
+	    json_int(c->cfg.config, "fragments", 1) > 1 ? "fragments is 1"
+	                                                : NULL;
 
 	if (why)
-		return err_set(e, ERR_CONFIG, "a relay sums the pushes of a step: it is of use only where %s", why);
-	if (!*zone || strlen(zone) >= COORD_ZONE || *zone == '/' || zone[strlen(zone) - 1] == '/' || strstr(zone, "//"))
-		return err_set(e, ERR_CONFIG, "zone: a relay serves the workers of a zone: must be a name, or several with / between "
-		    "them, of up to %d characters, got \"%s\"", COORD_ZONE - 1, zone);
+		return err_set(e, ERR_CONFIG,
+		    "a relay sums the pushes of a step: it is of use only where %s", why);
+	if (!*zone || strlen(zone) >= COORD_ZONE || *zone == '/' || zone[strlen(zone) - 1] == '/' ||
+	    strstr(zone, "//"))
+		return err_set(e, ERR_CONFIG,
+		    "zone: a relay serves the workers of a zone: must be a name, or several with / between "
+		    "them, of up to %d characters, got \"%s\"",
+		    COORD_ZONE - 1, zone);
 	if (c->phase > COORD_RUNNING)
-		return err_set(e, ERR_NOTREADY, "the job is %s: no relay is wanted any more", coord_phase_name(c->phase));
+		return err_set(e, ERR_NOTREADY, "the job is %s: no relay is wanted any more",
+		    coord_phase_name(c->phase));
 	return ERR_OK;
 }
 
@@ -161,7 +175,8 @@ void relay_lost(struct coord *c, unsigned i, const char *how)
 	struct coord_member_relay *r = &c->relay[i];
 
 	r->live = false;
-	coord_event(c, "relay_lost", "relay-%u (%s, pid %lld) is lost: %s", i, r->host, (long long)r->pid, how);
+	coord_event(c, "relay_lost", "relay-%u (%s, pid %lld) is lost: %s", i, r->host,
+	    (long long)r->pid, how);
 	reassign_relays(c);
 }
 
@@ -173,7 +188,8 @@ static void drop_replaced_relay(struct coord *c, const char *key)
 			relay_lost(c, i, "it was started again");
 }
 
-json_t *coord_relay_join(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e)
+json_t *coord_relay_join(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now,
+    struct err *e)
 {
 	const char *zone = json_str(msg, "zone", "");
 	struct coord_member_relay *r;
@@ -194,7 +210,10 @@ json_t *coord_relay_join(struct coord *c, struct coord_self *self, const json_t 
 	r = &c->relay[at];
 	json_decref(r->stats);
 	json_decref(r->about);
-	*r = (struct coord_member_relay){ .live = true, .incarnation = self->incarnation, .seen = now, .pid = json_int(msg, "pid", 0),
+	*r = (struct coord_member_relay){ .live = true,
+		.incarnation = self->incarnation,
+		.seen = now,
+		.pid = json_int(msg, "pid", 0),
 		.upstream = -1 };
 	snprintf(r->key, sizeof r->key, "%s", self->key);
 	snprintf(r->zone, sizeof r->zone, "%s", zone);
@@ -203,7 +222,8 @@ json_t *coord_relay_join(struct coord *c, struct coord_self *self, const json_t 
 	snprintf(r->unix_path, sizeof r->unix_path, "%s", json_str(msg, "unix", ""));
 	self->kind = COORD_RELAY;
 	self->index = (unsigned)at;
-	coord_event(c, "relay_joined", "relay-%d joined from %s (pid %lld) for zone %s", at, r->host, (long long)r->pid, r->zone);
+	coord_event(c, "relay_joined", "relay-%d joined from %s (pid %lld) for zone %s", at,
+	    r->host, (long long)r->pid, r->zone);
 	reassign_relays(c);
 	return json_pack("{s:i}", "relay", at);
 }
@@ -212,10 +232,12 @@ json_t *coord_relay_join(struct coord *c, struct coord_self *self, const json_t 
  * epoch? */
 static bool is_current_miss(const struct coord *c, const json_t *msg, int theirs)
 {
-	return theirs >= 0 && json_int(msg, "relay", -1) == theirs && (uint32_t)json_int(msg, "epoch", 0) == c->layout.epoch;
+	return theirs >= 0 && json_int(msg, "relay", -1) == theirs &&
+	    (uint32_t)json_int(msg, "epoch", 0) == c->layout.epoch;
 }
 
-static void report_relay_missed(struct coord *c, const char *kind, unsigned i, int relay, const json_t *msg)
+static void report_relay_missed(struct coord *c, const char *kind, unsigned i, int relay,
+    const json_t *msg)
 {
 	coord_event(c, "relay_missed", "%s-%u goes on without relay-%d: %.300s", kind, i, relay,
 	    json_str(msg, "message", "it could not be reached"));
@@ -244,7 +266,8 @@ static void handle_upstream_missed(struct coord *c, unsigned i, const json_t *ms
 	report_relay_missed(c, "relay", i, relay, msg);
 }
 
-bool coord_relay_heartbeat(struct coord *c, const struct coord_self *self, const json_t *msg, int64_t now)
+bool coord_relay_heartbeat(struct coord *c, const struct coord_self *self, const json_t *msg,
+    int64_t now)
 {
 	struct coord_member_relay *r = &c->relay[self->index];
 
@@ -283,13 +306,15 @@ void coord_relays_check(struct coord *c, int64_t now)
 		if (r->live && r->gone_at && now - r->gone_at > COME_BACK) {
 			relay_lost(c, i, "its connection broke");
 		} else if (r->live && coord_overdue(c, r->seen, c->cfg.server_lost, now)) {
-			snprintf(how, sizeof how, "no heartbeat for %lld ms", (long long)((now - r->seen) / NSEC_PER_MSEC));
+			snprintf(how, sizeof how, "no heartbeat for %lld ms",
+			    (long long)((now - r->seen) / NSEC_PER_MSEC));
 			relay_lost(c, i, how);
 		}
 	}
 }
 
-json_t *coord_relay_handle_op(struct coord *c, const struct coord_self *self, const char *op, const json_t *msg, struct err *e)
+json_t *coord_relay_handle_op(struct coord *c, const struct coord_self *self, const char *op,
+    const json_t *msg, struct err *e)
 {
 	if (strcmp(op, "leave") == 0)
 		relay_lost(c, self->index, "it leaves");
@@ -302,7 +327,7 @@ json_t *coord_relay_handle_op(struct coord *c, const struct coord_self *self, co
 	return NULL;
 }
 
-/* ---- documents -------------------------------------------------------------------- */
+/* ---- documents ---- */
 
 json_t *coord_relays_to_json(const struct coord *c)
 {
@@ -311,9 +336,11 @@ json_t *coord_relays_to_json(const struct coord *c)
 	for (unsigned i = 0; i < c->nrelays; i++) {
 		const struct coord_member_relay *r = &c->relay[i];
 
-		json_array_append_new(list, json_pack("{s:b, s:s, s:s, s:s, s:s, s:s, s:i, s:o}", "live", r->live, "host", r->host,
-		    "zone", r->zone, "tcp", r->tcp, "unix", r->unix_path, "key", r->key, "upstream", r->upstream, "incarnation",
-		    json_of_u64(r->incarnation)));
+		json_array_append_new(list,
+		    json_pack("{s:b, s:s, s:s, s:s, s:s, s:s, s:i, s:o}", "live", r->live, "host",
+		        r->host, "zone", r->zone, "tcp", r->tcp, "unix", r->unix_path, "key",
+		        r->key, "upstream", r->upstream, "incarnation",
+		        json_of_u64(r->incarnation)));
 	}
 	return list;
 }
@@ -328,7 +355,9 @@ bool coord_relays_from_json(struct coord *c, const json_t *list, int64_t seen)
 	json_array_foreach(list, i, o) {
 		struct coord_member_relay *r = &c->relay[i];
 
-		*r = (struct coord_member_relay){ .live = json_flag(o, "live"), .incarnation = json_u64s(o, "incarnation", 0), .seen = seen,
+		*r = (struct coord_member_relay){ .live = json_flag(o, "live"),
+			.incarnation = json_u64s(o, "incarnation", 0),
+			.seen = seen,
 			.upstream = (int)json_int(o, "upstream", -1) };
 		if (r->upstream < -1 || r->upstream >= (int)json_array_size(list))
 			return false;
@@ -362,11 +391,13 @@ json_t *coord_relays(const struct coord *c, int64_t now)
 		json_object_set_new(o, "state", json_string(r->live ? "live" : "lost"));
 		json_object_set_new(o, "zone", json_string(r->zone));
 		json_object_set_new(o, "workers", json_integer(workers));
-		json_object_set_new(o, "upstream", r->upstream < 0 ? json_null() : json_sprintf("relay-%d", r->upstream));
+		json_object_set_new(o, "upstream",
+		    r->upstream < 0 ? json_null() : json_sprintf("relay-%d", r->upstream));
 		json_object_set_new(o, "pid", json_integer(r->pid));
 		json_object_set_new(o, "host", json_string(r->host));
 		json_object_set_new(o, "listen", json_string(r->tcp));
-		coord_row_add_figures(o, r->stats, r->about, (double)(now - r->seen) / (double)NSEC_PER_SEC);
+		coord_row_add_figures(o, r->stats, r->about,
+		    (double)(now - r->seen) / (double)NSEC_PER_SEC);
 		json_array_append_new(list, o);
 	}
 	return list;

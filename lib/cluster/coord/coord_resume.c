@@ -7,7 +7,8 @@
 
 void coord_resume_begin(struct coord *c)
 {
-	const json_t *m = c->cfg.resume, *item, *deal = json_object_get(json_object_get(m, "data"), "deal");
+	const json_t *m = c->cfg.resume, *item,
+	             *deal = json_object_get(json_object_get(m, "data"), "deal");
 	size_t i;
 
 	c->facts = json_incref(json_object_get(json_object_get(m, "data"), "facts"));
@@ -16,12 +17,14 @@ void coord_resume_begin(struct coord *c)
 	json_array_foreach(json_object_get(m, "tables"), i, item) {
 		struct table shape, *t;
 
-		if (!table_from_json(item, &shape, NULL) && !table_past_from_json(item, &shape, NULL))
+		if (!table_from_json(item, &shape, NULL) &&
+		    !table_past_from_json(item, &shape, NULL))
 			layout_add(&c->layout, &shape, &t, NULL);
 	}
 	/* A cluster without a job counts no steps; its checkpoints are only numbered. */
 	c->first_step = c->cfg.has_job ? (uint64_t)json_int(m, "step", 0) : 0;
-	c->first_at = (struct deal_pos){ (uint64_t)json_int(deal, "epoch", 0), (uint64_t)json_int(deal, "offset", 0) };
+	c->first_at = (struct deal_pos){ (uint64_t)json_int(deal, "epoch", 0),
+		(uint64_t)json_int(deal, "offset", 0) };
 }
 
 /* In bsp all ranks go on at the checkpoint's step; otherwise each rank at its own. */

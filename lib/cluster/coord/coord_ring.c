@@ -22,7 +22,8 @@ void coord_ring_update(struct coord *c)
 		/* While a new process joins this rank, the old one stays in the ring until the vote
 		 * is decided. Servers fence the old one only then, and until then may apply its
 		 * pushes; sums without it could differ from what it pushes. */
-		if (r->incarnation && w->state != WORKER_JOINING && (!belongs_in_ring(w) || r->incarnation != w->incarnation)) {
+		if (r->incarnation && w->state != WORKER_JOINING &&
+		    (!belongs_in_ring(w) || r->incarnation != w->incarnation)) {
 			r->incarnation = 0;
 			c->ring_gone++;
 		}
@@ -42,9 +43,11 @@ json_t *coord_ring_to_view(const struct coord *c)
 		const struct coord_member_worker *w = &c->worker[i];
 
 		if (w->ring.incarnation)
-			json_array_append_new(list, json_pack("{s:i, s:I, s:o, s:s, s:s, s:s, s:s}", "slot", (int)i, "from",
-			    (json_int_t)w->from, "incarnation", json_of_u64(w->ring.incarnation),
-			    "key", w->key, "host", w->host, "tcp", w->ring.tcp, "unix", w->ring.unix_path));
+			json_array_append_new(list,
+			    json_pack("{s:i, s:I, s:o, s:s, s:s, s:s, s:s}", "slot", (int)i, "from",
+			        (json_int_t)w->from, "incarnation",
+			        json_of_u64(w->ring.incarnation), "key", w->key, "host", w->host,
+			        "tcp", w->ring.tcp, "unix", w->ring.unix_path));
 	}
 	return json_pack("{s:I, s:o}", "gone", (json_int_t)c->ring_gone, "members", list);
 }
@@ -57,8 +60,9 @@ void coord_ring_join(struct coord_member_worker *w, const json_t *msg)
 
 json_t *coord_ring_to_state(const struct coord_ring_seat *r)
 {
-	return json_pack("{s:o, s:{s:s, s:s}, s:s, s:s}", "incarnation", json_of_u64(r->incarnation), "seat", "tcp", r->tcp, "unix",
-	    r->unix_path, "tcp", r->next_tcp, "unix", r->next_unix);
+	return json_pack("{s:o, s:{s:s, s:s}, s:s, s:s}", "incarnation",
+	    json_of_u64(r->incarnation), "seat", "tcp", r->tcp, "unix", r->unix_path, "tcp",
+	    r->next_tcp, "unix", r->next_unix);
 }
 
 void coord_ring_from_state(struct coord_member_worker *w, const json_t *o)

@@ -5,11 +5,26 @@
 /* One row with the figures of all processes added up, from their last heartbeats. */
 
 static const char *const worker_sum[] = {
-	"data_seconds", "pull_seconds", "compute_seconds", "encode_seconds", "push_seconds", "wait_seconds",
+	"data_seconds",
+	"pull_seconds",
+	"compute_seconds",
+	"encode_seconds",
+	"push_seconds",
+	"wait_seconds",
 };
 static const char *const server_sum[] = {
-	"pushes_applied", "pushes_merged", "pushes_duplicate", "pushes_late", "pushes_refused", "pushes_split", "pulls",
-	"received_bytes", "sent_bytes", "parameters", "parameter_bytes", "auth_failures",
+	"pushes_applied",
+	"pushes_merged",
+	"pushes_duplicate",
+	"pushes_late",
+	"pushes_refused",
+	"pushes_split",
+	"pulls",
+	"received_bytes",
+	"sent_bytes",
+	"parameters",
+	"parameter_bytes",
+	"auth_failures",
 };
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -20,7 +35,8 @@ static void sum_worker_figures(const struct coord *c, json_t *row)
 	unsigned norms = 0;
 
 	for (unsigned i = 0; i < c->nworkers; i++) {
-		const json_t *stats = c->worker[i].stats, *v = json_object_get(stats, "gradient_norm");
+		const json_t *stats = c->worker[i].stats,
+		             *v = json_object_get(stats, "gradient_norm");
 
 		for (size_t k = 0; stats && k < COUNT(worker_sum); k++) {
 			sum[k] += json_num(stats, worker_sum[k], 0);
@@ -47,8 +63,10 @@ static json_t *add_histograms(json_t *sum, const json_t *h)
 		return json_deep_copy(h);
 	for (size_t i = 0; i < n && i < json_array_size(have); i++)
 		json_integer_set(json_array_get(have, i),
-		    json_integer_value(json_array_get(have, i)) + json_integer_value(json_array_get(counts, i)));
-	json_object_set_new(sum, "sum", json_of_num(json_num(sum, "sum", 0) + json_num(h, "sum", 0)));
+		    json_integer_value(json_array_get(have, i)) +
+		        json_integer_value(json_array_get(counts, i)));
+	json_object_set_new(sum, "sum",
+	    json_of_num(json_num(sum, "sum", 0) + json_num(h, "sum", 0)));
 	return sum;
 }
 
@@ -69,7 +87,8 @@ static void sum_server_figures(const struct coord *c, json_t *row)
 		json_object_set_new(row, server_sum[k], json_integer(sum[k]));
 	counts = json_object_get(staleness, "counts");
 	n = json_integer_value(json_array_get(counts, json_array_size(counts) - 1));
-	json_object_set_new(row, "staleness_mean", json_of_num(n ? json_num(staleness, "sum", 0) / (double)n : 0));
+	json_object_set_new(row, "staleness_mean",
+	    json_of_num(n ? json_num(staleness, "sum", 0) / (double)n : 0));
 	if (staleness)
 		json_object_set_new(row, "staleness", staleness);
 }

@@ -10,14 +10,14 @@
 /* Servers and relays of a saved state have this much longer than usual to reconnect. */
 #define GRACE (1500 * NSEC_PER_MSEC)
 
-/* ---- writing ---------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static json_t *server_to_state(const struct coord_member_server *s)
 {
-	return json_pack("{s:b, s:b, s:b, s:b, s:b, s:o, s:I, s:s, s:s, s:s, s:s, s:s}", "live", s->live, "ever", s->ever,
-	    "leaving", s->leaving, "released", s->released, "called", s->called, "incarnation", json_of_u64(s->incarnation),
-	    "pid", (json_int_t)s->pid, "key", s->key, "host", s->host, "tcp", s->tcp, "unix", s->unix_path, "zone",
-	    s->zone);
+	return json_pack("{s:b, s:b, s:b, s:b, s:b, s:o, s:I, s:s, s:s, s:s, s:s, s:s}", "live",
+	    s->live, "ever", s->ever, "leaving", s->leaving, "released", s->released, "called",
+	    s->called, "incarnation", json_of_u64(s->incarnation), "pid", (json_int_t)s->pid, "key",
+	    s->key, "host", s->host, "tcp", s->tcp, "unix", s->unix_path, "zone", s->zone);
 }
 
 static json_t *worker_to_state(const struct coord_member_worker *w)
@@ -56,8 +56,9 @@ static json_t *worker_to_state(const struct coord_member_worker *w)
 
 static void append_change(json_t *list, const struct change *ch)
 {
-	json_array_append_new(list, json_pack("{s:i, s:i, s:o, s:i}", "kind", (int)ch->kind, "slot", (int)ch->slot, "incarnation",
-	    json_of_u64(ch->incarnation), "after", (int)ch->after));
+	json_array_append_new(list,
+	    json_pack("{s:i, s:i, s:o, s:i}", "kind", (int)ch->kind, "slot", (int)ch->slot,
+	        "incarnation", json_of_u64(ch->incarnation), "after", (int)ch->after));
 }
 
 /* The proposed change comes first in the list: after a restart it is proposed again. */
@@ -80,9 +81,10 @@ json_t *coord_save(const struct coord *c)
 		json_array_append_new(servers, server_to_state(&c->server[i]));
 	for (unsigned i = 0; i < c->nworkers; i++)
 		json_array_append_new(workers, worker_to_state(&c->worker[i]));
-	o = json_pack("{s:i, s:s, s:s, s:s, s:b, s:b, s:I, s:o, s:o, s:o}", "v", 1, "cluster_id", c->cfg.cluster_id, "phase",
-	    coord_phase_name(c->phase), "reason", c->reason, "placed", c->placed, "data_lost", c->data_lost, "rev",
-	    (json_int_t)c->rev, "layout", layout_to_json(&c->layout), "servers", servers, "workers", workers);
+	o = json_pack("{s:i, s:s, s:s, s:s, s:b, s:b, s:I, s:o, s:o, s:o}", "v", 1, "cluster_id",
+	    c->cfg.cluster_id, "phase", coord_phase_name(c->phase), "reason", c->reason, "placed",
+	    c->placed, "data_lost", c->data_lost, "rev", (json_int_t)c->rev, "layout",
+	    layout_to_json(&c->layout), "servers", servers, "workers", workers);
 	json_object_set_new(o, "servers_wanted", json_integer(c->cfg.servers));
 	json_object_set_new(o, "workers_wanted", json_integer(c->cfg.workers));
 	json_object_set_new(o, "rebalance", json_boolean(c->rebalance));
@@ -119,14 +121,15 @@ json_t *coord_save(const struct coord *c)
 	return o;
 }
 
-/* ---- reading ------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static void copy_state_text(char *out, size_t n, const json_t *o, const char *key)
 {
 	snprintf(out, n, "%s", json_str(o, key, ""));
 }
 
-static void server_from_state(struct coord_member_server *s, unsigned i, const json_t *o, int64_t seen)
+static void server_from_state(struct coord_member_server *s, unsigned i, const json_t *o,
+    int64_t seen)
 {
 	s->live = json_flag(o, "live");
 	s->ever = json_flag(o, "ever");
@@ -145,12 +148,14 @@ static void server_from_state(struct coord_member_server *s, unsigned i, const j
 	copy_state_text(s->zone, sizeof s->zone, o, "zone");
 }
 
-static bool worker_from_state(struct coord_member_worker *w, unsigned i, const json_t *o, int64_t now)
+static bool worker_from_state(struct coord_member_worker *w, unsigned i, const json_t *o,
+    int64_t now)
 {
 	const char *state = json_str(o, "state", "");
 	int s = WORKER_EMPTY;
 
-	while (s <= WORKER_LEFT && strcmp(state, coord_worker_state_name((enum coord_worker_state)s)) != 0)
+	while (s <= WORKER_LEFT &&
+	    strcmp(state, coord_worker_state_name((enum coord_worker_state)s)) != 0)
 		s++;
 	if (s > WORKER_LEFT)
 		return false;
@@ -186,12 +191,15 @@ static bool changes_from_state(struct coord *c, const json_t *list)
 	size_t i;
 
 	json_array_foreach(list, i, o) {
-		int64_t kind = json_int(o, "kind", -1), slot = json_int(o, "slot", -1), after = json_int(o, "after", -1);
+		int64_t kind = json_int(o, "kind", -1), slot = json_int(o, "slot", -1),
+		        after = json_int(o, "after", -1);
 		struct change *ch;
 
-		if (kind < 0 || kind > CHANGE_TABLE || slot < 0 || (slot >= c->nworkers && kind < CHANGE_SET) || after < 0 || after > WORKER_LEFT)
+		if (kind < 0 || kind > CHANGE_TABLE || slot < 0 ||
+		    (slot >= c->nworkers && kind < CHANGE_SET) || after < 0 || after > WORKER_LEFT)
 			return false;
-		ch = coord_change_request(c, (enum coord_change_kind)kind, (unsigned)slot, (enum coord_worker_state)after);
+		ch = coord_change_request(c, (enum coord_change_kind)kind, (unsigned)slot,
+		    (enum coord_worker_state)after);
 		ch->incarnation = json_u64s(o, "incarnation", 0);
 	}
 	return true;
@@ -199,10 +207,12 @@ static bool changes_from_state(struct coord *c, const json_t *list)
 
 static bool participants_from_state(struct coord *c, const json_t *state, int64_t now)
 {
-	const json_t *servers = json_object_get(state, "servers"), *workers = json_object_get(state, "workers"), *o;
+	const json_t *servers = json_object_get(state, "servers"),
+	             *workers = json_object_get(state, "workers"), *o;
 	size_t i;
 
-	if (!json_is_array(servers) || json_array_size(servers) == 0 || json_array_size(servers) > COORD_SERVERS_MAX ||
+	if (!json_is_array(servers) || json_array_size(servers) == 0 ||
+	    json_array_size(servers) > COORD_SERVERS_MAX ||
 	    json_array_size(workers) > COORD_WORKERS_MAX)
 		return false;
 	c->nservers = (unsigned)json_array_size(servers);
@@ -276,8 +286,9 @@ enum err_code coord_recover(struct coord *c, const json_t *state, int64_t now, s
 
 	if (strcmp(json_str(state, "cluster_id", ""), c->cfg.cluster_id) != 0)
 		return err_set(e, ERR_CONFIG, "the state is another cluster's");
-	if (json_int(state, "v", 0) != 1 || !coord_state_has_model(state) || !coord_settings_from_state(c, state) ||
-	    !participants_from_state(c, state, now) || !coord_members_from_json(c, json_object_get(state, "members")))
+	if (json_int(state, "v", 0) != 1 || !coord_state_has_model(state) ||
+	    !coord_settings_from_state(c, state) || !participants_from_state(c, state, now) ||
+	    !coord_members_from_json(c, json_object_get(state, "members")))
 		return err_set(e, ERR_FORMAT, "the state is not what a coordinator writes");
 	layout_release(&c->layout);
 	rc = layout_from_json(json_object_get(state, "layout"), &c->layout, e);
@@ -306,7 +317,8 @@ enum err_code coord_recover(struct coord *c, const json_t *state, int64_t now, s
 	c->unwaited = true;
 	job_from_state(c, state, now);
 	c->layout.epoch++;
-	coord_event(c, "recovered", "epoch %u: the coordinator goes on where the one before it ended", c->layout.epoch);
+	coord_event(c, "recovered",
+	    "epoch %u: the coordinator goes on where the one before it ended", c->layout.epoch);
 	coord_changed(c);
 	return ERR_OK;
 }
@@ -333,7 +345,8 @@ size_t coord_count_tables(const struct coord *c)
 void coord_begin_after(struct coord *c, const json_t *state)
 {
 	const json_t *layout = json_object_get(state, "layout");
-	uint32_t epoch = (uint32_t)json_int(layout, "epoch", 0), generation = (uint32_t)json_int(layout, "generation", 0);
+	uint32_t epoch = (uint32_t)json_int(layout, "epoch", 0),
+	         generation = (uint32_t)json_int(layout, "generation", 0);
 
 	if (c->layout.epoch < epoch)
 		c->layout.epoch = epoch;

@@ -7,27 +7,30 @@
  * the supervisor, or a person with a join file, starts them. Surplus servers hand over their
  * partitions and leave; surplus workers leave after a step. */
 
-enum err_code coord_may_scale(const struct coord *c, int64_t servers, int64_t workers, struct err *e)
+enum err_code coord_may_scale(const struct coord *c, int64_t servers, int64_t workers,
+    struct err *e)
 {
 	int64_t most = c->reduces ? COORD_RING_MAX : COORD_WORKERS_MAX;
 
 	if (c->phase != COORD_RUNNING)
-		return err_set(e, ERR_NOTREADY, "the %s is %s: only a running one can be scaled", c->cfg.has_job ? "job" : "cluster",
-		    coord_phase_name(c->phase));
+		return err_set(e, ERR_NOTREADY, "the %s is %s: only a running one can be scaled",
+		    c->cfg.has_job ? "job" : "cluster", coord_phase_name(c->phase));
 	if (servers > COORD_SERVERS_MAX || servers == 0)
-		return err_set(e, ERR_USAGE, "servers: must be from 1 to %u, got %lld", COORD_SERVERS_MAX, (long long)servers);
+		return err_set(e, ERR_USAGE, "servers: must be from 1 to %u, got %lld",
+		    COORD_SERVERS_MAX, (long long)servers);
 	if (workers > most || workers == 0)
-		return err_set(e, ERR_USAGE, "workers: must be from 1 to %lld%s, got %lld", (long long)most,
-		    c->reduces ? " with via allreduce" : "", (long long)workers);
+		return err_set(e, ERR_USAGE, "workers: must be from 1 to %lld%s, got %lld",
+		    (long long)most, c->reduces ? " with via allreduce" : "", (long long)workers);
 	if (workers > 0 && !c->cfg.has_job)
 		return err_set(e, ERR_USAGE, "this cluster has no job: it has no workers");
 	if (workers > 0 && c->cfg.deterministic)
-		return err_set(e, ERR_USAGE, "a deterministic job keeps its %u worker%s", c->cfg.workers,
-		    c->cfg.workers == 1 ? "" : "s");
+		return err_set(e, ERR_USAGE, "a deterministic job keeps its %u worker%s",
+		    c->cfg.workers, c->cfg.workers == 1 ? "" : "s");
 	if (workers > 0 && c->cfg.workers_max > c->cfg.workers_min &&
 	    (workers < c->cfg.workers_min || workers > c->cfg.workers_max))
-		return err_set(e, ERR_USAGE, "workers: must be from %u to %u, as the cluster file says, got %lld", c->cfg.workers_min,
-		    c->cfg.workers_max, (long long)workers);
+		return err_set(e, ERR_USAGE,
+		    "workers: must be from %u to %u, as the cluster file says, got %lld",
+		    c->cfg.workers_min, c->cfg.workers_max, (long long)workers);
 	return ERR_OK;
 }
 
@@ -59,7 +62,8 @@ static void scale_workers(struct coord *c, unsigned n)
 	}
 }
 
-enum err_code coord_scale(struct coord *c, int64_t servers, int64_t workers, int64_t now, struct err *e)
+enum err_code coord_scale(struct coord *c, int64_t servers, int64_t workers, int64_t now,
+    struct err *e)
 {
 	enum err_code rc = coord_may_scale(c, servers, workers, e);
 
@@ -69,8 +73,8 @@ enum err_code coord_scale(struct coord *c, int64_t servers, int64_t workers, int
 		scale_servers(c, (unsigned)servers);
 	if (workers > 0)
 		scale_workers(c, (unsigned)workers);
-	coord_event(c, "scale", "scaling to %u server%s and %u worker%s", c->cfg.servers, c->cfg.servers == 1 ? "" : "s",
-	    c->cfg.workers, c->cfg.workers == 1 ? "" : "s");
+	coord_event(c, "scale", "scaling to %u server%s and %u worker%s", c->cfg.servers,
+	    c->cfg.servers == 1 ? "" : "s", c->cfg.workers, c->cfg.workers == 1 ? "" : "s");
 	coord_changed(c);
 	coord_progress(c, now);
 	return ERR_OK;
@@ -81,14 +85,15 @@ enum err_code coord_drain(struct coord *c, unsigned server, int64_t now, struct 
 	unsigned others = 0;
 
 	if (c->phase != COORD_RUNNING)
-		return err_set(e, ERR_NOTREADY, "the %s is %s: only a running one can be drained", c->cfg.has_job ? "job" : "cluster",
-		    coord_phase_name(c->phase));
+		return err_set(e, ERR_NOTREADY, "the %s is %s: only a running one can be drained",
+		    c->cfg.has_job ? "job" : "cluster", coord_phase_name(c->phase));
 	if (server >= c->nservers || !c->server[server].live)
 		return err_set(e, ERR_NOTFOUND, "there is no living server-%u", server);
 	for (unsigned i = 0; i < c->nservers; i++)
 		others += i != server && c->server[i].live && !c->server[i].leaving;
 	if (!others)
-		return err_set(e, ERR_USAGE, "server-%u is the only one: there is nobody to take what it holds", server);
+		return err_set(e, ERR_USAGE,
+		    "server-%u is the only one: there is nobody to take what it holds", server);
 	c->server[server].leaving = true;
 	coord_event(c, "drain", "server-%u gives up what it holds", server);
 	coord_changed(c);
@@ -111,14 +116,15 @@ void coord_scale_server_leaves(struct coord *c, unsigned server, int64_t now)
 enum err_code coord_rebalance(struct coord *c, int64_t now, struct err *e)
 {
 	if (c->phase != COORD_RUNNING)
-		return err_set(e, ERR_NOTREADY, "the %s is %s: only a running one can be rebalanced", c->cfg.has_job ? "job" : "cluster",
-		    coord_phase_name(c->phase));
+		return err_set(e, ERR_NOTREADY,
+		    "the %s is %s: only a running one can be rebalanced",
+		    c->cfg.has_job ? "job" : "cluster", coord_phase_name(c->phase));
 	c->rebalance = true;
 	coord_progress(c, now);
 	return ERR_OK;
 }
 
-/* ---- servers that leave ------------------------------------------------------------ */
+/* ---- servers that leave ---- */
 
 static bool server_holds_partitions(const struct coord *c, unsigned server)
 {

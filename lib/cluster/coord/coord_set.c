@@ -43,7 +43,8 @@ static void record_past_setting(struct coord *c, const struct setting *s, json_t
 	if (!c->past)
 		c->past = json_object();
 	json_object_foreach(s->set, key, v)
-		json_object_set_new(c->past, key, json_pack("{s:O, s:s}", "step", step, "who", s->who));
+		json_object_set_new(c->past, key,
+		    json_pack("{s:O, s:s}", "step", step, "who", s->who));
 	json_decref(step);
 }
 
@@ -130,20 +131,29 @@ bool coord_settings_have_room(const struct coord *c)
 	uint64_t slowest = UINT64_MAX;
 
 	for (unsigned i = 0; i < c->nworkers; i++)
-		if (c->worker[i].state == WORKER_ACTIVE && coord_worker_step(&c->worker[i]) < slowest)
+		if (c->worker[i].state == WORKER_ACTIVE &&
+		    coord_worker_step(&c->worker[i]) < slowest)
 			slowest = coord_worker_step(&c->worker[i]);
-	return !coord_is_deciding(c) && !(c->nmembers == MEMBERS_KEPT && c->members[1].step > slowest) &&
+	return !coord_is_deciding(c) &&
+	    !(c->nmembers == MEMBERS_KEPT && c->members[1].step > slowest) &&
 	    !(c->nkept == SETTINGS_KEPT && c->kept[0]->step > slowest);
 }
 
-enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t now, uint64_t *ticket, struct err *e)
+enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t now,
+    uint64_t *ticket, struct err *e)
 {
 	if (c->phase == COORD_FORMING && !s->at_once)
-		return err_set(e, ERR_NOTREADY, "the job is still forming: ps-ctl wait --for ready, then set");
+		return err_set(e, ERR_NOTREADY,
+		    "the job is still forming: ps-ctl wait --for ready, then set");
 	if (c->phase > COORD_RUNNING)
-		return err_set(e, ERR_NOTREADY, "the job is %s: nothing goes by its settings any more", coord_phase_name(c->phase));
+		return err_set(e, ERR_NOTREADY,
+		    "the job is %s: nothing goes by its settings any more",
+		    coord_phase_name(c->phase));
 	if (coord_is_deciding(c) || (!s->at_once && !coord_settings_have_room(c)))
-		return err_set(e, ERR_EXISTS, coord_is_deciding(c) ? "another change is being decided" : "so many changes are still to come that nobody could keep them");
+		return err_set(e, ERR_EXISTS,
+		    coord_is_deciding(c)
+		        ? "another change is being decided"
+		        : "so many changes are still to come that nobody could keep them");
 	*ticket = ++c->tickets;
 	if (s->at_once) {
 		apply_setting_at_once(c, s);
@@ -168,7 +178,8 @@ void coord_set_before_start(struct coord *c, const struct coord_setting *from)
 	coord_changed(c);
 }
 
-enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint64_t *step, struct err *e)
+enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint64_t *step,
+    struct err *e)
 {
 	const struct outcome *o = &c->outcome[ticket % OUTCOMES_KEPT];
 
@@ -208,7 +219,8 @@ void coord_ticket_refused(struct coord *c, const char *why)
 
 void coord_ticket_decided(struct coord *c, uint64_t step)
 {
-	c->outcome[c->tickets % OUTCOMES_KEPT] = (struct outcome){ .ticket = c->tickets, .step = step };
+	c->outcome[c->tickets % OUTCOMES_KEPT] = (struct outcome){ .ticket = c->tickets,
+		.step = step };
 	c->settled_ticket = c->tickets;
 }
 
@@ -266,7 +278,8 @@ void coord_setting_decided(struct coord *c, uint64_t step)
 	append_setting(c, s);
 	begin_leases_at(c, step);
 	coord_members_restart(c, step);
-	coord_event(c, "set", "%s, by %s, from step %llu on", s->what, s->who, (unsigned long long)step);
+	coord_event(c, "set", "%s, by %s, from step %llu on", s->what, s->who,
+	    (unsigned long long)step);
 }
 
 void coord_settings_check_applied(struct coord *c)
@@ -291,11 +304,12 @@ void coord_settings_check_applied(struct coord *c)
 	if (last < 0)
 		last = (int64_t)c->kept[c->nkept - 1]->step;
 	c->settings_step = last;
-	coord_event(c, "settled", "all workers go by what was set, from step %lld on", (long long)last);
+	coord_event(c, "settled", "all workers go by what was set, from step %lld on",
+	    (long long)last);
 	coord_changed(c);
 }
 
-/* ---- for the view, the state and people ---------------------------------------------------- */
+/* ---- for the view, the state and people ---- */
 
 int64_t coord_settings_made(const struct coord *c)
 {
@@ -352,8 +366,8 @@ json_t *coord_present_config(const struct coord *c)
 
 static json_t *setting_to_row(const struct setting *s)
 {
-	return json_pack("{s:I, s:I, s:O, s:s, s:s}", "step", (json_int_t)s->step, "number", (json_int_t)s->number, "set", s->set,
-	    "what", s->what, "who", s->who);
+	return json_pack("{s:I, s:I, s:O, s:s, s:s}", "step", (json_int_t)s->step, "number",
+	    (json_int_t)s->number, "set", s->set, "what", s->what, "who", s->who);
 }
 
 /* The settings that processes need but that do not depend on a step. */
@@ -373,8 +387,9 @@ void coord_settings_to_view(const struct coord *c, json_t *v)
 	json_t *list = json_array();
 
 	for (unsigned i = 0; i < c->nkept; i++)
-		json_array_append_new(list, json_pack("{s:I, s:I, s:O}", "step", (json_int_t)c->kept[i]->step, "number",
-		    (json_int_t)c->kept[i]->number, "set", c->kept[i]->set));
+		json_array_append_new(list,
+		    json_pack("{s:I, s:I, s:O}", "step", (json_int_t)c->kept[i]->step, "number",
+		        (json_int_t)c->kept[i]->number, "set", c->kept[i]->set));
 	json_object_set(v, "config", c->base);
 	json_object_set_new(v, "settings_base", json_integer(c->base_number));
 	json_object_set_new(v, "regimes", list);
@@ -432,10 +447,15 @@ static json_t *setting_to_state(const struct setting *s)
 
 static struct setting *setting_from_state(const json_t *o)
 {
-	struct coord_setting from = { .config = json_object_get(o, "config"), .set = json_object_get(o, "set"),
-		.what = json_str(o, "what", ""), .who = json_str(o, "who", ""), .batch = (uint64_t)json_int(o, "batch", 1),
-		.bsp = json_flag(o, "bsp"), .on_worker_loss = (enum coord_policy)json_int(o, "on_worker_loss", 0),
-		.loss_wait = json_int(o, "loss_wait", 0), .at = (uint64_t)json_int(o, "at", 0) };
+	struct coord_setting from = { .config = json_object_get(o, "config"),
+		.set = json_object_get(o, "set"),
+		.what = json_str(o, "what", ""),
+		.who = json_str(o, "who", ""),
+		.batch = (uint64_t)json_int(o, "batch", 1),
+		.bsp = json_flag(o, "bsp"),
+		.on_worker_loss = (enum coord_policy)json_int(o, "on_worker_loss", 0),
+		.loss_wait = json_int(o, "loss_wait", 0),
+		.at = (uint64_t)json_int(o, "at", 0) };
 	struct setting *s;
 
 	if (!json_is_object(from.config) || !json_is_object(from.set) || !from.batch)
@@ -456,8 +476,10 @@ void coord_settings_to_state(const struct coord *c, json_t *state)
 	json_object_set(state, "settings_config", c->base);
 	json_object_set_new(state, "settings_base", json_integer(c->base_number));
 	json_object_set_new(state, "settings_made", json_integer(c->nsettings));
-	json_object_set_new(state, "settings_now", json_pack("{s:I, s:b, s:i, s:I}", "batch", (json_int_t)c->cfg.batch, "bsp", c->cfg.bsp,
-	    "on_worker_loss", (int)c->cfg.on_worker_loss, "loss_wait", (json_int_t)c->cfg.loss_wait));
+	json_object_set_new(state, "settings_now",
+	    json_pack("{s:I, s:b, s:i, s:I}", "batch", (json_int_t)c->cfg.batch, "bsp", c->cfg.bsp,
+	        "on_worker_loss", (int)c->cfg.on_worker_loss, "loss_wait",
+	        (json_int_t)c->cfg.loss_wait));
 	if (c->past)
 		json_object_set(state, "settings_past", c->past);
 	if (c->planned)

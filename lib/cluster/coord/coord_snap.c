@@ -22,7 +22,8 @@ static bool server_is_a_tail(const struct layout *l, unsigned server)
 static void send_snap_op(struct coord *c, const char *op, const char *dir)
 {
 	struct snap *s = &c->snap;
-	json_t *msg = json_pack("{s:s, s:I, s:I, s:s}", "op", op, "id", (json_int_t)s->id, "step", (json_int_t)s->step, "dir", dir);
+	json_t *msg = json_pack("{s:s, s:I, s:I, s:s}", "op", op, "id", (json_int_t)s->id, "step",
+	    (json_int_t)s->step, "dir", dir);
 
 	json_object_set_new(msg, "mark", json_of_u64(s->mark));
 	json_object_set_new(msg, "base", json_of_u64(s->base));
@@ -90,7 +91,9 @@ enum coord_snap coord_snap_state(const struct coord *c)
 {
 	const struct snap *s = &c->snap;
 
-	return s->state != SNAP_NONE && (s->epoch != c->layout.epoch || s->settings != c->nsettings) ? SNAP_BROKEN : s->state;
+	return s->state != SNAP_NONE && (s->epoch != c->layout.epoch || s->settings != c->nsettings)
+	    ? SNAP_BROKEN
+	    : s->state;
 }
 
 uint64_t coord_snap_id(const struct coord *c)
@@ -138,14 +141,16 @@ void coord_snap_answer(struct coord *c, unsigned server, const json_t *msg)
 	const char *state = json_str(msg, "state", "");
 	uint64_t frontier = (uint64_t)json_int(msg, "frontier", 0);
 
-	if ((uint64_t)json_int(msg, "id", 0) != s->id || !s->asked[server] || s->epoch != c->layout.epoch)
+	if ((uint64_t)json_int(msg, "id", 0) != s->id || !s->asked[server] ||
+	    s->epoch != c->layout.epoch)
 		return;
 	if (frontier > s->frontier)
 		s->frontier = frontier;
 	if (strcmp(state, "late") == 0 && s->state == SNAP_ASKED) {
 		s->state = SNAP_LATE;
 	} else if (strcmp(state, "failed") == 0) {
-		snprintf(s->message, sizeof s->message, "server-%u: %.250s", server, json_str(msg, "message", ""));
+		snprintf(s->message, sizeof s->message, "server-%u: %.250s", server,
+		    json_str(msg, "message", ""));
 		s->state = SNAP_FAILED;
 	} else if (strcmp(state, "taken") == 0 && s->state == SNAP_ASKED) {
 		merge_least_clocks(s, json_object_get(msg, "clocks"));
@@ -158,7 +163,7 @@ void coord_snap_answer(struct coord *c, unsigned server, const json_t *msg)
 	}
 }
 
-/* ---- the rest of the manifest ------------------------------------------------------- */
+/* ---- the rest of the manifest ---- */
 
 static json_t *snap_slots(const struct coord *c)
 {
@@ -169,7 +174,9 @@ static json_t *snap_slots(const struct coord *c)
 		unsigned long i = strtoul(slot, NULL, 10);
 		bool done = i < c->nworkers && c->worker[i].state == WORKER_DONE;
 
-		json_array_append_new(list, json_pack("{s:I, s:O, s:b}", "slot", (json_int_t)i, "clock", clock, "done", done));
+		json_array_append_new(list,
+		    json_pack("{s:I, s:O, s:b}", "slot", (json_int_t)i, "clock", clock, "done",
+		        done));
 	}
 	return list;
 }
@@ -188,18 +195,22 @@ static json_t *snap_deal_position(const struct coord *c)
 		return json_null();
 	shape = (struct deal_shape){ c->examples, m->batch, m->n ? m->n : 1 };
 	at = deal_advance(m->at, m->n ? c->snap.step - m->step : 0, &shape);
-	return json_pack("{s:I, s:I}", "epoch", (json_int_t)at.epoch, "offset", (json_int_t)at.offset);
+	return json_pack("{s:I, s:I}", "epoch", (json_int_t)at.epoch, "offset",
+	    (json_int_t)at.offset);
 }
 
 json_t *coord_snap_head(const struct coord *c)
 {
-	json_t *data = json_pack("{s:I, s:o, s:O?}", "examples", (json_int_t)c->examples, "deal", snap_deal_position(c), "tasks", c->snap.tasks);
-	const json_t *config = coord_settings_at(c, c->snap.step), *job = json_object_get(config, "job");
+	json_t *data = json_pack("{s:I, s:o, s:O?}", "examples", (json_int_t)c->examples, "deal",
+	    snap_deal_position(c), "tasks", c->snap.tasks);
+	const json_t *config = coord_settings_at(c, c->snap.step),
+	             *job = json_object_get(config, "job");
 	const json_t *eval = json_object_get(c->last_eval, "eval");
 	json_t *head = json_pack("{s:I, s:I, s:o, s:s, s:O, s:s, s:s, s:o, s:o}", "generation",
-	    (json_int_t)c->layout.generation, "epoch", (json_int_t)c->layout.epoch, "tables", layout_tables(&c->layout), "name", c->cfg.name,
-	    "config", config, "optimizer", json_str(job, "optimizer", "sgd"), "mode",
-	    json_str(config, "sync", "bsp"), "slots", snap_slots(c), "data", data);
+	    (json_int_t)c->layout.generation, "epoch", (json_int_t)c->layout.epoch, "tables",
+	    layout_tables(&c->layout), "name", c->cfg.name, "config", config, "optimizer",
+	    json_str(job, "optimizer", "sgd"), "mode", json_str(config, "sync", "bsp"), "slots",
+	    snap_slots(c), "data", data);
 
 	if (c->facts)
 		json_object_set(data, "facts", c->facts);

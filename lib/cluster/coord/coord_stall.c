@@ -27,12 +27,14 @@ static bool servers_block_steps(const struct coord *c, int64_t now)
 	for (unsigned i = 0; i < c->nservers; i++) {
 		const struct coord_member_server *s = &c->server[i];
 
-		hold |= s->live && (s->gone_at || (!s->own && now - s->seen > c->cfg.server_lost / 2));
+		hold |= s->live &&
+		    (s->gone_at || (!s->own && now - s->seen > c->cfg.server_lost / 2));
 	}
 	return hold;
 }
 
-static bool relay_blocks_worker(const struct coord *c, const struct coord_member_worker *w, int64_t now)
+static bool relay_blocks_worker(const struct coord *c, const struct coord_member_worker *w,
+    int64_t now)
 {
 	const struct coord_member_relay *r = w->relay < 0 ? NULL : &c->relay[w->relay];
 
@@ -47,7 +49,8 @@ static uint64_t find_needed_step(const struct coord *c, int64_t least, int64_t n
 
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		const struct coord_member_worker *w = &c->worker[i];
-		double waited = (double)(now - w->seen) + json_num(w->stats, "doing_seconds", 0) * (double)NSEC_PER_SEC;
+		double waited = (double)(now - w->seen) +
+		    json_num(w->stats, "doing_seconds", 0) * (double)NSEC_PER_SEC;
 		uint64_t step;
 
 		if (w->lost_at || !coord_worker_does(w, "wait") || waited < (double)least)
@@ -63,8 +66,10 @@ static void give_up_stalled(struct coord *c, unsigned slot, int64_t now)
 	struct coord_member_worker *w = &c->worker[slot];
 	char how[200];
 
-	snprintf(how, sizeof how, "it stood at step %llu for %.1f s while others waited for it, "
-	    "three quarters of the deadline", (unsigned long long)coord_worker_step(w), (double)w->stood / (double)NSEC_PER_SEC);
+	snprintf(how, sizeof how,
+	    "it stood at step %llu for %.1f s while others waited for it, "
+	    "three quarters of the deadline",
+	    (unsigned long long)coord_worker_step(w), (double)w->stood / (double)NSEC_PER_SEC);
 	w->stood = 0;
 	worker_lost(c, slot, how, now);
 }
@@ -78,14 +83,16 @@ static void forget_stalls(struct coord *c)
 /* Add the time since the last check to the workers that stand while others wait for them. */
 static void count_stalls(struct coord *c, int64_t passed, int64_t now)
 {
-	uint64_t needed = find_needed_step(c, 0, now), long_needed = needed ? find_needed_step(c, stall_limit(c), now) : 0;
+	uint64_t needed = find_needed_step(c, 0, now),
+	         long_needed = needed ? find_needed_step(c, stall_limit(c), now) : 0;
 	bool held = servers_block_steps(c, now);
 
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		struct coord_member_worker *w = &c->worker[i];
 		uint64_t step = coord_worker_step(w);
 
-		if (w->state != WORKER_ACTIVE || w->lost_at || step != w->stood_at || step >= needed || coord_worker_does(w, "wait")) {
+		if (w->state != WORKER_ACTIVE || w->lost_at || step != w->stood_at ||
+		    step >= needed || coord_worker_does(w, "wait")) {
 			w->stood_at = step;
 			w->stood = 0;
 			continue;
@@ -99,13 +106,15 @@ static void count_stalls(struct coord *c, int64_t passed, int64_t now)
 
 void coord_stall_check(struct coord *c, int64_t now)
 {
-	int64_t every = c->cfg.deadline / 40 < LOOK_EVERY ? c->cfg.deadline / 40 : LOOK_EVERY, passed = now - c->stalls_at;
+	int64_t every = c->cfg.deadline / 40 < LOOK_EVERY ? c->cfg.deadline / 40 : LOOK_EVERY,
+	        passed = now - c->stalls_at;
 
 	if (passed < every)
 		return;
 	c->stalls_at = now;
 	/* Rings have a rule of their own: ps-consistency(7), Broken lines. */
-	if (c->phase != COORD_RUNNING || !c->cfg.has_job || c->reduces || c->cfg.on_worker_loss == COORD_WAIT)
+	if (c->phase != COORD_RUNNING || !c->cfg.has_job || c->reduces ||
+	    c->cfg.on_worker_loss == COORD_WAIT)
 		return;
 	if (c->paused)
 		forget_stalls(c);

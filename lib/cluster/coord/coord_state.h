@@ -70,7 +70,7 @@
 
 /* Largest JSON text that is kept of a worker: the facts of the data, which every checkpoint
  * contains, and the figures of a last message, an evaluation or a result. In bytes. */
-#define FACTS_MAX (64u << 10)
+#define FACTS_MAX   (64u << 10)
 #define FIGURES_MAX (16u << 10)
 
 /* Membership entries kept in the view. A worker needs those from its own step on, so the slowest
@@ -80,7 +80,7 @@
 /* A server, by its number. `seen` and all other times are in ns, on the caller's clock. */
 struct coord_member_server {
 	bool live, ever;
-	uint64_t incarnation, acked;    /* acked: the view revision that it has applied */
+	uint64_t incarnation, acked; /* acked: the view revision that it has applied */
 	/* Number of the key list that it has checked its sessions against */
 	uint64_t keys_made;
 	/* seen: last heard. gone_at: when its session broke; 0: it stands */
@@ -88,9 +88,9 @@ struct coord_member_server {
 	/* It gets no new copies before `shunned`, because another server could not reach it.
 	 * shun_for: length of that time, which doubles with each report (coord_place.c). */
 	int64_t shunned, shun_for;
-	bool leaving, released;         /* see the states of a server above */
-	bool called;                    /* a scaling wants it, and it has not joined yet */
-	bool own;                       /* runs in the coordinator's own process */
+	bool leaving, released; /* see the states of a server above */
+	bool called;            /* a scaling wants it, and it has not joined yet */
+	bool own;               /* runs in the coordinator's own process */
 	/* An event has told that it is silent and still waited for */
 	bool awaited;
 	int64_t pid;
@@ -103,30 +103,37 @@ struct coord_member_relay {
 	bool live;
 	uint64_t incarnation, keys_made;
 	int64_t seen, gone_at, pid;
-	int upstream;                   /* the relay that it sends its sums to; -1: the servers */
-	uint64_t shunned;               /* incarnation of a relay that it could not reach */
+	int upstream;     /* the relay that it sends its sums to; -1: the servers */
+	uint64_t shunned; /* incarnation of a relay that it could not reach */
 	char key[64], host[64], tcp[160], unix_path[160], zone[COORD_ZONE];
 	json_t *stats, *about;
 };
 
 /* A worker's place in the ring of a job whose workers sum dense tables (via allreduce). */
 struct coord_ring_seat {
-	uint64_t incarnation;           /* 0: not in the ring */
+	uint64_t incarnation; /* 0: not in the ring */
 	char tcp[160], unix_path[160];
 	/* Addresses of the rank's newest process, which may not be in the ring yet */
 	char next_tcp[160], next_unix[160];
 };
 
-enum coord_worker_state { WORKER_EMPTY, WORKER_JOINING, WORKER_ACTIVE, WORKER_DONE, WORKER_LOST, WORKER_LEFT };
+enum coord_worker_state {
+	WORKER_EMPTY,
+	WORKER_JOINING,
+	WORKER_ACTIVE,
+	WORKER_DONE,
+	WORKER_LOST,
+	WORKER_LEFT
+};
 
 /* A worker, by its rank. state and lost_at are drawn above. */
 struct coord_member_worker {
 	enum coord_worker_state state;
-	bool evaluates;                 /* it has read the evaluation data */
+	bool evaluates; /* it has read the evaluation data */
 	/* go: told to leave. called: wanted by a scaling, not joined yet */
 	bool go, called;
-	bool quit;                      /* it has given up: a late heartbeat does not revive it */
-	uint32_t epoch;                 /* newest layout epoch that it has confirmed */
+	bool quit;      /* it has given up: a late heartbeat does not revive it */
+	uint32_t epoch; /* newest layout epoch that it has confirmed */
 	/* `from` is the step at which the checkpoint left this rank. */
 	bool resumes;
 	/* from: first step of this incarnation. until: first step without it, when LOST or LEFT. */
@@ -134,43 +141,51 @@ struct coord_member_worker {
 	int64_t seen, lost_at;
 	int64_t pid;
 	char name[64], key[64], host[64], zone[COORD_ZONE];
-	char key_name[64];              /* its key's name in authorized_keys */
+	char key_name[64]; /* its key's name in authorized_keys */
 	/* Quarantine: its pushes do not count from step `barred` on and before step `barred_until`
 	 * (UINT64_MAX: until it is released; 0: no quarantine). barred_at: when it began. */
 	uint64_t barred, barred_until;
 	int64_t barred_at;
 	/* Seconds for which servers have delayed its pushes, because of its quota. */
 	double quota_seconds;
-	int64_t quota_since, quota_at;  /* the present run of delays: its begin and its last one */
-	uint64_t stood_at;              /* its step at the last check (coord_stall.c) */
-	int64_t stood;                  /* how long others have waited for it at that step, in ns */
+	int64_t quota_since, quota_at; /* the present run of delays: its begin and its last one */
+	uint64_t stood_at;             /* its step at the last check (coord_stall.c) */
+	int64_t stood;                 /* how long others have waited for it at that step, in ns */
 	/* Refused pushes that an event has told of, and when. */
 	uint64_t refused;
 	int64_t refused_at;
-	int relay;                      /* the relay that it pushes through; -1: none */
-	uint64_t shunned;               /* incarnation of a relay that it could not reach */
+	int relay;        /* the relay that it pushes through; -1: none */
+	uint64_t shunned; /* incarnation of a relay that it could not reach */
 	struct coord_ring_seat ring;
-	json_t *stats;                  /* figures of its last heartbeat, or of its last message */
+	json_t *stats; /* figures of its last heartbeat, or of its last message */
 	/* About the process and its host, from its last heartbeat */
 	json_t *about;
-	json_t *probe;                  /* results of its last link measurement (coord_probe.c) */
+	json_t *probe; /* results of its last link measurement (coord_probe.c) */
 	/* Why the last process meant for this rank could not join; or NULL */
 	char *unfit;
 	/* Host of a process that is about to join this rank; or NULL */
 	char *coming;
-	uint64_t coming_as;             /* incarnation of that process */
+	uint64_t coming_as; /* incarnation of that process */
 };
 
 /* The ranks that take part from a step on, until the step of the next entry. `at` is the position
  * in the training data at that step. */
 struct members {
-	uint64_t step;                  /* the ranks that take part from this step on */
+	uint64_t step; /* the ranks that take part from this step on */
 	struct deal_pos at;
-	uint64_t batch;                 /* examples of each rank at a step */
+	uint64_t batch; /* examples of each rank at a step */
 	unsigned *slot, n;
 };
 
-enum coord_change_kind { CHANGE_JOIN, CHANGE_RESUME, CHANGE_LEAVE, CHANGE_BAR, CHANGE_RELEASE, CHANGE_SET, CHANGE_TABLE };
+enum coord_change_kind {
+	CHANGE_JOIN,
+	CHANGE_RESUME,
+	CHANGE_LEAVE,
+	CHANGE_BAR,
+	CHANGE_RELEASE,
+	CHANGE_SET,
+	CHANGE_TABLE
+};
 
 /* A requested change. slot and incarnation identify the worker; SET and TABLE have
  * their contents in coord.wish and coord.table_request. */
@@ -179,7 +194,7 @@ struct change {
 	enum coord_change_kind kind;
 	unsigned slot;
 	uint64_t incarnation;
-	enum coord_worker_state after;        /* state after a LEAVE: LOST or LEFT */
+	enum coord_worker_state after; /* state after a LEAVE: LOST or LEFT */
 };
 
 /* The one proposed change. `id` grows with each round of votes, so that late votes of an earlier
@@ -189,9 +204,9 @@ struct proposal {
 	uint64_t id, step;
 	struct change *change;
 	unsigned asked, yes, answers;
-	uint64_t frontier, clock;       /* greatest frontier and least clock of the votes so far */
+	uint64_t frontier, clock; /* greatest frontier and least clock of the votes so far */
 	unsigned rounds;
-	bool *answered;                 /* by server */
+	bool *answered; /* by server */
 };
 
 /* Settings kept in the view. No worker is so far behind that it needs older ones. */
@@ -200,10 +215,10 @@ struct proposal {
 
 /* Decided settings, or requested ones; then step and number are not set yet. */
 struct setting {
-	uint64_t step;                  /* the step from which on they hold */
+	uint64_t step; /* the step from which on they hold */
 	int64_t number;
-	json_t *set, *config;           /* the changed keys; the whole configuration afterwards */
-	struct coord_setting now;       /* its typed values */
+	json_t *set, *config;     /* the changed keys; the whole configuration afterwards */
+	struct coord_setting now; /* its typed values */
 	char what[600], who[64];
 };
 
@@ -211,14 +226,14 @@ struct setting {
 struct snap {
 	enum coord_snap state;
 	uint64_t id, step, frontier;
-	uint64_t mark, base;            /* see coord_snap_marks */
+	uint64_t mark, base; /* see coord_snap_marks */
 	/* Number of the settings at its begin; a change breaks the snapshot */
 	int64_t settings;
 	uint32_t epoch;
 	unsigned nasked, answers;
 	bool asked[COORD_SERVERS_MAX];
 	json_t *clocks, *descriptions;
-	json_t *tasks;                  /* the data leases at its begin; or NULL */
+	json_t *tasks; /* the data leases at its begin; or NULL */
 	char message[300];
 };
 
@@ -227,66 +242,69 @@ struct coord {
 	struct coord_io io;
 	enum coord_phase phase;
 	char reason[600];
-	char waiting[600];              /* the members that are missing; "": none */
-	char last_lost[300];            /* the worker lost last, and the reason */
+	char waiting[600];   /* the members that are missing; "": none */
+	char last_lost[300]; /* the worker lost last, and the reason */
 	/* A worker without a fixed rank that could not join, and the reason */
 	char unfit[400];
-	int64_t probe, probed_at;       /* last measurement of all links: its number and time */
-	json_t *facts;                  /* facts of the data, from the first worker; or NULL */
+	int64_t probe, probed_at; /* last measurement of all links: its number and time */
+	json_t *facts;            /* facts of the data, from the first worker; or NULL */
 	uint64_t rev, stamp;
 	int64_t started, running_at, ended_at;
-	int64_t formed;                 /* while forming: the time of the last progress */
+	int64_t formed; /* while forming: the time of the last progress */
 	struct layout layout;
 	bool placed, ended;
-	bool deaf;                      /* an event has told that no server is heard */
-	bool doubts;                    /* the result of coord_tick */
-	int64_t heard;                  /* see coord_input_processed_until; 0: it was never called */
+	bool deaf;     /* an event has told that no server is heard */
+	bool doubts;   /* the result of coord_tick */
+	int64_t heard; /* see coord_input_processed_until; 0: it was never called */
 	int64_t deaf_until;
 	/* A partition has no copy left; only a checkpoint has its values */
 	bool data_lost;
-	struct coord_member_server *server;   /* COORD_SERVERS_MAX entries */
+	struct coord_member_server *server; /* COORD_SERVERS_MAX entries */
 	/* Zone numbers of the servers: layout.zone points here */
 	uint16_t zone[COORD_SERVERS_MAX];
 	struct coord_member_relay *relay;     /* COORD_RELAYS_MAX entries */
-	unsigned nservers, nworkers, nrelays;   /* entries in use */
-	json_t *base;                   /* the configuration before kept[0] */
+	unsigned nservers, nworkers, nrelays; /* entries in use */
+	json_t *base;                         /* the configuration before kept[0] */
 	int64_t base_number;
 	struct setting *kept[SETTINGS_KEPT];
 	unsigned nkept;
-	struct setting *wish;           /* the requested settings that are being decided; or NULL */
+	struct setting *wish; /* the requested settings that are being decided; or NULL */
 	/* The requested table change that is being decided; or NULL */
 	struct table_request *table_request;
-	uint64_t tabled;                /* view revision of the last table change */
+	uint64_t tabled; /* view revision of the last table change */
 	uint64_t tickets, settled_ticket;
 	/* Outcomes of the last requests, by ticket: `why` if it was refused, otherwise the step
 	 * decided on. */
-	struct outcome { uint64_t ticket, step; char why[300]; } outcome[OUTCOMES_KEPT];
+	struct outcome {
+		uint64_t ticket, step;
+		char why[300];
+	} outcome[OUTCOMES_KEPT];
 	/* By key: step (null: at once) and user of settings no longer kept */
 	json_t *past;
 	json_t *planned;
-	int64_t nsettings;              /* number of the newest settings */
+	int64_t nsettings; /* number of the newest settings */
 	/* Step by which all workers use the newest settings; -1: not yet */
 	int64_t settings_step;
 	/* on_worker_loss is no longer "wait", and lost workers may be pending */
 	bool unwaited;
-	bool paused;                    /* workers are told to rest before their next step */
-	int64_t stalls_at;              /* when coord_stall.c checked last */
+	bool paused;       /* workers are told to rest before their next step */
+	int64_t stalls_at; /* when coord_stall.c checked last */
 	/* Number of the pause; heartbeats of resting workers repeat it */
 	int64_t pauses;
 	int64_t paused_at;
 	char paused_by[64];
 	/* Workers sum dense tables among themselves (via allreduce) */
 	bool reduces;
-	uint32_t ring_gone;             /* how many workers have left the ring so far */
-	bool rebalance;                 /* even out the load when no copy is under way */
+	uint32_t ring_gone; /* how many workers have left the ring so far */
+	bool rebalance;     /* even out the load when no copy is under way */
 	/* Weights of the partitions while the load is evened out; or NULL */
 	uint64_t **weight;
-	size_t nweight;                 /* tables */
-	struct coord_member_worker *worker;   /* COORD_WORKERS_MAX entries */
-	uint64_t examples;              /* examples of the training data, as the workers report */
+	size_t nweight;                     /* tables */
+	struct coord_member_worker *worker; /* COORD_WORKERS_MAX entries */
+	uint64_t examples; /* examples of the training data, as the workers report */
 	struct members *members;
 	unsigned nmembers, members_base;
-	uint64_t first_step;            /* the step that the job begins with */
+	uint64_t first_step; /* the step that the job begins with */
 	struct deal_pos first_at;
 	struct change *changes, **changes_last;
 	struct proposal prop;
@@ -295,22 +313,23 @@ struct coord {
 	bool leases_data;
 	uint64_t leased_from;
 	struct tasks *tasks;
-	uint64_t leases;                /* number of the last lease change; goes on over restarts */
+	uint64_t leases; /* number of the last lease change; goes on over restarts */
 	struct snap snap;
 	/* As in coord_member_server, for the coordinator's own process */
 	uint64_t keys_made;
-	json_t *barred;                 /* keys in quarantine: {"name","because"} */
-	json_t *cut;                    /* number of sessions closed, by revoked name */
+	json_t *barred; /* keys in quarantine: {"name","because"} */
+	json_t *cut;    /* number of sessions closed, by revoked name */
 	/* Rank of the worker that evaluates the model; -1: none yet */
 	int evaluator;
-	json_t *result, *last_eval;     /* last reports of the evaluator */
+	json_t *result, *last_eval; /* last reports of the evaluator */
 };
 
 /* coord.c: the phases, and the leases of members */
 /* Publish a new revision of the view, and mark the saved state as changed. */
 void coord_changed(struct coord *c);
 /* Report an event; kind is one of event.def. */
-void coord_event(struct coord *c, const char *kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void coord_event(struct coord *c, const char *kind, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Enter a phase: note the time, tell an event, and publish the view. */
 void coord_enter(struct coord *c, enum coord_phase phase, int64_t now);
 /* Do everything that the present state allows: form, propose the next change, finish joins and
@@ -364,7 +383,8 @@ bool coord_scale_in_progress(const struct coord *c);
 /* coord_change.c: one change at a time, decided by a vote of the servers (see the table above) */
 /* Request a change: append it to the queue. `after` is used by LEAVE only. The result is
  * borrowed. */
-struct change *coord_change_request(struct coord *c, enum coord_change_kind kind, unsigned slot, enum coord_worker_state after);
+struct change *coord_change_request(struct coord *c, enum coord_change_kind kind, unsigned slot,
+    enum coord_worker_state after);
 /* Propose the first change of the queue that is still wanted, if no proposal is open. */
 void coord_change_propose_next(struct coord *c);
 /* Repeat an open question to a server that has a new session and has not voted. */
@@ -413,7 +433,8 @@ void coord_watch_joined(struct coord *c, unsigned slot, int64_t now);
 bool coord_watch_is_delayed(const struct coord_member_worker *w, int64_t now);
 /* Is the worker in quarantine now? And the reason, as text. */
 bool coord_watch_is_quarantined(const struct coord_member_worker *w);
-const char *coord_watch_quarantine_reason(const struct coord *c, const struct coord_member_worker *w);
+const char *coord_watch_quarantine_reason(const struct coord *c,
+    const struct coord_member_worker *w);
 
 /* coord_stall.c */
 /* Treat workers that keep others waiting for too long as lost; called at every tick. */
@@ -429,13 +450,15 @@ uint64_t coord_step(const struct coord *c);
 uint64_t coord_worker_step(const struct coord_member_worker *w);
 /* Add a member's last figures to a row for people, and the difference of its clock from ours
  * (seconds ahead). seen_seconds: age of those figures. */
-void coord_row_add_figures(json_t *row, const json_t *stats, const json_t *about, double seen_seconds);
+void coord_row_add_figures(json_t *row, const json_t *stats, const json_t *about,
+    double seen_seconds);
 /* Is `what` the worker's activity ("wait", "compute", ...), according to its last heartbeat? */
 bool coord_worker_does(const struct coord_member_worker *w, const char *what);
 /* A worker at `step` waits for workers that are below the returned step; 0: for none. */
 uint64_t coord_needed_step(const struct coord *c, uint64_t step);
 /* Explain to worker `asker` which worker keeps it waiting before `step`; "" when none does. */
-void coord_why_text(const struct coord *c, unsigned asker, uint64_t step, int64_t now, char *out, size_t n);
+void coord_why_text(const struct coord *c, unsigned asker, uint64_t step, int64_t now, char *out,
+    size_t n);
 /* Handle "done": the worker has finished its work. */
 void coord_job_worker_done(struct coord *c, unsigned slot);
 /* Handle "result": ignored unless it comes from the evaluator in the phase finishing. */
@@ -487,7 +510,8 @@ void coord_tables_from_state(struct coord *c, const json_t *state);
 
 /* coord_relay.c */
 /* Handle "relay_join": the answer, or NULL and e. */
-json_t *coord_relay_join(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e);
+json_t *coord_relay_join(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now,
+    struct err *e);
 /* Reattach a relay that has lost only its session. True: self is filled in. */
 bool coord_relay_rejoin(struct coord *c, struct coord_self *self, int64_t now);
 /* Choose a relay for a worker that joins; raises the layout epoch when it gets one. */
@@ -495,11 +519,13 @@ void coord_relay_choose(struct coord *c, unsigned slot);
 /* A worker could not reach its relay: choose another one for it. */
 void relay_missed(struct coord *c, unsigned slot, const json_t *msg);
 /* Handle a relay's heartbeat. False: self is no living relay. */
-bool coord_relay_heartbeat(struct coord *c, const struct coord_self *self, const json_t *msg, int64_t now);
+bool coord_relay_heartbeat(struct coord *c, const struct coord_self *self, const json_t *msg,
+    int64_t now);
 /* Note that a relay's session has ended; coord_relays_check takes it as lost if it does not reconnect. */
 void coord_relay_gone(struct coord *c, const struct coord_self *self, int64_t now);
 /* Handle the operations of a relay: "leave", "keys", "relay_missed". Always returns NULL. */
-json_t *coord_relay_handle_op(struct coord *c, const struct coord_self *self, const char *op, const json_t *msg, struct err *e);
+json_t *coord_relay_handle_op(struct coord *c, const struct coord_self *self, const char *op,
+    const json_t *msg, struct err *e);
 /* Take relays as lost whose session stays broken or whose heartbeats stop. */
 void coord_relays_check(struct coord *c, int64_t now);
 /* Take a relay as lost, and assign its workers to others. */
@@ -531,8 +557,10 @@ void coord_ring_from_state(struct coord_member_worker *w, const json_t *o);
 /* coord_join.c */
 /* Handle "server_join", "worker_join" and the "table" request of a user: the answer, or NULL and e.
  * self is filled in. */
-json_t *coord_join_server(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e);
-json_t *coord_join_worker(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now, struct err *e);
+json_t *coord_join_server(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now,
+    struct err *e);
+json_t *coord_join_worker(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now,
+    struct err *e);
 json_t *coord_join_tables(struct coord *c, const json_t *msg, struct err *e);
 /* ERR_CONFIG: the job's aggregation cannot handle this table. */
 enum err_code coord_table_fits_job(const struct coord *c, const struct table *shape, struct err *e);

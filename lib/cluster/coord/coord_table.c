@@ -13,16 +13,16 @@
 
 struct table_request {
 	enum coord_table_op op;
-	struct table shape;             /* grow: its name and rows; drop: its name */
+	struct table shape; /* grow: its name and rows; drop: its name */
 	char who[64];
 };
 
-/* ---- on a layout --------------------------------------------------------------------- */
+/* ---- on a layout ---- */
 
 /* Apply a table change to a layout. *first: partitions from this number on are new. After a failure
  * `l` may be partly changed. */
-static enum err_code apply_table_change(const struct coord *c, struct layout *l, const struct table_request *w, uint64_t step, uint32_t *first,
-    struct err *e)
+static enum err_code apply_table_change(const struct coord *c, struct layout *l,
+    const struct table_request *w, uint64_t step, uint32_t *first, struct err *e)
 {
 	const struct table *had = layout_find(l, w->shape.name);
 	struct table shape = w->shape, *t;
@@ -31,12 +31,14 @@ static enum err_code apply_table_change(const struct coord *c, struct layout *l,
 	/* A cluster without a job counts no steps. */
 	shape.since = c->cfg.has_job ? step : 0;
 	if (w->op == COORD_TABLE_ADD)
-		return had ? err_set(e, ERR_CONFIG, "there is a table \"%s\" already", shape.name) : layout_add(l, &shape, &t, e);
+		return had ? err_set(e, ERR_CONFIG, "there is a table \"%s\" already", shape.name)
+		           : layout_add(l, &shape, &t, e);
 	if (!had)
 		return err_set(e, ERR_NOTFOUND, "there is no table \"%s\"", shape.name);
 	if (!had->added)
-		return err_set(e, ERR_CONFIG, "table \"%s\" belongs to the job's model: only what ps-ctl table add has made can %s", had->name,
-		    w->op == COORD_TABLE_GROW ? "grow" : "be dropped");
+		return err_set(e, ERR_CONFIG,
+		    "table \"%s\" belongs to the job's model: only what ps-ctl table add has made can %s",
+		    had->name, w->op == COORD_TABLE_GROW ? "grow" : "be dropped");
 	*first = had->nparts;
 	if (w->op == COORD_TABLE_GROW)
 		return layout_grow(l, shape.name, shape.rows, shape.since, e);
@@ -63,7 +65,8 @@ static bool lay_out_trial(const struct coord *c, struct layout *out, uint32_t *f
 
 			one.table = (struct table *)(uintptr_t)t;
 			j = layout_to_json(&one);
-			json_object_set_new(json_array_get(json_object_get(j, "tables"), 0), "id", json_integer(0));
+			json_object_set_new(json_array_get(json_object_get(j, "tables"), 0), "id",
+			    json_integer(0));
 			t = layout_from_json(j, out, NULL) ? NULL : t;
 			json_decref(j);
 		}
@@ -96,7 +99,8 @@ json_t *coord_table_proposed(const struct coord *c)
 
 	if (!c->table_request || !lay_out_trial(c, &one, &first))
 		return json_null();
-	o = json_pack("{s:o, s:I, s:o}", "layout", layout_to_json(&one), "first", (json_int_t)first, "sharing", count_host_sharers(c));
+	o = json_pack("{s:o, s:I, s:o}", "layout", layout_to_json(&one), "first", (json_int_t)first,
+	    "sharing", count_host_sharers(c));
 	layout_release(&one);
 	return o;
 }
@@ -126,17 +130,26 @@ static bool is_first_of_host(const struct coord *c, unsigned server)
 static enum err_code check_table_fits(const struct coord *c, const struct table *t, struct err *e)
 {
 	const struct table *had = layout_find(&c->layout, t->name);
-	double left = 0, bytes = (double)t->rows * (had ? had->cols : t->cols ? t->cols : 1) * sizeof(float);
+	double left = 0,
+	       bytes = (double)t->rows *
+	    (had              ? had->cols
+	            : t->cols ? t->cols
+	                      : 1) *
+	    sizeof(float);
 
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (c->server[i].live && is_first_of_host(c, i))
-			left += json_num(c->server[i].about, "memory_available_bytes", (double)INFINITY);
+			left += json_num(c->server[i].about, "memory_available_bytes",
+			    (double)INFINITY);
 	if (t->sparse || bytes <= left)
 		return ERR_OK;
-	return err_set(e, ERR_CONFIG, "rows: table \"%s\" takes %.0f bytes at least, and the servers have %.0f bytes left", t->name, bytes, left);
+	return err_set(e, ERR_CONFIG,
+	    "rows: table \"%s\" takes %.0f bytes at least, and the servers have %.0f bytes left",
+	    t->name, bytes, left);
 }
 
-static enum err_code check_table_change(const struct coord *c, const struct table_request *w, struct err *e)
+static enum err_code check_table_change(const struct coord *c, const struct table_request *w,
+    struct err *e)
 {
 	json_t *now = layout_to_json(&c->layout);
 	struct layout l;
@@ -151,14 +164,15 @@ static enum err_code check_table_change(const struct coord *c, const struct tabl
 	return rc;
 }
 
-enum err_code coord_table(struct coord *c, const struct coord_table *t, int64_t now, uint64_t *ticket, struct err *e)
+enum err_code coord_table(struct coord *c, const struct coord_table *t, int64_t now,
+    uint64_t *ticket, struct err *e)
 {
 	struct table_request w = { .op = t->op, .shape = *t->shape };
 	enum err_code rc;
 
 	if (c->phase != COORD_RUNNING)
-		return err_set(e, ERR_NOTREADY, "the %s is %s: tables change while it runs", c->cfg.has_job ? "job" : "cluster",
-		    coord_phase_name(c->phase));
+		return err_set(e, ERR_NOTREADY, "the %s is %s: tables change while it runs",
+		    c->cfg.has_job ? "job" : "cluster", coord_phase_name(c->phase));
 	rc = coord_table_fits_job(c, &w.shape, e);
 	if (!rc)
 		rc = check_table_fits(c, &w.shape, e);
@@ -189,10 +203,12 @@ static void report_table_change(struct coord *c, const struct table_request *w, 
 	if (w->op == COORD_TABLE_DROP)
 		coord_event(c, "table", "table %s is dropped, by %s%s", t->name, w->who, from);
 	else if (w->op == COORD_TABLE_GROW)
-		coord_event(c, "table", "table %s has %llu rows, by %s%s", t->name, (unsigned long long)t->rows, w->who, from);
+		coord_event(c, "table", "table %s has %llu rows, by %s%s", t->name,
+		    (unsigned long long)t->rows, w->who, from);
 	else
-		coord_event(c, "table", "table %s is there, %s, %llu x %u, by %s%s", t->name, t->sparse ? "sparse" : "dense",
-		    (unsigned long long)t->rows, t->cols, w->who, from);
+		coord_event(c, "table", "table %s is there, %s, %llu x %u, by %s%s", t->name,
+		    t->sparse ? "sparse" : "dense", (unsigned long long)t->rows, t->cols, w->who,
+		    from);
 }
 
 void coord_table_decided(struct coord *c, uint64_t step)
@@ -223,22 +239,24 @@ void table_refused(struct coord *c, unsigned server, const char *why)
 	char said[300];
 
 	snprintf(said, sizeof said, "server-%u has no room for it: %.240s", server, why);
-	coord_event(c, "table_refused", "table %s, by %s: %s", c->table_request->shape.name, c->table_request->who, said);
+	coord_event(c, "table_refused", "table %s, by %s: %s", c->table_request->shape.name,
+	    c->table_request->who, said);
 	coord_ticket_refused(c, said);
 	free(c->table_request);
 	c->table_request = NULL;
 	coord_changed(c);
 }
 
-/* ---- over a restart ------------------------------------------------------------------------------ */
+/* ---- over a restart ---- */
 
 void coord_tables_to_state(const struct coord *c, json_t *state)
 {
 	const struct table_request *w = c->table_request;
 
 	if (w)
-		json_object_set_new(state, "table", json_pack("{s:i, s:o, s:s}", "op", (int)w->op, "shape", table_to_json(&w->shape), "who",
-		    w->who));
+		json_object_set_new(state, "table",
+		    json_pack("{s:i, s:o, s:s}", "op", (int)w->op, "shape",
+		        table_to_json(&w->shape), "who", w->who));
 }
 
 void coord_tables_from_state(struct coord *c, const json_t *state)
@@ -249,7 +267,8 @@ void coord_tables_from_state(struct coord *c, const json_t *state)
 
 	/* Which servers have acknowledged the last change is not saved: assume that none has. */
 	c->tabled = c->rev;
-	if (op < COORD_TABLE_ADD || op > COORD_TABLE_DROP || (op == COORD_TABLE_ADD && table_from_json(shape, &w.shape, NULL)))
+	if (op < COORD_TABLE_ADD || op > COORD_TABLE_DROP ||
+	    (op == COORD_TABLE_ADD && table_from_json(shape, &w.shape, NULL)))
 		return;
 	w.op = (enum coord_table_op)op;
 	snprintf(w.shape.name, sizeof w.shape.name, "%s", json_str(shape, "name", ""));

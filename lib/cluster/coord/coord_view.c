@@ -18,9 +18,10 @@ static json_t *view_servers(const struct coord *c)
 	for (unsigned i = 0; i < c->nservers; i++) {
 		const struct coord_member_server *s = &c->server[i];
 
-		json_array_append_new(list, json_pack("{s:s, s:b, s:s, s:s, s:s, s:s, s:o}", "id", s->name, "live",
-		    s->live, "host", s->host, "tcp", s->tcp, "unix", s->unix_path, "key", s->key,
-		    "incarnation", json_of_u64(s->incarnation)));
+		json_array_append_new(list,
+		    json_pack("{s:s, s:b, s:s, s:s, s:s, s:s, s:o}", "id", s->name, "live", s->live,
+		        "host", s->host, "tcp", s->tcp, "unix", s->unix_path, "key", s->key,
+		        "incarnation", json_of_u64(s->incarnation)));
 	}
 	return list;
 }
@@ -39,7 +40,8 @@ static json_t *view_workers(const struct coord *c)
 		if (w->key[0])
 			json_object_set_new(row, "key", json_string(w->key));
 		if (w->state == WORKER_JOINING)
-			json_object_set_new(row, "first", json_boolean(c->placed && c->phase == COORD_FORMING));
+			json_object_set_new(row, "first",
+			    json_boolean(c->placed && c->phase == COORD_FORMING));
 		if (w->resumes)
 			json_object_set_new(row, "resumes", json_true());
 		if (w->from)
@@ -66,9 +68,9 @@ uint64_t coord_layout_number(const struct coord *c)
 
 json_t *coord_view(const struct coord *c)
 {
-	json_t *v = json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:s}", "op", "view", "rev", (json_int_t)c->rev,
-	    "name", c->cfg.name, "cluster_id", c->cfg.cluster_id, "phase", coord_phase_name(c->phase), "reason",
-	    c->reason, "waiting_for", c->waiting);
+	json_t *v = json_pack("{s:s, s:I, s:s, s:s, s:s, s:s, s:s}", "op", "view", "rev",
+	    (json_int_t)c->rev, "name", c->cfg.name, "cluster_id", c->cfg.cluster_id, "phase",
+	    coord_phase_name(c->phase), "reason", c->reason, "waiting_for", c->waiting);
 
 	json_object_set_new(v, "ended", json_boolean(c->ended));
 	coord_settings_to_view(c, v);
@@ -95,21 +97,23 @@ json_t *coord_view(const struct coord *c)
 	return v;
 }
 
-/* ---- for people: GET /v1/... ------------------------------------------ */
+/* ---- for people: GET /v1/... ---- */
 
 uint64_t coord_worker_step(const struct coord_member_worker *w)
 {
 	int64_t step = json_int(w->stats, "step", 0);
 
 	/* Ignore a value that cannot be a step. */
-	return step > 0 && (uint64_t)step < STEPS_END && (uint64_t)step > w->from ? (uint64_t)step : w->from;
+	return step > 0 && (uint64_t)step < STEPS_END && (uint64_t)step > w->from ? (uint64_t)step
+	                                                                          : w->from;
 }
 
 /* Does the worker count for the job's step? One that came when no work was left does not. */
 static bool worker_counts_for_step(const struct coord_member_worker *w, bool to_the_end)
 {
 	if (to_the_end)
-		return w->state == WORKER_ACTIVE || (w->state == WORKER_DONE && coord_worker_step(w) > 0);
+		return w->state == WORKER_ACTIVE ||
+		    (w->state == WORKER_DONE && coord_worker_step(w) > 0);
 	return w->state != WORKER_EMPTY && w->state != WORKER_LOST && coord_worker_step(w) > 0;
 }
 
@@ -120,7 +124,8 @@ uint64_t coord_step(const struct coord *c)
 		uint64_t least = UINT64_MAX;
 
 		for (unsigned i = 0; i < c->nworkers; i++)
-			if (worker_counts_for_step(&c->worker[i], pass == 0) && coord_worker_step(&c->worker[i]) < least)
+			if (worker_counts_for_step(&c->worker[i], pass == 0) &&
+			    coord_worker_step(&c->worker[i]) < least)
 				least = coord_worker_step(&c->worker[i]);
 		if (least != UINT64_MAX)
 			return least;
@@ -180,7 +185,8 @@ static unsigned count_resting(const struct coord *c)
 			least = coord_worker_step(&c->worker[i]);
 	for (unsigned i = 0; c->paused && i < c->nworkers; i++)
 		n += worker_rests(c, &c->worker[i]) ||
-		    (coord_worker_does(&c->worker[i], "wait") && least < coord_needed_step(c, coord_worker_step(&c->worker[i])));
+		    (coord_worker_does(&c->worker[i], "wait") &&
+		        least < coord_needed_step(c, coord_worker_step(&c->worker[i])));
 	return n;
 }
 
@@ -208,18 +214,23 @@ static void report_placing_servers(const struct coord *c, json_t *status)
 	char text[300] = "";
 	size_t at = 0;
 
-	for (unsigned i = 0; c->phase == COORD_FORMING && c->placed && i < c->nservers && at + 80 < sizeof text; i++)
+	for (unsigned i = 0;
+	     c->phase == COORD_FORMING && c->placed && i < c->nservers && at + 80 < sizeof text;
+	     i++)
 		if (c->server[i].live && c->server[i].acked < c->rev)
-			at += (size_t)snprintf(text + at, sizeof text - at, "%sserver-%u", at ? ", " : "", i);
+			at += (size_t)snprintf(text + at, sizeof text - at, "%sserver-%u",
+			    at ? ", " : "", i);
 	if (at) {
-		snprintf(text + at, sizeof text - at, " to take over what %s to hold", strchr(text, ',') ? "they are" : "it is");
+		snprintf(text + at, sizeof text - at, " to take over what %s to hold",
+		    strchr(text, ',') ? "they are" : "it is");
 		json_object_set_new(status, "waiting_for", json_string(text));
 	}
 }
 
 json_t *coord_status(const struct coord *c, int64_t now)
 {
-	const json_t *job = json_object_get(c->cfg.config, "job"), *last = c->result ? c->result : c->last_eval;
+	const json_t *job = json_object_get(c->cfg.config, "job"),
+	             *last = c->result ? c->result : c->last_eval;
 	const json_t *eval = json_object_get(last, "eval");
 	int64_t end = c->ended_at ? c->ended_at : now;
 	uint64_t moving, all;
@@ -252,19 +263,25 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	json_object_set_new(s, "workers_done", json_integer(count_workers(c, WORKER_DONE)));
 	json_object_set_new(s, "workers_wanted", json_integer(c->cfg.has_job ? c->cfg.workers : 0));
 	json_object_set_new(s, "step", json_integer((json_int_t)coord_step(c)));
-	json_object_set_new(s, "steps_total", json_integer((json_int_t)sum_worker_stat(c, "steps_total") /
-	    (json_int_t)(c->nworkers ? c->nworkers : 1)));
-	json_object_set_new(s, "examples", json_integer((json_int_t)sum_worker_stat(c, "examples")));
+	json_object_set_new(s, "steps_total",
+	    json_integer((json_int_t)sum_worker_stat(c, "steps_total") /
+	        (json_int_t)(c->nworkers ? c->nworkers : 1)));
+	json_object_set_new(s, "examples",
+	    json_integer((json_int_t)sum_worker_stat(c, "examples")));
 	json_object_set_new(s, "train_loss", json_of_num(mean_train_loss(c)));
-	json_object_set_new(s, "examples_per_second", json_of_num(sum_worker_stat(c, "examples_per_second")));
+	json_object_set_new(s, "examples_per_second",
+	    json_of_num(sum_worker_stat(c, "examples_per_second")));
 	json_object_set_new(s, "settings", json_integer(c->nsettings));
-	json_object_set_new(s, "settings_step", c->settings_step >= 0 ? json_integer(c->settings_step) : json_null());
+	json_object_set_new(s, "settings_step",
+	    c->settings_step >= 0 ? json_integer(c->settings_step) : json_null());
 	json_object_set_new(s, "paused", json_boolean(c->paused));
 	json_object_set_new(s, "resting", json_integer(count_resting(c)));
-	json_object_set_new(s, "pushed_bytes", json_integer((json_int_t)sum_worker_stat(c, "pushed_bytes")));
-	json_object_set_new(s, "pulled_bytes", json_integer((json_int_t)sum_worker_stat(c, "pulled_bytes")));
-	json_object_set_new(s, "seconds", json_of_num(c->running_at ?
-	    (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
+	json_object_set_new(s, "pushed_bytes",
+	    json_integer((json_int_t)sum_worker_stat(c, "pushed_bytes")));
+	json_object_set_new(s, "pulled_bytes",
+	    json_integer((json_int_t)sum_worker_stat(c, "pulled_bytes")));
+	json_object_set_new(s, "seconds",
+	    json_of_num(c->running_at ? (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
 	if (eval) {
 		json_object_set(s, "eval", (json_t *)eval);
 		json_object_set(s, "eval_step", json_object_get(last, "step"));
@@ -272,16 +289,19 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	return s;
 }
 
-void coord_row_add_figures(json_t *row, const json_t *stats, const json_t *about, double seen_seconds)
+void coord_row_add_figures(json_t *row, const json_t *stats, const json_t *about,
+    double seen_seconds)
 {
-	double theirs = json_num(about, "clock_seconds", 0), ours = (double)clock_wall() / (double)NSEC_PER_SEC;
+	double theirs = json_num(about, "clock_seconds", 0),
+	       ours = (double)clock_wall() / (double)NSEC_PER_SEC;
 
 	json_object_set_new(row, "seen_seconds", json_of_num(seen_seconds));
 	/* The coordinator's own fields have precedence. */
 	json_object_update_missing(row, (json_t *)(uintptr_t)stats);
 	json_object_update_missing(row, (json_t *)(uintptr_t)about);
 	if (theirs > 0)
-		json_object_set_new(row, "clock_skew_seconds", json_of_num(theirs + seen_seconds - ours));
+		json_object_set_new(row, "clock_skew_seconds",
+		    json_of_num(theirs + seen_seconds - ours));
 }
 
 json_t *coord_servers(const struct coord *c, int64_t now)
@@ -295,13 +315,18 @@ json_t *coord_servers(const struct coord *c, int64_t now)
 
 		snprintf(id, sizeof id, "server-%u", i);
 		json_object_set_new(o, "id", json_string(id));
-		json_object_set_new(o, "state", json_string(s->live ? "live" : s->ever ? "lost" : "absent"));
+		json_object_set_new(o, "state",
+		    json_string(s->live ? "live"
+		            : s->ever   ? "lost"
+		                        : "absent"));
 		json_object_set_new(o, "pid", json_integer(s->pid));
 		json_object_set_new(o, "host", json_string(s->host));
-		json_object_set_new(o, "step", json_integer((json_int_t)json_int(s->stats, "step", 0)));
+		json_object_set_new(o, "step",
+		    json_integer((json_int_t)json_int(s->stats, "step", 0)));
 		json_object_set_new(o, "zone", json_string(s->zone));
 		json_object_set_new(o, "listen", json_string(s->tcp));
-		coord_row_add_figures(o, s->stats, s->about, s->ever ? (double)(now - s->seen) / (double)NSEC_PER_SEC : 0);
+		coord_row_add_figures(o, s->stats, s->about,
+		    s->ever ? (double)(now - s->seen) / (double)NSEC_PER_SEC : 0);
 		json_array_append_new(list, o);
 	}
 	return list;
@@ -318,15 +343,22 @@ json_t *coord_workers(const struct coord *c, int64_t now)
 
 		snprintf(id, sizeof id, "worker-%u", i);
 		json_object_set_new(o, "id", json_string(id));
-		json_object_set_new(o, "state", json_string(w->lost_at ? "lost" :
-		    w->state == WORKER_ACTIVE && coord_watch_is_quarantined(w) ? "quarantined" : coord_worker_state_name(w->state)));
+		json_object_set_new(o, "state",
+		    json_string(w->lost_at ? "lost"
+		            : w->state == WORKER_ACTIVE && coord_watch_is_quarantined(w)
+		            ? "quarantined"
+		            : coord_worker_state_name(w->state)));
 		json_object_set_new(o, "quota_seconds", json_real(w->quota_seconds));
-		json_object_set_new(o, "quarantine", coord_watch_is_quarantined(w) ? json_string(coord_watch_quarantine_reason(c, w)) : json_null());
+		json_object_set_new(o, "quarantine",
+		    coord_watch_is_quarantined(w) ? json_string(coord_watch_quarantine_reason(c, w))
+		                                  : json_null());
 		json_object_set_new(o, "pid", json_integer(w->pid));
 		json_object_set_new(o, "host", json_string(w->host));
-		json_object_set_new(o, "step", json_integer((json_int_t)json_int(w->stats, "step", 0)));
+		json_object_set_new(o, "step",
+		    json_integer((json_int_t)json_int(w->stats, "step", 0)));
 		json_object_set_new(o, "listen", json_string("-"));
-		coord_row_add_figures(o, w->stats, w->about, w->incarnation ? (double)(now - w->seen) / (double)NSEC_PER_SEC : 0);
+		coord_row_add_figures(o, w->stats, w->about,
+		    w->incarnation ? (double)(now - w->seen) / (double)NSEC_PER_SEC : 0);
 		json_array_append_new(list, o);
 	}
 	return list;
@@ -347,7 +379,8 @@ static void add_table_stats(const struct coord *c, const struct table *t, json_t
 			if (!c->server[i].live || json_int(o, "id", -1) != t->id)
 				continue;
 			json_object_foreach((json_t *)(uintptr_t)o, key, n)
-				json_object_set_new(sums, key, json_integer(json_int(sums, key, 0) + json_integer_value(n)));
+				json_object_set_new(sums, key,
+				    json_integer(json_int(sums, key, 0) + json_integer_value(n)));
 		}
 	}
 	json_object_set_new(row, "live_rows", json_integer(json_int(sums, "rows", 0)));
@@ -378,7 +411,8 @@ json_t *coord_tables(const struct coord *c)
 		row_policy_text(&t->policy, policy);
 		json_object_set_new(o, "policy", t->sparse ? json_string(policy) : json_null());
 		json_object_set_new(o, "live_rows", json_integer((json_int_t)t->rows));
-		json_object_set_new(o, "bytes", json_integer((json_int_t)(t->sparse ? 0 : table_elements(t) * sizeof(float))));
+		json_object_set_new(o, "bytes",
+		    json_integer((json_int_t)(t->sparse ? 0 : table_elements(t) * sizeof(float))));
 		if (t->sparse)
 			add_table_stats(c, t, o);
 		json_array_append_new(list, o);
@@ -404,6 +438,7 @@ json_t *coord_tasks(const struct coord *c)
 		tasks_count(c->tasks, &done, &leased, &all);
 	json_object_set_new(o, "done", json_integer((json_int_t)done));
 	json_object_set_new(o, "leased", json_integer((json_int_t)leased));
-	json_object_set_new(o, "total", all && all != UINT64_MAX ? json_integer((json_int_t)all) : json_null());
+	json_object_set_new(o, "total",
+	    all && all != UINT64_MAX ? json_integer((json_int_t)all) : json_null());
 	return o;
 }

@@ -9,7 +9,7 @@
 /* Least time between two events about one worker. */
 #define REFUSED_PACE (10 * NSEC_PER_SEC)
 
-/* ---- refused ------------------------------------------------------------------------ */
+/* ---- refused ---- */
 
 static uint64_t sum_refused_pushes(const struct coord *c, unsigned slot)
 {
@@ -40,13 +40,14 @@ static void report_refused_pushes(struct coord *c, unsigned slot, int64_t now)
 		w->refused = all;
 	if (all == w->refused)
 		return;
-	coord_event(c, "refused", "%llu push%s of worker-%u (key %s) %s refused: values that are not finite or out of bounds, or no room",
-	    (unsigned long long)(all - w->refused), all - w->refused == 1 ? "" : "es", slot, w->key_name,
-	    all - w->refused == 1 ? "was" : "were");
+	coord_event(c, "refused",
+	    "%llu push%s of worker-%u (key %s) %s refused: values that are not finite or out of bounds, or no room",
+	    (unsigned long long)(all - w->refused), all - w->refused == 1 ? "" : "es", slot,
+	    w->key_name, all - w->refused == 1 ? "was" : "were");
 	w->refused = all;
 }
 
-/* ---- outliers ----------------------------------------------------------------------- */
+/* ---- outliers ---- */
 
 static const json_t *find_suspicion(const struct coord *c, unsigned server, unsigned slot)
 {
@@ -54,7 +55,8 @@ static const json_t *find_suspicion(const struct coord *c, unsigned server, unsi
 	size_t i;
 
 	json_array_foreach(json_object_get(c->server[server].stats, "suspects"), i, x)
-		if (json_int(x, "slot", -1) == (int64_t)slot && json_u64s(x, "incarnation", 0) == c->worker[slot].incarnation)
+		if (json_int(x, "slot", -1) == (int64_t)slot &&
+		    json_u64s(x, "incarnation", 0) == c->worker[slot].incarnation)
 			return x;
 	return NULL;
 }
@@ -95,7 +97,8 @@ static bool may_quarantine_one_more(const struct coord *c)
 
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		active += c->worker[i].state == WORKER_ACTIVE;
-		barred += c->worker[i].state == WORKER_ACTIVE && json_object_get(c->barred, c->worker[i].key);
+		barred += c->worker[i].state == WORKER_ACTIVE &&
+		    json_object_get(c->barred, c->worker[i].key);
 	}
 	return 2 * (barred + 1) < active;
 }
@@ -106,15 +109,19 @@ static void quarantine_if_suspect(struct coord *c, unsigned slot, int64_t now)
 	const json_t *x = weigh_suspicions(c, slot);
 	char because[160];
 
-	if (!x || w->state != WORKER_ACTIVE || c->phase != COORD_RUNNING || json_object_get(c->barred, w->key) || !may_quarantine_one_more(c))
+	if (!x || w->state != WORKER_ACTIVE || c->phase != COORD_RUNNING ||
+	    json_object_get(c->barred, w->key) || !may_quarantine_one_more(c))
 		return;
 	if (json_flag(x, "against"))
-		snprintf(because, sizeof because, "its gradients pointed against those of all (cosine %.2g) in %lld steps running",
+		snprintf(because, sizeof because,
+		    "its gradients pointed against those of all (cosine %.2g) in %lld steps running",
 		    json_num(x, "figure", 0), (long long)json_int(x, "steps", 0));
 	else
-		snprintf(because, sizeof because, "its gradients were %.3g times longer than the median in %lld steps running",
+		snprintf(because, sizeof because,
+		    "its gradients were %.3g times longer than the median in %lld steps running",
 		    json_num(x, "figure", 0), (long long)json_int(x, "steps", 0));
-	json_object_set_new(c->barred, w->key, json_pack("{s:s, s:s}", "name", w->key_name, "because", because));
+	json_object_set_new(c->barred, w->key,
+	    json_pack("{s:s, s:s}", "name", w->key_name, "because", because));
 	/* Quarantine all workers that use this key. */
 	for (unsigned i = 0; i < c->nworkers; i++)
 		if (c->worker[i].state == WORKER_ACTIVE && strcmp(c->worker[i].key, w->key) == 0) {
@@ -124,7 +131,8 @@ static void quarantine_if_suspect(struct coord *c, unsigned slot, int64_t now)
 	coord_progress(c, now);
 }
 
-const char *coord_watch_quarantine_reason(const struct coord *c, const struct coord_member_worker *w)
+const char *coord_watch_quarantine_reason(const struct coord *c,
+    const struct coord_member_worker *w)
 {
 	return json_str(json_object_get(c->barred, w->key), "because", "it was released");
 }
@@ -136,12 +144,13 @@ void coord_watch_decided(struct coord *c, const struct change *ch, uint64_t step
 	if (ch->kind == CHANGE_BAR) {
 		w->barred = step;
 		w->barred_until = UINT64_MAX;
-		coord_event(c, "quarantined", "worker-%u (key %s) quarantined from step %llu on: %s", ch->slot, w->key_name,
+		coord_event(c, "quarantined",
+		    "worker-%u (key %s) quarantined from step %llu on: %s", ch->slot, w->key_name,
 		    (unsigned long long)step, coord_watch_quarantine_reason(c, w));
 	} else {
 		w->barred_until = step;
-		coord_event(c, "released", "worker-%u (key %s) counts again from step %llu on", ch->slot, w->key_name,
-		    (unsigned long long)step);
+		coord_event(c, "released", "worker-%u (key %s) counts again from step %llu on",
+		    ch->slot, w->key_name, (unsigned long long)step);
 	}
 }
 
@@ -156,13 +165,15 @@ void coord_watch_joined(struct coord *c, unsigned slot, int64_t now)
 	w->barred_at = now;
 }
 
-enum err_code coord_release_key(struct coord *c, const char *name, const char *key, int64_t now, struct err *e)
+enum err_code coord_release_key(struct coord *c, const char *name, const char *key, int64_t now,
+    struct err *e)
 {
 	if (!json_object_get(c->barred, key))
 		return err_set(e, ERR_NOTFOUND, "%s is not in quarantine", name);
 	json_object_del(c->barred, key);
 	for (unsigned i = 0; i < c->nworkers; i++)
-		if (c->worker[i].incarnation && strcmp(c->worker[i].key, key) == 0 && c->worker[i].state == WORKER_ACTIVE &&
+		if (c->worker[i].incarnation && strcmp(c->worker[i].key, key) == 0 &&
+		    c->worker[i].state == WORKER_ACTIVE &&
 		    coord_watch_is_quarantined(&c->worker[i]))
 			coord_change_request(c, CHANGE_RELEASE, i, WORKER_ACTIVE);
 	coord_changed(c);
@@ -175,7 +186,7 @@ const char *coord_key_barred(const struct coord *c, const char *key)
 	return json_str(json_object_get(c->barred, key), "because", NULL);
 }
 
-/* ---- quotas ------------------------------------------------------------------------- */
+/* ---- quotas ---- */
 
 /* Delays at most this far apart count as one run of delays. */
 #define HELD_LATELY NSEC_PER_SEC
@@ -198,7 +209,7 @@ static void note_quota_hold(struct coord *c, unsigned slot, double seconds, int6
 	w->quota_seconds = seconds;
 }
 
-/* ---- all --------------------------------------------------------------------------- */
+/* ---- all ---- */
 
 void coord_watch_heartbeat(struct coord *c, const json_t *stats, int64_t now)
 {
@@ -215,7 +226,8 @@ void coord_watch_heartbeat(struct coord *c, const json_t *stats, int64_t now)
 		json_int_t slot = json_integer_value(json_array_get(x, 0));
 
 		if (slot >= 0 && slot < (json_int_t)c->nworkers)
-			note_quota_hold(c, (unsigned)slot, json_number_value(json_array_get(x, 1)), now);
+			note_quota_hold(c, (unsigned)slot, json_number_value(json_array_get(x, 1)),
+			    now);
 	}
 	json_array_foreach(json_object_get(stats, "suspects"), i, x) {
 		int64_t slot = json_int(x, "slot", -1);

@@ -42,21 +42,25 @@ static bool is_member_silent(const struct why *y, int64_t seen)
 	return y->now - seen > y->c->cfg.server_lost * 2 / 3;
 }
 
-/* ---- missing members ------------------------------------------------------------------ */
+/* ---- missing members ---- */
 
 static void explain_missing_server(struct why *y, unsigned i, const char *who)
 {
 	const struct coord_member_server *s = &y->c->server[i];
-	struct reason r = { .who = who, .step = -1, .seconds = why_since(y, s->ever ? s->seen : y->c->started) };
+	struct reason r = { .who = who,
+		.step = -1,
+		.seconds = why_since(y, s->ever ? s->seen : y->c->started) };
 	char id[24];
 
 	snprintf(id, sizeof id, "server-%u", i);
 	r.whom = id;
 	if (s->ever)
-		why_add(y, &r, "ps-ctl logs tells how it ended; start it again: ps-serve -C DIR --name server-K",
+		why_add(y, &r,
+		    "ps-ctl logs tells how it ended; start it again: ps-serve -C DIR --name server-K",
 		    "it was on %s (pid %lld) and is lost", s->host, (long long)s->pid);
 	else
-		why_add(y, &r, "start it: ps-serve -C DIR --name server-K here, ps-serve --join FILE elsewhere (ps-ctl invite --role server)",
+		why_add(y, &r,
+		    "start it: ps-serve -C DIR --name server-K here, ps-serve --join FILE elsewhere (ps-ctl invite --role server)",
 		    "it has not come yet");
 }
 
@@ -66,16 +70,22 @@ enum remedy { COME, MEND_SLOT, MEND_JOINED, COME_BACK };
  * the library (pskit(3)). */
 #define OWN ", where COMMAND is the job's own worker (pskit(3))"
 static const char *const remedies[3][4] = {
-	{ [COME] = "start it: ps-work train -C DIR here, ps-work train --join FILE elsewhere (ps-ctl invite --role worker)",
+	{ [COME] =
+	        "start it: ps-work train -C DIR here, ps-work train --join FILE elsewhere (ps-ctl invite --role worker)",
 	    [MEND_SLOT] = "mend that, and start it again: ps-work train -C DIR --slot K",
 	    [MEND_JOINED] = "mend that, and start it again: ps-work train --join FILE",
 	    [COME_BACK] = "start it again: ps-work train -C DIR --slot K, or --join FILE" },
-	{ [COME] = "start it: ps-work train --exec COMMAND -C DIR here, ps-work train --exec COMMAND --join FILE elsewhere (ps-ctl "
-	    "invite --role worker)",
-	    [MEND_SLOT] = "mend that, and start it again: ps-work train --exec COMMAND -C DIR --slot K",
-	    [MEND_JOINED] = "mend that, and start it again: ps-work train --exec COMMAND --join FILE",
-	    [COME_BACK] = "start it again: ps-work train --exec COMMAND -C DIR --slot K, or --join FILE" },
-	{ [COME] = "start it: PS_CLUSTER=DIR COMMAND here, PS_CLUSTER=FILE COMMAND elsewhere (FILE: ps-ctl invite --role worker)" OWN,
+	{ [COME] =
+	        "start it: ps-work train --exec COMMAND -C DIR here, ps-work train --exec COMMAND --join FILE elsewhere (ps-ctl "
+	        "invite --role worker)",
+	    [MEND_SLOT] =
+	        "mend that, and start it again: ps-work train --exec COMMAND -C DIR --slot K",
+	    [MEND_JOINED] =
+	        "mend that, and start it again: ps-work train --exec COMMAND --join FILE",
+	    [COME_BACK] =
+	        "start it again: ps-work train --exec COMMAND -C DIR --slot K, or --join FILE" },
+	{ [COME] =
+	        "start it: PS_CLUSTER=DIR COMMAND here, PS_CLUSTER=FILE COMMAND elsewhere (FILE: ps-ctl invite --role worker)" OWN,
 	    [MEND_SLOT] = "mend that, and start it again: PS_CLUSTER=DIR PSKIT_SLOT=K COMMAND" OWN,
 	    [MEND_JOINED] = "mend that, and start it again: PS_CLUSTER=FILE COMMAND" OWN,
 	    [COME_BACK] = "start it again: PS_CLUSTER=DIR PSKIT_SLOT=K COMMAND" OWN },
@@ -99,12 +109,15 @@ static void explain_missing_worker(struct why *y, unsigned i, const char *who)
 	snprintf(id, sizeof id, "worker-%u", i);
 	r.whom = id;
 	if (y->c->worker[i].coming)
-		why_add(y, &r, "this passes by itself; ps-ctl logs tells what it says; job.cache keeps parsed data for the next start",
+		why_add(y, &r,
+		    "this passes by itself; ps-ctl logs tells what it says; job.cache keeps parsed data for the next start",
 		    "it is %s, and reads its data", y->c->worker[i].coming);
 	else if (y->c->worker[i].unfit)
-		why_add(y, &r, worker_start_remedy(y->c, MEND_SLOT), "it cannot begin %s", y->c->worker[i].unfit);
+		why_add(y, &r, worker_start_remedy(y->c, MEND_SLOT), "it cannot begin %s",
+		    y->c->worker[i].unfit);
 	else if (y->c->unfit[0])
-		why_add(y, &r, worker_start_remedy(y->c, MEND_JOINED), "one has come, and cannot begin %s", y->c->unfit);
+		why_add(y, &r, worker_start_remedy(y->c, MEND_JOINED),
+		    "one has come, and cannot begin %s", y->c->unfit);
 	else
 		why_add(y, &r, worker_start_remedy(y->c, COME), "it has not come yet");
 }
@@ -117,7 +130,8 @@ static void explain_placing(struct why *y, unsigned i)
 
 	snprintf(id, sizeof id, "server-%u", i);
 	if (s->acked < y->c->rev)
-		why_add(y, &(struct reason){ "the start", id, -1, why_since(y, y->c->formed) }, "this passes by itself; ps-ctl logs tells what it does",
+		why_add(y, &(struct reason){ "the start", id, -1, why_since(y, y->c->formed) },
+		    "this passes by itself; ps-ctl logs tells what it does",
 		    "it takes over what it is to hold");
 }
 
@@ -135,7 +149,7 @@ static void explain_forming(struct why *y)
 			explain_missing_worker(y, i, "the start");
 }
 
-/* ---- workers -------------------------------------------------------------------------------- */
+/* ---- workers ---- */
 
 static const char *worker_activity(const struct coord_member_worker *w)
 {
@@ -154,7 +168,10 @@ uint64_t coord_needed_step(const struct coord *c, uint64_t step)
 
 	if (strcmp(sync, "bsp") == 0)
 		return step;
-	return strncmp(sync, "ssp:", 4) == 0 && num_uint(sync + 4, INT32_MAX, &stale) && step > stale ? step - stale : 0;
+	return strncmp(sync, "ssp:", 4) == 0 && num_uint(sync + 4, INT32_MAX, &stale) &&
+	        step > stale
+	    ? step - stale
+	    : 0;
 }
 
 /* The worker farthest behind, of those below step `below`, other than `but`, that go through
@@ -168,10 +185,12 @@ static int find_slowest_worker(const struct coord *c, uint64_t below, unsigned b
 		const struct coord_member_worker *w = &c->worker[i];
 		const struct coord_member_worker *b = best < 0 ? NULL : &c->worker[best];
 
-		if (w->state != WORKER_ACTIVE || coord_worker_step(w) >= below || i == but || (relay != ANY && w->relay != relay))
+		if (w->state != WORKER_ACTIVE || coord_worker_step(w) >= below || i == but ||
+		    (relay != ANY && w->relay != relay))
 			continue;
 		if (!b || coord_worker_step(w) < coord_worker_step(b) ||
-		    (coord_worker_step(w) == coord_worker_step(b) && coord_worker_does(b, "wait") && !coord_worker_does(w, "wait")))
+		    (coord_worker_step(w) == coord_worker_step(b) && coord_worker_does(b, "wait") &&
+		        !coord_worker_does(w, "wait")))
 			best = (int)i;
 	}
 	return best;
@@ -187,22 +206,32 @@ static void explain_worker(struct why *y, struct reason *r, unsigned i)
 	snprintf(id, sizeof id, "worker-%u", i);
 	r->whom = id;
 	if (w->lost_at)
-		why_add(y, r, worker_start_remedy(y->c, COME_BACK), "it is lost, and on_worker_loss lets %.0f s for it to come back",
+		why_add(y, r, worker_start_remedy(y->c, COME_BACK),
+		    "it is lost, and on_worker_loss lets %.0f s for it to come back",
 		    (double)y->c->cfg.loss_wait / (double)NSEC_PER_SEC);
 	else if (is_member_silent(y, w->seen))
-		why_add(y, r, "look whether it is stopped or cut off; with sync=ssp:S or backup=1 the others need not wait",
-		    "%s, pid %lld, has not been heard of for %.1f s; at %.0f s it is taken for lost", w->host, (long long)w->pid, quiet,
+		why_add(y, r,
+		    "look whether it is stopped or cut off; with sync=ssp:S or backup=1 the others need not wait",
+		    "%s, pid %lld, has not been heard of for %.1f s; at %.0f s it is taken for lost",
+		    w->host, (long long)w->pid, quiet,
 		    (double)y->c->cfg.lease / (double)NSEC_PER_SEC);
 	else if (coord_worker_does(w, "compute"))
-		why_add(y, r, "sync=ssp:S or backup=1 let the others go on; a smaller batch is less work", "it computes step %lld, for %.1f s", step, busy);
+		why_add(y, r,
+		    "sync=ssp:S or backup=1 let the others go on; a smaller batch is less work",
+		    "it computes step %lld, for %.1f s", step, busy);
 	else if (coord_worker_does(w, "data"))
-		why_add(y, r, "job.cache keeps parsed data; compressed text is the slowest", "it reads its data for step %lld, for %.1f s", step, busy);
+		why_add(y, r, "job.cache keeps parsed data; compressed text is the slowest",
+		    "it reads its data for step %lld, for %.1f s", step, busy);
 	else if (coord_worker_does(w, "push"))
-		why_add(y, r, "the line to the servers: ps-stat workers, ps-ctl plan; a codec sends less", "it pushes step %lld, for %.1f s", step, busy);
+		why_add(y, r,
+		    "the line to the servers: ps-stat workers, ps-ctl plan; a codec sends less",
+		    "it pushes step %lld, for %.1f s", step, busy);
 	else if (coord_worker_does(w, "evaluate"))
-		why_add(y, r, "a larger job.eval_every, or less evaluation data", "it evaluates the model, for %.1f s", busy);
+		why_add(y, r, "a larger job.eval_every, or less evaluation data",
+		    "it evaluates the model, for %.1f s", busy);
 	else
-		why_add(y, r, "ps-ctl logs tells what it says", "it is at step %lld%s%s", step, *worker_activity(w) ? ": " : "", worker_activity(w));
+		why_add(y, r, "ps-ctl logs tells what it says", "it is at step %lld%s%s", step,
+		    *worker_activity(w) ? ": " : "", worker_activity(w));
 }
 
 /* Explain a wait by a server that is lost or silent. False: there is none. */
@@ -217,11 +246,14 @@ static bool explain_silent_server(struct why *y, struct reason *r)
 		snprintf(id, sizeof id, "server-%u", i);
 		r->whom = id;
 		if (s->ever && !s->live) {
-			why_add(y, r, "start it again: ps-serve -C DIR --name server-K; with replicas=2 others would go on", "it is lost");
+			why_add(y, r,
+			    "start it again: ps-serve -C DIR --name server-K; with replicas=2 others would go on",
+			    "it is lost");
 			return true;
 		}
 		if (s->live && !s->own && is_member_silent(y, s->seen)) {
-			why_add(y, r, "look whether it is stopped or cut off", "%s, pid %lld, has not been heard of for %.1f s", s->host,
+			why_add(y, r, "look whether it is stopped or cut off",
+			    "%s, pid %lld, has not been heard of for %.1f s", s->host,
 			    (long long)s->pid, why_since(y, s->seen));
 			return true;
 		}
@@ -237,15 +269,18 @@ static void explain_servers(struct why *y, struct reason *r)
 		return;
 	r->whom = "the servers";
 	if (c->prop.open)
-		why_add(y, r, "this passes by itself; ps-ctl events tells who", "they settle from which step on somebody takes part");
+		why_add(y, r, "this passes by itself; ps-ctl events tells who",
+		    "they settle from which step on somebody takes part");
 	else
-		why_add(y, r, "ps-stat servers 1 shows what they do; ps-ctl logs what they say", "no worker is behind, and they have not answered yet");
+		why_add(y, r, "ps-stat servers 1 shows what they do; ps-ctl logs what they say",
+		    "no worker is behind, and they have not answered yet");
 }
 
 /* Explain a wait by a silent relay on the way to the servers. False: there is none. */
 static bool explain_relays(struct why *y, struct reason *r, int relay)
 {
-	for (unsigned hops = 0; relay >= 0 && hops < COORD_RELAYS_MAX; relay = y->c->relay[relay].upstream, hops++) {
+	for (unsigned hops = 0; relay >= 0 && hops < COORD_RELAYS_MAX;
+	     relay = y->c->relay[relay].upstream, hops++) {
 		const struct coord_member_relay *m = &y->c->relay[relay];
 		char id[24];
 
@@ -253,8 +288,10 @@ static bool explain_relays(struct why *y, struct reason *r, int relay)
 			continue;
 		snprintf(id, sizeof id, "relay-%d", relay);
 		r->whom = id;
-		why_add(y, r, "look whether it is stopped or cut off; when it is lost its workers go on without it",
-		    "%s, pid %lld, of zone %s, has not been heard of for %.1f s", m->host, (long long)m->pid, m->zone, why_since(y, m->seen));
+		why_add(y, r,
+		    "look whether it is stopped or cut off; when it is lost its workers go on without it",
+		    "%s, pid %lld, of zone %s, has not been heard of for %.1f s", m->host,
+		    (long long)m->pid, m->zone, why_since(y, m->seen));
 		return true;
 	}
 	return false;
@@ -275,7 +312,8 @@ static void explain_wait(struct why *y, struct reason *r, int relay)
 	who = y->slow;
 
 	/* The slowest worker only waits itself: a silent server is the better explanation. */
-	if (who >= 0 && coord_worker_does(&y->c->worker[who], "wait") && !is_member_silent(y, y->c->worker[who].seen) && explain_silent_server(y, r))
+	if (who >= 0 && coord_worker_does(&y->c->worker[who], "wait") &&
+	    !is_member_silent(y, y->c->worker[who].seen) && explain_silent_server(y, r))
 		return;
 	if (who >= 0)
 		explain_worker(y, r, (unsigned)who);
@@ -286,14 +324,15 @@ static void explain_wait(struct why *y, struct reason *r, int relay)
 /* Does the worker wait, according to a recent heartbeat? An old one does not tell. */
 static bool is_worker_waiting(const struct why *y, const struct coord_member_worker *w)
 {
-	return w->state == WORKER_ACTIVE && coord_worker_does(w, "wait") && activity_seconds(y, w) >= WORTH_A_WORD &&
-	    y->now - w->seen <= y->c->cfg.server_lost / 3;
+	return w->state == WORKER_ACTIVE && coord_worker_does(w, "wait") &&
+	    activity_seconds(y, w) >= WORTH_A_WORD && y->now - w->seen <= y->c->cfg.server_lost / 3;
 }
 
 static void explain_waiting_worker(struct why *y, unsigned i)
 {
 	const struct coord_member_worker *w = &y->c->worker[i];
-	struct reason r = { .step = (int64_t)coord_worker_step(w), .seconds = activity_seconds(y, w) };
+	struct reason r = { .step = (int64_t)coord_worker_step(w),
+		.seconds = activity_seconds(y, w) };
 	char id[24];
 
 	if (!is_worker_waiting(y, w))
@@ -316,7 +355,8 @@ static void explain_waiting_relay(struct why *y, unsigned i)
 	for (unsigned k = 0; k < c->nworkers; k++) {
 		const struct coord_member_worker *w = &c->worker[k];
 
-		if (w->relay != (int)i || !is_worker_waiting(y, w) || (r.step >= 0 && (int64_t)coord_worker_step(w) > r.step))
+		if (w->relay != (int)i || !is_worker_waiting(y, w) ||
+		    (r.step >= 0 && (int64_t)coord_worker_step(w) > r.step))
 			continue;
 		r.step = (int64_t)coord_worker_step(w);
 		r.seconds = activity_seconds(y, w);
@@ -332,7 +372,8 @@ static void explain_waiting_relay(struct why *y, unsigned i)
 		explain_wait(y, &r, m->upstream);
 }
 
-void coord_why_text(const struct coord *c, unsigned asker, uint64_t step, int64_t now, char *out, size_t n)
+void coord_why_text(const struct coord *c, unsigned asker, uint64_t step, int64_t now, char *out,
+    size_t n)
 {
 	struct why y = { .c = c, .now = now, .list = json_array() };
 	struct reason r = { .who = "", .step = (int64_t)step };
@@ -345,8 +386,9 @@ void coord_why_text(const struct coord *c, unsigned asker, uint64_t step, int64_
 
 		explain_worker(&y, &r, (unsigned)who);
 		o = json_array_get(y.list, 0);
-		snprintf(out, n, "worker-%d (%s, pid %lld) is at step %llu: %s; %s", who, w->host, (long long)w->pid,
-		    (unsigned long long)coord_worker_step(w), json_str(o, "because", ""), json_str(o, "remedy", ""));
+		snprintf(out, n, "worker-%d (%s, pid %lld) is at step %llu: %s; %s", who, w->host,
+		    (long long)w->pid, (unsigned long long)coord_worker_step(w),
+		    json_str(o, "because", ""), json_str(o, "remedy", ""));
 	}
 	json_decref(y.list);
 }
@@ -366,8 +408,11 @@ static void explain_quarantines(struct why *y)
 			continue;
 		snprintf(id, sizeof id, "worker-%u", i);
 		snprintf(whom, sizeof whom, "ps-ctl key release %s", w->key_name);
-		why_add(y, &(struct reason){ id, whom, (int64_t)coord_worker_step(w), why_since(y, w->barred_at) }, "look at its data before you do",
-		    "it is in quarantine from step %llu on: %s", (unsigned long long)w->barred, coord_watch_quarantine_reason(c, w));
+		why_add(y,
+		    &(struct reason){ id, whom, (int64_t)coord_worker_step(w),
+		        why_since(y, w->barred_at) },
+		    "look at its data before you do", "it is in quarantine from step %llu on: %s",
+		    (unsigned long long)w->barred, coord_watch_quarantine_reason(c, w));
 	}
 }
 
@@ -383,10 +428,12 @@ static void explain_quotas(struct why *y)
 		if (w->state != WORKER_ACTIVE || !coord_watch_is_delayed(w, y->now))
 			continue;
 		snprintf(id, sizeof id, "worker-%u", i);
-		why_add(y, &(struct reason){ id, "its quota", (int64_t)coord_worker_step(w), why_since(y, w->quota_since) },
+		why_add(y,
+		    &(struct reason){ id, "its quota", (int64_t)coord_worker_step(w),
+		        why_since(y, w->quota_since) },
 		    "ps-ctl set quota_bytes=N quota_pushes=N; 0 takes it away",
-		    "%s is held back by its quota: quota_bytes %sB, quota_pushes %lld a second and server", id, bytes,
-		    (long long)json_int(c->cfg.config, "quota_pushes", 0));
+		    "%s is held back by its quota: quota_bytes %sB, quota_pushes %lld a second and server",
+		    id, bytes, (long long)json_int(c->cfg.config, "quota_pushes", 0));
 	}
 }
 
@@ -396,11 +443,16 @@ static void explain_running(struct why *y)
 	char id[24];
 
 	if (c->paused)
-		why_add(y, &(struct reason){ "everybody", "ps-ctl resume", (int64_t)coord_step(c), why_since(y, c->paused_at) }, "ps-ctl resume",
-		    "the job is paused, by %s", c->paused_by);
+		why_add(y,
+		    &(struct reason){ "everybody", "ps-ctl resume", (int64_t)coord_step(c),
+		        why_since(y, c->paused_at) },
+		    "ps-ctl resume", "the job is paused, by %s", c->paused_by);
 	for (unsigned i = 0; i < c->nservers; i++)
-		if (!c->server[i].live && (c->server[i].called || (c->server[i].ever && i < c->cfg.servers && !c->server[i].released)))
-			explain_missing_server(y, i, c->server[i].called ? "the scaling" : "the second copies");
+		if (!c->server[i].live &&
+		    (c->server[i].called ||
+		        (c->server[i].ever && i < c->cfg.servers && !c->server[i].released)))
+			explain_missing_server(y, i,
+			    c->server[i].called ? "the scaling" : "the second copies");
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		const struct coord_member_worker *w = &c->worker[i];
 
@@ -408,7 +460,8 @@ static void explain_running(struct why *y)
 		if (w->state == WORKER_EMPTY && w->called)
 			explain_missing_worker(y, i, "the scaling");
 		else if (w->state == WORKER_JOINING)
-			why_add(y, &(struct reason){ id, "the servers", -1, why_since(y, w->seen) }, "this passes by itself",
+			why_add(y, &(struct reason){ id, "the servers", -1, why_since(y, w->seen) },
+			    "this passes by itself",
 			    "they settle from which step on it takes part");
 		else if (!c->paused)
 			explain_waiting_worker(y, i);
@@ -425,8 +478,11 @@ static void explain_finishing(struct why *y)
 {
 	for (unsigned i = 0; i < y->c->nworkers; i++)
 		if (y->c->worker[i].state == WORKER_ACTIVE)
-			explain_worker(y, &(struct reason){ .who = "the end", .step = (int64_t)coord_worker_step(&y->c->worker[i]),
-			    .seconds = activity_seconds(y, &y->c->worker[i]) }, i);
+			explain_worker(y,
+			    &(struct reason){ .who = "the end",
+			        .step = (int64_t)coord_worker_step(&y->c->worker[i]),
+			        .seconds = activity_seconds(y, &y->c->worker[i]) },
+			    i);
 }
 
 json_t *coord_why(const struct coord *c, int64_t now)

@@ -7,12 +7,13 @@
 
 /* A worker is slow if its own part of a step takes SLOW times as long as the median worker's, and
  * at least SLOW_BY seconds longer. Figures count after SLOW_STEPS steps. */
-#define SLOW 1.5
-#define SLOW_BY 1e-3
+#define SLOW       1.5
+#define SLOW_BY    1e-3
 #define SLOW_STEPS 10u
 
 /* The parts of a step that depend on the worker alone. */
-static const char *const own_key[] = { "data_seconds", "compute_seconds", "encode_seconds", "push_seconds" };
+static const char *const own_key[] = { "data_seconds", "compute_seconds", "encode_seconds",
+	"push_seconds" };
 #define OWN_KEYS (sizeof own_key / sizeof *own_key)
 
 static double own_work_seconds(const struct coord_member_worker *w)
@@ -39,7 +40,9 @@ static double own_seconds_per_step(const struct coord_member_worker *w)
 {
 	int64_t steps = json_int(w->stats, "step", 0) - (int64_t)w->from;
 
-	return w->state == WORKER_ACTIVE && steps >= (int64_t)SLOW_STEPS ? own_work_seconds(w) / (double)steps : NAN;
+	return w->state == WORKER_ACTIVE && steps >= (int64_t)SLOW_STEPS
+	    ? own_work_seconds(w) / (double)steps
+	    : NAN;
 }
 
 /* The median of own_seconds_per_step; NAN with fewer than two workers. */
@@ -55,7 +58,8 @@ static double median_own_seconds(const struct coord *c)
 		unsigned below = 0;
 
 		for (unsigned k = 0; x >= 0 && k < c->nworkers; k++)
-			below += own_seconds_per_step(&c->worker[k]) < x || (own_seconds_per_step(&c->worker[k]) == x && k < i);
+			below += own_seconds_per_step(&c->worker[k]) < x ||
+			    (own_seconds_per_step(&c->worker[k]) == x && k < i);
 		/* With an even number, take the lower one of the two in the middle. */
 		if (x >= 0 && n > 1 && below == (n - 1) / 2 && at != i)
 			best = x;
@@ -68,7 +72,8 @@ void why_stragglers(struct why *y)
 	const struct coord *c = y->c;
 	double usual = c->nworkers <= 256 ? median_own_seconds(c) : NAN;
 
-	for (unsigned i = 0; usual >= 0 && coord_needed_step(c, 1 << 30) > 0 && i < c->nworkers; i++) {
+	for (unsigned i = 0; usual >= 0 && coord_needed_step(c, 1 << 30) > 0 && i < c->nworkers;
+	     i++) {
 		const struct coord_member_worker *w = &c->worker[i];
 		double own = own_seconds_per_step(w);
 		const char *most = costliest_part(w);
@@ -77,9 +82,11 @@ void why_stragglers(struct why *y)
 		if (!(own > SLOW * usual) || own - usual < SLOW_BY)
 			continue;
 		snprintf(id, sizeof id, "worker-%u", i);
-		why_add(y, &(struct reason){ "everybody", id, (int64_t)coord_worker_step(w), own - usual },
+		why_add(y,
+		    &(struct reason){ "everybody", id, (int64_t)coord_worker_step(w), own - usual },
 		    "sync=ssp:S or backup=1 let the others go on; a smaller batch there is less work",
-		    "each step takes it %.3g ms of its own, the others %.3g ms; %.0f %% of that is %.*s", own * 1e3, usual * 1e3,
-		    100 * json_num(w->stats, most, 0) / own_work_seconds(w), (int)strcspn(most, "_"), most);
+		    "each step takes it %.3g ms of its own, the others %.3g ms; %.0f %% of that is %.*s",
+		    own * 1e3, usual * 1e3, 100 * json_num(w->stats, most, 0) / own_work_seconds(w),
+		    (int)strcspn(most, "_"), most);
 	}
 }

@@ -18,12 +18,12 @@ struct holder {
 
 struct tasks {
 	uint64_t examples, range, epochs, per_epoch;
-	uint64_t next;                  /* id of the first range never leased */
+	uint64_t next; /* id of the first range never leased */
 	uint64_t done;
-	struct holder *holder;          /* by worker number */
+	struct holder *holder; /* by worker number */
 	uint32_t nholders;
-	uint64_t leased;                /* leases held by all workers */
-	struct lease *back;             /* ranges that were taken back; they are leased first */
+	uint64_t leased;    /* leases held by all workers */
+	struct lease *back; /* ranges that were taken back; they are leased first */
 	void (*changed)(void *ctx, const struct task_change *c);
 	void *ctx;
 };
@@ -44,13 +44,15 @@ void tasks_begin_at(struct tasks *t, uint64_t epoch, uint64_t offset)
 	t->next = t->done = epoch * t->per_epoch + offset / t->range;
 }
 
-void tasks_watch(struct tasks *t, void (*changed)(void *ctx, const struct task_change *c), void *ctx)
+void tasks_watch(struct tasks *t, void (*changed)(void *ctx, const struct task_change *c),
+    void *ctx)
 {
 	t->changed = changed;
 	t->ctx = ctx;
 }
 
-static void report_lease_change(const struct tasks *t, enum task_event event, uint64_t id, uint32_t worker)
+static void report_lease_change(const struct tasks *t, enum task_event event, uint64_t id,
+    uint32_t worker)
 {
 	if (t->changed)
 		t->changed(t->ctx, &(struct task_change){ event, id, worker });
@@ -81,7 +83,8 @@ static struct holder *worker_holder(struct tasks *t, uint32_t worker)
 {
 	if (worker >= t->nholders) {
 		t->holder = mem_regrow(t->holder, (size_t)worker + 1, sizeof *t->holder);
-		memset(t->holder + t->nholders, 0, ((size_t)worker + 1 - t->nholders) * sizeof *t->holder);
+		memset(t->holder + t->nholders, 0,
+		    ((size_t)worker + 1 - t->nholders) * sizeof *t->holder);
 		t->nholders = worker + 1;
 	}
 	return &t->holder[worker];
@@ -117,7 +120,8 @@ static struct task range_task(const struct tasks *t, uint64_t id)
 {
 	uint64_t at = id % t->per_epoch * t->range;
 
-	return (struct task){ id, id / t->per_epoch, at, at + t->range < t->examples ? at + t->range : t->examples };
+	return (struct task){ id, id / t->per_epoch, at,
+		at + t->range < t->examples ? at + t->range : t->examples };
 }
 
 bool tasks_may_lease(const struct tasks *t, uint32_t worker)
@@ -270,13 +274,14 @@ json_t *tasks_to_json(const struct tasks *t)
 		}
 	for (const struct lease *l = t->back; l; l = l->next)
 		json_array_append_new(open, json_integer((json_int_t)l->task.id));
-	return json_pack("{s:I, s:I, s:I, s:o, s:o}", "range", (json_int_t)t->range, "next", (json_int_t)t->next, "done",
-	    (json_int_t)t->done, "open", open, "held", held);
+	return json_pack("{s:I, s:I, s:I, s:o, s:o}", "range", (json_int_t)t->range, "next",
+	    (json_int_t)t->next, "done", (json_int_t)t->done, "open", open, "held", held);
 }
 
 void tasks_from_json(struct tasks *t, const json_t *j, bool held)
 {
-	const json_t *open = json_object_get(j, "open"), *workers = held ? json_object_get(j, "held") : NULL, *id;
+	const json_t *open = json_object_get(j, "open"),
+	             *workers = held ? json_object_get(j, "held") : NULL, *id;
 	struct lease **back = &t->back;
 	size_t i;
 
@@ -289,7 +294,9 @@ void tasks_from_json(struct tasks *t, const json_t *j, bool held)
 	t->next = (uint64_t)json_int(j, "next", 0);
 	t->done = (uint64_t)json_int(j, "done", 0);
 	json_array_foreach(open, i, id) {
-		json_int_t worker = i < json_array_size(workers) ? json_integer_value(json_array_get(workers, i)) : -1;
+		json_int_t worker = i < json_array_size(workers)
+		    ? json_integer_value(json_array_get(workers, i))
+		    : -1;
 		struct lease *l = mem_alloc(sizeof *l);
 
 		l->task = range_task(t, (uint64_t)json_integer_value(id));

@@ -44,7 +44,8 @@ struct task_change {
 	uint32_t worker;
 };
 /* Call changed(ctx, change) for each later change, except for those of tasks_replay. */
-void tasks_watch(struct tasks *t, void (*changed)(void *ctx, const struct task_change *c), void *ctx);
+void tasks_watch(struct tasks *t, void (*changed)(void *ctx, const struct task_change *c),
+    void *ctx);
 /* Repeat a logged change. False: it does not follow from the present state. */
 bool tasks_replay(struct tasks *t, const struct task_change *c);
 

@@ -9,19 +9,20 @@ struct why {
 	const struct coord *c;
 	int64_t now;
 	json_t *list;
-	bool slow_known;                /* `slow` is the slowest worker below slow_need */
+	bool slow_known; /* `slow` is the slowest worker below slow_need */
 	uint64_t slow_need;
 	int slow;
 };
 
 struct reason {
 	const char *who, *whom;
-	int64_t step;                   /* -1: none */
+	int64_t step; /* -1: none */
 	double seconds;
 };
 
 /* Append a row: r says which member waits for which; fmt gives the reason, remedy what to do. */
-__attribute__((format(printf, 4, 5))) void why_add(struct why *y, const struct reason *r, const char *remedy, const char *fmt, ...);
+__attribute__((format(printf, 4, 5))) void why_add(struct why *y, const struct reason *r,
+    const char *remedy, const char *fmt, ...);
 /* Seconds from t to now; 0 if t is 0. */
 double why_since(const struct why *y, int64_t t);
 

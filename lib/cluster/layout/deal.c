@@ -17,7 +17,8 @@ struct deal_pos deal_advance(struct deal_pos at, uint64_t steps, const struct de
 	return (struct deal_pos){ at.epoch + 1 + steps / whole, steps % whole * stride };
 }
 
-void deal_range(struct deal_pos at, uint64_t rank, const struct deal_shape *s, uint64_t *begin, uint64_t *end)
+void deal_range(struct deal_pos at, uint64_t rank, const struct deal_shape *s, uint64_t *begin,
+    uint64_t *end)
 {
 	*begin = at.offset + rank * s->batch;
 	if (*begin > s->examples)
@@ -33,5 +34,6 @@ uint64_t deal_steps_left(struct deal_pos at, uint64_t epochs, const struct deal_
 
 	if (at.epoch >= epochs)
 		return 0;
-	return ceil_div(s->examples - at.offset, stride) + (epochs - at.epoch - 1) * ceil_div(s->examples, stride);
+	return ceil_div(s->examples - at.offset, stride) +
+	    (epochs - at.epoch - 1) * ceil_div(s->examples, stride);
 }

@@ -19,7 +19,8 @@ struct deal_shape {
 struct deal_pos deal_advance(struct deal_pos at, uint64_t steps, const struct deal_shape *s);
 /* The examples of the rank-th of the workers at the step that begins at `at`: places *begin to *end
  * - 1 in the epoch's order. Empty if the epoch ends before its share. */
-void deal_range(struct deal_pos at, uint64_t rank, const struct deal_shape *s, uint64_t *begin, uint64_t *end);
+void deal_range(struct deal_pos at, uint64_t rank, const struct deal_shape *s, uint64_t *begin,
+    uint64_t *end);
 /* Steps from `at` to the end of `epochs` epochs. */
 uint64_t deal_steps_left(struct deal_pos at, uint64_t epochs, const struct deal_shape *s);
 

@@ -8,7 +8,7 @@
 #include "core/rng.h"
 #include "math/hash.h"
 
-#define HASHED 256u             /* row ids hashed at a time */
+#define HASHED 256u /* row ids hashed at a time */
 /* Limit of a sparse row's width: a row and its id fit into one record, with room to spare. */
 #define SPARSE_COLS_MAX 65536u
 
@@ -21,7 +21,7 @@ void layout_release(struct layout *l)
 	*l = (struct layout){ 0 };
 }
 
-/* ---- names ---------------------------------------------------------------- */
+/* ---- names ---- */
 
 /* The name's place in the index, or the empty place for it. Hash: FNV-1a,
  * http://www.isthe.com/chongo/tech/comp/fnv/ */
@@ -83,7 +83,7 @@ bool layout_drop(struct layout *l, const char *name)
 	return t != NULL;
 }
 
-/* ---- tables --------------------------------------------------------------- */
+/* ---- tables ---- */
 
 void layout_reserve(struct layout *l)
 {
@@ -94,8 +94,10 @@ void layout_reserve(struct layout *l)
 /* Is t the table that `had` was, at most grown or dropped since? */
 static bool is_same_table(const struct table *had, const struct table *t)
 {
-	return strcmp(had->name, t->name) == 0 && (t->dropped ||
-	    (!had->dropped && had->sparse == t->sparse && had->cols == t->cols && had->nparts <= t->nparts));
+	return strcmp(had->name, t->name) == 0 &&
+	    (t->dropped ||
+	        (!had->dropped && had->sparse == t->sparse && had->cols == t->cols &&
+	            had->nparts <= t->nparts));
 }
 
 static void update_table(struct layout *l, struct table *had, struct table *t)
@@ -136,20 +138,25 @@ bool layout_update(struct layout *l, struct layout *fresh)
 	return true;
 }
 
-enum err_code layout_add(struct layout *l, const struct table *shape, struct table **out, struct err *e)
+enum err_code layout_add(struct layout *l, const struct table *shape, struct table **out,
+    struct err *e)
 {
 	struct table *t = shape->dropped ? NULL : (struct table *)layout_find(l, shape->name);
 
 	if (t) {
-		if (t->sparse != shape->sparse || t->cols != shape->cols || (!t->sparse && t->rows != shape->rows))
-			return err_set(e, ERR_EXISTS, "table \"%s\" is %s %llu x %u here, not %s %llu x %u",
-			    t->name, t->sparse ? "sparse" : "dense", (unsigned long long)t->rows, t->cols,
-			    shape->sparse ? "sparse" : "dense", (unsigned long long)shape->rows, shape->cols);
+		if (t->sparse != shape->sparse || t->cols != shape->cols ||
+		    (!t->sparse && t->rows != shape->rows))
+			return err_set(e, ERR_EXISTS,
+			    "table \"%s\" is %s %llu x %u here, not %s %llu x %u", t->name,
+			    t->sparse ? "sparse" : "dense", (unsigned long long)t->rows, t->cols,
+			    shape->sparse ? "sparse" : "dense", (unsigned long long)shape->rows,
+			    shape->cols);
 		*out = t;
 		return ERR_OK;
 	}
 	if (l->ntables == UINT16_MAX - 1)
-		return err_set(e, ERR_LIMIT, "no room for table \"%s\": there are %zu already", shape->name, l->ntables);
+		return err_set(e, ERR_LIMIT, "no room for table \"%s\": there are %zu already",
+		    shape->name, l->ntables);
 	if (l->ntables == l->cap) {
 		l->cap = l->cap ? l->cap * 2 : 16;
 		l->table = mem_regrow(l->table, l->cap, sizeof *l->table);
@@ -245,15 +252,16 @@ uint32_t layout_count_sole_copies(const struct layout *l, unsigned server)
 	return only;
 }
 
-/* ---- JSON -------------------------------------------------------------- */
+/* ---- JSON ---- */
 
 static const char *const init_name[] = { "zeros", "uniform", "file" };
 
 json_t *table_to_json(const struct table *t)
 {
-	json_t *o = json_pack("{s:s, s:b, s:b, s:b, s:I, s:I, s:s, s:f, s:o}", "name", t->name, "sparse", t->sparse,
-	    "decay", t->decay, "reduced", t->reduced, "rows", (json_int_t)t->rows, "cols", (json_int_t)t->cols,
-	    "init", init_name[t->init], "init_limit", (double)t->init_limit, "seed", json_of_u64(t->seed));
+	json_t *o = json_pack("{s:s, s:b, s:b, s:b, s:I, s:I, s:s, s:f, s:o}", "name", t->name,
+	    "sparse", t->sparse, "decay", t->decay, "reduced", t->reduced, "rows",
+	    (json_int_t)t->rows, "cols", (json_int_t)t->cols, "init", init_name[t->init],
+	    "init_limit", (double)t->init_limit, "seed", json_of_u64(t->seed));
 	char policy[POLICY_TEXT];
 
 	row_policy_text(&t->policy, policy);
@@ -301,24 +309,30 @@ enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
 	if (why.code)
 		return err_set(e, why.code, "%s", why.msg);
 	if (!is_valid_table_name(name))
-		return err_set(e, ERR_CONFIG, "table.name: must be 1 to 63 letters, digits, \"_\", \".\" or \"-\"");
+		return err_set(e, ERR_CONFIG,
+		    "table.name: must be 1 to 63 letters, digits, \"_\", \".\" or \"-\"");
 	if (out->sparse && cols > SPARSE_COLS_MAX)
-		return err_set(e, ERR_CONFIG, "table \"%s\": a sparse row has at most %u values, got %lld", name,
+		return err_set(e, ERR_CONFIG,
+		    "table \"%s\": a sparse row has at most %u values, got %lld", name,
 		    SPARSE_COLS_MAX, (long long)cols);
 	if (row_policy_parse(policy, &out->policy, &why))
 		return err_set(e, ERR_CONFIG, "table \"%s\": policy: %s", name, why.msg);
 	if (!out->sparse && !row_policy_is_none(&out->policy))
 		return err_set(e, ERR_CONFIG, "table \"%s\": policy: is of sparse tables", name);
 	if (out->sparse && out->reduced)
-		return err_set(e, ERR_CONFIG, "table \"%s\": what is sparse is summed by the servers", name);
-	if (cols == 0 || (!out->sparse && rows == 0) || (uint64_t)rows > TABLE_ELEMENTS_MAX / (uint64_t)cols)
-		return err_set(e, ERR_CONFIG, "table \"%s\": the shape %lld x %lld cannot be held", name,
-		    (long long)rows, (long long)cols);
+		return err_set(e, ERR_CONFIG,
+		    "table \"%s\": what is sparse is summed by the servers", name);
+	if (cols == 0 || (!out->sparse && rows == 0) ||
+	    (uint64_t)rows > TABLE_ELEMENTS_MAX / (uint64_t)cols)
+		return err_set(e, ERR_CONFIG, "table \"%s\": the shape %lld x %lld cannot be held",
+		    name, (long long)rows, (long long)cols);
 	if (!parse_table_init(init, &out->init))
-		return err_set(e, ERR_CONFIG, "table \"%s\": init must be zeros, uniform or file", name);
+		return err_set(e, ERR_CONFIG, "table \"%s\": init must be zeros, uniform or file",
+		    name);
 	if (!isfinite(limit) || limit < 0 || limit > (double)FLT_MAX)
-		return err_set(e, ERR_CONFIG, "table \"%s\": init_limit must be from 0 to %g, not %g", name,
-		    (double)FLT_MAX, limit);
+		return err_set(e, ERR_CONFIG,
+		    "table \"%s\": init_limit must be from 0 to %g, not %g", name, (double)FLT_MAX,
+		    limit);
 	snprintf(out->name, sizeof out->name, "%s", name);
 	out->rows = (uint64_t)rows;
 	out->cols = (uint32_t)cols;
@@ -360,9 +374,11 @@ json_t *layout_to_json(const struct layout *l)
 
 			for (unsigned k = 0; k < t->run[r].nchain; k++)
 				json_array_append_new(chain, json_integer(t->run[r].chain[k]));
-			json_array_append_new(runs, json_pack("[I, I, o, I, I]", (json_int_t)t->run[r].first,
-			    (json_int_t)t->run[r].count, chain, server_to_number(t->run[r].joining),
-			    server_to_number(t->run[r].leaving)));
+			json_array_append_new(runs,
+			    json_pack("[I, I, o, I, I]", (json_int_t)t->run[r].first,
+			        (json_int_t)t->run[r].count, chain,
+			        server_to_number(t->run[r].joining),
+			        server_to_number(t->run[r].leaving)));
 		}
 		json_object_set_new(j, "id", json_integer(t->id));
 		json_object_set_new(j, "partitions", json_integer(t->nparts));
@@ -374,7 +390,8 @@ json_t *layout_to_json(const struct layout *l)
 }
 
 /* Read the integer at index i of a list; false: it is no integer in min .. max. */
-static bool read_int_at(const json_t *list, size_t i, json_int_t min, json_int_t max, json_int_t *out)
+static bool read_int_at(const json_t *list, size_t i, json_int_t min, json_int_t max,
+    json_int_t *out)
 {
 	const json_t *n = json_array_get(list, i);
 
@@ -401,7 +418,8 @@ static bool chain_from_json(const json_t *chain, struct run *r)
 	if (!json_is_array(chain) || n > CHAIN_MAX)
 		return false;
 	while (r->nchain < n) {
-		if (!read_server_at(chain, r->nchain, 0, &server) || run_chain_index(r, server) >= 0)
+		if (!read_server_at(chain, r->nchain, 0, &server) ||
+		    run_chain_index(r, server) >= 0)
 			return false;
 		r->chain[r->nchain++] = server;
 	}
@@ -436,7 +454,8 @@ static enum err_code runs_from_json(const json_t *runs, struct table *t, struct 
 		struct run *r = &t->run[i];
 
 		if (!run_from_json(j, from, t->nparts, r))
-			return err_set(e, ERR_PROTO, "table \"%s\": bad run %zu in the layout", t->name, i);
+			return err_set(e, ERR_PROTO, "table \"%s\": bad run %zu in the layout",
+			    t->name, i);
 		from = r->first + r->count;
 	}
 	return ERR_OK;
@@ -455,13 +474,16 @@ static enum err_code read_layout_table(const json_t *j, struct layout *l, struct
 	if (!shape.dropped && layout_find(l, shape.name))
 		return err_set(e, ERR_PROTO, "table \"%s\" stands twice in the layout", shape.name);
 	if (!json_is_integer(id) || json_integer_value(id) != (json_int_t)l->ntables)
-		return err_set(e, ERR_PROTO, "table \"%s\": its number is not %zu, its place in the layout", shape.name,
+		return err_set(e, ERR_PROTO,
+		    "table \"%s\": its number is not %zu, its place in the layout", shape.name,
 		    l->ntables);
 	rc = layout_add(l, &shape, &t, e);
 	if (rc)
 		return rc;
 	if (!json_is_integer(parts) || json_integer_value(parts) != t->nparts)
-		return err_set(e, ERR_PROTO, "table \"%s\" has %u partitions, the layout says otherwise", t->name, t->nparts);
+		return err_set(e, ERR_PROTO,
+		    "table \"%s\" has %u partitions, the layout says otherwise", t->name,
+		    t->nparts);
 	return runs_from_json(json_object_get(j, "runs"), t, e);
 }
 

@@ -27,22 +27,22 @@
  */
 
 /* Elements of a dense partition (256 KiB): it stays in the L2 cache from the socket to the sum. */
-#define PART_ELEMENTS 65536u
-#define CHAIN_MAX 3
-#define NO_SERVER UINT16_MAX
-#define TABLE_NAME 64
-#define TABLE_PIECES 32u
+#define PART_ELEMENTS      65536u
+#define CHAIN_MAX          3
+#define NO_SERVER          UINT16_MAX
+#define TABLE_NAME         64
+#define TABLE_PIECES       32u
 #define TABLE_ELEMENTS_MAX (UINT64_C(1) << 40)
 
 /* Consecutive partitions on the same servers. A push goes to the first server of the chain and from
  * there along it. The last server answers pulls: every server before it has what it has, so an
  * answer contains no push that a failover could lose. */
 struct run {
-	uint32_t first, count;          /* partitions */
+	uint32_t first, count; /* partitions */
 	uint16_t chain[CHAIN_MAX];
-	uint8_t nchain;                 /* 0: no copy is left */
-	uint16_t joining;               /* gets a copy from the tail; or NO_SERVER */
-	uint16_t leaving;               /* leaves when `joining` has joined; or NO_SERVER */
+	uint8_t nchain;   /* 0: no copy is left */
+	uint16_t joining; /* gets a copy from the tail; or NO_SERVER */
+	uint16_t leaving; /* leaves when `joining` has joined; or NO_SERVER */
 	/* `joining` has its copy; only the coordinator knows, not in JSON */
 	bool copied;
 };
@@ -53,22 +53,22 @@ enum table_init { TABLE_ZEROS, TABLE_UNIFORM, TABLE_FILE };
  * its short length. */
 struct table_piece {
 	uint32_t part;
-	uint64_t element;               /* the partition's first element */
+	uint64_t element; /* the partition's first element */
 };
 
 struct table {
 	uint16_t id;
 	char name[TABLE_NAME];
-	bool sparse, decay;             /* decay: l1 and l2 apply to it */
+	bool sparse, decay; /* decay: l1 and l2 apply to it */
 	/* The workers sum its gradients, and push only their mean */
 	bool reduced;
-	uint64_t rows;                  /* sparse: a hint for the number of partitions, no bound */
-	uint32_t cols;                  /* sparse: the row's width */
+	uint64_t rows; /* sparse: a hint for the number of partitions, no bound */
+	uint32_t cols; /* sparse: the row's width */
 	uint32_t nparts;
 	enum table_init init;
-	float init_limit;               /* uniform in -limit .. limit */
+	float init_limit; /* uniform in -limit .. limit */
 	uint64_t seed;
-	struct row_policy policy;       /* sparse: admission, width and expiry of its rows */
+	struct row_policy policy; /* sparse: admission, width and expiry of its rows */
 	/* added: made while the cluster ran, not by the job's model. dropped: it does not exist any
 	 * more, but its number stays taken. since: the step from which on its newest partitions
 	 * count steps. */
@@ -110,12 +110,14 @@ void layout_reserve(struct layout *l);
 bool layout_update(struct layout *l, struct layout *fresh);
 /* Add a table; sets its id and nparts. The same shape again is no error: *out is the existing
  * table. ERR_EXISTS: the name is taken by another shape. ERR_LIMIT: too many tables. */
-enum err_code layout_add(struct layout *l, const struct table *shape, struct table **out, struct err *e);
+enum err_code layout_add(struct layout *l, const struct table *shape, struct table **out,
+    struct err *e);
 /* Find a table that is not dropped by its name; NULL: there is none. */
 const struct table *layout_find(const struct layout *l, const char *name);
 /* Append rows to a dense table, up to `rows`. Existing partitions stay as they are. ERR_NOTFOUND;
  * ERR_CONFIG: the table is sparse, or not smaller; ERR_LIMIT: it has grown too often. */
-enum err_code layout_grow(struct layout *l, const char *name, uint64_t rows, uint64_t since, struct err *e);
+enum err_code layout_grow(struct layout *l, const char *name, uint64_t rows, uint64_t since,
+    struct err *e);
 /* Drop a table: its name becomes free, its number stays taken. False: there is no such table. */
 bool layout_drop(struct layout *l, const char *name);
 /* Place the partitions that have no run yet on the n servers, each on `replicas` of them (or on
@@ -141,7 +143,7 @@ uint16_t table_tail(const struct table *t, uint32_t part);
 int run_chain_index(const struct run *r, unsigned server);
 /* The number of partitions of which the server holds the only copy. */
 uint32_t layout_count_sole_copies(const struct layout *l, unsigned server);
-uint64_t table_elements(const struct table *t);         /* dense: rows * cols */
+uint64_t table_elements(const struct table *t); /* dense: rows * cols */
 
 /* Write a layout as JSON (a new reference), and read it. */
 json_t *layout_to_json(const struct layout *l);

@@ -48,7 +48,8 @@ uint32_t table_count_parts(const struct table *t)
 	if (!t->sparse) {
 		struct table_piece last = find_table_piece(t, UINT32_MAX);
 
-		want = last.part + (table_elements(t) - last.element + PART_ELEMENTS - 1) / PART_ELEMENTS;
+		want = last.part +
+		    (table_elements(t) - last.element + PART_ELEMENTS - 1) / PART_ELEMENTS;
 		return want ? (uint32_t)want : 1;
 	}
 	while (n < want && n < SPARSE_PARTS_MAX)
@@ -56,23 +57,28 @@ uint32_t table_count_parts(const struct table *t)
 	return n;
 }
 
-enum err_code layout_grow(struct layout *l, const char *name, uint64_t rows, uint64_t since, struct err *e)
+enum err_code layout_grow(struct layout *l, const char *name, uint64_t rows, uint64_t since,
+    struct err *e)
 {
 	struct table *t = (struct table *)(uintptr_t)layout_find(l, name);
 
 	if (!t)
 		return err_set(e, ERR_NOTFOUND, "there is no table \"%s\"", name);
 	if (t->sparse)
-		return err_set(e, ERR_CONFIG, "table \"%s\" is sparse: it grows with its rows, by itself", name);
+		return err_set(e, ERR_CONFIG,
+		    "table \"%s\" is sparse: it grows with its rows, by itself", name);
 	if (rows <= t->rows || rows > TABLE_ELEMENTS_MAX / t->cols)
-		return err_set(e, ERR_CONFIG, "rows: table \"%s\" has %llu rows, and can have %llu at most, got %llu", name,
-		    (unsigned long long)t->rows, (unsigned long long)(TABLE_ELEMENTS_MAX / t->cols), (unsigned long long)rows);
+		return err_set(e, ERR_CONFIG,
+		    "rows: table \"%s\" has %llu rows, and can have %llu at most, got %llu", name,
+		    (unsigned long long)t->rows, (unsigned long long)(TABLE_ELEMENTS_MAX / t->cols),
+		    (unsigned long long)rows);
 	/* A partition that is not full stays as it is, so that its server need not move its values;
 	 * the new rows begin a new piece. */
 	if (table_part_elements(t, t->nparts - 1) < PART_ELEMENTS) {
 		if (t->npieces == TABLE_PIECES)
-			return err_set(e, ERR_LIMIT, "table \"%s\" has grown %u times: it takes a table that is larger from the start", name,
-			    TABLE_PIECES);
+			return err_set(e, ERR_LIMIT,
+			    "table \"%s\" has grown %u times: it takes a table that is larger from the start",
+			    name, TABLE_PIECES);
 		t->piece[t->npieces++] = (struct table_piece){ t->nparts, table_elements(t) };
 	}
 	t->rows = rows;
@@ -81,7 +87,7 @@ enum err_code layout_grow(struct layout *l, const char *name, uint64_t rows, uin
 	return ERR_OK;
 }
 
-/* ---- JSON --------------------------------------------------------------------------------- */
+/* ---- JSON ---- */
 
 void table_past_to_json(const struct table *t, json_t *o)
 {
@@ -97,7 +103,9 @@ void table_past_to_json(const struct table *t, json_t *o)
 		return;
 	pieces = json_array();
 	for (unsigned i = 0; i < t->npieces; i++)
-		json_array_append_new(pieces, json_pack("[I, I]", (json_int_t)t->piece[i].part, (json_int_t)t->piece[i].element));
+		json_array_append_new(pieces,
+		    json_pack("[I, I]", (json_int_t)t->piece[i].part,
+		        (json_int_t)t->piece[i].element));
 	json_object_set_new(o, "pieces", pieces);
 }
 
@@ -108,11 +116,14 @@ static bool read_table_piece(const json_t *j, struct table *t)
 	struct table_piece before = find_table_piece(t, UINT32_MAX), p;
 	uint64_t full;
 
-	if (json_array_size(j) != 2 || !json_is_integer(part) || !json_is_integer(element) || json_integer_value(part) <= before.part ||
-	    json_integer_value(part) > UINT32_MAX || json_integer_value(element) <= (json_int_t)before.element ||
-	    (uint64_t)json_integer_value(element) >= table_elements(t) || t->npieces == TABLE_PIECES)
+	if (json_array_size(j) != 2 || !json_is_integer(part) || !json_is_integer(element) ||
+	    json_integer_value(part) <= before.part || json_integer_value(part) > UINT32_MAX ||
+	    json_integer_value(element) <= (json_int_t)before.element ||
+	    (uint64_t)json_integer_value(element) >= table_elements(t) ||
+	    t->npieces == TABLE_PIECES)
 		return false;
-	p = (struct table_piece){ (uint32_t)json_integer_value(part), (uint64_t)json_integer_value(element) };
+	p = (struct table_piece){ (uint32_t)json_integer_value(part),
+		(uint64_t)json_integer_value(element) };
 	full = (p.element - before.element + PART_ELEMENTS - 1) / PART_ELEMENTS;
 	if (p.part - before.part != full)
 		return false;

@@ -15,7 +15,8 @@ static uint64_t part_weight(const struct table *t, uint32_t part)
 }
 
 /* The weight of a partition; without weights, its number of elements. */
-static uint64_t weight_of_part(const struct layout *l, uint64_t *const *weight, size_t table, uint32_t part)
+static uint64_t weight_of_part(const struct layout *l, uint64_t *const *weight, size_t table,
+    uint32_t part)
 {
 	return weight ? weight[table][part] : part_weight(&l->table[table], part);
 }
@@ -64,8 +65,11 @@ uint64_t **place_weights(const struct layout *l, double *const *rate)
 	for (size_t i = 0; i < l->ntables; i++) {
 		weight[i] = mem_array(l->table[i].nparts, sizeof **weight);
 		for (uint32_t p = 0; p < l->table[i].nparts; p++)
-			weight[i][p] = part_weight(&l->table[i], p) + (rates > 0 ?
-			    (uint64_t)(smoothed_rate(&l->table[i], p, rate[i][p], mean[i]) / rates * elements) : 0);
+			weight[i][p] = part_weight(&l->table[i], p) +
+			    (rates > 0 ? (uint64_t)(smoothed_rate(&l->table[i], p, rate[i][p],
+			                                mean[i]) /
+			                     rates * elements)
+			               : 0);
 	}
 	free(mean);
 	return weight;
@@ -91,7 +95,8 @@ static uint64_t weighed_load(const struct layout *l, unsigned server, uint64_t *
 		for (size_t k = 0; k < l->table[i].nruns; k++) {
 			const struct run *r = &l->table[i].run[k];
 
-			for (uint32_t p = r->first; run_holds(r, server) && p < r->first + r->count; p++)
+			for (uint32_t p = r->first; run_holds(r, server) && p < r->first + r->count;
+			     p++)
 				sum += weight_of_part(l, weight, i, p);
 		}
 	return sum;
@@ -103,7 +108,8 @@ uint64_t place_load(const struct layout *l, unsigned server)
 }
 
 /* Is a copy of the run in the same zone as the server? The copy on `except` does not count. */
-static bool shares_zone(const struct layout *l, const struct run *r, unsigned server, unsigned except)
+static bool shares_zone(const struct layout *l, const struct run *r, unsigned server,
+    unsigned except)
 {
 	for (unsigned c = 0; l->zone && c < r->nchain; c++)
 		if (r->chain[c] != except && l->zone[r->chain[c]] == l->zone[server])
@@ -111,7 +117,7 @@ static bool shares_zone(const struct layout *l, const struct run *r, unsigned se
 	return false;
 }
 
-/* ---- the first placement ------------------------------------------------------ */
+/* ---- the first placement ---- */
 
 static size_t least_loaded(const uint64_t *load, size_t n)
 {
@@ -125,7 +131,8 @@ static size_t least_loaded(const uint64_t *load, size_t n)
 
 /* Index of the first server from `at` on, cyclically, that has no copy of the run and is in a zone
  * without one; otherwise of the first that has no copy; n: all have one. */
-static size_t next_copy_server(const struct layout *l, const struct run *r, const uint16_t *server, size_t n, size_t at)
+static size_t next_copy_server(const struct layout *l, const struct run *r, const uint16_t *server,
+    size_t n, size_t at)
 {
 	size_t any = n;
 
@@ -149,7 +156,8 @@ static uint32_t count_placed_parts(const struct table *t)
 	return last ? last->first + last->count : 0;
 }
 
-static void deal_table(const struct layout *l, struct table *t, const uint16_t *server, uint64_t *load, size_t n, unsigned replicas)
+static void deal_table(const struct layout *l, struct table *t, const uint16_t *server,
+    uint64_t *load, size_t n, unsigned replicas)
 {
 	size_t at = least_loaded(load, n);
 	uint32_t first = count_placed_parts(t), left = t->nparts - first;
@@ -161,7 +169,10 @@ static void deal_table(const struct layout *l, struct table *t, const uint16_t *
 
 		if (!count)
 			break;
-		*r = (struct run){ .first = first, .count = count, .joining = NO_SERVER, .leaving = NO_SERVER };
+		*r = (struct run){ .first = first,
+			.count = count,
+			.joining = NO_SERVER,
+			.leaving = NO_SERVER };
 		for (size_t c = 0; c < replicas && c < n && c < CHAIN_MAX; c++) {
 			size_t s = next_copy_server(l, r, server, n, at);
 
@@ -186,7 +197,7 @@ void layout_place(struct layout *l, const uint16_t *server, size_t n, unsigned r
 	free(load);
 }
 
-/* ---- losses --------------------------------------------------------------------- */
+/* ---- losses ---- */
 
 static void remove_from_chain(struct run *r, unsigned server)
 {
@@ -207,7 +218,8 @@ uint32_t place_drop(struct layout *l, unsigned server)
 			struct run *r = &l->table[i].run[k];
 
 			/* The tail was to send the copy: the new tail must send it again. */
-			if (r->joining == server || (r->nchain && r->chain[r->nchain - 1] == server))
+			if (r->joining == server ||
+			    (r->nchain && r->chain[r->nchain - 1] == server))
 				r->copied = false;
 			remove_from_chain(r, server);
 			if (r->joining == server)
@@ -223,7 +235,7 @@ uint32_t place_drop(struct layout *l, unsigned server)
 	return lost;
 }
 
-/* ---- copies -------------------------------------------------------------------------- */
+/* ---- copies ---- */
 
 static bool server_in_list(const uint16_t *server, size_t n, unsigned which)
 {
@@ -235,8 +247,8 @@ static bool server_in_list(const uint16_t *server, size_t n, unsigned which)
 
 /* The least loaded server without a copy of the run: in a zone without a copy if possible, the copy
  * of `leaving` not counted. NO_SERVER: there is none. */
-static uint16_t choose_joining_server(const struct layout *l, const struct run *r, const uint16_t *server, const uint64_t *load, size_t n,
-    unsigned leaving)
+static uint16_t choose_joining_server(const struct layout *l, const struct run *r,
+    const uint16_t *server, const uint64_t *load, size_t n, unsigned leaving)
 {
 	uint16_t best = NO_SERVER;
 	uint64_t most = UINT64_MAX;
@@ -245,7 +257,8 @@ static uint16_t choose_joining_server(const struct layout *l, const struct run *
 	for (size_t i = 0; i < n; i++) {
 		bool shared = shares_zone(l, r, server[i], leaving);
 
-		if (run_chain_index(r, server[i]) >= 0 || shared > shares || (shared == shares && load[i] >= most))
+		if (run_chain_index(r, server[i]) >= 0 || shared > shares ||
+		    (shared == shares && load[i] >= most))
 			continue;
 		most = load[i];
 		best = server[i];
@@ -254,15 +267,16 @@ static uint16_t choose_joining_server(const struct layout *l, const struct run *
 	return best;
 }
 
-static void add_load(const uint16_t *server, uint64_t *load, size_t n, unsigned which, int64_t weight)
+static void add_load(const uint16_t *server, uint64_t *load, size_t n, unsigned which,
+    int64_t weight)
 {
 	for (size_t i = 0; i < n; i++)
 		if (server[i] == which)
 			load[i] = (uint64_t)((int64_t)load[i] + weight);
 }
 
-static bool mend_run(const struct layout *l, const struct table *t, struct run *r, const uint16_t *server, uint64_t *load, size_t njoin,
-    size_t n, unsigned replicas)
+static bool mend_run(const struct layout *l, const struct table *t, struct run *r,
+    const uint16_t *server, uint64_t *load, size_t njoin, size_t n, unsigned replicas)
 {
 	uint16_t joining, leaving = NO_SERVER;
 
@@ -288,7 +302,8 @@ static bool mend_run(const struct layout *l, const struct table *t, struct run *
 	return true;
 }
 
-size_t place_repair(struct layout *l, const uint16_t *server, size_t njoin, size_t n, unsigned replicas)
+size_t place_repair(struct layout *l, const uint16_t *server, size_t njoin, size_t n,
+    unsigned replicas)
 {
 	uint64_t *load = mem_array(n + 1, sizeof *load);
 	size_t changed = 0;
@@ -297,8 +312,8 @@ size_t place_repair(struct layout *l, const uint16_t *server, size_t njoin, size
 		load[i] = place_load(l, server[i]);
 	for (size_t i = 0; i < l->ntables; i++)
 		for (size_t k = 0; k < l->table[i].nruns; k++)
-			changed += mend_run(l, &l->table[i], &l->table[i].run[k], server, load, njoin, n,
-			    replicas < n ? replicas : (unsigned)n);
+			changed += mend_run(l, &l->table[i], &l->table[i].run[k], server, load,
+			    njoin, n, replicas < n ? replicas : (unsigned)n);
 	free(load);
 	return changed;
 }
@@ -311,7 +326,8 @@ size_t place_copied(struct layout *l, unsigned server, unsigned from)
 		for (size_t k = 0; k < l->table[i].nruns; k++) {
 			struct run *r = &l->table[i].run[k];
 
-			if (r->joining != server || !r->nchain || r->chain[r->nchain - 1] != from || r->copied)
+			if (r->joining != server || !r->nchain || r->chain[r->nchain - 1] != from ||
+			    r->copied)
 				continue;
 			r->copied = true;
 			marked++;
@@ -379,7 +395,7 @@ void place_progress(const struct layout *l, uint64_t *moving, uint64_t *all)
 		}
 }
 
-/* ---- balance --------------------------------------------------------------------------- */
+/* ---- balance ---- */
 
 static size_t most_loaded(const uint64_t *load, size_t n)
 {
@@ -420,8 +436,8 @@ static uint64_t weight_distance(uint64_t weight, uint64_t want)
 
 /* Update *best with the partitions of a run whose weight is closest to `want` and below its double:
  * the longest row of partitions that does not exceed it, or a single partition that does. */
-static void find_best_piece(const struct layout *l, size_t table, size_t run, uint64_t *const *weight, uint64_t want,
-    struct piece *best)
+static void find_best_piece(const struct layout *l, size_t table, size_t run,
+    uint64_t *const *weight, uint64_t want, struct piece *best)
 {
 	const struct run *r = &l->table[table].run[run];
 	uint64_t sum = 0;
@@ -435,14 +451,16 @@ static void find_best_piece(const struct layout *l, size_t table, size_t run, ui
 		/* Among equals take the first: a run is then cut into as few parts as possible. */
 		if (sum && weight_distance(sum, want) < weight_distance(best->weight, want))
 			*best = (struct piece){ table, run, begin, p + 1 - begin, sum };
-		if (alone > want && weight_distance(alone, want) < weight_distance(best->weight, want))
+		if (alone > want &&
+		    weight_distance(alone, want) < weight_distance(best->weight, want))
 			*best = (struct piece){ table, run, p, 1, alone };
 	}
 }
 
 /* Let partitions of about the weight `want` move from `from` to `to`. Returns their weight; 0: no
  * partition can move. */
-static uint64_t start_move(struct layout *l, uint16_t from, uint16_t to, uint64_t want, uint64_t *const *weight)
+static uint64_t start_move(struct layout *l, uint16_t from, uint16_t to, uint64_t want,
+    uint64_t *const *weight)
 {
 	struct piece best = { 0 };
 	struct table *t;
@@ -452,7 +470,8 @@ static uint64_t start_move(struct layout *l, uint16_t from, uint16_t to, uint64_
 		for (size_t k = 0; k < l->table[i].nruns; k++) {
 			r = &l->table[i].run[k];
 			/* A move must not put two copies in one zone, unless they already were. */
-			if (r->joining == NO_SERVER && run_holds(r, from) && run_chain_index(r, to) < 0 &&
+			if (r->joining == NO_SERVER && run_holds(r, from) &&
+			    run_chain_index(r, to) < 0 &&
 			    shares_zone(l, r, to, from) <= shares_zone(l, r, from, from))
 				find_best_piece(l, i, k, weight, want, &best);
 		}

@@ -14,7 +14,8 @@ uint32_t place_drop(struct layout *l, unsigned server);
  * time. `server` are the n servers that may hold partitions; only the first njoin may get new ones.
  * A copy is missing where a chain is shorter than `replicas`; a server in a chain that is not among
  * the n is to leave. Returns the number of runs changed. */
-size_t place_repair(struct layout *l, const uint16_t *server, size_t njoin, size_t n, unsigned replicas);
+size_t place_repair(struct layout *l, const uint16_t *server, size_t njoin, size_t n,
+    unsigned replicas);
 
 /* The weights of partitions, by table and partition: half of the total comes from their elements
  * and half from their push rates. rate has the same shape, in any unit; a negative rate is unknown

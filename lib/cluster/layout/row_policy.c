@@ -7,25 +7,29 @@
 #include "core/num.h"
 
 /* Counters of the sketch are bytes. */
-#define ADMIT_MAX 255
+#define ADMIT_MAX  255
 #define NARROW_MAX 65536
 /* Ages and update counts of rows have 32 bits. */
 #define STEPS_MAX (INT64_C(1) << 31)
 
-static enum err_code parse_policy_steps(const char *name, const char *v, uint64_t *out, struct err *e)
+static enum err_code parse_policy_steps(const char *name, const char *v, uint64_t *out,
+    struct err *e)
 {
 	int64_t n;
 
 	if (!num_int(v, 1, STEPS_MAX, &n))
-		return err_set(e, ERR_CONFIG, "%s: must be steps, 1 to %lld, got \"%.40s\"", name, (long long)STEPS_MAX, v);
+		return err_set(e, ERR_CONFIG, "%s: must be steps, 1 to %lld, got \"%.40s\"", name,
+		    (long long)STEPS_MAX, v);
 	*out = (uint64_t)n;
 	return ERR_OK;
 }
 
-static enum err_code parse_policy_bytes(const char *name, const char *v, uint64_t *out, struct err *e)
+static enum err_code parse_policy_bytes(const char *name, const char *v, uint64_t *out,
+    struct err *e)
 {
 	if (!num_size(v, out) || *out < 4096)
-		return err_set(e, ERR_CONFIG, "%s: must be bytes, 4K at least, as in 64M, got \"%.40s\"", name, v);
+		return err_set(e, ERR_CONFIG,
+		    "%s: must be bytes, 4K at least, as in 64M, got \"%.40s\"", name, v);
 	return ERR_OK;
 }
 
@@ -35,7 +39,8 @@ static enum err_code parse_policy_sketch(const char *v, struct row_policy *p, st
 	enum err_code rc = parse_policy_bytes("sketch", v, &p->sketch, e);
 
 	if (!rc && p->sketch > POLICY_SKETCH_MAX)
-		rc = err_set(e, ERR_CONFIG, "sketch: must be at most %lluG, got \"%.40s\"", (unsigned long long)(POLICY_SKETCH_MAX >> 30), v);
+		rc = err_set(e, ERR_CONFIG, "sketch: must be at most %lluG, got \"%.40s\"",
+		    (unsigned long long)(POLICY_SKETCH_MAX >> 30), v);
 	return rc;
 }
 
@@ -49,7 +54,8 @@ static enum err_code parse_policy_admit(const char *v, struct row_policy *p, str
 	else if (num_double(v, &chance) && chance > 0 && chance < 1)
 		p->chance = chance;
 	else
-		return err_set(e, ERR_CONFIG, "admit: must be a number of times, 1 to %d, or a chance between 0 and 1, got \"%.40s\"",
+		return err_set(e, ERR_CONFIG,
+		    "admit: must be a number of times, 1 to %d, or a chance between 0 and 1, got \"%.40s\"",
 		    ADMIT_MAX, v);
 	return ERR_OK;
 }
@@ -64,20 +70,24 @@ static enum err_code parse_policy_widen(const char *v, struct row_policy *p, str
 	if (at && (size_t)(at - v) < sizeof cols)
 		snprintf(cols, sizeof cols, "%.*s", (int)(at - v), v);
 	if (!num_int(cols, 1, NARROW_MAX, &n) || !num_int(at + 1, 1, STEPS_MAX, &after))
-		return err_set(e, ERR_CONFIG, "widen: must be columns, 1 to %d, \"@\", and updates, 1 to %lld, as in 1@10, got \"%.40s\"",
+		return err_set(e, ERR_CONFIG,
+		    "widen: must be columns, 1 to %d, \"@\", and updates, 1 to %lld, as in 1@10, got \"%.40s\"",
 		    NARROW_MAX, (long long)STEPS_MAX, v);
 	p->narrow = (uint32_t)n;
 	p->widen_after = (uint64_t)after;
 	return ERR_OK;
 }
 
-static const char *const names[] = { "admit", "decay", "widen", "expire", "memory", "sketch", "changes" };
+static const char *const names[] = { "admit", "decay", "widen", "expire", "memory", "sketch",
+	"changes" };
 
-static enum err_code parse_policy_value(const char *name, const char *v, struct row_policy *p, struct err *e)
+static enum err_code parse_policy_value(const char *name, const char *v, struct row_policy *p,
+    struct err *e)
 {
 	if (strcmp(name, "changes") == 0) {
 		p->changes = true;
-		return v ? err_set(e, ERR_CONFIG, "changes: has no value, got \"%.40s\"", v) : ERR_OK;
+		return v ? err_set(e, ERR_CONFIG, "changes: has no value, got \"%.40s\"", v)
+		         : ERR_OK;
 	}
 	if (!v)
 		return err_set(e, ERR_CONFIG, "%s: must have a value, as in %s=1000", name, name);
@@ -89,7 +99,8 @@ static enum err_code parse_policy_value(const char *name, const char *v, struct 
 		return parse_policy_widen(v, p, e);
 	if (strcmp(name, "expire") == 0)
 		return parse_policy_steps(name, v, &p->expire, e);
-	return strcmp(name, "sketch") == 0 ? parse_policy_sketch(v, p, e) : parse_policy_bytes(name, v, &p->memory, e);
+	return strcmp(name, "sketch") == 0 ? parse_policy_sketch(v, p, e)
+	                                   : parse_policy_bytes(name, v, &p->memory, e);
 }
 
 static int find_policy_name(const char *word, size_t n)
@@ -101,7 +112,8 @@ static int find_policy_name(const char *word, size_t n)
 }
 
 /* Parse one item of n bytes. *seen has a bit for each name that came before. */
-static enum err_code parse_policy_item(const char *at, size_t n, unsigned *seen, struct row_policy *p, struct err *e)
+static enum err_code parse_policy_item(const char *at, size_t n, unsigned *seen,
+    struct row_policy *p, struct err *e)
 {
 	const char *equals = memchr(at, '=', n);
 	size_t nname = equals ? (size_t)(equals - at) : n;
@@ -109,8 +121,10 @@ static enum err_code parse_policy_item(const char *at, size_t n, unsigned *seen,
 	char value[48];
 
 	if (i < 0)
-		return err_set(e, ERR_CONFIG, "must be none, or some of admit=N|P, decay=STEPS, widen=COLS@N, expire=STEPS, memory=SIZE, "
-		    "sketch=SIZE and changes, separated by commas, got \"%.*s\"", (int)(n < 80 ? n : 80), at);
+		return err_set(e, ERR_CONFIG,
+		    "must be none, or some of admit=N|P, decay=STEPS, widen=COLS@N, expire=STEPS, memory=SIZE, "
+		    "sketch=SIZE and changes, separated by commas, got \"%.*s\"",
+		    (int)(n < 80 ? n : 80), at);
 	if (*seen & 1u << i)
 		return err_set(e, ERR_CONFIG, "%s: is there twice", names[i]);
 	*seen |= 1u << i;
@@ -137,7 +151,8 @@ enum err_code row_policy_parse(const char *text, struct row_policy *out, struct 
 		at += n + more;
 	}
 	if (!rc && (p.decay || p.sketch) && !p.admit)
-		rc = err_set(e, ERR_CONFIG, "%s: is of what admit=N counts, and there is none", p.decay ? "decay" : "sketch");
+		rc = err_set(e, ERR_CONFIG, "%s: is of what admit=N counts, and there is none",
+		    p.decay ? "decay" : "sketch");
 	if (!rc)
 		*out = p;
 	return rc;
@@ -150,8 +165,15 @@ bool row_policy_is_none(const struct row_policy *p)
 
 void row_policy_text(const struct row_policy *p, char out[static POLICY_TEXT])
 {
-	const struct { const char *name; uint64_t n; } number[] = {
-		{ "admit", p->admit }, { "decay", p->decay }, { "expire", p->expire }, { "memory", p->memory }, { "sketch", p->sketch },
+	const struct {
+		const char *name;
+		uint64_t n;
+	} number[] = {
+		{ "admit", p->admit },
+		{ "decay", p->decay },
+		{ "expire", p->expire },
+		{ "memory", p->memory },
+		{ "sketch", p->sketch },
 	};
 	char chance[32];
 	size_t at = 0;
@@ -162,9 +184,11 @@ void row_policy_text(const struct row_policy *p, char out[static POLICY_TEXT])
 		at += (size_t)snprintf(out, POLICY_TEXT, "admit=%s", chance);
 	for (size_t i = 0; i < sizeof number / sizeof *number; i++)
 		if (number[i].n)
-			at += (size_t)snprintf(out + at, POLICY_TEXT - at, "%s%s=%" PRIu64, at ? "," : "", number[i].name, number[i].n);
+			at += (size_t)snprintf(out + at, POLICY_TEXT - at, "%s%s=%" PRIu64,
+			    at ? "," : "", number[i].name, number[i].n);
 	if (p->narrow)
-		at += (size_t)snprintf(out + at, POLICY_TEXT - at, "%swiden=%" PRIu32 "@%" PRIu64, at ? "," : "", p->narrow, p->widen_after);
+		at += (size_t)snprintf(out + at, POLICY_TEXT - at, "%swiden=%" PRIu32 "@%" PRIu64,
+		    at ? "," : "", p->narrow, p->widen_after);
 	if (p->changes)
 		at += (size_t)snprintf(out + at, POLICY_TEXT - at, "%schanges", at ? "," : "");
 	if (!at)

@@ -31,7 +31,7 @@ struct row_policy {
 	bool changes;
 };
 
-#define POLICY_TEXT 160
+#define POLICY_TEXT       160
 #define POLICY_SKETCH_MAX (UINT64_C(64) << 30)
 
 /* Parse "none" or a list of admit=N|P, decay=STEPS, widen=COLS@N, expire=STEPS, memory=SIZE,

@@ -11,8 +11,8 @@
 #include "core/mem.h"
 #include "rundir/rundir.h"
 
-#define KEYS_FILE "keys/authorized_keys"
-#define KEYS_MAX (1u << 20)
+#define KEYS_FILE  "keys/authorized_keys"
+#define KEYS_MAX   (1u << 20)
 #define SECRET_MAX 256
 
 /* Copy the systemd credential pskit.NAME to `path`, if there is one; *rc says how it went.
@@ -20,7 +20,8 @@
  * directory, join files stay valid. */
 static bool copy_credential(const char *path, const char *name, enum err_code *rc, struct err *e)
 {
-	char *given = mem_printf("pskit.%s", name), *from = authfile_credential(given), text[SECRET_MAX];
+	char *given = mem_printf("pskit.%s", name), *from = authfile_credential(given),
+	     text[SECRET_MAX];
 	size_t n = 0;
 	int fd = -1;
 
@@ -224,7 +225,8 @@ static enum err_code check_same_config(const struct conf *c, const char *dir, st
 	if (there) {
 		list_different_keys("", ours, there, &keys);
 		if (keys.len)
-			rc = err_set(e, ERR_CONFIG, "%s was run with other values of %s", dir, (char *)keys.data);
+			rc = err_set(e, ERR_CONFIG, "%s was run with other values of %s", dir,
+			    (char *)keys.data);
 	}
 	buf_release(&keys);
 	json_decref(there);
@@ -258,7 +260,8 @@ enum err_code rundir_reopen(const struct conf *c, const char *dir, int *lock, st
 	return rc;
 }
 
-enum err_code rundir_authorize_key(const char *dir, const struct keyring_entry *entry, struct err *e)
+enum err_code rundir_authorize_key(const char *dir, const struct keyring_entry *entry,
+    struct err *e)
 {
 	char *path = rundir_path(dir, KEYS_FILE);
 	enum err_code rc = keyfile_add(path, entry, 1, e);
@@ -267,7 +270,8 @@ enum err_code rundir_authorize_key(const char *dir, const struct keyring_entry *
 	return rc;
 }
 
-enum err_code rundir_revoke_key(const char *dir, const char *name, struct keyring_entry *was, struct err *e)
+enum err_code rundir_revoke_key(const char *dir, const char *name, struct keyring_entry *was,
+    struct err *e)
 {
 	char *path = rundir_path(dir, KEYS_FILE), *secret;
 	enum err_code rc = keyfile_remove(path, name, was, e);
@@ -297,7 +301,8 @@ static enum err_code load_or_create_key(const char *dir, const char *name,
 {
 	char *path = mem_printf("%s/keys/%s.key", dir, name);
 	struct key_pair key = { 0 };
-	enum err_code rc = rundir_has_key_file(dir, name) ? key_pair_load(path, &key, e) : key_pair_create(path, &key, e);
+	enum err_code rc = rundir_has_key_file(dir, name) ? key_pair_load(path, &key, e)
+	                                                  : key_pair_create(path, &key, e);
 
 	snprintf(out->name, sizeof out->name, "%s", name);
 	memcpy(out->pk, key.pk, sizeof out->pk);
@@ -306,7 +311,8 @@ static enum err_code load_or_create_key(const char *dir, const char *name,
 	return rc;
 }
 
-enum err_code rundir_add_keys(const char *dir, const char *prefix, size_t n, enum role role, struct err *e)
+enum err_code rundir_add_keys(const char *dir, const char *prefix, size_t n, enum role role,
+    struct err *e)
 {
 	struct keyring_entry *fresh = mem_array(n + 1, sizeof *fresh);
 	char *path = rundir_path(dir, KEYS_FILE), name[KEYRING_NAME_MAX + 1];

@@ -21,13 +21,16 @@ enum err_code rundir_reopen(const struct conf *c, const char *dir, int *lock, st
 
 /* Make the keys of PREFIX-0 to PREFIX-(n - 1) that are missing: key files on this host, and
  * lines in authorized_keys. */
-enum err_code rundir_add_keys(const char *dir, const char *prefix, size_t n, enum role role, struct err *e);
+enum err_code rundir_add_keys(const char *dir, const char *prefix, size_t n, enum role role,
+    struct err *e);
 /* Admit one more key: append its line to the run directory's authorized_keys. ERR_EXISTS: the
  * name has a key. */
-enum err_code rundir_authorize_key(const char *dir, const struct keyring_entry *entry, struct err *e);
+enum err_code rundir_authorize_key(const char *dir, const struct keyring_entry *entry,
+    struct err *e);
 /* Revoke a key: remove its line (*was is its content; may be NULL), and its key file if this
  * host has one. A process that gets the name later gets a fresh key. ERR_NOTFOUND. */
-enum err_code rundir_revoke_key(const char *dir, const char *name, struct keyring_entry *was, struct err *e);
+enum err_code rundir_revoke_key(const char *dir, const char *name, struct keyring_entry *was,
+    struct err *e);
 /* Is the secret key of this name on this host? If not, it was given away in a join file or as
  * a token. */
 bool rundir_has_key_file(const char *dir, const char *name);

@@ -14,7 +14,8 @@
  * serves. */
 static json_t *read_only_config(const json_t *of)
 {
-	static const char *const left[] = { "checkpoint_every", "checkpoint_deltas", "checkpoint_to", "hosts" };
+	static const char *const left[] = { "checkpoint_every", "checkpoint_deltas",
+		"checkpoint_to", "hosts" };
 	json_t *config = json_deep_copy(of);
 
 	json_object_set_new(config, "servers", json_integer(1));
@@ -30,8 +31,8 @@ static json_t *read_only_config(const json_t *of)
 	return config;
 }
 
-enum err_code readonly_prepare_from_config(const json_t *config, const char *const *sets, size_t nsets, struct conf *conf, char **dir, int *lock,
-                             struct err *e)
+enum err_code readonly_prepare_from_config(const json_t *config, const char *const *sets,
+    size_t nsets, struct conf *conf, char **dir, int *lock, struct err *e)
 {
 	json_t *own = read_only_config(config);
 	enum err_code rc = conf_from_json(own, conf, e);
@@ -44,12 +45,13 @@ enum err_code readonly_prepare_from_config(const json_t *config, const char *con
 	if (rc)
 		return rc;
 	if (!*dir)
-		*dir = mem_printf("%s-read.run", conf->name && *conf->name ? conf->name : "cluster");
+		*dir = mem_printf("%s-read.run",
+		    conf->name && *conf->name ? conf->name : "cluster");
 	return rundir_prepare(conf, *dir, lock, e);
 }
 
-enum err_code readonly_prepare(const char *checkpoint, const char *const *sets, size_t nsets, struct conf *conf, char **dir, int *lock,
-                               char **from, struct err *e)
+enum err_code readonly_prepare(const char *checkpoint, const char *const *sets, size_t nsets,
+    struct conf *conf, char **dir, int *lock, char **from, struct err *e)
 {
 	json_t *manifest;
 	int fd = open(checkpoint, O_PATH | O_CLOEXEC);
@@ -63,7 +65,8 @@ enum err_code readonly_prepare(const char *checkpoint, const char *const *sets, 
 	if (!rc && !manifest)
 		rc = e->code;
 	if (!rc)
-		rc = readonly_prepare_from_config(json_object_get(manifest, "config"), sets, nsets, conf, dir, lock, e);
+		rc = readonly_prepare_from_config(json_object_get(manifest, "config"), sets, nsets,
+		    conf, dir, lock, e);
 	json_decref(manifest);
 	/* The checkpoint may lie in a run directory that rundir_prepare has moved. */
 	if (!rc)

@@ -1,7 +1,6 @@
 #ifndef RUNDIR_READONLY_H
 #define RUNDIR_READONLY_H
 
-
 #include "conf/conf.h"
 #include "core/json.h"
 
@@ -13,12 +12,12 @@
  * path, or NULL for NAME-read.run in the current directory, which is then set to a fresh
  * string. *from: the checkpoint's absolute path, a fresh string. ERR_FORMAT: the checkpoint is
  * damaged; ERR_NOTFOUND: there is none; ERR_CONFIG: an assignment is wrong. */
-enum err_code readonly_prepare(const char *checkpoint, const char *const *sets, size_t nsets, struct conf *conf, char **dir, int *lock,
-                               char **from, struct err *e);
+enum err_code readonly_prepare(const char *checkpoint, const char *const *sets, size_t nsets,
+    struct conf *conf, char **dir, int *lock, char **from, struct err *e);
 
 /* As readonly_prepare, but by a configuration alone: the parameters come later, from a living
  * cluster. */
-enum err_code readonly_prepare_from_config(const json_t *config, const char *const *sets, size_t nsets, struct conf *conf, char **dir, int *lock,
-                             struct err *e);
+enum err_code readonly_prepare_from_config(const json_t *config, const char *const *sets,
+    size_t nsets, struct conf *conf, char **dir, int *lock, struct err *e);
 
 #endif

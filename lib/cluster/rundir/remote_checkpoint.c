@@ -25,18 +25,22 @@ enum err_code remote_checkpoint_check_unused(const struct conf *conf, struct err
 	if (rc && e)
 		err_prefix(e, "checkpoint_to");
 	else if (!rc && text.len > 0)
-		rc = err_set(e, ERR_CONFIG, "checkpoint_to: %s has checkpoints of an earlier run: --resume auto goes on where that was not done, "
-		             "--resume %s begins from them; else give this one another name or checkpoint_to, or remove them", at, at);
+		rc = err_set(e, ERR_CONFIG,
+		    "checkpoint_to: %s has checkpoints of an earlier run: --resume auto goes on where that was not done, "
+		    "--resume %s begins from them; else give this one another name or checkpoint_to, or remove them",
+		    at, at);
 	buf_release(&text);
 	free(timeout);
 	free(at);
 	return rc;
 }
 
-enum err_code remote_checkpoint_download(const char *from, const char *dir, bool newer, int64_t deadline, char **path, struct err *e)
+enum err_code remote_checkpoint_download(const char *from, const char *dir, bool newer,
+    int64_t deadline, char **path, struct err *e)
 {
 	char *timeout = format_timeout(deadline);
-	const char *args[] = { "checkpoint", "fetch", from, dir, "--timeout", timeout, newer ? "--newer" : NULL, NULL };
+	const char *args[] = { "checkpoint", "fetch", from, dir, "--timeout", timeout,
+		newer ? "--newer" : NULL, NULL };
 	struct buf text = BUF_INIT;
 	enum err_code rc = helper_run(args, NULL, &text, e);
 
@@ -67,7 +71,8 @@ static char *list_changed_fixed_keys(const struct conf *a, const struct conf *b)
 	return (char *)out.data;
 }
 
-enum err_code remote_checkpoint_check_config(const struct conf *conf, const char *path, const char *from, struct err *e)
+enum err_code remote_checkpoint_check_config(const struct conf *conf, const char *path,
+    const char *from, struct err *e)
 {
 	struct ckpt_reader *r;
 	struct conf made;
@@ -83,8 +88,10 @@ enum err_code remote_checkpoint_check_config(const struct conf *conf, const char
 	keys = list_changed_fixed_keys(conf, &made);
 	conf_release(&made);
 	if (keys)
-		rc = err_set(e, ERR_CONFIG, "the run whose checkpoints are at %s had other values of %s: give those, or --resume %s to "
-		             "begin a run of its own with what is in it", from, keys, from);
+		rc = err_set(e, ERR_CONFIG,
+		    "the run whose checkpoints are at %s had other values of %s: give those, or --resume %s to "
+		    "begin a run of its own with what is in it",
+		    from, keys, from);
 	free(keys);
 	return rc;
 }

@@ -16,9 +16,11 @@ enum err_code remote_checkpoint_check_unused(const struct conf *conf, struct err
 /* Download one checkpoint, or the newest at a place, into directory dir. *path is a fresh
  * string. newer: only if dir does not have that one or a later one; else *path is NULL.
  * deadline: ns. ERR_NOTFOUND. */
-enum err_code remote_checkpoint_download(const char *from, const char *dir, bool newer, int64_t deadline, char **path, struct err *e);
+enum err_code remote_checkpoint_download(const char *from, const char *dir, bool newer,
+    int64_t deadline, char **path, struct err *e);
 /* Was the checkpoint at `path` made with these settings, except for those that may change
  * while a job runs? Else ERR_CONFIG, which names the keys and `from`. */
-enum err_code remote_checkpoint_check_config(const struct conf *conf, const char *path, const char *from, struct err *e);
+enum err_code remote_checkpoint_check_config(const struct conf *conf, const char *path,
+    const char *from, struct err *e);
 
 #endif

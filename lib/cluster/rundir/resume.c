@@ -41,7 +41,7 @@ static enum err_code prepare_new_run(const struct conf *conf, const char *dir, i
 	return rc ? rc : rundir_prepare(conf, dir, lock, e);
 }
 
-/* ---- remaining work ---------------------------------------------------------------------- */
+/* ---- remaining work ---- */
 
 /* Fail if the checkpoint has all steps or epochs that the configuration asks for. In bsp all
  * workers are at the checkpoint's step; in other modes that is the step of the slowest one. */
@@ -49,18 +49,22 @@ static enum err_code check_work_left(const struct conf *conf, const char *path, 
 {
 	json_t *manifest = ckpt_manifest_read(path, e);
 	const json_t *data = json_object_get(manifest, "data");
-	int64_t step = json_int(manifest, "step", 0), epoch = json_int(json_object_get(data, "deal"), "epoch", 0);
+	int64_t step = json_int(manifest, "step", 0),
+	        epoch = json_int(json_object_get(data, "deal"), "epoch", 0);
 	bool dealt = !json_is_object(json_object_get(data, "tasks"));
 	enum err_code rc = manifest ? ERR_OK : e->code;
 
 	if (manifest && conf->job.steps && step >= conf->job.steps)
-		rc = err_set(e, ERR_NOTREADY, "nothing is left to train: %s is of step %lld, and job.steps is %lld; set more "
-		             "steps, or take the model out: ps-ctl -C %s export all", path, (long long)step,
-		             (long long)conf->job.steps, path);
+		rc = err_set(e, ERR_NOTREADY,
+		    "nothing is left to train: %s is of step %lld, and job.steps is %lld; set more "
+		    "steps, or take the model out: ps-ctl -C %s export all",
+		    path, (long long)step, (long long)conf->job.steps, path);
 	else if (manifest && conf->job.epochs && dealt && epoch >= conf->job.epochs)
-		rc = err_set(e, ERR_NOTREADY, "nothing is left to train: %s has completed %lld epoch%s, and job.epochs is %lld; "
-		             "set more epochs, or take the model out: ps-ctl -C %s export all", path, (long long)epoch,
-		             epoch == 1 ? "" : "s", (long long)conf->job.epochs, path);
+		rc = err_set(e, ERR_NOTREADY,
+		    "nothing is left to train: %s has completed %lld epoch%s, and job.epochs is %lld; "
+		    "set more epochs, or take the model out: ps-ctl -C %s export all",
+		    path, (long long)epoch, epoch == 1 ? "" : "s", (long long)conf->job.epochs,
+		    path);
 	json_decref(manifest);
 	return rc;
 }
@@ -78,10 +82,13 @@ static enum err_code reopen_run(const struct conf *conf, const char *dir, const 
 		if (!checkpoint && ckpt_newest(checkpoints, NULL, NULL, &newest, NULL) == ERR_OK)
 			checkpoint = newest;
 		if (checkpoint)
-			err_set(e, rc, "%.300s: give those; or train on with the new values in a run of its own: --resume %s; or begin "
-			        "anew: --resume none", why.msg, checkpoint);
+			err_set(e, rc,
+			    "%.300s: give those; or train on with the new values in a run of its own: --resume %s; or begin "
+			    "anew: --resume none",
+			    why.msg, checkpoint);
 		else
-			err_set(e, rc, "%.300s: give those, or --resume none to begin anew", why.msg);
+			err_set(e, rc, "%.300s: give those, or --resume none to begin anew",
+			    why.msg);
 	}
 	free(newest);
 	free(checkpoints);
@@ -107,7 +114,8 @@ static enum err_code find_checkpoint_of_step(const struct conf *conf, const char
 			*from = mem_strdup(list[i].path);
 		}
 	if (rc == ERR_OK && !*from)
-		rc = err_set(e, ERR_NOTFOUND, "%s has no checkpoint of step %s: ps-ctl -C %s checkpoint ls", dir, text, dir);
+		rc = err_set(e, ERR_NOTFOUND,
+		    "%s has no checkpoint of step %s: ps-ctl -C %s checkpoint ls", dir, text, dir);
 	if (rc == ERR_OK)
 		rc = ckpt_verify(*from, e);
 	if (rc == ERR_OK)
@@ -117,16 +125,16 @@ static enum err_code find_checkpoint_of_step(const struct conf *conf, const char
 	return rc;
 }
 
-/* ---- from an object store ------------------------------------------------------------------ */
+/* ---- from an object store ---- */
 
 /* Download a checkpoint and make a run directory that starts from it. The download goes beside
  * the run directory, and an earlier run is moved only when it is complete. into: the
  * checkpoint's folder in the new run. same_run: the checkpoint must be of this configuration. */
 static enum err_code begin_from_store(const struct conf *conf, const char *dir, const char *from,
-    const char *into, bool same_run, int *lock,
-                                char **path, struct err *e)
+    const char *into, bool same_run, int *lock, char **path, struct err *e)
 {
-	char *beside = mem_printf("%s.fetch-XXXXXX", dir), *fetched = NULL, *there = rundir_path(dir, into);
+	char *beside = mem_printf("%s.fetch-XXXXXX", dir), *fetched = NULL,
+	     *there = rundir_path(dir, into);
 	enum err_code rc = ERR_OK;
 
 	if (!mkdtemp(beside)) {
@@ -160,13 +168,17 @@ out:
 /* Resuming a run of this host: the object store may have a later checkpoint, so download that. */
 static enum err_code fetch_newer_checkpoint(const struct conf *conf, const char *dir, struct err *e)
 {
-	char *at = conf_checkpoint_uri(conf), *checkpoints = rundir_path(dir, "checkpoints"), *path = NULL;
-	enum err_code rc = at ? remote_checkpoint_download(at, checkpoints, true, conf->deadline, &path, e) : ERR_OK;
+	char *at = conf_checkpoint_uri(conf), *checkpoints = rundir_path(dir, "checkpoints"),
+	     *path = NULL;
+	enum err_code rc = at
+	    ? remote_checkpoint_download(at, checkpoints, true, conf->deadline, &path, e)
+	    : ERR_OK;
 
 	if (rc == ERR_NOTFOUND)
 		rc = ERR_OK;
 	else if (rc && e)
-		err_prefix(e, "--resume auto: whether the store has a later checkpoint is not known (step=N goes on from one that is here)");
+		err_prefix(e,
+		    "--resume auto: whether the store has a later checkpoint is not known (step=N goes on from one that is here)");
 	free(path);
 	free(at);
 	free(checkpoints);
@@ -178,8 +190,10 @@ static void append_damaged_checkpoint(void *ctx, const char *path, const char *w
 {
 	char **text = ctx, *before = *text;
 
-	fprintf(stderr, "%s: warning: %s is damaged and not resumed from: %s\n", program_invocation_short_name, path, why);
-	*text = mem_printf("%s%s%s: %s", before ? before : "", before ? "; " : "", path_basename(path), why);
+	fprintf(stderr, "%s: warning: %s is damaged and not resumed from: %s\n",
+	    program_invocation_short_name, path, why);
+	*text = mem_printf("%s%s%s: %s", before ? before : "", before ? "; " : "",
+	    path_basename(path), why);
 	free(before);
 }
 
@@ -198,7 +212,9 @@ static enum err_code choose_newest_checkpoint(const char *dir, char **from, char
 		rc = ERR_OK;
 	} else if (rc == ERR_FORMAT) {
 		why = *e;
-		err_set(e, rc, "--resume auto: %.420s; --resume none begins anew, and moves this run aside with them", why.msg);
+		err_set(e, rc,
+		    "--resume auto: %.420s; --resume none begins anew, and moves this run aside with them",
+		    why.msg);
 	}
 	if (rc == ERR_OK) {
 		*from = path;
@@ -239,7 +255,7 @@ static enum err_code resume_or_begin(const struct conf *conf, const char *dir, i
 	return rc;
 }
 
-/* ---- by the argument of --resume ------------------------------------------------------- */
+/* ---- by the argument of --resume ---- */
 
 /* Begin from a checkpoint in an object store. If checkpoint_to has checkpoints, this must be
  * one of them. */
@@ -247,7 +263,8 @@ static enum err_code begin_from_uri(const struct conf *conf, const char *dir, co
     int *lock, char **from, struct err *e)
 {
 	char *at = conf_checkpoint_uri(conf);
-	bool own = at && strncmp(wish, at, strlen(at)) == 0 && (wish[strlen(at)] == '/' || !wish[strlen(at)]);
+	bool own = at && strncmp(wish, at, strlen(at)) == 0 &&
+	    (wish[strlen(at)] == '/' || !wish[strlen(at)]);
 	enum err_code rc = own ? ERR_OK : remote_checkpoint_check_unused(conf, e);
 
 	free(at);
@@ -263,7 +280,8 @@ static enum err_code begin_from_path(const struct conf *conf, const char *dir, c
 	enum err_code rc;
 
 	if (fd < 0)
-		return err_set(e, ERR_NOTFOUND, "--resume %s: there is no checkpoint of that name", wish);
+		return err_set(e, ERR_NOTFOUND, "--resume %s: there is no checkpoint of that name",
+		    wish);
 	rc = ckpt_verify(wish, e);
 	if (rc == ERR_OK)
 		rc = check_work_left(conf, wish, e);
@@ -272,15 +290,15 @@ static enum err_code begin_from_path(const struct conf *conf, const char *dir, c
 	if (rc == ERR_OK) {
 		*from = path_of_fd(fd);
 		if (!*from)
-			rc = err_sys(e, ERR_IO, "cannot tell where the checkpoint %s lies now", wish);
+			rc = err_sys(e, ERR_IO, "cannot tell where the checkpoint %s lies now",
+			    wish);
 	}
 	close(fd);
 	return rc;
 }
 
 static enum err_code prepare_by_request(const struct conf *conf, const char *dir, const char *wish,
-    int *lock, char **from,
-                             char **passed, struct err *e)
+    int *lock, char **from, char **passed, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
@@ -297,8 +315,8 @@ static enum err_code prepare_by_request(const struct conf *conf, const char *dir
 	return begin_from_path(conf, dir, wish, lock, from, e);
 }
 
-enum err_code resume_prepare(const struct conf *conf, const char *dir, const char *wish, int *lock, char **from,
-                             char **passed, struct err *e)
+enum err_code resume_prepare(const struct conf *conf, const char *dir, const char *wish, int *lock,
+    char **from, char **passed, struct err *e)
 {
 	enum err_code rc;
 

@@ -15,7 +15,7 @@
  * reported on stderr and in *passed, a fresh text or NULL (passed may be NULL). ERR_FORMAT:
  * there are checkpoints and all are damaged; then nothing is started. Blocks while a
  * checkpoint is downloaded. */
-enum err_code resume_prepare(const struct conf *conf, const char *dir, const char *wish, int *lock, char **from,
-                             char **passed, struct err *e);
+enum err_code resume_prepare(const struct conf *conf, const char *dir, const char *wish, int *lock,
+    char **from, char **passed, struct err *e);
 
 #endif

@@ -53,7 +53,7 @@ static pid_t read_lock_pid(int fd)
 
 /* The lock file has two lines of fixed length: the process id, and the process that cannot be
  * started. */
-#define PID_LINE 12
+#define PID_LINE   12
 #define RETRY_LINE 512
 
 /* Write a line of exactly n bytes, padded with spaces, so that one write replaces the old line whole. */
@@ -84,10 +84,11 @@ enum err_code rundir_write_retry(const char *path, const struct rundir_retry *re
 	enum err_code rc;
 
 	if (retry->id[0])
-		snprintf(text, sizeof text, "%s %lld %u %s", retry->id, (long long)retry->since, retry->tries, retry->error);
+		snprintf(text, sizeof text, "%s %lld %u %s", retry->id, (long long)retry->since,
+		    retry->tries, retry->error);
 	text[strcspn(text, "\n")] = '\0';
-	rc = fd < 0 ? err_sys(e, ERR_IO, "cannot write %s", file) :
-	    write_lock_line(fd, text, RETRY_LINE, PID_LINE, e);
+	rc = fd < 0 ? err_sys(e, ERR_IO, "cannot write %s", file)
+	            : write_lock_line(fd, text, RETRY_LINE, PID_LINE, e);
 	if (fd >= 0)
 		close(fd);
 	free(file);
@@ -115,7 +116,8 @@ bool rundir_read_retry(const char *path, struct rundir_retry *out)
 	}
 	out->since = since;
 	snprintf(out->error, sizeof out->error, "%s", text + error);
-	for (end = out->error + strlen(out->error); end > out->error && (end[-1] == ' ' || end[-1] == '\n'); end--)
+	for (end = out->error + strlen(out->error);
+	     end > out->error && (end[-1] == ' ' || end[-1] == '\n'); end--)
 		end[-1] = '\0';
 	return true;
 }
@@ -148,9 +150,10 @@ static enum err_code set_already_running(const char *path, int fd, struct err *e
 
 	if (n > 4 && strcmp(base + n - 4, ".run") == 0)
 		n -= 4;
-	return err_set(e, ERR_EXISTS, "cluster %.*s is running already (pid %d): "
-	               "ps-ctl -C %s status, or ps-ctl -C %s stop", (int)n, base,
-	               (int)read_lock_pid(fd), path, path);
+	return err_set(e, ERR_EXISTS,
+	    "cluster %.*s is running already (pid %d): "
+	    "ps-ctl -C %s status, or ps-ctl -C %s stop",
+	    (int)n, base, (int)read_lock_pid(fd), path, path);
 }
 
 /* Take the lock of the directory at path. ERR_STALE: another directory was put there while we
@@ -166,10 +169,11 @@ static enum err_code lock_directory(const char *path, int *lock, struct err *e)
 	if (fd < 0)
 		rc = err_sys(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot lock %s", file);
 	else if (apply_lock_op(fd, F_OFD_SETLK, F_WRLCK, &fl) != 0)
-		rc = errno == EAGAIN || errno == EACCES ? set_already_running(path, fd, e) :
-		     err_sys(e, ERR_IO, "cannot lock %s", file);
+		rc = errno == EAGAIN || errno == EACCES
+		    ? set_already_running(path, fd, e)
+		    : err_sys(e, ERR_IO, "cannot lock %s", file);
 	else if (stat(file, &there) != 0 || fstat(fd, &ours) != 0 || ours.st_ino != there.st_ino ||
-	         ours.st_dev != there.st_dev)
+	    ours.st_dev != there.st_dev)
 		rc = err_set(e, ERR_STALE, "%s was replaced meanwhile", path);
 	free(file);
 	if (rc != ERR_OK && fd >= 0)
@@ -273,7 +277,7 @@ enum err_code rundir_create(const char *path, int *lock, struct err *e)
 }
 
 enum err_code rundir_socket_path(const char *path, char out[static RUNDIR_SOCKET_PATH], int *dirfd,
-                                 struct err *e)
+    struct err *e)
 {
 	char *dir;
 	int n = snprintf(out, RUNDIR_SOCKET_PATH, "%s", path);

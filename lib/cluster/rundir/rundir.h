@@ -44,8 +44,8 @@ enum err_code rundir_lock_owner(int lock, struct err *e);
  * process id. The record has a fixed place and length, so that it can be replaced while the
  * disk is full. */
 struct rundir_retry {
-	char id[48];                    /* the process; "": no failure */
-	int64_t since;                  /* wall clock of the first failure, in ns */
+	char id[48];   /* the process; "": no failure */
+	int64_t since; /* wall clock of the first failure, in ns */
 	unsigned tries;
 	char error[400];
 };
@@ -91,6 +91,6 @@ char *rundir_path(const char *dir, const char *name);
  * alone is too long. */
 #define RUNDIR_SOCKET_PATH 108
 enum err_code rundir_socket_path(const char *path, char out[static RUNDIR_SOCKET_PATH], int *dirfd,
-                                 struct err *e);
+    struct err *e);
 
 #endif

@@ -14,7 +14,7 @@
 
 /* The run directories of one directory. */
 struct found {
-	struct buf living, ended;       /* "a.run, b.run"; "a.run: done, b.run: failed" */
+	struct buf living, ended; /* "a.run, b.run"; "a.run: done, b.run: failed" */
 	size_t nliving, nended;
 	char *last_living, *last_ended;
 };
@@ -101,22 +101,29 @@ static enum err_code find_named_run(const char *dir, const char *from, char **pa
 	char *lock;
 
 	if (stat(dir, &st) != 0 || !S_ISDIR(st.st_mode))
-		return err_set(e, ERR_NOTFOUND, "%s: no run directory \"%s\"; start a cluster with "
-		               "ps-ctl start FILE", from, dir);
+		return err_set(e, ERR_NOTFOUND,
+		    "%s: no run directory \"%s\"; start a cluster with "
+		    "ps-ctl start FILE",
+		    from, dir);
 	lock = rundir_path(dir, "lock");
 	rc = stat(lock, &st) == 0 || errno == EACCES || is_run_name(dir) ? ERR_OK : ERR_NOTFOUND;
 	if (rc == ERR_OK && access(lock, R_OK) != 0 && errno == EACCES)
-		rc = err_sys(e, ERR_FORBIDDEN, "%s: cluster \"%s\" belongs to another user", from, dir);
+		rc = err_sys(e, ERR_FORBIDDEN, "%s: cluster \"%s\" belongs to another user", from,
+		    dir);
 	else if (rc != ERR_OK)
-		err_set(e, rc, "%s: \"%s\" is no run directory; start a cluster with ps-ctl start FILE", from, dir);
+		err_set(e, rc,
+		    "%s: \"%s\" is no run directory; start a cluster with ps-ctl start FILE", from,
+		    dir);
 	free(lock);
 	if (rc != ERR_OK)
 		return rc;
 	*path = mem_strdup(dir);
 	if (rundir_is_alive(dir, NULL))
 		return ERR_OK;
-	return err_set(e, ERR_NOTREADY, "cluster \"%s\" is not running; start it with "
-	               "ps-ctl start FILE", dir);
+	return err_set(e, ERR_NOTREADY,
+	    "cluster \"%s\" is not running; start it with "
+	    "ps-ctl start FILE",
+	    dir);
 }
 
 enum err_code rundir_find(const char *opt_C, char **path, struct err *e)
@@ -138,15 +145,16 @@ enum err_code rundir_find(const char *opt_C, char **path, struct err *e)
 		f.last_living = NULL;
 	} else if (f.nliving > 1) {
 		rc = err_set(e, ERR_USAGE, "several clusters run here: %s; choose one with -C DIR",
-		             (char *)f.living.data);
+		    (char *)f.living.data);
 	} else if (f.nended == 0) {
-		rc = err_set(e, ERR_NOTFOUND, "no cluster here: no *.run directory in \".\"; "
-		             "start one with ps-ctl start FILE");
+		rc = err_set(e, ERR_NOTFOUND,
+		    "no cluster here: no *.run directory in \".\"; "
+		    "start one with ps-ctl start FILE");
 	} else {
 		rc = err_set(e, ERR_NOTREADY,
-		             "no cluster is running here (%s); start one "
-		             "with ps-ctl start FILE",
-		             (char *)f.ended.data);
+		    "no cluster is running here (%s); start one "
+		    "with ps-ctl start FILE",
+		    (char *)f.ended.data);
 		if (f.nended == 1) {
 			*path = f.last_ended;
 			f.last_ended = NULL;

@@ -21,7 +21,7 @@
  * refusals in a row are final. */
 #define DENIALS 3
 /* The time for the answer to the join; conn_check bounds the handshake. */
-#define HELLO_DEADLINE (5 * NSEC_PER_SEC)
+#define HELLO_DEADLINE   (5 * NSEC_PER_SEC)
 #define CONNECT_DEADLINE (2 * NSEC_PER_SEC)
 
 void agent_send(struct agent *a, const char *text, uint64_t seq)
@@ -31,7 +31,7 @@ void agent_send(struct agent *a, const char *text, uint64_t seq)
 	msg_send_text(a->conn, &r, text);
 }
 
-/* ---- records ------------------------------------------------------------------ */
+/* ---- records ---- */
 
 static void on_agent_live(void *ctx, const struct hs_server_info *server)
 {
@@ -61,7 +61,8 @@ static void on_join_answer(struct agent *a, json_t *answer)
 	json_t *error = json_object_get(answer, "error");
 
 	if (error) {
-		err_set(&a->fault, err_by_name(json_str(error, "code", "")), "%s", json_str(error, "message", ""));
+		err_set(&a->fault, err_by_name(json_str(error, "code", "")), "%s",
+		    json_str(error, "message", ""));
 		/* Do not try again: the coordinator has refused. */
 		a->refused = true;
 		return;
@@ -106,7 +107,8 @@ static enum conn_verdict take_text(struct agent *a, const struct record *r)
 	struct buf last = a->view;
 	json_t *msg;
 
-	if (!(r->flags & RECORD_REPLY) && a->text.len && strncmp((const char *)a->text.data, view, strlen(view)) == 0) {
+	if (!(r->flags & RECORD_REPLY) && a->text.len &&
+	    strncmp((const char *)a->text.data, view, strlen(view)) == 0) {
 		a->view = a->text;
 		a->text = last;
 		return a->cfg.latest || !deliver_view(a) ? CONN_TAKEN : CONN_DROP;
@@ -147,7 +149,7 @@ static enum conn_verdict on_agent_record(void *ctx, const struct record *r, uint
 
 static const struct conn_handler handler = { .live = on_agent_live, .record = on_agent_record };
 
-/* ---- the thread ------------------------------------------------------------------ */
+/* ---- the thread ---- */
 
 /* Facts about this process and its host that show an error only beside those of others. */
 static json_t *describe_process(void)
@@ -156,9 +158,11 @@ static json_t *describe_process(void)
 	json_t *o;
 
 	procstat_files(0, &files);
-	o = json_pack("{s:s, s:i, s:f, s:I, s:i}", "version", PSKIT_VERSION, "protocol", PSKIT_PROTOCOL, "clock_seconds",
-	    (double)clock_wall() / (double)NSEC_PER_SEC, "memory_available_bytes", (json_int_t)procstat_memory(), "open_fds", files.open);
-	json_object_set_new(o, "max_fds", files.most < INT64_MAX ? json_integer((json_int_t)files.most) : json_null());
+	o = json_pack("{s:s, s:i, s:f, s:I, s:i}", "version", PSKIT_VERSION, "protocol",
+	    PSKIT_PROTOCOL, "clock_seconds", (double)clock_wall() / (double)NSEC_PER_SEC,
+	    "memory_available_bytes", (json_int_t)procstat_memory(), "open_fds", files.open);
+	json_object_set_new(o, "max_fds",
+	    files.most < INT64_MAX ? json_integer((json_int_t)files.most) : json_null());
 	return o;
 }
 
@@ -298,7 +302,8 @@ static void run_session(struct agent *a)
 			read_last_records(a);
 		if (rc || atomic_load(&a->stop))
 			break;
-		p[0] = (struct pollfd){ conn_fd(a->conn), (short)(POLLIN | (conn_queued(a->conn) ? POLLOUT : 0)), 0 };
+		p[0] = (struct pollfd){ conn_fd(a->conn),
+			(short)(POLLIN | (conn_queued(a->conn) ? POLLOUT : 0)), 0 };
 		p[1] = (struct pollfd){ a->wake, POLLIN, 0 };
 		if (poll(p, 2, poll_ms(a, now)) < 0 && errno != EINTR)
 			abort();
@@ -331,7 +336,8 @@ static bool may_retry(const struct agent *a, int64_t without)
 	if (a->cfg.eager && !a->was_up && a->fault.code == ERR_UNREACH)
 		return false;
 	return !a->refused && a->denied < DENIALS && a->fault.code != ERR_FORBIDDEN &&
-	    a->fault.code != ERR_FENCED && a->fault.code != ERR_CONFIG && without <= atomic_load(&a->deadline);
+	    a->fault.code != ERR_FENCED && a->fault.code != ERR_CONFIG &&
+	    without <= atomic_load(&a->deadline);
 }
 
 static void wait_before_retry(struct agent *a, int64_t ns)
@@ -339,7 +345,8 @@ static void wait_before_retry(struct agent *a, int64_t ns)
 	struct pollfd p = { a->wake, POLLIN, 0 };
 	uint64_t count;
 
-	if (poll(&p, 1, (int)(ns / NSEC_PER_MSEC)) > 0 && read(a->wake, &count, sizeof count) < 0 && errno != EAGAIN)
+	if (poll(&p, 1, (int)(ns / NSEC_PER_MSEC)) > 0 && read(a->wake, &count, sizeof count) < 0 &&
+	    errno != EAGAIN)
 		abort();
 }
 
@@ -381,7 +388,7 @@ static void *run_agent(void *ctx)
 	return NULL;
 }
 
-/* ---- from other threads --------------------------------------------------------------- */
+/* ---- from other threads ---- */
 
 enum err_code agent_start(const struct agent_config *cfg, struct agent **out, struct err *e)
 {

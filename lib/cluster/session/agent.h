@@ -26,7 +26,7 @@ struct agent_config {
 	uint8_t server_key[32];
 	const struct conn_identity *id;
 	struct hs_client_info info;
-	json_t *join;                           /* sent in each new session; NULL: none */
+	json_t *join; /* sent in each new session; NULL: none */
 	/* ns; deadline: how long it goes on without the coordinator */
 	int64_t heartbeat, deadline;
 	/* fail at once when the coordinator cannot be reached at the start */
@@ -56,7 +56,8 @@ void agent_beat_busy(struct agent *a);
 /* Call the coordinator and wait for the answer. *answer is a new reference; msg is borrowed.
  * The call is sent again when the session breaks. ERR_STOPPED: interrupted, or the cluster has
  * ended; ERR_UNREACH: the agent has ended; ERR_TIMEOUT; else the coordinator's error. */
-enum err_code agent_call(struct agent *a, const json_t *msg, int64_t timeout_ns, json_t **answer, struct err *e);
+enum err_code agent_call(struct agent *a, const json_t *msg, int64_t timeout_ns, json_t **answer,
+    struct err *e);
 /* Calls end with ERR_STOPPED when this interrupt comes (borrowed; NULL: none, as at first). */
 void agent_set_interrupt(struct agent *a, const struct interrupt *i);
 /* Is there a joined session at present? */

@@ -18,7 +18,7 @@ void agent_wake(struct agent *a)
 		abort();
 }
 
-/* ---- on the agent's thread ------------------------------------------------------ */
+/* ---- on the agent's thread ---- */
 
 void agent_send_messages(struct agent *a)
 {
@@ -51,7 +51,8 @@ void agent_deliver_answer(struct agent *a, uint64_t seq, json_t *answer)
 			continue;
 		ask->done = true;
 		if (error)
-			err_set(&ask->why, err_by_name(json_str(error, "code", "")), "%s", json_str(error, "message", ""));
+			err_set(&ask->why, err_by_name(json_str(error, "code", "")), "%s",
+			    json_str(error, "message", ""));
 		else {
 			ask->answer = answer;
 			answer = NULL;
@@ -71,7 +72,7 @@ void agent_requeue_messages(struct agent *a)
 	pthread_mutex_unlock(&a->lock);
 }
 
-/* ---- on any thread ---------------------------------------------------------------- */
+/* ---- on any thread ---- */
 
 /* Append a message and number it. Called with the lock held. */
 static void enqueue_message(struct agent *a, struct ask *ask)
@@ -158,7 +159,8 @@ static bool await_answer(struct agent *a, const struct ask *ask, int64_t until)
 	return true;
 }
 
-enum err_code agent_call(struct agent *a, const json_t *msg, int64_t timeout_ns, json_t **answer, struct err *e)
+enum err_code agent_call(struct agent *a, const json_t *msg, int64_t timeout_ns, json_t **answer,
+    struct err *e)
 {
 	struct ask ask = { .text = json_text(msg) }, **p;
 	bool patient;

@@ -45,26 +45,26 @@ struct ask {
 struct agent {
 	struct agent_config cfg;
 	pthread_t thread;
-	pthread_mutex_t lock;           /* asks, next_seq, cfg.join, ended, over */
+	pthread_mutex_t lock; /* asks, next_seq, cfg.join, ended, over */
 	pthread_cond_t answered;
 	struct ask *asks;
 	uint64_t next_seq;
-	_Atomic bool stop, up;          /* up: a session is there, and the join has its answer */
-	_Atomic(const struct interrupt *) interrupt;    /* ends calls; NULL: nothing does */
-	_Atomic int64_t heartbeat, deadline;    /* as in cfg, until agent_set_pace */
+	_Atomic bool stop, up; /* up: a session is there, and the join has its answer */
+	_Atomic(const struct interrupt *) interrupt; /* ends calls; NULL: nothing does */
+	_Atomic int64_t heartbeat, deadline;         /* as in cfg, until agent_set_pace */
 	bool ended;
-	bool over;                      /* a view said that the cluster has ended */
+	bool over; /* a view said that the cluster has ended */
 	int wake;
 	/* Only the agent's thread uses these: */
 	struct conn *conn;
-	struct err fault;               /* of the present connection */
-	bool refused;                   /* the coordinator refused the join: do not try again */
-	struct buf text;                /* the message that is being received */
+	struct err fault; /* of the present connection */
+	bool refused;     /* the coordinator refused the join: do not try again */
+	struct buf text;  /* the message that is being received */
 	/* a view that was received and not yet parsed: a newer one may follow */
 	struct buf view;
-	unsigned denied;                /* handshakes refused in a row */
-	int64_t epoch;                  /* of the last view's layout; 0: none yet */
-	bool joined, was_up;            /* joined: in this session; was_up: in any session */
+	unsigned denied;     /* handshakes refused in a row */
+	int64_t epoch;       /* of the last view's layout; 0: none yet */
+	bool joined, was_up; /* joined: in this session; was_up: in any session */
 	int64_t next_beat;
 };
 

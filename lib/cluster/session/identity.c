@@ -51,7 +51,8 @@ static void init_conn_identity(struct identity *id, const struct key_pair *key,
 	id->conn.secrets = secrets_new(key, pair, path, where, read);
 }
 
-enum err_code identity_from_run(const char *run_dir, const char *name, struct identity *out, struct err *e)
+enum err_code identity_from_run(const char *run_dir, const char *name, struct identity *out,
+    struct err *e)
 {
 	char *key_path = mem_printf("%s/keys/%s.key", run_dir, name);
 	struct secret_pair pair = { .until = 0 };
@@ -106,7 +107,8 @@ static bool read_join_key(const json_t *j, const char *name, uint8_t out[static 
 
 static json_t *parse_join_file(const char *file, struct err *e)
 {
-	static const char *const keys[] = { "v", "cluster", "role", "name", "data", "http", "server_key", "psk", "key", NULL };
+	static const char *const keys[] = { "v", "cluster", "role", "name", "data", "http",
+		"server_key", "psk", "key", NULL };
 	uint8_t psk[32], sk[32], server[32];
 	json_t *j = read_join_file(file, e);
 	bool good;
@@ -114,8 +116,7 @@ static json_t *parse_join_file(const char *file, struct err *e)
 	if (!j)
 		return NULL;
 	good = json_only(j, "", keys, e) && read_join_key(j, "server_key", server) &&
-	    read_join_key(j, "psk", psk) && read_join_key(j, "key", sk) &&
-	    *json_str(j, "data", "");
+	    read_join_key(j, "psk", psk) && read_join_key(j, "key", sk) && *json_str(j, "data", "");
 	sodium_memzero(psk, sizeof psk);
 	sodium_memzero(sk, sizeof sk);
 	if (good)
@@ -184,8 +185,9 @@ json_t *identity_join_json(const struct identity_join_words *w)
 	key_to_text(w->key, key);
 	key_to_text(w->psk, psk);
 	key_to_text(w->server_key, server);
-	join = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "v", 1, "cluster", w->cluster, "role", role_name(w->role), "name", w->name,
-	    "data", w->data, "http", w->http, "server_key", server, "psk", psk, "key", key);
+	join = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "v", 1, "cluster",
+	    w->cluster, "role", role_name(w->role), "name", w->name, "data", w->data, "http",
+	    w->http, "server_key", server, "psk", psk, "key", key);
 	sodium_memzero(psk, sizeof psk);
 	sodium_memzero(key, sizeof key);
 	return join;

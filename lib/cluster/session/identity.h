@@ -1,7 +1,6 @@
 #ifndef SESSION_IDENTITY_H
 #define SESSION_IDENTITY_H
 
-
 #include "auth/keyring.h"
 #include "core/err.h"
 #include "core/json.h"
@@ -13,19 +12,20 @@
  * join file. No threads of its own; the secrets reload themselves (auth/secrets.h). */
 struct identity {
 	struct conn_identity conn;
-	uint8_t server_key[32];         /* the coordinator's public key */
-	char *run_dir;                  /* NULL when read from a join file */
+	uint8_t server_key[32]; /* the coordinator's public key */
+	char *run_dir;          /* NULL when read from a join file */
 	char name[64];
-	char *local;                    /* "unix:PATH" of the coordinator, or NULL */
-	char *data;                     /* "host:port" of the coordinator, or NULL */
-	char *http;                     /* "host:port" of its control plane, or NULL */
-	int dirfd;                      /* kept open for `local` when its path is long; -1 */
+	char *local; /* "unix:PATH" of the coordinator, or NULL */
+	char *data;  /* "host:port" of the coordinator, or NULL */
+	char *http;  /* "host:port" of its control plane, or NULL */
+	int dirfd;   /* kept open for `local` when its path is long; -1 */
 };
 
 /* Read an identity from RUN/keys/NAME.key, RUN/keys/psk and RUN/keys/coordinator.pub, or from
  * a join file. A psk that is written to the same place later is taken over (auth/secrets.h).
  * On failure *out holds nothing. ERR_FORMAT: a file is malformed. */
-enum err_code identity_from_run(const char *run_dir, const char *name, struct identity *out, struct err *e);
+enum err_code identity_from_run(const char *run_dir, const char *name, struct identity *out,
+    struct err *e);
 enum err_code identity_from_join(const char *file, struct identity *out, struct err *e);
 /* Returns `where` (NULL: $PS_CLUSTER), a name that the user has given, when it
  * is a regular file, and so a join file, else NULL. */

@@ -8,13 +8,13 @@
 #include "core/mem.h"
 #include "socket/net.h"
 
-#define PIECE (256u << 10)
-#define PIECES 4u
+#define PIECE     (256u << 10)
+#define PIECES    4u
 #define QUESTIONS 3u
 /* After a piece that takes this long, measure no others: they would tell nothing more. */
-#define ENOUGH (NSEC_PER_SEC / 4)
+#define ENOUGH     (NSEC_PER_SEC / 4)
 #define CONNECTING (3 * NSEC_PER_SEC)
-#define PATIENCE (5 * NSEC_PER_SEC)
+#define PATIENCE   (5 * NSEC_PER_SEC)
 
 struct probe {
 	struct conn *conn;
@@ -41,7 +41,8 @@ static enum conn_verdict on_probe_record(void *ctx, const struct record *r, uint
 
 	(void)payload;
 	if (r->type == REC_NACK)
-		err_set(&p->why, ERR_UNSUPPORTED, "it does not answer probes: its pskit is another version");
+		err_set(&p->why, ERR_UNSUPPORTED,
+		    "it does not answer probes: its pskit is another version");
 	else if (r->type == REC_PROBED)
 		p->answered = r->seq;
 	return CONN_TAKEN;
@@ -151,8 +152,8 @@ static enum err_code measure_link(struct probe *p, struct probe_result *out)
 	return rc;
 }
 
-void probe_link(const char *addr, const struct conn_identity *id, const uint8_t key[static 32], const struct hs_client_info *info,
-    const atomic_bool *stop, struct probe_result *out)
+void probe_link(const char *addr, const struct conn_identity *id, const uint8_t key[static 32],
+    const struct hs_client_info *info, const atomic_bool *stop, struct probe_result *out)
 {
 	struct probe p = { .stop = stop };
 	struct record bye = { .type = REC_BYE };

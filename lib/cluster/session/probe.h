@@ -15,7 +15,7 @@
 enum probe_stage { PROBE_CONNECT, PROBE_HANDSHAKE, PROBE_TRANSFER, PROBE_DONE };
 
 struct probe_result {
-	enum probe_stage stage;         /* the stage that failed; PROBE_DONE: none */
+	enum probe_stage stage; /* the stage that failed; PROBE_DONE: none */
 	/* seconds, the shortest of a few empty round trips; valid from PROBE_TRANSFER on */
 	double rtt;
 	/* bytes per second to and from the server; 0: not measured */
@@ -26,8 +26,8 @@ struct probe_result {
 /* Measure the link to addr: "host:port" or "unix:PATH". Blocks the calling thread; each wait
  * is bounded by conn_check or by 5 s without progress. Setting `stop` (may be NULL) ends it
  * within 0.1 s. Errors are in out->why. */
-void probe_link(const char *addr, const struct conn_identity *id, const uint8_t key[static 32], const struct hs_client_info *info,
-    const atomic_bool *stop, struct probe_result *out);
+void probe_link(const char *addr, const struct conn_identity *id, const uint8_t key[static 32],
+    const struct hs_client_info *info, const atomic_bool *stop, struct probe_result *out);
 /* The stage's name: "connect", "handshake", "transfer" or "done". */
 const char *probe_stage_name(enum probe_stage s);
 

@@ -20,8 +20,8 @@ struct row {
 struct tracer {
 	/* the first member, because tracer_is_on reads it there; 0: no trace is taken */
 	_Atomic uint64_t id;
-	pthread_mutex_t lock;           /* protects the members below, except `heard` */
-	struct row *row;                /* TRACER_ROWS of them; NULL: off */
+	pthread_mutex_t lock; /* protects the members below, except `heard` */
+	struct row *row;      /* TRACER_ROWS of them; NULL: off */
 	unsigned nrows;
 	uint64_t dropped;
 	/* when the view that began the trace came: times are sent relative to it; agent's
@@ -67,12 +67,13 @@ void tracer_add(struct tracer *t, enum trace_row kind, const int64_t *v, unsigne
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* ---- on the agent's thread ------------------------------------------------------------ */
+/* ---- on the agent's thread ---- */
 
 /* Is a row's number i a time? By kind, a bit for each number. */
 static bool is_row_time(const struct row *r, unsigned i)
 {
-	static const uint16_t times[] = { [TRACE_STEP] = 0xfa, [TRACE_APPLY] = 0xc, [TRACE_CLOSE] = 0xc };
+	static const uint16_t
+	    times[] = { [TRACE_STEP] = 0xfa, [TRACE_APPLY] = 0xc, [TRACE_CLOSE] = 0xc };
 
 	return times[r->kind] >> i & 1;
 }
@@ -95,8 +96,9 @@ static void send_trace_page(struct tracer *t, struct agent *a, const struct row 
 
 	for (unsigned i = 0; i < n; i++)
 		json_array_append_new(rows, trace_row_json(&row[i], t->heard));
-	msg = json_pack("{s:s, s:I, s:i, s:I, s:I, s:I, s:I, s:b, s:o}", "op", "trace", "id", (json_int_t)tracer_id(t), "pid", (int)getpid(),
-	    "heard", (json_int_t)t->heard, "now", (json_int_t)clock_now(), "wall", (json_int_t)clock_wall(), "dropped",
+	msg = json_pack("{s:s, s:I, s:i, s:I, s:I, s:I, s:I, s:b, s:o}", "op", "trace", "id",
+	    (json_int_t)tracer_id(t), "pid", (int)getpid(), "heard", (json_int_t)t->heard, "now",
+	    (json_int_t)clock_now(), "wall", (json_int_t)clock_wall(), "dropped",
 	    (json_int_t)dropped, "last", last, "rows", rows);
 	agent_tell(a, msg);
 	json_decref(msg);

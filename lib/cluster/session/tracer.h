@@ -19,8 +19,8 @@ struct agent;
  * which sends the last rows first; ON -> ON: another trace number, as OFF and ON again. */
 struct tracer;
 
-#define TRACER_ROWS 8192u
-#define TRACER_NUMBERS 9        /* the most that a row has */
+#define TRACER_ROWS    8192u
+#define TRACER_NUMBERS 9 /* the most that a row has */
 
 /* The kind of a row and the meaning of its numbers. Times are of CLOCK_MONOTONIC, in ns. */
 enum trace_row {
@@ -36,13 +36,14 @@ enum trace_row {
 };
 
 struct tracer *tracer_new(void);
-void tracer_free(struct tracer *t);     /* NULL is fine; no thread may use it any more */
+void tracer_free(struct tracer *t); /* NULL is fine; no thread may use it any more */
 
 /* The number of the trace that is taken; 0: none. Any thread; a relaxed load. */
 uint64_t tracer_id(const struct tracer *t);
 static inline bool tracer_is_on(const struct tracer *t)
 {
-	return atomic_load_explicit((const _Atomic uint64_t *)(const void *)t, memory_order_relaxed) != 0;
+	return atomic_load_explicit((const _Atomic uint64_t *)(const void *)t,
+	           memory_order_relaxed) != 0;
 }
 /* Add a row of n numbers; dropped when the trace has ended meanwhile. Any thread. */
 void tracer_add(struct tracer *t, enum trace_row kind, const int64_t *v, unsigned n);

@@ -89,11 +89,13 @@ static bool assign_block(struct part *p, const uint8_t *ids, uint32_t n, const f
 	bool good = rows_make(p->rows, ids, n, row, &made);
 
 	for (uint32_t i = 0; good && i < n; i++)
-		good = assign_row(p, get_le64(ids + (size_t)i * 8), row[i], made >> i & 1, w + (size_t)i * p->table->cols);
+		good = assign_row(p, get_le64(ids + (size_t)i * 8), row[i], made >> i & 1,
+		    w + (size_t)i * p->table->cols);
 	return good;
 }
 
-enum shard_answer shard_assign_rows(struct shard *s, uint16_t table, uint32_t part, const uint8_t *ids, uint32_t n, const float *w)
+enum shard_answer shard_assign_rows(struct shard *s, uint16_t table, uint32_t part,
+    const uint8_t *ids, uint32_t n, const float *w)
 {
 	struct part *p = shard_part(s, table, part);
 	struct push room = { .nrows = n, .ids = ids };
@@ -129,7 +131,8 @@ static bool is_among(void *ctx, uint64_t id, const float *row)
 	return k->n && bsearch(&id, k->ids, k->n, sizeof id, rows_by_id);
 }
 
-enum shard_answer shard_retain_rows(struct shard *s, uint16_t table, uint32_t part, const uint64_t *ids, size_t n)
+enum shard_answer shard_retain_rows(struct shard *s, uint16_t table, uint32_t part,
+    const uint64_t *ids, size_t n)
 {
 	struct part *p = shard_part(s, table, part);
 	struct kept_ids kept = { ids, n };

@@ -15,27 +15,31 @@ static uint64_t dense_bytes_max(const struct part *p, const struct shard *s,
 {
 	uint64_t copies = 1 + rule->nslots + (s->cfg.deterministic ? 1 : 0) + (bsp ? 2 : 0);
 
-	return copies * p->n * sizeof(float) + (s->cfg.deltas ? change_log_bytes(p->n) : 0) + robust_bytes(p, &s->cfg);
+	return copies * p->n * sizeof(float) + (s->cfg.deltas ? change_log_bytes(p->n) : 0) +
+	    robust_bytes(p, &s->cfg);
 }
 
 /* Does the partition need accumulators, for the open step or for steps to come? */
 static bool keeps_sums(const struct part *p, const struct shard *s)
 {
-	return settings_epoch_is_bsp(s, p->step) || settings_epoch_last(s)->mode.kind == SYNC_bsp || p->acc;
+	return settings_epoch_is_bsp(s, p->step) || settings_epoch_last(s)->mode.kind == SYNC_bsp ||
+	    p->acc;
 }
 
 enum err_code part_book(struct part *p, struct shard *s, struct err *e)
 {
 	struct budget *b = &s->budget;
 	uint64_t need = dense_bytes_max(p, s, p->by->rule, keeps_sums(p, s)),
-	    used = atomic_fetch_add(&b->used, need) + need;
+	         used = atomic_fetch_add(&b->used, need) + need;
 
 	p->booked = need;
 	if (!b->limit || used <= b->limit)
 		return ERR_OK;
-	return err_set(e, ERR_CONFIG, "mem_limit: table \"%s\" does not fit: partition %u of %u would make it %llu bytes of %llu bytes for tables; "
-	    "more servers, fewer replicas or a higher mem_limit are wanted", p->table->name, p->index, p->table->nparts,
-	    (unsigned long long)used, (unsigned long long)b->limit);
+	return err_set(e, ERR_CONFIG,
+	    "mem_limit: table \"%s\" does not fit: partition %u of %u would make it %llu bytes of %llu bytes for tables; "
+	    "more servers, fewer replicas or a higher mem_limit are wanted",
+	    p->table->name, p->index, p->table->nparts, (unsigned long long)used,
+	    (unsigned long long)b->limit);
 }
 
 void part_rebook(struct part *p, struct shard *s)
@@ -77,8 +81,9 @@ static enum err_code check_mem_limit(const struct shard *s, uint64_t used, struc
 {
 	if (!s->budget.limit || used <= s->budget.limit)
 		return ERR_OK;
-	return err_set(e, ERR_CONFIG, "mem_limit: it would make %llu bytes of %llu bytes for tables", (unsigned long long)used,
-	    (unsigned long long)s->budget.limit);
+	return err_set(e, ERR_CONFIG,
+	    "mem_limit: it would make %llu bytes of %llu bytes for tables",
+	    (unsigned long long)used, (unsigned long long)s->budget.limit);
 }
 
 enum err_code shard_fits_epoch(struct shard *s, const struct settings_epoch *r, struct err *e)
@@ -90,22 +95,28 @@ enum err_code shard_fits_epoch(struct shard *s, const struct settings_epoch *r, 
 	return check_mem_limit(s, used + g.more, e);
 }
 
-enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t first, uint64_t sharing, struct err *e)
+enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t first,
+    uint64_t sharing, struct err *e)
 {
 	uint64_t more = 0, left = procstat_memory();
 
 	/* A sparse table begins without rows, but soon has counts of ids. */
 	for (uint32_t i = first; i < t->nparts; i++) {
-		struct part p = { .table = t, .n = t->sparse ? 0 : table_part_elements(t, i), .step = t->since };
+		struct part p = { .table = t,
+			.n = t->sparse ? 0 : table_part_elements(t, i),
+			.step = t->since };
 		const struct run *run = table_run(t, i);
 
 		if (run && run_chain_index(run, s->cfg.self) >= 0)
-			more += t->sparse ? row_life_sketch_bytes(t) :
-			    dense_bytes_max(&p, s, settings_epoch_last(s)->rule, keeps_sums(&p, s));
+			more += t->sparse ? row_life_sketch_bytes(t)
+			                  : dense_bytes_max(&p, s, settings_epoch_last(s)->rule,
+			                        keeps_sums(&p, s));
 	}
 	if (left && more > left / (sharing ? sharing : 1))
-		return err_set(e, ERR_NOMEM, "it takes %llu bytes, as of each of %llu server%s on the host, which has %llu bytes left",
-		    (unsigned long long)more, (unsigned long long)sharing, NUM_S(sharing), (unsigned long long)left);
+		return err_set(e, ERR_NOMEM,
+		    "it takes %llu bytes, as of each of %llu server%s on the host, which has %llu bytes left",
+		    (unsigned long long)more, (unsigned long long)sharing, NUM_S(sharing),
+		    (unsigned long long)left);
 	return check_mem_limit(s, atomic_load(&s->budget.used) + more, e);
 }
 
@@ -115,7 +126,8 @@ static uint64_t new_row_bytes(const struct part *p)
 {
 	uint64_t copies = (p->prev_rows ? 1 : 0) + (p->acc_rows ? 1 : 0);
 
-	return p->stride * sizeof(float) + ROW_OVERHEAD + copies * (p->table->cols * sizeof(float) + ROW_OVERHEAD);
+	return p->stride * sizeof(float) + ROW_OVERHEAD +
+	    copies * (p->table->cols * sizeof(float) + ROW_OVERHEAD);
 }
 
 /* Bytes that it takes in addition when it becomes wide. */
@@ -136,7 +148,8 @@ bool part_has_room(const struct part *p, struct budget *b, const struct push *pu
 {
 	uint64_t used = atomic_load(&b->used), fresh = 0, wide = 0, want;
 
-	if (!b->limit || !p->rows || used + push->nrows * (new_row_bytes(p) + wide_rest_bytes(p)) <= b->limit)
+	if (!b->limit || !p->rows ||
+	    used + push->nrows * (new_row_bytes(p) + wide_rest_bytes(p)) <= b->limit)
 		return true;
 	for (uint32_t at = 0, n; at < push->nrows; at += n) {
 		float *row[ROWS_BLOCK];
@@ -161,7 +174,9 @@ void part_book_rows(struct part *p, struct budget *b)
 
 	if (!b->limit || !p->rows)
 		return;
-	now = row_width_bytes(p) + row_life_bytes(p->life) + (p->acc_rows ? rows_bytes(p->acc_rows) : 0) + (p->prev_rows ? rows_bytes(p->prev_rows) : 0);
+	now = row_width_bytes(p) + row_life_bytes(p->life) +
+	    (p->acc_rows ? rows_bytes(p->acc_rows) : 0) +
+	    (p->prev_rows ? rows_bytes(p->prev_rows) : 0);
 	atomic_fetch_add(&b->used, now - p->booked);
 	p->booked = now;
 }

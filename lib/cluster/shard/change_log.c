@@ -72,7 +72,8 @@ KERN_CLONES static uint32_t count_stamps_after(size_t n, const uint16_t *at, uin
 
 /* The values are copied to arrays of integers of fixed size: comparing bits, not floats, without
  * breaking the rules of aliasing. */
-void change_log_note(struct change_log *s, uint64_t version, size_t at, size_t n, const float *old, const float *now)
+void change_log_note(struct change_log *s, uint64_t version, size_t at, size_t n, const float *old,
+    const float *now)
 {
 	uint32_t a[PIECE], b[PIECE];
 

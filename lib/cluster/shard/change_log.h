@@ -22,7 +22,8 @@ size_t change_log_bytes(size_t n);
 void change_log_reset(struct change_log *s, uint64_t version);
 /* Notes the update that makes this version (not less than the last one): it has turned the n values
  * `old`, from place `at` on, into `now`. Values are compared bit by bit. */
-void change_log_note(struct change_log *s, uint64_t version, size_t at, size_t n, const float *old, const float *now);
+void change_log_note(struct change_log *s, uint64_t version, size_t at, size_t n, const float *old,
+    const float *now);
 /* Writes the places of the values that changed after version `since`, in ascending order. Returns
  * their number, or SIZE_MAX when it is more than `most` or not known. */
 size_t change_log_since(const struct change_log *s, uint64_t since, size_t most, uint32_t *place);

@@ -13,7 +13,8 @@ static size_t copy_head_bytes(size_t more)
 }
 
 /* Makes a record of the partition's present version. The body is filled in by the caller. */
-static struct copy *copy_new(struct part *p, enum copy_kind kind, uint64_t step, size_t nhead, size_t nbody)
+static struct copy *copy_new(struct part *p, enum copy_kind kind, uint64_t step, size_t nhead,
+    size_t nbody)
 {
 	struct copy *c = mem_alloc(sizeof *c);
 
@@ -85,7 +86,7 @@ void copy_update_safe(struct part *p)
 	atomic_store(&p->safe_seq, seq);
 }
 
-/* ---- changes ----------------------------------------------------------------------- */
+/* ---- changes ---- */
 
 /* Lists the slots whose last push is of this step, in ascending order, with COPY_REFUSED for
  * refused ones. Returns their number; out NULL: only that. */
@@ -96,7 +97,8 @@ static uint32_t list_pushers(const struct part *p, uint64_t step, uint8_t *out)
 	for (uint32_t i = 0; i < p->nlast; i++)
 		if (p->last[i] == step + 1) {
 			if (out)
-				put_le32(out + (size_t)n * 4, i | (part_was_refused(p, i, step) ? COPY_REFUSED : 0));
+				put_le32(out + (size_t)n * 4,
+				    i | (part_was_refused(p, i, step) ? COPY_REFUSED : 0));
 			n++;
 		}
 	return n;
@@ -154,7 +156,9 @@ static void put_sum_shares(const struct part *p, uint64_t step, uint8_t *at)
 {
 	for (uint32_t i = 0; i < p->nlast; i++)
 		if (p->last[i] == step + 1) {
-			sum_put_contributor(at, &(struct sum_contributor){ i, p->share[i].examples, p->share[i].incarnation });
+			sum_put_contributor(at,
+			    &(struct sum_contributor){ i, p->share[i].examples,
+			        p->share[i].incarnation });
 			at += SUM_CONTRIBUTOR_BYTES;
 		}
 }
@@ -169,7 +173,8 @@ void copy_relay_sum(struct shard *s, struct part *p, uint64_t step)
 		return;
 	}
 	move_sum_to_body(c, p);
-	sum_body_put_head(c->head, n, p->table->sparse && p->contributions ? (uint32_t)rows_count(p->acc_rows) : 0);
+	sum_body_put_head(c->head, n,
+	    p->table->sparse && p->contributions ? (uint32_t)rows_count(p->acc_rows) : 0);
 	put_sum_shares(p, step, c->head + SUM_HEAD_BYTES);
 	enqueue_copy(s, p, c);
 }
@@ -203,13 +208,19 @@ void copy_push(struct shard *s, struct part *p, const struct push *push, bool re
 	enqueue_copy(s, p, c);
 }
 
-void copy_pass_on(struct shard *s, struct part *p, const struct copy *in, const uint8_t *head, size_t nhead,
-    const uint8_t *body, size_t nbody)
+void copy_pass_on(struct shard *s, struct part *p, const struct copy *in, const uint8_t *head,
+    size_t nhead, const uint8_t *body, size_t nbody)
 {
 	struct copy *c = mem_alloc(sizeof *c);
 
-	*c = (struct copy){ .kind = in->kind, .table = in->table, .codec = in->codec, .part = in->part, .step = in->step,
-		.version = p->version, .nhead = nhead, .nbody = nbody };
+	*c = (struct copy){ .kind = in->kind,
+		.table = in->table,
+		.codec = in->codec,
+		.part = in->part,
+		.step = in->step,
+		.version = p->version,
+		.nhead = nhead,
+		.nbody = nbody };
 	c->head = mem_alloc(nhead);
 	memcpy(c->head, head, nhead);
 	if (nbody) {
@@ -219,7 +230,7 @@ void copy_pass_on(struct shard *s, struct part *p, const struct copy *in, const 
 	enqueue_copy(s, p, c);
 }
 
-/* ---- a state transfer ------------------------------------------------------------------ */
+/* ---- a state transfer ---- */
 
 static size_t put_state_floats(uint8_t *at, const float *x, size_t n)
 {
@@ -265,7 +276,9 @@ static size_t encode_state(const struct part *p, uint8_t *at)
 
 	if (p->table->sparse) {
 		len = put_state_rows(at, p->rows, part_rows_copied(p));
-		len += p->rest ? put_state_rows(at ? at + len : NULL, p->rest, row_width_rest_stride(p)) : 0;
+		len += p->rest
+		    ? put_state_rows(at ? at + len : NULL, p->rest, row_width_rest_stride(p))
+		    : 0;
 		len += p->prev_rows ? put_state_rows(at ? at + len : NULL, p->prev_rows, cols) : 0;
 		return len + put_state_life(at ? at + len : NULL, p->life);
 	}
@@ -280,7 +293,8 @@ static size_t encode_state(const struct part *p, uint8_t *at)
 static void put_state_slot(const struct shard *s, const struct part *p, uint32_t slot, uint8_t *at)
 {
 	bool open = settings_epoch_is_bsp(s, p->step) && p->last[slot] > p->step;
-	uint64_t due = part_expected_end(p, slot), claims = due ? p->debt[slot].claims : 0, refused = part_refused_bits(p, slot);
+	uint64_t due = part_expected_end(p, slot), claims = due ? p->debt[slot].claims : 0,
+	         refused = part_refused_bits(p, slot);
 
 	if (open && due <= p->step) {
 		claims = p->step + 1 - due < 64 ? claims << (p->step + 1 - due) : 0;
@@ -316,7 +330,7 @@ static void send_state(struct shard *s, struct part *p)
 	enqueue_copy(s, p, c);
 }
 
-/* ---- the next replica ----------------------------------------------------------------- */
+/* ---- the next replica ---- */
 
 void copy_drop_first(struct part *p)
 {
@@ -403,7 +417,8 @@ static bool count_fed(struct shard *s, struct part *p, void *ctx)
 	return true;
 }
 
-void shard_feed_counts(struct shard *s, uint16_t server, uint64_t *all, uint64_t *begun, uint64_t *done)
+void shard_feed_counts(struct shard *s, uint16_t server, uint64_t *all, uint64_t *begun,
+    uint64_t *done)
 {
 	struct fed f = { .server = server };
 
@@ -413,7 +428,7 @@ void shard_feed_counts(struct shard *s, uint16_t server, uint64_t *all, uint64_t
 	*done = f.done;
 }
 
-/* ---- sending and acknowledgements ------------------------------------------------------ */
+/* ---- sending and acknowledgements ---- */
 
 void shard_send(struct shard *s, uint16_t server, uint64_t session, uint16_t table, uint32_t part,
     bool (*put)(void *ctx, const struct copy *c), void *ctx)
@@ -451,7 +466,8 @@ static void drop_acknowledged(struct part *p, uint64_t seq)
 		p->synced = true;
 }
 
-void shard_acknowledged(struct shard *s, uint16_t server, uint16_t table, uint32_t part, uint64_t seq)
+void shard_acknowledged(struct shard *s, uint16_t server, uint16_t table, uint32_t part,
+    uint64_t seq)
 {
 	struct part *p = shard_part(s, table, part);
 

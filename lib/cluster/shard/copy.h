@@ -29,7 +29,8 @@
 /* Queues the record of a step that was just closed; the sum is still in the accumulator, and is
  * moved to the record. Nothing is queued when nobody pushed, because the next replica learns that
  * from CLOCKs; explicit_step: queue a record even then. */
-void copy_sum(struct shard *s, struct part *p, uint64_t step, uint64_t examples, bool explicit_step);
+void copy_sum(struct shard *s, struct part *p, uint64_t step, uint64_t examples,
+    bool explicit_step);
 /* Queues a record that says only that the step is closed. */
 void copy_step(struct shard *s, struct part *p, uint64_t step);
 /* Queues the record of a push that was applied, or refused, which leaves the version as it was. */
@@ -39,8 +40,8 @@ void copy_relay_sum(struct shard *s, struct part *p, uint64_t step);
 /* Drops the oldest record, which was acknowledged, and keeps its accumulator as the spare one. */
 void copy_drop_first(struct part *p);
 /* Queues, at a replica that has taken a record, the same record for the replica after it. */
-void copy_pass_on(struct shard *s, struct part *p, const struct copy *c, const uint8_t *head, size_t nhead,
-    const uint8_t *body, size_t nbody);
+void copy_pass_on(struct shard *s, struct part *p, const struct copy *c, const uint8_t *head,
+    size_t nhead, const uint8_t *body, size_t nbody);
 /* Is there room for one more record, and a second accumulator for the sum in it? */
 bool copy_may_send(const struct part *p);
 /* Computes safe_step, safe_version and safe_seq anew. Called after every change of step, version,

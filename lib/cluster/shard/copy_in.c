@@ -15,8 +15,9 @@ struct incoming {
 	const struct copy *c;
 	uint64_t version, examples;
 	uint32_t n, nrows;
-	uint32_t clock;                 /* lower half of the row policy's clock */
-	const struct settings_epoch *by;        /* settings epoch of the update; NULL: not known here yet */
+	uint32_t clock; /* lower half of the row policy's clock */
+	const struct settings_epoch
+	    *by; /* settings epoch of the update; NULL: not known here yet */
 	/* The list of slots; for a state its head, and then (last, due, claims, refused) by
 	 * slot. */
 	const uint8_t *list;
@@ -43,12 +44,19 @@ static bool parse_copy(const struct shard *s, const struct copy *c, const uint8_
 
 	if (len < COPY_HEAD)
 		return false;
-	*in = (struct incoming){ .c = c, .version = get_le64(p), .examples = get_le64(p + 8), .n = get_le32(p + 16),
-		.nrows = get_le32(p + 20), .by = settings_epoch_by_number(s, get_le32(p + 24)), .clock = get_le32(p + 28), .list = p + COPY_HEAD };
+	*in = (struct incoming){ .c = c,
+		.version = get_le64(p),
+		.examples = get_le64(p + 8),
+		.n = get_le32(p + 16),
+		.nrows = get_le32(p + 20),
+		.by = settings_epoch_by_number(s, get_le32(p + 24)),
+		.clock = get_le32(p + 28),
+		.list = p + COPY_HEAD };
 	if (c->kind == COPY_PUSH)
 		nlist = 0;
 	else
-		nlist = c->kind == COPY_STATE ? COPY_STATE_HEAD + (size_t)in->n * COPY_STATE_SLOT : ((size_t)in->n * 4 + 7) / 8 * 8;
+		nlist = c->kind == COPY_STATE ? COPY_STATE_HEAD + (size_t)in->n * COPY_STATE_SLOT
+		                              : ((size_t)in->n * 4 + 7) / 8 * 8;
 	if (len - COPY_HEAD < nlist)
 		return false;
 	in->body = in->list + nlist;
@@ -56,7 +64,7 @@ static bool parse_copy(const struct shard *s, const struct copy *c, const uint8_
 	return slots_in_range(in);
 }
 
-/* ---- a step, with or without a sum ------------------------------------------------ */
+/* ---- a step, with or without a sum ---- */
 
 /* Applies the record of a bsp step. */
 static enum shard_answer apply_copied_sum(struct shard *s, struct part *p,
@@ -76,7 +84,8 @@ static enum shard_answer apply_copied_sum(struct shard *s, struct part *p,
 		return SHARD_BAD;
 	snapshot_before_update(s, p, step);
 	part_set_epoch(s, p, in->by);
-	if (!part_update(p, step, in->nbody ? (const float *)(const void *)values : NULL, in->nrows, in->body, in->examples))
+	if (!part_update(p, step, in->nbody ? (const float *)(const void *)values : NULL, in->nrows,
+	        in->body, in->examples))
 		return SHARD_BAD;
 	for (uint32_t i = 0; i < in->n; i++) {
 		uint32_t slot = get_le32(in->list + (size_t)i * 4);
@@ -89,15 +98,21 @@ static enum shard_answer apply_copied_sum(struct shard *s, struct part *p,
 	return SHARD_OK;
 }
 
-/* ---- a push ------------------------------------------------------------------------ */
+/* ---- a push ---- */
 
 /* Applies the record of a push. */
 static enum shard_answer apply_copied_push(struct shard *s, struct part *p,
     const struct incoming *in)
 {
 	size_t nids = (size_t)in->nrows * 8;
-	struct push push = { .slot = in->n, .step = in->c->step, .table = in->c->table, .part = in->c->part,
-		.codec = in->c->codec, .examples = (uint32_t)in->examples, .nrows = in->nrows, .ids = in->body };
+	struct push push = { .slot = in->n,
+		.step = in->c->step,
+		.table = in->c->table,
+		.part = in->c->part,
+		.codec = in->c->codec,
+		.examples = (uint32_t)in->examples,
+		.nrows = in->nrows,
+		.ids = in->body };
 	const struct codec *codec = codec_by_id(push.codec);
 
 	if (in->version <= p->version && in->nbody)
@@ -108,12 +123,14 @@ static enum shard_answer apply_copied_push(struct shard *s, struct part *p,
 			return SHARD_BAD;
 		push.payload = in->body + nids;
 		push.len = in->nbody - nids;
-		if (codec->check(push.payload, push.len, p->table->sparse ? (size_t)in->nrows * p->table->cols : p->n) != CODEC_GOOD)
+		if (codec->check(push.payload, push.len,
+		        p->table->sparse ? (size_t)in->nrows * p->table->cols : p->n) != CODEC_GOOD)
 			return SHARD_BAD;
 		snapshot_before_update(s, p, p->step);
 		part_set_epoch(s, p, in->by);
 		if (push.slot == SHARD_OUTSIDE && p->life)
-			row_life_set_step(p, p->life->clock + (uint32_t)(in->clock - (uint32_t)p->life->clock));
+			row_life_set_step(p,
+			    p->life->clock + (uint32_t)(in->clock - (uint32_t)p->life->clock));
 		if (!part_apply(p, &push))
 			return SHARD_BAD;
 	}
@@ -125,7 +142,7 @@ static enum shard_answer apply_copied_push(struct shard *s, struct part *p,
 	return SHARD_OK;
 }
 
-/* ---- a state transfer -------------------------------------------------------------------- */
+/* ---- a state transfer ---- */
 
 static const uint8_t *get_state_rows(struct rows *rows, const uint8_t *at, size_t *left, uint32_t n,
     size_t stride)
@@ -240,7 +257,8 @@ static void pass_on_copy(struct shard *s, struct part *p, const struct incoming 
 	const struct copy *c = in->c;
 
 	if (p->to != NO_SERVER)
-		copy_pass_on(s, p, c, in->list - COPY_HEAD, (size_t)(in->body - in->list) + COPY_HEAD, in->body, in->nbody);
+		copy_pass_on(s, p, c, in->list - COPY_HEAD,
+		    (size_t)(in->body - in->list) + COPY_HEAD, in->body, in->nbody);
 	copy_update_safe(p);
 }
 
@@ -258,13 +276,14 @@ static enum shard_answer apply_copy(struct shard *s, struct part *p, const struc
 		return SHARD_HOLD;
 	}
 	if (in->c->kind == COPY_STATE)
-		a = p->here && (p->live || in->version <= p->version) ? SHARD_OK :
-		    install_state(s, p, in);
+		a = p->here && (p->live || in->version <= p->version) ? SHARD_OK
+		                                                      : install_state(s, p, in);
 	else if (in->c->kind == COPY_PUSH)
 		a = apply_copied_push(s, p, in);
 	else
 		a = apply_copied_sum(s, p, in);
-	if (a == SHARD_OK && in->c->kind != COPY_STATE && (p->version != version || p->step != step || !in->nbody))
+	if (a == SHARD_OK && in->c->kind != COPY_STATE &&
+	    (p->version != version || p->step != step || !in->nbody))
 		pass_on_copy(s, p, in);
 	if (a == SHARD_OK) {
 		gate_pass_empty_steps(s, p);
@@ -273,7 +292,8 @@ static enum shard_answer apply_copy(struct shard *s, struct part *p, const struc
 	return a;
 }
 
-enum shard_answer shard_copy(struct shard *s, const struct copy *c, const uint8_t *payload, size_t len, struct shard_due *due)
+enum shard_answer shard_copy(struct shard *s, const struct copy *c, const uint8_t *payload,
+    size_t len, struct shard_due *due)
 {
 	struct part *p = shard_part(s, c->table, c->part);
 	struct incoming in;
@@ -284,7 +304,8 @@ enum shard_answer shard_copy(struct shard *s, const struct copy *c, const uint8_
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
 	a = apply_copy(s, p, &in);
-	*due = (struct shard_due){ .tenure = atomic_load(&p->tenure), .version = in.version,
+	*due = (struct shard_due){ .tenure = atomic_load(&p->tenure),
+		.version = in.version,
 		.steps = c->kind == COPY_PUSH || c->kind == COPY_STATE ? 0 : c->step + 1,
 		/* A refused push makes no version, so its record itself must reach the replicas
 		 * after this one. */

@@ -14,10 +14,11 @@
 bool gate_fences(const struct sync *sync, uint32_t slot, uint64_t incarnation)
 {
 	/* Incarnation 0 means that no worker has held this slot yet. */
-	return !incarnation || incarnation == NOBODY || slot >= sync->nslots || sync->slot[slot].incarnation != incarnation;
+	return !incarnation || incarnation == NOBODY || slot >= sync->nslots ||
+	    sync->slot[slot].incarnation != incarnation;
 }
 
-/* ---- members -------------------------------------------------------------- */
+/* ---- members ---- */
 
 /* Steps may have been closed before it was known that not all replicas have the CLOCKs of a lost
  * slot: tell the next replica how far the partition is. */
@@ -80,7 +81,9 @@ static void set_refused_range(struct shard *s, const struct member *m, uint64_t 
 {
 	struct sync_slot *x = sync_at(&s->gate.sync, m->slot);
 
-	if (s->watch && (m->barred != x->barred || m->barred_until != x->barred_until || holder != x->incarnation))
+	if (s->watch &&
+	    (m->barred != x->barred || m->barred_until != x->barred_until ||
+	        holder != x->incarnation))
 		outliers_begin_slot(s->watch, m->slot, x->incarnation);
 	x->barred = m->barred;
 	x->barred_until = m->barred_until;
@@ -95,9 +98,9 @@ void shard_take_members(struct shard *s, const struct member *m, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		uint64_t holder = sync_at(sync, m[i].slot)->incarnation;
 
-		news |= m[i].state == MEMBER_ACTIVE ? admit_holder(sync, &m[i]) :
-		    m[i].state == MEMBER_DONE ? finish_member(sync, &m[i]) :
-		    dismiss_member(sync, &m[i]);
+		news |= m[i].state == MEMBER_ACTIVE ? admit_holder(sync, &m[i])
+		    : m[i].state == MEMBER_DONE     ? finish_member(sync, &m[i])
+		                                    : dismiss_member(sync, &m[i]);
 		set_refused_range(s, &m[i], holder);
 		if (sync_at(sync, m[i].slot)->incarnation == m[i].incarnation)
 			memcpy(sync_at(sync, m[i].slot)->key, m[i].key, sizeof m[i].key);
@@ -128,12 +131,15 @@ bool shard_key_holds(struct shard *s, uint32_t slot, const uint8_t key[static 32
 
 	pthread_mutex_lock(&s->gate.lock);
 	x = slot < s->gate.sync.nslots ? &s->gate.sync.slot[slot] : NULL;
-	holds = x && (memcmp(x->key, unknown, sizeof unknown) == 0 || memcmp(x->key, key, sizeof x->key) == 0);
+	holds = x &&
+	    (memcmp(x->key, unknown, sizeof unknown) == 0 ||
+	        memcmp(x->key, key, sizeof x->key) == 0);
 	pthread_mutex_unlock(&s->gate.lock);
 	return holds;
 }
 
-struct shard_vote shard_vote(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, bool resume)
+struct shard_vote shard_vote(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step,
+    bool resume)
 {
 	struct sync *sync = &s->gate.sync;
 	struct sync_slot *p;
@@ -164,7 +170,7 @@ void shard_decided(struct shard *s)
 	s->cfg.wake(s->cfg.ctx);
 }
 
-/* ---- clocks ---------------------------------------------------------------- */
+/* ---- clocks ---- */
 
 /* Is it too early for this CLOCK? In bsp it must wait until the step before is closed, because only
  * that many examples are kept. But a server that joined later has missed the steps before the first
@@ -174,7 +180,8 @@ static bool clock_is_too_early(const struct shard *s, uint32_t slot, uint64_t st
 {
 	const struct sync *sync = &s->gate.sync;
 
-	return sync->mode.kind == SYNC_bsp && step > sync->closed + (s->cfg.reduced ? REDUCED_CLOCKS_AHEAD : 0) &&
+	return sync->mode.kind == SYNC_bsp &&
+	    step > sync->closed + (s->cfg.reduced ? REDUCED_CLOCKS_AHEAD : 0) &&
 	    (step <= sync->slot[slot].clock || !s->cfg.forward);
 }
 
@@ -207,7 +214,8 @@ static bool record_clock(struct shard *s, uint32_t slot, uint64_t step, uint32_t
 	after = clocked_steps(g);
 	/* Deterministic pushes wait for their turn; the clocks may have passed a step that is not
 	 * closed yet. */
-	return after != before || s->cfg.deterministic || (g->sync.mode.kind == SYNC_bsp && after > g->sync.closed);
+	return after != before || s->cfg.deterministic ||
+	    (g->sync.mode.kind == SYNC_bsp && after > g->sync.closed);
 }
 
 /* Does a CLOCK show that the slot has done all steps before a change of mode? A server that did not
@@ -224,7 +232,8 @@ static bool clock_passes_mode_change(struct gate *g, uint32_t slot, uint64_t ste
 	return true;
 }
 
-enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint32_t examples)
+enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step,
+    uint32_t examples)
 {
 	struct sync *sync = &s->gate.sync;
 	enum shard_answer a = SHARD_OK;
@@ -316,7 +325,7 @@ uint64_t shard_step(struct shard *s)
 	return floor;
 }
 
-/* ---- closing ------------------------------------------------------------------ */
+/* ---- closing ---- */
 
 /* A replica goes over a step without a record when it has all CLOCKs and nobody announced a push
  * (gate_pass_empty_steps). After a worker was lost its CLOCK may be missing there, so the head sends a record
@@ -325,7 +334,8 @@ void gate_tell_closed(struct shard *s, struct part *p)
 {
 	bool torn;
 
-	if (s->cfg.relay || !p->step || !settings_epoch_is_bsp(s, p->step - 1) || !p->here || !p->head || p->to == NO_SERVER)
+	if (s->cfg.relay || !p->step || !settings_epoch_is_bsp(s, p->step - 1) || !p->here ||
+	    !p->head || p->to == NO_SERVER)
 		return;
 	pthread_mutex_lock(&s->gate.lock);
 	torn = sync_may_lack_pushes(&s->gate.sync, p->step - 1, false);
@@ -374,7 +384,8 @@ void gate_pass_empty_steps(struct shard *s, struct part *p)
 
 	/* With backup slots only the head knows which slots were late, and of a reduced table only
 	 * the head knows that a step had no mean. */
-	if (!settings_epoch_is_bsp(s, p->step) || settings_epoch_at(s, p->step)->mode.backup || p->table->reduced || p->head || !p->here || !p->live)
+	if (!settings_epoch_is_bsp(s, p->step) || settings_epoch_at(s, p->step)->mode.backup ||
+	    p->table->reduced || p->head || !p->here || !p->live)
 		return;
 	pthread_mutex_lock(&s->gate.lock);
 	floor = sync_completed(&s->gate.sync);
@@ -385,7 +396,7 @@ void gate_pass_empty_steps(struct shard *s, struct part *p)
 	pthread_mutex_unlock(&s->gate.lock);
 }
 
-/* ---- all partitions -------------------------------------------------------------- */
+/* ---- all partitions ---- */
 
 /* One sweep over all partitions. */
 struct closing {
@@ -416,7 +427,8 @@ bool gate_caught_up(struct shard *s, struct part *p)
 static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 {
 	struct closing *c = ctx;
-	uint64_t examples, end = settings_epoch_bsp_end(s, p->step), floor = c->floor < end ? c->floor : end;
+	uint64_t examples, end = settings_epoch_bsp_end(s, p->step),
+	                   floor = c->floor < end ? c->floor : end;
 
 	if (!settings_epoch_is_bsp(s, p->step))
 		floor = p->step;
@@ -430,7 +442,7 @@ static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 		relay_part_skip(p, floor);
 	while (p->here && p->head && p->step < floor && gate_step_is_complete(s, p, &examples)) {
 		gate_close_part(s, p, examples);
-		p->waited = false;              /* the caller wakes all waiting requests */
+		p->waited = false; /* the caller wakes all waiting requests */
 	}
 	mark_behind(s, p, p->here && p->head && p->step < floor);
 	if (p->here && p->head && p->step < c->oldest && p->step < floor)

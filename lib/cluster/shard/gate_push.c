@@ -12,7 +12,8 @@ bool gate_is_ahead(const struct shard *s, const struct part *p, uint64_t step)
 	return !s->cfg.relay && settings_epoch_is_bsp(s, step) && step > p->step;
 }
 
-enum shard_answer gate_push(struct shard *s, const struct part *part, const struct push *p, bool *barred)
+enum shard_answer gate_push(struct shard *s, const struct part *part, const struct push *p,
+    bool *barred)
 {
 	struct sync *sync = &s->gate.sync;
 	enum shard_answer a = SHARD_OK;
@@ -28,7 +29,8 @@ enum shard_answer gate_push(struct shard *s, const struct part *part, const stru
 	else if (sync->slot[p->slot].last <= p->step && !gate_is_ahead(s, part, p->step))
 		sync->slot[p->slot].last = p->step + 1;
 	if (a == SHARD_OK)
-		*barred = p->step >= sync->slot[p->slot].barred && p->step < sync->slot[p->slot].barred_until;
+		*barred = p->step >= sync->slot[p->slot].barred &&
+		    p->step < sync->slot[p->slot].barred_until;
 	pthread_mutex_unlock(&s->gate.lock);
 	return a;
 }
@@ -49,13 +51,14 @@ static struct shard_table *announced_table(struct shard *s, uint32_t slot, uint6
 {
 	struct shard_table *t = atomic_load(&s->table[table]);
 
-	if (!t || t->shape.reduced || first >= t->shape.nparts || count > t->shape.nparts - first || !shard_holds(s, slot, incarnation))
+	if (!t || t->shape.reduced || first >= t->shape.nparts || count > t->shape.nparts - first ||
+	    !shard_holds(s, slot, incarnation))
 		return NULL;
 	return t;
 }
 
-void shard_expect(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint16_t table, uint32_t first,
-    uint32_t count)
+void shard_expect(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step,
+    uint16_t table, uint32_t first, uint32_t count)
 {
 	struct shard_table *t = announced_table(s, slot, incarnation, table, first, count);
 
@@ -73,8 +76,8 @@ void shard_expect(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t
 	}
 }
 
-bool shard_withdraw(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint16_t table, uint32_t first,
-    uint32_t count)
+bool shard_withdraw(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step,
+    uint16_t table, uint32_t first, uint32_t count)
 {
 	struct shard_table *t = announced_table(s, slot, incarnation, table, first, count);
 	bool was = false;
@@ -178,7 +181,8 @@ static bool slot_has_pending_push(const struct sync *sync, const struct part *p,
     uint64_t step)
 {
 	const struct sync_slot *x = &sync->slot[slot];
-	uint64_t last = part_taken_end(p, slot), at = last > x->until ? last : x->until, due = part_expected_end(p, slot);
+	uint64_t last = part_taken_end(p, slot), at = last > x->until ? last : x->until,
+	         due = part_expected_end(p, slot);
 
 	/* Announcements further back are not known. The loop must be short, because a worker may
 	 * have announced any step. */
@@ -208,7 +212,8 @@ bool gate_push_is_pending(struct shard *s, const struct part *p, uint64_t step)
 	return owed;
 }
 
-bool shard_has_own_pushes(struct shard *s, uint16_t table, uint32_t part, uint32_t slot, uint64_t step)
+bool shard_has_own_pushes(struct shard *s, uint16_t table, uint32_t part, uint32_t slot,
+    uint64_t step)
 {
 	const struct sync *sync = &s->gate.sync;
 	struct part *p = shard_part(s, table, part);

@@ -33,7 +33,8 @@ static uint64_t server_process(const uint64_t *process, uint16_t server)
  * out and have dropped what it had. */
 static bool feed_may_go_on(const struct shard *s, const struct part *p, uint32_t epoch)
 {
-	return p->live && p->tail && epoch == s->epoch + 1 && p->to == p->feed && p->to_process == p->feed_process;
+	return p->live && p->tail && epoch == s->epoch + 1 && p->to == p->feed &&
+	    p->to_process == p->feed_process;
 }
 
 /* Takes place `place` of the chain (0: head). Also makes room for sums where it is the head. */
@@ -53,7 +54,8 @@ static enum err_code take_chain_place(struct shard *s, struct part *p, const str
 	p->feed = tail ? run->joining : NO_SERVER;
 	p->feed_process = server_process(process, p->feed);
 	atomic_store(&p->copies, run->nchain);
-	if (next != NO_SERVER || !made_before || p->to != p->feed || p->to_process != p->feed_process)
+	if (next != NO_SERVER || !made_before || p->to != p->feed ||
+	    p->to_process != p->feed_process)
 		copy_set_next(s, p, next, server_process(process, next));
 	if (p->head)
 		rc = part_alloc_head(p, s, e);
@@ -65,8 +67,9 @@ static enum err_code take_chain_place(struct shard *s, struct part *p, const str
 }
 
 /* Applies the layout to one partition. fresh: the table had no such partition before. */
-static enum err_code install_part(struct shard *s, struct shard_table *table, const struct table *shape, uint32_t i,
-    bool fresh, uint32_t epoch, const uint64_t *process, struct err *e)
+static enum err_code install_part(struct shard *s, struct shard_table *table,
+    const struct table *shape, uint32_t i, bool fresh, uint32_t epoch, const uint64_t *process,
+    struct err *e)
 {
 	struct part *p = atomic_load(&table->part[i]);
 	const struct run *run = table_run(shape, i);
@@ -92,8 +95,10 @@ static enum err_code install_part(struct shard *s, struct shard_table *table, co
 		atomic_store(&table->part[i], p);
 	}
 	if (place >= 0 && !p->here)
-		return err_set(e, ERR_PROTO, "the layout counts on a copy of table \"%s\" partition %u that this server "
-		    "has not been given", shape->name, i);
+		return err_set(e, ERR_PROTO,
+		    "the layout counts on a copy of table \"%s\" partition %u that this server "
+		    "has not been given",
+		    shape->name, i);
 	return rc || place < 0 ? rc : take_chain_place(s, p, run, place, epoch, process, e);
 }
 
@@ -113,8 +118,8 @@ static struct shard_table *new_shard_table(const struct table *shape, struct sha
 }
 
 /* Applies the layout to one table, which may be new or have grown. */
-static enum err_code install_table(struct shard *s, size_t t, const struct table *shape, uint32_t epoch,
-    const uint64_t *process, struct err *e)
+static enum err_code install_table(struct shard *s, size_t t, const struct table *shape,
+    uint32_t epoch, const uint64_t *process, struct err *e)
 {
 	struct shard_table *table = atomic_load(&s->table[t]);
 	uint32_t had = table ? table->shape.nparts : 0;
@@ -122,7 +127,8 @@ static enum err_code install_table(struct shard *s, size_t t, const struct table
 	enum err_code rc = ERR_OK;
 
 	/* The counts of ids are allocated by the first push, which is too late for an error. */
-	if (!had && !s->cfg.relay && shape->sparse && row_life_sketch_bytes(shape) && shard_fits_table(s, shape, 0, 1, e))
+	if (!had && !s->cfg.relay && shape->sparse && row_life_sketch_bytes(shape) &&
+	    shard_fits_table(s, shape, 0, 1, e))
 		return err_prefix(e, "table \"%s\": the counts for admit (sketch)", shape->name);
 	if (fresh)
 		table = new_shard_table(shape, table);
@@ -160,7 +166,8 @@ void shard_restore_done(struct shard *s)
 	s->cfg.restore = NULL;
 }
 
-enum err_code shard_install(struct shard *s, const struct layout *l, const uint64_t *process, struct err *e)
+enum err_code shard_install(struct shard *s, const struct layout *l, const uint64_t *process,
+    struct err *e)
 {
 	enum err_code rc = ERR_OK;
 

@@ -20,10 +20,10 @@ struct figures {
 
 /* A step that is being collected. */
 struct open_step {
-	uint64_t end;                   /* the step, plus 1; 0: none */
+	uint64_t end; /* the step, plus 1; 0: none */
 	uint64_t elements;
 	double sum2;
-	struct figures *of;             /* by slot; w->nslots of them */
+	struct figures *of; /* by slot; w->nslots of them */
 };
 
 /* Steps in a row that were outliers, and the sum of their figures. */
@@ -42,8 +42,8 @@ struct outliers {
 	pthread_mutex_t lock;
 	size_t nslots;
 	struct open_step open[OPEN];
-	struct history *history;        /* by slot */
-	uint64_t elements;              /* elements of the last step that was judged */
+	struct history *history; /* by slot */
+	uint64_t elements;       /* elements of the last step that was judged */
 };
 
 struct outliers *outliers_new(void)
@@ -79,7 +79,7 @@ static void grow_slots(struct outliers *w, size_t n)
 	w->nslots = n;
 }
 
-/* ---- judging ------------------------------------------------------------------------ */
+/* ---- judging ---- */
 
 static void count_streak(struct streak *k, bool again, double figure)
 {
@@ -122,7 +122,8 @@ void outliers_judge(struct outliers *w, uint64_t closed)
 		struct open_step *first = NULL;
 
 		for (size_t i = 0; i < OPEN; i++)
-			if (w->open[i].end && w->open[i].end <= closed && (!first || w->open[i].end < first->end))
+			if (w->open[i].end && w->open[i].end <= closed &&
+			    (!first || w->open[i].end < first->end))
 				first = &w->open[i];
 		if (!first)
 			break;
@@ -163,7 +164,8 @@ void outliers_begin_slot(struct outliers *w, uint32_t slot, uint64_t incarnation
 	pthread_mutex_unlock(&w->lock);
 }
 
-uint64_t outliers_suspects(struct outliers *w, void (*fn)(void *ctx, const struct outliers_suspect *s), void *ctx)
+uint64_t outliers_suspects(struct outliers *w,
+    void (*fn)(void *ctx, const struct outliers_suspect *s), void *ctx)
 {
 	uint64_t elements;
 
@@ -174,7 +176,9 @@ uint64_t outliers_suspects(struct outliers *w, void (*fn)(void *ctx, const struc
 		const struct streak *k = against ? &h->against : &h->too_long;
 
 		if (k->steps >= (against ? OUTLIERS_AGAINST_STEPS : OUTLIERS_LONG_STEPS))
-			fn(ctx, &(struct outliers_suspect){ i, h->incarnation, against, h->step, k->steps, k->sum / k->steps });
+			fn(ctx,
+			    &(struct outliers_suspect){ i, h->incarnation, against, h->step,
+			        k->steps, k->sum / k->steps });
 	}
 	elements = w->elements;
 	pthread_mutex_unlock(&w->lock);

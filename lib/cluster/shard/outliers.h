@@ -15,11 +15,11 @@
  *
  * Thread-safe; its lock is the last one in the lock order of shard.h, and is held while the fn of
  * outliers_suspects is called. */
-#define OUTLIERS_LONG 4.0
-#define OUTLIERS_LONG_STEPS 5u
-#define OUTLIERS_AGAINST 0.2
+#define OUTLIERS_LONG          4.0
+#define OUTLIERS_LONG_STEPS    5u
+#define OUTLIERS_AGAINST       0.2
 #define OUTLIERS_AGAINST_STEPS 10u
-#define OUTLIERS_WORKERS_MIN 3u
+#define OUTLIERS_WORKERS_MIN   3u
 
 struct outliers;
 
@@ -47,9 +47,9 @@ void outliers_begin_slot(struct outliers *w, uint32_t slot, uint64_t incarnation
 /* A slot that is suspected. */
 struct outliers_suspect {
 	uint32_t slot;
-	uint64_t incarnation;           /* incarnation of its holder */
-	bool against;                   /* it goes against the others; false: it is too long */
-	uint64_t step;                  /* the last step that was an outlier */
+	uint64_t incarnation; /* incarnation of its holder */
+	bool against;         /* it goes against the others; false: it is too long */
+	uint64_t step;        /* the last step that was an outlier */
 	/* Steps in a row. */
 	unsigned steps;
 	/* Mean over those steps of length / median length, or of the cosines. */
@@ -57,6 +57,7 @@ struct outliers_suspect {
 };
 /* Calls fn for each slot that is suspected now. Returns the elements of the last step that was
  * judged, summed over partitions. */
-uint64_t outliers_suspects(struct outliers *w, void (*fn)(void *ctx, const struct outliers_suspect *s), void *ctx);
+uint64_t outliers_suspects(struct outliers *w,
+    void (*fn)(void *ctx, const struct outliers_suspect *s), void *ctx);
 
 #endif

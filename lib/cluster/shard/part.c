@@ -9,7 +9,8 @@
 #include "shard/robust.h"
 #include "shard/row_life.h"
 
-void part_slots(float *state, size_t n, const struct optim_rule *rule, float *out[static OPTIM_MAX_SLOTS])
+void part_slots(float *state, size_t n, const struct optim_rule *rule,
+    float *out[static OPTIM_MAX_SLOTS])
 {
 	for (unsigned k = 0; k < rule->nslots; k++)
 		out[k] = state + k * n;
@@ -35,10 +36,13 @@ static enum err_code init_from_file(struct part *p, const char *path, struct err
 		return rc;
 	t = safetensors_find(st, p->table->name);
 	if (!t)
-		rc = err_set(e, ERR_CONFIG, "job.init: \"%s\" has no tensor \"%s\"", path, p->table->name);
+		rc = err_set(e, ERR_CONFIG, "job.init: \"%s\" has no tensor \"%s\"", path,
+		    p->table->name);
 	else if (t->count != table_elements(p->table))
-		rc = err_set(e, ERR_CONFIG, "job.init: tensor \"%s\" of \"%s\" has %llu elements, the model wants %llu",
-		    p->table->name, path, (unsigned long long)t->count, (unsigned long long)table_elements(p->table));
+		rc = err_set(e, ERR_CONFIG,
+		    "job.init: tensor \"%s\" of \"%s\" has %llu elements, the model wants %llu",
+		    p->table->name, path, (unsigned long long)t->count,
+		    (unsigned long long)table_elements(p->table));
 	else
 		rc = safetensors_read(st, t, table_part_begin(p->table, p->index), p->n, p->w, e);
 	safetensors_close(st);
@@ -60,8 +64,8 @@ struct part *part_new(const struct table *t, uint32_t index)
 
 static enum err_code set_part_nomem(const struct part *p, struct err *e)
 {
-	return err_set(e, ERR_NOMEM, "no memory for table \"%s\": partition %u of %u", p->table->name, p->index,
-	    p->table->nparts);
+	return err_set(e, ERR_NOMEM, "no memory for table \"%s\": partition %u of %u",
+	    p->table->name, p->index, p->table->nparts);
 }
 
 enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
@@ -71,7 +75,8 @@ enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
 
 	part_release_values(p, &s->budget);
 	if (!p->by)
-		p->by = p->table->since ? settings_epoch_at(s, p->table->since) : settings_epoch_by_number(s, 0);
+		p->by = p->table->since ? settings_epoch_at(s, p->table->since)
+		                        : settings_epoch_by_number(s, 0);
 	if (p->table->sparse) {
 		part_rows_alloc(p, cfg);
 		return ERR_OK;
@@ -103,7 +108,8 @@ static bool spare_comes_back(const struct part *p)
 enum err_code part_alloc_head(struct part *p, const struct shard *s, struct err *e)
 {
 	/* Outside of bsp an accumulator is needed only while an earlier bsp is not finished. */
-	if (!settings_epoch_is_bsp(s, p->step) && settings_epoch_last(s)->mode.kind != SYNC_bsp && !p->acc)
+	if (!settings_epoch_is_bsp(s, p->step) && settings_epoch_last(s)->mode.kind != SYNC_bsp &&
+	    !p->acc)
 		return ERR_OK;
 	if (p->table->sparse) {
 		if (!p->acc_rows)
@@ -114,14 +120,16 @@ enum err_code part_alloc_head(struct part *p, const struct shard *s, struct err 
 		p->acc = mem_try_array(p->n, sizeof *p->acc);
 	if (!p->spare && p->to != NO_SERVER && !spare_comes_back(p))
 		p->spare = mem_try_array(p->n, sizeof *p->spare);
-	return p->acc && (p->spare || p->to == NO_SERVER || spare_comes_back(p)) ? ERR_OK :
-	    set_part_nomem(p, e);
+	return p->acc && (p->spare || p->to == NO_SERVER || spare_comes_back(p))
+	    ? ERR_OK
+	    : set_part_nomem(p, e);
 }
 
 enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 {
 	const struct shard_config *cfg = &s->cfg;
-	const struct ckpt_table *t = cfg->restore ? ckpt_table_find(cfg->restore, p->table->name) : NULL;
+	const struct ckpt_table *t = cfg->restore ? ckpt_table_find(cfg->restore, p->table->name)
+	                                          : NULL;
 	enum err_code rc = part_alloc(p, s, e);
 
 	if (cfg->relay)
@@ -175,7 +183,7 @@ void part_free(struct part *p, struct budget *b)
 	free(p);
 }
 
-/* ---- pushes that were taken, refused and announced ---------------------------- */
+/* ---- pushes that were taken, refused and announced ---- */
 
 /* Makes room for the slot in `last`. Slots may be added one by one, and there may be thousands, so
  * capacity grows by half. */
@@ -219,7 +227,9 @@ void part_set_last(struct part *p, uint32_t slot, uint64_t last)
 	if (slot < p->nrefused && last >= p->last[slot])
 		p->refused[slot] = shift_bits(p->refused[slot], last - p->last[slot]);
 	else if (slot < p->nrefused)
-		p->refused[slot] = p->last[slot] - last < 64 ? p->refused[slot] >> (p->last[slot] - last) : 0;
+		p->refused[slot] = p->last[slot] - last < 64
+		    ? p->refused[slot] >> (p->last[slot] - last)
+		    : 0;
 	p->last[slot] = last;
 	p->owed += part_expected_end(p, slot) > p->last[slot];
 }
@@ -253,7 +263,8 @@ bool part_was_refused(const struct part *p, uint32_t slot, uint64_t step)
 {
 	uint64_t bits = part_refused_bits(p, slot);
 
-	return bits && step < p->last[slot] && p->last[slot] - 1 - step < 64 && (bits >> (p->last[slot] - 1 - step) & 1);
+	return bits && step < p->last[slot] && p->last[slot] - 1 - step < 64 &&
+	    (bits >> (p->last[slot] - 1 - step) & 1);
 }
 
 /* `owed` counts the slots with due > last. Every function that changes `due` or `last` of a slot
@@ -300,10 +311,11 @@ bool part_is_expected(const struct part *p, uint32_t slot, uint64_t step)
 {
 	uint64_t due = part_expected_end(p, slot);
 
-	return due > step && due - 1 - step < PART_EXPECT_WINDOW && (p->debt[slot].claims >> (due - 1 - step) & 1);
+	return due > step && due - 1 - step < PART_EXPECT_WINDOW &&
+	    (p->debt[slot].claims >> (due - 1 - step) & 1);
 }
 
-/* ---- the update --------------------------------------------------------- */
+/* ---- the update ---- */
 
 /* The hyperparameters of a step: those of the settings epoch, with the learning rate scheduled. */
 static struct optim_hyper hyper_for_step(const struct part *p, uint64_t step)
@@ -331,7 +343,8 @@ static void update_dense(struct part *p, uint64_t step, const float *g, float sc
 
 		if (p->stamps)
 			memcpy(old, p->w + at, n * sizeof *old);
-		rule->step(&h, p->version + 1 - p->born, p->table->decay, n, p->w + at, slot, g + at, scale);
+		rule->step(&h, p->version + 1 - p->born, p->table->decay, n, p->w + at, slot,
+		    g + at, scale);
 		if (p->stamps)
 			change_log_note(p->stamps, p->version + 1, at, n, old, p->w + at);
 		for (unsigned k = 0; k < rule->nslots; k++)
@@ -339,7 +352,7 @@ static void update_dense(struct part *p, uint64_t step, const float *g, float sc
 	}
 }
 
-/* ---- bsp ----------------------------------------------------------------- */
+/* ---- bsp ---- */
 
 /* The first contribution of a step overwrites what an earlier step left in acc. */
 static void accumulate_dense(struct part *p, const struct push *push)
@@ -385,7 +398,8 @@ static void keep_previous(struct part *p, bool changes)
 		rows_clear(p->prev_rows);
 }
 
-bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows, const uint8_t *ids, uint64_t examples)
+bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows,
+    const uint8_t *ids, uint64_t examples)
 {
 	float scale = examples ? 1.0f / (float)examples : 0.0f;
 	struct optim_hyper h = hyper_for_step(p, step);
@@ -431,7 +445,7 @@ void part_clear_sum(struct part *p)
 	p->contributions = 0;
 }
 
-/* ---- ssp, asp, and pushes from outside ----------------------------------- */
+/* ---- ssp, asp, and pushes from outside ---- */
 
 bool part_apply(struct part *p, const struct push *push)
 {
@@ -448,7 +462,8 @@ bool part_apply(struct part *p, const struct push *push)
 			row_life_set_step(p, push->step);
 		good = part_rows_apply(p, &h, push);
 	} else {
-		update_dense(p, push->step, codec_values(codec, push->payload, push->len, p->n, dense), 1.0f);
+		update_dense(p, push->step,
+		    codec_values(codec, push->payload, push->len, p->n, dense), 1.0f);
 	}
 	p->version += good && (!p->table->sparse || push->nrows);
 	return good;

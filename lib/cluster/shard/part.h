@@ -30,9 +30,9 @@
 /* One table at this server. Readers take no lock: the pointers only ever go from NULL to a
  * partition, and a table that grows is replaced whole by a larger one. */
 struct shard_table {
-	struct table shape;             /* runs not filled */
-	struct part *_Atomic *part;     /* by partition; NULL: never held here; set once */
-	_Atomic bool gone;              /* dropped: no partition of it is here any more */
+	struct table shape;         /* runs not filled */
+	struct part *_Atomic *part; /* by partition; NULL: never held here; set once */
+	_Atomic bool gone;          /* dropped: no partition of it is here any more */
 	/* The smaller table that this one replaced when the table grew. It is kept because readers
 	 * may still use it; its partitions are among these. */
 	struct shard_table *before;
@@ -46,13 +46,13 @@ struct shard_table {
 struct part {
 	pthread_mutex_t lock;
 	const struct table *table;
-	uint32_t index, n;              /* n: elements of a dense partition; 0 for a sparse one */
+	uint32_t index, n; /* n: elements of a dense partition; 0 for a sparse one */
 	/* Settings epoch of its updates; `state` has the layout of its rule. */
 	const struct settings_epoch *by;
-	uint64_t version;               /* updates applied */
+	uint64_t version; /* updates applied */
 	/* Updates made before the present rule began with fresh state. */
 	uint64_t born;
-	uint64_t step;                  /* bsp: the open step */
+	uint64_t step; /* bsp: the open step */
 	/* By slot: the highest step whose push was taken, plus 1. */
 	uint64_t *last;
 	size_t nlast, cap_last;
@@ -65,23 +65,25 @@ struct part {
 	 * step, plus 1; bit k of claims says that step due - 1 - k was announced. Only pushes that
 	 * were not here when they were announced are noted, so without relays, resends and replicas
 	 * the array stays empty. */
-	struct debt { uint64_t due, claims; } *debt;
+	struct debt {
+		uint64_t due, claims;
+	} * debt;
 	size_t ndebt;
 	/* Number of slots with due > last: announced pushes that are pending. */
 	unsigned owed;
-	uint32_t missing;               /* the slot that all_are_through looks at first */
+	uint32_t missing; /* the slot that all_are_through looks at first */
 	/* A caller was answered SHARD_HOLD: wake it after the next change. */
 	bool waited;
 	/* The clocks have passed its open step (counted in gate.behind). */
 	bool behind;
-	uint64_t prev_version;          /* the version that prev has */
-	bool prev_same;                 /* the last step changed nothing: read w instead of prev */
+	uint64_t prev_version; /* the version that prev has */
+	bool prev_same;        /* the last step changed nothing: read w instead of prev */
 
 	/* Dense: w has n parameters, state has the rule's nslots vectors of n floats. acc is the
 	 * sum of the open step (head of a bsp chain only), prev the values before the last step
 	 * (deterministic runs only). */
 	float *w, *state, *acc, *prev;
-	struct change_log *stamps;          /* when each value changed; NULL: not wanted */
+	struct change_log *stamps; /* when each value changed; NULL: not wanted */
 	/* Sparse: each row has `narrow` values and the rule's state of them, then the hidden fields
 	 * below. acc_rows and prev_rows have bare values by row id. Where the policy widens rows,
 	 * narrow < cols, and `rest` has the other columns of the wide ones (row_width.h).
@@ -99,29 +101,29 @@ struct part {
 	/* Where the table has a row policy: its state, and the index in a row of the 32-bit step at
 	 * which the row was updated last (0: no such field). */
 	struct life *life;
-	uint32_t seen_at, stride;       /* stride: floats of a row with its hidden fields */
+	uint32_t seen_at, stride; /* stride: floats of a row with its hidden fields */
 
 	/* Bytes that this partition has booked in budget.used and .lent. */
 	uint64_t booked, lent;
-	uint64_t work, work_seen;       /* bytes of pushes taken; work at the last shard_part_load */
+	uint64_t work, work_seen; /* bytes of pushes taken; work at the last shard_part_load */
 	/* Decaying averages: bytes, and the steps that they were pushed in. */
 	double warmth, warm_for;
-	uint64_t measured;              /* steps for which shard_part_load saw this server as the head */
-	uint64_t acc_examples;          /* sum of the examples stated by the contributions in acc */
+	uint64_t measured;     /* steps for which shard_part_load saw this server as the head */
+	uint64_t acc_examples; /* sum of the examples stated by the contributions in acc */
 	/* Contributions in acc. 0: acc has leftovers of an earlier step, which the first
 	 * contribution overwrites. */
 	unsigned contributions;
 
 	/* The partition's place in its chain under the installed layout. */
-	bool here;                      /* this server has a complete replica */
+	bool here; /* this server has a complete replica */
 	/* The layout counts it as a member of the chain, so workers announce their pushes to it. */
 	bool live;
 	bool head, tail;
 	/* `to`: the next replica, which gets all changes; `feed`: the server that joins the chain
 	 * here and is to be sent a state transfer */
 	uint16_t to, feed;
-	uint64_t to_process, feed_process;      /* incarnations of those two servers */
-	bool must;                      /* a change is safe only when `to` has it */
+	uint64_t to_process, feed_process; /* incarnations of those two servers */
+	bool must;                         /* a change is safe only when `to` has it */
 	/* `to` is joining and has everything that was shown before `must` was set */
 	bool synced;
 	/* The version when `to` acknowledged its state transfer; synced is set when that version is
@@ -142,16 +144,25 @@ struct part {
 	/* Relay: each slot's contribution to the open sum (valid where last > step); the outcomes
 	 * of the last SAID sums, at step % SAID; and the step, plus 1, that the values are of
 	 * (dense) or that rows were asked for at (sparse). */
-	struct share { uint64_t incarnation; uint32_t examples; } *share;
+	struct share {
+		uint64_t incarnation;
+		uint32_t examples;
+	} * share;
 	size_t nshare;
-	struct { uint64_t end; enum push_status status; } said[SAID];
+	struct {
+		uint64_t end;
+		enum push_status status;
+	} said[SAID];
 	uint64_t have;
 	/* Robust aggregation: each slot's gradient of the open step. examples 0: it has none. */
-	struct kept { float *g; uint32_t examples; } *kept;
+	struct kept {
+		float *g;
+		uint32_t examples;
+	} * kept;
 	size_t nkept;
 	/* A second accumulator, for use while the first waits in `sent`. */
 	float *spare;
-	_Atomic unsigned copies;        /* replicas in its chain */
+	_Atomic unsigned copies; /* replicas in its chain */
 	/* Counts how often this server left the partition or installed a state transfer (struct
 	 * shard_due). It changes before `gone` and safe_* do, so a reader without the lock that
 	 * finds the tenure unchanged after reading the others knows that they belong to that
@@ -174,15 +185,15 @@ struct part {
 struct gate {
 	pthread_mutex_t lock;
 	struct sync sync;
-	const struct settings_epoch *now;       /* the settings epoch whose mode is in force */
-	bool turning;                   /* a thread is changing the mode (gate_change_mode) */
+	const struct settings_epoch *now; /* the settings epoch whose mode is in force */
+	bool turning;                     /* a thread is changing the mode (gate_change_mode) */
 	/* Cache for clocked_steps: the least clock of the active slots, and how many are at it. 0:
 	 * compute anew. */
 	size_t slowest;
 	uint64_t floor;
-	bool closing;                   /* a thread is closing steps (close_complete_steps) */
-	bool again;                     /* look again when that is done */
-	_Atomic unsigned behind;        /* partitions with part.behind set */
+	bool closing;            /* a thread is closing steps (close_complete_steps) */
+	bool again;              /* look again when that is done */
+	_Atomic unsigned behind; /* partitions with part.behind set */
 };
 
 /* The fixed cost of a push, in bytes that could be summed in the same time. */
@@ -204,9 +215,9 @@ struct snaps {
 
 /* The memory of all partitions of a server, in bytes; the numbers behind mem_limit. */
 struct budget {
-	uint64_t limit;                 /* 0: no limit */
+	uint64_t limit; /* 0: no limit */
 	_Atomic uint64_t used;
-	_Atomic bool full;              /* a push was refused because the limit is reached */
+	_Atomic bool full; /* a push was refused because the limit is reached */
 	/* Relay: bytes of the rows that are kept for pulls, and the last step, plus 1, for which
 	 * rows were asked for. */
 	_Atomic uint64_t lent, lent_for;
@@ -222,12 +233,12 @@ struct shard {
 	/* epoch of the layout that was installed last; only shard_install uses it */
 	uint32_t epoch;
 	struct budget budget;
-	struct shard_table *_Atomic *table;     /* SHARD_TABLES places, indexed by table id */
+	struct shard_table *_Atomic *table; /* SHARD_TABLES places, indexed by table id */
 	_Atomic uint32_t ntables;
 	_Atomic uint64_t status[PUSH_SPLIT + 1], pulls, nonfinite;
-	_Atomic uint64_t alone;         /* the number that shard_alone_count returns */
+	_Atomic uint64_t alone; /* the number that shard_alone_count returns */
 	struct hist staleness, apply_time;
-	struct outliers *watch;            /* outlier detector; NULL: not wanted */
+	struct outliers *watch; /* outlier detector; NULL: not wanted */
 };
 
 /* Allocates a partition that is not here yet: a lock, but no memory for values. */
@@ -285,18 +296,21 @@ bool part_is_expected(const struct part *p, uint32_t slot, uint64_t step);
 
 /* part_slots points out[k] to the rule's k-th state vector; the vectors of n floats follow one
  * another in `state`. part_init_state fills them with the rule's initial values. */
-void part_slots(float *state, size_t n, const struct optim_rule *rule, float *out[static OPTIM_MAX_SLOTS]);
+void part_slots(float *state, size_t n, const struct optim_rule *rule,
+    float *out[static OPTIM_MAX_SLOTS]);
 void part_init_state(const struct optim_rule *rule, size_t n, float *state);
 
 /* restore.c: fills the partition from its checkpoint. ERR_CONFIG for another shape or rule,
  * ERR_NOMEM, errors of ckpt/read.h. */
 struct ckpt_table;
-enum err_code part_restore(struct part *p, const struct shard_config *cfg, const struct ckpt_table *t, struct err *e);
+enum err_code part_restore(struct part *p, const struct shard_config *cfg,
+    const struct ckpt_table *t, struct err *e);
 
 /* Makes the update of bsp step `step` from a sum of gradients (n floats, or nrows rows with their
  * ids) divided by `examples`, and opens the next step; prev gets the former values. sum NULL and
  * nrows 0: the step changes nothing. False: no memory. */
-bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows, const uint8_t *ids, uint64_t examples);
+bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows,
+    const uint8_t *ids, uint64_t examples);
 /* Adds examples * gradient to the open step's sum. False: no memory. */
 bool part_accumulate(struct part *p, const struct shard_config *cfg, const struct push *push);
 /* Makes the open step's update from the sum and opens the next step. The sum stays in acc, for
@@ -324,7 +338,8 @@ void part_row_changed(struct part *p, float *row);
 bool part_rows_accumulate(struct part *p, const struct push *push);
 /* One update: from the n gradients g of these rows times scale; from the accumulated sum times
  * scale; straight from a push. */
-bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t *ids, uint32_t n, const float *g, float scale);
+bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t *ids, uint32_t n,
+    const float *g, float scale);
 bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h, float scale);
 bool part_rows_apply(struct part *p, const struct optim_hyper *h, const struct push *push);
 /* Converts all rows to another rule: state that the rules share by name is carried over, other
@@ -334,8 +349,8 @@ void part_rows_set_rule(struct part *p, const struct shard *s, const struct opti
  * version. A row that does not exist is shown with its initial values. Where `since` gives the
  * version of which the caller has each row (codec/since.h), the numbers of the rows that may have
  * changed since are written to place; returns how many. */
-uint32_t part_rows_show(const struct part *p, bool previous, const uint8_t *ids, uint32_t n, const uint64_t *since,
-    float *out, uint32_t *place, uint64_t *version);
+uint32_t part_rows_show(const struct part *p, bool previous, const uint8_t *ids, uint32_t n,
+    const uint64_t *since, float *out, uint32_t *place, uint64_t *version);
 
 /* May a pull at this step be answered with the partition's values? SHARD_HOLD marks the caller as
  * waiting. */

@@ -13,7 +13,7 @@
  * each row, because the rules work on each value by itself. */
 
 /* Rows of at most so many values are updated together. */
-#define NARROW 16u
+#define NARROW   16u
 #define TOGETHER (ROWS_BLOCK * NARROW)
 /* Bytes of a block of rows, so that it stays in the first-level cache. */
 #define BLOCK_BYTES 16384u
@@ -73,7 +73,7 @@ static uint64_t read_row_id(const uint8_t *ids, uint32_t i)
 	return id;
 }
 
-/* ---- changes since a version ---------------------------------------------------------- */
+/* ---- changes since a version ---- */
 
 void part_forget_changes(struct part *p)
 {
@@ -120,11 +120,11 @@ static bool row_may_differ(const struct part *p, const float *row, uint64_t sinc
 	/* SINCE_NEVER is greater than every version. */
 	if (!p->stamp_at || since > version || since < p->known_since)
 		return true;
-	return row ? row_stamp(p, row) > since - p->known_since :
-	    p->life && since < p->life->removed_version;
+	return row ? row_stamp(p, row) > since - p->known_since
+	           : p->life && since < p->life->removed_version;
 }
 
-/* ---- blocks -------------------------------------------------------------------------- */
+/* ---- blocks ---- */
 
 /* The number of rows of a block, where each row has `copies` times its columns. */
 static uint32_t rows_per_block(const struct part *p, unsigned copies)
@@ -171,7 +171,7 @@ static void scatter_columns(const float *x, float *const *row, uint32_t rows, si
 			copy_floats(row[i] + at, x + i * n, n);
 }
 
-/* ---- updates ------------------------------------------------------------------------- */
+/* ---- updates ---- */
 
 /* A block of rows to be updated in this order. */
 struct update {
@@ -183,7 +183,7 @@ struct update {
 	bool distinct;
 	/* The gradients of all rows, one after the other; or NULL. */
 	const float *g;
-	const float *each[ROWS_BLOCK];  /* then the gradient of each row */
+	const float *each[ROWS_BLOCK]; /* then the gradient of each row */
 };
 
 /* Saves the rows as they are for pulls of the step before. False: no memory. */
@@ -243,7 +243,8 @@ static void step_rows_together(struct part *p, const struct update *u, uint32_t 
 		copy_floats(g + i * cols, row_gradient(p, u, i), cols);
 	if (p->stamp_at)
 		memcpy(was, w, all * sizeof *w);
-	p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, all, w, slot, whole ? whole : g, u->scale);
+	p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, all, w, slot,
+	    whole ? whole : g, u->scale);
 	scatter_columns(w, row, u->n, 0, cols);
 	for (uint32_t k = 0; k < nslots; k++)
 		scatter_columns(slot[k], row, u->n, (k + 1) * cols, cols);
@@ -331,7 +332,8 @@ static bool update_block(struct part *p, const struct update *u)
 	return p->life ? update_chosen(p, u) : update_rows(p, u);
 }
 
-bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t *ids, uint32_t n, const float *g, float scale)
+bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t *ids, uint32_t n,
+    const float *g, float scale)
 {
 	struct update u = { .h = h, .scale = scale };
 	uint32_t most = rows_per_block(p, 1 + p->by->rule->nslots);
@@ -350,7 +352,7 @@ bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t
 bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h, float scale)
 {
 	uint32_t n = (uint32_t)rows_count(p->acc_rows),
-	    most = rows_per_block(p, 2 + p->by->rule->nslots);
+	         most = rows_per_block(p, 2 + p->by->rule->nslots);
 	struct update u = { .h = h, .scale = scale, .distinct = true };
 	uint64_t ids[ROWS_BLOCK];
 
@@ -365,7 +367,7 @@ bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h, floa
 	return !p->life || row_life_end_update(p);
 }
 
-/* ---- another rule ---------------------------------------------------------------------- */
+/* ---- another rule ---- */
 
 /* Converts rows of `cols` columns to the state of `rule`, with the `behind` floats of hidden fields
  * behind it. Frees the old ones. */
@@ -401,7 +403,7 @@ void part_rows_set_rule(struct part *p, const struct shard *s, const struct opti
 	lay_out_row(p, rule, s->cfg.deltas);
 }
 
-/* ---- pushes -------------------------------------------------------------------------- */
+/* ---- pushes ---- */
 
 /* The decoded values of all rows of a push: in the payload, or in *room, which the caller frees.
  * NULL: no memory. */
@@ -411,7 +413,8 @@ static const float *decode_row_values(const struct part *p, const struct push *p
 	size_t n = (size_t)push->nrows * p->table->cols;
 
 	*room = codec->view ? NULL : mem_try_array(n + 1, sizeof **room);
-	return codec->view || *room ? codec_values(codec, push->payload, push->len, n, *room) : NULL;
+	return codec->view || *room ? codec_values(codec, push->payload, push->len, n, *room)
+	                            : NULL;
 }
 
 /* Adds weight * g to the sums of a block of rows. False: no memory. */
@@ -460,10 +463,11 @@ bool part_rows_apply(struct part *p, const struct optim_hyper *h, const struct p
 	return good;
 }
 
-/* ---- pulls --------------------------------------------------------------------------- */
+/* ---- pulls ---- */
 
 /* Writes a block of rows as a pull gets them. row gets the rows, or NULL. */
-static void show_block(const struct part *p, bool previous, const uint8_t *ids, uint32_t n, float **row, float *out)
+static void show_block(const struct part *p, bool previous, const uint8_t *ids, uint32_t n,
+    float **row, float *out)
 {
 	uint32_t cols = p->table->cols, narrow = p->narrow;
 	float *old[ROWS_BLOCK];
@@ -492,8 +496,8 @@ static void show_block(const struct part *p, bool previous, const uint8_t *ids, 
 			copy_floats(out + (size_t)i * cols, old[i], cols);
 }
 
-uint32_t part_rows_show(const struct part *p, bool previous, const uint8_t *ids, uint32_t n, const uint64_t *since,
-    float *out, uint32_t *place, uint64_t *version)
+uint32_t part_rows_show(const struct part *p, bool previous, const uint8_t *ids, uint32_t n,
+    const uint64_t *since, float *out, uint32_t *place, uint64_t *version)
 {
 	uint32_t most = rows_per_block(p, 1), k = 0;
 	float *row[ROWS_BLOCK];
@@ -501,7 +505,8 @@ uint32_t part_rows_show(const struct part *p, bool previous, const uint8_t *ids,
 	*version = previous ? p->prev_version : p->version;
 	for (uint32_t at = 0, m; at < n; at += m) {
 		m = min_u32(n - at, most);
-		show_block(p, previous, ids + (size_t)at * 8, m, row, out + (size_t)at * p->table->cols);
+		show_block(p, previous, ids + (size_t)at * 8, m, row,
+		    out + (size_t)at * p->table->cols);
 		for (uint32_t i = 0; since && i < m; i++)
 			if (row_may_differ(p, row[i], since[at + i], *version))
 				place[k++] = at + i;

@@ -15,7 +15,9 @@ static void note_sum_outcome(struct part *p, uint64_t step, enum push_status sta
 
 static bool sum_is_too_large(const struct part *p)
 {
-	return p->table->sparse && rows_count(p->acc_rows) > (SUM_MAX - sum_body_head_bytes(SUM_CONTRIBUTORS_MAX)) / (8 + (size_t)p->table->cols * 4);
+	return p->table->sparse &&
+	    rows_count(p->acc_rows) > (SUM_MAX - sum_body_head_bytes(SUM_CONTRIBUTORS_MAX)) /
+	        (8 + (size_t)p->table->cols * 4);
 }
 
 /* Announced pushes that were to come through this relay may have to go alone: see shard_alone_count. */
@@ -81,9 +83,10 @@ void relay_part_add_share(struct part *p, uint32_t slot, uint32_t examples, uint
 	p->share[slot] = (struct share){ incarnation, examples };
 }
 
-/* ---- outcomes of sums -------------------------------------------------------------- */
+/* ---- outcomes of sums ---- */
 
-void shard_sum_answered(struct shard *s, uint16_t table, uint32_t part, uint64_t seq, enum push_status status)
+void shard_sum_answered(struct shard *s, uint16_t table, uint32_t part, uint64_t seq,
+    enum push_status status)
 {
 	struct part *p = shard_part(s, table, part);
 
@@ -120,7 +123,8 @@ uint64_t shard_alone_count(struct shard *s)
 	return atomic_load(&s->alone);
 }
 
-enum push_status shard_relay_outcome(struct shard *s, uint16_t table, uint32_t part, uint64_t step, enum push_status status)
+enum push_status shard_relay_outcome(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
+    enum push_status status)
 {
 	struct part *p = shard_part(s, table, part);
 	enum push_status said = PUSH_SPLIT;
@@ -135,7 +139,7 @@ enum push_status shard_relay_outcome(struct shard *s, uint16_t table, uint32_t p
 	return said == PUSH_SPLIT ? PUSH_SPLIT : status;
 }
 
-/* ---- values -------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 enum shard_answer relay_part_may_show(struct part *p, uint64_t step)
 {
@@ -171,7 +175,8 @@ static void set_row_marks(const struct part *p, float *row, struct marks m)
 	memcpy(row + p->table->cols, &m, sizeof m);
 }
 
-enum shard_answer relay_part_copy_rows(struct part *p, uint64_t step, const uint8_t *ids, uint32_t n, float *out)
+enum shard_answer relay_part_copy_rows(struct part *p, uint64_t step, const uint8_t *ids,
+    uint32_t n, float *out)
 {
 	size_t cols = p->table->cols;
 
@@ -247,7 +252,8 @@ static bool fetched_rows_fit(const struct shard *s, const struct part *p, const 
 /* Marks the row as asked for; returns false when it is here or was asked for already. *room becomes
  * false when there is no memory for it: the ids come from a peer, so that must end its request and
  * not the process. */
-static bool mark_row_asked(struct part *p, const struct shard_row_request *by, uint64_t id, bool *room)
+static bool mark_row_asked(struct part *p, const struct shard_row_request *by, uint64_t id,
+    bool *room)
 {
 	bool made;
 	float *row = rows_put(p->rows, id, &made);
@@ -265,8 +271,8 @@ static bool mark_row_asked(struct part *p, const struct shard_row_request *by, u
 	return true;
 }
 
-bool shard_ask_rows(struct shard *s, uint16_t table, uint32_t part, const struct shard_row_request *by, const uint8_t *ids, uint32_t n,
-    uint64_t *out, uint32_t *k)
+bool shard_ask_rows(struct shard *s, uint16_t table, uint32_t part,
+    const struct shard_row_request *by, const uint8_t *ids, uint32_t n, uint64_t *out, uint32_t *k)
 {
 	uint64_t step = by->step;
 	struct part *p = shard_part(s, table, part);
@@ -304,7 +310,8 @@ static void note_arrival(struct part *p, uint64_t version)
 	p->waited = false;
 }
 
-void shard_set_fetched(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const float *w, uint64_t version)
+void shard_set_fetched(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
+    const float *w, uint64_t version)
 {
 	struct part *p = shard_part(s, table, part);
 
@@ -319,8 +326,8 @@ void shard_set_fetched(struct shard *s, uint16_t table, uint32_t part, uint64_t 
 	pthread_mutex_unlock(&p->lock);
 }
 
-void shard_set_fetched_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint64_t *ids, uint32_t n,
-    const float *w, uint64_t version)
+void shard_set_fetched_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
+    const uint64_t *ids, uint32_t n, const float *w, uint64_t version)
 {
 	struct part *p = shard_part(s, table, part);
 	bool made;

@@ -25,7 +25,8 @@ void relay_part_add_share(struct part *p, uint32_t slot, uint32_t examples, uint
 /* Are the values of this step here? relay_part_may_show: of a dense partition; relay_part_copy_rows: of n rows, which
  * it copies to out. SHARD_HOLD marks the caller as waiting. */
 enum shard_answer relay_part_may_show(struct part *p, uint64_t step);
-enum shard_answer relay_part_copy_rows(struct part *p, uint64_t step, const uint8_t *ids, uint32_t n, float *out);
+enum shard_answer relay_part_copy_rows(struct part *p, uint64_t step, const uint8_t *ids,
+    uint32_t n, float *out);
 /* Floats of a row: its values and a struct marks. */
 uint32_t relay_part_stride(uint32_t cols);
 

@@ -23,8 +23,8 @@ static void saved_release(struct saved *x)
 }
 
 /* Reads the rows. *x must be released in any case. */
-static enum err_code saved_read(struct saved *x, const struct part *p, const struct ckpt_reader *r, const struct ckpt_table *t,
-    const struct ckpt_info *info, struct err *e)
+static enum err_code saved_read(struct saved *x, const struct part *p, const struct ckpt_reader *r,
+    const struct ckpt_table *t, const struct ckpt_info *info, struct err *e)
 {
 	float *slot[CKPT_SLOTS_MAX];
 	enum err_code rc;
@@ -34,7 +34,8 @@ static enum err_code saved_read(struct saved *x, const struct part *p, const str
 	x->width = mem_try_array(x->n + 1, sizeof *x->width);
 	x->values = mem_try_array(x->n * x->cols * x->copies + 1, sizeof *x->values);
 	if (!x->ids || !x->width || !x->values)
-		return err_set(e, ERR_NOMEM, "no memory for %zu rows of table \"%s\"", x->n, t->name);
+		return err_set(e, ERR_NOMEM, "no memory for %zu rows of table \"%s\"", x->n,
+		    t->name);
 	for (unsigned k = 0; k < info->nslots; k++)
 		slot[k] = x->values + (k + 1) * x->n * x->cols;
 	rc = ckpt_read_part(r, t, p->index, 0, x->n, x->ids, x->values, slot, info->nslots, e);
@@ -46,7 +47,8 @@ static void copy_saved_columns(const struct saved *x, size_t i, size_t first, si
     float *row)
 {
 	for (size_t k = 0; k < x->copies; k++)
-		memcpy(row + k * cols, x->values + (k * x->n + i) * x->cols + first, cols * sizeof *row);
+		memcpy(row + k * cols, x->values + (k * x->n + i) * x->cols + first,
+		    cols * sizeof *row);
 }
 
 /* Makes row i, and its wide part. False: no memory. */
@@ -75,9 +77,11 @@ static enum err_code restore_rows(struct part *p, const struct ckpt_reader *r,
 
 	for (size_t i = 0; !rc && i < x.n; i++)
 		if (!restore_row(p, &x, i))
-			rc = err_set(e, ERR_NOMEM, "no memory for the rows of table \"%s\"", t->name);
+			rc = err_set(e, ERR_NOMEM, "no memory for the rows of table \"%s\"",
+			    t->name);
 	if (!rc && !row_width_is_sound(p))
-		rc = err_set(e, ERR_FORMAT, "%s is damaged: partition %u of table \"%s\" has rows that are narrow when they were updated often enough",
+		rc = err_set(e, ERR_FORMAT,
+		    "%s is damaged: partition %u of table \"%s\" has rows that are narrow when they were updated often enough",
 		    ckpt_path(r), p->index, t->name);
 	saved_release(&x);
 	return rc;
@@ -87,23 +91,27 @@ static enum err_code restore_rows(struct part *p, const struct ckpt_reader *r,
 static enum err_code restore_life(struct part *p, const struct ckpt_reader *r,
     const struct ckpt_table *t, const struct ckpt_info *info, struct err *e)
 {
-	uint64_t *ids = mem_array(info->n, sizeof *ids), *seen = mem_array(info->n, sizeof *seen), *life = mem_array(info->nlife, sizeof *life);
+	uint64_t *ids = mem_array(info->n, sizeof *ids), *seen = mem_array(info->n, sizeof *seen),
+	         *life = mem_array(info->nlife, sizeof *life);
 	enum err_code rc = ckpt_read_part(r, t, p->index, 0, info->n, ids, NULL, NULL, 0, e);
 
 	if (!rc)
 		rc = ckpt_read_life(r, t, p->index, seen, life, e);
 	if (!rc && info->nlife && !row_life_get(p->life, life, info->nlife))
-		rc = err_set(e, ERR_FORMAT, "%s is damaged: partition %u of table \"%s\" has not what its policy goes by", ckpt_path(r),
-		    p->index, t->name);
+		rc = err_set(e, ERR_FORMAT,
+		    "%s is damaged: partition %u of table \"%s\" has not what its policy goes by",
+		    ckpt_path(r), p->index, t->name);
 	for (size_t i = 0; !rc && p->seen_at && i < info->n; i++)
-		row_life_set_last_step(p, rows_get(p->rows, ids[i]), info->dated ? seen[i] : p->life->clock);
+		row_life_set_last_step(p, rows_get(p->rows, ids[i]),
+		    info->dated ? seen[i] : p->life->clock);
 	free(ids);
 	free(seen);
 	free(life);
 	return rc;
 }
 
-enum err_code part_restore(struct part *p, const struct shard_config *cfg, const struct ckpt_table *t, struct err *e)
+enum err_code part_restore(struct part *p, const struct shard_config *cfg,
+    const struct ckpt_table *t, struct err *e)
 {
 	struct ckpt_info info = ckpt_part_info(cfg->restore, t, p->index);
 	unsigned nslots = p->by->rule->nslots;
@@ -111,19 +119,24 @@ enum err_code part_restore(struct part *p, const struct shard_config *cfg, const
 	enum err_code rc;
 
 	info.nslots = cfg->read_only ? 0 : info.nslots;
-	if (t->sparse != p->table->sparse || t->parts != p->table->nparts || t->cols != p->table->cols ||
-	    (!t->sparse && info.n != p->n) || (t->sparse && info.narrow != p->narrow))
-		return err_set(e, ERR_CONFIG, "table \"%s\" of %s has another shape", t->name, ckpt_path(cfg->restore));
+	if (t->sparse != p->table->sparse || t->parts != p->table->nparts ||
+	    t->cols != p->table->cols || (!t->sparse && info.n != p->n) ||
+	    (t->sparse && info.narrow != p->narrow))
+		return err_set(e, ERR_CONFIG, "table \"%s\" of %s has another shape", t->name,
+		    ckpt_path(cfg->restore));
 	if (info.nslots != nslots)
-		return err_set(e, ERR_CONFIG, "%s was made with an update rule of %u slot%s, %s has %u", ckpt_path(cfg->restore),
-		    info.nslots, NUM_S(info.nslots), p->by->rule->name, nslots);
+		return err_set(e, ERR_CONFIG,
+		    "%s was made with an update rule of %u slot%s, %s has %u",
+		    ckpt_path(cfg->restore), info.nslots, NUM_S(info.nslots), p->by->rule->name,
+		    nslots);
 	if (t->sparse) {
 		rc = restore_rows(p, cfg->restore, t, &info, e);
 		if (!rc && p->life)
 			rc = restore_life(p, cfg->restore, t, &info, e);
 	} else {
 		part_slots(p->state, p->n, p->by->rule, slot);
-		rc = ckpt_read_part(cfg->restore, t, p->index, 0, p->n, NULL, p->w, slot, nslots, e);
+		rc = ckpt_read_part(cfg->restore, t, p->index, 0, p->n, NULL, p->w, slot, nslots,
+		    e);
 	}
 	p->version = info.version;
 	p->born = info.born;

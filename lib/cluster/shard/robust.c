@@ -19,16 +19,19 @@ struct combined {
 
 uint64_t robust_bytes(const struct part *p, const struct shard_config *cfg)
 {
-	return cfg->robust.kind ? (uint64_t)cfg->slots * (p->n * sizeof(float) + sizeof *p->kept) : 0;
+	return cfg->robust.kind ? (uint64_t)cfg->slots * (p->n * sizeof(float) + sizeof *p->kept)
+	                        : 0;
 }
 
 bool robust_has_room(struct part *p, struct shard *s, uint32_t slot)
 {
 	uint64_t need = p->n * sizeof(float) + sizeof *p->kept;
 
-	if (!s->cfg.robust.kind || slot == SHARD_OUTSIDE || slot < s->cfg.slots || (slot < p->nkept && p->kept[slot].g))
+	if (!s->cfg.robust.kind || slot == SHARD_OUTSIDE || slot < s->cfg.slots ||
+	    (slot < p->nkept && p->kept[slot].g))
 		return true;
-	if (slot >= ORDER_MAX || (s->budget.limit && atomic_load(&s->budget.used) + need > s->budget.limit)) {
+	if (slot >= ORDER_MAX ||
+	    (s->budget.limit && atomic_load(&s->budget.used) + need > s->budget.limit)) {
 		atomic_store(&s->budget.full, true);
 		return false;
 	}
@@ -62,7 +65,7 @@ bool robust_keep(struct part *p, const struct push *push)
 	return true;
 }
 
-/* ---- clip --------------------------------------------------------------------------- */
+/* ---- clip ---- */
 
 /* The weight of a gradient is its number of examples, but at most the median number: a worker
  * cannot gain weight by stating more. */
@@ -92,7 +95,8 @@ static uint64_t combine_clipped(struct part *p, double times, struct combined *c
 	memcpy(v, c->norm2, c->n * sizeof *v);
 	limit2 = times * times * order_middle(c->n, v);
 	for (uint32_t i = 0; i < c->n; i++) {
-		uint32_t weight = p->kept[c->slot[i]].examples < most ? p->kept[c->slot[i]].examples : most;
+		uint32_t weight = p->kept[c->slot[i]].examples < most ? p->kept[c->slot[i]].examples
+		                                                      : most;
 		double factor = c->norm2[i] > limit2 ? sqrt(limit2 / c->norm2[i]) : 1;
 
 		if (i)
@@ -104,7 +108,7 @@ static uint64_t combine_clipped(struct part *p, double times, struct combined *c
 	return examples;
 }
 
-/* ---- any aggregator ------------------------------------------------------------------- */
+/* ---- any aggregator ---- */
 
 /* Combines the gradients into p->acc. Returns the divisor. */
 static uint64_t combine_gradients(const struct robust *robust, struct part *p, struct combined *c)
@@ -140,8 +144,14 @@ uint64_t robust_combine(struct shard *s, struct part *p)
 			measure_norms(p, &c);
 		for (uint32_t i = 0; i < c.n; i++)
 			c.dot[i] = vec_dot(p->n, c.g[i], p->acc) / (double)examples;
-		outliers_note(s->watch, &(struct watched){ .step = p->step, .elements = p->n, .n = c.n, .slot = c.slot, .norm2 = c.norm2,
-			.dot = c.dot, .sum2 = vec_sumsq(p->n, p->acc) / ((double)examples * (double)examples) });
+		outliers_note(s->watch,
+		    &(struct watched){ .step = p->step,
+		        .elements = p->n,
+		        .n = c.n,
+		        .slot = c.slot,
+		        .norm2 = c.norm2,
+		        .dot = c.dot,
+		        .sum2 = vec_sumsq(p->n, p->acc) / ((double)examples * (double)examples) });
 	}
 	return examples;
 }

@@ -8,8 +8,8 @@
 /* Rows are searched for expired ones every 1 / LOOKS of their time to live. */
 #define LOOKS 8
 /* An eviction makes room for 1 / ROOM of the rows that there may be. */
-#define ROOM 16
-#define SKETCH_LEAST (UINT64_C(256) << 10)
+#define ROOM              16
+#define SKETCH_LEAST      (UINT64_C(256) << 10)
 #define SKETCH_MOST_BYTES (UINT64_C(1) << 30)
 
 struct life *row_life_new(const struct table *t, bool updates)
@@ -39,7 +39,7 @@ size_t row_life_bytes(const struct life *l)
 	return l ? sizeof *l + row_sketch_bytes(&l->sketch) : 0;
 }
 
-/* ---- admission --------------------------------------------------------------------------- */
+/* ---- admission ---- */
 
 /* Decides by a coin that is the same in all replicas and another one in each update. */
 static bool is_admitted_by_chance(const struct part *p, uint64_t id)
@@ -69,7 +69,8 @@ static bool admits_id(struct part *p, uint64_t id)
 
 	if (policy->chance > 0)
 		return is_admitted_by_chance(p, id);
-	return !policy->admit || row_sketch_add(&l->sketch, id, row_life_sketch_bytes(p->table)) >= policy->admit;
+	return !policy->admit ||
+	    row_sketch_add(&l->sketch, id, row_life_sketch_bytes(p->table)) >= policy->admit;
 }
 
 uint32_t row_life_choose(struct part *p, const uint8_t *ids, uint32_t n, uint32_t *place)
@@ -117,12 +118,12 @@ void row_life_note_update(struct part *p, float *const *row, uint32_t n, uint64_
 	p->life->count[LIFE_admitted] += (unsigned)__builtin_popcountll(made);
 }
 
-/* ---- expiry and eviction ------------------------------------------------------------------- */
+/* ---- expiry and eviction ---- */
 
 /* Which rows are removed. */
 struct leaving {
 	struct part *p;
-	uint32_t age;                   /* rows of a greater age are removed */
+	uint32_t age; /* rows of a greater age are removed */
 	/* Of the rows of exactly this age, those of this rank or a greater one are removed. */
 	uint64_t rank;
 	bool fits;
@@ -201,7 +202,8 @@ static uint64_t rows_bytes_taken(const struct part *p)
 {
 	uint64_t wide = p->rest ? rows_count(p->rest) : 0;
 
-	return rows_count(p->rows) * (p->stride * sizeof(float) + ROW_OVERHEAD) + wide * (row_width_rest_stride(p) * sizeof(float) + ROW_OVERHEAD);
+	return rows_count(p->rows) * (p->stride * sizeof(float) + ROW_OVERHEAD) +
+	    wide * (row_width_rest_stride(p) * sizeof(float) + ROW_OVERHEAD);
 }
 
 /* The bytes that an eviction leaves: the limit less 1 / ROOM of it, in whole narrow rows. */
@@ -217,7 +219,7 @@ static uint64_t eviction_goal(const struct part *p, uint64_t limit)
 static bool evict_rows(struct part *p)
 {
 	uint64_t limit = p->life->policy->memory / p->table->nparts, bytes = rows_bytes_taken(p),
-	    goal, id;
+	         goal, id;
 	size_t n = rows_count(p->rows), k = 0;
 	struct order *order, last;
 
@@ -231,7 +233,7 @@ static bool evict_rows(struct part *p)
 		const float *row = rows_at(p->rows, i, &id);
 
 		order[i] = (struct order){ row_age(p, row), (uint32_t)row_width_row_bytes(p, row),
-		    row_eviction_rank(id) };
+			row_eviction_rank(id) };
 	}
 	qsort(order, n, sizeof *order, compare_oldest_first);
 	while (bytes > goal && k < n - 1)
@@ -262,12 +264,12 @@ bool row_life_end_update(struct part *p)
 	return expire_rows(p) && evict_rows(p);
 }
 
-/* ---- encoding -------------------------------------------------------------------------------- */
+/* ---- encoding ---- */
 
 /* The first 5 counters lie before the counts of ids, those that were added later behind them. */
 #define COUNTS_FIRST 5
 #define COUNTS_LATER (LIFE_COUNTS - COUNTS_FIRST)
-#define FIXED (4 + COUNTS_FIRST)
+#define FIXED        (4 + COUNTS_FIRST)
 
 size_t row_life_words(const struct life *l)
 {
@@ -281,7 +283,8 @@ void row_life_put(const struct life *l, uint64_t *out)
 	memcpy(out, first, sizeof first);
 	memcpy(out + 4, l->count, COUNTS_FIRST * sizeof *out);
 	row_sketch_put(&l->sketch, out + FIXED);
-	memcpy(out + FIXED + row_sketch_words(&l->sketch), l->count + COUNTS_FIRST, COUNTS_LATER * sizeof *out);
+	memcpy(out + FIXED + row_sketch_words(&l->sketch), l->count + COUNTS_FIRST,
+	    COUNTS_LATER * sizeof *out);
 }
 
 bool row_life_get(struct life *l, const uint64_t *in, size_t n)

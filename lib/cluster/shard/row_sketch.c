@@ -7,8 +7,8 @@
 #include "core/mem.h"
 #include "core/rng.h"
 
-#define LINE 64u
-#define ROWS 4u                 /* counters of an id */
+#define LINE  64u
+#define ROWS  4u /* counters of an id */
 #define WIDTH (LINE / ROWS)
 #define WORDS (LINE / 8)
 

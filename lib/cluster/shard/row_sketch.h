@@ -11,7 +11,7 @@
  * in 200 as seen twice. Counts depend only on the calls and their order, so replicas agree. No
  * locks: the partition's lock covers it. */
 struct row_sketch {
-	uint32_t lines;                 /* a power of two; 0: nothing was seen, no memory is used */
+	uint32_t lines; /* a power of two; 0: nothing was seen, no memory is used */
 	uint8_t (*line)[64];
 };
 

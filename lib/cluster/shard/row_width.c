@@ -5,23 +5,26 @@
 
 void row_width_alloc(struct part *p, const struct optim_rule *rule)
 {
-	p->rest = row_width_rest_cols(p) ? rows_new(row_width_rest_cols(p) * (1 + rule->nslots)) : NULL;
+	p->rest = row_width_rest_cols(p) ? rows_new(row_width_rest_cols(p) * (1 + rule->nslots))
+	                                 : NULL;
 }
 
-void row_width_init_columns(const struct part *p, const uint8_t *ids, float *const *row, uint64_t made, uint32_t first, uint32_t cols)
+void row_width_init_columns(const struct part *p, const uint8_t *ids, float *const *row,
+    uint64_t made, uint32_t first, uint32_t cols)
 {
 	uint64_t base = init_base(p->table);
 
 	for (; made; made &= made - 1) {
 		uint32_t i = (uint32_t)__builtin_ctzll(made);
 
-		init_fill_by(p->table, base, init_row_place(p->table, get_le64(ids + (size_t)i * 8)) + first, cols, row[i]);
+		init_fill_by(p->table, base,
+		    init_row_place(p->table, get_le64(ids + (size_t)i * 8)) + first, cols, row[i]);
 		part_init_state(p->by->rule, cols, row[i] + cols);
 	}
 }
 
-bool row_width_count_updates(struct part *p, const uint8_t *ids, float *const *row, uint32_t n, uint32_t *place, uint32_t *wide,
-    uint64_t *widened)
+bool row_width_count_updates(struct part *p, const uint8_t *ids, float *const *row, uint32_t n,
+    uint32_t *place, uint32_t *wide, uint64_t *widened)
 {
 	uint64_t after = p->table->policy.widen_after, fresh[ROWS_BLOCK], made;
 	float *rest[ROWS_BLOCK];
@@ -46,12 +49,13 @@ bool row_width_count_updates(struct part *p, const uint8_t *ids, float *const *r
 		return true;
 	if (!rows_make(p->rest, (const uint8_t *)fresh, k, rest, &made))
 		return false;
-	row_width_init_columns(p, (const uint8_t *)fresh, rest, made, p->narrow, row_width_rest_cols(p));
+	row_width_init_columns(p, (const uint8_t *)fresh, rest, made, p->narrow,
+	    row_width_rest_cols(p));
 	p->life->count[LIFE_widened] += k;
 	return true;
 }
 
-/* ---- values ------------------------------------------------------------------------------ */
+/* ---- values ---- */
 
 void row_width_copy_rest(const struct part *p, uint64_t id, const float *row, float *out)
 {
@@ -63,7 +67,8 @@ void row_width_copy_rest(const struct part *p, uint64_t id, const float *row, fl
 		memset(out, 0, cols * sizeof *out);
 }
 
-void row_width_show_rest(const struct part *p, const uint8_t *ids, float *const *row, uint32_t n, float *out)
+void row_width_show_rest(const struct part *p, const uint8_t *ids, float *const *row, uint32_t n,
+    float *out)
 {
 	uint32_t cols = row_width_rest_cols(p), place[ROWS_BLOCK], k = 0;
 	uint64_t wide[ROWS_BLOCK];
@@ -84,7 +89,7 @@ void row_width_show_rest(const struct part *p, const uint8_t *ids, float *const 
 		copy_floats(out + (size_t)place[i] * p->table->cols + p->narrow, rest[i], cols);
 }
 
-/* ---- both together ------------------------------------------------------------------------- */
+/* ---- both together ---- */
 
 /* For rows_sift: is there still a row in p->rows? */
 static bool has_row(void *ctx, uint64_t id, const float *row)
@@ -135,10 +140,13 @@ size_t row_width_row_bytes(const struct part *p, const float *row)
 {
 	size_t narrow = p->stride * sizeof(float) + ROW_OVERHEAD;
 
-	return narrow + (row_width_is_wide(p, row) ? row_width_rest_stride(p) * sizeof(float) + ROW_OVERHEAD : 0);
+	return narrow +
+	    (row_width_is_wide(p, row) ? row_width_rest_stride(p) * sizeof(float) + ROW_OVERHEAD
+	                               : 0);
 }
 
 uint64_t row_width_values(const struct part *p)
 {
-	return (uint64_t)rows_count(p->rows) * p->narrow + (p->rest ? (uint64_t)rows_count(p->rest) * row_width_rest_cols(p) : 0);
+	return (uint64_t)rows_count(p->rows) * p->narrow +
+	    (p->rest ? (uint64_t)rows_count(p->rest) * row_width_rest_cols(p) : 0);
 }

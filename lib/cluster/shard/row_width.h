@@ -55,19 +55,21 @@ void row_width_alloc(struct part *p, const struct optim_rule *rule);
 
 /* Writes the initial values of columns first .. first + cols - 1 and the rule's initial state to
  * the rows whose bits are set in `made`. */
-void row_width_init_columns(const struct part *p, const uint8_t *ids, float *const *row, uint64_t made, uint32_t first, uint32_t cols);
+void row_width_init_columns(const struct part *p, const uint8_t *ids, float *const *row,
+    uint64_t made, uint32_t first, uint32_t cols);
 
 /* Counts an update of n rows (at most ROWS_BLOCK). place gets the numbers of the *wide rows that
  * were wide before; the others count one update more, and bit i of *widened is set where that makes
  * row i wide. False: no memory. */
-bool row_width_count_updates(struct part *p, const uint8_t *ids, float *const *row, uint32_t n, uint32_t *place, uint32_t *wide,
-    uint64_t *widened);
+bool row_width_count_updates(struct part *p, const uint8_t *ids, float *const *row, uint32_t n,
+    uint32_t *place, uint32_t *wide, uint64_t *widened);
 
 /* Writes the columns behind the narrow ones, row_width_rest_cols(p) floats: zeros for a row that is narrow
  * or does not exist (NULL). */
 void row_width_copy_rest(const struct part *p, uint64_t id, const float *row, float *out);
 /* Writes all columns of a row. */
-static inline void row_width_copy_row(const struct part *p, uint64_t id, const float *row, float *out)
+static inline void row_width_copy_row(const struct part *p, uint64_t id, const float *row,
+    float *out)
 {
 	copy_floats(out, row, p->narrow);
 	if (p->rest)
@@ -75,7 +77,8 @@ static inline void row_width_copy_row(const struct part *p, uint64_t id, const f
 }
 /* Writes the columns behind the narrow ones of n rows (at most ROWS_BLOCK, NULL for those that do
  * not exist) into n whole rows at out. */
-void row_width_show_rest(const struct part *p, const uint8_t *ids, float *const *row, uint32_t n, float *out);
+void row_width_show_rest(const struct part *p, const uint8_t *ids, float *const *row, uint32_t n,
+    float *out);
 
 /* Removes the rows from p->rest that were removed from p->rows. */
 void row_width_sift(struct part *p);

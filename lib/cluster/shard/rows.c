@@ -14,28 +14,28 @@
  * removed one by one. An entry that finds no place goes to the next bucket (linear probing). */
 #define PLACES 16u
 /* Greatest average number of entries in a bucket. */
-#define FULL 14u
+#define FULL        14u
 #define ARENA_BYTES 4096u
 /* Cache lines of a row that are prefetched; the processor foresees the rest by itself. */
 #define AHEAD 8u
-#define LINE 64u
+#define LINE  64u
 /* The bucket is chosen by the lower 32 bits of the hash; the tag is taken from the upper ones. */
 #define ROW_BITS 12u
 
 struct rows {
-	uint32_t stride, row_bytes;     /* floats of a row; bytes with the id before them */
+	uint32_t stride, row_bytes; /* floats of a row; bytes with the id before them */
 	uint32_t count;
 	uint32_t nbuckets;
-	uint32_t (*bucket)[PLACES];     /* tag and, below it, the row's number plus 1; 0: free */
+	uint32_t (*bucket)[PLACES]; /* tag and, below it, the row's number plus 1; 0: free */
 	/* Bits of an entry that are the row's number, not the tag. */
 	uint32_t row_mask;
-	uint32_t arena_shift;           /* rows of an arena: a power of two */
-	uint32_t lines;                 /* cache lines of a row to prefetch */
+	uint32_t arena_shift; /* rows of an arena: a power of two */
+	uint32_t lines;       /* cache lines of a row to prefetch */
 	uint32_t narenas, cap;
 	uint8_t **arena;
 };
 
-/* ---- the hash ------------------------------------------------------------------------ */
+/* ---- the hash ---- */
 
 /* Random numbers of this process. They decide where the index has a row and nothing else: the rows
  * keep the order in which they were made. */
@@ -96,7 +96,7 @@ void rows_free(struct rows *r)
 	free(r);
 }
 
-/* ---- positions ---------------------------------------------------------------------- */
+/* ---- positions ---- */
 
 /* The bucket where the search for a hash begins. The hash is taken as a fraction, so the number of
  * buckets need not be a power of two. */
@@ -129,10 +129,13 @@ static uint32_t matching_entries(const uint32_t e[static PLACES], uint32_t tag, 
 #ifdef __SSE2__
 	const __m128i *v = (const __m128i *)(const void *)e;
 	__m128i t = _mm_set1_epi32((int)tag), m = _mm_set1_epi32((int)~row_mask);
-	__m128i a = _mm_cmpeq_epi32(_mm_and_si128(_mm_load_si128(v), m), t), b = _mm_cmpeq_epi32(_mm_and_si128(_mm_load_si128(v + 1), m), t);
-	__m128i c = _mm_cmpeq_epi32(_mm_and_si128(_mm_load_si128(v + 2), m), t), d = _mm_cmpeq_epi32(_mm_and_si128(_mm_load_si128(v + 3), m), t);
+	__m128i a = _mm_cmpeq_epi32(_mm_and_si128(_mm_load_si128(v), m), t),
+	        b = _mm_cmpeq_epi32(_mm_and_si128(_mm_load_si128(v + 1), m), t);
+	__m128i c = _mm_cmpeq_epi32(_mm_and_si128(_mm_load_si128(v + 2), m), t),
+	        d = _mm_cmpeq_epi32(_mm_and_si128(_mm_load_si128(v + 3), m), t);
 
-	return (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(_mm_packs_epi32(a, b), _mm_packs_epi32(c, d)));
+	return (uint32_t)_mm_movemask_epi8(
+	    _mm_packs_epi16(_mm_packs_epi32(a, b), _mm_packs_epi32(c, d)));
 #else
 	uint32_t bits = 0;
 
@@ -174,7 +177,7 @@ static float *seek_row(const struct rows *r, uint64_t id, uint64_t hash)
 	}
 }
 
-/* ---- growing ------------------------------------------------------------------------- */
+/* ---- growing ---- */
 
 /* Enters row i in the first free place from its bucket on. */
 static void index_row(struct rows *r, uint32_t i, uint64_t hash)
@@ -183,8 +186,8 @@ static void index_row(struct rows *r, uint32_t i, uint64_t hash)
 
 	while (bucket_is_full(r->bucket[at]))
 		at = next_bucket(r, at);
-	r->bucket[at][__builtin_ctz(matching_entries(r->bucket[at], 0, 0))] =
-	    entry_tag(r, hash) | (i + 1);
+	r->bucket[at][__builtin_ctz(matching_entries(r->bucket[at], 0, 0))] = entry_tag(r, hash) |
+	    (i + 1);
 }
 
 /* Enters all rows in an empty index. */
@@ -207,7 +210,7 @@ static void index_all(struct rows *r)
 static bool grow_index(struct rows *r)
 {
 	uint64_t n = r->nbuckets + r->nbuckets / 3 + UINT64_C(1), mask = (1u << ROW_BITS) - 1;
-	uint32_t (*bucket)[PLACES];
+	uint32_t(*bucket)[PLACES];
 
 	while (mask < n * FULL)
 		mask = mask * 2 + 1;
@@ -245,7 +248,8 @@ static float *append_row(struct rows *r, uint64_t id, uint64_t hash)
 {
 	float *row;
 
-	if ((r->count >= (uint64_t)r->nbuckets * FULL && !grow_index(r)) || (r->count >> r->arena_shift >= r->narenas && !grow_arenas(r)))
+	if ((r->count >= (uint64_t)r->nbuckets * FULL && !grow_index(r)) ||
+	    (r->count >> r->arena_shift >= r->narenas && !grow_arenas(r)))
 		return NULL;
 	row = row_at(r, r->count);
 	put_le64((uint8_t *)row - 8, id);
@@ -254,7 +258,7 @@ static float *append_row(struct rows *r, uint64_t id, uint64_t hash)
 	return row;
 }
 
-/* ---- look-ups ------------------------------------------------------------------------ */
+/* ---- look-ups ---- */
 
 float *rows_get(const struct rows *r, uint64_t id)
 {
@@ -280,7 +284,7 @@ static float *likely_row(const struct rows *r, uint64_t hash)
 {
 	const uint32_t *e = r->bucket[home_bucket(r, hash)];
 	uint32_t m = matching_entries(e, entry_tag(r, hash), r->row_mask),
-	    i = m ? e[__builtin_ctz(m)] & r->row_mask : 0;
+	         i = m ? e[__builtin_ctz(m)] & r->row_mask : 0;
 
 	return i ? row_at(r, i - 1) : NULL;
 }
@@ -348,7 +352,7 @@ bool rows_make(struct rows *r, const uint8_t *ids, uint32_t n, float **row, uint
 	return true;
 }
 
-/* ---- all rows ------------------------------------------------------------------------- */
+/* ---- all rows ---- */
 
 void rows_clear(struct rows *r)
 {
@@ -362,7 +366,7 @@ void rows_clear(struct rows *r)
 static void shrink_memory(struct rows *r)
 {
 	uint32_t want = (r->count >> r->arena_shift) + 1, n = r->count / FULL * 4 / 3 + 1;
-	uint32_t (*bucket)[PLACES] = n < r->nbuckets ? mem_try_array(n, sizeof *bucket) : NULL;
+	uint32_t(*bucket)[PLACES] = n < r->nbuckets ? mem_try_array(n, sizeof *bucket) : NULL;
 
 	while (r->narenas > want)
 		free(r->arena[--r->narenas]);
@@ -410,7 +414,8 @@ float *rows_at(const struct rows *r, size_t i, uint64_t *id)
 
 size_t rows_bytes(const struct rows *r)
 {
-	return ((size_t)r->narenas * r->row_bytes << r->arena_shift) + r->cap * sizeof *r->arena + (size_t)r->nbuckets * sizeof *r->bucket;
+	return ((size_t)r->narenas * r->row_bytes << r->arena_shift) + r->cap * sizeof *r->arena +
+	    (size_t)r->nbuckets * sizeof *r->bucket;
 }
 
 int rows_by_id(const void *a, const void *b)

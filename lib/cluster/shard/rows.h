@@ -20,7 +20,7 @@ struct rows;
 #define ROWS_BLOCK 64u
 
 /* Makes an empty table. */
-struct rows *rows_new(uint32_t stride);            /* floats a row */
+struct rows *rows_new(uint32_t stride); /* floats a row */
 void rows_free(struct rows *r);
 /* The row of an id, or NULL. */
 float *rows_get(const struct rows *r, uint64_t id);

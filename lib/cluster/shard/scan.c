@@ -8,7 +8,8 @@
 
 static bool row_is_wanted(const struct part *p, const struct scan *x, uint64_t id, const float *row)
 {
-	return (x->begin || id > x->after) && (!x->changed || row_life_last_step(p, row) >= x->since);
+	return (x->begin || id > x->after) &&
+	    (!x->changed || row_life_last_step(p, row) >= x->since);
 }
 
 /* The ids of all rows that are wanted, in ascending order, *count of them; the caller frees the

@@ -8,16 +8,16 @@
 
 /* The list, which is replaced and never changed, so readers need no lock. */
 struct settings_epochs {
-	struct settings_epochs *before;         /* the list that this one replaced; freed with the shard */
+	struct settings_epochs *before; /* the list that this one replaced; freed with the shard */
 	unsigned n;
 	const struct settings_epoch *at[];
 };
 
-/* ---- the list ----------------------------------------------------------------------- */
+/* ---- the list ---- */
 
 /* Makes a list of the last `keep` epochs of `before`, and r. */
-static struct settings_epochs *new_settings_epoch_list(struct settings_epochs *before, unsigned keep,
-    const struct settings_epoch *r)
+static struct settings_epochs *new_settings_epoch_list(struct settings_epochs *before,
+    unsigned keep, const struct settings_epoch *r)
 {
 	struct settings_epochs *list = mem_alloc(sizeof *list + (keep + 1) * sizeof *list->at);
 	struct settings_epoch *copy = mem_alloc(sizeof *copy);
@@ -34,7 +34,11 @@ static struct settings_epochs *new_settings_epoch_list(struct settings_epochs *b
 void settings_epochs_init(struct shard *s)
 {
 	const struct shard_config *c = &s->cfg;
-	struct settings_epoch first = { .number = c->settings, .mode = c->mode, .rule = c->rule, .hyper = c->hyper, .schedule = c->schedule };
+	struct settings_epoch first = { .number = c->settings,
+		.mode = c->mode,
+		.rule = c->rule,
+		.hyper = c->hyper,
+		.schedule = c->schedule };
 
 	atomic_store(&s->settings_epochs, new_settings_epoch_list(NULL, 0, &first));
 	s->gate.now = settings_epoch_last(s);
@@ -102,7 +106,7 @@ uint64_t settings_epoch_closed_before(const struct shard *s, uint64_t step)
 	return closed;
 }
 
-/* ---- the gate: one mode after the other ----------------------------------------------- */
+/* ---- the gate: one mode after the other ---- */
 
 /* The first epoch after the one in force that has another mode; NULL when there is none. The gate's
  * lock is held. */
@@ -111,7 +115,8 @@ static const struct settings_epoch *next_mode_settings_epoch(struct shard *s)
 	const struct settings_epochs *l = atomic_load(&s->settings_epochs);
 
 	for (unsigned i = 0; i < l->n; i++)
-		if (l->at[i]->number > s->gate.now->number && !sync_same(&l->at[i]->mode, &s->gate.now->mode))
+		if (l->at[i]->number > s->gate.now->number &&
+		    !sync_same(&l->at[i]->mode, &s->gate.now->mode))
 			return l->at[i];
 	return NULL;
 }
@@ -130,8 +135,9 @@ void shard_add_epoch(struct shard *s, const struct settings_epoch *r)
 
 	if (r->number <= settings_epoch_last(s)->number)
 		return;
-	atomic_store(&s->settings_epochs, new_settings_epoch_list(l, l->n < SETTINGS_EPOCHS_MAX ? l->n : SETTINGS_EPOCHS_MAX - 1,
-	    r));
+	atomic_store(&s->settings_epochs,
+	    new_settings_epoch_list(l, l->n < SETTINGS_EPOCHS_MAX ? l->n : SETTINGS_EPOCHS_MAX - 1,
+	        r));
 	pthread_mutex_lock(&s->gate.lock);
 	plan_mode_change(s);
 	pthread_mutex_unlock(&s->gate.lock);
@@ -202,9 +208,10 @@ void gate_change_mode(struct shard *s)
 	pthread_mutex_unlock(&g->lock);
 }
 
-/* ---- a partition: one rule after the other --------------------------------------------- */
+/* ---- a partition: one rule after the other ---- */
 
-int settings_epoch_find_state(const struct optim_rule *rule, unsigned k, const struct optim_rule *before)
+int settings_epoch_find_state(const struct optim_rule *rule, unsigned k,
+    const struct optim_rule *before)
 {
 	for (unsigned i = 0; i < before->nslots; i++)
 		if (strcmp(rule->slot_name[k], before->slot_name[i]) == 0)
@@ -220,7 +227,8 @@ bool settings_epoch_keeps_state(const struct optim_rule *rule, const struct opti
 	return false;
 }
 
-void settings_epoch_carry_state(const struct optim_rule *rule, const struct optim_rule *before, size_t n, const float *from, float *to)
+void settings_epoch_carry_state(const struct optim_rule *rule, const struct optim_rule *before,
+    size_t n, const float *from, float *to)
 {
 	for (unsigned k = 0; k < rule->nslots; k++) {
 		int was = settings_epoch_find_state(rule, k, before);

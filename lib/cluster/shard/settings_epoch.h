@@ -35,10 +35,12 @@ void settings_epochs_release(struct shard *s);
 
 /* The number of the state vector of rule `before` that goes on as the k-th vector of `rule`, by its
  * name; -1: none, it starts anew. */
-int settings_epoch_find_state(const struct optim_rule *rule, unsigned k, const struct optim_rule *before);
+int settings_epoch_find_state(const struct optim_rule *rule, unsigned k,
+    const struct optim_rule *before);
 /* Converts the state of n values from rule `before` to `rule`: vectors that go on are copied,
  * others get their initial values. The vectors lie one after the other, as for part_slots. */
-void settings_epoch_carry_state(const struct optim_rule *rule, const struct optim_rule *before, size_t n, const float *from, float *to);
+void settings_epoch_carry_state(const struct optim_rule *rule, const struct optim_rule *before,
+    size_t n, const float *from, float *to);
 /* Does any state vector go on? */
 bool settings_epoch_keeps_state(const struct optim_rule *rule, const struct optim_rule *before);
 /* Moves the partition to settings epoch r, unless it is there or beyond: state is converted to its

@@ -97,7 +97,7 @@ const struct table *shard_table(struct shard *s, uint16_t table)
 	return t ? &t->shape : NULL;
 }
 
-/* ---- push ---------------------------------------------------------------- */
+/* ---- push ---- */
 
 /* Computes what a receipt waits for. In bsp it waits for the step, because closing the step makes
  * the version that contains the push. A late push waits as well: a head that has been succeeded may
@@ -123,11 +123,15 @@ static struct shard_due receipt_due(struct shard *s, const struct part *p, const
 }
 
 /* Fills the receipt and counts it. */
-static enum shard_answer finish_push(struct shard *s, const struct part *p, const struct push *push, struct receipt *r,
-    enum push_status status)
+static enum shard_answer finish_push(struct shard *s, const struct part *p, const struct push *push,
+    struct receipt *r, enum push_status status)
 {
-	*r = (struct receipt){ .table = push->table, .part = push->part, .step = push->step, .status = (uint8_t)status,
-		.version = p->version, .due = receipt_due(s, p, push, status) };
+	*r = (struct receipt){ .table = push->table,
+		.part = push->part,
+		.step = push->step,
+		.status = (uint8_t)status,
+		.version = p->version,
+		.due = receipt_due(s, p, push, status) };
 	/* A late push reports the number of steps that it is late. */
 	if (status == PUSH_LATE)
 		r->staleness = (uint32_t)(p->step - push->step);
@@ -153,12 +157,13 @@ static enum shard_answer finish_repeated_push(struct shard *s, const struct part
 }
 
 /* Takes a push of a bsp step; the partition's lock is held. */
-static enum shard_answer push_bsp(struct shard *s, struct part *p, const struct push *push, bool finite,
-    struct receipt *r)
+static enum shard_answer push_bsp(struct shard *s, struct part *p, const struct push *push,
+    bool finite, struct receipt *r)
 {
 	uint64_t examples;
 
-	if (p->table->reduced && (push->step < p->step || (push->step == p->step && reduced_is_here(p))))
+	if (p->table->reduced &&
+	    (push->step < p->step || (push->step == p->step && reduced_is_here(p))))
 		return finish_push(s, p, push, r, PUSH_DUPLICATE);
 	if (part_has_taken(p, push->slot, push->step))
 		return finish_repeated_push(s, p, push, r);
@@ -191,16 +196,18 @@ static enum shard_answer push_bsp(struct shard *s, struct part *p, const struct 
 
 /* Applies a push on arrival: ssp, asp, and pushes from outside the job. The partition's lock is
  * held. */
-static enum shard_answer push_at_once(struct shard *s, struct part *p, const struct push *push, bool finite,
-    struct receipt *r)
+static enum shard_answer push_at_once(struct shard *s, struct part *p, const struct push *push,
+    bool finite, struct receipt *r)
 {
 	bool outside = push->slot == SHARD_OUTSIDE;
-	const struct settings_epoch *by = outside ? settings_epoch_last(s) : settings_epoch_at(s, push->step);
+	const struct settings_epoch *by = outside ? settings_epoch_last(s)
+	                                          : settings_epoch_at(s, push->step);
 
 	if (!outside && part_has_taken(p, push->slot, push->step))
 		return finish_repeated_push(s, p, push, r);
 	/* The open step of an earlier bsp must be closed first. */
-	if (!copy_may_send(p) || (!outside && p->step < by->step && settings_epoch_is_bsp(s, p->step))) {
+	if (!copy_may_send(p) ||
+	    (!outside && p->step < by->step && settings_epoch_is_bsp(s, p->step))) {
 		p->waited = true;
 		return SHARD_HOLD;
 	}
@@ -229,27 +236,33 @@ static enum shard_answer push_to_head(struct shard *s, struct part *p, const str
 		return SHARD_ELSEWHERE;
 	/* A reduced table's parameters are computed by the workers, too, which would not see the
 	 * push. And an aggregator has nothing to compare a single gradient from outside with. */
-	if ((p->table->reduced || (s->cfg.robust.kind && !p->table->added)) && push->slot == SHARD_OUTSIDE)
+	if ((p->table->reduced || (s->cfg.robust.kind && !p->table->added)) &&
+	    push->slot == SHARD_OUTSIDE)
 		return finish_push(s, p, push, r, PUSH_REFUSED);
-	return push->slot != SHARD_OUTSIDE && settings_epoch_is_bsp(s, push->step) ? push_bsp(s, p, push, finite, r) :
-	    push_at_once(s, p, push, finite, r);
+	return push->slot != SHARD_OUTSIDE && settings_epoch_is_bsp(s, push->step)
+	    ? push_bsp(s, p, push, finite, r)
+	    : push_at_once(s, p, push, finite, r);
 }
 
 /* Checks the encoding of a push. examples 0 is valid only for a reduced table without a payload: no
  * worker had examples, so there is no mean. */
-static enum codec_check check_push(const struct part *p, const struct codec *codec, const struct push *push)
+static enum codec_check check_push(const struct part *p, const struct codec *codec,
+    const struct push *push)
 {
 	if (push->slot != SHARD_OUTSIDE && push->examples == 0)
 		return p->table->reduced && !push->len ? CODEC_GOOD : CODEC_MALFORMED;
-	return codec->check(push->payload, push->len, p->table->sparse ? (size_t)push->nrows * p->table->cols : p->n);
+	return codec->check(push->payload, push->len,
+	    p->table->sparse ? (size_t)push->nrows * p->table->cols : p->n);
 }
 
 /* May anybody have waited for this push, which was taken when the partition was at this step?
  * Nobody has when the step goes on waiting for other slots. Waking everybody for each push would be
  * quadratic in the number of slots. */
-static bool push_matters(const struct shard *s, const struct part *p, const struct push *push, uint64_t step)
+static bool push_matters(const struct shard *s, const struct part *p, const struct push *push,
+    uint64_t step)
 {
-	return p->step != step || push->slot == SHARD_OUTSIDE || s->cfg.deterministic || !settings_epoch_is_bsp(s, push->step);
+	return p->step != step || push->slot == SHARD_OUTSIDE || s->cfg.deterministic ||
+	    !settings_epoch_is_bsp(s, push->step);
 }
 
 enum shard_answer shard_push(struct shard *s, const struct push *push, struct receipt *r)
@@ -265,7 +278,10 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	if (!codec)
 		return SHARD_BAD;
 	if (!p)
-		return shard_table(s, push->table) && push->part < shard_table(s, push->table)->nparts ? SHARD_ELSEWHERE : SHARD_BAD;
+		return shard_table(s, push->table) &&
+		        push->part < shard_table(s, push->table)->nparts
+		    ? SHARD_ELSEWHERE
+		    : SHARD_BAD;
 	/* Without the lock: the payload belongs to the caller. */
 	check = check_push(p, codec, push);
 	if (check == CODEC_MALFORMED)
@@ -278,7 +294,8 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	}
 	step = p->step;
 	again = push->slot != SHARD_OUTSIDE && part_has_taken(p, push->slot, push->step);
-	good = check == CODEC_GOOD && robust_has_room(p, s, push->slot) && part_has_room(p, &s->budget, push);
+	good = check == CODEC_GOOD && robust_has_room(p, s, push->slot) &&
+	    part_has_room(p, &s->budget, push);
 	a = push_to_head(s, p, push, good && !barred, r);
 	part_book_rows(p, &s->budget);
 	if (a == SHARD_OK)
@@ -319,8 +336,8 @@ bool shard_is_safe(struct shard *s, uint16_t table, uint32_t part, const struct 
 
 	/* The tenure must be read last; see struct part. */
 	return p && !atomic_load(&p->gone) && atomic_load(&p->safe_step) >= due->steps &&
-	    atomic_load(&p->safe_version) >= due->version && atomic_load(&p->safe_seq) >= due->seq &&
-	    atomic_load(&p->tenure) == due->tenure;
+	    atomic_load(&p->safe_version) >= due->version &&
+	    atomic_load(&p->safe_seq) >= due->seq && atomic_load(&p->tenure) == due->tenure;
 }
 
 bool shard_has_left(struct shard *s, uint16_t table, uint32_t part, const struct shard_due *due)
@@ -337,7 +354,7 @@ unsigned shard_copies(struct shard *s, uint16_t table, uint32_t part)
 	return p ? atomic_load(&p->copies) : 0;
 }
 
-/* ---- pull ---------------------------------------------------------------- */
+/* ---- pull ---- */
 
 enum shard_answer part_may_show(struct shard *s, struct part *p, uint64_t step)
 {
@@ -374,7 +391,8 @@ static const float *shown_values(const struct shard *s, const struct part *p, ui
 	return previous ? p->prev : p->w;
 }
 
-enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uint64_t step, float *out, uint64_t *version)
+enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
+    float *out, uint64_t *version)
 {
 	struct part *p = shard_part(s, table, part);
 	enum shard_answer a;
@@ -390,7 +408,8 @@ enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uin
 	return a;
 }
 
-enum shard_answer shard_may_show(struct shard *s, uint16_t table, uint32_t part, uint64_t step, uint64_t *version)
+enum shard_answer shard_may_show(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
+    uint64_t *version)
 {
 	struct part *p = shard_part(s, table, part);
 	enum shard_answer a;
@@ -404,8 +423,8 @@ enum shard_answer shard_may_show(struct shard *s, uint16_t table, uint32_t part,
 	return a;
 }
 
-enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t part, uint64_t step, uint64_t k, float *out,
-    uint64_t *version)
+enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
+    uint64_t k, float *out, uint64_t *version)
 {
 	struct part *p = shard_part(s, table, part);
 	enum shard_answer a;
@@ -421,8 +440,8 @@ enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t par
 	return a;
 }
 
-enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t part, uint64_t step, uint64_t since,
-    size_t most, uint32_t *place, float *out, size_t *n, uint64_t *version)
+enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
+    uint64_t since, size_t most, uint32_t *place, float *out, size_t *n, uint64_t *version)
 {
 	struct part *p = shard_part(s, table, part);
 	const float *w;
@@ -448,8 +467,9 @@ enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t p
 	return a;
 }
 
-enum shard_answer shard_pull_changed_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids,
-    uint32_t n, const uint64_t *since, float *out, uint32_t *place, uint32_t *k, uint64_t *version)
+enum shard_answer shard_pull_changed_rows(struct shard *s, uint16_t table, uint32_t part,
+    uint64_t step, const uint8_t *ids, uint32_t n, const uint64_t *since, float *out,
+    uint32_t *place, uint32_t *k, uint64_t *version)
 {
 	struct part *p = shard_part(s, table, part);
 	enum shard_answer a;
@@ -462,14 +482,15 @@ enum shard_answer shard_pull_changed_rows(struct shard *s, uint16_t table, uint3
 	if (a == SHARD_OK && s->cfg.relay)
 		*version = p->version;
 	else if (a == SHARD_OK)
-		*k = part_rows_show(p, wants_previous(s, p, step), ids, n, since, out, place, version);
+		*k = part_rows_show(p, wants_previous(s, p, step), ids, n, since, out, place,
+		    version);
 	pthread_mutex_unlock(&p->lock);
 	atomic_fetch_add_explicit(&s->pulls, 1, memory_order_relaxed);
 	return a;
 }
 
-enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids,
-    uint32_t n, float *out, uint64_t *version)
+enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
+    const uint8_t *ids, uint32_t n, float *out, uint64_t *version)
 {
 	uint32_t k;
 

@@ -51,13 +51,13 @@ struct ckpt_reader;
 /* Records of a partition that may wait for the next replica's acknowledgement. Updates wait when it
  * is reached. */
 #define SHARD_SENT_MAX 16u
-#define SHARD_OUTSIDE UINT32_MAX        /* the slot of a peer outside the job */
+#define SHARD_OUTSIDE  UINT32_MAX /* the slot of a peer outside the job */
 /* A relay's "next replica": the servers that it sends sums to. */
 #define SHARD_UPSTREAM (NO_SERVER - 1)
 
 /* How a shard is made. Borrowed pointers must outlive the shard, unless stated otherwise. */
 struct shard_config {
-	unsigned self;                  /* this server's number in the layout */
+	unsigned self; /* this server's number in the layout */
 	/* The number of the settings epoch that the job begins with, and its mode; the update rule
 	 * is below. */
 	uint32_t settings;
@@ -71,14 +71,14 @@ struct shard_config {
 	struct robust robust;
 	/* Look for outliers (outliers.h) among the gradients that `robust` compares. */
 	bool watched;
-	unsigned slots;                 /* greatest number of slots: memory for them is booked */
+	unsigned slots; /* greatest number of slots: memory for them is booked */
 	/* The server counts no steps: for row policies each update is one step. */
 	bool jobless;
-	bool deltas;                    /* pulls may ask for the changes since a version */
+	bool deltas; /* pulls may ask for the changes since a version */
 	const struct optim_rule *rule;
-	struct optim_hyper hyper;       /* lr before the schedule */
+	struct optim_hyper hyper; /* lr before the schedule */
 	struct schedule schedule;
-	const char *first;              /* see shard_set_init_file */
+	const char *first; /* see shard_set_init_file */
 	/* Checkpoint that the tables in it begin with, at its step. NULL: they begin with their
 	 * initial values. Borrowed until shard_restore_done. */
 	const struct ckpt_reader *restore;
@@ -106,10 +106,10 @@ struct shard_config {
 /* A settings epoch: the settings in force from a step on. */
 struct settings_epoch {
 	uint64_t step;
-	uint32_t number;                /* greater than that of all earlier ones */
+	uint32_t number; /* greater than that of all earlier ones */
 	struct sync_mode mode;
 	const struct optim_rule *rule;
-	struct optim_hyper hyper;       /* lr before the schedule */
+	struct optim_hyper hyper; /* lr before the schedule */
 	struct schedule schedule;
 };
 
@@ -123,7 +123,8 @@ void shard_free(struct shard *s);
  * snapshot that is under way. process: the incarnations of the servers, by number (NULL: this one
  * is alone). One caller at a time. ERR_NOMEM, ERR_CONFIG (mem_limit, checkpoint), ERR_PROTO: the
  * layout counts on a replica that this server was not given. */
-enum err_code shard_install(struct shard *s, const struct layout *l, const uint64_t *process, struct err *e);
+enum err_code shard_install(struct shard *s, const struct layout *l, const uint64_t *process,
+    struct err *e);
 
 /* All partitions of the beginning are here: the caller may release `restore`. */
 void shard_restore_done(struct shard *s);
@@ -131,7 +132,7 @@ void shard_restore_done(struct shard *s);
  * shard_install. The path is borrowed as long as the shard lives. */
 void shard_set_init_file(struct shard *s, const char *path);
 
-/* ---- members and clocks ------------------------------------------------ */
+/* ---- members and clocks ---- */
 
 /* The state of a worker in the cluster view. */
 enum member_state {
@@ -150,7 +151,7 @@ struct member {
 	uint32_t slot;
 	enum member_state state;
 	uint64_t incarnation, at;
-	uint8_t key[32];                /* the worker's public key; zeroes: not known */
+	uint8_t key[32]; /* the worker's public key; zeroes: not known */
 	/* Its pushes of steps barred to barred_until - 1 are refused. Both 0: of no step. */
 	uint64_t barred, barred_until;
 };
@@ -173,7 +174,8 @@ struct shard_vote {
 	uint64_t frontier, clock;
 };
 /* slot SHARD_OUTSIDE: the change is not about a slot. */
-struct shard_vote shard_vote(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, bool resume);
+struct shard_vote shard_vote(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step,
+    bool resume);
 /* The vote is over, with any result: steps are no longer held back for it. */
 void shard_decided(struct shard *s);
 /* Adds a decided settings epoch: pushes of its step and later ones use it, in bsp exactly from that
@@ -185,29 +187,31 @@ enum err_code shard_fits_epoch(struct shard *s, const struct settings_epoch *r, 
 /* Would the partitions of a table from `first` on, as far as its runs place them here, fit into
  * mem_limit and into the free memory of this host, when `sharing` servers of the host need as much
  * each? ERR_CONFIG, ERR_NOMEM. */
-enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t first, uint64_t sharing, struct err *e);
+enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t first,
+    uint64_t sharing, struct err *e);
 
 /* The answer to a request of a worker, relay or server. */
 enum shard_answer {
 	SHARD_OK,
-	SHARD_HOLD,                     /* not now: try again after cfg.wake was called */
-	SHARD_FENCED,                   /* the sender's incarnation does not hold the slot */
-	SHARD_BAD,                      /* no such partition, or malformed */
-	SHARD_ELSEWHERE,                /* this server does not have that place in the chain now */
+	SHARD_HOLD,      /* not now: try again after cfg.wake was called */
+	SHARD_FENCED,    /* the sender's incarnation does not hold the slot */
+	SHARD_BAD,       /* no such partition, or malformed */
+	SHARD_ELSEWHERE, /* this server does not have that place in the chain now */
 };
 
 /* The slot announces that it pushes, or has pushed, to partitions first .. first + count - 1 at
  * `step`: the step is not closed there before that push has come. Called before the slot's CLOCK of
  * the step. */
-void shard_expect(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint16_t table, uint32_t first,
-    uint32_t count);
+void shard_expect(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step,
+    uint16_t table, uint32_t first, uint32_t count);
 /* Withdraws such an announcement: those pushes take another way. True: there was one; the caller
  * then calls shard_settle. */
-bool shard_withdraw(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint16_t table, uint32_t first,
-    uint32_t count);
+bool shard_withdraw(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step,
+    uint16_t table, uint32_t first, uint32_t count);
 /* CLOCK: the slot has completed `step`, with this many examples. SHARD_HOLD: too early, or held
  * back by a vote. */
-enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step, uint32_t examples);
+enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step,
+    uint32_t examples);
 /* DONE: nobody waits for the slot any more. */
 enum shard_answer shard_done(struct shard *s, uint32_t slot, uint64_t incarnation);
 /* May a pull at this step be answered now? On a yes the step counts as pulled, and its members are
@@ -225,21 +229,21 @@ uint64_t shard_closed(struct shard *s);
 /* The number of steps that all active slots have completed, for display. */
 uint64_t shard_step(struct shard *s);
 
-/* ---- data --------------------------------------------------------------- */
+/* ---- data ---- */
 
 /* A worker's gradient of one partition. The bytes are borrowed for the call. */
 struct push {
 	/* SHARD_OUTSIDE: a peer outside the job; applied at once, in any mode. */
 	uint32_t slot;
 	uint64_t incarnation, step;
-	uint64_t pulled;                /* the version that the gradient was computed from */
+	uint64_t pulled; /* the version that the gradient was computed from */
 	uint16_t table, codec;
 	uint32_t part, examples;
 	const uint8_t *payload;
 	size_t len;
 	/* Sparse: number of row ids; payload has the encoded rows in their order. */
 	uint32_t nrows;
-	const uint8_t *ids;             /* u64 little-endian, any alignment */
+	const uint8_t *ids; /* u64 little-endian, any alignment */
 };
 
 /* When an acknowledgement may be sent: the partition is still in this tenure, and all replicas that
@@ -259,7 +263,7 @@ struct receipt {
 	uint8_t status;
 	uint32_t part, staleness;
 	uint64_t step, version;
-	struct shard_due due;           /* the receipt may be sent when shard_is_safe says so */
+	struct shard_due due; /* the receipt may be sent when shard_is_safe says so */
 };
 
 /* Takes a push of one partition, whole. SHARD_OK: *r is the receipt; it may be sent when
@@ -279,29 +283,33 @@ unsigned shard_copies(struct shard *s, uint16_t table, uint32_t part);
  * (read-my-writes; Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel
  * Parameter Server, 2013)? The tail of a chain may not have it yet. On a no, cfg.wake is called
  * after a change. */
-bool shard_has_own_pushes(struct shard *s, uint16_t table, uint32_t part, uint32_t slot, uint64_t step);
+bool shard_has_own_pushes(struct shard *s, uint16_t table, uint32_t part, uint32_t slot,
+    uint64_t step);
 /* Copies the values of a dense partition (table_part_elements floats) to out. step: the step that
  * the puller is at, or SYNC_NEVER for the values as they are now. SHARD_HOLD: they must not be
  * shown yet. SHARD_ELSEWHERE: this server is not the tail. */
-enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uint64_t step, float *out, uint64_t *version);
+enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
+    float *out, uint64_t *version);
 /* shard_may_show: would shard_pull copy it? Gives the version only. shard_pull_state copies the rule's
  * k-th state vector (from 1) instead of the values. */
-enum shard_answer shard_may_show(struct shard *s, uint16_t table, uint32_t part, uint64_t step, uint64_t *version);
-enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t part, uint64_t step, uint64_t k, float *out,
+enum shard_answer shard_may_show(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
     uint64_t *version);
+enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
+    uint64_t k, float *out, uint64_t *version);
 /* Like shard_pull, but copies only the values that changed after version `since`: their places in
  * ascending order and their values, *n of them, at most `most`. *n SIZE_MAX: there are more, or the
  * changes are not known; pull it whole. */
-enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t part, uint64_t step, uint64_t since,
-    size_t most, uint32_t *place, float *out, size_t *n, uint64_t *version);
+enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
+    uint64_t since, size_t most, uint32_t *place, float *out, size_t *n, uint64_t *version);
 /* Copies the rows of n ids (u64 little-endian, any alignment) in their order: n * cols floats. A
  * row that does not exist has its initial values. */
-enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids,
-    uint32_t n, float *out, uint64_t *version);
+enum shard_answer shard_pull_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
+    const uint8_t *ids, uint32_t n, float *out, uint64_t *version);
 /* Like shard_pull_rows, for a caller that has rows already, of versions since[i] (codec/since.h).
  * place has room for n and gets the numbers of those rows that may have changed, *k of them. */
-enum shard_answer shard_pull_changed_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint8_t *ids,
-    uint32_t n, const uint64_t *since, float *out, uint32_t *place, uint32_t *k, uint64_t *version);
+enum shard_answer shard_pull_changed_rows(struct shard *s, uint16_t table, uint32_t part,
+    uint64_t step, const uint8_t *ids, uint32_t n, const uint64_t *since, float *out,
+    uint32_t *place, uint32_t *k, uint64_t *version);
 /* A scan of a sparse partition: up to n rows as they are now, in ascending order of ids, with ids
  * above `after` (or from the first one when `begin`). ids gets the ids, out the floats (NULL: ids
  * only). */
@@ -318,14 +326,14 @@ struct scan {
 	uint32_t n;
 	bool more;
 	uint64_t version;
-	uint64_t step;                  /* later updates are of this step or a later one */
+	uint64_t step; /* later updates are of this step or a later one */
 	/* The last step at which rows were removed, plus 1; 0: never. */
 	uint64_t removed;
 };
 /* Runs one piece of a scan. SHARD_BAD: the partition does not know when its rows changed. */
 enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, struct scan *x);
 
-const struct table *shard_table(struct shard *s, uint16_t table);       /* NULL: unknown here */
+const struct table *shard_table(struct shard *s, uint16_t table); /* NULL: unknown here */
 
 /* ---- assign.c: values from elsewhere ------------------------------------------------
  * A read replica takes no pushes. It copies parameters from another cluster by these calls. */
@@ -334,9 +342,11 @@ const struct table *shard_table(struct shard *s, uint16_t table);       /* NULL:
 enum shard_answer shard_assign(struct shard *s, uint16_t table, uint32_t part, const float *w);
 /* Sets n rows (ids: u64 little-endian, any alignment), and makes those that do not exist.
  * SHARD_BAD: there is no room. */
-enum shard_answer shard_assign_rows(struct shard *s, uint16_t table, uint32_t part, const uint8_t *ids, uint32_t n, const float *w);
+enum shard_answer shard_assign_rows(struct shard *s, uint16_t table, uint32_t part,
+    const uint8_t *ids, uint32_t n, const float *w);
 /* Removes all rows except these n ids, which are in ascending order. */
-enum shard_answer shard_retain_rows(struct shard *s, uint16_t table, uint32_t part, const uint64_t *ids, size_t n);
+enum shard_answer shard_retain_rows(struct shard *s, uint16_t table, uint32_t part,
+    const uint64_t *ids, size_t n);
 
 /* ---- relays -------------------------------------------------------------------------
  * A relay sums the pushes of the slots that it was given. In bsp only, without backup slots, and
@@ -347,11 +357,12 @@ enum shard_answer shard_retain_rows(struct shard *s, uint16_t table, uint32_t pa
 void shard_set_relay(struct shard *s, uint32_t slot, uint64_t relay, uint64_t incarnation);
 /* Does this relay speak for that holder? SHARD_OK: yes. SHARD_HOLD: it does, but the view that
  * admits the holder has not arrived, or a vote is under way. SHARD_FENCED: no. */
-enum shard_answer shard_relay_speaks(struct shard *s, uint64_t relay, uint32_t slot, uint64_t incarnation);
+enum shard_answer shard_relay_speaks(struct shard *s, uint64_t relay, uint32_t slot,
+    uint64_t incarnation);
 
 /* The summed pushes of a relay's slots for one partition and step. The bytes are borrowed. */
 struct sum {
-	uint64_t relay, step;           /* relay: the incarnation of the sending relay */
+	uint64_t relay, step; /* relay: the incarnation of the sending relay */
 	uint16_t table;
 	uint32_t part;
 	struct sum_body body;
@@ -364,7 +375,8 @@ enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct 
 
 /* Records the servers' answer to the partition's oldest sum; shard_send hands sums out as records
  * of the kind COPY_SUM. After several of these, call shard_settle. */
-void shard_sum_answered(struct shard *s, uint16_t table, uint32_t part, uint64_t seq, enum push_status status);
+void shard_sum_answered(struct shard *s, uint16_t table, uint32_t part, uint64_t seq,
+    enum push_status status);
 /* Must the slot's push of this step take its own way, because no sum with it is to come? Either a
  * sum with it was answered, or the step was closed here without it. */
 bool shard_goes_alone(struct shard *s, uint16_t table, uint32_t part, uint32_t slot, uint64_t step);
@@ -373,12 +385,14 @@ bool shard_goes_alone(struct shard *s, uint16_t table, uint32_t part, uint32_t s
 uint64_t shard_alone_count(struct shard *s);
 /* The status to report to a worker whose push of this step was answered `status` when its sum had
  * not been sent yet: that status, or PUSH_SPLIT. */
-enum push_status shard_relay_outcome(struct shard *s, uint16_t table, uint32_t part, uint64_t step, enum push_status status);
+enum push_status shard_relay_outcome(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
+    enum push_status status);
 /* Stores values that arrived from a server: of a dense partition, or of n rows. The caller wakes
  * whoever waits for them. */
-void shard_set_fetched(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const float *w, uint64_t version);
-void shard_set_fetched_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const uint64_t *ids, uint32_t n,
+void shard_set_fetched(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
     const float *w, uint64_t version);
+void shard_set_fetched_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
+    const uint64_t *ids, uint32_t n, const float *w, uint64_t version);
 /* The step that rows are asked for, and the layout epoch that the request is made in. */
 struct shard_row_request {
 	uint64_t step, epoch;
@@ -387,10 +401,10 @@ struct shard_row_request {
  * as asked for from now on; out has room for n and gets their ids, *k of them. Rows of earlier
  * steps are dropped. False: the step's rows would exceed mem_limit, and none of them counts as
  * asked for. */
-bool shard_ask_rows(struct shard *s, uint16_t table, uint32_t part, const struct shard_row_request *by, const uint8_t *ids, uint32_t n,
-    uint64_t *out, uint32_t *k);
+bool shard_ask_rows(struct shard *s, uint16_t table, uint32_t part,
+    const struct shard_row_request *by, const uint8_t *ids, uint32_t n, uint64_t *out, uint32_t *k);
 
-/* ---- replicas --------------------------------------------------------------------- */
+/* ---- replicas ---- */
 
 /* Kinds of records from one replica to the next. COPY_SUM: a bsp step with its sum of gradients.
  * COPY_STEP: a bsp step that changed nothing. COPY_PUSH: one push (ssp, asp, from outside).
@@ -405,7 +419,7 @@ struct copy {
 	uint32_t part;
 	/* seq: the record's number in this partition, at this server. */
 	uint64_t step, version, seq;
-	uint64_t session;               /* session that it was sent on last; 0: none */
+	uint64_t session; /* session that it was sent on last; 0: none */
 	uint8_t *head, *body;
 	size_t nhead, nbody;
 };
@@ -418,21 +432,24 @@ void shard_send(struct shard *s, uint16_t server, uint64_t session, uint16_t tab
  * without locks, after one or several of shard_acknowledged, shard_sum_answered and shard_withdraw. */
 void shard_settle(struct shard *s);
 /* `server` acknowledged the partition's records up to seq. */
-void shard_acknowledged(struct shard *s, uint16_t server, uint16_t table, uint32_t part, uint64_t seq);
+void shard_acknowledged(struct shard *s, uint16_t server, uint16_t table, uint32_t part,
+    uint64_t seq);
 /* A new session to the server: calls cfg.forward for all partitions with records for it. */
 void shard_resend(struct shard *s, uint16_t server);
 
 /* Takes a record from the previous replica of the chain (len bytes, head and body). When
  * shard_is_safe says so of *due, this replica and all after it have it. SHARD_HOLD: not now, as the
  * next replica is too far behind or the record's settings epoch is not known here yet. */
-enum shard_answer shard_copy(struct shard *s, const struct copy *c, const uint8_t *p, size_t len, struct shard_due *due);
+enum shard_answer shard_copy(struct shard *s, const struct copy *c, const uint8_t *p, size_t len,
+    struct shard_due *due);
 
 /* Begins to send one more partition to the server that joins: first its whole state, then every
  * change. False: there is none left to begin with. */
 bool shard_feed_next(struct shard *s, uint16_t server);
 /* Counts the partitions that this server is to give to `server`, those that it has begun to send,
  * and those that `server` has. */
-void shard_feed_counts(struct shard *s, uint16_t server, uint64_t *all, uint64_t *begun, uint64_t *done);
+void shard_feed_counts(struct shard *s, uint16_t server, uint64_t *all, uint64_t *begun,
+    uint64_t *done);
 
 /* ---- checkpoints -------------------------------------------------------------------
  * A checkpoint snapshots the partitions of which this server is the tail: in bsp as they are before
@@ -459,7 +476,8 @@ struct ckpt_part;
 bool shard_snap_parts(struct shard *s, struct ckpt_part **out, size_t *n);
 void shard_snap_release(struct ckpt_part *parts, size_t n);
 /* Calls fn with each slot's clock, for the checkpoint. The gate's lock is held. */
-void shard_snap_clocks(struct shard *s, void (*fn)(void *ctx, uint32_t slot, uint64_t clock, bool active), void *ctx);
+void shard_snap_clocks(struct shard *s,
+    void (*fn)(void *ctx, uint32_t slot, uint64_t clock, bool active), void *ctx);
 /* Ends the snapshot that is under way, if any, and frees its parts. */
 void shard_snap_end(struct shard *s);
 
@@ -470,7 +488,7 @@ struct shard_stats {
 	/* Pushes refused because of values that are not finite or out of bounds. */
 	uint64_t nonfinite;
 	uint64_t pulls, parameters, parameter_bytes, state_bytes, rows, closed;
-	uint64_t unsent;                /* records that the next replicas have not acknowledged */
+	uint64_t unsent; /* records that the next replicas have not acknowledged */
 };
 /* Sums up the figures of all partitions, each under its lock. */
 void shard_stats(struct shard *s, struct shard_stats *out);
@@ -483,11 +501,11 @@ enum row_life_counter {
 };
 /* Figures of one sparse table, summed over the partitions of which this server is the head. */
 struct table_stats {
-	uint64_t rows, bytes;           /* bytes: with optimizer state, index and counts of ids */
+	uint64_t rows, bytes; /* bytes: with optimizer state, index and counts of ids */
 	/* Tables with a row policy; replicas and checkpoints have them, too. */
 	uint64_t count[LIFE_COUNTS];
-	bool counted;                   /* the table has a row policy */
-	uint64_t wide;                  /* number of wide rows, where the policy widens rows */
+	bool counted;  /* the table has a row policy */
+	uint64_t wide; /* number of wide rows, where the policy widens rows */
 	bool widens;
 };
 /* False: there is no table of that number, or it was dropped. */
@@ -505,14 +523,15 @@ void shard_refusals(struct shard *s, void (*fn)(void *ctx, uint32_t slot, uint64
 struct outliers_suspect;
 /* Reports the slots whose gradients are outliers (outliers.h). Returns the elements of a step that
  * were compared. */
-uint64_t shard_suspects(struct shard *s, void (*fn)(void *ctx, const struct outliers_suspect *x), void *ctx);
+uint64_t shard_suspects(struct shard *s, void (*fn)(void *ctx, const struct outliers_suspect *x),
+    void *ctx);
 /* The memory of all partitions, in bytes. */
 struct shard_memory {
 	/* Parameters and optimizer state; of sparse tables the present rows. */
 	uint64_t tables;
 	/* At most, with so many slots: sums, former versions, change stamps, arrays by slot. */
 	uint64_t beside;
-	uint64_t parts;                 /* number of partitions */
+	uint64_t parts; /* number of partitions */
 };
 /* Sums up the memory, as if there were `slots` slots. */
 struct shard_memory shard_memory(struct shard *s, uint64_t slots);
@@ -523,6 +542,6 @@ bool shard_is_full(struct shard *s);
 struct hist;
 /* Histograms, to be read at any time: staleness of pushes in versions; time to take a push. */
 const struct hist *shard_staleness(const struct shard *s);
-const struct hist *shard_apply_time(const struct shard *s);    /* nanoseconds */
+const struct hist *shard_apply_time(const struct shard *s); /* nanoseconds */
 
 #endif

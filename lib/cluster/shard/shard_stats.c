@@ -32,7 +32,8 @@ static bool add_stats(struct shard *s, struct part *p, void *ctx)
 
 void shard_stats(struct shard *s, struct shard_stats *out)
 {
-	*out = (struct shard_stats){ .pulls = atomic_load(&s->pulls), .nonfinite = atomic_load(&s->nonfinite) };
+	*out = (struct shard_stats){ .pulls = atomic_load(&s->pulls),
+		.nonfinite = atomic_load(&s->nonfinite) };
 	for (int i = 0; i <= PUSH_SPLIT; i++)
 		out->status[i] = atomic_load(&s->status[i]);
 	shard_each(s, add_stats, out);
@@ -75,7 +76,7 @@ bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out)
 /* The decaying averages of shard_part_load fall to about a third in so many seconds, or in so many steps
  * where steps are long. */
 #define HEAT_MEMORY 20.0
-#define HEAT_STEPS 16.0
+#define HEAT_STEPS  16.0
 /* Steps before a partition is reported: with fewer, the step that is half pushed counts too
  * much. */
 #define HEAT_LEAST 8
@@ -108,7 +109,8 @@ static bool add_heat(struct shard *s, struct part *p, void *ctx)
 
 void shard_part_load(struct shard *s, double seconds, uint64_t steps, shard_heat_fn *fn, void *ctx)
 {
-	struct heat h = { (double)steps, exp(-fmin(seconds / HEAT_MEMORY, (double)steps / HEAT_STEPS)), fn, ctx };
+	struct heat h = { (double)steps,
+		exp(-fmin(seconds / HEAT_MEMORY, (double)steps / HEAT_STEPS)), fn, ctx };
 
 	shard_each(s, add_heat, &h);
 }
@@ -125,8 +127,10 @@ struct reckoning {
 static bool add_memory(struct shard *s, struct part *p, void *ctx)
 {
 	struct reckoning *x = ctx;
-	uint64_t floats = (uint64_t)p->n * 4, vectors = (p->acc != NULL) + (p->spare != NULL) + (p->prev != NULL);
-	uint64_t tables = p->rows ? row_width_bytes(p) + row_life_bytes(p->life) : floats * (1 + (p->by ? p->by->rule->nslots : 0));
+	uint64_t floats = (uint64_t)p->n * 4,
+	         vectors = (p->acc != NULL) + (p->spare != NULL) + (p->prev != NULL);
+	uint64_t tables = p->rows ? row_width_bytes(p) + row_life_bytes(p->life)
+	                          : floats * (1 + (p->by ? p->by->rule->nslots : 0));
 	/* Announcements of pending pushes are kept by relays and by members of chains of several
 	 * replicas. */
 	bool claimed = s->cfg.relay || !p->head || p->to != NO_SERVER;
@@ -135,8 +139,12 @@ static bool add_memory(struct shard *s, struct part *p, void *ctx)
 		return true;
 	x->out.parts++;
 	x->out.tables += tables;
-	x->out.beside += vectors * BLOCK(floats) + (s->cfg.robust.kind ? x->slots * BLOCK(floats + sizeof *p->kept) : 0) + (p->stamps ? BLOCK(change_log_bytes(p->n)) : 0) + BLOCK(sizeof *p) +
-	    BLOCK(x->slots * (sizeof *p->last + sizeof *p->refused + (claimed ? sizeof *p->debt : 0) + (s->cfg.relay ? sizeof *p->share : 0)));
+	x->out.beside += vectors * BLOCK(floats) +
+	    (s->cfg.robust.kind ? x->slots * BLOCK(floats + sizeof *p->kept) : 0) +
+	    (p->stamps ? BLOCK(change_log_bytes(p->n)) : 0) + BLOCK(sizeof *p) +
+	    BLOCK(x->slots *
+	        (sizeof *p->last + sizeof *p->refused + (claimed ? sizeof *p->debt : 0) +
+	            (s->cfg.relay ? sizeof *p->share : 0)));
 	if (!p->rows)
 		x->out.beside += BLOCK(floats) + BLOCK(floats * p->by->rule->nslots + 4) - tables;
 	return true;
@@ -179,7 +187,8 @@ void shard_refusals(struct shard *s, void (*fn)(void *ctx, uint32_t slot, uint64
 	pthread_mutex_unlock(&s->gate.lock);
 }
 
-uint64_t shard_suspects(struct shard *s, void (*fn)(void *ctx, const struct outliers_suspect *x), void *ctx)
+uint64_t shard_suspects(struct shard *s, void (*fn)(void *ctx, const struct outliers_suspect *x),
+    void *ctx)
 {
 	return s->watch ? outliers_suspects(s->watch, fn, ctx) : 0;
 }

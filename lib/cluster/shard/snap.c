@@ -34,7 +34,7 @@ void snapshot_drop(struct part *p)
 /* A row to be copied. */
 struct by_id {
 	uint64_t id;
-	const float *row, *rest;        /* rest: the other columns of a wide row; else NULL */
+	const float *row, *rest; /* rest: the other columns of a wide row; else NULL */
 };
 
 static int compare_rows_by_id(const void *a, const void *b)
@@ -55,7 +55,8 @@ static void copy_row_words(const struct part *p, const struct by_id *order, size
 		if (seen)
 			seen[i] = row_life_last_step(p, order[i].row);
 		if (width)
-			width[i] = order[i].rest ? CKPT_WIDE | wide++ : row_width_updates(p, order[i].row);
+			width[i] = order[i].rest ? CKPT_WIDE | wide++
+			                         : row_width_updates(p, order[i].row);
 	}
 }
 
@@ -76,7 +77,8 @@ static void copy_row_columns(const struct part *p, const struct by_id *order, si
 			if (!from)
 				continue;
 			if (!k || had >= 0)
-				memcpy(values, from + (size_t)(had + 1) * cols, cols * sizeof(float));
+				memcpy(values, from + (size_t)(had + 1) * cols,
+				    cols * sizeof(float));
 			values += cols;
 		}
 	}
@@ -108,7 +110,8 @@ static struct by_id *choose_rows(const struct part *p, bool changes, uint64_t *l
 		if (changes && row_life_last_step(p, order[i].row) < p->whole_clock)
 			continue;
 		order[k] = order[i];
-		order[k].rest = row_width_is_wide(p, order[k].row) ? rows_get(p->rest, order[k].id) : NULL;
+		order[k].rest = row_width_is_wide(p, order[k].row) ? rows_get(p->rest, order[k].id)
+		                                                   : NULL;
 		k++;
 	}
 	*n = k;
@@ -130,7 +133,8 @@ static size_t chosen_rows_bytes(const struct part *p, const struct optim_rule *r
 {
 	size_t column = (1 + rule->nslots) * sizeof(float);
 
-	return n * (2 * sizeof(uint64_t) + p->narrow * column) + wide * row_width_rest_cols(p) * column;
+	return n * (2 * sizeof(uint64_t) + p->narrow * column) +
+	    wide * row_width_rest_cols(p) * column;
 }
 
 /* Is a delta of these n rows, with the list of all ids when rows are gone, much smaller than all
@@ -139,10 +143,11 @@ static bool delta_pays(const struct part *p, const struct optim_rule *rule,
     const struct by_id *order, size_t n, bool gone)
 {
 	size_t all = rows_count(p->rows),
-	    whole = chosen_rows_bytes(p, rule, all, p->rest ? rows_count(p->rest) : 0);
+	       whole = chosen_rows_bytes(p, rule, all, p->rest ? rows_count(p->rest) : 0);
 
 	return chosen_rows_bytes(p, rule, n, count_wide_rows(order, n)) +
-	    (gone ? all * sizeof(uint64_t) : 0) < whole / 4 * 3;
+	    (gone ? all * sizeof(uint64_t) : 0) <
+	    whole / 4 * 3;
 }
 
 /* Allocates memory for n rows, and fills the state vectors with the rule's initial values. */
@@ -161,13 +166,15 @@ static float *alloc_row_values(const struct part *p, const struct optim_rule *ru
 
 /* Copies a sparse partition: all rows or those that changed since the base, and the state of its
  * row policy. False: no memory. */
-static bool copy_sparse(const struct shard *s, struct part *p, const struct optim_rule *rule, float **values)
+static bool copy_sparse(const struct shard *s, struct part *p, const struct optim_rule *rule,
+    float **values)
 {
 	size_t n;
 	struct ckpt_part *x = p->snap;
 	bool changes = has_delta_base(s, p, rule),
-	    gone = changes && p->life->removed > p->whole_clock;
-	uint64_t *live = gone ? mem_try_array(rows_count(p->rows) + 1, sizeof *live) : NULL, *ids, *seen, *life, *width;
+	     gone = changes && p->life->removed > p->whole_clock;
+	uint64_t *live = gone ? mem_try_array(rows_count(p->rows) + 1, sizeof *live) : NULL, *ids,
+	         *seen, *life, *width;
 	struct by_id *order = gone && !live ? NULL : choose_rows(p, changes, live, &n);
 
 	if (order && changes && !delta_pays(p, rule, order, n, gone)) {
@@ -214,7 +221,8 @@ static bool copy_sparse(const struct shard *s, struct part *p, const struct opti
 static bool copy_dense(struct part *p, const struct optim_rule *rule, float **values)
 {
 	p->snap->n = p->n;
-	p->snap->w = *values = mem_try_array((size_t)p->n * (1 + rule->nslots) + 1, sizeof **values);
+	p->snap->w = *values = mem_try_array((size_t)p->n * (1 + rule->nslots) + 1,
+	    sizeof **values);
 	if (!*values)
 		return false;
 	memcpy(*values, p->w, p->n * sizeof *p->w);
@@ -226,7 +234,8 @@ static bool copy_dense(struct part *p, const struct optim_rule *rule, float **va
  * that is closed; without a job no step is ever closed. */
 static bool goes_by_step(const struct shard *s, uint64_t step)
 {
-	return !s->cfg.jobless && settings_epoch_is_bsp(s, step) && (!step || settings_epoch_is_bsp(s, step - 1));
+	return !s->cfg.jobless && settings_epoch_is_bsp(s, step) &&
+	    (!step || settings_epoch_is_bsp(s, step - 1));
 }
 
 static bool snapshot_is_by_step(const struct shard *s)
@@ -237,7 +246,8 @@ static bool snapshot_is_by_step(const struct shard *s)
 /* The settings epoch that goes on from the snapshot; it may not have begun here. */
 static const struct settings_epoch *next_settings(const struct shard *s)
 {
-	return snapshot_is_by_step(s) ? settings_epoch_at(s, atomic_load(&s->snaps.step)) : settings_epoch_last(s);
+	return snapshot_is_by_step(s) ? settings_epoch_at(s, atomic_load(&s->snaps.step))
+	                              : settings_epoch_last(s);
 }
 
 /* Points the part to its wide columns. */
@@ -261,8 +271,16 @@ static bool copy_part_values(const struct shard *sh, struct part *p)
 	size_t each;
 
 	p->snap = mem_alloc(sizeof *p->snap);
-	*p->snap = (struct ckpt_part){ .table = p->table->name, .sparse = sparse, .part = p->index, .cols = p->table->cols,
-		.nslots = rule->nslots, .version = p->version, .born = p->born, .step = p->step, .last = last, .nlast = p->nlast };
+	*p->snap = (struct ckpt_part){ .table = p->table->name,
+		.sparse = sparse,
+		.part = p->index,
+		.cols = p->table->cols,
+		.nslots = rule->nslots,
+		.version = p->version,
+		.born = p->born,
+		.step = p->step,
+		.last = last,
+		.nlast = p->nlast };
 	if (!(sparse ? copy_sparse(sh, p, rule, &values) : copy_dense(p, rule, &values))) {
 		snapshot_drop(p);
 		return false;
@@ -276,7 +294,8 @@ static bool copy_part_values(const struct shard *sh, struct part *p)
 	/* In bsp, pushes of the open step may have been taken, but are not in the values yet: save
 	 * them as not taken. */
 	for (size_t i = 0; i < p->nlast; i++)
-		last[i] = settings_epoch_is_bsp(sh, p->step) && p->last[i] > p->step ? p->step : p->last[i];
+		last[i] = settings_epoch_is_bsp(sh, p->step) && p->last[i] > p->step ? p->step
+		                                                                     : p->last[i];
 	return true;
 }
 
@@ -327,9 +346,9 @@ bool shard_snap_begin(struct shard *s, uint64_t step, uint64_t *at)
 bool shard_snapping(struct shard *s, uint64_t step)
 {
 	/* Also true when the snapshot has ended, for the worker that comes to the step last. */
-	return snapshot_is_by_step(s) ?
-	    atomic_load(&s->snaps.begun) && atomic_load(&s->snaps.step) == step :
-	    atomic_load(&s->snaps.on);
+	return snapshot_is_by_step(s)
+	    ? atomic_load(&s->snaps.begun) && atomic_load(&s->snaps.step) == step
+	    : atomic_load(&s->snaps.on);
 }
 
 bool shard_snap_due(struct shard *s)
@@ -346,8 +365,8 @@ static bool take_part_snapshot(struct shard *s, struct part *p, void *ctx)
 		return true;
 	/* In ssp and asp, wait until all replicas have the version: a change that is not safe must
 	 * not be in a checkpoint. */
-	if (snapshot_is_by_step(s) ? p->step >= atomic_load(&s->snaps.step) :
-	    atomic_load(&p->safe_version) == p->version) {
+	if (snapshot_is_by_step(s) ? p->step >= atomic_load(&s->snaps.step)
+	                           : atomic_load(&p->safe_version) == p->version) {
 		if (!copy_part_values(s, p))
 			atomic_store(&s->snaps.failed, true);
 	} else {
@@ -415,7 +434,8 @@ void shard_snap_release(struct ckpt_part *parts, size_t n)
 	free(parts);
 }
 
-void shard_snap_clocks(struct shard *s, void (*fn)(void *ctx, uint32_t slot, uint64_t clock, bool active), void *ctx)
+void shard_snap_clocks(struct shard *s,
+    void (*fn)(void *ctx, uint32_t slot, uint64_t clock, bool active), void *ctx)
 {
 	pthread_mutex_lock(&s->gate.lock);
 	for (uint32_t i = 0; i < s->gate.sync.nslots; i++)

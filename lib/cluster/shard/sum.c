@@ -6,7 +6,7 @@
 /* Takes sums of a relay's pushes, whole or not at all. A relay or worker that is told that a sum
  * was not taken (split) sends each push by itself, under its own identity. */
 
-/* ---- which relay speaks for a slot ------------------------------------------------ */
+/* ---- which relay speaks for a slot ---- */
 
 void shard_set_relay(struct shard *s, uint32_t slot, uint64_t relay, uint64_t incarnation)
 {
@@ -32,7 +32,8 @@ static enum shard_answer relay_may_speak(const struct sync *sync, uint64_t relay
 	return x->incarnation == incarnation ? SHARD_OK : SHARD_HOLD;
 }
 
-enum shard_answer shard_relay_speaks(struct shard *s, uint64_t relay, uint32_t slot, uint64_t incarnation)
+enum shard_answer shard_relay_speaks(struct shard *s, uint64_t relay, uint32_t slot,
+    uint64_t incarnation)
 {
 	enum shard_answer a;
 
@@ -59,7 +60,8 @@ static enum shard_answer gate_takes_sum(struct shard *s, const struct part *p,
 	}
 	if (a == SHARD_OK && !sync_may_push(sync, sum->step))
 		a = SHARD_HOLD;
-	for (uint32_t i = 0; a == SHARD_OK && !gate_is_ahead(s, p, sum->step) && i < sum->body.n; i++) {
+	for (uint32_t i = 0; a == SHARD_OK && !gate_is_ahead(s, p, sum->step) && i < sum->body.n;
+	     i++) {
 		struct sync_slot *x = &sync->slot[sum_contributor(&sum->body, i).slot];
 
 		if (x->last <= sum->step)
@@ -69,14 +71,19 @@ static enum shard_answer gate_takes_sum(struct shard *s, const struct part *p,
 	return a;
 }
 
-/* ---- the partition's side -------------------------------------------------------- */
+/* ---- the partition's side ---- */
 
 /* Fills the receipt and counts it. version: 0 when the partition's lock is not held. */
 static enum shard_answer finish_sum(struct shard *s, const struct part *p, uint64_t version,
     const struct sum *sum, struct receipt *r, enum push_status status)
 {
-	*r = (struct receipt){ .table = sum->table, .part = sum->part, .step = sum->step, .status = (uint8_t)status,
-		.version = version, .due = { atomic_load(&p->tenure), status == PUSH_SPLIT ? 0 : sum->step + 1, 0, 0 } };
+	*r = (struct receipt){ .table = sum->table,
+		.part = sum->part,
+		.step = sum->step,
+		.status = (uint8_t)status,
+		.version = version,
+		.due = { atomic_load(&p->tenure), status == PUSH_SPLIT ? 0 : sum->step + 1, 0,
+		    0 } };
 	atomic_fetch_add_explicit(&s->status[status], 1, memory_order_relaxed);
 	return SHARD_OK;
 }
@@ -85,8 +92,13 @@ static enum shard_answer finish_sum(struct shard *s, const struct part *p, uint6
  * already multiplied by the examples. */
 static bool accumulate_sum(struct part *p, const struct shard_config *cfg, const struct sum *sum)
 {
-	struct push push = { .table = sum->table, .part = sum->part, .examples = 1, .nrows = sum->body.nrows,
-		.ids = sum->body.ids, .payload = sum->body.values, .len = sum->body.len };
+	struct push push = { .table = sum->table,
+		.part = sum->part,
+		.examples = 1,
+		.nrows = sum->body.nrows,
+		.ids = sum->body.ids,
+		.payload = sum->body.values,
+		.len = sum->body.len };
 	uint64_t examples = 0;
 
 	for (uint32_t i = 0; i < sum->body.n; i++)
@@ -150,7 +162,8 @@ static enum codec_check check_sum_values(const struct part *p, const struct sum 
 {
 	size_t n = p->table->sparse ? (size_t)sum->body.nrows * p->table->cols : p->n;
 
-	return sum->body.len ? codec_by_id(0)->check(sum->body.values, sum->body.len, n) : CODEC_GOOD;
+	return sum->body.len ? codec_by_id(0)->check(sum->body.values, sum->body.len, n)
+	                     : CODEC_GOOD;
 }
 
 enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct receipt *r)
@@ -164,10 +177,13 @@ enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct 
 	uint64_t step;
 
 	if (!p)
-		return shard_table(s, sum->table) && sum->part < shard_table(s, sum->table)->nparts ? SHARD_ELSEWHERE : SHARD_BAD;
+		return shard_table(s, sum->table) && sum->part < shard_table(s, sum->table)->nparts
+		    ? SHARD_ELSEWHERE
+		    : SHARD_BAD;
 	values = check_sum_values(p, sum);
 	mode = settings_epoch_at(s, sum->step)->mode;
-	if (values == CODEC_MALFORMED || mode.kind != SYNC_bsp || mode.backup || s->cfg.deterministic)
+	if (values == CODEC_MALFORMED || mode.kind != SYNC_bsp || mode.backup ||
+	    s->cfg.deterministic)
 		return SHARD_BAD;
 	pthread_mutex_lock(&p->lock);
 	a = gate_takes_sum(s, p, sum);

@@ -6,7 +6,7 @@
 #include "core/steps.h"
 #include "wire/msg.h"
 
-/* ---- sums --------------------------------------------------------------------- */
+/* ---- sums ---- */
 
 void sum_body_put_head(uint8_t *at, uint32_t n, uint32_t nrows)
 {
@@ -43,7 +43,9 @@ bool sum_body_parse(const uint8_t *p, size_t len, uint32_t width, struct sum_bod
 
 	if (len < SUM_HEAD_BYTES)
 		return false;
-	*out = (struct sum_body){ .n = get_le32(p), .nrows = get_le32(p + 4), .who = p + SUM_HEAD_BYTES };
+	*out = (struct sum_body){ .n = get_le32(p),
+		.nrows = get_le32(p + 4),
+		.who = p + SUM_HEAD_BYTES };
 	if (!out->n || out->n > SUM_CONTRIBUTORS_MAX || (out->nrows && !width) ||
 	    len < sum_body_head_bytes(out->n) || !slots_ascend(out))
 		return false;
@@ -74,12 +76,16 @@ bool msg_get_summed(const uint8_t *p, size_t len, size_t i, struct msg_summed *o
 	if (len < MSG_SUMMED_BYTES || i > len / MSG_SUMMED_BYTES - 1)
 		return false;
 	p += i * MSG_SUMMED_BYTES;
-	*out = (struct msg_summed){ .table = get_le16(p), .status = p[2], .copies = p[3], .part = get_le32(p + 4),
-		.seq = get_le64(p + 8), .version = get_le64(p + 16) };
+	*out = (struct msg_summed){ .table = get_le16(p),
+		.status = p[2],
+		.copies = p[3],
+		.part = get_le32(p + 4),
+		.seq = get_le64(p + 8),
+		.version = get_le64(p + 16) };
 	return true;
 }
 
-/* ---- clocks -------------------------------------------------------------------- */
+/* ---- clocks ---- */
 
 /* An entry: u32 slot, u32 examples, u64 incarnation, u64 step, u32 flags, u32 length of runs,
  * runs. */
@@ -125,10 +131,16 @@ bool clocks_next(const uint8_t *p, size_t len, size_t *at, struct slot_clock *ou
 		return false;
 	p += *at;
 	flags = get_le32(p + 24);
-	*out = (struct slot_clock){ .slot = get_le32(p), .examples = get_le32(p + 4), .incarnation = get_le64(p + 8),
-		.step = get_le64(p + 16), .clocks = flags & CLOCK_IS, .done = flags & CLOCK_DONE, .runs = p + CLOCK_HEAD,
+	*out = (struct slot_clock){ .slot = get_le32(p),
+		.examples = get_le32(p + 4),
+		.incarnation = get_le64(p + 8),
+		.step = get_le64(p + 16),
+		.clocks = flags & CLOCK_IS,
+		.done = flags & CLOCK_DONE,
+		.runs = p + CLOCK_HEAD,
 		.len = get_le32(p + 28) };
-	if (out->slot >= SUM_CONTRIBUTORS_MAX || out->step >= STEPS_END || flags > (CLOCK_IS | CLOCK_DONE) || out->len > left || left < clocks_bytes(out) ||
+	if (out->slot >= SUM_CONTRIBUTORS_MAX || out->step >= STEPS_END ||
+	    flags > (CLOCK_IS | CLOCK_DONE) || out->len > left || left < clocks_bytes(out) ||
 	    !msg_runs_valid(out->runs, out->len))
 		return false;
 	*at += clocks_bytes(out);

@@ -12,19 +12,19 @@
  * functions: no state, no locks. Parsed structs point into the message. */
 
 /* PUSH_SUM: a head, the list of contributors, row ids, and the sum of examples times gradient. */
-#define SUM_HEAD_BYTES 8
+#define SUM_HEAD_BYTES        8
 #define SUM_CONTRIBUTOR_BYTES 16
-#define SUM_CONTRIBUTORS_MAX 4096u                  /* greatest number of contributors */
+#define SUM_CONTRIBUTORS_MAX  4096u /* greatest number of contributors */
 /* A contributor of a sum. */
 struct sum_contributor {
-	uint32_t slot, examples;        /* examples 0: its push was refused and is not in the sum */
+	uint32_t slot, examples; /* examples 0: its push was refused and is not in the sum */
 	uint64_t incarnation;
 };
 /* A parsed PUSH_SUM. */
 struct sum_body {
 	uint32_t n, nrows;
-	const uint8_t *who, *ids, *values;      /* ids: u64 little-endian, any alignment */
-	size_t len;                     /* bytes of the values; 0: all pushes were refused */
+	const uint8_t *who, *ids, *values; /* ids: u64 little-endian, any alignment */
+	size_t len;                        /* bytes of the values; 0: all pushes were refused */
 };
 /* Bytes before the row ids. */
 static inline size_t sum_body_head_bytes(uint32_t n)
@@ -45,10 +45,10 @@ bool sum_body_parse(const uint8_t *p, size_t len, uint32_t width, struct sum_bod
 /* SUMMED: a server's answer to a sum. */
 struct msg_summed {
 	uint16_t table;
-	uint8_t status;                 /* merged, duplicate or split: enum push_status */
-	uint8_t copies;                 /* replicas that have it */
+	uint8_t status; /* merged, duplicate or split: enum push_status */
+	uint8_t copies; /* replicas that have it */
 	uint32_t part;
-	uint64_t seq, version;          /* seq: of the PUSH_SUM */
+	uint64_t seq, version; /* seq: of the PUSH_SUM */
 };
 #define MSG_SUMMED_BYTES 24
 /* msg_put_summed appends an answer to the buffer; msg_get_summed reads the i-th of a message, false
@@ -60,8 +60,8 @@ bool msg_get_summed(const uint8_t *p, size_t len, size_t i, struct msg_summed *o
 struct slot_clock {
 	uint32_t slot, examples;
 	uint64_t incarnation, step;
-	bool clocks, done;              /* it has completed `step`; it has sent DONE */
-	const uint8_t *runs;            /* the announced partitions, as in CLOCK */
+	bool clocks, done;   /* it has completed `step`; it has sent DONE */
+	const uint8_t *runs; /* the announced partitions, as in CLOCK */
 	size_t len;
 };
 /* Bytes of an entry; appending it to a buffer. */

@@ -6,6 +6,13 @@
  * to the sum of its bsp step. PUSH_DUPLICATE: taken before. PUSH_LATE: its step was closed without
  * it. PUSH_REFUSED: not used, for example because it has values that are not finite. PUSH_SPLIT: a
  * relay's sum was not taken, so that each worker sends its push by itself. */
-enum push_status { PUSH_APPLIED = 1, PUSH_MERGED, PUSH_DUPLICATE, PUSH_LATE, PUSH_REFUSED, PUSH_SPLIT };
+enum push_status {
+	PUSH_APPLIED = 1,
+	PUSH_MERGED,
+	PUSH_DUPLICATE,
+	PUSH_LATE,
+	PUSH_REFUSED,
+	PUSH_SPLIT
+};
 
 #endif

@@ -25,7 +25,8 @@ enum err_code sync_parse(const char *text, struct sync_mode *out, struct err *e)
 		out->kind = SYNC_ssp;
 		if (num_uint(text + 4, 1000000, &out->staleness))
 			return ERR_OK;
-		return err_set(e, ERR_CONFIG, "must be ssp:S with S from 0 to 1000000, got \"%s\"", text);
+		return err_set(e, ERR_CONFIG, "must be ssp:S with S from 0 to 1000000, got \"%s\"",
+		    text);
 	}
 	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
 		if (modes[i].kind != SYNC_ssp && strcmp(text, modes[i].name) == 0) {
@@ -285,5 +286,7 @@ uint64_t sync_stated_examples(const struct sync *s, size_t slot, uint64_t step)
 {
 	const struct sync_slot *p = &s->slot[slot];
 
-	return p->stated[step % SYNC_STATED_STEPS].end == step + 1 ? p->stated[step % SYNC_STATED_STEPS].examples : 0;
+	return p->stated[step % SYNC_STATED_STEPS].end == step + 1
+	    ? p->stated[step % SYNC_STATED_STEPS].examples
+	    : 0;
 }

@@ -94,8 +94,8 @@ enum sync_kind {
 /* A mode with its parameters. */
 struct sync_mode {
 	enum sync_kind kind;
-	uint64_t staleness;             /* ssp: steps that a slot may be ahead of the slowest one */
-	unsigned backup;                /* bsp: slots that a step does not wait for */
+	uint64_t staleness; /* ssp: steps that a slot may be ahead of the slowest one */
+	unsigned backup;    /* bsp: slots that a step does not wait for */
 };
 
 /* True when both modes and all their parameters are equal. */
@@ -105,29 +105,31 @@ enum err_code sync_parse(const char *text, struct sync_mode *out, struct err *e)
 /* Writes the mode as sync_parse reads it. */
 void sync_format(const struct sync_mode *m, char out[static 32]);
 
-#define SYNC_BACKUP_MAX 4095u           /* greatest mode.backup */
+#define SYNC_BACKUP_MAX 4095u /* greatest mode.backup */
 /* Steps whose stated example counts are kept for each slot. */
 #define SYNC_STATED_STEPS 32
 /* The state that a server keeps for one slot. The table above explains the counters. */
 struct sync_slot {
-	bool active;                    /* the others wait for this slot */
+	bool active; /* the others wait for this slot */
 	/* The present holder's incarnation. 0: no worker has held this slot yet. */
 	uint64_t incarnation;
-	uint8_t key[32];                /* the holder's public key; zeroes: not known */
-	uint64_t clock;                 /* steps completed */
-	uint64_t last;                  /* highest step pushed, plus 1 */
+	uint8_t key[32]; /* the holder's public key; zeroes: not known */
+	uint64_t clock;  /* steps completed */
+	uint64_t last;   /* highest step pushed, plus 1 */
 	/* Examples that the slot's CLOCKs stated, for a step at place step % SYNC_STATED_STEPS. A server
 	 * that becomes the head of a chain may have to close steps that the slot completed long
 	 * ago. */
-	struct { uint64_t end, examples; } stated[SYNC_STATED_STEPS];
+	struct {
+		uint64_t end, examples;
+	} stated[SYNC_STATED_STEPS];
 	/* The slot was lost or got another holder, and all servers know that from this step on. For
 	 * a step before it, pushes of the earlier holder may have reached some servers and not
 	 * others, and the missing ones will never come. */
 	uint64_t until;
-	uint64_t told;                  /* steps covered by received CLOCKs, of any holder */
-	uint64_t said;                  /* the value of `told` when `until` was set */
-	uint64_t barred, barred_until;  /* the server refuses pushes of these steps */
-	uint64_t refused;               /* pushes refused for their own contents */
+	uint64_t told;                 /* steps covered by received CLOCKs, of any holder */
+	uint64_t said;                 /* the value of `told` when `until` was set */
+	uint64_t barred, barred_until; /* the server refuses pushes of these steps */
+	uint64_t refused;              /* pushes refused for their own contents */
 	/* The incarnation of the relay that may push for the slot (0: none), and the incarnation of
 	 * the holder that this relay was assigned. */
 	uint64_t relay, given;
@@ -138,8 +140,8 @@ struct sync {
 	struct sync_mode mode;
 	struct sync_slot *slot;
 	size_t nslots;
-	uint64_t closed;                /* bsp: steps whose update has been made */
-	uint64_t answered;              /* one past the highest step whose pull was answered */
+	uint64_t closed;   /* bsp: steps whose update has been made */
+	uint64_t answered; /* one past the highest step whose pull was answered */
 	/* Pulls and pushes of steps from `hold` on wait, because a change at that step is under
 	 * vote. Another mode holds from `turn` on, and begins when all steps before it are done
 	 * (sync_may_change_mode). SYNC_NEVER: there is no such step. */

@@ -19,8 +19,8 @@ enum robust_kind { ROBUST_NONE, ROBUST_MEDIAN, ROBUST_TRIMMED, ROBUST_CLIP };
 /* An aggregator with its parameter. */
 struct robust {
 	enum robust_kind kind;
-	unsigned trim;                  /* K of trimmed:K */
-	double clip;                    /* X of clip:X */
+	unsigned trim; /* K of trimmed:K */
+	double clip;   /* X of clip:X */
 };
 
 /* Parses "none", "median", "trimmed:K" or "clip:X" into *out. ERR_CONFIG with a sentence

@@ -55,16 +55,21 @@ enum err_code codec_parse(const char *text, struct codec_spec *out, struct err *
 		return err_set(e, ERR_NOTFOUND, "there is no codec \"%.40s\"", text);
 	switch (c->takes) {
 	case CODEC_PLAIN:
-		return arg ? err_set(e, ERR_CONFIG, "%s takes no argument, got \"%.40s\"", c->name, text) : ERR_OK;
+		return arg
+		    ? err_set(e, ERR_CONFIG, "%s takes no argument, got \"%.40s\"", c->name, text)
+		    : ERR_OK;
 	case CODEC_FRACTION:
 		if (arg && num_double(arg, &out->arg) && out->arg > 0 && out->arg <= 1)
 			return ERR_OK;
-		return err_set(e, ERR_CONFIG, "%s takes a fraction above 0 and at most 1, as %s:0.01, got \"%.40s\"", c->name,
+		return err_set(e, ERR_CONFIG,
+		    "%s takes a fraction above 0 and at most 1, as %s:0.01, got \"%.40s\"", c->name,
 		    c->name, text);
 	default:
-		if (arg && num_double(arg, &out->arg) && out->arg >= 1 && out->arg <= LEVELS_MAX && out->arg == (int)out->arg)
+		if (arg && num_double(arg, &out->arg) && out->arg >= 1 && out->arg <= LEVELS_MAX &&
+		    out->arg == (int)out->arg)
 			return ERR_OK;
-		return err_set(e, ERR_CONFIG, "%s takes a number of levels from 1 to %d, as %s:16, got \"%.40s\"", c->name,
+		return err_set(e, ERR_CONFIG,
+		    "%s takes a number of levels from 1 to %d, as %s:16, got \"%.40s\"", c->name,
 		    LEVELS_MAX, c->name, text);
 	}
 }

@@ -15,7 +15,7 @@ struct codec {
 	const char *name, *help;
 	uint16_t id;
 	bool lossy;
-	bool pulls;                     /* precise enough for parameters, too */
+	bool pulls; /* precise enough for parameters, too */
 	/* the sender applies momentum (client_encode.c), not the server */
 	bool momentum;
 	/* The argument after the name: none, a fraction of the values (above 0, at most 1), or a
@@ -28,7 +28,11 @@ struct codec {
 	size_t (*encode)(double arg, struct rng *rng, const float *x, size_t n, uint8_t *out);
 	/* Are these len bytes a complete, well-formed encoding of n values that are finite and
 	 * small enough to be summed (vec_all_bounded)? Must be safe for any bytes. */
-	enum codec_check { CODEC_GOOD, CODEC_MALFORMED, CODEC_UNBOUNDED } (*check)(const uint8_t *p, size_t len, size_t n);
+	enum codec_check {
+		CODEC_GOOD,
+		CODEC_MALFORMED,
+		CODEC_UNBOUNDED
+	} (*check)(const uint8_t *p, size_t len, size_t n);
 	/* sum += weight * decoded values, straight from the bytes, which `check` has accepted. */
 	void (*add)(const uint8_t *p, size_t len, size_t n, float weight, float *sum);
 	/* The values in place, when the encoding is an aligned float array, else NULL and they must
@@ -43,13 +47,14 @@ struct codec_spec {
 };
 
 /* Find a codec by number, name or position. */
-const struct codec *codec_by_id(uint16_t id);           /* NULL when unknown */
+const struct codec *codec_by_id(uint16_t id); /* NULL when unknown */
 const struct codec *codec_by_name(const char *name);
-const struct codec *codec_at(size_t i);                 /* NULL at the end */
+const struct codec *codec_at(size_t i); /* NULL at the end */
 /* ERR_NOTFOUND for an unknown name, ERR_CONFIG for a wrong argument. */
 enum err_code codec_parse(const char *text, struct codec_spec *out, struct err *e);
 
 /* The values of a checked encoding: in place, or decoded to out (n floats). */
-const float *codec_values(const struct codec *c, const uint8_t *p, size_t len, size_t n, float *out);
+const float *codec_values(const struct codec *c, const uint8_t *p, size_t len, size_t n,
+    float *out);
 
 #endif

@@ -10,8 +10,8 @@
 
 extern const struct codec codec_f16, codec_bf16;
 
-#define F16_MAX 0x7bff
-#define F16_INF 0x7c00
+#define F16_MAX  0x7bff
+#define F16_INF  0x7c00
 #define BF16_MAX 0x7f7f
 #define BF16_INF 0x7f80
 /* The bound of vec_all_bounded, |x| < 2^84, as a bfloat16. */
@@ -45,7 +45,7 @@ static inline uint16_t to_f16(float x)
 	int32_t h = (a - ((127 - 15) << 23) + 0xfff + (a >> 13 & 1)) >> 13;
 
 	h = a < 0x38800000 ? tiny : h;
-	h = a >= 0x477ff000 ? F16_MAX : h;      /* 65520 and above */
+	h = a >= 0x477ff000 ? F16_MAX : h; /* 65520 and above */
 	h = a >= 0x7f800000 ? F16_INF : h;
 	return (uint16_t)(sign | (uint32_t)h);
 }
@@ -54,7 +54,8 @@ static inline float from_f16(uint16_t h)
 {
 	uint32_t sign = (uint32_t)(h & 0x8000) << 16;
 	int32_t m = h & 0x7fff;
-	uint32_t tiny = bits_of((float)m * 0x1p-24f), other = ((uint32_t)m << 13) + ((127u - 15u) << 23);
+	uint32_t tiny = bits_of((float)m * 0x1p-24f),
+	         other = ((uint32_t)m << 13) + ((127u - 15u) << 23);
 
 	return of_bits(sign | (m < 0x400 ? tiny : other));
 }
@@ -62,7 +63,8 @@ static inline float from_f16(uint16_t h)
 static inline uint16_t to_bf16(float x)
 {
 	uint32_t u = bits_of(x), sign = u >> 16 & 0x8000;
-	int32_t a = (int32_t)(u & 0x7fffffff), h = (int32_t)(((uint32_t)a + 0x7fff + (a >> 16 & 1)) >> 16);
+	int32_t a = (int32_t)(u & 0x7fffffff),
+	        h = (int32_t)(((uint32_t)a + 0x7fff + (a >> 16 & 1)) >> 16);
 
 	h = h < BF16_INF ? h : BF16_MAX;
 	h = a >= 0x7f800000 ? BF16_INF : h;
@@ -100,13 +102,15 @@ KERN_CLONES static void pack_bf16(size_t n, const float *restrict x, uint8_t *re
 		put_half(out + 2 * i, to_bf16(x[i]));
 }
 
-KERN_CLONES static void sum_f16(size_t n, const uint8_t *restrict p, float weight, float *restrict sum)
+KERN_CLONES static void sum_f16(size_t n, const uint8_t *restrict p, float weight,
+    float *restrict sum)
 {
 	for (size_t i = 0; i < n; i++)
 		sum[i] += weight * from_f16(get_half(p + 2 * i));
 }
 
-KERN_CLONES static void sum_bf16(size_t n, const uint8_t *restrict p, float weight, float *restrict sum)
+KERN_CLONES static void sum_bf16(size_t n, const uint8_t *restrict p, float weight,
+    float *restrict sum)
 {
 	for (size_t i = 0; i < n; i++)
 		sum[i] += weight * from_bf16(get_half(p + 2 * i));

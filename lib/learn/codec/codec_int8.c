@@ -23,7 +23,8 @@ static size_t int8_bound(double arg, size_t n)
 
 /* Rounds numbers far below 2^22 like lrintf: adding 3 * 2^22 leaves no fraction bits, and the
  * lowest bits of the sum are the number in two's complement. */
-KERN_CLONES static void round_bytes(size_t k, const float *restrict x, float inverse, uint8_t *restrict out)
+KERN_CLONES static void round_bytes(size_t k, const float *restrict x, float inverse,
+    uint8_t *restrict out)
 {
 	for (size_t i = 0; i < k; i++) {
 		float sum = x[i] * inverse + 0x1.8p23f;
@@ -34,7 +35,8 @@ KERN_CLONES static void round_bytes(size_t k, const float *restrict x, float inv
 	}
 }
 
-KERN_CLONES static void sum_bytes(size_t k, const uint8_t *restrict p, float scale, float *restrict sum)
+KERN_CLONES static void sum_bytes(size_t k, const uint8_t *restrict p, float scale,
+    float *restrict sum)
 {
 	for (size_t i = 0; i < k; i++)
 		sum[i] += scale * (float)(int8_t)p[i];

@@ -28,7 +28,7 @@ static size_t onebit_bound(double arg, size_t n)
 /* The negative values and the others, each with zeroes in the places of the other kind. */
 struct split {
 	float low[BLOCK], high[BLOCK];
-	uint8_t up[BLOCK];              /* 1: not negative */
+	uint8_t up[BLOCK]; /* 1: not negative */
 };
 
 KERN_CLONES static unsigned split_signs(size_t k, const float *restrict x, struct split *restrict s)
@@ -46,7 +46,8 @@ KERN_CLONES static unsigned split_signs(size_t k, const float *restrict x, struc
 	return above;
 }
 
-KERN_CLONES static void add_lanes(size_t k, const float *low, const float *high, double *restrict below, double *restrict above)
+KERN_CLONES static void add_lanes(size_t k, const float *low, const float *high,
+    double *restrict below, double *restrict above)
 {
 	double a[LANES] = { 0 }, b[LANES] = { 0 };
 
@@ -105,7 +106,8 @@ KERN_CLONES static void bytes_of_bits(size_t n, const uint8_t *restrict bits, ui
 	}
 }
 
-KERN_CLONES static void sum_signs(size_t k, const uint8_t *restrict up, float low, float high, float *restrict sum)
+KERN_CLONES static void sum_signs(size_t k, const uint8_t *restrict up, float low, float high,
+    float *restrict sum)
 {
 	for (size_t i = 0; i < k; i++)
 		sum[i] += up[i] ? high : low;
@@ -150,7 +152,8 @@ static void onebit_add(const uint8_t *p, size_t len, size_t n, float weight, flo
 		uint64_t up[BLOCK / 8];
 
 		bytes_of_bits((k + 7) / 8, p + 8, up);
-		sum_signs(k, (const uint8_t *)up, weight * block_get_float(p), weight * block_get_float(p + 4), sum + b);
+		sum_signs(k, (const uint8_t *)up, weight * block_get_float(p),
+		    weight * block_get_float(p + 4), sum + b);
 		p += 8 + (k + 7) / 8;
 	}
 }

@@ -10,7 +10,7 @@
 
 extern const struct codec codec_qsgd;
 
-#define BLOCK 512u
+#define BLOCK      512u
 #define LEVELS_MAX 127u
 
 static unsigned bits_for(unsigned levels)
@@ -19,7 +19,7 @@ static unsigned bits_for(unsigned levels)
 
 	while (1u << bits <= levels)
 		bits++;
-	return bits + 1;                /* one more for the sign */
+	return bits + 1; /* one more for the sign */
 }
 
 static size_t packed_bytes(size_t k, unsigned levels)
@@ -31,8 +31,8 @@ static size_t qsgd_len(size_t n, unsigned levels)
 {
 	size_t whole = n / BLOCK, rest = n % BLOCK;
 
-	return 1 + whole * (4 + packed_bytes(BLOCK, levels)) + (rest ? 4 + packed_bytes(rest,
-	    levels) : 0);
+	return 1 + whole * (4 + packed_bytes(BLOCK, levels)) +
+	    (rest ? 4 + packed_bytes(rest, levels) : 0);
 }
 
 static size_t qsgd_bound(double arg, size_t n)
@@ -52,7 +52,8 @@ static void fill_random(struct rng *rng, size_t k, uint16_t *out)
 
 /* Adds a random number in [0, 1) and rounds down, so that the probability of rounding up is the
  * fraction. */
-KERN_CLONES static void quantise(size_t k, const float *x, float inverse, unsigned levels, const uint16_t *chance, uint8_t *out)
+KERN_CLONES static void quantise(size_t k, const float *x, float inverse, unsigned levels,
+    const uint16_t *chance, uint8_t *out)
 {
 	for (size_t i = 0; i < k; i++) {
 		float level = fabsf(x[i]) * inverse + (float)chance[i] * 0x1p-16f;
@@ -63,14 +64,14 @@ KERN_CLONES static void quantise(size_t k, const float *x, float inverse, unsign
 	}
 }
 
-/* ---- values of so many bits ------------------------------------------------------------ */
+/* ---- values of so many bits ---- */
 
 /* Eight packed values of w bits are w bytes. Spreading them in 64 bits to a byte each takes three
  * halvings: of 8 fields the upper 4 move to the upper half, of each 4 the upper 2, of each 2 the
  * upper one. Packing does the reverse. */
 struct halving {
-	uint64_t mask[3];               /* masks of the fields that stay */
-	unsigned up[3], width[3];       /* how far the other fields move; their position */
+	uint64_t mask[3];         /* masks of the fields that stay */
+	unsigned up[3], width[3]; /* how far the other fields move; their position */
 };
 
 static struct halving halving_of(unsigned width)
@@ -92,7 +93,8 @@ static struct halving halving_of(unsigned width)
 KERN_CLONES static void spread_groups(size_t groups, const struct halving *h, uint64_t *word)
 {
 	uint64_t m0 = h->mask[0], m1 = h->mask[1], m2 = h->mask[2];
-	unsigned u0 = h->up[0], u1 = h->up[1], u2 = h->up[2], w0 = h->width[0], w1 = h->width[1], w2 = h->width[2];
+	unsigned u0 = h->up[0], u1 = h->up[1], u2 = h->up[2], w0 = h->width[0], w1 = h->width[1],
+	         w2 = h->width[2];
 
 	for (size_t i = 0; i < groups; i++) {
 		uint64_t x = word[i];
@@ -107,7 +109,8 @@ KERN_CLONES static void spread_groups(size_t groups, const struct halving *h, ui
 KERN_CLONES static void join_groups(size_t groups, const struct halving *h, uint64_t *word)
 {
 	uint64_t m0 = h->mask[0], m1 = h->mask[1], m2 = h->mask[2];
-	unsigned u0 = h->up[0], u1 = h->up[1], u2 = h->up[2], w0 = h->width[0], w1 = h->width[1], w2 = h->width[2];
+	unsigned u0 = h->up[0], u1 = h->up[1], u2 = h->up[2], w0 = h->width[0], w1 = h->width[1],
+	         w2 = h->width[2];
 
 	for (size_t i = 0; i < groups; i++) {
 		uint64_t x = word[i];
@@ -146,7 +149,8 @@ static void pack_block(uint64_t *word, size_t k, unsigned width, const struct ha
 	memcpy(out, padded, (k * width + 7) / 8);
 }
 
-static void encode_block(const float *x, size_t k, unsigned levels, const struct halving *h, struct rng *rng, float max, uint8_t *out)
+static void encode_block(const float *x, size_t k, unsigned levels, const struct halving *h,
+    struct rng *rng, float max, uint8_t *out)
 {
 	float inverse = (float)levels / max;
 	uint64_t word[GROUPS] = { 0 };
@@ -227,7 +231,8 @@ static enum codec_check qsgd_check(const uint8_t *p, size_t len, size_t n)
 }
 
 /* The lowest bit is the sign, also of 0. */
-KERN_CLONES static void sum_levels(size_t k, const uint8_t *restrict q, float step, float *restrict sum)
+KERN_CLONES static void sum_levels(size_t k, const uint8_t *restrict q, float step,
+    float *restrict sum)
 {
 	for (size_t i = 0; i < k; i++) {
 		float x = step * (float)(q[i] >> 1);
@@ -251,7 +256,8 @@ static void qsgd_add(const uint8_t *p, size_t len, size_t n, float weight, float
 		size_t k = block_len(n, b, BLOCK);
 
 		unpack_block(p + 4, k, width, &h, word);
-		sum_levels(k, (const uint8_t *)word, weight * block_get_float(p) / (float)levels, sum + b);
+		sum_levels(k, (const uint8_t *)word, weight * block_get_float(p) / (float)levels,
+		    sum + b);
 		p += 4 + packed_bytes(k, levels);
 	}
 }

@@ -60,12 +60,13 @@ static int32_t kth_largest(int32_t *a, size_t n, size_t k)
 	return a[want];
 }
 
-/* ---- candidates ------------------------------------------------------------------------ */
+/* ---- candidates ---- */
 
 /* Values processed together, while they are in the first-level cache. */
 #define RUN 2048u
 
-KERN_CLONES static void mark_above(size_t n, const float *restrict x, int32_t low, uint8_t *restrict mark)
+KERN_CLONES static void mark_above(size_t n, const float *restrict x, int32_t low,
+    uint8_t *restrict mark)
 {
 	for (size_t i = 0; i < n; i++)
 		mark[i] = magnitude_bits(x[i]) > low;
@@ -93,7 +94,8 @@ static size_t places_from(const float *x, size_t n, int32_t low, size_t ties, ui
 	size_t found = 0;
 
 	for (size_t b = 0; b < n; b += RUN) {
-		size_t more = places_above(x, b, block_len(n, b, RUN), ties ? low - 1 : low, place + found);
+		size_t more = places_above(x, b, block_len(n, b, RUN), ties ? low - 1 : low,
+		    place + found);
 
 		for (size_t i = 0; ties && i < more; i++)
 			ties -= magnitude_bits(x[place[found + i]]) == low;
@@ -102,10 +104,10 @@ static size_t places_from(const float *x, size_t n, int32_t low, size_t ties, ui
 	return found;
 }
 
-/* ---- the threshold --------------------------------------------------------------------- */
+/* ---- the threshold ---- */
 
 /* Several tables of counters, so that equal values do not wait for each other's increments. */
-#define BINS 1024u
+#define BINS   1024u
 #define COUNTS 4u
 /* Below this number, selection needs no counting. */
 #define FEW 512u
@@ -176,32 +178,35 @@ static int32_t kth_threshold(const int32_t *a, size_t n, size_t k, int32_t *room
 	return least;
 }
 
-/* ---- a guess --------------------------------------------------------------------------- */
+/* ---- a guess ---- */
 
 /* The sample: one cache line of values in this many, at a varying offset, because in a gradient
  * with rows a fixed one could hit the same columns in each row. */
-#define LINE 16u
-#define LINES 16u
+#define LINE   16u
+#define LINES  16u
 #define SAMPLE 4096u
 
 /* A bound that k values or more, but not many more, are likely to reach; 0: all reach it. Four
  * standard deviations more than the expected number must reach it in the sample. */
 static int32_t guess_threshold(const float *x, size_t n, size_t k)
 {
-	size_t want = (size_t)((double)k / LINES + 4 * sqrt((double)k / LINES)) + 1, have = 0, above;
+	size_t want = (size_t)((double)k / LINES + 4 * sqrt((double)k / LINES)) + 1, have = 0,
+	       above;
 	int32_t sample[SAMPLE], room[SAMPLE];
 
 	for (size_t i = 0; (i + 1) * LINE * LINES <= n && have < SAMPLE; i++) {
-		const float *line = x + LINE * (i * LINES + ((uint32_t)i * UINT32_C(2654435761) >> 28));
+		const float *line = x +
+		    LINE * (i * LINES + ((uint32_t)i * UINT32_C(2654435761) >> 28));
 
 		for (size_t j = 0; j < LINE; j++)
 			sample[have++] = magnitude_bits(line[j]);
 	}
-	return n / LINES > SAMPLE || want > have / 4 ? 0 : kth_threshold(sample, have, want, room,
-	    &above);
+	return n / LINES > SAMPLE || want > have / 4
+	    ? 0
+	    : kth_threshold(sample, have, want, room, &above);
 }
 
-/* ---- encoding -------------------------------------------------------------------------- */
+/* ---- encoding ---- */
 
 /* Finds the magnitude *least that the k largest values reach, how many of them are equal to it
  * (*ties), and a list of places that contains theirs. Returns the length of the list. */

@@ -21,7 +21,8 @@ size_t delta_bound(const struct codec *c, size_t k, size_t n, size_t width)
 	return HEAD + padded_to_4(k + n / 128) + c->bound(0, k * width);
 }
 
-size_t delta_encode(const struct codec *c, const uint32_t *place, const float *x, size_t k, size_t width, uint8_t *out)
+size_t delta_encode(const struct codec *c, const uint32_t *place, const float *x, size_t k,
+    size_t width, uint8_t *out)
 {
 	uint8_t *at = out + HEAD, *values;
 	size_t next = 0;
@@ -42,11 +43,13 @@ static size_t values_at(const uint8_t *p, size_t len)
 {
 	size_t places = len < HEAD ? len : get_le32(p + 4);
 
-	return len < HEAD || places > len - HEAD || HEAD + padded_to_4(places) > len ? 0 : HEAD +
-	    padded_to_4(places);
+	return len < HEAD || places > len - HEAD || HEAD + padded_to_4(places) > len
+	    ? 0
+	    : HEAD + padded_to_4(places);
 }
 
-enum codec_check delta_check(const struct codec *c, const uint8_t *p, size_t len, size_t n, size_t width)
+enum codec_check delta_check(const struct codec *c, const uint8_t *p, size_t len, size_t n,
+    size_t width)
 {
 	const uint8_t *at = p + HEAD, *end;
 	size_t values = values_at(p, len), k, next = 0;
@@ -70,12 +73,15 @@ enum codec_check delta_check(const struct codec *c, const uint8_t *p, size_t len
 	return at == p + values ? c->check(p + values, len - values, k * width) : CODEC_MALFORMED;
 }
 
-void delta_apply(const struct codec *c, const uint8_t *p, size_t len, size_t n, size_t width, const uint32_t *pos, float *x)
+void delta_apply(const struct codec *c, const uint8_t *p, size_t len, size_t n, size_t width,
+    const uint32_t *pos, float *x)
 {
 	const uint8_t *at = p + HEAD, *end = at + get_le32(p + 4);
 	size_t values = values_at(p, len), k = get_le32(p), next = 0;
-	float small[VALUES], *large = k * width > VALUES && !c->view ? mem_array(k * width, sizeof *large) : NULL;
-	const float *v = codec_values(c, p + values, len - values, k * width, large ? large : small);
+	float small[VALUES],
+	    *large = k * width > VALUES && !c->view ? mem_array(k * width, sizeof *large) : NULL;
+	const float *v = codec_values(c, p + values, len - values, k * width,
+	    large ? large : small);
 
 	for (size_t i = 0; i < k; i++, v += width) {
 		size_t place = places_get(&at, end, next, n);

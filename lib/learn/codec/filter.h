@@ -15,8 +15,8 @@ struct filter {
 		/* rows of zero parameters whose gradient is at most arg * l1 everywhere: l1 keeps
 		 * them zero */
 		FILTER_KKT,
-		FILTER_THRESHOLD,       /* rows whose gradient is at most arg everywhere */
-		FILTER_SKIP,            /* random rows, with probability arg */
+		FILTER_THRESHOLD, /* rows whose gradient is at most arg everywhere */
+		FILTER_SKIP,      /* random rows, with probability arg */
 	} kind;
 	double arg;
 };
@@ -25,6 +25,7 @@ struct filter {
  * the key. */
 enum err_code filter_parse(const char *text, struct filter *out, struct err *e);
 /* Shall this row, g of cols values, be held back? w: the row's parameters, or NULL. */
-bool filter_holds(const struct filter *f, struct rng *rng, double l1, const float *g, const float *w, size_t cols);
+bool filter_holds(const struct filter *f, struct rng *rng, double l1, const float *g,
+    const float *w, size_t cols);
 
 #endif

@@ -19,7 +19,7 @@ struct kept {
 };
 
 struct keycache {
-	struct kept *by_name, *list;    /* list: the most recently used first */
+	struct kept *by_name, *list; /* list: the most recently used first */
 	size_t bytes;
 };
 
@@ -58,7 +58,8 @@ static struct kept *find_list(struct keycache *c, const uint8_t name[static KEYS
 	return k;
 }
 
-bool keycache_find(struct keycache *c, const uint8_t name[static KEYS_NAME], size_t n, const uint64_t **ids)
+bool keycache_find(struct keycache *c, const uint8_t name[static KEYS_NAME], size_t n,
+    const uint64_t **ids)
 {
 	struct kept *k = find_list(c, name);
 

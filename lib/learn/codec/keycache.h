@@ -14,9 +14,11 @@ struct keycache *keycache_new(void);
 void keycache_free(struct keycache *c);
 /* Is the list known? It becomes the most recently used one; *ids is its n ids, or NULL when they
  * were not stored. */
-bool keycache_find(struct keycache *c, const uint8_t name[static KEYS_NAME], size_t n, const uint64_t **ids);
+bool keycache_find(struct keycache *c, const uint8_t name[static KEYS_NAME], size_t n,
+    const uint64_t **ids);
 /* Adds an unknown list of at most KEYS_KEEP_MAX ids; takes ownership of ids, which may be NULL. */
-void keycache_put(struct keycache *c, const uint8_t name[static KEYS_NAME], size_t n, uint64_t *ids);
+void keycache_put(struct keycache *c, const uint8_t name[static KEYS_NAME], size_t n,
+    uint64_t *ids);
 /* The other end does not know the list any more: forget it. */
 void keycache_forget(struct keycache *c, const uint8_t name[static KEYS_NAME]);
 

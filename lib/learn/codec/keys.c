@@ -5,7 +5,7 @@
 
 #include "core/endian.h"
 
-#define PLACE64 10u             /* most bytes of a number in LEB128 */
+#define PLACE64 10u /* most bytes of a number in LEB128 */
 
 /* Number of ids compared between two checks of the result. */
 #define PIECE 256u
@@ -114,10 +114,14 @@ bool keys_parse(const uint8_t *p, size_t len, struct keys_block *out)
 	if (len < KEYS_HEAD)
 		return false;
 	bytes = get_le32(p + 8);
-	*out = (struct keys_block){ .n = get_le32(p), .len = (uint32_t)bytes, .form = p[4], .keep = p[5], .bytes = p + KEYS_HEAD,
+	*out = (struct keys_block){ .n = get_le32(p),
+		.len = (uint32_t)bytes,
+		.form = p[4],
+		.keep = p[5],
+		.bytes = p + KEYS_HEAD,
 		.whole = KEYS_HEAD + padded_to_8(bytes) };
-	return out->form >= KEYS_PACKED && out->form <= KEYS_NAMED && p[5] <= 1 && out->whole <= len &&
-	    (out->form != KEYS_NAMED || bytes == KEYS_NAME);
+	return out->form >= KEYS_PACKED && out->form <= KEYS_NAMED && p[5] <= 1 &&
+	    out->whole <= len && (out->form != KEYS_NAMED || bytes == KEYS_NAME);
 }
 
 /* Reads a gap and its number of bytes; false when it is malformed. */
@@ -153,7 +157,7 @@ static bool get_short(const uint8_t *p, const uint8_t *end, uint64_t *gap, unsig
 	ends = ~x & GOES_ON;
 	if (!ends)
 		return true;
-	bits = (unsigned)__builtin_ctzll(ends);         /* 7, 15 .. 63 */
+	bits = (unsigned)__builtin_ctzll(ends); /* 7, 15 .. 63 */
 	*n = bits / 8 + 1;
 	x &= ends ^ (ends - 1);
 	*gap = gather_7_bits(x & ~GOES_ON);

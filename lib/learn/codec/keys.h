@@ -11,14 +11,14 @@
  * receiver shall remember it, u16 0, u32 bytes, u32 0), then that many bytes, then zeroes up to a
  * multiple of 8. Pure, except that struct zip has memory for one thread. */
 enum keys_form {
-	KEYS_PACKED = 1,        /* the first id, then each distance minus 1, in LEB128 */
-	KEYS_ZIPPED = 2,        /* packed, then compressed by zstd */
-	KEYS_NAMED = 3,         /* KEYS_NAME bytes: the name of a remembered list */
+	KEYS_PACKED = 1, /* the first id, then each distance minus 1, in LEB128 */
+	KEYS_ZIPPED = 2, /* packed, then compressed by zstd */
+	KEYS_NAMED = 3,  /* KEYS_NAME bytes: the name of a remembered list */
 };
 #define KEYS_HEAD 16u
 #define KEYS_NAME 16u
 /* Longest list in a block, and longest one that is remembered. */
-#define KEYS_MAX 524288u
+#define KEYS_MAX      524288u
 #define KEYS_KEEP_MAX 131072u
 
 /* Do the ids ascend strictly? */
@@ -39,7 +39,7 @@ struct keys_block {
 	enum keys_form form;
 	bool keep;
 	const uint8_t *bytes;
-	size_t whole;                   /* length with head and padding */
+	size_t whole; /* length with head and padding */
 };
 /* Parses the block that p begins with. False: there is no complete, well-formed one. n comes from
  * the sender and is only checked against KEYS_MAX. */

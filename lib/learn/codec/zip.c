@@ -7,7 +7,7 @@
 #include "core/mem.h"
 
 #define LEVEL 1
-#define LEAST 256u              /* shortest input worth trying */
+#define LEAST 256u /* shortest input worth trying */
 /* Inputs of at least this size are tried on a piece in the middle first: data that look random
  * there, such as distances of random ids, cost more time than they save. */
 #define LARGE (64u << 10)

@@ -102,13 +102,15 @@ static enum err_code choose_reader(struct stream *s, const char *format, size_t 
 			return ERR_OK;
 		}
 	}
-	return err_set(e, ERR_FORMAT, "%s: looks like none of the formats idx, npy, ffm, libsvm, vw, csv; name "
-	               "one by ?format=", stream_name(s));
+	return err_set(e, ERR_FORMAT,
+	    "%s: looks like none of the formats idx, npy, ffm, libsvm, vw, csv; name "
+	    "one by ?format=",
+	    stream_name(s));
 }
 
 /* Reads one file; all files of a list must have the format of the first. */
-static enum err_code read_stream(struct data_build *b, struct stream *s, const struct data_options *o,
-                                 struct err *e)
+static enum err_code read_stream(struct data_build *b, struct stream *s,
+    const struct data_options *o, struct err *e)
 {
 	size_t i = 0;
 	bool words = data_label_wants_words(b->label);
@@ -117,15 +119,17 @@ static enum err_code read_stream(struct data_build *b, struct stream *s, const s
 	if (rc != ERR_OK)
 		return rc;
 	if (words && readers[i] != &data_reader_text)
-		return err_set(e, ERR_CONFIG, "%s: is %s, and the model wants plain text", stream_name(s), formats[i].title);
+		return err_set(e, ERR_CONFIG, "%s: is %s, and the model wants plain text",
+		    stream_name(s), formats[i].title);
 	if (!b->first) {
 		b->first = mem_strdup(stream_name(s));
 		b->d->source = mem_strdup(b->first);
 		b->d->format = formats[i].title;
 		b->reader = readers[i];
 	} else if (b->reader != readers[i]) {
-		return err_set(e, ERR_FORMAT, "%s is %s but %s is %s; files of one list must have one format",
-		               stream_name(s), formats[i].title, b->first, b->d->format);
+		return err_set(e, ERR_FORMAT,
+		    "%s is %s but %s is %s; files of one list must have one format", stream_name(s),
+		    formats[i].title, b->first, b->d->format);
 	}
 	b->values_before = b->d->sparse ? b->nnz : b->d->rows * b->d->cols;
 	b->rows_before = b->d->rows;
@@ -161,8 +165,7 @@ static enum err_code read_path(struct data_build *b, const char *path, size_t *f
 }
 
 enum err_code data_load(const char *const *paths, size_t npaths, const char *base_dir,
-                        const struct data_want *want, const struct dataset *like,
-                        struct dataset **out, struct err *e)
+    const struct data_want *want, const struct dataset *like, struct dataset **out, struct err *e)
 {
 	struct data_build *b = data_build_new(want, like, base_dir);
 	enum err_code rc = ERR_OK;
@@ -184,8 +187,7 @@ enum err_code data_load(const char *const *paths, size_t npaths, const char *bas
 }
 
 enum err_code data_load_stream(struct stream *s, const struct data_options *o,
-                               const struct data_want *want, const struct dataset *like,
-                               struct dataset **out, struct err *e)
+    const struct data_want *want, const struct dataset *like, struct dataset **out, struct err *e)
 {
 	struct data_build *b = data_build_new(want, like, NULL);
 	enum err_code rc = read_stream(b, s, o, e);
@@ -202,23 +204,25 @@ void data_describe(const struct dataset *d, char out[static 256])
 	char targets[48] = "real targets", shape[48] = "dense";
 
 	if (d->numbered) {
-		snprintf(out, 256, "%zu example%s, which the program reads", d->rows, d->rows == 1 ? "" : "s");
+		snprintf(out, 256, "%zu example%s, which the program reads", d->rows,
+		    d->rows == 1 ? "" : "s");
 		return;
 	}
 	if (d->classes)
-		snprintf(targets, sizeof(targets), "%zu class%s", d->classes, d->classes == 1 ? "" : "es");
+		snprintf(targets, sizeof(targets), "%zu class%s", d->classes,
+		    d->classes == 1 ? "" : "es");
 	if (d->words) {
-		snprintf(out, 256, "%zu word%s, %zu different one%s, %s (%.120s)", d->rows, NUM_S(d->rows), d->words->n, NUM_S(d->words->n),
-		         d->format, d->source);
+		snprintf(out, 256, "%zu word%s, %zu different one%s, %s (%.120s)", d->rows,
+		    NUM_S(d->rows), d->words->n, NUM_S(d->words->n), d->format, d->source);
 		return;
 	}
 	if (d->fields)
-		snprintf(shape, sizeof(shape), "sparse (%.1f a row, %zu field%s)", (double)d->start[d->rows] / (double)d->rows, d->fields,
-		         NUM_S(d->fields));
+		snprintf(shape, sizeof(shape), "sparse (%.1f a row, %zu field%s)",
+		    (double)d->start[d->rows] / (double)d->rows, d->fields, NUM_S(d->fields));
 	else if (d->sparse)
 		snprintf(shape, sizeof(shape), "sparse (%.1f a row)",
-		         (double)d->start[d->rows] / (double)d->rows);
+		    (double)d->start[d->rows] / (double)d->rows);
 	snprintf(out, 256, "%zu example%s, %zu feature%s, %s, %s, %s (%.120s)", d->rows,
-	         d->rows == 1 ? "" : "s", d->cols, d->cols == 1 ? "" : "s", targets, shape, d->format,
-	         d->source);
+	    d->rows == 1 ? "" : "s", d->cols, d->cols == 1 ? "" : "s", targets, shape, d->format,
+	    d->source);
 }

@@ -21,28 +21,31 @@
 struct data_want {
 	bool classes;
 	bool two;
-	bool any;               /* the data have labels, which are ignored */
-	bool words;             /* plain text; the words are their own targets */
+	bool any;   /* the data have labels, which are ignored */
+	bool words; /* plain text; the words are their own targets */
 };
 
 /* The options after the "?" of a data path. DATA_OPTIONS_INIT: none. */
 struct data_options {
-	char *format;           /* a name in reader.def; NULL: guessed from the content */
-	char *label;            /* column: its name, its number from 1, or "last" */
-	char *labels;           /* file that holds the labels (idx, npy) */
-	int index_base;         /* of libsvm: 0 or 1; -1: guessed from the content */
+	char *format;   /* a name in reader.def; NULL: guessed from the content */
+	char *label;    /* column: its name, its number from 1, or "last" */
+	char *labels;   /* file that holds the labels (idx, npy) */
+	int index_base; /* of libsvm: 0 or 1; -1: guessed from the content */
 	/* named features are hashed to this many bits (criteo, vw); 0: the format's default */
 	int bits;
-	char *norm;             /* "l2": each example is divided by its length */
-	char *pairs;            /* namespaces whose features are crossed (vw): "ab,ac" */
-	int window;             /* text: words on each side that a word is trained with */
-	int negatives;          /* text: random words drawn for each of them */
-	int min_count;          /* text: rarer words are left out */
+	char *norm;    /* "l2": each example is divided by its length */
+	char *pairs;   /* namespaces whose features are crossed (vw): "ab,ac" */
+	int window;    /* text: words on each side that a word is trained with */
+	int negatives; /* text: random words drawn for each of them */
+	int min_count; /* text: rarer words are left out */
 	/* csv: the first line is an example in any case; cannot be given in a path */
 	bool no_heading;
-	double sample;          /* text: words more frequent than this are thinned out; 0: none */
+	double sample; /* text: words more frequent than this are thinned out; 0: none */
 };
-#define DATA_OPTIONS_INIT { .index_base = -1, .window = 5, .negatives = 5, .min_count = 5, .sample = 1e-3 }
+#define DATA_OPTIONS_INIT \
+	{ \
+		.index_base = -1, .window = 5, .negatives = 5, .min_count = 5, .sample = 1e-3 \
+	}
 
 /* Examples in memory; read-only once loaded, so any thread may gather.
  *
@@ -71,16 +74,16 @@ struct dataset {
 	uint64_t *id;
 	size_t nids;
 	struct data_words *words;
-	float *y;               /* real targets, or 0 and 1 (want.two) */
-	int32_t *label;         /* want.classes */
-	size_t classes;         /* 0 for real targets */
+	float *y;       /* real targets, or 0 and 1 (want.two) */
+	int32_t *label; /* want.classes */
+	size_t classes; /* 0 for real targets */
 	char **class_name;
-	double *class_value;    /* NAN for a class whose label is not a number */
-	char **feature_name;    /* cols names from a CSV header, else NULL */
-	int index_base;         /* subtracted from sparse ids; -1: not determined */
-	const char *format;     /* title of the reader */
-	char *source;           /* for messages: "a.csv", "a.csv and 3 more" */
-	void *map;              /* the file that holds the arrays (data_cache.h), else NULL */
+	double *class_value; /* NAN for a class whose label is not a number */
+	char **feature_name; /* cols names from a CSV header, else NULL */
+	int index_base;      /* subtracted from sparse ids; -1: not determined */
+	const char *format;  /* title of the reader */
+	char *source;        /* for messages: "a.csv", "a.csv and 3 more" */
+	void *map;           /* the file that holds the arrays (data_cache.h), else NULL */
 	size_t map_len;
 };
 
@@ -92,12 +95,10 @@ struct dataset {
  * ERR_IO: cannot be opened or read. ERR_CONFIG: wrong options. ERR_FORMAT: wrong contents, with
  * file and line. ERR_NOMEM. */
 enum err_code data_load(const char *const *paths, size_t npaths, const char *base_dir,
-                        const struct data_want *want, const struct dataset *like,
-                        struct dataset **out, struct err *e);
+    const struct data_want *want, const struct dataset *like, struct dataset **out, struct err *e);
 /* As data_load, from one open stream, which stays the caller's. */
 enum err_code data_load_stream(struct stream *s, const struct data_options *o,
-                               const struct data_want *want, const struct dataset *like,
-                               struct dataset **out, struct err *e);
+    const struct data_want *want, const struct dataset *like, struct dataset **out, struct err *e);
 /* A dataset of numbered examples, without contents. */
 struct dataset *dataset_numbered(size_t rows);
 void dataset_free(struct dataset *d);
@@ -106,7 +107,7 @@ void dataset_free(struct dataset *d);
  * batches may be filled by several threads. b->epoch must be the pass over the data, on which the
  * random words depend. ERR_NOMEM. */
 enum err_code data_gather(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b,
-                          struct err *e);
+    struct err *e);
 
 /* The batch of examples begin .. end-1 of a numbered set, in this pass. */
 void data_range(uint64_t epoch, uint64_t begin, uint64_t end, struct batch *b);

@@ -11,7 +11,7 @@
 #include "math/vec.h"
 
 struct data_build *data_build_new(const struct data_want *want, const struct dataset *like,
-                                  const char *base_dir)
+    const char *base_dir)
 {
 	struct data_build *b = mem_alloc(sizeof(*b));
 
@@ -48,7 +48,8 @@ void data_shown(char out[static DATA_SHOWN], const char *p, size_t n)
 /* Asks for large pages: handing out small ones is most of what a reader costs the kernel. */
 static void advise_huge_pages(void *p, size_t bytes)
 {
-	uintptr_t begin = ((uintptr_t)p + HUGE - 1) / HUGE * HUGE, end = ((uintptr_t)p + bytes) / HUGE * HUGE;
+	uintptr_t begin = ((uintptr_t)p + HUGE - 1) / HUGE * HUGE,
+	          end = ((uintptr_t)p + bytes) / HUGE * HUGE;
 
 	if (begin < end)
 		madvise((void *)begin, end - begin, MADV_HUGEPAGE);
@@ -86,43 +87,45 @@ static size_t predict_room(const struct stream *s, size_t room, size_t need, uin
 static enum err_code no_memory_for_examples(const struct data_build *b, const struct stream *s,
     struct err *e)
 {
-	return err_set(e, ERR_NOMEM, "no memory for the examples of %s (%zu read so far)", stream_name(s),
-	               b->d->rows);
+	return err_set(e, ERR_NOMEM, "no memory for the examples of %s (%zu read so far)",
+	    stream_name(s), b->d->rows);
 }
 
 /* Row numbers must fit 32 bits. */
 static enum err_code check_row_count(const struct data_build *b, const struct stream *s, size_t n,
-                                struct err *e)
+    struct err *e)
 {
 	if (n > UINT32_MAX - b->d->rows)
-		return err_set(e, ERR_LIMIT, "%s: more than %u examples", stream_name(s), UINT32_MAX);
+		return err_set(e, ERR_LIMIT, "%s: more than %u examples", stream_name(s),
+		    UINT32_MAX);
 	return ERR_OK;
 }
 
 /* Checks that the rows are of the kind and width of those before and of `like`. */
-static enum err_code check_kind(struct data_build *b, const struct stream *s, bool sparse, size_t cols,
-                                struct err *e)
+static enum err_code check_kind(struct data_build *b, const struct stream *s, bool sparse,
+    size_t cols, struct err *e)
 {
 	struct dataset *d = b->d;
 
 	if (b->like && b->like->sparse != sparse)
 		return stream_fail(s, e, "has %s rows but the training data (%s) has %s ones",
-		                   sparse ? "sparse" : "dense", b->like->source, sparse ? "dense" : "sparse");
+		    sparse ? "sparse" : "dense", b->like->source, sparse ? "dense" : "sparse");
 	if (sparse)
 		return ERR_OK;
 	if ((d->rows > 0 || d->feature_name) && cols != d->cols)
-		return stream_fail(s, e, "has %zu feature%s a row, %s has %zu", cols, NUM_S(cols), b->first, d->cols);
+		return stream_fail(s, e, "has %zu feature%s a row, %s has %zu", cols, NUM_S(cols),
+		    b->first, d->cols);
 	if (cols == 0)
 		return stream_fail(s, e, "has a label but no features");
 	if (b->like && b->like->cols != cols)
-		return stream_fail(s, e, "has %zu feature%s a row, the training data (%s) has %zu", cols, NUM_S(cols),
-		                   b->like->source, b->like->cols);
+		return stream_fail(s, e, "has %zu feature%s a row, the training data (%s) has %zu",
+		    cols, NUM_S(cols), b->like->source, b->like->cols);
 	d->cols = cols;
 	return ERR_OK;
 }
 
 static enum err_code dense_room(struct data_build *b, const struct stream *s, void **x, size_t size,
-                                size_t n, struct err *e)
+    size_t n, struct err *e)
 {
 	enum err_code rc = check_row_count(b, s, n, e);
 	size_t need, room;
@@ -141,7 +144,7 @@ static enum err_code dense_room(struct data_build *b, const struct stream *s, vo
 }
 
 enum err_code data_build_dense(struct data_build *b, const struct stream *s, size_t cols, size_t n,
-                               float **x, struct err *e)
+    float **x, struct err *e)
 {
 	struct dataset *d = b->d;
 	enum err_code rc = check_kind(b, s, false, cols, e);
@@ -153,8 +156,8 @@ enum err_code data_build_dense(struct data_build *b, const struct stream *s, siz
 	return rc;
 }
 
-enum err_code data_build_bytes(struct data_build *b, const struct stream *s, size_t cols, float scale,
-                               size_t n, uint8_t **x8, struct err *e)
+enum err_code data_build_bytes(struct data_build *b, const struct stream *s, size_t cols,
+    float scale, size_t n, uint8_t **x8, struct err *e)
 {
 	struct dataset *d = b->d;
 	enum err_code rc = check_kind(b, s, false, cols, e);
@@ -176,8 +179,8 @@ static bool sparse_resize(struct data_build *b, size_t room)
 {
 	struct dataset *d = b->d;
 
-	if (!(b->raw ? resize_array((void **)&b->raw, room, sizeof(*b->raw)) :
-	               resize_array((void **)&d->col, room, sizeof(*d->col))) ||
+	if (!(b->raw ? resize_array((void **)&b->raw, room, sizeof(*b->raw))
+	             : resize_array((void **)&d->col, room, sizeof(*d->col))) ||
 	    !resize_array((void **)&d->val, room, sizeof(*d->val)) ||
 	    (d->field && !resize_array((void **)&d->field, room, sizeof(*d->field))))
 		return false;
@@ -210,8 +213,8 @@ static bool sparse_room(struct data_build *b, const struct stream *s, size_t n)
 	return true;
 }
 
-enum err_code data_build_sparse(struct data_build *b, const struct stream *s, size_t n, uint32_t **id,
-                                uint64_t **wide, float **val, struct err *e)
+enum err_code data_build_sparse(struct data_build *b, const struct stream *s, size_t n,
+    uint32_t **id, uint64_t **wide, float **val, struct err *e)
 {
 	struct dataset *d = b->d;
 	enum err_code rc = check_row_count(b, s, 1, e);
@@ -229,7 +232,8 @@ enum err_code data_build_sparse(struct data_build *b, const struct stream *s, si
 	return ERR_OK;
 }
 
-enum err_code data_build_fields(struct data_build *b, const struct stream *s, uint16_t **field, struct err *e)
+enum err_code data_build_fields(struct data_build *b, const struct stream *s, uint16_t **field,
+    struct err *e)
 {
 	struct dataset *d = b->d;
 
@@ -271,7 +275,7 @@ void data_build_row(struct data_build *b, size_t n)
 }
 
 static enum err_code compare_names(const struct stream *s, char *const *name, char *const *known,
-                                   size_t cols, const char *whose, struct err *e)
+    size_t cols, const char *whose, struct err *e)
 {
 	char a[DATA_SHOWN], b[DATA_SHOWN];
 
@@ -280,13 +284,14 @@ static enum err_code compare_names(const struct stream *s, char *const *name, ch
 			continue;
 		data_shown(a, name[i], strlen(name[i]));
 		data_shown(b, known[i], strlen(known[i]));
-		return stream_fail(s, e, "feature %zu is named \"%s\", but \"%s\" in %s", i + 1, a, b, whose);
+		return stream_fail(s, e, "feature %zu is named \"%s\", but \"%s\" in %s", i + 1, a,
+		    b, whose);
 	}
 	return ERR_OK;
 }
 
 enum err_code data_build_names(struct data_build *b, const struct stream *s, char *const *name,
-                               size_t cols, struct err *e)
+    size_t cols, struct err *e)
 {
 	struct dataset *d = b->d;
 	enum err_code rc = ERR_OK;
@@ -310,7 +315,8 @@ enum err_code data_build_norm(struct data_build *b, const struct stream *s, stru
 	struct dataset *d = b->d;
 
 	if (d->x8 || d->words)
-		return err_set(e, ERR_CONFIG, "%s: norm=l2 is for rows of numbers, and this is %s", stream_name(s), d->format);
+		return err_set(e, ERR_CONFIG, "%s: norm=l2 is for rows of numbers, and this is %s",
+		    stream_name(s), d->format);
 	for (size_t r = b->rows_before; r < d->rows; r++) {
 		float *row = d->sparse ? d->val + d->start[r] : d->x + r * d->cols;
 		size_t n = d->sparse ? d->start[r + 1] - d->start[r] : d->cols;

@@ -13,20 +13,20 @@
 struct data_build {
 	struct dataset *d;
 	const struct dataset *like;
-	const char *base_dir;           /* base of file names in options; may be NULL */
+	const char *base_dir; /* base of file names in options; may be NULL */
 	struct data_label *label;
-	const struct data_reader *reader;       /* of the first file */
-	size_t room, start_room;        /* values and rows for which memory is allocated */
-	uint64_t values_before, rows_before;    /* values and rows of the files before this one */
+	const struct data_reader *reader;    /* of the first file */
+	size_t room, start_room;             /* values and rows for which memory is allocated */
+	uint64_t values_before, rows_before; /* values and rows of the files before this one */
 	/* Sparse ids as in the files: in d->col, until an id of more than 32 bits appears; then in
 	 * raw. */
 	uint64_t nnz;
 	uint64_t *raw;
 	uint64_t max_id;
-	uint8_t *seen;                  /* for each id below DATA_DIRECT: has it occurred? */
+	uint8_t *seen; /* for each id below DATA_DIRECT: has it occurred? */
 	/* index base that was requested; -1: guess it from the content */
 	int index_base;
-	char *first;                    /* name of the first file */
+	char *first; /* name of the first file */
 };
 
 /* A reader of one file format; registered in reader.def. Both functions may run on any thread. */
@@ -37,7 +37,7 @@ struct data_reader {
 	/* Appends all rows of the stream; lines of text in errors count from 1. ERR_FORMAT, ERR_IO,
 	 * ERR_NOMEM. */
 	enum err_code (*read)(struct data_build *b, struct stream *s, const struct data_options *o,
-	                      struct err *e);
+	    struct err *e);
 };
 #define DATA_PROBE 65536
 /* Ids below this are looked up in direct tables, others by hashing. */
@@ -50,23 +50,24 @@ struct data_reader {
 /* Room for dense rows: checks cols against the rows before and against `like`, then gives room for
  * n rows at *x (or *x8). data_build_rows then says how many of them were filled. */
 enum err_code data_build_dense(struct data_build *b, const struct stream *s, size_t cols, size_t n,
-                               float **x, struct err *e);
-enum err_code data_build_bytes(struct data_build *b, const struct stream *s, size_t cols, float scale,
-                               size_t n, uint8_t **x8, struct err *e);
+    float **x, struct err *e);
+enum err_code data_build_bytes(struct data_build *b, const struct stream *s, size_t cols,
+    float scale, size_t n, uint8_t **x8, struct err *e);
 void data_build_rows(struct data_build *b, size_t n);
 
 /* Begins a sparse row: gives room for n entries at *val, and for their ids as in the file at *id,
  * or at *wide once there are ids of more than 32 bits (the other one is NULL). data_build_row ends
  * the row with the number of entries filled. data_build_widen, between the two, makes all ids wide;
  * the row must then be begun again. */
-enum err_code data_build_sparse(struct data_build *b, const struct stream *s, size_t n, uint32_t **id,
-                                uint64_t **wide, float **val, struct err *e);
+enum err_code data_build_sparse(struct data_build *b, const struct stream *s, size_t n,
+    uint32_t **id, uint64_t **wide, float **val, struct err *e);
 enum err_code data_build_widen(struct data_build *b, const struct stream *s, struct err *e);
 void data_build_row(struct data_build *b, size_t n);
 
 /* Gives room for the fields of the entries of the row begun, at *field. A format has fields in
  * every row or in none. */
-enum err_code data_build_fields(struct data_build *b, const struct stream *s, uint16_t **field, struct err *e);
+enum err_code data_build_fields(struct data_build *b, const struct stream *s, uint16_t **field,
+    struct err *e);
 
 /* Divides each row of the stream read last by its length. ERR_CONFIG for bytes or words. */
 enum err_code data_build_norm(struct data_build *b, const struct stream *s, struct err *e);
@@ -74,7 +75,7 @@ enum err_code data_build_norm(struct data_build *b, const struct stream *s, stru
 /* Names of the `cols` features: kept from the first file, later compared with those and with the
  * training data's. ERR_FORMAT. */
 enum err_code data_build_names(struct data_build *b, const struct stream *s, char *const *name,
-                               size_t cols, struct err *e);
+    size_t cols, struct err *e);
 
 /* The name of the IDX label file that belongs to a file of images, without its suffix, as a new
  * string; NULL when the name does not contain "images". data_label_suffix: the possible
@@ -89,7 +90,7 @@ void data_shown(char out[static DATA_SHOWN], const char *p, size_t n);
 
 /* Begins a dataset. want is copied; like and base_dir are borrowed. */
 struct data_build *data_build_new(const struct data_want *want, const struct dataset *like,
-                                  const char *base_dir);
+    const char *base_dir);
 void data_build_free(struct data_build *b);
 /* Sorts the classes, makes ids compact, trims the memory, and hands the dataset over in *out.
  * ERR_FORMAT, ERR_NOMEM. */

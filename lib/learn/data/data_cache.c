@@ -22,11 +22,11 @@
 
 #define SUFFIX ".parsed"
 /* how long to wait for another process that parses the same */
-#define PATIENCE (600 * NSEC_PER_SEC)
-#define TICK (20 * NSEC_PER_MSEC)       /* longest tick of a file system's clock */
-#define NAME_DIGITS 16                  /* digits of each digest in a file's name */
+#define PATIENCE    (600 * NSEC_PER_SEC)
+#define TICK        (20 * NSEC_PER_MSEC) /* longest tick of a file system's clock */
+#define NAME_DIGITS 16                   /* digits of each digest in a file's name */
 
-/* ---- what the data are made of ------------------------------------------------------ */
+/* ---- what the data are made of ---- */
 
 struct load {
 	const char *const *paths;
@@ -39,10 +39,10 @@ struct load {
 /* The identity of parsed data. what: all that was requested. whole: also the state of the files. */
 struct identity {
 	struct buf what, whole;
-	char key[DIGEST_HEX];           /* digest of `whole` */
+	char key[DIGEST_HEX]; /* digest of `whole` */
 	/* name of the cache file; its prefix, common to all with the same `what` */
 	char *name, *begin;
-	char *source;                   /* as data_load sets it */
+	char *source; /* as data_load sets it */
 	size_t files;
 };
 
@@ -75,7 +75,9 @@ static int stat_settled(const char *path, struct stat *st)
 	int64_t age;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	age = r == 0 ? (now.tv_sec - st->st_ctim.tv_sec) * NSEC_PER_SEC + now.tv_nsec - st->st_ctim.tv_nsec : TICK;
+	age = r == 0
+	    ? (now.tv_sec - st->st_ctim.tv_sec) * NSEC_PER_SEC + now.tv_nsec - st->st_ctim.tv_nsec
+	    : TICK;
 	if (age < 0 || age >= TICK)
 		return r;
 	nanosleep(&(struct timespec){ 0, (long)(TICK - age) }, NULL);
@@ -88,12 +90,14 @@ static bool put_file(struct identity *id, const char *path, bool must_be)
 {
 	char *whole = path_absolute(path);
 	struct stat st;
-	bool good = stat_settled(path, &st) == 0 && S_ISREG(st.st_mode) && strncmp(whole, "/proc/", 6) != 0;
+	bool good = stat_settled(path, &st) == 0 && S_ISREG(st.st_mode) &&
+	    strncmp(whole, "/proc/", 6) != 0;
 
 	put_identity_text(id, whole);
 	if (good)
-		buf_printf(&id->whole, "%lld %lld.%09ld %lld.%09ld\n", (long long)st.st_size, (long long)st.st_mtim.tv_sec,
-		           st.st_mtim.tv_nsec, (long long)st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
+		buf_printf(&id->whole, "%lld %lld.%09ld %lld.%09ld\n", (long long)st.st_size,
+		    (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, (long long)st.st_ctim.tv_sec,
+		    st.st_ctim.tv_nsec);
 	else
 		buf_puts(&id->whole, "none\n");
 	free(whole);
@@ -101,7 +105,8 @@ static bool put_file(struct identity *id, const char *path, bool must_be)
 }
 
 /* Adds the files of a path, with label files beside them, to the identity. */
-static bool put_files(struct identity *id, const struct load *l, const char *file, const struct data_options *o)
+static bool put_files(struct identity *id, const struct load *l, const char *file,
+    const struct data_options *o)
 {
 	char **names = NULL, *labels, *stem;
 	size_t n = 0;
@@ -203,7 +208,7 @@ static bool make_identity(struct identity *id, const struct load *l)
 	return true;
 }
 
-/* ---- one at a time ------------------------------------------------------------------- */
+/* ---- one at a time ---- */
 
 /* Waits until a process closes the file, a second at most: processes on other hosts send no
  * event. */
@@ -231,13 +236,16 @@ static int lock_parse(const struct data_cache *c, const char *path)
 	inotify_add_watch(watch, path, IN_CLOSE);
 	while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
 		if (errno != EWOULDBLOCK || clock_now() > end) {
-			log_warn(c->log, "cannot lock \"%s\": these data are read without waiting for others", path);
+			log_warn(c->log,
+			    "cannot lock \"%s\": these data are read without waiting for others",
+			    path);
 			close(fd);
 			fd = -1;
 			break;
 		}
 		if (!said)
-			log_info(c->log, "another process reads the same data: waiting for it (%s)", path);
+			log_info(c->log, "another process reads the same data: waiting for it (%s)",
+			    path);
 		said = true;
 		await_close(watch);
 	}
@@ -246,7 +254,7 @@ static int lock_parse(const struct data_cache *c, const char *path)
 	return fd;
 }
 
-/* ---- keeping -------------------------------------------------------------------------- */
+/* ---- keeping ---- */
 
 /* Removes what was stored for earlier states of the same files. */
 static void remove_others(const char *dir, const struct identity *id)
@@ -256,8 +264,10 @@ static void remove_others(const char *dir, const struct identity *id)
 	size_t n = strlen(id->name);
 
 	while (d && (entry = readdir(d)))
-		if (strncmp(entry->d_name, id->begin, strlen(id->begin)) == 0 && strlen(entry->d_name) == n &&
-		    strcmp(entry->d_name + n - strlen(SUFFIX), SUFFIX) == 0 && strcmp(entry->d_name, id->name) != 0)
+		if (strncmp(entry->d_name, id->begin, strlen(id->begin)) == 0 &&
+		    strlen(entry->d_name) == n &&
+		    strcmp(entry->d_name + n - strlen(SUFFIX), SUFFIX) == 0 &&
+		    strcmp(entry->d_name, id->name) != 0)
 			unlinkat(dirfd(d), entry->d_name, 0);
 	if (d)
 		closedir(d);
@@ -297,7 +307,8 @@ static enum err_code parse_and_store(const struct data_cache *c, const struct lo
 	if (make_identity(&now, l) && strcmp(now.key, id->key) == 0)
 		store_parsed(c, id, path, *out);
 	else
-		log_warn(c->log, "parsed data are not kept: the files have changed while they were read");
+		log_warn(c->log,
+		    "parsed data are not kept: the files have changed while they were read");
 	identity_release(&now);
 	return ERR_OK;
 }
@@ -320,7 +331,8 @@ static enum err_code load_stored(const struct data_cache *c, struct identity *id
 static enum err_code load_or_parse(const struct data_cache *c, const struct load *l,
     struct identity *id, struct dataset **out, struct err *e)
 {
-	char *path = path_join(c->dir, id->name), *lock = mem_printf("%s/%.*s.lock", c->dir, NAME_DIGITS, id->begin);
+	char *path = path_join(c->dir, id->name),
+	     *lock = mem_printf("%s/%.*s.lock", c->dir, NAME_DIGITS, id->begin);
 	struct err why = { 0 };
 	enum err_code rc = load_stored(c, id, path, out, &why);
 	int fd = -1;
@@ -342,8 +354,8 @@ static enum err_code load_or_parse(const struct data_cache *c, const struct load
 }
 
 enum err_code data_load_cached(const struct data_cache *c, const char *const *paths, size_t npaths,
-                               const char *base_dir, const struct data_want *want, const struct dataset *like,
-                               struct dataset **out, struct err *e)
+    const char *base_dir, const struct data_want *want, const struct dataset *like,
+    struct dataset **out, struct err *e)
 {
 	const struct load l = { paths, npaths, base_dir, want, like };
 	struct identity id = { 0 };
@@ -359,11 +371,12 @@ enum err_code data_load_cached(const struct data_cache *c, const char *const *pa
 			errno = ENOTDIR;
 		}
 		if (!usable)
-			log_warn(c->log, "parsed data are not kept: cannot make the directory \"%s\": %s; this run goes on without",
-			         c->dir, strerrordesc_np(errno));
+			log_warn(c->log,
+			    "parsed data are not kept: cannot make the directory \"%s\": %s; this run goes on without",
+			    c->dir, strerrordesc_np(errno));
 	}
-	rc = usable ? load_or_parse(c, &l, &id, out, e) : data_load(paths, npaths, base_dir, want,
-	    like, out, e);
+	rc = usable ? load_or_parse(c, &l, &id, out, e)
+	            : data_load(paths, npaths, base_dir, want, like, out, e);
 	identity_release(&id);
 	return rc;
 }

@@ -11,7 +11,7 @@
  * A damaged file is made again; where nothing can be stored, training goes on without. Both are
  * logged once. */
 struct data_cache {
-	const char *dir;        /* created if its parent exists; NULL: no cache */
+	const char *dir; /* created if its parent exists; NULL: no cache */
 	struct log *log;
 };
 
@@ -19,7 +19,7 @@ struct data_cache {
  * Standard input, objects and words are never cached. May wait for another process that parses the
  * same data. */
 enum err_code data_load_cached(const struct data_cache *c, const char *const *paths, size_t npaths,
-                               const char *base_dir, const struct data_want *want, const struct dataset *like,
-                               struct dataset **out, struct err *e);
+    const char *base_dir, const struct data_want *want, const struct dataset *like,
+    struct dataset **out, struct err *e);
 
 #endif

@@ -5,8 +5,8 @@
 
 static enum err_code no_memory_for_ids(const struct data_build *b, struct err *e)
 {
-	return err_set(e, ERR_NOMEM, "no memory for the %llu values of %s", (unsigned long long)b->nnz,
-	               b->first);
+	return err_set(e, ERR_NOMEM, "no memory for the %llu values of %s",
+	    (unsigned long long)b->nnz, b->first);
 }
 
 /* Subtracts the base. The blocks of fixed length become vector code at -O2. */
@@ -25,7 +25,8 @@ static void take_off(uint32_t *col, uint64_t n, uint32_t base)
 static enum err_code compact_direct(struct data_build *b, struct err *e)
 {
 	struct dataset *d = b->d;
-	uint32_t *number = mem_try_array(b->max_id + 1, sizeof(*number)), base = (uint32_t)d->index_base;
+	uint32_t *number = mem_try_array(b->max_id + 1, sizeof(*number)),
+	         base = (uint32_t)d->index_base;
 	uint32_t *col = d->col;
 
 	for (uint64_t i = base; i <= b->max_id; i++)
@@ -54,9 +55,9 @@ static enum err_code compact_direct(struct data_build *b, struct err *e)
 
 /* Large ids: an open hash table from an id to its number in order of first appearance. */
 struct table {
-	uint64_t *id;           /* in order of appearance */
+	uint64_t *id; /* in order of appearance */
 	uint32_t n, cap;
-	uint32_t *slot;         /* number + 1; 0 is free */
+	uint32_t *slot; /* number + 1; 0 is free */
 	uint64_t mask;
 };
 
@@ -177,14 +178,16 @@ enum err_code data_compact(struct data_build *b, struct err *e)
 	d->index_base = find_index_base(b);
 	/* Files before the one with index_base=1 were read without the check for 0. */
 	if (d->index_base == 1 && b->seen[0])
-		return err_set(e, ERR_FORMAT, "%s: index 0 in files of which one says index_base=1", b->first);
+		return err_set(e, ERR_FORMAT, "%s: index 0 in files of which one says index_base=1",
+		    b->first);
 	d->cols = b->nnz ? b->max_id - (uint64_t)d->index_base + 1 : 0;
 	if (b->like && b->like->cols > d->cols)
 		d->cols = b->like->cols;
 	if (d->cols == 0)
 		return err_set(e, ERR_FORMAT, "%s: no example has a feature", b->first);
 	/* For few entries, a table of all possible ids would cost more than hashing. */
-	rc = b->max_id < DATA_DIRECT && b->max_id / 64 <= b->nnz ? compact_direct(b, e) : compact_hashed(b, e);
+	rc = b->max_id < DATA_DIRECT && b->max_id / 64 <= b->nnz ? compact_direct(b, e)
+	                                                         : compact_hashed(b, e);
 	free(b->raw);
 	b->raw = NULL;
 	return rc;

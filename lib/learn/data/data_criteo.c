@@ -10,7 +10,7 @@
 
 #define NUMBERS 13
 #define COLUMNS 39
-#define BITS 20
+#define BITS    20
 
 /* Takes the cell at *p and ends it with a NUL; *p moves behind it, or becomes NULL at the end. */
 static char *take_cell(char **p)
@@ -31,7 +31,8 @@ static enum err_code add_criteo_number(struct data_row *r, unsigned column, cons
 
 	if (!data_num_all(cell, &x)) {
 		data_shown(text, cell, strlen(cell));
-		return stream_fail(r->s, e, "column %u: expected a number, got \"%s\"", column + 2, text);
+		return stream_fail(r->s, e, "column %u: expected a number, got \"%s\"", column + 2,
+		    text);
 	}
 	data_row_add(r, column, (float)copysign(log1p(fabs(x)), x), (uint16_t)column);
 	return ERR_OK;
@@ -54,11 +55,14 @@ static enum err_code parse_criteo_line(struct data_row *r, char *p, struct err *
 		if (column < NUMBERS)
 			rc = add_criteo_number(r, column, cell, e);
 		else
-			data_row_add(r, NUMBERS + (data_hash(column, cell, strlen(cell)) >> (64 - bits)), 1, (uint16_t)column);
+			data_row_add(r,
+			    NUMBERS + (data_hash(column, cell, strlen(cell)) >> (64 - bits)), 1,
+			    (uint16_t)column);
 	}
 	if (!rc && (p || column < COLUMNS))
-		return stream_fail(r->s, e, "expected a label and %d columns, separated by tabs, got %s%u", COLUMNS, p ? "more than " : "",
-		                   column);
+		return stream_fail(r->s, e,
+		    "expected a label and %d columns, separated by tabs, got %s%u", COLUMNS,
+		    p ? "more than " : "", column);
 	return rc ? rc : data_row_end(r, true, e);
 }
 

@@ -18,8 +18,8 @@ struct table {
 	struct stream *s;
 	const struct data_options *o;
 	char sep;
-	size_t width, label;    /* number of columns; column of the label, from 0 */
-	struct buf record;      /* a record of several lines */
+	size_t width, label; /* number of columns; column of the label, from 0 */
+	struct buf record;   /* a record of several lines */
 };
 
 static bool is_numeric_cell(const char *cell)
@@ -33,7 +33,8 @@ static bool is_numeric_cell(const char *cell)
  * be reported and not be taken for a name. */
 static bool is_header_name(const char *cell)
 {
-	static const char *const missing[] = { "", "?", "-", "NA", "N/A", "nan", "null", "none", "inf", "-inf" };
+	static const char *const missing[] = { "", "?", "-", "NA", "N/A", "nan", "null", "none",
+		"inf", "-inf" };
 
 	for (size_t i = 0; i < sizeof(missing) / sizeof(missing[0]); i++)
 		if (strcasecmp(cell, missing[i]) == 0)
@@ -57,7 +58,8 @@ static enum err_code check_text(const struct table *t, const char *line, size_t 
 
 /* The record that begins with this line, as writable, padded text (data_num.h); NULL for a blank
  * line. */
-static enum err_code whole_record(struct table *t, char *line, size_t len, char **out, struct err *e)
+static enum err_code whole_record(struct table *t, char *line, size_t len, char **out,
+    struct err *e)
 {
 	enum err_code rc = check_text(t, line, len, e);
 	bool open;
@@ -107,23 +109,28 @@ static enum err_code bad_cell(const struct table *t, size_t column, const char *
 	double v;
 
 	if (!cell)
-		return err_set(e, ERR_FORMAT, "%s:%" PRIu64 ":%zu: the quotes of the cell do not match",
-		               stream_name(t->s), line, column + 1);
+		return err_set(e, ERR_FORMAT,
+		    "%s:%" PRIu64 ":%zu: the quotes of the cell do not match", stream_name(t->s),
+		    line, column + 1);
 	if (!*cell)
-		return err_set(e, ERR_FORMAT, "%s:%" PRIu64 ":%zu: expected a number, got an empty cell",
-		               stream_name(t->s), line, column + 1);
+		return err_set(e, ERR_FORMAT,
+		    "%s:%" PRIu64 ":%zu: expected a number, got an empty cell", stream_name(t->s),
+		    line, column + 1);
 	data_shown(text, cell, strlen(cell));
 	cell = data_num(cell, &v);
 	if (cell && !*cell)
-		return err_set(e, ERR_FORMAT, "%s:%" PRIu64 ":%zu: expected a finite float32 number, got \"%s\"",
-		               stream_name(t->s), line, column + 1, text);
-	return err_set(e, ERR_FORMAT, "%s:%" PRIu64 ":%zu: expected a number, got \"%s\"; features must be "
-	               "numbers", stream_name(t->s), line, column + 1, text);
+		return err_set(e, ERR_FORMAT,
+		    "%s:%" PRIu64 ":%zu: expected a finite float32 number, got \"%s\"",
+		    stream_name(t->s), line, column + 1, text);
+	return err_set(e, ERR_FORMAT,
+	    "%s:%" PRIu64 ":%zu: expected a number, got \"%s\"; features must be "
+	    "numbers",
+	    stream_name(t->s), line, column + 1, text);
 }
 
 /* Parses the feature at *p. Most cells are a bare number before a separator. */
 static enum err_code parse_feature(const struct table *t, char **p, size_t column, float *out,
-                                   struct err *e)
+    struct err *e)
 {
 	char *cell = *p, *end;
 	double v;
@@ -165,14 +172,16 @@ static enum err_code parse_csv_row(const struct table *t, char *p, struct err *e
 	while (rest && data_cells_next(&rest, t->sep))
 		column++;
 	if (column != t->width || rest)
-		return stream_fail(t->s, e, "has %zu column%s, the first line has %zu", column, NUM_S(column), t->width);
+		return stream_fail(t->s, e, "has %zu column%s, the first line has %zu", column,
+		    NUM_S(column), t->width);
 	data_build_rows(t->b, 1);
 	return data_label_text(t->b->label, t->s, label, e);
 }
 
 /* Parses rows of bare numbers, each before a separator or the end, which most rows are. Leaves
  * others untouched (*taken false). */
-static enum err_code plain_row(const struct table *t, const char *p, size_t len, bool *taken, struct err *e)
+static enum err_code plain_row(const struct table *t, const char *p, size_t len, bool *taken,
+    struct err *e)
 {
 	const char *end = p + len, *q;
 	double label = 0;
@@ -237,7 +246,8 @@ static bool names_column(const struct data_options *o)
 {
 	uint64_t number;
 
-	return o->label && strcmp(o->label, "last") != 0 && !num_uint(o->label, UINT64_MAX, &number);
+	return o->label && strcmp(o->label, "last") != 0 &&
+	    !num_uint(o->label, UINT64_MAX, &number);
 }
 
 /* Finds the label column by its name or number. */
@@ -251,22 +261,25 @@ static enum err_code find_label(struct table *t, char *const *cells, bool header
 		return ERR_OK;
 	if (!names_column(t->o)) {
 		if (!num_int(name, 1, (int64_t)t->width, &number))
-			return stream_fail(t->s, e, "label=%.60s, but the columns are 1 to %zu", name, t->width);
+			return stream_fail(t->s, e, "label=%.60s, but the columns are 1 to %zu",
+			    name, t->width);
 		t->label = (size_t)number - 1;
 		return ERR_OK;
 	}
 	if (!header)
-		return stream_fail(t->s, e, "label=%.60s, but the file has no header; give the column's number",
-		                   name);
+		return stream_fail(t->s, e,
+		    "label=%.60s, but the file has no header; give the column's number", name);
 	t->label = column_named(name, cells, t->width);
 	if (t->label < t->width)
 		return ERR_OK;
 	near = suggest(name, (const char *const *)cells, t->width);
-	return near ? stream_fail(t->s, e, "no column is named \"%.60s\"; did you mean \"%.60s\"?", name, near)
+	return near ? stream_fail(t->s, e, "no column is named \"%.60s\"; did you mean \"%.60s\"?",
+	                  name, near)
 	            : stream_fail(t->s, e, "no column is named \"%.60s\"", name);
 }
 
-static bool is_header(const struct table *t, char *const *first, size_t n, char *const *second, size_t m)
+static bool is_header(const struct table *t, char *const *first, size_t n, char *const *second,
+    size_t m)
 {
 	if (names_column(t->o) && column_named(t->o->label, first, n) < n)
 		return true;
@@ -351,7 +364,7 @@ static char *padded_copy(const char *text)
 }
 
 static enum err_code read_csv(struct data_build *b, struct stream *s, const struct data_options *o,
-                                struct err *e)
+    struct err *e)
 {
 	struct table t = { .b = b, .s = s, .o = o };
 	bool header = false;

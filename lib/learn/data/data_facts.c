@@ -7,7 +7,7 @@
 #include "core/num.h"
 
 #define FIELDS_MAX 65536
-#define COLS_MAX (INT64_C(1) << 62)
+#define COLS_MAX   (INT64_C(1) << 62)
 
 json_t *data_facts(const struct dataset *d)
 {
@@ -15,13 +15,16 @@ json_t *data_facts(const struct dataset *d)
 
 	if (d->words || d->numbered || d->classes > DATA_FACTS_CLASSES)
 		return NULL;
-	o = json_pack("{s:b, s:I, s:I, s:i, s:s}", "sparse", d->sparse, "cols", (json_int_t)d->cols, "fields", (json_int_t)d->fields,
-	              "index_base", d->index_base, "source", d->source ? d->source : "");
+	o = json_pack("{s:b, s:I, s:I, s:i, s:s}", "sparse", d->sparse, "cols", (json_int_t)d->cols,
+	    "fields", (json_int_t)d->fields, "index_base", d->index_base, "source",
+	    d->source ? d->source : "");
 	if (!d->classes)
 		return o;
 	classes = json_array();
 	for (size_t i = 0; i < d->classes; i++)
-		json_array_append_new(classes, isnan(d->class_value[i]) ? json_string(d->class_name[i]) : json_of_num(d->class_value[i]));
+		json_array_append_new(classes,
+		    isnan(d->class_value[i]) ? json_string(d->class_name[i])
+		                             : json_of_num(d->class_value[i]));
 	json_object_set_new(o, "classes", classes);
 	return o;
 }
@@ -37,12 +40,13 @@ static void take_class(struct dataset *d, size_t i, const json_t *v)
 
 enum err_code data_of_facts(const json_t *facts, struct dataset **out, struct err *e)
 {
-	int64_t cols = json_int(facts, "cols", -1), fields = json_int(facts, "fields", -1), base = json_int(facts, "index_base", -2);
+	int64_t cols = json_int(facts, "cols", -1), fields = json_int(facts, "fields", -1),
+	        base = json_int(facts, "index_base", -2);
 	const json_t *classes = json_object_get(facts, "classes"), *v;
 	struct dataset *d;
 	size_t i;
-	bool good = cols >= 0 && cols <= COLS_MAX && fields >= 0 && fields <= FIELDS_MAX && base >= -1 && base <= 1 &&
-	            json_array_size(classes) <= DATA_FACTS_CLASSES;
+	bool good = cols >= 0 && cols <= COLS_MAX && fields >= 0 && fields <= FIELDS_MAX &&
+	    base >= -1 && base <= 1 && json_array_size(classes) <= DATA_FACTS_CLASSES;
 
 	json_array_foreach(classes, i, v)
 		good = good && (json_is_number(v) || json_is_string(v));

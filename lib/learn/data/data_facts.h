@@ -1,7 +1,6 @@
 #ifndef DATA_FACTS_H
 #define DATA_FACTS_H
 
-
 #include "core/json.h"
 #include "data/data.h"
 

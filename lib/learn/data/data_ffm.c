@@ -18,8 +18,9 @@ static enum err_code parse_ffm_entry(struct data_row *r, const char **p, struct 
 		return ERR_OK;
 	}
 	data_token(text, *p);
-	return stream_fail(r->s, e, "expected field:index:value, with a field below %d and an index below 10^18, got \"%s\"",
-	                   DATA_FIELDS, text);
+	return stream_fail(r->s, e,
+	    "expected field:index:value, with a field below %d and an index below 10^18, got \"%s\"",
+	    DATA_FIELDS, text);
 }
 
 static enum err_code parse_ffm_line(struct data_row *r, char *line, struct err *e)
@@ -42,7 +43,7 @@ static enum err_code parse_ffm_line(struct data_row *r, char *line, struct err *
 }
 
 static enum err_code read_ffm(struct data_build *b, struct stream *s, const struct data_options *o,
-                                struct err *e)
+    struct err *e)
 {
 	b->index_base = 0;
 	return data_row_each(b, s, o, NULL, parse_ffm_line, e);

@@ -29,7 +29,7 @@ static bool grow_array(void *p, size_t n, size_t size)
 #define LINE 64
 /* bytes of a row; beyond these the processor prefetches by itself */
 #define FETCH_MAX 4096
-#define AHEAD 4                 /* rows of a batch are at random places: prefetch so many ahead */
+#define AHEAD     4 /* rows of a batch are at random places: prefetch so many ahead */
 
 static void prefetch_cells(const void *p, size_t n)
 {
@@ -39,7 +39,8 @@ static void prefetch_cells(const void *p, size_t n)
 
 /* Blocks of fixed length become vector code at -O2. Each value is one product, the same on every
  * processor. */
-KERN_CLONES static void scale_bytes(const uint8_t *restrict in, float *restrict out, size_t n, float scale)
+KERN_CLONES static void scale_bytes(const uint8_t *restrict in, float *restrict out, size_t n,
+    float scale)
 {
 	size_t i = 0;
 
@@ -59,13 +60,15 @@ static void gather_dense(const struct dataset *d, const uint32_t *index, size_t 
 		if (i + AHEAD < n)
 			prefetch_cells(rows + index[i + AHEAD] * d->cols * size, d->cols * size);
 		if (d->x8)
-			scale_bytes(d->x8 + index[i] * d->cols, b->x + i * d->cols, d->cols, d->scale);
+			scale_bytes(d->x8 + index[i] * d->cols, b->x + i * d->cols, d->cols,
+			    d->scale);
 		else
-			memcpy(b->x + i * d->cols, d->x + index[i] * d->cols, d->cols * sizeof(*b->x));
+			memcpy(b->x + i * d->cols, d->x + index[i] * d->cols,
+			    d->cols * sizeof(*b->x));
 	}
 }
 
-#define DIGIT 11
+#define DIGIT     11
 #define IDS_AHEAD 16
 
 /* Sorts n words by their upper 32 bits, which are below `limit`: stable radix sort, least digit
@@ -186,8 +189,8 @@ static bool gather_sparse(const struct dataset *d, const uint32_t *index, size_t
 	for (size_t i = 0; i < n; i++)
 		nnz += d->start[index[i] + 1] - d->start[index[i]];
 	if (nnz > UINT32_MAX || !grow_array(&b->start, n + 1, sizeof(*b->start)) ||
-	    !grow_array(&b->col, nnz, sizeof(*b->col)) || !grow_array(&b->val, nnz,
-	    sizeof(*b->val)) ||
+	    !grow_array(&b->col, nnz, sizeof(*b->col)) ||
+	    !grow_array(&b->val, nnz, sizeof(*b->val)) ||
 	    !grow_array(&b->id, ids_room(d, nnz), sizeof(*b->id)) || !field_room(d, b, nnz))
 		return false;
 	b->start[0] = 0;
@@ -215,10 +218,10 @@ static bool gather_words(const struct dataset *d, const uint32_t *index, size_t 
 {
 	size_t most;
 
-	if (__builtin_mul_overflow(n, data_words_most(d->words),
-	    &most) || most > UINT32_MAX || !grow_array(&b->start, n + 1, sizeof(*b->start)) ||
-	    !grow_array(&b->col, most, sizeof(*b->col)) || !grow_array(&b->val, most,
-	    sizeof(*b->val)) ||
+	if (__builtin_mul_overflow(n, data_words_most(d->words), &most) || most > UINT32_MAX ||
+	    !grow_array(&b->start, n + 1, sizeof(*b->start)) ||
+	    !grow_array(&b->col, most, sizeof(*b->col)) ||
+	    !grow_array(&b->val, most, sizeof(*b->val)) ||
 	    !grow_array(&b->id, ids_room(d, most), sizeof(*b->id)) || !field_room(d, b, most))
 		return false;
 	data_words_gather(d->words, index, n, b);
@@ -227,7 +230,7 @@ static bool gather_words(const struct dataset *d, const uint32_t *index, size_t 
 }
 
 enum err_code data_gather(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b,
-                          struct err *e)
+    struct err *e)
 {
 	bool good = true;
 
@@ -241,10 +244,11 @@ enum err_code data_gather(const struct dataset *d, const uint32_t *index, size_t
 	if (good && d->sparse)
 		good = d->words ? gather_words(d, index, n, b) : gather_sparse(d, index, n, b);
 	else if (good)
-		good = d->cols <= SIZE_MAX / (n + 1) && grow_array(&b->x, n * d->cols,
-		    sizeof(*b->x));
+		good = d->cols <= SIZE_MAX / (n + 1) &&
+		    grow_array(&b->x, n * d->cols, sizeof(*b->x));
 	if (!good)
-		return err_set(e, ERR_NOMEM, "no memory for a batch of %zu examples; make job.batch smaller", n);
+		return err_set(e, ERR_NOMEM,
+		    "no memory for a batch of %zu examples; make job.batch smaller", n);
 	if (!d->sparse)
 		gather_dense(d, index, n, b);
 	for (size_t i = 0; d->y && i < n; i++)

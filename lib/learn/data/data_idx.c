@@ -13,12 +13,12 @@
  * bytes; they are stored as such and count 1/255 each. */
 
 #define TYPE_BYTE 0x08
-#define BLOCK (1u << 20)        /* bytes read at a time */
-#define COLS_MAX (1u << 28)
+#define BLOCK     (1u << 20) /* bytes read at a time */
+#define COLS_MAX  (1u << 28)
 
 struct idx {
 	unsigned type, rank;
-	size_t rows, cols;      /* first dimension; product of the others */
+	size_t rows, cols; /* first dimension; product of the others */
 };
 
 static enum err_code read_idx_bytes(struct stream *s, uint8_t *p, size_t n, struct err *e)
@@ -46,17 +46,19 @@ static enum err_code read_idx_header(struct stream *s, struct idx *h, struct err
 		rc = read_idx_bytes(s, dim, 4, e);
 		if (rc != ERR_OK)
 			return rc;
-		v = (uint32_t)dim[0] << 24 | (uint32_t)dim[1] << 16 | (uint32_t)dim[2] << 8 | dim[3];
+		v = (uint32_t)dim[0] << 24 | (uint32_t)dim[1] << 16 | (uint32_t)dim[2] << 8 |
+		    dim[3];
 		if (i == 0)
 			h->rows = v;
 		else if (v == 0 || v > COLS_MAX / h->cols)
-			return stream_fail(s, e, "has examples of no values, or of more than %u", COLS_MAX);
+			return stream_fail(s, e, "has examples of no values, or of more than %u",
+			    COLS_MAX);
 		else
 			h->cols *= v;
 	}
 	if (h->type != TYPE_BYTE)
-		return stream_fail(s, e, "holds IDX values of type 0x%02x; unsigned bytes (0x08) are read",
-		                   h->type);
+		return stream_fail(s, e,
+		    "holds IDX values of type 0x%02x; unsigned bytes (0x08) are read", h->type);
 	return ERR_OK;
 }
 
@@ -72,7 +74,7 @@ static enum err_code check_end(struct stream *s, struct err *e)
 }
 
 static enum err_code read_images(struct data_build *b, struct stream *s, const struct idx *h,
-                                 struct err *e)
+    struct err *e)
 {
 	size_t block = h->cols < BLOCK ? BLOCK / h->cols : 1, n, got;
 	enum err_code rc;
@@ -87,7 +89,7 @@ static enum err_code read_images(struct data_build *b, struct stream *s, const s
 			return rc;
 		if (got < n * h->cols)
 			return stream_fail(s, e, "is cut off: it ends after %zu of %zu example%s",
-			                   done + got / h->cols, h->rows, NUM_S(h->rows));
+			    done + got / h->cols, h->rows, NUM_S(h->rows));
 		data_build_rows(b, n);
 	}
 	return check_end(s, e);
@@ -108,15 +110,17 @@ static enum err_code read_idx_labels(struct data_build *b, const char *path,
 		return rc;
 	rc = read_idx_header(s, &h, e);
 	if (rc == ERR_OK && h.rank != 1)
-		rc = stream_fail(s, e, "has %u dimension%s; a file of IDX labels has one", h.rank, NUM_S(h.rank));
+		rc = stream_fail(s, e, "has %u dimension%s; a file of IDX labels has one", h.rank,
+		    NUM_S(h.rank));
 	if (rc == ERR_OK && h.rows != rows)
-		rc = stream_fail(s, e, "has %zu label%s, but %s has %zu example%s", h.rows, NUM_S(h.rows), stream_name(images), rows,
-		                 NUM_S(rows));
+		rc = stream_fail(s, e, "has %zu label%s, but %s has %zu example%s", h.rows,
+		    NUM_S(h.rows), stream_name(images), rows, NUM_S(rows));
 	for (size_t done = 0; rc == ERR_OK && done < rows; done += n) {
 		n = rows - done < sizeof(block) ? rows - done : sizeof(block);
 		rc = stream_read(s, block, n, &got, e);
 		if (rc == ERR_OK && got < n)
-			rc = stream_fail(s, e, "is cut off: it ends after %zu of %zu label%s", done + got, rows, NUM_S(rows));
+			rc = stream_fail(s, e, "is cut off: it ends after %zu of %zu label%s",
+			    done + got, rows, NUM_S(rows));
 		for (size_t i = 0; rc == ERR_OK && i < n; i++)
 			rc = data_label_number(b->label, s, block[i], e);
 	}
@@ -164,7 +168,7 @@ static const char *packed_suffix(const char *name)
 
 /* Finds the label file: the one of ?labels=, or one beside the images with a known suffix. */
 static enum err_code find_labels(const struct data_build *b, const struct stream *s,
-                                 const struct data_options *o, char **path, struct err *e)
+    const struct data_options *o, char **path, struct err *e)
 {
 	char *stem;
 
@@ -189,16 +193,21 @@ static enum err_code find_labels(const struct data_build *b, const struct stream
 		}
 	}
 	if (!*path)
-		stem ? err_set(e, ERR_IO, "no labels for \"%s\": there is no \"%s\" (nor with .gz or .zst); name "
-		               "the file by ?labels=FILE", stream_name(s), stem)
-		     : err_set(e, ERR_IO, "no labels for \"%s\": its name does not say \"images\"; name the file by "
-		               "?labels=FILE", stream_name(s));
+		stem
+		    ? err_set(e, ERR_IO,
+		          "no labels for \"%s\": there is no \"%s\" (nor with .gz or .zst); name "
+		          "the file by ?labels=FILE",
+		          stream_name(s), stem)
+		    : err_set(e, ERR_IO,
+		          "no labels for \"%s\": its name does not say \"images\"; name the file by "
+		          "?labels=FILE",
+		          stream_name(s));
 	free(stem);
 	return *path ? ERR_OK : ERR_IO;
 }
 
 static enum err_code read_pair(struct data_build *b, struct stream *s, const struct data_options *o,
-                               struct err *e)
+    struct err *e)
 {
 	struct idx h;
 	enum err_code rc = read_idx_header(s, &h, e);
@@ -207,7 +216,8 @@ static enum err_code read_pair(struct data_build *b, struct stream *s, const str
 	if (rc != ERR_OK)
 		return rc;
 	if (h.rank < 2)
-		return stream_fail(s, e, "holds IDX labels (one dimension); name the file of images");
+		return stream_fail(s, e,
+		    "holds IDX labels (one dimension); name the file of images");
 	rc = find_labels(b, s, o, &path, e);
 	if (rc != ERR_OK)
 		return rc;

@@ -9,29 +9,31 @@
 #include "data/data_num.h"
 #include "data/data_row.h"
 
-#define SHOWN 80                /* bytes of a label in a message, escaped */
+#define SHOWN 80 /* bytes of a label in a message, escaped */
 
-struct class {
-	double value;           /* NAN: the class is a name */
+struct class
+{
+	double value; /* NAN: the class is a name */
 	char *name;
-	uint32_t number;        /* in order of appearance */
+	uint32_t number; /* in order of appearance */
 };
 
 struct data_label {
 	struct data_want want;
-	bool frozen;            /* accepts only the classes of the training data */
+	bool frozen; /* accepts only the classes of the training data */
 	struct class *class;
 	uint32_t n, cap;
-	uint32_t *slot;         /* hash table of class numbers + 1; 0 is free */
+	uint32_t *slot; /* hash table of class numbers + 1; 0 is free */
 	uint32_t mask;
-	float *y;               /* real targets */
-	int32_t *code;          /* class numbers */
+	float *y;      /* real targets */
+	int32_t *code; /* class numbers */
 	size_t rows, room;
 };
 
 static uint64_t hash_class(double value, const char *name)
 {
-	return isnan(value) ? data_hash(1, name, strlen(name)) : data_hash(0, (const char *)&value, sizeof(value));
+	return isnan(value) ? data_hash(1, name, strlen(name))
+	                    : data_hash(0, (const char *)&value, sizeof(value));
 }
 
 /* The slot of the hash table that holds the class, or the free one where it belongs. */
@@ -44,7 +46,8 @@ static uint32_t *find_class_slot(const struct data_label *l, double value, const
 		if (l->slot[i] == 0)
 			return &l->slot[i];
 		c = &l->class[l->slot[i] - 1];
-		if (isnan(value) ? isnan(c->value) && strcmp(c->name, name) == 0 : c->value == value)
+		if (isnan(value) ? isnan(c->value) && strcmp(c->name, name) == 0
+		                 : c->value == value)
 			return &l->slot[i];
 	}
 }
@@ -130,7 +133,7 @@ static void escape_label(double value, const char *name, char out[static SHOWN])
 
 /* A new label: checks whether one more class is possible. */
 static enum err_code check_new(const struct data_label *l, const struct stream *s, double value,
-                               const char *name, struct err *e)
+    const char *name, struct err *e)
 {
 	struct buf list = BUF_INIT;
 	char text[SHOWN];
@@ -140,21 +143,26 @@ static enum err_code check_new(const struct data_label *l, const struct stream *
 	if (l->frozen) {
 		for (uint32_t i = 0; i < l->n && i < 8; i++)
 			buf_printf(&list, "%s%.20s", i ? ", " : "", l->class[i].name);
-		rc = stream_fail(s, e, "label \"%s\" does not occur in the training data, whose %u class%s %s%s",
-		                 text, l->n, l->n == 1 ? " is" : "es are", (const char *)list.data, l->n > 8 ? " ..." : "");
+		rc = stream_fail(s, e,
+		    "label \"%s\" does not occur in the training data, whose %u class%s %s%s", text,
+		    l->n, l->n == 1 ? " is" : "es are", (const char *)list.data,
+		    l->n > 8 ? " ..." : "");
 		buf_release(&list);
 		return rc;
 	}
 	if (!isnan(value) && value != floor(value))
-		return stream_fail(s, e, "labels look like real numbers (%s), not classes; use job.model linear",
-		                   text);
+		return stream_fail(s, e,
+		    "labels look like real numbers (%s), not classes; use job.model linear", text);
 	if (l->want.two && l->n == 2)
-		return stream_fail(s, e, "label \"%s\" is a third one after \"%.20s\" and \"%.20s\", but the model "
-		                   "wants two classes; use job.model softmax", text, l->class[0].name,
-		                   l->class[1].name);
+		return stream_fail(s, e,
+		    "label \"%s\" is a third one after \"%.20s\" and \"%.20s\", but the model "
+		    "wants two classes; use job.model softmax",
+		    text, l->class[0].name, l->class[1].name);
 	if (l->n == DATA_LABEL_CLASSES_MAX)
-		return stream_fail(s, e, "labels look like real numbers (more than %d different ones), not "
-		                   "classes; use job.model linear", DATA_LABEL_CLASSES_MAX);
+		return stream_fail(s, e,
+		    "labels look like real numbers (more than %d different ones), not "
+		    "classes; use job.model linear",
+		    DATA_LABEL_CLASSES_MAX);
 	return ERR_OK;
 }
 
@@ -166,7 +174,8 @@ static enum err_code reserve_label(struct data_label *l, struct err *e)
 
 	if (l->rows < l->room)
 		return ERR_OK;
-	p = realloc(classes ? (void *)l->code : (void *)l->y, room * (classes ? sizeof(*l->code) : sizeof(*l->y)));
+	p = realloc(classes ? (void *)l->code : (void *)l->y,
+	    room * (classes ? sizeof(*l->code) : sizeof(*l->y)));
 	if (!p)
 		return err_set(e, ERR_NOMEM, "no memory for the labels of %zu examples", room);
 	if (classes)
@@ -178,7 +187,7 @@ static enum err_code reserve_label(struct data_label *l, struct err *e)
 }
 
 static enum err_code append_label(struct data_label *l, const struct stream *s, double value,
-                             const char *name, struct err *e)
+    const char *name, struct err *e)
 {
 	enum err_code rc = reserve_label(l, e);
 	uint32_t number;
@@ -207,7 +216,8 @@ static bool ignore_label(struct data_label *l)
 	return l->want.any;
 }
 
-enum err_code data_label_number(struct data_label *l, const struct stream *s, double v, struct err *e)
+enum err_code data_label_number(struct data_label *l, const struct stream *s, double v,
+    struct err *e)
 {
 	char text[32];
 
@@ -222,7 +232,7 @@ enum err_code data_label_number(struct data_label *l, const struct stream *s, do
 }
 
 enum err_code data_label_text(struct data_label *l, const struct stream *s, const char *text,
-                              struct err *e)
+    struct err *e)
 {
 	char out[SHOWN];
 	double v;
@@ -236,8 +246,8 @@ enum err_code data_label_text(struct data_label *l, const struct stream *s, cons
 	if (l->want.classes || l->want.two)
 		return append_label(l, s, NAN, text, e);
 	escape_label(NAN, text, out);
-	return stream_fail(s, e, "expected a number as label, got \"%s\"; for classes use job.model softmax",
-	                   out);
+	return stream_fail(s, e,
+	    "expected a number as label, got \"%s\"; for classes use job.model softmax", out);
 }
 
 static int compare_class_values(const void *a, const void *b)
@@ -262,8 +272,8 @@ static void sort_classes(struct data_label *l)
 
 	for (uint32_t i = 0; i < l->n; i++)
 		names |= isnan(l->class[i].value);
-	qsort(l->class, l->n, sizeof(*l->class), names ? compare_class_names :
-	    compare_class_values);
+	qsort(l->class, l->n, sizeof(*l->class),
+	    names ? compare_class_names : compare_class_values);
 	for (uint32_t i = 0; i < l->n; i++)
 		rank[l->class[i].number] = i;
 	for (size_t i = 0; i < l->rows; i++)
@@ -281,8 +291,9 @@ enum err_code data_label_finish(struct data_label *l, struct dataset *d, struct 
 	if (!l->frozen)
 		sort_classes(l);
 	if (l->n < 2)
-		return err_set(e, ERR_FORMAT, "%s: every label is \"%.40s\"; a model of classes needs at least two",
-		               d->source, l->class[0].name);
+		return err_set(e, ERR_FORMAT,
+		    "%s: every label is \"%.40s\"; a model of classes needs at least two",
+		    d->source, l->class[0].name);
 	d->class_name = mem_array(l->n, sizeof(*d->class_name));
 	d->class_value = mem_array(l->n, sizeof(*d->class_value));
 	d->classes = l->n;
@@ -294,7 +305,8 @@ enum err_code data_label_finish(struct data_label *l, struct dataset *d, struct 
 	if (l->want.two) {
 		d->y = mem_try_array(l->rows, sizeof(*d->y));
 		if (!d->y)
-			return err_set(e, ERR_NOMEM, "no memory for the labels of %zu examples", l->rows);
+			return err_set(e, ERR_NOMEM, "no memory for the labels of %zu examples",
+			    l->rows);
 		for (size_t i = 0; i < l->rows; i++)
 			d->y[i] = (float)l->code[i];
 	} else {

@@ -21,9 +21,10 @@ void data_label_free(struct data_label *l);
 
 /* Adds the label of the next row; s is for the place in messages. ERR_FORMAT, ERR_LIMIT,
  * ERR_NOMEM. */
-enum err_code data_label_number(struct data_label *l, const struct stream *s, double v, struct err *e);
+enum err_code data_label_number(struct data_label *l, const struct stream *s, double v,
+    struct err *e);
 enum err_code data_label_text(struct data_label *l, const struct stream *s, const char *text,
-                              struct err *e);
+    struct err *e);
 /* Does the model want the words of a text instead of labels? */
 bool data_label_wants_words(const struct data_label *l);
 /* Number of labels added. */

@@ -16,8 +16,8 @@ static inline bool is_end(char c)
 struct ids {
 	struct data_build *b;
 	struct stream *s;
-	int base;               /* index base as far as it is known yet */
-	uint32_t *slot;         /* hash table for finding an index that occurs twice */
+	int base;       /* index base as far as it is known yet */
+	uint32_t *slot; /* hash table for finding an index that occurs twice */
 	size_t slots;
 };
 
@@ -33,11 +33,15 @@ static enum err_code bad_entry(const struct ids *f, const char *p, struct err *e
 	if (q > p && *q == ':') {
 		p = data_num(q + 1, &v);
 		if (p && *p == ':')
-			return stream_fail(f->s, e, "expected index:value, got \"%s\", which looks like libffm's "
-			                   "field:index:value", text);
+			return stream_fail(f->s, e,
+			    "expected index:value, got \"%s\", which looks like libffm's "
+			    "field:index:value",
+			    text);
 		if (p && is_end(*p))
-			return stream_fail(f->s, e, "expected an index below 10^18 and a finite float32 value, "
-			                   "got \"%s\"", text);
+			return stream_fail(f->s, e,
+			    "expected an index below 10^18 and a finite float32 value, "
+			    "got \"%s\"",
+			    text);
 	}
 	return stream_fail(f->s, e, "expected index:value, got \"%s\"", text);
 }
@@ -79,7 +83,7 @@ static bool are_distinct(struct ids *f, const uint32_t *id, const uint64_t *wide
 
 /* Reports the least id that occurs twice among the n ids of a line. */
 static enum err_code check_twice(struct ids *f, const uint32_t *id, const uint64_t *wide, size_t n,
-                                 struct err *e)
+    struct err *e)
 {
 	uint64_t *sorted, twice = 0;
 	bool found = false;
@@ -167,12 +171,12 @@ static const char *skip_qid(const char *p)
 static enum err_code index_zero(const struct ids *f, struct err *e)
 {
 	return stream_fail(f->s, e, "index 0 where indices begin at 1 (%s)",
-	                   f->b->index_base == 1 ? "index_base=1" : "as in the training data");
+	    f->b->index_base == 1 ? "index_base=1" : "as in the training data");
 }
 
 /* Parses the entries at p, len bytes with perhaps a comment; *end is where they end. */
 static enum err_code parse_entries(struct ids *f, const char *p, size_t len, const char **end,
-                                   struct err *e)
+    struct err *e)
 {
 	const char *begin = p, *q;
 	uint64_t *wide, i, last = 0;
@@ -220,7 +224,7 @@ static enum err_code parse_entries(struct ids *f, const char *p, size_t len, con
 
 /* Parses the label and the entries of a line. *end: how far it got. */
 static enum err_code parse_libsvm_row(struct ids *f, const char *p, size_t len, const char **end,
-                               struct err *e)
+    struct err *e)
 {
 	const char *line = p, *after;
 	char text[DATA_SHOWN];
@@ -268,10 +272,11 @@ static enum err_code read_libsvm(struct data_build *b, struct stream *s,
 
 	if (o->index_base >= 0) {
 		if (f.base >= 0 && f.base != o->index_base)
-			return stream_fail(s, e, "index_base=%d, but %d in the training data", o->index_base, f.base);
+			return stream_fail(s, e, "index_base=%d, but %d in the training data",
+			    o->index_base, f.base);
 		if (b->index_base >= 0 && b->index_base != o->index_base)
-			return stream_fail(s, e, "index_base=%d, but %d in files before it", o->index_base,
-			                   b->index_base);
+			return stream_fail(s, e, "index_base=%d, but %d in files before it",
+			    o->index_base, b->index_base);
 		b->index_base = o->index_base;
 	}
 	if (b->index_base >= 0)
@@ -322,7 +327,8 @@ static bool probe_libsvm(const uint8_t *bytes, size_t n)
 			p++;
 		if (p < nl && *p != '#' && looks_like_libsvm(p, nl))
 			return true;
-		if (p < nl && !data_is_digit(*p) && *p != '#' && *p != '-' && *p != '+' && *p != '\r' && *p != '.')
+		if (p < nl && !data_is_digit(*p) && *p != '#' && *p != '-' && *p != '+' &&
+		    *p != '\r' && *p != '.')
 			return false;
 	}
 	return false;

@@ -12,13 +12,13 @@
 #define COLS_MAX (1u << 24)
 
 struct layout {
-	size_t width, cols;     /* values in a row of the file; features among them */
-	size_t label;           /* column of the label; width: none */
+	size_t width, cols; /* values in a row of the file; features among them */
+	size_t label;       /* column of the label; width: none */
 };
 
 /* Finds the label column by ?label=. */
-static enum err_code find_column(const struct stream *s, const struct data_options *o, struct layout *l,
-                                 struct err *e)
+static enum err_code find_column(const struct stream *s, const struct data_options *o,
+    struct layout *l, struct err *e)
 {
 	int64_t number;
 
@@ -34,14 +34,15 @@ static enum err_code find_column(const struct stream *s, const struct data_optio
 	if (!o->label || strcmp(o->label, "last") == 0)
 		return ERR_OK;
 	if (!num_int(o->label, 1, (int64_t)l->width, &number))
-		return stream_fail(s, e, "label= must be a column from 1 to %zu, or last, not \"%.60s\"", l->width,
-		                   o->label);
+		return stream_fail(s, e,
+		    "label= must be a column from 1 to %zu, or last, not \"%.60s\"", l->width,
+		    o->label);
 	l->label = (size_t)number - 1;
 	return ERR_OK;
 }
 
 static enum err_code add_npy_row(struct data_build *b, struct stream *s, const struct layout *l,
-                              const float *row, size_t number, struct err *e)
+    const float *row, size_t number, struct err *e)
 {
 	enum err_code rc;
 	size_t at = 0;
@@ -49,7 +50,9 @@ static enum err_code add_npy_row(struct data_build *b, struct stream *s, const s
 
 	for (size_t c = 0; c < l->width; c++)
 		if (!isfinite(row[c]))
-			return stream_fail(s, e, "row %zu, column %zu is not a finite float32 number", number + 1, c + 1);
+			return stream_fail(s, e,
+			    "row %zu, column %zu is not a finite float32 number", number + 1,
+			    c + 1);
 	rc = data_build_dense(b, s, l->cols, 1, &x, e);
 	if (rc != ERR_OK)
 		return rc;
@@ -75,8 +78,9 @@ static enum err_code read_npy_labels(struct data_build *b, const char *name,
 	if (rc == ERR_OK)
 		rc = npy_read(s, rows, &h, &y, e);
 	if (rc == ERR_OK && (h.rank != 1 || h.count != rows))
-		rc = stream_fail(s, e, "must be a one-dimensional array of %zu label%s, one for each row of %s", rows,
-		                 NUM_S(rows), stream_name(features));
+		rc = stream_fail(s, e,
+		    "must be a one-dimensional array of %zu label%s, one for each row of %s", rows,
+		    NUM_S(rows), stream_name(features));
 	for (size_t i = 0; rc == ERR_OK && i < rows; i++)
 		rc = data_label_number(b->label, s, y[i], e);
 	free(y);
@@ -86,8 +90,8 @@ static enum err_code read_npy_labels(struct data_build *b, const char *name,
 }
 
 /* Reads the array row by row. */
-static enum err_code read_array(struct data_build *b, struct stream *s, const struct data_options *o,
-                                struct err *e)
+static enum err_code read_array(struct data_build *b, struct stream *s,
+    const struct data_options *o, struct err *e)
 {
 	struct layout l = { 0 };
 	enum err_code rc;
@@ -98,8 +102,10 @@ static enum err_code read_array(struct data_build *b, struct stream *s, const st
 	if (rc != ERR_OK)
 		return rc;
 	if (h.rank != 2)
-		return stream_fail(s, e, "has %zu dimension%s; two are wanted, a row an example (numpy: "
-		                   "x.reshape(len(x), -1))", h.rank, NUM_S(h.rank));
+		return stream_fail(s, e,
+		    "has %zu dimension%s; two are wanted, a row an example (numpy: "
+		    "x.reshape(len(x), -1))",
+		    h.rank, NUM_S(h.rank));
 	if (h.shape[1] == 0 || h.shape[1] > COLS_MAX)
 		return stream_fail(s, e, "has rows of no values, or of more than %u", COLS_MAX);
 	l.width = h.shape[1];

@@ -2,12 +2,33 @@
 
 #include <math.h>
 
-#define EXACT_DIGITS 19         /* digits that a uint64_t always holds */
-#define EXACT_POWER 22          /* largest power of ten that is an exact double */
+#define EXACT_DIGITS 19 /* digits that a uint64_t always holds */
+#define EXACT_POWER  22 /* largest power of ten that is an exact double */
 
 const double data_num_ten[EXACT_POWER + 1] = {
-	1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+	1e0,
+	1e1,
+	1e2,
+	1e3,
+	1e4,
+	1e5,
+	1e6,
+	1e7,
+	1e8,
+	1e9,
+	1e10,
+	1e11,
+	1e12,
+	1e13,
+	1e14,
+	1e15,
+	1e16,
+	1e17,
+	1e18,
+	1e19,
+	1e20,
+	1e21,
+	1e22,
 };
 
 const uint64_t data_num_power[8] = { 1, 10, 100, 1000, 10000, 100000, 1000000, 10000000 };
@@ -98,8 +119,8 @@ const char *data_num(const char *p, double *out)
 
 	p = take_apart(p, &x);
 	if (p)
-		*out = has_power(&x) && x.digits <= UINT64_C(1) << 53 ? combine_parts(&x) :
-		    strtod(start, NULL);
+		*out = has_power(&x) && x.digits <= UINT64_C(1) << 53 ? combine_parts(&x)
+		                                                      : strtod(start, NULL);
 	return p;
 }
 

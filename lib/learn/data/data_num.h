@@ -25,9 +25,9 @@ bool data_num_all(const char *p, double *out);
  * lines.  The first byte of the text is the lowest of a word. */
 #define DATA_NUM_PAD 8
 
-extern const double data_num_ten[23];           /* 10^0 to 10^22, all of them exact */
+extern const double data_num_ten[23]; /* 10^0 to 10^22, all of them exact */
 extern const uint64_t data_num_power[8];
-extern const double data_num_sign[2];           /* 1 and -1 */
+extern const double data_num_sign[2]; /* 1 and -1 */
 
 /* Loads eight bytes so that a digit becomes its value, and no other byte is below 10. */
 static inline uint64_t data_num_load(const char *p)
@@ -59,7 +59,8 @@ static inline uint64_t data_num_eight(uint64_t w)
 {
 	w = w * 10 + (w >> 8);
 	return ((w & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x000f424000000064) +
-	        (w >> 16 & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x0000271000000001)) >> 32;
+	           (w >> 16 & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x0000271000000001)) >>
+	    32;
 }
 
 /* The value of the first n digits, n at most 7: zeroes are shifted in before them. */

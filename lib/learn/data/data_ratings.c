@@ -31,9 +31,11 @@ static enum err_code parse_rating_line(struct data_row *r, char *first, struct e
 
 	if (!*p || is_heading(r, p))
 		return ERR_OK;
-	if (data_take_index(&p, &user) && (p = skip_separator(p), data_take_index(&p, &item)) && user < LARGEST && item < LARGEST) {
+	if (data_take_index(&p, &user) && (p = skip_separator(p), data_take_index(&p, &item)) &&
+	    user < LARGEST && item < LARGEST) {
 		after = data_num(skip_separator(p), &rating);
-		if (after && after > p && (!*after || data_is_blank(*after) || *after == ',' || *after == ':')) {
+		if (after && after > p &&
+		    (!*after || data_is_blank(*after) || *after == ',' || *after == ':')) {
 			rc = data_label_number(r->b->label, r->s, rating, e);
 			data_row_add(r, 2 * user, 1, 0);
 			data_row_add(r, 2 * item + 1, 1, 1);

@@ -6,8 +6,8 @@
 #include "core/rng.h"
 #include "data/data_num.h"
 
-enum err_code data_row_each(struct data_build *b, struct stream *s, const struct data_options *o, void *own, data_row_fn fn,
-                            struct err *e)
+enum err_code data_row_each(struct data_build *b, struct stream *s, const struct data_options *o,
+    void *own, data_row_fn fn, struct err *e)
 {
 	struct data_row r = { .b = b, .s = s, .options = o, .own = own };
 	enum err_code rc;
@@ -46,7 +46,7 @@ enum err_code data_row_end(struct data_row *r, bool with_fields, struct err *e)
 	uint16_t *field;
 	uint32_t *id;
 	float *val;
-	size_t room = r->n ? r->n : 1;  /* at least one, for an empty row */
+	size_t room = r->n ? r->n : 1; /* at least one, for an empty row */
 	enum err_code rc = data_build_sparse(r->b, r->s, room, &id, &wide, &val, e);
 
 	for (size_t i = 0; i < r->n; i++)

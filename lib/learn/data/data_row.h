@@ -14,16 +14,16 @@ struct data_row {
 	uint16_t *field;
 	size_t n, room;
 	const struct data_options *options;
-	void *own;                      /* private to the reader */
+	void *own; /* private to the reader */
 };
 
-#define DATA_FIELDS 65536       /* fields must be below this */
+#define DATA_FIELDS 65536 /* fields must be below this */
 
 /* Calls fn for each line of the stream, until one fails. fn may write to the line, which contains
  * no NUL byte. */
 typedef enum err_code (*data_row_fn)(struct data_row *r, char *line, struct err *e);
-enum err_code data_row_each(struct data_build *b, struct stream *s, const struct data_options *o, void *own, data_row_fn fn,
-                            struct err *e);
+enum err_code data_row_each(struct data_build *b, struct stream *s, const struct data_options *o,
+    void *own, data_row_fn fn, struct err *e);
 
 /* Adds an entry. Running out of memory aborts: a line is small. */
 void data_row_add(struct data_row *r, uint64_t id, float val, uint16_t field);

@@ -16,13 +16,37 @@
 #define LANES (ALIGN / 8)
 #define BLOCK (256u << 10)
 
-enum word { MAGIC, LENGTH, SUM, KEY, ROWS = KEY + 8, COLS, NNZ, IDS, CLASSES, KIND, SCALE, BASE, TEXT, FIELDS, WORDS = 24 };
-enum kind { STORE_SPARSE = 1, STORE_BYTES = 2, STORE_Y = 4, STORE_LABEL = 8, STORE_FEATURES = 16, STORE_FIELD = 32, STORE_KINDS = 64 };
+enum word {
+	MAGIC,
+	LENGTH,
+	SUM,
+	KEY,
+	ROWS = KEY + 8,
+	COLS,
+	NNZ,
+	IDS,
+	CLASSES,
+	KIND,
+	SCALE,
+	BASE,
+	TEXT,
+	FIELDS,
+	WORDS = 24
+};
+enum kind {
+	STORE_SPARSE = 1,
+	STORE_BYTES = 2,
+	STORE_Y = 4,
+	STORE_LABEL = 8,
+	STORE_FEATURES = 16,
+	STORE_FIELD = 32,
+	STORE_KINDS = 64
+};
 enum part { X, START, COL, VAL, FIELD, ID, Y, LABEL, VALUE, NAMES, PARTS };
 
 static const char magic[8] = "pskdata1";
 
-/* ---- checksum ------------------------------------------------------------------------ */
+/* ---- checksum ---- */
 
 struct sum {
 	uint64_t lane[LANES];
@@ -58,7 +82,7 @@ static uint64_t sum_end(const struct sum *s)
 	return h;
 }
 
-/* ---- what lies where -------------------------------------------------------------------- */
+/* ---- what lies where ---- */
 
 struct place {
 	uint64_t offset, bytes;
@@ -66,7 +90,8 @@ struct place {
 
 static bool place_next(struct place *at, uint64_t n, uint64_t size, uint64_t *end)
 {
-	if (__builtin_mul_overflow(n, size, &at->bytes) || at->bytes > INT64_MAX / 2 || *end > INT64_MAX / 2)
+	if (__builtin_mul_overflow(n, size, &at->bytes) || at->bytes > INT64_MAX / 2 ||
+	    *end > INT64_MAX / 2)
 		return false;
 	at->offset = *end;
 	*end += (at->bytes + ALIGN - 1) / ALIGN * ALIGN;
@@ -81,22 +106,25 @@ static bool layout_places(const uint64_t h[static WORDS], struct place at[static
 	uint64_t values;
 
 	*length = WORDS * 8;
-	if (h[KIND] >= STORE_KINDS || h[ROWS] == 0 || h[ROWS] > UINT32_MAX || h[IDS] > UINT32_MAX || h[CLASSES] > INT32_MAX || h[FIELDS] > UINT16_MAX + 1)
+	if (h[KIND] >= STORE_KINDS || h[ROWS] == 0 || h[ROWS] > UINT32_MAX || h[IDS] > UINT32_MAX ||
+	    h[CLASSES] > INT32_MAX || h[FIELDS] > UINT16_MAX + 1)
 		return false;
 	if (h[CLASSES] > h[TEXT] || ((h[KIND] & STORE_FEATURES) && h[COLS] > h[TEXT]))
 		return false;
 	if (__builtin_mul_overflow(h[ROWS], sparse ? 0 : h[COLS], &values))
 		return false;
 	return place_next(&at[X], values, h[KIND] & STORE_BYTES ? 1 : 4, length) &&
-	       place_next(&at[START], sparse ? h[ROWS] + 1 : 0, 8, length) && place_next(&at[COL], h[NNZ], 4, length) &&
-	       place_next(&at[VAL], h[NNZ], 4, length) &&
-	       place_next(&at[FIELD], h[KIND] & STORE_FIELD ? h[NNZ] : 0, 2, length) && place_next(&at[ID], h[IDS], 8, length) &&
-	       place_next(&at[Y], h[KIND] & STORE_Y ? h[ROWS] : 0, 4, length) &&
-	       place_next(&at[LABEL], h[KIND] & STORE_LABEL ? h[ROWS] : 0, 4, length) &&
-	       place_next(&at[VALUE], h[CLASSES], 8, length) && place_next(&at[NAMES], h[TEXT], 1, length);
+	    place_next(&at[START], sparse ? h[ROWS] + 1 : 0, 8, length) &&
+	    place_next(&at[COL], h[NNZ], 4, length) && place_next(&at[VAL], h[NNZ], 4, length) &&
+	    place_next(&at[FIELD], h[KIND] & STORE_FIELD ? h[NNZ] : 0, 2, length) &&
+	    place_next(&at[ID], h[IDS], 8, length) &&
+	    place_next(&at[Y], h[KIND] & STORE_Y ? h[ROWS] : 0, 4, length) &&
+	    place_next(&at[LABEL], h[KIND] & STORE_LABEL ? h[ROWS] : 0, 4, length) &&
+	    place_next(&at[VALUE], h[CLASSES], 8, length) &&
+	    place_next(&at[NAMES], h[TEXT], 1, length);
 }
 
-/* ---- writing ------------------------------------------------------------------------------ */
+/* ---- writing ---- */
 
 static void put_name(struct buf *b, const char *name)
 {
@@ -128,8 +156,9 @@ static void head_of(const struct dataset *d, const char *key, size_t text, uint6
 	h[NNZ] = d->sparse ? d->start[d->rows] : 0;
 	h[IDS] = d->nids;
 	h[CLASSES] = d->classes;
-	h[KIND] = (d->sparse ? STORE_SPARSE : 0) | (d->x8 ? STORE_BYTES : 0) | (d->y ? STORE_Y : 0) |
-	          (d->label ? STORE_LABEL : 0) | (d->feature_name ? STORE_FEATURES : 0) | (d->field ? STORE_FIELD : 0);
+	h[KIND] = (d->sparse ? STORE_SPARSE : 0) | (d->x8 ? STORE_BYTES : 0) |
+	    (d->y ? STORE_Y : 0) | (d->label ? STORE_LABEL : 0) |
+	    (d->feature_name ? STORE_FEATURES : 0) | (d->field ? STORE_FIELD : 0);
 	h[SCALE] = scale;
 	h[BASE] = (uint64_t)(int64_t)d->index_base;
 	h[TEXT] = text;
@@ -145,7 +174,8 @@ static void copy_tail(const void *p, uint64_t n, uint8_t out[static ALIGN])
 	memcpy(out, (const uint8_t *)p + n / ALIGN * ALIGN, n % ALIGN);
 }
 
-enum err_code data_store_write(const struct dataset *d, const char key[static DIGEST_HEX], int fd, struct err *e)
+enum err_code data_store_write(const struct dataset *d, const char key[static DIGEST_HEX], int fd,
+    struct err *e)
 {
 	struct buf text = BUF_INIT;
 	uint64_t h[WORDS];
@@ -157,8 +187,8 @@ enum err_code data_store_write(const struct dataset *d, const char key[static DI
 	names_of(d, &text);
 	head_of(d, key, text.len, h);
 
-	const void *part[PARTS] = { d->x8 ? (const void *)d->x8 : d->x, d->start, d->col, d->val, d->field, d->id, d->y, d->label,
-		d->class_value, text.data };
+	const void *part[PARTS] = { d->x8 ? (const void *)d->x8 : d->x, d->start, d->col, d->val,
+		d->field, d->id, d->y, d->label, d->class_value, text.data };
 
 	if (!layout_places(h, at, &h[LENGTH]))
 		rc = err_set(e, ERR_LIMIT, "the data are too large for a file");
@@ -183,7 +213,7 @@ enum err_code data_store_write(const struct dataset *d, const char key[static DI
 	return rc;
 }
 
-/* ---- reading ------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static enum err_code fail_damaged(struct err *e, const char *why)
 {
@@ -240,8 +270,9 @@ static enum err_code check_store_header(int fd, const char *key, uint64_t h[stat
 	if (!layout_places(h, at, &length) || length != h[LENGTH])
 		return fail_damaged(e, "its header cannot be");
 	if ((uint64_t)st.st_size != length)
-		return fail_damaged(e, (uint64_t)st.st_size < length ? "it is cut off" :
-		    "it is longer than its header says");
+		return fail_damaged(e,
+		    (uint64_t)st.st_size < length ? "it is cut off"
+		                                  : "it is longer than its header says");
 	return check_sum(fd, h, e);
 }
 
@@ -329,11 +360,12 @@ static bool map_arrays(struct dataset *d, const uint64_t h[static WORDS],
 	d->label = mapped_part(d, &at[LABEL], h[KIND] & STORE_LABEL);
 	d->class_value = mapped_part(d, &at[VALUE], d->classes > 0);
 	return holds_together(d, h[NNZ]) &&
-	       read_names(d, (const char *)d->map + at[NAMES].offset, h[TEXT],
-	       h[KIND] & STORE_FEATURES);
+	    read_names(d, (const char *)d->map + at[NAMES].offset, h[TEXT],
+	        h[KIND] & STORE_FEATURES);
 }
 
-enum err_code data_store_map(const char *path, const char key[static DIGEST_HEX], struct dataset **out, struct err *e)
+enum err_code data_store_map(const char *path, const char key[static DIGEST_HEX],
+    struct dataset **out, struct err *e)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	struct dataset *d = NULL;

@@ -21,13 +21,15 @@
  * as well. It must cost less than the parsing that it saves, so it consists of eight sums side by
  * side with one multiplication for each eight bytes. Each step is invertible for a known word, so a
  * change within one word is always found; other changes are missed with probability 2^-64. */
-#define DATA_STORE_VERSION 2    /* raise it also when a reader's result for a file changes */
+#define DATA_STORE_VERSION 2 /* raise it also when a reader's result for a file changes */
 
 /* Writes the dataset to fd at its current offset. ERR_IO. */
-enum err_code data_store_write(const struct dataset *d, const char key[static DIGEST_HEX], int fd, struct err *e);
+enum err_code data_store_write(const struct dataset *d, const char key[static DIGEST_HEX], int fd,
+    struct err *e);
 
 /* Maps a file as a dataset (`source` is NULL), after checking all of it. ERR_NOTFOUND; ERR_FORMAT:
  * damaged, of another key, or another user's; ERR_IO. */
-enum err_code data_store_map(const char *path, const char key[static DIGEST_HEX], struct dataset **out, struct err *e);
+enum err_code data_store_map(const char *path, const char key[static DIGEST_HEX],
+    struct dataset **out, struct err *e);
 
 #endif

@@ -11,13 +11,14 @@ struct reading {
 	struct data_words *words;
 	char word[DATA_WORD_MAX];
 	size_t n;
-	bool first;                     /* the next word begins a paragraph */
-	bool empty;                     /* the line has only blanks so far */
+	bool first; /* the next word begins a paragraph */
+	bool empty; /* the line has only blanks so far */
 };
 
 static bool is_part(const struct reading *x, unsigned char c)
 {
-	return c >= 0x80 || data_is_digit((char)c) || (unsigned char)((c | 0x20) - 'a') < 26 || (c == '\'' && x->n > 0);
+	return c >= 0x80 || data_is_digit((char)c) || (unsigned char)((c | 0x20) - 'a') < 26 ||
+	    (c == '\'' && x->n > 0);
 }
 
 static enum err_code end_word(struct reading *x, struct err *e)
@@ -53,7 +54,7 @@ static enum err_code take_text_byte(struct reading *x, unsigned char c, struct e
 }
 
 static enum err_code read_text(struct data_build *b, struct stream *s, const struct data_options *o,
-                               struct err *e)
+    struct err *e)
 {
 	struct reading x = { .first = true, .empty = true };
 	unsigned char block[BLOCK];
@@ -61,7 +62,8 @@ static enum err_code read_text(struct data_build *b, struct stream *s, const str
 	size_t got;
 
 	if (!data_label_wants_words(b->label))
-		return err_set(e, ERR_CONFIG, "%s: is read as plain text, which is for job.model word2vec", stream_name(s));
+		return err_set(e, ERR_CONFIG,
+		    "%s: is read as plain text, which is for job.model word2vec", stream_name(s));
 	if (!b->d->words)
 		b->d->words = data_words_new(o, b->like ? b->like->words : NULL);
 	x.words = b->d->words;

@@ -23,7 +23,10 @@ static const struct option {
 	size_t at;
 	double min, max;
 } options[] = {
-#define OPTION(field, type, min, max) { #field, type, offsetof(struct data_options, field), min, max }
+#define OPTION(field, type, min, max) \
+	{ \
+#field, type, offsetof(struct data_options, field), min, max \
+	}
 	OPTION(format, TEXT, 0, 0),
 	OPTION(label, TEXT, 0, 0),
 	OPTION(labels, TEXT, 0, 0),
@@ -89,10 +92,9 @@ static char *decode_percent(const char *p, size_t n)
 
 	for (size_t i = 0; i < n; i++) {
 		if (p[i] == '%' && i + 2 < n && hex_digit_value(p[i + 1]) >= 0 &&
-		    hex_digit_value(p[i +
-		    2]) >= 0) {
-			out[len++] = (char)(hex_digit_value(p[i + 1]) << 4 | hex_digit_value(p[i +
-			    2]));
+		    hex_digit_value(p[i + 2]) >= 0) {
+			out[len++] = (char)(hex_digit_value(p[i + 1]) << 4 |
+			    hex_digit_value(p[i + 2]));
 			i += 2;
 		} else {
 			out[len++] = p[i];
@@ -102,19 +104,20 @@ static char *decode_percent(const char *p, size_t n)
 }
 
 static enum err_code fail_unknown(const char *path, const char *what, const char *word,
-                             const char *const *names, size_t n, struct err *e)
+    const char *const *names, size_t n, struct err *e)
 {
 	const char *near = suggest(word, names, n);
 	struct buf list = BUF_INIT;
 	enum err_code rc;
 
 	if (near) {
-		rc = err_set(e, ERR_CONFIG, "%s: unknown %s \"%s\"; did you mean \"%s\"?", path, what, word, near);
+		rc = err_set(e, ERR_CONFIG, "%s: unknown %s \"%s\"; did you mean \"%s\"?", path,
+		    what, word, near);
 	} else {
 		for (size_t i = 0; i < n; i++)
 			buf_printf(&list, "%s%s", i ? ", " : "", names[i]);
 		rc = err_set(e, ERR_CONFIG, "%s: unknown %s \"%s\"; there are %s", path, what, word,
-		             (const char *)list.data);
+		    (const char *)list.data);
 	}
 	buf_release(&list);
 	return rc;
@@ -142,9 +145,11 @@ static enum err_code set_number_option(struct data_options *o, const char *path,
 
 	if (strcmp(value, "auto") == 0)
 		return ERR_OK;
-	if (!data_num_all(value, &v) || v < k->min || v > k->max || (k->type == WHOLE && v != floor(v)))
-		return err_set(e, ERR_CONFIG, "%s: %s must be %s from %.10g to %.10g, or auto, not \"%s\"", path, k->name,
-		               k->type == WHOLE ? "a whole number" : "a number", k->min, k->max, value);
+	if (!data_num_all(value, &v) || v < k->min || v > k->max ||
+	    (k->type == WHOLE && v != floor(v)))
+		return err_set(e, ERR_CONFIG,
+		    "%s: %s must be %s from %.10g to %.10g, or auto, not \"%s\"", path, k->name,
+		    k->type == WHOLE ? "a whole number" : "a number", k->min, k->max, value);
 	whole = (int)v;
 	if (k->type == WHOLE)
 		memcpy(field, &whole, sizeof(whole));
@@ -164,8 +169,8 @@ static void set_text_option(struct data_options *o, const struct option *k, char
 }
 
 /* Takes value over. */
-static enum err_code set_option(struct data_options *o, const char *path, const char *key, char *value,
-                                struct err *e)
+static enum err_code set_option(struct data_options *o, const char *path, const char *key,
+    char *value, struct err *e)
 {
 	const char *names[NOPTIONS];
 	const struct option *k = NULL;
@@ -205,7 +210,8 @@ enum err_code data_uri_parse(const char *path, char **file, struct data_options 
 		end = strchrnul(p, '&');
 		eq = memchr(p, '=', (size_t)(end - p));
 		if (!eq) {
-			rc = err_set(e, ERR_CONFIG, "%s: options are written key=value, joined by &", path);
+			rc = err_set(e, ERR_CONFIG,
+			    "%s: options are written key=value, joined by &", path);
 			break;
 		}
 		key = mem_printf("%.*s", (int)(eq - p), p);
@@ -258,7 +264,7 @@ static enum err_code one_file(char *name, char ***out, size_t *n)
 }
 
 enum err_code data_uri_expand(const char *file, const char *base_dir, char ***out, size_t *n,
-                              struct err *e)
+    struct err *e)
 {
 	char *whole, *pattern;
 	enum err_code rc = ERR_OK;
@@ -278,7 +284,8 @@ enum err_code data_uri_expand(const char *file, const char *base_dir, char ***ou
 	r = glob(pattern, 0, NULL, &g);
 	free(pattern);
 	if (r != 0)
-		rc = err_set(e, r == GLOB_NOSPACE ? ERR_NOMEM : ERR_IO, "no file matches \"%s\"", whole);
+		rc = err_set(e, r == GLOB_NOSPACE ? ERR_NOMEM : ERR_IO, "no file matches \"%s\"",
+		    whole);
 	free(whole);
 	if (r != 0)
 		return rc;

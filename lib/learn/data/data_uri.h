@@ -16,7 +16,7 @@ void data_uri_release(struct data_options *o);
  * the matches (ERR_IO when there are none). Relative paths are relative to base_dir (NULL: the
  * current directory). Free with data_uri_free. */
 enum err_code data_uri_expand(const char *file, const char *base_dir, char ***out, size_t *n,
-                              struct err *e);
+    struct err *e);
 void data_uri_free(char **files, size_t n);
 
 #endif

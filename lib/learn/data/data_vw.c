@@ -11,18 +11,20 @@
 #define BITS 18
 
 struct vw {
-	int shift;                      /* right shift of a hash, for the wanted number of bits */
+	int shift; /* right shift of a hash, for the wanted number of bits */
 	const char *pairs;
-	char *initial;                  /* first letter of each entry's namespace */
+	char *initial; /* first letter of each entry's namespace */
 	size_t room;
 };
 
 static enum err_code check_pairs(const char *pairs, const struct stream *s, struct err *e)
 {
 	for (const char *p = pairs; *p; p += p[2] ? 3 : 2)
-		if (!p[0] || !p[1] || p[0] == ',' || p[1] == ',' || (p[2] && (p[2] != ',' || !p[3])))
-			return err_set(e, ERR_CONFIG, "%s: pairs=%s: expected two letters, with commas between several, as ab,ac",
-			               stream_name(s), pairs);
+		if (!p[0] || !p[1] || p[0] == ',' || p[1] == ',' ||
+		    (p[2] && (p[2] != ',' || !p[3])))
+			return err_set(e, ERR_CONFIG,
+			    "%s: pairs=%s: expected two letters, with commas between several, as ab,ac",
+			    stream_name(s), pairs);
 	return ERR_OK;
 }
 
@@ -50,12 +52,15 @@ static void add_pairs(struct data_row *r)
 
 	for (const char *p = v->pairs; p && *p; p += p[2] ? 3 : 2)
 		for (size_t i = 0; i < n; i++)
-			for (size_t j = p[0] == p[1] ? i + 1 : 0; matches_initial(v->initial[i],
-			    p[0]) && j < n; j++)
+			for (size_t j = p[0] == p[1] ? i + 1 : 0;
+			     matches_initial(v->initial[i], p[0]) && j < n; j++)
 				if (matches_initial(v->initial[j], p[1])) {
 					uint64_t both[2] = { r->id[i], r->id[j] };
 
-					data_row_add(r, data_hash(2, (const char *)both, sizeof(both)) >> v->shift, r->val[i] * r->val[j], 0);
+					data_row_add(r,
+					    data_hash(2, (const char *)both, sizeof(both)) >>
+					        v->shift,
+					    r->val[i] * r->val[j], 0);
 				}
 }
 
@@ -128,7 +133,8 @@ static enum err_code parse_label(struct data_row *r, const char **pp, struct err
 	rc = data_label_number(r->b->label, r->s, (double)label, e);
 	p = data_skip_blanks(p);
 	if (!rc && data_is_digit(*p) && data_take_value(&p, &weight) && weight != 1)
-		return stream_fail(r->s, e, "importance %g: examples have no weights here but 1", (double)weight);
+		return stream_fail(r->s, e, "importance %g: examples have no weights here but 1",
+		    (double)weight);
 	p = data_skip_blanks(p);
 	if (!rc && *p && *p != '|' && !strchr(p, '|'))
 		return stream_fail(r->s, e, "has no |, behind which features stand");
@@ -155,7 +161,7 @@ static enum err_code parse_vw_line(struct data_row *r, char *line, struct err *e
 }
 
 static enum err_code read_vw(struct data_build *b, struct stream *s, const struct data_options *o,
-                                struct err *e)
+    struct err *e)
 {
 	struct vw v = { .shift = 64 - (o->bits ? o->bits : BITS), .pairs = o->pairs };
 	enum err_code rc = o->pairs ? check_pairs(o->pairs, s, e) : ERR_OK;
@@ -170,7 +176,8 @@ static enum err_code read_vw(struct data_build *b, struct stream *s, const struc
 /* Is there a "|" in the first line, with nothing, a blank or a tag before it? */
 static bool probe_vw(const uint8_t *bytes, size_t n)
 {
-	const char *p = (const char *)bytes, *nl = memchr(p, '\n', n), *bar = memchr(p, '|', nl ? (size_t)(nl - p) : n);
+	const char *p = (const char *)bytes, *nl = memchr(p, '\n', n),
+	           *bar = memchr(p, '|', nl ? (size_t)(nl - p) : n);
 
 	return bar && (bar == p || data_is_blank(bar[-1]) || memchr(p, '\'', (size_t)(bar - p)));
 }

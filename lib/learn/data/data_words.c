@@ -8,10 +8,10 @@
 
 /* While the text is read, `at` has numbers by first appearance, and the map finds words. */
 struct building {
-	struct data_words w;            /* must be first: the public part */
+	struct data_words w; /* must be first: the public part */
 	struct map *map;
-	bool closed;                    /* accepts only the words of another text */
-	size_t room;                    /* words that there is room for */
+	bool closed; /* accepts only the words of another text */
+	size_t room; /* words that there is room for */
 	/* the first word of the paragraph was left out; the next one begins it */
 	bool pending;
 };
@@ -20,7 +20,10 @@ struct data_words *data_words_new(const struct data_options *o, const struct dat
 {
 	struct building *x = mem_alloc(sizeof(*x));
 
-	x->w = (struct data_words){ .window = o->window, .negatives = o->negatives, .min_count = o->min_count, .sample = o->sample };
+	x->w = (struct data_words){ .window = o->window,
+		.negatives = o->negatives,
+		.min_count = o->min_count,
+		.sample = o->sample };
 	x->map = map_new();
 	if (!like)
 		return &x->w;
@@ -72,7 +75,8 @@ static uint32_t word_number(struct building *x, const char *name)
 	return (uint32_t)w->n++;
 }
 
-enum err_code data_words_add(struct data_words *w, const char *name, size_t n, bool first, struct err *e)
+enum err_code data_words_add(struct data_words *w, const char *name, size_t n, bool first,
+    struct err *e)
 {
 	struct building *x = (struct building *)w;
 	char text[DATA_WORD_MAX + 1];
@@ -109,7 +113,8 @@ static int by_count(const void *a, const void *b)
 {
 	const struct word *x = a, *y = b;
 
-	return x->count != y->count ? (x->count < y->count) - (x->count > y->count) : strcmp(x->name, y->name);
+	return x->count != y->count ? (x->count < y->count) - (x->count > y->count)
+	                            : strcmp(x->name, y->name);
 }
 
 /* Renumbers from order of appearance to frequency, and drops rare words from the text. */
@@ -173,12 +178,13 @@ enum err_code data_words_finish(struct data_words *w, const char *source, struct
 	map_free(x->map);
 	x->map = NULL;
 	if (w->n == 0 || w->length == 0)
-		return err_set(e, ERR_FORMAT, "%s: has no word that is there %d times (min_count)", source, w->min_count);
+		return err_set(e, ERR_FORMAT, "%s: has no word that is there %d times (min_count)",
+		    source, w->min_count);
 	set_chances(w);
 	return ERR_OK;
 }
 
-/* ---- batches ---------------------------------------------------------------------------- */
+/* ---- batches ---- */
 
 size_t data_words_most(const struct data_words *w)
 {
@@ -218,7 +224,8 @@ static void put_word_entry(struct batch *b, size_t *k, uint32_t feature,
 	b->field[(*k)++] = (uint16_t)field;
 }
 
-static void put_neighbour(const struct data_words *w, uint32_t word, struct rng *r, struct batch *b, size_t *k)
+static void put_neighbour(const struct data_words *w, uint32_t word, struct rng *r, struct batch *b,
+    size_t *k)
 {
 	put_word_entry(b, k, 2 * word + 1, DATA_WORDS_NEAR);
 	for (int j = 0; j < w->negatives; j++) {
@@ -242,7 +249,8 @@ static void put_word(const struct data_words *w, size_t i, struct batch *b, size
 	for (size_t j = i; i - j < (size_t)reach && j > 0 && !(w->at[j] & DATA_WORDS_FIRST); j--)
 		if (word_stays(w, b->epoch, j - 1))
 			put_neighbour(w, w->at[j - 1] & ~DATA_WORDS_FIRST, &r, b, k);
-	for (size_t j = i + 1; j - i <= (size_t)reach && j < w->length && !(w->at[j] & DATA_WORDS_FIRST); j++)
+	for (size_t j = i + 1;
+	     j - i <= (size_t)reach && j < w->length && !(w->at[j] & DATA_WORDS_FIRST); j++)
 		if (word_stays(w, b->epoch, j))
 			put_neighbour(w, w->at[j], &r, b, k);
 }

@@ -11,7 +11,7 @@
  * Life: data_words_new -> data_words_add for each word -> data_words_finish; from then on it is
  * read-only, and any thread may gather. */
 struct data_words {
-	size_t n;               /* number of different words */
+	size_t n; /* number of different words */
 	char **name;
 	uint64_t *count;
 	/* the text: numbers of words, with DATA_WORDS_FIRST where a paragraph begins */
@@ -19,12 +19,12 @@ struct data_words {
 	size_t length, room;
 	int window, negatives, min_count;
 	double sample;
-	float *keep;            /* for each word, the probability that an occurrence is kept */
-	double *drawn;          /* running sums of count^(3/4), for drawing */
+	float *keep;   /* for each word, the probability that an occurrence is kept */
+	double *drawn; /* running sums of count^(3/4), for drawing */
 };
 
 #define DATA_WORDS_FIRST (UINT32_C(1) << 31)
-#define DATA_WORD_MAX 255       /* bytes of a word; longer words are cut */
+#define DATA_WORD_MAX    255 /* bytes of a word; longer words are cut */
 /* The fields of a batch's entries. */
 enum data_words_field { DATA_WORDS_GIVEN, DATA_WORDS_NEAR, DATA_WORDS_DRAWN };
 
@@ -32,7 +32,8 @@ enum data_words_field { DATA_WORDS_GIVEN, DATA_WORDS_NEAR, DATA_WORDS_DRAWN };
 struct data_words *data_words_new(const struct data_options *o, const struct data_words *like);
 void data_words_free(struct data_words *w);
 /* Adds the next word of the text, n bytes; first: it begins a paragraph. ERR_NOMEM, ERR_LIMIT. */
-enum err_code data_words_add(struct data_words *w, const char *name, size_t n, bool first, struct err *e);
+enum err_code data_words_add(struct data_words *w, const char *name, size_t n, bool first,
+    struct err *e);
 /* Removes rare words and numbers the others. ERR_FORMAT when none are left; ERR_NOMEM. */
 enum err_code data_words_finish(struct data_words *w, const char *source, struct err *e);
 
@@ -41,6 +42,7 @@ enum err_code data_words_finish(struct data_words *w, const char *source, struct
  * thinned out have no entries. `col` gets feature numbers. The result depends only on position and
  * pass. Room needed: n times data_words_most(w) entries. */
 size_t data_words_most(const struct data_words *w);
-void data_words_gather(const struct data_words *w, const uint32_t *index, size_t n, struct batch *b);
+void data_words_gather(const struct data_words *w, const uint32_t *index, size_t n,
+    struct batch *b);
 
 #endif

@@ -39,8 +39,9 @@ static enum err_code reserve_scores(struct metrics *m, size_t more, struct err *
 	p = mem_try_array(cap, sizeof *p);
 	if (p == NULL)
 		return err_set(e, ERR_NOMEM,
-		               "no memory for the scores of %zu examples, which the area "
-		               "under the curve needs; evaluate on less data", need);
+		    "no memory for the scores of %zu examples, which the area "
+		    "under the curve needs; evaluate on less data",
+		    need);
 	if (m->n > 0)
 		memcpy(p, m->scores, (size_t)m->n * sizeof *p);
 	free(m->scores);
@@ -84,7 +85,7 @@ static void add_real(struct metrics *m, double y, double f)
 }
 
 enum err_code metrics_add(struct metrics *m, const struct batch *b, const float *scores,
-                          double loss, struct err *e)
+    double loss, struct err *e)
 {
 	enum err_code rc;
 

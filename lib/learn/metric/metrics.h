@@ -18,9 +18,9 @@ struct metrics {
 	size_t outputs;
 	uint64_t n, right;
 	double loss, sq_error, mean, sq_spread;
-	struct metrics_score *scores;   /* two classes: n of them */
+	struct metrics_score *scores; /* two classes: n of them */
 	size_t cap;
-	bool odd_score;                 /* a score is not finite: AUC is undefined */
+	bool odd_score; /* a score is not finite: AUC is undefined */
 };
 
 /* A measure is valid only where its has_... is true. It is false without examples, with one class
@@ -39,7 +39,7 @@ void metrics_release(struct metrics *m);
  * predicted class is the one with the highest score (of equal ones the first); with one output it
  * is 1 when the score is above 1/2. ERR_NOMEM leaves m as it was. */
 enum err_code metrics_add(struct metrics *m, const struct batch *b, const float *scores,
-                          double loss, struct err *e);
+    double loss, struct err *e);
 
 /* Computes the measures. loss: mean; auc: the probability that an example of class 1 scores higher
  * than one of class 0, equal scores counting half (Mann-Whitney); rmse, and r2 = 1 - sum (y - f)^2

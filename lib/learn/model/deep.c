@@ -17,7 +17,9 @@ static struct tower deep_tower(const struct model *m)
 enum err_code deep_fits(const struct model_shape *shape, const char *model, struct err *e)
 {
 	if (shape->nhidden == 0)
-		return err_set(e, ERR_CONFIG, "job.model %s needs job.hidden, such as [64, 32]; without hidden layers use fm", model);
+		return err_set(e, ERR_CONFIG,
+		    "job.model %s needs job.hidden, such as [64, 32]; without hidden layers use fm",
+		    model);
 	if (field_count(shape) > INT_MAX / shape->factors)
 		return err_set(e, ERR_CONFIG, "job.factors: %zu fields of %zu factors are too many",
 		    field_count(shape), shape->factors);
@@ -55,7 +57,8 @@ static void embed_fields(const struct model *m, const struct batch *b, const flo
 		struct entries x = entries_of(b, r);
 
 		for (size_t i = 0; i < x.n; i++)
-			entries_axpy(k, x.val[i], v + entries_at(&x, i, k + 1) + 1, in + (m->shape.fields ? entries_field(&x, i) : 0) * k);
+			entries_axpy(k, x.val[i], v + entries_at(&x, i, k + 1) + 1,
+			    in + (m->shape.fields ? entries_field(&x, i) : 0) * k);
 	}
 }
 
@@ -69,12 +72,14 @@ static void embed_fields_grad(const struct model *m, const struct batch *b, cons
 		struct entries x = entries_of(b, r);
 
 		for (size_t i = 0; i < x.n; i++)
-			entries_axpy(k, x.val[i], below + (m->shape.fields ? entries_field(&x, i) : 0) * k, g + entries_at(&x, i, k + 1) + 1);
+			entries_axpy(k, x.val[i],
+			    below + (m->shape.fields ? entries_field(&x, i) : 0) * k,
+			    g + entries_at(&x, i, k + 1) + 1);
 	}
 }
 
-double deep_grad(struct model *m, const struct factors *straight, const struct batch *b, const float *const params[],
-                 float *const grads[])
+double deep_grad(struct model *m, const struct factors *straight, const struct batch *b,
+    const float *const params[], float *const grads[])
 {
 	struct tower t = deep_tower(m);
 	float *in = input_of(m), *acts = in + b->rows * t.in, *f;
@@ -96,8 +101,8 @@ double deep_grad(struct model *m, const struct factors *straight, const struct b
 	return loss / n;
 }
 
-double deep_forward(struct model *m, const struct factors *straight, const struct batch *b, const float *const params[],
-                    float *scores)
+double deep_forward(struct model *m, const struct factors *straight, const struct batch *b,
+    const float *const params[], float *scores)
 {
 	struct tower t = deep_tower(m);
 	float *in = input_of(m);

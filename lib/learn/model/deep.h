@@ -16,9 +16,9 @@ enum err_code deep_fits(const struct model_shape *shape, const char *model, stru
 void deep_plan(struct model *m);
 /* Floats an example; the straight part needs one float for each factor more. */
 size_t deep_scratch(const struct model *m);
-double deep_grad(struct model *m, const struct factors *straight, const struct batch *b, const float *const params[],
-                 float *const grads[]);
-double deep_forward(struct model *m, const struct factors *straight, const struct batch *b, const float *const params[],
-                    float *scores);
+double deep_grad(struct model *m, const struct factors *straight, const struct batch *b,
+    const float *const params[], float *const grads[]);
+double deep_forward(struct model *m, const struct factors *straight, const struct batch *b,
+    const float *const params[], float *scores);
 
 #endif

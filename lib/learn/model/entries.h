@@ -26,7 +26,8 @@ static inline struct entries entries_of(const struct batch *b, size_t r)
 	if (!b->sparse)
 		return (struct entries){ .val = b->x + r * b->cols, .n = b->cols };
 	at = b->start[r];
-	return (struct entries){ b->col + at, b->field ? b->field + at : NULL, b->val + at, b->start[r + 1] - at };
+	return (struct entries){ b->col + at, b->field ? b->field + at : NULL, b->val + at,
+		b->start[r + 1] - at };
 }
 
 /* Offset of the row of entry i in a table of this width. */

@@ -9,18 +9,22 @@
 void factors_plan(struct model *m, size_t width, bool bias)
 {
 	m->outputs = 1;
-	model_add_table(m, "v", m->shape.sparse, m->shape.sparse ? 0 : m->shape.features, width, 1, true);
+	model_add_table(m, "v", m->shape.sparse, m->shape.sparse ? 0 : m->shape.features, width, 1,
+	    true);
 	m->tables[0].init_scale = INIT_LIMIT;
 	if (bias)
 		model_add_table(m, "b", false, 1, 1, 0, false);
 }
 
-enum err_code factors_fit(const struct model_shape *shape, const char *model, bool two, struct err *e)
+enum err_code factors_fit(const struct model_shape *shape, const char *model, bool two,
+    struct err *e)
 {
 	if (two && shape->classes != 2)
-		return err_set(e, ERR_CONFIG, "job.model %s needs two classes, the data has %zu", model, shape->classes);
+		return err_set(e, ERR_CONFIG, "job.model %s needs two classes, the data has %zu",
+		    model, shape->classes);
 	if (!two && shape->classes > 0)
-		return err_set(e, ERR_CONFIG, "job.model %s needs real targets, the data has classes", model);
+		return err_set(e, ERR_CONFIG,
+		    "job.model %s needs real targets, the data has classes", model);
 	return ERR_OK;
 }
 
@@ -56,7 +60,8 @@ static double pairs_score(const struct model *m, const struct entries *x, const 
 	return factors_linear(x, k + 1, v) + ((double)entries_dot(k, sum, sum) - squares) / 2;
 }
 
-static void pairs_spread(const struct model *m, const struct entries *x, const float *v, float delta, float *g)
+static void pairs_spread(const struct model *m, const struct entries *x, const float *v,
+    float delta, float *g)
 {
 	size_t k = m->shape.factors;
 
@@ -95,8 +100,8 @@ void factors_clear(const struct model *m, const struct batch *b, float *g)
 		memset(g, 0, rows * m->tables[0].cols * sizeof *g);
 }
 
-double factors_grad(struct model *m, const struct factors *f, const struct batch *b, const float *const params[],
-                    float *const grads[])
+double factors_grad(struct model *m, const struct factors *f, const struct batch *b,
+    const float *const params[], float *const grads[])
 {
 	double loss = 0, n = (double)b->rows, bias = 0;
 
@@ -114,8 +119,8 @@ double factors_grad(struct model *m, const struct factors *f, const struct batch
 	return loss / n;
 }
 
-double factors_forward(struct model *m, const struct factors *f, const struct batch *b, const float *const params[],
-                       float *scores)
+double factors_forward(struct model *m, const struct factors *f, const struct batch *b,
+    const float *const params[], float *scores)
 {
 	double loss = 0;
 

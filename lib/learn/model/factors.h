@@ -12,7 +12,8 @@ struct factors {
 	/* f without the bias. m->scratch must stay until `spread` of the same example. */
 	double (*score)(const struct model *m, const struct entries *x, const float *v);
 	/* Adds delta times the gradient of f to g, which has the layout of v. */
-	void (*spread)(const struct model *m, const struct entries *x, const float *v, float delta, float *g);
+	void (*spread)(const struct model *m, const struct entries *x, const float *v, float delta,
+	    float *g);
 };
 
 /* Weights, and products of all pairs of features (Rendle, "Factorization Machines", 2010, lemma
@@ -27,12 +28,13 @@ void factors_linear_spread(const struct entries *x, size_t width, float delta, f
  * output. */
 void factors_plan(struct model *m, size_t width, bool bias);
 /* ERR_CONFIG unless the data have the targets that the task needs. */
-enum err_code factors_fit(const struct model_shape *shape, const char *model, bool two, struct err *e);
+enum err_code factors_fit(const struct model_shape *shape, const char *model, bool two,
+    struct err *e);
 /* As model_grad and model_forward. */
-double factors_grad(struct model *m, const struct factors *f, const struct batch *b, const float *const params[],
-                    float *const grads[]);
-double factors_forward(struct model *m, const struct factors *f, const struct batch *b, const float *const params[],
-                       float *scores);
+double factors_grad(struct model *m, const struct factors *f, const struct batch *b,
+    const float *const params[], float *const grads[]);
+double factors_forward(struct model *m, const struct factors *f, const struct batch *b,
+    const float *const params[], float *scores);
 
 /* By the task: the loss of an example, d loss / d f, and the score to show. */
 double factors_loss(const struct model *m, double f, double y);

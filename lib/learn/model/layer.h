@@ -14,8 +14,7 @@ void layer_input(const struct batch *b, size_t k, const float *w, const float *b
 
 /* gw (features, k) = x^T delta and gbias (k) = column sums of delta (rows, k);
  * both are written whole. */
-void layer_input_grad(const struct batch *b, size_t k, const float *delta, float *gw,
-                      float *gbias);
+void layer_input_grad(const struct batch *b, size_t k, const float *delta, float *gw, float *gbias);
 
 /* s(f) = 1 / (1 + exp(-f)), and -y log s(f) - (1 - y) log(1 - s(f)), for any f. */
 double layer_sigmoid(double f);

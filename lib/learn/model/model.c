@@ -12,11 +12,13 @@
 #include "core/suggest.h"
 #include "model/model_kind.h"
 
-enum { NKINDS =
+enum {
+	NKINDS =
 #define MODEL(name, task, help, tables) 1 +
 #include "model/model.def"
 #undef MODEL
-0 };
+	    0
+};
 
 static size_t find_kind(const char *name)
 {
@@ -35,8 +37,8 @@ static enum err_code fail_unknown_model(const char *name, struct err *e)
 		names[i] = model_info_at(i)->name;
 	near = suggest(name, names, NKINDS);
 	return err_set(e, ERR_CONFIG, "job.model: there is no model \"%s\"%s%s%s", name,
-	               near != NULL ? "; did you mean " : "", near != NULL ? near : "",
-	               near != NULL ? "?" : "");
+	    near != NULL ? "; did you mean " : "", near != NULL ? near : "",
+	    near != NULL ? "?" : "");
 }
 
 /* CBLAS counts in int, and the bytes of a table must fit size_t. */
@@ -47,8 +49,9 @@ static enum err_code check_size(const char *what, size_t rows, size_t cols, stru
 	if (rows > INT_MAX || cols > INT_MAX || __builtin_mul_overflow(rows, cols, &bytes) ||
 	    bytes > PTRDIFF_MAX / sizeof(float))
 		return err_set(e, ERR_CONFIG,
-		               "%s: a table of %zu times %zu is too large; the limit is "
-		               "%d each way", what, rows, cols, INT_MAX);
+		    "%s: a table of %zu times %zu is too large; the limit is "
+		    "%d each way",
+		    what, rows, cols, INT_MAX);
 	return ERR_OK;
 }
 
@@ -65,18 +68,19 @@ static enum err_code check_shape(size_t kind, const struct model_shape *s, struc
 		return err_set(e, ERR_CONFIG, "job.data: the data has no features, only a target");
 	if (!k->hidden && s->nhidden > 0)
 		return err_set(e, ERR_CONFIG,
-		               "job.hidden: model %s has no hidden layers; use mlp, or "
-		               "drop job.hidden", model_info_at(kind)->name);
+		    "job.hidden: model %s has no hidden layers; use mlp, or "
+		    "drop job.hidden",
+		    model_info_at(kind)->name);
 	if (s->activation != NULL && strcmp(s->activation, "relu") != 0 &&
 	    strcmp(s->activation, "tanh") != 0)
 		return err_set(e, ERR_CONFIG, "job.activation: \"%s\" must be relu or tanh",
-		               s->activation);
+		    s->activation);
 	if ((rc = k->fits(s, e)) != ERR_OK)
 		return rc;
 	for (size_t i = 0; i < s->nhidden; i++) {
 		if (s->hidden[i] == 0)
 			return err_set(e, ERR_CONFIG,
-			               "job.hidden[%zu]: a layer needs at least 1 unit", i);
+			    "job.hidden[%zu]: a layer needs at least 1 unit", i);
 		if ((rc = check_size("job.hidden", fan_in, s->hidden[i], e)) != ERR_OK)
 			return rc;
 		fan_in = s->hidden[i];
@@ -85,7 +89,7 @@ static enum err_code check_shape(size_t kind, const struct model_shape *s, struc
 }
 
 enum err_code model_new(const char *name, const struct model_shape *shape, struct model **out,
-                        struct err *e)
+    struct err *e)
 {
 	size_t kind = find_kind(name);
 	struct model *m;
@@ -94,7 +98,8 @@ enum err_code model_new(const char *name, const struct model_shape *shape, struc
 	if (kind == NKINDS)
 		return fail_unknown_model(name, e);
 	if (!model_kinds[kind])
-		return err_set(e, ERR_UNSUPPORTED, "job.model: the arithmetic of model %s is not in this program", name);
+		return err_set(e, ERR_UNSUPPORTED,
+		    "job.model: the arithmetic of model %s is not in this program", name);
 	if ((rc = check_shape(kind, shape, e)) != ERR_OK)
 		return rc;
 	m = mem_alloc(sizeof *m);
@@ -123,7 +128,7 @@ void model_free(struct model *m)
 }
 
 void model_add_table(struct model *m, const char *name, bool sparse, size_t rows, size_t cols,
-                     size_t fan_in, bool decay)
+    size_t fan_in, bool decay)
 {
 	struct model_table t = { .sparse = sparse, .rows = rows, .cols = cols, .decay = decay };
 
@@ -162,8 +167,9 @@ enum err_code model_reserve(struct model *m, size_t rows, struct err *e)
 	p = __builtin_mul_overflow(rows, each, &n) ? NULL : mem_try_array(n, sizeof *p);
 	if (p == NULL)
 		return err_set(e, ERR_NOMEM,
-		               "no memory for a batch of %zu examples with %zu numbers each;"
-		               " make job.batch smaller", rows, each);
+		    "no memory for a batch of %zu examples with %zu numbers each;"
+		    " make job.batch smaller",
+		    rows, each);
 	free(m->scratch);
 	m->scratch = p;
 	m->reserved = rows;
@@ -183,13 +189,15 @@ static enum err_code check_labels(const struct model *m, const struct batch *b, 
 {
 	if (b->label == NULL)
 		return err_set(e, ERR_FORMAT,
-		               "model %s needs a class for every example, and the data "
-		               "has none", m->info->name);
+		    "model %s needs a class for every example, and the data "
+		    "has none",
+		    m->info->name);
 	for (size_t r = 0; r < b->rows; r++)
 		if (b->label[r] < 0 || (size_t)b->label[r] >= m->shape.classes)
 			return err_set(e, ERR_FORMAT,
-			               "an example has class %d, and the model was made for "
-			               "classes 0 to %zu", b->label[r], m->shape.classes - 1);
+			    "an example has class %d, and the model was made for "
+			    "classes 0 to %zu",
+			    b->label[r], m->shape.classes - 1);
 	return ERR_OK;
 }
 
@@ -199,16 +207,16 @@ static enum err_code check_values(const struct model *m, const struct batch *b, 
 
 	if (b->y == NULL)
 		return err_set(e, ERR_FORMAT,
-		               "model %s needs a target for every example, and the data "
-		               "has none", m->info->name);
+		    "model %s needs a target for every example, and the data "
+		    "has none",
+		    m->info->name);
 	for (size_t r = 0; r < b->rows; r++) {
 		float y = b->y[r];
 
 		if (!isfinite(y) || (two && y != 0 && y != 1))
 			return err_set(e, ERR_FORMAT,
-			               "an example has target %g, and model %s needs %s",
-			               (double)y, m->info->name,
-			               two ? "0 or 1" : "a finite number");
+			    "an example has target %g, and model %s needs %s", (double)y,
+			    m->info->name, two ? "0 or 1" : "a finite number");
 	}
 	return ERR_OK;
 }
@@ -217,17 +225,17 @@ enum err_code model_check_inputs(const struct model *m, const struct batch *b, s
 {
 	if (b->sparse != m->shape.sparse)
 		return err_set(e, ERR_FORMAT, "the data is %s, and the model was made for %s data",
-		               b->sparse ? "sparse" : "dense",
-		               m->shape.sparse ? "sparse" : "dense");
+		    b->sparse ? "sparse" : "dense", m->shape.sparse ? "sparse" : "dense");
 	if (!b->sparse && b->cols != m->shape.features)
 		return err_set(e, ERR_FORMAT,
-		               "the data has %zu feature%s, and the model was made for %zu",
-		               b->cols, NUM_S(b->cols), m->shape.features);
+		    "the data has %zu feature%s, and the model was made for %zu", b->cols,
+		    NUM_S(b->cols), m->shape.features);
 	if (b->rows > INT_MAX)
 		return err_set(e, ERR_LIMIT, "a batch of %zu examples is too large", b->rows);
 	if (m->kind->fields && b->fields > m->shape.fields && b->sparse)
-		return err_set(e, ERR_FORMAT, "the data has %zu field%s, and the model was made for %zu", b->fields,
-		               NUM_S(b->fields), m->shape.fields);
+		return err_set(e, ERR_FORMAT,
+		    "the data has %zu field%s, and the model was made for %zu", b->fields,
+		    NUM_S(b->fields), m->shape.fields);
 	return ERR_OK;
 }
 
@@ -241,7 +249,7 @@ enum err_code model_check(const struct model *m, const struct batch *b, struct e
 }
 
 double model_grad(struct model *m, const struct batch *b, const float *const params[],
-                  float *const grads[])
+    float *const grads[])
 {
 	assert(b->sparse == m->shape.sparse && (b->sparse || b->cols == m->shape.features));
 	if (b->rows == 0) {
@@ -250,7 +258,7 @@ double model_grad(struct model *m, const struct batch *b, const float *const par
 
 			if (!t->sparse || b->nids > 0)
 				memset(grads[i], 0,
-				       (t->sparse ? b->nids : t->rows) * t->cols * sizeof(float));
+				    (t->sparse ? b->nids : t->rows) * t->cols * sizeof(float));
 		}
 		return 0;
 	}
@@ -259,7 +267,7 @@ double model_grad(struct model *m, const struct batch *b, const float *const par
 }
 
 double model_forward(struct model *m, const struct batch *b, const float *const params[],
-                     float *scores)
+    float *scores)
 {
 	assert(b->sparse == m->shape.sparse && (b->sparse || b->cols == m->shape.features));
 	if (b->rows == 0)

@@ -16,42 +16,44 @@
 struct model;
 
 enum model_task {
-	MODEL_REAL,             /* batch->y, any number */
-	MODEL_TWO,              /* batch->y, 0 or 1 */
-	MODEL_CLASSES,          /* batch->label, 0 .. classes-1 */
-	MODEL_WORDS,            /* no targets: words of a text predict each other */
-	MODEL_OUTSIDE,          /* known only to a user's program */
+	MODEL_REAL,    /* batch->y, any number */
+	MODEL_TWO,     /* batch->y, 0 or 1 */
+	MODEL_CLASSES, /* batch->label, 0 .. classes-1 */
+	MODEL_WORDS,   /* no targets: words of a text predict each other */
+	MODEL_OUTSIDE, /* known only to a user's program */
 };
 
 enum model_init { INIT_ZEROS, INIT_GLOROT };
 
 struct model_table {
-	char name[64];          /* as table names (layout/layout.h) */
+	char name[64]; /* as table names (layout/layout.h) */
 	bool sparse;
-	size_t rows, cols;      /* row-major; sparse: rows is 0, cols a row's width */
-	enum model_init init;   /* the meaning of job.init "auto" */
-	float init_scale;       /* glorot: uniform in +-init_scale = sqrt(6 / (fan_in + fan_out)) */
-	bool decay;             /* l1 and l2 apply (false for biases) */
+	size_t rows, cols;    /* row-major; sparse: rows is 0, cols a row's width */
+	enum model_init init; /* the meaning of job.init "auto" */
+	float init_scale;     /* glorot: uniform in +-init_scale = sqrt(6 / (fan_in + fan_out)) */
+	bool decay;           /* l1 and l2 apply (false for biases) */
 };
 
 /* Computes model custom: a program or another library. As model_grad; when it fails, it returns a
  * loss that is not finite and reports the error in its own way. */
 struct model_outside {
 	void *ctx;
-	double (*gradient)(void *ctx, const struct batch *b, const float *const params[], float *const grads[]);
+	double (*gradient)(void *ctx, const struct batch *b, const float *const params[],
+	    float *const grads[]);
 };
 
 /* Parses "w:784x10:glorot,b:10:nodecay": NAME:ROWS or NAME:ROWSxCOLS, then any of glorot, nodecay
  * and sparse (":" before each; of a sparse table rows is a hint), separated by commas. *out has *n
  * tables, to be freed. ERR_CONFIG. */
-enum err_code model_spec_parse(const char *text, struct model_table **out, size_t *n, struct err *e);
+enum err_code model_spec_parse(const char *text, struct model_table **out, size_t *n,
+    struct err *e);
 
 /* The shape of the data and what the job configures. */
 struct model_shape {
-	size_t features;        /* dense: columns; sparse: not used */
-	size_t classes;         /* 0 for MODEL_REAL */
+	size_t features; /* dense: columns; sparse: not used */
+	size_t classes;  /* 0 for MODEL_REAL */
 	bool sparse;
-	const size_t *hidden;   /* widths of the hidden layers */
+	const size_t *hidden; /* widths of the hidden layers */
 	size_t nhidden;
 	size_t fields;          /* number of fields of the data, 0 without; dense: columns */
 	size_t factors;         /* width of a feature's vector, at least 1 */
@@ -59,7 +61,7 @@ struct model_shape {
 	/* For model custom only: */
 	const struct model_table *table;
 	size_t ntables;
-	const struct model_outside *outside;    /* NULL: it has no gradient here */
+	const struct model_outside *outside; /* NULL: it has no gradient here */
 };
 
 /* The i-th kind of model, or the one of a name; NULL past the last, or for an unknown name. These
@@ -74,7 +76,7 @@ const struct model_info *model_info_find(const char *name);
 /* Makes a model. ERR_CONFIG, in words of the cluster file, when there is no such model or it does
  * not fit the shape; ERR_UNSUPPORTED when its arithmetic is not linked. The shape is copied. */
 enum err_code model_new(const char *name, const struct model_shape *shape, struct model **out,
-                        struct err *e);
+    struct err *e);
 void model_free(struct model *m);
 
 /* Number of parameter tables; *out points to them. */
@@ -99,12 +101,12 @@ enum err_code model_check_inputs(const struct model *m, const struct batch *b, s
  * grads[i] belong to table i. Dense: rows * cols floats. Sparse: (b->nids, cols), row k for feature
  * b->id[k]. Without examples: 0 and zeroes. */
 double model_grad(struct model *m, const struct batch *b, const float *const params[],
-                  float *const grads[]);
+    float *const grads[]);
 
 /* Writes scores (b->rows, outputs): by the task the value; the probability of class 1; the
  * probability of each class; for words the loss. Returns the loss summed over the examples; 0 for a
  * batch without targets (y and label NULL). */
 double model_forward(struct model *m, const struct batch *b, const float *const params[],
-                     float *scores);
+    float *scores);
 
 #endif

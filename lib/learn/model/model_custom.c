@@ -6,7 +6,10 @@
 
 static enum err_code custom_fits(const struct model_shape *shape, struct err *e)
 {
-	return shape->ntables ? ERR_OK : err_set(e, ERR_CONFIG, "job.tables: model custom has those that are named here, as w:784x10,b:10");
+	return shape->ntables
+	    ? ERR_OK
+	    : err_set(e, ERR_CONFIG,
+	          "job.tables: model custom has those that are named here, as w:784x10,b:10");
 }
 
 static void custom_plan(struct model *m)
@@ -15,7 +18,8 @@ static void custom_plan(struct model *m)
 
 	m->outputs = 1;
 	for (size_t i = 0; i < s->ntables; i++)
-		model_add_table(m, s->table[i].name, s->table[i].sparse, s->table[i].sparse ? 0 : s->table[i].rows, s->table[i].cols,
+		model_add_table(m, s->table[i].name, s->table[i].sparse,
+		    s->table[i].sparse ? 0 : s->table[i].rows, s->table[i].cols,
 		    s->table[i].init == INIT_GLOROT ? s->table[i].rows : 0, s->table[i].decay);
 	m->shape.table = NULL;
 }
@@ -25,14 +29,16 @@ static size_t custom_scratch(const struct model *m)
 	return m->outputs;
 }
 
-static double custom_grad(struct model *m, const struct batch *b, const float *const params[], float *const grads[])
+static double custom_grad(struct model *m, const struct batch *b, const float *const params[],
+    float *const grads[])
 {
 	const struct model_outside *o = m->shape.outside;
 
 	return o ? o->gradient(o->ctx, b, params, grads) : NAN;
 }
 
-static double custom_forward(struct model *m, const struct batch *b, const float *const params[], float *scores)
+static double custom_forward(struct model *m, const struct batch *b, const float *const params[],
+    float *scores)
 {
 	(void)m;
 	(void)params;

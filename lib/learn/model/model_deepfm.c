@@ -9,12 +9,14 @@ static enum err_code deepfm_fits(const struct model_shape *shape, struct err *e)
 	return deep_fits(shape, "deepfm", e);
 }
 
-static double deepfm_grad(struct model *m, const struct batch *b, const float *const params[], float *const grads[])
+static double deepfm_grad(struct model *m, const struct batch *b, const float *const params[],
+    float *const grads[])
 {
 	return deep_grad(m, &factors_pairs, b, params, grads);
 }
 
-static double deepfm_forward(struct model *m, const struct batch *b, const float *const params[], float *scores)
+static double deepfm_forward(struct model *m, const struct batch *b, const float *const params[],
+    float *scores)
 {
 	return deep_forward(m, &factors_pairs, b, params, scores);
 }

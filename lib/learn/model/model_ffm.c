@@ -8,8 +8,9 @@
 static enum err_code ffm_fits(const struct model_shape *shape, struct err *e)
 {
 	if (shape->sparse && !shape->fields)
-		return err_set(e, ERR_CONFIG, "job.model ffm needs features in fields: field:index:value (?format=ffm), "
-		               "?format=criteo, or columns; use fm for data without");
+		return err_set(e, ERR_CONFIG,
+		    "job.model ffm needs features in fields: field:index:value (?format=ffm), "
+		    "?format=criteo, or columns; use fm for data without");
 	return factors_fit(shape, "ffm", true, e);
 }
 
@@ -46,7 +47,8 @@ static double score_ffm(const struct model *m, const struct entries *x, const fl
 
 		for (size_t j = i + 1; j < x->n; j++)
 			sum += entries_dot(k, v + factor_offset(x, i, j, k, width),
-			    v + factor_offset(x, j, i, k, width)) * x->val[j];
+			           v + factor_offset(x, j, i, k, width)) *
+			    x->val[j];
 		f += (double)(sum * x->val[i]);
 	}
 	return f;
@@ -60,8 +62,8 @@ static void spread_ffm(const struct model *m, const struct entries *x, const flo
 	factors_linear_spread(x, width, delta, g);
 	for (size_t i = 0; i < x->n; i++)
 		for (size_t j = i + 1; j < x->n; j++) {
-			size_t a = factor_offset(x, i, j, k, width), b = factor_offset(x, j, i, k,
-			    width);
+			size_t a = factor_offset(x, i, j, k, width),
+			       b = factor_offset(x, j, i, k, width);
 			float d = delta * x->val[i] * x->val[j];
 
 			entries_axpy(k, d, v + b, g + a);
@@ -71,12 +73,14 @@ static void spread_ffm(const struct model *m, const struct entries *x, const flo
 
 static const struct factors by_field = { score_ffm, spread_ffm };
 
-static double ffm_grad(struct model *m, const struct batch *b, const float *const params[], float *const grads[])
+static double ffm_grad(struct model *m, const struct batch *b, const float *const params[],
+    float *const grads[])
 {
 	return factors_grad(m, &by_field, b, params, grads);
 }
 
-static double ffm_forward(struct model *m, const struct batch *b, const float *const params[], float *scores)
+static double ffm_forward(struct model *m, const struct batch *b, const float *const params[],
+    float *scores)
 {
 	return factors_forward(m, &by_field, b, params, scores);
 }

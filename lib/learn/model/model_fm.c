@@ -19,12 +19,14 @@ static size_t fm_scratch(const struct model *m)
 	return m->shape.factors;
 }
 
-static double fm_grad(struct model *m, const struct batch *b, const float *const params[], float *const grads[])
+static double fm_grad(struct model *m, const struct batch *b, const float *const params[],
+    float *const grads[])
 {
 	return factors_grad(m, &factors_pairs, b, params, grads);
 }
 
-static double fm_forward(struct model *m, const struct batch *b, const float *const params[], float *scores)
+static double fm_forward(struct model *m, const struct batch *b, const float *const params[],
+    float *scores)
 {
 	return factors_forward(m, &factors_pairs, b, params, scores);
 }

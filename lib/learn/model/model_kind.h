@@ -7,9 +7,9 @@
  * (struct model_kind), and the state that model.c keeps (struct model). The functions are called by
  * one thread at a time for a model. */
 struct model_kind {
-	bool hidden;                    /* has hidden layers */
-	bool fields;                    /* uses the fields of the data */
-	bool outside;                   /* only a user's program knows the data */
+	bool hidden;  /* has hidden layers */
+	bool fields;  /* uses the fields of the data */
+	bool outside; /* only a user's program knows the data */
 	/* Does the shape suit, beyond the checks that model.c makes for all models? */
 	enum err_code (*fits)(const struct model_shape *shape, struct err *e);
 	/* Sets outputs and adds the tables. */
@@ -18,9 +18,9 @@ struct model_kind {
 	size_t (*scratch)(const struct model *m);
 	/* As model_grad and model_forward; b has at least one example. */
 	double (*grad)(struct model *m, const struct batch *b, const float *const params[],
-	               float *const grads[]);
+	    float *const grads[]);
 	double (*forward)(struct model *m, const struct batch *b, const float *const params[],
-	                  float *scores);
+	    float *scores);
 };
 
 #define MODEL(name, task, help, tables) extern const struct model_kind model_kind_##name;
@@ -41,11 +41,11 @@ struct model {
 	struct model_table *tables;
 	size_t ntables;
 	float *scratch;
-	size_t reserved;                /* number of examples that scratch has room for */
+	size_t reserved; /* number of examples that scratch has room for */
 };
 
 /* Appends a table; fan_in 0: zeroes at first, else Glorot and Bengio 2010, eq. 16. */
 void model_add_table(struct model *m, const char *name, bool sparse, size_t rows, size_t cols,
-                     size_t fan_in, bool decay);
+    size_t fan_in, bool decay);
 
 #endif

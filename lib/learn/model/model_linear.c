@@ -14,7 +14,7 @@ static void linear_plan(struct model *m)
 {
 	m->outputs = 1;
 	model_add_table(m, "w", m->shape.sparse, m->shape.sparse ? 0 : m->shape.features, 1, 0,
-	                true);
+	    true);
 	model_add_table(m, "b", false, 1, 1, 0, false);
 }
 
@@ -24,7 +24,7 @@ static size_t linear_scratch(const struct model *m)
 }
 
 static double linear_grad(struct model *m, const struct batch *b, const float *const params[],
-                          float *const grads[])
+    float *const grads[])
 {
 	float *f = m->scratch, share = 1 / (float)b->rows;
 	double loss = 0;
@@ -41,7 +41,7 @@ static double linear_grad(struct model *m, const struct batch *b, const float *c
 }
 
 static double linear_forward(struct model *m, const struct batch *b, const float *const params[],
-                             float *scores)
+    float *scores)
 {
 	double loss = 0;
 

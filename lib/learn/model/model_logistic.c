@@ -8,9 +8,10 @@ static enum err_code logistic_fits(const struct model_shape *shape, struct err *
 {
 	if (shape->classes != 2)
 		return err_set(e, ERR_CONFIG,
-		               "job.model logistic needs two classes, the data has %zu; "
-		               "use %s", shape->classes,
-		               shape->classes > 2 ? "softmax or mlp" : "linear, or other data");
+		    "job.model logistic needs two classes, the data has %zu; "
+		    "use %s",
+		    shape->classes,
+		    shape->classes > 2 ? "softmax or mlp" : "linear, or other data");
 	return ERR_OK;
 }
 
@@ -18,7 +19,7 @@ static void logistic_plan(struct model *m)
 {
 	m->outputs = 1;
 	model_add_table(m, "w", m->shape.sparse, m->shape.sparse ? 0 : m->shape.features, 1, 0,
-	                true);
+	    true);
 	model_add_table(m, "b", false, 1, 1, 0, false);
 }
 
@@ -28,7 +29,7 @@ static size_t logistic_scratch(const struct model *m)
 }
 
 static double logistic_grad(struct model *m, const struct batch *b, const float *const params[],
-                            float *const grads[])
+    float *const grads[])
 {
 	double loss = 0, n = (double)b->rows;
 	float *f = m->scratch;
@@ -44,8 +45,8 @@ static double logistic_grad(struct model *m, const struct batch *b, const float 
 	return loss / n;
 }
 
-static double logistic_forward(struct model *m, const struct batch *b,
-                               const float *const params[], float *scores)
+static double logistic_forward(struct model *m, const struct batch *b, const float *const params[],
+    float *scores)
 {
 	double loss = 0;
 

@@ -20,12 +20,14 @@ static size_t mf_scratch(const struct model *m)
 	return m->shape.factors;
 }
 
-static double mf_grad(struct model *m, const struct batch *b, const float *const params[], float *const grads[])
+static double mf_grad(struct model *m, const struct batch *b, const float *const params[],
+    float *const grads[])
 {
 	return factors_grad(m, &factors_pairs, b, params, grads);
 }
 
-static double mf_forward(struct model *m, const struct batch *b, const float *const params[], float *scores)
+static double mf_forward(struct model *m, const struct batch *b, const float *const params[],
+    float *scores)
 {
 	return factors_forward(m, &factors_pairs, b, params, scores);
 }

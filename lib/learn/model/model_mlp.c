@@ -7,16 +7,17 @@ static enum err_code mlp_fits(const struct model_shape *shape, struct err *e)
 {
 	if (shape->sparse)
 		return err_set(e, ERR_CONFIG,
-		               "job.model mlp needs dense data, the data is sparse; use "
-		               "softmax or logistic");
+		    "job.model mlp needs dense data, the data is sparse; use "
+		    "softmax or logistic");
 	if (shape->classes < 2)
 		return err_set(e, ERR_CONFIG,
-		               "job.model mlp needs at least two classes, the data has "
-		               "%zu; use linear, or other data", shape->classes);
+		    "job.model mlp needs at least two classes, the data has "
+		    "%zu; use linear, or other data",
+		    shape->classes);
 	if (shape->nhidden == 0)
 		return err_set(e, ERR_CONFIG,
-		               "job.model mlp needs job.hidden, such as [128]; without "
-		               "hidden layers use softmax");
+		    "job.model mlp needs job.hidden, such as [128]; without "
+		    "hidden layers use softmax");
 	return ERR_OK;
 }
 
@@ -41,7 +42,7 @@ static size_t mlp_scratch(const struct model *m)
 }
 
 static double mlp_grad(struct model *m, const struct batch *b, const float *const params[],
-                       float *const grads[])
+    float *const grads[])
 {
 	struct tower t = mlp_tower(m);
 	float *delta = tower_run(m, &t, b->rows, b->x, params, m->scratch, NULL);
@@ -53,7 +54,7 @@ static double mlp_grad(struct model *m, const struct batch *b, const float *cons
 }
 
 static double mlp_forward(struct model *m, const struct batch *b, const float *const params[],
-                          float *scores)
+    float *scores)
 {
 	struct tower t = mlp_tower(m);
 

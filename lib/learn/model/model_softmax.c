@@ -7,8 +7,9 @@ static enum err_code softmax_fits(const struct model_shape *shape, struct err *e
 {
 	if (shape->classes < 2)
 		return err_set(e, ERR_CONFIG,
-		               "job.model softmax needs at least two classes, the data "
-		               "has %zu; use linear, or other data", shape->classes);
+		    "job.model softmax needs at least two classes, the data "
+		    "has %zu; use linear, or other data",
+		    shape->classes);
 	return ERR_OK;
 }
 
@@ -16,8 +17,7 @@ static void softmax_plan(struct model *m)
 {
 	m->outputs = m->shape.classes;
 	model_add_table(m, "w", m->shape.sparse, m->shape.sparse ? 0 : m->shape.features,
-	                m->outputs,
-	                0, true);
+	    m->outputs, 0, true);
 	model_add_table(m, "b", false, 1, m->outputs, 0, false);
 }
 
@@ -27,7 +27,7 @@ static size_t softmax_scratch(const struct model *m)
 }
 
 static double softmax_grad(struct model *m, const struct batch *b, const float *const params[],
-                           float *const grads[])
+    float *const grads[])
 {
 	float *z = m->scratch;
 	double loss;
@@ -40,7 +40,7 @@ static double softmax_grad(struct model *m, const struct batch *b, const float *
 }
 
 static double softmax_forward(struct model *m, const struct batch *b, const float *const params[],
-                              float *scores)
+    float *scores)
 {
 	layer_input(b, m->outputs, params[0], params[1], scores);
 	return layer_softmax(b->rows, m->outputs, b->label, scores);

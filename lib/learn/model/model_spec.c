@@ -55,17 +55,23 @@ static enum err_code parse_table_spec(const char **at, struct model_table *t, st
 	char name[16];
 
 	*t = (struct model_table){ .cols = 1, .decay = true };
-	if (!take_word(at, ":,", t->name, sizeof t->name) || *(*at)++ != ':' || !take_number(at,
-	    "x:,", ROWS_MAX, &t->rows))
-		return err_set(e, ERR_CONFIG, "job.tables: must be NAME:ROWS or NAME:ROWSxCOLS, a name of at most %zu letters, got \"%.*s\"",
+	if (!take_word(at, ":,", t->name, sizeof t->name) || *(*at)++ != ':' ||
+	    !take_number(at, "x:,", ROWS_MAX, &t->rows))
+		return err_set(e, ERR_CONFIG,
+		    "job.tables: must be NAME:ROWS or NAME:ROWSxCOLS, a name of at most %zu letters, got \"%.*s\"",
 		    sizeof t->name - 1, n, begin);
 	if (**at == 'x' && (++*at, !take_number(at, ":,", COLS_MAX, &t->cols)))
-		return err_set(e, ERR_CONFIG, "job.tables: a row has 1 to %lld values, got \"%.*s\"", (long long)COLS_MAX, n, begin);
+		return err_set(e, ERR_CONFIG,
+		    "job.tables: a row has 1 to %lld values, got \"%.*s\"", (long long)COLS_MAX, n,
+		    begin);
 	if (t->rows > (size_t)ROWS_MAX / t->cols)
-		return err_set(e, ERR_CONFIG, "job.tables: a table has at most 2^40 values, got \"%.*s\"", n, begin);
+		return err_set(e, ERR_CONFIG,
+		    "job.tables: a table has at most 2^40 values, got \"%.*s\"", n, begin);
 	while (**at == ':')
 		if (++*at, !take_word(at, ":,", name, sizeof name) || !parse_option(name, t))
-			return err_set(e, ERR_CONFIG, "job.tables: behind the shape there may be glorot, nodecay and sparse, got \"%.*s\"", n, begin);
+			return err_set(e, ERR_CONFIG,
+			    "job.tables: behind the shape there may be glorot, nodecay and sparse, got \"%.*s\"",
+			    n, begin);
 	return ERR_OK;
 }
 
@@ -82,7 +88,8 @@ enum err_code model_spec_parse(const char *text, struct model_table **out, size_
 		rc = parse_table_spec(&at, &t, e);
 		for (size_t i = 0; !rc && i < *n; i++)
 			if (strcmp((*out)[i].name, t.name) == 0)
-				rc = err_set(e, ERR_CONFIG, "job.tables: there are two tables \"%s\"", t.name);
+				rc = err_set(e, ERR_CONFIG,
+				    "job.tables: there are two tables \"%s\"", t.name);
 		if (rc)
 			break;
 		*out = mem_regrow(*out, *n + 1, sizeof **out);

@@ -22,12 +22,14 @@ static enum err_code wide_deep_fits(const struct model_shape *shape, struct err 
 	return deep_fits(shape, "wide_deep", e);
 }
 
-static double wide_deep_grad(struct model *m, const struct batch *b, const float *const params[], float *const grads[])
+static double wide_deep_grad(struct model *m, const struct batch *b, const float *const params[],
+    float *const grads[])
 {
 	return deep_grad(m, &linear, b, params, grads);
 }
 
-static double wide_deep_forward(struct model *m, const struct batch *b, const float *const params[], float *scores)
+static double wide_deep_forward(struct model *m, const struct batch *b, const float *const params[],
+    float *scores)
 {
 	return deep_forward(m, &linear, b, params, scores);
 }

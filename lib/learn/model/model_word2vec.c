@@ -10,7 +10,7 @@
  * as a mean over an example's neighbours. The first entry of an example is the given word; field
  * says what each other one is (data_words.h): 1 near, 2 drawn. */
 
-#define NEAR 1
+#define NEAR   1
 #define FIELDS 3
 
 static enum err_code word2vec_fits(const struct model_shape *shape, struct err *e)
@@ -52,7 +52,8 @@ static double compute_example(struct model *m, const struct entries *x, size_t n
 	memset(sum, 0, k * sizeof *sum);
 	for (size_t i = 1; near && i < x->n; i++) {
 		size_t other = entries_at(x, i, k);
-		double f = (double)entries_dot(k, v + word, v + other), y = x->field[i] == NEAR ? 1 : 0;
+		double f = (double)entries_dot(k, v + word, v + other),
+		       y = x->field[i] == NEAR ? 1 : 0;
 		float delta = (float)((layer_sigmoid(f) - y) * scale / (double)near);
 
 		loss += layer_logistic_loss(f, y);
@@ -67,7 +68,8 @@ static double compute_example(struct model *m, const struct entries *x, size_t n
 }
 
 /* Examples of words that were thinned out or have no neighbours do not count. */
-static double word2vec_grad(struct model *m, const struct batch *b, const float *const params[], float *const grads[])
+static double word2vec_grad(struct model *m, const struct batch *b, const float *const params[],
+    float *const grads[])
 {
 	double loss = 0;
 	size_t n = 0;
@@ -87,7 +89,8 @@ static double word2vec_grad(struct model *m, const struct batch *b, const float 
 	return n ? loss / (double)n : 0;
 }
 
-static double word2vec_forward(struct model *m, const struct batch *b, const float *const params[], float *scores)
+static double word2vec_forward(struct model *m, const struct batch *b, const float *const params[],
+    float *scores)
 {
 	double loss = 0;
 

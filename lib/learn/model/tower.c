@@ -68,8 +68,8 @@ static void activate_layer_back(bool hyperbolic, size_t n, const float *restrict
 		}
 }
 
-float *tower_run(const struct model *m, const struct tower *t, size_t rows, const float *in, const float *const params[], float *acts,
-                 float *last)
+float *tower_run(const struct model *m, const struct tower *t, size_t rows, const float *in,
+    const float *const params[], float *acts, float *last)
 {
 	float *out = acts;
 
@@ -90,8 +90,8 @@ float *tower_run(const struct model *m, const struct tower *t, size_t rows, cons
 	return out;
 }
 
-void tower_back(const struct model *m, const struct tower *t, size_t rows, const float *in, const float *const params[], float *acts,
-                float *const grads[], float *below)
+void tower_back(const struct model *m, const struct tower *t, size_t rows, const float *in,
+    const float *const params[], float *acts, float *const grads[], float *below)
 {
 	float *delta = acts, *spare;
 

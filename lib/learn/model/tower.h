@@ -18,11 +18,11 @@ void tower_plan(struct model *m, const struct tower *t);
 size_t tower_scratch(const struct model *m, const struct tower *t);
 /* Computes the tower. acts: rows * tower_scratch floats, which tower_back needs afterwards. The
  * output, (rows, out), goes to `last`, or, if that is NULL, stays in acts; returns where it is. */
-float *tower_run(const struct model *m, const struct tower *t, size_t rows, const float *in, const float *const params[], float *acts,
-                 float *last);
+float *tower_run(const struct model *m, const struct tower *t, size_t rows, const float *in,
+    const float *const params[], float *acts, float *last);
 /* After tower_run with `last` NULL, and with its output replaced by delta: writes the gradients,
  * whole, and, unless `below` is NULL, d loss / d in to `below`, which may be `in`. */
-void tower_back(const struct model *m, const struct tower *t, size_t rows, const float *in, const float *const params[], float *acts,
-                float *const grads[], float *below);
+void tower_back(const struct model *m, const struct tower *t, size_t rows, const float *in,
+    const float *const params[], float *acts, float *const grads[], float *below);
 
 #endif

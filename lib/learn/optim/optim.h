@@ -19,29 +19,34 @@ enum optim_id {
 };
 
 struct optim_hyper {
-	float lr;               /* already multiplied by the schedule's factor; ftrl's alpha */
+	float lr; /* already multiplied by the schedule's factor; ftrl's alpha */
 	float momentum;
 	float beta1, beta2;
-	float eps;              /* above 0 for the rules that use it */
-	float rho;              /* rmsprop's decay of the mean square */
+	float eps; /* above 0 for the rules that use it */
+	float rho; /* rmsprop's decay of the mean square */
 	float ftrl_beta;
-	float l1, l2;           /* l2 is adamw's weight decay */
+	float l1, l2; /* l2 is adamw's weight decay */
 };
 
 /* Fields of optim_hyper that a rule reads, besides lr and l2, which all use. */
 enum optim_uses {
-	OPTIM_USES_MOMENTUM = 1, OPTIM_USES_BETA1 = 2, OPTIM_USES_BETA2 = 4, OPTIM_USES_EPS = 8,
-	OPTIM_USES_RHO = 16, OPTIM_USES_FTRL_BETA = 32, OPTIM_USES_L1 = 64,
+	OPTIM_USES_MOMENTUM = 1,
+	OPTIM_USES_BETA1 = 2,
+	OPTIM_USES_BETA2 = 4,
+	OPTIM_USES_EPS = 8,
+	OPTIM_USES_RHO = 16,
+	OPTIM_USES_FTRL_BETA = 32,
+	OPTIM_USES_L1 = 64,
 };
 
 struct optim_rule {
 	const char *name;
 	int id;
-	const char *help;                               /* one line, with the paper */
-	unsigned uses;                                  /* of enum optim_uses */
+	const char *help; /* one line, with the paper */
+	unsigned uses;    /* of enum optim_uses */
 	unsigned nslots;
 	const char *slot_name[OPTIM_MAX_SLOTS];
-	float slot_init[OPTIM_MAX_SLOTS];               /* what a new slot is filled with */
+	float slot_init[OPTIM_MAX_SLOTS]; /* what a new slot is filled with */
 	/* Fills h with the values of the rule's paper; l1 and l2 are 0. */
 	void (*defaults)(struct optim_hyper *h);
 	/* One fused pass over n elements: parameters w and slots s[0..nslots-1]
@@ -50,8 +55,7 @@ struct optim_rule {
 	 * 1.  decay false: no l1 and no l2 (biases).  g must be finite.  Called
 	 * with the partition's lock held: neither allocates nor blocks. */
 	void (*step)(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
-	             float *restrict w,
-	             float *const s[], const float *restrict g, float gscale);
+	    float *restrict w, float *const s[], const float *restrict g, float gscale);
 };
 
 #define RULE(name, number) extern const struct optim_rule optim_rule_##name;

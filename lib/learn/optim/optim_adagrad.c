@@ -7,8 +7,7 @@
  * Adaptive Subgradient Methods for Online Learning and Stochastic
  * Optimization, 2011, figure 1 with diagonal matrices; eps is its delta. */
 KERN_CLONES static void adagrad_kernel(size_t n, float lr, float eps, float l2, float gscale,
-                                       float *restrict w, float *restrict accum,
-                                       const float *restrict g)
+    float *restrict w, float *restrict accum, const float *restrict g)
 {
 	for (size_t i = 0; i < n; i++) {
 		float gi = g[i] * gscale + l2 * w[i];
@@ -19,8 +18,7 @@ KERN_CLONES static void adagrad_kernel(size_t n, float lr, float eps, float l2, 
 }
 
 static void adagrad_step(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
-                         float *restrict w, float *const s[], const float *restrict g,
-                         float gscale)
+    float *restrict w, float *const s[], const float *restrict g, float gscale)
 {
 	(void)t;
 	adagrad_kernel(n, h->lr, h->eps, decay ? h->l2 : 0, gscale, w, s[0], g);

@@ -11,9 +11,8 @@
  * b >= 1/2, and the weights then sum to one.  Once b^t is lost beside 1 there
  * is nothing to divide by: a division less, the same bits. */
 KERN_CLONES static void adam_kernel(size_t n, const struct optim_hyper *h, float c1, float c2,
-                                    float l2, float gscale, float *restrict w,
-                                    float *restrict m, float *restrict v,
-                                    const float *restrict g)
+    float l2, float gscale, float *restrict w, float *restrict m, float *restrict v,
+    const float *restrict g)
 {
 	float lr = h->lr, eps = h->eps, b1 = h->beta1, b2 = h->beta2;
 	float rest1 = 1 - b1, rest2 = 1 - b2;
@@ -31,7 +30,7 @@ KERN_CLONES static void adam_kernel(size_t n, const struct optim_hyper *h, float
 }
 
 static void adam_step(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
-                      float *restrict w, float *const s[], const float *restrict g, float gscale)
+    float *restrict w, float *const s[], const float *restrict g, float gscale)
 {
 	float c1 = (float)(1 - power_by_squaring((double)h->beta1, t));
 	float c2 = (float)(1 - power_by_squaring((double)h->beta2, t));

@@ -10,9 +10,8 @@
  * the learning rate, and so follows the schedule.  optim_adam.c says why the
  * rest is as it is. */
 KERN_CLONES static void adamw_kernel(size_t n, const struct optim_hyper *h, float c1, float c2,
-                                     float l2, float gscale, float *restrict w,
-                                     float *restrict m, float *restrict v,
-                                     const float *restrict g)
+    float l2, float gscale, float *restrict w, float *restrict m, float *restrict v,
+    const float *restrict g)
 {
 	float lr = h->lr, eps = h->eps, b1 = h->beta1, b2 = h->beta2;
 	float rest1 = 1 - b1, rest2 = 1 - b2;
@@ -30,7 +29,7 @@ KERN_CLONES static void adamw_kernel(size_t n, const struct optim_hyper *h, floa
 }
 
 static void adamw_step(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
-                       float *restrict w, float *const s[], const float *restrict g, float gscale)
+    float *restrict w, float *const s[], const float *restrict g, float gscale)
 {
 	float c1 = (float)(1 - power_by_squaring((double)h->beta1, t));
 	float c2 = (float)(1 - power_by_squaring((double)h->beta2, t));

@@ -23,8 +23,7 @@
  * at 0, and has no difference of two near roots.  d is 0 only with beta 0
  * before the first gradient: w stays. */
 KERN_CLONES static void ftrl_kernel(size_t n, float inv_alpha, float beta, float l1, float l2,
-                                    float gscale, float *restrict w, float *restrict z,
-                                    float *restrict nn, const float *restrict g)
+    float gscale, float *restrict w, float *restrict z, float *restrict nn, const float *restrict g)
 {
 	for (size_t i = 0; i < n; i++) {
 		float gi = g[i] * gscale, wi = w[i], old = z[i];
@@ -43,14 +42,14 @@ KERN_CLONES static void ftrl_kernel(size_t n, float inv_alpha, float beta, float
 }
 
 static void ftrl_step(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
-                      float *restrict w, float *const s[], const float *restrict g, float gscale)
+    float *restrict w, float *const s[], const float *restrict g, float gscale)
 {
 	(void)t;
 	/* A schedule at or near its zero: w stays, and 1 / lr cannot overflow. */
 	if (!(h->lr > 1e-20f))
 		return;
 	ftrl_kernel(n, 1 / h->lr, h->ftrl_beta, decay ? h->l1 : 0, decay ? h->l2 : 0, gscale, w,
-	            s[0], s[1], g);
+	    s[0], s[1], g);
 }
 
 static void ftrl_defaults(struct optim_hyper *h)

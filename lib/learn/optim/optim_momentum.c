@@ -7,8 +7,7 @@
  * equation 1, keep it inside: v = mu v - lr g; w += v.  For a constant learning
  * rate the two are the same.) */
 KERN_CLONES static void momentum_kernel(size_t n, float lr, float mu, float l2, float gscale,
-                                        float *restrict w, float *restrict v,
-                                        const float *restrict g)
+    float *restrict w, float *restrict v, const float *restrict g)
 {
 	for (size_t i = 0; i < n; i++) {
 		v[i] = mu * v[i] + (g[i] * gscale + l2 * w[i]);
@@ -17,8 +16,7 @@ KERN_CLONES static void momentum_kernel(size_t n, float lr, float mu, float l2, 
 }
 
 static void momentum_step(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
-                          float *restrict w, float *const s[], const float *restrict g,
-                          float gscale)
+    float *restrict w, float *const s[], const float *restrict g, float gscale)
 {
 	(void)t;
 	momentum_kernel(n, h->lr, h->momentum, decay ? h->l2 : 0, gscale, w, s[0], g);

@@ -6,8 +6,7 @@
  * equations 3 and 4, rewritten as PyTorch does: w here is the point that they
  * look ahead to, so that the gradient is taken where the parameters are. */
 KERN_CLONES static void nesterov_kernel(size_t n, float lr, float mu, float l2, float gscale,
-                                        float *restrict w, float *restrict v,
-                                        const float *restrict g)
+    float *restrict w, float *restrict v, const float *restrict g)
 {
 	for (size_t i = 0; i < n; i++) {
 		float gi = g[i] * gscale + l2 * w[i];
@@ -18,8 +17,7 @@ KERN_CLONES static void nesterov_kernel(size_t n, float lr, float mu, float l2, 
 }
 
 static void nesterov_step(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
-                          float *restrict w, float *const s[], const float *restrict g,
-                          float gscale)
+    float *restrict w, float *const s[], const float *restrict g, float gscale)
 {
 	(void)t;
 	nesterov_kernel(n, h->lr, h->momentum, decay ? h->l2 : 0, gscale, w, s[0], g);

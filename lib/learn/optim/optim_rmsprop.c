@@ -7,8 +7,7 @@
  * Neural Networks for Machine Learning, lecture 6.5, 2012.  The lecture has no
  * eps; here it stands under the root, where it is a floor for v. */
 KERN_CLONES static void rmsprop_kernel(size_t n, float lr, float rho, float eps, float l2,
-                                       float gscale, float *restrict w, float *restrict v,
-                                       const float *restrict g)
+    float gscale, float *restrict w, float *restrict v, const float *restrict g)
 {
 	float rest = 1 - rho;
 
@@ -21,8 +20,7 @@ KERN_CLONES static void rmsprop_kernel(size_t n, float lr, float rho, float eps,
 }
 
 static void rmsprop_step(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
-                         float *restrict w, float *const s[], const float *restrict g,
-                         float gscale)
+    float *restrict w, float *const s[], const float *restrict g, float gscale)
 {
 	(void)t;
 	rmsprop_kernel(n, h->lr, h->rho, h->eps, decay ? h->l2 : 0, gscale, w, s[0], g);

@@ -3,14 +3,14 @@
 
 /* w -= lr g.  Robbins and Monro, A Stochastic Approximation Method, 1951. */
 KERN_CLONES static void sgd_kernel(size_t n, float lr, float l2, float gscale, float *restrict w,
-                                   const float *restrict g)
+    const float *restrict g)
 {
 	for (size_t i = 0; i < n; i++)
 		w[i] -= lr * (g[i] * gscale + l2 * w[i]);
 }
 
 static void sgd_step(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
-                     float *restrict w, float *const s[], const float *restrict g, float gscale)
+    float *restrict w, float *const s[], const float *restrict g, float gscale)
 {
 	(void)t;
 	(void)s;

@@ -37,9 +37,9 @@ const char *schedule_help(int i)
 
 /* The state of parsing, with the texts for an error message. */
 struct parse {
-	const char *text;               /* all that the user wrote */
-	char part[MAX_TEXT];            /* one schedule of it, with NUL in place of ':' */
-	const char *field[MAX_FIELDS];  /* field[0] is the name */
+	const char *text;              /* all that the user wrote */
+	char part[MAX_TEXT];           /* one schedule of it, with NUL in place of ':' */
+	const char *field[MAX_FIELDS]; /* field[0] is the name */
 	int nfields;
 	int kind;
 	struct err *e;
@@ -48,7 +48,7 @@ struct parse {
 static enum err_code wrong_form(const struct parse *p)
 {
 	return err_set(p->e, ERR_CONFIG, "job.schedule \"%s\": write %s", p->text,
-	               kinds[p->kind].form);
+	    kinds[p->kind].form);
 }
 
 static enum err_code want_steps(const struct parse *p, int i, uint64_t min, uint64_t *out)
@@ -57,9 +57,10 @@ static enum err_code want_steps(const struct parse *p, int i, uint64_t min, uint
 
 	if (!num_uint(p->field[i], MAX_STEPS, &n) || n < min)
 		return err_set(p->e, ERR_CONFIG,
-		               "job.schedule \"%s\": \"%s\" must be a number of steps, from %d to "
-		               "%llu, in %s", p->text, p->field[i], (int)min,
-		               (unsigned long long)MAX_STEPS, kinds[p->kind].form);
+		    "job.schedule \"%s\": \"%s\" must be a number of steps, from %d to "
+		    "%llu, in %s",
+		    p->text, p->field[i], (int)min, (unsigned long long)MAX_STEPS,
+		    kinds[p->kind].form);
 	*out = n;
 	return ERR_OK;
 }
@@ -70,9 +71,8 @@ static enum err_code want_share(const struct parse *p, int i, bool zero, double 
 
 	if (!num_double(p->field[i], &v) || v < 0 || v > 1 || (v == 0 && !zero))
 		return err_set(p->e, ERR_CONFIG,
-		               "job.schedule \"%s\": \"%s\" must be %s 0 and at most 1, in %s",
-		               p->text, p->field[i], zero ? "at least" : "above",
-		               kinds[p->kind].form);
+		    "job.schedule \"%s\": \"%s\" must be %s 0 and at most 1, in %s", p->text,
+		    p->field[i], zero ? "at least" : "above", kinds[p->kind].form);
 	*out = v;
 	return ERR_OK;
 }
@@ -83,12 +83,12 @@ static enum err_code split_fields(struct parse *p)
 	const char *names[NKINDS], *near;
 
 	p->nfields = 0;
-	for (char *s = p->part; s != NULL; ) {
+	for (char *s = p->part; s != NULL;) {
 		char *colon = strchr(s, ':');
 
 		if (p->nfields == MAX_FIELDS)
 			return err_set(p->e, ERR_CONFIG, "job.schedule \"%s\": too many colons",
-			               p->text);
+			    p->text);
 		if (colon != NULL)
 			*colon++ = '\0';
 		p->field[p->nfields++] = s;
@@ -101,8 +101,8 @@ static enum err_code split_fields(struct parse *p)
 	}
 	near = suggest(p->field[0], names, NKINDS);
 	return err_set(p->e, ERR_CONFIG, "job.schedule \"%s\": no schedule is named \"%s\"%s%s%s",
-	               p->text, p->field[0], near != NULL ? "; did you mean " : "",
-	               near != NULL ? near : "", near != NULL ? "?" : "");
+	    p->text, p->field[0], near != NULL ? "; did you mean " : "", near != NULL ? near : "",
+	    near != NULL ? "?" : "");
 }
 
 static enum err_code parse_wsd(const struct parse *p, struct schedule *s)
@@ -111,8 +111,7 @@ static enum err_code parse_wsd(const struct parse *p, struct schedule *s)
 
 	if (s->warmup > 0)
 		return err_set(p->e, ERR_CONFIG,
-		               "job.schedule \"%s\": wsd has its own warm-up; drop the first one",
-		               p->text);
+		    "job.schedule \"%s\": wsd has its own warm-up; drop the first one", p->text);
 	if (p->nfields != 4)
 		return wrong_form(p);
 	if ((rc = want_steps(p, 1, 0, &s->warmup)) != ERR_OK ||
@@ -159,7 +158,7 @@ static enum err_code load_part(struct parse *p, const char *from, size_t n)
 {
 	if (n >= sizeof p->part)
 		return err_set(p->e, ERR_CONFIG, "job.schedule is longer than %d characters",
-		               MAX_TEXT - 1);
+		    MAX_TEXT - 1);
 	memcpy(p->part, from, n);
 	p->part[n] = '\0';
 	return ERR_OK;
@@ -178,8 +177,7 @@ enum err_code schedule_parse(const char *text, struct schedule *s, struct err *e
 			return rc;
 		if (p.kind != SCHEDULE_warmup)
 			return err_set(e, ERR_CONFIG,
-			               "job.schedule \"%s\": only warmup:STEPS can be before +",
-			               text);
+			    "job.schedule \"%s\": only warmup:STEPS can be before +", text);
 		text = plus + 1;
 	}
 	if ((rc = load_part(&p, text, strlen(text))) != ERR_OK ||

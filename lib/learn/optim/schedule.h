@@ -16,11 +16,11 @@ enum schedule_kind {
 };
 
 struct schedule {
-	enum schedule_kind kind;        /* after the warm-up */
-	uint64_t warmup;                /* steps, 0: none */
-	uint64_t length;                /* step: EVERY, cosine: TOTAL, wsd: STABLE */
-	uint64_t decay;                 /* wsd */
-	double value;                   /* step: FACTOR, cosine: MIN */
+	enum schedule_kind kind; /* after the warm-up */
+	uint64_t warmup;         /* steps, 0: none */
+	uint64_t length;         /* step: EVERY, cosine: TOTAL, wsd: STABLE */
+	uint64_t decay;          /* wsd */
+	double value;            /* step: FACTOR, cosine: MIN */
 };
 
 /* Parses a schedule. It is plain data and may be copied. ERR_CONFIG leaves *s unchanged. */

@@ -43,30 +43,34 @@ static enum err_code report_open_failure(const char *path, struct err *e)
 }
 
 static enum err_code check_auth_file(const char *path, const struct stat *st, mode_t forbidden,
-                                     size_t max, struct err *e)
+    size_t max, struct err *e)
 {
 	unsigned mode = (unsigned)(st->st_mode & 07777);
 
 	if (!S_ISREG(st->st_mode))
 		return err_set(e, ERR_AUTH, "%s is not a regular file", path);
 	if (st->st_uid != geteuid() && st->st_uid != 0)
-		return err_set(e, ERR_AUTH, "%s belongs to user %lu, not to user %lu or root; "
-		               "run: chown %lu %s", path, (unsigned long)st->st_uid,
-		               (unsigned long)geteuid(), (unsigned long)geteuid(), path);
+		return err_set(e, ERR_AUTH,
+		    "%s belongs to user %lu, not to user %lu or root; "
+		    "run: chown %lu %s",
+		    path, (unsigned long)st->st_uid, (unsigned long)geteuid(),
+		    (unsigned long)geteuid(), path);
 	if ((st->st_mode & forbidden & 0044) != 0)
-		return err_set(e, ERR_AUTH, "%s can be read by others (mode %04o); "
-		               "run: chmod 600 %s", path, mode, path);
+		return err_set(e, ERR_AUTH,
+		    "%s can be read by others (mode %04o); "
+		    "run: chmod 600 %s",
+		    path, mode, path);
 	if ((st->st_mode & forbidden) != 0)
 		return err_set(e, ERR_AUTH, "%s is open to others (mode %04o); run: chmod %s %s",
-		               path, mode, forbidden & 0044 ? "600" : "go-w", path);
+		    path, mode, forbidden & 0044 ? "600" : "go-w", path);
 	if (st->st_size < 0 || (uintmax_t)st->st_size > max)
-		return err_set(e, ERR_AUTH, "%s has %lld bytes, more than the %zu bytes allowed", path,
-		               (long long)st->st_size, max);
+		return err_set(e, ERR_AUTH, "%s has %lld bytes, more than the %zu bytes allowed",
+		    path, (long long)st->st_size, max);
 	return ERR_OK;
 }
 
 enum err_code authfile_open(const char *path, mode_t forbidden, size_t max, int *out, size_t *size,
-                            struct err *e)
+    struct err *e)
 {
 	struct stat st;
 	enum err_code rc;
@@ -77,7 +81,9 @@ enum err_code authfile_open(const char *path, mode_t forbidden, size_t max, int 
 	if (fstat(fd, &st) != 0)
 		rc = err_sys(e, ERR_IO, "cannot examine %s", path);
 	else
-		rc = check_auth_file(path, &st, st.st_uid == 0 && is_credential(path) ? forbidden & ~(mode_t)0040 : forbidden, max, e);
+		rc = check_auth_file(path, &st,
+		    st.st_uid == 0 && is_credential(path) ? forbidden & ~(mode_t)0040 : forbidden,
+		    max, e);
 	if (rc != ERR_OK) {
 		close(fd);
 		return rc;
@@ -108,8 +114,10 @@ enum err_code authfile_create(const char *path, const void *data, size_t n, stru
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 
 	if (fd < 0 && errno == EEXIST)
-		return err_set(e, ERR_EXISTS, "%s exists already and is not overwritten; "
-		               "move it away first", path);
+		return err_set(e, ERR_EXISTS,
+		    "%s exists already and is not overwritten; "
+		    "move it away first",
+		    path);
 	if (fd < 0)
 		return err_sys(e, ERR_IO, "cannot create %s", path);
 	/* A umask such as 0277 may have taken the owner's bits away. */

@@ -14,7 +14,7 @@
  * opened and refused). Gives the descriptor, which the caller closes, and the size. ERR_AUTH
  * (with the chmod to run), ERR_NOTFOUND, ERR_IO. */
 enum err_code authfile_open(const char *path, mode_t forbidden, size_t max, int *fd, size_t *size,
-                            struct err *e);
+    struct err *e);
 
 /* The path of a credential that the service manager has provided for this service
  * (LoadCredential= of systemd.exec(5)): $CREDENTIALS_DIRECTORY/name, a fresh string; NULL when

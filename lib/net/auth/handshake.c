@@ -6,13 +6,13 @@
 
 #include "core/endian.h"
 
-#define VERSION 1
-#define HEAD 8                  /* magic, version, one byte that depends on the message, 2 zeros */
-#define PROLOGUE (HS_HELLO_BYTES + HEAD)
+#define VERSION     1
+#define HEAD        8 /* magic, version, one byte that depends on the message, 2 zeros */
+#define PROLOGUE    (HS_HELLO_BYTES + HEAD)
 #define CLIENT_INFO 56
 #define SERVER_INFO 40
-#define MAC1 16
-#define MSG1_MACED (HS_MSG1_BYTES - MAC1)
+#define MAC1        16
+#define MSG1_MACED  (HS_MSG1_BYTES - MAC1)
 
 _Static_assert(HEAD + NOISE_MSG1_EXTRA + CLIENT_INFO + MAC1 == HS_MSG1_BYTES, "msg1");
 _Static_assert(HEAD + NOISE_MSG2_EXTRA + SERVER_INFO == HS_MSG2_BYTES, "msg2");
@@ -20,7 +20,9 @@ _Static_assert(HEAD + NOISE_MSG2_EXTRA + SERVER_INFO == HS_MSG2_BYTES, "msg2");
 const char *hs_status_text(enum hs_status s)
 {
 	switch (s) {
-#define HS_STATUS(id, number, error, text) case HS_##id: return text;
+#define HS_STATUS(id, number, error, text) \
+	case HS_##id: \
+		return text;
 #include "auth/hs_status.def"
 #undef HS_STATUS
 	}
@@ -30,7 +32,9 @@ const char *hs_status_text(enum hs_status s)
 static enum err_code status_error(enum hs_status s)
 {
 	switch (s) {
-#define HS_STATUS(id, number, error, text) case HS_##id: return ERR_##error;
+#define HS_STATUS(id, number, error, text) \
+	case HS_##id: \
+		return ERR_##error;
 #include "auth/hs_status.def"
 #undef HS_STATUS
 	}
@@ -47,22 +51,23 @@ static void write_head(uint8_t *p, const char magic[static 4], uint8_t meaning)
 
 /* The bytes are not authenticated yet, so a message shows only small numbers of them. */
 static enum err_code check_message_head(const uint8_t *p, const char magic[static 4],
-                                        const char *who, struct err *e)
+    const char *who, struct err *e)
 {
 	if (memcmp(p, magic, 4) != 0)
 		return err_set(e, ERR_PROTO, "the %s does not speak the pskit protocol", who);
 	if (p[4] != VERSION)
-		return err_set(e, ERR_PROTO, "the %s speaks protocol version %u, this program "
-		               "version %d; run the same release on both sides", who, p[4],
-		               VERSION);
+		return err_set(e, ERR_PROTO,
+		    "the %s speaks protocol version %u, this program "
+		    "version %d; run the same release on both sides",
+		    who, p[4], VERSION);
 	if (get_le16(p + 6) != 0)
 		return err_set(e, ERR_PROTO,
-		               "the %s's handshake has reserved bytes that are not zero", who);
+		    "the %s's handshake has reserved bytes that are not zero", who);
 	return ERR_OK;
 }
 
 static void make_mac1_key(uint8_t out[static 32], const uint8_t psk[static 32],
-                          const uint8_t server_pk[static 32])
+    const uint8_t server_pk[static 32])
 {
 	crypto_generichash_state st;
 
@@ -75,8 +80,7 @@ static void make_mac1_key(uint8_t out[static 32], const uint8_t psk[static 32],
 }
 
 static void make_mac1(uint8_t out[static MAC1], const uint8_t key[static 32],
-                      const uint8_t hello[static HS_HELLO_BYTES],
-                      const uint8_t msg1[static HS_MSG1_BYTES])
+    const uint8_t hello[static HS_HELLO_BYTES], const uint8_t msg1[static HS_MSG1_BYTES])
 {
 	crypto_generichash_state st;
 
@@ -88,7 +92,7 @@ static void make_mac1(uint8_t out[static MAC1], const uint8_t key[static 32],
 }
 
 static void make_prologue(uint8_t out[static PROLOGUE], const uint8_t hello[static HS_HELLO_BYTES],
-                          const uint8_t msg1[static HS_MSG1_BYTES])
+    const uint8_t msg1[static HS_MSG1_BYTES])
 {
 	memcpy(out, hello, HS_HELLO_BYTES);
 	memcpy(out + HS_HELLO_BYTES, msg1, HEAD);
@@ -136,7 +140,7 @@ static bool get_server_info(const uint8_t p[static SERVER_INFO], struct hs_serve
 }
 
 static enum err_code start_session(struct noise *x, enum suite suite, struct session *s,
-                                   struct err *e)
+    struct err *e)
 {
 	uint8_t tx[32], rx[32];
 	enum err_code rc;
@@ -149,7 +153,7 @@ static enum err_code start_session(struct noise *x, enum suite suite, struct ses
 }
 
 void hs_identity_init(struct hs_identity *id, const struct key_pair *key,
-                      const uint8_t psk[static KEY_BYTES])
+    const uint8_t psk[static KEY_BYTES])
 {
 	id->key = *key;
 	memcpy(id->psk, psk, KEY_BYTES);
@@ -172,7 +176,7 @@ void hs_client_wipe(struct hs_client *hc)
 }
 
 void hs_server_hello(struct hs_server *hs, uint8_t suites, uint64_t epoch_hint,
-                     uint8_t hello[static HS_HELLO_BYTES])
+    uint8_t hello[static HS_HELLO_BYTES])
 {
 	memset(hs, 0, sizeof(*hs));
 	write_head(hs->hello, "PSS1", suites);
@@ -183,8 +187,7 @@ void hs_server_hello(struct hs_server *hs, uint8_t suites, uint64_t epoch_hint,
 
 /* Try all identities, so that the time does not tell which one matched. */
 static size_t match_mac1(const struct hs_identity *ids, size_t nids,
-                         const uint8_t hello[static HS_HELLO_BYTES],
-                         const uint8_t msg1[static HS_MSG1_BYTES])
+    const uint8_t hello[static HS_HELLO_BYTES], const uint8_t msg1[static HS_MSG1_BYTES])
 {
 	uint8_t mac1[MAC1];
 	size_t found = nids;
@@ -199,20 +202,21 @@ static size_t match_mac1(const struct hs_identity *ids, size_t nids,
 
 /* The Noise part of read1, entered only after mac1 was right. */
 static enum err_code read1_noise(struct hs_server *hs, const struct hs_identity *id,
-                                 const uint8_t msg1[static HS_MSG1_BYTES], struct hs_peer *peer,
-                                 struct err *e)
+    const uint8_t msg1[static HS_MSG1_BYTES], struct hs_peer *peer, struct err *e)
 {
 	uint8_t prologue[PROLOGUE], info[CLIENT_INFO];
 
 	make_prologue(prologue, hs->hello, msg1);
 	noise_init(&hs->noise, false, &id->key, NULL, id->psk, prologue, sizeof(prologue));
 	if (!noise_read1(&hs->noise, msg1 + HEAD, info, sizeof(info)))
-		return err_set(e, ERR_AUTH, "the client knows the cluster's secret, but its "
-		               "handshake does not verify");
+		return err_set(e, ERR_AUTH,
+		    "the client knows the cluster's secret, but its "
+		    "handshake does not verify");
 	if (!get_client_info(info, &peer->info)) {
 		noise_wipe(&hs->noise);
-		return err_set(e, ERR_PROTO, "the client's handshake has reserved bytes that are "
-		               "not zero");
+		return err_set(e, ERR_PROTO,
+		    "the client's handshake has reserved bytes that are "
+		    "not zero");
 	}
 	memcpy(peer->pk, hs->noise.rs, KEY_BYTES);
 	peer->suite = hs->suite;
@@ -220,8 +224,7 @@ static enum err_code read1_noise(struct hs_server *hs, const struct hs_identity 
 }
 
 enum err_code hs_server_read1(struct hs_server *hs, const struct hs_identity *ids, size_t nids,
-                              const uint8_t msg1[static HS_MSG1_BYTES], struct hs_peer *peer,
-                              struct err *e)
+    const uint8_t msg1[static HS_MSG1_BYTES], struct hs_peer *peer, struct err *e)
 {
 	enum err_code rc = check_message_head(msg1, "PSC1", "client", e);
 	uint8_t suites = hs->hello[5], suite = msg1[5];
@@ -231,21 +234,21 @@ enum err_code hs_server_read1(struct hs_server *hs, const struct hs_identity *id
 		return rc;
 	i = match_mac1(ids, nids, hs->hello, msg1);
 	if (i == nids)
-		return err_set(e, ERR_AUTH, "the client has another cluster secret, or another "
-		               "public key for this server");
+		return err_set(e, ERR_AUTH,
+		    "the client has another cluster secret, or another "
+		    "public key for this server");
 	/* Checked after mac1, when the sender is known to have the psk. */
 	if (suite > 7 || (suites & 1u << suite) == 0 || !suite_available((enum suite)suite))
 		return err_set(e, ERR_AUTH, "the client chose suite %s (%u), which was not offered",
-		               suite_name((enum suite)suite), suite);
+		    suite_name((enum suite)suite), suite);
 	hs->suite = (enum suite)suite;
 	peer->identity = i;
 	return read1_noise(hs, &ids[i], msg1, peer, e);
 }
 
 enum err_code hs_server_write2(struct hs_server *hs, enum hs_status status,
-                               const struct hs_server_info *info,
-                               uint8_t msg2[static HS_MSG2_BYTES], struct session *s,
-                               struct err *e)
+    const struct hs_server_info *info, uint8_t msg2[static HS_MSG2_BYTES], struct session *s,
+    struct err *e)
 {
 	static const struct hs_server_info nothing;
 	uint8_t plain[SERVER_INFO];
@@ -263,7 +266,7 @@ enum err_code hs_server_write2(struct hs_server *hs, enum hs_status status,
 }
 
 enum err_code hs_client_read_hello(struct hs_client *hc, const uint8_t hello[static HS_HELLO_BYTES],
-                                   uint8_t *suites, uint64_t *epoch_hint, struct err *e)
+    uint8_t *suites, uint64_t *epoch_hint, struct err *e)
 {
 	enum err_code rc = check_message_head(hello, "PSS1", "server", e);
 
@@ -277,20 +280,21 @@ enum err_code hs_client_read_hello(struct hs_client *hc, const uint8_t hello[sta
 }
 
 enum err_code hs_client_write1(struct hs_client *hc, const struct key_pair *self,
-                               const uint8_t server_pk[static KEY_BYTES],
-                               const uint8_t psk[static KEY_BYTES], enum suite suite,
-                               const struct hs_client_info *info,
-                               uint8_t msg1[static HS_MSG1_BYTES], struct err *e)
+    const uint8_t server_pk[static KEY_BYTES], const uint8_t psk[static KEY_BYTES],
+    enum suite suite, const struct hs_client_info *info, uint8_t msg1[static HS_MSG1_BYTES],
+    struct err *e)
 {
 	uint8_t prologue[PROLOGUE], plain[CLIENT_INFO], mac1_key[32];
 
 	if (!suite_available(suite))
 		return err_set(e, ERR_UNSUPPORTED,
-		               "suite %s (%d) is not available on this processor",
-		               suite_name(suite), (int)suite);
+		    "suite %s (%d) is not available on this processor", suite_name(suite),
+		    (int)suite);
 	if ((hc->hello[5] & 1u << suite) == 0)
-		return err_set(e, ERR_CONFIG, "the server does not offer suite %s; set `suite` in "
-		               "the server's cluster file", suite_name(suite));
+		return err_set(e, ERR_CONFIG,
+		    "the server does not offer suite %s; set `suite` in "
+		    "the server's cluster file",
+		    suite_name(suite));
 	hc->suite = suite;
 	write_head(msg1, "PSC1", (uint8_t)suite);
 	make_prologue(prologue, hc->hello, msg1);
@@ -305,7 +309,7 @@ enum err_code hs_client_write1(struct hs_client *hc, const struct key_pair *self
 }
 
 enum err_code hs_client_read2(struct hs_client *hc, const uint8_t msg2[static HS_MSG2_BYTES],
-                              struct hs_server_info *info, struct session *s, struct err *e)
+    struct hs_server_info *info, struct session *s, struct err *e)
 {
 	uint8_t plain[SERVER_INFO];
 	enum hs_status status = (enum hs_status)msg2[5];
@@ -315,16 +319,17 @@ enum err_code hs_client_read2(struct hs_client *hc, const uint8_t msg2[static HS
 		goto fail;
 	noise_mix_hash(&hc->noise, msg2, HEAD);
 	if (!noise_read2(&hc->noise, msg2 + HEAD, plain, sizeof(plain)))
-		return err_set(e, ERR_AUTH, "the server's answer does not verify: it does not hold "
-		               "the expected key and cluster secret, or the answer was altered");
+		return err_set(e, ERR_AUTH,
+		    "the server's answer does not verify: it does not hold "
+		    "the expected key and cluster secret, or the answer was altered");
 	if (status != HS_OK) {
 		rc = err_set(e, status_error(status), "refused by the server: %s",
-		             hs_status_text(status));
+		    hs_status_text(status));
 		goto fail;
 	}
 	if (!get_server_info(plain, info)) {
 		rc = err_set(e, ERR_PROTO,
-		             "the server's handshake has reserved bytes that are not zero");
+		    "the server's handshake has reserved bytes that are not zero");
 		goto fail;
 	}
 	return start_session(&hc->noise, hc->suite, s, e);

@@ -6,18 +6,20 @@
 
 #include "core/num.h"
 
-#define HEX_ID (2 * REPLAY_NONCE_BYTES)
-#define HEX_SIG 64
+#define HEX_ID      (2 * REPLAY_NONCE_BYTES)
+#define HEX_SIG     64
 #define KEY_CONTEXT "pskit-http-sig1"
 
 _Static_assert(REPLAY_NONCE_BYTES == REPLAY_BOOT_BYTES, "both are HEX_ID digits");
 _Static_assert(crypto_auth_hmacsha512256_BYTES == 32, "size of sig");
 _Static_assert(sizeof("PS1 key=, ts=253402300799, nonce=, boot=, sig=") + KEY_TEXT_LEN +
-               2 * HEX_ID + HEX_SIG <= HTTPSIG_TEXT, "room for a header");
+            2 * HEX_ID + HEX_SIG <=
+        HTTPSIG_TEXT,
+    "room for a header");
 
 bool httpsig_key(uint8_t key[static 32], const struct key_pair *self,
-                 const uint8_t peer_pk[static KEY_BYTES], bool self_is_client,
-                 const uint8_t psk[static KEY_BYTES])
+    const uint8_t peer_pk[static KEY_BYTES], bool self_is_client,
+    const uint8_t psk[static KEY_BYTES])
 {
 	crypto_generichash_state st;
 	uint8_t dh[32];
@@ -87,18 +89,18 @@ static bool read_time(const char **p, int64_t *ts)
 static bool read_tail(const char **p, struct httpsig_head *h)
 {
 	return skip_word(p, "ts=") && read_time(p, &h->ts) && skip_word(p, ", nonce=") &&
-	       read_hex(p, h->nonce, sizeof(h->nonce)) && skip_word(p, ", boot=") &&
-	       read_hex(p, h->boot, sizeof(h->boot)) && skip_word(p, ", sig=") &&
-	       read_hex(p, h->sig, sizeof(h->sig)) && **p == '\0';
+	    read_hex(p, h->nonce, sizeof(h->nonce)) && skip_word(p, ", boot=") &&
+	    read_hex(p, h->boot, sizeof(h->boot)) && skip_word(p, ", sig=") &&
+	    read_hex(p, h->sig, sizeof(h->sig)) && **p == '\0';
 }
 
 enum err_code httpsig_parse_request(const char *value, struct httpsig_head *h, struct err *e)
 {
 	if (!skip_word(&value, "PS1 key=") || !read_key_text(&value, h->pk) ||
-	    !skip_word(&value, ", ") ||
-	    !read_tail(&value, h))
-		return err_set(e, ERR_AUTH, "the Authorization header must be: PS1 key=BASE64, "
-		               "ts=SECONDS, nonce=HEX, boot=HEX, sig=HEX");
+	    !skip_word(&value, ", ") || !read_tail(&value, h))
+		return err_set(e, ERR_AUTH,
+		    "the Authorization header must be: PS1 key=BASE64, "
+		    "ts=SECONDS, nonce=HEX, boot=HEX, sig=HEX");
 	return ERR_OK;
 }
 
@@ -106,8 +108,9 @@ enum err_code httpsig_parse_answer(const char *value, struct httpsig_head *h, st
 {
 	memset(h->pk, 0, sizeof(h->pk));
 	if (!read_tail(&value, h))
-		return err_set(e, ERR_AUTH, "the PS1-Signature header must be: ts=SECONDS, "
-		               "nonce=HEX, boot=HEX, sig=HEX");
+		return err_set(e, ERR_AUTH,
+		    "the PS1-Signature header must be: ts=SECONDS, "
+		    "nonce=HEX, boot=HEX, sig=HEX");
 	return ERR_OK;
 }
 
@@ -152,21 +155,20 @@ static bool hash_number(crypto_auth_hmacsha512256_state *st, int64_t v)
 /* Compute the signature of m with h's time, nonce and boot id; false when a string of m has a
  * control byte. */
 static bool compute_signature(uint8_t sig[static 32], const uint8_t key[static 32],
-                              const char *direction,
-                              const struct httpsig_msg *m, const struct httpsig_head *h)
+    const char *direction, const struct httpsig_msg *m, const struct httpsig_head *h)
 {
 	crypto_auth_hmacsha512256_state st;
 	uint8_t hash[32];
 	bool good;
 
-	crypto_generichash(hash, sizeof(hash), m->body_len > 0 ? m->body : "", m->body_len,
-	                   NULL, 0);
+	crypto_generichash(hash, sizeof(hash), m->body_len > 0 ? m->body : "", m->body_len, NULL,
+	    0);
 	crypto_auth_hmacsha512256_init(&st, key, 32);
 	good = hash_line(&st, "PS1") && hash_line(&st, direction) && hash_line(&st, m->method) &&
-	       hash_line(&st, m->path) && hash_line(&st, m->query != NULL ? m->query : "") &&
-	       hash_line(&st, m->host) && hash_hex(&st, hash, sizeof(hash)) &&
-	       hash_number(&st, h->ts) && hash_hex(&st, h->nonce, sizeof(h->nonce)) &&
-	       hash_hex(&st, h->boot, sizeof(h->boot)) && hash_number(&st, m->status);
+	    hash_line(&st, m->path) && hash_line(&st, m->query != NULL ? m->query : "") &&
+	    hash_line(&st, m->host) && hash_hex(&st, hash, sizeof(hash)) &&
+	    hash_number(&st, h->ts) && hash_hex(&st, h->nonce, sizeof(h->nonce)) &&
+	    hash_hex(&st, h->boot, sizeof(h->boot)) && hash_number(&st, m->status);
 	crypto_auth_hmacsha512256_final(&st, sig);
 	sodium_memzero(&st, sizeof(st));
 	return good;
@@ -174,12 +176,13 @@ static bool compute_signature(uint8_t sig[static 32], const uint8_t key[static 3
 
 static enum err_code report_control_byte(struct err *e)
 {
-	return err_set(e, ERR_PROTO, "method, path, query or Host has a control byte, and cannot "
-	               "be signed");
+	return err_set(e, ERR_PROTO,
+	    "method, path, query or Host has a control byte, and cannot "
+	    "be signed");
 }
 
 static bool signature_is_right(const uint8_t key[static 32], const char *direction,
-                               const struct httpsig_msg *m, const struct httpsig_head *h)
+    const struct httpsig_msg *m, const struct httpsig_head *h)
 {
 	uint8_t sig[32];
 	bool good = compute_signature(sig, key, direction, m, h);
@@ -188,10 +191,8 @@ static bool signature_is_right(const uint8_t key[static 32], const char *directi
 }
 
 enum err_code httpsig_sign_request(const uint8_t key[static 32], const struct httpsig_msg *m,
-                                   const uint8_t self_pk[static KEY_BYTES],
-                                   const uint8_t boot[static REPLAY_BOOT_BYTES], int64_t now,
-                                   struct httpsig_head *h, char value[static HTTPSIG_TEXT],
-                                   struct err *e)
+    const uint8_t self_pk[static KEY_BYTES], const uint8_t boot[static REPLAY_BOOT_BYTES],
+    int64_t now, struct httpsig_head *h, char value[static HTTPSIG_TEXT], struct err *e)
 {
 	char pk[48];
 	int n;
@@ -209,19 +210,18 @@ enum err_code httpsig_sign_request(const uint8_t key[static 32], const struct ht
 }
 
 enum err_code httpsig_verify_request(const uint8_t key[static 32], const struct httpsig_msg *m,
-                                     const struct httpsig_head *h, struct replay *replay,
-                                     int64_t now, struct err *e)
+    const struct httpsig_head *h, struct replay *replay, int64_t now, struct err *e)
 {
 	if (!signature_is_right(key, "request", m, h))
-		return err_set(e, ERR_AUTH, "the request's signature is wrong: another key, "
-		               "cluster secret or Host name, or the request was altered");
+		return err_set(e, ERR_AUTH,
+		    "the request's signature is wrong: another key, "
+		    "cluster secret or Host name, or the request was altered");
 	return replay_check(replay, h->pk, h->nonce, h->boot, h->ts, now, e);
 }
 
 enum err_code httpsig_sign_answer(const uint8_t key[static 32], const struct httpsig_msg *m,
-                                  const struct httpsig_head *request,
-                                  const uint8_t boot[static REPLAY_BOOT_BYTES], int64_t now,
-                                  char value[static HTTPSIG_TEXT], struct err *e)
+    const struct httpsig_head *request, const uint8_t boot[static REPLAY_BOOT_BYTES], int64_t now,
+    char value[static HTTPSIG_TEXT], struct err *e)
 {
 	struct httpsig_head h = { .ts = now };
 
@@ -234,8 +234,8 @@ enum err_code httpsig_sign_answer(const uint8_t key[static 32], const struct htt
 }
 
 enum err_code httpsig_verify_answer(const uint8_t key[static 32], const struct httpsig_msg *m,
-                                    const struct httpsig_head *request, const char *value,
-                                    struct httpsig_head *answer, struct err *e)
+    const struct httpsig_head *request, const char *value, struct httpsig_head *answer,
+    struct err *e)
 {
 	enum err_code rc = httpsig_parse_answer(value, answer, e);
 
@@ -244,7 +244,8 @@ enum err_code httpsig_verify_answer(const uint8_t key[static 32], const struct h
 	if (sodium_memcmp(answer->nonce, request->nonce, sizeof(answer->nonce)) != 0)
 		return err_set(e, ERR_AUTH, "the server's answer belongs to another request");
 	if (!signature_is_right(key, "answer", m, answer))
-		return err_set(e, ERR_AUTH, "the server's answer does not verify: it does not hold "
-		               "the expected key and cluster secret, or the answer was altered");
+		return err_set(e, ERR_AUTH,
+		    "the server's answer does not verify: it does not hold "
+		    "the expected key and cluster secret, or the answer was altered");
 	return ERR_OK;
 }

@@ -26,7 +26,8 @@ static int lock_directory_of(const char *path, struct err *e)
 	return fd;
 }
 
-enum err_code keyfile_add(const char *path, const struct keyring_entry *entry, size_t n, struct err *e)
+enum err_code keyfile_add(const char *path, const struct keyring_entry *entry, size_t n,
+    struct err *e)
 {
 	struct buf text = BUF_INIT;
 	struct keyring *ring = NULL;
@@ -83,7 +84,8 @@ static void copy_others(const struct buf *text, const char *name, struct buf *ou
 	}
 }
 
-enum err_code keyfile_remove(const char *path, const char *name, struct keyring_entry *was, struct err *e)
+enum err_code keyfile_remove(const char *path, const char *name, struct keyring_entry *was,
+    struct err *e)
 {
 	struct buf text = BUF_INIT, out = BUF_INIT;
 	const struct keyring_entry *entry = NULL;
@@ -92,7 +94,8 @@ enum err_code keyfile_remove(const char *path, const char *name, struct keyring_
 	enum err_code rc = lock < 0 ? ERR_IO : keyring_load(path, &ring, e);
 
 	if (rc == ERR_OK && (entry = keyring_find_name(ring, name)) == NULL)
-		rc = err_set(e, ERR_NOTFOUND, "there is no key of the name %.*s", KEYRING_NAME_MAX, name);
+		rc = err_set(e, ERR_NOTFOUND, "there is no key of the name %.*s", KEYRING_NAME_MAX,
+		    name);
 	if (rc == ERR_OK)
 		rc = file_read(path, FILE_MAX, &text, e);
 	if (rc == ERR_OK) {

@@ -9,8 +9,10 @@
  * read it again. */
 
 /* Add a line for each of n entries, or for none of them. Errors of keyring_load and keyring_add. */
-enum err_code keyfile_add(const char *path, const struct keyring_entry *entry, size_t n, struct err *e);
+enum err_code keyfile_add(const char *path, const struct keyring_entry *entry, size_t n,
+    struct err *e);
 /* Remove the line with that name; *was (may be NULL) is its entry. ERR_NOTFOUND. */
-enum err_code keyfile_remove(const char *path, const char *name, struct keyring_entry *was, struct err *e);
+enum err_code keyfile_remove(const char *path, const char *name, struct keyring_entry *was,
+    struct err *e);
 
 #endif

@@ -10,11 +10,11 @@
 #include "core/log.h"
 #include "core/mem.h"
 
-#define FILE_MAX ((size_t)1 << 20)
+#define FILE_MAX       ((size_t)1 << 20)
 #define LINE_MAX_BYTES 512
-#define MAX_WORDS 4
-#define KEY_PREFIX "x25519:"
-#define TOKEN_PREFIX "token:"
+#define MAX_WORDS      4
+#define KEY_PREFIX     "x25519:"
+#define TOKEN_PREFIX   "token:"
 #define EXPIRES_PREFIX "expires="
 
 struct keyring {
@@ -25,7 +25,9 @@ struct keyring {
 const char *role_name(enum role r)
 {
 	switch (r) {
-#define ROLE(id, name, number, help) case ROLE_##id: return name;
+#define ROLE(id, name, number, help) \
+	case ROLE_##id: \
+		return name;
 #include "auth/role.def"
 #undef ROLE
 	}
@@ -78,24 +80,26 @@ enum err_code keyring_add(struct keyring *kr, const struct keyring_entry *entry,
 
 	if (memchr(entry->name, '\0', sizeof(entry->name)) == NULL || !is_good_name(entry->name)) {
 		log_escape(shown, sizeof(shown), entry->name,
-		           strnlen(entry->name, sizeof(entry->name)));
+		    strnlen(entry->name, sizeof(entry->name)));
 		return err_set(e, ERR_FORMAT, "name \"%s\" must be 1 to %d of A-Z a-z 0-9 . _ -",
-		               shown, KEYRING_NAME_MAX);
+		    shown, KEYRING_NAME_MAX);
 	}
 	if (entry->role == ROLE_NONE || role_name(entry->role)[0] == '?')
 		return err_set(e, ERR_FORMAT, "%s has no role", entry->name);
 	if (entry->is_token && entry->role != ROLE_MONITOR)
-		return err_set(e, ERR_FORMAT, "%s: a %s needs an x25519 key; only a monitor can "
-		               "have a token", entry->name, role_name(entry->role));
+		return err_set(e, ERR_FORMAT,
+		    "%s: a %s needs an x25519 key; only a monitor can "
+		    "have a token",
+		    entry->name, role_name(entry->role));
 	for (size_t i = 0; i < kr->n; i++) {
 		const struct keyring_entry *old = &kr->entry[i];
 
 		if (strcmp(old->name, entry->name) == 0)
 			return err_set(e, ERR_EXISTS, "there is an entry of the name %s already",
-			               entry->name);
+			    entry->name);
 		if (old->is_token == entry->is_token && memcmp(old->pk, entry->pk, KEY_BYTES) == 0)
 			return err_set(e, ERR_EXISTS, "%s has the same %s as %s", entry->name,
-			               entry->is_token ? "token" : "key", old->name);
+			    entry->is_token ? "token" : "key", old->name);
 	}
 	if (kr->n == kr->cap) {
 		kr->cap = kr->cap > 0 ? 2 * kr->cap : 16;
@@ -110,7 +114,7 @@ bool keyring_remove(struct keyring *kr, const char *name)
 	for (size_t i = 0; i < kr->n; i++) {
 		if (strcmp(kr->entry[i].name, name) == 0) {
 			memmove(&kr->entry[i], &kr->entry[i + 1],
-			        (kr->n - i - 1) * sizeof(kr->entry[0]));
+			    (kr->n - i - 1) * sizeof(kr->entry[0]));
 			kr->n--;
 			return true;
 		}
@@ -160,9 +164,9 @@ static bool parse_hash(const char *hex, uint8_t out[static KEY_BYTES])
 	size_t n;
 
 	return strlen(hex) == 2 * KEY_BYTES &&
-	       strspn(hex, "0123456789abcdefABCDEF") == 2 * KEY_BYTES &&
-	       sodium_hex2bin(out, KEY_BYTES, hex, 2 * KEY_BYTES, NULL, &n, NULL) == 0 &&
-	       n == KEY_BYTES;
+	    strspn(hex, "0123456789abcdefABCDEF") == 2 * KEY_BYTES &&
+	    sodium_hex2bin(out, KEY_BYTES, hex, 2 * KEY_BYTES, NULL, &n, NULL) == 0 &&
+	    n == KEY_BYTES;
 }
 
 /* "x25519:..." or "token:..." */
@@ -171,35 +175,39 @@ static enum err_code parse_credential(const char *word, struct keyring_entry *en
 	if (strncmp(word, KEY_PREFIX, strlen(KEY_PREFIX)) == 0) {
 		if (!key_from_text(word + strlen(KEY_PREFIX), entry->pk))
 			return err_set(e, ERR_FORMAT,
-			               "the key must be %d characters of base64 after \""
-			               KEY_PREFIX "\"", KEY_TEXT_LEN);
+			    "the key must be %d characters of base64 after \"" KEY_PREFIX "\"",
+			    KEY_TEXT_LEN);
 		return ERR_OK;
 	}
 	if (strncmp(word, TOKEN_PREFIX, strlen(TOKEN_PREFIX)) == 0) {
 		entry->is_token = true;
 		if (!parse_hash(word + strlen(TOKEN_PREFIX), entry->pk))
-			return err_set(e, ERR_FORMAT, "the token's hash must be %d hexadecimal "
-			               "digits after \"" TOKEN_PREFIX "\"", 2 * KEY_BYTES);
+			return err_set(e, ERR_FORMAT,
+			    "the token's hash must be %d hexadecimal "
+			    "digits after \"" TOKEN_PREFIX "\"",
+			    2 * KEY_BYTES);
 		return ERR_OK;
 	}
-	return err_set(e, ERR_FORMAT, "the second word must begin with \"" KEY_PREFIX "\" or \""
-	               TOKEN_PREFIX "\"");
+	return err_set(e, ERR_FORMAT,
+	    "the second word must begin with \"" KEY_PREFIX "\" or \"" TOKEN_PREFIX "\"");
 }
 
 static enum err_code parse_words(char *const *word, size_t n, struct keyring_entry *entry,
-                                 struct err *e)
+    struct err *e)
 {
 	char shown[80];
 	enum err_code rc;
 
 	memset(entry, 0, sizeof(*entry));
 	if (n < 3 || n > MAX_WORDS)
-		return err_set(e, ERR_FORMAT, "must be: ROLE " KEY_PREFIX "BASE64 NAME ["
-		               EXPIRES_PREFIX "DATE]");
+		return err_set(e, ERR_FORMAT,
+		    "must be: ROLE " KEY_PREFIX "BASE64 NAME [" EXPIRES_PREFIX "DATE]");
 	if (!role_parse(word[0], &entry->role)) {
 		log_escape(shown, sizeof(shown), word[0], strlen(word[0]));
-		return err_set(e, ERR_FORMAT, "unknown role \"%s\"; must be worker, server, relay, "
-		               "monitor, reader or admin", shown);
+		return err_set(e, ERR_FORMAT,
+		    "unknown role \"%s\"; must be worker, server, relay, "
+		    "monitor, reader or admin",
+		    shown);
 	}
 	rc = parse_credential(word[1], entry, e);
 	if (rc != ERR_OK)
@@ -207,11 +215,14 @@ static enum err_code parse_words(char *const *word, size_t n, struct keyring_ent
 	/* A name that is too long is cut to one character over the limit, so keyring_add refuses
 	 * it. */
 	memcpy(entry->name, word[2], strnlen(word[2], sizeof(entry->name)));
-	if (n == 4 && (strncmp(word[3], EXPIRES_PREFIX, strlen(EXPIRES_PREFIX)) != 0 ||
-	               !keyring_date(word[3] + strlen(EXPIRES_PREFIX), &entry->expires))) {
+	if (n == 4 &&
+	    (strncmp(word[3], EXPIRES_PREFIX, strlen(EXPIRES_PREFIX)) != 0 ||
+	        !keyring_date(word[3] + strlen(EXPIRES_PREFIX), &entry->expires))) {
 		log_escape(shown, sizeof(shown), word[3], strlen(word[3]));
-		return err_set(e, ERR_FORMAT, "\"%s\" must be " EXPIRES_PREFIX "YYYY-MM-DD, or "
-		               "with THH:MM:SSZ after it", shown);
+		return err_set(e, ERR_FORMAT,
+		    "\"%s\" must be " EXPIRES_PREFIX "YYYY-MM-DD, or "
+		    "with THH:MM:SSZ after it",
+		    shown);
 	}
 	return ERR_OK;
 }
@@ -281,8 +292,10 @@ enum err_code keyring_load(const char *path, struct keyring **out, struct err *e
 	else if (strlen(text) != n)
 		rc = err_set(e, ERR_FORMAT, "%s has a NUL byte at offset %zu", path, strlen(text));
 	else if (n > 0 && text[n - 1] != '\n')
-		rc = err_set(e, ERR_FORMAT, "%s does not end in a newline: its last line may be "
-		             "half written", path);
+		rc = err_set(e, ERR_FORMAT,
+		    "%s does not end in a newline: its last line may be "
+		    "half written",
+		    path);
 	else
 		rc = keyring_parse(text, path, out, e);
 	free(text);
@@ -295,7 +308,7 @@ static bool is_unexpired(const struct keyring_entry *entry, int64_t now)
 }
 
 const struct keyring_entry *keyring_find(const struct keyring *kr,
-                                         const uint8_t pk[static KEY_BYTES], int64_t now)
+    const uint8_t pk[static KEY_BYTES], int64_t now)
 {
 	for (size_t i = 0; i < kr->n; i++) {
 		const struct keyring_entry *x = &kr->entry[i];
@@ -307,7 +320,7 @@ const struct keyring_entry *keyring_find(const struct keyring *kr,
 }
 
 const struct keyring_entry *keyring_find_token(const struct keyring *kr, const char *token,
-                                               int64_t now)
+    int64_t now)
 {
 	const struct keyring_entry *found = NULL;
 	uint8_t hash[KEY_BYTES];
@@ -336,7 +349,7 @@ size_t keyring_count(const struct keyring *kr)
 }
 
 void keyring_each(const struct keyring *kr,
-                  void (*fn)(void *ctx, const struct keyring_entry *entry), void *ctx)
+    void (*fn)(void *ctx, const struct keyring_entry *entry), void *ctx)
 {
 	for (size_t i = 0; i < kr->n; i++)
 		fn(ctx, &kr->entry[i]);
@@ -351,7 +364,7 @@ void keyring_line(const struct keyring_entry *entry, struct buf *out)
 	else
 		key_to_text(entry->pk, text);
 	buf_printf(out, "%s %s%s %s", role_name(entry->role),
-	           entry->is_token ? TOKEN_PREFIX : KEY_PREFIX, text, entry->name);
+	    entry->is_token ? TOKEN_PREFIX : KEY_PREFIX, text, entry->name);
 	if (entry->expires != 0) {
 		buf_puts(out, " " EXPIRES_PREFIX);
 		keyring_put_date(entry->expires, out);

@@ -25,16 +25,16 @@ enum role {
 #include "auth/role.def"
 #undef ROLE
 };
-const char *role_name(enum role r);                     /* "?" when unknown */
-bool role_parse(const char *name, enum role *out);      /* "none" is no answer */
+const char *role_name(enum role r);                /* "?" when unknown */
+bool role_parse(const char *name, enum role *out); /* "none" is no answer */
 
 #define KEYRING_NAME_MAX 63
 struct keyring_entry {
 	enum role role;
 	char name[KEYRING_NAME_MAX + 1];
 	bool is_token;
-	uint8_t pk[KEY_BYTES];          /* X25519 key or, for a token, its hash */
-	int64_t expires;                /* seconds since 1970; 0: never */
+	uint8_t pk[KEY_BYTES]; /* X25519 key or, for a token, its hash */
+	int64_t expires;       /* seconds since 1970; 0: never */
 };
 struct keyring;
 
@@ -45,7 +45,7 @@ void keyring_free(struct keyring *kr);
 /* Parse a whole text; `name` stands in messages as "name:LINE: ...". On success *out is a fresh
  * keyring. ERR_FORMAT; ERR_EXISTS for a name or key that occurs twice. */
 enum err_code keyring_parse(const char *text, const char *name, struct keyring **out,
-                            struct err *e);
+    struct err *e);
 /* Read a file of at most 1 MiB. It must be regular, owned by us or root, writable by nobody else
  * (ERR_AUTH), and end in a newline (else it is only half written). */
 enum err_code keyring_load(const char *path, struct keyring **out, struct err *e);
@@ -58,14 +58,14 @@ bool keyring_remove(struct keyring *kr, const char *name);
  * name; NULL: none. `now` is the wall clock in seconds: an expired entry is not found. To tell
  * the reason, search again with now = 0. */
 const struct keyring_entry *keyring_find(const struct keyring *kr,
-                                         const uint8_t pk[static KEY_BYTES], int64_t now);
+    const uint8_t pk[static KEY_BYTES], int64_t now);
 const struct keyring_entry *keyring_find_token(const struct keyring *kr, const char *token,
-                                               int64_t now);
+    int64_t now);
 const struct keyring_entry *keyring_find_name(const struct keyring *kr, const char *name);
 size_t keyring_count(const struct keyring *kr);
 /* Call fn for each entry, in the order of the file. fn must not change the keyring. */
 void keyring_each(const struct keyring *kr,
-                  void (*fn)(void *ctx, const struct keyring_entry *entry), void *ctx);
+    void (*fn)(void *ctx, const struct keyring_entry *entry), void *ctx);
 
 /* Append the entry's line, with its newline, as keyring_parse reads it. */
 void keyring_line(const struct keyring_entry *entry, struct buf *out);

@@ -53,9 +53,9 @@ bool key_from_text(const char *s, uint8_t k[static KEY_BYTES])
 	char again[48];
 	size_t n = 0;
 	bool good = strnlen(s, KEY_TEXT_LEN + 1) == KEY_TEXT_LEN &&
-	            sodium_base642bin(bin, sizeof(bin), s, KEY_TEXT_LEN, NULL, &n, NULL,
-	                              sodium_base64_VARIANT_ORIGINAL) == 0 &&
-	            n == KEY_BYTES;
+	    sodium_base642bin(bin, sizeof(bin), s, KEY_TEXT_LEN, NULL, &n, NULL,
+	        sodium_base64_VARIANT_ORIGINAL) == 0 &&
+	    n == KEY_BYTES;
 
 	/* libsodium 1.0.18 takes some bytes above 0x7f for letters where char is signed. It
 	 * writes only the canonical form, so compare with that. */
@@ -72,17 +72,18 @@ bool key_from_text(const char *s, uint8_t k[static KEY_BYTES])
 
 /* text holds the n bytes of the file and a NUL. */
 static enum err_code parse_secret(const char *path, const char *word, char *text, size_t n,
-                                  uint8_t out[static KEY_BYTES], struct err *e)
+    uint8_t out[static KEY_BYTES], struct err *e)
 {
 	size_t wlen = strlen(word);
 
 	if (n == 0)
 		return err_set(e, ERR_AUTH, "%s is empty; it must hold one line \"%s BASE64\"",
-		               path, word);
+		    path, word);
 	if (memchr(text, '\r', n) != NULL)
-		return err_set(e, ERR_AUTH, "%s has a carriage return; its one line \"%s BASE64\" "
-		               "must end in a bare newline (try: sed -i 's/\\r$//' %s)", path, word,
-		               path);
+		return err_set(e, ERR_AUTH,
+		    "%s has a carriage return; its one line \"%s BASE64\" "
+		    "must end in a bare newline (try: sed -i 's/\\r$//' %s)",
+		    path, word, path);
 	if (n != wlen + 1 + KEY_TEXT_LEN + 1 || memcmp(text, word, wlen) != 0 ||
 	    text[wlen] != ' ' || text[n - 1] != '\n')
 		goto malformed;
@@ -93,12 +94,12 @@ static enum err_code parse_secret(const char *path, const char *word, char *text
 malformed:
 	/* The message shows no byte of the file, which may be a secret. */
 	return err_set(e, ERR_AUTH,
-	               "%s: must be one line \"%s BASE64\" with %d characters of base64", path,
-	               word, KEY_TEXT_LEN);
+	    "%s: must be one line \"%s BASE64\" with %d characters of base64", path, word,
+	    KEY_TEXT_LEN);
 }
 
 static enum err_code load_secret(const char *path, const char *word, uint8_t out[static KEY_BYTES],
-                                 struct err *e)
+    struct err *e)
 {
 	char text[LINE_MAX_BYTES + 1];
 	size_t n;
@@ -121,7 +122,7 @@ static enum err_code load_secret(const char *path, const char *word, uint8_t out
 }
 
 static enum err_code create_secret(const char *path, const char *word,
-                                   const uint8_t secret[static KEY_BYTES], struct err *e)
+    const uint8_t secret[static KEY_BYTES], struct err *e)
 {
 	char b64[48], text[LINE_MAX_BYTES];
 	enum err_code rc;

@@ -8,10 +8,10 @@
 
 /* X25519 key pairs and the cluster's pre-shared key (psk): generate, load, store, print. No state
  * and no locks; any thread. */
-#define KEY_BYTES 32
-#define PSK_WORD "pskit-psk1"
-#define SECRET_WORD "pskit-secret-key1"
-#define KEY_TEXT_LEN 44         /* base64 of 32 bytes, padded */
+#define KEY_BYTES    32
+#define PSK_WORD     "pskit-psk1"
+#define SECRET_WORD  "pskit-secret-key1"
+#define KEY_TEXT_LEN 44 /* base64 of 32 bytes, padded */
 
 /* An X25519 key pair.  Wipe with key_pair_wipe when done. */
 struct key_pair {

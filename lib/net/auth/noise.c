@@ -27,7 +27,7 @@ static bool fail_and_wipe(struct noise *x)
 /* RFC 5869 with the info string left out, as section 4.3 of the specification
  * defines it: 2 or 3 outputs (o3 may be NULL); outputs may alias ck. */
 static void hkdf_sha256(const uint8_t ck[static 32], const void *ikm, size_t n, uint8_t *o1,
-                        uint8_t *o2, uint8_t *o3)
+    uint8_t *o2, uint8_t *o3)
 {
 	uint8_t temp[32], out[3][32];
 	crypto_auth_hmacsha256_state st;
@@ -104,7 +104,7 @@ static bool encrypt_and_hash(struct noise *x, const uint8_t *in, size_t n, uint8
 
 	next_nonce(x, nonce);
 	if (crypto_aead_chacha20poly1305_ietf_encrypt(out, NULL, in, n, x->h, 32, NULL, nonce,
-	                                              x->k) != 0)
+	        x->k) != 0)
 		return false;
 	noise_mix_hash(x, out, n + TAG);
 	return true;
@@ -116,8 +116,8 @@ static bool decrypt_and_hash(struct noise *x, const uint8_t *in, size_t n, uint8
 	uint8_t nonce[12];
 
 	next_nonce(x, nonce);
-	if (crypto_aead_chacha20poly1305_ietf_decrypt(out, NULL, NULL, in, n + TAG, x->h, 32,
-	                                              nonce, x->k) != 0)
+	if (crypto_aead_chacha20poly1305_ietf_decrypt(out, NULL, NULL, in, n + TAG, x->h, 32, nonce,
+	        x->k) != 0)
 		return false;
 	noise_mix_hash(x, in, n + TAG);
 	return true;
@@ -139,7 +139,7 @@ static void send_ephemeral(struct noise *x, uint8_t *msg)
 }
 
 void noise_init(struct noise *x, bool initiator, const struct key_pair *s, const uint8_t *rs,
-                const uint8_t psk[static 32], const void *prologue, size_t prologue_len)
+    const uint8_t psk[static 32], const void *prologue, size_t prologue_len)
 {
 	assert(initiator == (rs != NULL));
 	memset(x, 0, sizeof(*x));

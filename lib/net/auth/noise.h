@@ -27,17 +27,17 @@ enum noise_state { NOISE_DEAD, NOISE_WANT1, NOISE_WANT2, NOISE_SPLIT };
 struct noise {
 	enum noise_state state;
 	bool initiator;
-	bool has_e;                     /* e was given, not to be drawn */
-	uint64_t n;                     /* nonce of k: 0 or 1 in this pattern */
+	bool has_e; /* e was given, not to be drawn */
+	uint64_t n; /* nonce of k: 0 or 1 in this pattern */
 	uint8_t h[32], ck[32], k[32];
 	struct key_pair s, e;
 	uint8_t rs[32], re[32], psk[32];
-	unsigned dh_count;              /* X25519 products asked for so far; survives wiping */
+	unsigned dh_count; /* X25519 products asked for so far; survives wiping */
 };
 
 /* rs: the responder's public key, for the initiator; NULL for the responder. */
 void noise_init(struct noise *x, bool initiator, const struct key_pair *s, const uint8_t *rs,
-                const uint8_t psk[static 32], const void *prologue, size_t prologue_len);
+    const uint8_t psk[static 32], const void *prologue, size_t prologue_len);
 void noise_wipe(struct noise *x);
 
 /* Use this ephemeral secret instead of a random one. For test vectors only. */

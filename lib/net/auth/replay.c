@@ -9,12 +9,12 @@
 #include "core/mem.h"
 
 #define ID_BYTES 16
-#define NONE UINT32_MAX
-#define SHARES 16384u           /* a power of two */
+#define NONE     UINT32_MAX
+#define SHARES   16384u /* a power of two */
 
 /* Used entries are in the chains of the buckets, unused ones in the free chain. */
 struct entry {
-	uint8_t id[ID_BYTES];   /* BLAKE2b of the nonce under the peer's key */
+	uint8_t id[ID_BYTES]; /* BLAKE2b of the nonce under the peer's key */
 	int64_t ts;
 	uint32_t next;
 	uint32_t share;
@@ -22,7 +22,7 @@ struct entry {
 
 struct replay {
 	uint8_t boot[REPLAY_BOOT_BYTES];
-	int64_t forgotten;      /* all nonces up to this time may be forgotten */
+	int64_t forgotten; /* all nonces up to this time may be forgotten */
 	int64_t purged_at;
 	struct entry *entry;
 	uint32_t *bucket;
@@ -131,16 +131,16 @@ static enum err_code check_time(int64_t ts, int64_t now, struct err *e)
 
 	if (ahead >= -REPLAY_WINDOW && ahead <= REPLAY_WINDOW)
 		return ERR_OK;
-	return err_set(e, ERR_AUTH, "the clocks differ: the client's is %lld s %s the server's "
-	               "(at most %d s is allowed); set both by NTP",
-	               (long long)(ahead < 0 ? -ahead : ahead), ahead < 0 ? "behind" : "ahead of",
-	               REPLAY_WINDOW);
+	return err_set(e, ERR_AUTH,
+	    "the clocks differ: the client's is %lld s %s the server's "
+	    "(at most %d s is allowed); set both by NTP",
+	    (long long)(ahead < 0 ? -ahead : ahead), ahead < 0 ? "behind" : "ahead of",
+	    REPLAY_WINDOW);
 }
 
 enum err_code replay_check(struct replay *r, const uint8_t pk[static 32],
-                           const uint8_t nonce[static REPLAY_NONCE_BYTES],
-                           const uint8_t boot[static REPLAY_BOOT_BYTES], int64_t ts, int64_t now,
-                           struct err *e)
+    const uint8_t nonce[static REPLAY_NONCE_BYTES], const uint8_t boot[static REPLAY_BOOT_BYTES],
+    int64_t ts, int64_t now, struct err *e)
 {
 	uint8_t id[ID_BYTES];
 	uint32_t *bucket, at, share;
@@ -151,20 +151,23 @@ enum err_code replay_check(struct replay *r, const uint8_t pk[static 32],
 	if (ts <= r->forgotten)
 		start_over(r);
 	if (sodium_memcmp(boot, r->boot, REPLAY_BOOT_BYTES) != 0)
-		return err_set(e, ERR_STALE, "the request names another start of the server; ask "
-		               "again with its present boot id");
+		return err_set(e, ERR_STALE,
+		    "the request names another start of the server; ask "
+		    "again with its present boot id");
 	crypto_generichash(id, sizeof(id), nonce, REPLAY_NONCE_BYTES, pk, 32);
 	bucket = &r->bucket[get_le32(id) & r->mask];
 	for (at = *bucket; at != NONE; at = r->entry[at].next)
 		if (memcmp(r->entry[at].id, id, ID_BYTES) == 0)
-			return err_set(e, ERR_AUTH, "the request was made before: its nonce has "
-			               "been used");
+			return err_set(e, ERR_AUTH,
+			    "the request was made before: its nonce has "
+			    "been used");
 	share = share_of(r, pk);
 	if (!share_has_room(r, share))
 		purge_old_nonces(r, now);
 	if (!share_has_room(r, share))
-		return err_set(e, ERR_LIMIT, "this key has made %u signed requests within %d s; slow down",
-		               r->held[share], 2 * REPLAY_WINDOW);
+		return err_set(e, ERR_LIMIT,
+		    "this key has made %u signed requests within %d s; slow down", r->held[share],
+		    2 * REPLAY_WINDOW);
 	at = r->free;
 	r->free = r->entry[at].next;
 	memcpy(r->entry[at].id, id, ID_BYTES);

@@ -13,9 +13,9 @@
  * Times are wall-clock seconds, given by the caller. When the clock goes back to a time whose
  * nonces are already forgotten, the boot id changes as at a restart; clients then repeat their
  * request with the new one. */
-#define REPLAY_WINDOW 60        /* a request's time may differ by so many seconds */
+#define REPLAY_WINDOW      60 /* a request's time may differ by so many seconds */
 #define REPLAY_NONCE_BYTES 16
-#define REPLAY_BOOT_BYTES 16
+#define REPLAY_BOOT_BYTES  16
 
 struct replay;
 
@@ -33,8 +33,7 @@ const uint8_t *replay_boot(const struct replay *r);
  * clocks differ); ERR_STALE when boot is not the present boot id; ERR_LIMIT when the key has
  * used up its room. */
 enum err_code replay_check(struct replay *r, const uint8_t pk[static 32],
-                           const uint8_t nonce[static REPLAY_NONCE_BYTES],
-                           const uint8_t boot[static REPLAY_BOOT_BYTES], int64_t ts, int64_t now,
-                           struct err *e);
+    const uint8_t nonce[static REPLAY_NONCE_BYTES], const uint8_t boot[static REPLAY_BOOT_BYTES],
+    int64_t ts, int64_t now, struct err *e);
 
 #endif

@@ -18,11 +18,11 @@ struct secrets {
 	struct secret_pair pair;
 	char *path, *where;
 	secrets_read *read;
-	struct timespec changed;        /* change time and inode of the file that was read */
+	struct timespec changed; /* change time and inode of the file that was read */
 	ino_t inode;
 	int64_t looked;
 	struct {
-		bool old;               /* offer the previous key to this server */
+		bool old; /* offer the previous key to this server */
 		uint8_t server[KEY_BYTES];
 	} refused[REFUSED];
 };
@@ -31,7 +31,8 @@ void secrets_cluster(const uint8_t psk[static KEY_BYTES], uint8_t out[static HS_
 {
 	static const char label[] = "pskit-cluster-id";
 
-	crypto_generichash(out, HS_CLUSTER_BYTES, (const uint8_t *)label, sizeof label - 1, psk, KEY_BYTES);
+	crypto_generichash(out, HS_CLUSTER_BYTES, (const uint8_t *)label, sizeof label - 1, psk,
+	    KEY_BYTES);
 }
 
 /* *st identifies the file, for note_file_read. */
@@ -39,7 +40,8 @@ static bool file_has_changed(const struct secrets *s, struct stat *st)
 {
 	if (s->path == NULL || stat(s->path, st) != 0)
 		return false;
-	return st->st_ino != s->inode || st->st_ctim.tv_sec != s->changed.tv_sec || st->st_ctim.tv_nsec != s->changed.tv_nsec;
+	return st->st_ino != s->inode || st->st_ctim.tv_sec != s->changed.tv_sec ||
+	    st->st_ctim.tv_nsec != s->changed.tv_nsec;
 }
 
 static void note_file_read(struct secrets *s, const struct stat *st)
@@ -48,8 +50,8 @@ static void note_file_read(struct secrets *s, const struct stat *st)
 	s->changed = st->st_ctim;
 }
 
-struct secrets *secrets_new(const struct key_pair *key, const struct secret_pair *pair, char *path, char *where,
-                            secrets_read *read)
+struct secrets *secrets_new(const struct key_pair *key, const struct secret_pair *pair, char *path,
+    char *where, secrets_read *read)
 {
 	struct secrets *s = mem_alloc(sizeof *s);
 
@@ -88,7 +90,8 @@ static bool reread_if_changed(struct secrets *s, int64_t pause)
 	/* A file that cannot be read, perhaps while it is replaced by hand, changes nothing. */
 	if (file_has_changed(s, &st) && s->read(s->where, &fresh, NULL) == ERR_OK) {
 		note_file_read(s, &st);
-		changed = sodium_memcmp(fresh.now, s->pair.now, KEY_BYTES) != 0 || fresh.until != s->pair.until;
+		changed = sodium_memcmp(fresh.now, s->pair.now, KEY_BYTES) != 0 ||
+		    fresh.until != s->pair.until;
 		s->pair = fresh;
 		if (changed)
 			memset(s->refused, 0, sizeof s->refused);
@@ -113,7 +116,7 @@ static bool previous_is_accepted(const struct secrets *s)
 }
 
 static void fill_secret(const struct secrets *s, const uint8_t psk[static KEY_BYTES],
-                        struct secret *out)
+    struct secret *out)
 {
 	hs_identity_init(&out->id, &s->key, psk);
 	secrets_cluster(psk, out->cluster);
@@ -143,7 +146,8 @@ void secrets_offered(struct secrets *s, const uint8_t server[static KEY_BYTES], 
 
 	pthread_mutex_lock(&s->lock);
 	reread_if_changed(s, 0);
-	old = s->refused[at].old && previous_is_accepted(s) && memcmp(s->refused[at].server, server, KEY_BYTES) == 0;
+	old = s->refused[at].old && previous_is_accepted(s) &&
+	    memcmp(s->refused[at].server, server, KEY_BYTES) == 0;
 	fill_secret(s, old ? s->pair.before : s->pair.now, out);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -153,7 +157,8 @@ void secrets_refused(struct secrets *s, const uint8_t server[static KEY_BYTES])
 	size_t at = refusal_slot(server);
 
 	pthread_mutex_lock(&s->lock);
-	s->refused[at].old = memcmp(s->refused[at].server, server, KEY_BYTES) != 0 || !s->refused[at].old;
+	s->refused[at].old = memcmp(s->refused[at].server, server, KEY_BYTES) != 0 ||
+	    !s->refused[at].old;
 	memcpy(s->refused[at].server, server, KEY_BYTES);
 	pthread_mutex_unlock(&s->lock);
 }

@@ -24,8 +24,8 @@ struct secret_pair {
  * keys before. Takes ownership of both strings. For a key that never changes read is NULL, and
  * so is path. */
 typedef enum err_code secrets_read(const char *where, struct secret_pair *pair, struct err *e);
-struct secrets *secrets_new(const struct key_pair *key, const struct secret_pair *pair, char *path, char *where,
-                            secrets_read *read);
+struct secrets *secrets_new(const struct key_pair *key, const struct secret_pair *pair, char *path,
+    char *where, secrets_read *read);
 void secrets_free(struct secrets *s);
 
 /* Read the key again if the file has changed, but not within `pause` ns of the last check. True:

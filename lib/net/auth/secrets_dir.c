@@ -11,9 +11,10 @@
 
 /* psk.old: one line "pskit-old-psk1 SECONDS BASE64". */
 #define OLD_WORD "pskit-old-psk1 "
-#define OLD_MAX 128u
+#define OLD_MAX  128u
 
-static enum err_code parse_old_psk(char *text, const char *path, struct secret_pair *pair, struct err *e)
+static enum err_code parse_old_psk(char *text, const char *path, struct secret_pair *pair,
+    struct err *e)
 {
 	char *until = text + strlen(OLD_WORD), *key;
 
@@ -58,8 +59,8 @@ enum err_code secrets_read_dir(const char *dir, struct secret_pair *pair, struct
 	return rc;
 }
 
-static enum err_code write_key_line(const char *dir, const char *name, const char *begin, const uint8_t key[static KEY_BYTES],
-                                    struct err *e)
+static enum err_code write_key_line(const char *dir, const char *name, const char *begin,
+    const uint8_t key[static KEY_BYTES], struct err *e)
 {
 	char *path = path_join(dir, name), b64[48], text[OLD_MAX];
 	enum err_code rc;

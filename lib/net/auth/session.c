@@ -5,9 +5,9 @@
 
 #include "core/endian.h"
 
-#define KDF_CONTEXT "psrecord"  /* exactly crypto_kdf_CONTEXTBYTES */
-#define KDF_RECORD 1
-#define KDF_CHAIN 2
+#define KDF_CONTEXT "psrecord" /* exactly crypto_kdf_CONTEXTBYTES */
+#define KDF_RECORD  1
+#define KDF_CHAIN   2
 
 struct suite_row {
 	enum suite suite;
@@ -69,7 +69,8 @@ enum err_code suites_choose(const char *name, enum suite *local, enum suite *rem
 	if (strcmp(name, "auto") == 0)
 		return ERR_OK;
 	if (!suite_parse(name, local) || !suite_available(*local))
-		return err_set(e, ERR_CONFIG, "suite: \"%s\" is not available on this processor", name);
+		return err_set(e, ERR_CONFIG, "suite: \"%s\" is not available on this processor",
+		    name);
 	*remote = *local;
 	return ERR_OK;
 }
@@ -105,16 +106,16 @@ static void change_key(struct session_dir *d, enum suite suite)
 	sealer_free(d->sealer);
 	d->sealer = NULL;
 	if (suite == SUITE_AES256GCM && crypto_aead_aes256gcm_beforenm(&d->aes, d->key) != 0)
-		abort();        /* session_init has checked that the processor supports it */
+		abort(); /* session_init has checked that the processor supports it */
 }
 
 enum err_code session_init(struct session *s, enum suite suite, const uint8_t tx[static 32],
-                           const uint8_t rx[static 32], struct err *e)
+    const uint8_t rx[static 32], struct err *e)
 {
 	if (!suite_available(suite))
 		return err_set(e, ERR_UNSUPPORTED,
-		               "suite %s (%d) is not available on this processor",
-		               suite_name(suite), (int)suite);
+		    "suite %s (%d) is not available on this processor", suite_name(suite),
+		    (int)suite);
 	memset(s, 0, sizeof(*s));
 	s->suite = suite;
 	memcpy(s->tx.chain, tx, 32);
@@ -152,7 +153,7 @@ static const char *cipher_of(enum suite suite)
 /* One AEAD call with the next nonce: message m of n bytes to c, with associated data ad. Either
  * m or ad is empty. */
 static bool seal_message(struct session *s, const uint8_t *m, size_t n, uint8_t *c,
-                         const uint8_t *ad, size_t adn, uint8_t tag[static SESSION_TAG_BYTES])
+    const uint8_t *ad, size_t adn, uint8_t tag[static SESSION_TAG_BYTES])
 {
 	struct session_dir *d = &s->tx;
 	uint8_t nonce[12];
@@ -162,14 +163,14 @@ static bool seal_message(struct session *s, const uint8_t *m, size_t n, uint8_t 
 	if (n >= SEALER_LARGE)
 		return sealer_seal(&d->sealer, cipher_of(s->suite), d->key, nonce, m, n, c, tag);
 	if (s->suite == SUITE_AES256GCM)
-		return crypto_aead_aes256gcm_encrypt_detached_afternm(
-		           c, tag, NULL, m, n, ad, adn, NULL, nonce, &d->aes) == 0;
-	return crypto_aead_chacha20poly1305_ietf_encrypt_detached(
-	           c, tag, NULL, m, n, ad, adn, NULL, nonce, d->key) == 0;
+		return crypto_aead_aes256gcm_encrypt_detached_afternm(c, tag, NULL, m, n, ad, adn,
+		           NULL, nonce, &d->aes) == 0;
+	return crypto_aead_chacha20poly1305_ietf_encrypt_detached(c, tag, NULL, m, n, ad, adn, NULL,
+	           nonce, d->key) == 0;
 }
 
 static bool open_in_place(struct session *s, uint8_t *c, size_t n, const uint8_t *ad, size_t adn,
-                          const uint8_t tag[static SESSION_TAG_BYTES])
+    const uint8_t tag[static SESSION_TAG_BYTES])
 {
 	struct session_dir *d = &s->rx;
 	uint8_t nonce[12];
@@ -177,13 +178,15 @@ static bool open_in_place(struct session *s, uint8_t *c, size_t n, const uint8_t
 
 	if (next_session_nonce(d, nonce)) {
 		if (n >= SEALER_LARGE)
-			rc = sealer_open(&d->sealer, cipher_of(s->suite), d->key, nonce, c, n, tag) ? 0 : -1;
+			rc = sealer_open(&d->sealer, cipher_of(s->suite), d->key, nonce, c, n, tag)
+			    ? 0
+			    : -1;
 		else if (s->suite == SUITE_AES256GCM)
-			rc = crypto_aead_aes256gcm_decrypt_detached_afternm(
-			         c, NULL, c, n, tag, ad, adn, nonce, &d->aes);
+			rc = crypto_aead_aes256gcm_decrypt_detached_afternm(c, NULL, c, n, tag, ad,
+			    adn, nonce, &d->aes);
 		else
-			rc = crypto_aead_chacha20poly1305_ietf_decrypt_detached(
-			         c, NULL, c, n, tag, ad, adn, nonce, d->key);
+			rc = crypto_aead_chacha20poly1305_ietf_decrypt_detached(c, NULL, c, n, tag,
+			    ad, adn, nonce, d->key);
 	}
 	/* Allow one attempt for each connection, so that tags cannot be guessed. */
 	if (rc != 0)
@@ -192,7 +195,7 @@ static bool open_in_place(struct session *s, uint8_t *c, size_t n, const uint8_t
 }
 
 bool session_seal_header(struct session *s, const uint8_t hdr[static SESSION_HEADER_BYTES],
-                         uint8_t tag[static SESSION_TAG_BYTES])
+    uint8_t tag[static SESSION_TAG_BYTES])
 {
 	uint8_t none = 0;
 
@@ -200,7 +203,7 @@ bool session_seal_header(struct session *s, const uint8_t hdr[static SESSION_HEA
 }
 
 bool session_open_header(struct session *s, const uint8_t hdr[static SESSION_HEADER_BYTES],
-                         const uint8_t tag[static SESSION_TAG_BYTES])
+    const uint8_t tag[static SESSION_TAG_BYTES])
 {
 	uint8_t none = 0;
 
@@ -208,21 +211,21 @@ bool session_open_header(struct session *s, const uint8_t hdr[static SESSION_HEA
 }
 
 bool session_seal_payload(struct session *s, const uint8_t *in, size_t n, uint8_t *out,
-                          uint8_t tag[static SESSION_TAG_BYTES])
+    uint8_t tag[static SESSION_TAG_BYTES])
 {
 	uint8_t none = 0, nonce[12];
 
-	if (n == 0)     /* libsodium wants pointers that are not NULL */
+	if (n == 0) /* libsodium wants pointers that are not NULL */
 		in = out = &none;
 	if (session_is_sealed(s))
 		return seal_message(s, in, n, out, NULL, 0, tag);
 	assert(out == NULL || out == in);
-	return next_session_nonce(&s->tx, nonce) && tag_make(&s->tx.maker, s->tx.key, nonce, in, n,
-	                                                     tag);
+	return next_session_nonce(&s->tx, nonce) &&
+	    tag_make(&s->tx.maker, s->tx.key, nonce, in, n, tag);
 }
 
 bool session_open_payload(struct session *s, uint8_t *data, size_t n,
-                          const uint8_t tag[static SESSION_TAG_BYTES])
+    const uint8_t tag[static SESSION_TAG_BYTES])
 {
 	uint8_t none = 0, nonce[12], want[TAG_BYTES];
 	bool good;
@@ -231,8 +234,9 @@ bool session_open_payload(struct session *s, uint8_t *data, size_t n,
 		data = &none;
 	if (session_is_sealed(s))
 		return open_in_place(s, data, n, NULL, 0, tag);
-	good = next_session_nonce(&s->rx, nonce) && tag_make(&s->rx.maker, s->rx.key, nonce, data, n, want) &&
-	       crypto_verify_16(want, tag) == 0;
+	good = next_session_nonce(&s->rx, nonce) &&
+	    tag_make(&s->rx.maker, s->rx.key, nonce, data, n, want) &&
+	    crypto_verify_16(want, tag) == 0;
 	s->rx.dead |= !good;
 	return good;
 }

@@ -30,7 +30,7 @@ enum suite {
 #undef SUITE
 };
 
-const char *suite_name(enum suite s);                   /* "?" when unknown */
+const char *suite_name(enum suite s); /* "?" when unknown */
 bool suite_parse(const char *name, enum suite *out);
 /* Does the suite encrypt payloads? The others only authenticate them. */
 bool suite_is_sealed(enum suite s);
@@ -42,20 +42,20 @@ enum err_code suites_choose(const char *name, enum suite *local, enum suite *rem
 /* Bit n for every suite number n that is available here. */
 uint8_t suite_mask(void);
 
-#define SESSION_MUST_CHECK __attribute__((warn_unused_result))
-#define SESSION_HEADER_BYTES 64
-#define SESSION_TAG_BYTES 16
+#define SESSION_MUST_CHECK    __attribute__((warn_unused_result))
+#define SESSION_HEADER_BYTES  64
+#define SESSION_TAG_BYTES     16
 #define SESSION_EPOCH_RECORDS UINT32_C(65536)
-#define SESSION_COUNTER_END (UINT64_C(1) << 48)
+#define SESSION_COUNTER_END   (UINT64_C(1) << 48)
 
 struct session_dir {
-	crypto_aead_aes256gcm_state aes;        /* key schedule, for SUITE_AES256GCM */
+	crypto_aead_aes256gcm_state aes; /* key schedule, for SUITE_AES256GCM */
 	uint8_t chain[32], key[32];
 	uint64_t counter;
-	uint32_t records;                       /* since the last change of keys */
-	struct tag_maker *maker;                /* tags of clear payloads; NULL before the first */
-	struct sealer *sealer;                  /* large sealed payloads; NULL before the first */
-	bool dead;                              /* a tag was wrong: nothing more is accepted */
+	uint32_t records;        /* since the last change of keys */
+	struct tag_maker *maker; /* tags of clear payloads; NULL before the first */
+	struct sealer *sealer;   /* large sealed payloads; NULL before the first */
+	bool dead;               /* a tag was wrong: nothing more is accepted */
 };
 
 /* Plain, to be embedded (16-byte aligned, as malloc and mem_alloc give it). The two directions
@@ -69,23 +69,23 @@ struct session {
 /* tx, rx: the two keys of noise_split, from this side.  ERR_UNSUPPORTED when
  * the suite is not available here. */
 enum err_code session_init(struct session *s, enum suite suite, const uint8_t tx[static 32],
-                           const uint8_t rx[static 32], struct err *e);
+    const uint8_t rx[static 32], struct err *e);
 void session_wipe(struct session *s);
 
 /* False, with nothing written to tag, when the counter has reached its end. */
 bool session_seal_header(struct session *s, const uint8_t hdr[static SESSION_HEADER_BYTES],
-                         uint8_t tag[static SESSION_TAG_BYTES]) SESSION_MUST_CHECK;
+    uint8_t tag[static SESSION_TAG_BYTES]) SESSION_MUST_CHECK;
 /* Sealed suites write n bytes of cipher text to out, which may be in. Clear suites only read in;
  * out must then be NULL or in, and is not written. */
 bool session_seal_payload(struct session *s, const uint8_t *in, size_t n, uint8_t *out,
-                          uint8_t tag[static SESSION_TAG_BYTES]) SESSION_MUST_CHECK;
+    uint8_t tag[static SESSION_TAG_BYTES]) SESSION_MUST_CHECK;
 
 /* False when the tag is wrong (or the counter at its end): close the connection. All later calls
  * fail, too. A sealed payload is opened in place; on failure the data must not be used. */
 bool session_open_header(struct session *s, const uint8_t hdr[static SESSION_HEADER_BYTES],
-                         const uint8_t tag[static SESSION_TAG_BYTES]) SESSION_MUST_CHECK;
+    const uint8_t tag[static SESSION_TAG_BYTES]) SESSION_MUST_CHECK;
 bool session_open_payload(struct session *s, uint8_t *data, size_t n,
-                          const uint8_t tag[static SESSION_TAG_BYTES]) SESSION_MUST_CHECK;
+    const uint8_t tag[static SESSION_TAG_BYTES]) SESSION_MUST_CHECK;
 
 /* Call after each complete record (header, and payload if it has one), on both sides, so that
  * both change keys at the same place. */

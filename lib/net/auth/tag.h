@@ -16,7 +16,7 @@
 struct tag_maker;
 void tag_maker_free(struct tag_maker *m);
 /* False: libcrypto cannot do it. */
-bool tag_make(struct tag_maker **m, const uint8_t key[static 32], const uint8_t nonce[static 12], const uint8_t *data,
-              size_t n, uint8_t tag[static TAG_BYTES]);
+bool tag_make(struct tag_maker **m, const uint8_t key[static 32], const uint8_t nonce[static 12],
+    const uint8_t *data, size_t n, uint8_t tag[static TAG_BYTES]);
 
 #endif

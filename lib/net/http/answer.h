@@ -10,15 +10,15 @@
 /* The answer that a route's handler fills in. The server owns json and text afterwards. No
  * threads or locks: an answer belongs to the thread that runs the handler. */
 struct http_answer {
-	int status;                     /* HTTP status; 0 means 200 */
-	json_t *json; /* body; printed compactly, or indented when the query has "pretty" */
-	struct buf text;                /* the body when json is NULL */
-	const char *content_type;       /* of text; a constant; NULL: text/plain */
-	const void *fixed; /* a body that is never freed, instead of text; NULL: none */
+	int status;      /* HTTP status; 0 means 200 */
+	json_t *json;    /* body; printed compactly, or indented when the query has "pretty" */
+	struct buf text; /* the body when json is NULL */
+	const char *content_type; /* of text; a constant; NULL: text/plain */
+	const void *fixed;        /* a body that is never freed, instead of text; NULL: none */
 	size_t fixed_len;
-	const char *encoding;           /* Content-Encoding of fixed; a constant; NULL: none */
-	const char *csp; /* Content-Security-Policy, a constant; NULL: default-src 'none' */
-	int64_t park_ms;                /* with HTTP_PARK: ms from the handler's first call on */
+	const char *encoding; /* Content-Encoding of fixed; a constant; NULL: none */
+	const char *csp;      /* Content-Security-Policy, a constant; NULL: default-src 'none' */
+	int64_t park_ms;      /* with HTTP_PARK: ms from the handler's first call on */
 };
 
 /* The HTTP status of an error code. */

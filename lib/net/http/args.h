@@ -8,7 +8,7 @@
 /* A parsed query string ("since=4&pretty"). Pure; no locks. */
 #define HTTP_ARGS_MAX 16
 struct http_args {
-	char *text;                     /* owned: the decoded strings */
+	char *text; /* owned: the decoded strings */
 	size_t n;
 	const char *key[HTTP_ARGS_MAX], *value[HTTP_ARGS_MAX];
 };

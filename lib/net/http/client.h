@@ -14,10 +14,10 @@
  * socket must belong to our own user or root. Requests over TCP are signed, and answers must
  * verify. */
 struct http_target {
-	const char *unix_path;          /* either this or addr */
-	const char *addr;               /* "host:port" */
+	const char *unix_path;    /* either this or addr */
+	const char *addr;         /* "host:port" */
 	const uint8_t *server_pk; /* KEY_BYTES. server_pk, keys and psk are all set, or all NULL: */
-	const struct key_pair *keys;    /* then requests are unsigned, for open routes */
+	const struct key_pair *keys; /* then requests are unsigned, for open routes */
 	const uint8_t *psk;
 	const atomic_bool *stop; /* may be NULL; when true, calls end within 1 s with ERR_STOPPED */
 };
@@ -33,7 +33,7 @@ struct http_client;
 enum err_code http_client_new(const struct http_target *t, struct http_client **out, struct err *e);
 void http_client_free(struct http_client *c);
 
-#define HTTP_REPLY_MAX (64u << 20)      /* bytes */
+#define HTTP_REPLY_MAX (64u << 20) /* bytes */
 
 /* Send a request and wait for the answer, at most timeout ns from the call on (the server does
  * not learn it). target is a path with a query; body may be NULL, and its reference is not
@@ -46,10 +46,9 @@ void http_client_free(struct http_client *c);
  * is another user's; ERR_PROTO: not an answer of a pskit server; ERR_LIMIT: the body or the
  * reply is too large; ERR_STOPPED. */
 enum err_code http_call(struct http_client *c, const char *method, const char *target,
-                        const json_t *body, int64_t timeout, int *status, json_t **reply,
-                        struct err *e);
+    const json_t *body, int64_t timeout, int *status, json_t **reply, struct err *e);
 /* GET a document that is not JSON; its text is appended to out. */
 enum err_code http_get_text(struct http_client *c, const char *target, int64_t timeout,
-                            struct buf *out, struct err *e);
+    struct buf *out, struct err *e);
 
 #endif

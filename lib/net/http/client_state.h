@@ -7,22 +7,22 @@
 /* For the files of the client: http_client.c makes it, http_call.c sends requests. Used by one
  * thread at a time. */
 struct http_client {
-	void *curl;                     /* CURL * */
-	char *where;                    /* for messages: the path or host:port */
-	char *host;                     /* for the Host header and for signatures */
-	char *sockpath;                 /* path of the Unix socket, NULL on TCP */
+	void *curl;     /* CURL * */
+	char *where;    /* for messages: the path or host:port */
+	char *host;     /* for the Host header and for signatures */
+	char *sockpath; /* path of the Unix socket, NULL on TCP */
 	int dirfd;
 	const atomic_bool *stop;
 	bool sign;
 	struct key_pair keys;
-	uint8_t key[32];                /* shared with the server */
-	uint8_t boot[REPLAY_BOOT_BYTES];        /* the server's boot id; zero until it is known */
+	uint8_t key[32];                 /* shared with the server */
+	uint8_t boot[REPLAY_BOOT_BYTES]; /* the server's boot id; zero until it is known */
 
 	/* The attempt under way. */
 	struct buf reply;
-	char signature[HTTPSIG_TEXT];   /* the answer's signature, "" for none */
+	char signature[HTTPSIG_TEXT]; /* the answer's signature, "" for none */
 	bool too_large, not_ours;
-	int fd;                         /* descriptor of the last connection */
+	int fd; /* descriptor of the last connection */
 };
 
 #endif

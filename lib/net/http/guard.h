@@ -16,14 +16,14 @@
 #define HTTP_HEADERS_MAX 32
 
 struct http_head {
-	const char *host, *authorization, *content_type, *origin, *site;  /* NULL: absent */
+	const char *host, *authorization, *content_type, *origin, *site; /* NULL: absent */
 	const char *mode, *encodings; /* Sec-Fetch-Mode and Accept-Encoding; NULL: absent */
-	int64_t content_length;         /* -1: absent */
-	const char *fault;              /* what is malformed; NULL: nothing */
+	int64_t content_length;       /* -1: absent */
+	const char *fault;            /* what is malformed; NULL: nothing */
 };
 
 /* Fill in h. Its strings live as long as the request. */
 void http_guard_read(struct MHD_Connection *mhd, const char *version, const char *uri,
-                     struct http_head *h);
+    struct http_head *h);
 
 #endif

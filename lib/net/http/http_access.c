@@ -9,7 +9,7 @@
 #include "http/state.h"
 
 static const struct http_route *find_route(const struct http_server *s, const char *method,
-                                           const char *path)
+    const char *path)
 {
 	for (size_t i = 0; i < s->cfg.nroutes; i++)
 		if (strcmp(s->cfg.routes[i].path, path) == 0 &&
@@ -27,7 +27,7 @@ bool http_access_is_linked(const struct http_server *s, const char *method, cons
 
 /* The key shared with pk, from the cache or made; false for a bad point. */
 static bool shared_key(struct http_server *s, const uint8_t pk[static KEY_BYTES],
-                       uint8_t key[static 32])
+    uint8_t key[static 32])
 {
 	struct http_key *slot = &s->keys[pk[0] % HTTP_KEY_CACHE];
 	bool good = true;
@@ -86,9 +86,11 @@ static enum err_code claim_session(struct http_conn *c, const char *text, struct
 
 	c->x.session = true;
 	if (!c->loopback)
-		return err_set(e, ERR_FORBIDDEN, "a session of the dashboard counts on the coordinator's own host alone");
+		return err_set(e, ERR_FORBIDDEN,
+		    "a session of the dashboard counts on the coordinator's own host alone");
 	if (s->cfg.find_session == NULL || !s->cfg.find_session(s->cfg.ctx, text, &peer))
-		return err_set(e, ERR_AUTH, "this session is not known here, or has ended: ps-ctl dashboard begins another");
+		return err_set(e, ERR_AUTH,
+		    "this session is not known here, or has ended: ps-ctl dashboard begins another");
 	peer.local = false;
 	memset(peer.key, 0, sizeof(peer.key));
 	c->x.peer = peer;
@@ -96,7 +98,8 @@ static enum err_code claim_session(struct http_conn *c, const char *text, struct
 	return ERR_OK;
 }
 
-static bool token_stands(struct http_server *s, const struct http_exchange *x, struct http_peer *peer)
+static bool token_stands(struct http_server *s, const struct http_exchange *x,
+    struct http_peer *peer)
 {
 	return x->session ? s->cfg.find_session(s->cfg.ctx, x->token, peer)
 	                  : s->cfg.find_token(s->cfg.ctx, x->token, peer);
@@ -111,14 +114,15 @@ enum err_code http_access_again(struct http_conn *c, struct err *e)
 	if (x->claimed && !s->cfg.find_key(s->cfg.ctx, x->head.pk, &peer))
 		return err_set(e, ERR_AUTH, "this key is no longer authorised here");
 	if (x->token != NULL && !token_stands(s, x, &peer))
-		return err_set(e, ERR_AUTH, "this %s is no longer known here", x->session ? "session" : "bearer token");
+		return err_set(e, ERR_AUTH, "this %s is no longer known here",
+		    x->session ? "session" : "bearer token");
 	if ((x->claimed || x->token != NULL) && peer.role != x->peer.role)
 		return err_set(e, ERR_AUTH, "the role of %s has changed", x->peer.name);
 	return ERR_OK;
 }
 
 enum err_code http_access_claim(struct http_conn *c, const struct http_head *head,
-                                const char *method, struct err *e)
+    const char *method, struct err *e)
 {
 	struct http_exchange *x = &c->x;
 	const struct http_route *route = find_route(c->l->s, method, x->uri);
@@ -141,15 +145,17 @@ enum err_code http_access_claim(struct http_conn *c, const struct http_head *hea
 
 		if (rc != ERR_OK)
 			return rc;
-		if (strcmp(method, "GET") == 0 && route != NULL && (route->flags & HTTP_TOKEN_OK) != 0)
+		if (strcmp(method, "GET") == 0 && route != NULL &&
+		    (route->flags & HTTP_TOKEN_OK) != 0)
 			return ERR_OK;
-		return err_set(e, ERR_FORBIDDEN, "a bearer token does not open %s of this path", method);
+		return err_set(e, ERR_FORBIDDEN, "a bearer token does not open %s of this path",
+		    method);
 	}
 	return err_set(e, ERR_AUTH, "requests over TCP must be signed");
 }
 
-void http_server_secrets(struct http_server *s, const uint8_t psk[static KEY_BYTES], const uint8_t before[static KEY_BYTES],
-                         int64_t until)
+void http_server_secrets(struct http_server *s, const uint8_t psk[static KEY_BYTES],
+    const uint8_t before[static KEY_BYTES], int64_t until)
 {
 	pthread_mutex_lock(&s->auth_lock);
 	memcpy(s->cfg.psk, psk, KEY_BYTES);
@@ -165,8 +171,9 @@ static bool verify_before(struct http_conn *c, const struct httpsig_msg *m, int6
 	struct http_exchange *x = &c->x;
 	struct http_server *s = c->l->s;
 	uint8_t key[32];
-	bool good = now < s->before_until && httpsig_key(key, &s->cfg.keys, x->head.pk, false, s->before) &&
-	            httpsig_verify_request(key, m, &x->head, s->replay, now, NULL) == ERR_OK;
+	bool good = now < s->before_until &&
+	    httpsig_key(key, &s->cfg.keys, x->head.pk, false, s->before) &&
+	    httpsig_verify_request(key, m, &x->head, s->replay, now, NULL) == ERR_OK;
 
 	if (good)
 		memcpy(x->key, key, sizeof(key));
@@ -226,8 +233,8 @@ bool http_access_route(struct http_conn *c, const char *method, struct http_answ
 	if (r == NULL && !get && find_route(s, "POST", x->uri) == NULL)
 		return wrong_path(s, x->uri, a);
 	if (r == NULL) {
-		http_fail(a, ERR_UNSUPPORTED, get ? "use GET" : "use POST", "%.20s is not for %.200s",
-		          method, x->uri);
+		http_fail(a, ERR_UNSUPPORTED, get ? "use GET" : "use POST",
+		    "%.20s is not for %.200s", method, x->uri);
 		a->status = 405;
 		return false;
 	}
@@ -236,12 +243,12 @@ bool http_access_route(struct http_conn *c, const char *method, struct http_answ
 		return true;
 	if ((r->flags & HTTP_LOCAL_ONLY) != 0 && !x->peer.local) {
 		http_fail(a, ERR_FORBIDDEN, "ask on the server's own host, by its run directory",
-		          "%s is answered on the Unix socket only, because it may hold secrets", r->path);
+		    "%s is answered on the Unix socket only, because it may hold secrets", r->path);
 		return false;
 	}
 	if ((r->roles & 1u << x->peer.role) == 0) {
 		http_fail(a, ERR_FORBIDDEN, NULL, "%s (role %s) may not %s %s", x->peer.name,
-		          role_name(x->peer.role), r->method, r->path);
+		    role_name(x->peer.role), r->method, r->path);
 		return false;
 	}
 	return true;

@@ -9,24 +9,23 @@
 #include "core/mem.h"
 #include "http/client_state.h"
 
-#define BODY_MAX 65536          /* the most that a server accepts */
+#define BODY_MAX       65536 /* the most that a server accepts */
 #define CONNECT_MAX_MS 5000
 
 /* One call: the request and its deadline. */
 struct asking {
 	const char *method;
-	char *path;                     /* cut at the "?" */
+	char *path; /* cut at the "?" */
 	const char *query;
 	char *url;
-	char *body;                     /* NULL for none */
+	char *body; /* NULL for none */
 	size_t body_len;
 	int64_t deadline;
 	struct httpsig_head head;
 };
 
 static enum err_code asking_init(struct asking *a, const struct http_client *c, const char *method,
-                                 const char *target, const json_t *body, int64_t timeout,
-                                 struct err *e)
+    const char *target, const json_t *body, int64_t timeout, struct err *e)
 {
 	char *mark;
 
@@ -35,17 +34,20 @@ static enum err_code asking_init(struct asking *a, const struct http_client *c, 
 		return err_set(e, ERR_USAGE, "\"%s\" is not a path", target);
 	for (const char *p = target; *p != '\0'; p++)
 		if (*p <= 0x20 || *p >= 0x7f || *p == '#')
-			return err_set(e, ERR_USAGE, "the path %s has a byte that must be escaped", target);
+			return err_set(e, ERR_USAGE, "the path %s has a byte that must be escaped",
+			    target);
 	a->method = method;
 	a->deadline = clock_now() + timeout;
 	if (body != NULL) {
 		a->body = json_dumps(body, JSON_COMPACT);
 		a->body_len = a->body != NULL ? strlen(a->body) : 0;
 		if (a->body == NULL)
-			return err_set(e, ERR_NOMEM, "cannot write the request to %s as JSON", c->where);
+			return err_set(e, ERR_NOMEM, "cannot write the request to %s as JSON",
+			    c->where);
 		if (a->body_len > BODY_MAX)
-			return err_set(e, ERR_LIMIT, "a request of %zu bytes is too large: at most %d",
-			               a->body_len, BODY_MAX);
+			return err_set(e, ERR_LIMIT,
+			    "a request of %zu bytes is too large: at most %d", a->body_len,
+			    BODY_MAX);
 	}
 	a->url = mem_printf("http://%s%s", c->host, target);
 	a->path = mem_strdup(target);
@@ -78,14 +80,14 @@ static struct httpsig_msg message_of(const struct http_client *c, const struct a
 }
 
 static enum err_code report_broken(const struct http_client *c, const char *what,
-                                   const char *detail, enum err_code code, struct err *e)
+    const char *detail, enum err_code code, struct err *e)
 {
 	return err_set(e, code, "%s %s%s%s", c->where, what, detail[0] != '\0' ? ": " : "", detail);
 }
 
 /* Describe a failure below HTTP so that the user knows what to do. */
 static enum err_code curl_fault(const struct http_client *c, CURLcode rc, double waited,
-                                struct err *e)
+    struct err *e)
 {
 	curl_off_t connected = 0;
 	long sys = 0;
@@ -94,21 +96,21 @@ static enum err_code curl_fault(const struct http_client *c, CURLcode rc, double
 	curl_easy_getinfo(c->curl, CURLINFO_PRETRANSFER_TIME_T, &connected);
 	switch (rc) {
 	case CURLE_COULDNT_CONNECT:
-		return err_set(e, ERR_UNREACH, "cannot reach %s: %s; is the server running?", c->where,
-		               sys != 0 ? strerror((int)sys) : "no connection");
+		return err_set(e, ERR_UNREACH, "cannot reach %s: %s; is the server running?",
+		    c->where, sys != 0 ? strerror((int)sys) : "no connection");
 	case CURLE_COULDNT_RESOLVE_HOST:
 		return err_set(e, ERR_UNREACH, "cannot find the address of %s", c->where);
 	case CURLE_OPERATION_TIMEDOUT:
 		if (connected == 0)
-			return err_set(e, ERR_UNREACH, "cannot reach %s: no connection within %.3g s",
-			               c->where, waited);
+			return err_set(e, ERR_UNREACH,
+			    "cannot reach %s: no connection within %.3g s", c->where, waited);
 		return err_set(e, ERR_TIMEOUT, "%s did not answer within %.3g s", c->where, waited);
 	case CURLE_ABORTED_BY_CALLBACK:
 		if (c->not_ours)
 			return report_broken(c, "is held by another user", "do not trust it",
-			                     ERR_AUTH, e);
+			    ERR_AUTH, e);
 		return report_broken(c, "was not waited for, because this program is to stop", "",
-		                     ERR_STOPPED, e);
+		    ERR_STOPPED, e);
 	case CURLE_WRITE_ERROR:
 		if (c->too_large)
 			return report_broken(c, "answered with more than 64 MiB", "", ERR_LIMIT, e);
@@ -118,15 +120,15 @@ static enum err_code curl_fault(const struct http_client *c, CURLcode rc, double
 	case CURLE_SEND_ERROR:
 	case CURLE_PARTIAL_FILE:
 		return report_broken(c, "closed the connection before it had answered",
-		                     sys != 0 ? strerror((int)sys) : "", ERR_CLOSED, e);
+		    sys != 0 ? strerror((int)sys) : "", ERR_CLOSED, e);
 	case CURLE_URL_MALFORMAT:
 		return report_broken(c, "is not an address to call", "write HOST:PORT", ERR_CONFIG,
-		                     e);
+		    e);
 	case CURLE_UNSUPPORTED_PROTOCOL:
 	case CURLE_WEIRD_SERVER_REPLY:
 	case CURLE_BAD_CONTENT_ENCODING:
 		return report_broken(c, "does not speak HTTP as our servers do",
-		                     "another program listens there", ERR_PROTO, e);
+		    "another program listens there", ERR_PROTO, e);
 	default:
 		break;
 	}
@@ -134,7 +136,7 @@ static enum err_code curl_fault(const struct http_client *c, CURLcode rc, double
 }
 
 static struct curl_slist *append_header(struct curl_slist *list, const char *name,
-                                        const char *value)
+    const char *value)
 {
 	char *line = mem_printf("%s:%s%s", name, value[0] != '\0' ? " " : "", value);
 	struct curl_slist *longer = curl_slist_append(list, line);
@@ -146,7 +148,7 @@ static struct curl_slist *append_header(struct curl_slist *list, const char *nam
 }
 
 static struct curl_slist *make_headers(const struct http_client *c, const struct asking *a,
-                                       const char *authorization)
+    const char *authorization)
 {
 	struct curl_slist *list = append_header(NULL, "Host", c->host);
 
@@ -155,7 +157,7 @@ static struct curl_slist *make_headers(const struct http_client *c, const struct
 		list = append_header(list, "Expect", "");
 	if (list != NULL)
 		list = append_header(list, "Content-Type",
-		                     a->body != NULL ? "application/json" : "");
+		    a->body != NULL ? "application/json" : "");
 	if (list != NULL && authorization[0] != '\0')
 		list = append_header(list, "Authorization", authorization);
 	return list;
@@ -195,7 +197,7 @@ static enum err_code send_once(struct http_client *c, struct asking *a, long *st
 		left_ms = 1;
 	if (c->sign) {
 		rc = httpsig_sign_request(c->key, &m, c->keys.pk, c->boot,
-		                          clock_wall() / NSEC_PER_SEC, &a->head, authorization, e);
+		    clock_wall() / NSEC_PER_SEC, &a->head, authorization, e);
 		if (rc != ERR_OK)
 			return rc;
 	}
@@ -209,7 +211,7 @@ static enum err_code send_once(struct http_client *c, struct asking *a, long *st
 	curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, headers);
 	curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, (long)left_ms);
 	curl_easy_setopt(c->curl, CURLOPT_CONNECTTIMEOUT_MS,
-	                 (long)(left_ms < CONNECT_MAX_MS ? left_ms : CONNECT_MAX_MS));
+	    (long)(left_ms < CONNECT_MAX_MS ? left_ms : CONNECT_MAX_MS));
 	curl = curl_easy_perform(c->curl);
 	curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, NULL);
 	curl_slist_free_all(headers);
@@ -221,7 +223,7 @@ static enum err_code send_once(struct http_client *c, struct asking *a, long *st
 
 /* Turn the error object of an answer into our own error. */
 static enum err_code server_fault(const struct http_client *c, long status, bool trusted,
-                                  struct err *e)
+    struct err *e)
 {
 	json_t *v = json_parse((const char *)c->reply.data, c->reply.len, BODY_MAX, NULL);
 	const json_t *error = json_object_get(v, "error");
@@ -231,9 +233,10 @@ static enum err_code server_fault(const struct http_client *c, long status, bool
 	enum err_code code;
 
 	if (name == NULL || msg == NULL) {
-		code = err_set(e, status == 401 ? ERR_AUTH : ERR_PROTO, "%s answered with status %ld, "
-		               "but not as our servers do: does another program listen there?",
-		               c->where, status);
+		code = err_set(e, status == 401 ? ERR_AUTH : ERR_PROTO,
+		    "%s answered with status %ld, "
+		    "but not as our servers do: does another program listen there?",
+		    c->where, status);
 		goto out;
 	}
 	code = err_by_name(name);
@@ -243,8 +246,8 @@ static enum err_code server_fault(const struct http_client *c, long status, bool
 	if (code == ERR_OK)
 		code = ERR_FAILED;
 	err_set(e, code, "%s%s%.380s%s%.120s%s", trusted ? "" : c->where,
-	        trusted ? "" : " (unsigned answer): ", msg, hint[0] != '\0' ? " (" : "", hint,
-	        hint[0] != '\0' ? ")" : "");
+	    trusted ? "" : " (unsigned answer): ", msg, hint[0] != '\0' ? " (" : "", hint,
+	    hint[0] != '\0' ? ")" : "");
 out:
 	json_decref(v);
 	return code;
@@ -252,7 +255,7 @@ out:
 
 /* Check the answer in c->reply. *again: it told a new boot id, so send the request once more. */
 static enum err_code check_answer(struct http_client *c, const struct asking *a, long status,
-                                  bool *again, struct err *e)
+    bool *again, struct err *e)
 {
 	struct httpsig_msg m = message_of(c, a);
 	struct httpsig_head answer;
@@ -264,8 +267,10 @@ static enum err_code check_answer(struct http_client *c, const struct asking *a,
 	if (c->signature[0] == '\0') {
 		if (status >= 400)
 			return server_fault(c, status, false, e);
-		return err_set(e, ERR_AUTH, "%s answered without a signature: do not trust it; does "
-		               "another program listen there?", c->where);
+		return err_set(e, ERR_AUTH,
+		    "%s answered without a signature: do not trust it; does "
+		    "another program listen there?",
+		    c->where);
 	}
 	m.body = c->reply.data;
 	m.body_len = c->reply.len;
@@ -281,7 +286,7 @@ static enum err_code check_answer(struct http_client *c, const struct asking *a,
 }
 
 static enum err_code send_request(struct http_client *c, const char *method, const char *target,
-                                  const json_t *body, int64_t timeout, int *status, struct err *e)
+    const json_t *body, int64_t timeout, int *status, struct err *e)
 {
 	struct asking a;
 	enum err_code rc = asking_init(&a, c, method, target, body, timeout, e);
@@ -308,8 +313,7 @@ static enum err_code send_request(struct http_client *c, const char *method, con
 }
 
 enum err_code http_call(struct http_client *c, const char *method, const char *target,
-                        const json_t *body, int64_t timeout, int *status, json_t **reply,
-                        struct err *e)
+    const json_t *body, int64_t timeout, int *status, json_t **reply, struct err *e)
 {
 	int code;
 	enum err_code rc;
@@ -324,14 +328,14 @@ enum err_code http_call(struct http_client *c, const char *method, const char *t
 		return rc;
 	v = json_parse((const char *)c->reply.data, c->reply.len, HTTP_REPLY_MAX, NULL);
 	if (v == NULL)
-		return err_set(e, ERR_PROTO, "%s answered %s with something that is not JSON", c->where,
-		               target);
+		return err_set(e, ERR_PROTO, "%s answered %s with something that is not JSON",
+		    c->where, target);
 	*reply = v;
 	return ERR_OK;
 }
 
 enum err_code http_get_text(struct http_client *c, const char *target, int64_t timeout,
-                            struct buf *out, struct err *e)
+    struct buf *out, struct err *e)
 {
 	int code;
 	enum err_code rc = send_request(c, "GET", target, NULL, timeout, &code, e);

@@ -128,15 +128,17 @@ static void set_curl_options(struct http_client *c)
 }
 
 static enum err_code set_signing_keys(struct http_client *c, const struct http_target *t,
-                                      struct err *e)
+    struct err *e)
 {
 	if (t->server_pk == NULL || t->keys == NULL || t->psk == NULL)
 		return ERR_OK;
 	c->sign = true;
 	c->keys = *t->keys;
 	if (!httpsig_key(c->key, t->keys, t->server_pk, true, t->psk))
-		return err_set(e, ERR_AUTH, "the public key given for %s is no usable key: take it from "
-		               "a fresh join file", c->where);
+		return err_set(e, ERR_AUTH,
+		    "the public key given for %s is no usable key: take it from "
+		    "a fresh join file",
+		    c->where);
 	return ERR_OK;
 }
 
@@ -158,8 +160,10 @@ enum err_code http_client_new(const struct http_target *t, struct http_client **
 		rc = unixpath_open(t->unix_path, name, &c->dirfd, e);
 		/* Without the directory there is no server. */
 		if (rc == ERR_NOTFOUND)
-			rc = err_set(e, ERR_UNREACH, "no server is listening on %s: there is no such "
-			             "directory", c->where);
+			rc = err_set(e, ERR_UNREACH,
+			    "no server is listening on %s: there is no such "
+			    "directory",
+			    c->where);
 		if (rc != ERR_OK)
 			goto fail;
 		c->sockpath = mem_strdup(name);

@@ -12,11 +12,11 @@
 /* The most connections with an incomplete request. Beyond it the oldest of them is closed, so
  * that silent connections cannot keep others out. libmicrohttpd's own limits would refuse the
  * newcomer. */
-#define ARRIVING_MAX 128
+#define ARRIVING_MAX        128
 #define ARRIVING_MAX_PER_IP 64
 /* The most answers to strangers under way at once; beyond it the oldest is closed. Together with
  * the arriving and the parked connections they leave room for peers with a key. */
-#define STRANGERS_MAX 64
+#define STRANGERS_MAX        64
 #define STRANGERS_MAX_PER_IP 32
 /* The most requests parked at once, so that they leave room for others. */
 #define PARKED_MAX 96
@@ -82,7 +82,7 @@ static bool is_welcome(const struct http_conn *c)
 	if (!c->l->bound.local)
 		return true;
 	return getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 &&
-	       (cred.uid == geteuid() || cred.uid == 0);
+	    (cred.uid == geteuid() || cred.uid == 0);
 }
 
 /* A stranger can hold up this connection: its request is incomplete, or was not signed. */
@@ -119,8 +119,8 @@ static void evict_for(struct http_conn *newcomer, unsigned most, unsigned most_h
 
 static void conn_open(struct http_listener *l, struct MHD_Connection *mhd, void **context)
 {
-	const union MHD_ConnectionInfo *info =
-	    MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+	const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd,
+	    MHD_CONNECTION_INFO_CONNECTION_FD);
 	struct http_conn *c = mem_alloc(sizeof(*c));
 	struct http_server *s = l->s;
 	bool welcome;
@@ -170,7 +170,7 @@ static void conn_close(struct http_conn *c)
 }
 
 void http_conns_notify(void *listener, struct MHD_Connection *mhd, void **context,
-                       enum MHD_ConnectionNotificationCode what)
+    enum MHD_ConnectionNotificationCode what)
 {
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
 		conn_open(listener, mhd, context);

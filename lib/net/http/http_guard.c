@@ -8,7 +8,7 @@
 struct reading {
 	struct http_head *h;
 	unsigned count;
-	const char *length;             /* Content-Length */
+	const char *length; /* Content-Length */
 };
 
 static bool is_token(const char *s, size_t n)
@@ -18,7 +18,7 @@ static bool is_token(const char *s, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		char c = s[i];
 		bool alnum = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-		             (c >= 'A' && c <= 'Z');
+		    (c >= 'A' && c <= 'Z');
 
 		if (!alnum && (c == '\0' || strchr(extra, c) == NULL))
 			return false;
@@ -68,7 +68,7 @@ static const char *take_header(struct reading *r, const char *name, const char *
 }
 
 static enum MHD_Result guard_header(void *ctx, enum MHD_ValueKind kind, const char *name,
-                                    size_t nlen, const char *value, size_t vlen)
+    size_t nlen, const char *value, size_t vlen)
 {
 	struct reading *r = ctx;
 	const char *fault = NULL;
@@ -103,7 +103,7 @@ static const char *uri_fault(const char *uri)
 }
 
 void http_guard_read(struct MHD_Connection *mhd, const char *version, const char *uri,
-                     struct http_head *h)
+    struct http_head *h)
 {
 	struct reading r = { .h = h };
 
@@ -120,7 +120,8 @@ void http_guard_read(struct MHD_Connection *mhd, const char *version, const char
 		return;
 	if (h->host == NULL || h->host[0] == '\0' || strlen(h->host) > 255)
 		h->fault = "no Host header, or one of more than 255 bytes";
-	else if (r.length != NULL && (r.length[strspn(r.length, "0123456789")] != '\0' ||
-	                              !num_int(r.length, 0, INT64_MAX, &h->content_length)))
+	else if (r.length != NULL &&
+	    (r.length[strspn(r.length, "0123456789")] != '\0' ||
+	        !num_int(r.length, 0, INT64_MAX, &h->content_length)))
 		h->fault = "a Content-Length that is not a number";
 }

@@ -65,7 +65,7 @@ static void describe_bound(struct http_bound *b)
 }
 
 static enum err_code bind_first(const char *addr, const struct addrinfo *ai, int *out,
-                                struct err *e)
+    struct err *e)
 {
 	int one = 1, fd, saved;
 
@@ -83,16 +83,20 @@ static enum err_code bind_first(const char *addr, const struct addrinfo *ai, int
 	close(fd);
 	errno = saved;
 	if (saved == EADDRINUSE)
-		return err_set(e, ERR_EXISTS, "%s is in use by another process: stop it, or choose "
-		               "another port (port 0 takes a free one)", addr);
+		return err_set(e, ERR_EXISTS,
+		    "%s is in use by another process: stop it, or choose "
+		    "another port (port 0 takes a free one)",
+		    addr);
 	if (saved == EADDRNOTAVAIL)
-		return err_set(e, ERR_CONFIG, "%s is not an address of this host: listen on one of "
-		               "those that `ip addr` shows, or on 127.0.0.1", addr);
+		return err_set(e, ERR_CONFIG,
+		    "%s is not an address of this host: listen on one of "
+		    "those that `ip addr` shows, or on 127.0.0.1",
+		    addr);
 	return err_sys(e, ERR_IO, "cannot listen on %s", addr);
 }
 
 enum err_code http_listen_tcp(const char *addr, const char *also, struct http_bound *b,
-                              struct err *e)
+    struct err *e)
 {
 	struct addrinfo hints, *ai = NULL;
 	char port[8];
@@ -103,15 +107,17 @@ enum err_code http_listen_tcp(const char *addr, const char *also, struct http_bo
 	b->fd = -1;
 	/* An empty host or "*" could mean every address by accident, so they are refused. */
 	if (!split_address(addr, b->asked, port) || strcmp(b->asked, "*") == 0)
-		return err_set(e, ERR_CONFIG, "\"%s\" is not an address to listen on: write HOST:PORT "
-		               "or [IPV6]:PORT, with 0.0.0.0 or [::] for every address", addr);
+		return err_set(e, ERR_CONFIG,
+		    "\"%s\" is not an address to listen on: write HOST:PORT "
+		    "or [IPV6]:PORT, with 0.0.0.0 or [::] for every address",
+		    addr);
 	memset(&hints, 0, sizeof(hints));
 	hints.ai_socktype = SOCK_STREAM;
 	hints.ai_flags = AI_NUMERICSERV;
 	gai = getaddrinfo(b->asked, port, &hints, &ai);
 	if (gai != 0)
 		return err_set(e, ERR_CONFIG, "cannot find the address of \"%s\" to listen on: %s",
-		               b->asked, gai_strerror(gai));
+		    b->asked, gai_strerror(gai));
 	rc = bind_first(addr, ai, &b->fd, e);
 	freeaddrinfo(ai);
 	if (rc != ERR_OK)

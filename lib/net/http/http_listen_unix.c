@@ -31,14 +31,17 @@ static enum err_code open_dir(const char *path, int *out, struct err *e)
 
 	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0) {
-		rc = err_sys(e, ERR_CONFIG, "cannot open %s, the directory of the control socket", dir);
+		rc = err_sys(e, ERR_CONFIG, "cannot open %s, the directory of the control socket",
+		    dir);
 		goto out;
 	}
 	if (fstat(fd, &st) != 0)
 		rc = err_sys(e, ERR_IO, "cannot stat %s", dir);
 	else if ((st.st_uid != geteuid() && st.st_uid != 0) || (st.st_mode & 022) != 0)
-		rc = err_set(e, ERR_CONFIG, "others may write to %s, so a control socket in it is "
-		             "not safe: chmod 700 it, or choose a directory of your own", dir);
+		rc = err_set(e, ERR_CONFIG,
+		    "others may write to %s, so a control socket in it is "
+		    "not safe: chmod 700 it, or choose a directory of your own",
+		    dir);
 	else if (flock(fd, LOCK_EX) != 0)
 		rc = err_sys(e, ERR_IO, "cannot lock %s", dir);
 	if (rc != ERR_OK)
@@ -58,16 +61,20 @@ static enum err_code remove_stale(const char *path, const struct sockaddr_un *su
 	if (lstat(path, &st) != 0)
 		return errno == ENOENT ? ERR_OK : err_sys(e, ERR_IO, "cannot stat %s", path);
 	if (!S_ISSOCK(st.st_mode))
-		return err_set(e, ERR_EXISTS, "%s is in the way of the control socket and is not a "
-		               "socket: move it away", path);
+		return err_set(e, ERR_EXISTS,
+		    "%s is in the way of the control socket and is not a "
+		    "socket: move it away",
+		    path);
 	fd = unix_socket();
 	if (fd < 0)
 		return err_sys(e, ERR_IO, "cannot make a socket for %s", path);
 	rc = connect(fd, (const struct sockaddr *)sun, sizeof(*sun)) == 0 ? 0 : errno;
 	close(fd);
 	if (rc != ECONNREFUSED && rc != ENOENT)
-		return err_set(e, ERR_EXISTS, "another process is answering on %s: stop it first, or "
-		               "use another run directory", path);
+		return err_set(e, ERR_EXISTS,
+		    "another process is answering on %s: stop it first, or "
+		    "use another run directory",
+		    path);
 	if (unlink(path) != 0 && errno != ENOENT)
 		return err_sys(e, ERR_IO, "cannot remove the stale socket %s", path);
 	return ERR_OK;
@@ -111,8 +118,10 @@ enum err_code http_listen_unix(const char *path, struct http_bound *b, struct er
 	b->fd = -1;
 	b->local = true;
 	if (strlen(path) >= sizeof(b->text))
-		return err_set(e, ERR_CONFIG, "the path of the control socket is longer than %zu "
-		               "characters: %s", sizeof(b->text) - 1, path);
+		return err_set(e, ERR_CONFIG,
+		    "the path of the control socket is longer than %zu "
+		    "characters: %s",
+		    sizeof(b->text) - 1, path);
 	snprintf(b->text, sizeof(b->text), "%s", path);
 	rc = open_dir(path, &lock, e);
 	if (rc != ERR_OK)

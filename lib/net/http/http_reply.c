@@ -11,8 +11,8 @@
 #include "http/state.h"
 
 /* Time for an answer to be sent, before a reader that stalls is cut off. */
-#define SEND_TIMEOUT (30 * NSEC_PER_SEC)
-#define STRANGER_RATE (64u << 10)       /* bytes a second at least */
+#define SEND_TIMEOUT  (30 * NSEC_PER_SEC)
+#define STRANGER_RATE (64u << 10) /* bytes a second at least */
 
 #define STRICT_POLICY "default-src 'none'; frame-ancestors 'none'"
 
@@ -52,7 +52,8 @@ void http_refused(struct http_conn *c, const char *why)
 	peer_text(c, who);
 	log_escape(safe, sizeof(safe), why, strlen(why));
 	if (n > 1)
-		log_warn(s->cfg.log, "http: refused %s: %s (and %u more, not shown)", who, safe, n - 1);
+		log_warn(s->cfg.log, "http: refused %s: %s (and %u more, not shown)", who, safe,
+		    n - 1);
 	else
 		log_warn(s->cfg.log, "http: refused %s: %s", who, safe);
 }
@@ -78,7 +79,7 @@ static char *render_body(const struct http_exchange *x, struct http_answer *a, s
 }
 
 static void sign_answer(const struct http_conn *c, const char *method, int status, const char *body,
-                        size_t n, struct MHD_Response *r)
+    size_t n, struct MHD_Response *r)
 {
 	const struct http_exchange *x = &c->x;
 	struct http_server *s = c->l->s;
@@ -98,7 +99,7 @@ static void sign_answer(const struct http_conn *c, const char *method, int statu
 	memcpy(boot, replay_boot(s->replay), sizeof(boot));
 	pthread_mutex_unlock(&s->auth_lock);
 	if (httpsig_sign_answer(x->key, &m, &x->head, boot, clock_wall() / NSEC_PER_SEC, value,
-	                        NULL) == ERR_OK)
+	        NULL) == ERR_OK)
 		MHD_add_response_header(r, "PS1-Signature", value);
 }
 
@@ -112,7 +113,8 @@ static void add_headers(struct MHD_Response *r, const struct http_answer *a, int
 	MHD_add_response_header(r, "Cache-Control", "no-store");
 	MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
 	MHD_add_response_header(r, "X-Frame-Options", "DENY");
-	MHD_add_response_header(r, "Content-Security-Policy", a->csp != NULL ? a->csp : STRICT_POLICY);
+	MHD_add_response_header(r, "Content-Security-Policy",
+	    a->csp != NULL ? a->csp : STRICT_POLICY);
 	MHD_add_response_header(r, "Referrer-Policy", "no-referrer");
 	MHD_add_response_header(r, "Cross-Origin-Resource-Policy", "same-origin");
 	MHD_add_response_header(r, "Cross-Origin-Opener-Policy", "same-origin");
@@ -131,7 +133,7 @@ static int64_t send_timeout(const struct http_conn *c, size_t n)
 }
 
 enum MHD_Result http_reply(struct http_conn *c, const char *method, struct http_answer *a,
-                           const char *allow, bool close)
+    const char *allow, bool close)
 {
 	enum MHD_Result rc = MHD_NO;
 	struct MHD_Response *r;
@@ -141,10 +143,9 @@ enum MHD_Result http_reply(struct http_conn *c, const char *method, struct http_
 	int status = a->status != 0 ? a->status : 200;
 
 	if (body == NULL && a->json != NULL)
-		goto out;               /* out of memory: hang up */
+		goto out; /* out of memory: hang up */
 	r = MHD_create_response_from_buffer(n, (void *)(uintptr_t)sent,
-	                                    body != NULL ? MHD_RESPMEM_MUST_FREE :
-	                                    MHD_RESPMEM_PERSISTENT);
+	    body != NULL ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
 	if (r == NULL) {
 		free(body);
 		goto out;

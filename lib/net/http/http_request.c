@@ -40,7 +40,7 @@ void *http_request_uri(void *listener, const char *uri, struct MHD_Connection *m
 }
 
 void http_request_done(void *listener, struct MHD_Connection *mhd, void **context,
-                       enum MHD_RequestTerminationCode why)
+    enum MHD_RequestTerminationCode why)
 {
 	struct http_conn *c = *context;
 
@@ -61,7 +61,7 @@ const char *http_query(const struct http_request *req, const char *key)
 
 /* Refuse a malformed or unauthorised request without reading the rest of it. */
 static enum MHD_Result turn_away(struct http_conn *c, const char *method, int status,
-                                 const struct err *why, const char *hint)
+    const struct err *why, const char *hint)
 {
 	struct http_answer a = { .status = 0 };
 
@@ -76,20 +76,20 @@ static enum MHD_Result turn_away(struct http_conn *c, const char *method, int st
 static bool is_link(const struct http_conn *c, const struct http_head *h, const char *method)
 {
 	return h->mode != NULL && strcmp(h->mode, "navigate") == 0 &&
-	       http_access_is_linked(c->l->s, method, c->x.uri);
+	    http_access_is_linked(c->l->s, method, c->x.uri);
 }
 
 static enum err_code check_origin(const struct http_conn *c, const struct http_head *h,
-                                  const char *method, struct err *e)
+    const char *method, struct err *e)
 {
 	if (!http_host_is_ours(&c->l->bound, h->host))
-		return err_set(e, ERR_PROTO, "the Host header is \"%s\", but this server is %s", h->host,
-		               c->l->bound.text);
-	if (h->origin != NULL && (strncmp(h->origin, "http://", 7) != 0 ||
-	                          strcasecmp(h->origin + 7, h->host) != 0))
+		return err_set(e, ERR_PROTO, "the Host header is \"%s\", but this server is %s",
+		    h->host, c->l->bound.text);
+	if (h->origin != NULL &&
+	    (strncmp(h->origin, "http://", 7) != 0 || strcasecmp(h->origin + 7, h->host) != 0))
 		return err_set(e, ERR_FORBIDDEN, "the request was made by a page of %s", h->origin);
-	if (h->site != NULL && strcmp(h->site, "same-origin") != 0 && strcmp(h->site, "none") != 0 &&
-	    !is_link(c, h, method))
+	if (h->site != NULL && strcmp(h->site, "same-origin") != 0 &&
+	    strcmp(h->site, "none") != 0 && !is_link(c, h, method))
 		return err_set(e, ERR_FORBIDDEN, "the request was made by a page of another site");
 	return ERR_OK;
 }
@@ -99,7 +99,7 @@ static bool is_json_type(const char *type)
 	static const char json[] = "application/json";
 
 	return type != NULL && strncasecmp(type, json, sizeof(json) - 1) == 0 &&
-	       (type[sizeof(json) - 1] == '\0' || type[sizeof(json) - 1] == ';' ||
+	    (type[sizeof(json) - 1] == '\0' || type[sizeof(json) - 1] == ';' ||
 	        type[sizeof(json) - 1] == ' ');
 }
 
@@ -135,21 +135,22 @@ static enum MHD_Result begin_request(struct http_conn *c, const char *method, co
 	if (check_origin(c, &h, method, &e) != ERR_OK)
 		return turn_away(c, method, 0, &e, NULL);
 	if (http_access_claim(c, &h, method, &e) != ERR_OK)
-		return turn_away(c, method, 0, &e, x->session ? NULL : "use the run directory's socket, or a join file");
+		return turn_away(c, method, 0, &e,
+		    x->session ? NULL : "use the run directory's socket, or a join file");
 	if (h.content_length > 0 && strcmp(method, "GET") == 0) {
 		err_set(&e, ERR_PROTO, "malformed request: GET with a body");
 		return turn_away(c, method, 0, &e, NULL);
 	}
 	if (h.content_length > HTTP_BODY_MAX) {
 		err_set(&e, ERR_LIMIT, "a body of %lld bytes is too large: at most %d",
-		        (long long)h.content_length, HTTP_BODY_MAX);
+		    (long long)h.content_length, HTTP_BODY_MAX);
 		return turn_away(c, method, 413, &e, NULL);
 	}
 	return MHD_YES;
 }
 
 static enum MHD_Result reply_err(struct http_conn *c, const char *method, const struct err *e,
-                                 int status)
+    int status)
 {
 	struct http_answer a = { .status = 0 };
 
@@ -203,7 +204,7 @@ static enum MHD_Result run_handler(struct http_conn *c, const char *method)
 			return MHD_YES;
 		if (how == HTTP_PARK_FULL) {
 			http_fail(&a, ERR_LIMIT, "ask again later, or poll less often",
-			          "too many requests are waiting here");
+			    "too many requests are waiting here");
 			return http_reply(c, method, &a, NULL, false);
 		}
 	}
@@ -263,9 +264,10 @@ static enum MHD_Result check_whole_request(struct http_conn *c, const char *meth
 	}
 	if (!http_access_route(c, method, &a))
 		return http_reply(c, method, &a, a.status == 405 ? allow_of(c->l->s, x->uri) : NULL,
-		                  false);
+		    false);
 	if (x->body.len > 0 && !x->is_json) {
-		err_set(&e, ERR_UNSUPPORTED, "a body must come with Content-Type: application/json");
+		err_set(&e, ERR_UNSUPPORTED,
+		    "a body must come with Content-Type: application/json");
 		return reply_err(c, method, &e, 415);
 	}
 	if (http_args_parse(&x->args, x->query, &e) != ERR_OK || parse_body(x, &e) != ERR_OK)
@@ -275,8 +277,8 @@ static enum MHD_Result check_whole_request(struct http_conn *c, const char *meth
 }
 
 enum MHD_Result http_request_step(void *listener, struct MHD_Connection *mhd, const char *url,
-                                  const char *method, const char *version, const char *upload,
-                                  size_t *upload_size, void **context)
+    const char *method, const char *version, const char *upload, size_t *upload_size,
+    void **context)
 {
 	struct http_conn *c = *context;
 

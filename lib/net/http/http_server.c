@@ -13,14 +13,14 @@
 #include "core/mem.h"
 #include "http/state.h"
 
-#define REQUEST_TIMEOUT (5 * NSEC_PER_SEC)
-#define STOP_PATIENCE NSEC_PER_SEC      /* time for answers under way */
-#define CONNECTIONS 320u /* for each listener; strangers have at most 128 + 64 of them */
-#define CONNECTION_MEMORY 16384u        /* bytes for all headers of a request and of its answer */
-#define NONCES 65536 /* signed requests in two minutes; a single key may make half of them */
+#define REQUEST_TIMEOUT   (5 * NSEC_PER_SEC)
+#define STOP_PATIENCE     NSEC_PER_SEC /* time for answers under way */
+#define CONNECTIONS       320u   /* for each listener; strangers have at most 128 + 64 of them */
+#define CONNECTION_MEMORY 16384u /* bytes for all headers of a request and of its answer */
+#define NONCES            65536 /* signed requests in two minutes; a single key may make half of them */
 
 __attribute__((format(printf, 2, 0))) static void daemon_log(void *listener, const char *fmt,
-                                                             va_list ap)
+    va_list ap)
 {
 	struct http_server *s = ((struct http_listener *)listener)->s;
 	char text[400], safe[800];
@@ -74,8 +74,8 @@ static enum err_code start_daemon(struct http_listener *l, struct err *e)
 		return err_sys(e, ERR_IO, "cannot duplicate the socket of %s", l->bound.text);
 	errno = 0;
 	l->mhd = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME |
-	                          MHD_USE_ERROR_LOG, 0, NULL, NULL, http_request_step, l,
-	                          MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+	        MHD_USE_ERROR_LOG,
+	    0, NULL, NULL, http_request_step, l, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
 	if (l->mhd == NULL)
 		return err_sys(e, ERR_IO, "cannot start the HTTP server on %s", l->bound.text);
 	return ERR_OK;
@@ -111,7 +111,7 @@ static void server_free(struct http_server *s)
 }
 
 static enum err_code bind_listeners(struct http_server *s, const struct http_server_config *cfg,
-                                    struct err *e)
+    struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
@@ -154,7 +154,7 @@ out:
 }
 
 enum err_code http_server_start(const struct http_server_config *cfg, struct http_server **out,
-                                struct err *e)
+    struct err *e)
 {
 	struct http_server *s = mem_alloc(sizeof(*s));
 	enum err_code rc;

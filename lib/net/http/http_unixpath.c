@@ -10,7 +10,7 @@
 #include "core/file.h"
 
 enum err_code unixpath_open(const char *path, char name[static UNIXPATH_MAX], int *dirfd,
-                            struct err *e)
+    struct err *e)
 {
 	char *dir;
 	int fd, n;
@@ -27,12 +27,14 @@ enum err_code unixpath_open(const char *path, char name[static UNIXPATH_MAX], in
 	free(dir);
 	if (fd < 0)
 		return err_sys(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO,
-		               "cannot open the directory of %s", path);
+		    "cannot open the directory of %s", path);
 	n = snprintf(name, UNIXPATH_MAX, "/proc/self/fd/%d/%s", fd, path_basename(path));
 	if (n < 0 || n >= UNIXPATH_MAX) {
 		close(fd);
-		return err_set(e, ERR_CONFIG, "the name of the socket %s is too long: give it at "
-		               "most 80 characters", path);
+		return err_set(e, ERR_CONFIG,
+		    "the name of the socket %s is too long: give it at "
+		    "most 80 characters",
+		    path);
 	}
 	*dirfd = fd;
 	return ERR_OK;

@@ -11,19 +11,19 @@
  * No locks. */
 struct http_bound {
 	int fd;
-	bool local;                     /* a Unix socket */
-	bool any;                       /* bound to every address of the host */
+	bool local; /* a Unix socket */
+	bool any;   /* bound to every address of the host */
 	uint16_t port;
-	char text[1024];                /* "127.0.0.1:4242", "[::1]:80", or the socket's path */
-	char asked[256];                /* host as written in the configuration */
-	char also[300];                 /* another host:port that clients may use, "" for none */
-	dev_t dev;                      /* of the socket's file, so that only our own is removed */
+	char text[1024]; /* "127.0.0.1:4242", "[::1]:80", or the socket's path */
+	char asked[256]; /* host as written in the configuration */
+	char also[300];  /* another host:port that clients may use, "" for none */
+	dev_t dev;       /* of the socket's file, so that only our own is removed */
 	ino_t ino;
 };
 
 /* Bind and listen on TCP. ERR_CONFIG, ERR_EXISTS (the port is taken), ERR_IO. */
 enum err_code http_listen_tcp(const char *addr, const char *also, struct http_bound *b,
-                              struct err *e);
+    struct err *e);
 /* Use a non-blocking TCP socket that listens already. */
 void http_listen_adopt(int fd, const char *also, struct http_bound *b);
 /* Bind and listen on a Unix socket. Its directory must belong to us or root and must not be

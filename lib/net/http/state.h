@@ -30,25 +30,25 @@
  * neither is held while a handler or a find_ function runs; so a caller's lock may be taken
  * before them, never after. */
 enum http_phase {
-	HTTP_ARRIVING,          /* the request is not complete */
-	HTTP_BUSY,              /* the listener's thread is working on it */
-	HTTP_PARKED,            /* suspended until a kick, its deadline or a hang-up */
+	HTTP_ARRIVING, /* the request is not complete */
+	HTTP_BUSY,     /* the listener's thread is working on it */
+	HTTP_PARKED,   /* suspended until a kick, its deadline or a hang-up */
 	HTTP_SENDING,
-	HTTP_DOOMED,            /* shut down; libmicrohttpd has not noticed yet */
+	HTTP_DOOMED, /* shut down; libmicrohttpd has not noticed yet */
 };
 
 /* A request and its answer. */
 struct http_exchange {
-	char *uri;                      /* path, cut at the "?" */
-	char *query;                    /* as sent, into uri; "" for none */
+	char *uri;   /* path, cut at the "?" */
+	char *query; /* as sent, into uri; "" for none */
 	char host[256];
 	bool begun, is_json;
-	bool claimed;                   /* Authorization named a key that we know ... */
-	bool verified;                  /* ... and its signature was right */
-	char *token;                    /* the bearer token or session text shown, else NULL */
-	bool session;                   /* token is a session text */
+	bool claimed;  /* Authorization named a key that we know ... */
+	bool verified; /* ... and its signature was right */
+	char *token;   /* the bearer token or session text shown, else NULL */
+	bool session;  /* token is a session text */
 	bool takes_gzip;
-	bool ready;                     /* checked and parsed: only the handler remains */
+	bool ready; /* checked and parsed: only the handler remains */
 	struct httpsig_head head;
 	uint8_t key[32];
 	struct http_peer peer;
@@ -56,7 +56,7 @@ struct http_exchange {
 	json_t *json;
 	struct http_args args;
 	const struct http_route *route;
-	int64_t park_until;             /* 0: not parked yet */
+	int64_t park_until; /* 0: not parked yet */
 	uint64_t memo;
 };
 
@@ -68,10 +68,10 @@ struct http_conn {
 	int fd;
 	enum http_phase phase;
 	bool late;
-	bool stranger;                  /* the peer is not authenticated */
+	bool stranger; /* the peer is not authenticated */
 	int64_t deadline;
 	uint8_t ip[16];
-	bool loopback;                  /* from this host, over TCP */
+	bool loopback; /* from this host, over TCP */
 	struct http_exchange x;
 };
 
@@ -80,7 +80,7 @@ struct http_listener {
 	struct MHD_Daemon *mhd;
 	struct http_bound bound;
 	struct http_conn *conns;
-	unsigned count[HTTP_DOOMED + 1];        /* number of connections in each phase */
+	unsigned count[HTTP_DOOMED + 1]; /* number of connections in each phase */
 };
 
 /* Cache of shared keys, by the peer's public key: X25519 costs more than the rest of a request. */
@@ -97,14 +97,14 @@ struct http_server {
 	size_t nlisteners;
 
 	pthread_mutex_t lock;
-	pthread_cond_t wake;                    /* wakes the reaper */
-	pthread_cond_t quiet;                   /* a connection has left BUSY, PARKED or SENDING */
+	pthread_cond_t wake;  /* wakes the reaper */
+	pthread_cond_t quiet; /* a connection has left BUSY, PARKED or SENDING */
 	pthread_t reaper;
 	int64_t wake_at;
 	uint64_t kicks;
 	bool stopping, reaping;
 
-	pthread_mutex_t auth_lock;              /* replay, keys, cfg.psk, before, before_until */
+	pthread_mutex_t auth_lock; /* replay, keys, cfg.psk, before, before_until */
 	struct replay *replay;
 	struct http_key keys[HTTP_KEY_CACHE];
 	uint8_t before[KEY_BYTES]; /* previous pre-shared key, valid until before_until */
@@ -118,7 +118,7 @@ struct http_server {
 /* http_conns.c */
 /* Callback of libmicrohttpd: a connection was opened or is about to be closed. */
 void http_conns_notify(void *listener, struct MHD_Connection *mhd, void **context,
-                       enum MHD_ConnectionNotificationCode what);
+    enum MHD_ConnectionNotificationCode what);
 /* The reaper's thread. It ends when s->stopping is set. */
 void *http_conns_reaper(void *server);
 /* Change the phase; the deadline is for ARRIVING and SENDING. */
@@ -135,16 +135,16 @@ void http_conns_unpark_all(struct http_server *s, bool late);
  * more of it has arrived, or it was resumed; it is over. */
 void *http_request_uri(void *listener, const char *uri, struct MHD_Connection *mhd);
 enum MHD_Result http_request_step(void *listener, struct MHD_Connection *mhd, const char *url,
-                                  const char *method, const char *version, const char *upload,
-                                  size_t *upload_size, void **exchange);
+    const char *method, const char *version, const char *upload, size_t *upload_size,
+    void **exchange);
 void http_request_done(void *listener, struct MHD_Connection *mhd, void **exchange,
-                       enum MHD_RequestTerminationCode why);
+    enum MHD_RequestTerminationCode why);
 
 /* http_access.c */
 /* Identify the peer from the headers: fills in x->peer, or x->head, x->key and x->claimed.
  * ERR_AUTH. */
 enum err_code http_access_claim(struct http_conn *c, const struct http_head *head,
-                                const char *method, struct err *e);
+    const char *method, struct err *e);
 /* Check the signature of a complete request. */
 enum err_code http_access_verify(struct http_conn *c, const char *method, struct err *e);
 /* Is the peer, which passed these checks before the request was parked, still admitted?
@@ -158,7 +158,7 @@ bool http_access_route(struct http_conn *c, const char *method, struct http_answ
 /* http_reply.c */
 /* Send the answer and release it. close: close the connection afterwards. */
 enum MHD_Result http_reply(struct http_conn *c, const char *method, struct http_answer *a,
-                           const char *allow, bool close);
+    const char *allow, bool close);
 
 /* Count a refused connection, and log it in a rate-limited line. */
 void http_refused(struct http_conn *c, const char *why);

@@ -10,7 +10,7 @@
  * (AWS_CONFIG_FILE); AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the endpoint of ~/.aws/config. No
  * locks. */
 struct account {
-	char *key, *secret, *token;     /* token: may be NULL */
+	char *key, *secret, *token; /* token: may be NULL */
 	char *region;
 	char *endpoint; /* "https://HOST[:PORT]" of a store that is not Amazon's, else NULL */
 };

@@ -22,23 +22,26 @@
 struct object_client;
 
 struct object_wishes {
-	int64_t timeout;                /* ns */
-	const atomic_bool *stop;        /* may be NULL; when true, calls end within 1 s */
+	int64_t timeout;         /* ns */
+	const atomic_bool *stop; /* may be NULL; when true, calls end within 1 s */
 	int reader; /* a pipe's descriptor, or -1: calls end, too, when its reader is gone */
 	void (*again)(const char *why); /* called before each retry, with the reason; may be NULL */
 };
 
 /* Makes no connection yet. ERR_FAILED: libcurl cannot start. */
-enum err_code object_client_new(const struct object_wishes *w, struct object_client **out, struct err *e);
+enum err_code object_client_new(const struct object_wishes *w, struct object_client **out,
+    struct err *e);
 void object_client_free(struct object_client *c);
 
 /* Takes the next n bytes. An error ends the call with that error. */
 typedef enum err_code object_sink(void *ctx, const void *p, size_t n, struct err *e);
 /* Read a whole object in order, each byte once: after a broken connection only the rest is
  * requested. ERR_FORMAT when the object is replaced meanwhile. */
-enum err_code object_get(struct object_client *c, const char *name, object_sink *sink, void *ctx, struct err *e);
+enum err_code object_get(struct object_client *c, const char *name, object_sink *sink, void *ctx,
+    struct err *e);
 /* Append a small object to out; ERR_LIMIT when it has more than max bytes. */
-enum err_code object_read(struct object_client *c, const char *name, size_t max, struct buf *out, struct err *e);
+enum err_code object_read(struct object_client *c, const char *name, size_t max, struct buf *out,
+    struct err *e);
 
 /* Write an S3 object from the rest of fd, in parts when that is more than 16 MiB. It appears as
  * a whole or not at all; a failed upload is cancelled. */
@@ -49,9 +52,11 @@ enum err_code object_remove(struct object_client *c, const char *name, struct er
 /* Call fn for each S3 object whose key begins with that of name, in order of keys, with the rest
  * of the key and the size. An error of fn ends the call with that error. */
 typedef enum err_code object_listed(void *ctx, const char *rest, uint64_t size, struct err *e);
-enum err_code object_list(struct object_client *c, const char *name, object_listed *fn, void *ctx, struct err *e);
+enum err_code object_list(struct object_client *c, const char *name, object_listed *fn, void *ctx,
+    struct err *e);
 /* Call fn for each S3 object whose key matches a pattern like a file's path, with its whole
  * name. ERR_NOTFOUND when none matches. */
-enum err_code object_match(struct object_client *c, const char *pattern, object_listed *fn, void *ctx, struct err *e);
+enum err_code object_match(struct object_client *c, const char *pattern, object_listed *fn,
+    void *ctx, struct err *e);
 
 #endif

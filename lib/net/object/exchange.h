@@ -6,36 +6,36 @@
 #include "object/client.h"
 
 struct object_client {
-	void *curl;                     /* CURL * */
+	void *curl; /* CURL * */
 	struct object_wishes wishes;
-	struct account account;         /* loaded when it is first needed */
+	struct account account; /* loaded when it is first needed */
 	bool has_account;
-	bool reached;                   /* a host has answered before */
+	bool reached; /* a host has answered before */
 };
 
 struct exchange {
 	/* Set by the caller; all borrowed. */
-	const char *name;               /* the object's name */
+	const char *name; /* the object's name */
 	const char *method;
-	const char *query;              /* S3 only: sorted and escaped, or NULL */
-	const void *body;               /* NULL: none */
+	const char *query; /* S3 only: sorted and escaped, or NULL */
+	const void *body;  /* NULL: none */
 	size_t body_n;
-	object_sink *sink;              /* NULL: the answer is collected in reply */
+	object_sink *sink; /* NULL: the answer is collected in reply */
 	void *ctx;
 
 	/* The answer. */
 	long status;
-	struct buf reply;               /* the answer, or the text of an error */
-	char etag[128];                 /* "": the store did not tell it */
+	struct buf reply; /* the answer, or the text of an error */
+	char etag[128];   /* "": the store did not tell it */
 	/* bytes given to the sink; total: the object's size, UINT64_MAX: unknown */
 	uint64_t got, total;
 	unsigned tries;
 	/* The attempt under way. */
-	uint64_t skip;                  /* bytes of this answer that the sink has already */
-	int64_t moved_at, moved;        /* time of the last progress, and bytes transferred */
-	int64_t patience;               /* ns without progress until the attempt is stalled */
+	uint64_t skip;           /* bytes of this answer that the sink has already */
+	int64_t moved_at, moved; /* time of the last progress, and bytes transferred */
+	int64_t patience;        /* ns without progress until the attempt is stalled */
 	bool begun, stalled, too_large;
-	enum err_code fault;            /* the sink's error, described in *why */
+	enum err_code fault; /* the sink's error, described in *why */
 	struct err *why;
 };
 
@@ -46,8 +46,9 @@ void exchange_release(struct exchange *x);
 
 /* object_fault.c: turn a refusal, or a call without an answer, into an error. *again: a retry
  * may help. */
-enum err_code exchange_refused(const struct object_client *c, const struct exchange *x, bool *again, struct err *e);
-enum err_code exchange_broken(const struct object_client *c, const struct exchange *x, int curl, const char *detail,
-                              bool *again, struct err *e);
+enum err_code exchange_refused(const struct object_client *c, const struct exchange *x, bool *again,
+    struct err *e);
+enum err_code exchange_broken(const struct object_client *c, const struct exchange *x, int curl,
+    const char *detail, bool *again, struct err *e);
 
 #endif

@@ -17,7 +17,8 @@ struct helper;
 
 /* Run ps-ctl ARGS. line, which may be NULL, is written to its standard input: for names that
  * other users must not see in the list of processes. ERR_NOTFOUND: there is no ps-ctl; ERR_IO. */
-enum err_code helper_start(const char *const *args, const char *line, struct helper **out, struct err *e);
+enum err_code helper_start(const char *const *args, const char *line, struct helper **out,
+    struct err *e);
 /* Read at least one and at most n bytes of its standard output. *got is 0 at the end; helper_end
  * then tells whether it succeeded. */
 enum err_code helper_read(struct helper *h, void *p, size_t n, size_t *got, struct err *e);

@@ -7,10 +7,10 @@
 #include "core/mem.h"
 
 #define FILE_MAX (1u << 20)
-#define REGION "us-east-1"
-#define AMAZON "amazonaws.com"
+#define REGION   "us-east-1"
+#define AMAZON   "amazonaws.com"
 
-/* ---- ~/.aws --------------------------------------------------------------------------- */
+/* ---- ~/.aws ---- */
 
 /* A fresh copy of n bytes at p without blanks around them. */
 static char *copy_trimmed(const char *p, size_t n)
@@ -27,7 +27,8 @@ static char *copy_trimmed(const char *p, size_t n)
 /* Is the line the header of the section? "[profile NAME]" counts, too. */
 static bool is_head(const char *line, size_t n, const char *section)
 {
-	char *text = copy_trimmed(line, n), *with = mem_printf("[%s]", section), *as = mem_printf("[profile %s]", section);
+	char *text = copy_trimmed(line, n), *with = mem_printf("[%s]", section),
+	     *as = mem_printf("[profile %s]", section);
 	bool is = strcmp(text, with) == 0 || strcmp(text, as) == 0;
 
 	free(text);
@@ -105,11 +106,12 @@ static void wipe_buffer(struct buf *b)
 	buf_release(b);
 }
 
-/* ---- the account ----------------------------------------------------------------------- */
+/* ---- the account ---- */
 
 static void load_access_keys(struct account *a)
 {
-	const char *key = nonempty_env("AWS_ACCESS_KEY_ID"), *secret = nonempty_env("AWS_SECRET_ACCESS_KEY");
+	const char *key = nonempty_env("AWS_ACCESS_KEY_ID"),
+	           *secret = nonempty_env("AWS_SECRET_ACCESS_KEY");
 	const char *token = nonempty_env("AWS_SESSION_TOKEN");
 	struct buf file = BUF_INIT;
 
@@ -128,7 +130,8 @@ static void load_access_keys(struct account *a)
 
 static void load_region_and_endpoint(struct account *a)
 {
-	const char *region = nonempty_env("AWS_REGION"), *endpoint = nonempty_env("AWS_ENDPOINT_URL_S3");
+	const char *region = nonempty_env("AWS_REGION"),
+	           *endpoint = nonempty_env("AWS_ENDPOINT_URL_S3");
 	struct buf file = BUF_INIT;
 
 	if (!region)
@@ -136,8 +139,11 @@ static void load_region_and_endpoint(struct account *a)
 	if (!endpoint)
 		endpoint = nonempty_env("AWS_ENDPOINT_URL");
 	read_aws("AWS_CONFIG_FILE", "config", &file);
-	a->region = region ? mem_strdup(region) : account_ini((const char *)file.data, aws_profile(), "region");
-	a->endpoint = endpoint ? mem_strdup(endpoint) : account_ini((const char *)file.data, aws_profile(), "endpoint_url");
+	a->region = region ? mem_strdup(region)
+	                   : account_ini((const char *)file.data, aws_profile(), "region");
+	a->endpoint = endpoint
+	    ? mem_strdup(endpoint)
+	    : account_ini((const char *)file.data, aws_profile(), "endpoint_url");
 	wipe_buffer(&file);
 	if (!a->region)
 		a->region = mem_strdup(REGION);
@@ -146,9 +152,10 @@ static void load_region_and_endpoint(struct account *a)
 static enum err_code report_no_key(struct err *e)
 {
 	char *path = aws_file("AWS_SHARED_CREDENTIALS_FILE", "credentials");
-	enum err_code rc = err_set(e, ERR_AUTH, "there is no access key for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
-	                           "or put them into %s under [%s]; what is public can be read by its https:// name",
-	                           path ? path : "~/.aws/credentials", aws_profile());
+	enum err_code rc = err_set(e, ERR_AUTH,
+	    "there is no access key for S3: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+	    "or put them into %s under [%s]; what is public can be read by its https:// name",
+	    path ? path : "~/.aws/credentials", aws_profile());
 
 	free(path);
 	return rc;
@@ -171,7 +178,8 @@ static enum err_code check_account(struct account *a, struct err *e)
 	if (!a->endpoint)
 		return ERR_OK;
 	if (!uri_is(a->endpoint) || uri_is_s3(a->endpoint) || strpbrk(a->endpoint, "?#@ "))
-		return err_set(e, ERR_CONFIG, "AWS_ENDPOINT_URL: \"%s\" is not https://HOST[:PORT]", a->endpoint);
+		return err_set(e, ERR_CONFIG, "AWS_ENDPOINT_URL: \"%s\" is not https://HOST[:PORT]",
+		    a->endpoint);
 	for (n = strlen(a->endpoint); n > 0 && a->endpoint[n - 1] == '/'; n--)
 		a->endpoint[n - 1] = '\0';
 	return ERR_OK;
@@ -207,7 +215,7 @@ void account_release(struct account *a)
 	*a = (struct account){ 0 };
 }
 
-/* ---- addresses ----------------------------------------------------------------------------- */
+/* ---- addresses ---- */
 
 /* Amazon's certificate is valid for one label before its own name, so a bucket with a dot needs
  * the other form. */

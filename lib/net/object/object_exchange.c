@@ -11,14 +11,15 @@
 #include "core/num.h"
 #include "core/version.h"
 
-#define REPLY_MAX (16u << 20)           /* bytes of an answer that is collected */
+#define REPLY_MAX       (16u << 20) /* bytes of an answer that is collected */
 #define UNREACHED_TRIES 4
-#define PAUSE (100 * NSEC_PER_MSEC)     /* the first pause; each further one is twice as long */
-#define PAUSE_MAX (10 * NSEC_PER_SEC)
-#define CONNECT_MAX_MS 10000
-#define REDIRECTS 5L
+#define PAUSE           (100 * NSEC_PER_MSEC) /* the first pause; each further one is twice as long */
+#define PAUSE_MAX       (10 * NSEC_PER_SEC)
+#define CONNECT_MAX_MS  10000
+#define REDIRECTS       5L
 
-enum err_code object_client_new(const struct object_wishes *w, struct object_client **out, struct err *e)
+enum err_code object_client_new(const struct object_wishes *w, struct object_client **out,
+    struct err *e)
 {
 	struct object_client *c = mem_alloc(sizeof *c);
 
@@ -52,7 +53,7 @@ static bool is_given_up(const struct object_client *c)
 	struct pollfd p = { .fd = c->wishes.reader };
 
 	return (c->wishes.stop && atomic_load(c->wishes.stop)) ||
-	       (c->wishes.reader >= 0 && poll(&p, 1, 0) > 0 && (p.revents & (POLLERR | POLLHUP)));
+	    (c->wishes.reader >= 0 && poll(&p, 1, 0) > 0 && (p.revents & (POLLERR | POLLHUP)));
 }
 
 static enum err_code report_given_up(struct err *e)
@@ -60,13 +61,14 @@ static enum err_code report_given_up(struct err *e)
 	return err_set(e, ERR_STOPPED, "it was given up");
 }
 
-/* ---- receiving ---------------------------------------------------------------------------- */
+/* ---- receiving ---- */
 
 static const char *answer_header(const struct object_client *c, const char *name)
 {
 	struct curl_header *h;
 
-	return curl_easy_header(c->curl, name, 0, CURLH_HEADER, -1, &h) == CURLHE_OK ? h->value : "";
+	return curl_easy_header(c->curl, name, 0, CURLH_HEADER, -1, &h) == CURLHE_OK ? h->value
+	                                                                             : "";
 }
 
 /* The size of the whole object: behind the slash of "bytes 5-9/10", or the length of a full
@@ -99,7 +101,8 @@ static bool begin_answer(struct object_client *c, struct exchange *x)
 	if (x->got > 0 && (strncmp(etag, x->etag, sizeof x->etag - 1) != 0 || total != x->total)) {
 		char *shown = uri_shown(x->name);
 
-		x->fault = err_set(x->why, ERR_FORMAT, "%s: it was replaced while it was read", shown);
+		x->fault = err_set(x->why, ERR_FORMAT, "%s: it was replaced while it was read",
+		    shown);
 		free(shown);
 		return false;
 	}
@@ -137,7 +140,8 @@ static size_t take_body(char *data, size_t size, size_t n, void *ctx)
 	return len;
 }
 
-static int check_progress(void *ctx, curl_off_t dltotal, curl_off_t down, curl_off_t ultotal, curl_off_t up)
+static int check_progress(void *ctx, curl_off_t dltotal, curl_off_t down, curl_off_t ultotal,
+    curl_off_t up)
 {
 	const struct object_client *c = ((void **)ctx)[0];
 	struct exchange *x = ((void **)ctx)[1];
@@ -152,7 +156,7 @@ static int check_progress(void *ctx, curl_off_t dltotal, curl_off_t down, curl_o
 	return x->stalled || is_given_up(c);
 }
 
-/* ---- one attempt ---------------------------------------------------------------------------- */
+/* ---- one attempt ---- */
 
 static enum err_code need_account(struct object_client *c, struct err *e)
 {
@@ -225,7 +229,7 @@ static void set_object_request(struct object_client *c, const struct exchange *x
 }
 
 static void set_transfer_options(struct object_client *c, struct exchange *x, void **both,
-                                 char *detail)
+    char *detail)
 {
 	CURL *h = c->curl;
 	int64_t connect = x->patience / NSEC_PER_MSEC;
@@ -239,9 +243,11 @@ static void set_transfer_options(struct object_client *c, struct exchange *x, vo
 	curl_easy_setopt(h, CURLOPT_REDIR_PROTOCOLS_STR, "https");
 	curl_easy_setopt(h, CURLOPT_MAXREDIRS, REDIRECTS);
 	curl_easy_setopt(h, CURLOPT_FOLLOWLOCATION, uri_is_s3(x->name) ? 0L : 1L);
-	curl_easy_setopt(h, CURLOPT_NETRC, (long)(uri_is_s3(x->name) ? CURL_NETRC_IGNORED : CURL_NETRC_OPTIONAL));
+	curl_easy_setopt(h, CURLOPT_NETRC,
+	    (long)(uri_is_s3(x->name) ? CURL_NETRC_IGNORED : CURL_NETRC_OPTIONAL));
 	curl_easy_setopt(h, CURLOPT_PATH_AS_IS, 1L);
-	curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS, (long)(connect < CONNECT_MAX_MS ? connect : CONNECT_MAX_MS));
+	curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS,
+	    (long)(connect < CONNECT_MAX_MS ? connect : CONNECT_MAX_MS));
 	curl_easy_setopt(h, CURLOPT_ERRORBUFFER, detail);
 	curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, take_body);
 	curl_easy_setopt(h, CURLOPT_WRITEDATA, both);
@@ -252,7 +258,8 @@ static void set_transfer_options(struct object_client *c, struct exchange *x, vo
 }
 
 /* The URL of the object; an S3 name needs the account for it. */
-static enum err_code make_object_url(struct object_client *c, const struct exchange *x, char **url, struct err *e)
+static enum err_code make_object_url(struct object_client *c, const struct exchange *x, char **url,
+    struct err *e)
 {
 	struct uri u;
 	enum err_code rc = uri_parse(x->name, &u, e);
@@ -283,8 +290,8 @@ static const char *detail_of(const struct object_client *c, CURLcode curl, const
 }
 
 /* Turn the end of a transfer into a result. curl: libcurl's result. */
-static enum err_code judge_transfer(struct object_client *c, struct exchange *x, CURLcode curl, const char *detail, bool *again,
-                                    struct err *e)
+static enum err_code judge_transfer(struct object_client *c, struct exchange *x, CURLcode curl,
+    const char *detail, bool *again, struct err *e)
 {
 	if (x->fault)
 		return x->fault;
@@ -303,7 +310,8 @@ static enum err_code judge_transfer(struct object_client *c, struct exchange *x,
 	return x->status >= 300 ? exchange_refused(c, x, again, e) : ERR_OK;
 }
 
-static enum err_code attempt_exchange(struct object_client *c, struct exchange *x, bool *again, struct err *e)
+static enum err_code attempt_exchange(struct object_client *c, struct exchange *x, bool *again,
+    struct err *e)
 {
 	void *both[2] = { c, x };
 	char detail[CURL_ERROR_SIZE] = "", *url;
@@ -338,7 +346,7 @@ static enum err_code attempt_exchange(struct object_client *c, struct exchange *
 	return rc;
 }
 
-/* ---- retries --------------------------------------------------------------------------------- */
+/* ---- retries ---- */
 
 /* Pause. False: the call was given up meanwhile. */
 static bool pause_before_retry(const struct object_client *c, int64_t ns)
@@ -356,7 +364,8 @@ static bool pause_before_retry(const struct object_client *c, int64_t ns)
 
 /* The pause that the store asks for, or twice the previous one, with a random part so that
  * clients do not all return at once. */
-static int64_t pause_before(const struct object_client *c, const struct exchange *x, unsigned failed)
+static int64_t pause_before(const struct object_client *c, const struct exchange *x,
+    unsigned failed)
 {
 	int64_t pause = PAUSE << (failed < 10 ? failed : 10);
 	uint64_t seconds;
@@ -400,13 +409,15 @@ enum err_code exchange_run(struct object_client *c, struct exchange *x, struct e
 			failed = 0;
 		}
 		pause = pause_before(c, x, failed);
-		if (!again || (!c->reached && failed + 1 >= UNREACHED_TRIES) || clock_now() + pause > came + c->wishes.timeout)
+		if (!again || (!c->reached && failed + 1 >= UNREACHED_TRIES) ||
+		    clock_now() + pause > came + c->wishes.timeout)
 			break;
 		report_retry(c, &why, pause);
 		if (!pause_before_retry(c, pause))
 			return report_given_up(e);
 	}
 	if (again && failed > 0)
-		return err_set(e, rc, "%s (and so %u times within %.0f s)", why.msg, failed + 1, (double)(clock_now() - came) / NSEC_PER_SEC);
+		return err_set(e, rc, "%s (and so %u times within %.0f s)", why.msg, failed + 1,
+		    (double)(clock_now() - came) / NSEC_PER_SEC);
 	return err_set(e, rc, "%s", why.msg);
 }

@@ -13,23 +13,23 @@
 #include "core/file.h"
 #include "core/mem.h"
 
-#define PROGRAM "ps-ctl"
-#define WARNING PROGRAM ": warning:"
-#define NOTE PROGRAM ": note:"
+#define PROGRAM  "ps-ctl"
+#define WARNING  PROGRAM ": warning:"
+#define NOTE     PROGRAM ": note:"
 #define ARGS_MAX 16
 #define SAID_MAX 4096u
-#define LOOK_MS 500                     /* how often to check for a pending signal */
+#define LOOK_MS  500 /* how often to check for a pending signal */
 
 struct helper {
 	pid_t pid;
-	int out, talk;                  /* the child's stdout and stderr */
-	bool ended;                     /* the child's output has ended */
-	struct buf said;                /* lines of its stderr that were not passed on */
+	int out, talk;   /* the child's stdout and stderr */
+	bool ended;      /* the child's output has ended */
+	struct buf said; /* lines of its stderr that were not passed on */
 };
 
 extern char **environ;
 
-/* ---- start --------------------------------------------------------------------------- */
+/* ---- start ---- */
 
 /* Give the child default signal handling, whatever ours is. */
 static void set_signals(posix_spawnattr_t *attr)
@@ -78,13 +78,15 @@ static void close_all(int *fd, size_t n)
 static bool write_stdin_line(int fd, const char *line)
 {
 	char *text = mem_printf("%s\n", line ? line : "");
-	bool good = strlen(text) <= SAID_MAX && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+	bool good = strlen(text) <= SAID_MAX &&
+	    write(fd, text, strlen(text)) == (ssize_t)strlen(text);
 
 	free(text);
 	return good;
 }
 
-enum err_code helper_start(const char *const *args, const char *line, struct helper **out, struct err *e)
+enum err_code helper_start(const char *const *args, const char *line, struct helper **out,
+    struct err *e)
 {
 	char *argv[ARGS_MAX] = { (char *)PROGRAM };
 	int fd[6] = { -1, -1, -1, -1, -1, -1 }, error = 0;
@@ -103,8 +105,9 @@ enum err_code helper_start(const char *const *args, const char *line, struct hel
 	if (error) {
 		close_all(fd, 6);
 		errno = error;
-		return err_sys(e, error == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot start " PROGRAM ", which objects are read and "
-		               "written by (beside this program, or in PATH)");
+		return err_sys(e, error == ENOENT ? ERR_NOTFOUND : ERR_IO,
+		    "cannot start " PROGRAM ", which objects are read and "
+		    "written by (beside this program, or in PATH)");
 	}
 	close_all((int[]){ fd[0], fd[1], fd[3], fd[5] }, 4);
 	h = mem_alloc(sizeof *h);
@@ -115,11 +118,12 @@ enum err_code helper_start(const char *const *args, const char *line, struct hel
 	return ERR_OK;
 }
 
-/* ---- output -------------------------------------------------------------------------- */
+/* ---- output ---- */
 
 static bool is_warning_or_note(const char *line)
 {
-	return strncmp(line, WARNING, strlen(WARNING)) == 0 || strncmp(line, NOTE, strlen(NOTE)) == 0;
+	return strncmp(line, WARNING, strlen(WARNING)) == 0 ||
+	    strncmp(line, NOTE, strlen(NOTE)) == 0;
 }
 
 /* Pass warnings and notes on as they come; keep other lines up to SAID_MAX bytes. */
@@ -167,7 +171,8 @@ static bool is_ending_signal_pending(void)
 	sigset_t waiting;
 
 	return sigpending(&waiting) == 0 &&
-	       (sigismember(&waiting, SIGTERM) || sigismember(&waiting, SIGINT) || sigismember(&waiting, SIGHUP));
+	    (sigismember(&waiting, SIGTERM) || sigismember(&waiting, SIGINT) ||
+	        sigismember(&waiting, SIGHUP));
 }
 
 enum err_code helper_read(struct helper *h, void *p, size_t n, size_t *got, struct err *e)
@@ -198,13 +203,13 @@ enum err_code helper_read(struct helper *h, void *p, size_t n, size_t *got, stru
 	return ERR_OK;
 }
 
-/* ---- end ----------------------------------------------------------------------------------- */
+/* ---- end ---- */
 
 /* Several error codes share an exit code; take the one that occurs with objects. */
 static enum err_code error_of_exit_code(int exit_code)
 {
-	static const enum err_code kinds[] = { ERR_USAGE, ERR_NOTREADY, ERR_NOTFOUND, ERR_AUTH, ERR_UNREACH, ERR_CONFIG, ERR_TIMEOUT,
-		ERR_STOPPED };
+	static const enum err_code kinds[] = { ERR_USAGE, ERR_NOTREADY, ERR_NOTFOUND, ERR_AUTH,
+		ERR_UNREACH, ERR_CONFIG, ERR_TIMEOUT, ERR_STOPPED };
 
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (err_exit_code(kinds[i]) == exit_code)
@@ -230,7 +235,8 @@ static enum err_code set_error_from_last_line(const struct helper *h, int status
 	}
 	if (WIFSIGNALED(status) && n == 0)
 		return err_set(e, ERR_FAILED, PROGRAM " was ended by signal %d", WTERMSIG(status));
-	return err_set(e, WIFEXITED(status) ? error_of_exit_code(WEXITSTATUS(status)) : ERR_FAILED, "%.*s", (int)n, line);
+	return err_set(e, WIFEXITED(status) ? error_of_exit_code(WEXITSTATUS(status)) : ERR_FAILED,
+	    "%.*s", (int)n, line);
 }
 
 enum err_code helper_end(struct helper *h, struct err *e)

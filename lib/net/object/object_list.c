@@ -28,8 +28,8 @@ static void take_list_element(void *ctx, const char *around, const char *name, c
 	} else if (strcmp(around, "Contents") == 0 && strcmp(name, "Key") == 0) {
 		free(p->key);
 		p->key = mem_strdup(text);
-	} else if (strcmp(around, "Contents") == 0 && strcmp(name, "Size") == 0 && p->key && !p->rc &&
-	           num_uint(text, INT64_MAX, &size) && strncmp(p->key, p->prefix, skip) == 0) {
+	} else if (strcmp(around, "Contents") == 0 && strcmp(name, "Size") == 0 && p->key &&
+	    !p->rc && num_uint(text, INT64_MAX, &size) && strncmp(p->key, p->prefix, skip) == 0) {
 		p->rc = p->fn(p->ctx, p->key + skip, size, p->e);
 	}
 }
@@ -49,8 +49,8 @@ static char *query_for(const char *prefix, const char *token)
 }
 
 /* Call fn for the keys of a bucket that begin with prefix. */
-static enum err_code list_keys(struct object_client *c, const char *bucket, const char *prefix, object_listed *fn, void *ctx,
-                               struct err *e)
+static enum err_code list_keys(struct object_client *c, const char *bucket, const char *prefix,
+    object_listed *fn, void *ctx, struct err *e)
 {
 	char *name = mem_printf("s3://%s", bucket), *token = NULL;
 	enum err_code rc;
@@ -63,7 +63,8 @@ static enum err_code list_keys(struct object_client *c, const char *bucket, cons
 		free(token);
 		rc = exchange_run(c, &x, e);
 		if (!rc && xml_read(x.reply.data, x.reply.len, take_list_element, &p, NULL))
-			rc = err_set(e, ERR_PROTO, "%s: the store does not answer as S3 does", name);
+			rc = err_set(e, ERR_PROTO, "%s: the store does not answer as S3 does",
+			    name);
 		if (!rc)
 			rc = p.rc;
 		token = p.token;
@@ -90,7 +91,8 @@ static enum err_code parse_s3_name(const char *name, struct uri *u, struct err *
 	return rc;
 }
 
-enum err_code object_list(struct object_client *c, const char *name, object_listed *fn, void *ctx, struct err *e)
+enum err_code object_list(struct object_client *c, const char *name, object_listed *fn, void *ctx,
+    struct err *e)
 {
 	struct uri u;
 	enum err_code rc = parse_s3_name(name, &u, e);
@@ -101,11 +103,11 @@ enum err_code object_list(struct object_client *c, const char *name, object_list
 	return rc;
 }
 
-/* ---- patterns ----------------------------------------------------------------------------- */
+/* ---- patterns ---- */
 
 struct matching {
 	const struct uri *u;
-	char *literal;                  /* the pattern up to its first wildcard */
+	char *literal; /* the pattern up to its first wildcard */
 	object_listed *fn;
 	void *ctx;
 	size_t found;
@@ -127,7 +129,8 @@ static enum err_code match_key(void *ctx, const char *rest, uint64_t size, struc
 	return rc;
 }
 
-enum err_code object_match(struct object_client *c, const char *pattern, object_listed *fn, void *ctx, struct err *e)
+enum err_code object_match(struct object_client *c, const char *pattern, object_listed *fn,
+    void *ctx, struct err *e)
 {
 	struct uri u;
 	struct matching m = { .u = &u, .fn = fn, .ctx = ctx };

@@ -8,17 +8,17 @@
 #include "object/xml.h"
 
 /* Parts grow with their number, so that 10000 of them reach the largest size that a store takes. */
-#define WHOLE_MAX ((size_t)16 << 20)
-#define PART ((size_t)8 << 20)
-#define LARGER_AFTER 1000u
-#define PARTS_MAX 10000u
+#define WHOLE_MAX     ((size_t)16 << 20)
+#define PART          ((size_t)8 << 20)
+#define LARGER_AFTER  1000u
+#define PARTS_MAX     10000u
 #define ABORT_TIMEOUT (5 * NSEC_PER_SEC)
 
 struct upload {
 	struct object_client *client;
 	const char *name;
-	char *id;                       /* upload id, escaped for queries */
-	struct buf etags;               /* <Part>...</Part> for each part uploaded */
+	char *id;         /* upload id, escaped for queries */
+	struct buf etags; /* <Part>...</Part> for each part uploaded */
 	unsigned parts;
 	uint64_t size;
 };
@@ -55,7 +55,7 @@ static enum err_code put_whole(struct upload *u, const void *p, size_t n, struct
 	return rc;
 }
 
-/* ---- parts ------------------------------------------------------------------------------- */
+/* ---- parts ---- */
 
 static enum err_code report_not_s3(const struct upload *u, const char *what, struct err *e)
 {
@@ -83,15 +83,18 @@ static enum err_code begin_upload(struct upload *u, struct err *e)
 /* The ETag goes into XML, so accept letters, digits, - and quotes only. */
 static bool is_etag(const char *etag)
 {
-	return *etag && !etag[strspn(etag, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-\"")];
+	return *etag &&
+	    !etag[strspn(etag,
+	        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-\"")];
 }
 
 static enum err_code put_part(struct upload *u, const void *p, size_t n, struct err *e)
 {
 	char *query = mem_printf("partNumber=%u&uploadId=%s", u->parts + 1, u->id);
 	struct exchange x = { .method = "PUT", .query = query, .body = p, .body_n = n };
-	enum err_code rc = u->parts == PARTS_MAX ? err_set(e, ERR_LIMIT, "%s: no store takes more than this", u->name) :
-	                   run_upload_request(u, &x, e);
+	enum err_code rc = u->parts == PARTS_MAX
+	    ? err_set(e, ERR_LIMIT, "%s: no store takes more than this", u->name)
+	    : run_upload_request(u, &x, e);
 
 	if (!rc && !is_etag(x.etag))
 		rc = report_not_s3(u, "a part has no ETag", e);
@@ -133,8 +136,12 @@ static bool object_has_appeared(struct upload *u)
 static enum err_code complete_upload(struct upload *u, struct err *e)
 {
 	char *query = mem_printf("uploadId=%s", u->id);
-	char *body = mem_printf("<CompleteMultipartUpload>%s</CompleteMultipartUpload>", (const char *)u->etags.data);
-	struct exchange x = { .method = "POST", .query = query, .body = body, .body_n = strlen(body) };
+	char *body = mem_printf("<CompleteMultipartUpload>%s</CompleteMultipartUpload>",
+	    (const char *)u->etags.data);
+	struct exchange x = { .method = "POST",
+		.query = query,
+		.body = body,
+		.body_n = strlen(body) };
 	enum err_code rc = run_upload_request(u, &x, e);
 	char *code = rc ? NULL : xml_value(x.reply.data, x.reply.len, "Code");
 
@@ -142,7 +149,8 @@ static enum err_code complete_upload(struct upload *u, struct err *e)
 		rc = ERR_OK;
 	/* S3 may send status 200 before it knows the result, and then an error in the body. */
 	if (code)
-		rc = err_set(e, ERR_UNREACH, "%s: its parts were not put together: %.60s", u->name, code);
+		rc = err_set(e, ERR_UNREACH, "%s: its parts were not put together: %.60s", u->name,
+		    code);
 	free(code);
 	exchange_release(&x);
 	free(query);
@@ -167,7 +175,7 @@ static void cancel_upload(struct upload *u)
 
 /* Double the size of parts after every LARGER_AFTER parts; *p gets the memory for one. */
 static enum err_code grow_part_buffer(const struct upload *u, uint8_t **p, size_t *part,
-                                      struct err *e)
+    struct err *e)
 {
 	uint8_t *larger;
 
@@ -176,7 +184,8 @@ static enum err_code grow_part_buffer(const struct upload *u, uint8_t **p, size_
 	*part *= 2;
 	larger = *part > WHOLE_MAX ? realloc(*p, *part) : *p;
 	if (!larger)
-		return err_set(e, ERR_NOMEM, "no memory for parts of %zu MiB of %s", *part >> 20, u->name);
+		return err_set(e, ERR_NOMEM, "no memory for parts of %zu MiB of %s", *part >> 20,
+		    u->name);
 	*p = larger;
 	return ERR_OK;
 }
@@ -215,7 +224,8 @@ enum err_code object_put(struct object_client *c, const char *name, int fd, stru
 	if (!uri_is_s3(name)) {
 		char *shown = uri_shown(name);
 
-		rc = err_set(e, ERR_CONFIG, "%s cannot be written to: write s3://BUCKET/KEY", shown);
+		rc = err_set(e, ERR_CONFIG, "%s cannot be written to: write s3://BUCKET/KEY",
+		    shown);
 		free(shown);
 	} else if (!p) {
 		rc = err_set(e, ERR_NOMEM, "no memory for the parts of %s", name);
@@ -233,8 +243,11 @@ enum err_code object_put(struct object_client *c, const char *name, int fd, stru
 enum err_code object_remove(struct object_client *c, const char *name, struct err *e)
 {
 	struct exchange x = { .name = name, .method = "DELETE" };
-	enum err_code rc = uri_is_s3(name) ? exchange_run(c, &x, e) : err_set(e, ERR_CONFIG, "%s cannot be removed: only objects "
-	                   "of s3:// can", name);
+	enum err_code rc = uri_is_s3(name) ? exchange_run(c, &x, e)
+	                                   : err_set(e, ERR_CONFIG,
+	                                         "%s cannot be removed: only objects "
+	                                         "of s3:// can",
+	                                         name);
 
 	exchange_release(&x);
 	return rc;

@@ -5,11 +5,11 @@
 
 #include "core/mem.h"
 
-#define S3 "s3://"
-#define HTTP "http://"
-#define HTTPS "https://"
+#define S3         "s3://"
+#define HTTP       "http://"
+#define HTTPS      "https://"
 #define BUCKET_MAX 255
-#define PLAIN "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._"
+#define PLAIN      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._"
 
 static bool begins_with_scheme(const char *name, const char *scheme)
 {
@@ -24,7 +24,7 @@ bool uri_is_s3(const char *name)
 bool uri_is(const char *name)
 {
 	return begins_with_scheme(name, S3) || begins_with_scheme(name, HTTPS) ||
-	       begins_with_scheme(name, HTTP);
+	    begins_with_scheme(name, HTTP);
 }
 
 char *uri_shown(const char *name)
@@ -56,7 +56,8 @@ bool uri_is_loopback(const char *url)
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		size_t len = strlen(names[i]);
 
-		if (n >= len && strncasecmp(host, names[i], len) == 0 && (n == len || host[len] == ':'))
+		if (n >= len && strncasecmp(host, names[i], len) == 0 &&
+		    (n == len || host[len] == ':'))
 			return true;
 	}
 	return false;
@@ -68,11 +69,13 @@ static enum err_code parse_s3(const char *name, struct uri *out, struct err *e)
 	size_t n = strcspn(bucket, "/");
 
 	if (n == 0 || n > BUCKET_MAX)
-		return err_set(e, ERR_CONFIG, "\"%s\" names no bucket: write s3://BUCKET/KEY", name);
+		return err_set(e, ERR_CONFIG, "\"%s\" names no bucket: write s3://BUCKET/KEY",
+		    name);
 	for (size_t i = 0; i < n; i++)
 		if (!strchr(PLAIN, bucket[i]))
-			return err_set(e, ERR_CONFIG, "\"%s\": no bucket has \"%c\" in its name: write s3://BUCKET/KEY", name,
-			               bucket[i]);
+			return err_set(e, ERR_CONFIG,
+			    "\"%s\": no bucket has \"%c\" in its name: write s3://BUCKET/KEY", name,
+			    bucket[i]);
 	out->bucket = mem_printf("%.*s", (int)n, bucket);
 	out->key = mem_strdup(bucket[n] ? bucket + n + 1 : "");
 	return ERR_OK;
@@ -88,9 +91,13 @@ static enum err_code parse_url(const char *name, struct uri *out, struct err *e)
 	if (n == 0)
 		rc = err_set(e, ERR_CONFIG, "\"%s\" names no host", shown);
 	else if (memchr(host, '@', n))
-		rc = err_set(e, ERR_CONFIG, "%.8s... has a password in it, which others would see: put it into ~/.netrc", name);
+		rc = err_set(e, ERR_CONFIG,
+		    "%.8s... has a password in it, which others would see: put it into ~/.netrc",
+		    name);
 	else if (begins_with_scheme(name, HTTP) && !uri_is_loopback(name))
-		rc = err_set(e, ERR_CONFIG, "\"%s\": over plain http anybody on the way can change what is read: use https", shown);
+		rc = err_set(e, ERR_CONFIG,
+		    "\"%s\": over plain http anybody on the way can change what is read: use https",
+		    shown);
 	for (const char *p = name; rc == ERR_OK && *p; p++)
 		if (*p <= ' ' || *p == 0x7f)
 			rc = err_set(e, ERR_CONFIG, "\"%s\" has a blank in it: write %%20", shown);
@@ -104,7 +111,8 @@ enum err_code uri_parse(const char *name, struct uri *out, struct err *e)
 {
 	*out = (struct uri){ 0 };
 	if (!uri_is(name))
-		return err_set(e, ERR_CONFIG, "\"%s\" is no object: write s3://BUCKET/KEY or https://HOST/PATH", name);
+		return err_set(e, ERR_CONFIG,
+		    "\"%s\" is no object: write s3://BUCKET/KEY or https://HOST/PATH", name);
 	return uri_is_s3(name) ? parse_s3(name, out, e) : parse_url(name, out, e);
 }
 

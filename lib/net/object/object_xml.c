@@ -6,7 +6,7 @@
 #include "core/buf.h"
 #include "core/mem.h"
 
-#define DEPTH_MAX 16
+#define DEPTH_MAX      16
 #define NAME_MAX_BYTES 64
 
 struct reading {
@@ -15,7 +15,7 @@ struct reading {
 	void *ctx;
 	char name[DEPTH_MAX][NAME_MAX_BYTES];
 	size_t depth;
-	bool leaf;                      /* the open element has had no child so far */
+	bool leaf; /* the open element has had no child so far */
 	struct buf text;
 };
 
@@ -47,7 +47,8 @@ static void XMLCALL on_end(void *ctx, const XML_Char *name)
 	(void)name;
 	r->depth--;
 	if (r->leaf)
-		r->fn(r->ctx, r->depth ? r->name[r->depth - 1] : "", r->name[r->depth], (const char *)r->text.data);
+		r->fn(r->ctx, r->depth ? r->name[r->depth - 1] : "", r->name[r->depth],
+		    (const char *)r->text.data);
 	r->leaf = false;
 }
 
@@ -63,8 +64,9 @@ enum err_code xml_read(const void *p, size_t n, xml_leaf_fn *fn, void *ctx, stru
 	XML_SetElementHandler(r.parser, on_start, on_end);
 	XML_SetCharacterDataHandler(r.parser, append_element_text);
 	if (n > INT32_MAX || XML_Parse(r.parser, p, (int)n, 1) != XML_STATUS_OK)
-		rc = err_set(e, ERR_FORMAT, "it is not XML: %s in line %lu", XML_ErrorString(XML_GetErrorCode(r.parser)),
-		             XML_GetCurrentLineNumber(r.parser));
+		rc = err_set(e, ERR_FORMAT, "it is not XML: %s in line %lu",
+		    XML_ErrorString(XML_GetErrorCode(r.parser)),
+		    XML_GetCurrentLineNumber(r.parser));
 	XML_ParserFree(r.parser);
 	buf_release(&r.text);
 	return rc;

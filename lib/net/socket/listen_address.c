@@ -31,7 +31,9 @@ static bool is_usable_address(const struct ifaddrs *at, int family)
 {
 	if (!at->ifa_addr || at->ifa_addr->sa_family != family || !(at->ifa_flags & IFF_UP))
 		return false;
-	return family == AF_INET || !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)at->ifa_addr)->sin6_addr);
+	return family == AF_INET ||
+	    !IN6_IS_ADDR_LINKLOCAL(
+	        &((const struct sockaddr_in6 *)(const void *)at->ifa_addr)->sin6_addr);
 }
 
 static void format_interface_address(const struct sockaddr *addr, char out[static NET_TEXT])
@@ -39,15 +41,18 @@ static void format_interface_address(const struct sockaddr *addr, char out[stati
 	char ip[INET6_ADDRSTRLEN] = "";
 
 	if (addr->sa_family == AF_INET) {
-		inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)addr)->sin_addr, ip, sizeof ip);
+		inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)addr)->sin_addr, ip,
+		    sizeof ip);
 		snprintf(out, NET_TEXT, "%s:0", ip);
 	} else {
-		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr, ip, sizeof ip);
+		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr,
+		    ip, sizeof ip);
 		snprintf(out, NET_TEXT, "[%s]:0", ip);
 	}
 }
 
-static enum err_code refuse_interface(const char *patterns, const struct ifaddrs *list, struct err *e)
+static enum err_code refuse_interface(const char *patterns, const struct ifaddrs *list,
+    struct err *e)
 {
 	struct buf names = BUF_INIT;
 	enum err_code rc;
@@ -55,8 +60,9 @@ static enum err_code refuse_interface(const char *patterns, const struct ifaddrs
 	for (const struct ifaddrs *at = list; at; at = at->ifa_next)
 		if (is_usable_address(at, AF_INET) || is_usable_address(at, AF_INET6))
 			buf_printf(&names, "%s%s", names.len ? ", " : "", at->ifa_name);
-	rc = err_set(e, ERR_CONFIG, "no network interface \"%s\" is up here with an address; there is %s", patterns,
-	             names.len ? (char *)names.data : "none");
+	rc = err_set(e, ERR_CONFIG,
+	    "no network interface \"%s\" is up here with an address; there is %s", patterns,
+	    names.len ? (char *)names.data : "none");
 	buf_release(&names);
 	return rc;
 }
@@ -67,10 +73,13 @@ static int interface_rank(const struct ifaddrs *at)
 {
 	int rank = at->ifa_flags & IFF_LOOPBACK ? 2 : 0;
 
-	return is_usable_address(at, AF_INET) ? rank : is_usable_address(at, AF_INET6) ? rank + 1 : -1;
+	return is_usable_address(at, AF_INET) ? rank
+	    : is_usable_address(at, AF_INET6) ? rank + 1
+	                                      : -1;
 }
 
-static enum err_code address_of_interface(const char *patterns, char out[static NET_TEXT], struct err *e)
+static enum err_code address_of_interface(const char *patterns, char out[static NET_TEXT],
+    struct err *e)
 {
 	enum err_code rc = ERR_NOTFOUND;
 	struct ifaddrs *list;
@@ -79,7 +88,8 @@ static enum err_code address_of_interface(const char *patterns, char out[static 
 		return err_sys(e, ERR_IO, "cannot list the network interfaces");
 	for (int rank = 0; rc && rank < 4; rank++)
 		for (const struct ifaddrs *at = list; rc && at; at = at->ifa_next)
-			if (interface_rank(at) == rank && matches_interface(patterns, at->ifa_name)) {
+			if (interface_rank(at) == rank &&
+			    matches_interface(patterns, at->ifa_name)) {
 				format_interface_address(at->ifa_addr, out);
 				rc = ERR_OK;
 			}
@@ -89,7 +99,8 @@ static enum err_code address_of_interface(const char *patterns, char out[static 
 	return rc;
 }
 
-enum err_code listen_address_choose(const struct choice *c, char out[static NET_TEXT], const char **why, struct err *e)
+enum err_code listen_address_choose(const struct choice *c, char out[static NET_TEXT],
+    const char **why, struct err *e)
 {
 	if (c->listen || (!c->iface && !c->towards)) {
 		*why = c->listen ? "as it was told" : "by the configuration";

@@ -14,7 +14,8 @@
 struct choice {
 	const char *listen, *iface, *towards, *deflt;
 };
-enum err_code listen_address_choose(const struct choice *c, char out[static NET_TEXT], const char **why, struct err *e);
+enum err_code listen_address_choose(const struct choice *c, char out[static NET_TEXT],
+    const char **why, struct err *e);
 
 /* Is it a wildcard, as "0.0.0.0:4242" or "[::]:4242"?  It can be listened on, but not
  * advertised. */

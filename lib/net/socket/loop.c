@@ -23,7 +23,7 @@ struct loop {
 	int epoll, wake;
 	_Atomic bool stop;
 	_Atomic int64_t heard;
-	pthread_mutex_t lock;           /* first, last */
+	pthread_mutex_t lock; /* first, last */
 	struct post *first, **last;
 	struct epoll_event ready[EVENTS];
 	int nready, at;
@@ -108,7 +108,7 @@ void loop_nudge(struct loop *l)
 	uint64_t one = 1;
 
 	if (write(l->wake, &one, sizeof one) < 0 && errno != EAGAIN)
-		abort();        /* an eventfd of ours cannot fail otherwise */
+		abort(); /* an eventfd of ours cannot fail otherwise */
 }
 
 void loop_post(struct loop *l, loop_fn fn, void *ctx)
@@ -164,7 +164,8 @@ static int ms_until_tick(const struct loop *l, int64_t now)
 	return left <= 0 ? 0 : (int)(left / NSEC_PER_MSEC) + 1;
 }
 
-void loop_spin(struct loop *l, int64_t span_ns, bool (*look)(void *ctx), bool (*doze)(void *ctx), void *ctx)
+void loop_spin(struct loop *l, int64_t span_ns, bool (*look)(void *ctx), bool (*doze)(void *ctx),
+    void *ctx)
 {
 	l->spin.span = span_ns;
 	l->look = look;
@@ -184,7 +185,9 @@ static int wait_for_events(struct loop *l, int64_t now)
 			return epoll_wait(l->epoll, l->ready, EVENTS, 0);
 		n = epoll_wait(l->epoll, l->ready, EVENTS, 0);
 	} while (n == 0 && spin_again(&l->spin));
-	return n || !l->doze(l->spin_ctx) ? n : epoll_wait(l->epoll, l->ready, EVENTS, ms_until_tick(l, clock_now()));
+	return n || !l->doze(l->spin_ctx)
+	    ? n
+	    : epoll_wait(l->epoll, l->ready, EVENTS, ms_until_tick(l, clock_now()));
 }
 
 int64_t loop_heard(const struct loop *l)

@@ -11,7 +11,7 @@
  * everything else by the loop's own thread, or before it runs.  The queue of posted work has a
  * lock, under which no other lock is taken; callbacks run without it. */
 struct loop;
-typedef void (*loop_fd_fn)(void *ctx, uint32_t events);   /* EPOLLIN, EPOLLOUT, ... */
+typedef void (*loop_fd_fn)(void *ctx, uint32_t events); /* EPOLLIN, EPOLLOUT, ... */
 typedef void (*loop_fn)(void *ctx);
 
 enum err_code loop_new(struct loop **out, struct err *e);
@@ -40,14 +40,15 @@ void loop_tick(struct loop *l, int64_t period_ns, loop_fn fn, void *ctx);
  * also calls look(ctx), which serves input that no descriptor reports (shared memory), and returns
  * whether there was any.  Before the loop sleeps it calls doze(ctx), which returns whether there is
  * still no such input, and arranges for a descriptor to report it from then on. */
-void loop_spin(struct loop *l, int64_t span_ns, bool (*look)(void *ctx), bool (*doze)(void *ctx), void *ctx);
+void loop_spin(struct loop *l, int64_t span_ns, bool (*look)(void *ctx), bool (*doze)(void *ctx),
+    void *ctx);
 
 /* The loop has handled all input that had arrived by this time (clock_now); 0: it has not run yet.
  * The time stands still while the loop sleeps; loop_nudge wakes it. */
 int64_t loop_heard(const struct loop *l);
 void loop_nudge(struct loop *l);
 
-void loop_run(struct loop *l);            /* until loop_stop */
-void loop_stop(struct loop *l);           /* from any thread */
+void loop_run(struct loop *l);  /* until loop_stop */
+void loop_stop(struct loop *l); /* from any thread */
 
 #endif

@@ -15,9 +15,9 @@
 #include "core/clock.h"
 
 /* Room for records at full speed.  The kernel doubles the number, and caps it at its own limit. */
-#define SOCKET_BUFFER (2 << 20)
-#define SILENT_TRIES 3
-#define SILENT_MS 1500
+#define SOCKET_BUFFER    (2 << 20)
+#define SILENT_TRIES     3
+#define SILENT_MS        1500
 #define SILENT_IN_FLIGHT (4 * NSEC_PER_SEC)
 /* Milliseconds for each address but the last of a name. */
 #define ADDRESS_WAIT 1000
@@ -27,23 +27,27 @@ static enum err_code unix_address(const char *path, struct sockaddr_un *un, stru
 	memset(un, 0, sizeof *un);
 	un->sun_family = AF_UNIX;
 	if (strlen(path) >= sizeof un->sun_path)
-		return err_set(e, ERR_CONFIG, "socket path \"%s\" is longer than %zu bytes: use a shorter directory",
-		    path, sizeof un->sun_path - 1);
+		return err_set(e, ERR_CONFIG,
+		    "socket path \"%s\" is longer than %zu bytes: use a shorter directory", path,
+		    sizeof un->sun_path - 1);
 	memcpy(un->sun_path, path, strlen(path) + 1);
 	return ERR_OK;
 }
 
 /* "host:port" -> addrinfo list; the host may be in brackets. */
-static enum err_code resolve_address(const char *addr, bool passive, struct addrinfo **out, struct err *e)
+static enum err_code resolve_address(const char *addr, bool passive, struct addrinfo **out,
+    struct err *e)
 {
-	struct addrinfo hint = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | (passive ? AI_PASSIVE : 0) };
+	struct addrinfo hint = { .ai_socktype = SOCK_STREAM,
+		.ai_flags = AI_NUMERICSERV | (passive ? AI_PASSIVE : 0) };
 	char host[NET_TEXT];
 	const char *colon = strrchr(addr, ':');
 	size_t n = colon ? (size_t)(colon - addr) : 0;
 	int rc;
 
 	if (!colon || n == 0 || n >= sizeof host)
-		return err_set(e, ERR_CONFIG, "\"%s\" is no address: give HOST:PORT, [IPV6]:PORT or unix:PATH", addr);
+		return err_set(e, ERR_CONFIG,
+		    "\"%s\" is no address: give HOST:PORT, [IPV6]:PORT or unix:PATH", addr);
 	memcpy(host, addr, n);
 	host[n] = 0;
 	if (host[0] == '[' && host[n - 1] == ']') {
@@ -122,7 +126,8 @@ static enum err_code listen_unix(const char *path, int backlog, int *fd, struct 
 		return rc;
 	if (lstat(path, &st) == 0) {
 		if (!S_ISSOCK(st.st_mode))
-			return err_set(e, ERR_EXISTS, "\"%s\" exists and is no socket: remove it", path);
+			return err_set(e, ERR_EXISTS, "\"%s\" exists and is no socket: remove it",
+			    path);
 		if (is_unix_answering(&un))
 			return err_set(e, ERR_EXISTS, "\"%s\" is in use by another process", path);
 		unlink(path);
@@ -165,7 +170,8 @@ static enum err_code listen_tcp(const char *addr, int backlog, int *fd, struct e
 	*fd = -1;
 	errno = 0;
 	/* Stop at a port that is in use: listening on it in another family alone would mislead. */
-	for (const struct addrinfo *at = list; at && *fd < 0 && errno != EADDRINUSE; at = at->ai_next)
+	for (const struct addrinfo *at = list; at && *fd < 0 && errno != EADDRINUSE;
+	     at = at->ai_next)
 		*fd = listen_at(at, backlog);
 	why = errno;
 	freeaddrinfo(list);
@@ -173,15 +179,18 @@ static enum err_code listen_tcp(const char *addr, int backlog, int *fd, struct e
 	if (*fd >= 0)
 		return ERR_OK;
 	if (why == EADDRINUSE)
-		return err_set(e, ERR_EXISTS, "%s is in use by another process: choose another port, "
-		    "or port 0 to let the system choose", addr);
+		return err_set(e, ERR_EXISTS,
+		    "%s is in use by another process: choose another port, "
+		    "or port 0 to let the system choose",
+		    addr);
 	return err_sys(e, ERR_IO, "cannot listen on %s", addr);
 }
 
-enum err_code net_listen(const char *addr, int backlog, int *fd, char bound[static NET_TEXT], struct err *e)
+enum err_code net_listen(const char *addr, int backlog, int *fd, char bound[static NET_TEXT],
+    struct err *e)
 {
 	enum err_code rc = strncmp(addr, "unix:", 5) == 0 ? listen_unix(addr + 5, backlog, fd, e)
-	                                                   : listen_tcp(addr, backlog, fd, e);
+	                                                  : listen_tcp(addr, backlog, fd, e);
 
 	if (!rc)
 		format_bound_address(*fd, addr, bound);
@@ -298,7 +307,7 @@ void net_tune(int fd)
 		setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &one, sizeof one);
 		setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &one, sizeof one);
 		setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-		return;         /* TCP sizes its buffers itself, better than we can */
+		return; /* TCP sizes its buffers itself, better than we can */
 	}
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
@@ -317,13 +326,14 @@ bool net_is_silent(int fd, int64_t now, int64_t *in_flight)
 		*in_flight = now;
 	if (*in_flight && now - *in_flight >= SILENT_IN_FLIGHT)
 		return true;
-	return info.tcpi_retransmits + info.tcpi_probes >= SILENT_TRIES && info.tcpi_last_ack_recv >= SILENT_MS;
+	return info.tcpi_retransmits + info.tcpi_probes >= SILENT_TRIES &&
+	    info.tcpi_last_ack_recv >= SILENT_MS;
 }
 
 bool net_is_line_error(int why)
 {
-	return why == ETIMEDOUT || why == EHOSTUNREACH || why == ENETUNREACH || why == EHOSTDOWN || why == ENETDOWN ||
-	    why == ENONET;
+	return why == ETIMEDOUT || why == EHOSTUNREACH || why == ENETUNREACH || why == EHOSTDOWN ||
+	    why == ENETDOWN || why == ENONET;
 }
 
 bool net_is_unix(int fd)
@@ -361,7 +371,8 @@ bool net_peer_is_local(int fd)
 		return true;
 	if (ss.ss_family == AF_INET)
 		return ntohl(((const struct sockaddr_in *)&ss)->sin_addr.s_addr) >> 24 == 127;
-	return ss.ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)&ss)->sin6_addr);
+	return ss.ss_family == AF_INET6 &&
+	    IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)&ss)->sin6_addr);
 }
 
 void net_peer_text(int fd, char out[static NET_TEXT])

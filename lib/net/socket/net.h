@@ -16,7 +16,8 @@
  * actual address.  If a name has several addresses, the first one that can be bound is used.  The
  * file of a Unix socket is replaced if no process listens on it any more.  ERR_EXISTS: another
  * process listens there.  ERR_CONFIG, ERR_UNREACH, ERR_IO.  Resolving a name may block. */
-enum err_code net_listen(const char *addr, int backlog, int *fd, char bound[static NET_TEXT], struct err *e);
+enum err_code net_listen(const char *addr, int backlog, int *fd, char bound[static NET_TEXT],
+    struct err *e);
 
 /* The local address of a bound TCP socket. */
 void net_bound(int fd, char bound[static NET_TEXT]);

@@ -13,17 +13,17 @@
 /* An entry behind this offset goes to the beginning of the ring instead, if there is room.  So most
  * of the time only as much of the ring is used as fits into a processor's cache. */
 #define EARLY (768u << 10)
-#define PAGE 4096u
+#define PAGE  4096u
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /* The state of one ring.  Positions count bytes since the ring was made; the offset in the ring is
  * the position modulo RING.  The writer's and the reader's members lie in different cache lines. */
 struct way {
-	_Alignas(SHM_LINE) _Atomic uint64_t head;       /* set by the writer: entries end here */
-	_Atomic uint32_t starving;                      /* the writer waits for room */
+	_Alignas(SHM_LINE) _Atomic uint64_t head; /* set by the writer: entries end here */
+	_Atomic uint32_t starving;                /* the writer waits for room */
 	/* Set by the reader: it has read up to here. */
 	_Alignas(SHM_LINE) _Atomic uint64_t tail;
-	_Atomic uint32_t asleep;                        /* the reader waits for an entry */
+	_Atomic uint32_t asleep; /* the reader waits for an entry */
 };
 
 struct shared {
@@ -38,7 +38,7 @@ struct shm {
 	/* Our own positions: out->head and in->tail are copies for the other end, and never read
 	 * here, because the other end could change them. */
 	uint64_t head, tail;
-	uint64_t start;                 /* the position of the reserved entry */
+	uint64_t start; /* the position of the reserved entry */
 };
 
 static enum err_code map_shared(int fd, bool made_here, struct shm **out, struct err *e)
@@ -81,7 +81,8 @@ enum err_code shm_join(int fd, struct shm **out, struct err *e)
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat st;
 
-	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) || st.st_size != (off_t)sizeof(struct shared))
+	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) ||
+	    st.st_size != (off_t)sizeof(struct shared))
 		return err_set(e, ERR_PROTO, "shared memory that is not as it should be");
 	return map_shared(fd, false, out, e);
 }
@@ -99,7 +100,7 @@ static uint64_t pad_to_line(size_t n)
 	return ((uint64_t)n + SHM_LINE - 1) / SHM_LINE * SHM_LINE;
 }
 
-/* ---- writing -------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 /* The position where an entry of n bytes (a multiple of SHM_LINE) may begin; UINT64_MAX: there is
  * no room. */
@@ -144,7 +145,7 @@ bool shm_commit(struct shm *s, size_t n)
 	return atomic_load(&s->out->asleep) && atomic_exchange(&s->out->asleep, 0);
 }
 
-/* ---- reading -------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 bool shm_is_empty(const struct shm *s)
 {

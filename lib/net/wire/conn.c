@@ -9,7 +9,7 @@
 #include "core/mem.h"
 #include "wire/conn_state.h"
 
-/* ---- receiving -------------------------------------------------------- */
+/* ---- receiving ---- */
 
 static uint8_t *reserve_stage(struct conn *c, size_t n)
 {
@@ -51,7 +51,8 @@ enum err_code conn_begin(struct conn *c, const uint8_t head[static RECORD_HEADER
 		if (!c->dst)
 			c->dst = reserve_stage(c, c->cur.len);
 		if (!c->dst)
-			return err_set(e, ERR_NOMEM, "no memory for a record of %u bytes", c->cur.len);
+			return err_set(e, ERR_NOMEM, "no memory for a record of %u bytes",
+			    c->cur.len);
 	}
 	return ERR_OK;
 }
@@ -93,7 +94,8 @@ static int get_descriptor(struct msghdr *mh)
 	struct cmsghdr *m = CMSG_FIRSTHDR(mh);
 	int fd = -1;
 
-	if (m && m->cmsg_level == SOL_SOCKET && m->cmsg_type == SCM_RIGHTS && m->cmsg_len == CMSG_LEN(sizeof fd))
+	if (m && m->cmsg_level == SOL_SOCKET && m->cmsg_type == SCM_RIGHTS &&
+	    m->cmsg_len == CMSG_LEN(sizeof fd))
 		memcpy(&fd, CMSG_DATA(m), sizeof fd);
 	return fd;
 }
@@ -129,7 +131,8 @@ static ssize_t read_socket(struct conn *c)
 		iov[mh.msg_iovlen++] = (struct iovec){ c->dst + c->got, want_payload };
 	if (want_tag)
 		iov[mh.msg_iovlen++] = (struct iovec){ c->tag + c->tag_got, want_tag };
-	iov[mh.msg_iovlen++] = (struct iovec){ c->look + c->look_len, sizeof c->look - c->look_len };
+	iov[mh.msg_iovlen++] = (struct iovec){ c->look + c->look_len,
+		sizeof c->look - c->look_len };
 	if (c->server && c->local) {
 		mh.msg_control = &room;
 		/* There is room for one descriptor; the system closes any others. */
@@ -238,8 +241,10 @@ enum err_code conn_read(struct conn *c, struct err *e)
 
 		/* A server closes without a word if it cannot verify msg1. */
 		if (n == 0 && c->state == CONN_WAIT_MSG2)
-			return err_set(e, ERR_AUTH, "%s refused the handshake: the cluster's secret (psk), the server's "
-			    "public key or this process's key is not the one that it knows", c->peer);
+			return err_set(e, ERR_AUTH,
+			    "%s refused the handshake: the cluster's secret (psk), the server's "
+			    "public key or this process's key is not the one that it knows",
+			    c->peer);
 		if (n == 0)
 			return err_set(e, ERR_CLOSED, "%s closed the connection", c->peer);
 		if (n < 0 && (errno == EAGAIN || errno == ENOTCONN))
@@ -266,7 +271,7 @@ enum err_code conn_retry(struct conn *c, struct err *e)
 	return rc || c->held ? rc : conn_read(c, e);
 }
 
-/* ---- the rest --------------------------------------------------------- */
+/* ---- the rest ---- */
 
 void conn_free(struct conn *c)
 {

@@ -52,9 +52,9 @@ struct conn;
 
 /* What a handler answers to a record. */
 enum conn_verdict {
-	CONN_TAKEN,             /* handled: go on */
-	CONN_HOLD,              /* not now: keep the record, and read no further until conn_retry */
-	CONN_DROP,              /* close the conn; the handler has said why */
+	CONN_TAKEN, /* handled: go on */
+	CONN_HOLD,  /* not now: keep the record, and read no further until conn_retry */
+	CONN_DROP,  /* close the conn; the handler has said why */
 };
 
 struct conn_handler {
@@ -85,8 +85,8 @@ struct conn_identity {
 
 /* Server side: queue the hello.  suite: the one cipher suite that the server allows on this
  * connection. epoch_hint: sent with the hello. */
-struct conn *conn_accept(int fd, const struct conn_identity *id, enum suite suite, uint64_t epoch_hint,
-    const struct conn_handler *handler, void *ctx);
+struct conn *conn_accept(int fd, const struct conn_identity *id, enum suite suite,
+    uint64_t epoch_hint, const struct conn_handler *handler, void *ctx);
 /* Client side, on a socket that is connected or connecting.  info is copied. */
 struct conn *conn_dial(int fd, const struct conn_identity *id, const uint8_t server_key[static 32],
     const struct hs_client_info *info, const struct conn_handler *handler, void *ctx);
@@ -135,12 +135,13 @@ void conn_hand_over(struct conn *c, const struct conn_handler *handler, void *ct
 /* Block, reading and writing, until ready() is true; it is asked after each turn and every 50 ms.
  * ERR_TIMEOUT: no byte has been sent or received for `patience` ns; errors of conn_read, conn_write
  * and conn_check. */
-enum err_code conn_until(struct conn *c, bool (*ready)(void *ctx), void *ctx, int64_t patience, struct err *e);
+enum err_code conn_until(struct conn *c, bool (*ready)(void *ctx), void *ctx, int64_t patience,
+    struct err *e);
 
 bool conn_is_live(const struct conn *c);
 bool conn_is_held(const struct conn *c);
 bool conn_said_bye(const struct conn *c);
-size_t conn_queued(const struct conn *c);         /* bytes that wait to be written */
+size_t conn_queued(const struct conn *c); /* bytes that wait to be written */
 int conn_fd(const struct conn *c);
 enum suite conn_suite(const struct conn *c);
 uint64_t conn_bytes_in(const struct conn *c);
@@ -155,6 +156,6 @@ void conn_keep_lent(struct conn *c);
 /* Queue a record without a copy: reserve room for len bytes of payload inside the queue, fill it,
  * and commit it before anything else is queued. */
 uint8_t *conn_reserve(struct conn *c, uint32_t len);
-void conn_commit(struct conn *c, const struct record *r);   /* r->len at most what was reserved */
+void conn_commit(struct conn *c, const struct record *r); /* r->len at most what was reserved */
 
 #endif

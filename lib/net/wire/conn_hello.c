@@ -9,7 +9,8 @@
 /* A client with a wrong pre-shared key makes us read the key's file at most this often. */
 #define SECRET_PAUSE (50 * NSEC_PER_MSEC)
 
-static struct conn *conn_new(int fd, const struct conn_identity *id, const struct conn_handler *handler, void *ctx)
+static struct conn *conn_new(int fd, const struct conn_identity *id,
+    const struct conn_handler *handler, void *ctx)
 {
 	struct conn *c = mem_alloc(sizeof *c);
 
@@ -25,8 +26,8 @@ static struct conn *conn_new(int fd, const struct conn_identity *id, const struc
 	return c;
 }
 
-struct conn *conn_accept(int fd, const struct conn_identity *id, enum suite suite, uint64_t epoch_hint,
-    const struct conn_handler *handler, void *ctx)
+struct conn *conn_accept(int fd, const struct conn_identity *id, enum suite suite,
+    uint64_t epoch_hint, const struct conn_handler *handler, void *ctx)
 {
 	struct conn *c = conn_new(fd, id, handler, ctx);
 	uint8_t hello[HS_HELLO_BYTES];
@@ -55,10 +56,12 @@ struct conn *conn_dial(int fd, const struct conn_identity *id, const uint8_t ser
 enum err_code conn_check(struct conn *c, int64_t now, struct err *e)
 {
 	if (c->state != CONN_LIVE && !c->server && now - c->began > HANDSHAKE)
-		return err_set(e, ERR_UNREACH, "it has not answered for %d s", (int)(HANDSHAKE / NSEC_PER_SEC));
+		return err_set(e, ERR_UNREACH, "it has not answered for %d s",
+		    (int)(HANDSHAKE / NSEC_PER_SEC));
 	c->silent |= c->state == CONN_LIVE && net_is_silent(c->fd, now, &c->in_flight);
 	if (c->silent)
-		return err_set(e, ERR_UNREACH, "the line has gone silent: nothing that is sent is acknowledged");
+		return err_set(e, ERR_UNREACH,
+		    "the line has gone silent: nothing that is sent is acknowledged");
 	return ERR_OK;
 }
 
@@ -74,7 +77,8 @@ static const uint8_t *next_handshake_message(struct conn *c, size_t n)
 }
 
 /* Verify msg1 by the pre-shared keys in force; if none fits, look for a newer one and try again. */
-static enum err_code read_msg1(struct conn *c, const uint8_t *msg, struct hs_peer *peer, struct err *e)
+static enum err_code read_msg1(struct conn *c, const uint8_t *msg, struct hs_peer *peer,
+    struct err *e)
 {
 	struct secrets *secrets = c->id->secrets;
 	struct hs_identity ids[2];
@@ -84,8 +88,9 @@ static enum err_code read_msg1(struct conn *c, const uint8_t *msg, struct hs_pee
 
 	if (!secrets) {
 		rc = hs_server_read1(c->hs_server, &c->id->hs, 1, msg, peer, e);
-		return rc || memcmp(peer->info.cluster, c->id->cluster, HS_CLUSTER_BYTES) == 0 ? rc :
-		    err_set(e, ERR_AUTH, "%s wants another cluster", c->peer);
+		return rc || memcmp(peer->info.cluster, c->id->cluster, HS_CLUSTER_BYTES) == 0
+		    ? rc
+		    : err_set(e, ERR_AUTH, "%s wants another cluster", c->peer);
 	}
 	do {
 		size_t n = secrets_accepted(secrets, s);
@@ -93,7 +98,8 @@ static enum err_code read_msg1(struct conn *c, const uint8_t *msg, struct hs_pee
 		for (size_t i = 0; i < n; i++)
 			ids[i] = s[i].id;
 		rc = hs_server_read1(c->hs_server, ids, n, msg, peer, e);
-		ours = !rc && memcmp(peer->info.cluster, s[peer->identity].cluster, HS_CLUSTER_BYTES) == 0;
+		ours = !rc &&
+		    memcmp(peer->info.cluster, s[peer->identity].cluster, HS_CLUSTER_BYTES) == 0;
 	} while (rc == ERR_AUTH && secrets_look(secrets, SECRET_PAUSE));
 	sodium_memzero(ids, sizeof ids);
 	sodium_memzero(s, sizeof s);
@@ -116,8 +122,11 @@ static enum err_code on_msg1(struct conn *c, struct err *e)
 	rc = c->handler->admit(c->ctx, peer.pk, &peer.info, &reply, e);
 	if (rc) {
 		/* The client has the pre-shared key, so it may be told the reason. */
-		enum hs_status status = rc == ERR_FENCED ? HS_FENCED : rc == ERR_NOTREADY ? HS_NOTREADY :
-		    rc == ERR_LIMIT ? HS_FULL : rc == ERR_FORBIDDEN ? HS_SLOT : HS_UNKNOWN;
+		enum hs_status status = rc == ERR_FENCED ? HS_FENCED
+		    : rc == ERR_NOTREADY                 ? HS_NOTREADY
+		    : rc == ERR_LIMIT                    ? HS_FULL
+		    : rc == ERR_FORBIDDEN                ? HS_SLOT
+		                                         : HS_UNKNOWN;
 
 		if (!hs_server_write2(c->hs_server, status, NULL, msg2, NULL, NULL))
 			conn_queue_raw(c, msg2, sizeof msg2);
@@ -143,10 +152,12 @@ static enum err_code write_msg1(struct conn *c, uint8_t msg1[static HS_MSG1_BYTE
 	enum err_code rc;
 
 	if (!c->id->secrets)
-		return hs_client_write1(c->hs_client, self, c->server_key, c->id->hs.psk, c->suite, &c->info, msg1, e);
+		return hs_client_write1(c->hs_client, self, c->server_key, c->id->hs.psk, c->suite,
+		    &c->info, msg1, e);
 	secrets_offered(c->id->secrets, c->server_key, &s);
 	memcpy(c->info.cluster, s.cluster, sizeof c->info.cluster);
-	rc = hs_client_write1(c->hs_client, self, c->server_key, s.id.psk, c->suite, &c->info, msg1, e);
+	rc = hs_client_write1(c->hs_client, self, c->server_key, s.id.psk, c->suite, &c->info, msg1,
+	    e);
 	sodium_memzero(&s, sizeof s);
 	return rc;
 }

@@ -10,7 +10,7 @@ static struct out *copy_lent_record(const struct out *o)
 	struct out *own = malloc(sizeof *own + o->len);
 
 	if (!own)
-		abort();        /* the callers bound what they queue */
+		abort(); /* the callers bound what they queue */
 	*own = *o;
 	own->room_size = o->len;
 	memcpy(own->room, o->payload, o->len);

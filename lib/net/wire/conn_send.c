@@ -11,8 +11,8 @@
 /* Encrypt about this many bytes, then write them: they are still in the cache when the system
  * copies them, and meanwhile the other end decrypts the bytes before. */
 #define SEAL_BYTES (128u << 10)
-#define SPARE_MIN (64u << 10)
-#define SPARES 4
+#define SPARE_MIN  (64u << 10)
+#define SPARES     4
 
 /* Large buffers are kept for later records, because fresh pages cost more than the copy into
  * them. */
@@ -26,7 +26,7 @@ static struct out *out_new(struct conn *c, size_t room)
 	} else {
 		o = malloc(sizeof *o + room);
 		if (!o)
-			abort();        /* the callers bound what they queue */
+			abort(); /* the callers bound what they queue */
 		o->room_size = room;
 	}
 	o->next = NULL;
@@ -169,7 +169,10 @@ void conn_commit(struct conn *c, const struct record *r)
 /* The up to three pieces of o that are still to be written. */
 static int remaining_pieces(const struct out *o, struct iovec *iov)
 {
-	const struct { const uint8_t *p; size_t n; } piece[3] = {
+	const struct {
+		const uint8_t *p;
+		size_t n;
+	} piece[3] = {
 		{ o->head, o->raw ? 0 : RECORD_HEAD },
 		{ o->payload, o->len },
 		{ o->tag, !o->raw && o->len ? RECORD_TAG : 0 },
@@ -214,7 +217,9 @@ static void put_descriptor(struct msghdr *mh, union passing *room, int fd)
 	mh->msg_control = room;
 	mh->msg_controllen = sizeof *room;
 	m = CMSG_FIRSTHDR(mh);
-	*m = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
+	*m = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof fd),
+		.cmsg_level = SOL_SOCKET,
+		.cmsg_type = SCM_RIGHTS };
 	memcpy(CMSG_DATA(m), &fd, sizeof fd);
 }
 
@@ -225,7 +230,8 @@ static size_t seal_next_records(struct conn *c, struct iovec iov[static 3 * WRIT
 	struct out **at = &c->out;
 	size_t n = 0, sealed = 0;
 
-	for (int i = 0; *at && !(*at)->shared && i < WRITE_RECORDS && sealed < SEAL_BYTES; i++, at = &(*at)->next) {
+	for (int i = 0; *at && !(*at)->shared && i < WRITE_RECORDS && sealed < SEAL_BYTES;
+	     i++, at = &(*at)->next) {
 		struct out *o = *at;
 
 		if (!o->raw && !o->sealed) {
@@ -247,7 +253,8 @@ enum err_code conn_write(struct conn *c, struct err *e)
 		ssize_t n;
 
 		if (c->spent)
-			return err_set(e, ERR_CLOSED, "session with %s has used up its counters", c->peer);
+			return err_set(e, ERR_CLOSED, "session with %s has used up its counters",
+			    c->peer);
 		if (c->pass >= 0)
 			put_descriptor(&mh, &room, c->pass);
 		n = sendmsg(c->fd, &mh, MSG_NOSIGNAL);

@@ -31,7 +31,8 @@ static enum err_code accept_offer(struct conn *c, struct err *e)
 	enum err_code rc;
 
 	if (!c->may_share)
-		return err_set(e, ERR_PROTO, "%s wants to share memory, which it was told is not done", c->peer);
+		return err_set(e, ERR_PROTO,
+		    "%s wants to share memory, which it was told is not done", c->peer);
 	if (c->passed < 0 || c->shm)
 		return err_set(e, ERR_PROTO, "%s shares memory that has not come", c->peer);
 	rc = shm_join(c->passed, &c->shm, e);
@@ -77,7 +78,7 @@ static enum err_code wake_peer(struct conn *c, struct err *e)
 	return err_sys(e, ERR_CLOSED, "write to %s", c->peer);
 }
 
-/* ---- sending -------------------------------------------------------------------------- */
+/* ---- sending ---- */
 
 uint8_t *conn_room_shared(struct conn *c, uint32_t len)
 {
@@ -114,7 +115,7 @@ enum err_code conn_write_shared(struct conn *c, struct err *e)
 	return wake_peer(c, e);
 }
 
-/* ---- receiving ------------------------------------------------------------------------ */
+/* ---- receiving ---- */
 
 /* Read and discard the wakes that have come.  *end: end of file. */
 static enum err_code drain_wakes(struct conn *c, bool *end, struct err *e)
@@ -134,7 +135,8 @@ static enum err_code drain_wakes(struct conn *c, bool *end, struct err *e)
 
 /* Take the record at `at`.  The other end can change the memory at any time, so header and payload
  * are copied before they are checked and used. */
-static enum err_code take_shared_record(struct conn *c, const uint8_t *at, size_t there, size_t *taken, struct err *e)
+static enum err_code take_shared_record(struct conn *c, const uint8_t *at, size_t there,
+    size_t *taken, struct err *e)
 {
 	uint8_t head[RECORD_HEADER];
 	enum err_code rc;
@@ -145,7 +147,8 @@ static enum err_code take_shared_record(struct conn *c, const uint8_t *at, size_
 		return rc;
 	*taken = RECORD_HEADER + c->cur.len;
 	if (*taken > there)
-		return err_set(e, ERR_PROTO, "a record of %u bytes that is not all there, from %s", c->cur.len, c->peer);
+		return err_set(e, ERR_PROTO, "a record of %u bytes that is not all there, from %s",
+		    c->cur.len, c->peer);
 	if (c->cur.len)
 		memcpy(c->dst, at + RECORD_HEADER, c->cur.len);
 	c->bytes_in += *taken;
@@ -165,7 +168,8 @@ enum err_code conn_read_shared(struct conn *c, struct err *e)
 		budget -= taken;
 		taken = 0;
 		if (broken)
-			rc = err_set(e, ERR_PROTO, "%s has spoiled the memory that is shared with it", c->peer);
+			rc = err_set(e, ERR_PROTO,
+			    "%s has spoiled the memory that is shared with it", c->peer);
 		else if (at)
 			rc = take_shared_record(c, at, there, &taken, e);
 		else if (end)

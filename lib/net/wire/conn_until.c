@@ -29,7 +29,8 @@ static enum err_code poll_once(struct conn *c, struct err *e)
 	return rc ? rc : conn_check(c, clock_now(), e);
 }
 
-enum err_code conn_until(struct conn *c, bool (*ready)(void *ctx), void *ctx, int64_t patience, struct err *e)
+enum err_code conn_until(struct conn *c, bool (*ready)(void *ctx), void *ctx, int64_t patience,
+    struct err *e)
 {
 	int64_t moved = clock_now();
 
@@ -42,7 +43,8 @@ enum err_code conn_until(struct conn *c, bool (*ready)(void *ctx), void *ctx, in
 		if (c->bytes_in + c->bytes_out != before)
 			moved = clock_now();
 		else if (clock_now() - moved > patience)
-			return err_set(e, ERR_TIMEOUT, "nothing has come or gone for %d s", (int)(patience / NSEC_PER_SEC));
+			return err_set(e, ERR_TIMEOUT, "nothing has come or gone for %d s",
+			    (int)(patience / NSEC_PER_SEC));
 	}
 	return ERR_OK;
 }

@@ -4,8 +4,8 @@
 
 /* A BATCH is sent when it has grown to this, to bound latency and staging. */
 #define BATCH_FULL (256u << 10)
-#define NACK_TEXT 500u
-#define RUN_ALONE 0x10000u
+#define NACK_TEXT  500u
+#define RUN_ALONE  0x10000u
 
 void msg_put_run(struct buf *b, const struct msg_run *r)
 {
@@ -22,8 +22,8 @@ void msg_put_part(struct buf *b, uint16_t table, uint32_t part, bool alone)
 	struct msg_run last;
 	size_t n = b->len / MSG_RUN_BYTES;
 
-	if (n && msg_get_run(b->data, b->len, n - 1, &last) && last.table == table && last.alone == alone &&
-	    part - last.first == last.count)
+	if (n && msg_get_run(b->data, b->len, n - 1, &last) && last.table == table &&
+	    last.alone == alone && part - last.first == last.count)
 		put_le32(b->data + (n - 1) * MSG_RUN_BYTES + 8, last.count + 1);
 	else
 		msg_put_run(b, &(struct msg_run){ table, part, 1, alone });
@@ -34,7 +34,8 @@ bool msg_get_run(const uint8_t *p, size_t len, size_t i, struct msg_run *out)
 	if (len < MSG_RUN_BYTES || i > len / MSG_RUN_BYTES - 1)
 		return false;
 	p += i * MSG_RUN_BYTES;
-	*out = (struct msg_run){ (uint16_t)get_le32(p), get_le32(p + 4), get_le32(p + 8), get_le32(p) & RUN_ALONE };
+	*out = (struct msg_run){ (uint16_t)get_le32(p), get_le32(p + 4), get_le32(p + 8),
+		get_le32(p) & RUN_ALONE };
 	return get_le32(p) <= (RUN_ALONE | UINT16_MAX);
 }
 
@@ -68,8 +69,13 @@ bool msg_get_receipt(const uint8_t *p, size_t len, size_t i, struct msg_receipt 
 	if (len < MSG_RECEIPT_BYTES || i > len / MSG_RECEIPT_BYTES - 1)
 		return false;
 	p += i * MSG_RECEIPT_BYTES;
-	*out = (struct msg_receipt){ .table = get_le16(p), .status = p[2], .copies = p[3], .part = get_le32(p + 4),
-		.step = get_le64(p + 8), .version = get_le64(p + 16), .staleness = get_le32(p + 24) };
+	*out = (struct msg_receipt){ .table = get_le16(p),
+		.status = p[2],
+		.copies = p[3],
+		.part = get_le32(p + 4),
+		.step = get_le64(p + 8),
+		.version = get_le64(p + 16),
+		.staleness = get_le32(p + 24) };
 	return true;
 }
 
@@ -107,14 +113,17 @@ void msg_send_text(struct conn *c, const struct record *r, const char *text)
 	} while (at < total);
 }
 
-enum err_code msg_get_text(struct buf *text, const struct record *r, const uint8_t *payload, bool *whole, struct err *e)
+enum err_code msg_get_text(struct buf *text, const struct record *r, const uint8_t *payload,
+    bool *whole, struct err *e)
 {
 	uint64_t total = r->total ? r->total : r->len;
 
 	if (r->offset == 0)
 		buf_clear(text);
-	if (total > MSG_TEXT_MAX || r->offset != text->len || r->offset > total || r->len > total - r->offset)
-		return err_set(e, ERR_PROTO, "a piece of a text that does not fit the pieces before it");
+	if (total > MSG_TEXT_MAX || r->offset != text->len || r->offset > total ||
+	    r->len > total - r->offset)
+		return err_set(e, ERR_PROTO,
+		    "a piece of a text that does not fit the pieces before it");
 	buf_append(text, r->len ? payload : (const uint8_t *)"", r->len);
 	*whole = text->len == total;
 	return ERR_OK;
@@ -127,7 +136,7 @@ void msg_put_nack(struct buf *b, enum err_code code, const char *text)
 
 	put_le32(p, (uint32_t)code);
 	buf_commit(b, 4);
-	if (n > NACK_TEXT)      /* cut at the beginning of a UTF-8 character */
+	if (n > NACK_TEXT) /* cut at the beginning of a UTF-8 character */
 		for (n = NACK_TEXT; n > 0 && ((uint8_t)text[n] & 0xc0) == 0x80; n--)
 			;
 	buf_append(b, text, n);
@@ -157,7 +166,8 @@ void msg_put_rows_head(uint8_t *p, uint32_t n)
 	put_le32(p + 4, 0);
 }
 
-bool msg_get_rows(const uint8_t *p, size_t len, uint32_t width, uint32_t *n, const uint8_t **ids, const uint8_t **values)
+bool msg_get_rows(const uint8_t *p, size_t len, uint32_t width, uint32_t *n, const uint8_t **ids,
+    const uint8_t **values)
 {
 	uint64_t row = 8 + (uint64_t)width * 4;
 
@@ -172,7 +182,8 @@ bool msg_get_rows(const uint8_t *p, size_t len, uint32_t width, uint32_t *n, con
 	return true;
 }
 
-bool msg_get_ids(const uint8_t *p, size_t len, uint32_t *n, const uint8_t **ids, const uint8_t **rest)
+bool msg_get_ids(const uint8_t *p, size_t len, uint32_t *n, const uint8_t **ids,
+    const uint8_t **rest)
 {
 	if (len < MSG_ROWS_HEAD)
 		return false;
@@ -184,7 +195,7 @@ bool msg_get_ids(const uint8_t *p, size_t len, uint32_t *n, const uint8_t **ids,
 	return true;
 }
 
-/* ---- batches ---------------------------------------------------------------- */
+/* ---- batches ---- */
 
 static size_t pad_to_8(size_t n)
 {
@@ -192,7 +203,8 @@ static size_t pad_to_8(size_t n)
 }
 
 /* Decode and check the header of the next entry of a batch. */
-static enum err_code check_batch_entry(const uint8_t *p, size_t left, struct record *r, struct err *e)
+static enum err_code check_batch_entry(const uint8_t *p, size_t left, struct record *r,
+    struct err *e)
 {
 	enum err_code rc;
 
@@ -201,17 +213,23 @@ static enum err_code check_batch_entry(const uint8_t *p, size_t left, struct rec
 	rc = record_decode(p, r, e);
 	if (rc)
 		return rc;
-	if (r->type == REC_BATCH || r->type == REC_BYE || r->type == REC_SHARE || pad_to_8(r->len) > left - RECORD_HEADER)
-		return err_set(e, ERR_PROTO, "a %s record does not fit into its batch", record_type_name(r->type));
+	if (r->type == REC_BATCH || r->type == REC_BYE || r->type == REC_SHARE ||
+	    pad_to_8(r->len) > left - RECORD_HEADER)
+		return err_set(e, ERR_PROTO, "a %s record does not fit into its batch",
+		    record_type_name(r->type));
 	if (r->flags & RECORD_TO_CLIENT)
-		return err_set(e, ERR_PROTO, "a %s record with a direction of its own in a batch", record_type_name(r->type));
+		return err_set(e, ERR_PROTO, "a %s record with a direction of its own in a batch",
+		    record_type_name(r->type));
 	for (size_t i = r->len; i < pad_to_8(r->len); i++)
 		if (p[RECORD_HEADER + i] != 0)
-			return err_set(e, ERR_PROTO, "a %s record in a batch is not followed by zeroes", record_type_name(r->type));
+			return err_set(e, ERR_PROTO,
+			    "a %s record in a batch is not followed by zeroes",
+			    record_type_name(r->type));
 	return ERR_OK;
 }
 
-bool msg_batch_next(const uint8_t *p, size_t len, size_t *at, struct record *r, const uint8_t **payload, struct err *e)
+bool msg_batch_next(const uint8_t *p, size_t len, size_t *at, struct record *r,
+    const uint8_t **payload, struct err *e)
 {
 	if (e)
 		*e = (struct err){ 0 };

@@ -33,8 +33,8 @@ bool msg_runs_valid(const uint8_t *p, size_t len);
 /* RECEIPT: a list of what became of pushes. */
 struct msg_receipt {
 	uint16_t table;
-	uint8_t status;                 /* enum push_status */
-	uint8_t copies;                 /* the number of replicas that have it */
+	uint8_t status; /* enum push_status */
+	uint8_t copies; /* the number of replicas that have it */
 	uint32_t part, staleness;
 	uint64_t step, version;
 };
@@ -59,7 +59,8 @@ bool msg_get_copied(const uint8_t *p, size_t len, size_t i, struct msg_copied *o
 void msg_send_text(struct conn *c, const struct record *r, const char *text);
 /* Append one of these records to `text`.  *whole: `text` is complete, and begins anew with the next
  * call.  ERR_PROTO: it does not continue the text, or is longer than MSG_TEXT_MAX. */
-enum err_code msg_get_text(struct buf *text, const struct record *r, const uint8_t *payload, bool *whole, struct err *e);
+enum err_code msg_get_text(struct buf *text, const struct record *r, const uint8_t *payload,
+    bool *whole, struct err *e);
 #define MSG_TEXT_MAX (UINT64_C(64) << 20)
 
 /* NACK: a refusal, with an err_code and a sentence in UTF-8, which is cut after 500 bytes.
@@ -72,16 +73,19 @@ enum err_code msg_get_nack(const uint8_t *p, size_t len, struct err *e);
 #define MSG_ROWS_HEAD 8
 void msg_put_rows_head(uint8_t *p, uint32_t n);
 /* False unless len is exactly n ids and n * width floats. */
-bool msg_get_rows(const uint8_t *p, size_t len, uint32_t width, uint32_t *n, const uint8_t **ids, const uint8_t **values);
+bool msg_get_rows(const uint8_t *p, size_t len, uint32_t width, uint32_t *n, const uint8_t **ids,
+    const uint8_t **values);
 
 /* Decode the head and find the ids, and in *rest the encoded rows behind them.  False if the ids do
  * not fit into len. */
-bool msg_get_ids(const uint8_t *p, size_t len, uint32_t *n, const uint8_t **ids, const uint8_t **rest);
+bool msg_get_ids(const uint8_t *p, size_t len, uint32_t *n, const uint8_t **ids,
+    const uint8_t **rest);
 
 /* BATCH: many small records under one tag, each with its header (64 bytes), its payload, and zeroes
  * up to a multiple of 8.  Decode the next record at *at, which begins with 0.  False at the end
  * (e->code is ERR_OK), and after an error. */
-bool msg_batch_next(const uint8_t *p, size_t len, size_t *at, struct record *r, const uint8_t **payload, struct err *e);
+bool msg_batch_next(const uint8_t *p, size_t len, size_t *at, struct record *r,
+    const uint8_t **payload, struct err *e);
 
 /* A batcher gathers small records for one conn.  batcher_flush queues them as a BATCH, or a single
  * one plainly.  A record of more than BATCHER_SMALL bytes is queued at once, after the gathered
@@ -98,7 +102,9 @@ void batcher_flush(struct batcher *b, struct conn *c);
 /* Add a record without copying a large payload.  batcher_reserve returns room for a payload of at most
  * `most` bytes: in the queue of the conn, or `small`.  The caller fills it and calls batcher_commit
  * with the record, whose r->len bytes are in `room`, before anything else is queued. */
-uint8_t *batcher_reserve(struct batcher *b, struct conn *c, size_t most, uint8_t small[static BATCHER_SMALL]);
-void batcher_commit(struct batcher *b, struct conn *c, const struct record *r, const uint8_t *room, const uint8_t *small);
+uint8_t *batcher_reserve(struct batcher *b, struct conn *c, size_t most,
+    uint8_t small[static BATCHER_SMALL]);
+void batcher_commit(struct batcher *b, struct conn *c, const struct record *r, const uint8_t *room,
+    const uint8_t *small);
 
 #endif

@@ -1,6 +1,7 @@
 #include "wire/msg.h"
 
-uint8_t *batcher_reserve(struct batcher *b, struct conn *c, size_t most, uint8_t small[static BATCHER_SMALL])
+uint8_t *batcher_reserve(struct batcher *b, struct conn *c, size_t most,
+    uint8_t small[static BATCHER_SMALL])
 {
 	if (most <= BATCHER_SMALL)
 		return small;
@@ -9,7 +10,8 @@ uint8_t *batcher_reserve(struct batcher *b, struct conn *c, size_t most, uint8_t
 	return conn_reserve(c, (uint32_t)most);
 }
 
-void batcher_commit(struct batcher *b, struct conn *c, const struct record *r, const uint8_t *room, const uint8_t *small)
+void batcher_commit(struct batcher *b, struct conn *c, const struct record *r, const uint8_t *room,
+    const uint8_t *small)
 {
 	if (room == small)
 		batcher_add(b, c, r, room);

@@ -10,9 +10,9 @@
  * of at most 1 MiB with its tag.  ps-protocol(7) draws the bytes; messages.def lists the types.
  * The functions have no state and may be called by any thread. */
 #define RECORD_HEADER 64
-#define RECORD_TAG 16
-#define RECORD_HEAD (RECORD_HEADER + RECORD_TAG)
-#define RECORD_MAX (1u << 20)
+#define RECORD_TAG    16
+#define RECORD_HEAD   (RECORD_HEADER + RECORD_TAG)
+#define RECORD_MAX    (1u << 20)
 
 enum msg_type {
 #define MSG(name, number, roles, limit) REC_##name = number,
@@ -21,23 +21,25 @@ enum msg_type {
 };
 
 enum record_flag {
-	RECORD_TO_CLIENT = 1,   /* direction: set by servers, refused from clients */
-	RECORD_LAST = 2,        /* SCANNED: no rows lie behind these */
+	RECORD_TO_CLIENT = 1, /* direction: set by servers, refused from clients */
+	RECORD_LAST = 2,      /* SCANNED: no rows lie behind these */
 	/* PULL: answered without waiting for any step; PUSH: applied on arrival. */
 	RECORD_NOW = 4,
-	RECORD_REPLY = 8,       /* CTL: answers the request with this seq */
-	RECORD_REFUSED = 16,    /* CLOCK of a worker that refused its own gradient */
-	RECORD_DELTA = 32,      /* PULL: versions follow the run; PULLED: only what has changed since; SCAN: since a step */
-	RECORD_KEYS = 64,       /* PULL_ROWS, PUSH_ROWS: row ids are a block (ps-protocol(7)) */
-	RECORD_EARLY = 128,     /* PULL: each partition as soon as its own step is complete */
-	RECORD_SAVING = 256,    /* PULLED, ROWS: a checkpoint of this step is being taken */
-	RECORD_TELL = 512,      /* PULL, PULLED, SCAN: no values.  With EARLY: when they might be shown; else when all are at the step */
+	RECORD_REPLY = 8,    /* CTL: answers the request with this seq */
+	RECORD_REFUSED = 16, /* CLOCK of a worker that refused its own gradient */
+	RECORD_DELTA =
+	    32, /* PULL: versions follow the run; PULLED: only what has changed since; SCAN: since a step */
+	RECORD_KEYS = 64,    /* PULL_ROWS, PUSH_ROWS: row ids are a block (ps-protocol(7)) */
+	RECORD_EARLY = 128,  /* PULL: each partition as soon as its own step is complete */
+	RECORD_SAVING = 256, /* PULLED, ROWS: a checkpoint of this step is being taken */
+	RECORD_TELL =
+	    512, /* PULL, PULLED, SCAN: no values.  With EARLY: when they might be shown; else when all are at the step */
 };
 
 struct record {
 	uint8_t type;
 	uint16_t flags;
-	uint32_t len;           /* payload bytes */
+	uint32_t len; /* payload bytes */
 	uint16_t table, codec;
 	uint32_t part;
 	uint32_t epoch, generation;
@@ -55,7 +57,8 @@ struct record {
 /* The one encoder and the one decoder of the header.  record_decode checks
  * magic, version, type and the type's payload limit. */
 void record_encode(const struct record *r, uint8_t out[static RECORD_HEADER]);
-enum err_code record_decode(const uint8_t in[static RECORD_HEADER], struct record *r, struct err *e);
+enum err_code record_decode(const uint8_t in[static RECORD_HEADER], struct record *r,
+    struct err *e);
 
 /* May a client with this role (a number of auth/role.def) send this type? */
 bool record_role_may(uint8_t type, unsigned role);

@@ -12,14 +12,14 @@
 /* How often the measurements are looked at. */
 #define PERIOD NSEC_PER_SEC
 /* A decision needs this many steps of each worker, or, after PATIENCE, as many as there are. */
-#define STEPS 3.0
+#define STEPS    3.0
 #define PATIENCE (20 * NSEC_PER_SEC)
 
 struct adapt {
 	struct tune tune;
 	json_t *then; /* the workers' figures at the time `since`, by id; NULL: none yet */
 	int64_t since, looked;
-	int64_t settings;               /* number of the settings in force at that time */
+	int64_t settings; /* number of the settings in force at that time */
 	int64_t first_batch;
 	/* bits of enum tune_key: changes that the job refused under the present settings */
 	unsigned refused;
@@ -60,22 +60,26 @@ static double growth_of(const json_t *now, const json_t *then, const char *key)
 }
 
 /* Seconds a step since `then`; false when the worker has taken too few steps. */
-static bool measure_worker(const json_t *o, const json_t *then, double step_examples, double least, struct tune_worker *out)
+static bool measure_worker(const json_t *o, const json_t *then, double step_examples, double least,
+    struct tune_worker *out)
 {
 	double steps = growth_of(o, then, "examples") / step_examples;
 
-	if (!then || json_u64s(o, "pid", 0) != json_u64s(then, "pid", 0) || steps < least || steps <= 0)
+	if (!then || json_u64s(o, "pid", 0) != json_u64s(then, "pid", 0) || steps < least ||
+	    steps <= 0)
 		return false;
-	out->alone = (growth_of(o, then, "data_seconds") + growth_of(o, then, "compute_seconds") + growth_of(o, then, "encode_seconds")) / steps;
-	out->wire = (growth_of(o, then, "push_seconds") +
-	    growth_of(o, then, "pull_seconds")) / steps;
+	out->alone = (growth_of(o, then, "data_seconds") + growth_of(o, then, "compute_seconds") +
+	                 growth_of(o, then, "encode_seconds")) /
+	    steps;
+	out->wire = (growth_of(o, then, "push_seconds") + growth_of(o, then, "pull_seconds")) /
+	    steps;
 	out->wait = growth_of(o, then, "wait_seconds") / steps;
 	return true;
 }
 
 /* Measure all active workers. Returns their number, or 0 when one could not be measured. */
-static unsigned measure_all(const struct adapt *a, const struct host *h, int64_t now, double step_examples,
-    struct tune_worker **out)
+static unsigned measure_all(const struct adapt *a, const struct host *h, int64_t now,
+    double step_examples, struct tune_worker **out)
 {
 	json_t *list = coord_workers(h->coord, now), *o;
 	double least = now - a->since > PATIENCE ? 1e-9 : STEPS;
@@ -86,9 +90,12 @@ static unsigned measure_all(const struct adapt *a, const struct host *h, int64_t
 	*out = mem_array(json_array_size(list) + 1, sizeof **out);
 	json_array_foreach(list, i, o) {
 		/* A step waits for workers in quarantine, too. */
-		if (strcmp(json_str(o, "state", ""), "active") != 0 && strcmp(json_str(o, "state", ""), "quarantined") != 0)
+		if (strcmp(json_str(o, "state", ""), "active") != 0 &&
+		    strcmp(json_str(o, "state", ""), "quarantined") != 0)
 			continue;
-		all = all && measure_worker(o, json_object_get(a->then, json_str(o, "id", "")), step_examples, least, *out + n);
+		all = all &&
+		    measure_worker(o, json_object_get(a->then, json_str(o, "id", "")),
+		        step_examples, least, *out + n);
 		n++;
 	}
 	json_decref(list);
@@ -98,8 +105,12 @@ static unsigned measure_all(const struct adapt *a, const struct host *h, int64_t
 static void advise_settings(struct adapt *a, struct host *h, const struct conf *c, int64_t now,
     bool (*set)(struct host *h, const char *key, const char *value))
 {
-	struct tune_settings is = { .bsp = c->sync.kind == SYNC_bsp, .ssp = c->sync.kind == SYNC_ssp,
-		.backup = (unsigned)c->backup, .staleness = c->sync.staleness, .codec = c->codec, .batch = c->job.batch,
+	struct tune_settings is = { .bsp = c->sync.kind == SYNC_bsp,
+		.ssp = c->sync.kind == SYNC_ssp,
+		.backup = (unsigned)c->backup,
+		.staleness = c->sync.staleness,
+		.codec = c->codec,
+		.batch = c->job.batch,
 		.first_batch = a->first_batch };
 	struct tune_advice advice;
 	struct tune_worker *w;
@@ -110,7 +121,8 @@ static void advise_settings(struct adapt *a, struct host *h, const struct conf *
 		is.keys &= ~a->refused;
 		if (tune_advise(&a->tune, &is, w, n, &advice)) {
 			if (set(h, advice.set, advice.value))
-				host_event(h, "adapt", "%s=%s: %s", advice.set, advice.value, advice.why);
+				host_event(h, "adapt", "%s=%s: %s", advice.set, advice.value,
+				    advice.why);
 			else
 				a->refused |= advice.key;
 		}
@@ -128,8 +140,9 @@ void adapt_tick(struct adapt *a, struct host *h, int64_t now,
 	if (now - a->looked < PERIOD)
 		return;
 	a->looked = now;
-	if (strcmp(json_str(coord_present_config(h->coord), "adapt", "none"), "none") == 0 || coord_phase(h->coord) != COORD_RUNNING ||
-	    coord_is_deciding(h->coord) || conf_from_json(coord_present_config(h->coord), &c, &e))
+	if (strcmp(json_str(coord_present_config(h->coord), "adapt", "none"), "none") == 0 ||
+	    coord_phase(h->coord) != COORD_RUNNING || coord_is_deciding(h->coord) ||
+	    conf_from_json(coord_present_config(h->coord), &c, &e))
 		return;
 	if (!a->first_batch)
 		a->first_batch = json_int(json_object_get(h->config, "job"), "batch", c.job.batch);

@@ -30,12 +30,12 @@ struct keep {
 	struct conf_every every;
 	struct ckpt_keep rule;
 	int64_t next_time;
-	uint64_t next_step, wanted;     /* number of the last request (checkpoint_schedule_request) */
+	uint64_t next_step, wanted; /* number of the last request (checkpoint_schedule_request) */
 	uint64_t told; /* checkpoint under way: the highest step that a server has reported */
 	struct keep_last last;
 	struct checkpoint_schedule_figures figures;
-	bool waits;                     /* a periodic checkpoint is under way */
-	bool changed;                   /* the schedule has changed while it was under way */
+	bool waits;   /* a periodic checkpoint is under way */
+	bool changed; /* the schedule has changed while it was under way */
 	/* Base of delta checkpoints: path (NULL: none) and mark of the last full checkpoint, by
 	 * which servers know what has changed since; how many deltas were made of it, and how
 	 * many are allowed. */
@@ -43,12 +43,12 @@ struct keep {
 	uint64_t whole_mark;
 	int64_t deltas, deltas_most;
 	/* why the last failed checkpoint failed; "" when none has */
-	char failure[sizeof ((struct err *)0)->msg];
-	bool failing;                   /* the last checkpoint failed, and an event said so */
-	const char *tmp;                /* temporary directory that servers write to now, or NULL */
+	char failure[sizeof((struct err *)0)->msg];
+	bool failing;    /* the last checkpoint failed, and an event said so */
+	const char *tmp; /* temporary directory that servers write to now, or NULL */
 };
 
-/* ---- one checkpoint, step by step -------------------------------------------------------- */
+/* ---- one checkpoint, step by step ---- */
 
 /* Is the job paused with all workers at rest, so that no step closes until they go on? Then
  * *step is the step of a checkpoint taken now. */
@@ -70,7 +70,9 @@ static uint64_t soonest_step(const struct keep *k)
 	/* A cluster without a job counts no steps: its checkpoints are numbered. */
 	if (!k->host->cfg.has_job)
 		return k->figures.step + 1;
-	return is_at_rest(k, &step) ? step : coord_frontier(k->host->coord) + (coord_is_bsp(k->host->coord) ? AHEAD : 0);
+	return is_at_rest(k, &step)
+	    ? step
+	    : coord_frontier(k->host->coord) + (coord_is_bsp(k->host->coord) ? AHEAD : 0);
 }
 
 /* Wait until the snapshot's state is no longer `state`. False: this checkpoint is to be given
@@ -90,7 +92,8 @@ static bool wait_while_state(struct keep *k, enum coord_snap state, uint64_t wan
 		 * one. */
 		if (state == SNAP_ASKED && (k->wanted > wanted || k->changed))
 			return false;
-		if (state == SNAP_ASKED && wanted == UINT64_MAX && is_at_rest(k, &step) && step < coord_snap_step(h->coord))
+		if (state == SNAP_ASKED && wanted == UINT64_MAX && is_at_rest(k, &step) &&
+		    step < coord_snap_step(h->coord))
 			return true;
 		host_wait(h, 0);
 	}
@@ -110,8 +113,8 @@ static void forget_whole(struct keep *k)
 	k->deltas = 0;
 }
 
-static enum err_code commit_checkpoint(struct keep *k, struct ckpt *c, const char *base, const json_t *descriptions,
-    const json_t *head, char **path, struct err *e)
+static enum err_code commit_checkpoint(struct keep *k, struct ckpt *c, const char *base,
+    const json_t *descriptions, const json_t *head, char **path, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 	const json_t *d;
@@ -163,11 +166,15 @@ static enum err_code write_checkpoint(struct keep *k, char **path, struct err *e
 	k->tmp = ckpt_tmp(c);
 	if (coord_snap_state(h->coord) == SNAP_TAKEN)
 		coord_snap_write(h->coord, k->tmp);
-	written = wait_while_state(k, SNAP_WRITING, UINT64_MAX) && coord_snap_state(h->coord) == SNAP_SAVED;
+	written = wait_while_state(k, SNAP_WRITING, UINT64_MAX) &&
+	    coord_snap_state(h->coord) == SNAP_SAVED;
 	k->tmp = NULL;
 	if (!written) {
-		err_set(e, coord_snap_state(h->coord) == SNAP_FAILED ? ERR_FAILED : ERR_NOTREADY, "%s",
-		    coord_snap_state(h->coord) == SNAP_FAILED ? coord_snap_message(h->coord) : "the servers have changed meanwhile");
+		err_set(e, coord_snap_state(h->coord) == SNAP_FAILED ? ERR_FAILED : ERR_NOTREADY,
+		    "%s",
+		    coord_snap_state(h->coord) == SNAP_FAILED
+		        ? coord_snap_message(h->coord)
+		        : "the servers have changed meanwhile");
 		host_unlock(h);
 		ckpt_abort(c);
 		free(base);
@@ -229,7 +236,8 @@ static enum err_code make_checkpoint(struct keep *k, uint64_t step, bool exact, 
     struct err *e)
 {
 	struct host *h = k->host;
-	enum err_code rc = err_set(e, ERR_NOTREADY, "nothing can be saved: no job is running, and there are no tables");
+	enum err_code rc = err_set(e, ERR_NOTREADY,
+	    "nothing can be saved: no job is running, and there are no tables");
 	uint64_t mark;
 	char *path = NULL;
 
@@ -248,7 +256,8 @@ static enum err_code make_checkpoint(struct keep *k, uint64_t step, bool exact, 
 			rc = write_checkpoint(k, &path, e);
 		else if (state == SNAP_FAILED)
 			rc = err_set(e, ERR_FAILED, "%s", coord_snap_message(h->coord));
-		if (state == SNAP_FAILED || (state == SNAP_TAKEN && rc != ERR_NOTREADY) || (state == SNAP_LATE && exact))
+		if (state == SNAP_FAILED || (state == SNAP_TAKEN && rc != ERR_NOTREADY) ||
+		    (state == SNAP_LATE && exact))
 			break;
 		step = next_step_to_try(k, state, i);
 	}
@@ -261,7 +270,8 @@ static enum err_code make_checkpoint(struct keep *k, uint64_t step, bool exact, 
 		k->figures.made++;
 		k->figures.step = k->last.step;
 		k->figures.at = clock_wall();
-		host_event(h, "checkpoint", "checkpoint of step %llu: %s", (unsigned long long)k->last.step, path);
+		host_event(h, "checkpoint", "checkpoint of step %llu: %s",
+		    (unsigned long long)k->last.step, path);
 	}
 	note_made(k, rc, mark);
 	k->told = 0;
@@ -269,7 +279,7 @@ static enum err_code make_checkpoint(struct keep *k, uint64_t step, bool exact, 
 	return rc;
 }
 
-/* ---- the schedule ---------------------------------------------------------------------------- */
+/* ---- the schedule ---- */
 
 /* Only the first of several failures in a row is an event; the log has them all. */
 static void report_checkpoint_failure(struct keep *k, const struct err *e)
@@ -300,7 +310,8 @@ static void make_requested(struct keep *k)
 
 static void make_periodic(struct keep *k)
 {
-	uint64_t every = k->host->cfg.has_job ? (uint64_t)k->every.steps : 0, step = coord_frontier(k->host->coord);
+	uint64_t every = k->host->cfg.has_job ? (uint64_t)k->every.steps : 0,
+	         step = coord_frontier(k->host->coord);
 	struct err e = { 0 };
 	enum err_code rc;
 	bool changed;
@@ -363,7 +374,7 @@ static void *run_checkpoint_thread(void *ctx)
 	return NULL;
 }
 
-/* ---- calls with the host's lock held -------------------------------------------------------- */
+/* ---- calls with the host's lock held ---- */
 
 uint64_t checkpoint_schedule_request(struct keep *k)
 {
@@ -439,7 +450,9 @@ enum err_code checkpoint_schedule_start(struct host *h, const struct conf *c, st
 	k->dir = rundir_path(h->server->cfg.id->run_dir, "checkpoints");
 	k->every = c->checkpoint_every;
 	k->deltas_most = c->checkpoint_deltas;
-	k->rule = (struct ckpt_keep){ .last = (size_t)c->keep_last, .every = (uint64_t)c->keep_every, .best = (size_t)c->keep_best };
+	k->rule = (struct ckpt_keep){ .last = (size_t)c->keep_last,
+		.every = (uint64_t)c->keep_every,
+		.best = (size_t)c->keep_best };
 	k->next_time = clock_now() + k->every.time;
 	k->figures.every = k->every.time;
 	find_newest_checkpoint(k);

@@ -21,7 +21,7 @@ struct keep;
 
 /* Result of the last requested checkpoint. */
 struct keep_last {
-	uint64_t done;                  /* number that checkpoint_schedule_request gave to the request */
+	uint64_t done; /* number that checkpoint_schedule_request gave to the request */
 	enum err_code rc;
 	struct err why;
 	uint64_t step;

@@ -61,7 +61,8 @@ void exposition_put_head(struct buf *out, const struct family *f)
 	buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", f->name, f->help, f->name, f->type);
 }
 
-void exposition_put_sample(struct buf *out, const char *name, const char *label, const char *value, double number)
+void exposition_put_sample(struct buf *out, const char *name, const char *label, const char *value,
+    double number)
 {
 	buf_puts(out, name);
 	if (value) {
@@ -80,7 +81,8 @@ void exposition_put_members(struct buf *out, const struct family *f, size_t n, c
 	}
 }
 
-void exposition_put_rows(struct buf *out, const struct family *f, size_t n, const json_t *rows, const char *label)
+void exposition_put_rows(struct buf *out, const struct family *f, size_t n, const json_t *rows,
+    const char *label)
 {
 	const json_t *row;
 	size_t k;
@@ -88,11 +90,13 @@ void exposition_put_rows(struct buf *out, const struct family *f, size_t n, cons
 	for (size_t i = 0; i < n; i++) {
 		exposition_put_head(out, &f[i]);
 		json_array_foreach(rows, k, row)
-			exposition_put_sample(out, f[i].name, label, json_str(row, "id", ""), put_number(row, f[i].key));
+			exposition_put_sample(out, f[i].name, label, json_str(row, "id", ""),
+			    put_number(row, f[i].key));
 	}
 }
 
-void exposition_put_split(struct buf *out, const struct family *f, const json_t *rows, const char *label, const struct split *s)
+void exposition_put_split(struct buf *out, const struct family *f, const json_t *rows,
+    const char *label, const struct split *s)
 {
 	const json_t *row;
 	size_t k;
@@ -110,7 +114,8 @@ void exposition_put_split(struct buf *out, const struct family *f, const json_t 
 		}
 }
 
-static void put_bucket(struct buf *out, const char *name, const char *label, const char *id, const char *le, double n)
+static void put_bucket(struct buf *out, const char *name, const char *label, const char *id,
+    const char *le, double n)
 {
 	buf_puts(out, name);
 	buf_puts(out, "_bucket{");
@@ -129,11 +134,13 @@ static bool is_histogram(const json_t *le, const json_t *counts)
 	bool is = n >= 1 && n <= BUCKETS_MAX && json_array_size(le) + 1 == n;
 
 	for (size_t i = 0; is && i + 2 < n; i++)
-		is = json_number_value(json_array_get(le, i)) < json_number_value(json_array_get(le, i + 1));
+		is = json_number_value(json_array_get(le, i)) <
+		    json_number_value(json_array_get(le, i + 1));
 	return is;
 }
 
-static void put_histogram(struct buf *out, const char *name, const json_t *h, const char *label, const char *id)
+static void put_histogram(struct buf *out, const char *name, const json_t *h, const char *label,
+    const char *id)
 {
 	const json_t *le = json_object_get(h, "le"), *counts = json_object_get(h, "counts");
 	size_t n = is_histogram(le, counts) ? json_array_size(counts) : 0;
@@ -142,21 +149,26 @@ static void put_histogram(struct buf *out, const char *name, const json_t *h, co
 	for (size_t i = 0; i + 1 < n; i++) {
 		/* Prometheus compares bounds as strings, so print them briefly and always alike. */
 		snprintf(bound, sizeof bound, "%.9g", json_number_value(json_array_get(le, i)));
-		put_bucket(out, name, label, id, bound, json_number_value(json_array_get(counts, i)));
+		put_bucket(out, name, label, id, bound,
+		    json_number_value(json_array_get(counts, i)));
 	}
-	put_bucket(out, name, label, id, "+Inf", n ? json_number_value(json_array_get(counts, n - 1)) : 0);
+	put_bucket(out, name, label, id, "+Inf",
+	    n ? json_number_value(json_array_get(counts, n - 1)) : 0);
 	snprintf(sum, sizeof sum, "%s_sum", name);
 	snprintf(count, sizeof count, "%s_count", name);
 	exposition_put_sample(out, sum, label, id, put_number(h, "sum"));
-	exposition_put_sample(out, count, label, id, n ? json_number_value(json_array_get(counts, n - 1)) : 0);
+	exposition_put_sample(out, count, label, id,
+	    n ? json_number_value(json_array_get(counts, n - 1)) : 0);
 }
 
-void exposition_put_histograms(struct buf *out, const struct family *f, const json_t *rows, const char *label)
+void exposition_put_histograms(struct buf *out, const struct family *f, const json_t *rows,
+    const char *label)
 {
 	const json_t *row;
 	size_t k;
 
 	exposition_put_head(out, f);
 	json_array_foreach(rows, k, row)
-		put_histogram(out, f->name, json_object_get(row, f->key), label, json_str(row, "id", ""));
+		put_histogram(out, f->name, json_object_get(row, f->key), label,
+		    json_str(row, "id", ""));
 }

@@ -14,7 +14,7 @@
 
 /* The most sessions at once, in all and of one key. */
 #define SESSIONS_MAX 128
-#define OF_ONE_MAX 2
+#define OF_ONE_MAX   2
 /* How often a session checks that it is still allowed. */
 #define LOOK_EVERY (200 * NSEC_PER_MSEC)
 /* How long a refused peer has to read the reason. */
@@ -31,15 +31,15 @@ struct file_service_session {
 	char keytext[48], name[KEYRING_NAME_MAX + 1];
 	uint64_t incarnation;
 	int64_t began, looked;
-	uint64_t id;                    /* id of the checkpoint that the incoming file belongs to */
+	uint64_t id; /* id of the checkpoint that the incoming file belongs to */
 
-	bool refused;                   /* a refusal was sent; nothing more is accepted */
-	struct ckpt_receive *in;        /* incoming file, or NULL */
-	int out;                        /* descriptor of the outgoing file, or -1 */
+	bool refused;            /* a refusal was sent; nothing more is accepted */
+	struct ckpt_receive *in; /* incoming file, or NULL */
+	int out;                 /* descriptor of the outgoing file, or -1 */
 	uint8_t piece[FILE_PIECE];
 };
 
-/* ---- answers ---------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 static enum conn_verdict send_refusal(struct file_service_session *s, const struct err *e)
 {
@@ -61,7 +61,7 @@ static void answer_end(struct file_service_session *s)
 	conn_send(s->conn, &r, "{}");
 }
 
-/* ---- incoming files ------------------------------------------------------------------ */
+/* ---- incoming files ---- */
 
 static enum err_code begin_put(struct file_service_session *s, const json_t *msg, struct err *e)
 {
@@ -77,7 +77,8 @@ static enum err_code begin_put(struct file_service_session *s, const json_t *msg
 	host_lock(h);
 	if (!coord_is_server(h->coord, server, s->keytext, s->incarnation))
 		err_set(e, ERR_FORBIDDEN, "%s is not server-%u", s->name, server);
-	else if (!(dir = checkpoint_schedule_receive_dir(h->keep, (uint64_t)json_int(msg, "id", 0))))
+	else if (!(dir = checkpoint_schedule_receive_dir(h->keep,
+	               (uint64_t)json_int(msg, "id", 0))))
 		err_set(e, ERR_NOTREADY, "this checkpoint has been given up");
 	host_unlock(h);
 	if (!dir)
@@ -102,7 +103,7 @@ static enum err_code end_put(struct file_service_session *s, const json_t *msg, 
 	return rc;
 }
 
-/* ---- outgoing files ------------------------------------------------------------------ */
+/* ---- outgoing files ---- */
 
 static enum err_code begin_get(struct file_service_session *s, const json_t *msg, struct err *e)
 {
@@ -113,7 +114,8 @@ static enum err_code begin_get(struct file_service_session *s, const json_t *msg
 	const char *begins;
 	char *path = NULL;
 
-	if (s->in || s->out >= 0 || (!init && strcmp(name, CKPT_MANIFEST) != 0 && !ckpt_held_parse(name, &server, &state)))
+	if (s->in || s->out >= 0 ||
+	    (!init && strcmp(name, CKPT_MANIFEST) != 0 && !ckpt_held_parse(name, &server, &state)))
 		return err_set(e, ERR_PROTO, "no such file is given away: \"%.60s\"", name);
 	host_lock(h);
 	begins = json_str(json_object_get(coord_present_config(h->coord), "job"), "init", "");
@@ -159,7 +161,7 @@ static void send_file_piece(struct file_service_session *s)
 	s->out = -1;
 }
 
-/* ---- the session ---------------------------------------------------------------------------- */
+/* ---- the session ---- */
 
 static enum conn_verdict handle_file_record(void *ctx, const struct record *r, uint8_t *payload)
 {
@@ -171,14 +173,17 @@ static enum conn_verdict handle_file_record(void *ctx, const struct record *r, u
 	if (s->refused)
 		return CONN_TAKEN;
 	if (r->type == REC_FILE_DATA)
-		rc = s->in ? ckpt_receive_put(s->in, payload, r->len, &e) : err_set(&e, ERR_PROTO, "bytes of no file");
+		rc = s->in ? ckpt_receive_put(s->in, payload, r->len, &e)
+		           : err_set(&e, ERR_PROTO, "bytes of no file");
 	else if (r->type != REC_FILE_PUT && r->type != REC_FILE_END && r->type != REC_FILE_GET)
-		rc = err_set(&e, ERR_PROTO, "%s in a session that moves files", record_type_name(r->type));
+		rc = err_set(&e, ERR_PROTO, "%s in a session that moves files",
+		    record_type_name(r->type));
 	else
 		rc = (msg = json_parse((const char *)payload, r->len, 512, &e)) ? ERR_OK : e.code;
 	if (msg)
-		rc = r->type == REC_FILE_PUT ? begin_put(s, msg, &e) : r->type == REC_FILE_GET ? begin_get(s, msg, &e) :
-		    end_put(s, msg, &e);
+		rc = r->type == REC_FILE_PUT  ? begin_put(s, msg, &e)
+		    : r->type == REC_FILE_GET ? begin_get(s, msg, &e)
+		                              : end_put(s, msg, &e);
 	json_decref(msg);
 	return rc ? send_refusal(s, &e) : CONN_TAKEN;
 }
@@ -199,8 +204,10 @@ static void check_still_allowed(struct file_service_session *s, int64_t now)
 	if (s->in && !dir)
 		err_set(&e, ERR_NOTREADY, "this checkpoint has been given up");
 	else if (!coord_is_server(h->coord, COORD_ANY_SERVER, s->keytext, s->incarnation) ||
-	    !server_knows_key(h->server, s->key, ROLE_SERVER, NULL) || now - s->began > PEER_LIFETIME)
-		err_set(&e, ERR_CLOSED, "%s is no server of this cluster any more, or its session is too old", s->name);
+	    !server_knows_key(h->server, s->key, ROLE_SERVER, NULL) ||
+	    now - s->began > PEER_LIFETIME)
+		err_set(&e, ERR_CLOSED,
+		    "%s is no server of this cluster any more, or its session is too old", s->name);
 	host_unlock(h);
 	free(dir);
 	if (e.code)
@@ -298,7 +305,8 @@ void file_service_take(struct host *h, struct peer *p)
 		n++;
 		own += memcmp(f->key, s->key, sizeof s->key) == 0;
 	}
-	if (h->files_closed || n >= SESSIONS_MAX || own >= OF_ONE_MAX || pthread_create(&s->thread, NULL, run_file_session, s)) {
+	if (h->files_closed || n >= SESSIONS_MAX || own >= OF_ONE_MAX ||
+	    pthread_create(&s->thread, NULL, run_file_session, s)) {
 		send_refusal(s, &busy);
 		conn_write(conn, NULL);
 		conn_free(conn);

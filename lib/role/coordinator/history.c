@@ -23,16 +23,16 @@ static const char *const kinds[] = {
 struct history {
 	struct log *log;
 	char *dir;
-	json_t *event[HISTORY_KEPT];    /* a ring: event n is at n modulo HISTORY_KEPT */
+	json_t *event[HISTORY_KEPT]; /* a ring: event n is at n modulo HISTORY_KEPT */
 	/* number of the next event; of the first one that is not in the file */
 	uint64_t next, written;
 	off_t whole; /* length of the file up to its last whole line; -1: it could not be read */
-	int events_fd, metrics_fd;      /* -1 when not open */
+	int events_fd, metrics_fd; /* -1 when not open */
 	bool warned;
-	json_t *counts;                 /* number of events by kind */
+	json_t *counts; /* number of events by kind */
 };
 
-/* ---- reading old events -------------------------------------------------------------- */
+/* ---- reading old events ---- */
 
 static void load_event_line(struct history *h, const char *line, size_t len)
 {
@@ -98,12 +98,13 @@ struct history *history_new(const char *dir, struct log *log)
 		close(fd);
 	}
 	if (h->whole < 0)
-		log_warn(log, "cannot read %s: %s; events are numbered from 0 again", path, strerrordesc_np(errno));
+		log_warn(log, "cannot read %s: %s; events are numbered from 0 again", path,
+		    strerrordesc_np(errno));
 	free(path);
 	return h;
 }
 
-/* ---- writing ------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static int open_to_append(struct history *h, const char *name)
 {
@@ -134,7 +135,8 @@ static bool append_line(struct history *h, int fd, const char *name, const json_
 	if (n > 0 && ftruncate(fd, before))
 		n = -1;
 	if (!h->warned)
-		log_warn(h->log, "cannot write %s: %s; the job goes on", name, n < 0 ? strerrordesc_np(errno) : "the disk is full");
+		log_warn(h->log, "cannot write %s: %s; the job goes on", name,
+		    n < 0 ? strerrordesc_np(errno) : "the disk is full");
 	h->warned = true;
 	return false;
 }
@@ -183,7 +185,7 @@ void history_metrics(struct history *h, const json_t *row)
 		append_line(h, h->metrics_fd, "metrics.jsonl", row);
 }
 
-/* ---- queries ------------------------------------------------------------------------- */
+/* ---- queries ---- */
 
 void history_curve(const struct history *h, struct web_curve *curve)
 {

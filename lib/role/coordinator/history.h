@@ -1,7 +1,6 @@
 #ifndef COORDINATOR_HISTORY_H
 #define COORDINATOR_HISTORY_H
 
-
 #include "core/json.h"
 #include "core/log.h"
 

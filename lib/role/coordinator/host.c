@@ -31,11 +31,11 @@
 /* How often the ticker does its periodic work. */
 #define TICK (50 * NSEC_PER_MSEC)
 /* Metrics rows come as often as the first heartbeats, so that a short run has a curve, too. */
-#define METRICS_PERIOD (200 * NSEC_PER_MSEC)
+#define METRICS_PERIOD     (200 * NSEC_PER_MSEC)
 #define METRICS_PERIOD_MAX (1 * NSEC_PER_SEC)
-#define METRICS_POINTS 60
+#define METRICS_POINTS     60
 
-/* ---- callbacks of the state machine ------------------------------------------------ */
+/* ---- callbacks of the state machine ---- */
 
 static void mark_view_changed(void *ctx)
 {
@@ -51,8 +51,10 @@ static void write_metrics(struct host *h, int64_t now)
 		return;
 	s = summary_row_make(h, now);
 	period = (int64_t)(json_num(s, "seconds", 0) / METRICS_POINTS * NSEC_PER_SEC);
-	h->next_metrics = now + (period < METRICS_PERIOD ? METRICS_PERIOD :
-	    period < METRICS_PERIOD_MAX ? period : METRICS_PERIOD_MAX);
+	h->next_metrics = now +
+	    (period < METRICS_PERIOD              ? METRICS_PERIOD
+	            : period < METRICS_PERIOD_MAX ? period
+	                                          : METRICS_PERIOD_MAX);
 	history_metrics(h->history, s);
 	web_curve_add(h->curve, s);
 	tensorboard_row(h->tensorboard, s);
@@ -129,7 +131,7 @@ void host_event(struct host *h, const char *kind, const char *fmt, ...)
 	record_event(h, kind, text);
 }
 
-/* ---- calls from sessions ---------------------------------------------------------------- */
+/* ---- calls from sessions ---- */
 
 static void log_lease_change(void *ctx, uint64_t number, const struct task_change *change)
 {
@@ -141,7 +143,8 @@ static void log_lease_change(void *ctx, uint64_t number, const struct task_chang
 
 bool host_may_tell(struct host *h, const struct host_mark *due)
 {
-	return atomic_load(&h->tellable) >= due->stamp && atomic_load(&h->durable_leases) >= due->leases;
+	return atomic_load(&h->tellable) >= due->stamp &&
+	    atomic_load(&h->durable_leases) >= due->leases;
 }
 
 /* True when an answer must wait until the state is durable: when it gives away a rank or a
@@ -150,11 +153,12 @@ static bool announces_state(const struct host *h, const char *op, const struct h
 {
 	size_t n = strlen(op);
 
-	return strcmp(op, "lease") == 0 || (n > 5 && strcmp(op + n - 5, "_join") == 0) || coord_stamp(h->coord) != before->stamp ||
-	    coord_leases(h->coord) != before->leases;
+	return strcmp(op, "lease") == 0 || (n > 5 && strcmp(op + n - 5, "_join") == 0) ||
+	    coord_stamp(h->coord) != before->stamp || coord_leases(h->coord) != before->leases;
 }
 
-json_t *host_handle(struct host *h, struct coord_self *self, const json_t *msg, struct host_mark *due, struct err *e)
+json_t *host_handle(struct host *h, struct coord_self *self, const json_t *msg,
+    struct host_mark *due, struct err *e)
 {
 	const char *op = json_str(msg, "op", "");
 	struct host_mark before;
@@ -169,7 +173,9 @@ json_t *host_handle(struct host *h, struct coord_self *self, const json_t *msg, 
 		return NULL;
 	}
 	before = (struct host_mark){ coord_stamp(h->coord), coord_leases(h->coord) };
-	answer = strcmp(op, "worker_join") == 0 && initial_settings(h, self, msg, e) ? NULL : coord_handle(h->coord, self, msg, clock_now(), e);
+	answer = strcmp(op, "worker_join") == 0 && initial_settings(h, self, msg, e)
+	    ? NULL
+	    : coord_handle(h->coord, self, msg, clock_now(), e);
 	/* Parked requests wait for acknowledgements of a revoked key, or for another change to
 	 * be decided. Neither makes a new view, so nothing else would wake them. */
 	if (strcmp(op, "keys") == 0 || h->change_is_awaited)
@@ -237,7 +243,8 @@ void host_stop_job(struct host *h)
 	char why[48] = "the coordinator was asked to leave";
 
 	if (h->leave_signal)
-		snprintf(why, sizeof why, "the coordinator got SIG%s", sigabbrev_np(h->leave_signal));
+		snprintf(why, sizeof why, "the coordinator got SIG%s",
+		    sigabbrev_np(h->leave_signal));
 	coord_stop(h->coord, why, clock_now());
 	coord_end(h->coord);
 }
@@ -261,7 +268,7 @@ bool host_checkpoint(struct host *h)
 	return h->keep != NULL;
 }
 
-/* ---- the ticker --------------------------------------------------------------------------- */
+/* ---- the ticker ---- */
 
 static void do_periodic_work(struct host *h, int64_t now)
 {
@@ -303,7 +310,7 @@ static void *run_ticker(void *ctx)
 	return NULL;
 }
 
-/* ---- start and stop ------------------------------------------------------------------------ */
+/* ---- start and stop ---- */
 
 static struct coord_config make_coord_config(struct host *h, const struct conf *c)
 {
@@ -341,7 +348,9 @@ static enum err_code start_http(struct host *h, struct err *e)
 	struct http_server_config http = {
 		.unix_path = sock,
 		.tcp_fd = cfg->http_fd,
-		.tcp_addr = !cfg->http_fd && before && strchr(before, ':') && *before != '/' ? before : cfg->conf->http,
+		.tcp_addr = !cfg->http_fd && before && strchr(before, ':') && *before != '/'
+		    ? before
+		    : cfg->conf->http,
 		.routes = host_routes,
 		.nroutes = host_nroutes,
 		.ctx = h,
@@ -388,7 +397,8 @@ static enum err_code find_resume(struct host *h, struct err *e)
 	if (h->server->recover && *restore)
 		h->resume_path = mem_strdup(restore);
 	/* The coordinator before this one was killed before it had begun from that checkpoint. */
-	else if (!want && !h->server->cfg.force_new && *restore && coord_state_is_forming(h->server->state))
+	else if (!want && !h->server->cfg.force_new && *restore &&
+	    coord_state_is_forming(h->server->state))
 		want = restore;
 	if (!want || !run || strcmp(want, "none") == 0)
 		return ERR_OK;
@@ -420,7 +430,8 @@ static bool own_checkpoint(const struct host *h)
 	const char *run = h->server->cfg.id->run_dir;
 	char *dir = run ? rundir_path(run, "checkpoints") : NULL;
 	size_t n = dir ? strlen(dir) : 0;
-	bool own = h->resume && dir && strncmp(h->resume_path, dir, n) == 0 && h->resume_path[n] == '/';
+	bool own = h->resume && dir && strncmp(h->resume_path, dir, n) == 0 &&
+	    h->resume_path[n] == '/';
 
 	free(dir);
 	return own;
@@ -428,7 +439,9 @@ static bool own_checkpoint(const struct host *h)
 
 enum err_code host_start(struct server *s, struct err *e)
 {
-	struct coord_io io = { .to_server = host_notice, .view_changed = mark_view_changed, .event = record_event,
+	struct coord_io io = { .to_server = host_notice,
+		.view_changed = mark_view_changed,
+		.event = record_event,
 		.lease_changed = log_lease_change };
 	struct conf first;
 	struct host *h = mem_alloc(sizeof *h);
@@ -477,7 +490,8 @@ enum err_code host_start(struct server *s, struct err *e)
 	state_file_begin_life(h);
 	host_lock(h);
 	if (!rc && !state_file(h, clock_now()))
-		rc = err_set(e, ERR_IO, "the coordinator's state cannot be written to %s", s->cfg.id->run_dir);
+		rc = err_set(e, ERR_IO, "the coordinator's state cannot be written to %s",
+		    s->cfg.id->run_dir);
 	pthread_mutex_unlock(&h->lock);
 	if (!rc && h->leaselog)
 		lease_log_remove_others(h);

@@ -56,25 +56,26 @@ struct host {
 	pthread_mutex_t lock;
 	struct coord *coord;
 	struct coord_config cfg;
-	json_t *config;                 /* the job's initial configuration */
-	json_t *followed; /* the configuration that this process applied last (settings_request_tick) */
-	struct adapt *adapt;            /* changes settings by itself (adapt.h) */
+	json_t *config; /* the job's initial configuration */
+	json_t *
+	    followed; /* the configuration that this process applied last (settings_request_tick) */
+	struct adapt *adapt; /* changes settings by itself (adapt.h) */
 	int64_t pace_at; /* time of the last sample; `pace`: steps a second of the fastest worker */
 	uint64_t pace_step;
 	double pace;
-	char cluster_id[40];            /* psk_renewal.c, as secret_until */
+	char cluster_id[40]; /* psk_renewal.c, as secret_until */
 	/* wall seconds at which the previous psk is forgotten; 0: none is left */
 	int64_t secret_until;
-	bool dirty;                     /* the view has changed since it was sent last */
-	bool deferred;                  /* the ticker has been woken to send it */
-	struct view_text *views;            /* the view sent last */
-	uint64_t views_layout_epoch;             /* layout epoch of that view */
-	int64_t views_at, views_send_ns;   /* when it was sent, and how many ns sending it took */
+	bool dirty;                      /* the view has changed since it was sent last */
+	bool deferred;                   /* the ticker has been woken to send it */
+	struct view_text *views;         /* the view sent last */
+	uint64_t views_layout_epoch;     /* layout epoch of that view */
+	int64_t views_at, views_send_ns; /* when it was sent, and how many ns sending it took */
 	struct notice *notices, **notices_last; /* messages to servers, to be sent after the view */
 	bool end_announced;
-	struct history *history;        /* events.jsonl and metrics.jsonl */
-	struct web_curve *curve;        /* points of the dashboard's charts */
-	struct web_sessions *sessions;  /* dashboard sessions; has a lock of its own */
+	struct history *history;       /* events.jsonl and metrics.jsonl */
+	struct web_curve *curve;       /* points of the dashboard's charts */
+	struct web_sessions *sessions; /* dashboard sessions; has a lock of its own */
 	/* the dashboard's snapshot; has a lock of its own (dashboard_feed.h) */
 	struct dashboard_feed *board;
 	struct tensorboard *tensorboard; /* curves for TensorBoard */
@@ -83,26 +84,26 @@ struct host {
 	int64_t next_metrics;
 	pthread_t ticker;
 	_Atomic bool stop;
-	_Atomic uint64_t turns;         /* how often the ticker has woken */
-	pthread_cond_t woken;           /* wakes the ticker: it must stop, or a view was deferred */
-	struct keep *keep;              /* checkpoint scheduler; NULL without a run directory */
+	_Atomic uint64_t turns; /* how often the ticker has woken */
+	pthread_cond_t woken;   /* wakes the ticker: it must stop, or a view was deferred */
+	struct keep *keep;      /* checkpoint scheduler; NULL without a run directory */
 	bool change_is_awaited; /* an HTTP request is parked until another change is decided */
-	int leave_signal;               /* signal that asked the process to leave; 0: none */
-	bool leaving; /* the process leaves as soon as the requested checkpoint is made */
+	int leave_signal;       /* signal that asked the process to leave; 0: none */
+	bool leaving;           /* the process leaves as soon as the requested checkpoint is made */
 	struct offsite *offsite; /* uploads checkpoints to an object store; NULL without one */
-	struct file_service_session *files;     /* open file sessions (file_service.c) */
+	struct file_service_session *files; /* open file sessions (file_service.c) */
 	bool files_closed;
-	pthread_cond_t changed;         /* broadcast by host_unlock and host_wake_waiters, for host_wait */
-	uint64_t saved, state_file_leases;   /* stamps of the state that state.json has */
+	pthread_cond_t changed; /* broadcast by host_unlock and host_wake_waiters, for host_wait */
+	uint64_t saved, state_file_leases; /* stamps of the state that state.json has */
 	/* Everything up to these stamps is durable, so answers that depend on it may be sent
 	 * (host_may_tell). */
 	_Atomic uint64_t tellable, durable_leases;
-	struct lease_log *leaselog;      /* NULL without a run directory, and in a store's process */
-	bool fenced; /* another coordinator owns the run directory: nothing may be announced */
-	char began[24];                 /* random id of this life of the cluster (state_file.h) */
+	struct lease_log *leaselog; /* NULL without a run directory, and in a store's process */
+	bool fenced;    /* another coordinator owns the run directory: nothing may be announced */
+	char began[24]; /* random id of this life of the cluster (state_file.h) */
 	/* when to retry writing state.json; since when it fails, 0: it does not */
 	int64_t save_again, unsaved_since;
-	json_t *resume;                 /* manifest of the checkpoint that the job resumes from */
+	json_t *resume; /* manifest of the checkpoint that the job resumes from */
 	char *resume_path;
 };
 
@@ -121,7 +122,8 @@ void host_wake_waiters(struct host *h);
 void host_stop_job(struct host *h);
 /* With the lock held: record an event of this kind (coord/coord.h) in the history and in the
  * log. */
-void host_event(struct host *h, const char *kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void host_event(struct host *h, const char *kind, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* host_view.c. All with the lock held. */
 /* Callback of struct coord_io: queue msg for a server. It is sent after the view that it refers

@@ -36,8 +36,9 @@ static void append_view_key(void *ctx, const struct keyring_entry *entry)
 	if (entry->is_token)
 		return;
 	key_to_text(entry->pk, text);
-	json_array_append_new(ctx, json_pack("{s:s, s:s, s:s, s:I}", "key", text, "role", role_name(entry->role),
-	    "name", entry->name, "expires", (json_int_t)entry->expires));
+	json_array_append_new(ctx,
+	    json_pack("{s:s, s:s, s:s, s:I}", "key", text, "role", role_name(entry->role), "name",
+	        entry->name, "expires", (json_int_t)entry->expires));
 }
 
 static void add_view_keys(struct host *h, json_t *view)
@@ -74,7 +75,8 @@ void host_send_view(struct host *h, int64_t now)
 
 	add_view_keys(h, view);
 	if (trace_request_id(h->tracing))
-		json_object_set_new(view, "trace", json_integer((json_int_t)trace_request_id(h->tracing)));
+		json_object_set_new(view, "trace",
+		    json_integer((json_int_t)trace_request_id(h->tracing)));
 	fresh = view_text_make(view, h->views);
 	view_text_unref(h->views);
 	h->views = fresh;
@@ -96,7 +98,10 @@ int64_t host_view_due(const struct host *h)
 {
 	int64_t pause = 3 * (h->views_send_ns + atomic_load(&h->server->views_cost));
 
-	return h->views_at + (pause < VIEW_PAUSE_MIN ? VIEW_PAUSE_MIN : pause > VIEW_PAUSE_MAX ? VIEW_PAUSE_MAX : pause);
+	return h->views_at +
+	    (pause < VIEW_PAUSE_MIN          ? VIEW_PAUSE_MIN
+	            : pause > VIEW_PAUSE_MAX ? VIEW_PAUSE_MAX
+	                                     : pause);
 }
 
 static void send_notices(struct host *h)
@@ -116,7 +121,8 @@ static void send_notices(struct host *h)
  * see every layout epoch. */
 static bool must_send_view(const struct host *h, int64_t now)
 {
-	return h->notices || coord_ended(h->coord) || coord_layout_number(h->coord) != h->views_layout_epoch || now >= host_view_due(h);
+	return h->notices || coord_ended(h->coord) ||
+	    coord_layout_number(h->coord) != h->views_layout_epoch || now >= host_view_due(h);
 }
 
 void host_send(struct host *h)

@@ -11,18 +11,34 @@
 
 /* A worker's key has no administrator's rights, so its program may propose these keys only. */
 static const char *const keys[] = {
-	"sync", "codec", "job.epochs", "job.steps", "job.batch", "job.optimizer", "job.lr", "job.schedule", "job.momentum", "job.beta1",
-	"job.beta2", "job.eps", "job.rho", "job.l2", "job.clip_norm", "job.eval_every",
+	"sync",
+	"codec",
+	"job.epochs",
+	"job.steps",
+	"job.batch",
+	"job.optimizer",
+	"job.lr",
+	"job.schedule",
+	"job.momentum",
+	"job.beta1",
+	"job.beta2",
+	"job.eps",
+	"job.rho",
+	"job.l2",
+	"job.clip_norm",
+	"job.eval_every",
 };
 
 static enum err_code check_proposed_keys(const struct host *h, const json_t *set, struct err *e)
 {
-	const char *model = json_str(json_object_get(coord_present_config(h->coord), "job"), "model", "");
+	const char *model = json_str(json_object_get(coord_present_config(h->coord), "job"),
+	    "model", "");
 	const char *name;
 	json_t *v;
 
 	if (json_object_size(set) && strcmp(model, "custom") != 0)
-		return err_set(e, ERR_CONFIG, "settings: are for model custom, whose program knows more than the cluster file");
+		return err_set(e, ERR_CONFIG,
+		    "settings: are for model custom, whose program knows more than the cluster file");
 	json_object_foreach((json_t *)(uintptr_t)set, name, v) {
 		const struct conf_key *k = conf_key_find(name, e);
 		size_t i = 0;
@@ -32,7 +48,8 @@ static enum err_code check_proposed_keys(const struct host *h, const json_t *set
 		while (i < sizeof keys / sizeof *keys && strcmp(k->path, keys[i]) != 0)
 			i++;
 		if (i == sizeof keys / sizeof *keys)
-			return err_set(e, ERR_CONFIG, "%s: is for the cluster file, and not for a worker to say", k->path);
+			return err_set(e, ERR_CONFIG,
+			    "%s: is for the cluster file, and not for a worker to say", k->path);
 	}
 	return ERR_OK;
 }
@@ -47,11 +64,13 @@ static char *find_initial_parameters(const struct host *h, struct err *e)
 	if (path && access(path, R_OK) == 0)
 		return path;
 	free(path);
-	err_set(e, ERR_NOTREADY, "the first parameters are not here yet: worker-0 brings them, in the run directory");
+	err_set(e, ERR_NOTREADY,
+	    "the first parameters are not here yet: worker-0 brings them, in the run directory");
 	return NULL;
 }
 
-static enum err_code propose_initial_settings(struct host *h, const struct coord_self *self, const json_t *set, struct err *e)
+static enum err_code propose_initial_settings(struct host *h, const struct coord_self *self,
+    const json_t *set, struct err *e)
 {
 	struct coord_setting s = { .who = self->name };
 	struct conf c;
@@ -82,14 +101,16 @@ static enum err_code propose_initial_settings(struct host *h, const struct coord
 	return rc;
 }
 
-enum err_code initial_settings(struct host *h, const struct coord_self *self, const json_t *msg, struct err *e)
+enum err_code initial_settings(struct host *h, const struct coord_self *self, const json_t *msg,
+    struct err *e)
 {
 	const json_t *settings = json_object_get(msg, "settings");
 	json_t *set;
 	enum err_code rc = check_proposed_keys(h, settings, e);
 	char *first = NULL;
 
-	if (rc || !h->cfg.has_job || coord_is_placed(h->coord) || coord_phase(h->coord) != COORD_FORMING)
+	if (rc || !h->cfg.has_job || coord_is_placed(h->coord) ||
+	    coord_phase(h->coord) != COORD_FORMING)
 		return rc;
 	set = json_is_object(settings) ? json_copy((json_t *)(uintptr_t)settings) : json_object();
 	if (json_flag(msg, "first")) {

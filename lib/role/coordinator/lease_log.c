@@ -21,9 +21,9 @@
 
 #define NAME "state.leases-"
 /* A log of this length is truncated. No log of ours is longer than LOG_MAX. */
-#define LONG (1 << 20)
+#define LONG    (1 << 20)
 #define LOG_MAX (256u << 20)
-#define RETRY (200 * NSEC_PER_MSEC)
+#define RETRY   (200 * NSEC_PER_MSEC)
 
 struct lease_log {
 	struct host *host;
@@ -36,13 +36,13 @@ struct lease_log {
 	 * number. */
 	struct buf pending;
 	uint64_t number;
-	bool anew; /* state.json has every change in the file, so the file may be truncated */
-	off_t length;                   /* bytes in the file or being written */
+	bool anew;    /* state.json has every change in the file, so the file may be truncated */
+	off_t length; /* bytes in the file or being written */
 	/* Used by the log's thread alone: the end of the durable bytes. */
 	off_t end;
 };
 
-/* ---- writing --------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static const char letter[] = { [TASK_LEASED] = 'L', [TASK_DONE] = 'D', [TASK_RETURNED] = 'R' };
 
@@ -54,8 +54,8 @@ static uint32_t line_checksum(const char *text, size_t n)
 void lease_log_add(struct lease_log *l, uint64_t number, const struct task_change *change)
 {
 	char text[100];
-	int n = snprintf(text, sizeof text, "%" PRIu64 " %c %" PRIu64 " %" PRIu32, number, letter[change->event], change->id,
-	    change->worker);
+	int n = snprintf(text, sizeof text, "%" PRIu64 " %c %" PRIu64 " %" PRIu32, number,
+	    letter[change->event], change->id, change->worker);
 
 	buf_printf(&l->pending, "%08" PRIx32 " %s\n", line_checksum(text, (size_t)n), text);
 	l->number = number;
@@ -172,7 +172,7 @@ static void *run_log(void *ctx)
 	return NULL;
 }
 
-/* ---- start and stop ---------------------------------------------------------------- */
+/* ---- start and stop ---- */
 
 enum err_code lease_log_open(struct host *h, struct lease_log **out, struct err *e)
 {
@@ -237,7 +237,7 @@ void lease_log_remove_others(const struct host *h)
 		closedir(d);
 }
 
-/* ---- reading --------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 /* Parse a line without its newline. False: it is torn. */
 static bool parse_lease_line(const char *line, size_t n, uint64_t *number, struct task_change *out)
@@ -250,8 +250,10 @@ static bool parse_lease_line(const char *line, size_t n, uint64_t *number, struc
 		return false;
 	memcpy(text, line, n);
 	text[n] = '\0';
-	if (sscanf(text, "%8" SCNx32 " %n", &sum, &head) != 1 || head != 9 || line_checksum(text + head, n - (size_t)head) != sum ||
-	    sscanf(text + head, "%" SCNu64 " %c %" SCNu64 " %" SCNu32, number, &c, &out->id, &out->worker) != 4)
+	if (sscanf(text, "%8" SCNx32 " %n", &sum, &head) != 1 || head != 9 ||
+	    line_checksum(text + head, n - (size_t)head) != sum ||
+	    sscanf(text + head, "%" SCNu64 " %c %" SCNu64 " %" SCNu32, number, &c, &out->id,
+	        &out->worker) != 4)
 		return false;
 	for (size_t i = 0; i < sizeof letter; i++)
 		if (letter[i] == c) {
@@ -261,7 +263,8 @@ static bool parse_lease_line(const char *line, size_t n, uint64_t *number, struc
 	return false;
 }
 
-static enum err_code replay_lines(struct host *h, const char *path, const struct buf *b, struct err *e)
+static enum err_code replay_lines(struct host *h, const char *path, const struct buf *b,
+    struct err *e)
 {
 	const char *at = (const char *)b->data, *end = at + b->len, *line;
 	uint64_t number, before = 0;
@@ -269,11 +272,13 @@ static enum err_code replay_lines(struct host *h, const char *path, const struct
 
 	for (; at < end; at = line + 1) {
 		line = memchr(at, '\n', (size_t)(end - at));
-		if (!line || !parse_lease_line(at, (size_t)(line - at), &number, &change) || (before && number != before + 1))
+		if (!line || !parse_lease_line(at, (size_t)(line - at), &number, &change) ||
+		    (before && number != before + 1))
 			break;
 		before = number;
 		if (!coord_replay_lease(h->coord, number, &change))
-			return err_set(e, ERR_FORMAT, "\"%s\" does not continue state.json at change %" PRIu64, path, number);
+			return err_set(e, ERR_FORMAT,
+			    "\"%s\" does not continue state.json at change %" PRIu64, path, number);
 	}
 	return ERR_OK;
 }

@@ -27,7 +27,7 @@ struct task_change;
 enum err_code lease_log_open(struct host *h, struct lease_log **out, struct err *e);
 /* Stop and join the thread; waiting lines are not written. Call without the host's lock. */
 void lease_log_stop(struct lease_log *l);
-void lease_log_free(struct lease_log *l);         /* l may be NULL */
+void lease_log_free(struct lease_log *l); /* l may be NULL */
 
 /* The file's name within the run directory. */
 const char *lease_log_name(const struct lease_log *l);

@@ -13,7 +13,7 @@
  * or the name of a sparse table. Steps, paths and addresses are never labels: each value would
  * make a new series. */
 
-/* ---- the cluster ---------------------------------------------------------------------- */
+/* ---- the cluster ---- */
 
 static const struct family cluster_families[] = {
 	{ "ps_cluster_servers", "gauge", "Living servers.", "servers" },
@@ -21,51 +21,71 @@ static const struct family cluster_families[] = {
 	{ "ps_cluster_workers", "gauge", "Active workers.", "workers" },
 	{ "ps_cluster_workers_wanted", "gauge", "Workers that there shall be.", "workers_wanted" },
 	{ "ps_cluster_step", "gauge", "Step of the slowest active worker.", "step" },
-	{ "ps_cluster_steps_wanted", "gauge", "Steps that the job has, 0 when it has no bound.", "steps_total" },
+	{ "ps_cluster_steps_wanted", "gauge", "Steps that the job has, 0 when it has no bound.",
+	    "steps_total" },
 	{ "ps_cluster_layout_epoch", "gauge", "Epoch of the layout.", "epoch" },
-	{ "ps_cluster_generation", "gauge", "Grows when state is rolled back to a checkpoint.", "generation" },
+	{ "ps_cluster_generation", "gauge", "Grows when state is rolled back to a checkpoint.",
+	    "generation" },
 	{ "ps_cluster_partitions", "gauge", "Partitions of all tables.", "partitions" },
-	{ "ps_cluster_partitions_moving", "gauge", "Partitions that are being copied to another server.", "partitions_moving" },
+	{ "ps_cluster_partitions_moving", "gauge",
+	    "Partitions that are being copied to another server.", "partitions_moving" },
 	{ "ps_cluster_running_seconds", "gauge", "How long the job has run.", "seconds" },
 	{ "ps_cluster_settings", "gauge", "How often settings were changed.", "settings" },
 	{ "ps_cluster_paused", "gauge", "1 while workers are told to rest.", "paused" },
 	{ "ps_cluster_data_lost", "gauge", "1 when partitions have no copy left.", "data_lost" },
-	{ "ps_cluster_train_loss", "gauge", "Mean training loss of the workers' last batches.", "train_loss" },
-	{ "ps_cluster_gradient_norm", "gauge", "Mean of the workers' last gradient norms.", "gradient_norm" },
-	{ "ps_cluster_learning_rate", "gauge", "Learning rate at the present step, by the schedule.", "lr" },
+	{ "ps_cluster_train_loss", "gauge", "Mean training loss of the workers' last batches.",
+	    "train_loss" },
+	{ "ps_cluster_gradient_norm", "gauge", "Mean of the workers' last gradient norms.",
+	    "gradient_norm" },
+	{ "ps_cluster_learning_rate", "gauge",
+	    "Learning rate at the present step, by the schedule.", "lr" },
 	{ "ps_cluster_eval_step", "gauge", "Step of the last evaluation.", "eval_step" },
 };
 
 static const struct family eval_families[] = {
 	{ "ps_cluster_eval_loss", "gauge", "Loss of the last evaluation.", "loss" },
-	{ "ps_cluster_eval_accuracy", "gauge", "Accuracy of the last evaluation, 0 to 1.", "accuracy" },
-	{ "ps_cluster_eval_auc", "gauge", "Area under the ROC curve of the last evaluation.", "auc" },
-	{ "ps_cluster_eval_rmse", "gauge", "Root mean square error of the last evaluation.", "rmse" },
-	{ "ps_cluster_eval_r2", "gauge", "Coefficient of determination of the last evaluation.", "r2" },
+	{ "ps_cluster_eval_accuracy", "gauge", "Accuracy of the last evaluation, 0 to 1.",
+	    "accuracy" },
+	{ "ps_cluster_eval_auc", "gauge", "Area under the ROC curve of the last evaluation.",
+	    "auc" },
+	{ "ps_cluster_eval_rmse", "gauge", "Root mean square error of the last evaluation.",
+	    "rmse" },
+	{ "ps_cluster_eval_r2", "gauge", "Coefficient of determination of the last evaluation.",
+	    "r2" },
 };
 
 static const struct family checkpoint_families[] = {
-	{ "ps_checkpoints_total", "counter", "Checkpoints made by this coordinator.", "checkpoints" },
-	{ "ps_checkpoint_failures_total", "counter", "Checkpoints that could not be made.", "checkpoint_failures" },
-	{ "ps_checkpoint_last_success_timestamp_seconds", "gauge", "When the newest checkpoint was made, 0 when there is none.",
-	  "checkpoint_unix_seconds" },
+	{ "ps_checkpoints_total", "counter", "Checkpoints made by this coordinator.",
+	    "checkpoints" },
+	{ "ps_checkpoint_failures_total", "counter", "Checkpoints that could not be made.",
+	    "checkpoint_failures" },
+	{ "ps_checkpoint_last_success_timestamp_seconds", "gauge",
+	    "When the newest checkpoint was made, 0 when there is none.",
+	    "checkpoint_unix_seconds" },
 	{ "ps_checkpoint_last_step", "gauge", "Step of the newest checkpoint.", "checkpoint_step" },
-	{ "ps_checkpoint_duration_seconds", "gauge", "How long the newest checkpoint took to write.", "checkpoint_seconds" },
-	{ "ps_checkpoint_interval_seconds", "gauge", "How often there shall be one, 0 when it goes by steps or by request.",
-	  "checkpoint_every_seconds" },
+	{ "ps_checkpoint_duration_seconds", "gauge",
+	    "How long the newest checkpoint took to write.", "checkpoint_seconds" },
+	{ "ps_checkpoint_interval_seconds", "gauge",
+	    "How often there shall be one, 0 when it goes by steps or by request.",
+	    "checkpoint_every_seconds" },
 };
 
 static void put_info(struct buf *out, const json_t *row)
 {
-	static const struct family build = { "ps_build_info", "gauge", "Version of the coordinator.", NULL };
-	static const struct family info = { "ps_cluster_info", "gauge", "What the cluster is.", NULL };
-	static const struct family state = { "ps_cluster_state", "gauge", "1 for the state the job is in.", NULL };
-	static const char *const states[] = { "forming", "running", "finishing", "done", "failed", "stopped" };
-	static const char *const labels[][2] = { { "name", "name" }, { "consistency", "sync" }, { "model", "model" },
-		{ "optimizer", "optimizer" } };
+	static const struct family build = { "ps_build_info", "gauge",
+		"Version of the coordinator.", NULL };
+	static const struct family info = { "ps_cluster_info", "gauge", "What the cluster is.",
+		NULL };
+	static const struct family state = { "ps_cluster_state", "gauge",
+		"1 for the state the job is in.", NULL };
+	static const char *const states[] = { "forming", "running", "finishing", "done", "failed",
+		"stopped" };
+	static const char *const labels[][2] = { { "name", "name" }, { "consistency", "sync" },
+		{ "model", "model" }, { "optimizer", "optimizer" } };
 
 	exposition_put_head(out, &build);
-	buf_printf(out, "ps_build_info{version=\"%s\",protocol=\"%d\"} 1\n", PSKIT_VERSION, PSKIT_PROTOCOL);
+	buf_printf(out, "ps_build_info{version=\"%s\",protocol=\"%d\"} 1\n", PSKIT_VERSION,
+	    PSKIT_PROTOCOL);
 	exposition_put_head(out, &info);
 	for (size_t i = 0; i < COUNT(labels); i++) {
 		buf_puts(out, i ? "," : "ps_cluster_info{");
@@ -74,7 +94,8 @@ static void put_info(struct buf *out, const json_t *row)
 	buf_puts(out, "} 1\n");
 	exposition_put_head(out, &state);
 	for (size_t i = 0; i < COUNT(states); i++)
-		exposition_put_sample(out, state.name, "state", states[i], strcmp(json_str(row, "state", ""), states[i]) == 0);
+		exposition_put_sample(out, state.name, "state", states[i],
+		    strcmp(json_str(row, "state", ""), states[i]) == 0);
 }
 
 static void put_eval_families(struct buf *out, const json_t *eval)
@@ -83,13 +104,15 @@ static void put_eval_families(struct buf *out, const json_t *eval)
 		const struct family *f = &eval_families[i];
 
 		exposition_put_head(out, f);
-		exposition_put_sample(out, f->name, NULL, NULL, json_object_get(eval, f->key) ? put_number(eval, f->key) : (double)NAN);
+		exposition_put_sample(out, f->name, NULL, NULL,
+		    json_object_get(eval, f->key) ? put_number(eval, f->key) : (double)NAN);
 	}
 }
 
 static void put_event_counts(struct buf *out, const json_t *events)
 {
-	static const struct family f = { "ps_events_total", "counter", "Events, by their kind.", NULL };
+	static const struct family f = { "ps_events_total", "counter", "Events, by their kind.",
+		NULL };
 	const char *kind;
 	json_t *n;
 
@@ -111,40 +134,52 @@ static void put_cluster(struct buf *out, const struct metrics *m)
 	put_event_counts(out, m->events);
 }
 
-/* ---- processes ---------------------------------------------------------------------------- */
+/* ---- processes ---- */
 
 static const struct family server_families[] = {
 	{ "ps_server_step", "gauge", "Steps that all slots have completed here.", "step" },
 	{ "ps_server_parameters", "gauge", "Parameters held.", "parameters" },
 	{ "ps_server_parameter_bytes", "gauge", "Bytes of parameters held.", "parameter_bytes" },
-	{ "ps_server_optimizer_bytes", "gauge", "Bytes of optimizer state and row indexes.", "state_bytes" },
+	{ "ps_server_optimizer_bytes", "gauge", "Bytes of optimizer state and row indexes.",
+	    "state_bytes" },
 	{ "ps_server_rows", "gauge", "Rows of sparse tables.", "rows" },
 	{ "ps_server_pulls_total", "counter", "Partitions and row lists answered.", "pulls" },
-	{ "ps_server_received_bytes_total", "counter", "Bytes received on data connections.", "received_bytes" },
-	{ "ps_server_sent_bytes_total", "counter", "Bytes sent on data connections.", "sent_bytes" },
+	{ "ps_server_received_bytes_total", "counter", "Bytes received on data connections.",
+	    "received_bytes" },
+	{ "ps_server_sent_bytes_total", "counter", "Bytes sent on data connections.",
+	    "sent_bytes" },
 	{ "ps_server_sessions", "gauge", "Authenticated sessions.", "sessions" },
-	{ "ps_server_auth_failures_total", "counter", "Connections refused for a wrong key, tag or record.", "auth_failures" },
-	{ "ps_server_nonfinite_gradients_total", "counter", "Pushes refused for NaN or infinity.", "pushes_nonfinite" },
-	{ "ps_server_source_age_seconds", "gauge", "Of a read replica: since when it may differ from its source.", "source_age_seconds" },
+	{ "ps_server_auth_failures_total", "counter",
+	    "Connections refused for a wrong key, tag or record.", "auth_failures" },
+	{ "ps_server_nonfinite_gradients_total", "counter", "Pushes refused for NaN or infinity.",
+	    "pushes_nonfinite" },
+	{ "ps_server_source_age_seconds", "gauge",
+	    "Of a read replica: since when it may differ from its source.", "source_age_seconds" },
 };
 
 static const struct family worker_families[] = {
 	{ "ps_worker_step", "gauge", "Steps completed.", "step" },
 	{ "ps_worker_epoch", "gauge", "Epochs of the data, with a fraction.", "epoch" },
 	{ "ps_worker_loss", "gauge", "Mean loss of the last batches.", "train_loss" },
-	{ "ps_worker_gradient_norm", "gauge", "Norm of the last gradient that was looked at, before clipping.", "gradient_norm" },
+	{ "ps_worker_gradient_norm", "gauge",
+	    "Norm of the last gradient that was looked at, before clipping.", "gradient_norm" },
 	{ "ps_worker_samples_total", "counter", "Examples trained on.", "examples" },
 	{ "ps_worker_pushed_bytes_total", "counter", "Bytes sent to servers.", "pushed_bytes" },
-	{ "ps_worker_pulled_bytes_total", "counter", "Bytes received from servers.", "pulled_bytes" },
+	{ "ps_worker_pulled_bytes_total", "counter", "Bytes received from servers.",
+	    "pulled_bytes" },
 	{ "ps_worker_rows_offered_total", "counter", "Rows of sparse gradients.", "rows_offered" },
-	{ "ps_worker_rows_held_total", "counter", "Of these, rows that the filter has held back.", "rows_held" },
-	{ "ps_worker_ring_bytes_total", "counter", "Bytes sent to other workers, with via allreduce.", "ring_bytes" },
-	{ "ps_worker_settings", "gauge", "The number of the settings that it goes by.", "settings" },
+	{ "ps_worker_rows_held_total", "counter", "Of these, rows that the filter has held back.",
+	    "rows_held" },
+	{ "ps_worker_ring_bytes_total", "counter",
+	    "Bytes sent to other workers, with via allreduce.", "ring_bytes" },
+	{ "ps_worker_settings", "gauge", "The number of the settings that it goes by.",
+	    "settings" },
 };
 
 static const struct family relay_families[] = {
 	{ "ps_relay_workers", "gauge", "Workers that go through it.", "workers" },
-	{ "ps_relay_received_bytes_total", "counter", "Bytes received on data connections.", "received_bytes" },
+	{ "ps_relay_received_bytes_total", "counter", "Bytes received on data connections.",
+	    "received_bytes" },
 	{ "ps_relay_sent_bytes_total", "counter", "Bytes sent on data connections.", "sent_bytes" },
 };
 
@@ -152,12 +187,13 @@ static const struct family process_families[] = {
 	{ "process_resident_memory_bytes", "gauge", "Resident memory.", "rss_bytes" },
 	{ "process_cpu_seconds_total", "counter", "Processor time used.", "cpu_seconds" },
 	{ "process_open_fds", "gauge", "Open file descriptors.", "open_fds" },
-	{ "process_start_time_seconds", "gauge", "When it was started, as Unix time.", "start_unix_seconds" },
+	{ "process_start_time_seconds", "gauge", "When it was started, as Unix time.",
+	    "start_unix_seconds" },
 };
 
 struct kind {
 	const json_t *rows;
-	const char *label, *live;       /* live: state of a process that is well */
+	const char *label, *live; /* live: state of a process that is well */
 	struct family up, seen;
 };
 
@@ -188,22 +224,28 @@ static void put_up(struct buf *out, const struct kind *k)
 
 static void put_servers(struct buf *out, const json_t *rows)
 {
-	static const struct family pushes = { "ps_server_pushes_total", "counter", "Pushes by what became of them.", NULL };
-	static const char *const result[] = { "applied", "merged", "duplicate", "late", "refused", "split" };
-	static const char *const key[] = { "pushes_applied", "pushes_merged", "pushes_duplicate", "pushes_late", "pushes_refused",
-		"pushes_split" };
+	static const struct family pushes = { "ps_server_pushes_total", "counter",
+		"Pushes by what became of them.", NULL };
+	static const char *const result[] = { "applied", "merged", "duplicate", "late", "refused",
+		"split" };
+	static const char *const key[] = { "pushes_applied", "pushes_merged", "pushes_duplicate",
+		"pushes_late", "pushes_refused", "pushes_split" };
 	static const struct family staleness = { "ps_server_push_staleness_versions", "histogram",
 		"Updates between a gradient's pull and its push.", "staleness" };
 	static const struct family apply = { "ps_server_apply_duration_seconds", "histogram",
 		"Time from a verified push to its sum or update.", "apply" };
 	static const struct family barrier = { "ps_server_barrier_wait_seconds", "histogram",
-		"Time that questions for parameters were held until their step might begin.", "barrier" };
-	const struct kind k = { rows, "server", "live", { "ps_server_up", "gauge", "1 when the server is live.", NULL },
-		{ "ps_server_last_seen_timestamp_seconds", "gauge", "When it was heard of last, 0 for never.", NULL } };
+		"Time that questions for parameters were held until their step might begin.",
+		"barrier" };
+	const struct kind k = { rows, "server", "live",
+		{ "ps_server_up", "gauge", "1 when the server is live.", NULL },
+		{ "ps_server_last_seen_timestamp_seconds", "gauge",
+		    "When it was heard of last, 0 for never.", NULL } };
 
 	put_up(out, &k);
 	exposition_put_rows(out, server_families, COUNT(server_families), rows, "server");
-	exposition_put_split(out, &pushes, rows, "server", &(struct split){ "result", result, key, COUNT(result) });
+	exposition_put_split(out, &pushes, rows, "server",
+	    &(struct split){ "result", result, key, COUNT(result) });
 	exposition_put_histograms(out, &staleness, rows, "server");
 	exposition_put_histograms(out, &apply, rows, "server");
 	exposition_put_histograms(out, &barrier, rows, "server");
@@ -222,14 +264,17 @@ static bool any_row_has(const json_t *rows, const char *key)
 
 static void put_workers(struct buf *out, const json_t *rows)
 {
-	static const struct family phase = { "ps_worker_step_phase_seconds_total", "counter", "Time in each phase of a step.", NULL };
+	static const struct family phase = { "ps_worker_step_phase_seconds_total", "counter",
+		"Time in each phase of a step.", NULL };
 	static const char *const value[] = { "data", "pull", "compute", "push", "wait", "encode" };
-	static const char *const key[] = { "data_seconds", "pull_seconds", "compute_seconds", "push_seconds", "wait_seconds",
-		"encode_seconds" };
+	static const char *const key[] = { "data_seconds", "pull_seconds", "compute_seconds",
+		"push_seconds", "wait_seconds", "encode_seconds" };
 	static const struct family latency = { "ps_worker_push_latency_seconds", "histogram",
 		"Time from a push to its receipt.", "push_latency" };
-	const struct kind k = { rows, "worker", "active", { "ps_worker_up", "gauge", "1 when the worker is active.", NULL },
-		{ "ps_worker_last_seen_timestamp_seconds", "gauge", "When it was heard of last, 0 for never.", NULL } };
+	const struct kind k = { rows, "worker", "active",
+		{ "ps_worker_up", "gauge", "1 when the worker is active.", NULL },
+		{ "ps_worker_last_seen_timestamp_seconds", "gauge",
+		    "When it was heard of last, 0 for never.", NULL } };
 
 	put_up(out, &k);
 	exposition_put_rows(out, worker_families, COUNT(worker_families), rows, "worker");
@@ -241,8 +286,10 @@ static void put_workers(struct buf *out, const json_t *rows)
 
 static void put_relays(struct buf *out, const json_t *rows)
 {
-	const struct kind k = { rows, "relay", "live", { "ps_relay_up", "gauge", "1 when the relay is live.", NULL },
-		{ "ps_relay_last_seen_timestamp_seconds", "gauge", "When it was heard of last.", NULL } };
+	const struct kind k = { rows, "relay", "live",
+		{ "ps_relay_up", "gauge", "1 when the relay is live.", NULL },
+		{ "ps_relay_last_seen_timestamp_seconds", "gauge", "When it was heard of last.",
+		    NULL } };
 
 	if (!json_array_size(rows))
 		return;
@@ -252,16 +299,23 @@ static void put_relays(struct buf *out, const json_t *rows)
 
 static const struct family table_families[] = {
 	{ "ps_table_rows", "gauge", "Rows that a sparse table has.", "live_rows" },
-	{ "ps_table_bytes", "gauge", "Bytes that they take in one copy, with optimizer state, index and counts of ids.", "bytes" },
+	{ "ps_table_bytes", "gauge",
+	    "Bytes that they take in one copy, with optimizer state, index and counts of ids.",
+	    "bytes" },
 };
 
 static const struct family policy_families[] = {
-	{ "ps_table_rows_offered_total", "counter", "Row gradients that came to a table with a policy.", "offered" },
-	{ "ps_table_rows_admitted_total", "counter", "Rows made for ids that had none.", "admitted" },
-	{ "ps_table_rows_refused_total", "counter", "Row gradients dropped, as the id was not admitted.", "refused" },
-	{ "ps_table_rows_expired_total", "counter", "Rows dropped as they were not updated for long.", "expired" },
+	{ "ps_table_rows_offered_total", "counter",
+	    "Row gradients that came to a table with a policy.", "offered" },
+	{ "ps_table_rows_admitted_total", "counter", "Rows made for ids that had none.",
+	    "admitted" },
+	{ "ps_table_rows_refused_total", "counter",
+	    "Row gradients dropped, as the id was not admitted.", "refused" },
+	{ "ps_table_rows_expired_total", "counter",
+	    "Rows dropped as they were not updated for long.", "expired" },
 	{ "ps_table_rows_evicted_total", "counter", "Rows dropped to make room.", "evicted" },
-	{ "ps_table_rows_widened_total", "counter", "Rows that were given all columns, as they were updated often enough.", "widened" },
+	{ "ps_table_rows_widened_total", "counter",
+	    "Rows that were given all columns, as they were updated often enough.", "widened" },
 };
 
 static const struct family width_families[] = {
@@ -302,11 +356,13 @@ static void put_processes(struct buf *out, const struct metrics *m)
 
 		exposition_put_head(out, x);
 		if (m->coordinator)
-			exposition_put_sample(out, x->name, "process", "coordinator", put_number(m->coordinator, x->key));
+			exposition_put_sample(out, x->name, "process", "coordinator",
+			    put_number(m->coordinator, x->key));
 		for (size_t k = 0; k < COUNT(list); k++)
 			json_array_foreach(list[k], i, row)
 				if (json_object_get(row, x->key))
-					exposition_put_sample(out, x->name, "process", json_str(row, "id", ""), put_number(row, x->key));
+					exposition_put_sample(out, x->name, "process",
+					    json_str(row, "id", ""), put_number(row, x->key));
 	}
 }
 

@@ -1,7 +1,6 @@
 #ifndef COORDINATOR_METRICS_H
 #define COORDINATOR_METRICS_H
 
-
 #include "core/buf.h"
 #include "core/json.h"
 

@@ -17,7 +17,7 @@ static char *owner_path(const struct server *s)
 	return rundir_path(s->cfg.id->run_dir, "coordinator.owner");
 }
 
-/* ---- identity of a process ---------------------------------------------------------- */
+/* ---- identity of a process ---- */
 
 static void read_boot_id(char out[static 64])
 {
@@ -25,7 +25,8 @@ static void read_boot_id(char out[static 64])
 
 	out[0] = '\0';
 	if (file_read("/proc/sys/kernel/random/boot_id", 63, &b, NULL) == ERR_OK)
-		snprintf(out, 64, "%.*s", (int)strcspn((const char *)b.data, "\n"), (const char *)b.data);
+		snprintf(out, 64, "%.*s", (int)strcspn((const char *)b.data, "\n"),
+		    (const char *)b.data);
 	buf_release(&b);
 }
 
@@ -51,8 +52,10 @@ static uint64_t read_start_time(int64_t pid)
 		at = strrchr((const char *)b.data, ')');
 	/* The process name may contain anything; the state is field 3 and the start time is
 	 * field 22. */
-	if (at && sscanf(at, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %" SCNu64, &state,
-	    &ticks) != 2)
+	if (at &&
+	    sscanf(at,
+	        ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %" SCNu64,
+	        &state, &ticks) != 2)
 		ticks = 0;
 	buf_release(&b);
 	free(path);
@@ -66,8 +69,9 @@ static json_t *describe_self(const struct server *s)
 	gethostname(host, sizeof host - 1);
 	read_boot_id(boot);
 	read_pid_namespace(namespace);
-	return json_pack("{s:o, s:s, s:s, s:s, s:i, s:o}", "incarnation", json_of_u64(s->incarnation), "host", host, "boot_id", boot,
-	    "pid_namespace", namespace, "pid", (int)getpid(), "started", json_of_u64(read_start_time(getpid())));
+	return json_pack("{s:o, s:s, s:s, s:s, s:i, s:o}", "incarnation",
+	    json_of_u64(s->incarnation), "host", host, "boot_id", boot, "pid_namespace", namespace,
+	    "pid", (int)getpid(), "started", json_of_u64(read_start_time(getpid())));
 }
 
 static bool lives_here(const json_t *owner)
@@ -79,11 +83,11 @@ static bool lives_here(const json_t *owner)
 	read_boot_id(boot);
 	read_pid_namespace(namespace);
 	return boot[0] && strcmp(json_str(owner, "boot_id", ""), boot) == 0 && namespace[0] &&
-	    strcmp(json_str(owner, "pid_namespace", ""), namespace) == 0 && pid > 0 && pid != getpid() && started &&
-	    read_start_time(pid) == started;
+	    strcmp(json_str(owner, "pid_namespace", ""), namespace) == 0 && pid > 0 &&
+	    pid != getpid() && started && read_start_time(pid) == started;
 }
 
-/* ---- the record ---------------------------------------------------------------------- */
+/* ---- the record ---- */
 
 enum err_code owner_file_check_free(const struct server *s, struct err *e)
 {
@@ -92,7 +96,8 @@ enum err_code owner_file_check_free(const struct server *s, struct err *e)
 	enum err_code rc = ERR_OK;
 
 	if (lives_here(owner))
-		rc = err_set(e, ERR_EXISTS, "a coordinator of %s runs on this host already (pid %lld)", s->cfg.id->run_dir,
+		rc = err_set(e, ERR_EXISTS,
+		    "a coordinator of %s runs on this host already (pid %lld)", s->cfg.id->run_dir,
 		    (long long)json_int(owner, "pid", 0));
 	json_decref(owner);
 	free(path);
@@ -106,10 +111,14 @@ enum err_code owner_file_verify(const struct server *s, struct err *e)
 	enum err_code rc = ERR_OK;
 
 	if (!owner)
-		rc = err_set(e, ERR_IO, "\"%s\" cannot be read, so it is not known whether another coordinator has taken over", path);
+		rc = err_set(e, ERR_IO,
+		    "\"%s\" cannot be read, so it is not known whether another coordinator has taken over",
+		    path);
 	else if (json_u64s(owner, "incarnation", 0) != s->incarnation)
-		rc = err_set(e, ERR_FENCED, "another coordinator has taken over %s (host %s, pid %lld): this one ends", s->cfg.id->run_dir,
-		    json_str(owner, "host", "?"), (long long)json_int(owner, "pid", 0));
+		rc = err_set(e, ERR_FENCED,
+		    "another coordinator has taken over %s (host %s, pid %lld): this one ends",
+		    s->cfg.id->run_dir, json_str(owner, "host", "?"),
+		    (long long)json_int(owner, "pid", 0));
 	json_decref(owner);
 	free(path);
 	return rc;

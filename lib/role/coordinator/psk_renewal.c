@@ -5,7 +5,8 @@
 #include "core/json.h"
 #include "rundir/rundir.h"
 
-static void cluster_id_of(const uint8_t psk[static KEY_BYTES], char out[static 2 * HS_CLUSTER_BYTES + 1])
+static void cluster_id_of(const uint8_t psk[static KEY_BYTES],
+    char out[static 2 * HS_CLUSTER_BYTES + 1])
 {
 	uint8_t cluster[HS_CLUSTER_BYTES];
 
@@ -70,8 +71,9 @@ enum err_code psk_renewal_rotate(struct host *h, int64_t until, const char *who,
 		cluster_id_of(pair.now, h->cluster_id);
 		h->secret_until = pair.until;
 		psk_renewal_update_http(h);
-		host_event(h, "psk_rotated", "the cluster has a new secret, by %s; the one before is accepted for %lld s", who,
-		    (long long)(until - clock_wall() / NSEC_PER_SEC));
+		host_event(h, "psk_rotated",
+		    "the cluster has a new secret, by %s; the one before is accepted for %lld s",
+		    who, (long long)(until - clock_wall() / NSEC_PER_SEC));
 		coord_publish_view(h->coord);
 		sodium_memzero(&pair, sizeof pair);
 	}

@@ -9,7 +9,7 @@
  * psk_renewal_rotate, which takes it. */
 
 /* Seconds for which the previous key is accepted: the default and the maximum. */
-#define SECRET_GRACE 600
+#define SECRET_GRACE     600
 #define SECRET_GRACE_MAX (30 * 86400)
 
 /* At the start: set the cluster's id from the key. If a state from before names the id of the

@@ -16,7 +16,7 @@
 
 #define WAIT_MAX_SECONDS 60.0
 
-/* ---- authentication --------------------------------------------------------------------- */
+/* ---- authentication ---- */
 
 static bool fill_http_peer(const struct keyring_entry *entry, struct http_peer *peer)
 {
@@ -45,12 +45,14 @@ bool host_find_token(void *ctx, const char *token, struct http_peer *peer)
 	bool found;
 
 	pthread_rwlock_rdlock(&h->server->keys_lock);
-	found = fill_http_peer(keyring_find_token(h->server->ring, token, clock_wall() / NSEC_PER_SEC), peer);
+	found = fill_http_peer(keyring_find_token(h->server->ring, token,
+	                           clock_wall() / NSEC_PER_SEC),
+	    peer);
 	pthread_rwlock_unlock(&h->server->keys_lock);
 	return found;
 }
 
-/* ---- GET routes ------------------------------------------------------------------------- */
+/* ---- GET routes ---- */
 
 int route_fail(struct http_answer *a, const struct err *e)
 {
@@ -112,7 +114,8 @@ static void add_failing_start(const struct host *h, json_t *status, json_t *why)
 		json_object_set_new(row, "step", json_null());
 		json_object_set_new(row, "since_seconds", json_of_num(seconds));
 		json_object_set_new(row, "because", json_string(f.error));
-		json_object_set_new(row, "remedy", json_string("mend that; the supervisor tries again until the deadline"));
+		json_object_set_new(row, "remedy",
+		    json_string("mend that; the supervisor tries again until the deadline"));
 		json_array_append_new(why, row);
 	}
 }
@@ -125,7 +128,8 @@ static json_t *add_failed_checkpoints(const struct host *h, json_t *o)
 
 	if (o && failed) {
 		json_object_set_new(o, "checkpoints_failed", json_integer((json_int_t)failed));
-		json_object_set_new(o, "checkpoint_error", json_string(checkpoint_schedule_failure(h->keep)));
+		json_object_set_new(o, "checkpoint_error",
+		    json_string(checkpoint_schedule_failure(h->keep)));
 	}
 	return o;
 }
@@ -199,8 +203,14 @@ static json_t *tables_now(const struct coord *c, int64_t now)
  * request. */
 static int get_snapshot(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	static const struct { const char *name; list_fn fn; } part[] = {
-		{ "status", coord_status }, { "servers", coord_servers }, { "workers", coord_workers }, { "tables", tables_now },
+	static const struct {
+		const char *name;
+		list_fn fn;
+	} part[] = {
+		{ "status", coord_status },
+		{ "servers", coord_servers },
+		{ "workers", coord_workers },
+		{ "tables", tables_now },
 		{ "why", coord_why },
 	};
 	const char *of = http_query(req, "of");
@@ -227,7 +237,8 @@ static int get_snapshot(void *ctx, const struct http_request *req, struct http_a
 		return HTTP_DONE;
 	json_decref(a->json);
 	a->json = NULL;
-	http_fail(a, ERR_USAGE, NULL, "of: names some of status, servers, workers, tables, why, with commas between them");
+	http_fail(a, ERR_USAGE, NULL,
+	    "of: names some of status, servers, workers, tables, why, with commas between them");
 	return HTTP_DONE;
 }
 
@@ -267,7 +278,8 @@ static int get_tasks(void *ctx, const struct http_request *req, struct http_answ
 
 static int get_config(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	return route_answer(a, http_query(req, "origin") ? settings_request_origin(ctx) : settings_request_now(ctx));
+	return route_answer(a,
+	    http_query(req, "origin") ? settings_request_origin(ctx) : settings_request_now(ctx));
 }
 
 static int get_result(void *ctx, const struct http_request *req, struct http_answer *a)
@@ -297,8 +309,10 @@ static int get_checkpoints(void *ctx, const struct http_request *req, struct htt
 		return route_fail(a, &e);
 	}
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(out, json_pack("{s:I, s:s, s:b, s:I}", "step", (json_int_t)list[i].step, "path",
-		    list[i].path, "whole", list[i].whole, "size_bytes", (json_int_t)list[i].bytes));
+		json_array_append_new(out,
+		    json_pack("{s:I, s:s, s:b, s:I}", "step", (json_int_t)list[i].step, "path",
+		        list[i].path, "whole", list[i].whole, "size_bytes",
+		        (json_int_t)list[i].bytes));
 	ckpt_list_free(list, n);
 	return route_answer(a, json_pack("{s:o}", "checkpoints", out));
 }
@@ -324,7 +338,8 @@ static int get_events(void *ctx, const struct http_request *req, struct http_ans
 static int get_metrics(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	struct host *h = ctx;
-	json_t *row, *servers, *workers, *relays, *tables, *events, *own = h->server->cfg.store ? NULL : summary_row_process(h);
+	json_t *row, *servers, *workers, *relays, *tables, *events,
+	    *own = h->server->cfg.store ? NULL : summary_row_process(h);
 	int64_t now = clock_now();
 
 	(void)req;
@@ -336,7 +351,8 @@ static int get_metrics(void *ctx, const struct http_request *req, struct http_an
 	tables = coord_tables(h->coord);
 	events = history_counts(h->history);
 	host_unlock(h);
-	metrics_text(&(struct metrics){ row, servers, workers, relays, tables, events, own }, &a->text);
+	metrics_text(&(struct metrics){ row, servers, workers, relays, tables, events, own },
+	    &a->text);
 	a->content_type = "text/plain; version=0.0.4; charset=utf-8";
 	json_decref(row);
 	json_decref(servers);
@@ -356,7 +372,8 @@ static int get_trace(void *ctx, const struct http_request *req, struct http_answ
 	struct err e = { 0 };
 	bool wait;
 
-	if (!id || !num_uint(id, UINT64_MAX, &n) || (page && !num_uint(page, UINT64_MAX, &k)) || !parse_wait(req, &a->park_ms))
+	if (!id || !num_uint(id, UINT64_MAX, &n) || (page && !num_uint(page, UINT64_MAX, &k)) ||
+	    !parse_wait(req, &a->park_ms))
 		return answer_bad_query(a, "id, page, wait");
 	host_lock(h);
 	a->json = trace_request_page(h, n, k, clock_now(), &wait, &e);
@@ -403,8 +420,9 @@ static int get_targets(void *ctx, const struct http_request *req, struct http_an
 		http_fail(a, ERR_NOTREADY, NULL, "the coordinator does not listen yet, or no more");
 		return HTTP_DONE;
 	}
-	return route_answer(a, json_pack("[{s:[s], s:{s:s, s:s}}]", "targets", address, "labels", "cluster", h->cfg.name,
-	    "__meta_ps_role", "coordinator"));
+	return route_answer(a,
+	    json_pack("[{s:[s], s:{s:s, s:s}}]", "targets", address, "labels", "cluster",
+	        h->cfg.name, "__meta_ps_role", "coordinator"));
 }
 
 static int get_livez(void *ctx, const struct http_request *req, struct http_answer *a)
@@ -419,12 +437,13 @@ static int get_readyz(void *ctx, const struct http_request *req, struct http_ans
 	struct host *h = ctx;
 	json_t *s = locked_list(h, coord_status);
 	const char *state = json_str(s, "state", "");
-	bool ready = strcmp(state, "forming") != 0 && strcmp(state, "failed") != 0 && strcmp(state, "stopped") != 0;
+	bool ready = strcmp(state, "forming") != 0 && strcmp(state, "failed") != 0 &&
+	    strcmp(state, "stopped") != 0;
 
 	(void)req;
 	a->status = ready ? 200 : 503;
-	a->json = json_pack("{s:s, s:s, s:s}", "status", ready ? "ok" : "not ready", "state", state, "waiting_for",
-	    json_str(s, "waiting_for", ""));
+	a->json = json_pack("{s:s, s:s, s:s}", "status", ready ? "ok" : "not ready", "state", state,
+	    "waiting_for", json_str(s, "waiting_for", ""));
 	json_decref(s);
 	return HTTP_DONE;
 }
@@ -437,7 +456,8 @@ static int get_readyz(void *ctx, const struct http_request *req, struct http_ans
 #define A (1u << ROLE_ADMIN)
 #define E (1u << ROLE_READER)
 const struct http_route host_routes[] = {
-#define ROUTE(method, path, handler, roles, flags, help) { method, path, roles, flags, handler, help },
+#define ROUTE(method, path, handler, roles, flags, help) \
+	{ method, path, roles, flags, handler, help },
 #include "coordinator/routes.def"
 #undef ROUTE
 };

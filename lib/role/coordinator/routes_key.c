@@ -16,11 +16,12 @@
 
 static enum err_code require_run_dir(const struct host *h, struct err *e)
 {
-	return h->server->cfg.id->run_dir ? ERR_OK :
-	    err_set(e, ERR_UNSUPPORTED, "this coordinator has no run directory to keep keys in");
+	return h->server->cfg.id->run_dir
+	    ? ERR_OK
+	    : err_set(e, ERR_UNSUPPORTED, "this coordinator has no run directory to keep keys in");
 }
 
-/* ---- list --------------------------------------------------------------------------- */
+/* ---- list ---- */
 
 struct listing {
 	struct host *h;
@@ -46,20 +47,22 @@ static void list_key(void *ctx, const struct keyring_entry *entry)
 	struct listing *l = ctx;
 	char key[48], id[32], print[KEYRING_FINGERPRINT];
 	const char *run = l->h->server->cfg.id->run_dir, *because;
-	json_t *o = json_pack("{s:s, s:s, s:s}", "name", entry->name, "role", role_name(entry->role), "type",
-	    entry->is_token ? "token" : "x25519");
+	json_t *o = json_pack("{s:s, s:s, s:s}", "name", entry->name, "role",
+	    role_name(entry->role), "type", entry->is_token ? "token" : "x25519");
 	int64_t age;
 
 	keyring_fingerprint(entry, print);
 	key_to_text(entry->pk, key);
 	json_object_set_new(o, "fingerprint", json_string(print));
 	json_object_set_new(o, "expires", date_or_null(entry->expires));
-	json_object_set_new(o, "expired", json_boolean(entry->expires && l->wall >= entry->expires));
+	json_object_set_new(o, "expired",
+	    json_boolean(entry->expires && l->wall >= entry->expires));
 	json_object_set_new(o, "here", json_boolean(run && rundir_has_key_file(run, entry->name)));
 	json_object_set_new(o, "sessions", json_integer(json_int(l->sessions, entry->name, 0)));
 	if (!entry->is_token && coord_key_held(l->h->coord, key, l->now, id, &age)) {
 		json_object_set_new(o, "held_by", json_string(id));
-		json_object_set_new(o, "seen_seconds", json_of_num((double)age / (double)NSEC_PER_SEC));
+		json_object_set_new(o, "seen_seconds",
+		    json_of_num((double)age / (double)NSEC_PER_SEC));
 	} else {
 		json_object_set_new(o, "held_by", json_null());
 		json_object_set_new(o, "seen_seconds", json_null());
@@ -72,7 +75,10 @@ static void list_key(void *ctx, const struct keyring_entry *entry)
 int host_get_keys(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	struct host *h = ctx;
-	struct listing l = { .h = h, .list = json_array(), .sessions = session_keys_census(h->server), .now = clock_now(),
+	struct listing l = { .h = h,
+		.list = json_array(),
+		.sessions = session_keys_census(h->server),
+		.now = clock_now(),
 		.wall = clock_wall() / NSEC_PER_SEC };
 
 	(void)req;
@@ -85,13 +91,14 @@ int host_get_keys(void *ctx, const struct http_request *req, struct http_answer 
 	return route_answer(a, json_pack("{s:o}", "keys", l.list));
 }
 
-/* ---- admit -------------------------------------------------------------------------- */
+/* ---- admit ---- */
 
 static bool parse_token_hash(const char *hex, uint8_t out[static KEY_BYTES])
 {
 	size_t n;
 
-	return strlen(hex) == 2 * KEY_BYTES && sodium_hex2bin(out, KEY_BYTES, hex, 2 * KEY_BYTES, NULL, &n, NULL) == 0 &&
+	return strlen(hex) == 2 * KEY_BYTES &&
+	    sodium_hex2bin(out, KEY_BYTES, hex, 2 * KEY_BYTES, NULL, &n, NULL) == 0 &&
 	    n == KEY_BYTES;
 }
 
@@ -100,17 +107,20 @@ static enum err_code read_entry(const json_t *body, struct keyring_entry *entry,
 	const char *name = json_str(body, "name", ""), *date = json_str(body, "expires", NULL);
 
 	if (!role_parse(json_str(body, "role", ""), &entry->role))
-		return err_set(e, ERR_USAGE, "role: must be worker, server, relay, monitor, reader or admin");
+		return err_set(e, ERR_USAGE,
+		    "role: must be worker, server, relay, monitor, reader or admin");
 	if (strlen(name) > KEYRING_NAME_MAX)
 		return err_set(e, ERR_USAGE, "name: at most %d letters", KEYRING_NAME_MAX);
 	snprintf(entry->name, sizeof entry->name, "%s", name);
 	entry->is_token = json_object_get(body, "token_hash") != NULL;
-	if (entry->is_token ? !parse_token_hash(json_str(body, "token_hash", ""), entry->pk) :
-	    !key_from_text(json_str(body, "key", ""), entry->pk))
-		return err_set(e, ERR_USAGE, "key: must be %d characters of base64 (or token_hash, %d hexadecimal digits)",
+	if (entry->is_token ? !parse_token_hash(json_str(body, "token_hash", ""), entry->pk)
+	                    : !key_from_text(json_str(body, "key", ""), entry->pk))
+		return err_set(e, ERR_USAGE,
+		    "key: must be %d characters of base64 (or token_hash, %d hexadecimal digits)",
 		    KEY_TEXT_LEN, 2 * KEY_BYTES);
 	if (date && !keyring_date(date, &entry->expires))
-		return err_set(e, ERR_USAGE, "expires: must be YYYY-MM-DD, or with THH:MM:SSZ after it");
+		return err_set(e, ERR_USAGE,
+		    "expires: must be YYYY-MM-DD, or with THH:MM:SSZ after it");
 	return ERR_OK;
 }
 
@@ -122,17 +132,20 @@ int host_post_keys(void *ctx, const struct http_request *req, struct http_answer
 	struct err e = { 0 };
 	char print[KEYRING_FINGERPRINT];
 
-	if (!json_only(req->body, "", keys, &e) || require_run_dir(h, &e) || read_entry(req->body, &entry, &e) ||
-	    rundir_authorize_key(h->server->cfg.id->run_dir, &entry, &e) || server_reload(h->server, &e))
+	if (!json_only(req->body, "", keys, &e) || require_run_dir(h, &e) ||
+	    read_entry(req->body, &entry, &e) ||
+	    rundir_authorize_key(h->server->cfg.id->run_dir, &entry, &e) ||
+	    server_reload(h->server, &e))
 		return route_fail(a, &e);
 	keyring_fingerprint(&entry, print);
 	host_lock(h);
-	host_event(h, "key_added", "a key of %s (%s) is admitted, by %s", entry.name, role_name(entry.role), req->peer.name);
+	host_event(h, "key_added", "a key of %s (%s) is admitted, by %s", entry.name,
+	    role_name(entry.role), req->peer.name);
 	host_unlock(h);
 	return route_answer(a, json_pack("{s:s, s:s}", "name", entry.name, "fingerprint", print));
 }
 
-/* ---- revoke ------------------------------------------------------------------------- */
+/* ---- revoke ---- */
 
 static bool is_admitted(struct server *s, const char *name, struct keyring_entry *out)
 {
@@ -146,7 +159,8 @@ static bool is_admitted(struct server *s, const char *name, struct keyring_entry
 	return entry != NULL;
 }
 
-static enum err_code revoke_key(struct host *h, const char *name, const char *who, uint64_t *made, struct err *e)
+static enum err_code revoke_key(struct host *h, const char *name, const char *who, uint64_t *made,
+    struct err *e)
 {
 	const struct identity *id = h->server->cfg.id;
 	struct keyring_entry was;
@@ -155,7 +169,8 @@ static enum err_code revoke_key(struct host *h, const char *name, const char *wh
 	enum err_code rc = require_run_dir(h, e);
 
 	if (!rc && strcmp(name, id->name) == 0)
-		rc = err_set(e, ERR_USAGE, "%s is the coordinator's own key, which it is known by: it cannot be revoked while it runs",
+		rc = err_set(e, ERR_USAGE,
+		    "%s is the coordinator's own key, which it is known by: it cannot be revoked while it runs",
 		    name);
 	if (!rc)
 		rc = rundir_revoke_key(id->run_dir, name, &was, e);
@@ -180,8 +195,10 @@ static enum err_code revoke_key(struct host *h, const char *name, const char *wh
 	else
 		rc = server_reload_keys(h->server, made, e);
 	if (unwritten.code)
-		rc = err_set(e, ERR_IO, "%s is revoked for as long as the coordinator runs, but its line stays in authorized_keys: "
-		    "%.300s; make room and revoke it once more", name, unwritten.msg);
+		rc = err_set(e, ERR_IO,
+		    "%s is revoked for as long as the coordinator runs, but its line stays in authorized_keys: "
+		    "%.300s; make room and revoke it once more",
+		    name, unwritten.msg);
 	return rc;
 }
 
@@ -198,7 +215,9 @@ int host_post_revoke(void *ctx, const struct http_request *req, struct http_answ
 	bool settled;
 
 	a->park_ms = CUT_PATIENCE_MS;
-	if (!*req->memo && (!json_only(req->body, "", keys, &e) || revoke_key(h, name, req->peer.name, req->memo, &e))) {
+	if (!*req->memo &&
+	    (!json_only(req->body, "", keys, &e) ||
+	        revoke_key(h, name, req->peer.name, req->memo, &e))) {
 		json_decref(missing);
 		return route_fail(a, &e);
 	}
@@ -209,20 +228,23 @@ int host_post_revoke(void *ctx, const struct http_request *req, struct http_answ
 		json_decref(missing);
 		return HTTP_PARK;
 	}
-	return route_answer(a, json_pack("{s:s, s:I, s:I, s:o}", "name", name, "sessions_cut", (json_int_t)cut, "servers",
-	    (json_int_t)checked, "unreached", missing));
+	return route_answer(a,
+	    json_pack("{s:s, s:I, s:I, s:o}", "name", name, "sessions_cut", (json_int_t)cut,
+	        "servers", (json_int_t)checked, "unreached", missing));
 }
 
 /* ---- invite -------------------------------------------------------------------------
  * The public key goes into authorized_keys; the secret key goes into the answer alone. */
 
 /* The join file by which a process on another host runs as `name`. It contains secrets. */
-static json_t *join_file(const struct host *h, enum role role, const char *name, const struct key_pair *pair)
+static json_t *join_file(const struct host *h, enum role role, const char *name,
+    const struct key_pair *pair)
 {
 	const struct identity *id = h->server->cfg.id;
 	struct secret_pair secret;
-	const struct identity_join_words words = { h->cfg.name, name, h->server->advertised, h->http ? http_server_address(h->http) : "", role,
-		id->conn.hs.key.pk, secret.now, pair->sk };
+	const struct identity_join_words words = { h->cfg.name, name, h->server->advertised,
+		h->http ? http_server_address(h->http) : "", role, id->conn.hs.key.pk, secret.now,
+		pair->sk };
 	json_t *out;
 
 	secrets_both(id->conn.secrets, &secret);
@@ -232,7 +254,8 @@ static json_t *join_file(const struct host *h, enum role role, const char *name,
 }
 
 /* Make a new key or, for a monitor, a new token. */
-static enum err_code invite_new(struct host *h, enum role role, const char *name, json_t **out, struct err *e)
+static enum err_code invite_new(struct host *h, enum role role, const char *name, json_t **out,
+    struct err *e)
 {
 	struct keyring_entry entry = { .role = role, .is_token = role == ROLE_MONITOR };
 	struct key_pair pair;
@@ -250,7 +273,8 @@ static enum err_code invite_new(struct host *h, enum role role, const char *name
 	if (!rc)
 		rc = server_reload(h->server, e);
 	if (!rc)
-		*out = entry.is_token ? json_pack("{s:s}", "token", token) : join_file(h, role, name, &pair);
+		*out = entry.is_token ? json_pack("{s:s}", "token", token)
+		                      : join_file(h, role, name, &pair);
 	key_pair_wipe(&pair);
 	return rc;
 }
@@ -264,8 +288,10 @@ static enum err_code invite_kept(struct host *h, const char *name, json_t **out,
 	char *path;
 	enum err_code rc;
 
-	if (!is_admitted(h->server, name, &entry) || entry.is_token || !rundir_has_key_file(run, name))
-		return err_set(e, ERR_NOTFOUND, "the run directory has no key of the name %.*s", KEYRING_NAME_MAX, name);
+	if (!is_admitted(h->server, name, &entry) || entry.is_token ||
+	    !rundir_has_key_file(run, name))
+		return err_set(e, ERR_NOTFOUND, "the run directory has no key of the name %.*s",
+		    KEYRING_NAME_MAX, name);
 	path = mem_printf("%s/keys/%s.key", run, entry.name);
 	rc = key_pair_load(path, &pair, e);
 	if (!rc)
@@ -286,12 +312,14 @@ static enum err_code invite_process(struct host *h, const json_t *body, json_t *
 	if (kept)
 		return invite_kept(h, kept, out, e);
 	if (!role_parse(json_str(body, "role", ""), &role))
-		return err_set(e, ERR_USAGE, "role: must be worker, server, relay, monitor, reader or admin");
+		return err_set(e, ERR_USAGE,
+		    "role: must be worker, server, relay, monitor, reader or admin");
 	if (strlen(wish) > KEYRING_NAME_MAX)
 		return err_set(e, ERR_USAGE, "name: at most %d letters", KEYRING_NAME_MAX);
 	snprintf(name, sizeof name, "%s", wish);
 	if (!name[0])
-		snprintf(name, sizeof name, "%s-%llx", role_name(role), (unsigned long long)(clock_wall() & 0xffffffffff));
+		snprintf(name, sizeof name, "%s-%llx", role_name(role),
+		    (unsigned long long)(clock_wall() & 0xffffffffff));
 	return invite_new(h, role, name, out, e);
 }
 
@@ -306,7 +334,7 @@ int host_post_invite(void *ctx, const struct http_request *req, struct http_answ
 	return route_answer(a, out);
 }
 
-/* ---- release from quarantine ----------------------------------------------------------- */
+/* ---- release from quarantine ---- */
 
 int host_post_release(void *ctx, const struct http_request *req, struct http_answer *a)
 {
@@ -326,13 +354,14 @@ int host_post_release(void *ctx, const struct http_request *req, struct http_ans
 		key_to_text(entry->pk, key);
 	pthread_rwlock_unlock(&h->server->keys_lock);
 	host_lock(h);
-	rc = entry ? coord_release_key(h->coord, name, key, clock_now(), &e) :
-	    err_set(&e, ERR_NOTFOUND, "there is no key of the name %.*s", KEYRING_NAME_MAX, name);
+	rc = entry
+	    ? coord_release_key(h->coord, name, key, clock_now(), &e)
+	    : err_set(&e, ERR_NOTFOUND, "there is no key of the name %.*s", KEYRING_NAME_MAX, name);
 	host_unlock(h);
 	return rc ? route_fail(a, &e) : route_answer(a, json_pack("{s:s}", "name", name));
 }
 
-/* ---- the cluster's pre-shared key ------------------------------------------------------ */
+/* ---- the cluster's pre-shared key ---- */
 
 struct guests {
 	const char *run;
@@ -346,7 +375,8 @@ static void add_remote_process(void *ctx, const struct keyring_entry *entry)
 	struct guests *g = ctx;
 
 	if (!entry->is_token && !rundir_has_key_file(g->run, entry->name))
-		json_array_append_new(g->list, json_pack("{s:s, s:s}", "name", entry->name, "role", role_name(entry->role)));
+		json_array_append_new(g->list,
+		    json_pack("{s:s, s:s}", "name", entry->name, "role", role_name(entry->role)));
 }
 
 int host_post_secret(void *ctx, const struct http_request *req, struct http_answer *a)
@@ -359,7 +389,8 @@ int host_post_secret(void *ctx, const struct http_request *req, struct http_answ
 	enum err_code rc = json_only(req->body, "", keys, &e) ? require_run_dir(h, &e) : e.code;
 
 	if (!rc && (grace < 0 || grace > SECRET_GRACE_MAX))
-		rc = err_set(&e, ERR_USAGE, "grace_seconds: must be from 0 to %d", SECRET_GRACE_MAX);
+		rc = err_set(&e, ERR_USAGE, "grace_seconds: must be from 0 to %d",
+		    SECRET_GRACE_MAX);
 	if (!rc) {
 		until = clock_wall() / NSEC_PER_SEC + grace;
 		rc = psk_renewal_rotate(h, until, req->peer.name, &e);
@@ -371,6 +402,7 @@ int host_post_secret(void *ctx, const struct http_request *req, struct http_answ
 	pthread_rwlock_rdlock(&h->server->keys_lock);
 	keyring_each(h->server->ring, add_remote_process, &g);
 	pthread_rwlock_unlock(&h->server->keys_lock);
-	return route_answer(a, json_pack("{s:I, s:o, s:o}", "grace_seconds", (json_int_t)grace, "until", date_or_null(until), "guests",
-	    g.list));
+	return route_answer(a,
+	    json_pack("{s:I, s:o, s:o}", "grace_seconds", (json_int_t)grace, "until",
+	        date_or_null(until), "guests", g.list));
 }

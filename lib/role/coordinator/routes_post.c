@@ -26,7 +26,8 @@ int host_post_checkpoints(void *ctx, const struct http_request *req, struct http
 	if (!json_only(req->body, "", keys, &e))
 		return route_fail(a, &e);
 	if (!h->keep) {
-		http_fail(a, ERR_UNSUPPORTED, NULL, "this coordinator has no run directory to keep checkpoints in");
+		http_fail(a, ERR_UNSUPPORTED, NULL,
+		    "this coordinator has no run directory to keep checkpoints in");
 		return HTTP_DONE;
 	}
 	a->park_ms = HTTP_PARK_MAX_MS;
@@ -36,7 +37,8 @@ int host_post_checkpoints(void *ctx, const struct http_request *req, struct http
 	done = keep_last(h->keep)->done >= *req->memo;
 	e = keep_last(h->keep)->why;
 	if (done && !e.code)
-		a->json = json_pack("{s:I, s:s}", "step", (json_int_t)keep_last(h->keep)->step, "path", keep_last(h->keep)->path);
+		a->json = json_pack("{s:I, s:s}", "step", (json_int_t)keep_last(h->keep)->step,
+		    "path", keep_last(h->keep)->path);
 	host_unlock(h);
 	if (done && e.code)
 		return route_fail(a, &e);
@@ -101,7 +103,8 @@ int host_post_scale(void *ctx, const struct http_request *req, struct http_answe
 {
 	static const char *const keys[] = { "servers", "workers", NULL };
 	struct host *h = ctx;
-	int64_t servers = json_int(req->body, "servers", -1), workers = json_int(req->body, "workers", -1);
+	int64_t servers = json_int(req->body, "servers", -1),
+	        workers = json_int(req->body, "workers", -1);
 	struct err e = { 0 };
 
 	if (!json_only(req->body, "", keys, &e) || scale_request_apply(h, servers, workers, &e))
@@ -121,7 +124,8 @@ int host_post_drain(void *ctx, const struct http_request *req, struct http_answe
 	if (!json_only(req->body, "", keys, &e))
 		return route_fail(a, &e);
 	if (strncmp(id, "server-", 7) != 0 || !num_uint(id + 7, COORD_SERVERS_MAX - 1, &n))
-		rc = err_set(&e, ERR_USAGE, "server: must be server-0, server-1 ..., got \"%s\"", id);
+		rc = err_set(&e, ERR_USAGE, "server: must be server-0, server-1 ..., got \"%s\"",
+		    id);
 	if (!rc) {
 		host_lock(h);
 		rc = coord_drain(h->coord, (unsigned)n, clock_now(), &e);
@@ -145,7 +149,8 @@ int host_post_rebalance(void *ctx, const struct http_request *req, struct http_a
 	return rc ? route_fail(a, &e) : route_answer(a, json_object());
 }
 
-typedef enum err_code change_fn(struct host *h, const json_t *body, const char *who, uint64_t *ticket, json_t **answer, struct err *e);
+typedef enum err_code change_fn(struct host *h, const json_t *body, const char *who,
+    uint64_t *ticket, json_t **answer, struct err *e);
 
 static void note_waiting_change(struct host *h)
 {
@@ -156,7 +161,8 @@ static void note_waiting_change(struct host *h)
 
 /* A change that the servers vote on: requested once (req->memo keeps its ticket), and answered
  * when it has been decided. */
-static int answer_voted_change(struct host *h, const struct http_request *req, struct http_answer *a, change_fn *change)
+static int answer_voted_change(struct host *h, const struct http_request *req,
+    struct http_answer *a, change_fn *change)
 {
 	struct err e = { 0 };
 
@@ -185,7 +191,8 @@ static int answer_voted_change(struct host *h, const struct http_request *req, s
 	}
 	if (!req->late)
 		return HTTP_PARK;
-	http_fail(a, ERR_TIMEOUT, "ps-ctl events says when it is", "the servers have not decided it yet");
+	http_fail(a, ERR_TIMEOUT, "ps-ctl events says when it is",
+	    "the servers have not decided it yet");
 	return HTTP_DONE;
 }
 
@@ -244,7 +251,9 @@ int host_post_pause(void *ctx, const struct http_request *req, struct http_answe
 		http_fail(a, ERR_USAGE, NULL, "paused: must be true or false");
 		return HTTP_DONE;
 	}
-	return settings_request_pause(ctx, json_is_true(paused), req->peer.name, &e) ? route_fail(a, &e) : route_answer(a, json_object());
+	return settings_request_pause(ctx, json_is_true(paused), req->peer.name, &e)
+	    ? route_fail(a, &e)
+	    : route_answer(a, json_object());
 }
 
 int host_post_trace(void *ctx, const struct http_request *req, struct http_answer *a)
@@ -259,7 +268,8 @@ int host_post_trace(void *ctx, const struct http_request *req, struct http_answe
 	if (!json_only(req->body, "", keys, &e))
 		return route_fail(a, &e);
 	if (!(seconds > 0 && seconds <= TRACING_MAX_SECONDS)) {
-		http_fail(a, ERR_USAGE, NULL, "seconds: must be above 0, and %.0f at most", TRACING_MAX_SECONDS);
+		http_fail(a, ERR_USAGE, NULL, "seconds: must be above 0, and %.0f at most",
+		    TRACING_MAX_SECONDS);
 		return HTTP_DONE;
 	}
 	host_lock(h);

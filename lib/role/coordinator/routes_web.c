@@ -18,7 +18,9 @@ bool host_find_session(void *ctx, const char *text, struct http_peer *peer)
 	struct host *h = ctx;
 	enum web_right right = web_right(h->sessions, text, clock_now());
 
-	peer->role = right == WEB_CHANGE ? ROLE_ADMIN : right == WEB_READ ? ROLE_MONITOR : ROLE_NONE;
+	peer->role = right == WEB_CHANGE ? ROLE_ADMIN
+	    : right == WEB_READ          ? ROLE_MONITOR
+	                                 : ROLE_NONE;
 	snprintf(peer->name, sizeof peer->name, "dashboard");
 	return right != WEB_NONE;
 }
@@ -70,7 +72,8 @@ static bool find_loopback_address(struct host *h, char address[static 64], struc
 	} else {
 		http_server_loopback(h->http, address);
 		if (!*address)
-			err_set(e, ERR_UNSUPPORTED, "sessions of the dashboard are for the coordinator's own host, and it listens on %s "
+			err_set(e, ERR_UNSUPPORTED,
+			    "sessions of the dashboard are for the coordinator's own host, and it listens on %s "
 			    "alone: set http to 127.0.0.1:0 or 0.0.0.0:0, or read with a token (ps-ctl invite --role monitor)",
 			    http_server_address(h->http));
 	}
@@ -96,7 +99,9 @@ int host_post_dashboard(void *ctx, const struct http_request *req, struct http_a
 	if (!find_loopback_address(h, address, &e))
 		return route_fail(a, &e);
 	web_ticket_new(h->sessions, !json_is_true(read_only), clock_now(), ticket);
-	return route_answer(a, json_pack("{s:s, s:s, s:i}", "address", address, "token", ticket, "seconds", WEB_TICKET_SECONDS));
+	return route_answer(a,
+	    json_pack("{s:s, s:s, s:i}", "address", address, "token", ticket, "seconds",
+	        WEB_TICKET_SECONDS));
 }
 
 int host_post_session(void *ctx, const struct http_request *req, struct http_answer *a)
@@ -109,14 +114,18 @@ int host_post_session(void *ctx, const struct http_request *req, struct http_ans
 	if (!json_only(req->body, "", keys, &e))
 		return route_fail(a, &e);
 	/* Two browsers may have shown the ticket at the same time; it is valid once. */
-	if (!req->session || !web_session_open(h->sessions, req->session, clock_now(), read, change)) {
-		http_fail(a, ERR_AUTH, "ps-ctl dashboard gives another", "this address has been used, or is too old");
+	if (!req->session ||
+	    !web_session_open(h->sessions, req->session, clock_now(), read, change)) {
+		http_fail(a, ERR_AUTH, "ps-ctl dashboard gives another",
+		    "this address has been used, or is too old");
 		return HTTP_DONE;
 	}
 	host_lock(h);
-	host_event(h, "dashboard", "a dashboard was opened, %s", *change ? "to change things" : "to read");
+	host_event(h, "dashboard", "a dashboard was opened, %s",
+	    *change ? "to change things" : "to read");
 	host_unlock(h);
-	a->json = json_pack("{s:s, s:s?, s:i}", "read", read, "change", *change ? change : NULL, "idle_seconds", WEB_IDLE_SECONDS);
+	a->json = json_pack("{s:s, s:s?, s:i}", "read", read, "change", *change ? change : NULL,
+	    "idle_seconds", WEB_IDLE_SECONDS);
 	return HTTP_DONE;
 }
 

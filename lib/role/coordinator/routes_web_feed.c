@@ -14,22 +14,32 @@
 
 #define PERIOD NSEC_PER_SEC
 /* The most rows, runs of partitions and events in one answer. */
-#define ROWS_MAX 256
-#define RUNS_MAX 64
+#define ROWS_MAX   256
+#define RUNS_MAX   64
 #define EVENTS_MAX 200
-#define DUMP (JSON_COMPACT | JSON_REAL_PRECISION(7))
+#define DUMP       (JSON_COMPACT | JSON_REAL_PRECISION(7))
 
-enum part_id { PART_STATUS, PART_WHY, PART_SERVERS, PART_WORKERS, PART_RELAYS, PART_LAYOUT, PART_CONFIG, PARTS };
-static const char *const part_name[PARTS] = { "status", "why", "servers", "workers", "relays", "layout", "config" };
+enum part_id {
+	PART_STATUS,
+	PART_WHY,
+	PART_SERVERS,
+	PART_WORKERS,
+	PART_RELAYS,
+	PART_LAYOUT,
+	PART_CONFIG,
+	PARTS
+};
+static const char *const part_name[PARTS] = { "status", "why", "servers", "workers", "relays",
+	"layout", "config" };
 
 struct dashboard_feed {
-	pthread_mutex_t lock;           /* covers all members; the host's lock is taken inside it */
+	pthread_mutex_t lock; /* covers all members; the host's lock is taken inside it */
 	/* id of the snapshot: ms since 1970, or the previous id plus 1; 0: none yet */
 	uint64_t tick;
 	int64_t made;
 	struct {
 		char *text;
-		uint64_t since;         /* tick of the snapshot in which this part changed last */
+		uint64_t since; /* tick of the snapshot in which this part changed last */
 	} part[PARTS];
 };
 
@@ -51,15 +61,17 @@ void dashboard_feed_free(struct dashboard_feed *b)
 	free(b);
 }
 
-/* ---- the snapshot --------------------------------------------------------------------- */
+/* ---- the snapshot ---- */
 
-static const char *const worker_keys[] = { "id", "state", "host", "pid", "step", "epoch", "train_loss", "examples",
-	"examples_per_second", "pushed_bytes", "pulled_bytes", "doing", "doing_seconds", "seen_seconds", "data_seconds",
-	"compute_seconds", "encode_seconds", "push_seconds", "wait_seconds", "pull_seconds", "rss_bytes", NULL };
-static const char *const server_keys[] = { "id", "state", "host", "pid", "listen", "zone", "step", "seen_seconds", "workers",
-	"upstream", "parameter_bytes", "state_bytes", "sessions", "pushes_applied", "pushes_merged", "pushes_duplicate",
-	"pushes_late", "pushes_refused", "pulls", "received_bytes", "sent_bytes", "rss_bytes", "cpu_seconds",
-	"staleness_mean", "apply_p99_seconds", "auth_failures", NULL };
+static const char *const worker_keys[] = { "id", "state", "host", "pid", "step", "epoch",
+	"train_loss", "examples", "examples_per_second", "pushed_bytes", "pulled_bytes", "doing",
+	"doing_seconds", "seen_seconds", "data_seconds", "compute_seconds", "encode_seconds",
+	"push_seconds", "wait_seconds", "pull_seconds", "rss_bytes", NULL };
+static const char *const server_keys[] = { "id", "state", "host", "pid", "listen", "zone", "step",
+	"seen_seconds", "workers", "upstream", "parameter_bytes", "state_bytes", "sessions",
+	"pushes_applied", "pushes_merged", "pushes_duplicate", "pushes_late", "pushes_refused",
+	"pulls", "received_bytes", "sent_bytes", "rss_bytes", "cpu_seconds", "staleness_mean",
+	"apply_p99_seconds", "auth_failures", NULL };
 
 /* A list of copies of the rows with these members only. */
 static json_t *pick_members(const json_t *rows, const char *const *keys)
@@ -84,7 +96,10 @@ static int trouble_rank(const json_t *row)
 {
 	const char *state = json_str(row, "state", "");
 
-	return strcmp(state, "lost") == 0 || strcmp(state, "quarantined") == 0 ? 0 : strcmp(state, "joining") == 0 ? 1 : strcmp(state, "active") == 0 ? 2 : 3;
+	return strcmp(state, "lost") == 0 || strcmp(state, "quarantined") == 0 ? 0
+	    : strcmp(state, "joining") == 0                                    ? 1
+	    : strcmp(state, "active") == 0                                     ? 2
+	                                                                       : 3;
 }
 
 static int by_trouble(const void *a, const void *b)
@@ -139,15 +154,19 @@ static void count_partitions(json_t *layout, json_t *servers)
 			json_int_t n = json_integer_value(json_array_get(run, 1));
 
 			for (size_t k = 0; k < json_array_size(chain); k++)
-				count_holder(servers, (size_t)json_integer_value(json_array_get(chain, k)), k ? "copies" : "firsts", n);
+				count_holder(servers,
+				    (size_t)json_integer_value(json_array_get(chain, k)),
+				    k ? "copies" : "firsts", n);
 		}
-		json_object_set_new(table, "runs_all", json_integer((json_int_t)json_array_size(runs)));
+		json_object_set_new(table, "runs_all",
+		    json_integer((json_int_t)json_array_size(runs)));
 		while (json_array_size(runs) > RUNS_MAX)
 			json_array_remove(runs, json_array_size(runs) - 1);
 	}
 }
 
-static void update_feed_part(struct dashboard_feed *b, enum part_id id, uint64_t tick, json_t *value)
+static void update_feed_part(struct dashboard_feed *b, enum part_id id, uint64_t tick,
+    json_t *value)
 {
 	char *text = json_dumps(value, DUMP);
 
@@ -205,7 +224,7 @@ static void take_board_snapshot(struct dashboard_feed *b, struct host *h)
 	b->made = now;
 }
 
-/* ---- the answer --------------------------------------------------------------------------- */
+/* ---- the answer ---- */
 
 static void put_member(struct buf *out, const char *name, json_t *value)
 {
@@ -242,8 +261,8 @@ static void put_chart_points(struct host *h, struct buf *out)
 }
 
 /* With the board's lock held. */
-static void answer_feed(struct dashboard_feed *b, struct host *h, const struct http_request *req, uint64_t since, uint64_t events,
-    struct http_answer *a)
+static void answer_feed(struct dashboard_feed *b, struct host *h, const struct http_request *req,
+    uint64_t since, uint64_t events, struct http_answer *a)
 {
 	char stamp[32];
 
@@ -251,8 +270,10 @@ static void answer_feed(struct dashboard_feed *b, struct host *h, const struct h
 	/* The client's tick is from another coordinator, so send everything. */
 	if (since > b->tick)
 		since = 0;
-	buf_printf(&a->text, "{\"v\":1,\"ts\":\"%s\",\"kind\":\"feed\",\"tick\":%llu,\"whole\":%s,\"role\":\"%s\"", stamp,
-	    (unsigned long long)b->tick, since ? "false" : "true", role_name(req->peer.role));
+	buf_printf(&a->text,
+	    "{\"v\":1,\"ts\":\"%s\",\"kind\":\"feed\",\"tick\":%llu,\"whole\":%s,\"role\":\"%s\"",
+	    stamp, (unsigned long long)b->tick, since ? "false" : "true",
+	    role_name(req->peer.role));
 	for (size_t i = 0; i < PARTS; i++)
 		if (b->part[i].since > since)
 			buf_printf(&a->text, ",\"%s\":%s", part_name[i], b->part[i].text);
@@ -263,7 +284,8 @@ static void answer_feed(struct dashboard_feed *b, struct host *h, const struct h
 	a->content_type = "application/json";
 }
 
-static bool parse_number_query(const struct http_request *req, const char *key, uint64_t *out, struct http_answer *a)
+static bool parse_number_query(const struct http_request *req, const char *key, uint64_t *out,
+    struct http_answer *a)
 {
 	const char *text = http_query(req, key);
 

@@ -16,25 +16,31 @@
 /* A planned change is proposed when the fastest worker is AHEAD_SECONDS and AHEAD_STEPS before
  * its step. */
 #define AHEAD_SECONDS 1.0
-#define AHEAD_STEPS 2u
-#define PLANNED_MAX 64u
+#define AHEAD_STEPS   2u
+#define PLANNED_MAX   64u
 
-/* ---- validation ------------------------------------------------------------------------ */
+/* ---- validation ---- */
 
-enum err_code settings_check_job(const struct host *h, const struct conf *c, const json_t *set, struct err *e)
+enum err_code settings_check_job(const struct host *h, const struct conf *c, const json_t *set,
+    struct err *e)
 {
 	static const char *const of_mode[] = { "sync", "backup" };
 	static const char *const of_bsp[] = { "local_steps", "outer" };
-	static const char *const of_pieces[] = { "batch", "accumulate", "local_steps", "outer", "optimizer" };
+	static const char *const of_pieces[] = { "batch", "accumulate", "local_steps", "outer",
+		"optimizer" };
 	char unknown[64];
 	const char *name;
 	json_t *v;
 
 	if (strcmp(c->via, "allreduce") == 0 && !conf_holds_at_once(set))
-		return err_set(e, ERR_CONFIG, "via: with allreduce workers make the updates, and only what is for no step "
+		return err_set(e, ERR_CONFIG,
+		    "via: with allreduce workers make the updates, and only what is for no step "
 		    "can change: checkpoint_every, log_level, on_worker_loss and quotas");
-	if (c->local_steps > 1 && optim_find(c->job.optimizer)->nslots && coord_has_sparse(h->coord))
-		return err_set(e, ERR_CONFIG, "local_steps: a table is sparse, and %s has state for each row; sgd has none", c->job.optimizer);
+	if (c->local_steps > 1 && optim_find(c->job.optimizer)->nslots &&
+	    coord_has_sparse(h->coord))
+		return err_set(e, ERR_CONFIG,
+		    "local_steps: a table is sparse, and %s has state for each row; sgd has none",
+		    c->job.optimizer);
 	if (!coord_has_tables(h->coord, c->job.frozen, unknown))
 		return err_set(e, ERR_CONFIG, "job.frozen: there is no table \"%s\"", unknown);
 	json_object_foreach((json_t *)(uintptr_t)set, name, v) {
@@ -42,21 +48,29 @@ enum err_code settings_check_job(const struct host *h, const struct conf *c, con
 
 		for (size_t i = 0; i < sizeof of_mode / sizeof *of_mode; i++)
 			if (strcmp(leaf, of_mode[i]) == 0 && coord_has_relays(h->coord))
-				return err_set(e, ERR_CONFIG, "%s: cannot change while relays sum for workers: they do so in bsp only", leaf);
+				return err_set(e, ERR_CONFIG,
+				    "%s: cannot change while relays sum for workers: they do so in bsp only",
+				    leaf);
 		/* These keys change the meaning of a push, so all workers must change at the
 		 * same step. */
 		for (size_t i = 0; i < sizeof of_bsp / sizeof *of_bsp; i++)
-			if (strcmp(leaf, of_bsp[i]) == 0 && (c->sync.kind != SYNC_bsp || !coord_is_bsp(h->coord)))
-				return err_set(e, ERR_CONFIG, "%s: can change in bsp only; ps-ctl set sync=bsp first", leaf);
-		for (size_t i = 0; c->fragments > 1 && i < sizeof of_pieces / sizeof *of_pieces; i++)
+			if (strcmp(leaf, of_bsp[i]) == 0 &&
+			    (c->sync.kind != SYNC_bsp || !coord_is_bsp(h->coord)))
+				return err_set(e, ERR_CONFIG,
+				    "%s: can change in bsp only; ps-ctl set sync=bsp first", leaf);
+		for (size_t i = 0; c->fragments > 1 && i < sizeof of_pieces / sizeof *of_pieces;
+		     i++)
 			if (strcmp(leaf, of_pieces[i]) == 0)
-				return err_set(e, ERR_CONFIG, "%s: cannot change while the model is pushed in fragments", leaf);
+				return err_set(e, ERR_CONFIG,
+				    "%s: cannot change while the model is pushed in fragments",
+				    leaf);
 	}
 	return ERR_OK;
 }
 
 /* The present configuration with `set` applied. On success the caller releases *out. */
-static enum err_code config_with_changes(const struct host *h, const json_t *set, struct conf *out, struct err *e)
+static enum err_code config_with_changes(const struct host *h, const json_t *set, struct conf *out,
+    struct err *e)
 {
 	enum err_code rc = conf_may_change(set, e);
 
@@ -87,7 +101,9 @@ char *settings_request_sentence(const json_t *set)
 
 enum coord_policy settings_request_policy(const struct conf *c)
 {
-	return c->on_worker_loss.policy == CONF_WAIT ? COORD_WAIT : c->on_worker_loss.policy == CONF_FAIL ? COORD_FAIL : COORD_SHRINK;
+	return c->on_worker_loss.policy == CONF_WAIT ? COORD_WAIT
+	    : c->on_worker_loss.policy == CONF_FAIL  ? COORD_FAIL
+	                                             : COORD_SHRINK;
 }
 
 void settings_request_describe(const struct conf *c, struct coord_setting *out)
@@ -98,9 +114,13 @@ void settings_request_describe(const struct conf *c, struct coord_setting *out)
 	out->loss_wait = c->on_worker_loss.wait;
 }
 
-static enum err_code request_setting(struct host *h, const json_t *set, uint64_t at, const char *who, uint64_t *ticket, struct err *e)
+static enum err_code request_setting(struct host *h, const json_t *set, uint64_t at,
+    const char *who, uint64_t *ticket, struct err *e)
 {
-	struct coord_setting s = { .set = set, .who = who, .at = at, .at_once = conf_holds_at_once(set) };
+	struct coord_setting s = { .set = set,
+		.who = who,
+		.at = at,
+		.at_once = conf_holds_at_once(set) };
 	struct conf c;
 	enum err_code rc = config_with_changes(h, set, &c, e);
 	json_t *config;
@@ -120,20 +140,23 @@ static enum err_code request_setting(struct host *h, const json_t *set, uint64_t
 	return rc;
 }
 
-/* ---- changes planned for a step --------------------------------------------------------- */
+/* ---- changes planned for a step ---- */
 
-static enum err_code plan_setting(struct host *h, const json_t *set, uint64_t at, const char *who, json_t **answer, struct err *e)
+static enum err_code plan_setting(struct host *h, const json_t *set, uint64_t at, const char *who,
+    json_t **answer, struct err *e)
 {
 	const json_t *had = coord_planned(h->coord), *p;
-	json_t *list = json_array(), *one = json_pack("{s:I, s:O, s:s}", "at", (json_int_t)at, "set", set, "who", who);
+	json_t *list = json_array(),
+	       *one = json_pack("{s:I, s:O, s:s}", "at", (json_int_t)at, "set", set, "who", who);
 	bool in = false;
 	size_t i;
 
 	if (json_array_size(had) >= PLANNED_MAX || conf_holds_at_once(set)) {
 		json_decref(list);
 		json_decref(one);
-		return conf_holds_at_once(set) ? err_set(e, ERR_USAGE, "at: these are for no step; they hold at once") :
-		    err_set(e, ERR_LIMIT, "at: %u changes are planned already", PLANNED_MAX);
+		return conf_holds_at_once(set)
+		    ? err_set(e, ERR_USAGE, "at: these are for no step; they hold at once")
+		    : err_set(e, ERR_LIMIT, "at: %u changes are planned already", PLANNED_MAX);
 	}
 	json_array_foreach((json_t *)(uintptr_t)had, i, p) {
 		if (!in && json_int(p, "at", 0) > (json_int_t)at) {
@@ -158,7 +181,9 @@ static uint64_t estimate_near_step(struct host *h, int64_t now)
 	uint64_t step = coord_frontier(h->coord);
 
 	if (now - h->pace_at > NSEC_PER_SEC / 2) {
-		h->pace = h->pace_at && step > h->pace_step ? (double)(step - h->pace_step) * NSEC_PER_SEC / (double)(now - h->pace_at) : 0;
+		h->pace = h->pace_at && step > h->pace_step
+		    ? (double)(step - h->pace_step) * NSEC_PER_SEC / (double)(now - h->pace_at)
+		    : 0;
 		h->pace_at = now;
 		h->pace_step = step;
 	}
@@ -172,21 +197,23 @@ static void request_due_plan(struct host *h, int64_t now)
 	struct err e = { 0 };
 	enum err_code rc;
 
-	if (!first || coord_phase(h->coord) != COORD_RUNNING || !coord_settings_have_room(h->coord) ||
-	    (uint64_t)json_int(first, "at", 0) > soon)
+	if (!first || coord_phase(h->coord) != COORD_RUNNING ||
+	    !coord_settings_have_room(h->coord) || (uint64_t)json_int(first, "at", 0) > soon)
 		return;
 	json_incref(first);
 	rest = json_copy(list);
 	json_array_remove(rest, 0);
 	coord_set_planned(h->coord, rest);
 	json_decref(rest);
-	rc = request_setting(h, json_object_get(first, "set"), (uint64_t)json_int(first, "at", 0), json_str(first, "who", ""), &ticket, &e);
+	rc = request_setting(h, json_object_get(first, "set"), (uint64_t)json_int(first, "at", 0),
+	    json_str(first, "who", ""), &ticket, &e);
 	if (rc)
-		host_event(h, "set_refused", "what was planned for step %lld: %s", (long long)json_int(first, "at", 0), e.msg);
+		host_event(h, "set_refused", "what was planned for step %lld: %s",
+		    (long long)json_int(first, "at", 0), e.msg);
 	json_decref(first);
 }
 
-/* ---- settings of this process --------------------------------------------------------------- */
+/* ---- settings of this process ---- */
 
 static void apply_local_settings(struct host *h)
 {
@@ -226,7 +253,7 @@ void settings_request_tick(struct host *h, int64_t now)
 	adapt_tick(h->adapt, h, now, request_adapted_setting);
 }
 
-/* ---- requests ----------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 /* {"lr":{"from":0.1,"to":0.01}} */
 static json_t *list_differences(const struct host *h, const struct conf *c)
@@ -243,7 +270,8 @@ static json_t *list_differences(const struct host *h, const struct conf *c)
 		json_t *a = conf_value_json(&k[i], &now), *b = conf_value_json(&k[i], c);
 
 		if (a && b && !json_equal(a, b))
-			json_object_set_new(out, k[i].path, json_pack("{s:O, s:O}", "from", a, "to", b));
+			json_object_set_new(out, k[i].path,
+			    json_pack("{s:O, s:O}", "from", a, "to", b));
 		json_decref(a);
 		json_decref(b);
 	}
@@ -254,8 +282,8 @@ static json_t *list_differences(const struct host *h, const struct conf *c)
 /* A parsed request. The numbers of servers and workers are not settings of a step, so they are
  * kept apart. */
 struct settings_request {
-	json_t *set;                    /* the other keys */
-	int64_t servers, workers;       /* -1: not in the request */
+	json_t *set;              /* the other keys */
+	int64_t servers, workers; /* -1: not in the request */
 	int64_t at;
 	bool dry;
 };
@@ -275,13 +303,17 @@ static enum err_code take_member_count(struct settings_request *w, const char *n
 	return rc;
 }
 
-static enum err_code parse_settings_request(const json_t *body, struct settings_request *w, struct err *e)
+static enum err_code parse_settings_request(const json_t *body, struct settings_request *w,
+    struct err *e)
 {
 	static const char *const keys[] = { "set", "at", "dry_run", NULL };
 	const json_t *at = json_object_get(body, "at");
 	enum err_code rc;
 
-	*w = (struct settings_request){ .at = json_int(body, "at", -1), .dry = json_flag(body, "dry_run"), .servers = -1, .workers = -1 };
+	*w = (struct settings_request){ .at = json_int(body, "at", -1),
+		.dry = json_flag(body, "dry_run"),
+		.servers = -1,
+		.workers = -1 };
 	if (!json_only(body, "", keys, e))
 		return e->code;
 	if (at && (!json_is_integer(at) || json_integer_value(at) < 0))
@@ -294,7 +326,8 @@ static enum err_code parse_settings_request(const json_t *body, struct settings_
 }
 
 /* Check the request and list what it would change. With the host's lock held. */
-static enum err_code check_request(const struct host *h, const struct settings_request *w, json_t **changes, struct err *e)
+static enum err_code check_request(const struct host *h, const struct settings_request *w,
+    json_t **changes, struct err *e)
 {
 	struct conf c;
 	enum err_code rc;
@@ -311,13 +344,15 @@ static enum err_code check_request(const struct host *h, const struct settings_r
 	if (w->at >= 0 && (coord_phase(h->coord) > COORD_RUNNING || !h->cfg.has_job))
 		return err_set(e, ERR_NOTREADY, "at: no job runs that would come to a step");
 	if (w->at >= 0 && (uint64_t)w->at < coord_frontier(h->coord))
-		return err_set(e, ERR_USAGE, "at: step %lld is past: the fastest worker is at step %llu; name a later step, or leave it out "
-		    "to change at the next", (long long)w->at, (unsigned long long)coord_frontier(h->coord));
+		return err_set(e, ERR_USAGE,
+		    "at: step %lld is past: the fastest worker is at step %llu; name a later step, or leave it out "
+		    "to change at the next",
+		    (long long)w->at, (unsigned long long)coord_frontier(h->coord));
 	return ERR_OK;
 }
 
-static enum err_code request_or_plan(struct host *h, const struct settings_request *w, const char *who, uint64_t *ticket, json_t **answer,
-    struct err *e)
+static enum err_code request_or_plan(struct host *h, const struct settings_request *w,
+    const char *who, uint64_t *ticket, json_t **answer, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
@@ -326,28 +361,33 @@ static enum err_code request_or_plan(struct host *h, const struct settings_reque
 	if (json_object_size(w->set))
 		rc = request_setting(h, w->set, 0, who, ticket, e);
 	if (!rc && conf_holds_at_once(w->set)) {
-		*answer = json_pack("{s:I, s:n}", "settings", (json_int_t)coord_settings_made(h->coord), "step");
+		*answer = json_pack("{s:I, s:n}", "settings",
+		    (json_int_t)coord_settings_made(h->coord), "step");
 		apply_local_settings(h);
 	}
 	return rc;
 }
 
 /* Check everything before anything is changed. */
-static enum err_code change_settings(struct host *h, const struct settings_request *w, const char *who, uint64_t *ticket, json_t **answer, struct err *e)
+static enum err_code change_settings(struct host *h, const struct settings_request *w,
+    const char *who, uint64_t *ticket, json_t **answer, struct err *e)
 {
 	json_t *changes = NULL;
 	enum err_code rc;
 
 	host_lock(h);
 	rc = check_request(h, w, &changes, e);
-	if (!rc && !w->dry && json_object_size(w->set) && w->at < 0 && !conf_holds_at_once(w->set) && !coord_settings_have_room(h->coord))
+	if (!rc && !w->dry && json_object_size(w->set) && w->at < 0 &&
+	    !conf_holds_at_once(w->set) && !coord_settings_have_room(h->coord))
 		rc = err_set(e, ERR_EXISTS, "other changes are being decided");
 	host_unlock(h);
 	if (!rc && w->dry) {
 		if (w->servers >= 0)
-			json_object_set_new(changes, "servers", json_pack("{s:n, s:I}", "from", "to", (json_int_t)w->servers));
+			json_object_set_new(changes, "servers",
+			    json_pack("{s:n, s:I}", "from", "to", (json_int_t)w->servers));
 		if (w->workers >= 0)
-			json_object_set_new(changes, "workers", json_pack("{s:n, s:I}", "from", "to", (json_int_t)w->workers));
+			json_object_set_new(changes, "workers",
+			    json_pack("{s:n, s:I}", "from", "to", (json_int_t)w->workers));
 		*answer = json_pack("{s:b, s:o}", "dry_run", true, "changes", changes);
 		return ERR_OK;
 	}
@@ -362,8 +402,8 @@ static enum err_code change_settings(struct host *h, const struct settings_reque
 	return rc;
 }
 
-enum err_code settings_request_change(struct host *h, const json_t *body, const char *who, uint64_t *ticket, json_t **answer,
-    struct err *e)
+enum err_code settings_request_change(struct host *h, const json_t *body, const char *who,
+    uint64_t *ticket, json_t **answer, struct err *e)
 {
 	struct settings_request w;
 	enum err_code rc = parse_settings_request(body, &w, e);
@@ -376,7 +416,8 @@ enum err_code settings_request_change(struct host *h, const json_t *body, const 
 	return rc;
 }
 
-enum coord_answer settings_request_answer(struct host *h, uint64_t ticket, json_t **answer, struct err *e)
+enum coord_answer settings_request_answer(struct host *h, uint64_t ticket, json_t **answer,
+    struct err *e)
 {
 	enum coord_answer a;
 	uint64_t step;
@@ -384,7 +425,8 @@ enum coord_answer settings_request_answer(struct host *h, uint64_t ticket, json_
 	host_lock(h);
 	a = coord_set_answer(h->coord, ticket, &step, e);
 	if (a == COORD_AGREED)
-		*answer = json_pack("{s:I, s:I}", "settings", (json_int_t)coord_settings_made(h->coord), "step", (json_int_t)step);
+		*answer = json_pack("{s:I, s:I}", "settings",
+		    (json_int_t)coord_settings_made(h->coord), "step", (json_int_t)step);
 	host_unlock(h);
 	return a;
 }
@@ -399,9 +441,11 @@ json_t *settings_request_now(struct host *h)
 	return copy;
 }
 
-static json_t *describe_origin(const struct conf_key *k, json_t *value, const json_t *deflt, json_t *settings, json_t *past)
+static json_t *describe_origin(const struct conf_key *k, json_t *value, const json_t *deflt,
+    json_t *settings, json_t *past)
 {
-	json_t *o = json_pack("{s:o, s:s}", "value", value, "origin", deflt && json_equal(value, (json_t *)(uintptr_t)deflt) ? "default" : "file");
+	json_t *o = json_pack("{s:o, s:s}", "value", value, "origin",
+	    deflt && json_equal(value, (json_t *)(uintptr_t)deflt) ? "default" : "file");
 	const json_t *s, *set, *text;
 	const char *name;
 	json_t *at;
@@ -440,7 +484,9 @@ json_t *settings_request_origin(struct host *h)
 	host_unlock(h);
 	conf_init(&deflt);
 	for (size_t i = 0; i < n; i++) {
-		json_t *v = c.has_job || strncmp(k[i].path, "job.", 4) != 0 ? conf_value_json(&k[i], &c) : NULL;
+		json_t *v = c.has_job || strncmp(k[i].path, "job.", 4) != 0
+		    ? conf_value_json(&k[i], &c)
+		    : NULL;
 		json_t *d = conf_value_json(&k[i], &deflt);
 
 		if (v)

@@ -16,10 +16,11 @@
  * --set. All keys change or none: ERR_CONFIG when one key, or their combination, is wrong;
  * ERR_EXISTS while another change is being decided. On success either *ticket is the one of
  * coord_set, for settings_request_answer, or *ticket is 0 and *answer is the answer. */
-enum err_code settings_request_change(struct host *h, const json_t *body, const char *who, uint64_t *ticket, json_t **answer,
-    struct err *e);
+enum err_code settings_request_change(struct host *h, const json_t *body, const char *who,
+    uint64_t *ticket, json_t **answer, struct err *e);
 /* The state of a requested change; *answer is set with COORD_AGREED. */
-enum coord_answer settings_request_answer(struct host *h, uint64_t ticket, json_t **answer, struct err *e);
+enum coord_answer settings_request_answer(struct host *h, uint64_t ticket, json_t **answer,
+    struct err *e);
 /* A copy of the effective configuration; or of each key its value, origin and time of change. */
 json_t *settings_request_now(struct host *h);
 json_t *settings_request_origin(struct host *h);
@@ -34,7 +35,8 @@ json_t *settings_initial(const struct conf *c, const json_t *manifest);
 enum coord_policy settings_request_policy(const struct conf *c);
 /* With the lock held: ERR_CONFIG when a job of this kind cannot change to c. `set` may name keys
  * without "job.". */
-enum err_code settings_check_job(const struct host *h, const struct conf *c, const json_t *set, struct err *e);
+enum err_code settings_check_job(const struct host *h, const struct conf *c, const json_t *set,
+    struct err *e);
 /* "codec=topk:0.01 feedback=off" from an object of strings; a fresh string. Needs no lock. */
 char *settings_request_sentence(const json_t *set);
 /* Fill in the members of struct coord_setting that follow from c: batch and those after it. */

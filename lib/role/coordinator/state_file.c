@@ -18,7 +18,7 @@
 /* A full disk may have room later. */
 #define RETRY (200 * NSEC_PER_MSEC)
 
-/* ---- the previous coordinator's state ------------------------------------------------- */
+/* ---- the previous coordinator's state ---- */
 
 /* Every coordinator makes this file when it begins and never removes it. */
 static bool coordinator_was_here(const struct server *s)
@@ -35,14 +35,17 @@ static bool coordinator_was_here(const struct server *s)
 static enum err_code decide_recovery(struct server *s, const char *path, struct err *e)
 {
 	if (!s->state && coordinator_was_here(s) && !s->cfg.resume)
-		return err_set(e, ERR_CONFIG, "%s is gone, but a coordinator was here: bring it back, go on from the newest checkpoint "
-		    "with --resume auto, or begin anew with --force-new-cluster (servers and workers of before are turned away)", path);
+		return err_set(e, ERR_CONFIG,
+		    "%s is gone, but a coordinator was here: bring it back, go on from the newest checkpoint "
+		    "with --resume auto, or begin anew with --force-new-cluster (servers and workers of before are turned away)",
+		    path);
 	if (!s->state || s->cfg.resume || !coord_state_has_model(s->state))
 		return ERR_OK;
 	if (s->cfg.store && !coord_state_is_running(s->state))
 		return ERR_OK;
 	if (s->cfg.store)
-		return err_set(e, ERR_CONFIG, "the coordinator that ended here was a store, too, and what it held is gone: "
+		return err_set(e, ERR_CONFIG,
+		    "the coordinator that ended here was a store, too, and what it held is gone: "
 		    "--resume auto goes on from the newest checkpoint, --force-new-cluster begins anew");
 	s->recover = true;
 	return ERR_OK;
@@ -60,7 +63,8 @@ static enum err_code read_state(struct server *s, struct err *e)
 		s->state = json_parse_file(path, STATE_MAX, e);
 		/* When resuming from a checkpoint, only the epoch of the state is needed. */
 		if (!s->state && !s->cfg.force_new && !s->cfg.resume)
-			rc = err_prefix(e, "the coordinator's state is damaged: ps-ctl run FILE --resume auto (or ps-serve --resume auto) goes on "
+			rc = err_prefix(e,
+			    "the coordinator's state is damaged: ps-ctl run FILE --resume auto (or ps-serve --resume auto) goes on "
 			    "from the newest checkpoint, ps-serve --force-new-cluster begins anew");
 		else if (!s->state)
 			*e = (struct err){ 0 };
@@ -89,7 +93,7 @@ enum err_code state_file_read(struct server *s, struct err *e)
 	return rc;
 }
 
-/* ---- this coordinator's state --------------------------------------------------------- */
+/* ---- this coordinator's state ---- */
 
 void state_file_begin_life(struct host *h)
 {
@@ -156,8 +160,9 @@ void state_file_report_failure(struct host *h, const struct err *e, int64_t now)
 	if (!h->unsaved_since) {
 		h->unsaved_since = now;
 		if (!h->fenced)
-			log_warn(h->server->cfg.log, "%s: %s", e->msg, store ? "the cluster goes on without" :
-			    "until it can be written nothing changes in the cluster");
+			log_warn(h->server->cfg.log, "%s: %s", e->msg,
+			    store ? "the cluster goes on without"
+			          : "until it can be written nothing changes in the cluster");
 	}
 	h->save_again = now + RETRY;
 	/* The state of a coordinator in a store's process is useless without the store, so do
@@ -195,7 +200,8 @@ bool state_file(struct host *h, int64_t now)
 	/* Until the partitions are placed there is nothing to recover, so the first state.json
 	 * is enough. Leases are durable by their log. */
 	if (!h->server->cfg.id->run_dir ||
-	    ((stamp == h->saved || (h->saved && !coord_is_placed(h->coord))) && !lease_log_is_long(h->leaselog))) {
+	    ((stamp == h->saved || (h->saved && !coord_is_placed(h->coord))) &&
+	        !lease_log_is_long(h->leaselog))) {
 		allow_announcements(h, stamp, h->leaselog ? 0 : leases);
 		return true;
 	}

@@ -48,11 +48,15 @@ json_t *summary_row_make(struct host *h, int64_t now)
 {
 	json_t *row = coord_row(h->coord, now);
 
-	json_object_set_new(row, "lr", learning_rate(coord_present_config(h->coord), (uint64_t)json_int(row, "step", 0)));
-	json_object_set_new(row, "optimizer", json_string(json_str(json_object_get(coord_present_config(h->coord), "job"), "optimizer", "")));
+	json_object_set_new(row, "lr",
+	    learning_rate(coord_present_config(h->coord), (uint64_t)json_int(row, "step", 0)));
+	json_object_set_new(row, "optimizer",
+	    json_string(
+	        json_str(json_object_get(coord_present_config(h->coord), "job"), "optimizer", "")));
 	json_object_set_new(row, "steps_per_second", json_of_num(steps_per_second(h, row)));
 	add_checkpoints(h, row);
-	json_object_set_new(row, "http_refused", json_integer(h->http ? (json_int_t)http_server_refused(h->http) : 0));
+	json_object_set_new(row, "http_refused",
+	    json_integer(h->http ? (json_int_t)http_server_refused(h->http) : 0));
 	return row;
 }
 
@@ -63,6 +67,7 @@ json_t *summary_row_process(const struct host *h)
 
 	procstat_read(&ps);
 	procstat_files(0, &files);
-	return json_pack("{s:I, s:f, s:i, s:f}", "rss_bytes", (json_int_t)ps.rss_bytes, "cpu_seconds", ps.cpu_seconds, "open_fds",
-	    files.open, "start_unix_seconds", seconds_of(h->server->began));
+	return json_pack("{s:I, s:f, s:i, s:f}", "rss_bytes", (json_int_t)ps.rss_bytes,
+	    "cpu_seconds", ps.cpu_seconds, "open_fds", files.open, "start_unix_seconds",
+	    seconds_of(h->server->began));
 }

@@ -4,9 +4,11 @@
 #include "core/json.h"
 
 /* The shape and the initial values of a new table. */
-static enum err_code parse_add(const struct host *h, const json_t *o, struct table *out, struct err *e)
+static enum err_code parse_add(const struct host *h, const json_t *o, struct table *out,
+    struct err *e)
 {
-	static const char *const keys[] = { "name", "sparse", "decay", "rows", "cols", "init", "init_limit", "policy", NULL };
+	static const char *const keys[] = { "name", "sparse", "decay", "rows", "cols", "init",
+		"init_limit", "policy", NULL };
 	const json_t *job = json_object_get(coord_present_config(h->coord), "job");
 	enum err_code rc = json_only(o, "add", keys, e) ? table_from_json(o, out, e) : e->code;
 
@@ -16,10 +18,12 @@ static enum err_code parse_add(const struct host *h, const json_t *o, struct tab
 	if (out->init == TABLE_FILE)
 		return err_set(e, ERR_CONFIG, "add.init: must be zeros or uniform");
 	if ((out->init == TABLE_UNIFORM) != (out->init_limit > 0))
-		return err_set(e, ERR_CONFIG, "add.init_limit: must be above 0 with init uniform, and not there without");
+		return err_set(e, ERR_CONFIG,
+		    "add.init_limit: must be above 0 with init uniform, and not there without");
 	if (out->policy.narrow >= out->cols)
-		return err_set(e, ERR_CONFIG, "add.policy: widen: a row of %u columns must begin with fewer, not with %u", out->cols,
-		    out->policy.narrow);
+		return err_set(e, ERR_CONFIG,
+		    "add.policy: widen: a row of %u columns must begin with fewer, not with %u",
+		    out->cols, out->policy.narrow);
 	return ERR_OK;
 }
 
@@ -46,12 +50,16 @@ static enum err_code parse_grow(const json_t *o, struct table *out, struct err *
 	return why.code ? err_set(e, ERR_CONFIG, "%s", why.msg) : parse_table_name(name, out, e);
 }
 
-enum err_code tables_request_change(struct host *h, const json_t *body, const char *who, uint64_t *ticket, json_t **answer, struct err *e)
+enum err_code tables_request_change(struct host *h, const json_t *body, const char *who,
+    uint64_t *ticket, json_t **answer, struct err *e)
 {
 	const json_t *add = json_object_get(body, "add"), *grow = json_object_get(body, "grow");
 	struct table shape = { 0 };
-	struct coord_table t = { .shape = &shape, .who = who,
-		.op = add ? COORD_TABLE_ADD : grow ? COORD_TABLE_GROW : COORD_TABLE_DROP };
+	struct coord_table t = { .shape = &shape,
+		.who = who,
+		.op = add  ? COORD_TABLE_ADD
+		    : grow ? COORD_TABLE_GROW
+		           : COORD_TABLE_DROP };
 	const char *drop = "";
 	enum err_code rc;
 
@@ -63,7 +71,8 @@ enum err_code tables_request_change(struct host *h, const json_t *body, const ch
 	else if (grow)
 		rc = parse_grow(grow, &shape, e);
 	else
-		rc = json_want_str(body, "", "drop", &drop, e) ? parse_table_name(drop, &shape, e) : e->code;
+		rc = json_want_str(body, "", "drop", &drop, e) ? parse_table_name(drop, &shape, e)
+		                                               : e->code;
 	if (!rc)
 		rc = coord_table(h->coord, &t, clock_now(), ticket, e);
 	host_unlock(h);

@@ -9,10 +9,10 @@
 
 struct tensorboard {
 	struct log *log;
-	char *dir;                      /* NULL: write nothing */
-	struct tfevents *events;        /* NULL: not opened yet, or opening failed */
-	int64_t step, eval_step;        /* steps written last; -1: none */
-	double pushes;                  /* number of pushes in the histogram written last */
+	char *dir;               /* NULL: write nothing */
+	struct tfevents *events; /* NULL: not opened yet, or opening failed */
+	int64_t step, eval_step; /* steps written last; -1: none */
+	double pushes;           /* number of pushes in the histogram written last */
 	bool warned;
 };
 
@@ -36,7 +36,11 @@ static const char *const curve[][2] = {
 	{ "ps/staleness_mean", "staleness_mean" },
 };
 static const char *const eval_curve[][2] = {
-	{ "eval/loss", "loss" }, { "eval/accuracy", "accuracy" }, { "eval/auc", "auc" }, { "eval/rmse", "rmse" }, { "eval/r2", "r2" },
+	{ "eval/loss", "loss" },
+	{ "eval/accuracy", "accuracy" },
+	{ "eval/auc", "auc" },
+	{ "eval/rmse", "rmse" },
+	{ "eval/r2", "r2" },
 };
 
 struct tensorboard *tensorboard_new(const char *dir, struct log *log)
@@ -75,7 +79,9 @@ static void put_staleness(struct tfevents *t, const json_t *h)
 {
 	const json_t *le = json_object_get(h, "le"), *counts = json_object_get(h, "counts");
 	double limit[BUCKETS_MAX], count[BUCKETS_MAX], before = 0;
-	struct tfevents_histogram out = { .sum = json_num(h, "sum", 0), .limit = limit, .count = count };
+	struct tfevents_histogram out = { .sum = json_num(h, "sum", 0),
+		.limit = limit,
+		.count = count };
 
 	out.n = json_array_size(counts);
 	if (out.n < 2 || out.n > BUCKETS_MAX || json_array_size(le) + 1 != out.n)
@@ -83,7 +89,8 @@ static void put_staleness(struct tfevents *t, const json_t *h)
 	for (size_t i = 0; i < out.n; i++) {
 		double all = json_number_value(json_array_get(counts, i));
 
-		limit[i] = i + 1 < out.n ? json_number_value(json_array_get(le, i)) : 2 * limit[i - 1] + 1;
+		limit[i] = i + 1 < out.n ? json_number_value(json_array_get(le, i))
+		                         : 2 * limit[i - 1] + 1;
 		count[i] = all - before;
 		before = all;
 		out.sum_squares += count[i] * limit[i] * limit[i];
@@ -112,7 +119,8 @@ static double count_pushes(const json_t *row)
 /* Is it a new step, or the last step with late pushes, after the job has ended? */
 static bool has_new_data(const struct tensorboard *b, const json_t *row, int64_t step)
 {
-	return step != b->step || (strcmp(json_str(row, "state", ""), "running") != 0 && count_pushes(row) != b->pushes);
+	return step != b->step ||
+	    (strcmp(json_str(row, "state", ""), "running") != 0 && count_pushes(row) != b->pushes);
 }
 
 static void put_step(struct tensorboard *b, const json_t *row, int64_t step, double wall)

@@ -1,7 +1,6 @@
 #ifndef COORDINATOR_TENSORBOARD_H
 #define COORDINATOR_TENSORBOARD_H
 
-
 #include "core/json.h"
 #include "core/log.h"
 

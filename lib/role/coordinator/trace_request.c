@@ -9,12 +9,12 @@
 /* Each heartbeat brings a page, even without rows, because a page also reports the process's
  * clock. */
 #define PAGES_MAX 65536u
-#define ROW_MOST 16u
+#define ROW_MOST  16u
 #define TEXT_MOST 64u
 /* After the end: how long to wait for last rows, which dead processes never send; and how long
  * to keep the trace for a client. */
 #define GRACE (3 * NSEC_PER_SEC)
-#define KEPT (30 * NSEC_PER_SEC)
+#define KEPT  (30 * NSEC_PER_SEC)
 
 struct page {
 	struct page *next;
@@ -23,14 +23,14 @@ struct page {
 };
 
 struct trace_request {
-	uint64_t id;                    /* of the newest trace; 0: there was none */
-	bool on, done;                  /* on: processes record; done: nothing more will come */
-	int64_t began, began_wall, until, asked;        /* asked: when a client asked last */
+	uint64_t id;   /* of the newest trace; 0: there was none */
+	bool on, done; /* on: processes record; done: nothing more will come */
+	int64_t began, began_wall, until, asked; /* asked: when a client asked last */
 	struct page *first, **last;
-	uint64_t next;                  /* number of the first page that is held */
-	size_t rows, pages;             /* rows and pages that are held */
+	uint64_t next;      /* number of the first page that is held */
+	size_t rows, pages; /* rows and pages that are held */
 	uint64_t dropped;
-	json_t *process;                /* id -> true when the process has sent its last rows */
+	json_t *process; /* id -> true when the process has sent its last rows */
 };
 
 struct trace_request *trace_request_new(void)
@@ -72,7 +72,7 @@ void trace_request_free(struct trace_request *t)
 	free(t);
 }
 
-/* ---- begin and end ------------------------------------------------------------------------ */
+/* ---- begin and end ---- */
 
 static void expect_processes(struct trace_request *t, json_t *list, const char *state)
 {
@@ -85,14 +85,15 @@ static void expect_processes(struct trace_request *t, json_t *list, const char *
 	json_decref(list);
 }
 
-enum err_code trace_request_begin(struct host *h, double seconds, int64_t now, uint64_t *id, struct err *e)
+enum err_code trace_request_begin(struct host *h, double seconds, int64_t now, uint64_t *id,
+    struct err *e)
 {
 	struct trace_request *t = h->tracing;
 	int64_t mono = clock_now(), wall = clock_wall();
 
 	if (!t->done)
-		return err_set(e, ERR_EXISTS, "a trace is being taken, for %.1f s more", t->on ? (double)(t->until - now) / NSEC_PER_SEC :
-		    (double)GRACE / NSEC_PER_SEC);
+		return err_set(e, ERR_EXISTS, "a trace is being taken, for %.1f s more",
+		    t->on ? (double)(t->until - now) / NSEC_PER_SEC : (double)GRACE / NSEC_PER_SEC);
 	if (coord_ended(h->coord))
 		return err_set(e, ERR_NOTREADY, "the cluster is about to end");
 	drop_trace(t);
@@ -153,11 +154,12 @@ void trace_request_tick(struct host *h, int64_t now)
 	}
 }
 
-/* ---- pages ----------------------------------------------------------------------------------- */
+/* ---- pages ---- */
 
 static bool traced_process_name(const struct coord_self *self, char out[static 24])
 {
-	static const char *const kind[] = { [COORD_SERVER] = "server", [COORD_WORKER] = "worker", [COORD_RELAY] = "relay" };
+	static const char *const kind
+	    [] = { [COORD_SERVER] = "server", [COORD_WORKER] = "worker", [COORD_RELAY] = "relay" };
 
 	if (self->kind != COORD_SERVER && self->kind != COORD_WORKER && self->kind != COORD_RELAY)
 		return false;
@@ -177,7 +179,8 @@ static bool rows_are_short(const json_t *rows)
 		if (!json_is_array(row) || json_array_size(row) > ROW_MOST)
 			return false;
 		json_array_foreach((json_t *)(uintptr_t)row, k, x)
-			if (json_is_array(x) || json_is_object(x) || (json_is_string(x) && json_string_length(x) > TEXT_MOST))
+			if (json_is_array(x) || json_is_object(x) ||
+			    (json_is_string(x) && json_string_length(x) > TEXT_MOST))
 				return false;
 	}
 	return true;
@@ -188,7 +191,8 @@ static bool has_number(const json_t *msg, const char *key)
 	return json_is_number(json_object_get(msg, key));
 }
 
-void trace_request_take_page(struct host *h, const struct coord_self *from, const json_t *msg, int64_t now)
+void trace_request_take_page(struct host *h, const struct coord_self *from, const json_t *msg,
+    int64_t now)
 {
 	struct trace_request *t = h->tracing;
 	size_t rows = json_array_size(json_object_get(msg, "rows"));
@@ -196,9 +200,9 @@ void trace_request_take_page(struct host *h, const struct coord_self *from, cons
 	char id[24];
 
 	if (t->done || (uint64_t)json_int(msg, "id", 0) != t->id ||
-	    !traced_process_name(from, id) ||
-	    !rows_are_short(json_object_get(msg, "rows")) || !has_number(msg, "now") || !has_number(msg, "wall") ||
-	    !has_number(msg, "pid") || !has_number(msg, "heard"))
+	    !traced_process_name(from, id) || !rows_are_short(json_object_get(msg, "rows")) ||
+	    !has_number(msg, "now") || !has_number(msg, "wall") || !has_number(msg, "pid") ||
+	    !has_number(msg, "heard"))
 		return;
 	if (json_flag(msg, "last"))
 		json_object_set_new(t->process, id, json_true());
@@ -210,8 +214,9 @@ void trace_request_take_page(struct host *h, const struct coord_self *from, cons
 	}
 	p = mem_alloc(sizeof *p);
 	p->rows = rows;
-	p->json = json_pack("{s:s, s:O, s:O, s:O, s:O, s:I, s:O}", "id", id, "pid", json_object_get(msg, "pid"), "heard",
-	    json_object_get(msg, "heard"), "now", json_object_get(msg, "now"), "wall", json_object_get(msg, "wall"), "received",
+	p->json = json_pack("{s:s, s:O, s:O, s:O, s:O, s:I, s:O}", "id", id, "pid",
+	    json_object_get(msg, "pid"), "heard", json_object_get(msg, "heard"), "now",
+	    json_object_get(msg, "now"), "wall", json_object_get(msg, "wall"), "received",
 	    (json_int_t)now, "rows", json_object_get(msg, "rows"));
 	/* A member is missing: the process has another version. */
 	if (!p->json) {
@@ -227,7 +232,8 @@ void trace_request_take_page(struct host *h, const struct coord_self *from, cons
 		host_wake_parked(h);
 }
 
-json_t *trace_request_page(struct host *h, uint64_t id, uint64_t page, int64_t now, bool *wait, struct err *e)
+json_t *trace_request_page(struct host *h, uint64_t id, uint64_t page, int64_t now, bool *wait,
+    struct err *e)
 {
 	struct trace_request *t = h->tracing;
 	bool over;
@@ -243,7 +249,9 @@ json_t *trace_request_page(struct host *h, uint64_t id, uint64_t page, int64_t n
 		drop_page(t);
 	over = t->done && (!t->first || !t->first->next);
 	*wait = !t->first && !t->done;
-	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:O?}", "kind", "trace", "v", (json_int_t)1, "id", (json_int_t)t->id,
-	    "began", (json_int_t)t->began, "wall", (json_int_t)t->began_wall, "done", over, "next", (json_int_t)(t->next + (t->first != NULL)),
-	    "dropped", (json_int_t)t->dropped, "page", t->first ? t->first->json : NULL);
+	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:O?}", "kind", "trace", "v",
+	    (json_int_t)1, "id", (json_int_t)t->id, "began", (json_int_t)t->began, "wall",
+	    (json_int_t)t->began_wall, "done", over, "next",
+	    (json_int_t)(t->next + (t->first != NULL)), "dropped", (json_int_t)t->dropped, "page",
+	    t->first ? t->first->json : NULL);
 }

@@ -15,11 +15,11 @@ struct offsite {
 	struct host *host;
 	pthread_t thread;
 	bool started, stop;
-	char *timeout;                  /* the deadline, as an option's text */
-	int64_t deadline, again_at;     /* when to retry after a failure; 0: never */
-	uint64_t seen;                  /* value of checkpoint_schedule_figures.made at the last upload */
-	struct helper *helper;          /* running ps-ctl, or NULL; covered by the host's lock */
-	bool failing;                   /* the last upload failed, and an event said so */
+	char *timeout;              /* the deadline, as an option's text */
+	int64_t deadline, again_at; /* when to retry after a failure; 0: never */
+	uint64_t seen;         /* value of checkpoint_schedule_figures.made at the last upload */
+	struct helper *helper; /* running ps-ctl, or NULL; covered by the host's lock */
+	bool failing;          /* the last upload failed, and an event said so */
 };
 
 /* Record an event for each whole line. */
@@ -33,8 +33,8 @@ static void report_stored_lines(struct offsite *o, struct buf *text)
 
 		host_lock(o->host);
 		if (line)
-			host_event(o->host, "checkpoint_stored", "checkpoint of step %lld: %s", (long long)json_int(line, "step", 0),
-			           json_str(line, "path", ""));
+			host_event(o->host, "checkpoint_stored", "checkpoint of step %lld: %s",
+			    (long long)json_int(line, "step", 0), json_str(line, "path", ""));
 		host_unlock(o->host);
 		json_decref(line);
 		buf_consume(text, n + 1);
@@ -59,7 +59,8 @@ static enum err_code read_helper_output(struct offsite *o, struct helper *h, str
 /* Called without the host's lock. */
 static enum err_code push_checkpoints(struct offsite *o, struct err *e)
 {
-	const char *args[] = { "-C", o->host->server->cfg.id->run_dir, "checkpoint", "push", "--json", "--timeout", o->timeout, NULL };
+	const char *args[] = { "-C", o->host->server->cfg.id->run_dir, "checkpoint", "push",
+		"--json", "--timeout", o->timeout, NULL };
 	struct helper *h;
 	enum err_code rc = helper_start(args, NULL, &h, e), end;
 
@@ -106,7 +107,8 @@ static void *run_upload_thread(void *ctx)
 		if (rc && o->failing)
 			log_warn(h->server->cfg.log, "checkpoints are not stored: %s", e.msg);
 		else if (rc)
-			host_event(h, "checkpoint_not_stored", "checkpoints are kept here alone: %s", e.msg);
+			host_event(h, "checkpoint_not_stored",
+			    "checkpoints are kept here alone: %s", e.msg);
 		o->failing = rc != ERR_OK;
 	}
 	host_unlock(h);

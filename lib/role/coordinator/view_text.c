@@ -16,9 +16,9 @@ struct view_text {
 	_Atomic unsigned refs;
 	uint64_t rev;
 	char *all;
-	struct part common;             /* members of an object, for every worker */
-	struct part guest;              /* the common part without the member "ring" */
-	struct part *row;               /* by rank */
+	struct part common; /* members of an object, for every worker */
+	struct part guest;  /* the common part without the member "ring" */
+	struct part *row;   /* by rank */
 	size_t nrows;
 };
 

@@ -13,7 +13,10 @@
 
 static enum err_code make_relay_shard(struct server *s, const json_t *view, struct err *e)
 {
-	struct shard_config cfg = { .relay = true, .wake = io_threads_wake, .forward = uplink_forward, .ctx = s };
+	struct shard_config cfg = { .relay = true,
+		.wake = io_threads_wake,
+		.forward = uplink_forward,
+		.ctx = s };
 	struct shard *shard;
 	struct conf conf;
 	enum err_code rc = conf_from_json(json_object_get(view, "config"), &conf, e);
@@ -51,7 +54,11 @@ static void place_all_here(struct layout *l)
 		if (!x->nruns)
 			continue;
 		x->nruns = 1;
-		x->run[0] = (struct run){ .first = 0, .count = x->nparts, .nchain = 1, .joining = NO_SERVER, .leaving = NO_SERVER };
+		x->run[0] = (struct run){ .first = 0,
+			.count = x->nparts,
+			.nchain = 1,
+			.joining = NO_SERVER,
+			.leaving = NO_SERVER };
 	}
 }
 
@@ -66,11 +73,15 @@ static void take_relay_workers(struct server *s, const json_t *workers, bool our
 	json_array_foreach(workers, i, w) {
 		const char *state = json_str(w, "state", "");
 
-		if (relayed_slots_comes_here(s, w, (int)s->relay) != ours || (ours && strcmp(state, "joining") == 0 && !json_flag(w, "first")))
+		if (relayed_slots_comes_here(s, w, (int)s->relay) != ours ||
+		    (ours && strcmp(state, "joining") == 0 && !json_flag(w, "first")))
 			continue;
 		m[n++] = (struct member){ .slot = (uint32_t)i,
-			.state = !ours ? MEMBER_GONE : strcmp(state, "done") == 0 ? MEMBER_DONE : MEMBER_ACTIVE,
-			.incarnation = json_u64s(w, "incarnation", 0), .at = ours ? (uint64_t)json_int(w, "from", 0) : 0 };
+			.state = !ours                   ? MEMBER_GONE
+			    : strcmp(state, "done") == 0 ? MEMBER_DONE
+			                                 : MEMBER_ACTIVE,
+			.incarnation = json_u64s(w, "incarnation", 0),
+			.at = ours ? (uint64_t)json_int(w, "from", 0) : 0 };
 		if (!ours)
 			uplink_forget(s->uplink, (uint32_t)i);
 	}
@@ -119,7 +130,8 @@ static void on_relay_view(void *ctx, const json_t *view)
 	struct err e = { 0 };
 
 	tracer_view(s->tracer, s->agent, view);
-	if (json_flag(view, "ended") || strcmp(phase, "done") == 0 || strcmp(phase, "failed") == 0 || strcmp(phase, "stopped") == 0 ||
+	if (json_flag(view, "ended") || strcmp(phase, "done") == 0 ||
+	    strcmp(phase, "failed") == 0 || strcmp(phase, "stopped") == 0 ||
 	    has_left_cluster(s, view))
 		server_end(s, NULL);
 	else if (take_relay_view(s, view, &e))
@@ -137,7 +149,8 @@ static void on_relay_joined(void *ctx, const json_t *answer)
 	struct server *s = ctx;
 
 	s->relay = (unsigned)json_int(answer, "relay", 0);
-	log_info(s->cfg.log, "joined as relay-%u for zone %s, data plane on %s", s->relay, s->cfg.zone, s->address);
+	log_info(s->cfg.log, "joined as relay-%u for zone %s, data plane on %s", s->relay,
+	    s->cfg.zone, s->address);
 }
 
 static void on_relay_lost(void *ctx, const struct err *why)
@@ -147,8 +160,12 @@ static void on_relay_lost(void *ctx, const struct err *why)
 
 enum err_code relay_start(struct server *s, struct err *e)
 {
-	struct agent_config cfg = { .heartbeat = 200 * NSEC_PER_MSEC, .deadline = 60 * NSEC_PER_SEC, .joined = on_relay_joined,
-		.view = on_relay_view, .notice = on_relay_notice, .lost = on_relay_lost };
+	struct agent_config cfg = { .heartbeat = 200 * NSEC_PER_MSEC,
+		.deadline = 60 * NSEC_PER_SEC,
+		.joined = on_relay_joined,
+		.view = on_relay_view,
+		.notice = on_relay_notice,
+		.lost = on_relay_lost };
 	enum err_code rc = uplink_start(s, e);
 
 	return rc ? rc : server_join(s, &cfg, e);

@@ -5,8 +5,8 @@
 
 /* A relay of the view. */
 struct one {
-	uint64_t incarnation;           /* 0: it does not live */
-	int upstream;                   /* the relay that it sends to; -1: the servers */
+	uint64_t incarnation; /* 0: it does not live */
+	int upstream;         /* the relay that it sends to; -1: the servers */
 	char key[48];
 };
 
@@ -48,7 +48,8 @@ static bool find_last_relay(const struct given *g, int64_t at, int self, uint64_
 
 static bool is_member_state(const char *state)
 {
-	return strcmp(state, "active") == 0 || strcmp(state, "joining") == 0 || strcmp(state, "done") == 0;
+	return strcmp(state, "active") == 0 || strcmp(state, "joining") == 0 ||
+	    strcmp(state, "done") == 0;
 }
 
 void relayed_slots_install(struct server *s, const json_t *view, int self)
@@ -60,9 +61,11 @@ void relayed_slots_install(struct server *s, const json_t *view, int self)
 	json_array_foreach(json_object_get(view, "workers"), i, w) {
 		uint64_t relay = 0;
 
-		if (!is_member_state(json_str(w, "state", "")) || !find_last_relay(g, json_int(w, "relay", -1), self, &relay))
+		if (!is_member_state(json_str(w, "state", "")) ||
+		    !find_last_relay(g, json_int(w, "relay", -1), self, &relay))
 			relay = 0;
-		shard_set_relay(atomic_load(&s->shard), (uint32_t)i, relay, relay ? json_u64s(w, "incarnation", 0) : 0);
+		shard_set_relay(atomic_load(&s->shard), (uint32_t)i, relay,
+		    relay ? json_u64s(w, "incarnation", 0) : 0);
 	}
 	pthread_rwlock_wrlock(&s->keys_lock);
 	old = s->given;
@@ -77,7 +80,8 @@ bool relayed_slots_comes_here(struct server *s, const json_t *worker, int self)
 	bool ours;
 
 	pthread_rwlock_rdlock(&s->keys_lock);
-	ours = is_member_state(json_str(worker, "state", "")) && find_last_relay(s->given, json_int(worker, "relay", -1), self, &ignored);
+	ours = is_member_state(json_str(worker, "state", "")) &&
+	    find_last_relay(s->given, json_int(worker, "relay", -1), self, &ignored);
 	pthread_rwlock_unlock(&s->keys_lock);
 	return ours;
 }
@@ -93,7 +97,8 @@ bool relayed_slots_knows_relay(struct server *s, const char *key, uint64_t incar
 
 	pthread_rwlock_rdlock(&s->keys_lock);
 	for (size_t i = 0; incarnation && s->given && !known && i < s->given->n; i++)
-		known = s->given->relay[i].incarnation == incarnation && strcmp(s->given->relay[i].key, key) == 0;
+		known = s->given->relay[i].incarnation == incarnation &&
+		    strcmp(s->given->relay[i].key, key) == 0;
 	pthread_rwlock_unlock(&s->keys_lock);
 	return known;
 }

@@ -28,7 +28,7 @@ void uplink_wake(struct uplink *u)
 		abort();
 }
 
-/* ---- sums ------------------------------------------------------------------------------ */
+/* ---- sums ---- */
 
 struct sending {
 	struct uplink *u;
@@ -42,7 +42,9 @@ static bool put_sum(void *ctx, const struct copy *c)
 
 	if (client_session(d->u->client, d->table, c->part) != d->session)
 		return false;
-	client_send_sum(d->u->client, &(struct client_sum){ d->table, c->part, c->step, c->seq, c->head, c->body, c->nhead, c->nbody });
+	client_send_sum(d->u->client,
+	    &(struct client_sum){ d->table, c->part, c->step, c->seq, c->head, c->body, c->nhead,
+	        c->nbody });
 	return true;
 }
 
@@ -68,7 +70,8 @@ static void send_sums(struct uplink *u)
 		d.table = &l->table[todo[i].table];
 		d.session = client_session(u->client, d.table, todo[i].part);
 		if (d.session)
-			shard_send(shard_of_uplink(u), SHARD_UPSTREAM, d.session, todo[i].table, todo[i].part, put_sum, &d);
+			shard_send(shard_of_uplink(u), SHARD_UPSTREAM, d.session, todo[i].table,
+			    todo[i].part, put_sum, &d);
 		if (client_session(u->client, d.table, todo[i].part) != d.session || !d.session)
 			uplink_forward(u->server, SHARD_UPSTREAM, todo[i].table, todo[i].part);
 	}
@@ -93,7 +96,7 @@ void uplink_forward(void *server, uint16_t index, uint16_t table, uint32_t part)
 		uplink_wake(u);
 }
 
-/* ---- requests ----------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 void uplink_request_table(struct uplink *u, uint16_t table, uint64_t step, uint32_t epoch)
 {
@@ -123,8 +126,8 @@ static void queue_row_request(struct uplink *u, struct want *w)
 	pthread_mutex_unlock(&u->lock);
 }
 
-bool uplink_request_rows(struct uplink *u, uint16_t table, uint32_t part, uint64_t step, uint32_t epoch, const uint8_t *ids,
-    uint32_t n)
+bool uplink_request_rows(struct uplink *u, uint16_t table, uint32_t part, uint64_t step,
+    uint32_t epoch, const uint8_t *ids, uint32_t n)
 {
 	struct want *w = mem_alloc(sizeof *w + n * sizeof *w->ids);
 	bool room;
@@ -132,7 +135,8 @@ bool uplink_request_rows(struct uplink *u, uint16_t table, uint32_t part, uint64
 	w->table = table;
 	w->epoch = epoch;
 	w->step = step;
-	room = shard_ask_rows(shard_of_uplink(u), table, part, &(struct shard_row_request){ step, epoch }, ids, n, w->ids, &w->n);
+	room = shard_ask_rows(shard_of_uplink(u), table, part,
+	    &(struct shard_row_request){ step, epoch }, ids, n, w->ids, &w->n);
 	if (!w->n) {
 		free(w);
 		return room;
@@ -157,7 +161,9 @@ static void request_rows(struct uplink *u)
 		 * table.  A request of an older epoch is dropped: its worker will send it again. */
 		if (w->epoch > l->epoch)
 			queue_row_request(u, w);
-		else if (w->epoch == l->epoch && w->table < l->ntables && client_want_rows(u->client, &l->table[w->table], w->step, w->ids, w->n, NULL, NULL))
+		else if (w->epoch == l->epoch && w->table < l->ntables &&
+		    client_want_rows(u->client, &l->table[w->table], w->step, w->ids, w->n, NULL,
+		        NULL))
 			queue_row_request(u, w);
 		else
 			free(w);
@@ -195,7 +201,7 @@ static void request_wanted(struct uplink *u)
 	request_rows(u);
 }
 
-/* ---- answers (hooks of the client) -------------------------------------------------------- */
+/* ---- answers (hooks of the client) ---- */
 
 static void on_uplink_up(void *ctx, unsigned link)
 {
@@ -211,7 +217,8 @@ static void on_uplink_summed(void *ctx, const uint8_t *p, size_t len)
 	struct msg_summed m;
 
 	for (size_t i = 0; msg_get_summed(p, len, i, &m); i++)
-		shard_sum_answered(shard_of_uplink(u), m.table, m.part, m.seq, (enum push_status)m.status);
+		shard_sum_answered(shard_of_uplink(u), m.table, m.part, m.seq,
+		    (enum push_status)m.status);
 	u->settle = true;
 }
 
@@ -223,7 +230,8 @@ static void on_uplink_clocked(void *ctx, unsigned link, uint64_t seq)
 	u->changed = true;
 }
 
-static void on_uplink_dense(void *ctx, const struct table *t, uint32_t part, uint64_t step, const float *w, uint64_t version)
+static void on_uplink_dense(void *ctx, const struct table *t, uint32_t part, uint64_t step,
+    const float *w, uint64_t version)
 {
 	struct uplink *u = ctx;
 
@@ -231,8 +239,8 @@ static void on_uplink_dense(void *ctx, const struct table *t, uint32_t part, uin
 	u->changed = true;
 }
 
-static void on_uplink_rows(void *ctx, const struct table *t, uint32_t part, uint64_t step, const uint64_t *ids, uint32_t n,
-    const float *w, uint64_t version)
+static void on_uplink_rows(void *ctx, const struct table *t, uint32_t part, uint64_t step,
+    const uint64_t *ids, uint32_t n, const float *w, uint64_t version)
 {
 	struct uplink *u = ctx;
 
@@ -243,14 +251,14 @@ static void on_uplink_rows(void *ctx, const struct table *t, uint32_t part, uint
 static void report_missed_relay(void *ctx, unsigned relay, uint32_t epoch, const char *why)
 {
 	struct uplink *u = ctx;
-	json_t *msg = json_pack("{s:s, s:i, s:I, s:s}", "op", "relay_missed", "relay", (int)relay, "epoch", (json_int_t)epoch,
-	    "message", why);
+	json_t *msg = json_pack("{s:s, s:i, s:I, s:s}", "op", "relay_missed", "relay", (int)relay,
+	    "epoch", (json_int_t)epoch, "message", why);
 
 	agent_tell(u->server->agent, msg);
 	json_decref(msg);
 }
 
-/* ---- views --------------------------------------------------------------------------------- */
+/* ---- views ---- */
 
 void uplink_view(struct uplink *u, const json_t *view, unsigned self)
 {
@@ -307,7 +315,7 @@ static void take_uplink_view(struct uplink *u)
 	}
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 static void finish_uplink_turn(struct uplink *u)
 {
@@ -349,13 +357,24 @@ static void *run_uplink(void *ctx)
 enum err_code uplink_start(struct server *s, struct err *e)
 {
 	struct uplink *u = mem_alloc(sizeof *u);
-	struct client_config cc = { .id = s->cfg.id, .hooks = &u->hooks, .missed = report_missed_relay, .slot = CLIENT_NO_SLOT,
-		.incarnation = s->incarnation, .transport = "auto", .deadline = INT64_MAX / 2, .log = s->cfg.log, .ctx = u };
+	struct client_config cc = { .id = s->cfg.id,
+		.hooks = &u->hooks,
+		.missed = report_missed_relay,
+		.slot = CLIENT_NO_SLOT,
+		.incarnation = s->incarnation,
+		.transport = "auto",
+		.deadline = INT64_MAX / 2,
+		.log = s->cfg.log,
+		.ctx = u };
 	enum err_code rc;
 
 	u->server = s;
-	u->hooks = (struct client_relay_hooks){ .ctx = u, .up = on_uplink_up, .summed = on_uplink_summed, .clocked = on_uplink_clocked,
-		.dense = on_uplink_dense, .rows = on_uplink_rows };
+	u->hooks = (struct client_relay_hooks){ .ctx = u,
+		.up = on_uplink_up,
+		.summed = on_uplink_summed,
+		.clocked = on_uplink_clocked,
+		.dense = on_uplink_dense,
+		.rows = on_uplink_rows };
 	u->wake = cc.cancel_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	pthread_mutex_init(&u->lock, NULL);
 	rc = client_new(&cc, &u->client, e);

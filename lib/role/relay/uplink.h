@@ -38,7 +38,7 @@ void uplink_forget(struct uplink *u, uint32_t slot);
  * worker that has come to this relay may be at an earlier step.  False: the rows do not fit into
  * the relay's mem_limit. */
 void uplink_request_table(struct uplink *u, uint16_t table, uint64_t step, uint32_t epoch);
-bool uplink_request_rows(struct uplink *u, uint16_t table, uint32_t part, uint64_t step, uint32_t epoch, const uint8_t *ids,
-    uint32_t n);
+bool uplink_request_rows(struct uplink *u, uint16_t table, uint32_t part, uint64_t step,
+    uint32_t epoch, const uint8_t *ids, uint32_t n);
 
 #endif

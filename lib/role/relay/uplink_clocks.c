@@ -7,7 +7,7 @@
 /* Bytes of entries in one CLOCKS record; a larger single entry is a record of its own. */
 #define CLOCKS_FULL (256u << 10)
 
-/* ---- from other threads --------------------------------------------------------------- */
+/* ---- from other threads ---- */
 
 static struct uplink_clock_state *slot_at(struct uplink *u, uint32_t slot)
 {
@@ -72,7 +72,7 @@ void uplink_forget(struct uplink *u, uint32_t slot)
 	uplink_wake(u);
 }
 
-/* ---- the uplink's thread ----------------------------------------------------------------- */
+/* ---- the uplink's thread ---- */
 
 static struct heard *heard_at(struct uplink *u, unsigned link)
 {
@@ -120,7 +120,8 @@ static void count_acked(struct uplink *u)
 		struct heard *h = heard_with_slots(u, i);
 
 		for (size_t k = 0; client_is_clock_link(u->client, i) && k < u->nslots; k++)
-			if (u->slot[k].token && h->acked[k] < u->slot[k].token && u->slot[k].token <= acked)
+			if (u->slot[k].token && h->acked[k] < u->slot[k].token &&
+			    u->slot[k].token <= acked)
 				acked = u->slot[k].token - 1;
 	}
 	u->acked = acked;
@@ -156,7 +157,8 @@ static void flush_clocks(struct uplink *u, unsigned link, struct buf *body)
 	buf_clear(body);
 }
 
-static void add_clock_entry(struct uplink *u, unsigned link, const struct slot_clock *c, struct buf *body)
+static void add_clock_entry(struct uplink *u, unsigned link, const struct slot_clock *c,
+    struct buf *body)
 {
 	struct heard *h = &u->heard[link];
 
@@ -184,7 +186,8 @@ static void send_collected_clocks(struct uplink *u, unsigned link, const struct 
 
 	while (clocks_next(said->data, said->len, &at, &c, &bad)) {
 		buf_clear(&claims);
-		client_select_announcements(u->client, link, c.runs, c.len, is_pushed_alone, &(struct asked){ u, c.slot, c.step }, &claims);
+		client_select_announcements(u->client, link, c.runs, c.len, is_pushed_alone,
+		    &(struct asked){ u, c.slot, c.step }, &claims);
 		c.runs = claims.data;
 		c.len = claims.len;
 		add_clock_entry(u, link, &c, &body);

@@ -14,7 +14,7 @@ struct place {
 
 /* The values of a dense table that are wanted. */
 struct wanted {
-	uint64_t end;                   /* the wanted step, plus 1 */
+	uint64_t end; /* the wanted step, plus 1 */
 	uint32_t epoch;
 };
 
@@ -30,17 +30,21 @@ struct want {
 
 /* The last CLOCK of a worker, and its DONE. */
 struct uplink_clock_state {
-	uint64_t token;                 /* uplink_clock returned it last; 0: there is none */
-	struct slot_clock said;         /* runs: owned */
+	uint64_t token;         /* uplink_clock returned it last; 0: there is none */
+	struct slot_clock said; /* runs: owned */
 };
 
 /* The clocks that one server, or the relay above, has been sent. */
 struct heard {
 	/* The token of each rank's clock that was sent, and that was acknowledged. */
 	uint64_t *told, *acked;
-	size_t n;                       /* ranks in these arrays */
+	size_t n; /* ranks in these arrays */
 	/* Entries of CLOCKS in flight. */
-	struct batch_said { uint64_t seq; uint32_t slot; uint64_t token; } *open;
+	struct batch_said {
+		uint64_t seq;
+		uint32_t slot;
+		uint64_t token;
+	} * open;
 	size_t nopen, cap;
 };
 
@@ -49,30 +53,30 @@ struct uplink {
 	struct client *client;
 	struct client_relay_hooks hooks;
 	pthread_t thread;
-	int wake;                       /* an eventfd that ends the client's wait (uplink_wake) */
+	int wake; /* an eventfd that ends the client's wait (uplink_wake) */
 	atomic_bool stop;
 	/* anew: all sums must be sent again, because of a new session or epoch.  settle, changed:
 	 * at the end of this turn call shard_settle, or else io_threads_wake. */
 	bool anew, settle, changed;
 	/* The last step that was requested of each table in this epoch, plus 1. */
 	uint64_t *asked;
-	float **room;                   /* by dense table: where its values are received */
-	uint64_t *elements;             /* by dense table: the number of floats in `room` */
+	float **room;       /* by dense table: where its values are received */
+	uint64_t *elements; /* by dense table: the number of floats in `room` */
 	size_t nasked;
-	uint64_t seq;                   /* of the last CLOCKS */
-	uint64_t alone;                 /* the last value of shard_alone_count */
-	struct heard *heard;            /* by link of the client */
+	uint64_t seq;        /* of the last CLOCKS */
+	uint64_t alone;      /* the last value of shard_alone_count */
+	struct heard *heard; /* by link of the client */
 	unsigned nheard;
 
-	pthread_mutex_t lock;           /* guards all members that follow */
-	struct place *todo;             /* partitions with sums to send */
+	pthread_mutex_t lock; /* guards all members that follow */
+	struct place *todo;   /* partitions with sums to send */
 	size_t ntodo, todo_cap;
-	struct wanted *wanted;          /* by table */
+	struct wanted *wanted; /* by table */
 	size_t nwanted;
 	struct want *wants;
-	json_t *view;                   /* to be installed in the client, or NULL */
-	unsigned self;                  /* the number of this relay in `view` */
-	struct uplink_clock_state *slot;         /* by rank */
+	json_t *view;                    /* to be installed in the client, or NULL */
+	unsigned self;                   /* the number of this relay in `view` */
+	struct uplink_clock_state *slot; /* by rank */
 	size_t nslots;
 	/* The last token given out; all up to `acked` are acknowledged. */
 	uint64_t token, acked;

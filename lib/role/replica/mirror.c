@@ -16,11 +16,11 @@
 /* The time to wait for the source: at first, and when connecting again.  A lost source is tried
  * again after RETRY_FIRST, and after twice the time with each failure, at most RETRY_LAST. */
 #define PATIENCE_FIRST (30 * NSEC_PER_SEC)
-#define PATIENCE (3 * NSEC_PER_SEC)
-#define RETRY_FIRST (NSEC_PER_SEC / 2)
-#define RETRY_LAST (10 * NSEC_PER_SEC)
+#define PATIENCE       (3 * NSEC_PER_SEC)
+#define RETRY_FIRST    (NSEC_PER_SEC / 2)
+#define RETRY_LAST     (10 * NSEC_PER_SEC)
 
-/* ---- the source ----------------------------------------------------------------------------- */
+/* ---- the source ---- */
 
 bool mirror_can_follow(const char *where)
 {
@@ -40,7 +40,8 @@ static enum err_code load_source_identity(const char *where, struct identity *ou
 	return identity_from_run(where, "admin", out, e);
 }
 
-static enum err_code connect_source(struct mirror *m, int64_t patience, const struct interrupt *interrupt, struct err *e)
+static enum err_code connect_source(struct mirror *m, int64_t patience,
+    const struct interrupt *interrupt, struct err *e)
 {
 	enum err_code rc = tool_open(&m->id, "auto", patience, interrupt, m->log, &m->tool, e);
 
@@ -59,7 +60,11 @@ static void disconnect_source(struct mirror *m)
 
 static void begin_mirrored_table(const struct table *t, struct mirror_table *out)
 {
-	*out = (struct mirror_table){ .sparse = t->sparse, .rows = t->rows, .cols = t->cols, .nparts = t->nparts, .here = -1,
+	*out = (struct mirror_table){ .sparse = t->sparse,
+		.rows = t->rows,
+		.cols = t->cols,
+		.nparts = t->nparts,
+		.here = -1,
 		.since = CLIENT_ALL };
 	snprintf(out->name, sizeof out->name, "%s", t->name);
 }
@@ -88,7 +93,8 @@ static enum err_code begin_mirrored_tables(struct mirror *m, struct err *e)
 	return ERR_OK;
 }
 
-enum err_code mirror_open(const char *where, const struct interrupt *interrupt, struct log *log, struct mirror **out, struct err *e)
+enum err_code mirror_open(const char *where, const struct interrupt *interrupt, struct log *log,
+    struct mirror **out, struct err *e)
 {
 	struct mirror *m = mem_alloc(sizeof *m);
 	enum err_code rc;
@@ -104,15 +110,19 @@ enum err_code mirror_open(const char *where, const struct interrupt *interrupt, 
 	return rc;
 }
 
-enum err_code mirror_prepare(struct mirror *m, const char *const *sets, size_t nsets, struct conf *conf, char **dir, int *lock,
-                             char **from, struct err *e)
+enum err_code mirror_prepare(struct mirror *m, const char *const *sets, size_t nsets,
+    struct conf *conf, char **dir, int *lock, char **from, struct err *e)
 {
-	enum err_code rc = readonly_prepare_from_config(json_object_get(m->tool.view, "config"), sets, nsets, conf, dir, lock, e);
-	char *under = rc ? NULL : path_absolute(*dir), *checkpoints = rc ? NULL : rundir_path(under, "checkpoints");
+	enum err_code rc = readonly_prepare_from_config(json_object_get(m->tool.view, "config"),
+	    sets, nsets, conf, dir, lock, e);
+	char *under = rc ? NULL : path_absolute(*dir),
+	     *checkpoints = rc ? NULL : rundir_path(under, "checkpoints");
 
 	m->last = clock_now();
 	if (!rc && conf->servers > 1)
-		rc = err_set(e, ERR_CONFIG, "servers: what follows a cluster is one server, not %lld", (long long)conf->servers);
+		rc = err_set(e, ERR_CONFIG,
+		    "servers: what follows a cluster is one server, not %lld",
+		    (long long)conf->servers);
 	if (!rc)
 		rc = mirror_save(m, checkpoints, from, e);
 	free(checkpoints);
@@ -122,12 +132,13 @@ enum err_code mirror_prepare(struct mirror *m, const char *const *sets, size_t n
 	return rc;
 }
 
-/* ---- the thread -------------------------------------------------------------------------------- */
+/* ---- the thread ---- */
 
 /* Wait for ns, or until the source sends a view, or mirror_close is called. */
 static void wait_for_source(const struct mirror *m, int64_t ns)
 {
-	struct pollfd p[2] = { { m->end.fd, POLLIN, 0 }, { m->connected ? cluster_view_fd(m->tool.cluster) : -1, POLLIN, 0 } };
+	struct pollfd p[2] = { { m->end.fd, POLLIN, 0 },
+		{ m->connected ? cluster_view_fd(m->tool.cluster) : -1, POLLIN, 0 } };
 
 	if (ns > 0 && poll(p, 2, (int)(ns / NSEC_PER_MSEC) + 1) < 0 && errno != EINTR)
 		abort();
@@ -137,7 +148,8 @@ static enum err_code poll_source(struct mirror *m, struct err *e)
 {
 	struct shard *shard = server_shard(m->server);
 	int64_t begin = clock_now();
-	enum err_code rc = m->connected ? tool_update(&m->tool, e) : connect_source(m, PATIENCE, &m->end, e);
+	enum err_code rc = m->connected ? tool_update(&m->tool, e)
+	                                : connect_source(m, PATIENCE, &m->end, e);
 
 	if (!rc && json_flag(m->tool.view, "ended"))
 		rc = err_set(e, ERR_STOPPED, "it has ended");
@@ -147,7 +159,8 @@ static enum err_code poll_source(struct mirror *m, struct err *e)
 	if (!rc) {
 		m->last = begin;
 		server_as_of(m->server, begin);
-		log_debug(m->log, "looked for %.1f ms", (double)(clock_now() - begin) / NSEC_PER_MSEC);
+		log_debug(m->log, "looked for %.1f ms",
+		    (double)(clock_now() - begin) / NSEC_PER_MSEC);
 	}
 	return rc;
 }
@@ -155,8 +168,9 @@ static enum err_code poll_source(struct mirror *m, struct err *e)
 static void log_source_state(struct mirror *m, const struct err *why)
 {
 	if (why && !m->lost)
-		log_warn(m->log, "the source cannot be had: %s; what is here is served on, as it was %.1f s ago", why->msg,
-		    (double)(clock_now() - m->last) / NSEC_PER_SEC);
+		log_warn(m->log,
+		    "the source cannot be had: %s; what is here is served on, as it was %.1f s ago",
+		    why->msg, (double)(clock_now() - m->last) / NSEC_PER_SEC);
 	else if (!why && m->lost)
 		log_info(m->log, "the source is there again");
 	m->lost = why;

@@ -19,7 +19,7 @@ struct ended_run {
 	json_t *config, *state;
 	struct layout layout;
 	struct safetensors *model;
-	char *name;                     /* path of the model file, for messages */
+	char *name; /* path of the model file, for messages */
 };
 
 static json_t *read_run_json(const char *dir, const char *name, struct err *e)
@@ -54,19 +54,23 @@ static void close_ended_run(struct ended_run *r)
 
 /* Read the *rows rows of a table from the model file, and for a sparse table their ids.  The caller
  * frees *ids and *w.  ERR_FORMAT, ERR_NOMEM. */
-static enum err_code read_model_table(const struct ended_run *r, const struct table *t, uint64_t **ids, float **w, uint64_t *rows,
-                                struct err *e)
+static enum err_code read_model_table(const struct ended_run *r, const struct table *t,
+    uint64_t **ids, float **w, uint64_t *rows, struct err *e)
 {
 	char *name = mem_printf("%s.ids", t->name);
-	const struct safetensors_tensor *values = safetensors_find(r->model, t->name), *id = safetensors_find(r->model, name);
+	const struct safetensors_tensor *values = safetensors_find(r->model, t->name),
+	                                *id = safetensors_find(r->model, name);
 	enum err_code rc = ERR_OK;
 
 	free(name);
 	*ids = NULL;
 	*w = NULL;
 	*rows = values ? values->shape[0] : 0;
-	if (!values || values->rank != 2 || values->shape[1] != t->cols || (t->sparse ? !id || id->count != *rows : *rows != t->rows))
-		return err_set(e, ERR_FORMAT, "%s does not fit the run: table \"%s\" is missing or has another shape", r->name, t->name);
+	if (!values || values->rank != 2 || values->shape[1] != t->cols ||
+	    (t->sparse ? !id || id->count != *rows : *rows != t->rows))
+		return err_set(e, ERR_FORMAT,
+		    "%s does not fit the run: table \"%s\" is missing or has another shape",
+		    r->name, t->name);
 	*w = mem_try_array(values->count + 1, sizeof **w);
 	*ids = t->sparse ? mem_try_array(*rows + 1, sizeof **ids) : NULL;
 	if (!*w || (t->sparse && !*ids))
@@ -75,7 +79,8 @@ static enum err_code read_model_table(const struct ended_run *r, const struct ta
 	return rc || !t->sparse ? rc : safetensors_read_ids(r->model, id, 0, *rows, *ids, e);
 }
 
-static void describe_model_rows(const struct table *t, const struct parted *by, uint32_t i, struct ckpt_part *p)
+static void describe_model_rows(const struct table *t, const struct parted *by, uint32_t i,
+    struct ckpt_part *p)
 {
 	size_t at = by->first[i], narrow = t->policy.narrow;
 
@@ -92,8 +97,8 @@ static void describe_model_rows(const struct table *t, const struct parted *by, 
 }
 
 /* Write one table to a file of its own in the checkpoint. */
-static enum err_code write_model_table(struct ckpt *c, unsigned file, const struct table *t, const uint64_t *ids, const float *w,
-                                 uint64_t rows, struct err *e)
+static enum err_code write_model_table(struct ckpt *c, unsigned file, const struct table *t,
+    const uint64_t *ids, const float *w, uint64_t rows, struct err *e)
 {
 	struct ckpt_part *part = mem_array(t->nparts, sizeof *part);
 	struct parted by = { 0 };
@@ -103,7 +108,10 @@ static enum err_code write_model_table(struct ckpt *c, unsigned file, const stru
 	if (!rc && t->sparse && t->policy.narrow)
 		rc = mirror_parted_narrow(t, &by, e);
 	for (uint32_t i = 0; !rc && i < t->nparts; i++) {
-		part[i] = (struct ckpt_part){ .table = t->name, .sparse = t->sparse, .part = i, .cols = t->sparse ? t->cols : 0 };
+		part[i] = (struct ckpt_part){ .table = t->name,
+			.sparse = t->sparse,
+			.part = i,
+			.cols = t->sparse ? t->cols : 0 };
 		if (t->sparse) {
 			describe_model_rows(t, &by, i, &part[i]);
 		} else {
@@ -143,16 +151,20 @@ static enum err_code write_model_tables(const struct ended_run *r, struct ckpt *
 
 static json_t *make_model_head(const struct ended_run *r)
 {
-	const json_t *job = json_object_get(r->config, "job"), *facts = json_object_get(r->state, "facts");
+	const json_t *job = json_object_get(r->config, "job"),
+	             *facts = json_object_get(r->state, "facts");
 
-	return json_pack("{s:I, s:I, s:o, s:s, s:O, s:s, s:s, s:[], s:{s:I, s:O*}}", "generation", (json_int_t)r->layout.generation,
-	    "epoch", (json_int_t)r->layout.epoch, "tables", layout_tables(&r->layout), "name", json_str(r->config, "name", ""), "config",
-	    r->config, "optimizer", json_str(job, "optimizer", "sgd"), "mode", json_str(r->config, "sync", "bsp"), "slots", "data",
-	    "examples", json_int(r->state, "examples", 0), "facts", facts);
+	return json_pack("{s:I, s:I, s:o, s:s, s:O, s:s, s:s, s:[], s:{s:I, s:O*}}", "generation",
+	    (json_int_t)r->layout.generation, "epoch", (json_int_t)r->layout.epoch, "tables",
+	    layout_tables(&r->layout), "name", json_str(r->config, "name", ""), "config", r->config,
+	    "optimizer", json_str(job, "optimizer", "sgd"), "mode",
+	    json_str(r->config, "sync", "bsp"), "slots", "data", "examples",
+	    json_int(r->state, "examples", 0), "facts", facts);
 }
 
 /* Make the checkpoint in the directory `checkpoints`.  The caller frees *path. */
-static enum err_code save_model_checkpoint(const struct ended_run *r, const char *checkpoints, char **path, struct err *e)
+static enum err_code save_model_checkpoint(const struct ended_run *r, const char *checkpoints,
+    char **path, struct err *e)
 {
 	struct ckpt *c = NULL;
 	enum err_code rc = ckpt_begin(checkpoints, 0, &c, e);
@@ -171,8 +183,8 @@ static enum err_code save_model_checkpoint(const struct ended_run *r, const char
 	return rc;
 }
 
-static enum err_code prepare_from_model(const char *run_dir, const char *const *sets, size_t nsets, struct conf *conf, char **dir, int *lock,
-                                   char **from, struct err *e)
+static enum err_code prepare_from_model(const char *run_dir, const char *const *sets, size_t nsets,
+    struct conf *conf, char **dir, int *lock, char **from, struct err *e)
 {
 	struct ended_run r;
 	enum err_code rc = open_ended_run(run_dir, &r, e);
@@ -191,10 +203,11 @@ static enum err_code prepare_from_model(const char *run_dir, const char *const *
 	return rc;
 }
 
-enum err_code mirror_model_prepare(const char *where, const char *const *sets, size_t nsets, struct conf *conf, char **dir, int *lock,
-                            char **from, struct err *e)
+enum err_code mirror_model_prepare(const char *where, const char *const *sets, size_t nsets,
+    struct conf *conf, char **dir, int *lock, char **from, struct err *e)
 {
-	char *model = rundir_path(where, "model.safetensors"), *checkpoints = rundir_path(where, "checkpoints"), *newest = NULL;
+	char *model = rundir_path(where, "model.safetensors"),
+	     *checkpoints = rundir_path(where, "checkpoints"), *newest = NULL;
 	enum err_code rc;
 
 	*conf = (struct conf){ 0 };
@@ -207,7 +220,8 @@ enum err_code mirror_model_prepare(const char *where, const char *const *sets, s
 	} else {
 		rc = ckpt_newest(checkpoints, NULL, NULL, &newest, e);
 		if (rc == ERR_NOTFOUND)
-			err_set(e, rc, "%s has neither model.safetensors nor a whole checkpoint", where);
+			err_set(e, rc, "%s has neither model.safetensors nor a whole checkpoint",
+			    where);
 		if (!rc)
 			rc = readonly_prepare(newest, sets, nsets, conf, dir, lock, from, e);
 	}

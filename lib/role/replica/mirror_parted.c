@@ -1,12 +1,14 @@
 #include "core/mem.h"
 #include "replica/mirror_state.h"
 
-enum err_code mirror_parted_make(const struct table *t, const uint64_t *ids, const float *rows, size_t n, struct parted *out, struct err *e)
+enum err_code mirror_parted_make(const struct table *t, const uint64_t *ids, const float *rows,
+    size_t n, struct parted *out, struct err *e)
 {
 	uint16_t *part = mem_try_array(n + 1, sizeof *part);
 	size_t cols = rows ? t->cols : 0, *at;
 
-	*out = (struct parted){ .ids = mem_try_array(n + 1, sizeof *ids), .rows = mem_try_array(n * cols + 1, sizeof *rows),
+	*out = (struct parted){ .ids = mem_try_array(n + 1, sizeof *ids),
+		.rows = mem_try_array(n * cols + 1, sizeof *rows),
 		.first = mem_try_array(t->nparts + 2, sizeof *out->first) };
 	if (!part || !out->ids || !out->rows || !out->first) {
 		free(part);
@@ -43,7 +45,8 @@ static bool has_other_columns(const float *rest, size_t n)
 
 /* Split row i.  *wide: the wide rows of its partition before it; at: those of all partitions
  * before. */
-static void split_narrow_row(const struct table *t, struct parted *p, size_t i, size_t at, size_t *wide)
+static void split_narrow_row(const struct table *t, struct parted *p, size_t i, size_t at,
+    size_t *wide)
 {
 	size_t head = t->policy.narrow, rest = t->cols - head;
 	const float *row = p->rows + i * t->cols;

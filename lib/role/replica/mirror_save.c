@@ -12,22 +12,24 @@ struct saving {
 	struct mirror *m;
 	struct ckpt *ckpt;
 	unsigned files;
-	struct ckpt_part *part;         /* the partitions for the next file, and.. */
+	struct ckpt_part *part; /* the partitions for the next file, and.. */
 	size_t nparts, cap;
-	uint64_t bytes;                 /* ..the size of their values */
-	struct parted *rows;            /* the memory that sparse ones in `part` point to */
+	uint64_t bytes;      /* ..the size of their values */
+	struct parted *rows; /* the memory that sparse ones in `part` point to */
 	size_t nrows, rows_cap;
 	/* The group of partitions that is being read: first .. end - 1 of table t. */
 	const struct mirror_table *x;
 	const struct table *t;
 	uint32_t first, end;
-	bool given;                     /* hold_rows has been called for the group */
+	bool given; /* hold_rows has been called for the group */
 };
 
 static enum err_code write_part_file(struct saving *s, struct err *e)
 {
 	json_t *description = NULL;
-	enum err_code rc = s->nparts ? ckpt_write_server(ckpt_tmp(s->ckpt), s->files, s->part, s->nparts, &description, e) : ERR_OK;
+	enum err_code rc = s->nparts
+	    ? ckpt_write_server(ckpt_tmp(s->ckpt), s->files, s->part, s->nparts, &description, e)
+	    : ERR_OK;
 
 	if (!rc && s->nparts) {
 		rc = ckpt_add(s->ckpt, description, e);
@@ -41,7 +43,8 @@ static enum err_code write_part_file(struct saving *s, struct err *e)
 	return rc;
 }
 
-static struct ckpt_part *add_saved_part(struct saving *s, const struct mirror_table *x, uint32_t part)
+static struct ckpt_part *add_saved_part(struct saving *s, const struct mirror_table *x,
+    uint32_t part)
 {
 	struct ckpt_part *p;
 
@@ -50,13 +53,17 @@ static struct ckpt_part *add_saved_part(struct saving *s, const struct mirror_ta
 		s->part = mem_regrow(s->part, s->cap, sizeof *s->part);
 	}
 	p = &s->part[s->nparts++];
-	*p = (struct ckpt_part){ .table = x->name, .sparse = x->sparse, .part = part, .cols = x->sparse ? x->cols : 0 };
+	*p = (struct ckpt_part){ .table = x->name,
+		.sparse = x->sparse,
+		.part = part,
+		.cols = x->sparse ? x->cols : 0 };
 	return p;
 }
 
-/* ---- dense ---------------------------------------------------------------------------------- */
+/* ---- dense ---- */
 
-static enum err_code save_dense(struct saving *s, struct mirror_table *x, const struct table *t, struct err *e)
+static enum err_code save_dense(struct saving *s, struct mirror_table *x, const struct table *t,
+    struct err *e)
 {
 	struct client *c = s->m->tool.client;
 	enum err_code rc = client_want(c, t, CLIENT_NOW, NULL, x->w, e);
@@ -74,7 +81,7 @@ static enum err_code save_dense(struct saving *s, struct mirror_table *x, const 
 	return rc || s->bytes < FILE_BYTES ? rc : write_part_file(s, e);
 }
 
-/* ---- sparse ---------------------------------------------------------------------------------- */
+/* ---- sparse ---- */
 
 static struct parted *add_parted_rows(struct saving *s)
 {
@@ -86,7 +93,8 @@ static struct parted *add_parted_rows(struct saving *s)
 }
 
 /* Describe partition i of the held rows for ckpt_write_server. */
-static void describe_saved_rows(const struct saving *s, const struct parted *by, uint32_t i, struct ckpt_part *p)
+static void describe_saved_rows(const struct saving *s, const struct parted *by, uint32_t i,
+    struct ckpt_part *p)
 {
 	size_t at = by->first[i], narrow = s->t->policy.narrow;
 
@@ -102,7 +110,8 @@ static void describe_saved_rows(const struct saving *s, const struct parted *by,
 	p->rest = by->rest + by->wide[i] * (s->x->cols - narrow);
 }
 
-static enum err_code hold_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e)
+static enum err_code hold_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n,
+    struct err *e)
 {
 	struct saving *s = ctx;
 	struct parted *by = add_parted_rows(s);
@@ -123,7 +132,8 @@ static enum err_code save_partition_group(struct saving *s, uint64_t *step, stru
 	enum err_code rc;
 
 	s->given = false;
-	rc = client_scan_parts(s->m->tool.client, s->t, s->first, s->end - s->first, CLIENT_ALL, hold_rows, s, &changes, e);
+	rc = client_scan_parts(s->m->tool.client, s->t, s->first, s->end - s->first, CLIENT_ALL,
+	    hold_rows, s, &changes, e);
 	if (!rc && !s->given)
 		rc = hold_rows(s, NULL, NULL, 0, e);
 	*step = changes.step < *step ? changes.step : *step;
@@ -131,7 +141,8 @@ static enum err_code save_partition_group(struct saving *s, uint64_t *step, stru
 	return rc || s->bytes < FILE_BYTES ? rc : write_part_file(s, e);
 }
 
-static enum err_code save_sparse(struct saving *s, struct mirror_table *x, const struct table *t, struct err *e)
+static enum err_code save_sparse(struct saving *s, struct mirror_table *x, const struct table *t,
+    struct err *e)
 {
 	uint64_t step = UINT64_MAX;
 	enum err_code rc = ERR_OK;
@@ -146,19 +157,23 @@ static enum err_code save_sparse(struct saving *s, struct mirror_table *x, const
 	return rc;
 }
 
-/* ---- the checkpoint ---------------------------------------------------------------------------- */
+/* ---- the checkpoint ---- */
 
 /* The manifest's head.  It includes facts about the training data, which scoring needs. */
 static json_t *make_checkpoint_head(struct mirror *m)
 {
 	const struct layout *l = client_layout(m->tool.client);
-	const json_t *config = json_object_get(m->tool.view, "config"), *job = json_object_get(config, "job");
+	const json_t *config = json_object_get(m->tool.view, "config"),
+	             *job = json_object_get(config, "job");
 	json_t *facts = tool_facts(&m->tool), *data = json_pack("{s:o*}", "facts", facts);
 
-	json_object_set_new(data, "examples", json_integer((json_int_t)json_int(m->tool.view, "examples", 0)));
-	return json_pack("{s:I, s:I, s:o, s:s, s:O, s:s, s:s, s:[], s:o}", "generation", (json_int_t)l->generation, "epoch",
-	    (json_int_t)l->epoch, "tables", layout_tables(l), "name", json_str(m->tool.view, "name", ""), "config", config,
-	    "optimizer", json_str(job, "optimizer", "sgd"), "mode", json_str(config, "sync", "bsp"), "slots", "data", data);
+	json_object_set_new(data, "examples",
+	    json_integer((json_int_t)json_int(m->tool.view, "examples", 0)));
+	return json_pack("{s:I, s:I, s:o, s:s, s:O, s:s, s:s, s:[], s:o}", "generation",
+	    (json_int_t)l->generation, "epoch", (json_int_t)l->epoch, "tables", layout_tables(l),
+	    "name", json_str(m->tool.view, "name", ""), "config", config, "optimizer",
+	    json_str(job, "optimizer", "sgd"), "mode", json_str(config, "sync", "bsp"), "slots",
+	    "data", data);
 }
 
 static enum err_code save_mirrored_tables(struct saving *s, struct err *e)
@@ -170,7 +185,8 @@ static enum err_code save_mirrored_tables(struct saving *s, struct err *e)
 		const struct table *t = layout_find(client_layout(s->m->tool.client), x->name);
 
 		if (!t || t->dropped || t->nparts != x->nparts)
-			rc = err_set(e, ERR_STALE, "table \"%s\" has changed meanwhile: try again", x->name);
+			rc = err_set(e, ERR_STALE, "table \"%s\" has changed meanwhile: try again",
+			    x->name);
 		else
 			rc = x->sparse ? save_sparse(s, x, t, e) : save_dense(s, x, t, e);
 	}

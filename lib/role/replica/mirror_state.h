@@ -17,7 +17,7 @@ struct mirror_table {
 	bool sparse;
 	uint64_t rows;
 	uint32_t cols, nparts;
-	int here;                       /* its number in our server; -1: not known yet */
+	int here; /* its number in our server; -1: not known yet */
 	/* The table has another shape now, or is dropped: our values stay as they are. */
 	bool changed;
 	/* Dense: all values, and the version of each partition that our server has (or UNKNOWN). */
@@ -47,8 +47,8 @@ struct mirror {
 	size_t ntables;
 
 	struct server *server;
-	int64_t fresh, last;            /* last: when the source had the values that are here */
-	struct interrupt end;           /* mirror_close makes it readable */
+	int64_t fresh, last;  /* last: when the source had the values that are here */
+	struct interrupt end; /* mirror_close makes it readable */
 	/* lost: the source is unreachable, and that has been logged. */
 	bool running, lost;
 	pthread_t thread;
@@ -66,7 +66,7 @@ enum err_code mirror_update(struct mirror *m, struct shard *shard, struct err *e
 struct parted {
 	uint64_t *ids;
 	float *rows;
-	size_t *first;                  /* nparts + 1 entries */
+	size_t *first; /* nparts + 1 entries */
 	/* mirror_parted_narrow: the first columns of each row, its width as checkpoints encode it
 	 * (ckpt/write.h), and the other columns of the wide rows; those of partition i are wide[i]
 	 * .. wide[i + 1] - 1. */
@@ -75,7 +75,8 @@ struct parted {
 	size_t *wide;
 };
 /* Sort n rows (rows NULL: ids alone) into *out, which mirror_parted_release frees.  ERR_NOMEM. */
-enum err_code mirror_parted_make(const struct table *t, const uint64_t *ids, const float *rows, size_t n, struct parted *out, struct err *e);
+enum err_code mirror_parted_make(const struct table *t, const uint64_t *ids, const float *rows,
+    size_t n, struct parted *out, struct err *e);
 /* Split the rows of a table whose rows may be narrow.  A row whose other columns are all zero is
  * narrow.  ERR_NOMEM. */
 enum err_code mirror_parted_narrow(const struct table *t, struct parted *p, struct err *e);

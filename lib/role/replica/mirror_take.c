@@ -12,12 +12,13 @@
 static const struct table *find_source_table(struct mirror *m, struct mirror_table *x)
 {
 	const struct table *t = layout_find(client_layout(m->tool.client), x->name);
-	bool same = t && !t->dropped && t->sparse == x->sparse && t->cols == x->cols && t->nparts == x->nparts &&
-	    (t->sparse || t->rows == x->rows);
+	bool same = t && !t->dropped && t->sparse == x->sparse && t->cols == x->cols &&
+	    t->nparts == x->nparts && (t->sparse || t->rows == x->rows);
 
 	if (!same && !x->changed)
-		log_warn(m->log, "table \"%s\" %s there: what is here of it stays as it is; begin anew to have the other", x->name,
-		    t ? "has another shape" : "is no more");
+		log_warn(m->log,
+		    "table \"%s\" %s there: what is here of it stays as it is; begin anew to have the other",
+		    x->name, t ? "has another shape" : "is no more");
 	x->changed = !same;
 	return same ? t : NULL;
 }
@@ -32,15 +33,18 @@ static bool find_table_here(struct shard *shard, struct mirror_table *x)
 	return x->here >= 0;
 }
 
-/* ---- dense -------------------------------------------------------------------------------- */
+/* ---- dense ---- */
 
 /* x->w has the present values: assign the partitions whose version has changed. */
-static void assign_dense(struct mirror *m, struct shard *shard, struct mirror_table *x, const struct table *t)
+static void assign_dense(struct mirror *m, struct shard *shard, struct mirror_table *x,
+    const struct table *t)
 {
 	for (uint32_t p = 0; p < x->nparts; p++) {
 		uint64_t version = client_version(m->tool.client, t, p);
 
-		if (version != x->version[p] && shard_assign(shard, (uint16_t)x->here, p, x->w + table_part_begin(t, p)) == SHARD_OK)
+		if (version != x->version[p] &&
+		    shard_assign(shard, (uint16_t)x->here, p, x->w + table_part_begin(t, p)) ==
+		        SHARD_OK)
 			x->version[p] = version;
 	}
 }
@@ -70,14 +74,14 @@ static enum err_code update_dense_tables(struct mirror *m, struct shard *shard, 
 	return rc;
 }
 
-/* ---- sparse --------------------------------------------------------------------------------- */
+/* ---- sparse ---- */
 
 struct taking {
 	struct mirror *m;
 	struct shard *shard;
 	struct mirror_table *x;
 	const struct table *t;
-	uint32_t first, end;            /* the partitions */
+	uint32_t first, end; /* the partitions */
 	/* All rows are pulled, not only changes; assign_rows was called. */
 	bool whole, given;
 };
@@ -86,10 +90,12 @@ struct taking {
 static void drop_other_rows(const struct taking *k, const struct parted *by)
 {
 	for (uint32_t p = k->first; p < k->end; p++)
-		shard_retain_rows(k->shard, (uint16_t)k->x->here, p, by->ids + by->first[p], by->first[p + 1] - by->first[p]);
+		shard_retain_rows(k->shard, (uint16_t)k->x->here, p, by->ids + by->first[p],
+		    by->first[p + 1] - by->first[p]);
 }
 
-static enum err_code assign_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e)
+static enum err_code assign_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n,
+    struct err *e)
 {
 	struct taking *k = ctx;
 	struct parted by;
@@ -98,9 +104,13 @@ static enum err_code assign_rows(void *ctx, const uint64_t *ids, const float *ro
 	for (uint32_t p = k->first; !rc && p < k->end; p++) {
 		size_t at = by.first[p], count = by.first[p + 1] - at;
 
-		if (count && shard_assign_rows(k->shard, (uint16_t)k->x->here, p, (const uint8_t *)(by.ids + at), (uint32_t)count,
-		                               by.rows + at * k->t->cols) != SHARD_OK)
-			rc = err_set(e, ERR_NOMEM, "there is no room here for more rows of table \"%s\" (mem_limit)", k->t->name);
+		if (count &&
+		    shard_assign_rows(k->shard, (uint16_t)k->x->here, p,
+		        (const uint8_t *)(by.ids + at), (uint32_t)count,
+		        by.rows + at * k->t->cols) != SHARD_OK)
+			rc = err_set(e, ERR_NOMEM,
+			    "there is no room here for more rows of table \"%s\" (mem_limit)",
+			    k->t->name);
 	}
 	if (!rc && k->whole)
 		drop_other_rows(k, &by);
@@ -109,7 +119,8 @@ static enum err_code assign_rows(void *ctx, const uint64_t *ids, const float *ro
 	return rc;
 }
 
-static enum err_code drop_rows_except(const struct taking *k, const uint64_t *ids, size_t n, struct err *e)
+static enum err_code drop_rows_except(const struct taking *k, const uint64_t *ids, size_t n,
+    struct err *e)
 {
 	struct parted by;
 	enum err_code rc = mirror_parted_make(k->t, ids, NULL, n, &by, e);
@@ -125,7 +136,8 @@ static enum err_code drop_rows_except(const struct taking *k, const uint64_t *id
 static enum err_code update_group(struct taking *k, uint64_t since, uint64_t *step, struct err *e)
 {
 	struct client_changes changes;
-	enum err_code rc = client_scan_parts(k->m->tool.client, k->t, k->first, k->end - k->first, since, assign_rows, k, &changes, e);
+	enum err_code rc = client_scan_parts(k->m->tool.client, k->t, k->first, k->end - k->first,
+	    since, assign_rows, k, &changes, e);
 
 	if (!rc && (changes.gone || (k->whole && !k->given)))
 		rc = drop_rows_except(k, changes.live, changes.nlive, e);
@@ -134,9 +146,14 @@ static enum err_code update_group(struct taking *k, uint64_t since, uint64_t *st
 	return rc;
 }
 
-static enum err_code update_sparse(struct mirror *m, struct shard *shard, struct mirror_table *x, const struct table *t, struct err *e)
+static enum err_code update_sparse(struct mirror *m, struct shard *shard, struct mirror_table *x,
+    const struct table *t, struct err *e)
 {
-	struct taking k = { .m = m, .shard = shard, .x = x, .t = t, .whole = x->since == CLIENT_ALL };
+	struct taking k = { .m = m,
+		.shard = shard,
+		.x = x,
+		.t = t,
+		.whole = x->since == CLIENT_ALL };
 	uint64_t since = row_policy_dates(&t->policy) ? x->since : CLIENT_ALL, step = UINT64_MAX;
 	int64_t begin = clock_now();
 	enum err_code rc = ERR_OK;
@@ -154,7 +171,7 @@ static enum err_code update_sparse(struct mirror *m, struct shard *shard, struct
 	return rc;
 }
 
-/* ---- all ---------------------------------------------------------------------------------------- */
+/* ---- all ---- */
 
 /* The known versions and steps belong to another generation of the source: pull everything
  * again. */

@@ -10,7 +10,8 @@ static struct shard *shard_of_session(const struct peer *p)
 
 /* Room for an answer of at most `most` bytes: `small`, if it can be batched with others, else the
  * queue of the conn. */
-static uint8_t *reserve_dense_answer(struct peer *p, size_t most, uint8_t small[static BATCHER_SMALL])
+static uint8_t *reserve_dense_answer(struct peer *p, size_t most,
+    uint8_t small[static BATCHER_SMALL])
 {
 	if (most <= BATCHER_SMALL)
 		return small;
@@ -18,7 +19,8 @@ static uint8_t *reserve_dense_answer(struct peer *p, size_t most, uint8_t small[
 	return conn_reserve(p->conn, (uint32_t)most);
 }
 
-static void send_dense_answer(struct peer *p, const struct record *out, const uint8_t *body, const uint8_t *small)
+static void send_dense_answer(struct peer *p, const struct record *out, const uint8_t *body,
+    const uint8_t *small)
 {
 	if (body == small)
 		batcher_add(&p->batcher, p->conn, out, body);
@@ -27,11 +29,13 @@ static void send_dense_answer(struct peer *p, const struct record *out, const ui
 }
 
 /* Plain floats: the shard copies them into the answer. */
-static enum shard_answer answer_dense_raw(struct peer *p, uint64_t step, size_t n, struct record *out)
+static enum shard_answer answer_dense_raw(struct peer *p, uint64_t step, size_t n,
+    struct record *out)
 {
 	_Alignas(8) uint8_t small[BATCHER_SMALL];
 	uint8_t *body = reserve_dense_answer(p, n * 4, small);
-	enum shard_answer a = shard_pull(shard_of_session(p), out->table, out->part, step, (float *)(void *)body, &out->total);
+	enum shard_answer a = shard_pull(shard_of_session(p), out->table, out->part, step,
+	    (float *)(void *)body, &out->total);
 
 	out->len = (uint32_t)n * 4;
 	if (a == SHARD_OK)
@@ -39,10 +43,12 @@ static enum shard_answer answer_dense_raw(struct peer *p, uint64_t step, size_t 
 	return a;
 }
 
-static enum shard_answer answer_dense_encoded(struct peer *p, uint64_t step, const struct codec *codec, size_t n, struct record *out)
+static enum shard_answer answer_dense_encoded(struct peer *p, uint64_t step,
+    const struct codec *codec, size_t n, struct record *out)
 {
 	float w[PART_ELEMENTS];
-	enum shard_answer a = shard_pull(shard_of_session(p), out->table, out->part, step, w, &out->total);
+	enum shard_answer a = shard_pull(shard_of_session(p), out->table, out->part, step, w,
+	    &out->total);
 	uint8_t small[BATCHER_SMALL], *body;
 
 	if (a != SHARD_OK)
@@ -56,15 +62,16 @@ static enum shard_answer answer_dense_encoded(struct peer *p, uint64_t step, con
 
 /* Send the values that have changed after version `since`.  SHARD_OK with *known false: it is not
  * known which, or they are too many; the caller sends all. */
-static enum shard_answer answer_dense_changed(struct peer *p, uint64_t step, const struct codec *codec, uint64_t since, size_t n,
-    struct record *out, bool *known)
+static enum shard_answer answer_dense_changed(struct peer *p, uint64_t step,
+    const struct codec *codec, uint64_t since, size_t n, struct record *out, bool *known)
 {
 	uint32_t place[PART_ELEMENTS / 2];
 	float w[PART_ELEMENTS / 2];
 	uint8_t small[BATCHER_SMALL], *body;
 	size_t k;
 	/* Half of the values with their places are no larger than all values. */
-	enum shard_answer a = shard_pull_changed(shard_of_session(p), out->table, out->part, step, since, n / 2, place, w, &k, &out->total);
+	enum shard_answer a = shard_pull_changed(shard_of_session(p), out->table, out->part, step,
+	    since, n / 2, place, w, &k, &out->total);
 
 	*known = a != SHARD_OK || k != SIZE_MAX;
 	if (a != SHARD_OK || !*known)
@@ -77,9 +84,12 @@ static enum shard_answer answer_dense_changed(struct peer *p, uint64_t step, con
 	return a;
 }
 
-enum shard_answer answer_dense_version(struct peer *p, uint64_t step, bool shown, struct record *out)
+enum shard_answer answer_dense_version(struct peer *p, uint64_t step, bool shown,
+    struct record *out)
 {
-	enum shard_answer a = shown ? shard_may_show(shard_of_session(p), out->table, out->part, step, &out->total) : SHARD_OK;
+	enum shard_answer a = shown
+	    ? shard_may_show(shard_of_session(p), out->table, out->part, step, &out->total)
+	    : SHARD_OK;
 
 	out->flags |= RECORD_TELL;
 	if (a == SHARD_OK)
@@ -92,7 +102,8 @@ enum shard_answer answer_dense_state(struct peer *p, uint64_t step, uint64_t k, 
 	size_t n = table_part_elements(shard_table(shard_of_session(p), out->table), out->part);
 	_Alignas(8) uint8_t small[BATCHER_SMALL];
 	uint8_t *body = reserve_dense_answer(p, n * 4, small);
-	enum shard_answer a = shard_pull_state(shard_of_session(p), out->table, out->part, step, k, (float *)(void *)body, &out->total);
+	enum shard_answer a = shard_pull_state(shard_of_session(p), out->table, out->part, step, k,
+	    (float *)(void *)body, &out->total);
 
 	out->len = (uint32_t)n * 4;
 	if (a == SHARD_OK)
@@ -100,7 +111,8 @@ enum shard_answer answer_dense_state(struct peer *p, uint64_t step, uint64_t k, 
 	return a;
 }
 
-enum shard_answer answer_dense_values(struct peer *p, uint64_t step, const struct codec *codec, uint64_t since, struct record *out)
+enum shard_answer answer_dense_values(struct peer *p, uint64_t step, const struct codec *codec,
+    uint64_t since, struct record *out)
 {
 	size_t n = table_part_elements(shard_table(shard_of_session(p), out->table), out->part);
 	enum shard_answer a;
@@ -111,5 +123,6 @@ enum shard_answer answer_dense_values(struct peer *p, uint64_t step, const struc
 		if (known)
 			return a;
 	}
-	return codec->id ? answer_dense_encoded(p, step, codec, n, out) : answer_dense_raw(p, step, n, out);
+	return codec->id ? answer_dense_encoded(p, step, codec, n, out)
+	                 : answer_dense_raw(p, step, n, out);
 }

@@ -10,9 +10,9 @@ enum order { ORDER_NONE, ORDER_TAKE, ORDER_WRITE, ORDER_END };
 struct checkpoint_part {
 	struct server *server;
 	pthread_t thread;
-	pthread_mutex_t lock;           /* all members below */
+	pthread_mutex_t lock; /* all members below */
 	pthread_cond_t changed;
-	bool stop, woken;               /* woken: the shard has changed since the thread looked */
+	bool stop, woken; /* woken: the shard has changed since the thread looked */
 	enum order order;
 	uint64_t id, step, mark, base;
 	char *dir;
@@ -40,7 +40,7 @@ static void add_slot_clock(void *ctx, uint32_t slot, uint64_t clock, bool active
 	json_object_set_new(ctx, name, json_integer((json_int_t)clock));
 }
 
-/* ---- the work, without the lock -------------------------------------------------------- */
+/* ---- the work, without the lock ---- */
 
 /* Add what can be added to the snapshot.  True when it is complete or has failed. */
 static bool collect_snapshot(struct checkpoint_part *s, struct shard *sh, uint64_t id)
@@ -51,7 +51,8 @@ static bool collect_snapshot(struct checkpoint_part *s, struct shard *sh, uint64
 	case SHARD_OK:
 		clocks = json_object();
 		shard_snap_clocks(sh, add_slot_clock, clocks);
-		send_snapshot_state(s, id, json_pack("{s:s, s:o}", "state", "taken", "clocks", clocks));
+		send_snapshot_state(s, id,
+		    json_pack("{s:s, s:o}", "state", "taken", "clocks", clocks));
 		return true;
 	case SHARD_BAD:
 		report_snapshot_failed(s, id, "no memory for a copy of the partitions");
@@ -62,7 +63,8 @@ static bool collect_snapshot(struct checkpoint_part *s, struct shard *sh, uint64
 	}
 }
 
-static void begin_snapshot(struct checkpoint_part *s, struct shard *sh, uint64_t id, uint64_t step, uint64_t mark, uint64_t base)
+static void begin_snapshot(struct checkpoint_part *s, struct shard *sh, uint64_t id, uint64_t step,
+    uint64_t mark, uint64_t base)
 {
 	uint64_t at, clocks;
 
@@ -72,10 +74,13 @@ static void begin_snapshot(struct checkpoint_part *s, struct shard *sh, uint64_t
 	/* The step has passed: report the first one that is still possible.  With backup workers
 	 * the slowest clock may be behind the closed steps; with replicas, ahead of them. */
 	clocks = shard_step(sh);
-	send_snapshot_state(s, id, json_pack("{s:s, s:I}", "state", "late", "frontier", (json_int_t)(at > clocks ? at : clocks)));
+	send_snapshot_state(s, id,
+	    json_pack("{s:s, s:I}", "state", "late", "frontier",
+	        (json_int_t)(at > clocks ? at : clocks)));
 }
 
-static void write_checkpoint_files(struct checkpoint_part *s, struct shard *sh, uint64_t id, const char *dir)
+static void write_checkpoint_files(struct checkpoint_part *s, struct shard *sh, uint64_t id,
+    const char *dir)
 {
 	json_t *description = NULL;
 	struct ckpt_part *parts;
@@ -93,11 +98,12 @@ static void write_checkpoint_files(struct checkpoint_part *s, struct shard *sh, 
 	if (e.code)
 		report_snapshot_failed(s, id, e.msg);
 	else
-		send_snapshot_state(s, id, json_pack("{s:s, s:o}", "state", "saved", "description", description));
+		send_snapshot_state(s, id,
+		    json_pack("{s:s, s:o}", "state", "saved", "description", description));
 	shard_snap_release(parts, n);
 }
 
-/* ---- the thread -------------------------------------------------------------------------- */
+/* ---- the thread ---- */
 
 static void *run_checkpoint_part(void *ctx)
 {
@@ -151,7 +157,9 @@ void checkpoint_part_wake(struct checkpoint_part *s)
 
 static enum order parse_snapshot_order(const char *op)
 {
-	static const char *const name[] = { [ORDER_TAKE] = "snapshot", [ORDER_WRITE] = "save", [ORDER_END] = "snapshot_end" };
+	static const char *const name[] = { [ORDER_TAKE] = "snapshot",
+		[ORDER_WRITE] = "save",
+		[ORDER_END] = "snapshot_end" };
 
 	for (int i = ORDER_TAKE; i <= ORDER_END; i++)
 		if (strcmp(op, name[i]) == 0)

@@ -25,22 +25,27 @@ uint64_t server_descriptors(bool coordinator, uint64_t workers, uint64_t servers
 
 enum err_code descriptor_limit_check(const struct server *s, const struct conf *conf, struct err *e)
 {
-	uint64_t workers = conf_trains(conf) ? (uint64_t)conf->workers.max : 0, servers = (uint64_t)conf->servers;
+	uint64_t workers = conf_trains(conf) ? (uint64_t)conf->workers.max : 0,
+	         servers = (uint64_t)conf->servers;
 	uint64_t need = server_descriptors(s->cfg.coordinator, workers, servers);
 
 	if (s->files_most >= need)
 		return ERR_OK;
-	return err_set(e, ERR_CONFIG, "for %llu worker%s and %llu server%s this process may need %llu descriptors, and may open %llu: "
-	    "set ulimit -n %llu (or LimitNOFILE=%llu in its systemd unit), or ask for fewer", (unsigned long long)workers,
-	    workers == 1 ? "" : "s", (unsigned long long)servers, servers == 1 ? "" : "s", (unsigned long long)need, (unsigned long long)s->files_most, (unsigned long long)need,
-	    (unsigned long long)need);
+	return err_set(e, ERR_CONFIG,
+	    "for %llu worker%s and %llu server%s this process may need %llu descriptors, and may open %llu: "
+	    "set ulimit -n %llu (or LimitNOFILE=%llu in its systemd unit), or ask for fewer",
+	    (unsigned long long)workers, workers == 1 ? "" : "s", (unsigned long long)servers,
+	    servers == 1 ? "" : "s", (unsigned long long)need, (unsigned long long)s->files_most,
+	    (unsigned long long)need, (unsigned long long)need);
 }
 
 unsigned descriptor_limit_half_open(const struct server *s)
 {
 	uint64_t part = s->files_most / 4;
 
-	return part > HALF_OPEN_MAX ? HALF_OPEN_MAX : part < HALF_OPEN_MIN ? HALF_OPEN_MIN : (unsigned)part;
+	return part > HALF_OPEN_MAX ? HALF_OPEN_MAX
+	    : part < HALF_OPEN_MIN  ? HALF_OPEN_MIN
+	                            : (unsigned)part;
 }
 
 unsigned descriptor_limit_half_open_host(const struct server *s)

@@ -13,7 +13,8 @@
 void descriptor_limit_raise(struct server *s);
 /* ERR_CONFIG, with a message that says what to set, if the limit is too low for the workers and
  * servers of this configuration. */
-enum err_code descriptor_limit_check(const struct server *s, const struct conf *conf, struct err *e);
+enum err_code descriptor_limit_check(const struct server *s, const struct conf *conf,
+    struct err *e);
 /* The number of connections that may be in their handshake at once, in all and from one address. */
 unsigned descriptor_limit_half_open(const struct server *s);
 unsigned descriptor_limit_half_open_host(const struct server *s);

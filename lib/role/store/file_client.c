@@ -19,18 +19,18 @@
 struct far {
 	struct server *server;
 	struct conn *conn;
-	uint64_t id;                    /* of the checkpoint that is uploaded; 0: a download */
-	unsigned tries;                 /* that ended because the coordinator had no room */
+	uint64_t id;    /* of the checkpoint that is uploaded; 0: a download */
+	unsigned tries; /* that ended because the coordinator had no room */
 	/* This runs on the agent's thread, which must send heartbeats. */
 	bool agents;
-	bool live, ended;               /* the session is up; FILE_END has come */
-	struct err why;                 /* the coordinator's refusal, or an error of ours */
+	bool live, ended; /* the session is up; FILE_END has come */
+	struct err why;   /* the coordinator's refusal, or an error of ours */
 	/* A download goes to this file, or to `in` if that is not NULL. */
 	int fd;
 	struct ckpt_receive *in;
 };
 
-/* ---- the session ------------------------------------------------------------------- */
+/* ---- the session ---- */
 
 static void on_file_session_live(void *ctx, const struct hs_server_info *unused)
 {
@@ -48,17 +48,20 @@ static enum conn_verdict on_file_record(void *ctx, const struct record *r, uint8
 	else if (r->type == REC_FILE_END)
 		f->ended = true;
 	else if (r->type == REC_FILE_DATA)
-		rc = f->in ? ckpt_receive_put(f->in, payload, r->len, &f->why) : file_write_all(f->fd, payload, r->len, &f->why);
+		rc = f->in ? ckpt_receive_put(f->in, payload, r->len, &f->why)
+		           : file_write_all(f->fd, payload, r->len, &f->why);
 	return rc ? CONN_DROP : CONN_TAKEN;
 }
 
-static const struct conn_handler handler = { .live = on_file_session_live, .record = on_file_record };
+static const struct conn_handler handler = { .live = on_file_session_live,
+	.record = on_file_record };
 
 static bool is_transfer_given_up(const struct far *f)
 {
 	if (f->agents)
 		agent_beat_busy(f->server->agent);
-	return atomic_load(&f->server->stopping) || (f->id && atomic_load(&f->server->saves) != f->id);
+	return atomic_load(&f->server->stopping) ||
+	    (f->id && atomic_load(&f->server->saves) != f->id);
 }
 
 static bool is_file_session_live(void *ctx)
@@ -90,7 +93,9 @@ static enum err_code await_file_session(struct far *f, bool (*ready)(void *), st
 static enum err_code open_file_session(struct far *f, struct err *e)
 {
 	const struct identity *id = f->server->cfg.id;
-	struct hs_client_info info = { .incarnation = f->server->incarnation, .slot = SLOT_NONE, .role = ROLE_SERVER };
+	struct hs_client_info info = { .incarnation = f->server->incarnation,
+		.slot = SLOT_NONE,
+		.role = ROLE_SERVER };
 	int fd;
 	enum err_code rc = net_connect(id->data, &fd, e);
 
@@ -101,7 +106,8 @@ static enum err_code open_file_session(struct far *f, struct err *e)
 	return await_file_session(f, is_file_session_live, e);
 }
 
-static enum err_code send_file_message(struct far *f, enum msg_type type, json_t *msg, struct err *e)
+static enum err_code send_file_message(struct far *f, enum msg_type type, json_t *msg,
+    struct err *e)
 {
 	char *text = json_text(msg);
 	struct record r = { .type = (uint8_t)type, .len = (uint32_t)strlen(text) };
@@ -112,13 +118,16 @@ static enum err_code send_file_message(struct far *f, enum msg_type type, json_t
 	return await_file_session(f, has_queue_room, e);
 }
 
-/* ---- uploads ---------------------------------------------------------------------------- */
+/* ---- uploads ---- */
 
 static enum err_code put_file_begin(void *ctx, const char *name, uint64_t size, struct err *e)
 {
 	struct far *f = ctx;
 
-	return send_file_message(f, REC_FILE_PUT, json_pack("{s:I, s:s, s:I}", "id", (json_int_t)f->id, "name", name, "size", (json_int_t)size), e);
+	return send_file_message(f, REC_FILE_PUT,
+	    json_pack("{s:I, s:s, s:I}", "id", (json_int_t)f->id, "name", name, "size",
+	        (json_int_t)size),
+	    e);
 }
 
 static enum err_code put_file_bytes(void *ctx, const void *p, size_t n, struct err *e)
@@ -127,7 +136,8 @@ static enum err_code put_file_bytes(void *ctx, const void *p, size_t n, struct e
 	enum err_code rc = ERR_OK;
 
 	for (size_t at = 0; !rc && at < n;) {
-		struct record r = { .type = REC_FILE_DATA, .len = (uint32_t)(n - at < FILE_PIECE ? n - at : FILE_PIECE) };
+		struct record r = { .type = REC_FILE_DATA,
+			.len = (uint32_t)(n - at < FILE_PIECE ? n - at : FILE_PIECE) };
 
 		conn_send(f->conn, &r, (const uint8_t *)p + at);
 		at += r.len;
@@ -164,8 +174,8 @@ static bool must_try_again(struct far *f, enum err_code rc)
 	return again && !is_transfer_given_up(f);
 }
 
-enum err_code file_client_save(struct server *s, uint64_t id, const struct ckpt_part *parts, size_t n, json_t **description,
-    struct err *e)
+enum err_code file_client_save(struct server *s, uint64_t id, const struct ckpt_part *parts,
+    size_t n, json_t **description, struct err *e)
 {
 	struct far f = { .server = s, .id = id, .fd = -1 };
 	struct ckpt_sink sink = { &f, put_file_begin, put_file_bytes, put_file_end };
@@ -175,12 +185,13 @@ enum err_code file_client_save(struct server *s, uint64_t id, const struct ckpt_
 		*description = NULL;
 		rc = open_file_session(&f, e);
 		if (!rc)
-			rc = ckpt_send_server((unsigned)s->cfg.index, parts, n, &sink, description, e);
+			rc = ckpt_send_server((unsigned)s->cfg.index, parts, n, &sink, description,
+			    e);
 	} while (must_try_again(&f, rc));
 	return rc;
 }
 
-/* ---- downloads ---------------------------------------------------------------------------- */
+/* ---- downloads ---- */
 
 static enum err_code download_to_sink(struct far *f, const char *name, struct err *e)
 {
@@ -208,9 +219,11 @@ static enum err_code download_manifest(struct far *f, const char *dir, struct er
 	return rc;
 }
 
-static enum err_code download_file(struct far *f, const char *dir, const json_t *file, struct err *e)
+static enum err_code download_file(struct far *f, const char *dir, const json_t *file,
+    struct err *e)
 {
-	enum err_code rc = ckpt_receive_begin(dir, json_str(file, "name", ""), (uint64_t)json_int(file, "size", 0), true, &f->in, e);
+	enum err_code rc = ckpt_receive_begin(dir, json_str(file, "name", ""),
+	    (uint64_t)json_int(file, "size", 0), true, &f->in, e);
 
 	if (rc)
 		return rc;

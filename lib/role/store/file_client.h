@@ -12,8 +12,8 @@
 
 /* Upload this server's part of checkpoint `id`.  *description (a new reference) is for ckpt_add,
  * which the coordinator calls.  The checkpoint thread; given up when the checkpoint is. */
-enum err_code file_client_save(struct server *s, uint64_t id, const struct ckpt_part *parts, size_t n, json_t **description,
-    struct err *e);
+enum err_code file_client_save(struct server *s, uint64_t id, const struct ckpt_part *parts,
+    size_t n, json_t **description, struct err *e);
 /* Download the checkpoint that the job continues from, and verify its checksums.  The agent's
  * thread: heartbeats are sent meanwhile. */
 enum err_code file_client_restore(struct server *s, struct ckpt_reader **out, struct err *e);

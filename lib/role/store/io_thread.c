@@ -18,8 +18,8 @@
 #define HELLO_DEADLINE (3 * NSEC_PER_SEC)
 /* For this time a connection in its handshake is not closed for another one from the same host,
  * because many workers of one host may connect at once. */
-#define HELLO_GRACE (250 * NSEC_PER_MSEC)
-#define LANE_TICK (250 * NSEC_PER_MSEC)
+#define HELLO_GRACE  (250 * NSEC_PER_MSEC)
+#define LANE_TICK    (250 * NSEC_PER_MSEC)
 #define ACCEPT_BURST 64
 /* Enough for all workers to connect at once. */
 #define BACKLOG 4096
@@ -59,7 +59,8 @@ static struct strangers find_strangers(const struct io_thread *l, const uint8_t 
 static bool make_room_for_connection(struct io_thread *l, int fd)
 {
 	struct server *s = l->server;
-	unsigned most = descriptor_limit_half_open(s) / s->nio_threads + 1, most_here = descriptor_limit_half_open_host(s) / s->nio_threads + 1;
+	unsigned most = descriptor_limit_half_open(s) / s->nio_threads + 1,
+	         most_here = descriptor_limit_half_open_host(s) / s->nio_threads + 1;
 	bool reserve = descriptor_limit_in_reserve(s, fd);
 	struct strangers x;
 	uint8_t address[16];
@@ -68,7 +69,8 @@ static bool make_room_for_connection(struct io_thread *l, int fd)
 		return true;
 	net_peer_address(fd, address);
 	x = find_strangers(l, address);
-	if (x.here >= most_here && (reserve || x.all >= most || clock_now() - x.oldest_here->opened > HELLO_GRACE))
+	if (x.here >= most_here &&
+	    (reserve || x.all >= most || clock_now() - x.oldest_here->opened > HELLO_GRACE))
 		session_close(x.oldest_here);
 	else if (x.oldest && (reserve || x.all >= most))
 		session_close(x.oldest);
@@ -85,7 +87,8 @@ static void adopt_connection(void *ctx)
 		session_open(a->io_thread, a->fd);
 	} else {
 		if (log_allowed(&a->io_thread->server->crowd, 1))
-			log_warn(a->io_thread->server->cfg.log, "too many sessions: a connection is refused (raise ulimit -n)");
+			log_warn(a->io_thread->server->cfg.log,
+			    "too many sessions: a connection is refused (raise ulimit -n)");
 		atomic_fetch_sub(&a->io_thread->load, 1);
 		close(a->fd);
 	}
@@ -116,7 +119,8 @@ void io_threads_accept(struct server *s, unsigned which)
 			 * again. */
 			if (errno == EMFILE || errno == ENFILE) {
 				if (log_allowed(&s->crowd, 1))
-					log_warn(s->cfg.log, "too many open files: connections must wait (raise ulimit -n)");
+					log_warn(s->cfg.log,
+					    "too many open files: connections must wait (raise ulimit -n)");
 				loop_mod(s->io_thread[0].loop, &s->listener[which], 0);
 			}
 			return;
@@ -157,7 +161,8 @@ static void tick_io_thread(void *ctx)
 			loop_mod(l->loop, &l->server->listener[i], EPOLLIN);
 	for (p = l->peers; p; p = next) {
 		next = p->next;
-		if ((!conn_is_live(p->conn) && now - p->opened > HELLO_DEADLINE) || conn_check(p->conn, now, &e) ||
+		if ((!conn_is_live(p->conn) && now - p->opened > HELLO_DEADLINE) ||
+		    conn_check(p->conn, now, &e) ||
 		    (p->doomed && now - p->doomed_at > HELLO_DEADLINE))
 			session_close(p);
 		else if (p->doomed)
@@ -169,7 +174,7 @@ static void tick_io_thread(void *ctx)
 	quota_tick(l);
 }
 
-/* ---- waking ------------------------------------------------------------------- */
+/* ---- waking ---- */
 
 static void wake_waiting_peers(void *ctx)
 {
@@ -197,7 +202,7 @@ void io_threads_wake(void *server)
 			loop_post(s->io_thread[i].loop, wake_waiting_peers, &s->io_thread[i]);
 }
 
-/* ---- spinning ----------------------------------------------------------------- */
+/* ---- spinning ---- */
 
 static bool serve_ready_peers(struct io_thread *l, int *looks)
 {
@@ -256,7 +261,7 @@ void io_threads_spin(struct server *s, int64_t span_ns)
 		loop_post(s->io_thread[i].loop, spin_io_thread, &s->io_thread[i]);
 }
 
-/* ---- views and messages for all sessions ------------------------------------------- */
+/* ---- views and messages for all sessions ---- */
 
 struct show {
 	struct io_thread *io_thread;
@@ -322,8 +327,10 @@ static void send_text_to_io_thread(void *ctx)
 
 	for (p = t->io_thread->peers; p; p = next) {
 		next = p->next;
-		if (!p->attached || (t->server == IO_THREADS_ALL ? p->self.kind != COORD_SERVER && p->self.kind != COORD_RELAY :
-		    p->self.kind != COORD_SERVER || p->self.index != t->server))
+		if (!p->attached ||
+		    (t->server == IO_THREADS_ALL
+		            ? p->self.kind != COORD_SERVER && p->self.kind != COORD_RELAY
+		            : p->self.kind != COORD_SERVER || p->self.index != t->server))
 			continue;
 		msg_send_text(p->conn, &r, t->text);
 		session_advance(p);
@@ -344,7 +351,7 @@ void io_threads_send_ctl(struct server *s, const char *text, unsigned server)
 	}
 }
 
-/* ---- threads --------------------------------------------------------------------- */
+/* ---- threads ---- */
 
 static void *run_io_thread(void *ctx)
 {
@@ -358,9 +365,11 @@ static void *run_io_thread(void *ctx)
 
 static enum err_code listen_for_sessions(struct server *s, struct err *e)
 {
-	const struct choice choice = { s->cfg.listen, s->cfg.iface, s->cfg.conf ? NULL : s->cfg.id->data,
+	const struct choice choice = { s->cfg.listen, s->cfg.iface,
+		s->cfg.conf ? NULL : s->cfg.id->data,
 		s->cfg.conf ? s->cfg.conf->listen : "127.0.0.1:0" };
-	char sock[RUNDIR_SOCKET_PATH], unix_addr[RUNDIR_SOCKET_PATH + 8], tcp[NET_TEXT], ignored[NET_TEXT];
+	char sock[RUNDIR_SOCKET_PATH], unix_addr[RUNDIR_SOCKET_PATH + 8], tcp[NET_TEXT],
+	    ignored[NET_TEXT];
 	const char *before = s->recover ? json_str(s->state, "listen", "") : "";
 	int dirfd;
 	enum err_code rc = ERR_NOTFOUND;
@@ -412,7 +421,8 @@ enum err_code io_threads_prepare(struct server *s, struct err *e)
 		s->io_thread[i].server = s;
 		rc = loop_new(&s->io_thread[i].loop, e);
 		if (!rc)
-			loop_tick(s->io_thread[i].loop, LANE_TICK, tick_io_thread, &s->io_thread[i]);
+			loop_tick(s->io_thread[i].loop, LANE_TICK, tick_io_thread,
+			    &s->io_thread[i]);
 	}
 	return rc ? rc : listen_for_sessions(s, e);
 }
@@ -422,7 +432,8 @@ enum err_code io_threads_start(struct server *s, struct err *e)
 	enum err_code rc = ERR_OK;
 
 	for (unsigned i = 0; !rc && i < s->nio_threads; i++)
-		if (pthread_create(&s->io_thread[i].thread, NULL, run_io_thread, &s->io_thread[i])) {
+		if (pthread_create(&s->io_thread[i].thread, NULL, run_io_thread,
+		        &s->io_thread[i])) {
 			s->io_thread[i].thread = 0;
 			rc = err_sys(e, ERR_IO, "cannot start a thread");
 		}

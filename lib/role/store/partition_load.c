@@ -15,8 +15,9 @@ struct rows {
 static void end_load_row(struct rows *r)
 {
 	if (r->count)
-		json_array_append_new(r->list, json_pack("[i, I, I, f]", r->table, (json_int_t)r->first, (json_int_t)r->count,
-		    r->sum / r->count));
+		json_array_append_new(r->list,
+		    json_pack("[i, I, I, f]", r->table, (json_int_t)r->first, (json_int_t)r->count,
+		        r->sum / r->count));
 	r->count = 0;
 }
 
@@ -26,7 +27,8 @@ static bool joins_load_row(const struct rows *r, uint16_t table, uint32_t part, 
 
 	if (!r->count || table != r->table || part != r->first + r->count)
 		return false;
-	return json_array_size(r->list) >= HEAT_ROWS - 1 || (rate <= mean * (1 + ALIKE) && rate >= mean * (1 - ALIKE));
+	return json_array_size(r->list) >= HEAT_ROWS - 1 ||
+	    (rate <= mean * (1 + ALIKE) && rate >= mean * (1 - ALIKE));
 }
 
 static void add_partition_load(void *ctx, uint16_t table, uint32_t part, double rate)

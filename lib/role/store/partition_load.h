@@ -1,7 +1,6 @@
 #ifndef STORE_PARTITION_LOAD_H
 #define STORE_PARTITION_LOAD_H
 
-
 #include "core/json.h"
 #include "shard/shard.h"
 

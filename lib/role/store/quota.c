@@ -20,11 +20,11 @@ static double cost_in_pushes(const struct record *r)
 #define GUESTS COORD_WORKERS_MAX
 
 struct quotas {
-	pthread_mutex_t lock;           /* bucket; taken only where there is a quota */
+	pthread_mutex_t lock; /* bucket; taken only where there is a quota */
 	struct bucket {
 		/* The tokens that are left; below 0 after a push larger than the bucket. */
 		double bytes, pushes;
-		int64_t at;             /* when it was refilled last; 0: never, it counts as full */
+		int64_t at; /* when it was refilled last; 0: never, it counts as full */
 	} bucket[GUESTS + 1];
 };
 
@@ -43,7 +43,8 @@ void quota_release(struct server *s)
 
 static struct bucket *bucket_of_worker(struct peer *p)
 {
-	return &p->io_thread->server->quotas->bucket[p->slot < COORD_WORKERS_MAX ? p->slot : GUESTS];
+	return &p->io_thread->server->quotas
+	            ->bucket[p->slot < COORD_WORKERS_MAX ? p->slot : GUESTS];
 }
 
 /* Add what `seconds` bring, at most a second's worth.  A bucket without a quota (rate 0) is empty,
@@ -66,7 +67,8 @@ static void count_held_time(struct peer *p, int64_t now)
 
 /* Take the cost of r from the bucket if anything is left in it.  A push larger than the bucket is
  * taken, too, and leaves the bucket in debt. */
-static bool draw_from_bucket(struct bucket *b, double bytes, double pushes, const struct record *r, int64_t now)
+static bool draw_from_bucket(struct bucket *b, double bytes, double pushes, const struct record *r,
+    int64_t now)
 {
 	double seconds = b->at ? (double)(now - b->at) / NSEC_PER_SEC : 1;
 
@@ -105,8 +107,9 @@ void quota_refund(struct peer *p, const struct record *r)
 	struct server *s = p->io_thread->server;
 	struct quotas *q = s->quotas;
 
-	if (p->role != ROLE_WORKER || (!atomic_load_explicit(&s->quota_bytes, memory_order_relaxed) &&
-	    !atomic_load_explicit(&s->quota_pushes, memory_order_relaxed)))
+	if (p->role != ROLE_WORKER ||
+	    (!atomic_load_explicit(&s->quota_bytes, memory_order_relaxed) &&
+	        !atomic_load_explicit(&s->quota_pushes, memory_order_relaxed)))
 		return;
 	pthread_mutex_lock(&q->lock);
 	bucket_of_worker(p)->bytes += cost_in_bytes(r);
@@ -139,7 +142,8 @@ void quota_stats(struct server *s, json_t *o)
 		uint64_t ns = atomic_load_explicit(&s->held[i], memory_order_relaxed);
 
 		if (ns)
-			json_array_append_new(list, json_pack("[i, f]", (int)i, (double)ns / NSEC_PER_SEC));
+			json_array_append_new(list,
+			    json_pack("[i, f]", (int)i, (double)ns / NSEC_PER_SEC));
 	}
 	if (json_array_size(list))
 		json_object_set(o, "quota_held", list);

@@ -16,7 +16,7 @@
 #define RETRY_MAX (200 * NSEC_PER_MSEC)
 #define REPL_TICK (20 * NSEC_PER_MSEC)
 /* Partitions whose copy to a joining server may be in flight at once. */
-#define FEED_AHEAD 16u
+#define FEED_AHEAD   16u
 #define REPORT_EVERY (1 * NSEC_PER_SEC)
 
 static struct shard *shard_of_repl(const struct repl *r)
@@ -24,7 +24,7 @@ static struct shard *shard_of_repl(const struct repl *r)
 	return atomic_load(&r->server->shard);
 }
 
-/* ---- sending -------------------------------------------------------------------------- */
+/* ---- sending ---- */
 
 static void drop_link(struct link *l)
 {
@@ -48,7 +48,8 @@ static void send_queued_copies(struct link *l)
 	struct err e;
 
 	while (l->up && conn_queued(l->conn) <= LINK_QUEUE_MAX && replicate_link_next(l, &t)) {
-		shard_send(shard_of_repl(l->repl), (uint16_t)l->index, l->session, t.table, t.part, replicate_link_put, l);
+		shard_send(shard_of_repl(l->repl), (uint16_t)l->index, l->session, t.table, t.part,
+		    replicate_link_put, l);
 		if (conn_queued(l->conn) > LINK_QUEUE_MAX) {
 			/* The partition may have more records than fitted. */
 			pthread_mutex_lock(&l->repl->lock);
@@ -67,7 +68,7 @@ static void send_queued_copies(struct link *l)
 	loop_mod(l->repl->loop, &l->h, EPOLLIN | (conn_queued(l->conn) ? EPOLLOUT : 0));
 }
 
-/* ---- answers ------------------------------------------------------------------------------ */
+/* ---- answers ---- */
 
 static void take_acknowledgements(struct link *l, const uint8_t *payload, size_t len)
 {
@@ -82,7 +83,8 @@ static void take_acknowledgements(struct link *l, const uint8_t *payload, size_t
 	shard_settle(s);
 }
 
-static enum conn_verdict handle_link_record(struct link *l, const struct record *r, const uint8_t *payload)
+static enum conn_verdict handle_link_record(struct link *l, const struct record *r,
+    const uint8_t *payload)
 {
 	struct err e = { 0 };
 
@@ -93,7 +95,8 @@ static enum conn_verdict handle_link_record(struct link *l, const struct record 
 		/* Log the first refusal alone; report_unreachable tells the coordinator if it
 		 * lasts. */
 		if (!l->refused)
-			log_warn(l->repl->server->cfg.log, "server-%u refused a copy: %s", l->index, e.msg);
+			log_warn(l->repl->server->cfg.log, "server-%u refused a copy: %s", l->index,
+			    e.msg);
 		l->refused = true;
 		return CONN_DROP;
 	}
@@ -153,7 +156,9 @@ static void on_link_event(void *ctx, uint32_t events)
 static void dial_replica(struct link *l)
 {
 	struct server *s = l->repl->server;
-	struct hs_client_info info = { .incarnation = s->incarnation, .slot = SLOT_NONE, .role = ROLE_SERVER };
+	struct hs_client_info info = { .incarnation = s->incarnation,
+		.slot = SLOT_NONE,
+		.role = ROLE_SERVER };
 	char addr[NET_TEXT + 8], sock[RUNDIR_SOCKET_PATH];
 	int fd, dirfd = -1;
 	struct err e = { 0 };
@@ -180,7 +185,7 @@ static void dial_replica(struct link *l)
 		drop_link(l);
 }
 
-/* ---- joining servers ------------------------------------------------------------------------ */
+/* ---- joining servers ---- */
 
 /* Copy partitions to a joining server, FEED_AHEAD at a time.  Tell the coordinator when the server
  * has all that it gets from us. */
@@ -193,12 +198,14 @@ static void feed_joining_server(struct link *l)
 	json_t *msg;
 
 	shard_feed_counts(s, (uint16_t)l->index, &l->fed_all, &begun, &l->fed_done);
-	while (begun < l->fed_all && begun - l->fed_done < FEED_AHEAD && shard_feed_next(s, (uint16_t)l->index))
+	while (begun < l->fed_all && begun - l->fed_done < FEED_AHEAD &&
+	    shard_feed_next(s, (uint16_t)l->index))
 		begun++;
 	if (!l->fed_all || l->fed_done < l->fed_all)
 		return;
 	l->told = true;
-	msg = json_pack("{s:s, s:i, s:I}", "op", "copied", "server", (int)l->index, "epoch", (json_int_t)r->epoch);
+	msg = json_pack("{s:s, s:i, s:I}", "op", "copied", "server", (int)l->index, "epoch",
+	    (json_int_t)r->epoch);
 	snprintf(name, sizeof name, "copied-%u", l->index);
 	agent_tell_lasting(r->server->agent, name, msg);
 	json_decref(msg);
@@ -209,11 +216,12 @@ static void report_unreachable(struct link *l, int64_t now)
 	bool sure = atomic_exchange(&l->asked, false);
 	json_t *msg;
 
-	if (!l->down_since || now - l->down_since < REPORT_EVERY || (!sure && now - l->reported < REPORT_EVERY))
+	if (!l->down_since || now - l->down_since < REPORT_EVERY ||
+	    (!sure && now - l->reported < REPORT_EVERY))
 		return;
 	l->reported = now;
-	msg = json_pack("{s:s, s:i, s:I, s:b}", "op", "unreachable", "server", (int)l->index, "epoch",
-	    (json_int_t)l->repl->epoch, "sure", sure);
+	msg = json_pack("{s:s, s:i, s:I, s:b}", "op", "unreachable", "server", (int)l->index,
+	    "epoch", (json_int_t)l->repl->epoch, "sure", sure);
 	agent_tell(l->repl->server->agent, msg);
 	json_decref(msg);
 }
@@ -249,7 +257,7 @@ static void tick_links(void *ctx)
 	atomic_store(&r->server->fed_done, done);
 }
 
-/* ---- from other threads ----------------------------------------------------------------------- */
+/* ---- from other threads ---- */
 
 static void send_forwarded(void *ctx)
 {
@@ -375,7 +383,8 @@ static void find_joining_servers(struct news *n, const struct layout *l, unsigne
 		for (size_t k = 0; k < l->table[t].nruns; k++) {
 			const struct run *run = &l->table[t].run[k];
 
-			if (run->nchain && run->chain[run->nchain - 1] == self && run->joining < COORD_SERVERS_MAX)
+			if (run->nchain && run->chain[run->nchain - 1] == self &&
+			    run->joining < COORD_SERVERS_MAX)
 				n->joins[run->joining] = true;
 		}
 }
@@ -391,7 +400,7 @@ void replicate_view(struct repl *r, const json_t *view, const struct layout *lay
 	loop_post(r->loop, apply_view_news, n);
 }
 
-/* ---- life ------------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 static void *run_replication(void *ctx)
 {

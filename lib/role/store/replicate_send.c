@@ -16,7 +16,8 @@ static void send_copy_piece(struct link *l, struct record *out, const struct cop
 
 		memcpy(small, c->head + (at < c->nhead ? at : 0), fromhead);
 		if (out->len > fromhead)
-			memcpy(small + fromhead, c->body + (at + fromhead - c->nhead), out->len - fromhead);
+			memcpy(small + fromhead, c->body + (at + fromhead - c->nhead),
+			    out->len - fromhead);
 		batcher_add(&l->batcher, l->conn, out, small);
 		return;
 	}
@@ -31,9 +32,15 @@ bool replicate_link_put(void *ctx, const struct copy *c)
 {
 	struct link *l = ctx;
 	struct server *s = l->repl->server;
-	struct record out = { .type = (uint8_t)(REC_COPY_SUM + c->kind - COPY_SUM), .table = c->table, .part = c->part,
-		.codec = c->codec, .step = c->step, .seq = c->seq, .epoch = l->repl->epoch,
-		.generation = atomic_load(&s->generation), .total = c->nhead + c->nbody };
+	struct record out = { .type = (uint8_t)(REC_COPY_SUM + c->kind - COPY_SUM),
+		.table = c->table,
+		.part = c->part,
+		.codec = c->codec,
+		.step = c->step,
+		.seq = c->seq,
+		.epoch = l->repl->epoch,
+		.generation = atomic_load(&s->generation),
+		.total = c->nhead + c->nbody };
 
 	if (conn_queued(l->conn) > LINK_QUEUE_MAX)
 		return false;
@@ -59,7 +66,8 @@ bool replicate_link_next(struct link *l, struct todo *out)
 
 void replicate_link_add(struct link *l, struct todo t)
 {
-	if (l->ntodo && l->todo[l->ntodo - 1].table == t.table && l->todo[l->ntodo - 1].part == t.part)
+	if (l->ntodo && l->todo[l->ntodo - 1].table == t.table &&
+	    l->todo[l->ntodo - 1].part == t.part)
 		return;
 	if (l->ntodo == l->cap) {
 		l->cap = l->cap ? l->cap * 2 : 64;

@@ -19,11 +19,11 @@ struct link {
 	unsigned index;
 	char tcp[NET_TEXT], unix_path[NET_TEXT];
 	uint8_t key[KEY_BYTES];
-	bool live, wanted;              /* alive, by the view; something has been forwarded to it */
+	bool live, wanted; /* alive, by the view; something has been forwarded to it */
 	/* joins: the server joins, and gets copies from us.  told: the coordinator has been told
 	 * that the server has all of them. */
 	bool joins, told;
-	uint64_t fed_all, fed_done;     /* partitions that it gets from us, and those that it has */
+	uint64_t fed_all, fed_done; /* partitions that it gets from us, and those that it has */
 	struct conn *conn;
 	struct loop_fd h;
 	/* up: conn is live.  refused: a copy was refused, and none has been acknowledged since. */
@@ -44,12 +44,12 @@ struct repl {
 	struct server *server;
 	struct loop *loop;
 	pthread_t thread;
-	pthread_mutex_t lock;           /* link.todo, link.ntodo, link.cap, posted */
-	struct link *link[COORD_SERVERS_MAX];   /* set once, before nlinks counts it */
+	pthread_mutex_t lock;                 /* link.todo, link.ntodo, link.cap, posted */
+	struct link *link[COORD_SERVERS_MAX]; /* set once, before nlinks counts it */
 	_Atomic unsigned nlinks;
-	bool posted;                    /* send_forwarded has been posted and has not begun */
+	bool posted; /* send_forwarded has been posted and has not begun */
 	uint64_t next_session;
-	uint32_t epoch;                 /* of the records that are sent */
+	uint32_t epoch; /* of the records that are sent */
 };
 
 /* replicate_send.c */

@@ -14,8 +14,8 @@ enum keys_found { KEYS_FOUND, KEYS_MISSED, KEYS_WRONG };
  * KEYS_MISSED: the record names a block that is not cached; the sender has been asked, by NO_KEYS,
  * to send it in full.  KEYS_WRONG: the block is malformed, has more than `most` ids, or the
  * configuration does not allow blocks. */
-enum keys_found session_row_ids(struct peer *p, const struct record *r, const uint8_t *body, size_t len, size_t most,
-    struct keys_block *b, const uint64_t **ids);
+enum keys_found session_row_ids(struct peer *p, const struct record *r, const uint8_t *body,
+    size_t len, size_t most, struct keys_block *b, const uint64_t **ids);
 /* The compressor of this I/O thread, made at its first use. */
 struct zip *io_thread_zip(struct io_thread *l);
 

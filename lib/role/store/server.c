@@ -46,11 +46,15 @@ enum err_code server_choose_suites(struct server *s, const char *name, struct er
 static enum err_code choose_address(struct server *s, struct err *e)
 {
 	const char *want = s->cfg.advertise, *port = strrchr(s->address, ':'), *why = "";
-	const struct choice choice = { .iface = s->cfg.iface ? s->cfg.iface : s->cfg.conf ? "*" : NULL, .towards = s->cfg.id->data };
+	const struct choice choice = { .iface = s->cfg.iface ? s->cfg.iface
+		    : s->cfg.conf                            ? "*"
+		                                             : NULL,
+		.towards = s->cfg.id->data };
 	char host[NET_TEXT];
 	enum err_code rc = ERR_OK;
 
-	if (!want && listen_address_is_any(s->address) && !(rc = listen_address_choose(&choice, host, &why, e)))
+	if (!want && listen_address_is_any(s->address) &&
+	    !(rc = listen_address_choose(&choice, host, &why, e)))
 		listen_address_with_port(host, s->address, s->advertised);
 	else if (!want)
 		snprintf(s->advertised, sizeof s->advertised, "%s", s->address);
@@ -58,8 +62,10 @@ static enum err_code choose_address(struct server *s, struct err *e)
 		snprintf(s->advertised, sizeof s->advertised, "%s", want);
 	else
 		snprintf(s->advertised, sizeof s->advertised, "%s%s", want, port ? port : "");
-	log_info(s->cfg.log, "data plane on %s (%s)%s%s%s%s%s", s->address, s->chosen, strcmp(s->address, s->advertised) ? ", told to others as " : "",
-	    strcmp(s->address, s->advertised) ? s->advertised : "", *why ? " (" : "", why, *why ? ")" : "");
+	log_info(s->cfg.log, "data plane on %s (%s)%s%s%s%s%s", s->address, s->chosen,
+	    strcmp(s->address, s->advertised) ? ", told to others as " : "",
+	    strcmp(s->address, s->advertised) ? s->advertised : "", *why ? " (" : "", why,
+	    *why ? ")" : "");
 	return rc;
 }
 
@@ -73,15 +79,17 @@ enum err_code server_join(struct server *s, struct agent_config *cfg, struct err
 	cfg->addr[0] = id->local;
 	cfg->addr[1] = id->data;
 	cfg->id = &id->conn;
-	cfg->info = (struct hs_client_info){ .incarnation = s->incarnation, .slot = SLOT_NONE,
+	cfg->info = (struct hs_client_info){ .incarnation = s->incarnation,
+		.slot = SLOT_NONE,
 		.role = s->cfg.relay ? ROLE_RELAY : ROLE_SERVER };
 	memcpy(cfg->info.cluster, id->conn.cluster, sizeof cfg->info.cluster);
 	memcpy(cfg->server_key, id->server_key, sizeof cfg->server_key);
 	cfg->log = s->cfg.log;
 	cfg->ctx = s;
 	cfg->stats = store_stats;
-	cfg->join = json_pack("{s:s, s:s, s:i, s:s, s:s, s:s}", "op", s->cfg.relay ? "relay_join" : "server_join", "zone",
-	    s->cfg.zone ? s->cfg.zone : "", "pid", (int)getpid(), "host", host, "tcp", s->advertised, "unix",
+	cfg->join = json_pack("{s:s, s:s, s:i, s:s, s:s, s:s}", "op",
+	    s->cfg.relay ? "relay_join" : "server_join", "zone", s->cfg.zone ? s->cfg.zone : "",
+	    "pid", (int)getpid(), "host", host, "tcp", s->advertised, "unix",
 	    s->cfg.unix_path ? s->cfg.unix_path : "");
 	if (!s->cfg.relay)
 		json_object_set_new(cfg->join, "index", json_integer(s->cfg.index));
@@ -106,7 +114,7 @@ enum err_code server_reload_keys(struct server *s, uint64_t *made, struct err *e
 	enum err_code rc;
 
 	if (!s->host || !s->cfg.id->run_dir)
-		return ERR_OK;          /* a store gets its keys with the view */
+		return ERR_OK; /* a store gets its keys with the view */
 	path = rundir_path(s->cfg.id->run_dir, "keys/authorized_keys");
 	rc = keyring_load(path, &ring, e);
 	free(path);
@@ -169,7 +177,7 @@ enum err_code server_start(const struct server_config *cfg, struct server **out,
 	s->began = clock_wall();
 	s->tracer = tracer_new();
 	s->steps = session_trace_steps_new();
-	s->incarnation >>= 1;           /* never UINT64_MAX, which stands for nobody */
+	s->incarnation >>= 1; /* never UINT64_MAX, which stands for nobody */
 	pthread_rwlock_init(&s->keys_lock, NULL);
 	quota_init(s);
 	pthread_mutex_init(&s->end_lock, NULL);
@@ -267,7 +275,7 @@ void server_end(struct server *s, const struct err *why)
 	s->ended = true;
 	pthread_mutex_unlock(&s->end_lock);
 	if (write(s->event, &one, sizeof one) < 0)
-		return;         /* full: it is readable already */
+		return; /* full: it is readable already */
 }
 
 bool server_ended(struct server *s, struct err *why)

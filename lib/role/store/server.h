@@ -15,7 +15,7 @@
 struct server;
 
 struct server_config {
-	struct identity *id;            /* borrowed, for the server's life */
+	struct identity *id; /* borrowed, for the server's life */
 	/* The configuration of a coordinator; NULL otherwise: a store gets it with its first
 	 * view. */
 	const struct conf *conf;
@@ -24,12 +24,12 @@ struct server_config {
 	const char *zone;
 	/* A relay sums the pushes of near workers.  It is neither coordinator nor store. */
 	bool relay;
-	int index;                      /* the number that the store asks for; -1: any */
+	int index; /* the number that the store asks for; -1: any */
 	/* TCP address of the data plane; NULL: by the configuration. */
 	const char *listen;
 	/* Patterns of interfaces to listen on, without `listen`; NULL: any. */
 	const char *iface;
-	const char *unix_path;          /* Unix socket of the data plane; NULL: none */
+	const char *unix_path; /* Unix socket of the data plane; NULL: none */
 	/* Host[:port] that others shall use; NULL: the bound address. */
 	const char *advertise;
 	/* Coordinator: "auto", "none", or the directory of a checkpoint to continue from.  NULL:
@@ -40,7 +40,7 @@ struct server_config {
 	/* Listening sockets for TCP of the data plane and of the control plane, used instead of
 	 * addresses.  The server owns and closes them.  0: none. */
 	int data_fd, http_fd;
-	unsigned threads;               /* I/O threads; 0: one for each processor, at most 4 */
+	unsigned threads; /* I/O threads; 0: one for each processor, at most 4 */
 	struct log *log;
 };
 

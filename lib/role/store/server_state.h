@@ -68,14 +68,14 @@ struct uplink;
 #define PEER_CREDIT (16u << 20)
 /* A session's pulls are answered while fewer bytes than this wait to be written to it.  With many
  * sessions the limit of each is its part of PEER_QUEUES, but at least PEER_QUEUE_MIN. */
-#define PEER_QUEUE (1u << 20)
+#define PEER_QUEUE     (1u << 20)
 #define PEER_QUEUE_MIN (64u << 10)
-#define PEER_QUEUES (UINT64_C(128) << 20)
+#define PEER_QUEUES    (UINT64_C(128) << 20)
 /* Bytes of pulls that a session may have in flight without sparse tables: PEER_ASKED, and in
  * addition so much for each table and for each partition, which may be asked for by version. */
-#define PEER_ASKED (1u << 20)
+#define PEER_ASKED       (1u << 20)
 #define PEER_ASKED_TABLE 512u
-#define PEER_ASKED_PART 16u
+#define PEER_ASKED_PART  16u
 /* Bytes that a session may make a server hold in all. */
 #define PEER_MEMORY (PEER_CREDIT + 2 * PEER_QUEUE)
 /* Bytes that a session may make a server hold where row ids are sent as blocks, which are
@@ -87,7 +87,7 @@ struct uplink;
 #define PEER_SHARED (8u << 20)
 /* An idle session older than this is closed, so that its client connects again with new keys. */
 #define PEER_LIFETIME (3600 * NSEC_PER_SEC)
-#define SLOT_NONE UINT32_MAX
+#define SLOT_NONE     UINT32_MAX
 
 /* A PULL, PULL_ROWS or SCAN that has not been answered completely. */
 struct pull {
@@ -96,9 +96,9 @@ struct pull {
 	uint8_t *body;
 	/* PULL_ROWS: the version of each row that the client has; NULL: it has none. */
 	uint64_t *since;
-	size_t run;                     /* the next run to answer, and.. */
-	uint32_t part;                  /* ..the next partition within it */
-	bool wanted;                    /* the uplink of this relay has been asked to fetch it */
+	size_t run;    /* the next run to answer, and.. */
+	uint32_t part; /* ..the next partition within it */
+	bool wanted;   /* the uplink of this relay has been asked to fetch it */
 	/* Its step has been allowed to begin, and the wait has been counted. */
 	bool begun;
 	/* Time when the pull was first found too early (clock_now); 0: never. */
@@ -126,7 +126,7 @@ struct pending_ack {
 	/* The epoch and generation in which the record was accepted; session_add_pending fills them in. */
 	uint32_t epoch, generation;
 	struct shard_due due;
-	uint64_t token;                 /* PENDING_CLOCKED */
+	uint64_t token; /* PENDING_CLOCKED */
 	uint8_t status;
 	uint32_t staleness;
 	/* The record's; a receipt names the step, the other acknowledgements name seq. */
@@ -139,32 +139,32 @@ struct peer {
 	struct io_thread *io_thread;
 	struct conn *conn;
 	struct loop_fd h;
-	int64_t opened;                 /* clock_now() of the accept */
-	uint8_t address[16];            /* of the other end's host, by net_peer_address */
+	int64_t opened;      /* clock_now() of the accept */
+	uint8_t address[16]; /* of the other end's host, by net_peer_address */
 	uint64_t id;
 	enum role role;
 	char name[KEYRING_NAME_MAX + 1], keytext[48];
 	uint8_t key[KEY_BYTES];
-	int64_t expires;                /* when its key expires, seconds since 1970; 0: never */
+	int64_t expires; /* when its key expires, seconds since 1970; 0: never */
 	uint64_t incarnation;
-	uint32_t slot;                  /* the rank of its worker, or SLOT_NONE */
-	bool doomed;                    /* it is closed when its queue has been written */
-	int64_t doomed_at;              /* clock_now() of that decision */
+	uint32_t slot;     /* the rank of its worker, or SLOT_NONE */
+	bool doomed;       /* it is closed when its queue has been written */
+	int64_t doomed_at; /* clock_now() of that decision */
 	/* Its next record waits until the client has read its queue. */
 	bool choked;
-	bool crowded;                   /* its next push waits until fewer receipts are pending */
+	bool crowded; /* its next push waits until fewer receipts are pending */
 	/* The session's CLOCK is held, and its announcements have been taken already. */
 	bool retold;
-	bool moves_files;               /* file_service_take takes its connection over */
+	bool moves_files; /* file_service_take takes its connection over */
 	/* On its I/O thread: 1, or PEER_LOAD once it has pushed or pulled. */
 	unsigned load;
 	/* Records received; a held one counts each time it is tried. */
 	uint64_t nrecords;
 
 	/* data plane */
-	struct pull *pulls, **pulls_last;       /* queued, in the order of their arrival */
-	size_t pull_bytes;              /* memory that they take */
-	struct pending_ack *pending;        /* acknowledgements that are not safe to send yet */
+	struct pull *pulls, **pulls_last; /* queued, in the order of their arrival */
+	size_t pull_bytes;                /* memory that they take */
+	struct pending_ack *pending;      /* acknowledgements that are not safe to send yet */
 	size_t npending, pending_cap;
 	/* Entries of acknowledgements that are about to be sent, all of records that were accepted
 	 * in the same epoch and generation. */
@@ -173,13 +173,13 @@ struct peer {
 	/* The pieces so far of a push or copy that comes in several records. */
 	uint8_t *rows;
 	size_t rows_len, rows_cap;
-	struct keycache *kept;          /* cached blocks of row ids (row_ids.h); NULL: none yet */
-	uint64_t *ids;                  /* the row ids of the last record, unless they are cached */
-	size_t ids_cap;                 /* how many ids there is room for */
-	struct record rows_rec;         /* the head of the first piece in `rows` */
+	struct keycache *kept;  /* cached blocks of row ids (row_ids.h); NULL: none yet */
+	uint64_t *ids;          /* the row ids of the last record, unless they are cached */
+	size_t ids_cap;         /* how many ids there is room for */
+	struct record rows_rec; /* the head of the first piece in `rows` */
 	/* Since when its quota holds a push (quota.h); 0: it holds none. */
 	int64_t held_since;
-	size_t batch_at;                /* offset at which a held BATCH goes on */
+	size_t batch_at; /* offset at which a held BATCH goes on */
 	struct batcher batcher;
 	/* The session is counted in server.waiting, and io_threads_wake looks at it. */
 	bool waiting;
@@ -194,12 +194,12 @@ struct peer {
 	uint64_t counted_in, counted_out;
 
 	/* control */
-	struct due *dues, **dues_last;  /* answers to CTL that wait for host_may_tell */
+	struct due *dues, **dues_last; /* answers to CTL that wait for host_may_tell */
 	unsigned ndues;
-	bool attached;                  /* it is sent the coordinator's views */
+	bool attached; /* it is sent the coordinator's views */
 	/* Revision of the last view sent, and of the first to be sent. */
 	uint64_t view_had, view_floor;
-	struct coord_self self;         /* what the coordinator knows of it */
+	struct coord_self self; /* what the coordinator knows of it */
 };
 
 /* An I/O thread. */
@@ -207,18 +207,18 @@ struct io_thread {
 	struct server *server;
 	struct loop *loop;
 	pthread_t thread;
-	struct peer *peers;             /* the youngest first */
-	struct view_text *views;            /* the last view; NULL before the first */
-	unsigned half_open;             /* connections in their handshake */
+	struct peer *peers;      /* the youngest first */
+	struct view_text *views; /* the last view; NULL before the first */
+	unsigned half_open;      /* connections in their handshake */
 	/* The sum of peer.load, with connections that are posted to it. */
 	_Atomic unsigned load;
-	struct zip *zip;                /* NULL before the first use */
+	struct zip *zip; /* NULL before the first use */
 	/* A look at all waiting peers has been posted and has not begun. */
 	_Atomic bool woken;
-	_Atomic uint64_t turns;         /* ticks of its loop, about four a second */
+	_Atomic uint64_t turns; /* ticks of its loop, about four a second */
 	/* `turns` when server_turns last found that all had moved. */
 	uint64_t turns_seen;
-	bool spins;                     /* it polls for a while before it sleeps (loop_spin) */
+	bool spins; /* it polls for a while before it sleeps (loop_spin) */
 };
 
 struct repl;
@@ -229,77 +229,82 @@ struct server {
 	struct server_config cfg;
 	struct io_thread *io_thread;
 	unsigned nio_threads;
-	struct loop_fd listener[2];     /* TCP and the Unix socket */
+	struct loop_fd listener[2]; /* TCP and the Unix socket */
 	char address[NET_TEXT], advertised[NET_TEXT];
-	const char *chosen;             /* why it listens on this address, for the log */
-	int event;                      /* an eventfd that is readable when `ended` is set */
+	const char *chosen; /* why it listens on this address, for the log */
+	int event;          /* an eventfd that is readable when `ended` is set */
 	/* host.turns when server_turns last found that all had moved. */
 	uint64_t turns_seen;
-	struct host *host;              /* NULL without coordinator */
-	struct agent *agent;            /* NULL without store or relay */
-	struct repl *repl;              /* replication to the next replicas; NULL without store */
-	struct uplink *uplink;          /* NULL unless this is a relay */
-	unsigned relay;                 /* the number of this relay; the agent's thread only */
+	struct host *host;     /* NULL without coordinator */
+	struct agent *agent;   /* NULL without store or relay */
+	struct repl *repl;     /* replication to the next replicas; NULL without store */
+	struct uplink *uplink; /* NULL unless this is a relay */
+	unsigned relay;        /* the number of this relay; the agent's thread only */
 	struct tracer *tracer;
-	struct trace_steps *steps;      /* open steps of a trace (session_trace.c) */
-	struct checkpoint_part *save;              /* checkpoints; NULL without store */
-	json_t *state;                  /* state.json of an earlier coordinator, or NULL */
-	bool recover;                   /* the job of `state` is to be continued */
+	struct trace_steps *steps;    /* open steps of a trace (session_trace.c) */
+	struct checkpoint_part *save; /* checkpoints; NULL without store */
+	json_t *state;                /* state.json of an earlier coordinator, or NULL */
+	bool recover;                 /* the job of `state` is to be continued */
 	/* The checkpoint that the partitions begin from; NULL: none, or done. */
 	struct ckpt_reader *restore;
-	_Atomic bool read_only;         /* only pulls are answered */
+	_Atomic bool read_only; /* only pulls are answered */
 	/* Read replica: when its source had these values (clock_now); 0: none. */
 	_Atomic int64_t as_of;
-	_Atomic bool saving;            /* the checkpoint thread waits for a change (checkpoint_part_wake) */
-	struct shard *_Atomic shard;    /* NULL until the first view is installed */
+	_Atomic bool saving; /* the checkpoint thread waits for a change (checkpoint_part_wake) */
+	struct shard *_Atomic shard; /* NULL until the first view is installed */
 	uint64_t incarnation;
 	/* store_settings.c: the configuration in force, the number of its settings epoch, and the
 	 * log level of the last view; the agent's thread only. */
-	struct { json_t *config; int64_t number; char level[16]; } live;
+	struct {
+		json_t *config;
+		int64_t number;
+		char level[16];
+	} live;
 	/* The file with initial values has been found; the agent's thread only. */
 	bool first_found;
-	int64_t began;                  /* Unix time in ns */
+	int64_t began; /* Unix time in ns */
 	/* The last view had the phase "finishing"; the agent's thread only. */
 	bool finishing;
-	json_t *unvoted;                /* a proposal from before there was a shard, or NULL; the agent's thread only */
+	json_t *
+	    unvoted; /* a proposal from before there was a shard, or NULL; the agent's thread only */
 	/* Voted on and not yet decided; 0: none; the agent's thread only. */
 	uint64_t proposal;
 	_Atomic bool host_stopping, stopping, leaving;
-	_Atomic uint64_t saves;         /* the id of the checkpoint that is being made; 0: none */
-	_Atomic uint32_t epoch, generation;     /* of the installed layout */
+	_Atomic uint64_t saves; /* the id of the checkpoint that is being made; 0: none */
+	_Atomic uint32_t epoch, generation; /* of the installed layout */
 	/* The epoch that is installed or being installed: it changes before the shard does, and
 	 * `epoch` changes after it. */
 	_Atomic uint32_t installing;
 	/* Partitions to copy to joining servers, and copied ones. */
 	_Atomic uint64_t fed_all, fed_done;
-	_Atomic uint32_t members;       /* membership entries known, for PULLED */
-	_Atomic bool members_known;     /* a view has told which worker holds which rank */
+	_Atomic uint32_t members;   /* membership entries known, for PULLED */
+	_Atomic bool members_known; /* a view has told which worker holds which rank */
 	_Atomic uint64_t next_peer;
 
-	pthread_rwlock_t keys_lock;     /* ring, keys_made, given */
+	pthread_rwlock_t keys_lock; /* ring, keys_made, given */
 	struct keyring *ring;
-	_Atomic bool keys_known;        /* false in a store or relay until its first view */
+	_Atomic bool keys_known; /* false in a store or relay until its first view */
 	/* The version of `ring`: the coordinator numbers rings upwards. */
 	uint64_t keys_made;
 	/* The relays of the view (relay/relayed_slots.h); NULL: none. */
 	struct given *given;
 
-	pthread_mutex_t end_lock;       /* ended, end_why */
+	pthread_mutex_t end_lock; /* ended, end_why */
 	bool ended;
 	struct err end_why;
 
-	_Atomic uint64_t mem_limit;     /* bytes, by the configuration; 0: none */
-	_Atomic bool sparse;            /* there are, or were, sparse tables */
-	_Atomic uint64_t parts;         /* partitions that this process has, or is about to have */
-	_Atomic uint64_t asked;         /* bytes of pulls that a session may have in flight */
-	_Atomic bool takes_keys;        /* the configuration allows row ids in blocks */
+	_Atomic uint64_t mem_limit; /* bytes, by the configuration; 0: none */
+	_Atomic bool sparse;        /* there are, or were, sparse tables */
+	_Atomic uint64_t parts;     /* partitions that this process has, or is about to have */
+	_Atomic uint64_t asked;     /* bytes of pulls that a session may have in flight */
+	_Atomic bool takes_keys;    /* the configuration allows row ids in blocks */
 	/* Bytes, as logged (P6 in ps-consistency(7)); 0: not known yet. */
 	_Atomic uint64_t memory_bound;
-	_Atomic bool shares;            /* the configuration allows sessions over shared memory */
-	_Atomic bool io_threads_run;         /* all I/O threads have started: posted work is done */
+	_Atomic bool shares;         /* the configuration allows sessions over shared memory */
+	_Atomic bool io_threads_run; /* all I/O threads have started: posted work is done */
 	/* For each worker in a second; 0: no quota. */
 	_Atomic uint64_t quota_bytes, quota_pushes;
-	struct quotas *quotas;          /* quota.c */
+	struct quotas *quotas; /* quota.c */
 	/* Nanoseconds that the pushes of each rank were held by quotas. */
 	_Atomic uint64_t held[COORD_WORKERS_MAX];
 	/* Nanoseconds that I/O threads poll before they sleep; set before io_threads_spin posts to
@@ -312,16 +317,16 @@ struct server {
 	json_t *heat;
 	int64_t heat_at;
 	uint64_t heat_step;
-	_Atomic uint32_t waiting;       /* sessions that io_threads_wake must look at */
+	_Atomic uint32_t waiting; /* sessions that io_threads_wake must look at */
 	_Atomic uint32_t sessions, auth_failures, half_open;
 	_Atomic uint64_t bytes_in, bytes_out;
 	/* How long pulls were held until their step might begin, ns. */
 	struct hist barrier;
-	_Atomic int64_t views_cost;     /* ns that sending the present view has taken */
+	_Atomic int64_t views_cost; /* ns that sending the present view has taken */
 	/* Descriptors that this process may open (descriptor_limit.h). */
 	uint64_t files_most;
 	struct log_limit strangers, crowd;
-	_Atomic int remote_suite, local_suite;  /* enum suite */
+	_Atomic int remote_suite, local_suite; /* enum suite */
 };
 
 /* ---- io_thread.c ---- */
@@ -385,11 +390,11 @@ void session_advance(struct peer *p);
 /* Try the held record again, then session_advance.  May free p. */
 void session_retry(struct peer *p);
 /* Answer record r by NACK and go on: the sender may send something better. */
-void session_send_nack(struct peer *p, const struct record *r, enum err_code code, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
+void session_send_nack(struct peer *p, const struct record *r, enum err_code code, const char *fmt,
+    ...) __attribute__((format(printf, 4, 5)));
 /* Answer record r by NACK, and close the session when that has been written. */
-void session_refuse(struct peer *p, const struct record *r, enum err_code code, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
+void session_refuse(struct peer *p, const struct record *r, enum err_code code, const char *fmt,
+    ...) __attribute__((format(printf, 4, 5)));
 
 /* ---- session_admit.c: conn_handler.admit and .live; ctx is the peer ---- */
 
@@ -400,7 +405,8 @@ enum err_code session_admit(void *ctx, const uint8_t key[32], const struct hs_cl
 void session_live(void *ctx, const struct hs_server_info *unused);
 /* Is this key in the ring, with this role?  *expires (may be NULL): when it expires.  Any
  * thread. */
-bool server_knows_key(struct server *s, const uint8_t key[KEY_BYTES], enum role role, int64_t *expires);
+bool server_knows_key(struct server *s, const uint8_t key[KEY_BYTES], enum role role,
+    int64_t *expires);
 
 /* ---- session_trace.c ---- */
 
@@ -419,12 +425,15 @@ bool session_is_crowded(struct peer *p);
 bool session_has_too_many_copies(struct peer *p);
 /* Collect the pieces of one push or copy.  *body is the whole payload when all pieces are there;
  * CONN_TAKEN with *body NULL: more pieces are to come.  session_drop_pieces drops them. */
-enum conn_verdict session_collect_pieces(struct peer *p, const struct record *r, const uint8_t *payload, const uint8_t **body);
+enum conn_verdict session_collect_pieces(struct peer *p, const struct record *r,
+    const uint8_t *payload, const uint8_t **body);
 void session_drop_pieces(struct peer *p);
 /* Refuse a push of another epoch; else collect its pieces and hand the whole to `take`.  When
  * `take` holds it, the last piece comes again. */
-enum conn_verdict session_take_staged(struct peer *p, const struct record *r, const uint8_t *payload,
-    enum conn_verdict (*take)(struct peer *p, const struct record *r, const uint8_t *body, size_t len));
+enum conn_verdict session_take_staged(struct peer *p, const struct record *r,
+    const uint8_t *payload,
+    enum conn_verdict (
+        *take)(struct peer *p, const struct record *r, const uint8_t *body, size_t len));
 /* session_copy.c: COPY_SUM, COPY_PUSH, COPY_STEP and COPY_STATE, from the previous replica */
 enum conn_verdict session_copy(struct peer *p, const struct record *r, const uint8_t *payload);
 /* session_probe.c: PROBE */
@@ -446,7 +455,8 @@ void session_send_clocked(struct peer *p, const struct pending_ack *of);
 bool session_expect_announced(struct peer *p, const struct slot_clock *c);
 /* session_sum.c: PUSH_SUM and CLOCKS, from relays */
 enum conn_verdict session_push_sum(struct peer *p, const struct record *r, const uint8_t *payload);
-enum conn_verdict session_sum_clocks(struct peer *p, const struct record *r, const uint8_t *payload);
+enum conn_verdict session_sum_clocks(struct peer *p, const struct record *r,
+    const uint8_t *payload);
 /* session_pull.c: PULL, PULL_ROWS and SCAN */
 enum conn_verdict session_pull(struct peer *p, const struct record *r, const uint8_t *payload);
 /* Answer queued pulls.  True: it stopped because enough bytes are queued, or enough pulls were
@@ -465,7 +475,8 @@ struct host_mark {
 };
 /* Handle a message of the session `self`.  Returns the answer (a new reference), or NULL with or
  * without an error; *due: what must be durable before the answer is sent. */
-json_t *host_handle(struct host *h, struct coord_self *self, const json_t *msg, struct host_mark *due, struct err *e);
+json_t *host_handle(struct host *h, struct coord_self *self, const json_t *msg,
+    struct host_mark *due, struct err *e);
 /* Is that state durable?  Takes no lock.  io_threads_wake is called when the answer may have changed. */
 bool host_may_tell(struct host *h, const struct host_mark *due);
 /* The session of this member has ended. */

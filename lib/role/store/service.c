@@ -72,13 +72,15 @@ void service_reloaded(struct service *v)
 void service_stopping(struct service *v, int64_t grace_ns)
 {
 	v->stopping = true;
-	notify_say(&v->notify, "STOPPING=1\nSTATUS=leaving\nEXTEND_TIMEOUT_USEC=%lld", (long long)(grace_ns / 1000));
+	notify_say(&v->notify, "STOPPING=1\nSTATUS=leaving\nEXTEND_TIMEOUT_USEC=%lld",
+	    (long long)(grace_ns / 1000));
 }
 
 void service_close(struct service *v, const struct err *why)
 {
 	if (!v->stopping)
-		notify_say(&v->notify, "STOPPING=1\nSTATUS=%.*s", (int)strcspn(why->code ? why->msg : "over", "\n"),
-		           why->code ? why->msg : "over");
+		notify_say(&v->notify, "STOPPING=1\nSTATUS=%.*s",
+		    (int)strcspn(why->code ? why->msg : "over", "\n"),
+		    why->code ? why->msg : "over");
 	notify_close(&v->notify);
 }

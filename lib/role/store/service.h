@@ -11,8 +11,8 @@ struct service {
 	struct notify notify;
 	struct server *server;
 	bool ready, stopping;
-	int64_t said_at, pinged_at;     /* when the state and the last sign of life were sent */
-	char said[200];                 /* the last state that was sent */
+	int64_t said_at, pinged_at; /* when the state and the last sign of life were sent */
+	char said[200];             /* the last state that was sent */
 };
 
 void service_open(struct service *v, struct server *s);

@@ -13,11 +13,16 @@
  * sending. */
 #define VIEW_READ_COST (NSEC_PER_MSEC / 10)
 
-/* ---- records --------------------------------------------------------------------- */
+/* ---- records ---- */
 
-static void append_nack(struct peer *p, const struct record *r, enum err_code code, const char *fmt, va_list ap)
+static void append_nack(struct peer *p, const struct record *r, enum err_code code, const char *fmt,
+    va_list ap)
 {
-	struct record out = { .type = REC_NACK, .seq = r->seq, .table = r->table, .part = r->part, .step = r->step };
+	struct record out = { .type = REC_NACK,
+		.seq = r->seq,
+		.table = r->table,
+		.part = r->part,
+		.step = r->step };
 	struct buf body = BUF_INIT;
 	char text[400];
 
@@ -28,7 +33,8 @@ static void append_nack(struct peer *p, const struct record *r, enum err_code co
 	buf_release(&body);
 }
 
-void session_send_nack(struct peer *p, const struct record *r, enum err_code code, const char *fmt, ...)
+void session_send_nack(struct peer *p, const struct record *r, enum err_code code, const char *fmt,
+    ...)
 {
 	va_list ap;
 
@@ -37,7 +43,8 @@ void session_send_nack(struct peer *p, const struct record *r, enum err_code cod
 	va_end(ap);
 }
 
-void session_refuse(struct peer *p, const struct record *r, enum err_code code, const char *fmt, ...)
+void session_refuse(struct peer *p, const struct record *r, enum err_code code, const char *fmt,
+    ...)
 {
 	va_list ap;
 
@@ -48,7 +55,8 @@ void session_refuse(struct peer *p, const struct record *r, enum err_code code, 
 	p->doomed_at = clock_now();
 }
 
-static void send_ctl_reply(struct peer *p, const struct record *r, json_t *answer, const struct err *e)
+static void send_ctl_reply(struct peer *p, const struct record *r, json_t *answer,
+    const struct err *e)
 {
 	struct record out = { .flags = RECORD_REPLY, .seq = r->seq };
 	char *text;
@@ -56,7 +64,8 @@ static void send_ctl_reply(struct peer *p, const struct record *r, json_t *answe
 	if (!answer && !e->code)
 		return;
 	if (!answer)
-		answer = json_pack("{s:{s:s, s:s}}", "error", "code", err_name(e->code), "message", e->msg);
+		answer = json_pack("{s:{s:s, s:s}}", "error", "code", err_name(e->code), "message",
+		    e->msg);
 	text = json_text(answer);
 	msg_send_text(p->conn, &out, text);
 	free(text);
@@ -142,11 +151,13 @@ static void send_view(struct peer *p)
 	struct record r = { 0 };
 	char *text;
 
-	if (!p->attached || !v || view_text_rev(v) < p->view_floor || view_text_rev(v) <= p->view_had ||
+	if (!p->attached || !v || view_text_rev(v) < p->view_floor ||
+	    view_text_rev(v) <= p->view_had ||
 	    (p->role != ROLE_SERVER && p->role != ROLE_RELAY && conn_queued(p->conn) >= PEER_QUEUE))
 		return;
 	if (p->role == ROLE_WORKER)
-		text = view_text_for_worker(v, p->self.kind == COORD_WORKER ? p->self.index : SLOT_NONE, p->view_had);
+		text = view_text_for_worker(v,
+		    p->self.kind == COORD_WORKER ? p->self.index : SLOT_NONE, p->view_had);
 	else if (p->role == ROLE_READER || p->role == ROLE_MONITOR)
 		text = view_text_for_guest(v, p->view_had);
 	else
@@ -180,9 +191,12 @@ static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, cons
 	op = json_str(msg, "op", "");
 	/* The role of the key decides, whatever the message claims. */
 	if ((strcmp(op, "server_join") == 0 && p->role != ROLE_SERVER) ||
-	    ((strcmp(op, "worker_join") == 0 || strcmp(op, "coming") == 0 || strcmp(op, "unfit") == 0) && p->role != ROLE_WORKER) ||
+	    ((strcmp(op, "worker_join") == 0 || strcmp(op, "coming") == 0 ||
+	         strcmp(op, "unfit") == 0) &&
+	        p->role != ROLE_WORKER) ||
 	    (strcmp(op, "relay_join") == 0 && p->role != ROLE_RELAY)) {
-		err_set(&e, ERR_FORBIDDEN, "a key with the role %s may not do this", role_name(p->role));
+		err_set(&e, ERR_FORBIDDEN, "a key with the role %s may not do this",
+		    role_name(p->role));
 	} else if (strcmp(op, "watch") == 0) {
 		due.answer = json_object();
 	} else {
@@ -194,8 +208,9 @@ static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, cons
 		return CONN_DROP;
 	}
 	due.joined = strcmp(op, "watch") != 0;
-	due.attaches = due.answer && (p->self.kind == COORD_SERVER || p->self.kind == COORD_WORKER || p->self.kind == COORD_RELAY ||
-	    !due.joined);
+	due.attaches = due.answer &&
+	    (p->self.kind == COORD_SERVER || p->self.kind == COORD_WORKER ||
+	        p->self.kind == COORD_RELAY || !due.joined);
 	due.e = e;
 	if (host_may_tell(host, &due.mark))
 		send_ctl_answer(p, &due);
@@ -205,9 +220,11 @@ static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, cons
 	return CONN_TAKEN;
 }
 
-static enum conn_verdict handle_record(struct peer *p, const struct record *r, const uint8_t *payload);
+static enum conn_verdict handle_record(struct peer *p, const struct record *r,
+    const uint8_t *payload);
 
-static enum conn_verdict handle_batch(struct peer *p, const struct record *r, const uint8_t *payload)
+static enum conn_verdict handle_batch(struct peer *p, const struct record *r,
+    const uint8_t *payload)
 {
 	const uint8_t *body;
 	struct record sub;
@@ -221,7 +238,7 @@ static enum conn_verdict handle_batch(struct peer *p, const struct record *r, co
 			break;
 		v = handle_record(p, &sub, body);
 		if (v == CONN_HOLD)
-			p->batch_at = at;       /* the retry begins with this record */
+			p->batch_at = at; /* the retry begins with this record */
 		if (v != CONN_TAKEN)
 			return v;
 	}
@@ -238,7 +255,9 @@ static enum conn_verdict handle_batch(struct peer *p, const struct record *r, co
 static enum conn_verdict begin_file_session(struct peer *p, const struct record *r)
 {
 	if (!p->io_thread->server->host || p->nrecords != 1) {
-		session_refuse(p, r, ERR_PROTO, "%s: this is not the coordinator, or not a session for files", record_type_name(r->type));
+		session_refuse(p, r, ERR_PROTO,
+		    "%s: this is not the coordinator, or not a session for files",
+		    record_type_name(r->type));
 		return CONN_DROP;
 	}
 	p->moves_files = true;
@@ -271,10 +290,12 @@ static bool reads_answers(const struct peer *p)
 	size_t queued = conn_queued(p->conn) + p->batcher.body.len;
 	struct server *s = p->io_thread->server;
 
-	return queued < PEER_QUEUE_MIN || queued < session_backlog_limit(s, atomic_load(&s->sessions));
+	return queued < PEER_QUEUE_MIN ||
+	    queued < session_backlog_limit(s, atomic_load(&s->sessions));
 }
 
-static enum conn_verdict handle_record(struct peer *p, const struct record *r, const uint8_t *payload)
+static enum conn_verdict handle_record(struct peer *p, const struct record *r,
+    const uint8_t *payload)
 {
 	struct server *s = p->io_thread->server;
 
@@ -282,12 +303,13 @@ static enum conn_verdict handle_record(struct peer *p, const struct record *r, c
 	if (p->choked)
 		return CONN_HOLD;
 	if (!record_role_may(r->type, p->role)) {
-		session_refuse(p, r, ERR_FORBIDDEN, "a key with the role %s may not send %s", role_name(p->role),
-		    record_type_name(r->type));
+		session_refuse(p, r, ERR_FORBIDDEN, "a key with the role %s may not send %s",
+		    role_name(p->role), record_type_name(r->type));
 		return CONN_DROP;
 	}
 	if (record_step_is_absurd(r)) {
-		session_refuse(p, r, ERR_PROTO, "%s of step %llu: there is no such step", record_type_name(r->type), (unsigned long long)r->step);
+		session_refuse(p, r, ERR_PROTO, "%s of step %llu: there is no such step",
+		    record_type_name(r->type), (unsigned long long)r->step);
 		return CONN_DROP;
 	}
 	if (r->type == REC_CTL)
@@ -308,8 +330,10 @@ static enum conn_verdict handle_record(struct peer *p, const struct record *r, c
 	}
 	if (knows_newer_layout(s, r))
 		return CONN_HOLD;
-	if (atomic_load(&s->read_only) && r->type != REC_PULL && r->type != REC_PULL_ROWS && r->type != REC_SCAN) {
-		session_refuse(p, r, ERR_UNSUPPORTED, "this cluster is read-only: it answers pulls");
+	if (atomic_load(&s->read_only) && r->type != REC_PULL && r->type != REC_PULL_ROWS &&
+	    r->type != REC_SCAN) {
+		session_refuse(p, r, ERR_UNSUPPORTED,
+		    "this cluster is read-only: it answers pulls");
 		return CONN_TAKEN;
 	}
 	switch (r->type) {
@@ -343,9 +367,11 @@ static enum conn_verdict receive_record(void *ctx, const struct record *r, uint8
 	return handle_record(p, r, payload);
 }
 
-static const struct conn_handler handler = { .admit = session_admit, .live = session_live, .record = receive_record };
+static const struct conn_handler handler = { .admit = session_admit,
+	.live = session_live,
+	.record = receive_record };
 
-/* ---- life --------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 static void set_waiting(struct peer *p, bool waiting)
 {
@@ -377,7 +403,8 @@ static void on_event(void *ctx, uint32_t events)
 		rc = conn_write(p->conn, &e);
 	if (!rc && p->choked && !p->doomed && reads_answers(p))
 		rc = conn_retry(p->conn, &e);
-	else if (!rc && (events & (EPOLLIN | EPOLLHUP | EPOLLERR) || conn_ready(p->conn)) && !p->doomed)
+	else if (!rc && (events & (EPOLLIN | EPOLLHUP | EPOLLERR) || conn_ready(p->conn)) &&
+	    !p->doomed)
 		rc = conn_read(p->conn, &e);
 	if (!rc && p->moves_files) {
 		file_service_take(s->host, p);
@@ -387,12 +414,14 @@ static void on_event(void *ctx, uint32_t events)
 		session_advance(p);
 		return;
 	}
-	if (rc == ERR_AUTH || rc == ERR_PROTO || (!was_live && (rc == ERR_FENCED || rc == ERR_FORBIDDEN))) {
+	if (rc == ERR_AUTH || rc == ERR_PROTO ||
+	    (!was_live && (rc == ERR_FENCED || rc == ERR_FORBIDDEN))) {
 		uint32_t n = log_allowed(&s->strangers, 5);
 
 		atomic_fetch_add(&s->auth_failures, 1);
 		if (n)
-			log_warn(s->cfg.log, "connection refused: %s%s", e.msg, n > 1 ? " (and others before)" : "");
+			log_warn(s->cfg.log, "connection refused: %s%s", e.msg,
+			    n > 1 ? " (and others before)" : "");
 	}
 	/* A NACK that says why may be in the queue. */
 	conn_write(p->conn, NULL);
@@ -413,7 +442,8 @@ void session_open(struct io_thread *l, int fd)
 	p->pulls_last = &p->pulls;
 	p->dues_last = &p->dues;
 	p->slot = SLOT_NONE;
-	p->conn = conn_accept(fd, &s->cfg.id->conn, (enum suite)atomic_load(net_peer_is_local(fd) ? &s->local_suite : &s->remote_suite),
+	p->conn = conn_accept(fd, &s->cfg.id->conn,
+	    (enum suite)atomic_load(net_peer_is_local(fd) ? &s->local_suite : &s->remote_suite),
 	    atomic_load(&s->epoch), &handler, p);
 	if (l->spins)
 		conn_watch(p->conn);
@@ -492,7 +522,8 @@ void session_close(struct peer *p)
 
 bool session_is_idle(const struct peer *p)
 {
-	return !conn_is_held(p->conn) && !p->pulls && !p->npending && !p->rows && !p->dues && !conn_queued(p->conn);
+	return !conn_is_held(p->conn) && !p->pulls && !p->npending && !p->rows && !p->dues &&
+	    !conn_queued(p->conn);
 }
 
 void session_retire(struct peer *p)
@@ -522,7 +553,8 @@ void session_advance(struct peer *p)
 
 	for (int round = 0; round < 2; round++) {
 		if (conn_is_live(p->conn) && !p->doomed) {
-			if (round && conn_is_held(p->conn) && conn_retry(p->conn, &e) && !p->doomed) {
+			if (round && conn_is_held(p->conn) && conn_retry(p->conn, &e) &&
+			    !p->doomed) {
 				session_close(p);
 				return;
 			}
@@ -546,7 +578,8 @@ void session_advance(struct peer *p)
 	count_session_bytes(p);
 	/* POLLIN and POLLOUT have the same values as EPOLLIN and EPOLLOUT.  A doomed session is not
 	 * read any more; if shared memory has no room for its NACK, tick_io_thread tries again. */
-	events = p->doomed ? conn_can_write(p->conn) ? EPOLLOUT : 0 : (uint32_t)conn_events(p->conn);
+	events = p->doomed ? conn_can_write(p->conn) ? EPOLLOUT : 0
+	                   : (uint32_t)conn_events(p->conn);
 	if ((more && !conn_queued(p->conn)) || (p->choked && !p->doomed && reads_answers(p)))
 		events |= EPOLLOUT;
 	loop_mod(p->io_thread->loop, &p->h, events);

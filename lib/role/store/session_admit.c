@@ -3,7 +3,8 @@
 
 /* Admission: which clients may have a session.  The server's side of the handshake. */
 
-static enum err_code find_client_key(struct server *s, const uint8_t key[32], struct peer *p, struct err *e)
+static enum err_code find_client_key(struct server *s, const uint8_t key[32], struct peer *p,
+    struct err *e)
 {
 	const struct keyring_entry *entry;
 	enum err_code rc = ERR_OK;
@@ -15,7 +16,8 @@ static enum err_code find_client_key(struct server *s, const uint8_t key[32], st
 		p->expires = entry->expires;
 		snprintf(p->name, sizeof p->name, "%s", entry->name);
 	} else if (!atomic_load(&s->keys_known)) {
-		rc = err_set(e, ERR_NOTREADY, "no keys are known yet: the coordinator has not sent them");
+		rc = err_set(e, ERR_NOTREADY,
+		    "no keys are known yet: the coordinator has not sent them");
 	} else {
 		rc = err_set(e, ERR_AUTH, "a key that is not in authorized_keys");
 	}
@@ -23,7 +25,8 @@ static enum err_code find_client_key(struct server *s, const uint8_t key[32], st
 	return rc;
 }
 
-bool server_knows_key(struct server *s, const uint8_t key[KEY_BYTES], enum role role, int64_t *expires)
+bool server_knows_key(struct server *s, const uint8_t key[KEY_BYTES], enum role role,
+    int64_t *expires)
 {
 	const struct keyring_entry *entry;
 	bool known;
@@ -44,7 +47,10 @@ static bool has_session_memory(struct server *s)
 	struct shard *sh = atomic_load(&s->shard);
 	uint64_t limit = atomic_load(&s->mem_limit);
 
-	return !limit || !sh || shard_booked(sh) + ((uint64_t)atomic_load(&s->sessions) + 1) * server_session_memory(s) <= limit;
+	return !limit || !sh ||
+	    shard_booked(sh) +
+	        ((uint64_t)atomic_load(&s->sessions) + 1) * server_session_memory(s) <=
+	    limit;
 }
 
 enum err_code session_admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
@@ -69,11 +75,14 @@ enum err_code session_admit(void *ctx, const uint8_t key[32], const struct hs_cl
 
 		/* Before its first view a server cannot tell which incarnations are fenced. */
 		if (!sh || !atomic_load(&s->members_known))
-			return err_set(e, ERR_NOTREADY, "no workers are known yet: the coordinator has not sent them");
+			return err_set(e, ERR_NOTREADY,
+			    "no workers are known yet: the coordinator has not sent them");
 		if (!shard_holds(sh, p->slot, p->incarnation))
-			return err_set(e, ERR_FENCED, "%s is not the holder of slot %u", p->name, p->slot);
+			return err_set(e, ERR_FENCED, "%s is not the holder of slot %u", p->name,
+			    p->slot);
 		if (!shard_key_holds(sh, p->slot, key))
-			return err_set(e, ERR_FORBIDDEN, "slot %u is held by another key than that of %s", p->slot, p->name);
+			return err_set(e, ERR_FORBIDDEN,
+			    "slot %u is held by another key than that of %s", p->slot, p->name);
 	}
 	if (!has_session_memory(s))
 		return err_set(e, ERR_LIMIT, "mem_limit leaves no room for one more session");

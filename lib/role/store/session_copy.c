@@ -7,9 +7,15 @@ enum conn_verdict session_copy(struct peer *p, const struct record *r, const uin
 {
 	struct server *s = p->io_thread->server;
 	struct shard *sh = atomic_load(&s->shard);
-	struct copy c = { .kind = (enum copy_kind)(r->type - REC_COPY_SUM + COPY_SUM), .table = r->table,
-		.codec = r->codec, .part = r->part, .step = r->step };
-	struct pending_ack x = { .kind = PENDING_COPIED, .table = r->table, .part = r->part, .seq = r->seq };
+	struct copy c = { .kind = (enum copy_kind)(r->type - REC_COPY_SUM + COPY_SUM),
+		.table = r->table,
+		.codec = r->codec,
+		.part = r->part,
+		.step = r->step };
+	struct pending_ack x = { .kind = PENDING_COPIED,
+		.table = r->table,
+		.part = r->part,
+		.seq = r->seq };
 	const uint8_t *body;
 	enum shard_answer a;
 	enum conn_verdict v;
@@ -24,7 +30,8 @@ enum conn_verdict session_copy(struct peer *p, const struct record *r, const uin
 	if (v != CONN_TAKEN || !body)
 		return v;
 	if (session_has_too_many_copies(p)) {
-		session_refuse(p, r, ERR_LIMIT, "more copies than %zu without an answer", p->npending);
+		session_refuse(p, r, ERR_LIMIT, "more copies than %zu without an answer",
+		    p->npending);
 		return CONN_DROP;
 	}
 	a = shard_copy(sh, &c, body, r->total, &x.due);
@@ -34,8 +41,9 @@ enum conn_verdict session_copy(struct peer *p, const struct record *r, const uin
 	if (a == SHARD_OK) {
 		session_add_pending(p, r, &x);
 	} else if (a == SHARD_BAD) {
-		session_refuse(p, r, ERR_PROTO, "%s of table %u partition %u does not fit what is here", record_type_name(r->type),
-		    r->table, r->part);
+		session_refuse(p, r, ERR_PROTO,
+		    "%s of table %u partition %u does not fit what is here",
+		    record_type_name(r->type), r->table, r->part);
 		return CONN_DROP;
 	}
 	return CONN_TAKEN;

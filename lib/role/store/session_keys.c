@@ -3,21 +3,22 @@
 #include "core/json.h"
 #include "core/mem.h"
 
-/* ---- revoked keys ------------------------------------------------------------------- */
+/* ---- revoked keys ---- */
 
 /* One round over all I/O threads.  The last thread reports and frees it. */
 struct recheck {
 	struct server *server;
 	uint64_t made;
-	_Atomic unsigned left;          /* I/O threads that have yet to recheck their sessions */
-	pthread_mutex_t lock;           /* cut */
-	json_t *cut;                    /* {name of the key: number of sessions cut} */
+	_Atomic unsigned left; /* I/O threads that have yet to recheck their sessions */
+	pthread_mutex_t lock;  /* cut */
+	json_t *cut;           /* {name of the key: number of sessions cut} */
 };
 
 static void report_cut_sessions(struct recheck *r)
 {
 	struct server *s = r->server;
-	json_t *msg = json_pack("{s:s, s:I, s:O}", "op", "keys", "made", (json_int_t)r->made, "cut", r->cut);
+	json_t *msg = json_pack("{s:s, s:I, s:O}", "op", "keys", "made", (json_int_t)r->made, "cut",
+	    r->cut);
 
 	pthread_rwlock_rdlock(&s->keys_lock);
 	if (!s->host && s->agent && !atomic_load(&s->stopping))
@@ -47,9 +48,11 @@ static void recheck_io_thread(void *ctx)
 		l++;
 	for (p = l->peers; p; p = next) {
 		next = p->next;
-		if (p->role == ROLE_NONE || server_knows_key(r->server, p->key, p->role, &p->expires))
+		if (p->role == ROLE_NONE ||
+		    server_knows_key(r->server, p->key, p->role, &p->expires))
 			continue;
-		log_warn(l->server->cfg.log, "the key of %s is revoked: its session is cut", p->name);
+		log_warn(l->server->cfg.log, "the key of %s is revoked: its session is cut",
+		    p->name);
 		pthread_mutex_lock(&r->lock);
 		count_session(r->cut, p->name);
 		pthread_mutex_unlock(&r->lock);
@@ -72,7 +75,7 @@ void session_keys_recheck(struct server *s, uint64_t made)
 		loop_post(s->io_thread[i].loop, recheck_io_thread, r);
 }
 
-/* ---- keys of a view ------------------------------------------------------------------- */
+/* ---- keys of a view ---- */
 
 void session_keys_take(struct server *s, const json_t *view)
 {
@@ -91,7 +94,8 @@ void session_keys_take(struct server *s, const json_t *view)
 		struct keyring_entry entry = { .expires = json_int(k, "expires", 0) };
 
 		snprintf(entry.name, sizeof entry.name, "%s", json_str(k, "name", ""));
-		if (!role_parse(json_str(k, "role", ""), &entry.role) || !key_from_text(json_str(k, "key", ""), entry.pk) ||
+		if (!role_parse(json_str(k, "role", ""), &entry.role) ||
+		    !key_from_text(json_str(k, "key", ""), entry.pk) ||
 		    keyring_add(ring, &entry, &e))
 			log_warn(s->cfg.log, "a key in the view is not understood");
 	}
@@ -105,7 +109,7 @@ void session_keys_take(struct server *s, const json_t *view)
 	session_keys_recheck(s, made);
 }
 
-/* ---- expired keys --------------------------------------------------------------------- */
+/* ---- expired keys ---- */
 
 void session_keys_expire(struct io_thread *l)
 {
@@ -119,15 +123,16 @@ void session_keys_expire(struct io_thread *l)
 		/* The key may have got a later date since. */
 		if (server_knows_key(l->server, p->key, p->role, &p->expires))
 			continue;
-		log_warn(l->server->cfg.log, "the key of %s has expired: its session is cut", p->name);
+		log_warn(l->server->cfg.log, "the key of %s has expired: its session is cut",
+		    p->name);
 		session_close(p);
 	}
 }
 
-/* ---- the census ------------------------------------------------------------------------ */
+/* ---- the census ---- */
 
 struct census {
-	pthread_mutex_t lock;           /* all of this */
+	pthread_mutex_t lock; /* all of this */
 	pthread_cond_t done;
 	struct server *server;
 	unsigned left;

@@ -11,7 +11,8 @@ enum conn_verdict session_probe(struct peer *p, const struct record *r)
 	struct record out = { .type = REC_PROBED, .seq = r->seq, .len = (uint32_t)r->total };
 
 	if (r->total > PROBED_MAX || conn_queued(p->conn)) {
-		session_refuse(p, r, ERR_LIMIT, "a probe asks for at most %u bytes, and when the last are sent", PROBED_MAX);
+		session_refuse(p, r, ERR_LIMIT,
+		    "a probe asks for at most %u bytes, and when the last are sent", PROBED_MAX);
 		return CONN_TAKEN;
 	}
 	memset(conn_reserve(p->conn, out.len), 0, out.len);

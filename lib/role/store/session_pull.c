@@ -15,13 +15,14 @@ static struct shard *shard_of_puller(const struct peer *p)
 enum answered { ANSWER_MORE, ANSWER_DONE, ANSWER_LATER };
 static enum answered answer_pull(struct peer *p, struct pull *q);
 
-/* ---- requests ------------------------------------------------------------------------ */
+/* ---- requests ---- */
 
 static bool is_run_here(const struct peer *p, const struct msg_run *run)
 {
 	const struct table *t = shard_table(shard_of_puller(p), run->table);
 
-	return t && !t->sparse && !run->alone && run->count && run->first < t->nparts && run->count <= t->nparts - run->first;
+	return t && !t->sparse && !run->alone && run->count && run->first < t->nparts &&
+	    run->count <= t->nparts - run->first;
 }
 
 /* The number of rows whose values fit into one record. */
@@ -44,8 +45,9 @@ static bool is_pull_valid(const struct peer *p, const struct record *r, const ui
 	struct msg_run run;
 
 	if (r->type == REC_PULL && r->flags & RECORD_DELTA)
-		return msg_get_run(payload, r->len < MSG_RUN_BYTES ? r->len : MSG_RUN_BYTES, 0, &run) && is_run_here(p, &run) &&
-		    r->len == MSG_RUN_BYTES + (size_t)run.count * 8;
+		return msg_get_run(payload, r->len < MSG_RUN_BYTES ? r->len : MSG_RUN_BYTES, 0,
+		           &run) &&
+		    is_run_here(p, &run) && r->len == MSG_RUN_BYTES + (size_t)run.count * 8;
 	if (r->type == REC_PULL) {
 		for (size_t i = 0; msg_get_run(payload, r->len, i, &run); i++) {
 			if (!is_run_here(p, &run))
@@ -58,12 +60,15 @@ static bool is_pull_valid(const struct peer *p, const struct record *r, const ui
 		return false;
 	if (r->type == REC_SCAN)
 		return true;
-	return bytes_of_ids(r) <= r->len && (r->flags & RECORD_KEYS || (bytes_of_ids(r) % 8 == 0 && bytes_of_ids(r) / 8 <= max_rows_per_answer(t)));
+	return bytes_of_ids(r) <= r->len &&
+	    (r->flags & RECORD_KEYS ||
+	        (bytes_of_ids(r) % 8 == 0 && bytes_of_ids(r) / 8 <= max_rows_per_answer(t)));
 }
 
 /* Decode a PULL_ROWS: the row ids, and the versions that the client has.  For now q->body borrows
  * the ids from the payload, from p->ids or from the cache. */
-static enum keys_found unpack_pulled_rows(struct peer *p, const struct record *r, const uint8_t *payload, struct pull *q)
+static enum keys_found unpack_pulled_rows(struct peer *p, const struct record *r,
+    const uint8_t *payload, struct pull *q)
 {
 	size_t len = bytes_of_ids(r), n = len / 8;
 	const uint64_t *ids = (const uint64_t *)(const void *)payload;
@@ -71,7 +76,8 @@ static enum keys_found unpack_pulled_rows(struct peer *p, const struct record *r
 	enum keys_found found = KEYS_FOUND;
 
 	if (r->flags & RECORD_KEYS) {
-		found = session_row_ids(p, r, payload, len, max_rows_per_answer(shard_table(shard_of_puller(p), r->table)), &b, &ids);
+		found = session_row_ids(p, r, payload, len,
+		    max_rows_per_answer(shard_table(shard_of_puller(p), r->table)), &b, &ids);
 		n = b.n;
 		if (found == KEYS_FOUND && b.whole != len)
 			found = KEYS_WRONG;
@@ -83,7 +89,9 @@ static enum keys_found unpack_pulled_rows(struct peer *p, const struct record *r
 	if (!(r->flags & RECORD_DELTA))
 		return KEYS_FOUND;
 	q->since = mem_array(n + 1, sizeof *q->since);
-	return since_get(io_thread_zip(p->io_thread), payload + len, r->len - len, n, q->since) ? KEYS_FOUND : KEYS_WRONG;
+	return since_get(io_thread_zip(p->io_thread), payload + len, r->len - len, n, q->since)
+	    ? KEYS_FOUND
+	    : KEYS_WRONG;
 }
 
 /* Give q its own copy of the ids, until it is answered. */
@@ -102,7 +110,8 @@ static void own_ids(struct peer *p, struct pull *q)
 		memcpy(q->body, ids, q->rec.len);
 }
 
-static enum keys_found unpack_pull(struct peer *p, const struct record *r, const uint8_t *payload, struct pull *q)
+static enum keys_found unpack_pull(struct peer *p, const struct record *r, const uint8_t *payload,
+    struct pull *q)
 {
 	if (r->type == REC_PULL_ROWS)
 		return unpack_pulled_rows(p, r, payload, q);
@@ -128,12 +137,15 @@ size_t session_queue_limit(uint64_t sessions)
 {
 	uint64_t part = PEER_QUEUES / (sessions + 1);
 
-	return part > PEER_QUEUE ? PEER_QUEUE : part < PEER_QUEUE_MIN ? PEER_QUEUE_MIN : (size_t)part;
+	return part > PEER_QUEUE    ? PEER_QUEUE
+	    : part < PEER_QUEUE_MIN ? PEER_QUEUE_MIN
+	                            : (size_t)part;
 }
 
 size_t session_backlog_limit(struct server *s, uint64_t sessions)
 {
-	return session_queue_limit(sessions) + (atomic_load(&s->sparse) ? RECORD_MAX : PART_ELEMENTS * 4) + PEER_QUEUE_MIN;
+	return session_queue_limit(sessions) +
+	    (atomic_load(&s->sparse) ? RECORD_MAX : PART_ELEMENTS * 4) + PEER_QUEUE_MIN;
 }
 
 /* Answer a PULL_ROWS at once if no other pull is queued before it and its values may be shown now.
@@ -142,7 +154,8 @@ static bool answer_at_once(struct peer *p, struct pull *q)
 {
 	size_t most = session_queue_limit(atomic_load(&p->io_thread->server->sessions));
 
-	return q->rec.type == REC_PULL_ROWS && !p->pulls && !p->doomed && conn_queued(p->conn) < most && answer_pull(p, q) == ANSWER_DONE;
+	return q->rec.type == REC_PULL_ROWS && !p->pulls && !p->doomed &&
+	    conn_queued(p->conn) < most && answer_pull(p, q) == ANSWER_DONE;
 }
 
 static enum conn_verdict enqueue_pull(struct peer *p, struct pull *q)
@@ -152,7 +165,8 @@ static enum conn_verdict enqueue_pull(struct peer *p, struct pull *q)
 	if (q->rec.type == REC_PULL_ROWS)
 		own_ids(p, q);
 	if (p->pull_bytes + memory_of_pull(q) > most) {
-		session_refuse(p, &q->rec, ERR_LIMIT, "more than %llu KiB of questions in flight", (unsigned long long)most >> 10);
+		session_refuse(p, &q->rec, ERR_LIMIT, "more than %llu KiB of questions in flight",
+		    (unsigned long long)most >> 10);
 		session_pull_free(q);
 		return CONN_DROP;
 	}
@@ -173,19 +187,24 @@ enum conn_verdict session_pull(struct peer *p, const struct record *r, const uin
 	if (found == KEYS_FOUND && !answer_at_once(p, q))
 		return enqueue_pull(p, q);
 	if (r->type == REC_PULL_ROWS)
-		q->body = NULL;         /* borrowed */
+		q->body = NULL; /* borrowed */
 	session_pull_free(q);
 	if (found == KEYS_WRONG)
-		session_refuse(p, r, ERR_PROTO, "a %s that names what is not here", record_type_name(r->type));
+		session_refuse(p, r, ERR_PROTO, "a %s that names what is not here",
+		    record_type_name(r->type));
 	return p->doomed ? CONN_DROP : CONN_TAKEN;
 }
 
-/* ---- answers -------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
-static struct record make_answer_head(const struct peer *p, const struct pull *q, enum msg_type type)
+static struct record make_answer_head(const struct peer *p, const struct pull *q,
+    enum msg_type type)
 {
 	struct server *s = p->io_thread->server;
-	struct record out = { .type = (uint8_t)type, .table = q->rec.table, .part = q->rec.part, .step = q->rec.step,
+	struct record out = { .type = (uint8_t)type,
+		.table = q->rec.table,
+		.part = q->rec.part,
+		.step = q->rec.step,
 		.seq = q->rec.seq };
 
 	out.epoch = atomic_load(&s->epoch);
@@ -207,9 +226,12 @@ static enum answered refuse_pull(struct peer *p, const struct pull *q, enum shar
 	if (a == SHARD_HOLD)
 		return ANSWER_LATER;
 	if (a == SHARD_ELSEWHERE)
-		session_send_nack(p, &q->rec, ERR_STALE, "table %u partition %u is pulled from another server", q->rec.table, q->rec.part);
+		session_send_nack(p, &q->rec, ERR_STALE,
+		    "table %u partition %u is pulled from another server", q->rec.table,
+		    q->rec.part);
 	else
-		session_refuse(p, &q->rec, ERR_NOTFOUND, "table %u partition %u is not on this server", q->rec.table, q->rec.part);
+		session_refuse(p, &q->rec, ERR_NOTFOUND,
+		    "table %u partition %u is not on this server", q->rec.table, q->rec.part);
 	return ANSWER_DONE;
 }
 
@@ -222,7 +244,8 @@ static size_t bytes_of_runs(const struct pull *q)
 
 static uint64_t known_version(const struct pull *q)
 {
-	return q->rec.flags & RECORD_DELTA ? get_le64(q->body + MSG_RUN_BYTES + (size_t)q->part * 8) : UINT64_MAX;
+	return q->rec.flags & RECORD_DELTA ? get_le64(q->body + MSG_RUN_BYTES + (size_t)q->part * 8)
+	                                   : UINT64_MAX;
 }
 
 /* The requested codec if it is for pulls, else plain floats. */
@@ -237,7 +260,8 @@ static const struct codec *codec_of_answer(const struct pull *q)
 static bool has_own_pushes(const struct peer *p, const struct pull *q)
 {
 	return q->rec.flags & RECORD_NOW || p->slot == SLOT_NONE ||
-	    shard_has_own_pushes(shard_of_puller(p), q->rec.table, q->rec.part, p->slot, q->rec.step);
+	    shard_has_own_pushes(shard_of_puller(p), q->rec.table, q->rec.part, p->slot,
+	        q->rec.step);
 }
 
 /* Answer the next partition of the pull. */
@@ -258,7 +282,8 @@ static enum answered answer_dense_pull(struct peer *p, struct pull *q)
 	else if (q->rec.offset)
 		a = answer_dense_state(p, step_of_pull(q), q->rec.offset, &out);
 	else
-		a = answer_dense_values(p, step_of_pull(q), codec_of_answer(q), known_version(q), &out);
+		a = answer_dense_values(p, step_of_pull(q), codec_of_answer(q), known_version(q),
+		    &out);
 	if (a != SHARD_OK)
 		return refuse_pull(p, q, a);
 	if (++q->part == run.count) {
@@ -275,7 +300,8 @@ static enum answered answer_rows_pull(struct peer *p, struct pull *q)
 
 	if (!has_own_pushes(p, q))
 		return ANSWER_LATER;
-	a = answer_rows_values(p, step_of_pull(q), codec_of_answer(q), q->body, q->rec.len / 8, q->since, &out);
+	a = answer_rows_values(p, step_of_pull(q), codec_of_answer(q), q->body, q->rec.len / 8,
+	    q->since, &out);
 
 	return a == SHARD_OK ? ANSWER_DONE : refuse_pull(p, q, a);
 }
@@ -290,14 +316,20 @@ static enum answered answer_scan_pull(struct peer *p, struct pull *q)
 	uint8_t *body = mem_array(1, RECORD_MAX);
 	float *values = row > 8 ? mem_array((size_t)most * t->cols + 1, sizeof *values) : NULL;
 	/* The request has `total` 0 to begin, else in `offset` the last id that the client has. */
-	struct scan x = { .begin = q->rec.total == 0, .after = q->rec.offset, .changed = q->rec.flags & RECORD_DELTA,
-		.since = q->rec.step, .ids = body + MSG_ROWS_HEAD, .out = values, .n = most };
+	struct scan x = { .begin = q->rec.total == 0,
+		.after = q->rec.offset,
+		.changed = q->rec.flags & RECORD_DELTA,
+		.since = q->rec.step,
+		.ids = body + MSG_ROWS_HEAD,
+		.out = values,
+		.n = most };
 	enum shard_answer a = shard_scan(shard_of_puller(p), q->rec.table, q->rec.part, &x);
 
 	if (a == SHARD_OK) {
 		msg_put_rows_head(body, x.n);
 		if (values)
-			memcpy(x.ids + (size_t)x.n * 8, values, (size_t)x.n * t->cols * sizeof *values);
+			memcpy(x.ids + (size_t)x.n * 8, values,
+			    (size_t)x.n * t->cols * sizeof *values);
 		out.len = MSG_ROWS_HEAD + x.n * (uint32_t)row;
 		out.flags = x.more ? 0 : RECORD_LAST;
 		out.total = x.version;
@@ -325,7 +357,8 @@ static bool begins_step(struct peer *p, struct pull *q)
 	bool may = q->run || q->part || may_answer_step(p, q);
 
 	if (may && !q->begun)
-		hist_add(&p->io_thread->server->barrier, q->held_at ? (uint64_t)(clock_now() - q->held_at) : 0);
+		hist_add(&p->io_thread->server->barrier,
+		    q->held_at ? (uint64_t)(clock_now() - q->held_at) : 0);
 	else if (!may && !q->held_at)
 		q->held_at = clock_now();
 	q->begun |= may;
@@ -340,8 +373,10 @@ static bool request_from_upstream(struct uplink *u, struct pull *q)
 
 	q->wanted = true;
 	if (q->rec.type == REC_PULL_ROWS)
-		return uplink_request_rows(u, q->rec.table, q->rec.part, q->rec.step, q->rec.epoch, q->body, q->rec.len / 8);
-	for (size_t i = 0; q->rec.type == REC_PULL && msg_get_run(q->body, bytes_of_runs(q), i, &run); i++)
+		return uplink_request_rows(u, q->rec.table, q->rec.part, q->rec.step, q->rec.epoch,
+		    q->body, q->rec.len / 8);
+	for (size_t i = 0;
+	     q->rec.type == REC_PULL && msg_get_run(q->body, bytes_of_runs(q), i, &run); i++)
 		uplink_request_table(u, run.table, q->rec.step, q->rec.epoch);
 	return true;
 }
@@ -352,7 +387,8 @@ static enum answered answer_pull(struct peer *p, struct pull *q)
 	bool now = q->rec.flags & RECORD_NOW || q->rec.type == REC_SCAN;
 
 	/* It was sent under another layout: the client will send it again. */
-	if (q->rec.epoch != atomic_load(&s->epoch) || q->rec.generation != atomic_load(&s->generation)) {
+	if (q->rec.epoch != atomic_load(&s->epoch) ||
+	    q->rec.generation != atomic_load(&s->generation)) {
 		session_send_nack(p, &q->rec, ERR_STALE, "asked in epoch %u", q->rec.epoch);
 		return ANSWER_DONE;
 	}
@@ -360,7 +396,8 @@ static enum answered answer_pull(struct peer *p, struct pull *q)
 		return ANSWER_LATER;
 	/* After this NACK the worker goes to the servers directly. */
 	if (s->uplink && !now && !q->wanted && !request_from_upstream(s->uplink, q)) {
-		session_refuse(p, &q->rec, ERR_LIMIT, "mem_limit: the rows of step %llu are more than a relay may keep",
+		session_refuse(p, &q->rec, ERR_LIMIT,
+		    "mem_limit: the rows of step %llu are more than a relay may keep",
 		    (unsigned long long)q->rec.step);
 		return ANSWER_DONE;
 	}

@@ -21,12 +21,12 @@ bool session_refuse_stale(struct peer *p, const struct record *r)
 
 	if (r->epoch == atomic_load(&s->epoch) && r->generation == atomic_load(&s->generation))
 		return false;
-	session_send_nack(p, r, ERR_STALE, "epoch %u generation %u is not the present one (%u, %u)", r->epoch, r->generation,
-	    atomic_load(&s->epoch), atomic_load(&s->generation));
+	session_send_nack(p, r, ERR_STALE, "epoch %u generation %u is not the present one (%u, %u)",
+	    r->epoch, r->generation, atomic_load(&s->epoch), atomic_load(&s->generation));
 	return true;
 }
 
-/* ---- acknowledgements ----------------------------------------------------------------- */
+/* ---- acknowledgements ---- */
 
 /* The bound of pending acknowledgements.
  *
@@ -104,7 +104,8 @@ static void merge_pending_acks(struct peer *p)
  * crowded until a quarter of the bound is free. */
 bool session_is_crowded(struct peer *p)
 {
-	size_t most = session_pending_limit(atomic_load_explicit(&p->io_thread->server->parts, memory_order_relaxed));
+	size_t most = session_pending_limit(
+	    atomic_load_explicit(&p->io_thread->server->parts, memory_order_relaxed));
 
 	if (p->npending < most && !p->crowded)
 		return false;
@@ -117,7 +118,8 @@ bool session_is_crowded(struct peer *p)
 
 bool session_has_too_many_copies(struct peer *p)
 {
-	size_t most = session_copies_limit(atomic_load_explicit(&p->io_thread->server->parts, memory_order_relaxed));
+	size_t most = session_copies_limit(
+	    atomic_load_explicit(&p->io_thread->server->parts, memory_order_relaxed));
 
 	if (p->npending < most)
 		return false;
@@ -139,7 +141,9 @@ void session_add_pending(struct peer *p, const struct record *r, const struct pe
 
 static void send_entries(struct peer *p, enum msg_type type, struct buf *list, size_t entry)
 {
-	struct record out = { .type = (uint8_t)type, .epoch = p->ready_epoch, .generation = p->ready_generation };
+	struct record out = { .type = (uint8_t)type,
+		.epoch = p->ready_epoch,
+		.generation = p->ready_generation };
 
 	for (size_t at = 0; at < list->len; at += out.len) {
 		size_t most = BATCHER_SMALL / entry * entry, left = list->len - at;
@@ -162,7 +166,10 @@ static void send_ready_answers(struct peer *p)
 static void prepare_answer(struct peer *p, const struct pending_ack *x)
 {
 	struct shard *sh = shard_of_pusher(p);
-	struct msg_receipt m = { .table = x->table, .status = x->status, .part = x->part, .staleness = x->staleness,
+	struct msg_receipt m = { .table = x->table,
+		.status = x->status,
+		.part = x->part,
+		.staleness = x->staleness,
 		.step = x->step };
 
 	/* A record states one epoch for all its entries. */
@@ -178,13 +185,16 @@ static void prepare_answer(struct peer *p, const struct pending_ack *x)
 		session_send_clocked(p, x);
 		return;
 	}
-	m.status = (uint8_t)shard_relay_outcome(sh, x->table, x->part, x->step, (enum push_status)x->status);
+	m.status = (uint8_t)shard_relay_outcome(sh, x->table, x->part, x->step,
+	    (enum push_status)x->status);
 	m.copies = (uint8_t)shard_copies(sh, x->table, x->part);
 	/* A push that waited for its step to close has no version of its own: state the present
 	 * one. */
 	m.version = x->due.version ? x->due.version : shard_version(sh, x->table, x->part);
 	if (x->kind == PENDING_SUMMED) {
-		msg_put_summed(&p->summed, &(struct msg_summed){ x->table, m.status, m.copies, x->part, x->seq, m.version });
+		msg_put_summed(&p->summed,
+		    &(struct msg_summed){ x->table, m.status, m.copies, x->part, x->seq,
+		        m.version });
 		return;
 	}
 	msg_put_receipt(&p->receipts, &m);
@@ -203,7 +213,8 @@ static enum readiness judge_pending_ack(struct peer *p, const struct pending_ack
 	/* Read `safe` before `installing`.  A shorter chain can make the change safe, and
 	 * `installing` is set before that chain is installed: the test below then sees it. */
 	safe = shard_is_safe(shard_of_pusher(p), x->table, x->part, &x->due);
-	if (x->epoch != atomic_load(&s->installing) || shard_has_left(shard_of_pusher(p), x->table, x->part, &x->due))
+	if (x->epoch != atomic_load(&s->installing) ||
+	    shard_has_left(shard_of_pusher(p), x->table, x->part, &x->due))
 		return READY_NEVER;
 	return safe ? READY_NOW : READY_LATER;
 }
@@ -230,7 +241,7 @@ void session_send_acknowledgements(struct peer *p)
 	send_ready_answers(p);
 }
 
-/* ---- pushes ------------------------------------------------------------------------- */
+/* ---- pushes ---- */
 
 static enum conn_verdict take_worker_push(struct peer *p, const struct record *r, struct push *push)
 {
@@ -253,8 +264,13 @@ static enum conn_verdict take_worker_push(struct peer *p, const struct record *r
 		FAIL_POINT("push_taken");
 		if (begin && push->slot != SHARD_OUTSIDE)
 			session_trace_push(p, r->step, begin);
-		session_add_pending(p, r, &(struct pending_ack){ .table = r->table, .part = r->part, .due = receipt.due,
-			.status = receipt.status, .staleness = receipt.staleness, .step = r->step });
+		session_add_pending(p, r,
+		    &(struct pending_ack){ .table = r->table,
+		        .part = r->part,
+		        .due = receipt.due,
+		        .status = receipt.status,
+		        .staleness = receipt.staleness,
+		        .step = r->step });
 		return CONN_TAKEN;
 	case SHARD_HOLD:
 		return CONN_HOLD;
@@ -262,12 +278,14 @@ static enum conn_verdict take_worker_push(struct peer *p, const struct record *r
 		session_refuse(p, r, ERR_FENCED, "slot %u is no longer this worker's", p->slot);
 		return CONN_DROP;
 	case SHARD_ELSEWHERE:
-		session_send_nack(p, r, ERR_STALE, "table %u partition %u is pushed to another server", r->table, r->part);
+		session_send_nack(p, r, ERR_STALE,
+		    "table %u partition %u is pushed to another server", r->table, r->part);
 		return CONN_TAKEN;
 	case SHARD_BAD:
 		break;
 	}
-	session_refuse(p, r, ERR_PROTO, "a push to table %u partition %u that does not fit", r->table, r->part);
+	session_refuse(p, r, ERR_PROTO, "a push to table %u partition %u that does not fit",
+	    r->table, r->part);
 	return CONN_DROP;
 }
 
@@ -286,14 +304,17 @@ enum conn_verdict session_push(struct peer *p, const struct record *r, const uin
 }
 
 /* Find the row ids, which are plain or a block (RECORD_KEYS), and the values behind them. */
-static enum keys_found decode_push_rows(struct peer *p, const struct record *r, const uint8_t *body, size_t len, struct push *push)
+static enum keys_found decode_push_rows(struct peer *p, const struct record *r, const uint8_t *body,
+    size_t len, struct push *push)
 {
 	const uint64_t *ids = NULL;
 	enum keys_found found;
 	struct keys_block b = { 0 };
 
 	if (!(r->flags & RECORD_KEYS))
-		return msg_get_ids(body, len, &push->nrows, &push->ids, &push->payload) ? KEYS_FOUND : KEYS_WRONG;
+		return msg_get_ids(body, len, &push->nrows, &push->ids, &push->payload)
+		    ? KEYS_FOUND
+		    : KEYS_WRONG;
 	found = session_row_ids(p, r, body, len, KEYS_MAX, &b, &ids);
 	push->nrows = b.n;
 	push->ids = (const uint8_t *)ids;
@@ -303,7 +324,8 @@ static enum keys_found decode_push_rows(struct peer *p, const struct record *r, 
 
 /* Do the decoded rows fit into the session's credit?  This also refuses a few bytes that would be
  * decoded to a great many rows, and codecs that are not for rows. */
-static bool push_rows_fit(const struct record *r, const struct push *push, size_t len, uint32_t cols)
+static bool push_rows_fit(const struct record *r, const struct push *push, size_t len,
+    uint32_t cols)
 {
 	const struct codec *codec = codec_by_id(r->codec);
 	uint64_t floats = (uint64_t)push->nrows * cols * sizeof(float);
@@ -313,11 +335,13 @@ static bool push_rows_fit(const struct record *r, const struct push *push, size_
 	return floats <= PEER_CREDIT && (codec->view || len + floats <= PEER_CREDIT);
 }
 
-static enum conn_verdict take_whole_rows(struct peer *p, const struct record *r, const uint8_t *body, size_t len)
+static enum conn_verdict take_whole_rows(struct peer *p, const struct record *r,
+    const uint8_t *body, size_t len)
 {
 	const struct table *t = shard_table(shard_of_pusher(p), r->table);
 	struct push push = { 0 };
-	enum keys_found found = t && t->sparse ? decode_push_rows(p, r, body, len, &push) : KEYS_WRONG;
+	enum keys_found found = t && t->sparse ? decode_push_rows(p, r, body, len, &push)
+	                                       : KEYS_WRONG;
 
 	if (found == KEYS_MISSED)
 		return CONN_TAKEN;
@@ -327,8 +351,9 @@ static enum conn_verdict take_whole_rows(struct peer *p, const struct record *r,
 	}
 	push.len = len - (size_t)(push.payload - body);
 	if (!push_rows_fit(r, &push, len, t->cols)) {
-		session_refuse(p, r, ERR_LIMIT, "%u rows of table %u in a push: more than %u MiB, or by a codec that is not for rows", push.nrows,
-		    r->table, PEER_CREDIT >> 20);
+		session_refuse(p, r, ERR_LIMIT,
+		    "%u rows of table %u in a push: more than %u MiB, or by a codec that is not for rows",
+		    push.nrows, r->table, PEER_CREDIT >> 20);
 		return CONN_DROP;
 	}
 	return take_worker_push(p, r, &push);
@@ -338,8 +363,9 @@ static bool is_next_piece(const struct peer *p, const struct record *r)
 {
 	const struct record *of = &p->rows_rec;
 
-	return p->rows && r->type == of->type && r->table == of->table && r->part == of->part && r->step == of->step &&
-	    r->total == of->total && r->offset == p->rows_len && r->len <= r->total - r->offset;
+	return p->rows && r->type == of->type && r->table == of->table && r->part == of->part &&
+	    r->step == of->step && r->total == of->total && r->offset == p->rows_len &&
+	    r->len <= r->total - r->offset;
 }
 
 /* Make room for one more piece.  A push gets all its room at once.  A copy from a server may be as
@@ -368,13 +394,15 @@ static bool reserve_pieces(struct peer *p, const struct record *r)
 
 static enum conn_verdict refuse_for_memory(struct peer *p, const struct record *r)
 {
-	session_refuse(p, r, ERR_NOMEM, "no memory for the %llu bytes of %s of table %u partition %u", (unsigned long long)r->total,
-	    record_type_name(r->type), r->table, r->part);
+	session_refuse(p, r, ERR_NOMEM,
+	    "no memory for the %llu bytes of %s of table %u partition %u",
+	    (unsigned long long)r->total, record_type_name(r->type), r->table, r->part);
 	return CONN_DROP;
 }
 
 /* A push is applied as a whole or not at all, so its pieces are staged until all are there. */
-enum conn_verdict session_collect_pieces(struct peer *p, const struct record *r, const uint8_t *payload, const uint8_t **body)
+enum conn_verdict session_collect_pieces(struct peer *p, const struct record *r,
+    const uint8_t *payload, const uint8_t **body)
 {
 	bool may_begin = p->role == ROLE_SERVER || r->total <= PEER_CREDIT;
 
@@ -411,8 +439,10 @@ void session_drop_pieces(struct peer *p)
 	p->rows_len = p->rows_cap = 0;
 }
 
-enum conn_verdict session_take_staged(struct peer *p, const struct record *r, const uint8_t *payload,
-    enum conn_verdict (*take)(struct peer *p, const struct record *r, const uint8_t *body, size_t len))
+enum conn_verdict session_take_staged(struct peer *p, const struct record *r,
+    const uint8_t *payload,
+    enum conn_verdict (
+        *take)(struct peer *p, const struct record *r, const uint8_t *body, size_t len))
 {
 	const uint8_t *body;
 	enum conn_verdict v;
@@ -442,12 +472,16 @@ enum conn_verdict session_push_rows(struct peer *p, const struct record *r, cons
 	return session_take_staged(p, r, payload, take_whole_rows);
 }
 
-/* ---- clocks ------------------------------------------------------------------------- */
+/* ---- clocks ---- */
 
 void session_send_clocked(struct peer *p, const struct pending_ack *of)
 {
-	struct record out = { .type = REC_CLOCKED, .step = of->step, .seq = of->seq, .epoch = of->epoch,
-		.generation = of->generation, .examples = atomic_load(&p->io_thread->server->members) };
+	struct record out = { .type = REC_CLOCKED,
+		.step = of->step,
+		.seq = of->seq,
+		.epoch = of->epoch,
+		.generation = of->generation,
+		.examples = atomic_load(&p->io_thread->server->members) };
 
 	batcher_add(&p->batcher, p->conn, &out, NULL);
 }
@@ -461,15 +495,18 @@ bool session_expect_announced(struct peer *p, const struct slot_clock *c)
 	 * relay. */
 	for (size_t i = 0; c->clocks && msg_get_run(c->runs, c->len, i, &run); i++) {
 		if (run.alone && relay)
-			was |= shard_withdraw(shard_of_pusher(p), c->slot, c->incarnation, c->step, run.table, run.first, run.count);
+			was |= shard_withdraw(shard_of_pusher(p), c->slot, c->incarnation, c->step,
+			    run.table, run.first, run.count);
 		else
-			shard_expect(shard_of_pusher(p), c->slot, c->incarnation, c->step, run.table, run.first, run.count);
+			shard_expect(shard_of_pusher(p), c->slot, c->incarnation, c->step,
+			    run.table, run.first, run.count);
 	}
 	return was;
 }
 
 /* A store acknowledges the CLOCK at once; a relay when all servers have acknowledged it. */
-static enum conn_verdict acknowledge_clock(struct peer *p, const struct record *r, enum shard_answer a, const struct slot_clock *c)
+static enum conn_verdict acknowledge_clock(struct peer *p, const struct record *r,
+    enum shard_answer a, const struct slot_clock *c)
 {
 	struct server *s = p->io_thread->server;
 
@@ -480,16 +517,24 @@ static enum conn_verdict acknowledge_clock(struct peer *p, const struct record *
 		return CONN_DROP;
 	}
 	if (s->uplink)
-		session_add_pending(p, r, &(struct pending_ack){ .kind = PENDING_CLOCKED, .step = r->step, .seq = r->seq,
-			.token = uplink_clock(s->uplink, c) });
+		session_add_pending(p, r,
+		    &(struct pending_ack){ .kind = PENDING_CLOCKED,
+		        .step = r->step,
+		        .seq = r->seq,
+		        .token = uplink_clock(s->uplink, c) });
 	else
-		session_send_clocked(p, &(struct pending_ack){ .step = r->step, .seq = r->seq, .epoch = r->epoch, .generation = r->generation });
+		session_send_clocked(p,
+		    &(struct pending_ack){ .step = r->step,
+		        .seq = r->seq,
+		        .epoch = r->epoch,
+		        .generation = r->generation });
 	return CONN_TAKEN;
 }
 
 enum conn_verdict session_clock(struct peer *p, const struct record *r, const uint8_t *payload)
 {
-	struct slot_clock c = { p->slot, r->examples, p->incarnation, r->step, true, false, payload, r->len };
+	struct slot_clock c = { p->slot, r->examples, p->incarnation, r->step, true, false, payload,
+		r->len };
 	enum shard_answer a;
 	bool settle;
 

@@ -18,7 +18,11 @@ static uint64_t *reserve_ids(struct peer *p, size_t n, bool keep)
 
 static enum keys_found request_whole_ids(struct peer *p, const struct record *r)
 {
-	struct record out = { .type = REC_NO_KEYS, .table = r->table, .part = r->part, .step = r->step, .seq = r->seq,
+	struct record out = { .type = REC_NO_KEYS,
+		.table = r->table,
+		.part = r->part,
+		.step = r->step,
+		.seq = r->seq,
 		.offset = r->type };
 
 	batcher_add(&p->batcher, p->conn, &out, NULL);
@@ -44,15 +48,18 @@ struct zip *io_thread_zip(struct io_thread *l)
 	return l->zip;
 }
 
-enum keys_found session_row_ids(struct peer *p, const struct record *r, const uint8_t *body, size_t len, size_t most,
-    struct keys_block *b, const uint64_t **ids)
+enum keys_found session_row_ids(struct peer *p, const struct record *r, const uint8_t *body,
+    size_t len, size_t most, struct keys_block *b, const uint64_t **ids)
 {
 	bool keeps;
 
-	if (!atomic_load(&p->io_thread->server->takes_keys) || !keys_parse(body, len, b) || b->n > most || b->n > KEYS_MAX)
+	if (!atomic_load(&p->io_thread->server->takes_keys) || !keys_parse(body, len, b) ||
+	    b->n > most || b->n > KEYS_MAX)
 		return KEYS_WRONG;
 	if (b->form == KEYS_NAMED)
-		return p->kept && keycache_find(p->kept, b->bytes, b->n, ids) ? KEYS_FOUND : request_whole_ids(p, r);
+		return p->kept && keycache_find(p->kept, b->bytes, b->n, ids)
+		    ? KEYS_FOUND
+		    : request_whole_ids(p, r);
 	keeps = b->keep && b->n <= KEYS_KEEP_MAX;
 	if (!reserve_ids(p, b->n, keeps) || !keys_get(io_thread_zip(p->io_thread), b, p->ids))
 		return KEYS_WRONG;

@@ -21,10 +21,14 @@ static bool is_living_relay(struct peer *p, const struct record *r)
 	return false;
 }
 
-static enum conn_verdict take_relay_sum(struct peer *p, const struct record *r, const uint8_t *body, size_t len)
+static enum conn_verdict take_relay_sum(struct peer *p, const struct record *r, const uint8_t *body,
+    size_t len)
 {
 	const struct table *t = shard_table(shard_of_sender(p), r->table);
-	struct sum sum = { .relay = p->incarnation, .step = r->step, .table = r->table, .part = r->part };
+	struct sum sum = { .relay = p->incarnation,
+		.step = r->step,
+		.table = r->table,
+		.part = r->part };
 	enum shard_answer a = SHARD_BAD;
 	int64_t begin = tracer_is_on(p->io_thread->server->tracer) ? clock_now() : 0;
 	struct receipt m;
@@ -40,16 +44,24 @@ static enum conn_verdict take_relay_sum(struct peer *p, const struct record *r, 
 		FAIL_POINT("sum_taken");
 		if (begin)
 			session_trace_push(p, r->step, begin);
-		session_add_pending(p, r, &(struct pending_ack){ .kind = PENDING_SUMMED, .table = r->table, .part = r->part,
-			.due = m.due, .status = m.status, .step = r->step, .seq = r->seq });
+		session_add_pending(p, r,
+		    &(struct pending_ack){ .kind = PENDING_SUMMED,
+		        .table = r->table,
+		        .part = r->part,
+		        .due = m.due,
+		        .status = m.status,
+		        .step = r->step,
+		        .seq = r->seq });
 		return CONN_TAKEN;
 	case SHARD_HOLD:
 		return CONN_HOLD;
 	case SHARD_ELSEWHERE:
-		session_send_nack(p, r, ERR_STALE, "table %u partition %u is pushed to another server", r->table, r->part);
+		session_send_nack(p, r, ERR_STALE,
+		    "table %u partition %u is pushed to another server", r->table, r->part);
 		return CONN_TAKEN;
 	default:
-		session_refuse(p, r, ERR_PROTO, "a sum for table %u partition %u that does not fit", r->table, r->part);
+		session_refuse(p, r, ERR_PROTO, "a sum for table %u partition %u that does not fit",
+		    r->table, r->part);
 		return CONN_DROP;
 	}
 }
@@ -59,7 +71,7 @@ enum conn_verdict session_push_sum(struct peer *p, const struct record *r, const
 	return session_take_staged(p, r, payload, take_relay_sum);
 }
 
-/* ---- clocks ------------------------------------------------------------------------- */
+/* ---- clocks ---- */
 
 /* Take the clock of one worker.  The relay's word about a worker that it no longer serves is
  * ignored: that worker's clock reaches us another way. */
@@ -95,7 +107,8 @@ static uint64_t forward_clocks(struct server *s, struct peer *p, const uint8_t *
 	bool bad;
 
 	while (clocks_next(payload, len, &at, &c, &bad))
-		if (shard_relay_speaks(shard_of_sender(p), p->incarnation, c.slot, c.incarnation) == SHARD_OK)
+		if (shard_relay_speaks(shard_of_sender(p), p->incarnation, c.slot, c.incarnation) ==
+		    SHARD_OK)
 			token = uplink_clock(s->uplink, &c);
 	return token;
 }
@@ -124,9 +137,16 @@ enum conn_verdict session_sum_clocks(struct peer *p, const struct record *r, con
 	if (hold)
 		return CONN_HOLD;
 	if (s->uplink)
-		session_add_pending(p, r, &(struct pending_ack){ .kind = PENDING_CLOCKED, .step = r->step, .seq = r->seq,
-			.token = forward_clocks(s, p, payload, r->len) });
+		session_add_pending(p, r,
+		    &(struct pending_ack){ .kind = PENDING_CLOCKED,
+		        .step = r->step,
+		        .seq = r->seq,
+		        .token = forward_clocks(s, p, payload, r->len) });
 	else
-		session_send_clocked(p, &(struct pending_ack){ .step = r->step, .seq = r->seq, .epoch = r->epoch, .generation = r->generation });
+		session_send_clocked(p,
+		    &(struct pending_ack){ .step = r->step,
+		        .seq = r->seq,
+		        .epoch = r->epoch,
+		        .generation = r->generation });
 	return CONN_TAKEN;
 }

@@ -9,10 +9,13 @@
 
 struct trace_steps {
 	pthread_mutex_t lock;
-	uint64_t id;                    /* the trace that this is for */
-	uint64_t closed;                /* the first open step */
+	uint64_t id;     /* the trace that this is for */
+	uint64_t closed; /* the first open step */
 	/* Step n is at n % OPEN: end is n + 1, first is the time of its first CLOCK. */
-	struct { uint64_t end; int64_t first; } open[OPEN];
+	struct {
+		uint64_t end;
+		int64_t first;
+	} open[OPEN];
 };
 
 struct trace_steps *session_trace_steps_new(void)
@@ -31,7 +34,7 @@ void session_trace_steps_free(struct trace_steps *s)
 	free(s);
 }
 
-/* ---- pushes ------------------------------------------------------------------------------ */
+/* ---- pushes ---- */
 
 static void flush_traced_pushes(struct peer *p)
 {
@@ -40,7 +43,9 @@ static void flush_traced_pushes(struct peer *p)
 
 	if (x->pushes)
 		tracer_add(p->io_thread->server->tracer, TRACE_APPLY,
-		    (const int64_t[]){ (int64_t)x->step, slot, x->begin, x->end, x->busy, x->pushes }, 6);
+		    (const int64_t[]){ (int64_t)x->step, slot, x->begin, x->end, x->busy,
+		        x->pushes },
+		    6);
 	p->traced = (struct traced){ 0 };
 }
 
@@ -55,13 +60,15 @@ void session_trace_push(struct peer *p, uint64_t step, int64_t begin)
 	else if (x->step != step)
 		flush_traced_pushes(p);
 	if (!x->pushes)
-		*x = (struct traced){ .id = tracer_id(p->io_thread->server->tracer), .step = step, .begin = begin };
+		*x = (struct traced){ .id = tracer_id(p->io_thread->server->tracer),
+			.step = step,
+			.begin = begin };
 	x->end = clock_now();
 	x->busy += x->end - begin;
 	x->pushes++;
 }
 
-/* ---- clocks ------------------------------------------------------------------------------ */
+/* ---- clocks ---- */
 
 /* The first step that not all workers have completed here. */
 static uint64_t first_open_step(struct server *s)
@@ -80,7 +87,9 @@ static void add_closed_steps(struct server *s, struct trace_steps *x, uint32_t s
 	for (; x->closed < until; x->closed++)
 		if (x->open[x->closed % OPEN].end == x->closed + 1)
 			tracer_add(s->tracer, TRACE_CLOSE,
-			    (const int64_t[]){ (int64_t)x->closed, slot, x->open[x->closed % OPEN].first, now }, 4);
+			    (const int64_t[]){ (int64_t)x->closed, slot,
+			        x->open[x->closed % OPEN].first, now },
+			    4);
 }
 
 void session_trace_clock(struct peer *p, uint32_t slot, uint64_t step)

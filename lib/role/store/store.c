@@ -17,7 +17,7 @@
 /* This process as a store: it joins the cluster, installs every view, and votes on proposals.  All
  * of this runs on the agent's thread, except for store_start and store_stop. */
 
-/* ---- configuration -------------------------------------------------------------------- */
+/* ---- configuration ---- */
 
 /* Open the checkpoint that the job continues from.  The coordinator, which chose it, has checked
  * it. */
@@ -25,7 +25,8 @@ static enum err_code open_restored_checkpoint(struct server *s, const char *path
 {
 	if (!*path)
 		return ERR_OK;
-	return s->cfg.id->run_dir ? ckpt_open(path, &s->restore, e) : file_client_restore(s, &s->restore, e);
+	return s->cfg.id->run_dir ? ckpt_open(path, &s->restore, e)
+	                          : file_client_restore(s, &s->restore, e);
 }
 
 /* One session for each worker and server, and one for a tool; the coordinator has a second one of
@@ -50,7 +51,8 @@ static uint64_t count_parts_here(const struct server *s, const struct table *t)
 	if (s->cfg.relay)
 		return t->nparts;
 	for (size_t i = 0; i < t->nruns; i++)
-		if (run_chain_index(&t->run[i], (uint16_t)s->cfg.index) >= 0 || t->run[i].joining == s->cfg.index)
+		if (run_chain_index(&t->run[i], (uint16_t)s->cfg.index) >= 0 ||
+		    t->run[i].joining == s->cfg.index)
 			n += t->run[i].count;
 	return n;
 }
@@ -75,7 +77,8 @@ void store_know_tables(struct server *s, const struct layout *l)
 
 uint64_t server_session_memory(struct server *s)
 {
-	return (atomic_load(&s->takes_keys) ? PEER_MEMORY_KEYS : PEER_MEMORY) + (atomic_load(&s->shares) ? PEER_SHARED : 0);
+	return (atomic_load(&s->takes_keys) ? PEER_MEMORY_KEYS : PEER_MEMORY) +
+	    (atomic_load(&s->shares) ? PEER_SHARED : 0);
 }
 
 /* The sum of: one record being received; answers that wait to be written, twice because of the
@@ -95,19 +98,24 @@ uint64_t server_session_bound(struct server *s, uint64_t sessions, uint64_t part
 
 /* *out: the bytes that mem_limit leaves for tables beside the sessions; 0: no limit.  ERR_CONFIG
  * when the sessions need all of it. */
-static enum err_code limit_tables(struct server *s, const struct conf *conf, uint64_t *out, struct err *e)
+static enum err_code limit_tables(struct server *s, const struct conf *conf, uint64_t *out,
+    struct err *e)
 {
 	uint64_t workers = conf_trains(conf) ? (uint64_t)conf->workers.max : 0;
-	uint64_t sessions = server_sessions(s->cfg.coordinator, workers, (uint64_t)conf->servers) * server_session_memory(s);
+	uint64_t sessions = server_sessions(s->cfg.coordinator, workers, (uint64_t)conf->servers) *
+	    server_session_memory(s);
 
 	*out = 0;
 	s->mem_limit = conf->mem_limit;
 	if (!conf->mem_limit)
 		return ERR_OK;
 	if (conf->mem_limit <= sessions)
-		return err_set(e, ERR_CONFIG, "mem_limit: %llu bytes are less than the sessions of %lld worker%s and %lld server%s may take, "
-		    "which is %llu bytes", (unsigned long long)conf->mem_limit, (long long)conf->workers.max, NUM_S(conf->workers.max),
-		    (long long)conf->servers, NUM_S(conf->servers), (unsigned long long)sessions);
+		return err_set(e, ERR_CONFIG,
+		    "mem_limit: %llu bytes are less than the sessions of %lld worker%s and %lld server%s may take, "
+		    "which is %llu bytes",
+		    (unsigned long long)conf->mem_limit, (long long)conf->workers.max,
+		    NUM_S(conf->workers.max), (long long)conf->servers, NUM_S(conf->servers),
+		    (unsigned long long)sessions);
 	*out = conf->mem_limit - sessions;
 	return ERR_OK;
 }
@@ -139,8 +147,11 @@ static void send_late_heartbeat(void *ctx)
 
 static enum err_code make_store_shard(struct server *s, const json_t *view, struct err *e)
 {
-	struct shard_config cfg = { .self = (unsigned)s->cfg.index, .wake = io_threads_wake, .forward = replicate_forward,
-		.alive = send_late_heartbeat, .ctx = s };
+	struct shard_config cfg = { .self = (unsigned)s->cfg.index,
+		.wake = io_threads_wake,
+		.forward = replicate_forward,
+		.alive = send_late_heartbeat,
+		.ctx = s };
 	struct conf_rule rule = { 0 };
 	struct shard *shard;
 	struct conf conf;
@@ -185,7 +196,7 @@ static enum err_code make_store_shard(struct server *s, const json_t *view, stru
 	return rc;
 }
 
-/* ---- views ------------------------------------------------------------------------------ */
+/* ---- views ---- */
 
 static void take_store_workers(struct shard *shard, const json_t *workers)
 {
@@ -195,16 +206,23 @@ static void take_store_workers(struct shard *shard, const json_t *workers)
 
 	json_array_foreach(workers, i, w) {
 		const char *state = json_str(w, "state", "");
-		bool gone = strcmp(state, "lost") == 0 || strcmp(state, "left") == 0, done = strcmp(state, "done") == 0;
+		bool gone = strcmp(state, "lost") == 0 || strcmp(state, "left") == 0,
+		     done = strcmp(state, "done") == 0;
 
 		/* A joining worker counts if it is one of the first members, before the job runs.
 		 * One that joins later counts when it is active, from the step that was voted
 		 * on. */
-		if (!gone && !done && strcmp(state, "active") != 0 && (strcmp(state, "joining") != 0 || !json_flag(w, "first")))
+		if (!gone && !done && strcmp(state, "active") != 0 &&
+		    (strcmp(state, "joining") != 0 || !json_flag(w, "first")))
 			continue;
-		m[n++] = (struct member){ .slot = (uint32_t)i, .state = gone ? MEMBER_GONE : done ? MEMBER_DONE : MEMBER_ACTIVE,
-			.incarnation = json_u64s(w, "incarnation", 0), .at = (uint64_t)json_int(w, gone ? "until" : "from", 0),
-			.barred = json_u64s(w, "barred", 0), .barred_until = json_u64s(w, "barred_until", 0) };
+		m[n++] = (struct member){ .slot = (uint32_t)i,
+			.state = gone ? MEMBER_GONE
+			    : done    ? MEMBER_DONE
+			              : MEMBER_ACTIVE,
+			.incarnation = json_u64s(w, "incarnation", 0),
+			.at = (uint64_t)json_int(w, gone ? "until" : "from", 0),
+			.barred = json_u64s(w, "barred", 0),
+			.barred_until = json_u64s(w, "barred_until", 0) };
 		if (!key_from_text(json_str(w, "key", ""), m[n - 1].key))
 			memset(m[n - 1].key, 0, sizeof m[n - 1].key);
 	}
@@ -221,11 +239,14 @@ static void take_store_workers(struct shard *shard, const json_t *workers)
 static void log_memory_bound(struct server *s, const json_t *view)
 {
 	uint64_t workers = json_array_size(json_object_get(view, "workers"));
-	uint64_t sessions = server_sessions(s->cfg.coordinator, workers, json_array_size(json_object_get(view, "servers")));
+	uint64_t sessions = server_sessions(s->cfg.coordinator, workers,
+	    json_array_size(json_object_get(view, "servers")));
 	struct shard_memory m = shard_memory(atomic_load(&s->shard), workers);
-	uint64_t parts = atomic_load(&s->parts), each = server_session_bound(s, sessions, parts), view_bytes;
-	uint64_t others = json_int(json_object_get(view, "config"), "replicas", 1) > 1 ?
-	    json_array_size(json_object_get(view, "servers")) - 1 : 0;
+	uint64_t parts = atomic_load(&s->parts), each = server_session_bound(s, sessions, parts),
+	         view_bytes;
+	uint64_t others = json_int(json_object_get(view, "config"), "replicas", 1) > 1
+	    ? json_array_size(json_object_get(view, "servers")) - 1
+	    : 0;
 	char tables[16], beside[16], session[16], all[16], *text = json_text(view);
 
 	view_bytes = strlen(text) * VIEW_FACTOR * (s->host ? 2 : 1);
@@ -236,13 +257,17 @@ static void log_memory_bound(struct server *s, const json_t *view)
 	num_human((double)m.tables, tables);
 	num_human((double)(m.beside + view_bytes + PROCESS_BYTES), beside);
 	num_human((double)each, session);
-	atomic_store(&s->memory_bound, m.tables + m.beside + view_bytes + PROCESS_BYTES + sessions * each);
+	atomic_store(&s->memory_bound,
+	    m.tables + m.beside + view_bytes + PROCESS_BYTES + sessions * each);
 	num_human((double)atomic_load(&s->memory_bound), all);
-	log_info(s->cfg.log, "memory: at most %sB: %sB for tables, %sB beside them, %sB for each of %llu session%s%s", all, tables, beside,
-	    session, (unsigned long long)sessions, NUM_S(sessions), atomic_load(&s->sparse) ? "; sparse tables grow with their rows" : "");
+	log_info(s->cfg.log,
+	    "memory: at most %sB: %sB for tables, %sB beside them, %sB for each of %llu session%s%s",
+	    all, tables, beside, session, (unsigned long long)sessions, NUM_S(sessions),
+	    atomic_load(&s->sparse) ? "; sparse tables grow with their rows" : "");
 }
 
-static enum err_code install_layout(struct server *s, const json_t *view, const struct layout *layout, struct err *e)
+static enum err_code install_layout(struct server *s, const json_t *view,
+    const struct layout *layout, struct err *e)
 {
 	const json_t *servers = json_object_get(view, "servers");
 	size_t n = json_array_size(servers);
@@ -270,7 +295,8 @@ static enum err_code install_layout(struct server *s, const json_t *view, const 
 
 static enum err_code take_store_view(struct server *s, const json_t *view, struct err *e)
 {
-	const json_t *jl = json_object_get(view, "layout"), *members = json_object_get(view, "members");
+	const json_t *jl = json_object_get(view, "layout"),
+	             *members = json_object_get(view, "members");
 	struct layout layout;
 	enum err_code rc = FAIL_ERROR("view_take", e);
 
@@ -299,14 +325,15 @@ static enum err_code take_store_view(struct server *s, const json_t *view, struc
 	layout_release(&layout);
 	if (rc)
 		return rc;
-	atomic_store(&s->members, (uint32_t)(json_int(view, "members_base", 0) + (json_int_t)json_array_size(members)));
+	atomic_store(&s->members,
+	    (uint32_t)(json_int(view, "members_base", 0) + (json_int_t)json_array_size(members)));
 	take_store_workers(atomic_load(&s->shard), json_object_get(view, "workers"));
 	atomic_store(&s->members_known, true);
 	if ((uint64_t)json_int(view, "decided", 0) >= s->proposal && s->proposal) {
 		s->proposal = 0;
 		shard_decided(atomic_load(&s->shard));
 	}
-	io_threads_wake(s);          /* sessions that knew the new layout before us may have waited */
+	io_threads_wake(s); /* sessions that knew the new layout before us may have waited */
 	return ERR_OK;
 }
 
@@ -340,10 +367,11 @@ static void on_store_notice(void *ctx, const json_t *msg)
 	s->proposal = (uint64_t)json_int(msg, "id", 0);
 	if (store_settings_refuse(s, msg))
 		return;
-	v = shard_vote(shard, of_all ? SHARD_OUTSIDE : (uint32_t)json_int(msg, "slot", 0), json_u64s(msg, "incarnation", 0),
-	    (uint64_t)json_int(msg, "step", 0), strcmp(kind, "resume") == 0);
-	vote = json_pack("{s:s, s:I, s:b, s:I, s:I}", "op", "vote", "id", (json_int_t)s->proposal, "yes", v.yes,
-	    "frontier", (json_int_t)v.frontier, "clock", (json_int_t)v.clock);
+	v = shard_vote(shard, of_all ? SHARD_OUTSIDE : (uint32_t)json_int(msg, "slot", 0),
+	    json_u64s(msg, "incarnation", 0), (uint64_t)json_int(msg, "step", 0),
+	    strcmp(kind, "resume") == 0);
+	vote = json_pack("{s:s, s:I, s:b, s:I, s:I}", "op", "vote", "id", (json_int_t)s->proposal,
+	    "yes", v.yes, "frontier", (json_int_t)v.frontier, "clock", (json_int_t)v.clock);
 	FAIL_POINT("vote_cast");
 	agent_tell(s->agent, vote);
 	json_decref(vote);
@@ -403,7 +431,7 @@ static void on_store_lost(void *ctx, const struct err *why)
 	server_end(s, s->host && host_ended(s->host) ? NULL : why);
 }
 
-/* ---- start and stop ------------------------------------------------------------------------- */
+/* ---- start and stop ---- */
 
 enum err_code store_start(struct server *s, struct err *e)
 {

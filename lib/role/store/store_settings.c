@@ -18,14 +18,16 @@ static enum err_code settings_of_conf(const struct conf *c, struct settings_epoc
 	return rc;
 }
 
-static enum err_code apply_settings_epochs(struct server *s, struct conf *c, const json_t *regimes, struct err *e)
+static enum err_code apply_settings_epochs(struct server *s, struct conf *c, const json_t *regimes,
+    struct err *e)
 {
 	enum err_code rc = ERR_OK;
 	const json_t *o;
 	size_t i;
 
 	json_array_foreach((json_t *)(uintptr_t)regimes, i, o) {
-		struct settings_epoch r = { .step = (uint64_t)json_int(o, "step", 0), .number = (uint32_t)json_int(o, "number", 0) };
+		struct settings_epoch r = { .step = (uint64_t)json_int(o, "step", 0),
+			.number = (uint32_t)json_int(o, "number", 0) };
 
 		rc = conf_apply(c, json_object_get(o, "set"), e);
 		if (!rc && (int64_t)r.number > s->live.number) {
@@ -100,8 +102,11 @@ static enum err_code check_table_fits(struct server *s, const json_t *o, struct 
 	if (rc)
 		return rc;
 	if (one.ntables)
-		rc = shard_fits_table(atomic_load(&s->shard), &one.table[0], (uint32_t)json_int(o, "first", 0),
-		    (uint64_t)json_integer_value(json_array_get(json_object_get(o, "sharing"), (size_t)s->cfg.index)), e);
+		rc = shard_fits_table(atomic_load(&s->shard), &one.table[0],
+		    (uint32_t)json_int(o, "first", 0),
+		    (uint64_t)json_integer_value(
+		        json_array_get(json_object_get(o, "sharing"), (size_t)s->cfg.index)),
+		    e);
 	layout_release(&one);
 	return rc;
 }
@@ -119,7 +124,8 @@ bool store_settings_refuse(struct server *s, const json_t *proposal)
 		rc = check_table_fits(s, json_object_get(proposal, "table"), &e);
 	if (!rc)
 		return false;
-	vote = json_pack("{s:s, s:I, s:s}", "op", "vote", "id", (json_int_t)s->proposal, "refused", e.msg);
+	vote = json_pack("{s:s, s:I, s:s}", "op", "vote", "id", (json_int_t)s->proposal, "refused",
+	    e.msg);
 	agent_tell(s->agent, vote);
 	json_decref(vote);
 	return true;

@@ -18,7 +18,8 @@ static json_t *measure_load(struct server *s, struct shard *shard, uint64_t step
 
 	if (now - s->heat_at >= NSEC_PER_SEC && step != s->heat_step) {
 		json_decref(s->heat);
-		s->heat = partition_load_json(shard, (double)(now - s->heat_at) / NSEC_PER_SEC, step > s->heat_step ? step - s->heat_step : 0);
+		s->heat = partition_load_json(shard, (double)(now - s->heat_at) / NSEC_PER_SEC,
+		    step > s->heat_step ? step - s->heat_step : 0);
 		s->heat_at = now;
 		s->heat_step = step;
 	}
@@ -32,8 +33,10 @@ static void add_refusal(void *ctx, uint32_t slot, uint64_t n)
 
 static void add_suspect(void *ctx, const struct outliers_suspect *x)
 {
-	json_array_append_new(ctx, json_pack("{s:i, s:o, s:b, s:I, s:i, s:f}", "slot", (int)x->slot, "incarnation",
-	    json_of_u64(x->incarnation), "against", x->against, "step", (json_int_t)x->step, "steps", (int)x->steps, "figure", x->figure));
+	json_array_append_new(ctx,
+	    json_pack("{s:i, s:o, s:b, s:I, s:i, s:f}", "slot", (int)x->slot, "incarnation",
+	        json_of_u64(x->incarnation), "against", x->against, "step", (json_int_t)x->step,
+	        "steps", (int)x->steps, "figure", x->figure));
 }
 
 /* Add the workers whose pushes are refused, and the outliers.  Most of the time there are none. */
@@ -42,7 +45,8 @@ static void add_outlier_stats(struct shard *shard, json_t *o)
 	json_t *refused = json_array(), *suspects = json_array();
 
 	shard_refusals(shard, add_refusal, refused);
-	json_object_set_new(o, "watched_elements", json_integer((json_int_t)shard_suspects(shard, add_suspect, suspects)));
+	json_object_set_new(o, "watched_elements",
+	    json_integer((json_int_t)shard_suspects(shard, add_suspect, suspects)));
 	if (json_array_size(refused))
 		json_object_set(o, "refused", refused);
 	if (json_array_size(suspects))
@@ -73,32 +77,40 @@ json_t *store_stats(void *ctx)
 	stale = shard_staleness(shard);
 	apply = shard_apply_time(shard);
 	n = atomic_load(&stale->count);
-	o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
-	    "step", (json_int_t)st.closed, "pushes_applied", (json_int_t)st.status[PUSH_APPLIED],
-	    "pushes_merged", (json_int_t)st.status[PUSH_MERGED], "pushes_duplicate", (json_int_t)st.status[PUSH_DUPLICATE],
-	    "pushes_late", (json_int_t)st.status[PUSH_LATE], "pushes_refused", (json_int_t)st.status[PUSH_REFUSED],
-	    "pulls", (json_int_t)st.pulls, "parameters", (json_int_t)st.parameters, "parameter_bytes",
-	    (json_int_t)st.parameter_bytes, "state_bytes", (json_int_t)st.state_bytes, "rows", (json_int_t)st.rows,
-	    "sessions", (json_int_t)atomic_load(&s->sessions), "auth_failures", (json_int_t)atomic_load(&s->auth_failures));
+	o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "step",
+	    (json_int_t)st.closed, "pushes_applied", (json_int_t)st.status[PUSH_APPLIED],
+	    "pushes_merged", (json_int_t)st.status[PUSH_MERGED], "pushes_duplicate",
+	    (json_int_t)st.status[PUSH_DUPLICATE], "pushes_late", (json_int_t)st.status[PUSH_LATE],
+	    "pushes_refused", (json_int_t)st.status[PUSH_REFUSED], "pulls", (json_int_t)st.pulls,
+	    "parameters", (json_int_t)st.parameters, "parameter_bytes",
+	    (json_int_t)st.parameter_bytes, "state_bytes", (json_int_t)st.state_bytes, "rows",
+	    (json_int_t)st.rows, "sessions", (json_int_t)atomic_load(&s->sessions), "auth_failures",
+	    (json_int_t)atomic_load(&s->auth_failures));
 	add_outlier_stats(shard, o);
 	quota_stats(s, o);
 	json_object_set_new(o, "pushes_split", json_integer((json_int_t)st.status[PUSH_SPLIT]));
-	json_object_set_new(o, "received_bytes", json_integer((json_int_t)atomic_load(&s->bytes_in)));
+	json_object_set_new(o, "received_bytes",
+	    json_integer((json_int_t)atomic_load(&s->bytes_in)));
 	json_object_set_new(o, "sent_bytes", json_integer((json_int_t)atomic_load(&s->bytes_out)));
 	json_object_set_new(o, "pushes_nonfinite", json_integer((json_int_t)st.nonfinite));
 	json_object_set_new(o, "rss_bytes", json_integer((json_int_t)ps.rss_bytes));
 	json_object_set_new(o, "cpu_seconds", json_real(ps.cpu_seconds));
 	json_object_set_new(o, "start_unix_seconds", json_real((double)s->began / NSEC_PER_SEC));
-	json_object_set_new(o, "memory_bound_bytes", json_integer((json_int_t)atomic_load(&s->memory_bound)));
+	json_object_set_new(o, "memory_bound_bytes",
+	    json_integer((json_int_t)atomic_load(&s->memory_bound)));
 	if (atomic_load(&s->as_of))
-		json_object_set_new(o, "source_age_seconds", json_real((double)(clock_now() - atomic_load(&s->as_of)) / NSEC_PER_SEC));
+		json_object_set_new(o, "source_age_seconds",
+		    json_real((double)(clock_now() - atomic_load(&s->as_of)) / NSEC_PER_SEC));
 	json_object_set_new(o, "tables", table_stats_json(shard));
 	json_object_set_new(o, "heat", measure_load(s, shard, st.closed));
-	json_object_set_new(o, "staleness_mean", json_real(n ? (double)atomic_load(&stale->sum) / (double)n : 0));
+	json_object_set_new(o, "staleness_mean",
+	    json_real(n ? (double)atomic_load(&stale->sum) / (double)n : 0));
 	json_object_set_new(o, "staleness", hist_json(stale, 0, 1, 6, 1));
 	json_object_set_new(o, "apply", hist_json(apply, 14, 2, 7, 1e-9));
 	json_object_set_new(o, "barrier", hist_json(&s->barrier, 14, 2, 11, 1e-9));
-	json_object_set_new(o, "apply_p50_seconds", json_real((double)hist_quantile(apply, 0.5) * 1e-9));
-	json_object_set_new(o, "apply_p99_seconds", json_real((double)hist_quantile(apply, 0.99) * 1e-9));
+	json_object_set_new(o, "apply_p50_seconds",
+	    json_real((double)hist_quantile(apply, 0.5) * 1e-9));
+	json_object_set_new(o, "apply_p99_seconds",
+	    json_real((double)hist_quantile(apply, 0.99) * 1e-9));
 	return o;
 }

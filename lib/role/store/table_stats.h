@@ -1,7 +1,6 @@
 #ifndef STORE_TABLE_STATS_H
 #define STORE_TABLE_STATS_H
 
-
 #include "core/json.h"
 #include "shard/shard.h"
 

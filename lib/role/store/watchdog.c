@@ -41,9 +41,10 @@ static void describe_coordinator(struct host *h, char *out, size_t size)
 	else if (*reason)
 		snprintf(out, size, "%s: %s", json_str(st, "state", ""), reason);
 	else
-		snprintf(out, size, "%s, step %lld, %lld server%s, %lld worker%s, on %s", json_str(st, "state", ""),
-		         (long long)json_int(st, "step", 0), (long long)servers, NUM_S(servers), (long long)workers, NUM_S(workers),
-		         h->server->address);
+		snprintf(out, size, "%s, step %lld, %lld server%s, %lld worker%s, on %s",
+		    json_str(st, "state", ""), (long long)json_int(st, "step", 0),
+		    (long long)servers, NUM_S(servers), (long long)workers, NUM_S(workers),
+		    h->server->address);
 	json_decref(st);
 }
 

@@ -9,7 +9,7 @@
 #include "core/num.h"
 
 #define RANKS_MAX 65536
-#define TF_MAX 65536
+#define TF_MAX    65536
 
 void rank_init(struct rank *r)
 {
@@ -31,14 +31,21 @@ static enum err_code read_number_variable(const char *name, int64_t *out, struct
 
 	if (!text || num_int(text, 0, RANKS_MAX, out))
 		return ERR_OK;
-	return err_set(e, ERR_CONFIG, "%s=%.40s: must be a number from 0 to %d", name, text, RANKS_MAX);
+	return err_set(e, ERR_CONFIG, "%s=%.40s: must be a number from 0 to %d", name, text,
+	    RANKS_MAX);
 }
 
 static enum err_code parse_role(const char *name, const char *text, enum rank_role *role,
-                                struct err *e)
+    struct err *e)
 {
-	static const struct { const char *word; enum rank_role role; } words[] = {
-		{ "server", RANK_SERVER }, { "ps", RANK_SERVER }, { "worker", RANK_WORKER }, { "chief", RANK_WORKER },
+	static const struct {
+		const char *word;
+		enum rank_role role;
+	} words[] = {
+		{ "server", RANK_SERVER },
+		{ "ps", RANK_SERVER },
+		{ "worker", RANK_WORKER },
+		{ "chief", RANK_WORKER },
 	};
 
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -49,7 +56,7 @@ static enum err_code parse_role(const char *name, const char *text, enum rank_ro
 	return err_set(e, ERR_CONFIG, "%s=%.40s: must be server or worker", name, text);
 }
 
-/* ---- variables ------------------------------------------------------------------------- */
+/* ---- variables ---- */
 
 /* The variables of one launcher.  The source counts only if `rank` and `with` are both set.
  * `here`: the number of ranks on this host.  `run`: up to three variables that together identify
@@ -60,11 +67,15 @@ struct source {
 
 static const struct source sources[] = {
 	{ "PS_RANK", NULL, "PS_WORLD_SIZE", "PS_LOCAL_RANK", NULL, { "PS_RUN_ID" } },
-	{ "RANK", "WORLD_SIZE", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", { "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT" } },
-	{ "OMPI_COMM_WORLD_RANK", NULL, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", { "PMIX_NAMESPACE" } },
-	{ "PMI_RANK", "PMI_SIZE", "PMI_SIZE", NULL, NULL, { "PMI_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID" } },
+	{ "RANK", "WORLD_SIZE", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+	    { "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT" } },
+	{ "OMPI_COMM_WORLD_RANK", NULL, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+	    "OMPI_COMM_WORLD_LOCAL_SIZE", { "PMIX_NAMESPACE" } },
+	{ "PMI_RANK", "PMI_SIZE", "PMI_SIZE", NULL, NULL,
+	    { "PMI_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID" } },
 	{ "PMIX_RANK", NULL, NULL, NULL, NULL, { "PMIX_NAMESPACE" } },
-	{ "SLURM_PROCID", "SLURM_STEP_ID", "SLURM_NTASKS", "SLURM_LOCALID", NULL, { "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT" } },
+	{ "SLURM_PROCID", "SLURM_STEP_ID", "SLURM_NTASKS", "SLURM_LOCALID", NULL,
+	    { "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT" } },
 	{ "JOB_COMPLETION_INDEX", NULL, NULL, NULL, NULL, { NULL } },
 };
 
@@ -107,7 +118,7 @@ static bool is_source_present(const struct source *s)
 static void correct_slurm_size(struct rank *r)
 {
 	const char *nodes = get_variable("SLURM_STEP_NUM_NODES"),
-		*parts = get_variable("SLURM_HET_SIZE");
+	           *parts = get_variable("SLURM_HET_SIZE");
 
 	if (strcmp(r->from, "SLURM_PROCID") != 0)
 		return;
@@ -116,7 +127,7 @@ static void correct_slurm_size(struct rank *r)
 	r->one_host = !parts && nodes && strcmp(nodes, "1") == 0;
 }
 
-/* ---- other sources --------------------------------------------------------------------- */
+/* ---- other sources ---- */
 
 /* Kubernetes: the number at the end of the host name, "web-2", of a pod of a stateful set. */
 static bool rank_from_hostname(struct rank *r)
@@ -173,7 +184,8 @@ static enum err_code rank_from_dmlc(struct rank *r, const char *role, struct err
 	enum err_code rc;
 
 	if (strcmp(role, "scheduler") == 0)
-		return err_set(e, ERR_CONFIG, "DMLC_ROLE=scheduler: there is none here, server 0 coordinates");
+		return err_set(e, ERR_CONFIG,
+		    "DMLC_ROLE=scheduler: there is none here, server 0 coordinates");
 	rc = parse_role("DMLC_ROLE", role, &r->role, e);
 	name = r->role == RANK_SERVER ? "DMLC_SERVER_ID" : "DMLC_WORKER_ID";
 	r->in_role = true;
@@ -202,7 +214,7 @@ static enum err_code rank_from_variables(struct rank *r, bool *found, struct err
 			/* The index of a Kubernetes job, and PS_RANK with PS_ROLE, count in a
 			 * role. */
 			r->in_role = i + 1 == sizeof sources / sizeof *sources ||
-			             (i == 0 && get_variable("PS_ROLE"));
+			    (i == 0 && get_variable("PS_ROLE"));
 			correct_slurm_size(r);
 		}
 	if (!*found && rank_from_hostname(r))
@@ -213,7 +225,7 @@ static enum err_code rank_from_variables(struct rank *r, bool *found, struct err
 enum err_code rank_read_environment(struct rank *r, struct err *e)
 {
 	const char *role = get_variable("PS_ROLE"), *run = get_variable("PS_RUN_ID"),
-		*tf = get_variable("TF_CONFIG"), *dmlc = get_variable("DMLC_ROLE");
+	           *tf = get_variable("TF_CONFIG"), *dmlc = get_variable("DMLC_ROLE");
 	enum err_code rc = ERR_OK;
 	bool found = false;
 
@@ -234,11 +246,12 @@ enum err_code rank_read_environment(struct rank *r, struct err *e)
 		return rank_from_tf_config(r, tf, e);
 	if (dmlc)
 		return rank_from_dmlc(r, dmlc, e);
-	return err_set(e, ERR_NOTFOUND, "nothing says which of the processes this is: start it by srun, mpirun or torchrun, or give "
+	return err_set(e, ERR_NOTFOUND,
+	    "nothing says which of the processes this is: start it by srun, mpirun or torchrun, or give "
 	    "--rank and --run-id");
 }
 
-/* ---- role and number --------------------------------------------------------------------- */
+/* ---- role and number ---- */
 
 void rank_describe(const struct rank *r, char *out, size_t size)
 {
@@ -249,19 +262,26 @@ void rank_describe(const struct rank *r, char *out, size_t size)
 		snprintf(of, sizeof of, "/%lld", (long long)r->size);
 	if (r->local >= 0)
 		snprintf(local, sizeof local, " local=%lld", (long long)r->local);
-	snprintf(out, size, "role=%s rank=%lld%s%s from %s", roles[r->role], (long long)r->rank, of, local, r->from);
+	snprintf(out, size, "role=%s rank=%lld%s%s from %s", roles[r->role], (long long)r->rank, of,
+	    local, r->from);
 }
 
-enum err_code rank_find_role(const struct rank *r, int64_t servers, enum rank_role *role, int64_t *n, struct err *e)
+enum err_code rank_find_role(const struct rank *r, int64_t servers, enum rank_role *role,
+    int64_t *n, struct err *e)
 {
 	if (!r->in_role && r->size >= 0 && r->rank >= r->size)
-		return err_set(e, ERR_CONFIG, "%s: there is no rank %lld of %lld", r->from, (long long)r->rank, (long long)r->size);
+		return err_set(e, ERR_CONFIG, "%s: there is no rank %lld of %lld", r->from,
+		    (long long)r->rank, (long long)r->size);
 	if (r->in_role && r->role == RANK_ANY)
-		return err_set(e, ERR_CONFIG, "%s counts those of a role: --role server or --role worker tells which", r->from);
+		return err_set(e, ERR_CONFIG,
+		    "%s counts those of a role: --role server or --role worker tells which",
+		    r->from);
 	*role = r->in_role ? r->role : r->rank < servers ? RANK_SERVER : RANK_WORKER;
 	if (r->role != RANK_ANY && *role != r->role)
-		return err_set(e, ERR_CONFIG, "rank %lld (%s) is a %s, as the first %lld %s; its role says otherwise", (long long)r->rank,
-		    r->from, *role == RANK_SERVER ? "server" : "worker", (long long)servers, servers == 1 ? "is a server" : "are servers");
+		return err_set(e, ERR_CONFIG,
+		    "rank %lld (%s) is a %s, as the first %lld %s; its role says otherwise",
+		    (long long)r->rank, r->from, *role == RANK_SERVER ? "server" : "worker",
+		    (long long)servers, servers == 1 ? "is a server" : "are servers");
 	*n = r->in_role || *role == RANK_SERVER ? r->rank : r->rank - servers;
 	return ERR_OK;
 }

@@ -12,15 +12,15 @@
 enum rank_role { RANK_ANY, RANK_SERVER, RANK_WORKER };
 
 struct rank {
-	enum rank_role role;            /* RANK_ANY: by the rank, servers first */
-	int64_t rank;                   /* from 0; -1: unknown */
-	bool in_role;                   /* the rank counts processes of its role only */
-	int64_t size;                   /* number of all ranks; -1: unknown */
-	int64_t local;                  /* rank among those of this host; -1: unknown */
-	bool one_host;                  /* the source says that all ranks are on this host */
-	int64_t servers, workers;       /* their numbers; -1: unknown */
-	char run[128];                  /* an id that differs for each run; "": unknown */
-	char from[48];                  /* the source: "OMPI_COMM_WORLD_RANK" */
+	enum rank_role role;      /* RANK_ANY: by the rank, servers first */
+	int64_t rank;             /* from 0; -1: unknown */
+	bool in_role;             /* the rank counts processes of its role only */
+	int64_t size;             /* number of all ranks; -1: unknown */
+	int64_t local;            /* rank among those of this host; -1: unknown */
+	bool one_host;            /* the source says that all ranks are on this host */
+	int64_t servers, workers; /* their numbers; -1: unknown */
+	char run[128];            /* an id that differs for each run; "": unknown */
+	char from[48];            /* the source: "OMPI_COMM_WORLD_RANK" */
 };
 
 /* Set all members to unknown. */
@@ -43,6 +43,7 @@ void rank_describe(const struct rank *r, char *out, size_t size);
 
 /* The role of the process (RANK_SERVER or RANK_WORKER) and its number in that role, where the first
  * `servers` ranks are servers.  ERR_CONFIG when the rank contradicts the role or the size. */
-enum err_code rank_find_role(const struct rank *r, int64_t servers, enum rank_role *role, int64_t *number, struct err *e);
+enum err_code rank_find_role(const struct rank *r, int64_t servers, enum rank_role *role,
+    int64_t *number, struct err *e);
 
 #endif

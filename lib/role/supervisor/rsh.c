@@ -17,7 +17,8 @@ void rsh_quote(const char *word, struct buf *out)
 {
 	size_t plain = 0;
 
-	while (isalnum((unsigned char)word[plain]) || (word[plain] && strchr("_-+=./:,@%", word[plain])))
+	while (isalnum((unsigned char)word[plain]) ||
+	    (word[plain] && strchr("_-+=./:,@%", word[plain])))
 		plain++;
 	if (plain && !word[plain]) {
 		buf_puts(out, word);

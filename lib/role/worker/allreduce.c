@@ -14,7 +14,7 @@
 /* A member of the ring. */
 struct seat {
 	struct ring_member who;
-	uint64_t from;                  /* first step that it takes part in */
+	uint64_t from; /* first step that it takes part in */
 };
 
 /* The mean of a step as one flat vector, in memory of the ring that stays valid until the mean of
@@ -34,23 +34,23 @@ struct allreduce {
 	uint32_t slot;
 	char local[NET_TEXT], tcp[NET_TEXT];
 
-	struct seat *seat;              /* members, ascending by rank */
+	struct seat *seat; /* members, ascending by rank */
 	size_t nseats;
-	uint32_t gone;                  /* how many members have left so far */
-	uint32_t formed;                /* ring epoch of the connected ring; 0: none */
-	uint64_t at;                    /* the step that is being reduced */
-	bool ended;                     /* cfg.cancelled has returned true */
+	uint32_t gone;   /* how many members have left so far */
+	uint32_t formed; /* ring epoch of the connected ring; 0: none */
+	uint64_t at;     /* the step that is being reduced */
+	bool ended;      /* cfg.cancelled has returned true */
 	/* meeting: allreduce_await_members waits. tending: allreduce_tend is running */
 	bool meeting, tending;
 
-	bool begun;                     /* the parameters have been pulled */
-	float **state;                  /* by table: the rule's vectors, one after the other */
-	uint64_t **version;             /* by table and partition: number of updates */
-	size_t nparts;                  /* partitions of all reduced tables */
-	struct held last;               /* mean that not all workers are known to have */
-	struct held going;              /* mean that not all servers are known to have */
-	uint32_t going_gone;            /* `gone` when the senders of `going` were chosen */
-	bool *sent;                     /* by partition of all tables: this worker has sent it */
+	bool begun;          /* the parameters have been pulled */
+	float **state;       /* by table: the rule's vectors, one after the other */
+	uint64_t **version;  /* by table and partition: number of updates */
+	size_t nparts;       /* partitions of all reduced tables */
+	struct held last;    /* mean that not all workers are known to have */
+	struct held going;   /* mean that not all servers are known to have */
+	uint32_t going_gone; /* `gone` when the senders of `going` were chosen */
+	bool *sent;          /* by partition of all tables: this worker has sent it */
 };
 
 bool allreduce_is_used(const struct job *job)
@@ -62,7 +62,7 @@ bool allreduce_is_used(const struct job *job)
 	return dense && strcmp(job->conf.via, "allreduce") == 0;
 }
 
-/* ---- life ---------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 /* The ring epoch at this step: every member that joins adds 1 and every one that leaves adds 1 (2
  * for its departure less its seat), as in coord/coord_ring.c. */
@@ -96,13 +96,19 @@ static bool cancel_ring(void *ctx, struct err *why)
 	return true;
 }
 
-enum err_code allreduce_new(const struct allreduce_config *cfg, struct allreduce **out, struct err *e)
+enum err_code allreduce_new(const struct allreduce_config *cfg, struct allreduce **out,
+    struct err *e)
 {
 	struct allreduce *a = mem_alloc(sizeof *a);
 	char listen[NET_TEXT];
-	struct ring_config rc = { .id = &cfg->id->conn, .incarnation = cfg->incarnation, .transport = cfg->job->conf.transport,
-		.listen = listen, .deadline = cfg->job->conf.deadline, .log = cfg->log,
-		    .cancelled = cancel_ring, .ctx = a,
+	struct ring_config rc = { .id = &cfg->id->conn,
+		.incarnation = cfg->incarnation,
+		.transport = cfg->job->conf.transport,
+		.listen = listen,
+		.deadline = cfg->job->conf.deadline,
+		.log = cfg->log,
+		.cancelled = cancel_ring,
+		.ctx = a,
 		.cancel_fd = cfg->cancel_fd };
 	enum err_code code;
 
@@ -154,7 +160,8 @@ json_t *allreduce_address(const struct allreduce *a)
 	return json_pack("{s:s, s:s}", "tcp", a->tcp, "unix", a->local);
 }
 
-enum err_code allreduce_begin(struct allreduce *a, uint32_t slot, struct client *client, struct params *p, struct err *e)
+enum err_code allreduce_begin(struct allreduce *a, uint32_t slot, struct client *client,
+    struct params *p, struct err *e)
 {
 	const struct job *job = a->cfg.job;
 
@@ -174,13 +181,14 @@ enum err_code allreduce_begin(struct allreduce *a, uint32_t slot, struct client 
 		a->state[i] = mem_try_array(n + 1, sizeof **a->state);
 		p->kept[i] = mem_try_array(table_elements(p->table[i]), sizeof **p->kept);
 		if (!a->state[i] || !p->kept[i])
-			return err_set(e, ERR_NOMEM, "no memory for what %s keeps of table \"%s\"", a->rule.rule->name, job->table[i].name);
+			return err_set(e, ERR_NOMEM, "no memory for what %s keeps of table \"%s\"",
+			    a->rule.rule->name, job->table[i].name);
 	}
 	a->sent = mem_array(a->nparts, sizeof *a->sent);
 	return ERR_OK;
 }
 
-/* ---- who is in it ------------------------------------------------------------------------- */
+/* ---- who is in it ---- */
 
 /* The members at a step, for ring_form; returns their number. */
 static size_t ring_members_at(const struct allreduce *a, uint64_t step, struct ring_member *out)
@@ -212,7 +220,8 @@ static size_t position_at(const struct allreduce *a, uint64_t step, size_t *rank
 
 /* Pushes this worker's part of the mean of table i. Partition k, counted over all tables, is sent
  * by member k modulo n. first: number of the table's first partition. */
-static enum err_code send_table(struct allreduce *a, size_t i, size_t first, size_t rank, size_t n, struct err *e)
+static enum err_code send_table(struct allreduce *a, size_t i, size_t first, size_t rank, size_t n,
+    struct err *e)
 {
 	const struct table *t = a->p->table[i];
 	const float *mean = a->going.mean ? a->going.mean + (a->p->g[i] - a->p->flat) : NULL;
@@ -246,7 +255,8 @@ static enum err_code send_mean(struct allreduce *a, struct err *e)
 
 void allreduce_view(struct allreduce *a, const json_t *view)
 {
-	const json_t *ring = json_object_get(view, "ring"), *list = json_object_get(ring, "members"), *o;
+	const json_t *ring = json_object_get(view, "ring"),
+	             *list = json_object_get(ring, "members"), *o;
 	size_t i;
 
 	free(a->seat);
@@ -260,14 +270,15 @@ void allreduce_view(struct allreduce *a, const json_t *view)
 		s->who.slot = (uint32_t)json_int(o, "slot", 0);
 		s->who.incarnation = json_u64s(o, "incarnation", 0);
 		snprintf(s->who.tcp, sizeof s->who.tcp, "%s", json_str(o, "tcp", ""));
-		snprintf(s->who.local, sizeof s->who.local, "%s", a->cfg.id->run_dir ? json_str(o, "unix", "") : "");
+		snprintf(s->who.local, sizeof s->who.local, "%s",
+		    a->cfg.id->run_dir ? json_str(o, "unix", "") : "");
 		a->nseats += key_from_text(json_str(o, "key", ""), s->who.key);
 	}
 	if (a->going.any && a->going_gone != a->gone)
 		send_mean(a, NULL);
 }
 
-/* ---- a step ---------------------------------------------------------------------------------- */
+/* ---- a step ---- */
 
 static const struct table *first_dense_table(const struct allreduce *a)
 {
@@ -288,7 +299,8 @@ static enum err_code form_ring(struct allreduce *a, uint64_t step, struct err *e
 	a->formed = ring_epoch_at(a, step);
 	rc = ring_form(a->ring, a->formed, m, n, e);
 	if (!rc && n > 1)
-		log_info(a->cfg.log, "in the ring of epoch %u with %zu worker%s from step %llu on", a->formed, n, NUM_S(n), (unsigned long long)step);
+		log_info(a->cfg.log, "in the ring of epoch %u with %zu worker%s from step %llu on",
+		    a->formed, n, NUM_S(n), (unsigned long long)step);
 	free(m);
 	return rc;
 }
@@ -343,7 +355,8 @@ enum err_code allreduce_hand_over(struct allreduce *a, uint64_t step, bool *firs
 		if (a->begun)
 			rc = client_want_shown(a->client, a->p->table[i], step, e);
 		for (unsigned k = 0; !rc && !a->begun && k < a->rule.rule->nslots; k++)
-			rc = client_want_state(a->client, a->p->table[i], step, k + 1, a->state[i] + k * n, e);
+			rc = client_want_state(a->client, a->p->table[i], step, k + 1,
+			    a->state[i] + k * n, e);
 	}
 	return rc;
 }
@@ -359,10 +372,12 @@ static void take_part_versions(struct allreduce *a)
 
 /* Updates one partition exactly as a server does (shard/part.c): a mean that a server would refuse
  * changes nothing. */
-static void update_part(struct allreduce *a, size_t i, uint32_t part, const struct optim_hyper *h, const float *mean)
+static void update_part(struct allreduce *a, size_t i, uint32_t part, const struct optim_hyper *h,
+    const float *mean)
 {
 	const struct table *t = a->p->table[i];
-	size_t n = table_part_elements(t, part), at = table_part_begin(t, part), all = table_elements(t);
+	size_t n = table_part_elements(t, part), at = table_part_begin(t, part),
+	       all = table_elements(t);
 	float *slot[OPTIM_MAX_SLOTS] = { NULL };
 
 	/* Keep the last good values (params.h). */
@@ -372,7 +387,8 @@ static void update_part(struct allreduce *a, size_t i, uint32_t part, const stru
 		return;
 	for (unsigned k = 0; k < a->rule.rule->nslots; k++)
 		slot[k] = a->state[i] + k * all + at;
-	a->rule.rule->step(h, ++a->version[i][part], t->decay, n, a->p->w[i] + at, slot, mean + at, 1.0f);
+	a->rule.rule->step(h, ++a->version[i][part], t->decay, n, a->p->w[i] + at, slot, mean + at,
+	    1.0f);
 }
 
 /* Updates all reduced tables with the mean, partition by partition. */
@@ -391,8 +407,9 @@ static void update_params(struct allreduce *a, uint64_t step, const float *mean)
 /* Is this an error of the ring, which another ring may not have? */
 static bool is_ring_error(enum err_code rc)
 {
-	return rc == ERR_STALE || rc == ERR_CLOSED || rc == ERR_UNREACH || rc == ERR_TIMEOUT || rc == ERR_IO || rc == ERR_PROTO ||
-	    rc == ERR_AUTH || rc == ERR_FENCED || rc == ERR_NOTREADY;
+	return rc == ERR_STALE || rc == ERR_CLOSED || rc == ERR_UNREACH || rc == ERR_TIMEOUT ||
+	    rc == ERR_IO || rc == ERR_PROTO || rc == ERR_AUTH || rc == ERR_FENCED ||
+	    rc == ERR_NOTREADY;
 }
 
 /* How long this worker tries, in ns. When two members cannot reach each other, all wait for both.
@@ -419,7 +436,9 @@ enum err_code allreduce_update(struct allreduce *a, uint64_t step, uint32_t exam
 	if (!a->begun)
 		take_part_versions(a);
 	if (examples && !vec_all_bounded(a->p->nflat, a->p->flat)) {
-		log_warn(a->cfg.log, "step %llu: this worker's gradient is not finite, or beyond 2^84, and is left out", (unsigned long long)step);
+		log_warn(a->cfg.log,
+		    "step %llu: this worker's gradient is not finite, or beyond 2^84, and is left out",
+		    (unsigned long long)step);
 		examples = 0;
 	}
 	a->at = step;
@@ -431,13 +450,15 @@ enum err_code allreduce_update(struct allreduce *a, uint64_t step, uint32_t exam
 		ring_set_deadline(a->ring, patience_at(a, step) - (clock_now() - since));
 		rc = epoch == a->formed ? ERR_OK : form_ring(a, step, e);
 		if (!rc)
-			rc = ring_reduce(a->ring, step, a->p->flat, a->p->nflat, examples, &mean, &total, e);
+			rc = ring_reduce(a->ring, step, a->p->flat, a->p->nflat, examples, &mean,
+			    &total, e);
 		if (!rc)
 			break;
 		a->formed = 0;
 		if (a->ended || !is_ring_error(rc) || clock_now() - since > patience_at(a, step))
 			return rc;
-		log_info(a->cfg.log, "step %llu: once more, as %s", (unsigned long long)step, e->msg);
+		log_info(a->cfg.log, "step %llu: once more, as %s", (unsigned long long)step,
+		    e->msg);
 		rc = a->cfg.pause(a->cfg.ctx, e);
 		if (rc)
 			return rc;
@@ -458,12 +479,17 @@ enum err_code allreduce_verify(struct allreduce *a, bool *compared, struct err *
 		return ERR_OK;
 	for (size_t i = 0; !rc && i < job->ntables; i++)
 		if (!job->table[i].sparse)
-			rc = client_want(a->client, a->p->table[i], CLIENT_NOW, NULL, a->p->g[i], e);
+			rc = client_want(a->client, a->p->table[i], CLIENT_NOW, NULL, a->p->g[i],
+			    e);
 	if (!rc)
 		rc = client_wait(a->client, CLIENT_NOW, e);
 	for (size_t i = 0; !rc && i < job->ntables; i++)
-		if (!job->table[i].sparse && memcmp(a->p->g[i], a->p->w[i], table_elements(a->p->table[i]) * sizeof(float)) != 0)
-			rc = err_set(e, ERR_FAILED, "table \"%s\": the servers' parameters are not those of the workers", job->table[i].name);
+		if (!job->table[i].sparse &&
+		    memcmp(a->p->g[i], a->p->w[i],
+		        table_elements(a->p->table[i]) * sizeof(float)) != 0)
+			rc = err_set(e, ERR_FAILED,
+			    "table \"%s\": the servers' parameters are not those of the workers",
+			    job->table[i].name);
 	return rc;
 }
 

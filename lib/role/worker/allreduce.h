@@ -1,7 +1,6 @@
 #ifndef WORKER_ALLREDUCE_H
 #define WORKER_ALLREDUCE_H
 
-
 #include "allreduce/ring.h"
 #include "core/json.h"
 #include "worker/params.h"
@@ -28,7 +27,7 @@ struct allreduce_config {
 	uint64_t incarnation;
 	/* where to listen: "host:port", or patterns of interfaces; NULL: chosen */
 	const char *listen, *iface;
-	int slot;                       /* rank that is asked for; -1: any */
+	int slot; /* rank that is asked for; -1: any */
 	struct log *log;
 	/* As in ring_config: called now and then while other workers are waited for. It must pass
 	 * new views to allreduce_view. */
@@ -43,13 +42,15 @@ struct allreduce_config {
 /* Does the job have dense tables that workers reduce? */
 bool allreduce_is_used(const struct job *job);
 /* Listens: other workers can connect from now on. */
-enum err_code allreduce_new(const struct allreduce_config *cfg, struct allreduce **out, struct err *e);
+enum err_code allreduce_new(const struct allreduce_config *cfg, struct allreduce **out,
+    struct err *e);
 void allreduce_free(struct allreduce *a);
 /* The addresses to send with the request to join. A new object. */
 json_t *allreduce_address(const struct allreduce *a);
 /* After the join, with the rank that was given. The client and the parameters are borrowed.
  * ERR_NOMEM. */
-enum err_code allreduce_begin(struct allreduce *a, uint32_t slot, struct client *client, struct params *p, struct err *e);
+enum err_code allreduce_begin(struct allreduce *a, uint32_t slot, struct client *client,
+    struct params *p, struct err *e);
 /* Takes the members of the ring from a view. When a member has left, its part of a mean that is
  * going to the servers is sent by the member that takes its place. */
 void allreduce_view(struct allreduce *a, const json_t *view);
@@ -67,7 +68,8 @@ enum err_code allreduce_await_members(struct allreduce *a, uint64_t step, struct
 enum err_code allreduce_hand_over(struct allreduce *a, uint64_t step, bool *first, struct err *e);
 /* Third part: turns the gradient in p->g, of so many examples, into all workers' mean, and updates
  * p->w with it. Repeated with the remaining members when one dies. */
-enum err_code allreduce_update(struct allreduce *a, uint64_t step, uint32_t examples, struct err *e);
+enum err_code allreduce_update(struct allreduce *a, uint64_t step, uint32_t examples,
+    struct err *e);
 
 /* At the end, after the last hand-over: compares the servers' parameters with those of this worker.
  * ERR_FAILED names the first table that differs; p->g is overwritten. *compared: false when this

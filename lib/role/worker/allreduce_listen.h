@@ -7,9 +7,11 @@
  * they look at the host's interfaces. */
 
 /* Chooses the TCP address to listen at, with port 0 where none is configured. */
-enum err_code allreduce_listen_address(const struct allreduce_config *cfg, char out[static NET_TEXT], struct err *e);
+enum err_code allreduce_listen_address(const struct allreduce_config *cfg,
+    char out[static NET_TEXT], struct err *e);
 /* Path of a Unix socket in the run directory, named after the rank (by_slot) or the process.
  * Without a run directory out stays as it is. */
-void allreduce_listen_socket(const struct allreduce_config *cfg, bool by_slot, char out[static NET_TEXT]);
+void allreduce_listen_socket(const struct allreduce_config *cfg, bool by_slot,
+    char out[static NET_TEXT]);
 
 #endif

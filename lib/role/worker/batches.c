@@ -8,7 +8,7 @@
 #include "layout/deal.h"
 
 #define CALL_TIMEOUT (60 * NSEC_PER_SEC)
-#define DONE_KEPT 8
+#define DONE_KEPT    8
 
 /* The members from `step` on: their ranks, the batch size, and the position in the data at that
  * step. */
@@ -32,7 +32,7 @@ struct feed {
 	struct batches_hooks hooks;
 	int64_t idled;
 	uint64_t seed, examples, batch, epochs, steps;
-	uint32_t *order;                /* shuffled order of the examples in order_epoch */
+	uint32_t *order; /* shuffled order of the examples in order_epoch */
 	uint64_t order_epoch;
 	bool ordered;
 
@@ -40,19 +40,20 @@ struct feed {
 	struct member_entry *members;
 	/* membership changes that the view no longer lists */
 	uint32_t nmembers, base;
-	uint64_t leased_from;           /* the first step whose data is leased */
+	uint64_t leased_from; /* the first step whose data is leased */
 	struct deal_pos last_pos;
 
 	/* leases */
 	struct range now, next;
-	uint64_t used;                  /* examples of `now` that were trained on */
-	uint64_t taken;                 /* examples of the current batch */
+	uint64_t used;  /* examples of `now` that were trained on */
+	uint64_t taken; /* examples of the current batch */
 	/* ranges used up and not yet reported */
 	uint64_t done[DONE_KEPT];
 	unsigned ndone;
 };
 
-struct feed *batches_new(const struct job *job, struct cluster *cluster, uint32_t slot, const struct batches_hooks *hooks)
+struct feed *batches_new(const struct job *job, struct cluster *cluster, uint32_t slot,
+    const struct batches_hooks *hooks)
 {
 	struct feed *f = mem_alloc(sizeof *f);
 
@@ -99,7 +100,8 @@ void batches_take_view(struct feed *f, const json_t *view)
 		const json_t *slots = json_object_get(m, "slots");
 
 		e->step = (uint64_t)json_int(m, "step", 0);
-		e->at = (struct deal_pos){ (uint64_t)json_int(m, "epoch", 0), (uint64_t)json_int(m, "offset", 0) };
+		e->at = (struct deal_pos){ (uint64_t)json_int(m, "epoch", 0),
+			(uint64_t)json_int(m, "offset", 0) };
 		e->batch = (uint64_t)json_int(m, "batch", (json_int_t)f->batch);
 		e->n = (uint32_t)json_array_size(slots);
 		e->slot = mem_array(e->n, sizeof *e->slot);
@@ -153,7 +155,7 @@ static enum err_code load_examples(struct feed *f, uint64_t epoch, uint64_t begi
 	return data_gather(f->job->train, f->order + begin, end - begin, b, e);
 }
 
-/* ---- by step ------------------------------------------------------------------------- */
+/* ---- by step ---- */
 
 /* Position of a rank among the members; UINT32_MAX: it is none. */
 static uint32_t position_of(const struct member_entry *m, uint32_t slot)
@@ -174,11 +176,13 @@ static enum err_code choose_dealt(struct feed *f, uint64_t step, struct batch *b
 	uint32_t rank;
 
 	if (!m)
-		return err_set(e, ERR_PROTO, "step %llu lies before the members that the view tells of",
+		return err_set(e, ERR_PROTO,
+		    "step %llu lies before the members that the view tells of",
 		    (unsigned long long)step);
 	rank = position_of(m, f->slot);
 	if (rank == UINT32_MAX)
-		return err_set(e, ERR_FENCED, "slot %u is no member at step %llu", f->slot, (unsigned long long)step);
+		return err_set(e, ERR_FENCED, "slot %u is no member at step %llu", f->slot,
+		    (unsigned long long)step);
 	f->last_pos = deal_advance(m->at, step - m->step, &shape);
 	*over = (f->epochs && f->last_pos.epoch >= f->epochs) || (f->steps && step >= f->steps);
 	if (*over)
@@ -187,7 +191,7 @@ static enum err_code choose_dealt(struct feed *f, uint64_t step, struct batch *b
 	return load_examples(f, f->last_pos.epoch, begin, end, b, e);
 }
 
-/* ---- by lease ------------------------------------------------------------------------ */
+/* ---- by lease ---- */
 
 /* Reports done ranges, names the ranges still held, and (more) requests another into *out. Pushes
  * of done ranges must have receipts before: hooks.settle sees to that. *finished: all data is
@@ -217,12 +221,14 @@ static enum err_code request_lease(struct feed *f, bool more, struct range *out,
 	t = json_object_get(answer, "task");
 	out->have = t != NULL;
 	if (t)
-		*out = (struct range){ true, (uint64_t)json_int(t, "id", 0), (uint64_t)json_int(t, "epoch", 0),
-			(uint64_t)json_int(t, "begin", 0), (uint64_t)json_int(t, "end", 0) };
+		*out = (struct range){ true, (uint64_t)json_int(t, "id", 0),
+			(uint64_t)json_int(t, "epoch", 0), (uint64_t)json_int(t, "begin", 0),
+			(uint64_t)json_int(t, "end", 0) };
 	*finished = !t && json_flag(answer, "finished");
 	json_decref(answer);
 	if (t && (out->end > f->examples || out->begin >= out->end))
-		return err_set(e, ERR_PROTO, "the coordinator leased a range that the data does not have");
+		return err_set(e, ERR_PROTO,
+		    "the coordinator leased a range that the data does not have");
 	return ERR_OK;
 }
 
@@ -293,11 +299,12 @@ static enum err_code choose_leased(struct feed *f, uint64_t step, struct batch *
 	return load_examples(f, f->now.epoch, begin, end, b, e);
 }
 
-enum err_code batches_next(struct feed *f, uint64_t step, struct batch *b, bool *over, struct err *e)
+enum err_code batches_next(struct feed *f, uint64_t step, struct batch *b, bool *over,
+    struct err *e)
 {
 	*over = false;
-	return batches_are_dealt(f, step) ? choose_dealt(f, step, b, over, e) : choose_leased(f, step, b,
-	    over, e);
+	return batches_are_dealt(f, step) ? choose_dealt(f, step, b, over, e)
+	                                  : choose_leased(f, step, b, over, e);
 }
 
 enum err_code batches_lease_ahead(struct feed *f, struct err *e)
@@ -335,7 +342,7 @@ enum err_code batches_finish(struct feed *f, struct err *e)
 	return f->ndone ? request_lease(f, false, &none, &finished, e) : ERR_OK;
 }
 
-/* ---- for display ------------------------------------------------------------------------- */
+/* ---- for display ---- */
 
 double batches_epoch(const struct feed *f)
 {

@@ -30,7 +30,8 @@ struct batches_hooks {
 };
 
 /* job and cluster are borrowed; the hooks are copied. Call batches_take_view before the first batch. */
-struct feed *batches_new(const struct job *job, struct cluster *cluster, uint32_t slot, const struct batches_hooks *hooks);
+struct feed *batches_new(const struct job *job, struct cluster *cluster, uint32_t slot,
+    const struct batches_hooks *hooks);
 void batches_free(struct feed *f);
 
 /* Takes the members from a view. */
@@ -45,7 +46,8 @@ uint32_t batches_members(const struct feed *f);
 /* Chooses and loads the batch of this step; *over: there is no more. An empty batch (bsp, at the
  * end of an epoch) is a step all the same. Leasing may block. ERR_FENCED: this rank is no
  * member. */
-enum err_code batches_next(struct feed *f, uint64_t step, struct batch *b, bool *over, struct err *e);
+enum err_code batches_next(struct feed *f, uint64_t step, struct batch *b, bool *over,
+    struct err *e);
 /* Nanoseconds since the last call of it that were spent waiting for a range to lease. */
 int64_t batches_take_idle_time(struct feed *f);
 /* The batch has been pushed: a range that is used up becomes done. */

@@ -16,14 +16,14 @@ struct cluster {
 	struct cluster_view_config cfg;
 	struct agent *agent;
 	struct tracer *tracer;
-	pthread_mutex_t lock;           /* view, lost, why */
+	pthread_mutex_t lock; /* view, lost, why */
 	json_t *view;
 	bool lost;
 	struct err why;
 	/* eventfd: readable since a view or the loss arrived, until cluster_view_current reads it */
 	int changed;
-	struct prober *prober;          /* of training workers; agent's thread only */
-	uint32_t confirmed;             /* epoch confirmed last; owner's thread only */
+	struct prober *prober; /* of training workers; agent's thread only */
+	uint32_t confirmed;    /* epoch confirmed last; owner's thread only */
 };
 
 static void signal_change(struct cluster *c)
@@ -76,13 +76,16 @@ static bool has_view(void *ctx, const json_t *view)
 	return view != NULL;
 }
 
-enum err_code cluster_view_open(const struct cluster_view_config *cfg, struct cluster **out, struct err *e)
+enum err_code cluster_view_open(const struct cluster_view_config *cfg, struct cluster **out,
+    struct err *e)
 {
 	struct cluster *c = mem_alloc(sizeof *c);
 	struct agent_config a = {
 		.addr = { cfg->id->local, cfg->id->data },
 		.id = &cfg->id->conn,
-		.info = { .incarnation = cfg->incarnation, .slot = UINT32_MAX, .role = (uint8_t)cfg->role },
+		.info = { .incarnation = cfg->incarnation,
+		    .slot = UINT32_MAX,
+		    .role = (uint8_t)cfg->role },
 		.heartbeat = cfg->heartbeat,
 		.deadline = cfg->deadline,
 		.eager = cfg->eager,
@@ -193,17 +196,18 @@ static void log_wait(struct cluster *c, const json_t *view, int64_t begin)
 	int s = (int)((clock_now() - begin) / NSEC_PER_SEC);
 
 	if (view)
-		log_warn(c->cfg.log, "the cluster is %s; waiting for %s for %d s", json_str(view, "phase", "?"),
-		    *who ? who : "the servers to be ready", s);
+		log_warn(c->cfg.log, "the cluster is %s; waiting for %s for %d s",
+		    json_str(view, "phase", "?"), *who ? who : "the servers to be ready", s);
 }
 
-enum err_code cluster_view_await(struct cluster *c, bool (*ready)(void *ctx, const json_t *view), void *ctx,
-    int64_t timeout, json_t **out, struct err *e)
+enum err_code cluster_view_await(struct cluster *c, bool (*ready)(void *ctx, const json_t *view),
+    void *ctx, int64_t timeout, json_t **out, struct err *e)
 {
 	int64_t begin = clock_now(), next = begin + 2 * NSEC_PER_SEC;
 
 	for (;;) {
-		struct pollfd p[2] = { { c->changed, POLLIN, 0 }, { interrupt_fd(c->cfg.interrupt), POLLIN, 0 } };
+		struct pollfd p[2] = { { c->changed, POLLIN, 0 },
+			{ interrupt_fd(c->cfg.interrupt), POLLIN, 0 } };
 		json_t *view = cluster_view_current(c);
 		int64_t now = clock_now();
 
@@ -246,8 +250,8 @@ void cluster_view_confirm_layout(struct cluster *c, uint32_t epoch)
 
 void cluster_view_report_relay(struct cluster *c, unsigned relay, uint32_t epoch, const char *why)
 {
-	json_t *msg = json_pack("{s:s, s:i, s:I, s:s}", "op", "relay_missed", "relay", (int)relay, "epoch", (json_int_t)epoch,
-	    "message", why);
+	json_t *msg = json_pack("{s:s, s:i, s:I, s:s}", "op", "relay_missed", "relay", (int)relay,
+	    "epoch", (json_int_t)epoch, "message", why);
 
 	agent_tell(c->agent, msg);
 	json_decref(msg);
@@ -258,8 +262,8 @@ void cluster_view_give_up(struct cluster *c, const struct err *why)
 	json_t *msg, *answer;
 
 	/* The coordinator knows these: it told us. */
-	if (!agent_is_up(c->agent) || why->code == ERR_FENCED || why->code == ERR_STOPPED || why->code == ERR_NONFINITE ||
-	    why->code == ERR_FAILED)
+	if (!agent_is_up(c->agent) || why->code == ERR_FENCED || why->code == ERR_STOPPED ||
+	    why->code == ERR_NONFINITE || why->code == ERR_FAILED)
 		return;
 	agent_set_interrupt(c->agent, NULL);
 	msg = json_pack("{s:s, s:s}", "op", "give_up", "message", why->msg);
@@ -273,7 +277,8 @@ static json_t *newcomer_message(const char *op, int slot)
 	char host[64] = "";
 
 	gethostname(host, sizeof host - 1);
-	return json_pack("{s:s, s:i, s:i, s:s}", "op", op, "slot", slot, "pid", (int)getpid(), "host", host);
+	return json_pack("{s:s, s:i, s:i, s:s}", "op", op, "slot", slot, "pid", (int)getpid(),
+	    "host", host);
 }
 
 void cluster_view_announce_join(struct cluster *c, int slot)
@@ -315,6 +320,7 @@ enum err_code cluster_view_is_over(const json_t *view, struct err *e)
 	if (strcmp(phase, "failed") == 0)
 		return err_set(e, ERR_FAILED, "the job failed: %s", json_str(view, "reason", ""));
 	if (strcmp(phase, "stopped") == 0 || json_flag(view, "ended"))
-		return err_set(e, ERR_STOPPED, "the job was stopped: %s", json_str(view, "reason", ""));
+		return err_set(e, ERR_STOPPED, "the job was stopped: %s",
+		    json_str(view, "reason", ""));
 	return ERR_OK;
 }

@@ -18,13 +18,13 @@
 struct cluster;
 
 struct cluster_view_config {
-	const struct identity *id;      /* borrowed */
+	const struct identity *id; /* borrowed */
 	uint64_t incarnation;
 	enum role role;
 	int64_t heartbeat, deadline;
 	/* fail at once when the coordinator cannot be reached at first */
 	bool eager;
-	const struct interrupt *interrupt;      /* ends waits for views; NULL, or borrowed */
+	const struct interrupt *interrupt; /* ends waits for views; NULL, or borrowed */
 	struct log *log;
 	/* figures of a heartbeat; called on the agent's thread; may be NULL */
 	json_t *(*stats)(void *ctx);
@@ -33,7 +33,8 @@ struct cluster_view_config {
 
 /* Connects and waits for the first view. ERR_TIMEOUT, ERR_STOPPED, or the reason for which the
  * coordinator is lost. */
-enum err_code cluster_view_open(const struct cluster_view_config *cfg, struct cluster **out, struct err *e);
+enum err_code cluster_view_open(const struct cluster_view_config *cfg, struct cluster **out,
+    struct err *e);
 void cluster_view_close(struct cluster *c);
 struct agent *cluster_view_agent(struct cluster *c);
 /* Records of what this process does while a trace is taken. */
@@ -51,8 +52,8 @@ int cluster_view_fd(const struct cluster *c);
  * afterwards, so that the caller's usual refresh takes it over. Logs what it waits for (the view's
  * waiting_for) after 2 s, then every 10 s. ERR_TIMEOUT after the deadline (0: none); ERR_STOPPED
  * when interrupted. */
-enum err_code cluster_view_await(struct cluster *c, bool (*ready)(void *ctx, const json_t *view), void *ctx,
-    int64_t timeout, json_t **view, struct err *e);
+enum err_code cluster_view_await(struct cluster *c, bool (*ready)(void *ctx, const json_t *view),
+    void *ctx, int64_t timeout, json_t **view, struct err *e);
 /* Waits for a change of the view, at most `ns`. An error when the coordinator is lost. */
 enum err_code cluster_view_pause(struct cluster *c, int64_t ns, struct err *e);
 /* Tells the coordinator that this worker uses the layout of this epoch; epochs not above the last

@@ -38,16 +38,19 @@ static enum err_code pass_piece(struct pass *x, size_t at, bool dense, double *l
 		x->index[i] = (uint32_t)(at + i);
 	rc = data_gather(x->data, x->index, n, &x->batch, e);
 	if (!rc)
-		rc = (x->data->y || x->data->label ? model_check : model_check_inputs)(x->p->job->model, &x->batch, e);
+		rc = (x->data->y || x->data->label
+		        ? model_check
+		        : model_check_inputs)(x->p->job->model, &x->batch, e);
 	if (!rc)
 		rc = params_pull(x->p, &x->batch, CLIENT_NOW, dense, e);
 	if (!rc)
-		*loss = model_forward(x->p->job->model, &x->batch, (const float *const *)x->p->w, x->scores);
+		*loss = model_forward(x->p->job->model, &x->batch, (const float *const *)x->p->w,
+		    x->scores);
 	return rc;
 }
 
-enum err_code evaluate(struct params *p, const struct dataset *data, bool dense_here, struct eval_result *out,
-    struct err *e)
+enum err_code evaluate(struct params *p, const struct dataset *data, bool dense_here,
+    struct eval_result *out, struct err *e)
 {
 	struct metrics m;
 	struct pass x;
@@ -69,7 +72,8 @@ enum err_code evaluate(struct params *p, const struct dataset *data, bool dense_
 	return rc;
 }
 
-enum err_code predict(struct params *p, const struct dataset *data, bool dense, predict_fn fn, void *ctx, struct err *e)
+enum err_code predict(struct params *p, const struct dataset *data, bool dense, predict_fn fn,
+    void *ctx, struct err *e)
 {
 	struct pass x;
 	enum err_code rc = ERR_OK;
@@ -86,14 +90,15 @@ enum err_code predict(struct params *p, const struct dataset *data, bool dense, 
 	return rc;
 }
 
-/* ---- digest --------------------------------------------------------------------------- */
+/* ---- digest ---- */
 
 struct hashing {
 	struct digest digest;
 	uint32_t cols;
 };
 
-static enum err_code hash_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n, struct err *e)
+static enum err_code hash_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n,
+    struct err *e)
 {
 	struct hashing *h = ctx;
 
@@ -102,7 +107,8 @@ static enum err_code hash_rows(void *ctx, const uint64_t *ids, const float *rows
 	return ERR_OK;
 }
 
-static enum err_code hash_table(struct client *c, struct hashing *h, const struct table *t, struct err *e)
+static enum err_code hash_table(struct client *c, struct hashing *h, const struct table *t,
+    struct err *e)
 {
 	size_t n = t->sparse ? 0 : (size_t)table_elements(t);
 	enum err_code rc;
@@ -126,7 +132,8 @@ static enum err_code hash_table(struct client *c, struct hashing *h, const struc
 
 static int compare_tables_by_name(const void *a, const void *b)
 {
-	return strcmp((*(const struct table *const *)a)->name, (*(const struct table *const *)b)->name);
+	return strcmp((*(const struct table *const *)a)->name,
+	    (*(const struct table *const *)b)->name);
 }
 
 enum err_code model_digest(struct client *c, char hex[static 65], struct err *e)

@@ -40,9 +40,10 @@ json_t *figures_json(void *worker)
 	w->fig.norm_wanted = true;
 	pthread_mutex_unlock(&w->lock);
 	procstat_read(&ps);
-	o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "step", (json_int_t)f.step, "steps_total", (json_int_t)f.total,
-	    "examples", (json_int_t)f.examples, "loss_examples", (json_int_t)f.loss_examples, "pushed_bytes",
-	    (json_int_t)f.pushed, "pulled_bytes", (json_int_t)f.pulled, "rss_bytes", (json_int_t)ps.rss_bytes);
+	o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "step", (json_int_t)f.step,
+	    "steps_total", (json_int_t)f.total, "examples", (json_int_t)f.examples, "loss_examples",
+	    (json_int_t)f.loss_examples, "pushed_bytes", (json_int_t)f.pushed, "pulled_bytes",
+	    (json_int_t)f.pulled, "rss_bytes", (json_int_t)ps.rss_bytes);
 	json_object_set_new(o, "rows_offered", json_integer((json_int_t)f.rows));
 	json_object_set_new(o, "rows_held", json_integer((json_int_t)f.held));
 	json_object_set_new(o, "ring_bytes", json_integer((json_int_t)f.ring));
@@ -64,7 +65,8 @@ json_t *figures_json(void *worker)
 	json_object_set_new(o, "push_latency", hist_json(&w->latency, 14, 2, 10, 1e-9));
 	json_object_set_new(o, "start_unix_seconds", json_of_num(ns_to_seconds(w->began)));
 	if (w->cfg->exec)
-		json_object_set_new(o, "program_restarts", json_integer((json_int_t)atomic_load(&w->program_restarts)));
+		json_object_set_new(o, "program_restarts",
+		    json_integer((json_int_t)atomic_load(&w->program_restarts)));
 	if (f.doing) {
 		json_object_set_new(o, "doing", json_string(f.doing));
 		json_object_set_new(o, "paused", json_integer(f.paused));
@@ -77,8 +79,8 @@ json_t *figures_json(void *worker)
 /* Adds the step to the running trace. */
 static void trace_step(const struct worker *w, const struct step_times *t)
 {
-	const int64_t v[TRACER_NUMBERS] = { (int64_t)w->step, t->begin, t->waited, t->data, t->answer, t->pulled, t->computed, t->pushed,
-		(int64_t)w->batch.rows };
+	const int64_t v[TRACER_NUMBERS] = { (int64_t)w->step, t->begin, t->waited, t->data,
+		t->answer, t->pulled, t->computed, t->pushed, (int64_t)w->batch.rows };
 
 	tracer_add(cluster_view_tracer(w->cluster), TRACE_STEP, v, TRACER_NUMBERS);
 }
@@ -130,8 +132,8 @@ void figures_record_step(struct worker *w, double loss, const struct step_times 
 	w->fig.encode += ns_to_seconds(encoding);
 	w->fig.push += ns_to_seconds(pushing - encoding);
 	if (now - w->rate_at > NSEC_PER_SEC / 2) {
-		w->fig.rate =
-		    (double)(w->fig.examples - w->rate_examples) / ns_to_seconds(now - w->rate_at);
+		w->fig.rate = (double)(w->fig.examples - w->rate_examples) /
+		    ns_to_seconds(now - w->rate_at);
 		w->rate_examples = w->fig.examples;
 		w->rate_at = now;
 	}

@@ -31,7 +31,8 @@ static enum err_code verify_ring(struct worker *w, struct err *e)
 	if (rc == ERR_FAILED)
 		log_error(w->cfg->log, "%s: the result is the servers' model", e->msg);
 	else if (!rc && compared)
-		log_info(w->cfg->log, "the servers' parameters are those of the workers, in every bit");
+		log_info(w->cfg->log,
+		    "the servers' parameters are those of the workers, in every bit");
 	return rc == ERR_FAILED ? ERR_OK : rc;
 }
 
@@ -40,7 +41,8 @@ bool worker_evaluates(const struct worker *w)
 	return w->job.eval || w->score || (w->program && w->job.conf.job.eval.n);
 }
 
-enum err_code worker_evaluate(struct worker *w, bool dense_here, struct eval_result *out, struct err *e)
+enum err_code worker_evaluate(struct worker *w, bool dense_here, struct eval_result *out,
+    struct err *e)
 {
 	const struct params_rows *rows = w->params.rows;
 	enum err_code rc = ERR_OK;
@@ -54,7 +56,9 @@ enum err_code worker_evaluate(struct worker *w, bool dense_here, struct eval_res
 	if (!rc && (!dense_here || w->params.rows))
 		rc = params_pull(&w->params, &w->batch, CLIENT_NOW, !dense_here, e);
 	if (!rc)
-		rc = w->score ? w->score(w->score_ctx, out, e) : program_evaluate(w->program, (const float *const *)w->params.w, out, e);
+		rc = w->score
+		    ? w->score(w->score_ctx, out, e)
+		    : program_evaluate(w->program, (const float *const *)w->params.w, out, e);
 	w->params.rows = rows;
 	return rc;
 }
@@ -95,8 +99,11 @@ static bool has_verdict(void *ctx, const json_t *view)
 	const char *phase = json_str(view, "phase", "");
 	struct err ignored;
 
-	return view && (cluster_view_is_over(view, &ignored) || strcmp(phase, "done") == 0 ||
-	    (strcmp(phase, "finishing") == 0 && json_int(view, "evaluator", -1) == (int64_t)w->slot && json_int(view, "rev", 0) > w->judged));
+	return view &&
+	    (cluster_view_is_over(view, &ignored) || strcmp(phase, "done") == 0 ||
+	        (strcmp(phase, "finishing") == 0 &&
+	            json_int(view, "evaluator", -1) == (int64_t)w->slot &&
+	            json_int(view, "rev", 0) > w->judged));
 }
 
 enum err_code worker_finish(struct worker *w, struct err *e)
@@ -143,7 +150,8 @@ static void save_good_model(struct worker *w, char *said, size_t n)
 	if (params_save_good(&w->params, path, &why))
 		snprintf(said, n, "the saved model is as the servers have it now: %.300s", why.msg);
 	else
-		snprintf(said, n, "the model of step %llu is kept", (unsigned long long)w->params.kept_step);
+		snprintf(said, n, "the model of step %llu is kept",
+		    (unsigned long long)w->params.kept_step);
 	free(path);
 }
 
@@ -155,7 +163,8 @@ static void save_good_model(struct worker *w, char *said, size_t n)
 static void describe_large_values(const struct worker *w, char *said, size_t n)
 {
 	const struct dataset *d = w->job.train;
-	size_t count = w->batch.sparse ? w->batch.start[w->batch.rows] : w->batch.rows * w->batch.cols;
+	size_t count = w->batch.sparse ? w->batch.start[w->batch.rows]
+	                               : w->batch.rows * w->batch.cols;
 	const float *x = w->batch.sparse ? w->batch.val : w->batch.x;
 	double most = 0;
 
@@ -166,9 +175,10 @@ static void describe_large_values(const struct worker *w, char *said, size_t n)
 		most = fmax(most, fabs((double)w->batch.y[i]));
 	if (!d || d->numbered || most < SUSPICIOUS)
 		return;
-	snprintf(said, n, "%.160s was read as %s, and has values as large as %.3g: if that is not its format, name the right one "
-	    "(?format=... behind the path; ps-ctl list readers), else scale them; ", d->source ? d->source : "the data",
-	    d->format ? d->format : "data", most);
+	snprintf(said, n,
+	    "%.160s was read as %s, and has values as large as %.3g: if that is not its format, name the right one "
+	    "(?format=... behind the path; ps-ctl list readers), else scale them; ",
+	    d->source ? d->source : "the data", d->format ? d->format : "data", most);
 }
 
 enum err_code worker_loss_failed(struct worker *w, double loss, struct err *e)
@@ -178,12 +188,14 @@ enum err_code worker_loss_failed(struct worker *w, double loss, struct err *e)
 
 	save_good_model(w, kept, sizeof kept);
 	describe_large_values(w, values, sizeof values);
-	err_set(e, ERR_NONFINITE, "worker-%u: the loss is %s at step %llu: %s%s; %.150s", w->slot, isnan(loss) ? "NaN" : "infinite",
-	    (unsigned long long)w->step, values, "lower job.lr or set job.clip_norm", kept);
+	err_set(e, ERR_NONFINITE, "worker-%u: the loss is %s at step %llu: %s%s; %.150s", w->slot,
+	    isnan(loss) ? "NaN" : "infinite", (unsigned long long)w->step, values,
+	    "lower job.lr or set job.clip_norm", kept);
 	msg = figures_json(w);
 	json_object_set_new(msg, "op", json_string("fail"));
 	json_object_set_new(msg, "message", json_string(e->msg));
-	if (agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, NULL) == ERR_OK)
+	if (agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, NULL) ==
+	    ERR_OK)
 		json_decref(answer);
 	json_decref(msg);
 	return ERR_NONFINITE;

@@ -23,7 +23,8 @@ static bool is_custom(const struct job *j)
 
 /* For model custom only the number of examples matters. Takes it from the configuration, or counts
  * with our readers. */
-static enum err_code number_data(struct job *j, const struct job_source *from, const struct data_cache *cache, struct err *e)
+static enum err_code number_data(struct job *j, const struct job_source *from,
+    const struct data_cache *cache, struct err *e)
 {
 	const struct conf_strs *paths = &j->conf.job.data;
 	struct data_want want = { 0 };
@@ -31,12 +32,15 @@ static enum err_code number_data(struct job *j, const struct job_source *from, c
 	char text[256];
 
 	if (j->conf.job.examples || from->examples) {
-		j->train = dataset_numbered((size_t)(j->conf.job.examples ? (uint64_t)j->conf.job.examples : from->examples));
+		j->train = dataset_numbered(
+		    (size_t)(j->conf.job.examples ? (uint64_t)j->conf.job.examples
+		                                  : from->examples));
 	} else if (!from->ndata && !paths->n) {
 		return err_set(e, ERR_CONFIG, "job.examples: nobody says how many there are");
 	} else {
-		if (data_load_cached(cache, from->ndata ? from->data : (const char *const *)paths->item, from->ndata ? from->ndata : paths->n,
-		    NULL, &want, NULL, &d, e))
+		if (data_load_cached(cache,
+		        from->ndata ? from->data : (const char *const *)paths->item,
+		        from->ndata ? from->ndata : paths->n, NULL, &want, NULL, &d, e))
 			return err_prefix(e, "job.examples does not say how many there are");
 		j->train = dataset_numbered(d->rows);
 		dataset_free(d);
@@ -48,13 +52,15 @@ static enum err_code number_data(struct job *j, const struct job_source *from, c
 
 struct data_want job_want(const struct model_info *info)
 {
-	return (struct data_want){ .classes = info->task == MODEL_CLASSES, .two = info->task == MODEL_TWO, .words = info->task == MODEL_WORDS };
+	return (struct data_want){ .classes = info->task == MODEL_CLASSES,
+		.two = info->task == MODEL_TWO,
+		.words = info->task == MODEL_WORDS };
 }
 
 /* Loads the training data. When the coordinator has described them (facts), no file is read, except
  * where the model needs the words. */
-static enum err_code load_train(struct job *j, const struct job_source *from, const struct data_want *want,
-    const struct data_cache *cache, struct err *e)
+static enum err_code load_train(struct job *j, const struct job_source *from,
+    const struct data_want *want, const struct data_cache *cache, struct err *e)
 {
 	const struct conf_strs *paths = &j->conf.job.data;
 	char text[256];
@@ -62,8 +68,8 @@ static enum err_code load_train(struct job *j, const struct job_source *from, co
 
 	if (from->facts && !want->words)
 		return data_of_facts(from->facts, &j->train, e);
-	rc = data_load_cached(cache, from->ndata ? from->data : (const char *const *)paths->item, from->ndata ? from->ndata : paths->n,
-	    NULL, want, NULL, &j->train, e);
+	rc = data_load_cached(cache, from->ndata ? from->data : (const char *const *)paths->item,
+	    from->ndata ? from->ndata : paths->n, NULL, want, NULL, &j->train, e);
 	if (rc)
 		return rc;
 	data_describe(j->train, text);
@@ -72,7 +78,8 @@ static enum err_code load_train(struct job *j, const struct job_source *from, co
 }
 
 /* Loads training and evaluation data. */
-static enum err_code load_data(struct job *j, const struct job_source *from, const struct data_cache *cache, struct err *e)
+static enum err_code load_data(struct job *j, const struct job_source *from,
+    const struct data_cache *cache, struct err *e)
 {
 	struct data_want want = job_want(model_info_find(j->conf.job.model));
 	const struct conf_strs *eval = &j->conf.job.eval;
@@ -81,7 +88,8 @@ static enum err_code load_data(struct job *j, const struct job_source *from, con
 
 	if (rc || !eval->n || from->no_eval)
 		return rc;
-	rc = data_load_cached(cache, (const char *const *)eval->item, eval->n, NULL, &want, j->train, &j->eval, e);
+	rc = data_load_cached(cache, (const char *const *)eval->item, eval->n, NULL, &want,
+	    j->train, &j->eval, e);
 	if (rc && from->ndata) {
 		/* A worker with data of its own may run on a host without the job's evaluation
 		 * files. */
@@ -100,9 +108,14 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 {
 	const struct conf_job *c = &j->conf.job;
 	size_t *hidden = mem_array(c->hidden.n + 1, sizeof *hidden);
-	struct model_shape shape = { .features = j->train->cols, .classes = j->train->classes, .sparse = j->train->sparse,
+	struct model_shape shape = { .features = j->train->cols,
+		.classes = j->train->classes,
+		.sparse = j->train->sparse,
 		.fields = j->train->sparse ? j->train->fields : j->train->cols,
-		.hidden = hidden, .nhidden = c->hidden.n, .factors = (size_t)c->factors, .activation = c->activation,
+		.hidden = hidden,
+		.nhidden = c->hidden.n,
+		.factors = (size_t)c->factors,
+		.activation = c->activation,
 		.outside = j->outside };
 	struct model_table *table = NULL;
 	enum err_code rc = ERR_OK;
@@ -110,7 +123,8 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 	for (size_t i = 0; i < c->hidden.n; i++)
 		hidden[i] = (size_t)c->hidden.item[i];
 	if (is_custom(j) && !conf_is_named(j->tables))
-		rc = err_set(e, ERR_CONFIG, "job.tables: model custom has those that are named here, as w:784x10,b:10");
+		rc = err_set(e, ERR_CONFIG,
+		    "job.tables: model custom has those that are named here, as w:784x10,b:10");
 	else if (is_custom(j))
 		rc = model_spec_parse(j->tables, &table, &shape.ntables, e);
 	shape.table = table;
@@ -149,8 +163,9 @@ static enum err_code check_init_table(const struct safetensors *file, const stru
 		return err_set(e, ERR_CONFIG, "it has no table \"%s\"", t->name);
 	if (x->type == SAFETENSORS_F32 && x->count == t->rows * t->cols)
 		return ERR_OK;
-	return err_set(e, ERR_CONFIG, "its table \"%s\" has %llu values, and that of this job's model has %zu x %zu",
-	    t->name, (unsigned long long)x->count, t->rows, t->cols);
+	return err_set(e, ERR_CONFIG,
+	    "its table \"%s\" has %llu values, and that of this job's model has %zu x %zu", t->name,
+	    (unsigned long long)x->count, t->rows, t->cols);
 }
 
 /* The servers read job.init. A worker that can see the file checks it first, for an earlier and
@@ -188,12 +203,14 @@ static enum err_code check_frozen_names(const struct job *j, struct err *e)
 		while (i < j->ntables && !names_is(at, j->table[i].name))
 			i++;
 		if (i == j->ntables)
-			return err_set(e, ERR_CONFIG, "job.frozen: the model has no table \"%.*s\"", (int)strcspn(at, ","), at);
+			return err_set(e, ERR_CONFIG, "job.frozen: the model has no table \"%.*s\"",
+			    (int)strcspn(at, ","), at);
 	}
 	return ERR_OK;
 }
 
-enum err_code job_load(const json_t *config, const struct job_source *from, struct job *out, struct err *e)
+enum err_code job_load(const json_t *config, const struct job_source *from, struct job *out,
+    struct err *e)
 {
 	struct data_cache kept;
 	enum err_code rc;
@@ -207,10 +224,12 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 	else if (!out->conf.has_job)
 		rc = err_set(e, ERR_CONFIG, "this cluster has no job: its file has no \"job\"");
 	else if (!model_info_find(out->conf.job.model))
-		rc = err_set(e, ERR_CONFIG, "job.model: this program knows no \"%s\"", out->conf.job.model);
+		rc = err_set(e, ERR_CONFIG, "job.model: this program knows no \"%s\"",
+		    out->conf.job.model);
 	kept = job_cache(from->cache ? from->cache : out->conf.job.cache, from->log);
 	if (!rc)
-		rc = is_custom(out) ? number_data(out, from, &kept, e) : load_data(out, from, &kept, e);
+		rc = is_custom(out) ? number_data(out, from, &kept, e)
+		                    : load_data(out, from, &kept, e);
 	if (!rc)
 		rc = make_job_model(out, from, e);
 	if (!rc)
@@ -240,8 +259,9 @@ static enum table_init table_init_of(const struct job *j, const struct model_tab
 		return TABLE_ZEROS;
 	if (strchr(init, '/'))
 		return t->sparse ? TABLE_ZEROS : TABLE_FILE;
-	return strcmp(init, "glorot") == 0 ? (t->init_scale > 0 ? TABLE_UNIFORM : TABLE_ZEROS) :
-	    t->init == INIT_GLOROT ? TABLE_UNIFORM : TABLE_ZEROS;
+	return strcmp(init, "glorot") == 0 ? (t->init_scale > 0 ? TABLE_UNIFORM : TABLE_ZEROS)
+	    : t->init == INIT_GLOROT       ? TABLE_UNIFORM
+	                                   : TABLE_ZEROS;
 }
 
 json_t *job_tables(const struct job *j)
@@ -250,10 +270,13 @@ json_t *job_tables(const struct job *j)
 
 	for (size_t i = 0; i < j->ntables; i++) {
 		const struct model_table *m = &j->table[i];
-		struct table t = { .sparse = m->sparse, .decay = m->decay,
-			.reduced = !m->sparse && strcmp(j->conf.via, "allreduce") == 0, .cols = (uint32_t)m->cols,
-			.rows = m->sparse ? j->train->cols : m->rows, .init = table_init_of(j, m),
-			    .init_limit = m->init_scale,
+		struct table t = { .sparse = m->sparse,
+			.decay = m->decay,
+			.reduced = !m->sparse && strcmp(j->conf.via, "allreduce") == 0,
+			.cols = (uint32_t)m->cols,
+			.rows = m->sparse ? j->train->cols : m->rows,
+			.init = table_init_of(j, m),
+			.init_limit = m->init_scale,
 			.seed = (uint64_t)j->conf.job.seed };
 
 		snprintf(t.name, sizeof t.name, "%s", m->name);

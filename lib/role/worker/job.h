@@ -12,7 +12,7 @@
  * except that other threads may read the data. */
 struct job {
 	struct conf conf;
-	struct dataset *train, *eval;   /* eval may be NULL */
+	struct dataset *train, *eval; /* eval may be NULL */
 	struct model *model;
 	const struct model_table *table;
 	size_t ntables;
@@ -24,10 +24,10 @@ struct job {
 /* Where job_load takes what the configuration leaves open, or what the caller overrides. All
  * borrowed. */
 struct job_source {
-	const char *const *data;        /* paths instead of the configuration's; ndata 0: those */
+	const char *const *data; /* paths instead of the configuration's; ndata 0: those */
 	size_t ndata;
-	const char *cache;              /* a directory for parsed data, or "none"; NULL: the configuration's */
-	const char *tables;             /* of model custom, where the configuration names none; may be NULL */
+	const char *cache;  /* a directory for parsed data, or "none"; NULL: the configuration's */
+	const char *tables; /* of model custom, where the configuration names none; may be NULL */
 	/* settings for keys that the configuration leaves at their default; may be NULL */
 	const json_t *settings;
 	/* number of examples, where the configuration names none; 0: not known */
@@ -36,12 +36,13 @@ struct job_source {
 	const struct model_outside *outside;
 	/* description of the training data (data_facts.h), instead of reading them; NULL */
 	const json_t *facts;
-	bool no_eval;                   /* evaluation data are not wanted */
+	bool no_eval; /* evaluation data are not wanted */
 	struct log *log;
 };
 /* Loads the job that `config`, the configuration in a view, describes. ERR_CONFIG, or errors of the
  * data's readers; *out is empty then. */
-enum err_code job_load(const json_t *config, const struct job_source *from, struct job *out, struct err *e);
+enum err_code job_load(const json_t *config, const struct job_source *from, struct job *out,
+    struct err *e);
 /* The cache of parsed data in directory `dir`, borrowed; "none": no cache. */
 struct data_cache job_cache(const char *dir, struct log *log);
 /* Frees the contents of j. */

@@ -12,23 +12,23 @@ struct local {
 	struct conf_rule rule;
 	/* examples a piece, pieces a local step, local steps a push */
 	uint64_t piece, pieces, steps;
-	uint64_t taken;                 /* local steps so far */
+	uint64_t taken; /* local steps so far */
 	/* by table: the copy of the parameters; sum of the pieces' gradients */
 	float **w, **sum;
 	/* by table: the rule's vectors, one after the other; NULL: none */
 	float **state;
-	size_t *cap;                    /* floats in w[i] and sum[i] */
+	size_t *cap; /* floats in w[i] and sum[i] */
 	/* Streaming, by table. before, state_before: the copy and its state before the last work,
 	 * for local_undo. sent: the copy when it was pushed last. way: that push (pulled minus
 	 * copy), which the client borrows until its receipt. in: where the servers' answer
 	 * arrives. */
-	unsigned nfragments, asked;     /* asked: the fragment pushed last */
-	bool begun, waits;              /* waits: its answer has not been merged */
+	unsigned nfragments, asked; /* asked: the fragment pushed last */
+	bool begun, waits;          /* waits: its answer has not been merged */
 	float **before, **state_before, **sent, **way, **in;
 	uint64_t taken_before;
 };
 
-/* ---- life -------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 /* Makes room for `floats` values of table i in the copy and the sum. The contents are lost. */
 static enum err_code reserve_copy(struct local *l, size_t i, size_t floats, struct err *e)
@@ -40,7 +40,9 @@ static enum err_code reserve_copy(struct local *l, size_t i, size_t floats, stru
 	l->w[i] = mem_try_array(floats, sizeof **l->w);
 	l->sum[i] = mem_try_array(floats, sizeof **l->sum);
 	l->cap[i] = l->w[i] && l->sum[i] ? floats : 0;
-	return l->cap[i] ? ERR_OK : err_set(e, ERR_NOMEM, "no memory for a copy of table \"%s\"", l->job->table[i].name);
+	return l->cap[i]
+	    ? ERR_OK
+	    : err_set(e, ERR_NOMEM, "no memory for a copy of table \"%s\"", l->job->table[i].name);
 }
 
 static bool takes_local_steps(const struct local *l)
@@ -58,11 +60,13 @@ static enum err_code new_rule_state(struct local *l, size_t i, struct err *e)
 	if (!takes_local_steps(l) || !rule->nslots)
 		return ERR_OK;
 	if (m->sparse)
-		return err_set(e, ERR_CONFIG, "local_steps: table \"%s\" is sparse, and %s has state for each row; sgd has none",
+		return err_set(e, ERR_CONFIG,
+		    "local_steps: table \"%s\" is sparse, and %s has state for each row; sgd has none",
 		    m->name, rule->name);
 	l->state[i] = mem_try_array(n * rule->nslots, sizeof **l->state);
 	if (!l->state[i])
-		return err_set(e, ERR_NOMEM, "no memory for %s of table \"%s\"", rule->name, m->name);
+		return err_set(e, ERR_NOMEM, "no memory for %s of table \"%s\"", rule->name,
+		    m->name);
 	for (size_t k = 0; k < n * rule->nslots; k++)
 		l->state[i][k] = rule->slot_init[k / n];
 	return ERR_OK;
@@ -147,7 +151,7 @@ void local_free(struct local *l)
 	free(l);
 }
 
-/* ---- work --------------------------------------------------------------------------- */
+/* ---- work ---- */
 
 /* The examples first .. first+n-1 of a batch, borrowed. */
 static struct batch slice_batch(const struct batch *b, size_t first, size_t n)
@@ -173,14 +177,14 @@ void local_finish(const struct local *l, struct params *p, const struct batch *b
 		if (job_is_frozen(l->job, i))
 			memset(p->g[i], 0, params_floats(p, b, i) * sizeof(float));
 	if (l->job->conf.job.clip_norm > 0 || p->norm_wanted)
-		params_clip(p, b, l->job->conf.job.clip_norm > 0 ? l->job->conf.job.clip_norm : HUGE_VAL);
+		params_clip(p, b,
+		    l->job->conf.job.clip_norm > 0 ? l->job->conf.job.clip_norm : HUGE_VAL);
 }
 
 /* The mean gradient of n examples from `first` on, in p->g, at the parameters w; adds n * loss to
  * *loss. More than one piece is summed in l->sum, weighted by its examples. */
 static void sum_gradient(struct local *l, struct params *p, const struct batch *b, size_t first,
-    size_t n, float *const *w,
-    double *loss)
+    size_t n, float *const *w, double *loss)
 {
 	size_t done = 0;
 
@@ -236,20 +240,22 @@ static void save_for_undo(struct local *l, const struct params *p)
 
 		memcpy(l->before[i], l->w[i], n * sizeof(float));
 		if (l->state[i])
-			memcpy(l->state_before[i], l->state[i], n * l->rule.rule->nslots * sizeof(float));
+			memcpy(l->state_before[i], l->state[i],
+			    n * l->rule.rule->nslots * sizeof(float));
 	}
 	l->taken_before = l->taken;
 }
 
-enum err_code local_compute(struct local *l, struct params *p, const struct batch *b, uint64_t step, double *loss,
-    struct err *e)
+enum err_code local_compute(struct local *l, struct params *p, const struct batch *b, uint64_t step,
+    double *loss, struct err *e)
 {
 	size_t each = (size_t)(l->piece * l->pieces);
 	enum err_code rc = ERR_OK;
 
 	*loss = 0;
 	for (size_t i = 0; !rc && (takes_local_steps(l) || l->pieces > 1 || b->rows > l->piece) &&
-	    i < l->job->ntables; i++)
+	     i < l->job->ntables;
+	     i++)
 		rc = reserve_copy(l, i, params_floats(p, b, i) + 1, e);
 	if (rc)
 		return rc;
@@ -281,7 +287,7 @@ enum err_code local_compute(struct local *l, struct params *p, const struct batc
 	return ERR_OK;
 }
 
-/* ---- fragments ------------------------------------------------------------------------- */
+/* ---- fragments ---- */
 
 bool local_streams(const struct local *l)
 {
@@ -300,7 +306,9 @@ static enum err_code reserve_stream(struct local *l, size_t i, struct err *e)
 	size_t n = m->rows * m->cols;
 
 	if (m->sparse)
-		return err_set(e, ERR_CONFIG, "fragments: table \"%s\" is sparse, and a worker has only some of its rows", m->name);
+		return err_set(e, ERR_CONFIG,
+		    "fragments: table \"%s\" is sparse, and a worker has only some of its rows",
+		    m->name);
 	if (reserve_copy(l, i, n, e))
 		return e->code;
 	l->before[i] = mem_try_array(n, sizeof(float));
@@ -309,8 +317,10 @@ static enum err_code reserve_stream(struct local *l, size_t i, struct err *e)
 	l->in[i] = mem_try_array(n, sizeof(float));
 	if (l->state[i])
 		l->state_before[i] = mem_try_array(n * l->rule.rule->nslots, sizeof(float));
-	return l->before[i] && l->sent[i] && l->way[i] && l->in[i] && (l->state_before[i] || !l->state[i]) ? ERR_OK :
-	    err_set(e, ERR_NOMEM, "no memory for copies of table \"%s\"", m->name);
+	return l->before[i] && l->sent[i] && l->way[i] && l->in[i] &&
+	        (l->state_before[i] || !l->state[i])
+	    ? ERR_OK
+	    : err_set(e, ERR_NOMEM, "no memory for copies of table \"%s\"", m->name);
 }
 
 enum err_code local_begin(struct local *l, const struct params *p, struct err *e)
@@ -325,8 +335,9 @@ enum err_code local_begin(struct local *l, const struct params *p, struct err *e
 			memcpy(l->w[i], p->w[i], table_elements(p->table[i]) * sizeof(float));
 	}
 	if (!rc && parts < l->nfragments)
-		rc = err_set(e, ERR_CONFIG, "fragments: the model has %llu partitions, which cannot make %u", (unsigned long long)parts,
-		    l->nfragments);
+		rc = err_set(e, ERR_CONFIG,
+		    "fragments: the model has %llu partitions, which cannot make %u",
+		    (unsigned long long)parts, l->nfragments);
 	l->begun = true;
 	return rc;
 }
@@ -358,7 +369,8 @@ struct piece {
 static bool fragment_range(const struct local *l, const struct params *p, unsigned fragment,
     size_t i, struct piece *out)
 {
-	uint64_t all = 0, before = 0, begin, end, n = p->table[i]->nparts, elements = table_elements(p->table[i]);
+	uint64_t all = 0, before = 0, begin, end, n = p->table[i]->nparts,
+	         elements = table_elements(p->table[i]);
 
 	for (size_t k = 0; k < l->job->ntables; k++) {
 		before += k < i ? p->table[k]->nparts : 0;
@@ -392,7 +404,8 @@ void local_merge(struct local *l, struct params *p)
 	l->waits = false;
 }
 
-enum err_code local_send(struct local *l, struct params *p, const struct batch *b, uint64_t step, struct err *e)
+enum err_code local_send(struct local *l, struct params *p, const struct batch *b, uint64_t step,
+    struct err *e)
 {
 	enum err_code rc = ERR_OK;
 	struct piece f;
@@ -405,9 +418,11 @@ enum err_code local_send(struct local *l, struct params *p, const struct batch *
 		memcpy(l->sent[i] + f.at, l->w[i] + f.at, f.n * sizeof(float));
 		memcpy(l->way[i] + f.at, p->w[i] + f.at, f.n * sizeof(float));
 		vec_axpy(f.n, -1, l->w[i] + f.at, l->way[i] + f.at);
-		rc = client_want_parts(p->client, p->table[i], step + 1, true, f.first, f.count, NULL, l->in[i], e);
+		rc = client_want_parts(p->client, p->table[i], step + 1, true, f.first, f.count,
+		    NULL, l->in[i], e);
 		if (!rc)
-			rc = client_push_parts(p->client, p->table[i], step, (uint32_t)b->rows, f.first, f.count, l->way[i], e);
+			rc = client_push_parts(p->client, p->table[i], step, (uint32_t)b->rows,
+			    f.first, f.count, l->way[i], e);
 	}
 	return rc;
 }

@@ -32,8 +32,8 @@ enum err_code local_reconfigure(struct local *l, struct err *e);
 void local_finish(const struct local *l, struct params *p, const struct batch *b);
 /* Computes into p->g what is to be pushed at this step. *loss is the mean over the examples;
  * infinite or NaN when that of a piece is. ERR_NOMEM. */
-enum err_code local_compute(struct local *l, struct params *p, const struct batch *b, uint64_t step, double *loss,
-    struct err *e);
+enum err_code local_compute(struct local *l, struct params *p, const struct batch *b, uint64_t step,
+    double *loss, struct err *e);
 
 /* Does the configuration ask for streaming? Has it begun? */
 bool local_streams(const struct local *l);
@@ -49,6 +49,7 @@ enum err_code local_probe(struct local *l, struct params *p, uint64_t step, stru
 /* After client_wait: merges the fragment that has arrived into the copy. */
 void local_merge(struct local *l, struct params *p);
 /* Pushes the fragment of this step, and requests the servers' sum of it. */
-enum err_code local_send(struct local *l, struct params *p, const struct batch *b, uint64_t step, struct err *e);
+enum err_code local_send(struct local *l, struct params *p, const struct batch *b, uint64_t step,
+    struct err *e);
 
 #endif

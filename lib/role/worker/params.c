@@ -18,7 +18,8 @@ static enum err_code reserve_table(struct params *p, size_t i, size_t floats, st
 	p->w[i] = mem_try_array(p->cap[i], sizeof **p->w);
 	p->g[i] = mem_try_array(p->cap[i], sizeof **p->g);
 	if (!p->w[i] || !p->g[i])
-		return err_set(e, ERR_NOMEM, "no memory for %zu parameters of table \"%s\"", floats, p->job->table[i].name);
+		return err_set(e, ERR_NOMEM, "no memory for %zu parameters of table \"%s\"", floats,
+		    p->job->table[i].name);
 	return ERR_OK;
 }
 
@@ -45,7 +46,8 @@ static enum err_code lay_flat(struct params *p, struct err *e)
 	return ERR_OK;
 }
 
-enum err_code params_new(const struct job *job, struct client *client, struct params *out, struct err *e)
+enum err_code params_new(const struct job *job, struct client *client, struct params *out,
+    struct err *e)
 {
 	size_t n = job->ntables;
 	enum err_code rc = ERR_OK;
@@ -103,7 +105,8 @@ static enum err_code swap_buffers(struct params *p, struct err *e)
 		if (!old)
 			old = mem_try_array(p->cap[i], sizeof *old);
 		if (!old)
-			return err_set(e, ERR_NOMEM, "no memory for a second copy of table \"%s\"", p->job->table[i].name);
+			return err_set(e, ERR_NOMEM, "no memory for a second copy of table \"%s\"",
+			    p->job->table[i].name);
 		p->kept[i] = p->w[i];
 		p->w[i] = old;
 	}
@@ -122,7 +125,8 @@ void params_good(struct params *p, uint64_t step)
  * be exact, and the values here are not. */
 static bool may_pull_delta(const struct params *p, uint64_t step)
 {
-	return p->job->conf.pull_delta && (step != CLIENT_NOW || strcmp(p->job->conf.pull_codec, "raw") == 0);
+	return p->job->conf.pull_delta &&
+	    (step != CLIENT_NOW || strcmp(p->job->conf.pull_codec, "raw") == 0);
 }
 
 /* The values that a pull of table i may be relative to; NULL: none. */
@@ -140,8 +144,7 @@ enum err_code params_ask(struct params *p, uint64_t step, bool early, struct err
 	for (size_t i = 0; !rc && i < p->job->ntables; i++)
 		if (!p->job->table[i].sparse)
 			rc = client_want_parts(p->client, p->table[i], step, early, 0,
-			    p->table[i]->nparts, delta_base(p, i, step),
-			    p->w[i], e);
+			    p->table[i]->nparts, delta_base(p, i, step), p->w[i], e);
 	p->asked = true;
 	p->asked_step = step;
 	return rc;
@@ -160,7 +163,8 @@ static size_t needed_rows(const struct params *p, const struct batch *b, size_t 
 	return p->rows ? p->rows[i].n : b->nids;
 }
 
-enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense, struct err *e)
+enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense,
+    struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
@@ -178,15 +182,16 @@ enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step
 
 		if (!p->job->table[i].sparse) {
 			if (dense)
-				rc = client_want(p->client, p->table[i], step, delta_base(p, i,
-				    step), p->w[i], e);
+				rc = client_want(p->client, p->table[i], step,
+				    delta_base(p, i, step), p->w[i], e);
 			continue;
 		}
 		n = needed_rows(p, b, i, &id);
 		rc = reserve_table(p, i, n * p->job->table[i].cols, e);
 		if (!rc && n)
-			rc = (may_pull_delta(p, step) ? client_want_changed_rows :
-			    client_want_rows)(p->client, p->table[i], step, id, n, p->w[i], e);
+			rc = (may_pull_delta(p, step) ? client_want_changed_rows
+			                              : client_want_rows)(p->client, p->table[i],
+			    step, id, n, p->w[i], e);
 	}
 	if (!rc)
 		rc = client_wait(p->client, step, e);
@@ -217,7 +222,8 @@ enum err_code params_push(struct params *p, const struct batch *b, uint64_t step
 		if (!p->job->table[i].sparse)
 			rc = client_push(p->client, p->table[i], step, examples, p->g[i], e);
 		else if ((n = needed_rows(p, b, i, &id)) > 0)
-			rc = client_push_rows(p->client, p->table[i], step, examples, id, n, p->g[i], p->w[i], e);
+			rc = client_push_rows(p->client, p->table[i], step, examples, id, n,
+			    p->g[i], p->w[i], e);
 	}
 	return rc;
 }
@@ -236,7 +242,7 @@ void params_clip(struct params *p, const struct batch *b, double most)
 		vec_scale(params_floats(p, b, i), (float)(most / sqrt(sum)), p->g[i]);
 }
 
-/* ---- the last good ones ------------------------------------------------------ */
+/* ---- the last good ones ---- */
 
 /* ERR_NOTFOUND with the reason when there are no good parameters to save. */
 static enum err_code check_saveable(const struct params *p, struct err *e)
@@ -247,9 +253,11 @@ static enum err_code check_saveable(const struct params *p, struct err *e)
 		const struct model_table *m = &p->job->table[i];
 
 		if (m->sparse)
-			return err_set(e, ERR_NOTFOUND, "table \"%s\" is sparse: a worker has only some of its rows", m->name);
+			return err_set(e, ERR_NOTFOUND,
+			    "table \"%s\" is sparse: a worker has only some of its rows", m->name);
 		if (!vec_all_finite(m->rows * m->cols, p->kept[i]))
-			return err_set(e, ERR_NOTFOUND, "table \"%s\" was not finite at step %llu either", m->name,
+			return err_set(e, ERR_NOTFOUND,
+			    "table \"%s\" was not finite at step %llu either", m->name,
 			    (unsigned long long)p->kept_step);
 	}
 	return ERR_OK;
@@ -270,7 +278,8 @@ static enum err_code write_kept(const struct params *p, int fd, struct err *e)
 	if (!rc)
 		rc = safetensors_begin(w, safetensors_to_fd, &fd, e);
 	for (size_t i = 0; !rc && i < p->job->ntables; i++)
-		rc = safetensors_put(w, p->kept[i], p->job->table[i].rows * p->job->table[i].cols, e);
+		rc = safetensors_put(w, p->kept[i], p->job->table[i].rows * p->job->table[i].cols,
+		    e);
 	if (!rc)
 		rc = safetensors_end(w, e);
 	safetensors_writer_free(w);

@@ -21,21 +21,21 @@ struct params_rows {
 struct params {
 	const struct job *job;
 	struct client *client;
-	const struct table **table;     /* in the layout, by the model's table */
+	const struct table **table; /* in the layout, by the model's table */
 	float **w, **g;
 	/* g of the tables that workers reduce, one after the other; NULL: there are none */
 	float *flat;
-	size_t nflat;                   /* floats in it */
-	size_t *cap;                    /* floats in w[i] and g[i] */
+	size_t nflat; /* floats in it */
+	size_t *cap;  /* floats in w[i] and g[i] */
 	/* by table: rows to use instead of those that the batch touches; NULL: those of the
 	 * batch */
 	const struct params_rows *rows;
 	/* Dense tables as of kept_step, the last step with a finite loss. */
 	float **kept;
 	uint64_t kept_step;
-	bool fresh;                     /* w is good: the next pull must go into the other buffer */
-	bool any;                       /* `kept` has values */
-	bool pulled;                    /* the dense tables have been pulled at least once */
+	bool fresh;  /* w is good: the next pull must go into the other buffer */
+	bool any;    /* `kept` has values */
+	bool pulled; /* the dense tables have been pulled at least once */
 	/* params_ask has requested the dense tables of asked_step */
 	bool asked;
 	uint64_t asked_step;
@@ -43,19 +43,21 @@ struct params {
 	bool aside;
 	/* of the last gradient given to params_clip; negative: none yet */
 	double norm;
-	bool norm_wanted;               /* measure the next one, even if nothing is clipped */
+	bool norm_wanted; /* measure the next one, even if nothing is clipped */
 };
 
 /* Finds the model's tables in the client's layout and allocates room. ERR_NOTFOUND, ERR_NOMEM. job
  * and client are borrowed. */
-enum err_code params_new(const struct job *job, struct client *client, struct params *out, struct err *e);
+enum err_code params_new(const struct job *job, struct client *client, struct params *out,
+    struct err *e);
 void params_release(struct params *p);
 
 /* Are there sparse rows to pull and push for this batch? */
 bool params_has_rows(const struct params *p, const struct batch *b);
 /* Requests what a batch needs at a step (or CLIENT_NOW: at any step) and waits for it. dense false:
  * the dense tables are here already. */
-enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense, struct err *e);
+enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step, bool dense,
+    struct err *e);
 /* After params_good: requests the dense tables of a later step; params_pull of that step then waits
  * for them. early: sent before this step's push, and each partition answers as soon as it is
  * ready. */

@@ -15,16 +15,16 @@
 struct prober {
 	const struct identity *id;
 	uint64_t incarnation;
-	bool seen;                      /* a first view has come */
-	int64_t number;                 /* probe number handled last */
-	int beats;                      /* heartbeats that still report `found` */
+	bool seen;      /* a first view has come */
+	int64_t number; /* probe number handled last */
+	int beats;      /* heartbeats that still report `found` */
 	json_t *found;
 	pthread_t thread;
 	bool running;
 	/* view that asked for another measurement meanwhile, or NULL */
 	json_t *next;
-	json_t *view;                   /* the thread's while it runs: what to measure */
-	json_t *result;                 /* the thread's, until `done` */
+	json_t *view;   /* the thread's while it runs: what to measure */
+	json_t *result; /* the thread's, until `done` */
 	atomic_bool stop, done;
 };
 
@@ -41,14 +41,17 @@ struct prober *prober_new(const struct identity *id, uint64_t incarnation)
 static void probe_server(struct prober *p, const json_t *server, bool by_socket, json_t *out)
 {
 	const char *path = json_str(server, "unix", ""), *addr = json_str(server, "tcp", "");
-	struct hs_client_info info = { .incarnation = p->incarnation, .slot = UINT32_MAX, .role = ROLE_WORKER };
+	struct hs_client_info info = { .incarnation = p->incarnation,
+		.slot = UINT32_MAX,
+		.role = ROLE_WORKER };
 	char sock[RUNDIR_SOCKET_PATH], local[RUNDIR_SOCKET_PATH + 8];
 	struct probe_result r = { 0 };
 	uint8_t key[KEY_BYTES];
 	int dirfd = -1;
 
 	memcpy(info.cluster, p->id->conn.cluster, sizeof info.cluster);
-	if (by_socket && *path && access(path, R_OK | W_OK) == 0 && rundir_socket_path(path, sock, &dirfd, NULL) == ERR_OK) {
+	if (by_socket && *path && access(path, R_OK | W_OK) == 0 &&
+	    rundir_socket_path(path, sock, &dirfd, NULL) == ERR_OK) {
 		snprintf(local, sizeof local, "unix:%s", sock);
 		addr = local;
 	}
@@ -59,9 +62,11 @@ static void probe_server(struct prober *p, const json_t *server, bool by_socket,
 	json_object_set_new(out, "address", json_string(addr == local ? path : addr));
 	json_object_set_new(out, "stage", json_string(probe_stage_name(r.stage)));
 	json_object_set_new(out, "error", json_string(r.stage == PROBE_DONE ? "" : r.why.msg));
-	json_object_set_new(out, "rtt_seconds", r.stage >= PROBE_TRANSFER ? json_of_num(r.rtt) : json_null());
+	json_object_set_new(out, "rtt_seconds",
+	    r.stage >= PROBE_TRANSFER ? json_of_num(r.rtt) : json_null());
 	json_object_set_new(out, "up_bytes_per_second", r.up > 0 ? json_of_num(r.up) : json_null());
-	json_object_set_new(out, "down_bytes_per_second", r.down > 0 ? json_of_num(r.down) : json_null());
+	json_object_set_new(out, "down_bytes_per_second",
+	    r.down > 0 ? json_of_num(r.down) : json_null());
 }
 
 /* The measuring thread. Each worker begins with another server, so that few measure the same one at
@@ -69,9 +74,12 @@ static void probe_server(struct prober *p, const json_t *server, bool by_socket,
 static void *probe_servers(void *ctx)
 {
 	struct prober *p = ctx;
-	const json_t *servers = json_object_get(p->view, "servers"), *config = json_object_get(p->view, "config");
-	bool by_socket = p->id->run_dir && strcmp(json_str(config, "transport", "auto"), "tcp") != 0;
-	size_t n = json_array_size(servers), most = (size_t)json_int(p->view, "probe_servers", 1), tried = 0;
+	const json_t *servers = json_object_get(p->view, "servers"),
+	             *config = json_object_get(p->view, "config");
+	bool by_socket = p->id->run_dir &&
+	    strcmp(json_str(config, "transport", "auto"), "tcp") != 0;
+	size_t n = json_array_size(servers), most = (size_t)json_int(p->view, "probe_servers", 1),
+	       tried = 0;
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < n && tried < most && !atomic_load(&p->stop); i++) {
@@ -83,7 +91,8 @@ static void *probe_servers(void *ctx)
 		json_array_append_new(list, json_pack("{s:s}", "id", json_str(s, "id", "")));
 		probe_server(p, s, by_socket, json_array_get(list, tried++));
 	}
-	p->result = json_pack("{s:I, s:o}", "number", (json_int_t)json_int(p->view, "probe", 0), "servers", list);
+	p->result = json_pack("{s:I, s:o}", "number", (json_int_t)json_int(p->view, "probe", 0),
+	    "servers", list);
 	atomic_store(&p->done, true);
 	return NULL;
 }

@@ -22,9 +22,9 @@
 #include "worker/program_rows.h"
 
 /* Restarts in a row before the worker gives up. */
-#define AGAIN 3
+#define AGAIN          3
 #define LINE_MAX_BYTES 4096u
-#define LOOK_MS 100
+#define LOOK_MS        100
 /* How long the program may run on after its stdin was closed. */
 #define GRACE (2 * NSEC_PER_SEC)
 
@@ -33,9 +33,9 @@ struct program {
 	struct model_outside outside;
 	const struct job *job;
 	struct program_files files;
-	pid_t pid;                      /* 0: none */
-	int to, from;                   /* pipes to its stdin and from its stdout */
-	char said[LINE_MAX_BYTES];      /* bytes read from it and not yet parsed */
+	pid_t pid;                 /* 0: none */
+	int to, from;              /* pipes to its stdin and from its stdout */
+	char said[LINE_MAX_BYTES]; /* bytes read from it and not yet parsed */
 	size_t nsaid;
 	uint64_t step;
 	/* Rows of sparse tables that the program has named; NULL: there are no such tables. there:
@@ -48,7 +48,7 @@ struct program {
 static double ask_gradient(void *ctx, const struct batch *b, const float *const params[],
     float *const grads[]);
 
-/* ---- its life ------------------------------------------------------------------------- */
+/* ---- its life ---- */
 
 /* The path of the data as one word of a line; "-" when it is not one path without blanks. */
 static const char *data_path_word(const struct program *p)
@@ -78,13 +78,14 @@ static enum err_code write_question_line(struct program *p, const char *line, st
 static enum err_code send_introduction(struct program *p, struct err *e)
 {
 	const struct conf_job *c = &p->job->conf.job;
-	json_t *o = json_pack("{s:i, s:s, s:s, s:s, s:o, s:o, s:o, s:I, s:I, s:I}", "v", 1, "kind", "tables", "worker", p->cfg.name,
-	    "dir", p->files.dir, "tables", program_files_json(&p->files), "data",
-	    p->cfg.ndata ? json_of_strings(p->cfg.data,
-	    p->cfg.ndata) : json_of_strings((const char *const *)c->data.item, c->data.n), "eval",
-	    json_of_strings((const char *const *)c->eval.item, c->eval.n), "examples",
-	    (json_int_t)p->job->train->rows, "batch", (json_int_t)c->batch,
-	    "seed", (json_int_t)c->seed);
+	json_t *o = json_pack("{s:i, s:s, s:s, s:s, s:o, s:o, s:o, s:I, s:I, s:I}", "v", 1, "kind",
+	    "tables", "worker", p->cfg.name, "dir", p->files.dir, "tables",
+	    program_files_json(&p->files), "data",
+	    p->cfg.ndata ? json_of_strings(p->cfg.data, p->cfg.ndata)
+	                 : json_of_strings((const char *const *)c->data.item, c->data.n),
+	    "eval", json_of_strings((const char *const *)c->eval.item, c->eval.n), "examples",
+	    (json_int_t)p->job->train->rows, "batch", (json_int_t)c->batch, "seed",
+	    (json_int_t)c->seed);
 	char *text = json_text(o), *line = mem_printf("%s\n", text);
 	enum err_code rc = write_question_line(p, line, e);
 
@@ -104,13 +105,19 @@ static void close_pipe(int pipe[2])
 /* Starts the program with pipes to its stdin and from its stdout, and introduces itself. */
 static enum err_code start_program_process(struct program *p, struct err *e)
 {
-	char *dir = mem_printf("PSKIT_DIR=%s", p->files.dir), *worker = mem_printf("PSKIT_WORKER=%s", p->cfg.name);
-	char *argv[] = { (char *)(uintptr_t) "/usr/bin/env", dir, worker, (char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t) "-c",
+	char *dir = mem_printf("PSKIT_DIR=%s", p->files.dir),
+	     *worker = mem_printf("PSKIT_WORKER=%s", p->cfg.name);
+	char *argv[] = { (char *)(uintptr_t) "/usr/bin/env", dir, worker,
+		(char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t) "-c",
 		(char *)(uintptr_t)p->cfg.command, NULL };
 	int to[2] = { -1, -1 }, from[2] = { -1, -1 };
 	int theirs[2];
 	/* In our process group: whatever kills the group ends the program, too. */
-	struct launch_spec spec = { .id = "the program", .argv = argv, .die_with_parent = true, .same_group = true, .pipes = theirs };
+	struct launch_spec spec = { .id = "the program",
+		.argv = argv,
+		.die_with_parent = true,
+		.same_group = true,
+		.pipes = theirs };
 	enum err_code rc = ERR_OK;
 
 	if (pipe2(to, O_CLOEXEC) || pipe2(from, O_CLOEXEC))
@@ -240,7 +247,7 @@ void program_free(struct program *p)
 	free(p);
 }
 
-/* ---- questions and answers ------------------------------------------------------------- */
+/* ---- questions and answers ---- */
 
 /* Reads the next line of the program's output, without its end. May call cfg.cancelled while it
  * waits. */
@@ -261,7 +268,8 @@ static enum err_code read_line(struct program *p, char line[static LINE_MAX_BYTE
 			return ERR_OK;
 		}
 		if (p->nsaid == sizeof p->said)
-			return err_set(e, ERR_FORMAT, "the program says a line of more than %u bytes", LINE_MAX_BYTES);
+			return err_set(e, ERR_FORMAT,
+			    "the program says a line of more than %u bytes", LINE_MAX_BYTES);
 		if (poll(&f, 1, LOOK_MS) < 0 && errno != EINTR)
 			return err_sys(e, ERR_IO, "poll");
 		if (!f.revents) {
@@ -282,17 +290,23 @@ static enum err_code read_line(struct program *p, char line[static LINE_MAX_BYTE
  * ignored. */
 static enum err_code parse_numbers(char *at, struct eval_result *r, struct err *e)
 {
-	struct { const char *name; double *to; bool *has; } known[] = { { "loss", &r->loss, &r->has_loss },
-		{ "accuracy", &r->accuracy, &r->has_accuracy }, { "auc", &r->auc, &r->has_auc }, { "rmse", &r->rmse, &r->has_rmse },
-		{ "r2", &r->r2, &r->has_r2 } };
+	struct {
+		const char *name;
+		double *to;
+		bool *has;
+	} known[] = { { "loss", &r->loss, &r->has_loss },
+		{ "accuracy", &r->accuracy, &r->has_accuracy }, { "auc", &r->auc, &r->has_auc },
+		{ "rmse", &r->rmse, &r->has_rmse }, { "r2", &r->r2, &r->has_r2 } };
 	char *save, *name = strtok_r(at, " \t\r", &save), *value;
 
 	for (; name; name = strtok_r(NULL, " \t\r", &save)) {
 		value = strtok_r(NULL, " \t\r", &save);
 		if (!value)
-			return err_set(e, ERR_FORMAT, "the program says \"%.40s\" and no number behind it", name);
+			return err_set(e, ERR_FORMAT,
+			    "the program says \"%.40s\" and no number behind it", name);
 		if (strcmp(name, "examples") == 0 && !num_uint(value, UINT64_MAX, &r->examples))
-			return err_set(e, ERR_FORMAT, "the program says \"examples %.40s\": that is no count", value);
+			return err_set(e, ERR_FORMAT,
+			    "the program says \"examples %.40s\": that is no count", value);
 		for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
 			char *end;
 
@@ -303,7 +317,9 @@ static enum err_code parse_numbers(char *at, struct eval_result *r, struct err *
 			*known[i].to = strtod(value, &end);
 			*known[i].has = true;
 			if (*end || end == value)
-				return err_set(e, ERR_FORMAT, "the program says \"%s %.40s\": that is no number", name, value);
+				return err_set(e, ERR_FORMAT,
+				    "the program says \"%s %.40s\": that is no number", name,
+				    value);
 		}
 	}
 	return ERR_OK;
@@ -330,8 +346,10 @@ static enum err_code read_answer(struct program *p, const struct question *q,
 		return ERR_OK;
 	}
 	if (strncmp(says, "error", 5) == 0 && (!says[5] || says[5] == ' '))
-		return err_set(e, ERR_NOTREADY, "the program says at step %llu: %.400s", (unsigned long long)p->step, says[5] ? says + 6 : "error");
-	return err_set(e, ERR_FORMAT, "the program answers \"%.200s\": wanted is \"ok %s\" or \"error TEXT\"", says,
+		return err_set(e, ERR_NOTREADY, "the program says at step %llu: %.400s",
+		    (unsigned long long)p->step, says[5] ? says + 6 : "error");
+	return err_set(e, ERR_FORMAT,
+	    "the program answers \"%.200s\": wanted is \"ok %s\" or \"error TEXT\"", says,
 	    q->params ? "loss NUMBER examples NUMBER" : "rows TABLE NUMBER ...");
 }
 
@@ -340,7 +358,9 @@ static enum err_code read_answer(struct program *p, const struct question *q,
 static enum err_code write_question_files(struct program *p, const struct question *q,
     struct err *e)
 {
-	enum err_code rc = q->rows && p->there != q->rows ? program_rows_write(&p->files, q->rows, e) : ERR_OK;
+	enum err_code rc = q->rows && p->there != q->rows
+	    ? program_rows_write(&p->files, q->rows, e)
+	    : ERR_OK;
 
 	p->there = q->rows;
 	return rc ? rc : program_files_write_params(&p->files, q->rows, q->params, e);
@@ -374,7 +394,8 @@ static enum err_code ask_with_restart(struct program *p, const struct question *
 		if (p->cfg.cancelled && p->cfg.cancelled(p->cfg.ctx, &why))
 			return err_set(e, why.code, "%s", why.msg);
 		if (i == AGAIN)
-			return err_set(e, ERR_NOTREADY, "%.500s; it was started again %u times", e->msg, AGAIN);
+			return err_set(e, ERR_NOTREADY, "%.500s; it was started again %u times",
+			    e->msg, AGAIN);
 		atomic_fetch_add(p->cfg.restarts, 1);
 		log_warn(p->cfg.log, "%s: it is started again", e->msg);
 	}
@@ -395,10 +416,12 @@ static enum err_code ask_which_rows(struct program *p, const char *about, struct
 }
 
 /* Asks for loss and metrics with these parameters of the rows. */
-static enum err_code ask_numbers(struct program *p, const char *about, const struct params_rows *rows, const float *const params[],
-    struct eval_result *r, struct err *e)
+static enum err_code ask_numbers(struct program *p, const char *about,
+    const struct params_rows *rows, const float *const params[], struct eval_result *r,
+    struct err *e)
 {
-	char *named = program_rows_text(&p->files, rows), *line = mem_printf("%s%s\n", about, named), says[LINE_MAX_BYTES];
+	char *named = program_rows_text(&p->files, rows),
+	     *line = mem_printf("%s%s\n", about, named), says[LINE_MAX_BYTES];
 	enum err_code rc = ask_with_restart(p, &(const struct question){ line, rows, params }, says,
 	    e);
 
@@ -413,8 +436,8 @@ static enum err_code ask_numbers(struct program *p, const char *about, const str
 static char *about_step(const struct program *p, const struct batch *b)
 {
 	return mem_printf("step %llu examples %zu data %s %llu %llu epoch %llu",
-	    (unsigned long long)p->step, b->rows, data_path_word(p),
-	    (unsigned long long)b->first, (unsigned long long)(b->first + b->rows), (unsigned long long)b->epoch);
+	    (unsigned long long)p->step, b->rows, data_path_word(p), (unsigned long long)b->first,
+	    (unsigned long long)(b->first + b->rows), (unsigned long long)b->epoch);
 }
 
 static double ask_gradient(void *ctx, const struct batch *b, const float *const params[],
@@ -427,9 +450,11 @@ static double ask_gradient(void *ctx, const struct batch *b, const float *const 
 
 	free(about);
 	if (!rc && !r.has_loss)
-		rc = err_set(&p->fault, ERR_FORMAT, "the program answers \"ok\" without its loss: wanted is \"ok loss NUMBER examples NUMBER\"");
+		rc = err_set(&p->fault, ERR_FORMAT,
+		    "the program answers \"ok\" without its loss: wanted is \"ok loss NUMBER examples NUMBER\"");
 	if (!rc && r.examples && r.examples != b->rows)
-		rc = err_set(&p->fault, ERR_FORMAT, "the program answers for %llu example%s, and was asked for %zu",
+		rc = err_set(&p->fault, ERR_FORMAT,
+		    "the program answers for %llu example%s, and was asked for %zu",
 		    (unsigned long long)r.examples, NUM_S(r.examples), b->rows);
 	if (!rc)
 		rc = program_files_read_grads(&p->files, p->of_step, grads, &p->fault);
@@ -453,7 +478,8 @@ enum err_code program_fault(const struct program *p, struct err *e)
 	return p->fault.code ? err_set(e, p->fault.code, "%s", p->fault.msg) : ERR_OK;
 }
 
-enum err_code program_name_rows(struct program *p, const struct batch *b, struct params *to, struct err *e)
+enum err_code program_name_rows(struct program *p, const struct batch *b, struct params *to,
+    struct err *e)
 {
 	enum err_code rc = ERR_OK;
 	char *about;
@@ -474,7 +500,8 @@ static char *about_eval(const struct program *p)
 {
 	const struct conf_strs *eval = &p->job->conf.job.eval;
 
-	return mem_printf("eval data %s", eval->n == 1 && !strpbrk(eval->item[0], " \t\n") ? eval->item[0] : "-");
+	return mem_printf("eval data %s",
+	    eval->n == 1 && !strpbrk(eval->item[0], " \t\n") ? eval->item[0] : "-");
 }
 
 enum err_code program_name_eval_rows(struct program *p, struct params *to, struct err *e)
@@ -491,7 +518,8 @@ enum err_code program_name_eval_rows(struct program *p, struct params *to, struc
 	return rc;
 }
 
-enum err_code program_evaluate(struct program *p, const float *const params[], struct eval_result *out, struct err *e)
+enum err_code program_evaluate(struct program *p, const float *const params[],
+    struct eval_result *out, struct err *e)
 {
 	char *about = about_eval(p);
 	enum err_code rc = ask_numbers(p, about, p->of_eval, params, out, e);

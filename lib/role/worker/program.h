@@ -18,13 +18,13 @@
 struct program;
 
 struct program_config {
-	const char *command;            /* for sh -c */
-	const char *name;               /* name of the worker */
+	const char *command; /* for sh -c */
+	const char *name;    /* name of the worker */
 	/* data instead of the configuration's; ndata 0: the configuration's */
 	const char *const *data;
 	size_t ndata;
 	struct log *log;
-	_Atomic uint64_t *restarts;     /* counts its restarts */
+	_Atomic uint64_t *restarts; /* counts its restarts */
 	/* Called while the program computes: shall the worker give up? May be NULL. */
 	bool (*cancelled)(void *ctx, struct err *why);
 	void *ctx;
@@ -45,12 +45,14 @@ void program_free(struct program *p);
 void program_step(struct program *p, uint64_t step);
 /* Before the parameters are pulled: asks which rows of the job's sparse tables these examples need,
  * and leaves them in to->rows. Asks nothing when there are no such tables or no examples. */
-enum err_code program_name_rows(struct program *p, const struct batch *b, struct params *to, struct err *e);
+enum err_code program_name_rows(struct program *p, const struct batch *b, struct params *to,
+    struct err *e);
 /* Asks which rows job.eval needs. The rows of the step stay as they are. */
 enum err_code program_name_eval_rows(struct program *p, struct params *to, struct err *e);
 /* Why the last gradient failed, as an error; ERR_OK: it did not. */
 enum err_code program_fault(const struct program *p, struct err *e);
 /* Scores job.eval with these parameters; those of sparse tables are the rows that
  * program_name_eval_rows returned. */
-enum err_code program_evaluate(struct program *p, const float *const params[], struct eval_result *out, struct err *e);
+enum err_code program_evaluate(struct program *p, const float *const params[],
+    struct eval_result *out, struct err *e);
 #endif

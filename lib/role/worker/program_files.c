@@ -12,7 +12,7 @@
 #include "core/mem.h"
 
 #define MEMORY "/dev/shm"
-#define BEGIN "pskit-program-"
+#define BEGIN  "pskit-program-"
 /* A directory without a lock file that is younger than this is still being made. */
 #define BEING_MADE (60 * NSEC_PER_SEC)
 
@@ -31,7 +31,8 @@ static bool is_abandoned(int dirfd, const char *name)
 	bool left;
 	int fd;
 
-	if (strncmp(name, BEGIN, strlen(BEGIN)) != 0 || fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(st.st_mode) ||
+	if (strncmp(name, BEGIN, strlen(BEGIN)) != 0 ||
+	    fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(st.st_mode) ||
 	    st.st_uid != geteuid())
 		return false;
 	lock = mem_printf("%s/lock", name);
@@ -122,7 +123,8 @@ enum err_code program_files_open(const struct job *job, struct program_files *ou
 {
 	enum err_code rc;
 
-	*out = (struct program_files){ .job = job, .lock = -1,
+	*out = (struct program_files){ .job = job,
+		.lock = -1,
 		.dir = mem_printf("%s/" BEGIN "XXXXXX", temp_dir()) };
 	remove_abandoned(temp_dir());
 	if (!mkdtemp(out->dir)) {
@@ -168,9 +170,11 @@ json_t *program_files_json(const struct program_files *f)
 
 	for (size_t i = 0; i < f->job->ntables; i++) {
 		const struct model_table *t = &f->job->table[i];
-		char *param = program_files_path(f, i, "param"), *grad = program_files_path(f, i, "grad");
+		char *param = program_files_path(f, i, "param"),
+		     *grad = program_files_path(f, i, "grad");
 
-		json_t *o = json_pack("{s:s, s:I, s:s, s:s}", "name", t->name, "cols", (json_int_t)t->cols, "param", param, "grad", grad);
+		json_t *o = json_pack("{s:s, s:I, s:s, s:s}", "name", t->name, "cols",
+		    (json_int_t)t->cols, "param", param, "grad", grad);
 
 		if (t->sparse) {
 			char *ids = program_files_path(f, i, "ids");
@@ -194,12 +198,14 @@ static enum err_code write_param_file(const struct program_files *f, const struc
 	size_t bytes = table_bytes(f, rows, table);
 	int fd = f->param[table];
 
-	if (lseek(fd, 0, SEEK_SET) < 0 || (f->job->table[table].sparse && ftruncate(fd, (off_t)bytes)))
+	if (lseek(fd, 0, SEEK_SET) < 0 ||
+	    (f->job->table[table].sparse && ftruncate(fd, (off_t)bytes)))
 		return err_sys(e, ERR_IO, "cannot make it %zu bytes long", bytes);
 	return file_write_all(fd, w, bytes, e);
 }
 
-enum err_code program_files_write_params(const struct program_files *f, const struct params_rows *rows, const float *const params[], struct err *e)
+enum err_code program_files_write_params(const struct program_files *f,
+    const struct params_rows *rows, const float *const params[], struct err *e)
 {
 	for (size_t i = 0; i < f->job->ntables; i++)
 		if (write_param_file(f, rows, i, params[i], e))
@@ -219,8 +225,9 @@ static enum err_code read_grad_file(const struct program_files *f, const struct 
 	if (fd < 0 || fstat(fd, &st))
 		rc = err_sys(e, ERR_FORMAT, "cannot read the gradient in %s", path);
 	else if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != table_bytes(f, rows, table))
-		rc = err_set(e, ERR_FORMAT, "%s has %lld bytes, and the gradient of table \"%s\" has %zu bytes", path, (long long)st.st_size,
-		    f->job->table[table].name, table_bytes(f, rows, table));
+		rc = err_set(e, ERR_FORMAT,
+		    "%s has %lld bytes, and the gradient of table \"%s\" has %zu bytes", path,
+		    (long long)st.st_size, f->job->table[table].name, table_bytes(f, rows, table));
 	else
 		rc = file_read_all(fd, grad, table_bytes(f, rows, table), e);
 	if (fd >= 0)
@@ -229,7 +236,8 @@ static enum err_code read_grad_file(const struct program_files *f, const struct 
 	return rc;
 }
 
-enum err_code program_files_read_grads(const struct program_files *f, const struct params_rows *rows, float *const grads[], struct err *e)
+enum err_code program_files_read_grads(const struct program_files *f,
+    const struct params_rows *rows, float *const grads[], struct err *e)
 {
 	enum err_code rc = ERR_OK;
 

@@ -9,10 +9,10 @@
  * the next process that makes one. A lock file, locked while its process lives, tells them
  * apart. */
 struct program_files {
-	char *dir;                      /* NULL: none */
+	char *dir; /* NULL: none */
 	int lock;
 	const struct job *job;
-	int *param;                     /* by table */
+	int *param; /* by table */
 };
 
 /* Makes the directory with files of the right sizes, and removes directories of killed processes.
@@ -25,9 +25,11 @@ char *program_files_path(const struct program_files *f, size_t table, const char
  * "sparse":true and "ids":PATH instead of "rows". */
 json_t *program_files_json(const struct program_files *f);
 /* Writes the parameters to the files. rows: of sparse tables; NULL where there are none. ERR_IO. */
-enum err_code program_files_write_params(const struct program_files *f, const struct params_rows *rows, const float *const params[], struct err *e);
+enum err_code program_files_write_params(const struct program_files *f,
+    const struct params_rows *rows, const float *const params[], struct err *e);
 /* Reads the gradients from the files. ERR_FORMAT when a file does not have the length of its table
  * or rows. */
-enum err_code program_files_read_grads(const struct program_files *f, const struct params_rows *rows, float *const grads[], struct err *e);
+enum err_code program_files_read_grads(const struct program_files *f,
+    const struct params_rows *rows, float *const grads[], struct err *e);
 
 #endif

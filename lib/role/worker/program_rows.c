@@ -38,7 +38,8 @@ static enum err_code check_ascending(const char *path, const struct params_rows 
 {
 	for (size_t k = 1; k < r->n; k++)
 		if (r->id[k] <= r->id[k - 1])
-			return err_set(e, ERR_FORMAT, "%s: ids ascend, each is there once: %llu follows %llu", path,
+			return err_set(e, ERR_FORMAT,
+			    "%s: ids ascend, each is there once: %llu follows %llu", path,
 			    (unsigned long long)r->id[k], (unsigned long long)r->id[k - 1]);
 	return ERR_OK;
 }
@@ -56,11 +57,13 @@ static enum err_code read_ids_file(const struct program_files *f, size_t table,
 	free(r->id);
 	r->id = mem_try_array(r->n + 1, sizeof *r->id);
 	if (!r->id)
-		rc = err_set(e, ERR_NOMEM, "no memory for %zu ids of table \"%s\"", r->n, f->job->table[table].name);
+		rc = err_set(e, ERR_NOMEM, "no memory for %zu ids of table \"%s\"", r->n,
+		    f->job->table[table].name);
 	else if (fd < 0 || fstat(fd, &st))
 		rc = err_sys(e, ERR_FORMAT, "cannot read the ids in %s", path);
 	else if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != r->n * sizeof *r->id)
-		rc = err_set(e, ERR_FORMAT, "%s has %lld bytes, and the %zu ids that the program says have %zu bytes", path,
+		rc = err_set(e, ERR_FORMAT,
+		    "%s has %lld bytes, and the %zu ids that the program says have %zu bytes", path,
 		    (long long)st.st_size, r->n, r->n * sizeof *r->id);
 	else
 		rc = file_read_all(fd, r->id, r->n * sizeof *r->id, e);
@@ -73,41 +76,50 @@ static enum err_code read_ids_file(const struct program_files *f, size_t table,
 }
 
 static enum err_code read_named_table(const struct program_files *f, const char *name,
-    const char *number, struct params_rows *rows,
-    struct err *e)
+    const char *number, struct params_rows *rows, struct err *e)
 {
 	uint64_t n;
 	size_t i = 0;
 
-	while (i < f->job->ntables && (!f->job->table[i].sparse || strcmp(f->job->table[i].name, name) != 0))
+	while (i < f->job->ntables &&
+	    (!f->job->table[i].sparse || strcmp(f->job->table[i].name, name) != 0))
 		i++;
 	if (i == f->job->ntables)
-		return err_set(e, ERR_FORMAT, "the program names rows of \"%.63s\": the job has no sparse table of that name", name);
+		return err_set(e, ERR_FORMAT,
+		    "the program names rows of \"%.63s\": the job has no sparse table of that name",
+		    name);
 	if (rows[i].n)
 		return err_set(e, ERR_FORMAT, "the program names rows of \"%s\" twice", name);
 	if (!num_uint(number, ROWS_MOST, &n))
-		return err_set(e, ERR_FORMAT, "the program says \"rows %s %.40s\": wanted is a count of at most %u", name, number, ROWS_MOST);
+		return err_set(e, ERR_FORMAT,
+		    "the program says \"rows %s %.40s\": wanted is a count of at most %u", name,
+		    number, ROWS_MOST);
 	rows[i].n = (size_t)n;
 	return read_ids_file(f, i, &rows[i], e);
 }
 
-enum err_code program_rows_parse(const struct program_files *f, char *says, struct params_rows *rows, struct err *e)
+enum err_code program_rows_parse(const struct program_files *f, char *says,
+    struct params_rows *rows, struct err *e)
 {
 	char *save, *word;
 
 	program_rows_clear(f, rows);
 	for (word = strtok_r(says, " \t\r", &save); word; word = strtok_r(NULL, " \t\r", &save)) {
-		char *name = strtok_r(NULL, " \t\r", &save), *number = name ? strtok_r(NULL, " \t\r", &save) : NULL;
+		char *name = strtok_r(NULL, " \t\r", &save),
+		     *number = name ? strtok_r(NULL, " \t\r", &save) : NULL;
 
 		if (strcmp(word, "rows") != 0 || !number)
-			return err_set(e, ERR_FORMAT, "the program says \"%.40s\" when asked for rows: wanted is \"ok rows TABLE NUMBER ...\"", word);
+			return err_set(e, ERR_FORMAT,
+			    "the program says \"%.40s\" when asked for rows: wanted is \"ok rows TABLE NUMBER ...\"",
+			    word);
 		if (read_named_table(f, name, number, rows, e))
 			return e ? e->code : ERR_FORMAT;
 	}
 	return ERR_OK;
 }
 
-enum err_code program_rows_write(const struct program_files *f, const struct params_rows *rows, struct err *e)
+enum err_code program_rows_write(const struct program_files *f, const struct params_rows *rows,
+    struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
@@ -119,7 +131,8 @@ enum err_code program_rows_write(const struct program_files *f, const struct par
 			continue;
 		path = program_files_path(f, i, "ids");
 		fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-		rc = fd < 0 ? err_sys(e, ERR_IO, "cannot write %s", path) : file_write_all(fd, rows[i].id, rows[i].n * sizeof *rows[i].id, e);
+		rc = fd < 0 ? err_sys(e, ERR_IO, "cannot write %s", path)
+		            : file_write_all(fd, rows[i].id, rows[i].n * sizeof *rows[i].id, e);
 		if (fd >= 0)
 			close(fd);
 		free(path);

@@ -13,7 +13,7 @@
 #include "rundir/rundir.h"
 
 #define SUFFIX ".safetensors"
-#define NONE UINT64_MAX
+#define NONE   UINT64_MAX
 
 /* RUN/workers, to be freed. */
 static char *residual_dir(const struct worker *w)
@@ -24,8 +24,9 @@ static char *residual_dir(const struct worker *w)
 /* Path of this rank's file of a step, to be freed. */
 static char *residual_path(const struct worker *w, uint64_t step)
 {
-	char *dir = residual_dir(w), *path = mem_printf("%s/worker-%u-%012llu" SUFFIX, dir, w->slot,
-	    (unsigned long long)step);
+	char *dir = residual_dir(w),
+	     *path = mem_printf("%s/worker-%u-%012llu" SUFFIX, dir, w->slot,
+	         (unsigned long long)step);
 
 	free(dir);
 	return path;
@@ -44,7 +45,8 @@ static uint64_t step_of_file(const struct worker *w, const char *name)
 	size_t n = put_file_prefix(w, prefix), len = strlen(name);
 	uint64_t step;
 
-	if (strncmp(name, prefix, n) != 0 || len <= n + strlen(SUFFIX) || len - n - strlen(SUFFIX) >= sizeof number ||
+	if (strncmp(name, prefix, n) != 0 || len <= n + strlen(SUFFIX) ||
+	    len - n - strlen(SUFFIX) >= sizeof number ||
 	    strcmp(name + len - strlen(SUFFIX), SUFFIX) != 0)
 		return NONE;
 	snprintf(number, sizeof number, "%.*s", (int)(len - n - strlen(SUFFIX)), name + n);
@@ -114,16 +116,19 @@ void residual_file_load(struct worker *w)
 	step = find_residual_file(w, w->step, &n);
 	/* Remove later files: they belong to steps after the checkpoint that the job resumes
 	 * from. */
-	while (step != NONE && (later = find_residual_file(w, step + (!bsp || step == w->step),
-	    &n)) != NONE && remove_file(w, later))
+	while (step != NONE &&
+	    (later = find_residual_file(w, step + (!bsp || step == w->step), &n)) != NONE &&
+	    remove_file(w, later))
 		;
 	if (step == NONE || (bsp && step != w->step) || !w->job.conf.feedback)
 		return;
 	path = residual_path(w, step);
 	if (client_load_residuals(w->client, path, &e) == ERR_OK)
-		log_info(w->cfg->log, "what was still to be pushed at step %llu is here again", (unsigned long long)step);
+		log_info(w->cfg->log, "what was still to be pushed at step %llu is here again",
+		    (unsigned long long)step);
 	else if (e.code != ERR_NOTFOUND)
-		log_warn(w->cfg->log, "what was still to be pushed at step %llu is lost: %s", (unsigned long long)step, e.msg);
+		log_warn(w->cfg->log, "what was still to be pushed at step %llu is lost: %s",
+		    (unsigned long long)step, e.msg);
 	free(path);
 }
 
@@ -132,8 +137,9 @@ static void remove_old_files(const struct worker *w)
 {
 	size_t n;
 
-	for (uint64_t oldest = find_residual_file(w, 0, &n); n > (size_t)w->job.conf.keep_last &&
-	    remove_file(w, oldest); oldest = find_residual_file(w, 0, &n))
+	for (uint64_t oldest = find_residual_file(w, 0, &n);
+	     n > (size_t)w->job.conf.keep_last && remove_file(w, oldest);
+	     oldest = find_residual_file(w, 0, &n))
 		;
 }
 
@@ -146,7 +152,8 @@ void residual_file_save(struct worker *w)
 	char *dir, *path;
 	bool again;
 
-	if (!w->cfg->id->run_dir || saving == NONE || (bsp && saving != w->step) || saving == w->saved)
+	if (!w->cfg->id->run_dir || saving == NONE || (bsp && saving != w->step) ||
+	    saving == w->saved)
 		return;
 	/* Outside of bsp, answers at two consecutive steps may announce the same checkpoint. */
 	again = !bsp && w->saved && saving == w->saved + 1;

@@ -173,7 +173,8 @@ static enum err_code compute_gradient(struct worker *w, double *loss, struct err
 /* Computes the local steps first, then waits for the fragment that was pushed last and merges it.
  * When the answers show that the batch was chosen for other members, the local steps are undone and
  * repeated with the right examples. */
-static enum err_code compute_stream(struct worker *w, struct step_times *t, double *loss, struct err *e)
+static enum err_code compute_stream(struct worker *w, struct step_times *t, double *loss,
+    struct err *e)
 {
 	bool other = true, over = false;
 
@@ -210,8 +211,8 @@ static enum err_code compute_stream(struct worker *w, struct step_times *t, doub
 
 enum err_code step_compute(struct worker *w, struct step_times *t, double *loss, struct err *e)
 {
-	enum err_code rc = local_streams(w->local) ? compute_stream(w, t, loss,
-	    e) : compute_gradient(w, loss, e);
+	enum err_code rc = local_streams(w->local) ? compute_stream(w, t, loss, e)
+	                                           : compute_gradient(w, loss, e);
 
 	if (!rc && isfinite((float)*loss) && !local_streams(w->local))
 		params_good(&w->params, w->step);
@@ -241,7 +242,8 @@ enum err_code step_push(struct worker *w, struct err *e)
 enum err_code step_clock(struct worker *w, struct err *e)
 {
 	const struct conf *c = &w->job.conf;
-	bool ahead = w->cfg->by_caller && !w->ring && c->sync.kind == SYNC_bsp && !c->backup && !c->prefetch && w->params.pulled;
+	bool ahead = w->cfg->by_caller && !w->ring && c->sync.kind == SYNC_bsp && !c->backup &&
+	    !c->prefetch && w->params.pulled;
 	enum err_code rc = client_clock_begin(w->client, w->step, (uint32_t)w->batch.rows, e);
 
 	if (!rc && ahead)

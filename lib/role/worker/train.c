@@ -15,9 +15,9 @@
 #include "worker/worker_settings.h"
 
 #define RING_PAUSE (20 * NSEC_PER_MSEC)
-#define REST_LOOK (100 * NSEC_PER_MSEC)
+#define REST_LOOK  (100 * NSEC_PER_MSEC)
 
-/* ---- views ------------------------------------------------------------------------------- */
+/* ---- views ---- */
 
 static bool must_leave(const struct worker *w)
 {
@@ -27,7 +27,8 @@ static bool must_leave(const struct worker *w)
 /* The error with which a worker ends that must leave. */
 static enum err_code set_leave_error(const struct worker *w, struct err *e)
 {
-	return err_set(e, ERR_STOPPED, "%s", w->sent_away ? "asked to leave: there are to be fewer workers" : "interrupted");
+	return err_set(e, ERR_STOPPED, "%s",
+	    w->sent_away ? "asked to leave: there are to be fewer workers" : "interrupted");
 }
 
 static const json_t *own_member(const struct worker *w)
@@ -40,10 +41,13 @@ static const json_t *own_member(const struct worker *w)
  * in the same way. */
 static enum err_code fail_slot_lost(const struct worker *w, struct err *e)
 {
-	const char *remedy = w->cfg->by_caller ? "; start this program again, and it takes a slot that is free" :
-	    w->cfg->slot < 0 ? "; start ps-work train again, and it takes a slot that is free" : "";
+	const char *remedy = w->cfg->by_caller
+	    ? "; start this program again, and it takes a slot that is free"
+	    : w->cfg->slot < 0 ? "; start ps-work train again, and it takes a slot that is free"
+	                       : "";
 
-	return err_set(e, ERR_FENCED, "worker-%u was taken for dead and its slot given up%s", w->slot, remedy);
+	return err_set(e, ERR_FENCED, "worker-%u was taken for dead and its slot given up%s",
+	    w->slot, remedy);
 }
 
 enum err_code worker_refresh(struct worker *w, struct err *e)
@@ -72,7 +76,9 @@ enum err_code worker_refresh(struct worker *w, struct err *e)
 		return e->code;
 	row = own_member(w);
 	w->sent_away = json_flag(row, "go");
-	if (w->feed && (json_u64s(row, "incarnation", 0) != w->incarnation || strcmp(json_str(row, "state", ""), "lost") == 0))
+	if (w->feed &&
+	    (json_u64s(row, "incarnation", 0) != w->incarnation ||
+	        strcmp(json_str(row, "state", ""), "lost") == 0))
 		return fail_slot_lost(w, e);
 	return ERR_OK;
 }
@@ -114,9 +120,16 @@ static enum err_code pause_ring(void *ctx, struct err *e)
 /* Listens for the other workers, where the job has tables that workers reduce among themselves. */
 static enum err_code open_ring(struct worker *w, struct err *e)
 {
-	const struct allreduce_config cfg = { .job = &w->job, .id = w->cfg->id, .incarnation = w->incarnation, .listen = w->cfg->listen, .iface = w->cfg->iface,
-		.slot = w->cfg->slot, .log = w->cfg->log, .cancelled = cancel_wait,
-		    .pause = pause_ring, .ctx = w,
+	const struct allreduce_config cfg = { .job = &w->job,
+		.id = w->cfg->id,
+		.incarnation = w->incarnation,
+		.listen = w->cfg->listen,
+		.iface = w->cfg->iface,
+		.slot = w->cfg->slot,
+		.log = w->cfg->log,
+		.cancelled = cancel_wait,
+		.pause = pause_ring,
+		.ctx = w,
 		.cancel_fd = w->cfg->interrupt.fd };
 
 	return allreduce_is_used(&w->job) ? allreduce_new(&cfg, &w->ring, e) : ERR_OK;
@@ -135,7 +148,7 @@ static void tell_missed_relay(void *ctx, unsigned relay, uint32_t epoch, const c
 	cluster_view_report_relay(((struct worker *)ctx)->cluster, relay, epoch, why);
 }
 
-/* ---- joining -------------------------------------------------------------------------------- */
+/* ---- joining ---- */
 
 /* Asks the coordinator for a rank and tells it what this worker has. The request is kept: a
  * coordinator that was started again gets it once more, with the rank. */
@@ -149,8 +162,10 @@ static enum err_code send_worker_join(struct worker *w, struct err *e)
 		pthread_sigmask(SIG_BLOCK, w->cfg->hold, NULL);
 	agent_set_interrupt(cluster_view_agent(w->cluster), &w->cfg->interrupt);
 	gethostname(host, sizeof host - 1);
-	msg = json_pack("{s:s, s:b, s:i, s:i, s:s, s:s, s:I, s:o}", "op", "worker_join", "evaluates", worker_evaluates(w) || w->cfg->by_caller, "slot", w->cfg->slot, "pid", (int)getpid(),
-	    "host", host, "zone", w->cfg->zone ? w->cfg->zone : "", "examples", (json_int_t)w->job.train->rows, "tables", job_tables(&w->job));
+	msg = json_pack("{s:s, s:b, s:i, s:i, s:s, s:s, s:I, s:o}", "op", "worker_join",
+	    "evaluates", worker_evaluates(w) || w->cfg->by_caller, "slot", w->cfg->slot, "pid",
+	    (int)getpid(), "host", host, "zone", w->cfg->zone ? w->cfg->zone : "", "examples",
+	    (json_int_t)w->job.train->rows, "tables", job_tables(&w->job));
 	json_object_set_new(msg, "facts", data_facts(w->job.train));
 	if (w->ring)
 		json_object_set_new(msg, "ring", allreduce_address(w->ring));
@@ -195,7 +210,8 @@ static bool may_start(void *ctx, const json_t *view)
 	if (!holds_slot(w, view))
 		return w->admitted;
 	w->admitted = true;
-	return strcmp(json_str(view, "phase", ""), "forming") != 0 && strcmp(json_str(row, "state", ""), "joining") != 0;
+	return strcmp(json_str(view, "phase", ""), "forming") != 0 &&
+	    strcmp(json_str(row, "state", ""), "joining") != 0;
 }
 
 /* There is no data until another worker dies or all of it is done. Sends DONE, so that ssp does not
@@ -234,7 +250,9 @@ static bool job_is_paused(void *ctx)
 static enum err_code adopt_settings(struct worker *w, struct err *e)
 {
 	struct conf c;
-	enum err_code rc = w->cfg->settings ? conf_from_json(json_object_get(w->view, "config"), &c, e) : ERR_OK;
+	enum err_code rc = w->cfg->settings
+	    ? conf_from_json(json_object_get(w->view, "config"), &c, e)
+	    : ERR_OK;
 
 	if (rc || !w->cfg->settings)
 		return rc;
@@ -250,10 +268,19 @@ static enum err_code adopt_settings(struct worker *w, struct err *e)
  * parameters, the batches. Restores residuals of a checkpoint. */
 static enum err_code start_training(struct worker *w, struct err *e)
 {
-	struct client_config cc = { .id = w->cfg->id, .slot = w->slot, .incarnation = w->incarnation,
-		.transport = w->job.conf.transport, .deadline = w->job.conf.deadline, .spin = w->job.conf.spin, .log = w->cfg->log,
-		.ctx = w, .who = append_stragglers, .missed = tell_missed_relay,
-		.informed = is_coordinator_up, .cancelled = cancel_wait, .paused = job_is_paused,
+	struct client_config cc = { .id = w->cfg->id,
+		.slot = w->slot,
+		.incarnation = w->incarnation,
+		.transport = w->job.conf.transport,
+		.deadline = w->job.conf.deadline,
+		.spin = w->job.conf.spin,
+		.log = w->cfg->log,
+		.ctx = w,
+		.who = append_stragglers,
+		.missed = tell_missed_relay,
+		.informed = is_coordinator_up,
+		.cancelled = cancel_wait,
+		.paused = job_is_paused,
 		.cancel_fd = w->cfg->interrupt.fd,
 		.latency = &w->latency };
 	json_t *view;
@@ -263,8 +290,9 @@ static enum err_code start_training(struct worker *w, struct err *e)
 		return rc;
 	json_decref(view);
 	rc = worker_refresh(w, e);
-	if (!rc && (!holds_slot(w, w->view) || strcmp(json_str(own_member(w), "state", ""),
-	    "active") != 0))
+	if (!rc &&
+	    (!holds_slot(w, w->view) ||
+	        strcmp(json_str(own_member(w), "state", ""), "active") != 0))
 		rc = fail_slot_lost(w, e);
 	if (!rc)
 		rc = adopt_settings(w, e);
@@ -284,8 +312,8 @@ static enum err_code start_training(struct worker *w, struct err *e)
 		return rc;
 	if (w->ring)
 		allreduce_view(w->ring, w->view);
-	w->feed = batches_new(&w->job, w->cluster, w->slot, &(struct batches_hooks){ .ctx = w,
-	    .idle = announce_idle, .settle = settle_receipts });
+	w->feed = batches_new(&w->job, w->cluster, w->slot,
+	    &(struct batches_hooks){ .ctx = w, .idle = announce_idle, .settle = settle_receipts });
 	batches_take_view(w->feed, w->view);
 	w->step = (uint64_t)json_int(own_member(w), "from", 0);
 	w->rate_at = clock_now();
@@ -294,14 +322,16 @@ static enum err_code start_training(struct worker *w, struct err *e)
 	return worker_settings_apply(w, e);
 }
 
-/* ---- a step ---------------------------------------------------------------------------------- */
+/* ---- a step ---- */
 
 /* Sends an evaluation to the coordinator. */
 static enum err_code report_eval(struct worker *w, const struct eval_result *r, struct err *e)
 {
-	json_t *msg = json_pack("{s:s, s:I, s:o}", "op", "eval", "step", (json_int_t)w->step, "eval", job_eval_json(r));
+	json_t *msg = json_pack("{s:s, s:I, s:o}", "op", "eval", "step", (json_int_t)w->step,
+	    "eval", job_eval_json(r));
 	json_t *answer;
-	enum err_code rc = agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, e);
+	enum err_code rc = agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer,
+	    e);
 
 	if (!rc)
 		json_decref(answer);
@@ -315,7 +345,8 @@ enum err_code worker_evaluate_now(struct worker *w, struct err *e)
 	struct eval_result r;
 	enum err_code rc;
 
-	if (!every || !worker_evaluates(w) || w->step == 0 || w->step % (uint64_t)every || !batches_is_evaluator(w->feed, w->step))
+	if (!every || !worker_evaluates(w) || w->step == 0 || w->step % (uint64_t)every ||
+	    !batches_is_evaluator(w->feed, w->step))
 		return ERR_OK;
 	figures_doing(w, "evaluate");
 	rc = worker_evaluate(w, true, &r, e);
@@ -342,7 +373,8 @@ static enum err_code wait_while_paused(struct worker *w, struct err *e)
 			figures_paused(w, number);
 		}
 		client_poke(w->client);
-		rc = must_leave(w) ? set_leave_error(w, e) : cluster_view_pause(w->cluster, REST_LOOK, e);
+		rc = must_leave(w) ? set_leave_error(w, e)
+		                   : cluster_view_pause(w->cluster, REST_LOOK, e);
 		if (!rc)
 			rc = worker_refresh(w, e);
 		confirm_layout(w);
@@ -406,7 +438,7 @@ static enum err_code take_step_once(struct worker *w, bool *over, struct err *e)
 	return rc ? rc : worker_commit(w, &t, loss, e);
 }
 
-/* ---- a life ----------------------------------------------------------------------------------- */
+/* ---- a life ---- */
 
 /* Checks that model custom and --exec come together, and starts the program. */
 static enum err_code start_program(struct worker *w, struct err *e)
@@ -414,9 +446,11 @@ static enum err_code start_program(struct worker *w, struct err *e)
 	bool custom = strcmp(w->job.conf.job.model, "custom") == 0;
 
 	if (custom && !w->program && !w->cfg->by_caller)
-		return err_set(e, ERR_CONFIG, "job.model: the gradients of model custom come from a program: ps-work train --exec COMMAND");
+		return err_set(e, ERR_CONFIG,
+		    "job.model: the gradients of model custom come from a program: ps-work train --exec COMMAND");
 	if (!custom && w->program)
-		return err_set(e, ERR_CONFIG, "--exec: is for job.model custom, and this job's is %s", w->job.conf.job.model);
+		return err_set(e, ERR_CONFIG,
+		    "--exec: is for job.model custom, and this job's is %s", w->job.conf.job.model);
 	return w->program ? program_begin(w->program, &w->job, e) : ERR_OK;
 }
 
@@ -424,10 +458,20 @@ static enum err_code start_program(struct worker *w, struct err *e)
 static enum err_code load_job(struct worker *w, const json_t *config, struct err *e)
 {
 	const struct train_config *cfg = w->cfg;
-	struct program_config pc = { .command = cfg->exec, .name = cfg->log->name, .data = cfg->data, .ndata = cfg->ndata, .log = cfg->log,
-		.restarts = &w->program_restarts, .cancelled = cancel_wait, .ctx = w };
-	struct job_source from = { .data = cfg->data, .ndata = cfg->ndata, .cache = cfg->cache, .tables = cfg->tables,
-		.examples = cfg->examples, .log = cfg->log };
+	struct program_config pc = { .command = cfg->exec,
+		.name = cfg->log->name,
+		.data = cfg->data,
+		.ndata = cfg->ndata,
+		.log = cfg->log,
+		.restarts = &w->program_restarts,
+		.cancelled = cancel_wait,
+		.ctx = w };
+	struct job_source from = { .data = cfg->data,
+		.ndata = cfg->ndata,
+		.cache = cfg->cache,
+		.tables = cfg->tables,
+		.examples = cfg->examples,
+		.log = cfg->log };
 	json_t *settings = cfg->settings || cfg->first ? json_object() : NULL;
 	enum err_code rc;
 
@@ -454,7 +498,8 @@ static enum err_code enter_job(struct worker *w, struct err *e)
 	w->settings = json_int(view, "settings_base", 0);
 	json_decref(view);
 	if (!rc) {
-		agent_set_pace(cluster_view_agent(w->cluster), w->job.conf.heartbeat, w->job.conf.deadline);
+		agent_set_pace(cluster_view_agent(w->cluster), w->job.conf.heartbeat,
+		    w->job.conf.deadline);
 		rc = open_ring(w, e);
 	}
 	if (!rc)
@@ -464,8 +509,13 @@ static enum err_code enter_job(struct worker *w, struct err *e)
 
 enum err_code worker_open(struct worker *w, const struct train_config *cfg, struct err *e)
 {
-	struct cluster_view_config cc = { .id = cfg->id, .role = ROLE_WORKER, .heartbeat = 200 * NSEC_PER_MSEC,
-		.deadline = 60 * NSEC_PER_SEC, .interrupt = &cfg->interrupt, .log = cfg->log, .stats = figures_json,
+	struct cluster_view_config cc = { .id = cfg->id,
+		.role = ROLE_WORKER,
+		.heartbeat = 200 * NSEC_PER_MSEC,
+		.deadline = 60 * NSEC_PER_SEC,
+		.interrupt = &cfg->interrupt,
+		.log = cfg->log,
+		.stats = figures_json,
 		.ctx = w };
 	enum err_code rc;
 

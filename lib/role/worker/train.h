@@ -13,7 +13,7 @@
 /* What one worker is started with. All pointers are borrowed and must outlive train(). */
 struct train_config {
 	const struct identity *id;
-	int slot;                       /* rank to ask for; -1: any */
+	int slot; /* rank to ask for; -1: any */
 	/* training data instead of the configuration's; ndata 0: the configuration's */
 	const char *const *data;
 	size_t ndata;
@@ -26,9 +26,9 @@ struct train_config {
 	const json_t *settings;
 	/* file of initial parameters where none is configured; NULL: none */
 	const char *first;
-	const char *exec;               /* command that computes the gradients of model custom; NULL: none */
-	const char *cache;              /* directory for parsed data, or "none"; NULL: the configuration's */
-	const char *zone;               /* availability zone; NULL: not given */
+	const char *exec;  /* command that computes the gradients of model custom; NULL: none */
+	const char *cache; /* directory for parsed data, or "none"; NULL: the configuration's */
+	const char *zone;  /* availability zone; NULL: not given */
 	/* listening address or interfaces for other workers (via: allreduce); NULL: chosen */
 	const char *listen, *iface;
 	/* signals to block from the join on, when leaving needs care */

@@ -61,15 +61,17 @@
 /* What a heartbeat reports. The training thread writes it and the agent's thread reads it, both
  * under worker.lock. */
 struct figures {
-	uint64_t step, total, examples, loss_examples, pushed, pulled, rows, held, ring, settings_step;
+	uint64_t step, total, examples, loss_examples, pushed, pulled, rows, held, ring,
+	    settings_step;
 	int64_t settings;
 	double loss, epoch, rate;
-	double norm;                    /* norm of the last gradient measured; negative: none yet */
+	double norm; /* norm of the last gradient measured; negative: none yet */
 	/* measure the next gradient, too: a heartbeat has been sent since the last */
 	bool norm_wanted;
 	double data, pull, compute, encode, push, wait; /* seconds */
-	const char *doing;              /* "data", "wait", "compute", "push", "evaluate", "pause"; NULL: nothing yet */
-	int64_t paused;                 /* number of the pause that this worker observes; 0: none */
+	const char
+	    *doing; /* "data", "wait", "compute", "push", "evaluate", "pause"; NULL: nothing yet */
+	int64_t paused; /* number of the pause that this worker observes; 0: none */
 	int64_t doing_since;
 };
 
@@ -97,32 +99,32 @@ struct worker {
 	 * cannot. */
 	enum err_code (*score)(void *ctx, struct eval_result *out, struct err *e);
 	void *score_ctx;
-	struct allreduce *ring;         /* NULL: the servers sum everything */
+	struct allreduce *ring; /* NULL: the servers sum everything */
 	struct batch batch;
 	uint32_t slot;
 	uint64_t incarnation, step;
-	int64_t began;                  /* Unix time in ns */
-	json_t *view;                   /* the view in force for this thread */
+	int64_t began; /* Unix time in ns */
+	json_t *view;  /* the view in force for this thread */
 	/* checkpoint step that residual_file_save has handled last; 0: none */
 	uint64_t saved;
-	int64_t settings;               /* number of the newest settings applied */
-	char level[16];                 /* log level in the last view */
-	struct rng chance;              /* random source of cfg->compute */
-	bool admitted;                  /* a view has shown this incarnation in its rank */
-	bool leaving;                   /* worker_leave is running; waits are no longer cut short */
-	bool sent_away;                 /* the coordinator wants fewer workers and chose this one */
+	int64_t settings;  /* number of the newest settings applied */
+	char level[16];    /* log level in the last view */
+	struct rng chance; /* random source of cfg->compute */
+	bool admitted;     /* a view has shown this incarnation in its rank */
+	bool leaving;      /* worker_leave is running; waits are no longer cut short */
+	bool sent_away;    /* the coordinator wants fewer workers and chose this one */
 	/* revision of the view that made it send its last final result */
 	int64_t judged;
-	bool idle;                      /* out of data for now, and the servers have its DONE */
+	bool idle; /* out of data for now, and the servers have its DONE */
 
-	double loss[LOSS_WINDOW];       /* of the last batches; weight: examples of each */
+	double loss[LOSS_WINDOW]; /* of the last batches; weight: examples of each */
 	uint64_t weight[LOSS_WINDOW];
 	uint64_t nlosses;
 	int64_t rate_at;
 	uint64_t rate_examples;
 
-	int64_t encoded;                /* nanoseconds spent encoding pushes, as of the last step */
-	struct hist latency;            /* from push to receipt, ns; written by the client */
+	int64_t encoded;     /* nanoseconds spent encoding pushes, as of the last step */
+	struct hist latency; /* from push to receipt, ns; written by the client */
 
 	pthread_mutex_t lock;
 	struct figures fig;
@@ -131,7 +133,8 @@ struct worker {
 /* Can this worker score job.eval? worker_evaluate does so with the parameters on the servers;
  * dense_here: with the dense tables that it already holds. */
 bool worker_evaluates(const struct worker *w);
-enum err_code worker_evaluate(struct worker *w, bool dense_here, struct eval_result *out, struct err *e);
+enum err_code worker_evaluate(struct worker *w, bool dense_here, struct eval_result *out,
+    struct err *e);
 
 /* Evaluates and reports the result, when job.eval_every divides the step and this worker is the
  * elected one; else does nothing. */

@@ -33,7 +33,8 @@ static enum err_code jump_to_step(struct worker *w, uint64_t step, struct err *e
 		return ERR_OK;
 	rc = client_clock(w->client, step - 1, 0, e);
 	if (!rc) {
-		log_info(w->cfg->log, "on to step %llu: all begin another mode there", (unsigned long long)step);
+		log_info(w->cfg->log, "on to step %llu: all begin another mode there",
+		    (unsigned long long)step);
 		w->step = step;
 	}
 	return rc;

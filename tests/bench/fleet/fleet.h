@@ -28,9 +28,9 @@ struct worker {
 	uint32_t slot;
 	uint64_t incarnation, step;
 	int64_t next_beat;
-	struct line control, *data;     /* data: to each server */
-	unsigned live;                  /* of data */
-	uint32_t left;                  /* answers and receipts that this step still wants */
+	struct line control, *data; /* data: to each server */
+	unsigned live;              /* of data */
+	uint32_t left;              /* answers and receipts that this step still wants */
 	_Atomic uint64_t bytes, steps;
 };
 
@@ -38,10 +38,11 @@ struct thread {
 	pthread_t id;
 	struct loop *loop;
 	struct fleet *fleet;
-	struct worker *worker;          /* those from here on.. */
-	uint32_t n;                     /* ..so many */
-	uint32_t dialled, under_way;    /* of these those that have been; sessions that are not up yet */
-	bool data;                      /* to the servers; else to the coordinator */
+	struct worker *worker; /* those from here on.. */
+	uint32_t n;            /* ..so many */
+	uint32_t dialled,
+	    under_way; /* of these those that have been; sessions that are not up yet */
+	bool data;     /* to the servers; else to the coordinator */
 };
 
 /* What a server holds of the table, and where it is. */
@@ -54,7 +55,7 @@ struct server {
 
 struct fleet {
 	struct tool tool;
-	struct identity admin, id;      /* id: the workers' */
+	struct identity admin, id; /* id: the workers' */
 	const struct table *table;
 	struct server *server;
 	unsigned nservers, nthreads;

@@ -8,9 +8,9 @@
 #include "core/json.h"
 #include "core/mem.h"
 
-#define EXAMPLES 1000000
-#define BEAT (200 * NSEC_PER_MSEC)
-#define UNDER_WAY 64            /* a listener's queue is not endless */
+#define EXAMPLES  1000000
+#define BEAT      (200 * NSEC_PER_MSEC)
+#define UNDER_WAY 64 /* a listener's queue is not endless */
 
 void fleet_die(const char *what, const struct err *e)
 {
@@ -33,12 +33,15 @@ static void settle(struct line *l)
 	loop_mod(l->worker->thread->loop, &l->h, events);
 }
 
-/* ---- a step ---------------------------------------------------------------------------------- */
+/* ---- a step ---- */
 
 static struct record head(const struct worker *w, enum msg_type type)
 {
-	return (struct record){ .type = (uint8_t)type, .step = w->step, .epoch = w->fleet->epoch,
-		.generation = w->fleet->generation, .table = w->fleet->table->id };
+	return (struct record){ .type = (uint8_t)type,
+		.step = w->step,
+		.epoch = w->fleet->epoch,
+		.generation = w->fleet->generation,
+		.table = w->fleet->table->id };
 }
 
 static void ask(struct line *l)
@@ -151,7 +154,8 @@ static void on_live(void *ctx, const struct hs_server_info *server)
 	struct line *l = ctx;
 	struct err e;
 
-	if (strcmp(l->worker->fleet->transport, "shm") == 0 && server->shares && conn_share(l->conn, &e))
+	if (strcmp(l->worker->fleet->transport, "shm") == 0 && server->shares &&
+	    conn_share(l->conn, &e))
 		fleet_die("shared memory", &e);
 	l->worker->thread->under_way--;
 	dial_on(l->worker->thread);
@@ -165,7 +169,7 @@ static void on_live(void *ctx, const struct hs_server_info *server)
 
 static const struct conn_handler data_handler = { .live = on_live, .record = on_record };
 
-/* ---- the coordinator ------------------------------------------------------------------------- */
+/* ---- the coordinator ---- */
 
 static json_t *shape(const struct fleet *f)
 {
@@ -179,9 +183,9 @@ static void join(void *ctx, const struct hs_server_info *server)
 {
 	struct line *l = ctx;
 	struct record r = { .seq = 1 };
-	json_t *msg = json_pack("{s:s, s:s, s:b, s:i, s:i, s:s, s:I, s:[o]}", "op", "worker_join", "zone", "", "evaluates", 0, "slot",
-	    (int)l->worker->slot, "pid", (int)getpid(), "host", "here", "examples", (json_int_t)EXAMPLES, "tables",
-	    shape(l->worker->fleet));
+	json_t *msg = json_pack("{s:s, s:s, s:b, s:i, s:i, s:s, s:I, s:[o]}", "op", "worker_join",
+	    "zone", "", "evaluates", 0, "slot", (int)l->worker->slot, "pid", (int)getpid(), "host",
+	    "here", "examples", (json_int_t)EXAMPLES, "tables", shape(l->worker->fleet));
 	char *text = json_text(msg);
 
 	(void)server;
@@ -219,13 +223,14 @@ void fleet_beat(void *ctx)
 		if (!w->next_beat || now < w->next_beat)
 			continue;
 		w->next_beat = now + BEAT;
-		snprintf(text, sizeof text, "{\"op\":\"beat\",\"stats\":{\"step\":%llu}}", (unsigned long long)w->step);
+		snprintf(text, sizeof text, "{\"op\":\"beat\",\"stats\":{\"step\":%llu}}",
+		    (unsigned long long)w->step);
 		msg_send_text(w->control.conn, &r, text);
 		settle(&w->control);
 	}
 }
 
-/* ---- lines ------------------------------------------------------------------------------------ */
+/* ---- lines ---- */
 
 static void on_event(void *ctx, uint32_t events)
 {
@@ -245,7 +250,9 @@ static void on_event(void *ctx, uint32_t events)
 static void dial(struct line *l, struct worker *w, int server)
 {
 	struct fleet *f = w->fleet;
-	struct hs_client_info info = { .incarnation = w->incarnation, .slot = server < 0 ? UINT32_MAX : w->slot, .role = ROLE_WORKER };
+	struct hs_client_info info = { .incarnation = w->incarnation,
+		.slot = server < 0 ? UINT32_MAX : w->slot,
+		.role = ROLE_WORKER };
 	const char *to = server < 0 ? f->id.local : f->server[server].address;
 	struct err e;
 	int fd;
@@ -254,8 +261,8 @@ static void dial(struct line *l, struct worker *w, int server)
 	memcpy(info.cluster, f->id.conn.cluster, sizeof info.cluster);
 	if (net_connect(to, &fd, &e))
 		fleet_die(to, &e);
-	l->conn = conn_dial(fd, &f->id.conn, server < 0 ? f->id.server_key : f->server[server].key, &info,
-	    server < 0 ? &control_handler : &data_handler, l);
+	l->conn = conn_dial(fd, &f->id.conn, server < 0 ? f->id.server_key : f->server[server].key,
+	    &info, server < 0 ? &control_handler : &data_handler, l);
 	l->h = (struct loop_fd){ .fd = fd, .fn = on_event, .ctx = l };
 	if (loop_add(w->thread->loop, &l->h, EPOLLIN | EPOLLOUT, &e))
 		fleet_die("a session", &e);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include <stddef.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>

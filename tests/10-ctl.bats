@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # ps-ctl where no cluster runs: help, tables, files, keys, mistakes and their exit codes.
 
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # ps-ctl plan: what it says, in which form, and what it refuses.  Costs are given, so
 # that what comes out is known; how near to the truth it comes is tests/bench/plan.
 

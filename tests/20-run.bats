@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # A cluster from its start to its end: run, start, status, wait, logs, export,
 # stop, invite; and that nothing is left running, however it ends.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # A command says what went wrong once: alone, under ps-ctl run and under ps-ctl start.
 
 bats_require_minimum_version 1.5.0

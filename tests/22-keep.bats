@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # What a user keeps: the model and a checkpoint of a job that is stopped, and the model of any run directory.
 
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Serving: pulls from a checkpoint, and predictions of a stream.
 
 load lib/helper

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Models of features and their vectors, and the formats that their data have.
 
 bats_require_minimum_version 1.5.0

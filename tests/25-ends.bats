@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Ends that are no ordinary ones: while a cluster forms, with processes that do
 # not react, with nowhere to write to.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Read replicas of a cluster that lives.
 
 load lib/helper

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # What has happened: told while it does, and afterwards, over deaths of the coordinator.
 
 bats_require_minimum_version 1.5.0

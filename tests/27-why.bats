@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # ps-stat why: who waits, for whom, and what to do about it; each cause staged.
 
 bats_require_minimum_version 1.5.0

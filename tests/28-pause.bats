@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # ps-ctl pause and resume: nothing moves meanwhile, nothing is lost, and the result is the same.
 
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # ps-stat for eyes: the full screen, histograms, plots, and what else a stream can be asked for.
 
 bats_require_minimum_version 1.5.0

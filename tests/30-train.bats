@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Real data, two servers, two or three workers, all three modes: the quality
 # that a single process reaches.
 

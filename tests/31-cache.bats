@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Parsed data that are kept for the next start (job.cache, ps-work train --cache).
 
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # The dashboard: who is let in, what the page shows, and what it can change.
 
 bats_require_minimum_version 1.5.0

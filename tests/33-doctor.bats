@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # What goes wrong with clusters, staged: the first line of ps-ctl doctor, or of ps-stat why, names
 # the cause and what is to be done.
 

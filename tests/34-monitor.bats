@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Monitoring that people have: Prometheus, Grafana, TensorBoard, chrome://tracing.
 
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # ps-ctl checkpoint on run directories where no cluster runs, with checkpoints
 # made by a writer that shares no code with the programs.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # What is left of runs: listed, compared, and as a page for a browser.
 
 bats_require_minimum_version 1.5.0

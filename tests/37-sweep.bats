@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Many runs of one cluster file: all combinations, taken up again, and ended cleanly.
 
 bats_require_minimum_version 1.5.0

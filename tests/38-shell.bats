@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Words that the shells complete, by the shells themselves.
 
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # ps-serve as a service: says when it is ready and that it lives, takes sockets and keys that
 # are handed over.  A python program plays systemd.
 

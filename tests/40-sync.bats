@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # One model however many take part: equal bits where that is promised, and the
 # same numbers as one process that follows the formulas.
 

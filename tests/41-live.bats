@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Settings that change while the job runs: one step for all, nothing lost, all or nothing.
 
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Keys while the cluster runs: admitted, listed, revoked (P9), and the cluster's secret renewed; and what
 # a worker may push in a second.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Gradients that would spoil a model: robust sums, and quarantine of who sends them.
 
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Tables that are added, grown and dropped while a job runs.
 
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # What deaths, sleeps and leavings do to a job: it goes on, resumes or fails as
 # its policy says, within seconds, and says why.
 

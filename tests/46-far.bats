@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Servers that joined by a file, without the run directory: their part of a
 # checkpoint goes to the coordinator, and what the job begins with comes from it.
 

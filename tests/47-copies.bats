@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Several copies of each partition: a server that dies, sleeps or comes back
 # changes nothing in the result.
 

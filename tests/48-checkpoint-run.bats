@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Checkpoints of a living job, and going on from them: after a stop, a kill, the
 # loss of the only copy, on another number of servers.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # The coordinator killed, with its state and without: training goes on meanwhile,
 # and nothing changes in the result.
 

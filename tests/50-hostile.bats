@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # A peer that means harm: the connection closes, the model and the process stay
 # as they were.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Restarts that fail: the supervisor tries again until the cause is gone or the deadline is over,
 # and tells about it meanwhile.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # P6: a server's memory stays below the bound that it prints, whatever a peer sends and does not read.
 
 load lib/helper

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # A power cut at the coordinator's host: what was not synced is gone, and nothing that the
 # coordinator had announced.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Signals: each process does what the manual says, and whoever ends by one is named with it.
 
 bats_require_minimum_version 1.5.0

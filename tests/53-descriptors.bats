@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Descriptors: a server takes all that it may have, refuses to start with too few, and strangers cannot use them up.
 
 load lib/helper

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # A run directory that is removed while its cluster lives: the processes end, since nobody could reach them.
 
 bats_require_minimum_version 1.5.0

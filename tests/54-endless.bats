@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Jobs without an end, changes for steps that are past, and what a fenced worker says.
 
 bats_require_minimum_version 1.5.0

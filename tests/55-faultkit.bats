@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # The tools that do harm do the harm that they say, and the programs stand it.
 
 load lib/helper

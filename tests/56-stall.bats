@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # One worker that hangs, or means harm, holds up neither the others nor what is changed.
 
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # The network of a cluster, cut silently between its hosts (tests/fault/cuts): the cluster goes on
 # or says why not, and no push is lost or counted twice.
 

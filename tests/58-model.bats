@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # The protocol of the copies of a partition, as a model of which every state is visited
 # (tests/model/README): no acknowledged push is lost or counted twice, and each rule of the
 # protocol is needed for that.

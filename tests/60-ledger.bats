@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # P1 and P2 counted: while workers are killed, each acknowledged push is in the
 # model once, and each other at most once.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Rows of sparse tables in fewer bytes, and settings that change while the job runs.
 
 bats_require_minimum_version 1.5.0

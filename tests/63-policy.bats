@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Rows of sparse tables that come and go: who is admitted, who is wide, who expires, and what is counted of it.
 
 bats_require_minimum_version 1.5.0

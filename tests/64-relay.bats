@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Relays: the pushes of a rack are summed on their way, its pulls fetched once; and
 # whatever dies, each push counts once.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # One deterministic job on real data, two copies of everything: whatever is done to
 # the cluster while it trains, the model ends in the same bits.
 

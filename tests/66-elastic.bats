@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Servers and workers that come and go while a job runs.
 
 bats_require_minimum_version 1.5.0

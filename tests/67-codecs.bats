@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Gradients in fewer bytes: what it costs in accuracy, with feedback and without.
 
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Fewer pushes: several batches to a push, several steps that a worker takes alone.
 
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # All-reduce among processes: the mean is checked by the bench itself, bit by bit
 # alike in tests/unit/ring; here that it goes by each transport and suite, and ends.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # The second client: what it pulls is what the C client pulls, and what it
 # pushes counts once.
 

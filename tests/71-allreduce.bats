@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # via allreduce: workers sum dense gradients among themselves and make the updates; the
 # servers end with the same parameters, whoever dies on the way.
 

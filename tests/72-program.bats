@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Gradients from programs of the user's own.
 
 bats_require_minimum_version 1.5.0

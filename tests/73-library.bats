@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # The library: what programs see of it, and workers that are programs of their own.
 
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Workers and clients in Python, by the C library.
 
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Servers and workers on other hosts, started by a remote shell: an sshd on addresses of loopback
 # plays the hosts.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # One command on every rank: by Open MPI, by Slurm, and by hand.
 
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # Data from s3:// and https://, checkpoints to s3:// and from there, against npm's s3rver
 # (make deps-check), with a middleware that checks signatures and makes faults.
 

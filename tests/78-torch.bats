@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # PyTorch: models whose parameters are a cluster's tables.
 
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # The manual: every page is well-formed, names all that there is to name, and
 # its examples run.
 #

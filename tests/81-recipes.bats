@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # The commands of README.md, pasted in order into a fresh shell, and the recipes of ps-recipes(7).
 #
 # A recipe is run when a line `.\" run` stands before its .Bd block: by bash -e, in a directory with a small

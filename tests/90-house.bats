@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
 # The source tree: folders include only lower folders, and programs link only what they need.
 
 setup() {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "attend.h"
 
 #include <fcntl.h>

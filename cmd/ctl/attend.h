@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_ATTEND_H
 #define CTL_ATTEND_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "catalog.h"
 
 #include <float.h>

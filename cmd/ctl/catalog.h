@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_CATALOG_H
 #define CTL_CATALOG_H
 

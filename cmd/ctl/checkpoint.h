@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_CHECKPOINT_H
 #define CTL_CHECKPOINT_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "completion.h"
 
 #include <stdio.h>

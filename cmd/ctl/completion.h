@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_COMPLETION_H
 #define CTL_COMPLETION_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_CTL_H
 #define CTL_CTL_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_DOCTOR_H
 #define CTL_DOCTOR_H
 

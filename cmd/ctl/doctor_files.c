@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "doctor.h"
 
 #include <dirent.h>

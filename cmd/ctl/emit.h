@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_EMIT_H
 #define CTL_EMIT_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "emit.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "ending.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_ENDING_H
 #define CTL_ENDING_H
 

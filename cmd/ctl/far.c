@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "far.h"
 
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_FAR_H
 #define CTL_FAR_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "foreground.h"
 
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_FOREGROUND_H
 #define CTL_FOREGROUND_H
 

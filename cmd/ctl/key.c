@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "key.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_KEY_H
 #define CTL_KEY_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "local.h"
 
 #include <stdio.h>

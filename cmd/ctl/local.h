@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_LOCAL_H
 #define CTL_LOCAL_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "meeting.h"
 
 #include <poll.h>

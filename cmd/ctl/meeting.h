@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_MEETING_H
 #define CTL_MEETING_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "moving.h"
 
 #include <stddef.h>

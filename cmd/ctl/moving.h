@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_MOVING_H
 #define CTL_MOVING_H
 

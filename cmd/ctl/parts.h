@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_PARTS_H
 #define CTL_PARTS_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "pausing.h"
 
 static int run_pause(const struct ctl_cmd *self, int argc, char **argv)

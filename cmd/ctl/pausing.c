@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "pausing.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_PAUSING_H
 #define CTL_PAUSING_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "plan.h"
 
 #include <math.h>

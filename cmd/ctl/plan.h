@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_PLAN_H
 #define CTL_PLAN_H
 

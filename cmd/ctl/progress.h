@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_PROGRESS_H
 #define CTL_PROGRESS_H
 

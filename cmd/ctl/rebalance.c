@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "moving.h"
 
 static int run_rebalance(const struct ctl_cmd *self, int argc, char **argv)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "report_html.h"
 
 #include <stdarg.h>

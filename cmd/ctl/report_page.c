@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "report_page.h"
 
 #include <math.h>

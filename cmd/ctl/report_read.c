@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "report_read.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_REPORT_READ_H
 #define CTL_REPORT_READ_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "report_table.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "restart.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_RESTART_H
 #define CTL_RESTART_H
 

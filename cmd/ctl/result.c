@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "result.h"
 
 #include <stdio.h>

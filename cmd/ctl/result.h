@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_RESULT_H
 #define CTL_RESULT_H
 

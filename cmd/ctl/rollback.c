@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "rollback.h"
 
 #include <stdlib.h>

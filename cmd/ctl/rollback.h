@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_ROLLBACK_H
 #define CTL_ROLLBACK_H
 

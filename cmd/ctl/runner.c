@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "runner.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_RUNNER_H
 #define CTL_RUNNER_H
 

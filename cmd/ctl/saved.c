@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "saved.h"
 
 #include <fcntl.h>

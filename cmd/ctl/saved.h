@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_SAVED_H
 #define CTL_SAVED_H
 

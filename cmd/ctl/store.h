@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_STORE_H
 #define CTL_STORE_H
 

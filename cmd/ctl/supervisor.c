@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "supervisor.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_SUPERVISOR_H
 #define CTL_SUPERVISOR_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "sweep.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_SWEEP_H
 #define CTL_SWEEP_H
 

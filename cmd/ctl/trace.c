@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "trace.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CTL_TRACE_H
 #define CTL_TRACE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include <curl/curl.h>
 #include <sodium.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "cmd/stat/feed.h"
 
 #include <pthread.h>

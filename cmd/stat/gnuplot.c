@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "cmd/stat/gnuplot.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CMD_STAT_GNUPLOT_H
 #define CMD_STAT_GNUPLOT_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "cmd/stat/past.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CMD_STAT_PLAN_H
 #define CMD_STAT_PLAN_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "cmd/stat/rows.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "view.h"
 
 static json_t *fetch_tables(struct http_client *c, struct err *e)

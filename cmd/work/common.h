@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CMD_WORK_COMMON_H
 #define CMD_WORK_COMMON_H
 

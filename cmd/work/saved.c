@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "cmd/work/saved.h"
 
 #include <poll.h>

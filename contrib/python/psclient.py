@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: ISC
 """A second client of pskit's data plane, independent of the C library.
 
 Written from ps-protocol(7): Python's standard library, and libsodium through

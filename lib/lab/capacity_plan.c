@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "lab/capacity_plan.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef LAB_CAPACITY_PLAN_H
 #define LAB_CAPACITY_PLAN_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "lab/gauge_inside.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef LAB_GAUGE_H
 #define LAB_GAUGE_H
 

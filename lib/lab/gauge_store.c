@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "lab/sim.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef LAB_SIM_STATE_H
 #define LAB_SIM_STATE_H
 

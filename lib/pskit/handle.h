@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef PSKIT_HANDLE_H
 #define PSKIT_HANDLE_H
 

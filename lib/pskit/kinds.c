@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "model/model_kind.h"
 
 /* The models of the library: only "custom", whose gradient the caller computes.  So the library

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "pskit/handle.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* pskit.h - the library of pskit, a parameter server: see pskit(3).
  *
  * C99 and C++.  Nothing here writes to a terminal, ends the process or keeps state that is not in

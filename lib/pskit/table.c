@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
 #include "pskit/handle.h"
 #include "sync/receipt.h"

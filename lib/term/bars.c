@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "term/bars.h"
 
 #include <math.h>

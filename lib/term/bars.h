@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef TERM_BARS_H
 #define TERM_BARS_H
 

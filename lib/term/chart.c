@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "term/chart.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef TERM_CHART_H
 #define TERM_CHART_H
 

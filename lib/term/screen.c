@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "term/screen.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef TERM_SCREEN_H
 #define TERM_SCREEN_H
 

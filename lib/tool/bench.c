@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "tool/bench.h"
 
 #include "core/clock.h"

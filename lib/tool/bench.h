@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef TOOL_BENCH_H
 #define TOOL_BENCH_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef TOOL_EXPORT_H
 #define TOOL_EXPORT_H
 

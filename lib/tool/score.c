@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "tool/score.h"
 
 #include "core/buf.h"

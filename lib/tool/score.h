@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef TOOL_SCORE_H
 #define TOOL_SCORE_H
 

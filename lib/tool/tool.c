@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "tool/tool.h"
 
 #include <sodium.h>

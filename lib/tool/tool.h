@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef TOOL_TOOL_H
 #define TOOL_TOOL_H
 

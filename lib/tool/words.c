@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/buf.h"
 #include "core/file.h"
 #include "core/mem.h"

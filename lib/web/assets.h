@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef WEB_ASSETS_H
 #define WEB_ASSETS_H
 

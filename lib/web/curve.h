@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef WEB_CURVE_H
 #define WEB_CURVE_H
 

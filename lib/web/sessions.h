@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef WEB_SESSIONS_H
 #define WEB_SESSIONS_H
 

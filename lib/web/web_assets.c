@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "web/assets.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "web/curve.h"
 
 #include <math.h>

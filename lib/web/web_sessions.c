@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "web/sessions.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Seal and open of one 256 KiB payload in each suite, and whole handshakes, on
  * one core: the best and the median of 15 rounds. */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Speed of the codecs on one partition (65536 values), one thread.  GB/s are of the
  * float32 values that are encoded or decoded, 4 bytes each, whatever travels: medians.
  * take: check and add, which is what a server does with a push; send: what a worker does with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include <malloc.h>
 
 #include "core/buf.h"

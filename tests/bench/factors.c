@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* One process that trains fm, ffm or mf by adagrad, an example at a time and in place, as libffm
  * and libfm do: what a model's own arithmetic and memory allow without servers.
  *

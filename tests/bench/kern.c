@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Speed of the float kernels and update rules, one thread: on one partition (256 KiB), which
  * stays in the second cache, and over many, which do not.  GB/s are of the bytes that the loop
  * itself reads and writes, counted the same way for all: 4 for each array that it reads and 4 for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 """Clusters on lines of a given rate and delay, shared by the benches: wire, plan.
 
 A line is a proxy (tests/fault/proxy) between each worker and the server, which lets so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* The bare round trip: so many bytes over TCP loopback to another process and back, each
  * awaited before the next, and nothing else done.
  * usage: pingpong BYTES ITERS; prints the median and the 99th percentile, in seconds. */

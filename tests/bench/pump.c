@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* The bare limit: one thread sends records of payload over TCP loopback, sealed as sessions
  * of a suite do (poly1305, where none is named: a tag), another receives and opens them, and
  * nothing else is done.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Ids that are offered to a sparse table in one process, of which some are admitted: how fast, in what memory,
  * and how many come in before their time.  The same ids to a table that takes all, beside it; and to wider ones, of
  * which one has rows that are narrow until their id has come as often.

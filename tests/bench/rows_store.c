@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Speed and size of sparse tables in one process, one thread: rows by id alone
  * (shard/rows.h), then pushes and pulls of a whole table's partitions as a server takes
  * them from records. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Many workers in one process: each joins the job, has sessions of its own with the coordinator
  * and with every server, sends heartbeats, and takes steps that consist of a pull, a push and a
  * CLOCK of one dense table, as fast as it is answered.  What a worker computes is left out; its

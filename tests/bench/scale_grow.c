@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* What tables cost as they grow in size and number: makes so many dense tables of so many bytes
  * in a cluster without a job, then pushes to all of them, until every receipt is there, and pulls
  * all, again and again.

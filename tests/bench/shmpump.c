@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* The limit by shared memory: one thread copies records into a ring of socket/shm.h, another
  * copies them out, adds them up and says when all of a round are; both spin, and nothing
  * else is done.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 """Rows of the one table that `make bench` prints: what was measured, our figure, what it is
 compared with, the ratio (more is better, whatever the unit), and what is asked for."""
 import statistics

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 """The rival of tests/bench/train: the same network and rule by torch, alone or as one process of
 DistributedDataParallel over gloo. Images lie in memory as float32, and each batch is one indexed copy.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "tests/fault/ledger.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef FAULT_LEDGER_H
 #define FAULT_LEDGER_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef FAULT_PROXY_H
 #define FAULT_PROXY_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "auth/handshake.h"
 #include "core/endian.h"
 #include "tests/fault/proxy.h"

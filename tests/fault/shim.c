@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Simulates a failing disk and a wrong clock, by LD_PRELOAD:
  *
  *   FS_ONLY=TEXT       only paths that contain this (else every file)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 """A cluster whose processes are killed or cut off: shared by tests/fault/soak, cuts and failover."""
 import ctypes
 import http.client

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef FUZZ_COORDINATOR_H
 #define FUZZ_COORDINATOR_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "reader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include <dirent.h>
 #include <stdint.h>
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef FUZZ_MUTATE_H
 #define FUZZ_MUTATE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef FUZZ_READER_H
 #define FUZZ_READER_H
 

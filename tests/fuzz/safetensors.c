@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include <sys/mman.h>
 
 #include "core/file.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 """A malicious worker that keeps its heartbeats up: usage absurd.py RUN RANK STEP|mute.
 
 It joins as that rank by hand.  With a STEP it sends a push, a CLOCK and a pull of that step, each on a

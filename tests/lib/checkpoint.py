@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: ISC
 """A second writer of checkpoint directories, written from ps-cluster(5) alone.
 
   checkpoint.py DIR STEP [--servers N] [--seed N] [--loss X] [--generation N] [--change W]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 # A browser for bats files, beside lib/helper: tests/lib/dashboard.py has the commands.
 
 need_browser() {

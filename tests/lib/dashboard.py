@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: ISC
 """A browser, driven by chromedriver's WebDriver protocol: a line on stdin is a command, its
 answer a line on stdout.
 

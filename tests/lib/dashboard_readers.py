@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: ISC
 """Many readers of the dashboard's feed at once: ADDRESS SECRET PID
 
 A hundred readers wait and read, fifty never read the answers that they requested.  The process PID must not grow, and the

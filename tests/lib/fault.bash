@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 # The fault kit for bats files, beside lib/helper and lib/training.
 
 # start_proxy [options]: start a proxy that listens at $PROXY.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 """A greedy peer: usage greedy.py RUN CASE.
 
 It sends a server far more than the server may store, and reads no answers.  Each case ends when

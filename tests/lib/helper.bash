@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 # For tests that drive the programs as a user would: load lib/helper.
 # A test works in a directory of its own, T, and ends only what it has started.
 

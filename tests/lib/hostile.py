@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 """A hostile peer: usage hostile.py RUN CASE.  Exits with 0 when the server reacted as it must; the
 bats file checks the model and the process afterwards."""
 

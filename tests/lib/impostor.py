@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 """A worker's key that claims a rank: usage impostor.py RUN KEY RANK.  Prints how the first server answers
 the handshake of a session with that key, the rank, and the incarnation of the rank's holder."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 """Try to open a session with a server, using a key of the run directory, and print the outcome.
 
     knock.py RUN KEY SERVER [SECONDS]

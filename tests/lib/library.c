@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Tests of public functions that the examples do not call (73-library.bats). */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: ISC
 """Synchronous training in one process, from the formulas alone.
 
 Slow and plain on purpose: pskit's models, update rules and schedules are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 # A Slurm of two nodes, n0 and n1, which are both this host: Debian's munge and slurm-wlm, run by
 # the user of the tests.  Use: load lib/slurm.
 

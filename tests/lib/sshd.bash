@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 # A remote shell for tests: Debian's sshd on loopback addresses, with keys of its own, run by the
 # user of the tests.  Use: load lib/sshd.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 """Peers without a key: usage strangers.py RUN.
 
 Many connections that never finish their handshake, each opened again as soon as the server closes it,

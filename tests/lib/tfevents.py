@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: ISC
 """Reads TensorBoard's event files, and prints JSON Lines: file_version, or step, wall, tag and value or
 histogram.  Written from the descriptions of the formats, without our code: every CRC is checked, and an
 incomplete record is an error."""

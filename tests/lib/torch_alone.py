@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 """torch_alone.py RULE MODEL: trains the model of `torch_calls.py same RULE` by torch alone, and compares it with the saved one."""
 import json
 import struct

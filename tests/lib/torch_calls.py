@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 """A worker that uses pskit.torch: torch_calls.py CASE ... (tests/78-torch.bats)."""
 import os
 import sys

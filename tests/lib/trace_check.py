@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: ISC
 """trace_check.py TRACE NAME...: checks that a trace is well-formed for Chrome, has these processes, and that its
 spans fit together as those of one cluster.  Prints the workers' share of each phase as JSON."""
 import bisect

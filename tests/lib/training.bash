@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 # For bats files that train, beside lib/helper: data, runs and their results.
 
 # Like setup_dir; also sets $DATA to the folder of the data, and $LIB to that of the tests' tools.

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: ISC
 """Makes inputs for reference.py and for pskit, and compares their results.
 
   trial.py make --model mlp --examples 200 --features 6 --classes 3 --hidden 7,5 [--sparse]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Steps that no honest worker is at: they move no vote, hold up no change, and leave nothing behind
  * for the next holder of the rank. */
 #include "core/steps.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Values that are put into a shard from elsewhere: what pulls have of them, and what they are told has changed. */
 #include "shard_fixture.h"
 

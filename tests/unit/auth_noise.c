@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* The public vectors of Noise_IKpsk2_25519_ChaChaPoly_SHA256, from the file
  * tests/vectors/cacophony.txt of https://github.com/mcginty/snow (made by the
  * cacophony library): both handshake messages, the handshake hash, and four

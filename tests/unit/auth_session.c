@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include <sodium.h>
 
 #include "auth/keys.h"

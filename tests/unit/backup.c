@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Backup workers: a step closes with all but some. */
 #include "shard_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* The failpoints' own counting, in every build: their source is taken in here,
  * and each case is a child that has its own environment. */
 #define PS_FAULT 1

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Files, names of files, log lines and clocks. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* JSON that strangers write: limits, typed reads, unknown keys, text. */
 #include <math.h>
 #include <unistd.h>

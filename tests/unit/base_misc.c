@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Errors, memory, buffers, suggestions, counts, names. */
 #include <errno.h>
 #include <fcntl.h>

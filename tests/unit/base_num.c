@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Numbers from text and back: bounds, exactness, what is refused. */
 #include <float.h>
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Command lines: every kind of option, every mistake, help. */
 #include <inttypes.h>
 #include <sodium.h>

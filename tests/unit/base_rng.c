@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Random numbers: the published sequences, and fair draws from them. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Texts of strangers: valid characters, cuts between characters, repairs. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Products without packing: every kind of vector, with and without zeroes, against one
  * fused multiply-add after the other, in equal bits; and who is to do without. */
 #include <math.h>

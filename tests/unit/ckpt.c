@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Checkpoints: what is written is read, by any number of servers; streams,
  * descriptions, digests and differences. */
 #include "ckpt_fixture.h"

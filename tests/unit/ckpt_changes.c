@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Checkpoints that have but the changes to another: what is read is the whole. */
 #include <stdlib.h>
 #include <string.h>

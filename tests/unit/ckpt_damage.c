@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* What can go wrong with checkpoints: damage of every kind is named and passed
  * over, a full disk and a crash leave the last good one; which ones are kept. */
 #include "ckpt_fixture.h"

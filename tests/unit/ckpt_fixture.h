@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CKPT_FIXTURE_H
 #define CKPT_FIXTURE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* What a client sends once more, when the layout has changed or a session has broken, goes
  * in an order that no server can be held up by: a push never before the CLOCK of the step
  * before it.  The server is a thread that notes what it hears. */

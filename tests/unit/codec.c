@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Every codec: what comes back, how large it is, what is refused, and that with
  * feedback nothing is lost for good. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Settings that are given beside the cluster file. */
 #include <string.h>
 

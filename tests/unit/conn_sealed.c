@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* What is queued on a conn comes in its order and whole, in each suite: copied, lent, lent and
  * kept, reserved, when some of it has been written already; and what is lent is not written to. */
 #include <stdlib.h>

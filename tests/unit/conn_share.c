@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Two ends of a connection that agree to share memory: both know when they do, who does not
  * want it is not made to, and nobody is left asleep on what has been written. */
 #include <poll.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* The coordinator's state machine, with time in the hand: who may join, what
  * holds from which step, what a death leads to, and how a job ends. */
 #include "coord_fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORD_FIXTURE_H
 #define COORD_FIXTURE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Where partitions lie when some are pushed to more than others. */
 #include "coord_fixture.h"
 #include "layout/layout.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* How far a job is, how it ends, and how its data is leased. */
 #include "coord_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Lines that break while both ends are well: who is spared, who is waited for. */
 #include "coord_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Trials of all lines: asked for at the coordinator, told by workers' heartbeats. */
 #include "coord_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Orders of events that the simulator (coord_sim.c) has found to break something. */
 #include "coord_fixture.h"
 

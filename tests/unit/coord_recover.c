@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* A coordinator that is started again from what the one before it wrote. */
 #include "coord_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Relays at the coordinator: who goes through which, and when one is lost. */
 #include "coord_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* The ring at the coordinator: who is in it from which step on, and its epochs. */
 #include "coord_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* The coordinator among servers and workers that crash, sleep, lose their sessions
  * and come back, and itself killed before and after it writes its state, in
  * thousands of random orders.  Checked at every message: an epoch never tells of

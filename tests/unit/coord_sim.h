@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORD_SIM_H
 #define COORD_SIM_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Workers that keep the others waiting, by hanging in their step or by an absurd one. */
 #include "coord_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Tables that come, grow and go by the servers' vote. */
 #include "layout/layout.h"
 #include "coord_fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Who waits, for whom, why: as the coordinator tells it from what it hears. */
 #include "coord_fixture.h"
 

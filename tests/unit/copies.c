@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Partitions with copies, one interleaving at a time: those that break designs
  * which are almost right. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Claims that nobody will make good any more, and copies that are none: cut, too
  * long, of another shape. */
 #include "copies_fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* A worker is done, and the head of its partitions dies with the news. */
 #include "copies_fixture.h"
 

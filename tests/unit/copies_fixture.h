@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COPIES_FIXTURE_H
 #define COPIES_FIXTURE_H
 

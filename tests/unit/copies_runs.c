@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Whole jobs over chains of shards, in thousands of random orders: servers die
  * and come back, links break, a worker is lost; views come late to everybody.
  * In bsp every pull must show what one server alone would, at every step. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Readers of features in fields, of hashed names, of ratings and of words. */
 #include "tap.h"
 

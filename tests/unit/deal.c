@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Who trains on what: bsp's deal by steps and the leases of ssp and asp, for
  * all small numbers.  Every example once in every epoch. */
 #include <stdlib.h>

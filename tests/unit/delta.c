@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Pulls of what has changed: the places and values on the wire, when a value was
  * changed last, and that whoever builds on them has what the server has. */
 #include <math.h>

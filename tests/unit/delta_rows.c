@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Pulls of sparse rows that have changed: as of which version a puller says it has them,
  * and that whoever builds on that has what the server has. */
 #include "core/rng.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Models of features and their factors, against sums over all pairs in double. */
 #include <math.h>
 

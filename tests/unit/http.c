@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* The control plane's server and client, in one process. */
 #include "http_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef HTTP_FIXTURE_H
 #define HTTP_FIXTURE_H
 

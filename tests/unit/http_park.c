@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Long polls on the control plane: parked, woken, given up. */
 #include "http_fixture.h"
 

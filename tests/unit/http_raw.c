@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* What strangers send to the control plane's port: request smuggling, floods,
  * slow and broken peers. */
 #include "http_fixture.h"

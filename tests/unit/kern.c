@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* lib/kern against plain loops, bit for bit, at every length and alignment. */
 #include <float.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Lists of row ids as blocks: what comes back, what is refused, and that two ends that
  * see the same lists keep the same. */
 #include <stdlib.h>

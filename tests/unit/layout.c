@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* How tables are cut, dealt out over servers, and written as JSON. */
 #include "layout_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef TESTS_LAYOUT_FIXTURE_H
 #define TESTS_LAYOUT_FIXTURE_H
 

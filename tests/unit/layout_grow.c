@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Tables that grow and are dropped. */
 #include "layout_fixture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Rows that come and go: what a policy's text says, how often a sketch says that an id was seen, who
  * gets a row and who loses it, and that what is saved goes on as it was. */
 #include "core/rng.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Tables whose gradients the workers sum among themselves: of a step one push comes, of
  * the mean, and after the CLOCKs. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef MEMBERS_H
 #define MEMBERS_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Metrics against their definitions. */
 #include <math.h>
 #include <stdlib.h>

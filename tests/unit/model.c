@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Models against naive loops in double and their central differences. */
 #include <math.h>
 

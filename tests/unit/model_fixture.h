@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef MODEL_FIXTURE_H
 #define MODEL_FIXTURE_H
 

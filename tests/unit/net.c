@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Listening and connecting: names with several addresses, full backlogs. */
 #include <stdlib.h>
 #include <string.h>

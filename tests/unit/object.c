@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Names of objects, the account they are spoken to with, what S3 answers, and the helper that
  * servers and workers have all that done by. */
 #include <fcntl.h>

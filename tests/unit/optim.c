@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Update rules against their papers' formulas in double, and schedules. */
 #include <math.h>
 #include <stdlib.h>

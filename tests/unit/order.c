@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Medians and trimmed means of vectors against plain sorting, bit for bit. */
 #include <stdint.h>
 #include <stdlib.h>

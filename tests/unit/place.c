@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Layouts that change while they are in use: what holds of them through any
  * order of losses, returns, moves and ends of moves. */
 #include "place_fixture.h"

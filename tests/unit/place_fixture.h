@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef PLACE_FIXTURE_H
 #define PLACE_FIXTURE_H
 

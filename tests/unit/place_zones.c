@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Zones: the copies of a partition lie in different ones where they can. */
 #include "place_fixture.h"
 

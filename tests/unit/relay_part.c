@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* A relay's own shard: what its slots push goes up as sums, what they pull is what
  * has come down. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "ring_fixture.h"
 
 /* All-reduce among threads, over loopback and Unix sockets: means, equal bits, every

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef RING_FIXTURE_H
 #define RING_FIXTURE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "ring_fixture.h"
 
 #include "allreduce/ring_state.h"

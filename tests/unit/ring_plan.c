@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
 #include "core/rng.h"
 #include "allreduce/plan.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Robust sums in a shard: what a step comes to, whose word counts for what, and what is refused. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Rows by id: what is there, where it is and what it takes; and that rows which are updated
  * together have the bits of rows that are updated one by one. */
 #include <stdlib.h>

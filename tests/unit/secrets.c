@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* The cluster's secret while it is renewed, and changes of authorized_keys. */
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Settings that hold from a step on: one mode ends and another begins, another rule takes
  * over what it knows, and a server without room says so. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Partitions, gate and clocks of one server: what a step means in each mode,
  * what a push is answered, and that no order of arrival can change it. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SHARD_FIXTURE_H
 #define SHARD_FIXTURE_H
 

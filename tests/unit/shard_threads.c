@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Partitions and gate of one server, used by several threads at once: no push is lost, and
  * none counted twice. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Shared memory: what one end writes the other reads, in order and whole, whoever sleeps;
  * and an end that writes what it should not does no harm to the other. */
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* The simulation against what can be worked out by hand. */
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* The picture of a server's partitions that a checkpoint is written from. */
 #include <pthread.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Spinning ends when it should, and gives way: where another thread wants the core it stops.
  * Alone: beside others it would have to. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Pushes and copies that come in pieces: how much room they get. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Bounded staleness under threads.  Slot i adds 1 to place i of table w at each
  * of its steps, so what a pull holds tells which steps of whom are in it: at
  * step c of ssp:S, at least c - S of everyone.  One worker is slow. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Pushes that a relay has summed, at the server: taken whole or not at all, whoever
  * else has pushed; and what is none of them. */
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* When a push may be taken and a pull answered: the rules of bsp, ssp and asp
  * against a plain statement of them, for all states of three slots. */
 #include <stdlib.h>

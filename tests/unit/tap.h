@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef TAP_H
 #define TAP_H
 

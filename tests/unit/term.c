@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Charts and bars, character by character. */
 #include <math.h>
 #include <string.h>

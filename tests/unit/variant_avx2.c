@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* What the library has chosen for this processor against its code for AVX2, bit for bit. */
 #include <stdio.h>
 

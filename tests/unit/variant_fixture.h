@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef VARIANT_FIXTURE_H
 #define VARIANT_FIXTURE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* What the library has chosen for this processor against plain code, bit for bit. */
 #define VARIANT
 #include "variant_fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Which view goes to whom: all of it to servers, to a worker what it needs, and
  * nothing when nothing in it is new. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* The dashboard's sessions and its memory of the curves. */
 #include <fcntl.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Rows that are narrow before they are wide.  What a table with such a policy has is told by one that has none: its
  * gradients are the same, but for zeros in the columns that the other's rows have not yet. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 """pskit, a parameter server, for Python: workers and clients by the C library (pskit(3)) and numpy.
 
     import numpy as np, pskit

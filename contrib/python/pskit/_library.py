@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 """libpskit by ctypes: what pskit.h declares."""
 
 import ctypes

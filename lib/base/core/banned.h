@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_BANNED_H
 #define CORE_BANNED_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/buf.h"
 
 #include <stdarg.h>

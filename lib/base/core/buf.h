@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_BUF_H
 #define CORE_BUF_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_CLOCK_H
 #define CORE_CLOCK_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_ENDIAN_H
 #define CORE_ENDIAN_H
 

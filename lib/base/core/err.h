@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_ERR_H
 #define CORE_ERR_H
 

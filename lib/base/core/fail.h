@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_FAIL_H
 #define CORE_FAIL_H
 

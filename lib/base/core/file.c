@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/file.h"
 
 #include <dirent.h>

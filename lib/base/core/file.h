@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_FILE_H
 #define CORE_FILE_H
 

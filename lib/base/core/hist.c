@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/hist.h"
 
 static unsigned hist_bucket(uint64_t v)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_HIST_H
 #define CORE_HIST_H
 

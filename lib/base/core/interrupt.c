@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/interrupt.h"
 
 #include <poll.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_INTERRUPT_H
 #define CORE_INTERRUPT_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* This file calls jansson's functions by their own names. */
 #define JSON_OWN_NAMES
 #include "core/json.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_JSON_H
 #define CORE_JSON_H
 

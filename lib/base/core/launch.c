@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/launch.h"
 
 #include <errno.h>

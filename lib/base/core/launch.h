@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_LAUNCH_H
 #define CORE_LAUNCH_H
 

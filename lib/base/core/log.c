@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/log.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_LOG_H
 #define CORE_LOG_H
 

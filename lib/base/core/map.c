@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/map.h"
 
 #include "core/mem.h"

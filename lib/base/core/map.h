@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_MAP_H
 #define CORE_MAP_H
 

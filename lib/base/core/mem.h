@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_MEM_H
 #define CORE_MEM_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/names.h"
 
 #include <string.h>

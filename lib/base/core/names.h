@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_NAMES_H
 #define CORE_NAMES_H
 

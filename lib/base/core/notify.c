@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/notify.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_NOTIFY_H
 #define CORE_NOTIFY_H
 

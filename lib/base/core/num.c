@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/num.h"
 
 #include <locale.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_NUM_H
 #define CORE_NUM_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_OPT_H
 #define CORE_OPT_H
 

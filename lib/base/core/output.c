@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/output.h"
 
 #include <errno.h>

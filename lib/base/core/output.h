@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_OUTPUT_H
 #define CORE_OUTPUT_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/plain.h"
 
 #include <stdarg.h>

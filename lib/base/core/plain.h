@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_PLAIN_H
 #define CORE_PLAIN_H
 

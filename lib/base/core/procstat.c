@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/procstat.h"
 
 #include <dirent.h>

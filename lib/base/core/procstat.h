@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_PROCSTAT_H
 #define CORE_PROCSTAT_H
 

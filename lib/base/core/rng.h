@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_RNG_H
 #define CORE_RNG_H
 

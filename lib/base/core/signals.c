@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/signals.h"
 
 const int signals_stray[] = { SIGALRM, SIGXCPU, SIGPOLL, SIGPWR };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_SIGNALS_H
 #define CORE_SIGNALS_H
 

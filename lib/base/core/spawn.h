@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_SPAWN_H
 #define CORE_SPAWN_H
 

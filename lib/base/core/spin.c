@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/spin.h"
 
 #include <sched.h>

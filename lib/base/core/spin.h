@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_SPIN_H
 #define CORE_SPIN_H
 

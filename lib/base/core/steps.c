@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/steps.h"
 
 static void add_to_top(struct steps_top *t, uint64_t step)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_STEPS_H
 #define CORE_STEPS_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/suggest.h"
 
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_SUGGEST_H
 #define CORE_SUGGEST_H
 

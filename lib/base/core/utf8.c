@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/utf8.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_UTF8_H
 #define CORE_UTF8_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CORE_VERSION_H
 #define CORE_VERSION_H
 

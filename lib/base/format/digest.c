@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "format/digest.h"
 
 #include "core/endian.h"

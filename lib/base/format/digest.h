@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef FORMAT_DIGEST_H
 #define FORMAT_DIGEST_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "format/npy.h"
 
 #include <assert.h>

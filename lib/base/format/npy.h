@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef FORMAT_NPY_H
 #define FORMAT_NPY_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "format/safetensors.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "format/source.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef FORMAT_SOURCE_H
 #define FORMAT_SOURCE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "format/stream.h"
 
 #include <assert.h>

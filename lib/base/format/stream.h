@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef FORMAT_STREAM_H
 #define FORMAT_STREAM_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "format/tfevents.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef FORMAT_TFEVENTS_H
 #define FORMAT_TFEVENTS_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "math/blas.h"
 
 #include <assert.h>

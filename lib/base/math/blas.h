@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef MATH_BLAS_H
 #define MATH_BLAS_H
 

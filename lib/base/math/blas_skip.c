@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "math/blas_skip.h"
 
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef MATH_BLAS_SKIP_H
 #define MATH_BLAS_SKIP_H
 

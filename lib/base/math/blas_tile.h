@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* The kernels of blas_skip.c for one kind of vector, which includes this for each kind with these
  * macros:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef MATH_CLONES_H
 #define MATH_CLONES_H
 

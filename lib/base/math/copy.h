@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef MATH_COPY_H
 #define MATH_COPY_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "math/hash.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef MATH_HASH_H
 #define MATH_HASH_H
 

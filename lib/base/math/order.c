@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "math/order.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef MATH_ORDER_H
 #define MATH_ORDER_H
 

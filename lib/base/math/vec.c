@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "math/vec.h"
 
 #include <math.h>

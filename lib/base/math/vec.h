@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef MATH_VEC_H
 #define MATH_VEC_H
 

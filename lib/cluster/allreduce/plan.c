@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "allreduce/plan.h"
 
 #include <stdlib.h>

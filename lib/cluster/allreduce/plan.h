@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef ALLREDUCE_PLAN_H
 #define ALLREDUCE_PLAN_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "allreduce/ring.h"
 
 #include <sodium.h>

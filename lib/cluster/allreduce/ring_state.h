@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef ALLREDUCE_RING_STATE_H
 #define ALLREDUCE_RING_STATE_H
 

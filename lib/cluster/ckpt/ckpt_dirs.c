@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "ckpt/dirs.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "ckpt/names.h"
 
 #include <inttypes.h>

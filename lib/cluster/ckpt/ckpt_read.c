@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "ckpt/stored.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include <inttypes.h>
 
 #include "ckpt/read.h"

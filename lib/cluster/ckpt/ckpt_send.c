@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "ckpt/write.h"
 
 #include <inttypes.h>

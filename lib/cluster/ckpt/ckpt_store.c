@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "ckpt/store.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CKPT_DIRS_H
 #define CKPT_DIRS_H
 

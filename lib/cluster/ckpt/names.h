@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CKPT_NAMES_H
 #define CKPT_NAMES_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CKPT_READ_H
 #define CKPT_READ_H
 

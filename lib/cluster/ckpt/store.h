@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CKPT_STORE_H
 #define CKPT_STORE_H
 

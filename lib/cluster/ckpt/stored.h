@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CKPT_STORED_H
 #define CKPT_STORED_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CKPT_WRITE_H
 #define CKPT_WRITE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/clock.h"
 #include "client/client_state.h"
 #include "core/endian.h"

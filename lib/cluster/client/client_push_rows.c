@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/endian.h"
 #include "client/client_state.h"
 #include "core/fail.h"

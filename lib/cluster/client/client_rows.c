@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
 #include "client/client_state.h"
 #include "codec/since.h"

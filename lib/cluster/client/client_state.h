@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CLIENT_CLIENT_STATE_H
 #define CLIENT_CLIENT_STATE_H
 

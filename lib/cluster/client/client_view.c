@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "auth/keys.h"
 #include "client/client_state.h"
 #include "core/clock.h"

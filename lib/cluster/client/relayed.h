@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CLIENT_RELAYED_H
 #define CLIENT_RELAYED_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CLIENT_RESIDUALS_H
 #define CLIENT_RESIDUALS_H
 

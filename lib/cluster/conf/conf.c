@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "conf/conf.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Checks that involve several keys. One function for each subject; each reports the first error
  * that it finds. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "conf/conf_key.h"
 
 #include <float.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "conf/live.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "conf/rule.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* The scalar types of keys: how each is read from text and written as JSON. */
 #include <float.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 /* Reading and writing the value of one key in struct conf. A scalar has one grammar, that of its
  * text: JSON numbers are turned into text first. A list has one grammar, too, that of JSON
  * (conf_list.c). */

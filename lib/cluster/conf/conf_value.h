@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CONF_CONF_VALUE_H
 #define CONF_CONF_VALUE_H
 

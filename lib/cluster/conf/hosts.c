@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "conf/hosts.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CONF_HOSTS_H
 #define CONF_HOSTS_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CONF_LIVE_H
 #define CONF_LIVE_H
 

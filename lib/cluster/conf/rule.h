@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CONF_RULE_H
 #define CONF_RULE_H
 

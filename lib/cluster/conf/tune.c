@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "conf/tune.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CONF_TUNE_H
 #define CONF_TUNE_H
 

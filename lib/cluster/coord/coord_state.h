@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORD_COORD_STATE_H
 #define COORD_COORD_STATE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "coord/coord_state.h"
 
 #include <math.h>

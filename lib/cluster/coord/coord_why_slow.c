@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "coord/why.h"
 
 #include <math.h>

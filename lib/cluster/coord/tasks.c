@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "coord/tasks.h"
 
 #include "coord/coord.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORD_TASKS_H
 #define COORD_TASKS_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORD_WHY_H
 #define COORD_WHY_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "layout/deal.h"
 
 static uint64_t ceil_div(uint64_t a, uint64_t b)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef LAYOUT_DEAL_H
 #define LAYOUT_DEAL_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "layout/layout.h"
 
 #include <float.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef LAYOUT_LAYOUT_H
 #define LAYOUT_LAYOUT_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef LAYOUT_LIMITS_H
 #define LAYOUT_LIMITS_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "layout/place.h"
 
 #include <stdlib.h>

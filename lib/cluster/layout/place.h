@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef LAYOUT_PLACE_H
 #define LAYOUT_PLACE_H
 

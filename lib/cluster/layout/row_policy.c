@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "layout/row_policy.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef LAYOUT_ROW_POLICY_H
 #define LAYOUT_ROW_POLICY_H
 

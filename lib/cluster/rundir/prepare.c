@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "rundir/prepare.h"
 
 #include <fcntl.h>

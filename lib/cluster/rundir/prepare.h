@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef RUNDIR_PREPARE_H
 #define RUNDIR_PREPARE_H
 

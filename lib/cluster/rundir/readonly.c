@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "rundir/readonly.h"
 
 #include <fcntl.h>

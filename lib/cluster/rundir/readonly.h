@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef RUNDIR_READONLY_H
 #define RUNDIR_READONLY_H
 

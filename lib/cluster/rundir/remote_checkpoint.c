@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "rundir/remote_checkpoint.h"
 
 #include <string.h>

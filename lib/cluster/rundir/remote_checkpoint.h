@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef RUNDIR_REMOTE_CHECKPOINT_H
 #define RUNDIR_REMOTE_CHECKPOINT_H
 

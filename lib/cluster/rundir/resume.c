@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "rundir/resume.h"
 
 #include <errno.h>

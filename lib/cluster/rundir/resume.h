@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef RUNDIR_RESUME_H
 #define RUNDIR_RESUME_H
 

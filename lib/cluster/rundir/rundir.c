@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "rundir/rundir.h"
 
 #include <errno.h>

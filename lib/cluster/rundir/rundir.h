@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef RUNDIR_RUNDIR_H
 #define RUNDIR_RUNDIR_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "session/agent_state.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SESSION_AGENT_STATE_H
 #define SESSION_AGENT_STATE_H
 

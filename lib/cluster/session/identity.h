@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SESSION_IDENTITY_H
 #define SESSION_IDENTITY_H
 

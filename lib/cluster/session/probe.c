@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "session/probe.h"
 
 #include <math.h>

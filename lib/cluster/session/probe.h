@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SESSION_PROBE_H
 #define SESSION_PROBE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "session/tracer.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SESSION_TRACER_H
 #define SESSION_TRACER_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/procstat.h"
 #include "core/num.h"
 #include "shard/settings_epoch.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "shard/change_log.h"
 
 #include <stdlib.h>

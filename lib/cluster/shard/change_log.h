@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SHARD_CHANGE_LOG_H
 #define SHARD_CHANGE_LOG_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "shard/copy.h"
 
 #include "core/endian.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SHARD_COPY_H
 #define SHARD_COPY_H
 

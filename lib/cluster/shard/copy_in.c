@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/endian.h"
 #include "codec/codec.h"
 #include "coord/coord.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "shard/copy.h"
 #include "shard/outliers.h"
 #include "shard/reduced.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SHARD_GATE_H
 #define SHARD_GATE_H
 

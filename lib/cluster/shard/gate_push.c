@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "shard/reduced.h"
 
 #include "shard/copy.h"

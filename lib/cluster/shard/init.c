@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/rng.h"
 #include "shard/part.h"
 

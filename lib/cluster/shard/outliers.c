@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "shard/outliers.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SHARD_OUTLIERS_H
 #define SHARD_OUTLIERS_H
 

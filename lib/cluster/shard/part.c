@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/fail.h"
 #include "ckpt/read.h"
 #include "codec/codec.h"

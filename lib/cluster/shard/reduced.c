@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "shard/reduced.h"
 
 bool reduced_is_here(const struct part *p)

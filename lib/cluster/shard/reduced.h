@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SHARD_REDUCED_H
 #define SHARD_REDUCED_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "shard/relay_part.h"
 
 #include "core/mem.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SHARD_RELAY_PART_H
 #define SHARD_RELAY_PART_H
 

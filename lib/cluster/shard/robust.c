@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "shard/robust.h"
 
 #include <math.h>

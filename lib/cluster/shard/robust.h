@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SHARD_ROBUST_H
 #define SHARD_ROBUST_H
 

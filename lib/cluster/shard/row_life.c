@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "shard/row_life.h"
 
 #include "core/endian.h"

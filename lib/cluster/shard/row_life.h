@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SHARD_ROW_LIFE_H
 #define SHARD_ROW_LIFE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "shard/row_sketch.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SHARD_ROW_WIDTH_H
 #define SHARD_ROW_WIDTH_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "shard/rows.h"
 
 #include <pthread.h>

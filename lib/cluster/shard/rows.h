@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SHARD_ROWS_H
 #define SHARD_ROWS_H
 

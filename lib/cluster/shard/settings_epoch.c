@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "shard/settings_epoch.h"
 
 #include "core/mem.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SHARD_SETTINGS_EPOCH_H
 #define SHARD_SETTINGS_EPOCH_H
 

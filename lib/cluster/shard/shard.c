@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/clock.h"
 #include "ckpt/read.h"
 #include "codec/codec.h"

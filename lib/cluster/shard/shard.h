@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SHARD_SHARD_H
 #define SHARD_SHARD_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "shard/row_life.h"
 #include "shard/outliers.h"
 #include "shard/part.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
 #include "shard/copy.h"
 #include "shard/settings_epoch.h"

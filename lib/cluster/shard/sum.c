@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "codec/codec.h"
 #include "shard/copy.h"
 #include "shard/settings_epoch.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "shard/sum_body.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SHARD_SUM_BODY_H
 #define SHARD_SUM_BODY_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SYNC_RECEIPT_H
 #define SYNC_RECEIPT_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "sync/sync.h"
 
 #include "core/mem.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SYNC_SYNC_H
 #define SYNC_SYNC_H
 

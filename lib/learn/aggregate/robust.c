@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "aggregate/robust.h"
 
 #include <string.h>

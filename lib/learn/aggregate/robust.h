@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef AGGREGATE_ROBUST_H
 #define AGGREGATE_ROBUST_H
 

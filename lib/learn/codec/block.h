@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CODEC_BLOCK_H
 #define CODEC_BLOCK_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CODEC_CODEC_H
 #define CODEC_CODEC_H
 

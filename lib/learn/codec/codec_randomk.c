@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "codec/block.h"
 #include "codec/codec.h"
 

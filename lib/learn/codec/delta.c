@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "codec/delta.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CODEC_DELTA_H
 #define CODEC_DELTA_H
 

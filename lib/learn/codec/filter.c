@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "codec/filter.h"
 
 #include <math.h>

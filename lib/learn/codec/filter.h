@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CODEC_FILTER_H
 #define CODEC_FILTER_H
 

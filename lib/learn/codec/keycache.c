@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "codec/keycache.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CODEC_KEYCACHE_H
 #define CODEC_KEYCACHE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "codec/keys.h"
 
 #include <sodium.h>

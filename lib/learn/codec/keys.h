@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CODEC_KEYS_H
 #define CODEC_KEYS_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CODEC_PLACES_H
 #define CODEC_PLACES_H
 

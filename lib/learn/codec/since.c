@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "codec/since.h"
 
 #include "core/endian.h"

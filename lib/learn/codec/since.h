@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CODEC_SINCE_H
 #define CODEC_SINCE_H
 

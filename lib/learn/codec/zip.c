@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "codec/zip.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef CODEC_ZIP_H
 #define CODEC_ZIP_H
 

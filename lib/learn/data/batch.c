@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "data/batch.h"
 
 void batch_release(struct batch *b)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef DATA_BATCH_H
 #define DATA_BATCH_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "data/data.h"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef DATA_DATA_H
 #define DATA_DATA_H
 

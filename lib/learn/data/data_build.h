@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef DATA_BUILD_H
 #define DATA_BUILD_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef DATA_CACHE_H
 #define DATA_CACHE_H
 

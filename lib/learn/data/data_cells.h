@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef DATA_CELLS_H
 #define DATA_CELLS_H
 

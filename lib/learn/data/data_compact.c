@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "data/data_compact.h"
 
 #include "core/mem.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef DATA_COMPACT_H
 #define DATA_COMPACT_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "data/data_facts.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef DATA_FACTS_H
 #define DATA_FACTS_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef DATA_LABEL_H
 #define DATA_LABEL_H
 

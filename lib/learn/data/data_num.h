@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef DATA_NUM_H
 #define DATA_NUM_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef DATA_OBJECT_H
 #define DATA_OBJECT_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "data/data_order.h"
 
 #include "core/rng.h"

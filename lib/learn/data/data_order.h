@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef DATA_ORDER_H
 #define DATA_ORDER_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef DATA_ROW_H
 #define DATA_ROW_H
 

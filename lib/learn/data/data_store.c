@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "data/data_store.h"
 
 #include <errno.h>

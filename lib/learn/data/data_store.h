@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef DATA_STORE_H
 #define DATA_STORE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef DATA_URI_H
 #define DATA_URI_H
 

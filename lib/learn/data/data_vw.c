@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
 #include "data/data_num.h"
 #include "data/data_row.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef DATA_WORDS_H
 #define DATA_WORDS_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "metric/metrics.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef METRIC_METRICS_H
 #define METRIC_METRICS_H
 

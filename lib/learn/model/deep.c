@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "model/deep.h"
 
 #include <limits.h>

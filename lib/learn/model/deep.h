@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef MODEL_DEEP_H
 #define MODEL_DEEP_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef MODEL_ENTRIES_H
 #define MODEL_ENTRIES_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef MODEL_FACTORS_H
 #define MODEL_FACTORS_H
 

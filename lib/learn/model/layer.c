@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "model/layer.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef MODEL_LAYER_H
 #define MODEL_LAYER_H
 

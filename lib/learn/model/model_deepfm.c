@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "model/deep.h"
 
 /* DeepFM (Guo et al., "DeepFM: A Factorization-Machine based Neural Network for CTR Prediction",

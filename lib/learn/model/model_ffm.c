@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "model/factors.h"
 
 /* Field-aware factorization machine of two classes (Juan et al., "Field-aware Factorization Machines

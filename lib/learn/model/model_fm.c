@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "model/factors.h"
 
 /* Factorization machine of two classes (Rendle, "Factorization Machines", 2010, eq. 1):

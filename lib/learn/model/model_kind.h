@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef MODEL_MODEL_KIND_H
 #define MODEL_MODEL_KIND_H
 

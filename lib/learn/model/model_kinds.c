@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "model/model_kind.h"
 
 /* In an object of its own, so that a program can replace it by a list without the arithmetic and

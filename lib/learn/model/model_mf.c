@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "model/factors.h"
 
 /* Matrix factorization with biases (Koren, Bell and Volinsky, "Matrix Factorization Techniques for

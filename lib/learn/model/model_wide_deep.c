@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "model/deep.h"
 
 /* Wide and deep (Cheng et al., "Wide & Deep Learning for Recommender Systems", 2016): a linear model

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "model/factors.h"
 #include "model/layer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "model/tower.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef MODEL_TOWER_H
 #define MODEL_TOWER_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "optim/optim.h"
 
 #include <string.h>

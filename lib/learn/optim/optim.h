@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef OPTIM_OPTIM_H
 #define OPTIM_OPTIM_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "math/clones.h"
 #include "optim/optim.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef OPTIM_POWER_H
 #define OPTIM_POWER_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "optim/schedule.h"
 
 #include <stdbool.h>

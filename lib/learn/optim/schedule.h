@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef OPTIM_SCHEDULE_H
 #define OPTIM_SCHEDULE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "auth/authfile.h"
 
 #include <errno.h>

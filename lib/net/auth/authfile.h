@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef AUTH_AUTHFILE_H
 #define AUTH_AUTHFILE_H
 

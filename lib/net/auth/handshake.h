@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef AUTH_HANDSHAKE_H
 #define AUTH_HANDSHAKE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "auth/httpsig.h"
 
 #include <inttypes.h>

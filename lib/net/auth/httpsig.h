@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef AUTH_HTTPSIG_H
 #define AUTH_HTTPSIG_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "auth/keyfile.h"
 
 #include <fcntl.h>

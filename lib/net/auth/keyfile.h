@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef AUTH_KEYFILE_H
 #define AUTH_KEYFILE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "auth/keyring.h"
 
 #include <sodium.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef AUTH_KEYRING_H
 #define AUTH_KEYRING_H
 

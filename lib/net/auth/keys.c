@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "auth/keys.h"
 
 #include <sodium.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef AUTH_KEYS_H
 #define AUTH_KEYS_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "auth/noise.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef AUTH_NOISE_H
 #define AUTH_NOISE_H
 

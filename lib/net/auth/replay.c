@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "auth/replay.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef AUTH_REPLAY_H
 #define AUTH_REPLAY_H
 

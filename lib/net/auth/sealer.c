@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "auth/sealer.h"
 
 #include <limits.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef AUTH_SEALER_H
 #define AUTH_SEALER_H
 

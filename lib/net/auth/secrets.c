@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "auth/secrets.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef AUTH_SECRETS_H
 #define AUTH_SECRETS_H
 

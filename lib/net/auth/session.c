@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "auth/session.h"
 
 #include <assert.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef AUTH_SESSION_H
 #define AUTH_SESSION_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "auth/tag.h"
 
 #include <limits.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef AUTH_TAG_H
 #define AUTH_TAG_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef HTTP_ANSWER_H
 #define HTTP_ANSWER_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef HTTP_ARGS_H
 #define HTTP_ARGS_H
 

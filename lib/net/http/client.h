@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef HTTP_CLIENT_H
 #define HTTP_CLIENT_H
 

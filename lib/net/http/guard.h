@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef HTTP_GUARD_H
 #define HTTP_GUARD_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "http/answer.h"
 
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "http/args.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "http/guard.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "http/listen.h"
 
 #include <arpa/inet.h>

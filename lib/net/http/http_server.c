@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include <sodium.h>
 #include <assert.h>
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "http/unixpath.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef HTTP_LISTEN_H
 #define HTTP_LISTEN_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef HTTP_STATE_H
 #define HTTP_STATE_H
 

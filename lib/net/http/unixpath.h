@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef HTTP_UNIXPATH_H
 #define HTTP_UNIXPATH_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef OBJECT_ACCOUNT_H
 #define OBJECT_ACCOUNT_H
 

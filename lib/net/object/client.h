@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef OBJECT_CLIENT_H
 #define OBJECT_CLIENT_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef OBJECT_EXCHANGE_H
 #define OBJECT_EXCHANGE_H
 

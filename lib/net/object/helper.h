@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef OBJECT_HELPER_H
 #define OBJECT_HELPER_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "object/account.h"
 
 #include <sodium.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "object/exchange.h"
 
 #include <curl/curl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "object/helper.h"
 
 #include <errno.h>

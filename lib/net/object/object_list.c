@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include <fnmatch.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "object/uri.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "object/xml.h"
 
 #include <expat.h>

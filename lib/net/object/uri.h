@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef OBJECT_URI_H
 #define OBJECT_URI_H
 

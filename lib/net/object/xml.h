@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef OBJECT_XML_H
 #define OBJECT_XML_H
 

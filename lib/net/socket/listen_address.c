@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "socket/listen_address.h"
 
 #include <arpa/inet.h>

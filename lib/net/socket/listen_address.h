@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SOCKET_LISTEN_ADDRESS_H
 #define SOCKET_LISTEN_ADDRESS_H
 

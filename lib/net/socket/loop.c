@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "socket/loop.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SOCKET_LOOP_H
 #define SOCKET_LOOP_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "socket/net.h"
 
 #include <arpa/inet.h>

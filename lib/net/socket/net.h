@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SOCKET_NET_H
 #define SOCKET_NET_H
 

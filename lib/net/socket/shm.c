@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "socket/shm.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SOCKET_SHM_H
 #define SOCKET_SHM_H
 

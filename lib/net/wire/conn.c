@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "wire/conn.h"
 
 #include <errno.h>

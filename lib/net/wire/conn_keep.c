@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "wire/conn_state.h"
 
 static bool is_lent(const struct out *o)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef WIRE_CONN_STATE_H
 #define WIRE_CONN_STATE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "wire/msg.h"
 
 #include "core/endian.h"

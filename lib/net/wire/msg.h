@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef WIRE_MSG_H
 #define WIRE_MSG_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "wire/msg.h"
 
 uint8_t *batcher_reserve(struct batcher *b, struct conn *c, size_t most,

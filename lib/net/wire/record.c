@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "wire/record.h"
 
 #include <stddef.h>

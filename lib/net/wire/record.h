@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef WIRE_RECORD_H
 #define WIRE_RECORD_H
 

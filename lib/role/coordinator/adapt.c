@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "coordinator/adapt.h"
 
 #include <string.h>

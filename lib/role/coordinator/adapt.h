@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORDINATOR_ADAPT_H
 #define COORDINATOR_ADAPT_H
 

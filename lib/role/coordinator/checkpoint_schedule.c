@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "coordinator/checkpoint_schedule.h"
 
 #include <errno.h>

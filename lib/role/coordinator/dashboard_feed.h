@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORDINATOR_DASHBOARD_FEED_H
 #define COORDINATOR_DASHBOARD_FEED_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORDINATOR_EXPOSITION_H
 #define COORDINATOR_EXPOSITION_H
 

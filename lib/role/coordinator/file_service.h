@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORDINATOR_FILE_SERVICE_H
 #define COORDINATOR_FILE_SERVICE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORDINATOR_HISTORY_H
 #define COORDINATOR_HISTORY_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "coordinator/adapt.h"
 #include "coordinator/checkpoint_schedule.h"
 #include "coordinator/dashboard_feed.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORDINATOR_HOST_H
 #define COORDINATOR_HOST_H
 

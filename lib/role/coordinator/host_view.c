@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/clock.h"
 #include "coordinator/state_file.h"
 #include "coordinator/trace_request.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "coordinator/initial_settings.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORDINATOR_INITIAL_SETTINGS_H
 #define COORDINATOR_INITIAL_SETTINGS_H
 

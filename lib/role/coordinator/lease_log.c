@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "coordinator/lease_log.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORDINATOR_LEASE_LOG_H
 #define COORDINATOR_LEASE_LOG_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "coordinator/metrics.h"
 
 #include <math.h>

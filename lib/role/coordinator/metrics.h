@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORDINATOR_METRICS_H
 #define COORDINATOR_METRICS_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "coordinator/owner_file.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORDINATOR_OWNER_FILE_H
 #define COORDINATOR_OWNER_FILE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "coordinator/psk_renewal.h"
 
 #include <sodium.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORDINATOR_PSK_RENEWAL_H
 #define COORDINATOR_PSK_RENEWAL_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORDINATOR_ROUTES_H
 #define COORDINATOR_ROUTES_H
 

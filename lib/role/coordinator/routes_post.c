@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "coordinator/routes.h"
 
 #include "coordinator/checkpoint_schedule.h"

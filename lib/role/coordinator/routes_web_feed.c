@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "coordinator/dashboard_feed.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "coordinator/scale_request.h"
 
 #include "core/clock.h"

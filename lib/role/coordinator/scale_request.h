@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORDINATOR_SCALE_REQUEST_H
 #define COORDINATOR_SCALE_REQUEST_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "coordinator/settings_request.h"
 
 #include <stdlib.h>

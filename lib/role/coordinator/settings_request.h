@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORDINATOR_SETTINGS_REQUEST_H
 #define COORDINATOR_SETTINGS_REQUEST_H
 

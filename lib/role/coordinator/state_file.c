@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "coordinator/state_file.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORDINATOR_STATE_FILE_H
 #define COORDINATOR_STATE_FILE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "coordinator/summary_row.h"
 
 #include "coordinator/checkpoint_schedule.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORDINATOR_SUMMARY_ROW_H
 #define COORDINATOR_SUMMARY_ROW_H
 

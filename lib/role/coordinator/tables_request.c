@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "coordinator/tables_request.h"
 
 #include "core/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORDINATOR_TABLES_REQUEST_H
 #define COORDINATOR_TABLES_REQUEST_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "coordinator/tensorboard.h"
 
 #include "core/clock.h"

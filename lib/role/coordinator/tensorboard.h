@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORDINATOR_TENSORBOARD_H
 #define COORDINATOR_TENSORBOARD_H
 

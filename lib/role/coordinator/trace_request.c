@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "coordinator/trace_request.h"
 
 #include "core/clock.h"

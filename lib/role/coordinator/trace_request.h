@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORDINATOR_TRACE_REQUEST_H
 #define COORDINATOR_TRACE_REQUEST_H
 

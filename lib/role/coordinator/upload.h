@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORDINATOR_UPLOAD_H
 #define COORDINATOR_UPLOAD_H
 

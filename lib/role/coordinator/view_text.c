@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "coordinator/view_text.h"
 
 #include <stdatomic.h>

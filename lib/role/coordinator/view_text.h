@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef COORDINATOR_VIEW_TEXT_H
 #define COORDINATOR_VIEW_TEXT_H
 

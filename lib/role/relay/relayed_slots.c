@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "relay/relayed_slots.h"
 
 #include "core/json.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef RELAY_RELAYED_SLOTS_H
 #define RELAY_RELAYED_SLOTS_H
 

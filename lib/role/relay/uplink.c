@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "relay/uplink.h"
 
 #include <errno.h>

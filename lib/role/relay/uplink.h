@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef RELAY_UPLINK_H
 #define RELAY_UPLINK_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
 #include "relay/uplink_state.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef REPLICA_MIRROR_H
 #define REPLICA_MIRROR_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
 #include "replica/mirror_state.h"
 

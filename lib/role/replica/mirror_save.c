@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/json.h"
 #include "core/mem.h"
 #include "layout/layout.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef STORE_ANSWER_DENSE_H
 #define STORE_ANSWER_DENSE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "store/answer_rows.h"
 
 #include "codec/delta.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "store/checkpoint_part.h"
 
 #include "core/json.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef STORE_CHECKPOINT_PART_H
 #define STORE_CHECKPOINT_PART_H
 

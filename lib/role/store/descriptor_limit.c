@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "store/descriptor_limit.h"
 
 #include "conf/rule.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef STORE_DESCRIPTOR_LIMIT_H
 #define STORE_DESCRIPTOR_LIMIT_H
 

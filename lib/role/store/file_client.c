@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "store/file_client.h"
 
 #include <fcntl.h>

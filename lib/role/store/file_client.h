@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef STORE_FILE_CLIENT_H
 #define STORE_FILE_CLIENT_H
 

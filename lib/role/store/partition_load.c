@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "store/partition_load.h"
 
 /* A partition joins the row of its neighbours if its load differs from their mean by at most this

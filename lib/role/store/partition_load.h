@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef STORE_PARTITION_LOAD_H
 #define STORE_PARTITION_LOAD_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "store/quota.h"
 
 #include <stdlib.h>

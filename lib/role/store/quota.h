@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef STORE_QUOTA_H
 #define STORE_QUOTA_H
 

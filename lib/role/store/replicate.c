@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "store/replicate_state.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef STORE_REPLICATE_STATE_H
 #define STORE_REPLICATE_STATE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef STORE_ROW_IDS_H
 #define STORE_ROW_IDS_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef STORE_SERVER_H
 #define STORE_SERVER_H
 

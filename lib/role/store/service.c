@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "store/service.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef STORE_SERVICE_H
 #define STORE_SERVICE_H
 

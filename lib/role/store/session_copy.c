@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "store/server_state.h"
 
 /* Records from the previous server of a chain, for partitions of which this server has a

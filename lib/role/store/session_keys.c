@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "store/session_keys.h"
 
 #include "core/json.h"

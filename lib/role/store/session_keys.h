@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef STORE_SESSION_KEYS_H
 #define STORE_SESSION_KEYS_H
 

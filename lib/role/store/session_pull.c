@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/endian.h"
 #include "codec/codec.h"
 #include "codec/since.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "core/clock.h"
 #include "core/fail.h"
 #include "relay/relayed_slots.h"

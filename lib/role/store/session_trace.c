@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "store/session_trace.h"
 
 #include "core/clock.h"

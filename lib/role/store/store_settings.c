@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "store/store_settings.h"
 
 #include "conf/live.h"

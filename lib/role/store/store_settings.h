@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef STORE_STORE_SETTINGS_H
 #define STORE_STORE_SETTINGS_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "store/table_stats.h"
 
 /* Bounds the size of a heartbeat. */

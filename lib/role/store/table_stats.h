@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef STORE_TABLE_STATS_H
 #define STORE_TABLE_STATS_H
 

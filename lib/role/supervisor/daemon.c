@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "supervisor/daemon.h"
 
 #include <errno.h>

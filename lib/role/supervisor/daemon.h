@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SUPERVISOR_DAEMON_H
 #define SUPERVISOR_DAEMON_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "supervisor/rank.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SUPERVISOR_RANK_H
 #define SUPERVISOR_RANK_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "supervisor/rsh.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef SUPERVISOR_RSH_H
 #define SUPERVISOR_RSH_H
 

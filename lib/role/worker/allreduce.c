@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "worker/allreduce.h"
 
 #include <string.h>

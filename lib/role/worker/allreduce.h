@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef WORKER_ALLREDUCE_H
 #define WORKER_ALLREDUCE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "worker/allreduce_listen.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "worker/batches.h"
 
 #include "conf/rule.h"

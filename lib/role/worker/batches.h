@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef WORKER_BATCHES_H
 #define WORKER_BATCHES_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "worker/cluster_view.h"
 
 #include <errno.h>

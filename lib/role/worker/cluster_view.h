@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef WORKER_CLUSTER_VIEW_H
 #define WORKER_CLUSTER_VIEW_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "worker/coding.h"
 
 enum err_code coding_from_conf(const struct conf *c, struct client_coding *out, struct err *e)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef WORKER_CODING_H
 #define WORKER_CODING_H
 

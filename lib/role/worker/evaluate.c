@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "worker/evaluate.h"
 
 #include "core/mem.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef WORKER_EVALUATE_H
 #define WORKER_EVALUATE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "worker/job.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef WORKER_JOB_H
 #define WORKER_JOB_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "worker/local.h"
 
 #include <math.h>

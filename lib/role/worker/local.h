@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef WORKER_LOCAL_H
 #define WORKER_LOCAL_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "worker/params.h"
 
 #include <math.h>

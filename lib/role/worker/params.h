@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef WORKER_PARAMS_H
 #define WORKER_PARAMS_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "worker/prober.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef WORKER_PROBER_H
 #define WORKER_PROBER_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "worker/program.h"
 
 #include <errno.h>

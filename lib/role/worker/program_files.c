@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "worker/program_files.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef WORKER_PROGRAM_FILES_H
 #define WORKER_PROGRAM_FILES_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "worker/program_rows.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "worker/residual_file.h"
 
 #include <dirent.h>

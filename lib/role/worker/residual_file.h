@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef WORKER_RESIDUAL_FILE_H
 #define WORKER_RESIDUAL_FILE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "worker/step.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef WORKER_STEP_H
 #define WORKER_STEP_H
 

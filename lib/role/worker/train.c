@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "worker/train.h"
 
 #include <math.h>

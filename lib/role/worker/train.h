@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef WORKER_TRAIN_H
 #define WORKER_TRAIN_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "worker/worker_settings.h"
 
 #include "conf/live.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef WORKER_WORKER_SETTINGS_H
 #define WORKER_WORKER_SETTINGS_H
 

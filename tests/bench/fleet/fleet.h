@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #ifndef FLEET_H
 #define FLEET_H
 

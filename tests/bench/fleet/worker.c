@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: ISC */
 #include "fleet/fleet.h"
 
 #include <stdio.h>

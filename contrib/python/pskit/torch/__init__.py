@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 """pskit for PyTorch: a model's parameters are the tables of a parameter server.
 
     import torch, pskit.torch as ps

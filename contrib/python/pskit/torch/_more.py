@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 """What else is trained by a parameter server: rows of an embedding, models that go alone for a while, gradients of DDP."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 """Which update rule of the servers is that of a torch optimizer."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: ISC
 """One worker's part in a job whose tables are the parameters of a model."""
 
 import os

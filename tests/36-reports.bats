@@ -9,6 +9,12 @@ load lib/training
 setup() { setup_training; }
 teardown() { teardown_dir; }
 
+# A job of 260 steps that takes more than a second on any machine, so that its curves have some points.
+write_second() {
+	write_cluster 20
+	sed -i 's/"servers": 1,/"servers": 1, "quota_pushes": 200,/' lin.json
+}
+
 # Is page $1 well-formed, with nothing to load and nothing that runs?  Prints its text.
 page_text() {
 	/usr/bin/python3 - "$1" <<-'END'
@@ -42,9 +48,9 @@ page_text() {
 }
 
 @test "runs and compare: settings that differ, results, curves at steps that all have reached" {
-	write_cluster 400
-	train lin.json --set eval_every=500
-	train lin.json --set eval_every=500 --set lr=0.05 --set sync=ssp:3
+	write_second
+	train lin.json --set eval_every=50
+	train lin.json --set eval_every=50 --set lr=0.05 --set sync=ssp:3
 	run -0 ps-ctl runs
 	[ "${#lines[@]}" -eq 3 ]
 	[[ ${lines[0]} == *"sync"*"job.lr" ]]
@@ -97,8 +103,8 @@ page_text() {
 }
 
 @test "a page: result, curves, settings, events; and what files say is only text" {
-	write_cluster 400
-	train lin.json --set eval_every=100
+	write_second
+	train lin.json --set eval_every=50
 	ps-ctl report lin >page
 	text=$(page_text page)
 	[[ $text == *"Settings that differ"*job.lr*0.3*0.1* ]]

@@ -1,9 +1,5 @@
-# make            build the four programs into build/
-# make demo       install what is needed, build, train on Fashion-MNIST
-# make check      install what is needed, run every test
-# make bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-serve bench-scale bench-watch bench-adapt soak cuts format lint install uninstall clean
-# V=1 shows commands; SAN=address,undefined or SAN=thread builds with sanitizers;
-# FAULT=1 builds with failpoints (lib/base/core/fail.h).
+# make help lists the targets.  V=1 shows commands; SAN=address,undefined or SAN=thread builds with
+# sanitizers and FAULT=1 with failpoints (lib/base/core/fail.h), each into a folder of its own.
 
 CC ?= gcc
 PREFIX ?= /usr/local
@@ -59,7 +55,7 @@ FAULTKIT := $(BUILD)/fault/proxy $(BUILD)/fault/ledger $(BUILD)/fault/switch $(B
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' $(1) $(2))
 
-all: $(BINS) $(PUBLIC)
+all: $(BINS) $(PUBLIC) ## build the four programs and the public library into build/
 
 KERNELS = $(patsubst %.c,$(OBJ)/%.o,$(filter-out lib/base/math/blas%,$(wildcard lib/base/math/*.c lib/learn/optim/*.c lib/learn/codec/*.c)))
 # The numeric kernels: vectorised, and with the same bits on every machine.
@@ -172,10 +168,10 @@ $(BUILD)/fault/older-work: $(OBJ)/cmd/ps-work.o $(WORKOBJ) $(OBJ)/tests/fault/ol
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $(LDSAN) $(filter %.o,$^) $(LIB) -Wl,--as-needed $(BLAS) $(LIBS) -o $@
 
-units: $(UNITS)
-faultkit: $(FAULTKIT)
-fuzzers: $(FUZZERS)
-benches: $(BENCHES)
+units: $(UNITS) ## build the unit tests
+faultkit: $(FAULTKIT) ## build the proxy, ledger and shims of the fault tests
+fuzzers: $(FUZZERS) ## build the fuzz harnesses, which replay their corpus
+benches: $(BENCHES) ## build the benchmarks
 
 # ---- what is needed, by Debian's names ----------------------------------------
 PACKAGES = gcc libc6-dev pkg-config libsodium-dev libssl-dev libjansson-dev libcurl4-openssl-dev libexpat1-dev libmicrohttpd-dev \
@@ -195,27 +191,34 @@ install_packages = @missing=$$(for p in $(1); do \
 	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 install -y -q --no-install-recommends $$missing >/dev/null; \
 	fi
 
-deps:
+deps: ## install what the build needs (Debian)
 	$(call install_packages,$(PACKAGES))
-deps-check: deps
+deps-check: deps ## install what the tests need
 	$(call install_packages,$(CHECK_PACKAGES) $(if $(shell command -v npm 2>/dev/null),,npm))
 	@[ -e $(NPM)/node_modules/s3rver ] || npm install --prefix $(NPM) --no-audit --no-fund --loglevel=error s3rver@3.7.1 >/dev/null || \
 	  echo "npm's s3rver cannot be had: tests/77-objects.bats is skipped"
+deps-lint: deps ## install what make lint needs
+	$(call install_packages,clang clang-format clang-tidy cppcheck shellcheck codespell mandoc)
 # Large (140 MB to fetch), and for what has to do with torch alone: tests/78-torch.bats is skipped without it.
-deps-torch: deps
+deps-torch: deps ## install PyTorch, for tests/78 and two benchmarks
 	$(call install_packages,python3-torch)
 
 # ---- trying it ------------------------------------------------------------------
 # Built by a second make: what deps has just installed must be seen.
-demo: deps
+demo: deps ## build, and train on Fashion-MNIST
 	@$(MAKE) --no-print-directory all
 	@contrib/demo/run $(BUILD)
 
 # ---- tests ------------------------------------------------------------------------
 # TAP programs and bats files under one prove; the plain closing line is prove's.
-check: deps-check
+check: deps-check ## run every test
 	@$(MAKE) --no-print-directory all units fuzzers faultkit
 	@PS_BIN=$(BUILD) prove -j $(JOBS) --merge --timer --failures --comments --exec tests/lib/tap-run $(TESTS)
+
+# Takes hours: sanitizers slow everything down, and tests wait longer then (PS_SANITIZED).
+check-san: deps-check ## run every test with ASan and UBSan, then with TSan
+	@$(MAKE) --no-print-directory SAN=address,undefined check
+	@$(MAKE) --no-print-directory SAN=thread check
 
 # Half of the time of a test is waiting, so half as many more run as there are cores.  The longest
 # files come first, so that none of them is left over at the end.
@@ -227,75 +230,65 @@ BATS ?= $(foreach n,$(LONGEST),$(wildcard tests/$(n)-*.bats)) \
 ALONE = $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(shell grep -l 'Alone: ' tests/unit/*.c))
 TESTS ?= $(BATS) $(filter-out $(ALONE),$(UNITS)) $(FUZZERS) $(ALONE)
 
-bench: deps
+bench: deps ## rates of push, pull and training
 	@$(MAKE) --no-print-directory all benches
 	@tests/bench/run $(BUILD)
 
-# What codecs and local steps give on slower links (ps-bandwidth(7)).
-bench-wire: deps
+bench-wire: deps ## codecs and local steps on slow links (ps-bandwidth(7))
 	@$(MAKE) --no-print-directory all faultkit
 	@tests/bench/wire $(BUILD)
 
-# What rows of sparse tables take on the wire (ps-bandwidth(7)).
-bench-rows: deps
+bench-rows: deps ## bytes of sparse rows on the wire (ps-bandwidth(7))
 	@$(MAKE) --no-print-directory all
 	@tests/bench/rows $(BUILD)
 
-# Sealed suites and sparse tables beside what they are measured by (ps-performance(7)).
-bench-sparse: deps
+bench-sparse: deps ## cipher suites and sparse tables (ps-performance(7))
 	@$(MAKE) --no-print-directory all benches
 	@tests/bench/sparse $(BUILD)
 
-# How near ps-ctl plan comes to what clusters on this host do.
-bench-plan: deps
+bench-plan: deps ## ps-ctl plan beside real clusters of this host
 	@$(MAKE) --no-print-directory all faultkit
 	@tests/bench/plan $(BUILD)
 
-# What slow workers cost in each mode (ps-bandwidth(7)).
-bench-stragglers: deps
+bench-stragglers: deps ## cost of slow workers in each mode (ps-bandwidth(7))
 	@$(MAKE) --no-print-directory all
 	@tests/bench/stragglers $(BUILD)
 
-# What watching costs (ps-metrics(7)), and what a job gains that adapts itself (ps-cluster(5), adapt).
-bench-watch: deps
+bench-watch: deps ## cost of monitoring (ps-metrics(7))
 	@$(MAKE) --no-print-directory all
 	@tests/bench/watch $(BUILD)
-bench-adapt: deps
+bench-adapt: deps ## gain of adaptive settings (ps-cluster(5))
 	@$(MAKE) --no-print-directory all
 	@tests/bench/adapt $(BUILD)
 
-# All-reduce, and a CNN, beside gloo's, each in one run.
-bench-ring: deps-torch
+bench-ring: deps-torch ## all-reduce beside gloo
 	@$(MAKE) --no-print-directory all
 	@tests/bench/ring $(BUILD)
-bench-torch: deps-torch
+bench-torch: deps-torch ## a CNN beside DistributedDataParallel
 	@$(MAKE) --no-print-directory all
 	@tests/bench/torch $(BUILD)
 
 # How cost grows with workers, servers, parameters and tables; plots, where gnuplot can be had.
-bench-scale: deps-check
+bench-scale: deps-check ## cost by number of workers, servers, parameters, tables
 	-$(call install_packages,gnuplot-nox)
 	@$(MAKE) --no-print-directory all benches
 	@tests/bench/scale $(BUILD)
 
-# Training from end to end, beside torch where that is installed (ps-performance(7)).
-bench-train: deps
+bench-train: deps ## training from end to end (ps-performance(7))
 	@$(MAKE) --no-print-directory all
 	@tests/bench/train $(BUILD)
 
-# Models of factors beside one process that trains them in place (ps-performance(7)).
-bench-models: deps
+bench-models: deps ## factor models beside one process
 	@$(MAKE) --no-print-directory all benches
 	@tests/bench/models $(BUILD)
 
-# Predictions of a stream, on one core (ps-performance(7)).
-bench-serve: deps
+bench-serve: deps ## predictions a second on one core
 	@$(MAKE) --no-print-directory all
 	@tests/bench/serve $(BUILD)
 
 # First the tests that are slow.  Then with failpoints; SOAK is how long, SEED which faults (tests/fault/soak).
 SOAK ?= 10m
-soak: deps-check
+soak: deps-check ## slow tests, then faults at random for SOAK (10m)
 	@TAGS=slow $(MAKE) --no-print-directory check TESTS="$(shell grep -l test_tags=slow tests/*.bats)"
 	@$(MAKE) --no-print-directory FAULT=1 all faultkit
 	@PS_BIN=$(BUILD)/fault-points tests/fault/soak $(SOAK)
@@ -304,22 +297,33 @@ soak: deps-check
 
 # The network cut in every way between the hosts of a cluster, and CUTS times at random; as root.
 CUTS ?= 2000
-cuts: deps-check
+cuts: deps-check ## cut and delay single links CUTS (2000) times; as root
 	@$(MAKE) --no-print-directory all faultkit
 	@PS_BIN=$(BUILD) tests/fault/cuts all
 	@PS_BIN=$(BUILD) tests/fault/cuts many $(CUTS)
 
-# Sources of C in one format (.clang-format): "make format" applies it, "make lint" checks it.
+# ---- checks of the sources ------------------------------------------------------------
 CFILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null)
-format:
+LINTED = $(shell git ls-files 'lib/*.c' 'cmd/*.c' 2>/dev/null)
+SCRIPTS = $(shell git grep -lE '^\#!.*[/ ](sh|bash)$$' -- ':!*.bats' 2>/dev/null)
+format: ## format the sources of C
 	@clang-format -i $(CFILES)
 
-lint: deps-check
-	@clang-format --dry-run -Werror $(CFILES)
-	mandoc -Tlint -W warning man/*
+lint: deps-lint ## check sources, scripts and manual pages
+	clang-format --dry-run -Werror $(CFILES)
 	sh tests/lib/check-layers
+	mandoc -Tlint -W warning man/*
+	codespell
+	shellcheck -S warning $(SCRIPTS)
+	cppcheck -j2 --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability --inline-suppr \
+	    --suppressions-list=tests/lib/cppcheck.suppress --library=tests/lib/cppcheck.cfg -D_GNU_SOURCE $(addprefix -I,$(FLOORS)) -Ilib -I. lib cmd
+	@$(MAKE) --no-print-directory $(PAGE) compile_commands.json
+	printf '%s\n' $(LINTED) | xargs -P2 -n8 clang-tidy --quiet -p .
 
-fuzz: $(PAGE)
+compile_commands.json: Makefile ## write the commands of the compiler, for clangd and clang-tidy
+	@FLAGS='$(STD) $(PAGE_AT)' tests/lib/compile-commands $(LINTED) > $@
+
+fuzz: $(PAGE) ## fuzz each harness with libFuzzer for FUZZ_SECONDS (60)
 	@for f in $(FUZZSRC); do n=$$(basename $$f .c); mkdir -p build/fuzz-clang; \
 	  clang -g -O1 $(filter-out -fvisibility=hidden,$(STD)) $(PAGE_AT) -fsanitize=fuzzer,address,undefined $$f $(LIBSRC) \
 	    $(CURL) -lopenblas $(LIBS) -o build/fuzz-clang/$$n && \
@@ -331,7 +335,7 @@ INSTALL ?= install
 BASHDIR = $(PREFIX)/share/bash-completion/completions
 ZSHDIR = $(PREFIX)/share/zsh/vendor-completions
 FISHDIR = $(PREFIX)/share/fish/vendor_completions.d
-install: all
+install: all ## install below PREFIX (/usr/local) and DESTDIR
 	$(INSTALL) -d $(DESTDIR)$(PREFIX)/bin
 	$(INSTALL) -m 755 $(BUILD)/ps-serve $(BUILD)/ps-work $(BUILD)/ps-ctl $(BUILD)/ps-stat $(DESTDIR)$(PREFIX)/bin
 	$(INSTALL) -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
@@ -346,16 +350,19 @@ install: all
 	for p in $(PROGRAMS); do $(BUILD)/ps-ctl completion bash > $(DESTDIR)$(BASHDIR)/$$p && \
 	  $(BUILD)/ps-ctl completion fish > $(DESTDIR)$(FISHDIR)/$$p.fish || exit 1; done
 
-uninstall:
+uninstall: ## remove what install wrote
 	cd $(DESTDIR)$(PREFIX)/bin && rm -f $(PROGRAMS)
 	cd $(DESTDIR)$(PREFIX) && rm -f lib/libpskit.so lib/libpskit.so.0 lib/libpskit.a lib/pkgconfig/pskit.pc include/pskit.h
 	for f in man/*; do n=$${f##*/}; rm -f $(DESTDIR)$(PREFIX)/share/man/man$${n##*.}/$$n; done
 	rm -f $(DESTDIR)$(ZSHDIR)/_ps-ctl
 	for p in $(PROGRAMS); do rm -f $(DESTDIR)$(BASHDIR)/$$p $(DESTDIR)$(FISHDIR)/$$p.fish; done
 
-clean:
+clean: ## remove build/
 	rm -rf build
 
-.PHONY: all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-serve bench-scale bench-watch bench-adapt soak cuts format lint fuzz install uninstall clean
+help: ## list the targets
+	@sed -nE 's/^([a-z][a-z_.-]*):[^=].*## (.*)|^([a-z-]+): ## (.*)/\1\3\t\2\4/p' Makefile | expand -t 24
+
+.PHONY: help check-san deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-serve bench-scale bench-watch bench-adapt soak cuts format lint fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

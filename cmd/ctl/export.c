@@ -175,7 +175,7 @@ static enum err_code find_model_source(const struct options *o, struct source *f
 		if (rc == ERR_NOTFOUND && named &&
 		    (dir_has_file(named, MODEL) || dir_has_file(named, "checkpoints")))
 			*dir = mem_strdup(named);
-		else if (rc == ERR_OK || rc != ERR_NOTREADY || !*dir)
+		else if (rc != ERR_NOTREADY || !*dir)
 			return rc;
 	}
 	if (o->since >= 0)

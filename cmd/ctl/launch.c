@@ -287,7 +287,7 @@ static int run_member(const struct place *p, const struct options *o, char **com
 	char *meeting = meeting_path(p->dir, p->who.run), *join = NULL;
 	const char *server[] = { "ps-serve", "--name", p->id, NULL, NULL, NULL, NULL, NULL },
 	           *worker[] = { "ps-work", "train", NULL, NULL, NULL };
-	size_t n = p->role == RANK_SERVER ? 3 : 2, child;
+	size_t n = p->role == RANK_SERVER ? 3 : 2, child = 0;
 	const char **words = p->role == RANK_SERVER ? server : worker;
 	struct launch_set *set = NULL;
 	struct err e = { 0 };

@@ -159,7 +159,8 @@ enum err_code plan_sample(const char *dir, double seconds, struct plan_sample *o
 void plan_use_sample(struct plan *p, const struct conf *c, const struct plan_sample *s,
     const struct capacity_plan_costs *k)
 {
-	double batches = (double)(c->accumulate * (c->local_steps / c->fragments));
+	int64_t rounds = c->local_steps / c->fragments;
+	double batches = (double)(c->accumulate * rounds);
 	double all = p->place.cores ? s->cpu : s->data + s->compute, rest;
 	struct sim_spec spec;
 
@@ -169,7 +170,7 @@ void plan_use_sample(struct plan *p, const struct conf *c, const struct plan_sam
 	rest = spec.compute.seconds - batches * k->v[PLAN_batch];
 	if (p->place.cores)
 		rest += spec.make_push + spec.send_push + spec.take_pull + spec.ask;
-	else if (!p->place.worker.down && s->pull > 2 * spec.take_pull)
+	else if (p->place.worker.down <= 0 && s->pull > 2 * spec.take_pull)
 		p->place.worker.up = p->place.worker.down = s->pulled / s->pull;
 	p->place.compute.seconds = fmax(all - rest, 0.1 * all) / batches;
 }

@@ -32,7 +32,7 @@ static double own_step_seconds(const json_t *row, const json_t *before)
 	       own = own_phase_seconds(row) - own_phase_seconds(before);
 	double now = json_num(row, "doing_seconds", 0), unheard = json_num(row, "seen_seconds", 0);
 
-	if (strcmp(json_str(row, "state", ""), "active") != 0 || !json_num(row, "step", 0))
+	if (strcmp(json_str(row, "state", ""), "active") != 0 || json_num(row, "step", 0) <= 0)
 		return NAN;
 	if (steps < 1 || own < 0) {
 		own = own_phase_seconds(row);

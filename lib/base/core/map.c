@@ -28,6 +28,7 @@ void map_free(struct map *m)
 
 	if (!m)
 		return;
+	/* cppcheck-suppress uninitvar ; HASH_ITER sets it */
 	HASH_ITER(hh, m->head, x, next)
 	{
 		HASH_DEL(m->head, x);
@@ -83,6 +84,7 @@ void map_each(const struct map *m, void (*fn)(void *ctx, const char *name, void 
 {
 	struct entry *x, *next;
 
+	/* cppcheck-suppress uninitvar ; HASH_ITER sets it */
 	HASH_ITER(hh, m->head, x, next)
 	fn(ctx, x->name, x->value);
 }

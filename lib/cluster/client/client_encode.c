@@ -75,7 +75,7 @@ static void encode_body(struct client *c, struct inflight_push *d, const struct 
 
 	/* Send values that are not finite as they are: the server refuses them. The same way
 	 * go lossless pushes with a residual of zeroes. */
-	if ((!codec->lossy && !vec_sumsq(d->n, left)) || !vec_all_finite(d->n, d->g))
+	if ((!codec->lossy && vec_sumsq(d->n, left) <= 0) || !vec_all_finite(d->n, d->g))
 		return;
 	if (codec->momentum)
 		x = u = update_velocity(c, d);

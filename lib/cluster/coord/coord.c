@@ -289,9 +289,12 @@ void coord_progress(struct coord *c, int64_t now)
 	 * workers may have left or been lost just now. */
 	if (c->placed && !c->data_lost && c->phase < COORD_FAILED)
 		coord_place_finish_joins(c, now);
-	if (c->placed && !c->data_lost && c->phase < COORD_FAILED &&
-	    (coord_place_repair(c, now) | coord_scale_release_servers(c)))
-		coord_changed(c);
+	if (c->placed && !c->data_lost && c->phase < COORD_FAILED) {
+		bool repaired = coord_place_repair(c, now);
+
+		if (coord_scale_release_servers(c) || repaired)
+			coord_changed(c);
+	}
 	if (c->phase == COORD_RUNNING || c->phase == COORD_FINISHING)
 		coord_job_check_end(c, now);
 }

@@ -9,6 +9,10 @@
 #include "core/err.h"
 #include "core/rng.h"
 
+/* The answer of a codec's `check`: CODEC_UNBOUNDED means well-formed, with a value that is not
+ * finite or too large to be summed. */
+enum codec_check { CODEC_GOOD, CODEC_MALFORMED, CODEC_UNBOUNDED };
+
 /* A codec writes n float32 values as bytes. Its number travels in the record header; the bytes
  * contain everything else that a decoder needs. codec.def lists the codecs. All functions are pure
  * and may run on any thread. */
@@ -29,11 +33,7 @@ struct codec {
 	size_t (*encode)(double arg, struct rng *rng, const float *x, size_t n, uint8_t *out);
 	/* Are these len bytes a complete, well-formed encoding of n values that are finite and
 	 * small enough to be summed (vec_all_bounded)? Must be safe for any bytes. */
-	enum codec_check {
-		CODEC_GOOD,
-		CODEC_MALFORMED,
-		CODEC_UNBOUNDED
-	} (*check)(const uint8_t *p, size_t len, size_t n);
+	enum codec_check (*check)(const uint8_t *p, size_t len, size_t n);
 	/* sum += weight * decoded values, straight from the bytes, which `check` has accepted. */
 	void (*add)(const uint8_t *p, size_t len, size_t n, float weight, float *sum);
 	/* The values in place, when the encoding is an aligned float array, else NULL and they must

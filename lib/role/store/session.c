@@ -16,8 +16,8 @@
 
 /* ---- records ---- */
 
-static void append_nack(struct peer *p, const struct record *r, enum err_code code, const char *fmt,
-    va_list ap)
+__attribute__((format(printf, 4, 0))) static void append_nack(struct peer *p,
+    const struct record *r, enum err_code code, const char *fmt, va_list ap)
 {
 	struct record out = { .type = REC_NACK,
 		.seq = r->seq,

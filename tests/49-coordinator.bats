@@ -19,7 +19,8 @@ supervisor() { sed -n 1p "$RUN/lock"; }
 # Seconds of processor time that process $1 has had.
 cpu() { awk -v hz="$(getconf CLK_TCK)" '{ sub(/.*\) /, ""); print ($12 + $13) / hz }' "/proc/$1/stat"; }
 has_worked() { awk -v a="$(cpu "$1")" -v b="$2" 'BEGIN { exit !(a > b + 0.3) }'; }
-is_gone() { ! kill -s 0 "$1" 2>/dev/null || grep -q '^State:[[:space:]]*Z' "/proc/$1/status"; }
+# The last thread of a killed process gives up its locks.
+is_gone() { ! kill -s 0 "$1" 2>/dev/null || { grep -q '^State:[[:space:]]*Z' "/proc/$1/status" && [ "$(ls "/proc/$1/task" | wc -l)" -le 1 ]; }; }
 
 epoch_is_past() {
 	[ "$(status .epoch)" -gt "$1" ] 2>/dev/null
@@ -115,7 +116,9 @@ sparse() {
 	kill -STOP "${asleep[@]}"
 	server=$(pid_of server-0)
 	worker=$(pid_of worker-0)
-	kill -9 "$(pid_of coordinator)"
+	coordinator=$(pid_of coordinator)
+	kill -9 "$coordinator"
+	wait_for 10 is_gone "$coordinator"
 	run -78 ps-serve -C "$RUN" --coordinator
 	[[ $output == *"what it held is gone"* ]]
 	head -c 200 "$RUN/state.json" >torn

@@ -6,12 +6,10 @@
 
 #include "core/buf.h"
 #include "core/clock.h"
-#include "core/file.h"
 #include "core/json.h"
-#include "core/mem.h"
-#include "core/num.h"
 #include "core/suggest.h"
 #include "ctl.h"
+#include "rundir/control.h"
 #include "rundir/rundir.h"
 
 static const struct ctl_cmd *const table[] = {
@@ -93,42 +91,15 @@ const void *ctl_action(const struct ctl_cmd *self, const char *word, const void 
 	return NULL;
 }
 
-json_t *ctl_make_event(const char *kind, const json_t *object)
-{
-	json_t *line = json_event(kind);
-	const json_t *ts = json_object_get(object, "ts");
-	const char *name;
-	json_t *value;
-
-	/* A "ts" of the object replaces ours: it is the time at which the cluster took these
-	 * figures. */
-	if (json_is_string(ts))
-		json_object_set(line, "ts", (json_t *)ts);
-	json_object_foreach((json_t *)object, name, value)
-		if (!json_object_get(line, name))
-			json_object_set(line, name, value);
-	return line;
-}
-
 void ctl_print_line(const char *kind, const json_t *object)
 {
-	json_t *line = ctl_make_event(kind, object);
+	json_t *line = json_event_with(kind, object);
 	char *text = json_text(line);
 
 	puts(text);
 	fflush(stdout);
 	free(text);
 	json_decref(line);
-}
-
-enum err_code ctl_connect(const char *dir, struct http_client **client, struct err *e)
-{
-	char *path = rundir_path(dir, "ctl.sock");
-	struct http_target target = { .unix_path = path };
-	enum err_code rc = http_client_new(&target, client, e);
-
-	free(path);
-	return rc;
 }
 
 enum err_code ctl_reach(const char *dir, struct http_client **client, struct err *e)
@@ -138,7 +109,7 @@ enum err_code ctl_reach(const char *dir, struct http_client **client, struct err
 
 	*client = NULL;
 	if (!rc)
-		rc = ctl_connect(run, client, e);
+		rc = control_connect(run, client, e);
 	free(run);
 	return rc;
 }
@@ -196,50 +167,4 @@ enum err_code ctl_watch_status(struct http_client *client, int64_t timeout, ctl_
 			return rc;
 	}
 	return err_set(e, ERR_TIMEOUT, "not within %.0f s", (double)timeout / NSEC_PER_SEC);
-}
-
-void ctl_format_count(double v, char out[static 16])
-{
-	static const char unit[] = " kMGTP";
-	size_t i = 0;
-
-	for (; (v >= 999.5 || v <= -999.5) && i + 2 < sizeof unit; i++)
-		v /= 1000;
-	if (i == 0)
-		snprintf(out, 16, "%.3g", v);
-	else
-		snprintf(out, 16, v < 99.95 ? "%.1f%c" : "%.0f%c", v, unit[i]);
-}
-
-pid_t ctl_read_pid(const char *dir, const char *id)
-{
-	char *path = mem_printf("%s/%s.pid", dir, id);
-	struct buf text = BUF_INIT;
-	int64_t pid = 0;
-
-	if (file_read(path, 64, &text, NULL) == ERR_OK && text.len > 0) {
-		char *s = (char *)text.data;
-
-		s[strcspn(s, " \n")] = '\0';
-		num_int(s, 1, INT32_MAX, &pid);
-	}
-	buf_release(&text);
-	free(path);
-	return (pid_t)pid;
-}
-
-bool ctl_is_supervised(const char *dir)
-{
-	char path[40];
-	struct buf name = BUF_INIT;
-	bool is = false;
-	pid_t owner;
-
-	if (!rundir_is_alive(dir, &owner) || owner <= 0)
-		return false;
-	snprintf(path, sizeof path, "/proc/%d/comm", (int)owner);
-	if (file_read(path, 64, &name, NULL) == ERR_OK && name.len > 0)
-		is = strcmp((char *)name.data, "ps-ctl\n") == 0;
-	buf_release(&name);
-	return is;
 }

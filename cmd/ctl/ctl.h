@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "core/clock.h"
 #include "core/err.h"
@@ -85,14 +84,9 @@ int ctl_report_misuse(const struct ctl_cmd *self, const char *fmt, ...)
 const void *ctl_action(const struct ctl_cmd *self, const char *word, const void *actions, size_t n,
     size_t size);
 
-/* Prints ctl_make_event() as one line to stdout, and flushes it. */
+/* Prints the event (json_event_with) as one line to stdout, and flushes it. */
 void ctl_print_line(const char *kind, const json_t *object);
-/* Returns a new object with the members "v", "ts" and "kind", then those of `object`.  An object
- * with a "ts" of its own keeps it. */
-json_t *ctl_make_event(const char *kind, const json_t *object);
 
-/* Makes a client of the control socket of the run directory dir. */
-enum err_code ctl_connect(const char *dir, struct http_client **client, struct err *e);
 /* Makes a client of the running cluster that -C names (dir), or of the one that $PS_CLUSTER or the
  * current directory tells when dir is NULL. */
 enum err_code ctl_reach(const char *dir, struct http_client **client, struct err *e);
@@ -113,12 +107,5 @@ enum err_code ctl_next_status(struct http_client *client, int64_t *rev, json_t *
 typedef enum err_code ctl_status_fn(void *ctx, const json_t *status, bool *done, struct err *e);
 enum err_code ctl_watch_status(struct http_client *client, int64_t timeout, ctl_status_fn *look,
     void *ctx, struct err *e);
-/* Formats a number for people, base 1000: "1.2M", "18.2k", "431", "0.25". */
-void ctl_format_count(double v, char out[static 16]);
-/* Returns the process id in DIR/ID.pid, or 0 when there is none. */
-pid_t ctl_read_pid(const char *dir, const char *id);
-/* True when a ps-ctl supervises the cluster: that process starts the others and will write
- * result.json. */
-bool ctl_is_supervised(const char *dir);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "rundir/control.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
@@ -35,7 +36,7 @@ static enum err_code request_session(const struct options *o, const char *dir, j
 {
 	struct http_client *client = NULL;
 	json_t *body = json_pack("{s:b}", "read_only", o->read_only);
-	enum err_code rc = ctl_connect(dir, &client, e);
+	enum err_code rc = control_connect(dir, &client, e);
 
 	if (rc == ERR_OK)
 		rc = http_call(client, "POST", "/v1/dashboard", body, CTL_CALL, NULL, answer, e);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: ISC */
+#include "rundir/control.h"
 #include "doctor.h"
 
 #include <stdarg.h>
@@ -137,7 +138,7 @@ static void print_finding(const struct doctor_finding *f, bool json)
 
 static void examine_cluster(struct doctor *d, bool quick)
 {
-	enum err_code rc = d->alive ? ctl_connect(d->dir, &d->client, NULL) : ERR_UNREACH;
+	enum err_code rc = d->alive ? control_connect(d->dir, &d->client, NULL) : ERR_UNREACH;
 
 	doctor_keys(d);
 	doctor_disk(d, d->dir);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: ISC */
+#include "core/num.h"
 #include "doctor.h"
 
 #include <stdlib.h>
@@ -23,8 +24,8 @@ static enum err_code try_coordinator(struct doctor *d, const struct identity *id
 
 	memcpy(info.cluster, id->conn.cluster, sizeof info.cluster);
 	probe_link(id->data, &id->conn, id->server_key, &info, NULL, &r);
-	ctl_format_count(r.up, up);
-	ctl_format_count(r.down, down);
+	num_count(r.up, up);
+	num_count(r.down, down);
 	if (r.stage == PROBE_DONE) {
 		doctor_add_finding(d, DOCTOR_OK, DOCTOR_PLAIN, "lines", id->data, "",
 		    "the coordinator at %s knows this key: %sB/s there, %sB/s back, round trip %.3g ms",

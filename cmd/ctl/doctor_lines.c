@@ -89,9 +89,9 @@ static void report_slow_link(struct doctor *d, const struct lines *s, const stru
 	if (*json_str(l->found, "address", "") == '/' ||
 	    (x >= SLOW && (x >= GOOD || x * SLOWER >= s->middle)))
 		return;
-	ctl_format_count(json_num(l->found, "up_bytes_per_second", 0), up);
-	ctl_format_count(json_num(l->found, "down_bytes_per_second", 0), down);
-	ctl_format_count(s->middle, usual);
+	num_count(json_num(l->found, "up_bytes_per_second", 0), up);
+	num_count(json_num(l->found, "down_bytes_per_second", 0), down);
+	num_count(s->middle, usual);
 	if (s->model > 0)
 		snprintf(model, sizeof model, "; all parameters take %.3g s on it", s->model / x);
 	doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "lines", l->worker,
@@ -119,8 +119,8 @@ static void report_links(struct doctor *d, struct lines *s)
 	s->middle = slower_rate(s->line[whole / 2].found);
 	for (size_t i = 0; i < whole; i++)
 		report_slow_link(d, s, &s->line[i]);
-	ctl_format_count(slower_rate(s->line[0].found), least);
-	ctl_format_count(slower_rate(s->line[whole - 1].found), most);
+	num_count(slower_rate(s->line[0].found), least);
+	num_count(slower_rate(s->line[whole - 1].found), most);
 	doctor_add_ok(d, "lines",
 	    "%zu line%s from workers to servers, %sB/s to %sB/s beside what the job sends", whole,
 	    NUM_S((int64_t)whole), least, most);

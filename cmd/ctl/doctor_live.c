@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: ISC */
+#include "rundir/rundir.h"
 #include "doctor.h"
 
 #include <math.h>
@@ -142,8 +143,8 @@ static void check_memory_of_servers(struct doctor *d, const json_t *servers, siz
  * user must not start another one in its place. */
 static bool is_starting(const struct doctor *d, const char *id, const char *because)
 {
-	return strcmp(because, "it has not come yet") == 0 && d->dir && ctl_is_supervised(d->dir) &&
-	    ctl_read_pid(d->dir, id) > 0;
+	return strcmp(because, "it has not come yet") == 0 && d->dir &&
+	    rundir_is_supervised(d->dir) && rundir_read_pid(d->dir, id) > 0;
 }
 
 /* Reports waits: all of them while the cluster forms, otherwise those that last long or slow down

@@ -12,7 +12,7 @@
 #include "core/mem.h"
 #include "core/procstat.h"
 #include "ctl.h"
-#include "result.h"
+#include "rundir/result.h"
 #include "rundir/rundir.h"
 
 /* Returns the TEXT of "TIME NAME error TEXT" or "ps-work: TEXT", or NULL for any other line. */
@@ -70,7 +70,7 @@ static bool is_process_id(const char *id)
 /* Reports the last error message of a process that has ended. */
 static void report_last_words(struct doctor *d, const char *id, enum doctor_level level)
 {
-	char *said = ctl_read_pid(d->dir, id) ? NULL : doctor_last_words(d, id);
+	char *said = rundir_read_pid(d->dir, id) ? NULL : doctor_last_words(d, id);
 	char text[700];
 
 	if (said) {
@@ -110,13 +110,13 @@ void doctor_processes(struct doctor *d)
 	struct dirent *f;
 	pid_t owner;
 
-	if (rundir_is_alive(d->dir, &owner) && !ctl_is_supervised(d->dir))
+	if (rundir_is_alive(d->dir, &owner) && !rundir_is_supervised(d->dir))
 		check_open_files(d, "the coordinator", owner);
 	while (dir && (f = readdir(dir))) {
 		char *id = path_stem(f->d_name);
 
 		if (is_process_id(id) && strcmp(f->d_name + strlen(id), ".pid") == 0)
-			check_open_files(d, id, ctl_read_pid(d->dir, id));
+			check_open_files(d, id, rundir_read_pid(d->dir, id));
 		free(id);
 	}
 	if (dir)

@@ -40,7 +40,7 @@ static void children_open(struct children *c, const char *dir)
 		if (len < 5 || len - 4 >= sizeof id || strcmp(entry->d_name + len - 4, ".pid") != 0)
 			continue;
 		snprintf(id, sizeof id, "%.*s", (int)len - 4, entry->d_name);
-		pid = ctl_read_pid(dir, id);
+		pid = rundir_read_pid(dir, id);
 		fd = pid > 0 ? pidfd_open(pid, 0) : -1;
 		if (fd < 0)
 			continue;
@@ -124,7 +124,7 @@ static void signal_lock_holder(const char *dir, int sig)
 
 bool ending_request_stop(const char *dir)
 {
-	if (!ctl_is_supervised(dir))
+	if (!rundir_is_supervised(dir))
 		return false;
 	signal_lock_holder(dir, SIGUSR2);
 	return true;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rundir/control.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
@@ -133,7 +134,7 @@ static enum err_code poll_events(struct shower *s, struct http_client *client, s
 static enum err_code follow_events(struct shower *s, struct err *e)
 {
 	struct http_client *client;
-	enum err_code rc = ctl_connect(s->dir, &client, e);
+	enum err_code rc = control_connect(s->dir, &client, e);
 
 	while (!rc && rundir_is_alive(s->dir, NULL) && !ferror(stdout))
 		if (poll_events(s, client, e))

@@ -15,7 +15,7 @@
 #include "ctl.h"
 #include "parts.h"
 #include "restart.h"
-#include "result.h"
+#include "rundir/result.h"
 #include "rundir/rundir.h"
 #include "saved.h"
 

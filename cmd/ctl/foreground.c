@@ -8,7 +8,7 @@
 #include "core/json.h"
 #include "ctl.h"
 #include "meeting.h"
-#include "result.h"
+#include "rundir/result.h"
 #include "rollback.h"
 
 /* Wait until the run is over, and save its model and result.  Returns the result, a new

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rundir/control.h"
 #include "auth/authfile.h"
 #include "core/clock.h"
 #include "core/json.h"
@@ -46,7 +47,7 @@ static enum err_code request_join(const struct options *o, const char *dir, json
 {
 	struct http_client *client = NULL;
 	json_t *body = json_pack("{s:s}", "role", o->role);
-	enum err_code rc = ctl_connect(dir, &client, e);
+	enum err_code rc = control_connect(dir, &client, e);
 
 	if (o->name)
 		json_object_set_new(body, "name", json_string(o->name));

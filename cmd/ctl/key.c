@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: ISC */
+#include "rundir/control.h"
 #include "key.h"
 
 #include <stdlib.h>
@@ -32,7 +33,7 @@ enum err_code key_post(const struct key_options *o, const char *path, json_t *bo
     struct err *e)
 {
 	struct http_client *client = NULL;
-	enum err_code rc = ctl_connect(o->run, &client, e);
+	enum err_code rc = control_connect(o->run, &client, e);
 
 	if (rc == ERR_OK)
 		rc = http_call(client, "POST", path, body, PATIENCE, NULL, answer, e);
@@ -46,7 +47,7 @@ enum err_code key_post(const struct key_options *o, const char *path, json_t *bo
 static bool coordinator_answers(const char *run)
 {
 	struct http_client *client = NULL;
-	bool is = ctl_connect(run, &client, NULL) == ERR_OK &&
+	bool is = control_connect(run, &client, NULL) == ERR_OK &&
 	    http_call(client, "GET", "/livez", NULL, CTL_CALL, NULL, NULL, NULL) == ERR_OK;
 
 	http_client_free(client);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rundir/control.h"
 #include "auth/keyring.h"
 #include "core/json.h"
 #include "key.h"
@@ -52,7 +53,7 @@ static enum err_code read_key_list(const struct key_options *o, json_t **out, st
 static enum err_code request_key_list(const struct key_options *o, json_t **out, struct err *e)
 {
 	struct http_client *client = NULL;
-	enum err_code rc = ctl_connect(o->run, &client, e);
+	enum err_code rc = control_connect(o->run, &client, e);
 
 	if (!rc)
 		rc = http_call(client, "GET", "/v1/keys", NULL, CTL_CALL, NULL, out, e);

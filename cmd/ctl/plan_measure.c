@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "rundir/control.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "ctl.h"
@@ -133,7 +134,7 @@ enum err_code plan_sample(const char *dir, double seconds, struct plan_sample *o
 {
 	struct http_client *client = NULL;
 	json_t *config = NULL;
-	enum err_code rc = ctl_connect(dir, &client, e);
+	enum err_code rc = control_connect(dir, &client, e);
 
 	*out = (struct plan_sample){ 0 };
 	if (!rc)

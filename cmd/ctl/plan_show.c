@@ -63,7 +63,7 @@ static void print_step_times(const struct planned *x)
 		printf(" x %lld", (long long)c->accumulate);
 	if (c->local_steps > 1)
 		printf(", %lld local steps", (long long)c->local_steps);
-	ctl_format_count(r->gradients_per_second * (double)conf_step_examples(c), rate);
+	num_count(r->gradients_per_second * (double)conf_step_examples(c), rate);
 	printf(": a step takes %s, %s examples/s\n", format_seconds(r->step_seconds, t), rate);
 	print_phase("compute", r->compute_seconds, all,
 	    "the gradient, and what else runs on its core");
@@ -118,11 +118,11 @@ static void print_data_facts(const struct plan_output *w, const struct planned *
 	char a[24], n[16], b[16], r[16];
 
 	if (f->examples > 0) {
-		ctl_format_count(f->examples, n);
+		num_count(f->examples, n);
 		printf("data      %s examples", n);
 		if (f->example_bytes > 0) {
-			ctl_format_count(f->examples * f->example_bytes, b);
-			ctl_format_count(rate * f->example_bytes / x->spec.workers, r);
+			num_count(f->examples * f->example_bytes, b);
+			num_count(rate * f->example_bytes / x->spec.workers, r);
 			printf(" of %.0f bytes, %sB; each worker reads %sB/s", f->example_bytes, b,
 			    r);
 		}

@@ -105,7 +105,7 @@ static void put_steps(const json_t *status, struct buf *out)
 		buf_printf(out, " loss %s", figure);
 	}
 	if (rate > 0) {
-		ctl_format_count(rate, text);
+		num_count(rate, text);
 		buf_printf(out, "  %s ex/s", text);
 	}
 	if (total > 0)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: ISC */
+#include "core/num.h"
 #include "report_page.h"
 
 #include <math.h>
@@ -110,7 +111,7 @@ static void put_result_figure(struct buf *out, const json_t *v, const char *figu
 		*p = *p == '_' || *p == '.' ? ' ' : *p;
 	if (bytes || (json_is_number(v) && strncmp(figure, "examples", 8) == 0)) {
 		free(text);
-		ctl_format_count(json_number_value(v), count);
+		num_count(json_number_value(v), count);
 		text = mem_printf("%s%s", count, bytes ? "B" : "");
 	}
 	if (bytes)

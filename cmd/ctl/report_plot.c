@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/num.h"
 #include "ctl.h"
 #include "report_html.h"
 
@@ -98,7 +99,7 @@ static void tick_text(const struct axis *a, double v, double step, char out[stat
 	if (a->log)
 		snprintf(out, 32, "1e%.0f", v);
 	else if (big >= 10000)
-		ctl_format_count(v, out);
+		num_count(v, out);
 	else if (big < 1e-3)
 		snprintf(out, 32, "%.1e", fabs(v) < step / 2 ? 0 : v);
 	else

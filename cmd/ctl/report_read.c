@@ -15,7 +15,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
-#include "result.h"
+#include "rundir/result.h"
 #include "rundir/rundir.h"
 
 #define CONFIG_MAX (1u << 20)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: ISC */
+#include "rundir/control.h"
 #include "runner.h"
 
 #include <errno.h>
@@ -93,7 +94,7 @@ enum err_code runner_open(struct runner *r, const struct conf *conf, const char 
 		progress_say(&r->progress, "warning: %s", e->msg);
 	r->bin = path_self_dir(e);
 	rc = r->bin ? launch_new(dir, &r->set, e) : e->code;
-	return rc == ERR_OK ? ctl_connect(dir, &r->client, e) : rc;
+	return rc == ERR_OK ? control_connect(dir, &r->client, e) : rc;
 }
 
 int runner_report_not_begun(const struct runner *r, const struct err *e)

@@ -8,6 +8,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "rundir/control.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/num.h"
@@ -69,7 +70,7 @@ static int await_report(const char *dir, int ready, int signals, int64_t end)
 
 	progress_init(&progress, NULL);
 	progress.dir = dir;
-	ctl_connect(dir, &client, NULL);
+	control_connect(dir, &client, NULL);
 	for (;;) {
 		json_t *status = NULL;
 		int64_t left = end - clock_now();
@@ -112,7 +113,7 @@ static void print_cluster_state(const char *dir)
 	int64_t servers, workers;
 	json_t *s = NULL;
 
-	if (ctl_connect(dir, &client, NULL) == ERR_OK)
+	if (control_connect(dir, &client, NULL) == ERR_OK)
 		http_call(client, "GET", "/v1/status", NULL, 2 * NSEC_PER_SEC, NULL, &s, NULL);
 	http_client_free(client);
 	servers = json_int(s, "servers_wanted", 0);

@@ -3,12 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rundir/control.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/num.h"
 #include "core/plain.h"
 #include "ctl.h"
-#include "result.h"
+#include "rundir/result.h"
 #include "rundir/rundir.h"
 
 #define TIMEOUT (5 * NSEC_PER_SEC)
@@ -52,7 +53,7 @@ static void print_cluster_line(const json_t *s)
 		printf(", loss %s", figure);
 	}
 	if (json_num(s, "examples_per_second", 0) > 0) {
-		ctl_format_count(json_num(s, "examples_per_second", 0), rate);
+		num_count(json_num(s, "examples_per_second", 0), rate);
 		printf(", %s examples/s", rate);
 	}
 	printf(", %lld/%lld server%s", (long long)json_int(s, "servers", 0), (long long)servers,
@@ -97,7 +98,7 @@ static enum err_code show_running_status(const char *dir, bool json, struct err 
 {
 	struct http_client *client = NULL;
 	json_t *status = NULL, *servers = NULL, *workers = NULL;
-	enum err_code rc = ctl_connect(dir, &client, e);
+	enum err_code rc = control_connect(dir, &client, e);
 
 	if (rc == ERR_OK)
 		rc = get_status_part(client, "/v1/status", &status, e);

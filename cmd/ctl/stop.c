@@ -4,13 +4,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "rundir/control.h"
 #include "conf/conf.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "ctl.h"
 #include "ending.h"
-#include "result.h"
+#include "rundir/result.h"
 #include "rundir/rundir.h"
 #include "saved.h"
 
@@ -85,7 +86,7 @@ static enum err_code take_last_checkpoint(const char *dir, int64_t timeout, char
 {
 	struct http_client *client = NULL;
 	json_t *body = json_object(), *answer = NULL;
-	enum err_code rc = ctl_connect(dir, &client, NULL);
+	enum err_code rc = control_connect(dir, &client, NULL);
 
 	*path = NULL;
 	if (rc == ERR_OK && has_unsaved_work(client, dir)) {
@@ -130,7 +131,7 @@ static bool ask_coordinator_to_stop(const char *dir)
 {
 	struct http_client *client = NULL;
 	json_t *body = json_pack("{s:s}", "why", "ps-ctl stop");
-	enum err_code rc = ctl_connect(dir, &client, NULL);
+	enum err_code rc = control_connect(dir, &client, NULL);
 
 	if (rc == ERR_OK)
 		rc = http_call(client, "POST", "/v1/stop", body, STATUS_WAIT, NULL, NULL, NULL);

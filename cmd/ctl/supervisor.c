@@ -8,7 +8,7 @@
 #include "core/json.h"
 #include "core/log.h"
 #include "ctl.h"
-#include "result.h"
+#include "rundir/result.h"
 #include "rollback.h"
 #include "rundir/rundir.h"
 #include "supervisor/daemon.h"

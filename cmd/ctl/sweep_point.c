@@ -12,7 +12,7 @@
 #include "core/mem.h"
 #include "ctl.h"
 #include "report_read.h"
-#include "result.h"
+#include "rundir/result.h"
 #include "sweep.h"
 
 #define ID_MAX     48

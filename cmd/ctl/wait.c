@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rundir/control.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/num.h"
 #include "ctl.h"
 #include "progress.h"
-#include "result.h"
+#include "rundir/result.h"
 #include "rundir/rundir.h"
 
 #define PACE_MS 100
@@ -149,7 +150,7 @@ static bool is_outcome_saved(const struct goal *g, const char *dir, int *code)
 	bool is;
 
 	*code = 0;
-	if (g->kind != GOAL_DONE || !ctl_is_supervised(dir))
+	if (g->kind != GOAL_DONE || !rundir_is_supervised(dir))
 		return true;
 	result = result_read(dir, NULL);
 	is = result != NULL;
@@ -164,7 +165,7 @@ static bool may_be_restarted(const json_t *status, const char *dir)
 {
 	json_t *result = NULL;
 	bool over = strcmp(json_str(status, "state", ""), "failed") != 0 ||
-	    !ctl_is_supervised(dir) || (result = result_read(dir, NULL)) != NULL;
+	    !rundir_is_supervised(dir) || (result = result_read(dir, NULL)) != NULL;
 
 	json_decref(result);
 	return !over;
@@ -265,7 +266,7 @@ static int wait_for_goal(const struct options *o, const struct goal *g, const ch
 	w.end = o->timeout > 0 ? clock_now() + o->timeout : 0;
 	progress_init(&w.progress, NULL);
 	w.progress.dir = dir;
-	if (ctl_connect(dir, &w.client, &e) != ERR_OK)
+	if (control_connect(dir, &w.client, &e) != ERR_OK)
 		return ctl_fail(&e);
 	code = watch_until_goal(&w, o->timeout);
 	progress_clear_line(&w.progress);

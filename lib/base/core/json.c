@@ -409,6 +409,21 @@ json_t *json_event(const char *kind)
 	return json_build("{s:i, s:s, s:s}", "v", 1, "ts", stamp, "kind", kind);
 }
 
+json_t *json_event_with(const char *kind, const json_t *object)
+{
+	json_t *line = json_event(kind);
+	const json_t *ts = json_object_get(object, "ts");
+	const char *name;
+	json_t *value;
+
+	if (json_is_string(ts))
+		json_object_set(line, "ts", (json_t *)ts);
+	json_object_foreach((json_t *)object, name, value)
+		if (!json_object_get(line, name))
+			json_object_set(line, name, value);
+	return line;
+}
+
 /* ---- text ---- */
 
 /* A writer of our own, because jansson writes reals with one fixed precision: too short to be read

@@ -87,6 +87,9 @@ json_t *json_of_u64(uint64_t v); /* string */
 json_t *json_of_num(double v);   /* null when not finite */
 /* {"v":1,"ts":...,"kind":kind}, to be completed: the beginning of every line of JSON output. */
 json_t *json_event(const char *kind);
+/* A new object with these three members, then those of `object`.  A "ts" of the object replaces
+ * ours: it is the time of its figures. */
+json_t *json_event_with(const char *kind, const json_t *object);
 /* Compact text as a new string; "null" for NULL. */
 char *json_text(const json_t *v);
 

@@ -272,3 +272,16 @@ void num_human(double v, char out[static 16])
 	else
 		print_c_locale(out, 16, fabs(v) < 9.95 ? "%.1f%c" : "%.0f%c", v, suffix[i]);
 }
+
+void num_count(double v, char out[static 16])
+{
+	static const char unit[] = " kMGTP";
+	size_t i = 0;
+
+	for (; (v >= 999.5 || v <= -999.5) && i + 2 < sizeof unit; i++)
+		v /= 1000;
+	if (i == 0)
+		print_c_locale(out, 16, "%.3g", v);
+	else
+		print_c_locale(out, 16, v < 99.95 ? "%.1f%c" : "%.0f%c", v, unit[i]);
+}

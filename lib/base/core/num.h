@@ -21,6 +21,8 @@ bool num_duration(const char *s,
 void num_format(double v, char out[static 32]);
 /* A size for people: 1536 -> "1.5K" (base 1024). */
 void num_human(double v, char out[static 16]);
+/* Format a count for people, base 1000: "1.2M", "18.2k", "431", "0.25". */
+void num_count(double v, char out[static 16]);
 /* A number for people, with so many significant digits: integers without a point, large ones
  * without an exponent. */
 void num_digits(double v, int digits, char out[static 32]);

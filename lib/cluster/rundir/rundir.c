@@ -298,3 +298,36 @@ enum err_code rundir_socket_path(const char *path, char out[static RUNDIR_SOCKET
 	*dirfd = -1;
 	return err_set(e, ERR_LIMIT, "the name of the socket %s is too long", path);
 }
+
+pid_t rundir_read_pid(const char *dir, const char *id)
+{
+	char *path = mem_printf("%s/%s.pid", dir, id);
+	struct buf text = BUF_INIT;
+	int64_t pid = 0;
+
+	if (file_read(path, 64, &text, NULL) == ERR_OK && text.len > 0) {
+		char *s = (char *)text.data;
+
+		s[strcspn(s, " \n")] = '\0';
+		num_int(s, 1, INT32_MAX, &pid);
+	}
+	buf_release(&text);
+	free(path);
+	return (pid_t)pid;
+}
+
+bool rundir_is_supervised(const char *dir)
+{
+	char path[40];
+	struct buf name = BUF_INIT;
+	bool is = false;
+	pid_t owner;
+
+	if (!rundir_is_alive(dir, &owner) || owner <= 0)
+		return false;
+	snprintf(path, sizeof path, "/proc/%d/comm", (int)owner);
+	if (file_read(path, 64, &name, NULL) == ERR_OK && name.len > 0)
+		is = strcmp((char *)name.data, "ps-ctl\n") == 0;
+	buf_release(&name);
+	return is;
+}

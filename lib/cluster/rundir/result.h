@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef CTL_RESULT_H
-#define CTL_RESULT_H
+#ifndef RUNDIR_RESULT_H
+#define RUNDIR_RESULT_H
 
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "result.h"
+#include "rundir/result.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,6 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/num.h"
-#include "ctl.h"
 #include "rundir/rundir.h"
 
 #define RESULT_MAX (1u << 20)
@@ -65,7 +64,7 @@ void result_set_failed_checkpoints(json_t *result, int64_t n, const char *why)
 
 json_t *result_with_header(const json_t *result)
 {
-	return ctl_make_event("result", result);
+	return json_event_with("result", result);
 }
 
 bool result_has_state(const json_t *result, const char *state)
@@ -102,7 +101,7 @@ void result_sentence(const json_t *result, struct buf *out)
 	if (*reason && !result_has_state(result, "done"))
 		buf_printf(out, " (%s)", reason);
 	if (steps > 0) {
-		ctl_format_count(json_num(result, "examples", 0), examples);
+		num_count(json_num(result, "examples", 0), examples);
 		num_digits(json_num(result, "seconds", 0), 3, seconds);
 		buf_printf(out, ": %lld step%s, %s example%s in %s s", (long long)steps,
 		    NUM_S(steps), examples, NUM_S(json_int(result, "examples", 0)), seconds);
@@ -124,14 +123,15 @@ void result_sentence(const json_t *result, struct buf *out)
 void result_print(const json_t *result, bool json)
 {
 	struct buf text = BUF_INIT;
+	json_t *line = json ? result_with_header(result) : NULL;
+	char *object = line ? json_text(line) : NULL;
 
-	if (json) {
-		ctl_print_line("result", result);
-		return;
-	}
-	result_sentence(result, &text);
-	puts((char *)text.data);
+	if (!json)
+		result_sentence(result, &text);
+	puts(json ? object : (char *)text.data);
 	fflush(stdout);
+	free(object);
+	json_decref(line);
 	buf_release(&text);
 }
 

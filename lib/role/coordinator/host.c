@@ -10,7 +10,6 @@
 #include "coordinator/settings_request.h"
 #include "coordinator/state_file.h"
 #include "coordinator/summary_row.h"
-#include "coordinator/tensorboard.h"
 #include "coordinator/trace_request.h"
 #include "coordinator/upload.h"
 
@@ -58,7 +57,6 @@ static void write_metrics(struct host *h, int64_t now)
 	                                          : METRICS_PERIOD_MAX);
 	history_metrics(h->history, s);
 	web_curve_add(h->curve, s);
-	tensorboard_row(h->tensorboard, s);
 	json_decref(s);
 }
 
@@ -465,7 +463,6 @@ enum err_code host_start(struct server *s, struct err *e)
 		history_curve(h->history, h->curve);
 	h->sessions = web_sessions_new();
 	h->board = dashboard_feed_new();
-	h->tensorboard = tensorboard_new(s->cfg.id->run_dir, s->cfg.log);
 	h->tracing = trace_request_new();
 	psk_renewal_begin(h);
 	s->host = h;
@@ -562,7 +559,6 @@ void host_free(struct host *h)
 	web_curve_free(h->curve);
 	web_sessions_free(h->sessions);
 	dashboard_feed_free(h->board);
-	tensorboard_free(h->tensorboard);
 	trace_request_free(h->tracing);
 	json_decref(h->config);
 	json_decref(h->followed);

@@ -47,7 +47,6 @@ struct history;
 struct web_curve;
 struct web_sessions;
 struct dashboard_feed;
-struct tensorboard;
 struct trace_request;
 
 /* All members are covered by `lock` unless the paragraph above says otherwise. I/O threads and
@@ -79,7 +78,6 @@ struct host {
 	struct web_sessions *sessions; /* dashboard sessions; has a lock of its own */
 	/* the dashboard's snapshot; has a lock of its own (dashboard_feed.h) */
 	struct dashboard_feed *board;
-	struct tensorboard *tensorboard; /* curves for TensorBoard */
 	struct trace_request *tracing;
 	struct http_server *http;
 	int64_t next_metrics;

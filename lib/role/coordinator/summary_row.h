@@ -5,8 +5,8 @@
 #include "coordinator/host.h"
 
 /* The state of the cluster in one object: coord_row, learning rate and checkpoints.
- * metrics.jsonl, TensorBoard's files and /metrics all use it, so that they agree. With the
- * host's lock held; a new reference. */
+ * metrics.jsonl and /metrics both use it, so that they agree. With the host's lock held; a new
+ * reference. */
 json_t *summary_row_make(struct host *h, int64_t now);
 /* Figures of the coordinator's own process, named as in heartbeats. A new reference. */
 json_t *summary_row_process(const struct host *h);

@@ -246,9 +246,9 @@ static int set_plan_options(const struct ctl_cmd *self, const struct options *o,
 
 	place->seed = (uint64_t)o->seed;
 	place->steps = (unsigned)o->steps;
-	if (!code && o->compute && sim_parse_compute(o->compute, &place->compute, &e))
+	if (!code && o->compute && compute_time_parse(o->compute, &place->compute, &e))
 		code = ctl_report_misuse(self, "--compute: %s", e.msg);
-	if (!code && o->slow && sim_parse_slow(o->slow, &place->compute, &e))
+	if (!code && o->slow && sim_parse_slow(o->slow, &place->slow, &e))
 		code = ctl_report_misuse(self, "--slow: %s", e.msg);
 	if (!code && o->params &&
 	    (!parse_count(o->params, &params) || params < 1 || params > PARAMS_MAX))

@@ -49,7 +49,7 @@ static const char *relieve_bottleneck(struct sim_spec *p, size_t i)
 		return "the proxy twice as fast";
 	case 7:
 		p->compute.chance = 0;
-		p->compute.slow = 0;
+		p->slow.workers = 0;
 		return "no worker that takes longer than others";
 	default:
 		return NULL;

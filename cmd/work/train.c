@@ -102,12 +102,12 @@ int cmd_train(int argc, char **argv)
 	sigset_t hold;
 	const char *slot = getenv("PSKIT_SLOT");
 	int nargs, code = where_parse(&spec, &o, argc, argv, &nargs);
-	struct sim_compute compute = { 0 };
+	struct compute_time compute = { 0 };
 
 	if (code)
 		return code - 1;
 	ignore_other_signals();
-	if (o.compute && sim_parse_compute(o.compute, &compute, &e)) {
+	if (o.compute && compute_time_parse(o.compute, &compute, &e)) {
 		err_prefix(&e, "--compute");
 		return fail(spec.prog, &e);
 	}

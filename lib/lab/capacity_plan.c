@@ -84,7 +84,8 @@ struct plan_seen {
 
 void capacity_plan_init(struct plan *p)
 {
-	*p = (struct plan){ .place = { .compute = { .seconds = -1, .times = 1, .slowness = 1 } } };
+	*p = (struct plan){ .place = { .compute = { .seconds = -1, .times = 1 },
+		                .slow = { .times = 1 } } };
 	for (size_t i = 0; i < PLAN_COSTS; i++)
 		p->fixed[i] = NAN;
 }
@@ -358,6 +359,7 @@ static void spec_of_place(const struct plan *p, const struct conf *c, const doub
 		.replicas = (unsigned)c->replicas,
 		.sync = c->sync,
 		.compute = p->place.compute,
+		.slow = p->place.slow,
 		.worker = p->place.worker,
 		.server = p->place.server,
 		.cores = p->place.cores,

@@ -49,9 +49,10 @@ struct capacity_plan_place {
 	struct sim_line worker, server;
 	/* cores of the one host; 0: each process has its own host */
 	unsigned cores;
-	double carried;             /* as in struct sim_spec */
-	struct sim_compute compute; /* seconds below 0: use PLAN_batch */
-	bool remote;                /* seal records as between hosts */
+	double carried;              /* as in struct sim_spec */
+	struct compute_time compute; /* seconds below 0: use PLAN_batch */
+	struct sim_slow slow;
+	bool remote; /* seal records as between hosts */
 	uint64_t seed;
 	unsigned steps;
 };

@@ -19,34 +19,7 @@
 
 /* ---- what is asked ---- */
 
-enum err_code sim_parse_compute(const char *text, struct sim_compute *out, struct err *e)
-{
-	char *copy = mem_strdup(text), *comma = strchr(copy, ','), *x;
-	double chance = 0, times = 1;
-	bool good = true;
-	int64_t ns;
-
-	if (comma) {
-		*comma++ = 0;
-		x = strstr(comma, "%x");
-		if (x)
-			*x = 0;
-		good = x && num_double(comma, &chance) && num_double(x + 2, &times) &&
-		    chance >= 0 && chance <= 100 && times >= 0 && times <= TIMES_MAX;
-	}
-	good = good && num_duration(copy, &ns) && (double)ns / 1e9 <= SECONDS_MAX;
-	free(copy);
-	if (!good)
-		return err_set(e, ERR_CONFIG,
-		    "must be a time, as 50ms, or with a chance of being longer, as 50ms,5%%x7; got \"%.80s\"",
-		    text);
-	out->seconds = (double)ns / 1e9;
-	out->chance = chance / 100;
-	out->times = times;
-	return ERR_OK;
-}
-
-enum err_code sim_parse_slow(const char *text, struct sim_compute *out, struct err *e)
+enum err_code sim_parse_slow(const char *text, struct sim_slow *out, struct err *e)
 {
 	char *copy = mem_strdup(text), *x = strchr(copy, 'x');
 	double times = 0;
@@ -63,8 +36,8 @@ enum err_code sim_parse_slow(const char *text, struct sim_compute *out, struct e
 		return err_set(e, ERR_CONFIG,
 		    "must be a number of workers and how many times as long they take, as 1x2; got \"%.80s\"",
 		    text);
-	out->slow = (unsigned)n;
-	out->slowness = times;
+	out->workers = (unsigned)n;
+	out->times = times;
 	return ERR_OK;
 }
 
@@ -90,7 +63,7 @@ static enum err_code check_line(const char *what, const struct sim_line *l, stru
 
 static enum err_code check_numbers(const struct sim_spec *p, struct err *e)
 {
-	const struct sim_compute *c = &p->compute;
+	const struct compute_time *c = &p->compute;
 	const struct {
 		const char *what;
 		double v, least, most;
@@ -114,7 +87,8 @@ static enum err_code check_numbers(const struct sim_spec *p, struct err *e)
 		{ "the time to compute", c->seconds, 0, SECONDS_MAX },
 		{ "the chance of a long step", c->chance, 0, 1 },
 		{ "how much longer long steps take", c->chance > 0 ? c->times : 0, 0, TIMES_MAX },
-		{ "how much longer slow workers take", c->slow ? c->slowness : 0, 0, TIMES_MAX },
+		{ "how much longer slow workers take", p->slow.workers ? p->slow.times : 0, 0,
+		    TIMES_MAX },
 		{ "how much longer all takes on busy cores", p->crowded, 1, TIMES_MAX },
 	};
 	enum err_code rc = check_line("a worker's line", &p->worker, e);

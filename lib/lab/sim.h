@@ -8,6 +8,7 @@
 
 #include "core/err.h"
 #include "sync/sync.h"
+#include "worker/compute_time.h"
 
 /* Predicts the speed of a cluster with a discrete-event simulation of its steps. Pure: no clock, no
  * files, no threads; equal specifications give equal results on every machine.
@@ -33,11 +34,10 @@ struct sim_line {
 	double delay;    /* seconds one way, to the middle of the network */
 };
 
-struct sim_compute {
-	double seconds;       /* one step on an idle core */
-	double chance, times; /* with this probability a step takes `times` as long */
-	unsigned slow;        /* the first so many workers are always slow */
-	double slowness;      /* how many times as long they take */
+/* Workers that are always slow. */
+struct sim_slow {
+	unsigned workers; /* the first so many */
+	double times;     /* how many times as long they compute */
 };
 
 /* The cluster and the costs of its work. */
@@ -57,7 +57,8 @@ struct sim_spec {
 	double make_pull, send_pull, take_pull, ahead;
 	double update;               /* bsp: the update of a whole step */
 	double send_copy, take_copy; /* of copy_bytes */
-	struct sim_compute compute;
+	struct compute_time compute;
+	struct sim_slow slow;
 	struct sim_line worker, server;
 	/* cores of the one host that all share; 0: each node has a host of its own */
 	unsigned cores;
@@ -105,9 +106,7 @@ struct sim_result {
  * Running out of memory ends the program. */
 enum err_code sim_run(const struct sim_spec *spec, struct sim_result *out, struct err *e);
 
-/* Parses "50ms" (constant) or "50ms,5%x7" (5 % of the steps take 7 times as long). sim_parse_slow
- * parses "2x3": the first 2 workers take 3 times as long. ERR_CONFIG. */
-enum err_code sim_parse_compute(const char *text, struct sim_compute *out, struct err *e);
-enum err_code sim_parse_slow(const char *text, struct sim_compute *out, struct err *e);
+/* Parses "2x3": the first 2 workers take 3 times as long.  ERR_CONFIG. */
+enum err_code sim_parse_slow(const char *text, struct sim_slow *out, struct err *e);
 
 #endif

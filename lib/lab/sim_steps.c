@@ -75,16 +75,13 @@ static void request_params(struct sim *s, unsigned worker)
 
 static void start_compute(struct sim *s, unsigned worker)
 {
-	const struct sim_compute *c = &s->spec->compute;
 	struct coord_worker_state *w = &s->worker[worker];
 	struct job *j = sim_job_new(s, JOB_COMPUTE);
 
 	j->thread = j->worker = worker;
-	j->before = c->seconds;
-	if (c->chance > 0 && rng_unit(&w->rng) < c->chance)
-		j->before *= c->times;
-	if (worker < c->slow)
-		j->before *= c->slowness;
+	j->before = compute_time_draw(&s->spec->compute, &w->rng);
+	if (worker < s->spec->slow.workers)
+		j->before *= s->spec->slow.times;
 	w->began = s->now;
 	sim_job_start(s, j);
 }

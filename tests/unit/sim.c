@@ -15,7 +15,8 @@ static struct sim_spec plain(void)
 		.sync = { .kind = SYNC_bsp },
 		.lanes = 1,
 		.crowded = 1,
-		.compute = { .seconds = 0.05, .times = 1, .slowness = 1 },
+		.compute = { .seconds = 0.05, .times = 1 },
+		.slow = { .times = 1 },
 		.seed = 1 };
 }
 
@@ -122,8 +123,8 @@ static void cpus(void)
 	ok(near(r.step_seconds, 0.075, 1e-6), "and as much longer as busy neighbours make it");
 	p.workers = 3;
 	p.crowded = 1;
-	p.compute.slow = 1;
-	p.compute.slowness = 2;
+	p.slow.workers = 1;
+	p.slow.times = 2;
 	/* 3 share 2 cores until the two have their 0.05; the slow one has 0.05 left. */
 	r = run(&p);
 	ok(near(r.step_seconds, 0.075 + 0.05, 1e-6),
@@ -167,8 +168,8 @@ static void modes(void)
 
 	p.workers = 4;
 	p.steps = 50;
-	p.compute.slow = 1;
-	p.compute.slowness = 3;
+	p.slow.workers = 1;
+	p.slow.times = 3;
 	bsp = run(&p);
 	ok(near(bsp.step_seconds, 0.15, 1e-6), "bsp: a step takes as long as the slowest");
 	ok(near(bsp.compute_seconds + bsp.push_seconds + bsp.wait_seconds + bsp.pull_seconds, 0.15,
@@ -188,8 +189,8 @@ static void modes(void)
 	ok(near(other.step_seconds, 0.15, 0.05),
 	    "ssp does not help against one that is always slow");
 
-	p.compute =
-	    (struct sim_compute){ .seconds = 0.05, .chance = 0.1, .times = 5, .slowness = 1 };
+	p.compute = (struct compute_time){ .seconds = 0.05, .chance = 0.1, .times = 5 };
+	p.slow = (struct sim_slow){ 0 };
 	p.sync = (struct sync_mode){ .kind = SYNC_bsp };
 	p.steps = 2000;
 	bsp = run(&p);
@@ -247,8 +248,7 @@ static void alike(void)
 	p.servers = 2;
 	p.push_bytes = p.pull_bytes = 1e6;
 	p.worker = (struct sim_line){ 1e8, 1e8, 0.001 };
-	p.compute =
-	    (struct sim_compute){ .seconds = 0.05, .chance = 0.05, .times = 7, .slowness = 1 };
+	p.compute = (struct compute_time){ .seconds = 0.05, .chance = 0.05, .times = 7 };
 	a = run(&p);
 	b = run(&p);
 	ok(memcmp(&a, &b, sizeof a) == 0, "equal seeds give equal results");
@@ -259,23 +259,23 @@ static void alike(void)
 
 static bool compute_is(const char *text, double seconds, double chance, double times)
 {
-	struct sim_compute c = { 0 };
+	struct compute_time c = { 0 };
 
-	return !sim_parse_compute(text, &c, NULL) && near(c.seconds, seconds, 1e-12) &&
+	return !compute_time_parse(text, &c, NULL) && near(c.seconds, seconds, 1e-12) &&
 	    near(c.chance, chance, 1e-12) && near(c.times, times, 1e-12);
 }
 
 static bool refused(const char *text)
 {
-	struct sim_compute c = { 0 };
+	struct compute_time c = { 0 };
 	struct err e = { 0 };
 
-	return sim_parse_compute(text, &c, &e) == ERR_CONFIG && strstr(e.msg, text);
+	return compute_time_parse(text, &c, &e) == ERR_CONFIG && strstr(e.msg, text);
 }
 
 static void words(void)
 {
-	struct sim_compute c = { 0 };
+	struct sim_slow c = { 0 };
 	struct sim_spec p = plain();
 	struct sim_result r;
 	struct err e;
@@ -286,7 +286,7 @@ static void words(void)
 	        refused("50ms,5%") && refused("50ms,101%x2") && refused("50ms,5%x-1") &&
 	        refused("-1s"),
 	    "and refused");
-	ok(!sim_parse_slow("2x3", &c, NULL) && c.slow == 2 && c.slowness == 3,
+	ok(!sim_parse_slow("2x3", &c, NULL) && c.workers == 2 && c.times == 3,
 	    "so are slow workers");
 	ok(sim_parse_slow("x3", &c, &e) && sim_parse_slow("2", &c, &e) &&
 	        sim_parse_slow("0x2", &c, &e) && sim_parse_slow("1x0", &c, &e),
@@ -310,18 +310,15 @@ static void nonsense(void)
 	double *const field[] = { &p.push_bytes, &p.pull_bytes, &p.ask_bytes, &p.copy_bytes, &p.ask,
 		&p.make_push, &p.send_push, &p.take_push, &p.make_pull, &p.send_pull, &p.take_pull,
 		&p.ahead, &p.update, &p.send_copy, &p.take_copy, &p.carried, &p.crowded,
-		&p.compute.seconds, &p.compute.chance, &p.compute.times, &p.compute.slowness,
+		&p.compute.seconds, &p.compute.chance, &p.compute.times, &p.slow.times,
 		&p.worker.up, &p.worker.down, &p.worker.delay, &p.server.up, &p.server.down,
 		&p.server.delay };
 	unsigned taken = 0, n = sizeof field / sizeof *field;
 	struct sim_result r;
 	struct err e;
 
-	p.compute = (struct sim_compute){ .seconds = 0.1,
-		.chance = 0.5,
-		.times = 2,
-		.slow = 1,
-		.slowness = 2 };
+	p.compute = (struct compute_time){ .seconds = 0.1, .chance = 0.5, .times = 2 };
+	p.slow = (struct sim_slow){ 1, 2 };
 	for (unsigned i = 0; i < n; i++)
 		for (unsigned k = 0; k < sizeof wrong / sizeof *wrong; k++) {
 			double was = *field[i];

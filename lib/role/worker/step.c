@@ -144,8 +144,7 @@ enum err_code step_fetch(struct worker *w, struct step_times *t, bool *over, str
  * interrupt cuts it short. */
 static void delay_step(struct worker *w, int64_t begin)
 {
-	const struct sim_compute *c = &w->cfg->compute;
-	double seconds = c->seconds * (rng_unit(&w->chance) < c->chance ? c->times : 1);
+	double seconds = compute_time_draw(&w->cfg->compute, &w->chance);
 	struct pollfd p = { w->cfg->interrupt.fd, POLLIN, 0 };
 	int64_t left = begin + (int64_t)(seconds * NSEC_PER_SEC) - clock_now();
 	struct timespec t = { left / NSEC_PER_SEC, left % NSEC_PER_SEC };

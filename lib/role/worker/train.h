@@ -8,8 +8,8 @@
 #include "core/interrupt.h"
 #include "core/json.h"
 #include "core/log.h"
-#include "lab/sim.h"
 #include "session/identity.h"
+#include "worker/compute_time.h"
 
 /* What one worker is started with. All pointers are borrowed and must outlive train(). */
 struct train_config {
@@ -35,7 +35,7 @@ struct train_config {
 	/* signals to block from the join on, when leaving needs care */
 	const sigset_t *hold;
 	/* minimum duration of a gradient, to imitate slow workers; 0: none */
-	struct sim_compute compute;
+	struct compute_time compute;
 	/* when it fires: finish the step (all-reduce: abandon it) and leave */
 	struct interrupt interrupt;
 	struct log *log;

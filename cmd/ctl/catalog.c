@@ -11,6 +11,7 @@
 #include "model/model.h"
 #include "optim/optim.h"
 #include "optim/schedule.h"
+#include "sync/sync_ops.h"
 
 /* Adds the range of a numeric key.  conf.def writes "greater than 0" as a minimum just above 0, and
  * "less than 1" as a maximum just below 1; the catalog shows these as "above" and "below". */
@@ -120,9 +121,8 @@ static json_t *list_modes(void)
 {
 	json_t *list = json_array();
 
-#define MODE(name, number, help) add_catalog_item(list, #name, help);
-#include "sync/sync.def"
-#undef MODE
+	for (size_t i = 0; sync_ops_at(i) != NULL; i++)
+		add_catalog_item(list, sync_ops_at(i)->name, sync_ops_at(i)->help);
 	return list;
 }
 

@@ -174,10 +174,10 @@ static enum err_code measure_store(struct plan *p, const struct conf *c,
     const struct codec_spec *codec, uint32_t cols, unsigned round, struct capacity_plan_costs *out,
     struct err *e)
 {
-	bool bsp = c->sync.kind == SYNC_bsp;
+	bool sums = sync_sums_steps(&c->sync);
 	double n = cols ? p->facts.ids * cols : p->facts.values;
 	struct plan_seen *s = find_measurement(p,
-	    mem_printf("store %s %u %d %s %d %s", cols ? "rows" : c->codec, cols, bsp,
+	    mem_printf("store %s %u %d %s %d %s", cols ? "rows" : c->codec, cols, sums,
 	        c->job.optimizer, c->local_steps > 1, c->outer));
 	struct gauge_store g = { 0 };
 	enum err_code rc = ERR_OK;
@@ -383,7 +383,7 @@ void capacity_plan_spec(const struct plan *p, const struct conf *c,
 	double touched = p->facts.values + p->facts.ids * p->facts.row_values,
 	       message = servers * v[PLAN_message];
 	struct amounts a = amounts_of(p, c, k);
-	bool bsp = c->sync.kind == SYNC_bsp;
+	bool sums = sync_sums_steps(&c->sync);
 
 	spec_of_place(p, c, v, out);
 	out->pieces = (unsigned)ceil(p->facts.parts / servers / (double)c->fragments);
@@ -403,10 +403,10 @@ void capacity_plan_spec(const struct plan *p, const struct conf *c,
 	out->ahead = AHEAD_BYTES;
 	out->take_pull = a.dense * v[PLAN_decode] + a.pull * v[PLAN_take] + 2 * message;
 	out->update = a.dense * v[PLAN_update] + a.rows * v[PLAN_row_update];
-	out->copy_bytes = bsp ? a.dense * 4 + a.rows * 4 + a.ids * 8 : a.push;
+	out->copy_bytes = sums ? a.dense * 4 + a.rows * 4 + a.ids * 8 : a.push;
 	out->send_copy = out->copy_bytes * (v[PLAN_seal] + v[PLAN_send]);
 	out->take_copy = out->copy_bytes * v[PLAN_take] +
-	    (bsp ? out->update : out->take_push - a.push * v[PLAN_take]);
+	    (sums ? out->update : out->take_push - a.push * v[PLAN_take]);
 	out->compute.seconds = batches * v[PLAN_batch];
 	if (c->accumulate > 1)
 		out->compute.seconds += batches * touched * v[PLAN_copy];
@@ -417,7 +417,8 @@ void capacity_plan_spec(const struct plan *p, const struct conf *c,
 
 double capacity_plan_memory(const struct plan *p, const struct conf *c, double *tables)
 {
-	double copies = 1 + (double)c->deterministic + (c->sync.kind == SYNC_bsp ? 2 : 0), sessions;
+	double copies = 1 + (double)c->deterministic + (sync_sums_steps(&c->sync) ? 2 : 0),
+	       sessions;
 	double values = p->facts.values;
 	struct conf_rule rule;
 

@@ -265,7 +265,7 @@ enum err_code gauge_store(const struct conf *c, const struct codec_spec *spec, s
 		else
 			encode_parts(&x, spec);
 		x.out = mem_array(x.n, sizeof *x.out);
-		rc = take_steps(&x, c->sync.kind == SYNC_bsp,
+		rc = take_steps(&x, sync_sums_steps(&c->sync),
 		    cols || gauge_is_raw(spec->codec) ? 0 : spec->codec->id, out, e);
 		out->bytes = cols ? 4 : 0;
 		for (uint32_t p = 0; !cols && p < x.table->nparts; p++)

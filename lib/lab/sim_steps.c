@@ -178,7 +178,7 @@ static void send_gradient(struct sim *s, unsigned worker)
 	uint64_t step = w->step;
 
 	w->acked = w->summed = 0;
-	w->owed = p->sync.kind != SYNC_bsp || p->sync.backup > 0;
+	w->owed = !sync_sums_steps(&p->sync) || p->sync.backup > 0;
 	if (p->prefetch)
 		begin_next_step(s, worker);
 	occupy_thread(s, worker, p->make_push);
@@ -200,9 +200,10 @@ static void send_gradient(struct sim *s, unsigned worker)
 /* Does the synchronization mode let a worker at `step` have the parameters now? */
 static bool may_pull(const struct sim *s, const struct group *g, uint64_t step)
 {
-	if (s->spec->sync.kind == SYNC_bsp)
-		return g->shown >= step;
-	return s->spec->sync.kind == SYNC_asp || g->floor + s->spec->sync.staleness >= step;
+	const struct sync_mode *mode = &s->spec->sync;
+
+	/* Where steps are summed, the update is shown when the last replica has it. */
+	return (sync_sums_steps(mode) ? g->shown : g->floor) >= sync_needed_step(mode, step);
 }
 
 static void maybe_answer(struct sim *s, unsigned group, unsigned worker)
@@ -370,15 +371,15 @@ static void advance_clocks(struct sim *s, const struct job *j)
 
 static void take_push_piece(struct sim *s, const struct job *j)
 {
-	bool bsp = s->spec->sync.kind == SYNC_bsp;
+	bool sums = sync_sums_steps(&s->spec->sync);
 
 	if (j->last && ++s->worker[j->worker].summed == s->spec->servers)
 		s->worker[j->worker].pushed = s->now;
-	if (bsp)
+	if (sums)
 		summed_bsp(s, j);
 	else if (s->spec->replicas > 1)
 		copy_to_next(s, j, j->group);
-	if (bsp || !j->last)
+	if (sums || !j->last)
 		return;
 	advance_clocks(s, j);
 	if (s->spec->replicas == 1)
@@ -391,7 +392,7 @@ static void on_copy(struct sim *s, const struct job *j)
 
 	if (server != tail_server(s, j->group)) {
 		copy_to_next(s, j, server);
-	} else if (s->spec->sync.kind != SYNC_bsp) {
+	} else if (!sync_sums_steps(&s->spec->sync)) {
 		if (j->last)
 			send_ack(s, j->group, j->worker, j->group, 0);
 	} else {

@@ -345,7 +345,7 @@ static enum err_code apply_ledger_settings(struct worker *w, bool *jumped, struc
 	size_t i;
 
 	json_array_foreach(json_object_get(w->view, "regimes"), i, r) {
-		bool bsp = w->conf.sync.kind == SYNC_bsp;
+		bool bsp = sync_sums_steps(&w->conf.sync);
 		uint64_t step = (uint64_t)json_int(r, "step", 0);
 
 		if (rc || (bsp && step > w->step))
@@ -393,7 +393,7 @@ static enum err_code open_ledger_step(struct worker *w, struct err *e)
 		if (!rc)
 			rc = apply_ledger_settings(w, &jumped, e);
 	}
-	w->averaged = w->conf.sync.kind == SYNC_bsp;
+	w->averaged = sync_sums_steps(&w->conf.sync);
 	return rc;
 }
 
@@ -471,7 +471,7 @@ static enum err_code live_as_worker(struct worker *w, struct err *e)
 	enum err_code rc = conf_from_json(json_object_get(view, "config"), &w->conf, e);
 
 	w->settings = json_int(view, "settings_base", 0);
-	w->averaged = w->conf.sync.kind == SYNC_bsp;
+	w->averaged = sync_sums_steps(&w->conf.sync);
 	json_decref(view);
 	if (!rc && w->conf.workers.max > LEDGER_RANKS)
 		rc = err_set(e, ERR_CONFIG, "at most %d workers can be told apart", LEDGER_RANKS);

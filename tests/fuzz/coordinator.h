@@ -88,7 +88,7 @@ static inline struct coordinator *coordinator_begin(bool bsp)
 		.workers = 3,
 		.replicas = 2,
 		.has_job = true,
-		.bsp = bsp,
+		.lockstep = bsp,
 		.loss_wait = 10 * NSEC_PER_SEC,
 		.lease = 5 * NSEC_PER_SEC,
 		.server_lost = 1500 * NSEC_PER_MSEC,

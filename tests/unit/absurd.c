@@ -28,19 +28,19 @@ static void rule(void)
 	ok(!steps_believe(&s, FAR, true, UINT64_MAX), "nothing overflows");
 }
 
-static struct sync three(enum sync_kind kind)
+static struct sync three(const struct sync_ops *ops)
 {
 	struct sync s;
 
-	sync_init(&s, (struct sync_mode){ .kind = kind, .staleness = 2 });
+	sync_init(&s, (struct sync_mode){ .ops = ops, .staleness = 2 });
 	for (size_t i = 0; i < 3; i++)
 		sync_at(&s, i)->active = true;
 	return s;
 }
 
-static void frontier(enum sync_kind kind, const char *name)
+static void frontier(const struct sync_ops *ops, const char *name)
 {
-	struct sync s = three(kind);
+	struct sync s = three(ops);
 
 	s.slot[0].last = 1000;
 	sync_clock(&s, 1, 899, 1);
@@ -69,7 +69,7 @@ static void frontier(enum sync_kind kind, const char *name)
 
 static void bsp(void)
 {
-	struct sync s = three(SYNC_bsp);
+	struct sync s = three(&sync_bsp);
 
 	s.closed = 10;
 	for (size_t i = 0; i < 2; i++) {
@@ -179,8 +179,8 @@ static void on_the_wire(void)
 int main(void)
 {
 	rule();
-	frontier(SYNC_asp, "asp");
-	frontier(SYNC_ssp, "ssp");
+	frontier(&sync_asp, "asp");
+	frontier(&sync_ssp, "ssp");
 	bsp();
 	rank_again("asp");
 	rank_again("ssp:2");

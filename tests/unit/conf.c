@@ -210,7 +210,7 @@ static void test_defaults(void)
 	conf_init(&c);
 	ok(c.servers == 1 && c.workers.min == 1 && c.workers.max == 1 && c.replicas == 1,
 	    "one server, one worker, one copy");
-	ok(c.sync.kind == SYNC_bsp && c.on_worker_loss.policy == CONF_SHRINK && c.feedback, "bsp");
+	ok(c.sync.ops == &sync_bsp && c.on_worker_loss.policy == CONF_SHRINK && c.feedback, "bsp");
 	ok(c.heartbeat == 200000000 && c.lease == 5000000000 && c.deadline == 60000000000,
 	    "times in nanoseconds");
 	ok(!c.name && !c.job.model && !c.has_job && c.job.data.n == 0, "no name, no job");

@@ -18,7 +18,7 @@ static void unset(void)
 	struct conf c;
 
 	ok(conf_from_json(o, &c, &e) == ERR_OK && conf_apply_unset(&c, set, &taken, &e) == ERR_OK &&
-	        c.job.lr == 0.5 && c.job.epochs == 3 && c.sync.kind == SYNC_ssp,
+	        c.job.lr == 0.5 && c.job.epochs == 3 && c.sync.ops == &sync_ssp,
 	    "what is at its default is set, and nothing else");
 	ok(json_object_size(taken) == 2 && json_object_get(taken, "job.epochs") &&
 	        json_object_get(taken, "sync"),

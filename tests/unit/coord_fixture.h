@@ -75,7 +75,7 @@ static inline void scene_open(struct scene *s, unsigned servers, unsigned worker
 		.servers = servers,
 		.workers = workers,
 		.has_job = workers > 0,
-		.bsp = true,
+		.lockstep = true,
 		.loss_wait = 10 * NSEC_PER_SEC,
 		.lease = 5 * NSEC_PER_SEC,
 		.server_lost = 1500 * NSEC_PER_MSEC,

@@ -117,7 +117,7 @@ static void greedy(void)
 	size_t before;
 
 	scene_open(&s, 1, 2);
-	s.cfg.bsp = false;
+	s.cfg.lockstep = false;
 	s.cfg.epochs = 0;
 	scene_run(&s);
 	before = state_size(&s);
@@ -146,7 +146,7 @@ static void leases(void)
 	unsigned ranges = 0;
 
 	scene_open(&s, 1, 2);
-	s.cfg.bsp = false;
+	s.cfg.lockstep = false;
 	s.cfg.epochs = 1;
 	scene_run(&s);
 	ok(strcmp(say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[]}"),
@@ -173,7 +173,7 @@ static void leases(void)
 	greedy();
 
 	scene_open(&s, 1, 2);
-	s.cfg.bsp = false;
+	s.cfg.lockstep = false;
 	s.cfg.epochs = 1;
 	scene_run(&s);
 	say(&s, &s.worker[1], "{\"op\":\"lease\",\"more\":true,\"done\":[]}");
@@ -202,7 +202,7 @@ static void place_in_data(void)
 	struct scene s;
 
 	scene_open(&s, 1, 1);
-	s.cfg.bsp = false;
+	s.cfg.lockstep = false;
 	s.cfg.epochs = s.cfg.replicas = 1;
 	scene_run(&s);
 	say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[]}");
@@ -226,7 +226,7 @@ static void place_in_data(void)
 	scene_close(&s);
 
 	scene_open(&s, 1, 1);
-	s.cfg.bsp = false;
+	s.cfg.lockstep = false;
 	s.cfg.epochs = s.cfg.replicas = 1;
 	head = json_pack("{s:{s:O}, s:[{s:s, s:i, s:i}]}", "data", "tasks", tasks, "tables", "name",
 	    "w", "rows", 5, "cols", 1);
@@ -323,7 +323,7 @@ static void begins_with(void)
 	view = coord_view(s.c);
 	regime = json_array_get(json_object_get(view, "regimes"), 0);
 	ok(json_int(regime, "step", -1) == 0 && json_int(regime, "number", 0) == 1 &&
-	        coord_batch(s.c) == 10 && !coord_is_bsp(s.c),
+	        coord_batch(s.c) == 10 && !coord_is_lockstep(s.c),
 	    "what a program says is set for step 0");
 	json_decref(view);
 	for (unsigned i = 0; i < 10; i++)

@@ -108,7 +108,7 @@ static void leases_of_data(void)
 	char first[200], second[200];
 
 	scene_open(&s, 1, 2);
-	s.cfg.bsp = false;
+	s.cfg.lockstep = false;
 	s.cfg.epochs = 1;
 	scene_run(&s);
 	snprintf(first, sizeof first, "%s",
@@ -225,7 +225,7 @@ static void leases_from_a_log(void)
 	char *before, *after;
 
 	scene_open(&s, 1, 2);
-	s.cfg.bsp = false;
+	s.cfg.lockstep = false;
 	s.cfg.epochs = 3;
 	scene_run(&s);
 	for (int i = 0; i < 12; i++) {

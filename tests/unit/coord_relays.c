@@ -232,7 +232,7 @@ static void refused(void)
 	scene_close(&s);
 	for (int k = 0; k < 3; k++) {
 		scene_of(&s, 1);
-		s.cfg.bsp = k != 0;
+		s.cfg.lockstep = k != 0;
 		s.cfg.deterministic = k == 1;
 		if (k == 2)
 			json_object_set_new(s.config, "backup", json_integer(1));

@@ -144,7 +144,7 @@ static void stale(void)
 	struct scene s;
 
 	scene_open(&s, 2, 2);
-	s.cfg.bsp = false;
+	s.cfg.lockstep = false;
 	json_object_set_new(s.config, "sync", json_string("ssp:3"));
 	scene_run(&s);
 	beat(&s, 0, 7, "wait", 0.5, 0);

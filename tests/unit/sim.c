@@ -12,7 +12,7 @@ static struct sim_spec plain(void)
 	return (struct sim_spec){ .workers = 1,
 		.servers = 1,
 		.replicas = 1,
-		.sync = { .kind = SYNC_bsp },
+		.sync = { .ops = &sync_bsp },
 		.lanes = 1,
 		.crowded = 1,
 		.compute = { .seconds = 0.05, .times = 1 },
@@ -180,18 +180,18 @@ static void modes(void)
 	ok(near(other.step_seconds, 0.05, 1e-6) && near(other.gradients_per_second, 3 / 0.05, 0.01),
 	    "backup 1: as long as the second slowest");
 	ok(other.late_share > 0, "and what the slowest has done is late (%.2f)", other.late_share);
-	p.sync = (struct sync_mode){ .kind = SYNC_asp };
+	p.sync = (struct sync_mode){ .ops = &sync_asp };
 	other = run(&p);
 	ok(near(other.gradients_per_second, 3 / 0.05 + 1 / 0.15, 0.03),
 	    "asp: each at its own pace");
-	p.sync = (struct sync_mode){ .kind = SYNC_ssp, .staleness = 3 };
+	p.sync = (struct sync_mode){ .ops = &sync_ssp, .staleness = 3 };
 	other = run(&p);
 	ok(near(other.step_seconds, 0.15, 0.05),
 	    "ssp does not help against one that is always slow");
 
 	p.compute = (struct compute_time){ .seconds = 0.05, .chance = 0.1, .times = 5 };
 	p.slow = (struct sim_slow){ 0 };
-	p.sync = (struct sync_mode){ .kind = SYNC_bsp };
+	p.sync = (struct sync_mode){ .ops = &sync_bsp };
 	p.steps = 2000;
 	bsp = run(&p);
 	/* The slowest of four is slow with probability 1 - 0.9^4. */
@@ -199,16 +199,16 @@ static void modes(void)
 	    "bsp pays for whoever is slow now");
 	before = bsp.step_seconds;
 	for (unsigned k = 0; k < 3; k++) {
-		p.sync = (struct sync_mode){ .kind = SYNC_ssp, .staleness = 1 + 3 * k };
+		p.sync = (struct sync_mode){ .ops = &sync_ssp, .staleness = 1 + 3 * k };
 		other = run(&p);
 		ok(other.step_seconds < before, "ssp:%u evens that out (%.4f after %.4f)",
 		    1 + 3 * k, other.step_seconds, before);
 		before = other.step_seconds;
 	}
-	p.sync = (struct sync_mode){ .kind = SYNC_asp };
+	p.sync = (struct sync_mode){ .ops = &sync_asp };
 	other = run(&p);
 	ok(near(other.step_seconds, 0.05 * 0.9 + 0.25 * 0.1, 0.05), "asp pays the mean");
-	p.sync = (struct sync_mode){ .kind = SYNC_ssp, .staleness = 0 };
+	p.sync = (struct sync_mode){ .ops = &sync_ssp, .staleness = 0 };
 	other = run(&p);
 	ok(near(other.step_seconds, bsp.step_seconds, 0.02), "ssp:0 waits as bsp does");
 }
@@ -233,7 +233,7 @@ static void copies(void)
 	r = run(&p);
 	ok(near(r.step_seconds, 0.3 + 0.01, 0.001), "without copies at once");
 	p.replicas = 3;
-	p.sync.kind = SYNC_asp;
+	p.sync.ops = &sync_asp;
 	p.update = 0;
 	r = run(&p);
 	ok(near(r.step_seconds, 0.3 + 0.2, 0.01), "asp waits for copies, too");

@@ -17,7 +17,7 @@ static void stragglers(void)
 	struct tune_worker w[4] = { { 0.1, 0.01, 0.7 }, { 0.1, 0.01, 0.7 }, { 0.1, 0.01, 0.7 },
 		{ 0.8, 0.01, 0 } };
 	struct tune_settings now = { .keys = TUNE_BACKUP,
-		.bsp = true,
+		.sync = { .ops = &sync_bsp },
 		.codec = "raw",
 		.batch = 64,
 		.first_batch = 64 };
@@ -38,7 +38,7 @@ static void stragglers(void)
 	now.keys = TUNE_CODEC;
 	ok(!twice(&t, &now, w, 4, &a), "what may not be adapted is not");
 	now.keys = TUNE_BACKUP;
-	now.bsp = false;
+	now.sync.ops = &sync_asp;
 	ok(!twice(&t, &now, w, 4, &a), "nor where there are no steps of all");
 }
 
@@ -46,7 +46,9 @@ static void changes_of_mind(void)
 {
 	struct tune_worker slow[2] = { { 1, 0, 0 }, { 0.1, 0, 0.9 } },
 	                   even[2] = { { 0.1, 0, 0 }, { 0.1, 0, 0 } };
-	struct tune_settings now = { .keys = TUNE_BACKUP, .bsp = true, .codec = "raw" };
+	struct tune_settings now = { .keys = TUNE_BACKUP,
+		.sync = { .ops = &sync_bsp },
+		.codec = "raw" };
 	struct tune t = { 0 };
 	struct tune_advice a;
 
@@ -63,8 +65,7 @@ static void others(void)
 	                   wire[2] = { { 0.1, 0.9, 0 }, { 0.1, 0.9, 0 } };
 	struct tune_worker alone[2] = { { 1, 0.01, 0 }, { 1, 0.01, 0 } };
 	struct tune_settings now = { .keys = TUNE_STALENESS | TUNE_CODEC,
-		.ssp = true,
-		.staleness = 3,
+		.sync = { .ops = &sync_ssp, .staleness = 3 },
 		.codec = "raw",
 		.batch = 64,
 		.first_batch = 64 };
@@ -75,7 +76,7 @@ static void others(void)
 	        strcmp(a.value, "ssp:6") == 0,
 	    "much waiting: more staleness");
 	ok(twice(&t, &now, alone, 2, &a) && strcmp(a.value, "ssp:1") == 0, "none: less");
-	now.staleness = 1;
+	now.sync.staleness = 1;
 	ok(twice(&t, &now, wire, 2, &a) && strcmp(a.set, "codec") == 0 &&
 	        strcmp(a.value, "int8") == 0,
 	    "a slow wire: fewer bits");
@@ -84,7 +85,7 @@ static void others(void)
 	now.codec = "int8";
 	ok(twice(&t, &now, alone, 2, &a) && strcmp(a.value, "raw") == 0, "a fast one: all of them");
 	now = (struct tune_settings){ .keys = TUNE_BATCH,
-		.bsp = true,
+		.sync = { .ops = &sync_bsp },
 		.codec = "raw",
 		.batch = 256,
 		.first_batch = 64 };

@@ -224,7 +224,7 @@ static enum err_code check_deterministic(const struct conf *c, struct err *e)
 	if (!c->deterministic)
 		return ERR_OK;
 	sync_format(&c->sync, mode);
-	if (c->sync.kind != SYNC_bsp)
+	if (!sync_sums_steps(&c->sync))
 		return err_set(e, ERR_CONFIG, "sync: must be bsp when deterministic, got \"%s\"",
 		    mode);
 	if (c->backup != 0)
@@ -249,7 +249,7 @@ static enum err_code check_deterministic(const struct conf *c, struct err *e)
 /* Backup workers: a step completes without the slowest ones. */
 static enum err_code check_backup(const struct conf *c, struct err *e)
 {
-	if (c->backup > 0 && c->sync.kind != SYNC_bsp)
+	if (c->backup > 0 && !sync_sums_steps(&c->sync))
 		return err_set(e, ERR_CONFIG,
 		    "backup: %lld is for sync bsp; ssp and asp wait for nobody's gradient",
 		    (long long)c->backup);
@@ -310,7 +310,7 @@ static enum err_code check_robust(const struct conf *c, struct err *e)
 	if (c->quarantine && c->deterministic)
 		return err_set(e, ERR_CONFIG,
 		    "quarantine: must be false when deterministic: when it is decided depends on the clock");
-	want = c->sync.kind != SYNC_bsp      ? "sync: must be bsp"
+	want = !sync_sums_steps(&c->sync)    ? "sync: must be bsp"
 	    : c->backup                      ? "backup: must be 0"
 	    : strcmp(c->via, "servers") != 0 ? "via: must be servers"
 	    : c->fragments > 1               ? "fragments: must be 1"
@@ -332,7 +332,7 @@ static enum err_code check_robust(const struct conf *c, struct err *e)
 
 static enum err_code check_prefetch(const struct conf *c, struct err *e)
 {
-	if (c->prefetch && c->sync.kind != SYNC_bsp)
+	if (c->prefetch && !sync_sums_steps(&c->sync))
 		return err_set(e, ERR_CONFIG,
 		    "prefetch: is for sync bsp; in ssp and asp a pull has one's own push only after it");
 	return ERR_OK;
@@ -356,7 +356,7 @@ static enum err_code check_local(const struct conf *c, struct err *e)
 		return err_set(e, ERR_CONFIG,
 		    "fragments: local_steps must be a multiple of it, got %lld and %lld",
 		    (long long)c->fragments, (long long)c->local_steps);
-	if (c->fragments > 1 && c->sync.kind != SYNC_bsp)
+	if (c->fragments > 1 && !sync_sums_steps(&c->sync))
 		return err_set(e, ERR_CONFIG, "fragments: is for sync bsp");
 	if (c->fragments > 1 && c->deterministic)
 		return err_set(e, ERR_CONFIG,
@@ -373,16 +373,16 @@ static enum err_code check_local(const struct conf *c, struct err *e)
  * with servers, or let a step go on without some workers, have no meaning then. */
 static enum err_code check_via(const struct conf *c, struct err *e)
 {
-	const char *want = c->sync.kind != SYNC_bsp ? "sync: must be bsp"
-	    : c->backup                             ? "backup: must be 0"
-	    : c->deterministic                      ? "deterministic: must be false"
-	    : c->local_steps > 1                    ? "local_steps: must be 1"
-	    : strcmp(c->codec, "raw") != 0          ? "codec: must be raw"
-	    : strcmp(c->pull_codec, "raw") != 0     ? "pull_codec: must be raw"
-	    : c->pull_delta                         ? "pull_delta: must be false"
-	    : c->prefetch                           ? "prefetch: must be false"
-	    : c->workers.max > COORD_RING_MAX       ? "workers: at most 256"
-	                                            : NULL;
+	const char *want = !sync_is_lockstep(&c->sync) ? "sync: must be bsp"
+	    : c->backup                                ? "backup: must be 0"
+	    : c->deterministic                         ? "deterministic: must be false"
+	    : c->local_steps > 1                       ? "local_steps: must be 1"
+	    : strcmp(c->codec, "raw") != 0             ? "codec: must be raw"
+	    : strcmp(c->pull_codec, "raw") != 0        ? "pull_codec: must be raw"
+	    : c->pull_delta                            ? "pull_delta: must be false"
+	    : c->prefetch                              ? "prefetch: must be false"
+	    : c->workers.max > COORD_RING_MAX          ? "workers: at most 256"
+	                                               : NULL;
 
 	if (strcmp(c->via, "allreduce") != 0 || !want)
 		return ERR_OK;

@@ -82,17 +82,17 @@ static struct shares shares_of(const struct tune_worker *w, unsigned n)
 static bool advise_staleness(const struct tune_settings *now, struct shares s,
     struct tune_advice *out)
 {
-	uint64_t to = now->staleness;
+	uint64_t to = now->sync.staleness;
 
-	if (s.wait > MUCH_WAIT && now->staleness < STALENESS_MAX)
-		to = now->staleness ? now->staleness * 2 : 1;
-	else if (s.wait < LITTLE_WAIT && now->staleness > 1)
-		to = now->staleness / 2;
-	if (to == now->staleness)
+	if (s.wait > MUCH_WAIT && now->sync.staleness < STALENESS_MAX)
+		to = now->sync.staleness ? now->sync.staleness * 2 : 1;
+	else if (s.wait < LITTLE_WAIT && now->sync.staleness > 1)
+		to = now->sync.staleness / 2;
+	if (to == now->sync.staleness)
 		return false;
 	out->key = TUNE_STALENESS;
 	snprintf(out->set, sizeof out->set, "sync");
-	snprintf(out->value, sizeof out->value, "ssp:%llu", (unsigned long long)to);
+	sync_format(&(struct sync_mode){ .ops = now->sync.ops, .staleness = to }, out->value);
 	snprintf(out->why, sizeof out->why, "workers wait for others %.0f %% of their time",
 	    100 * s.wait);
 	return true;
@@ -139,8 +139,10 @@ static bool advise_change(const struct tune_settings *now, const struct tune_wor
 	if (n < 2)
 		return (now->keys & TUNE_CODEC && advise_codec(now, s, out)) ||
 		    (now->keys & TUNE_BATCH && advise_batch(now, s, out));
-	return (now->keys & TUNE_BACKUP && now->bsp && advise_backup(now, w, n, out)) ||
-	    (now->keys & TUNE_STALENESS && now->ssp && advise_staleness(now, s, out)) ||
+	return (now->keys & TUNE_BACKUP && sync_sums_steps(&now->sync) &&
+	           advise_backup(now, w, n, out)) ||
+	    (now->keys & TUNE_STALENESS && sync_bounds_staleness(&now->sync) &&
+	        advise_staleness(now, s, out)) ||
 	    (now->keys & TUNE_CODEC && advise_codec(now, s, out)) ||
 	    (now->keys & TUNE_BATCH && advise_batch(now, s, out));
 }

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sync/sync.h"
+
 /* Which change of a setting would make a job faster, judged by measurements of its workers.  Pure:
  * no clock, thread or I/O.  One key at a time; a change is advised when two consecutive calls of
  * tune_advise find the same one. */
@@ -20,9 +22,8 @@ struct tune_worker {
 
 struct tune_settings {
 	unsigned keys; /* keys that may be adapted, of enum tune_key */
-	bool bsp, ssp;
 	unsigned backup;
-	uint64_t staleness;
+	struct sync_mode sync;
 	const char *codec;
 	int64_t batch, first_batch; /* first_batch: at the job's begin */
 };

@@ -57,7 +57,8 @@ struct coord_config {
 	unsigned servers, workers;         /* how many make the cluster whole */
 	unsigned replicas;                 /* wanted length of each partition's chain */
 	unsigned workers_min, workers_max; /* bounds of `workers`; equal or 0: none */
-	bool has_job, bsp, deterministic;
+	bool has_job, deterministic;
+	bool lockstep; /* sync_ops.lockstep of the mode */
 	enum coord_policy on_worker_loss;
 	int64_t loss_wait, lease, server_lost, deadline; /* nanoseconds */
 	uint64_t batch, epochs, steps;                   /* 0: no limit */
@@ -218,7 +219,7 @@ struct coord_setting {
 	bool at_once;   /* the keys depend on no step: no vote is needed */
 	uint64_t at;    /* the change must not hold before this step */
 	uint64_t batch; /* this and the following: as in coord_config */
-	bool bsp;
+	bool lockstep;
 	enum coord_policy on_worker_loss;
 	int64_t loss_wait;
 };
@@ -252,7 +253,8 @@ json_t *coord_settings(const struct coord *c);
 /* By key: step (null: held at once) and user of older changes */
 json_t *coord_settings_past(const struct coord *c);
 int64_t coord_settings_made(const struct coord *c);
-bool coord_is_bsp(const struct coord *c);
+/* Are all workers at the same step (sync_ops.lockstep of the mode in force)? */
+bool coord_is_lockstep(const struct coord *c);
 uint64_t coord_batch(const struct coord *c); /* examples of one worker's step */
 bool coord_has_relays(const struct coord *c);
 /* Does the job's model have all tables of the list "w,b"? "none" is the empty list. False: unknown

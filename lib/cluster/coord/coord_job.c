@@ -23,7 +23,7 @@ void coord_job_begin_leases(struct coord *c, const json_t *saved)
 {
 	uint64_t range = c->examples / (c->nworkers * LEASES_PER_WORKER);
 
-	if (!c->cfg.bsp || (c->cfg.resume && json_is_object(coord_resume_saved_tasks(c))))
+	if (!c->cfg.lockstep || (c->cfg.resume && json_is_object(coord_resume_saved_tasks(c))))
 		c->leases_data = true;
 	if (!c->leases_data)
 		return;

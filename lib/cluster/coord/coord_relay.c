@@ -144,7 +144,7 @@ bool coord_relay_rejoin(struct coord *c, struct coord_self *self, int64_t now)
 static enum err_code check_relay_join(const struct coord *c, const char *zone, struct err *e)
 {
 	const char *why = !c->cfg.has_job ? "the cluster has a job"
-	    : !c->cfg.bsp                 ? "sync is bsp"
+	    : !c->cfg.lockstep            ? "sync is bsp"
 	    : c->cfg.deterministic        ? "the job is not deterministic"
 	    : c->reduces                  ? "via is servers"
 	    : strcmp(json_str(c->cfg.config, "robust", "none"), "none") != 0 ? "robust is none"

@@ -41,7 +41,7 @@ void coord_resume_members(struct coord *c)
 	json_array_foreach(json_object_get(c->cfg.resume, "slots"), i, item) {
 		int64_t slot = json_int(item, "slot", -1);
 
-		if (!c->cfg.bsp && slot >= 0 && slot < c->nworkers)
+		if (!c->cfg.lockstep && slot >= 0 && slot < c->nworkers)
 			c->worker[slot].from = (uint64_t)json_int(item, "clock", 0);
 	}
 }

@@ -64,7 +64,7 @@ static void apply_setting(struct coord *c, const struct setting *s)
 {
 	c->cfg.config = s->config;
 	c->cfg.batch = s->now.batch;
-	c->cfg.bsp = s->now.bsp;
+	c->cfg.lockstep = s->now.lockstep;
 	apply_job_end(c, s->config);
 	c->unwaited |= c->cfg.on_worker_loss == COORD_WAIT && s->now.on_worker_loss != COORD_WAIT;
 	c->cfg.on_worker_loss = s->now.on_worker_loss;
@@ -256,7 +256,7 @@ static void begin_leases_at(struct coord *c, uint64_t step)
 	struct deal_shape shape;
 	struct deal_pos at;
 
-	if (c->tasks || c->cfg.bsp || !m)
+	if (c->tasks || c->cfg.lockstep || !m)
 		return;
 	shape = (struct deal_shape){ c->examples, m->batch, m->n ? m->n : 1 };
 	at = deal_advance(m->at, m->n ? step - m->step : 0, &shape);
@@ -355,9 +355,9 @@ uint64_t coord_batch(const struct coord *c)
 	return c->cfg.batch;
 }
 
-bool coord_is_bsp(const struct coord *c)
+bool coord_is_lockstep(const struct coord *c)
 {
-	return c->cfg.bsp;
+	return c->cfg.lockstep;
 }
 
 json_t *coord_present_config(const struct coord *c)
@@ -424,13 +424,18 @@ static const json_t *config_at_step(const struct coord *c, uint64_t step)
 
 const json_t *coord_settings_at(const struct coord *c, uint64_t step)
 {
-	/* Outside of bsp each worker counts its own steps: the newest settings hold. */
-	return config_at_step(c, c->cfg.bsp ? step : UINT64_MAX);
+	/* Without lockstep each worker counts its own steps: the newest settings hold. */
+	return config_at_step(c, c->cfg.lockstep ? step : UINT64_MAX);
 }
 
-const char *coord_mode_at(const struct coord *c, uint64_t step)
+struct sync_mode coord_mode_at(const struct coord *c, uint64_t step)
 {
-	return json_str(config_at_step(c, step), "sync", "bsp");
+	struct sync_mode mode;
+
+	/* The configuration was validated; one that was not is treated as the default. */
+	if (sync_parse(json_str(config_at_step(c, step), "sync", SYNC_DEFAULT), &mode, NULL))
+		sync_parse(SYNC_DEFAULT, &mode, NULL);
+	return mode;
 }
 
 static json_t *setting_to_state(const struct setting *s)
@@ -439,7 +444,7 @@ static json_t *setting_to_state(const struct setting *s)
 
 	json_object_set(o, "config", s->config);
 	json_object_set_new(o, "batch", json_integer((json_int_t)s->now.batch));
-	json_object_set_new(o, "bsp", json_boolean(s->now.bsp));
+	json_object_set_new(o, "lockstep", json_boolean(s->now.lockstep));
 	json_object_set_new(o, "on_worker_loss", json_integer(s->now.on_worker_loss));
 	json_object_set_new(o, "loss_wait", json_integer(s->now.loss_wait));
 	json_object_set_new(o, "at", json_integer((json_int_t)s->now.at));
@@ -453,7 +458,7 @@ static struct setting *setting_from_state(const json_t *o)
 		.what = json_str(o, "what", ""),
 		.who = json_str(o, "who", ""),
 		.batch = (uint64_t)json_int(o, "batch", 1),
-		.bsp = json_flag(o, "bsp"),
+		.lockstep = json_flag(o, "lockstep"),
 		.on_worker_loss = (enum coord_policy)json_int(o, "on_worker_loss", 0),
 		.loss_wait = json_int(o, "loss_wait", 0),
 		.at = (uint64_t)json_int(o, "at", 0) };
@@ -478,8 +483,8 @@ void coord_settings_to_state(const struct coord *c, json_t *state)
 	json_object_set_new(state, "settings_base", json_integer(c->base_number));
 	json_object_set_new(state, "settings_made", json_integer(c->nsettings));
 	json_object_set_new(state, "settings_now",
-	    json_pack("{s:I, s:b, s:i, s:I}", "batch", (json_int_t)c->cfg.batch, "bsp", c->cfg.bsp,
-	        "on_worker_loss", (int)c->cfg.on_worker_loss, "loss_wait",
+	    json_pack("{s:I, s:b, s:i, s:I}", "batch", (json_int_t)c->cfg.batch, "lockstep",
+	        c->cfg.lockstep, "on_worker_loss", (int)c->cfg.on_worker_loss, "loss_wait",
 	        (json_int_t)c->cfg.loss_wait));
 	if (c->past)
 		json_object_set(state, "settings_past", c->past);
@@ -516,7 +521,7 @@ bool coord_settings_from_state(struct coord *c, const json_t *state)
 		const json_t *now = json_object_get(state, "settings_now");
 
 		c->cfg.batch = (uint64_t)json_int(now, "batch", (json_int_t)c->cfg.batch);
-		c->cfg.bsp = json_flag(now, "bsp");
+		c->cfg.lockstep = json_flag(now, "lockstep");
 		c->cfg.on_worker_loss = (enum coord_policy)json_int(now, "on_worker_loss", 0);
 		c->cfg.loss_wait = json_int(now, "loss_wait", 0);
 	}

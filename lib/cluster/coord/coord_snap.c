@@ -210,8 +210,8 @@ json_t *coord_snap_head(const struct coord *c)
 	json_t *head = json_pack("{s:I, s:I, s:o, s:s, s:O, s:s, s:s, s:o, s:o}", "generation",
 	    (json_int_t)c->layout.generation, "epoch", (json_int_t)c->layout.epoch, "tables",
 	    layout_tables(&c->layout), "name", c->cfg.name, "config", config, "optimizer",
-	    json_str(job, "optimizer", "sgd"), "mode", json_str(config, "sync", "bsp"), "slots",
-	    snap_slots(c), "data", data);
+	    json_str(job, "optimizer", "sgd"), "mode", json_str(config, "sync", SYNC_DEFAULT),
+	    "slots", snap_slots(c), "data", data);
 
 	if (c->facts)
 		json_object_set(data, "facts", c->facts);

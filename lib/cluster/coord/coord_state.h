@@ -68,6 +68,7 @@
 #include "coord/tasks.h"
 #include "layout/deal.h"
 #include "layout/layout.h"
+#include "sync/sync.h"
 
 /* Largest JSON text that is kept of a worker: the facts of the data, which every checkpoint
  * contains, and the figures of a last message, an evaluation or a result. In bytes. */
@@ -486,9 +487,9 @@ void coord_setting_refused(struct coord *c, unsigned server, const char *why);
 void coord_setting_decided(struct coord *c, uint64_t step);
 /* The configuration in force at a step (borrowed). */
 const json_t *coord_settings_at(const struct coord *c, uint64_t step);
-/* The synchronization mode in force at a step: "bsp", "ssp:3", "asp". Unlike coord_settings_at, a mode
- * decided for a later step does not change the answer. */
-const char *coord_mode_at(const struct coord *c, uint64_t step);
+/* The synchronization mode in force at a step. Unlike coord_settings_at, a mode decided for a later
+ * step does not change the answer. */
+struct sync_mode coord_mode_at(const struct coord *c, uint64_t step);
 /* Write the settings to the view; write them to the saved state; read them from it (false:
  * malformed). */
 void coord_settings_to_view(const struct coord *c, json_t *view);

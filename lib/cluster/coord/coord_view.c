@@ -194,6 +194,7 @@ static unsigned count_resting(const struct coord *c)
 bool coord_is_at_rest(const struct coord *c, uint64_t *step)
 {
 	uint64_t least = UINT64_MAX;
+	struct sync_mode mode;
 	unsigned active = 0;
 
 	for (unsigned i = 0; i < c->nworkers; i++) {
@@ -205,7 +206,8 @@ bool coord_is_at_rest(const struct coord *c, uint64_t *step)
 	}
 	if (!active || count_resting(c) < active)
 		return false;
-	*step = strcmp(coord_mode_at(c, least), "bsp") == 0 ? least : coord_frontier(c);
+	mode = coord_mode_at(c, least);
+	*step = sync_is_lockstep(&mode) ? least : coord_frontier(c);
 	return true;
 }
 
@@ -246,7 +248,7 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	json_object_set_new(s, "waiting_for", json_string(c->waiting));
 	report_placing_servers(c, s);
 	json_object_set_new(s, "tables", json_integer((json_int_t)coord_count_tables(c)));
-	json_object_set_new(s, "sync", json_string(json_str(c->cfg.config, "sync", "bsp")));
+	json_object_set_new(s, "sync", json_string(json_str(c->cfg.config, "sync", SYNC_DEFAULT)));
 	json_object_set_new(s, "model", json_string(json_str(job, "model", "")));
 	json_object_set_new(s, "epoch", json_integer(c->layout.epoch));
 	json_object_set_new(s, "generation", json_integer(c->layout.generation));

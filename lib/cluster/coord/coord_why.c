@@ -164,15 +164,9 @@ static double activity_seconds(const struct why *y, const struct coord_member_wo
 
 uint64_t coord_needed_step(const struct coord *c, uint64_t step)
 {
-	const char *sync = coord_mode_at(c, step);
-	uint64_t stale;
+	struct sync_mode mode = coord_mode_at(c, step);
 
-	if (strcmp(sync, "bsp") == 0)
-		return step;
-	return strncmp(sync, "ssp:", 4) == 0 && num_uint(sync + 4, INT32_MAX, &stale) &&
-	        step > stale
-	    ? step - stale
-	    : 0;
+	return sync_needed_step(&mode, step);
 }
 
 /* The worker farthest behind, of those below step `below`, other than `but`, that go through

@@ -12,9 +12,9 @@
 /* All that a dense partition may ever take here, in bytes: values, optimizer state, two
  * accumulators (bsp), former values, change stamps, and the gradients kept by an aggregator. */
 static uint64_t dense_bytes_max(const struct part *p, const struct shard *s,
-    const struct optim_rule *rule, bool bsp)
+    const struct optim_rule *rule, bool sums)
 {
-	uint64_t copies = 1 + rule->nslots + (s->cfg.deterministic ? 1 : 0) + (bsp ? 2 : 0);
+	uint64_t copies = 1 + rule->nslots + (s->cfg.deterministic ? 1 : 0) + (sums ? 2 : 0);
 
 	return copies * p->n * sizeof(float) + (s->cfg.deltas ? change_log_bytes(p->n) : 0) +
 	    robust_bytes(p, &s->cfg);
@@ -23,8 +23,8 @@ static uint64_t dense_bytes_max(const struct part *p, const struct shard *s,
 /* Does the partition need accumulators, for the open step or for steps to come? */
 static bool keeps_sums(const struct part *p, const struct shard *s)
 {
-	return settings_epoch_is_bsp(s, p->step) || settings_epoch_last(s)->mode.kind == SYNC_bsp ||
-	    p->acc;
+	return settings_epoch_sums_step(s, p->step) ||
+	    sync_sums_steps(&settings_epoch_last(s)->mode) || p->acc;
 }
 
 enum err_code part_book(struct part *p, struct shard *s, struct err *e)
@@ -63,7 +63,7 @@ struct growth {
 static bool add_growth(struct shard *s, struct part *p, void *ctx)
 {
 	struct growth *g = ctx;
-	bool bsp = g->r->mode.kind == SYNC_bsp || keeps_sums(p, s);
+	bool sums = sync_sums_steps(&g->r->mode) || keeps_sums(p, s);
 	unsigned had, slots = g->r->rule->nslots;
 
 	/* A partition that is still to be copied here has no rule yet. */
@@ -72,8 +72,8 @@ static bool add_growth(struct shard *s, struct part *p, void *ctx)
 	had = p->by->rule->nslots;
 	if (p->rows)
 		g->more += slots > had ? row_width_values(p) * (slots - had) * sizeof(float) : 0;
-	else if (dense_bytes_max(p, s, g->r->rule, bsp) > p->booked)
-		g->more += dense_bytes_max(p, s, g->r->rule, bsp) - p->booked;
+	else if (dense_bytes_max(p, s, g->r->rule, sums) > p->booked)
+		g->more += dense_bytes_max(p, s, g->r->rule, sums) - p->booked;
 	return true;
 }
 

@@ -293,7 +293,7 @@ static size_t encode_state(const struct part *p, uint8_t *at)
  * if the receiver were the only replica left, they would have to be pushed again. */
 static void put_state_slot(const struct shard *s, const struct part *p, uint32_t slot, uint8_t *at)
 {
-	bool open = settings_epoch_is_bsp(s, p->step) && p->last[slot] > p->step;
+	bool open = settings_epoch_sums_step(s, p->step) && p->last[slot] > p->step;
 	uint64_t due = part_expected_end(p, slot), claims = due ? p->debt[slot].claims : 0,
 	         refused = part_refused_bits(p, slot);
 

@@ -181,7 +181,7 @@ static bool clock_is_too_early(const struct shard *s, uint32_t slot, uint64_t st
 {
 	const struct sync *sync = &s->gate.sync;
 
-	return sync->mode.kind == SYNC_bsp &&
+	return sync_sums_steps(&sync->mode) &&
 	    step > sync->closed + (s->cfg.reduced ? REDUCED_CLOCKS_AHEAD : 0) &&
 	    (step <= sync->slot[slot].clock || !s->cfg.forward);
 }
@@ -216,7 +216,7 @@ static bool record_clock(struct shard *s, uint32_t slot, uint64_t step, uint32_t
 	/* Deterministic pushes wait for their turn; the clocks may have passed a step that is not
 	 * closed yet. */
 	return after != before || s->cfg.deterministic ||
-	    (g->sync.mode.kind == SYNC_bsp && after > g->sync.closed);
+	    (sync_sums_steps(&g->sync.mode) && after > g->sync.closed);
 }
 
 /* Does a CLOCK show that the slot has done all steps before a change of mode? A server that did not
@@ -308,7 +308,7 @@ uint64_t shard_closed(struct shard *s)
 	uint64_t closed = UINT64_MAX;
 
 	pthread_mutex_lock(&s->gate.lock);
-	if (s->gate.sync.mode.kind == SYNC_bsp)
+	if (sync_sums_steps(&s->gate.sync.mode))
 		closed = s->gate.sync.closed;
 	pthread_mutex_unlock(&s->gate.lock);
 	return closed;
@@ -335,7 +335,7 @@ void gate_tell_closed(struct shard *s, struct part *p)
 {
 	bool torn;
 
-	if (s->cfg.relay || !p->step || !settings_epoch_is_bsp(s, p->step - 1) || !p->here ||
+	if (s->cfg.relay || !p->step || !settings_epoch_sums_step(s, p->step - 1) || !p->here ||
 	    !p->head || p->to == NO_SERVER)
 		return;
 	pthread_mutex_lock(&s->gate.lock);
@@ -381,11 +381,11 @@ static bool no_push_expected(const struct shard *s, const struct part *p)
 
 void gate_pass_empty_steps(struct shard *s, struct part *p)
 {
-	uint64_t floor, end = settings_epoch_bsp_end(s, p->step);
+	uint64_t floor, end = settings_epoch_sums_end(s, p->step);
 
 	/* With backup slots only the head knows which slots were late, and of a reduced table only
 	 * the head knows that a step had no mean. */
-	if (!settings_epoch_is_bsp(s, p->step) || settings_epoch_at(s, p->step)->mode.backup ||
+	if (!settings_epoch_sums_step(s, p->step) || settings_epoch_at(s, p->step)->mode.backup ||
 	    p->table->reduced || p->head || !p->here || !p->live)
 		return;
 	pthread_mutex_lock(&s->gate.lock);
@@ -428,10 +428,10 @@ bool gate_caught_up(struct shard *s, struct part *p)
 static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 {
 	struct closing *c = ctx;
-	uint64_t examples, end = settings_epoch_bsp_end(s, p->step),
+	uint64_t examples, end = settings_epoch_sums_end(s, p->step),
 	                   floor = c->floor < end ? c->floor : end;
 
-	if (!settings_epoch_is_bsp(s, p->step))
+	if (!settings_epoch_sums_step(s, p->step))
 		floor = p->step;
 	/* A partition is never that far behind: the only worker that is left has sent an absurd
 	 * step. */
@@ -469,11 +469,11 @@ static void close_complete_steps(struct shard *s, bool force)
 	pthread_mutex_lock(&g->lock);
 	/* Outside of bsp there are only steps left over from an earlier bsp, where a partition got
 	 * another head. */
-	if (g->sync.mode.kind != SYNC_bsp && !force && !atomic_load(&g->behind)) {
+	if (!sync_sums_steps(&g->sync.mode) && !force && !atomic_load(&g->behind)) {
 		pthread_mutex_unlock(&g->lock);
 		return;
 	}
-	g->again |= force || g->sync.mode.kind != SYNC_bsp;
+	g->again |= force || !sync_sums_steps(&g->sync.mode);
 	while (!g->closing && (g->again || sync_completed(&g->sync) > g->sync.closed)) {
 		uint64_t clocked = sync_completed(&g->sync);
 		struct closing c = { clocked, UINT64_MAX };
@@ -488,7 +488,7 @@ static void close_complete_steps(struct shard *s, bool force)
 		g->closing = false;
 		if (c.oldest < c.floor)
 			c.floor = c.oldest;
-		if (g->sync.mode.kind != SYNC_bsp)
+		if (!sync_sums_steps(&g->sync.mode))
 			break;
 		if (c.floor > g->sync.closed)
 			g->sync.closed = c.floor;

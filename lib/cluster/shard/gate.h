@@ -54,8 +54,8 @@ void gate_pass_empty_steps(struct shard *s, struct part *p);
 /* The steps below this were closed at some server: who takes part in them cannot change. Takes the
  * gate's lock only. */
 void gate_note_closed(struct shard *s, uint64_t step);
-/* ssp: is an announced push pending that a pull at this step must see? Looks at pushes of steps
- * that are more than `staleness` before it. */
+/* Is an announced push pending that a pull at this step must see? Looks at the steps that all workers
+ * must have completed before it (sync_needed_step), where pushes are applied on arrival. */
 bool gate_push_is_pending(struct shard *s, const struct part *p, uint64_t step);
 
 /* The highest step of which this partition has taken the slot's push, plus 1. */

@@ -10,7 +10,7 @@
 
 bool gate_is_ahead(const struct shard *s, const struct part *p, uint64_t step)
 {
-	return !s->cfg.relay && settings_epoch_is_bsp(s, step) && step > p->step;
+	return !s->cfg.relay && settings_epoch_sums_step(s, step) && step > p->step;
 }
 
 enum shard_answer gate_push(struct shard *s, const struct part *part, const struct push *p,
@@ -198,17 +198,17 @@ static bool slot_has_pending_push(const struct sync *sync, const struct part *p,
 bool gate_push_is_pending(struct shard *s, const struct part *p, uint64_t step)
 {
 	const struct sync *sync = &s->gate.sync;
-	uint64_t lag;
-	bool owed = false, ssp;
+	uint64_t needed;
+	bool owed = false;
 
 	if (!p->owed)
 		return false;
 	/* A live change of the mode takes the lock, too. */
 	pthread_mutex_lock(&s->gate.lock);
-	lag = sync->mode.staleness;
-	ssp = sync->mode.kind == SYNC_ssp && step > lag;
-	for (uint32_t i = 0; ssp && !owed && i < p->nlast && i < sync->nslots; i++)
-		owed = slot_has_pending_push(sync, p, i, step - lag);
+	/* The pushes of a closed step have arrived. */
+	needed = sync_sums_steps(&sync->mode) ? 0 : sync_needed_step(&sync->mode, step);
+	for (uint32_t i = 0; needed && !owed && i < p->nlast && i < sync->nslots; i++)
+		owed = slot_has_pending_push(sync, p, i, needed);
 	pthread_mutex_unlock(&s->gate.lock);
 	return owed;
 }
@@ -225,7 +225,7 @@ bool shard_has_own_pushes(struct shard *s, uint16_t table, uint32_t part, uint32
 	pthread_mutex_lock(&p->lock);
 	if (p->owed) {
 		pthread_mutex_lock(&s->gate.lock);
-		owed = sync->mode.kind != SYNC_bsp && slot < sync->nslots &&
+		owed = !sync_sums_steps(&sync->mode) && slot < sync->nslots &&
 		    slot_has_pending_push(sync, p, slot, step);
 		pthread_mutex_unlock(&s->gate.lock);
 	}

@@ -109,8 +109,8 @@ static bool spare_comes_back(const struct part *p)
 enum err_code part_alloc_head(struct part *p, const struct shard *s, struct err *e)
 {
 	/* Outside of bsp an accumulator is needed only while an earlier bsp is not finished. */
-	if (!settings_epoch_is_bsp(s, p->step) && settings_epoch_last(s)->mode.kind != SYNC_bsp &&
-	    !p->acc)
+	if (!settings_epoch_sums_step(s, p->step) &&
+	    !sync_sums_steps(&settings_epoch_last(s)->mode) && !p->acc)
 		return ERR_OK;
 	if (p->table->sparse) {
 		if (!p->acc_rows)

@@ -142,7 +142,7 @@ enum err_code part_restore(struct part *p, const struct shard_config *cfg,
 	p->version = info.version;
 	p->born = info.born;
 	part_forget_changes(p);
-	p->step = cfg->mode.kind == SYNC_bsp && !cfg->jobless ? ckpt_step(cfg->restore) : 0;
+	p->step = sync_sums_steps(&cfg->mode) && !cfg->jobless ? ckpt_step(cfg->restore) : 0;
 	p->prev_same = true;
 	return rc;
 }

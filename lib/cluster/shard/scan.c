@@ -38,7 +38,7 @@ static uint64_t scan_step(struct shard *s, const struct part *p)
 
 	if (s->cfg.jobless)
 		return p->life ? p->life->clock : 0;
-	return settings_epoch_is_bsp(s, p->step) && p->step < step ? p->step : step;
+	return settings_epoch_sums_step(s, p->step) && p->step < step ? p->step : step;
 }
 
 static void copy_scanned_rows(struct shard *s, const struct part *p, struct scan *x)

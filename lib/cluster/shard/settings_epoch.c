@@ -84,12 +84,12 @@ const struct settings_epoch *settings_epoch_by_number(const struct shard *s, uin
 	return l->at[i];
 }
 
-uint64_t settings_epoch_bsp_end(const struct shard *s, uint64_t step)
+uint64_t settings_epoch_sums_end(const struct shard *s, uint64_t step)
 {
 	const struct settings_epochs *l = atomic_load(&s->settings_epochs);
 
 	for (unsigned i = 0; i < l->n; i++)
-		if (l->at[i]->step > step && l->at[i]->mode.kind != SYNC_bsp)
+		if (l->at[i]->step > step && !sync_sums_steps(&l->at[i]->mode))
 			return l->at[i]->step;
 	return SYNC_NEVER;
 }
@@ -100,9 +100,9 @@ uint64_t settings_epoch_closed_before(const struct shard *s, uint64_t step)
 	uint64_t closed = 0;
 
 	for (unsigned i = 0; i < l->n && (!i || l->at[i]->step <= step); i++)
-		if (l->at[i]->mode.kind == SYNC_bsp)
+		if (sync_sums_steps(&l->at[i]->mode))
 			closed = step;
-		else if (i && l->at[i - 1]->mode.kind == SYNC_bsp)
+		else if (i && sync_sums_steps(&l->at[i - 1]->mode))
 			closed = l->at[i]->step;
 	return closed;
 }
@@ -151,7 +151,7 @@ static bool enter_mode(struct shard *s, struct part *p, void *ctx)
 {
 	const struct settings_epoch *r = ctx;
 
-	if (!p->here || p->step >= r->step || (settings_epoch_is_bsp(s, p->step) && !p->head))
+	if (!p->here || p->step >= r->step || (settings_epoch_sums_step(s, p->step) && !p->head))
 		return true;
 	p->step = r->step;
 	p->prev_same = true;
@@ -168,13 +168,13 @@ void gate_enter_mode(struct shard *s, struct part *p)
 	 * mode. */
 	now = s->gate.turning ? next_mode_settings_epoch(s) : s->gate.now;
 	pthread_mutex_unlock(&s->gate.lock);
-	if (now->mode.kind == SYNC_bsp && !settings_epoch_is_bsp(s, p->step))
+	if (sync_sums_steps(&now->mode) && !settings_epoch_sums_step(s, p->step))
 		enter_mode(s, p, (void *)(uintptr_t)now);
 }
 
 /* Allocates what the head of a bsp chain needs before its first push. All servers have agreed on
  * the change, so without memory this one ends. */
-static bool alloc_bsp_head(struct shard *s, struct part *p, void *ctx)
+static bool alloc_sums(struct shard *s, struct part *p, void *ctx)
 {
 	(void)ctx;
 	if (!p->here || !p->head)
@@ -195,13 +195,13 @@ void gate_change_mode(struct shard *s)
 		g->turning = true;
 		pthread_mutex_unlock(&g->lock);
 		shard_each(s, enter_mode, (void *)(uintptr_t)next);
-		if (next->mode.kind == SYNC_bsp)
-			shard_each(s, alloc_bsp_head, NULL);
+		if (sync_sums_steps(&next->mode))
+			shard_each(s, alloc_sums, NULL);
 		pthread_mutex_lock(&g->lock);
 		g->turning = false;
 		g->now = next;
 		g->sync.mode = next->mode;
-		if (next->mode.kind == SYNC_bsp && g->sync.closed < next->step)
+		if (sync_sums_steps(&next->mode) && g->sync.closed < next->step)
 			g->sync.closed = next->step;
 		g->slowest = 0;
 		plan_mode_change(s);

@@ -18,13 +18,14 @@
 const struct settings_epoch *settings_epoch_at(const struct shard *s, uint64_t step);
 const struct settings_epoch *settings_epoch_last(const struct shard *s);
 const struct settings_epoch *settings_epoch_by_number(const struct shard *s, uint32_t number);
-/* Is the step a bsp step? */
-static inline bool settings_epoch_is_bsp(const struct shard *s, uint64_t step)
+/* Are the pushes of this step summed, and applied when it is closed? False: each is applied on
+ * arrival. */
+static inline bool settings_epoch_sums_step(const struct shard *s, uint64_t step)
 {
-	return settings_epoch_at(s, step)->mode.kind == SYNC_bsp;
+	return sync_sums_steps(&settings_epoch_at(s, step)->mode);
 }
-/* The first step after this one that is not bsp; SYNC_NEVER when there is none. */
-uint64_t settings_epoch_bsp_end(const struct shard *s, uint64_t step);
+/* The first step after this one whose pushes are not summed; SYNC_NEVER when there is none. */
+uint64_t settings_epoch_sums_end(const struct shard *s, uint64_t step);
 /* The number of steps that must be closed before values of this step are shown: for a bsp step all
  * before it, else those of the bsp epochs before it. For example, bsp up to step 10, then ssp: 7
  * for step 7, and 10 for step 15; bsp again from step 20: 25 for step 25. */

@@ -114,7 +114,7 @@ static struct shard_due receipt_due(struct shard *s, const struct part *p, const
 
 	if (status == PUSH_SPLIT || (outside && status == PUSH_REFUSED))
 		return due;
-	if (!outside && settings_epoch_is_bsp(s, push->step))
+	if (!outside && settings_epoch_sums_step(s, push->step))
 		due.steps = push->step + 1;
 	else
 		due.version = p->version;
@@ -208,7 +208,7 @@ static enum shard_answer push_at_once(struct shard *s, struct part *p, const str
 		return finish_repeated_push(s, p, push, r);
 	/* The open step of an earlier bsp must be closed first. */
 	if (!copy_may_send(p) ||
-	    (!outside && p->step < by->step && settings_epoch_is_bsp(s, p->step))) {
+	    (!outside && p->step < by->step && settings_epoch_sums_step(s, p->step))) {
 		p->waited = true;
 		return SHARD_HOLD;
 	}
@@ -217,7 +217,7 @@ static enum shard_answer push_at_once(struct shard *s, struct part *p, const str
 		if (outside && p->life)
 			row_life_set_step(p, shard_step(s));
 		/* The update of an open bsp step must be made by that step's own settings. */
-		if (!outside || !settings_epoch_is_bsp(s, p->step))
+		if (!outside || !settings_epoch_sums_step(s, p->step))
 			part_set_epoch(s, p, by);
 		if (!part_apply(p, push))
 			return SHARD_BAD;
@@ -240,7 +240,7 @@ static enum shard_answer push_to_head(struct shard *s, struct part *p, const str
 	if ((p->table->reduced || (s->cfg.robust.kind && !p->table->added)) &&
 	    push->slot == SHARD_OUTSIDE)
 		return finish_push(s, p, push, r, PUSH_REFUSED);
-	return push->slot != SHARD_OUTSIDE && settings_epoch_is_bsp(s, push->step)
+	return push->slot != SHARD_OUTSIDE && settings_epoch_sums_step(s, push->step)
 	    ? push_bsp(s, p, push, finite, r)
 	    : push_at_once(s, p, push, finite, r);
 }
@@ -263,7 +263,7 @@ static bool push_matters(const struct shard *s, const struct part *p, const stru
     uint64_t step)
 {
 	return p->step != step || push->slot == SHARD_OUTSIDE || s->cfg.deterministic ||
-	    !settings_epoch_is_bsp(s, push->step);
+	    !settings_epoch_sums_step(s, push->step);
 }
 
 enum shard_answer shard_push(struct shard *s, const struct push *push, struct receipt *r)

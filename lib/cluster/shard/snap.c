@@ -235,8 +235,8 @@ static bool copy_dense(struct part *p, const struct optim_rule *rule, float **va
  * that is closed; without a job no step is ever closed. */
 static bool goes_by_step(const struct shard *s, uint64_t step)
 {
-	return !s->cfg.jobless && settings_epoch_is_bsp(s, step) &&
-	    (!step || settings_epoch_is_bsp(s, step - 1));
+	return !s->cfg.jobless && settings_epoch_sums_step(s, step) &&
+	    (!step || settings_epoch_sums_step(s, step - 1));
 }
 
 static bool snapshot_is_by_step(const struct shard *s)
@@ -295,8 +295,9 @@ static bool copy_part_values(const struct shard *sh, struct part *p)
 	/* In bsp, pushes of the open step may have been taken, but are not in the values yet: save
 	 * them as not taken. */
 	for (size_t i = 0; i < p->nlast; i++)
-		last[i] = settings_epoch_is_bsp(sh, p->step) && p->last[i] > p->step ? p->step
-		                                                                     : p->last[i];
+		last[i] = settings_epoch_sums_step(sh, p->step) && p->last[i] > p->step
+		    ? p->step
+		    : p->last[i];
 	return true;
 }
 

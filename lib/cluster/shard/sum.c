@@ -183,7 +183,7 @@ enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct 
 		    : SHARD_BAD;
 	values = check_sum_values(p, sum);
 	mode = settings_epoch_at(s, sum->step)->mode;
-	if (values == CODEC_MALFORMED || mode.kind != SYNC_bsp || mode.backup ||
+	if (values == CODEC_MALFORMED || !sync_sums_steps(&mode) || mode.backup ||
 	    s->cfg.deterministic)
 		return SHARD_BAD;
 	pthread_mutex_lock(&p->lock);

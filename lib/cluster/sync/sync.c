@@ -5,44 +5,63 @@
 #include "core/num.h"
 #include "core/steps.h"
 
-static const struct {
-	const char *name;
-	enum sync_kind kind;
-} modes[] = {
-#define MODE(name, number, help) { #name, SYNC_##name },
+static const struct sync_ops *const modes[] = {
+#define MODE(name) &sync_##name,
 #include "sync/sync.def"
 #undef MODE
 };
 
+const struct sync_ops *sync_ops_at(size_t i)
+{
+	return i < sizeof modes / sizeof *modes ? modes[i] : NULL;
+}
+
 bool sync_same(const struct sync_mode *a, const struct sync_mode *b)
 {
-	return a->kind == b->kind && a->staleness == b->staleness && a->backup == b->backup;
+	return a->ops == b->ops && a->staleness == b->staleness && a->backup == b->backup;
+}
+
+/* Fails with the list of all modes. */
+static enum err_code refuse_mode(const char *text, struct err *e)
+{
+	const size_t n = sizeof modes / sizeof *modes;
+	char forms[160] = "";
+	size_t len = 0;
+
+	for (size_t i = 0; i < n && len < sizeof forms; i++)
+		len += (size_t)snprintf(forms + len, sizeof forms - len, "%s%s",
+		    !i              ? ""
+		        : i + 1 < n ? ", "
+		                    : " or ",
+		    modes[i]->form);
+	return err_set(e, ERR_CONFIG, "must be %s, got \"%.80s\"", forms, text);
 }
 
 enum err_code sync_parse(const char *text, struct sync_mode *out, struct err *e)
 {
-	*out = (struct sync_mode){ .kind = SYNC_bsp };
-	if (strncmp(text, "ssp:", 4) == 0) {
-		out->kind = SYNC_ssp;
-		if (num_uint(text + 4, 1000000, &out->staleness))
-			return ERR_OK;
-		return err_set(e, ERR_CONFIG, "must be ssp:S with S from 0 to 1000000, got \"%s\"",
-		    text);
+	size_t len = strcspn(text, ":");
+
+	*out = (struct sync_mode){ 0 };
+	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+		struct sync_mode m = { .ops = modes[i] };
+
+		if (strlen(m.ops->name) != len || memcmp(text, m.ops->name, len) != 0)
+			continue;
+		if (!m.ops->parse(text[len] ? text + len + 1 : NULL, &m))
+			return err_set(e, ERR_CONFIG, "must be %s, got \"%.80s\"", m.ops->accepts,
+			    text);
+		*out = m;
+		return ERR_OK;
 	}
-	for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
-		if (modes[i].kind != SYNC_ssp && strcmp(text, modes[i].name) == 0) {
-			out->kind = modes[i].kind;
-			return ERR_OK;
-		}
-	return err_set(e, ERR_CONFIG, "must be bsp, ssp:S or asp, got \"%s\"", text);
+	return refuse_mode(text, e);
 }
 
 void sync_format(const struct sync_mode *m, char out[static 32])
 {
-	if (m->kind == SYNC_ssp)
-		snprintf(out, 32, "ssp:%llu", (unsigned long long)m->staleness);
+	if (m->ops)
+		m->ops->format(m, out);
 	else
-		snprintf(out, 32, "%s", m->kind == SYNC_asp ? "asp" : "bsp");
+		snprintf(out, 32, "unknown");
 }
 
 void sync_init(struct sync *s, struct sync_mode mode)
@@ -84,16 +103,7 @@ static bool step_is_held(const struct sync *s, uint64_t step)
 
 bool sync_may_pull(const struct sync *s, uint64_t step)
 {
-	uint64_t floor;
-
-	if (step_is_held(s, step))
-		return false;
-	if (s->mode.kind == SYNC_asp)
-		return true;
-	if (s->mode.kind == SYNC_bsp)
-		return step <= s->closed;
-	floor = sync_least_clock(s);
-	return step <= s->mode.staleness || step - s->mode.staleness <= floor;
+	return !step_is_held(s, step) && s->mode.ops->may_pull(s, step);
 }
 
 bool sync_may_fetch(const struct sync *s, uint64_t step)
@@ -103,11 +113,7 @@ bool sync_may_fetch(const struct sync *s, uint64_t step)
 
 bool sync_may_prefetch(const struct sync *s, uint64_t step)
 {
-	if (s->mode.kind != SYNC_bsp)
-		return sync_may_pull(s, step);
-	/* One step ahead of `closed` at most: an answer that nobody waits for must not settle who
-	 * takes part in a step. */
-	return !step_is_held(s, step) && step <= s->closed + 1;
+	return !step_is_held(s, step) && s->mode.ops->may_prefetch(s, step);
 }
 
 bool sync_members_settled(const struct sync *s, uint64_t step)
@@ -126,10 +132,9 @@ static uint64_t furthest_step(const struct sync_slot *x)
 	return x->last > x->clock ? x->last : x->clock;
 }
 
-/* An honest slot cannot be more than SYNC_LEAD_MAX steps beyond the closed ones in bsp. */
 static bool clock_is_plausible(const struct sync *s, uint64_t clock)
 {
-	return s->mode.kind != SYNC_bsp || clock <= s->closed || clock - s->closed <= SYNC_LEAD_MAX;
+	return clock <= s->mode.ops->clock_max(s);
 }
 
 uint64_t sync_pushed_end(const struct sync *s)
@@ -211,20 +216,12 @@ uint64_t sync_completed(const struct sync *s)
 
 bool sync_may_close(const struct sync *s)
 {
-	return s->closed < sync_completed(s);
+	return sync_sums_steps(&s->mode) && s->closed < sync_completed(s);
 }
 
 bool sync_may_change_mode(const struct sync *s)
 {
-	uint64_t floor = sync_least_clock(s), want = s->turn;
-
-	if (want == SYNC_NEVER || s->mode.kind != SYNC_bsp)
-		return want != SYNC_NEVER && floor >= want;
-	/* With no active slot left, nobody can push the steps between the last pushed one and
-	 * `turn`. */
-	if (floor == SYNC_NEVER && sync_completed(s) < want)
-		want = sync_completed(s);
-	return s->closed >= want;
+	return s->turn != SYNC_NEVER && s->mode.ops->are_done(s, s->turn);
 }
 
 /* A slot with until > step was lost or taken over, and may have pushed at this step. For a server

@@ -7,10 +7,11 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "sync/sync_ops.h"
 
 /* Decides when a server takes a push and answers a pull. This is pure state: no clock, lock, I/O or
  * thread. The owner (the gate of shard/part.h, or a unit test) calls all functions under a lock of
- * its own.
+ * its own. What differs between the modes is behind struct sync_ops; the rest is the same for all.
  *
  * Steps count from 0. A slot is one worker rank. A slot's clock is the number of steps that it has
  * completed, which is also the number of the step that it is at: a slot that has sent CLOCK for
@@ -85,25 +86,42 @@
  * count updates, and next_seq and safe_seq count records to the next replica: none of them can be
  * compared with a step. */
 
-/* The synchronization modes of sync.def, by their numbers there. */
-enum sync_kind {
-#define MODE(name, number, help) SYNC_##name = number,
-#include "sync/sync.def"
-#undef MODE
-};
-
 /* A mode with its parameters. */
 struct sync_mode {
-	enum sync_kind kind;
-	uint64_t staleness; /* ssp: steps that a slot may be ahead of the slowest one */
-	unsigned backup;    /* bsp: slots that a step does not wait for */
+	const struct sync_ops *ops; /* which mode; NULL: not set */
+	uint64_t staleness;         /* ssp: steps that a slot may be ahead of the slowest one */
+	unsigned backup;            /* bsp: slots that a step does not wait for */
 };
+#define SYNC_STALENESS_MAX 1000000u
+/* The mode of a job that names none. */
+#define SYNC_DEFAULT "bsp"
+
+/* Properties of a mode; sync_ops.h explains them. All are false for a mode that is not set. */
+static inline bool sync_sums_steps(const struct sync_mode *m)
+{
+	return m->ops && m->ops->sums_steps;
+}
+static inline bool sync_is_lockstep(const struct sync_mode *m)
+{
+	return m->ops && m->ops->lockstep;
+}
+static inline bool sync_bounds_staleness(const struct sync_mode *m)
+{
+	return m->ops && m->ops->bounds_staleness;
+}
+/* The number of steps that all other workers must have completed before a worker at this step is
+ * given the parameters. */
+static inline uint64_t sync_needed_step(const struct sync_mode *m, uint64_t step)
+{
+	return m->ops->needed(m, step);
+}
 
 /* True when both modes and all their parameters are equal. */
 bool sync_same(const struct sync_mode *a, const struct sync_mode *b);
-/* Parses "bsp", "ssp:S" or "asp" into *out, with backup 0. ERR_CONFIG with a sentence otherwise. */
+/* Parses "bsp", "ssp:S" or "asp" into *out, with backup 0. ERR_CONFIG with a sentence otherwise;
+ * *out is not set then. */
 enum err_code sync_parse(const char *text, struct sync_mode *out, struct err *e);
-/* Writes the mode as sync_parse reads it. */
+/* Writes the mode as sync_parse reads it; "unknown" when it is not set. */
 void sync_format(const struct sync_mode *m, char out[static 32]);
 
 #define SYNC_BACKUP_MAX 4095u /* greatest mode.backup */
@@ -164,8 +182,7 @@ struct sync_slot *sync_at(struct sync *s, size_t slot);
 /* The least clock of the active slots: the steps that all of them have completed. SYNC_NEVER when
  * no slot is active. */
 uint64_t sync_least_clock(const struct sync *s);
-/* May a pull at this step be answered now? In bsp the steps before it must be closed, in ssp no
- * active slot may be more than `staleness` steps behind it. */
+/* May a pull at this step be answered now, by the rule of the mode in force? */
 bool sync_may_pull(const struct sync *s, uint64_t step);
 /* May a relay ask its servers for the values of this step? They answer its requests in order, so no
  * slot of the relay may still need an earlier step. */
@@ -189,11 +206,11 @@ unsigned sync_spare(const struct sync *s, size_t n);
 /* The steps that all active slots except the spare ones (sync_spare) have completed by their
  * CLOCKs. With no active slot left: all steps that were pushed. */
 uint64_t sync_completed(const struct sync *s);
-/* bsp: has every slot completed the oldest open step? The owner then makes the update and adds 1 to
- * `closed`. */
+/* In a mode that sums steps: has every slot completed the oldest open step? The owner then makes the
+ * update and adds 1 to `closed`. */
 bool sync_may_close(const struct sync *s);
-/* Are all steps before `turn` done, so that the next mode may begin? In bsp they must be closed, in
- * ssp and asp every active slot must have completed them. */
+/* Are all steps before `turn` done, so that the next mode may begin? Those of a mode that sums steps
+ * must be closed; in other modes every active slot must have completed them. */
 bool sync_may_change_mode(const struct sync *s);
 /* One past the highest step that any slot has pulled for, pushed or completed, as far as
  * sync_pushed_end believes it. The members of steps before the frontier cannot be changed any more. */

@@ -106,10 +106,8 @@ static unsigned measure_all(const struct adapt *a, const struct host *h, int64_t
 static void advise_settings(struct adapt *a, struct host *h, const struct conf *c, int64_t now,
     bool (*set)(struct host *h, const char *key, const char *value))
 {
-	struct tune_settings is = { .bsp = c->sync.kind == SYNC_bsp,
-		.ssp = c->sync.kind == SYNC_ssp,
+	struct tune_settings is = { .sync = c->sync,
 		.backup = (unsigned)c->backup,
-		.staleness = c->sync.staleness,
 		.codec = c->codec,
 		.batch = c->job.batch,
 		.first_batch = a->first_batch };

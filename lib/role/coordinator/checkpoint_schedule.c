@@ -73,7 +73,7 @@ static uint64_t soonest_step(const struct keep *k)
 		return k->figures.step + 1;
 	return is_at_rest(k, &step)
 	    ? step
-	    : coord_frontier(k->host->coord) + (coord_is_bsp(k->host->coord) ? AHEAD : 0);
+	    : coord_frontier(k->host->coord) + (coord_is_lockstep(k->host->coord) ? AHEAD : 0);
 }
 
 /* Wait until the snapshot's state is no longer `state`. False: this checkpoint is to be given
@@ -322,7 +322,7 @@ static void make_periodic(struct keep *k)
 		/* In bsp: the next multiple that is ahead of every worker. In other modes: the
 		 * multiple that the fastest worker has reached. */
 		if (k->next_step <= step)
-			k->next_step = (step / every + coord_is_bsp(k->host->coord)) * every;
+			k->next_step = (step / every + coord_is_lockstep(k->host->coord)) * every;
 		rc = make_checkpoint(k, k->next_step, true, k->wanted, &e);
 		if (!k->changed && (!rc || k->wanted == k->last.done))
 			k->next_step += every;
@@ -346,7 +346,7 @@ static bool steps_due(struct keep *k)
 {
 	uint64_t every = k->host->cfg.has_job ? (uint64_t)k->every.steps : 0, step;
 
-	if (!every || coord_is_bsp(k->host->coord))
+	if (!every || coord_is_lockstep(k->host->coord))
 		return every;
 	/* coord_frontier looks at all workers, so call it only where it is needed. */
 	step = coord_frontier(k->host->coord);

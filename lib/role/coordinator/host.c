@@ -324,7 +324,7 @@ static struct coord_config make_coord_config(struct host *h, const struct conf *
 		.workers_min = (unsigned)c->workers.min,
 		.workers_max = (unsigned)c->workers.max,
 		.has_job = conf_trains(c),
-		.bsp = c->sync.kind == SYNC_bsp,
+		.lockstep = sync_is_lockstep(&c->sync),
 		.deterministic = c->deterministic,
 		.on_worker_loss = settings_request_policy(c),
 		.loss_wait = c->on_worker_loss.wait,

@@ -56,7 +56,7 @@ enum err_code settings_check_job(const struct host *h, const struct conf *c, con
 		 * same step. */
 		for (size_t i = 0; i < sizeof of_bsp / sizeof *of_bsp; i++)
 			if (strcmp(leaf, of_bsp[i]) == 0 &&
-			    (c->sync.kind != SYNC_bsp || !coord_is_bsp(h->coord)))
+			    (!sync_is_lockstep(&c->sync) || !coord_is_lockstep(h->coord)))
 				return err_set(e, ERR_CONFIG,
 				    "%s: can change in bsp only; ps-ctl set sync=bsp first", leaf);
 		for (size_t i = 0; c->fragments > 1 && i < sizeof of_pieces / sizeof *of_pieces;
@@ -110,7 +110,7 @@ enum coord_policy settings_request_policy(const struct conf *c)
 void settings_request_describe(const struct conf *c, struct coord_setting *out)
 {
 	out->batch = conf_step_examples(c);
-	out->bsp = c->sync.kind == SYNC_bsp;
+	out->lockstep = sync_is_lockstep(&c->sync);
 	out->on_worker_loss = settings_request_policy(c);
 	out->loss_wait = c->on_worker_loss.wait;
 }

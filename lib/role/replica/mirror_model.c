@@ -9,6 +9,7 @@
 #include "replica/mirror_state.h"
 #include "rundir/readonly.h"
 #include "rundir/rundir.h"
+#include "sync/sync.h"
 
 /* The model of a run that has ended, as a checkpoint that a read-only server begins with.  A checkpoint holds the
  * tables cut into partitions, and the model file holds them whole: RUN/state.json has the shapes and what is known of
@@ -159,7 +160,7 @@ static json_t *make_model_head(const struct ended_run *r)
 	    (json_int_t)r->layout.generation, "epoch", (json_int_t)r->layout.epoch, "tables",
 	    layout_tables(&r->layout), "name", json_str(r->config, "name", ""), "config", r->config,
 	    "optimizer", json_str(job, "optimizer", "sgd"), "mode",
-	    json_str(r->config, "sync", "bsp"), "slots", "data", "examples",
+	    json_str(r->config, "sync", SYNC_DEFAULT), "slots", "data", "examples",
 	    json_int(r->state, "examples", 0), "facts", facts);
 }
 

@@ -3,6 +3,7 @@
 #include "core/mem.h"
 #include "layout/layout.h"
 #include "replica/mirror_state.h"
+#include "sync/sync.h"
 
 /* The checkpoint that a read replica begins with.  A file is written when the partitions for it
  * have reached FILE_BYTES, so that the whole model need not be in memory. */
@@ -173,8 +174,8 @@ static json_t *make_checkpoint_head(struct mirror *m)
 	return json_pack("{s:I, s:I, s:o, s:s, s:O, s:s, s:s, s:[], s:o}", "generation",
 	    (json_int_t)l->generation, "epoch", (json_int_t)l->epoch, "tables", layout_tables(l),
 	    "name", json_str(m->tool.view, "name", ""), "config", config, "optimizer",
-	    json_str(job, "optimizer", "sgd"), "mode", json_str(config, "sync", "bsp"), "slots",
-	    "data", data);
+	    json_str(job, "optimizer", "sgd"), "mode", json_str(config, "sync", SYNC_DEFAULT),
+	    "slots", "data", data);
 }
 
 static enum err_code save_mirrored_tables(struct saving *s, struct err *e)

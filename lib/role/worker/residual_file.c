@@ -101,7 +101,7 @@ static void remove_torn_files(const struct worker *w)
 
 void residual_file_load(struct worker *w)
 {
-	bool bsp = w->job.conf.sync.kind == SYNC_bsp;
+	bool lockstep = sync_is_lockstep(&w->job.conf.sync);
 	uint64_t step, later;
 	struct err e;
 	char *path;
@@ -118,10 +118,10 @@ void residual_file_load(struct worker *w)
 	/* Remove later files: they belong to steps after the checkpoint that the job resumes
 	 * from. */
 	while (step != NONE &&
-	    (later = find_residual_file(w, step + (!bsp || step == w->step), &n)) != NONE &&
+	    (later = find_residual_file(w, step + (!lockstep || step == w->step), &n)) != NONE &&
 	    remove_file(w, later))
 		;
-	if (step == NONE || (bsp && step != w->step) || !w->job.conf.feedback)
+	if (step == NONE || (lockstep && step != w->step) || !w->job.conf.feedback)
 		return;
 	path = residual_path(w, step);
 	if (client_load_residuals(w->client, path, &e) == ERR_OK)
@@ -146,18 +146,18 @@ static void remove_old_files(const struct worker *w)
 
 void residual_file_save(struct worker *w)
 {
-	bool bsp = w->job.conf.sync.kind == SYNC_bsp;
+	bool lockstep = sync_is_lockstep(&w->job.conf.sync);
 	uint64_t saving = client_checkpoint_step(w->client);
 	struct err e = { 0 };
 	enum err_code rc;
 	char *dir, *path;
 	bool again;
 
-	if (!w->cfg->id->run_dir || saving == NONE || (bsp && saving != w->step) ||
+	if (!w->cfg->id->run_dir || saving == NONE || (lockstep && saving != w->step) ||
 	    saving == w->saved)
 		return;
-	/* Outside of bsp, answers at two consecutive steps may announce the same checkpoint. */
-	again = !bsp && w->saved && saving == w->saved + 1;
+	/* Without lockstep, answers at two consecutive steps may announce the same checkpoint. */
+	again = !lockstep && w->saved && saving == w->saved + 1;
 	w->saved = saving;
 	if (again || !client_has_residuals(w->client))
 		return;

@@ -242,7 +242,7 @@ enum err_code step_push(struct worker *w, struct err *e)
 enum err_code step_clock(struct worker *w, struct err *e)
 {
 	const struct conf *c = &w->job.conf;
-	bool ahead = w->cfg->by_caller && !w->ring && c->sync.kind == SYNC_bsp && !c->backup &&
+	bool ahead = w->cfg->by_caller && !w->ring && sync_sums_steps(&c->sync) && !c->backup &&
 	    !c->prefetch && w->params.pulled;
 	enum err_code rc = client_clock_begin(w->client, w->step, (uint32_t)w->batch.rows, e);
 

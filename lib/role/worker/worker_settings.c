@@ -74,8 +74,8 @@ static enum err_code rebuild_from_settings(struct worker *w, struct err *e)
 	return rc;
 }
 
-/* Applies the settings epochs of the view in order. In bsp only those whose step has come; due: in
- * other modes, too. */
+/* Applies the settings epochs of the view in order: in lockstep only those whose step has come; due:
+ * in other modes, too. */
 static enum err_code apply_due(struct worker *w, bool due, bool *turned, struct err *e)
 {
 	int64_t had = w->settings;
@@ -84,9 +84,9 @@ static enum err_code apply_due(struct worker *w, bool due, bool *turned, struct 
 	size_t i;
 
 	json_array_foreach(json_object_get(w->view, "regimes"), i, r) {
-		bool bsp = w->job.conf.sync.kind == SYNC_bsp;
+		bool lockstep = sync_is_lockstep(&w->job.conf.sync);
 
-		if (rc || ((bsp || due) && (uint64_t)json_int(r, "step", 0) > w->step))
+		if (rc || ((lockstep || due) && (uint64_t)json_int(r, "step", 0) > w->step))
 			break;
 		if (json_int(r, "number", 0) > w->settings)
 			rc = apply_epoch(w, r, e);

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: ISC */
+#include <stdio.h>
+
+#include "sync/sync.h"
+
+/* Asynchronous (B. Recht et al., Hogwild!, NIPS 2011; J. Dean et al., Large scale distributed deep
+ * networks, NIPS 2012). A push is applied on arrival, and a pull is always answered. */
+
+static bool parse_asp(const char *argument, struct sync_mode *m)
+{
+	(void)m;
+	return !argument;
+}
+
+static void format_asp(const struct sync_mode *m, char out[static 32])
+{
+	(void)m;
+	snprintf(out, 32, "asp");
+}
+
+static uint64_t needed_by_asp(const struct sync_mode *m, uint64_t step)
+{
+	(void)m;
+	(void)step;
+	return 0;
+}
+
+static bool may_pull_asp(const struct sync *s, uint64_t step)
+{
+	(void)s;
+	(void)step;
+	return true;
+}
+
+static bool asp_is_done(const struct sync *s, uint64_t end)
+{
+	return sync_least_clock(s) >= end;
+}
+
+static uint64_t clock_max_asp(const struct sync *s)
+{
+	(void)s;
+	return SYNC_NEVER;
+}
+
+const struct sync_ops sync_asp = {
+	.name = "asp",
+	.form = "asp",
+	.accepts = "asp",
+	.help = "asynchronous: applied on arrival, nobody waits",
+	.parse = parse_asp,
+	.format = format_asp,
+	.needed = needed_by_asp,
+	.may_pull = may_pull_asp,
+	.may_prefetch = may_pull_asp,
+	.are_done = asp_is_done,
+	.clock_max = clock_max_asp,
+};

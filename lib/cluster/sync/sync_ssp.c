@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: ISC */
+#include <stdio.h>
+
+#include "core/num.h"
+#include "sync/sync.h"
+
+/* Stale synchronous (Q. Ho et al., More effective distributed ML via a stale synchronous parallel
+ * parameter server, NIPS 2013). A push is applied on arrival; a worker at step N waits until all
+ * others have completed the steps before N - S, and then sees all updates of those steps. */
+
+static bool parse_ssp(const char *argument, struct sync_mode *m)
+{
+	return argument && num_uint(argument, SYNC_STALENESS_MAX, &m->staleness);
+}
+
+static void format_ssp(const struct sync_mode *m, char out[static 32])
+{
+	snprintf(out, 32, "ssp:%llu", (unsigned long long)m->staleness);
+}
+
+static uint64_t needed_by_ssp(const struct sync_mode *m, uint64_t step)
+{
+	return step > m->staleness ? step - m->staleness : 0;
+}
+
+static bool may_pull_ssp(const struct sync *s, uint64_t step)
+{
+	uint64_t needed = needed_by_ssp(&s->mode, step);
+
+	return !needed || needed <= sync_least_clock(s);
+}
+
+static bool ssp_is_done(const struct sync *s, uint64_t end)
+{
+	return sync_least_clock(s) >= end;
+}
+
+static uint64_t clock_max_ssp(const struct sync *s)
+{
+	(void)s;
+	return SYNC_NEVER;
+}
+
+const struct sync_ops sync_ssp = {
+	.name = "ssp",
+	.form = "ssp:S",
+	.accepts = "ssp:S with S from 0 to 1000000",
+	.help = "stale synchronous: applied on arrival, nobody more than S steps ahead (ssp:S)",
+	.bounds_staleness = true,
+	.parse = parse_ssp,
+	.format = format_ssp,
+	.needed = needed_by_ssp,
+	.may_pull = may_pull_ssp,
+	.may_prefetch = may_pull_ssp,
+	.are_done = ssp_is_done,
+	.clock_max = clock_max_ssp,
+};

@@ -18,7 +18,7 @@ static void open_robust(struct world *x, const char *robust, uint64_t mem_limit)
 
 	memset(x, 0, sizeof *x);
 	sync_parse("bsp", &cfg.mode, NULL);
-	if (robust_parse(robust, &cfg.robust, NULL))
+	if (aggregate_parse(robust, &cfg.aggregate, NULL))
 		abort();
 	cfg.rule->defaults(&cfg.hyper);
 	cfg.hyper.lr = 1;
@@ -171,11 +171,12 @@ static void test_words(void)
 {
 	static const char *const wrong[] = { "", "mean", "trimmed", "trimmed:0", "trimmed:x",
 		"clip:", "clip:0", "clip:-1", "clip:nan", "median:2" };
-	struct robust r;
-	bool good = !robust_parse("clip:2.5", &r, NULL) && r.kind == ROBUST_CLIP && r.clip == 2.5;
+	struct aggregate r;
+	bool good = !aggregate_parse("clip:2.5", &r, NULL) && r.ops == &aggregate_clip &&
+	    r.argument == 2.5;
 
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-		good &= robust_parse(wrong[i], &r, NULL) == ERR_CONFIG;
+		good &= aggregate_parse(wrong[i], &r, NULL) == ERR_CONFIG;
 	ok(good, "words that are none are refused");
 }
 

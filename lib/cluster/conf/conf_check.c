@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "aggregate/robust.h"
+#include "aggregate/aggregate.h"
 #include "codec/codec.h"
 #include "codec/filter.h"
 #include "conf/conf_key.h"
@@ -298,13 +298,15 @@ static enum err_code check_frozen_list(const struct conf *c, struct err *e)
  * same step. */
 static enum err_code check_robust(const struct conf *c, struct err *e)
 {
-	struct robust robust;
+	struct aggregate aggregate;
+	bool compares;
 	struct err why;
 	const char *want;
 
-	if (robust_parse(c->robust, &robust, &why))
+	if (aggregate_parse(c->robust, &aggregate, &why))
 		return err_set(e, ERR_CONFIG, "robust: %s", why.msg);
-	if (c->quarantine && robust.kind == ROBUST_NONE)
+	compares = aggregate_compares(&aggregate);
+	if (c->quarantine && !compares)
 		return err_set(e, ERR_CONFIG,
 		    "quarantine: goes by what robust compares, which is none");
 	if (c->quarantine && c->deterministic)
@@ -315,7 +317,7 @@ static enum err_code check_robust(const struct conf *c, struct err *e)
 	    : strcmp(c->via, "servers") != 0 ? "via: must be servers"
 	    : c->fragments > 1               ? "fragments: must be 1"
 	                                     : NULL;
-	if (robust.kind != ROBUST_NONE && want)
+	if (compares && want)
 		return err_set(e, ERR_CONFIG,
 		    "%s with robust %s, which compares the gradients of all workers", want,
 		    c->robust);
@@ -323,10 +325,10 @@ static enum err_code check_robust(const struct conf *c, struct err *e)
 		return err_set(e, ERR_CONFIG,
 		    "quarantine: of less than 3 workers nobody can say which one is wrong, and workers may be %lld",
 		    (long long)c->workers.min);
-	if (robust.kind == ROBUST_TRIMMED && 2 * (int64_t)robust.trim >= c->workers.min)
+	if (compares && (int64_t)aggregate.ops->workers_min(&aggregate) > c->workers.min)
 		return err_set(e, ERR_CONFIG,
-		    "robust: trimmed:%u leaves nothing of workers %lld: K must be less than half of them",
-		    robust.trim, (long long)c->workers.min);
+		    "robust: %s leaves nothing of workers %lld: it needs at least %u of them",
+		    c->robust, (long long)c->workers.min, aggregate.ops->workers_min(&aggregate));
 	return ERR_OK;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "coord/coord_state.h"
 
+#include "aggregate/aggregate.h"
 #include "core/json.h"
 
 static void copy_join_text(char *out, size_t n, const json_t *msg, const char *key)
@@ -146,7 +147,7 @@ bool coord_is_server(const struct coord *c, unsigned index, const char *key, uin
 
 enum err_code coord_table_fits_job(const struct coord *c, const struct table *shape, struct err *e)
 {
-	if (shape->sparse && strcmp(json_str(c->cfg.config, "robust", "none"), "none") != 0)
+	if (shape->sparse && aggregate_setting_compares(json_str(c->cfg.config, "robust", "none")))
 		return err_set(e, ERR_CONFIG,
 		    "robust: table \"%s\" is sparse: who pushes nothing to a row would outvote who does; "
 		    "must be none",

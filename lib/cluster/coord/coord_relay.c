@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "coord/coord_state.h"
 
+#include "aggregate/aggregate.h"
 #include "core/clock.h"
 #include "core/json.h"
 
@@ -147,7 +148,8 @@ static enum err_code check_relay_join(const struct coord *c, const char *zone, s
 	    : !c->cfg.lockstep            ? "sync is bsp"
 	    : c->cfg.deterministic        ? "the job is not deterministic"
 	    : c->reduces                  ? "via is servers"
-	    : strcmp(json_str(c->cfg.config, "robust", "none"), "none") != 0 ? "robust is none"
+	    : aggregate_setting_compares(json_str(c->cfg.config, "robust", "none"))
+	    ? "robust is none"
 	    : json_int(c->cfg.config, "backup", 0)
 	    ? "there are no backup workers"
 	    :

@@ -362,7 +362,7 @@ void gate_close_part(struct shard *s, struct part *p, uint64_t examples)
 	}
 	snapshot_before_update(s, p, step);
 	part_set_epoch(s, p, r);
-	if (s->cfg.robust.kind)
+	if (aggregate_compares(&s->cfg.aggregate))
 		examples = robust_combine(s, p);
 	part_close(p, examples);
 	copy_sum(s, p, step, examples, torn || r->mode.backup || p->table->reduced);

@@ -372,7 +372,7 @@ static void accumulate_dense(struct part *p, const struct push *push)
 
 bool part_accumulate(struct part *p, const struct shard_config *cfg, const struct push *push)
 {
-	if (cfg->robust.kind) {
+	if (aggregate_compares(&cfg->aggregate)) {
 		if (!robust_keep(p, push))
 			return false;
 	} else if (p->table->sparse) {

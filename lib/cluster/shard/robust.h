@@ -4,12 +4,12 @@
 
 #include "shard/part.h"
 
-/* Robust aggregation (aggregate/robust.h names the aggregators). The head of a dense partition
- * keeps each slot's gradient of the open step by itself and combines them when the step closes;
- * replicas get the combined gradient. Memory is booked for as many slots as the job may have, and
+/* The caller of aggregators that compare gradients (aggregate/aggregate.h). The head of a dense
+ * partition keeps each slot's gradient of the open step by itself and combines them when the step
+ * closes; replicas get the combined gradient. Memory is booked for as many slots as the job may have, and
  * is kept from step to step. The partition's lock is held. */
 
-/* Bytes that the kept gradients of the partition may take; 0 without an aggregator. */
+/* Bytes that the kept gradients of the partition may take; 0 when the aggregator compares none. */
 uint64_t robust_bytes(const struct part *p, const struct shard_config *cfg);
 /* Is there room for this slot's gradient? A slot beyond cfg.slots is booked by this call. */
 bool robust_has_room(struct part *p, struct shard *s, uint32_t slot);

@@ -237,7 +237,7 @@ static enum shard_answer push_to_head(struct shard *s, struct part *p, const str
 		return SHARD_ELSEWHERE;
 	/* A reduced table's parameters are computed by the workers, too, which would not see the
 	 * push. And an aggregator has nothing to compare a single gradient from outside with. */
-	if ((p->table->reduced || (s->cfg.robust.kind && !p->table->added)) &&
+	if ((p->table->reduced || (aggregate_compares(&s->cfg.aggregate) && !p->table->added)) &&
 	    push->slot == SHARD_OUTSIDE)
 		return finish_push(s, p, push, r, PUSH_REFUSED);
 	return push->slot != SHARD_OUTSIDE && settings_epoch_sums_step(s, push->step)

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "aggregate/robust.h"
+#include "aggregate/aggregate.h"
 #include "core/err.h"
 #include "layout/layout.h"
 #include "optim/optim.h"
@@ -69,8 +69,8 @@ struct shard_config {
 	/* Its dense tables are reduced by the workers (reduced.h). */
 	bool reduced;
 	/* Aggregator of dense tables in bsp; with one there are no sparse tables. */
-	struct robust robust;
-	/* Look for outliers (outliers.h) among the gradients that `robust` compares. */
+	struct aggregate aggregate; /* how the gradients of a step become one */
+	/* Look for outliers (outliers.h) among the gradients that `aggregate` compares. */
 	bool watched;
 	unsigned slots; /* greatest number of slots: memory for them is booked */
 	/* The server counts no steps: for row policies each update is one step. */

@@ -141,7 +141,8 @@ static bool add_memory(struct shard *s, struct part *p, void *ctx)
 	x->out.parts++;
 	x->out.tables += tables;
 	x->out.beside += vectors * BLOCK(floats) +
-	    (s->cfg.robust.kind ? x->slots * BLOCK(floats + sizeof *p->kept) : 0) +
+	    (aggregate_compares(&s->cfg.aggregate) ? x->slots * BLOCK(floats + sizeof *p->kept)
+	                                           : 0) +
 	    (p->stamps ? BLOCK(change_log_bytes(p->n)) : 0) + BLOCK(sizeof *p) +
 	    BLOCK(x->slots *
 	        (sizeof *p->last + sizeof *p->refused + (claimed ? sizeof *p->debt : 0) +

@@ -171,7 +171,7 @@ static enum err_code make_store_shard(struct server *s, const json_t *view, stru
 	cfg.jobless = !conf_trains(&conf);
 	cfg.slots = conf_trains(&conf) ? (unsigned)conf.workers.max : 0;
 	cfg.watched = conf.quarantine;
-	rc = robust_parse(conf.robust, &cfg.robust, e);
+	rc = aggregate_parse(conf.robust, &cfg.aggregate, e);
 	if (!rc)
 		rc = conf_server_rule(&conf, &rule, e);
 	cfg.read_only = conf.read_only;

@@ -8,7 +8,7 @@
 #include "conf/conf.h"
 #include "core/json.h"
 #include "http/client.h"
-#include "progress.h"
+#include "supervisor/progress.h"
 
 /* ps-ctl doctor: finds what is wrong with a cluster, or would be wrong with one that is to be
  * started, and says what to do about it.  Each doctor_*.c examines one subject, and adds its

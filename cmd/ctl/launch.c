@@ -7,21 +7,22 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attend.h"
+#include "supervisor/child.h"
 #include "conf/conf_key.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "ctl.h"
-#include "foreground.h"
+#include "doctor.h"
 #include "local.h"
-#include "meeting.h"
+#include "supervisor/rendezvous.h"
 #include "rundir/resume.h"
 #include "socket/listen_address.h"
 #include "supervisor/rank.h"
+#include "supervisor/supervise.h"
 
 /* ps-ctl launch: one command on every rank of a scheduler's step.  Rank 0 runs the coordinator and
- * server-0 (a runner with a meeting) and prints the result.  The next ranks are the other servers,
- * and the rest are workers; each of them waits for its join file in the meeting (meeting.h) and
+ * server-0 (a supervisor with a rendezvous) and prints the result.  The next ranks are the other servers,
+ * and the rest are workers; each of them waits for its join file (supervisor/rendezvous.h) and
  * runs one program. */
 
 /* How long a rank keeps its program after a signal.  All ranks get the signal at once, and rank 0
@@ -199,24 +200,26 @@ static enum err_code find_rank_place(const struct options *o, struct place *p, s
 
 /* ---- rank 0 ---- */
 
-/* Run the whole cluster's life as its runner.  max_restarts is 0, because the processes of other
+/* Run the whole cluster's life as its supervisor.  max_restarts is 0, because the processes of other
  * ranks are restarted by the scheduler, if at all. */
 static int run_rank_zero(struct place *p, const struct options *o)
 {
-	struct runner r;
+	struct supervisor s;
 	struct err e = { 0 };
 	int code, lock = -1;
 
-	if (runner_signals(&r, &e) != ERR_OK ||
-	    resume_prepare(&p->conf, p->dir, o->resume, &lock, &r.resume, &r.passed_over, &e) !=
+	if (supervisor_init(&s, &e) != ERR_OK ||
+	    resume_prepare(&p->conf, p->dir, o->resume, &lock, &s.resume, &s.passed_over, &e) !=
 	        ERR_OK)
 		return ctl_fail(&e);
-	r.max_restarts = 0;
-	r.iface = o->place.iface;
-	r.advertise = o->place.advertise;
-	r.meeting = meeting_path(p->dir, p->who.run);
-	code = foreground(&r, &p->conf, p->dir, o->json);
-	free(r.meeting);
+	s.max_restarts = 0;
+	s.iface = o->place.iface;
+	s.advertise = o->place.advertise;
+	s.rendezvous = rendezvous_path(p->dir, p->who.run);
+	s.explain = doctor_glance;
+	if (supervise_foreground(&s, &p->conf, p->dir, o->json, &code, &e) != ERR_OK)
+		code = ctl_fail(&e);
+	free(s.rendezvous);
 	close(lock);
 	return code;
 }
@@ -266,7 +269,7 @@ static int attend_member(struct launch_set *set, size_t child, int signals)
 		ready = poll(p, 2, !end ? -1 : left <= 0 ? 0 : (int)(left / NSEC_PER_MSEC) + 1);
 		if (ready > 0 && p[0].revents)
 			break;
-		if (ready > 0 && p[1].revents && attend_read_signal(signals) != SIGUSR1) {
+		if (ready > 0 && p[1].revents && child_read_signal(signals) != SIGUSR1) {
 			if (end)
 				break;
 			end = clock_now() + PATIENCE;
@@ -278,13 +281,13 @@ static int attend_member(struct launch_set *set, size_t child, int signals)
 		launch_wait(set, 0, &how, NULL);
 	else
 		launch_stop_all(set, GRACE);
-	return attend_exit_code(set, child);
+	return child_exit_code(set, child);
 }
 
 /* Wait for the join file, run the program of this rank, and return its exit code. */
 static int run_member(const struct place *p, const struct options *o, char **command)
 {
-	char *meeting = meeting_path(p->dir, p->who.run), *join = NULL;
+	char *rendezvous = rendezvous_path(p->dir, p->who.run), *join = NULL;
 	const char *server[] = { "ps-serve", "--name", p->id, NULL, NULL, NULL, NULL, NULL },
 	           *worker[] = { "ps-work", "train", NULL, NULL, NULL };
 	size_t n = p->role == RANK_SERVER ? 3 : 2, child = 0;
@@ -301,17 +304,17 @@ static int run_member(const struct place *p, const struct options *o, char **com
 		words[n++] = "--advertise";
 		words[n++] = o->place.advertise;
 	}
-	if (meeting_await_join(meeting, p->id, o->timeout, &join, &e) == ERR_OK) {
+	if (rendezvous_await_join(rendezvous, p->id, o->timeout, &join, &e) == ERR_OK) {
 		export_place(p, join);
-		signals = attend_open_signals();
-		if (attend_start_program(p->id, NULL,
+		signals = child_open_signals();
+		if (child_start_program(p->id, NULL,
 		        p->role == RANK_WORKER && *command ? command : (char *const *)words, true,
 		        &set, &child, &e) == ERR_OK)
 			e.code = ERR_OK;
 	}
 	code = e.code == ERR_OK ? attend_member(set, child, signals) : ctl_fail(&e);
 	launch_free(set);
-	free(meeting);
+	free(rendezvous);
 	free(join);
 	return code;
 }

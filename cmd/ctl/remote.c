@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attend.h"
+#include "supervisor/child.h"
 #include "auth/authfile.h"
 #include "core/buf.h"
 #include "core/file.h"
@@ -16,7 +16,7 @@
 #include "core/mem.h"
 #include "ctl.h"
 
-/* ps-ctl remote, the far end of a remote shell (far.h): runs one process of a cluster, replaces
+/* ps-ctl remote, the far end of a remote shell (supervisor/remote.h): runs one process of a cluster, replaces
  * its join file when a new one comes on standard input, and ends the process when the session
  * ends. */
 
@@ -120,7 +120,7 @@ static int attend_remote(struct remote *r, bool kill_if_cut)
 	while (!told && !cut && !p[2].revents) {
 		if (poll(p, CTL_COUNT(p), -1) < 0)
 			continue;
-		told = p[1].revents && attend_read_signal(r->signals) != SIGUSR1;
+		told = p[1].revents && child_read_signal(r->signals) != SIGUSR1;
 		cut = !told && p[0].revents && read_line_byte(r, &whole, &e) != ERR_OK;
 		if (told || cut || !p[0].revents || !whole)
 			continue;
@@ -136,7 +136,7 @@ static int attend_remote(struct remote *r, bool kill_if_cut)
 		launch_stop_all(r->set, cut && kill_if_cut ? 0 : GRACE);
 	else
 		launch_wait(r->set, 0, &how, NULL);
-	return attend_exit_code(r->set, r->child);
+	return child_exit_code(r->set, r->child);
 }
 
 static int run_remote(const struct ctl_cmd *self, int argc, char **argv)
@@ -152,9 +152,9 @@ static int run_remote(const struct ctl_cmd *self, int argc, char **argv)
 	r.id = argv[1];
 	if (strchr(r.id, '/'))
 		return ctl_report_misuse(self, "\"%s\" is no name of a process", r.id);
-	r.signals = attend_open_signals();
+	r.signals = child_open_signals();
 	if (receive_first_join(&r, &e) == ERR_OK && !setenv("PS_CLUSTER", r.join, 1) &&
-	    attend_start_program(r.id, o.dir, argv + 2, false, &r.set, &r.child, &e) == ERR_OK)
+	    child_start_program(r.id, o.dir, argv + 2, false, &r.set, &r.child, &e) == ERR_OK)
 		code = attend_remote(&r, o.kill_if_cut);
 	else
 		code = ctl_fail(&e);

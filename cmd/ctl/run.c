@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include "ctl.h"
-#include "foreground.h"
+#include "doctor.h"
 #include "local.h"
 #include "rundir/resume.h"
-#include "runner.h"
+#include "supervisor/supervise.h"
 
 /* ps-ctl run: run a cluster in the foreground, from its start to its result. */
 
@@ -31,7 +31,7 @@ static const struct opt opts[] = {
 static int run_run(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .max_restarts = -1 };
-	struct runner r;
+	struct supervisor s;
 	struct err e = { 0 };
 	struct conf conf;
 	char *dir = NULL;
@@ -47,17 +47,18 @@ static int run_run(const struct ctl_cmd *self, int argc, char **argv)
 		code = ctl_fail(&e);
 	} else {
 		local_replace_stdin(&conf);
-		bool watched = runner_signals(&r, &e) == ERR_OK;
+		bool watched = supervisor_init(&s, &e) == ERR_OK;
 
-		r.max_restarts = o.max_restarts;
-		r.iface = o.place.iface;
-		r.advertise = o.place.advertise;
+		s.max_restarts = o.max_restarts;
+		s.iface = o.place.iface;
+		s.advertise = o.place.advertise;
+		s.explain = doctor_glance;
 		if (!watched ||
-		    resume_prepare(&conf, dir, o.resume, &lock, &r.resume, &r.passed_over, &e) !=
+		    resume_prepare(&conf, dir, o.resume, &lock, &s.resume, &s.passed_over, &e) !=
 		        ERR_OK)
-			code = runner_report_not_begun(&r, &e);
-		else
-			code = foreground(&r, &conf, dir, o.json);
+			code = (ctl_fail(&e), supervisor_init_exit_code(&s, &e));
+		else if (supervise_foreground(&s, &conf, dir, o.json, &code, &e) != ERR_OK)
+			code = ctl_fail(&e);
 	}
 	if (lock >= 0)
 		close(lock);

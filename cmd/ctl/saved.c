@@ -2,7 +2,6 @@
 #include "saved.h"
 
 #include <fcntl.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -233,41 +232,4 @@ enum err_code saved_export(const char *model, const char *table, const char *for
 		rc = copy_model_file(model, fd, e);
 	safetensors_close(s.file);
 	return rc;
-}
-
-static int64_t count_nonfinite(struct safetensors *file, const struct safetensors_tensor *t,
-    float *x)
-{
-	int64_t bad = 0;
-
-	for (uint64_t at = 0; at < t->count; at += PIECE) {
-		uint64_t n = t->count - at < PIECE ? t->count - at : PIECE;
-
-		if (safetensors_read(file, t, at, n, x, NULL) != ERR_OK)
-			return -1;
-		for (uint64_t i = 0; i < n; i++)
-			bad += !isfinite(x[i]);
-	}
-	return bad;
-}
-
-int64_t saved_nonfinite(const char *model)
-{
-	struct safetensors *file;
-	int64_t sum = 0;
-	float *x;
-
-	if (safetensors_open(model, &file, NULL) != ERR_OK)
-		return -1;
-	x = mem_array(PIECE, sizeof *x);
-	for (size_t i = 0; sum >= 0 && i < safetensors_count(file); i++) {
-		int64_t bad = is_id_tensor(safetensors_at(file, i))
-		    ? 0
-		    : count_nonfinite(file, safetensors_at(file, i), x);
-
-		sum = bad < 0 ? -1 : sum + bad;
-	}
-	free(x);
-	safetensors_close(file);
-	return sum;
 }

@@ -2,8 +2,6 @@
 #ifndef CTL_SAVED_H
 #define CTL_SAVED_H
 
-#include <stdint.h>
-
 #include "core/err.h"
 
 /* Exports of a saved model: of RUN/model.safetensors (saved.c) and of a checkpoint
@@ -21,8 +19,5 @@ enum err_code saved_export_checkpoint(const char *path, const char *table, const
     int fd, struct err *e);
 /* Write all tables of a checkpoint to a safetensors file, which appears once it is complete. */
 enum err_code saved_write_model(const char *checkpoint, const char *file, struct err *e);
-
-/* The number of values in a model file that are not finite; -1 when it cannot be read. */
-int64_t saved_nonfinite(const char *model);
 
 #endif

@@ -13,16 +13,17 @@
 #include "core/json.h"
 #include "core/num.h"
 #include "ctl.h"
+#include "doctor.h"
 #include "emit.h"
-#include "ending.h"
+#include "supervisor/shutdown.h"
 #include "local.h"
-#include "progress.h"
+#include "supervisor/progress.h"
 #include "rundir/resume.h"
 #include "rundir/rundir.h"
-#include "supervisor.h"
+#include "supervisor/supervise.h"
 #include "supervisor/daemon.h"
 
-/* ps-ctl start: start a cluster in the background.  The process forks a supervisor (supervisor.c),
+/* ps-ctl start: start a cluster in the background.  The process forks a supervisor (supervisor/supervise.h),
  * shows progress until the supervisor reports that the cluster is ready, and ends.  With --emit it
  * starts nothing and prints what another launcher needs. */
 
@@ -70,6 +71,7 @@ static int await_report(const char *dir, int ready, int signals, int64_t end)
 
 	progress_init(&progress, NULL);
 	progress.dir = dir;
+	progress.explain = doctor_glance;
 	control_connect(dir, &client, NULL);
 	for (;;) {
 		json_t *status = NULL;
@@ -142,7 +144,7 @@ static int wait_for_supervisor(const char *dir, int ready, int signals, int64_t 
 	if (signal == 0 && daemon_await(ready, NSEC_PER_SEC, line, sizeof line, &e) == ERR_OK) {
 		if (strcmp(line, "ready") != 0) {
 			/* The supervisor is ending by itself. */
-			ending_await(dir, GRACE);
+			shutdown_await(dir, GRACE);
 			return print_failure(line);
 		}
 		print_cluster_state(dir);
@@ -158,7 +160,7 @@ static int wait_for_supervisor(const char *dir, int ready, int signals, int64_t 
 	} else {
 		err_set(&e, ERR_FAILED, "interrupted; the cluster is stopped");
 	}
-	ending_force(dir, GRACE, NULL);
+	shutdown_force(dir, GRACE, NULL);
 	return signal > 0 ? (ctl_fail(&e), 128 + signal) : ctl_fail(&e);
 }
 
@@ -167,29 +169,29 @@ static int wait_for_supervisor(const char *dir, int ready, int signals, int64_t 
 static int start_supervisor(const struct conf *conf, const char *dir, const struct options *o)
 {
 	char *log = NULL;
-	struct runner r;
+	struct supervisor s;
 	struct err e = { 0 };
 	bool daemon = false;
 	int ready, lock = -1, code;
 
-	if (runner_signals(&r, &e) != ERR_OK ||
-	    resume_prepare(conf, dir, o->resume, &lock, &r.resume, &r.passed_over, &e) != ERR_OK)
-		return runner_report_not_begun(&r, &e);
+	if (supervisor_init(&s, &e) != ERR_OK ||
+	    resume_prepare(conf, dir, o->resume, &lock, &s.resume, &s.passed_over, &e) != ERR_OK)
+		return (ctl_fail(&e), supervisor_init_exit_code(&s, &e));
 	log = rundir_path(dir, "supervisor.log");
 	if (daemon_start(log, &daemon, &ready, &e) != ERR_OK) {
 		code = ctl_fail(&e);
 	} else if (daemon) {
-		r.max_restarts = o->max_restarts;
-		r.iface = o->place.iface;
-		r.advertise = o->place.advertise;
-		code = supervise(&r, conf, dir, lock, ready);
+		s.max_restarts = o->max_restarts;
+		s.iface = o->place.iface;
+		s.advertise = o->place.advertise;
+		code = supervise_background(&s, conf, dir, lock, ready);
 	} else {
 		/* The supervisor holds the lock now; our descriptor must not keep it locked. */
 		close(lock);
 		lock = -1;
-		free(r.resume);
-		free(r.passed_over);
-		code = wait_for_supervisor(dir, ready, r.signals, o->timeout);
+		free(s.resume);
+		free(s.passed_over);
+		code = wait_for_supervisor(dir, ready, s.signals, o->timeout);
 	}
 	if (lock >= 0)
 		close(lock);

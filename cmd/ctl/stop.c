@@ -10,14 +10,14 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "ctl.h"
-#include "ending.h"
+#include "supervisor/shutdown.h"
 #include "rundir/result.h"
 #include "rundir/rundir.h"
 #include "saved.h"
 
 /* ps-ctl stop: save what a cluster has learned, end it, and print its result.  A supervisor ends
  * the processes; a cluster without one is stopped through its coordinator; what does not end in
- * time is killed (ending.h). */
+ * time is killed (supervisor/shutdown.h). */
 
 #define CONFIG_MAX  (1u << 20)
 #define TERM_GRACE  (5 * NSEC_PER_SEC)
@@ -165,14 +165,14 @@ static int report_end(const char *dir, bool forced, bool supervised, bool json)
 static int end_cluster(const struct options *o, const char *dir)
 {
 	struct err e = { 0 };
-	bool forced = false, supervised = ending_request_stop(dir);
+	bool forced = false, supervised = shutdown_request(dir);
 
 	/* A supervisor saves the result itself before it ends. */
 	if ((!supervised && !ask_coordinator_to_stop(dir)) ||
-	    !ending_await(dir, o->timeout ? o->timeout : END_WAIT)) {
+	    !shutdown_await(dir, o->timeout ? o->timeout : END_WAIT)) {
 		fprintf(stderr, "ps-ctl: %s does not end by itself; ending its processes\n", dir);
 		forced = true;
-		if (ending_force(dir, TERM_GRACE, &e) != ERR_OK)
+		if (shutdown_force(dir, TERM_GRACE, &e) != ERR_OK)
 			return ctl_fail(&e);
 	}
 	return report_end(dir, forced, supervised, o->json);

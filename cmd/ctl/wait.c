@@ -9,7 +9,7 @@
 #include "core/json.h"
 #include "core/num.h"
 #include "ctl.h"
-#include "progress.h"
+#include "supervisor/progress.h"
 #include "rundir/result.h"
 #include "rundir/rundir.h"
 

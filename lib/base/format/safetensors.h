@@ -51,6 +51,9 @@ enum err_code safetensors_read(const struct safetensors *s, const struct safeten
 enum err_code safetensors_read_ids(const struct safetensors *s, const struct safetensors_tensor *t,
     uint64_t first, uint64_t n, uint64_t *out, struct err *e);
 
+/* The number of F32 values in the file that are not finite; -1 when it cannot be read. */
+int64_t safetensors_count_nonfinite(const char *path);
+
 /* Writing: safetensors_add for every tensor, safetensors_begin, the values of tensor after tensor
  * in the same order, in pieces of any length, safetensors_end. The header is padded so that the
  * data begin at a multiple of 64. Add U64 tensors first: readers that map the file need each tensor

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -323,4 +324,43 @@ enum err_code safetensors_read_ids(const struct safetensors *s, const struct saf
     uint64_t first, uint64_t n, uint64_t *out, struct err *e)
 {
 	return read_range(s, t, SAFETENSORS_U64, first, n, out, e);
+}
+
+#define COUNT_AT_A_TIME 65536u
+
+static int64_t count_nonfinite(struct safetensors *file, const struct safetensors_tensor *t,
+    float *x)
+{
+	int64_t bad = 0;
+
+	for (uint64_t at = 0; at < t->count; at += COUNT_AT_A_TIME) {
+		uint64_t n = t->count - at < COUNT_AT_A_TIME ? t->count - at : COUNT_AT_A_TIME;
+
+		if (safetensors_read(file, t, at, n, x, NULL) != ERR_OK)
+			return -1;
+		for (uint64_t i = 0; i < n; i++)
+			bad += !isfinite(x[i]);
+	}
+	return bad;
+}
+
+int64_t safetensors_count_nonfinite(const char *path)
+{
+	struct safetensors *file;
+	int64_t sum = 0;
+	float *x;
+
+	if (safetensors_open(path, &file, NULL) != ERR_OK)
+		return -1;
+	x = mem_array(COUNT_AT_A_TIME, sizeof *x);
+	for (size_t i = 0; sum >= 0 && i < safetensors_count(file); i++) {
+		int64_t bad = safetensors_at(file, i)->type == SAFETENSORS_U64
+		    ? 0
+		    : count_nonfinite(file, safetensors_at(file, i), x);
+
+		sum = bad < 0 ? -1 : sum + bad;
+	}
+	free(x);
+	safetensors_close(file);
+	return sum;
 }

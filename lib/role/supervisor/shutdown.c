@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "ending.h"
+#include "supervisor/shutdown.h"
 
 #include <dirent.h>
 #include <poll.h>
@@ -10,7 +10,6 @@
 
 #include "core/clock.h"
 #include "core/mem.h"
-#include "ctl.h"
 #include "rundir/rundir.h"
 
 /* Pause between looks at the lock. */
@@ -84,7 +83,7 @@ static bool await_lock_release(const char *dir, int64_t end)
 
 /* The lock is released when its file is closed.  The process that held it may still do some last
  * work, so wait up to 1 s for the end of the process, too. */
-bool ending_await(const char *dir, int64_t timeout_ns)
+bool shutdown_await(const char *dir, int64_t timeout_ns)
 {
 	int64_t end = clock_now() + timeout_ns;
 	struct pollfd p = { .fd = -1, .events = POLLIN };
@@ -122,7 +121,7 @@ static void signal_lock_holder(const char *dir, int sig)
 	close(fd);
 }
 
-bool ending_request_stop(const char *dir)
+bool shutdown_request(const char *dir)
 {
 	if (!rundir_is_supervised(dir))
 		return false;
@@ -130,7 +129,7 @@ bool ending_request_stop(const char *dir)
 	return true;
 }
 
-enum err_code ending_force(const char *dir, int64_t grace_ns, struct err *e)
+enum err_code shutdown_force(const char *dir, int64_t grace_ns, struct err *e)
 {
 	struct children children;
 	enum err_code rc = ERR_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef CTL_PROGRESS_H
-#define CTL_PROGRESS_H
+#ifndef SUPERVISOR_PROGRESS_H
+#define SUPERVISOR_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,22 +11,25 @@
 /* Progress reports while a cluster runs: on a terminal one line that is rewritten in place, else a
  * plain line every 10 s, on standard error.  A supervisor writes to its log instead.  Not
  * thread-safe: one thread owns a struct progress. */
+struct progress;
+/* Examine a run directory, and say on p what may be wrong with it. */
+typedef void progress_explain_fn(const char *dir, struct progress *p);
+
 struct progress {
 	bool tty;
-	bool dirty;          /* the terminal's line must be cleared first */
-	struct log *log;     /* NULL: stderr */
-	int64_t begun, next; /* when the next line is due */
-	bool waiting;        /* the last report said what the cluster waits for */
-	char trouble[480];   /* a start that fails at present, or "" */
-	const char *dir;     /* examined when a wait takes long; or NULL */
+	bool dirty;                   /* the terminal's line must be cleared first */
+	struct log *log;              /* NULL: stderr */
+	int64_t begun, next;          /* when the next line is due */
+	bool waiting;                 /* the last report said what the cluster waits for */
+	char trouble[480];            /* a start that fails at present, or "" */
+	const char *dir;              /* examined when a wait takes long; or NULL */
+	progress_explain_fn *explain; /* examines it; NULL: nothing does */
 };
 
 /* log: NULL for standard error. */
 void progress_init(struct progress *p, struct log *log);
 /* Write a line of its own, above the one that is rewritten. */
 void progress_say(struct progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Write the last nlines lines of a file, each indented. */
-void progress_quote(struct progress *p, const char *path, size_t nlines);
 /* Set p->trouble from the run directory, in a process that is not the supervisor. */
 void progress_read_trouble(struct progress *p, const char *dir);
 /* Report the status (NULL: the coordinator has not answered yet), if a report is due. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "progress.h"
+#include "supervisor/progress.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,18 +11,15 @@
 #include "core/buf.h"
 #include "core/clock.h"
 #include "core/json.h"
-#include "core/launch.h"
 #include "core/num.h"
 #include "core/plain.h"
-#include "ctl.h"
-#include "doctor.h"
 #include "rundir/rundir.h"
 
 /* When a wait is first reported, and the intervals between reports, on a terminal and elsewhere. */
 #define FIRST     (2 * NSEC_PER_SEC)
 #define EVERY     (10 * NSEC_PER_SEC)
 #define TTY_EVERY (100 * NSEC_PER_MSEC)
-/* After such a wait the run directory is examined for faults (doctor_glance). */
+/* After such a wait the run directory is examined for faults. */
 #define LONG (5 * NSEC_PER_SEC)
 
 void progress_init(struct progress *p, struct log *log)
@@ -56,20 +53,6 @@ void progress_say(struct progress *p, const char *fmt, ...)
 		log_info(p->log, "%s", text);
 	else
 		fprintf(stderr, "%s\n", text);
-}
-
-void progress_quote(struct progress *p, const char *path, size_t nlines)
-{
-	struct buf text = BUF_INIT;
-
-	if (launch_tail(path, nlines, &text, NULL) == ERR_OK && text.len > 0)
-		for (char *line = (char *)text.data, *end; *line; line = end) {
-			end = line + strcspn(line, "\n");
-			if (*end)
-				*end++ = '\0';
-			progress_say(p, "  %s", line);
-		}
-	buf_release(&text);
 }
 
 /* Append the remaining time, extrapolated from the mean speed so far. */
@@ -162,11 +145,11 @@ void progress_show(struct progress *p, const json_t *status)
 	int64_t now = clock_now();
 	bool waits = describe_status(p, status, now, &text);
 
-	if (waits && p->dir && now - p->begun > LONG) {
+	if (waits && p->dir && p->explain && now - p->begun > LONG) {
 		const char *dir = p->dir;
 
 		p->dir = NULL;
-		doctor_glance(dir, p);
+		p->explain(dir, p);
 	}
 	if (waits && !p->waiting)
 		p->next = now + FIRST;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "meeting.h"
+#include "supervisor/rendezvous.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -9,8 +9,7 @@
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/mem.h"
-#include "far.h"
-#include "parts.h"
+#include "supervisor/remote.h"
 
 /* The directory is polled: inotify does not report files that another host creates. */
 #define PACE_MIN_MS 20
@@ -18,54 +17,55 @@
 #define OVER        "over"
 #define OVER_MAX    1000
 
-char *meeting_path(const char *dir, const char *run_id)
+char *rendezvous_path(const char *dir, const char *run_id)
 {
 	return mem_printf("%s/launch/%s", dir, run_id);
 }
 
-enum err_code meeting_create(struct runner *r, struct err *e)
+enum err_code rendezvous_create(const char *dir, struct err *e)
 {
-	file_remove_tree(r->meeting, NULL);
-	return file_mkdirs(r->meeting, 0700, e);
+	file_remove_tree(dir, NULL);
+	return file_mkdirs(dir, 0700, e);
 }
 
-bool meeting_expects(const struct runner *r, const char *id)
+bool rendezvous_expects(const char *dir, const char *id)
 {
-	return r->meeting && strcmp(id, "server-0") != 0 && strcmp(id, "coordinator") != 0;
+	return dir && strcmp(id, "server-0") != 0 && strcmp(id, "coordinator") != 0;
 }
 
-static char *make_join_path(const char *meeting, const char *id)
+static char *make_join_path(const char *dir, const char *id)
 {
-	return mem_printf("%s/%s.join", meeting, id);
+	return mem_printf("%s/%s.join", dir, id);
 }
 
-enum err_code meeting_invite(struct runner *r, const char *id, struct err *e)
+enum err_code rendezvous_invite(const char *dir, struct http_client *client, const char *id,
+    struct err *e)
 {
-	char *path = make_join_path(r->meeting, id);
+	char *path = make_join_path(dir, id);
 	struct buf line = BUF_INIT;
-	enum err_code rc = far_get_join_line(r, id, &line, e);
+	enum err_code rc = remote_get_join_line(client, id, &line, e);
 
 	if (rc == ERR_OK)
 		rc = file_replace(path, line.data, line.len, 0600, e);
-	far_wipe_join_line(&line);
+	remote_wipe_join_line(&line);
 	free(path);
 	return rc;
 }
 
-void meeting_close(struct runner *r, const char *why)
+void rendezvous_close(const char *dir, const char *why)
 {
-	char *path = mem_printf("%s/" OVER, r->meeting);
+	char *path = mem_printf("%s/" OVER, dir);
 
-	file_remove_tree(r->meeting, NULL);
-	if (file_mkdirs(r->meeting, 0700, NULL) == ERR_OK)
+	file_remove_tree(dir, NULL);
+	if (file_mkdirs(dir, 0700, NULL) == ERR_OK)
 		file_replace(path, why, strlen(why), 0600, NULL);
 	free(path);
 }
 
 /* Is the run over?  Then e has the reason. */
-static bool is_meeting_over(const char *meeting, struct err *e)
+static bool is_run_over(const char *dir, struct err *e)
 {
-	char *path = mem_printf("%s/" OVER, meeting);
+	char *path = mem_printf("%s/" OVER, dir);
 	struct buf why = BUF_INIT;
 	bool over = access(path, F_OK) == 0;
 
@@ -78,16 +78,16 @@ static bool is_meeting_over(const char *meeting, struct err *e)
 	return over;
 }
 
-enum err_code meeting_await_join(const char *meeting, const char *id, int64_t timeout, char **join,
+enum err_code rendezvous_await_join(const char *dir, const char *id, int64_t timeout, char **join,
     struct err *e)
 {
 	int64_t end = clock_now() + timeout;
 	enum err_code rc = ERR_OK;
 	int pace = PACE_MIN_MS;
 
-	*join = make_join_path(meeting, id);
+	*join = make_join_path(dir, id);
 	while (rc == ERR_OK && access(*join, R_OK) != 0) {
-		if (is_meeting_over(meeting, e))
+		if (is_run_over(dir, e))
 			rc = ERR_FAILED;
 		else if (clock_now() >= end)
 			rc = err_set(e, ERR_TIMEOUT,

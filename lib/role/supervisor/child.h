@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef CTL_ATTEND_H
-#define CTL_ATTEND_H
+#ifndef SUPERVISOR_CHILD_H
+#define SUPERVISOR_CHILD_H
 
 #include <stddef.h>
 
@@ -11,15 +11,15 @@
  * and its exit code becomes ours.  Used by ps-ctl remote and launch. */
 
 /* Block SIGTERM, SIGINT, SIGHUP and SIGUSR1, and return a descriptor that they are read from. */
-int attend_open_signals(void);
+int child_open_signals(void);
 /* Wait for the next signal on that descriptor.  0: none could be read. */
-int attend_read_signal(int signals);
+int child_read_signal(int signals);
 /* Start the program in dir (NULL: here), with our standard output and error and an empty standard
  * input. A name without "/" is looked up in the directory of this program, then in PATH.  deaf:
  * see struct launch_spec.  The program and its descendants die with this process. */
-enum err_code attend_start_program(const char *id, const char *dir, char *const *words, bool deaf,
+enum err_code child_start_program(const char *id, const char *dir, char *const *words, bool deaf,
     struct launch_set **set, size_t *child, struct err *e);
 /* The exit code for how it ended: its own, or 128+N after signal N. */
-int attend_exit_code(const struct launch_set *set, size_t child);
+int child_exit_code(const struct launch_set *set, size_t child);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "attend.h"
+#include "supervisor/child.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 #include "core/signals.h"
 #include "supervisor/daemon.h"
 
-int attend_open_signals(void)
+int child_open_signals(void)
 {
 	static const int watched[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR1 },
 	                 ignored[] = { SIGUSR2, 0 };
@@ -28,7 +28,7 @@ int attend_open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-int attend_read_signal(int signals)
+int child_read_signal(int signals)
 {
 	struct signalfd_siginfo si;
 
@@ -55,7 +55,7 @@ static const char **resolve_program(const char *bin, char *const *words, char **
 	return argv;
 }
 
-enum err_code attend_start_program(const char *id, const char *dir, char *const *words, bool deaf,
+enum err_code child_start_program(const char *id, const char *dir, char *const *words, bool deaf,
     struct launch_set **set, size_t *child, struct err *e)
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -90,7 +90,7 @@ enum err_code attend_start_program(const char *id, const char *dir, char *const 
 	return rc;
 }
 
-int attend_exit_code(const struct launch_set *set, size_t child)
+int child_exit_code(const struct launch_set *set, size_t child)
 {
 	struct launch_event how = launch_status(set, child);
 

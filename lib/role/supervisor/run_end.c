@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: ISC */
+#include "supervisor/run_end.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ckpt/dirs.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/launch.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "rundir/result.h"
+#include "format/safetensors.h"
+#include "rundir/result.h"
+#include "rundir/rundir.h"
+#include "supervisor/members.h"
+
+#define MODEL "model.safetensors"
+/* An export may take this long, or the deadline if that is longer. */
+#define EXPORT_MIN    (60 * NSEC_PER_SEC)
+#define RESTART_PAUSE (50 * NSEC_PER_MSEC)
+/* How long processes may take to leave after the coordinator has told them to.  Parts of it bound
+ * the later waits of run_end_processes. */
+#define LEAVE_GRACE (2 * NSEC_PER_SEC)
+#define CRASH_GRACE NSEC_PER_SEC
+/* How long the checkpoint after a signal may take. */
+#define SAVE_GRACE (12 * NSEC_PER_SEC)
+/* How often a long upload is reported. */
+#define TELL_AGAIN (10 * NSEC_PER_SEC)
+
+/* Has the coordinator answered within the last second?  A request to one that hangs would only
+ * cost time in which signals are not handled. */
+static bool has_answered_lately(const struct supervisor *s)
+{
+	return s->policy.answered + SUPERVISOR_ASK > clock_now();
+}
+
+/* Read why the job was stopped from the last line of events.jsonl, for a coordinator that has
+ * ended before it could be asked.  out is "" when that event is not the job's stop. */
+static void read_stop_event(const struct supervisor *s, char *out, size_t size)
+{
+	static const char before[] = "the job is stopped: ";
+	char *path = rundir_path(s->dir, "events.jsonl");
+	struct buf line = BUF_INIT;
+	json_t *event = NULL;
+	const char *text;
+
+	out[0] = '\0';
+	if (launch_tail(path, 1, &line, NULL) == ERR_OK && line.len > 0)
+		event = json_loads((char *)line.data, 0, NULL);
+	text = json_str(event, "text", "");
+	if (strcmp(json_str(event, "event", ""), "stopped") == 0 &&
+	    strncmp(text, before, strlen(before)) == 0)
+		snprintf(out, size, "%s", text + strlen(before));
+	json_decref(event);
+	buf_release(&line);
+	free(path);
+}
+
+json_t *run_end_result(struct supervisor *s)
+{
+	json_t *result = NULL, *whole;
+	char why[200], event[200];
+
+	if (!s->policy.failed && has_answered_lately(s))
+		http_call(s->client, "GET", "/v1/result", NULL, SUPERVISOR_ASK, NULL, &result,
+		    NULL);
+	if (!result)
+		result = result_of_status(s->status, json_str(s->status, "state", "failed"),
+		    json_str(s->status, "reason", NULL));
+	if (s->policy.failed) {
+		result_set_state(result, "failed", s->reason);
+	} else if (!result_has_state(result, "done") && !result_has_state(result, "failed")) {
+		const char *said = json_str(result, "reason", "");
+
+		if (s->policy.first_signal) {
+			snprintf(why, sizeof why, "SIG%s", sigabbrev_np(s->policy.first_signal));
+		} else {
+			read_stop_event(s, event, sizeof event);
+			snprintf(why, sizeof why, "%s",
+			    *said                    ? said
+			        : s->policy.stopping ? "ps-ctl stop"
+			        : *event             ? event
+			                             : "asked to stop");
+		}
+		result_set_state(result, "stopped", why);
+	}
+	result_set_failed_checkpoints(result, s->failed_checkpoints, s->checkpoint_error);
+	if (s->passed_over)
+		json_object_set_new(result, "passed_over", json_string(s->passed_over));
+	whole = result_with_header(result);
+	json_decref(result);
+	return whole;
+}
+
+bool run_end_has_all_partitions(const struct supervisor *s)
+{
+	return !s->policy.failed && !s->policy.lost_since && !s->policy.data_lost;
+}
+
+/* ---- the model ---- */
+
+/* Write the last line of a child's log to out or, without one, how it ended. */
+static void describe_child_failure(const char *log, const struct launch_event *ev,
+    char out[static SUPERVISOR_REASON])
+{
+	struct buf last = BUF_INIT;
+	char how[64];
+
+	launch_how(ev, how);
+	launch_last_words(log, &last);
+	snprintf(out, SUPERVISOR_REASON, "%s", last.len > 0 ? (char *)last.data : how);
+	buf_release(&last);
+}
+
+/* Wait for the export to end, and set s->unsaved when it fails.  A signal or the limit ends the
+ * wait; then the process is killed and its partial file removed. */
+static void await_export_process(struct supervisor *s, size_t child, const char *log)
+{
+	int64_t limit = s->conf->deadline > EXPORT_MIN ? s->conf->deadline : EXPORT_MIN;
+	int64_t end = clock_now() + limit;
+	unsigned seen = s->policy.signals;
+	struct launch_event how;
+
+	while (launch_alive(s->set, child) && s->policy.signals == seen && clock_now() < end) {
+		/* Restart a coordinator that is killed meanwhile: the export waits for it. */
+		supervisor_start_due(s);
+		supervisor_wait_event(s,
+		    policy_restart_is_pending(&s->policy) ? clock_now() + RESTART_PAUSE : end);
+	}
+	how = launch_status(s->set, child);
+	if (launch_alive(s->set, child)) {
+		launch_signal(s->set, child, SIGKILL);
+		end = clock_now() + NSEC_PER_SEC;
+		while (launch_alive(s->set, child) && clock_now() < end)
+			supervisor_wait_event(s, end);
+		file_remove_torn(s->dir, MODEL);
+		snprintf(s->unsaved, sizeof s->unsaved, "%s",
+		    s->policy.signals > seen ? "interrupted" : "it took too long");
+	} else if (how.signalled || how.status != 0) {
+		describe_child_failure(log, &how, s->unsaved);
+	}
+}
+
+/* Say in the result of a failed job when the saved model has values that are not finite. */
+static void note_nonfinite_model(const char *model, json_t *result)
+{
+	int64_t n = safetensors_count_nonfinite(model);
+	char *reason;
+
+	if (n <= 0)
+		return;
+	reason = mem_printf("%s; model.safetensors has %lld value%s that %s not finite",
+	    json_str(result, "reason", ""), (long long)n, NUM_S(n), n == 1 ? "is" : "are");
+	result_set_state(result, "failed", reason);
+	free(reason);
+}
+
+/* Export the model of `from`, a run directory or a checkpoint, to RUN/model.safetensors.  A child
+ * process does it, so that signals are still handled meanwhile. */
+static void run_export_process(struct supervisor *s, const char *from, const char *model)
+{
+	const char *words[] = { "ps-ctl", "-C", from, "export", "all", "-o", "safetensors",
+		"--file", model, NULL };
+	char *log = rundir_path(s->dir, "export.log");
+	struct err e = { 0 };
+	size_t child;
+
+	if (members_start_tool(s, "export", words, &child, &e) == ERR_OK)
+		await_export_process(s, child, log);
+	else
+		snprintf(s->unsaved, sizeof s->unsaved, "%.390s", e.msg);
+	unlink(log);
+	free(log);
+}
+
+void run_end_export_model(struct supervisor *s, json_t *result)
+{
+	char *model = rundir_path(s->dir, MODEL);
+
+	/* A worker whose loss became infinite or NaN has already written its last good model
+	 * there. */
+	if (access(model, F_OK) != 0)
+		run_export_process(s, s->dir, model);
+	if (s->unsaved[0])
+		progress_say(&s->progress, "warning: the model is not saved: %s", s->unsaved);
+	else if (result_has_state(result, "failed"))
+		note_nonfinite_model(model, result);
+	result_set_unsaved(result, s->unsaved);
+	free(model);
+}
+
+void run_end_export_newest_checkpoint(struct supervisor *s)
+{
+	char *model = rundir_path(s->dir, MODEL), *checkpoints = rundir_path(s->dir, "checkpoints");
+	struct ckpt_entry *list = NULL;
+	size_t n = 0, at;
+
+	if (ckpt_list(checkpoints, false, &list, &n, NULL) == ERR_OK) {
+		for (at = n; at > 0 && !list[at - 1].whole; at--)
+			;
+		if (at > 0)
+			run_export_process(s, list[at - 1].path, model);
+	}
+	if (s->unsaved[0])
+		progress_say(&s->progress, "warning: the model is in a checkpoint alone: %s",
+		    s->unsaved);
+	s->unsaved[0] = 0;
+	ckpt_list_free(list, n);
+	free(checkpoints);
+	free(model);
+}
+
+/* ---- the end of the processes ---- */
+
+/* Wait until all processes have ended or `grace` is over.  With `servers` wait only for the
+ * servers: once they have gone, nothing tells the others to stop any more.  False when a signal
+ * came before all had ended. */
+static bool await_ends(struct supervisor *s, int64_t grace, bool servers)
+{
+	int64_t end = clock_now() + grace;
+	unsigned seen = s->policy.signals;
+
+	while (launch_running(s->set) > 0 && clock_now() < end && s->policy.signals == seen &&
+	    !(servers && policy_count_alive(&s->policy, POLICY_SERVER) == 0))
+		supervisor_wait_event(s, end);
+	return s->policy.signals == seen || launch_running(s->set) == 0;
+}
+
+/* Is the process stopped by SIGSTOP or by a debugger?  It would not handle SIGTERM. */
+static bool is_frozen_process(pid_t pid)
+{
+	char path[40], *state = NULL;
+	struct buf text = BUF_INIT;
+	bool frozen;
+
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	/* The state follows the program's name, which stands in parentheses and may contain any
+	 * character. */
+	if (file_read(path, 4096, &text, NULL) == ERR_OK && text.len > 0)
+		state = strrchr((char *)text.data, ')');
+	frozen = state && strlen(state) > 2 && (state[2] == 'T' || state[2] == 't');
+	buf_release(&text);
+	return frozen;
+}
+
+static bool has_frozen_child(const struct supervisor *s)
+{
+	for (size_t i = 0; i < launch_count(s->set); i++)
+		if (launch_alive(s->set, i) && is_frozen_process(launch_pid(s->set, i)))
+			return true;
+	return false;
+}
+
+bool run_end_take_checkpoint(struct supervisor *s)
+{
+	const char *words[] = { "ps-ctl", "-C", s->dir, "checkpoint", "--timeout", "10s", NULL };
+	char *log = rundir_path(s->dir, "checkpoint.log");
+	unsigned seen = s->policy.signals;
+	struct err e = { 0 };
+	bool saved = false;
+	size_t child;
+
+	/* A child process does it, so that a further signal is handled meanwhile. */
+	if ((conf_trains(s->conf) || json_int(s->status, "tables", 0) > 0) && !s->policy.failed &&
+	    s->policy.job == POLICY_JOB_RUNNING && !has_frozen_child(s) &&
+	    members_start_tool(s, "checkpoint", words, &child, &e) == ERR_OK) {
+		int64_t end = clock_now() + SAVE_GRACE;
+		struct launch_event how;
+
+		while (
+		    launch_alive(s->set, child) && s->policy.signals == seen && clock_now() < end)
+			supervisor_wait_event(s, end);
+		if (launch_alive(s->set, child)) {
+			launch_signal(s->set, child, SIGKILL);
+		} else {
+			how = launch_status(s->set, child);
+			saved = !how.signalled && how.status == 0;
+			if (!saved && s->policy.signals == seen) {
+				describe_child_failure(log, &how, s->checkpoint_error);
+				s->failed_checkpoints++;
+				progress_say(&s->progress,
+				    "warning: there is no checkpoint of this moment: %s",
+				    s->checkpoint_error);
+			}
+		}
+	}
+	unlink(log);
+	free(log);
+	return saved;
+}
+
+/* Name the live processes after `what`.  Kill those that are frozen or, with all, every one. */
+static void name_remaining_processes(struct supervisor *s, const char *what, bool all)
+{
+	struct buf names = BUF_INIT;
+
+	for (size_t i = 0; i < launch_count(s->set); i++) {
+		bool frozen;
+
+		if (!launch_alive(s->set, i))
+			continue;
+		frozen = is_frozen_process(launch_pid(s->set, i));
+		buf_printf(&names, "%s%s%s", names.len ? ", " : "", launch_id(s->set, i),
+		    frozen ? " (frozen)" : "");
+		if (frozen || all)
+			launch_signal(s->set, i, SIGKILL);
+	}
+	if (names.len)
+		progress_say(&s->progress, "%s %s", what, (char *)names.data);
+	buf_release(&names);
+}
+
+/* Upload the checkpoints that the store of checkpoint_to lacks, because the coordinator, which
+ * uploads them during the run, has ended.  A signal ends the upload; sets s->unstored on
+ * failure. */
+static void upload_missing_checkpoints(struct supervisor *s)
+{
+	char *timeout = mem_printf("%lldms", (long long)(s->conf->deadline / NSEC_PER_MSEC)),
+	     *at = conf_checkpoint_uri(s->conf);
+	const char *words[] = { "ps-ctl", "-C", s->dir, "checkpoint", "push", "--timeout", timeout,
+		NULL };
+	char *log = rundir_path(s->dir, "store.log");
+	int64_t tell_at = clock_now() + NSEC_PER_SEC;
+	unsigned seen = s->policy.signals;
+	struct launch_event how;
+	struct err e = { 0 };
+	size_t child;
+
+	if (!at)
+		goto out;
+	if (members_start_tool(s, "store", words, &child, &e) != ERR_OK) {
+		snprintf(s->unstored, sizeof s->unstored, "%.390s", e.msg);
+		goto out;
+	}
+	while (launch_alive(s->set, child) && s->policy.signals == seen) {
+		supervisor_wait_event(s, tell_at);
+		if (clock_now() < tell_at)
+			continue;
+		progress_say(&s->progress, "copying checkpoints to %s (a signal leaves the rest)",
+		    at);
+		tell_at = clock_now() + TELL_AGAIN;
+	}
+	if (launch_alive(s->set, child)) {
+		snprintf(s->unstored, sizeof s->unstored, "interrupted");
+		launch_stop_all(s->set, LEAVE_GRACE);
+	} else {
+		how = launch_status(s->set, child);
+		if (how.signalled || how.status != 0)
+			describe_child_failure(log, &how, s->unstored);
+		else
+			unlink(log);
+	}
+	if (s->unstored[0])
+		progress_say(&s->progress, "warning: what %s lacks is in %s/checkpoints alone: %s",
+		    at, s->dir, s->unstored);
+out:
+	free(timeout);
+	free(at);
+	free(log);
+}
+
+/* When the job is done, give the user's programs the deadline to finish on their own, for example
+ * to store what they have learned. */
+static void await_user_programs(struct supervisor *s)
+{
+	int64_t now = clock_now(), end = now + s->conf->deadline, say = now + LEAVE_GRACE;
+
+	if (!conf_is_named(s->conf->job.command) || s->policy.job != POLICY_JOB_DONE)
+		return;
+	while (policy_count_alive(&s->policy, POLICY_WORKER) > 0 && now < end &&
+	    !s->policy.signals && !s->policy.stopping) {
+		supervisor_wait_event(s, say < end ? say : end);
+		now = clock_now();
+		if (now >= say && policy_count_alive(&s->policy, POLICY_WORKER) > 0) {
+			progress_say(&s->progress,
+			    "the job is done, and %zu of its programs %s on, for %.0f s at most",
+			    policy_count_alive(&s->policy, POLICY_WORKER),
+			    policy_count_alive(&s->policy, POLICY_WORKER) == 1 ? "goes" : "go",
+			    (double)(end - now) / NSEC_PER_SEC);
+			say = end;
+		}
+	}
+}
+
+void run_end_processes(struct supervisor *s, const char *why)
+{
+	json_t *body = json_pack("{s:s}", "why", why);
+	bool patient, told;
+
+	supervisor_read_signals(s);
+	await_user_programs(s);
+	patient = s->policy.signals < 2;
+	supervisor_expect_ends(s);
+	progress_clear_line(&s->progress);
+	told = patient && !s->policy.failed && supervisor_is_coordinator_alive(s) &&
+	    http_call(s->client, "POST", "/v1/stop", body, SUPERVISOR_ASK, NULL, NULL, NULL) ==
+	        ERR_OK;
+	json_decref(body);
+	/* While the cluster forms, processes that have not joined do not get the coordinator's
+	 * stop. */
+	if (told && s->policy.job != POLICY_JOB_FORMING)
+		patient = await_ends(s, LEAVE_GRACE, true) && await_ends(s, LEAVE_GRACE / 8, false);
+	if (patient && launch_running(s->set) > 0) {
+		launch_signal_all(s->set, SIGTERM);
+		patient = await_ends(s, s->policy.failed ? CRASH_GRACE : LEAVE_GRACE / 4, false);
+	}
+	if (patient && launch_running(s->set) > 0) {
+		name_remaining_processes(s, "waiting for", false);
+		patient = await_ends(s, LEAVE_GRACE, false);
+	}
+	if (patient && launch_running(s->set) > 0)
+		name_remaining_processes(s, "killing", true);
+	launch_stop_all(s->set, 0);
+	if (patient)
+		upload_missing_checkpoints(s);
+}

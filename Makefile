@@ -320,6 +320,9 @@ lint: deps-lint ## check sources, scripts and manual pages
 	@$(MAKE) --no-print-directory $(PAGE) compile_commands.json
 	printf '%s\n' $(LINTED) | xargs -P2 -n8 clang-tidy --quiet -p .
 
+check-lab-free: deps ## build without the planner, the sweeps and the reports
+	@tests/lib/build-without-lab $(BUILD)/lab-free
+
 compile_commands.json: Makefile ## write the commands of the compiler, for clangd and clang-tidy
 	@FLAGS='$(STD) $(PAGE_AT)' tests/lib/compile-commands $(LINTED) > $@
 
@@ -363,6 +366,6 @@ clean: ## remove build/
 help: ## list the targets
 	@sed -nE 's/^([a-z][a-z_.-]*):[^=].*## (.*)|^([a-z-]+): ## (.*)/\1\3\t\2\4/p' Makefile | expand -t 24
 
-.PHONY: help check-san deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-serve bench-scale bench-watch bench-adapt soak cuts format lint fuzz install uninstall clean
+.PHONY: help check-san deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-serve bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

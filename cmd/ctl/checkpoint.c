@@ -133,7 +133,7 @@ static int take_checkpoint(const struct checkpoint_options *o, int nargs, char *
 	(void)nargs;
 	(void)args;
 	if (rc == ERR_OK && o->json)
-		ctl_print_line("checkpoint", answer);
+		json_print_event("checkpoint", answer);
 	else if (rc == ERR_OK)
 		printf("%lld\n", (long long)json_int(answer, "step", 0));
 	json_decref(answer);
@@ -202,7 +202,7 @@ void checkpoint_print(const struct checkpoint_options *o, const struct ckpt_entr
 		json_t *line = checkpoint_to_json(&list[i]);
 
 		if (o->json)
-			ctl_print_line("checkpoint", line);
+			json_print_event("checkpoint", line);
 		else
 			print_checkpoint_entry(&list[i]);
 		json_decref(line);
@@ -256,7 +256,7 @@ static bool report_verified(const struct checkpoint_options *o, struct ckpt_entr
 		line = checkpoint_to_json(c);
 		json_object_set_new(line, "model_digest",
 		    c->whole ? json_string(hex) : json_null());
-		ctl_print_line("checkpoint", line);
+		json_print_event("checkpoint", line);
 		json_decref(line);
 	} else if (c->whole) {
 		printf("step %llu: whole, %s, model %s\n", (unsigned long long)c->step, size, hex);
@@ -328,7 +328,7 @@ static void print_table_difference(void *ctx, const struct ckpt_difference *d)
 		    (json_int_t)d->differ, "max_abs", json_of_num(d->max_abs), "rms",
 		    json_of_num(d->rms), "rows_only_a", (json_int_t)d->rows_only_a, "rows_only_b",
 		    (json_int_t)d->rows_only_b);
-		ctl_print_line("difference", line);
+		json_print_event("difference", line);
 		json_decref(line);
 		return;
 	}

@@ -96,7 +96,7 @@ static void print_stored(void *ctx, const char *name, const struct ckpt_entry *e
 	if (o->json) {
 		line = json_pack("{s:I, s:s, s:I}", "step", (json_int_t)entry->step, "path", name,
 		    "size_bytes", (json_int_t)entry->bytes);
-		ctl_print_line("stored", line);
+		json_print_event("stored", line);
 		json_decref(line);
 	} else {
 		puts(name);

@@ -91,17 +91,6 @@ const void *ctl_action(const struct ctl_cmd *self, const char *word, const void 
 	return NULL;
 }
 
-void ctl_print_line(const char *kind, const json_t *object)
-{
-	json_t *line = json_event_with(kind, object);
-	char *text = json_text(line);
-
-	puts(text);
-	fflush(stdout);
-	free(text);
-	json_decref(line);
-}
-
 enum err_code ctl_reach(const char *dir, struct http_client **client, struct err *e)
 {
 	char *run = NULL;

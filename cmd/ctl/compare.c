@@ -7,8 +7,8 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "ctl.h"
-#include "report_read.h"
-#include "report_table.h"
+#include "lab/report_read.h"
+#include "lab/report_table.h"
 
 #define RUNS_MAX 16
 /* Number of steps at which curves are printed. */
@@ -43,7 +43,7 @@ static void print_rows_json(const struct comparison *c, const char *kind, json_t
 		json_array_append_new(runs, json_string(c->run[i].dir));
 	json_array_foreach(rows, i, row) {
 		json_object_set(row, "runs", runs);
-		ctl_print_line(kind, row);
+		json_print_event(kind, row);
 	}
 	json_decref(runs);
 	json_decref(rows);

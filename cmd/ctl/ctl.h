@@ -84,9 +84,6 @@ int ctl_report_misuse(const struct ctl_cmd *self, const char *fmt, ...)
 const void *ctl_action(const struct ctl_cmd *self, const char *word, const void *actions, size_t n,
     size_t size);
 
-/* Prints the event (json_event_with) as one line to stdout, and flushes it. */
-void ctl_print_line(const char *kind, const json_t *object);
-
 /* Makes a client of the running cluster that -C names (dir), or of the one that $PS_CLUSTER or the
  * current directory tells when dir is NULL. */
 enum err_code ctl_reach(const char *dir, struct http_client **client, struct err *e);

@@ -98,7 +98,7 @@ static enum err_code show_dashboard(const struct options *o, const char *dir, st
 	    json_str(answer, "token", ""));
 	if (o->json) {
 		line = json_pack("{s:s, s:I}", "address", address, "seconds", (json_int_t)seconds);
-		ctl_print_line("dashboard", line);
+		json_print_event("dashboard", line);
 		json_decref(line);
 	} else {
 		puts(address);

@@ -130,7 +130,7 @@ static void print_finding(const struct doctor_finding *f, bool json)
 	}
 	o = json_pack("{s:s, s:s, s:s, s:s, s:s}", "check", f->check, "level", level_name[f->level],
 	    "about", f->about, "text", f->text, "remedy", f->remedy);
-	ctl_print_line("check", o);
+	json_print_event("check", o);
 	json_decref(o);
 }
 

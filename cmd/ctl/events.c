@@ -54,7 +54,7 @@ static bool is_wanted_event(const struct shower *s, const json_t *e)
 static void print_event(const struct shower *s, const json_t *e)
 {
 	if (s->o->json)
-		ctl_print_line("event", e);
+		json_print_event("event", e);
 	else
 		plain_print(stdout, "%s %-13s %s\n", json_str(e, "ts", ""),
 		    json_str(e, "event", ""), json_str(e, "text", ""));

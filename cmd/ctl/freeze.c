@@ -124,7 +124,7 @@ static int run_freeze(const struct ctl_cmd *self, int argc, char **argv)
 	while (rc == ERR_OK && !done)
 		rc = change_frozen(client, &o, argv + 1, nargs, &answer, &done, &e);
 	if (rc == ERR_OK && o.json)
-		ctl_print_line("set", answer);
+		json_print_event("set", answer);
 	else if (rc == ERR_OK)
 		printf("frozen: %s, from step %lld on\n", json_str(answer, "frozen", ""),
 		    (long long)json_int(answer, "step", 0));

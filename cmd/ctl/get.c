@@ -42,7 +42,7 @@ static void print_setting(const struct options *o, const char *key, const json_t
 	if (o->json) {
 		line = json_copy((json_t *)(uintptr_t)row);
 		json_object_set_new(line, "key", json_string(key));
-		ctl_print_line("setting", line);
+		json_print_event("setting", line);
 		json_decref(line);
 		return;
 	}

@@ -131,7 +131,7 @@ static void print_added_key(const struct key_options *o, const struct keyring_en
 		json_object_set_new(line, "file", file ? json_string(file) : json_null());
 		json_object_set_new(line, "token",
 		    entry->is_token ? json_string(token) : json_null());
-		ctl_print_line("key_added", line);
+		json_print_event("key_added", line);
 		json_decref(line);
 	} else {
 		fprintf(entry->is_token ? stderr : stdout,
@@ -179,7 +179,7 @@ static void print_revoked_key(const struct key_options *o, const json_t *answer)
 	size_t i;
 
 	if (o->json) {
-		ctl_print_line("revoked", answer);
+		json_print_event("revoked", answer);
 	} else if (o->alive) {
 		printf("%s is revoked: %lld session%s cut, by %lld server%s\n",
 		    json_str(answer, "name", ""), (long long)cut, NUM_S(cut), (long long)servers,
@@ -230,7 +230,7 @@ int key_release(const struct key_options *o, char **args)
 		rc = key_post(o, "/v1/keys/release", json_pack("{s:s}", "name", args[0]), &answer,
 		    &e);
 	if (!rc && o->json)
-		ctl_print_line("released", answer);
+		json_print_event("released", answer);
 	else if (!rc)
 		printf("%s is released: the event tells from which step on it counts\n", args[0]);
 	json_decref(answer);

@@ -95,7 +95,7 @@ int key_list(const struct key_options *o, char **args)
 	keys = json_object_get(answer, "keys");
 	if (!rc && o->json)
 		json_array_foreach(keys, i, k)
-			ctl_print_line("key", k);
+			json_print_event("key", k);
 	else if (!rc)
 		print_key_table(keys);
 	json_decref(answer);

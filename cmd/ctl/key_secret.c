@@ -11,7 +11,7 @@ static void print_rotated_secret(const struct key_options *o, const json_t *answ
 	size_t i;
 
 	if (o->json) {
-		ctl_print_line("psk_rotated", answer);
+		json_print_event("psk_rotated", answer);
 	} else {
 		printf("the cluster has a new secret; the one before is accepted ");
 		printf(grace ? "until %s\n" : "no longer\n", json_str(answer, "until", ""));

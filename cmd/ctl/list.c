@@ -62,7 +62,7 @@ static int run_list(const struct ctl_cmd *self, int argc, char **argv)
 		print_catalog_table(list);
 	else
 		json_array_foreach(list, i, item)
-			ctl_print_line(c->kind, item);
+			json_print_event(c->kind, item);
 	json_decref(list);
 	return 0;
 }

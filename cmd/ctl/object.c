@@ -77,7 +77,7 @@ static enum err_code print_object(void *ctx, const char *rest, uint64_t size, st
 	if (l->o->json) {
 		line = json_pack("{s:o, s:I}", "name", json_sprintf("%s%s", l->before, rest),
 		    "size_bytes", (json_int_t)size);
-		ctl_print_line("object", line);
+		json_print_event("object", line);
 		json_decref(line);
 	} else {
 		printf("%14llu  %s%s\n", (unsigned long long)size, l->before, rest);

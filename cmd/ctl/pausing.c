@@ -48,7 +48,7 @@ static void print_paused(const struct pausing_options *o, bool pause, int64_t st
 
 	if (o->json) {
 		line = json_pack("{s:I}", "step", (json_int_t)step);
-		ctl_print_line(pause ? "paused" : "resumed", line);
+		json_print_event(pause ? "paused" : "resumed", line);
 		json_decref(line);
 	} else {
 		printf("%s at step %lld\n", pause ? "paused" : "resumed", (long long)step);

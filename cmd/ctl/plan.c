@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "plan.h"
+#include "lab/plan.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "ctl.h"
-#include "report_page.h"
+#include "lab/report_page.h"
 
 static int run_report(const struct ctl_cmd *self, int argc, char **argv)
 {

@@ -6,8 +6,8 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "ctl.h"
-#include "report_read.h"
-#include "report_table.h"
+#include "lab/report_read.h"
+#include "lab/report_table.h"
 
 struct options {
 	bool json;
@@ -100,7 +100,7 @@ static void print_runs_json(const struct report_run *list, size_t n)
 		    "directory", r->dir, "state", r->state, "began", *r->began ? r->began : NULL,
 		    "ended", *r->ended ? r->ended : NULL, "result", result, "settings", r->settings,
 		    "differing", keys);
-		ctl_print_line("run", o);
+		json_print_event("run", o);
 		json_decref(o);
 	}
 	json_decref(keys);

@@ -118,7 +118,7 @@ static void print_set_answer(const struct options *o, char **word, int n, json_t
 	             *planned = json_object_get(answer, "planned");
 
 	if (o->json) {
-		ctl_print_line("set", answer);
+		json_print_event("set", answer);
 		return;
 	}
 	if (o->dry_run) {

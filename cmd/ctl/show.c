@@ -79,7 +79,7 @@ static size_t show_matches(const char *word, bool json)
 			if (!has_name(o, word))
 				continue;
 			if (json)
-				ctl_print_line(c->kind, o);
+				json_print_event(c->kind, o);
 			else
 				print_catalog_item(c, o);
 			found++;

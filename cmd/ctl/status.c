@@ -85,7 +85,7 @@ static void print_json_rows(const char *kind, const json_t *list)
 	json_t *o;
 
 	json_array_foreach((json_t *)list, i, o)
-		ctl_print_line(kind, o);
+		json_print_event(kind, o);
 }
 
 static enum err_code get_status_part(struct http_client *c, const char *path, json_t **out,
@@ -107,7 +107,7 @@ static enum err_code show_running_status(const char *dir, bool json, struct err 
 	if (rc == ERR_OK)
 		rc = get_status_part(client, "/v1/workers", &workers, e);
 	if (rc == ERR_OK && json) {
-		ctl_print_line("cluster", status);
+		json_print_event("cluster", status);
 		print_json_rows("server", json_object_get(servers, "servers"));
 		print_json_rows("worker", json_object_get(workers, "workers"));
 	} else if (rc == ERR_OK) {

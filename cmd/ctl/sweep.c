@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "sweep.h"
+#include "lab/sweep.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -131,7 +131,7 @@ static int run_table(const struct ctl_cmd *self, int argc, char **argv)
 		return 2;
 	rc = ctl_request(o.dir, "POST", "/v1/tables", body, o.timeout, &answer, &e);
 	if (rc == ERR_OK && o.json)
-		ctl_print_line("table_change", answer);
+		json_print_event("table_change", answer);
 	else if (rc == ERR_OK && json_is_integer(json_object_get(answer, "step")))
 		printf("%s %s, from step %lld on\n", argv[2], a->says,
 		    (long long)json_int(answer, "step", 0));

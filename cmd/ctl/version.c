@@ -28,7 +28,7 @@ static int run_version(const struct ctl_cmd *self, int argc, char **argv)
 	j = json_pack("{s:s, s:s, s:i, s:s, s:s, s:s}", "name", "ps-ctl", "version", PSKIT_VERSION,
 	    "protocol", PSKIT_PROTOCOL, "libsodium", sodium_version_string(), "libcurl",
 	    curl_version_info(CURLVERSION_NOW)->version, "jansson", jansson_version_str());
-	ctl_print_line("version", j);
+	json_print_event("version", j);
 	json_decref(j);
 	return 0;
 }

@@ -424,6 +424,17 @@ json_t *json_event_with(const char *kind, const json_t *object)
 	return line;
 }
 
+void json_print_event(const char *kind, const json_t *object)
+{
+	json_t *line = json_event_with(kind, object);
+	char *text = json_text(line);
+
+	puts(text);
+	fflush(stdout);
+	free(text);
+	json_decref(line);
+}
+
 /* ---- text ---- */
 
 /* A writer of our own, because jansson writes reals with one fixed precision: too short to be read

@@ -90,6 +90,8 @@ json_t *json_event(const char *kind);
 /* A new object with these three members, then those of `object`.  A "ts" of the object replaces
  * ours: it is the time of its figures. */
 json_t *json_event_with(const char *kind, const json_t *object);
+/* Prints json_event_with() as one line to stdout, and flushes it. */
+void json_print_event(const char *kind, const json_t *object);
 /* Compact text as a new string; "null" for NULL. */
 char *json_text(const json_t *v);
 

@@ -123,15 +123,14 @@ void result_sentence(const json_t *result, struct buf *out)
 void result_print(const json_t *result, bool json)
 {
 	struct buf text = BUF_INIT;
-	json_t *line = json ? result_with_header(result) : NULL;
-	char *object = line ? json_text(line) : NULL;
 
-	if (!json)
-		result_sentence(result, &text);
-	puts(json ? object : (char *)text.data);
+	if (json) {
+		json_print_event("result", result);
+		return;
+	}
+	result_sentence(result, &text);
+	puts((char *)text.data);
 	fflush(stdout);
-	free(object);
-	json_decref(line);
 	buf_release(&text);
 }
 

@@ -7,7 +7,7 @@
 #include "conf/rule.h"
 #include "core/buf.h"
 #include "core/mem.h"
-#include "plan.h"
+#include "lab/plan.h"
 
 /* ---- bottlenecks ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/num.h"
-#include "report_page.h"
+#include "lab/report_page.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,9 +11,8 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/version.h"
-#include "ctl.h"
-#include "report_html.h"
-#include "report_table.h"
+#include "lab/report_html.h"
+#include "lab/report_table.h"
 
 /* With more events than both together, the ones between are left out. */
 #define EVENTS_FIRST 50

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef CTL_REPORT_TABLE_H
-#define CTL_REPORT_TABLE_H
+#ifndef LAB_REPORT_TABLE_H
+#define LAB_REPORT_TABLE_H
 
 #include <stddef.h>
 
 #include "core/buf.h"
 #include "core/json.h"
-#include "report_read.h"
+#include "lab/report_read.h"
 
 /* A table of short texts for a terminal.  Columns are as wide as their widest cell; columns of
  * numbers are aligned to the right.  Texts may come from files: control characters are replaced, so

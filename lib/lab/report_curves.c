@@ -6,16 +6,15 @@
 
 #include "core/json.h"
 #include "core/mem.h"
-#include "ctl.h"
-#include "report_html.h"
-#include "report_page.h"
+#include "lab/report_html.h"
+#include "lab/report_page.h"
 
 bool report_is_notable_event(const char *event)
 {
 	static const char *const usual[] = { "server_joined", "worker_joined", "worker_done",
 		"layout", "eval", "running", "finishing", "done" };
 
-	for (size_t i = 0; i < CTL_COUNT(usual); i++)
+	for (size_t i = 0; i < (sizeof usual / sizeof *usual); i++)
 		if (strcmp(usual[i], event) == 0)
 			return false;
 	return true;

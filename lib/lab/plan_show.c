@@ -6,8 +6,7 @@
 #include "conf/rule.h"
 #include "core/json.h"
 #include "core/num.h"
-#include "ctl.h"
-#include "plan.h"
+#include "lab/plan.h"
 
 /* Formats seconds as "1.23 s", "45.6 ms", "789 us", "0.3 ns" or "5.2 h".  Returns out. */
 static const char *format_seconds(double s, char out[static 24])
@@ -24,7 +23,7 @@ static const char *format_seconds(double s, char out[static 24])
 		{ 1e-6, 1e-6, "us" },
 	};
 
-	for (size_t i = 0; i < CTL_COUNT(unit); i++)
+	for (size_t i = 0; i < (sizeof unit / sizeof *unit); i++)
 		if (s >= unit[i].from) {
 			snprintf(out, 24, "%.3g %s", s / unit[i].scale, unit[i].unit);
 			return out;
@@ -242,7 +241,7 @@ static json_t *planned_to_json(const struct plan_output *w, const struct planned
 
 static void print_json_line(const char *kind, json_t *o)
 {
-	ctl_print_line(kind, o);
+	json_print_event(kind, o);
 	json_decref(o);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef CTL_PLAN_H
-#define CTL_PLAN_H
+#ifndef LAB_PLAN_H
+#define LAB_PLAN_H
 
 /* ps-ctl plan: predicts the step time, the bytes and the memory of a cluster by simulation
  * (lab/capacity_plan.h), and compares other configurations with it.  plan.c parses options and runs

@@ -6,9 +6,8 @@
 
 #include "core/json.h"
 #include "core/mem.h"
-#include "ctl.h"
-#include "report_table.h"
-#include "sweep.h"
+#include "lab/report_table.h"
+#include "lab/sweep.h"
 
 const char *sweep_point_state_name(const struct point *p)
 {
@@ -54,7 +53,7 @@ void sweep_point_print_json(const struct sweep *s, const struct point *p)
 	    sweep_point_state_name(p), "kept", (int)p->kept, "result", result);
 	if (*p->reason)
 		json_object_set_new(o, "reason", json_string(p->reason));
-	ctl_print_line("point", o);
+	json_print_event("point", o);
 	json_decref(o);
 	free(run);
 }
@@ -99,7 +98,7 @@ static void print_sweep_table(const struct sweep *s, struct point *const *order)
 	static const char *const figure[] = { "seconds", "steps", "train_loss" };
 	json_t *evals = list_eval_figures(s);
 	struct report_text_table t = TEXT_TABLE(
-	    s->nkeys + 1 + CTL_COUNT(figure) + json_array_size(evals));
+	    s->nkeys + 1 + (sizeof figure / sizeof *figure) + json_array_size(evals));
 	const char *key;
 	json_t *v;
 	size_t k;
@@ -109,7 +108,7 @@ static void print_sweep_table(const struct sweep *s, struct point *const *order)
 	report_text_table_add(&t, mem_strdup("state"));
 	json_array_foreach(evals, k, v)
 		report_text_table_add(&t, mem_strdup(json_string_value(v)));
-	for (k = 0; k < CTL_COUNT(figure); k++)
+	for (k = 0; k < (sizeof figure / sizeof *figure); k++)
 		report_text_table_add(&t, mem_strdup(figure[k]));
 	for (size_t i = 0; i < s->npoints; i++) {
 		json_object_foreach(order[i]->settings, key, v)
@@ -119,7 +118,7 @@ static void print_sweep_table(const struct sweep *s, struct point *const *order)
 			report_text_table_add(&t,
 			    report_figure_text(
 			        report_figure(order[i]->result, json_string_value(v))));
-		for (k = 0; k < CTL_COUNT(figure); k++)
+		for (k = 0; k < (sizeof figure / sizeof *figure); k++)
 			report_text_table_add(&t,
 			    report_figure_text(report_figure(order[i]->result, figure[k])));
 	}
@@ -154,7 +153,7 @@ static void print_sweep_line(const struct sweep *s, struct point *const *order, 
 	    "points", (json_int_t)s->npoints, "done", (json_int_t)count_points(s, POINT_DONE),
 	    "failed", (json_int_t)count_points(s, POINT_FAILED), "best",
 	    order[0]->state == POINT_DONE ? order[0]->settings : NULL, "runs", runs);
-	ctl_print_line("sweep", o);
+	json_print_event("sweep", o);
 	json_decref(o);
 }
 

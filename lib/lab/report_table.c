@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "report_table.h"
+#include "lab/report_table.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "report_html.h"
+#include "lab/report_html.h"
 
 #include <stdarg.h>
 #include <stdio.h>

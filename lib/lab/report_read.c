@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "report_read.h"
+#include "lab/report_read.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef CTL_REPORT_READ_H
-#define CTL_REPORT_READ_H
+#ifndef LAB_REPORT_READ_H
+#define LAB_REPORT_READ_H
 
 #include <stdbool.h>
 #include <stddef.h>

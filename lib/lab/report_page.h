@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef CTL_REPORT_PAGE_H
-#define CTL_REPORT_PAGE_H
+#ifndef LAB_REPORT_PAGE_H
+#define LAB_REPORT_PAGE_H
 
 #include "core/buf.h"
-#include "report_read.h"
+#include "lab/report_read.h"
 
 /* ps-ctl report: a page about one run.  Appends a complete HTML page to out, with styles and charts
  * in it; it loads nothing and has no script. */

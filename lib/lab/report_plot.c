@@ -4,8 +4,7 @@
 #include <stdlib.h>
 
 #include "core/num.h"
-#include "ctl.h"
-#include "report_html.h"
+#include "lab/report_html.h"
 
 /* Size of the picture, and the rectangle within the axes, in pixels. */
 #define WIDE   480

@@ -4,8 +4,7 @@
 
 #include "core/buf.h"
 #include "core/mem.h"
-#include "ctl.h"
-#include "sweep.h"
+#include "lab/sweep.h"
 
 /* A larger grid is taken for a mistake: it would run for weeks. */
 #define POINTS_MAX 10000

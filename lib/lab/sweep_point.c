@@ -10,10 +10,9 @@
 #include "core/json.h"
 #include "core/launch.h"
 #include "core/mem.h"
-#include "ctl.h"
-#include "report_read.h"
+#include "lab/report_read.h"
 #include "rundir/result.h"
-#include "sweep.h"
+#include "lab/sweep.h"
 
 #define ID_MAX     48
 #define CONFIG_MAX (1u << 20)

@@ -8,8 +8,7 @@
 #include "rundir/control.h"
 #include "core/clock.h"
 #include "core/json.h"
-#include "ctl.h"
-#include "plan.h"
+#include "lab/plan.h"
 
 #define TIMEOUT (5 * NSEC_PER_SEC)
 

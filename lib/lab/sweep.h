@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef CTL_SWEEP_H
-#define CTL_SWEEP_H
+#ifndef LAB_SWEEP_H
+#define LAB_SWEEP_H
 
 #include <stdbool.h>
 #include <stddef.h>

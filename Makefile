@@ -303,7 +303,8 @@ cuts: deps-check ## cut and delay single links CUTS (2000) times; as root
 	@PS_BIN=$(BUILD) tests/fault/cuts many $(CUTS)
 
 # ---- checks of the sources ------------------------------------------------------------
-CFILES = $(shell git ls-files '*.c' '*.h' 2>/dev/null)
+# The examples are as short as a manual shows them, and in their own format.
+CFILES = $(shell git ls-files '*.c' '*.h' ':!contrib/examples' 2>/dev/null)
 LINTED = $(shell git ls-files 'lib/*.c' 'cmd/*.c' 2>/dev/null)
 SCRIPTS = $(shell git grep -lE '^\#!.*[/ ](sh|bash)$$' -- ':!*.bats' 2>/dev/null)
 format: ## format the sources of C

@@ -192,6 +192,7 @@ job() {
 	finish
 	[ "$status" -eq 1 ]
 	grep -x 'ended by a handler' err
+	rm out
 	background /usr/bin/python3 hears.py thread
 	wait_for 20 grep -q waits out
 	kill -USR1 "$pid"

@@ -1,5 +1,4 @@
 #!/usr/bin/python3
-# SPDX-License-Identifier: ISC
 """Least squares as a worker of its own; in the rows of linear.csv the last number is the target."""
 import numpy as np
 import pskit

@@ -1,7 +1,7 @@
 /* Least squares as a worker of its own: cc -O2 -o linear linear.c $(pkg-config --cflags --libs pskit) */
 #include <pskit.h>
 #include <stdio.h>
-enum { ROWS = 400, COLS = 4 }; /* of a row of linear.csv the last number is the target */
+enum { ROWS = 400, COLS = 4 };          /* of a row of linear.csv the last number is the target */
 static double x[ROWS][COLS];
 
 /* The mean loss of some examples, and its gradient. */
@@ -27,8 +27,7 @@ int main(void)
 	struct ps_step s;
 	struct ps *p;
 	int n = 0, rc;
-	while (f && n < ROWS &&
-	    fscanf(f, "%lf,%lf,%lf,%lf", &x[n][0], &x[n][1], &x[n][2], &x[n][3]) == COLS)
+	while (f && n < ROWS && fscanf(f, "%lf,%lf,%lf,%lf", &x[n][0], &x[n][1], &x[n][2], &x[n][3]) == COLS)
 		n++;
 	rc = ps_open(NULL, NULL, &p) || ps_join(p, "w:4", (uint64_t)n) ? PS_FAILED : PS_OK;
 	while (!rc && (rc = ps_step_begin(p, &s)) == PS_OK)

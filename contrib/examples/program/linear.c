@@ -53,9 +53,8 @@ int main(void)
 		int m = 1;
 		FILE *f;
 
-		if (sscanf(line, "step %*u examples %u data %4095s %llu %llu", &n, path, &begin,
-		        &end) != 4)
-			continue; /* the first line is JSON, for others */
+		if (sscanf(line, "step %*u examples %u data %4095s %llu %llu", &n, path, &begin, &end) != 4)
+			continue;       /* the first line is JSON, for others */
 		f = fopen(path, "r");
 		memset(g, 0, sizeof g);
 		for (unsigned long long i = 0; f && i < end; i++) {

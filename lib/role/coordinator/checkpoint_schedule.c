@@ -157,7 +157,7 @@ static enum err_code write_checkpoint(struct keep *k, char **path, struct err *e
 	enum err_code rc;
 	bool written;
 
-	host_unlock(h);
+	host_commit(h);
 	rc = ckpt_begin(k->dir, step, &c, e);
 	host_lock(h);
 	if (rc) {
@@ -176,7 +176,7 @@ static enum err_code write_checkpoint(struct keep *k, char **path, struct err *e
 		    coord_snap_state(h->coord) == SNAP_FAILED
 		        ? coord_snap_message(h->coord)
 		        : "the servers have changed meanwhile");
-		host_unlock(h);
+		host_commit(h);
 		ckpt_abort(c);
 		free(base);
 		host_lock(h);
@@ -188,7 +188,7 @@ static enum err_code write_checkpoint(struct keep *k, char **path, struct err *e
 	head = json_deep_copy(shared);
 	json_decref(shared);
 	descriptions = json_deep_copy(coord_snap_descriptions(h->coord));
-	host_unlock(h);
+	host_commit(h);
 	rc = commit_checkpoint(k, c, base, descriptions, head, path, e);
 	free(base);
 	json_decref(head);
@@ -371,7 +371,7 @@ static void *run_checkpoint_thread(void *ctx)
 		else
 			host_wait(h, k->every.time ? k->next_time : 0);
 	}
-	host_unlock(h);
+	host_commit(h);
 	return NULL;
 }
 
@@ -461,7 +461,7 @@ enum err_code checkpoint_schedule_start(struct host *h, const struct conf *c, st
 	 * lock. */
 	host_lock(h);
 	h->keep = k;
-	host_unlock(h);
+	host_commit(h);
 	if (pthread_create(&k->thread, NULL, run_checkpoint_thread, k))
 		return err_sys(e, ERR_IO, "cannot start a thread");
 	k->started = true;
@@ -476,7 +476,7 @@ void checkpoint_schedule_stop(struct host *h)
 		return;
 	host_lock(h);
 	k->stop = true;
-	host_unlock(h);
+	host_commit(h);
 	if (k->started)
 		pthread_join(k->thread, NULL);
 }

@@ -316,7 +316,7 @@ void file_service_take(struct host *h, struct peer *p)
 		s->next = h->files;
 		h->files = s;
 	}
-	host_unlock(h);
+	host_commit(h);
 	join_sessions(over);
 }
 
@@ -324,11 +324,9 @@ void file_service_stop(struct host *h)
 {
 	struct file_service_session *all;
 
-	/* Do not use host_unlock, which sends the view: host_start may have failed before there
-	 * was a coordinator. */
-	pthread_mutex_lock(&h->lock);
+	host_lock(h);
 	h->files_closed = true;
 	all = unlink_sessions(h, true);
-	pthread_mutex_unlock(&h->lock);
+	host_unlock(h);
 	join_sessions(all);
 }

@@ -78,24 +78,56 @@ void host_lock(struct host *h)
 	pthread_mutex_lock(&h->lock);
 }
 
-static void send_and_unlock(struct host *h, bool tell)
+void host_unlock(struct host *h)
+{
+	pthread_mutex_unlock(&h->lock);
+}
+
+/* Announces the state when it is durable. True: the cluster ends, and this process with it. */
+static bool publish(struct host *h, bool tell)
 {
 	bool end = false;
 
-	host_send(h);
-	if (coord_ended(h->coord) && !h->end_announced)
-		end = h->end_announced = true;
+	host_announce(h);
+	/* A store in this process learns of the stop from the view, like every other store. */
+	if (coord_ended(h->coord) && !h->end_announced &&
+	    !state_file_is_awaited(h, coord_stamp(h->coord))) {
+		h->end_announced = true;
+		end = !h->server->cfg.store;
+	}
 	if (tell)
 		pthread_cond_broadcast(&h->changed);
+	return end;
+}
+
+static void commit(struct host *h, bool tell)
+{
+	bool end = publish(h, tell);
+
 	pthread_mutex_unlock(&h->lock);
-	/* A store in this process learns of the stop from the view, like every other store. */
-	if (end && !h->server->cfg.store)
+	if (end)
 		server_end(h->server, NULL);
 }
 
-void host_unlock(struct host *h)
+void host_commit(struct host *h)
 {
-	send_and_unlock(h, true);
+	commit(h, true);
+}
+
+void host_publish(struct host *h)
+{
+	if (publish(h, true))
+		server_end(h->server, NULL);
+}
+
+void host_commit_and_wait(struct host *h)
+{
+	uint64_t stamp = coord_stamp(h->coord);
+
+	host_publish(h);
+	while (state_file_is_awaited(h, stamp))
+		host_wait(h, 0);
+	pthread_mutex_unlock(&h->lock);
 }
 
 void host_wait(struct host *h, int64_t until)
@@ -168,7 +200,7 @@ json_t *host_handle(struct host *h, struct coord_self *self, const json_t *msg,
 	host_lock(h);
 	if (strcmp(json_str(msg, "op", ""), "trace") == 0) {
 		trace_request_take_page(h, self, msg, clock_now());
-		send_and_unlock(h, false);
+		commit(h, false);
 		return NULL;
 	}
 	before = (struct host_mark){ coord_stamp(h->coord), coord_leases(h->coord) };
@@ -184,7 +216,7 @@ json_t *host_handle(struct host *h, struct coord_self *self, const json_t *msg,
 		*due = (struct host_mark){ coord_stamp(h->coord), coord_leases(h->coord) };
 	/* Heartbeats come by the thousand each second, so they wake no thread in host_wait.
 	 * Changes that a heartbeat caused are seen at the next tick. */
-	send_and_unlock(h, strcmp(op, "beat") != 0);
+	commit(h, strcmp(op, "beat") != 0);
 	return answer;
 }
 
@@ -194,14 +226,14 @@ void host_gone(struct host *h, const struct coord_self *self)
 		return;
 	host_lock(h);
 	coord_session_gone(h->coord, self, clock_now());
-	host_unlock(h);
+	host_commit(h);
 }
 
 void host_touch(struct host *h)
 {
 	host_lock(h);
 	coord_publish_view(h->coord);
-	host_unlock(h);
+	host_commit(h);
 }
 
 void host_keys_changed(struct host *h)
@@ -209,7 +241,7 @@ void host_keys_changed(struct host *h)
 	host_lock(h);
 	coord_publish_view(h->coord);
 	host_send_keys(h);
-	host_unlock(h);
+	host_commit(h);
 }
 
 void host_keys_checked(struct host *h, const json_t *msg)
@@ -217,7 +249,7 @@ void host_keys_checked(struct host *h, const json_t *msg)
 	host_lock(h);
 	coord_keys_checked(h->coord, msg);
 	host_wake_parked(h);
-	host_unlock(h);
+	host_commit(h);
 }
 
 bool host_leave(struct host *h, int sig)
@@ -233,7 +265,7 @@ bool host_leave(struct host *h, int sig)
 	else
 		host_stop_job(h);
 	h->leaving = saving;
-	host_unlock(h);
+	host_commit(h);
 	return saving;
 }
 
@@ -263,7 +295,7 @@ bool host_checkpoint(struct host *h)
 	host_lock(h);
 	if (h->keep)
 		checkpoint_schedule_request(h->keep);
-	host_unlock(h);
+	host_commit(h);
 	return h->keep != NULL;
 }
 
@@ -299,13 +331,15 @@ static void *run_ticker(void *ctx)
 			do_periodic_work(h, now);
 			next = now + TICK;
 		}
-		host_unlock(h);
+		host_commit(h);
 		host_lock(h);
-		until = h->dirty && host_view_due(h) < next ? host_view_due(h) : next;
+		until = h->deferred && state_file_is_durable(h) && host_view_due(h) < next
+		    ? host_view_due(h)
+		    : next;
 		ts = (struct timespec){ until / NSEC_PER_SEC, until % NSEC_PER_SEC };
 		pthread_cond_timedwait(&h->woken, &h->lock, &ts);
 	}
-	host_unlock(h);
+	host_commit(h);
 	return NULL;
 }
 
@@ -455,6 +489,7 @@ enum err_code host_start(struct server *s, struct err *e)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&h->woken, &attr);
 	pthread_cond_init(&h->changed, &attr);
+	pthread_cond_init(&h->writer_woken, &attr);
 	pthread_condattr_destroy(&attr);
 	h->adapt = adapt_new();
 	h->history = history_new(s->cfg.id->run_dir, s->cfg.log);
@@ -487,10 +522,9 @@ enum err_code host_start(struct server *s, struct err *e)
 		rc = lease_log_replay(h, s->state, e);
 	state_file_begin_life(h);
 	host_lock(h);
-	if (!rc && !state_file(h, clock_now()))
-		rc = err_set(e, ERR_IO, "the coordinator's state cannot be written to %s",
-		    s->cfg.id->run_dir);
-	pthread_mutex_unlock(&h->lock);
+	if (!rc)
+		rc = state_file_write_first(h, e);
+	host_unlock(h);
 	if (!rc && h->leaselog)
 		lease_log_remove_others(h);
 	conf_release(&first);
@@ -500,9 +534,11 @@ enum err_code host_start(struct server *s, struct err *e)
 		return rc;
 	history_open(h->history);
 	host_lock(h);
-	host_send_view(h, clock_now());
+	host_show_first_view(h);
 	host_unlock(h);
-	rc = start_http(h, e);
+	rc = state_file_start(h, e);
+	if (!rc)
+		rc = start_http(h, e);
 	if (!rc && pthread_create(&h->ticker, NULL, run_ticker, h))
 		rc = err_sys(e, ERR_IO, "cannot start a thread");
 	if (!rc)
@@ -531,6 +567,7 @@ void host_stop(struct host *h)
 		pthread_mutex_unlock(&h->lock);
 		pthread_join(h->ticker, NULL);
 	}
+	state_file_stop(h);
 	pthread_mutex_lock(&h->lock);
 	if (h->ticker) {
 		/* The last row of the metrics shows how the run ended. */
@@ -566,5 +603,6 @@ void host_free(struct host *h)
 	pthread_mutex_destroy(&h->lock);
 	pthread_cond_destroy(&h->woken);
 	pthread_cond_destroy(&h->changed);
+	pthread_cond_destroy(&h->writer_woken);
 	free(h);
 }

@@ -34,7 +34,12 @@
  *
  * With `lock` held a thread must not wait for an I/O thread or an HTTP thread (session_keys_census,
  * http_server_stop) and must not join a thread: each of them may be waiting for `lock`.
- * state.json is written and synced with the lock held; checkpoints and the lease log are not. */
+ * No file is written with the lock held but events.jsonl and metrics.jsonl, which are not synced:
+ * state.json, the lease log and checkpoints each have a thread that writes them.
+ *
+ * A thread that changes the state ends with host_commit: the state becomes durable, and only then
+ * servers, workers and clients learn of the change (state_file.h). A thread that only read it ends
+ * with host_unlock. */
 
 #include "coord/coord.h"
 #include "http/server.h"
@@ -92,8 +97,12 @@ struct host {
 	struct offsite *offsite; /* uploads checkpoints to an object store; NULL without one */
 	struct file_service_session *files; /* open file sessions (file_service.c) */
 	bool files_closed;
-	pthread_cond_t changed; /* broadcast by host_unlock and host_wake_waiters, for host_wait */
+	pthread_cond_t changed; /* broadcast by host_commit and host_wake_waiters, for host_wait */
 	uint64_t saved, state_file_leases; /* stamps of the state that state.json has */
+	pthread_t writer;                  /* writes state.json (state_file.h) */
+	pthread_cond_t writer_woken;
+	bool writer_started, writer_stop;
+	bool writing; /* the writer is at it, without the lock */
 	/* Everything up to these stamps is durable, so answers that depend on it may be sent
 	 * (host_may_tell). */
 	_Atomic uint64_t tellable, durable_leases;
@@ -108,9 +117,16 @@ struct host {
 
 /* Any thread; not recursive. */
 void host_lock(struct host *h);
-/* Send what has changed (the view not before host_view_due), then unlock and wake host_wait. */
 void host_unlock(struct host *h);
-/* With the lock held: release it until host_unlock or host_wake_waiters is called, or until the time
+/* End a change: announce it when it is durable, or wake the writer, which will (the view not before
+ * host_view_due). Then unlock and wake host_wait. Writes no file and does not wait. */
+void host_commit(struct host *h);
+/* host_commit, then wait until the state is durable, or until writing it has failed. For answers to
+ * clients, who may then rely on the change. Not on an I/O thread. */
+void host_commit_and_wait(struct host *h);
+/* host_commit without unlocking, for threads that go on. */
+void host_publish(struct host *h);
+/* With the lock held: release it until host_commit or host_wake_waiters is called, or until the time
  * `until` (clock_now; 0: no limit). May return early. */
 void host_wait(struct host *h, int64_t until);
 /* Run the handlers of all parked HTTP requests again. Takes the HTTP server's lock; any thread. */
@@ -128,15 +144,26 @@ void host_event(struct host *h, const char *kind, const char *fmt, ...)
 /* Callback of struct coord_io: queue msg for a server. It is sent after the view that it refers
  * to. */
 void host_notice(void *ctx, unsigned server, json_t *msg);
-/* Send the view now, whether or not it has changed. */
-void host_send_view(struct host *h, int64_t now);
+/* What follows from one state: a view, if one is due, and notices to servers. */
+struct announcement {
+	struct view_text *view; /* NULL: none */
+	uint64_t layout_epoch;  /* of the view, or of the one before */
+	struct notice *notices, **last;
+};
+/* Make *a from the present state and take the queued notices. A view whose time has not come is left
+ * to the ticker. */
+void host_prepare(struct host *h, struct announcement *a, int64_t now);
+/* Send it, or put it back because its state could not be made durable; *a is empty then. */
+void host_deliver(struct host *h, struct announcement *a);
+void host_put_back(struct host *h, struct announcement *a);
+/* Prepare and deliver, if the state is durable; else the writer will. */
+void host_announce(struct host *h);
+/* Send the first view, before there are sessions. */
+void host_show_first_view(struct host *h);
 /* Send the keys to servers and relays at once, even while the view must wait. */
 void host_send_keys(struct host *h);
 /* The earliest time (clock_now) at which the next view may be sent. */
 int64_t host_view_due(const struct host *h);
-/* Make the state durable; then send the view, if it has changed and its time has come, and the
- * queued notices. Sends nothing while the state cannot be written. */
-void host_send(struct host *h);
 
 /* The routes of routes.def. */
 extern const struct http_route host_routes[];

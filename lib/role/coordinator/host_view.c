@@ -69,23 +69,26 @@ void host_send_keys(struct host *h)
 	json_decref(msg);
 }
 
-void host_send_view(struct host *h, int64_t now)
+static struct view_text *make_view(struct host *h)
 {
 	json_t *view = coord_view(h->coord);
-	struct view_text *fresh;
 
 	add_view_keys(h, view);
 	if (trace_request_id(h->tracing))
 		json_object_set_new(view, "trace",
 		    json_integer((json_int_t)trace_request_id(h->tracing)));
-	fresh = view_text_make(view, h->views);
+	return view_text_make(view, h->views);
+}
+
+static void show_view(struct host *h, struct view_text *view)
+{
+	int64_t now = clock_now();
+
 	view_text_unref(h->views);
-	h->views = fresh;
-	h->dirty = h->deferred = false;
-	h->views_layout_epoch = coord_layout_number(h->coord);
+	h->views = view;
 	atomic_store(&h->server->views_cost, 0);
 	FAIL_POINT("view_out_before");
-	io_threads_show_view(h->server, fresh);
+	io_threads_show_view(h->server, view);
 	FAIL_POINT("view_out_after");
 	if (h->http)
 		http_server_kick(h->http);
@@ -105,19 +108,6 @@ int64_t host_view_due(const struct host *h)
 	                                     : pause);
 }
 
-static void send_notices(struct host *h)
-{
-	struct notice *n;
-
-	while ((n = h->notices)) {
-		h->notices = n->next;
-		io_threads_send_ctl(h->server, n->text, n->server);
-		free(n->text);
-		free(n);
-	}
-	h->notices_last = &h->notices;
-}
-
 /* A new layout epoch, queued notices and the end of the cluster are sent at once: servers must
  * see every layout epoch. */
 static bool must_send_view(const struct host *h, int64_t now)
@@ -126,19 +116,65 @@ static bool must_send_view(const struct host *h, int64_t now)
 	    coord_layout_number(h->coord) != h->views_layout_epoch || now >= host_view_due(h);
 }
 
-void host_send(struct host *h)
+void host_prepare(struct host *h, struct announcement *a, int64_t now)
 {
-	int64_t now = clock_now();
-
-	if (!state_file(h, now))
-		return;
+	*a = (struct announcement){ .notices = h->notices, .layout_epoch = h->views_layout_epoch };
+	a->last = h->notices ? h->notices_last : &a->notices;
 	if (h->dirty && must_send_view(h, now)) {
-		host_send_view(h, now);
+		a->view = make_view(h);
+		a->layout_epoch = coord_layout_number(h->coord);
+		h->dirty = h->deferred = false;
 	} else if (h->dirty && !h->deferred) {
 		h->deferred = true;
 		pthread_cond_signal(&h->woken);
 	}
-	send_notices(h);
+	h->notices = NULL;
+	h->notices_last = &h->notices;
+}
+
+void host_deliver(struct host *h, struct announcement *a)
+{
+	struct notice *n;
+
+	h->views_layout_epoch = a->layout_epoch;
+	if (a->view)
+		show_view(h, a->view);
+	while ((n = a->notices)) {
+		a->notices = n->next;
+		io_threads_send_ctl(h->server, n->text, n->server);
+		free(n->text);
+		free(n);
+	}
+}
+
+void host_put_back(struct host *h, struct announcement *a)
+{
+	if (a->view)
+		h->dirty = true;
+	view_text_unref(a->view);
+	if (!a->notices)
+		return;
+	*a->last = h->notices;
+	if (!h->notices)
+		h->notices_last = a->last;
+	h->notices = a->notices;
+}
+
+void host_announce(struct host *h)
+{
+	struct announcement a;
+
+	if (!state_file_is_durable(h))
+		return;
+	host_prepare(h, &a, clock_now());
+	host_deliver(h, &a);
+}
+
+void host_show_first_view(struct host *h)
+{
+	h->dirty = false;
+	h->views_layout_epoch = coord_layout_number(h->coord);
+	show_view(h, make_view(h));
 }
 
 uint64_t host_rev(struct host *h)

@@ -37,7 +37,11 @@ struct lease_log {
 	 * number. */
 	struct buf pending;
 	uint64_t number;
-	bool anew;    /* state.json has every change in the file, so the file may be truncated */
+	bool anew; /* state.json has every change in the file, so the file may be truncated */
+	/* state.json is being written, so that the log can be truncated: write no line. The first
+	 * `contained` bytes of `pending` are in that state.json. */
+	bool held;
+	size_t contained;
 	off_t length; /* bytes in the file or being written */
 	/* Used by the log's thread alone: the end of the durable bytes. */
 	off_t end;
@@ -68,13 +72,21 @@ bool lease_log_is_long(const struct lease_log *l)
 	return l && l->length > LONG && !l->anew;
 }
 
-void lease_log_saved(struct lease_log *l, uint64_t number)
+void lease_log_hold(struct lease_log *l)
 {
-	/* state.json has the lines that still wait for the thread, too. */
-	if (number >= l->number) {
-		buf_clear(&l->pending);
-		l->anew = l->length > LONG;
+	l->held = lease_log_is_long(l);
+	l->contained = l->pending.len;
+}
+
+void lease_log_saved(struct lease_log *l, bool ok)
+{
+	/* state.json has the lines that waited when it was begun, and all lines in the file. */
+	if (l->held && ok) {
+		buf_consume(&l->pending, l->contained);
+		l->anew = true;
 	}
+	l->held = false;
+	pthread_cond_signal(&l->woken);
 }
 
 const char *lease_log_name(const struct lease_log *l)
@@ -164,7 +176,7 @@ static void *run_log(void *ctx)
 
 	pthread_mutex_lock(&l->host->lock);
 	while (!l->stop && !l->host->fenced) {
-		if (l->pending.len)
+		if (l->pending.len && !l->held)
 			write_pending(l);
 		else
 			pthread_cond_wait(&l->woken, &l->host->lock);

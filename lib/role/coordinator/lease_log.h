@@ -36,8 +36,12 @@ const char *lease_log_name(const struct lease_log *l);
 void lease_log_add(struct lease_log *l, uint64_t number, const struct task_change *change);
 /* Is the log so long that state.json should be written in order to truncate it? l may be NULL. */
 bool lease_log_is_long(const struct lease_log *l);
-/* state.json is durable, names this log, and has all changes up to `number`. */
-void lease_log_saved(struct lease_log *l, uint64_t number);
+/* state.json is about to be written with all changes so far. When the log is long, lines that are
+ * added from now on wait until lease_log_saved. */
+void lease_log_hold(struct lease_log *l);
+/* state.json was written and names this log (ok), or could not be written. A log that is long is
+ * truncated now. */
+void lease_log_saved(struct lease_log *l, bool ok);
 
 /* Apply the changes of the log that `state` names to the coordinator, which has been given that
  * state. ERR_FORMAT, ERR_IO: it cannot be known what was leased. */

@@ -78,7 +78,7 @@ enum err_code psk_renewal_rotate(struct host *h, int64_t until, const char *who,
 		coord_publish_view(h->coord);
 		sodium_memzero(&pair, sizeof pair);
 	}
-	host_unlock(h);
+	host_commit(h);
 	free(keys);
 	return rc;
 }

@@ -87,7 +87,7 @@ int host_get_keys(void *ctx, const struct http_request *req, struct http_answer 
 	pthread_rwlock_rdlock(&h->server->keys_lock);
 	keyring_each(h->server->ring, list_key, &l);
 	pthread_rwlock_unlock(&h->server->keys_lock);
-	host_unlock(h);
+	host_commit(h);
 	json_decref(l.sessions);
 	return route_answer(a, json_pack("{s:o}", "keys", l.list));
 }
@@ -142,7 +142,7 @@ int host_post_keys(void *ctx, const struct http_request *req, struct http_answer
 	host_lock(h);
 	host_event(h, "key_added", "a key of %s (%s) is admitted, by %s", entry.name,
 	    role_name(entry.role), req->peer.name);
-	host_unlock(h);
+	host_commit(h);
 	return route_answer(a, json_pack("{s:s, s:s}", "name", entry.name, "fingerprint", print));
 }
 
@@ -188,7 +188,7 @@ static enum err_code revoke_key(struct host *h, const char *name, const char *wh
 	key_to_text(was.pk, key);
 	host_lock(h);
 	coord_revoke(h->coord, name, was.is_token ? NULL : key, who, clock_now());
-	host_unlock(h);
+	host_commit(h);
 	/* coord_revoke has told the coordinator the key's name, so it counts the sessions that
 	 * servers cut from now on. */
 	if (unwritten.code)
@@ -224,7 +224,7 @@ int host_post_revoke(void *ctx, const struct http_request *req, struct http_answ
 	}
 	host_lock(h);
 	settled = coord_keys_settled(h->coord, *req->memo, name, &cut, &checked, missing);
-	host_unlock(h);
+	host_commit(h);
 	if (!settled && !req->late) {
 		json_decref(missing);
 		return HTTP_PARK;
@@ -358,7 +358,7 @@ int host_post_release(void *ctx, const struct http_request *req, struct http_ans
 	rc = entry
 	    ? coord_release_key(h->coord, name, key, clock_now(), &e)
 	    : err_set(&e, ERR_NOTFOUND, "there is no key of the name %.*s", KEYRING_NAME_MAX, name);
-	host_unlock(h);
+	host_commit(h);
 	return rc ? route_fail(a, &e) : route_answer(a, json_pack("{s:s}", "name", name));
 }
 

@@ -40,7 +40,7 @@ int host_post_checkpoints(void *ctx, const struct http_request *req, struct http
 	if (done && !e.code)
 		a->json = json_pack("{s:I, s:s}", "step", (json_int_t)keep_last(h->keep)->step,
 		    "path", keep_last(h->keep)->path);
-	host_unlock(h);
+	host_commit_and_wait(h);
 	if (done && e.code)
 		return route_fail(a, &e);
 	return done ? HTTP_DONE : HTTP_PARK;
@@ -59,7 +59,7 @@ int host_post_stop(void *ctx, const struct http_request *req, struct http_answer
 	/* If the job is already over, coord_stop changes nothing; coord_end ends the servers all
 	 * the same. */
 	coord_end(h->coord);
-	host_unlock(h);
+	host_commit_and_wait(h);
 	return route_answer(a, json_object());
 }
 
@@ -79,7 +79,7 @@ int host_post_ended(void *ctx, const struct http_request *req, struct http_answe
 	}
 	host_lock(h);
 	host_event(h, "process_ended", "%.48s %.200s", id, how);
-	host_unlock(h);
+	host_commit_and_wait(h);
 	return route_answer(a, json_object());
 }
 
@@ -130,7 +130,7 @@ int host_post_drain(void *ctx, const struct http_request *req, struct http_answe
 	if (!rc) {
 		host_lock(h);
 		rc = coord_drain(h->coord, (unsigned)n, clock_now(), &e);
-		host_unlock(h);
+		host_commit_and_wait(h);
 	}
 	return rc ? route_fail(a, &e) : route_answer(a, json_object());
 }
@@ -146,7 +146,7 @@ int host_post_rebalance(void *ctx, const struct http_request *req, struct http_a
 		return route_fail(a, &e);
 	host_lock(h);
 	rc = coord_rebalance(h->coord, clock_now(), &e);
-	host_unlock(h);
+	host_commit_and_wait(h);
 	return rc ? route_fail(a, &e) : route_answer(a, json_object());
 }
 
@@ -275,7 +275,7 @@ int host_post_trace(void *ctx, const struct http_request *req, struct http_answe
 	}
 	host_lock(h);
 	rc = trace_request_begin(h, seconds, clock_now(), &id, &e);
-	host_unlock(h);
+	host_commit_and_wait(h);
 	return rc ? route_fail(a, &e) : route_answer(a, json_pack("{s:I}", "id", (json_int_t)id));
 }
 
@@ -291,6 +291,6 @@ int host_post_probe(void *ctx, const struct http_request *req, struct http_answe
 		return route_fail(a, &e);
 	host_lock(h);
 	number = coord_probe(h->coord, clock_now());
-	host_unlock(h);
+	host_commit_and_wait(h);
 	return route_answer(a, json_pack("{s:I}", "number", (json_int_t)number));
 }

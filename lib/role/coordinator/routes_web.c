@@ -124,7 +124,7 @@ int host_post_session(void *ctx, const struct http_request *req, struct http_ans
 	host_lock(h);
 	host_event(h, "dashboard", "a dashboard was opened, %s",
 	    *change ? "to change things" : "to read");
-	host_unlock(h);
+	host_commit(h);
 	a->json = json_pack("{s:s, s:s?, s:i}", "read", read, "change", *change ? change : NULL,
 	    "idle_seconds", WEB_IDLE_SECONDS);
 	return HTTP_DONE;

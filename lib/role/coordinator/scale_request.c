@@ -11,7 +11,7 @@ enum err_code scale_request_apply(struct host *h, int64_t servers, int64_t worke
 
 	host_lock(h);
 	rc = coord_may_scale(h->coord, servers, workers, e);
-	host_unlock(h);
+	host_commit_and_wait(h);
 	/* Make keys for processes beyond those planned, without the lock: files take a while. */
 	if (!rc && dir && servers > 0)
 		rc = rundir_add_keys(dir, "server", (size_t)servers, ROLE_SERVER, e);
@@ -23,6 +23,6 @@ enum err_code scale_request_apply(struct host *h, int64_t servers, int64_t worke
 		return rc;
 	host_lock(h);
 	rc = coord_scale(h->coord, servers, workers, clock_now(), e);
-	host_unlock(h);
+	host_commit_and_wait(h);
 	return rc;
 }

@@ -381,7 +381,7 @@ static enum err_code change_settings(struct host *h, const struct settings_reque
 	if (!rc && !w->dry && json_object_size(w->set) && w->at < 0 &&
 	    !conf_holds_at_once(w->set) && !coord_settings_have_room(h->coord))
 		rc = err_set(e, ERR_EXISTS, "other changes are being decided");
-	host_unlock(h);
+	host_commit_and_wait(h);
 	if (!rc && w->dry) {
 		if (w->servers >= 0)
 			json_object_set_new(changes, "servers",
@@ -399,7 +399,7 @@ static enum err_code change_settings(struct host *h, const struct settings_reque
 		return rc;
 	host_lock(h);
 	rc = request_or_plan(h, w, who, ticket, answer, e);
-	host_unlock(h);
+	host_commit_and_wait(h);
 	return rc;
 }
 
@@ -428,7 +428,7 @@ enum coord_answer settings_request_answer(struct host *h, uint64_t ticket, json_
 	if (a == COORD_AGREED)
 		*answer = json_pack("{s:I, s:I}", "settings",
 		    (json_int_t)coord_settings_made(h->coord), "step", (json_int_t)step);
-	host_unlock(h);
+	host_commit_and_wait(h);
 	return a;
 }
 
@@ -508,7 +508,7 @@ enum err_code settings_request_pause(struct host *h, bool pause, const char *who
 
 	host_lock(h);
 	rc = coord_pause(h->coord, pause, who, clock_now(), e);
-	host_unlock(h);
+	host_commit_and_wait(h);
 	return rc;
 }
 

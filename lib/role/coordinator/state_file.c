@@ -121,12 +121,11 @@ static enum err_code verify_owner(void *ctx, struct err *e)
 	return owner_file_verify(ctx, e);
 }
 
-static enum err_code write_state(struct host *h, struct err *e)
+/* The text of state.json as the state is now. */
+static char *describe_state(const struct host *h)
 {
 	json_t *state = coord_save(h->coord);
-	struct file_new f;
-	enum err_code rc;
-	char *path = rundir_path(h->server->cfg.id->run_dir, "state.json"), *text;
+	char *text;
 
 	/* Processes that were given these addresses look for the coordinator there. */
 	json_object_set_new(state, "listen", json_string(h->server->address));
@@ -135,17 +134,28 @@ static enum err_code write_state(struct host *h, struct err *e)
 	if (h->leaselog)
 		json_object_set_new(state, "lease_log", json_string(lease_log_name(h->leaselog)));
 	text = json_text(state);
-	rc = FAIL_ERROR("state_write", e);
+	json_decref(state);
+	return text;
+}
+
+/* Replaces state.json.  Called without the host's lock. */
+static enum err_code write_state(struct server *s, const char *text, struct err *e)
+{
+	char *path = rundir_path(s->cfg.id->run_dir, "state.json");
+	struct file_new f;
+	enum err_code rc = FAIL_ERROR("state_write", e);
+
+	FAIL_POINT("state_before");
 	if (!rc)
 		rc = file_new_open(path, 0600, &f, e);
 	if (!rc) {
 		f.may_appear = verify_owner;
-		f.ctx = h->server;
+		f.ctx = s;
 		rc = file_new_close(&f, file_write_all(f.fd, text, strlen(text), e), e);
 	}
-	free(text);
+	if (!rc)
+		FAIL_POINT("state_after");
 	free(path);
-	json_decref(state);
 	return rc;
 }
 
@@ -175,9 +185,10 @@ void state_file_report_failure(struct host *h, const struct err *e, int64_t now)
 /* Record up to which stamps answers may be sent, and wake I/O threads that hold such answers. */
 static void allow_announcements(struct host *h, uint64_t stamp, uint64_t leases)
 {
-	bool waited = atomic_load(&h->tellable) < stamp && h->unsaved_since;
+	bool waited = atomic_load(&h->tellable) < stamp;
 
-	atomic_store(&h->tellable, stamp);
+	if (waited)
+		atomic_store(&h->tellable, stamp);
 	if (atomic_load(&h->durable_leases) < leases) {
 		atomic_store(&h->durable_leases, leases);
 		waited = true;
@@ -191,40 +202,131 @@ void state_file_note_leases(struct host *h, uint64_t leases)
 	allow_announcements(h, atomic_load(&h->tellable), leases);
 }
 
-bool state_file(struct host *h, int64_t now)
+/* Until the partitions are placed there is nothing to recover, so the first state.json is enough.
+ * Leases are durable by their log, which a new state.json allows to be truncated. */
+static bool needs_writing(const struct host *h)
+{
+	if (!h->server->cfg.id->run_dir || h->fenced)
+		return false;
+	return (coord_stamp(h->coord) != h->saved && !(h->saved && !coord_is_placed(h->coord))) ||
+	    lease_log_is_long(h->leaselog);
+}
+
+bool state_file_is_durable(struct host *h)
+{
+	uint64_t stamp = coord_stamp(h->coord);
+
+	if (h->fenced || h->writing)
+		return false;
+	if (needs_writing(h)) {
+		pthread_cond_signal(&h->writer_woken);
+		return atomic_load(&h->tellable) >= stamp;
+	}
+	allow_announcements(h, stamp, h->leaselog ? 0 : coord_leases(h->coord));
+	return true;
+}
+
+/* One round of the writer, with the lock held, which is released while the file is written.  What
+ * must be announced is made from the same state that is written: changes that other threads make
+ * meanwhile belong to the next round. */
+static enum err_code save_state(struct host *h, struct err *e)
 {
 	uint64_t stamp = coord_stamp(h->coord), leases = coord_leases(h->coord);
-	struct err e = { 0 };
+	struct announcement news;
+	enum err_code rc;
+	char *text;
 
-	if (h->fenced)
-		return false;
-	/* Until the partitions are placed there is nothing to recover, so the first state.json
-	 * is enough. Leases are durable by their log. */
-	if (!h->server->cfg.id->run_dir ||
-	    ((stamp == h->saved || (h->saved && !coord_is_placed(h->coord))) &&
-	        !lease_log_is_long(h->leaselog))) {
-		allow_announcements(h, stamp, h->leaselog ? 0 : leases);
-		return true;
+	h->writing = true;
+	if (h->leaselog)
+		lease_log_hold(h->leaselog);
+	text = describe_state(h);
+	host_prepare(h, &news, clock_now());
+	pthread_mutex_unlock(&h->lock);
+	rc = write_state(h->server, text, e);
+	free(text);
+	pthread_mutex_lock(&h->lock);
+	h->writing = false;
+	if (h->leaselog)
+		lease_log_saved(h->leaselog, rc == ERR_OK);
+	if (rc) {
+		host_put_back(h, &news);
+		state_file_report_failure(h, e, clock_now());
+		/* The state of a coordinator in a store's process is useless without the store,
+		 * so nothing waits for it.  Nor does the news that the job has failed. */
+		if (!h->fenced && (h->server->cfg.store || coord_phase(h->coord) == COORD_FAILED))
+			allow_announcements(h, coord_stamp(h->coord), coord_leases(h->coord));
+		return rc;
 	}
-	if (now < h->save_again)
-		return false;
-	FAIL_POINT("state_before");
-	if (write_state(h, &e) == ERR_OK) {
-		FAIL_POINT("state_after");
-		h->saved = stamp;
-		h->state_file_leases = leases;
-		if (h->leaselog)
-			lease_log_saved(h->leaselog, leases);
-		allow_announcements(h, stamp, leases);
-		h->unsaved_since = h->save_again = 0;
-		return true;
+	h->saved = stamp;
+	h->state_file_leases = leases;
+	h->unsaved_since = h->save_again = 0;
+	allow_announcements(h, stamp, leases);
+	host_deliver(h, &news);
+	return ERR_OK;
+}
+
+enum err_code state_file_write_first(struct host *h, struct err *e)
+{
+	if (!needs_writing(h)) {
+		state_file_is_durable(h);
+		return ERR_OK;
 	}
-	state_file_report_failure(h, &e, now);
-	/* The state of a coordinator in a store's process is useless without the store, so
-	 * answers do not wait for it. */
-	if (!h->fenced && (h->server->cfg.store || coord_phase(h->coord) == COORD_FAILED)) {
-		allow_announcements(h, stamp, leases);
-		return true;
+	return save_state(h, e);
+}
+
+static void *run_state_writer(void *ctx)
+{
+	struct host *h = ctx;
+
+	host_lock(h);
+	for (;;) {
+		int64_t now = clock_now();
+		struct err e = { 0 };
+
+		if (needs_writing(h) && now >= h->save_again) {
+			enum err_code rc = save_state(h, &e);
+
+			host_publish(h);
+			if (rc && h->writer_stop)
+				break;
+		} else if (h->writer_stop) {
+			break;
+		} else if (needs_writing(h)) {
+			struct timespec ts = { h->save_again / NSEC_PER_SEC,
+				h->save_again % NSEC_PER_SEC };
+
+			pthread_cond_timedwait(&h->writer_woken, &h->lock, &ts);
+		} else {
+			pthread_cond_wait(&h->writer_woken, &h->lock);
+		}
 	}
-	return false;
+	pthread_mutex_unlock(&h->lock);
+	return NULL;
+}
+
+enum err_code state_file_start(struct host *h, struct err *e)
+{
+	if (pthread_create(&h->writer, NULL, run_state_writer, h))
+		return err_sys(e, ERR_IO, "cannot start a thread");
+	h->writer_started = true;
+	return ERR_OK;
+}
+
+void state_file_stop(struct host *h)
+{
+	if (!h->writer_started)
+		return;
+	pthread_mutex_lock(&h->lock);
+	h->writer_stop = true;
+	pthread_cond_signal(&h->writer_woken);
+	pthread_cond_broadcast(&h->changed);
+	pthread_mutex_unlock(&h->lock);
+	pthread_join(h->writer, NULL);
+	h->writer_started = false;
+}
+
+bool state_file_is_awaited(const struct host *h, uint64_t stamp)
+{
+	return atomic_load(&h->tellable) < stamp && !h->unsaved_since && !h->fenced &&
+	    h->writer_started && !h->writer_stop;
 }

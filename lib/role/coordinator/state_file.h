@@ -5,7 +5,14 @@
 #include "coordinator/host.h"
 
 /* state.json in the run directory: the state from which a restarted coordinator continues.
- * Covered by the host's lock, which is held while the file is written and synced.
+ *
+ * A thread of its own, the writer, writes and syncs the file without the host's lock:
+ *
+ *    idle --host_commit with a new stamp--> writing --durable--> announce, then idle or writing
+ *                                           writing --failed--> wait 200 ms, then writing
+ *
+ * It takes a copy of the state and the announcements (views and notices) that follow from it, and
+ * sends them once the file is durable.  Changes that come meanwhile share the next write.
  *
  * The file is always replaced as a whole by a durable one. Leases of data, which change often,
  * have a log beside it (lease_log.h). The member "began" is a random number for each life of the
@@ -21,9 +28,17 @@
 enum err_code state_file_read(struct server *s, struct err *e);
 /* Set h->began, once it is known whether the coordinator recovers from s->state. */
 void state_file_begin_life(struct host *h);
-/* With the lock held: write the state if it has changed. False: it cannot be written, and
- * nothing that depends on it may be sent. */
-bool state_file(struct host *h, int64_t now);
+/* Write the state before any other thread exists; with the lock held. */
+enum err_code state_file_write_first(struct host *h, struct err *e);
+/* Start the writer.  state_file_stop ends it after a last write, without the lock held. */
+enum err_code state_file_start(struct host *h, struct err *e);
+void state_file_stop(struct host *h);
+/* With the lock held: may the present state be announced?  When it must be written first, wakes the
+ * writer, which announces it. */
+bool state_file_is_durable(struct host *h);
+/* With the lock held: is the state of this stamp still to be written, and is nothing in the way of
+ * that? */
+bool state_file_is_awaited(const struct host *h, uint64_t stamp);
 /* With the lock held: something that must be durable could not be written. Log it, fail the job
  * after its deadline, or end the process when another coordinator owns the run directory. */
 void state_file_report_failure(struct host *h, const struct err *e, int64_t now);

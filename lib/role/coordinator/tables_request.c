@@ -76,6 +76,6 @@ enum err_code tables_request_change(struct host *h, const json_t *body, const ch
 		                                               : e->code;
 	if (!rc)
 		rc = coord_table(h->coord, &t, clock_now(), ticket, e);
-	host_unlock(h);
+	host_commit_and_wait(h);
 	return rc;
 }

@@ -36,7 +36,7 @@ static void report_stored_lines(struct offsite *o, struct buf *text)
 		if (line)
 			host_event(o->host, "checkpoint_stored", "checkpoint of step %lld: %s",
 			    (long long)json_int(line, "step", 0), json_str(line, "path", ""));
-		host_unlock(o->host);
+		host_commit(o->host);
 		json_decref(line);
 		buf_consume(text, n + 1);
 	}
@@ -71,11 +71,11 @@ static enum err_code push_checkpoints(struct offsite *o, struct err *e)
 	o->helper = h;
 	if (o->stop)
 		helper_stop(h);
-	host_unlock(o->host);
+	host_commit(o->host);
 	rc = read_helper_output(o, h, e);
 	host_lock(o->host);
 	o->helper = NULL;
-	host_unlock(o->host);
+	host_commit(o->host);
 	end = helper_end(h, rc ? NULL : e);
 	return rc ? rc : end;
 }
@@ -97,7 +97,7 @@ static void *run_upload_thread(void *ctx)
 		}
 		o->seen = f.made;
 		o->again_at = 0;
-		host_unlock(h);
+		host_commit(h);
 		rc = push_checkpoints(o, &e);
 		host_lock(h);
 		if (o->stop)
@@ -112,7 +112,7 @@ static void *run_upload_thread(void *ctx)
 			    "checkpoints are kept here alone: %s", e.msg);
 		o->failing = rc != ERR_OK;
 	}
-	host_unlock(h);
+	host_commit(h);
 	return NULL;
 }
 
@@ -130,7 +130,7 @@ enum err_code upload_start(struct host *h, const struct conf *c, struct err *e)
 	o->seen = checkpoint_schedule_figures(h->keep).at ? UINT64_MAX : 0;
 	host_lock(h);
 	h->offsite = o;
-	host_unlock(h);
+	host_commit(h);
 	if (pthread_create(&o->thread, NULL, run_upload_thread, o))
 		return err_sys(e, ERR_IO, "cannot start a thread");
 	o->started = true;
@@ -148,7 +148,7 @@ void upload_stop(struct host *h)
 	if (o->helper)
 		helper_stop(o->helper);
 	host_wake_waiters(h);
-	host_unlock(h);
+	host_commit(h);
 	if (o->started)
 		pthread_join(o->thread, NULL);
 }

@@ -16,7 +16,7 @@
 #include "core/opt.h"
 #include "core/output.h"
 #include "core/signals.h"
-#include "object/helper.h"
+#include "core/helper.h"
 #include "replica/mirror.h"
 #include "rundir/resume.h"
 #include "rundir/rundir.h"

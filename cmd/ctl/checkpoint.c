@@ -14,7 +14,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "ctl.h"
-#include "object/uri.h"
+#include "format/uri.h"
 #include "rundir/rundir.h"
 
 static const struct opt opts[] = {

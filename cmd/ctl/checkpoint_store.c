@@ -10,7 +10,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "ctl.h"
-#include "object/uri.h"
+#include "format/uri.h"
 #include "rundir/rundir.h"
 #include "store.h"
 

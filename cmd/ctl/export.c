@@ -10,7 +10,7 @@
 #include "core/mem.h"
 #include "core/output.h"
 #include "ctl.h"
-#include "object/uri.h"
+#include "format/uri.h"
 #include "rundir/rundir.h"
 #include "saved.h"
 #include "store.h"

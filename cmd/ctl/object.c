@@ -10,7 +10,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "ctl.h"
-#include "object/uri.h"
+#include "format/uri.h"
 #include "store.h"
 
 struct options {

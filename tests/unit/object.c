@@ -10,8 +10,8 @@
 #include "core/file.h"
 #include "core/mem.h"
 #include "object/account.h"
-#include "object/helper.h"
-#include "object/uri.h"
+#include "core/helper.h"
+#include "format/uri.h"
 #include "object/xml.h"
 #include "tap.h"
 

@@ -8,7 +8,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
-#include "object/uri.h"
+#include "format/uri.h"
 
 enum err_code ckpt_manifest_fetch(struct object_client *c, const char *name, struct buf *text,
     json_t **out, struct err *e)

@@ -12,7 +12,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
-#include "object/uri.h"
+#include "format/uri.h"
 
 #define LOCK ".store.lock"
 

@@ -20,7 +20,7 @@
 #include "layout/limits.h"
 #include "layout/row_policy.h"
 #include "model/model.h"
-#include "object/uri.h"
+#include "format/uri.h"
 #include "optim/optim.h"
 #include "optim/schedule.h"
 

@@ -10,7 +10,7 @@
 #include "core/file.h"
 #include "core/mem.h"
 #include "data/data_uri.h"
-#include "object/uri.h"
+#include "format/uri.h"
 
 char *conf_checkpoint_uri(const struct conf *c)
 {

@@ -9,7 +9,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
-#include "object/helper.h"
+#include "core/helper.h"
 
 static char *format_timeout(int64_t deadline)
 {

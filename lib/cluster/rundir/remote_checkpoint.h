@@ -7,7 +7,7 @@
 #include "conf/conf.h"
 
 /* Checkpoints in object stores, when a run begins or is resumed. The access to the store is a
- * ps-ctl child process (object/helper.h), whose error message becomes the error. Each call
+ * ps-ctl child process (core/helper.h), whose error message becomes the error. Each call
  * blocks until the child has ended. */
 
 /* Check that there are no checkpoints at the run's checkpoint_to, or that it is not set:

@@ -15,7 +15,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
-#include "object/uri.h"
+#include "format/uri.h"
 #include "rundir/prepare.h"
 #include "rundir/remote_checkpoint.h"
 #include "rundir/rundir.h"

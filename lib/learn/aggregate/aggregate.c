@@ -19,7 +19,7 @@ static enum err_code refuse_aggregator(const char *text, struct err *e)
 
 	for (size_t i = 0; i < COUNT && len < sizeof list; i++)
 		len += (size_t)snprintf(list + len, sizeof list - len, "%s%s",
-		    !i              ? ""
+		    !i                  ? ""
 		        : i + 1 < COUNT ? ", "
 		                        : ", or ",
 		    all[i]->accepts);

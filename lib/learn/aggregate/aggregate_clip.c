@@ -33,7 +33,8 @@ static uint32_t median_weight(const struct aggregate_in *in)
 	return (uint32_t)order_middle(in->n, v);
 }
 
-static uint64_t combine_clipped(const struct aggregate *a, const struct aggregate_in *in, float *out)
+static uint64_t combine_clipped(const struct aggregate *a, const struct aggregate_in *in,
+    float *out)
 {
 	double norm2[ORDER_MAX], sorted[ORDER_MAX], limit2;
 	uint32_t most = median_weight(in);

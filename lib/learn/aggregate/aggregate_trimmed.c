@@ -24,7 +24,8 @@ static uint32_t trimmed_workers_min(const struct aggregate *a)
 	return 2 * (uint32_t)a->argument + 1;
 }
 
-static uint64_t combine_trimmed(const struct aggregate *a, const struct aggregate_in *in, float *out)
+static uint64_t combine_trimmed(const struct aggregate *a, const struct aggregate_in *in,
+    float *out)
 {
 	uint32_t k = (uint32_t)a->argument, most = (in->n - 1) / 2;
 

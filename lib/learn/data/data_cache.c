@@ -19,7 +19,7 @@
 #include "data/data_build.h"
 #include "data/data_store.h"
 #include "data/data_uri.h"
-#include "object/uri.h"
+#include "format/uri.h"
 
 #define SUFFIX ".parsed"
 /* how long to wait for another process that parses the same */

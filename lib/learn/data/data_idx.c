@@ -7,7 +7,7 @@
 #include "core/num.h"
 #include "data/data_build.h"
 #include "data/data_object.h"
-#include "object/uri.h"
+#include "format/uri.h"
 
 /* The IDX format of the MNIST files (LeCun, Cortes, Burges): two zero bytes, a type, the number of
  * dimensions, the dimensions as big-endian 32-bit numbers, then the values. Images are unsigned

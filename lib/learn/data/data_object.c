@@ -8,8 +8,8 @@
 #include "core/mem.h"
 #include "data/data_uri.h"
 #include "format/source.h"
-#include "object/helper.h"
-#include "object/uri.h"
+#include "core/helper.h"
+#include "format/uri.h"
 
 #define LINE_MAX_BYTES 65536u
 

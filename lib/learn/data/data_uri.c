@@ -13,7 +13,7 @@
 #include "core/suggest.h"
 #include "data/data_num.h"
 #include "data/data_object.h"
-#include "object/uri.h"
+#include "format/uri.h"
 
 enum option_type { TEXT, WHOLE, NUMBER };
 

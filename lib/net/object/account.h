@@ -3,7 +3,7 @@
 #define OBJECT_ACCOUNT_H
 
 #include "core/err.h"
-#include "object/uri.h"
+#include "format/uri.h"
 
 /* The S3 account, configured as for other tools: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
  * AWS_SESSION_TOKEN, else AWS_PROFILE (default) of ~/.aws/credentials

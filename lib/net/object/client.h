@@ -9,7 +9,7 @@
 #include "core/buf.h"
 #include "core/err.h"
 
-/* Reads, writes and lists objects (object/uri.h) over libcurl. Requests to S3 are signed
+/* Reads, writes and lists objects (format/uri.h) over libcurl. Requests to S3 are signed
  * (SigV4).
  *
  * Failures that may pass (a connection that breaks or stalls, 5xx, 429) are retried with growing

@@ -8,7 +8,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
-#include "object/helper.h"
+#include "core/helper.h"
 
 #define LINE_MAX_BYTES 65536u
 

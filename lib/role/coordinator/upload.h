@@ -5,7 +5,7 @@
 #include "coordinator/host.h"
 
 /* Uploads each checkpoint to the object store that checkpoint_to names. A thread runs ps-ctl
- * checkpoint push as a child (object/helper.h), so the job does not wait for the upload and
+ * checkpoint push as a child (core/helper.h), so the job does not wait for the upload and
  * continues without it. An upload that is under way at the end is abandoned; the owner of the
  * run directory may repeat it. */
 struct offsite;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "object/helper.h"
+#include "core/helper.h"
 
 #include <errno.h>
 #include <fcntl.h>

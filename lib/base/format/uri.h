@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef OBJECT_URI_H
-#define OBJECT_URI_H
+#ifndef FORMAT_URI_H
+#define FORMAT_URI_H
 
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "object/uri.h"
+#include "format/uri.h"
 
 #include <string.h>
 #include <strings.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef OBJECT_HELPER_H
-#define OBJECT_HELPER_H
+#ifndef CORE_HELPER_H
+#define CORE_HELPER_H
 
 #include <stddef.h>
 

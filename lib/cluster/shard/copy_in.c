@@ -132,7 +132,7 @@ static enum shard_answer apply_copied_push(struct shard *s, struct part *p,
 		if (push.slot == SHARD_OUTSIDE && p->life)
 			row_life_set_step(p,
 			    p->life->clock + (uint32_t)(in->clock - (uint32_t)p->life->clock));
-		if (!part_apply(p, &push))
+		if (!part_apply_push(p, &push))
 			return SHARD_BAD;
 	}
 	if (push.slot != SHARD_OUTSIDE && !part_has_taken(p, push.slot, push.step)) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
+#include "shard/apply.h"
 #include "shard/copy.h"
 #include "shard/outliers.h"
 #include "shard/reduced.h"
 #include "shard/settings_epoch.h"
 #include "shard/relay_part.h"
-#include "shard/robust.h"
 
 #include "core/fail.h"
 #include "core/steps.h"
@@ -345,30 +345,6 @@ void gate_tell_closed(struct shard *s, struct part *p)
 		copy_step(s, p, p->step - 1);
 }
 
-void gate_close_part(struct shard *s, struct part *p, uint64_t examples)
-{
-	const struct settings_epoch *r = settings_epoch_at(s, p->step);
-	uint64_t step = p->step;
-	bool torn = false;
-
-	if (s->cfg.relay) {
-		relay_part_close(s, p);
-		return;
-	}
-	if (p->to != NO_SERVER) {
-		pthread_mutex_lock(&s->gate.lock);
-		torn = sync_may_lack_pushes(&s->gate.sync, step, false);
-		pthread_mutex_unlock(&s->gate.lock);
-	}
-	snapshot_before_update(s, p, step);
-	part_set_epoch(s, p, r);
-	if (aggregate_compares(&s->cfg.aggregate))
-		examples = robust_combine(s, p);
-	part_close(p, examples);
-	copy_sum(s, p, step, examples, torn || r->mode.backup || p->table->reduced);
-	part_clear_sum(p);
-}
-
 /* bsp: is no push of the open step announced, and does no lost slot make that uncertain? The gate's
  * lock is held. */
 static bool no_push_expected(const struct shard *s, const struct part *p)
@@ -442,7 +418,7 @@ static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 	if (s->cfg.relay)
 		relay_part_skip(p, floor);
 	while (p->here && p->head && p->step < floor && gate_step_is_complete(s, p, &examples)) {
-		gate_close_part(s, p, examples);
+		apply_step(s, p, examples);
 		p->waited = false; /* the caller wakes all waiting requests */
 	}
 	mark_behind(s, p, p->here && p->head && p->step < floor);

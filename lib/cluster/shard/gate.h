@@ -4,7 +4,8 @@
 
 /* The gate decides, for one shard, which pushes are taken now and when a bsp step is closed. struct
  * gate and the states are in shard/part.h. gate.c has members, clocks and the sweep that closes
- * steps; gate_push.c has the decisions about one push or pull; settings_epoch.c changes the mode.
+ * steps; gate_push.c has the decisions about one push or pull; settings_epoch.c changes the mode;
+ * apply.h makes the updates.
  *
  * Unless a comment says otherwise, the caller holds the partition's lock and the functions take the
  * gate's lock, which comes after it. */
@@ -30,8 +31,6 @@ void gate_count_refused(struct shard *s, uint32_t slot);
  * record to the next replica? Then *examples is what the sum is to be divided by: what the
  * contributions stated, plus what the CLOCKs of those slots stated that did not push here. */
 bool gate_step_is_complete(struct shard *s, struct part *p, uint64_t *examples);
-/* Makes the open step's update, sends it to the next replica, and opens the next step. */
-void gate_close_part(struct shard *s, struct part *p, uint64_t examples);
 
 /* Tells the next replica that the step before the open one is closed, if it may not find that out
  * from CLOCKs: a slot was lost at that step, or this server has become the head since. */

@@ -418,7 +418,7 @@ bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows
 	return true;
 }
 
-bool part_close(struct part *p, uint64_t examples)
+bool part_apply_sum(struct part *p, uint64_t examples)
 {
 	bool fits = true;
 
@@ -448,7 +448,7 @@ void part_clear_sum(struct part *p)
 
 /* ---- ssp, asp, and pushes from outside ---- */
 
-bool part_apply(struct part *p, const struct push *push)
+bool part_apply_push(struct part *p, const struct push *push)
 {
 	const struct codec *codec = codec_by_id(push->codec);
 	/* 256 KiB on the stack: every thread that takes pushes needs a stack with room for it. */
@@ -458,7 +458,7 @@ bool part_apply(struct part *p, const struct push *push)
 	if (p->table->sparse) {
 		struct optim_hyper h = hyper_for_step(p, push->step);
 
-		/* A push from outside has no step; push_at_once or copy_in.c has set the clock. */
+		/* A push from outside has no step; apply_push or copy_in.c has set the clock. */
 		if (push->slot != SHARD_OUTSIDE)
 			row_life_set_step(p, push->step);
 		good = part_rows_apply(p, &h, push);

@@ -13,7 +13,7 @@
  *    here --install: left the chain--> not here, gone; the struct stays, its values are freed
  *
  * The steps of a bsp partition: pushes of step N are summed in acc; when every slot is through with
- * the step (gate_step_is_complete), gate_close_part makes the update, sends the sum to the next replica,
+ * the step (gate_step_is_complete), apply_step makes the update, sends the sum to the next replica,
  * and step N + 1 is open. See sync/sync.h for a table of all step counters.
  *
  * Locks: every part_*() function is called with the partition's lock held, unless its comment says
@@ -316,12 +316,12 @@ bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows
 bool part_accumulate(struct part *p, const struct shard_config *cfg, const struct push *push);
 /* Makes the open step's update from the sum and opens the next step. The sum stays in acc, for
  * copy_sum, until part_clear_sum. False: no memory. */
-bool part_close(struct part *p, uint64_t examples);
+bool part_apply_sum(struct part *p, uint64_t examples);
 /* Forgets the sum of the step that was closed. */
 void part_clear_sum(struct part *p);
 /* Makes an update from one push, on arrival: ssp, asp, and pushes from outside the job. False: no
  * memory. */
-bool part_apply(struct part *p, const struct push *push);
+bool part_apply_push(struct part *p, const struct push *push);
 
 /* part_rows.c: the sparse side of the functions above. The ones that return bool return false when
  * there is no memory. */

@@ -3,13 +3,12 @@
 #include "ckpt/read.h"
 #include "codec/codec.h"
 #include "core/mem.h"
+#include "shard/apply.h"
 #include "shard/copy.h"
 #include "shard/outliers.h"
-#include "shard/reduced.h"
-#include "shard/settings_epoch.h"
 #include "shard/relay_part.h"
+#include "shard/settings_epoch.h"
 #include "shard/robust.h"
-#include "shard/row_life.h"
 
 enum err_code shard_new(const struct shard_config *cfg, struct shard **out, struct err *e)
 {
@@ -100,151 +99,6 @@ const struct table *shard_table(struct shard *s, uint16_t table)
 
 /* ---- push ---- */
 
-/* Computes what a receipt waits for. In bsp it waits for the step, because closing the step makes
- * the version that contains the push. A late push waits as well: a head that has been succeeded may
- * have closed a step that is open at its successor, which then waits for the push. So does a
- * refused one: a successor that does not know of it would wait for a push that the worker regards
- * as answered. A split sum is not stored anywhere, and a refused push from outside is not known to
- * any other replica, so those receipts wait for nothing. */
-static struct shard_due receipt_due(struct shard *s, const struct part *p, const struct push *push,
-    enum push_status status)
-{
-	struct shard_due due = { .tenure = atomic_load(&p->tenure) };
-	bool outside = push->slot == SHARD_OUTSIDE;
-
-	if (status == PUSH_SPLIT || (outside && status == PUSH_REFUSED))
-		return due;
-	if (!outside && settings_epoch_sums_step(s, push->step))
-		due.steps = push->step + 1;
-	else
-		due.version = p->version;
-	if (status == PUSH_REFUSED)
-		due.seq = p->next_seq;
-	return due;
-}
-
-/* Fills the receipt and counts it. */
-static enum shard_answer finish_push(struct shard *s, const struct part *p, const struct push *push,
-    struct receipt *r, enum push_status status)
-{
-	*r = (struct receipt){ .table = push->table,
-		.part = push->part,
-		.step = push->step,
-		.status = (uint8_t)status,
-		.version = p->version,
-		.due = receipt_due(s, p, push, status) };
-	/* A late push reports the number of steps that it is late. */
-	if (status == PUSH_LATE)
-		r->staleness = (uint32_t)(p->step - push->step);
-	else if (status == PUSH_APPLIED && p->version > push->pulled + 1)
-		r->staleness = (uint32_t)(p->version - 1 - push->pulled);
-	atomic_fetch_add_explicit(&s->status[status], 1, memory_order_relaxed);
-	if (status == PUSH_APPLIED || status == PUSH_MERGED)
-		hist_add(&s->staleness, r->staleness);
-	return SHARD_OK;
-}
-
-/* Answers a push that was taken or refused before with the same result as then. */
-static enum shard_answer finish_repeated_push(struct shard *s, const struct part *p,
-    const struct push *push, struct receipt *r)
-{
-	enum shard_answer a = finish_push(s, p, push, r, PUSH_DUPLICATE);
-
-	if (part_was_refused(p, push->slot, push->step)) {
-		r->status = PUSH_REFUSED;
-		r->due = receipt_due(s, p, push, PUSH_REFUSED);
-	}
-	return a;
-}
-
-/* Takes a push of a bsp step; the partition's lock is held. */
-static enum shard_answer push_bsp(struct shard *s, struct part *p, const struct push *push,
-    bool finite, struct receipt *r)
-{
-	uint64_t examples;
-
-	if (p->table->reduced &&
-	    (push->step < p->step || (push->step == p->step && reduced_is_here(p))))
-		return finish_push(s, p, push, r, PUSH_DUPLICATE);
-	if (part_has_taken(p, push->slot, push->step))
-		return finish_repeated_push(s, p, push, r);
-	/* A push that comes after its relay has sent the sum of the step goes up by itself. */
-	if (push->step < p->step)
-		return finish_push(s, p, push, r, s->cfg.relay ? PUSH_SPLIT : PUSH_LATE);
-	/* One worker must not move the others' sums to an absurd step. */
-	if (s->cfg.relay && push->step > p->step && push->step - p->step > STEPS_LEAP)
-		return finish_push(s, p, push, r, PUSH_SPLIT);
-	if (s->cfg.relay)
-		relay_part_jump(s, p, push->step);
-	if (push->step > p->step ||
-	    (s->cfg.deterministic && !gate_in_turn(s, p, push->slot, push->step))) {
-		p->waited = true;
-		return SHARD_HOLD;
-	}
-	if (finite && push->examples && !part_accumulate(p, &s->cfg, push))
-		return SHARD_BAD;
-	part_set_last(p, push->slot, push->step + 1);
-	if (!finite)
-		part_set_refused(p, push->slot, push->step);
-	if (s->cfg.relay)
-		relay_part_add_share(p, push->slot, finite ? push->examples : 0, push->incarnation);
-	/* Every slot is through with the step: make the update while the partition is in the cache.
-	 * Pulls still wait for the clocks. */
-	if (gate_step_is_complete(s, p, &examples))
-		gate_close_part(s, p, examples);
-	return finish_push(s, p, push, r, finite ? PUSH_MERGED : PUSH_REFUSED);
-}
-
-/* Applies a push on arrival: ssp, asp, and pushes from outside the job. The partition's lock is
- * held. */
-static enum shard_answer push_at_once(struct shard *s, struct part *p, const struct push *push,
-    bool finite, struct receipt *r)
-{
-	bool outside = push->slot == SHARD_OUTSIDE;
-	const struct settings_epoch *by = outside ? settings_epoch_last(s)
-	                                          : settings_epoch_at(s, push->step);
-
-	if (!outside && part_has_taken(p, push->slot, push->step))
-		return finish_repeated_push(s, p, push, r);
-	/* The open step of an earlier bsp must be closed first. */
-	if (!copy_may_send(p) ||
-	    (!outside && p->step < by->step && settings_epoch_sums_step(s, p->step))) {
-		p->waited = true;
-		return SHARD_HOLD;
-	}
-	snapshot_before_update(s, p, p->step);
-	if (finite) {
-		if (outside && p->life)
-			row_life_set_step(p, shard_step(s));
-		/* The update of an open bsp step must be made by that step's own settings. */
-		if (!outside || !settings_epoch_sums_step(s, p->step))
-			part_set_epoch(s, p, by);
-		if (!part_apply(p, push))
-			return SHARD_BAD;
-	}
-	if (!outside)
-		part_set_last(p, push->slot, push->step + 1);
-	if (!outside && !finite)
-		part_set_refused(p, push->slot, push->step);
-	copy_push(s, p, push, !finite);
-	return finish_push(s, p, push, r, finite ? PUSH_APPLIED : PUSH_REFUSED);
-}
-
-static enum shard_answer push_to_head(struct shard *s, struct part *p, const struct push *push,
-    bool finite, struct receipt *r)
-{
-	if (!p->here || !p->head || (s->cfg.relay && push->slot == SHARD_OUTSIDE))
-		return SHARD_ELSEWHERE;
-	/* A reduced table's parameters are computed by the workers, too, which would not see the
-	 * push. And an aggregator has nothing to compare a single gradient from outside with. */
-	if ((p->table->reduced || (aggregate_compares(&s->cfg.aggregate) && !p->table->added)) &&
-	    push->slot == SHARD_OUTSIDE)
-		return finish_push(s, p, push, r, PUSH_REFUSED);
-	return push->slot != SHARD_OUTSIDE && settings_epoch_sums_step(s, push->step)
-	    ? push_bsp(s, p, push, finite, r)
-	    : push_at_once(s, p, push, finite, r);
-}
-
 /* Checks the encoding of a push. examples 0 is valid only for a reduced table without a payload: no
  * worker had examples, so there is no mean. */
 static enum codec_check check_push(const struct part *p, const struct codec *codec,
@@ -297,7 +151,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	again = push->slot != SHARD_OUTSIDE && part_has_taken(p, push->slot, push->step);
 	good = check == CODEC_GOOD && robust_has_room(p, s, push->slot) &&
 	    part_has_room(p, &s->budget, push);
-	a = push_to_head(s, p, push, good && !barred, r);
+	a = apply_push(s, p, push, good && !barred, r);
 	part_book_rows(p, &s->budget);
 	if (a == SHARD_OK)
 		p->work += push->len + PUSH_WORK;

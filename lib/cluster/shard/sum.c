@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "codec/codec.h"
+#include "shard/apply.h"
 #include "shard/copy.h"
 #include "shard/settings_epoch.h"
 #include "shard/relay_part.h"
@@ -154,7 +155,7 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
 			relay_part_add_share(p, w.slot, w.examples, w.incarnation);
 	}
 	if (gate_step_is_complete(s, p, &examples))
-		gate_close_part(s, p, examples);
+		apply_step(s, p, examples);
 	return finish_sum(s, p, p->version, sum, r, PUSH_MERGED);
 }
 

@@ -59,7 +59,7 @@
  *  gate.floor         server      cached least clock of the active  clocked_steps
  *                                 slots; valid while gate.slowest
  *                                 (slots at it) is not 0
- *  part.step          partition   bsp: the open step, so also the   part_update, part_close,
+ *  part.step          partition   bsp: the open step, so also the   part_update, part_apply_sum,
  *                                 number of closed steps            gate_pass_empty_steps, relay_part_*, a change of
  *                                                                   mode, restore, a state transfer
  *  part.last[]        partition,  highest step whose push was       part_set_last

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: ISC */
+#include "shard/apply.h"
+
+#include "core/steps.h"
+#include "shard/copy.h"
+#include "shard/reduced.h"
+#include "shard/relay_part.h"
+#include "shard/robust.h"
+#include "shard/row_life.h"
+#include "shard/settings_epoch.h"
+
+/* ---- the update of a step ---- */
+
+void apply_step(struct shard *s, struct part *p, uint64_t examples)
+{
+	const struct settings_epoch *r = settings_epoch_at(s, p->step);
+	uint64_t step = p->step;
+	bool torn = false;
+
+	if (s->cfg.relay) {
+		relay_part_close(s, p);
+		return;
+	}
+	if (p->to != NO_SERVER) {
+		pthread_mutex_lock(&s->gate.lock);
+		torn = sync_may_lack_pushes(&s->gate.sync, step, false);
+		pthread_mutex_unlock(&s->gate.lock);
+	}
+	snapshot_before_update(s, p, step);
+	part_set_epoch(s, p, r);
+	if (aggregate_compares(&s->cfg.aggregate))
+		examples = robust_combine(s, p);
+	part_apply_sum(p, examples);
+	copy_sum(s, p, step, examples, torn || r->mode.backup || p->table->reduced);
+	part_clear_sum(p);
+}
+
+/* ---- receipts ---- */
+
+/* Computes what a receipt waits for. In bsp it waits for the step, because closing the step makes
+ * the version that contains the push. A late push waits as well: a head that has been succeeded may
+ * have closed a step that is open at its successor, which then waits for the push. So does a
+ * refused one: a successor that does not know of it would wait for a push that the worker regards
+ * as answered. A split sum is not stored anywhere, and a refused push from outside is not known to
+ * any other replica, so those receipts wait for nothing. */
+static struct shard_due receipt_due(struct shard *s, const struct part *p, const struct push *push,
+    enum push_status status)
+{
+	struct shard_due due = { .tenure = atomic_load(&p->tenure) };
+	bool outside = push->slot == SHARD_OUTSIDE;
+
+	if (status == PUSH_SPLIT || (outside && status == PUSH_REFUSED))
+		return due;
+	if (!outside && settings_epoch_sums_step(s, push->step))
+		due.steps = push->step + 1;
+	else
+		due.version = p->version;
+	if (status == PUSH_REFUSED)
+		due.seq = p->next_seq;
+	return due;
+}
+
+/* Fills the receipt and counts it. */
+static enum shard_answer finish_push(struct shard *s, const struct part *p, const struct push *push,
+    struct receipt *r, enum push_status status)
+{
+	*r = (struct receipt){ .table = push->table,
+		.part = push->part,
+		.step = push->step,
+		.status = (uint8_t)status,
+		.version = p->version,
+		.due = receipt_due(s, p, push, status) };
+	/* A late push reports the number of steps that it is late. */
+	if (status == PUSH_LATE)
+		r->staleness = (uint32_t)(p->step - push->step);
+	else if (status == PUSH_APPLIED && p->version > push->pulled + 1)
+		r->staleness = (uint32_t)(p->version - 1 - push->pulled);
+	atomic_fetch_add_explicit(&s->status[status], 1, memory_order_relaxed);
+	if (status == PUSH_APPLIED || status == PUSH_MERGED)
+		hist_add(&s->staleness, r->staleness);
+	return SHARD_OK;
+}
+
+/* Answers a push that was taken or refused before with the same result as then. */
+static enum shard_answer finish_repeated_push(struct shard *s, const struct part *p,
+    const struct push *push, struct receipt *r)
+{
+	enum shard_answer a = finish_push(s, p, push, r, PUSH_DUPLICATE);
+
+	if (part_was_refused(p, push->slot, push->step)) {
+		r->status = PUSH_REFUSED;
+		r->due = receipt_due(s, p, push, PUSH_REFUSED);
+	}
+	return a;
+}
+
+/* ---- pushes ---- */
+
+/* Takes a push of a step that is summed: adds it to the sum, and applies the sum if the step is
+ * complete. */
+static enum shard_answer add_push_to_step(struct shard *s, struct part *p,
+    const struct push *push, bool finite, struct receipt *r)
+{
+	uint64_t examples;
+
+	if (p->table->reduced &&
+	    (push->step < p->step || (push->step == p->step && reduced_is_here(p))))
+		return finish_push(s, p, push, r, PUSH_DUPLICATE);
+	if (part_has_taken(p, push->slot, push->step))
+		return finish_repeated_push(s, p, push, r);
+	/* A push that comes after its relay has sent the sum of the step goes up by itself. */
+	if (push->step < p->step)
+		return finish_push(s, p, push, r, s->cfg.relay ? PUSH_SPLIT : PUSH_LATE);
+	/* One worker must not move the others' sums to an absurd step. */
+	if (s->cfg.relay && push->step > p->step && push->step - p->step > STEPS_LEAP)
+		return finish_push(s, p, push, r, PUSH_SPLIT);
+	if (s->cfg.relay)
+		relay_part_jump(s, p, push->step);
+	if (push->step > p->step ||
+	    (s->cfg.deterministic && !gate_in_turn(s, p, push->slot, push->step))) {
+		p->waited = true;
+		return SHARD_HOLD;
+	}
+	if (finite && push->examples && !part_accumulate(p, &s->cfg, push))
+		return SHARD_BAD;
+	part_set_last(p, push->slot, push->step + 1);
+	if (!finite)
+		part_set_refused(p, push->slot, push->step);
+	if (s->cfg.relay)
+		relay_part_add_share(p, push->slot, finite ? push->examples : 0, push->incarnation);
+	/* Every slot is through with the step: make the update while the partition is in the cache.
+	 * Pulls still wait for the clocks. */
+	if (gate_step_is_complete(s, p, &examples))
+		apply_step(s, p, examples);
+	return finish_push(s, p, push, r, finite ? PUSH_MERGED : PUSH_REFUSED);
+}
+
+/* Applies a push as an update of its own. Pushes from outside the job have no step. */
+static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
+    const struct push *push, bool finite, struct receipt *r)
+{
+	bool outside = push->slot == SHARD_OUTSIDE;
+	const struct settings_epoch *by = outside ? settings_epoch_last(s)
+	                                          : settings_epoch_at(s, push->step);
+
+	if (!outside && part_has_taken(p, push->slot, push->step))
+		return finish_repeated_push(s, p, push, r);
+	/* The open step of an earlier bsp must be closed first. */
+	if (!copy_may_send(p) ||
+	    (!outside && p->step < by->step && settings_epoch_sums_step(s, p->step))) {
+		p->waited = true;
+		return SHARD_HOLD;
+	}
+	snapshot_before_update(s, p, p->step);
+	if (finite) {
+		if (outside && p->life)
+			row_life_set_step(p, shard_step(s));
+		/* The update of an open bsp step must be made by that step's own settings. */
+		if (!outside || !settings_epoch_sums_step(s, p->step))
+			part_set_epoch(s, p, by);
+		if (!part_apply_push(p, push))
+			return SHARD_BAD;
+	}
+	if (!outside)
+		part_set_last(p, push->slot, push->step + 1);
+	if (!outside && !finite)
+		part_set_refused(p, push->slot, push->step);
+	copy_push(s, p, push, !finite);
+	return finish_push(s, p, push, r, finite ? PUSH_APPLIED : PUSH_REFUSED);
+}
+
+enum shard_answer apply_push(struct shard *s, struct part *p, const struct push *push,
+    bool finite, struct receipt *r)
+{
+	if (!p->here || !p->head || (s->cfg.relay && push->slot == SHARD_OUTSIDE))
+		return SHARD_ELSEWHERE;
+	/* A reduced table's parameters are computed by the workers, too, which would not see the
+	 * push. And an aggregator has nothing to compare a single gradient from outside with. */
+	if ((p->table->reduced || (aggregate_compares(&s->cfg.aggregate) && !p->table->added)) &&
+	    push->slot == SHARD_OUTSIDE)
+		return finish_push(s, p, push, r, PUSH_REFUSED);
+	return push->slot != SHARD_OUTSIDE && settings_epoch_sums_step(s, push->step)
+	    ? add_push_to_step(s, p, push, finite, r)
+	    : apply_push_on_arrival(s, p, push, finite, r);
+}

@@ -1,15 +1,206 @@
 /* SPDX-License-Identifier: ISC */
+#include "completion.h"
+
+#include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "catalog.h"
-#include "completion.h"
+#include "conf/conf_key.h"
 #include "core/file.h"
+#include "core/json.h"
 #include "core/mem.h"
 #include "ctl.h"
+#include "model/model.h"
+
+/* The word to be completed. */
+struct offer {
+	const char *word;    /* as far as it is typed */
+	const char *cluster; /* -C, or NULL */
+};
+
+/* Offer a candidate when it begins with the word: print it with its help. */
+static void offer(const struct offer *o, const char *candidate, const char *help)
+{
+	/* Names of files and tables may contain control characters, which would break the line or the
+	 * terminal. */
+	for (const char *p = candidate; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			return;
+	if (*candidate && strncmp(candidate, o->word, strlen(o->word)) == 0)
+		printf("%s\t%s\n", candidate, help ? help : "");
+}
+
+/* Offer each of "A|B|C" or "A,B,C", with `prefix` put in front.  choices is like "bsp|ssp:S|asp" or "none|backup,codec".  Of "ssp:S" only "ssp:" is offered: the
+ * user types the rest. */
+static void offer_split(const struct offer *o, const char *prefix, const char *choices)
+{
+	while (*choices) {
+		size_t n = strcspn(choices, "|,"), fixed = strcspn(choices, ":|,");
+		char *candidate = mem_printf("%s%.*s%s", prefix, (int)fixed, choices,
+		    fixed < n ? ":" : "");
+
+		if (fixed < n)
+			puts(":nospace");
+		offer(o, candidate, NULL);
+		free(candidate);
+		choices += n + (choices[n] != 0);
+	}
+}
+
+/* Offer the names that `ps-ctl list PLURAL` prints. */
+static void offer_catalog(const struct offer *o, const char *plural)
+{
+	const struct catalog *c = catalog_find(plural);
+	json_t *list = c ? c->list() : NULL;
+	const json_t *item;
+	size_t i;
+
+	json_array_foreach(list, i, item)
+		offer(o, json_str(item, "name", ""), json_str(item, "help", NULL));
+	json_decref(list);
+}
+
+/* ---- keys ---- */
+
+/* Offers the values of a key whose "=" is typed.  Of a list, only the part after the last comma is
+ * completed. */
+static void offer_value(const struct offer *o)
+{
+	const char *is = strchr(o->word, '='), *comma = strrchr(is, ',');
+	char *name = mem_printf("%.*s", (int)(is - o->word), o->word);
+	char *prefix = mem_printf("%.*s", (int)((comma ? comma : is) + 1 - o->word), o->word);
+	const struct conf_key *k = conf_key_find(name, NULL);
+
+	if (k && strcmp(k->path, "job.model") == 0) {
+		for (size_t i = 0; model_info_at(i); i++) {
+			char *candidate = mem_printf("%s%s", prefix, model_info_at(i)->name);
+
+			offer(o, candidate, model_info_at(i)->help);
+			free(candidate);
+		}
+	} else if (k && (k->choices || k->type == CONF_BOOL)) {
+		offer_split(o, prefix, k->choices ? k->choices : "true|false");
+	} else if (k && k->type == CONF_PATHS) {
+		puts(":files");
+	}
+	free(name);
+	free(prefix);
+}
+
+/* Offer "KEY=" for the keys of the cluster file (live_only: those that ps-ctl set can change), or
+ * the values of a key when the word has a "=" already. */
+static void offer_keys(const struct offer *o, bool live_only)
+{
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+
+	if (strchr(o->word, '=')) {
+		offer_value(o);
+		return;
+	}
+	puts(":nospace");
+	for (size_t i = 0; i < n; i++) {
+		char *whole = mem_printf("%s=", k[i].path);
+
+		if (k[i].live || !live_only) {
+			offer(o, whole, k[i].help);
+			if (strncmp(whole, "job.", 4) == 0)
+				offer(o, whole + 4, k[i].help);
+		}
+		free(whole);
+	}
+}
+
+/* ---- run directories, and members of the running cluster ---- */
+
+static int is_run_entry(const struct dirent *d)
+{
+	const char *at = strstr(d->d_name, ".run");
+
+	return d->d_name[0] != '.' && at && (!at[4] || at[4] == '.');
+}
+
+static void offer_run_dirs(const struct offer *o)
+{
+	const char *slash = strrchr(o->word, '/');
+	char *folder = slash ? mem_printf("%.*s", (int)(slash + 1 - o->word), o->word)
+	                     : mem_strdup("");
+	struct dirent **entry;
+	int n = scandir(*folder ? folder : ".", &entry, is_run_entry, versionsort);
+
+	puts(":dirs");
+	for (int i = 0; i < n; i++) {
+		char *path = mem_printf("%s%s", folder, entry[i]->d_name);
+
+		offer(o, path, "a run");
+		free(path);
+		free(entry[i]);
+	}
+	if (n >= 0)
+		free(entry);
+	free(folder);
+}
+
+/* Let SIGALRM kill this process after ms milliseconds.  The limit survives execv(). */
+static void limit_process(int ms)
+{
+	struct itimerval at = { .it_value = { ms / 1000, ms % 1000 * 1000 } };
+	sigset_t set;
+
+	signal(SIGALRM, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGALRM);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	setitimer(ITIMER_REAL, &at, NULL);
+}
+
+/* Returns the running cluster's answer to GET path, or NULL.  Starts the time limit of this
+ * process. */
+static json_t *get_for_completion(const struct offer *o, const char *path)
+{
+	struct http_client *client = NULL;
+	json_t *answer = NULL;
+
+	/* Print the candidates found so far: the time limit may kill this process. */
+	fflush(stdout);
+	limit_process(COMPLETION_MS);
+	if (ctl_reach(o->cluster, &client, NULL) == ERR_OK)
+		http_call(client, "GET", path, NULL, COMPLETION_MS * NSEC_PER_MSEC, NULL, &answer,
+		    NULL);
+	http_client_free(client);
+	return answer;
+}
+
+static void offer_members(const struct offer *o, const char *path, const char *list,
+    const char *key, const char *about)
+{
+	json_t *answer = get_for_completion(o, path);
+	const json_t *item;
+	size_t i;
+
+	json_array_foreach(json_object_get(answer, list), i, item)
+		offer(o, json_str(item, key, ""), about ? json_str(item, about, NULL) : NULL);
+	json_decref(answer);
+}
+
+/* Ask the running cluster: offer the ids of its servers (and workers). */
+static void offer_ids(const struct offer *o, bool workers)
+{
+	offer_members(o, "/v1/servers", "servers", "id", "state");
+	if (workers)
+		offer_members(o, "/v1/workers", "workers", "id", "state");
+}
+
+static void offer_tables(const struct offer *o)
+{
+	offer_members(o, "/v1/tables", "tables", "id", NULL);
+}
 
 #define OPTIONS_MAX 64
 #define FIELDS      5
@@ -49,7 +240,7 @@ static FILE *ask_program(const struct line *l, const char *question, pid_t *pid)
 		fflush(stdout);
 		*pid = fork();
 		if (*pid == 0) {
-			completion_limit(PROGRAM_MS);
+			limit_process(PROGRAM_MS);
 			dup2(p[1], STDOUT_FILENO);
 			close(p[0]);
 			close(p[1]);
@@ -191,23 +382,23 @@ static void offer_option_value(const struct line *l, const struct option *o)
 	const char *name = o->field[0] + 2, *arg = o->field[2];
 
 	if (strcmp(o->field[3], "-") != 0)
-		completion_offer_split(&l->offer, "", o->field[3]);
+		offer_split(&l->offer, "", o->field[3]);
 	else if (strcmp(name, "role") == 0)
-		completion_offer_split(&l->offer, "", CTL_ROLES);
+		offer_split(&l->offer, "", CTL_ROLES);
 	else if (strcmp(name, "model") == 0)
-		completion_offer_catalog(&l->offer, "models");
+		offer_catalog(&l->offer, "models");
 	else if (strcmp(name, "codec") == 0)
-		completion_offer_catalog(&l->offer, "codecs");
+		offer_catalog(&l->offer, "codecs");
 	else if (strcmp(name, "for") == 0) {
 		puts(":nospace");
-		completion_offer_split(&l->offer, "", "done|ready|step=|workers=|loss-below=");
+		offer_split(&l->offer, "", "done|ready|step=|workers=|loss-below=");
 	} else if (strcmp(name, "resume") == 0) {
-		completion_offer_split(&l->offer, "", "auto|none|step=");
+		offer_split(&l->offer, "", "auto|none|step=");
 		puts(":dirs");
 	} else if (strncmp(arg, "KEY=", 4) == 0)
-		completion_offer_keys(&l->offer, false);
+		offer_keys(&l->offer, false);
 	else if (strcmp(o->field[1], "C") == 0)
-		completion_offer_run_dirs(&l->offer);
+		offer_run_dirs(&l->offer);
 	else if (strcmp(arg, "DIR") == 0 || strcmp(arg, "FOLDER") == 0)
 		puts(":dirs");
 	else if (strcmp(arg, "FILE") == 0 || strcmp(arg, "PATH") == 0)
@@ -239,52 +430,52 @@ static void offer_ctl_operand(const struct line *l)
 	if (is_one_of(l->sub, "run start sweep plan doctor"))
 		puts(":json");
 	else if (is_one_of(l->sub, "report compare"))
-		completion_offer_run_dirs(o);
+		offer_run_dirs(o);
 	else if (is_one_of(l->sub, "runs init"))
 		puts(":dirs");
 	else if (strcmp(l->sub, "set") == 0)
-		completion_offer_keys(o, true);
+		offer_keys(o, true);
 	else if (strcmp(l->sub, "scale") == 0) {
 		puts(":nospace");
-		completion_offer_split(o, "", "servers=|workers=");
+		offer_split(o, "", "servers=|workers=");
 	} else if (strcmp(l->sub, "logs") == 0)
-		completion_offer_ids(o, true);
+		offer_ids(o, true);
 	else if (strcmp(l->sub, "drain") == 0)
-		completion_offer_ids(o, false);
+		offer_ids(o, false);
 	else if (strcmp(l->sub, "export") == 0) {
 		offer(o, "all", "the whole model");
-		completion_offer_tables(o);
+		offer_tables(o);
 	} else if (strcmp(l->sub, "freeze") == 0 ||
 	    (strcmp(l->sub, "table") == 0 && l->operands == 1))
-		completion_offer_tables(o);
+		offer_tables(o);
 	else if (strcmp(l->sub, "table") == 0 && l->operands == 0)
-		completion_offer_split(o, "", "add|grow|drop");
+		offer_split(o, "", "add|grow|drop");
 	else if (strcmp(l->sub, "key") == 0 && l->operands == 0)
-		completion_offer_split(o, "", "add|revoke|release|list|rotate-psk");
+		offer_split(o, "", "add|revoke|release|list|rotate-psk");
 	else if (strcmp(l->sub, "get") == 0 && l->operands == 0)
-		completion_offer_split(o, "", "config");
+		offer_split(o, "", "config");
 	else if (strcmp(l->sub, "get") == 0)
-		completion_offer_catalog(o, "options");
+		offer_catalog(o, "options");
 	else if (strcmp(l->sub, "events") == 0)
-		completion_offer_split(o, "", EVENTS);
+		offer_split(o, "", EVENTS);
 	else if (strcmp(l->sub, "checkpoint") == 0 && l->operands == 0)
-		completion_offer_split(o, "", "take|ls|verify|diff|rm|push|fetch");
+		offer_split(o, "", "take|ls|verify|diff|rm|push|fetch");
 	else if (strcmp(l->sub, "object") == 0 && l->operands == 0)
-		completion_offer_split(o, "", "ls|cat|put|rm");
+		offer_split(o, "", "ls|cat|put|rm");
 	else if (strcmp(l->sub, "list") == 0)
-		completion_offer_split(o, "", CATALOG_NAMES);
+		offer_split(o, "", CATALOG_NAMES);
 	else if (strcmp(l->sub, "show") == 0) {
-		completion_offer_catalog(o, "options");
-		completion_offer_catalog(o, "models");
-		completion_offer_catalog(o, "optimizers");
-		completion_offer_catalog(o, "codecs");
-		completion_offer_catalog(o, "modes");
-		completion_offer_catalog(o, "schedules");
-		completion_offer_catalog(o, "readers");
+		offer_catalog(o, "options");
+		offer_catalog(o, "models");
+		offer_catalog(o, "optimizers");
+		offer_catalog(o, "codecs");
+		offer_catalog(o, "modes");
+		offer_catalog(o, "schedules");
+		offer_catalog(o, "readers");
 	} else if (strcmp(l->sub, "completion") == 0)
-		completion_offer_split(o, "", "bash|zsh|fish");
+		offer_split(o, "", "bash|zsh|fish");
 	else if (strcmp(l->sub, "help") == 0)
-		completion_offer_catalog(o, "subcommands");
+		offer_catalog(o, "subcommands");
 }
 
 static void offer_operand(const struct line *l)
@@ -300,7 +491,7 @@ static void offer_operand(const struct line *l)
 	else if (strcmp(l->program, "ps-serve") == 0)
 		puts(":json");
 	else if (strcmp(l->program, "ps-work") == 0 && is_one_of(l->sub, "pull push"))
-		completion_offer_tables(&l->offer);
+		offer_tables(&l->offer);
 	else if (strcmp(l->program, "ps-work") == 0)
 		puts(":files");
 	else if (l->operands == 0)
@@ -319,7 +510,7 @@ static void complete_line(struct line *l)
 	find_subcommand(l);
 	if (has_subs && !*l->sub) {
 		if (l->n > 2 && is_cluster_option(l->word[l->n - 2]))
-			completion_offer_run_dirs(&l->offer);
+			offer_run_dirs(&l->offer);
 		else
 			offer_program(l);
 		return;

@@ -148,7 +148,7 @@ static void examine_cluster(struct doctor *d, bool quick)
 		doctor_live(d);
 	doctor_past(d, d->alive ? DOCTOR_WARN : DOCTOR_FAIL);
 	if (d->client && !quick)
-		doctor_lines(d);
+		doctor_links(d);
 }
 
 /* Examines a cluster file: whether it could be started, and a run directory of its name if there is

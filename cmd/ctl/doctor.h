@@ -70,8 +70,8 @@ void doctor_descriptors(struct doctor *d, const char *id, uint64_t limit, int64_
     uint64_t others);
 /* doctor_live.c: what the coordinator reports about all processes. */
 void doctor_live(struct doctor *d);
-/* doctor_lines.c: every worker measures its links to the servers. */
-void doctor_lines(struct doctor *d);
+/* doctor_links.c: every worker measures its links to the servers. */
+void doctor_links(struct doctor *d);
 /* doctor_join.c: whether this host can join the cluster with this join file. */
 void doctor_join(struct doctor *d, const char *file);
 

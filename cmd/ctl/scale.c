@@ -1,8 +1,99 @@
 /* SPDX-License-Identifier: ISC */
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "core/json.h"
 #include "core/num.h"
-#include "moving.h"
+#include "ctl.h"
+
+/* ps-ctl scale, drain and rebalance: requests to the coordinator that move partitions or change the
+ * members, with a progress bar. */
+
+#define BAR     30
+#define TIMEOUT (60 * NSEC_PER_SEC)
+
+struct options {
+	const char *dir;
+	int64_t timeout;
+};
+
+static const struct opt opts[] = {
+	CTL_OPT_CLUSTER(struct options, dir),
+	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait until it is done (60s)"),
+};
+
+static void show_moved_bar(const json_t *s, uint64_t most)
+{
+	uint64_t left = (uint64_t)json_int(s, "partitions_moving", 0);
+	int64_t servers = json_int(s, "servers", 0), workers = json_int(s, "workers", 0);
+	int full = most ? (int)((most - left) * BAR / most) : BAR;
+
+	if (!isatty(STDERR_FILENO) || !most)
+		return;
+	fprintf(stderr,
+	    "\r[%.*s%.*s] %llu of %llu partition%s moved, %lld server%s, %lld worker%s ", full,
+	    "##############################", BAR - full, "                              ",
+	    (unsigned long long)(most - left), (unsigned long long)most, NUM_S(most),
+	    (long long)servers, NUM_S(servers), (long long)workers, NUM_S(workers));
+}
+
+/* No partition moves, no process is called for, and none is about to leave. */
+static bool is_placement_settled(const json_t *s)
+{
+	return json_int(s, "partitions_moving", 0) == 0 &&
+	    json_array_size(json_object_get(s, "called")) == 0 && !json_flag(s, "scaling");
+}
+
+static bool is_job_over(const json_t *s)
+{
+	const char *state = json_str(s, "state", "");
+
+	return strcmp(state, "running") != 0 && strcmp(state, "finishing") != 0;
+}
+
+/* A ctl_status_fn for ctl_watch_status.  *most: the largest number of partitions that were still to move. */
+static enum err_code check_moved(void *most, const json_t *s, bool *done, struct err *e)
+{
+	uint64_t left = (uint64_t)json_int(s, "partitions_moving", 0), *m = most;
+
+	(void)e;
+	*m = left > *m ? left : *m;
+	show_moved_bar(s, *m);
+	*done = is_placement_settled(s) || is_job_over(s);
+	if (*done && isatty(STDERR_FILENO) && *m)
+		fputc('\n', stderr);
+	return ERR_OK;
+}
+
+static enum err_code await_moved(struct http_client *client, int64_t timeout, struct err *e)
+{
+	uint64_t most = 0;
+	enum err_code rc = ctl_watch_status(client, timeout, check_moved, &most, e);
+
+	return rc != ERR_TIMEOUT
+	    ? rc
+	    : err_set(e, rc, "it goes on after %.0f s: ps-ctl status tells how far it is",
+	          (double)timeout / NSEC_PER_SEC);
+}
+
+/* POST body (released here) to route of the cluster, and show how the partitions move until all are
+ * in place and all requested members are there.  Returns the exit code; 124 after the timeout. */
+static int move_partitions(const struct options *o, const char *route, json_t *body)
+{
+	struct http_client *client = NULL;
+	struct err e = { 0 };
+	enum err_code rc = ctl_reach(o->dir, &client, &e);
+
+	if (rc == ERR_OK)
+		rc = http_call(client, "POST", route, body, CTL_CALL, NULL, NULL, &e);
+	if (rc == ERR_OK)
+		rc = await_moved(client, o->timeout, &e);
+	http_client_free(client);
+	json_decref(body);
+	return rc == ERR_OK ? 0 : ctl_fail(&e);
+}
 
 /* Makes the body {"servers":N,"workers":N} from the words "servers=N" and "workers=N".  Returns
  * NULL after reporting a wrong word. */
@@ -29,14 +120,14 @@ static json_t *parse_targets(const struct ctl_cmd *self, char **word, int n)
 
 static int run_scale(const struct ctl_cmd *self, int argc, char **argv)
 {
-	struct moving_options o;
+	struct options o = { .timeout = TIMEOUT };
 	int nargs, code;
 	json_t *body;
 
-	if (!moving_parse(self, &o, argc, argv, &nargs, &code))
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	body = parse_targets(self, argv + 1, nargs);
-	return body ? moving(o.dir, "/v1/scale", body, o.timeout) : 2;
+	return body ? move_partitions(&o, "/v1/scale", body) : 2;
 }
 
 const struct ctl_cmd ctl_cmd_scale = {
@@ -47,11 +138,65 @@ const struct ctl_cmd ctl_cmd_scale = {
 	    .about = "change how many servers and workers a running cluster has",
 	    .more =
 	        "New processes are started by who started the cluster (or come with join files); partitions move\nto new servers and from those that go while training goes on.  Returns when all lie where they shall.",
-	    .opts = moving_opts,
-	    .nopts = MOVING_OPTS,
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
 	    .min_args = 1,
 	    .max_args = 2,
 	    .examples = "  ps-ctl scale servers=4\n  ps-ctl scale servers=2 workers=6\n",
 	},
 	run_scale,
+};
+
+static int run_drain(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct options o = { .timeout = TIMEOUT };
+	int nargs, code;
+
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	return move_partitions(&o, "/v1/drain", json_pack("{s:s}", "server", argv[1]));
+}
+
+const struct ctl_cmd ctl_cmd_drain = {
+	"drain",
+	{
+	    .prog = "ps-ctl drain",
+	    .args = "SERVER",
+	    .about = "have a server give up what it holds, and leave",
+	    .more =
+	        "Its partitions move to the others while training goes on; then its process ends.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .min_args = 1,
+	    .max_args = 1,
+	    .examples = "  ps-ctl drain server-1\n",
+	},
+	run_drain,
+};
+
+static int run_rebalance(const struct ctl_cmd *self, int argc, char **argv)
+{
+	struct options o = { .timeout = TIMEOUT };
+	int nargs, code;
+
+	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
+		return code;
+	return move_partitions(&o, "/v1/rebalance", json_object());
+}
+
+const struct ctl_cmd ctl_cmd_rebalance = {
+	"rebalance",
+	{
+	    .prog = "ps-ctl rebalance",
+	    .args = NULL,
+	    .about = "even out what the servers hold",
+	    .more =
+	        "Runs of partitions move from servers that hold much to servers that hold little, while training\ngoes on.  It happens by itself when a server joins.",
+	    .opts = opts,
+	    .nopts = CTL_COUNT(opts),
+	    .min_args = 0,
+	    .max_args = 0,
+	    .examples = "  ps-ctl rebalance\n",
+	},
+	run_rebalance,
 };

@@ -70,8 +70,7 @@ static int await_report(const char *dir, int ready, int signals, int64_t end)
 	int signal = 0;
 
 	progress_init(&progress, NULL);
-	progress.dir = dir;
-	progress.explain = doctor_glance;
+	progress_explain_waits(&progress, dir, doctor_glance);
 	control_connect(dir, &client, NULL);
 	for (;;) {
 		json_t *status = NULL;

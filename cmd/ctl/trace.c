@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "trace.h"
+#include "trace_rows.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
-#include "trace.h"
+#include "trace_rows.h"
 
 void trace_release(struct trace *t)
 {

@@ -6,7 +6,7 @@
 #include "core/clock.h"
 #include "core/mem.h"
 #include "core/num.h"
-#include "trace.h"
+#include "trace_rows.h"
 
 /* In the output each process of the cluster is a process.  Its steps are on threads from STEPS on,
  * several where steps overlap (at most LANES).  On a server, the pushes of worker N are on thread

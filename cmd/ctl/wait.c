@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "core/num.h"
 #include "ctl.h"
+#include "doctor.h"
 #include "supervisor/progress.h"
 #include "rundir/result.h"
 #include "rundir/rundir.h"
@@ -265,7 +266,7 @@ static int wait_for_goal(const struct options *o, const struct goal *g, const ch
 
 	w.end = o->timeout > 0 ? clock_now() + o->timeout : 0;
 	progress_init(&w.progress, NULL);
-	w.progress.dir = dir;
+	progress_explain_waits(&w.progress, dir, doctor_glance);
 	if (control_connect(dir, &w.client, &e) != ERR_OK)
 		return ctl_fail(&e);
 	code = watch_until_goal(&w, o->timeout);

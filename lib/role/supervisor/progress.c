@@ -32,6 +32,12 @@ void progress_init(struct progress *p, struct log *log)
 	p->waiting = true;
 }
 
+void progress_explain_waits(struct progress *p, const char *dir, progress_explain_fn *explain)
+{
+	p->dir = dir;
+	p->explain = explain;
+}
+
 void progress_clear_line(struct progress *p)
 {
 	if (p->dirty)
@@ -145,7 +151,7 @@ void progress_show(struct progress *p, const json_t *status)
 	int64_t now = clock_now();
 	bool waits = describe_status(p, status, now, &text);
 
-	if (waits && p->dir && p->explain && now - p->begun > LONG) {
+	if (waits && p->dir && now - p->begun > LONG) {
 		const char *dir = p->dir;
 
 		p->dir = NULL;

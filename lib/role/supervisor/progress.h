@@ -28,6 +28,8 @@ struct progress {
 
 /* log: NULL for standard error. */
 void progress_init(struct progress *p, struct log *log);
+/* When a wait takes long, have explain examine the run directory, once. */
+void progress_explain_waits(struct progress *p, const char *dir, progress_explain_fn *explain);
 /* Write a line of its own, above the one that is rewritten. */
 void progress_say(struct progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Set p->trouble from the run directory, in a process that is not the supervisor. */

@@ -102,8 +102,8 @@ enum err_code supervisor_open(struct supervisor *s, const struct conf *conf, con
 	progress_init(&s->progress, log);
 	/* With a supervisor in the background, ps-ctl start shows what is wrong with the run
 	 * directory. */
-	s->progress.dir = log ? NULL : dir;
-	s->progress.explain = s->explain;
+	if (!log && s->explain)
+		progress_explain_waits(&s->progress, dir, s->explain);
 	/* Without the watch only the removal of the directory goes unnoticed. */
 	if (rundir_watch_open(dir, &s->watch, e) != ERR_OK)
 		progress_say(&s->progress, "warning: %s", e->msg);

@@ -190,7 +190,7 @@ static void collect_links(struct doctor *d, const json_t *probes, struct lines *
 	}
 }
 
-void doctor_lines(struct doctor *d)
+void doctor_links(struct doctor *d)
 {
 	json_t *body = json_object(), *answer = NULL, *probes = NULL;
 	struct lines s = { 0 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef CTL_TRACE_H
-#define CTL_TRACE_H
+#ifndef CTL_TRACE_ROWS_H
+#define CTL_TRACE_ROWS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -283,14 +283,6 @@ static enum err_code export_from(const struct identity *id, const char *table, c
 	return rc;
 }
 
-enum err_code export_cluster(const struct identity *id, const char *table, const char *format,
-    int fd, struct err *e)
-{
-	struct writer x = { .fd = fd };
-
-	return export_from(id, table, format, &x, e);
-}
-
 static enum err_code export_from_run(const char *run_dir, const char *table, const char *format,
     struct writer *x, struct err *e)
 {

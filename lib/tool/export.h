@@ -13,8 +13,6 @@
  * ERR_STALE (a table has changed its shape meanwhile), ERR_NOMEM. */
 enum err_code export_run(const char *run_dir, const char *table, const char *format, int fd,
     struct err *e);
-enum err_code export_cluster(const struct identity *id, const char *table, const char *format,
-    int fd, struct err *e);
 
 /* Exports what has changed since a step (0: everything) as safetensors: dense tables whole; of a
  * sparse table T the rows that were updated at that step or later, as T.ids and T, and, if rows

@@ -346,8 +346,7 @@ static void test_log(void)
 	log_info(&l, "nowhere");
 	ok(errno == EACCES, "errno is left alone");
 	ok(log_level_parse("error") == LOG_LEVEL_ERROR &&
-	        log_level_parse("debug") == LOG_LEVEL_DEBUG && log_level_parse("loud") == -1 &&
-	        strcmp(log_level_name(LOG_LEVEL_WARN), "warn") == 0,
+	        log_level_parse("debug") == LOG_LEVEL_DEBUG && log_level_parse("loud") == -1,
 	    "names of levels");
 	buf_release(&b);
 	free(path);

@@ -332,38 +332,21 @@ static void test_hist_threads(void)
 	    "four threads lose no count");
 }
 
-static void note(void *ctx, const char *name, void *value)
-{
-	buf_printf(ctx, "%s=%s ", name, (const char *)value);
-}
-
 static void test_map(void)
 {
 	char one[] = "1", two[] = "2", three[] = "3", name[32] = "zeta";
 	struct map *m = map_new();
-	struct buf seen = BUF_INIT;
 	int bad = 0;
 
-	ok(map_count(m) == 0 && !map_get(m, "x"), "an empty map");
-	map_each(m, note, &seen);
+	ok(!map_get(m, "x"), "an empty map");
 	map_put(m, name, one);
 	memset(name, 'q', 4);
 	map_put(m, "alpha", two);
-	map_put(m, "mid", three);
-	ok(map_count(m) == 3 && map_get(m, "zeta") == one && !map_get(m, "qqqq"),
+	map_put(m, "", three);
+	ok(map_get(m, "zeta") == one && map_get(m, "") == three && !map_get(m, "qqqq"),
 	    "names are copied");
 	map_put(m, "alpha", one);
-	map_each(m, note, &seen);
-	ok(map_count(m) == 3 && strcmp((char *)seen.data, "zeta=1 alpha=1 mid=3 ") == 0,
-	    "put again changes in place; visited in order of insertion: %s", seen.data);
-	map_del(m, "zeta");
-	map_del(m, "zeta");
-	map_put(m, "zeta", two);
-	map_put(m, "", three);
-	buf_clear(&seen);
-	map_each(m, note, &seen);
-	ok(strcmp((char *)seen.data, "alpha=1 mid=3 zeta=2 =3 ") == 0, "deleted and put anew: %s",
-	    seen.data);
+	ok(map_get(m, "alpha") == one, "put again changes in place");
 	for (int i = 0; i < 5000; i++) {
 		snprintf(name, sizeof name, "key-%d", i);
 		map_put(m, name, one + i % 2);
@@ -371,13 +354,10 @@ static void test_map(void)
 	for (int i = 0; i < 5000; i++) {
 		snprintf(name, sizeof name, "key-%d", i);
 		bad += map_get(m, name) != one + i % 2;
-		if (i % 3 == 0)
-			map_del(m, name);
 	}
-	ok(!bad && map_count(m) == 4 + 5000 - 1667, "five thousand names");
+	ok(!bad, "five thousand names");
 	map_free(m);
 	map_free(NULL);
-	buf_release(&seen);
 }
 
 static void test_batch(void)

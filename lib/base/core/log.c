@@ -76,11 +76,6 @@ int log_level_parse(const char *s)
 	return -1;
 }
 
-const char *log_level_name(enum log_level level)
-{
-	return level_name[level];
-}
-
 void log_escape(char *out, size_t outlen, const void *p, size_t n)
 {
 	const uint8_t *b = p;

@@ -41,7 +41,6 @@ uint32_t log_allowed(struct log_limit *limit, uint32_t burst);
 
 /* "error", "warn", "info", "debug"; -1 when unknown. */
 int log_level_parse(const char *s);
-const char *log_level_name(enum log_level level);
 
 /* Makes bytes from outside printable: others become \xNN. */
 void log_escape(char *out, size_t outlen, const void *p, size_t n);

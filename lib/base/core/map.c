@@ -64,27 +64,3 @@ void *map_get(const struct map *m, const char *name)
 
 	return x ? x->value : NULL;
 }
-
-void map_del(struct map *m, const char *name)
-{
-	struct entry *x = find_entry(m, name);
-
-	if (x) {
-		HASH_DEL(m->head, x);
-		free(x);
-	}
-}
-
-size_t map_count(const struct map *m)
-{
-	return HASH_COUNT(m->head);
-}
-
-void map_each(const struct map *m, void (*fn)(void *ctx, const char *name, void *value), void *ctx)
-{
-	struct entry *x, *next;
-
-	/* cppcheck-suppress uninitvar ; HASH_ITER sets it */
-	HASH_ITER(hh, m->head, x, next)
-	fn(ctx, x->name, x->value);
-}

@@ -13,9 +13,5 @@ void map_free(struct map *m);
 /* Sets the value of a name, also when it exists. */
 void map_put(struct map *m, const char *name, void *value);
 void *map_get(const struct map *m, const char *name); /* NULL when absent */
-void map_del(struct map *m, const char *name);
-size_t map_count(const struct map *m);
-/* Calls fn for all entries in insertion order. */
-void map_each(const struct map *m, void (*fn)(void *ctx, const char *name, void *value), void *ctx);
 
 #endif

@@ -53,7 +53,6 @@ static enum err_code open_file(struct ckpt_reader *r, const json_t *j, struct er
 	else if (fd >= 0)
 		close(fd);
 	r->nfiles += f->st != NULL;
-	r->bytes += (uint64_t)size;
 	free(path);
 	return rc;
 }
@@ -364,11 +363,6 @@ const char *ckpt_path(const struct ckpt_reader *r)
 uint64_t ckpt_step(const struct ckpt_reader *r)
 {
 	return (uint64_t)json_int(r->manifest, "step", 0);
-}
-
-uint64_t ckpt_bytes(const struct ckpt_reader *r)
-{
-	return r->bytes;
 }
 
 const json_t *ckpt_manifest(const struct ckpt_reader *r)

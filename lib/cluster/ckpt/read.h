@@ -41,7 +41,6 @@ void ckpt_close(struct ckpt_reader *r);
 
 const char *ckpt_path(const struct ckpt_reader *r);
 uint64_t ckpt_step(const struct ckpt_reader *r);
-uint64_t ckpt_bytes(const struct ckpt_reader *r); /* of all files but the manifest */
 /* The manifest: "generation", "config", "slots", "data", "eval" and so on. */
 const json_t *ckpt_manifest(const struct ckpt_reader *r);
 

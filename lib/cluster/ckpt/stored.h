@@ -45,7 +45,6 @@ struct ckpt_reader {
 	size_t ntables;
 	struct file *file;
 	size_t nfiles;
-	uint64_t bytes;
 };
 
 static inline const struct place *ckpt_place_of(const struct ckpt_table *t, uint32_t part)

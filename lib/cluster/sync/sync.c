@@ -214,11 +214,6 @@ uint64_t sync_completed(const struct sync *s)
 	return floor == SYNC_NEVER ? sync_pushed_end(s) : floor;
 }
 
-bool sync_may_close(const struct sync *s)
-{
-	return sync_sums_steps(&s->mode) && s->closed < sync_completed(s);
-}
-
 bool sync_may_change_mode(const struct sync *s)
 {
 	return s->turn != SYNC_NEVER && s->mode.ops->are_done(s, s->turn);

@@ -206,9 +206,6 @@ unsigned sync_spare(const struct sync *s, size_t n);
 /* The steps that all active slots except the spare ones (sync_spare) have completed by their
  * CLOCKs. With no active slot left: all steps that were pushed. */
 uint64_t sync_completed(const struct sync *s);
-/* In a mode that sums steps: has every slot completed the oldest open step? The owner then makes the
- * update and adds 1 to `closed`. */
-bool sync_may_close(const struct sync *s);
 /* Are all steps before `turn` done, so that the next mode may begin? Those of a mode that sums steps
  * must be closed; in other modes every active slot must have completed them. */
 bool sync_may_change_mode(const struct sync *s);

@@ -23,11 +23,3 @@ const struct optim_rule *optim_find(const char *name)
 			return rules[i];
 	return NULL;
 }
-
-const struct optim_rule *optim_by_id(int id)
-{
-	for (size_t i = 0; i < NRULES; i++)
-		if (rules[i]->id == id)
-			return rules[i];
-	return NULL;
-}

@@ -63,9 +63,8 @@ struct optim_rule {
 #include "optim/optim.def"
 #undef RULE
 
-/* Find a rule by name, number or position; NULL when there is none. */
+/* Find a rule by name or position; NULL when there is none. */
 const struct optim_rule *optim_find(const char *name);
-const struct optim_rule *optim_by_id(int id);
 const struct optim_rule *optim_at(size_t i);
 
 #endif

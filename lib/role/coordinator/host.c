@@ -229,13 +229,6 @@ void host_gone(struct host *h, const struct coord_self *self)
 	host_commit(h);
 }
 
-void host_touch(struct host *h)
-{
-	host_lock(h);
-	coord_publish_view(h->coord);
-	host_commit(h);
-}
-
 void host_keys_changed(struct host *h)
 {
 	host_lock(h);

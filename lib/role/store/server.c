@@ -295,11 +295,6 @@ int server_fd(const struct server *s)
 	return s->event;
 }
 
-const char *server_address(const struct server *s)
-{
-	return s->address;
-}
-
 struct shard *server_shard(struct server *s)
 {
 	return atomic_load(&s->shard);

@@ -75,9 +75,6 @@ bool server_turns(struct server *s);
  * listens, a store or a relay that has joined. */
 bool server_describe(struct server *s, char *out, size_t size);
 
-/* The bound address of the data plane: "127.0.0.1:4242". */
-const char *server_address(const struct server *s);
-
 /* The partitions, for a mirror that assigns values (shard/assign.c); NULL before the first view.
  * Valid until server_stop.  Any thread. */
 struct shard;

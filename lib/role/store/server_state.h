@@ -490,7 +490,6 @@ bool host_leave(struct host *h, int sig);
 bool host_checkpoint(struct host *h);
 /* Was it told to end, or has the job ended? */
 bool host_ended(struct host *h);
-void host_touch(struct host *h);
 /* Send the present keys to all servers and relays at once, even while the state cannot be
  * written. */
 void host_keys_changed(struct host *h);

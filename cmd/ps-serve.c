@@ -437,6 +437,24 @@ static bool has_contradiction(const struct options *o, int nargs)
 	    refuse_usage("--set needs a cluster file to override");
 }
 
+static struct shard *mirror_target_shard(void *server)
+{
+	return server_shard(server);
+}
+
+static void mirror_target_as_of(void *server, int64_t then)
+{
+	server_as_of(server, then);
+}
+
+/* Starts the thread that fills the read replica s. */
+static enum err_code start_mirror(struct mirror *m, struct server *s, int64_t fresh, struct err *e)
+{
+	const struct mirror_target target = { s, mirror_target_shard, mirror_target_as_of };
+
+	return mirror_start(m, &target, fresh, e);
+}
+
 int main(int argc, char **argv)
 {
 	struct options o = { .fresh = -1 };
@@ -499,7 +517,7 @@ int main(int argc, char **argv)
 	cfg.force_new = o.force_new;
 	cfg.log = &log;
 	if (server_start(&cfg, &s, &e) ||
-	    (place.mirror && mirror_start(place.mirror, s, o.fresh < 0 ? FRESH : o.fresh, &e))) {
+	    (place.mirror && start_mirror(place.mirror, s, o.fresh < 0 ? FRESH : o.fresh, &e))) {
 		code = report_fatal(&e);
 	} else {
 		service_open(&service, s);

@@ -98,8 +98,8 @@ static enum shard_answer finish_repeated_push(struct shard *s, const struct part
 
 /* Takes a push of a step that is summed: adds it to the sum, and applies the sum if the step is
  * complete. */
-static enum shard_answer add_push_to_step(struct shard *s, struct part *p,
-    const struct push *push, bool finite, struct receipt *r)
+static enum shard_answer add_push_to_step(struct shard *s, struct part *p, const struct push *push,
+    bool finite, struct receipt *r)
 {
 	uint64_t examples;
 
@@ -169,8 +169,8 @@ static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
 	return finish_push(s, p, push, r, finite ? PUSH_APPLIED : PUSH_REFUSED);
 }
 
-enum shard_answer apply_push(struct shard *s, struct part *p, const struct push *push,
-    bool finite, struct receipt *r)
+enum shard_answer apply_push(struct shard *s, struct part *p, const struct push *push, bool finite,
+    struct receipt *r)
 {
 	if (!p->here || !p->head || (s->cfg.relay && push->slot == SHARD_OUTSIDE))
 		return SHARD_ELSEWHERE;

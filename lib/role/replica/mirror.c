@@ -147,7 +147,7 @@ static void wait_for_source(const struct mirror *m, int64_t ns)
 
 static enum err_code poll_source(struct mirror *m, struct err *e)
 {
-	struct shard *shard = server_shard(m->server);
+	struct shard *shard = m->target.shard(m->target.server);
 	int64_t begin = clock_now();
 	enum err_code rc = m->connected ? tool_update(&m->tool, e)
 	                                : connect_source(m, PATIENCE, &m->end, e);
@@ -159,7 +159,7 @@ static enum err_code poll_source(struct mirror *m, struct err *e)
 	rc = mirror_update(m, shard, e);
 	if (!rc) {
 		m->last = begin;
-		server_as_of(m->server, begin);
+		m->target.as_of(m->target.server, begin);
 		log_debug(m->log, "looked for %.1f ms",
 		    (double)(clock_now() - begin) / NSEC_PER_MSEC);
 	}
@@ -206,14 +206,15 @@ static void *run_mirror(void *ctx)
 	return NULL;
 }
 
-enum err_code mirror_start(struct mirror *m, struct server *s, int64_t fresh, struct err *e)
+enum err_code mirror_start(struct mirror *m, const struct mirror_target *target, int64_t fresh,
+    struct err *e)
 {
 	sigset_t all, before;
 	int fault;
 
-	m->server = s;
+	m->target = *target;
 	m->fresh = fresh;
-	server_as_of(s, m->last);
+	target->as_of(target->server, m->last);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	fault = pthread_create(&m->thread, NULL, run_mirror, m);

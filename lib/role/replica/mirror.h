@@ -5,7 +5,6 @@
 #include "conf/conf.h"
 #include "core/interrupt.h"
 #include "core/log.h"
-#include "store/server.h"
 
 /* A mirror feeds a read replica: a read-only server that serves pulls with the parameters of a
  * living cluster, its source.  First it saves all parameters as a checkpoint, with which the server
@@ -17,6 +16,17 @@
  * connected or lost; when lost, the last values are served on, and it tries to connect again with
  * growing pauses.  The mirror has no locks: one thread owns it at a time. */
 struct mirror;
+struct shard;
+
+/* The server that a mirror fills, which must outlive it.  Both functions may be called by any
+ * thread. */
+struct mirror_target {
+	void *server;
+	/* its partitions; NULL before it has any */
+	struct shard *(*shard)(void *server);
+	/* tells it that its values are those that the source had at `then` (clock_now) */
+	void (*as_of)(void *server, int64_t then);
+};
 
 /* Is `where` a join file, or the run directory of a living cluster? */
 bool mirror_can_follow(const char *where);
@@ -35,9 +45,10 @@ enum err_code mirror_prepare(struct mirror *m, const char *const *sets, size_t n
  * its newest complete checkpoint.  ERR_NOTFOUND: it has neither.  ERR_FORMAT: it is damaged. */
 enum err_code mirror_model_prepare(const char *where, const char *const *sets, size_t nsets,
     struct conf *conf, char **dir, int *lock, char **from, struct err *e);
-/* Start the thread.  It keeps the values of `s`, which has begun with the checkpoint of
+/* Start the thread.  It keeps the values of the target, which has begun with the checkpoint of
  * mirror_prepare, at most `fresh` ns old, as far as pulls are that quick. */
-enum err_code mirror_start(struct mirror *m, struct server *s, int64_t fresh, struct err *e);
+enum err_code mirror_start(struct mirror *m, const struct mirror_target *target, int64_t fresh,
+    struct err *e);
 /* End the thread and free the mirror.  Called before server_stop.  NULL is fine. */
 void mirror_close(struct mirror *m);
 

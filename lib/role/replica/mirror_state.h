@@ -47,7 +47,7 @@ struct mirror {
 	struct mirror_table *table;
 	size_t ntables;
 
-	struct server *server;
+	struct mirror_target target;
 	int64_t fresh, last;  /* last: when the source had the values that are here */
 	struct interrupt end; /* mirror_close makes it readable */
 	/* lost: the source is unreachable, and that has been logged. */

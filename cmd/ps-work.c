@@ -11,6 +11,7 @@
 #include "core/opt.h"
 #include "core/output.h"
 #include "core/suggest.h"
+#include "math/blas.h"
 #include "rundir/rundir.h"
 
 /* The commands; each parses its own options. */
@@ -94,5 +95,6 @@ static int start_ps_work(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	output_begin();
+	blas_init();
 	return output_end("ps-work", start_ps_work(argc, argv));
 }

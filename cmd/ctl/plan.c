@@ -329,28 +329,6 @@ static bool gives_batch_cost(const struct options *o)
 
 /* ---- running ---- */
 
-void plan_candidate_release(struct planned *x)
-{
-	free(x->set);
-	conf_release(&x->conf);
-}
-
-enum err_code plan_candidate_run(struct plan *p, struct planned *x, double samples, struct err *e)
-{
-	enum err_code rc = capacity_plan_measure(p, &x->conf, &x->costs, e);
-
-	if (rc)
-		return rc;
-	capacity_plan_spec(p, &x->conf, &x->costs, &x->spec);
-	rc = sim_run(&x->spec, &x->result, e);
-	if (rc)
-		return rc;
-	x->seconds = samples /
-	    (x->result.gradients_per_second * (double)conf_step_examples(&x->conf));
-	x->memory = capacity_plan_memory(p, &x->conf, &x->tables);
-	return ERR_OK;
-}
-
 /* Simulates the configuration `own`, finds its bottlenecks and alternatives, and prints all. */
 static enum err_code run_plan_and_show(const struct options *o, struct plan *p, struct planned *own,
     const struct plan_sample *sample, struct err *e)

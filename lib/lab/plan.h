@@ -3,9 +3,9 @@
 #define LAB_PLAN_H
 
 /* ps-ctl plan: predicts the step time, the bytes and the memory of a cluster by simulation
- * (lab/capacity_plan.h), and compares other configurations with it.  plan.c parses options and runs
- * the plan, plan_measure.c samples a running cluster, plan_table.c finds bottlenecks and
- * alternatives, plan_show.c prints.  One thread. */
+ * (lab/capacity_plan.h), and compares other configurations with it.  cmd/ctl/plan.c parses options
+ * and runs the plan, plan_measure.c samples a running cluster, plan_table.c simulates
+ * configurations and finds bottlenecks and alternatives, plan_show.c prints.  One thread. */
 #include "conf/conf.h"
 #include "lab/capacity_plan.h"
 

@@ -9,6 +9,30 @@
 #include "core/mem.h"
 #include "lab/plan.h"
 
+/* ---- one configuration ---- */
+
+void plan_candidate_release(struct planned *x)
+{
+	free(x->set);
+	conf_release(&x->conf);
+}
+
+enum err_code plan_candidate_run(struct plan *p, struct planned *x, double samples, struct err *e)
+{
+	enum err_code rc = capacity_plan_measure(p, &x->conf, &x->costs, e);
+
+	if (rc)
+		return rc;
+	capacity_plan_spec(p, &x->conf, &x->costs, &x->spec);
+	rc = sim_run(&x->spec, &x->result, e);
+	if (rc)
+		return rc;
+	x->seconds = samples /
+	    (x->result.gradients_per_second * (double)conf_step_examples(&x->conf));
+	x->memory = capacity_plan_memory(p, &x->conf, &x->tables);
+	return ERR_OK;
+}
+
 /* ---- bottlenecks ---- */
 
 /* Makes the i-th possible bottleneck of a spec twice as fast, or removes it.  Returns its

@@ -42,6 +42,19 @@ struct sweep {
 	size_t npoints;
 };
 
+/* What ps-ctl sweep is called with. */
+struct sweep_options {
+	struct opt_list grid, set; /* KEY=V1,V2 to try; KEY=VALUE for all runs */
+	const char *folder;        /* of the runs; NULL: NAME.sweep beside the cluster file */
+	int64_t jobs;              /* most runs at the same time */
+	bool json;
+};
+/* sweep_run.c: runs the points of a cluster file and prints them.  *code becomes the exit code: 0
+ * when all are done, 75 when a signal stopped the sweep, else 1.  ERR_CONFIG, ERR_EXISTS (another
+ * sweep is at work in the folder), ERR_USAGE, ERR_IO: nothing has been run. */
+enum err_code sweep_run(const char *cluster, const struct sweep_options *o, int *code,
+    struct err *e);
+
 /* sweep_grid.c: makes the points of all --grid "KEY=V1,V2" options; the first key changes slowest.
  * A comma within brackets or after a backslash belongs to the value.  ERR_USAGE when a grid is
  * malformed. */

@@ -136,6 +136,18 @@ enum err_code ctl_run_dir(const char *opt, char **dir, struct err *e)
 	return rc == ERR_NOTREADY && *dir ? ERR_OK : rc;
 }
 
+int ctl_act_on_run(const char *opt, bool living, ctl_run_fn *act, void *options)
+{
+	struct err e = { 0 };
+	char *dir = NULL;
+	enum err_code rc = living ? rundir_find(opt, &dir, &e) : ctl_run_dir(opt, &dir, &e);
+
+	if (rc == ERR_OK)
+		rc = act(options, dir, &e);
+	free(dir);
+	return rc == ERR_OK ? 0 : ctl_fail(&e);
+}
+
 enum err_code ctl_watch_status(struct http_client *client, int64_t timeout, ctl_status_fn *look,
     void *ctx, struct err *e)
 {

@@ -93,6 +93,10 @@ enum err_code ctl_request(const char *dir, const char *method, const char *path,
     int64_t timeout, json_t **answer, struct err *e);
 /* Finds the run directory that -C names, running or not.  *dir must be freed. */
 enum err_code ctl_run_dir(const char *opt, char **dir, struct err *e);
+/* Calls act with the run directory that -C names (opt), and returns the program's exit code; a
+ * failure is printed.  living: its cluster must be running. */
+typedef enum err_code ctl_run_fn(void *options, const char *dir, struct err *e);
+int ctl_act_on_run(const char *opt, bool living, ctl_run_fn *act, void *options);
 /* Timeout of a request that the coordinator answers at once. */
 #define CTL_CALL (5 * NSEC_PER_SEC)
 /* Gets the cluster's status as a new reference, and its revision in *rev.  Returns at once when

@@ -85,8 +85,9 @@ static enum err_code open_dashboard(const char *dir, const char *address, struct
 }
 
 /* Prints the address of a new session, which works once, and opens it with --open. */
-static enum err_code show_dashboard(const struct options *o, const char *dir, struct err *e)
+static enum err_code show_dashboard(void *options, const char *dir, struct err *e)
 {
+	const struct options *o = options;
 	json_t *answer = NULL, *line;
 	enum err_code rc = request_session(o, dir, &answer, e);
 	int64_t seconds = json_int(answer, "seconds", 0);
@@ -116,18 +117,11 @@ static enum err_code show_dashboard(const struct options *o, const char *dir, st
 static int run_dashboard(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };
-	struct err e = { 0 };
-	enum err_code rc;
-	char *dir = NULL;
 	int nargs, code;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	rc = rundir_find(o.dir, &dir, &e);
-	if (rc == ERR_OK)
-		rc = show_dashboard(&o, dir, &e);
-	free(dir);
-	return rc == ERR_OK ? 0 : ctl_fail(&e);
+	return ctl_act_on_run(o.dir, true, show_dashboard, &o);
 }
 
 const struct ctl_cmd ctl_cmd_dashboard = {

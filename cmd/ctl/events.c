@@ -19,6 +19,8 @@
 #define PACE_MS  100
 
 struct options {
+	char **kinds; /* of the events to show; none: all */
+	int nkinds;
 	const char *dir;
 	bool follow, json;
 	int64_t lines;
@@ -36,18 +38,16 @@ static const struct opt opts[] = {
 struct shower {
 	const struct options *o;
 	const char *dir;
-	char **kinds;
-	int nkinds;
 	uint64_t next; /* revision of the first event not seen yet */
 };
 
 static bool is_wanted_event(const struct shower *s, const json_t *e)
 {
 	const char *kind = json_str(e, "event", "");
-	bool wanted = s->nkinds == 0;
+	bool wanted = s->o->nkinds == 0;
 
-	for (int i = 0; i < s->nkinds; i++)
-		wanted |= strcmp(s->kinds[i], kind) == 0;
+	for (int i = 0; i < s->o->nkinds; i++)
+		wanted |= strcmp(s->o->kinds[i], kind) == 0;
 	return wanted;
 }
 
@@ -143,26 +143,25 @@ static enum err_code follow_events(struct shower *s, struct err *e)
 	return rc ? rc : show_event_file(s, -1, e);
 }
 
+static enum err_code show_events(void *options, const char *dir, struct err *e)
+{
+	const struct options *o = options;
+	struct shower s = { .o = o, .dir = dir };
+	enum err_code rc = show_event_file(&s, o->lines, e);
+
+	return rc == ERR_OK && o->follow && rundir_is_alive(dir, NULL) ? follow_events(&s, e) : rc;
+}
+
 static int run_events(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .lines = -1 };
-	struct err e = { 0 };
-	enum err_code rc;
-	char *dir = NULL;
 	int nargs, code;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	rc = ctl_run_dir(o.dir, &dir, &e);
-	if (!rc) {
-		struct shower s = { .o = &o, .dir = dir, .kinds = argv + 1, .nkinds = nargs };
-
-		rc = show_event_file(&s, o.lines, &e);
-		if (!rc && o.follow && rundir_is_alive(dir, NULL))
-			rc = follow_events(&s, &e);
-	}
-	free(dir);
-	return rc ? ctl_fail(&e) : 0;
+	o.kinds = argv + 1;
+	o.nkinds = nargs;
+	return ctl_act_on_run(o.dir, false, show_events, &o);
 }
 
 const struct ctl_cmd ctl_cmd_events = {

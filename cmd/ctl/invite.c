@@ -59,8 +59,9 @@ static enum err_code request_join(const struct options *o, const char *dir, json
 	return rc;
 }
 
-static enum err_code write_join_file(const struct options *o, const char *dir, struct err *e)
+static enum err_code write_join_file(void *options, const char *dir, struct err *e)
 {
+	const struct options *o = options;
 	struct buf line = BUF_INIT;
 	json_t *join = NULL;
 	enum err_code rc = request_join(o, dir, &join, e);
@@ -85,20 +86,13 @@ static enum err_code write_join_file(const struct options *o, const char *dir, s
 static int run_invite(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };
-	struct err e = { 0 };
-	enum err_code rc;
-	char *dir = NULL;
 	int nargs, code;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
 	if (!o.role)
 		return ctl_report_misuse(self, "--role is missing: one of %s", CTL_ROLES);
-	rc = rundir_find(o.dir, &dir, &e);
-	if (rc == ERR_OK)
-		rc = write_join_file(&o, dir, &e);
-	free(dir);
-	return rc == ERR_OK ? 0 : ctl_fail(&e);
+	return ctl_act_on_run(o.dir, true, write_join_file, &o);
 }
 
 const struct ctl_cmd ctl_cmd_invite = {

@@ -12,10 +12,8 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "ctl.h"
-#include "doctor.h"
 #include "local.h"
 #include "supervisor/rendezvous.h"
-#include "rundir/resume.h"
 #include "socket/listen_address.h"
 #include "supervisor/rank.h"
 #include "supervisor/supervise.h"
@@ -208,15 +206,10 @@ static int run_rank_zero(struct place *p, const struct options *o)
 	struct err e = { 0 };
 	int code, lock = -1;
 
-	if (supervisor_init(&s, &e) != ERR_OK ||
-	    resume_prepare(&p->conf, p->dir, o->resume, &lock, &s.resume, &s.passed_over, &e) !=
-	        ERR_OK)
-		return ctl_fail(&e);
+	if (!local_begin_run(&s, &p->conf, p->dir, &o->place, o->resume, &lock, &code))
+		return code;
 	s.max_restarts = 0;
-	s.iface = o->place.iface;
-	s.advertise = o->place.advertise;
 	s.rendezvous = rendezvous_path(p->dir, p->who.run);
-	s.explain = doctor_glance;
 	if (supervise_foreground(&s, &p->conf, p->dir, o->json, &code, &e) != ERR_OK)
 		code = ctl_fail(&e);
 	free(s.rendezvous);

@@ -12,6 +12,9 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "ctl.h"
+#include "doctor.h"
+#include "rundir/resume.h"
 #include "rundir/rundir.h"
 #include "socket/listen_address.h"
 
@@ -274,4 +277,21 @@ bool local_replace_stdin(struct conf *c)
 	bool data = rename_stdin_paths(&c->job.data), eval = rename_stdin_paths(&c->job.eval);
 
 	return data || eval;
+}
+
+bool local_begin_run(struct supervisor *s, const struct conf *c, const char *dir,
+    const struct local_place *place, const char *resume, int *lock, int *code)
+{
+	struct err e = { 0 };
+
+	if (supervisor_init(s, &e) != ERR_OK ||
+	    resume_prepare(c, dir, resume, lock, &s->resume, &s->passed_over, &e) != ERR_OK) {
+		ctl_fail(&e);
+		*code = supervisor_init_exit_code(s, &e);
+		return false;
+	}
+	s->iface = place->iface;
+	s->advertise = place->advertise;
+	s->explain = doctor_glance;
+	return true;
 }

@@ -7,9 +7,10 @@
 #include "conf/conf.h"
 #include "core/err.h"
 #include "core/opt.h"
+#include "supervisor/supervisor.h"
 
 /* The steps of ps-ctl run, start and launch before a process is started: load the cluster file,
- * check it, and choose the coordinator's address. */
+ * check it, choose the coordinator's address, and prepare the run directory. */
 
 /* Options for what runs where: the hosts, the addresses, and the workers' program. */
 struct local_place {
@@ -49,5 +50,9 @@ bool local_check_operands(const char *prog, const char *file, const char *exec, 
 /* Replace standard input ("-") in the paths of the data by /proc/PID/fd/0 of this process, because
  * the processes started here have no standard input.  True when there was such a path. */
 bool local_replace_stdin(struct conf *c);
+/* Begin the run: s with the options of place, and the run directory, locked (*lock) and with what
+ * `resume` names (resume_prepare).  False: a message is printed, and *code is the exit code. */
+bool local_begin_run(struct supervisor *s, const struct conf *c, const char *dir,
+    const struct local_place *place, const char *resume, int *lock, int *code);
 
 #endif

@@ -17,6 +17,8 @@
 #define CHUNK   65536
 
 struct options {
+	char **ids; /* of the processes to show; none: all */
+	int nids;
 	const char *dir;
 	bool follow;
 	int64_t lines;
@@ -200,28 +202,6 @@ static void read_all_logs(struct sources *s)
 		read_log_tail(&s->item[i]);
 }
 
-/* Prints the logs merged by time, and with --follow what is added until the cluster ends. */
-static void show_logs(const struct options *o, const char *dir, char **ids, int nids)
-{
-	struct sources all = { NULL, 0 };
-	bool alive = rundir_is_alive(dir, NULL), follow = o->follow && alive;
-
-	open_logs(&all, dir, ids, nids);
-	read_all_logs(&all);
-	for (size_t i = 0; o->lines >= 0 && i < all.n; i++)
-		skip_to_last_lines(&all.item[i], o->lines);
-	print_all_lines(&all, !follow);
-	while (follow && !ferror(stdout)) {
-		poll(NULL, 0, PACE_MS);
-		/* Ask this before reading, so that the last pass sees everything that was written. */
-		follow = rundir_is_alive(dir, NULL);
-		open_logs(&all, dir, ids, nids);
-		read_all_logs(&all);
-		print_all_lines(&all, !follow);
-	}
-	release_sources(&all);
-}
-
 /* Returns ERR_NOTFOUND unless there is a log for each id. */
 static enum err_code check_log_ids(const char *dir, char **ids, int nids, struct err *e)
 {
@@ -236,23 +216,43 @@ static enum err_code check_log_ids(const char *dir, char **ids, int nids, struct
 	return rc;
 }
 
+/* Prints the logs merged by time, and with --follow what is added until the cluster ends. */
+static enum err_code show_logs(void *options, const char *dir, struct err *e)
+{
+	const struct options *o = options;
+	enum err_code rc = check_log_ids(dir, o->ids, o->nids, e);
+	struct sources all = { NULL, 0 };
+	bool alive = rundir_is_alive(dir, NULL), follow = o->follow && alive;
+
+	if (rc != ERR_OK)
+		return rc;
+	open_logs(&all, dir, o->ids, o->nids);
+	read_all_logs(&all);
+	for (size_t i = 0; o->lines >= 0 && i < all.n; i++)
+		skip_to_last_lines(&all.item[i], o->lines);
+	print_all_lines(&all, !follow);
+	while (follow && !ferror(stdout)) {
+		poll(NULL, 0, PACE_MS);
+		/* Ask this before reading, so that the last pass sees everything that was written. */
+		follow = rundir_is_alive(dir, NULL);
+		open_logs(&all, dir, o->ids, o->nids);
+		read_all_logs(&all);
+		print_all_lines(&all, !follow);
+	}
+	release_sources(&all);
+	return ERR_OK;
+}
+
 static int run_logs(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .lines = -1 };
-	struct err e = { 0 };
-	enum err_code rc;
-	char *dir = NULL;
 	int nargs, code;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	rc = ctl_run_dir(o.dir, &dir, &e);
-	if (rc == ERR_OK)
-		rc = check_log_ids(dir, argv + 1, nargs, &e);
-	if (rc == ERR_OK)
-		show_logs(&o, dir, argv + 1, nargs);
-	free(dir);
-	return rc == ERR_OK ? 0 : ctl_fail(&e);
+	o.ids = argv + 1;
+	o.nids = nargs;
+	return ctl_act_on_run(o.dir, false, show_logs, &o);
 }
 
 const struct ctl_cmd ctl_cmd_logs = {

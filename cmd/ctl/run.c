@@ -3,9 +3,7 @@
 #include <unistd.h>
 
 #include "ctl.h"
-#include "doctor.h"
 #include "local.h"
-#include "rundir/resume.h"
 #include "supervisor/supervise.h"
 
 /* ps-ctl run: run a cluster in the foreground, from its start to its result. */
@@ -47,18 +45,11 @@ static int run_run(const struct ctl_cmd *self, int argc, char **argv)
 		code = ctl_fail(&e);
 	} else {
 		local_replace_stdin(&conf);
-		bool watched = supervisor_init(&s, &e) == ERR_OK;
-
-		s.max_restarts = o.max_restarts;
-		s.iface = o.place.iface;
-		s.advertise = o.place.advertise;
-		s.explain = doctor_glance;
-		if (!watched ||
-		    resume_prepare(&conf, dir, o.resume, &lock, &s.resume, &s.passed_over, &e) !=
-		        ERR_OK)
-			code = (ctl_fail(&e), supervisor_init_exit_code(&s, &e));
-		else if (supervise_foreground(&s, &conf, dir, o.json, &code, &e) != ERR_OK)
-			code = ctl_fail(&e);
+		if (local_begin_run(&s, &conf, dir, &o.place, o.resume, &lock, &code)) {
+			s.max_restarts = o.max_restarts;
+			if (supervise_foreground(&s, &conf, dir, o.json, &code, &e) != ERR_OK)
+				code = ctl_fail(&e);
+		}
 	}
 	if (lock >= 0)
 		close(lock);

@@ -18,7 +18,6 @@
 #include "supervisor/shutdown.h"
 #include "local.h"
 #include "supervisor/progress.h"
-#include "rundir/resume.h"
 #include "rundir/rundir.h"
 #include "supervisor/supervise.h"
 #include "supervisor/daemon.h"
@@ -173,16 +172,13 @@ static int start_supervisor(const struct conf *conf, const char *dir, const stru
 	bool daemon = false;
 	int ready, lock = -1, code;
 
-	if (supervisor_init(&s, &e) != ERR_OK ||
-	    resume_prepare(conf, dir, o->resume, &lock, &s.resume, &s.passed_over, &e) != ERR_OK)
-		return (ctl_fail(&e), supervisor_init_exit_code(&s, &e));
+	if (!local_begin_run(&s, conf, dir, &o->place, o->resume, &lock, &code))
+		return code;
 	log = rundir_path(dir, "supervisor.log");
 	if (daemon_start(log, &daemon, &ready, &e) != ERR_OK) {
 		code = ctl_fail(&e);
 	} else if (daemon) {
 		s.max_restarts = o->max_restarts;
-		s.iface = o->place.iface;
-		s.advertise = o->place.advertise;
 		code = supervise_background(&s, conf, dir, lock, ready);
 	} else {
 		/* The supervisor holds the lock now; our descriptor must not keep it locked. */

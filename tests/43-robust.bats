@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: ISC
-# Gradients that would spoil a model: robust sums, and quarantine of who sends them.
+# Gradients that would spoil a model: robust sums.
 
 bats_require_minimum_version 1.5.0
 load lib/helper
@@ -13,7 +13,6 @@ setup() {
 }
 teardown() { teardown_dir; }
 
-event() { ps-ctl events -C "$RUN" "$@"; }
 is_there() { [ "$(worker "$1" .pid)" -gt 0 ] 2>/dev/null; }
 
 # clean FILE; poison FILE: the same digits with other labels, and values SCALE times as large.
@@ -80,58 +79,6 @@ accuracy() {
 	done
 }
 
-held() { [ "$(event quarantined | wc -l)" -ge "$1" ]; }
-
-@test "who sends garbage is named, left out by all servers from one step on, and counts again when released" {
-	digits $ENDLESS ', "robust": "median", "quarantine": true, "replicas": 2'
-	cluster 40
-	wait_for 20 held 1
-	run -0 event quarantined
-	[ "${#lines[@]}" -eq 1 ]
-	[[ $output =~ "worker-3 (key worker-3) quarantined from step "[0-9]+" on: its gradients were "[0-9.e+]+" times longer than the median in "[0-9]+" steps running" ]]
-	figure "${output#* }"
-	wait_for 10 worker_is 3 quarantined
-	[ "$(worker 0 .state) $(worker 1 .state) $(worker 2 .state)" = "active active active" ]
-	run -0 ps-stat -C "$RUN" why
-	[[ $output == *"worker-3 waits for ps-ctl key release worker-3"*"it is in quarantine from step"*"times longer than the median"* ]]
-	[ "$(ps-ctl key list -C "$RUN" --json | jq -r 'select(.quarantine).name')" = worker-3 ]
-	# It goes on, and is refused; the others are not held up.
-	at=$(status .step)
-	wait_for 20 step_is_past $((at + 50))
-	wait_for 10 eval '[ "$(http GET /v1/servers | jq "[.servers[].pushes_refused] | add")" -gt 20 ]'
-	run -4 ps-ctl key release -C "$RUN" worker-0
-	run -0 ps-ctl key release -C "$RUN" worker-3
-	wait_for 10 eval '[ "$(event released | wc -l)" -eq 1 ]'
-	wait_for 20 held 2
-	# Another coordinator keeps to it.
-	kill -9 "$server"
-	wait "$server" || true
-	background ps-serve -C "$RUN" --coordinator --no-store
-	server=$pid
-	wait_for 20 eval '[ "$(status .servers)" = 2 ] && worker_is 3 quarantined'
-	http POST /v1/keys/release '{"name":"worker-3"}'
-	wait_for 10 eval '[ "$(event released | wc -l)" -eq 2 ]'
-	wait_for 20 held 3
-	http POST /v1/stop '{"why":"test"}' >/dev/null
-	wait "$server" || true
-}
-
-@test "a worker whose labels are turned round goes against the others, and is found by that" {
-	digits $ENDLESS ', "robust": "trimmed:1", "quarantine": true'
-	cluster 1
-	wait_for 30 held 1
-	run -0 event quarantined
-	figure "${output#* }"
-	[[ $output == *"worker-3 (key worker-3) quarantined"* ]]
-	[[ $output =~ "pointed against those of all (cosine -0."[0-9]+") in "[0-9]+" steps running" ]] ||
-		[[ $output == *"times longer than the median"* ]]
-	at=$(status .step)
-	wait_for 20 step_is_past $((at + 300))
-	[ "$(event quarantined | wc -l)" -eq 1 ]
-	ps-ctl -C "$RUN" stop >/dev/null
-	wait "$server" || true
-}
-
 @test "what cannot be compared is refused, each with one sentence" {
 	digits 10
 	refused() {
@@ -144,8 +91,6 @@ held() { [ "$(event quarantined | wc -l)" -ge "$1" ]; }
 	refused median "via: must be servers" --set via=allreduce
 	refused trimmed:2 "leaves nothing of workers 4"
 	refused mean "robust: must be none, median, trimmed:K"
-	refused none "quarantine: goes by what robust compares" --set quarantine=true
-	refused median "deterministic" --set quarantine=true --set deterministic=true
 	printf '%s\n' '1 1:1 7:2' '0 2:1 9:1' '1 1:1 9:3' '0 3:1' >train.svm
 	run ps-ctl run digits.json --set data=train.svm --set eval=train.svm --set model=logistic --set robust=median
 	[ "$status" -ne 0 ]

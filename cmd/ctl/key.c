@@ -247,27 +247,6 @@ static int revoke_key(const struct key_options *o, char **args)
 	return rc ? ctl_fail(&e) : all ? 0 : 1;
 }
 
-/* ---- release ---- */
-
-static int release_key(const struct key_options *o, char **args)
-{
-	struct err e = { 0 };
-	json_t *answer = NULL;
-	enum err_code rc;
-
-	if (!o->alive)
-		rc = err_set(&e, ERR_NOTREADY, "the cluster of %s does not run", o->run);
-	else
-		rc = post_key_request(o, "/v1/keys/release", json_pack("{s:s}", "name", args[0]),
-		    &answer, &e);
-	if (!rc && o->json)
-		json_print_event("released", answer);
-	else if (!rc)
-		printf("%s is released: the event tells from which step on it counts\n", args[0]);
-	json_decref(answer);
-	return rc ? ctl_fail(&e) : 0;
-}
-
 /* Appends a key of authorized_keys in the form of GET /v1/keys.  Sessions and holders are
  * unknown. */
 static void add_listed_key(void *ctx, const struct keyring_entry *entry)
@@ -281,13 +260,12 @@ static void add_listed_key(void *ctx, const struct keyring_entry *entry)
 	if (entry->expires)
 		keyring_put_date(entry->expires, &date);
 	json_array_append_new(list,
-	    json_pack("{s:s, s:s, s:s, s:s, s:s?, s:b, s:b, s:i, s:n, s:n, s:n}", "name",
-	        entry->name, "role", role_name(entry->role), "type",
-	        entry->is_token ? "token" : "x25519", "fingerprint", print, "expires",
-	        date.len ? (char *)date.data : NULL, "expired",
+	    json_pack("{s:s, s:s, s:s, s:s, s:s?, s:b, s:b, s:i, s:n, s:n}", "name", entry->name,
+	        "role", role_name(entry->role), "type", entry->is_token ? "token" : "x25519",
+	        "fingerprint", print, "expires", date.len ? (char *)date.data : NULL, "expired",
 	        entry->expires && clock_wall() / NSEC_PER_SEC >= entry->expires, "here",
-	        rundir_has_key_file(o->run, entry->name), "sessions", 0, "held_by", "seen_seconds",
-	        "quarantine"));
+	        rundir_has_key_file(o->run, entry->name), "sessions", 0, "held_by",
+	        "seen_seconds"));
 	buf_release(&date);
 }
 
@@ -332,11 +310,10 @@ static void print_key_table(const json_t *keys)
 
 		if (seen >= 0)
 			snprintf(age, sizeof age, "%.1fs", seen);
-		printf("%-20s %-8s %-24s %-20s %-10s %8lld %6s%s\n", json_str(k, "name", ""),
+		printf("%-20s %-8s %-24s %-20s %-10s %8lld %6s\n", json_str(k, "name", ""),
 		    json_str(k, "role", ""), json_str(k, "fingerprint", ""),
 		    json_flag(k, "expired") ? "expired" : json_str(k, "expires", "never"),
-		    json_str(k, "held_by", "-"), (long long)json_int(k, "sessions", 0), age,
-		    json_is_string(json_object_get(k, "quarantine")) ? "  quarantined" : "");
+		    json_str(k, "held_by", "-"), (long long)json_int(k, "sessions", 0), age);
 	}
 }
 
@@ -439,7 +416,6 @@ static const struct action {
 } actions[] = {
 	{ "add", 1, "one NAME", add_key },
 	{ "revoke", 1, "one NAME", revoke_key },
-	{ "release", 1, "one NAME", release_key },
 	{ "list", 0, "nothing more", list_keys },
 	{ "rotate-psk", 0, "nothing more", rotate_psk },
 };
@@ -475,15 +451,14 @@ const struct ctl_cmd ctl_cmd_key = {
 	"key",
 	{
 	    .prog = "ps-ctl key",
-	    .args = "add NAME | revoke NAME | release NAME | list | rotate-psk",
+	    .args = "add NAME | revoke NAME | list | rotate-psk",
 	    .about = "admit, revoke and list keys while the cluster runs, and renew its secret",
 	    .more =
 	        "add and revoke change RUN/keys/authorized_keys, also where the cluster does not run.  Of one that does, "
 	        "add lets the\nkey in at once; revoke cuts its sessions on every server, takes who has it for lost, and says "
 	        "how many sessions\nwere cut.  add without --public makes a key pair and keeps the secret; of a monitor, it "
 	        "prints a bearer token.\nrotate-psk draws a new secret of the cluster: the processes of the run directory take it "
-	        "over by themselves,\njoin files that were given out stop working after the grace.\nrelease lets a worker count again that is in "
-	        "quarantine (ps-cluster(5), quarantine).",
+	        "over by themselves,\njoin files that were given out stop working after the grace.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 1,

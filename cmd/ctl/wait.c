@@ -172,7 +172,7 @@ static bool may_be_restarted(const json_t *status, const char *dir)
 	return !over;
 }
 
-struct outliers {
+struct wait_watch {
 	const struct goal *goal;
 	const char *dir;
 	int64_t end; /* clock_now() at which to give up; 0: never */
@@ -182,14 +182,14 @@ struct outliers {
 };
 
 /* Prints what the cluster waits for, if anything; steps and losses are left to ps-stat. */
-static void show_wait_progress(struct outliers *w)
+static void show_wait_progress(struct wait_watch *w)
 {
 	progress_read_trouble(&w->progress, w->dir);
 	if (!w->status || w->progress.trouble[0] || *json_str(w->status, "waiting_for", ""))
 		progress_show(&w->progress, w->status);
 }
 
-static int report_wait_timeout(const struct outliers *w, int64_t timeout)
+static int report_wait_timeout(const struct wait_watch *w, int64_t timeout)
 {
 	int64_t workers = json_int(w->status, "workers", 0);
 	char seconds[32];
@@ -205,7 +205,7 @@ static int report_wait_timeout(const struct outliers *w, int64_t timeout)
 
 /* Gets the next status.  Uses a long poll where a new revision announces every change that the goal
  * depends on, and polls every PACE_MS otherwise: steps and losses change without one. */
-static void update_status(struct outliers *w)
+static void update_status(struct wait_watch *w)
 {
 	bool by_rev = w->status &&
 	    (w->goal->kind == GOAL_DONE || w->goal->kind == GOAL_READY ||
@@ -231,7 +231,7 @@ static void update_status(struct outliers *w)
 
 /* Watches the status until the goal is true, can never become true, or the time is over.  Returns
  * the exit code. */
-static int watch_until_goal(struct outliers *w, int64_t timeout)
+static int watch_until_goal(struct wait_watch *w, int64_t timeout)
 {
 	struct err gone;
 
@@ -260,7 +260,7 @@ static int watch_until_goal(struct outliers *w, int64_t timeout)
 
 static int wait_for_goal(const struct options *o, const struct goal *g, const char *dir)
 {
-	struct outliers w = { .goal = g, .dir = dir };
+	struct wait_watch w = { .goal = g, .dir = dir };
 	struct err e = { 0 };
 	int code;
 

@@ -81,7 +81,6 @@ static const struct row {
 	{ "adapt", "backup,codec", "\"backup,codec\"", "", NULL },
 	{ "deterministic", "true", "true", "maybe", NULL },
 	{ "robust", "trimmed:2", "\"trimmed:2\"", "", NULL },
-	{ "quarantine", "true", "true", "maybe", NULL },
 	{ "on_worker_loss", "wait:1500ms", "\"wait:1500ms\"", "wait", NULL },
 	{ "codec", "f16", "\"f16\"", "", NULL },
 	{ "pull_codec", "int8", "\"int8\"", "topk", NULL },

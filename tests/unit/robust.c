@@ -2,7 +2,6 @@
 /* Robust sums in a shard: what a step comes to, whose word counts for what, and what is refused. */
 #include <math.h>
 
-#include "shard/outliers.h"
 #include "shard_fixture.h"
 
 enum { SLOTS = 5 };
@@ -13,7 +12,6 @@ static void open_robust(struct world *x, const char *robust, uint64_t mem_limit)
 		.wake = count_wake,
 		.slots = SLOTS,
 		.mem_limit = mem_limit,
-		.watched = true,
 		.ctx = x };
 
 	memset(x, 0, sizeof *x);
@@ -90,67 +88,6 @@ static void test_fewer(void)
 	world_close(&x);
 }
 
-static void test_barred(void)
-{
-	static const float value[SLOTS] = { 1, 1, 3, 3, 9 };
-	struct world x;
-	struct member m = { .slot = 4,
-		.state = MEMBER_ACTIVE,
-		.incarnation = inc_of(4),
-		.barred = 1,
-		.barred_until = 2 };
-	struct receipt r;
-
-	open_robust(&x, "median", 0);
-	shard_take_members(x.shard, &m, 1);
-	ok(step(&x, 0, up, value, ten) == 3,
-	    "before the step that it is barred from, a worker counts");
-	push_w(&x, 4, 1, 10, 9, &r);
-	ok(r.status == PUSH_REFUSED, "then its push is refused");
-	for (uint32_t i = 0; i < 4; i++)
-		push_w(&x, i, 1, 10, value[i], &r);
-	for (uint32_t i = 0; i < SLOTS; i++)
-		clock_of(&x, i, 1, 10);
-	ok(pull_w(&x, 2) == -3 - 2, "and is as nothing: the step closes without it");
-	ok(step(&x, 2, up, value, ten) == 3, "until the step where that ends");
-	world_close(&x);
-}
-
-static void count_suspect(void *ctx, const struct outliers_suspect *s)
-{
-	*(struct outliers_suspect *)ctx = *s;
-}
-
-static void test_watch(void)
-{
-	static const float flat[SLOTS] = { 1, 1.5f, 1, 1.2f, 6 }, round[SLOTS] = { 1, 1, 1, 1, -1 };
-	struct outliers_suspect found = { .slot = 99 };
-	struct world x;
-	uint64_t at = 0;
-
-	open_robust(&x, "median", 0);
-	for (; at < OUTLIERS_LONG_STEPS - 1; at++)
-		step(&x, at, up, flat, ten);
-	shard_suspects(x.shard, count_suspect, &found);
-	ok(found.slot == 99, "nobody is suspected for %u steps", OUTLIERS_LONG_STEPS - 1);
-	step(&x, at++, up, flat, ten);
-	ok(shard_suspects(x.shard, count_suspect, &found) == N && found.slot == 4 &&
-	        !found.against && found.figure > 4.9 && found.figure < 5.1 &&
-	        found.steps == OUTLIERS_LONG_STEPS && found.incarnation == inc_of(4),
-	    "but for one more: 5 times too long");
-	found.slot = 99;
-	for (unsigned i = 0; i < OUTLIERS_AGAINST_STEPS; i++) {
-		ok(found.slot == 99, "%u steps the other way say nothing yet", i);
-		step(&x, at++, up, round, ten);
-		if (i + 1 < OUTLIERS_AGAINST_STEPS)
-			shard_suspects(x.shard, count_suspect, &found);
-	}
-	shard_suspects(x.shard, count_suspect, &found);
-	ok(found.slot == 4 && found.against && found.figure == -1,
-	    "and who goes against all others is suspected for it");
-	world_close(&x);
-}
-
 static void test_room(void)
 {
 	struct world x;
@@ -184,8 +121,6 @@ int main(void)
 {
 	test_sums();
 	test_fewer();
-	test_barred();
-	test_watch();
 	test_room();
 	test_words();
 	return tap_done();

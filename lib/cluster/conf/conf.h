@@ -70,7 +70,6 @@ struct conf {
 	uint64_t quota_bytes;
 	int64_t quota_pushes;
 	char *robust;
-	bool quarantine;
 	bool deterministic;
 	struct conf_loss on_worker_loss;
 	char *codec, *pull_codec;

@@ -306,12 +306,6 @@ static enum err_code check_robust(const struct conf *c, struct err *e)
 	if (aggregate_parse(c->robust, &aggregate, &why))
 		return err_set(e, ERR_CONFIG, "robust: %s", why.msg);
 	compares = aggregate_compares(&aggregate);
-	if (c->quarantine && !compares)
-		return err_set(e, ERR_CONFIG,
-		    "quarantine: goes by what robust compares, which is none");
-	if (c->quarantine && c->deterministic)
-		return err_set(e, ERR_CONFIG,
-		    "quarantine: must be false when deterministic: when it is decided depends on the clock");
 	want = !sync_sums_steps(&c->sync)    ? "sync: must be bsp"
 	    : c->backup                      ? "backup: must be 0"
 	    : strcmp(c->via, "servers") != 0 ? "via: must be servers"
@@ -321,10 +315,6 @@ static enum err_code check_robust(const struct conf *c, struct err *e)
 		return err_set(e, ERR_CONFIG,
 		    "%s with robust %s, which compares the gradients of all workers", want,
 		    c->robust);
-	if (c->quarantine && c->workers.min < 3)
-		return err_set(e, ERR_CONFIG,
-		    "quarantine: of less than 3 workers nobody can say which one is wrong, and workers may be %lld",
-		    (long long)c->workers.min);
 	if (compares && (int64_t)aggregate.ops->workers_min(&aggregate) > c->workers.min)
 		return err_set(e, ERR_CONFIG,
 		    "robust: %s leaves nothing of workers %lld: it needs at least %u of them",

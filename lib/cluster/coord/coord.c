@@ -33,7 +33,6 @@ struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *i
 	c->nworkers = cfg->workers;
 	c->changes_last = &c->changes;
 	c->cut = json_object();
-	c->barred = json_object();
 	c->evaluator = -1;
 	c->layout.generation = 1;
 	coord_settings_begin(c);
@@ -81,7 +80,6 @@ void coord_free(struct coord *c)
 	json_decref(c->facts);
 	coord_settings_release(c);
 	json_decref(c->cut);
-	json_decref(c->barred);
 	free(c->server);
 	free(c->worker);
 	free(c->relay);

@@ -186,12 +186,6 @@ bool coord_keys_settled(const struct coord *c, uint64_t made, const char *name, 
  * it was last heard, in ns. False: no living member has it. */
 bool coord_key_held(const struct coord *c, const char *key, int64_t now, char id[static 32],
     int64_t *age);
-/* End the quarantine of a key: from a step to be voted on, its worker's gradients count again.
- * ERR_NOTFOUND: the key is not in quarantine. */
-enum err_code coord_release_key(struct coord *c, const char *name, const char *key, int64_t now,
-    struct err *e);
-/* The reason why a key is in quarantine; NULL: it is not. */
-const char *coord_key_barred(const struct coord *c, const char *key);
 /* Publish a new revision of the view, because something that the owner adds to it (the keys) has
  * changed. */
 void coord_publish_view(struct coord *c);

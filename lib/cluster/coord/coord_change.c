@@ -177,8 +177,7 @@ struct change *coord_change_request(struct coord *c, enum coord_change_kind kind
 static json_t *proposal_to_json(const struct coord *c)
 {
 	const struct proposal *p = &c->prop;
-	static const char *const kind[] = { "join", "resume", "leave", "bar", "release", "set",
-		"table" };
+	static const char *const kind[] = { "join", "resume", "leave", "set", "table" };
 	json_t *o = json_pack("{s:s, s:I, s:s, s:i, s:o, s:I}", "op", "propose", "id",
 	    (json_int_t)p->id, "kind", kind[p->change->kind], "slot", (int)p->change->slot,
 	    "incarnation", json_of_u64(p->change->incarnation), "step", (json_int_t)p->step);
@@ -306,11 +305,6 @@ static void decide_change(struct coord *c, uint64_t step)
 	c->prop.open = false;
 	c->decided = c->prop.id;
 	if (!change_is_wanted(c, ch)) {
-		coord_changed(c);
-		return;
-	}
-	if (ch->kind == CHANGE_BAR || ch->kind == CHANGE_RELEASE) {
-		coord_watch_decided(c, ch, step);
 		coord_changed(c);
 		return;
 	}

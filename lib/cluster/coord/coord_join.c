@@ -299,7 +299,7 @@ json_t *coord_join_worker(struct coord *c, struct coord_self *self, const json_t
 	snprintf(w->name, sizeof w->name, "worker-%d", slot);
 	snprintf(w->key, sizeof w->key, "%s", self->key);
 	snprintf(w->key_name, sizeof w->key_name, "%s", self->name);
-	coord_watch_joined(c, (unsigned)slot, now);
+	coord_watch_joined(c, (unsigned)slot);
 	copy_join_text(w->host, sizeof w->host, msg, "host");
 	copy_join_text(w->zone, sizeof w->zone, msg, "zone");
 	coord_ring_join(w, json_object_get(msg, "ring"));

@@ -37,10 +37,6 @@ static json_t *worker_to_state(const struct coord_member_worker *w)
 	json_object_set_new(o, "pid", json_integer(w->pid));
 	json_object_set_new(o, "key", json_string(w->key));
 	json_object_set_new(o, "key_name", json_string(w->key_name));
-	if (w->barred_until) {
-		json_object_set_new(o, "barred", json_of_u64(w->barred));
-		json_object_set_new(o, "barred_until", json_of_u64(w->barred_until));
-	}
 	json_object_set_new(o, "host", json_string(w->host));
 	json_object_set_new(o, "evaluates", json_boolean(w->evaluates));
 	json_object_set_new(o, "zone", json_string(w->zone));
@@ -116,7 +112,6 @@ json_t *coord_save(const struct coord *c)
 	if (c->paused)
 		json_object_set_new(o, "paused_by", json_string(c->paused_by));
 	json_object_set_new(o, "pauses", json_integer(c->pauses));
-	json_object_set(o, "quarantine", c->barred);
 	if (c->cfg.resume_path)
 		json_object_set_new(o, "restore", json_string(c->cfg.resume_path));
 	return o;
@@ -178,9 +173,6 @@ static bool worker_from_state(struct coord_member_worker *w, unsigned i, const j
 		snprintf(w->name, sizeof w->name, "worker-%u", i);
 	copy_state_text(w->key, sizeof w->key, o, "key");
 	copy_state_text(w->key_name, sizeof w->key_name, o, "key_name");
-	w->barred = json_u64s(o, "barred", 0);
-	w->barred_until = json_u64s(o, "barred_until", 0);
-	w->barred_at = now;
 	copy_state_text(w->host, sizeof w->host, o, "host");
 	coord_ring_from_state(w, json_object_get(o, "ring"));
 	return true;
@@ -306,7 +298,6 @@ enum err_code coord_recover(struct coord *c, const json_t *state, int64_t now, s
 	c->pauses = json_int(state, "pauses", 0);
 	c->paused_at = now;
 	snprintf(c->paused_by, sizeof c->paused_by, "%s", json_str(state, "paused_by", ""));
-	json_object_update(c->barred, json_object_get(state, "quarantine"));
 	c->cfg.servers = (unsigned)json_int(state, "servers_wanted", c->nservers);
 	c->cfg.workers = (unsigned)json_int(state, "workers_wanted", c->nworkers);
 	c->members_base = (unsigned)json_int(state, "members_base", 0);

@@ -44,7 +44,7 @@
  * proposed; the others wait in the queue `changes`.
  *
  *   state            event                                                   next state
- *   (none)           a join, leave or loss, a quarantine, coord_set or       requested
+ *   (none)           a join, leave or loss, coord_set or                   requested
  *                    coord_table: coord_change_request
  *   requested        the phase is running, no proposal is open, and it is    proposed
  *                    the first in the queue: step S is sent to all servers
@@ -144,10 +144,6 @@ struct coord_member_worker {
 	int64_t pid;
 	char name[64], key[64], host[64], zone[COORD_ZONE];
 	char key_name[64]; /* its key's name in authorized_keys */
-	/* Quarantine: its pushes do not count from step `barred` on and before step `barred_until`
-	 * (UINT64_MAX: until it is released; 0: no quarantine). barred_at: when it began. */
-	uint64_t barred, barred_until;
-	int64_t barred_at;
 	/* Seconds for which servers have delayed its pushes, because of its quota. */
 	double quota_seconds;
 	int64_t quota_since, quota_at; /* the present run of delays: its begin and its last one */
@@ -179,15 +175,7 @@ struct members {
 	unsigned *slot, n;
 };
 
-enum coord_change_kind {
-	CHANGE_JOIN,
-	CHANGE_RESUME,
-	CHANGE_LEAVE,
-	CHANGE_BAR,
-	CHANGE_RELEASE,
-	CHANGE_SET,
-	CHANGE_TABLE
-};
+enum coord_change_kind { CHANGE_JOIN, CHANGE_RESUME, CHANGE_LEAVE, CHANGE_SET, CHANGE_TABLE };
 
 /* A requested change. slot and incarnation identify the worker; SET and TABLE have
  * their contents in coord.wish and coord.table_request. */
@@ -319,8 +307,7 @@ struct coord {
 	struct snap snap;
 	/* As in coord_member_server, for the coordinator's own process */
 	uint64_t keys_made;
-	json_t *barred; /* keys in quarantine: {"name","because"} */
-	json_t *cut;    /* number of sessions closed, by revoked name */
+	json_t *cut; /* number of sessions closed, by revoked name */
 	/* Rank of the worker that evaluates the model; -1: none yet */
 	int evaluator;
 	json_t *result, *last_eval; /* last reports of the evaluator */
@@ -426,17 +413,11 @@ const json_t *coord_resume_saved_tasks(const struct coord *c);
 void coord_keys_report(struct coord *c, uint64_t *made, const json_t *msg);
 
 /* coord_watch.c */
-/* Hooks: a server's figures have arrived; a quarantine or its end was decided; a worker has
- * joined. */
+/* Hooks: a server's figures have arrived; a worker has joined. */
 void coord_watch_heartbeat(struct coord *c, const json_t *stats, int64_t now);
-void coord_watch_decided(struct coord *c, const struct change *ch, uint64_t step);
-void coord_watch_joined(struct coord *c, unsigned slot, int64_t now);
+void coord_watch_joined(struct coord *c, unsigned slot);
 /* Have servers delayed its pushes lately, because of its quota? */
 bool coord_watch_is_delayed(const struct coord_member_worker *w, int64_t now);
-/* Is the worker in quarantine now? And the reason, as text. */
-bool coord_watch_is_quarantined(const struct coord_member_worker *w);
-const char *coord_watch_quarantine_reason(const struct coord *c,
-    const struct coord_member_worker *w);
 
 /* coord_stall.c */
 /* Treat workers that keep others waiting for too long as lost; called at every tick. */

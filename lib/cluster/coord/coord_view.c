@@ -49,10 +49,6 @@ static json_t *view_workers(const struct coord *c)
 			json_object_set_new(row, "from", json_integer((json_int_t)w->from));
 		if (w->until)
 			json_object_set_new(row, "until", json_integer((json_int_t)w->until));
-		if (w->barred_until) {
-			json_object_set_new(row, "barred", json_of_u64(w->barred));
-			json_object_set_new(row, "barred_until", json_of_u64(w->barred_until));
-		}
 		if (w->relay >= 0)
 			json_object_set_new(row, "relay", json_integer(w->relay));
 		if (w->go)
@@ -347,14 +343,8 @@ json_t *coord_workers(const struct coord *c, int64_t now)
 		snprintf(id, sizeof id, "worker-%u", i);
 		json_object_set_new(o, "id", json_string(id));
 		json_object_set_new(o, "state",
-		    json_string(w->lost_at ? "lost"
-		            : w->state == WORKER_ACTIVE && coord_watch_is_quarantined(w)
-		            ? "quarantined"
-		            : coord_worker_state_name(w->state)));
+		    json_string(w->lost_at ? "lost" : coord_worker_state_name(w->state)));
 		json_object_set_new(o, "quota_seconds", json_real(w->quota_seconds));
-		json_object_set_new(o, "quarantine",
-		    coord_watch_is_quarantined(w) ? json_string(coord_watch_quarantine_reason(c, w))
-		                                  : json_null());
 		json_object_set_new(o, "pid", json_integer(w->pid));
 		json_object_set_new(o, "host", json_string(w->host));
 		json_object_set_new(o, "step",

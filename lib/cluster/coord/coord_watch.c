@@ -4,8 +4,8 @@
 #include "core/clock.h"
 #include "core/json.h"
 
-/* Workers whose pushes servers refuse, and workers whose gradients are outliers. Servers report
- * them in their heartbeats; the coordinator decides, for all servers and from one step on. */
+/* Workers whose pushes servers refuse, and workers whose pushes they delay. Servers report them in
+ * their heartbeats. */
 
 /* Least time between two events about one worker. */
 #define REFUSED_PACE (10 * NSEC_PER_SEC)
@@ -48,143 +48,9 @@ static void report_refused_pushes(struct coord *c, unsigned slot, int64_t now)
 	w->refused = all;
 }
 
-/* ---- outliers ---- */
-
-static const json_t *find_suspicion(const struct coord *c, unsigned server, unsigned slot)
+void coord_watch_joined(struct coord *c, unsigned slot)
 {
-	const json_t *x;
-	size_t i;
-
-	json_array_foreach(json_object_get(c->server[server].stats, "suspects"), i, x)
-		if (json_int(x, "slot", -1) == (int64_t)slot &&
-		    json_u64s(x, "incarnation", 0) == c->worker[slot].incarnation)
-			return x;
-	return NULL;
-}
-
-/* The report against a worker, from the server with most parameters, if servers that hold at least
- * half of all parameters report it. A few parameters alone may mislead by chance. */
-static const json_t *weigh_suspicions(const struct coord *c, unsigned slot)
-{
-	const json_t *best = NULL;
-	int64_t all = 0, against = 0, most = -1;
-
-	for (unsigned i = 0; i < c->nservers; i++) {
-		int64_t elements = json_int(c->server[i].stats, "watched_elements", 0);
-		const json_t *x = find_suspicion(c, i, slot);
-
-		if (!c->server[i].live)
-			continue;
-		all += elements;
-		against += x ? elements : 0;
-		if (x && elements > most) {
-			best = x;
-			most = elements;
-		}
-	}
-	return all && 2 * against >= all ? best : NULL;
-}
-
-bool coord_watch_is_quarantined(const struct coord_member_worker *w)
-{
-	return w->barred_until == UINT64_MAX;
-}
-
-/* Does quarantining one more worker leave a majority? Without one nobody can tell which are
- * right. */
-static bool may_quarantine_one_more(const struct coord *c)
-{
-	unsigned active = 0, barred = 0;
-
-	for (unsigned i = 0; i < c->nworkers; i++) {
-		active += c->worker[i].state == WORKER_ACTIVE;
-		barred += c->worker[i].state == WORKER_ACTIVE &&
-		    json_object_get(c->barred, c->worker[i].key);
-	}
-	return 2 * (barred + 1) < active;
-}
-
-static void quarantine_if_suspect(struct coord *c, unsigned slot, int64_t now)
-{
-	struct coord_member_worker *w = &c->worker[slot];
-	const json_t *x = weigh_suspicions(c, slot);
-	char because[160];
-
-	if (!x || w->state != WORKER_ACTIVE || c->phase != COORD_RUNNING ||
-	    json_object_get(c->barred, w->key) || !may_quarantine_one_more(c))
-		return;
-	if (json_flag(x, "against"))
-		snprintf(because, sizeof because,
-		    "its gradients pointed against those of all (cosine %.2g) in %lld steps running",
-		    json_num(x, "figure", 0), (long long)json_int(x, "steps", 0));
-	else
-		snprintf(because, sizeof because,
-		    "its gradients were %.3g times longer than the median in %lld steps running",
-		    json_num(x, "figure", 0), (long long)json_int(x, "steps", 0));
-	json_object_set_new(c->barred, w->key,
-	    json_pack("{s:s, s:s}", "name", w->key_name, "because", because));
-	/* Quarantine all workers that use this key. */
-	for (unsigned i = 0; i < c->nworkers; i++)
-		if (c->worker[i].state == WORKER_ACTIVE && strcmp(c->worker[i].key, w->key) == 0) {
-			c->worker[i].barred_at = now;
-			coord_change_request(c, CHANGE_BAR, i, WORKER_ACTIVE);
-		}
-	coord_progress(c, now);
-}
-
-const char *coord_watch_quarantine_reason(const struct coord *c,
-    const struct coord_member_worker *w)
-{
-	return json_str(json_object_get(c->barred, w->key), "because", "it was released");
-}
-
-void coord_watch_decided(struct coord *c, const struct change *ch, uint64_t step)
-{
-	struct coord_member_worker *w = &c->worker[ch->slot];
-
-	if (ch->kind == CHANGE_BAR) {
-		w->barred = step;
-		w->barred_until = UINT64_MAX;
-		coord_event(c, "quarantined",
-		    "worker-%u (key %s) quarantined from step %llu on: %s", ch->slot, w->key_name,
-		    (unsigned long long)step, coord_watch_quarantine_reason(c, w));
-	} else {
-		w->barred_until = step;
-		coord_event(c, "released", "worker-%u (key %s) counts again from step %llu on",
-		    ch->slot, w->key_name, (unsigned long long)step);
-	}
-}
-
-void coord_watch_joined(struct coord *c, unsigned slot, int64_t now)
-{
-	struct coord_member_worker *w = &c->worker[slot];
-	bool barred = json_object_get(c->barred, w->key) != NULL;
-
-	w->quota_seconds = 0;
-	w->barred = 0;
-	w->barred_until = barred ? UINT64_MAX : 0;
-	w->barred_at = now;
-}
-
-enum err_code coord_release_key(struct coord *c, const char *name, const char *key, int64_t now,
-    struct err *e)
-{
-	if (!json_object_get(c->barred, key))
-		return err_set(e, ERR_NOTFOUND, "%s is not in quarantine", name);
-	json_object_del(c->barred, key);
-	for (unsigned i = 0; i < c->nworkers; i++)
-		if (c->worker[i].incarnation && strcmp(c->worker[i].key, key) == 0 &&
-		    c->worker[i].state == WORKER_ACTIVE &&
-		    coord_watch_is_quarantined(&c->worker[i]))
-			coord_change_request(c, CHANGE_RELEASE, i, WORKER_ACTIVE);
-	coord_changed(c);
-	coord_progress(c, now);
-	return ERR_OK;
-}
-
-const char *coord_key_barred(const struct coord *c, const char *key)
-{
-	return json_str(json_object_get(c->barred, key), "because", NULL);
+	c->worker[slot].quota_seconds = 0;
 }
 
 /* ---- quotas ---- */
@@ -229,11 +95,5 @@ void coord_watch_heartbeat(struct coord *c, const json_t *stats, int64_t now)
 		if (slot >= 0 && slot < (json_int_t)c->nworkers)
 			note_quota_hold(c, (unsigned)slot, json_number_value(json_array_get(x, 1)),
 			    now);
-	}
-	json_array_foreach(json_object_get(stats, "suspects"), i, x) {
-		int64_t slot = json_int(x, "slot", -1);
-
-		if (slot >= 0 && slot < (int64_t)c->nworkers)
-			quarantine_if_suspect(c, (unsigned)slot, now);
 	}
 }

@@ -391,26 +391,6 @@ void coord_why_text(const struct coord *c, unsigned asker, uint64_t step, int64_
 /* ---- all reasons
  * ---------------------------------------------------------------------------------- */
 
-static void explain_quarantines(struct why *y)
-{
-	const struct coord *c = y->c;
-
-	for (unsigned i = 0; i < c->nworkers; i++) {
-		const struct coord_member_worker *w = &c->worker[i];
-		char id[24], whom[100];
-
-		if (w->state != WORKER_ACTIVE || !coord_watch_is_quarantined(w))
-			continue;
-		snprintf(id, sizeof id, "worker-%u", i);
-		snprintf(whom, sizeof whom, "ps-ctl key release %s", w->key_name);
-		why_add(y,
-		    &(struct reason){ id, whom, (int64_t)coord_worker_step(w),
-		        why_since(y, w->barred_at) },
-		    "look at its data before you do", "it is in quarantine from step %llu on: %s",
-		    (unsigned long long)w->barred, coord_watch_quarantine_reason(c, w));
-	}
-}
-
 static void explain_quotas(struct why *y)
 {
 	const struct coord *c = y->c;
@@ -466,7 +446,6 @@ static void explain_running(struct why *y)
 	if (!c->paused)
 		why_stragglers(y);
 	explain_quotas(y);
-	explain_quarantines(y);
 }
 
 static void explain_finishing(struct why *y)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "shard/apply.h"
 #include "shard/copy.h"
-#include "shard/outliers.h"
 #include "shard/reduced.h"
 #include "shard/settings_epoch.h"
 #include "shard/relay_part.h"
@@ -76,20 +75,6 @@ static unsigned dismiss_member(struct sync *sync, const struct member *m)
 	return (news ? RECAP : 0) | (news || fenced ? SETTLE : 0);
 }
 
-/* Sets the steps whose pushes are refused. The outlier detector starts anew for another holder and
- * for one that was admitted again. */
-static void set_refused_range(struct shard *s, const struct member *m, uint64_t holder)
-{
-	struct sync_slot *x = sync_at(&s->gate.sync, m->slot);
-
-	if (s->watch &&
-	    (m->barred != x->barred || m->barred_until != x->barred_until ||
-	        holder != x->incarnation))
-		outliers_begin_slot(s->watch, m->slot, x->incarnation);
-	x->barred = m->barred;
-	x->barred_until = m->barred_until;
-}
-
 void shard_take_members(struct shard *s, const struct member *m, size_t n)
 {
 	struct sync *sync = &s->gate.sync;
@@ -97,12 +82,9 @@ void shard_take_members(struct shard *s, const struct member *m, size_t n)
 
 	pthread_mutex_lock(&s->gate.lock);
 	for (size_t i = 0; i < n; i++) {
-		uint64_t holder = sync_at(sync, m[i].slot)->incarnation;
-
 		news |= m[i].state == MEMBER_ACTIVE ? admit_holder(sync, &m[i])
 		    : m[i].state == MEMBER_DONE     ? finish_member(sync, &m[i])
 		                                    : dismiss_member(sync, &m[i]);
-		set_refused_range(s, &m[i], holder);
 		if (sync_at(sync, m[i].slot)->incarnation == m[i].incarnation)
 			memcpy(sync_at(sync, m[i].slot)->key, m[i].key, sizeof m[i].key);
 	}
@@ -440,7 +422,6 @@ static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 static void close_complete_steps(struct shard *s, bool force)
 {
 	struct gate *g = &s->gate;
-	uint64_t closed;
 
 	pthread_mutex_lock(&g->lock);
 	/* Outside of bsp there are only steps left over from an earlier bsp, where a partition got
@@ -471,10 +452,7 @@ static void close_complete_steps(struct shard *s, bool force)
 		else if (!g->again && sync_completed(&g->sync) == clocked)
 			break;
 	}
-	closed = g->sync.closed;
 	pthread_mutex_unlock(&g->lock);
-	if (s->watch)
-		outliers_judge(s->watch, closed);
 }
 
 void gate_close(struct shard *s)

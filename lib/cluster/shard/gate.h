@@ -17,10 +17,8 @@
 bool gate_fences(const struct sync *sync, uint32_t slot, uint64_t incarnation);
 /* May this push to the partition come in now? Notes the push's step in the slot's `last`, which
  * votes look at; but not in bsp while the partition has not come to that step, because the push
- * only waits then. Pushes from SHARD_OUTSIDE always may. *barred: the push may be taken, but is to
- * be treated as refused. SHARD_HOLD, SHARD_FENCED: it may not. */
-enum shard_answer gate_push(struct shard *s, const struct part *part, const struct push *p,
-    bool *barred);
+ * only waits then. Pushes from SHARD_OUTSIDE always may. SHARD_HOLD, SHARD_FENCED: it may not. */
+enum shard_answer gate_push(struct shard *s, const struct part *part, const struct push *p);
 /* bsp: has the partition not come to this step yet, so that its pushes wait? */
 bool gate_is_ahead(const struct shard *s, const struct part *p, uint64_t step);
 /* Counts a push that was refused for its own contents. Takes the gate's lock only; no partition's

@@ -13,13 +13,11 @@ bool gate_is_ahead(const struct shard *s, const struct part *p, uint64_t step)
 	return !s->cfg.relay && settings_epoch_sums_step(s, step) && step > p->step;
 }
 
-enum shard_answer gate_push(struct shard *s, const struct part *part, const struct push *p,
-    bool *barred)
+enum shard_answer gate_push(struct shard *s, const struct part *part, const struct push *p)
 {
 	struct sync *sync = &s->gate.sync;
 	enum shard_answer a = SHARD_OK;
 
-	*barred = false;
 	if (p->slot == SHARD_OUTSIDE)
 		return SHARD_OK;
 	pthread_mutex_lock(&s->gate.lock);
@@ -29,9 +27,6 @@ enum shard_answer gate_push(struct shard *s, const struct part *part, const stru
 		a = SHARD_HOLD;
 	else if (sync->slot[p->slot].last <= p->step && !gate_is_ahead(s, part, p->step))
 		sync->slot[p->slot].last = p->step + 1;
-	if (a == SHARD_OK)
-		*barred = p->step >= sync->slot[p->slot].barred &&
-		    p->step < sync->slot[p->slot].barred_until;
 	pthread_mutex_unlock(&s->gate.lock);
 	return a;
 }

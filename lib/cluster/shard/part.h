@@ -239,7 +239,6 @@ struct shard {
 	_Atomic uint64_t status[PUSH_SPLIT + 1], pulls, nonfinite;
 	_Atomic uint64_t alone; /* the number that shard_alone_count returns */
 	struct hist staleness, apply_time;
-	struct outliers *watch; /* outlier detector; NULL: not wanted */
 };
 
 /* Allocates a partition that is not here yet: a lock, but no memory for values. */

@@ -4,8 +4,6 @@
 #include "codec/codec.h"
 #include "core/mem.h"
 #include "math/order.h"
-#include "math/vec.h"
-#include "shard/outliers.h"
 
 uint64_t robust_bytes(const struct part *p, const struct shard_config *cfg)
 {
@@ -56,46 +54,21 @@ bool robust_keep(struct part *p, const struct push *push)
 	return true;
 }
 
-/* Tells the outlier detector how each gradient compares with the combined one, acc / divisor. */
-static void note_outliers(struct shard *s, const struct part *p, const struct aggregate_in *in,
-    const uint32_t *slot, uint64_t divisor)
-{
-	double norm2[ORDER_MAX], dot[ORDER_MAX], by = (double)divisor;
-
-	for (uint32_t i = 0; i < in->n; i++) {
-		norm2[i] = vec_sumsq(p->n, in->gradient[i]);
-		dot[i] = vec_dot(p->n, in->gradient[i], p->acc) / by;
-	}
-	outliers_note(s->watch,
-	    &(struct watched){ .step = p->step,
-	        .elements = p->n,
-	        .n = in->n,
-	        .slot = slot,
-	        .norm2 = norm2,
-	        .dot = dot,
-	        .sum2 = vec_sumsq(p->n, p->acc) / (by * by) });
-}
-
 uint64_t robust_combine(struct shard *s, struct part *p)
 {
-	/* 64 KiB on the stack, with the partition's lock held; the aggregator may add 128 KiB. */
-	uint32_t slot[ORDER_MAX], examples[ORDER_MAX];
+	/* 48 KiB on the stack, with the partition's lock held; the aggregator may add 128 KiB. */
+	uint32_t examples[ORDER_MAX];
 	const float *gradient[ORDER_MAX];
 	struct aggregate_in in = { .len = p->n, .gradient = gradient, .examples = examples };
-	uint64_t divisor;
 
 	for (uint32_t i = 0; i < p->nkept; i++)
 		if (p->kept[i].examples) {
-			slot[in.n] = i;
 			examples[in.n] = p->kept[i].examples;
 			gradient[in.n++] = p->kept[i].g;
 		}
 	if (!in.n)
 		return 0;
-	divisor = s->cfg.aggregate.ops->combine(&s->cfg.aggregate, &in, p->acc);
-	if (s->watch)
-		note_outliers(s, p, &in, slot, divisor);
-	return divisor;
+	return s->cfg.aggregate.ops->combine(&s->cfg.aggregate, &in, p->acc);
 }
 
 void robust_reopen(struct part *p)

@@ -5,7 +5,6 @@
 #include "core/mem.h"
 #include "shard/apply.h"
 #include "shard/copy.h"
-#include "shard/outliers.h"
 #include "shard/relay_part.h"
 #include "shard/settings_epoch.h"
 #include "shard/robust.h"
@@ -26,7 +25,6 @@ enum err_code shard_new(const struct shard_config *cfg, struct shard **out, stru
 	settings_epochs_init(s);
 	if (cfg->restore && !cfg->jobless)
 		s->gate.sync.closed = ckpt_step(cfg->restore);
-	s->watch = cfg->watched ? outliers_new() : NULL;
 	*out = s;
 	return ERR_OK;
 }
@@ -56,7 +54,6 @@ void shard_free(struct shard *s)
 	settings_epochs_release(s);
 	free((void *)s->table);
 	sync_release(&s->gate.sync);
-	outliers_free(s->watch);
 	pthread_mutex_destroy(&s->gate.lock);
 	free(s);
 }
@@ -127,7 +124,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	enum codec_check check;
 	enum shard_answer a;
 	int64_t begin = clock_now();
-	bool wake, settle, barred, good, again;
+	bool wake, settle, good, again;
 	uint64_t step;
 
 	if (!codec)
@@ -142,7 +139,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	if (check == CODEC_MALFORMED)
 		return SHARD_BAD;
 	pthread_mutex_lock(&p->lock);
-	a = gate_push(s, p, push, &barred);
+	a = gate_push(s, p, push);
 	if (a != SHARD_OK) {
 		pthread_mutex_unlock(&p->lock);
 		return a;
@@ -151,7 +148,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	again = push->slot != SHARD_OUTSIDE && part_has_taken(p, push->slot, push->step);
 	good = check == CODEC_GOOD && robust_has_room(p, s, push->slot) &&
 	    part_has_room(p, &s->budget, push);
-	a = apply_push(s, p, push, good && !barred, r);
+	a = apply_push(s, p, push, good, r);
 	part_book_rows(p, &s->budget);
 	if (a == SHARD_OK)
 		p->work += push->len + PUSH_WORK;

@@ -30,14 +30,13 @@
  *
  *    1. part.lock     shard/part.h, one for each partition; never two at once
  *    2. gate.lock     shard/part.h, one for each shard
- *    3. watch.lock    inside shard/outliers.c; nothing is taken under it
  *
  * What callers must know of it:
  *
  *    part.lock is held while cfg.forward, the put() of shard_send and the fn of shard_part_load are
  *        called: they may take locks of their own, but must not call this shard.
- *    gate.lock is held while the fn of shard_refusals and of shard_snap_clocks is called,
- *        watch.lock while the fn of shard_suspects is: the same rule.
+ *    gate.lock is held while the fn of shard_refusals and of shard_snap_clocks is called: the
+ *        same rule.
  *    No lock is held while cfg.wake and cfg.alive are called: cfg.wake may call this shard.
  *    Sweeps over all partitions (shard_each) hold one part.lock at a time. A thread that closes
  *        steps or changes the mode keeps others out by the flags gate.closing and gate.turning
@@ -70,9 +69,7 @@ struct shard_config {
 	bool reduced;
 	/* Aggregator of dense tables in bsp; with one there are no sparse tables. */
 	struct aggregate aggregate; /* how the gradients of a step become one */
-	/* Look for outliers (outliers.h) among the gradients that `aggregate` compares. */
-	bool watched;
-	unsigned slots; /* greatest number of slots: memory for them is booked */
+	unsigned slots;             /* greatest number of slots: memory for them is booked */
 	/* The server counts no steps: for row policies each update is one step. */
 	bool jobless;
 	bool deltas; /* pulls may ask for the changes since a version */
@@ -153,8 +150,6 @@ struct member {
 	enum member_state state;
 	uint64_t incarnation, at;
 	uint8_t key[32]; /* the worker's public key; zeroes: not known */
-	/* Its pushes of steps barred to barred_until - 1 are refused. Both 0: of no step. */
-	uint64_t barred, barred_until;
 };
 /* Applies a new view's members, all at once: a step that one of them takes part in is not complete
  * without it, however far the others are. A member with the incarnation that is known already
@@ -521,11 +516,6 @@ void shard_part_load(struct shard *s, double seconds, uint64_t steps, shard_heat
 /* Reports the slots whose pushes were refused, and how many: for values that are not finite or out
  * of bounds, or rows for which there was no room. */
 void shard_refusals(struct shard *s, void (*fn)(void *ctx, uint32_t slot, uint64_t n), void *ctx);
-struct outliers_suspect;
-/* Reports the slots whose gradients are outliers (outliers.h). Returns the elements of a step that
- * were compared. */
-uint64_t shard_suspects(struct shard *s, void (*fn)(void *ctx, const struct outliers_suspect *x),
-    void *ctx);
 /* The memory of all partitions, in bytes. */
 struct shard_memory {
 	/* Parameters and optimizer state; of sparse tables the present rows. */

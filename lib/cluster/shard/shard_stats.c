@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 #include "shard/row_life.h"
-#include "shard/outliers.h"
 #include "shard/part.h"
 #include "shard/row_width.h"
 
@@ -187,10 +186,4 @@ void shard_refusals(struct shard *s, void (*fn)(void *ctx, uint32_t slot, uint64
 		if (s->gate.sync.slot[i].refused)
 			fn(ctx, (uint32_t)i, s->gate.sync.slot[i].refused);
 	pthread_mutex_unlock(&s->gate.lock);
-}
-
-uint64_t shard_suspects(struct shard *s, void (*fn)(void *ctx, const struct outliers_suspect *x),
-    void *ctx)
-{
-	return s->watch ? outliers_suspects(s->watch, fn, ctx) : 0;
 }

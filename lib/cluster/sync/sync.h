@@ -47,9 +47,6 @@
  *  slot.said          slot        `told` as it was when `until`     sync_end_holder
  *                                 was set; the least such value
  *                                 of changes still open
- *  slot.barred,       slot        pushes of the steps from barred   shard_take_members
- *    barred_until                 up to, not including,
- *                                 barred_until are refused
  *  sync.closed        server      bsp: steps whose update all       close_complete_steps,
  *                                 partitions headed here have made  gate_change_mode, shard_new
  *  sync.answered      server      highest step whose pull was       sync_note_answer; gate_note_closed (steps
@@ -145,10 +142,9 @@ struct sync_slot {
 	 * a step before it, pushes of the earlier holder may have reached some servers and not
 	 * others, and the missing ones will never come. */
 	uint64_t until;
-	uint64_t told;                 /* steps covered by received CLOCKs, of any holder */
-	uint64_t said;                 /* the value of `told` when `until` was set */
-	uint64_t barred, barred_until; /* the server refuses pushes of these steps */
-	uint64_t refused;              /* pushes refused for their own contents */
+	uint64_t told;    /* steps covered by received CLOCKs, of any holder */
+	uint64_t said;    /* the value of `told` when `until` was set */
+	uint64_t refused; /* pushes refused for their own contents */
 	/* The incarnation of the relay that may push for the slot (0: none), and the incarnation of
 	 * the holder that this relay was assigned. */
 	uint64_t relay, given;

@@ -90,9 +90,7 @@ static unsigned measure_all(const struct adapt *a, const struct host *h, int64_t
 
 	*out = mem_array(json_array_size(list) + 1, sizeof **out);
 	json_array_foreach(list, i, o) {
-		/* A step waits for workers in quarantine, too. */
-		if (strcmp(json_str(o, "state", ""), "active") != 0 &&
-		    strcmp(json_str(o, "state", ""), "quarantined") != 0)
+		if (strcmp(json_str(o, "state", ""), "active") != 0)
 			continue;
 		all = all &&
 		    measure_worker(o, json_object_get(a->then, json_str(o, "id", "")),

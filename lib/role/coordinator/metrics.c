@@ -198,14 +198,6 @@ struct kind {
 	struct family up, seen;
 };
 
-/* A worker in quarantine is up, although its gradients do not count. */
-static bool row_is_up(const json_t *row, const char *live)
-{
-	const char *state = json_str(row, "state", "");
-
-	return strcmp(state, live) == 0 || strcmp(state, "quarantined") == 0;
-}
-
 /* For each process: is it up, and when was it heard from last? */
 static void put_up(struct buf *out, const struct kind *k)
 {
@@ -216,7 +208,7 @@ static void put_up(struct buf *out, const struct kind *k)
 	exposition_put_head(out, &k->up);
 	json_array_foreach(k->rows, i, row)
 		exposition_put_sample(out, k->up.name, k->label, json_str(row, "id", ""),
-		    row_is_up(row, k->live));
+		    strcmp(json_str(row, "state", ""), k->live) == 0);
 	exposition_put_head(out, &k->seen);
 	json_array_foreach(k->rows, i, row)
 		exposition_put_sample(out, k->seen.name, k->label, json_str(row, "id", ""),

@@ -39,7 +39,6 @@ int host_post_probe(void *ctx, const struct http_request *req, struct http_answe
 /* routes_key.c */
 int host_get_keys(void *ctx, const struct http_request *req, struct http_answer *a);
 int host_post_keys(void *ctx, const struct http_request *req, struct http_answer *a);
-int host_post_release(void *ctx, const struct http_request *req, struct http_answer *a);
 int host_post_secret(void *ctx, const struct http_request *req, struct http_answer *a);
 int host_post_revoke(void *ctx, const struct http_request *req, struct http_answer *a);
 

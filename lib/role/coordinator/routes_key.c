@@ -47,7 +47,7 @@ static void list_key(void *ctx, const struct keyring_entry *entry)
 {
 	struct listing *l = ctx;
 	char key[48], id[32], print[KEYRING_FINGERPRINT];
-	const char *run = l->h->server->cfg.id->run_dir, *because;
+	const char *run = l->h->server->cfg.id->run_dir;
 	json_t *o = json_pack("{s:s, s:s, s:s}", "name", entry->name, "role",
 	    role_name(entry->role), "type", entry->is_token ? "token" : "x25519");
 	int64_t age;
@@ -68,8 +68,6 @@ static void list_key(void *ctx, const struct keyring_entry *entry)
 		json_object_set_new(o, "held_by", json_null());
 		json_object_set_new(o, "seen_seconds", json_null());
 	}
-	because = entry->is_token ? NULL : coord_key_barred(l->h->coord, key);
-	json_object_set_new(o, "quarantine", because ? json_string(because) : json_null());
 	json_array_append_new(l->list, o);
 }
 
@@ -333,33 +331,6 @@ int host_post_invite(void *ctx, const struct http_request *req, struct http_answ
 	if (!json_only(req->body, "", keys, &e) || invite_process(ctx, req->body, &out, &e))
 		return route_fail(a, &e);
 	return route_answer(a, out);
-}
-
-/* ---- release from quarantine ---- */
-
-int host_post_release(void *ctx, const struct http_request *req, struct http_answer *a)
-{
-	static const char *const keys[] = { "name", NULL };
-	struct host *h = ctx;
-	const char *name = json_str(req->body, "name", "");
-	const struct keyring_entry *entry;
-	struct err e = { 0 };
-	char key[48] = "";
-	enum err_code rc;
-
-	if (!json_only(req->body, "", keys, &e))
-		return route_fail(a, &e);
-	pthread_rwlock_rdlock(&h->server->keys_lock);
-	entry = keyring_find_name(h->server->ring, name);
-	if (entry)
-		key_to_text(entry->pk, key);
-	pthread_rwlock_unlock(&h->server->keys_lock);
-	host_lock(h);
-	rc = entry
-	    ? coord_release_key(h->coord, name, key, clock_now(), &e)
-	    : err_set(&e, ERR_NOTFOUND, "there is no key of the name %.*s", KEYRING_NAME_MAX, name);
-	host_commit(h);
-	return rc ? route_fail(a, &e) : route_answer(a, json_pack("{s:s}", "name", name));
 }
 
 /* ---- the cluster's pre-shared key ---- */

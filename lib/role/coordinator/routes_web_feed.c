@@ -97,10 +97,10 @@ static int trouble_rank(const json_t *row)
 {
 	const char *state = json_str(row, "state", "");
 
-	return strcmp(state, "lost") == 0 || strcmp(state, "quarantined") == 0 ? 0
-	    : strcmp(state, "joining") == 0                                    ? 1
-	    : strcmp(state, "active") == 0                                     ? 2
-	                                                                       : 3;
+	return strcmp(state, "lost") == 0   ? 0
+	    : strcmp(state, "joining") == 0 ? 1
+	    : strcmp(state, "active") == 0  ? 2
+	                                    : 3;
 }
 
 static int by_trouble(const void *a, const void *b)

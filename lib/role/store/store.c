@@ -170,7 +170,6 @@ static enum err_code make_store_shard(struct server *s, const json_t *view, stru
 	cfg.deltas = conf.pull_delta;
 	cfg.jobless = !conf_trains(&conf);
 	cfg.slots = conf_trains(&conf) ? (unsigned)conf.workers.max : 0;
-	cfg.watched = conf.quarantine;
 	rc = aggregate_parse(conf.robust, &cfg.aggregate, e);
 	if (!rc)
 		rc = conf_server_rule(&conf, &rule, e);
@@ -221,9 +220,7 @@ static void take_store_workers(struct shard *shard, const json_t *workers)
 			    : done    ? MEMBER_DONE
 			              : MEMBER_ACTIVE,
 			.incarnation = json_u64s(w, "incarnation", 0),
-			.at = (uint64_t)json_int(w, gone ? "until" : "from", 0),
-			.barred = json_u64s(w, "barred", 0),
-			.barred_until = json_u64s(w, "barred_until", 0) };
+			.at = (uint64_t)json_int(w, gone ? "until" : "from", 0) };
 		if (!key_from_text(json_str(w, "key", ""), m[n - 1].key))
 			memset(m[n - 1].key, 0, sizeof m[n - 1].key);
 	}

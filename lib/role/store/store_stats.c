@@ -4,7 +4,6 @@
 #include "core/json.h"
 #include "core/procstat.h"
 #include "session/tracer.h"
-#include "shard/outliers.h"
 #include "store/partition_load.h"
 #include "store/quota.h"
 #include "store/table_stats.h"
@@ -32,28 +31,15 @@ static void add_refusal(void *ctx, uint32_t slot, uint64_t n)
 	json_array_append_new(ctx, json_pack("[i, I]", (int)slot, (json_int_t)n));
 }
 
-static void add_suspect(void *ctx, const struct outliers_suspect *x)
+/* Adds the workers whose pushes are refused. Most of the time there are none. */
+static void add_refusals(struct shard *shard, json_t *o)
 {
-	json_array_append_new(ctx,
-	    json_pack("{s:i, s:o, s:b, s:I, s:i, s:f}", "slot", (int)x->slot, "incarnation",
-	        json_of_u64(x->incarnation), "against", x->against, "step", (json_int_t)x->step,
-	        "steps", (int)x->steps, "figure", x->figure));
-}
-
-/* Add the workers whose pushes are refused, and the outliers.  Most of the time there are none. */
-static void add_outlier_stats(struct shard *shard, json_t *o)
-{
-	json_t *refused = json_array(), *suspects = json_array();
+	json_t *refused = json_array();
 
 	shard_refusals(shard, add_refusal, refused);
-	json_object_set_new(o, "watched_elements",
-	    json_integer((json_int_t)shard_suspects(shard, add_suspect, suspects)));
 	if (json_array_size(refused))
 		json_object_set(o, "refused", refused);
-	if (json_array_size(suspects))
-		json_object_set(o, "suspects", suspects);
 	json_decref(refused);
-	json_decref(suspects);
 }
 
 json_t *store_stats(void *ctx)
@@ -87,7 +73,7 @@ json_t *store_stats(void *ctx)
 	    (json_int_t)st.parameter_bytes, "state_bytes", (json_int_t)st.state_bytes, "rows",
 	    (json_int_t)st.rows, "sessions", (json_int_t)atomic_load(&s->sessions), "auth_failures",
 	    (json_int_t)atomic_load(&s->auth_failures));
-	add_outlier_stats(shard, o);
+	add_refusals(shard, o);
 	quota_stats(s, o);
 	json_object_set_new(o, "pushes_split", json_integer((json_int_t)st.status[PUSH_SPLIT]));
 	json_object_set_new(o, "received_bytes",

@@ -202,9 +202,9 @@ static void *run_lane(void *ctx)
 	return NULL;
 }
 
-/* Runs the two threads and derives the costs. In bsp the last push of a step contains the update,
+/* Runs the two threads and derives the costs. Where pushes are summed, the last push of a step contains the update,
  * so its excess over the others is the update; in asp every push contains one. */
-static enum err_code take_steps(struct store *x, bool bsp, uint16_t codec, struct gauge_store *out,
+static enum err_code take_steps(struct store *x, bool sums, uint16_t codec, struct gauge_store *out,
     struct err *e)
 {
 	double sum[GAUGE_REPEATS], update[GAUGE_REPEATS], answer[GAUGE_REPEATS], n = (double)x->n;
@@ -235,9 +235,9 @@ static enum err_code take_steps(struct store *x, bool bsp, uint16_t codec, struc
 		double *first = l[0].push[i + 1], *second = l[1].push[i + 1];
 
 		answer[i] = l[0].pull[i + 1] / n;
-		sum[i] = bsp ? (first[0] + second[1]) / 2 / n
-		             : (first[0] + second[1] + first[2]) / 3 / n;
-		update[i] = bsp ? first[2] / n - sum[i] : 0;
+		sum[i] = sums ? (first[0] + second[1]) / 2 / n
+		              : (first[0] + second[1] + first[2]) / 3 / n;
+		update[i] = sums ? first[2] / n - sum[i] : 0;
 	}
 	if (!rc) {
 		out->sum = gauge_median(sum, GAUGE_REPEATS);

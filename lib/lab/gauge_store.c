@@ -202,8 +202,9 @@ static void *run_lane(void *ctx)
 	return NULL;
 }
 
-/* Runs the two threads and derives the costs. Where pushes are summed, the last push of a step contains the update,
- * so its excess over the others is the update; in asp every push contains one. */
+/* Runs the two threads and derives the costs. Where pushes are summed, the last push of a step
+ * contains the update, so its excess over the others is the update; otherwise every push contains
+ * one. */
 static enum err_code take_steps(struct store *x, bool sums, uint16_t codec, struct gauge_store *out,
     struct err *e)
 {

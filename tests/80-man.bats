@@ -228,6 +228,21 @@ named() {
 	sed -n 's/^ERR([^,]*, *"\([^"]*\)".*/\1/p' lib/base/core/err.def | grep -vx ok | named ps-http.7 '^\.It [0-9]* Ta .*\b@\b'
 }
 
+@test "control messages: each, with all its members" {
+	python3 - lib/net/msg/message.def man/ps-protocol.7 <<-'END'
+	import re, sys
+	messages, page = open(sys.argv[1]).read(), open(sys.argv[2]).read()
+	found = re.findall(r'^BEGIN\((\w+), "(\w+)", ([^)]*)\)\n(.*?)^END', messages, re.S | re.M)
+	assert len(found) > 30, len(found)
+	for name, op, senders, body in found:
+	    keys = [m[2] or m[1] for m in re.findall(r'\b(INT|ID|FLAG|TEXT|TEXT_AS|DOC)\((\w+)(?:, "(\w+)")?', body)]
+	    row = re.search(r'^\.It Cm %s\n(.*?)^\.(?:It|El)' % op if senders == "C" else r'^\.It %s Ta (.*?)^\.(?:It|El)' % op, page, re.S | re.M)
+	    assert row, (op, "is not in the page")
+	    missing = [k for k in keys if not re.search(r'\b%s\b' % k, row[1])]
+	    assert not missing, (op, missing)
+	END
+}
+
 @test "what ps-ctl doctor looks at" {
 	{
 		names CAUSE cmd/ctl/doctor_causes.def

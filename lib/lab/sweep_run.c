@@ -245,7 +245,8 @@ static int sweep_exit_code(const struct work *w)
 	return 0;
 }
 
-enum err_code sweep_run(const char *cluster, const struct sweep_options *o, int *code, struct err *e)
+enum err_code sweep_run(const char *cluster, const struct sweep_options *o, int *code,
+    struct err *e)
 {
 	struct work w = { .o = o, .signals = -1, .lock = -1 };
 	char *file = conf_file(cluster);

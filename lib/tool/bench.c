@@ -32,13 +32,15 @@ static enum err_code make_table(struct bench_run *r, struct err *e)
 		.decay = false,
 		.cols = b->rows ? (uint32_t)b->width : 1,
 		.rows = b->rows ? b->rows : b->bytes / 4 };
-	json_t *msg, *answer, *view;
+	json_t *shapes = json_array(), *msg, *answer, *view;
 	int64_t rev;
 	enum err_code rc;
 
 	snprintf(t.name, sizeof t.name, "bench-%s-%llux%u", t.sparse ? "sparse" : "dense",
 	    (unsigned long long)t.rows, t.cols);
-	msg = json_pack("{s:s, s:[o]}", "op", "table", "tables", table_to_json(&t));
+	json_array_append_new(shapes, table_to_json(&t));
+	msg = MESSAGE(table, .tables = shapes);
+	json_decref(shapes);
 	rc = agent_call(cluster_view_agent(r->tool->cluster), msg, CALL_TIMEOUT, &answer, e);
 	json_decref(msg);
 	if (rc)

@@ -110,8 +110,7 @@ static bool view_is_recent(void *ctx, const json_t *view)
 
 enum err_code tool_create(struct tool *t, const json_t *shapes, struct err *e)
 {
-	json_t *msg = json_pack("{s:s, s:O}", "op", "table", "tables", shapes), *answer = NULL,
-	       *view = NULL;
+	json_t *msg = MESSAGE(table, .tables = shapes), *answer = NULL, *view = NULL;
 	enum err_code rc = agent_call(cluster_view_agent(t->cluster), msg, ANSWER_TIMEOUT, &answer,
 	    e);
 	int64_t rev = json_int(answer, "rev", 0);
@@ -128,7 +127,7 @@ enum err_code tool_create(struct tool *t, const json_t *shapes, struct err *e)
 
 json_t *tool_facts(struct tool *t)
 {
-	json_t *msg = json_pack("{s:s}", "op", "facts"), *answer = NULL, *facts = NULL;
+	json_t *msg = MESSAGE(facts), *answer = NULL, *facts = NULL;
 
 	if (!agent_call(cluster_view_agent(t->cluster), msg, ANSWER_TIMEOUT, &answer, NULL))
 		facts = json_incref(json_object_get(answer, "facts"));

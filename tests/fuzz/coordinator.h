@@ -125,14 +125,13 @@ static inline void coordinator_look(struct coordinator *f)
 	json_decref(state);
 }
 
-/* What the role of the key lets through, as store/session.c has it. */
-static inline bool may_say(unsigned who, const char *op)
+/* The roles of the speakers' keys. */
+static inline unsigned speaker_role(unsigned who)
 {
-	if (strcmp(op, "server_join") == 0)
-		return who < 2;
-	if (strcmp(op, "worker_join") == 0 || strcmp(op, "coming") == 0 || strcmp(op, "unfit") == 0)
-		return who >= 2 && who < 5;
-	return strcmp(op, "relay_join") != 0 || who == 5;
+	static const unsigned role[SPEAKERS] = { ROLE_SERVER, ROLE_SERVER, ROLE_WORKER, ROLE_WORKER,
+		ROLE_WORKER, ROLE_RELAY, ROLE_ADMIN, ROLE_MONITOR };
+
+	return role[who];
 }
 
 /* One CTL record's payload.  False: it is no JSON, and the session ends. */
@@ -144,7 +143,7 @@ static inline bool coordinator_hear(struct coordinator *f, unsigned who, const u
 	json_t *msg = json_parse_to_depth((const char *)payload, n, RECORD_MAX, JSON_PEER_DEPTH,
 	           &e),
 	       *answer = NULL;
-	const char *op = json_str(msg, "op", "");
+	struct message m;
 
 	if (!msg) {
 		struct buf refusal = BUF_INIT;
@@ -156,12 +155,9 @@ static inline bool coordinator_hear(struct coordinator *f, unsigned who, const u
 		buf_release(&refusal);
 		return false;
 	}
-	snprintf(self->host, sizeof self->host, "%s", json_str(msg, "host", ""));
 	f->now += 20 * NSEC_PER_MSEC;
-	if (!may_say(who % SPEAKERS, op))
-		err_set(&e, ERR_FORBIDDEN, "a key with another role may not do this");
-	else
-		answer = coord_handle(f->c, self, msg, f->now, &e);
+	if (!message_decode(msg, speaker_role(who % SPEAKERS), &m, &e))
+		answer = coord_handle(f->c, self, &m, f->now, &e);
 	must(utf8_whole(e.msg, strlen(e.msg)) == strlen(e.msg));
 	if (!answer && e.code)
 		answer = json_pack("{s:{s:s, s:s}}", "error", "code", err_name(e.code), "message",

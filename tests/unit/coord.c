@@ -128,7 +128,7 @@ static void wrong_joins(void)
 	say(&s, &s.worker[2], "{\"op\":\"lease\"}");
 	ok(s.e.code == ERR_FORBIDDEN, "who has not joined may ask for nothing: %s", s.e.msg);
 	say(&s, &s.worker[0], "{\"op\":\"vote\"}");
-	ok(s.e.code == ERR_PROTO, "a worker has no vote: %s", s.e.msg);
+	ok(s.e.code == ERR_FORBIDDEN, "a worker has no vote: %s", s.e.msg);
 	ack_all(&s);
 	say(&s, &s.worker[0], "{\"op\":\"worker_join\",\"slot\":0,\"examples\":100,\"tables\":[]}");
 	ok(s.e.code == 0, "a session that is made again is recognised by its incarnation");

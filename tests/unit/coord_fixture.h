@@ -88,12 +88,10 @@ static inline void scene_open(struct scene *s, unsigned servers, unsigned worker
 		snprintf(s->name[PEERS + i], sizeof s->name[i], "worker-%u", i);
 		s->server[i] = (struct coord_self){ .incarnation = 10 + i,
 			.name = s->name[i],
-			.key = s->name[i],
-			.host = "h" };
+			.key = s->name[i] };
 		s->worker[i] = (struct coord_self){ .incarnation = 20 + i,
 			.name = s->name[PEERS + i],
-			.key = s->name[PEERS + i],
-			.host = "h" };
+			.key = s->name[PEERS + i] };
 	}
 }
 
@@ -146,6 +144,20 @@ static inline void pass(struct scene *s, double seconds)
 	}
 }
 
+/* As a session does: decode the message by the role of its key, and hand it on. */
+static inline json_t *hear_json(struct coord *c, struct coord_self *who, const json_t *json,
+    int64_t now, struct err *e)
+{
+	const char *op = json_str(json, "op", "");
+	unsigned role = who->kind == COORD_SERVER || strcmp(op, "server_join") == 0 ? ROLE_SERVER
+	    : who->kind == COORD_RELAY || strcmp(op, "relay_join") == 0             ? ROLE_RELAY
+	    : who->kind == COORD_ADMIN                                              ? ROLE_ADMIN
+	                                                                            : ROLE_WORKER;
+	struct message m;
+
+	return message_decode(json, role, &m, e) ? NULL : coord_handle(c, who, &m, now, e);
+}
+
 /* What a peer says; the answer's text in a static buffer, "" for none. */
 __attribute__((format(printf, 3, 4))) static inline const char *say(struct scene *s,
     struct coord_self *who, const char *fmt, ...)
@@ -162,7 +174,7 @@ __attribute__((format(printf, 3, 4))) static inline const char *say(struct scene
 	msg = json_parse(text, strlen(text), sizeof text, &s->e);
 	if (!msg)
 		abort();
-	answer = coord_handle(s->c, who, msg, s->now, &s->e);
+	answer = hear_json(s->c, who, msg, s->now, &s->e);
 	out[0] = 0;
 	if (answer) {
 		t = json_text(answer);

@@ -178,7 +178,7 @@ static json_t *join_of(unsigned i)
 static void hear(struct sim *x, struct peer *p, json_t *msg)
 {
 	struct err e = { 0 };
-	json_t *answer = coord_handle(x->s.c, &p->self, msg, x->s.now, &e);
+	json_t *answer = hear_json(x->s.c, &p->self, msg, x->s.now, &e);
 
 	json_decref(msg);
 	/* It has what was told last; what is new, it hears with the others. */

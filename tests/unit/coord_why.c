@@ -260,10 +260,7 @@ static void asked(void)
 
 static void relays(void)
 {
-	struct coord_self relay = { .incarnation = 50,
-		.name = "relay-a",
-		.key = "relay-a",
-		.host = "h" };
+	struct coord_self relay = { .incarnation = 50, .name = "relay-a", .key = "relay-a" };
 	struct scene s;
 
 	scene_open(&s, 1, 3);

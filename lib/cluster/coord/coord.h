@@ -8,6 +8,7 @@
 
 #include "core/err.h"
 #include "core/json.h"
+#include "msg/message.h"
 #include "layout/limits.h"
 
 struct task_change;
@@ -139,10 +140,9 @@ struct coord_self {
 	unsigned index;
 	uint64_t incarnation;
 	const char *name, *key; /* the peer's key, and its name in the key ring */
-	char host[64];
-	bool deaf; /* the peer gets no answers and will reconnect */
+	bool deaf;              /* the peer gets no answers and will reconnect */
 };
-json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now,
+json_t *coord_handle(struct coord *c, struct coord_self *self, const struct message *m, int64_t now,
     struct err *e);
 /* Is this server alive, with this key and incarnation? COORD_ANY_SERVER: under any number. */
 #define COORD_ANY_SERVER UINT_MAX
@@ -176,7 +176,7 @@ void coord_fail(struct coord *c, const char *why, int64_t now);
 void coord_revoke(struct coord *c, const char *name, const char *key, const char *who, int64_t now);
 /* Account for the sessions that the coordinator's own I/O threads have closed because of revoked
  * keys. Servers and relays report theirs with the message "keys". */
-void coord_keys_checked(struct coord *c, const json_t *msg);
+void coord_keys_checked(struct coord *c, const struct message_keys_checked *m);
 /* Have all living servers, relays and the coordinator checked their sessions against key list
  * number `made` or a later one? *checked counts those that have, `missing` gets the names of the
  * others, and *cut is the number of sessions closed for `name`. */

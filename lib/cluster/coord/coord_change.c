@@ -178,14 +178,13 @@ static json_t *proposal_to_json(const struct coord *c)
 {
 	const struct proposal *p = &c->prop;
 	static const char *const kind[] = { "join", "resume", "leave", "set", "table" };
-	json_t *o = json_pack("{s:s, s:I, s:s, s:i, s:o, s:I}", "op", "propose", "id",
-	    (json_int_t)p->id, "kind", kind[p->change->kind], "slot", (int)p->change->slot,
-	    "incarnation", json_of_u64(p->change->incarnation), "step", (json_int_t)p->step);
+	json_t *table = p->change->kind == CHANGE_TABLE ? coord_table_proposed(c) : NULL;
+	json_t *o = MESSAGE(propose, .id = (int64_t)p->id, .kind = kind[p->change->kind],
+	    .slot = (int)p->change->slot, .incarnation = p->change->incarnation,
+	    .step = (int64_t)p->step, .table = table,
+	    .set = p->change->kind == CHANGE_SET ? coord_setting_proposed(c) : NULL);
 
-	if (p->change->kind == CHANGE_SET)
-		json_object_set(o, "set", (json_t *)(uintptr_t)coord_setting_proposed(c));
-	if (p->change->kind == CHANGE_TABLE)
-		json_object_set_new(o, "table", coord_table_proposed(c));
+	json_decref(table);
 	return o;
 }
 
@@ -359,28 +358,27 @@ static void conclude_vote(struct coord *c)
 		    p->frontier + 1 + (UINT64_C(1) << (p->rounds < 20 ? p->rounds++ : 20)));
 }
 
-void coord_change_vote(struct coord *c, unsigned server, const json_t *msg)
+void coord_change_vote(struct coord *c, unsigned server, const struct message_vote *m)
 {
 	struct proposal *p = &c->prop;
-	uint64_t frontier = (uint64_t)json_int(msg, "frontier", 0);
-	uint64_t clock = (uint64_t)json_int(msg, "clock", 0);
+	uint64_t frontier = (uint64_t)m->frontier;
+	uint64_t clock = (uint64_t)m->clock;
 
-	if (!p->open || (uint64_t)json_int(msg, "id", 0) != p->id || p->answered[server])
+	if (!p->open || (uint64_t)m->id != p->id || p->answered[server])
 		return;
 	FAIL_POINT("vote_heard");
-	if ((p->change->kind == CHANGE_SET || p->change->kind == CHANGE_TABLE) &&
-	    json_str(msg, "refused", NULL)) {
+	if ((p->change->kind == CHANGE_SET || p->change->kind == CHANGE_TABLE) && *m->refused) {
 		p->open = false;
 		c->decided = p->id;
 		if (p->change->kind == CHANGE_SET)
-			coord_setting_refused(c, server, json_str(msg, "refused", ""));
+			coord_setting_refused(c, server, m->refused);
 		else
-			table_refused(c, server, json_str(msg, "refused", ""));
+			table_refused(c, server, m->refused);
 		return;
 	}
 	p->answered[server] = true;
 	p->answers++;
-	p->yes += json_flag(msg, "yes");
+	p->yes += m->yes;
 	if (frontier > p->frontier)
 		p->frontier = frontier;
 	if (clock < p->clock)

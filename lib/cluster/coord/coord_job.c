@@ -41,10 +41,10 @@ void coord_job_begin_leases(struct coord *c, const json_t *saved)
 		coord_resume_tasks(c);
 }
 
-json_t *coord_job_lease(struct coord *c, unsigned slot, const json_t *msg, struct err *e)
+json_t *coord_job_lease(struct coord *c, unsigned slot, const struct message_lease *m,
+    struct err *e)
 {
-	const json_t *done = json_object_get(msg, "done"), *holds = json_object_get(msg, "holds"),
-	             *id;
+	const json_t *done = m->done, *holds = m->holds, *id;
 	uint64_t held[TASKS_HELD_MAX];
 	struct task t;
 	size_t i, n = 0;
@@ -62,13 +62,13 @@ json_t *coord_job_lease(struct coord *c, unsigned slot, const json_t *msg, struc
 			held[n++] = (uint64_t)json_integer_value(id);
 	if (json_is_array(holds))
 		tasks_keep(c->tasks, slot, held, n);
-	if (json_flag(msg, "more") && !tasks_may_lease(c->tasks, slot)) {
+	if (m->more && !tasks_may_lease(c->tasks, slot)) {
 		err_set(e, ERR_LIMIT,
 		    "worker-%u holds %u ranges of the data and may lease no more before it has finished one",
 		    slot, TASKS_HELD_MAX);
 		return NULL;
 	}
-	if (json_flag(msg, "more") && tasks_lease(c->tasks, slot, &t))
+	if (m->more && tasks_lease(c->tasks, slot, &t))
 		return json_pack("{s:{s:I, s:I, s:I, s:I}}", "task", "id", (json_int_t)t.id,
 		    "epoch", (json_int_t)t.epoch, "begin", (json_int_t)t.begin, "end",
 		    (json_int_t)t.end);

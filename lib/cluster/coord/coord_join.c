@@ -4,11 +4,6 @@
 #include "aggregate/aggregate.h"
 #include "core/json.h"
 
-static void copy_join_text(char *out, size_t n, const json_t *msg, const char *key)
-{
-	snprintf(out, n, "%s", json_str(msg, key, ""));
-}
-
 /* ---- servers ---- */
 
 /* Choose the number of a joining server: the one that it asks for, or the last one of this key, or
@@ -61,10 +56,8 @@ static json_t *rejoin_session(struct coord *c, struct coord_self *self, int64_t 
 
 /* Does the peer come from a layout epoch that this coordinator does not know? Then its partitions
  * and its step belong to an older run, and it must start afresh. */
-static bool is_from_unknown_epoch(const struct coord *c, const json_t *msg, struct err *e)
+static bool is_from_unknown_epoch(const struct coord *c, int64_t epoch, struct err *e)
 {
-	int64_t epoch = json_int(msg, "epoch", 0);
-
 	if (!epoch || (c->placed && epoch <= c->layout.epoch))
 		return false;
 	err_set(e, ERR_FENCED,
@@ -83,17 +76,17 @@ static void drop_replaced_server(struct coord *c, const struct coord_self *self,
 		server_lost(c, (unsigned)wanted, "it was started again", now);
 }
 
-json_t *coord_join_server(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now,
-    struct err *e)
+json_t *coord_join_server(struct coord *c, struct coord_self *self,
+    const struct message_server_join *m, int64_t now, struct err *e)
 {
 	json_t *back = rejoin_session(c, self, now);
 	struct coord_member_server *s;
 	int at;
 
-	if (back || is_from_unknown_epoch(c, msg, e))
+	if (back || is_from_unknown_epoch(c, m->epoch, e))
 		return back;
-	drop_replaced_server(c, self, json_int(msg, "index", -1), now);
-	at = choose_server_number(c, self->key, json_int(msg, "index", -1));
+	drop_replaced_server(c, self, m->index, now);
+	at = choose_server_number(c, self->key, m->index);
 	if (at < 0) {
 		err_set(e, ERR_NOTREADY,
 		    "the cluster has all its %u server%s: no place for one more", c->nservers,
@@ -117,13 +110,13 @@ json_t *coord_join_server(struct coord *c, struct coord_self *self, const json_t
 	s->shunned = s->shun_for = 0;
 	json_decref(s->stats);
 	s->stats = NULL;
-	s->pid = json_int(msg, "pid", 0);
+	s->pid = m->pid;
 	snprintf(s->name, sizeof s->name, "server-%d", at);
 	snprintf(s->key, sizeof s->key, "%s", self->key);
-	copy_join_text(s->host, sizeof s->host, msg, "host");
-	copy_join_text(s->tcp, sizeof s->tcp, msg, "tcp");
-	copy_join_text(s->unix_path, sizeof s->unix_path, msg, "unix");
-	copy_join_text(s->zone, sizeof s->zone, msg, "zone");
+	snprintf(s->host, sizeof s->host, "%s", m->host);
+	snprintf(s->tcp, sizeof s->tcp, "%s", m->tcp);
+	snprintf(s->unix_path, sizeof s->unix_path, "%s", m->unix_path);
+	snprintf(s->zone, sizeof s->zone, "%s", m->zone);
 	coord_place_number_zones(c);
 	self->kind = COORD_SERVER;
 	self->index = (unsigned)at;
@@ -188,9 +181,9 @@ static enum err_code add_job_tables(struct coord *c, const json_t *tables, struc
 	return ERR_OK;
 }
 
-json_t *coord_join_tables(struct coord *c, const json_t *msg, struct err *e)
+json_t *coord_join_tables(struct coord *c, const json_t *tables, struct err *e)
 {
-	if (add_job_tables(c, json_object_get(msg, "tables"), e))
+	if (add_job_tables(c, tables, e))
 		return NULL;
 	return json_pack("{s:I}", "rev", (json_int_t)c->rev);
 }
@@ -231,9 +224,10 @@ static int choose_worker_slot(struct coord *c, const struct coord_self *self, in
 	return -1;
 }
 
-static enum err_code check_worker_join(struct coord *c, const json_t *msg, struct err *e)
+static enum err_code check_worker_join(struct coord *c, const struct message_worker_join *m,
+    struct err *e)
 {
-	uint64_t examples = (uint64_t)json_int(msg, "examples", 0);
+	uint64_t examples = (uint64_t)m->examples;
 
 	if (!c->cfg.has_job)
 		return err_set(e, ERR_NOTREADY,
@@ -248,7 +242,7 @@ static enum err_code check_worker_join(struct coord *c, const json_t *msg, struc
 		    "this worker's data has %llu examples, the others' has %llu: "
 		    "all workers must read the same data",
 		    (unsigned long long)examples, (unsigned long long)c->examples);
-	return add_job_tables(c, json_object_get(msg, "tables"), e);
+	return add_job_tables(c, m->tables, e);
 }
 
 /* Keep the facts of the data from the first worker; all workers read the same data. */
@@ -258,8 +252,8 @@ static void store_data_facts(struct coord *c, const json_t *facts)
 		c->facts = json_deep_copy(facts);
 }
 
-json_t *coord_join_worker(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now,
-    struct err *e)
+json_t *coord_join_worker(struct coord *c, struct coord_self *self,
+    const struct message_worker_join *m, int64_t now, struct err *e)
 {
 	struct coord_member_worker *w;
 	json_t *back = rejoin_session(c, self, now);
@@ -268,14 +262,14 @@ json_t *coord_join_worker(struct coord *c, struct coord_self *self, const json_t
 
 	if (back)
 		return back;
-	if (is_from_unknown_epoch(c, msg, e) || check_worker_join(c, msg, e))
+	if (is_from_unknown_epoch(c, m->epoch, e) || check_worker_join(c, m, e))
 		return NULL;
-	slot = choose_worker_slot(c, self, json_int(msg, "slot", -1), e);
+	slot = choose_worker_slot(c, self, m->slot, e);
 	if (slot < 0)
 		return NULL;
-	c->examples = (uint64_t)json_int(msg, "examples", 0);
+	c->examples = (uint64_t)m->examples;
 	c->unfit[0] = 0;
-	store_data_facts(c, json_object_get(msg, "facts"));
+	store_data_facts(c, m->facts);
 	w = &c->worker[slot];
 	/* The rank was waited for: its step is open, and the data of that step is dealt to it. */
 	member = w->state == WORKER_ACTIVE;
@@ -284,8 +278,8 @@ json_t *coord_join_worker(struct coord *c, struct coord_self *self, const json_t
 	w->incarnation = self->incarnation;
 	w->seen = now;
 	w->lost_at = 0;
-	w->evaluates = json_flag(msg, "evaluates");
-	w->pid = json_int(msg, "pid", 0);
+	w->evaluates = m->evaluates;
+	w->pid = m->pid;
 	w->state = WORKER_JOINING;
 	w->go = w->called = w->quit = false;
 	free(w->unfit);
@@ -300,9 +294,9 @@ json_t *coord_join_worker(struct coord *c, struct coord_self *self, const json_t
 	snprintf(w->key, sizeof w->key, "%s", self->key);
 	snprintf(w->key_name, sizeof w->key_name, "%s", self->name);
 	coord_watch_joined(c, (unsigned)slot);
-	copy_join_text(w->host, sizeof w->host, msg, "host");
-	copy_join_text(w->zone, sizeof w->zone, msg, "zone");
-	coord_ring_join(w, json_object_get(msg, "ring"));
+	snprintf(w->host, sizeof w->host, "%s", m->host);
+	snprintf(w->zone, sizeof w->zone, "%s", m->zone);
+	coord_ring_join(w, m->ring);
 	coord_relay_choose(c, (unsigned)slot);
 	self->kind = COORD_WORKER;
 	self->index = (unsigned)slot;

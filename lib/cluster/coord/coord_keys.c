@@ -40,24 +40,24 @@ void coord_revoke(struct coord *c, const char *name, const char *key, const char
 	coord_progress(c, now);
 }
 
-void coord_keys_report(struct coord *c, uint64_t *made, const json_t *msg)
+void coord_keys_report(struct coord *c, uint64_t *made, const struct message_keys_checked *m)
 {
-	uint64_t told = (uint64_t)json_int(msg, "made", 0);
+	uint64_t told = (uint64_t)m->made;
 	const char *name;
 	json_t *n;
 
 	if (told > *made)
 		*made = told;
 	/* Count only names that were revoked here, so that a server cannot make this table grow. */
-	json_object_foreach(json_object_get(msg, "cut"), name, n)
+	json_object_foreach((json_t *)(uintptr_t)m->cut, name, n)
 		if (json_object_get(c->cut, name))
 			json_object_set_new(c->cut, name,
 			    json_integer(json_int(c->cut, name, 0) + json_integer_value(n)));
 }
 
-void coord_keys_checked(struct coord *c, const json_t *msg)
+void coord_keys_checked(struct coord *c, const struct message_keys_checked *m)
 {
-	coord_keys_report(c, &c->keys_made, msg);
+	coord_keys_report(c, &c->keys_made, m);
 }
 
 static void record_key_check(json_t *missing, unsigned *checked, bool settled, const char *kind,

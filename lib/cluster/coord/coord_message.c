@@ -5,7 +5,16 @@
 #include "core/json.h"
 #include "core/mem.h"
 
-/* Requests of servers, workers, relays and users: each operation is dispatched here. */
+/* Messages of servers, workers, relays and users: each kind is dispatched here. */
+
+bool coord_keep(json_t **place, const json_t *doc)
+{
+	if (!doc)
+		return false;
+	json_decref(*place);
+	*place = json_incref((json_t *)(uintptr_t)doc);
+	return true;
+}
 
 /* A worker has been heard. With on_worker_loss "wait", one that was taken for lost is back: nobody
  * has taken its rank meanwhile, and its step is still open. */
@@ -21,12 +30,12 @@ static void note_worker_heard(struct coord *c, unsigned slot, int64_t now)
 	coord_changed(c);
 }
 
-static void apply_heartbeat(struct coord *c, const struct coord_self *self, const json_t *msg,
-    int64_t now)
+static void apply_heartbeat(struct coord *c, const struct coord_self *self,
+    const struct message_beat *beat, int64_t now)
 {
 	json_t **stats, **about;
 
-	if (coord_relay_heartbeat(c, self, msg, now))
+	if (coord_relay_heartbeat(c, self, beat, now))
 		return;
 	if (self->kind == COORD_SERVER && c->server[self->index].incarnation == self->incarnation) {
 		c->server[self->index].seen = now;
@@ -36,7 +45,7 @@ static void apply_heartbeat(struct coord *c, const struct coord_self *self, cons
 	} else if (self->kind == COORD_WORKER &&
 	    c->worker[self->index].incarnation == self->incarnation) {
 		note_worker_heard(c, self->index, now);
-		coord_probe_heard(&c->worker[self->index], json_object_get(msg, "stats"));
+		coord_probe_heard(&c->worker[self->index], beat->stats);
 		stats = &c->worker[self->index].stats;
 		about = &c->worker[self->index].about;
 	} else {
@@ -44,10 +53,10 @@ static void apply_heartbeat(struct coord *c, const struct coord_self *self, cons
 	}
 	/* Loading the initial model or a checkpoint may take longer than the deadline: it counts as
 	 * progress. */
-	if (c->phase == COORD_FORMING && json_flag(msg, "busy"))
+	if (c->phase == COORD_FORMING && beat->busy)
 		c->formed = now;
-	json_keep(about, msg, "about");
-	if (json_keep(stats, msg, "stats")) {
+	coord_keep(about, beat->about);
+	if (coord_keep(stats, beat->stats)) {
 		coord_settings_check_applied(c);
 		if (self->kind == COORD_SERVER)
 			coord_watch_heartbeat(c, *stats, now);
@@ -65,28 +74,38 @@ static void store_final_stats(struct coord_member_worker *w, const json_t *msg)
 	json_object_set(w->stats, "step", json_object_get(msg, "steps"));
 }
 
-static json_t *handle_server_op(struct coord *c, struct coord_self *self, const char *op,
-    const json_t *msg, int64_t now, struct err *e)
+static json_t *handle_server_message(struct coord *c, struct coord_self *self,
+    const struct message *m, int64_t now, struct err *e)
 {
 	struct coord_member_server *s = &c->server[self->index];
 
 	s->seen = now;
-	if (strcmp(op, "ack") == 0)
-		s->acked = (uint64_t)json_int(msg, "rev", 0);
-	else if (strcmp(op, "keys") == 0)
-		coord_keys_report(c, &s->keys_made, msg);
-	else if (strcmp(op, "snap") == 0)
-		coord_snap_answer(c, self->index, msg);
-	else if (strcmp(op, "leave") == 0)
+	switch (m->kind) {
+	case MESSAGE_ack:
+		s->acked = (uint64_t)m->ack.rev;
+		break;
+	case MESSAGE_keys_checked:
+		coord_keys_report(c, &s->keys_made, &m->keys_checked);
+		break;
+	case MESSAGE_snap:
+		coord_snap_answer(c, self->index, &m->snap);
+		break;
+	case MESSAGE_leave:
 		coord_scale_server_leaves(c, self->index, now);
-	else if (strcmp(op, "copied") == 0)
-		coord_place_server_copied(c, self->index, msg, now);
-	else if (strcmp(op, "unreachable") == 0)
-		coord_place_server_unreachable(c, self->index, msg, now);
-	else if (strcmp(op, "vote") == 0)
-		coord_change_vote(c, self->index, msg);
-	else
-		err_set(e, ERR_PROTO, "no such operation for a server");
+		break;
+	case MESSAGE_copied:
+		coord_place_server_copied(c, self->index, &m->copied, now);
+		break;
+	case MESSAGE_unreachable:
+		coord_place_server_unreachable(c, self->index, &m->unreachable, now);
+		break;
+	case MESSAGE_vote:
+		coord_change_vote(c, self->index, &m->vote);
+		break;
+	default:
+		err_set(e, ERR_PROTO, "\"%s\" is no message of a server that has joined",
+		    message_op(m->kind));
+	}
 	coord_progress(c, now);
 	return NULL;
 }
@@ -100,15 +119,15 @@ static json_t *answer_who(const struct coord *c, unsigned asker, int64_t step, i
 }
 
 /* Keep the result of an evaluation and tell it in an event, with all measures of the model. */
-static void store_evaluation(struct coord *c, const json_t *msg, struct err *e)
+static void store_evaluation(struct coord *c, const struct message *m, struct err *e)
 {
-	const json_t *eval = json_object_get(msg, "eval");
+	const json_t *eval = m->eval.eval;
 	char text[200] = "";
 	const char *key;
 	json_t *v;
 	size_t n = 0;
 
-	if (json_dumpb(msg, NULL, 0, 0) > FIGURES_MAX) {
+	if (json_dumpb(m->json, NULL, 0, 0) > FIGURES_MAX) {
 		err_set(e, ERR_LIMIT, "an evaluation of more than %u bytes is refused",
 		    FIGURES_MAX);
 		return;
@@ -121,13 +140,31 @@ static void store_evaluation(struct coord *c, const json_t *msg, struct err *e)
 			n += (size_t)snprintf(text + n, sizeof text - n, " %.20s %.4f", key,
 			    json_real_value(v));
 	json_decref(c->last_eval);
-	c->last_eval = json_deep_copy(msg);
-	coord_event(c, "eval", "step %lld: loss %.6g%s", (long long)json_int(msg, "step", 0),
+	c->last_eval = json_deep_copy(m->json);
+	coord_event(c, "eval", "step %lld: loss %.6g%s", (long long)m->eval.step,
 	    json_num(eval, "loss", 0), text);
 }
 
-static json_t *handle_worker_op(struct coord *c, struct coord_self *self, const char *op,
-    const json_t *msg, int64_t now, struct err *e)
+static void worker_leaves(struct coord *c, unsigned rank)
+{
+	if (c->tasks)
+		tasks_return(c->tasks, rank);
+	if (c->worker[rank].state == WORKER_ACTIVE)
+		coord_change_request(c, CHANGE_LEAVE, rank, WORKER_LEFT);
+}
+
+static void worker_gives_up(struct coord *c, unsigned rank, const char *why, int64_t now)
+{
+	struct coord_member_worker *w = &c->worker[rank];
+
+	w->quit = true;
+	if (c->phase < COORD_DONE && !w->lost_at &&
+	    (w->state == WORKER_ACTIVE || w->state == WORKER_JOINING))
+		worker_lost(c, rank, *why ? why : "it has given up", now);
+}
+
+static json_t *handle_worker_message(struct coord *c, struct coord_self *self,
+    const struct message *m, int64_t now, struct err *e)
 {
 	struct coord_member_worker *w = &c->worker[self->index];
 	json_t *answer = NULL;
@@ -143,38 +180,45 @@ static json_t *handle_worker_op(struct coord *c, struct coord_self *self, const 
 		return NULL;
 	}
 	note_worker_heard(c, self->index, now);
-	if (strcmp(op, "done") == 0 || strcmp(op, "leave") == 0 || strcmp(op, "fail") == 0)
-		store_final_stats(w, msg);
-	if (strcmp(op, "lease") == 0)
-		answer = coord_job_lease(c, self->index, msg, e);
-	else if (strcmp(op, "confirm") == 0) {
-		w->epoch = (uint32_t)json_int(msg, "epoch", 0);
+	switch (m->kind) {
+	case MESSAGE_lease:
+		answer = coord_job_lease(c, self->index, &m->lease, e);
+		break;
+	case MESSAGE_confirm:
+		w->epoch = (uint32_t)m->confirm.epoch;
 		coord_place_finish_joins(c, now);
-	} else if (strcmp(op, "who") == 0)
-		answer = answer_who(c, self->index, json_int(msg, "step", 0), now);
-	else if (strcmp(op, "done") == 0)
+		break;
+	case MESSAGE_who:
+		answer = answer_who(c, self->index, m->who.step, now);
+		break;
+	case MESSAGE_done:
+		store_final_stats(w, m->json);
 		coord_job_worker_done(c, self->index);
-	else if (strcmp(op, "result") == 0)
-		coord_job_result(c, self->index, msg, now);
-	else if (strcmp(op, "eval") == 0) {
-		store_evaluation(c, msg, e);
-	} else if (strcmp(op, "relay_missed") == 0)
-		relay_missed(c, self->index, msg);
-	else if (strcmp(op, "fail") == 0)
-		coord_fail(c, json_str(msg, "message", "a worker failed"), now);
-	else if (strcmp(op, "leave") == 0) {
-		if (c->tasks)
-			tasks_return(c->tasks, self->index);
-		if (w->state == WORKER_ACTIVE)
-			coord_change_request(c, CHANGE_LEAVE, self->index, WORKER_LEFT);
-	} else if (strcmp(op, "give_up") == 0) {
-		w->quit = true;
-		if (c->phase < COORD_DONE && !w->lost_at &&
-		    (w->state == WORKER_ACTIVE || w->state == WORKER_JOINING))
-			worker_lost(c, self->index, json_str(msg, "message", "it has given up"),
-			    now);
-	} else
-		err_set(e, ERR_PROTO, "no such operation for a worker");
+		break;
+	case MESSAGE_result:
+		coord_job_result(c, self->index, m->json, now);
+		break;
+	case MESSAGE_eval:
+		store_evaluation(c, m, e);
+		break;
+	case MESSAGE_relay_missed:
+		relay_missed(c, self->index, &m->relay_missed);
+		break;
+	case MESSAGE_fail:
+		store_final_stats(w, m->json);
+		coord_fail(c, *m->fail.message ? m->fail.message : "a worker failed", now);
+		break;
+	case MESSAGE_leave:
+		store_final_stats(w, m->json);
+		worker_leaves(c, self->index);
+		break;
+	case MESSAGE_give_up:
+		worker_gives_up(c, self->index, m->give_up.message, now);
+		break;
+	default:
+		err_set(e, ERR_PROTO, "\"%s\" is no message of a worker that has joined",
+		    message_op(m->kind));
+	}
 	coord_progress(c, now);
 	if (!answer && (!e || !e->code))
 		answer = json_object();
@@ -182,14 +226,15 @@ static json_t *handle_worker_op(struct coord *c, struct coord_self *self, const 
 }
 
 /* A process has announced that it will join this rank as soon as it has read its data. */
-static json_t *note_coming_worker(struct coord *c, const struct coord_self *self, const json_t *msg)
+static json_t *note_coming_worker(struct coord *c, const struct coord_self *self,
+    const struct message_coming *m)
 {
-	int64_t slot = json_int(msg, "slot", -1);
+	int64_t slot = m->slot;
 	char text[100];
 
 	if (slot >= 0 && slot < (int64_t)c->nworkers && c->worker[slot].state == WORKER_EMPTY) {
-		snprintf(text, sizeof text, "on %.60s (pid %lld)", json_str(msg, "host", "?"),
-		    (long long)json_int(msg, "pid", 0));
+		snprintf(text, sizeof text, "on %.60s (pid %lld)", *m->host ? m->host : "?",
+		    (long long)m->pid);
 		free(c->worker[slot].coming);
 		c->worker[slot].coming = mem_strdup(text);
 		c->worker[slot].coming_as = self->incarnation;
@@ -207,15 +252,16 @@ void coord_coming_gone(struct coord *c, uint64_t incarnation)
 }
 
 /* A worker process cannot join; keep the reason, so that coord_why can show it. */
-static json_t *note_unfit_worker(struct coord *c, const struct coord_self *self, const json_t *msg)
+static json_t *note_unfit_worker(struct coord *c, const struct coord_self *self,
+    const struct message_unfit *m)
 {
-	int64_t slot = json_int(msg, "slot", -1);
+	int64_t slot = m->slot;
 	struct coord_member_worker *w = slot >= 0 && slot < (int64_t)c->nworkers ? &c->worker[slot]
 	                                                                         : NULL;
 	char text[400];
 
-	snprintf(text, sizeof text, "on %.60s (pid %lld): %.300s", json_str(msg, "host", "?"),
-	    (long long)json_int(msg, "pid", 0), json_str(msg, "message", ""));
+	snprintf(text, sizeof text, "on %.60s (pid %lld): %.300s", *m->host ? m->host : "?",
+	    (long long)m->pid, m->message);
 	coord_event(c, "worker_unfit", "%s cannot begin %s", self->name, text);
 	if (!w) {
 		snprintf(c->unfit, sizeof c->unfit, "%s", text);
@@ -243,49 +289,69 @@ static bool must_rejoin(const struct coord *c, const struct coord_self *self)
 	return s->incarnation != self->incarnation || (s->ever && !s->live);
 }
 
-json_t *coord_handle(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now,
+static json_t *handle_newcomer_message(struct coord *c, const struct coord_self *self,
+    const struct message *m, struct err *e)
+{
+	if (m->kind == MESSAGE_coming)
+		return note_coming_worker(c, self, &m->coming);
+	if (m->kind == MESSAGE_unfit)
+		return note_unfit_worker(c, self, &m->unfit);
+	err_set(e, ERR_FORBIDDEN, "\"%s\" is not for this session, which has not joined",
+	    message_op(m->kind));
+	return NULL;
+}
+
+json_t *coord_handle(struct coord *c, struct coord_self *self, const struct message *m, int64_t now,
     struct err *e)
 {
-	const char *op = json_str(msg, "op", "");
+	static const struct message_beat silent = { .busy = false };
 	json_t *answer = NULL;
 
-	if (must_rejoin(c, self) && strcmp(op, "server_join") != 0 &&
-	    strcmp(op, "relay_join") != 0) {
+	if (must_rejoin(c, self) && m->kind != MESSAGE_server_join &&
+	    m->kind != MESSAGE_relay_join) {
 		err_set(e, ERR_CLOSED, "%s-%u was taken for lost",
 		    self->kind == COORD_RELAY ? "relay" : "server", self->index);
 		return NULL;
 	}
-	if (strcmp(op, "beat") == 0) {
-		apply_heartbeat(c, self, msg, now);
+	switch (m->kind) {
+	case MESSAGE_beat:
+		apply_heartbeat(c, self, &m->beat, now);
 		return NULL;
-	}
-	if (strcmp(op, "deaf") == 0) {
-		apply_heartbeat(c, self, msg, now);
+	case MESSAGE_deaf:
+		apply_heartbeat(c, self, &silent, now);
 		self->deaf = true;
 		return NULL;
-	}
-	if (strcmp(op, "server_join") == 0)
-		answer = coord_join_server(c, self, msg, now, e);
-	else if (strcmp(op, "worker_join") == 0)
-		answer = coord_join_worker(c, self, msg, now, e);
-	else if (strcmp(op, "relay_join") == 0)
-		answer = coord_relay_join(c, self, msg, now, e);
-	else if (strcmp(op, "coming") == 0 && self->kind == COORD_NOBODY)
-		answer = note_coming_worker(c, self, msg);
-	else if (strcmp(op, "unfit") == 0 && self->kind == COORD_NOBODY)
-		answer = note_unfit_worker(c, self, msg);
-	else if (strcmp(op, "facts") == 0)
+	case MESSAGE_server_join:
+		answer = coord_join_server(c, self, &m->server_join, now, e);
+		break;
+	case MESSAGE_worker_join:
+		answer = coord_join_worker(c, self, &m->worker_join, now, e);
+		break;
+	case MESSAGE_relay_join:
+		answer = coord_relay_join(c, self, &m->relay_join, now, e);
+		break;
+	case MESSAGE_facts:
 		answer = json_pack("{s:O?}", "facts", c->facts);
-	else if (strcmp(op, "table") == 0 && self->kind == COORD_ADMIN)
-		answer = coord_join_tables(c, msg, e);
-	else if (self->kind == COORD_SERVER)
-		return handle_server_op(c, self, op, msg, now, e);
-	else if (self->kind == COORD_RELAY)
-		answer = coord_relay_handle_op(c, self, op, msg, e);
-	else if (self->kind == COORD_WORKER)
-		return handle_worker_op(c, self, op, msg, now, e);
-	else
-		err_set(e, ERR_FORBIDDEN, "operation \"%s\" is not for this session", op);
+		break;
+	case MESSAGE_table:
+		if (self->kind == COORD_ADMIN)
+			answer = coord_join_tables(c, m->table.tables, e);
+		else
+			err_set(e, ERR_FORBIDDEN, "\"table\" is not for this session");
+		break;
+	default:
+		switch (self->kind) {
+		case COORD_SERVER:
+			return handle_server_message(c, self, m, now, e);
+		case COORD_WORKER:
+			return handle_worker_message(c, self, m, now, e);
+		case COORD_RELAY:
+			coord_relay_handle(c, self, m, e);
+			break;
+		default:
+			answer = handle_newcomer_message(c, self, m, e);
+		}
+	}
 	coord_progress(c, now);
 	return answer;
 }

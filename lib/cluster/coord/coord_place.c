@@ -187,12 +187,13 @@ void server_lost(struct coord *c, unsigned i, const char *how, int64_t now)
 	coord_changed(c);
 }
 
-void coord_place_server_copied(struct coord *c, unsigned from, const json_t *msg, int64_t now)
+void coord_place_server_copied(struct coord *c, unsigned from, const struct message_copied *m,
+    int64_t now)
 {
-	int64_t server = json_int(msg, "server", -1);
+	int64_t server = m->server;
 
-	if ((uint32_t)json_int(msg, "epoch", 0) != c->layout.epoch || server < 0 ||
-	    server >= c->nservers || !c->server[server].live)
+	if ((uint32_t)m->epoch != c->layout.epoch || server < 0 || server >= c->nservers ||
+	    !c->server[server].live)
 		return;
 	if (place_copied(&c->layout, (unsigned)server, from)) {
 		coord_event(c, "copied", "server-%lld has its copies from server-%u",
@@ -235,16 +236,17 @@ static void shun_server(struct coord_member_server *s, int64_t now)
 /* A server reports that it cannot reach its successor in a chain. Both may be alive, with only the
  * link between them down; then the successor can be spared. But the reporting server may be cut off
  * itself, and its report old: it is asked to confirm before anything changes. */
-void coord_place_server_unreachable(struct coord *c, unsigned from, const json_t *msg, int64_t now)
+void coord_place_server_unreachable(struct coord *c, unsigned from,
+    const struct message_unreachable *m, int64_t now)
 {
-	int64_t server = json_int(msg, "server", -1);
+	int64_t server = m->server;
 	json_t *ask;
 
-	if ((uint32_t)json_int(msg, "epoch", 0) != c->layout.epoch || server < 0 ||
-	    server >= c->nservers || !c->server[server].live || !c->placed)
+	if ((uint32_t)m->epoch != c->layout.epoch || server < 0 || server >= c->nservers ||
+	    !c->server[server].live || !c->placed)
 		return;
-	if (!json_flag(msg, "sure")) {
-		ask = json_pack("{s:s, s:I}", "op", "sure", "server", (json_int_t)server);
+	if (!m->sure) {
+		ask = MESSAGE(sure, .server = server);
 		c->io.to_server(c->io.ctx, from, ask);
 		json_decref(ask);
 		return;

@@ -42,7 +42,7 @@ void coord_probe_to_view(const struct coord *c, json_t *view)
 	json_object_set_new(view, "probe_servers", json_integer(servers_per_worker(c)));
 }
 
-void coord_probe_heard(struct coord_member_worker *w, json_t *stats)
+void coord_probe_heard(struct coord_member_worker *w, const json_t *stats)
 {
 	json_t *found = json_object_get(stats, "probe");
 
@@ -53,7 +53,7 @@ void coord_probe_heard(struct coord_member_worker *w, json_t *stats)
 		json_decref(w->probe);
 		w->probe = json_incref(found);
 	}
-	json_object_del(stats, "probe");
+	json_object_del((json_t *)(uintptr_t)stats, "probe");
 }
 
 json_t *coord_probes(const struct coord *c, int64_t now)

@@ -191,10 +191,10 @@ static void drop_replaced_relay(struct coord *c, const char *key)
 			relay_lost(c, i, "it was started again");
 }
 
-json_t *coord_relay_join(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now,
-    struct err *e)
+json_t *coord_relay_join(struct coord *c, struct coord_self *self,
+    const struct message_relay_join *m, int64_t now, struct err *e)
 {
-	const char *zone = json_str(msg, "zone", "");
+	const char *zone = m->zone;
 	struct coord_member_relay *r;
 	int at;
 
@@ -216,13 +216,13 @@ json_t *coord_relay_join(struct coord *c, struct coord_self *self, const json_t 
 	*r = (struct coord_member_relay){ .live = true,
 		.incarnation = self->incarnation,
 		.seen = now,
-		.pid = json_int(msg, "pid", 0),
+		.pid = m->pid,
 		.upstream = -1 };
 	snprintf(r->key, sizeof r->key, "%s", self->key);
 	snprintf(r->zone, sizeof r->zone, "%s", zone);
-	snprintf(r->host, sizeof r->host, "%s", json_str(msg, "host", ""));
-	snprintf(r->tcp, sizeof r->tcp, "%s", json_str(msg, "tcp", ""));
-	snprintf(r->unix_path, sizeof r->unix_path, "%s", json_str(msg, "unix", ""));
+	snprintf(r->host, sizeof r->host, "%s", m->host);
+	snprintf(r->tcp, sizeof r->tcp, "%s", m->tcp);
+	snprintf(r->unix_path, sizeof r->unix_path, "%s", m->unix_path);
 	self->kind = COORD_RELAY;
 	self->index = (unsigned)at;
 	coord_event(c, "relay_joined", "relay-%d joined from %s (pid %lld) for zone %s", at,
@@ -233,44 +233,44 @@ json_t *coord_relay_join(struct coord *c, struct coord_self *self, const json_t 
 
 /* Is the report about the relay `theirs` that the peer has now, and from the present layout
  * epoch? */
-static bool is_current_miss(const struct coord *c, const json_t *msg, int theirs)
+static bool is_current_miss(const struct coord *c, const struct message_relay_missed *m, int theirs)
 {
-	return theirs >= 0 && json_int(msg, "relay", -1) == theirs &&
-	    (uint32_t)json_int(msg, "epoch", 0) == c->layout.epoch;
+	return theirs >= 0 && m->relay == theirs && (uint32_t)m->epoch == c->layout.epoch;
 }
 
 static void report_relay_missed(struct coord *c, const char *kind, unsigned i, int relay,
-    const json_t *msg)
+    const char *why)
 {
 	coord_event(c, "relay_missed", "%s-%u goes on without relay-%d: %.300s", kind, i, relay,
-	    json_str(msg, "message", "it could not be reached"));
+	    *why ? why : "it could not be reached");
 	reassign_relays(c);
 }
 
-void relay_missed(struct coord *c, unsigned slot, const json_t *msg)
+void relay_missed(struct coord *c, unsigned slot, const struct message_relay_missed *m)
 {
 	struct coord_member_worker *w = &c->worker[slot];
 	int relay = w->relay;
 
-	if (!is_current_miss(c, msg, relay))
+	if (!is_current_miss(c, m, relay))
 		return;
 	w->shunned = c->relay[relay].incarnation;
-	report_relay_missed(c, "worker", slot, relay, msg);
+	report_relay_missed(c, "worker", slot, relay, m->message);
 }
 
-static void handle_upstream_missed(struct coord *c, unsigned i, const json_t *msg)
+static void handle_upstream_missed(struct coord *c, unsigned i,
+    const struct message_relay_missed *m)
 {
 	struct coord_member_relay *r = &c->relay[i];
 	int relay = r->upstream;
 
-	if (!is_current_miss(c, msg, relay))
+	if (!is_current_miss(c, m, relay))
 		return;
 	r->shunned = c->relay[relay].incarnation;
-	report_relay_missed(c, "relay", i, relay, msg);
+	report_relay_missed(c, "relay", i, relay, m->message);
 }
 
-bool coord_relay_heartbeat(struct coord *c, const struct coord_self *self, const json_t *msg,
-    int64_t now)
+bool coord_relay_heartbeat(struct coord *c, const struct coord_self *self,
+    const struct message_beat *beat, int64_t now)
 {
 	struct coord_member_relay *r = &c->relay[self->index];
 
@@ -278,8 +278,8 @@ bool coord_relay_heartbeat(struct coord *c, const struct coord_self *self, const
 		return false;
 	r->seen = now;
 	r->gone_at = 0;
-	json_keep(&r->stats, msg, "stats");
-	json_keep(&r->about, msg, "about");
+	coord_keep(&r->stats, beat->stats);
+	coord_keep(&r->about, beat->about);
 	return true;
 }
 
@@ -316,21 +316,24 @@ void coord_relays_check(struct coord *c, int64_t now)
 	}
 }
 
-json_t *coord_relay_handle_op(struct coord *c, const struct coord_self *self, const char *op,
-    const json_t *msg, struct err *e)
+void coord_relay_handle(struct coord *c, const struct coord_self *self, const struct message *m,
+    struct err *e)
 {
-	if (strcmp(op, "leave") == 0)
+	switch (m->kind) {
+	case MESSAGE_leave:
 		relay_lost(c, self->index, "it leaves");
-	else if (strcmp(op, "keys") == 0)
-		coord_keys_report(c, &c->relay[self->index].keys_made, msg);
-	else if (strcmp(op, "relay_missed") == 0)
-		handle_upstream_missed(c, self->index, msg);
-	else
-		err_set(e, ERR_PROTO, "no such operation for a relay");
-	return NULL;
+		break;
+	case MESSAGE_keys_checked:
+		coord_keys_report(c, &c->relay[self->index].keys_made, &m->keys_checked);
+		break;
+	case MESSAGE_relay_missed:
+		handle_upstream_missed(c, self->index, &m->relay_missed);
+		break;
+	default:
+		err_set(e, ERR_PROTO, "\"%s\" is no message of a relay that has joined",
+		    message_op(m->kind));
+	}
 }
-
-/* ---- documents ---- */
 
 json_t *coord_relays_to_json(const struct coord *c)
 {

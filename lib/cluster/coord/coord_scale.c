@@ -109,7 +109,7 @@ void coord_scale_server_leaves(struct coord *c, unsigned server, int64_t now)
 	if (!coord_drain(c, server, now, NULL))
 		return;
 	/* No other server can take its partitions, so waiting is useless: let it leave now. */
-	msg = json_pack("{s:s}", "op", "leave");
+	msg = MESSAGE(must_leave);
 	c->io.to_server(c->io.ctx, server, msg);
 	json_decref(msg);
 }
@@ -141,7 +141,7 @@ static bool server_holds_partitions(const struct coord *c, unsigned server)
 
 bool coord_scale_release_servers(struct coord *c)
 {
-	json_t *msg = json_pack("{s:s}", "op", "leave");
+	json_t *msg = MESSAGE(must_leave);
 	bool some = false;
 
 	for (unsigned i = 0; i < c->nservers; i++) {

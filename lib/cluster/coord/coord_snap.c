@@ -20,19 +20,16 @@ static bool server_is_a_tail(const struct layout *l, unsigned server)
 	return false;
 }
 
-static void send_snap_op(struct coord *c, const char *op, const char *dir)
+/* Send an order to all servers that take part in the snapshot. Takes the reference. */
+static void send_order(struct coord *c, json_t *order)
 {
 	struct snap *s = &c->snap;
-	json_t *msg = json_pack("{s:s, s:I, s:I, s:s}", "op", op, "id", (json_int_t)s->id, "step",
-	    (json_int_t)s->step, "dir", dir);
 
-	json_object_set_new(msg, "mark", json_of_u64(s->mark));
-	json_object_set_new(msg, "base", json_of_u64(s->base));
 	s->answers = 0;
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (s->asked[i])
-			c->io.to_server(c->io.ctx, i, msg);
-	json_decref(msg);
+			c->io.to_server(c->io.ctx, i, order);
+	json_decref(order);
 }
 
 void coord_snap_marks(struct coord *c, uint64_t mark, uint64_t base)
@@ -65,14 +62,17 @@ bool coord_snap_begin(struct coord *c, uint64_t step)
 	 * now. A range finished later may be missing in a snapshot, and is trained on again after a
 	 * resume. */
 	s->tasks = c->tasks ? tasks_to_json(c->tasks) : NULL;
-	send_snap_op(c, "snapshot", "");
+	send_order(c,
+	    MESSAGE(snapshot, .id = (int64_t)c->snap.id, .step = (int64_t)c->snap.step,
+	        .mark = c->snap.mark, .base = c->snap.base));
 	return s->nasked > 0;
 }
 
 void coord_snap_write(struct coord *c, const char *dir)
 {
 	c->snap.state = SNAP_WRITING;
-	send_snap_op(c, "save", dir);
+	send_order(c,
+	    MESSAGE(save, .id = (int64_t)c->snap.id, .step = (int64_t)c->snap.step, .dir = dir));
 }
 
 void coord_snap_end(struct coord *c)
@@ -80,7 +80,7 @@ void coord_snap_end(struct coord *c)
 	struct snap *s = &c->snap;
 
 	if (s->state != SNAP_NONE)
-		send_snap_op(c, "snapshot_end", "");
+		send_order(c, MESSAGE(snapshot_end, .id = (int64_t)c->snap.id));
 	s->state = SNAP_NONE;
 	json_decref(s->clocks);
 	json_decref(s->descriptions);
@@ -136,29 +136,27 @@ static void merge_least_clocks(struct snap *s, const json_t *clocks)
 	}
 }
 
-void coord_snap_answer(struct coord *c, unsigned server, const json_t *msg)
+void coord_snap_answer(struct coord *c, unsigned server, const struct message_snap *m)
 {
 	struct snap *s = &c->snap;
-	const char *state = json_str(msg, "state", "");
-	uint64_t frontier = (uint64_t)json_int(msg, "frontier", 0);
+	const char *state = m->state;
+	uint64_t frontier = (uint64_t)m->frontier;
 
-	if ((uint64_t)json_int(msg, "id", 0) != s->id || !s->asked[server] ||
-	    s->epoch != c->layout.epoch)
+	if ((uint64_t)m->id != s->id || !s->asked[server] || s->epoch != c->layout.epoch)
 		return;
 	if (frontier > s->frontier)
 		s->frontier = frontier;
 	if (strcmp(state, "late") == 0 && s->state == SNAP_ASKED) {
 		s->state = SNAP_LATE;
 	} else if (strcmp(state, "failed") == 0) {
-		snprintf(s->message, sizeof s->message, "server-%u: %.250s", server,
-		    json_str(msg, "message", ""));
+		snprintf(s->message, sizeof s->message, "server-%u: %.250s", server, m->message);
 		s->state = SNAP_FAILED;
 	} else if (strcmp(state, "taken") == 0 && s->state == SNAP_ASKED) {
-		merge_least_clocks(s, json_object_get(msg, "clocks"));
+		merge_least_clocks(s, m->clocks);
 		if (++s->answers == s->nasked)
 			s->state = SNAP_TAKEN;
 	} else if (strcmp(state, "saved") == 0 && s->state == SNAP_WRITING) {
-		json_array_append(s->descriptions, json_object_get(msg, "description"));
+		json_array_append(s->descriptions, (json_t *)(uintptr_t)m->description);
 		if (++s->answers == s->nasked)
 			s->state = SNAP_SAVED;
 	}

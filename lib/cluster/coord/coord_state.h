@@ -350,8 +350,10 @@ void coord_place_drop_weights(struct coord *c);
 void coord_place_finish_joins(struct coord *c, int64_t now);
 /* Handle "copied" and "unreachable": server `from` has sent all copies to a joining server; it
  * cannot reach the next server of a chain. Messages of another layout epoch are ignored. */
-void coord_place_server_copied(struct coord *c, unsigned from, const json_t *msg, int64_t now);
-void coord_place_server_unreachable(struct coord *c, unsigned from, const json_t *msg, int64_t now);
+void coord_place_server_copied(struct coord *c, unsigned from, const struct message_copied *m,
+    int64_t now);
+void coord_place_server_unreachable(struct coord *c, unsigned from,
+    const struct message_unreachable *m, int64_t now);
 
 /* Renumber the zones for the layout, after a server has joined. */
 void coord_place_number_zones(struct coord *c);
@@ -380,7 +382,7 @@ void coord_change_propose_next(struct coord *c);
 void coord_change_ask_again(struct coord *c, unsigned server);
 /* Count a server's vote; the last one decides, or leads to another proposal. Votes with another
  * number than the open proposal's are ignored. */
-void coord_change_vote(struct coord *c, unsigned server, const json_t *msg);
+void coord_change_vote(struct coord *c, unsigned server, const struct message_vote *m);
 /* Keep an open vote complete: a server has joined; a server that was asked is gone. */
 void coord_change_server_joined(struct coord *c, unsigned server);
 void coord_change_server_gone(struct coord *c);
@@ -396,7 +398,7 @@ bool coord_members_from_json(struct coord *c, const json_t *list);
 
 /* coord_snap.c */
 /* Handle a server's answer about a snapshot. Answers about an older one are ignored. */
-void coord_snap_answer(struct coord *c, unsigned server, const json_t *msg);
+void coord_snap_answer(struct coord *c, unsigned server, const struct message_snap *m);
 
 /* coord_resume.c: begin where a checkpoint was taken */
 /* Take tables, generation and first step from the checkpoint's manifest; then each rank's first
@@ -410,7 +412,7 @@ const json_t *coord_resume_saved_tasks(const struct coord *c);
 /* coord_keys.c */
 /* Handle "keys": the sender has checked its sessions against key list msg.made, and closed some.
  * *made is its counter in struct coord_member_server or coord_member_relay. */
-void coord_keys_report(struct coord *c, uint64_t *made, const json_t *msg);
+void coord_keys_report(struct coord *c, uint64_t *made, const struct message_keys_checked *m);
 
 /* coord_watch.c */
 /* Hooks: a server's figures have arrived; a worker has joined. */
@@ -426,7 +428,8 @@ void coord_stall_check(struct coord *c, int64_t now);
 /* coord_job.c: data, completion, result */
 /* Handle "lease": end and take back leases, and lease one more range if asked to. Returns the
  * answer, or NULL and e. */
-json_t *coord_job_lease(struct coord *c, unsigned slot, const json_t *msg, struct err *e);
+json_t *coord_job_lease(struct coord *c, unsigned slot, const struct message_lease *m,
+    struct err *e);
 /* The job's step, as status and result show it. */
 uint64_t coord_step(const struct coord *c);
 /* The step that a worker is at: the one it has reported, but at least the one it began at. */
@@ -493,22 +496,25 @@ void coord_tables_from_state(struct coord *c, const json_t *state);
 
 /* coord_relay.c */
 /* Handle "relay_join": the answer, or NULL and e. */
-json_t *coord_relay_join(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now,
-    struct err *e);
+json_t *coord_relay_join(struct coord *c, struct coord_self *self,
+    const struct message_relay_join *m, int64_t now, struct err *e);
 /* Reattach a relay that has lost only its session. True: self is filled in. */
 bool coord_relay_rejoin(struct coord *c, struct coord_self *self, int64_t now);
 /* Choose a relay for a worker that joins; raises the layout epoch when it gets one. */
 void coord_relay_choose(struct coord *c, unsigned slot);
 /* A worker could not reach its relay: choose another one for it. */
-void relay_missed(struct coord *c, unsigned slot, const json_t *msg);
+void relay_missed(struct coord *c, unsigned slot, const struct message_relay_missed *m);
+/* Keep a document that a message brought, instead of an older one. False: it brought none. */
+bool coord_keep(json_t **place, const json_t *doc);
 /* Handle a relay's heartbeat. False: self is no living relay. */
-bool coord_relay_heartbeat(struct coord *c, const struct coord_self *self, const json_t *msg,
-    int64_t now);
+bool coord_relay_heartbeat(struct coord *c, const struct coord_self *self,
+    const struct message_beat *beat, int64_t now);
 /* Note that a relay's session has ended; coord_relays_check takes it as lost if it does not reconnect. */
 void coord_relay_gone(struct coord *c, const struct coord_self *self, int64_t now);
-/* Handle the operations of a relay: "leave", "keys", "relay_missed". Always returns NULL. */
-json_t *coord_relay_handle_op(struct coord *c, const struct coord_self *self, const char *op,
-    const json_t *msg, struct err *e);
+/* Handle a message of a relay that has joined: leave, keys_checked, relay_missed. None has an
+ * answer. */
+void coord_relay_handle(struct coord *c, const struct coord_self *self, const struct message *m,
+    struct err *e);
 /* Take relays as lost whose session stays broken or whose heartbeats stop. */
 void coord_relays_check(struct coord *c, int64_t now);
 /* Take a relay as lost, and assign its workers to others. */
@@ -523,7 +529,7 @@ void coord_coming_gone(struct coord *c, uint64_t incarnation);
 
 /* coord_probe.c */
 /* Move the results of a link measurement from a heartbeat's figures into w->probe. */
-void coord_probe_heard(struct coord_member_worker *w, json_t *stats);
+void coord_probe_heard(struct coord_member_worker *w, const json_t *stats);
 /* Add the number of the current measurement, if any, to the view. */
 void coord_probe_to_view(const struct coord *c, json_t *view);
 
@@ -540,11 +546,11 @@ void coord_ring_from_state(struct coord_member_worker *w, const json_t *o);
 /* coord_join.c */
 /* Handle "server_join", "worker_join" and the "table" request of a user: the answer, or NULL and e.
  * self is filled in. */
-json_t *coord_join_server(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now,
-    struct err *e);
-json_t *coord_join_worker(struct coord *c, struct coord_self *self, const json_t *msg, int64_t now,
-    struct err *e);
-json_t *coord_join_tables(struct coord *c, const json_t *msg, struct err *e);
+json_t *coord_join_server(struct coord *c, struct coord_self *self,
+    const struct message_server_join *m, int64_t now, struct err *e);
+json_t *coord_join_worker(struct coord *c, struct coord_self *self,
+    const struct message_worker_join *m, int64_t now, struct err *e);
+json_t *coord_join_tables(struct coord *c, const json_t *tables, struct err *e);
 /* ERR_CONFIG: the job's aggregation cannot handle this table. */
 enum err_code coord_table_fits_job(const struct coord *c, const struct table *shape, struct err *e);
 

@@ -10,6 +10,7 @@
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/json.h"
+#include "msg/message.h"
 #include "core/mem.h"
 #include "core/procstat.h"
 #include "core/version.h"
@@ -167,26 +168,31 @@ static json_t *describe_process(void)
 	return o;
 }
 
-static void send_beat(struct agent *a, bool busy)
+/* Send a message at once, without a number. Takes the reference. */
+static void send_now(struct agent *a, json_t *msg)
 {
-	json_t *beat = json_pack("{s:s, s:b, s:o}", "op", "beat", "busy", busy, "about",
-	    describe_process());
-	json_t *stats = a->cfg.stats ? a->cfg.stats(a->cfg.ctx) : NULL;
-	char *text;
+	char *text = json_text(msg);
 
-	if (stats)
-		json_object_set_new(beat, "stats", stats);
-	text = json_text(beat);
 	agent_send(a, text, 0);
 	free(text);
-	json_decref(beat);
+	json_decref(msg);
+}
+
+static void send_beat(struct agent *a, bool busy)
+{
+	json_t *about = describe_process();
+	json_t *stats = a->cfg.stats ? a->cfg.stats(a->cfg.ctx) : NULL;
+
+	send_now(a, MESSAGE(beat, .busy = busy, .about = about, .stats = stats));
+	json_decref(about);
+	json_decref(stats);
 }
 
 /* The coordinator has been silent for too long, but may still hear us: tell it that we end
  * this session for that reason, so that it does not count us as gone. */
 static void send_deaf(struct agent *a)
 {
-	agent_send(a, "{\"op\":\"deaf\"}", 0);
+	send_now(a, MESSAGE(deaf));
 	conn_write(a->conn, NULL);
 }
 

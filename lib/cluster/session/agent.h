@@ -9,6 +9,7 @@
 #include "core/interrupt.h"
 #include "core/json.h"
 #include "core/log.h"
+#include "msg/message.h"
 #include "wire/conn.h"
 
 /* A process's session with the coordinator: one thread connects and reconnects, joins, sends
@@ -70,10 +71,11 @@ void agent_set_pace(struct agent *a, int64_t heartbeat, int64_t deadline);
 /* From a callback: send a heartbeat now, because its statistics are final or will not be asked
  * for again. */
 void agent_beat(struct agent *a);
-/* Send a message without waiting for an answer. It may be lost with the session. */
-void agent_tell(struct agent *a, const json_t *msg);
+/* Send a message without waiting for an answer. It may be lost with the session. Takes the
+ * reference, as agent_tell_lasting does. */
+void agent_tell(struct agent *a, json_t *msg);
 /* Send a message now and again in each later session, so that the coordinator is sure to get
  * it, until another message replaces it under the same name. name: at most 23 bytes. */
-void agent_tell_lasting(struct agent *a, const char *name, const json_t *msg);
+void agent_tell_lasting(struct agent *a, const char *name, json_t *msg);
 
 #endif

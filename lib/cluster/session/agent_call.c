@@ -97,11 +97,12 @@ bool agent_is_up(struct agent *a)
 	return atomic_load(&a->up);
 }
 
-void agent_tell(struct agent *a, const json_t *msg)
+void agent_tell(struct agent *a, json_t *msg)
 {
 	struct ask *ask = mem_alloc(sizeof *ask);
 
 	ask->text = json_text(msg);
+	json_decref(msg);
 	ask->tell = true;
 	pthread_mutex_lock(&a->lock);
 	enqueue_message(a, ask);
@@ -109,11 +110,12 @@ void agent_tell(struct agent *a, const json_t *msg)
 	agent_wake(a);
 }
 
-void agent_tell_lasting(struct agent *a, const char *name, const json_t *msg)
+void agent_tell_lasting(struct agent *a, const char *name, json_t *msg)
 {
 	char *text = json_text(msg);
 	struct ask *ask;
 
+	json_decref(msg);
 	pthread_mutex_lock(&a->lock);
 	for (ask = a->asks; ask && strcmp(ask->name, name) != 0; ask = ask->next)
 		;

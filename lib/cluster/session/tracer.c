@@ -93,16 +93,15 @@ static json_t *trace_row_json(const struct row *r, int64_t since)
 static void send_trace_page(struct tracer *t, struct agent *a, const struct row *row, unsigned n,
     uint64_t dropped, bool last)
 {
-	json_t *rows = json_array(), *msg;
+	json_t *rows = json_array();
 
 	for (unsigned i = 0; i < n; i++)
 		json_array_append_new(rows, trace_row_json(&row[i], t->heard));
-	msg = json_pack("{s:s, s:I, s:i, s:I, s:I, s:I, s:I, s:b, s:o}", "op", "trace", "id",
-	    (json_int_t)tracer_id(t), "pid", (int)getpid(), "heard", (json_int_t)t->heard, "now",
-	    (json_int_t)clock_now(), "wall", (json_int_t)clock_wall(), "dropped",
-	    (json_int_t)dropped, "last", last, "rows", rows);
-	agent_tell(a, msg);
-	json_decref(msg);
+	agent_tell(a,
+	    MESSAGE(trace, .id = (int64_t)tracer_id(t), .pid = getpid(), .heard = t->heard,
+	        .now = clock_now(), .wall = clock_wall(), .dropped = (int64_t)dropped, .last = last,
+	        .rows = rows));
+	json_decref(rows);
 }
 
 static void send_trace_rows(struct tracer *t, struct agent *a, bool last)

@@ -180,43 +180,42 @@ bool host_may_tell(struct host *h, const struct host_mark *due)
 
 /* True when an answer must wait until the state is durable: when it gives away a rank or a
  * lease, or when its message has changed the state. */
-static bool announces_state(const struct host *h, const char *op, const struct host_mark *before)
+static bool announces_state(const struct host *h, enum message_kind kind,
+    const struct host_mark *before)
 {
-	size_t n = strlen(op);
-
-	return strcmp(op, "lease") == 0 || (n > 5 && strcmp(op + n - 5, "_join") == 0) ||
+	return kind == MESSAGE_lease || kind == MESSAGE_server_join ||
+	    kind == MESSAGE_worker_join || kind == MESSAGE_relay_join ||
 	    coord_stamp(h->coord) != before->stamp || coord_leases(h->coord) != before->leases;
 }
 
-json_t *host_handle(struct host *h, struct coord_self *self, const json_t *msg,
+json_t *host_handle(struct host *h, struct coord_self *self, const struct message *m,
     struct host_mark *due, struct err *e)
 {
-	const char *op = json_str(msg, "op", "");
 	struct host_mark before;
 	json_t *answer;
 
 	*due = (struct host_mark){ 0 };
 
 	host_lock(h);
-	if (strcmp(json_str(msg, "op", ""), "trace") == 0) {
-		trace_request_take_page(h, self, msg, clock_now());
+	if (m->kind == MESSAGE_trace) {
+		trace_request_take_page(h, self, &m->trace, clock_now());
 		commit(h, false);
 		return NULL;
 	}
 	before = (struct host_mark){ coord_stamp(h->coord), coord_leases(h->coord) };
-	answer = strcmp(op, "worker_join") == 0 && initial_settings(h, self, msg, e)
+	answer = m->kind == MESSAGE_worker_join && initial_settings(h, self, &m->worker_join, e)
 	    ? NULL
-	    : coord_handle(h->coord, self, msg, clock_now(), e);
+	    : coord_handle(h->coord, self, m, clock_now(), e);
 	/* Parked requests wait for acknowledgements of a revoked key, or for another change to
 	 * be decided. Neither makes a new view, so nothing else would wake them. */
-	if (strcmp(op, "keys") == 0 || h->change_is_awaited)
+	if (m->kind == MESSAGE_keys_checked || h->change_is_awaited)
 		host_wake_parked(h);
 	h->change_is_awaited = false;
-	if (announces_state(h, op, &before))
+	if (announces_state(h, m->kind, &before))
 		*due = (struct host_mark){ coord_stamp(h->coord), coord_leases(h->coord) };
 	/* Heartbeats come by the thousand each second, so they wake no thread in host_wait.
 	 * Changes that a heartbeat caused are seen at the next tick. */
-	commit(h, strcmp(op, "beat") != 0);
+	commit(h, m->kind != MESSAGE_beat);
 	return answer;
 }
 
@@ -237,10 +236,10 @@ void host_keys_changed(struct host *h)
 	host_commit(h);
 }
 
-void host_keys_checked(struct host *h, const json_t *msg)
+void host_keys_checked(struct host *h, const struct message_keys_checked *m)
 {
 	host_lock(h);
-	coord_keys_checked(h->coord, msg);
+	coord_keys_checked(h->coord, m);
 	host_wake_parked(h);
 	host_commit(h);
 }

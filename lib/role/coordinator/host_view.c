@@ -59,7 +59,7 @@ static void add_view_keys(struct host *h, json_t *view)
  * in authorized_keys and not in the state, so servers and relays may learn of them earlier. */
 void host_send_keys(struct host *h)
 {
-	json_t *msg = json_pack("{s:s}", "op", "keys");
+	json_t *msg = MESSAGE(keys);
 	char *text;
 
 	add_view_keys(h, msg);

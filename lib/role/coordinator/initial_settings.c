@@ -102,10 +102,10 @@ static enum err_code propose_initial_settings(struct host *h, const struct coord
 	return rc;
 }
 
-enum err_code initial_settings(struct host *h, const struct coord_self *self, const json_t *msg,
-    struct err *e)
+enum err_code initial_settings(struct host *h, const struct coord_self *self,
+    const struct message_worker_join *m, struct err *e)
 {
-	const json_t *settings = json_object_get(msg, "settings");
+	const json_t *settings = m->settings;
 	json_t *set;
 	enum err_code rc = check_proposed_keys(h, settings, e);
 	char *first = NULL;
@@ -114,7 +114,7 @@ enum err_code initial_settings(struct host *h, const struct coord_self *self, co
 	    coord_phase(h->coord) != COORD_FORMING)
 		return rc;
 	set = json_is_object(settings) ? json_copy((json_t *)(uintptr_t)settings) : json_object();
-	if (json_flag(msg, "first")) {
+	if (m->first) {
 		first = find_initial_parameters(h, e);
 		rc = first ? ERR_OK : e->code;
 		json_object_set_new(set, "job.init", json_string(first ? first : ""));

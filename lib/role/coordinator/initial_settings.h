@@ -9,7 +9,7 @@
  * placed; later proposals are ignored. With the host's lock held. ERR_CONFIG: the settings are
  * not possible; ERR_NOTREADY: the worker says that it brings initial parameters, and their file
  * is not here yet. */
-enum err_code initial_settings(struct host *h, const struct coord_self *self, const json_t *msg,
-    struct err *e);
+enum err_code initial_settings(struct host *h, const struct coord_self *self,
+    const struct message_worker_join *m, struct err *e);
 
 #endif

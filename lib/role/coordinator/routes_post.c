@@ -208,12 +208,11 @@ static int create_tables_now(struct host *h, const struct http_request *req, str
 	struct coord_self self = { .kind = COORD_ADMIN };
 	struct host_mark due;
 	struct err e = { 0 };
-	json_t *msg, *done;
+	struct message m = { .kind = MESSAGE_table,
+		.json = req->body,
+		.table = { .tables = json_object_get(req->body, "tables") } };
+	json_t *done = host_handle(h, &self, &m, &due, &e);
 
-	msg = json_copy((json_t *)(uintptr_t)req->body);
-	json_object_set_new(msg, "op", json_string("table"));
-	done = host_handle(h, &self, msg, &due, &e);
-	json_decref(msg);
 	return done ? route_answer(a, done) : route_fail(a, &e);
 }
 

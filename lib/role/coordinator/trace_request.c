@@ -187,27 +187,20 @@ static bool rows_are_short(const json_t *rows)
 	return true;
 }
 
-static bool has_number(const json_t *msg, const char *key)
-{
-	return json_is_number(json_object_get(msg, key));
-}
-
-void trace_request_take_page(struct host *h, const struct coord_self *from, const json_t *msg,
-    int64_t now)
+void trace_request_take_page(struct host *h, const struct coord_self *from,
+    const struct message_trace *m, int64_t now)
 {
 	struct trace_request *t = h->tracing;
-	size_t rows = json_array_size(json_object_get(msg, "rows"));
+	size_t rows = json_array_size(m->rows);
 	struct page *p;
 	char id[24];
 
-	if (t->done || (uint64_t)json_int(msg, "id", 0) != t->id ||
-	    !traced_process_name(from, id) || !rows_are_short(json_object_get(msg, "rows")) ||
-	    !has_number(msg, "now") || !has_number(msg, "wall") || !has_number(msg, "pid") ||
-	    !has_number(msg, "heard"))
+	if (t->done || (uint64_t)m->id != t->id || !traced_process_name(from, id) ||
+	    !rows_are_short(m->rows))
 		return;
-	if (json_flag(msg, "last"))
+	if (m->last)
 		json_object_set_new(t->process, id, json_true());
-	t->dropped += json_int(msg, "dropped", 0) > 0 ? (uint64_t)json_int(msg, "dropped", 0) : 0;
+	t->dropped += (uint64_t)m->dropped;
 	/* A page without rows still reports the process's clock. */
 	if (t->rows + rows > ROWS_MAX || t->pages >= PAGES_MAX) {
 		t->dropped += rows;
@@ -215,15 +208,9 @@ void trace_request_take_page(struct host *h, const struct coord_self *from, cons
 	}
 	p = mem_alloc(sizeof *p);
 	p->rows = rows;
-	p->json = json_pack("{s:s, s:O, s:O, s:O, s:O, s:I, s:O}", "id", id, "pid",
-	    json_object_get(msg, "pid"), "heard", json_object_get(msg, "heard"), "now",
-	    json_object_get(msg, "now"), "wall", json_object_get(msg, "wall"), "received",
-	    (json_int_t)now, "rows", json_object_get(msg, "rows"));
-	/* A member is missing: the process has another version. */
-	if (!p->json) {
-		free(p);
-		return;
-	}
+	p->json = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:O}", "id", id, "pid",
+	    (json_int_t)m->pid, "heard", (json_int_t)m->heard, "now", (json_int_t)m->now, "wall",
+	    (json_int_t)m->wall, "received", (json_int_t)now, "rows", m->rows);
 	*t->last = p;
 	t->last = &p->next;
 	t->rows += rows;

@@ -31,8 +31,8 @@ uint64_t trace_request_id(const struct trace_request *t);
 /* At each tick: end the trace when its time is up; forget it when no client asks for it. */
 void trace_request_tick(struct host *h, int64_t now);
 /* Take a page that a process has sent. Pages that are malformed or of another trace are dropped. */
-void trace_request_take_page(struct host *h, const struct coord_self *from, const json_t *msg,
-    int64_t now);
+void trace_request_take_page(struct host *h, const struct coord_self *from,
+    const struct message_trace *m, int64_t now);
 /* The page with this number and the state of the trace; earlier pages are dropped. A new
  * reference. *wait: there is no page yet, and one may come. NULL with ERR_NOTFOUND: no such
  * trace. */

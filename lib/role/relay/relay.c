@@ -99,7 +99,8 @@ static enum err_code take_relay_view(struct server *s, const json_t *view, struc
 		rc = layout_from_json(json_object_get(view, "layout"), &layout, e);
 	if (rc)
 		return rc;
-	session_keys_take(s, view);
+	session_keys_take(s, json_object_get(view, "keys"),
+	    (uint64_t)json_int(view, "keys_made", 0));
 	quota_configure(s, json_object_get(view, "now"));
 	place_all_here(&layout);
 	store_know_tables(s, &layout);
@@ -139,10 +140,13 @@ static void on_relay_view(void *ctx, const json_t *view)
 		server_end(s, &e);
 }
 
-static void on_relay_notice(void *ctx, const json_t *msg)
+static void on_relay_notice(void *ctx, const json_t *json)
 {
-	if (strcmp(json_str(msg, "op", ""), "keys") == 0)
-		session_keys_take(ctx, msg);
+	struct message m;
+	struct err e;
+
+	if (!message_decode(json, MESSAGE_COORDINATOR, &m, &e) && m.kind == MESSAGE_keys)
+		session_keys_take(ctx, m.keys.keys, (uint64_t)m.keys.keys_made);
 }
 
 static void on_relay_joined(void *ctx, const json_t *answer)

@@ -252,11 +252,9 @@ static void on_uplink_rows(void *ctx, const struct table *t, uint32_t part, uint
 static void report_missed_relay(void *ctx, unsigned relay, uint32_t epoch, const char *why)
 {
 	struct uplink *u = ctx;
-	json_t *msg = json_pack("{s:s, s:i, s:I, s:s}", "op", "relay_missed", "relay", (int)relay,
-	    "epoch", (json_int_t)epoch, "message", why);
 
-	agent_tell(u->server->agent, msg);
-	json_decref(msg);
+	agent_tell(u->server->agent,
+	    MESSAGE(relay_missed, .relay = (int)relay, .epoch = epoch, .message = why));
 }
 
 /* ---- views ---- */

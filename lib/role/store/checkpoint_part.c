@@ -19,17 +19,10 @@ struct checkpoint_part {
 	char *dir;
 };
 
-static void send_snapshot_state(struct checkpoint_part *s, uint64_t id, json_t *msg)
-{
-	json_object_set_new(msg, "op", json_string("snap"));
-	json_object_set_new(msg, "id", json_integer((json_int_t)id));
-	agent_tell(s->server->agent, msg);
-	json_decref(msg);
-}
-
 static void report_snapshot_failed(struct checkpoint_part *s, uint64_t id, const char *why)
 {
-	send_snapshot_state(s, id, json_pack("{s:s, s:s}", "state", "failed", "message", why));
+	agent_tell(s->server->agent,
+	    MESSAGE(snap, .id = (int64_t)id, .state = "failed", .message = why));
 }
 
 static void add_slot_clock(void *ctx, uint32_t slot, uint64_t clock, bool active)
@@ -52,8 +45,9 @@ static bool collect_snapshot(struct checkpoint_part *s, struct shard *sh, uint64
 	case SHARD_OK:
 		clocks = json_object();
 		shard_snap_clocks(sh, add_slot_clock, clocks);
-		send_snapshot_state(s, id,
-		    json_pack("{s:s, s:o}", "state", "taken", "clocks", clocks));
+		agent_tell(s->server->agent,
+		    MESSAGE(snap, .id = (int64_t)id, .state = "taken", .clocks = clocks));
+		json_decref(clocks);
 		return true;
 	case SHARD_BAD:
 		report_snapshot_failed(s, id, "no memory for a copy of the partitions");
@@ -75,9 +69,9 @@ static void begin_snapshot(struct checkpoint_part *s, struct shard *sh, uint64_t
 	/* The step has passed: report the first one that is still possible.  With backup workers
 	 * the slowest clock may be behind the closed steps; with replicas, ahead of them. */
 	clocks = shard_step(sh);
-	send_snapshot_state(s, id,
-	    json_pack("{s:s, s:I}", "state", "late", "frontier",
-	        (json_int_t)(at > clocks ? at : clocks)));
+	agent_tell(s->server->agent,
+	    MESSAGE(snap, .id = (int64_t)id, .state = "late",
+	        .frontier = (int64_t)(at > clocks ? at : clocks)));
 }
 
 static void write_checkpoint_files(struct checkpoint_part *s, struct shard *sh, uint64_t id,
@@ -99,8 +93,9 @@ static void write_checkpoint_files(struct checkpoint_part *s, struct shard *sh, 
 	if (e.code)
 		report_snapshot_failed(s, id, e.msg);
 	else
-		send_snapshot_state(s, id,
-		    json_pack("{s:s, s:o}", "state", "saved", "description", description));
+		agent_tell(s->server->agent,
+		    MESSAGE(snap, .id = (int64_t)id, .state = "saved", .description = description));
+	json_decref(description);
 	shard_snap_release(parts, n);
 }
 
@@ -156,37 +151,34 @@ void checkpoint_part_wake(struct checkpoint_part *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
-static enum order parse_snapshot_order(const char *op)
+void checkpoint_part_order(struct checkpoint_part *s, const struct message *m)
 {
-	static const char *const name[] = { [ORDER_TAKE] = "snapshot",
-		[ORDER_WRITE] = "save",
-		[ORDER_END] = "snapshot_end" };
+	const char *dir = m->kind == MESSAGE_save ? m->save.dir : "";
 
-	for (int i = ORDER_TAKE; i <= ORDER_END; i++)
-		if (strcmp(op, name[i]) == 0)
-			return (enum order)i;
-	return ORDER_NONE;
-}
-
-bool checkpoint_part_order(struct checkpoint_part *s, const json_t *msg)
-{
-	enum order order = parse_snapshot_order(json_str(msg, "op", ""));
-
-	if (order == ORDER_NONE)
-		return false;
 	pthread_mutex_lock(&s->lock);
-	s->order = order;
-	s->id = (uint64_t)json_int(msg, "id", 0);
-	s->step = (uint64_t)json_int(msg, "step", 0);
-	s->mark = json_u64s(msg, "mark", 0);
-	s->base = json_u64s(msg, "base", 0);
 	free(s->dir);
-	s->dir = mem_strdup(json_str(msg, "dir", ""));
-	atomic_store(&s->server->saves, order == ORDER_END ? 0 : s->id);
+	s->dir = mem_strdup(dir);
+	switch (m->kind) {
+	case MESSAGE_snapshot:
+		s->order = ORDER_TAKE;
+		s->id = (uint64_t)m->snapshot.id;
+		s->step = (uint64_t)m->snapshot.step;
+		s->mark = m->snapshot.mark;
+		s->base = m->snapshot.base;
+		break;
+	case MESSAGE_save:
+		s->order = ORDER_WRITE;
+		s->id = (uint64_t)m->save.id;
+		s->step = (uint64_t)m->save.step;
+		break;
+	default:
+		s->order = ORDER_END;
+		s->id = (uint64_t)m->snapshot_end.id;
+	}
+	atomic_store(&s->server->saves, s->order == ORDER_END ? 0 : s->id);
 	atomic_store(&s->server->saving, s->order == ORDER_TAKE);
 	pthread_cond_signal(&s->changed);
 	pthread_mutex_unlock(&s->lock);
-	return true;
 }
 
 enum err_code checkpoint_part_start(struct server *server, struct err *e)

@@ -24,9 +24,8 @@ enum err_code checkpoint_part_start(struct server *s, struct err *e);
  * fine for both. */
 void checkpoint_part_stop(struct checkpoint_part *s);
 void checkpoint_part_free(struct checkpoint_part *s);
-/* Take an order: "snapshot", "save" or "snapshot_end".  False for any other message.  Does not
- * wait.  The agent's thread. */
-bool checkpoint_part_order(struct checkpoint_part *s, const json_t *msg);
+/* Take an order: snapshot, save or snapshot_end.  Does not wait.  The agent's thread. */
+void checkpoint_part_order(struct checkpoint_part *s, const struct message *m);
 /* The shard has changed, perhaps so that the snapshot can go on.  Any thread, without locks of the
  * shard. */
 void checkpoint_part_wake(struct checkpoint_part *s);

@@ -196,7 +196,6 @@ static void feed_joining_server(struct link *l)
 	struct shard *s = shard_of_repl(r);
 	uint64_t begun;
 	char name[24];
-	json_t *msg;
 
 	shard_feed_counts(s, (uint16_t)l->index, &l->fed_all, &begun, &l->fed_done);
 	while (begun < l->fed_all && begun - l->fed_done < FEED_AHEAD &&
@@ -205,26 +204,21 @@ static void feed_joining_server(struct link *l)
 	if (!l->fed_all || l->fed_done < l->fed_all)
 		return;
 	l->told = true;
-	msg = json_pack("{s:s, s:i, s:I}", "op", "copied", "server", (int)l->index, "epoch",
-	    (json_int_t)r->epoch);
 	snprintf(name, sizeof name, "copied-%u", l->index);
-	agent_tell_lasting(r->server->agent, name, msg);
-	json_decref(msg);
+	agent_tell_lasting(r->server->agent, name,
+	    MESSAGE(copied, .server = l->index, .epoch = r->epoch));
 }
 
 static void report_unreachable(struct link *l, int64_t now)
 {
 	bool sure = atomic_exchange(&l->asked, false);
-	json_t *msg;
 
 	if (!l->down_since || now - l->down_since < REPORT_EVERY ||
 	    (!sure && now - l->reported < REPORT_EVERY))
 		return;
 	l->reported = now;
-	msg = json_pack("{s:s, s:i, s:I, s:b}", "op", "unreachable", "server", (int)l->index,
-	    "epoch", (json_int_t)l->repl->epoch, "sure", sure);
-	agent_tell(l->repl->server->agent, msg);
-	json_decref(msg);
+	agent_tell(l->repl->server->agent,
+	    MESSAGE(unreachable, .server = l->index, .epoch = l->repl->epoch, .sure = sure));
 }
 
 static void tick_links(void *ctx)

@@ -88,12 +88,11 @@ enum err_code server_join(struct server *s, struct agent_config *cfg, struct err
 	cfg->log = s->cfg.log;
 	cfg->ctx = s;
 	cfg->stats = store_stats;
-	cfg->join = json_pack("{s:s, s:s, s:i, s:s, s:s, s:s}", "op",
-	    s->cfg.relay ? "relay_join" : "server_join", "zone", s->cfg.zone ? s->cfg.zone : "",
-	    "pid", (int)getpid(), "host", host, "tcp", s->advertised, "unix",
-	    s->cfg.unix_path ? s->cfg.unix_path : "");
-	if (!s->cfg.relay)
-		json_object_set_new(cfg->join, "index", json_integer(s->cfg.index));
+	cfg->join = s->cfg.relay
+	    ? MESSAGE(relay_join, .zone = s->cfg.zone, .pid = getpid(), .host = host,
+	          .tcp = s->advertised, .unix_path = s->cfg.unix_path)
+	    : MESSAGE(server_join, .zone = s->cfg.zone, .pid = getpid(), .host = host,
+	          .tcp = s->advertised, .unix_path = s->cfg.unix_path, .index = s->cfg.index);
 	rc = agent_start(cfg, &s->agent, e);
 	json_decref(cfg->join);
 	return rc;
@@ -254,15 +253,11 @@ bool server_checkpoint(struct server *s)
 
 bool server_leave(struct server *s, int sig)
 {
-	json_t *msg;
-
 	if (s->host)
 		return host_leave(s->host, sig);
 	atomic_store(&s->leaving, true);
 	/* The coordinator first moves our partitions to other servers, then sends "leave". */
-	msg = json_pack("{s:s}", "op", "leave");
-	agent_tell(s->agent, msg);
-	json_decref(msg);
+	agent_tell(s->agent, MESSAGE(leave));
 	return false;
 }
 

@@ -476,7 +476,7 @@ struct host_mark {
 };
 /* Handle a message of the session `self`.  Returns the answer (a new reference), or NULL with or
  * without an error; *due: what must be durable before the answer is sent. */
-json_t *host_handle(struct host *h, struct coord_self *self, const json_t *msg,
+json_t *host_handle(struct host *h, struct coord_self *self, const struct message *m,
     struct host_mark *due, struct err *e);
 /* Is that state durable?  Takes no lock.  io_threads_wake is called when the answer may have changed. */
 bool host_may_tell(struct host *h, const struct host_mark *due);
@@ -494,7 +494,7 @@ bool host_ended(struct host *h);
  * written. */
 void host_keys_changed(struct host *h);
 /* All I/O threads of this process have rechecked their sessions (session_keys.h). */
-void host_keys_checked(struct host *h, const json_t *msg);
+void host_keys_checked(struct host *h, const struct message_keys_checked *m);
 
 /* ---- bounds of memory ---- */
 
@@ -532,6 +532,6 @@ void store_stop(struct server *s);
 json_t *store_stats(void *server);
 /* session_keys.c: replace the ring by the keys of a view, or of a "keys" message, and cut sessions
  * whose key is gone.  The agent's thread. */
-void session_keys_take(struct server *s, const json_t *view);
+void session_keys_take(struct server *s, const json_t *keys, uint64_t made);
 
 #endif

@@ -176,8 +176,8 @@ static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, cons
 	struct host *host = p->io_thread->server->host;
 	struct err e = { 0 };
 	struct due due = { .seq = r->seq };
+	struct message m = { .kind = MESSAGE_KINDS };
 	json_t *msg;
-	const char *op;
 
 	if (p->ndues >= DUES_MAX)
 		return CONN_HOLD;
@@ -189,26 +189,15 @@ static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, cons
 		session_refuse(p, r, e.code, "%s", e.msg);
 		return CONN_TAKEN;
 	}
-	op = json_str(msg, "op", "");
-	/* The role of the key decides, whatever the message claims. */
-	if ((strcmp(op, "server_join") == 0 && p->role != ROLE_SERVER) ||
-	    ((strcmp(op, "worker_join") == 0 || strcmp(op, "coming") == 0 ||
-	         strcmp(op, "unfit") == 0) &&
-	        p->role != ROLE_WORKER) ||
-	    (strcmp(op, "relay_join") == 0 && p->role != ROLE_RELAY)) {
-		err_set(&e, ERR_FORBIDDEN, "a key with the role %s may not do this",
-		    role_name(p->role));
-	} else if (strcmp(op, "watch") == 0) {
-		due.answer = json_object();
-	} else {
-		snprintf(p->self.host, sizeof p->self.host, "%s", json_str(msg, "host", ""));
-		due.answer = host_handle(host, &p->self, msg, &due.mark, &e);
-	}
+	if (!message_decode(msg, p->role, &m, &e))
+		due.answer = m.kind == MESSAGE_watch
+		    ? json_object()
+		    : host_handle(host, &p->self, &m, &due.mark, &e);
 	if (e.code == ERR_CLOSED) {
 		json_decref(msg);
 		return CONN_DROP;
 	}
-	due.joined = strcmp(op, "watch") != 0;
+	due.joined = m.kind != MESSAGE_watch;
 	due.attaches = due.answer &&
 	    (p->self.kind == COORD_SERVER || p->self.kind == COORD_WORKER ||
 	        p->self.kind == COORD_RELAY || !due.joined);

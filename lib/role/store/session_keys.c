@@ -18,16 +18,14 @@ struct recheck {
 static void report_cut_sessions(struct recheck *r)
 {
 	struct server *s = r->server;
-	json_t *msg = json_pack("{s:s, s:I, s:O}", "op", "keys", "made", (json_int_t)r->made, "cut",
-	    r->cut);
+	struct message_keys_checked checked = { .made = (int64_t)r->made, .cut = r->cut };
 
 	pthread_rwlock_rdlock(&s->keys_lock);
 	if (!s->host && s->agent && !atomic_load(&s->stopping))
-		agent_tell(s->agent, msg);
+		agent_tell(s->agent, message_encode(MESSAGE_keys_checked, &checked));
 	pthread_rwlock_unlock(&s->keys_lock);
 	if (s->host)
-		host_keys_checked(s->host, msg);
-	json_decref(msg);
+		host_keys_checked(s->host, &checked);
 	json_decref(r->cut);
 	pthread_mutex_destroy(&r->lock);
 	free(r);
@@ -78,11 +76,10 @@ void session_keys_recheck(struct server *s, uint64_t made)
 
 /* ---- keys of a view ---- */
 
-void session_keys_take(struct server *s, const json_t *view)
+void session_keys_take(struct server *s, const json_t *keys, uint64_t made)
 {
-	const json_t *keys = json_object_get(view, "keys"), *k;
-	uint64_t made = (uint64_t)json_int(view, "keys_made", 0);
 	struct keyring *ring, *old;
+	const json_t *k;
 	struct err e;
 	size_t i;
 

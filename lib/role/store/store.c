@@ -303,7 +303,8 @@ static enum err_code take_store_view(struct server *s, const json_t *view, struc
 	if (rc)
 		return rc;
 	if (!s->host)
-		session_keys_take(s, view);
+		session_keys_take(s, json_object_get(view, "keys"),
+		    (uint64_t)json_int(view, "keys_made", 0));
 	rc = layout_from_json(jl, &layout, e);
 	if (rc)
 		return rc;
@@ -335,44 +336,62 @@ static enum err_code take_store_view(struct server *s, const json_t *view, struc
 	return ERR_OK;
 }
 
-static void on_store_notice(void *ctx, const json_t *msg)
+/* Judge a proposed change, or keep it for after the first view: without a shard there is nothing to
+ * judge by. json: the whole message. */
+static void vote_on_proposal(struct server *s, const struct message_propose *m, const json_t *json)
 {
-	struct server *s = ctx;
 	struct shard *shard = atomic_load(&s->shard);
-	const char *op = json_str(msg, "op", "");
-	const char *kind = json_str(msg, "kind", "");
-	bool of_all = strcmp(kind, "set") == 0 || strcmp(kind, "table") == 0;
+	bool of_all = strcmp(m->kind, "set") == 0 || strcmp(m->kind, "table") == 0;
 	struct shard_vote v;
-	json_t *vote;
 
-	if (strcmp(op, "leave") == 0) {
-		log_info(s->cfg.log, "what was here is elsewhere now: leaving");
-		server_end(s, NULL);
-		return;
-	}
-	if (strcmp(op, "keys") == 0)
-		session_keys_take(s, msg);
-	if (strcmp(op, "sure") == 0)
-		replicate_report_again(s->repl, json_int(msg, "server", -1));
-	if (checkpoint_part_order(s->save, msg) || strcmp(op, "propose") != 0)
-		return;
-	/* Without a shard there is nothing to judge by: vote after the first view. */
 	if (!shard) {
 		json_decref(s->unvoted);
-		s->unvoted = json_deep_copy(msg);
+		s->unvoted = json_deep_copy(json);
 		return;
 	}
-	s->proposal = (uint64_t)json_int(msg, "id", 0);
-	if (store_settings_refuse(s, msg))
+	s->proposal = (uint64_t)m->id;
+	if (store_settings_refuse(s, m))
 		return;
-	v = shard_vote(shard, of_all ? SHARD_OUTSIDE : (uint32_t)json_int(msg, "slot", 0),
-	    json_u64s(msg, "incarnation", 0), (uint64_t)json_int(msg, "step", 0),
-	    strcmp(kind, "resume") == 0);
-	vote = json_pack("{s:s, s:I, s:b, s:I, s:I}", "op", "vote", "id", (json_int_t)s->proposal,
-	    "yes", v.yes, "frontier", (json_int_t)v.frontier, "clock", (json_int_t)v.clock);
+	v = shard_vote(shard, of_all ? SHARD_OUTSIDE : (uint32_t)m->slot, m->incarnation,
+	    (uint64_t)m->step, strcmp(m->kind, "resume") == 0);
 	FAIL_POINT("vote_cast");
-	agent_tell(s->agent, vote);
-	json_decref(vote);
+	agent_tell(s->agent,
+	    MESSAGE(vote, .id = (int64_t)s->proposal, .yes = v.yes, .frontier = (int64_t)v.frontier,
+	        .clock = (int64_t)v.clock));
+}
+
+static void on_store_notice(void *ctx, const json_t *json)
+{
+	struct server *s = ctx;
+	struct message m;
+	struct err e;
+
+	if (message_decode(json, MESSAGE_COORDINATOR, &m, &e)) {
+		log_warn(s->cfg.log, "a message of the coordinator is not understood: %s", e.msg);
+		return;
+	}
+	switch (m.kind) {
+	case MESSAGE_must_leave:
+		log_info(s->cfg.log, "what was here is elsewhere now: leaving");
+		server_end(s, NULL);
+		break;
+	case MESSAGE_keys:
+		session_keys_take(s, m.keys.keys, (uint64_t)m.keys.keys_made);
+		break;
+	case MESSAGE_sure:
+		replicate_report_again(s->repl, m.sure.server);
+		break;
+	case MESSAGE_propose:
+		vote_on_proposal(s, &m.propose, json);
+		break;
+	case MESSAGE_snapshot:
+	case MESSAGE_save:
+	case MESSAGE_snapshot_end:
+		checkpoint_part_order(s->save, &m);
+		break;
+	default:
+		break;
+	}
 }
 
 /* When all steps are done, send a heartbeat at once: its statistics go into the result. */
@@ -389,7 +408,6 @@ static void on_store_view(void *ctx, const json_t *view)
 {
 	struct server *s = ctx;
 	struct err e = { 0 };
-	json_t *ack;
 
 	tracer_view(s->tracer, s->agent, view);
 	if (json_flag(view, "ended")) {
@@ -408,9 +426,7 @@ static void on_store_view(void *ctx, const json_t *view)
 	}
 	FAIL_POINT("view_taken");
 	send_last_stats(s, view);
-	ack = json_pack("{s:s, s:I}", "op", "ack", "rev", (json_int_t)json_int(view, "rev", 0));
-	agent_tell(s->agent, ack);
-	json_decref(ack);
+	agent_tell(s->agent, MESSAGE(ack, .rev = json_int(view, "rev", 0)));
 }
 
 static void on_store_joined(void *ctx, const json_t *answer)

@@ -112,23 +112,18 @@ static enum err_code check_table_fits(struct server *s, const json_t *o, struct 
 	return rc;
 }
 
-bool store_settings_refuse(struct server *s, const json_t *proposal)
+bool store_settings_refuse(struct server *s, const struct message_propose *m)
 {
-	const char *kind = json_str(proposal, "kind", "");
 	enum err_code rc = ERR_OK;
 	struct err e = { 0 };
-	json_t *vote;
 
-	if (strcmp(kind, "set") == 0)
-		rc = check_setting_fits(s, json_object_get(proposal, "set"), &e);
-	else if (strcmp(kind, "table") == 0)
-		rc = check_table_fits(s, json_object_get(proposal, "table"), &e);
+	if (strcmp(m->kind, "set") == 0)
+		rc = check_setting_fits(s, m->set, &e);
+	else if (strcmp(m->kind, "table") == 0)
+		rc = check_table_fits(s, m->table, &e);
 	if (!rc)
 		return false;
-	vote = json_pack("{s:s, s:I, s:s}", "op", "vote", "id", (json_int_t)s->proposal, "refused",
-	    e.msg);
-	agent_tell(s->agent, vote);
-	json_decref(vote);
+	agent_tell(s->agent, MESSAGE(vote, .id = (int64_t)s->proposal, .refused = e.msg));
 	return true;
 }
 

@@ -12,7 +12,7 @@
  * program does not know one of the settings. */
 enum err_code store_settings_apply(struct server *s, const json_t *view, struct err *e);
 /* Vote against s->proposal if this server has no room for it.  True: it has voted. */
-bool store_settings_refuse(struct server *s, const json_t *proposal);
+bool store_settings_refuse(struct server *s, const struct message_propose *m);
 void store_settings_free(struct server *s);
 
 #endif

@@ -201,20 +201,19 @@ static enum err_code request_lease(struct feed *f, bool more, struct range *out,
     struct err *e)
 {
 	enum err_code rc = f->ndone ? f->hooks.settle(f->hooks.ctx, e) : ERR_OK;
-	json_t *msg, *done, *holds, *answer, *t;
+	json_t *msg, *done = json_array(), *holds = json_array(), *answer, *t;
 
-	if (rc)
-		return rc;
-	msg = json_pack("{s:s, s:b, s:[], s:[]}", "op", "lease", "more", more, "done", "holds");
-	done = json_object_get(msg, "done");
-	holds = json_object_get(msg, "holds");
 	for (unsigned i = 0; i < f->ndone; i++)
 		json_array_append_new(done, json_integer((json_int_t)f->done[i]));
 	if (f->now.have)
 		json_array_append_new(holds, json_integer((json_int_t)f->now.id));
 	if (f->next.have)
 		json_array_append_new(holds, json_integer((json_int_t)f->next.id));
-	rc = agent_call(cluster_view_agent(f->cluster), msg, CALL_TIMEOUT, &answer, e);
+	msg = MESSAGE(lease, .more = more, .done = done, .holds = holds);
+	json_decref(done);
+	json_decref(holds);
+	if (!rc)
+		rc = agent_call(cluster_view_agent(f->cluster), msg, CALL_TIMEOUT, &answer, e);
 	json_decref(msg);
 	if (rc)
 		return rc;

@@ -108,7 +108,7 @@ enum err_code cluster_view_open(const struct cluster_view_config *cfg, struct cl
 	memcpy(a.server_key, cfg->id->server_key, sizeof a.server_key);
 	if (cfg->stats)
 		c->prober = prober_new(cfg->id, cfg->incarnation);
-	a.join = json_pack("{s:s}", "op", "watch");
+	a.join = MESSAGE(watch);
 	rc = agent_start(&a, &c->agent, e);
 	json_decref(a.join);
 	if (!rc)
@@ -238,24 +238,17 @@ enum err_code cluster_view_await(struct cluster *c, bool (*ready)(void *ctx, con
 
 void cluster_view_confirm_layout(struct cluster *c, uint32_t epoch)
 {
-	json_t *msg;
-
 	if (epoch <= c->confirmed)
 		return;
 	c->confirmed = epoch;
-	msg = json_pack("{s:s, s:I}", "op", "confirm", "epoch", (json_int_t)epoch);
 	/* Lasting: it is sent again after a reconnect, because servers that join wait for it. */
-	agent_tell_lasting(c->agent, "confirm", msg);
-	json_decref(msg);
+	agent_tell_lasting(c->agent, "confirm", MESSAGE(confirm, .epoch = epoch));
 }
 
 void cluster_view_report_relay(struct cluster *c, unsigned relay, uint32_t epoch, const char *why)
 {
-	json_t *msg = json_pack("{s:s, s:i, s:I, s:s}", "op", "relay_missed", "relay", (int)relay,
-	    "epoch", (json_int_t)epoch, "message", why);
-
-	agent_tell(c->agent, msg);
-	json_decref(msg);
+	agent_tell(c->agent,
+	    MESSAGE(relay_missed, .relay = (int)relay, .epoch = epoch, .message = why));
 }
 
 void cluster_view_give_up(struct cluster *c, const struct err *why)
@@ -267,37 +260,29 @@ void cluster_view_give_up(struct cluster *c, const struct err *why)
 	    why->code == ERR_NONFINITE || why->code == ERR_FAILED)
 		return;
 	agent_set_interrupt(c->agent, NULL);
-	msg = json_pack("{s:s, s:s}", "op", "give_up", "message", why->msg);
+	msg = MESSAGE(give_up, .message = why->msg);
 	if (agent_call(c->agent, msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK)
 		json_decref(answer);
 	json_decref(msg);
 }
 
-static json_t *newcomer_message(const char *op, int slot)
+void cluster_view_announce_join(struct cluster *c, int slot)
 {
 	char host[64] = "";
 
 	gethostname(host, sizeof host - 1);
-	return json_pack("{s:s, s:i, s:i, s:s}", "op", op, "slot", slot, "pid", (int)getpid(),
-	    "host", host);
-}
-
-void cluster_view_announce_join(struct cluster *c, int slot)
-{
-	json_t *msg = newcomer_message("coming", slot);
-
-	agent_tell(c->agent, msg);
-	json_decref(msg);
+	agent_tell(c->agent, MESSAGE(coming, .slot = slot, .pid = getpid(), .host = host));
 }
 
 void cluster_view_report_unfit(struct cluster *c, int slot, const struct err *why)
 {
 	json_t *msg, *answer;
+	char host[64] = "";
 
 	if (!agent_is_up(c->agent) || why->code == ERR_STOPPED)
 		return;
-	msg = newcomer_message("unfit", slot);
-	json_object_set_new(msg, "message", json_string(why->msg));
+	gethostname(host, sizeof host - 1);
+	msg = MESSAGE(unfit, .slot = slot, .pid = getpid(), .host = host, .message = why->msg);
 	if (agent_call(c->agent, msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK)
 		json_decref(answer);
 	json_decref(msg);
@@ -305,7 +290,7 @@ void cluster_view_report_unfit(struct cluster *c, int slot, const struct err *wh
 
 void cluster_view_stragglers(struct cluster *c, uint64_t step, struct buf *out)
 {
-	json_t *msg = json_pack("{s:s, s:I}", "op", "who", "step", (json_int_t)step), *answer;
+	json_t *msg = MESSAGE(who, .step = (int64_t)step), *answer;
 
 	if (agent_call(c->agent, msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK) {
 		buf_puts(out, json_str(answer, "text", ""));

@@ -11,10 +11,12 @@
 /* Tells the coordinator that this worker has no more data, with its final figures. */
 static enum err_code tell_done(struct worker *w, struct err *e)
 {
-	json_t *msg = figures_json(w), *answer;
+	json_t *msg = MESSAGE(done), *figures = figures_json(w), *answer;
 	enum err_code rc;
 
-	json_object_set_new(msg, "op", json_string("done"));
+	/* Its "steps" is among them. */
+	json_object_update(msg, figures);
+	json_decref(figures);
 	rc = agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, e);
 	if (!rc)
 		json_decref(answer);
@@ -67,7 +69,7 @@ enum err_code worker_evaluate(struct worker *w, bool dense_here, struct eval_res
 /* Evaluates the final model on the servers, hashes it, and reports both to the coordinator. */
 static enum err_code send_final_result(struct worker *w, struct err *e)
 {
-	json_t *msg = json_pack("{s:s, s:I}", "op", "result", "step", (json_int_t)w->step), *answer;
+	json_t *msg, *eval = NULL, *answer;
 	struct eval_result r;
 	enum err_code rc = ERR_OK;
 	char hex[65];
@@ -78,17 +80,18 @@ static enum err_code send_final_result(struct worker *w, struct err *e)
 		figures_doing(w, "evaluate");
 		rc = worker_evaluate(w, false, &r, e);
 		if (!rc)
-			json_object_set_new(msg, "eval", job_eval_json(&r));
+			eval = job_eval_json(&r);
 	}
 	if (!rc)
 		rc = model_digest(w->client, hex, e);
 	if (!rc) {
-		json_object_set_new(msg, "digest", json_string(hex));
+		msg = MESSAGE(result, .step = (int64_t)w->step, .eval = eval, .digest = hex);
 		rc = agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, e);
 		if (!rc)
 			json_decref(answer);
+		json_decref(msg);
 	}
-	json_decref(msg);
+	json_decref(eval);
 	return rc;
 }
 
@@ -184,7 +187,7 @@ static void describe_large_values(const struct worker *w, char *said, size_t n)
 
 enum err_code worker_loss_failed(struct worker *w, double loss, struct err *e)
 {
-	json_t *msg, *answer;
+	json_t *msg, *figures, *answer;
 	char kept[400], values[400];
 
 	save_good_model(w, kept, sizeof kept);
@@ -192,9 +195,10 @@ enum err_code worker_loss_failed(struct worker *w, double loss, struct err *e)
 	err_set(e, ERR_NONFINITE, "worker-%u: the loss is %s at step %llu: %s%s; %.150s", w->slot,
 	    isnan(loss) ? "NaN" : "infinite", (unsigned long long)w->step, values,
 	    "lower job.lr or set job.clip_norm", kept);
-	msg = figures_json(w);
-	json_object_set_new(msg, "op", json_string("fail"));
-	json_object_set_new(msg, "message", json_string(e->msg));
+	msg = MESSAGE(fail, .message = e->msg);
+	figures = figures_json(w);
+	json_object_update(msg, figures);
+	json_decref(figures);
 	if (agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, NULL) ==
 	    ERR_OK)
 		json_decref(answer);
@@ -204,9 +208,10 @@ enum err_code worker_loss_failed(struct worker *w, double loss, struct err *e)
 
 void worker_leave(struct worker *w)
 {
-	json_t *msg = figures_json(w), *answer;
+	json_t *msg = MESSAGE(leave), *figures = figures_json(w), *answer;
 
-	json_object_set_new(msg, "op", json_string("leave"));
+	json_object_update(msg, figures);
+	json_decref(figures);
 	w->leaving = true;
 	agent_set_interrupt(cluster_view_agent(w->cluster), NULL);
 	/* Without a coordinator, the leases simply expire. */

@@ -156,29 +156,29 @@ static void tell_missed_relay(void *ctx, unsigned relay, uint32_t epoch, const c
 static enum err_code send_worker_join(struct worker *w, struct err *e)
 {
 	char host[64] = "";
-	json_t *msg, *answer;
+	json_t *msg, *tables, *facts, *ring, *answer;
 	enum err_code rc;
 
 	if (w->cfg->hold)
 		pthread_sigmask(SIG_BLOCK, w->cfg->hold, NULL);
 	agent_set_interrupt(cluster_view_agent(w->cluster), &w->cfg->interrupt);
 	gethostname(host, sizeof host - 1);
-	msg = json_pack("{s:s, s:b, s:i, s:i, s:s, s:s, s:I, s:o}", "op", "worker_join",
-	    "evaluates", worker_evaluates(w) || w->cfg->by_caller, "slot", w->cfg->slot, "pid",
-	    (int)getpid(), "host", host, "zone", w->cfg->zone ? w->cfg->zone : "", "examples",
-	    (json_int_t)w->job.train->rows, "tables", job_tables(&w->job));
-	json_object_set_new(msg, "facts", data_facts(w->job.train));
-	if (w->ring)
-		json_object_set_new(msg, "ring", allreduce_address(w->ring));
-	if (w->cfg->settings)
-		json_object_set(msg, "settings", (json_t *)(uintptr_t)w->cfg->settings);
-	if (w->cfg->first && strcmp(w->job.conf.job.init, w->cfg->first) == 0)
-		json_object_set_new(msg, "first", json_true());
+	tables = job_tables(&w->job);
+	facts = data_facts(w->job.train);
+	ring = w->ring ? allreduce_address(w->ring) : NULL;
+	msg = MESSAGE(worker_join, .evaluates = worker_evaluates(w) || w->cfg->by_caller,
+	    .slot = w->cfg->slot, .pid = getpid(), .host = host, .zone = w->cfg->zone,
+	    .examples = (int64_t)w->job.train->rows, .tables = tables, .facts = facts, .ring = ring,
+	    .settings = w->cfg->settings,
+	    .first = w->cfg->first && strcmp(w->job.conf.job.init, w->cfg->first) == 0);
+	json_decref(tables);
+	json_decref(facts);
+	json_decref(ring);
 	rc = agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, e);
 	if (!rc) {
 		w->slot = (uint32_t)json_int(answer, "slot", 0);
 		/* A coordinator that is started again must give it the same rank. */
-		json_object_set_new(msg, "slot", json_integer(w->slot));
+		message_set_int(msg, "slot", w->slot);
 		agent_set_join(cluster_view_agent(w->cluster), msg);
 		log_info(w->cfg->log, "joined as worker-%u", w->slot);
 		json_decref(answer);
@@ -328,15 +328,15 @@ static enum err_code start_training(struct worker *w, struct err *e)
 /* Sends an evaluation to the coordinator. */
 static enum err_code report_eval(struct worker *w, const struct eval_result *r, struct err *e)
 {
-	json_t *msg = json_pack("{s:s, s:I, s:o}", "op", "eval", "step", (json_int_t)w->step,
-	    "eval", job_eval_json(r));
-	json_t *answer;
+	json_t *eval = job_eval_json(r), *answer;
+	json_t *msg = MESSAGE(eval, .step = (int64_t)w->step, .eval = eval);
 	enum err_code rc = agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer,
 	    e);
 
 	if (!rc)
 		json_decref(answer);
 	json_decref(msg);
+	json_decref(eval);
 	return rc;
 }
 

@@ -86,7 +86,7 @@ static void check_memory_of_host(struct doctor *d, const struct conf *c)
 
 static void check_inherited_descriptors(struct doctor *d, const struct conf *c)
 {
-	uint64_t need = server_descriptors(true, conf_trains(c) ? (uint64_t)c->workers.max : 0,
+	uint64_t need = descriptor_limit_count(true, conf_trains(c) ? (uint64_t)c->workers.max : 0,
 	    (uint64_t)c->servers);
 	struct rlimit files = { 0 };
 

@@ -80,7 +80,7 @@ static json_t *fetch_cluster(struct http_client *c, struct err *e)
 		"sent_bytes", "parameters", "parameter_bytes", "auth_failures" };
 	static const char *const of_workers[] = { "data_seconds", "pull_seconds", "compute_seconds",
 		"encode_seconds", "push_seconds", "wait_seconds" };
-	json_t *all = view_snapshot(c, "status,servers,workers", e), *row, *servers, *workers;
+	json_t *all = connect_snapshot(c, "status,servers,workers", e), *row, *servers, *workers;
 
 	if (!all)
 		return NULL;

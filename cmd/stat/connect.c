@@ -43,7 +43,7 @@ void stat_disconnect(struct stat_link *l)
 	*l = (struct stat_link){ .id = { .dirfd = -1 } };
 }
 
-json_t *view_fetch_json(struct http_client *c, const char *path, const char *key, struct err *e)
+json_t *connect_fetch_json(struct http_client *c, const char *path, const char *key, struct err *e)
 {
 	json_t *doc, *member;
 
@@ -58,10 +58,10 @@ json_t *view_fetch_json(struct http_client *c, const char *path, const char *key
 	return member;
 }
 
-json_t *view_snapshot(struct http_client *c, const char *parts, struct err *e)
+json_t *connect_snapshot(struct http_client *c, const char *parts, struct err *e)
 {
 	char path[96];
 
 	snprintf(path, sizeof path, "/v1/snapshot?of=%s", parts);
-	return view_fetch_json(c, path, NULL, e);
+	return connect_fetch_json(c, path, NULL, e);
 }

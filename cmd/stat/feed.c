@@ -28,7 +28,7 @@ struct feed {
 	struct sample sample;
 };
 
-void sample_release(struct sample *s)
+void feed_sample_release(struct sample *s)
 {
 	json_decref(s->all);
 	*s = (struct sample){ 0 };
@@ -44,7 +44,7 @@ static void poll_cluster(struct feed *f, struct sample *s)
 		stat_disconnect(&f->link);
 		return;
 	}
-	s->all = view_snapshot(f->link.http, "status,servers,workers,tables,why", &s->fault);
+	s->all = connect_snapshot(f->link.http, "status,servers,workers,tables,why", &s->fault);
 	s->status = json_object_get(s->all, "status");
 	s->servers = json_object_get(s->all, "servers");
 	s->workers = json_object_get(s->all, "workers");
@@ -60,7 +60,7 @@ static void publish_sample(struct feed *f, struct sample *s)
 {
 	s->at = clock_now();
 	pthread_mutex_lock(&f->lock);
-	sample_release(&f->sample);
+	feed_sample_release(&f->sample);
 	f->sample = *s;
 	f->fresh = true;
 	pthread_mutex_unlock(&f->lock);
@@ -146,7 +146,7 @@ void feed_stop(struct feed *f)
 		pthread_join(f->thread, NULL);
 	}
 	stat_disconnect(&f->link);
-	sample_release(&f->sample);
+	feed_sample_release(&f->sample);
 	pthread_cond_destroy(&f->woken);
 	pthread_mutex_destroy(&f->lock);
 	if (f->event >= 0)

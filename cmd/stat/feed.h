@@ -19,7 +19,7 @@ struct sample {
 	int64_t at;       /* clock_now */
 	struct err fault; /* code 0: the sample is complete */
 };
-void sample_release(struct sample *s);
+void feed_sample_release(struct sample *s);
 
 /* Connect, and start the thread, in which all signals are blocked.  *out must be passed to
  * feed_stop even after a failure, which the caller reports.  *dir: the run directory or NULL,

@@ -126,7 +126,7 @@ json_t *hists_fetch(const struct plan *p, struct http_client *c, struct err *e)
 {
 	bool together = p->view == &stat_view_cluster;
 	const char *parts = together ? "servers,workers" : p->view->name;
-	json_t *all = view_snapshot(c, parts, e), *out = all ? json_array() : NULL;
+	json_t *all = connect_snapshot(c, parts, e), *out = all ? json_array() : NULL;
 
 	for (size_t i = 0; all && i < KINDS; i++) {
 		const json_t *rows = json_object_get(all,

@@ -91,9 +91,9 @@ size_t past_read_rows(struct past *p, void (*row)(void *ctx, const json_t *row),
 
 /* ---- series ---- */
 
-void series_init(struct series *s, const char *name)
+void past_series_init(struct series *s, const char *name)
 {
-	const struct column *c = view_column(&stat_view_cluster, name, strlen(name));
+	const struct column *c = plan_column(&stat_view_cluster, name, strlen(name));
 	size_t n = strlen(name);
 
 	/* A row of metrics.jsonl lacks the phases that a share is computed from. */
@@ -109,7 +109,7 @@ void series_init(struct series *s, const char *name)
 		s->key[n - 2] = '\0';
 }
 
-void series_release(struct series *s)
+void past_series_release(struct series *s)
 {
 	free(s->name);
 	free(s->key);
@@ -118,7 +118,7 @@ void series_release(struct series *s)
 	*s = (struct series){ 0 };
 }
 
-void series_put(struct series *s, double x, double y)
+void past_series_put(struct series *s, double x, double y)
 {
 	if (s->n == s->cap) {
 		s->cap = s->cap ? s->cap * 2 : 256;
@@ -129,7 +129,7 @@ void series_put(struct series *s, double x, double y)
 	s->y[s->n++] = y;
 }
 
-void series_thin(struct series *s)
+void past_series_thin(struct series *s)
 {
 	size_t n = s->n / 2;
 
@@ -152,7 +152,7 @@ static const json_t *get_member(const json_t *row, const char *key)
 	return json_object_get(json_object_get(row, first), dot + 1);
 }
 
-void series_add(struct series *s, const char *across, const json_t *row)
+void past_series_add(struct series *s, const char *across, const json_t *row)
 {
 	const json_t *j = get_member(row, s->key);
 	double at = json_num(row, "seconds", 0), x = json_num(row, across, 0),
@@ -165,6 +165,6 @@ void series_add(struct series *s, const char *across, const json_t *row)
 		s->last_at = at;
 	}
 	if (s->n && x < s->x[s->n - 1])
-		series_put(s, x, NAN);
-	series_put(s, x, v);
+		past_series_put(s, x, NAN);
+	past_series_put(s, x, v);
 }

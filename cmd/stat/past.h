@@ -31,15 +31,15 @@ struct series {
 
 /* Make an empty series.  name: a column of the view "cluster", a key of a row, or the key of a
  * counter with "/s" appended. */
-void series_init(struct series *s, const char *name);
-void series_release(struct series *s);
+void past_series_init(struct series *s, const char *name);
+void past_series_release(struct series *s);
 /* Add a point from a row.  across: the key of x.  When x decreases, as after a roll-back, there is
  * a gap. */
-void series_add(struct series *s, const char *across, const json_t *row);
+void past_series_add(struct series *s, const char *across, const json_t *row);
 /* Add a point. */
-void series_put(struct series *s, double x, double y);
+void past_series_put(struct series *s, double x, double y);
 /* Halve the number of points by averaging pairs, to bound the memory of a display that runs for
  * weeks. */
-void series_thin(struct series *s);
+void past_series_thin(struct series *s);
 
 #endif

@@ -41,7 +41,7 @@ int plan_usage(const char *fmt, ...)
 
 /* ---- columns ---- */
 
-const struct column *view_column(const struct stat_view *v, const char *name, size_t n)
+const struct column *plan_column(const struct stat_view *v, const char *name, size_t n)
 {
 	for (size_t i = 0; i < v->ncolumns; i++)
 		if (strlen(v->columns[i].name) == n && strncmp(v->columns[i].name, name, n) == 0)
@@ -75,7 +75,7 @@ static int add_named_columns(struct plan *p, const char *list)
 {
 	for (const char *at = list; at;) {
 		size_t n = strcspn(at, ",");
-		const struct column *c = view_column(p->view, at, n);
+		const struct column *c = plan_column(p->view, at, n);
 
 		if (!c || p->style.ncolumns == PLAN_COLUMNS)
 			return report_unknown_column(p->view, at, n);
@@ -95,7 +95,7 @@ static void add_default_columns(struct plan *p, bool all)
 /* With -T, put the time in front unless it is among the columns. */
 static void add_time_column(struct plan *p)
 {
-	const struct column *ts = view_column(p->view, "ts", 2);
+	const struct column *ts = plan_column(p->view, "ts", 2);
 
 	for (size_t i = 0; i < p->style.ncolumns; i++)
 		if (p->column[i] == ts)
@@ -148,7 +148,7 @@ static int choose_plan_columns(struct plan *p)
 	    !named && !wide;
 	if (!o->sort || p->view->run)
 		return 0;
-	p->sort = view_column(p->view, o->sort, strlen(o->sort));
+	p->sort = plan_column(p->view, o->sort, strlen(o->sort));
 	return p->sort ? 0 : report_unknown_column(p->view, o->sort, strlen(o->sort));
 }
 

@@ -42,6 +42,6 @@ void plan_for_view(const struct plan *p, const struct stat_view *v, struct plan 
 int plan_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* The column whose name is the first n characters of name, or NULL. */
-const struct column *view_column(const struct stat_view *v, const char *name, size_t n);
+const struct column *plan_column(const struct stat_view *v, const char *name, size_t n);
 
 #endif

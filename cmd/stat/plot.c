@@ -39,7 +39,7 @@ static void add_plot_row(void *ctx, const json_t *row)
 	struct plot *p = ctx;
 
 	for (size_t i = 0; i < p->n; i++)
-		series_add(&p->series[i], p->across, row);
+		past_series_add(&p->series[i], p->across, row);
 	json_decref(p->last);
 	p->last = json_incref((json_t *)(uintptr_t)row);
 }
@@ -213,7 +213,7 @@ static int check_plot_plan(const struct plan *p)
 static int run_plot(const struct plan *plan)
 {
 	const char *across = plan->options->across;
-	const struct column *c = across ? view_column(&stat_view_cluster, across, strlen(across))
+	const struct column *c = across ? plan_column(&stat_view_cluster, across, strlen(across))
 	                                : NULL;
 	struct plot p = { .plan = plan,
 		.n = plan->noperands,
@@ -236,10 +236,10 @@ static int run_plot(const struct plan *plan)
 		fprintf(stderr, "ps-stat: %s\n", e.msg);
 	p.series = mem_array(p.n, sizeof *p.series);
 	for (size_t i = 0; i < p.n; i++)
-		series_init(&p.series[i], plan->operand[i]);
+		past_series_init(&p.series[i], plan->operand[i]);
 	code = rc ? err_exit_code(rc) : picture ? write_plot_picture(&p) : follow_metrics(&p, dir);
 	for (size_t i = 0; i < p.n; i++)
-		series_release(&p.series[i]);
+		past_series_release(&p.series[i]);
 	free(p.series);
 	json_decref(p.last);
 	past_close(p.past);

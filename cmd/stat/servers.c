@@ -3,7 +3,7 @@
 
 static json_t *fetch_servers(struct http_client *c, struct err *e)
 {
-	return view_fetch_json(c, "/v1/servers", "servers", e);
+	return connect_fetch_json(c, "/v1/servers", "servers", e);
 }
 
 static const struct column columns[] = {

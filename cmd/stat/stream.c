@@ -90,7 +90,7 @@ static void print_row_sentences(const struct stat_view *v, const json_t *rows)
 static void add_cluster_age(struct http_client *c, json_t *rows)
 {
 	struct err ignored;
-	json_t *status = view_fetch_json(c, "/v1/status", NULL, &ignored), *row;
+	json_t *status = connect_fetch_json(c, "/v1/status", NULL, &ignored), *row;
 	size_t i;
 
 	json_array_foreach(rows, i, row)

@@ -3,7 +3,7 @@
 
 static json_t *fetch_tables(struct http_client *c, struct err *e)
 {
-	return view_fetch_json(c, "/v1/tables", "tables", e);
+	return connect_fetch_json(c, "/v1/tables", "tables", e);
 }
 
 static const struct column columns[] = {

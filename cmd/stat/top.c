@@ -38,8 +38,8 @@ static void add_curve_points(void *ctx, const json_t *status)
 		if (back > 0)
 			s->n = 0;
 		if (s->n >= POINTS_MOST)
-			series_thin(s);
-		series_add(s, "seconds", status);
+			past_series_thin(s);
+		past_series_add(s, "seconds", status);
 	}
 }
 
@@ -52,11 +52,11 @@ static void take_new_sample(struct top *t, uint64_t *samples)
 		return;
 	t->fault = s.fault;
 	if (s.fault.code) {
-		sample_release(&s);
+		feed_sample_release(&s);
 		return;
 	}
 	stat_view_workers.derive(s.workers, t->now.workers);
-	sample_release(&t->before);
+	feed_sample_release(&t->before);
 	t->before = t->now;
 	t->now = s;
 	add_curve_points(t, s.status);
@@ -265,7 +265,7 @@ static int run_top(const struct plan *p)
 	struct plan plain;
 	int code;
 
-	t.sort[TOP_WORKERS] = view_column(&stat_view_workers, sort, strlen(sort));
+	t.sort[TOP_WORKERS] = plan_column(&stat_view_workers, sort, strlen(sort));
 	if (!t.sort[TOP_WORKERS])
 		return plan_usage("workers has no column \"%s\" to sort by", sort);
 	if (!term_draws(STDOUT_FILENO) || p->style.format != FORMAT_TABLE) {
@@ -273,13 +273,13 @@ static int run_top(const struct plan *p)
 		plain.sort = t.sort[TOP_WORKERS];
 		return stream_run(&plain);
 	}
-	series_init(&t.loss, "loss");
-	series_init(&t.speed, "examples_per_second");
+	past_series_init(&t.loss, "loss");
+	past_series_init(&t.speed, "examples_per_second");
 	code = run_screen(&t);
-	sample_release(&t.now);
-	sample_release(&t.before);
-	series_release(&t.loss);
-	series_release(&t.speed);
+	feed_sample_release(&t.now);
+	feed_sample_release(&t.before);
+	past_series_release(&t.loss);
+	past_series_release(&t.speed);
 	return code;
 }
 

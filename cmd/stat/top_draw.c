@@ -162,7 +162,7 @@ static void average_points(const struct series *s, size_t most, struct series *o
 				sum += s->y[k];
 				n++;
 			}
-		series_put(out, s->x[i], n ? sum / (double)n : NAN);
+		past_series_put(out, s->x[i], n ? sum / (double)n : NAN);
 	}
 }
 
@@ -197,7 +197,7 @@ static void draw_series(struct top *t, const struct series *all, const char *tit
 	chart_fit(s.x, s.y, s.n, &span);
 	chart_init(&c, width, height);
 	chart_curve(&c, &span, s.x, s.y, s.n);
-	series_release(&s);
+	past_series_release(&s);
 	for (unsigned y = 0; y < height; y++)
 		for (unsigned x = 0; x < width; x++) {
 			chart_text(&c, y, x, screen_is_unicode(t->screen), text);

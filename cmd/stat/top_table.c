@@ -133,7 +133,7 @@ static void choose_layout(struct top *t, enum top_view v, struct layout *l)
 			left -= kept;
 			continue;
 		}
-		l->column[l->n] = view_column(view_of[v], name, strlen(name));
+		l->column[l->n] = plan_column(view_of[v], name, strlen(name));
 		width = widen_column(t, v, i, l->column[l->n]) + (l->n ? 1 : 0);
 		if (width > left)
 			break;

@@ -72,11 +72,11 @@ extern const char *const view_phase_key[PHASES];
 
 /* GET path.  Returns the member key of the answer (NULL: the answer itself), a new reference; or
  * NULL and e. */
-json_t *view_fetch_json(struct http_client *c, const char *path, const char *key, struct err *e);
+json_t *connect_fetch_json(struct http_client *c, const char *path, const char *key, struct err *e);
 
 /* GET /v1/snapshot of these parts ("status,servers").  Returns an object with a member for each;
  * or NULL and e. */
-json_t *view_snapshot(struct http_client *c, const char *parts, struct err *e);
+json_t *connect_snapshot(struct http_client *c, const char *parts, struct err *e);
 
 /* why.c: one sentence, without its period, about row i of the view "why" and all later rows that
  * wait for the same.  To be freed.  NULL: an earlier row waits for the same. */

@@ -12,7 +12,7 @@
 
 static json_t *fetch_waits(struct http_client *c, struct err *e)
 {
-	return view_fetch_json(c, "/v1/why", "why", e);
+	return connect_fetch_json(c, "/v1/why", "why", e);
 }
 
 static bool is_same_member(const json_t *a, const json_t *b, const char *key)

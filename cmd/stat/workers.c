@@ -12,7 +12,7 @@
 
 static json_t *fetch_workers(struct http_client *c, struct err *e)
 {
-	return view_fetch_json(c, "/v1/workers", "workers", e);
+	return connect_fetch_json(c, "/v1/workers", "workers", e);
 }
 
 /* ---- slowness ---- */

@@ -276,13 +276,13 @@ enum err_code gauge_wire(const char *transport, enum suite suite, size_t bytes,
 		return err_set(e, ERR_CONFIG, "suite: \"%s\" is not available on this processor",
 		    suite_name(suite));
 	key_pair_generate(&key);
-	hs_identity_init(&id.hs, &key, psk);
+	handshake_identity_init(&id.hs, &key, psk);
 	rc = measure_shape(transport, suite, &id, &one, &small, e);
 	if (!rc)
 		rc = measure_shape(transport, suite, &id, &late, &idle, e);
 	if (!rc)
 		rc = measure_shape(transport, suite, &id, &many, &large, e);
-	hs_identity_wipe(&id.hs);
+	handshake_identity_wipe(&id.hs);
 	key_pair_wipe(&key);
 	if (rc)
 		return rc;

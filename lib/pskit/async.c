@@ -65,7 +65,7 @@ static int start_call_thread(struct ps *p)
 	a->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (a->fd < 0) {
 		free(a);
-		return handle_return(p, err_sys(&p->e, ERR_IO, "eventfd"));
+		return pskit_return(p, err_sys(&p->e, ERR_IO, "eventfd"));
 	}
 	pthread_mutex_init(&a->lock, NULL);
 	pthread_cond_init(&a->given, NULL);
@@ -77,20 +77,20 @@ static int start_call_thread(struct ps *p)
 		close(a->fd);
 		free(a);
 		errno = rc;
-		return handle_return(p, err_sys(&p->e, ERR_NOMEM, "cannot start a thread"));
+		return pskit_return(p, err_sys(&p->e, ERR_NOMEM, "cannot start a thread"));
 	}
 	p->async = a;
 	return PS_OK;
 }
 
-bool handle_is_busy(const struct ps *p)
+bool pskit_is_busy(const struct ps *p)
 {
 	/* The thread that executes the call may use the handle: callbacks run there. */
 	return p->async && atomic_load(&p->async->busy) &&
 	    !pthread_equal(pthread_self(), p->async->thread);
 }
 
-void handle_end_async(struct ps *p)
+void pskit_end_async(struct ps *p)
 {
 	struct async *a = p->async;
 
@@ -111,7 +111,7 @@ void handle_end_async(struct ps *p)
 	p->async = NULL;
 }
 
-int handle_run_call(struct ps *p, const struct call *c)
+int pskit_run_call(struct ps *p, const struct call *c)
 {
 	struct async *a = p->async;
 
@@ -133,10 +133,10 @@ int handle_run_call(struct ps *p, const struct call *c)
 
 PUBLIC int ps_async(struct ps *p, int on)
 {
-	if (handle_is_busy(p) || (p->async && p->async->some))
+	if (pskit_is_busy(p) || (p->async && p->async->some))
 		return PS_USAGE;
 	if (!on)
-		handle_end_async(p);
+		pskit_end_async(p);
 	return on && !p->async ? start_call_thread(p) : PS_OK;
 }
 
@@ -151,7 +151,7 @@ PUBLIC int ps_result(struct ps *p)
 	uint64_t n;
 
 	if (!a || !a->some)
-		return handle_misuse(p, "ps_result: nothing was begun");
+		return pskit_misuse(p, "ps_result: nothing was begun");
 	/* The descriptor becomes readable after the result was stored, never before. */
 	if (read(a->fd, &n, sizeof n) < 0)
 		return PS_AGAIN;

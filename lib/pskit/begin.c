@@ -30,7 +30,7 @@ static bool is_too_late(struct ps *p, const char *what)
 {
 	if (!p->joined && !p->attached)
 		return false;
-	handle_misuse(p, "%s: comes before ps_join, and before tables are asked about", what);
+	pskit_misuse(p, "%s: comes before ps_join, and before tables are asked about", what);
 	return true;
 }
 
@@ -40,14 +40,14 @@ PUBLIC int ps_set(struct ps *p, const char *key, const char *value)
 	const char *given = getenv("PSKIT_GIVEN");
 
 	if (!k || is_too_late(p, "ps_set"))
-		return handle_return(p, p->e.code);
+		return pskit_return(p, p->e.code);
 	/* A setting that the user gave overrides the program's. */
 	if (names_has(given ? given : "none", k->path))
 		return PS_OK;
 	if (!p->settings)
 		p->settings = json_object();
 	if (json_object_set_new(p->settings, k->path, json_string(value)))
-		return handle_misuse(p, "ps_set: the text for %s is no UTF-8", k->path);
+		return pskit_misuse(p, "ps_set: the text for %s is no UTF-8", k->path);
 	return PS_OK;
 }
 
@@ -59,9 +59,9 @@ PUBLIC int ps_setting(struct ps *p, const char *key, char *out, size_t n)
 	int wrote;
 
 	if (!k)
-		return handle_return(p, p->e.code);
+		return pskit_return(p, p->e.code);
 	if (!p->joined)
-		return handle_misuse(p, "ps_setting: ps_join comes first");
+		return pskit_misuse(p, "ps_setting: ps_join comes first");
 	v = conf_value_json(k, &p->w.job.conf);
 	text = json_is_string(v) ? mem_strdup(json_string_value(v))
 	                         : json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
@@ -70,7 +70,7 @@ PUBLIC int ps_setting(struct ps *p, const char *key, char *out, size_t n)
 	json_decref(v);
 	return wrote >= 0 && (size_t)wrote < n
 	    ? PS_OK
-	    : handle_misuse(p, "ps_setting: %s takes %d bytes", k->path, wrote + 1);
+	    : pskit_misuse(p, "ps_setting: %s takes %d bytes", k->path, wrote + 1);
 }
 
 PUBLIC int ps_begin_with(struct ps *p, const char *table, const float *values, size_t n)
@@ -78,14 +78,14 @@ PUBLIC int ps_begin_with(struct ps *p, const char *table, const float *values, s
 	struct first *f;
 
 	if (is_too_late(p, "ps_begin_with"))
-		return handle_return(p, p->e.code);
+		return pskit_return(p, p->e.code);
 	f = mem_alloc(sizeof *f);
 	*f = (struct first){ p->values, mem_strdup(table), values, n };
 	p->values = f;
 	return PS_OK;
 }
 
-void handle_free_first(struct ps *p)
+void pskit_free_first(struct ps *p)
 {
 	for (struct first *f = p->values, *next; f; f = next) {
 		next = f->next;
@@ -95,7 +95,7 @@ void handle_free_first(struct ps *p)
 	p->values = NULL;
 }
 
-void handle_warn_settings(struct ps *p)
+void pskit_warn_settings(struct ps *p)
 {
 	struct conf wish;
 	const char *name;
@@ -211,7 +211,7 @@ static enum err_code write_first_file(struct ps *p, const struct model_table *t,
 	return rc;
 }
 
-enum err_code handle_write_first(struct ps *p, const char *tables)
+enum err_code pskit_write_first(struct ps *p, const char *tables)
 {
 	struct model_table *t;
 	enum err_code rc;

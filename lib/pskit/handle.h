@@ -69,33 +69,33 @@ struct ps {
 
 /* async.c: executes a call, or on an asynchronous handle gives it to the thread and returns
  * PS_AGAIN. */
-int handle_run_call(struct ps *p, const struct call *c);
+int pskit_run_call(struct ps *p, const struct call *c);
 /* True while another thread executes a call: the caller must not touch p. */
-bool handle_is_busy(const struct ps *p);
+bool pskit_is_busy(const struct ps *p);
 /* Cancels the call under way, if any, and ends the thread. */
-void handle_end_async(struct ps *p);
+void pskit_end_async(struct ps *p);
 
 /* worker.c: returns the parameters or the gradient of a dense table of the job, and their number in
  * *n (may be NULL). Returns NULL and sets p->e when there is no such table. */
-float *handle_dense(struct ps *p, const char *table, bool gradient, size_t *n);
+float *pskit_dense(struct ps *p, const char *table, bool gradient, size_t *n);
 
 /* begin.c: writes the values of ps_begin_with to a file in the run directory, for the coordinator,
  * and sets p->first to its path.  A worker without a run directory only sets the path. */
-enum err_code handle_write_first(struct ps *p, const char *tables);
+enum err_code pskit_write_first(struct ps *p, const char *tables);
 /* Frees the list of ps_begin_with. */
-void handle_free_first(struct ps *p);
+void pskit_free_first(struct ps *p);
 /* Warns in the log about settings of ps_set for which the job uses another value. */
-void handle_warn_settings(struct ps *p);
+void pskit_warn_settings(struct ps *p);
 
 /* Converts rc to what a public function returns.  On a failure p->e keeps its message; on success
  * p->e is cleared, because it may have been written to on the way. */
-int handle_return(struct ps *p, enum err_code rc);
+int pskit_return(struct ps *p, enum err_code rc);
 /* Reports a wrong use of the interface: sets p->e, and returns PS_USAGE. */
-int handle_misuse(struct ps *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int pskit_misuse(struct ps *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Loads the identity, once: from the join file, or from the run directory by the name of a key,
  * which is `name` unless the program gave another. */
-enum err_code handle_identify(struct ps *p, const char *name);
+enum err_code pskit_identify(struct ps *p, const char *name);
 /* Frees the rows pushed in the last step.  The caller knows that they are all acknowledged. */
-void handle_free_pushed_rows(struct ps *p);
+void pskit_free_pushed_rows(struct ps *p);
 
 #endif

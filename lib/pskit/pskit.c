@@ -36,14 +36,14 @@ static int public_code(enum err_code code)
 	}
 }
 
-int handle_return(struct ps *p, enum err_code rc)
+int pskit_return(struct ps *p, enum err_code rc)
 {
 	if (!rc)
 		p->e = (struct err){ 0 };
 	return public_code(rc);
 }
 
-int handle_misuse(struct ps *p, const char *fmt, ...)
+int pskit_misuse(struct ps *p, const char *fmt, ...)
 {
 	char text[400];
 	va_list ap;
@@ -69,9 +69,9 @@ PUBLIC const char *ps_strerror(int code)
 
 PUBLIC const char *ps_message(const struct ps *p)
 {
-	return !p               ? "out of memory"
-	    : handle_is_busy(p) ? "a call is under way: ps_fd tells when it has ended"
-	                        : p->e.msg;
+	return !p              ? "out of memory"
+	    : pskit_is_busy(p) ? "a call is under way: ps_fd tells when it has ended"
+	                       : p->e.msg;
 }
 
 /* ---- a handle ---- */
@@ -130,7 +130,7 @@ PUBLIC int ps_open(const char *where, const struct ps_options *options, struct p
 		return PS_NOMEM;
 	p->interrupt.fd = -1;
 	if (options && options->size < offsetof(struct ps_options, log_level) + sizeof o.log_level)
-		return handle_misuse(p,
+		return pskit_misuse(p,
 		    "ps_open: the options have no size: put sizeof(struct ps_options) there");
 	if (options)
 		memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
@@ -144,14 +144,14 @@ PUBLIC int ps_open(const char *where, const struct ps_options *options, struct p
 	p->log.sink = o.log ? o.log : ignore_log;
 	p->log.ctx = o.ctx;
 	if (key_init(&p->e))
-		return handle_return(p, p->e.code);
+		return pskit_return(p, p->e.code);
 	p->interrupt = (struct interrupt){ eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), poll_caller, p };
-	return handle_return(p,
+	return pskit_return(p,
 	    p->interrupt.fd < 0 ? err_sys(&p->e, ERR_IO, "eventfd")
 	                        : find_cluster_of_handle(p, where));
 }
 
-enum err_code handle_identify(struct ps *p, const char *name)
+enum err_code pskit_identify(struct ps *p, const char *name)
 {
 	enum err_code rc;
 
@@ -175,7 +175,7 @@ PUBLIC void ps_cancel(struct ps *p)
 
 PUBLIC int ps_on_interrupt(struct ps *p, int (*fn)(void *ctx), void *ctx)
 {
-	if (handle_is_busy(p))
+	if (pskit_is_busy(p))
 		return PS_USAGE;
 	p->asked = fn;
 	p->asked_ctx = ctx;
@@ -188,7 +188,7 @@ PUBLIC void ps_close(struct ps *p)
 
 	if (!p)
 		return;
-	handle_end_async(p);
+	pskit_end_async(p);
 	if (p->joined) {
 		/* Closed before the end of the job, a worker leaves it: its rank and its examples go to
 		 * others. */
@@ -198,10 +198,10 @@ PUBLIC void ps_close(struct ps *p)
 	}
 	if (p->attached)
 		tool_close(&p->tool);
-	handle_free_pushed_rows(p);
+	pskit_free_pushed_rows(p);
 	if (p->reserved) {
 		p->held = p->reserved;
-		handle_free_pushed_rows(p);
+		pskit_free_pushed_rows(p);
 	}
 	if (p->has_id)
 		identity_release(&p->id);
@@ -213,6 +213,6 @@ PUBLIC void ps_close(struct ps *p)
 	free(p->tables);
 	free(p->first);
 	json_decref(p->settings);
-	handle_free_first(p);
+	pskit_free_first(p);
 	free(p);
 }

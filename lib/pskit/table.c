@@ -11,7 +11,7 @@ static enum err_code attach_to_cluster(struct ps *p)
 
 	if (p->joined || p->attached)
 		return ERR_OK;
-	rc = handle_identify(p, "admin");
+	rc = pskit_identify(p, "admin");
 	if (!rc)
 		rc = tool_open(&p->id, "auto", p->timeout, &p->interrupt, &p->log, &p->tool, &p->e);
 	p->attached = !rc;
@@ -54,13 +54,13 @@ static int describe_table_by_name(struct ps *p, const struct call *c)
 
 	if (t)
 		fill_description(t, c->to);
-	return handle_return(p,
+	return pskit_return(p,
 	    rc || t ? rc : err_set(&p->e, ERR_NOTFOUND, "there is no table \"%s\"", c->text));
 }
 
 PUBLIC int ps_describe(struct ps *p, const char *table, struct ps_table *out)
 {
-	return handle_run_call(p,
+	return pskit_run_call(p,
 	    &(const struct call){ describe_table_by_name, .text = table, .to = out });
 }
 
@@ -75,12 +75,12 @@ static int describe_table_at(struct ps *p, const struct call *c)
 			fill_description(&l->table[k], c->to);
 			return PS_OK;
 		}
-	return handle_return(p, rc ? rc : err_set(&p->e, ERR_NOTFOUND, "there are no more tables"));
+	return pskit_return(p, rc ? rc : err_set(&p->e, ERR_NOTFOUND, "there are no more tables"));
 }
 
 PUBLIC int ps_describe_at(struct ps *p, size_t i, struct ps_table *out)
 {
-	return handle_run_call(p, &(const struct call){ describe_table_at, .n = i, .to = out });
+	return pskit_run_call(p, &(const struct call){ describe_table_at, .n = i, .to = out });
 }
 
 /* ---- creation ---- */
@@ -111,10 +111,10 @@ static int create_tables(struct ps *p, const struct call *c)
 	size_t n;
 
 	if (p->joined)
-		return handle_misuse(p, "ps_create: a job's tables are those of ps_join");
+		return pskit_misuse(p, "ps_create: a job's tables are those of ps_join");
 	rc = model_spec_parse(c->text, &t, &n, &p->e);
 	if (rc)
-		return handle_return(p, rc);
+		return pskit_return(p, rc);
 	shapes = make_table_shapes(t, n);
 	rc = attach_to_cluster(p);
 	if (!rc)
@@ -122,12 +122,12 @@ static int create_tables(struct ps *p, const struct call *c)
 	json_decref(shapes);
 	free(t);
 	/* A table of this name has another shape. */
-	return handle_return(p, rc == ERR_EXISTS ? ERR_CONFIG : rc);
+	return pskit_return(p, rc == ERR_EXISTS ? ERR_CONFIG : rc);
 }
 
 PUBLIC int ps_create(struct ps *p, const char *tables)
 {
-	return handle_run_call(p, &(const struct call){ create_tables, .text = tables });
+	return pskit_run_call(p, &(const struct call){ create_tables, .text = tables });
 }
 
 /* ---- dense ---- */
@@ -137,7 +137,7 @@ static const struct table *find_whole_table(struct ps *p, const char *name, size
 	const struct table *t = attach_to_cluster(p) ? NULL : find_table_of_kind(p, name, false);
 
 	if (t && n != table_elements(t)) {
-		handle_misuse(p, "table \"%s\" has %llu x %u values, and the array %zu", name,
+		pskit_misuse(p, "table \"%s\" has %llu x %u values, and the array %zu", name,
 		    (unsigned long long)t->rows, t->cols, n);
 		return NULL;
 	}
@@ -147,17 +147,17 @@ static const struct table *find_whole_table(struct ps *p, const char *name, size
 static int pull_whole_table(struct ps *p, const struct call *c)
 {
 	const struct table *t = find_whole_table(p, c->text, c->n);
-	const float *here = t && p->stepping ? handle_dense(p, c->text, false, NULL) : NULL;
+	const float *here = t && p->stepping ? pskit_dense(p, c->text, false, NULL) : NULL;
 	enum err_code rc;
 
 	if (!t)
-		return handle_return(p, p->e.code);
+		return pskit_return(p, p->e.code);
 	if (here) {
 		memcpy(c->to, here, c->n * sizeof *here);
 		return PS_OK;
 	}
 	rc = client_want(current_client(p), t, current_step(p), NULL, c->to, &p->e);
-	return handle_return(p, rc ? rc : client_wait(current_client(p), current_step(p), &p->e));
+	return pskit_return(p, rc ? rc : client_wait(current_client(p), current_step(p), &p->e));
 }
 
 /* Waits until a push outside of the job is acknowledged, and reports a refused one. */
@@ -167,21 +167,21 @@ static int await_push(struct ps *p, const char *table, const struct client_stats
 	enum err_code rc = client_settle(current_client(p), &p->e);
 
 	if (rc)
-		return handle_return(p, rc);
+		return pskit_return(p, rc);
 	client_stats(current_client(p), &now);
 	if (now.receipts[PUSH_REFUSED] != before->receipts[PUSH_REFUSED])
 		rc = err_set(&p->e, ERR_NONFINITE,
 		    "table \"%s\": refused: the gradient has values that are not finite, or the table takes none "
 		    "from outside of the job",
 		    table);
-	return handle_return(p, rc);
+	return pskit_return(p, rc);
 }
 
 static bool check_may_push(struct ps *p, const char *what)
 {
 	if (!p->joined || p->stepping)
 		return true;
-	handle_misuse(p, "%s: a worker pushes between ps_step_begin and ps_step_end", what);
+	pskit_misuse(p, "%s: a worker pushes between ps_step_begin and ps_step_end", what);
 	return false;
 }
 
@@ -194,29 +194,28 @@ static int push_whole_table(struct ps *p, const struct call *c)
 	float *here;
 
 	if (!t || !check_may_push(p, "ps_push"))
-		return handle_return(p, p->e.code);
-	here = p->stepping ? handle_dense(p, c->text, true, NULL) : NULL;
+		return pskit_return(p, p->e.code);
+	here = p->stepping ? pskit_dense(p, c->text, true, NULL) : NULL;
 	if (p->stepping && !here)
-		return handle_misuse(p, "ps_push: table \"%s\" is none of the job's model",
-		    c->text);
+		return pskit_misuse(p, "ps_push: table \"%s\" is none of the job's model", c->text);
 	if (here) {
 		memcpy(here, c->from, c->n * sizeof *here);
 		return PS_OK;
 	}
 	client_stats(current_client(p), &before);
 	rc = client_push(current_client(p), t, 0, 1, c->from, &p->e);
-	return rc ? handle_return(p, rc) : await_push(p, c->text, &before);
+	return rc ? pskit_return(p, rc) : await_push(p, c->text, &before);
 }
 
 PUBLIC int ps_pull(struct ps *p, const char *table, float *dst, size_t n)
 {
-	return handle_run_call(p,
+	return pskit_run_call(p,
 	    &(const struct call){ pull_whole_table, .text = table, .to = dst, .n = n });
 }
 
 PUBLIC int ps_push(struct ps *p, const char *table, const float *gradient, size_t n)
 {
-	return handle_run_call(p,
+	return pskit_run_call(p,
 	    &(const struct call){ push_whole_table, .text = table, .from = gradient, .n = n });
 }
 
@@ -228,17 +227,17 @@ static int pull_table_rows(struct ps *p, const struct call *c)
 	enum err_code rc;
 
 	if (!t)
-		return handle_return(p, p->e.code);
+		return pskit_return(p, p->e.code);
 	if (!c->n)
 		return PS_OK;
 	rc = client_want_rows(current_client(p), t, current_step(p), c->ids, c->n, c->to, &p->e);
-	return handle_return(p, rc ? rc : client_wait(current_client(p), current_step(p), &p->e));
+	return pskit_return(p, rc ? rc : client_wait(current_client(p), current_step(p), &p->e));
 }
 
 PUBLIC int ps_pull_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids,
     float *dst)
 {
-	return handle_run_call(p,
+	return pskit_run_call(p,
 	    &(const struct call){ pull_table_rows, .text = table, .ids = ids, .n = nids,
 	        .to = dst });
 }
@@ -252,7 +251,7 @@ static void held_free(struct held *h)
 	free(h);
 }
 
-void handle_free_pushed_rows(struct ps *p)
+void pskit_free_pushed_rows(struct ps *p)
 {
 	for (struct held *next; p->held; p->held = next) {
 		next = p->held->next;
@@ -298,28 +297,28 @@ static int push_table_rows(struct ps *p, const struct call *c)
 	struct held *h;
 
 	if (!t || !check_may_push(p, "ps_push_rows"))
-		return handle_return(p, p->e.code);
+		return pskit_return(p, p->e.code);
 	if (!c->n)
 		return PS_OK;
 	if (p->stepping) {
 		h = reserve_held(p, t, c->n);
 		if (!h)
-			return handle_return(p, p->e.code);
+			return pskit_return(p, p->e.code);
 		memcpy(h->ids, ids, c->n * sizeof *ids);
 		memcpy(h->rows, rows, c->n * t->cols * sizeof *rows);
 		h->next = p->held;
 		p->held = h;
-		return handle_return(p, push_held_rows(p, t, h->ids, c->n, h->rows));
+		return pskit_return(p, push_held_rows(p, t, h->ids, c->n, h->rows));
 	}
 	client_stats(current_client(p), &before);
 	rc = push_held_rows(p, t, ids, c->n, rows);
-	return rc ? handle_return(p, rc) : await_push(p, c->text, &before);
+	return rc ? pskit_return(p, rc) : await_push(p, c->text, &before);
 }
 
 PUBLIC int ps_push_rows(struct ps *p, const char *table, const uint64_t *ids, size_t nids,
     const float *gradient)
 {
-	return handle_run_call(p,
+	return pskit_run_call(p,
 	    &(const struct call){ push_table_rows, .text = table, .ids = ids, .n = nids,
 	        .from = gradient });
 }
@@ -338,17 +337,17 @@ PUBLIC int ps_reserve_rows(struct ps *p, const char *table, size_t nids, uint64_
 {
 	const struct table *t;
 
-	if (handle_is_busy(p))
+	if (pskit_is_busy(p))
 		return PS_USAGE;
 	t = attach_to_cluster(p) ? NULL : find_table_of_kind(p, table, true);
 	if (!t)
-		return handle_return(p, p->e.code);
+		return pskit_return(p, p->e.code);
 	if (p->reserved)
-		return handle_misuse(p,
+		return pskit_misuse(p,
 		    "ps_reserve_rows: what was reserved before is not committed yet");
 	p->reserved = reserve_held(p, t, nids ? nids : 1);
 	if (!p->reserved)
-		return handle_return(p, p->e.code);
+		return pskit_return(p, p->e.code);
 	snprintf(p->reserved->name, sizeof p->reserved->name, "%s", t->name);
 	p->reserved->n = nids;
 	*ids = p->reserved->ids;
@@ -366,7 +365,7 @@ static int commit_reserved_rows(struct ps *p, const struct call *c)
 	enum err_code rc;
 
 	if (!h || c->n > h->n)
-		return handle_misuse(p, "ps_commit_rows: %s",
+		return pskit_misuse(p, "ps_commit_rows: %s",
 		    h ? "there are not so many reserved" : "ps_reserve_rows comes first");
 	if (!check_may_push(p, "ps_commit_rows"))
 		return PS_USAGE;
@@ -375,7 +374,7 @@ static int commit_reserved_rows(struct ps *p, const struct call *c)
 	if (!t || !c->n) {
 		drop_reserved_rows(p);
 		return t ? PS_OK
-		         : handle_return(p,
+		         : pskit_return(p,
 		               err_set(&p->e, ERR_NOTFOUND,
 		                   "the table that rows were reserved for is gone"));
 	}
@@ -384,13 +383,13 @@ static int commit_reserved_rows(struct ps *p, const struct call *c)
 	p->held = h;
 	rc = push_held_rows(p, t, h->ids, c->n, h->rows);
 	if (p->stepping)
-		return handle_return(p, rc);
-	rc = rc ? handle_return(p, rc) : await_push(p, t->name, &before);
-	handle_free_pushed_rows(p);
+		return pskit_return(p, rc);
+	rc = rc ? pskit_return(p, rc) : await_push(p, t->name, &before);
+	pskit_free_pushed_rows(p);
 	return rc;
 }
 
 PUBLIC int ps_commit_rows(struct ps *p, size_t n)
 {
-	return handle_run_call(p, &(const struct call){ commit_reserved_rows, .n = n });
+	return pskit_run_call(p, &(const struct call){ commit_reserved_rows, .n = n });
 }

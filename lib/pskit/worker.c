@@ -46,16 +46,16 @@ static int join_job(struct ps *p, const struct call *c)
 	enum err_code rc;
 
 	if (p->joined || p->attached)
-		return handle_misuse(p, "ps_join: this handle is in use already");
+		return pskit_misuse(p, "ps_join: this handle is in use already");
 	snprintf(name, sizeof name, "worker-%d", p->slot > 0 ? p->slot : 0);
-	rc = handle_identify(p, name);
+	rc = pskit_identify(p, name);
 	if (rc)
-		return handle_return(p, rc);
+		return pskit_return(p, rc);
 	p->tables = c->text ? mem_strdup(c->text) : NULL;
-	rc = handle_write_first(p, p->tables);
-	handle_free_first(p);
+	rc = pskit_write_first(p, p->tables);
+	pskit_free_first(p);
 	if (rc)
-		return handle_return(p, rc);
+		return pskit_return(p, rc);
 	p->cfg = (struct train_config){ .id = &p->id,
 		.slot = p->slot,
 		.zone = p->zone,
@@ -71,22 +71,22 @@ static int join_job(struct ps *p, const struct call *c)
 		rc = check_job_suits(&p->w.job.conf, &p->e);
 	p->joined = !rc;
 	if (!rc)
-		handle_warn_settings(p);
+		pskit_warn_settings(p);
 	if (!rc)
 		warn_endless_steps(p);
 	if (rc)
 		worker_close(&p->w, rc, &p->e);
-	return handle_return(p, rc);
+	return pskit_return(p, rc);
 }
 
 PUBLIC int ps_join(struct ps *p, const char *tables, uint64_t examples)
 {
-	return handle_run_call(p, &(const struct call){ join_job, .text = tables, .n = examples });
+	return pskit_run_call(p, &(const struct call){ join_job, .text = tables, .n = examples });
 }
 
 PUBLIC uint32_t ps_slot(const struct ps *p)
 {
-	return !handle_is_busy(p) && p->joined ? p->w.slot : UINT32_MAX;
+	return !pskit_is_busy(p) && p->joined ? p->w.slot : UINT32_MAX;
 }
 
 /* ---- scores ---- */
@@ -131,7 +131,7 @@ static int pull_last_parameters(struct ps *p)
 	enum err_code rc = w->ring ? ERR_OK
 	                           : params_pull(&w->params, &w->batch, w->step, true, &p->e);
 
-	return rc ? handle_return(p, rc) : PS_OVER;
+	return rc ? pskit_return(p, rc) : PS_OVER;
 }
 
 /* ps_step_begin.  worker_fetch() waits until the step may begin; then all pushes of earlier steps
@@ -142,7 +142,7 @@ static int begin_worker_step(struct ps *p, const struct call *c)
 	enum err_code rc = ERR_OK;
 
 	if (!p->joined || p->stepping || p->over)
-		return handle_misuse(p, "ps_step_begin: %s",
+		return pskit_misuse(p, "ps_step_begin: %s",
 		    !p->joined    ? "ps_join comes first"
 		        : p->over ? "all steps are done"
 		                  : "the step before has no ps_step_end");
@@ -152,7 +152,7 @@ static int begin_worker_step(struct ps *p, const struct call *c)
 	for (bool any = false; !any;) {
 		rc = worker_fetch(w, &p->t, &p->over, &p->e);
 		if (!rc)
-			handle_free_pushed_rows(p);
+			pskit_free_pushed_rows(p);
 		if (!rc && p->over)
 			return pull_last_parameters(p);
 		if (!rc)
@@ -161,7 +161,7 @@ static int begin_worker_step(struct ps *p, const struct call *c)
 		if (!rc && !any)
 			rc = worker_commit(w, &p->t, 0, &p->e);
 		if (rc)
-			return handle_return(p, rc);
+			return pskit_return(p, rc);
 	}
 	p->stepping = true;
 	figures_doing(w, "compute");
@@ -172,10 +172,10 @@ static int begin_worker_step(struct ps *p, const struct call *c)
 
 PUBLIC int ps_step_begin(struct ps *p, struct ps_step *out)
 {
-	return handle_run_call(p, &(const struct call){ begin_worker_step, .to = out });
+	return pskit_run_call(p, &(const struct call){ begin_worker_step, .to = out });
 }
 
-float *handle_dense(struct ps *p, const char *table, bool gradient, size_t *n)
+float *pskit_dense(struct ps *p, const char *table, bool gradient, size_t *n)
 {
 	for (size_t i = 0; p->joined && i < p->w.job.ntables; i++) {
 		const struct model_table *t = &p->w.job.table[i];
@@ -192,12 +192,12 @@ float *handle_dense(struct ps *p, const char *table, bool gradient, size_t *n)
 
 PUBLIC const float *ps_param(struct ps *p, const char *table, size_t *n)
 {
-	return handle_is_busy(p) ? NULL : handle_dense(p, table, false, n);
+	return pskit_is_busy(p) ? NULL : pskit_dense(p, table, false, n);
 }
 
 PUBLIC float *ps_grad(struct ps *p, const char *table, size_t *n)
 {
-	return handle_is_busy(p) ? NULL : handle_dense(p, table, true, n);
+	return pskit_is_busy(p) ? NULL : pskit_dense(p, table, true, n);
 }
 
 /* Without a loss, only the gradient shows that training diverged. */
@@ -216,19 +216,19 @@ static int end_worker_step(struct ps *p, const struct call *c)
 	double loss = c->number;
 
 	if (!p->stepping)
-		return handle_misuse(p, "ps_step_end: ps_step_begin comes first");
+		return pskit_misuse(p, "ps_step_end: ps_step_begin comes first");
 	p->stepping = false;
 	if (loss == WORKER_NO_LOSS && !gradient_is_finite(&w->params))
 		loss = NAN;
 	if (isfinite((float)loss) || loss == WORKER_NO_LOSS)
 		params_good(&w->params, w->step);
 	local_finish(w->local, &w->params, &w->batch);
-	return handle_return(p, worker_commit(w, &p->t, loss, &p->e));
+	return pskit_return(p, worker_commit(w, &p->t, loss, &p->e));
 }
 
 PUBLIC int ps_step_end(struct ps *p, double loss)
 {
-	return handle_run_call(p, &(const struct call){ end_worker_step, .number = loss });
+	return pskit_run_call(p, &(const struct call){ end_worker_step, .number = loss });
 }
 
 /* ---- the end ---- */
@@ -236,7 +236,7 @@ PUBLIC int ps_step_end(struct ps *p, double loss)
 PUBLIC int ps_on_score(struct ps *p, int (*fn)(struct ps *p, void *ctx, struct ps_scores *out),
     void *ctx)
 {
-	if (handle_is_busy(p))
+	if (pskit_is_busy(p))
 		return PS_USAGE;
 	p->score = fn;
 	p->score_ctx = ctx;
@@ -249,14 +249,14 @@ static int finish_job(struct ps *p, const struct call *c)
 
 	(void)c;
 	if (!p->joined || p->ended)
-		return handle_misuse(p, "ps_finish: %s",
+		return pskit_misuse(p, "ps_finish: %s",
 		    p->ended ? "the job is over" : "ps_join comes first");
 	p->over = true;
 	p->stepping = false;
 	install_score(p);
 	rc = worker_finish(&p->w, &p->e);
 	p->ended = !rc;
-	return handle_return(p, rc);
+	return pskit_return(p, rc);
 }
 
 PUBLIC int ps_finish(struct ps *p, int (*fn)(struct ps *p, void *ctx, struct ps_scores *out),
@@ -264,5 +264,5 @@ PUBLIC int ps_finish(struct ps *p, int (*fn)(struct ps *p, void *ctx, struct ps_
 {
 	if (fn && ps_on_score(p, fn, ctx))
 		return PS_USAGE;
-	return handle_run_call(p, &(const struct call){ .fn = finish_job });
+	return pskit_run_call(p, &(const struct call){ .fn = finish_job });
 }

@@ -34,7 +34,7 @@ static void make_bench_member(struct crew *c, const char *dir, unsigned i,
 	struct key_pair key;
 
 	key_pair_generate(&key);
-	hs_identity_init(&c->id[i].hs, &key, psk);
+	handshake_identity_init(&c->id[i].hs, &key, psk);
 	*m = (struct ring_member){ .slot = i, .incarnation = i };
 	memcpy(m->key, key.pk, sizeof m->key);
 	snprintf(m->local, sizeof m->local, "%s/ring-%u.sock", dir, i);
@@ -177,7 +177,7 @@ enum err_code bench_ring(const char *dir, struct bench_config *b, struct err *e)
 	for (size_t i = 1; i < n; i++)
 		ring_free(c.ring[i]);
 	for (size_t i = 0; i < n; i++)
-		hs_identity_wipe(&c.id[i].hs);
+		handshake_identity_wipe(&c.id[i].hs);
 	free(c.member);
 	free(c.id);
 	free(c.ring);

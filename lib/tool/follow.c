@@ -119,7 +119,7 @@ static enum err_code answer_batch(struct follow *f, const char *p, size_t n, str
 	if (rc)
 		return rc;
 	fix_format(f, d, p, n);
-	rc = predict(&f->s.params, d, stale, score_print, &f->s, e);
+	rc = evaluate_predict(&f->s.params, d, stale, score_print, &f->s, e);
 	if (stale)
 		f->pulled = now;
 	dataset_free(d);

@@ -112,7 +112,7 @@ enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata
 		.words = s.job.train->words != NULL };
 	rc = data_for(&s, t, data, ndata, &want, &own, &set, e);
 	if (!rc)
-		rc = predict(&s.params, set, true, score_print, &s, e);
+		rc = evaluate_predict(&s.params, set, true, score_print, &s, e);
 	dataset_free(own);
 	score_close(&s);
 	return rc;

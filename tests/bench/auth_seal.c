@@ -82,25 +82,26 @@ static void bench_handshake(struct session *a, struct session *b)
 
 	key_pair_generate(&ck);
 	key_pair_generate(&sk);
-	hs_identity_init(&id, &sk, psk);
+	handshake_identity_init(&id, &sk, psk);
 	for (int r = 0; r < ROUNDS; r++) {
 		int64_t spent = 0;
 
 		for (int i = 0; i < CALLS; i++) {
 			int64_t t = clock_now();
 
-			hs_server_hello(&hs, suite_mask(), 0, hello);
+			handshake_server_hello(&hs, suite_mask(), 0, hello);
 			spent += clock_now() - t;
-			if (hs_client_read_hello(&hc, hello, &suites, &hint, NULL) != ERR_OK ||
-			    hs_client_write1(&hc, &ck, sk.pk, psk, SUITE_POLY1305, &ci, msg1,
+			if (handshake_client_read_hello(&hc, hello, &suites, &hint, NULL) !=
+			        ERR_OK ||
+			    handshake_client_write1(&hc, &ck, sk.pk, psk, SUITE_POLY1305, &ci, msg1,
 			        NULL) != ERR_OK)
 				abort();
 			t = clock_now();
-			if (hs_server_read1(&hs, &id, 1, msg1, &peer, NULL) != ERR_OK ||
-			    hs_server_write2(&hs, HS_OK, &si, msg2, a, NULL) != ERR_OK)
+			if (handshake_server_read1(&hs, &id, 1, msg1, &peer, NULL) != ERR_OK ||
+			    handshake_server_write2(&hs, HS_OK, &si, msg2, a, NULL) != ERR_OK)
 				abort();
 			spent += clock_now() - t;
-			if (hs_client_read2(&hc, msg2, &got, b, NULL) != ERR_OK)
+			if (handshake_client_read2(&hc, msg2, &got, b, NULL) != ERR_OK)
 				abort();
 		}
 		rate[r] = CALLS / ((double)spent / 1e9);

@@ -138,7 +138,7 @@ static void keys(void)
 	memset(secret, 1, sizeof secret);
 	key_pair_from_secret(&k, secret);
 	memset(psk, 3, sizeof psk);
-	hs_identity_init(&identity.hs, &k, psk);
+	handshake_identity_init(&identity.hs, &k, psk);
 	memset(secret, 2, sizeof secret);
 	key_pair_from_secret(&peer_key, secret);
 }
@@ -207,14 +207,14 @@ static void shake_hands(struct world *w, enum suite suite)
 	uint64_t hint;
 
 	expect(w, hello, sizeof hello);
-	check(hs_client_read_hello(&hc, hello, &suites, &hint, NULL) == ERR_OK);
-	check(hs_client_write1(&hc, &peer_key, identity.hs.key.pk, identity.hs.psk, suite, &info,
-	          msg1, NULL) == ERR_OK);
+	check(handshake_client_read_hello(&hc, hello, &suites, &hint, NULL) == ERR_OK);
+	check(handshake_client_write1(&hc, &peer_key, identity.hs.key.pk, identity.hs.psk, suite,
+	          &info, msg1, NULL) == ERR_OK);
 	check(feed(w, msg1, sizeof msg1) == ERR_OK && turn(w) == ERR_OK && w->admitted == 1 &&
 	    !conn_is_live(w->server));
 	expect(w, msg2, sizeof msg2);
-	check(hs_client_read2(&hc, msg2, &server, &w->session, NULL) == ERR_OK);
-	hs_client_wipe(&hc);
+	check(handshake_client_read2(&hc, msg2, &server, &w->session, NULL) == ERR_OK);
+	handshake_client_wipe(&hc);
 }
 
 /* ---- strangers ---- */

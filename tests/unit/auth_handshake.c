@@ -66,7 +66,7 @@ static struct world *world_new(void)
 	key_pair_generate(&w->ck);
 	key_pair_generate(&w->sk);
 	randombytes_buf(w->psk, 32);
-	hs_identity_init(&w->id, &w->sk, w->psk);
+	handshake_identity_init(&w->id, &w->sk, w->psk);
 	w->hello = sodium_malloc(HS_HELLO_BYTES);
 	w->msg1 = sodium_malloc(HS_MSG1_BYTES);
 	w->msg2 = sodium_malloc(HS_MSG2_BYTES);
@@ -93,12 +93,12 @@ static enum err_code hello_and_write1(struct world *w, enum suite suite)
 {
 	uint8_t offered;
 	uint64_t epoch;
-	enum err_code rc = hs_client_read_hello(&w->hc, w->hello, &offered, &epoch, &w->e);
+	enum err_code rc = handshake_client_read_hello(&w->hc, w->hello, &offered, &epoch, &w->e);
 
 	if (rc != ERR_OK)
 		return rc;
-	return hs_client_write1(&w->hc, &w->ck, w->sk.pk, w->psk, suite, &client_info, w->msg1,
-	    &w->e);
+	return handshake_client_write1(&w->hc, &w->ck, w->sk.pk, w->psk, suite, &client_info,
+	    w->msg1, &w->e);
 }
 
 static enum err_code run(struct world *w, enum suite suite, enum place place, int bit,
@@ -106,7 +106,7 @@ static enum err_code run(struct world *w, enum suite suite, enum place place, in
 {
 	enum err_code rc;
 
-	hs_server_hello(&w->hs, 0x0e, 42, w->hello);
+	handshake_server_hello(&w->hs, 0x0e, 42, w->hello);
 	if (place == HELLO_CLIENT)
 		flip(w->hello, bit);
 	if (place == HELLO_SERVER)
@@ -118,16 +118,16 @@ static enum err_code run(struct world *w, enum suite suite, enum place place, in
 	if (place == MSG1)
 		flip(w->msg1, bit);
 	products = 0;
-	rc = hs_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, &w->e);
+	rc = handshake_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, &w->e);
 	*server_products = products;
 	if (rc != ERR_OK)
 		return rc;
-	rc = hs_server_write2(&w->hs, HS_OK, &server_info, w->msg2, &w->ss, &w->e);
+	rc = handshake_server_write2(&w->hs, HS_OK, &server_info, w->msg2, &w->ss, &w->e);
 	if (rc != ERR_OK)
 		return rc;
 	if (place == MSG2)
 		flip(w->msg2, bit);
-	return hs_client_read2(&w->hc, w->msg2, &w->got, &w->cs, &w->e);
+	return handshake_client_read2(&w->hc, w->msg2, &w->got, &w->cs, &w->e);
 }
 
 static bool exchange(struct session *a, struct session *b)
@@ -200,36 +200,36 @@ static void strangers(struct world *w)
 	key_pair_generate(&other);
 	randombytes_buf(psk, sizeof(psk));
 
-	hs_identity_init(&w->id, &w->sk, psk);
+	handshake_identity_init(&w->id, &w->sk, psk);
 	ok(run(w, SUITE_POLY1305, NOWHERE, 0, &n) == ERR_AUTH && n == 0,
 	    "another psk: refused, no product");
 	ok(w->hs.noise.dh_count == 0, "the object's own count agrees");
-	hs_identity_init(&w->id, &other, w->psk);
+	handshake_identity_init(&w->id, &other, w->psk);
 	ok(run(w, SUITE_POLY1305, NOWHERE, 0, &n) == ERR_AUTH && n == 0,
 	    "another server key: refused, no product");
-	hs_identity_init(&w->id, &w->sk, w->psk);
+	handshake_identity_init(&w->id, &w->sk, w->psk);
 
-	hs_identity_init(&two[0], &w->sk, psk);
-	hs_identity_init(&two[1], &w->sk, w->psk);
-	hs_server_hello(&w->hs, 0x0e, 0, w->hello);
+	handshake_identity_init(&two[0], &w->sk, psk);
+	handshake_identity_init(&two[1], &w->sk, w->psk);
+	handshake_server_hello(&w->hs, 0x0e, 0, w->hello);
 	ok(hello_and_write1(w, SUITE_POLY1305) == ERR_OK &&
-	        hs_server_read1(&w->hs, two, 2, w->msg1, &w->peer, &w->e) == ERR_OK &&
+	        handshake_server_read1(&w->hs, two, 2, w->msg1, &w->peer, &w->e) == ERR_OK &&
 	        w->peer.identity == 1,
 	    "in a rotation the identity is found by mac1");
-	ok(hs_server_write2(&w->hs, HS_OK, &server_info, w->msg2, &w->ss, &w->e) == ERR_OK &&
-	        hs_client_read2(&w->hc, w->msg2, &w->got, &w->cs, &w->e) == ERR_OK,
+	ok(handshake_server_write2(&w->hs, HS_OK, &server_info, w->msg2, &w->ss, &w->e) == ERR_OK &&
+	        handshake_client_read2(&w->hc, w->msg2, &w->got, &w->cs, &w->e) == ERR_OK,
 	    "and used");
 
 	/* The same bytes, against the next challenge. */
-	hs_server_hello(&w->hs, 0x0e, 0, w->hello);
+	handshake_server_hello(&w->hs, 0x0e, 0, w->hello);
 	products = 0;
-	ok(hs_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, &w->e) == ERR_AUTH &&
+	ok(handshake_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, &w->e) == ERR_AUTH &&
 	        products == 0,
 	    "a replayed message 1 is refused, no product");
 	ok(hello_and_write1(w, SUITE_POLY1305) == ERR_OK, "a fresh message 1");
-	ok(hs_client_read2(&w->hc, w->msg2, &w->got, &w->cs, &w->e) == ERR_AUTH,
+	ok(handshake_client_read2(&w->hc, w->msg2, &w->got, &w->cs, &w->e) == ERR_AUTH,
 	    "a replayed message 2 is refused");
-	ok(hs_client_read2(&w->hc, w->msg2, &w->got, &w->cs, &w->e) == ERR_AUTH, "for good");
+	ok(handshake_client_read2(&w->hc, w->msg2, &w->got, &w->cs, &w->e) == ERR_AUTH, "for good");
 }
 
 /* mac1 as the format describes it, computed apart from the code under test. */
@@ -260,12 +260,12 @@ static void low_order_points(struct world *w)
 	for (size_t i = 0; i < NLOW; i++) {
 		unsigned n;
 
-		hs_server_hello(&w->hs, 0x0e, 0, w->hello);
+		handshake_server_hello(&w->hs, 0x0e, 0, w->hello);
 		hello_and_write1(w, SUITE_POLY1305);
 		point(i, w->msg1 + 8);
 		remac(w);
 		products = 0;
-		ephemeral += hs_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, &w->e) ==
+		ephemeral += handshake_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, &w->e) ==
 		        ERR_AUTH &&
 		    products == 1;
 
@@ -273,17 +273,18 @@ static void low_order_points(struct world *w)
 		fixed += run(w, SUITE_POLY1305, NOWHERE, 0, &n) == ERR_AUTH && n == 2;
 		w->ck = honest;
 
-		hs_server_hello(&w->hs, 0x0e, 0, w->hello);
+		handshake_server_hello(&w->hs, 0x0e, 0, w->hello);
 		hello_and_write1(w, SUITE_POLY1305);
-		hs_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, &w->e);
-		hs_server_write2(&w->hs, HS_OK, &server_info, w->msg2, &w->ss, &w->e);
+		handshake_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, &w->e);
+		handshake_server_write2(&w->hs, HS_OK, &server_info, w->msg2, &w->ss, &w->e);
 		point(i, w->msg2 + 8);
 		products = 0;
-		answer += hs_client_read2(&w->hc, w->msg2, &w->got, &w->cs, &w->e) == ERR_AUTH &&
+		answer += handshake_client_read2(&w->hc, w->msg2, &w->got, &w->cs, &w->e) ==
+		        ERR_AUTH &&
 		    products == 1;
 
 		point(i, w->sk.pk);
-		hs_server_hello(&w->hs, 0x0e, 0, w->hello);
+		handshake_server_hello(&w->hs, 0x0e, 0, w->hello);
 		server += hello_and_write1(w, SUITE_POLY1305) == ERR_AUTH;
 		w->sk = server_pair;
 	}
@@ -300,7 +301,7 @@ static enum err_code by_hand(struct world *w, int at, uint8_t suite)
 	struct noise x;
 	uint8_t prologue[HS_HELLO_BYTES + 8], info[56] = { 0 };
 
-	hs_server_hello(&w->hs, 0x0a, 0, w->hello);
+	handshake_server_hello(&w->hs, 0x0a, 0, w->hello);
 	memcpy(w->msg1, "PSC1\1\0\0\0", 8);
 	w->msg1[5] = suite;
 	memcpy(prologue, w->hello, HS_HELLO_BYTES);
@@ -311,7 +312,7 @@ static enum err_code by_hand(struct world *w, int at, uint8_t suite)
 	if (!noise_write1(&x, info, sizeof(info), w->msg1 + 8))
 		abort();
 	remac(w);
-	return hs_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, &w->e);
+	return handshake_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, &w->e);
 }
 
 static void handmade(struct world *w)
@@ -342,12 +343,14 @@ static void statuses(struct world *w)
 	};
 
 	for (size_t i = 1; i < sizeof(row) / sizeof(row[0]); i++) {
-		hs_server_hello(&w->hs, 0x0e, 0, w->hello);
+		handshake_server_hello(&w->hs, 0x0e, 0, w->hello);
 		hello_and_write1(w, SUITE_POLY1305);
-		hs_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, &w->e);
-		ok(hs_server_write2(&w->hs, row[i].status, NULL, w->msg2, NULL, &w->e) == ERR_OK &&
-		        hs_client_read2(&w->hc, w->msg2, &w->got, &w->cs, &w->e) == row[i].code &&
-		        strstr(w->e.msg, hs_status_text(row[i].status)) != NULL,
+		handshake_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, &w->e);
+		ok(handshake_server_write2(&w->hs, row[i].status, NULL, w->msg2, NULL, &w->e) ==
+		            ERR_OK &&
+		        handshake_client_read2(&w->hc, w->msg2, &w->got, &w->cs, &w->e) ==
+		            row[i].code &&
+		        strstr(w->e.msg, handshake_status_text(row[i].status)) != NULL,
 		    "status %d: %s", (int)row[i].status, w->e.msg);
 	}
 }
@@ -357,23 +360,24 @@ static void clear_errors(struct world *w)
 	uint8_t offered;
 	uint64_t epoch;
 
-	hs_server_hello(&w->hs, 1u << SUITE_POLY1305, UINT64_C(0x1122334455667788), w->hello);
-	ok(hs_client_read_hello(&w->hc, w->hello, &offered, &epoch, &w->e) == ERR_OK &&
+	handshake_server_hello(&w->hs, 1u << SUITE_POLY1305, UINT64_C(0x1122334455667788),
+	    w->hello);
+	ok(handshake_client_read_hello(&w->hc, w->hello, &offered, &epoch, &w->e) == ERR_OK &&
 	        offered == 8 && epoch == UINT64_C(0x1122334455667788),
 	    "hello: suites and epoch hint");
 	ok(hello_and_write1(w, SUITE_CHACHA20POLY1305) == ERR_CONFIG &&
 	        strstr(w->e.msg, "chacha20poly1305") != NULL,
 	    "%s", w->e.msg);
 	w->hello[4] = 2;
-	ok(hs_client_read_hello(&w->hc, w->hello, &offered, &epoch, &w->e) == ERR_PROTO &&
+	ok(handshake_client_read_hello(&w->hc, w->hello, &offered, &epoch, &w->e) == ERR_PROTO &&
 	        strstr(w->e.msg, "version 2") != NULL,
 	    "%s", w->e.msg);
 	memcpy(w->hello, "HTTP/1.1 400 Bad Request\r\nDate: ", HS_HELLO_BYTES);
-	ok(hs_client_read_hello(&w->hc, w->hello, &offered, &epoch, &w->e) == ERR_PROTO, "%s",
-	    w->e.msg);
+	ok(handshake_client_read_hello(&w->hc, w->hello, &offered, &epoch, &w->e) == ERR_PROTO,
+	    "%s", w->e.msg);
 	memset(w->msg1, 'G', HS_MSG1_BYTES);
-	hs_server_hello(&w->hs, 8, 0, w->hello);
-	ok(hs_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, NULL) == ERR_PROTO,
+	handshake_server_hello(&w->hs, 8, 0, w->hello);
+	ok(handshake_server_read1(&w->hs, &w->id, 1, w->msg1, &w->peer, NULL) == ERR_PROTO,
 	    "a stranger's bytes, without a struct err");
 }
 

@@ -107,7 +107,7 @@ static void ear_open(struct ear *x, const uint8_t *psk)
 {
 	memset(x, 0, sizeof *x);
 	key_pair_generate(&x->key);
-	hs_identity_init(&x->id.hs, &x->key, psk);
+	handshake_identity_init(&x->id.hs, &x->key, psk);
 	pthread_mutex_init(&x->lock, NULL);
 	atomic_store(&x->answers, true);
 	if (net_listen("127.0.0.1:0", 8, &x->listener, x->addr, NULL) ||
@@ -293,7 +293,7 @@ int main(void)
 
 	log_init(&logger, "client", 2, LOG_LEVEL_ERROR);
 	key_pair_generate(&key);
-	hs_identity_init(&id.conn.hs, &key, psk);
+	handshake_identity_init(&id.conn.hs, &key, psk);
 	layout_reserve(&l);
 	layout_add(&l, &shape, &t, NULL);
 	layout_place(&l, (const uint16_t[]){ 0 }, 1, 1);

@@ -136,9 +136,9 @@ int main(void)
 
 	key_init(NULL);
 	key_pair_generate(&k);
-	hs_identity_init(&server_id.hs, &k, psk);
+	handshake_identity_init(&server_id.hs, &k, psk);
 	key_pair_generate(&k);
-	hs_identity_init(&client_id.hs, &k, psk);
+	handshake_identity_init(&client_id.hs, &k, psk);
 	for (int keep = 0; keep < 2; keep++) {
 		suite(SUITE_POLY1305, keep);
 		suite(SUITE_CHACHA20POLY1305, keep);

@@ -214,9 +214,9 @@ int main(void)
 
 	key_init(NULL);
 	key_pair_generate(&k);
-	hs_identity_init(&server_id.hs, &k, psk);
+	handshake_identity_init(&server_id.hs, &k, psk);
 	key_pair_generate(&k);
-	hs_identity_init(&client_id.hs, &k, psk);
+	handshake_identity_init(&client_id.hs, &k, psk);
 	agreed();
 	much();
 	full();

@@ -206,7 +206,7 @@ static void test_refusals(void)
 	ok(model_new("ffm", &shape, &m, &e) == ERR_OK && model_check(m, &s.b, &e) == ERR_FORMAT &&
 	        strstr(e.msg, "has 3 fields"),
 	    "%s", e.msg);
-	sample_release(&s);
+	feed_sample_release(&s);
 	model_free(m);
 }
 

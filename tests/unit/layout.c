@@ -195,7 +195,7 @@ static void json(void)
 	layout_release(&back);
 }
 
-static bool table_refused(const char *text, const char *word)
+static bool coord_table_refused(const char *text, const char *word)
 {
 	struct err e = { 0 };
 	struct table t;
@@ -221,23 +221,24 @@ static bool layout_refused(const char *text)
 
 static void wrong_json(void)
 {
-	ok(table_refused("{\"name\":\"../x\",\"rows\":1,\"cols\":1}", "name") &&
-	        table_refused("{\"name\":\"\",\"rows\":1,\"cols\":1}", "name") &&
-	        table_refused("{\"rows\":1,\"cols\":1}", "name"),
+	ok(coord_table_refused("{\"name\":\"../x\",\"rows\":1,\"cols\":1}", "name") &&
+	        coord_table_refused("{\"name\":\"\",\"rows\":1,\"cols\":1}", "name") &&
+	        coord_table_refused("{\"rows\":1,\"cols\":1}", "name"),
 	    "a table's name is letters, digits and . _ -");
-	ok(table_refused("{\"name\":\"w\",\"rows\":0,\"cols\":1}", "0 x 1") &&
-	        table_refused("{\"name\":\"w\",\"rows\":5}", "5 x 0"),
+	ok(coord_table_refused("{\"name\":\"w\",\"rows\":0,\"cols\":1}", "0 x 1") &&
+	        coord_table_refused("{\"name\":\"w\",\"rows\":5}", "5 x 0"),
 	    "a dense table has elements");
-	ok(table_refused("{\"name\":\"w\",\"rows\":1099511627776,\"cols\":2}", "1099511627776 x 2"),
+	ok(coord_table_refused("{\"name\":\"w\",\"rows\":1099511627776,\"cols\":2}",
+	       "1099511627776 x 2"),
 	    "and not more than can be held");
-	ok(table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":-1}", "cols") &&
-	        table_refused("{\"name\":\"w\",\"rows\":\"1\",\"cols\":1}", "rows"),
+	ok(coord_table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":-1}", "cols") &&
+	        coord_table_refused("{\"name\":\"w\",\"rows\":\"1\",\"cols\":1}", "rows"),
 	    "numbers are numbers, and in bounds");
-	ok(table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":1,\"init\":\"noise\"}",
+	ok(coord_table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":1,\"init\":\"noise\"}",
 	       "init must be") &&
-	        table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":1,\"init_limit\":-0.5}",
+	        coord_table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":1,\"init_limit\":-0.5}",
 	            "-0.5") &&
-	        table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":1,\"init_limit\":3.5e38}",
+	        coord_table_refused("{\"name\":\"w\",\"rows\":1,\"cols\":1,\"init_limit\":3.5e38}",
 	            "3.5e+38"),
 	    "its values have a beginning that there is, and a float bounds them");
 }

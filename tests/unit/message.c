@@ -20,8 +20,8 @@ static void test_round_trip(void)
 	struct message m;
 	struct err e = { 0 };
 
-	json = MESSAGE(worker_join, .slot = 3, .pid = 7, .host = "h", .examples = 100, .first = true,
-	    .tables = tables);
+	json = MESSAGE(worker_join, .slot = 3, .pid = 7, .host = "h", .examples = 100,
+	    .first = true, .tables = tables);
 	ok(message_decode(json, ROLE_WORKER, &m, &e) == ERR_OK && m.kind == MESSAGE_worker_join,
 	    "a worker_join is decoded: %s", e.msg);
 	ok(m.worker_join.slot == 3 && m.worker_join.pid == 7 && m.worker_join.examples == 100,

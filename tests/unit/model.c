@@ -103,7 +103,7 @@ static void test_empty(void)
 		        t.g[0][11] == 0 && t.g[1][2] == 0 &&
 		        model_forward(t.m, &s.b, (const float *const *)t.pf, none) == 0,
 		    "a batch of no examples has no loss, and gradient 0");
-		sample_release(&s);
+		feed_sample_release(&s);
 		subject_release(&t);
 	}
 }
@@ -233,7 +233,7 @@ static void test_check(void)
 	ok(model_check(m, &s.b, &e) == ERR_FORMAT, "refused: %s", e.msg);
 	s.b.sparse = true;
 	ok(model_check(m, &s.b, &e) == ERR_FORMAT, "refused: %s", e.msg);
-	sample_release(&s);
+	feed_sample_release(&s);
 	model_free(m);
 
 	model_new("logistic", &(struct model_shape){ .features = 3, .classes = 2 }, &m, NULL);
@@ -246,7 +246,7 @@ static void test_check(void)
 	free(s.b.y);
 	s.b.y = NULL;
 	ok(model_check(m, &s.b, &e) == ERR_FORMAT, "refused: %s", e.msg);
-	sample_release(&s);
+	feed_sample_release(&s);
 	model_free(m);
 }
 

@@ -74,7 +74,7 @@ static inline void sample_fields(struct sample *s, size_t fields)
 		s->b.field[i] = (uint16_t)(s->b.col[i] % fields);
 }
 
-static inline void sample_release(struct sample *s)
+static inline void feed_sample_release(struct sample *s)
 {
 	free(s->x);
 	batch_release(&s->b);
@@ -219,7 +219,7 @@ static inline void test_model(const char *name, const struct model_shape *shape,
 		first = t.g[0][0];
 		second = model_grad(t.m, &s.b, (const float *const *)t.pf, t.g);
 		again &= second == mean && memcmp(&first, &t.g[0][0], sizeof first) == 0;
-		sample_release(&s);
+		feed_sample_release(&s);
 	}
 	/* Products of vectors are summed in float32. */
 	ok(grad < (shape->factors ? 1e-4 : 2e-5),

@@ -95,7 +95,7 @@ static void test_shown(void)
 
 static bool has(const char *text, const char *section, const char *key, const char *want)
 {
-	char *value = account_ini(text, section, key);
+	char *value = object_account_ini(text, section, key);
 	bool same = want ? value && strcmp(value, want) == 0 : !value;
 
 	free(value);
@@ -121,7 +121,7 @@ static void test_ini(void)
 
 static bool at(const struct account *a, const char *bucket, const char *key, const char *want)
 {
-	char *url = account_url(a, bucket, key);
+	char *url = object_account_url(a, bucket, key);
 	bool same = strcmp(url, want) == 0;
 
 	if (!same)
@@ -154,19 +154,19 @@ static void test_account(void)
 	setenv("AWS_ACCESS_KEY_ID", "key", 1);
 	unsetenv("AWS_SECRET_ACCESS_KEY");
 	unsetenv("AWS_PROFILE");
-	ok(account_load(&a, &e) == ERR_AUTH && strstr(e.msg, "/nowhere/.aws/credentials"), "%s",
-	    e.msg);
+	ok(object_account_load(&a, &e) == ERR_AUTH && strstr(e.msg, "/nowhere/.aws/credentials"),
+	    "%s", e.msg);
 	setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
 	setenv("AWS_ENDPOINT_URL", "https://store/", 1);
-	ok(account_load(&a, &e) == ERR_OK && strcmp(a.region, "us-east-1") == 0 &&
+	ok(object_account_load(&a, &e) == ERR_OK && strcmp(a.region, "us-east-1") == 0 &&
 	        strcmp(a.endpoint, "https://store") == 0 && !a.token,
 	    "from the environment");
-	account_release(&a);
+	object_account_release(&a);
 	setenv("AWS_ENDPOINT_URL", "https://me@store", 1);
-	ok(account_load(&a, &e) == ERR_CONFIG, "%s", e.msg);
+	ok(object_account_load(&a, &e) == ERR_CONFIG, "%s", e.msg);
 	unsetenv("AWS_ENDPOINT_URL");
 	setenv("AWS_REGION", "eu/../x", 1);
-	ok(account_load(&a, &e) == ERR_CONFIG, "%s", e.msg);
+	ok(object_account_load(&a, &e) == ERR_CONFIG, "%s", e.msg);
 	unsetenv("AWS_REGION");
 }
 
@@ -180,7 +180,7 @@ static void note(void *ctx, const char *around, const char *name, const char *te
 static enum err_code read_text(const char *text, struct buf *out)
 {
 	buf_clear(out);
-	return xml_read(text, strlen(text), note, out, NULL);
+	return object_xml_read(text, strlen(text), note, out, NULL);
 }
 
 static void test_xml(void)
@@ -203,10 +203,11 @@ static void test_xml(void)
 	ok(read_text((char *)deep.data, &out) == ERR_FORMAT, "nesting has an end");
 	read_text(laughs, &out);
 	ok(out.len < 200, "entities do not grow");
-	value = xml_value(list, strlen(list), "K");
+	value = object_xml_value(list, strlen(list), "K");
 	ok(value && strcmp(value, "a&b") == 0, "the first of a name");
 	free(value);
-	ok(!xml_value(list, strlen(list), "none") && !xml_value("<K>a", 4, "K"), "none");
+	ok(!object_xml_value(list, strlen(list), "none") && !object_xml_value("<K>a", 4, "K"),
+	    "none");
 	buf_release(&deep);
 	buf_release(&out);
 }

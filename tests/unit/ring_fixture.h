@@ -101,7 +101,7 @@ static void crew_open(struct crew *c, unsigned n, const char *transport, int64_t
 		s->index = i;
 		log_init(&s->log, "ring", 2, LOG_LEVEL_ERROR);
 		key_pair_generate(&key);
-		hs_identity_init(&s->id.hs, &key, psk);
+		handshake_identity_init(&s->id.hs, &key, psk);
 		memcpy(m->key, key.pk, sizeof m->key);
 		m->slot = SLOT(i);
 		m->incarnation = 100 + i;

@@ -312,7 +312,7 @@ static void clocks(void)
 	bool bad;
 
 	msg_put_run(&runs, &(struct msg_run){ 1, 0, 7, false });
-	clocks_put(&b,
+	sum_body_clocks_put(&b,
 	    &(struct slot_clock){ .slot = 3,
 	        .examples = 64,
 	        .incarnation = 9,
@@ -320,30 +320,31 @@ static void clocks(void)
 	        .clocks = true,
 	        .runs = runs.data,
 	        .len = runs.len });
-	clocks_put(&b, &(struct slot_clock){ .slot = 4, .incarnation = 8, .done = true });
-	ok(clocks_next(b.data, b.len, &at, &c, &bad) && c.slot == 3 && c.examples == 64 &&
+	sum_body_clocks_put(&b, &(struct slot_clock){ .slot = 4, .incarnation = 8, .done = true });
+	ok(sum_body_clocks_next(b.data, b.len, &at, &c, &bad) && c.slot == 3 && c.examples == 64 &&
 	        c.incarnation == 9 && c.step == 5 && c.clocks && !c.done &&
 	        c.len == MSG_RUN_BYTES && memcmp(c.runs, runs.data, runs.len) == 0,
 	    "a slot's clock is read");
-	ok(clocks_next(b.data, b.len, &at, &c, &bad) && c.slot == 4 && c.done && !c.clocks &&
-	        !c.len && !clocks_next(b.data, b.len, &at, &c, &bad) && !bad,
+	ok(sum_body_clocks_next(b.data, b.len, &at, &c, &bad) && c.slot == 4 && c.done &&
+	        !c.clocks && !c.len && !sum_body_clocks_next(b.data, b.len, &at, &c, &bad) && !bad,
 	    "and the next, which is done, and the end");
 	for (size_t n = 1; n < b.len; n++) {
 		at = 0;
-		while (clocks_next(b.data, n, &at, &c, &bad))
+		while (sum_body_clocks_next(b.data, n, &at, &c, &bad))
 			;
 		bad_cuts += bad;
 	}
 	ok(bad_cuts == b.len - 1 - 1, "what is cut off is none: %zu of %zu", bad_cuts, b.len - 1);
 	put_le32(b.data + 28, UINT32_MAX);
 	at = 0;
-	ok(!clocks_next(b.data, b.len, &at, &c, &bad) && bad,
+	ok(!sum_body_clocks_next(b.data, b.len, &at, &c, &bad) && bad,
 	    "nor what says to be longer than it is");
 	put_le32(b.data + 28, MSG_RUN_BYTES - 1);
-	ok(!clocks_next(b.data, b.len, &at, &c, &bad) && bad, "nor with what is no run");
+	ok(!sum_body_clocks_next(b.data, b.len, &at, &c, &bad) && bad, "nor with what is no run");
 	put_le32(b.data + 28, MSG_RUN_BYTES);
 	put_le32(b.data + 24, 8);
-	ok(!clocks_next(b.data, b.len, &at, &c, &bad) && bad, "nor of a kind that there is not");
+	ok(!sum_body_clocks_next(b.data, b.len, &at, &c, &bad) && bad,
+	    "nor of a kind that there is not");
 	buf_release(&runs);
 	buf_release(&b);
 }

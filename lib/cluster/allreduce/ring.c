@@ -168,7 +168,7 @@ enum err_code ring_form(struct ring *r, uint32_t epoch, const struct ring_member
 	if (rc)
 		return rc;
 	ring_end_sessions(r);
-	coord_ring_seat(r, members, n);
+	ring_meet_seat(r, members, n);
 	ring_plan_release(&r->plan);
 	r->plan_n = 0;
 	r->epoch = epoch;

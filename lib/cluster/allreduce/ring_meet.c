@@ -366,7 +366,7 @@ void ring_end_sessions(struct ring *r)
 	r->fault.code = ERR_OK;
 }
 
-void coord_ring_seat(struct ring *r, const struct ring_member *members, size_t n)
+void ring_meet_seat(struct ring *r, const struct ring_member *members, size_t n)
 {
 	free(r->link);
 	r->link = mem_array(n, sizeof *r->link);

@@ -124,7 +124,7 @@ void ring_close_in(struct link *l);
 /* End all sessions: the ring is APART. */
 void ring_end_sessions(struct ring *r);
 /* Set up links for the members, without sessions. */
-void coord_ring_seat(struct ring *r, const struct ring_member *members, size_t n);
+void ring_meet_seat(struct ring *r, const struct ring_member *members, size_t n);
 /* Accept, dial and serve the sessions that are being made, once and without waiting. The error
  * is r->fault. */
 enum err_code ring_serve_meeting(struct ring *r, struct err *e);

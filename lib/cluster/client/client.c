@@ -106,7 +106,7 @@ static enum conn_verdict take_client_record(struct link *l, const struct record 
 		return client_pull_take_answer(l, r, payload, &l->fault) ? CONN_DROP : CONN_TAKEN;
 	case REC_RECEIPT:
 		if (!is_of_earlier_layout(c, r))
-			inflight_push_take_receipts(l, payload, r->len);
+			client_push_take_receipts(l, payload, r->len);
 		return CONN_TAKEN;
 	case REC_NO_KEYS:
 		client_rows_resend_ids(l, r);

@@ -50,7 +50,7 @@ void client_link_send_done(struct link *l)
 
 /* ---- in-flight pushes ---- */
 
-void inflight_push_release(struct client *c, struct inflight_push *d)
+void client_push_release(struct client *c, struct inflight_push *d)
 {
 	if (d->bodies)
 		client_bodies_drop(c, d->bodies);
@@ -68,7 +68,7 @@ static void clear_inflight_pushes(struct link *l)
 	if (l->conn && l->ninflight)
 		conn_keep_lent(l->conn);
 	for (size_t i = 0; i < l->ninflight; i++)
-		inflight_push_release(l->client, &l->inflight[i]);
+		client_push_release(l->client, &l->inflight[i]);
 	l->ninflight = l->first_inflight = l->open_inflight = 0;
 }
 
@@ -111,7 +111,7 @@ static void keep_inflight_push(struct link *l, const struct inflight_push *d)
 	l->open_inflight++;
 }
 
-void inflight_push_add(struct link *l, const struct inflight_push *d)
+void client_push_add(struct link *l, const struct inflight_push *d)
 {
 	keep_inflight_push(l, d);
 	if (l->state == LINK_UP)
@@ -146,7 +146,7 @@ enum err_code client_push_begin(struct client *c, uint64_t step, struct err *e)
 	                               : ERR_OK;
 }
 
-enum err_code inflight_push_start(struct client *c, struct inflight_push *d, struct err *e)
+enum err_code client_push_start(struct client *c, struct inflight_push *d, struct err *e)
 {
 	struct link *l = client_link_of_push(c, d, e);
 
@@ -155,7 +155,7 @@ enum err_code inflight_push_start(struct client *c, struct inflight_push *d, str
 	d->pulled = *client_version_at(c, d->table, d->part);
 	if (c->cfg.latency)
 		d->sent_at = clock_now();
-	inflight_push_add(l, d);
+	client_push_add(l, d);
 	announce_push(c, d);
 	return ERR_OK;
 }
@@ -199,7 +199,7 @@ static void announce_pushes(struct client *c, const struct inflight_push *open, 
  * 4. On each link send those pushes, the CLOCK, and the pushes of the next step.
  * 5. Announce the pushes of the next step, for the next CLOCK.  That discards the announcements
  *    of 3, which have been sent: both use the same buffer. */
-void inflight_push_reroute_all(struct client *c)
+void client_push_reroute_all(struct client *c)
 {
 	struct inflight_push *open = NULL;
 	size_t n = 0;
@@ -213,7 +213,7 @@ void inflight_push_reroute_all(struct client *c)
 			conn_keep_lent(l->conn);
 		for (size_t k = 0; k < l->ninflight; k++) {
 			if (l->inflight[k].settled) {
-				inflight_push_release(c, &l->inflight[k]);
+				client_push_release(c, &l->inflight[k]);
 				continue;
 			}
 			open = mem_regrow(open, n + 1, sizeof *open);
@@ -255,8 +255,7 @@ void client_link_free_pushes(struct link *l)
 	l->cap_inflight = 0;
 }
 
-struct inflight_push *inflight_push_find(struct link *l, uint16_t table, uint32_t part,
-    uint64_t step)
+struct inflight_push *client_push_find(struct link *l, uint16_t table, uint32_t part, uint64_t step)
 {
 	for (size_t k = 0; k < l->ninflight; k++) {
 		size_t i = (l->first_inflight + k) % l->ninflight;
@@ -279,7 +278,7 @@ static void log_recovery(struct client *c)
 	c->lost_at = 0;
 }
 
-void inflight_push_take_receipts(struct link *l, const uint8_t *payload, size_t len)
+void client_push_take_receipts(struct link *l, const uint8_t *payload, size_t len)
 {
 	struct client_stats *s = &l->client->stats;
 	struct hist *latency = l->client->cfg.latency;
@@ -287,7 +286,7 @@ void inflight_push_take_receipts(struct link *l, const uint8_t *payload, size_t 
 	struct msg_receipt m;
 
 	for (size_t i = 0; msg_get_receipt(payload, len, i, &m); i++) {
-		struct inflight_push *d = inflight_push_find(l, m.table, m.part, m.step);
+		struct inflight_push *d = client_push_find(l, m.table, m.part, m.step);
 
 		if (!d)
 			/* settled before: a push that was sent twice gets two receipts */
@@ -338,9 +337,9 @@ enum err_code client_push_parts(struct client *c, const struct table *t, uint64_
 		d.n = table_part_elements(t, p);
 		d.g = g + table_part_begin(t, p);
 		client_encode_push(c, &d);
-		rc = inflight_push_start(c, &d, e);
+		rc = client_push_start(c, &d, e);
 		if (rc)
-			inflight_push_release(c, &d);
+			client_push_release(c, &d);
 	}
 	FAIL_POINT("push_sent");
 	return rc;
@@ -357,7 +356,7 @@ enum err_code client_push_mean(struct client *c, const struct table *t, uint64_t
 
 	d.n = table_part_elements(t, part);
 	d.g = mean ? mean + table_part_begin(t, part) : NULL;
-	return inflight_push_start(c, &d, e);
+	return client_push_start(c, &d, e);
 }
 
 /* ---- clocks ---- */

@@ -167,10 +167,10 @@ static void encode_row_body(struct client *c, struct inflight_push *d, const uin
 
 static enum err_code push_body(struct client *c, struct inflight_push *d, struct err *e)
 {
-	enum err_code rc = inflight_push_start(c, d, e);
+	enum err_code rc = client_push_start(c, d, e);
 
 	if (rc)
-		inflight_push_release(c, d);
+		client_push_release(c, d);
 	else
 		client_rows_flush_if_many(c);
 	return rc;
@@ -355,7 +355,7 @@ static enum err_code push_narrow_rows(struct client *c, const struct inflight_pu
 			client_encode_count_time(c, begin);
 		}
 		if (d[p].n && rc)
-			inflight_push_release(c, &d[p]);
+			client_push_release(c, &d[p]);
 		else if (d[p].n)
 			rc = push_body(c, &d[p], e);
 	}
@@ -388,7 +388,7 @@ static enum err_code push_wide_rows(struct client *c, const struct inflight_push
 			        (size_t)d[p].n * t->cols * 4));
 		client_encode_count_time(c, begin);
 		if (rc)
-			inflight_push_release(c, &d[p]);
+			client_push_release(c, &d[p]);
 		else
 			rc = push_body(c, &d[p], e);
 		begin = clock_now();

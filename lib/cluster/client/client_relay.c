@@ -110,7 +110,7 @@ static void leave_relay(struct client *c)
 	c->shunned = true;
 	c->relayed = false;
 	client_link_apply_view(l, false, none);
-	inflight_push_reroute_all(c);
+	client_push_reroute_all(c);
 	client_pull_reroute_all(c);
 	client_relay_resend_clocks(c);
 }
@@ -144,7 +144,7 @@ void client_relay_split_push(struct link *l, struct inflight_push *d)
 	alone.alone = true;
 	head = client_link_of_push(l->client, &alone, NULL);
 	/* No server holds the partition: the push stays on link 0 until another layout. */
-	inflight_push_add(head ? head : l->client->link[0], &alone);
+	client_push_add(head ? head : l->client->link[0], &alone);
 }
 
 /* ---- a relay's own ---- */

@@ -105,7 +105,7 @@ void client_rows_resend_ids(struct link *l, const struct record *r)
 {
 	struct ask *a = r->offset == REC_PULL_ROWS ? client_pull_find(l, r->seq) : NULL;
 	struct inflight_push *d = r->offset == REC_PUSH_ROWS
-	    ? inflight_push_find(l, r->table, r->part, r->step)
+	    ? client_push_find(l, r->table, r->part, r->step)
 	    : NULL;
 
 	if (a && a->type == REC_PULL_ROWS) {

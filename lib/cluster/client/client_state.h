@@ -34,14 +34,14 @@
  * States of an in-flight push (struct inflight_push):
  *
  *   state      event                                            next state
- *   -          inflight_push_start: encoded, and put on a link  IN FLIGHT; sent now if the link is
+ *   -          client_push_start: encoded, and put on a link  IN FLIGHT; sent now if the link is
  *                                                               UP, else by on_client_live
  *   IN FLIGHT  the link was DOWN and is UP again:               IN FLIGHT, sent again
  *              client_link_resend
  *   IN FLIGHT  the server no longer keeps this list of row      IN FLIGHT, sent again with all ids
  *              ids (NO_KEYS)
  *   IN FLIGHT  the layout or the relay changes:                 IN FLIGHT on the link of the new
- *              inflight_push_reroute_all                        primary, and sent again; `moved`
+ *              client_push_reroute_all                        primary, and sent again; `moved`
  *                                                               when that is another link
  *   IN FLIGHT  the same, but no server holds the partition      IN FLIGHT on link 0 until the next
  *                                                               layout
@@ -51,7 +51,7 @@
  *                                                               values join the table's next push
  *   IN FLIGHT  any other receipt                                SETTLED
  *   SETTLED    the link has no open push left and the next      released: the body is freed
- *              one is added, inflight_push_reroute_all, or
+ *              one is added, client_push_reroute_all, or
  *              client_link_free_pushes
  *
  * A push is identified by (rank, incarnation, table, partition, step), which stays the same each
@@ -170,7 +170,7 @@ struct link {
 
 	/* in the order of sending, which is also the order of the answers */
 	struct ask *asks, **asks_last;
-	/* pushes in the order of sending, settled ones included; first_inflight: where inflight_push_find
+	/* pushes in the order of sending, settled ones included; first_inflight: where client_push_find
 	 * looks first */
 	struct inflight_push *inflight;
 	size_t ninflight, cap_inflight, first_inflight;
@@ -357,15 +357,15 @@ void client_row_cache_free(struct client *c);
 enum err_code client_push_begin(struct client *c, uint64_t step, struct err *e);
 /* Announce and send a new push, and keep it until its receipt. Takes the body, unless it fails
  * (ERR_NOTREADY: no server holds the partition). */
-enum err_code inflight_push_start(struct client *c, struct inflight_push *d, struct err *e);
+enum err_code client_push_start(struct client *c, struct inflight_push *d, struct err *e);
 /* Release the body. */
-void inflight_push_release(struct client *c, struct inflight_push *d);
+void client_push_release(struct client *c, struct inflight_push *d);
 /* The in-flight push that a receipt means; NULL: none. Receipts come mostly in the order of
  * the pushes, so the search goes on from the last one found. */
-struct inflight_push *inflight_push_find(struct link *l, uint16_t table, uint32_t part,
+struct inflight_push *client_push_find(struct link *l, uint16_t table, uint32_t part,
     uint64_t step);
 /* Put a push on this link; it is sent at once when the link is UP, else by on_client_live. */
-void inflight_push_add(struct link *l, const struct inflight_push *d);
+void client_push_add(struct link *l, const struct inflight_push *d);
 /* Send one push, the last CLOCK with its announcements, or a DONE, on a link that is UP. */
 void client_link_send_push(struct link *l, const struct inflight_push *d);
 void client_link_send_clock(struct link *l);
@@ -374,7 +374,7 @@ void client_link_send_clock(struct link *l);
 void client_link_resend(struct link *l);
 void client_link_send_done(struct link *l);
 /* Take the receipts in a RECEIPT record. */
-void inflight_push_take_receipts(struct link *l, const uint8_t *payload, size_t len);
+void client_push_take_receipts(struct link *l, const uint8_t *payload, size_t len);
 void client_link_free_pushes(struct link *l);
 
 /* client_rows.c, client_push_rows.c */
@@ -414,7 +414,7 @@ void client_encode_free_residuals(struct client *c);
 
 /* After a change of layout or route: move every in-flight push to the link of its present
  * primary, and send it again. */
-void inflight_push_reroute_all(struct client *c);
+void client_push_reroute_all(struct client *c);
 
 /* client_view.c: take from the view whether a server or relay is there, and its key. Ends the
  * session with a process that is gone or has been replaced. */

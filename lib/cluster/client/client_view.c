@@ -137,7 +137,7 @@ enum err_code client_apply_view(struct client *c, const json_t *view, struct err
 		rc = apply_layout(c, &fresh, e);
 	if (rc)
 		return rc;
-	inflight_push_reroute_all(c);
+	client_push_reroute_all(c);
 	if (fresh_epoch && c->cfg.hooks)
 		client_pull_drop_all(c);
 	else

@@ -348,7 +348,7 @@ bool coord_overdue(struct coord *c, int64_t seen, int64_t limit, int64_t now)
 	return false;
 }
 
-void worker_lost(struct coord *c, unsigned slot, const char *how, int64_t now)
+void coord_worker_lost(struct coord *c, unsigned slot, const char *how, int64_t now)
 {
 	struct coord_member_worker *w = &c->worker[slot];
 
@@ -398,7 +398,7 @@ static void expire_worker_leases(struct coord *c, int64_t now)
 		}
 		snprintf(how, sizeof how, "not heard of for %lld ms, longer than its lease",
 		    (long long)((now - w->seen) / NSEC_PER_MSEC));
-		worker_lost(c, i, how, now);
+		coord_worker_lost(c, i, how, now);
 	}
 }
 
@@ -453,7 +453,7 @@ static void expire_silent_servers(struct coord *c, int64_t now)
 		if (!s->live)
 			continue;
 		if (s->gone_at && now - s->gone_at > COME_BACK) {
-			server_lost(c, i, "its connection broke", now);
+			coord_place_server_lost(c, i, "its connection broke", now);
 		} else if (!coord_overdue(c, s->seen, c->cfg.server_lost, now)) {
 			s->awaited = false;
 		} else if (is_loss_deferred(c, i, deaf, now)) {
@@ -461,7 +461,7 @@ static void expire_silent_servers(struct coord *c, int64_t now)
 		} else {
 			snprintf(how, sizeof how, "no heartbeat for %lld ms",
 			    (long long)((now - s->seen) / NSEC_PER_MSEC));
-			server_lost(c, i, how, now);
+			coord_place_server_lost(c, i, how, now);
 		}
 	}
 	if (some && !c->deaf)

@@ -373,7 +373,7 @@ void coord_change_vote(struct coord *c, unsigned server, const struct message_vo
 		if (p->change->kind == CHANGE_SET)
 			coord_setting_refused(c, server, m->refused);
 		else
-			table_refused(c, server, m->refused);
+			coord_table_refused(c, server, m->refused);
 		return;
 	}
 	p->answered[server] = true;

@@ -73,7 +73,7 @@ static void drop_replaced_server(struct coord *c, const struct coord_self *self,
 {
 	if (wanted >= 0 && wanted < (int64_t)c->nservers && c->server[wanted].live &&
 	    strcmp(c->server[wanted].key, self->key) == 0)
-		server_lost(c, (unsigned)wanted, "it was started again", now);
+		coord_place_server_lost(c, (unsigned)wanted, "it was started again", now);
 }
 
 json_t *coord_join_server(struct coord *c, struct coord_self *self,

@@ -18,7 +18,7 @@ static void drop_revoked_worker(struct coord *c, unsigned slot, int64_t now)
 		coord_changed(c);
 	} else if ((w->state == WORKER_ACTIVE || w->state == WORKER_JOINING) && !w->lost_at &&
 	    c->phase < COORD_DONE) {
-		worker_lost(c, slot, "its key was revoked", now);
+		coord_worker_lost(c, slot, "its key was revoked", now);
 	}
 }
 
@@ -33,10 +33,10 @@ void coord_revoke(struct coord *c, const char *name, const char *key, const char
 			drop_revoked_worker(c, i, now);
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (c->server[i].live && !c->server[i].own && strcmp(c->server[i].key, key) == 0)
-			server_lost(c, i, "its key was revoked", now);
+			coord_place_server_lost(c, i, "its key was revoked", now);
 	for (unsigned i = 0; i < c->nrelays; i++)
 		if (c->relay[i].live && strcmp(c->relay[i].key, key) == 0)
-			relay_lost(c, i, "its key was revoked");
+			coord_relay_lost(c, i, "its key was revoked");
 	coord_progress(c, now);
 }
 

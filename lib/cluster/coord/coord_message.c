@@ -160,7 +160,7 @@ static void worker_gives_up(struct coord *c, unsigned rank, const char *why, int
 	w->quit = true;
 	if (c->phase < COORD_DONE && !w->lost_at &&
 	    (w->state == WORKER_ACTIVE || w->state == WORKER_JOINING))
-		worker_lost(c, rank, *why ? why : "it has given up", now);
+		coord_worker_lost(c, rank, *why ? why : "it has given up", now);
 }
 
 static json_t *handle_worker_message(struct coord *c, struct coord_self *self,
@@ -202,7 +202,7 @@ static json_t *handle_worker_message(struct coord *c, struct coord_self *self,
 		store_evaluation(c, m, e);
 		break;
 	case MESSAGE_relay_missed:
-		relay_missed(c, self->index, &m->relay_missed);
+		coord_relay_missed(c, self->index, &m->relay_missed);
 		break;
 	case MESSAGE_fail:
 		store_final_stats(w, m->json);

@@ -150,7 +150,7 @@ bool coord_place_repair(struct coord *c, int64_t now)
 	return true;
 }
 
-void server_lost(struct coord *c, unsigned i, const char *how, int64_t now)
+void coord_place_server_lost(struct coord *c, unsigned i, const char *how, int64_t now)
 {
 	struct coord_member_server *s = &c->server[i];
 	char why[400];

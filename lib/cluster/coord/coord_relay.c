@@ -173,7 +173,7 @@ static enum err_code check_relay_join(const struct coord *c, const char *zone, s
 	return ERR_OK;
 }
 
-void relay_lost(struct coord *c, unsigned i, const char *how)
+void coord_relay_lost(struct coord *c, unsigned i, const char *how)
 {
 	struct coord_member_relay *r = &c->relay[i];
 
@@ -188,7 +188,7 @@ static void drop_replaced_relay(struct coord *c, const char *key)
 {
 	for (unsigned i = 0; i < c->nrelays; i++)
 		if (c->relay[i].live && strcmp(c->relay[i].key, key) == 0)
-			relay_lost(c, i, "it was started again");
+			coord_relay_lost(c, i, "it was started again");
 }
 
 json_t *coord_relay_join(struct coord *c, struct coord_self *self,
@@ -246,7 +246,7 @@ static void report_relay_missed(struct coord *c, const char *kind, unsigned i, i
 	reassign_relays(c);
 }
 
-void relay_missed(struct coord *c, unsigned slot, const struct message_relay_missed *m)
+void coord_relay_missed(struct coord *c, unsigned slot, const struct message_relay_missed *m)
 {
 	struct coord_member_worker *w = &c->worker[slot];
 	int relay = w->relay;
@@ -307,11 +307,11 @@ void coord_relays_check(struct coord *c, int64_t now)
 		const struct coord_member_relay *r = &c->relay[i];
 
 		if (r->live && r->gone_at && now - r->gone_at > COME_BACK) {
-			relay_lost(c, i, "its connection broke");
+			coord_relay_lost(c, i, "its connection broke");
 		} else if (r->live && coord_overdue(c, r->seen, c->cfg.server_lost, now)) {
 			snprintf(how, sizeof how, "no heartbeat for %lld ms",
 			    (long long)((now - r->seen) / NSEC_PER_MSEC));
-			relay_lost(c, i, how);
+			coord_relay_lost(c, i, how);
 		}
 	}
 }
@@ -321,7 +321,7 @@ void coord_relay_handle(struct coord *c, const struct coord_self *self, const st
 {
 	switch (m->kind) {
 	case MESSAGE_leave:
-		relay_lost(c, self->index, "it leaves");
+		coord_relay_lost(c, self->index, "it leaves");
 		break;
 	case MESSAGE_keys_checked:
 		coord_keys_report(c, &c->relay[self->index].keys_made, &m->keys_checked);

@@ -18,7 +18,7 @@ void coord_ring_update(struct coord *c)
 {
 	for (unsigned i = 0; c->reduces && i < c->nworkers; i++) {
 		struct coord_member_worker *w = &c->worker[i];
-		struct coord_ring_seat *r = &w->ring;
+		struct ring_meet_seat *r = &w->ring;
 
 		/* While a new process joins this rank, the old one stays in the ring until the vote
 		 * is decided. Servers fence the old one only then, and until then may apply its
@@ -59,7 +59,7 @@ void coord_ring_join(struct coord_member_worker *w, const json_t *msg)
 	snprintf(w->ring.next_unix, sizeof w->ring.next_unix, "%s", json_str(msg, "unix", ""));
 }
 
-json_t *coord_ring_to_state(const struct coord_ring_seat *r)
+json_t *coord_ring_to_state(const struct ring_meet_seat *r)
 {
 	return json_pack("{s:o, s:{s:s, s:s}, s:s, s:s}", "incarnation",
 	    json_of_u64(r->incarnation), "seat", "tcp", r->tcp, "unix", r->unix_path, "tcp",

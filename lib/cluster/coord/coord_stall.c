@@ -72,7 +72,7 @@ static void give_up_stalled(struct coord *c, unsigned slot, int64_t now)
 	    "three quarters of the deadline",
 	    (unsigned long long)coord_worker_step(w), (double)w->stood / (double)NSEC_PER_SEC);
 	w->stood = 0;
-	worker_lost(c, slot, how, now);
+	coord_worker_lost(c, slot, how, now);
 }
 
 static void forget_stalls(struct coord *c)

@@ -112,7 +112,7 @@ struct coord_member_relay {
 };
 
 /* A worker's place in the ring of a job whose workers sum dense tables (via allreduce). */
-struct coord_ring_seat {
+struct ring_meet_seat {
 	uint64_t incarnation; /* 0: not in the ring */
 	char tcp[160], unix_path[160];
 	/* Addresses of the rank's newest process, which may not be in the ring yet */
@@ -154,7 +154,7 @@ struct coord_member_worker {
 	int64_t refused_at;
 	int relay;        /* the relay that it pushes through; -1: none */
 	uint64_t shunned; /* incarnation of a relay that it could not reach */
-	struct coord_ring_seat ring;
+	struct ring_meet_seat ring;
 	json_t *stats; /* figures of its last heartbeat, or of its last message */
 	/* About the process and its host, from its last heartbeat */
 	json_t *about;
@@ -332,7 +332,7 @@ const char *coord_worker_state_name(enum coord_worker_state s);
  * and coord_tick returns true. */
 bool coord_overdue(struct coord *c, int64_t seen, int64_t limit, int64_t now);
 /* Treat a worker as lost, by on_worker_loss: start a LEAVE change, wait for it, or fail. */
-void worker_lost(struct coord *c, unsigned slot, const char *how, int64_t now);
+void coord_worker_lost(struct coord *c, unsigned slot, const char *how, int64_t now);
 
 /* coord_place.c: which server holds which partition, while the cluster runs */
 /* Place the partitions that have no run yet, in the coord's layout or in a given one. */
@@ -340,7 +340,7 @@ void coord_place_tables(struct coord *c);
 void coord_place_tables_in(const struct coord *c, struct layout *l);
 /* Take a server as lost: drop it from all chains, repair them, and begin an open vote anew. If a
  * partition has lost its last copy, the job fails. The layout epoch grows. */
-void server_lost(struct coord *c, unsigned i, const char *how, int64_t now);
+void coord_place_server_lost(struct coord *c, unsigned i, const char *how, int64_t now);
 /* Start copies for chains that are too short, and balance. True: the layout has changed. */
 bool coord_place_repair(struct coord *c, int64_t now);
 /* Forget the weights; the next balancing weighs the partitions again. */
@@ -488,7 +488,7 @@ void coord_ticket_decided(struct coord *c, uint64_t step);
 /* The proposed change as the servers need it to judge the room (JSON null: no server needs room); a
  * server has refused it; it is decided for `step`. */
 json_t *coord_table_proposed(const struct coord *c);
-void table_refused(struct coord *c, unsigned server, const char *why);
+void coord_table_refused(struct coord *c, unsigned server, const char *why);
 void coord_table_decided(struct coord *c, uint64_t step);
 /* Write a pending table change to the saved state; read it. */
 void coord_tables_to_state(const struct coord *c, json_t *state);
@@ -503,7 +503,7 @@ bool coord_relay_rejoin(struct coord *c, struct coord_self *self, int64_t now);
 /* Choose a relay for a worker that joins; raises the layout epoch when it gets one. */
 void coord_relay_choose(struct coord *c, unsigned slot);
 /* A worker could not reach its relay: choose another one for it. */
-void relay_missed(struct coord *c, unsigned slot, const struct message_relay_missed *m);
+void coord_relay_missed(struct coord *c, unsigned slot, const struct message_relay_missed *m);
 /* Keep a document that a message brought, instead of an older one. False: it brought none. */
 bool coord_keep(json_t **place, const json_t *doc);
 /* Handle a relay's heartbeat. False: self is no living relay. */
@@ -518,7 +518,7 @@ void coord_relay_handle(struct coord *c, const struct coord_self *self, const st
 /* Take relays as lost whose session stays broken or whose heartbeats stop. */
 void coord_relays_check(struct coord *c, int64_t now);
 /* Take a relay as lost, and assign its workers to others. */
-void relay_lost(struct coord *c, unsigned relay, const char *how);
+void coord_relay_lost(struct coord *c, unsigned relay, const char *how);
 /* Write the relays to the view and the saved state; read them (false: malformed). Members read
  * count as heard at `seen`. */
 json_t *coord_relays_to_json(const struct coord *c);
@@ -540,7 +540,7 @@ void coord_ring_update(struct coord *c);
  * state, and read it. */
 json_t *coord_ring_to_view(const struct coord *c);
 void coord_ring_join(struct coord_member_worker *w, const json_t *msg);
-json_t *coord_ring_to_state(const struct coord_ring_seat *r);
+json_t *coord_ring_to_state(const struct ring_meet_seat *r);
 void coord_ring_from_state(struct coord_member_worker *w, const json_t *o);
 
 /* coord_join.c */

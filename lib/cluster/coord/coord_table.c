@@ -235,7 +235,7 @@ void coord_table_decided(struct coord *c, uint64_t step)
 	c->tabled = c->rev;
 }
 
-void table_refused(struct coord *c, unsigned server, const char *why)
+void coord_table_refused(struct coord *c, unsigned server, const char *why)
 {
 	char said[300];
 

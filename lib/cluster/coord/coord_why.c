@@ -14,7 +14,7 @@
 /* Shorter waits, in seconds, belong to any step. */
 #define WORTH_A_WORD 0.2
 
-void why_add(struct why *y, const struct reason *r, const char *remedy, const char *fmt, ...)
+void coord_why_add(struct why *y, const struct reason *r, const char *remedy, const char *fmt, ...)
 {
 	json_t *o = json_event("why");
 	char because[300];
@@ -32,7 +32,7 @@ void why_add(struct why *y, const struct reason *r, const char *remedy, const ch
 	json_array_append_new(y->list, o);
 }
 
-double why_since(const struct why *y, int64_t t)
+double coord_why_since(const struct why *y, int64_t t)
 {
 	return t ? (double)(y->now - t) / (double)NSEC_PER_SEC : 0;
 }
@@ -50,17 +50,17 @@ static void explain_missing_server(struct why *y, unsigned i, const char *who)
 	const struct coord_member_server *s = &y->c->server[i];
 	struct reason r = { .who = who,
 		.step = -1,
-		.seconds = why_since(y, s->ever ? s->seen : y->c->started) };
+		.seconds = coord_why_since(y, s->ever ? s->seen : y->c->started) };
 	char id[24];
 
 	snprintf(id, sizeof id, "server-%u", i);
 	r.whom = id;
 	if (s->ever)
-		why_add(y, &r,
+		coord_why_add(y, &r,
 		    "ps-ctl logs tells how it ended; start it again: ps-serve -C DIR --name server-K",
 		    "it was on %s (pid %lld) and is lost", s->host, (long long)s->pid);
 	else
-		why_add(y, &r,
+		coord_why_add(y, &r,
 		    "start it: ps-serve -C DIR --name server-K here, ps-serve --join FILE elsewhere (ps-ctl invite --role server)",
 		    "it has not come yet");
 }
@@ -104,23 +104,23 @@ static const char *worker_start_remedy(const struct coord *c, enum remedy which)
 
 static void explain_missing_worker(struct why *y, unsigned i, const char *who)
 {
-	struct reason r = { .who = who, .step = -1, .seconds = why_since(y, y->c->started) };
+	struct reason r = { .who = who, .step = -1, .seconds = coord_why_since(y, y->c->started) };
 	char id[24];
 
 	snprintf(id, sizeof id, "worker-%u", i);
 	r.whom = id;
 	if (y->c->worker[i].coming)
-		why_add(y, &r,
+		coord_why_add(y, &r,
 		    "this passes by itself; ps-ctl logs tells what it says; job.cache keeps parsed data for the next start",
 		    "it is %s, and reads its data", y->c->worker[i].coming);
 	else if (y->c->worker[i].unfit)
-		why_add(y, &r, worker_start_remedy(y->c, MEND_SLOT), "it cannot begin %s",
+		coord_why_add(y, &r, worker_start_remedy(y->c, MEND_SLOT), "it cannot begin %s",
 		    y->c->worker[i].unfit);
 	else if (y->c->unfit[0])
-		why_add(y, &r, worker_start_remedy(y->c, MEND_JOINED),
+		coord_why_add(y, &r, worker_start_remedy(y->c, MEND_JOINED),
 		    "one has come, and cannot begin %s", y->c->unfit);
 	else
-		why_add(y, &r, worker_start_remedy(y->c, COME), "it has not come yet");
+		coord_why_add(y, &r, worker_start_remedy(y->c, COME), "it has not come yet");
 }
 
 /* All members have joined: a server may still be loading its partitions. */
@@ -131,7 +131,8 @@ static void explain_placing(struct why *y, unsigned i)
 
 	snprintf(id, sizeof id, "server-%u", i);
 	if (s->acked < y->c->rev)
-		why_add(y, &(struct reason){ "the start", id, -1, why_since(y, y->c->formed) },
+		coord_why_add(y,
+		    &(struct reason){ "the start", id, -1, coord_why_since(y, y->c->formed) },
 		    "this passes by itself; ps-ctl logs tells what it does",
 		    "it takes over what it is to hold");
 }
@@ -159,7 +160,7 @@ static const char *worker_activity(const struct coord_member_worker *w)
 
 static double activity_seconds(const struct why *y, const struct coord_member_worker *w)
 {
-	return json_num(w->stats, "doing_seconds", 0) + why_since(y, w->seen);
+	return json_num(w->stats, "doing_seconds", 0) + coord_why_since(y, w->seen);
 }
 
 uint64_t coord_needed_step(const struct coord *c, uint64_t step)
@@ -194,39 +195,39 @@ static int find_slowest_worker(const struct coord *c, uint64_t below, unsigned b
 static void explain_worker(struct why *y, struct reason *r, unsigned i)
 {
 	const struct coord_member_worker *w = &y->c->worker[i];
-	double quiet = why_since(y, w->seen), busy = activity_seconds(y, w);
+	double quiet = coord_why_since(y, w->seen), busy = activity_seconds(y, w);
 	long long step = (long long)coord_worker_step(w);
 	char id[24];
 
 	snprintf(id, sizeof id, "worker-%u", i);
 	r->whom = id;
 	if (w->lost_at)
-		why_add(y, r, worker_start_remedy(y->c, COME_BACK),
+		coord_why_add(y, r, worker_start_remedy(y->c, COME_BACK),
 		    "it is lost, and on_worker_loss lets %.0f s for it to come back",
 		    (double)y->c->cfg.loss_wait / (double)NSEC_PER_SEC);
 	else if (is_member_silent(y, w->seen))
-		why_add(y, r,
+		coord_why_add(y, r,
 		    "look whether it is stopped or cut off; with sync=ssp:S or backup=1 the others need not wait",
 		    "%s, pid %lld, has not been heard of for %.1f s; at %.0f s it is taken for lost",
 		    w->host, (long long)w->pid, quiet,
 		    (double)y->c->cfg.lease / (double)NSEC_PER_SEC);
 	else if (coord_worker_does(w, "compute"))
-		why_add(y, r,
+		coord_why_add(y, r,
 		    "sync=ssp:S or backup=1 let the others go on; a smaller batch is less work",
 		    "it computes step %lld, for %.1f s", step, busy);
 	else if (coord_worker_does(w, "data"))
-		why_add(y, r, "job.cache keeps parsed data; compressed text is the slowest",
+		coord_why_add(y, r, "job.cache keeps parsed data; compressed text is the slowest",
 		    "it reads its data for step %lld, for %.1f s", step, busy);
 	else if (coord_worker_does(w, "push"))
-		why_add(y, r,
+		coord_why_add(y, r,
 		    "the line to the servers: ps-stat workers, ps-ctl plan; a codec sends less",
 		    "it pushes step %lld, for %.1f s", step, busy);
 	else if (coord_worker_does(w, "evaluate"))
-		why_add(y, r, "a larger job.eval_every, or less evaluation data",
+		coord_why_add(y, r, "a larger job.eval_every, or less evaluation data",
 		    "it evaluates the model, for %.1f s", busy);
 	else
-		why_add(y, r, "ps-ctl logs tells what it says", "it is at step %lld%s%s", step,
-		    *worker_activity(w) ? ": " : "", worker_activity(w));
+		coord_why_add(y, r, "ps-ctl logs tells what it says", "it is at step %lld%s%s",
+		    step, *worker_activity(w) ? ": " : "", worker_activity(w));
 }
 
 /* Explain a wait by a server that is lost or silent. False: there is none. */
@@ -241,15 +242,15 @@ static bool explain_silent_server(struct why *y, struct reason *r)
 		snprintf(id, sizeof id, "server-%u", i);
 		r->whom = id;
 		if (s->ever && !s->live) {
-			why_add(y, r,
+			coord_why_add(y, r,
 			    "start it again: ps-serve -C DIR --name server-K; with replicas=2 others would go on",
 			    "it is lost");
 			return true;
 		}
 		if (s->live && !s->own && is_member_silent(y, s->seen)) {
-			why_add(y, r, "look whether it is stopped or cut off",
+			coord_why_add(y, r, "look whether it is stopped or cut off",
 			    "%s, pid %lld, has not been heard of for %.1f s", s->host,
-			    (long long)s->pid, why_since(y, s->seen));
+			    (long long)s->pid, coord_why_since(y, s->seen));
 			return true;
 		}
 	}
@@ -264,10 +265,11 @@ static void explain_servers(struct why *y, struct reason *r)
 		return;
 	r->whom = "the servers";
 	if (c->prop.open)
-		why_add(y, r, "this passes by itself; ps-ctl events tells who",
+		coord_why_add(y, r, "this passes by itself; ps-ctl events tells who",
 		    "they settle from which step on somebody takes part");
 	else
-		why_add(y, r, "ps-stat servers 1 shows what they do; ps-ctl logs what they say",
+		coord_why_add(y, r,
+		    "ps-stat servers 1 shows what they do; ps-ctl logs what they say",
 		    "no worker is behind, and they have not answered yet");
 }
 
@@ -283,10 +285,10 @@ static bool explain_relays(struct why *y, struct reason *r, int relay)
 			continue;
 		snprintf(id, sizeof id, "relay-%d", relay);
 		r->whom = id;
-		why_add(y, r,
+		coord_why_add(y, r,
 		    "look whether it is stopped or cut off; when it is lost its workers go on without it",
 		    "%s, pid %lld, of zone %s, has not been heard of for %.1f s", m->host,
-		    (long long)m->pid, m->zone, why_since(y, m->seen));
+		    (long long)m->pid, m->zone, coord_why_since(y, m->seen));
 		return true;
 	}
 	return false;
@@ -403,9 +405,9 @@ static void explain_quotas(struct why *y)
 		if (w->state != WORKER_ACTIVE || !coord_watch_is_delayed(w, y->now))
 			continue;
 		snprintf(id, sizeof id, "worker-%u", i);
-		why_add(y,
+		coord_why_add(y,
 		    &(struct reason){ id, "its quota", (int64_t)coord_worker_step(w),
-		        why_since(y, w->quota_since) },
+		        coord_why_since(y, w->quota_since) },
 		    "ps-ctl set quota_bytes=N quota_pushes=N; 0 takes it away",
 		    "%s is held back by its quota: quota_bytes %sB, quota_pushes %lld a second and server",
 		    id, bytes, (long long)json_int(c->cfg.config, "quota_pushes", 0));
@@ -418,9 +420,9 @@ static void explain_running(struct why *y)
 	char id[24];
 
 	if (c->paused)
-		why_add(y,
+		coord_why_add(y,
 		    &(struct reason){ "everybody", "ps-ctl resume", (int64_t)coord_step(c),
-		        why_since(y, c->paused_at) },
+		        coord_why_since(y, c->paused_at) },
 		    "ps-ctl resume", "the job is paused, by %s", c->paused_by);
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (!c->server[i].live &&
@@ -435,7 +437,8 @@ static void explain_running(struct why *y)
 		if (w->state == WORKER_EMPTY && w->called)
 			explain_missing_worker(y, i, "the scaling");
 		else if (w->state == WORKER_JOINING)
-			why_add(y, &(struct reason){ id, "the servers", -1, why_since(y, w->seen) },
+			coord_why_add(y,
+			    &(struct reason){ id, "the servers", -1, coord_why_since(y, w->seen) },
 			    "this passes by itself",
 			    "they settle from which step on it takes part");
 		else if (!c->paused)
@@ -444,7 +447,7 @@ static void explain_running(struct why *y)
 	for (unsigned i = 0; !c->paused && i < c->nrelays; i++)
 		explain_waiting_relay(y, i);
 	if (!c->paused)
-		why_stragglers(y);
+		coord_why_stragglers(y);
 	explain_quotas(y);
 }
 

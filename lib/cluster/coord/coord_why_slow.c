@@ -68,7 +68,7 @@ static double median_own_seconds(const struct coord *c)
 	return best;
 }
 
-void why_stragglers(struct why *y)
+void coord_why_stragglers(struct why *y)
 {
 	const struct coord *c = y->c;
 	double usual = c->nworkers <= 256 ? median_own_seconds(c) : NAN;
@@ -83,7 +83,7 @@ void why_stragglers(struct why *y)
 		if (!(own > SLOW * usual) || own - usual < SLOW_BY)
 			continue;
 		snprintf(id, sizeof id, "worker-%u", i);
-		why_add(y,
+		coord_why_add(y,
 		    &(struct reason){ "everybody", id, (int64_t)coord_worker_step(w), own - usual },
 		    "sync=ssp:S or backup=1 let the others go on; a smaller batch there is less work",
 		    "each step takes it %.3g ms of its own, the others %.3g ms; %.0f %% of that is %.*s",

@@ -22,12 +22,12 @@ struct reason {
 };
 
 /* Append a row: r says which member waits for which; fmt gives the reason, remedy what to do. */
-__attribute__((format(printf, 4, 5))) void why_add(struct why *y, const struct reason *r,
+__attribute__((format(printf, 4, 5))) void coord_why_add(struct why *y, const struct reason *r,
     const char *remedy, const char *fmt, ...);
 /* Seconds from t to now; 0 if t is 0. */
-double why_since(const struct why *y, int64_t t);
+double coord_why_since(const struct why *y, int64_t t);
 
 /* coord_why_slow.c: workers that are slow at every step, even if nobody waits just now. */
-void why_stragglers(struct why *y);
+void coord_why_stragglers(struct why *y);
 
 #endif

@@ -47,7 +47,7 @@ static enum err_code set_local_address(struct identity *id, struct err *e)
 static void init_conn_identity(struct identity *id, const struct key_pair *key,
     const struct secret_pair *pair, char *path, char *where, secrets_read *read)
 {
-	hs_identity_init(&id->conn.hs, key, pair->now);
+	handshake_identity_init(&id->conn.hs, key, pair->now);
 	secrets_cluster(pair->now, id->conn.cluster);
 	id->conn.secrets = secrets_new(key, pair, path, where, read);
 }
@@ -196,7 +196,7 @@ json_t *identity_join_json(const struct identity_join_words *w)
 
 void identity_release(struct identity *id)
 {
-	hs_identity_wipe(&id->conn.hs);
+	handshake_identity_wipe(&id->conn.hs);
 	secrets_free(id->conn.secrets);
 	if (id->dirfd >= 0)
 		close(id->dirfd);

@@ -27,7 +27,7 @@ void apply_step(struct shard *s, struct part *p, uint64_t examples)
 		pthread_mutex_unlock(&s->gate.lock);
 	}
 	snapshot_before_update(s, p, step);
-	part_set_epoch(s, p, r);
+	settings_epoch_set(s, p, r);
 	if (aggregate_compares(&s->cfg.aggregate))
 		examples = robust_combine(s, p);
 	part_apply_sum(p, examples);
@@ -157,7 +157,7 @@ static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
 			row_life_set_step(p, shard_step(s));
 		/* The update of an open bsp step must be made by that step's own settings. */
 		if (!outside || !settings_epoch_sums_step(s, p->step))
-			part_set_epoch(s, p, by);
+			settings_epoch_set(s, p, by);
 		if (!part_apply_push(p, push))
 			return SHARD_BAD;
 	}

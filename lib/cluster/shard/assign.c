@@ -105,7 +105,7 @@ enum shard_answer shard_assign_rows(struct shard *s, uint16_t table, uint32_t pa
 	if (!p || !p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
-	good = part_has_room(p, &s->budget, &room);
+	good = budget_has_room(p, &s->budget, &room);
 	if (good)
 		begin_update(p);
 	for (uint32_t at = 0, k; good && at < n; at += k) {
@@ -113,7 +113,7 @@ enum shard_answer shard_assign_rows(struct shard *s, uint16_t table, uint32_t pa
 		good = assign_block(p, ids + (size_t)at * 8, k, w + (size_t)at * p->table->cols);
 	}
 	p->version += good;
-	part_book_rows(p, &s->budget);
+	budget_book_rows(p, &s->budget);
 	pthread_mutex_unlock(&p->lock);
 	return good ? SHARD_OK : SHARD_BAD;
 }
@@ -149,7 +149,7 @@ enum shard_answer shard_retain_rows(struct shard *s, uint16_t table, uint32_t pa
 			p->life->removed = p->life->clock + 1;
 		/* Removed rows have no stamp: make all pullers pull whole again. */
 		part_forget_rows(p);
-		part_book_rows(p, &s->budget);
+		budget_book_rows(p, &s->budget);
 	}
 	pthread_mutex_unlock(&p->lock);
 	return SHARD_OK;

@@ -27,7 +27,7 @@ static bool keeps_sums(const struct part *p, const struct shard *s)
 	    sync_sums_steps(&settings_epoch_last(s)->mode) || p->acc;
 }
 
-enum err_code part_book(struct part *p, struct shard *s, struct err *e)
+enum err_code budget_book(struct part *p, struct shard *s, struct err *e)
 {
 	struct budget *b = &s->budget;
 	uint64_t need = dense_bytes_max(p, s, p->by->rule, keeps_sums(p, s)),
@@ -43,7 +43,7 @@ enum err_code part_book(struct part *p, struct shard *s, struct err *e)
 	    (unsigned long long)b->limit);
 }
 
-void part_rebook(struct part *p, struct shard *s)
+void budget_rebook(struct part *p, struct shard *s)
 {
 	uint64_t need = dense_bytes_max(p, s, p->by->rule, keeps_sums(p, s));
 
@@ -145,7 +145,7 @@ static bool row_will_widen(const struct part *p, const float *row)
 	return p->rest && (row ? row_width_updates(p, row) == after - 1 : after == 1);
 }
 
-bool part_has_room(const struct part *p, struct budget *b, const struct push *push)
+bool budget_has_room(const struct part *p, struct budget *b, const struct push *push)
 {
 	uint64_t used = atomic_load(&b->used), fresh = 0, wide = 0, want;
 
@@ -169,7 +169,7 @@ bool part_has_room(const struct part *p, struct budget *b, const struct push *pu
 	return false;
 }
 
-void part_book_rows(struct part *p, struct budget *b)
+void budget_book_rows(struct part *p, struct budget *b)
 {
 	uint64_t now;
 

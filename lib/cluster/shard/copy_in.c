@@ -84,7 +84,7 @@ static enum shard_answer apply_copied_sum(struct shard *s, struct part *p,
 	if (in->version != p->version + (in->nbody != 0))
 		return SHARD_BAD;
 	snapshot_before_update(s, p, step);
-	part_set_epoch(s, p, in->by);
+	settings_epoch_set(s, p, in->by);
 	if (!part_update(p, step, in->nbody ? (const float *)(const void *)values : NULL, in->nrows,
 	        in->body, in->examples))
 		return SHARD_BAD;
@@ -128,7 +128,7 @@ static enum shard_answer apply_copied_push(struct shard *s, struct part *p,
 		        p->table->sparse ? (size_t)in->nrows * p->table->cols : p->n) != CODEC_GOOD)
 			return SHARD_BAD;
 		snapshot_before_update(s, p, p->step);
-		part_set_epoch(s, p, in->by);
+		settings_epoch_set(s, p, in->by);
 		if (push.slot == SHARD_OUTSIDE && p->life)
 			row_life_set_step(p,
 			    p->life->clock + (uint32_t)(in->clock - (uint32_t)p->life->clock));
@@ -247,7 +247,7 @@ static enum shard_answer install_state(struct shard *s, struct part *p, const st
 		part_set_last(p, i, 0);
 	p->here = true;
 	atomic_store(&p->gone, false);
-	gate_enter_mode(s, p);
+	settings_epoch_enter_mode(s, p);
 	gate_note_closed(s, p->step);
 	return SHARD_OK;
 }
@@ -311,7 +311,7 @@ enum shard_answer shard_copy(struct shard *s, const struct copy *c, const uint8_
 		/* A refused push makes no version, so its record itself must reach the replicas
 		 * after this one. */
 		.seq = c->kind == COPY_PUSH && !in.nbody ? p->next_seq : 0 };
-	part_book_rows(p, &s->budget);
+	budget_book_rows(p, &s->budget);
 	wake = a == SHARD_OK && p->waited;
 	if (wake)
 		p->waited = false;

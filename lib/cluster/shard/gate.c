@@ -458,12 +458,12 @@ static void close_complete_steps(struct shard *s, bool force)
 void gate_close(struct shard *s)
 {
 	close_complete_steps(s, false);
-	gate_change_mode(s);
+	settings_epoch_change_mode(s);
 }
 
 void shard_settle(struct shard *s)
 {
 	close_complete_steps(s, true);
-	gate_change_mode(s);
+	settings_epoch_change_mode(s);
 	s->cfg.wake(s->cfg.ctx);
 }

@@ -92,7 +92,7 @@ static enum err_code install_part(struct shard *s, struct shard_table *table,
 			rc = part_init(p, s, e);
 		p->here = place >= 0 && fresh;
 		if (p->here && !rc)
-			gate_enter_mode(s, p);
+			settings_epoch_enter_mode(s, p);
 		atomic_store(&table->part[i], p);
 	}
 	if (place >= 0 && !p->here)

@@ -82,7 +82,7 @@ enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
 		part_rows_alloc(p, cfg);
 		return ERR_OK;
 	}
-	rc = part_book(p, s, e);
+	rc = budget_book(p, s, e);
 	if (rc) {
 		part_release_values(p, &s->budget);
 		return rc;
@@ -138,7 +138,7 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 	p->step = p->table->since;
 	p->prev_same = true;
 	if (rc || t)
-		return rc ? rc : part_restore(p, cfg, t, e);
+		return rc ? rc : restore_part(p, cfg, t, e);
 	if (p->table->sparse)
 		return ERR_OK;
 	if (p->table->init == TABLE_FILE)

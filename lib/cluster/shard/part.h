@@ -187,7 +187,7 @@ struct gate {
 	pthread_mutex_t lock;
 	struct sync sync;
 	const struct settings_epoch *now; /* the settings epoch whose mode is in force */
-	bool turning;                     /* a thread is changing the mode (gate_change_mode) */
+	bool turning; /* a thread is changing the mode (settings_epoch_change_mode) */
 	/* Cache for clocked_steps: the least clock of the active slots, and how many are at it. 0:
 	 * compute anew. */
 	size_t slowest;
@@ -257,13 +257,13 @@ void part_release_values(struct part *p, struct budget *b);
 #define ROW_OVERHEAD 16u
 /* Books in the budget all that a dense partition may ever need here. ERR_CONFIG: it is more than
  * mem_limit allows; it is booked nevertheless, so part_release_values must follow. */
-enum err_code part_book(struct part *p, struct shard *s, struct err *e);
+enum err_code budget_book(struct part *p, struct shard *s, struct err *e);
 /* Books anew after the partition's settings epoch has changed. */
-void part_rebook(struct part *p, struct shard *s);
-/* part_has_room: does a push fit into mem_limit, with the rows that it would make? True for dense
- * tables. part_book_rows books, after a push, what the rows take now. */
-bool part_has_room(const struct part *p, struct budget *b, const struct push *push);
-void part_book_rows(struct part *p, struct budget *b);
+void budget_rebook(struct part *p, struct shard *s);
+/* budget_has_room: does a push fit into mem_limit, with the rows that it would make? True for dense
+ * tables. budget_book_rows books, after a push, what the rows take now. */
+bool budget_has_room(const struct part *p, struct budget *b, const struct push *push);
+void budget_book_rows(struct part *p, struct budget *b);
 /* Allocates what the head of a bsp chain needs beside the values: the accumulator, and a spare one
  * when there is a next replica. Does nothing outside of bsp. */
 enum err_code part_alloc_head(struct part *p, const struct shard *s, struct err *e);
@@ -303,7 +303,7 @@ void part_init_state(const struct optim_rule *rule, size_t n, float *state);
 /* restore.c: fills the partition from its checkpoint. ERR_CONFIG for another shape or rule,
  * ERR_NOMEM, errors of ckpt/read.h. */
 struct ckpt_table;
-enum err_code part_restore(struct part *p, const struct shard_config *cfg,
+enum err_code restore_part(struct part *p, const struct shard_config *cfg,
     const struct ckpt_table *t, struct err *e);
 
 /* Makes the update of bsp step `step` from a sum of gradients (n floats, or nrows rows with their
@@ -354,7 +354,7 @@ uint32_t part_rows_show(const struct part *p, bool previous, const uint8_t *ids,
 
 /* May a pull at this step be answered with the partition's values? SHARD_HOLD marks the caller as
  * waiting. */
-enum shard_answer part_may_show(struct shard *s, struct part *p, uint64_t step);
+enum shard_answer shard_part_may_show(struct shard *s, struct part *p, uint64_t step);
 
 /* Looks up a partition. No lock is needed; NULL when it was never held here. */
 struct part *shard_part(struct shard *s, uint16_t table, uint32_t part);

@@ -111,7 +111,7 @@ static enum err_code restore_life(struct part *p, const struct ckpt_reader *r,
 	return rc;
 }
 
-enum err_code part_restore(struct part *p, const struct shard_config *cfg,
+enum err_code restore_part(struct part *p, const struct shard_config *cfg,
     const struct ckpt_table *t, struct err *e)
 {
 	struct ckpt_info info = ckpt_part_info(cfg->restore, t, p->index);

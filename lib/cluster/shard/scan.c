@@ -68,7 +68,7 @@ enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, str
 	if (!p || !p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
-	a = part_may_show(s, p, SYNC_NEVER);
+	a = shard_part_may_show(s, p, SYNC_NEVER);
 	if (a == SHARD_OK && x->changed && !p->seen_at)
 		a = SHARD_BAD;
 	if (a == SHARD_OK)

@@ -159,7 +159,7 @@ static bool enter_mode(struct shard *s, struct part *p, void *ctx)
 	return true;
 }
 
-void gate_enter_mode(struct shard *s, struct part *p)
+void settings_epoch_enter_mode(struct shard *s, struct part *p)
 {
 	const struct settings_epoch *now;
 
@@ -184,7 +184,7 @@ static bool alloc_sums(struct shard *s, struct part *p, void *ctx)
 	return true;
 }
 
-void gate_change_mode(struct shard *s)
+void settings_epoch_change_mode(struct shard *s)
 {
 	struct gate *g = &s->gate;
 
@@ -253,7 +253,7 @@ static void convert_dense_state(struct part *p, const struct optim_rule *rule)
 	p->state = state;
 }
 
-void part_set_epoch(struct shard *s, struct part *p, const struct settings_epoch *r)
+void settings_epoch_set(struct shard *s, struct part *p, const struct settings_epoch *r)
 {
 	const struct optim_rule *before = p->by->rule;
 
@@ -268,5 +268,5 @@ void part_set_epoch(struct shard *s, struct part *p, const struct settings_epoch
 			p->born = p->version;
 	}
 	p->by = r;
-	part_rebook(p, s);
+	budget_rebook(p, s);
 }

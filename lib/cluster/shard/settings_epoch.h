@@ -9,8 +9,8 @@
  * most the last 64 of them, and earlier lists and epochs stay until the shard is freed.
  *
  * A change takes effect twice. The gate: the mode in force becomes the next one when all steps
- * before it are done (gate_change_mode). Each partition: part.by becomes the epoch of the first update
- * that belongs to it (part_set_epoch), and never goes back. Replicas hear from the head of the chain by
+ * before it are done (settings_epoch_change_mode). Each partition: part.by becomes the epoch of the first update
+ * that belongs to it (settings_epoch_set), and never goes back. Replicas hear from the head of the chain by
  * which epoch each update was made, so all have the same bits. */
 
 /* The epoch in force at a step; the last one that was decided; the one with this number (NULL: not
@@ -47,14 +47,14 @@ void settings_epoch_carry_state(const struct optim_rule *rule, const struct opti
 bool settings_epoch_keeps_state(const struct optim_rule *rule, const struct optim_rule *before);
 /* Moves the partition to settings epoch r, unless it is there or beyond: state is converted to its
  * rule, and the memory is booked anew. The partition's lock is held. */
-void part_set_epoch(struct shard *s, struct part *p, const struct settings_epoch *r);
+void settings_epoch_set(struct shard *s, struct part *p, const struct settings_epoch *r);
 
 /* Changes the mode in force when another one is due and all steps before it are done. No locks are
  * held. */
-void gate_change_mode(struct shard *s);
+void settings_epoch_change_mode(struct shard *s);
 /* Brings a partition that has just come here to the first step of the mode in force, in case the
  * server that it came from had not changed the mode yet. The partition's lock is held, unless no
  * other thread can reach it yet. */
-void gate_enter_mode(struct shard *s, struct part *p);
+void settings_epoch_enter_mode(struct shard *s, struct part *p);
 
 #endif

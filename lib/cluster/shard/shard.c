@@ -147,9 +147,9 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	step = p->step;
 	again = push->slot != SHARD_OUTSIDE && part_has_taken(p, push->slot, push->step);
 	good = check == CODEC_GOOD && robust_has_room(p, s, push->slot) &&
-	    part_has_room(p, &s->budget, push);
+	    budget_has_room(p, &s->budget, push);
 	a = apply_push(s, p, push, good, r);
-	part_book_rows(p, &s->budget);
+	budget_book_rows(p, &s->budget);
 	if (a == SHARD_OK)
 		p->work += push->len + PUSH_WORK;
 	wake = a == SHARD_OK && p->waited && push_matters(s, p, push, step);
@@ -208,7 +208,7 @@ unsigned shard_copies(struct shard *s, uint16_t table, uint32_t part)
 
 /* ---- pull ---- */
 
-enum shard_answer part_may_show(struct shard *s, struct part *p, uint64_t step)
+enum shard_answer shard_part_may_show(struct shard *s, struct part *p, uint64_t step)
 {
 	uint64_t closed = step == SYNC_NEVER ? 0 : settings_epoch_closed_before(s, step);
 
@@ -252,7 +252,7 @@ enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uin
 	if (!p || p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
-	a = part_may_show(s, p, step);
+	a = shard_part_may_show(s, p, step);
 	if (a == SHARD_OK)
 		memcpy(out, shown_values(s, p, step, version), p->n * sizeof *out);
 	pthread_mutex_unlock(&p->lock);
@@ -269,7 +269,7 @@ enum shard_answer shard_may_show(struct shard *s, uint16_t table, uint32_t part,
 	if (!p || p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
-	a = part_may_show(s, p, step);
+	a = shard_part_may_show(s, p, step);
 	*version = p->version;
 	pthread_mutex_unlock(&p->lock);
 	return a;
@@ -284,7 +284,7 @@ enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t par
 	if (!p || p->table->sparse || s->cfg.relay || !k)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
-	a = p->by && k <= p->by->rule->nslots ? part_may_show(s, p, step) : SHARD_BAD;
+	a = p->by && k <= p->by->rule->nslots ? shard_part_may_show(s, p, step) : SHARD_BAD;
 	if (a == SHARD_OK)
 		memcpy(out, p->state + (k - 1) * p->n, p->n * sizeof *out);
 	*version = p->version;
@@ -303,7 +303,7 @@ enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t p
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	*n = SIZE_MAX;
 	pthread_mutex_lock(&p->lock);
-	a = part_may_show(s, p, step);
+	a = shard_part_may_show(s, p, step);
 	if (a == SHARD_OK && p->stamps) {
 		w = shown_values(s, p, step, version);
 		/* A puller that has a later version than the one that is shown: values that changed
@@ -330,7 +330,8 @@ enum shard_answer shard_pull_changed_rows(struct shard *s, uint16_t table, uint3
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	*k = n;
 	pthread_mutex_lock(&p->lock);
-	a = s->cfg.relay ? relay_part_copy_rows(p, step, ids, n, out) : part_may_show(s, p, step);
+	a = s->cfg.relay ? relay_part_copy_rows(p, step, ids, n, out)
+	                 : shard_part_may_show(s, p, step);
 	if (a == SHARD_OK && s->cfg.relay)
 		*version = p->version;
 	else if (a == SHARD_OK)

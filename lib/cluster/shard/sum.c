@@ -194,9 +194,9 @@ enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct 
 		return a == SHARD_FENCED ? finish_sum(s, p, 0, sum, r, PUSH_SPLIT) : a;
 	}
 	step = p->step;
-	a = add_sum_to_head(s, p, sum, values == CODEC_GOOD && part_has_room(p, &s->budget, &rows),
-	    r);
-	part_book_rows(p, &s->budget);
+	a = add_sum_to_head(s, p, sum,
+	    values == CODEC_GOOD && budget_has_room(p, &s->budget, &rows), r);
+	budget_book_rows(p, &s->budget);
 	if (a == SHARD_OK)
 		p->work += sum->body.len + PUSH_WORK;
 	wake = a == SHARD_OK && p->waited;

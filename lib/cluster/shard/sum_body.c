@@ -59,7 +59,7 @@ bool sum_body_parse(const uint8_t *p, size_t len, uint32_t width, struct sum_bod
 	return !width || out->len == (size_t)out->nrows * width * 4;
 }
 
-void msg_put_summed(struct buf *b, const struct msg_summed *m)
+void sum_body_put_summed(struct buf *b, const struct msg_summed *m)
 {
 	uint8_t *p = buf_reserve(b, MSG_SUMMED_BYTES);
 
@@ -72,7 +72,7 @@ void msg_put_summed(struct buf *b, const struct msg_summed *m)
 	buf_commit(b, MSG_SUMMED_BYTES);
 }
 
-bool msg_get_summed(const uint8_t *p, size_t len, size_t i, struct msg_summed *out)
+bool sum_body_get_summed(const uint8_t *p, size_t len, size_t i, struct msg_summed *out)
 {
 	if (len < MSG_SUMMED_BYTES || i > len / MSG_SUMMED_BYTES - 1)
 		return false;
@@ -98,14 +98,14 @@ static size_t pad_runs(size_t n)
 	return (n + 7) / 8 * 8;
 }
 
-size_t clocks_bytes(const struct slot_clock *c)
+size_t sum_body_clocks_bytes(const struct slot_clock *c)
 {
 	return CLOCK_HEAD + pad_runs(c->len);
 }
 
-void clocks_put(struct buf *b, const struct slot_clock *c)
+void sum_body_clocks_put(struct buf *b, const struct slot_clock *c)
 {
-	uint8_t *p = buf_reserve(b, clocks_bytes(c));
+	uint8_t *p = buf_reserve(b, sum_body_clocks_bytes(c));
 
 	put_le32(p, c->slot);
 	put_le32(p + 4, c->examples);
@@ -116,10 +116,11 @@ void clocks_put(struct buf *b, const struct slot_clock *c)
 	memset(p + CLOCK_HEAD, 0, pad_runs(c->len));
 	if (c->len)
 		memcpy(p + CLOCK_HEAD, c->runs, c->len);
-	buf_commit(b, clocks_bytes(c));
+	buf_commit(b, sum_body_clocks_bytes(c));
 }
 
-bool clocks_next(const uint8_t *p, size_t len, size_t *at, struct slot_clock *out, bool *bad)
+bool sum_body_clocks_next(const uint8_t *p, size_t len, size_t *at, struct slot_clock *out,
+    bool *bad)
 {
 	size_t left = len - *at;
 	uint32_t flags;
@@ -141,10 +142,10 @@ bool clocks_next(const uint8_t *p, size_t len, size_t *at, struct slot_clock *ou
 		.runs = p + CLOCK_HEAD,
 		.len = get_le32(p + 28) };
 	if (out->slot >= SUM_CONTRIBUTORS_MAX || out->step >= STEPS_END ||
-	    flags > (CLOCK_IS | CLOCK_DONE) || out->len > left || left < clocks_bytes(out) ||
-	    !msg_runs_valid(out->runs, out->len))
+	    flags > (CLOCK_IS | CLOCK_DONE) || out->len > left ||
+	    left < sum_body_clocks_bytes(out) || !msg_runs_valid(out->runs, out->len))
 		return false;
-	*at += clocks_bytes(out);
+	*at += sum_body_clocks_bytes(out);
 	*bad = false;
 	return true;
 }

@@ -52,10 +52,10 @@ struct msg_summed {
 	uint64_t seq, version; /* seq: of the PUSH_SUM */
 };
 #define MSG_SUMMED_BYTES 24
-/* msg_put_summed appends an answer to the buffer; msg_get_summed reads the i-th of a message, false
+/* sum_body_put_summed appends an answer to the buffer; sum_body_get_summed reads the i-th of a message, false
  * when there is none. */
-void msg_put_summed(struct buf *b, const struct msg_summed *m);
-bool msg_get_summed(const uint8_t *p, size_t len, size_t i, struct msg_summed *out);
+void sum_body_put_summed(struct buf *b, const struct msg_summed *m);
+bool sum_body_get_summed(const uint8_t *p, size_t len, size_t i, struct msg_summed *out);
 
 /* CLOCKS: CLOCK and DONE of several slots, one entry after the other. */
 struct slot_clock {
@@ -66,10 +66,11 @@ struct slot_clock {
 	size_t len;
 };
 /* Bytes of an entry; appending it to a buffer. */
-size_t clocks_bytes(const struct slot_clock *c);
-void clocks_put(struct buf *b, const struct slot_clock *c);
+size_t sum_body_clocks_bytes(const struct slot_clock *c);
+void sum_body_clocks_put(struct buf *b, const struct slot_clock *c);
 /* Reads the entry at offset *at and moves *at behind it. False at the end, and with *bad set when
  * the entry is malformed. */
-bool clocks_next(const uint8_t *p, size_t len, size_t *at, struct slot_clock *out, bool *bad);
+bool sum_body_clocks_next(const uint8_t *p, size_t len, size_t *at, struct slot_clock *out,
+    bool *bad);
 
 #endif

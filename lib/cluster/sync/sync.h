@@ -48,11 +48,11 @@
  *                                 was set; the least such value
  *                                 of changes still open
  *  sync.closed        server      bsp: steps whose update all       close_complete_steps,
- *                                 partitions headed here have made  gate_change_mode, shard_new
+ *                                 partitions headed here have made  settings_epoch_change_mode, shard_new
  *  sync.answered      server      highest step whose pull was       sync_note_answer; gate_note_closed (steps
  *                                 answered, +1                      closed at another server)
  *  sync.hold          server      first step under a vote           shard_vote, shard_decided
- *  sync.turn          server      first step of the next mode       shard_add_epoch, gate_change_mode
+ *  sync.turn          server      first step of the next mode       shard_add_epoch, settings_epoch_change_mode
  *  gate.floor         server      cached least clock of the active  clocked_steps
  *                                 slots; valid while gate.slowest
  *                                 (slots at it) is not 0

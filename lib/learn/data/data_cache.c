@@ -62,7 +62,7 @@ static void put_identity_text(struct identity *id, const char *text)
 	buf_printf(&id->what, "%zu:%s\n", text ? strlen(text) : 0, text ? text : "");
 }
 
-static void put_number(struct identity *id, uint64_t n)
+static void exposition_put_number(struct identity *id, uint64_t n)
 {
 	buf_printf(&id->what, "%llu\n", (unsigned long long)n);
 }
@@ -149,8 +149,8 @@ static bool put_path(struct identity *id, const struct load *l, const char *path
 	put_identity_text(id, o.labels);
 	put_identity_text(id, o.norm);
 	put_identity_text(id, o.pairs);
-	put_number(id, (uint64_t)(o.index_base + 1));
-	put_number(id, (uint64_t)o.bits);
+	exposition_put_number(id, (uint64_t)(o.index_base + 1));
+	exposition_put_number(id, (uint64_t)o.bits);
 	good = put_files(id, l, file, &o);
 	data_uri_release(&o);
 	free(file);
@@ -162,17 +162,17 @@ static void put_like(struct identity *id, const struct dataset *d)
 {
 	uint64_t bits;
 
-	put_number(id, d->sparse);
-	put_number(id, d->cols);
-	put_number(id, d->fields);
-	put_number(id, (uint64_t)(d->index_base + 1));
-	put_number(id, d->classes);
+	exposition_put_number(id, d->sparse);
+	exposition_put_number(id, d->cols);
+	exposition_put_number(id, d->fields);
+	exposition_put_number(id, (uint64_t)(d->index_base + 1));
+	exposition_put_number(id, d->classes);
 	for (size_t i = 0; i < d->classes; i++) {
 		memcpy(&bits, &d->class_value[i], sizeof(bits));
-		put_number(id, bits);
+		exposition_put_number(id, bits);
 		put_identity_text(id, d->class_name[i]);
 	}
-	put_number(id, d->feature_name != NULL);
+	exposition_put_number(id, d->feature_name != NULL);
 	for (size_t i = 0; d->feature_name && i < d->cols; i++)
 		put_identity_text(id, d->feature_name[i]);
 }
@@ -186,10 +186,10 @@ static bool make_identity(struct identity *id, const struct load *l)
 
 	*id = (struct identity){ 0 };
 	buf_printf(&id->what, "pskit " PSKIT_VERSION " %d\n", DATA_STORE_VERSION);
-	put_number(id, l->want->classes);
-	put_number(id, l->want->two);
-	put_number(id, l->want->any);
-	put_number(id, l->like != NULL);
+	exposition_put_number(id, l->want->classes);
+	exposition_put_number(id, l->want->two);
+	exposition_put_number(id, l->want->any);
+	exposition_put_number(id, l->like != NULL);
 	if (l->like)
 		put_like(id, l->like);
 	for (size_t i = 0; good && i < l->npaths; i++)

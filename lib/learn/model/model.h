@@ -20,7 +20,7 @@ enum model_task {
 	MODEL_REAL,    /* batch->y, any number */
 	MODEL_TWO,     /* batch->y, 0 or 1 */
 	MODEL_CLASSES, /* batch->label, 0 .. classes-1 */
-	MODEL_WORDS,   /* no targets: words of a text predict each other */
+	MODEL_WORDS,   /* no targets: words of a text evaluate_predict each other */
 	MODEL_OUTSIDE, /* known only to a user's program */
 };
 

@@ -18,7 +18,7 @@
 _Static_assert(HEAD + NOISE_MSG1_EXTRA + CLIENT_INFO + MAC1 == HS_MSG1_BYTES, "msg1");
 _Static_assert(HEAD + NOISE_MSG2_EXTRA + SERVER_INFO == HS_MSG2_BYTES, "msg2");
 
-const char *hs_status_text(enum hs_status s)
+const char *handshake_status_text(enum hs_status s)
 {
 	switch (s) {
 #define HS_STATUS(id, number, error, text) \
@@ -153,7 +153,7 @@ static enum err_code start_session(struct noise *x, enum suite suite, struct ses
 	return rc;
 }
 
-void hs_identity_init(struct hs_identity *id, const struct key_pair *key,
+void handshake_identity_init(struct hs_identity *id, const struct key_pair *key,
     const uint8_t psk[static KEY_BYTES])
 {
 	id->key = *key;
@@ -161,22 +161,22 @@ void hs_identity_init(struct hs_identity *id, const struct key_pair *key,
 	make_mac1_key(id->mac1_key, psk, key->pk);
 }
 
-void hs_identity_wipe(struct hs_identity *id)
+void handshake_identity_wipe(struct hs_identity *id)
 {
 	sodium_memzero(id, sizeof(*id));
 }
 
-void hs_server_wipe(struct hs_server *hs)
+void handshake_server_wipe(struct hs_server *hs)
 {
 	noise_wipe(&hs->noise);
 }
 
-void hs_client_wipe(struct hs_client *hc)
+void handshake_client_wipe(struct hs_client *hc)
 {
 	noise_wipe(&hc->noise);
 }
 
-void hs_server_hello(struct hs_server *hs, uint8_t suites, uint64_t epoch_hint,
+void handshake_server_hello(struct hs_server *hs, uint8_t suites, uint64_t epoch_hint,
     uint8_t hello[static HS_HELLO_BYTES])
 {
 	memset(hs, 0, sizeof(*hs));
@@ -224,8 +224,8 @@ static enum err_code read1_noise(struct hs_server *hs, const struct hs_identity 
 	return ERR_OK;
 }
 
-enum err_code hs_server_read1(struct hs_server *hs, const struct hs_identity *ids, size_t nids,
-    const uint8_t msg1[static HS_MSG1_BYTES], struct hs_peer *peer, struct err *e)
+enum err_code handshake_server_read1(struct hs_server *hs, const struct hs_identity *ids,
+    size_t nids, const uint8_t msg1[static HS_MSG1_BYTES], struct hs_peer *peer, struct err *e)
 {
 	enum err_code rc = check_message_head(msg1, "PSC1", "client", e);
 	uint8_t suites = hs->hello[5], suite = msg1[5];
@@ -247,7 +247,7 @@ enum err_code hs_server_read1(struct hs_server *hs, const struct hs_identity *id
 	return read1_noise(hs, &ids[i], msg1, peer, e);
 }
 
-enum err_code hs_server_write2(struct hs_server *hs, enum hs_status status,
+enum err_code handshake_server_write2(struct hs_server *hs, enum hs_status status,
     const struct hs_server_info *info, uint8_t msg2[static HS_MSG2_BYTES], struct session *s,
     struct err *e)
 {
@@ -266,8 +266,9 @@ enum err_code hs_server_write2(struct hs_server *hs, enum hs_status status,
 	return ERR_OK;
 }
 
-enum err_code hs_client_read_hello(struct hs_client *hc, const uint8_t hello[static HS_HELLO_BYTES],
-    uint8_t *suites, uint64_t *epoch_hint, struct err *e)
+enum err_code handshake_client_read_hello(struct hs_client *hc,
+    const uint8_t hello[static HS_HELLO_BYTES], uint8_t *suites, uint64_t *epoch_hint,
+    struct err *e)
 {
 	enum err_code rc = check_message_head(hello, "PSS1", "server", e);
 
@@ -280,7 +281,7 @@ enum err_code hs_client_read_hello(struct hs_client *hc, const uint8_t hello[sta
 	return ERR_OK;
 }
 
-enum err_code hs_client_write1(struct hs_client *hc, const struct key_pair *self,
+enum err_code handshake_client_write1(struct hs_client *hc, const struct key_pair *self,
     const uint8_t server_pk[static KEY_BYTES], const uint8_t psk[static KEY_BYTES],
     enum suite suite, const struct hs_client_info *info, uint8_t msg1[static HS_MSG1_BYTES],
     struct err *e)
@@ -309,7 +310,7 @@ enum err_code hs_client_write1(struct hs_client *hc, const struct key_pair *self
 	return ERR_OK;
 }
 
-enum err_code hs_client_read2(struct hs_client *hc, const uint8_t msg2[static HS_MSG2_BYTES],
+enum err_code handshake_client_read2(struct hs_client *hc, const uint8_t msg2[static HS_MSG2_BYTES],
     struct hs_server_info *info, struct session *s, struct err *e)
 {
 	uint8_t plain[SERVER_INFO];
@@ -325,7 +326,7 @@ enum err_code hs_client_read2(struct hs_client *hc, const uint8_t msg2[static HS
 		    "the expected key and cluster secret, or the answer was altered");
 	if (status != HS_OK) {
 		rc = err_set(e, status_error(status), "refused by the server: %s",
-		    hs_status_text(status));
+		    handshake_status_text(status));
 		goto fail;
 	}
 	if (!get_server_info(plain, info)) {
@@ -335,6 +336,6 @@ enum err_code hs_client_read2(struct hs_client *hc, const uint8_t msg2[static HS
 	}
 	return start_session(&hc->noise, hc->suite, s, e);
 fail:
-	hs_client_wipe(hc);
+	handshake_client_wipe(hc);
 	return rc;
 }

@@ -42,7 +42,7 @@ enum hs_status {
 #undef HS_STATUS
 };
 /* The sentence of hs_status.def for messages. */
-const char *hs_status_text(enum hs_status s);
+const char *handshake_status_text(enum hs_status s);
 
 /* The client's description of itself. `role` is the role that it asks for; the role that counts is
  * that of its key in the keyring. */
@@ -68,9 +68,9 @@ struct hs_identity {
 	uint8_t mac1_key[32];
 };
 /* Derives mac1_key. Wipe the identity when it is dropped. */
-void hs_identity_init(struct hs_identity *id, const struct key_pair *key,
+void handshake_identity_init(struct hs_identity *id, const struct key_pair *key,
     const uint8_t psk[static KEY_BYTES]);
-void hs_identity_wipe(struct hs_identity *id);
+void handshake_identity_wipe(struct hs_identity *id);
 
 /* The server's side of one handshake: hello, read1, look the peer up, write2. Objects are plain
  * and hold no pointers; wipe them when they are dropped. One thread at a time. noise.dh_count
@@ -87,20 +87,20 @@ struct hs_peer {
 	struct hs_client_info info;
 };
 /* Draw a challenge and write the hello. suites: bit n for each suite number n that is accepted. */
-void hs_server_hello(struct hs_server *hs, uint8_t suites, uint64_t epoch_hint,
+void handshake_server_hello(struct hs_server *hs, uint8_t suites, uint64_t epoch_hint,
     uint8_t hello[static HS_HELLO_BYTES]);
 /* ERR_PROTO: not this protocol, or not this version.  ERR_AUTH: mac1 or a seal
  * is wrong, or a point of low order.  On failure close without an answer. */
-enum err_code hs_server_read1(struct hs_server *hs, const struct hs_identity *ids, size_t nids,
-    const uint8_t msg1[static HS_MSG1_BYTES], struct hs_peer *peer, struct err *e);
+enum err_code handshake_server_read1(struct hs_server *hs, const struct hs_identity *ids,
+    size_t nids, const uint8_t msg1[static HS_MSG1_BYTES], struct hs_peer *peer, struct err *e);
 /* With HS_OK, s becomes the session. It counts as live only when the client's first record has
  * been opened, because a holder of the server's stolen key could have made msg1 alone. With any
  * other status the client learns the reason, info may be NULL, and s is not touched (may be
  * NULL): send msg2, then close. */
-enum err_code hs_server_write2(struct hs_server *hs, enum hs_status status,
+enum err_code handshake_server_write2(struct hs_server *hs, enum hs_status status,
     const struct hs_server_info *info, uint8_t msg2[static HS_MSG2_BYTES], struct session *s,
     struct err *e);
-void hs_server_wipe(struct hs_server *hs);
+void handshake_server_wipe(struct hs_server *hs);
 
 /* The client's side of one handshake: read_hello, write1, read2. */
 struct hs_client {
@@ -109,18 +109,19 @@ struct hs_client {
 	struct noise noise;
 };
 /* Gives the offers of the hello, which are not authenticated before read2. */
-enum err_code hs_client_read_hello(struct hs_client *hc, const uint8_t hello[static HS_HELLO_BYTES],
-    uint8_t *suites, uint64_t *epoch_hint, struct err *e);
+enum err_code handshake_client_read_hello(struct hs_client *hc,
+    const uint8_t hello[static HS_HELLO_BYTES], uint8_t *suites, uint64_t *epoch_hint,
+    struct err *e);
 /* ERR_CONFIG: the server does not offer the suite; ERR_UNSUPPORTED: this machine lacks it;
  * ERR_AUTH: server_pk is not a usable public key. */
-enum err_code hs_client_write1(struct hs_client *hc, const struct key_pair *self,
+enum err_code handshake_client_write1(struct hs_client *hc, const struct key_pair *self,
     const uint8_t server_pk[static KEY_BYTES], const uint8_t psk[static KEY_BYTES],
     enum suite suite, const struct hs_client_info *info, uint8_t msg1[static HS_MSG1_BYTES],
     struct err *e);
 /* ERR_AUTH: msg2 was not written by the holder of server_pk and psk. A refusal by the server
  * gives the error of its status (hs_status.def). */
-enum err_code hs_client_read2(struct hs_client *hc, const uint8_t msg2[static HS_MSG2_BYTES],
+enum err_code handshake_client_read2(struct hs_client *hc, const uint8_t msg2[static HS_MSG2_BYTES],
     struct hs_server_info *info, struct session *s, struct err *e);
-void hs_client_wipe(struct hs_client *hc);
+void handshake_client_wipe(struct hs_client *hc);
 
 #endif

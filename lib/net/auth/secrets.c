@@ -119,7 +119,7 @@ static bool previous_is_accepted(const struct secrets *s)
 static void fill_secret(const struct secrets *s, const uint8_t psk[static KEY_BYTES],
     struct secret *out)
 {
-	hs_identity_init(&out->id, &s->key, psk);
+	handshake_identity_init(&out->id, &s->key, psk);
 	secrets_cluster(psk, out->cluster);
 }
 

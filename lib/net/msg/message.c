@@ -26,15 +26,17 @@ struct field {
 	int64_t least, most, missing;
 };
 
-#define BEGIN(name, op, senders) static const struct field fields_##name[] = {
+#define BEGIN(name, op, senders)          static const struct field fields_##name[] = {
 #define INT(member, least, most, missing) { #member, FIELD_INT, least, most, missing },
-#define ID(member) { #member, FIELD_ID, 0, 0, 0 },
-#define FLAG(member) { #member, FIELD_FLAG, 0, 0, 0 },
-#define TEXT(member) { #member, FIELD_TEXT, 0, 0, 0 },
-#define TEXT_AS(member, key) { key, FIELD_TEXT, 0, 0, 0 },
-#define DOC(member) { #member, FIELD_DOC, 0, 0, 0 },
+#define ID(member)                        { #member, FIELD_ID, 0, 0, 0 },
+#define FLAG(member)                      { #member, FIELD_FLAG, 0, 0, 0 },
+#define TEXT(member)                      { #member, FIELD_TEXT, 0, 0, 0 },
+#define TEXT_AS(member, key)              { key, FIELD_TEXT, 0, 0, 0 },
+#define DOC(member)                       { #member, FIELD_DOC, 0, 0, 0 },
 #define END(name) \
-	{ NULL, FIELD_DOC, 0, 0, 0 } \
+	{ \
+		NULL, FIELD_DOC, 0, 0, 0 \
+	} \
 	} \
 	; \
 	_Static_assert(sizeof(struct message_##name) == \

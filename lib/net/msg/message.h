@@ -23,14 +23,16 @@
 
 /* struct message_NAME for each message.  Every member takes 8 bytes, so that the encoder and the
  * decoder find the k-th at 8 * k. */
-#define BEGIN(name, op, senders) struct message_##name {
+#define BEGIN(name, op, senders)          struct message_##name {
 #define INT(member, least, most, missing) int64_t member;
-#define ID(member) uint64_t member;
-#define FLAG(member) _Alignas(8) bool member;
-#define TEXT(member) const char *member;
-#define TEXT_AS(member, key) const char *member;
-#define DOC(member) const json_t *member;
-#define END(name) };
+#define ID(member)                        uint64_t member;
+#define FLAG(member)                      _Alignas(8) bool member;
+#define TEXT(member)                      const char *member;
+#define TEXT_AS(member, key)              const char *member;
+#define DOC(member)                       const json_t *member;
+#define END(name) \
+	} \
+	;
 #include "msg/message.def"
 
 enum message_kind {
@@ -49,7 +51,8 @@ enum message_kind {
 /* A decoded message.  Texts and documents in it belong to `json`. */
 struct message {
 	enum message_kind kind;
-	const json_t *json; /* all of it; `done`, `leave` and `fail` have figures beside their members */
+	const json_t
+	    *json; /* all of it; `done`, `leave` and `fail` have figures beside their members */
 	union {
 #define BEGIN(name, op, senders) struct message_##name name;
 #define INT(member, least, most, missing)

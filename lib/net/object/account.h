@@ -18,16 +18,16 @@ struct account {
 
 /* ERR_AUTH: there is no key; the message says where it was looked for. ERR_CONFIG: the endpoint
  * is not a URL. */
-enum err_code account_load(struct account *out, struct err *e);
-void account_release(struct account *a);
+enum err_code object_account_load(struct account *out, struct err *e);
+void object_account_release(struct account *a);
 
 /* The value of a key in a section of a text like ~/.aws/credentials, a fresh string; NULL: none. */
-char *account_ini(const char *text, const char *section, const char *key);
+char *object_account_ini(const char *text, const char *section, const char *key);
 
 /* The URL of an object: "https://BUCKET.s3.REGION.amazonaws.com/KEY", or "ENDPOINT/BUCKET/KEY".
  * A fresh string. */
-char *account_url(const struct account *a, const char *bucket, const char *key);
+char *object_account_url(const struct account *a, const char *bucket, const char *key);
 /* The store's host, for messages. */
-const char *account_where(const struct account *a);
+const char *object_account_where(const struct account *a);
 
 #endif

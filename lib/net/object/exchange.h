@@ -41,15 +41,15 @@ struct exchange {
 };
 
 /* Run the request and fill in the answer. A status of 300 or more is an error, as in client.h. */
-enum err_code exchange_run(struct object_client *c, struct exchange *x, struct err *e);
-/* Release what exchange_run has allocated. */
-void exchange_release(struct exchange *x);
+enum err_code object_exchange_run(struct object_client *c, struct exchange *x, struct err *e);
+/* Release what object_exchange_run has allocated. */
+void object_exchange_release(struct exchange *x);
 
 /* object_fault.c: turn a refusal, or a call without an answer, into an error. *again: a retry
  * may help. */
-enum err_code exchange_refused(const struct object_client *c, const struct exchange *x, bool *again,
-    struct err *e);
-enum err_code exchange_broken(const struct object_client *c, const struct exchange *x, int curl,
+enum err_code object_fault_refused(const struct object_client *c, const struct exchange *x,
+    bool *again, struct err *e);
+enum err_code object_fault_broken(const struct object_client *c, const struct exchange *x, int curl,
     const char *detail, bool *again, struct err *e);
 
 #endif

@@ -38,7 +38,7 @@ static bool is_head(const char *line, size_t n, const char *section)
 	return is;
 }
 
-char *account_ini(const char *text, const char *section, const char *key)
+char *object_account_ini(const char *text, const char *section, const char *key)
 {
 	bool inside = false;
 	size_t n;
@@ -123,9 +123,10 @@ static void load_access_keys(struct account *a)
 		return;
 	}
 	read_aws("AWS_SHARED_CREDENTIALS_FILE", "credentials", &file);
-	a->key = account_ini((const char *)file.data, aws_profile(), "aws_access_key_id");
-	a->secret = account_ini((const char *)file.data, aws_profile(), "aws_secret_access_key");
-	a->token = account_ini((const char *)file.data, aws_profile(), "aws_session_token");
+	a->key = object_account_ini((const char *)file.data, aws_profile(), "aws_access_key_id");
+	a->secret = object_account_ini((const char *)file.data, aws_profile(),
+	    "aws_secret_access_key");
+	a->token = object_account_ini((const char *)file.data, aws_profile(), "aws_session_token");
 	wipe_buffer(&file);
 }
 
@@ -141,10 +142,10 @@ static void load_region_and_endpoint(struct account *a)
 		endpoint = nonempty_env("AWS_ENDPOINT_URL");
 	read_aws("AWS_CONFIG_FILE", "config", &file);
 	a->region = region ? mem_strdup(region)
-	                   : account_ini((const char *)file.data, aws_profile(), "region");
+	                   : object_account_ini((const char *)file.data, aws_profile(), "region");
 	a->endpoint = endpoint
 	    ? mem_strdup(endpoint)
-	    : account_ini((const char *)file.data, aws_profile(), "endpoint_url");
+	    : object_account_ini((const char *)file.data, aws_profile(), "endpoint_url");
 	wipe_buffer(&file);
 	if (!a->region)
 		a->region = mem_strdup(REGION);
@@ -186,7 +187,7 @@ static enum err_code check_account(struct account *a, struct err *e)
 	return ERR_OK;
 }
 
-enum err_code account_load(struct account *out, struct err *e)
+enum err_code object_account_load(struct account *out, struct err *e)
 {
 	enum err_code rc;
 
@@ -195,7 +196,7 @@ enum err_code account_load(struct account *out, struct err *e)
 	load_region_and_endpoint(out);
 	rc = check_account(out, e);
 	if (rc)
-		account_release(out);
+		object_account_release(out);
 	return rc;
 }
 
@@ -206,7 +207,7 @@ static void wipe_string(char *secret)
 	free(secret);
 }
 
-void account_release(struct account *a)
+void object_account_release(struct account *a)
 {
 	free(a->key);
 	wipe_string(a->secret);
@@ -225,7 +226,7 @@ static bool is_dns_label(const char *bucket)
 	return bucket[strspn(bucket, "abcdefghijklmnopqrstuvwxyz0123456789-")] == '\0';
 }
 
-char *account_url(const struct account *a, const char *bucket, const char *key)
+char *object_account_url(const struct account *a, const char *bucket, const char *key)
 {
 	const char *below = strncmp(a->region, "cn-", 3) == 0 ? ".cn" : "";
 	struct buf url = BUF_INIT;
@@ -240,7 +241,7 @@ char *account_url(const struct account *a, const char *bucket, const char *key)
 	return (char *)url.data;
 }
 
-const char *account_where(const struct account *a)
+const char *object_account_where(const struct account *a)
 {
 	return a->endpoint ? a->endpoint : AMAZON;
 }

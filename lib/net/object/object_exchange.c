@@ -39,11 +39,11 @@ void object_client_free(struct object_client *c)
 	if (!c)
 		return;
 	curl_easy_cleanup(c->curl);
-	account_release(&c->account);
+	object_account_release(&c->account);
 	free(c);
 }
 
-void exchange_release(struct exchange *x)
+void object_exchange_release(struct exchange *x)
 {
 	buf_release(&x->reply);
 }
@@ -161,7 +161,7 @@ static int check_progress(void *ctx, curl_off_t dltotal, curl_off_t down, curl_o
 
 static enum err_code need_account(struct object_client *c, struct err *e)
 {
-	enum err_code rc = c->has_account ? ERR_OK : account_load(&c->account, e);
+	enum err_code rc = c->has_account ? ERR_OK : object_account_load(&c->account, e);
 
 	c->has_account = rc == ERR_OK;
 	return rc;
@@ -269,7 +269,7 @@ static enum err_code make_object_url(struct object_client *c, const struct excha
 	if (!rc && u.bucket)
 		rc = need_account(c, e);
 	if (!rc && u.bucket) {
-		char *path = account_url(&c->account, u.bucket, u.key);
+		char *path = object_account_url(&c->account, u.bucket, u.key);
 
 		*url = x->query ? mem_printf("%s?%s", path, x->query) : mem_strdup(path);
 		free(path);
@@ -304,11 +304,11 @@ static enum err_code judge_transfer(struct object_client *c, struct exchange *x,
 	if (curl != CURLE_OK && x->begun && x->status < 300 && x->total == x->got && x->got > 0)
 		return ERR_OK;
 	if (curl != CURLE_OK)
-		return exchange_broken(c, x, (int)curl, detail_of(c, curl, detail), again, e);
+		return object_fault_broken(c, x, (int)curl, detail_of(c, curl, detail), again, e);
 	c->reached = true;
 	if (!x->begun && !begin_answer(c, x))
 		return x->fault;
-	return x->status >= 300 ? exchange_refused(c, x, again, e) : ERR_OK;
+	return x->status >= 300 ? object_fault_refused(c, x, again, e) : ERR_OK;
 }
 
 static enum err_code attempt_exchange(struct object_client *c, struct exchange *x, bool *again,
@@ -389,7 +389,7 @@ static void report_retry(const struct object_client *c, const struct err *e, int
 	free(text);
 }
 
-enum err_code exchange_run(struct object_client *c, struct exchange *x, struct err *e)
+enum err_code object_exchange_run(struct object_client *c, struct exchange *x, struct err *e)
 {
 	int64_t came = clock_now(), pause;
 	uint64_t got = x->got;

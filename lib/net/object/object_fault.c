@@ -62,13 +62,13 @@ static enum err_code report_status(const struct exchange *x, const char *shown, 
 	}
 }
 
-enum err_code exchange_refused(const struct object_client *c, const struct exchange *x, bool *again,
-    struct err *e)
+enum err_code object_fault_refused(const struct object_client *c, const struct exchange *x,
+    bool *again, struct err *e)
 {
-	char *code = xml_value(x->reply.data, x->reply.len, "Code"),
-	     *region = xml_value(x->reply.data, x->reply.len, "Region");
+	char *code = object_xml_value(x->reply.data, x->reply.len, "Code"),
+	     *region = object_xml_value(x->reply.data, x->reply.len, "Region");
 	char *shown = uri_shown(x->name),
-	     *bucket_at = xml_value(x->reply.data, x->reply.len, "Endpoint");
+	     *bucket_at = object_xml_value(x->reply.data, x->reply.len, "Endpoint");
 	const char *why = code ? code : "";
 	enum err_code rc = ERR_OK;
 
@@ -98,14 +98,14 @@ enum err_code exchange_refused(const struct object_client *c, const struct excha
 static void host_to_show(const struct object_client *c, const struct exchange *x,
     char out[static 128])
 {
-	const char *where = uri_is_s3(x->name) ? account_where(&c->account) : x->name,
+	const char *where = uri_is_s3(x->name) ? object_account_where(&c->account) : x->name,
 	           *at = strstr(where, "://");
 
 	at = at ? at + 3 : where;
 	snprintf(out, 128, "%.*s", (int)strcspn(at, "/?#"), at);
 }
 
-enum err_code exchange_broken(const struct object_client *c, const struct exchange *x, int curl,
+enum err_code object_fault_broken(const struct object_client *c, const struct exchange *x, int curl,
     const char *detail, bool *again, struct err *e)
 {
 	char *shown = uri_shown(x->name), host[128];

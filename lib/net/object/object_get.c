@@ -8,9 +8,9 @@ enum err_code object_get(struct object_client *c, const char *name, object_sink 
     struct err *e)
 {
 	struct exchange x = { .name = name, .method = "GET", .sink = sink, .ctx = ctx };
-	enum err_code rc = exchange_run(c, &x, e);
+	enum err_code rc = object_exchange_run(c, &x, e);
 
-	exchange_release(&x);
+	object_exchange_release(&x);
 	return rc;
 }
 

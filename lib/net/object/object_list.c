@@ -62,15 +62,15 @@ static enum err_code list_keys(struct object_client *c, const char *bucket, cons
 		struct page p = { .prefix = prefix, .fn = fn, .ctx = ctx, .e = e };
 
 		free(token);
-		rc = exchange_run(c, &x, e);
-		if (!rc && xml_read(x.reply.data, x.reply.len, take_list_element, &p, NULL))
+		rc = object_exchange_run(c, &x, e);
+		if (!rc && object_xml_read(x.reply.data, x.reply.len, take_list_element, &p, NULL))
 			rc = err_set(e, ERR_PROTO, "%s: the store does not answer as S3 does",
 			    name);
 		if (!rc)
 			rc = p.rc;
 		token = p.token;
 		free(p.key);
-		exchange_release(&x);
+		object_exchange_release(&x);
 		free(query);
 	} while (!rc && token && *token);
 	free(token);

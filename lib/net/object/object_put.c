@@ -27,7 +27,7 @@ struct upload {
 static enum err_code run_upload_request(struct upload *u, struct exchange *x, struct err *e)
 {
 	x->name = u->name;
-	return exchange_run(u->client, x, e);
+	return object_exchange_run(u->client, x, e);
 }
 
 /* Read up to n bytes; *got is less only at the end. */
@@ -52,7 +52,7 @@ static enum err_code put_whole(struct upload *u, const void *p, size_t n, struct
 	struct exchange x = { .method = "PUT", .body = p, .body_n = n };
 	enum err_code rc = run_upload_request(u, &x, e);
 
-	exchange_release(&x);
+	object_exchange_release(&x);
 	return rc;
 }
 
@@ -67,7 +67,7 @@ static enum err_code begin_upload(struct upload *u, struct err *e)
 {
 	struct exchange x = { .method = "POST", .query = "uploads=", .body = "" };
 	enum err_code rc = run_upload_request(u, &x, e);
-	char *id = rc ? NULL : xml_value(x.reply.data, x.reply.len, "UploadId");
+	char *id = rc ? NULL : object_xml_value(x.reply.data, x.reply.len, "UploadId");
 	struct buf escaped = BUF_INIT;
 
 	if (!rc && !id)
@@ -77,7 +77,7 @@ static enum err_code begin_upload(struct upload *u, struct err *e)
 		u->id = (char *)escaped.data;
 	}
 	free(id);
-	exchange_release(&x);
+	object_exchange_release(&x);
 	return rc;
 }
 
@@ -107,7 +107,7 @@ static enum err_code put_part(struct upload *u, const void *p, size_t n, struct 
 			buf_puts(&u->etags, *c == '"' ? "&quot;" : (char[]){ *c, 0 });
 		buf_puts(&u->etags, "</ETag></Part>");
 	}
-	exchange_release(&x);
+	object_exchange_release(&x);
 	free(query);
 	return rc;
 }
@@ -144,7 +144,7 @@ static enum err_code complete_upload(struct upload *u, struct err *e)
 		.body = body,
 		.body_n = strlen(body) };
 	enum err_code rc = run_upload_request(u, &x, e);
-	char *code = rc ? NULL : xml_value(x.reply.data, x.reply.len, "Code");
+	char *code = rc ? NULL : object_xml_value(x.reply.data, x.reply.len, "Code");
 
 	if (rc == ERR_NOTFOUND && x.tries > 1 && object_has_appeared(u))
 		rc = ERR_OK;
@@ -153,7 +153,7 @@ static enum err_code complete_upload(struct upload *u, struct err *e)
 		rc = err_set(e, ERR_UNREACH, "%s: its parts were not put together: %.60s", u->name,
 		    code);
 	free(code);
-	exchange_release(&x);
+	object_exchange_release(&x);
 	free(query);
 	free(body);
 	return rc;
@@ -168,9 +168,9 @@ static void cancel_upload(struct upload *u)
 	struct object_wishes before = u->client->wishes;
 
 	u->client->wishes = (struct object_wishes){ .timeout = ABORT_TIMEOUT, .reader = -1 };
-	exchange_run(u->client, &x, NULL);
+	object_exchange_run(u->client, &x, NULL);
 	u->client->wishes = before;
-	exchange_release(&x);
+	object_exchange_release(&x);
 	free(query);
 }
 
@@ -244,12 +244,12 @@ enum err_code object_put(struct object_client *c, const char *name, int fd, stru
 enum err_code object_remove(struct object_client *c, const char *name, struct err *e)
 {
 	struct exchange x = { .name = name, .method = "DELETE" };
-	enum err_code rc = uri_is_s3(name) ? exchange_run(c, &x, e)
+	enum err_code rc = uri_is_s3(name) ? object_exchange_run(c, &x, e)
 	                                   : err_set(e, ERR_CONFIG,
 	                                         "%s cannot be removed: only objects "
 	                                         "of s3:// can",
 	                                         name);
 
-	exchange_release(&x);
+	object_exchange_release(&x);
 	return rc;
 }

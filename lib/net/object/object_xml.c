@@ -53,7 +53,7 @@ static void XMLCALL on_end(void *ctx, const XML_Char *name)
 	r->leaf = false;
 }
 
-enum err_code xml_read(const void *p, size_t n, xml_leaf_fn *fn, void *ctx, struct err *e)
+enum err_code object_xml_read(const void *p, size_t n, xml_leaf_fn *fn, void *ctx, struct err *e)
 {
 	struct reading r = { .parser = XML_ParserCreate("UTF-8"), .fn = fn, .ctx = ctx };
 	enum err_code rc = ERR_OK;
@@ -87,11 +87,11 @@ static void keep_if_named(void *ctx, const char *around, const char *name, const
 		w->value = mem_strdup(text);
 }
 
-char *xml_value(const void *p, size_t n, const char *name)
+char *object_xml_value(const void *p, size_t n, const char *name)
 {
 	struct wanted w = { .name = name };
 
-	if (xml_read(p, n, keep_if_named, &w, NULL) == ERR_OK)
+	if (object_xml_read(p, n, keep_if_named, &w, NULL) == ERR_OK)
 		return w.value;
 	free(w.value);
 	return NULL;

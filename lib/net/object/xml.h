@@ -13,10 +13,10 @@
  * text. */
 typedef void xml_leaf_fn(void *ctx, const char *around, const char *name, const char *text);
 /* Call fn for each such element, in the order of the document. ERR_FORMAT: it is not XML. */
-enum err_code xml_read(const void *p, size_t n, xml_leaf_fn *fn, void *ctx, struct err *e);
+enum err_code object_xml_read(const void *p, size_t n, xml_leaf_fn *fn, void *ctx, struct err *e);
 
 /* The text of the first element with that name, a fresh string; NULL: there is none, or it is
  * not XML. */
-char *xml_value(const void *p, size_t n, const char *name);
+char *object_xml_value(const void *p, size_t n, const char *name);
 
 #endif

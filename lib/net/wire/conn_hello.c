@@ -37,7 +37,7 @@ struct conn *conn_accept(int fd, const struct conn_identity *id, enum suite suit
 	c->suite = suite;
 	c->state = CONN_WAIT_MSG1;
 	c->hs_server = mem_alloc(sizeof *c->hs_server);
-	hs_server_hello(c->hs_server, (uint8_t)(1u << suite), epoch_hint, hello);
+	handshake_server_hello(c->hs_server, (uint8_t)(1u << suite), epoch_hint, hello);
 	conn_queue_raw(c, hello, sizeof hello);
 	return c;
 }
@@ -88,7 +88,7 @@ static enum err_code read_msg1(struct conn *c, const uint8_t *msg, struct hs_pee
 	bool ours = false;
 
 	if (!secrets) {
-		rc = hs_server_read1(c->hs_server, &c->id->hs, 1, msg, peer, e);
+		rc = handshake_server_read1(c->hs_server, &c->id->hs, 1, msg, peer, e);
 		return rc || memcmp(peer->info.cluster, c->id->cluster, HS_CLUSTER_BYTES) == 0
 		    ? rc
 		    : err_set(e, ERR_AUTH, "%s wants another cluster", c->peer);
@@ -98,7 +98,7 @@ static enum err_code read_msg1(struct conn *c, const uint8_t *msg, struct hs_pee
 
 		for (size_t i = 0; i < n; i++)
 			ids[i] = s[i].id;
-		rc = hs_server_read1(c->hs_server, ids, n, msg, peer, e);
+		rc = handshake_server_read1(c->hs_server, ids, n, msg, peer, e);
 		ours = !rc &&
 		    memcmp(peer->info.cluster, s[peer->identity].cluster, HS_CLUSTER_BYTES) == 0;
 	} while (rc == ERR_AUTH && secrets_look(secrets, SECRET_PAUSE));
@@ -129,18 +129,18 @@ static enum err_code on_msg1(struct conn *c, struct err *e)
 		    : rc == ERR_FORBIDDEN                ? HS_SLOT
 		                                         : HS_UNKNOWN;
 
-		if (!hs_server_write2(c->hs_server, status, NULL, msg2, NULL, NULL))
+		if (!handshake_server_write2(c->hs_server, status, NULL, msg2, NULL, NULL))
 			conn_queue_raw(c, msg2, sizeof msg2);
 		return rc;
 	}
 	c->may_share = reply.shares && c->local;
-	rc = hs_server_write2(c->hs_server, HS_OK, &reply, msg2, &c->session, e);
+	rc = handshake_server_write2(c->hs_server, HS_OK, &reply, msg2, &c->session, e);
 	if (rc)
 		return rc;
 	conn_queue_raw(c, msg2, sizeof msg2);
 	c->suite = peer.suite;
 	c->state = CONN_WAIT_FIRST;
-	hs_server_wipe(c->hs_server);
+	handshake_server_wipe(c->hs_server);
 	free(c->hs_server);
 	c->hs_server = NULL;
 	return ERR_OK;
@@ -153,12 +153,12 @@ static enum err_code write_msg1(struct conn *c, uint8_t msg1[static HS_MSG1_BYTE
 	enum err_code rc;
 
 	if (!c->id->secrets)
-		return hs_client_write1(c->hs_client, self, c->server_key, c->id->hs.psk, c->suite,
-		    &c->info, msg1, e);
+		return handshake_client_write1(c->hs_client, self, c->server_key, c->id->hs.psk,
+		    c->suite, &c->info, msg1, e);
 	secrets_offered(c->id->secrets, c->server_key, &s);
 	memcpy(c->info.cluster, s.cluster, sizeof c->info.cluster);
-	rc = hs_client_write1(c->hs_client, self, c->server_key, s.id.psk, c->suite, &c->info, msg1,
-	    e);
+	rc = handshake_client_write1(c->hs_client, self, c->server_key, s.id.psk, c->suite,
+	    &c->info, msg1, e);
 	sodium_memzero(&s, sizeof s);
 	return rc;
 }
@@ -172,7 +172,7 @@ static enum err_code on_hello(struct conn *c, struct err *e)
 
 	if (!msg)
 		return ERR_OK;
-	rc = hs_client_read_hello(c->hs_client, msg, &suites, &hint, e);
+	rc = handshake_client_read_hello(c->hs_client, msg, &suites, &hint, e);
 	if (rc)
 		return rc;
 	/* The server offers one suite, that of its configuration. */
@@ -197,11 +197,11 @@ static enum err_code on_msg2(struct conn *c, struct err *e)
 
 	if (!msg)
 		return ERR_OK;
-	rc = hs_client_read2(c->hs_client, msg, &info, &c->session, e);
+	rc = handshake_client_read2(c->hs_client, msg, &info, &c->session, e);
 	if (rc)
 		return rc;
 	c->state = CONN_LIVE;
-	hs_client_wipe(c->hs_client);
+	handshake_client_wipe(c->hs_client);
 	free(c->hs_client);
 	c->hs_client = NULL;
 	/* An empty BATCH, because the server waits for a record that proves that we have the
@@ -234,9 +234,9 @@ void conn_forget_keys(struct conn *c)
 	if (c->state == CONN_WAIT_MSG2 && c->id->secrets)
 		secrets_refused(c->id->secrets, c->server_key);
 	if (c->hs_server)
-		hs_server_wipe(c->hs_server);
+		handshake_server_wipe(c->hs_server);
 	if (c->hs_client)
-		hs_client_wipe(c->hs_client);
+		handshake_client_wipe(c->hs_client);
 	free(c->hs_server);
 	free(c->hs_client);
 	session_wipe(&c->session);

@@ -9,7 +9,7 @@
 
 #define BUCKETS_MAX 64u
 
-double put_number(const json_t *o, const char *key)
+double exposition_put_number(const json_t *o, const char *key)
 {
 	const json_t *v = json_object_get(o, key);
 
@@ -20,7 +20,7 @@ double put_number(const json_t *o, const char *key)
 
 /* At most 15 digits: the others are rounding errors of sums, and printing them would take most
  * of the time of a scrape. */
-void put_value(struct buf *out, double v)
+void exposition_put_value(struct buf *out, double v)
 {
 	char text[40];
 
@@ -71,14 +71,15 @@ void exposition_put_sample(struct buf *out, const char *name, const char *label,
 		exposition_put_label(out, label, value);
 		buf_puts(out, "}");
 	}
-	put_value(out, number);
+	exposition_put_value(out, number);
 }
 
 void exposition_put_members(struct buf *out, const struct family *f, size_t n, const json_t *o)
 {
 	for (size_t i = 0; i < n; i++) {
 		exposition_put_head(out, &f[i]);
-		exposition_put_sample(out, f[i].name, NULL, NULL, put_number(o, f[i].key));
+		exposition_put_sample(out, f[i].name, NULL, NULL,
+		    exposition_put_number(o, f[i].key));
 	}
 }
 
@@ -92,7 +93,7 @@ void exposition_put_rows(struct buf *out, const struct family *f, size_t n, cons
 		exposition_put_head(out, &f[i]);
 		json_array_foreach(rows, k, row)
 			exposition_put_sample(out, f[i].name, label, json_str(row, "id", ""),
-			    put_number(row, f[i].key));
+			    exposition_put_number(row, f[i].key));
 	}
 }
 
@@ -111,7 +112,7 @@ void exposition_put_split(struct buf *out, const struct family *f, const json_t 
 			buf_puts(out, ",");
 			exposition_put_label(out, s->label, s->values[i]);
 			buf_puts(out, "}");
-			put_value(out, put_number(row, s->keys[i]));
+			exposition_put_value(out, exposition_put_number(row, s->keys[i]));
 		}
 }
 
@@ -124,7 +125,7 @@ static void put_bucket(struct buf *out, const char *name, const char *label, con
 	buf_puts(out, ",");
 	exposition_put_label(out, "le", le);
 	buf_puts(out, "}");
-	put_value(out, n);
+	exposition_put_value(out, n);
 }
 
 /* Workers report these counts themselves, so check them: bounds must ascend and match the
@@ -157,7 +158,7 @@ static void put_histogram(struct buf *out, const char *name, const json_t *h, co
 	    n ? json_number_value(json_array_get(counts, n - 1)) : 0);
 	snprintf(sum, sizeof sum, "%s_sum", name);
 	snprintf(count, sizeof count, "%s_count", name);
-	exposition_put_sample(out, sum, label, id, put_number(h, "sum"));
+	exposition_put_sample(out, sum, label, id, exposition_put_number(h, "sum"));
 	exposition_put_sample(out, count, label, id,
 	    n ? json_number_value(json_array_get(counts, n - 1)) : 0);
 }

@@ -15,7 +15,7 @@ struct family {
 };
 
 /* The number in a member; true is 1, null is NaN, and a missing member is 0. */
-double put_number(const json_t *o, const char *key);
+double exposition_put_number(const json_t *o, const char *key);
 /* The HELP and TYPE lines of a family. */
 void exposition_put_head(struct buf *out, const struct family *f);
 /* NAME{label="value"} NUMBER, or NAME NUMBER when value is NULL. */
@@ -24,7 +24,7 @@ void exposition_put_sample(struct buf *out, const char *name, const char *label,
 /* LABEL="value", with the value escaped and made valid UTF-8. */
 void exposition_put_label(struct buf *out, const char *name, const char *value);
 /* A space, the number and the end of the line. */
-void put_value(struct buf *out, double v);
+void exposition_put_value(struct buf *out, double v);
 
 /* n families with one sample each, from the members of the object o. */
 void exposition_put_members(struct buf *out, const struct family *f, size_t n, const json_t *o);

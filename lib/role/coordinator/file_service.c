@@ -205,7 +205,7 @@ static void check_still_allowed(struct file_service_session *s, int64_t now)
 	if (s->in && !dir)
 		err_set(&e, ERR_NOTREADY, "this checkpoint has been given up");
 	else if (!coord_is_server(h->coord, COORD_ANY_SERVER, s->keytext, s->incarnation) ||
-	    !server_knows_key(h->server, s->key, ROLE_SERVER, NULL) ||
+	    !session_admit_knows_key(h->server, s->key, ROLE_SERVER, NULL) ||
 	    now - s->began > PEER_LIFETIME)
 		err_set(&e, ERR_CLOSED,
 		    "%s is no server of this cluster any more, or its session is too old", s->name);

@@ -380,9 +380,9 @@ static enum err_code start_http(struct host *h, struct err *e)
 		.nroutes = host_nroutes,
 		.ctx = h,
 		.keys = cfg->id->conn.hs.key,
-		.find_key = host_find_key,
-		.find_token = host_find_token,
-		.find_session = host_find_session,
+		.find_key = routes_find_key,
+		.find_token = routes_find_token,
+		.find_session = routes_find_session,
 		.log = cfg->log,
 	};
 	struct http_server *started = NULL;

@@ -27,7 +27,7 @@
  *   the lock of struct secrets    in secrets_both and secrets_look
  *
  * They are leaves for the host: it never holds two of them at once. The HTTP server calls routes
- * and the host_find_ functions with neither of its locks held; host_find_key and host_find_token
+ * and the host_find_ functions with neither of its locks held; routes_find_key and routes_find_token
  * take keys_lock alone. The order is the other way round for the dashboard's board: its lock is
  * taken first and `lock` inside it (routes_web_feed.c), so it must never be taken under `lock`.
  * The lock of `sessions` is taken only while `lock` is not held.
@@ -170,8 +170,8 @@ extern const struct http_route host_routes[];
 extern const size_t host_nroutes;
 /* Callbacks of the HTTP server: fill in the peer of a public key, a bearer token or a dashboard
  * session; false when it is not admitted. Called without the host's lock, by HTTP threads. */
-bool host_find_key(void *ctx, const uint8_t pk[KEY_BYTES], struct http_peer *peer);
-bool host_find_token(void *ctx, const char *token, struct http_peer *peer);
-bool host_find_session(void *ctx, const char *text, struct http_peer *peer);
+bool routes_find_key(void *ctx, const uint8_t pk[KEY_BYTES], struct http_peer *peer);
+bool routes_find_token(void *ctx, const char *token, struct http_peer *peer);
+bool routes_find_session(void *ctx, const char *text, struct http_peer *peer);
 
 #endif

@@ -106,7 +106,8 @@ static void put_eval_families(struct buf *out, const json_t *eval)
 
 		exposition_put_head(out, f);
 		exposition_put_sample(out, f->name, NULL, NULL,
-		    json_object_get(eval, f->key) ? put_number(eval, f->key) : (double)NAN);
+		    json_object_get(eval, f->key) ? exposition_put_number(eval, f->key)
+		                                  : (double)NAN);
 	}
 }
 
@@ -212,7 +213,7 @@ static void put_up(struct buf *out, const struct kind *k)
 	exposition_put_head(out, &k->seen);
 	json_array_foreach(k->rows, i, row)
 		exposition_put_sample(out, k->seen.name, k->label, json_str(row, "id", ""),
-		    json_int(row, "pid", 0) ? now - put_number(row, "seen_seconds") : 0);
+		    json_int(row, "pid", 0) ? now - exposition_put_number(row, "seen_seconds") : 0);
 }
 
 static void put_servers(struct buf *out, const json_t *rows)
@@ -350,12 +351,13 @@ static void put_processes(struct buf *out, const struct metrics *m)
 		exposition_put_head(out, x);
 		if (m->coordinator)
 			exposition_put_sample(out, x->name, "process", "coordinator",
-			    put_number(m->coordinator, x->key));
+			    exposition_put_number(m->coordinator, x->key));
 		for (size_t k = 0; k < COUNT(list); k++)
 			json_array_foreach(list[k], i, row)
 				if (json_object_get(row, x->key))
 					exposition_put_sample(out, x->name, "process",
-					    json_str(row, "id", ""), put_number(row, x->key));
+					    json_str(row, "id", ""),
+					    exposition_put_number(row, x->key));
 	}
 }
 

@@ -28,7 +28,7 @@ static bool fill_http_peer(const struct keyring_entry *entry, struct http_peer *
 	return true;
 }
 
-bool host_find_key(void *ctx, const uint8_t pk[KEY_BYTES], struct http_peer *peer)
+bool routes_find_key(void *ctx, const uint8_t pk[KEY_BYTES], struct http_peer *peer)
 {
 	struct host *h = ctx;
 	bool found;
@@ -40,7 +40,7 @@ bool host_find_key(void *ctx, const uint8_t pk[KEY_BYTES], struct http_peer *pee
 	return found;
 }
 
-bool host_find_token(void *ctx, const char *token, struct http_peer *peer)
+bool routes_find_token(void *ctx, const char *token, struct http_peer *peer)
 {
 	struct host *h = ctx;
 	bool found;
@@ -55,13 +55,13 @@ bool host_find_token(void *ctx, const char *token, struct http_peer *peer)
 
 /* ---- GET routes ---- */
 
-int route_fail(struct http_answer *a, const struct err *e)
+int routes_fail(struct http_answer *a, const struct err *e)
 {
 	http_fail_err(a, e);
 	return HTTP_DONE;
 }
 
-int route_answer(struct http_answer *a, json_t *json)
+int routes_answer(struct http_answer *a, json_t *json)
 {
 	a->json = json;
 	return HTTP_DONE;
@@ -170,19 +170,19 @@ static json_t *locked_list(struct host *h, list_fn fn)
 static int get_servers(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	(void)req;
-	return route_answer(a, json_pack("{s:o}", "servers", locked_list(ctx, coord_servers)));
+	return routes_answer(a, json_pack("{s:o}", "servers", locked_list(ctx, coord_servers)));
 }
 
 static int get_relays(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	(void)req;
-	return route_answer(a, json_pack("{s:o}", "relays", locked_list(ctx, coord_relays)));
+	return routes_answer(a, json_pack("{s:o}", "relays", locked_list(ctx, coord_relays)));
 }
 
 static int get_workers(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	(void)req;
-	return route_answer(a, json_pack("{s:o}", "workers", locked_list(ctx, coord_workers)));
+	return routes_answer(a, json_pack("{s:o}", "workers", locked_list(ctx, coord_workers)));
 }
 
 static int get_why(void *ctx, const struct http_request *req, struct http_answer *a)
@@ -191,7 +191,7 @@ static int get_why(void *ctx, const struct http_request *req, struct http_answer
 
 	(void)req;
 	add_failing_start(ctx, NULL, why);
-	return route_answer(a, json_pack("{s:o}", "why", why));
+	return routes_answer(a, json_pack("{s:o}", "why", why));
 }
 
 static json_t *tables_now(const struct coord *c, int64_t now)
@@ -246,7 +246,7 @@ static int get_snapshot(void *ctx, const struct http_request *req, struct http_a
 static int get_probe(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	(void)req;
-	return route_answer(a, locked_list(ctx, coord_probes));
+	return routes_answer(a, locked_list(ctx, coord_probes));
 }
 
 static json_t *locked_document(struct host *h, json_t *(*fn)(const struct coord *))
@@ -262,24 +262,24 @@ static json_t *locked_document(struct host *h, json_t *(*fn)(const struct coord 
 static int get_tables(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	(void)req;
-	return route_answer(a, json_pack("{s:o}", "tables", locked_document(ctx, coord_tables)));
+	return routes_answer(a, json_pack("{s:o}", "tables", locked_document(ctx, coord_tables)));
 }
 
 static int get_layout(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	(void)req;
-	return route_answer(a, locked_document(ctx, coord_layout));
+	return routes_answer(a, locked_document(ctx, coord_layout));
 }
 
 static int get_tasks(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	(void)req;
-	return route_answer(a, locked_document(ctx, coord_tasks));
+	return routes_answer(a, locked_document(ctx, coord_tasks));
 }
 
 static int get_config(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	return route_answer(a,
+	return routes_answer(a,
 	    http_query(req, "origin") ? settings_request_origin(ctx) : settings_request_now(ctx));
 }
 
@@ -292,7 +292,7 @@ static int get_result(void *ctx, const struct http_request *req, struct http_ans
 	host_lock(h);
 	result = add_failed_checkpoints(h, coord_result(h->coord, clock_now()));
 	host_unlock(h);
-	return route_answer(a, result);
+	return routes_answer(a, result);
 }
 
 static int get_checkpoints(void *ctx, const struct http_request *req, struct http_answer *a)
@@ -307,7 +307,7 @@ static int get_checkpoints(void *ctx, const struct http_request *req, struct htt
 	/* The directory's name never changes, so no lock is needed. */
 	if (h->keep && ckpt_list(checkpoint_schedule_dir(h->keep), false, &list, &n, &e)) {
 		json_decref(out);
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	}
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(out,
@@ -315,7 +315,7 @@ static int get_checkpoints(void *ctx, const struct http_request *req, struct htt
 		        list[i].path, "whole", list[i].whole, "size_bytes",
 		        (json_int_t)list[i].bytes));
 	ckpt_list_free(list, n);
-	return route_answer(a, json_pack("{s:o}", "checkpoints", out));
+	return routes_answer(a, json_pack("{s:o}", "checkpoints", out));
 }
 
 static int get_events(void *ctx, const struct http_request *req, struct http_answer *a)
@@ -380,7 +380,7 @@ static int get_trace(void *ctx, const struct http_request *req, struct http_answ
 	a->json = trace_request_page(h, n, k, clock_now(), &wait, &e);
 	host_unlock(h);
 	if (!a->json)
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	if (!wait || req->late || !a->park_ms)
 		return HTTP_DONE;
 	json_decref(a->json);
@@ -421,7 +421,7 @@ static int get_targets(void *ctx, const struct http_request *req, struct http_an
 		http_fail(a, ERR_NOTREADY, NULL, "the coordinator does not listen yet, or no more");
 		return HTTP_DONE;
 	}
-	return route_answer(a,
+	return routes_answer(a,
 	    json_pack("[{s:[s], s:{s:s, s:s}}]", "targets", address, "labels", "cluster",
 	        h->cfg.name, "__meta_ps_role", "coordinator"));
 }
@@ -430,7 +430,7 @@ static int get_livez(void *ctx, const struct http_request *req, struct http_answ
 {
 	(void)ctx;
 	(void)req;
-	return route_answer(a, json_pack("{s:s}", "status", "ok"));
+	return routes_answer(a, json_pack("{s:s}", "status", "ok"));
 }
 
 static int get_readyz(void *ctx, const struct http_request *req, struct http_answer *a)

@@ -71,7 +71,7 @@ static void list_key(void *ctx, const struct keyring_entry *entry)
 	json_array_append_new(l->list, o);
 }
 
-int host_get_keys(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_get_keys(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	struct host *h = ctx;
 	struct listing l = { .h = h,
@@ -87,7 +87,7 @@ int host_get_keys(void *ctx, const struct http_request *req, struct http_answer 
 	pthread_rwlock_unlock(&h->server->keys_lock);
 	host_commit(h);
 	json_decref(l.sessions);
-	return route_answer(a, json_pack("{s:o}", "keys", l.list));
+	return routes_answer(a, json_pack("{s:o}", "keys", l.list));
 }
 
 /* ---- admit ---- */
@@ -123,7 +123,7 @@ static enum err_code read_entry(const json_t *body, struct keyring_entry *entry,
 	return ERR_OK;
 }
 
-int host_post_keys(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_post_keys(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "role", "name", "key", "token_hash", "expires", NULL };
 	struct host *h = ctx;
@@ -135,13 +135,13 @@ int host_post_keys(void *ctx, const struct http_request *req, struct http_answer
 	    read_entry(req->body, &entry, &e) ||
 	    rundir_authorize_key(h->server->cfg.id->run_dir, &entry, &e) ||
 	    server_reload(h->server, &e))
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	keyring_fingerprint(&entry, print);
 	host_lock(h);
 	host_event(h, "key_added", "a key of %s (%s) is admitted, by %s", entry.name,
 	    role_name(entry.role), req->peer.name);
 	host_commit(h);
-	return route_answer(a, json_pack("{s:s, s:s}", "name", entry.name, "fingerprint", print));
+	return routes_answer(a, json_pack("{s:s, s:s}", "name", entry.name, "fingerprint", print));
 }
 
 /* ---- revoke ---- */
@@ -202,7 +202,7 @@ static enum err_code revoke_key(struct host *h, const char *name, const char *wh
 }
 
 /* Parked until all servers have cut the key's sessions, or for CUT_PATIENCE_MS. */
-int host_post_revoke(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_post_revoke(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "name", NULL };
 	struct host *h = ctx;
@@ -218,7 +218,7 @@ int host_post_revoke(void *ctx, const struct http_request *req, struct http_answ
 	    (!json_only(req->body, "", keys, &e) ||
 	        revoke_key(h, name, req->peer.name, req->memo, &e))) {
 		json_decref(missing);
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	}
 	host_lock(h);
 	settled = coord_keys_settled(h->coord, *req->memo, name, &cut, &checked, missing);
@@ -227,7 +227,7 @@ int host_post_revoke(void *ctx, const struct http_request *req, struct http_answ
 		json_decref(missing);
 		return HTTP_PARK;
 	}
-	return route_answer(a,
+	return routes_answer(a,
 	    json_pack("{s:s, s:I, s:I, s:o}", "name", name, "sessions_cut", (json_int_t)cut,
 	        "servers", (json_int_t)checked, "unreached", missing));
 }
@@ -322,15 +322,15 @@ static enum err_code invite_process(struct host *h, const json_t *body, json_t *
 	return invite_new(h, role, name, out, e);
 }
 
-int host_post_invite(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_post_invite(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "role", "name", "kept", NULL };
 	struct err e = { 0 };
 	json_t *out = NULL;
 
 	if (!json_only(req->body, "", keys, &e) || invite_process(ctx, req->body, &out, &e))
-		return route_fail(a, &e);
-	return route_answer(a, out);
+		return routes_fail(a, &e);
+	return routes_answer(a, out);
 }
 
 /* ---- the cluster's pre-shared key ---- */
@@ -351,7 +351,7 @@ static void add_remote_process(void *ctx, const struct keyring_entry *entry)
 		    json_pack("{s:s, s:s}", "name", entry->name, "role", role_name(entry->role)));
 }
 
-int host_post_secret(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_post_secret(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "grace_seconds", NULL };
 	struct host *h = ctx;
@@ -369,12 +369,12 @@ int host_post_secret(void *ctx, const struct http_request *req, struct http_answ
 	}
 	if (rc) {
 		json_decref(g.list);
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	}
 	pthread_rwlock_rdlock(&h->server->keys_lock);
 	keyring_each(h->server->ring, add_remote_process, &g);
 	pthread_rwlock_unlock(&h->server->keys_lock);
-	return route_answer(a,
+	return routes_answer(a,
 	    json_pack("{s:I, s:o, s:o}", "grace_seconds", (json_int_t)grace, "until",
 	        date_or_null(until), "guests", g.list));
 }

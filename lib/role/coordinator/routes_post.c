@@ -17,7 +17,7 @@
 #define SET_PARK_MS 60000
 
 /* Parked until the checkpoint that this request asked for is made, or has failed. */
-int host_post_checkpoints(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_post_checkpoints(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { NULL };
 	struct host *h = ctx;
@@ -25,7 +25,7 @@ int host_post_checkpoints(void *ctx, const struct http_request *req, struct http
 	bool done;
 
 	if (!json_only(req->body, "", keys, &e))
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	if (!h->keep) {
 		http_fail(a, ERR_UNSUPPORTED, NULL,
 		    "this coordinator has no run directory to keep checkpoints in");
@@ -42,29 +42,29 @@ int host_post_checkpoints(void *ctx, const struct http_request *req, struct http
 		    "path", keep_last(h->keep)->path);
 	host_commit_and_wait(h);
 	if (done && e.code)
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	return done ? HTTP_DONE : HTTP_PARK;
 }
 
-int host_post_stop(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_post_stop(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "why", NULL };
 	struct host *h = ctx;
 	struct err e = { 0 };
 
 	if (!json_only(req->body, "", keys, &e))
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	host_lock(h);
 	coord_stop(h->coord, json_str(req->body, "why", "asked to stop"), clock_now());
 	/* If the job is already over, coord_stop changes nothing; coord_end ends the servers all
 	 * the same. */
 	coord_end(h->coord);
 	host_commit_and_wait(h);
-	return route_answer(a, json_object());
+	return routes_answer(a, json_object());
 }
 
 /* The supervisor reports how a process ended, which the coordinator cannot see. */
-int host_post_ended(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_post_ended(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "id", "how", NULL };
 	const char *id = json_str(req->body, "id", ""), *how = json_str(req->body, "how", "");
@@ -72,7 +72,7 @@ int host_post_ended(void *ctx, const struct http_request *req, struct http_answe
 	struct err e = { 0 };
 
 	if (!json_only(req->body, "", keys, &e))
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	if (!*id || !*how) {
 		http_fail(a, ERR_USAGE, NULL, "id and how: must not be empty");
 		return HTTP_DONE;
@@ -80,10 +80,10 @@ int host_post_ended(void *ctx, const struct http_request *req, struct http_answe
 	host_lock(h);
 	host_event(h, "process_ended", "%.48s %.200s", id, how);
 	host_commit_and_wait(h);
-	return route_answer(a, json_object());
+	return routes_answer(a, json_object());
 }
 
-int host_post_log(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_post_log(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "level", NULL };
 	struct host *h = ctx;
@@ -91,16 +91,16 @@ int host_post_log(void *ctx, const struct http_request *req, struct http_answer 
 	int level = log_level_parse(json_str(req->body, "level", ""));
 
 	if (!json_only(req->body, "", keys, &e))
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	if (level < 0) {
 		http_fail(a, ERR_USAGE, NULL, "level: must be error, warn, info or debug");
 		return HTTP_DONE;
 	}
 	atomic_store(&h->server->cfg.log->level, level);
-	return route_answer(a, json_object());
+	return routes_answer(a, json_object());
 }
 
-int host_post_scale(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_post_scale(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "servers", "workers", NULL };
 	struct host *h = ctx;
@@ -109,11 +109,11 @@ int host_post_scale(void *ctx, const struct http_request *req, struct http_answe
 	struct err e = { 0 };
 
 	if (!json_only(req->body, "", keys, &e) || scale_request_apply(h, servers, workers, &e))
-		return route_fail(a, &e);
-	return route_answer(a, json_object());
+		return routes_fail(a, &e);
+	return routes_answer(a, json_object());
 }
 
-int host_post_drain(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_post_drain(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "server", NULL };
 	struct host *h = ctx;
@@ -123,7 +123,7 @@ int host_post_drain(void *ctx, const struct http_request *req, struct http_answe
 	enum err_code rc = ERR_OK;
 
 	if (!json_only(req->body, "", keys, &e))
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	if (strncmp(id, "server-", 7) != 0 || !num_uint(id + 7, COORD_SERVERS_MAX - 1, &n))
 		rc = err_set(&e, ERR_USAGE, "server: must be server-0, server-1 ..., got \"%s\"",
 		    id);
@@ -132,10 +132,10 @@ int host_post_drain(void *ctx, const struct http_request *req, struct http_answe
 		rc = coord_drain(h->coord, (unsigned)n, clock_now(), &e);
 		host_commit_and_wait(h);
 	}
-	return rc ? route_fail(a, &e) : route_answer(a, json_object());
+	return rc ? routes_fail(a, &e) : routes_answer(a, json_object());
 }
 
-int host_post_rebalance(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_post_rebalance(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { NULL };
 	struct host *h = ctx;
@@ -143,11 +143,11 @@ int host_post_rebalance(void *ctx, const struct http_request *req, struct http_a
 	enum err_code rc;
 
 	if (!json_only(req->body, "", keys, &e))
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	host_lock(h);
 	rc = coord_rebalance(h->coord, clock_now(), &e);
 	host_commit_and_wait(h);
-	return rc ? route_fail(a, &e) : route_answer(a, json_object());
+	return rc ? routes_fail(a, &e) : routes_answer(a, json_object());
 }
 
 typedef enum err_code change_fn(struct host *h, const json_t *body, const char *who,
@@ -180,13 +180,13 @@ static int answer_voted_change(struct host *h, const struct http_request *req,
 		if (rc == ERR_EXISTS && !req->late)
 			return HTTP_PARK;
 		if (rc || a->json)
-			return rc ? route_fail(a, &e) : HTTP_DONE;
+			return rc ? routes_fail(a, &e) : HTTP_DONE;
 	}
 	switch (settings_request_answer(h, *req->memo, &a->json, &e)) {
 	case COORD_AGREED:
 		return HTTP_DONE;
 	case COORD_REFUSED:
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	default:
 		break;
 	}
@@ -197,7 +197,7 @@ static int answer_voted_change(struct host *h, const struct http_request *req,
 	return HTTP_DONE;
 }
 
-int host_post_set(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_post_set(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	return answer_voted_change(ctx, req, a, settings_request_change);
 }
@@ -213,20 +213,20 @@ static int create_tables_now(struct host *h, const struct http_request *req, str
 		.table = { .tables = json_object_get(req->body, "tables") } };
 	json_t *done = host_handle(h, &self, &m, &due, &e);
 
-	return done ? route_answer(a, done) : route_fail(a, &e);
+	return done ? routes_answer(a, done) : routes_fail(a, &e);
 }
 
-int host_post_tables(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_post_tables(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "tables", "add", "grow", "drop", NULL };
 	struct err e = { 0 };
 	int code;
 
 	if (!json_only(req->body, "", keys, &e))
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	if (json_object_size(req->body) != 1) {
 		err_set(&e, ERR_USAGE, "one of tables, add, grow and drop is wanted");
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	}
 	if (json_object_get(req->body, "tables"))
 		return create_tables_now(ctx, req, a);
@@ -239,24 +239,24 @@ int host_post_tables(void *ctx, const struct http_request *req, struct http_answ
 }
 
 /* Returns at once. The pause is complete when all workers rest, which the status shows. */
-int host_post_pause(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_post_pause(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "paused", NULL };
 	const json_t *paused = json_object_get(req->body, "paused");
 	struct err e = { 0 };
 
 	if (!json_only(req->body, "", keys, &e))
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	if (!json_is_boolean(paused)) {
 		http_fail(a, ERR_USAGE, NULL, "paused: must be true or false");
 		return HTTP_DONE;
 	}
 	return settings_request_pause(ctx, json_is_true(paused), req->peer.name, &e)
-	    ? route_fail(a, &e)
-	    : route_answer(a, json_object());
+	    ? routes_fail(a, &e)
+	    : routes_answer(a, json_object());
 }
 
-int host_post_trace(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_post_trace(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "seconds", NULL };
 	double seconds = json_num(req->body, "seconds", 0);
@@ -266,7 +266,7 @@ int host_post_trace(void *ctx, const struct http_request *req, struct http_answe
 	uint64_t id;
 
 	if (!json_only(req->body, "", keys, &e))
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	if (!(seconds > 0 && seconds <= TRACING_MAX_SECONDS)) {
 		http_fail(a, ERR_USAGE, NULL, "seconds: must be above 0, and %.0f at most",
 		    TRACING_MAX_SECONDS);
@@ -275,11 +275,11 @@ int host_post_trace(void *ctx, const struct http_request *req, struct http_answe
 	host_lock(h);
 	rc = trace_request_begin(h, seconds, clock_now(), &id, &e);
 	host_commit_and_wait(h);
-	return rc ? route_fail(a, &e) : route_answer(a, json_pack("{s:I}", "id", (json_int_t)id));
+	return rc ? routes_fail(a, &e) : routes_answer(a, json_pack("{s:I}", "id", (json_int_t)id));
 }
 
 /* Returns the number of the trial; GET /v1/probe has its results. */
-int host_post_probe(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_post_probe(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { NULL };
 	struct host *h = ctx;
@@ -287,9 +287,9 @@ int host_post_probe(void *ctx, const struct http_request *req, struct http_answe
 	int64_t number;
 
 	if (!json_only(req->body, "", keys, &e))
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	host_lock(h);
 	number = coord_probe(h->coord, clock_now());
 	host_commit_and_wait(h);
-	return route_answer(a, json_pack("{s:I}", "number", (json_int_t)number));
+	return routes_answer(a, json_pack("{s:I}", "number", (json_int_t)number));
 }

@@ -14,7 +14,7 @@
 /* More than the size of any file of the page. */
 #define ASSET_MAX (4u << 20)
 
-bool host_find_session(void *ctx, const char *text, struct http_peer *peer)
+bool routes_find_session(void *ctx, const char *text, struct http_peer *peer)
 {
 	struct host *h = ctx;
 	enum web_right right = web_right(h->sessions, text, clock_now());
@@ -43,7 +43,7 @@ static bool unpack_asset(const struct web_asset *file, struct buf *out)
 	return rc == Z_STREAM_END;
 }
 
-int get_web(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_web_get(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	struct web_asset file;
 
@@ -83,7 +83,7 @@ static bool find_loopback_address(struct host *h, char address[static 64], struc
 }
 
 /* Served on the Unix socket only, whose users may do everything anyway. */
-int host_post_dashboard(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_post_dashboard(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "read_only", NULL };
 	const json_t *read_only = json_object_get(req->body, "read_only");
@@ -92,20 +92,20 @@ int host_post_dashboard(void *ctx, const struct http_request *req, struct http_a
 	struct err e = { 0 };
 
 	if (!json_only(req->body, "", keys, &e))
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	if (read_only && !json_is_boolean(read_only)) {
 		http_fail(a, ERR_USAGE, NULL, "read_only: must be true or false");
 		return HTTP_DONE;
 	}
 	if (!find_loopback_address(h, address, &e))
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	web_ticket_new(h->sessions, !json_is_true(read_only), clock_now(), ticket);
-	return route_answer(a,
+	return routes_answer(a,
 	    json_pack("{s:s, s:s, s:i}", "address", address, "token", ticket, "seconds",
 	        WEB_TICKET_SECONDS));
 }
 
-int host_post_session(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_post_session(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { NULL };
 	struct host *h = ctx;
@@ -113,7 +113,7 @@ int host_post_session(void *ctx, const struct http_request *req, struct http_ans
 	struct err e = { 0 };
 
 	if (!json_only(req->body, "", keys, &e))
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	/* Two browsers may have shown the ticket at the same time; it is valid once. */
 	if (!req->session ||
 	    !web_session_open(h->sessions, req->session, clock_now(), read, change)) {
@@ -130,15 +130,15 @@ int host_post_session(void *ctx, const struct http_request *req, struct http_ans
 	return HTTP_DONE;
 }
 
-int host_post_session_end(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_post_session_end(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { NULL };
 	struct host *h = ctx;
 	struct err e = { 0 };
 
 	if (!json_only(req->body, "", keys, &e))
-		return route_fail(a, &e);
+		return routes_fail(a, &e);
 	if (req->session)
 		web_session_end(h->sessions, req->session);
-	return route_answer(a, json_object());
+	return routes_answer(a, json_object());
 }

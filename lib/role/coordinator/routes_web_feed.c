@@ -297,7 +297,7 @@ static bool parse_number_query(const struct http_request *req, const char *key, 
 	return false;
 }
 
-int get_feed(void *ctx, const struct http_request *req, struct http_answer *a)
+int routes_web_feed_get(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	struct host *h = ctx;
 	struct dashboard_feed *b = h->board;

@@ -217,7 +217,7 @@ static void on_uplink_summed(void *ctx, const uint8_t *p, size_t len)
 	struct uplink *u = ctx;
 	struct msg_summed m;
 
-	for (size_t i = 0; msg_get_summed(p, len, i, &m); i++)
+	for (size_t i = 0; sum_body_get_summed(p, len, i, &m); i++)
 		shard_sum_answered(shard_of_uplink(u), m.table, m.part, m.seq,
 		    (enum push_status)m.status);
 	u->settle = true;

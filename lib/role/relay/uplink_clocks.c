@@ -147,7 +147,7 @@ static void collect_unsent_clocks(struct uplink *u, struct heard *h, struct buf 
 {
 	for (size_t k = 0; k < u->nslots && said->len < CLOCKS_FULL; k++)
 		if (h->told[k] < u->slot[k].token) {
-			clocks_put(said, &u->slot[k].said);
+			sum_body_clocks_put(said, &u->slot[k].said);
 			h->told[k] = u->slot[k].token;
 		}
 }
@@ -163,12 +163,12 @@ static void add_clock_entry(struct uplink *u, unsigned link, const struct slot_c
 {
 	struct heard *h = &u->heard[link];
 
-	if (!body->len || body->len + clocks_bytes(c) > CLOCKS_FULL) {
+	if (!body->len || body->len + sum_body_clocks_bytes(c) > CLOCKS_FULL) {
 		if (body->len)
 			flush_clocks(u, link, body);
 		u->seq++;
 	}
-	clocks_put(body, c);
+	sum_body_clocks_put(body, c);
 	if (h->nopen == h->cap) {
 		h->cap = h->cap ? h->cap * 2 : 16;
 		h->open = mem_regrow(h->open, h->cap, sizeof *h->open);
@@ -185,7 +185,7 @@ static void send_collected_clocks(struct uplink *u, unsigned link, const struct 
 	size_t at = 0;
 	bool bad;
 
-	while (clocks_next(said->data, said->len, &at, &c, &bad)) {
+	while (sum_body_clocks_next(said->data, said->len, &at, &c, &bad)) {
 		buf_clear(&claims);
 		client_select_announcements(u->client, link, c.runs, c.len, is_pushed_alone,
 		    &(struct asked){ u, c.slot, c.step }, &claims);

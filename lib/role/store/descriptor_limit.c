@@ -17,18 +17,18 @@ void descriptor_limit_raise(struct server *s)
 	s->files_most = procstat_raise_files();
 }
 
-uint64_t server_descriptors(bool coordinator, uint64_t workers, uint64_t servers)
+uint64_t descriptor_limit_count(bool coordinator, uint64_t workers, uint64_t servers)
 {
 	/* The last term: connections that this server dials to the others. */
 	return FILES_OWN + FILES_RESERVE + (coordinator ? FILES_HTTP : 0) + HALF_OPEN_MIN +
-	    server_sessions(coordinator, workers, servers) + servers;
+	    store_sessions(coordinator, workers, servers) + servers;
 }
 
 enum err_code descriptor_limit_check(const struct server *s, const struct conf *conf, struct err *e)
 {
 	uint64_t workers = conf_trains(conf) ? (uint64_t)conf->workers.max : 0,
 	         servers = (uint64_t)conf->servers;
-	uint64_t need = server_descriptors(s->cfg.coordinator, workers, servers);
+	uint64_t need = descriptor_limit_count(s->cfg.coordinator, workers, servers);
 
 	if (s->files_most >= need)
 		return ERR_OK;

@@ -18,6 +18,6 @@ enum keys_found { KEYS_FOUND, KEYS_MISSED, KEYS_WRONG };
 enum keys_found session_row_ids(struct peer *p, const struct record *r, const uint8_t *body,
     size_t len, size_t most, struct keys_block *b, const uint64_t **ids);
 /* The compressor of this I/O thread, made at its first use. */
-struct zip *io_thread_zip(struct io_thread *l);
+struct zip *session_row_ids_zip(struct io_thread *l);
 
 #endif

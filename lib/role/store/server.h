@@ -47,7 +47,7 @@ struct server_config {
 
 /* The number of descriptors that a server process may need for so many workers and servers.  With a
  * lower hard limit server_start refuses. */
-uint64_t server_descriptors(bool coordinator, uint64_t workers, uint64_t servers);
+uint64_t descriptor_limit_count(bool coordinator, uint64_t workers, uint64_t servers);
 /* Bind, start the threads, and (as a store or a relay) begin to join.  After an error *out is
  * NULL. */
 enum err_code server_start(const struct server_config *cfg, struct server **out, struct err *e);
@@ -70,10 +70,10 @@ void server_stop(struct server *s);
 
 /* Have all event loops turned since this function returned true last?  Healthy loops turn within a
  * second.  Called by one thread. */
-bool server_turns(struct server *s);
+bool watchdog_turns(struct server *s);
 /* Describe the server's state in one line.  True when it is ready to serve: a coordinator that
  * listens, a store or a relay that has joined. */
-bool server_describe(struct server *s, char *out, size_t size);
+bool watchdog_describe(struct server *s, char *out, size_t size);
 
 /* The partitions, for a mirror that assigns values (shard/assign.c); NULL before the first view.
  * Valid until server_stop.  Any thread. */

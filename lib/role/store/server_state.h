@@ -217,7 +217,7 @@ struct io_thread {
 	/* A look at all waiting peers has been posted and has not begun. */
 	_Atomic bool woken;
 	_Atomic uint64_t turns; /* ticks of its loop, about four a second */
-	/* `turns` when server_turns last found that all had moved. */
+	/* `turns` when watchdog_turns last found that all had moved. */
 	uint64_t turns_seen;
 	bool spins; /* it polls for a while before it sleeps (loop_spin) */
 };
@@ -234,7 +234,7 @@ struct server {
 	char address[NET_TEXT], advertised[NET_TEXT];
 	const char *chosen; /* why it listens on this address, for the log */
 	int event;          /* an eventfd that is readable when `ended` is set */
-	/* host.turns when server_turns last found that all had moved. */
+	/* host.turns when watchdog_turns last found that all had moved. */
 	uint64_t turns_seen;
 	struct host *host;     /* NULL without coordinator */
 	struct agent *agent;   /* NULL without store or relay */
@@ -406,7 +406,7 @@ enum err_code session_admit(void *ctx, const uint8_t key[32], const struct hs_cl
 void session_live(void *ctx, const struct hs_server_info *unused);
 /* Is this key in the ring, with this role?  *expires (may be NULL): when it expires.  Any
  * thread. */
-bool server_knows_key(struct server *s, const uint8_t key[KEY_BYTES], enum role role,
+bool session_admit_knows_key(struct server *s, const uint8_t key[KEY_BYTES], enum role role,
     int64_t *expires);
 
 /* ---- session_trace.c ---- */
@@ -499,12 +499,12 @@ void host_keys_checked(struct host *h, const struct message_keys_checked *m);
 /* ---- bounds of memory ---- */
 
 /* store.c: sessions that so many workers and servers, and one tool, may have here. */
-uint64_t server_sessions(bool coordinator, uint64_t workers, uint64_t servers);
+uint64_t store_sessions(bool coordinator, uint64_t workers, uint64_t servers);
 /* Bytes to reserve in mem_limit for one session, whatever tables there may come to be. */
-uint64_t server_session_memory(struct server *s);
+uint64_t store_session_memory(struct server *s);
 /* Bytes that one of so many sessions can make the server hold with the present tables and this
  * number of partitions. */
-uint64_t server_session_bound(struct server *s, uint64_t sessions, uint64_t parts);
+uint64_t store_session_bound(struct server *s, uint64_t sessions, uint64_t parts);
 /* session_pull.c: no pull of a session is answered while this many bytes wait to be written to it.
  * sessions: how many there are. */
 size_t session_queue_limit(uint64_t sessions);

@@ -32,7 +32,7 @@ static void send_service_state(struct service *v, const char *text, bool ready)
 static void report_state(struct service *v, int64_t now)
 {
 	char text[sizeof v->said];
-	bool ready = server_describe(v->server, text, sizeof text);
+	bool ready = watchdog_describe(v->server, text, sizeof text);
 
 	send_service_state(v, text, ready && !v->ready);
 	v->ready |= ready;
@@ -51,7 +51,7 @@ int64_t service_turn(struct service *v)
 		due = now + (v->ready ? SAY_EVERY : READY_EVERY);
 	}
 	/* If a loop stands still, send nothing: the service manager then ends the process. */
-	if (ping && now >= v->pinged_at + ping && server_turns(v->server)) {
+	if (ping && now >= v->pinged_at + ping && watchdog_turns(v->server)) {
 		notify_say(&v->notify, "WATCHDOG=1");
 		v->pinged_at = now;
 	}

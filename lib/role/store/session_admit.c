@@ -26,7 +26,7 @@ static enum err_code find_client_key(struct server *s, const uint8_t key[32], st
 	return rc;
 }
 
-bool server_knows_key(struct server *s, const uint8_t key[KEY_BYTES], enum role role,
+bool session_admit_knows_key(struct server *s, const uint8_t key[KEY_BYTES], enum role role,
     int64_t *expires)
 {
 	const struct keyring_entry *entry;
@@ -50,7 +50,7 @@ static bool has_session_memory(struct server *s)
 
 	return !limit || !sh ||
 	    shard_booked(sh) +
-	        ((uint64_t)atomic_load(&s->sessions) + 1) * server_session_memory(s) <=
+	        ((uint64_t)atomic_load(&s->sessions) + 1) * store_session_memory(s) <=
 	    limit;
 }
 

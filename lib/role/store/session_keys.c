@@ -48,7 +48,7 @@ static void recheck_io_thread(void *ctx)
 	for (p = l->peers; p; p = next) {
 		next = p->next;
 		if (p->role == ROLE_NONE ||
-		    server_knows_key(r->server, p->key, p->role, &p->expires))
+		    session_admit_knows_key(r->server, p->key, p->role, &p->expires))
 			continue;
 		log_warn(l->server->cfg.log, "the key of %s is revoked: its session is cut",
 		    p->name);
@@ -119,7 +119,7 @@ void session_keys_expire(struct io_thread *l)
 		if (!p->expires || now < p->expires)
 			continue;
 		/* The key may have got a later date since. */
-		if (server_knows_key(l->server, p->key, p->role, &p->expires))
+		if (session_admit_knows_key(l->server, p->key, p->role, &p->expires))
 			continue;
 		log_warn(l->server->cfg.log, "the key of %s has expired: its session is cut",
 		    p->name);

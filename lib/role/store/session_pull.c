@@ -90,7 +90,8 @@ static enum keys_found unpack_pulled_rows(struct peer *p, const struct record *r
 	if (!(r->flags & RECORD_DELTA))
 		return KEYS_FOUND;
 	q->since = mem_array(n + 1, sizeof *q->since);
-	return since_get(io_thread_zip(p->io_thread), payload + len, r->len - len, n, q->since)
+	return since_get(session_row_ids_zip(p->io_thread), payload + len, r->len - len, n,
+	           q->since)
 	    ? KEYS_FOUND
 	    : KEYS_WRONG;
 }

@@ -193,7 +193,7 @@ static void prepare_answer(struct peer *p, const struct pending_ack *x)
 	 * one. */
 	m.version = x->due.version ? x->due.version : shard_version(sh, x->table, x->part);
 	if (x->kind == PENDING_SUMMED) {
-		msg_put_summed(&p->summed,
+		sum_body_put_summed(&p->summed,
 		    &(struct msg_summed){ x->table, m.status, m.copies, x->part, x->seq,
 		        m.version });
 		return;

@@ -42,7 +42,7 @@ static void cache_ids(struct peer *p, uint32_t n)
 	p->ids_cap = 0;
 }
 
-struct zip *io_thread_zip(struct io_thread *l)
+struct zip *session_row_ids_zip(struct io_thread *l)
 {
 	if (!l->zip)
 		l->zip = zip_new();
@@ -62,7 +62,7 @@ enum keys_found session_row_ids(struct peer *p, const struct record *r, const ui
 		    ? KEYS_FOUND
 		    : request_whole_ids(p, r);
 	keeps = b->keep && b->n <= KEYS_KEEP_MAX;
-	if (!reserve_ids(p, b->n, keeps) || !keys_get(io_thread_zip(p->io_thread), b, p->ids))
+	if (!reserve_ids(p, b->n, keeps) || !keys_get(session_row_ids_zip(p->io_thread), b, p->ids))
 		return KEYS_WRONG;
 	*ids = p->ids;
 	if (keeps)

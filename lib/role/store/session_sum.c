@@ -107,7 +107,7 @@ static uint64_t forward_clocks(struct server *s, struct peer *p, const uint8_t *
 	size_t at = 0;
 	bool bad;
 
-	while (clocks_next(payload, len, &at, &c, &bad))
+	while (sum_body_clocks_next(payload, len, &at, &c, &bad))
 		if (shard_relay_speaks(shard_of_sender(p), p->incarnation, c.slot, c.incarnation) ==
 		    SHARD_OK)
 			token = uplink_clock(s->uplink, &c);
@@ -128,7 +128,7 @@ enum conn_verdict session_sum_clocks(struct peer *p, const struct record *r, con
 		return CONN_DROP;
 	if (s->uplink && session_is_crowded(p))
 		return CONN_HOLD;
-	while (clocks_next(payload, r->len, &at, &c, &bad))
+	while (sum_body_clocks_next(payload, r->len, &at, &c, &bad))
 		hold |= take_relayed_clock(p, &c) == SHARD_HOLD;
 	p->retold = hold && !bad;
 	if (bad) {

@@ -32,7 +32,7 @@ static enum err_code open_restored_checkpoint(struct server *s, const char *path
 
 /* One session for each worker and server, and one for a tool; the coordinator has a second one of
  * each worker and server, for views and heartbeats. */
-uint64_t server_sessions(bool coordinator, uint64_t workers, uint64_t servers)
+uint64_t store_sessions(bool coordinator, uint64_t workers, uint64_t servers)
 {
 	return (workers + servers) * (coordinator ? 2 : 1) + 1;
 }
@@ -76,7 +76,7 @@ void store_know_tables(struct server *s, const struct layout *l)
 	atomic_store(&s->sparse, sparse);
 }
 
-uint64_t server_session_memory(struct server *s)
+uint64_t store_session_memory(struct server *s)
 {
 	return (atomic_load(&s->takes_keys) ? PEER_MEMORY_KEYS : PEER_MEMORY) +
 	    (atomic_load(&s->shares) ? PEER_SHARED : 0);
@@ -86,7 +86,7 @@ uint64_t server_session_memory(struct server *s)
  * spare buffers of a conn; queued pulls; with sparse tables a staged push; cached row ids; shared
  * memory; pending acknowledgements, twice because their array doubles as it grows, with their
  * entries. */
-uint64_t server_session_bound(struct server *s, uint64_t sessions, uint64_t parts)
+uint64_t store_session_bound(struct server *s, uint64_t sessions, uint64_t parts)
 {
 	bool sparse = atomic_load(&s->sparse);
 	uint64_t answers = 2 * (uint64_t)session_backlog_limit(s, sessions);
@@ -103,8 +103,8 @@ static enum err_code limit_tables(struct server *s, const struct conf *conf, uin
     struct err *e)
 {
 	uint64_t workers = conf_trains(conf) ? (uint64_t)conf->workers.max : 0;
-	uint64_t sessions = server_sessions(s->cfg.coordinator, workers, (uint64_t)conf->servers) *
-	    server_session_memory(s);
+	uint64_t sessions = store_sessions(s->cfg.coordinator, workers, (uint64_t)conf->servers) *
+	    store_session_memory(s);
 
 	*out = 0;
 	s->mem_limit = conf->mem_limit;
@@ -237,10 +237,10 @@ static void take_store_workers(struct shard *shard, const json_t *workers)
 static void log_memory_bound(struct server *s, const json_t *view)
 {
 	uint64_t workers = json_array_size(json_object_get(view, "workers"));
-	uint64_t sessions = server_sessions(s->cfg.coordinator, workers,
+	uint64_t sessions = store_sessions(s->cfg.coordinator, workers,
 	    json_array_size(json_object_get(view, "servers")));
 	struct shard_memory m = shard_memory(atomic_load(&s->shard), workers);
-	uint64_t parts = atomic_load(&s->parts), each = server_session_bound(s, sessions, parts),
+	uint64_t parts = atomic_load(&s->parts), each = store_session_bound(s, sessions, parts),
 	         view_bytes;
 	uint64_t others = json_int(json_object_get(view, "config"), "replicas", 1) > 1
 	    ? json_array_size(json_object_get(view, "servers")) - 1

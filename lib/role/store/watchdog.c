@@ -7,7 +7,7 @@
 
 /* Every loop counts its turns.  A loop whose count is the same as last time stands still, or has
  * not had time to turn yet. */
-bool server_turns(struct server *s)
+bool watchdog_turns(struct server *s)
 {
 	bool all = true;
 
@@ -49,7 +49,7 @@ static void describe_coordinator(struct host *h, char *out, size_t size)
 	json_decref(st);
 }
 
-bool server_describe(struct server *s, char *out, size_t size)
+bool watchdog_describe(struct server *s, char *out, size_t size)
 {
 	bool there;
 

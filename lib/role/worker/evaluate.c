@@ -73,8 +73,8 @@ enum err_code evaluate(struct params *p, const struct dataset *data, bool dense_
 	return rc;
 }
 
-enum err_code predict(struct params *p, const struct dataset *data, bool dense, predict_fn fn,
-    void *ctx, struct err *e)
+enum err_code evaluate_predict(struct params *p, const struct dataset *data, bool dense,
+    predict_fn fn, void *ctx, struct err *e)
 {
 	struct pass x;
 	enum err_code rc = ERR_OK;

@@ -15,8 +15,8 @@ enum err_code evaluate(struct params *p, const struct dataset *data, bool dense_
  * it. */
 typedef enum err_code (
     *predict_fn)(void *ctx, const struct batch *b, const float *scores, struct err *e);
-enum err_code predict(struct params *p, const struct dataset *data, bool dense, predict_fn fn,
-    void *ctx, struct err *e);
+enum err_code evaluate_predict(struct params *p, const struct dataset *data, bool dense,
+    predict_fn fn, void *ctx, struct err *e);
 
 /* BLAKE2b-256 of all tables by name and rows by id, as hexadecimal digits; see
  * ps-consistency(7) for what is hashed. */

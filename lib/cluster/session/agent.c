@@ -105,12 +105,10 @@ static enum err_code deliver_view(struct agent *a)
  * newer one. */
 static enum conn_verdict take_text(struct agent *a, const struct record *r)
 {
-	static const char view[] = "{\"op\":\"view\",";
 	struct buf last = a->view;
 	json_t *msg;
 
-	if (!(r->flags & RECORD_REPLY) && a->text.len &&
-	    strncmp((const char *)a->text.data, view, strlen(view)) == 0) {
+	if (r->flags & RECORD_VIEW) {
 		a->view = a->text;
 		a->text = last;
 		return a->cfg.latest || !deliver_view(a) ? CONN_TAKEN : CONN_DROP;

@@ -149,7 +149,7 @@ static void attach_to_views(struct peer *p, bool joined)
 static void send_view(struct peer *p)
 {
 	const struct view_text *v = p->io_thread->views;
-	struct record r = { 0 };
+	struct record r = { .flags = RECORD_VIEW };
 	char *text;
 
 	if (!p->attached || !v || view_text_rev(v) < p->view_floor ||

@@ -289,7 +289,9 @@ no_runs() { [ -z "$(find . -name '*.run*')" ]; }
 	# A report of a run with one evaluation has whole numbers of steps, and a mark for it.
 	ps-ctl report lin.run >report.html
 	grep -q '<circle class="c1"' report.html
-	[ -z "$(grep -E '<text x="[0-9.]+" y="232"[^>]*>[0-9]+[.]' report.html)" ]
+	perl -0ne 'print $& while /<figcaption>(Loss|Evaluation).*?<\/figure>/gs' report.html >steps.html
+	grep -qE '<text x="[0-9.]+" y="232"' steps.html
+	[ -z "$(grep -E '<text x="[0-9.]+" y="232"[^>]*>[0-9]+[.]' steps.html)" ]
 }
 
 @test "-o is the output, -n a number of lines or rows, -C the run directory, in all programs" {

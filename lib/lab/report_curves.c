@@ -118,6 +118,7 @@ static void draw_loss_chart(struct buf *out, const struct curves *c)
 	report_plot_svg(out,
 	    &(struct plot){ .title = "Loss",
 	        .x_name = "step",
+	        .whole = true,
 	        .curve = curve,
 	        .ncurves = curve[1].n ? 2 : 1 });
 	free(loss);
@@ -134,7 +135,11 @@ static void draw_eval_chart(struct buf *out, const struct curves *c, const char 
 	char *title = mem_printf("Evaluation: %s", key);
 
 	report_plot_svg(out,
-	    &(struct plot){ .title = title, .x_name = "step", .curve = &curve, .ncurves = 1 });
+	    &(struct plot){ .title = title,
+	        .x_name = "step",
+	        .whole = true,
+	        .curve = &curve,
+	        .ncurves = 1 });
 	free(title);
 	free(step);
 	free(value);

@@ -27,6 +27,7 @@ struct report_plot_mark { /* an event: a vertical line */
 };
 struct plot {
 	const char *title, *x_name;
+	bool whole;                            /* x counts something: ticks are whole numbers */
 	const struct report_plot_curve *curve; /* at most PLOT_CURVES */
 	size_t ncurves;
 	const struct report_plot_mark *mark;

@@ -130,7 +130,7 @@ static void draw_axes(struct buf *out, const struct plot *p, const struct axis *
 		    "<text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
 		    LEFT, RIGHT, at, at, LEFT - 6, at + 4, text);
 	}
-	step = tick_step(x, 5);
+	step = fmax(tick_step(x, 5), p->whole ? 1 : 0);
 	for (int i = 0; i < TICKS_MAX && tick_at(x, step, i, &v); i++) {
 		tick_text(x, v, step, text);
 		buf_printf(out, "<text x=\"%.1f\" y=\"%.0f\" text-anchor=\"middle\">%s</text>\n",

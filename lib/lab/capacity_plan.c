@@ -16,7 +16,7 @@
 /* Memory that a session may use (P6 in ps-consistency(7)). */
 #define SESSION_BYTES (18.0 * (1 << 20))
 #define SHARED_BYTES  (8.0 * (1 << 20))
-/* What a server prepares before it writes, as in lib/role/store/server_state.h. */
+/* Bytes that a server prepares before it writes, as in lib/role/store/server_state.h. */
 #define AHEAD_BYTES  (1 << 20)
 #define RECORD_BYTES (RECORD_HEAD + RECORD_TAG)
 

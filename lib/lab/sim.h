@@ -82,7 +82,7 @@ struct sim_spec {
 	uint64_t seed;
 };
 
-/* What the simulation has measured, after the warm-up. */
+/* Measurements of the simulation, after the warm-up. */
 struct sim_result {
 	/* a step of all workers; in ssp and asp the mean step of one */
 	double step_seconds;

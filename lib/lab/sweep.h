@@ -42,7 +42,7 @@ struct sweep {
 	size_t npoints;
 };
 
-/* What ps-ctl sweep is called with. */
+/* The options and arguments of ps-ctl sweep. */
 struct sweep_options {
 	struct opt_list grid, set; /* KEY=V1,V2 to try; KEY=VALUE for all runs */
 	const char *folder;        /* of the runs; NULL: NAME.sweep beside the cluster file */

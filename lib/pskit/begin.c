@@ -12,7 +12,7 @@
 #include "pskit/handle.h"
 #include "rundir/rundir.h"
 
-/* What a worker's program proposes for the begin of the job: settings (ps_set) and first parameters
+/* A worker's program may propose values for the begin of the job: settings (ps_set) and first parameters
  * (ps_begin_with). */
 
 /* The path that a worker without access to the run directory proposes.  Another worker, which has

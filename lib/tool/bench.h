@@ -4,7 +4,7 @@
 
 #include "tool/tool.h"
 
-/* What to measure, and the result. Measurements block; one thread. */
+/* The measurement that is wanted, and its result. Measurements block; one thread. */
 struct bench_config {
 	const char *op;       /* push, pull, pushpull, allreduce */
 	uint64_t bytes;       /* size of a dense table */

@@ -16,7 +16,7 @@
 #define WARM_UP  3
 #define DEADLINE (30 * NSEC_PER_SEC)
 
-/* What all processes share; made before the fork. */
+/* Memory that all processes share; made before the fork. */
 struct crew {
 	struct bench_config *b;
 	struct ring_member *member;

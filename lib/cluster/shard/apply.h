@@ -4,7 +4,7 @@
 
 #include "shard/part.h"
 
-/* Where the head of a chain applies updates to its values, in every mode. The mode of a push's step
+/* Applies updates to the values at the head of a chain, in every mode. The mode of a push's step
  * says how (sync_ops.sums_steps):
  *
  *   summed (bsp)          apply_push --part_accumulate--> sum of the open step

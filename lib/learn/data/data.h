@@ -17,7 +17,7 @@
 #include "data/batch.h"
 #include "format/stream.h"
 
-/* What targets a model wants. No flag: real numbers. classes: labels are sorted (numbers by value,
+/* The targets that a model wants. No flag: real numbers. classes: labels are sorted (numbers by value,
  * names bytewise) and numbered 0 .. C-1. two: two classes, given as 0 and 1. */
 struct data_want {
 	bool classes;

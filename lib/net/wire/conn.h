@@ -51,7 +51,7 @@
  *           both sides do.  The socket then carries only bytes that wake the other end. */
 struct conn;
 
-/* What a handler answers to a record. */
+/* A handler's answer to a record. */
 enum conn_verdict {
 	CONN_TAKEN, /* handled: go on */
 	CONN_HOLD,  /* not now: keep the record, and read no further until conn_retry */
@@ -75,7 +75,7 @@ struct conn_handler {
 	enum conn_verdict (*record)(void *ctx, const struct record *r, uint8_t *payload);
 };
 
-/* What a side must know before the first byte.  Borrowed for the conn's life. */
+/* The keys that a side needs before the first byte.  Borrowed for the conn's life. */
 struct conn_identity {
 	struct hs_identity hs;
 	uint8_t cluster[HS_CLUSTER_BYTES];

@@ -144,7 +144,7 @@ void host_event(struct host *h, const char *kind, const char *fmt, ...)
 /* Callback of struct coord_io: queue msg for a server. It is sent after the view that it refers
  * to. */
 void host_notice(void *ctx, unsigned server, json_t *msg);
-/* What follows from one state: a view, if one is due, and notices to servers. */
+/* The news of one state: a view, if one is due, and notices to servers. */
 struct announcement {
 	struct view_text *view; /* NULL: none */
 	uint64_t layout_epoch;  /* of the view, or of the one before */

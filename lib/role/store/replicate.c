@@ -296,7 +296,7 @@ void replicate_forward(void *server, uint16_t index, uint16_t table, uint32_t pa
 		loop_post(r->loop, send_forwarded, r);
 }
 
-/* What a view means for the links, on its way from the agent's thread. */
+/* The part of a view that concerns the links, on its way from the agent's thread. */
 struct news {
 	struct repl *repl;
 	json_t *servers;

@@ -129,7 +129,7 @@ struct policy {
 	int64_t workers;  /* that are in the cluster */
 	bool data_lost;
 
-	/* What has happened. */
+	/* Past events that decide how the run ends. */
 	unsigned signals; /* of those that end the run */
 	int first_signal;
 	bool stopping; /* ps-ctl stop has asked for the end */

@@ -8,7 +8,7 @@
 #include "metric/metrics.h"
 #include "model/model.h"
 
-/* What a worker works on: the job's configuration, its data in memory, and a model that fits both.
+/* The work of a worker: the job's configuration, its data in memory, and a model that fits both.
  * Tools that score or export a model load it, too (lib/tool). Not locked: it belongs to one thread,
  * except that other threads may read the data. */
 struct job {
@@ -48,7 +48,7 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 struct data_cache job_cache(const char *dir, struct log *log);
 /* Frees the contents of j. */
 void job_release(struct job *j);
-/* What a reader must produce for this kind of model. */
+/* The form of data that a reader must produce for this kind of model. */
 struct data_want job_want(const struct model_info *info);
 /* Makes another instance of the job's model, for another thread: instances have scratch memory. */
 enum err_code job_model_new(const struct job *j, struct model **out, struct err *e);

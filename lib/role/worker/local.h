@@ -5,7 +5,7 @@
 #include "conf/rule.h"
 #include "worker/params.h"
 
-/* What a worker computes between a pull and a push. Three ways, by configuration:
+/* The work between a pull and a push. Three ways, by configuration:
  *
  * Gradient: of the batch, in pieces of job.batch examples, `accumulate` pieces a step.
  *

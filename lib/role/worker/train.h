@@ -11,7 +11,7 @@
 #include "session/identity.h"
 #include "worker/compute_time.h"
 
-/* What one worker is started with. All pointers are borrowed and must outlive train(). */
+/* The configuration of one worker. All pointers are borrowed and must outlive train(). */
 struct train_config {
 	const struct identity *id;
 	int slot; /* rank to ask for; -1: any */

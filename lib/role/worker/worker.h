@@ -59,7 +59,7 @@
 /* Time limit of a request to the coordinator. */
 #define WORKER_TIMEOUT (60 * NSEC_PER_SEC)
 
-/* What a heartbeat reports. The training thread writes it and the agent's thread reads it, both
+/* The figures of a heartbeat. The training thread writes it and the agent's thread reads it, both
  * under worker.lock. */
 struct figures {
 	uint64_t step, total, examples, loss_examples, pushed, pulled, rows, held, ring,

@@ -98,6 +98,24 @@ pid_of() { cat "lin.run/$1.pid"; }
 	done
 }
 
+@test "run: a signal that comes before ps-ctl has heard that the job runs saves a checkpoint, too" {
+	endless
+	background ps-ctl run lin --json
+	# A frozen worker keeps the job from running until ps-ctl sleeps.
+	wait_for 20 test -s lin.run/worker-1.pid
+	worker=$(pid_of worker-1)
+	kill -s STOP "$worker"
+	kill -s STOP "$pid"
+	kill -s CONT "$worker"
+	wait_for 20 running
+	kill -s INT "$pid"
+	kill -s CONT "$pid"
+	finish
+	[ "$status" -eq 75 ]
+	[ "$(ps-ctl -C lin.run checkpoint ls --json | tail -n 1 | jq -r .state)" = whole ]
+	none_left "$T"
+}
+
 @test "run: a second signal ends at once what does not end by itself" {
 	endless
 	background ps-ctl run lin

@@ -260,15 +260,20 @@ static bool has_frozen_child(const struct supervisor *s)
 bool run_end_take_checkpoint(struct supervisor *s)
 {
 	const char *words[] = { "ps-ctl", "-C", s->dir, "checkpoint", "--timeout", "10s", NULL };
-	char *log = rundir_path(s->dir, "checkpoint.log");
 	unsigned seen = s->policy.signals;
 	struct err e = { 0 };
 	bool saved = false;
 	size_t child;
+	char *log;
 
+	if (s->policy.failed || has_frozen_child(s))
+		return false;
+	/* The job may have begun to run since the last poll. */
+	supervisor_poll_status(s);
+	log = rundir_path(s->dir, "checkpoint.log");
 	/* A child process does it, so that a further signal is handled meanwhile. */
 	if ((conf_trains(s->conf) || json_int(s->status, "tables", 0) > 0) && !s->policy.failed &&
-	    s->policy.job == POLICY_JOB_RUNNING && !has_frozen_child(s) &&
+	    s->policy.job == POLICY_JOB_RUNNING &&
 	    members_start_tool(s, "checkpoint", words, &child, &e) == ERR_OK) {
 		int64_t end = clock_now() + SAVE_GRACE;
 		struct launch_event how;

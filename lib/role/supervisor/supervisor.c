@@ -280,7 +280,7 @@ static enum policy_job read_job(const json_t *status)
 }
 
 /* Poll the coordinator for its status.  Without an answer s->status stays as it was. */
-static void poll_status(struct supervisor *s)
+void supervisor_poll_status(struct supervisor *s)
 {
 	int64_t now = clock_now();
 	json_t *reply = NULL;
@@ -459,7 +459,7 @@ static void execute_action(struct supervisor *s, const struct policy_action *a)
 			send_end_report(s);
 		break;
 	case POLICY_ASK:
-		poll_status(s);
+		supervisor_poll_status(s);
 		handle_event(s,
 		    (struct policy_event){ .kind = POLICY_ASKED,
 		        .process = a->process,
@@ -681,7 +681,7 @@ enum policy_state supervisor_wait_state(struct supervisor *s)
 	supervisor_start_due(s);
 	if ((policy_count_alive(&s->policy, POLICY_SERVER) > 0 || s->policy.members_due) &&
 	    (s->policy.stopping || clock_now() >= s->next_ask))
-		poll_status(s);
+		supervisor_poll_status(s);
 	if (s->policy.members_due && s->status && start_members(s, &e) != ERR_OK)
 		give_up(s, "%s", e.msg);
 	if (s->policy.job == POLICY_JOB_RUNNING)

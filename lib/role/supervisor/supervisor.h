@@ -97,6 +97,8 @@ enum err_code supervisor_open(struct supervisor *s, const struct conf *conf, con
 /* Start the coordinator and, unless they need an invitation from it first, all servers and
  * workers. */
 enum err_code supervisor_start(struct supervisor *s, struct err *e);
+/* Ask the coordinator for its status and handle what has changed. Waits SUPERVISOR_ASK at most. */
+void supervisor_poll_status(struct supervisor *s);
 /* Wait for an event or for the next poll of the coordinator, handle it, and return the state. */
 enum policy_state supervisor_wait_state(struct supervisor *s);
 /* Roll back a job that has failed because a server died with the only copy of a partition: end all

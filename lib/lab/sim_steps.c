@@ -202,7 +202,7 @@ static bool may_pull(const struct sim *s, const struct group *g, uint64_t step)
 {
 	const struct sync_mode *mode = &s->spec->sync;
 
-	/* Where steps are summed, the update is shown when the last replica has it. */
+	/* The update of a summed step is shown when the last replica has it. */
 	return (sync_sums_steps(mode) ? g->shown : g->floor) >= sync_needed_step(mode, step);
 }
 

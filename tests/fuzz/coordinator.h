@@ -27,7 +27,7 @@ static inline void must(bool good)
 		abort();
 }
 
-/* What another process makes of a document; its reference is taken over. */
+/* Parses the text of a document, as another process would; takes its reference. */
 static inline json_t *passed_on(json_t *v)
 {
 	char *text = json_text(v);
@@ -110,7 +110,7 @@ static inline void text_stands(const json_t *document, const char *key)
 	must(json_is_string(json_object_get(document, key)));
 }
 
-/* What everybody else learns, and what would be written down. */
+/* Makes the documents that others are sent, and the state that would be written. */
 static inline void coordinator_look(struct coordinator *f)
 {
 	json_t *view = passed_on(coord_view(f->c)), *status = passed_on(coord_status(f->c, f->now)),

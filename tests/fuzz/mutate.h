@@ -13,8 +13,8 @@
 /* libFuzzer's own mutation; the replaying driver has none, and never calls a mutator. */
 __attribute__((weak)) size_t LLVMFuzzerMutate(uint8_t *data, size_t n, size_t most);
 
-/* Where the parts of one entry are: its size, where its body begins, and where a little-endian
- * length of the body stands, of how many bytes. */
+/* The places of the parts of one entry: its size, the begin of its body, and the place and size of a
+ * little-endian length of the body. */
 struct entry {
 	size_t size, body, length_at, length_bytes;
 };

@@ -401,7 +401,7 @@ static void a_receipt_of_an_earlier_tenure(void)
 				        !is_safe(x, 0, &r) && has_left(x, 0, &r),
 				    "%s, chain of %u: and acknowledges nothing of before when it is given a copy (%s)",
 				    modes[m], last + 1, what);
-				/* What it is given from now on it acknowledges as any. */
+				/* From now on it acknowledges pushes as any server does. */
 				push(x, 1, W, outside ? SHARD_OUTSIDE : 0, m ? 1 : 6, &again);
 				ok(again.status <= PUSH_MERGED,
 				    "%s, chain of %u: the push is no duplicate at the new head",

@@ -60,6 +60,7 @@ static void test_refusals(void)
 		{ "{\"op\":\"vote\",\"yes\":1}", ROLE_SERVER, ERR_PROTO },
 		{ "{\"op\":\"vote\",\"refused\":{}}", ROLE_SERVER, ERR_PROTO },
 		{ "{\"op\":\"copied\",\"server\":2147483648}", ROLE_SERVER, ERR_PROTO },
+		{ "{\"op\":\"confirm\",\"epoch\":4294967299}", ROLE_WORKER, ERR_PROTO },
 		{ "{\"op\":\"propose\",\"incarnation\":\"x\"}", MESSAGE_COORDINATOR, ERR_PROTO },
 	};
 	struct message m;

@@ -92,14 +92,14 @@ struct part {
 	 * place of a float. */
 	struct rows *rows, *acc_rows, *prev_rows, *rest;
 	uint32_t narrow, updates_at;
-	/* Where pulls may ask for changes since a version: stamp_at is the index in a row of the
+	/* For pulls of the changes since a version: stamp_at is the index in a row of the
 	 * 32-bit number of the update that changed it last, counted from known_since (0: no such
 	 * field). Changes before version known_since are not known. `was` has room for the former
 	 * values of a row. */
 	uint32_t stamp_at;
 	uint64_t known_since;
 	float *was;
-	/* Where the table has a row policy: its state, and the index in a row of the 32-bit step at
+	/* Tables with a row policy: the policy's state, and the index in a row of the 32-bit step at
 	 * which the row was updated last (0: no such field). */
 	struct life *life;
 	uint32_t seen_at, stride; /* stride: floats of a row with its hidden fields */

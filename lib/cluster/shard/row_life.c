@@ -125,7 +125,7 @@ void row_life_note_update(struct part *p, float *const *row, uint32_t n, uint64_
 struct leaving {
 	struct part *p;
 	uint32_t age; /* rows of a greater age are removed */
-	/* Of the rows of exactly this age, those of this rank or a greater one are removed. */
+	/* Rows of exactly this age are removed when they have this rank or a greater one. */
 	uint64_t rank;
 	bool fits;
 };

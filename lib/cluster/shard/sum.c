@@ -131,8 +131,8 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
 	/* An absurd step must not end the sums of the other slots. */
 	if (s->cfg.relay && sum->step > p->step && sum->step - p->step > STEPS_LEAP)
 		return finish_sum(s, p, p->version, sum, r, PUSH_SPLIT);
-	/* Where this shard is a relay's: pushes that go alone do not pass through it, so it opens
-	 * the step after them instead of waiting. */
+	/* Pushes that go alone do not pass through a relay, so it opens the step after them instead
+	 * of waiting. */
 	open = s->cfg.relay ? sum->step + split : split ? 0 : sum->step;
 	if (s->cfg.relay)
 		relay_part_jump(s, p, open);

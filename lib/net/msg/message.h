@@ -51,8 +51,8 @@ enum message_kind {
 /* A decoded message.  Texts and documents in it belong to `json`. */
 struct message {
 	enum message_kind kind;
-	const json_t
-	    *json; /* all of it; `done`, `leave` and `fail` have figures beside their members */
+	/* The whole document: done, leave and fail have figures beside their members. */
+	const json_t *json;
 	union {
 #define BEGIN(name, op, senders) struct message_##name name;
 #define INT(member, least, most, missing)

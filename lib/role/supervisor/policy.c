@@ -279,8 +279,8 @@ static void on_ended(struct policy *p, const struct policy_event *ev, struct pol
 	/* The coordinator itself sees only that a process is silent. */
 	if (m->end == POLICY_KILLED)
 		add_action(out, POLICY_NOTIFY, ev->process);
-	/* What the end of a worker, or a server's orderly end, means depends on the job.  A lost
-	 * server is judged at once: its coordinator may not answer any more. */
+	/* The job decides whether the end of a worker, or the orderly end of a server, is a loss.
+	 * A killed server is judged at once: its coordinator may not answer any more. */
 	if (m->role == POLICY_WORKER || m->end == POLICY_LEFT)
 		add_action(out, POLICY_ASK, ev->process);
 	else

@@ -22,8 +22,7 @@ struct job {
 	const struct model_outside *outside;
 };
 
-/* Where job_load takes what the configuration leaves open, or what the caller overrides. All
- * borrowed. */
+/* Sources that the configuration leaves open or that the caller overrides. All borrowed. */
 struct job_source {
 	const char *const *data; /* paths instead of the configuration's; ndata 0: those */
 	size_t ndata;

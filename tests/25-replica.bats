@@ -84,6 +84,25 @@ settles() {
 	done
 }
 
+@test "after a pause nothing changes any more, although a quota holds pushes back" {
+	for mode in asp ssp:2 bsp; do
+		job logistic ""
+		sed -i "s/ssp:2/$mode/; s/1600/20/" a.json
+		begin a.json
+		ps-ctl wait -C a.run --for step=20
+		for _ in 1 2 3; do
+			ps-ctl pause -C a.run
+			ps-ctl export -C a.run all -o text >first.txt
+			# Longer than the quota holds a push.
+			sleep 0.5
+			ps-ctl export -C a.run all -o text | cmp first.txt -
+			ps-ctl resume -C a.run
+			sleep 0.1
+		done
+		ps-ctl stop -C a.run
+	done
+}
+
 @test "by a reader's join file, which may change nothing" {
 	job logistic ''
 	begin a.json

@@ -296,6 +296,8 @@ enum err_code client_new(const struct client_config *cfg, struct client **out, s
 	c->spin.span = cfg->spin;
 	c->next_seq = 1;
 	c->saving = UINT64_MAX;
+	if (cfg->oldest_open)
+		atomic_store(cfg->oldest_open, CLIENT_NONE_OPEN);
 	layout_reserve(&c->layout);
 	rng_init(&c->rng, cfg->incarnation);
 	*out = c;

@@ -82,7 +82,13 @@ struct client_config {
 	/* Time from a push to its receipt, in ns. Other threads may read it at any time. NULL:
 	 * not measured. */
 	struct hist *latency;
+	/* The oldest step with a push that has no receipt: exact while the job is paused, else 0;
+	 * CLIENT_NONE_OPEN when every push has one. Other threads may read it at any time. NULL: not
+	 * wanted. */
+	_Atomic uint64_t *oldest_open;
 };
+
+#define CLIENT_NONE_OPEN UINT64_MAX
 
 /* Make a client without links: client_apply_view brings those. Copies *cfg. Always ERR_OK. */
 enum err_code client_new(const struct client_config *cfg, struct client **out, struct err *e);

@@ -110,6 +110,7 @@ void client_serve(struct client *c, int ms)
 		if (rc)
 			client_link_drop(l, l->fault.code && rc == ERR_PROTO ? NULL : &e);
 	}
+	client_push_note_oldest(c);
 	free(p);
 }
 

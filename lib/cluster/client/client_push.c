@@ -109,6 +109,27 @@ static void keep_inflight_push(struct link *l, const struct inflight_push *d)
 	}
 	l->inflight[l->ninflight++] = *d;
 	l->open_inflight++;
+	if (l->client->cfg.oldest_open)
+		atomic_store_explicit(l->client->cfg.oldest_open, 0, memory_order_relaxed);
+}
+
+void client_push_note_oldest(struct client *c)
+{
+	bool exact = c->cfg.paused && c->cfg.paused(c->cfg.ctx);
+	uint64_t oldest = CLIENT_NONE_OPEN;
+
+	if (!c->cfg.oldest_open)
+		return;
+	for (unsigned i = 0; i < c->nlinks; i++) {
+		const struct link *l = c->link[i];
+
+		if (l->open_inflight && !exact)
+			oldest = 0;
+		for (size_t k = 0; exact && l->open_inflight && k < l->ninflight; k++)
+			if (!l->inflight[k].settled && l->inflight[k].step < oldest)
+				oldest = l->inflight[k].step;
+	}
+	atomic_store_explicit(c->cfg.oldest_open, oldest, memory_order_relaxed);
 }
 
 void client_push_add(struct link *l, const struct inflight_push *d)

@@ -366,6 +366,8 @@ struct inflight_push *client_push_find(struct link *l, uint16_t table, uint32_t 
     uint64_t step);
 /* Put a push on this link; it is sent at once when the link is UP, else by on_client_live. */
 void client_push_add(struct link *l, const struct inflight_push *d);
+/* Writes client_config.oldest_open. */
+void client_push_note_oldest(struct client *c);
 /* Send one push, the last CLOCK with its announcements, or a DONE, on a link that is UP. */
 void client_link_send_push(struct link *l, const struct inflight_push *d);
 void client_link_send_clock(struct link *l);

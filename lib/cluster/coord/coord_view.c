@@ -171,7 +171,29 @@ static bool worker_rests(const struct coord *c, const struct coord_member_worker
 	return w->state == WORKER_ACTIVE && json_int(w->stats, "paused", 0) == c->pauses;
 }
 
-/* Workers that rest before a step, and those that wait for a worker that rests. */
+/* Could a push that the worker has made still change the parameters, although no worker makes
+ * another one? A push without a receipt could, except where its step stays open because too few
+ * workers have made theirs. */
+static bool worker_may_change_model(const struct coord *c, const struct coord_member_worker *w)
+{
+	int64_t open = json_int(w->stats, "unacknowledged", -1);
+	struct sync_mode mode;
+	size_t active = 0, behind = 0;
+
+	if (open < 0)
+		return false;
+	mode = coord_mode_at(c, (uint64_t)open);
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		if (c->worker[i].state != WORKER_ACTIVE)
+			continue;
+		active++;
+		behind += coord_worker_step(&c->worker[i]) <= (uint64_t)open;
+	}
+	return !sync_sums_steps(&mode) || behind <= sync_spare(&mode, active);
+}
+
+/* Workers that rest before a step, and those that wait for a worker that rests; without those whose
+ * pushes could still change the parameters. */
 static unsigned count_resting(const struct coord *c)
 {
 	uint64_t least = UINT64_MAX;
@@ -181,9 +203,10 @@ static unsigned count_resting(const struct coord *c)
 		if (worker_rests(c, &c->worker[i]) && coord_worker_step(&c->worker[i]) < least)
 			least = coord_worker_step(&c->worker[i]);
 	for (unsigned i = 0; c->paused && i < c->nworkers; i++)
-		n += worker_rests(c, &c->worker[i]) ||
-		    (coord_worker_does(&c->worker[i], "wait") &&
-		        least < coord_needed_step(c, coord_worker_step(&c->worker[i])));
+		n += !worker_may_change_model(c, &c->worker[i]) &&
+		    (worker_rests(c, &c->worker[i]) ||
+		        (coord_worker_does(&c->worker[i], "wait") &&
+		            least < coord_needed_step(c, coord_worker_step(&c->worker[i]))));
 	return n;
 }
 

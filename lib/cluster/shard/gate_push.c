@@ -123,7 +123,7 @@ static bool enough_are_through(const struct sync *sync, const struct part *p)
 		active += sync->slot[i].active;
 		missing += !slot_is_through(sync, p, i, p->step);
 	}
-	return missing <= sync_spare(sync, active);
+	return missing <= sync_spare(&sync->mode, active);
 }
 
 /* Looks first at the slot that was missing last time: for most pushes it is missing still, so all

@@ -172,11 +172,11 @@ void sync_note_answer(struct sync *s, uint64_t step)
 		s->answered = step + 1;
 }
 
-unsigned sync_spare(const struct sync *s, size_t n)
+unsigned sync_spare(const struct sync_mode *m, size_t n)
 {
-	if (s->mode.backup == 0 || n == 0)
+	if (m->backup == 0 || n == 0)
 		return 0;
-	return s->mode.backup < n ? s->mode.backup : (unsigned)n - 1;
+	return m->backup < n ? m->backup : (unsigned)n - 1;
 }
 
 /* The least clock of the active slots when the `spare` slowest of them are left out. */
@@ -187,7 +187,7 @@ static uint64_t floor_without_spare(const struct sync *s)
 
 	for (size_t i = 0; i < s->nslots; i++)
 		active += s->slot[i].active;
-	spare = sync_spare(s, active);
+	spare = sync_spare(&s->mode, active);
 	for (size_t i = 0; i < s->nslots; i++) {
 		uint64_t clock = s->slot[i].clock;
 		size_t at = n;

@@ -198,7 +198,7 @@ bool sync_may_push(const struct sync *s, uint64_t step);
  * more than SYNC_LEAD_MAX steps beyond `closed`. */
 uint64_t sync_pushed_end(const struct sync *s);
 /* How many of n active slots a bsp step may close without: `backup`, but at most n - 1. */
-unsigned sync_spare(const struct sync *s, size_t n);
+unsigned sync_spare(const struct sync_mode *m, size_t n);
 /* The steps that all active slots except the spare ones (sync_spare) have completed by their
  * CLOCKs. With no active slot left: all steps that were pushed. */
 uint64_t sync_completed(const struct sync *s);

@@ -34,12 +34,15 @@ json_t *figures_json(void *worker)
 	struct worker *w = worker;
 	struct procstat ps;
 	struct figures f;
+	uint64_t open;
 	json_t *o;
 
 	pthread_mutex_lock(&w->lock);
 	f = w->fig;
 	w->fig.norm_wanted = true;
 	pthread_mutex_unlock(&w->lock);
+	/* Read after `doing`: a worker that is paused or waits makes no more pushes. */
+	open = atomic_load(&w->oldest_open);
 	procstat_read(&ps);
 	o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "step", (json_int_t)f.step,
 	    "steps_total", (json_int_t)f.total, "examples", (json_int_t)f.examples, "loss_examples",
@@ -71,6 +74,8 @@ json_t *figures_json(void *worker)
 	if (f.doing) {
 		json_object_set_new(o, "doing", json_string(f.doing));
 		json_object_set_new(o, "paused", json_integer(f.paused));
+		if (open != CLIENT_NONE_OPEN)
+			json_object_set_new(o, "unacknowledged", json_integer((json_int_t)open));
 		json_object_set_new(o, "doing_seconds",
 		    json_of_num(ns_to_seconds(clock_now() - f.doing_since)));
 	}

@@ -283,7 +283,8 @@ static enum err_code start_training(struct worker *w, struct err *e)
 		.cancelled = cancel_wait,
 		.paused = job_is_paused,
 		.cancel_fd = w->cfg->interrupt.fd,
-		.latency = &w->latency };
+		.latency = &w->latency,
+		.oldest_open = &w->oldest_open };
 	json_t *view;
 	enum err_code rc = cluster_view_await(w->cluster, may_start, w, 0, &view, e);
 

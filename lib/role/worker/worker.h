@@ -126,6 +126,8 @@ struct worker {
 
 	int64_t encoded;     /* nanoseconds spent encoding pushes, as of the last step */
 	struct hist latency; /* from push to receipt, ns; written by the client */
+	/* client_config.oldest_open; written by the client */
+	_Atomic uint64_t oldest_open;
 
 	pthread_mutex_t lock;
 	struct figures fig;

@@ -217,7 +217,7 @@ no_servers() {
 	write_sparse sparse.svm
 	mkdir tmp && export TMPDIR=$T/tmp
 	for sets in "servers=2 epochs=3" "data=sparse.svm eval=sparse.svm model=fm servers=2 factors=3" \
-		"data=sparse.svm eval=sparse.svm model=fm factors=6 sparse=admit=2,widen=1@4"; do
+		"data=sparse.svm eval=sparse.svm model=fm factors=6 sparse=admit=2,expire=1000"; do
 		# shellcheck disable=SC2086
 		ps-ctl start lin $(printf -- '--set %s ' $sets) 2>/dev/null
 		ps-ctl wait --for done

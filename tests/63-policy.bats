@@ -64,37 +64,7 @@ counted() {
 	[ "$(ps-ctl export w -C c.run -o text | wc -l)" -lt $(($(wc -l <all.txt) / 3)) ]
 }
 
-@test "rows that begin narrow take less memory, and the model is as good: fm" {
-	local fm="--set model=fm --set factors=8 --set deterministic=false --set on_worker_loss=shrink"
-	begin c.json $fm --set sparse=changes
-	wait_for 60 over
-	all=$(http GET /v1/result | jq .eval.auc)
-	wait_for 10 eval '[ "$(counted ".live_rows > 9000")" = true ]'
-	bytes=$(counted .bytes)
-	[ "$(counted .narrow_rows)" = null ]
-	ps-ctl stop -C "$RUN" >/dev/null
-	begin c.json $fm --set sparse=changes,widen=1@40
-	wait_for 60 over
-	RESULT=$(http GET /v1/result)
-	at_least .eval.auc "$all - 0.01"
-	# The last heartbeat has come.
-	wait_for 10 eval '[ "$(counted ".live_rows > 9000")" = true ]'
-	figure "AUC $all in $bytes bytes, $(res .eval.auc) in $(counted .bytes): of $(counted .live_rows) rows $(counted .narrow_rows) are narrow"
-	[ "$(counted ".bytes * 2 < $bytes and .widened > 40 and .narrow_rows > 6000 and .live_rows == .narrow_rows + .widened")" = true ]
-	ps-stat tables -C "$RUN" -o id,live,narrow,widened --json | jq -es '.[] | select(.id == "v") | .narrow_rows > 6000 and .widened > 40'
-	curl -s --unix-socket "$RUN/ctl.sock" http://x/metrics >m
-	[ "$(sed -n 's/^ps_table_rows_narrow{table="v"} //p' m)" = "$(counted .narrow_rows)" ]
-	[ "$(sed -n 's/^ps_table_rows_widened_total{table="v"} //p' m)" = "$(counted .widened)" ]
-	# What a narrow row has not is 0; each feature has its weight.
-	ps-ctl export v -C "$RUN" -o text >rows.txt
-	awk -F '[][,\t]' -v narrow="$(counted .narrow_rows)" '
-		{ seen[$2] = 1; if ($3 > 0 && $5 + 0 != 0) wide[$2] = 1; if ($3 == 0 && $5 + 0 == 0) none++ }
-		END { exit !(length(seen) - length(wide) == narrow && none == 0) }' rows.txt
-	ps-ctl stop -C "$RUN" >/dev/null
-}
-
 @test "the same bits on any number of servers, through kill -9 and a resume" {
-	POLICY=$POLICY,widen=2@5
 	jq '.job.model = "fm" | .job.factors = 4' c.json >fm.json
 	mv fm.json c.json
 	train c.json --set epochs=10 --set sparse=$POLICY
@@ -128,7 +98,6 @@ counted() {
 	has .model_digest "$want"
 	# The counts have gone on, too.
 	[ "$(counted '.offered')" -gt "$was" ]
-	[ "$(counted '.widened > 40 and .narrow_rows > 40')" = true ]
 	ps-ctl stop -C "$RUN" >/dev/null
 }
 
@@ -171,8 +140,6 @@ counted() {
 	refuses 78 'policy: admit: must be a number of times, 1 to 255, or a chance' --sparse --policy admit=999
 	refuses 78 'policy: must be none, or some of admit=N|P' --sparse --policy often
 	refuses 78 'policy: is of sparse tables' --rows 5 --policy admit=2
-	refuses 78 'policy: widen: must be columns, 1 to 65536, "@", and updates' --sparse --cols 8 --policy widen=8
-	refuses 78 'policy: widen: a row of 8 columns must begin with fewer, not with 8' --sparse --cols 8 --policy widen=8@10
 	ps-ctl stop -C "$RUN" >/dev/null
 	run -78 --separate-stderr ps-ctl run none.json --set sparse=decay=7
 	[[ $stderr == *'sparse: decay: is of what admit=N counts, and there is none'* ]]

@@ -19,8 +19,6 @@ static const struct column columns[] = {
 	{ "refused", "refused", COL_COUNT, true, 0, TOTAL_BY_KIND },
 	{ "expired", "expired", COL_COUNT, true, 0, TOTAL_BY_KIND },
 	{ "evicted", "evicted", COL_COUNT, true, 0, TOTAL_BY_KIND },
-	{ "narrow", "narrow_rows", COL_COUNT, true, 0, TOTAL_BY_KIND },
-	{ "widened", "widened", COL_COUNT, true, 0, TOTAL_BY_KIND },
 	{ "offered/s", "offered", COL_RATE, false, 0, TOTAL_BY_KIND },
 	{ "policy", "policy", COL_TEXT, false, 0, TOTAL_BY_KIND },
 	{ "ts", "ts", COL_TIME, false, 0, TOTAL_BY_KIND },

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* Ids that are offered to a sparse table in one process, of which some are admitted: how fast, in what memory,
- * and how many come in before their time.  The same ids to a table that takes all, beside it; and to wider ones, of
- * which one has rows that are narrow until their id has come as often.
+ * and how many come in before their time. The same ids to a table that takes all, beside it.
  *
  * usage: build/bench/rows_admit [IDS]      IDS (100000000) offered, of a fifth as many different ones */
 #include <math.h>
@@ -160,11 +159,11 @@ static void run(const struct kind *k, uint64_t offered, bool even)
 	    ? 0.0
 	    : 100.0 * ((double)st.rows - (double)often) / (double)often;
 	printf(
-	    "%-6s %-9s %-7s width %-2u %6.1f M offered, %5.1f M different, %5.1f M of them %d times; %5.2f M rows (%.2f %% early), %5.2f M wide, %6.0f MB, rss %6.0f MB; %5.1f M ids/s\n",
+	    "%-6s %-9s %-7s width %-2u %6.1f M offered, %5.1f M different, %5.1f M of them %d times; %5.2f M rows (%.2f %% early), %6.0f MB, rss %6.0f MB; %5.1f M ids/s\n",
 	    even ? "even" : "skewed", k->policy, k->rule, k->width, (double)offered / 1e6,
 	    (double)once / 1e6, (double)often / 1e6, OFTEN, (double)st.rows / 1e6, early,
-	    (double)(st.widens ? st.wide : st.rows) / 1e6, (double)st.bytes / 1e6,
-	    (double)ps.rss_bytes / 1e6, (double)offered * 1e3 / (double)took);
+	    (double)st.bytes / 1e6, (double)ps.rss_bytes / 1e6,
+	    (double)offered * 1e3 / (double)took);
 	fflush(stdout);
 	store_close(&x);
 	free(first);
@@ -173,8 +172,7 @@ static void run(const struct kind *k, uint64_t offered, bool even)
 
 int main(int argc, char **argv)
 {
-	static const struct kind kinds[] = { { "admit=5", "sgd", 8 }, { "none", "sgd", 8 },
-		{ "none", "adagrad", 17 }, { "widen=1@5", "adagrad", 17 } };
+	static const struct kind kinds[] = { { "admit=5", "sgd", 8 }, { "none", "sgd", 8 } };
 	uint64_t offered = 100000000;
 
 	if (argc > 1 && !num_uint(argv[1], UINT64_C(1) << 40, &offered)) {

@@ -94,7 +94,7 @@ int main(void)
 	world_open_with(&x, "asp", false, "sgd", 1, 0, 0, true);
 	rows();
 	world_close(&x);
-	fixture_policy = (struct row_policy){ .narrow = 1, .widen_after = 3 };
+	fixture_policy = (struct row_policy){ .expire = 1000 };
 	world_open_with(&x, "asp", false, "momentum", 1, 0, 0, true);
 	rows();
 	world_close(&x);

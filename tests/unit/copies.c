@@ -818,7 +818,7 @@ int main(void)
 	promoted_with_debts();
 	promoted_while_feeding();
 	joining("none");
-	joining("widen=1@2");
+	joining("admit=2,expire=6");
 	layouts_missed();
 	joiner_dies();
 	empty_pushes();

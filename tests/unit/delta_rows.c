@@ -223,8 +223,7 @@ int main(void)
 	follows("bsp", true, "sgd", "admit=3,expire=6");
 	follows("asp", false, "adagrad", "admit=0.3,expire=8");
 	follows("ssp:2", false, "ftrl", "memory=4K,changes");
-	follows("bsp", true, "adagrad", "widen=1@3");
-	follows("asp", false, "sgd", "widen=1@2,expire=12");
+	follows("asp", false, "sgd", "expire=12");
 	strangers();
 	zip_free(zip);
 	return tap_done();

@@ -13,8 +13,7 @@ static void texts(void)
 {
 	static const char *const good[][2] = { { "none", "none" }, { "admit=1", "none" },
 		{ "admit=5", "admit=5" }, { "changes", "changes" }, { "admit=0.25", "admit=0.25" },
-		{ "widen=1@10", "widen=1@10" },
-		{ "changes,widen=16@1,memory=8K", "memory=8192,widen=16@1,changes" },
+		{ "changes,memory=8K", "memory=8192,changes" },
 		{ "expire=100,admit=2,decay=7,sketch=8K,memory=1M,changes",
 		    "admit=2,decay=7,expire=100,memory=1048576,sketch=8192,changes" } };
 	static const char *const bad[][2] = { { "", "must be none, or some of" },
@@ -26,11 +25,7 @@ static void texts(void)
 		{ "expire=9999999999", "expire: must be steps" },
 		{ "memory=10", "memory: must be bytes" }, { "decay=5", "there is none" },
 		{ "admit=0.5,decay=5", "there is none" }, { "sketch=64K", "there is none" },
-		{ "widen=1", "widen: must be columns, 1 to 65536" }, { "widen=0@4", "widen:" },
-		{ "widen=1@0", "widen:" }, { "widen=@3", "widen:" }, { "widen=1@3@4", "widen:" },
-		{ "widen=4@9999999999", "updates, 1 to 2147483648" },
-		{ "widen", "widen: must have a value" },
-		{ "widen=00000000000000000000001@3", "widen:" },
+		{ "widen=1@10", "must be none, or some of" },
 		{ "admit=2,sketch=65G", "sketch: must be at most 64G" },
 		{ "admit=2,sketch=1", "sketch: must be bytes, 4K at least" },
 		{ "changes=1", "no value" }, { "none,admit=2", "some of" },

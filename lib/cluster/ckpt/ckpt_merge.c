@@ -118,7 +118,7 @@ static void find_range(const struct place *p, bool own, uint64_t first, uint64_t
 
 static const struct safetensors_tensor *tensor_of_words(const struct place *p, enum words what)
 {
-	return what == WORDS_IDS ? p->ids : what == WORDS_SEEN ? p->seen : p->width;
+	return what == WORDS_IDS ? p->ids : p->seen;
 }
 
 /* The values to read of each row: `width` words of `size` bytes. */

@@ -188,15 +188,17 @@ static bool find_word_tensors(struct ckpt_reader *r, const struct ckpt_table *t,
 	p->seen = find_tensor_named(r, p->file, t, part, ".seen");
 	p->life = find_tensor_named(r, p->file, t, part, ".life");
 	p->live = p->base ? find_tensor_named(r, p->file, t, part, ".live") : NULL;
-	p->width = find_tensor_named(r, p->file, t, part, ".width");
-	p->rest = p->width ? find_tensor_named(r, p->file, t, part, ".rest") : NULL;
-	if (p->width &&
-	    (!is_word_tensor(p->width) || p->width->count != p->n || !p->rest ||
-	        p->rest->rank != 2))
-		return false;
 	return is_word_tensor(p->ids) && p->ids->count == p->n &&
 	    (!p->seen || (is_word_tensor(p->seen) && p->seen->count == p->n)) &&
 	    (!p->life || is_word_tensor(p->life)) && (!p->live || is_word_tensor(p->live));
+}
+
+/* Has x the shape of the partition's values? */
+static bool tensor_fits(const struct ckpt_table *t, const struct place *p,
+    const struct safetensors_tensor *x)
+{
+	return x && x->type == SAFETENSORS_F32 && x->rank == (t->sparse ? 2 : 1) &&
+	    x->shape[0] == p->n && (!t->sparse || x->shape[1] == t->cols);
 }
 
 static enum err_code find_tensors(struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
@@ -209,17 +211,14 @@ static enum err_code find_tensors(struct ckpt_reader *r, const struct ckpt_table
 	p->w = find_tensor_named(r, p->file, t, part, "");
 	p->n = p->w && p->w->rank > 0 ? p->w->shape[0] : 0;
 	good = p->w && (!t->sparse || (p->w->rank == 2 && find_word_tensors(r, t, part, p))) &&
-	    ckpt_fits(t, p, p->w, p->rest);
+	    tensor_fits(t, p, p->w);
 	for (; good && p->state != NO_FILE && p->nslots < CKPT_SLOTS_MAX; p->nslots++) {
 		snprintf(suffix, sizeof suffix, ".s%u", p->nslots);
 		p->slot[p->nslots] = find_tensor_named(r, p->state, t, part, suffix);
 		if (!p->slot[p->nslots])
 			break;
 		file = r->file[p->state].name;
-		snprintf(suffix, sizeof suffix, ".s%u.rest", p->nslots);
-		p->rest_slot[p->nslots] = p->width ? find_tensor_named(r, p->state, t, part, suffix)
-		                                   : NULL;
-		good = ckpt_fits(t, p, p->slot[p->nslots], p->rest_slot[p->nslots]);
+		good = tensor_fits(t, p, p->slot[p->nslots]);
 	}
 	return good ? ERR_OK
 	            : err_set(e, ERR_FORMAT,
@@ -258,9 +257,6 @@ static enum err_code open_partitions(struct ckpt_reader *r, size_t index, size_t
 		if (!rc && p->base)
 			rc = p->base->nslots == p->nslots ? ckpt_merge(r, &s->t, p, e)
 			                                  : report_missing_slots(r, p, e);
-		if (!rc && p->base && ckpt_first_cols(&s->t, p) != ckpt_first_cols(&s->t, p->base))
-			rc = bad_manifest(r, e,
-			    "changes to a partition have not the width of what they change");
 		if (rc)
 			return rc;
 		p->begin = begin;
@@ -400,7 +396,6 @@ struct ckpt_info ckpt_part_info(const struct ckpt_reader *r, const struct ckpt_t
 		.step = p->step,
 		.born = p->born,
 		.dated = p->seen != NULL,
-		.narrow = ckpt_first_cols(t, p),
 		.nlife = p->life ? p->life->count : 0,
 		.nlast = json_array_size(p->last) };
 }
@@ -430,6 +425,13 @@ static enum err_code read_ascending_ids(const struct ckpt_reader *r, const struc
 			    "\"%s/%s\" is damaged: the ids of \"%s\" do not ascend", r->path,
 			    f->name, p->ids->name);
 	return rc;
+}
+
+enum err_code ckpt_own_floats(const struct ckpt_reader *r, const struct place *p, int slot,
+    uint64_t width, uint64_t first, uint64_t n, float *out, struct err *e)
+{
+	return safetensors_read(r->file[slot < 0 ? p->file : p->state].st,
+	    slot < 0 ? p->w : p->slot[slot], first * width, n * width, out, e);
 }
 
 enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,

@@ -59,13 +59,12 @@ struct words {
 	const uint64_t *word;
 	uint64_t n;
 };
-enum { WORDS = 5 };
+enum { WORDS = 4 };
 
 static void list_words(const struct ckpt_part *p, struct words out[static WORDS])
 {
 	const struct words all[WORDS] = { { ".ids", p->ids, p->n }, { ".seen", p->seen, p->n },
-		{ ".width", p->width, p->n }, { ".life", p->life, p->nlife },
-		{ ".live", p->live, p->nlive } };
+		{ ".life", p->life, p->nlife }, { ".live", p->live, p->nlive } };
 
 	memcpy(out, all, sizeof all);
 }
@@ -94,34 +93,17 @@ static enum err_code write_words(struct sending *s, const struct ckpt_part *p, s
 	return rc;
 }
 
-/* Columns of each row in the first tensor. */
-static uint32_t columns_stored(const struct ckpt_part *p)
-{
-	return p->width ? p->narrow : p->cols;
-}
-
-/* Declare the values or a slot, named by the suffix, and the tensor with the other columns of
- * wide rows. */
+/* Declare the values or the optimizer state, named by the suffix. */
 static enum err_code declare_floats(struct sending *s, const struct ckpt_part *p,
     const char *suffix, struct err *e)
 {
-	char rest[24];
-	enum err_code rc = declare_tensor(s, p, SAFETENSORS_F32, suffix, p->n,
-	    p->sparse ? columns_stored(p) : 0, e);
-
-	if (rc || !p->width)
-		return rc;
-	snprintf(rest, sizeof rest, "%s.rest", suffix);
-	return declare_tensor(s, p, SAFETENSORS_F32, rest, p->nwide, p->cols - p->narrow, e);
+	return declare_tensor(s, p, SAFETENSORS_F32, suffix, p->n, p->sparse ? p->cols : 0, e);
 }
 
 static enum err_code write_floats(struct sending *s, const struct ckpt_part *p, const float *x,
-    const float *rest, struct err *e)
+    struct err *e)
 {
-	enum err_code rc = safetensors_put(s->w, x, p->sparse ? p->n * columns_stored(p) : p->n, e);
-
-	return rc || !p->width ? rc
-	                       : safetensors_put(s->w, rest, p->nwide * (p->cols - p->narrow), e);
+	return safetensors_put(s->w, x, p->sparse ? p->n * p->cols : p->n, e);
 }
 
 /* Integers come first because they need the larger alignment. */
@@ -158,7 +140,7 @@ static enum err_code write_params(struct sending *s, struct err *e)
 		if (s->parts[i].sparse)
 			rc = write_words(s, &s->parts[i], e);
 	for (size_t i = 0; !rc && i < s->nparts; i++)
-		rc = write_floats(s, &s->parts[i], s->parts[i].w, s->parts[i].rest, e);
+		rc = write_floats(s, &s->parts[i], s->parts[i].w, e);
 	return rc;
 }
 
@@ -168,8 +150,7 @@ static enum err_code write_optimizer_state(struct sending *s, struct err *e)
 
 	for (size_t i = 0; i < s->nparts; i++)
 		for (unsigned k = 0; !rc && k < s->parts[i].nslots; k++)
-			rc = write_floats(s, &s->parts[i], s->parts[i].slot[k],
-			    s->parts[i].rest_slot[k], e);
+			rc = write_floats(s, &s->parts[i], s->parts[i].slot[k], e);
 	return rc;
 }
 

@@ -27,10 +27,9 @@ struct ckpt_info {
 	uint64_t n; /* elements of a dense partition, rows of a sparse one */
 	unsigned nslots;
 	uint64_t version, step, born;
-	bool dated;      /* the step of each row's last update is known */
-	uint32_t narrow; /* columns stored of each row; wide rows have all (ckpt_read_width) */
-	size_t nlife;    /* words of row-policy state */
-	size_t nlast;    /* ranks in ckpt_part_last */
+	bool dated;   /* the step of each row's last update is known */
+	size_t nlife; /* words of row-policy state */
+	size_t nlast; /* ranks in ckpt_part_last */
 };
 
 /* ERR_FORMAT names the file that is damaged, missing, or not as the manifest says;
@@ -56,7 +55,7 @@ struct ckpt_info ckpt_part_info(const struct ckpt_reader *r, const struct ckpt_t
 void ckpt_part_last(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
     uint64_t *out);
 /* Read n elements (dense) or rows (sparse) of a partition from `first` on. ids, w and each of
- * slot[0..nslots-1] may be NULL. Columns that a narrow row lacks are 0. Ids ascend, or else
+ * slot[0..nslots-1] may be NULL. Ids ascend, or else
  * ERR_FORMAT. ERR_LIMIT beyond the partition or its slots; ERR_IO; ERR_FORMAT for a file that
  * has shrunk. */
 enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
@@ -66,10 +65,6 @@ enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_tabl
  * policy's words. Either may be NULL. Errors as above. */
 enum err_code ckpt_read_life(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
     uint64_t *seen, uint64_t *life, struct err *e);
-/* For all rows of a partition: how often each was updated, or CKPT_WIDE (ckpt/write.h) and any
- * number for a wide row. All rows are wide where none may be narrow. Errors as above. */
-enum err_code ckpt_read_width(const struct ckpt_reader *r, const struct ckpt_table *t,
-    uint32_t part, uint64_t *width, struct err *e);
 /* Read n elements of a whole dense table from `first` on, in order of partitions. */
 enum err_code ckpt_read_dense(const struct ckpt_reader *r, const struct ckpt_table *t,
     uint64_t first, uint64_t n, float *out, struct err *e);

@@ -17,8 +17,6 @@ struct place {
 	uint64_t version, step, born;
 	const json_t *last;
 	const struct safetensors_tensor *w, *ids, *seen, *life, *live, *slot[CKPT_SLOTS_MAX];
-	/* NULL: no row may be narrow */
-	const struct safetensors_tensor *width, *rest, *rest_slot[CKPT_SLOTS_MAX];
 	/* base is NULL, or the same partition in the base checkpoint when this file has changes
 	 * only. Then pick[i] tells where row i (of n) is: its number in the base, or CKPT_PICK_OWN
 	 * and its number among the nown rows of this file. */
@@ -60,21 +58,15 @@ enum err_code ckpt_merge(const struct ckpt_reader *r, const struct ckpt_table *t
     struct err *e);
 /* Read n rows of a merged partition from `first` on: one word of each, or `width` floats of
  * each, of the values (slot -1) or of a slot (from 0). */
-enum words { WORDS_IDS, WORDS_SEEN, WORDS_WIDTH };
+enum words { WORDS_IDS, WORDS_SEEN };
 enum err_code ckpt_merged_words(const struct ckpt_reader *r, const struct place *p, enum words what,
     uint64_t first, uint64_t n, uint64_t *out, struct err *e);
 enum err_code ckpt_merged_floats(const struct ckpt_reader *r, const struct place *p, int slot,
     uint64_t width, uint64_t first, uint64_t n, float *out, struct err *e);
 
-/* ckpt_width.c. Read rows from `first` on of the partition's own file, `width` floats of each;
- * columns that a narrow row lacks are 0. ERR_FORMAT, ERR_NOMEM, ERR_IO. */
+/* Reads rows from `first` on of the partition's own file, `width` floats of each. ERR_IO,
+ * ERR_FORMAT. */
 enum err_code ckpt_own_floats(const struct ckpt_reader *r, const struct place *p, int slot,
     uint64_t width, uint64_t first, uint64_t n, float *out, struct err *e);
-/* Do x and, where rows may be narrow, the tensor `rest` with the other columns have the shape of
- * partition p of t? */
-bool ckpt_fits(const struct ckpt_table *t, const struct place *p,
-    const struct safetensors_tensor *x, const struct safetensors_tensor *rest);
-/* Columns stored of each row. */
-uint32_t ckpt_first_cols(const struct ckpt_table *t, const struct place *p);
 
 #endif

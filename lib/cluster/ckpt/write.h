@@ -25,8 +25,6 @@
  * checkpoints in a directory. A file-size limit must not kill it (ignore SIGXFSZ). */
 
 #define CKPT_SLOTS_MAX 4
-/* In a word of `width`: the row is wide, and the lower bits are its number in `rest`. */
-#define CKPT_WIDE (UINT64_C(1) << 63)
 
 /* A partition in memory, which must not change while it is written. */
 struct ckpt_part {
@@ -47,15 +45,7 @@ struct ckpt_part {
 	size_t nlive;
 	const float *w;                    /* n values, or n * cols */
 	const float *slot[CKPT_SLOTS_MAX]; /* optimizer state: nslots arrays like w */
-	/* Sparse tables with rows that may be narrow (else NULL): for each row how often it was
-	 * updated, or CKPT_WIDE and its number among the nwide wide rows. w and slot have the
-	 * first `narrow` columns of each row; rest and rest_slot have the other columns of the
-	 * wide rows, in order. */
-	const uint64_t *width;
-	uint32_t narrow;
-	uint64_t nwide;
-	const float *rest, *rest_slot[CKPT_SLOTS_MAX];
-	unsigned nslots; /* the same for all partitions */
+	unsigned nslots;                   /* the same for all partitions */
 	uint64_t version, step;
 	uint64_t born; /* updates before the update rule's state began */
 	/* nlast numbers, by rank: the last push applied; detects duplicates */
@@ -74,7 +64,7 @@ struct ckpt_sink {
 };
 
 /* Write all partitions of one server to a sink: as server-N.params.safetensors with tensors
- * TABLE.PART and, where they exist, TABLE.PART.ids, .seen, .width, .rest and .life; and, if they
+ * TABLE.PART and, where they exist, TABLE.PART.ids, .seen and .life; and, if they
  * have optimizer state, as server-N.state.safetensors. *description is for ckpt_add:
  * {"files":[{"name","size","blake2b"}],
  *  "parts":[[table,part,file,"version","step",["last"...],"born",1]]}.

@@ -82,12 +82,6 @@ struct table {
 	size_t nruns;
 };
 
-/* Number of columns of a new row of a sparse table (see row_policy.h, narrow). */
-static inline uint32_t table_first_cols(const struct table *t)
-{
-	return t->policy.narrow && t->policy.narrow < t->cols ? t->policy.narrow : t->cols;
-}
-
 struct layout {
 	uint32_t epoch, generation;
 	/* By server: the number of its zone; copies are put in different zones. NULL: all servers

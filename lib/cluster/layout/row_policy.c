@@ -8,9 +8,8 @@
 #include "core/num.h"
 
 /* Counters of the sketch are bytes. */
-#define ADMIT_MAX  255
-#define NARROW_MAX 65536
-/* Ages and update counts of rows have 32 bits. */
+#define ADMIT_MAX 255
+/* Ages of rows have 32 bits. */
 #define STEPS_MAX (INT64_C(1) << 31)
 
 static enum err_code parse_policy_steps(const char *name, const char *v, uint64_t *out,
@@ -61,26 +60,7 @@ static enum err_code parse_policy_admit(const char *v, struct row_policy *p, str
 	return ERR_OK;
 }
 
-/* COLS@N */
-static enum err_code parse_policy_widen(const char *v, struct row_policy *p, struct err *e)
-{
-	const char *at = strchr(v, '@');
-	char cols[16] = "";
-	int64_t n, after;
-
-	if (at && (size_t)(at - v) < sizeof cols)
-		snprintf(cols, sizeof cols, "%.*s", (int)(at - v), v);
-	if (!num_int(cols, 1, NARROW_MAX, &n) || !num_int(at + 1, 1, STEPS_MAX, &after))
-		return err_set(e, ERR_CONFIG,
-		    "widen: must be columns, 1 to %d, \"@\", and updates, 1 to %lld, as in 1@10, got \"%.40s\"",
-		    NARROW_MAX, (long long)STEPS_MAX, v);
-	p->narrow = (uint32_t)n;
-	p->widen_after = (uint64_t)after;
-	return ERR_OK;
-}
-
-static const char *const names[] = { "admit", "decay", "widen", "expire", "memory", "sketch",
-	"changes" };
+static const char *const names[] = { "admit", "decay", "expire", "memory", "sketch", "changes" };
 
 static enum err_code parse_policy_value(const char *name, const char *v, struct row_policy *p,
     struct err *e)
@@ -96,8 +76,6 @@ static enum err_code parse_policy_value(const char *name, const char *v, struct 
 		return parse_policy_admit(v, p, e);
 	if (strcmp(name, "decay") == 0)
 		return parse_policy_steps(name, v, &p->decay, e);
-	if (strcmp(name, "widen") == 0)
-		return parse_policy_widen(v, p, e);
 	if (strcmp(name, "expire") == 0)
 		return parse_policy_steps(name, v, &p->expire, e);
 	return strcmp(name, "sketch") == 0 ? parse_policy_sketch(v, p, e)
@@ -123,7 +101,7 @@ static enum err_code parse_policy_item(const char *at, size_t n, unsigned *seen,
 
 	if (i < 0)
 		return err_set(e, ERR_CONFIG,
-		    "must be none, or some of admit=N|P, decay=STEPS, widen=COLS@N, expire=STEPS, memory=SIZE, "
+		    "must be none, or some of admit=N|P, decay=STEPS, expire=STEPS, memory=SIZE, "
 		    "sketch=SIZE and changes, separated by commas, got \"%.*s\"",
 		    (int)(n < 80 ? n : 80), at);
 	if (*seen & 1u << i)
@@ -161,7 +139,7 @@ enum err_code row_policy_parse(const char *text, struct row_policy *out, struct 
 
 bool row_policy_is_none(const struct row_policy *p)
 {
-	return !p->admit && p->chance <= 0 && !p->narrow && !row_policy_dates(p);
+	return !p->admit && p->chance <= 0 && !row_policy_dates(p);
 }
 
 void row_policy_text(const struct row_policy *p, char out[static POLICY_TEXT])
@@ -187,9 +165,6 @@ void row_policy_text(const struct row_policy *p, char out[static POLICY_TEXT])
 		if (number[i].n)
 			at += (size_t)snprintf(out + at, POLICY_TEXT - at, "%s%s=%" PRIu64,
 			    at ? "," : "", number[i].name, number[i].n);
-	if (p->narrow)
-		at += (size_t)snprintf(out + at, POLICY_TEXT - at, "%swiden=%" PRIu32 "@%" PRIu64,
-		    at ? "," : "", p->narrow, p->widen_after);
 	if (p->changes)
 		at += (size_t)snprintf(out + at, POLICY_TEXT - at, "%schanges", at ? "," : "");
 	if (!at)

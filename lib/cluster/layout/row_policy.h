@@ -7,9 +7,8 @@
 
 #include "core/err.h"
 
-/* The row policy of a sparse table: which row ids are admitted, how wide a row is, and when it
- * expires or is evicted. All zeros: every row id that is pushed has a row of all columns,
- * forever. */
+/* The row policy of a sparse table: which row ids are admitted, and when a row expires or is
+ * evicted. All zeros: every row id that is pushed has a row forever. */
 struct row_policy {
 	/* A row id is admitted when pushed this many times; 0: at once */
 	uint32_t admit;
@@ -23,11 +22,6 @@ struct row_policy {
 	uint64_t memory;
 	/* Bytes of the admit counts of one copy; 0: chosen by the table's rows */
 	uint64_t sketch;
-	/* A row begins with its first `narrow` columns and is widened to all of them once it was
-	 * updated widen_after times. 0: it has all columns from the beginning, as do rows of tables
-	 * that are not wider than `narrow`. */
-	uint32_t narrow;
-	uint64_t widen_after;
 	/* Keep the time of each row's last update, even if nothing else needs it */
 	bool changes;
 };
@@ -35,13 +29,13 @@ struct row_policy {
 #define POLICY_TEXT       160
 #define POLICY_SKETCH_MAX (UINT64_C(64) << 30)
 
-/* Parse "none" or a list of admit=N|P, decay=STEPS, widen=COLS@N, expire=STEPS, memory=SIZE,
- * sketch=SIZE and changes, separated by commas. A whole number for admit counts, one below 1 is a
+/* Parse "none" or a list of admit=N|P, decay=STEPS, expire=STEPS, memory=SIZE, sketch=SIZE
+ * and changes, separated by commas. A whole number for admit counts, one below 1 is a
  * probability. On ERR_CONFIG e names the offending part. */
 enum err_code row_policy_parse(const char *text, struct row_policy *out, struct err *e);
 /* Write the policy in the form that row_policy_parse reads; "none" for an empty one. */
 void row_policy_text(const struct row_policy *p, char out[static POLICY_TEXT]);
-/* Does the policy leave every row in place, with all columns? */
+/* Does the policy leave every row in place? */
 bool row_policy_is_none(const struct row_policy *p);
 /* Must the time of each row's last update be kept? */
 static inline bool row_policy_dates(const struct row_policy *p)

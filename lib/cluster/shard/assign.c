@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 #include <stdlib.h>
 
-#include "core/endian.h"
 #include "core/mem.h"
 #include "shard/gate.h"
 #include "shard/row_life.h"
-#include "shard/row_width.h"
 
 /* Values that another cluster has made: the calls of a read replica. */
 
@@ -37,50 +35,17 @@ static void begin_update(struct part *p)
 		p->life->clock++;
 }
 
-static bool is_zero(const float *x, size_t n)
+/* Sets one row. */
+static void assign_row(struct part *p, float *row, bool made, const float *w)
 {
-	size_t i = 0;
+	size_t bytes = p->table->cols * sizeof *w;
+	bool changed = p->stamp_at && (made || memcmp(row, w, bytes));
 
-	while (i < n && x[i] == 0)
-		i++;
-	return i == n;
-}
-
-/* Sets the columns that narrow rows do not have; the source shows them as zeros, so a narrow row
- * stays narrow then. False: no memory. */
-static bool assign_rest(struct part *p, uint64_t id, float *row, const float *rest)
-{
-	size_t n = row_width_rest_cols(p);
-	bool made;
-	float *to;
-
-	if (!row_width_is_wide(p, row) && is_zero(rest, n))
-		return true;
-	to = rows_put(p->rest, id, &made);
-	if (to)
-		memcpy(to, rest, n * sizeof *rest);
-	row_width_set_updates(p, row, UINT64_MAX);
-	return to;
-}
-
-/* Sets one row. False: no memory. */
-static bool assign_row(struct part *p, uint64_t id, float *row, bool made, const float *w)
-{
-	size_t cols = p->table->cols;
-	bool changed = p->stamp_at && made;
-
-	if (p->stamp_at && !made) {
-		row_width_copy_row(p, id, row, p->was);
-		changed = memcmp(p->was, w, cols * sizeof *w);
-	}
-	memcpy(row, w, p->narrow * sizeof *w);
-	if (p->rest && !assign_rest(p, id, row, w + p->narrow))
-		return false;
+	memcpy(row, w, bytes);
 	if (changed)
 		part_row_changed(p, row);
 	if (p->seen_at)
 		row_life_set_last_step(p, row, p->life->clock);
-	return true;
 }
 
 static bool assign_block(struct part *p, const uint8_t *ids, uint32_t n, const float *w)
@@ -90,8 +55,7 @@ static bool assign_block(struct part *p, const uint8_t *ids, uint32_t n, const f
 	bool good = rows_make(p->rows, ids, n, row, &made);
 
 	for (uint32_t i = 0; good && i < n; i++)
-		good = assign_row(p, get_le64(ids + (size_t)i * 8), row[i], made >> i & 1,
-		    w + (size_t)i * p->table->cols);
+		assign_row(p, row[i], made >> i & 1, w + (size_t)i * p->table->cols);
 	return good;
 }
 
@@ -142,7 +106,6 @@ enum shard_answer shard_retain_rows(struct shard *s, uint16_t table, uint32_t pa
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
 	if (rows_sift(p->rows, is_among, &kept)) {
-		row_width_sift(p);
 		begin_update(p);
 		p->version++;
 		if (p->life)

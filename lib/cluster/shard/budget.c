@@ -4,7 +4,6 @@
 #include "shard/settings_epoch.h"
 #include "shard/robust.h"
 #include "shard/row_life.h"
-#include "shard/row_width.h"
 
 /* mem_limit: memory of partitions is booked before it is allocated; of sparse rows, after they were
  * made. */
@@ -71,7 +70,9 @@ static bool add_growth(struct shard *s, struct part *p, void *ctx)
 		return true;
 	had = p->by->rule->nslots;
 	if (p->rows)
-		g->more += slots > had ? row_width_values(p) * (slots - had) * sizeof(float) : 0;
+		g->more += slots > had
+		    ? rows_count(p->rows) * p->table->cols * (slots - had) * sizeof(float)
+		    : 0;
 	else if (dense_bytes_max(p, s, g->r->rule, sums) > p->booked)
 		g->more += dense_bytes_max(p, s, g->r->rule, sums) - p->booked;
 	return true;
@@ -131,39 +132,21 @@ static uint64_t new_row_bytes(const struct part *p)
 	    copies * (p->table->cols * sizeof(float) + ROW_OVERHEAD);
 }
 
-/* Bytes that it takes in addition when it becomes wide. */
-static uint64_t wide_rest_bytes(const struct part *p)
-{
-	return p->rest ? row_width_rest_stride(p) * sizeof(float) + ROW_OVERHEAD : 0;
-}
-
-/* Does one more update make the row wide? row NULL: it would be new. */
-static bool row_will_widen(const struct part *p, const float *row)
-{
-	uint64_t after = p->table->policy.widen_after;
-
-	return p->rest && (row ? row_width_updates(p, row) == after - 1 : after == 1);
-}
-
 bool budget_has_room(const struct part *p, struct budget *b, const struct push *push)
 {
-	uint64_t used = atomic_load(&b->used), fresh = 0, wide = 0, want;
+	uint64_t used = atomic_load(&b->used), fresh = 0;
 
-	if (!b->limit || !p->rows ||
-	    used + push->nrows * (new_row_bytes(p) + wide_rest_bytes(p)) <= b->limit)
+	if (!b->limit || !p->rows || used + push->nrows * new_row_bytes(p) <= b->limit)
 		return true;
 	for (uint32_t at = 0, n; at < push->nrows; at += n) {
 		float *row[ROWS_BLOCK];
 
 		n = push->nrows - at < ROWS_BLOCK ? push->nrows - at : ROWS_BLOCK;
 		rows_find(p->rows, push->ids + (size_t)at * 8, n, row);
-		for (uint32_t i = 0; i < n; i++) {
+		for (uint32_t i = 0; i < n; i++)
 			fresh += !row[i];
-			wide += row_will_widen(p, row[i]);
-		}
 	}
-	want = fresh * new_row_bytes(p) + wide * wide_rest_bytes(p);
-	if (!want || used + want <= b->limit)
+	if (!fresh || used + fresh * new_row_bytes(p) <= b->limit)
 		return true;
 	atomic_store(&b->full, true);
 	return false;
@@ -175,7 +158,7 @@ void budget_book_rows(struct part *p, struct budget *b)
 
 	if (!b->limit || !p->rows)
 		return;
-	now = row_width_bytes(p) + row_life_bytes(p->life) +
+	now = rows_bytes(p->rows) + row_life_bytes(p->life) +
 	    (p->acc_rows ? rows_bytes(p->acc_rows) : 0) +
 	    (p->prev_rows ? rows_bytes(p->prev_rows) : 0);
 	atomic_fetch_add(&b->used, now - p->booked);

@@ -5,7 +5,6 @@
 #include "core/mem.h"
 #include "shard/settings_epoch.h"
 #include "shard/row_life.h"
-#include "shard/row_width.h"
 
 /* The size of a head with `more` bytes behind the fixed part, padded to 8 bytes. */
 static size_t copy_head_bytes(size_t more)
@@ -277,9 +276,6 @@ static size_t encode_state(const struct part *p, uint8_t *at)
 
 	if (p->table->sparse) {
 		len = put_state_rows(at, p->rows, part_rows_copied(p));
-		len += p->rest
-		    ? put_state_rows(at ? at + len : NULL, p->rest, row_width_rest_stride(p))
-		    : 0;
 		len += p->prev_rows ? put_state_rows(at ? at + len : NULL, p->prev_rows, cols) : 0;
 		return len + put_state_life(at ? at + len : NULL, p->life);
 	}

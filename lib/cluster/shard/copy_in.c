@@ -6,7 +6,6 @@
 #include "shard/copy.h"
 #include "shard/settings_epoch.h"
 #include "shard/row_life.h"
-#include "shard/row_width.h"
 
 /* Replication, the receiving side: takes the records of the previous replica, which copy.c
  * writes. */
@@ -195,11 +194,6 @@ static bool decode_state(struct part *p, const struct incoming *in)
 
 	if (p->table->sparse) {
 		at = get_state_rows(p->rows, at, &left, in->nrows, part_rows_copied(p));
-		if (at && p->rest)
-			at = get_state_rows(p->rest, at, &left, (uint32_t)row_width_count(p),
-			    row_width_rest_stride(p));
-		if (at && !row_width_is_sound(p))
-			return false;
 		if (at && p->prev_rows)
 			at = get_state_rows(p->prev_rows, at, &left, get_le32(in->list), cols);
 		if (at && p->life)

@@ -85,13 +85,9 @@ struct part {
 	 * (deterministic runs only). */
 	float *w, *state, *acc, *prev;
 	struct change_log *stamps; /* when each value changed; NULL: not wanted */
-	/* Sparse: each row has `narrow` values and the rule's state of them, then the hidden fields
-	 * below. acc_rows and prev_rows have bare values by row id. Where the policy widens rows,
-	 * narrow < cols, and `rest` has the other columns of the wide ones (row_width.h).
-	 * updates_at is the index in a row of a 32-bit count of its updates, which is stored in
-	 * place of a float. */
-	struct rows *rows, *acc_rows, *prev_rows, *rest;
-	uint32_t narrow, updates_at;
+	/* Sparse: each row has its values and the rule's state of them, then the hidden fields
+	 * below. acc_rows and prev_rows have bare values by row id. */
+	struct rows *rows, *acc_rows, *prev_rows;
 	/* For pulls of the changes since a version: stamp_at is the index in a row of the
 	 * 32-bit number of the update that changed it last, counted from known_since (0: no such
 	 * field). Changes before version known_since are not known. `was` has room for the former

@@ -7,7 +7,6 @@
 #include "shard/settings_epoch.h"
 #include "shard/relay_part.h"
 #include "shard/row_life.h"
-#include "shard/row_width.h"
 
 /* The rows of a sparse partition. They are looked up, and narrow ones updated, a block at a time:
  * applying a rule to the values of many rows one after the other gives the same bits as a call for
@@ -23,13 +22,12 @@
  * stamp, which is local. */
 static void lay_out_row(struct part *p, const struct optim_rule *rule, bool deltas)
 {
-	uint32_t floats = p->narrow * (1 + rule->nslots);
-	bool dates = p->life && row_policy_dates(p->life->policy), counts = row_width_rest_cols(p);
+	uint32_t floats = p->table->cols * (1 + rule->nslots);
+	bool dates = p->life && row_policy_dates(p->life->policy);
 
 	p->seen_at = dates ? floats : 0;
-	p->updates_at = counts ? floats + dates : 0;
-	p->stamp_at = deltas ? floats + dates + counts : 0;
-	p->stride = floats + dates + counts + deltas;
+	p->stamp_at = deltas ? floats + dates : 0;
+	p->stride = floats + dates + deltas;
 }
 
 size_t part_rows_copied(const struct part *p)
@@ -43,9 +41,7 @@ void part_rows_alloc(struct part *p, const struct shard_config *cfg)
 	bool deltas = cfg->deltas && !cfg->relay;
 
 	p->life = cfg->relay ? NULL : row_life_new(p->table, cfg->jobless);
-	p->narrow = p->life ? table_first_cols(p->table) : cols;
 	lay_out_row(p, p->by->rule, deltas);
-	row_width_alloc(p, p->by->rule);
 	p->rows = rows_new(cfg->relay ? relay_part_stride(cols) : p->stride);
 	p->prev_rows = cfg->deterministic ? rows_new(cols) : NULL;
 	p->was = deltas ? mem_array(cols, sizeof *p->was) : NULL;
@@ -57,8 +53,7 @@ void part_rows_free(struct part *p)
 	rows_free(p->rows);
 	rows_free(p->acc_rows);
 	rows_free(p->prev_rows);
-	rows_free(p->rest);
-	p->rows = p->acc_rows = p->prev_rows = p->rest = NULL;
+	p->rows = p->acc_rows = p->prev_rows = NULL;
 	free(p->was);
 	p->was = NULL;
 	row_life_free(p->life);
@@ -197,7 +192,7 @@ static bool save_previous_rows(struct part *p, const struct update *u, float *co
 	for (; made; made &= made - 1) {
 		int i = __builtin_ctzll(made);
 
-		row_width_copy_row(p, read_row_id(u->ids, (uint32_t)i), row[i], old[i]);
+		copy_floats(old[i], row[i], p->table->cols);
 	}
 	return good;
 }
@@ -208,11 +203,10 @@ static const float *row_gradient(const struct part *p, const struct update *u, u
 	return u->g ? u->g + (size_t)i * p->table->cols : u->each[i];
 }
 
-/* Updates `cols` columns of each row, with the state behind them. head: the same rows in p->rows,
- * which have the stamps. */
-static void step_rows_singly(struct part *p, const struct update *u, uint32_t cols,
-    float *const *row, float *const *head)
+/* Calls the rule for each row by itself. */
+static void step_rows_singly(struct part *p, const struct update *u, float *const *row)
 {
+	uint32_t cols = p->table->cols;
 	float *slot[OPTIM_MAX_SLOTS];
 
 	for (uint32_t i = 0; i < u->n; i++) {
@@ -222,70 +216,50 @@ static void step_rows_singly(struct part *p, const struct update *u, uint32_t co
 		p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, cols, row[i],
 		    slot, row_gradient(p, u, i), u->scale);
 		if (p->stamp_at && memcmp(row[i], p->was, cols * sizeof **row))
-			part_row_changed(p, head[i]);
+			part_row_changed(p, row[i]);
 	}
 }
 
 /* Does the same for narrow rows, each at most once: gathers them, calls the rule once, and scatters
  * them. */
-static void step_rows_together(struct part *p, const struct update *u, uint32_t cols,
-    float *const *row, float *const *head)
+static void step_rows_together(struct part *p, const struct update *u, float *const *row)
 {
 	float w[TOGETHER], g[TOGETHER], was[TOGETHER], state[OPTIM_MAX_SLOTS][TOGETHER];
 	float *slot[OPTIM_MAX_SLOTS] = { state[0], state[1], state[2] };
-	const float *whole = p->rest ? NULL : u->g;
-	uint32_t nslots = p->by->rule->nslots;
+	uint32_t nslots = p->by->rule->nslots, cols = p->table->cols;
 	size_t all = (size_t)u->n * cols;
 
 	gather_columns(w, row, u->n, 0, cols);
 	for (uint32_t k = 0; k < nslots; k++)
 		gather_columns(slot[k], row, u->n, (k + 1) * cols, cols);
-	for (uint32_t i = 0; !whole && i < u->n; i++)
-		copy_floats(g + i * cols, row_gradient(p, u, i), cols);
+	for (uint32_t i = 0; !u->g && i < u->n; i++)
+		copy_floats(g + i * cols, u->each[i], cols);
 	if (p->stamp_at)
 		memcpy(was, w, all * sizeof *w);
 	p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, all, w, slot,
-	    whole ? whole : g, u->scale);
+	    u->g ? u->g : g, u->scale);
 	scatter_columns(w, row, u->n, 0, cols);
 	for (uint32_t k = 0; k < nslots; k++)
 		scatter_columns(slot[k], row, u->n, (k + 1) * cols, cols);
 	for (uint32_t i = 0; p->stamp_at && i < u->n; i++)
 		if (memcmp(row[i], was + i * cols, cols * sizeof **row))
-			part_row_changed(p, head[i]);
+			part_row_changed(p, row[i]);
 }
 
-static void step_rows(struct part *p, const struct update *u, uint32_t cols, float *const *row,
-    float *const *head)
+/* Writes the initial values and the rule's initial state to the rows whose bits are set in `made`. */
+static void init_new_rows(const struct part *p, const uint8_t *ids, float *const *row,
+    uint64_t made)
 {
-	if (u->distinct && cols <= NARROW)
-		step_rows_together(p, u, cols, row, head);
-	else
-		step_rows_singly(p, u, cols, row, head);
-}
+	uint64_t base = init_base(p->table);
+	uint32_t cols = p->table->cols;
 
-/* Updates the columns behind the narrow ones, of rows that were wide before this update. False: no
- * memory. */
-static bool update_wide_columns(struct part *p, const struct update *u, float *const *row)
-{
-	struct update some = { .h = u->h, .scale = u->scale, .distinct = u->distinct };
-	float *rest[ROWS_BLOCK], *head[ROWS_BLOCK];
-	uint32_t place[ROWS_BLOCK];
-	uint64_t ids[ROWS_BLOCK], widened;
+	for (; made; made &= made - 1) {
+		uint32_t i = (uint32_t)__builtin_ctzll(made);
 
-	if (!row_width_count_updates(p, u->ids, row, u->n, place, &some.n, &widened))
-		return false;
-	for (uint32_t i = 0; i < some.n; i++) {
-		ids[i] = read_row_id(u->ids, place[i]);
-		head[i] = row[place[i]];
-		some.each[i] = row_gradient(p, u, place[i]) + p->narrow;
+		init_fill_by(p->table, base, init_row_place(p->table, read_row_id(ids, i)), cols,
+		    row[i]);
+		part_init_state(p->by->rule, cols, row[i] + cols);
 	}
-	if (some.n) {
-		rows_find(p->rest, (const uint8_t *)ids, some.n, rest);
-		step_rows(p, &some, row_width_rest_cols(p), rest, head);
-	}
-	for (; widened && p->stamp_at; widened &= widened - 1)
-		part_row_changed(p, row[__builtin_ctzll(widened)]);
-	return true;
 }
 
 /* Updates the rows of a block, and makes those that do not exist. False: no memory. */
@@ -296,14 +270,15 @@ static bool update_rows(struct part *p, const struct update *u)
 	bool good = rows_make(p->rows, u->ids, u->n, row, &made);
 
 	if (made)
-		row_width_init_columns(p, u->ids, row, made, 0, p->narrow);
+		init_new_rows(p, u->ids, row, made);
 	if (!good || (p->prev_rows && !save_previous_rows(p, u, row)))
 		return false;
-	step_rows(p, u, p->narrow, row, row);
+	if (u->distinct && p->table->cols <= NARROW)
+		step_rows_together(p, u, row);
+	else
+		step_rows_singly(p, u, row);
 	if (!p->life)
 		return true;
-	if (p->rest && !update_wide_columns(p, u, row))
-		return false;
 	row_life_note_update(p, row, u->n, made);
 	for (; made && p->stamp_at; made &= made - 1)
 		part_row_changed(p, row[__builtin_ctzll(made)]);
@@ -370,18 +345,17 @@ bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h, floa
 
 /* ---- another rule ---- */
 
-/* Converts rows of `cols` columns to the state of `rule`, with the `behind` floats of hidden fields
- * behind it. Frees the old ones. */
-static struct rows *convert_rows_to_rule(const struct part *p, struct rows *old,
-    const struct optim_rule *rule, uint32_t cols, uint32_t behind)
+/* Replaces p->rows by rows with the state of `rule`; the hidden fields stay. */
+static void convert_rows_to_rule(struct part *p, const struct optim_rule *rule)
 {
-	uint32_t had = cols * (1 + p->by->rule->nslots), has = cols * (1 + rule->nslots);
-	struct rows *rows = rows_new(has + behind);
+	uint32_t cols = p->table->cols, had = cols * (1 + p->by->rule->nslots),
+	         has = cols * (1 + rule->nslots), hidden = p->stride - had;
+	struct rows *rows = rows_new(has + hidden);
 
-	for (size_t i = 0; i < rows_count(old); i++) {
+	for (size_t i = 0; i < rows_count(p->rows); i++) {
 		bool made;
 		uint64_t id;
-		const float *from = rows_at(old, i, &id);
+		const float *from = rows_at(p->rows, i, &id);
 		float *to = rows_put(rows, id, &made);
 
 		/* All servers have agreed on the change, so without memory this one ends. */
@@ -389,18 +363,15 @@ static struct rows *convert_rows_to_rule(const struct part *p, struct rows *old,
 			mem_fail();
 		memcpy(to, from, cols * sizeof *to);
 		settings_epoch_carry_state(rule, p->by->rule, cols, from + cols, to + cols);
-		memcpy(to + has, from + had, behind * sizeof *to);
+		memcpy(to + has, from + had, hidden * sizeof *to);
 	}
-	rows_free(old);
-	return rows;
+	rows_free(p->rows);
+	p->rows = rows;
 }
 
 void part_rows_set_rule(struct part *p, const struct shard *s, const struct optim_rule *rule)
 {
-	p->rows = convert_rows_to_rule(p, p->rows, rule, p->narrow,
-	    p->stride - p->narrow * (1 + p->by->rule->nslots));
-	if (p->rest)
-		p->rest = convert_rows_to_rule(p, p->rest, rule, row_width_rest_cols(p), 0);
+	convert_rows_to_rule(p, rule);
 	lay_out_row(p, rule, s->cfg.deltas);
 }
 
@@ -470,7 +441,7 @@ bool part_rows_apply(struct part *p, const struct optim_hyper *h, const struct p
 static void show_block(const struct part *p, bool previous, const uint8_t *ids, uint32_t n,
     float **row, float *out)
 {
-	uint32_t cols = p->table->cols, narrow = p->narrow;
+	uint32_t cols = p->table->cols;
 	float *old[ROWS_BLOCK];
 	uint64_t base = 0;
 	bool based = false;
@@ -480,21 +451,14 @@ static void show_block(const struct part *p, bool previous, const uint8_t *ids, 
 		rows_find(p->prev_rows, ids, n, old);
 	for (uint32_t i = 0; i < n; i++, out += cols) {
 		if (row[i] || (previous && old[i])) {
-			copy_floats(out, previous && old[i] ? old[i] : row[i], narrow);
+			copy_floats(out, previous && old[i] ? old[i] : row[i], cols);
 			continue;
 		}
 		base = based ? base : init_base(p->table);
 		based = true;
-		init_fill_by(p->table, base, init_row_place(p->table, read_row_id(ids, i)), narrow,
+		init_fill_by(p->table, base, init_row_place(p->table, read_row_id(ids, i)), cols,
 		    out);
 	}
-	if (!p->rest)
-		return;
-	out -= (size_t)n * cols;
-	row_width_show_rest(p, ids, row, n, out);
-	for (uint32_t i = 0; previous && i < n; i++)
-		if (old[i])
-			copy_floats(out + (size_t)i * cols, old[i], cols);
 }
 
 uint32_t part_rows_show(const struct part *p, bool previous, const uint8_t *ids, uint32_t n,

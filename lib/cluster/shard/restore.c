@@ -4,7 +4,6 @@
 #include "core/num.h"
 #include "shard/settings_epoch.h"
 #include "shard/row_life.h"
-#include "shard/row_width.h"
 
 /* Fills a partition from a checkpoint. */
 
@@ -12,14 +11,13 @@
 struct saved {
 	size_t n, cols;
 	unsigned copies;
-	uint64_t *ids, *width;
+	uint64_t *ids;
 	float *values;
 };
 
 static void saved_release(struct saved *x)
 {
 	free(x->ids);
-	free(x->width);
 	free(x->values);
 }
 
@@ -28,46 +26,28 @@ static enum err_code saved_read(struct saved *x, const struct part *p, const str
     const struct ckpt_table *t, const struct ckpt_info *info, struct err *e)
 {
 	float *slot[CKPT_SLOTS_MAX];
-	enum err_code rc;
 
 	*x = (struct saved){ .n = info->n, .cols = t->cols, .copies = 1 + info->nslots };
 	x->ids = mem_try_array(x->n + 1, sizeof *x->ids);
-	x->width = mem_try_array(x->n + 1, sizeof *x->width);
 	x->values = mem_try_array(x->n * x->cols * x->copies + 1, sizeof *x->values);
-	if (!x->ids || !x->width || !x->values)
+	if (!x->ids || !x->values)
 		return err_set(e, ERR_NOMEM, "no memory for %zu rows of table \"%s\"", x->n,
 		    t->name);
 	for (unsigned k = 0; k < info->nslots; k++)
 		slot[k] = x->values + (k + 1) * x->n * x->cols;
-	rc = ckpt_read_part(r, t, p->index, 0, x->n, x->ids, x->values, slot, info->nslots, e);
-	return rc ? rc : ckpt_read_width(r, t, p->index, x->width, e);
+	return ckpt_read_part(r, t, p->index, 0, x->n, x->ids, x->values, slot, info->nslots, e);
 }
 
-/* Copies columns first .. first + cols - 1 of row i, values and state. */
-static void copy_saved_columns(const struct saved *x, size_t i, size_t first, size_t cols,
-    float *row)
-{
-	for (size_t k = 0; k < x->copies; k++)
-		memcpy(row + k * cols, x->values + (k * x->n + i) * x->cols + first,
-		    cols * sizeof *row);
-}
-
-/* Makes row i, and its wide part. False: no memory. */
+/* Makes row i, with values and state. False: no memory. */
 static bool restore_row(struct part *p, const struct saved *x, size_t i)
 {
-	bool wide = x->width[i] & CKPT_WIDE, made;
-	float *row = rows_put(p->rows, x->ids[i], &made), *rest;
+	bool made;
+	float *row = rows_put(p->rows, x->ids[i], &made);
 
-	if (!row)
-		return false;
-	copy_saved_columns(x, i, 0, p->narrow, row);
-	if (!p->rest)
-		return true;
-	row_width_set_updates(p, row, wide ? UINT64_MAX : x->width[i]);
-	rest = wide ? rows_put(p->rest, x->ids[i], &made) : NULL;
-	if (rest)
-		copy_saved_columns(x, i, p->narrow, row_width_rest_cols(p), rest);
-	return rest || !wide;
+	for (size_t k = 0; row && k < x->copies; k++)
+		memcpy(row + k * x->cols, x->values + (k * x->n + i) * x->cols,
+		    x->cols * sizeof *row);
+	return row;
 }
 
 static enum err_code restore_rows(struct part *p, const struct ckpt_reader *r,
@@ -80,10 +60,6 @@ static enum err_code restore_rows(struct part *p, const struct ckpt_reader *r,
 		if (!restore_row(p, &x, i))
 			rc = err_set(e, ERR_NOMEM, "no memory for the rows of table \"%s\"",
 			    t->name);
-	if (!rc && !row_width_is_sound(p))
-		rc = err_set(e, ERR_FORMAT,
-		    "%s is damaged: partition %u of table \"%s\" has rows that are narrow when they were updated often enough",
-		    ckpt_path(r), p->index, t->name);
 	saved_release(&x);
 	return rc;
 }
@@ -121,8 +97,7 @@ enum err_code restore_part(struct part *p, const struct shard_config *cfg,
 
 	info.nslots = cfg->read_only ? 0 : info.nslots;
 	if (t->sparse != p->table->sparse || t->parts != p->table->nparts ||
-	    t->cols != p->table->cols || (!t->sparse && info.n != p->n) ||
-	    (t->sparse && info.narrow != p->narrow))
+	    t->cols != p->table->cols || (!t->sparse && info.n != p->n))
 		return err_set(e, ERR_CONFIG, "table \"%s\" of %s has another shape", t->name,
 		    ckpt_path(cfg->restore));
 	if (info.nslots != nslots)

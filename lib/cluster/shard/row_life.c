@@ -4,7 +4,7 @@
 #include "core/endian.h"
 #include "core/mem.h"
 #include "core/rng.h"
-#include "shard/row_width.h"
+#include "math/copy.h"
 
 /* Rows are searched for expired ones every 1 / LOOKS of their time to live. */
 #define LOOKS 8
@@ -150,7 +150,7 @@ static bool row_stays(void *ctx, uint64_t id, const float *row)
 		return true;
 	old = p->prev_rows ? rows_put(p->prev_rows, id, &made) : NULL;
 	if (old && made)
-		row_width_copy_row(p, id, row, old);
+		copy_floats(old, row, p->table->cols);
 	x->fits &= old || !p->prev_rows;
 	return false;
 }
@@ -163,7 +163,6 @@ static bool drop_rows(struct part *p, uint32_t age, uint64_t rank, enum row_life
 
 	p->life->count[why] += n;
 	if (n) {
-		row_width_sift(p);
 		p->life->removed = p->life->clock + 1;
 		p->life->removed_version = p->version + 1;
 	}
@@ -184,7 +183,7 @@ static bool expire_rows(struct part *p)
 }
 
 struct order {
-	uint32_t age, bytes;
+	uint32_t age;
 	uint64_t rank;
 };
 
@@ -201,13 +200,10 @@ static int compare_oldest_first(const void *a, const void *b)
  * unlike rows_bytes. */
 static uint64_t rows_bytes_taken(const struct part *p)
 {
-	uint64_t wide = p->rest ? rows_count(p->rest) : 0;
-
-	return rows_count(p->rows) * (p->stride * sizeof(float) + ROW_OVERHEAD) +
-	    wide * (row_width_rest_stride(p) * sizeof(float) + ROW_OVERHEAD);
+	return rows_count(p->rows) * (p->stride * sizeof(float) + ROW_OVERHEAD);
 }
 
-/* The bytes that an eviction leaves: the limit less 1 / ROOM of it, in whole narrow rows. */
+/* The bytes that an eviction leaves: the limit less 1 / ROOM of it, in whole rows. */
 static uint64_t eviction_goal(const struct part *p, uint64_t limit)
 {
 	size_t each = p->stride * sizeof(float) + ROW_OVERHEAD;
@@ -233,12 +229,11 @@ static bool evict_rows(struct part *p)
 	for (size_t i = 0; i < n; i++) {
 		const float *row = rows_at(p->rows, i, &id);
 
-		order[i] = (struct order){ row_age(p, row), (uint32_t)row_width_row_bytes(p, row),
-			row_eviction_rank(id) };
+		order[i] = (struct order){ row_age(p, row), row_eviction_rank(id) };
 	}
 	qsort(order, n, sizeof *order, compare_oldest_first);
-	while (bytes > goal && k < n - 1)
-		bytes -= order[k++].bytes;
+	for (; bytes > goal && k < n - 1; k++)
+		bytes -= p->stride * sizeof(float) + ROW_OVERHEAD;
 	last = order[k - 1];
 	free(order);
 	return drop_rows(p, last.age, last.rank, LIFE_evicted);
@@ -267,14 +262,11 @@ bool row_life_end_update(struct part *p)
 
 /* ---- encoding ---- */
 
-/* The first 5 counters lie before the counts of ids, those that were added later behind them. */
-#define COUNTS_FIRST 5
-#define COUNTS_LATER (LIFE_COUNTS - COUNTS_FIRST)
-#define FIXED        (4 + COUNTS_FIRST)
+#define FIXED (4 + LIFE_COUNTS)
 
 size_t row_life_words(const struct life *l)
 {
-	return l ? FIXED + row_sketch_words(&l->sketch) + COUNTS_LATER : 0;
+	return l ? FIXED + row_sketch_words(&l->sketch) : 0;
 }
 
 void row_life_put(const struct life *l, uint64_t *out)
@@ -282,26 +274,18 @@ void row_life_put(const struct life *l, uint64_t *out)
 	const uint64_t first[] = { l->clock, l->halved, l->looked, l->removed };
 
 	memcpy(out, first, sizeof first);
-	memcpy(out + 4, l->count, COUNTS_FIRST * sizeof *out);
+	memcpy(out + 4, l->count, sizeof l->count);
 	row_sketch_put(&l->sketch, out + FIXED);
-	memcpy(out + FIXED + row_sketch_words(&l->sketch), l->count + COUNTS_FIRST,
-	    COUNTS_LATER * sizeof *out);
 }
 
 bool row_life_get(struct life *l, const uint64_t *in, size_t n)
 {
-	size_t sketch;
-
-	if (n < FIXED)
+	if (n <= FIXED)
 		return false;
 	l->clock = in[0];
 	l->halved = in[1];
 	l->looked = in[2];
 	l->removed = in[3];
-	memcpy(l->count, in + 4, COUNTS_FIRST * sizeof *in);
-	sketch = row_sketch_get(&l->sketch, in + FIXED, n - FIXED);
-	if (!sketch || n - FIXED - sketch > COUNTS_LATER)
-		return false;
-	memcpy(l->count + COUNTS_FIRST, in + FIXED + sketch, (n - FIXED - sketch) * sizeof *in);
-	return true;
+	memcpy(l->count, in + 4, sizeof l->count);
+	return row_sketch_get(&l->sketch, in + FIXED, n - FIXED) == n - FIXED;
 }

@@ -7,7 +7,7 @@
 #include "shard/row_sketch.h"
 
 /* Row policy of one sparse partition: which ids get a row (admit), and how long a row stays (expire
- * by age, evict by memory). Widening is in row_width.h. Everything follows from the sequence of
+ * by age, evict by memory). Everything follows from the sequence of
  * updates and the steps they belong to, so all replicas decide alike; the state goes along in whole
  * copies and checkpoints. The partition's lock is held.
  *

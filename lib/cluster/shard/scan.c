@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
+#include "math/copy.h"
 #include "shard/gate.h"
 #include "shard/settings_epoch.h"
 #include "shard/row_life.h"
-#include "shard/row_width.h"
 
 /* Scans of sparse partitions: all rows, or those that changed. */
 
@@ -52,7 +52,7 @@ static void copy_scanned_rows(struct shard *s, const struct part *p, struct scan
 	for (size_t i = 0; i < x->n; i++) {
 		memcpy(x->ids + i * 8, &all[i], 8);
 		if (x->out)
-			row_width_copy_row(p, all[i], rows_get(p->rows, all[i]), x->out + i * cols);
+			copy_floats(x->out + i * cols, rows_get(p->rows, all[i]), cols);
 	}
 	free(all);
 	x->version = p->version;

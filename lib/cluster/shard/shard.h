@@ -500,9 +500,7 @@ struct table_stats {
 	uint64_t rows, bytes; /* bytes: with optimizer state, index and counts of ids */
 	/* Tables with a row policy; replicas and checkpoints have them, too. */
 	uint64_t count[LIFE_COUNTS];
-	bool counted;  /* the table has a row policy */
-	uint64_t wide; /* number of wide rows, where the policy widens rows */
-	bool widens;
+	bool counted; /* the table has a row policy */
 };
 /* False: there is no table of that number, or it was dropped. */
 bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "shard/row_life.h"
 #include "shard/part.h"
-#include "shard/row_width.h"
 
 #include <math.h>
 
@@ -15,12 +14,12 @@ static bool add_stats(struct shard *s, struct part *p, void *ctx)
 	if (!p->here)
 		return true;
 	if (p->rows) {
-		uint64_t floats = row_width_values(p);
+		uint64_t floats = (uint64_t)rows_count(p->rows) * p->table->cols;
 
 		out->rows += rows_count(p->rows);
 		out->parameters += floats;
 		out->parameter_bytes += floats * 4;
-		out->state_bytes += row_width_bytes(p) + row_life_bytes(p->life) - floats * 4;
+		out->state_bytes += rows_bytes(p->rows) + row_life_bytes(p->life) - floats * 4;
 	} else {
 		out->parameters += p->n;
 		out->parameter_bytes += (uint64_t)p->n * 4;
@@ -61,10 +60,8 @@ bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out)
 		pthread_mutex_lock(&p->lock);
 		if (p->here && p->head && p->rows) {
 			out->rows += rows_count(p->rows);
-			out->wide += p->rest ? rows_count(p->rest) : 0;
-			out->bytes += row_width_bytes(p) + row_life_bytes(p->life);
+			out->bytes += rows_bytes(p->rows) + row_life_bytes(p->life);
 			out->counted |= p->life != NULL;
-			out->widens |= p->rest != NULL;
 			for (unsigned k = 0; p->life && k < LIFE_COUNTS; k++)
 				out->count[k] += p->life->count[k];
 		}
@@ -129,7 +126,7 @@ static bool add_memory(struct shard *s, struct part *p, void *ctx)
 	struct reckoning *x = ctx;
 	uint64_t floats = (uint64_t)p->n * 4,
 	         vectors = (p->acc != NULL) + (p->spare != NULL) + (p->prev != NULL);
-	uint64_t tables = p->rows ? row_width_bytes(p) + row_life_bytes(p->life)
+	uint64_t tables = p->rows ? rows_bytes(p->rows) + row_life_bytes(p->life)
 	                          : floats * (1 + (p->by ? p->by->rule->nslots : 0));
 	/* Announcements of pending pushes are kept by relays and by members of chains of several
 	 * replicas. */

@@ -3,20 +3,18 @@
 #include "shard/copy.h"
 #include "shard/settings_epoch.h"
 #include "shard/row_life.h"
-#include "shard/row_width.h"
 
 /* Snapshots for checkpoints: the values of all partitions of which this server is the tail, as they
  * are between two steps. A partition is copied before its first update after that point
  * (snapshot_before_update), or by shard_snap_take, whichever comes first. So training does not wait for
  * the snapshot. */
 
-/* Frees what a part owns: ids, seen, width, life, live, last, and w. The slots' values and the wide
- * columns are in the same block as w. */
+/* Frees what a part owns: ids, seen, life, live, last, and w. The slots' values are in the same block
+ * as w. */
 static void release_ckpt_part(struct ckpt_part *part)
 {
 	free((void *)part->ids);
 	free((void *)part->seen);
-	free((void *)part->width);
 	free((void *)part->life);
 	free((void *)part->live);
 	free((void *)part->last);
@@ -35,7 +33,7 @@ void snapshot_drop(struct part *p)
 /* A row to be copied. */
 struct by_id {
 	uint64_t id;
-	const float *row, *rest; /* rest: the other columns of a wide row; else NULL */
+	const float *row;
 };
 
 static int compare_rows_by_id(const void *a, const void *b)
@@ -45,40 +43,30 @@ static int compare_rows_by_id(const void *a, const void *b)
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Writes the ids of n rows, their last steps, and their width. */
+/* Writes the ids of n rows and their last steps. */
 static void copy_row_words(const struct part *p, const struct by_id *order, size_t n, uint64_t *ids,
-    uint64_t *seen, uint64_t *width)
+    uint64_t *seen)
 {
-	uint64_t wide = 0;
-
 	for (size_t i = 0; i < n; i++) {
 		ids[i] = order[i].id;
 		if (seen)
 			seen[i] = row_life_last_step(p, order[i].row);
-		if (width)
-			width[i] = order[i].rest ? CKPT_WIDE | wide++
-			                         : row_width_updates(p, order[i].row);
 	}
 }
 
-/* Writes the columns of n rows: first all values, then each state vector of `rule`. rest: the
- * columns behind the narrow ones, of the wide rows only. Vectors that the partition does not have
- * keep what alloc_row_values wrote. */
+/* Writes the columns of n rows: first all values, then each state vector of `rule`. Vectors that the
+ * partition does not have keep what alloc_row_values wrote. */
 static void copy_row_columns(const struct part *p, const struct by_id *order, size_t n,
-    const struct optim_rule *rule, bool rest, float *values)
+    const struct optim_rule *rule, float *values)
 {
-	size_t cols = rest ? row_width_rest_cols(p) : p->narrow;
+	size_t cols = p->table->cols;
 
 	for (unsigned k = 0; k <= rule->nslots; k++) {
 		int had = k ? settings_epoch_find_state(rule, k - 1, p->by->rule) : -1;
 
 		for (size_t i = 0; i < n; i++) {
-			const float *from = rest ? order[i].rest : order[i].row;
-
-			if (!from)
-				continue;
 			if (!k || had >= 0)
-				memcpy(values, from + (size_t)(had + 1) * cols,
+				memcpy(values, order[i].row + (size_t)(had + 1) * cols,
 				    cols * sizeof(float));
 			values += cols;
 		}
@@ -110,58 +98,35 @@ static struct by_id *choose_rows(const struct part *p, bool changes, uint64_t *l
 			live[i] = order[i].id;
 		if (changes && row_life_last_step(p, order[i].row) < p->whole_clock)
 			continue;
-		order[k] = order[i];
-		order[k].rest = row_width_is_wide(p, order[k].row) ? rows_get(p->rest, order[k].id)
-		                                                   : NULL;
-		k++;
+		order[k++] = order[i];
 	}
 	*n = k;
 	return order;
 }
 
-static size_t count_wide_rows(const struct by_id *order, size_t n)
+/* Bytes of n rows in a snapshot. */
+static size_t chosen_rows_bytes(const struct part *p, const struct optim_rule *rule, size_t n)
 {
-	size_t wide = 0;
-
-	for (size_t i = 0; i < n; i++)
-		wide += order[i].rest != NULL;
-	return wide;
-}
-
-/* Bytes of n rows in a snapshot, of which some are wide. */
-static size_t chosen_rows_bytes(const struct part *p, const struct optim_rule *rule, size_t n,
-    size_t wide)
-{
-	size_t column = (1 + rule->nslots) * sizeof(float);
-
-	return n * (2 * sizeof(uint64_t) + p->narrow * column) +
-	    wide * row_width_rest_cols(p) * column;
+	return n * (2 * sizeof(uint64_t) + p->table->cols * (1 + rule->nslots) * sizeof(float));
 }
 
 /* Is a delta of these n rows, with the list of all ids when rows are gone, much smaller than all
  * rows? */
-static bool delta_pays(const struct part *p, const struct optim_rule *rule,
-    const struct by_id *order, size_t n, bool gone)
+static bool delta_pays(const struct part *p, const struct optim_rule *rule, size_t n, bool gone)
 {
-	size_t all = rows_count(p->rows),
-	       whole = chosen_rows_bytes(p, rule, all, p->rest ? rows_count(p->rest) : 0);
+	size_t all = rows_count(p->rows), whole = chosen_rows_bytes(p, rule, all);
 
-	return chosen_rows_bytes(p, rule, n, count_wide_rows(order, n)) +
-	    (gone ? all * sizeof(uint64_t) : 0) <
-	    whole / 4 * 3;
+	return chosen_rows_bytes(p, rule, n) + (gone ? all * sizeof(uint64_t) : 0) < whole / 4 * 3;
 }
 
 /* Allocates memory for n rows, and fills the state vectors with the rule's initial values. */
-static float *alloc_row_values(const struct part *p, const struct optim_rule *rule, size_t n,
-    size_t wide)
+static float *alloc_row_values(const struct part *p, const struct optim_rule *rule, size_t n)
 {
-	size_t each = n * p->narrow, rest = wide * row_width_rest_cols(p);
-	float *values = mem_try_array((each + rest) * (1 + rule->nslots) + 1, sizeof *values);
+	size_t each = n * p->table->cols;
+	float *values = mem_try_array(each * (1 + rule->nslots) + 1, sizeof *values);
 
-	if (values) {
+	if (values)
 		part_init_state(rule, each, values + each);
-		part_init_state(rule, rest, values + each * (1 + rule->nslots) + rest);
-	}
 	return values;
 }
 
@@ -175,10 +140,10 @@ static bool copy_sparse(const struct shard *s, struct part *p, const struct opti
 	bool changes = has_delta_base(s, p, rule),
 	     gone = changes && p->life->removed > p->whole_clock;
 	uint64_t *live = gone ? mem_try_array(rows_count(p->rows) + 1, sizeof *live) : NULL, *ids,
-	         *seen, *life, *width;
+	         *seen, *life;
 	struct by_id *order = gone && !live ? NULL : choose_rows(p, changes, live, &n);
 
-	if (order && changes && !delta_pays(p, rule, order, n, gone)) {
+	if (order && changes && !delta_pays(p, rule, n, gone)) {
 		free(order);
 		free(live);
 		live = NULL;
@@ -191,20 +156,14 @@ static bool copy_sparse(const struct shard *s, struct part *p, const struct opti
 	if (!order)
 		return false;
 	x->n = n;
-	x->narrow = p->narrow;
-	x->nwide = count_wide_rows(order, n);
 	x->nlife = row_life_words(p->life);
 	x->ids = ids = mem_try_array(n + 1, sizeof *ids);
 	x->seen = seen = p->seen_at ? mem_try_array(n + 1, sizeof *seen) : NULL;
 	x->life = life = x->nlife ? mem_try_array(x->nlife, sizeof *life) : NULL;
-	x->width = width = p->rest ? mem_try_array(n + 1, sizeof *width) : NULL;
-	x->w = *values = alloc_row_values(p, rule, n, x->nwide);
-	if (ids && *values && (seen || !p->seen_at) && (life || !x->nlife) && (width || !p->rest)) {
-		copy_row_words(p, order, n, ids, seen, width);
-		copy_row_columns(p, order, n, rule, false, *values);
-		if (p->rest)
-			copy_row_columns(p, order, n, rule, true,
-			    *values + n * p->narrow * (1 + rule->nslots));
+	x->w = *values = alloc_row_values(p, rule, n);
+	if (ids && *values && (seen || !p->seen_at) && (life || !x->nlife)) {
+		copy_row_words(p, order, n, ids, seen);
+		copy_row_columns(p, order, n, rule, *values);
 		if (life)
 			row_life_put(p->life, life);
 	} else {
@@ -251,16 +210,6 @@ static const struct settings_epoch *next_settings(const struct shard *s)
 	                              : settings_epoch_last(s);
 }
 
-/* Points the part to its wide columns. */
-static void set_rest_pointers(const struct part *p, struct ckpt_part *x, const float *rest)
-{
-	if (!x->width)
-		return;
-	x->rest = rest;
-	for (unsigned k = 0; k < x->nslots; k++)
-		x->rest_slot[k] = rest + (k + 1) * x->nwide * row_width_rest_cols(p);
-}
-
 /* Makes the partition's snapshot, with the state of the rule that goes on from it. False: no
  * memory. */
 static bool copy_part_values(const struct shard *sh, struct part *p)
@@ -286,10 +235,9 @@ static bool copy_part_values(const struct shard *sh, struct part *p)
 		snapshot_drop(p);
 		return false;
 	}
-	each = p->snap->n * (sparse ? p->narrow : 1);
+	each = p->snap->n * (sparse ? p->table->cols : 1);
 	for (unsigned k = 0; k < rule->nslots; k++)
 		p->snap->slot[k] = values + (k + 1) * each;
-	set_rest_pointers(p, p->snap, values + each * (1 + rule->nslots));
 	if (!goes_on && !settings_epoch_keeps_state(rule, p->by->rule))
 		p->snap->born = p->version;
 	/* In bsp, pushes of the open step may have been taken, but are not in the values yet: save

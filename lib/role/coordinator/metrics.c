@@ -308,18 +308,12 @@ static const struct family policy_families[] = {
 	{ "ps_table_rows_expired_total", "counter",
 	    "Rows dropped as they were not updated for long.", "expired" },
 	{ "ps_table_rows_evicted_total", "counter", "Rows dropped to make room.", "evicted" },
-	{ "ps_table_rows_widened_total", "counter",
-	    "Rows that were given all columns, as they were updated often enough.", "widened" },
-};
-
-static const struct family width_families[] = {
-	{ "ps_table_rows_narrow", "gauge", "Rows that have but the first columns.", "narrow_rows" },
 };
 
 /* Sparse tables; their counters only where the table has a row policy. */
 static void put_tables(struct buf *out, const json_t *tables)
 {
-	json_t *sparse = json_array(), *counted = json_array(), *widened = json_array();
+	json_t *sparse = json_array(), *counted = json_array();
 	const json_t *row;
 	size_t i;
 
@@ -328,15 +322,11 @@ static void put_tables(struct buf *out, const json_t *tables)
 			json_array_append(sparse, (json_t *)(uintptr_t)row);
 		if (json_object_get(row, "offered"))
 			json_array_append(counted, (json_t *)(uintptr_t)row);
-		if (json_object_get(row, "narrow_rows"))
-			json_array_append(widened, (json_t *)(uintptr_t)row);
 	}
 	exposition_put_rows(out, table_families, COUNT(table_families), sparse, "table");
 	exposition_put_rows(out, policy_families, COUNT(policy_families), counted, "table");
-	exposition_put_rows(out, width_families, COUNT(width_families), widened, "table");
 	json_decref(sparse);
 	json_decref(counted);
-	json_decref(widened);
 }
 
 /* Processes whose heartbeats have such figures. */

@@ -21,10 +21,6 @@ static enum err_code parse_add(const struct host *h, const json_t *o, struct tab
 	if ((out->init == TABLE_UNIFORM) != (out->init_limit > 0))
 		return err_set(e, ERR_CONFIG,
 		    "add.init_limit: must be above 0 with init uniform, and not there without");
-	if (out->policy.narrow >= out->cols)
-		return err_set(e, ERR_CONFIG,
-		    "add.policy: widen: a row of %u columns must begin with fewer, not with %u",
-		    out->cols, out->policy.narrow);
 	return ERR_OK;
 }
 

@@ -84,18 +84,11 @@ static enum err_code read_model_table(const struct ended_run *r, const struct ta
 static void describe_model_rows(const struct table *t, const struct parted *by, uint32_t i,
     struct ckpt_part *p)
 {
-	size_t at = by->first[i], narrow = t->policy.narrow;
+	size_t at = by->first[i];
 
 	p->n = by->first[i + 1] - at;
 	p->ids = by->ids + at;
 	p->w = by->rows + at * t->cols;
-	if (!narrow)
-		return;
-	p->w = by->narrow + at * narrow;
-	p->narrow = (uint32_t)narrow;
-	p->width = by->width + at;
-	p->nwide = by->wide[i + 1] - by->wide[i];
-	p->rest = by->rest + by->wide[i] * (t->cols - narrow);
 }
 
 /* Write one table to a file of its own in the checkpoint. */
@@ -107,8 +100,6 @@ static enum err_code write_model_table(struct ckpt *c, unsigned file, const stru
 	json_t *description = NULL;
 	enum err_code rc = t->sparse ? mirror_parted_make(t, ids, w, rows, &by, e) : ERR_OK;
 
-	if (!rc && t->sparse && t->policy.narrow)
-		rc = mirror_parted_narrow(t, &by, e);
 	for (uint32_t i = 0; !rc && i < t->nparts; i++) {
 		part[i] = (struct ckpt_part){ .table = t->name,
 			.sparse = t->sparse,

@@ -98,18 +98,11 @@ static struct parted *add_parted_rows(struct saving *s)
 static void describe_saved_rows(const struct saving *s, const struct parted *by, uint32_t i,
     struct ckpt_part *p)
 {
-	size_t at = by->first[i], narrow = s->t->policy.narrow;
+	size_t at = by->first[i];
 
 	p->n = by->first[i + 1] - at;
 	p->ids = by->ids + at;
 	p->w = by->rows + at * s->x->cols;
-	if (!narrow)
-		return;
-	p->w = by->narrow + at * narrow;
-	p->narrow = (uint32_t)narrow;
-	p->width = by->width + at;
-	p->nwide = by->wide[i + 1] - by->wide[i];
-	p->rest = by->rest + by->wide[i] * (s->x->cols - narrow);
 }
 
 static enum err_code hold_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n,
@@ -119,8 +112,6 @@ static enum err_code hold_rows(void *ctx, const uint64_t *ids, const float *rows
 	struct parted *by = add_parted_rows(s);
 	enum err_code rc = mirror_parted_make(s->t, ids, rows, n, by, e);
 
-	if (!rc && s->t->policy.narrow)
-		rc = mirror_parted_narrow(s->t, by, e);
 	for (uint32_t i = s->first; !rc && i < s->end; i++)
 		describe_saved_rows(s, by, i, add_saved_part(s, s->x, i));
 	s->given = true;

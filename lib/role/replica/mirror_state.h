@@ -68,19 +68,10 @@ struct parted {
 	uint64_t *ids;
 	float *rows;
 	size_t *first; /* nparts + 1 entries */
-	/* mirror_parted_narrow: the first columns of each row, its width as checkpoints encode it
-	 * (ckpt/write.h), and the other columns of the wide rows; those of partition i are wide[i]
-	 * .. wide[i + 1] - 1. */
-	float *narrow, *rest;
-	uint64_t *width;
-	size_t *wide;
 };
 /* Sort n rows (rows NULL: ids alone) into *out, which mirror_parted_release frees.  ERR_NOMEM. */
 enum err_code mirror_parted_make(const struct table *t, const uint64_t *ids, const float *rows,
     size_t n, struct parted *out, struct err *e);
-/* Split the rows of a table whose rows may be narrow.  A row whose other columns are all zero is
- * narrow.  ERR_NOMEM. */
-enum err_code mirror_parted_narrow(const struct table *t, struct parted *p, struct err *e);
 void mirror_parted_release(struct parted *p);
 
 #endif

@@ -21,9 +21,6 @@ json_t *table_stats_json(struct shard *s)
 		for (unsigned k = 0; x.counted && k < LIFE_COUNTS; k++)
 			json_object_set_new(o, row_life_counter_name[k],
 			    json_integer((json_int_t)x.count[k]));
-		if (x.widens)
-			json_object_set_new(o, "narrow_rows",
-			    json_integer((json_int_t)(x.rows - x.wide)));
 		json_array_append_new(list, o);
 	}
 	return list;

@@ -6,8 +6,7 @@
 #include "shard/shard.h"
 
 /* Statistics of the first 256 sparse tables, for heartbeats: [{"id", "rows", "bytes"}, ...].  A
- * table with a row policy also has the counters of shard/row_life.def, and narrow_rows if the
- * policy widens rows.  A new reference. */
+ * table with a row policy also has the counters of shard/row_life.def.  A new reference. */
 json_t *table_stats_json(struct shard *s);
 
 #endif

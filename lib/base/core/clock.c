@@ -3,22 +3,20 @@
 
 #include <time.h>
 
-static int64_t read_clock(clockid_t id)
+int64_t clock_now(void)
 {
 	struct timespec ts;
 
-	clock_gettime(id, &ts);
+	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
-}
-
-int64_t clock_now(void)
-{
-	return read_clock(CLOCK_MONOTONIC);
 }
 
 int64_t clock_wall(void)
 {
-	return read_clock(CLOCK_REALTIME);
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
 }
 
 void clock_stamp(char out[static 32])

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/hist.h"
 
-static unsigned hist_bucket(uint64_t v)
-{
-	unsigned b = v ? 64 - (unsigned)__builtin_clzll(v) : 0;
-
-	return b < HIST_BUCKETS ? b : HIST_BUCKETS - 1;
-}
-
 void hist_add(struct hist *h, uint64_t v)
 {
-	atomic_fetch_add_explicit(&h->bucket[hist_bucket(v)], 1, memory_order_relaxed);
+	unsigned bits = v ? 64 - (unsigned)__builtin_clzll(v) : 0;
+
+	atomic_fetch_add_explicit(&h->bucket[bits < HIST_BUCKETS ? bits : HIST_BUCKETS - 1], 1,
+	    memory_order_relaxed);
 	atomic_fetch_add_explicit(&h->count, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&h->sum, v, memory_order_relaxed);
 }

@@ -271,9 +271,6 @@ void client_link_send(struct link *l, const struct record *r, const void *payloa
 /* The header of a record: type, step, epoch and generation. */
 struct record client_record_head(const struct client *c, enum msg_type type, uint64_t step);
 
-/* client_wait_log.c: log what this step has been waiting for since `since`. */
-void client_log_waiting(struct client *c, uint64_t step, int64_t since);
-
 /* client_relay.c */
 static inline struct link *client_relay_link(const struct client *c)
 {

@@ -12,7 +12,7 @@
 
 /* Tables, how their shapes cut them into partitions, and which servers hold which partitions.
  * Pure data: no clock, thread or lock; the owner locks (the coordinator: host.lock).
- * layout_table.c cuts a table into partitions; place.h changes a layout that is in use.
+ * place.h changes a layout that is in use.
  *
  * The copies of a partition form a chain: the head is the primary, the tail answers pulls.  A
  * run is a row of partitions with the same chain.  States of a run:

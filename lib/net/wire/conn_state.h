@@ -2,9 +2,8 @@
 #ifndef WIRE_CONN_STATE_H
 #define WIRE_CONN_STATE_H
 
-/* The inside of a conn, shared by conn.c (receiving), conn_send.c (sending), conn_hello.c (creation
- * and handshake), conn_shm.c (shared memory), conn_keep.c (borrowed payloads) and conn_until.c
- * (waiting). */
+/* The inside of a conn, shared by conn.c (receiving, sending, waiting), conn_hello.c (creation and
+ * handshake) and conn_shm.c (shared memory). */
 #include <sys/socket.h>
 
 #include "socket/net.h"
@@ -96,9 +95,9 @@ struct conn {
 enum err_code conn_handshake(struct conn *c, struct err *e);
 /* conn_hello.c: wipe and free the keys. */
 void conn_forget_keys(struct conn *c);
-/* conn_send.c: queue n bytes of the handshake. */
+/* conn.c: queue n bytes of the handshake. */
 void conn_queue_raw(struct conn *c, const void *p, size_t n);
-/* conn_send.c: n bytes of the queue have been written. */
+/* conn.c: n bytes of the queue have been written. */
 void conn_written(struct conn *c, size_t n);
 
 /* conn.c: set c->cur from a verified header, and c->dst, the place of its payload. */

@@ -21,7 +21,7 @@ void apply_step(struct shard *s, struct part *p, uint64_t examples)
 		relay_part_close(s, p);
 		return;
 	}
-	if (p->to != NO_SERVER) {
+	if (p->chain.to != NO_SERVER) {
 		pthread_mutex_lock(&s->gate.lock);
 		torn = sync_may_lack_pushes(&s->gate.sync, step, false);
 		pthread_mutex_unlock(&s->gate.lock);
@@ -56,7 +56,7 @@ static struct shard_due receipt_due(struct shard *s, const struct part *p, const
 	else
 		due.version = p->version;
 	if (status == PUSH_REFUSED)
-		due.seq = p->next_seq;
+		due.seq = p->chain.next_seq;
 	return due;
 }
 
@@ -153,7 +153,7 @@ static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
 	}
 	snapshot_before_update(s, p, p->step);
 	if (finite) {
-		if (outside && p->life)
+		if (outside && p->sparse.life)
 			row_life_set_step(p, shard_step(s));
 		/* The update of an open bsp step must be made by that step's own settings. */
 		if (!outside || !settings_epoch_sums_step(s, p->step))
@@ -172,7 +172,7 @@ static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
 enum shard_answer apply_push(struct shard *s, struct part *p, const struct push *push, bool finite,
     struct receipt *r)
 {
-	if (!p->here || !p->head || (s->cfg.relay && push->slot == SHARD_OUTSIDE))
+	if (!p->here || !p->chain.head || (s->cfg.relay && push->slot == SHARD_OUTSIDE))
 		return SHARD_ELSEWHERE;
 	/* A reduced table's parameters are computed by the workers, too, which would not see the
 	 * push. And an aggregator has nothing to compare a single gradient from outside with. */

@@ -19,9 +19,10 @@ enum shard_answer shard_assign(struct shard *s, uint16_t table, uint32_t part, c
 	pthread_mutex_lock(&p->lock);
 	for (size_t at = 0, n; at < p->n; at += n) {
 		n = p->n - at < PIECE ? p->n - at : PIECE;
-		if (p->stamps)
-			change_log_note(p->stamps, p->version + 1, at, n, p->w + at, w + at);
-		memcpy(p->w + at, w + at, n * sizeof *w);
+		if (p->dense.stamps)
+			change_log_note(p->dense.stamps, p->version + 1, at, n, p->dense.w + at,
+			    w + at);
+		memcpy(p->dense.w + at, w + at, n * sizeof *w);
 	}
 	p->version++;
 	pthread_mutex_unlock(&p->lock);
@@ -31,28 +32,29 @@ enum shard_answer shard_assign(struct shard *s, uint16_t table, uint32_t part, c
 /* Each call counts as one update where the row policy counts updates. */
 static void begin_update(struct part *p)
 {
-	if (p->life && p->life->by_updates)
-		p->life->clock++;
+	if (p->sparse.life && p->sparse.life->by_updates)
+		p->sparse.life->clock++;
 }
 
 /* Sets one row. */
 static void assign_row(struct part *p, float *row, bool made, const float *w)
 {
 	size_t bytes = p->table->cols * sizeof *w;
-	bool changed = p->stamp_at && (made || memcmp(row, w, bytes));
+	bool changed = row_layout_has(&p->sparse.layout, ROW_CHANGED) &&
+	    (made || memcmp(row, w, bytes));
 
 	memcpy(row, w, bytes);
 	if (changed)
 		part_row_changed(p, row);
-	if (p->seen_at)
-		row_life_set_last_step(p, row, p->life->clock);
+	if (row_layout_has(&p->sparse.layout, ROW_SEEN))
+		row_life_set_last_step(p, row, p->sparse.life->clock);
 }
 
 static bool assign_block(struct part *p, const uint8_t *ids, uint32_t n, const float *w)
 {
 	float *row[ROWS_BLOCK];
 	uint64_t made;
-	bool good = rows_make(p->rows, ids, n, row, &made);
+	bool good = rows_make(p->sparse.rows, ids, n, row, &made);
 
 	for (uint32_t i = 0; good && i < n; i++)
 		assign_row(p, row[i], made >> i & 1, w + (size_t)i * p->table->cols);
@@ -105,11 +107,11 @@ enum shard_answer shard_retain_rows(struct shard *s, uint16_t table, uint32_t pa
 	if (!p || !p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
-	if (rows_sift(p->rows, is_among, &kept)) {
+	if (rows_sift(p->sparse.rows, is_among, &kept)) {
 		begin_update(p);
 		p->version++;
-		if (p->life)
-			p->life->removed = p->life->clock + 1;
+		if (p->sparse.life)
+			p->sparse.life->removed = p->sparse.life->clock + 1;
 		/* Removed rows have no stamp: make all pullers pull whole again. */
 		part_forget_rows(p);
 		budget_book_rows(p, &s->budget);

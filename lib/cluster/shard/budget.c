@@ -23,7 +23,7 @@ static uint64_t dense_bytes_max(const struct part *p, const struct shard *s,
 static bool keeps_sums(const struct part *p, const struct shard *s)
 {
 	return settings_epoch_sums_step(s, p->step) ||
-	    sync_sums_steps(&settings_epoch_last(s)->mode) || p->acc;
+	    sync_sums_steps(&settings_epoch_last(s)->mode) || p->dense.acc;
 }
 
 enum err_code budget_book(struct part *p, struct shard *s, struct err *e)
@@ -47,7 +47,7 @@ void budget_rebook(struct part *p, struct shard *s)
 	uint64_t need = dense_bytes_max(p, s, p->by->rule, keeps_sums(p, s));
 
 	/* Sparse rows are booked as they come. */
-	if (p->rows)
+	if (p->sparse.rows)
 		return;
 	atomic_fetch_add(&s->budget.used, need - p->booked);
 	p->booked = need;
@@ -69,9 +69,9 @@ static bool add_growth(struct shard *s, struct part *p, void *ctx)
 	if (!p->here)
 		return true;
 	had = p->by->rule->nslots;
-	if (p->rows)
+	if (p->sparse.rows)
 		g->more += slots > had
-		    ? rows_count(p->rows) * p->table->cols * (slots - had) * sizeof(float)
+		    ? rows_count(p->sparse.rows) * p->table->cols * (slots - had) * sizeof(float)
 		    : 0;
 	else if (dense_bytes_max(p, s, g->r->rule, sums) > p->booked)
 		g->more += dense_bytes_max(p, s, g->r->rule, sums) - p->booked;
@@ -126,9 +126,9 @@ enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t 
  * and place in an index (rows.h). */
 static uint64_t new_row_bytes(const struct part *p)
 {
-	uint64_t copies = (p->prev_rows ? 1 : 0) + (p->acc_rows ? 1 : 0);
+	uint64_t copies = (p->sparse.prev ? 1 : 0) + (p->sparse.acc ? 1 : 0);
 
-	return p->stride * sizeof(float) + ROW_OVERHEAD +
+	return p->sparse.layout.stride * sizeof(float) + ROW_OVERHEAD +
 	    copies * (p->table->cols * sizeof(float) + ROW_OVERHEAD);
 }
 
@@ -136,13 +136,13 @@ bool budget_has_room(const struct part *p, struct budget *b, const struct push *
 {
 	uint64_t used = atomic_load(&b->used), fresh = 0;
 
-	if (!b->limit || !p->rows || used + push->nrows * new_row_bytes(p) <= b->limit)
+	if (!b->limit || !p->sparse.rows || used + push->nrows * new_row_bytes(p) <= b->limit)
 		return true;
 	for (uint32_t at = 0, n; at < push->nrows; at += n) {
 		float *row[ROWS_BLOCK];
 
 		n = push->nrows - at < ROWS_BLOCK ? push->nrows - at : ROWS_BLOCK;
-		rows_find(p->rows, push->ids + (size_t)at * 8, n, row);
+		rows_find(p->sparse.rows, push->ids + (size_t)at * 8, n, row);
 		for (uint32_t i = 0; i < n; i++)
 			fresh += !row[i];
 	}
@@ -156,11 +156,11 @@ void budget_book_rows(struct part *p, struct budget *b)
 {
 	uint64_t now;
 
-	if (!b->limit || !p->rows)
+	if (!b->limit || !p->sparse.rows)
 		return;
-	now = rows_bytes(p->rows) + row_life_bytes(p->life) +
-	    (p->acc_rows ? rows_bytes(p->acc_rows) : 0) +
-	    (p->prev_rows ? rows_bytes(p->prev_rows) : 0);
+	now = rows_bytes(p->sparse.rows) + row_life_bytes(p->sparse.life) +
+	    (p->sparse.acc ? rows_bytes(p->sparse.acc) : 0) +
+	    (p->sparse.prev ? rows_bytes(p->sparse.prev) : 0);
 	atomic_fetch_add(&b->used, now - p->booked);
 	p->booked = now;
 }

@@ -38,7 +38,7 @@ static void fill_copy_head(struct copy *c, const struct part *p, uint64_t exampl
 	put_le32(c->head + 20, nrows);
 	put_le32(c->head + 24, p->by->number);
 	/* For pushes from outside, whose step replicas cannot know otherwise. */
-	put_le32(c->head + 28, p->life ? (uint32_t)p->life->clock : 0);
+	put_le32(c->head + 28, p->sparse.life ? (uint32_t)p->sparse.life->clock : 0);
 }
 
 static void free_copy(struct copy *c)
@@ -51,26 +51,27 @@ static void free_copy(struct copy *c)
 /* Appends the record to part.sent and tells the owner to send it. */
 static void enqueue_copy(struct shard *s, struct part *p, struct copy *c)
 {
-	c->seq = ++p->next_seq;
-	*p->sent_last = c;
-	p->sent_last = &c->next;
-	p->nsent++;
+	c->seq = ++p->chain.next_seq;
+	*p->chain.sent_last = c;
+	p->chain.sent_last = &c->next;
+	p->chain.nsent++;
 	copy_update_safe(p);
-	s->cfg.forward(s->cfg.ctx, p->to, c->table, c->part);
+	s->cfg.forward(s->cfg.ctx, p->chain.to, c->table, c->part);
 }
 
 bool copy_may_send(const struct part *p)
 {
-	return p->to == NO_SERVER || (p->nsent < SHARD_SENT_MAX && (!p->acc || p->spare));
+	return p->chain.to == NO_SERVER ||
+	    (p->chain.nsent < SHARD_SENT_MAX && (!p->dense.acc || p->dense.spare));
 }
 
 /* Everything is safe except what a record in the queue stands for, when the next replica must have
  * it: go through the queue, and stay below the first such step, version and number. */
 void copy_update_safe(struct part *p)
 {
-	uint64_t step = p->step, version = p->version, seq = p->next_seq;
+	uint64_t step = p->step, version = p->version, seq = p->chain.next_seq;
 
-	for (const struct copy *c = p->must ? p->sent : NULL; c; c = c->next) {
+	for (const struct copy *c = p->chain.must ? p->chain.sent : NULL; c; c = c->next) {
 		if (c->kind == COPY_STATE)
 			continue;
 		if (c->seq <= seq)
@@ -81,9 +82,9 @@ void copy_update_safe(struct part *p)
 		if (c->nbody && c->version <= version)
 			version = c->version - 1;
 	}
-	atomic_store(&p->safe_step, step);
-	atomic_store(&p->safe_version, version);
-	atomic_store(&p->safe_seq, seq);
+	atomic_store(&p->chain.safe_step, step);
+	atomic_store(&p->chain.safe_version, version);
+	atomic_store(&p->chain.safe_seq, seq);
 }
 
 /* ---- changes ---- */
@@ -94,8 +95,8 @@ static uint32_t list_pushers(const struct part *p, uint64_t step, uint8_t *out)
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < p->nlast; i++)
-		if (p->last[i] == step + 1) {
+	for (uint32_t i = 0; i < p->pushes.nlast; i++)
+		if (p->pushes.last[i] == step + 1) {
 			if (out)
 				put_le32(out + (size_t)n * 4,
 				    i | (part_was_refused(p, i, step) ? COPY_REFUSED : 0));
@@ -107,13 +108,13 @@ static uint32_t list_pushers(const struct part *p, uint64_t step, uint8_t *out)
 /* Copies the accumulated rows: all ids, then all values. */
 static void fill_rows_body(struct copy *c, const struct part *p)
 {
-	size_t n = rows_count(p->acc_rows), cols = p->table->cols;
+	size_t n = rows_count(p->sparse.acc), cols = p->table->cols;
 
 	c->nbody = n * (8 + cols * 4);
 	c->body = mem_array(n, 8 + cols * 4);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t id;
-		const float *g = rows_at(p->acc_rows, i, &id);
+		const float *g = rows_at(p->sparse.acc, i, &id);
 
 		put_le64(c->body + i * 8, id);
 		memcpy(c->body + n * 8 + i * cols * 4, g, cols * 4);
@@ -124,13 +125,13 @@ static void fill_rows_body(struct copy *c, const struct part *p)
  * one takes its place. */
 static void move_sum_to_body(struct copy *c, struct part *p)
 {
-	if (p->contributions && p->table->sparse) {
+	if (p->sum.contributions && p->table->sparse) {
 		fill_rows_body(c, p);
-	} else if (p->contributions) {
-		c->body = (uint8_t *)p->acc;
-		c->nbody = p->n * sizeof *p->acc;
-		p->acc = p->spare;
-		p->spare = NULL;
+	} else if (p->sum.contributions) {
+		c->body = (uint8_t *)p->dense.acc;
+		c->nbody = p->n * sizeof *p->dense.acc;
+		p->dense.acc = p->dense.spare;
+		p->dense.spare = NULL;
 	}
 }
 
@@ -139,26 +140,26 @@ void copy_sum(struct shard *s, struct part *p, uint64_t step, uint64_t examples,
 	uint32_t n = list_pushers(p, step, NULL);
 	struct copy *c;
 
-	if (p->to == NO_SERVER || (!n && !explicit_step)) {
+	if (p->chain.to == NO_SERVER || (!n && !explicit_step)) {
 		copy_update_safe(p);
 		return;
 	}
-	c = copy_new(p, p->contributions ? COPY_SUM : COPY_STEP, step,
+	c = copy_new(p, p->sum.contributions ? COPY_SUM : COPY_STEP, step,
 	    copy_head_bytes((size_t)n * 4), 0);
 	list_pushers(p, step, c->head + COPY_HEAD);
 	move_sum_to_body(c, p);
 	fill_copy_head(c, p, examples, n,
-	    p->table->sparse && p->contributions ? (uint32_t)rows_count(p->acc_rows) : 0);
+	    p->table->sparse && p->sum.contributions ? (uint32_t)rows_count(p->sparse.acc) : 0);
 	enqueue_copy(s, p, c);
 }
 
 static void put_sum_shares(const struct part *p, uint64_t step, uint8_t *at)
 {
-	for (uint32_t i = 0; i < p->nlast; i++)
-		if (p->last[i] == step + 1) {
+	for (uint32_t i = 0; i < p->pushes.nlast; i++)
+		if (p->pushes.last[i] == step + 1) {
 			sum_put_contributor(at,
-			    &(struct sum_contributor){ i, p->share[i].examples,
-			        p->share[i].incarnation });
+			    &(struct sum_contributor){ i, p->relay.share[i].examples,
+			        p->relay.share[i].incarnation });
 			at += SUM_CONTRIBUTOR_BYTES;
 		}
 }
@@ -174,7 +175,7 @@ void copy_relay_sum(struct shard *s, struct part *p, uint64_t step)
 	}
 	move_sum_to_body(c, p);
 	sum_body_put_head(c->head, n,
-	    p->table->sparse && p->contributions ? (uint32_t)rows_count(p->acc_rows) : 0);
+	    p->table->sparse && p->sum.contributions ? (uint32_t)rows_count(p->sparse.acc) : 0);
 	put_sum_shares(p, step, c->head + SUM_HEAD_BYTES);
 	enqueue_copy(s, p, c);
 }
@@ -192,7 +193,7 @@ void copy_push(struct shard *s, struct part *p, const struct push *push, bool re
 	size_t nids = (size_t)push->nrows * 8;
 	struct copy *c;
 
-	if (p->to == NO_SERVER) {
+	if (p->chain.to == NO_SERVER) {
 		copy_update_safe(p);
 		return;
 	}
@@ -275,13 +276,15 @@ static size_t encode_state(const struct part *p, uint8_t *at)
 	size_t nslots = p->by->rule->nslots, cols = p->table->cols, len;
 
 	if (p->table->sparse) {
-		len = put_state_rows(at, p->rows, part_rows_copied(p));
-		len += p->prev_rows ? put_state_rows(at ? at + len : NULL, p->prev_rows, cols) : 0;
-		return len + put_state_life(at ? at + len : NULL, p->life);
+		len = put_state_rows(at, p->sparse.rows, row_layout_copied(&p->sparse.layout));
+		len += p->sparse.prev ? put_state_rows(at ? at + len : NULL, p->sparse.prev, cols)
+		                      : 0;
+		return len + put_state_life(at ? at + len : NULL, p->sparse.life);
 	}
-	len = put_state_floats(at, p->w, p->n);
-	len += put_state_floats(at ? at + len : NULL, p->state, p->n * nslots);
-	return len + (p->prev ? put_state_floats(at ? at + len : NULL, p->prev, p->n) : 0);
+	len = put_state_floats(at, p->dense.w, p->n);
+	len += put_state_floats(at ? at + len : NULL, p->dense.state, p->n * nslots);
+	return len +
+	    (p->dense.prev ? put_state_floats(at ? at + len : NULL, p->dense.prev, p->n) : 0);
 }
 
 /* Writes what the slot has pushed and what it announced. Pushes of the open bsp step are in a sum
@@ -289,23 +292,26 @@ static size_t encode_state(const struct part *p, uint8_t *at)
  * if the receiver were the only replica left, they would have to be pushed again. */
 static void put_state_slot(const struct shard *s, const struct part *p, uint32_t slot, uint8_t *at)
 {
-	bool open = settings_epoch_sums_step(s, p->step) && p->last[slot] > p->step;
-	uint64_t due = part_expected_end(p, slot), claims = due ? p->debt[slot].claims : 0,
+	bool open = settings_epoch_sums_step(s, p->step) && p->pushes.last[slot] > p->step;
+	uint64_t end = part_expected_end(p, slot),
+	         steps = end ? p->pushes.announced[slot].steps : 0,
 	         refused = part_refused_bits(p, slot);
 
-	if (open && due <= p->step) {
-		claims = p->step + 1 - due < 64 ? claims << (p->step + 1 - due) : 0;
-		due = p->step + 1;
+	if (open && end <= p->step) {
+		steps = p->step + 1 - end < 64 ? steps << (p->step + 1 - end) : 0;
+		end = p->step + 1;
 	}
-	if (open && due - 1 - p->step < 64)
-		claims |= UINT64_C(1) << (due - 1 - p->step);
+	if (open && end - 1 - p->step < 64)
+		steps |= UINT64_C(1) << (end - 1 - p->step);
 	/* The bits of `refused` count from last[slot]; move them so that they count from
 	 * p->step. */
 	if (open)
-		refused = p->last[slot] - p->step < 64 ? refused >> (p->last[slot] - p->step) : 0;
-	put_le64(at, open ? p->step : p->last[slot]);
-	put_le64(at + 8, due);
-	put_le64(at + 16, claims);
+		refused = p->pushes.last[slot] - p->step < 64
+		    ? refused >> (p->pushes.last[slot] - p->step)
+		    : 0;
+	put_le64(at, open ? p->step : p->pushes.last[slot]);
+	put_le64(at + 8, end);
+	put_le64(at + 16, steps);
 	put_le64(at + 24, refused);
 }
 
@@ -313,17 +319,19 @@ static void put_state_slot(const struct shard *s, const struct part *p, uint32_t
 static void send_state(struct shard *s, struct part *p)
 {
 	struct copy *c = copy_new(p, COPY_STATE, p->step,
-	    copy_head_bytes(COPY_STATE_HEAD + p->nlast * COPY_STATE_SLOT), encode_state(p, NULL));
+	    copy_head_bytes(COPY_STATE_HEAD + p->pushes.nlast * COPY_STATE_SLOT),
+	    encode_state(p, NULL));
 	uint8_t *at = c->head + COPY_HEAD;
 
-	put_le32(at, p->prev_rows ? (uint32_t)rows_count(p->prev_rows) : 0);
+	put_le32(at, p->sparse.prev ? (uint32_t)rows_count(p->sparse.prev) : 0);
 	put_le32(at + 4, p->prev_same);
 	put_le64(at + 8, p->born);
-	for (uint32_t i = 0; i < p->nlast; i++)
+	for (uint32_t i = 0; i < p->pushes.nlast; i++)
 		put_state_slot(s, p, i, at + COPY_STATE_HEAD + i * COPY_STATE_SLOT);
 	c->body = mem_alloc(c->nbody + 1);
 	encode_state(p, c->body);
-	fill_copy_head(c, p, 0, (uint32_t)p->nlast, p->rows ? (uint32_t)rows_count(p->rows) : 0);
+	fill_copy_head(c, p, 0, (uint32_t)p->pushes.nlast,
+	    p->sparse.rows ? (uint32_t)rows_count(p->sparse.rows) : 0);
 	enqueue_copy(s, p, c);
 }
 
@@ -331,14 +339,15 @@ static void send_state(struct shard *s, struct part *p)
 
 void copy_drop_first(struct part *p)
 {
-	struct copy *c = p->sent;
+	struct copy *c = p->chain.sent;
 
-	p->sent = c->next;
-	if (!p->sent)
-		p->sent_last = &p->sent;
-	p->nsent--;
-	if (c->kind == COPY_SUM && !p->table->sparse && !p->spare && p->to != NO_SERVER) {
-		p->spare = (float *)(void *)c->body;
+	p->chain.sent = c->next;
+	if (!p->chain.sent)
+		p->chain.sent_last = &p->chain.sent;
+	p->chain.nsent--;
+	if (c->kind == COPY_SUM && !p->table->sparse && !p->dense.spare &&
+	    p->chain.to != NO_SERVER) {
+		p->dense.spare = (float *)(void *)c->body;
 		c->body = NULL;
 	}
 	free_copy(c);
@@ -346,26 +355,26 @@ void copy_drop_first(struct part *p)
 
 void copy_drop_all(struct part *p)
 {
-	while (p->sent)
+	while (p->chain.sent)
 		copy_drop_first(p);
 }
 
 void copy_set_next(struct shard *s, struct part *p, uint16_t to, uint64_t process)
 {
-	bool begun = p->to != NO_SERVER && p->sent && p->sent->kind == COPY_STATE;
+	bool begun = p->chain.to != NO_SERVER && p->chain.sent && p->chain.sent->kind == COPY_STATE;
 
-	if (p->to != to || p->to_process != process) {
+	if (p->chain.to != to || p->chain.to_process != process) {
 		/* A state transfer that was begun is of no use any more; changes that count are
 		 * sent again to the new server. */
-		if (to == NO_SERVER || begun || !p->must)
+		if (to == NO_SERVER || begun || !p->chain.must)
 			copy_drop_all(p);
-		p->to = to;
-		p->to_process = process;
-		p->must = to != NO_SERVER;
-		p->synced = false;
-		for (struct copy *c = p->sent; c; c = c->next)
+		p->chain.to = to;
+		p->chain.to_process = process;
+		p->chain.must = to != NO_SERVER;
+		p->chain.synced = false;
+		for (struct copy *c = p->chain.sent; c; c = c->next)
 			c->session = 0;
-		if (p->sent)
+		if (p->chain.sent)
 			s->cfg.forward(s->cfg.ctx, to, p->table->id, p->index);
 	}
 	copy_update_safe(p);
@@ -377,14 +386,14 @@ static bool begin_feed(struct shard *s, struct part *p, void *ctx)
 {
 	uint16_t server = *(const uint16_t *)ctx;
 
-	if (!p->here || !p->tail || p->feed != server || p->to != NO_SERVER)
+	if (!p->here || !p->chain.tail || p->chain.feed != server || p->chain.to != NO_SERVER)
 		return true;
-	p->to = server;
-	p->to_process = p->feed_process;
-	p->must = p->synced = false;
+	p->chain.to = server;
+	p->chain.to_process = p->chain.feed_process;
+	p->chain.must = p->chain.synced = false;
 	/* Without memory for a second sum, closing the step would wait forever. */
-	if (p->head && part_alloc_head(p, s, NULL)) {
-		p->to = NO_SERVER;
+	if (p->chain.head && part_alloc_head(p, s, NULL)) {
+		p->chain.to = NO_SERVER;
 		return true;
 	}
 	send_state(s, p);
@@ -406,10 +415,10 @@ static bool count_fed(struct shard *s, struct part *p, void *ctx)
 	struct fed *f = ctx;
 
 	(void)s;
-	if (p->here && p->tail && p->feed == f->server) {
+	if (p->here && p->chain.tail && p->chain.feed == f->server) {
 		f->all++;
-		f->begun += p->to == f->server;
-		f->done += p->to == f->server && p->synced;
+		f->begun += p->chain.to == f->server;
+		f->done += p->chain.to == f->server && p->chain.synced;
 	}
 	return true;
 }
@@ -435,7 +444,7 @@ void shard_send(struct shard *s, uint16_t server, uint64_t session, uint16_t tab
 	if (!p)
 		return;
 	pthread_mutex_lock(&p->lock);
-	for (struct copy *c = p->to == server ? p->sent : NULL; c; c = c->next) {
+	for (struct copy *c = p->chain.to == server ? p->chain.sent : NULL; c; c = c->next) {
 		if (c->session == session)
 			continue;
 		if (!put(ctx, c))
@@ -448,19 +457,20 @@ void shard_send(struct shard *s, uint16_t server, uint64_t session, uint16_t tab
 /* Drops the records that `to` has acknowledged. */
 static void drop_acknowledged(struct part *p, uint64_t seq)
 {
-	while (p->sent && p->sent->seq <= seq) {
-		bool state = p->sent->kind == COPY_STATE;
+	while (p->chain.sent && p->chain.sent->seq <= seq) {
+		bool state = p->chain.sent->kind == COPY_STATE;
 
 		copy_drop_first(p);
 		if (!state)
 			continue;
 		/* `to` has its state transfer: from now on nothing is safe without it. */
-		p->must = true;
-		p->sync_at = p->version;
+		p->chain.must = true;
+		p->chain.sync_at = p->version;
 	}
 	copy_update_safe(p);
-	if (p->must && p->feed == p->to && atomic_load(&p->safe_version) >= p->sync_at)
-		p->synced = true;
+	if (p->chain.must && p->chain.feed == p->chain.to &&
+	    atomic_load(&p->chain.safe_version) >= p->chain.sync_at)
+		p->chain.synced = true;
 }
 
 void shard_acknowledged(struct shard *s, uint16_t server, uint16_t table, uint32_t part,
@@ -471,7 +481,7 @@ void shard_acknowledged(struct shard *s, uint16_t server, uint16_t table, uint32
 	if (!p)
 		return;
 	pthread_mutex_lock(&p->lock);
-	if (p->to == server)
+	if (p->chain.to == server)
 		drop_acknowledged(p, seq);
 	pthread_mutex_unlock(&p->lock);
 }
@@ -480,7 +490,7 @@ static bool forward_unsent(struct shard *s, struct part *p, void *ctx)
 {
 	uint16_t server = *(const uint16_t *)ctx;
 
-	if (p->to == server && p->sent)
+	if (p->chain.to == server && p->chain.sent)
 		s->cfg.forward(s->cfg.ctx, server, p->table->id, p->index);
 	return true;
 }

@@ -22,7 +22,7 @@
 #define COPY_HEAD 32
 /* COPY_STATE, before the slots: u32 rows of prev_rows, u32 prev_same, u64 born. */
 #define COPY_STATE_HEAD 16
-/* COPY_STATE, for each slot: u64 last, due, claims and refused, as in struct part. */
+/* COPY_STATE, for each slot: u64 last, the end and steps of struct announced, and refused. */
 #define COPY_STATE_SLOT 32
 /* Set in a slot's number in the list of a sum: its push was refused. */
 #define COPY_REFUSED (UINT32_C(1) << 31)

@@ -18,7 +18,7 @@ struct incoming {
 	uint32_t clock; /* lower half of the row policy's clock */
 	const struct settings_epoch
 	    *by; /* settings epoch of the update; NULL: not known here yet */
-	/* The list of slots; for a state its head, and then (last, due, claims, refused) by
+	/* The list of slots; for a state its head, and then (last, end, steps, refused) by
 	 * slot. */
 	const uint8_t *list;
 	const uint8_t *body;
@@ -128,9 +128,10 @@ static enum shard_answer apply_copied_push(struct shard *s, struct part *p,
 			return SHARD_BAD;
 		snapshot_before_update(s, p, p->step);
 		settings_epoch_set(s, p, in->by);
-		if (push.slot == SHARD_OUTSIDE && p->life)
+		if (push.slot == SHARD_OUTSIDE && p->sparse.life)
 			row_life_set_step(p,
-			    p->life->clock + (uint32_t)(in->clock - (uint32_t)p->life->clock));
+			    p->sparse.life->clock +
+			        (uint32_t)(in->clock - (uint32_t)p->sparse.life->clock));
 		if (!part_apply_push(p, &push))
 			return SHARD_BAD;
 	}
@@ -193,16 +194,17 @@ static bool decode_state(struct part *p, const struct incoming *in)
 	const uint8_t *at = in->body;
 
 	if (p->table->sparse) {
-		at = get_state_rows(p->rows, at, &left, in->nrows, part_rows_copied(p));
-		if (at && p->prev_rows)
-			at = get_state_rows(p->prev_rows, at, &left, get_le32(in->list), cols);
-		if (at && p->life)
-			at = get_state_life(p->life, at, &left);
+		at = get_state_rows(p->sparse.rows, at, &left, in->nrows,
+		    row_layout_copied(&p->sparse.layout));
+		if (at && p->sparse.prev)
+			at = get_state_rows(p->sparse.prev, at, &left, get_le32(in->list), cols);
+		if (at && p->sparse.life)
+			at = get_state_life(p->sparse.life, at, &left);
 	} else {
-		at = get_state_floats(p->w, at, &left, p->n);
-		at = get_state_floats(p->state, at, &left, p->n * nslots);
-		if (at && p->prev)
-			at = get_state_floats(p->prev, at, &left, p->n);
+		at = get_state_floats(p->dense.w, at, &left, p->n);
+		at = get_state_floats(p->dense.state, at, &left, p->n * nslots);
+		if (at && p->dense.prev)
+			at = get_state_floats(p->dense.prev, at, &left, p->n);
 	}
 	return at && left == 0;
 }
@@ -237,7 +239,7 @@ static enum shard_answer install_state(struct shard *s, struct part *p, const st
 	}
 	/* The sender has taken no push of other slots. What this server took of them in an earlier
 	 * tenure is not part of this replica. */
-	for (uint32_t i = in->n; i < p->nlast; i++)
+	for (uint32_t i = in->n; i < p->pushes.nlast; i++)
 		part_set_last(p, i, 0);
 	p->here = true;
 	atomic_store(&p->gone, false);
@@ -251,7 +253,7 @@ static void pass_on_copy(struct shard *s, struct part *p, const struct incoming 
 {
 	const struct copy *c = in->c;
 
-	if (p->to != NO_SERVER)
+	if (p->chain.to != NO_SERVER)
 		copy_pass_on(s, p, c, in->list - COPY_HEAD,
 		    (size_t)(in->body - in->list) + COPY_HEAD, in->body, in->nbody);
 	copy_update_safe(p);
@@ -263,7 +265,7 @@ static enum shard_answer apply_copy(struct shard *s, struct part *p, const struc
 	uint64_t version = p->version, step = p->step;
 	enum shard_answer a;
 
-	if (p->head || (!p->here && in->c->kind != COPY_STATE))
+	if (p->chain.head || (!p->here && in->c->kind != COPY_STATE))
 		return SHARD_ELSEWHERE;
 	/* Wait for room in the queue, or until the update's settings epoch is known here. */
 	if (!copy_may_send(p) || !in->by) {
@@ -304,7 +306,7 @@ enum shard_answer shard_copy(struct shard *s, const struct copy *c, const uint8_
 		.steps = c->kind == COPY_PUSH || c->kind == COPY_STATE ? 0 : c->step + 1,
 		/* A refused push makes no version, so its record itself must reach the replicas
 		 * after this one. */
-		.seq = c->kind == COPY_PUSH && !in.nbody ? p->next_seq : 0 };
+		.seq = c->kind == COPY_PUSH && !in.nbody ? p->chain.next_seq : 0 };
 	budget_book_rows(p, &s->budget);
 	wake = a == SHARD_OK && p->waited;
 	if (wake)

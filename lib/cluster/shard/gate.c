@@ -318,7 +318,7 @@ void gate_tell_closed(struct shard *s, struct part *p)
 	bool torn;
 
 	if (s->cfg.relay || !p->step || !settings_epoch_sums_step(s, p->step - 1) || !p->here ||
-	    !p->head || p->to == NO_SERVER)
+	    !p->chain.head || p->chain.to == NO_SERVER)
 		return;
 	pthread_mutex_lock(&s->gate.lock);
 	torn = sync_may_lack_pushes(&s->gate.sync, p->step - 1, false);
@@ -331,8 +331,8 @@ void gate_tell_closed(struct shard *s, struct part *p)
  * lock is held. */
 static bool no_push_expected(const struct shard *s, const struct part *p)
 {
-	for (uint32_t i = 0; i < p->nlast; i++)
-		if (part_is_expected(p, i, p->step) && p->last[i] <= p->step)
+	for (uint32_t i = 0; i < p->pushes.nlast; i++)
+		if (part_is_expected(p, i, p->step) && p->pushes.last[i] <= p->step)
 			return false;
 	return !sync_may_lack_pushes(&s->gate.sync, p->step, true);
 }
@@ -344,7 +344,7 @@ void gate_pass_empty_steps(struct shard *s, struct part *p)
 	/* With backup slots only the head knows which slots were late, and of a reduced table only
 	 * the head knows that a step had no mean. */
 	if (!settings_epoch_sums_step(s, p->step) || settings_epoch_at(s, p->step)->mode.backup ||
-	    p->table->reduced || p->head || !p->here || !p->live)
+	    p->table->reduced || p->chain.head || !p->here || !p->live)
 		return;
 	pthread_mutex_lock(&s->gate.lock);
 	floor = sync_completed(&s->gate.sync);
@@ -393,20 +393,21 @@ static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 		floor = p->step;
 	/* A partition is never that far behind: the only worker that is left has sent an absurd
 	 * step. */
-	if (p->here && p->head && floor > p->step && floor - p->step > STEPS_LEAP) {
+	if (p->here && p->chain.head && floor > p->step && floor - p->step > STEPS_LEAP) {
 		floor = p->step;
 		c->oldest = p->step < c->oldest ? p->step : c->oldest;
 	}
 	if (s->cfg.relay)
 		relay_part_skip(p, floor);
-	while (p->here && p->head && p->step < floor && gate_step_is_complete(s, p, &examples)) {
+	while (
+	    p->here && p->chain.head && p->step < floor && gate_step_is_complete(s, p, &examples)) {
 		apply_step(s, p, examples);
 		p->waited = false; /* the caller wakes all waiting requests */
 	}
-	mark_behind(s, p, p->here && p->head && p->step < floor);
-	if (p->here && p->head && p->step < c->oldest && p->step < floor)
+	mark_behind(s, p, p->here && p->chain.head && p->step < floor);
+	if (p->here && p->chain.head && p->step < c->oldest && p->step < floor)
 		c->oldest = p->step;
-	if (p->here && !p->head) {
+	if (p->here && !p->chain.head) {
 		gate_pass_empty_steps(s, p);
 		copy_update_safe(p);
 		p->waited = false;

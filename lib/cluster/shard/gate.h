@@ -58,7 +58,7 @@ bool gate_push_is_pending(struct shard *s, const struct part *p, uint64_t step);
 /* The highest step of which this partition has taken the slot's push, plus 1. */
 static inline uint64_t part_taken_end(const struct part *p, uint32_t slot)
 {
-	return slot < p->nlast ? p->last[slot] : 0;
+	return slot < p->pushes.nlast ? p->pushes.last[slot] : 0;
 }
 
 /* Has the slot's push of this step been taken? Each worker pushes its steps in order, so a step

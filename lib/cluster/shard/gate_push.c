@@ -131,11 +131,11 @@ static bool enough_are_through(const struct sync *sync, const struct part *p)
 static bool all_are_through(const struct sync *sync, struct part *p)
 {
 	for (size_t n = sync->nslots; n > 0; n--) {
-		if (p->missing >= sync->nslots)
-			p->missing = 0;
-		if (!slot_is_through(sync, p, p->missing, p->step))
+		if (p->pushes.missing >= sync->nslots)
+			p->pushes.missing = 0;
+		if (!slot_is_through(sync, p, p->pushes.missing, p->step))
 			return false;
-		p->missing++;
+		p->pushes.missing++;
 	}
 	return true;
 }
@@ -150,9 +150,9 @@ bool gate_step_is_complete(struct shard *s, struct part *p, uint64_t *examples)
 	complete = complete && (backup ? enough_are_through(sync, p) : all_are_through(sync, p));
 	if (p->table->reduced) {
 		complete = complete && (reduced_is_here(p) || !reduced_may_come(sync, p->step));
-		*examples = p->acc_examples;
+		*examples = p->sum.examples;
 	} else if (complete) {
-		*examples = p->acc_examples + absent_examples(sync, p);
+		*examples = p->sum.examples + absent_examples(sync, p);
 	}
 	pthread_mutex_unlock(&s->gate.lock);
 	return complete;
@@ -196,13 +196,13 @@ bool gate_push_is_pending(struct shard *s, const struct part *p, uint64_t step)
 	uint64_t needed;
 	bool owed = false;
 
-	if (!p->owed)
+	if (!p->pushes.pending)
 		return false;
 	/* A live change of the mode takes the lock, too. */
 	pthread_mutex_lock(&s->gate.lock);
 	/* The pushes of a closed step have arrived. */
 	needed = sync_sums_steps(&sync->mode) ? 0 : sync_needed_step(&sync->mode, step);
-	for (uint32_t i = 0; needed && !owed && i < p->nlast && i < sync->nslots; i++)
+	for (uint32_t i = 0; needed && !owed && i < p->pushes.nlast && i < sync->nslots; i++)
 		owed = slot_has_pending_push(sync, p, i, needed);
 	pthread_mutex_unlock(&s->gate.lock);
 	return owed;
@@ -218,7 +218,7 @@ bool shard_has_own_pushes(struct shard *s, uint16_t table, uint32_t part, uint32
 	if (!p || s->cfg.relay)
 		return true;
 	pthread_mutex_lock(&p->lock);
-	if (p->owed) {
+	if (p->pushes.pending) {
 		pthread_mutex_lock(&s->gate.lock);
 		owed = !sync_sums_steps(&sync->mode) && slot < sync->nslots &&
 		    slot_has_pending_push(sync, p, slot, step);

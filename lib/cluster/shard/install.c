@@ -15,8 +15,8 @@ static void leave_part(struct shard *s, struct part *p)
 	 * more. */
 	atomic_fetch_add(&p->tenure, 1);
 	atomic_store(&p->gone, true);
-	p->here = p->live = p->head = p->tail = false;
-	p->feed = NO_SERVER;
+	p->here = p->live = p->chain.head = p->chain.tail = false;
+	p->chain.feed = NO_SERVER;
 	copy_set_next(s, p, NO_SERVER, 0);
 	part_release_values(p, &s->budget);
 	p->waited = false;
@@ -34,8 +34,8 @@ static uint64_t server_process(const uint64_t *process, uint16_t server)
  * out and have dropped what it had. */
 static bool feed_may_go_on(const struct shard *s, const struct part *p, uint32_t epoch)
 {
-	return p->live && p->tail && epoch == s->epoch + 1 && p->to == p->feed &&
-	    p->to_process == p->feed_process;
+	return p->live && p->chain.tail && epoch == s->epoch + 1 && p->chain.to == p->chain.feed &&
+	    p->chain.to_process == p->chain.feed_process;
 }
 
 /* Takes place `place` of the chain (0: head). Also makes room for sums where it is the head. */
@@ -50,15 +50,15 @@ static enum err_code take_chain_place(struct shard *s, struct part *p, const str
 	atomic_store(&p->gone, false);
 	made_before = feed_may_go_on(s, p, epoch);
 	p->live = true;
-	p->head = place == 0;
-	p->tail = tail;
-	p->feed = tail ? run->joining : NO_SERVER;
-	p->feed_process = server_process(process, p->feed);
-	atomic_store(&p->copies, run->nchain);
-	if (next != NO_SERVER || !made_before || p->to != p->feed ||
-	    p->to_process != p->feed_process)
+	p->chain.head = place == 0;
+	p->chain.tail = tail;
+	p->chain.feed = tail ? run->joining : NO_SERVER;
+	p->chain.feed_process = server_process(process, p->chain.feed);
+	atomic_store(&p->chain.copies, run->nchain);
+	if (next != NO_SERVER || !made_before || p->chain.to != p->chain.feed ||
+	    p->chain.to_process != p->chain.feed_process)
 		copy_set_next(s, p, next, server_process(process, next));
-	if (p->head)
+	if (p->chain.head)
 		rc = part_alloc_head(p, s, e);
 	gate_tell_closed(s, p);
 	copy_update_safe(p);

@@ -45,7 +45,8 @@ static enum err_code init_from_file(struct part *p, const char *path, struct err
 		    p->table->name, path, (unsigned long long)t->count,
 		    (unsigned long long)table_elements(p->table));
 	else
-		rc = safetensors_read(st, t, table_part_begin(p->table, p->index), p->n, p->w, e);
+		rc = safetensors_read(st, t, table_part_begin(p->table, p->index), p->n, p->dense.w,
+		    e);
 	safetensors_close(st);
 	return rc;
 }
@@ -58,8 +59,8 @@ struct part *part_new(const struct table *t, uint32_t index)
 	p->table = t;
 	p->index = index;
 	p->n = t->sparse ? 0 : table_part_elements(t, index);
-	p->to = p->feed = NO_SERVER;
-	p->sent_last = &p->sent;
+	p->chain.to = p->chain.feed = NO_SERVER;
+	p->chain.sent_last = &p->chain.sent;
 	return p;
 }
 
@@ -87,11 +88,13 @@ enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
 		part_release_values(p, &s->budget);
 		return rc;
 	}
-	p->w = mem_try_array(p->n, sizeof *p->w);
-	p->state = mem_try_array((size_t)p->n * p->by->rule->nslots + 1, sizeof *p->state);
-	p->prev = cfg->deterministic ? mem_try_array(p->n, sizeof *p->prev) : NULL;
-	p->stamps = cfg->deltas ? change_log_new(p->n, p->version) : NULL;
-	if (p->w && p->state && (p->prev || !cfg->deterministic) && (p->stamps || !cfg->deltas))
+	p->dense.w = mem_try_array(p->n, sizeof *p->dense.w);
+	p->dense.state = mem_try_array((size_t)p->n * p->by->rule->nslots + 1,
+	    sizeof *p->dense.state);
+	p->dense.prev = cfg->deterministic ? mem_try_array(p->n, sizeof *p->dense.prev) : NULL;
+	p->dense.stamps = cfg->deltas ? change_log_new(p->n, p->version) : NULL;
+	if (p->dense.w && p->dense.state && (p->dense.prev || !cfg->deterministic) &&
+	    (p->dense.stamps || !cfg->deltas))
 		return ERR_OK;
 	part_release_values(p, &s->budget);
 	return set_part_nomem(p, e);
@@ -100,7 +103,7 @@ enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
 /* Will an accumulator come back when a record in `sent` is acknowledged? */
 static bool spare_comes_back(const struct part *p)
 {
-	for (const struct copy *c = p->sent; c; c = c->next)
+	for (const struct copy *c = p->chain.sent; c; c = c->next)
 		if (c->kind == COPY_SUM && c->nbody)
 			return true;
 	return false;
@@ -110,18 +113,18 @@ enum err_code part_alloc_head(struct part *p, const struct shard *s, struct err 
 {
 	/* Outside of bsp an accumulator is needed only while an earlier bsp is not finished. */
 	if (!settings_epoch_sums_step(s, p->step) &&
-	    !sync_sums_steps(&settings_epoch_last(s)->mode) && !p->acc)
+	    !sync_sums_steps(&settings_epoch_last(s)->mode) && !p->dense.acc)
 		return ERR_OK;
 	if (p->table->sparse) {
-		if (!p->acc_rows)
-			p->acc_rows = rows_new(p->table->cols);
+		if (!p->sparse.acc)
+			p->sparse.acc = rows_new(p->table->cols);
 		return ERR_OK;
 	}
-	if (!p->acc)
-		p->acc = mem_try_array(p->n, sizeof *p->acc);
-	if (!p->spare && p->to != NO_SERVER && !spare_comes_back(p))
-		p->spare = mem_try_array(p->n, sizeof *p->spare);
-	return p->acc && (p->spare || p->to == NO_SERVER || spare_comes_back(p))
+	if (!p->dense.acc)
+		p->dense.acc = mem_try_array(p->n, sizeof *p->dense.acc);
+	if (!p->dense.spare && p->chain.to != NO_SERVER && !spare_comes_back(p))
+		p->dense.spare = mem_try_array(p->n, sizeof *p->dense.spare);
+	return p->dense.acc && (p->dense.spare || p->chain.to == NO_SERVER || spare_comes_back(p))
 	    ? ERR_OK
 	    : set_part_nomem(p, e);
 }
@@ -144,8 +147,8 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 	if (p->table->init == TABLE_FILE)
 		rc = init_from_file(p, cfg->first, e);
 	else
-		init_fill(p->table, table_part_begin(p->table, p->index), p->n, p->w);
-	part_init_state(p->by->rule, p->n, p->state);
+		init_fill(p->table, table_part_begin(p->table, p->index), p->n, p->dense.w);
+	part_init_state(p->by->rule, p->n, p->dense.state);
 	return rc;
 }
 
@@ -154,19 +157,19 @@ void part_release_values(struct part *p, struct budget *b)
 	atomic_fetch_sub(&b->used, p->booked);
 	atomic_fetch_sub(&b->lent, p->lent);
 	p->booked = p->lent = 0;
-	free(p->w);
-	free(p->state);
-	free(p->acc);
-	free(p->spare);
-	free(p->prev);
-	change_log_free(p->stamps);
-	p->stamps = NULL;
-	p->w = p->state = p->acc = p->spare = p->prev = NULL;
+	free(p->dense.w);
+	free(p->dense.state);
+	free(p->dense.acc);
+	free(p->dense.spare);
+	free(p->dense.prev);
+	change_log_free(p->dense.stamps);
+	p->dense.stamps = NULL;
+	p->dense.w = p->dense.state = p->dense.acc = p->dense.spare = p->dense.prev = NULL;
 	part_rows_free(p);
 	robust_free(p);
-	p->acc_examples = 0;
-	p->contributions = 0;
-	p->whole_mark = 0;
+	p->sum.examples = 0;
+	p->sum.contributions = 0;
+	p->saved.whole_mark = 0;
 }
 
 void part_free(struct part *p, struct budget *b)
@@ -177,10 +180,10 @@ void part_free(struct part *p, struct budget *b)
 	copy_drop_all(p);
 	snapshot_drop(p);
 	part_release_values(p, b);
-	free(p->last);
-	free(p->refused);
-	free(p->debt);
-	free(p->share);
+	free(p->pushes.last);
+	free(p->pushes.refused);
+	free(p->pushes.announced);
+	free(p->relay.share);
 	free(p);
 }
 
@@ -192,27 +195,32 @@ static void grow_last(struct part *p, uint32_t slot)
 {
 	size_t n = (size_t)slot + 1;
 
-	if (slot < p->nlast)
+	if (slot < p->pushes.nlast)
 		return;
-	if (n > p->cap_last) {
-		p->cap_last = n > p->cap_last + p->cap_last / 2 ? n : p->cap_last + p->cap_last / 2;
-		p->last = mem_regrow(p->last, p->cap_last, sizeof *p->last);
+	if (n > p->pushes.cap_last) {
+		p->pushes.cap_last = n > p->pushes.cap_last + p->pushes.cap_last / 2
+		    ? n
+		    : p->pushes.cap_last + p->pushes.cap_last / 2;
+		p->pushes.last = mem_regrow(p->pushes.last, p->pushes.cap_last,
+		    sizeof *p->pushes.last);
 	}
-	memset(p->last + p->nlast, 0, (n - p->nlast) * sizeof *p->last);
-	p->nlast = n;
+	memset(p->pushes.last + p->pushes.nlast, 0, (n - p->pushes.nlast) * sizeof *p->pushes.last);
+	p->pushes.nlast = n;
 }
 
 /* The slot's announcements; makes room for them. */
-static struct debt *slot_debt(struct part *p, uint32_t slot)
+static struct announced *slot_announced(struct part *p, uint32_t slot)
 {
-	if (slot >= p->ndebt) {
-		size_t n = slot < p->nlast ? p->nlast : (size_t)slot + 1;
+	if (slot >= p->pushes.nannounced) {
+		size_t n = slot < p->pushes.nlast ? p->pushes.nlast : (size_t)slot + 1;
 
-		p->debt = mem_regrow(p->debt, n, sizeof *p->debt);
-		memset(p->debt + p->ndebt, 0, (n - p->ndebt) * sizeof *p->debt);
-		p->ndebt = n;
+		p->pushes.announced = mem_regrow(p->pushes.announced, n,
+		    sizeof *p->pushes.announced);
+		memset(p->pushes.announced + p->pushes.nannounced, 0,
+		    (n - p->pushes.nannounced) * sizeof *p->pushes.announced);
+		p->pushes.nannounced = n;
 	}
-	return &p->debt[slot];
+	return &p->pushes.announced[slot];
 }
 
 static uint64_t shift_bits(uint64_t bits, uint64_t by)
@@ -223,38 +231,41 @@ static uint64_t shift_bits(uint64_t bits, uint64_t by)
 void part_set_last(struct part *p, uint32_t slot, uint64_t last)
 {
 	grow_last(p, slot);
-	p->owed -= part_expected_end(p, slot) > p->last[slot];
+	p->pushes.pending -= part_expected_end(p, slot) > p->pushes.last[slot];
 	/* The bits of `refused` are relative to `last`, so they move with it. */
-	if (slot < p->nrefused && last >= p->last[slot])
-		p->refused[slot] = shift_bits(p->refused[slot], last - p->last[slot]);
-	else if (slot < p->nrefused)
-		p->refused[slot] = p->last[slot] - last < 64
-		    ? p->refused[slot] >> (p->last[slot] - last)
+	if (slot < p->pushes.nrefused && last >= p->pushes.last[slot])
+		p->pushes.refused[slot] = shift_bits(p->pushes.refused[slot],
+		    last - p->pushes.last[slot]);
+	else if (slot < p->pushes.nrefused)
+		p->pushes.refused[slot] = p->pushes.last[slot] - last < 64
+		    ? p->pushes.refused[slot] >> (p->pushes.last[slot] - last)
 		    : 0;
-	p->last[slot] = last;
-	p->owed += part_expected_end(p, slot) > p->last[slot];
+	p->pushes.last[slot] = last;
+	p->pushes.pending += part_expected_end(p, slot) > p->pushes.last[slot];
 }
 
 uint64_t part_refused_bits(const struct part *p, uint32_t slot)
 {
-	return slot < p->nrefused ? p->refused[slot] : 0;
+	return slot < p->pushes.nrefused ? p->pushes.refused[slot] : 0;
 }
 
 void part_set_refused_bits(struct part *p, uint32_t slot, uint64_t bits)
 {
 	grow_last(p, slot);
-	if (bits && slot >= p->nrefused) {
-		p->refused = mem_regrow(p->refused, p->nlast, sizeof *p->refused);
-		memset(p->refused + p->nrefused, 0, (p->nlast - p->nrefused) * sizeof *p->refused);
-		p->nrefused = p->nlast;
+	if (bits && slot >= p->pushes.nrefused) {
+		p->pushes.refused = mem_regrow(p->pushes.refused, p->pushes.nlast,
+		    sizeof *p->pushes.refused);
+		memset(p->pushes.refused + p->pushes.nrefused, 0,
+		    (p->pushes.nlast - p->pushes.nrefused) * sizeof *p->pushes.refused);
+		p->pushes.nrefused = p->pushes.nlast;
 	}
-	if (slot < p->nrefused)
-		p->refused[slot] = bits;
+	if (slot < p->pushes.nrefused)
+		p->pushes.refused[slot] = bits;
 }
 
 void part_set_refused(struct part *p, uint32_t slot, uint64_t step)
 {
-	uint64_t ago = p->last[slot] - 1 - step;
+	uint64_t ago = p->pushes.last[slot] - 1 - step;
 
 	if (ago < 64)
 		part_set_refused_bits(p, slot, part_refused_bits(p, slot) | UINT64_C(1) << ago);
@@ -264,56 +275,56 @@ bool part_was_refused(const struct part *p, uint32_t slot, uint64_t step)
 {
 	uint64_t bits = part_refused_bits(p, slot);
 
-	return bits && step < p->last[slot] && p->last[slot] - 1 - step < 64 &&
-	    (bits >> (p->last[slot] - 1 - step) & 1);
+	return bits && step < p->pushes.last[slot] && p->pushes.last[slot] - 1 - step < 64 &&
+	    (bits >> (p->pushes.last[slot] - 1 - step) & 1);
 }
 
-/* `owed` counts the slots with due > last. Every function that changes `due` or `last` of a slot
+/* `pending` counts the slots with end > last. Every function that changes `end` or `last` of a slot
  * subtracts the slot's old contribution first and adds the new one at the end. */
-void part_merge_expected(struct part *p, uint32_t slot, uint64_t due, uint64_t claims)
+void part_merge_expected(struct part *p, uint32_t slot, uint64_t end, uint64_t steps)
 {
-	struct debt *d;
+	struct announced *a;
 	uint64_t top;
 
 	grow_last(p, slot);
-	if (!due)
+	if (!end)
 		return;
-	d = slot_debt(p, slot);
-	p->owed -= d->due > p->last[slot];
-	top = due > d->due ? due : d->due;
-	d->claims = shift_bits(d->claims, top - d->due) | shift_bits(claims, top - due);
-	d->due = top;
-	p->owed += d->due > p->last[slot];
+	a = slot_announced(p, slot);
+	p->pushes.pending -= a->end > p->pushes.last[slot];
+	top = end > a->end ? end : a->end;
+	a->steps = shift_bits(a->steps, top - a->end) | shift_bits(steps, top - end);
+	a->end = top;
+	p->pushes.pending += a->end > p->pushes.last[slot];
 }
 
-void part_expect(struct part *p, uint32_t slot, uint64_t due)
+void part_expect(struct part *p, uint32_t slot, uint64_t end)
 {
-	part_merge_expected(p, slot, due, 1);
+	part_merge_expected(p, slot, end, 1);
 }
 
 bool part_withdraw(struct part *p, uint32_t slot, uint64_t step)
 {
-	struct debt *d;
+	struct announced *a;
 
 	if (!part_is_expected(p, slot, step))
 		return false;
-	d = &p->debt[slot];
-	p->owed -= d->due > part_taken_end(p, slot);
-	d->claims &= ~(UINT64_C(1) << (d->due - 1 - step));
-	for (; d->claims && !(d->claims & 1); d->due--)
-		d->claims >>= 1;
-	if (!d->claims)
-		d->due = 0;
-	p->owed += d->due > part_taken_end(p, slot);
+	a = &p->pushes.announced[slot];
+	p->pushes.pending -= a->end > part_taken_end(p, slot);
+	a->steps &= ~(UINT64_C(1) << (a->end - 1 - step));
+	for (; a->steps && !(a->steps & 1); a->end--)
+		a->steps >>= 1;
+	if (!a->steps)
+		a->end = 0;
+	p->pushes.pending += a->end > part_taken_end(p, slot);
 	return true;
 }
 
 bool part_is_expected(const struct part *p, uint32_t slot, uint64_t step)
 {
-	uint64_t due = part_expected_end(p, slot);
+	uint64_t end = part_expected_end(p, slot);
 
-	return due > step && due - 1 - step < PART_EXPECT_WINDOW &&
-	    (p->debt[slot].claims >> (due - 1 - step) & 1);
+	return end > step && end - 1 - step < PART_EXPECT_WINDOW &&
+	    (p->pushes.announced[slot].steps >> (end - 1 - step) & 1);
 }
 
 /* ---- the update ---- */
@@ -333,21 +344,22 @@ static struct optim_hyper hyper_for_step(const struct part *p, uint64_t step)
 
 static void update_dense(struct part *p, uint64_t step, const float *g, float scale)
 {
-	size_t piece = p->stamps ? STAMPED : p->n;
+	size_t piece = p->dense.stamps ? STAMPED : p->n;
 	const struct optim_rule *rule = p->by->rule;
 	struct optim_hyper h = hyper_for_step(p, step);
 	float *slot[OPTIM_MAX_SLOTS], old[STAMPED];
 
-	part_slots(p->state, p->n, rule, slot);
+	part_slots(p->dense.state, p->n, rule, slot);
 	for (size_t at = 0; at < p->n; at += piece) {
 		size_t n = p->n - at < piece ? p->n - at : piece;
 
-		if (p->stamps)
-			memcpy(old, p->w + at, n * sizeof *old);
-		rule->step(&h, p->version + 1 - p->born, p->table->decay, n, p->w + at, slot,
+		if (p->dense.stamps)
+			memcpy(old, p->dense.w + at, n * sizeof *old);
+		rule->step(&h, p->version + 1 - p->born, p->table->decay, n, p->dense.w + at, slot,
 		    g + at, scale);
-		if (p->stamps)
-			change_log_note(p->stamps, p->version + 1, at, n, old, p->w + at);
+		if (p->dense.stamps)
+			change_log_note(p->dense.stamps, p->version + 1, at, n, old,
+			    p->dense.w + at);
 		for (unsigned k = 0; k < rule->nslots; k++)
 			slot[k] += n;
 	}
@@ -361,13 +373,13 @@ static void accumulate_dense(struct part *p, const struct push *push)
 	const struct codec *codec = codec_by_id(push->codec);
 	const float *g = codec->view ? codec->view(push->payload, p->n) : NULL;
 
-	if (!p->contributions && g) {
-		vec_axpy_first(p->n, (float)push->examples, g, p->acc);
+	if (!p->sum.contributions && g) {
+		vec_axpy_first(p->n, (float)push->examples, g, p->dense.acc);
 		return;
 	}
-	if (!p->contributions)
-		memset(p->acc, 0, p->n * sizeof *p->acc);
-	codec->add(push->payload, push->len, p->n, (float)push->examples, p->acc);
+	if (!p->sum.contributions)
+		memset(p->dense.acc, 0, p->n * sizeof *p->dense.acc);
+	codec->add(push->payload, push->len, p->n, (float)push->examples, p->dense.acc);
 }
 
 bool part_accumulate(struct part *p, const struct shard_config *cfg, const struct push *push)
@@ -381,10 +393,10 @@ bool part_accumulate(struct part *p, const struct shard_config *cfg, const struc
 	} else {
 		accumulate_dense(p, push);
 	}
-	p->acc_examples += push->examples;
+	p->sum.examples += push->examples;
 	/* A sparse push without rows contributes examples whose gradient is zero, but nothing to
 	 * the sum. */
-	p->contributions += !p->table->sparse || push->nrows;
+	p->sum.contributions += !p->table->sparse || push->nrows;
 	return true;
 }
 
@@ -393,10 +405,10 @@ static void keep_previous(struct part *p, bool changes)
 {
 	p->prev_same = !changes;
 	p->prev_version = p->version;
-	if (p->prev && changes)
-		memcpy(p->prev, p->w, p->n * sizeof *p->w);
-	if (p->prev_rows)
-		rows_clear(p->prev_rows);
+	if (p->dense.prev && changes)
+		memcpy(p->dense.prev, p->dense.w, p->n * sizeof *p->dense.w);
+	if (p->sparse.prev)
+		rows_clear(p->sparse.prev);
 }
 
 bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows,
@@ -423,7 +435,7 @@ bool part_apply_sum(struct part *p, uint64_t examples)
 	bool fits = true;
 
 	FAIL_POINT("part_close");
-	if (p->contributions && p->table->sparse) {
+	if (p->sum.contributions && p->table->sparse) {
 		struct optim_hyper h = hyper_for_step(p, p->step);
 
 		keep_previous(p, true);
@@ -432,18 +444,19 @@ bool part_apply_sum(struct part *p, uint64_t examples)
 		p->version++;
 		p->step++;
 	} else {
-		part_update(p, p->step, p->contributions ? p->acc : NULL, 0, NULL, examples);
+		part_update(p, p->step, p->sum.contributions ? p->dense.acc : NULL, 0, NULL,
+		    examples);
 	}
 	return fits;
 }
 
 void part_clear_sum(struct part *p)
 {
-	if (p->contributions && p->table->sparse)
-		rows_clear(p->acc_rows);
+	if (p->sum.contributions && p->table->sparse)
+		rows_clear(p->sparse.acc);
 	robust_reopen(p);
-	p->acc_examples = 0;
-	p->contributions = 0;
+	p->sum.examples = 0;
+	p->sum.contributions = 0;
 }
 
 /* ---- ssp, asp, and pushes from outside ---- */

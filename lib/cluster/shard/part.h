@@ -25,6 +25,7 @@
 #include "ckpt/write.h"
 #include "core/hist.h"
 #include "shard/change_log.h"
+#include "shard/row_layout.h"
 #include "shard/rows.h"
 #include "shard/shard.h"
 
@@ -42,79 +43,66 @@ struct shard_table {
 /* Recent sums whose outcomes a relay's partition remembers. */
 #define SAID 4u
 
-/* One partition at this server. Its lock covers all fields that are not atomic. Arrays "by slot"
- * have a length of their own and grow when a slot is new; a missing entry counts as zeros. */
-struct part {
-	pthread_mutex_t lock;
-	const struct table *table;
-	uint32_t index, n; /* n: elements of a dense partition; 0 for a sparse one */
-	/* Settings epoch of its updates; `state` has the layout of its rule. */
-	const struct settings_epoch *by;
-	uint64_t version; /* updates applied */
-	/* Updates made before the present rule began with fresh state. */
-	uint64_t born;
-	uint64_t step; /* bsp: the open step */
-	/* By slot: the highest step whose push was taken, plus 1. */
-	uint64_t *last;
+/* The pushes of each slot that a partition knows of. Arrays are indexed by slot and grow when a slot
+ * is new; a missing entry counts as zeros. */
+struct part_pushes {
+	uint64_t *last; /* the highest step whose push was taken, plus 1 */
 	size_t nlast, cap_last;
-	/* By slot: which pushes of the 64 steps before last[slot] were refused (bit k: step
+	/* Which pushes of the 64 steps before last[slot] were refused (bit k: step
 	 * last[slot] - 1 - k). Such a push gets the same answer when it is sent again. NULL until
 	 * the first refusal. */
 	uint64_t *refused;
 	size_t nrefused;
-	/* By slot: the pushes that were announced for this partition. due is the newest announced
-	 * step, plus 1; bit k of claims says that step due - 1 - k was announced. Only pushes that
-	 * were not here when they were announced are noted, so without relays, resends and replicas
-	 * the array stays empty. */
-	struct debt {
-		uint64_t due, claims;
-	} * debt;
-	size_t ndebt;
-	/* Number of slots with due > last: announced pushes that are pending. */
-	unsigned owed;
+	/* The pushes that were announced for this partition. `end` is the newest announced step,
+	 * plus 1; bit k of `steps` says that step end - 1 - k was announced. Only pushes that were
+	 * not here when they were announced are noted, so without relays, resends and replicas the
+	 * array stays empty. */
+	struct announced {
+		uint64_t end, steps;
+	} * announced;
+	size_t nannounced;
+	unsigned pending; /* slots with announced.end > last */
 	uint32_t missing; /* the slot that all_are_through looks at first */
-	/* A caller was answered SHARD_HOLD: wake it after the next change. */
-	bool waited;
-	/* The clocks have passed its open step (counted in gate.behind). */
-	bool behind;
-	uint64_t prev_version; /* the version that prev has */
-	bool prev_same;        /* the last step changed nothing: read w instead of prev */
+};
 
-	/* Dense: w has n parameters, state has the rule's nslots vectors of n floats. acc is the
-	 * sum of the open step (head of a bsp chain only), prev the values before the last step
-	 * (deterministic runs only). */
-	float *w, *state, *acc, *prev;
+/* The values of a dense partition: w has n parameters, state has the rule's nslots vectors of n
+ * floats. */
+struct part_dense {
+	float *w, *state;
+	/* The sum of the open step (head of a bsp chain only), and a second accumulator for use
+	 * while the first waits in chain.sent. */
+	float *acc, *spare;
+	float *prev;               /* the values before the last step (deterministic runs only) */
 	struct change_log *stamps; /* when each value changed; NULL: not wanted */
-	/* Sparse: each row has its values and the rule's state of them, then the hidden fields
-	 * below. acc_rows and prev_rows have bare values by row id. */
-	struct rows *rows, *acc_rows, *prev_rows;
-	/* For pulls of the changes since a version: stamp_at is the index in a row of the
-	 * 32-bit number of the update that changed it last, counted from known_since (0: no such
-	 * field). Changes before version known_since are not known. `was` has room for the former
-	 * values of a row. */
-	uint32_t stamp_at;
-	uint64_t known_since;
-	float *was;
-	/* Tables with a row policy: the policy's state, and the index in a row of the 32-bit step at
-	 * which the row was updated last (0: no such field). */
-	struct life *life;
-	uint32_t seen_at, stride; /* stride: floats of a row with its hidden fields */
+};
 
-	/* Bytes that this partition has booked in budget.used and .lent. */
-	uint64_t booked, lent;
-	uint64_t work, work_seen; /* bytes of pushes taken; work at the last shard_part_load */
-	/* Decaying averages: bytes, and the steps that they were pushed in. */
-	double warmth, warm_for;
-	uint64_t measured;     /* steps for which shard_part_load saw this server as the head */
-	uint64_t acc_examples; /* sum of the examples stated by the contributions in acc */
-	/* Contributions in acc. 0: acc has leftovers of an earlier step, which the first
+/* The rows of a sparse partition. acc and prev have bare values by row id. */
+struct part_rows {
+	struct rows *rows, *acc, *prev;
+	struct row_layout layout; /* of `rows` */
+	/* ROW_CHANGED counts updates from this version on. Changes before it are not known. */
+	uint64_t known_since;
+	float *was;        /* room for the former values of a row */
+	struct life *life; /* the row policy's state; NULL: the table has no policy */
+};
+
+/* The open step's sum. */
+struct part_sum {
+	uint64_t examples; /* sum of the examples stated by the contributions */
+	/* Contributions in the accumulator. 0: it has leftovers of an earlier step, which the first
 	 * contribution overwrites. */
 	unsigned contributions;
+	/* Robust aggregation: each slot's gradient of the open step. examples 0: it has none. */
+	struct kept {
+		float *g;
+		uint32_t examples;
+	} * kept;
+	size_t nkept;
+};
 
-	/* The partition's place in its chain under the installed layout. */
-	bool here; /* this server has a complete replica */
-	/* The layout counts it as a member of the chain, so workers announce their pushes to it. */
-	bool live;
+/* The partition's place in its chain under the installed layout, and what is on its way to the next
+ * replica. */
+struct part_chain {
 	bool head, tail;
 	/* `to`: the next replica, which gets all changes; `feed`: the server that joins the chain
 	 * here and is to be sent a state transfer */
@@ -131,6 +119,23 @@ struct part {
 	struct copy *sent, **sent_last;
 	unsigned nsent;
 	uint64_t next_seq;
+	_Atomic unsigned copies; /* replicas in the chain */
+	/* All replicas that count have the steps below safe_step, the updates up to safe_version,
+	 * and the records up to safe_seq. Only these are acknowledged and shown. copy_update_safe
+	 * computes them. */
+	_Atomic uint64_t safe_step, safe_version, safe_seq;
+};
+
+/* How much work the partition is, for the placement (shard_part_load). */
+struct part_load {
+	uint64_t work, work_seen; /* bytes of pushes taken; work at the last shard_part_load */
+	/* Decaying averages: bytes, and the steps that they were pushed in. */
+	double warmth, warm_for;
+	uint64_t measured; /* steps for which shard_part_load saw this server as the head */
+};
+
+/* What checkpoints have of it. */
+struct part_saved {
 	/* The last full snapshot of the rows: its mark, the row policy's clock at that time, and
 	 * the update rule whose state it has. A delta checkpoint takes only rows that changed
 	 * since. */
@@ -138,9 +143,12 @@ struct part {
 	const struct optim_rule *whole_rule;
 	/* Snapshot for the checkpoint under way, once it is taken. Owns the arrays it points to. */
 	struct ckpt_part *snap;
-	/* Relay: each slot's contribution to the open sum (valid where last > step); the outcomes
-	 * of the last SAID sums, at step % SAID; and the step, plus 1, that the values are of
-	 * (dense) or that rows were asked for at (sparse). */
+};
+
+/* Relay: each slot's contribution to the open sum (valid where last > step); the outcomes of the last
+ * SAID sums, at step % SAID; and the step, plus 1, that the values are of (dense) or that rows were
+ * asked for at (sparse). */
+struct part_relay {
 	struct share {
 		uint64_t incarnation;
 		uint32_t examples;
@@ -151,26 +159,47 @@ struct part {
 		enum push_status status;
 	} said[SAID];
 	uint64_t have;
-	/* Robust aggregation: each slot's gradient of the open step. examples 0: it has none. */
-	struct kept {
-		float *g;
-		uint32_t examples;
-	} * kept;
-	size_t nkept;
-	/* A second accumulator, for use while the first waits in `sent`. */
-	float *spare;
-	_Atomic unsigned copies; /* replicas in its chain */
+};
+
+/* One partition at this server. Its lock covers all fields that are not atomic. */
+struct part {
+	pthread_mutex_t lock;
+	const struct table *table;
+	uint32_t index, n; /* n: elements of a dense partition; 0 for a sparse one */
+	/* Settings epoch of its updates; the optimizer state has the layout of its rule. */
+	const struct settings_epoch *by;
+	uint64_t version; /* updates applied */
+	/* Updates made before the present rule began with fresh state. */
+	uint64_t born;
+	uint64_t step; /* bsp: the open step */
+	/* A caller was answered SHARD_HOLD: wake it after the next change. */
+	bool waited;
+	/* The clocks have passed its open step (counted in gate.behind). */
+	bool behind;
+	uint64_t prev_version; /* the version that the values before the last step have */
+	bool prev_same;        /* the last step changed nothing: the present values are those */
+	bool here;             /* this server has a complete replica */
+	/* The layout counts it as a member of the chain, so workers announce their pushes to it. */
+	bool live;
+	/* Bytes that this partition has booked in budget.used and .lent. */
+	uint64_t booked, lent;
+
+	struct part_pushes pushes;
+	struct part_dense dense; /* all NULL in a sparse partition */
+	struct part_rows sparse; /* all NULL in a dense partition */
+	struct part_sum sum;
+	struct part_chain chain;
+	struct part_load load;
+	struct part_saved saved;
+	struct part_relay relay;
+
 	/* Counts how often this server left the partition or installed a state transfer (struct
-	 * shard_due). It changes before `gone` and safe_* do, so a reader without the lock that
-	 * finds the tenure unchanged after reading the others knows that they belong to that
+	 * shard_due). It changes before `gone` and chain.safe_* do, so a reader without the lock
+	 * that finds the tenure unchanged after reading the others knows that they belong to that
 	 * tenure. */
 	_Atomic uint64_t tenure;
 	/* The partition has left this server: nothing is acknowledged. */
 	_Atomic bool gone;
-	/* All replicas that count have the steps below safe_step, the updates up to safe_version,
-	 * and the records up to safe_seq. Only these are acknowledged and shown. copy_update_safe
-	 * computes them. */
-	_Atomic uint64_t safe_step, safe_version, safe_seq;
 };
 
 /* The gate of a server: the workers' clocks and the mode in force. It decides which pushes and
@@ -263,7 +292,7 @@ void budget_book_rows(struct part *p, struct budget *b);
 /* Allocates what the head of a bsp chain needs beside the values: the accumulator, and a spare one
  * when there is a next replica. Does nothing outside of bsp. */
 enum err_code part_alloc_head(struct part *p, const struct shard *s, struct err *e);
-/* Sets last[slot], moves the bits of refused[slot] along, and updates `owed`. */
+/* Sets last[slot], moves the bits of refused[slot] along, and updates `pending`. */
 void part_set_last(struct part *p, uint32_t slot, uint64_t last);
 /* Remembers that the slot's push of this step was refused; step < last[slot]. And: was it? */
 void part_set_refused(struct part *p, uint32_t slot, uint64_t step);
@@ -271,18 +300,18 @@ bool part_was_refused(const struct part *p, uint32_t slot, uint64_t step);
 /* The bits of refused[slot], as they are sent to another replica. */
 uint64_t part_refused_bits(const struct part *p, uint32_t slot);
 void part_set_refused_bits(struct part *p, uint32_t slot, uint64_t bits);
-/* Notes that the slot announced a push of step due - 1. */
-void part_expect(struct part *p, uint32_t slot, uint64_t due);
+/* Notes that the slot announced a push of step end - 1. */
+void part_expect(struct part *p, uint32_t slot, uint64_t end);
 /* Withdraws the slot's announcement for this step. False: there was none. */
 bool part_withdraw(struct part *p, uint32_t slot, uint64_t step);
-/* Adds announcements that another replica sent (due and claims as in struct part) to those known
- * here. The window moves to the newer `due`; announcements more than 64 steps older are
+/* Adds announcements that another replica sent (end and steps as in struct announced) to those known
+ * here. The window moves to the newer `end`; announcements more than 64 steps older are
  * forgotten. */
-void part_merge_expected(struct part *p, uint32_t slot, uint64_t due, uint64_t claims);
+void part_merge_expected(struct part *p, uint32_t slot, uint64_t end, uint64_t steps);
 /* The newest step that the slot announced, plus 1. */
 static inline uint64_t part_expected_end(const struct part *p, uint32_t slot)
 {
-	return slot < p->ndebt ? p->debt[slot].due : 0;
+	return slot < p->pushes.nannounced ? p->pushes.announced[slot].end : 0;
 }
 /* Announced steps that are known for each slot: the newest one, and those before it. */
 #define PART_EXPECT_WINDOW 64u
@@ -322,9 +351,6 @@ bool part_apply_push(struct part *p, const struct push *push);
  * there is no memory. */
 void part_rows_alloc(struct part *p, const struct shard_config *cfg);
 void part_rows_free(struct part *p);
-/* The number of leading floats of a row that are equal in all replicas: values, optimizer state,
- * step of the last update, number of updates. The change stamp behind them is local. */
-size_t part_rows_copied(const struct part *p);
 /* The values arrived whole, as of the present version: forget all earlier changes. */
 void part_forget_changes(struct part *p);
 /* Forgets when each row was changed; the values stay. */

@@ -18,21 +18,12 @@
 /* Bytes of a block of rows, so that it stays in the first-level cache. */
 #define BLOCK_BYTES 16384u
 
-/* Sets the indexes of a row's hidden fields. Fields that other replicas get come first, then the
- * stamp, which is local. */
 static void lay_out_row(struct part *p, const struct optim_rule *rule, bool deltas)
 {
 	uint32_t floats = p->table->cols * (1 + rule->nslots);
-	bool dates = p->life && row_policy_dates(p->life->policy);
+	bool dates = p->sparse.life && row_policy_dates(p->sparse.life->policy);
 
-	p->seen_at = dates ? floats : 0;
-	p->stamp_at = deltas ? floats + dates : 0;
-	p->stride = floats + dates + deltas;
-}
-
-size_t part_rows_copied(const struct part *p)
-{
-	return p->stride - (p->stamp_at != 0);
+	p->sparse.layout = row_layout_make(floats, dates, deltas);
 }
 
 void part_rows_alloc(struct part *p, const struct shard_config *cfg)
@@ -40,24 +31,24 @@ void part_rows_alloc(struct part *p, const struct shard_config *cfg)
 	uint32_t cols = p->table->cols;
 	bool deltas = cfg->deltas && !cfg->relay;
 
-	p->life = cfg->relay ? NULL : row_life_new(p->table, cfg->jobless);
+	p->sparse.life = cfg->relay ? NULL : row_life_new(p->table, cfg->jobless);
 	lay_out_row(p, p->by->rule, deltas);
-	p->rows = rows_new(cfg->relay ? relay_part_stride(cols) : p->stride);
-	p->prev_rows = cfg->deterministic ? rows_new(cols) : NULL;
-	p->was = deltas ? mem_array(cols, sizeof *p->was) : NULL;
-	p->known_since = p->version;
+	p->sparse.rows = rows_new(cfg->relay ? relay_part_stride(cols) : p->sparse.layout.stride);
+	p->sparse.prev = cfg->deterministic ? rows_new(cols) : NULL;
+	p->sparse.was = deltas ? mem_array(cols, sizeof *p->sparse.was) : NULL;
+	p->sparse.known_since = p->version;
 }
 
 void part_rows_free(struct part *p)
 {
-	rows_free(p->rows);
-	rows_free(p->acc_rows);
-	rows_free(p->prev_rows);
-	p->rows = p->acc_rows = p->prev_rows = NULL;
-	free(p->was);
-	p->was = NULL;
-	row_life_free(p->life);
-	p->life = NULL;
+	rows_free(p->sparse.rows);
+	rows_free(p->sparse.acc);
+	rows_free(p->sparse.prev);
+	p->sparse.rows = p->sparse.acc = p->sparse.prev = NULL;
+	free(p->sparse.was);
+	p->sparse.was = NULL;
+	row_life_free(p->sparse.life);
+	p->sparse.life = NULL;
 }
 
 /* The i-th id; ids may have any alignment. */
@@ -73,40 +64,38 @@ static uint64_t read_row_id(const uint8_t *ids, uint32_t i)
 
 void part_forget_changes(struct part *p)
 {
-	if (p->stamps)
-		change_log_reset(p->stamps, p->version);
-	p->known_since = p->version;
+	if (p->dense.stamps)
+		change_log_reset(p->dense.stamps, p->version);
+	p->sparse.known_since = p->version;
 }
 
 /* The stamp of a row: version of its last change - known_since; 0: not changed since. */
 static uint32_t row_stamp(const struct part *p, const float *row)
 {
-	uint32_t stamp;
-
-	memcpy(&stamp, row + p->stamp_at, sizeof stamp);
-	return stamp;
+	return row_layout_get(&p->sparse.layout, row, ROW_CHANGED);
 }
 
 static void set_row_stamp(const struct part *p, float *row, uint32_t stamp)
 {
-	memcpy(row + p->stamp_at, &stamp, sizeof stamp);
+	row_layout_set(&p->sparse.layout, row, ROW_CHANGED, stamp);
 }
 
 void part_forget_rows(struct part *p)
 {
 	uint64_t id;
 
-	for (size_t i = 0; p->stamp_at && i < rows_count(p->rows); i++)
-		set_row_stamp(p, rows_at(p->rows, i, &id), 0);
-	p->known_since = p->version;
+	for (size_t i = 0;
+	     row_layout_has(&p->sparse.layout, ROW_CHANGED) && i < rows_count(p->sparse.rows); i++)
+		set_row_stamp(p, rows_at(p->sparse.rows, i, &id), 0);
+	p->sparse.known_since = p->version;
 }
 
 /* Stamps have 32 bits: when they are used up, all changes are forgotten. */
 void part_row_changed(struct part *p, float *row)
 {
-	if (p->version + 1 - p->known_since > UINT32_MAX)
+	if (p->version + 1 - p->sparse.known_since > UINT32_MAX)
 		part_forget_rows(p);
-	set_row_stamp(p, row, (uint32_t)(p->version + 1 - p->known_since));
+	set_row_stamp(p, row, (uint32_t)(p->version + 1 - p->sparse.known_since));
 }
 
 /* May the row, as shown at `version`, differ from what it was at version `since`? row NULL: it does
@@ -114,10 +103,11 @@ void part_row_changed(struct part *p, float *row)
 static bool row_may_differ(const struct part *p, const float *row, uint64_t since, uint64_t version)
 {
 	/* SINCE_NEVER is greater than every version. */
-	if (!p->stamp_at || since > version || since < p->known_since)
+	if (!row_layout_has(&p->sparse.layout, ROW_CHANGED) || since > version ||
+	    since < p->sparse.known_since)
 		return true;
-	return row ? row_stamp(p, row) > since - p->known_since
-	           : p->life && since < p->life->removed_version;
+	return row ? row_stamp(p, row) > since - p->sparse.known_since
+	           : p->sparse.life && since < p->sparse.life->removed_version;
 }
 
 /* ---- blocks ---- */
@@ -187,7 +177,7 @@ static bool save_previous_rows(struct part *p, const struct update *u, float *co
 {
 	float *old[ROWS_BLOCK];
 	uint64_t made;
-	bool good = rows_make(p->prev_rows, u->ids, u->n, old, &made);
+	bool good = rows_make(p->sparse.prev, u->ids, u->n, old, &made);
 
 	for (; made; made &= made - 1) {
 		int i = __builtin_ctzll(made);
@@ -211,11 +201,12 @@ static void step_rows_singly(struct part *p, const struct update *u, float *cons
 
 	for (uint32_t i = 0; i < u->n; i++) {
 		part_slots(row[i] + cols, cols, p->by->rule, slot);
-		if (p->stamp_at)
-			memcpy(p->was, row[i], cols * sizeof **row);
+		if (row_layout_has(&p->sparse.layout, ROW_CHANGED))
+			memcpy(p->sparse.was, row[i], cols * sizeof **row);
 		p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, cols, row[i],
 		    slot, row_gradient(p, u, i), u->scale);
-		if (p->stamp_at && memcmp(row[i], p->was, cols * sizeof **row))
+		if (row_layout_has(&p->sparse.layout, ROW_CHANGED) &&
+		    memcmp(row[i], p->sparse.was, cols * sizeof **row))
 			part_row_changed(p, row[i]);
 	}
 }
@@ -234,14 +225,14 @@ static void step_rows_together(struct part *p, const struct update *u, float *co
 		gather_columns(slot[k], row, u->n, (k + 1) * cols, cols);
 	for (uint32_t i = 0; !u->g && i < u->n; i++)
 		copy_floats(g + i * cols, u->each[i], cols);
-	if (p->stamp_at)
+	if (row_layout_has(&p->sparse.layout, ROW_CHANGED))
 		memcpy(was, w, all * sizeof *w);
 	p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, all, w, slot,
 	    u->g ? u->g : g, u->scale);
 	scatter_columns(w, row, u->n, 0, cols);
 	for (uint32_t k = 0; k < nslots; k++)
 		scatter_columns(slot[k], row, u->n, (k + 1) * cols, cols);
-	for (uint32_t i = 0; p->stamp_at && i < u->n; i++)
+	for (uint32_t i = 0; row_layout_has(&p->sparse.layout, ROW_CHANGED) && i < u->n; i++)
 		if (memcmp(row[i], was + i * cols, cols * sizeof **row))
 			part_row_changed(p, row[i]);
 }
@@ -267,20 +258,20 @@ static bool update_rows(struct part *p, const struct update *u)
 {
 	float *row[ROWS_BLOCK];
 	uint64_t made;
-	bool good = rows_make(p->rows, u->ids, u->n, row, &made);
+	bool good = rows_make(p->sparse.rows, u->ids, u->n, row, &made);
 
 	if (made)
 		init_new_rows(p, u->ids, row, made);
-	if (!good || (p->prev_rows && !save_previous_rows(p, u, row)))
+	if (!good || (p->sparse.prev && !save_previous_rows(p, u, row)))
 		return false;
 	if (u->distinct && p->table->cols <= NARROW)
 		step_rows_together(p, u, row);
 	else
 		step_rows_singly(p, u, row);
-	if (!p->life)
+	if (!p->sparse.life)
 		return true;
 	row_life_note_update(p, row, u->n, made);
-	for (; made && p->stamp_at; made &= made - 1)
+	for (; made && row_layout_has(&p->sparse.layout, ROW_CHANGED); made &= made - 1)
 		part_row_changed(p, row[__builtin_ctzll(made)]);
 	return true;
 }
@@ -305,7 +296,7 @@ static bool update_chosen(struct part *p, const struct update *u)
 
 static bool update_block(struct part *p, const struct update *u)
 {
-	return p->life ? update_chosen(p, u) : update_rows(p, u);
+	return p->sparse.life ? update_chosen(p, u) : update_rows(p, u);
 }
 
 bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t *ids, uint32_t n,
@@ -322,12 +313,12 @@ bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t
 		if (!update_block(p, &u))
 			return false;
 	}
-	return !n || !p->life || row_life_end_update(p);
+	return !n || !p->sparse.life || row_life_end_update(p);
 }
 
 bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h, float scale)
 {
-	uint32_t n = (uint32_t)rows_count(p->acc_rows),
+	uint32_t n = (uint32_t)rows_count(p->sparse.acc),
 	         most = rows_per_block(p, 2 + p->by->rule->nslots);
 	struct update u = { .h = h, .scale = scale, .distinct = true };
 	uint64_t ids[ROWS_BLOCK];
@@ -336,11 +327,11 @@ bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h, floa
 		u.n = min_u32(n - at, most);
 		u.ids = (const uint8_t *)ids;
 		for (uint32_t i = 0; i < u.n; i++)
-			u.each[i] = rows_at(p->acc_rows, at + i, &ids[i]);
+			u.each[i] = rows_at(p->sparse.acc, at + i, &ids[i]);
 		if (!update_block(p, &u))
 			return false;
 	}
-	return !p->life || row_life_end_update(p);
+	return !p->sparse.life || row_life_end_update(p);
 }
 
 /* ---- another rule ---- */
@@ -349,13 +340,13 @@ bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h, floa
 static void convert_rows_to_rule(struct part *p, const struct optim_rule *rule)
 {
 	uint32_t cols = p->table->cols, had = cols * (1 + p->by->rule->nslots),
-	         has = cols * (1 + rule->nslots), hidden = p->stride - had;
+	         has = cols * (1 + rule->nslots), hidden = p->sparse.layout.stride - had;
 	struct rows *rows = rows_new(has + hidden);
 
-	for (size_t i = 0; i < rows_count(p->rows); i++) {
+	for (size_t i = 0; i < rows_count(p->sparse.rows); i++) {
 		bool made;
 		uint64_t id;
-		const float *from = rows_at(p->rows, i, &id);
+		const float *from = rows_at(p->sparse.rows, i, &id);
 		float *to = rows_put(rows, id, &made);
 
 		/* All servers have agreed on the change, so without memory this one ends. */
@@ -365,8 +356,8 @@ static void convert_rows_to_rule(struct part *p, const struct optim_rule *rule)
 		settings_epoch_carry_state(rule, p->by->rule, cols, from + cols, to + cols);
 		memcpy(to + has, from + had, hidden * sizeof *to);
 	}
-	rows_free(p->rows);
-	p->rows = rows;
+	rows_free(p->sparse.rows);
+	p->sparse.rows = rows;
 }
 
 void part_rows_set_rule(struct part *p, const struct shard *s, const struct optim_rule *rule)
@@ -397,7 +388,7 @@ static bool accumulate_block(struct part *p, const uint8_t *ids, uint32_t n, flo
 	float *acc[ROWS_BLOCK], x[TOGETHER];
 	uint64_t made;
 
-	if (!rows_make(p->acc_rows, ids, n, acc, &made))
+	if (!rows_make(p->sparse.acc, ids, n, acc, &made))
 		return false;
 	if (cols > NARROW || !ids_ascend(ids, n)) {
 		for (uint32_t i = 0; i < n; i++)
@@ -446,9 +437,9 @@ static void show_block(const struct part *p, bool previous, const uint8_t *ids, 
 	uint64_t base = 0;
 	bool based = false;
 
-	rows_find(p->rows, ids, n, row);
+	rows_find(p->sparse.rows, ids, n, row);
 	if (previous)
-		rows_find(p->prev_rows, ids, n, old);
+		rows_find(p->sparse.prev, ids, n, old);
 	for (uint32_t i = 0; i < n; i++, out += cols) {
 		if (row[i] || (previous && old[i])) {
 			copy_floats(out, previous && old[i] ? old[i] : row[i], cols);

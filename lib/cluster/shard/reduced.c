@@ -3,8 +3,8 @@
 
 bool reduced_is_here(const struct part *p)
 {
-	for (uint32_t i = 0; i < p->nlast; i++)
-		if (p->last[i] > p->step)
+	for (uint32_t i = 0; i < p->pushes.nlast; i++)
+		if (p->pushes.last[i] > p->step)
 			return true;
 	return false;
 }

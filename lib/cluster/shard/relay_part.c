@@ -10,14 +10,14 @@
 /* Remembers the servers' answer to the sum of a step. */
 static void note_sum_outcome(struct part *p, uint64_t step, enum push_status status)
 {
-	p->said[step % SAID].end = step + 1;
-	p->said[step % SAID].status = status;
+	p->relay.said[step % SAID].end = step + 1;
+	p->relay.said[step % SAID].status = status;
 }
 
 static bool sum_is_too_large(const struct part *p)
 {
 	return p->table->sparse &&
-	    rows_count(p->acc_rows) > (SUM_MAX - sum_body_head_bytes(SUM_CONTRIBUTORS_MAX)) /
+	    rows_count(p->sparse.acc) > (SUM_MAX - sum_body_head_bytes(SUM_CONTRIBUTORS_MAX)) /
 	        (8 + (size_t)p->table->cols * 4);
 }
 
@@ -40,7 +40,7 @@ void relay_part_close(struct shard *s, struct part *p)
 		note_sum_outcome(p, step, PUSH_SPLIT);
 		copy_update_safe(p);
 	}
-	if (!whole || p->owed)
+	if (!whole || p->pushes.pending)
 		signal_goes_alone(s, p);
 	part_clear_sum(p);
 }
@@ -48,8 +48,8 @@ void relay_part_close(struct shard *s, struct part *p)
 /* Has no slot pushed at the open step? */
 static bool open_sum_is_empty(const struct part *p)
 {
-	for (uint32_t i = 0; i < p->nlast; i++)
-		if (p->last[i] > p->step)
+	for (uint32_t i = 0; i < p->pushes.nlast; i++)
+		if (p->pushes.last[i] > p->step)
 			return false;
 	return true;
 }
@@ -60,7 +60,7 @@ void relay_part_jump(struct shard *s, struct part *p, uint64_t step)
 		return;
 	if (!open_sum_is_empty(p))
 		relay_part_close(s, p);
-	else if (p->owed)
+	else if (p->pushes.pending)
 		signal_goes_alone(s, p);
 	p->step = step > p->step ? step : p->step;
 	copy_update_safe(p);
@@ -68,7 +68,7 @@ void relay_part_jump(struct shard *s, struct part *p, uint64_t step)
 
 void relay_part_skip(struct part *p, uint64_t step)
 {
-	if (p->owed || step <= p->step || !open_sum_is_empty(p))
+	if (p->pushes.pending || step <= p->step || !open_sum_is_empty(p))
 		return;
 	p->step = step;
 	copy_update_safe(p);
@@ -76,12 +76,14 @@ void relay_part_skip(struct part *p, uint64_t step)
 
 void relay_part_add_share(struct part *p, uint32_t slot, uint32_t examples, uint64_t incarnation)
 {
-	if (slot >= p->nshare) {
-		p->share = mem_regrow(p->share, p->nlast, sizeof *p->share);
-		memset(p->share + p->nshare, 0, (p->nlast - p->nshare) * sizeof *p->share);
-		p->nshare = p->nlast;
+	if (slot >= p->relay.nshare) {
+		p->relay.share = mem_regrow(p->relay.share, p->pushes.nlast,
+		    sizeof *p->relay.share);
+		memset(p->relay.share + p->relay.nshare, 0,
+		    (p->pushes.nlast - p->relay.nshare) * sizeof *p->relay.share);
+		p->relay.nshare = p->pushes.nlast;
 	}
-	p->share[slot] = (struct share){ incarnation, examples };
+	p->relay.share[slot] = (struct share){ incarnation, examples };
 }
 
 /* ---- outcomes of sums ---- */
@@ -95,8 +97,8 @@ void shard_sum_answered(struct shard *s, uint16_t table, uint32_t part, uint64_t
 		return;
 	pthread_mutex_lock(&p->lock);
 	/* A sum that was sent twice is answered twice: ignore the second answer. */
-	if (p->sent && p->sent->seq == seq) {
-		note_sum_outcome(p, p->sent->step, status);
+	if (p->chain.sent && p->chain.sent->seq == seq) {
+		note_sum_outcome(p, p->chain.sent->step, status);
 		copy_drop_first(p);
 		copy_update_safe(p);
 	}
@@ -113,7 +115,7 @@ bool shard_goes_alone(struct shard *s, uint16_t table, uint32_t part, uint32_t s
 	pthread_mutex_lock(&p->lock);
 	in = part_taken_end(p, slot) > step;
 	alone = p->step > step;
-	for (const struct copy *c = p->sent; c && alone && in; c = c->next)
+	for (const struct copy *c = p->chain.sent; c && alone && in; c = c->next)
 		alone = c->step != step;
 	pthread_mutex_unlock(&p->lock);
 	return alone;
@@ -134,8 +136,8 @@ enum push_status shard_relay_outcome(struct shard *s, uint16_t table, uint32_t p
 		return status;
 	pthread_mutex_lock(&p->lock);
 	/* When the outcome is not known here any more, split makes the worker ask the servers. */
-	if (p->said[step % SAID].end == step + 1)
-		said = p->said[step % SAID].status;
+	if (p->relay.said[step % SAID].end == step + 1)
+		said = p->relay.said[step % SAID].status;
 	pthread_mutex_unlock(&p->lock);
 	return said == PUSH_SPLIT ? PUSH_SPLIT : status;
 }
@@ -146,7 +148,7 @@ enum shard_answer relay_part_may_show(struct part *p, uint64_t step)
 {
 	if (step == SYNC_NEVER || !p->here)
 		return SHARD_ELSEWHERE;
-	if (p->have > step)
+	if (p->relay.have > step)
 		return SHARD_OK;
 	p->waited = true;
 	return SHARD_HOLD;
@@ -188,7 +190,7 @@ enum shard_answer relay_part_copy_rows(struct part *p, uint64_t step, const uint
 		uint64_t id;
 
 		memcpy(&id, ids + (size_t)i * 8, sizeof id);
-		row = rows_get(p->rows, id);
+		row = rows_get(p->sparse.rows, id);
 		if (!row || row_marks(p, row).have <= step) {
 			p->waited = true;
 			return SHARD_HOLD;
@@ -201,7 +203,7 @@ enum shard_answer relay_part_copy_rows(struct part *p, uint64_t step, const uint
 /* Books what the partition's rows take now. */
 static void book_lent_rows(struct shard *s, struct part *p)
 {
-	uint64_t now = rows_bytes(p->rows);
+	uint64_t now = rows_bytes(p->sparse.rows);
 
 	atomic_fetch_add(&s->budget.lent, now - p->lent);
 	p->lent = now;
@@ -211,10 +213,10 @@ static void book_lent_rows(struct shard *s, struct part *p)
  * all slots have completed the steps before. */
 static bool drop_old_rows(struct shard *s, struct part *p, void *step)
 {
-	if (!p->rows || p->have > *(const uint64_t *)step || !p->lent)
+	if (!p->sparse.rows || p->relay.have > *(const uint64_t *)step || !p->lent)
 		return true;
-	rows_free(p->rows);
-	p->rows = rows_new(relay_part_stride(p->table->cols));
+	rows_free(p->sparse.rows);
+	p->sparse.rows = rows_new(relay_part_stride(p->table->cols));
 	book_lent_rows(s, p);
 	return true;
 }
@@ -245,7 +247,7 @@ static bool fetched_rows_fit(const struct shard *s, const struct part *p, const 
 		uint64_t id;
 
 		memcpy(&id, ids + (size_t)i * 8, sizeof id);
-		fresh += !rows_get(p->rows, id);
+		fresh += !rows_get(p->sparse.rows, id);
 	}
 	return !fresh || used + fresh * each <= limit;
 }
@@ -257,7 +259,7 @@ static bool mark_row_asked(struct part *p, const struct shard_row_request *by, u
     bool *room)
 {
 	bool made;
-	float *row = rows_put(p->rows, id, &made);
+	float *row = rows_put(p->sparse.rows, id, &made);
 	struct marks m;
 
 	*room = row != NULL;
@@ -291,8 +293,8 @@ bool shard_ask_rows(struct shard *s, uint16_t table, uint32_t part,
 	/* Another thread may have begun the step, and not have dropped this partition's rows
 	 * yet. */
 	drop_old_rows(s, p, &step);
-	if (step >= p->have)
-		p->have = step + 1;
+	if (step >= p->relay.have)
+		p->relay.have = step + 1;
 	room = fetched_rows_fit(s, p, ids, n);
 	for (uint32_t i = 0; room && i < n; i++) {
 		memcpy(&out[*k], ids + (size_t)i * 8, sizeof *out);
@@ -319,9 +321,9 @@ void shard_set_fetched(struct shard *s, uint16_t table, uint32_t part, uint64_t 
 	if (!p || p->table->sparse)
 		return;
 	pthread_mutex_lock(&p->lock);
-	if (p->here && p->have <= step) {
-		memcpy(p->w, w, p->n * sizeof *w);
-		p->have = step + 1;
+	if (p->here && p->relay.have <= step) {
+		memcpy(p->dense.w, w, p->n * sizeof *w);
+		p->relay.have = step + 1;
 	}
 	note_arrival(p, version);
 	pthread_mutex_unlock(&p->lock);
@@ -337,7 +339,7 @@ void shard_set_fetched_rows(struct shard *s, uint16_t table, uint32_t part, uint
 		return;
 	pthread_mutex_lock(&p->lock);
 	for (uint32_t i = 0; p->here && i < n; i++) {
-		float *row = rows_put(p->rows, ids[i], &made);
+		float *row = rows_put(p->sparse.rows, ids[i], &made);
 
 		/* Without memory for the row it stays unknown, and is asked for again. */
 		if (!row || row_marks(p, row).have > step)

@@ -42,7 +42,7 @@ static enum err_code saved_read(struct saved *x, const struct part *p, const str
 static bool restore_row(struct part *p, const struct saved *x, size_t i)
 {
 	bool made;
-	float *row = rows_put(p->rows, x->ids[i], &made);
+	float *row = rows_put(p->sparse.rows, x->ids[i], &made);
 
 	for (size_t k = 0; row && k < x->copies; k++)
 		memcpy(row + k * x->cols, x->values + (k * x->n + i) * x->cols,
@@ -74,13 +74,13 @@ static enum err_code restore_life(struct part *p, const struct ckpt_reader *r,
 
 	if (!rc)
 		rc = ckpt_read_life(r, t, p->index, seen, life, e);
-	if (!rc && info->nlife && !row_life_get(p->life, life, info->nlife))
+	if (!rc && info->nlife && !row_life_get(p->sparse.life, life, info->nlife))
 		rc = err_set(e, ERR_FORMAT,
 		    "%s is damaged: partition %u of table \"%s\" has not what its policy goes by",
 		    ckpt_path(r), p->index, t->name);
-	for (size_t i = 0; !rc && p->seen_at && i < info->n; i++)
-		row_life_set_last_step(p, rows_get(p->rows, ids[i]),
-		    info->dated ? seen[i] : p->life->clock);
+	for (size_t i = 0; !rc && row_layout_has(&p->sparse.layout, ROW_SEEN) && i < info->n; i++)
+		row_life_set_last_step(p, rows_get(p->sparse.rows, ids[i]),
+		    info->dated ? seen[i] : p->sparse.life->clock);
 	free(ids);
 	free(seen);
 	free(life);
@@ -107,12 +107,12 @@ enum err_code restore_part(struct part *p, const struct shard_config *cfg,
 		    nslots);
 	if (t->sparse) {
 		rc = restore_rows(p, cfg->restore, t, &info, e);
-		if (!rc && p->life)
+		if (!rc && p->sparse.life)
 			rc = restore_life(p, cfg->restore, t, &info, e);
 	} else {
-		part_slots(p->state, p->n, p->by->rule, slot);
-		rc = ckpt_read_part(cfg->restore, t, p->index, 0, p->n, NULL, p->w, slot, nslots,
-		    e);
+		part_slots(p->dense.state, p->n, p->by->rule, slot);
+		rc = ckpt_read_part(cfg->restore, t, p->index, 0, p->n, NULL, p->dense.w, slot,
+		    nslots, e);
 	}
 	p->version = info.version;
 	p->born = info.born;

@@ -8,16 +8,16 @@
 uint64_t robust_bytes(const struct part *p, const struct shard_config *cfg)
 {
 	return aggregate_compares(&cfg->aggregate)
-	    ? (uint64_t)cfg->slots * (p->n * sizeof(float) + sizeof *p->kept)
+	    ? (uint64_t)cfg->slots * (p->n * sizeof(float) + sizeof *p->sum.kept)
 	    : 0;
 }
 
 bool robust_has_room(struct part *p, struct shard *s, uint32_t slot)
 {
-	uint64_t need = p->n * sizeof(float) + sizeof *p->kept;
+	uint64_t need = p->n * sizeof(float) + sizeof *p->sum.kept;
 
 	if (!aggregate_compares(&s->cfg.aggregate) || slot == SHARD_OUTSIDE ||
-	    slot < s->cfg.slots || (slot < p->nkept && p->kept[slot].g))
+	    slot < s->cfg.slots || (slot < p->sum.nkept && p->sum.kept[slot].g))
 		return true;
 	if (slot >= ORDER_MAX ||
 	    (s->budget.limit && atomic_load(&s->budget.used) + need > s->budget.limit)) {
@@ -37,14 +37,14 @@ bool robust_keep(struct part *p, const struct push *push)
 
 	if (p->table->sparse || push->slot >= ORDER_MAX)
 		return false;
-	if (push->slot >= p->nkept) {
+	if (push->slot >= p->sum.nkept) {
 		size_t n = (size_t)push->slot + 1;
 
-		p->kept = mem_regrow(p->kept, n, sizeof *p->kept);
-		memset(p->kept + p->nkept, 0, (n - p->nkept) * sizeof *p->kept);
-		p->nkept = n;
+		p->sum.kept = mem_regrow(p->sum.kept, n, sizeof *p->sum.kept);
+		memset(p->sum.kept + p->sum.nkept, 0, (n - p->sum.nkept) * sizeof *p->sum.kept);
+		p->sum.nkept = n;
 	}
-	k = &p->kept[push->slot];
+	k = &p->sum.kept[push->slot];
 	if (!k->g && !(k->g = mem_try_array(p->n, sizeof *k->g)))
 		return false;
 	g = codec_values(codec, push->payload, push->len, p->n, k->g);
@@ -61,27 +61,27 @@ uint64_t robust_combine(struct shard *s, struct part *p)
 	const float *gradient[ORDER_MAX];
 	struct aggregate_in in = { .len = p->n, .gradient = gradient, .examples = examples };
 
-	for (uint32_t i = 0; i < p->nkept; i++)
-		if (p->kept[i].examples) {
-			examples[in.n] = p->kept[i].examples;
-			gradient[in.n++] = p->kept[i].g;
+	for (uint32_t i = 0; i < p->sum.nkept; i++)
+		if (p->sum.kept[i].examples) {
+			examples[in.n] = p->sum.kept[i].examples;
+			gradient[in.n++] = p->sum.kept[i].g;
 		}
 	if (!in.n)
 		return 0;
-	return s->cfg.aggregate.ops->combine(&s->cfg.aggregate, &in, p->acc);
+	return s->cfg.aggregate.ops->combine(&s->cfg.aggregate, &in, p->dense.acc);
 }
 
 void robust_reopen(struct part *p)
 {
-	for (size_t i = 0; i < p->nkept; i++)
-		p->kept[i].examples = 0;
+	for (size_t i = 0; i < p->sum.nkept; i++)
+		p->sum.kept[i].examples = 0;
 }
 
 void robust_free(struct part *p)
 {
-	for (size_t i = 0; i < p->nkept; i++)
-		free(p->kept[i].g);
-	free(p->kept);
-	p->kept = NULL;
-	p->nkept = 0;
+	for (size_t i = 0; i < p->sum.nkept; i++)
+		free(p->sum.kept[i].g);
+	free(p->sum.kept);
+	p->sum.kept = NULL;
+	p->sum.nkept = 0;
 }

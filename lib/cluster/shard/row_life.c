@@ -47,7 +47,7 @@ static bool is_admitted_by_chance(const struct part *p, uint64_t id)
 {
 	uint64_t coin = rng_mix(rng_mix(id) ^ rng_mix(p->version + p->table->seed));
 
-	return (double)(coin >> 11) * 0x1p-53 < p->life->policy->chance;
+	return (double)(coin >> 11) * 0x1p-53 < p->sparse.life->policy->chance;
 }
 
 /* Unless the policy says how much: 16 bytes for each row, because there are more ids than rows. */
@@ -65,7 +65,7 @@ uint64_t row_life_sketch_bytes(const struct table *t)
 /* Counts the id, and decides whether it gets a row now. */
 static bool admits_id(struct part *p, uint64_t id)
 {
-	struct life *l = p->life;
+	struct life *l = p->sparse.life;
 	const struct row_policy *policy = l->policy;
 
 	if (policy->chance > 0)
@@ -79,14 +79,14 @@ uint32_t row_life_choose(struct part *p, const uint8_t *ids, uint32_t n, uint32_
 	float *row[ROWS_BLOCK];
 	uint32_t k = 0;
 
-	p->life->count[LIFE_offered] += n;
-	if (!p->life->policy->admit && p->life->policy->chance <= 0)
+	p->sparse.life->count[LIFE_offered] += n;
+	if (!p->sparse.life->policy->admit && p->sparse.life->policy->chance <= 0)
 		return n;
-	rows_find(p->rows, ids, n, row);
+	rows_find(p->sparse.rows, ids, n, row);
 	for (uint32_t i = 0; i < n; i++)
 		if (row[i] || admits_id(p, get_le64(ids + (size_t)i * 8)))
 			place[k++] = i;
-	p->life->count[LIFE_refused] += n - k;
+	p->sparse.life->count[LIFE_refused] += n - k;
 	return k;
 }
 
@@ -94,29 +94,24 @@ uint32_t row_life_choose(struct part *p, const uint8_t *ids, uint32_t n, uint32_
  * 2^32 - 1. */
 static uint32_t row_age(const struct part *p, const float *row)
 {
-	uint32_t seen;
-
-	memcpy(&seen, row + p->seen_at, sizeof seen);
-	return (uint32_t)p->life->clock - seen;
+	return (uint32_t)p->sparse.life->clock - row_layout_get(&p->sparse.layout, row, ROW_SEEN);
 }
 
 uint64_t row_life_last_step(const struct part *p, const float *row)
 {
-	return p->life->clock - row_age(p, row);
+	return p->sparse.life->clock - row_age(p, row);
 }
 
 void row_life_set_last_step(const struct part *p, float *row, uint64_t step)
 {
-	uint32_t seen = (uint32_t)step;
-
-	memcpy(row + p->seen_at, &seen, sizeof seen);
+	row_layout_set(&p->sparse.layout, row, ROW_SEEN, (uint32_t)step);
 }
 
 void row_life_note_update(struct part *p, float *const *row, uint32_t n, uint64_t made)
 {
-	for (uint32_t i = 0; p->seen_at && i < n; i++)
-		row_life_set_last_step(p, row[i], p->life->clock);
-	p->life->count[LIFE_admitted] += (unsigned)__builtin_popcountll(made);
+	for (uint32_t i = 0; row_layout_has(&p->sparse.layout, ROW_SEEN) && i < n; i++)
+		row_life_set_last_step(p, row[i], p->sparse.life->clock);
+	p->sparse.life->count[LIFE_admitted] += (unsigned)__builtin_popcountll(made);
 }
 
 /* ---- expiry and eviction ---- */
@@ -148,10 +143,10 @@ static bool row_stays(void *ctx, uint64_t id, const float *row)
 
 	if (age < x->age || (age == x->age && row_eviction_rank(id) < x->rank))
 		return true;
-	old = p->prev_rows ? rows_put(p->prev_rows, id, &made) : NULL;
+	old = p->sparse.prev ? rows_put(p->sparse.prev, id, &made) : NULL;
 	if (old && made)
 		copy_floats(old, row, p->table->cols);
-	x->fits &= old || !p->prev_rows;
+	x->fits &= old || !p->sparse.prev;
 	return false;
 }
 
@@ -159,12 +154,12 @@ static bool row_stays(void *ctx, uint64_t id, const float *row)
 static bool drop_rows(struct part *p, uint32_t age, uint64_t rank, enum row_life_counter why)
 {
 	struct leaving x = { p, age, rank, true };
-	size_t n = rows_sift(p->rows, row_stays, &x);
+	size_t n = rows_sift(p->sparse.rows, row_stays, &x);
 
-	p->life->count[why] += n;
+	p->sparse.life->count[why] += n;
 	if (n) {
-		p->life->removed = p->life->clock + 1;
-		p->life->removed_version = p->version + 1;
+		p->sparse.life->removed = p->sparse.life->clock + 1;
+		p->sparse.life->removed_version = p->version + 1;
 	}
 	return x.fits;
 }
@@ -173,7 +168,7 @@ static bool drop_rows(struct part *p, uint32_t age, uint64_t rank, enum row_life
  * row may stay a little longer. */
 static bool expire_rows(struct part *p)
 {
-	struct life *l = p->life;
+	struct life *l = p->sparse.life;
 	uint64_t expire = l->policy->expire;
 
 	if (!expire || l->clock < l->looked + (expire + LOOKS - 1) / LOOKS)
@@ -200,13 +195,14 @@ static int compare_oldest_first(const void *a, const void *b)
  * unlike rows_bytes. */
 static uint64_t rows_bytes_taken(const struct part *p)
 {
-	return rows_count(p->rows) * (p->stride * sizeof(float) + ROW_OVERHEAD);
+	return rows_count(p->sparse.rows) *
+	    (p->sparse.layout.stride * sizeof(float) + ROW_OVERHEAD);
 }
 
 /* The bytes that an eviction leaves: the limit less 1 / ROOM of it, in whole rows. */
 static uint64_t eviction_goal(const struct part *p, uint64_t limit)
 {
-	size_t each = p->stride * sizeof(float) + ROW_OVERHEAD;
+	size_t each = p->sparse.layout.stride * sizeof(float) + ROW_OVERHEAD;
 
 	return limit - limit / each / ROOM * each;
 }
@@ -215,25 +211,25 @@ static uint64_t eviction_goal(const struct part *p, uint64_t limit)
  * policy.memory. */
 static bool evict_rows(struct part *p)
 {
-	uint64_t limit = p->life->policy->memory / p->table->nparts, bytes = rows_bytes_taken(p),
-	         goal, id;
-	size_t n = rows_count(p->rows), k = 0;
+	uint64_t limit = p->sparse.life->policy->memory / p->table->nparts,
+	         bytes = rows_bytes_taken(p), goal, id;
+	size_t n = rows_count(p->sparse.rows), k = 0;
 	struct order *order, last;
 
-	if (!p->life->policy->memory || bytes <= limit || n < 2)
+	if (!p->sparse.life->policy->memory || bytes <= limit || n < 2)
 		return true;
 	goal = eviction_goal(p, limit);
 	order = mem_try_array(n, sizeof *order);
 	if (!order)
 		return false;
 	for (size_t i = 0; i < n; i++) {
-		const float *row = rows_at(p->rows, i, &id);
+		const float *row = rows_at(p->sparse.rows, i, &id);
 
 		order[i] = (struct order){ row_age(p, row), row_eviction_rank(id) };
 	}
 	qsort(order, n, sizeof *order, compare_oldest_first);
 	for (; bytes > goal && k < n - 1; k++)
-		bytes -= p->stride * sizeof(float) + ROW_OVERHEAD;
+		bytes -= p->sparse.layout.stride * sizeof(float) + ROW_OVERHEAD;
 	last = order[k - 1];
 	free(order);
 	return drop_rows(p, last.age, last.rank, LIFE_evicted);
@@ -252,7 +248,7 @@ static void decay_sketch(struct life *l)
 
 bool row_life_end_update(struct part *p)
 {
-	struct life *l = p->life;
+	struct life *l = p->sparse.life;
 
 	if (l->by_updates)
 		l->clock++;

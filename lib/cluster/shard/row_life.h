@@ -41,8 +41,8 @@ uint64_t row_life_sketch_bytes(const struct table *t);
 /* Moves the clock to the step of the update under way. Called before the update. */
 static inline void row_life_set_step(struct part *p, uint64_t step)
 {
-	if (p->life && !p->life->by_updates && step > p->life->clock)
-		p->life->clock = step;
+	if (p->sparse.life && !p->sparse.life->by_updates && step > p->sparse.life->clock)
+		p->sparse.life->clock = step;
 }
 
 /* Which of n ids (at most ROWS_BLOCK) may be updated, because they have a row or are admitted now?

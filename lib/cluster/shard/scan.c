@@ -17,11 +17,11 @@ static bool row_is_wanted(const struct part *p, const struct scan *x, uint64_t i
  * array. */
 static uint64_t *list_wanted_ids(const struct part *p, const struct scan *x, size_t *count)
 {
-	uint64_t *all = mem_array(rows_count(p->rows) + 1, sizeof *all), id;
+	uint64_t *all = mem_array(rows_count(p->sparse.rows) + 1, sizeof *all), id;
 
 	*count = 0;
-	for (size_t i = 0; i < rows_count(p->rows); i++) {
-		const float *row = rows_at(p->rows, i, &id);
+	for (size_t i = 0; i < rows_count(p->sparse.rows); i++) {
+		const float *row = rows_at(p->sparse.rows, i, &id);
 
 		if (row_is_wanted(p, x, id, row))
 			all[(*count)++] = id;
@@ -37,7 +37,7 @@ static uint64_t scan_step(struct shard *s, const struct part *p)
 	uint64_t step = shard_step(s);
 
 	if (s->cfg.jobless)
-		return p->life ? p->life->clock : 0;
+		return p->sparse.life ? p->sparse.life->clock : 0;
 	return settings_epoch_sums_step(s, p->step) && p->step < step ? p->step : step;
 }
 
@@ -52,12 +52,12 @@ static void copy_scanned_rows(struct shard *s, const struct part *p, struct scan
 	for (size_t i = 0; i < x->n; i++) {
 		memcpy(x->ids + i * 8, &all[i], 8);
 		if (x->out)
-			copy_floats(x->out + i * cols, rows_get(p->rows, all[i]), cols);
+			copy_floats(x->out + i * cols, rows_get(p->sparse.rows, all[i]), cols);
 	}
 	free(all);
 	x->version = p->version;
 	x->step = scan_step(s, p);
-	x->removed = p->life ? p->life->removed : 0;
+	x->removed = p->sparse.life ? p->sparse.life->removed : 0;
 }
 
 enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, struct scan *x)
@@ -69,7 +69,7 @@ enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, str
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
 	a = shard_part_may_show(s, p, SYNC_NEVER);
-	if (a == SHARD_OK && x->changed && !p->seen_at)
+	if (a == SHARD_OK && x->changed && !row_layout_has(&p->sparse.layout, ROW_SEEN))
 		a = SHARD_BAD;
 	if (a == SHARD_OK)
 		copy_scanned_rows(s, p, x);

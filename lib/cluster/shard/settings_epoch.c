@@ -151,7 +151,8 @@ static bool enter_mode(struct shard *s, struct part *p, void *ctx)
 {
 	const struct settings_epoch *r = ctx;
 
-	if (!p->here || p->step >= r->step || (settings_epoch_sums_step(s, p->step) && !p->head))
+	if (!p->here || p->step >= r->step ||
+	    (settings_epoch_sums_step(s, p->step) && !p->chain.head))
 		return true;
 	p->step = r->step;
 	p->prev_same = true;
@@ -177,7 +178,7 @@ void settings_epoch_enter_mode(struct shard *s, struct part *p)
 static bool alloc_sums(struct shard *s, struct part *p, void *ctx)
 {
 	(void)ctx;
-	if (!p->here || !p->head)
+	if (!p->here || !p->chain.head)
 		return true;
 	if (part_alloc_head(p, s, NULL))
 		mem_fail();
@@ -248,9 +249,9 @@ static void convert_dense_state(struct part *p, const struct optim_rule *rule)
 
 	if (!state)
 		mem_fail();
-	settings_epoch_carry_state(rule, p->by->rule, p->n, p->state, state);
-	free(p->state);
-	p->state = state;
+	settings_epoch_carry_state(rule, p->by->rule, p->n, p->dense.state, state);
+	free(p->dense.state);
+	p->dense.state = state;
 }
 
 void settings_epoch_set(struct shard *s, struct part *p, const struct settings_epoch *r)
@@ -260,7 +261,7 @@ void settings_epoch_set(struct shard *s, struct part *p, const struct settings_e
 	if (r->number <= p->by->number)
 		return;
 	if (r->rule != before) {
-		if (p->rows)
+		if (p->sparse.rows)
 			part_rows_set_rule(p, s, r->rule);
 		else
 			convert_dense_state(p, r->rule);

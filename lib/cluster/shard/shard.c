@@ -151,7 +151,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	a = apply_push(s, p, push, good, r);
 	budget_book_rows(p, &s->budget);
 	if (a == SHARD_OK)
-		p->work += push->len + PUSH_WORK;
+		p->load.work += push->len + PUSH_WORK;
 	wake = a == SHARD_OK && p->waited && push_matters(s, p, push, step);
 	if (wake)
 		p->waited = false;
@@ -187,9 +187,9 @@ bool shard_is_safe(struct shard *s, uint16_t table, uint32_t part, const struct 
 	struct part *p = shard_part(s, table, part);
 
 	/* The tenure must be read last; see struct part. */
-	return p && !atomic_load(&p->gone) && atomic_load(&p->safe_step) >= due->steps &&
-	    atomic_load(&p->safe_version) >= due->version &&
-	    atomic_load(&p->safe_seq) >= due->seq && atomic_load(&p->tenure) == due->tenure;
+	return p && !atomic_load(&p->gone) && atomic_load(&p->chain.safe_step) >= due->steps &&
+	    atomic_load(&p->chain.safe_version) >= due->version &&
+	    atomic_load(&p->chain.safe_seq) >= due->seq && atomic_load(&p->tenure) == due->tenure;
 }
 
 bool shard_has_left(struct shard *s, uint16_t table, uint32_t part, const struct shard_due *due)
@@ -203,7 +203,7 @@ unsigned shard_copies(struct shard *s, uint16_t table, uint32_t part)
 {
 	struct part *p = shard_part(s, table, part);
 
-	return p ? atomic_load(&p->copies) : 0;
+	return p ? atomic_load(&p->chain.copies) : 0;
 }
 
 /* ---- pull ---- */
@@ -214,11 +214,11 @@ enum shard_answer shard_part_may_show(struct shard *s, struct part *p, uint64_t 
 
 	if (s->cfg.relay)
 		return relay_part_may_show(p, step);
-	if (!p->here || !p->tail)
+	if (!p->here || !p->chain.tail)
 		return SHARD_ELSEWHERE;
-	if (atomic_load(&p->safe_step) < closed ||
+	if (atomic_load(&p->chain.safe_step) < closed ||
 	    /* A joining replica that is about to count must have everything that is shown. */
-	    (p->must && atomic_load(&p->safe_version) < p->version) ||
+	    (p->chain.must && atomic_load(&p->chain.safe_version) < p->version) ||
 	    (step != SYNC_NEVER && gate_push_is_pending(s, p, step))) {
 		p->waited = true;
 		return SHARD_HOLD;
@@ -240,7 +240,7 @@ static const float *shown_values(const struct shard *s, const struct part *p, ui
 	bool previous = wants_previous(s, p, step);
 
 	*version = previous ? p->prev_version : p->version;
-	return previous ? p->prev : p->w;
+	return previous ? p->dense.prev : p->dense.w;
 }
 
 enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
@@ -286,7 +286,7 @@ enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t par
 	pthread_mutex_lock(&p->lock);
 	a = p->by && k <= p->by->rule->nslots ? shard_part_may_show(s, p, step) : SHARD_BAD;
 	if (a == SHARD_OK)
-		memcpy(out, p->state + (k - 1) * p->n, p->n * sizeof *out);
+		memcpy(out, p->dense.state + (k - 1) * p->n, p->n * sizeof *out);
 	*version = p->version;
 	pthread_mutex_unlock(&p->lock);
 	return a;
@@ -304,12 +304,12 @@ enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t p
 	*n = SIZE_MAX;
 	pthread_mutex_lock(&p->lock);
 	a = shard_part_may_show(s, p, step);
-	if (a == SHARD_OK && p->stamps) {
+	if (a == SHARD_OK && p->dense.stamps) {
 		w = shown_values(s, p, step, version);
 		/* A puller that has a later version than the one that is shown: values that changed
 		 * back are not known. */
 		if (since <= *version)
-			*n = change_log_since(p->stamps, since, most, place);
+			*n = change_log_since(p->dense.stamps, since, most, place);
 		for (size_t i = 0; *n != SIZE_MAX && i < *n; i++)
 			out[i] = w[place[i]];
 	}

@@ -13,19 +13,20 @@ static bool add_stats(struct shard *s, struct part *p, void *ctx)
 	(void)s;
 	if (!p->here)
 		return true;
-	if (p->rows) {
-		uint64_t floats = (uint64_t)rows_count(p->rows) * p->table->cols;
+	if (p->sparse.rows) {
+		uint64_t floats = (uint64_t)rows_count(p->sparse.rows) * p->table->cols;
 
-		out->rows += rows_count(p->rows);
+		out->rows += rows_count(p->sparse.rows);
 		out->parameters += floats;
 		out->parameter_bytes += floats * 4;
-		out->state_bytes += rows_bytes(p->rows) + row_life_bytes(p->life) - floats * 4;
+		out->state_bytes += rows_bytes(p->sparse.rows) + row_life_bytes(p->sparse.life) -
+		    floats * 4;
 	} else {
 		out->parameters += p->n;
 		out->parameter_bytes += (uint64_t)p->n * 4;
 		out->state_bytes += (uint64_t)p->n * p->by->rule->nslots * 4;
 	}
-	out->unsent += p->nsent;
+	out->unsent += p->chain.nsent;
 	return true;
 }
 
@@ -58,12 +59,12 @@ bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out)
 		if (!p)
 			continue;
 		pthread_mutex_lock(&p->lock);
-		if (p->here && p->head && p->rows) {
-			out->rows += rows_count(p->rows);
-			out->bytes += rows_bytes(p->rows) + row_life_bytes(p->life);
-			out->counted |= p->life != NULL;
-			for (unsigned k = 0; p->life && k < LIFE_COUNTS; k++)
-				out->count[k] += p->life->count[k];
+		if (p->here && p->chain.head && p->sparse.rows) {
+			out->rows += rows_count(p->sparse.rows);
+			out->bytes += rows_bytes(p->sparse.rows) + row_life_bytes(p->sparse.life);
+			out->counted |= p->sparse.life != NULL;
+			for (unsigned k = 0; p->sparse.life && k < LIFE_COUNTS; k++)
+				out->count[k] += p->sparse.life->count[k];
 		}
 		pthread_mutex_unlock(&p->lock);
 	}
@@ -87,20 +88,20 @@ struct heat {
 static bool add_heat(struct shard *s, struct part *p, void *ctx)
 {
 	struct heat *h = ctx;
-	uint64_t work = p->work - p->work_seen;
+	uint64_t work = p->load.work - p->load.work_seen;
 
 	(void)s;
-	p->work_seen = p->work;
-	if (!p->here || !p->head) {
-		p->measured = 0;
-		p->warmth = p->warm_for = 0;
+	p->load.work_seen = p->load.work;
+	if (!p->here || !p->chain.head) {
+		p->load.measured = 0;
+		p->load.warmth = p->load.warm_for = 0;
 		return true;
 	}
-	p->measured += (uint64_t)h->steps;
-	p->warmth = p->warmth * h->keep + (double)work;
-	p->warm_for = p->warm_for * h->keep + h->steps;
-	if (p->measured >= HEAT_LEAST)
-		h->fn(h->ctx, p->table->id, p->index, p->warmth / p->warm_for);
+	p->load.measured += (uint64_t)h->steps;
+	p->load.warmth = p->load.warmth * h->keep + (double)work;
+	p->load.warm_for = p->load.warm_for * h->keep + h->steps;
+	if (p->load.measured >= HEAT_LEAST)
+		h->fn(h->ctx, p->table->id, p->index, p->load.warmth / p->load.warm_for);
 	return true;
 }
 
@@ -125,25 +126,28 @@ static bool add_memory(struct shard *s, struct part *p, void *ctx)
 {
 	struct reckoning *x = ctx;
 	uint64_t floats = (uint64_t)p->n * 4,
-	         vectors = (p->acc != NULL) + (p->spare != NULL) + (p->prev != NULL);
-	uint64_t tables = p->rows ? rows_bytes(p->rows) + row_life_bytes(p->life)
-	                          : floats * (1 + (p->by ? p->by->rule->nslots : 0));
+	         vectors = (p->dense.acc != NULL) + (p->dense.spare != NULL) +
+	    (p->dense.prev != NULL);
+	uint64_t tables = p->sparse.rows
+	    ? rows_bytes(p->sparse.rows) + row_life_bytes(p->sparse.life)
+	    : floats * (1 + (p->by ? p->by->rule->nslots : 0));
 	/* Announcements of pending pushes are kept by relays and by members of chains of several
 	 * replicas. */
-	bool claimed = s->cfg.relay || !p->head || p->to != NO_SERVER;
+	bool claimed = s->cfg.relay || !p->chain.head || p->chain.to != NO_SERVER;
 
 	if (!p->here)
 		return true;
 	x->out.parts++;
 	x->out.tables += tables;
 	x->out.beside += vectors * BLOCK(floats) +
-	    (aggregate_compares(&s->cfg.aggregate) ? x->slots * BLOCK(floats + sizeof *p->kept)
+	    (aggregate_compares(&s->cfg.aggregate) ? x->slots * BLOCK(floats + sizeof *p->sum.kept)
 	                                           : 0) +
-	    (p->stamps ? BLOCK(change_log_bytes(p->n)) : 0) + BLOCK(sizeof *p) +
+	    (p->dense.stamps ? BLOCK(change_log_bytes(p->n)) : 0) + BLOCK(sizeof *p) +
 	    BLOCK(x->slots *
-	        (sizeof *p->last + sizeof *p->refused + (claimed ? sizeof *p->debt : 0) +
-	            (s->cfg.relay ? sizeof *p->share : 0)));
-	if (!p->rows)
+	        (sizeof *p->pushes.last + sizeof *p->pushes.refused +
+	            (claimed ? sizeof *p->pushes.announced : 0) +
+	            (s->cfg.relay ? sizeof *p->relay.share : 0)));
+	if (!p->sparse.rows)
 		x->out.beside += BLOCK(floats) + BLOCK(floats * p->by->rule->nslots + 4) - tables;
 	return true;
 }

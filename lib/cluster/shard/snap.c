@@ -23,11 +23,11 @@ static void release_ckpt_part(struct ckpt_part *part)
 
 void snapshot_drop(struct part *p)
 {
-	if (!p->snap)
+	if (!p->saved.snap)
 		return;
-	release_ckpt_part(p->snap);
-	free(p->snap);
-	p->snap = NULL;
+	release_ckpt_part(p->saved.snap);
+	free(p->saved.snap);
+	p->saved.snap = NULL;
 }
 
 /* A row to be copied. */
@@ -79,24 +79,25 @@ static bool has_delta_base(const struct shard *s, const struct part *p,
 {
 	uint64_t base = atomic_load(&s->snaps.base);
 
-	return base && p->whole_mark == base && p->whole_rule == rule && p->seen_at;
+	return base && p->saved.whole_mark == base && p->saved.whole_rule == rule &&
+	    row_layout_has(&p->sparse.layout, ROW_SEEN);
 }
 
 /* The rows to be taken, in ascending order of ids, *n of them; NULL: no memory. live: room for the
  * ids of all rows, or NULL. */
 static struct by_id *choose_rows(const struct part *p, bool changes, uint64_t *live, size_t *n)
 {
-	size_t all = rows_count(p->rows), k = 0;
+	size_t all = rows_count(p->sparse.rows), k = 0;
 	struct by_id *order = mem_try_array(all + 1, sizeof *order);
 
 	for (size_t i = 0; order && i < all; i++)
-		order[i].row = rows_at(p->rows, i, &order[i].id);
+		order[i].row = rows_at(p->sparse.rows, i, &order[i].id);
 	if (order)
 		qsort(order, all, sizeof *order, compare_rows_by_id);
 	for (size_t i = 0; order && i < all; i++) {
 		if (live)
 			live[i] = order[i].id;
-		if (changes && row_life_last_step(p, order[i].row) < p->whole_clock)
+		if (changes && row_life_last_step(p, order[i].row) < p->saved.whole_clock)
 			continue;
 		order[k++] = order[i];
 	}
@@ -114,7 +115,7 @@ static size_t chosen_rows_bytes(const struct part *p, const struct optim_rule *r
  * rows? */
 static bool delta_pays(const struct part *p, const struct optim_rule *rule, size_t n, bool gone)
 {
-	size_t all = rows_count(p->rows), whole = chosen_rows_bytes(p, rule, all);
+	size_t all = rows_count(p->sparse.rows), whole = chosen_rows_bytes(p, rule, all);
 
 	return chosen_rows_bytes(p, rule, n) + (gone ? all * sizeof(uint64_t) : 0) < whole / 4 * 3;
 }
@@ -136,11 +137,11 @@ static bool copy_sparse(const struct shard *s, struct part *p, const struct opti
     float **values)
 {
 	size_t n;
-	struct ckpt_part *x = p->snap;
+	struct ckpt_part *x = p->saved.snap;
 	bool changes = has_delta_base(s, p, rule),
-	     gone = changes && p->life->removed > p->whole_clock;
-	uint64_t *live = gone ? mem_try_array(rows_count(p->rows) + 1, sizeof *live) : NULL, *ids,
-	         *seen, *life;
+	     gone = changes && p->sparse.life->removed > p->saved.whole_clock;
+	uint64_t *live = gone ? mem_try_array(rows_count(p->sparse.rows) + 1, sizeof *live) : NULL,
+	         *ids, *seen, *life;
 	struct by_id *order = gone && !live ? NULL : choose_rows(p, changes, live, &n);
 
 	if (order && changes && !delta_pays(p, rule, n, gone)) {
@@ -152,41 +153,45 @@ static bool copy_sparse(const struct shard *s, struct part *p, const struct opti
 	}
 	x->changes = changes;
 	x->live = live;
-	x->nlive = gone ? rows_count(p->rows) : 0;
+	x->nlive = gone ? rows_count(p->sparse.rows) : 0;
 	if (!order)
 		return false;
 	x->n = n;
-	x->nlife = row_life_words(p->life);
+	x->nlife = row_life_words(p->sparse.life);
 	x->ids = ids = mem_try_array(n + 1, sizeof *ids);
-	x->seen = seen = p->seen_at ? mem_try_array(n + 1, sizeof *seen) : NULL;
+	x->seen = seen = row_layout_has(&p->sparse.layout, ROW_SEEN)
+	    ? mem_try_array(n + 1, sizeof *seen)
+	    : NULL;
 	x->life = life = x->nlife ? mem_try_array(x->nlife, sizeof *life) : NULL;
 	x->w = *values = alloc_row_values(p, rule, n);
-	if (ids && *values && (seen || !p->seen_at) && (life || !x->nlife)) {
+	if (ids && *values && (seen || !row_layout_has(&p->sparse.layout, ROW_SEEN)) &&
+	    (life || !x->nlife)) {
 		copy_row_words(p, order, n, ids, seen);
 		copy_row_columns(p, order, n, rule, *values);
 		if (life)
-			row_life_put(p->life, life);
+			row_life_put(p->sparse.life, life);
 	} else {
 		*values = NULL;
 	}
 	free(order);
-	if (*values && p->seen_at && !atomic_load(&s->snaps.base)) {
-		p->whole_mark = atomic_load(&s->snaps.mark);
-		p->whole_clock = p->life->clock;
-		p->whole_rule = rule;
+	if (*values && row_layout_has(&p->sparse.layout, ROW_SEEN) &&
+	    !atomic_load(&s->snaps.base)) {
+		p->saved.whole_mark = atomic_load(&s->snaps.mark);
+		p->saved.whole_clock = p->sparse.life->clock;
+		p->saved.whole_rule = rule;
 	}
 	return *values;
 }
 
 static bool copy_dense(struct part *p, const struct optim_rule *rule, float **values)
 {
-	p->snap->n = p->n;
-	p->snap->w = *values = mem_try_array((size_t)p->n * (1 + rule->nslots) + 1,
+	p->saved.snap->n = p->n;
+	p->saved.snap->w = *values = mem_try_array((size_t)p->n * (1 + rule->nslots) + 1,
 	    sizeof **values);
 	if (!*values)
 		return false;
-	memcpy(*values, p->w, p->n * sizeof *p->w);
-	settings_epoch_carry_state(rule, p->by->rule, p->n, p->state, *values + p->n);
+	memcpy(*values, p->dense.w, p->n * sizeof *p->dense.w);
+	settings_epoch_carry_state(rule, p->by->rule, p->n, p->dense.state, *values + p->n);
 	return true;
 }
 
@@ -216,12 +221,12 @@ static bool copy_part_values(const struct shard *sh, struct part *p)
 {
 	const struct optim_rule *rule = next_settings(sh)->rule;
 	bool sparse = p->table->sparse, goes_on = rule == p->by->rule;
-	uint64_t *last = mem_array(p->nlast + 1, sizeof *last);
+	uint64_t *last = mem_array(p->pushes.nlast + 1, sizeof *last);
 	float *values = NULL;
 	size_t each;
 
-	p->snap = mem_alloc(sizeof *p->snap);
-	*p->snap = (struct ckpt_part){ .table = p->table->name,
+	p->saved.snap = mem_alloc(sizeof *p->saved.snap);
+	*p->saved.snap = (struct ckpt_part){ .table = p->table->name,
 		.sparse = sparse,
 		.part = p->index,
 		.cols = p->table->cols,
@@ -230,22 +235,22 @@ static bool copy_part_values(const struct shard *sh, struct part *p)
 		.born = p->born,
 		.step = p->step,
 		.last = last,
-		.nlast = p->nlast };
+		.nlast = p->pushes.nlast };
 	if (!(sparse ? copy_sparse(sh, p, rule, &values) : copy_dense(p, rule, &values))) {
 		snapshot_drop(p);
 		return false;
 	}
-	each = p->snap->n * (sparse ? p->table->cols : 1);
+	each = p->saved.snap->n * (sparse ? p->table->cols : 1);
 	for (unsigned k = 0; k < rule->nslots; k++)
-		p->snap->slot[k] = values + (k + 1) * each;
+		p->saved.snap->slot[k] = values + (k + 1) * each;
 	if (!goes_on && !settings_epoch_keeps_state(rule, p->by->rule))
-		p->snap->born = p->version;
+		p->saved.snap->born = p->version;
 	/* In bsp, pushes of the open step may have been taken, but are not in the values yet: save
 	 * them as not taken. */
-	for (size_t i = 0; i < p->nlast; i++)
-		last[i] = settings_epoch_sums_step(sh, p->step) && p->last[i] > p->step
+	for (size_t i = 0; i < p->pushes.nlast; i++)
+		last[i] = settings_epoch_sums_step(sh, p->step) && p->pushes.last[i] > p->step
 		    ? p->step
-		    : p->last[i];
+		    : p->pushes.last[i];
 	return true;
 }
 
@@ -253,7 +258,7 @@ void snapshot_before_update(struct shard *s, struct part *p, uint64_t step)
 {
 	struct snaps *x = &s->snaps;
 
-	if (!atomic_load(&x->on) || p->snap || !p->here || !p->tail ||
+	if (!atomic_load(&x->on) || p->saved.snap || !p->here || !p->chain.tail ||
 	    (snapshot_is_by_step(s) && step < atomic_load(&x->step)))
 		return;
 	if (!copy_part_values(s, p))
@@ -271,7 +276,7 @@ static bool find_furthest_step(struct shard *s, struct part *p, void *ctx)
 	uint64_t *at = ctx;
 
 	(void)s;
-	if (p->here && p->tail && !p->snap && p->step > *at)
+	if (p->here && p->chain.tail && !p->saved.snap && p->step > *at)
 		*at = p->step;
 	return true;
 }
@@ -311,12 +316,12 @@ static bool take_part_snapshot(struct shard *s, struct part *p, void *ctx)
 {
 	bool *all = ctx;
 
-	if (p->snap || !p->here || !p->tail)
+	if (p->saved.snap || !p->here || !p->chain.tail)
 		return true;
 	/* In ssp and asp, wait until all replicas have the version: a change that is not safe must
 	 * not be in a checkpoint. */
 	if (snapshot_is_by_step(s) ? p->step >= atomic_load(&s->snaps.step)
-	                           : atomic_load(&p->safe_version) == p->version) {
+	                           : atomic_load(&p->chain.safe_version) == p->version) {
 		if (!copy_part_values(s, p))
 			atomic_store(&s->snaps.failed, true);
 	} else {
@@ -350,15 +355,15 @@ static bool move_snapshot_to_list(struct shard *s, struct part *p, void *ctx)
 	struct listing *l = ctx;
 
 	(void)s;
-	if (!p->snap)
+	if (!p->saved.snap)
 		return true;
 	if (l->n == l->cap) {
 		l->cap = l->cap ? l->cap * 2 : 64;
 		l->out = mem_regrow(l->out, l->cap, sizeof *l->out);
 	}
-	l->out[l->n++] = *p->snap;
-	free(p->snap);
-	p->snap = NULL;
+	l->out[l->n++] = *p->saved.snap;
+	free(p->saved.snap);
+	p->saved.snap = NULL;
 	return true;
 }
 

@@ -108,7 +108,7 @@ static bool accumulate_sum(struct part *p, const struct shard_config *cfg, const
 	if (sum->body.len && !part_accumulate(p, cfg, &push))
 		return false;
 	/* part_accumulate has counted that one example. */
-	p->acc_examples += examples - (sum->body.len ? 1 : 0);
+	p->sum.examples += examples - (sum->body.len ? 1 : 0);
 	return true;
 }
 
@@ -121,7 +121,7 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
 	uint64_t examples, open;
 	bool split;
 
-	if (!p->here || !p->head)
+	if (!p->here || !p->chain.head)
 		return SHARD_ELSEWHERE;
 	for (uint32_t i = 0; i < sum->body.n; i++)
 		taken += part_has_taken(p, sum_contributor(&sum->body, i).slot, sum->step);
@@ -198,7 +198,7 @@ enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct 
 	    values == CODEC_GOOD && budget_has_room(p, &s->budget, &rows), r);
 	budget_book_rows(p, &s->budget);
 	if (a == SHARD_OK)
-		p->work += sum->body.len + PUSH_WORK;
+		p->load.work += sum->body.len + PUSH_WORK;
 	wake = a == SHARD_OK && p->waited;
 	if (wake)
 		p->waited = false;

@@ -21,22 +21,22 @@ static enum conn_verdict piece(struct peer *p, enum msg_type type, uint64_t offs
 /* A copy is larger than 32 bits can count, and only its first pieces have come. */
 static void large_copies(void)
 {
-	struct peer p = { .role = ROLE_SERVER };
+	struct peer p = { .who.role = ROLE_SERVER };
 	const uint8_t *body = NULL;
 	bool good = true;
 
 	for (uint64_t at = 0; at < 64 * PIECE; at += PIECE)
 		good &= piece(&p, REC_COPY_STATE, at, COPY, &body) == CONN_TAKEN && !body;
-	ok(good && p.rows_len == 64 * PIECE, "a copy of 6 GiB is taken piece by piece");
-	ok(p.rows_cap <= 128 * PIECE, "and has room for twice what has come, at most (%zu MiB)",
-	    p.rows_cap >> 20);
+	ok(good && p.data.rows_len == 64 * PIECE, "a copy of 6 GiB is taken piece by piece");
+	ok(p.data.rows_cap <= 128 * PIECE,
+	    "and has room for twice what has come, at most (%zu MiB)", p.data.rows_cap >> 20);
 	session_drop_pieces(&p);
-	ok(!p.rows && !p.rows_len && !p.rows_cap, "which is given back");
+	ok(!p.data.rows && !p.data.rows_len && !p.data.rows_cap, "which is given back");
 }
 
 static void whole(void)
 {
-	struct peer p = { .role = ROLE_SERVER };
+	struct peer p = { .who.role = ROLE_SERVER };
 	const uint8_t *body = NULL;
 
 	memset(bytes, 1, sizeof bytes);

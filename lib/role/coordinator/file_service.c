@@ -294,10 +294,10 @@ void file_service_take(struct host *h, struct peer *p)
 	s->host = h;
 	s->out = -1;
 	s->began = s->looked = clock_now();
-	s->incarnation = p->incarnation;
-	memcpy(s->key, p->key, sizeof s->key);
-	memcpy(s->keytext, p->keytext, sizeof s->keytext);
-	memcpy(s->name, p->name, sizeof s->name);
+	s->incarnation = p->who.incarnation;
+	memcpy(s->key, p->who.key, sizeof s->key);
+	memcpy(s->keytext, p->who.keytext, sizeof s->keytext);
+	memcpy(s->name, p->who.name, sizeof s->name);
 	conn = s->conn = session_release_conn(p);
 	conn_hand_over(conn, &handler, s);
 	host_lock(h);

@@ -19,7 +19,7 @@
  * change after host_start and modules that have a lock of their own (`sessions`, `board`). A
  * thread that holds `lock` may take these locks, and holds none of them when it asks for `lock`:
  *
- *   server->keys_lock             to read the keys (host_view.c, routes_key.c, file_service.c)
+ *   server->keys.lock             to read the keys (host_view.c, routes_key.c, file_service.c)
  *   the HTTP server's `lock`      in http_server_kick, and libmicrohttpd's own locks inside it
  *   the HTTP server's `auth_lock` in http_server_secrets
  *   the lock of an I/O thread's queue, in io_threads_show_view, io_threads_send_ctl and io_threads_wake
@@ -28,7 +28,7 @@
  *
  * They are leaves for the host: it never holds two of them at once. The HTTP server calls routes
  * and the host_find_ functions with neither of its locks held; routes_find_key and routes_find_token
- * take keys_lock alone. The order is the other way round for the dashboard's board: its lock is
+ * take keys.lock alone. The order is the other way round for the dashboard's board: its lock is
  * taken first and `lock` inside it (routes_web_feed.c), so it must never be taken under `lock`.
  * The lock of `sessions` is taken only while `lock` is not held.
  *

@@ -47,10 +47,10 @@ static void add_view_keys(struct host *h, json_t *view)
 	json_t *keys = json_array();
 	uint64_t made;
 
-	pthread_rwlock_rdlock(&h->server->keys_lock);
-	keyring_each(h->server->ring, append_view_key, keys);
-	made = h->server->keys_made;
-	pthread_rwlock_unlock(&h->server->keys_lock);
+	pthread_rwlock_rdlock(&h->server->keys.lock);
+	keyring_each(h->server->keys.ring, append_view_key, keys);
+	made = h->server->keys.made;
+	pthread_rwlock_unlock(&h->server->keys.lock);
 	json_object_set_new(view, "keys", keys);
 	json_object_set_new(view, "keys_made", json_integer((json_int_t)made));
 }
@@ -86,7 +86,7 @@ static void show_view(struct host *h, struct view_text *view)
 
 	view_text_unref(h->views);
 	h->views = view;
-	atomic_store(&h->server->views_cost, 0);
+	atomic_store(&h->server->count.views_cost, 0);
 	FAIL_POINT("view_out_before");
 	io_threads_show_view(h->server, view);
 	FAIL_POINT("view_out_after");
@@ -100,7 +100,7 @@ static void show_view(struct host *h, struct view_text *view)
  * number of receivers. */
 int64_t host_view_due(const struct host *h)
 {
-	int64_t pause = 3 * (h->views_send_ns + atomic_load(&h->server->views_cost));
+	int64_t pause = 3 * (h->views_send_ns + atomic_load(&h->server->count.views_cost));
 
 	return h->views_at +
 	    (pause < VIEW_PAUSE_MIN          ? VIEW_PAUSE_MIN

@@ -43,7 +43,7 @@ static enum err_code make_relay_shard(struct server *s, const json_t *view, stru
 static bool has_left_cluster(struct server *s, const json_t *view)
 {
 	return atomic_load(&s->leaving) &&
-	    !json_flag(json_array_get(json_object_get(view, "relays"), s->relay), "live");
+	    !json_flag(json_array_get(json_object_get(view, "relays"), s->by_agent.relay), "live");
 }
 
 /* Make this process the only replica of every partition. */
@@ -74,7 +74,7 @@ static void take_relay_workers(struct server *s, const json_t *workers, bool our
 	json_array_foreach(workers, i, w) {
 		const char *state = json_str(w, "state", "");
 
-		if (relayed_slots_comes_here(s, w, (int)s->relay) != ours ||
+		if (relayed_slots_comes_here(s, w, (int)s->by_agent.relay) != ours ||
 		    (ours && strcmp(state, "joining") == 0 && !json_flag(w, "first")))
 			continue;
 		m[n++] = (struct member){ .slot = (uint32_t)i,
@@ -104,23 +104,23 @@ static enum err_code take_relay_view(struct server *s, const json_t *view, struc
 	quota_configure(s, json_object_get(view, "now"));
 	place_all_here(&layout);
 	store_know_tables(s, &layout);
-	atomic_store(&s->installing, layout.epoch);
-	if (layout.epoch != atomic_load(&s->epoch))
+	atomic_store(&s->layout.installing, layout.epoch);
+	if (layout.epoch != atomic_load(&s->layout.epoch))
 		rc = shard_install(atomic_load(&s->shard), &layout, NULL, e);
 	/* Before `epoch`: a thread that sees the new epoch must also see its relays. */
-	relayed_slots_install(s, view, (int)s->relay);
+	relayed_slots_install(s, view, (int)s->by_agent.relay);
 	/* Our workers before the epoch, so that nothing is pulled in this epoch for a step before
 	 * their clocks.  The other workers after it: workers that have left this relay learn so
 	 * from the epoch. */
 	take_relay_workers(s, json_object_get(view, "workers"), true);
-	atomic_store(&s->members_known, true);
-	atomic_store(&s->epoch, layout.epoch);
-	atomic_store(&s->generation, layout.generation);
+	atomic_store(&s->layout.members_known, true);
+	atomic_store(&s->layout.epoch, layout.epoch);
+	atomic_store(&s->layout.generation, layout.generation);
 	layout_release(&layout);
 	if (rc)
 		return rc;
 	take_relay_workers(s, json_object_get(view, "workers"), false);
-	uplink_view(s->uplink, view, s->relay);
+	uplink_view(s->uplink, view, s->by_agent.relay);
 	io_threads_wake(s);
 	return ERR_OK;
 }
@@ -153,8 +153,8 @@ static void on_relay_joined(void *ctx, const json_t *answer)
 {
 	struct server *s = ctx;
 
-	s->relay = (unsigned)json_int(answer, "relay", 0);
-	log_info(s->cfg.log, "joined as relay-%u for zone %s, data plane on %s", s->relay,
+	s->by_agent.relay = (unsigned)json_int(answer, "relay", 0);
+	log_info(s->cfg.log, "joined as relay-%u for zone %s, data plane on %s", s->by_agent.relay,
 	    s->cfg.zone, s->address);
 }
 

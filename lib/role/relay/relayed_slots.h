@@ -6,7 +6,7 @@
 
 /* Which relay speaks for which workers, by the view.  A server or relay takes sums and clocks of a
  * worker only from the last relay on the worker's way to it.  server.given has the relays, guarded
- * by keys_lock. */
+ * by keys.lock. */
 
 /* Install the relays of a view in the shard and in s->given.  The agent's thread, before `epoch` is
  * set to the view's.  self: the number of this relay; -1: a server. */

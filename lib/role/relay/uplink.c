@@ -321,8 +321,8 @@ static void finish_uplink_turn(struct uplink *u)
 	struct server *s = u->server;
 	uint32_t members = client_members(u->client);
 
-	if (members > atomic_load(&s->members))
-		atomic_store(&s->members, members);
+	if (members > atomic_load(&s->layout.members))
+		atomic_store(&s->layout.members, members);
 	if (u->settle)
 		shard_settle(shard_of_uplink(u));
 	else if (u->changed)

@@ -16,7 +16,7 @@ static uint8_t *reserve_dense_answer(struct peer *p, size_t most,
 {
 	if (most <= BATCHER_SMALL)
 		return small;
-	batcher_flush(&p->batcher, p->conn);
+	batcher_flush(&p->data.batcher, p->conn);
 	return conn_reserve(p->conn, (uint32_t)most);
 }
 
@@ -24,7 +24,7 @@ static void send_dense_answer(struct peer *p, const struct record *out, const ui
     const uint8_t *small)
 {
 	if (body == small)
-		batcher_add(&p->batcher, p->conn, out, body);
+		batcher_add(&p->data.batcher, p->conn, out, body);
 	else
 		conn_commit(p->conn, out);
 }
@@ -94,7 +94,7 @@ enum shard_answer answer_dense_version(struct peer *p, uint64_t step, bool shown
 
 	out->flags |= RECORD_TELL;
 	if (a == SHARD_OK)
-		batcher_add(&p->batcher, p->conn, out, NULL);
+		batcher_add(&p->data.batcher, p->conn, out, NULL);
 	return a;
 }
 

@@ -22,13 +22,13 @@ static enum shard_answer answer_rows_raw(struct peer *p, uint64_t step, const ui
     uint32_t n, size_t floats, struct record *out)
 {
 	_Alignas(8) uint8_t small[BATCHER_SMALL];
-	uint8_t *body = batcher_reserve(&p->batcher, p->conn, floats * 4, small);
+	uint8_t *body = batcher_reserve(&p->data.batcher, p->conn, floats * 4, small);
 	enum shard_answer a = shard_pull_rows(shard_of_reader(p), out->table, out->part, step, ids,
 	    n, (float *)(void *)body, &out->total);
 
 	out->len = (uint32_t)floats * 4;
 	if (a == SHARD_OK)
-		batcher_commit(&p->batcher, p->conn, out, body, small);
+		batcher_commit(&p->data.batcher, p->conn, out, body, small);
 	return a;
 }
 
@@ -36,11 +36,11 @@ static void send_all_rows(struct peer *p, const struct codec *codec, const float
     size_t floats, struct record *out)
 {
 	uint8_t small[BATCHER_SMALL],
-	    *body = batcher_reserve(&p->batcher, p->conn, codec->bound(0, floats), small);
+	    *body = batcher_reserve(&p->data.batcher, p->conn, codec->bound(0, floats), small);
 
 	out->codec = codec->id;
 	out->len = (uint32_t)codec->encode(0, NULL, values, floats, body);
-	batcher_commit(&p->batcher, p->conn, out, body, small);
+	batcher_commit(&p->data.batcher, p->conn, out, body, small);
 }
 
 /* Send k of the n rows, those that have changed. */
@@ -48,13 +48,14 @@ static void send_changed_rows(struct peer *p, const struct codec *codec, const u
     float *values, uint32_t k, uint32_t n, uint32_t cols, struct record *out)
 {
 	uint8_t small[BATCHER_SMALL],
-	    *body = batcher_reserve(&p->batcher, p->conn, delta_bound(codec, k, n, cols), small);
+	    *body = batcher_reserve(&p->data.batcher, p->conn, delta_bound(codec, k, n, cols),
+	        small);
 
 	compact_changed_rows(values, place, k, cols);
 	out->codec = codec->id;
 	out->flags |= RECORD_DELTA;
 	out->len = (uint32_t)delta_encode(codec, place, values, k, cols, body);
-	batcher_commit(&p->batcher, p->conn, out, body, small);
+	batcher_commit(&p->data.batcher, p->conn, out, body, small);
 }
 
 enum shard_answer answer_rows_values(struct peer *p, uint64_t step, const struct codec *codec,

@@ -14,7 +14,7 @@
 
 void descriptor_limit_raise(struct server *s)
 {
-	s->files_most = procstat_raise_files();
+	s->limits.files_most = procstat_raise_files();
 }
 
 uint64_t descriptor_limit_count(bool coordinator, uint64_t workers, uint64_t servers)
@@ -30,19 +30,20 @@ enum err_code descriptor_limit_check(const struct server *s, const struct conf *
 	         servers = (uint64_t)conf->servers;
 	uint64_t need = descriptor_limit_count(s->cfg.coordinator, workers, servers);
 
-	if (s->files_most >= need)
+	if (s->limits.files_most >= need)
 		return ERR_OK;
 	return err_set(e, ERR_CONFIG,
 	    "for %llu worker%s and %llu server%s this process may need %llu descriptors, and may open %llu: "
 	    "set ulimit -n %llu (or LimitNOFILE=%llu in its systemd unit), or ask for fewer",
 	    (unsigned long long)workers, workers == 1 ? "" : "s", (unsigned long long)servers,
-	    servers == 1 ? "" : "s", (unsigned long long)need, (unsigned long long)s->files_most,
-	    (unsigned long long)need, (unsigned long long)need);
+	    servers == 1 ? "" : "s", (unsigned long long)need,
+	    (unsigned long long)s->limits.files_most, (unsigned long long)need,
+	    (unsigned long long)need);
 }
 
 unsigned descriptor_limit_half_open(const struct server *s)
 {
-	uint64_t part = s->files_most / 4;
+	uint64_t part = s->limits.files_most / 4;
 
 	return part > HALF_OPEN_MAX ? HALF_OPEN_MAX
 	    : part < HALF_OPEN_MIN  ? HALF_OPEN_MIN
@@ -56,5 +57,5 @@ unsigned descriptor_limit_half_open_host(const struct server *s)
 
 bool descriptor_limit_in_reserve(const struct server *s, int fd)
 {
-	return (uint64_t)fd + FILES_RESERVE >= s->files_most;
+	return (uint64_t)fd + FILES_RESERVE >= s->limits.files_most;
 }

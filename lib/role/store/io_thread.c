@@ -250,14 +250,14 @@ static void spin_io_thread(void *ctx)
 	struct io_thread *l = ctx;
 
 	l->spins = true;
-	loop_spin(l->loop, l->server->spin, poll_shared_memory, doze_io_thread, l);
+	loop_spin(l->loop, l->server->by_agent.spin, poll_shared_memory, doze_io_thread, l);
 	for (struct peer *p = l->peers; p; p = p->next)
 		conn_watch(p->conn);
 }
 
 void io_threads_spin(struct server *s, int64_t span_ns)
 {
-	s->spin = span_ns;
+	s->by_agent.spin = span_ns;
 	for (unsigned i = 0; span_ns && i < s->nio_threads; i++)
 		loop_post(s->io_thread[i].loop, spin_io_thread, &s->io_thread[i]);
 }
@@ -281,10 +281,10 @@ static void show_view_to_io_thread(void *ctx)
 	free(sh);
 	for (p = l->peers; p; p = next) {
 		next = p->next;
-		if (p->attached)
+		if (p->control.attached)
 			session_advance(p);
 	}
-	atomic_fetch_add(&l->server->views_cost, clock_now() - begin);
+	atomic_fetch_add(&l->server->count.views_cost, clock_now() - begin);
 }
 
 void io_threads_show_view(struct server *s, struct view_text *v)
@@ -328,10 +328,11 @@ static void send_text_to_io_thread(void *ctx)
 
 	for (p = t->io_thread->peers; p; p = next) {
 		next = p->next;
-		if (!p->attached ||
-		    (t->server == IO_THREADS_ALL
-		            ? p->self.kind != COORD_SERVER && p->self.kind != COORD_RELAY
-		            : p->self.kind != COORD_SERVER || p->self.index != t->server))
+		if (!p->control.attached ||
+		    (t->server == IO_THREADS_ALL ? p->control.self.kind != COORD_SERVER &&
+		                p->control.self.kind != COORD_RELAY
+		                                 : p->control.self.kind != COORD_SERVER ||
+		                p->control.self.index != t->server))
 			continue;
 		msg_send_text(p->conn, &r, t->text);
 		session_advance(p);

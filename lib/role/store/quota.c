@@ -31,21 +31,21 @@ struct quotas {
 
 void quota_init(struct server *s)
 {
-	s->quotas = mem_alloc(sizeof *s->quotas);
-	pthread_mutex_init(&s->quotas->lock, NULL);
+	s->limits.quotas = mem_alloc(sizeof *s->limits.quotas);
+	pthread_mutex_init(&s->limits.quotas->lock, NULL);
 }
 
 void quota_release(struct server *s)
 {
-	if (s->quotas)
-		pthread_mutex_destroy(&s->quotas->lock);
-	free(s->quotas);
+	if (s->limits.quotas)
+		pthread_mutex_destroy(&s->limits.quotas->lock);
+	free(s->limits.quotas);
 }
 
 static struct bucket *bucket_of_worker(struct peer *p)
 {
-	return &p->io_thread->server->quotas
-	            ->bucket[p->slot < COORD_WORKERS_MAX ? p->slot : GUESTS];
+	return &p->io_thread->server->limits.quotas
+	            ->bucket[p->who.slot < COORD_WORKERS_MAX ? p->who.slot : GUESTS];
 }
 
 /* Add what `seconds` bring, at most a second's worth.  A bucket without a quota (rate 0) is empty,
@@ -61,9 +61,9 @@ static void count_held_time(struct peer *p, int64_t now)
 {
 	struct server *s = p->io_thread->server;
 
-	if (p->held_since && p->slot < COORD_WORKERS_MAX)
-		atomic_fetch_add(&s->held[p->slot], (uint64_t)(now - p->held_since));
-	p->held_since = 0;
+	if (p->data.held_since && p->who.slot < COORD_WORKERS_MAX)
+		atomic_fetch_add(&s->count.held[p->who.slot], (uint64_t)(now - p->data.held_since));
+	p->data.held_since = 0;
 }
 
 /* Take the cost of r from the bucket if anything is left in it.  A push larger than the bucket is
@@ -86,31 +86,31 @@ static bool draw_from_bucket(struct bucket *b, double bytes, double pushes, cons
 bool quota_admit(struct peer *p, const struct record *r)
 {
 	struct server *s = p->io_thread->server;
-	double bytes = (double)atomic_load_explicit(&s->quota_bytes, memory_order_relaxed);
-	double pushes = (double)atomic_load_explicit(&s->quota_pushes, memory_order_relaxed);
+	double bytes = (double)atomic_load_explicit(&s->limits.quota_bytes, memory_order_relaxed);
+	double pushes = (double)atomic_load_explicit(&s->limits.quota_pushes, memory_order_relaxed);
 	int64_t now;
 	bool takes;
 
-	if (p->role != ROLE_WORKER || (bytes <= 0 && pushes <= 0 && !p->held_since))
+	if (p->who.role != ROLE_WORKER || (bytes <= 0 && pushes <= 0 && !p->data.held_since))
 		return true;
 	now = clock_now();
-	pthread_mutex_lock(&s->quotas->lock);
+	pthread_mutex_lock(&s->limits.quotas->lock);
 	takes = draw_from_bucket(bucket_of_worker(p), bytes, pushes, r, now);
-	pthread_mutex_unlock(&s->quotas->lock);
+	pthread_mutex_unlock(&s->limits.quotas->lock);
 	count_held_time(p, now);
 	if (!takes)
-		p->held_since = now;
+		p->data.held_since = now;
 	return takes;
 }
 
 void quota_refund(struct peer *p, const struct record *r)
 {
 	struct server *s = p->io_thread->server;
-	struct quotas *q = s->quotas;
+	struct quotas *q = s->limits.quotas;
 
-	if (p->role != ROLE_WORKER ||
-	    (!atomic_load_explicit(&s->quota_bytes, memory_order_relaxed) &&
-	        !atomic_load_explicit(&s->quota_pushes, memory_order_relaxed)))
+	if (p->who.role != ROLE_WORKER ||
+	    (!atomic_load_explicit(&s->limits.quota_bytes, memory_order_relaxed) &&
+	        !atomic_load_explicit(&s->limits.quota_pushes, memory_order_relaxed)))
 		return;
 	pthread_mutex_lock(&q->lock);
 	bucket_of_worker(p)->bytes += cost_in_bytes(r);
@@ -124,15 +124,15 @@ void quota_tick(struct io_thread *l)
 
 	for (p = l->peers; p; p = next) {
 		next = p->next;
-		if (p->held_since)
+		if (p->data.held_since)
 			session_retry(p);
 	}
 }
 
 void quota_configure(struct server *s, const json_t *config)
 {
-	atomic_store(&s->quota_bytes, (uint64_t)json_int(config, "quota_bytes", 0));
-	atomic_store(&s->quota_pushes, (uint64_t)json_int(config, "quota_pushes", 0));
+	atomic_store(&s->limits.quota_bytes, (uint64_t)json_int(config, "quota_bytes", 0));
+	atomic_store(&s->limits.quota_pushes, (uint64_t)json_int(config, "quota_pushes", 0));
 }
 
 void quota_stats(struct server *s, json_t *o)
@@ -140,7 +140,7 @@ void quota_stats(struct server *s, json_t *o)
 	json_t *list = json_array();
 
 	for (unsigned i = 0; i < COORD_WORKERS_MAX; i++) {
-		uint64_t ns = atomic_load_explicit(&s->held[i], memory_order_relaxed);
+		uint64_t ns = atomic_load_explicit(&s->count.held[i], memory_order_relaxed);
 
 		if (ns)
 			json_array_append_new(list,

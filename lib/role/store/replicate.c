@@ -248,8 +248,8 @@ static void tick_links(void *ctx)
 			dial_replica(l);
 		report_unreachable(l, now);
 	}
-	atomic_store(&r->server->fed_all, all);
-	atomic_store(&r->server->fed_done, done);
+	atomic_store(&r->server->layout.fed_all, all);
+	atomic_store(&r->server->layout.fed_done, done);
 }
 
 /* ---- from other threads ---- */

@@ -36,8 +36,8 @@ enum err_code server_choose_suites(struct server *s, const char *name, struct er
 
 	if (rc)
 		return rc;
-	atomic_store(&s->local_suite, local);
-	atomic_store(&s->remote_suite, remote);
+	atomic_store(&s->limits.local_suite, local);
+	atomic_store(&s->limits.remote_suite, remote);
 	return ERR_OK;
 }
 
@@ -120,11 +120,11 @@ enum err_code server_reload_keys(struct server *s, uint64_t *made, struct err *e
 	free(path);
 	if (rc)
 		return rc;
-	pthread_rwlock_wrlock(&s->keys_lock);
-	old = s->ring;
-	s->ring = ring;
-	s->keys_made = *made = next_keys_made(s->keys_made);
-	pthread_rwlock_unlock(&s->keys_lock);
+	pthread_rwlock_wrlock(&s->keys.lock);
+	old = s->keys.ring;
+	s->keys.ring = ring;
+	s->keys.made = *made = next_keys_made(s->keys.made);
+	pthread_rwlock_unlock(&s->keys.lock);
 	keyring_free(old);
 	session_keys_recheck(s, *made);
 	host_keys_changed(s->host);
@@ -133,10 +133,10 @@ enum err_code server_reload_keys(struct server *s, uint64_t *made, struct err *e
 
 void server_forget_key(struct server *s, const char *name, uint64_t *made)
 {
-	pthread_rwlock_wrlock(&s->keys_lock);
-	keyring_remove(s->ring, name);
-	s->keys_made = *made = next_keys_made(s->keys_made);
-	pthread_rwlock_unlock(&s->keys_lock);
+	pthread_rwlock_wrlock(&s->keys.lock);
+	keyring_remove(s->keys.ring, name);
+	s->keys.made = *made = next_keys_made(s->keys.made);
+	pthread_rwlock_unlock(&s->keys.lock);
 	session_keys_recheck(s, *made);
 	host_keys_changed(s->host);
 }
@@ -154,14 +154,14 @@ static enum err_code load_first_keys(struct server *s, struct err *e)
 	enum err_code rc;
 
 	if (!s->cfg.coordinator) {
-		s->ring = keyring_new();
+		s->keys.ring = keyring_new();
 		return ERR_OK;
 	}
 	path = rundir_path(s->cfg.id->run_dir, "keys/authorized_keys");
-	rc = keyring_load(path, &s->ring, e);
+	rc = keyring_load(path, &s->keys.ring, e);
 	free(path);
-	s->keys_made = next_keys_made(0);
-	atomic_store(&s->keys_known, !rc);
+	s->keys.made = next_keys_made(0);
+	atomic_store(&s->keys.known, !rc);
 	return rc;
 }
 
@@ -178,7 +178,7 @@ enum err_code server_start(const struct server_config *cfg, struct server **out,
 	s->tracer = tracer_new();
 	s->steps = session_trace_steps_new();
 	s->incarnation >>= 1; /* never UINT64_MAX, which stands for nobody */
-	pthread_rwlock_init(&s->keys_lock, NULL);
+	pthread_rwlock_init(&s->keys.lock, NULL);
 	quota_init(s);
 	pthread_mutex_init(&s->end_lock, NULL);
 	s->listener[0].fd = s->listener[1].fd = -1;
@@ -228,20 +228,20 @@ void server_stop(struct server *s)
 	host_free(s->host);
 	shard = atomic_load(&s->shard);
 	shard_free(shard);
-	ckpt_close(s->restore);
+	ckpt_close(s->by_agent.restore);
 	json_decref(s->state);
-	json_decref(s->heat);
-	keyring_free(s->ring);
+	json_decref(s->by_agent.heat);
+	keyring_free(s->keys.ring);
 	quota_release(s);
-	relayed_slots_free(s->given);
+	relayed_slots_free(s->keys.given);
 	store_settings_free(s);
-	json_decref(s->unvoted);
+	json_decref(s->by_agent.unvoted);
 	tracer_free(s->tracer);
 	session_trace_steps_free(s->steps);
 	if (s->cfg.unix_path)
 		unlink(s->cfg.unix_path);
 	close(s->event);
-	pthread_rwlock_destroy(&s->keys_lock);
+	pthread_rwlock_destroy(&s->keys.lock);
 	pthread_mutex_destroy(&s->end_lock);
 	free(s);
 }

@@ -15,10 +15,9 @@
  *                 struct io_thread but `load`, `woken`, `turns` and `turns_seen`.  The first one also
  *                 owns server.listener.  Work for another I/O thread is posted to its loop.
  *   agent         The session with the coordinator (session/agent.h), in a store and in a relay.
- *                 It installs views and casts votes.  It owns cfg.index, relay, live, first_found,
- *                 restore, finishing, unvoted, proposal, said_full, heat, heat_at, heat_step and
- *                 spin.  It is the only writer of given and, unless the coordinator is in this
- *                 process, of ring and keys_made.
+ *                 It installs views and casts votes.  It owns cfg.index and by_agent.  It is the
+ *                 only writer of keys.given and, unless the coordinator is in this process, of
+ *                 keys.ring and keys.made.
  *   replication   struct repl (replicate.h), in a store: connections to the next replicas.
  *   checkpoint    struct checkpoint_part (checkpoint_part.h), in a store: snapshots and their files.
  *   uplink        struct uplink (relay/uplink.h), in a relay: the client of the servers above.
@@ -31,8 +30,8 @@
  * Lock order.  A thread that holds a lock takes only locks further down:
  *
  *   1. host.lock (coordinator/host.h)
- *   2. keys_lock: ring, keys_made, given.  Also, whoever holds it for reading finds the agent
- *      alive while `stopping` is false.
+ *   2. keys.lock.  A thread that holds it for reading finds the agent alive while `stopping` is
+ *      false.
  *   3. a partition's lock, one at a time; 4. the lock of the shard's gate (shard/shard.h)
  *   5. locks of one module, none of which is held while another one of them is taken:
  *      repl.lock and uplink.lock (both also under a partition's lock), save.lock, quotas.lock,
@@ -134,35 +133,18 @@ struct pending_ack {
 	uint64_t step, seq;
 };
 
-/* A session, and before that a connection in its handshake.  Its I/O thread owns it. */
-struct peer {
-	struct peer *prev, *next;
-	struct io_thread *io_thread;
-	struct conn *conn;
-	struct loop_fd h;
-	int64_t opened;      /* clock_now() of the accept */
-	uint8_t address[16]; /* of the other end's host, by net_peer_address */
-	uint64_t id;
+/* The key of a session, and whose it is. */
+struct peer_identity {
 	enum role role;
 	char name[KEYRING_NAME_MAX + 1], keytext[48];
 	uint8_t key[KEY_BYTES];
-	int64_t expires; /* when its key expires, seconds since 1970; 0: never */
+	int64_t expires; /* when the key expires, seconds since 1970; 0: never */
 	uint64_t incarnation;
-	uint32_t slot;     /* the rank of its worker, or SLOT_NONE */
-	bool doomed;       /* it is closed when its queue has been written */
-	int64_t doomed_at; /* clock_now() of that decision */
-	/* Its next record waits until the client has read its queue. */
-	bool choked;
-	bool crowded; /* its next push waits until fewer receipts are pending */
-	/* The session's CLOCK is held, and its announcements have been taken already. */
-	bool retold;
-	bool moves_files; /* file_service_take takes its connection over */
-	/* On its I/O thread: 1, or PEER_LOAD once it has pushed or pulled. */
-	unsigned load;
-	/* Records received; a held one counts each time it is tried. */
-	uint64_t nrecords;
+	uint32_t slot; /* the rank of its worker, or SLOT_NONE */
+};
 
-	/* data plane */
+/* The data plane of a session. */
+struct peer_data {
 	struct pull *pulls, **pulls_last; /* queued, in the order of their arrival */
 	size_t pull_bytes;                /* memory that they take */
 	struct pending_ack *pending;      /* acknowledgements that are not safe to send yet */
@@ -182,8 +164,6 @@ struct peer {
 	int64_t held_since;
 	size_t batch_at; /* offset at which a held BATCH goes on */
 	struct batcher batcher;
-	/* The session is counted in server.waiting, and io_threads_wake looks at it. */
-	bool waiting;
 	/* While a trace is taken: the pushes of one step, summed up for one row
 	 * (session_trace.c). */
 	struct traced {
@@ -191,16 +171,46 @@ struct peer {
 		int64_t begin, end, busy;
 		uint32_t pushes;
 	} traced;
-	/* Bytes that server.bytes_in and bytes_out include. */
-	uint64_t counted_in, counted_out;
+};
 
-	/* control */
+/* The control messages of a session. */
+struct peer_control {
 	struct due *dues, **dues_last; /* answers to CTL that wait for host_may_tell */
 	unsigned ndues;
 	bool attached; /* it is sent the coordinator's views */
 	/* Revision of the last view sent, and of the first to be sent. */
 	uint64_t view_had, view_floor;
 	struct coord_self self; /* what the coordinator knows of it */
+};
+
+/* A session, and before that a connection in its handshake.  Its I/O thread owns it. */
+struct peer {
+	struct peer *prev, *next;
+	struct io_thread *io_thread;
+	struct conn *conn;
+	struct loop_fd h;
+	int64_t opened;      /* clock_now() of the accept */
+	uint8_t address[16]; /* of the other end's host, by net_peer_address */
+	uint64_t id;
+	bool doomed;       /* it is closed when its queue has been written */
+	int64_t doomed_at; /* clock_now() of that decision */
+	/* Its next record waits until the client has read its queue. */
+	bool choked;
+	bool crowded; /* its next push waits until fewer receipts are pending */
+	/* The session's CLOCK is held, and its announcements have been taken already. */
+	bool retold;
+	bool moves_files; /* file_service_take takes its connection over */
+	/* The session is counted in server.waiting, and io_threads_wake looks at it. */
+	bool waiting;
+	/* On its I/O thread: 1, or PEER_LOAD once it has pushed or pulled. */
+	unsigned load;
+	/* Records received; a held one counts each time it is tried. */
+	uint64_t nrecords;
+	/* Bytes that server.count.bytes_in and bytes_out include. */
+	uint64_t counted_in, counted_out;
+	struct peer_identity who;
+	struct peer_data data;
+	struct peer_control control;
 };
 
 /* An I/O thread. */
@@ -226,53 +236,43 @@ struct repl;
 struct checkpoint_part;
 struct ckpt_reader;
 
-struct server {
-	struct server_config cfg;
-	struct io_thread *io_thread;
-	unsigned nio_threads;
-	struct loop_fd listener[2]; /* TCP and the Unix socket */
-	char address[NET_TEXT], advertised[NET_TEXT];
-	const char *chosen; /* why it listens on this address, for the log */
-	int event;          /* an eventfd that is readable when `ended` is set */
-	/* host.turns when watchdog_turns last found that all had moved. */
-	uint64_t turns_seen;
-	struct host *host;     /* NULL without coordinator */
-	struct agent *agent;   /* NULL without store or relay */
-	struct repl *repl;     /* replication to the next replicas; NULL without store */
-	struct uplink *uplink; /* NULL unless this is a relay */
-	unsigned relay;        /* the number of this relay; the agent's thread only */
-	struct tracer *tracer;
-	struct trace_steps *steps;    /* open steps of a trace (session_trace.c) */
-	struct checkpoint_part *save; /* checkpoints; NULL without store */
-	json_t *state;                /* state.json of an earlier coordinator, or NULL */
-	bool recover;                 /* the job of `state` is to be continued */
+/* The keys that may open a session. */
+struct server_keys {
+	pthread_rwlock_t lock; /* ring, made, given */
+	struct keyring *ring;
+	_Atomic bool known; /* false in a store or relay until its first view */
+	uint64_t made;      /* the version of `ring`: the coordinator numbers rings upwards */
+	/* The relays of the view (relay/relayed_slots.h); NULL: none. */
+	struct given *given;
+};
+
+/* What the agent's thread alone uses. */
+struct server_agent_state {
+	unsigned relay; /* the number of this relay */
+	/* store_settings.c: the configuration in force, the number of its settings epoch, and the
+	 * log level of the last view. */
+	json_t *config;
+	int64_t number;
+	char level[16];
+	bool first_found; /* the file with initial values has been found */
+	bool finishing;   /* the last view had the phase "finishing" */
 	/* The checkpoint that the partitions begin from; NULL: none, or done. */
 	struct ckpt_reader *restore;
-	_Atomic bool read_only; /* only pulls are answered */
-	/* Read replica: when its source had these values (clock_now); 0: none. */
-	_Atomic int64_t as_of;
-	_Atomic bool saving; /* the checkpoint thread waits for a change (checkpoint_part_wake) */
-	struct shard *_Atomic shard; /* NULL until the first view is installed */
-	uint64_t incarnation;
-	/* store_settings.c: the configuration in force, the number of its settings epoch, and the
-	 * log level of the last view; the agent's thread only. */
-	struct {
-		json_t *config;
-		int64_t number;
-		char level[16];
-	} live;
-	/* The file with initial values has been found; the agent's thread only. */
-	bool first_found;
-	int64_t began; /* Unix time in ns */
-	/* The last view had the phase "finishing"; the agent's thread only. */
-	bool finishing;
-	json_t *
-	    unvoted; /* a proposal from before there was a shard, or NULL; the agent's thread only */
-	/* Voted on and not yet decided; 0: none; the agent's thread only. */
-	uint64_t proposal;
-	_Atomic bool host_stopping, stopping, leaving;
-	_Atomic uint64_t saves; /* the id of the checkpoint that is being made; 0: none */
-	_Atomic uint32_t epoch, generation; /* of the installed layout */
+	json_t *unvoted;   /* a proposal from before there was a shard, or NULL */
+	uint64_t proposal; /* voted on and not yet decided; 0: none */
+	bool said_full;    /* "mem_limit is reached" was logged */
+	/* The load of the partitions (partition_load.h), when it was measured, and the step then. */
+	json_t *heat;
+	int64_t heat_at;
+	uint64_t heat_step;
+	/* Nanoseconds that I/O threads poll before they sleep; set before io_threads_spin posts to
+	 * them. */
+	int64_t spin;
+};
+
+/* The installed layout. */
+struct server_layout {
+	_Atomic uint32_t epoch, generation;
 	/* The epoch that is installed or being installed: it changes before the shard does, and
 	 * `epoch` changes after it. */
 	_Atomic uint32_t installing;
@@ -280,54 +280,78 @@ struct server {
 	_Atomic uint64_t fed_all, fed_done;
 	_Atomic uint32_t members;   /* membership entries known, for PULLED */
 	_Atomic bool members_known; /* a view has told which worker holds which rank */
-	_Atomic uint64_t next_peer;
+};
 
-	pthread_rwlock_t keys_lock; /* ring, keys_made, given */
-	struct keyring *ring;
-	_Atomic bool keys_known; /* false in a store or relay until its first view */
-	/* The version of `ring`: the coordinator numbers rings upwards. */
-	uint64_t keys_made;
-	/* The relays of the view (relay/relayed_slots.h); NULL: none. */
-	struct given *given;
-
-	pthread_mutex_t end_lock; /* ended, end_why */
-	bool ended;
-	struct err end_why;
-
+/* What the configuration allows, and what sessions may take. */
+struct server_limits {
 	_Atomic uint64_t mem_limit; /* bytes, by the configuration; 0: none */
 	_Atomic bool sparse;        /* there are, or were, sparse tables */
 	_Atomic uint64_t parts;     /* partitions that this process has, or is about to have */
 	_Atomic uint64_t asked;     /* bytes of pulls that a session may have in flight */
 	_Atomic bool takes_keys;    /* the configuration allows row ids in blocks */
+	_Atomic bool shares;        /* the configuration allows sessions over shared memory */
 	/* Bytes, as logged (P6 in ps-consistency(7)); 0: not known yet. */
 	_Atomic uint64_t memory_bound;
-	_Atomic bool shares;         /* the configuration allows sessions over shared memory */
-	_Atomic bool io_threads_run; /* all I/O threads have started: posted work is done */
 	/* For each worker in a second; 0: no quota. */
 	_Atomic uint64_t quota_bytes, quota_pushes;
 	struct quotas *quotas; /* quota.c */
-	/* Nanoseconds that the pushes of each rank were held by quotas. */
-	_Atomic uint64_t held[COORD_WORKERS_MAX];
-	/* Nanoseconds that I/O threads poll before they sleep; set before io_threads_spin posts to
-	 * them. */
-	int64_t spin;
-	/* "mem_limit is reached" was logged; the agent's thread only. */
-	bool said_full;
-	/* The load of the partitions (partition_load.h), when it was measured, and the step then;
-	 * the agent's thread only. */
-	json_t *heat;
-	int64_t heat_at;
-	uint64_t heat_step;
-	_Atomic uint32_t waiting; /* sessions that io_threads_wake must look at */
+	uint64_t files_most;   /* descriptors that this process may open (descriptor_limit.h) */
+	_Atomic int remote_suite, local_suite; /* enum suite */
+};
+
+/* Figures for heartbeats. */
+struct server_counters {
 	_Atomic uint32_t sessions, auth_failures, half_open;
 	_Atomic uint64_t bytes_in, bytes_out;
-	/* How long pulls were held until their step might begin, ns. */
-	struct hist barrier;
+	/* Nanoseconds that the pushes of each rank were held by quotas. */
+	_Atomic uint64_t held[COORD_WORKERS_MAX];
+	struct hist barrier;        /* how long pulls were held until their step might begin, ns */
 	_Atomic int64_t views_cost; /* ns that sending the present view has taken */
-	/* Descriptors that this process may open (descriptor_limit.h). */
-	uint64_t files_most;
+};
+
+struct server {
+	struct server_config cfg;
+	struct io_thread *io_thread;
+	unsigned nio_threads;
+	struct loop_fd listener[2]; /* TCP and the Unix socket */
+	char address[NET_TEXT], advertised[NET_TEXT];
+	const char *chosen; /* why it listens on this address, for the log */
+	uint64_t incarnation;
+	int64_t began; /* Unix time in ns */
+	/* host.turns when watchdog_turns last found that all had moved. */
+	uint64_t turns_seen;
+	struct host *host;     /* NULL without coordinator */
+	struct agent *agent;   /* NULL without store or relay */
+	struct repl *repl;     /* replication to the next replicas; NULL without store */
+	struct uplink *uplink; /* NULL unless this is a relay */
+	struct tracer *tracer;
+	struct trace_steps *steps;    /* open steps of a trace (session_trace.c) */
+	struct checkpoint_part *save; /* checkpoints; NULL without store */
+	json_t *state;                /* state.json of an earlier coordinator, or NULL */
+	bool recover;                 /* the job of `state` is to be continued */
+	struct shard *_Atomic shard;  /* NULL until the first view is installed */
+
+	struct server_keys keys;
+	struct server_agent_state by_agent;
+	struct server_layout layout;
+	struct server_limits limits;
+	struct server_counters count;
+
+	_Atomic bool read_only; /* only pulls are answered */
+	/* Read replica: when its source had these values (clock_now); 0: none. */
+	_Atomic int64_t as_of;
+	_Atomic bool saving; /* the checkpoint thread waits for a change (checkpoint_part_wake) */
+	_Atomic uint64_t saves; /* the id of the checkpoint that is being made; 0: none */
+	_Atomic bool host_stopping, stopping, leaving;
+	_Atomic bool io_threads_run; /* all I/O threads have started: posted work is done */
+	_Atomic uint64_t next_peer;
+	_Atomic uint32_t waiting; /* sessions that io_threads_wake must look at */
 	struct log_limit strangers, crowd;
-	_Atomic int remote_suite, local_suite; /* enum suite */
+
+	int event;                /* an eventfd that is readable when `ended` is set */
+	pthread_mutex_t end_lock; /* ended, end_why */
+	bool ended;
+	struct err end_why;
 };
 
 /* ---- io_thread.c ---- */
@@ -364,7 +388,7 @@ void server_end(struct server *s, const struct err *why);
 /* Remove the keys of this name from the ring, whatever authorized_keys says, and cut their
  * sessions.  *made: as for server_reload_keys. */
 void server_forget_key(struct server *s, const char *name, uint64_t *made);
-/* As server_reload; *made is the version (keys_made) of the ring that was read. */
+/* As server_reload; *made is the version (keys.made) of the ring that was read. */
 enum err_code server_reload_keys(struct server *s, uint64_t *made, struct err *e);
 /* Start s->agent, which joins the cluster as a store or a relay.  This fills identity, addresses
  * and statistics into cfg; the caller has set the pace and the other callbacks. */

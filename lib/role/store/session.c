@@ -30,7 +30,7 @@ __attribute__((format(printf, 4, 0))) static void append_nack(struct peer *p,
 	utf8_vprintf(text, sizeof text, fmt, ap);
 	msg_put_nack(&body, code, text);
 	out.len = (uint32_t)body.len;
-	batcher_add(&p->batcher, p->conn, &out, body.data);
+	batcher_add(&p->data.batcher, p->conn, &out, body.data);
 	buf_release(&body);
 }
 
@@ -95,16 +95,16 @@ static void queue_ctl_answer(struct peer *p, const struct due *d)
 
 	*copy = *d;
 	copy->next = NULL;
-	*p->dues_last = copy;
-	p->dues_last = &copy->next;
-	p->ndues++;
+	*p->control.dues_last = copy;
+	p->control.dues_last = &copy->next;
+	p->control.ndues++;
 }
 
 static void send_ctl_answer(struct peer *p, const struct due *d)
 {
 	struct record r = { .seq = d->seq };
 
-	if (d->attaches && !p->attached)
+	if (d->attaches && !p->control.attached)
 		attach_to_views(p, d->joined);
 	send_ctl_reply(p, &r, d->answer, &d->e);
 }
@@ -114,11 +114,11 @@ static void send_durable_answers(struct peer *p)
 {
 	struct due *d;
 
-	while ((d = p->dues) && host_may_tell(p->io_thread->server->host, &d->mark)) {
-		p->dues = d->next;
-		if (!p->dues)
-			p->dues_last = &p->dues;
-		p->ndues--;
+	while ((d = p->control.dues) && host_may_tell(p->io_thread->server->host, &d->mark)) {
+		p->control.dues = d->next;
+		if (!p->control.dues)
+			p->control.dues_last = &p->control.dues;
+		p->control.ndues--;
 		send_ctl_answer(p, d);
 		free(d);
 	}
@@ -128,8 +128,8 @@ static void drop_queued_answers(struct peer *p)
 {
 	struct due *d;
 
-	while ((d = p->dues)) {
-		p->dues = d->next;
+	while ((d = p->control.dues)) {
+		p->control.dues = d->next;
 		json_decref(d->answer);
 		free(d);
 	}
@@ -140,8 +140,8 @@ static void attach_to_views(struct peer *p, bool joined)
 {
 	struct host *host = p->io_thread->server->host;
 
-	p->view_floor = joined ? host_rev(host) : host_rev_sent(host);
-	p->attached = true;
+	p->control.view_floor = joined ? host_rev(host) : host_rev_sent(host);
+	p->control.attached = true;
 }
 
 /* Send the latest view if this session does not have it.  A client that does not read what it was
@@ -152,23 +152,25 @@ static void send_view(struct peer *p)
 	struct record r = { .flags = RECORD_VIEW };
 	char *text;
 
-	if (!p->attached || !v || view_text_rev(v) < p->view_floor ||
-	    view_text_rev(v) <= p->view_had ||
-	    (p->role != ROLE_SERVER && p->role != ROLE_RELAY && conn_queued(p->conn) >= PEER_QUEUE))
+	if (!p->control.attached || !v || view_text_rev(v) < p->control.view_floor ||
+	    view_text_rev(v) <= p->control.view_had ||
+	    (p->who.role != ROLE_SERVER && p->who.role != ROLE_RELAY &&
+	        conn_queued(p->conn) >= PEER_QUEUE))
 		return;
-	if (p->role == ROLE_WORKER)
+	if (p->who.role == ROLE_WORKER)
 		text = view_text_for_worker(v,
-		    p->self.kind == COORD_WORKER ? p->self.index : SLOT_NONE, p->view_had);
-	else if (p->role == ROLE_READER || p->role == ROLE_MONITOR)
-		text = view_text_for_guest(v, p->view_had);
+		    p->control.self.kind == COORD_WORKER ? p->control.self.index : SLOT_NONE,
+		    p->control.view_had);
+	else if (p->who.role == ROLE_READER || p->who.role == ROLE_MONITOR)
+		text = view_text_for_guest(v, p->control.view_had);
 	else
-		text = view_text_full(v, p->view_had);
-	p->view_had = view_text_rev(v);
+		text = view_text_full(v, p->control.view_had);
+	p->control.view_had = view_text_rev(v);
 	if (!text)
 		return;
 	msg_send_text(p->conn, &r, text);
 	free(text);
-	atomic_fetch_add(&p->io_thread->server->views_cost, VIEW_READ_COST);
+	atomic_fetch_add(&p->io_thread->server->count.views_cost, VIEW_READ_COST);
 }
 
 static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, const uint8_t *payload)
@@ -179,7 +181,7 @@ static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, cons
 	struct message m = { .kind = MESSAGE_KINDS };
 	json_t *msg;
 
-	if (p->ndues >= DUES_MAX)
+	if (p->control.ndues >= DUES_MAX)
 		return CONN_HOLD;
 	msg = json_parse_to_depth((const char *)payload, r->len, RECORD_MAX, JSON_PEER_DEPTH, &e);
 	if (!host)
@@ -189,18 +191,18 @@ static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, cons
 		session_refuse(p, r, e.code, "%s", e.msg);
 		return CONN_TAKEN;
 	}
-	if (!message_decode(msg, p->role, &m, &e))
+	if (!message_decode(msg, p->who.role, &m, &e))
 		due.answer = m.kind == MESSAGE_watch
 		    ? json_object()
-		    : host_handle(host, &p->self, &m, &due.mark, &e);
+		    : host_handle(host, &p->control.self, &m, &due.mark, &e);
 	if (e.code == ERR_CLOSED) {
 		json_decref(msg);
 		return CONN_DROP;
 	}
 	due.joined = m.kind != MESSAGE_watch;
 	due.attaches = due.answer &&
-	    (p->self.kind == COORD_SERVER || p->self.kind == COORD_WORKER ||
-	        p->self.kind == COORD_RELAY || !due.joined);
+	    (p->control.self.kind == COORD_SERVER || p->control.self.kind == COORD_WORKER ||
+	        p->control.self.kind == COORD_RELAY || !due.joined);
 	due.e = e;
 	if (host_may_tell(host, &due.mark))
 		send_ctl_answer(p, &due);
@@ -221,18 +223,18 @@ static enum conn_verdict handle_batch(struct peer *p, const struct record *r,
 	struct err e = { 0 };
 
 	for (;;) {
-		size_t at = p->batch_at;
+		size_t at = p->data.batch_at;
 		enum conn_verdict v;
 
-		if (!msg_batch_next(payload, r->len, &p->batch_at, &sub, &body, &e))
+		if (!msg_batch_next(payload, r->len, &p->data.batch_at, &sub, &body, &e))
 			break;
 		v = handle_record(p, &sub, body);
 		if (v == CONN_HOLD)
-			p->batch_at = at; /* the retry begins with this record */
+			p->data.batch_at = at; /* the retry begins with this record */
 		if (v != CONN_TAKEN)
 			return v;
 	}
-	p->batch_at = 0;
+	p->data.batch_at = 0;
 	if (e.code) {
 		session_refuse(p, r, e.code, "%s", e.msg);
 		return CONN_DROP;
@@ -257,7 +259,8 @@ static enum conn_verdict begin_file_session(struct peer *p, const struct record 
 /* Does the sender know a newer layout than this server?  The view with it is on its way to us. */
 static bool knows_newer_layout(const struct server *s, const struct record *r)
 {
-	return r->epoch > atomic_load(&s->epoch) || r->generation > atomic_load(&s->generation);
+	return r->epoch > atomic_load(&s->layout.epoch) ||
+	    r->generation > atomic_load(&s->layout.generation);
 }
 
 static enum conn_verdict handle_push(struct peer *p, const struct record *r, const uint8_t *payload)
@@ -277,11 +280,11 @@ static enum conn_verdict handle_push(struct peer *p, const struct record *r, con
  * a server reads on while its own records cannot be written. */
 static bool reads_answers(const struct peer *p)
 {
-	size_t queued = conn_queued(p->conn) + p->batcher.body.len;
+	size_t queued = conn_queued(p->conn) + p->data.batcher.body.len;
 	struct server *s = p->io_thread->server;
 
 	return queued < PEER_QUEUE_MIN ||
-	    queued < session_backlog_limit(s, atomic_load(&s->sessions));
+	    queued < session_backlog_limit(s, atomic_load(&s->count.sessions));
 }
 
 static enum conn_verdict handle_record(struct peer *p, const struct record *r,
@@ -292,9 +295,9 @@ static enum conn_verdict handle_record(struct peer *p, const struct record *r,
 	p->choked = p->doomed || !reads_answers(p);
 	if (p->choked)
 		return CONN_HOLD;
-	if (!record_role_may(r->type, p->role)) {
+	if (!record_role_may(r->type, p->who.role)) {
 		session_refuse(p, r, ERR_FORBIDDEN, "a key with the role %s may not send %s",
-		    role_name(p->role), record_type_name(r->type));
+		    role_name(p->who.role), record_type_name(r->type));
 		return CONN_DROP;
 	}
 	if (record_step_is_absurd(r)) {
@@ -408,7 +411,7 @@ static void on_event(void *ctx, uint32_t events)
 	    (!was_live && (rc == ERR_FENCED || rc == ERR_FORBIDDEN))) {
 		uint32_t n = log_allowed(&s->strangers, 5);
 
-		atomic_fetch_add(&s->auth_failures, 1);
+		atomic_fetch_add(&s->count.auth_failures, 1);
 		if (n)
 			log_warn(s->cfg.log, "connection refused: %s%s", e.msg,
 			    n > 1 ? " (and others before)" : "");
@@ -429,12 +432,13 @@ void session_open(struct io_thread *l, int fd)
 	p->opened = clock_now();
 	net_peer_address(fd, p->address);
 	p->id = atomic_fetch_add(&s->next_peer, 1);
-	p->pulls_last = &p->pulls;
-	p->dues_last = &p->dues;
-	p->slot = SLOT_NONE;
+	p->data.pulls_last = &p->data.pulls;
+	p->control.dues_last = &p->control.dues;
+	p->who.slot = SLOT_NONE;
 	p->conn = conn_accept(fd, &s->cfg.id->conn,
-	    (enum suite)atomic_load(net_peer_is_local(fd) ? &s->local_suite : &s->remote_suite),
-	    atomic_load(&s->epoch), &handler, p);
+	    (enum suite)atomic_load(
+	        net_peer_is_local(fd) ? &s->limits.local_suite : &s->limits.remote_suite),
+	    atomic_load(&s->layout.epoch), &handler, p);
 	if (l->spins)
 		conn_watch(p->conn);
 	p->h = (struct loop_fd){ .fd = fd, .fn = on_event, .ctx = p };
@@ -443,7 +447,7 @@ void session_open(struct io_thread *l, int fd)
 		p->next->prev = p;
 	l->peers = p;
 	l->half_open++;
-	atomic_fetch_add(&s->half_open, 1);
+	atomic_fetch_add(&s->count.half_open, 1);
 	if (loop_add(l->loop, &p->h, EPOLLIN, &e)) {
 		session_close(p);
 		return;
@@ -456,8 +460,8 @@ static void count_session_bytes(struct peer *p)
 	struct server *s = p->io_thread->server;
 	uint64_t in = conn_bytes_in(p->conn), out = conn_bytes_out(p->conn);
 
-	atomic_fetch_add_explicit(&s->bytes_in, in - p->counted_in, memory_order_relaxed);
-	atomic_fetch_add_explicit(&s->bytes_out, out - p->counted_out, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->count.bytes_in, in - p->counted_in, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->count.bytes_out, out - p->counted_out, memory_order_relaxed);
 	p->counted_in = in;
 	p->counted_out = out;
 }
@@ -471,15 +475,15 @@ struct conn *session_release_conn(struct peer *p)
 
 	set_waiting(p, false);
 	if (conn_is_live(p->conn)) {
-		atomic_fetch_sub(&s->sessions, 1);
+		atomic_fetch_sub(&s->count.sessions, 1);
 		count_session_bytes(p);
 	} else {
 		l->half_open--;
-		atomic_fetch_sub(&s->half_open, 1);
+		atomic_fetch_sub(&s->count.half_open, 1);
 	}
 	/* If the network is silent the member may well be alive: its lease decides. */
-	if (s->host && p->attached && !conn_is_silent(p->conn))
-		host_gone(s->host, &p->self);
+	if (s->host && p->control.attached && !conn_is_silent(p->conn))
+		host_gone(s->host, &p->control.self);
 	if (p->prev)
 		p->prev->next = p->next;
 	else
@@ -488,19 +492,19 @@ struct conn *session_release_conn(struct peer *p)
 		p->next->prev = p->prev;
 	loop_del(l->loop, &p->h);
 	atomic_fetch_sub(&l->load, p->load);
-	while ((q = p->pulls)) {
-		p->pulls = q->next;
+	while ((q = p->data.pulls)) {
+		p->data.pulls = q->next;
 		session_pull_free(q);
 	}
 	drop_queued_answers(p);
-	batcher_release(&p->batcher);
-	buf_release(&p->receipts);
-	buf_release(&p->copied);
-	buf_release(&p->summed);
-	free(p->pending);
-	free(p->rows);
-	free(p->ids);
-	keycache_free(p->kept);
+	batcher_release(&p->data.batcher);
+	buf_release(&p->data.receipts);
+	buf_release(&p->data.copied);
+	buf_release(&p->data.summed);
+	free(p->data.pending);
+	free(p->data.rows);
+	free(p->data.ids);
+	keycache_free(p->data.kept);
 	free(p);
 	return conn;
 }
@@ -512,8 +516,8 @@ void session_close(struct peer *p)
 
 bool session_is_idle(const struct peer *p)
 {
-	return !conn_is_held(p->conn) && !p->pulls && !p->npending && !p->rows && !p->dues &&
-	    !conn_queued(p->conn);
+	return !conn_is_held(p->conn) && !p->data.pulls && !p->data.npending && !p->data.rows &&
+	    !p->control.dues && !conn_queued(p->conn);
 }
 
 void session_retire(struct peer *p)
@@ -522,7 +526,7 @@ void session_retire(struct peer *p)
 
 	conn_send(p->conn, &bye, NULL);
 	conn_write(p->conn, NULL);
-	p->attached = false;
+	p->control.attached = false;
 	session_close(p);
 }
 
@@ -530,7 +534,8 @@ void session_retire(struct peer *p)
  * waits for its own socket. */
 static bool must_wait(const struct peer *p)
 {
-	return (conn_is_held(p->conn) && !p->choked) || p->pulls || p->npending || p->dues;
+	return (conn_is_held(p->conn) && !p->choked) || p->data.pulls || p->data.npending ||
+	    p->control.dues;
 }
 
 /* A session that begins to wait tries once more after it has been counted as waiting, because
@@ -554,7 +559,7 @@ void session_advance(struct peer *p)
 			more = session_answer_pulls(p);
 		}
 		if (conn_is_live(p->conn))
-			batcher_flush(&p->batcher, p->conn);
+			batcher_flush(&p->data.batcher, p->conn);
 		if (p->waiting || !must_wait(p))
 			break;
 		set_waiting(p, true);

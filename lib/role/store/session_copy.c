@@ -23,7 +23,8 @@ enum conn_verdict session_copy(struct peer *p, const struct record *r, const uin
 
 	/* The sender may have been cut off from the chain.  Without our acknowledgement it cannot
 	 * acknowledge anything to others. */
-	if (r->epoch != atomic_load(&s->epoch) || r->generation != atomic_load(&s->generation)) {
+	if (r->epoch != atomic_load(&s->layout.epoch) ||
+	    r->generation != atomic_load(&s->layout.generation)) {
 		session_drop_pieces(p);
 		return CONN_TAKEN;
 	}
@@ -32,7 +33,7 @@ enum conn_verdict session_copy(struct peer *p, const struct record *r, const uin
 		return v;
 	if (session_has_too_many_copies(p)) {
 		session_refuse(p, r, ERR_LIMIT, "more copies than %zu without an answer",
-		    p->npending);
+		    p->data.npending);
 		return CONN_DROP;
 	}
 	a = shard_copy(sh, &c, body, r->total, &x.due);

@@ -20,10 +20,10 @@ static void report_cut_sessions(struct recheck *r)
 	struct server *s = r->server;
 	struct message_keys_checked checked = { .made = (int64_t)r->made, .cut = r->cut };
 
-	pthread_rwlock_rdlock(&s->keys_lock);
+	pthread_rwlock_rdlock(&s->keys.lock);
 	if (!s->host && s->agent && !atomic_load(&s->stopping))
 		agent_tell(s->agent, message_encode(MESSAGE_keys_checked, &checked));
-	pthread_rwlock_unlock(&s->keys_lock);
+	pthread_rwlock_unlock(&s->keys.lock);
 	if (s->host)
 		host_keys_checked(s->host, &checked);
 	json_decref(r->cut);
@@ -47,13 +47,13 @@ static void recheck_io_thread(void *ctx)
 		l++;
 	for (p = l->peers; p; p = next) {
 		next = p->next;
-		if (p->role == ROLE_NONE ||
-		    session_admit_knows_key(r->server, p->key, p->role, &p->expires))
+		if (p->who.role == ROLE_NONE ||
+		    session_admit_knows_key(r->server, p->who.key, p->who.role, &p->who.expires))
 			continue;
 		log_warn(l->server->cfg.log, "the key of %s is revoked: its session is cut",
-		    p->name);
+		    p->who.name);
 		pthread_mutex_lock(&r->lock);
-		count_session(r->cut, p->name);
+		count_session(r->cut, p->who.name);
 		pthread_mutex_unlock(&r->lock);
 		session_close(p);
 	}
@@ -83,9 +83,9 @@ void session_keys_take(struct server *s, const json_t *keys, uint64_t made)
 	struct err e;
 	size_t i;
 
-	/* Most views do not change the keys.  The agent's thread alone writes keys_made here, so it
-	 * may read it without keys_lock. */
-	if (made == s->keys_made)
+	/* Most views do not change the keys.  The agent's thread alone writes keys.made here, so it
+	 * may read it without keys.lock. */
+	if (made == s->keys.made)
 		return;
 	ring = keyring_new();
 	json_array_foreach(keys, i, k) {
@@ -97,12 +97,12 @@ void session_keys_take(struct server *s, const json_t *keys, uint64_t made)
 		    keyring_add(ring, &entry, &e))
 			log_warn(s->cfg.log, "a key in the view is not understood");
 	}
-	pthread_rwlock_wrlock(&s->keys_lock);
-	old = s->ring;
-	s->ring = ring;
-	s->keys_made = made;
-	atomic_store(&s->keys_known, true);
-	pthread_rwlock_unlock(&s->keys_lock);
+	pthread_rwlock_wrlock(&s->keys.lock);
+	old = s->keys.ring;
+	s->keys.ring = ring;
+	s->keys.made = made;
+	atomic_store(&s->keys.known, true);
+	pthread_rwlock_unlock(&s->keys.lock);
 	keyring_free(old);
 	session_keys_recheck(s, made);
 }
@@ -116,13 +116,13 @@ void session_keys_expire(struct io_thread *l)
 
 	for (p = l->peers; p; p = next) {
 		next = p->next;
-		if (!p->expires || now < p->expires)
+		if (!p->who.expires || now < p->who.expires)
 			continue;
 		/* The key may have got a later date since. */
-		if (session_admit_knows_key(l->server, p->key, p->role, &p->expires))
+		if (session_admit_knows_key(l->server, p->who.key, p->who.role, &p->who.expires))
 			continue;
 		log_warn(l->server->cfg.log, "the key of %s has expired: its session is cut",
-		    p->name);
+		    p->who.name);
 		session_close(p);
 	}
 }
@@ -147,7 +147,7 @@ static void count_io_thread_sessions(void *ctx)
 	pthread_mutex_lock(&c->lock);
 	for (const struct peer *p = l->peers; p; p = p->next)
 		if (conn_is_live(p->conn) && !p->doomed)
-			count_session(c->sessions, p->name);
+			count_session(c->sessions, p->who.name);
 	if (--c->left == 0)
 		pthread_cond_signal(&c->done);
 	pthread_mutex_unlock(&c->lock);

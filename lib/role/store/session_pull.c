@@ -102,9 +102,9 @@ static void own_ids(struct peer *p, struct pull *q)
 	const uint8_t *ids = q->body;
 
 	/* Take p->ids over if it is of exactly this size, which is what memory_of_pull counts. */
-	if (ids == (const uint8_t *)p->ids && p->ids_cap == q->rec.len / 8 + 1) {
-		p->ids = NULL;
-		p->ids_cap = 0;
+	if (ids == (const uint8_t *)p->data.ids && p->data.ids_cap == q->rec.len / 8 + 1) {
+		p->data.ids = NULL;
+		p->data.ids_cap = 0;
 		return;
 	}
 	q->body = mem_regrow(NULL, q->rec.len, 1);
@@ -147,34 +147,34 @@ size_t session_queue_limit(uint64_t sessions)
 size_t session_backlog_limit(struct server *s, uint64_t sessions)
 {
 	return session_queue_limit(sessions) +
-	    (atomic_load(&s->sparse) ? RECORD_MAX : PART_ELEMENTS * 4) + PEER_QUEUE_MIN;
+	    (atomic_load(&s->limits.sparse) ? RECORD_MAX : PART_ELEMENTS * 4) + PEER_QUEUE_MIN;
 }
 
 /* Answer a PULL_ROWS at once if no other pull is queued before it and its values may be shown now.
  * Its ids then need not be copied. */
 static bool answer_at_once(struct peer *p, struct pull *q)
 {
-	size_t most = session_queue_limit(atomic_load(&p->io_thread->server->sessions));
+	size_t most = session_queue_limit(atomic_load(&p->io_thread->server->count.sessions));
 
-	return q->rec.type == REC_PULL_ROWS && !p->pulls && !p->doomed &&
+	return q->rec.type == REC_PULL_ROWS && !p->data.pulls && !p->doomed &&
 	    conn_queued(p->conn) < most && answer_pull(p, q) == ANSWER_DONE;
 }
 
 static enum conn_verdict enqueue_pull(struct peer *p, struct pull *q)
 {
-	uint64_t most = atomic_load(&p->io_thread->server->asked);
+	uint64_t most = atomic_load(&p->io_thread->server->limits.asked);
 
 	if (q->rec.type == REC_PULL_ROWS)
 		own_ids(p, q);
-	if (p->pull_bytes + memory_of_pull(q) > most) {
+	if (p->data.pull_bytes + memory_of_pull(q) > most) {
 		session_refuse(p, &q->rec, ERR_LIMIT, "more than %llu KiB of questions in flight",
 		    (unsigned long long)most >> 10);
 		session_pull_free(q);
 		return CONN_DROP;
 	}
-	p->pull_bytes += memory_of_pull(q);
-	*p->pulls_last = q;
-	p->pulls_last = &q->next;
+	p->data.pull_bytes += memory_of_pull(q);
+	*p->data.pulls_last = q;
+	p->data.pulls_last = &q->next;
 	return CONN_TAKEN;
 }
 
@@ -209,9 +209,9 @@ static struct record make_answer_head(const struct peer *p, const struct pull *q
 		.step = q->rec.step,
 		.seq = q->rec.seq };
 
-	out.epoch = atomic_load(&s->epoch);
-	out.generation = atomic_load(&s->generation);
-	out.examples = atomic_load(&s->members);
+	out.epoch = atomic_load(&s->layout.epoch);
+	out.generation = atomic_load(&s->layout.generation);
+	out.examples = atomic_load(&s->layout.members);
 	if (!(q->rec.flags & RECORD_NOW) && shard_snapping(shard_of_puller(p), q->rec.step))
 		out.flags |= RECORD_SAVING;
 	return out;
@@ -261,8 +261,8 @@ static const struct codec *codec_of_answer(const struct pull *q)
 /* A worker's pull of a step waits until this server has the worker's own pushes of the steps before. */
 static bool has_own_pushes(const struct peer *p, const struct pull *q)
 {
-	return q->rec.flags & RECORD_NOW || p->slot == SLOT_NONE ||
-	    shard_has_own_pushes(shard_of_puller(p), q->rec.table, q->rec.part, p->slot,
+	return q->rec.flags & RECORD_NOW || p->who.slot == SLOT_NONE ||
+	    shard_has_own_pushes(shard_of_puller(p), q->rec.table, q->rec.part, p->who.slot,
 	        q->rec.step);
 }
 
@@ -337,7 +337,7 @@ static enum answered answer_scan_pull(struct peer *p, struct pull *q)
 		out.total = x.version;
 		out.step = x.step;
 		out.offset = x.removed;
-		batcher_add(&p->batcher, p->conn, &out, body);
+		batcher_add(&p->data.batcher, p->conn, &out, body);
 	}
 	free(values);
 	free(body);
@@ -359,7 +359,7 @@ static bool begins_step(struct peer *p, struct pull *q)
 	bool may = q->run || q->part || may_answer_step(p, q);
 
 	if (may && !q->begun)
-		hist_add(&p->io_thread->server->barrier,
+		hist_add(&p->io_thread->server->count.barrier,
 		    q->held_at ? (uint64_t)(clock_now() - q->held_at) : 0);
 	else if (!may && !q->held_at)
 		q->held_at = clock_now();
@@ -389,8 +389,8 @@ static enum answered answer_pull(struct peer *p, struct pull *q)
 	bool now = q->rec.flags & RECORD_NOW || q->rec.type == REC_SCAN;
 
 	/* It was sent under another layout: the client will send it again. */
-	if (q->rec.epoch != atomic_load(&s->epoch) ||
-	    q->rec.generation != atomic_load(&s->generation)) {
+	if (q->rec.epoch != atomic_load(&s->layout.epoch) ||
+	    q->rec.generation != atomic_load(&s->layout.generation)) {
 		session_send_nack(p, &q->rec, ERR_STALE, "asked in epoch %u", q->rec.epoch);
 		return ANSWER_DONE;
 	}
@@ -414,21 +414,21 @@ static enum answered answer_pull(struct peer *p, struct pull *q)
 
 bool session_answer_pulls(struct peer *p)
 {
-	size_t most = session_queue_limit(atomic_load(&p->io_thread->server->sessions));
+	size_t most = session_queue_limit(atomic_load(&p->io_thread->server->count.sessions));
 
-	for (int n = 0; p->pulls && conn_queued(p->conn) < most && n < ANSWERS_A_TURN; n++) {
-		struct pull *q = p->pulls;
+	for (int n = 0; p->data.pulls && conn_queued(p->conn) < most && n < ANSWERS_A_TURN; n++) {
+		struct pull *q = p->data.pulls;
 		enum answered a = answer_pull(p, q);
 
 		if (a == ANSWER_LATER || p->doomed)
 			return false;
 		if (a == ANSWER_MORE)
 			continue;
-		p->pulls = q->next;
-		if (!p->pulls)
-			p->pulls_last = &p->pulls;
-		p->pull_bytes -= memory_of_pull(q);
+		p->data.pulls = q->next;
+		if (!p->data.pulls)
+			p->data.pulls_last = &p->data.pulls;
+		p->data.pull_bytes -= memory_of_pull(q);
 		session_pull_free(q);
 	}
-	return p->pulls != NULL;
+	return p->data.pulls != NULL;
 }

@@ -20,10 +20,12 @@ bool session_refuse_stale(struct peer *p, const struct record *r)
 {
 	struct server *s = p->io_thread->server;
 
-	if (r->epoch == atomic_load(&s->epoch) && r->generation == atomic_load(&s->generation))
+	if (r->epoch == atomic_load(&s->layout.epoch) &&
+	    r->generation == atomic_load(&s->layout.generation))
 		return false;
 	session_send_nack(p, r, ERR_STALE, "epoch %u generation %u is not the present one (%u, %u)",
-	    r->epoch, r->generation, atomic_load(&s->epoch), atomic_load(&s->generation));
+	    r->epoch, r->generation, atomic_load(&s->layout.epoch),
+	    atomic_load(&s->layout.generation));
 	return true;
 }
 
@@ -84,19 +86,20 @@ static int order_pending_acks(const void *a, const void *b)
  * epochs. Pushes from outside of the job have no step, but the version of each is different. */
 static void merge_pending_acks(struct peer *p)
 {
-	struct pending_ack **order = mem_array(p->npending + 1, sizeof *order);
-	bool *drop = mem_array(p->npending + 1, sizeof *drop);
+	struct pending_ack **order = mem_array(p->data.npending + 1, sizeof *order);
+	bool *drop = mem_array(p->data.npending + 1, sizeof *drop);
 	size_t kept = 0;
 
-	for (size_t i = 0; i < p->npending; i++)
-		order[i] = &p->pending[i];
-	qsort(order, p->npending, sizeof *order, order_pending_acks);
-	for (size_t i = 1; i < p->npending; i++)
-		drop[order[i - 1] - p->pending] = compare_pending_acks(order[i - 1], order[i]) == 0;
-	for (size_t i = 0; i < p->npending; i++)
+	for (size_t i = 0; i < p->data.npending; i++)
+		order[i] = &p->data.pending[i];
+	qsort(order, p->data.npending, sizeof *order, order_pending_acks);
+	for (size_t i = 1; i < p->data.npending; i++)
+		drop[order[i - 1] - p->data.pending] = compare_pending_acks(order[i - 1],
+		                                           order[i]) == 0;
+	for (size_t i = 0; i < p->data.npending; i++)
 		if (!drop[i])
-			p->pending[kept++] = p->pending[i];
-	p->npending = kept;
+			p->data.pending[kept++] = p->data.pending[i];
+	p->data.npending = kept;
 	free(drop);
 	free(order);
 }
@@ -106,62 +109,63 @@ static void merge_pending_acks(struct peer *p)
 bool session_is_crowded(struct peer *p)
 {
 	size_t most = session_pending_limit(
-	    atomic_load_explicit(&p->io_thread->server->parts, memory_order_relaxed));
+	    atomic_load_explicit(&p->io_thread->server->limits.parts, memory_order_relaxed));
 
-	if (p->npending < most && !p->crowded)
+	if (p->data.npending < most && !p->crowded)
 		return false;
 	session_send_acknowledgements(p);
-	if (p->npending >= most)
+	if (p->data.npending >= most)
 		merge_pending_acks(p);
-	p->crowded = p->npending > most - most / 4;
+	p->crowded = p->data.npending > most - most / 4;
 	return p->crowded;
 }
 
 bool session_has_too_many_copies(struct peer *p)
 {
 	size_t most = session_copies_limit(
-	    atomic_load_explicit(&p->io_thread->server->parts, memory_order_relaxed));
+	    atomic_load_explicit(&p->io_thread->server->limits.parts, memory_order_relaxed));
 
-	if (p->npending < most)
+	if (p->data.npending < most)
 		return false;
 	session_send_acknowledgements(p);
 	merge_pending_acks(p);
-	return p->npending > most - most / 4;
+	return p->data.npending > most - most / 4;
 }
 
 void session_add_pending(struct peer *p, const struct record *r, const struct pending_ack *x)
 {
-	if (p->npending == p->pending_cap) {
-		p->pending_cap = p->pending_cap ? p->pending_cap * 2 : 64;
-		p->pending = mem_regrow(p->pending, p->pending_cap, sizeof *p->pending);
+	if (p->data.npending == p->data.pending_cap) {
+		p->data.pending_cap = p->data.pending_cap ? p->data.pending_cap * 2 : 64;
+		p->data.pending = mem_regrow(p->data.pending, p->data.pending_cap,
+		    sizeof *p->data.pending);
 	}
-	p->pending[p->npending] = *x;
-	p->pending[p->npending].epoch = r->epoch;
-	p->pending[p->npending++].generation = r->generation;
+	p->data.pending[p->data.npending] = *x;
+	p->data.pending[p->data.npending].epoch = r->epoch;
+	p->data.pending[p->data.npending++].generation = r->generation;
 }
 
 static void send_entries(struct peer *p, enum msg_type type, struct buf *list, size_t entry)
 {
 	struct record out = { .type = (uint8_t)type,
-		.epoch = p->ready_epoch,
-		.generation = p->ready_generation };
+		.epoch = p->data.ready_epoch,
+		.generation = p->data.ready_generation };
 
 	for (size_t at = 0; at < list->len; at += out.len) {
 		size_t most = BATCHER_SMALL / entry * entry, left = list->len - at;
 
 		out.len = (uint32_t)(left < most ? left : most);
-		batcher_add(&p->batcher, p->conn, &out, list->data + at);
+		batcher_add(&p->data.batcher, p->conn, &out, list->data + at);
 	}
 	buf_clear(list);
 }
 
 static void send_ready_answers(struct peer *p)
 {
-	if (p->receipts.len)
+	if (p->data.receipts.len)
 		FAIL_POINT("receipt_before");
-	send_entries(p, REC_RECEIPT, &p->receipts, MSG_RECEIPT_BYTES);
-	send_entries(p, REC_COPIED, &p->copied, MSG_COPIED_BYTES);
-	send_entries(p, REC_SUMMED, &p->summed, MSG_SUMMED_BYTES);
+	send_entries(p, REC_RECEIPT, &p->data.receipts, MSG_RECEIPT_BYTES);
+	send_entries(p, REC_COPIED, &p->data.copied, MSG_COPIED_BYTES);
+	send_entries(p, REC_SUMMED, &p->data.summed, MSG_SUMMED_BYTES);
 }
 
 static void prepare_answer(struct peer *p, const struct pending_ack *x)
@@ -174,12 +178,12 @@ static void prepare_answer(struct peer *p, const struct pending_ack *x)
 		.step = x->step };
 
 	/* A record states one epoch for all its entries. */
-	if (x->epoch != p->ready_epoch || x->generation != p->ready_generation)
+	if (x->epoch != p->data.ready_epoch || x->generation != p->data.ready_generation)
 		send_ready_answers(p);
-	p->ready_epoch = x->epoch;
-	p->ready_generation = x->generation;
+	p->data.ready_epoch = x->epoch;
+	p->data.ready_generation = x->generation;
 	if (x->kind == PENDING_COPIED) {
-		msg_put_copied(&p->copied, &(struct msg_copied){ x->table, x->part, x->seq });
+		msg_put_copied(&p->data.copied, &(struct msg_copied){ x->table, x->part, x->seq });
 		return;
 	}
 	if (x->kind == PENDING_CLOCKED) {
@@ -193,12 +197,12 @@ static void prepare_answer(struct peer *p, const struct pending_ack *x)
 	 * one. */
 	m.version = x->due.version ? x->due.version : shard_version(sh, x->table, x->part);
 	if (x->kind == PENDING_SUMMED) {
-		sum_body_put_summed(&p->summed,
+		sum_body_put_summed(&p->data.summed,
 		    &(struct msg_summed){ x->table, m.status, m.copies, x->part, x->seq,
 		        m.version });
 		return;
 	}
-	msg_put_receipt(&p->receipts, &m);
+	msg_put_receipt(&p->data.receipts, &m);
 }
 
 /* May the answer be sent now, later, or never? */
@@ -214,7 +218,7 @@ static enum readiness judge_pending_ack(struct peer *p, const struct pending_ack
 	/* Read `safe` before `installing`.  A shorter chain can make the change safe, and
 	 * `installing` is set before that chain is installed: the test below then sees it. */
 	safe = shard_is_safe(shard_of_pusher(p), x->table, x->part, &x->due);
-	if (x->epoch != atomic_load(&s->installing) ||
+	if (x->epoch != atomic_load(&s->layout.installing) ||
 	    shard_has_left(shard_of_pusher(p), x->table, x->part, &x->due))
 		return READY_NEVER;
 	return safe ? READY_NOW : READY_LATER;
@@ -224,21 +228,21 @@ void session_send_acknowledgements(struct peer *p)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < p->npending; i++) {
-		struct pending_ack *x = &p->pending[i];
+	for (size_t i = 0; i < p->data.npending; i++) {
+		struct pending_ack *x = &p->data.pending[i];
 
 		switch (judge_pending_ack(p, x)) {
 		case READY_NOW:
 			prepare_answer(p, x);
 			break;
 		case READY_LATER:
-			p->pending[kept++] = *x;
+			p->data.pending[kept++] = *x;
 			break;
 		case READY_NEVER:
 			break;
 		}
 	}
-	p->npending = kept;
+	p->data.npending = kept;
 	send_ready_answers(p);
 }
 
@@ -252,8 +256,9 @@ static enum conn_verdict take_worker_push(struct peer *p, const struct record *r
 
 	if (session_is_crowded(p))
 		return CONN_HOLD;
-	push->slot = p->slot == SLOT_NONE || (r->flags & RECORD_NOW) ? SHARD_OUTSIDE : p->slot;
-	push->incarnation = p->incarnation;
+	push->slot = p->who.slot == SLOT_NONE || (r->flags & RECORD_NOW) ? SHARD_OUTSIDE
+	                                                                 : p->who.slot;
+	push->incarnation = p->who.incarnation;
 	push->step = r->step;
 	push->pulled = r->seq;
 	push->table = r->table;
@@ -276,7 +281,7 @@ static enum conn_verdict take_worker_push(struct peer *p, const struct record *r
 	case SHARD_HOLD:
 		return CONN_HOLD;
 	case SHARD_FENCED:
-		session_refuse(p, r, ERR_FENCED, "slot %u is no longer this worker's", p->slot);
+		session_refuse(p, r, ERR_FENCED, "slot %u is no longer this worker's", p->who.slot);
 		return CONN_DROP;
 	case SHARD_ELSEWHERE:
 		session_send_nack(p, r, ERR_STALE,
@@ -362,11 +367,11 @@ static enum conn_verdict take_whole_rows(struct peer *p, const struct record *r,
 
 static bool is_next_piece(const struct peer *p, const struct record *r)
 {
-	const struct record *of = &p->rows_rec;
+	const struct record *of = &p->data.rows_rec;
 
-	return p->rows && r->type == of->type && r->table == of->table && r->part == of->part &&
-	    r->step == of->step && r->total == of->total && r->offset == p->rows_len &&
-	    r->len <= r->total - r->offset;
+	return p->data.rows && r->type == of->type && r->table == of->table &&
+	    r->part == of->part && r->step == of->step && r->total == of->total &&
+	    r->offset == p->data.rows_len && r->len <= r->total - r->offset;
 }
 
 /* Make room for one more piece.  A push gets all its room at once.  A copy from a server may be as
@@ -374,10 +379,10 @@ static bool is_next_piece(const struct peer *p, const struct record *r)
  * False: there is no memory. */
 static bool reserve_pieces(struct peer *p, const struct record *r)
 {
-	uint64_t need = p->rows_len + r->len, cap = 2 * p->rows_cap;
+	uint64_t need = p->data.rows_len + r->len, cap = 2 * p->data.rows_cap;
 	uint8_t *rows;
 
-	if (need <= p->rows_cap)
+	if (need <= p->data.rows_cap)
 		return true;
 	if (cap < need)
 		cap = need;
@@ -385,11 +390,11 @@ static bool reserve_pieces(struct peer *p, const struct record *r)
 		cap = PEER_CREDIT;
 	if (cap > r->total)
 		cap = r->total;
-	rows = cap <= SIZE_MAX ? realloc(p->rows, cap) : NULL;
+	rows = cap <= SIZE_MAX ? realloc(p->data.rows, cap) : NULL;
 	if (!rows)
 		return false;
-	p->rows = rows;
-	p->rows_cap = cap;
+	p->data.rows = rows;
+	p->data.rows_cap = cap;
 	return true;
 }
 
@@ -405,39 +410,40 @@ static enum conn_verdict refuse_for_memory(struct peer *p, const struct record *
 enum conn_verdict session_collect_pieces(struct peer *p, const struct record *r,
     const uint8_t *payload, const uint8_t **body)
 {
-	bool may_begin = p->role == ROLE_SERVER || r->total <= PEER_CREDIT;
+	bool may_begin = p->who.role == ROLE_SERVER || r->total <= PEER_CREDIT;
 
 	*body = NULL;
 	if (r->offset == 0 && r->total == r->len) {
 		*body = payload;
 		return CONN_TAKEN;
 	}
-	if (r->offset == 0 && !p->rows && may_begin && r->len < r->total) {
+	if (r->offset == 0 && !p->data.rows && may_begin && r->len < r->total) {
 		if (!reserve_pieces(p, r))
 			return refuse_for_memory(p, r);
-		p->rows_rec = *r;
+		p->data.rows_rec = *r;
 	}
 	if (is_next_piece(p, r)) {
 		if (!reserve_pieces(p, r))
 			return refuse_for_memory(p, r);
-		memcpy(p->rows + p->rows_len, payload, r->len);
-		p->rows_len += r->len;
-	} else if (!p->rows || r->offset + r->len != r->total || p->rows_len != r->total) {
+		memcpy(p->data.rows + p->data.rows_len, payload, r->len);
+		p->data.rows_len += r->len;
+	} else if (!p->data.rows || r->offset + r->len != r->total ||
+	    p->data.rows_len != r->total) {
 		/* Not an error: the last piece, which was held and comes again, is staged
 		 * already. */
 		session_refuse(p, r, ERR_PROTO, "a piece that does not fit the pieces before it");
 		return CONN_DROP;
 	}
-	if (p->rows_len == r->total)
-		*body = p->rows;
+	if (p->data.rows_len == r->total)
+		*body = p->data.rows;
 	return CONN_TAKEN;
 }
 
 void session_drop_pieces(struct peer *p)
 {
-	free(p->rows);
-	p->rows = NULL;
-	p->rows_len = p->rows_cap = 0;
+	free(p->data.rows);
+	p->data.rows = NULL;
+	p->data.rows_len = p->data.rows_cap = 0;
 }
 
 enum conn_verdict session_take_staged(struct peer *p, const struct record *r,
@@ -482,9 +488,9 @@ void session_send_clocked(struct peer *p, const struct pending_ack *of)
 		.seq = of->seq,
 		.epoch = of->epoch,
 		.generation = of->generation,
-		.examples = atomic_load(&p->io_thread->server->members) };
+		.examples = atomic_load(&p->io_thread->server->layout.members) };
 
-	batcher_add(&p->batcher, p->conn, &out, NULL);
+	batcher_add(&p->data.batcher, p->conn, &out, NULL);
 }
 
 bool session_expect_announced(struct peer *p, const struct slot_clock *c)
@@ -514,7 +520,7 @@ static enum conn_verdict acknowledge_clock(struct peer *p, const struct record *
 	if (a == SHARD_HOLD)
 		return CONN_HOLD;
 	if (a != SHARD_OK) {
-		session_refuse(p, r, ERR_FENCED, "slot %u is no longer this worker's", p->slot);
+		session_refuse(p, r, ERR_FENCED, "slot %u is no longer this worker's", p->who.slot);
 		return CONN_DROP;
 	}
 	if (s->uplink)
@@ -534,37 +540,40 @@ static enum conn_verdict acknowledge_clock(struct peer *p, const struct record *
 
 enum conn_verdict session_clock(struct peer *p, const struct record *r, const uint8_t *payload)
 {
-	struct slot_clock c = { p->slot, r->examples, p->incarnation, r->step, true, false, payload,
-		r->len };
+	struct slot_clock c = { p->who.slot, r->examples, p->who.incarnation, r->step, true, false,
+		payload, r->len };
 	enum shard_answer a;
 	bool settle;
 
 	if (session_refuse_stale(p, r))
 		return CONN_TAKEN;
-	if (p->slot == SLOT_NONE || !msg_runs_valid(payload, r->len)) {
+	if (p->who.slot == SLOT_NONE || !msg_runs_valid(payload, r->len)) {
 		session_refuse(p, r, ERR_PROTO, "a clock without a slot, or with what is no run");
 		return CONN_DROP;
 	}
 	if (p->io_thread->server->uplink && session_is_crowded(p))
 		return CONN_HOLD;
 	settle = session_expect_announced(p, &c) && !p->retold;
-	a = shard_clock(shard_of_pusher(p), p->slot, p->incarnation, r->step, r->examples);
+	a = shard_clock(shard_of_pusher(p), p->who.slot, p->who.incarnation, r->step, r->examples);
 	p->retold = a == SHARD_HOLD;
 	if (settle)
 		shard_settle(shard_of_pusher(p));
 	if (a == SHARD_OK && tracer_is_on(p->io_thread->server->tracer))
-		session_trace_clock(p, p->slot, r->step);
+		session_trace_clock(p, p->who.slot, r->step);
 	return acknowledge_clock(p, r, a, &c);
 }
 
 enum conn_verdict session_done(struct peer *p, const struct record *r)
 {
-	if (p->slot == SLOT_NONE) {
+	if (p->who.slot == SLOT_NONE) {
 		session_refuse(p, r, ERR_PROTO, "a DONE without a slot");
 		return CONN_DROP;
 	}
 	if (p->io_thread->server->uplink && session_is_crowded(p))
 		return CONN_HOLD;
-	return acknowledge_clock(p, r, shard_done(shard_of_pusher(p), p->slot, p->incarnation),
-	    &(struct slot_clock){ .slot = p->slot, .incarnation = p->incarnation, .done = true });
+	return acknowledge_clock(p, r,
+	    shard_done(shard_of_pusher(p), p->who.slot, p->who.incarnation),
+	    &(struct slot_clock){ .slot = p->who.slot,
+	        .incarnation = p->who.incarnation,
+	        .done = true });
 }

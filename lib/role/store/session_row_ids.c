@@ -9,12 +9,12 @@
  * NULL: no memory. */
 static uint64_t *reserve_ids(struct peer *p, size_t n, bool keep)
 {
-	if (p->ids_cap > n && !keep)
-		return p->ids;
-	free(p->ids);
-	p->ids = mem_try_array(n + 1, sizeof *p->ids);
-	p->ids_cap = p->ids ? n + 1 : 0;
-	return p->ids;
+	if (p->data.ids_cap > n && !keep)
+		return p->data.ids;
+	free(p->data.ids);
+	p->data.ids = mem_try_array(n + 1, sizeof *p->data.ids);
+	p->data.ids_cap = p->data.ids ? n + 1 : 0;
+	return p->data.ids;
 }
 
 static enum keys_found request_whole_ids(struct peer *p, const struct record *r)
@@ -26,7 +26,7 @@ static enum keys_found request_whole_ids(struct peer *p, const struct record *r)
 		.seq = r->seq,
 		.offset = r->type };
 
-	batcher_add(&p->batcher, p->conn, &out, NULL);
+	batcher_add(&p->data.batcher, p->conn, &out, NULL);
 	return KEYS_MISSED;
 }
 
@@ -34,12 +34,12 @@ static void cache_ids(struct peer *p, uint32_t n)
 {
 	uint8_t name[KEYS_NAME];
 
-	if (!p->kept)
-		p->kept = keycache_new();
-	keys_name(p->ids, n, name);
-	keycache_put(p->kept, name, n, p->ids);
-	p->ids = NULL;
-	p->ids_cap = 0;
+	if (!p->data.kept)
+		p->data.kept = keycache_new();
+	keys_name(p->data.ids, n, name);
+	keycache_put(p->data.kept, name, n, p->data.ids);
+	p->data.ids = NULL;
+	p->data.ids_cap = 0;
 }
 
 struct zip *session_row_ids_zip(struct io_thread *l)
@@ -54,17 +54,18 @@ enum keys_found session_row_ids(struct peer *p, const struct record *r, const ui
 {
 	bool keeps;
 
-	if (!atomic_load(&p->io_thread->server->takes_keys) || !keys_parse(body, len, b) ||
+	if (!atomic_load(&p->io_thread->server->limits.takes_keys) || !keys_parse(body, len, b) ||
 	    b->n > most || b->n > KEYS_MAX)
 		return KEYS_WRONG;
 	if (b->form == KEYS_NAMED)
-		return p->kept && keycache_find(p->kept, b->bytes, b->n, ids)
+		return p->data.kept && keycache_find(p->data.kept, b->bytes, b->n, ids)
 		    ? KEYS_FOUND
 		    : request_whole_ids(p, r);
 	keeps = b->keep && b->n <= KEYS_KEEP_MAX;
-	if (!reserve_ids(p, b->n, keeps) || !keys_get(session_row_ids_zip(p->io_thread), b, p->ids))
+	if (!reserve_ids(p, b->n, keeps) ||
+	    !keys_get(session_row_ids_zip(p->io_thread), b, p->data.ids))
 		return KEYS_WRONG;
-	*ids = p->ids;
+	*ids = p->data.ids;
 	if (keeps)
 		cache_ids(p, b->n);
 	return KEYS_FOUND;

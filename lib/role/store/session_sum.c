@@ -16,9 +16,9 @@ static struct shard *shard_of_sender(const struct peer *p)
 /* A relay's key is not enough: the process must be the living relay of the view. */
 static bool is_living_relay(struct peer *p, const struct record *r)
 {
-	if (relayed_slots_knows_relay(p->io_thread->server, p->keytext, p->incarnation))
+	if (relayed_slots_knows_relay(p->io_thread->server, p->who.keytext, p->who.incarnation))
 		return true;
-	session_refuse(p, r, ERR_FENCED, "%s is not one of the cluster's relays", p->name);
+	session_refuse(p, r, ERR_FENCED, "%s is not one of the cluster's relays", p->who.name);
 	return false;
 }
 
@@ -26,7 +26,7 @@ static enum conn_verdict take_relay_sum(struct peer *p, const struct record *r, 
     size_t len)
 {
 	const struct table *t = shard_table(shard_of_sender(p), r->table);
-	struct sum sum = { .relay = p->incarnation,
+	struct sum sum = { .relay = p->who.incarnation,
 		.step = r->step,
 		.table = r->table,
 		.part = r->part };
@@ -79,7 +79,7 @@ enum conn_verdict session_push_sum(struct peer *p, const struct record *r, const
 static enum shard_answer take_relayed_clock(struct peer *p, const struct slot_clock *c)
 {
 	struct shard *sh = shard_of_sender(p);
-	enum shard_answer a = shard_relay_speaks(sh, p->incarnation, c->slot, c->incarnation);
+	enum shard_answer a = shard_relay_speaks(sh, p->who.incarnation, c->slot, c->incarnation);
 	bool settle;
 
 	if (a != SHARD_OK)
@@ -108,8 +108,8 @@ static uint64_t forward_clocks(struct server *s, struct peer *p, const uint8_t *
 	bool bad;
 
 	while (sum_body_clocks_next(payload, len, &at, &c, &bad))
-		if (shard_relay_speaks(shard_of_sender(p), p->incarnation, c.slot, c.incarnation) ==
-		    SHARD_OK)
+		if (shard_relay_speaks(shard_of_sender(p), p->who.incarnation, c.slot,
+		        c.incarnation) == SHARD_OK)
 			token = uplink_clock(s->uplink, &c);
 	return token;
 }

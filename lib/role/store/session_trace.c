@@ -39,22 +39,22 @@ void session_trace_steps_free(struct trace_steps *s)
 
 static void flush_traced_pushes(struct peer *p)
 {
-	const struct traced *x = &p->traced;
-	int64_t slot = p->slot == SLOT_NONE ? -1 : (int64_t)p->slot;
+	const struct traced *x = &p->data.traced;
+	int64_t slot = p->who.slot == SLOT_NONE ? -1 : (int64_t)p->who.slot;
 
 	if (x->pushes)
 		tracer_add(p->io_thread->server->tracer, TRACE_APPLY,
 		    (const int64_t[]){ (int64_t)x->step, slot, x->begin, x->end, x->busy,
 		        x->pushes },
 		    6);
-	p->traced = (struct traced){ 0 };
+	p->data.traced = (struct traced){ 0 };
 }
 
 /* All pushes of a step become one row, which is added with the first push of another step, or with
  * the step's CLOCK. */
 void session_trace_push(struct peer *p, uint64_t step, int64_t begin)
 {
-	struct traced *x = &p->traced;
+	struct traced *x = &p->data.traced;
 
 	if (x->id != tracer_id(p->io_thread->server->tracer))
 		*x = (struct traced){ 0 };
@@ -99,7 +99,7 @@ void session_trace_clock(struct peer *p, uint32_t slot, uint64_t step)
 	struct trace_steps *x = s->steps;
 	uint64_t until = first_open_step(s), id = tracer_id(s->tracer);
 
-	if (p->traced.id == id && p->traced.step == step)
+	if (p->data.traced.id == id && p->data.traced.step == step)
 		flush_traced_pushes(p);
 	pthread_mutex_lock(&x->lock);
 	if (x->id != id) {

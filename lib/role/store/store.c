@@ -26,8 +26,8 @@ static enum err_code open_restored_checkpoint(struct server *s, const char *path
 {
 	if (!*path)
 		return ERR_OK;
-	return s->cfg.id->run_dir ? ckpt_open(path, &s->restore, e)
-	                          : file_client_restore(s, &s->restore, e);
+	return s->cfg.id->run_dir ? ckpt_open(path, &s->by_agent.restore, e)
+	                          : file_client_restore(s, &s->by_agent.restore, e);
 }
 
 /* One session for each worker and server, and one for a tool; the coordinator has a second one of
@@ -39,8 +39,8 @@ uint64_t store_sessions(bool coordinator, uint64_t workers, uint64_t servers)
 
 void store_know_sessions(struct server *s, const struct conf *conf)
 {
-	atomic_store(&s->takes_keys, strcmp(conf->row_ids, "raw") != 0);
-	atomic_store(&s->shares, conf_shares_memory(conf));
+	atomic_store(&s->limits.takes_keys, strcmp(conf->row_ids, "raw") != 0);
+	atomic_store(&s->limits.shares, conf_shares_memory(conf));
 	io_threads_spin(s, conf->spin);
 }
 
@@ -61,7 +61,7 @@ static uint64_t count_parts_here(const struct server *s, const struct table *t)
 void store_know_tables(struct server *s, const struct layout *l)
 {
 	uint64_t asked = PEER_ASKED, parts = 0;
-	bool sparse = atomic_load(&s->sparse);
+	bool sparse = atomic_load(&s->limits.sparse);
 
 	for (size_t i = 0; i < l->ntables; i++) {
 		if (l->table[i].dropped)
@@ -70,16 +70,16 @@ void store_know_tables(struct server *s, const struct layout *l)
 		asked += PEER_ASKED_TABLE + (uint64_t)l->table[i].nparts * PEER_ASKED_PART;
 		parts += count_parts_here(s, &l->table[i]);
 	}
-	atomic_store(&s->parts, parts);
+	atomic_store(&s->limits.parts, parts);
 	/* Pulls of sparse tables carry row ids, so they may take the whole credit. */
-	atomic_store(&s->asked, sparse || asked > PEER_CREDIT ? PEER_CREDIT : asked);
-	atomic_store(&s->sparse, sparse);
+	atomic_store(&s->limits.asked, sparse || asked > PEER_CREDIT ? PEER_CREDIT : asked);
+	atomic_store(&s->limits.sparse, sparse);
 }
 
 uint64_t store_session_memory(struct server *s)
 {
-	return (atomic_load(&s->takes_keys) ? PEER_MEMORY_KEYS : PEER_MEMORY) +
-	    (atomic_load(&s->shares) ? PEER_SHARED : 0);
+	return (atomic_load(&s->limits.takes_keys) ? PEER_MEMORY_KEYS : PEER_MEMORY) +
+	    (atomic_load(&s->limits.shares) ? PEER_SHARED : 0);
 }
 
 /* The sum of: one record being received; answers that wait to be written, twice because of the
@@ -88,12 +88,14 @@ uint64_t store_session_memory(struct server *s)
  * entries. */
 uint64_t store_session_bound(struct server *s, uint64_t sessions, uint64_t parts)
 {
-	bool sparse = atomic_load(&s->sparse);
+	bool sparse = atomic_load(&s->limits.sparse);
 	uint64_t answers = 2 * (uint64_t)session_backlog_limit(s, sessions);
-	uint64_t asked = atomic_load(&s->asked) + (sparse ? PEER_CREDIT : 0);
-	uint64_t keys = sparse && atomic_load(&s->takes_keys) ? KEYCACHE_BYTES + KEYS_MAX * 8 : 0;
+	uint64_t asked = atomic_load(&s->limits.asked) + (sparse ? PEER_CREDIT : 0);
+	uint64_t keys = sparse && atomic_load(&s->limits.takes_keys) ? KEYCACHE_BYTES + KEYS_MAX * 8
+	                                                             : 0;
 
-	return RECORD_MAX + answers + asked + keys + (atomic_load(&s->shares) ? PEER_SHARED : 0) +
+	return RECORD_MAX + answers + asked + keys +
+	    (atomic_load(&s->limits.shares) ? PEER_SHARED : 0) +
 	    session_pending_limit(parts) * 2 * (sizeof(struct pending_ack) + MSG_RECEIPT_BYTES);
 }
 
@@ -107,7 +109,7 @@ static enum err_code limit_tables(struct server *s, const struct conf *conf, uin
 	    store_session_memory(s);
 
 	*out = 0;
-	s->mem_limit = conf->mem_limit;
+	s->limits.mem_limit = conf->mem_limit;
 	if (!conf->mem_limit)
 		return ERR_OK;
 	if (conf->mem_limit <= sessions)
@@ -125,11 +127,11 @@ static enum err_code limit_tables(struct server *s, const struct conf *conf, uin
  * view. */
 static enum err_code find_initial_values(struct server *s, struct err *e)
 {
-	const char *init = json_str(json_object_get(s->live.config, "job"), "init", "");
+	const char *init = json_str(json_object_get(s->by_agent.config, "job"), "init", "");
 	char *path = NULL;
 	enum err_code rc = ERR_OK;
 
-	if (s->first_found || !strchr(init, '/') || s->restore)
+	if (s->by_agent.first_found || !strchr(init, '/') || s->by_agent.restore)
 		return ERR_OK;
 	if (s->cfg.id->run_dir)
 		path = mem_strdup(init);
@@ -137,7 +139,7 @@ static enum err_code find_initial_values(struct server *s, struct err *e)
 		rc = file_client_init(s, &path, e);
 	if (!rc)
 		shard_set_init_file(atomic_load(&s->shard), path);
-	s->first_found = !rc;
+	s->by_agent.first_found = !rc;
 	return rc;
 }
 
@@ -187,7 +189,7 @@ static enum err_code make_store_shard(struct server *s, const json_t *view, stru
 	if (!rc)
 		rc = open_restored_checkpoint(s, json_str(view, "restore", ""), e);
 	if (!rc) {
-		cfg.restore = s->restore;
+		cfg.restore = s->by_agent.restore;
 		rc = shard_new(&cfg, &shard, e);
 	}
 	if (!rc)
@@ -240,8 +242,8 @@ static void log_memory_bound(struct server *s, const json_t *view)
 	uint64_t sessions = store_sessions(s->cfg.coordinator, workers,
 	    json_array_size(json_object_get(view, "servers")));
 	struct shard_memory m = shard_memory(atomic_load(&s->shard), workers);
-	uint64_t parts = atomic_load(&s->parts), each = store_session_bound(s, sessions, parts),
-	         view_bytes;
+	uint64_t parts = atomic_load(&s->limits.parts),
+	         each = store_session_bound(s, sessions, parts), view_bytes;
 	uint64_t others = json_int(json_object_get(view, "config"), "replicas", 1) > 1
 	    ? json_array_size(json_object_get(view, "servers")) - 1
 	    : 0;
@@ -255,13 +257,13 @@ static void log_memory_bound(struct server *s, const json_t *view)
 	num_human((double)m.tables, tables);
 	num_human((double)(m.beside + view_bytes + PROCESS_BYTES), beside);
 	num_human((double)each, session);
-	atomic_store(&s->memory_bound,
+	atomic_store(&s->limits.memory_bound,
 	    m.tables + m.beside + view_bytes + PROCESS_BYTES + sessions * each);
-	num_human((double)atomic_load(&s->memory_bound), all);
+	num_human((double)atomic_load(&s->limits.memory_bound), all);
 	log_info(s->cfg.log,
 	    "memory: at most %sB: %sB for tables, %sB beside them, %sB for each of %llu session%s%s",
 	    all, tables, beside, session, (unsigned long long)sessions, NUM_S(sessions),
-	    atomic_load(&s->sparse) ? "; sparse tables grow with their rows" : "");
+	    atomic_load(&s->limits.sparse) ? "; sparse tables grow with their rows" : "");
 }
 
 static enum err_code install_layout(struct server *s, const json_t *view,
@@ -283,8 +285,8 @@ static enum err_code install_layout(struct server *s, const json_t *view,
 	 * or memory. */
 	if (layout->ntables && layout->table[0].nruns) {
 		shard_restore_done(atomic_load(&s->shard));
-		ckpt_close(s->restore);
-		s->restore = NULL;
+		ckpt_close(s->by_agent.restore);
+		s->by_agent.restore = NULL;
 	}
 	if (!rc)
 		log_memory_bound(s, view);
@@ -313,23 +315,24 @@ static enum err_code take_store_view(struct server *s, const json_t *view, struc
 	/* Settings come before the layout: a partition that arrives begins with the present
 	 * ones. */
 	rc = store_settings_apply(s, view, e);
-	atomic_store(&s->installing, layout.epoch);
-	if (!rc && layout.epoch != atomic_load(&s->epoch))
+	atomic_store(&s->layout.installing, layout.epoch);
+	if (!rc && layout.epoch != atomic_load(&s->layout.epoch))
 		rc = install_layout(s, view, &layout, e);
 	/* Before `epoch`: a thread that sees the new epoch must also see its relays. */
 	relayed_slots_install(s, view, -1);
-	atomic_store(&s->epoch, layout.epoch);
-	atomic_store(&s->generation, layout.generation);
+	atomic_store(&s->layout.epoch, layout.epoch);
+	atomic_store(&s->layout.generation, layout.generation);
 	replicate_view(s->repl, view, &layout);
 	layout_release(&layout);
 	if (rc)
 		return rc;
-	atomic_store(&s->members,
+	atomic_store(&s->layout.members,
 	    (uint32_t)(json_int(view, "members_base", 0) + (json_int_t)json_array_size(members)));
 	take_store_workers(atomic_load(&s->shard), json_object_get(view, "workers"));
-	atomic_store(&s->members_known, true);
-	if ((uint64_t)json_int(view, "decided", 0) >= s->proposal && s->proposal) {
-		s->proposal = 0;
+	atomic_store(&s->layout.members_known, true);
+	if ((uint64_t)json_int(view, "decided", 0) >= s->by_agent.proposal &&
+	    s->by_agent.proposal) {
+		s->by_agent.proposal = 0;
 		shard_decided(atomic_load(&s->shard));
 	}
 	io_threads_wake(s); /* sessions that knew the new layout before us may have waited */
@@ -345,19 +348,19 @@ static void vote_on_proposal(struct server *s, const struct message_propose *m, 
 	struct shard_vote v;
 
 	if (!shard) {
-		json_decref(s->unvoted);
-		s->unvoted = json_deep_copy(json);
+		json_decref(s->by_agent.unvoted);
+		s->by_agent.unvoted = json_deep_copy(json);
 		return;
 	}
-	s->proposal = (uint64_t)m->id;
+	s->by_agent.proposal = (uint64_t)m->id;
 	if (store_settings_refuse(s, m))
 		return;
 	v = shard_vote(shard, of_all ? SHARD_OUTSIDE : (uint32_t)m->slot, m->incarnation,
 	    (uint64_t)m->step, strcmp(m->kind, "resume") == 0);
 	FAIL_POINT("vote_cast");
 	agent_tell(s->agent,
-	    MESSAGE(vote, .id = (int64_t)s->proposal, .yes = v.yes, .frontier = (int64_t)v.frontier,
-	        .clock = (int64_t)v.clock));
+	    MESSAGE(vote, .id = (int64_t)s->by_agent.proposal, .yes = v.yes,
+	        .frontier = (int64_t)v.frontier, .clock = (int64_t)v.clock));
 }
 
 static void on_store_notice(void *ctx, const json_t *json)
@@ -399,9 +402,9 @@ static void send_last_stats(struct server *s, const json_t *view)
 {
 	bool finishing = strcmp(json_str(view, "phase", ""), "finishing") == 0;
 
-	if (finishing && !s->finishing)
+	if (finishing && !s->by_agent.finishing)
 		agent_beat(s->agent);
-	s->finishing = finishing;
+	s->by_agent.finishing = finishing;
 }
 
 static void on_store_view(void *ctx, const json_t *view)
@@ -418,11 +421,11 @@ static void on_store_view(void *ctx, const json_t *view)
 		server_end(s, &e);
 		return;
 	}
-	if (s->unvoted) {
-		if (json_int(s->unvoted, "id", 0) > json_int(view, "decided", 0))
-			on_store_notice(s, s->unvoted);
-		json_decref(s->unvoted);
-		s->unvoted = NULL;
+	if (s->by_agent.unvoted) {
+		if (json_int(s->by_agent.unvoted, "id", 0) > json_int(view, "decided", 0))
+			on_store_notice(s, s->by_agent.unvoted);
+		json_decref(s->by_agent.unvoted);
+		s->by_agent.unvoted = NULL;
 	}
 	FAIL_POINT("view_taken");
 	send_last_stats(s, view);
@@ -466,11 +469,11 @@ enum err_code store_start(struct server *s, struct err *e)
 
 void store_stop(struct server *s)
 {
-	/* After this no I/O thread uses the agent: report_cut_sessions holds keys_lock and tests
+	/* After this no I/O thread uses the agent: report_cut_sessions holds keys.lock and tests
 	 * `stopping`. */
-	pthread_rwlock_wrlock(&s->keys_lock);
+	pthread_rwlock_wrlock(&s->keys.lock);
 	atomic_store(&s->stopping, true);
-	pthread_rwlock_unlock(&s->keys_lock);
+	pthread_rwlock_unlock(&s->keys.lock);
 	if (s->uplink)
 		return;
 	checkpoint_part_stop(s->save);

@@ -31,12 +31,12 @@ static enum err_code apply_settings_epochs(struct server *s, struct conf *c, con
 			.number = (uint32_t)json_int(o, "number", 0) };
 
 		rc = conf_apply(c, json_object_get(o, "set"), e);
-		if (!rc && (int64_t)r.number > s->live.number) {
+		if (!rc && (int64_t)r.number > s->by_agent.number) {
 			rc = settings_of_conf(c, &r, e);
 			if (rc)
 				break;
 			shard_add_epoch(atomic_load(&s->shard), &r);
-			s->live.number = r.number;
+			s->by_agent.number = r.number;
 		}
 		if (rc)
 			break;
@@ -50,9 +50,10 @@ static void apply_log_level(struct server *s, const json_t *view)
 {
 	const char *level = json_str(json_object_get(view, "now"), "log_level", "");
 
-	if (s->live.level[0] && strcmp(s->live.level, level) != 0 && log_level_parse(level) >= 0)
+	if (s->by_agent.level[0] && strcmp(s->by_agent.level, level) != 0 &&
+	    log_level_parse(level) >= 0)
 		atomic_store(&s->cfg.log->level, log_level_parse(level));
-	snprintf(s->live.level, sizeof s->live.level, "%s", level);
+	snprintf(s->by_agent.level, sizeof s->by_agent.level, "%s", level);
 }
 
 enum err_code store_settings_apply(struct server *s, const json_t *view, struct err *e)
@@ -62,14 +63,14 @@ enum err_code store_settings_apply(struct server *s, const json_t *view, struct 
 	enum err_code rc;
 
 	apply_log_level(s, view);
-	if (s->live.config && json_int(view, "settings", 0) <= s->live.number)
+	if (s->by_agent.config && json_int(view, "settings", 0) <= s->by_agent.number)
 		return ERR_OK;
 	rc = conf_from_json(json_object_get(view, "config"), &c, e);
 	if (rc)
 		return rc;
 	rc = apply_settings_epochs(s, &c, regimes, e);
-	json_decref(s->live.config);
-	s->live.config = rc ? NULL : conf_to_json(&c);
+	json_decref(s->by_agent.config);
+	s->by_agent.config = rc ? NULL : conf_to_json(&c);
 	conf_release(&c);
 	return rc;
 }
@@ -78,7 +79,7 @@ static enum err_code check_setting_fits(struct server *s, const json_t *set, str
 {
 	struct settings_epoch r = { 0 };
 	struct conf c;
-	enum err_code rc = conf_from_json(s->live.config, &c, e);
+	enum err_code rc = conf_from_json(s->by_agent.config, &c, e);
 
 	if (rc)
 		return rc;
@@ -123,11 +124,11 @@ bool store_settings_refuse(struct server *s, const struct message_propose *m)
 		rc = check_table_fits(s, m->table, &e);
 	if (!rc)
 		return false;
-	agent_tell(s->agent, MESSAGE(vote, .id = (int64_t)s->proposal, .refused = e.msg));
+	agent_tell(s->agent, MESSAGE(vote, .id = (int64_t)s->by_agent.proposal, .refused = e.msg));
 	return true;
 }
 
 void store_settings_free(struct server *s)
 {
-	json_decref(s->live.config);
+	json_decref(s->by_agent.config);
 }

@@ -16,14 +16,15 @@ static json_t *measure_load(struct server *s, struct shard *shard, uint64_t step
 {
 	int64_t now = clock_now();
 
-	if (now - s->heat_at >= NSEC_PER_SEC && step != s->heat_step) {
-		json_decref(s->heat);
-		s->heat = partition_load_json(shard, (double)(now - s->heat_at) / NSEC_PER_SEC,
-		    step > s->heat_step ? step - s->heat_step : 0);
-		s->heat_at = now;
-		s->heat_step = step;
+	if (now - s->by_agent.heat_at >= NSEC_PER_SEC && step != s->by_agent.heat_step) {
+		json_decref(s->by_agent.heat);
+		s->by_agent.heat = partition_load_json(shard,
+		    (double)(now - s->by_agent.heat_at) / NSEC_PER_SEC,
+		    step > s->by_agent.heat_step ? step - s->by_agent.heat_step : 0);
+		s->by_agent.heat_at = now;
+		s->by_agent.heat_step = step;
 	}
-	return json_incref(s->heat);
+	return json_incref(s->by_agent.heat);
 }
 
 static void add_refusal(void *ctx, uint32_t slot, uint64_t n)
@@ -56,8 +57,8 @@ json_t *store_stats(void *ctx)
 	if (!shard)
 		return NULL;
 	shard_stats(shard, &st);
-	if (shard_is_full(shard) && !s->said_full) {
-		s->said_full = true;
+	if (shard_is_full(shard) && !s->by_agent.said_full) {
+		s->by_agent.said_full = true;
 		log_warn(s->cfg.log, "mem_limit is reached: pushes that need new rows are refused");
 	}
 	procstat_read(&ps);
@@ -71,20 +72,21 @@ json_t *store_stats(void *ctx)
 	    "pushes_refused", (json_int_t)st.status[PUSH_REFUSED], "pulls", (json_int_t)st.pulls,
 	    "parameters", (json_int_t)st.parameters, "parameter_bytes",
 	    (json_int_t)st.parameter_bytes, "state_bytes", (json_int_t)st.state_bytes, "rows",
-	    (json_int_t)st.rows, "sessions", (json_int_t)atomic_load(&s->sessions), "auth_failures",
-	    (json_int_t)atomic_load(&s->auth_failures));
+	    (json_int_t)st.rows, "sessions", (json_int_t)atomic_load(&s->count.sessions),
+	    "auth_failures", (json_int_t)atomic_load(&s->count.auth_failures));
 	add_refusals(shard, o);
 	quota_stats(s, o);
 	json_object_set_new(o, "pushes_split", json_integer((json_int_t)st.status[PUSH_SPLIT]));
 	json_object_set_new(o, "received_bytes",
-	    json_integer((json_int_t)atomic_load(&s->bytes_in)));
-	json_object_set_new(o, "sent_bytes", json_integer((json_int_t)atomic_load(&s->bytes_out)));
+	    json_integer((json_int_t)atomic_load(&s->count.bytes_in)));
+	json_object_set_new(o, "sent_bytes",
+	    json_integer((json_int_t)atomic_load(&s->count.bytes_out)));
 	json_object_set_new(o, "pushes_nonfinite", json_integer((json_int_t)st.nonfinite));
 	json_object_set_new(o, "rss_bytes", json_integer((json_int_t)ps.rss_bytes));
 	json_object_set_new(o, "cpu_seconds", json_real(ps.cpu_seconds));
 	json_object_set_new(o, "start_unix_seconds", json_real((double)s->began / NSEC_PER_SEC));
 	json_object_set_new(o, "memory_bound_bytes",
-	    json_integer((json_int_t)atomic_load(&s->memory_bound)));
+	    json_integer((json_int_t)atomic_load(&s->limits.memory_bound)));
 	if (atomic_load(&s->as_of))
 		json_object_set_new(o, "source_age_seconds",
 		    json_real((double)(clock_now() - atomic_load(&s->as_of)) / NSEC_PER_SEC));
@@ -94,7 +96,7 @@ json_t *store_stats(void *ctx)
 	    json_real(n ? (double)atomic_load(&stale->sum) / (double)n : 0));
 	json_object_set_new(o, "staleness", hist_json(stale, 0, 1, 6, 1));
 	json_object_set_new(o, "apply", hist_json(apply, 14, 2, 7, 1e-9));
-	json_object_set_new(o, "barrier", hist_json(&s->barrier, 14, 2, 11, 1e-9));
+	json_object_set_new(o, "barrier", hist_json(&s->count.barrier, 14, 2, 11, 1e-9));
 	json_object_set_new(o, "apply_p50_seconds",
 	    json_real((double)hist_quantile(apply, 0.5) * 1e-9));
 	json_object_set_new(o, "apply_p99_seconds",

@@ -31,9 +31,9 @@ struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *i
 	for (unsigned i = 0; i < COORD_WORKERS_MAX; i++)
 		c->worker[i].relay = -1;
 	c->nworkers = cfg->workers;
-	c->changes_last = &c->changes;
+	c->votes.changes_last = &c->votes.changes;
 	c->cut = json_object();
-	c->evaluator = -1;
+	c->evaluation.rank = -1;
 	c->layout.generation = 1;
 	coord_settings_begin(c);
 	c->reduces = strcmp(json_str(cfg->config, "via", ""), "allreduce") == 0;
@@ -64,20 +64,20 @@ void coord_free(struct coord *c)
 		json_decref(c->relay[i].stats);
 		json_decref(c->relay[i].about);
 	}
-	while ((ch = c->changes)) {
-		c->changes = ch->next;
+	while ((ch = c->votes.changes)) {
+		c->votes.changes = ch->next;
 		free(ch);
 	}
-	free(c->prop.change);
-	free(c->prop.answered);
+	free(c->votes.open.change);
+	free(c->votes.open.answered);
 	coord_snap_end(c);
 	coord_members_release(c);
 	coord_place_drop_weights(c);
 	layout_release(&c->layout);
-	tasks_free(c->tasks);
-	json_decref(c->result);
-	json_decref(c->last_eval);
-	json_decref(c->facts);
+	tasks_free(c->data.tasks);
+	json_decref(c->evaluation.result);
+	json_decref(c->evaluation.last);
+	json_decref(c->data.facts);
 	coord_settings_release(c);
 	json_decref(c->cut);
 	free(c->server);
@@ -254,10 +254,10 @@ static void abandon_worker(struct coord *c, unsigned slot, const char *how, int6
 
 static bool is_leave_pending(const struct coord *c, unsigned slot)
 {
-	bool is = c->prop.open && c->prop.change->kind == CHANGE_LEAVE &&
-	    c->prop.change->slot == slot;
+	bool is = c->votes.open.open && c->votes.open.change->kind == CHANGE_LEAVE &&
+	    c->votes.open.change->slot == slot;
 
-	for (const struct change *ch = c->changes; ch; ch = ch->next)
+	for (const struct change *ch = c->votes.changes; ch; ch = ch->next)
 		is |= ch->kind == CHANGE_LEAVE && ch->slot == slot;
 	return is;
 }
@@ -266,7 +266,7 @@ static bool is_leave_pending(const struct coord *c, unsigned slot)
  * waited for. */
 static void abandon_waited_workers(struct coord *c, int64_t now)
 {
-	c->unwaited = false;
+	c->settings.unwaited = false;
 	for (unsigned i = 0;
 	     i < c->nworkers && c->phase == COORD_RUNNING && c->cfg.on_worker_loss != COORD_WAIT;
 	     i++)
@@ -279,9 +279,9 @@ void coord_progress(struct coord *c, int64_t now)
 {
 	if (c->phase == COORD_FORMING)
 		advance_forming(c, now);
-	if (c->unwaited)
+	if (c->settings.unwaited)
 		abandon_waited_workers(c, now);
-	if (c->phase == COORD_RUNNING && !c->prop.open)
+	if (c->phase == COORD_RUNNING && !c->votes.open.open)
 		coord_change_propose_next(c);
 	/* A joining server waits for every active worker to confirm the layout. The last of these
 	 * workers may have left or been lost just now. */
@@ -342,9 +342,10 @@ bool coord_overdue(struct coord *c, int64_t seen, int64_t limit, int64_t now)
 		return false;
 	/* The member is overdue even by the input processed so far, or the owner's loop has been
 	 * stuck for so long that nobody should wait for it. */
-	if (!c->heard || c->heard - seen > limit || now - seen > c->cfg.deadline / 2)
+	if (!c->hearing.until || c->hearing.until - seen > limit ||
+	    now - seen > c->cfg.deadline / 2)
 		return true;
-	c->doubts = true;
+	c->hearing.doubts = true;
 	return false;
 }
 
@@ -356,8 +357,8 @@ void coord_worker_lost(struct coord *c, unsigned slot, const char *how, int64_t 
 	coord_event(c, "worker_lost", "worker-%u (%s, pid %lld) is lost: %s", slot, w->host,
 	    (long long)w->pid, how);
 	snprintf(c->last_lost, sizeof c->last_lost, "worker-%u: %.280s", slot, how);
-	if (c->tasks)
-		tasks_return(c->tasks, slot);
+	if (c->data.tasks)
+		tasks_return(c->data.tasks, slot);
 	/* Once the partitions are placed the worker is a member, and only a vote removes it. */
 	if (c->phase == COORD_FORMING && !c->placed) {
 		w->state = WORKER_EMPTY;
@@ -444,7 +445,7 @@ static bool is_loss_deferred(struct coord *c, unsigned i, bool deaf, int64_t now
 static void expire_silent_servers(struct coord *c, int64_t now)
 {
 	/* After being cut off, leave the other servers time to be heard, too. */
-	bool deaf = is_cut_off(c, now) || now < c->deaf_until, some = false;
+	bool deaf = is_cut_off(c, now) || now < c->hearing.deaf_until, some = false;
 	char how[80];
 
 	for (unsigned i = 0; i < c->nservers; i++) {
@@ -464,18 +465,18 @@ static void expire_silent_servers(struct coord *c, int64_t now)
 			coord_place_server_lost(c, i, how, now);
 		}
 	}
-	if (some && !c->deaf)
+	if (some && !c->hearing.deaf)
 		coord_event(c, "deaf",
 		    "no server is heard of: waiting up to %lld s before one is taken for lost",
 		    (long long)(c->cfg.deadline / 2 / NSEC_PER_SEC));
 	if (some && is_cut_off(c, now))
-		c->deaf_until = now + ALL_BACK;
-	c->deaf = some;
+		c->hearing.deaf_until = now + ALL_BACK;
+	c->hearing.deaf = some;
 }
 
 void coord_input_processed_until(struct coord *c, int64_t until)
 {
-	c->heard = until;
+	c->hearing.until = until;
 }
 
 bool coord_tick(struct coord *c, int64_t now)
@@ -484,12 +485,12 @@ bool coord_tick(struct coord *c, int64_t now)
 
 	if (c->phase > COORD_DONE || c->ended)
 		return false;
-	c->doubts = false;
+	c->hearing.doubts = false;
 	expire_silent_servers(c, now);
 	/* The servers of a job that is done serve its model: only their copies are kept up. */
 	if (c->phase == COORD_DONE) {
 		coord_progress(c, now);
-		return c->doubts;
+		return c->hearing.doubts;
 	}
 	coord_relays_check(c, now);
 	expire_worker_leases(c, now);
@@ -502,7 +503,7 @@ bool coord_tick(struct coord *c, int64_t now)
 		coord_fail(c, how, now);
 	}
 	coord_progress(c, now);
-	return c->doubts;
+	return c->hearing.doubts;
 }
 
 void coord_own_server_alive(struct coord *c, uint64_t incarnation, int64_t now)

@@ -104,7 +104,7 @@ bool coord_members_from_json(struct coord *c, const json_t *list)
 static void append_changed_members(struct coord *c, uint64_t step, unsigned slot, bool in)
 {
 	const struct members *m = &c->members[c->nmembers - 1];
-	struct deal_shape shape = { c->examples, m->batch, m->n ? m->n : 1 };
+	struct deal_shape shape = { c->data.examples, m->batch, m->n ? m->n : 1 };
 	struct deal_pos at = deal_advance(m->at, m->n ? step - m->step : 0, &shape);
 	unsigned *list = mem_array(c->nworkers + 1, sizeof *list), n = 0;
 
@@ -142,7 +142,7 @@ static bool slot_is_member(const struct coord *c, unsigned slot)
  * and again does not make the queue longer each time. */
 static void drop_overtaken_changes(struct coord *c, unsigned slot)
 {
-	struct change **p = &c->changes, *ch;
+	struct change **p = &c->votes.changes, *ch;
 
 	while ((ch = *p)) {
 		if (ch->kind < CHANGE_SET && ch->slot == slot &&
@@ -153,7 +153,7 @@ static void drop_overtaken_changes(struct coord *c, unsigned slot)
 			p = &ch->next;
 		}
 	}
-	c->changes_last = p;
+	c->votes.changes_last = p;
 }
 
 struct change *coord_change_request(struct coord *c, enum coord_change_kind kind, unsigned slot,
@@ -168,15 +168,15 @@ struct change *coord_change_request(struct coord *c, enum coord_change_kind kind
 	ch->slot = slot;
 	ch->incarnation = c->worker[slot].incarnation;
 	ch->after = after;
-	*c->changes_last = ch;
-	c->changes_last = &ch->next;
+	*c->votes.changes_last = ch;
+	c->votes.changes_last = &ch->next;
 	c->stamp++;
 	return ch;
 }
 
 static json_t *proposal_to_json(const struct coord *c)
 {
-	const struct proposal *p = &c->prop;
+	const struct proposal *p = &c->votes.open;
 	static const char *const kind[] = { "join", "resume", "leave", "set", "table" };
 	json_t *table = p->change->kind == CHANGE_TABLE ? coord_table_proposed(c) : NULL;
 	json_t *o = MESSAGE(propose, .id = (int64_t)p->id, .kind = kind[p->change->kind],
@@ -190,10 +190,10 @@ static json_t *proposal_to_json(const struct coord *c)
 
 static void send_proposal(struct coord *c, uint64_t step)
 {
-	struct proposal *p = &c->prop;
+	struct proposal *p = &c->votes.open;
 	json_t *msg;
 
-	p->id = ++c->next_proposal;
+	p->id = ++c->votes.next;
 	c->stamp++;
 	p->step = step;
 	p->yes = p->answers = p->asked = 0;
@@ -215,7 +215,7 @@ void coord_change_ask_again(struct coord *c, unsigned server)
 {
 	json_t *msg;
 
-	if (!c->prop.open || c->prop.answered[server])
+	if (!c->votes.open.open || c->votes.open.answered[server])
 		return;
 	msg = proposal_to_json(c);
 	c->io.to_server(c->io.ctx, server, msg);
@@ -261,7 +261,7 @@ static uint64_t choose_proposal_step(const struct coord *c)
 static bool change_is_wanted(const struct coord *c, const struct change *ch)
 {
 	if (ch->kind == CHANGE_SET)
-		return c->wish != NULL;
+		return c->settings.requested != NULL;
 	if (ch->kind == CHANGE_TABLE)
 		return c->table_request != NULL;
 	return c->worker[ch->slot].incarnation == ch->incarnation;
@@ -269,15 +269,15 @@ static bool change_is_wanted(const struct coord *c, const struct change *ch)
 
 void coord_change_propose_next(struct coord *c)
 {
-	struct proposal *p = &c->prop;
+	struct proposal *p = &c->votes.open;
 	uint64_t step;
 
-	while (c->changes && !p->open) {
-		struct change *ch = c->changes;
+	while (c->votes.changes && !p->open) {
+		struct change *ch = c->votes.changes;
 
-		c->changes = ch->next;
-		if (!c->changes)
-			c->changes_last = &c->changes;
+		c->votes.changes = ch->next;
+		if (!c->votes.changes)
+			c->votes.changes_last = &c->votes.changes;
 		if (!change_is_wanted(c, ch)) {
 			free(ch);
 			continue;
@@ -298,11 +298,11 @@ void coord_change_propose_next(struct coord *c)
 
 static void decide_change(struct coord *c, uint64_t step)
 {
-	struct change *ch = c->prop.change;
+	struct change *ch = c->votes.open.change;
 	struct coord_member_worker *w = &c->worker[ch->slot];
 
-	c->prop.open = false;
-	c->decided = c->prop.id;
+	c->votes.open.open = false;
+	c->votes.decided = c->votes.open.id;
 	if (!change_is_wanted(c, ch)) {
 		coord_changed(c);
 		return;
@@ -318,8 +318,8 @@ static void decide_change(struct coord *c, uint64_t step)
 	if (ch->kind == CHANGE_LEAVE) {
 		w->state = ch->after;
 		w->until = step;
-		if (c->tasks) /* return the ranges that it leased during the vote */
-			tasks_return(c->tasks, ch->slot);
+		if (c->data.tasks) /* return the ranges that it leased during the vote */
+			tasks_return(c->data.tasks, ch->slot);
 		if (slot_is_member(c, ch->slot))
 			append_changed_members(c, step, ch->slot, false);
 	} else {
@@ -340,7 +340,7 @@ static void decide_change(struct coord *c, uint64_t step)
 /* Decide or propose again, once every server that was asked has voted. */
 static void conclude_vote(struct coord *c)
 {
-	struct proposal *p = &c->prop;
+	struct proposal *p = &c->votes.open;
 
 	if (p->answers < p->asked)
 		return;
@@ -360,7 +360,7 @@ static void conclude_vote(struct coord *c)
 
 void coord_change_vote(struct coord *c, unsigned server, const struct message_vote *m)
 {
-	struct proposal *p = &c->prop;
+	struct proposal *p = &c->votes.open;
 	uint64_t frontier = (uint64_t)m->frontier;
 	uint64_t clock = (uint64_t)m->clock;
 
@@ -369,7 +369,7 @@ void coord_change_vote(struct coord *c, unsigned server, const struct message_vo
 	FAIL_POINT("vote_heard");
 	if ((p->change->kind == CHANGE_SET || p->change->kind == CHANGE_TABLE) && *m->refused) {
 		p->open = false;
-		c->decided = p->id;
+		c->votes.decided = p->id;
 		if (p->change->kind == CHANGE_SET)
 			coord_setting_refused(c, server, m->refused);
 		else
@@ -390,16 +390,16 @@ void coord_change_vote(struct coord *c, unsigned server, const struct message_vo
  * decision. */
 void coord_change_server_joined(struct coord *c, unsigned server)
 {
-	if (!c->prop.open)
+	if (!c->votes.open.open)
 		return;
-	c->prop.answered[server] = false;
-	c->prop.asked++;
+	c->votes.open.answered[server] = false;
+	c->votes.open.asked++;
 	coord_change_ask_again(c, server);
 }
 
 void coord_change_server_gone(struct coord *c)
 {
-	struct proposal *p = &c->prop;
+	struct proposal *p = &c->votes.open;
 
 	if (!p->open)
 		return;

@@ -14,18 +14,18 @@ static void forward_lease_change(void *ctx, const struct task_change *change)
 {
 	struct coord *c = ctx;
 
-	c->leases++;
+	c->data.leases++;
 	if (c->io.lease_changed)
-		c->io.lease_changed(c->io.ctx, c->leases, change);
+		c->io.lease_changed(c->io.ctx, c->data.leases, change);
 }
 
 void coord_job_begin_leases(struct coord *c, const json_t *saved)
 {
-	uint64_t range = c->examples / (c->nworkers * LEASES_PER_WORKER);
+	uint64_t range = c->data.examples / (c->nworkers * LEASES_PER_WORKER);
 
 	if (!c->cfg.lockstep || (c->cfg.resume && json_is_object(coord_resume_saved_tasks(c))))
-		c->leases_data = true;
-	if (!c->leases_data)
+		c->data.leased = true;
+	if (!c->data.leased)
 		return;
 	range = range / c->cfg.batch * c->cfg.batch;
 	if (range < c->cfg.batch)
@@ -35,8 +35,8 @@ void coord_job_begin_leases(struct coord *c, const json_t *saved)
 	/* Leases of a saved state keep their range size, whatever the batch size is now. */
 	if (json_int(saved, "range", 0) > 0)
 		range = (uint64_t)json_int(saved, "range", 0);
-	c->tasks = tasks_new(c->examples, range, c->cfg.epochs);
-	tasks_watch(c->tasks, forward_lease_change, c);
+	c->data.tasks = tasks_new(c->data.examples, range, c->cfg.epochs);
+	tasks_watch(c->data.tasks, forward_lease_change, c);
 	if (c->cfg.resume)
 		coord_resume_tasks(c);
 }
@@ -49,46 +49,46 @@ json_t *coord_job_lease(struct coord *c, unsigned slot, const struct message_lea
 	struct task t;
 	size_t i, n = 0;
 
-	if (!c->tasks) {
+	if (!c->data.tasks) {
 		err_set(e, ERR_PROTO, "this job deals its data by steps, not by leases");
 		return NULL;
 	}
 	json_array_foreach(done, i, id)
-		tasks_done(c->tasks, slot, (uint64_t)json_integer_value(id));
+		tasks_done(c->data.tasks, slot, (uint64_t)json_integer_value(id));
 	/* The worker lists the ranges that it holds. A range that is not among them was leased in
 	 * an answer that it never received: take it back. */
 	json_array_foreach(holds, i, id)
 		if (n < TASKS_HELD_MAX)
 			held[n++] = (uint64_t)json_integer_value(id);
 	if (json_is_array(holds))
-		tasks_keep(c->tasks, slot, held, n);
-	if (m->more && !tasks_may_lease(c->tasks, slot)) {
+		tasks_keep(c->data.tasks, slot, held, n);
+	if (m->more && !tasks_may_lease(c->data.tasks, slot)) {
 		err_set(e, ERR_LIMIT,
 		    "worker-%u holds %u ranges of the data and may lease no more before it has finished one",
 		    slot, TASKS_HELD_MAX);
 		return NULL;
 	}
-	if (m->more && tasks_lease(c->tasks, slot, &t))
+	if (m->more && tasks_lease(c->data.tasks, slot, &t))
 		return json_pack("{s:{s:I, s:I, s:I, s:I}}", "task", "id", (json_int_t)t.id,
 		    "epoch", (json_int_t)t.epoch, "begin", (json_int_t)t.begin, "end",
 		    (json_int_t)t.end);
-	return json_pack("{s:b}", "finished", tasks_finished(c->tasks));
+	return json_pack("{s:b}", "finished", tasks_finished(c->data.tasks));
 }
 
 uint64_t coord_leases(const struct coord *c)
 {
-	return c->leases;
+	return c->data.leases;
 }
 
 bool coord_replay_lease(struct coord *c, uint64_t number, const struct task_change *change)
 {
 	/* The saved state contains this change. */
-	if (number <= c->leases)
+	if (number <= c->data.leases)
 		return true;
-	if (number != c->leases + 1 || !c->tasks)
+	if (number != c->data.leases + 1 || !c->data.tasks)
 		return false;
-	c->leases = number;
-	return tasks_replay(c->tasks, change);
+	c->data.leases = number;
+	return tasks_replay(c->data.tasks, change);
 }
 
 void coord_job_worker_done(struct coord *c, unsigned slot)
@@ -96,8 +96,8 @@ void coord_job_worker_done(struct coord *c, unsigned slot)
 	struct coord_member_worker *w = &c->worker[slot];
 
 	w->state = WORKER_DONE;
-	if (c->tasks) /* job.steps may end the job within a range */
-		tasks_return(c->tasks, slot);
+	if (c->data.tasks) /* job.steps may end the job within a range */
+		tasks_return(c->data.tasks, slot);
 	coord_event(c, "worker_done", "worker-%u is done at step %lld", slot,
 	    (long long)json_int(w->stats, "steps", 0));
 	coord_changed(c);
@@ -105,11 +105,11 @@ void coord_job_worker_done(struct coord *c, unsigned slot)
 
 void coord_job_result(struct coord *c, unsigned slot, const json_t *msg, int64_t now)
 {
-	if (c->phase != COORD_FINISHING || (int)slot != c->evaluator ||
+	if (c->phase != COORD_FINISHING || (int)slot != c->evaluation.rank ||
 	    json_dumpb(msg, NULL, 0, 0) > FIGURES_MAX)
 		return;
-	json_decref(c->result);
-	c->result = json_deep_copy(msg);
+	json_decref(c->evaluation.result);
+	c->evaluation.result = json_deep_copy(msg);
 	coord_enter(c, COORD_DONE, now);
 }
 
@@ -121,7 +121,7 @@ static void count_worker_states(const struct coord *c, unsigned n[static 6])
 
 static void choose_evaluator(struct coord *c, int64_t now)
 {
-	if (c->evaluator >= 0 && c->worker[c->evaluator].state == WORKER_DONE)
+	if (c->evaluation.rank >= 0 && c->worker[c->evaluation.rank].state == WORKER_DONE)
 		return;
 	/* Prefer a worker that has the evaluation data. */
 	for (unsigned k = 0; k < 2 * c->nworkers; k++) {
@@ -129,7 +129,7 @@ static void choose_evaluator(struct coord *c, int64_t now)
 
 		if (c->worker[i].state == WORKER_DONE &&
 		    (c->worker[i].evaluates || k >= c->nworkers)) {
-			c->evaluator = (int)i;
+			c->evaluation.rank = (int)i;
 			coord_changed(c);
 			return;
 		}
@@ -150,7 +150,7 @@ void coord_job_check_end(struct coord *c, int64_t now)
 		return;
 	}
 	count_worker_states(c, n);
-	if (n[WORKER_ACTIVE] || n[WORKER_JOINING] || c->prop.open || c->changes)
+	if (n[WORKER_ACTIVE] || n[WORKER_JOINING] || c->votes.open.open || c->votes.changes)
 		return;
 	if (!n[WORKER_DONE]) {
 		char why[400];
@@ -206,15 +206,16 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	    json_of_num(c->running_at ? (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
 	json_object_set_new(r, "train_loss",
 	    t.weight > 0 ? json_of_num(t.loss / t.weight) : json_null());
-	eval = json_object_get(c->result ? c->result : c->last_eval, "eval");
+	eval = json_object_get(c->evaluation.result ? c->evaluation.result : c->evaluation.last,
+	    "eval");
 	json_object_set(r, "eval", eval ? eval : json_null());
 	json_object_set_new(r, "model_digest",
-	    c->result && json_object_get(c->result, "digest")
-	        ? json_incref(json_object_get(c->result, "digest"))
+	    c->evaluation.result && json_object_get(c->evaluation.result, "digest")
+	        ? json_incref(json_object_get(c->evaluation.result, "digest"))
 	        : json_null());
 	json_object_set_new(r, "pushed_bytes", json_integer((json_int_t)t.pushed));
 	json_object_set_new(r, "pulled_bytes", json_integer((json_int_t)t.pulled));
-	if (c->nkept)
+	if (c->settings.nkept)
 		json_object_set_new(r, "settings", coord_settings(c));
 	json_object_set_new(r, "ring_bytes", json_integer((json_int_t)t.ring));
 	json_object_set_new(r, "rows_offered", json_integer((json_int_t)t.rows));
@@ -233,12 +234,12 @@ enum err_code coord_pause(struct coord *c, bool pause, const char *who, int64_t 
 	if (pause && c->reduces)
 		return err_set(e, ERR_UNSUPPORTED,
 		    "a job whose workers sum among themselves (via allreduce) cannot be paused");
-	if (c->paused == pause)
+	if (c->pause.on == pause)
 		return ERR_OK;
-	c->paused = pause;
-	c->pauses += pause;
-	c->paused_at = now;
-	snprintf(c->paused_by, sizeof c->paused_by, "%s", who);
+	c->pause.on = pause;
+	c->pause.number += pause;
+	c->pause.at = now;
+	snprintf(c->pause.by, sizeof c->pause.by, "%s", who);
 	coord_event(c, pause ? "paused" : "resumed", "the job is %s, by %s",
 	    pause ? "paused" : "resumed", who);
 	coord_changed(c);

@@ -237,19 +237,19 @@ static enum err_code check_worker_join(struct coord *c, const struct message_wor
 		    c->reason[0] ? ": " : "", c->reason);
 	if (examples == 0)
 		return err_set(e, ERR_CONFIG, "a worker without training data cannot join");
-	if (c->examples && c->examples != examples)
+	if (c->data.examples && c->data.examples != examples)
 		return err_set(e, ERR_CONFIG,
 		    "this worker's data has %llu examples, the others' has %llu: "
 		    "all workers must read the same data",
-		    (unsigned long long)examples, (unsigned long long)c->examples);
+		    (unsigned long long)examples, (unsigned long long)c->data.examples);
 	return add_job_tables(c, m->tables, e);
 }
 
 /* Keep the facts of the data from the first worker; all workers read the same data. */
 static void store_data_facts(struct coord *c, const json_t *facts)
 {
-	if (!c->facts && json_is_object(facts) && json_dumpb(facts, NULL, 0, 0) <= FACTS_MAX)
-		c->facts = json_deep_copy(facts);
+	if (!c->data.facts && json_is_object(facts) && json_dumpb(facts, NULL, 0, 0) <= FACTS_MAX)
+		c->data.facts = json_deep_copy(facts);
 }
 
 json_t *coord_join_worker(struct coord *c, struct coord_self *self,
@@ -267,14 +267,14 @@ json_t *coord_join_worker(struct coord *c, struct coord_self *self,
 	slot = choose_worker_slot(c, self, m->slot, e);
 	if (slot < 0)
 		return NULL;
-	c->examples = (uint64_t)m->examples;
+	c->data.examples = (uint64_t)m->examples;
 	c->unfit[0] = 0;
 	store_data_facts(c, m->facts);
 	w = &c->worker[slot];
 	/* The rank was waited for: its step is open, and the data of that step is dealt to it. */
 	member = w->state == WORKER_ACTIVE;
-	if (c->tasks)
-		tasks_return(c->tasks, (unsigned)slot);
+	if (c->data.tasks)
+		tasks_return(c->data.tasks, (unsigned)slot);
 	w->incarnation = self->incarnation;
 	w->seen = now;
 	w->lost_at = 0;

@@ -139,16 +139,16 @@ static void store_evaluation(struct coord *c, const struct message *m, struct er
 		else if (json_is_real(v) && strcmp(key, "loss") != 0 && n < sizeof text - 60)
 			n += (size_t)snprintf(text + n, sizeof text - n, " %.20s %.4f", key,
 			    json_real_value(v));
-	json_decref(c->last_eval);
-	c->last_eval = json_deep_copy(m->json);
+	json_decref(c->evaluation.last);
+	c->evaluation.last = json_deep_copy(m->json);
 	coord_event(c, "eval", "step %lld: loss %.6g%s", (long long)m->eval.step,
 	    json_num(eval, "loss", 0), text);
 }
 
 static void worker_leaves(struct coord *c, unsigned rank)
 {
-	if (c->tasks)
-		tasks_return(c->tasks, rank);
+	if (c->data.tasks)
+		tasks_return(c->data.tasks, rank);
 	if (c->worker[rank].state == WORKER_ACTIVE)
 		coord_change_request(c, CHANGE_LEAVE, rank, WORKER_LEFT);
 }
@@ -331,7 +331,7 @@ json_t *coord_handle(struct coord *c, struct coord_self *self, const struct mess
 		answer = coord_relay_join(c, self, &m->relay_join, now, e);
 		break;
 	case MESSAGE_facts:
-		answer = json_pack("{s:O?}", "facts", c->facts);
+		answer = json_pack("{s:O?}", "facts", c->data.facts);
 		break;
 	case MESSAGE_table:
 		if (self->kind == COORD_ADMIN)

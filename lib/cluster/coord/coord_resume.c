@@ -12,7 +12,7 @@ void coord_resume_begin(struct coord *c)
 	             *deal = json_object_get(json_object_get(m, "data"), "deal");
 	size_t i;
 
-	c->facts = json_incref(json_object_get(json_object_get(m, "data"), "facts"));
+	c->data.facts = json_incref(json_object_get(json_object_get(m, "data"), "facts"));
 	c->layout.generation = (uint32_t)json_int(m, "generation", 1) + 1;
 	c->layout.epoch = (uint32_t)json_int(m, "epoch", 0);
 	json_array_foreach(json_object_get(m, "tables"), i, item) {
@@ -56,5 +56,5 @@ void coord_resume_tasks(struct coord *c)
 	const json_t *tasks = coord_resume_saved_tasks(c);
 
 	if (json_is_object(tasks))
-		tasks_from_json(c->tasks, tasks, false);
+		tasks_from_json(c->data.tasks, tasks, false);
 }

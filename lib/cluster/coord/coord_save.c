@@ -63,9 +63,9 @@ static json_t *changes_to_state(const struct coord *c)
 {
 	json_t *list = json_array();
 
-	if (c->prop.open)
-		append_change(list, c->prop.change);
-	for (const struct change *ch = c->changes; ch; ch = ch->next)
+	if (c->votes.open.open)
+		append_change(list, c->votes.open.change);
+	for (const struct change *ch = c->votes.changes; ch; ch = ch->next)
 		append_change(list, ch);
 	return list;
 }
@@ -88,30 +88,30 @@ json_t *coord_save(const struct coord *c)
 	json_object_set_new(o, "members", coord_members_to_json(c));
 	json_object_set_new(o, "members_base", json_integer(c->members_base));
 	json_object_set_new(o, "first_step", json_integer((json_int_t)c->first_step));
-	json_object_set_new(o, "examples", json_integer((json_int_t)c->examples));
-	if (c->facts)
-		json_object_set(o, "facts", c->facts);
+	json_object_set_new(o, "examples", json_integer((json_int_t)c->data.examples));
+	if (c->data.facts)
+		json_object_set(o, "facts", c->data.facts);
 	json_object_set_new(o, "changes", changes_to_state(c));
-	json_object_set_new(o, "proposals", json_integer((json_int_t)c->next_proposal));
-	json_object_set_new(o, "evaluator", json_integer(c->evaluator));
+	json_object_set_new(o, "proposals", json_integer((json_int_t)c->votes.next));
+	json_object_set_new(o, "evaluator", json_integer(c->evaluation.rank));
 	json_object_set_new(o, "running_at", json_integer(c->running_at));
 	json_object_set_new(o, "ended_at", json_integer(c->ended_at));
 	if (c->nrelays)
 		json_object_set_new(o, "relays", coord_relays_to_json(c));
 	json_object_set_new(o, "ring_gone", json_integer(c->ring_gone));
-	if (c->tasks)
-		json_object_set_new(o, "tasks", tasks_to_json(c->tasks));
-	json_object_set_new(o, "lease_changes", json_integer((json_int_t)c->leases));
-	json_object_set_new(o, "leased_from", json_integer((json_int_t)c->leased_from));
-	if (c->last_eval)
-		json_object_set(o, "last_eval", c->last_eval);
-	if (c->result)
-		json_object_set(o, "result", c->result);
+	if (c->data.tasks)
+		json_object_set_new(o, "tasks", tasks_to_json(c->data.tasks));
+	json_object_set_new(o, "lease_changes", json_integer((json_int_t)c->data.leases));
+	json_object_set_new(o, "leased_from", json_integer((json_int_t)c->data.leased_from));
+	if (c->evaluation.last)
+		json_object_set(o, "last_eval", c->evaluation.last);
+	if (c->evaluation.result)
+		json_object_set(o, "result", c->evaluation.result);
 	coord_settings_to_state(c, o);
 	coord_tables_to_state(c, o);
-	if (c->paused)
-		json_object_set_new(o, "paused_by", json_string(c->paused_by));
-	json_object_set_new(o, "pauses", json_integer(c->pauses));
+	if (c->pause.on)
+		json_object_set_new(o, "paused_by", json_string(c->pause.by));
+	json_object_set_new(o, "pauses", json_integer(c->pause.number));
 	if (c->cfg.resume_path)
 		json_object_set_new(o, "restore", json_string(c->cfg.resume_path));
 	return o;
@@ -256,21 +256,21 @@ static int64_t clamp_to_now(int64_t then, int64_t now)
 static void job_from_state(struct coord *c, const json_t *state, int64_t now)
 {
 	c->first_step = (uint64_t)json_int(state, "first_step", 0);
-	c->examples = (uint64_t)json_int(state, "examples", 0);
-	c->evaluator = (int)json_int(state, "evaluator", -1);
+	c->data.examples = (uint64_t)json_int(state, "examples", 0);
+	c->evaluation.rank = (int)json_int(state, "evaluator", -1);
 	c->running_at = clamp_to_now(json_int(state, "running_at", 0), now);
 	c->ended_at = clamp_to_now(json_int(state, "ended_at", 0), now);
-	c->last_eval = json_incref(json_object_get(state, "last_eval"));
-	c->result = json_incref(json_object_get(state, "result"));
-	json_decref(c->facts);
-	c->facts = json_incref(json_object_get(state, "facts"));
-	if (!c->cfg.has_job || !c->examples)
+	c->evaluation.last = json_incref(json_object_get(state, "last_eval"));
+	c->evaluation.result = json_incref(json_object_get(state, "result"));
+	json_decref(c->data.facts);
+	c->data.facts = json_incref(json_object_get(state, "facts"));
+	if (!c->cfg.has_job || !c->data.examples)
 		return;
-	c->leases_data = json_is_object(json_object_get(state, "tasks"));
-	c->leased_from = (uint64_t)json_int(state, "leased_from", 0);
+	c->data.leased = json_is_object(json_object_get(state, "tasks"));
+	c->data.leased_from = (uint64_t)json_int(state, "leased_from", 0);
 	coord_job_begin_leases(c, json_object_get(state, "tasks"));
-	if (c->tasks)
-		tasks_from_json(c->tasks, json_object_get(state, "tasks"), true);
+	if (c->data.tasks)
+		tasks_from_json(c->data.tasks, json_object_get(state, "tasks"), true);
 }
 
 enum err_code coord_recover(struct coord *c, const json_t *state, int64_t now, struct err *e)
@@ -294,19 +294,19 @@ enum err_code coord_recover(struct coord *c, const json_t *state, int64_t now, s
 	c->data_lost = json_flag(state, "data_lost");
 	c->rebalance = json_flag(state, "rebalance");
 	c->ring_gone = (uint32_t)json_int(state, "ring_gone", 0);
-	c->paused = json_object_get(state, "paused_by") != NULL;
-	c->pauses = json_int(state, "pauses", 0);
-	c->paused_at = now;
-	snprintf(c->paused_by, sizeof c->paused_by, "%s", json_str(state, "paused_by", ""));
+	c->pause.on = json_object_get(state, "paused_by") != NULL;
+	c->pause.number = json_int(state, "pauses", 0);
+	c->pause.at = now;
+	snprintf(c->pause.by, sizeof c->pause.by, "%s", json_str(state, "paused_by", ""));
 	c->cfg.servers = (unsigned)json_int(state, "servers_wanted", c->nservers);
 	c->cfg.workers = (unsigned)json_int(state, "workers_wanted", c->nworkers);
 	c->members_base = (unsigned)json_int(state, "members_base", 0);
 	/* An open vote is void: its change is proposed again under a new number. */
-	c->decided = c->next_proposal = (uint64_t)json_int(state, "proposals", 0);
+	c->votes.decided = c->votes.next = (uint64_t)json_int(state, "proposals", 0);
 	c->rev = (uint64_t)json_int(state, "rev", 0);
 	coord_tables_from_state(c, state);
-	c->leases = (uint64_t)json_int(state, "lease_changes", 0);
-	c->unwaited = true;
+	c->data.leases = (uint64_t)json_int(state, "lease_changes", 0);
+	c->settings.unwaited = true;
 	job_from_state(c, state, now);
 	c->layout.epoch++;
 	coord_event(c, "recovered",

@@ -21,18 +21,18 @@ static void setting_free(struct setting *s)
 
 void coord_settings_begin(struct coord *c)
 {
-	c->base = json_incref(c->cfg.config);
+	c->settings.base = json_incref(c->cfg.config);
 }
 
 void coord_settings_release(struct coord *c)
 {
-	for (unsigned i = 0; i < c->nkept; i++)
-		setting_free(c->kept[i]);
-	setting_free(c->wish);
+	for (unsigned i = 0; i < c->settings.nkept; i++)
+		setting_free(c->settings.kept[i]);
+	setting_free(c->settings.requested);
 	free(c->table_request);
-	json_decref(c->base);
-	json_decref(c->planned);
-	json_decref(c->past);
+	json_decref(c->settings.base);
+	json_decref(c->settings.planned);
+	json_decref(c->settings.past);
 }
 
 /* Record who has set each key of s, and from which step on. Takes the reference to step. */
@@ -41,10 +41,10 @@ static void record_past_setting(struct coord *c, const struct setting *s, json_t
 	const char *key;
 	json_t *v;
 
-	if (!c->past)
-		c->past = json_object();
+	if (!c->settings.past)
+		c->settings.past = json_object();
 	json_object_foreach(s->set, key, v)
-		json_object_set_new(c->past, key,
+		json_object_set_new(c->settings.past, key,
 		    json_pack("{s:O, s:s}", "step", step, "who", s->who));
 	json_decref(step);
 }
@@ -66,24 +66,26 @@ static void apply_setting(struct coord *c, const struct setting *s)
 	c->cfg.batch = s->now.batch;
 	c->cfg.lockstep = s->now.lockstep;
 	apply_job_end(c, s->config);
-	c->unwaited |= c->cfg.on_worker_loss == COORD_WAIT && s->now.on_worker_loss != COORD_WAIT;
+	c->settings.unwaited |= c->cfg.on_worker_loss == COORD_WAIT &&
+	    s->now.on_worker_loss != COORD_WAIT;
 	c->cfg.on_worker_loss = s->now.on_worker_loss;
 	c->cfg.loss_wait = s->now.loss_wait;
 }
 
 static void append_setting(struct coord *c, struct setting *s)
 {
-	if (c->nkept == SETTINGS_KEPT) {
-		struct setting *first = c->kept[0];
+	if (c->settings.nkept == SETTINGS_KEPT) {
+		struct setting *first = c->settings.kept[0];
 
-		json_decref(c->base);
-		c->base = json_incref(first->config);
-		c->base_number = first->number;
+		json_decref(c->settings.base);
+		c->settings.base = json_incref(first->config);
+		c->settings.base_number = first->number;
 		record_past_setting(c, first, json_integer((json_int_t)first->step));
 		setting_free(first);
-		memmove(c->kept, c->kept + 1, --c->nkept * sizeof *c->kept);
+		memmove(c->settings.kept, c->settings.kept + 1,
+		    --c->settings.nkept * sizeof *c->settings.kept);
 	}
-	c->kept[c->nkept++] = s;
+	c->settings.kept[c->settings.nkept++] = s;
 	apply_setting(c, s);
 }
 
@@ -109,17 +111,18 @@ static void apply_setting_at_once(struct coord *c, const struct coord_setting *f
 	record_past_setting(c, s, json_null());
 	/* The newest decided settings get these keys, too, so that later changes are based on
 	 * them. */
-	if (!c->nkept) {
-		json_decref(c->base);
-		c->base = json_incref(s->config);
+	if (!c->settings.nkept) {
+		json_decref(c->settings.base);
+		c->settings.base = json_incref(s->config);
 		apply_setting(c, s);
 	} else {
-		json_decref(c->kept[c->nkept - 1]->config);
-		c->kept[c->nkept - 1]->config = json_incref(s->config);
-		c->kept[c->nkept - 1]->now = s->now;
-		apply_setting(c, c->kept[c->nkept - 1]);
+		json_decref(c->settings.kept[c->settings.nkept - 1]->config);
+		c->settings.kept[c->settings.nkept - 1]->config = json_incref(s->config);
+		c->settings.kept[c->settings.nkept - 1]->now = s->now;
+		apply_setting(c, c->settings.kept[c->settings.nkept - 1]);
 	}
-	c->cfg.config = c->nkept ? c->kept[c->nkept - 1]->config : c->base;
+	c->cfg.config = c->settings.nkept ? c->settings.kept[c->settings.nkept - 1]->config
+	                                  : c->settings.base;
 	coord_event(c, "set", "%s, by %s, at once", s->what, s->who);
 	setting_free(s);
 	coord_changed(c);
@@ -137,7 +140,7 @@ bool coord_settings_have_room(const struct coord *c)
 			slowest = coord_worker_step(&c->worker[i]);
 	return !coord_is_deciding(c) &&
 	    !(c->nmembers == MEMBERS_KEPT && c->members[1].step > slowest) &&
-	    !(c->nkept == SETTINGS_KEPT && c->kept[0]->step > slowest);
+	    !(c->settings.nkept == SETTINGS_KEPT && c->settings.kept[0]->step > slowest);
 }
 
 enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t now,
@@ -155,14 +158,14 @@ enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t 
 		    coord_is_deciding(c)
 		        ? "another change is being decided"
 		        : "so many changes are still to come that nobody could keep them");
-	*ticket = ++c->tickets;
+	*ticket = ++c->settings.tickets;
 	if (s->at_once) {
 		apply_setting_at_once(c, s);
-		c->settled_ticket = *ticket;
+		c->settings.settled_ticket = *ticket;
 		coord_progress(c, now);
 		return ERR_OK;
 	}
-	c->wish = setting_new(s);
+	c->settings.requested = setting_new(s);
 	coord_change_request(c, CHANGE_SET, 0, WORKER_EMPTY);
 	coord_progress(c, now);
 	return ERR_OK;
@@ -172,8 +175,8 @@ void coord_set_before_start(struct coord *c, const struct coord_setting *from)
 {
 	struct setting *s = setting_new(from);
 
-	s->number = ++c->nsettings;
-	c->settings_step = -1;
+	s->number = ++c->settings.newest;
+	c->settings.applied_step = -1;
 	append_setting(c, s);
 	coord_event(c, "set", "%s, by %s, to begin with", s->what, s->who);
 	coord_changed(c);
@@ -182,9 +185,9 @@ void coord_set_before_start(struct coord *c, const struct coord_setting *from)
 enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint64_t *step,
     struct err *e)
 {
-	const struct outcome *o = &c->outcome[ticket % OUTCOMES_KEPT];
+	const struct outcome *o = &c->settings.outcome[ticket % OUTCOMES_KEPT];
 
-	if (ticket > c->settled_ticket)
+	if (ticket > c->settings.settled_ticket)
 		return COORD_PENDING;
 	if (o->ticket == ticket && o->why[0]) {
 		err_set(e, ERR_CONFIG, "%s", o->why);
@@ -196,33 +199,33 @@ enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint6
 
 bool coord_is_deciding(const struct coord *c)
 {
-	return c->wish || c->table_request;
+	return c->settings.requested || c->table_request;
 }
 
 uint64_t coord_setting_earliest_step(const struct coord *c)
 {
-	return c->wish ? c->wish->now.at : 0;
+	return c->settings.requested ? c->settings.requested->now.at : 0;
 }
 
 const json_t *coord_setting_proposed(const struct coord *c)
 {
-	return c->wish ? c->wish->set : NULL;
+	return c->settings.requested ? c->settings.requested->set : NULL;
 }
 
 void coord_ticket_refused(struct coord *c, const char *why)
 {
-	struct outcome *o = &c->outcome[c->tickets % OUTCOMES_KEPT];
+	struct outcome *o = &c->settings.outcome[c->settings.tickets % OUTCOMES_KEPT];
 
-	*o = (struct outcome){ .ticket = c->tickets };
+	*o = (struct outcome){ .ticket = c->settings.tickets };
 	snprintf(o->why, sizeof o->why, "%s", why);
-	c->settled_ticket = c->tickets;
+	c->settings.settled_ticket = c->settings.tickets;
 }
 
 void coord_ticket_decided(struct coord *c, uint64_t step)
 {
-	c->outcome[c->tickets % OUTCOMES_KEPT] = (struct outcome){ .ticket = c->tickets,
-		.step = step };
-	c->settled_ticket = c->tickets;
+	c->settings.outcome[c->settings.tickets % OUTCOMES_KEPT] =
+	    (struct outcome){ .ticket = c->settings.tickets, .step = step };
+	c->settings.settled_ticket = c->settings.tickets;
 }
 
 void coord_settings_refuse_pending(struct coord *c)
@@ -230,9 +233,9 @@ void coord_settings_refuse_pending(struct coord *c)
 	if (!coord_is_deciding(c))
 		return;
 	coord_ticket_refused(c, "the job was over before it was decided");
-	setting_free(c->wish);
+	setting_free(c->settings.requested);
 	free(c->table_request);
-	c->wish = NULL;
+	c->settings.requested = NULL;
 	c->table_request = NULL;
 }
 
@@ -241,10 +244,11 @@ void coord_setting_refused(struct coord *c, unsigned server, const char *why)
 	char said[300];
 
 	snprintf(said, sizeof said, "server-%u has no room for it: %.220s", server, why);
-	coord_event(c, "set_refused", "%s, by %s: %s", c->wish->what, c->wish->who, said);
+	coord_event(c, "set_refused", "%s, by %s: %s", c->settings.requested->what,
+	    c->settings.requested->who, said);
 	coord_ticket_refused(c, said);
-	setting_free(c->wish);
-	c->wish = NULL;
+	setting_free(c->settings.requested);
+	c->settings.requested = NULL;
 	coord_changed(c);
 }
 
@@ -256,25 +260,25 @@ static void begin_leases_at(struct coord *c, uint64_t step)
 	struct deal_shape shape;
 	struct deal_pos at;
 
-	if (c->tasks || c->cfg.lockstep || !m)
+	if (c->data.tasks || c->cfg.lockstep || !m)
 		return;
-	shape = (struct deal_shape){ c->examples, m->batch, m->n ? m->n : 1 };
+	shape = (struct deal_shape){ c->data.examples, m->batch, m->n ? m->n : 1 };
 	at = deal_advance(m->at, m->n ? step - m->step : 0, &shape);
-	c->leased_from = step;
+	c->data.leased_from = step;
 	coord_job_begin_leases(c, NULL);
-	tasks_begin_at(c->tasks, at.epoch, at.offset);
+	tasks_begin_at(c->data.tasks, at.epoch, at.offset);
 }
 
 void coord_setting_decided(struct coord *c, uint64_t step)
 {
-	struct setting *s = c->wish;
+	struct setting *s = c->settings.requested;
 
-	c->wish = NULL;
+	c->settings.requested = NULL;
 	if (!s)
 		return;
 	s->step = step;
-	s->number = ++c->nsettings;
-	c->settings_step = -1;
+	s->number = ++c->settings.newest;
+	c->settings.applied_step = -1;
 	coord_ticket_decided(c, step);
 	append_setting(c, s);
 	begin_leases_at(c, step);
@@ -287,24 +291,24 @@ void coord_settings_check_applied(struct coord *c)
 {
 	int64_t last = -1;
 
-	if (c->settings_step >= 0 || !c->nsettings)
+	if (c->settings.applied_step >= 0 || !c->settings.newest)
 		return;
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		const struct coord_member_worker *w = &c->worker[i];
 
 		if (w->state != WORKER_ACTIVE)
 			continue;
-		if (json_int(w->stats, "settings", 0) < c->nsettings)
+		if (json_int(w->stats, "settings", 0) < c->settings.newest)
 			return;
 		if (json_int(w->stats, "settings_step", 0) > last)
 			last = json_int(w->stats, "settings_step", 0);
 	}
 	/* No worker takes steps: the settings hold from their decided step on. */
-	if (last < 0 && (c->cfg.has_job || !c->nkept))
+	if (last < 0 && (c->cfg.has_job || !c->settings.nkept))
 		return;
 	if (last < 0)
-		last = (int64_t)c->kept[c->nkept - 1]->step;
-	c->settings_step = last;
+		last = (int64_t)c->settings.kept[c->settings.nkept - 1]->step;
+	c->settings.applied_step = last;
 	coord_event(c, "settled", "all workers go by what was set, from step %lld on",
 	    (long long)last);
 	coord_changed(c);
@@ -314,7 +318,7 @@ void coord_settings_check_applied(struct coord *c)
 
 int64_t coord_settings_made(const struct coord *c)
 {
-	return c->nsettings;
+	return c->settings.newest;
 }
 
 bool coord_has_tables(const struct coord *c, const char *list, char unknown[static 64])
@@ -340,14 +344,14 @@ bool coord_has_sparse(const struct coord *c)
 
 void coord_set_planned(struct coord *c, const json_t *list)
 {
-	json_decref(c->planned);
-	c->planned = json_deep_copy(list);
+	json_decref(c->settings.planned);
+	c->settings.planned = json_deep_copy(list);
 	c->stamp++;
 }
 
 json_t *coord_planned(const struct coord *c)
 {
-	return c->planned;
+	return c->settings.planned;
 }
 
 uint64_t coord_batch(const struct coord *c)
@@ -387,38 +391,39 @@ void coord_settings_to_view(const struct coord *c, json_t *v)
 {
 	json_t *list = json_array();
 
-	for (unsigned i = 0; i < c->nkept; i++)
+	for (unsigned i = 0; i < c->settings.nkept; i++)
 		json_array_append_new(list,
-		    json_pack("{s:I, s:I, s:O}", "step", (json_int_t)c->kept[i]->step, "number",
-		        (json_int_t)c->kept[i]->number, "set", c->kept[i]->set));
-	json_object_set(v, "config", c->base);
-	json_object_set_new(v, "settings_base", json_integer(c->base_number));
+		    json_pack("{s:I, s:I, s:O}", "step", (json_int_t)c->settings.kept[i]->step,
+		        "number", (json_int_t)c->settings.kept[i]->number, "set",
+		        c->settings.kept[i]->set));
+	json_object_set(v, "config", c->settings.base);
+	json_object_set_new(v, "settings_base", json_integer(c->settings.base_number));
 	json_object_set_new(v, "regimes", list);
-	json_object_set_new(v, "settings", json_integer(c->nsettings));
+	json_object_set_new(v, "settings", json_integer(c->settings.newest));
 	json_object_set_new(v, "now", select_stepless_keys(c->cfg.config));
 }
 
 json_t *coord_settings_past(const struct coord *c)
 {
-	return json_deep_copy(c->past);
+	return json_deep_copy(c->settings.past);
 }
 
 json_t *coord_settings(const struct coord *c)
 {
 	json_t *list = json_array();
 
-	for (unsigned i = 0; i < c->nkept; i++)
-		json_array_append_new(list, setting_to_row(c->kept[i]));
+	for (unsigned i = 0; i < c->settings.nkept; i++)
+		json_array_append_new(list, setting_to_row(c->settings.kept[i]));
 	return list;
 }
 
 static const json_t *config_at_step(const struct coord *c, uint64_t step)
 {
-	const json_t *config = c->base;
+	const json_t *config = c->settings.base;
 
-	for (unsigned i = 0; i < c->nkept; i++)
-		if (c->kept[i]->step <= step)
-			config = c->kept[i]->config;
+	for (unsigned i = 0; i < c->settings.nkept; i++)
+		if (c->settings.kept[i]->step <= step)
+			config = c->settings.kept[i]->config;
 	return config;
 }
 
@@ -476,47 +481,47 @@ void coord_settings_to_state(const struct coord *c, json_t *state)
 {
 	json_t *list = json_array();
 
-	for (unsigned i = 0; i < c->nkept; i++)
-		json_array_append_new(list, setting_to_state(c->kept[i]));
+	for (unsigned i = 0; i < c->settings.nkept; i++)
+		json_array_append_new(list, setting_to_state(c->settings.kept[i]));
 	json_object_set_new(state, "settings", list);
-	json_object_set(state, "settings_config", c->base);
-	json_object_set_new(state, "settings_base", json_integer(c->base_number));
-	json_object_set_new(state, "settings_made", json_integer(c->nsettings));
+	json_object_set(state, "settings_config", c->settings.base);
+	json_object_set_new(state, "settings_base", json_integer(c->settings.base_number));
+	json_object_set_new(state, "settings_made", json_integer(c->settings.newest));
 	json_object_set_new(state, "settings_now",
 	    json_pack("{s:I, s:b, s:i, s:I}", "batch", (json_int_t)c->cfg.batch, "lockstep",
 	        c->cfg.lockstep, "on_worker_loss", (int)c->cfg.on_worker_loss, "loss_wait",
 	        (json_int_t)c->cfg.loss_wait));
-	if (c->past)
-		json_object_set(state, "settings_past", c->past);
-	if (c->planned)
-		json_object_set(state, "planned", c->planned);
-	if (c->wish)
-		json_object_set_new(state, "setting", setting_to_state(c->wish));
+	if (c->settings.past)
+		json_object_set(state, "settings_past", c->settings.past);
+	if (c->settings.planned)
+		json_object_set(state, "planned", c->settings.planned);
+	if (c->settings.requested)
+		json_object_set_new(state, "setting", setting_to_state(c->settings.requested));
 }
 
 bool coord_settings_from_state(struct coord *c, const json_t *state)
 {
-	const json_t *o, *wish = json_object_get(state, "setting");
+	const json_t *o, *requested = json_object_get(state, "setting");
 	struct setting *s;
 	size_t i;
 
 	if (json_is_object(json_object_get(state, "settings_config"))) {
-		json_decref(c->base);
-		c->base = json_deep_copy(json_object_get(state, "settings_config"));
-		c->cfg.config = c->base;
-		apply_job_end(c, c->base);
+		json_decref(c->settings.base);
+		c->settings.base = json_deep_copy(json_object_get(state, "settings_config"));
+		c->cfg.config = c->settings.base;
+		apply_job_end(c, c->settings.base);
 	}
-	c->base_number = json_int(state, "settings_base", 0);
-	c->nsettings = json_int(state, "settings_made", 0);
-	c->settings_step = -1;
-	c->planned = json_deep_copy(json_object_get(state, "planned"));
+	c->settings.base_number = json_int(state, "settings_base", 0);
+	c->settings.newest = json_int(state, "settings_made", 0);
+	c->settings.applied_step = -1;
+	c->settings.planned = json_deep_copy(json_object_get(state, "planned"));
 	json_array_foreach(json_object_get(state, "settings"), i, o) {
 		s = setting_from_state(o);
 		if (!s)
 			return false;
 		append_setting(c, s);
 	}
-	c->past = json_deep_copy(json_object_get(state, "settings_past"));
+	c->settings.past = json_deep_copy(json_object_get(state, "settings_past"));
 	if (json_is_object(json_object_get(state, "settings_now"))) {
 		const json_t *now = json_object_get(state, "settings_now");
 
@@ -526,6 +531,6 @@ bool coord_settings_from_state(struct coord *c, const json_t *state)
 		c->cfg.loss_wait = json_int(now, "loss_wait", 0);
 	}
 	/* Its change is in the saved queue and will be proposed again. */
-	c->wish = wish ? setting_from_state(wish) : NULL;
-	return !wish || c->wish;
+	c->settings.requested = requested ? setting_from_state(requested) : NULL;
+	return !requested || c->settings.requested;
 }

@@ -48,7 +48,7 @@ bool coord_snap_begin(struct coord *c, uint64_t step)
 	s->id++;
 	s->step = s->frontier = step;
 	s->epoch = c->layout.epoch;
-	s->settings = c->nsettings;
+	s->settings = c->settings.newest;
 	s->state = SNAP_ASKED;
 	s->nasked = 0;
 	for (unsigned i = 0; i < c->nservers; i++) {
@@ -61,7 +61,7 @@ bool coord_snap_begin(struct coord *c, uint64_t step)
 	 * when its pushes are acknowledged, so every snapshot contains the ranges that are done
 	 * now. A range finished later may be missing in a snapshot, and is trained on again after a
 	 * resume. */
-	s->tasks = c->tasks ? tasks_to_json(c->tasks) : NULL;
+	s->tasks = c->data.tasks ? tasks_to_json(c->data.tasks) : NULL;
 	send_order(c,
 	    MESSAGE(snapshot, .id = (int64_t)c->snap.id, .step = (int64_t)c->snap.step,
 	        .mark = c->snap.mark, .base = c->snap.base));
@@ -92,7 +92,8 @@ enum coord_snap coord_snap_state(const struct coord *c)
 {
 	const struct snap *s = &c->snap;
 
-	return s->state != SNAP_NONE && (s->epoch != c->layout.epoch || s->settings != c->nsettings)
+	return s->state != SNAP_NONE &&
+	        (s->epoch != c->layout.epoch || s->settings != c->settings.newest)
 	    ? SNAP_BROKEN
 	    : s->state;
 }
@@ -192,7 +193,7 @@ static json_t *snap_deal_position(const struct coord *c)
 			m = &c->members[i];
 	if (!m)
 		return json_null();
-	shape = (struct deal_shape){ c->examples, m->batch, m->n ? m->n : 1 };
+	shape = (struct deal_shape){ c->data.examples, m->batch, m->n ? m->n : 1 };
 	at = deal_advance(m->at, m->n ? c->snap.step - m->step : 0, &shape);
 	return json_pack("{s:I, s:I}", "epoch", (json_int_t)at.epoch, "offset",
 	    (json_int_t)at.offset);
@@ -200,19 +201,19 @@ static json_t *snap_deal_position(const struct coord *c)
 
 json_t *coord_snap_head(const struct coord *c)
 {
-	json_t *data = json_pack("{s:I, s:o, s:O?}", "examples", (json_int_t)c->examples, "deal",
-	    snap_deal_position(c), "tasks", c->snap.tasks);
+	json_t *data = json_pack("{s:I, s:o, s:O?}", "examples", (json_int_t)c->data.examples,
+	    "deal", snap_deal_position(c), "tasks", c->snap.tasks);
 	const json_t *config = coord_settings_at(c, c->snap.step),
 	             *job = json_object_get(config, "job");
-	const json_t *eval = json_object_get(c->last_eval, "eval");
+	const json_t *eval = json_object_get(c->evaluation.last, "eval");
 	json_t *head = json_pack("{s:I, s:I, s:o, s:s, s:O, s:s, s:s, s:o, s:o}", "generation",
 	    (json_int_t)c->layout.generation, "epoch", (json_int_t)c->layout.epoch, "tables",
 	    layout_tables(&c->layout), "name", c->cfg.name, "config", config, "optimizer",
 	    json_str(job, "optimizer", "sgd"), "mode", json_str(config, "sync", SYNC_DEFAULT),
 	    "slots", snap_slots(c), "data", data);
 
-	if (c->facts)
-		json_object_set(data, "facts", c->facts);
+	if (c->data.facts)
+		json_object_set(data, "facts", c->data.facts);
 	if (eval)
 		json_object_set(head, "eval", (json_t *)eval);
 	return head;

@@ -23,7 +23,7 @@ static int64_t stall_limit(const struct coord *c)
  * silent or without a session. */
 static bool servers_block_steps(const struct coord *c, int64_t now)
 {
-	bool hold = c->prop.open || c->changes;
+	bool hold = c->votes.open.open || c->votes.changes;
 
 	for (unsigned i = 0; i < c->nservers; i++) {
 		const struct coord_member_server *s = &c->server[i];
@@ -117,7 +117,7 @@ void coord_stall_check(struct coord *c, int64_t now)
 	if (c->phase != COORD_RUNNING || !c->cfg.has_job || c->reduces ||
 	    c->cfg.on_worker_loss == COORD_WAIT)
 		return;
-	if (c->paused)
+	if (c->pause.on)
 		forget_stalls(c);
 	else
 		/* If the coordinator itself stood still, most of that time does not count. */

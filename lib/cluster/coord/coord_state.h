@@ -178,7 +178,7 @@ struct members {
 enum coord_change_kind { CHANGE_JOIN, CHANGE_RESUME, CHANGE_LEAVE, CHANGE_SET, CHANGE_TABLE };
 
 /* A requested change. slot and incarnation identify the worker; SET and TABLE have
- * their contents in coord.wish and coord.table_request. */
+ * their contents in coord.settings.requested and coord.table_request. */
 struct change {
 	struct change *next;
 	enum coord_change_kind kind;
@@ -227,41 +227,13 @@ struct snap {
 	char message[300];
 };
 
-struct coord {
-	struct coord_config cfg;
-	struct coord_io io;
-	enum coord_phase phase;
-	char reason[600];
-	char waiting[600];   /* the members that are missing; "": none */
-	char last_lost[300]; /* the worker lost last, and the reason */
-	/* A worker without a fixed rank that could not join, and the reason */
-	char unfit[400];
-	int64_t probe, probed_at; /* last measurement of all links: its number and time */
-	json_t *facts;            /* facts of the data, from the first worker; or NULL */
-	uint64_t rev, stamp;
-	int64_t started, running_at, ended_at;
-	int64_t formed; /* while forming: the time of the last progress */
-	struct layout layout;
-	bool placed, ended;
-	bool deaf;     /* an event has told that no server is heard */
-	bool doubts;   /* the result of coord_tick */
-	int64_t heard; /* see coord_input_processed_until; 0: it was never called */
-	int64_t deaf_until;
-	/* A partition has no copy left; only a checkpoint has its values */
-	bool data_lost;
-	struct coord_member_server *server; /* COORD_SERVERS_MAX entries */
-	/* Zone numbers of the servers: layout.zone points here */
-	uint16_t zone[COORD_SERVERS_MAX];
-	struct coord_member_relay *relay;     /* COORD_RELAYS_MAX entries */
-	unsigned nservers, nworkers, nrelays; /* entries in use */
-	json_t *base;                         /* the configuration before kept[0] */
+/* The settings in force and requested (coord_set.c). */
+struct coord_settings {
+	json_t *base; /* the configuration before kept[0] */
 	int64_t base_number;
 	struct setting *kept[SETTINGS_KEPT];
 	unsigned nkept;
-	struct setting *wish; /* the requested settings that are being decided; or NULL */
-	/* The requested table change that is being decided; or NULL */
-	struct table_request *table_request;
-	uint64_t tabled; /* view revision of the last table change */
+	struct setting *requested; /* the settings that are being decided; or NULL */
 	uint64_t tickets, settled_ticket;
 	/* Outcomes of the last requests, by ticket: `why` if it was refused, otherwise the step
 	 * decided on. */
@@ -272,45 +244,104 @@ struct coord {
 	/* By key: step (null: at once) and user of settings no longer kept */
 	json_t *past;
 	json_t *planned;
-	int64_t nsettings; /* number of the newest settings */
+	int64_t newest; /* number of the newest settings */
 	/* Step by which all workers use the newest settings; -1: not yet */
-	int64_t settings_step;
+	int64_t applied_step;
 	/* on_worker_loss is no longer "wait", and lost workers may be pending */
 	bool unwaited;
-	bool paused;       /* workers are told to rest before their next step */
-	int64_t stalls_at; /* when coord_stall.c checked last */
+};
+
+/* Whether workers are told to rest before their next step. */
+struct coord_pause {
+	bool on;
 	/* Number of the pause; heartbeats of resting workers repeat it */
-	int64_t pauses;
-	int64_t paused_at;
-	char paused_by[64];
+	int64_t number;
+	int64_t at;
+	char by[64];
+};
+
+/* The training data, and who has which range of it. */
+struct coord_data {
+	json_t *facts;     /* from the first worker; or NULL */
+	uint64_t examples; /* as the workers report */
+	/* The data is leased from step leased_from on; once leased, it stays so. */
+	bool leased;
+	uint64_t leased_from;
+	struct tasks *tasks;
+	uint64_t leases; /* number of the last lease change; goes on over restarts */
+};
+
+/* What the coordinator hears of servers: whether silence is theirs or its own. */
+struct coord_hearing {
+	bool deaf;     /* an event has told that no server is heard */
+	bool doubts;   /* the result of coord_tick */
+	int64_t until; /* see coord_input_processed_until; 0: it was never called */
+	int64_t deaf_until;
+};
+
+/* Changes of the members, decided one at a time by a vote of the servers (coord_change.c). */
+struct coord_votes {
+	struct change *changes, **changes_last;
+	struct proposal open;
+	uint64_t next, decided; /* numbers of proposals */
+};
+
+/* The last reports of the worker that evaluates the model. */
+struct coord_evaluation {
+	int rank; /* of the evaluator; -1: none yet */
+	json_t *result, *last;
+};
+
+struct coord {
+	struct coord_config cfg;
+	struct coord_io io;
+	enum coord_phase phase;
+	char reason[600];
+	char waiting[600];   /* the members that are missing; "": none */
+	char last_lost[300]; /* the worker lost last, and the reason */
+	/* A worker without a fixed rank that could not join, and the reason */
+	char unfit[400];
+	uint64_t rev, stamp;
+	int64_t started, running_at, ended_at;
+	int64_t formed; /* while forming: the time of the last progress */
+	bool placed, ended;
+	/* A partition has no copy left; only a checkpoint has its values */
+	bool data_lost;
+	int64_t probe, probed_at; /* last measurement of all links: its number and time */
+	int64_t stalls_at;        /* when coord_stall.c checked last */
+
+	struct layout layout;
+	struct coord_member_server *server; /* COORD_SERVERS_MAX entries */
+	/* Zone numbers of the servers: layout.zone points here */
+	uint16_t zone[COORD_SERVERS_MAX];
+	struct coord_member_worker *worker;   /* COORD_WORKERS_MAX entries */
+	struct coord_member_relay *relay;     /* COORD_RELAYS_MAX entries */
+	unsigned nservers, nworkers, nrelays; /* entries in use */
+	struct members *members;
+	unsigned nmembers, members_base;
+	uint64_t first_step; /* the step that the job begins with */
+	struct deal_pos first_at;
 	/* Workers sum dense tables among themselves (via allreduce) */
 	bool reduces;
 	uint32_t ring_gone; /* how many workers have left the ring so far */
 	bool rebalance;     /* even out the load when no copy is under way */
 	/* Weights of the partitions while the load is evened out; or NULL */
 	uint64_t **weight;
-	size_t nweight;                     /* tables */
-	struct coord_member_worker *worker; /* COORD_WORKERS_MAX entries */
-	uint64_t examples; /* examples of the training data, as the workers report */
-	struct members *members;
-	unsigned nmembers, members_base;
-	uint64_t first_step; /* the step that the job begins with */
-	struct deal_pos first_at;
-	struct change *changes, **changes_last;
-	struct proposal prop;
-	uint64_t next_proposal, decided;
-	/* The data is leased from step leased_from on; once leased, it stays so. */
-	bool leases_data;
-	uint64_t leased_from;
-	struct tasks *tasks;
-	uint64_t leases; /* number of the last lease change; goes on over restarts */
-	struct snap snap;
+	size_t nweight; /* tables */
+	/* The requested table change that is being decided; or NULL */
+	struct table_request *table_request;
+	uint64_t tabled; /* view revision of the last table change */
 	/* As in coord_member_server, for the coordinator's own process */
 	uint64_t keys_made;
 	json_t *cut; /* number of sessions closed, by revoked name */
-	/* Rank of the worker that evaluates the model; -1: none yet */
-	int evaluator;
-	json_t *result, *last_eval; /* last reports of the evaluator */
+
+	struct coord_settings settings;
+	struct coord_pause pause;
+	struct coord_data data;
+	struct coord_hearing hearing;
+	struct coord_votes votes;
+	struct coord_evaluation evaluation;
+	struct snap snap;
 };
 
 /* coord.c: the phases, and the leases of members */

@@ -188,7 +188,7 @@ enum err_code coord_table(struct coord *c, const struct coord_table *t, int64_t 
 		return rc;
 	c->table_request = mem_alloc(sizeof w);
 	*c->table_request = w;
-	*ticket = ++c->tickets;
+	*ticket = ++c->settings.tickets;
 	coord_change_request(c, CHANGE_TABLE, 0, WORKER_EMPTY);
 	coord_progress(c, now);
 	return ERR_OK;

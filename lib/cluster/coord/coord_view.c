@@ -71,8 +71,8 @@ json_t *coord_view(const struct coord *c)
 
 	json_object_set_new(v, "ended", json_boolean(c->ended));
 	coord_settings_to_view(c, v);
-	if (c->paused)
-		json_object_set_new(v, "paused", json_integer(c->pauses));
+	if (c->pause.on)
+		json_object_set_new(v, "paused", json_integer(c->pause.number));
 	/* Only the first servers load the checkpoint; later ones get copies from other servers. */
 	if (c->cfg.resume_path && c->phase == COORD_FORMING)
 		json_object_set_new(v, "restore", json_string(c->cfg.resume_path));
@@ -85,12 +85,13 @@ json_t *coord_view(const struct coord *c)
 		json_object_set_new(v, "ring", coord_ring_to_view(c));
 	json_object_set_new(v, "layout", layout_to_json(&c->layout));
 	json_object_set_new(v, "members", coord_members_to_json(c));
-	if (c->leases_data)
-		json_object_set_new(v, "leased_from", json_integer((json_int_t)c->leased_from));
+	if (c->data.leased)
+		json_object_set_new(v, "leased_from",
+		    json_integer((json_int_t)c->data.leased_from));
 	json_object_set_new(v, "members_base", json_integer(c->members_base));
-	json_object_set_new(v, "examples", json_integer((json_int_t)c->examples));
-	json_object_set_new(v, "decided", json_integer((json_int_t)c->decided));
-	json_object_set_new(v, "evaluator", json_integer(c->evaluator));
+	json_object_set_new(v, "examples", json_integer((json_int_t)c->data.examples));
+	json_object_set_new(v, "decided", json_integer((json_int_t)c->votes.decided));
+	json_object_set_new(v, "evaluator", json_integer(c->evaluation.rank));
 	return v;
 }
 
@@ -168,7 +169,7 @@ bool coord_worker_does(const struct coord_member_worker *w, const char *what)
 
 static bool worker_rests(const struct coord *c, const struct coord_member_worker *w)
 {
-	return w->state == WORKER_ACTIVE && json_int(w->stats, "paused", 0) == c->pauses;
+	return w->state == WORKER_ACTIVE && json_int(w->stats, "paused", 0) == c->pause.number;
 }
 
 /* Could a push that the worker has made still change the parameters, although no worker makes
@@ -199,10 +200,10 @@ static unsigned count_resting(const struct coord *c)
 	uint64_t least = UINT64_MAX;
 	unsigned n = 0;
 
-	for (unsigned i = 0; c->paused && i < c->nworkers; i++)
+	for (unsigned i = 0; c->pause.on && i < c->nworkers; i++)
 		if (worker_rests(c, &c->worker[i]) && coord_worker_step(&c->worker[i]) < least)
 			least = coord_worker_step(&c->worker[i]);
-	for (unsigned i = 0; c->paused && i < c->nworkers; i++)
+	for (unsigned i = 0; c->pause.on && i < c->nworkers; i++)
 		n += !worker_may_change_model(c, &c->worker[i]) &&
 		    (worker_rests(c, &c->worker[i]) ||
 		        (coord_worker_does(&c->worker[i], "wait") &&
@@ -252,7 +253,7 @@ static void report_placing_servers(const struct coord *c, json_t *status)
 json_t *coord_status(const struct coord *c, int64_t now)
 {
 	const json_t *job = json_object_get(c->cfg.config, "job"),
-	             *last = c->result ? c->result : c->last_eval;
+	             *last = c->evaluation.result ? c->evaluation.result : c->evaluation.last;
 	const json_t *eval = json_object_get(last, "eval");
 	int64_t end = c->ended_at ? c->ended_at : now;
 	uint64_t moving, all;
@@ -293,10 +294,10 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	json_object_set_new(s, "train_loss", json_of_num(mean_train_loss(c)));
 	json_object_set_new(s, "examples_per_second",
 	    json_of_num(sum_worker_stat(c, "examples_per_second")));
-	json_object_set_new(s, "settings", json_integer(c->nsettings));
+	json_object_set_new(s, "settings", json_integer(c->settings.newest));
 	json_object_set_new(s, "settings_step",
-	    c->settings_step >= 0 ? json_integer(c->settings_step) : json_null());
-	json_object_set_new(s, "paused", json_boolean(c->paused));
+	    c->settings.applied_step >= 0 ? json_integer(c->settings.applied_step) : json_null());
+	json_object_set_new(s, "paused", json_boolean(c->pause.on));
 	json_object_set_new(s, "resting", json_integer(count_resting(c)));
 	json_object_set_new(s, "pushed_bytes",
 	    json_integer((json_int_t)sum_worker_stat(c, "pushed_bytes")));
@@ -450,8 +451,8 @@ json_t *coord_tasks(const struct coord *c)
 	uint64_t done = 0, leased = 0, all = 0;
 	json_t *o = json_event("tasks");
 
-	if (c->tasks)
-		tasks_count(c->tasks, &done, &leased, &all);
+	if (c->data.tasks)
+		tasks_count(c->data.tasks, &done, &leased, &all);
 	json_object_set_new(o, "done", json_integer((json_int_t)done));
 	json_object_set_new(o, "leased", json_integer((json_int_t)leased));
 	json_object_set_new(o, "total",

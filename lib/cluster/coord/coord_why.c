@@ -264,7 +264,7 @@ static void explain_servers(struct why *y, struct reason *r)
 	if (explain_silent_server(y, r))
 		return;
 	r->whom = "the servers";
-	if (c->prop.open)
+	if (c->votes.open.open)
 		coord_why_add(y, r, "this passes by itself; ps-ctl events tells who",
 		    "they settle from which step on somebody takes part");
 	else
@@ -419,11 +419,11 @@ static void explain_running(struct why *y)
 	const struct coord *c = y->c;
 	char id[24];
 
-	if (c->paused)
+	if (c->pause.on)
 		coord_why_add(y,
 		    &(struct reason){ "everybody", "ps-ctl resume", (int64_t)coord_step(c),
-		        coord_why_since(y, c->paused_at) },
-		    "ps-ctl resume", "the job is paused, by %s", c->paused_by);
+		        coord_why_since(y, c->pause.at) },
+		    "ps-ctl resume", "the job is paused, by %s", c->pause.by);
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (!c->server[i].live &&
 		    (c->server[i].called ||
@@ -441,12 +441,12 @@ static void explain_running(struct why *y)
 			    &(struct reason){ id, "the servers", -1, coord_why_since(y, w->seen) },
 			    "this passes by itself",
 			    "they settle from which step on it takes part");
-		else if (!c->paused)
+		else if (!c->pause.on)
 			explain_waiting_worker(y, i);
 	}
-	for (unsigned i = 0; !c->paused && i < c->nrelays; i++)
+	for (unsigned i = 0; !c->pause.on && i < c->nrelays; i++)
 		explain_waiting_relay(y, i);
-	if (!c->paused)
+	if (!c->pause.on)
 		coord_why_stragglers(y);
 	explain_quotas(y);
 }

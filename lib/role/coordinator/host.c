@@ -39,7 +39,7 @@
 
 static void mark_view_changed(void *ctx)
 {
-	((struct host *)ctx)->dirty = true;
+	((struct host *)ctx)->views.dirty = true;
 }
 
 static void write_metrics(struct host *h, int64_t now)
@@ -56,7 +56,7 @@ static void write_metrics(struct host *h, int64_t now)
 	            : period < METRICS_PERIOD_MAX ? period
 	                                          : METRICS_PERIOD_MAX);
 	history_metrics(h->history, s);
-	web_curve_add(h->curve, s);
+	web_curve_add(h->web.curve, s);
 	json_decref(s);
 }
 
@@ -168,14 +168,14 @@ static void log_lease_change(void *ctx, uint64_t number, const struct task_chang
 {
 	struct host *h = ctx;
 
-	if (h->leaselog)
-		lease_log_add(h->leaselog, number, change);
+	if (h->file.leaselog)
+		lease_log_add(h->file.leaselog, number, change);
 }
 
 bool host_may_tell(struct host *h, const struct host_mark *due)
 {
-	return atomic_load(&h->tellable) >= due->stamp &&
-	    atomic_load(&h->durable_leases) >= due->leases;
+	return atomic_load(&h->file.tellable) >= due->stamp &&
+	    atomic_load(&h->file.durable_leases) >= due->leases;
 }
 
 /* True when an answer must wait until the state is durable: when it gives away a rank or a
@@ -325,7 +325,7 @@ static void *run_ticker(void *ctx)
 		}
 		host_commit(h);
 		host_lock(h);
-		until = h->deferred && state_file_is_durable(h) && host_view_due(h) < next
+		until = h->views.deferred && state_file_is_durable(h) && host_view_due(h) < next
 		    ? host_view_due(h)
 		    : next;
 		ts = (struct timespec){ until / NSEC_PER_SEC, until % NSEC_PER_SEC };
@@ -474,22 +474,22 @@ enum err_code host_start(struct server *s, struct err *e)
 	enum err_code rc;
 
 	h->server = s;
-	h->notices_last = &h->notices;
+	h->views.notices_last = &h->views.notices;
 	io.ctx = h;
 	pthread_mutex_init(&h->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&h->woken, &attr);
 	pthread_cond_init(&h->changed, &attr);
-	pthread_cond_init(&h->writer_woken, &attr);
+	pthread_cond_init(&h->file.writer_woken, &attr);
 	pthread_condattr_destroy(&attr);
 	h->adapt = adapt_new();
 	h->history = history_new(s->cfg.id->run_dir, s->cfg.log);
-	h->curve = web_curve_new();
+	h->web.curve = web_curve_new();
 	if (s->recover)
-		history_curve(h->history, h->curve);
-	h->sessions = web_sessions_new();
-	h->board = dashboard_feed_new();
+		history_curve(h->history, h->web.curve);
+	h->web.sessions = web_sessions_new();
+	h->web.board = dashboard_feed_new();
 	h->tracing = trace_request_new();
 	psk_renewal_begin(h);
 	s->host = h;
@@ -502,7 +502,7 @@ enum err_code host_start(struct server *s, struct err *e)
 		return rc;
 	h->cfg = make_coord_config(h, &first);
 	if (s->cfg.id->run_dir && !s->cfg.store)
-		rc = lease_log_open(h, &h->leaselog, e);
+		rc = lease_log_open(h, &h->file.leaselog, e);
 	if (rc)
 		return rc;
 	h->coord = coord_new(&h->cfg, &io, clock_now());
@@ -517,7 +517,7 @@ enum err_code host_start(struct server *s, struct err *e)
 	if (!rc)
 		rc = state_file_write_first(h, e);
 	host_unlock(h);
-	if (!rc && h->leaselog)
+	if (!rc && h->file.leaselog)
 		lease_log_remove_others(h);
 	conf_release(&first);
 	if (!rc)
@@ -551,7 +551,7 @@ void host_stop(struct host *h)
 	upload_stop(h);
 	checkpoint_schedule_stop(h);
 	file_service_stop(h);
-	lease_log_stop(h->leaselog);
+	lease_log_stop(h->file.leaselog);
 	if (h->ticker) {
 		pthread_mutex_lock(&h->lock);
 		atomic_store(&h->stop, true);
@@ -580,14 +580,14 @@ void host_free(struct host *h)
 	upload_free(h->offsite);
 	checkpoint_schedule_free(h->keep);
 	coord_free(h->coord);
-	lease_log_free(h->leaselog);
+	lease_log_free(h->file.leaselog);
 	json_decref(h->resume);
 	free(h->resume_path);
-	view_text_unref(h->views);
+	view_text_unref(h->views.last);
 	history_free(h->history);
-	web_curve_free(h->curve);
-	web_sessions_free(h->sessions);
-	dashboard_feed_free(h->board);
+	web_curve_free(h->web.curve);
+	web_sessions_free(h->web.sessions);
+	dashboard_feed_free(h->web.board);
 	trace_request_free(h->tracing);
 	json_decref(h->config);
 	json_decref(h->followed);
@@ -595,6 +595,6 @@ void host_free(struct host *h)
 	pthread_mutex_destroy(&h->lock);
 	pthread_cond_destroy(&h->woken);
 	pthread_cond_destroy(&h->changed);
-	pthread_cond_destroy(&h->writer_woken);
+	pthread_cond_destroy(&h->file.writer_woken);
 	free(h);
 }

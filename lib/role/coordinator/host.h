@@ -56,50 +56,27 @@ struct trace_request;
 
 /* All members are covered by `lock` unless the paragraph above says otherwise. I/O threads and
  * HTTP threads hold it for one message or request. */
-struct host {
-	struct server *server;
-	pthread_mutex_t lock;
-	struct coord *coord;
-	struct coord_config cfg;
-	json_t *config; /* the job's initial configuration */
-	json_t *
-	    followed; /* the configuration that this process applied last (settings_request_tick) */
-	struct adapt *adapt; /* changes settings by itself (adapt.h) */
-	int64_t pace_at; /* time of the last sample; `pace`: steps a second of the fastest worker */
-	uint64_t pace_step;
-	double pace;
-	char cluster_id[40]; /* psk_renewal.c, as secret_until */
-	/* wall seconds at which the previous psk is forgotten; 0: none is left */
-	int64_t secret_until;
-	bool dirty;                      /* the view has changed since it was sent last */
-	bool deferred;                   /* the ticker has been woken to send it */
-	struct view_text *views;         /* the view sent last */
-	uint64_t views_layout_epoch;     /* layout epoch of that view */
-	int64_t views_at, views_send_ns; /* when it was sent, and how many ns sending it took */
-	struct notice *notices, **notices_last; /* messages to servers, to be sent after the view */
-	bool end_announced;
-	struct history *history;       /* events.jsonl and metrics.jsonl */
-	struct web_curve *curve;       /* points of the dashboard's charts */
-	struct web_sessions *sessions; /* dashboard sessions; has a lock of its own */
-	/* the dashboard's snapshot; has a lock of its own (dashboard_feed.h) */
-	struct dashboard_feed *board;
-	struct trace_request *tracing;
-	struct http_server *http;
-	int64_t next_metrics;
-	pthread_t ticker;
-	_Atomic bool stop;
-	_Atomic uint64_t turns; /* how often the ticker has woken */
-	pthread_cond_t woken;   /* wakes the ticker: it must stop, or a view was deferred */
-	struct keep *keep;      /* checkpoint scheduler; NULL without a run directory */
-	bool change_is_awaited; /* an HTTP request is parked until another change is decided */
-	int leave_signal;       /* signal that asked the process to leave; 0: none */
-	bool leaving;           /* the process leaves as soon as the requested checkpoint is made */
-	struct offsite *offsite; /* uploads checkpoints to an object store; NULL without one */
-	struct file_service_session *files; /* open file sessions (file_service.c) */
-	bool files_closed;
-	pthread_cond_t changed; /* broadcast by host_commit and host_wake_waiters, for host_wait */
-	uint64_t saved, state_file_leases; /* stamps of the state that state.json has */
-	pthread_t writer;                  /* writes state.json (state_file.h) */
+/* The speed of the job, sampled for planned settings. */
+struct host_pace {
+	int64_t at; /* time of the last sample */
+	uint64_t step;
+	double rate; /* steps a second of the fastest worker */
+};
+
+/* The view, and messages to servers that follow it. */
+struct host_views {
+	bool dirty;             /* the view has changed since it was sent last */
+	bool deferred;          /* the ticker has been woken to send it */
+	struct view_text *last; /* the view sent last */
+	uint64_t layout_epoch;  /* layout epoch of that view */
+	int64_t at, send_ns;    /* when it was sent, and how many ns sending it took */
+	struct notice *notices, **notices_last;
+};
+
+/* state.json and its writer (state_file.h). */
+struct host_state_file {
+	uint64_t saved, saved_leases; /* stamps of the state that state.json has */
+	pthread_t writer;
 	pthread_cond_t writer_woken;
 	bool writer_started, writer_stop;
 	bool writing; /* the writer is at it, without the lock */
@@ -108,9 +85,50 @@ struct host {
 	_Atomic uint64_t tellable, durable_leases;
 	struct lease_log *leaselog; /* NULL without a run directory, and in a store's process */
 	bool fenced;    /* another coordinator owns the run directory: nothing may be announced */
-	char began[24]; /* random id of this life of the cluster (state_file.h) */
-	/* when to retry writing state.json; since when it fails, 0: it does not */
+	char began[24]; /* random id of this life of the cluster */
+	/* when to retry writing it; since when it fails, 0: it does not */
 	int64_t save_again, unsaved_since;
+};
+
+/* The dashboard. The last two have a lock of their own. */
+struct host_web {
+	struct web_curve *curve; /* points of the dashboard's charts */
+	struct web_sessions *sessions;
+	struct dashboard_feed *board; /* the dashboard's snapshot (dashboard_feed.h) */
+};
+
+struct host {
+	struct server *server;
+	pthread_mutex_t lock;
+	struct coord *coord;
+	struct coord_config cfg;
+	json_t *config;      /* the job's initial configuration */
+	json_t *followed;    /* the configuration applied last here (settings_request_tick) */
+	struct adapt *adapt; /* changes settings by itself (adapt.h) */
+	char cluster_id[40]; /* psk_renewal.c, as secret_until */
+	/* wall seconds at which the previous psk is forgotten; 0: none is left */
+	int64_t secret_until;
+	struct host_pace pace;
+	struct host_views views;
+	struct host_state_file file;
+	struct host_web web;
+	bool end_announced;
+	struct history *history; /* events.jsonl and metrics.jsonl */
+	struct trace_request *tracing;
+	struct http_server *http;
+	int64_t next_metrics;
+	pthread_t ticker;
+	_Atomic bool stop;
+	_Atomic uint64_t turns; /* how often the ticker has woken */
+	pthread_cond_t woken;   /* wakes the ticker: it must stop, or a view was deferred */
+	pthread_cond_t changed; /* broadcast by host_commit and host_wake_waiters, for host_wait */
+	struct keep *keep;      /* checkpoint scheduler; NULL without a run directory */
+	bool change_is_awaited; /* an HTTP request is parked until another change is decided */
+	int leave_signal;       /* signal that asked the process to leave; 0: none */
+	bool leaving;           /* the process leaves as soon as the requested checkpoint is made */
+	struct offsite *offsite; /* uploads checkpoints to an object store; NULL without one */
+	struct file_service_session *files; /* open file sessions (file_service.c) */
+	bool files_closed;
 	json_t *resume; /* manifest of the checkpoint that the job resumes from */
 	char *resume_path;
 };

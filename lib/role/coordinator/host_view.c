@@ -26,8 +26,8 @@ void host_notice(void *ctx, unsigned index, json_t *msg)
 
 	n->text = json_text(msg);
 	n->server = index;
-	*h->notices_last = n;
-	h->notices_last = &n->next;
+	*h->views.notices_last = n;
+	h->views.notices_last = &n->next;
 }
 
 static void append_view_key(void *ctx, const struct keyring_entry *entry)
@@ -77,32 +77,32 @@ static struct view_text *make_view(struct host *h)
 	if (trace_request_id(h->tracing))
 		json_object_set_new(view, "trace",
 		    json_integer((json_int_t)trace_request_id(h->tracing)));
-	return view_text_make(view, h->views);
+	return view_text_make(view, h->views.last);
 }
 
 static void show_view(struct host *h, struct view_text *view)
 {
 	int64_t now = clock_now();
 
-	view_text_unref(h->views);
-	h->views = view;
+	view_text_unref(h->views.last);
+	h->views.last = view;
 	atomic_store(&h->server->count.views_cost, 0);
 	FAIL_POINT("view_out_before");
 	io_threads_show_view(h->server, view);
 	FAIL_POINT("view_out_after");
 	if (h->http)
 		http_server_kick(h->http);
-	h->views_at = now;
-	h->views_send_ns = clock_now() - now;
+	h->views.at = now;
+	h->views.send_ns = clock_now() - now;
 }
 
 /* Making and sending views takes at most a quarter of the time, whatever their size and the
  * number of receivers. */
 int64_t host_view_due(const struct host *h)
 {
-	int64_t pause = 3 * (h->views_send_ns + atomic_load(&h->server->count.views_cost));
+	int64_t pause = 3 * (h->views.send_ns + atomic_load(&h->server->count.views_cost));
 
-	return h->views_at +
+	return h->views.at +
 	    (pause < VIEW_PAUSE_MIN          ? VIEW_PAUSE_MIN
 	            : pause > VIEW_PAUSE_MAX ? VIEW_PAUSE_MAX
 	                                     : pause);
@@ -112,31 +112,32 @@ int64_t host_view_due(const struct host *h)
  * see every layout epoch. */
 static bool must_send_view(const struct host *h, int64_t now)
 {
-	return h->notices || coord_ended(h->coord) ||
-	    coord_layout_number(h->coord) != h->views_layout_epoch || now >= host_view_due(h);
+	return h->views.notices || coord_ended(h->coord) ||
+	    coord_layout_number(h->coord) != h->views.layout_epoch || now >= host_view_due(h);
 }
 
 void host_prepare(struct host *h, struct announcement *a, int64_t now)
 {
-	*a = (struct announcement){ .notices = h->notices, .layout_epoch = h->views_layout_epoch };
-	a->last = h->notices ? h->notices_last : &a->notices;
-	if (h->dirty && must_send_view(h, now)) {
+	*a = (struct announcement){ .notices = h->views.notices,
+		.layout_epoch = h->views.layout_epoch };
+	a->last = h->views.notices ? h->views.notices_last : &a->notices;
+	if (h->views.dirty && must_send_view(h, now)) {
 		a->view = make_view(h);
 		a->layout_epoch = coord_layout_number(h->coord);
-		h->dirty = h->deferred = false;
-	} else if (h->dirty && !h->deferred) {
-		h->deferred = true;
+		h->views.dirty = h->views.deferred = false;
+	} else if (h->views.dirty && !h->views.deferred) {
+		h->views.deferred = true;
 		pthread_cond_signal(&h->woken);
 	}
-	h->notices = NULL;
-	h->notices_last = &h->notices;
+	h->views.notices = NULL;
+	h->views.notices_last = &h->views.notices;
 }
 
 void host_deliver(struct host *h, struct announcement *a)
 {
 	struct notice *n;
 
-	h->views_layout_epoch = a->layout_epoch;
+	h->views.layout_epoch = a->layout_epoch;
 	if (a->view)
 		show_view(h, a->view);
 	while ((n = a->notices)) {
@@ -150,14 +151,14 @@ void host_deliver(struct host *h, struct announcement *a)
 void host_put_back(struct host *h, struct announcement *a)
 {
 	if (a->view)
-		h->dirty = true;
+		h->views.dirty = true;
 	view_text_unref(a->view);
 	if (!a->notices)
 		return;
-	*a->last = h->notices;
-	if (!h->notices)
-		h->notices_last = a->last;
-	h->notices = a->notices;
+	*a->last = h->views.notices;
+	if (!h->views.notices)
+		h->views.notices_last = a->last;
+	h->views.notices = a->notices;
 }
 
 void host_announce(struct host *h)
@@ -172,8 +173,8 @@ void host_announce(struct host *h)
 
 void host_show_first_view(struct host *h)
 {
-	h->dirty = false;
-	h->views_layout_epoch = coord_layout_number(h->coord);
+	h->views.dirty = false;
+	h->views.layout_epoch = coord_layout_number(h->coord);
 	show_view(h, make_view(h));
 }
 
@@ -192,7 +193,7 @@ uint64_t host_rev_sent(struct host *h)
 	uint64_t rev;
 
 	host_lock(h);
-	rev = view_text_rev(h->views);
+	rev = view_text_rev(h->views.last);
 	host_unlock(h);
 	return rev;
 }

@@ -162,9 +162,9 @@ static void write_pending(struct lease_log *l)
 		if (rc)
 			state_file_report_failure(h, &e, clock_now());
 		/* A state.json that was written in the meantime has these changes, too. */
-		if (rc && h->state_file_leases >= number)
+		if (rc && h->file.saved_leases >= number)
 			rc = ERR_OK;
-	} while (rc && !h->fenced && wait_to_retry(l));
+	} while (rc && !h->file.fenced && wait_to_retry(l));
 	if (!rc)
 		state_file_note_leases(h, number);
 	buf_release(&lines);
@@ -175,7 +175,7 @@ static void *run_log(void *ctx)
 	struct lease_log *l = ctx;
 
 	pthread_mutex_lock(&l->host->lock);
-	while (!l->stop && !l->host->fenced) {
+	while (!l->stop && !l->host->file.fenced) {
 		if (l->pending.len && !l->held)
 			write_pending(l);
 		else
@@ -244,7 +244,8 @@ void lease_log_remove_others(const struct host *h)
 
 	while (d && (entry = readdir(d)))
 		if (strncmp(entry->d_name, NAME, strlen(NAME)) == 0 &&
-		    (!h->leaselog || strcmp(entry->d_name, lease_log_name(h->leaselog)) != 0))
+		    (!h->file.leaselog ||
+		        strcmp(entry->d_name, lease_log_name(h->file.leaselog)) != 0))
 			unlinkat(dirfd(d), entry->d_name, 0);
 	if (d)
 		closedir(d);

@@ -17,7 +17,7 @@
 bool routes_find_session(void *ctx, const char *text, struct http_peer *peer)
 {
 	struct host *h = ctx;
-	enum web_right right = web_right(h->sessions, text, clock_now());
+	enum web_right right = web_right(h->web.sessions, text, clock_now());
 
 	peer->role = right == WEB_CHANGE ? ROLE_ADMIN
 	    : right == WEB_READ          ? ROLE_MONITOR
@@ -99,7 +99,7 @@ int routes_post_dashboard(void *ctx, const struct http_request *req, struct http
 	}
 	if (!find_loopback_address(h, address, &e))
 		return routes_fail(a, &e);
-	web_ticket_new(h->sessions, !json_is_true(read_only), clock_now(), ticket);
+	web_ticket_new(h->web.sessions, !json_is_true(read_only), clock_now(), ticket);
 	return routes_answer(a,
 	    json_pack("{s:s, s:s, s:i}", "address", address, "token", ticket, "seconds",
 	        WEB_TICKET_SECONDS));
@@ -116,7 +116,7 @@ int routes_post_session(void *ctx, const struct http_request *req, struct http_a
 		return routes_fail(a, &e);
 	/* Two browsers may have shown the ticket at the same time; it is valid once. */
 	if (!req->session ||
-	    !web_session_open(h->sessions, req->session, clock_now(), read, change)) {
+	    !web_session_open(h->web.sessions, req->session, clock_now(), read, change)) {
 		http_fail(a, ERR_AUTH, "ps-ctl dashboard gives another",
 		    "this address has been used, or is too old");
 		return HTTP_DONE;
@@ -139,6 +139,6 @@ int routes_post_session_end(void *ctx, const struct http_request *req, struct ht
 	if (!json_only(req->body, "", keys, &e))
 		return routes_fail(a, &e);
 	if (req->session)
-		web_session_end(h->sessions, req->session);
+		web_session_end(h->web.sessions, req->session);
 	return routes_answer(a, json_object());
 }

@@ -256,7 +256,7 @@ static void put_chart_points(struct host *h, struct buf *out)
 	json_t *curve;
 
 	host_lock(h);
-	curve = web_curve_json(h->curve);
+	curve = web_curve_json(h->web.curve);
 	host_unlock(h);
 	put_member(out, "curve", curve);
 }
@@ -300,7 +300,7 @@ static bool parse_number_query(const struct http_request *req, const char *key, 
 int routes_web_feed_get(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	struct host *h = ctx;
-	struct dashboard_feed *b = h->board;
+	struct dashboard_feed *b = h->web.board;
 	uint64_t since, events;
 	int64_t age;
 

@@ -181,14 +181,14 @@ static uint64_t estimate_near_step(struct host *h, int64_t now)
 {
 	uint64_t step = coord_frontier(h->coord);
 
-	if (now - h->pace_at > NSEC_PER_SEC / 2) {
-		h->pace = h->pace_at && step > h->pace_step
-		    ? (double)(step - h->pace_step) * NSEC_PER_SEC / (double)(now - h->pace_at)
+	if (now - h->pace.at > NSEC_PER_SEC / 2) {
+		h->pace.rate = h->pace.at && step > h->pace.step
+		    ? (double)(step - h->pace.step) * NSEC_PER_SEC / (double)(now - h->pace.at)
 		    : 0;
-		h->pace_at = now;
-		h->pace_step = step;
+		h->pace.at = now;
+		h->pace.step = step;
 	}
-	return step + AHEAD_STEPS + (uint64_t)(h->pace * AHEAD_SECONDS);
+	return step + AHEAD_STEPS + (uint64_t)(h->pace.rate * AHEAD_SECONDS);
 }
 
 static void request_due_plan(struct host *h, int64_t now)

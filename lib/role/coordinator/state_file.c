@@ -103,9 +103,9 @@ void state_file_begin_life(struct host *h)
 
 	randombytes_buf(&fresh, sizeof fresh);
 	if (*before)
-		snprintf(h->began, sizeof h->began, "%s", before);
+		snprintf(h->file.began, sizeof h->file.began, "%s", before);
 	else
-		snprintf(h->began, sizeof h->began, "%016" PRIx64, fresh);
+		snprintf(h->file.began, sizeof h->file.began, "%016" PRIx64, fresh);
 }
 
 /* Until the HTTP server listens, keep the previous coordinator's address. */
@@ -130,9 +130,10 @@ static char *describe_state(const struct host *h)
 	/* Processes that were given these addresses look for the coordinator there. */
 	json_object_set_new(state, "listen", json_string(h->server->address));
 	json_object_set_new(state, "http", json_string(http_address_to_save(h)));
-	json_object_set_new(state, "began", json_string(h->began));
-	if (h->leaselog)
-		json_object_set_new(state, "lease_log", json_string(lease_log_name(h->leaselog)));
+	json_object_set_new(state, "began", json_string(h->file.began));
+	if (h->file.leaselog)
+		json_object_set_new(state, "lease_log",
+		    json_string(lease_log_name(h->file.leaselog)));
 	text = json_text(state);
 	json_decref(state);
 	return text;
@@ -163,34 +164,34 @@ void state_file_report_failure(struct host *h, const struct err *e, int64_t now)
 {
 	bool store = h->server->cfg.store;
 
-	if (e->code == ERR_FENCED && !h->fenced) {
-		h->fenced = true;
+	if (e->code == ERR_FENCED && !h->file.fenced) {
+		h->file.fenced = true;
 		log_error(h->server->cfg.log, "%s", e->msg);
 		server_end(h->server, e);
 	}
-	if (!h->unsaved_since) {
-		h->unsaved_since = now;
-		if (!h->fenced)
+	if (!h->file.unsaved_since) {
+		h->file.unsaved_since = now;
+		if (!h->file.fenced)
 			log_warn(h->server->cfg.log, "%s: %s", e->msg,
 			    store ? "the cluster goes on without"
 			          : "until it can be written nothing changes in the cluster");
 	}
-	h->save_again = now + RETRY;
+	h->file.save_again = now + RETRY;
 	/* The state of a coordinator in a store's process is useless without the store, so do
 	 * not fail the job. */
-	if (!store && now - h->unsaved_since > h->cfg.deadline)
+	if (!store && now - h->file.unsaved_since > h->cfg.deadline)
 		coord_fail(h->coord, e->msg, now);
 }
 
 /* Record up to which stamps answers may be sent, and wake I/O threads that hold such answers. */
 static void allow_announcements(struct host *h, uint64_t stamp, uint64_t leases)
 {
-	bool waited = atomic_load(&h->tellable) < stamp;
+	bool waited = atomic_load(&h->file.tellable) < stamp;
 
 	if (waited)
-		atomic_store(&h->tellable, stamp);
-	if (atomic_load(&h->durable_leases) < leases) {
-		atomic_store(&h->durable_leases, leases);
+		atomic_store(&h->file.tellable, stamp);
+	if (atomic_load(&h->file.durable_leases) < leases) {
+		atomic_store(&h->file.durable_leases, leases);
 		waited = true;
 	}
 	if (waited && atomic_load(&h->server->io_threads_run))
@@ -199,30 +200,31 @@ static void allow_announcements(struct host *h, uint64_t stamp, uint64_t leases)
 
 void state_file_note_leases(struct host *h, uint64_t leases)
 {
-	allow_announcements(h, atomic_load(&h->tellable), leases);
+	allow_announcements(h, atomic_load(&h->file.tellable), leases);
 }
 
 /* Until the partitions are placed there is nothing to recover, so the first state.json is enough.
  * Leases are durable by their log, which a new state.json allows to be truncated. */
 static bool needs_writing(const struct host *h)
 {
-	if (!h->server->cfg.id->run_dir || h->fenced)
+	if (!h->server->cfg.id->run_dir || h->file.fenced)
 		return false;
-	return (coord_stamp(h->coord) != h->saved && !(h->saved && !coord_is_placed(h->coord))) ||
-	    lease_log_is_long(h->leaselog);
+	return (coord_stamp(h->coord) != h->file.saved &&
+	           !(h->file.saved && !coord_is_placed(h->coord))) ||
+	    lease_log_is_long(h->file.leaselog);
 }
 
 bool state_file_is_durable(struct host *h)
 {
 	uint64_t stamp = coord_stamp(h->coord);
 
-	if (h->fenced || h->writing)
+	if (h->file.fenced || h->file.writing)
 		return false;
 	if (needs_writing(h)) {
-		pthread_cond_signal(&h->writer_woken);
-		return atomic_load(&h->tellable) >= stamp;
+		pthread_cond_signal(&h->file.writer_woken);
+		return atomic_load(&h->file.tellable) >= stamp;
 	}
-	allow_announcements(h, stamp, h->leaselog ? 0 : coord_leases(h->coord));
+	allow_announcements(h, stamp, h->file.leaselog ? 0 : coord_leases(h->coord));
 	return true;
 }
 
@@ -236,30 +238,31 @@ static enum err_code save_state(struct host *h, struct err *e)
 	enum err_code rc;
 	char *text;
 
-	h->writing = true;
-	if (h->leaselog)
-		lease_log_hold(h->leaselog);
+	h->file.writing = true;
+	if (h->file.leaselog)
+		lease_log_hold(h->file.leaselog);
 	text = describe_state(h);
 	host_prepare(h, &news, clock_now());
 	pthread_mutex_unlock(&h->lock);
 	rc = write_state(h->server, text, e);
 	free(text);
 	pthread_mutex_lock(&h->lock);
-	h->writing = false;
-	if (h->leaselog)
-		lease_log_saved(h->leaselog, rc == ERR_OK);
+	h->file.writing = false;
+	if (h->file.leaselog)
+		lease_log_saved(h->file.leaselog, rc == ERR_OK);
 	if (rc) {
 		host_put_back(h, &news);
 		state_file_report_failure(h, e, clock_now());
 		/* The state of a coordinator in a store's process is useless without the store,
 		 * so nothing waits for it.  Nor does the news that the job has failed. */
-		if (!h->fenced && (h->server->cfg.store || coord_phase(h->coord) == COORD_FAILED))
+		if (!h->file.fenced &&
+		    (h->server->cfg.store || coord_phase(h->coord) == COORD_FAILED))
 			allow_announcements(h, coord_stamp(h->coord), coord_leases(h->coord));
 		return rc;
 	}
-	h->saved = stamp;
-	h->state_file_leases = leases;
-	h->unsaved_since = h->save_again = 0;
+	h->file.saved = stamp;
+	h->file.saved_leases = leases;
+	h->file.unsaved_since = h->file.save_again = 0;
 	allow_announcements(h, stamp, leases);
 	host_deliver(h, &news);
 	return ERR_OK;
@@ -283,21 +286,21 @@ static void *run_state_writer(void *ctx)
 		int64_t now = clock_now();
 		struct err e = { 0 };
 
-		if (needs_writing(h) && now >= h->save_again) {
+		if (needs_writing(h) && now >= h->file.save_again) {
 			enum err_code rc = save_state(h, &e);
 
 			host_publish(h);
-			if (rc && h->writer_stop)
+			if (rc && h->file.writer_stop)
 				break;
-		} else if (h->writer_stop) {
+		} else if (h->file.writer_stop) {
 			break;
 		} else if (needs_writing(h)) {
-			struct timespec ts = { h->save_again / NSEC_PER_SEC,
-				h->save_again % NSEC_PER_SEC };
+			struct timespec ts = { h->file.save_again / NSEC_PER_SEC,
+				h->file.save_again % NSEC_PER_SEC };
 
-			pthread_cond_timedwait(&h->writer_woken, &h->lock, &ts);
+			pthread_cond_timedwait(&h->file.writer_woken, &h->lock, &ts);
 		} else {
-			pthread_cond_wait(&h->writer_woken, &h->lock);
+			pthread_cond_wait(&h->file.writer_woken, &h->lock);
 		}
 	}
 	pthread_mutex_unlock(&h->lock);
@@ -306,27 +309,27 @@ static void *run_state_writer(void *ctx)
 
 enum err_code state_file_start(struct host *h, struct err *e)
 {
-	if (pthread_create(&h->writer, NULL, run_state_writer, h))
+	if (pthread_create(&h->file.writer, NULL, run_state_writer, h))
 		return err_sys(e, ERR_IO, "cannot start a thread");
-	h->writer_started = true;
+	h->file.writer_started = true;
 	return ERR_OK;
 }
 
 void state_file_stop(struct host *h)
 {
-	if (!h->writer_started)
+	if (!h->file.writer_started)
 		return;
 	pthread_mutex_lock(&h->lock);
-	h->writer_stop = true;
-	pthread_cond_signal(&h->writer_woken);
+	h->file.writer_stop = true;
+	pthread_cond_signal(&h->file.writer_woken);
 	pthread_cond_broadcast(&h->changed);
 	pthread_mutex_unlock(&h->lock);
-	pthread_join(h->writer, NULL);
-	h->writer_started = false;
+	pthread_join(h->file.writer, NULL);
+	h->file.writer_started = false;
 }
 
 bool state_file_is_awaited(const struct host *h, uint64_t stamp)
 {
-	return atomic_load(&h->tellable) < stamp && !h->unsaved_since && !h->fenced &&
-	    h->writer_started && !h->writer_stop;
+	return atomic_load(&h->file.tellable) < stamp && !h->file.unsaved_since &&
+	    !h->file.fenced && h->file.writer_started && !h->file.writer_stop;
 }

@@ -49,13 +49,14 @@ static void take(struct desk *d)
 static void send(struct desk *d)
 {
 	const struct table table = { .rows = 1, .cols = N, .nparts = 1 };
-	struct inflight_push push = { .table = &table,
+	struct request push = { .client = &d->client,
+		.table = &table,
 		.n = N,
 		.step = 1000,
-		.g = d->g[d->sent++ % GRADIENTS] };
+		.push.g = d->g[d->sent++ % GRADIENTS] };
 
-	client_encode_push(&d->client, &push);
-	free(push.body);
+	client_encode_push(&push);
+	free(push.push.body);
 }
 
 static int by_value(const void *a, const void *b)

@@ -26,11 +26,6 @@ struct record client_record_head(const struct client *c, enum msg_type type, uin
 		.generation = c->layout.generation };
 }
 
-void client_link_send(struct link *l, const struct record *r, const void *payload)
-{
-	batcher_add(&l->batcher, l->conn, r, payload);
-}
-
 /* Offer shared memory to a server on this host. If that fails, all records go over the socket. */
 static void offer_shared_memory(struct link *l, bool wanted_there)
 {
@@ -52,8 +47,8 @@ static void offer_shared_memory(struct link *l, bool wanted_there)
 		    l->id, e.msg);
 }
 
-/* The session is up: send all open pushes, CLOCKs and pulls again. The server knows by their
- * identity which of them it has had before. */
+/* The session is up: send all requests, maybe again. The server knows by their identity which of
+ * them it has had before. */
 static void on_client_live(void *ctx, const struct hs_server_info *server)
 {
 	struct link *l = ctx;
@@ -64,29 +59,21 @@ static void on_client_live(void *ctx, const struct hs_server_info *server)
 	l->session = ++l->client->sessions;
 	offer_shared_memory(l, server->shares);
 	/* Pushes that were on this link before: the same server is back, and none was lost. */
-	for (size_t i = 0; i < l->ninflight; i++)
-		if (!l->inflight[i].settled && !l->inflight[i].moved)
+	for (const struct request *r = l->open.first; r; r = r->next)
+		if (r->ops->class == REQUEST_PUSH && !r->push.moved)
 			l->client->lost_at = 0;
-	client_link_resend(l);
-	if (l->done_due)
-		client_link_send_done(l);
-	for (struct ask *a = l->asks; a; a = a->next)
-		client_link_send_pull(l, a);
+	request_send_all(l);
 	if (l->client->cfg.hooks)
 		l->client->cfg.hooks->up(l->client->cfg.hooks->ctx, l->index);
 	batcher_flush(&l->batcher, l->conn);
-}
-
-/* Does the record answer a request of an earlier layout? That request has been sent again. */
-static bool is_of_earlier_layout(const struct client *c, const struct record *r)
-{
-	return r->epoch < c->layout.epoch || r->generation < c->layout.generation;
 }
 
 static enum conn_verdict take_client_record(struct link *l, const struct record *r,
     const uint8_t *payload)
 {
 	struct client *c = l->client;
+	/* An answer to a request of an earlier layout: that request has been sent again. */
+	bool early = r->epoch < c->layout.epoch || r->generation < c->layout.generation;
 	struct err e = { 0 };
 
 	if (c->cfg.hooks && client_relay_take_record(l, r, payload))
@@ -95,7 +82,7 @@ static enum conn_verdict take_client_record(struct link *l, const struct record 
 	case REC_PULLED:
 	case REC_ROWS:
 	case REC_SCANNED:
-		if (is_of_earlier_layout(c, r))
+		if (early)
 			return CONN_TAKEN;
 		if (r->examples > c->members)
 			c->members = r->examples;
@@ -105,19 +92,17 @@ static enum conn_verdict take_client_record(struct link *l, const struct record 
 			c->first_answer = clock_now();
 		return client_pull_take_answer(l, r, payload, &l->fault) ? CONN_DROP : CONN_TAKEN;
 	case REC_RECEIPT:
-		if (!is_of_earlier_layout(c, r))
-			client_push_take_receipts(l, payload, r->len);
+		if (!early)
+			client_push_take_receipts(l, r, payload);
 		return CONN_TAKEN;
 	case REC_NO_KEYS:
 		client_rows_resend_ids(l, r);
 		return CONN_TAKEN;
 	case REC_CLOCKED:
-		if (r->seq == DONE_SEQ) {
-			l->done = true;
-			l->done_due = false;
-		} else if (r->step == c->clock_step && !is_of_earlier_layout(c, r)) {
-			l->clock_due = false;
-		}
+		if (r->seq == DONE_SEQ && l->done)
+			request_answer(l->done, &(struct answer){ .head = r }, NULL);
+		else if (r->seq != DONE_SEQ && l->clock && r->step == c->clock_step && !early)
+			request_answer(l->clock, &(struct answer){ .head = r }, NULL);
 		return CONN_TAKEN;
 	case REC_NACK:
 		/* The request was of another epoch. All requests are sent again when the view
@@ -232,8 +217,10 @@ void client_link_drop(struct link *l, const struct err *why)
 	l->state = LINK_DOWN;
 	if (!l->down_since)
 		l->down_since = clock_now();
-	if (l->open_inflight && !c->lost_at)
-		c->lost_at = l->down_since;
+	for (const struct request *r = l->open.first; r && !c->lost_at; r = r->next)
+		if (r->ops->class == REQUEST_PUSH)
+			c->lost_at = l->down_since;
+	request_lose_all(l);
 	if (why)
 		l->fault = *why;
 	l->next_try = clock_now() + l->retry;
@@ -250,39 +237,6 @@ void client_link_drop(struct link *l, const struct err *why)
 		c->fatal = l->fault;
 		err_prefix(&c->fatal, "%s (%s)", l->id, l->tcp);
 	}
-}
-
-static struct link *use_server_link(struct client *c, uint16_t server, const struct table *t,
-    uint32_t part, struct err *e)
-{
-	if (server >= c->nservers) {
-		err_set(e, ERR_NOTREADY, "table \"%s\" partition %u is on no server", t->name,
-		    part);
-		return NULL;
-	}
-	c->link[server]->used = true;
-	return c->link[server];
-}
-
-static struct link *use_relay_link(struct client *c)
-{
-	client_relay_link(c)->used = true;
-	return client_relay_link(c);
-}
-
-struct link *client_link_of_push(struct client *c, const struct inflight_push *d, struct err *e)
-{
-	if (c->relayed && !d->alone && d->step != CLIENT_NOW)
-		return use_relay_link(c);
-	return use_server_link(c, table_head(d->table, d->part), d->table, d->part, e);
-}
-
-struct link *client_link_of_pull(struct client *c, const struct table *t, uint32_t part,
-    uint64_t step, struct err *e)
-{
-	if (c->relayed && step != CLIENT_NOW)
-		return use_relay_link(c);
-	return use_server_link(c, table_tail(t, part), t, part, e);
 }
 
 /* ---- life ---- */
@@ -351,11 +305,18 @@ void client_free(struct client *c)
 		conn_free(l->conn);
 		l->conn = NULL;
 		batcher_release(&l->batcher);
-		buf_release(&l->claims);
 		keycache_free(l->kept);
-		client_link_free_pulls(l);
-		client_link_free_pushes(l);
-		free(l);
+	}
+	for (struct request *r; (r = request_next(c, NULL));)
+		request_free(r);
+	for (struct request *r; (r = c->spare_requests);) {
+		c->spare_requests = r->next;
+		free(r);
+	}
+	for (unsigned i = 0; i < c->nlinks; i++) {
+		buf_release(&c->link[i]->announced);
+		buf_release(&c->link[i]->clocked);
+		free(c->link[i]);
 	}
 	client_encode_free_residuals(c);
 	client_rows_free_residuals(c);

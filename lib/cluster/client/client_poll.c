@@ -142,12 +142,6 @@ static bool check_links(struct client *c, int64_t begin, int64_t now)
 	return reach;
 }
 
-/* Is the link UP, and an answer open? */
-static bool has_open_answer(const struct link *l)
-{
-	return l->state == LINK_UP && (l->asks || l->open_inflight || l->clock_due || l->done_due);
-}
-
 /* Log what this step has been waiting for since `since`. */
 static void log_waiting(struct client *c, uint64_t step, int64_t since)
 {
@@ -170,7 +164,7 @@ static void log_waiting(struct client *c, uint64_t step, int64_t since)
 	for (unsigned i = 0; !who.len && i < c->nlinks; i++) {
 		struct link *l = c->link[i];
 
-		if (has_open_answer(l))
+		if (l->state == LINK_UP && l->open.first)
 			log_warn(c->cfg.log,
 			    "waiting for %s (%s) for %d s: it is connected, and does not answer",
 			    l->id, l->tcp, seconds);

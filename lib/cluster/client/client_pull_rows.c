@@ -44,13 +44,104 @@ static struct client_row_list *new_row_list(struct client *c, size_t n)
 	return list;
 }
 
-void client_row_list_drop(struct client *c, struct client_row_list *list)
+/* Give up one use of a list. Its memory stays with the client for the next. */
+static void drop_row_list(struct client *c, struct client_row_list *list)
 {
-	if (!list || --list->users)
+	if (--list->users)
 		return;
 	client_row_list_free(c->spare_list);
 	c->spare_list = list;
 }
+
+/* ---- the request ---- */
+
+static void send_row_pull(struct request *r)
+{
+	struct record head = client_record_head(r->client, REC_PULL_ROWS, r->step);
+
+	head.seq = r->seq;
+	head.table = r->table->id;
+	head.part = r->part;
+	client_rows_send_pull(r, &head);
+}
+
+static enum err_code set_unasked_error(struct err *e)
+{
+	return err_set(e, ERR_PROTO, "rows that were not asked for");
+}
+
+/* Take an answer with all rows of the question. */
+static enum err_code take_whole_rows(const struct request *r, const struct answer *a, struct err *e)
+{
+	const struct client_relay_hooks *h = r->client->cfg.hooks;
+	const struct pull *p = &r->pull;
+	size_t cols = r->table->cols, floats = r->n * cols;
+	const struct codec *codec = codec_by_id(a->head->codec);
+	float *room;
+	const float *x;
+
+	if (!codec || codec->check(a->payload, a->head->len, floats) == CODEC_MALFORMED)
+		return set_unasked_error(e);
+	room = codec->lossy ? mem_regrow(NULL, floats + 1, sizeof *room) : NULL;
+	x = codec_values(codec, a->payload, a->head->len, floats, room);
+	if (h)
+		h->rows(h->ctx, r->table, r->part, r->step, p->ids, r->n, x, a->head->total);
+	for (uint32_t i = 0; !h && i < r->n; i++) {
+		if (i + AHEAD < r->n)
+			__builtin_prefetch(p->dst + p->pos[i + AHEAD] * cols, 1);
+		copy_floats(p->dst + p->pos[i] * cols, x + i * cols, cols);
+	}
+	free(room);
+	return ERR_OK;
+}
+
+/* Take an answer with changes. dst holds the cached rows already. */
+static enum err_code take_row_changes(const struct request *r, const struct answer *a,
+    struct err *e)
+{
+	const struct codec *codec = codec_by_id(a->head->codec);
+
+	if (!r->pull.since || !codec ||
+	    delta_check(codec, a->payload, a->head->len, r->n, r->table->cols) == CODEC_MALFORMED)
+		return set_unasked_error(e);
+	delta_apply(codec, a->payload, a->head->len, r->n, r->table->cols, r->pull.pos,
+	    r->pull.dst);
+	return ERR_OK;
+}
+
+static enum err_code row_pull_answered(struct request *r, const struct answer *a, struct err *e)
+{
+	enum err_code rc;
+
+	if (a->head->type != REC_ROWS)
+		return err_set(e, ERR_PROTO, "%s answers another question", r->link->id);
+	rc = a->head->flags & RECORD_DELTA ? take_row_changes(r, a, e) : take_whole_rows(r, a, e);
+	if (!rc && r->pull.since)
+		client_row_cache_store(r, a->head->total);
+	if (!rc)
+		*client_version_at(r->client, r->table, r->part) = a->head->total;
+	return rc;
+}
+
+/* The cached versions mean nothing to a relay or another replica: ask for all rows. */
+static void forget_versions(struct request *r)
+{
+	free(r->pull.since);
+	r->pull.since = NULL;
+}
+
+static void release_row_pull(struct request *r)
+{
+	forget_versions(r);
+	drop_row_list(r->client, r->pull.list);
+}
+
+const struct request_ops client_row_pull_ops = { .class = REQUEST_PULL,
+	.server = table_tail,
+	.send = send_row_pull,
+	.answered = row_pull_answered,
+	.forget_server = forget_versions,
+	.release = release_row_pull };
 
 /* ---- asking ---- */
 
@@ -68,25 +159,23 @@ static enum err_code want_part_rows(struct client *c, const struct table *t, uin
     struct err *e)
 {
 	uint32_t most = rows_per_record(t, changed);
-	struct link *l = client_link_of_pull(c, t, part, step, e);
 
-	if (!l)
-		return ERR_NOTREADY;
 	for (uint32_t end = at + n; at < end; at += most) {
-		struct ask *a = client_pull_add(c, l, REC_PULL_ROWS, t, step);
+		struct request *r = request_new(c, &client_row_pull_ops, t, part, step);
 
-		a->part = part;
-		a->dst = dst;
-		a->n = end - at < most ? end - at : most;
-		a->list = list;
-		a->ids = list->ids + at;
-		a->pos = list->pos + at;
+		r->n = end - at < most ? end - at : most;
+		r->pull = (struct pull){ .dst = dst,
+			.list = list,
+			.ids = list->ids + at,
+			.pos = list->pos + at };
 		list->users++;
 		/* Only servers know the versions of rows. A relay has rows for one step only. */
-		if (changed && l != client_relay_link(c))
-			client_row_cache_lookup(c, a);
-		if (l->state == LINK_UP)
-			client_link_send_pull(l, a);
+		if (changed && client_route(r, NULL) != client_relay_link(c))
+			client_row_cache_lookup(r);
+		if (request_submit(r, e)) {
+			request_free(r);
+			return ERR_NOTREADY;
+		}
 	}
 	return ERR_OK;
 }
@@ -193,7 +282,7 @@ static enum err_code want_table_rows(struct client *c, const struct table *t, ui
 		    dst, e);
 		client_rows_flush_if_many(c);
 	}
-	client_row_list_drop(c, list);
+	drop_row_list(c, list);
 	free(part);
 	free(next);
 	free(start);
@@ -210,62 +299,4 @@ enum err_code client_want_changed_rows(struct client *c, const struct table *t, 
     const uint64_t *ids, size_t n, float *dst, struct err *e)
 {
 	return want_table_rows(c, t, step, ids, n, true, dst, e);
-}
-
-/* ---- answers ---- */
-
-static enum err_code set_unasked_error(struct err *e)
-{
-	return err_set(e, ERR_PROTO, "rows that were not asked for");
-}
-
-/* Take an answer with all rows of the question. */
-static enum err_code take_whole_rows(const struct client_relay_hooks *h, const struct ask *a,
-    const struct record *r, const uint8_t *payload, struct err *e)
-{
-	size_t cols = a->table->cols, floats = a->n * cols;
-	const struct codec *codec = codec_by_id(r->codec);
-	float *room;
-	const float *x;
-
-	if (!codec || codec->check(payload, r->len, floats) == CODEC_MALFORMED)
-		return set_unasked_error(e);
-	room = codec->lossy ? mem_regrow(NULL, floats + 1, sizeof *room) : NULL;
-	x = codec_values(codec, payload, r->len, floats, room);
-	if (h)
-		h->rows(h->ctx, a->table, a->part, a->step, a->ids, a->n, x, r->total);
-	for (uint32_t i = 0; !h && i < a->n; i++) {
-		if (i + AHEAD < a->n)
-			__builtin_prefetch(a->dst + a->pos[i + AHEAD] * cols, 1);
-		copy_floats(a->dst + a->pos[i] * cols, x + i * cols, cols);
-	}
-	free(room);
-	return ERR_OK;
-}
-
-/* Take an answer with changes. dst holds the cached rows already. */
-static enum err_code take_row_changes(const struct ask *a, const struct record *r,
-    const uint8_t *payload, struct err *e)
-{
-	const struct codec *codec = codec_by_id(r->codec);
-
-	if (!a->since || !codec ||
-	    delta_check(codec, payload, r->len, a->n, a->table->cols) == CODEC_MALFORMED)
-		return set_unasked_error(e);
-	delta_apply(codec, payload, r->len, a->n, a->table->cols, a->pos, a->dst);
-	return ERR_OK;
-}
-
-enum err_code client_rows_take_answer(struct link *l, const struct ask *a, const struct record *r,
-    const uint8_t *payload, struct err *e)
-{
-	enum err_code rc;
-
-	if (a->type != REC_PULL_ROWS)
-		return set_unasked_error(e);
-	rc = r->flags & RECORD_DELTA ? take_row_changes(a, r, payload, e)
-	                             : take_whole_rows(l->client->cfg.hooks, a, r, payload, e);
-	if (!rc && a->since)
-		client_row_cache_store(l->client, a, r->total);
-	return rc;
 }

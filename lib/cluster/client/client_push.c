@@ -1,338 +1,260 @@
 /* SPDX-License-Identifier: ISC */
-#include "core/clock.h"
+#include <math.h>
+#include <stdlib.h>
+
 #include "client/client_state.h"
-#include "core/endian.h"
+#include "core/clock.h"
 #include "core/fail.h"
 #include "core/mem.h"
+#include "math/vec.h"
 #include "sync/receipt.h"
 
-/* ---- sending ---- */
+/* Pushes of dense tables: encoding, sending, receipts. */
 
-void client_link_send_push(struct link *l, const struct inflight_push *d)
+/* ---- encoding ---- */
+
+/* Encoding of dense gradients. With error feedback, the difference between a gradient and its
+ * encoding is kept as the table's residual and added to its next gradient (Seide et al. 2014;
+ * Karimireddy et al., "Error Feedback Fixes SignSGD", ICML 2019). */
+
+/* Deep gradient compression starts with a quarter of the values, and reaches the configured
+ * fraction after this many steps. */
+#define WARM_UP       500
+#define WARM_FRACTION 0.25
+
+/* The table's array in a list of residuals or velocities, made of zeroes when there is none. */
+static float *table_feedback(float ***kept, size_t *n, const struct table *t)
 {
-	struct record r = client_record_head(l->client, REC_PUSH, d->step);
-
-	r.table = d->table->id;
-	r.part = d->part;
-	r.examples = d->examples;
-	r.seq = d->pulled;
-	r.codec = d->codec;
-	if (d->table->sparse) {
-		client_rows_send_push(l, d, &r);
-		return;
+	if (t->id >= *n) {
+		*kept = mem_regrow(*kept, (size_t)t->id + 1, sizeof **kept);
+		while (*n <= t->id)
+			(*kept)[(*n)++] = NULL;
 	}
-	r.len = d->body ? (uint32_t)d->len : d->g ? d->n * 4 : 0;
-	if (r.len <= BATCHER_SMALL) {
-		client_link_send(l, &r, d->body ? (const void *)d->body : d->g);
+	if (!(*kept)[t->id])
+		(*kept)[t->id] = mem_array(table_elements(t), sizeof(float));
+	return (*kept)[t->id];
+}
+
+float *client_encode_residual(struct client *c, const struct table *t, bool velocity)
+{
+	return velocity ? table_feedback(&c->velocity, &c->nvelocities, t)
+	                : table_feedback(&c->residual, &c->nresiduals, t);
+}
+
+static float *part_residual(struct client *c, const struct request *r)
+{
+	return table_feedback(&c->residual, &c->nresiduals, r->table) +
+	    table_part_begin(r->table, r->part);
+}
+
+/* Momentum correction: accumulate velocities instead of gradients (Lin et al., "Deep Gradient
+ * Compression", ICLR 2018, equation 5). Returns the partition's velocity, updated by this
+ * gradient. */
+static float *update_velocity(struct client *c, const struct request *r)
+{
+	float *u = table_feedback(&c->velocity, &c->nvelocities, r->table) +
+	    table_part_begin(r->table, r->part);
+
+	vec_xpay(r->n, r->push.g, c->cfg.coding.momentum, u);
+	return u;
+}
+
+/* The codec's argument at this step: for codecs with momentum it falls from WARM_FRACTION to
+ * the configured one, exponentially. */
+static double warm_up_argument(const struct codec *codec, double arg, uint64_t step)
+{
+	double part = (double)step / WARM_UP;
+
+	if (!codec->momentum || part >= 1 || arg >= WARM_FRACTION)
+		return arg;
+	return pow(WARM_FRACTION, 1 - part) * pow(arg, part);
+}
+
+/* Encode a push into r->push.body. left: the partition's residual, or NULL. keep: store the values
+ * that this encoding leaves out as the new residual; else the old one is used up, and zeroed. */
+static void encode_body(struct client *c, struct request *r, const struct codec *codec, float *left,
+    bool keep)
+{
+	double arg = warm_up_argument(codec, c->cfg.coding.codec.arg, r->step);
+	const float *x = r->push.g;
+	float *u = NULL;
+
+	/* Send values that are not finite as they are: the server refuses them. The same way
+	 * go lossless pushes with a residual of zeroes. */
+	if ((!codec->lossy && vec_sumsq(r->n, left) <= 0) || !vec_all_finite(r->n, r->push.g))
+		return;
+	if (codec->momentum)
+		x = u = update_velocity(c, r);
+	if (left) {
+		vec_add(r->n, x, left);
+		x = left;
+	}
+	r->push.codec = codec->id;
+	r->push.body = mem_alloc(codec->bound(arg, r->n));
+	r->push.len = codec->encode(arg, &c->rng, x, r->n, r->push.body);
+	if (keep)
+		codec->add(r->push.body, r->push.len, r->n, -1, left);
+	else if (left)
+		memset(left, 0, r->n * sizeof *left);
+	/* Factor masking: zero the velocity of the values that were sent. */
+	if (u && left)
+		vec_mask(r->n, left, u);
+}
+
+void client_encode_push(struct request *r)
+{
+	struct client *c = r->client;
+	const struct client_coding *coding = &c->cfg.coding;
+	const struct codec *codec = coding->codec.codec ? coding->codec.codec : codec_by_id(0);
+	bool keep = coding->feedback && codec->lossy;
+	/* A residual that an earlier coding left is sent with the first push, even by a codec
+	 * that keeps none. */
+	bool before = r->table->id < c->nresiduals && c->residual[r->table->id];
+	int64_t begin;
+
+	/* Raw values are sent from the caller's memory, without a copy. */
+	if (!codec->lossy && !before)
+		return;
+	begin = clock_now();
+	encode_body(c, r, codec, keep || before ? part_residual(c, r) : NULL, keep);
+	client_encode_count_time(c, begin);
+}
+
+static void grow_feedback(float **kept, size_t n, size_t table, uint64_t had, uint64_t elements)
+{
+	if (table >= n || !kept[table])
+		return;
+	kept[table] = mem_regrow(kept[table], elements, sizeof(float));
+	memset(kept[table] + had, 0, (elements - had) * sizeof(float));
+}
+
+void client_encode_grow_residual(struct client *c, const struct table *had, const struct table *t)
+{
+	grow_feedback(c->residual, c->nresiduals, t->id, table_elements(had), table_elements(t));
+	grow_feedback(c->velocity, c->nvelocities, t->id, table_elements(had), table_elements(t));
+}
+
+void client_encode_free_residuals(struct client *c)
+{
+	for (size_t i = 0; i < c->nresiduals; i++)
+		free(c->residual[i]);
+	for (size_t i = 0; i < c->nvelocities; i++)
+		free(c->velocity[i]);
+	free(c->residual);
+	free(c->velocity);
+	c->residual = c->velocity = NULL;
+	c->nresiduals = c->nvelocities = 0;
+}
+
+/* ---- the request ---- */
+
+static void send_push(struct request *r)
+{
+	struct link *l = r->link;
+	struct record head = client_record_head(l->client, REC_PUSH, r->step);
+	const void *payload = r->push.body ? (const void *)r->push.body : r->push.g;
+
+	head.table = r->table->id;
+	head.part = r->part;
+	head.examples = r->push.examples;
+	head.seq = r->push.pulled;
+	head.codec = r->push.codec;
+	head.len = r->push.body ? (uint32_t)r->push.len : r->push.g ? r->n * 4 : 0;
+	if (head.len <= BATCHER_SMALL) {
+		batcher_add(&l->batcher, l->conn, &head, payload);
 		return;
 	}
 	batcher_flush(&l->batcher, l->conn);
-	conn_lend(l->conn, &r, d->body ? (const void *)d->body : d->g);
+	conn_lend(l->conn, &head, payload);
 }
 
-void client_link_send_clock(struct link *l)
+/* The receipt of a push: when it was too late, its values join the table's next push. */
+static enum err_code push_answered(struct request *r, const struct answer *a, struct err *e)
 {
-	struct record r = client_record_head(l->client, REC_CLOCK, l->client->clock_step);
+	const struct codec *codec = codec_by_id(r->push.codec);
 
-	r.examples = l->client->clock_examples;
-	if (l->client->announced_step == l->client->clock_step)
-		r.len = (uint32_t)l->claims.len;
-	client_link_send(l, &r, l->claims.data);
+	(void)e;
+	if (a->receipt->status == PUSH_LATE && r->push.body && r->client->cfg.coding.feedback)
+		codec->add(r->push.body, r->push.len, r->n, 1, part_residual(r->client, r));
+	return ERR_OK;
 }
 
-void client_link_send_done(struct link *l)
+static void release_push(struct request *r)
 {
-	struct record r = client_record_head(l->client, REC_DONE, 0);
-
-	r.seq = DONE_SEQ;
-	client_link_send(l, &r, NULL);
+	free(r->push.body);
 }
 
-/* ---- in-flight pushes ---- */
+const struct request_ops client_push_ops = { .class = REQUEST_PUSH,
+	.server = table_head,
+	.send = send_push,
+	.answered = push_answered,
+	.release = release_push };
 
-void client_push_release(struct client *c, struct inflight_push *d)
+enum err_code client_submit_push(struct request *r, struct err *e)
 {
-	if (d->bodies)
-		client_bodies_drop(c, d->bodies);
+	struct client *c = r->client;
+	enum err_code rc;
+
+	r->push.pulled = *client_version_at(c, r->table, r->part);
+	if (c->cfg.latency)
+		r->push.sent_at = clock_now();
+	if (c->cfg.oldest_open)
+		atomic_store_explicit(c->cfg.oldest_open, 0, memory_order_relaxed);
+	rc = request_submit(r, e);
+	if (rc)
+		request_free(r);
 	else
-		free(d->body);
-	d->body = NULL;
-	d->bodies = NULL;
-}
-
-/* Release every push of a link, settled or not. */
-static void clear_inflight_pushes(struct link *l)
-{
-	/* A settled push that was sent again after a change of layout may still wait to be
-	 * written: let the connection copy the bodies that it borrowed. */
-	if (l->conn && l->ninflight)
-		conn_keep_lent(l->conn);
-	for (size_t i = 0; i < l->ninflight; i++)
-		client_push_release(l->client, &l->inflight[i]);
-	l->ninflight = l->first_inflight = l->open_inflight = 0;
-}
-
-/* Announce a push: every server with a copy of the partition learns by the next CLOCK that the
- * push comes, so that none takes the step for complete without it. Announcements of an earlier
- * step are dropped: their CLOCK has been acknowledged (client_push_begin). */
-static void announce_push(struct client *c, const struct inflight_push *d)
-{
-	const struct run *run = table_run(d->table, d->part);
-
-	if (d->mean)
-		return;
-	if (d->step != c->announced_step)
-		for (unsigned i = 0; i < c->nlinks; i++)
-			buf_clear(&c->link[i]->claims);
-	c->announced_step = d->step;
-	if (c->relayed) {
-		msg_put_part(&client_relay_link(c)->claims, d->table->id, d->part, d->alone);
-		return;
-	}
-	for (unsigned i = 0; i < run->nchain; i++)
-		if (run->chain[i] < c->nservers)
-			msg_put_part(&c->link[run->chain[i]]->claims, d->table->id, d->part,
-			    d->alone);
-	if (run->joining < c->nservers)
-		msg_put_part(&c->link[run->joining]->claims, d->table->id, d->part, d->alone);
-}
-
-/* Add a push to the link's list. Settled pushes are released only when all are settled, so
- * that the list stays in the order of sending. */
-static void keep_inflight_push(struct link *l, const struct inflight_push *d)
-{
-	if (!l->open_inflight)
-		clear_inflight_pushes(l);
-	if (l->ninflight == l->cap_inflight) {
-		l->cap_inflight = l->cap_inflight ? l->cap_inflight * 2 : 64;
-		l->inflight = mem_regrow(l->inflight, l->cap_inflight, sizeof *l->inflight);
-	}
-	l->inflight[l->ninflight++] = *d;
-	l->open_inflight++;
-	if (l->client->cfg.oldest_open)
-		atomic_store_explicit(l->client->cfg.oldest_open, 0, memory_order_relaxed);
+		client_announce(r);
+	return rc;
 }
 
 void client_push_note_oldest(struct client *c)
 {
 	bool exact = c->cfg.paused && c->cfg.paused(c->cfg.ctx);
-	uint64_t oldest = CLIENT_NONE_OPEN;
+	uint64_t oldest = c->nopen[REQUEST_PUSH] && !exact ? 0 : CLIENT_NONE_OPEN;
 
 	if (!c->cfg.oldest_open)
 		return;
-	for (unsigned i = 0; i < c->nlinks; i++) {
-		const struct link *l = c->link[i];
-
-		if (l->open_inflight && !exact)
-			oldest = 0;
-		for (size_t k = 0; exact && l->open_inflight && k < l->ninflight; k++)
-			if (!l->inflight[k].settled && l->inflight[k].step < oldest)
-				oldest = l->inflight[k].step;
-	}
+	for (struct request *r = NULL; exact && (r = request_next(c, r));)
+		if (r->ops->class == REQUEST_PUSH && r->step < oldest)
+			oldest = r->step;
 	atomic_store_explicit(c->cfg.oldest_open, oldest, memory_order_relaxed);
 }
 
-void client_push_add(struct link *l, const struct inflight_push *d)
+void client_push_take_receipts(struct link *l, const struct record *head, const uint8_t *payload)
 {
-	keep_inflight_push(l, d);
-	if (l->state == LINK_UP)
-		client_link_send_push(l, &l->inflight[l->ninflight - 1]);
-}
-
-/* Has every server acknowledged the last CLOCK? Then each of them has all announcements of the
- * present layout too, and its epoch is confirmed. */
-static bool all_clocks_answered(struct client *c)
-{
-	for (unsigned i = 0; i < c->nlinks; i++)
-		if (c->link[i]->clock_due)
-			return false;
-	c->confirmed = c->layout.epoch;
-	return true;
-}
-
-/* Does a push of this step belong after the last CLOCK? It must be sent behind that CLOCK: a
- * server that gets it earlier holds it until the step before is complete, and reads nothing
- * more from this session, not even the CLOCK. */
-static bool is_after_clock(const struct client *c, uint64_t step)
-{
-	return c->clocked && step != CLIENT_NOW && step > c->clock_step;
-}
-
-enum err_code client_push_begin(struct client *c, uint64_t step, struct err *e)
-{
-	/* Finish announcing step N-1 to every server before announcing step N, because both
-	 * use the same buffer: a CLOCK of step N-1 that had to be sent again would announce
-	 * nothing. */
-	return is_after_clock(c, step) ? client_wait_until(c, all_clocks_answered, step, e)
-	                               : ERR_OK;
-}
-
-enum err_code client_push_start(struct client *c, struct inflight_push *d, struct err *e)
-{
-	struct link *l = client_link_of_push(c, d, e);
-
-	if (!l)
-		return ERR_NOTREADY;
-	d->pulled = *client_version_at(c, d->table, d->part);
-	if (c->cfg.latency)
-		d->sent_at = clock_now();
-	client_push_add(l, d);
-	announce_push(c, d);
-	return ERR_OK;
-}
-
-/* A mean is not announced, so it need not wait for the CLOCK before it. */
-static bool is_sent_after_clock(const struct client *c, const struct inflight_push *d)
-{
-	return !d->mean && is_after_clock(c, d->step);
-}
-
-/* Send the link's in-flight pushes again: those before the last CLOCK, or those after it. */
-static void resend_pushes(struct link *l, bool ahead)
-{
-	for (size_t i = 0; i < l->ninflight; i++)
-		if (!l->inflight[i].settled &&
-		    is_sent_after_clock(l->client, &l->inflight[i]) == ahead)
-			client_link_send_push(l, &l->inflight[i]);
-}
-
-void client_link_resend(struct link *l)
-{
-	resend_pushes(l, false);
-	if (l->clock_due)
-		client_link_send_clock(l);
-	resend_pushes(l, true);
-}
-
-/* Announce those of n pushes that belong before the last CLOCK, or after it. */
-static void announce_pushes(struct client *c, const struct inflight_push *open, size_t n,
-    bool ahead)
-{
-	for (size_t k = 0; k < n; k++)
-		if (is_sent_after_clock(c, &open[k]) == ahead)
-			announce_push(c, &open[k]);
-}
-
-/* Rebuild the queue of every link for the present layout:
- * 1. Collect all in-flight pushes, and clear queues and announcements.
- * 2. Put each push on the link of its present primary.
- * 3. Announce the pushes up to the last CLOCK's step, since step 4 sends that CLOCK again.
- * 4. On each link send those pushes, the CLOCK, and the pushes of the next step.
- * 5. Announce the pushes of the next step, for the next CLOCK.  That discards the announcements
- *    of 3, which have been sent: both use the same buffer. */
-void client_push_reroute_all(struct client *c)
-{
-	struct inflight_push *open = NULL;
-	size_t n = 0;
-
-	for (unsigned i = 0; i < c->nlinks; i++) {
-		struct link *l = c->link[i];
-
-		/* Another link may settle these pushes before this connection has written the
-		 * bodies that it borrowed. */
-		if (l->conn)
-			conn_keep_lent(l->conn);
-		for (size_t k = 0; k < l->ninflight; k++) {
-			if (l->inflight[k].settled) {
-				client_push_release(c, &l->inflight[k]);
-				continue;
-			}
-			open = mem_regrow(open, n + 1, sizeof *open);
-			open[n] = l->inflight[k];
-			open[n].moved |= client_link_of_push(c, &open[n], NULL) != l;
-			n++;
-		}
-		l->ninflight = l->first_inflight = l->open_inflight = 0;
-		buf_clear(&l->claims);
-	}
-	for (size_t k = 0; k < n; k++) {
-		struct link *l = client_link_of_push(c, &open[k], NULL);
-
-		/* No server holds the partition: the push stays on link 0 until another
-		 * layout. */
-		keep_inflight_push(l ? l : c->link[0], &open[k]);
-	}
-	announce_pushes(c, open, n, false);
-	/* A server that just became a replica must get this step's CLOCK again, with its
-	 * announcements. A link that CLOCKs no longer go to must not send one: it would
-	 * announce nothing. */
-	for (unsigned i = 0; i < c->nlinks; i++) {
-		struct link *l = c->link[i];
-
-		l->clock_due = c->clocked && client_link_takes_clocks(l);
-		l->used |= l->clock_due;
-		if (l->state == LINK_UP)
-			client_link_resend(l);
-	}
-	announce_pushes(c, open, n, true);
-	free(open);
-}
-
-void client_link_free_pushes(struct link *l)
-{
-	clear_inflight_pushes(l);
-	free(l->inflight);
-	l->inflight = NULL;
-	l->cap_inflight = 0;
-}
-
-struct inflight_push *client_push_find(struct link *l, uint16_t table, uint32_t part, uint64_t step)
-{
-	for (size_t k = 0; k < l->ninflight; k++) {
-		size_t i = (l->first_inflight + k) % l->ninflight;
-		struct inflight_push *d = &l->inflight[i];
-
-		if (!d->settled && d->table->id == table && d->part == part && d->step == step) {
-			l->first_inflight = i + 1 == l->ninflight ? 0 : i + 1;
-			return d;
-		}
-	}
-	return NULL;
-}
-
-/* Log the first receipt of a push that was moved after a server was lost. */
-static void log_recovery(struct client *c)
-{
-	log_info(c->cfg.log,
-	    "epoch %u: pushes are acknowledged again, %.3f s after a server was lost",
-	    c->layout.epoch, (double)(clock_now() - c->lost_at) / NSEC_PER_SEC);
-	c->lost_at = 0;
-}
-
-void client_push_take_receipts(struct link *l, const uint8_t *payload, size_t len)
-{
-	struct client_stats *s = &l->client->stats;
-	struct hist *latency = l->client->cfg.latency;
-	int64_t now = latency ? clock_now() : 0;
+	struct client *c = l->client;
+	struct client_stats *s = &c->stats;
+	int64_t now = c->cfg.latency ? clock_now() : 0;
 	struct msg_receipt m;
 
-	for (size_t i = 0; msg_get_receipt(payload, len, i, &m); i++) {
-		struct inflight_push *d = client_push_find(l, m.table, m.part, m.step);
+	for (size_t i = 0; msg_get_receipt(payload, head->len, i, &m); i++) {
+		struct request *r = request_of_receipt(l, m.table, m.part, m.step);
 
-		if (!d)
-			/* settled before: a push that was sent twice gets two receipts */
+		if (!r)
+			/* A push that was sent twice gets two receipts. */
 			continue;
-		if (m.status == PUSH_SPLIT) {
-			s->receipts[m.status]++;
-			client_relay_split_push(l, d);
-			continue;
-		}
-		d->settled = true;
-		l->open_inflight--;
-		if (latency)
-			hist_add(latency, (uint64_t)(now - d->sent_at));
-		if (d->moved && l->client->lost_at)
-			log_recovery(l->client);
 		if (m.status < sizeof s->receipts / sizeof *s->receipts)
 			s->receipts[m.status]++;
+		if (m.status == PUSH_SPLIT) {
+			/* The relay could not aggregate it: push it to the primary. */
+			r->alone = true;
+			request_reroute(r);
+			continue;
+		}
+		if (c->cfg.latency)
+			hist_add(c->cfg.latency, (uint64_t)(now - r->push.sent_at));
+		if (r->push.moved && c->lost_at) {
+			log_info(c->cfg.log,
+			    "epoch %u: pushes are acknowledged again, %.3f s after a server was lost",
+			    c->layout.epoch, (double)(clock_now() - c->lost_at) / NSEC_PER_SEC);
+			c->lost_at = 0;
+		}
 		if (m.status != PUSH_LATE)
 			s->staleness_sum += m.staleness;
-		else if (m.step + m.staleness > l->client->open_step)
-			l->client->open_step = m.step + m.staleness;
-		if (m.status == PUSH_LATE && d->table->sparse)
-			client_rows_restore_residual(l->client, d);
-		else if (m.status == PUSH_LATE)
-			client_encode_restore_residual(l->client, d);
+		else if (m.step + m.staleness > c->open_step)
+			c->open_step = m.step + m.staleness;
+		request_answer(r, &(struct answer){ head, payload, &m }, NULL);
 	}
 }
 
@@ -347,20 +269,16 @@ enum err_code client_push(struct client *c, const struct table *t, uint64_t step
 enum err_code client_push_parts(struct client *c, const struct table *t, uint64_t step,
     uint32_t examples, uint32_t first, uint32_t count, const float *g, struct err *e)
 {
-	enum err_code rc = client_push_begin(c, step, e);
+	enum err_code rc = client_begin_pushes(c, step, e);
 
 	for (uint32_t p = first; !rc && p < first + count; p++) {
-		struct inflight_push d = { .table = t,
-			.part = p,
-			.examples = examples,
-			.step = step };
+		struct request *r = request_new(c, &client_push_ops, t, p, step);
 
-		d.n = table_part_elements(t, p);
-		d.g = g + table_part_begin(t, p);
-		client_encode_push(c, &d);
-		rc = client_push_start(c, &d, e);
-		if (rc)
-			client_push_release(c, &d);
+		r->n = table_part_elements(t, p);
+		r->push.examples = examples;
+		r->push.g = g + table_part_begin(t, p);
+		client_encode_push(r);
+		rc = client_submit_push(r, e);
 	}
 	FAIL_POINT("push_sent");
 	return rc;
@@ -369,108 +287,11 @@ enum err_code client_push_parts(struct client *c, const struct table *t, uint64_
 enum err_code client_push_mean(struct client *c, const struct table *t, uint64_t step,
     uint32_t part, const float *mean, struct err *e)
 {
-	struct inflight_push d = { .table = t,
-		.part = part,
-		.examples = mean ? 1 : 0,
-		.step = step,
-		.mean = true };
+	struct request *r = request_new(c, &client_push_ops, t, part, step);
 
-	d.n = table_part_elements(t, part);
-	d.g = mean ? mean + table_part_begin(t, part) : NULL;
-	return client_push_start(c, &d, e);
-}
-
-/* ---- clocks ---- */
-
-static bool all_records_written(struct client *c)
-{
-	for (unsigned i = 0; i < c->nlinks; i++) {
-		struct link *l = c->link[i];
-
-		if (l->used && (l->state != LINK_UP || l->batcher.n || conn_queued(l->conn)))
-			return false;
-	}
-	return true;
-}
-
-enum err_code client_clock_begin(struct client *c, uint64_t step, uint32_t examples, struct err *e)
-{
-	/* Each link has at most one CLOCK without an answer: a server that missed one would
-	 * wait for it forever. */
-	enum err_code rc = client_wait_until(c, all_clocks_answered, step, e);
-
-	if (rc)
-		return rc;
-	FAIL_POINT("clock_before");
-	c->clocked = true;
-	c->clock_step = step;
-	c->clock_examples = examples;
-	for (unsigned i = 0; i < c->nlinks; i++) {
-		struct link *l = c->link[i];
-
-		if (!client_link_takes_clocks(l))
-			continue;
-		l->used = true;
-		l->clock_due = true;
-		if (l->state == LINK_UP)
-			client_link_send_clock(l);
-	}
-	return ERR_OK;
-}
-
-enum err_code client_clock_end(struct client *c, uint64_t step, struct err *e)
-{
-	enum err_code rc = client_wait_until(c, all_records_written, step, e);
-
-	FAIL_POINT("clock_after");
-	return rc;
-}
-
-enum err_code client_clock(struct client *c, uint64_t step, uint32_t examples, struct err *e)
-{
-	enum err_code rc = client_clock_begin(c, step, examples, e);
-
-	return rc ? rc : client_clock_end(c, step, e);
-}
-
-static bool all_dones_answered(struct client *c)
-{
-	for (unsigned i = 0; i < c->nlinks; i++)
-		if (c->link[i]->done_due)
-			return false;
-	return true;
-}
-
-enum err_code client_done(struct client *c, struct err *e)
-{
-	enum err_code rc = client_settle(c, e);
-
-	if (!rc)
-		rc = client_wait_until(c, all_clocks_answered, CLIENT_NOW, e);
-	FAIL_POINT("done_before");
-	c->done = true;
-	for (unsigned i = 0; !rc && i < c->nlinks; i++) {
-		struct link *l = c->link[i];
-
-		if (!client_link_takes_clocks(l))
-			continue;
-		l->used = true;
-		l->done_due = true;
-		if (l->state == LINK_UP)
-			client_link_send_done(l);
-	}
-	return rc ? rc : client_wait_until(c, all_dones_answered, CLIENT_NOW, e);
-}
-
-static bool all_pushes_settled(struct client *c)
-{
-	for (unsigned i = 0; i < c->nlinks; i++)
-		if (c->link[i]->open_inflight)
-			return false;
-	return true;
-}
-
-enum err_code client_settle(struct client *c, struct err *e)
-{
-	return client_wait_until(c, all_pushes_settled, CLIENT_NOW, e);
+	r->n = table_part_elements(t, part);
+	r->push.examples = mean ? 1 : 0;
+	r->push.g = mean ? mean + table_part_begin(t, part) : NULL;
+	r->push.mean = true;
+	return client_submit_push(r, e);
 }

@@ -5,6 +5,7 @@
 #include "core/mem.h"
 #include "math/copy.h"
 #include "math/vec.h"
+#include "sync/receipt.h"
 
 /* Pushes of rows of sparse tables: which rows are sent, and which are held back for a later
  * push. */
@@ -96,28 +97,87 @@ static uint32_t filter_rows(struct client *c, const struct table *t, const uint6
 }
 
 /* Add weight times the decoded values of a push to the residuals of its rows. */
-static void add_to_residuals(struct client *c, const struct inflight_push *d, float weight)
+static void add_to_residuals(struct client *c, const struct request *d, float weight)
 {
 	size_t cols = d->table->cols, floats = d->n * cols,
 	       plain = MSG_ROWS_HEAD + (size_t)d->n * 8;
-	const uint64_t *ids = (const uint64_t *)(const void *)(d->body + MSG_ROWS_HEAD);
+	const uint64_t *ids = (const uint64_t *)(const void *)(d->push.body + MSG_ROWS_HEAD);
 	float *x = mem_array(floats + 1, sizeof *x);
 
-	codec_by_id(d->codec)->add(d->body + plain, d->len - plain, floats, weight, x);
+	codec_by_id(d->push.codec)
+	    ->add(d->push.body + plain, d->push.len - plain, floats, weight, x);
 	for (uint32_t i = 0; i < d->n; i++)
 		vec_add(cols, x + i * cols, client_rows_residual(c, d->table, ids[i]));
 	free(x);
 }
 
-void client_rows_restore_residual(struct client *c, const struct inflight_push *d)
+/* ---- the request ---- */
+
+static void send_row_push(struct request *r)
 {
-	if (keeps_residuals(c))
-		add_to_residuals(c, d, 1);
+	struct record head = client_record_head(r->client, REC_PUSH_ROWS, r->step);
+
+	head.table = r->table->id;
+	head.part = r->part;
+	head.examples = r->push.examples;
+	head.seq = r->push.pulled;
+	head.codec = r->push.codec;
+	client_rows_send_push(r, &head);
+}
+
+/* The receipt of a push: when it was too late, its values join the rows' next push. */
+static enum err_code row_push_answered(struct request *r, const struct answer *a, struct err *e)
+{
+	(void)e;
+	if (a->receipt->status == PUSH_LATE && keeps_residuals(r->client))
+		add_to_residuals(r->client, r, 1);
+	return ERR_OK;
+}
+
+/* Give up one use of a buffer of bodies.  Its memory stays with the client for the next push. */
+static void drop_bodies(struct client *c, struct bodies *b)
+{
+	if (--b->users)
+		return;
+	client_bodies_free(c->spare_bodies);
+	c->spare_bodies = b;
+}
+
+static void release_row_push(struct request *r)
+{
+	if (r->push.bodies)
+		drop_bodies(r->client, r->push.bodies);
+	else
+		free(r->push.body);
+}
+
+const struct request_ops client_row_push_ops = { .class = REQUEST_PUSH,
+	.server = table_head,
+	.send = send_row_push,
+	.answered = row_push_answered,
+	.release = release_row_push };
+
+/* One call of client_push_rows. */
+struct row_push {
+	const struct table *table;
+	uint64_t step;
+	uint32_t examples;
+};
+
+/* The push of n rows of one partition. */
+static struct request *new_row_push(struct client *c, const struct row_push *all, uint32_t part,
+    uint32_t n)
+{
+	struct request *r = request_new(c, &client_row_push_ops, all->table, part, all->step);
+
+	r->n = n;
+	r->push.examples = all->examples;
+	return r;
 }
 
 /* ---- pushing ---- */
 
-static void copy_pushed_rows(const struct inflight_push *d, const uint64_t *ids, const float *g,
+static void copy_pushed_rows(const struct request *d, const uint64_t *ids, const float *g,
     const uint32_t *order, float *x)
 {
 	size_t cols = d->table->cols;
@@ -127,12 +187,12 @@ static void copy_pushed_rows(const struct inflight_push *d, const uint64_t *ids,
 			__builtin_prefetch(ids + order[i + AHEAD]);
 			__builtin_prefetch(g + order[i + AHEAD] * cols);
 		}
-		put_le64(d->body + MSG_ROWS_HEAD + (size_t)i * 8, ids[order[i]]);
+		put_le64(d->push.body + MSG_ROWS_HEAD + (size_t)i * 8, ids[order[i]]);
 		copy_floats(x + i * cols, g + order[i] * cols, cols);
 	}
 }
 
-static void encode_row_body(struct client *c, struct inflight_push *d, const uint64_t *ids,
+static void encode_row_body(struct client *c, struct request *d, const uint64_t *ids,
     const float *g, const uint32_t *order)
 {
 	const struct codec *codec = rows_codec(c);
@@ -148,16 +208,17 @@ static void encode_row_body(struct client *c, struct inflight_push *d, const uin
 	for (uint32_t i = 0; codec->lossy && i < d->n; i++)
 		if (!vec_all_finite(cols, g + order[i] * cols))
 			codec = codec_by_id(0);
-	d->codec = codec->id;
-	d->body = mem_regrow(NULL, plain + codec->bound(c->cfg.coding.codec.arg, floats), 1);
-	msg_put_rows_head(d->body, d->n);
-	x = codec->lossy ? mem_array(floats + 1, sizeof *x) : (float *)(void *)(d->body + plain);
+	d->push.codec = codec->id;
+	d->push.body = mem_regrow(NULL, plain + codec->bound(c->cfg.coding.codec.arg, floats), 1);
+	msg_put_rows_head(d->push.body, d->n);
+	x = codec->lossy ? mem_array(floats + 1, sizeof *x)
+	                 : (float *)(void *)(d->push.body + plain);
 	copy_pushed_rows(d, ids, g, order, x);
-	d->len = plain + floats * 4;
+	d->push.len = plain + floats * 4;
 	if (!codec->lossy)
 		return;
-	d->len = plain +
-	    codec->encode(c->cfg.coding.codec.arg, &c->rng, x, floats, d->body + plain);
+	d->push.len = plain +
+	    codec->encode(c->cfg.coding.codec.arg, &c->rng, x, floats, d->push.body + plain);
 	for (uint32_t i = 0; keeps_residuals(c) && i < d->n; i++)
 		vec_add(cols, x + i * cols, client_rows_residual(c, d->table, ids[order[i]]));
 	if (keeps_residuals(c))
@@ -165,19 +226,17 @@ static void encode_row_body(struct client *c, struct inflight_push *d, const uin
 	free(x);
 }
 
-static enum err_code push_body(struct client *c, struct inflight_push *d, struct err *e)
+static enum err_code push_body(struct client *c, struct request *d, struct err *e)
 {
-	enum err_code rc = client_push_start(c, d, e);
+	enum err_code rc = client_submit_push(d, e);
 
-	if (rc)
-		client_push_release(c, d);
-	else
+	if (!rc)
 		client_rows_flush_if_many(c);
 	return rc;
 }
 
 /* Push with residuals, a filter or a codec, one partition after the other. */
-static enum err_code push_encoded_rows(struct client *c, const struct inflight_push *all,
+static enum err_code push_encoded_rows(struct client *c, const struct row_push *all,
     const uint64_t *ids, size_t n, const float *g, const float *w, struct err *e)
 {
 	const struct table *t = all->table;
@@ -196,17 +255,17 @@ static enum err_code push_encoded_rows(struct client *c, const struct inflight_p
 		memcpy(whole, g, n * t->cols * sizeof *whole);
 	client_rows_sort_by_part(t, ids, n, start, order, NULL);
 	for (uint32_t p = 0; !rc && p < t->nparts; p++) {
-		struct inflight_push d = *all;
+		uint32_t some = start[p + 1] - start[p];
+		struct request *d;
 
-		d.part = p;
-		d.n = start[p + 1] - start[p];
 		if (sifts)
-			d.n = filter_rows(c, t, ids, w, order + start[p], d.n, whole);
-		if (!d.n)
+			some = filter_rows(c, t, ids, w, order + start[p], some, whole);
+		if (!some)
 			continue;
-		encode_row_body(c, &d, ids, sifts ? whole : g, order + start[p]);
+		d = new_row_push(c, all, p, some);
+		encode_row_body(c, d, ids, sifts ? whole : g, order + start[p]);
 		client_encode_count_time(c, begin);
-		rc = push_body(c, &d, e);
+		rc = push_body(c, d, e);
 		begin = clock_now();
 	}
 	free(start);
@@ -238,44 +297,38 @@ static struct bodies *new_bodies(struct client *c, size_t bytes)
 	return b;
 }
 
-void client_bodies_drop(struct client *c, struct bodies *b)
-{
-	if (--b->users)
-		return;
-	client_bodies_free(c->spare_bodies);
-	c->spare_bodies = b;
-}
-
 static size_t row_body_bytes(const struct table *t, size_t rows)
 {
 	return MSG_ROWS_HEAD + rows * (8 + (size_t)t->cols * 4);
 }
 
-/* Make a push d[p] for each partition that has rows, with its body in one shared buffer.
+/* Make a push d[p] for each partition that has rows, with its body in one shared buffer; else NULL.
  * start: as of client_rows_sort_by_part. Returns the buffer, with one use for the caller. */
-static struct bodies *cut_bodies(struct client *c, const struct inflight_push *all,
-    const uint32_t *start, struct inflight_push *d)
+static struct bodies *cut_bodies(struct client *c, const struct row_push *all,
+    const uint32_t *start, struct request **d)
 {
 	const struct table *t = all->table;
 	struct bodies *b;
 	size_t at = 0;
 
 	for (uint32_t p = 0; p < t->nparts; p++) {
-		d[p] = *all;
-		d[p].part = p;
-		d[p].n = start[p + 1] - start[p];
-		d[p].len = row_body_bytes(t, d[p].n);
-		at += d[p].n ? (d[p].len + 7) / 8 * 8 : 0;
+		uint32_t n = start[p + 1] - start[p];
+
+		if (!n)
+			continue;
+		d[p] = new_row_push(c, all, p, n);
+		d[p]->push.len = row_body_bytes(t, n);
+		at += (d[p]->push.len + 7) / 8 * 8;
 	}
 	b = new_bodies(c, at);
 	at = 0;
 	for (uint32_t p = 0; p < t->nparts; p++) {
-		if (!d[p].n)
+		if (!d[p])
 			continue;
-		d[p].bodies = b;
-		d[p].body = b->bytes + at;
-		msg_put_rows_head(d[p].body, d[p].n);
-		at += (d[p].len + 7) / 8 * 8;
+		d[p]->push.bodies = b;
+		d[p]->push.body = b->bytes + at;
+		msg_put_rows_head(d[p]->push.body, d[p]->n);
+		at += (d[p]->push.len + 7) / 8 * 8;
 		b->users++;
 	}
 	return b;
@@ -287,15 +340,14 @@ struct cursor {
 	float *value;
 };
 
-static struct cursor *body_cursors(const struct inflight_push *d)
+static struct cursor *body_cursors(const struct table *t, struct request *const *d)
 {
-	uint32_t nparts = d->table->nparts;
-	struct cursor *at = mem_array(nparts, sizeof *at);
+	struct cursor *at = mem_array(t->nparts, sizeof *at);
 
-	for (uint32_t p = 0; p < nparts; p++)
-		if (d[p].n) {
-			at[p].id = d[p].body + MSG_ROWS_HEAD;
-			at[p].value = (float *)(void *)(at[p].id + (size_t)d[p].n * 8);
+	for (uint32_t p = 0; p < t->nparts; p++)
+		if (d[p]) {
+			at[p].id = d[p]->push.body + MSG_ROWS_HEAD;
+			at[p].value = (float *)(void *)(at[p].id + (size_t)d[p]->n * 8);
 		}
 	return at;
 }
@@ -335,15 +387,15 @@ static void fill_bodies(const struct table *t, struct cursor *at, const uint16_t
 
 /* Push narrow rows: fill the bodies of a group of partitions while those of the group before
  * are being sent. */
-static enum err_code push_narrow_rows(struct client *c, const struct inflight_push *all,
-    const uint64_t *ids, size_t n, const float *g, struct inflight_push *d, uint32_t *start,
+static enum err_code push_narrow_rows(struct client *c, const struct row_push *all,
+    const uint64_t *ids, size_t n, const float *g, struct request **d, uint32_t *start,
     struct err *e)
 {
 	const struct table *t = all->table;
 	int64_t begin = clock_now();
 	uint16_t *part = client_rows_parts(t, ids, n, start);
 	struct bodies *b = cut_bodies(c, all, start, d);
-	struct cursor *at = body_cursors(d);
+	struct cursor *at = body_cursors(t, d);
 	uint32_t some = client_rows_group_size(t, n);
 	enum err_code rc = ERR_OK;
 
@@ -354,12 +406,12 @@ static enum err_code push_narrow_rows(struct client *c, const struct inflight_pu
 			    some < t->nparts - p ? some : t->nparts - p);
 			client_encode_count_time(c, begin);
 		}
-		if (d[p].n && rc)
-			client_push_release(c, &d[p]);
-		else if (d[p].n)
-			rc = push_body(c, &d[p], e);
+		if (d[p] && rc)
+			request_free(d[p]);
+		else if (d[p])
+			rc = push_body(c, d[p], e);
 	}
-	client_bodies_drop(c, b);
+	drop_bodies(c, b);
 	free(at);
 	free(part);
 	return rc;
@@ -367,8 +419,8 @@ static enum err_code push_narrow_rows(struct client *c, const struct inflight_pu
 
 /* Push wide rows: copy one partition's rows after the other, and send each while the next is
  * copied. */
-static enum err_code push_wide_rows(struct client *c, const struct inflight_push *all,
-    const uint64_t *ids, size_t n, const float *g, struct inflight_push *d, uint32_t *start,
+static enum err_code push_wide_rows(struct client *c, const struct row_push *all,
+    const uint64_t *ids, size_t n, const float *g, struct request **d, uint32_t *start,
     struct err *e)
 {
 	const struct table *t = all->table;
@@ -380,43 +432,43 @@ static enum err_code push_wide_rows(struct client *c, const struct inflight_push
 	client_rows_sort_by_part(t, ids, n, start, order, NULL);
 	b = cut_bodies(c, all, start, d);
 	for (uint32_t p = 0; p < t->nparts; p++) {
-		if (!d[p].n)
+		if (!d[p])
 			continue;
 		if (!rc)
-			copy_pushed_rows(&d[p], ids, g, order + start[p],
-			    (float *)(void *)(d[p].body + row_body_bytes(t, d[p].n) -
-			        (size_t)d[p].n * t->cols * 4));
+			copy_pushed_rows(d[p], ids, g, order + start[p],
+			    (float *)(void *)(d[p]->push.body + row_body_bytes(t, d[p]->n) -
+			        (size_t)d[p]->n * t->cols * 4));
 		client_encode_count_time(c, begin);
 		if (rc)
-			client_push_release(c, &d[p]);
+			request_free(d[p]);
 		else
-			rc = push_body(c, &d[p], e);
+			rc = push_body(c, d[p], e);
 		begin = clock_now();
 	}
-	client_bodies_drop(c, b);
+	drop_bodies(c, b);
 	free(order);
 	return rc;
 }
 
-static enum err_code push_plain_rows(struct client *c, const struct inflight_push *all,
+static enum err_code push_plain_rows(struct client *c, const struct row_push *all,
     const uint64_t *ids, size_t n, const float *g, struct err *e)
 {
 	const struct table *t = all->table;
 	uint32_t *start = mem_array(t->nparts + 1, sizeof *start);
-	struct inflight_push *d = mem_array(t->nparts, sizeof *d);
+	struct request **d = mem_array(t->nparts, sizeof *d);
 	enum err_code rc = (t->cols < WIDE ? push_narrow_rows : push_wide_rows)(c, all, ids, n, g,
 	    d, start, e);
 
 	free(start);
-	free(d);
+	free((void *)d);
 	return rc;
 }
 
 enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t step,
     uint32_t examples, const uint64_t *ids, size_t n, const float *g, const float *w, struct err *e)
 {
-	struct inflight_push all = { .table = t, .examples = examples, .step = step };
-	enum err_code rc = client_push_begin(c, step, e);
+	struct row_push all = { .table = t, .examples = examples, .step = step };
+	enum err_code rc = client_begin_pushes(c, step, e);
 
 	if (rc)
 		return rc;

@@ -67,20 +67,20 @@ enum err_code client_relay_apply_view(struct client *c, const json_t *view, bool
 	return ERR_OK;
 }
 
-void client_relay_resend_clocks(struct client *c)
+struct link *client_route(const struct request *r, struct err *e)
 {
-	for (unsigned i = 0; i < c->nlinks; i++) {
-		struct link *l = c->link[i];
-		bool hears = client_link_takes_clocks(l);
+	struct client *c = r->client;
+	uint16_t server;
 
-		l->clock_due = hears && c->clocked;
-		l->done_due = hears && c->done && !l->done;
-		l->used |= l->clock_due || l->done_due;
-		if (l->state == LINK_UP && l->clock_due)
-			client_link_send_clock(l);
-		if (l->state == LINK_UP && l->done_due)
-			client_link_send_done(l);
-	}
+	/* A relay has only steps, and gives back what it cannot aggregate. */
+	if (c->relayed && !r->alone && r->step != CLIENT_NOW)
+		return client_relay_link(c);
+	server = r->ops->server(r->table, r->part);
+	if (server < c->nservers)
+		return c->link[server];
+	err_set(e, ERR_NOTREADY, "table \"%s\" partition %u is on no server", r->table->name,
+	    r->part);
+	return NULL;
 }
 
 /* Tell the coordinator that the relay cannot be reached. The message may be lost with its
@@ -110,9 +110,7 @@ static void leave_relay(struct client *c)
 	c->shunned = true;
 	c->relayed = false;
 	client_link_apply_view(l, false, none);
-	client_push_reroute_all(c);
-	client_pull_reroute_all(c);
-	client_relay_resend_clocks(c);
+	request_reroute_all(c);
 }
 
 void client_relay_check(struct client *c, int64_t now)
@@ -130,21 +128,6 @@ void client_relay_check(struct client *c, int64_t now)
 		c->relay_down = now;
 	else if (now - c->relay_down > RELAY_AWAY)
 		leave_relay(c);
-}
-
-void client_relay_split_push(struct link *l, struct inflight_push *d)
-{
-	struct inflight_push alone = *d;
-	struct link *head;
-
-	d->settled = true;
-	d->body = NULL;
-	d->bodies = NULL;
-	l->open_inflight--;
-	alone.alone = true;
-	head = client_link_of_push(l->client, &alone, NULL);
-	/* No server holds the partition: the push stays on link 0 until another layout. */
-	client_push_add(head ? head : l->client->link[0], &alone);
 }
 
 /* ---- a relay's own ---- */
@@ -180,7 +163,15 @@ void client_pump(struct client *c, int ms)
 /* The link that aggregates of this partition go out on; NULL: no server holds it. */
 static struct link *link_of_sum(struct client *c, const struct table *t, uint32_t part)
 {
-	return client_link_of_push(c, &(struct inflight_push){ .table = t, .part = part }, NULL);
+	struct link *l = client_route(&(struct request){ .ops = &client_push_ops,
+	                                  .client = c,
+	                                  .table = t,
+	                                  .part = part },
+	    NULL);
+
+	if (l)
+		l->used = true;
+	return l;
 }
 
 uint64_t client_session(struct client *c, const struct table *t, uint32_t part)
@@ -218,7 +209,7 @@ void client_send_sum(struct client *c, const struct client_sum *m)
 		if (r.len > BATCHER_SMALL)
 			conn_commit(l->conn, &r);
 		else
-			client_link_send(l, &r, small);
+			batcher_add(&l->batcher, l->conn, &r, small);
 	}
 }
 
@@ -276,5 +267,5 @@ void client_send_clocks(struct client *c, unsigned link, uint64_t seq, const str
 
 	r.seq = seq;
 	r.len = (uint32_t)body->len;
-	client_link_send(c->link[link], &r, body->data);
+	batcher_add(&c->link[link]->batcher, c->link[link]->conn, &r, body->data);
 }

@@ -44,59 +44,61 @@ static void age_cache(const struct client *c, const struct table *t, struct know
 }
 
 /* How many rows the block at `at` has: the row store is asked for one block at a time. */
-static uint32_t row_block_size(const struct ask *a, uint32_t at)
+static uint32_t row_block_size(const struct request *r, uint32_t at)
 {
-	return a->n - at < ROWS_BLOCK ? a->n - at : ROWS_BLOCK;
+	return r->n - at < ROWS_BLOCK ? r->n - at : ROWS_BLOCK;
 }
 
-void client_row_cache_lookup(struct client *c, struct ask *a)
+void client_row_cache_lookup(struct request *r)
 {
-	uint32_t cols = a->table->cols;
+	struct client *c = r->client;
+	uint32_t cols = r->table->cols;
 	struct known *k;
 
 	/* After a restart from a checkpoint the servers count versions anew. */
 	if (c->known_generation != c->layout.generation)
 		client_row_cache_free(c);
 	c->known_generation = c->layout.generation;
-	k = table_cache(c, a->table);
-	a->since = mem_regrow(NULL, a->n, sizeof *a->since);
-	for (uint32_t at = 0; at < a->n; at += ROWS_BLOCK) {
-		const uint8_t *ids = (const uint8_t *)(a->ids + at);
+	k = table_cache(c, r->table);
+	r->pull.since = mem_regrow(NULL, r->n, sizeof *r->pull.since);
+	for (uint32_t at = 0; at < r->n; at += ROWS_BLOCK) {
+		const uint8_t *ids = (const uint8_t *)(r->pull.ids + at);
 		float *young[ROWS_BLOCK], *old[ROWS_BLOCK];
-		uint32_t n = row_block_size(a, at);
+		uint32_t n = row_block_size(r, at);
 
 		rows_find(k->young, ids, n, young);
 		rows_find(k->old, ids, n, old);
 		for (uint32_t i = 0; i < n; i++) {
 			const float *row = young[i] ? young[i] : old[i];
 
-			a->since[at + i] = SINCE_NEVER;
+			r->pull.since[at + i] = SINCE_NEVER;
 			if (!row)
 				continue;
-			copy_floats(a->dst + (size_t)a->pos[at + i] * cols, row, cols);
-			memcpy(&a->since[at + i], row + cols, sizeof *a->since);
+			copy_floats(r->pull.dst + (size_t)r->pull.pos[at + i] * cols, row, cols);
+			memcpy(&r->pull.since[at + i], row + cols, sizeof *r->pull.since);
 		}
 	}
 }
 
-void client_row_cache_store(struct client *c, const struct ask *a, uint64_t version)
+void client_row_cache_store(const struct request *r, uint64_t version)
 {
-	struct known *k = table_cache(c, a->table);
-	uint32_t cols = a->table->cols;
+	struct client *c = r->client;
+	struct known *k = table_cache(c, r->table);
+	uint32_t cols = r->table->cols;
 
-	for (uint32_t at = 0; at < a->n; at += ROWS_BLOCK) {
+	for (uint32_t at = 0; at < r->n; at += ROWS_BLOCK) {
 		float *row[ROWS_BLOCK];
 		uint64_t made;
-		uint32_t n = row_block_size(a, at);
+		uint32_t n = row_block_size(r, at);
 
-		if (!rows_make(k->young, (const uint8_t *)(a->ids + at), n, row, &made))
+		if (!rows_make(k->young, (const uint8_t *)(r->pull.ids + at), n, row, &made))
 			abort();
 		for (uint32_t i = 0; i < n; i++) {
-			copy_floats(row[i], a->dst + (size_t)a->pos[at + i] * cols, cols);
+			copy_floats(row[i], r->pull.dst + (size_t)r->pull.pos[at + i] * cols, cols);
 			memcpy(row[i] + cols, &version, sizeof version);
 		}
 	}
-	age_cache(c, a->table, k);
+	age_cache(c, r->table, k);
 }
 
 void client_row_cache_free(struct client *c)

@@ -60,30 +60,31 @@ static size_t put_id_list(struct link *l, const uint64_t *ids, size_t n, uint8_t
 	return keys_put(client_zip(l->client), ids, n, keep, out);
 }
 
-void client_rows_send_pull(struct link *l, const struct ask *a, struct record *r)
+void client_rows_send_pull(struct request *r, struct record *head)
 {
-	struct client *c = l->client;
-	bool block = goes_in_block(c, a->ids, a->n);
-	size_t most = (block ? keys_bound(a->n) : (size_t)a->n * 8) +
-	    (a->since ? since_bound(a->n) : 0),
-	       len = (size_t)a->n * 8;
+	struct client *c = r->client;
+	struct link *l = r->link;
+	bool block = goes_in_block(c, r->pull.ids, r->n);
+	size_t most = (block ? keys_bound(r->n) : (size_t)r->n * 8) +
+	    (r->pull.since ? since_bound(r->n) : 0),
+	       len = (size_t)r->n * 8;
 	uint8_t small[BATCHER_SMALL], *body = batcher_reserve(&l->batcher, l->conn, most, small);
 
-	if (c->cfg.coding.pull_codec && a->step != CLIENT_NOW)
-		r->codec = c->cfg.coding.pull_codec->id;
+	if (c->cfg.coding.pull_codec && r->step != CLIENT_NOW)
+		head->codec = c->cfg.coding.pull_codec->id;
 	if (block) {
-		r->flags |= RECORD_KEYS;
-		len = put_id_list(l, a->ids, a->n, body);
+		head->flags |= RECORD_KEYS;
+		len = put_id_list(l, r->pull.ids, r->n, body);
 	} else {
-		memcpy(body, a->ids, len);
+		memcpy(body, r->pull.ids, len);
 	}
-	if (a->since) {
-		r->flags |= RECORD_DELTA;
-		r->total = len;
-		len += since_put(client_zip(c), a->since, a->n, body + len);
+	if (r->pull.since) {
+		head->flags |= RECORD_DELTA;
+		head->total = len;
+		len += since_put(client_zip(c), r->pull.since, r->n, body + len);
 	}
-	r->len = (uint32_t)len;
-	batcher_commit(&l->batcher, l->conn, r, body, small);
+	head->len = (uint32_t)len;
+	batcher_commit(&l->batcher, l->conn, head, body, small);
 }
 
 /* The server no longer keeps this list. */
@@ -96,26 +97,21 @@ static void forget_id_list(struct link *l, const uint64_t *ids, size_t n)
 		keycache_forget(l->kept, name);
 }
 
-static const uint64_t *pushed_ids(const struct inflight_push *d)
+static const uint64_t *pushed_ids(const struct request *r)
 {
-	return (const uint64_t *)(const void *)(d->body + MSG_ROWS_HEAD);
+	return (const uint64_t *)(const void *)(r->push.body + MSG_ROWS_HEAD);
 }
 
-void client_rows_resend_ids(struct link *l, const struct record *r)
+void client_rows_resend_ids(struct link *l, const struct record *head)
 {
-	struct ask *a = r->offset == REC_PULL_ROWS ? client_pull_find(l, r->seq) : NULL;
-	struct inflight_push *d = r->offset == REC_PUSH_ROWS
-	    ? client_push_find(l, r->table, r->part, r->step)
-	    : NULL;
+	bool push = head->offset == REC_PUSH_ROWS;
+	struct request *r = push ? request_of_receipt(l, head->table, head->part, head->step)
+	                         : request_of_answer(l, head->seq);
 
-	if (a && a->type == REC_PULL_ROWS) {
-		forget_id_list(l, a->ids, a->n);
-		client_link_send_pull(l, a);
-	}
-	if (d && d->table->sparse) {
-		forget_id_list(l, pushed_ids(d), d->n);
-		client_link_send_push(l, d);
-	}
+	if (!r || r->ops != (push ? &client_row_push_ops : &client_row_pull_ops))
+		return;
+	forget_id_list(l, push ? pushed_ids(r) : r->pull.ids, r->n);
+	request_send(r);
 }
 
 /* ---- sending ---- */
@@ -130,7 +126,7 @@ static void send_row_body(struct link *l, struct record *r, const uint8_t *body,
 		r->offset = at;
 		r->len = len - at < RECORD_MAX ? (uint32_t)(len - at) : RECORD_MAX;
 		if (!lend || r->len <= BATCHER_SMALL) {
-			client_link_send(l, r, body + at);
+			batcher_add(&l->batcher, l->conn, r, body + at);
 			continue;
 		}
 		batcher_flush(&l->batcher, l->conn);
@@ -139,9 +135,10 @@ static void send_row_body(struct link *l, struct record *r, const uint8_t *body,
 }
 
 /* Send a push with its ids in a block (codec/keys.h). */
-static void send_packed_push(struct link *l, struct record *r, const struct inflight_push *d)
+static void send_packed_push(struct request *d, struct record *r)
 {
-	size_t plain = MSG_ROWS_HEAD + (size_t)d->n * 8, values = d->len - plain,
+	struct link *l = d->link;
+	size_t plain = MSG_ROWS_HEAD + (size_t)d->n * 8, values = d->push.len - plain,
 	       most = keys_bound(d->n) + values, n;
 	uint8_t small[BATCHER_SMALL], *own = most > RECORD_MAX ? mem_regrow(NULL, most, 1) : NULL;
 	uint8_t *body = own ? own : batcher_reserve(&l->batcher, l->conn, most, small);
@@ -149,7 +146,7 @@ static void send_packed_push(struct link *l, struct record *r, const struct infl
 
 	r->flags |= RECORD_KEYS;
 	n = put_id_list(l, pushed_ids(d), d->n, body);
-	memcpy(body + n, d->body + plain, values);
+	memcpy(body + n, d->push.body + plain, values);
 	client_encode_count_time(l->client, begin);
 	if (own) {
 		send_row_body(l, r, own, n + values, false);
@@ -161,11 +158,10 @@ static void send_packed_push(struct link *l, struct record *r, const struct infl
 	free(own);
 }
 
-void client_rows_send_push(struct link *l, const struct inflight_push *d, struct record *r)
+void client_rows_send_push(struct request *r, struct record *head)
 {
-	r->type = REC_PUSH_ROWS;
-	if (goes_in_block(l->client, pushed_ids(d), d->n))
-		send_packed_push(l, r, d);
+	if (goes_in_block(r->client, pushed_ids(r), r->n))
+		send_packed_push(r, head);
 	else
-		send_row_body(l, r, d->body, d->len, true);
+		send_row_body(r->link, head, r->push.body, r->push.len, true);
 }

@@ -29,24 +29,52 @@ struct piece {
 	struct client_scan_request answer;
 };
 
+static void send_scan(struct request *r)
+{
+	struct record head = client_record_head(r->client, REC_SCAN, r->step);
+
+	head.seq = r->seq;
+	head.table = r->table->id;
+	head.part = r->part;
+	head.total = r->scan.begin ? 0 : 1;
+	head.offset = r->scan.after;
+	head.step = r->scan.want->since;
+	head.flags |= (r->scan.want->changed ? RECORD_DELTA : 0) |
+	    (r->scan.want->told ? RECORD_TELL : 0);
+	batcher_add(&r->link->batcher, r->link->conn, &head, NULL);
+}
+
+static enum err_code scan_answered(struct request *r, const struct answer *a, struct err *e)
+{
+	struct client_scan_request *s = r->scan.want;
+
+	if (a->head->type != REC_SCANNED)
+		return err_set(e, ERR_PROTO, "%s answers another question", r->link->id);
+	buf_append(&s->body, a->payload, a->head->len);
+	s->last = a->head->flags & RECORD_LAST;
+	s->step = a->head->step;
+	s->removed = a->head->offset;
+	*client_version_at(r->client, r->table, r->part) = a->head->total;
+	return ERR_OK;
+}
+
+static const struct request_ops scan_ops = { .class = REQUEST_PULL,
+	.server = table_tail,
+	.send = send_scan,
+	.answered = scan_answered };
+
 static enum err_code ask_next_rows(struct client *c, struct whole *x, struct piece *k,
     struct err *e)
 {
-	struct link *l = client_link_of_pull(c, x->t, k->part, CLIENT_NOW, e);
-	struct ask *a;
+	struct request *r = request_new(c, &scan_ops, x->t, k->part, CLIENT_NOW);
 
-	if (!l)
-		return ERR_NOTREADY;
 	k->answer = x->want;
-	a = client_pull_add(c, l, REC_SCAN, x->t, CLIENT_NOW);
-	a->part = k->part;
-	a->begin = !k->asked;
-	a->after = k->after;
-	a->scanned = &k->answer;
+	r->scan = (struct scan){ k->after, !k->asked, &k->answer };
 	k->asked = true;
-	if (l->state == LINK_UP)
-		client_link_send_pull(l, a);
-	return ERR_OK;
+	if (!request_submit(r, e))
+		return ERR_OK;
+	request_free(r);
+	return ERR_NOTREADY;
 }
 
 static enum err_code take_scanned_rows(struct whole *x, struct piece *k, struct err *e)

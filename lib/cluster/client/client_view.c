@@ -14,7 +14,6 @@ static struct link *new_link(struct client *c, size_t i)
 	l->client = c;
 	l->index = (unsigned)i;
 	l->retry = LINK_RETRY_MIN;
-	l->asks_last = &l->asks;
 	snprintf(l->id, sizeof l->id, "server-%zu", i);
 	return l;
 }
@@ -45,7 +44,10 @@ void client_link_apply_view(struct link *l, bool live, const uint8_t key[static 
 	if (l->conn && (!live || other))
 		client_link_drop(l, NULL);
 	if (!live || other) {
-		l->clock_due = l->done_due = false;
+		if (l->clock)
+			request_free(l->clock);
+		if (l->done)
+			request_free(l->done);
 		l->down_since = 0;
 		l->retry = LINK_RETRY_MIN;
 		l->next_try = 0;
@@ -55,9 +57,9 @@ void client_link_apply_view(struct link *l, bool live, const uint8_t key[static 
 	}
 	if (!live)
 		l->used = false;
-	l->done = l->done && live && !other;
+	l->is_done = l->is_done && live && !other;
 	if (live && (!l->live || other) && c->clocked && !c->relayed && l != client_relay_link(c))
-		l->used = l->clock_due = true;
+		client_link_put_clock(l);
 	l->live = live;
 	memcpy(l->key, key, sizeof l->key);
 }
@@ -90,18 +92,11 @@ static enum err_code apply_servers(struct client *c, const json_t *servers, stru
 /* Fail when a table with an open pull or push was dropped. */
 static enum err_code check_dropped_tables(const struct client *c, struct err *e)
 {
-	const struct table *gone = NULL;
-
-	for (unsigned i = 0; i < c->nlinks; i++) {
-		for (const struct ask *a = c->link[i]->asks; a; a = a->next)
-			gone = a->table->dropped ? a->table : gone;
-		for (size_t k = 0; k < c->link[i]->ninflight; k++)
-			if (!c->link[i]->inflight[k].settled &&
-			    c->link[i]->inflight[k].table->dropped)
-				gone = c->link[i]->inflight[k].table;
-	}
-	return gone ? err_set(e, ERR_NOTFOUND, "table \"%s\" was dropped meanwhile", gone->name)
-	            : ERR_OK;
+	for (const struct request *r = NULL; (r = request_next(c, r));)
+		if (r->table && r->table->dropped)
+			return err_set(e, ERR_NOTFOUND, "table \"%s\" was dropped meanwhile",
+			    r->table->name);
+	return ERR_OK;
 }
 
 static enum err_code apply_layout(struct client *c, struct layout *fresh, struct err *e)
@@ -137,13 +132,10 @@ enum err_code client_apply_view(struct client *c, const json_t *view, struct err
 		rc = apply_layout(c, &fresh, e);
 	if (rc)
 		return rc;
-	client_push_reroute_all(c);
+	/* In a relay, the workers pull again. */
 	if (fresh_epoch && c->cfg.hooks)
-		client_pull_drop_all(c);
-	else
-		client_pull_reroute_all(c);
-	if (changed)
-		client_relay_resend_clocks(c);
+		request_free_class(c, REQUEST_PULL);
+	request_reroute_all(c);
 	for (unsigned i = 0; c->cfg.hooks && i < c->nlinks; i++)
 		c->link[i]->session = ++c->sessions;
 	return ERR_OK;

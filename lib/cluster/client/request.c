@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: ISC */
+#include "client/client_state.h"
+#include "client/request.h"
+#include "core/mem.h"
+
+static struct request_list *list_of(struct request *r)
+{
+	return r->link ? &r->link->open : &r->client->stray;
+}
+
+/* Add r to its list, behind `after`; NULL: as the first. */
+static void insert_request(struct request *r, struct request *after)
+{
+	struct request_list *list = list_of(r);
+	struct request **from = after ? &after->next : &list->first;
+
+	r->prev = after;
+	r->next = *from;
+	*(r->next ? &r->next->prev : &list->last) = r;
+	*from = r;
+	list->n++;
+}
+
+/* Take r off its list. */
+static void remove_request(struct request *r)
+{
+	struct request_list *list = list_of(r);
+
+	for (unsigned i = 0; r->link && i < REQUEST_CLASSES; i++)
+		if (r->link->expected[i] == r)
+			r->link->expected[i] = r->next;
+	*(r->prev ? &r->prev->next : &list->first) = r->next;
+	*(r->next ? &r->next->prev : &list->last) = r->prev;
+	r->prev = r->next = NULL;
+	list->n--;
+}
+
+struct request *request_new(struct client *c, const struct request_ops *ops, const struct table *t,
+    uint32_t part, uint64_t step)
+{
+	struct request *r = c->spare_requests;
+
+	if (r)
+		c->spare_requests = r->next;
+	else
+		r = mem_alloc(sizeof *r);
+	*r = (struct request){ .ops = ops,
+		.client = c,
+		.table = t,
+		.part = part,
+		.step = step,
+		.count = 1,
+		.left = 1,
+		.seq = ops->class == REQUEST_PULL ? c->next_seq++ : 0 };
+	c->nopen[ops->class]++;
+	return r;
+}
+
+void request_free(struct request *r)
+{
+	struct client *c = r->client;
+
+	if (r->state != REQUEST_NEW) {
+		/* The first copy has been answered, so it has left.  Another copy may still be
+		 * queued: have the connection copy what it borrowed. */
+		if (r->tries > 1 && r->link && r->link->conn)
+			conn_keep_lent(r->link->conn);
+		remove_request(r);
+	}
+	if (r->ops->release)
+		r->ops->release(r);
+	c->nopen[r->ops->class]--;
+	r->next = c->spare_requests;
+	c->spare_requests = r;
+}
+
+void request_send(struct request *r)
+{
+	r->state = REQUEST_SENT;
+	r->tries++;
+	/* All answers come again, maybe of another version. */
+	r->left = r->count;
+	r->ops->send(r);
+}
+
+void request_put(struct request *r, struct link *l, struct request *after)
+{
+	r->link = l;
+	r->state = REQUEST_QUEUED;
+	insert_request(r, after);
+	l->used = true;
+	if (l->state == LINK_UP)
+		request_send(r);
+}
+
+enum err_code request_submit(struct request *r, struct err *e)
+{
+	struct link *l = client_route(r, e);
+
+	if (!l)
+		return ERR_NOTREADY;
+	request_put(r, l, l->open.last);
+	return ERR_OK;
+}
+
+void request_send_all(struct link *l)
+{
+	for (struct request *r = l->open.first; r; r = r->next)
+		request_send(r);
+}
+
+void request_lose_all(struct link *l)
+{
+	for (struct request *r = l->open.first; r; r = r->next)
+		r->state = REQUEST_QUEUED;
+}
+
+/* ---- answers ---- */
+
+struct request *request_of_receipt(struct link *l, uint16_t table, uint32_t part, uint64_t step)
+{
+	struct request *r = l->expected[REQUEST_PUSH];
+
+	for (size_t k = 0; k < l->open.n; k++) {
+		r = r ? r : l->open.first;
+		if (r->ops->class == REQUEST_PUSH && r->part == part && r->step == step &&
+		    r->table->id == table)
+			return l->expected[REQUEST_PUSH] = r;
+		r = r->next;
+	}
+	return NULL;
+}
+
+struct request *request_of_answer(struct link *l, uint64_t seq)
+{
+	struct request *r = l->expected[REQUEST_PULL];
+
+	for (size_t k = 0; k < l->open.n; k++) {
+		r = r ? r : l->open.first;
+		if (r->ops->class == REQUEST_PULL && r->seq == seq)
+			return l->expected[REQUEST_PULL] = r;
+		r = r->next;
+	}
+	return NULL;
+}
+
+enum err_code request_answer(struct request *r, const struct answer *a, struct err *e)
+{
+	enum err_code rc = r->ops->answered(r, a, e);
+
+	if (!rc && --r->left == 0)
+		request_free(r);
+	return rc;
+}
+
+/* ---- another layout or route ---- */
+
+struct request *request_next(const struct client *c, const struct request *r)
+{
+	unsigned i = r && r->link ? r->link->index + 1 : 0;
+
+	if (!r && c->stray.first)
+		return c->stray.first;
+	if (r && r->next)
+		return r->next;
+	while (i < c->nlinks && !c->link[i]->open.first)
+		i++;
+	return i < c->nlinks ? c->link[i]->open.first : NULL;
+}
+
+/* Receive no more answers in the place that their pull has for them: others are going to write
+ * there, or it goes away. */
+static void stop_placing_answers(struct client *c)
+{
+	struct err e;
+
+	for (unsigned i = 0; i < c->nlinks; i++)
+		if (c->link[i]->conn && conn_unplace(c->link[i]->conn, &e))
+			client_link_drop(c->link[i], &e);
+}
+
+void request_free_class(struct client *c, enum request_class class)
+{
+	if (class == REQUEST_PULL)
+		stop_placing_answers(c);
+	for (struct request *r = request_next(c, NULL), *next; r; r = next) {
+		next = request_next(c, r);
+		if (r->ops->class == class)
+			request_free(r);
+	}
+}
+
+/* Take r off its link. */
+static void make_stray(struct request *r)
+{
+	remove_request(r);
+	r->link = NULL;
+	r->state = REQUEST_STRAY;
+	insert_request(r, r->client->stray.last);
+}
+
+/* Put a STRAY request on the link that takes it; it stays STRAY if no server holds the partition. */
+static void place_stray(struct request *r)
+{
+	struct link *l = client_route(r, NULL);
+
+	if (!l)
+		return;
+	remove_request(r);
+	request_put(r, l, l->open.last);
+}
+
+/* Cut a pull of several partitions where the present layout has them on different servers.  It owns
+ * nothing, since it has forgotten its base. */
+static void cut_stray(struct request *r)
+{
+	const struct run *run;
+
+	while (r->count > 1 && (run = table_run(r->table, r->part)) &&
+	    run->first + run->count - r->part < r->count) {
+		uint32_t n = run->first + run->count - r->part;
+		struct request *piece = request_new(r->client, r->ops, r->table, r->part, r->step);
+
+		piece->pull = r->pull;
+		piece->count = n;
+		piece->state = REQUEST_STRAY;
+		insert_request(piece, r->prev);
+		place_stray(piece);
+		r->part += n;
+		r->count -= n;
+	}
+}
+
+void request_reroute(struct request *r)
+{
+	make_stray(r);
+	place_stray(r);
+}
+
+/* Place the strays that belong before the last CLOCK, or behind it: pushes of a later step, and
+ * pulls.  Announce the pushes. */
+static void place_strays(struct client *c, bool behind)
+{
+	for (struct request *r = c->stray.first, *next; r; r = next) {
+		next = r->next;
+		if ((r->ops->class != REQUEST_PUSH || client_follows_clock(r)) != behind)
+			continue;
+		if (r->ops->class == REQUEST_PUSH)
+			client_announce(r);
+		cut_stray(r);
+		place_stray(r);
+	}
+}
+
+void request_reroute_all(struct client *c)
+{
+	stop_placing_answers(c);
+	for (unsigned i = 0; i < c->nlinks; i++) {
+		struct link *l = c->link[i];
+
+		/* Another link may get the answers before this connection has written the bodies
+		 * that it borrowed. */
+		if (l->conn)
+			conn_keep_lent(l->conn);
+		for (struct request *r; (r = l->open.first);) {
+			if (!r->ops->server) {
+				request_free(r);
+				continue;
+			}
+			if (r->ops->class == REQUEST_PUSH)
+				r->push.moved |= client_route(r, NULL) != l;
+			if (r->ops->forget_server)
+				r->ops->forget_server(r);
+			make_stray(r);
+		}
+		buf_clear(&l->announced);
+		buf_clear(&l->clocked);
+	}
+	place_strays(c, false);
+	client_repeat_clocks(c);
+	place_strays(c, true);
+}

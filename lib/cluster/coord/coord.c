@@ -32,7 +32,7 @@ struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *i
 		c->worker[i].relay = -1;
 	c->nworkers = cfg->workers;
 	c->votes.changes_last = &c->votes.changes;
-	c->cut = json_object();
+	c->keys.cut = json_object();
 	c->evaluation.rank = -1;
 	c->layout.generation = 1;
 	coord_settings_begin(c);
@@ -79,7 +79,7 @@ void coord_free(struct coord *c)
 	json_decref(c->evaluation.last);
 	json_decref(c->data.facts);
 	coord_settings_release(c);
-	json_decref(c->cut);
+	json_decref(c->keys.cut);
 	free(c->server);
 	free(c->worker);
 	free(c->relay);

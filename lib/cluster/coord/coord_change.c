@@ -20,18 +20,20 @@ static void append_members(struct coord *c, uint64_t step, struct deal_pos at, u
 {
 	struct members *m;
 
-	c->members = mem_regrow(c->members, c->nmembers + 1, sizeof *c->members);
-	m = &c->members[c->nmembers++];
+	c->membership.entry = mem_regrow(c->membership.entry, c->membership.n + 1,
+	    sizeof *c->membership.entry);
+	m = &c->membership.entry[c->membership.n++];
 	m->step = step;
 	m->at = at;
 	m->batch = batch;
 	m->n = n;
 	m->slot = mem_array(n + 1, sizeof *m->slot);
 	memcpy(m->slot, slot, n * sizeof *slot);
-	if (c->nmembers > MEMBERS_KEPT) {
-		free(c->members[0].slot);
-		memmove(c->members, c->members + 1, --c->nmembers * sizeof *c->members);
-		c->members_base++;
+	if (c->membership.n > MEMBERS_KEPT) {
+		free(c->membership.entry[0].slot);
+		memmove(c->membership.entry, c->membership.entry + 1,
+		    --c->membership.n * sizeof *c->membership.entry);
+		c->membership.base++;
 	}
 }
 
@@ -42,23 +44,23 @@ void coord_members_begin(struct coord *c)
 	for (unsigned i = 0; i < c->nworkers; i++)
 		if (c->worker[i].state == WORKER_JOINING)
 			slot[n++] = i;
-	append_members(c, c->first_step, c->first_at, c->cfg.batch, slot, n);
+	append_members(c, c->membership.first_step, c->membership.first_at, c->cfg.batch, slot, n);
 	free(slot);
 }
 
 void coord_members_release(struct coord *c)
 {
-	for (unsigned i = 0; i < c->nmembers; i++)
-		free(c->members[i].slot);
-	free(c->members);
+	for (unsigned i = 0; i < c->membership.n; i++)
+		free(c->membership.entry[i].slot);
+	free(c->membership.entry);
 }
 
 json_t *coord_members_to_json(const struct coord *c)
 {
 	json_t *list = json_array();
 
-	for (unsigned i = 0; i < c->nmembers; i++) {
-		const struct members *m = &c->members[i];
+	for (unsigned i = 0; i < c->membership.n; i++) {
+		const struct members *m = &c->membership.entry[i];
 		json_t *slots = json_array();
 
 		for (unsigned k = 0; k < m->n; k++)
@@ -103,7 +105,7 @@ bool coord_members_from_json(struct coord *c, const json_t *list)
 /* Append the members from `step` on: those of the last entry, with or without `slot`. */
 static void append_changed_members(struct coord *c, uint64_t step, unsigned slot, bool in)
 {
-	const struct members *m = &c->members[c->nmembers - 1];
+	const struct members *m = &c->membership.entry[c->membership.n - 1];
 	struct deal_shape shape = { c->data.examples, m->batch, m->n ? m->n : 1 };
 	struct deal_pos at = deal_advance(m->at, m->n ? step - m->step : 0, &shape);
 	unsigned *list = mem_array(c->nworkers + 1, sizeof *list), n = 0;
@@ -122,13 +124,13 @@ static void append_changed_members(struct coord *c, uint64_t step, unsigned slot
 
 void coord_members_restart(struct coord *c, uint64_t step)
 {
-	if (c->nmembers)
+	if (c->membership.n)
 		append_changed_members(c, step, UINT_MAX, false);
 }
 
 static bool slot_is_member(const struct coord *c, unsigned slot)
 {
-	const struct members *m = &c->members[c->nmembers - 1];
+	const struct members *m = &c->membership.entry[c->membership.n - 1];
 
 	for (unsigned k = 0; k < m->n; k++)
 		if (m->slot[k] == slot)
@@ -232,7 +234,7 @@ static uint64_t reported_step(const struct coord_member_worker *w)
 /* The greatest reported step, without steps that are implausible beside the others'. */
 uint64_t coord_frontier(const struct coord *c)
 {
-	uint64_t top = c->first_step;
+	uint64_t top = c->membership.first_step;
 	struct steps all = { 0 };
 
 	for (unsigned i = 0; i < c->nworkers; i++)
@@ -251,7 +253,7 @@ uint64_t coord_frontier(const struct coord *c)
 static uint64_t choose_proposal_step(const struct coord *c)
 {
 	uint64_t step = coord_frontier(c) + 1,
-	         last = c->nmembers ? c->members[c->nmembers - 1].step : 0;
+	         last = c->membership.n ? c->membership.entry[c->membership.n - 1].step : 0;
 
 	return step > last ? step : last;
 }
@@ -348,7 +350,7 @@ static void conclude_vote(struct coord *c)
 	 * that step may have been lost with a primary. Servers that have the push treat the second
 	 * one as a duplicate. */
 	if (p->change->kind == CHANGE_RESUME)
-		decide_change(c, p->clock > c->first_step ? p->clock - 1 : p->clock);
+		decide_change(c, p->clock > c->membership.first_step ? p->clock - 1 : p->clock);
 	else if (p->yes == p->asked)
 		decide_change(c, p->step);
 	else

@@ -101,7 +101,7 @@ json_t *coord_join_server(struct coord *c, struct coord_self *self,
 	s = &c->server[at];
 	s->live = s->ever = true;
 	s->leaving = s->called = s->released = false;
-	c->rebalance |= c->placed;
+	c->balance.wanted |= c->placed;
 	s->incarnation = self->incarnation;
 	s->seen = now;
 	s->gone_at = 0;

@@ -25,7 +25,7 @@ static void drop_revoked_worker(struct coord *c, unsigned slot, int64_t now)
 void coord_revoke(struct coord *c, const char *name, const char *key, const char *who, int64_t now)
 {
 	coord_event(c, "revoked", "the key of %s is revoked, by %s", name, who);
-	json_object_set_new(c->cut, name, json_integer(0));
+	json_object_set_new(c->keys.cut, name, json_integer(0));
 	if (!key)
 		return;
 	for (unsigned i = 0; i < c->nworkers; i++)
@@ -50,14 +50,14 @@ void coord_keys_report(struct coord *c, uint64_t *made, const struct message_key
 		*made = told;
 	/* Count only names that were revoked here, so that a server cannot make this table grow. */
 	json_object_foreach((json_t *)(uintptr_t)m->cut, name, n)
-		if (json_object_get(c->cut, name))
-			json_object_set_new(c->cut, name,
-			    json_integer(json_int(c->cut, name, 0) + json_integer_value(n)));
+		if (json_object_get(c->keys.cut, name))
+			json_object_set_new(c->keys.cut, name,
+			    json_integer(json_int(c->keys.cut, name, 0) + json_integer_value(n)));
 }
 
 void coord_keys_checked(struct coord *c, const struct message_keys_checked *m)
 {
-	coord_keys_report(c, &c->keys_made, m);
+	coord_keys_report(c, &c->keys.made, m);
 }
 
 static void record_key_check(json_t *missing, unsigned *checked, bool settled, const char *kind,
@@ -76,17 +76,17 @@ bool coord_keys_settled(const struct coord *c, uint64_t made, const char *name, 
     unsigned *checked, json_t *missing)
 {
 	*checked = 0;
-	*cut = json_int(c->cut, name, 0);
+	*cut = json_int(c->keys.cut, name, 0);
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (c->server[i].live)
 			record_key_check(missing, checked,
-			    (c->server[i].own ? c->keys_made : c->server[i].keys_made) >= made,
+			    (c->server[i].own ? c->keys.made : c->server[i].keys_made) >= made,
 			    "server", i);
 	for (unsigned i = 0; i < c->nrelays; i++)
 		if (c->relay[i].live)
 			record_key_check(missing, checked, c->relay[i].keys_made >= made, "relay",
 			    i);
-	return c->keys_made >= made && json_array_size(missing) == 0;
+	return c->keys.made >= made && json_array_size(missing) == 0;
 }
 
 static bool report_key_holder(char id[static 32], int64_t *age, const char *kind, unsigned i,

@@ -105,8 +105,8 @@ static void weigh_partitions(struct coord *c)
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (c->server[i].live)
 			read_push_rates(c, i, json_object_get(c->server[i].stats, "heat"), rate);
-	c->weight = place_weights(&c->layout, rate);
-	c->nweight = n;
+	c->balance.weight = place_weights(&c->layout, rate);
+	c->balance.nweight = n;
 	for (size_t i = 0; i < n; i++)
 		free(rate[i]);
 	free(rate);
@@ -114,20 +114,20 @@ static void weigh_partitions(struct coord *c)
 
 void coord_place_drop_weights(struct coord *c)
 {
-	place_weights_free(c->weight, c->nweight);
-	c->weight = NULL;
+	place_weights_free(c->balance.weight, c->balance.nweight);
+	c->balance.weight = NULL;
 }
 
 static bool balance_layout(struct coord *c, const uint16_t *server, size_t n)
 {
-	if (c->weight && c->nweight != c->layout.ntables)
+	if (c->balance.weight && c->balance.nweight != c->layout.ntables)
 		coord_place_drop_weights(c);
-	if (!c->weight)
+	if (!c->balance.weight)
 		weigh_partitions(c);
-	c->rebalance = place_balance(&c->layout, server, n, c->weight);
-	if (!c->rebalance)
+	c->balance.wanted = place_balance(&c->layout, server, n, c->balance.weight);
+	if (!c->balance.wanted)
 		coord_place_drop_weights(c);
-	return c->rebalance;
+	return c->balance.wanted;
 }
 
 bool coord_place_repair(struct coord *c, int64_t now)
@@ -138,7 +138,7 @@ bool coord_place_repair(struct coord *c, int64_t now)
 	bool changed = place_repair(&c->layout, server, njoin, n, c->cfg.replicas);
 
 	place_progress(&c->layout, &moving, &all);
-	if (c->rebalance && !changed && !moving)
+	if (c->balance.wanted && !changed && !moving)
 		changed = balance_layout(c, server, njoin);
 	if (!changed)
 		return false;

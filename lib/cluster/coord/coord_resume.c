@@ -23,8 +23,8 @@ void coord_resume_begin(struct coord *c)
 			layout_add(&c->layout, &shape, &t, NULL);
 	}
 	/* A cluster without a job counts no steps; its checkpoints are only numbered. */
-	c->first_step = c->cfg.has_job ? (uint64_t)json_int(m, "step", 0) : 0;
-	c->first_at = (struct deal_pos){ (uint64_t)json_int(deal, "epoch", 0),
+	c->membership.first_step = c->cfg.has_job ? (uint64_t)json_int(m, "step", 0) : 0;
+	c->membership.first_at = (struct deal_pos){ (uint64_t)json_int(deal, "epoch", 0),
 		(uint64_t)json_int(deal, "offset", 0) };
 }
 
@@ -35,7 +35,7 @@ void coord_resume_members(struct coord *c)
 	size_t i;
 
 	for (unsigned k = 0; k < c->nworkers; k++) {
-		c->worker[k].from = c->first_step;
+		c->worker[k].from = c->membership.first_step;
 		c->worker[k].resumes = true;
 	}
 	json_array_foreach(json_object_get(c->cfg.resume, "slots"), i, item) {

@@ -84,10 +84,10 @@ json_t *coord_save(const struct coord *c)
 	    layout_to_json(&c->layout), "servers", servers, "workers", workers);
 	json_object_set_new(o, "servers_wanted", json_integer(c->cfg.servers));
 	json_object_set_new(o, "workers_wanted", json_integer(c->cfg.workers));
-	json_object_set_new(o, "rebalance", json_boolean(c->rebalance));
+	json_object_set_new(o, "rebalance", json_boolean(c->balance.wanted));
 	json_object_set_new(o, "members", coord_members_to_json(c));
-	json_object_set_new(o, "members_base", json_integer(c->members_base));
-	json_object_set_new(o, "first_step", json_integer((json_int_t)c->first_step));
+	json_object_set_new(o, "members_base", json_integer(c->membership.base));
+	json_object_set_new(o, "first_step", json_integer((json_int_t)c->membership.first_step));
 	json_object_set_new(o, "examples", json_integer((json_int_t)c->data.examples));
 	if (c->data.facts)
 		json_object_set(o, "facts", c->data.facts);
@@ -255,7 +255,7 @@ static int64_t clamp_to_now(int64_t then, int64_t now)
 /* Restore the job's progress: first step, times, results and data leases. */
 static void job_from_state(struct coord *c, const json_t *state, int64_t now)
 {
-	c->first_step = (uint64_t)json_int(state, "first_step", 0);
+	c->membership.first_step = (uint64_t)json_int(state, "first_step", 0);
 	c->data.examples = (uint64_t)json_int(state, "examples", 0);
 	c->evaluation.rank = (int)json_int(state, "evaluator", -1);
 	c->running_at = clamp_to_now(json_int(state, "running_at", 0), now);
@@ -292,7 +292,7 @@ enum err_code coord_recover(struct coord *c, const json_t *state, int64_t now, s
 	c->waiting[0] = 0;
 	c->phase = (enum coord_phase)state_phase(state);
 	c->data_lost = json_flag(state, "data_lost");
-	c->rebalance = json_flag(state, "rebalance");
+	c->balance.wanted = json_flag(state, "rebalance");
 	c->ring_gone = (uint32_t)json_int(state, "ring_gone", 0);
 	c->pause.on = json_object_get(state, "paused_by") != NULL;
 	c->pause.number = json_int(state, "pauses", 0);
@@ -300,7 +300,7 @@ enum err_code coord_recover(struct coord *c, const json_t *state, int64_t now, s
 	snprintf(c->pause.by, sizeof c->pause.by, "%s", json_str(state, "paused_by", ""));
 	c->cfg.servers = (unsigned)json_int(state, "servers_wanted", c->nservers);
 	c->cfg.workers = (unsigned)json_int(state, "workers_wanted", c->nworkers);
-	c->members_base = (unsigned)json_int(state, "members_base", 0);
+	c->membership.base = (unsigned)json_int(state, "members_base", 0);
 	/* An open vote is void: its change is proposed again under a new number. */
 	c->votes.decided = c->votes.next = (uint64_t)json_int(state, "proposals", 0);
 	c->rev = (uint64_t)json_int(state, "rev", 0);

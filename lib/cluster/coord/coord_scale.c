@@ -46,7 +46,7 @@ static void scale_servers(struct coord *c, unsigned n)
 		s->leaving = i >= n && s->live;
 		s->called = i < n && !s->live;
 	}
-	c->rebalance = true;
+	c->balance.wanted = true;
 }
 
 static void scale_workers(struct coord *c, unsigned n)
@@ -120,7 +120,7 @@ enum err_code coord_rebalance(struct coord *c, int64_t now, struct err *e)
 		return err_set(e, ERR_NOTREADY,
 		    "the %s is %s: only a running one can be rebalanced",
 		    c->cfg.has_job ? "job" : "cluster", coord_phase_name(c->phase));
-	c->rebalance = true;
+	c->balance.wanted = true;
 	coord_progress(c, now);
 	return ERR_OK;
 }
@@ -194,7 +194,7 @@ json_t *coord_scale_released(const struct coord *c)
 
 bool coord_scale_in_progress(const struct coord *c)
 {
-	bool some = c->rebalance;
+	bool some = c->balance.wanted;
 
 	for (unsigned i = 0; i < c->nservers; i++)
 		some |= c->server[i].live && c->server[i].leaving;

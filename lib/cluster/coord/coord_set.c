@@ -139,7 +139,7 @@ bool coord_settings_have_room(const struct coord *c)
 		    coord_worker_step(&c->worker[i]) < slowest)
 			slowest = coord_worker_step(&c->worker[i]);
 	return !coord_is_deciding(c) &&
-	    !(c->nmembers == MEMBERS_KEPT && c->members[1].step > slowest) &&
+	    !(c->membership.n == MEMBERS_KEPT && c->membership.entry[1].step > slowest) &&
 	    !(c->settings.nkept == SETTINGS_KEPT && c->settings.kept[0]->step > slowest);
 }
 
@@ -256,7 +256,8 @@ void coord_setting_refused(struct coord *c, unsigned server, const char *why)
  * at that step. */
 static void begin_leases_at(struct coord *c, uint64_t step)
 {
-	const struct members *m = c->nmembers ? &c->members[c->nmembers - 1] : NULL;
+	const struct members *m = c->membership.n ? &c->membership.entry[c->membership.n - 1]
+	                                          : NULL;
 	struct deal_shape shape;
 	struct deal_pos at;
 

@@ -188,9 +188,9 @@ static json_t *snap_deal_position(const struct coord *c)
 	struct deal_shape shape;
 	struct deal_pos at;
 
-	for (unsigned i = 0; i < c->nmembers; i++)
-		if (c->members[i].step <= c->snap.step)
-			m = &c->members[i];
+	for (unsigned i = 0; i < c->membership.n; i++)
+		if (c->membership.entry[i].step <= c->snap.step)
+			m = &c->membership.entry[i];
 	if (!m)
 		return json_null();
 	shape = (struct deal_shape){ c->data.examples, m->batch, m->n ? m->n : 1 };

@@ -292,6 +292,28 @@ struct coord_evaluation {
 	json_t *result, *last;
 };
 
+/* Which workers train which step: the entries of coord_members.c, and where the job began. */
+struct coord_membership {
+	struct members *entry;
+	unsigned n, base;
+	uint64_t first_step; /* the step that the job begins with */
+	struct deal_pos first_at;
+};
+
+/* Evening out the load of the servers. */
+struct coord_balance {
+	bool wanted; /* when no copy is under way */
+	/* Weights of the partitions while the load is evened out; or NULL */
+	uint64_t **weight;
+	size_t nweight; /* tables */
+};
+
+/* The keys of the coordinator's own process. */
+struct coord_own_keys {
+	uint64_t made; /* as keys_made in coord_member_server */
+	json_t *cut;   /* number of sessions closed, by revoked name */
+};
+
 struct coord {
 	struct coord_config cfg;
 	struct coord_io io;
@@ -317,24 +339,16 @@ struct coord {
 	struct coord_member_worker *worker;   /* COORD_WORKERS_MAX entries */
 	struct coord_member_relay *relay;     /* COORD_RELAYS_MAX entries */
 	unsigned nservers, nworkers, nrelays; /* entries in use */
-	struct members *members;
-	unsigned nmembers, members_base;
-	uint64_t first_step; /* the step that the job begins with */
-	struct deal_pos first_at;
 	/* Workers sum dense tables among themselves (via allreduce) */
 	bool reduces;
 	uint32_t ring_gone; /* how many workers have left the ring so far */
-	bool rebalance;     /* even out the load when no copy is under way */
-	/* Weights of the partitions while the load is evened out; or NULL */
-	uint64_t **weight;
-	size_t nweight; /* tables */
 	/* The requested table change that is being decided; or NULL */
 	struct table_request *table_request;
 	uint64_t tabled; /* view revision of the last table change */
-	/* As in coord_member_server, for the coordinator's own process */
-	uint64_t keys_made;
-	json_t *cut; /* number of sessions closed, by revoked name */
 
+	struct coord_own_keys keys;
+	struct coord_membership membership;
+	struct coord_balance balance;
 	struct coord_settings settings;
 	struct coord_pause pause;
 	struct coord_data data;

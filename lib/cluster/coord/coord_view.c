@@ -88,7 +88,7 @@ json_t *coord_view(const struct coord *c)
 	if (c->data.leased)
 		json_object_set_new(v, "leased_from",
 		    json_integer((json_int_t)c->data.leased_from));
-	json_object_set_new(v, "members_base", json_integer(c->members_base));
+	json_object_set_new(v, "members_base", json_integer(c->membership.base));
 	json_object_set_new(v, "examples", json_integer((json_int_t)c->data.examples));
 	json_object_set_new(v, "decided", json_integer((json_int_t)c->votes.decided));
 	json_object_set_new(v, "evaluator", json_integer(c->evaluation.rank));

@@ -172,7 +172,7 @@ enum err_code server_start(const struct server_config *cfg, struct server **out,
 
 	s->cfg = *cfg;
 	s->nio_threads = cfg->threads ? cfg->threads : default_threads();
-	s->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	s->end.event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	randombytes_buf(&s->incarnation, sizeof s->incarnation);
 	s->began = clock_wall();
 	s->tracer = tracer_new();
@@ -180,7 +180,7 @@ enum err_code server_start(const struct server_config *cfg, struct server **out,
 	s->incarnation >>= 1; /* never UINT64_MAX, which stands for nobody */
 	pthread_rwlock_init(&s->keys.lock, NULL);
 	quota_init(s);
-	pthread_mutex_init(&s->end_lock, NULL);
+	pthread_mutex_init(&s->end.lock, NULL);
 	s->listener[0].fd = s->listener[1].fd = -1;
 	rc = server_choose_suites(s, cfg->conf ? cfg->conf->suite : "auto", e);
 	descriptor_limit_raise(s);
@@ -240,9 +240,9 @@ void server_stop(struct server *s)
 	session_trace_steps_free(s->steps);
 	if (s->cfg.unix_path)
 		unlink(s->cfg.unix_path);
-	close(s->event);
+	close(s->end.event);
 	pthread_rwlock_destroy(&s->keys.lock);
-	pthread_mutex_destroy(&s->end_lock);
+	pthread_mutex_destroy(&s->end.lock);
 	free(s);
 }
 
@@ -265,12 +265,12 @@ void server_end(struct server *s, const struct err *why)
 {
 	uint64_t one = 1;
 
-	pthread_mutex_lock(&s->end_lock);
-	if (!s->ended && why)
-		s->end_why = *why;
-	s->ended = true;
-	pthread_mutex_unlock(&s->end_lock);
-	if (write(s->event, &one, sizeof one) < 0)
+	pthread_mutex_lock(&s->end.lock);
+	if (!s->end.ended && why)
+		s->end.why = *why;
+	s->end.ended = true;
+	pthread_mutex_unlock(&s->end.lock);
+	if (write(s->end.event, &one, sizeof one) < 0)
 		return; /* full: it is readable already */
 }
 
@@ -278,16 +278,16 @@ bool server_ended(struct server *s, struct err *why)
 {
 	bool ended;
 
-	pthread_mutex_lock(&s->end_lock);
-	ended = s->ended;
-	*why = s->end_why;
-	pthread_mutex_unlock(&s->end_lock);
+	pthread_mutex_lock(&s->end.lock);
+	ended = s->end.ended;
+	*why = s->end.why;
+	pthread_mutex_unlock(&s->end.lock);
 	return ended;
 }
 
 int server_fd(const struct server *s)
 {
-	return s->event;
+	return s->end.event;
 }
 
 struct shard *server_shard(struct server *s)

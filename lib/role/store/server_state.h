@@ -35,7 +35,7 @@
  *   3. a partition's lock, one at a time; 4. the lock of the shard's gate (shard/shard.h)
  *   5. locks of one module, none of which is held while another one of them is taken:
  *      repl.lock and uplink.lock (both also under a partition's lock), save.lock, quotas.lock,
- *      trace_steps.lock, recheck.lock, census.lock, end_lock
+ *      trace_steps.lock, recheck.lock, census.lock, end.lock
  *   6. locks below the server: the agent's, the tracer's, a loop's queue, the HTTP server's
  *
  * host.lock is held while the I/O threads are woken (io_threads_wake), which may take the gate's lock
@@ -309,6 +309,14 @@ struct server_counters {
 	_Atomic int64_t views_cost; /* ns that sending the present view has taken */
 };
 
+/* Why the process ends. */
+struct server_end {
+	int event;            /* an eventfd that is readable when `ended` is set */
+	pthread_mutex_t lock; /* ended, why */
+	bool ended;
+	struct err why;
+};
+
 struct server {
 	struct server_config cfg;
 	struct io_thread *io_thread;
@@ -347,11 +355,7 @@ struct server {
 	_Atomic uint64_t next_peer;
 	_Atomic uint32_t waiting; /* sessions that io_threads_wake must look at */
 	struct log_limit strangers, crowd;
-
-	int event;                /* an eventfd that is readable when `ended` is set */
-	pthread_mutex_t end_lock; /* ended, end_why */
-	bool ended;
-	struct err end_why;
+	struct server_end end;
 };
 
 /* ---- io_thread.c ---- */

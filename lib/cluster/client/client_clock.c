@@ -175,7 +175,7 @@ enum err_code client_begin_pushes(struct client *c, uint64_t step, struct err *e
 {
 	/* A server that gets a push before the CLOCK of the step before holds it until that step is
 	 * complete, and reads nothing more from this session, not even the CLOCK. */
-	if (!c->clocked || step == CLIENT_NOW || step <= c->clock_step)
+	if (!c->clocked || step == CLIENT_NOW || step <= c->clock_step || all_clocks_answered(c))
 		return ERR_OK;
 	return client_wait_until(c, all_clocks_answered, step, e);
 }

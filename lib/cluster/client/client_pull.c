@@ -6,30 +6,6 @@
 #include "core/endian.h"
 #include "core/mem.h"
 
-/* ---- versions that the last pull of each partition brought ---- */
-
-uint64_t *client_version_at(struct client *c, const struct table *t, uint32_t part)
-{
-	if (t->id >= c->nversions) {
-		size_t n = (size_t)t->id + 1;
-
-		c->version = mem_regrow((void *)c->version, n, sizeof *c->version);
-		c->nversion = mem_regrow(c->nversion, n, sizeof *c->nversion);
-		for (size_t i = c->nversions; i < n; i++) {
-			c->version[i] = NULL;
-			c->nversion[i] = 0;
-		}
-		c->nversions = n;
-	}
-	if (c->nversion[t->id] < t->nparts) {
-		c->version[t->id] = mem_regrow(c->version[t->id], t->nparts, sizeof **c->version);
-		memset(c->version[t->id] + c->nversion[t->id], 0,
-		    (t->nparts - c->nversion[t->id]) * sizeof **c->version);
-		c->nversion[t->id] = t->nparts;
-	}
-	return &c->version[t->id][part];
-}
-
 /* ---- the request ---- */
 
 static void send_pull(struct request *r)

@@ -170,7 +170,7 @@ static enum err_code want_part_rows(struct client *c, const struct table *t, uin
 			.pos = list->pos + at };
 		list->users++;
 		/* Only servers know the versions of rows. A relay has rows for one step only. */
-		if (changed && client_route(r, NULL) != client_relay_link(c))
+		if (changed && request_route(r, NULL) != client_relay_link(c))
 			client_row_cache_lookup(r);
 		if (request_submit(r, e)) {
 			request_free(r);

@@ -173,6 +173,8 @@ void client_serve(struct client *c, int ms);
  * client.fatal, or the error of the `cancelled` callback. step: for messages. */
 enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *), uint64_t step,
     struct err *e);
+/* The version that the last pull of this partition has brought; 0: none yet. */
+uint64_t *client_version_at(struct client *c, const struct table *t, uint32_t part);
 /* The header of a record: type, step, epoch and generation. */
 struct record client_record_head(const struct client *c, enum msg_type type, uint64_t step);
 
@@ -181,7 +183,7 @@ static inline struct link *client_relay_link(const struct client *c)
 {
 	return c->link[c->nservers];
 }
-/* Do CLOCK and DONE go to this link? With a relay only to the relay, else to every live
+/* request.c: do CLOCK and DONE go to this link? With a relay only to the relay, else to every live
  * server. */
 bool client_link_takes_clocks(const struct link *l);
 /* Take the relay that the view assigns. *changed: pushes and pulls go another way from now on.
@@ -190,10 +192,7 @@ enum err_code client_relay_apply_view(struct client *c, const json_t *view, bool
     struct err *e);
 /* Go on without the relay when it has been unreachable for too long. */
 void client_relay_check(struct client *c, int64_t now);
-/* The link that takes this request by the present layout and relay; NULL and ERR_NOTREADY: no
- * server holds the partition. */
-struct link *client_route(const struct request *r, struct err *e);
-/* Handle an answer that only a relay's client gets; false: handle it as any client does. */
+/* relayed.c: handle an answer that only a relay's client gets; false: handle it as any client does. */
 bool client_relay_take_record(struct link *l, const struct record *r, const uint8_t *payload);
 
 /* client_pull.c */
@@ -203,8 +202,6 @@ uint8_t *client_pull_answer_place(struct link *l, const struct record *head);
 /* Take the answer to a pull or scan. ERR_PROTO: it does not fit. */
 enum err_code client_pull_take_answer(struct link *l, const struct record *head,
     const uint8_t *payload, struct err *e);
-/* The version that the last pull of this partition has brought; 0: none yet. */
-uint64_t *client_version_at(struct client *c, const struct table *t, uint32_t part);
 
 /* client_pull_rows.c */
 extern const struct request_ops client_row_pull_ops;

@@ -3,15 +3,9 @@
 #include "client/request.h"
 #include "core/mem.h"
 
-static struct request_list *list_of(struct request *r)
+/* Add r to a list, behind `after`; NULL: as the first. */
+static void insert_request(struct request_list *list, struct request *r, struct request *after)
 {
-	return r->link ? &r->link->open : &r->client->stray;
-}
-
-/* Add r to its list, behind `after`; NULL: as the first. */
-static void insert_request(struct request *r, struct request *after)
-{
-	struct request_list *list = list_of(r);
 	struct request **from = after ? &after->next : &list->first;
 
 	r->prev = after;
@@ -21,16 +15,18 @@ static void insert_request(struct request *r, struct request *after)
 	list->n++;
 }
 
-/* Take r off its list. */
+/* Take r off its link, or off the strays. */
 static void remove_request(struct request *r)
 {
-	struct request_list *list = list_of(r);
+	struct link *l = r->link;
+	struct request_list *list = l ? &l->open : &r->client->stray;
 
-	for (unsigned i = 0; r->link && i < REQUEST_CLASSES; i++)
-		if (r->link->expected[i] == r)
-			r->link->expected[i] = r->next;
+	for (unsigned i = 0; l && i < REQUEST_CLASSES; i++)
+		if (l->expected[i] == r)
+			l->expected[i] = r->next;
 	*(r->prev ? &r->prev->next : &list->first) = r->next;
 	*(r->next ? &r->next->prev : &list->last) = r->prev;
+	r->link = NULL;
 	r->prev = r->next = NULL;
 	list->n--;
 }
@@ -60,15 +56,14 @@ void request_free(struct request *r)
 {
 	struct client *c = r->client;
 
-	if (r->state != REQUEST_NEW) {
-		/* The first copy has been answered, so it has left.  Another copy may still be
-		 * queued: have the connection copy what it borrowed. */
-		if (r->tries > 1 && r->link && r->link->conn)
-			conn_keep_lent(r->link->conn);
-		remove_request(r);
-	}
+	/* The first copy has been answered, so it has left.  Another copy may still be queued: have
+	 * the connection copy what it borrowed. */
+	if (r->tries > 1 && r->link && r->link->conn)
+		conn_keep_lent(r->link->conn);
 	if (r->ops->release)
 		r->ops->release(r);
+	if (r->state != REQUEST_NEW)
+		remove_request(r);
 	c->nopen[r->ops->class]--;
 	r->next = c->spare_requests;
 	c->spare_requests = r;
@@ -87,15 +82,36 @@ void request_put(struct request *r, struct link *l, struct request *after)
 {
 	r->link = l;
 	r->state = REQUEST_QUEUED;
-	insert_request(r, after);
+	insert_request(&l->open, r, after);
 	l->used = true;
 	if (l->state == LINK_UP)
 		request_send(r);
 }
 
+bool client_link_takes_clocks(const struct link *l)
+{
+	return l->live && l->client->relayed == (l == client_relay_link(l->client));
+}
+
+struct link *request_route(const struct request *r, struct err *e)
+{
+	struct client *c = r->client;
+	uint16_t server;
+
+	/* A relay has steps alone, and gives back what it cannot aggregate. */
+	if (c->relayed && !r->alone && r->step != CLIENT_NOW)
+		return client_relay_link(c);
+	server = r->ops->server(r->table, r->part);
+	if (server < c->nservers)
+		return c->link[server];
+	err_set(e, ERR_NOTREADY, "table \"%s\" partition %u is on no server", r->table->name,
+	    r->part);
+	return NULL;
+}
+
 enum err_code request_submit(struct request *r, struct err *e)
 {
-	struct link *l = client_route(r, e);
+	struct link *l = request_route(r, e);
 
 	if (!l)
 		return ERR_NOTREADY;
@@ -194,15 +210,14 @@ void request_free_class(struct client *c, enum request_class class)
 static void make_stray(struct request *r)
 {
 	remove_request(r);
-	r->link = NULL;
 	r->state = REQUEST_STRAY;
-	insert_request(r, r->client->stray.last);
+	insert_request(&r->client->stray, r, r->client->stray.last);
 }
 
 /* Put a STRAY request on the link that takes it; it stays STRAY if no server holds the partition. */
 static void place_stray(struct request *r)
 {
-	struct link *l = client_route(r, NULL);
+	struct link *l = request_route(r, NULL);
 
 	if (!l)
 		return;
@@ -224,7 +239,7 @@ static void cut_stray(struct request *r)
 		piece->pull = r->pull;
 		piece->count = n;
 		piece->state = REQUEST_STRAY;
-		insert_request(piece, r->prev);
+		insert_request(&r->client->stray, piece, r->prev);
 		place_stray(piece);
 		r->part += n;
 		r->count -= n;
@@ -268,7 +283,7 @@ void request_reroute_all(struct client *c)
 				continue;
 			}
 			if (r->ops->class == REQUEST_PUSH)
-				r->push.moved |= client_route(r, NULL) != l;
+				r->push.moved |= request_route(r, NULL) != l;
 			if (r->ops->forget_server)
 				r->ops->forget_server(r);
 			make_stray(r);

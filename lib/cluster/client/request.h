@@ -157,7 +157,10 @@ struct request_list {
 /* A request in state NEW for one partition, all further fields zero.  Pulls get a seq. */
 struct request *request_new(struct client *c, const struct request_ops *ops, const struct table *t,
     uint32_t part, uint64_t step);
-/* Put a NEW request on the link that takes it (client_route), and send it if that is UP.
+/* The route: the link that takes this request by the present layout and relay.  NULL and
+ * ERR_NOTREADY: no server holds the partition. */
+struct link *request_route(const struct request *r, struct err *e);
+/* Put a NEW request on the link that takes it (request_route), and send it if that is UP.
  * ERR_NOTREADY: no server holds the partition, and the request is the caller's still. */
 enum err_code request_submit(struct request *r, struct err *e);
 /* Put a NEW request on this link behind `after` (NULL: first), and send it if the link is UP. */

@@ -524,26 +524,24 @@ uint64_t table_elements(const struct table *t)
 	return t->rows * t->cols;
 }
 
-/* The piece that a partition belongs to. */
-static struct table_piece find_table_piece(const struct table *t, uint32_t part)
+/* The piece of a table's last partition. */
+static struct table_piece last_piece(const struct table *t)
 {
-	struct table_piece p = { 0, 0 };
-
-	for (unsigned i = 0; i < t->npieces && part >= t->piece[i].part; i++)
-		p = t->piece[i];
-	return p;
+	return t->npieces ? t->piece[t->npieces - 1] : (struct table_piece){ 0, 0 };
 }
 
 uint64_t table_part_begin(const struct table *t, uint32_t part)
 {
-	struct table_piece p = find_table_piece(t, part);
+	struct table_piece p = { 0, 0 }; /* the piece that the partition belongs to */
 
+	for (unsigned i = 0; i < t->npieces && part >= t->piece[i].part; i++)
+		p = t->piece[i];
 	return p.element + (uint64_t)(part - p.part) * PART_ELEMENTS;
 }
 
 uint32_t table_part_elements(const struct table *t, uint32_t part)
 {
-	uint64_t begin = table_part_begin(t, part), end = table_elements(t);
+	uint64_t begin = table_part_begin(t, part), end = t->rows * t->cols;
 
 	for (unsigned i = t->npieces; i-- > 0 && part < t->piece[i].part;)
 		end = t->piece[i].element;
@@ -556,7 +554,7 @@ uint32_t table_count_parts(const struct table *t)
 	uint32_t n = SPARSE_PARTS_MIN;
 
 	if (!t->sparse) {
-		struct table_piece last = find_table_piece(t, UINT32_MAX);
+		struct table_piece last = last_piece(t);
 
 		want = last.part +
 		    (table_elements(t) - last.element + PART_ELEMENTS - 1) / PART_ELEMENTS;
@@ -623,7 +621,7 @@ void table_past_to_json(const struct table *t, json_t *o)
 static bool read_table_piece(const json_t *j, struct table *t)
 {
 	const json_t *part = json_array_get(j, 0), *element = json_array_get(j, 1);
-	struct table_piece before = find_table_piece(t, UINT32_MAX), p;
+	struct table_piece before = last_piece(t), p;
 	uint64_t full;
 
 	if (json_array_size(j) != 2 || !json_is_integer(part) || !json_is_integer(element) ||

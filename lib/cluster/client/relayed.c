@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: ISC */
+#include "client/relayed.h"
+
+#include "client/client_state.h"
+#include "core/clock.h"
+
+/* The client that a relay has to its servers, or to another relay. */
+
+/* A link takes another aggregate while less than this is queued, in bytes. */
+#define QUEUE_MAX (4u << 20)
+
+bool client_relay_take_record(struct link *l, const struct record *r, const uint8_t *payload)
+{
+	const struct client_relay_hooks *h = l->client->cfg.hooks;
+
+	if (r->type == REC_SUMMED)
+		h->summed(h->ctx, payload, r->len);
+	else if (r->type == REC_CLOCKED)
+		h->clocked(h->ctx, l->index, r->seq);
+	else
+		return false;
+	if (r->type == REC_CLOCKED && r->examples > l->client->members)
+		l->client->members = r->examples;
+	return true;
+}
+
+void client_pump(struct client *c, int ms)
+{
+	struct err e;
+	int64_t now;
+
+	client_serve(c, ms);
+	now = clock_now();
+	for (unsigned i = 0; i < c->nlinks; i++)
+		if (c->link[i]->state != LINK_DOWN && conn_check(c->link[i]->conn, now, &e))
+			client_link_drop(c->link[i], &e);
+	client_relay_check(c, now);
+}
+
+/* The link that aggregates of this partition go out on; NULL: no server holds it. */
+static struct link *link_of_sum(struct client *c, const struct table *t, uint32_t part)
+{
+	struct link *l = request_route(&(struct request){ .ops = &client_push_ops,
+	                                   .client = c,
+	                                   .table = t,
+	                                   .part = part },
+	    NULL);
+
+	if (l)
+		l->used = true;
+	return l;
+}
+
+uint64_t client_session(struct client *c, const struct table *t, uint32_t part)
+{
+	struct link *l = link_of_sum(c, t, part);
+
+	return l && l->state == LINK_UP && conn_queued(l->conn) < QUEUE_MAX ? l->session : 0;
+}
+
+void client_send_sum(struct client *c, const struct client_sum *m)
+{
+	struct link *l = link_of_sum(c, m->table, m->part);
+	struct record r = client_record_head(c, REC_PUSH_SUM, m->step);
+	uint8_t *to, small[BATCHER_SMALL];
+
+	r.table = m->table->id;
+	r.part = m->part;
+	r.seq = m->seq;
+	r.total = m->nhead + m->nbody;
+	for (uint64_t at = 0; at < r.total; at += r.len) {
+		uint64_t left = r.total - at;
+		size_t fromhead;
+
+		r.offset = at;
+		r.len = (uint32_t)(left < RECORD_MAX ? left : RECORD_MAX);
+		fromhead = at < m->nhead ? m->nhead - at < r.len ? m->nhead - at : r.len : 0;
+		if (r.len > BATCHER_SMALL)
+			batcher_flush(&l->batcher, l->conn);
+		to = r.len > BATCHER_SMALL ? conn_reserve(l->conn, r.len) : small;
+		if (fromhead)
+			memcpy(to, m->head + at, fromhead);
+		if (r.len > fromhead)
+			memcpy(to + fromhead, m->body + (at + fromhead - m->nhead),
+			    r.len - fromhead);
+		if (r.len > BATCHER_SMALL)
+			conn_commit(l->conn, &r);
+		else
+			batcher_add(&l->batcher, l->conn, &r, small);
+	}
+}
+
+unsigned client_links(const struct client *c)
+{
+	return c->nlinks;
+}
+
+bool client_is_clock_link(const struct client *c, unsigned link)
+{
+	return client_link_takes_clocks(c->link[link]);
+}
+
+bool client_can_send_clocks(const struct client *c, unsigned link)
+{
+	c->link[link]->used |= client_is_clock_link(c, link);
+	return client_is_clock_link(c, link) && c->link[link]->state == LINK_UP;
+}
+
+static bool is_run_in_layout(const struct client *c, const struct msg_run *run)
+{
+	const struct table *t = run->table < c->layout.ntables ? &c->layout.table[run->table]
+	                                                       : NULL;
+
+	return t && run->first < t->nparts && run->count <= t->nparts - run->first;
+}
+
+/* Is this link's server in the chain of the partition? The relay's link stands for all of
+ * them. */
+static bool link_has_copy(const struct client *c, unsigned link, const struct msg_run *run,
+    uint32_t part)
+{
+	const struct run *r = table_run(&c->layout.table[run->table], part);
+
+	return link == c->nservers || (r && (run_chain_index(r, link) >= 0 || r->joining == link));
+}
+
+void client_select_announcements(const struct client *c, unsigned link, const uint8_t *runs,
+    size_t len, client_alone *alone, void *ctx, struct buf *out)
+{
+	struct msg_run run;
+
+	for (size_t i = 0; msg_get_run(runs, len, i, &run); i++)
+		for (uint32_t k = 0; is_run_in_layout(c, &run) && k < run.count; k++)
+			if (link_has_copy(c, link, &run, run.first + k))
+				msg_put_part(out, run.table, run.first + k,
+				    run.alone ||
+				        (link == c->nservers &&
+				            alone(ctx, run.table, run.first + k)));
+}
+
+void client_send_clocks(struct client *c, unsigned link, uint64_t seq, const struct buf *body)
+{
+	struct record r = client_record_head(c, REC_CLOCKS, 0);
+
+	r.seq = seq;
+	r.len = (uint32_t)body->len;
+	batcher_add(&c->link[link]->batcher, c->link[link]->conn, &r, body->data);
+}

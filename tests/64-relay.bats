@@ -286,12 +286,6 @@ tables() {
 	run -5 timeout 20 ps-serve --relay --join s.join --zone rack1
 	[[ "$output" == *"role"* ]]
 	http POST /v1/stop '{"why":"test"}' >/dev/null
-	job parts $ENDLESS "$MLP" ', "local_steps": 4, "fragments": 2'
-	cluster parts 2
-	wait_for 20 step_is_past 5
-	ps-ctl invite -C "$RUN" --role relay -o p.join 2>/dev/null
-	run -78 timeout 20 ps-serve --relay --join p.join --zone rack1
-	[[ "$output" == *"only where fragments is 1"* ]]
 }
 
 @test "copies lie in different zones, as long as there are two" {

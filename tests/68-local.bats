@@ -101,41 +101,9 @@ fashion() {
 }
 
 # bats test_tags=slow
-@test "fragments: the accuracy of pushing all at once, a part at a time" {
-	fashion
-	hidden=(--set hidden='[256]')
-	train c.json "${hidden[@]}" --set steps=20 --set local_steps=50 --set outer=nesterov
-	accuracy=$(res .eval.accuracy) bytes=$(res .pushed_bytes) examples=$(res .examples)
-	for also in "" "codec=int8" "replicas=2"; do
-		train c.json "${hidden[@]}" --set steps=100 --set local_steps=50 --set outer=nesterov --set fragments=5 ${also:+--set $also}
-		figure "fragments=5 $also: accuracy $(res .eval.accuracy), all at once $accuracy; $(res .pushed_bytes) and $bytes bytes"
-		at_least .eval.accuracy "$(jq -n "$accuracy - 0.01")"
-		jq -e ".pushed_bytes < $bytes * 1.1 and (.examples - $examples | fabs) < 0.1 * $examples" <<<"$RESULT" >/dev/null
-	done
-	# One worker is at each moment where its own steps have brought it.
-	train c.json "${hidden[@]}" --set workers=1 --set steps=20 --set local_steps=50
-	accuracy=$(res .eval.accuracy)
-	train c.json "${hidden[@]}" --set workers=1 --set steps=100 --set local_steps=50 --set fragments=5
-	at_least .eval.accuracy "$(jq -n "$accuracy - 0.01")"
-	# Workers that come and die in mid-training begin with what the servers have.
-	RUN=$T/c.run
-	begin c.json "${hidden[@]}" --set steps=300 --set local_steps=50 --set fragments=5 --set outer=nesterov --set workers=2:3 --max-restarts 5 \
-		--set quota_pushes=2
-	wait_for 20 step_is_past 2
-	ps-ctl scale workers=3
-	kill -9 "$(worker 1 .pid)"
-	let_go
-	wait_for 60 over
-	RESULT=$(http GET /v1/result)
-	has .state done
-	at_least .eval.accuracy 0.85
-	ps-ctl stop >/dev/null
-}
-
-# bats test_tags=slow
 @test "a third of the outer pushes comes too late, and is left out: less than a point" {
 	fashion
-	for also in "" "--set fragments=2 --set steps=60"; do
+	for also in "" "--set steps=60"; do
 		train c.json --set steps=30 --set local_steps=50 --set outer=nesterov --set workers=3 $also
 		accuracy=$(res .eval.accuracy)
 		RUN=$T/c.run
@@ -149,69 +117,6 @@ fashion() {
 		at_least .eval.accuracy "$(jq -n "$accuracy - 0.015")"
 		ps-ctl stop >/dev/null
 	done
-}
-
-# still LOSS: the job's loss is this, as nothing has moved the model.
-still() {
-	jq -e "(.eval.loss - $1 | fabs) < 0.01" <<<"$RESULT" >/dev/null || { echo "loss $(res .eval.loss), not $1"; return 1; }
-}
-
-@test "fragments: what is pushed again, or late, is what was pushed" {
-	fashion
-	# With steps as small as this nothing but a wrong push moves the model.
-	tiny=(--set lr=1e-7 --set local_steps=4 --set fragments=2 --set workers=3)
-	train c.json "${tiny[@]}" --set steps=10
-	loss=$(res .eval.loss)
-	train c.json "${tiny[@]}" --set steps=300 --set backup=1
-	still "$loss"
-	RUN=$T/c.run
-	begin c.json "${tiny[@]}" --set steps=1000 --set replicas=2 --set lease=10m --max-restarts 3 "${HELD[@]}"
-	wait_for 20 step_is_past 10
-	# Its doubts are open while another is waited for.
-	kill -STOP "$(worker 1 .pid)"
-	kill -9 "$(cat "$RUN/server-1.pid")"
-	wait_for 20 eval 'http GET /v1/events | jq -e ".events | any(.event == \"failover\")" >/dev/null'
-	kill -CONT "$(worker 1 .pid)"
-	let_go
-	wait_for 60 over
-	RESULT=$(http GET /v1/result)
-	has .state done
-	still "$loss"
-	ps-ctl stop >/dev/null
-}
-
-@test "fragments: a step without examples for some, and members that change" {
-	fashion
-	seq 300 | awk '{ x = $1 / 300; print x "," x * x "," int(x * 2) }' >few.csv
-	cat >few.json <<-END
-	{ "servers": 1, "workers": 3, "job": { "model": "mlp", "hidden": [4], "data": "few.csv?label=last", "steps": $ENDLESS, "batch": 16,
-	  "optimizer": "momentum", "lr": 0.01 }, "quota_pushes": 200, "local_steps": 4, "fragments": 2 }
-	END
-	begin few.json --max-restarts 1000
-	wait_for 20 step_is_past 100
-	for i in 1 2 3 4 5 6; do
-		pid=$(cat "$RUN/worker-0.pid")
-		kill -9 "$pid"
-		wait_for 20 eval '[ "$(cat "$RUN/worker-0.pid" 2>/dev/null || echo $pid)" != "$pid" ]'
-		step=$(status .step)
-		wait_for 20 step_is_past $((step + 50))
-	done
-	[ "$(status .state)" = running ]
-	ps-ctl stop >/dev/null
-}
-
-@test "fragments: what is refused" {
-	fashion
-	for wrong in "local_steps=50 fragments=3" "fragments=2" "local_steps=4 fragments=2 sync=asp" "local_steps=4 fragments=2 prefetch=true" \
-		"local_steps=4 fragments=2 pull_delta=true" "local_steps=4 fragments=2 deterministic=true on_worker_loss=wait:30s"; do
-		set=()
-		for s in $wrong; do set+=(--set "$s"); done
-		run -78 --separate-stderr ps-ctl run c.json "${set[@]}"
-		[[ $stderr == *fragments* ]]
-	done
-	run --separate-stderr ps-ctl run c.json --set local_steps=64 --set fragments=64
-	[ "$status" -ne 0 ]
-	[[ $stderr == *"partitions, which cannot make 64"* ]]
 }
 
 @test "deterministic, a worker killed: the same bits; and what is refused" {

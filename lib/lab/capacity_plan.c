@@ -332,11 +332,9 @@ struct amounts {
 static struct amounts amounts_of(const struct plan *p, const struct conf *c,
     const struct capacity_plan_costs *k)
 {
-	double batches = (double)(c->accumulate * c->local_steps), servers = (double)c->servers,
-	       part = (double)c->fragments;
-	struct amounts a = { .dense = p->facts.values / part, .ids = p->facts.ids * batches };
-	double heads = RECORD_BYTES * (p->facts.parts / part + 2 * servers),
-	       ids = id_bytes(p, c, a.ids);
+	double batches = (double)(c->accumulate * c->local_steps), servers = (double)c->servers;
+	struct amounts a = { .dense = p->facts.values, .ids = p->facts.ids * batches };
+	double heads = RECORD_BYTES * (p->facts.parts + 2 * servers), ids = id_bytes(p, c, a.ids);
 
 	if (p->facts.tried && p->facts.job.train->nids > 0)
 		a.ids = fmin(a.ids, (double)p->facts.job.train->nids);
@@ -367,8 +365,7 @@ static void spec_of_place(const struct plan *p, const struct conf *c, const doub
 		.crowded = v[PLAN_crowded] < 1 ? 1 : v[PLAN_crowded],
 		.seed = p->place.seed,
 		.steps = p->place.steps,
-		.prefetch = c->prefetch,
-		.overlap = c->fragments > 1 };
+		.prefetch = c->prefetch };
 	out->sync.backup = (unsigned)c->backup;
 	out->lanes = lanes < LANES_MAX ? lanes : LANES_MAX;
 	out->worker.delay += v[PLAN_hop];
@@ -378,15 +375,15 @@ void capacity_plan_spec(const struct plan *p, const struct conf *c,
     const struct capacity_plan_costs *k, struct sim_spec *out)
 {
 	const double *v = k->v;
-	double steps = (double)(c->local_steps / c->fragments),
-	       batches = (double)c->accumulate * steps, servers = (double)c->servers;
+	double steps = (double)c->local_steps, batches = (double)c->accumulate * steps,
+	       servers = (double)c->servers;
 	double touched = p->facts.values + p->facts.ids * p->facts.row_values,
 	       message = servers * v[PLAN_message];
 	struct amounts a = amounts_of(p, c, k);
 	bool sums = sync_sums_steps(&c->sync);
 
 	spec_of_place(p, c, v, out);
-	out->pieces = (unsigned)ceil(p->facts.parts / servers / (double)c->fragments);
+	out->pieces = (unsigned)ceil(p->facts.parts / servers);
 	out->push_bytes = a.push;
 	out->pull_bytes = a.pull;
 	out->ask_bytes = a.ask;

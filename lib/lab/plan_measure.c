@@ -159,8 +159,7 @@ enum err_code plan_sample(const char *dir, double seconds, struct plan_sample *o
 void plan_use_sample(struct plan *p, const struct conf *c, const struct plan_sample *s,
     const struct capacity_plan_costs *k)
 {
-	int64_t rounds = c->local_steps / c->fragments;
-	double batches = (double)(c->accumulate * rounds);
+	double batches = (double)(c->accumulate * c->local_steps);
 	double all = p->place.cores ? s->cpu : s->data + s->compute, rest;
 	struct sim_spec spec;
 

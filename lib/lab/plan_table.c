@@ -241,8 +241,7 @@ static enum err_code add_delta_pulls(struct table *t, struct err *e)
 	return add_alternative(t, "codec=topk:0.01 pull_delta=true", e);
 }
 
-/* Adds configurations that push less often.  Workers refuse more fragments than there are
- * partitions. */
+/* Adds configurations that push less often. */
 static enum err_code add_rare_pushes(struct table *t, struct err *e)
 {
 	static const char *const rare[] = { "local_steps=10 outer=nesterov",
@@ -253,8 +252,6 @@ static enum err_code add_rare_pushes(struct table *t, struct err *e)
 	/* Local steps on rows need a rule without state, as workers keep none for rows. */
 	if (!rc && (t->plan->facts.row_values == 0 || rule->nslots == 0))
 		rc = add_alternatives(t, rare, sizeof rare / sizeof *rare, e);
-	if (!rc && t->plan->facts.parts >= 5 && t->plan->facts.row_values == 0)
-		rc = add_alternative(t, "local_steps=50 outer=nesterov fragments=5", e);
 	return rc;
 }
 
@@ -269,8 +266,7 @@ static void add_own_configuration(struct table *t)
 	 * with `own`. */
 	t->row[t->n++].conf = (struct conf){ .job.batch = c->job.batch,
 		.accumulate = c->accumulate,
-		.local_steps = c->local_steps,
-		.fragments = c->fragments };
+		.local_steps = c->local_steps };
 }
 
 enum err_code plan_table(struct plan *p, const struct planned *own, double samples,

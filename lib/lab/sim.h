@@ -73,9 +73,6 @@ struct sim_spec {
 	/* bsp: a worker requests the next parameters before it pushes, and each piece is answered
 	 * as soon as it is updated. */
 	bool prefetch;
-	/* A worker computes the next step while the answer to its push is on its way, and pushes
-	 * that step when the answer has arrived (fragments). */
-	bool overlap;
 	unsigned pieces; /* most records of a push to one server; 0: 16 */
 	/* steps to measure; steps before; 0: chosen automatically */
 	unsigned steps, warm_up;

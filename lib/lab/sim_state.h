@@ -63,7 +63,6 @@ struct coord_worker_state {
 	/* pieces of the answer; groups that acknowledged the push; groups that have all of it */
 	unsigned got, acked, summed;
 	bool owed; /* it waits for acknowledgements before it computes */
-	bool held; /* overlap: computed; pushed when the answer is here */
 	double asked, first, pushed, began, computed;
 	struct rng rng;
 };

@@ -88,20 +88,16 @@ static void start_compute(struct sim *s, unsigned worker)
 
 static void send_gradient(struct sim *s, unsigned worker);
 
-/* Adds the step that has just ended to the statistics. With overlap, only the wait is visible. */
+/* Adds the step that has just ended to the statistics. */
 static void note_step(struct sim *s, const struct coord_worker_state *w)
 {
 	double heard = w->first > w->pushed ? w->first : w->pushed;
 
 	if (!s->warmed || w->pushed <= s->warm || w->pushed >= s->now)
 		return;
-	if (s->spec->overlap) {
-		s->wait += s->now - w->computed;
-	} else {
-		s->push += w->pushed - w->computed;
-		s->wait += heard - w->pushed;
-		s->pull += s->now - heard;
-	}
+	s->push += w->pushed - w->computed;
+	s->wait += heard - w->pushed;
+	s->pull += s->now - heard;
 	s->compute += w->computed - w->began;
 	s->counted++;
 }
@@ -113,14 +109,9 @@ static void maybe_compute(struct sim *s, unsigned worker)
 
 	if (w->got < s->spec->servers * s->pieces || (w->owed && w->acked < s->spec->servers))
 		return;
-	if (s->spec->overlap && w->step > 0 && !w->held)
-		return;
 	note_step(s, w);
 	w->owed = false;
 	w->got = 0;
-	if (w->held)
-		send_gradient(s, worker);
-	w->held = false;
 	start_compute(s, worker);
 }
 
@@ -129,15 +120,7 @@ static void on_computed(struct sim *s, unsigned worker)
 	struct coord_worker_state *w = &s->worker[worker];
 
 	w->computed = s->now;
-	/* The first step has no earlier push whose answer it could wait for. */
-	w->held = s->spec->overlap && w->step > 0;
-	if (w->held) {
-		maybe_compute(s, worker);
-		return;
-	}
 	send_gradient(s, worker);
-	if (s->spec->overlap)
-		start_compute(s, worker);
 }
 
 static void take_answer(struct sim *s, const struct job *j)

@@ -14,7 +14,6 @@ static enum err_code check_job_suits(const struct conf *c, struct err *e)
 {
 	const char *key = c->local_steps > 1 ? "local_steps"
 	    : c->accumulate > 1              ? "accumulate"
-	    : c->fragments > 1               ? "fragments"
 	                                     : NULL;
 
 	return key

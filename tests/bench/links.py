@@ -32,7 +32,7 @@ def sets(way):
 def inner(way):
     """Steps of the model to a push."""
     number = {s.split("=")[0]: s.split("=")[1] for s in way}
-    return int(number.get("local_steps", 1)) // int(number.get("fragments", 1))
+    return int(number.get("local_steps", 1))
 
 
 def write(directory, **job):

@@ -93,7 +93,6 @@ static const struct row {
 	{ "feedback", "off", "false", "2", NULL },
 	{ "accumulate", "2", "2", "two", "0" },
 	{ "local_steps", "4", "4", "4.0", "0" },
-	{ "fragments", "2", "2", "two", "0" },
 	{ "outer", "nesterov", "\"nesterov\"", "aver", NULL },
 	{ "suite", "poly1305", "\"poly1305\"", "poly", NULL },
 	{ "transport", "tcp", "\"tcp\"", "udp", NULL },

@@ -94,17 +94,6 @@ static void prefetch(void)
 	p.servers = p.replicas = 2;
 	r = run(&p);
 	ok(near(r.step_seconds, 0.05 + 1 + 1.0 / 64, 0.02), "through copies, too");
-	p = plain();
-	p.overlap = true;
-	p.worker = (struct sim_line){ 1e6, 1e6, 0.005 };
-	p.push_bytes = p.pull_bytes = 1e4;
-	r = run(&p);
-	ok(near(r.step_seconds, 0.05, 0.001) && near(r.wait_seconds, 0, 0.001),
-	    "overlap: what travels less long than a step costs nothing");
-	p.push_bytes = 1e5;
-	r = run(&p);
-	ok(near(r.step_seconds, 0.1 + 0.01 + 0.01, 0.01) && near(r.wait_seconds, 0.07, 0.02),
-	    "else a step is as long as that");
 }
 
 static void cpus(void)

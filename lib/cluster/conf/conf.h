@@ -76,7 +76,7 @@ struct conf {
 	bool pull_delta, prefetch;
 	char *row_ids, *sparse, *via, *filter;
 	bool feedback;
-	int64_t accumulate, local_steps, fragments;
+	int64_t accumulate, local_steps;
 	char *outer, *suite, *transport, *listen, *http;
 	struct conf_strs hosts; /* entries, as conf/hosts.h reads them */
 	bool read_only;

@@ -288,9 +288,8 @@ static enum err_code check_frozen_list(const struct conf *c, struct err *e)
 		return err_set(e, ERR_CONFIG,
 		    "job.frozen: must be none or names of tables, separated by commas, got \"%.80s\"",
 		    list);
-	if (!none && (c->fragments > 1 || strcmp(c->via, "allreduce") == 0))
-		return err_set(e, ERR_CONFIG, "job.frozen: must be none with %s",
-		    c->fragments > 1 ? "fragments above 1" : "via allreduce");
+	if (!none && strcmp(c->via, "allreduce") == 0)
+		return err_set(e, ERR_CONFIG, "job.frozen: must be none with via allreduce");
 	return ERR_OK;
 }
 
@@ -309,7 +308,6 @@ static enum err_code check_robust(const struct conf *c, struct err *e)
 	want = !sync_sums_steps(&c->sync)    ? "sync: must be bsp"
 	    : c->backup                      ? "backup: must be 0"
 	    : strcmp(c->via, "servers") != 0 ? "via: must be servers"
-	    : c->fragments > 1               ? "fragments: must be 1"
 	                                     : NULL;
 	if (compares && want)
 		return err_set(e, ERR_CONFIG,
@@ -344,18 +342,6 @@ static enum err_code check_local(const struct conf *c, struct err *e)
 		    "local_steps: with deterministic job.optimizer must be sgd: what %s keeps for each worker "
 		    "is lost with it",
 		    rule->name);
-	if (c->fragments > 1 && (c->local_steps < 2 || c->local_steps % c->fragments))
-		return err_set(e, ERR_CONFIG,
-		    "fragments: local_steps must be a multiple of it, got %lld and %lld",
-		    (long long)c->fragments, (long long)c->local_steps);
-	if (c->fragments > 1 && !sync_sums_steps(&c->sync))
-		return err_set(e, ERR_CONFIG, "fragments: is for sync bsp");
-	if (c->fragments > 1 && c->deterministic)
-		return err_set(e, ERR_CONFIG,
-		    "fragments: must be 1 when deterministic: what a worker has not pushed yet is lost with it");
-	if (c->fragments > 1 && (c->prefetch || c->pull_delta))
-		return err_set(e, ERR_CONFIG, "%s: fragments come early by themselves, and whole",
-		    c->prefetch ? "prefetch" : "pull_delta");
 	if (c->local_steps < 2 && strcmp(c->outer, "average") != 0)
 		return err_set(e, ERR_CONFIG, "outer: \"%s\" is for local_steps above 1", c->outer);
 	return ERR_OK;

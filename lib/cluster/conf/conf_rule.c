@@ -53,6 +53,5 @@ bool conf_shares_memory(const struct conf *c)
 
 uint64_t conf_step_examples(const struct conf *c)
 {
-	return (uint64_t)c->job.batch * (uint64_t)c->accumulate * (uint64_t)c->local_steps /
-	    (uint64_t)c->fragments;
+	return (uint64_t)c->job.batch * (uint64_t)c->accumulate * (uint64_t)c->local_steps;
 }

@@ -150,13 +150,8 @@ static enum err_code check_relay_join(const struct coord *c, const char *zone, s
 	    : c->reduces                  ? "via is servers"
 	    : aggregate_setting_compares(json_str(c->cfg.config, "robust", "none"))
 	    ? "robust is none"
-	    : json_int(c->cfg.config, "backup", 0)
-	    ? "there are no backup workers"
-	    :
-	    /* Workers would be at different fragments, and pushes of different fragments cannot be
-	     * summed. */
-	    json_int(c->cfg.config, "fragments", 1) > 1 ? "fragments is 1"
-	                                                : NULL;
+	    : json_int(c->cfg.config, "backup", 0) ? "there are no backup workers"
+	                                           : NULL;
 
 	if (why)
 		return err_set(e, ERR_CONFIG,

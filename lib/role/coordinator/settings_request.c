@@ -27,8 +27,6 @@ enum err_code settings_check_job(const struct host *h, const struct conf *c, con
 {
 	static const char *const of_mode[] = { "sync", "backup" };
 	static const char *const of_bsp[] = { "local_steps", "outer" };
-	static const char *const of_pieces[] = { "batch", "accumulate", "local_steps", "outer",
-		"optimizer" };
 	char unknown[64];
 	const char *name;
 	json_t *v;
@@ -59,12 +57,6 @@ enum err_code settings_check_job(const struct host *h, const struct conf *c, con
 			    (!sync_is_lockstep(&c->sync) || !coord_is_lockstep(h->coord)))
 				return err_set(e, ERR_CONFIG,
 				    "%s: can change in bsp only; ps-ctl set sync=bsp first", leaf);
-		for (size_t i = 0; c->fragments > 1 && i < sizeof of_pieces / sizeof *of_pieces;
-		     i++)
-			if (strcmp(leaf, of_pieces[i]) == 0)
-				return err_set(e, ERR_CONFIG,
-				    "%s: cannot change while the model is pushed in fragments",
-				    leaf);
 	}
 	return ERR_OK;
 }

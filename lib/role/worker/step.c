@@ -48,22 +48,6 @@ static enum err_code settle_members(struct worker *w, uint32_t known, bool *othe
 	return rc;
 }
 
-/* With fragments and without examples at this step: waits until the step has begun for all workers,
- * by pulling one partition. */
-static enum err_code wait_without_examples(struct worker *w, struct step_times *t, struct err *e)
-{
-	enum err_code rc = client_wait(w->client, w->step, e);
-
-	if (!rc) {
-		local_merge(w->local, &w->params);
-		rc = local_probe(w->local, &w->params, w->step, e);
-	}
-	if (!rc)
-		rc = client_wait(w->client, w->step, e);
-	t->answer = t->pulled = clock_now();
-	return rc;
-}
-
 static enum err_code pull_params(struct worker *w, struct step_times *t, struct err *e)
 {
 	enum err_code rc = params_pull(&w->params, &w->batch, w->step, true, e);
@@ -107,13 +91,10 @@ static enum err_code fetch_by_ring(struct worker *w, struct step_times *t, bool 
 
 /* Each round of the loop chooses a batch by the members known, pulls, and asks settle_members
  * whether the answers agree. If not, the members or settings of this step are others: the pulled
- * parameters are dropped and the batch is chosen again.
- *
- * With fragments, once begun, a step with examples pulls nothing here: compute_stream waits for the
- * answer to the last push after the computation, and does the same check there. */
+ * parameters are dropped and the batch is chosen again. */
 enum err_code step_fetch(struct worker *w, struct step_times *t, bool *over, struct err *e)
 {
-	bool other = true, begun = local_begun(w->local);
+	bool other = true;
 
 	if (w->ring)
 		return fetch_by_ring(w, t, over, e);
@@ -122,11 +103,9 @@ enum err_code step_fetch(struct worker *w, struct step_times *t, bool *over, str
 		uint32_t known = batches_members(w->feed);
 
 		t->answer = t->pulled = t->data;
-		/* With fragments, the answer to the last push is awaited after the computation
-		 * (compute_stream). */
-		if (rc || *over || (begun && w->batch.rows))
+		if (rc || *over)
 			return rc;
-		rc = begun ? wait_without_examples(w, t, e) : pull_params(w, t, e);
+		rc = pull_params(w, t, e);
 		if (!rc)
 			rc = settle_members(w, known, &other, e);
 		if (rc)
@@ -137,7 +116,7 @@ enum err_code step_fetch(struct worker *w, struct step_times *t, bool *over, str
 			t->waited += clock_now() - t->data;
 	}
 	residual_file_save(w);
-	return local_streams(w->local) && !begun ? local_begin(w->local, &w->params, e) : ERR_OK;
+	return ERR_OK;
 }
 
 /* Imitates a slow worker: sleeps until the configured duration of a computation has passed. Only an
@@ -154,7 +133,7 @@ static void delay_step(struct worker *w, int64_t begin)
 }
 
 /* Computes into w->params.g what this worker will push, and its mean loss. */
-static enum err_code compute_gradient(struct worker *w, double *loss, struct err *e)
+enum err_code step_compute(struct worker *w, double *loss, struct err *e)
 {
 	int64_t begin = clock_now();
 	enum err_code rc;
@@ -167,54 +146,7 @@ static enum err_code compute_gradient(struct worker *w, double *loss, struct err
 		rc = program_fault(w->program, e);
 	if (!rc && w->cfg->compute.seconds > 0)
 		delay_step(w, begin);
-	return rc;
-}
-
-/* Computes the local steps first, then waits for the fragment that was pushed last and merges it.
- * When the answers show that the batch was chosen for other members, the local steps are undone and
- * repeated with the right examples. */
-static enum err_code compute_stream(struct worker *w, struct step_times *t, double *loss,
-    struct err *e)
-{
-	bool other = true, over = false;
-
-	while (other && w->batch.rows) {
-		uint32_t known = batches_members(w->feed);
-		enum err_code rc = compute_gradient(w, loss, e);
-		int64_t done = clock_now();
-
-		figures_doing(w, "wait");
-		if (!rc)
-			rc = client_wait(w->client, w->step, e);
-		if (!rc)
-			rc = settle_members(w, known, &other, e);
-		if (rc)
-			return rc;
-		/* The wait came after the computation; the figures count it as if it came
-		 * before. */
-		t->answer += clock_now() - done;
-		t->pulled = t->answer;
-		if (!other)
-			break;
-		local_undo(w->local);
-		rc = choose_batch(w, t, &over, e);
-		if (rc)
-			return rc;
-		/* With these members, this step has no examples for this worker. */
-		if (over)
-			w->batch.rows = 0;
-	}
-	local_merge(w->local, &w->params);
-	residual_file_save(w);
-	return ERR_OK;
-}
-
-enum err_code step_compute(struct worker *w, struct step_times *t, double *loss, struct err *e)
-{
-	enum err_code rc = local_streams(w->local) ? compute_stream(w, t, loss, e)
-	                                           : compute_gradient(w, loss, e);
-
-	if (!rc && isfinite((float)*loss) && !local_streams(w->local))
+	if (!rc && isfinite((float)*loss))
 		params_good(&w->params, w->step);
 	return rc;
 }
@@ -228,8 +160,6 @@ enum err_code step_push(struct worker *w, struct err *e)
 		rc = allreduce_update(w->ring, w->step, (uint32_t)w->batch.rows, e);
 	if (rc)
 		return rc;
-	if (local_streams(w->local))
-		return local_send(w->local, &w->params, &w->batch, w->step, e);
 	if (w->job.conf.prefetch)
 		rc = params_ask(&w->params, w->step + 1, true, e);
 	return rc ? rc : params_push(&w->params, &w->batch, w->step, e);

@@ -12,7 +12,7 @@
 enum err_code step_fetch(struct worker *w, struct step_times *t, bool *over, struct err *e);
 /* Computes what is to be pushed into w->params.g. *loss may be infinite or NaN; nothing may be
  * pushed then. */
-enum err_code step_compute(struct worker *w, struct step_times *t, double *loss, struct err *e);
+enum err_code step_compute(struct worker *w, double *loss, struct err *e);
 /* Pushes the gradient, and requests the next parameters early where the configuration says so. */
 enum err_code step_push(struct worker *w, struct err *e);
 /* Announces to all servers that this worker's step is over. Where a library user takes the steps,

@@ -436,7 +436,7 @@ static enum err_code take_step_once(struct worker *w, bool *over, struct err *e)
 		return rc;
 	rc = worker_evaluate_now(w, e);
 	if (!rc && w->batch.rows)
-		rc = step_compute(w, &t, &loss, e);
+		rc = step_compute(w, &loss, e);
 	return rc ? rc : worker_commit(w, &t, loss, e);
 }
 

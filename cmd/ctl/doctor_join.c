@@ -18,12 +18,15 @@
  * reached. */
 static enum err_code try_coordinator(struct doctor *d, const struct identity *id)
 {
-	struct hs_client_info info = { .slot = UINT32_MAX, .role = ROLE_WORKER };
+	const struct dial_target to = { .tcp = id->data,
+		.key = id->server_key,
+		.transport = transport_find("tcp"),
+		.id = &id->conn,
+		.info = { .slot = UINT32_MAX, .role = ROLE_WORKER } };
 	struct probe_result r;
 	char text[700], up[16], down[16];
 
-	memcpy(info.cluster, id->conn.cluster, sizeof info.cluster);
-	probe_link(id->data, &id->conn, id->server_key, &info, NULL, &r);
+	probe_link(&to, NULL, &r);
 	num_count(r.up, up);
 	num_count(r.down, down);
 	if (r.stage == PROBE_DONE) {
@@ -72,7 +75,7 @@ static void ask_coordinator(struct doctor *d, const struct identity *id, bool un
 
 void doctor_join(struct doctor *d, const char *file)
 {
-	struct identity id = { .dirfd = -1 };
+	struct identity id = { 0 };
 	struct err e = { 0 };
 	enum err_code code;
 

@@ -12,7 +12,7 @@ enum err_code stat_connect(const struct stat_options *o, const atomic_bool *stop
 	char *sock = NULL;
 	enum err_code rc;
 
-	*l = (struct stat_link){ .id = { .dirfd = -1 } };
+	*l = (struct stat_link){ 0 };
 	if (o->join) {
 		rc = identity_from_join(o->join, &l->id, e);
 		if (!rc && !*l->id.http)
@@ -40,7 +40,7 @@ void stat_disconnect(struct stat_link *l)
 	http_client_free(l->http);
 	free(l->dir);
 	identity_release(&l->id);
-	*l = (struct stat_link){ .id = { .dirfd = -1 } };
+	*l = (struct stat_link){ 0 };
 }
 
 json_t *connect_fetch_json(struct http_client *c, const char *path, const char *key, struct err *e)

@@ -12,6 +12,7 @@
 #include "lab/gauge.h"
 #include "socket/net.h"
 #include "wire/conn.h"
+#include "wire/transport.h"
 
 /* Measures a connection between two ends, each on its own thread. The client sends a burst of
  * records; the server answers the last of them with a small one. */
@@ -157,14 +158,15 @@ static enum err_code run_rounds(struct end *x, const struct shape *s, const uint
 }
 
 /* Connects two descriptors over the transport. */
-static enum err_code connect_ends(const char *transport, int fd[static 2], struct err *e)
+static enum err_code connect_ends(const struct transport *transport, int fd[static 2],
+    struct err *e)
 {
 	struct pollfd p;
 	char bound[NET_TEXT];
 	enum err_code rc;
 	int listener;
 
-	if (strcmp(transport, "tcp") != 0)
+	if (transport->takes_socket("/"))
 		return socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd)
 		    ? err_sys(e, ERR_IO, "cannot make a pair of sockets")
 		    : ERR_OK;
@@ -187,7 +189,7 @@ static enum err_code connect_ends(const char *transport, int fd[static 2], struc
 }
 
 /* Connects both ends and measures one shape of traffic. */
-static enum err_code measure_shape(const char *transport, enum suite suite,
+static enum err_code measure_shape(const struct transport *transport, enum suite suite,
     const struct conn_identity *id, const struct shape *s, struct measured *out, struct err *e)
 {
 	struct end client = { 0 }, server = { .server = true };
@@ -218,7 +220,7 @@ static enum err_code measure_shape(const char *transport, enum suite suite,
 
 		gauge_pin(0);
 		rc = conn_until(client.conn, end_is_up, &client, PATIENCE, e);
-		if (!rc && strcmp(transport, "shm") == 0)
+		if (!rc && transport->offers_memory(false))
 			rc = conn_share(client.conn, e);
 		/* Untouched pages would all be mapped to the same zero page. */
 		memset(body, 1, (size_t)s->burst * s->len);
@@ -277,11 +279,11 @@ enum err_code gauge_wire(const char *transport, enum suite suite, size_t bytes,
 		    suite_name(suite));
 	key_pair_generate(&key);
 	handshake_identity_init(&id.hs, &key, psk);
-	rc = measure_shape(transport, suite, &id, &one, &small, e);
+	rc = measure_shape(transport_find(transport), suite, &id, &one, &small, e);
 	if (!rc)
-		rc = measure_shape(transport, suite, &id, &late, &idle, e);
+		rc = measure_shape(transport_find(transport), suite, &id, &late, &idle, e);
 	if (!rc)
-		rc = measure_shape(transport, suite, &id, &many, &large, e);
+		rc = measure_shape(transport_find(transport), suite, &id, &many, &large, e);
 	handshake_identity_wipe(&id.hs);
 	key_pair_wipe(&key);
 	if (rc)

@@ -52,7 +52,7 @@ static enum err_code make_listeners(struct crew *c, const char *dir, struct err 
 		struct ring_config cfg = { .id = &c->id[i],
 			.slot = i,
 			.incarnation = i,
-			.transport = c->b->transport,
+			.transport = transport_find(c->b->transport),
 			.local_suite = c->b->suite,
 			.remote_suite = c->b->suite,
 			.listen = "127.0.0.1:0",

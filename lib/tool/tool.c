@@ -71,7 +71,7 @@ enum err_code tool_open(const struct identity *id, const char *transport, int64_
 		.log = log };
 	struct client_config cl = { .id = id,
 		.slot = CLIENT_NO_SLOT,
-		.transport = transport,
+		.transport = transport_find(transport),
 		.deadline = deadline,
 		.log = log,
 		.ctx = out,

@@ -202,7 +202,7 @@ static enum err_code begin_work(struct worker *w, struct err *e)
 	struct client_config cc = { .id = w->cfg->id,
 		.slot = w->slot,
 		.incarnation = w->incarnation,
-		.transport = w->conf.transport,
+		.transport = transport_find(w->conf.transport),
 		.deadline = w->conf.deadline,
 		.log = w->cfg->log,
 		.ctx = w,

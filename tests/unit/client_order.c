@@ -185,7 +185,7 @@ static enum err_code view(struct client *c, struct ear *x, struct layout *l, uin
 
 static const float g[4] = { 1, 2, 3, 4 };
 static const uint8_t psk[32] = { 9 };
-static struct identity id = { .dirfd = -1 };
+static struct identity id;
 static struct log logger;
 static struct layout l;
 
@@ -194,7 +194,7 @@ static struct client *client_open(void)
 	struct client_config cfg = { .id = &id,
 		.slot = 0,
 		.incarnation = 7,
-		.transport = "tcp",
+		.transport = transport_find("tcp"),
 		.deadline = 20 * NSEC_PER_SEC,
 		.log = &logger,
 		.cancel_fd = -1 };

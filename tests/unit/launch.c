@@ -8,7 +8,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include "supervisor/daemon.h"
 #include "core/launch.h"
 #include "rundir/rundir.h"
+#include "socket/net.h"
 #include "tap.h"
 
 #define LONG (120 * NSEC_PER_SEC)
@@ -476,41 +476,24 @@ static void test_find(void)
 
 static void test_socket_path(void)
 {
-	char shorter[RUNDIR_SOCKET_PATH], *sub, *path, *peer;
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	int dirfd, listener, client;
+	char *sub = mem_printf("%s/%090d/%090d", dir, 1, 2), *path = rundir_path(sub, "ctl.sock"),
+	     *addr = mem_printf("unix:%s", path), bound[NET_TEXT];
+	int listener, client;
 
-	ok(rundir_socket_path("/run/ctl.sock", shorter, &dirfd, &e) == ERR_OK && dirfd == -1 &&
-	        strcmp(shorter, "/run/ctl.sock") == 0,
-	    "a short path is itself");
-	sub = mem_printf("%s/%090d/%090d", dir, 1, 2);
 	file_mkdirs(sub, 0700, &e);
-	path = rundir_path(sub, "ctl.sock");
-	ok(strlen(path) > 107 && rundir_socket_path(path, shorter, &dirfd, &e) == ERR_OK &&
-	        dirfd >= 0,
-	    "a path of %zu bytes becomes %s", strlen(path), shorter);
-	listener = socket(AF_UNIX, SOCK_STREAM, 0);
-	snprintf(addr.sun_path, sizeof addr.sun_path, "%s", shorter);
-	ok(bind(listener, (struct sockaddr *)&addr, sizeof addr) == 0 && listen(listener, 1) == 0,
-	    "bound");
-	close(dirfd);
+	ok(strlen(path) > 107 && net_listen(addr, 1, &listener, bound, &e) == ERR_OK,
+	    "a socket at a path of %zu bytes", strlen(path));
 	ok(access(path, F_OK) == 0, "under its long name");
-	peer = rundir_path(sub, "ctl.sock");
-	rundir_socket_path(peer, shorter, &dirfd, &e);
-	snprintf(addr.sun_path, sizeof addr.sun_path, "%s", shorter);
-	client = socket(AF_UNIX, SOCK_STREAM, 0);
-	ok(connect(client, (struct sockaddr *)&addr, sizeof addr) == 0, "connected");
+	ok(net_connect(addr, &client, &e) == ERR_OK, "connected");
 	close(client);
 	close(listener);
-	close(dirfd);
-	free(peer);
-	free(path);
-	path = mem_printf("%s/%0120d", dir, 1);
-	ok(rundir_socket_path(path, shorter, &dirfd, &e) == ERR_LIMIT && dirfd == -1, "%s", e.msg);
-	free(path);
-	path = mem_printf("/nonexistent/%0100d/x", 1);
-	ok(rundir_socket_path(path, shorter, &dirfd, &e) == ERR_IO && dirfd == -1,
-	    "no such directory");
+	free(addr);
+	addr = mem_printf("unix:%s/%0120d", dir, 1);
+	ok(net_connect(addr, &client, &e) == ERR_CONFIG, "%s", e.msg);
+	free(addr);
+	addr = mem_printf("unix:/nonexistent/%0100d/x", 1);
+	ok(net_connect(addr, &client, &e) == ERR_NOTFOUND, "no such directory");
+	free(addr);
 	free(path);
 	free(sub);
 }

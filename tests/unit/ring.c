@@ -184,7 +184,7 @@ static void gift(void)
 		struct ring_config cfg = { .id = &c.sailor[2].id,
 			.slot = SLOT(2),
 			.incarnation = 102,
-			.transport = "tcp",
+			.transport = transport_find("tcp"),
 			.local_suite = SUITE_POLY1305,
 			.remote_suite = SUITE_POLY1305,
 			.listen = "127.0.0.1:0",

@@ -83,7 +83,7 @@ static void crew_open(struct crew *c, unsigned n, const char *transport, int64_t
 		struct ring_config cfg = { .id = &s->id,
 			.slot = SLOT(i),
 			.incarnation = 100 + i,
-			.transport = transport,
+			.transport = transport_find(transport),
 			.local_suite = SUITE_POLY1305,
 			.remote_suite = SUITE_CHACHA20POLY1305,
 			.listen = "127.0.0.1:0",

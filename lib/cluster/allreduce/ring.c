@@ -8,7 +8,6 @@
 #include "core/endian.h"
 #include "core/mem.h"
 #include "core/num.h"
-#include "rundir/rundir.h"
 
 /* Up to this many bytes, hops cost more than bytes, as measured: use halving and doubling. */
 #define HALVING_BYTES ((size_t)1 << 20)
@@ -293,16 +292,10 @@ enum err_code ring_check(struct ring *r, struct err *e)
 
 static enum err_code listen_for_local_members(struct ring *r, struct err *e)
 {
-	char sock[RUNDIR_SOCKET_PATH], addr[RUNDIR_SOCKET_PATH + 8], ignored[NET_TEXT];
-	int dirfd;
-	enum err_code rc = rundir_socket_path(r->cfg.local, sock, &dirfd, e);
+	char *addr = mem_printf("unix:%s", r->cfg.local), ignored[NET_TEXT];
+	enum err_code rc = net_listen(addr, BACKLOG, &r->listener[1], ignored, e);
 
-	if (rc)
-		return rc;
-	snprintf(addr, sizeof addr, "unix:%s", sock);
-	rc = net_listen(addr, BACKLOG, &r->listener[1], ignored, e);
-	if (dirfd >= 0)
-		close(dirfd);
+	free(addr);
 	return rc;
 }
 

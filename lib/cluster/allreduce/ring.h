@@ -11,6 +11,7 @@
 #include "core/log.h"
 #include "socket/net.h"
 #include "wire/conn.h"
+#include "wire/transport.h"
 
 /* All-reduce among the workers of a job: every member has a vector, and gets the weighted mean
  * of all of them, with equal bits. Each member listens, and has one session of the data plane
@@ -51,8 +52,7 @@ struct ring_config {
 	const struct conn_identity *id; /* borrowed */
 	uint32_t slot;
 	uint64_t incarnation;
-	/* how to dial: auto (a Unix socket if it exists, else TCP), unix, tcp */
-	const char *transport;
+	const struct transport *transport; /* how to dial */
 	enum suite local_suite, remote_suite;
 	const char *listen; /* "host:port"; NULL: none */
 	const char *local;  /* path of a Unix socket to listen at; NULL: none */

@@ -6,7 +6,7 @@
 #include "auth/keyring.h"
 #include "core/clock.h"
 #include "core/mem.h"
-#include "rundir/rundir.h"
+#include "wire/dial.h"
 #include "wire/msg.h"
 
 /* Making sessions: every member dials every other, and each connection carries slices one way.
@@ -65,7 +65,7 @@ static enum conn_verdict on_hello_answer(void *ctx, const struct record *r, uint
 
 	if (r->type == REC_RING_HELLO && r->epoch == l->ring->epoch) {
 		l->live = true;
-		l->retry = RETRY_MIN;
+		dial_backoff_reset(&l->backoff);
 		return CONN_TAKEN;
 	}
 	if (r->type == REC_NACK && msg_get_nack(payload, r->len, &why) == ERR_STALE) {
@@ -80,15 +80,6 @@ static enum conn_verdict on_hello_answer(void *ctx, const struct record *r, uint
 }
 
 static const struct conn_handler dialled = { .live = on_member_dialled, .record = on_hello_answer };
-
-static bool prefers_unix_path(const struct link *l)
-{
-	const char *transport = l->ring->cfg.transport;
-
-	if (!l->who.local[0] || strcmp(transport, "tcp") == 0)
-		return false;
-	return strcmp(transport, "unix") == 0 || access(l->who.local, R_OK | W_OK) == 0;
-}
 
 void ring_close_out(struct link *l)
 {
@@ -105,39 +96,26 @@ static void postpone_dial(struct link *l, const struct err *why)
 	ring_close_out(l);
 	if (why && why->code)
 		l->fault = *why;
-	l->next_try = clock_now() + l->retry;
-	l->retry = l->retry * 2 < RETRY_MAX ? l->retry * 2 : RETRY_MAX;
+	dial_backoff_failed(&l->backoff, clock_now());
 }
 
 static void dial_ring_member(struct link *l)
 {
 	const struct ring_config *cfg = &l->ring->cfg;
-	struct hs_client_info info = { .incarnation = cfg->incarnation,
-		.slot = cfg->slot,
-		.role = ROLE_WORKER };
-	char sock[RUNDIR_SOCKET_PATH];
-	int fd, dirfd = -1;
+	const struct dial_target to = {
+		.tcp = l->who.tcp,
+		.unix_path = l->who.local,
+		.key = l->who.key,
+		.transport = cfg->transport,
+		.id = cfg->id,
+		.info = { .incarnation = cfg->incarnation, .slot = cfg->slot, .role = ROLE_WORKER }
+	};
+	char addr[DIAL_TEXT];
 	struct err e = { 0 };
-	enum err_code rc = ERR_OK;
 
-	memcpy(info.cluster, cfg->id->cluster, sizeof info.cluster);
-	snprintf(l->addr, sizeof l->addr, "%s", l->who.tcp);
-	if (prefers_unix_path(l)) {
-		rc = rundir_socket_path(l->who.local, sock, &dirfd, &e);
-		snprintf(l->addr, sizeof l->addr, "unix:%s", sock);
-	} else if (!l->who.tcp[0]) {
-		rc = err_set(&e, ERR_UNREACH, "it has said no address");
-	}
-	if (!rc)
-		rc = net_connect(l->addr, &fd, &e);
-	if (dirfd >= 0) {
-		close(dirfd);
-		snprintf(l->addr, sizeof l->addr, "unix:%s", l->who.local);
-	}
-	if (rc)
+	snprintf(l->addr, sizeof l->addr, "%.*s", (int)sizeof l->addr - 1, dial_address(&to, addr));
+	if (dial(&to, &dialled, l, &l->out, &e))
 		postpone_dial(l, &e);
-	else
-		l->out = conn_dial(fd, cfg->id, l->who.key, &info, &dialled, l);
 }
 
 /* Dial the member if it is time, and serve the session. The first read tells a refused
@@ -146,7 +124,7 @@ static void serve_dialled(struct link *l, int64_t now)
 {
 	struct err e = { 0 };
 
-	if (!l->out && now >= l->next_try)
+	if (!l->out && dial_is_due(&l->backoff, now))
 		dial_ring_member(l);
 	if (l->out &&
 	    (conn_write(l->out, &e) || conn_read(l->out, &e) || conn_write(l->out, &e) ||
@@ -377,7 +355,8 @@ void ring_meet_seat(struct ring *r, const struct ring_member *members, size_t n)
 		l->ring = r;
 		l->rank = rank;
 		l->who = members[rank];
-		l->retry = RETRY_MIN;
+		l->backoff = (struct dial_backoff){ .least = RETRY_MIN, .most = RETRY_MAX };
+		dial_backoff_reset(&l->backoff);
 		if (members[rank].slot == r->cfg.slot)
 			r->rank = rank;
 	}

@@ -11,7 +11,7 @@
  * States of link.out:
  *
  *   state      event                                          next state
- *   NONE       next_try has passed: dial_ring_member          DIALLED
+ *   NONE       it is due again: dial_ring_member              DIALLED
  *   DIALLED    handshake completed: sends RING_HELLO          DIALLED
  *   DIALLED    RING_HELLO of our epoch comes back             LIVE (link.live)
  *   DIALLED    NACK, an error, or silence                     NONE, with back-off; NACK STALE
@@ -35,6 +35,7 @@
 #include "allreduce/plan.h"
 #include "allreduce/ring.h"
 #include "core/clock.h"
+#include "wire/dial.h"
 
 #define RING_NOBODY UINT32_MAX
 
@@ -60,13 +61,13 @@ struct link {
 	struct ring *ring;
 	uint32_t rank;
 	struct ring_member who;
-	struct conn *out; /* dialled by us; NULL: dial at next_try */
+	struct conn *out; /* dialled by us; NULL: dial when it is due */
 	bool live;
-	int64_t next_try, retry;
+	struct dial_backoff backoff;
 	struct inlet *in;
 	struct greeting said;
-	struct err fault; /* the last one, for the log */
-	char addr[NET_TEXT + 8];
+	struct err fault;        /* the last one, for the log */
+	char addr[NET_TEXT + 8]; /* for the log */
 };
 
 /* The reduction that is under way. */

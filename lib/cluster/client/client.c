@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: ISC */
 #include <errno.h>
 #include <poll.h>
-#include <unistd.h>
 
 #include "client/client_state.h"
 #include "client/relayed.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
-#include "rundir/rundir.h"
 #include "socket/net.h"
 
-#define RETRY_MAX       (500 * NSEC_PER_MSEC)
 #define FENCED_FOR_SURE (1 * NSEC_PER_SEC)
 /* A server that dies during a handshake looks like one that refuses it, so only this many
  * refusals in a row are final. agent.c does the same. */
@@ -34,20 +31,15 @@ struct record client_record_head(const struct client *c, enum msg_type type, uin
 /* Offer shared memory to a server on this host. If that fails, all records go over the socket. */
 static void offer_shared_memory(struct link *l, bool wanted_there)
 {
-	bool asked = strcmp(l->client->cfg.transport, "shm") == 0;
+	const struct transport *t = l->client->cfg.transport;
 	struct err e;
 
-	if (!net_is_unix(conn_fd(l->conn)) ||
-	    !(asked || strcmp(l->client->cfg.transport, "auto") == 0))
-		return;
-	/* The last session may have ended because the server has no descriptor or memory to
-	 * spare. */
-	if (l->unshared && !asked)
+	if (!net_is_unix(conn_fd(l->conn)) || !t->offers_memory(l->unshared))
 		return;
 	if (!wanted_there)
 		err_set(&e, ERR_LIMIT,
 		    "its mem_limit is without such, for transport is not shm there");
-	if ((!wanted_there || conn_share(l->conn, &e)) && asked)
+	if ((!wanted_there || conn_share(l->conn, &e)) && t->insists)
 		log_warn(l->client->cfg.log, "%s: no shared memory with it, by its socket then: %s",
 		    l->id, e.msg);
 }
@@ -60,7 +52,7 @@ static void on_client_live(void *ctx, const struct hs_server_info *server)
 
 	l->state = LINK_UP;
 	l->down_since = 0;
-	l->retry = LINK_RETRY_MIN;
+	dial_backoff_reset(&l->backoff);
 	l->session = ++l->client->sessions;
 	offer_shared_memory(l, server->shares);
 	/* Pushes that were on this link before: the same server is back, and none was lost. */
@@ -158,41 +150,22 @@ static const struct conn_handler handler = { .live = on_client_live,
 
 /* ---- connections ---- */
 
-static bool prefers_unix_socket(const struct link *l)
-{
-	const char *transport = l->client->cfg.transport;
-
-	if (!l->unix_path[0] || strcmp(transport, "tcp") == 0)
-		return false;
-	return strcmp(transport, "auto") != 0 || access(l->unix_path, R_OK | W_OK) == 0;
-}
-
 void client_link_dial(struct link *l)
 {
 	const struct client_config *cfg = &l->client->cfg;
-	struct hs_client_info info = { .incarnation = cfg->incarnation,
-		.slot = cfg->slot,
-		.role = cfg->hooks ? ROLE_RELAY : ROLE_WORKER };
-	char addr[NET_TEXT + 8], sock[RUNDIR_SOCKET_PATH];
-	int fd, dirfd = -1;
-	enum err_code rc = ERR_OK;
+	const struct dial_target to = { .tcp = l->tcp,
+		.unix_path = l->unix_path,
+		.key = l->key,
+		.transport = cfg->transport,
+		.id = &cfg->id->conn,
+		.info = { .incarnation = cfg->incarnation,
+		    .slot = cfg->slot,
+		    .role = cfg->hooks ? ROLE_RELAY : ROLE_WORKER } };
 
-	memcpy(info.cluster, cfg->id->conn.cluster, sizeof info.cluster);
-	snprintf(addr, sizeof addr, "%s", l->tcp);
-	if (prefers_unix_socket(l)) {
-		rc = rundir_socket_path(l->unix_path, sock, &dirfd, &l->fault);
-		snprintf(addr, sizeof addr, "unix:%s", sock);
-	}
-	if (!rc)
-		rc = net_connect(addr, &fd, &l->fault);
-	if (dirfd >= 0)
-		close(dirfd);
-	if (rc) {
-		l->next_try = clock_now() + l->retry;
-		l->retry = l->retry * 2 < RETRY_MAX ? l->retry * 2 : RETRY_MAX;
+	if (dial(&to, &handler, l, &l->conn, &l->fault)) {
+		dial_backoff_failed(&l->backoff, clock_now());
 		return;
 	}
-	l->conn = conn_dial(fd, &cfg->id->conn, l->key, &info, &handler, l);
 	conn_watch(l->conn);
 	l->state = LINK_DIALLING;
 }
@@ -228,8 +201,7 @@ void client_link_drop(struct link *l, const struct err *why)
 	request_lose_all(l);
 	if (why)
 		l->fault = *why;
-	l->next_try = clock_now() + l->retry;
-	l->retry = l->retry * 2 < RETRY_MAX ? l->retry * 2 : RETRY_MAX;
+	dial_backoff_failed(&l->backoff, clock_now());
 	/* A refused handshake is final, unless it may have another cause: a broken connection,
 	 * or a server that has not heard yet that this rank is ours. */
 	l->denied = refused && l->fault.code == ERR_AUTH ? l->denied + 1 : 0;
@@ -314,7 +286,7 @@ void client_serve(struct client *c, int ms)
 		struct link *l = c->link[i];
 
 		p[i].fd = -1;
-		if (l->used && l->state == LINK_DOWN && now >= l->next_try)
+		if (l->used && l->state == LINK_DOWN && dial_is_due(&l->backoff, now))
 			client_link_dial(l);
 		if (l->state == LINK_DOWN)
 			continue;

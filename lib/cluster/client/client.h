@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "layout/layout.h"
 #include "session/identity.h"
+#include "wire/transport.h"
 
 /* The data plane as a worker or a tool sees it: one client has sessions with all servers, over
  * which it pulls, pushes and sends CLOCKs. When a session breaks, the client connects again
@@ -65,8 +66,8 @@ struct client_config {
 	 * NULL: no. */
 	bool (*informed)(void *ctx);
 	uint64_t incarnation;
-	const char *transport; /* auto, shm, unix, tcp */
-	int64_t deadline;      /* ns */
+	const struct transport *transport;
+	int64_t deadline; /* ns */
 	/* ns of polling for answers before it sleeps (core/spin.h) */
 	int64_t spin;
 	struct log *log;

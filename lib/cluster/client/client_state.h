@@ -12,7 +12,7 @@
  * States of a link (enum link_state):
  *
  *   state      event                                            next state
- *   DOWN       in use, and next_try has passed:                 DIALLING; DOWN when connect
+ *   DOWN       in use, and due (wire/dial.h):                   DIALLING; DOWN when connect
  *              client_link_dial                                 fails
  *   DIALLING   the handshake has completed: on_client_live      UP
  *   DIALLING   the connection or the handshake fails            DOWN
@@ -35,7 +35,7 @@
 #include "core/clock.h"
 #include "core/spin.h"
 #include "shard/rows.h"
-#include "wire/conn.h"
+#include "wire/dial.h"
 #include "wire/msg.h"
 
 /* A DONE carries this seq, and the CLOCKED that answers it repeats it. A CLOCK has seq 0. */
@@ -59,6 +59,7 @@ struct bodies {
 };
 
 #define LINK_RETRY_MIN (10 * NSEC_PER_MSEC)
+#define LINK_RETRY_MAX (500 * NSEC_PER_MSEC)
 enum link_state { LINK_DOWN, LINK_DIALLING, LINK_UP };
 
 struct link {
@@ -72,7 +73,8 @@ struct link {
 	/* a session broke after shared memory was offered: use the socket */
 	bool unshared;
 	unsigned denied; /* handshakes refused in a row */
-	int64_t down_since, next_try, retry;
+	int64_t down_since;
+	struct dial_backoff backoff;
 	/* it is worth dialling: there is or was something to send */
 	bool used;
 	bool live; /* the view says that the process is there */

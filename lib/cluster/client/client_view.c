@@ -13,7 +13,8 @@ static struct link *new_link(struct client *c, size_t i)
 
 	l->client = c;
 	l->index = (unsigned)i;
-	l->retry = LINK_RETRY_MIN;
+	l->backoff = (struct dial_backoff){ .least = LINK_RETRY_MIN, .most = LINK_RETRY_MAX };
+	dial_backoff_reset(&l->backoff);
 	snprintf(l->id, sizeof l->id, "server-%zu", i);
 	return l;
 }
@@ -49,8 +50,7 @@ void client_link_apply_view(struct link *l, bool live, const uint8_t key[static 
 		if (l->done)
 			request_free(l->done);
 		l->down_since = 0;
-		l->retry = LINK_RETRY_MIN;
-		l->next_try = 0;
+		dial_backoff_reset(&l->backoff);
 		l->denied = 0;
 		l->unshared = false;
 		l->fault = (struct err){ 0 };

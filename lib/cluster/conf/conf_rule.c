@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "wire/transport.h"
+
 enum err_code conf_job_rule(const struct conf *c, struct conf_rule *out, struct err *e)
 {
 	const struct conf_job *job = &c->job;
@@ -47,8 +49,7 @@ enum err_code conf_server_rule(const struct conf *c, struct conf_rule *out, stru
 
 bool conf_shares_memory(const struct conf *c)
 {
-	return strcmp(c->transport, "shm") == 0 ||
-	    (strcmp(c->transport, "auto") == 0 && !c->mem_limit);
+	return transport_find(c->transport)->accepts_memory(c->mem_limit > 0);
 }
 
 uint64_t conf_step_examples(const struct conf *c)

@@ -277,28 +277,6 @@ enum err_code rundir_create(const char *path, int *lock, struct err *e)
 	return rc;
 }
 
-enum err_code rundir_socket_path(const char *path, char out[static RUNDIR_SOCKET_PATH], int *dirfd,
-    struct err *e)
-{
-	char *dir;
-	int n = snprintf(out, RUNDIR_SOCKET_PATH, "%s", path);
-
-	*dirfd = -1;
-	if (n < RUNDIR_SOCKET_PATH)
-		return ERR_OK;
-	dir = path_dirname(path);
-	*dirfd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	free(dir);
-	if (*dirfd < 0)
-		return err_sys(e, ERR_IO, "cannot open the directory of %s", path);
-	n = snprintf(out, RUNDIR_SOCKET_PATH, "/proc/self/fd/%d/%s", *dirfd, path_basename(path));
-	if (n < RUNDIR_SOCKET_PATH)
-		return ERR_OK;
-	close(*dirfd);
-	*dirfd = -1;
-	return err_set(e, ERR_LIMIT, "the name of the socket %s is too long", path);
-}
-
 pid_t rundir_read_pid(const char *dir, const char *id)
 {
 	char *path = mem_printf("%s/%s.pid", dir, id);

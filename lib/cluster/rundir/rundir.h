@@ -90,13 +90,4 @@ enum err_code rundir_find(const char *opt_C, char **path, struct err *e);
 /* The path DIR/name, a fresh string: rundir_path(dir, "ctl.sock"). */
 char *rundir_path(const char *dir, const char *name);
 
-/* Make a path that fits a socket address (107 bytes). out is `path` itself if that fits; else
- * "/proc/self/fd/N/NAME", where N is a descriptor of its directory. bind and connect accept
- * that, and it needs no temporary file. *dirfd is N or -1; close it after bind or connect. The
- * short path is valid in this process only, so publish the long one. ERR_LIMIT: the file name
- * alone is too long. */
-#define RUNDIR_SOCKET_PATH 108
-enum err_code rundir_socket_path(const char *path, char out[static RUNDIR_SOCKET_PATH], int *dirfd,
-    struct err *e);
-
 #endif

@@ -14,7 +14,7 @@
 #include "core/mem.h"
 #include "core/procstat.h"
 #include "core/version.h"
-#include "socket/net.h"
+#include "wire/dial.h"
 #include "wire/msg.h"
 
 #define RETRY_MIN (20 * NSEC_PER_MSEC)
@@ -218,42 +218,29 @@ void agent_beat_busy(struct agent *a)
 	conn_write(a->conn, NULL);
 }
 
-/* Wait until the socket is connected, so that an error names its address. */
-static enum err_code finish_connect(struct agent *a, int fd, const char *addr, struct err *e)
+static bool is_stopped(void *ctx)
 {
-	int64_t end = clock_now() + CONNECT_DEADLINE;
-
-	while (!atomic_load(&a->stop)) {
-		struct pollfd p = { fd, POLLOUT, 0 };
-
-		if (poll(&p, 1, 20) > 0)
-			return net_connected(fd, addr, e);
-		if (clock_now() > end)
-			break;
-	}
-	return err_set(e, ERR_UNREACH, "cannot reach %s: it does not answer", addr);
+	return atomic_load(&((struct agent *)ctx)->stop);
 }
 
+/* Dial the addresses of the coordinator one after the other, until one of them answers. */
 static enum err_code dial_coordinator(struct agent *a, struct err *e)
 {
 	enum err_code rc = err_set(e, ERR_UNREACH, "no address of the coordinator is known");
-	int fd;
 
-	for (int i = 0; i < AGENT_ADDRESSES; i++) {
-		if (!a->cfg.addr[i] || !a->cfg.addr[i][0])
-			continue;
-		rc = net_connect(a->cfg.addr[i], &fd, e);
-		if (rc)
-			continue;
-		rc = finish_connect(a, fd, a->cfg.addr[i], e);
-		if (rc) {
-			close(fd);
-			continue;
-		}
-		*e = (struct err){ 0 };
-		a->conn = conn_dial(fd, a->cfg.id, a->cfg.server_key, &a->cfg.info, &handler, a);
-		return ERR_OK;
+	for (int i = 0; rc && i < AGENT_ADDRESSES; i++) {
+		const struct dial_target to = { .tcp = a->cfg.addr[i],
+			.key = a->cfg.server_key,
+			.transport = transport_find("tcp"),
+			.id = a->cfg.id,
+			.info = a->cfg.info };
+
+		if (to.tcp && to.tcp[0])
+			rc = dial_and_wait(&to, CONNECT_DEADLINE, is_stopped, a, &handler, a,
+			    &a->conn, e);
 	}
+	if (!rc)
+		*e = (struct err){ 0 };
 	return rc;
 }
 
@@ -333,7 +320,6 @@ static void run_session(struct agent *a)
 	agent_requeue_messages(a);
 }
 
-/* Try again after a session that failed? `without`: ns since the last session. */
 /* May the agent connect again after this error? without: how long it has been without a
  * session, in ns. */
 static bool may_retry(const struct agent *a, int64_t without)
@@ -358,9 +344,11 @@ static void wait_before_retry(struct agent *a, int64_t ns)
 static void *run_agent(void *ctx)
 {
 	struct agent *a = ctx;
-	int64_t last_up = clock_now(), retry = RETRY_MIN;
+	struct dial_backoff backoff = { .least = RETRY_MIN, .most = RETRY_MAX };
+	int64_t last_up = clock_now(), pause;
 	bool said = false;
 
+	dial_backoff_reset(&backoff);
 	while (!atomic_load(&a->stop)) {
 		bool was_up;
 
@@ -372,7 +360,7 @@ static void *run_agent(void *ctx)
 		a->was_up |= was_up;
 		if (was_up) {
 			last_up = clock_now();
-			retry = RETRY_MIN;
+			dial_backoff_reset(&backoff);
 			said = false;
 		}
 		if (atomic_load(&a->stop) || !may_retry(a, clock_now() - last_up))
@@ -381,8 +369,9 @@ static void *run_agent(void *ctx)
 			log_warn(a->cfg.log, "waiting for the coordinator: %s", a->fault.msg);
 			said = true;
 		}
-		wait_before_retry(a, retry);
-		retry = retry * 2 < RETRY_MAX ? retry * 2 : RETRY_MAX;
+		pause = backoff.wait;
+		dial_backoff_failed(&backoff, clock_now());
+		wait_before_retry(a, pause);
 	}
 	pthread_mutex_lock(&a->lock);
 	a->ended = true;

@@ -31,18 +31,6 @@ static enum err_code load_coordinator_key(const char *run_dir, uint8_t pk[static
 	return rc;
 }
 
-/* Set id->local to "unix:" and a path that is short enough for a socket address. */
-static enum err_code set_local_address(struct identity *id, struct err *e)
-{
-	char *path = rundir_path(id->run_dir, "coordinator.sock"), text[RUNDIR_SOCKET_PATH];
-	enum err_code rc = rundir_socket_path(path, text, &id->dirfd, e);
-
-	if (!rc)
-		id->local = mem_printf("unix:%s", text);
-	free(path);
-	return rc;
-}
-
 /* Set id->conn. Takes `path` and `where`, from which `read` will read a newer psk. */
 static void init_conn_identity(struct identity *id, const struct key_pair *key,
     const struct secret_pair *pair, char *path, char *where, secrets_read *read)
@@ -61,15 +49,14 @@ enum err_code identity_from_run(const char *run_dir, const char *name, struct id
 	char *keys = rundir_path(run_dir, "keys");
 	enum err_code rc;
 
-	*out = (struct identity){ .dirfd = -1, .run_dir = mem_strdup(run_dir) };
+	*out = (struct identity){ .run_dir = mem_strdup(run_dir),
+		.local = mem_printf("unix:%s/coordinator.sock", run_dir) };
 	snprintf(out->name, sizeof out->name, "%s", name);
 	rc = key_pair_load(key_path, &key, e);
 	if (!rc)
 		rc = secrets_read_dir(keys, &pair, e);
 	if (!rc)
 		rc = load_coordinator_key(run_dir, out->server_key, e);
-	if (!rc)
-		rc = set_local_address(out, e);
 	if (!rc)
 		init_conn_identity(out, &key, &pair, rundir_path(run_dir, "keys/psk"),
 		    mem_strdup(keys), secrets_read_dir);
@@ -147,7 +134,7 @@ enum err_code identity_from_join(const char *file, struct identity *out, struct 
 	uint8_t sk[32];
 	json_t *j;
 
-	*out = (struct identity){ .dirfd = -1 };
+	*out = (struct identity){ 0 };
 	credential = access(file, F_OK) == 0 ? NULL : authfile_credential(file);
 	path = credential ? credential : path_absolute(file);
 	j = parse_join_file(path, e);
@@ -198,11 +185,9 @@ void identity_release(struct identity *id)
 {
 	handshake_identity_wipe(&id->conn.hs);
 	secrets_free(id->conn.secrets);
-	if (id->dirfd >= 0)
-		close(id->dirfd);
 	free(id->run_dir);
 	free(id->local);
 	free(id->data);
 	free(id->http);
-	*id = (struct identity){ .dirfd = -1 };
+	*id = (struct identity){ 0 };
 }

@@ -19,7 +19,6 @@ struct identity {
 	char *local; /* "unix:PATH" of the coordinator, or NULL */
 	char *data;  /* "host:port" of the coordinator, or NULL */
 	char *http;  /* "host:port" of its control plane, or NULL */
-	int dirfd;   /* kept open for `local` when its path is long; -1 */
 };
 
 /* Read an identity from RUN/keys/NAME.key, RUN/keys/psk and RUN/keys/coordinator.pub, or from

@@ -2,12 +2,9 @@
 #include "session/probe.h"
 
 #include <math.h>
-#include <poll.h>
-#include <unistd.h>
 
 #include "core/clock.h"
 #include "core/mem.h"
-#include "socket/net.h"
 
 #define PIECE     (256u << 10)
 #define PIECES    4u
@@ -25,8 +22,10 @@ struct probe {
 	struct err why;
 };
 
-static bool is_probe_over(const struct probe *p)
+static bool is_probe_over(void *ctx)
 {
+	const struct probe *p = ctx;
+
 	return p->why.code || (p->stop && atomic_load(p->stop));
 }
 
@@ -65,36 +64,13 @@ static bool has_answer_or_over(void *ctx)
 	return p->answered >= p->asked || is_probe_over(p);
 }
 
-static enum err_code probe_end_error(const struct probe *p, struct err *e)
+static enum err_code probe_end_error(struct probe *p, struct err *e)
 {
 	if (p->why.code)
 		*e = p->why;
 	else if (is_probe_over(p))
 		return err_set(e, ERR_STOPPED, "it was given up");
 	return p->why.code;
-}
-
-/* Connect within CONNECTING, and check for `stop` meanwhile. */
-static enum err_code connect_probe(struct probe *p, const char *addr, int *fd, struct err *e)
-{
-	int64_t end = clock_now() + CONNECTING;
-	enum err_code rc = net_connect(addr, fd, e);
-
-	while (!rc) {
-		struct pollfd f = { *fd, POLLOUT, 0 };
-
-		if (poll(&f, 1, 50) > 0)
-			rc = net_connected(*fd, addr, e);
-		else if (clock_now() > end)
-			rc = err_set(e, ERR_UNREACH, "cannot reach %s: it does not answer", addr);
-		else
-			rc = probe_end_error(p, e);
-		if (rc)
-			close(*fd);
-		else if (f.revents)
-			return ERR_OK;
-	}
-	return rc;
 }
 
 /* Send a probe of `up` bytes that asks for an answer of `down` bytes, and wait for the answer.
@@ -153,18 +129,15 @@ static enum err_code measure_link(struct probe *p, struct probe_result *out)
 	return rc;
 }
 
-void probe_link(const char *addr, const struct conn_identity *id, const uint8_t key[static 32],
-    const struct hs_client_info *info, const atomic_bool *stop, struct probe_result *out)
+void probe_link(const struct dial_target *to, const atomic_bool *stop, struct probe_result *out)
 {
 	struct probe p = { .stop = stop };
 	struct record bye = { .type = REC_BYE };
-	int fd;
 
 	*out = (struct probe_result){ .stage = PROBE_CONNECT };
-	if (connect_probe(&p, addr, &fd, &out->why))
+	if (dial_and_wait(to, CONNECTING, is_probe_over, &p, &handler, &p, &p.conn, &out->why))
 		return;
 	out->stage = PROBE_HANDSHAKE;
-	p.conn = conn_dial(fd, id, key, info, &handler, &p);
 	if (!conn_until(p.conn, is_up_or_over, &p, PATIENCE, &out->why) &&
 	    !probe_end_error(&p, &out->why)) {
 		out->stage = PROBE_TRANSFER;

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "core/err.h"
-#include "wire/conn.h"
+#include "wire/dial.h"
 
 /* Measure a link to a server with a session as a peer would use it: connect, shake hands, ask
  * for an empty answer, send a few large records, and have as many sent back. It transfers at
@@ -24,11 +24,10 @@ struct probe_result {
 	struct err why;
 };
 
-/* Measure the link to addr: "host:port" or "unix:PATH". Blocks the calling thread; each wait
- * is bounded by conn_check or by 5 s without progress. Setting `stop` (may be NULL) ends it
- * within 0.1 s. Errors are in out->why. */
-void probe_link(const char *addr, const struct conn_identity *id, const uint8_t key[static 32],
-    const struct hs_client_info *info, const atomic_bool *stop, struct probe_result *out);
+/* Measure the link to a process.  Blocks the calling thread; each wait is bounded by conn_check or by
+ * 5 s without progress.  Setting `stop` (may be NULL) ends it within 0.1 s.  Errors are in
+ * out->why. */
+void probe_link(const struct dial_target *to, const atomic_bool *stop, struct probe_result *out);
 /* The stage's name: "connect", "handshake", "transfer" or "done". */
 const char *probe_stage_name(enum probe_stage s);
 

@@ -9,7 +9,7 @@
 
 #include "core/mem.h"
 #include "http/client_state.h"
-#include "http/unixpath.h"
+#include "socket/unixpath.h"
 
 /* The server drops idle connections after some seconds, so do not reuse one that is nearly that
  * old. */

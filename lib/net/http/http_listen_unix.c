@@ -12,7 +12,7 @@
 
 #include "core/file.h"
 #include "http/listen.h"
-#include "http/unixpath.h"
+#include "socket/unixpath.h"
 
 #define BACKLOG 512
 

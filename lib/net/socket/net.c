@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "socket/unixpath.h"
 
 /* Room for records at full speed.  The kernel doubles the number, and caps it at its own limit. */
 #define SOCKET_BUFFER    (2 << 20)
@@ -23,16 +24,13 @@
 /* Milliseconds for each address but the last of a name. */
 #define ADDRESS_WAIT 1000
 
-static enum err_code unix_address(const char *path, struct sockaddr_un *un, struct err *e)
+/* Fill in the address of a Unix socket.  Close *dirfd, unless it is -1, after bind or connect. */
+static enum err_code unix_address(const char *path, struct sockaddr_un *un, int *dirfd,
+    struct err *e)
 {
 	memset(un, 0, sizeof *un);
 	un->sun_family = AF_UNIX;
-	if (strlen(path) >= sizeof un->sun_path)
-		return err_set(e, ERR_CONFIG,
-		    "socket path \"%s\" is longer than %zu bytes: use a shorter directory", path,
-		    sizeof un->sun_path - 1);
-	memcpy(un->sun_path, path, strlen(path) + 1);
-	return ERR_OK;
+	return unixpath_open(path, un->sun_path, dirfd, e);
 }
 
 /* "host:port" -> addrinfo list; the host may be in brackets. */
@@ -117,31 +115,42 @@ static bool is_unix_answering(const struct sockaddr_un *un)
 	return alive;
 }
 
-static enum err_code listen_unix(const char *path, int backlog, int *fd, struct err *e)
+/* Bind *fd to `un`, the address of `path`, and listen. */
+static enum err_code listen_at_path(const char *path, const struct sockaddr_un *un, int backlog,
+    int *fd, struct err *e)
 {
-	struct sockaddr_un un;
 	struct stat st;
-	enum err_code rc = unix_address(path, &un, e);
 
-	if (rc)
-		return rc;
 	if (lstat(path, &st) == 0) {
 		if (!S_ISSOCK(st.st_mode))
 			return err_set(e, ERR_EXISTS, "\"%s\" exists and is no socket: remove it",
 			    path);
-		if (is_unix_answering(&un))
+		if (is_unix_answering(un))
 			return err_set(e, ERR_EXISTS, "\"%s\" is in use by another process", path);
 		unlink(path);
 	}
 	*fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (*fd < 0)
 		return err_sys(e, ERR_IO, "cannot make a socket");
-	if (bind(*fd, (struct sockaddr *)&un, sizeof un) || listen(*fd, backlog)) {
+	if (bind(*fd, (const struct sockaddr *)un, sizeof *un) || listen(*fd, backlog)) {
 		err_sys(e, ERR_IO, "cannot listen on \"%s\"", path);
 		close(*fd);
 		return ERR_IO;
 	}
 	return ERR_OK;
+}
+
+static enum err_code listen_unix(const char *path, int backlog, int *fd, struct err *e)
+{
+	struct sockaddr_un un;
+	int dirfd;
+	enum err_code rc = unix_address(path, &un, &dirfd, e);
+
+	if (!rc)
+		rc = listen_at_path(path, &un, backlog, fd, e);
+	if (dirfd >= 0)
+		close(dirfd);
+	return rc;
 }
 
 /* A listening socket, or -1 with errno. */
@@ -255,15 +264,19 @@ enum err_code net_connect(const char *addr, int *fd, struct err *e)
 	struct addrinfo *list = NULL;
 	struct sockaddr_un un;
 	enum err_code rc;
-	int why;
+	int why, dirfd;
 
 	*fd = -1;
 	if (strncmp(addr, "unix:", 5) == 0) {
-		rc = unix_address(addr + 5, &un, e);
+		rc = unix_address(addr + 5, &un, &dirfd, e);
 		if (rc)
 			return rc;
 		/* It fails with EAGAIN when the listener's backlog is full. */
 		*fd = connect_at(AF_UNIX, (const struct sockaddr *)&un, sizeof un);
+		why = errno;
+		if (dirfd >= 0)
+			close(dirfd);
+		errno = why;
 	} else {
 		rc = resolve_address(addr, false, &list, e);
 		if (rc)

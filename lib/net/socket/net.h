@@ -10,7 +10,8 @@
 
 /* Sockets: addresses, listening, connecting, options.  No state and no locks; any thread. */
 
-/* Room for the text of an address: "host:port", "[v6]:port", or "unix:PATH". */
+/* Room for the text of an address: "host:port", "[v6]:port", or "unix:PATH".  A PATH may be longer
+ * than this, and than a socket address. */
 #define NET_TEXT 160
 
 /* Make a non-blocking listening socket.  With port 0 the system chooses a port; bound[] is the

@@ -361,7 +361,7 @@ enum err_code uplink_start(struct server *s, struct err *e)
 		.missed = report_missed_relay,
 		.slot = CLIENT_NO_SLOT,
 		.incarnation = s->incarnation,
-		.transport = "auto",
+		.transport = transport_find("auto"),
 		.deadline = INT64_MAX / 2,
 		.log = s->cfg.log,
 		.ctx = u };

@@ -13,6 +13,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "wire/dial.h"
 
 #define BUSY_PAUSE (300 * NSEC_PER_MSEC)
 #define BUSY_TRIES 200
@@ -94,16 +95,17 @@ static enum err_code await_file_session(struct far *f, bool (*ready)(void *), st
 static enum err_code open_file_session(struct far *f, struct err *e)
 {
 	const struct identity *id = f->server->cfg.id;
-	struct hs_client_info info = { .incarnation = f->server->incarnation,
-		.slot = SLOT_NONE,
-		.role = ROLE_SERVER };
-	int fd;
-	enum err_code rc = net_connect(id->data, &fd, e);
+	const struct dial_target to = { .tcp = id->data,
+		.key = id->server_key,
+		.transport = transport_find("tcp"),
+		.id = &id->conn,
+		.info = { .incarnation = f->server->incarnation,
+		    .slot = SLOT_NONE,
+		    .role = ROLE_SERVER } };
+	enum err_code rc = dial(&to, &handler, f, &f->conn, e);
 
 	if (rc)
 		return rc;
-	memcpy(info.cluster, id->conn.cluster, sizeof info.cluster);
-	f->conn = conn_dial(fd, &id->conn, id->server_key, &info, &handler, f);
 	return await_file_session(f, is_file_session_live, e);
 }
 

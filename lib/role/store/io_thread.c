@@ -7,7 +7,6 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/spin.h"
-#include "rundir/rundir.h"
 #include "socket/listen_address.h"
 #include "socket/net.h"
 #include "store/checkpoint_part.h"
@@ -370,10 +369,8 @@ static enum err_code listen_for_sessions(struct server *s, struct err *e)
 	const struct choice choice = { s->cfg.listen, s->cfg.iface,
 		s->cfg.conf ? NULL : s->cfg.id->data,
 		s->cfg.conf ? s->cfg.conf->listen : "127.0.0.1:0" };
-	char sock[RUNDIR_SOCKET_PATH], unix_addr[RUNDIR_SOCKET_PATH + 8], tcp[NET_TEXT],
-	    ignored[NET_TEXT];
+	char *unix_addr, tcp[NET_TEXT], ignored[NET_TEXT];
 	const char *before = s->recover ? json_str(s->state, "listen", "") : "";
-	int dirfd;
 	enum err_code rc = ERR_NOTFOUND;
 
 	if (s->cfg.data_fd) {
@@ -399,13 +396,9 @@ static enum err_code listen_for_sessions(struct server *s, struct err *e)
 	rc = loop_add(s->io_thread[0].loop, &s->listener[0], EPOLLIN, e);
 	if (rc || !s->cfg.unix_path)
 		return rc;
-	rc = rundir_socket_path(s->cfg.unix_path, sock, &dirfd, e);
-	if (rc)
-		return rc;
-	snprintf(unix_addr, sizeof unix_addr, "unix:%s", sock);
+	unix_addr = mem_printf("unix:%s", s->cfg.unix_path);
 	rc = net_listen(unix_addr, BACKLOG, &s->listener[1].fd, ignored, e);
-	if (dirfd >= 0)
-		close(dirfd);
+	free(unix_addr);
 	if (rc)
 		return rc;
 	s->listener[1].fn = accept_unix;

@@ -7,7 +7,6 @@
 
 #include "core/json.h"
 #include "core/mem.h"
-#include "rundir/rundir.h"
 
 /* Connections to the servers that hold the next replicas.  One thread owns them all.  The records
  * to send stay with their partition until they are acknowledged (shard/copy.c), so a link only
@@ -39,8 +38,7 @@ static void drop_link(struct link *l)
 	l->batcher = (struct batcher){ 0 };
 	if (!l->down_since)
 		l->down_since = clock_now();
-	l->next_try = clock_now() + l->retry;
-	l->retry = l->retry * 2 < RETRY_MAX ? l->retry * 2 : RETRY_MAX;
+	dial_backoff_failed(&l->backoff, clock_now());
 }
 
 static void send_queued_copies(struct link *l)
@@ -78,7 +76,7 @@ static void take_acknowledgements(struct link *l, const uint8_t *payload, size_t
 
 	l->refused = false;
 	l->down_since = l->reported = 0;
-	l->retry = RETRY_MIN;
+	dial_backoff_reset(&l->backoff);
 	for (size_t i = 0; msg_get_copied(payload, len, i, &c); i++)
 		shard_acknowledged(s, (uint16_t)l->index, c.table, c.part, c.seq);
 	shard_settle(s);
@@ -128,7 +126,7 @@ static void on_link_live(void *ctx, const struct hs_server_info *unused)
 	atomic_store(&l->asked, false);
 	if (!l->refused) {
 		l->down_since = l->reported = 0;
-		l->retry = RETRY_MIN;
+		dial_backoff_reset(&l->backoff);
 	}
 	l->session = ++l->repl->next_session;
 	shard_resend(shard_of_repl(l->repl), (uint16_t)l->index);
@@ -157,31 +155,19 @@ static void on_link_event(void *ctx, uint32_t events)
 static void dial_replica(struct link *l)
 {
 	struct server *s = l->repl->server;
-	struct hs_client_info info = { .incarnation = s->incarnation,
-		.slot = SLOT_NONE,
-		.role = ROLE_SERVER };
-	char addr[NET_TEXT + 8], sock[RUNDIR_SOCKET_PATH];
-	int fd, dirfd = -1;
+	const struct dial_target to = { .tcp = l->tcp,
+		.unix_path = s->cfg.id->run_dir ? l->unix_path : "",
+		.key = l->key,
+		.transport = transport_find("auto"),
+		.id = &s->cfg.id->conn,
+		.info = { .incarnation = s->incarnation, .slot = SLOT_NONE, .role = ROLE_SERVER } };
 	struct err e = { 0 };
-	enum err_code rc = ERR_OK;
 
-	memcpy(info.cluster, s->cfg.id->conn.cluster, sizeof info.cluster);
-	snprintf(addr, sizeof addr, "%s", l->tcp);
-	if (l->unix_path[0] && s->cfg.id->run_dir && access(l->unix_path, R_OK | W_OK) == 0) {
-		rc = rundir_socket_path(l->unix_path, sock, &dirfd, &e);
-		snprintf(addr, sizeof addr, "unix:%s", sock);
-	}
-	if (!rc)
-		rc = net_connect(addr, &fd, &e);
-	if (dirfd >= 0)
-		close(dirfd);
-	if (rc) {
-		l->next_try = clock_now() + l->retry;
-		l->retry = l->retry * 2 < RETRY_MAX ? l->retry * 2 : RETRY_MAX;
+	if (dial(&to, &handler, l, &l->conn, &e)) {
+		dial_backoff_failed(&l->backoff, clock_now());
 		return;
 	}
-	l->conn = conn_dial(fd, &s->cfg.id->conn, l->key, &info, &handler, l);
-	l->h = (struct loop_fd){ .fd = fd, .fn = on_link_event, .ctx = l };
+	l->h = (struct loop_fd){ .fd = conn_fd(l->conn), .fn = on_link_event, .ctx = l };
 	if (loop_add(l->repl->loop, &l->h, EPOLLIN | EPOLLOUT, &e))
 		drop_link(l);
 }
@@ -244,7 +230,7 @@ static void tick_links(void *ctx)
 				l->down_since = now - REPORT_EVERY;
 			drop_link(l);
 		}
-		if (!l->conn && now >= l->next_try)
+		if (!l->conn && dial_is_due(&l->backoff, now))
 			dial_replica(l);
 		report_unreachable(l, now);
 	}
@@ -267,7 +253,7 @@ static void send_forwarded(void *ctx)
 
 		if (l->up) {
 			send_queued_copies(l);
-		} else if (l->live && !l->conn && now >= l->next_try) {
+		} else if (l->live && !l->conn && dial_is_due(&l->backoff, now)) {
 			l->wanted = true;
 			dial_replica(l);
 		}
@@ -314,8 +300,8 @@ static void update_link(struct link *l, const json_t *j)
 		live = false;
 	if (!live || strcmp(tcp, l->tcp) != 0 || memcmp(key, l->key, sizeof key) != 0) {
 		drop_link(l);
-		l->down_since = l->reported = l->next_try = 0;
-		l->retry = RETRY_MIN;
+		l->down_since = l->reported = 0;
+		dial_backoff_reset(&l->backoff);
 		l->wanted = false;
 	}
 	snprintf(l->tcp, sizeof l->tcp, "%s", tcp);
@@ -366,7 +352,9 @@ void replicate_prepare(struct repl *r, const json_t *view)
 		r->link[i] = mem_alloc(sizeof **r->link);
 		r->link[i]->repl = r;
 		r->link[i]->index = (unsigned)i;
-		r->link[i]->retry = RETRY_MIN;
+		r->link[i]->backoff = (struct dial_backoff){ .least = RETRY_MIN,
+			.most = RETRY_MAX };
+		dial_backoff_reset(&r->link[i]->backoff);
 		atomic_store(&r->nlinks, (unsigned)i + 1);
 	}
 }

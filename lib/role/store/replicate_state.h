@@ -5,6 +5,7 @@
 /* The inside of replication, shared by replicate.c and replicate_send.c.  The replication thread
  * owns the links, except for the members that repl.lock guards. */
 #include "store/replicate.h"
+#include "wire/dial.h"
 
 /* Records are added to a connection while fewer bytes than this wait to be written. */
 #define LINK_QUEUE_MAX (4u << 20)
@@ -31,8 +32,8 @@ struct link {
 	bool up, refused;
 	/* Another number for each connection and epoch, see shard_send. */
 	uint64_t session;
-	/* Clock_now, but for the pause `retry`; 0: not so. */
-	int64_t next_try, retry, down_since, reported;
+	struct dial_backoff backoff;
+	int64_t down_since, reported; /* clock_now(); 0: not so */
 	/* replicate_report_again: the coordinator wants to know whether it is still down. */
 	atomic_bool asked;
 	struct batcher batcher;

@@ -104,7 +104,7 @@ enum err_code allreduce_new(const struct allreduce_config *cfg, struct allreduce
 	char listen[NET_TEXT];
 	struct ring_config rc = { .id = &cfg->id->conn,
 		.incarnation = cfg->incarnation,
-		.transport = cfg->job->conf.transport,
+		.transport = transport_find(cfg->job->conf.transport),
 		.listen = listen,
 		.deadline = cfg->job->conf.deadline,
 		.log = cfg->log,

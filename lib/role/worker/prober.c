@@ -7,7 +7,6 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
-#include "rundir/rundir.h"
 #include "session/probe.h"
 
 /* The result goes into so many heartbeats, because one may be lost with its connection. */
@@ -38,29 +37,28 @@ struct prober *prober_new(const struct identity *id, uint64_t incarnation)
 	return p;
 }
 
-/* Measures one server, through its Unix socket where the worker would use that, too. */
-static void probe_server(struct prober *p, const json_t *server, bool by_socket, json_t *out)
+/* Measures one server, by the address that the worker would use, too. */
+static void probe_server(struct prober *p, const json_t *server, const struct transport *transport,
+    json_t *out)
 {
-	const char *path = json_str(server, "unix", ""), *addr = json_str(server, "tcp", "");
-	struct hs_client_info info = { .incarnation = p->incarnation,
-		.slot = UINT32_MAX,
-		.role = ROLE_WORKER };
-	char sock[RUNDIR_SOCKET_PATH], local[RUNDIR_SOCKET_PATH + 8];
-	struct probe_result r = { 0 };
 	uint8_t key[KEY_BYTES];
-	int dirfd = -1;
+	const struct dial_target to = {
+		.tcp = json_str(server, "tcp", ""),
+		.unix_path = p->id->run_dir ? json_str(server, "unix", "") : "",
+		.key = key,
+		.transport = transport,
+		.id = &p->id->conn,
+		.info = { .incarnation = p->incarnation, .slot = UINT32_MAX, .role = ROLE_WORKER }
+	};
+	struct probe_result r = { 0 };
+	char addr[DIAL_TEXT];
+	const char *text = dial_address(&to, addr);
 
-	memcpy(info.cluster, p->id->conn.cluster, sizeof info.cluster);
-	if (by_socket && *path && access(path, R_OK | W_OK) == 0 &&
-	    rundir_socket_path(path, sock, &dirfd, NULL) == ERR_OK) {
-		snprintf(local, sizeof local, "unix:%s", sock);
-		addr = local;
-	}
 	if (key_from_text(json_str(server, "key", ""), key))
-		probe_link(addr, &p->id->conn, key, &info, &p->stop, &r);
-	if (dirfd >= 0)
-		close(dirfd);
-	json_object_set_new(out, "address", json_string(addr == local ? path : addr));
+		probe_link(&to, &p->stop, &r);
+	/* The path of a socket goes without its prefix. */
+	json_object_set_new(out, "address",
+	    json_string(strncmp(text, "unix:", 5) == 0 ? text + 5 : text));
 	json_object_set_new(out, "stage", json_string(probe_stage_name(r.stage)));
 	json_object_set_new(out, "error", json_string(r.stage == PROBE_DONE ? "" : r.why.msg));
 	json_object_set_new(out, "rtt_seconds",
@@ -77,8 +75,7 @@ static void *probe_servers(void *ctx)
 	struct prober *p = ctx;
 	const json_t *servers = json_object_get(p->view, "servers"),
 	             *config = json_object_get(p->view, "config");
-	bool by_socket = p->id->run_dir &&
-	    strcmp(json_str(config, "transport", "auto"), "tcp") != 0;
+	const struct transport *transport = transport_find(json_str(config, "transport", "auto"));
 	size_t n = json_array_size(servers), most = (size_t)json_int(p->view, "probe_servers", 1),
 	       tried = 0;
 	json_t *list = json_array();
@@ -90,7 +87,8 @@ static void *probe_servers(void *ctx)
 		if (!json_flag(s, "live"))
 			continue;
 		json_array_append_new(list, json_pack("{s:s}", "id", json_str(s, "id", "")));
-		probe_server(p, s, by_socket, json_array_get(list, tried++));
+		probe_server(p, s, transport ? transport : transport_find("auto"),
+		    json_array_get(list, tried++));
 	}
 	p->result = json_pack("{s:I, s:o}", "number", (json_int_t)json_int(p->view, "probe", 0),
 	    "servers", list);

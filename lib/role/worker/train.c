@@ -272,7 +272,7 @@ static enum err_code start_training(struct worker *w, struct err *e)
 	struct client_config cc = { .id = w->cfg->id,
 		.slot = w->slot,
 		.incarnation = w->incarnation,
-		.transport = w->job.conf.transport,
+		.transport = transport_find(w->job.conf.transport),
 		.deadline = w->job.conf.deadline,
 		.spin = w->job.conf.spin,
 		.log = w->cfg->log,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "http/unixpath.h"
+#include "socket/unixpath.h"
 
 #include <errno.h>
 #include <fcntl.h>

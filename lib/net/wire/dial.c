@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: ISC */
+#include "wire/dial.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+
+/* How often dial_and_wait asks whether it is over, in ms. */
+#define LOOK_EVERY 20
+
+const char *dial_address(const struct dial_target *to, char out[static DIAL_TEXT])
+{
+	if (to->unix_path && to->unix_path[0] && to->transport->takes_socket(to->unix_path))
+		snprintf(out, DIAL_TEXT, "unix:%s", to->unix_path);
+	else
+		snprintf(out, DIAL_TEXT, "%s", to->tcp);
+	return out;
+}
+
+/* Begin to connect to the target's address, which is written to addr. */
+static enum err_code connect_target(const struct dial_target *to, char addr[static DIAL_TEXT],
+    int *fd, struct err *e)
+{
+	if (!dial_address(to, addr)[0])
+		return err_set(e, ERR_UNREACH, "it has said no address");
+	return net_connect(addr, fd, e);
+}
+
+static struct conn *begin_session(const struct dial_target *to, int fd,
+    const struct conn_handler *handler, void *ctx)
+{
+	struct hs_client_info info = to->info;
+
+	memcpy(info.cluster, to->id->cluster, sizeof info.cluster);
+	return conn_dial(fd, to->id, to->key, &info, handler, ctx);
+}
+
+enum err_code dial(const struct dial_target *to, const struct conn_handler *handler, void *ctx,
+    struct conn **out, struct err *e)
+{
+	char addr[DIAL_TEXT];
+	int fd;
+	enum err_code rc = connect_target(to, addr, &fd, e);
+
+	if (!rc)
+		*out = begin_session(to, fd, handler, ctx);
+	return rc;
+}
+
+enum err_code dial_and_wait(const struct dial_target *to, int64_t patience, bool (*over)(void *),
+    void *over_ctx, const struct conn_handler *handler, void *ctx, struct conn **out, struct err *e)
+{
+	int64_t end = clock_now() + patience;
+	char addr[DIAL_TEXT];
+	bool connected = false;
+	int fd;
+	enum err_code rc = connect_target(to, addr, &fd, e);
+
+	if (rc)
+		return rc;
+	while (!rc && !connected) {
+		struct pollfd p = { fd, POLLOUT, 0 };
+
+		connected = poll(&p, 1, LOOK_EVERY) > 0;
+		if (connected)
+			rc = net_connected(fd, addr, e);
+		else if (over && over(over_ctx))
+			rc = err_set(e, ERR_STOPPED, "it was given up");
+		else if (clock_now() > end)
+			rc = err_set(e, ERR_UNREACH, "cannot reach %s: it does not answer", addr);
+	}
+	if (rc)
+		close(fd);
+	else
+		*out = begin_session(to, fd, handler, ctx);
+	return rc;
+}
+
+/* ---- when to dial again ---- */
+
+void dial_backoff_reset(struct dial_backoff *b)
+{
+	b->wait = b->least;
+	b->next_try = 0;
+}
+
+void dial_backoff_failed(struct dial_backoff *b, int64_t now)
+{
+	b->next_try = now + b->wait;
+	b->wait = b->wait * 2 < b->most ? b->wait * 2 : b->most;
+}
+
+bool dial_is_due(const struct dial_backoff *b, int64_t now)
+{
+	return now >= b->next_try;
+}

@@ -171,11 +171,10 @@ static void send_push(struct request *r)
 /* The receipt of a push: when it was too late, its values join the table's next push. */
 static enum err_code push_answered(struct request *r, const struct answer *a, struct err *e)
 {
-	const struct codec *codec = codec_by_id(r->push.codec);
-
 	(void)e;
 	if (a->receipt->status == PUSH_LATE && r->push.body && r->client->cfg.coding.feedback)
-		codec->add(r->push.body, r->push.len, r->n, 1, part_residual(r->client, r));
+		codec_by_id(r->push.codec)
+		    ->add(r->push.body, r->push.len, r->n, 1, part_residual(r->client, r));
 	return ERR_OK;
 }
 

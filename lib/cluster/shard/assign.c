@@ -65,13 +65,13 @@ enum shard_answer shard_assign_rows(struct shard *s, uint16_t table, uint32_t pa
     const uint8_t *ids, uint32_t n, const float *w)
 {
 	struct part *p = shard_part(s, table, part);
-	struct push room = { .nrows = n, .ids = ids };
+	struct push room = { .slot = SHARD_OUTSIDE, .nrows = n, .ids = ids };
 	bool good;
 
 	if (!p || !p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
-	good = budget_has_room(p, &s->budget, &room);
+	good = budget_has_room(p, s, &room);
 	if (good)
 		begin_update(p);
 	for (uint32_t at = 0, k; good && at < n; at += k) {

@@ -132,10 +132,13 @@ static uint64_t new_row_bytes(const struct part *p)
 	    copies * (p->table->cols * sizeof(float) + ROW_OVERHEAD);
 }
 
-bool budget_has_room(const struct part *p, struct budget *b, const struct push *push)
+bool budget_has_room(struct part *p, struct shard *s, const struct push *push)
 {
+	struct budget *b = &s->budget;
 	uint64_t used = atomic_load(&b->used), fresh = 0;
 
+	if (aggregate_compares(&s->cfg.aggregate) && !robust_has_room(p, s, push->slot))
+		return false;
 	if (!b->limit || !p->sparse.rows || used + push->nrows * new_row_bytes(p) <= b->limit)
 		return true;
 	for (uint32_t at = 0, n; at < push->nrows; at += n) {

@@ -3,13 +3,11 @@
 #define SHARD_GATE_H
 
 /* The gate decides, for one shard, which pushes are taken now and when a bsp step is closed. struct
- * gate and the states are in shard/part.h. gate.c has members, clocks and the sweep that closes
- * steps; gate_push.c has the decisions about one push or pull; settings_epoch.c changes the mode;
- * apply.h makes the updates.
+ * gate and the states are in shard/part.h. settings_epoch.c changes the mode; apply.h makes
+ * the updates.
  *
  * Unless a comment says otherwise, the caller holds the partition's lock and the functions take the
  * gate's lock, which comes after it. */
-#include "core/steps.h"
 #include "shard/part.h"
 
 /* Is the incarnation fenced, because it does not hold the slot (any more)? The gate's lock is
@@ -54,21 +52,5 @@ void gate_note_closed(struct shard *s, uint64_t step);
 /* Is an announced push pending that a pull at this step must see? Looks at the steps that all workers
  * must have completed before it (sync_needed_step), where pushes are applied on arrival. */
 bool gate_push_is_pending(struct shard *s, const struct part *p, uint64_t step);
-
-/* The highest step of which this partition has taken the slot's push, plus 1. */
-static inline uint64_t part_taken_end(const struct part *p, uint32_t slot)
-{
-	return slot < p->pushes.nlast ? p->pushes.last[slot] : 0;
-}
-
-/* Has the slot's push of this step been taken? Each worker pushes its steps in order, so a step
- * below `last` was. But if it is absurdly far below (core/steps.h), an earlier holder sent an
- * absurd step and the answer is no. */
-static inline bool part_has_taken(const struct part *p, uint32_t slot, uint64_t step)
-{
-	uint64_t last = part_taken_end(p, slot);
-
-	return last > step && last - step <= STEPS_LEAP;
-}
 
 #endif

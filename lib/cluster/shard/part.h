@@ -24,6 +24,7 @@
 
 #include "ckpt/write.h"
 #include "core/hist.h"
+#include "core/steps.h"
 #include "shard/change_log.h"
 #include "shard/row_layout.h"
 #include "shard/rows.h"
@@ -285,9 +286,9 @@ void part_release_values(struct part *p, struct budget *b);
 enum err_code budget_book(struct part *p, struct shard *s, struct err *e);
 /* Books anew after the partition's settings epoch has changed. */
 void budget_rebook(struct part *p, struct shard *s);
-/* budget_has_room: does a push fit into mem_limit, with the rows that it would make? True for dense
- * tables. budget_book_rows books, after a push, what the rows take now. */
-bool budget_has_room(const struct part *p, struct budget *b, const struct push *push);
+/* budget_has_room: does a push fit into mem_limit, with the rows that it would make, or the gradient
+ * that an aggregator keeps? budget_book_rows books, after a push, what the rows take now. */
+bool budget_has_room(struct part *p, struct shard *s, const struct push *push);
 void budget_book_rows(struct part *p, struct budget *b);
 /* Allocates what the head of a bsp chain needs beside the values: the accumulator, and a spare one
  * when there is a next replica. Does nothing outside of bsp. */
@@ -399,5 +400,21 @@ void init_fill(const struct table *t, uint64_t first, size_t n, float *out);
 uint64_t init_base(const struct table *t);
 void init_fill_by(const struct table *t, uint64_t base, uint64_t first, size_t n, float *out);
 uint64_t init_row_place(const struct table *t, uint64_t id);
+
+/* The highest step of which this partition has taken the slot's push, plus 1. */
+static inline uint64_t part_taken_end(const struct part *p, uint32_t slot)
+{
+	return slot < p->pushes.nlast ? p->pushes.last[slot] : 0;
+}
+
+/* Has the slot's push of this step been taken? Each worker pushes its steps in order, so a step
+ * below `last` was. But if it is absurdly far below (core/steps.h), an earlier holder sent an
+ * absurd step and the answer is no. */
+static inline bool part_has_taken(const struct part *p, uint32_t slot, uint64_t step)
+{
+	uint64_t last = part_taken_end(p, slot);
+
+	return last > step && last - step <= STEPS_LEAP;
+}
 
 #endif

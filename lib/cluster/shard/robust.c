@@ -16,8 +16,8 @@ bool robust_has_room(struct part *p, struct shard *s, uint32_t slot)
 {
 	uint64_t need = p->n * sizeof(float) + sizeof *p->sum.kept;
 
-	if (!aggregate_compares(&s->cfg.aggregate) || slot == SHARD_OUTSIDE ||
-	    slot < s->cfg.slots || (slot < p->sum.nkept && p->sum.kept[slot].g))
+	if (slot == SHARD_OUTSIDE || slot < s->cfg.slots ||
+	    (slot < p->sum.nkept && p->sum.kept[slot].g))
 		return true;
 	if (slot >= ORDER_MAX ||
 	    (s->budget.limit && atomic_load(&s->budget.used) + need > s->budget.limit)) {

@@ -72,6 +72,11 @@ const struct settings_epoch *settings_epoch_at(const struct shard *s, uint64_t s
 	return l->at[i];
 }
 
+bool settings_epoch_sums_step(const struct shard *s, uint64_t step)
+{
+	return sync_sums_steps(&settings_epoch_at(s, step)->mode);
+}
+
 const struct settings_epoch *settings_epoch_by_number(const struct shard *s, uint32_t number)
 {
 	const struct settings_epochs *l = atomic_load(&s->settings_epochs);

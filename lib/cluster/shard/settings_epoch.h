@@ -20,10 +20,7 @@ const struct settings_epoch *settings_epoch_last(const struct shard *s);
 const struct settings_epoch *settings_epoch_by_number(const struct shard *s, uint32_t number);
 /* Are the pushes of this step summed, and applied when it is closed? False: each is applied on
  * arrival. */
-static inline bool settings_epoch_sums_step(const struct shard *s, uint64_t step)
-{
-	return sync_sums_steps(&settings_epoch_at(s, step)->mode);
-}
+bool settings_epoch_sums_step(const struct shard *s, uint64_t step);
 /* The first step after this one whose pushes are not summed; SYNC_NEVER when there is none. */
 uint64_t settings_epoch_sums_end(const struct shard *s, uint64_t step);
 /* The number of steps that must be closed before values of this step are shown: for a bsp step all

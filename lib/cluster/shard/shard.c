@@ -7,7 +7,6 @@
 #include "shard/copy.h"
 #include "shard/relay_part.h"
 #include "shard/settings_epoch.h"
-#include "shard/robust.h"
 
 enum err_code shard_new(const struct shard_config *cfg, struct shard **out, struct err *e)
 {
@@ -146,8 +145,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	}
 	step = p->step;
 	again = push->slot != SHARD_OUTSIDE && part_has_taken(p, push->slot, push->step);
-	good = check == CODEC_GOOD && robust_has_room(p, s, push->slot) &&
-	    budget_has_room(p, &s->budget, push);
+	good = check == CODEC_GOOD && budget_has_room(p, s, push);
 	a = apply_push(s, p, push, good, r);
 	budget_book_rows(p, &s->budget);
 	if (a == SHARD_OK)

@@ -171,7 +171,9 @@ static enum codec_check check_sum_values(const struct part *p, const struct sum 
 enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct receipt *r)
 {
 	struct part *p = shard_part(s, sum->table, sum->part);
-	const struct push rows = { .nrows = sum->body.nrows, .ids = sum->body.ids };
+	const struct push rows = { .slot = SHARD_OUTSIDE,
+		.nrows = sum->body.nrows,
+		.ids = sum->body.ids };
 	struct sync_mode mode;
 	enum codec_check values;
 	enum shard_answer a;
@@ -194,8 +196,7 @@ enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct 
 		return a == SHARD_FENCED ? finish_sum(s, p, 0, sum, r, PUSH_SPLIT) : a;
 	}
 	step = p->step;
-	a = add_sum_to_head(s, p, sum,
-	    values == CODEC_GOOD && budget_has_room(p, &s->budget, &rows), r);
+	a = add_sum_to_head(s, p, sum, values == CODEC_GOOD && budget_has_room(p, s, &rows), r);
 	budget_book_rows(p, &s->budget);
 	if (a == SHARD_OK)
 		p->load.work += sum->body.len + PUSH_WORK;

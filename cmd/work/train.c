@@ -10,6 +10,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "core/signals.h"
+#include "model/model.h"
 #include "worker/train.h"
 
 /* The command train: the training loop of one worker (role/worker). */
@@ -123,7 +124,8 @@ int cmd_train(int argc, char **argv)
 		return fail(spec.prog, &e);
 	log_init(&log, o.slot < 0 ? id.name : name, 2,
 	    (enum log_level)where_log_level(&o.where, LOG_LEVEL_INFO));
-	cfg = (struct train_config){ .id = &id,
+	cfg = (struct train_config){ .models = model_kinds_all,
+		.id = &id,
 		.slot = (int)o.slot,
 		.data = o.data.item,
 		.ndata = o.data.n,

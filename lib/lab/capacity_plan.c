@@ -43,7 +43,8 @@ enum err_code capacity_plan_facts_load(const struct conf *c, struct capacity_pla
 	*out = (struct capacity_plan_facts){ 0 };
 	log_init(&quiet, "plan", STDERR_FILENO, LOG_LEVEL_WARN);
 	json_object_del(json_object_get(config, "job"), "eval");
-	rc = job_load(config, &(struct job_source){ .log = &quiet }, &out->job, e);
+	rc = job_load(config, &(struct job_source){ .models = model_kinds_all, .log = &quiet },
+	    &out->job, e);
 	json_decref(config);
 	if (rc)
 		return rc;

@@ -55,7 +55,8 @@ static int join_job(struct ps *p, const struct call *c)
 	pskit_free_first(p);
 	if (rc)
 		return pskit_return(p, rc);
-	p->cfg = (struct train_config){ .id = &p->id,
+	p->cfg = (struct train_config){ .models = model_kinds_custom,
+		.id = &p->id,
 		.slot = p->slot,
 		.zone = p->zone,
 		.interrupt = p->interrupt,

@@ -8,7 +8,10 @@
 enum err_code score_open(struct tool *t, bool evaluates, int fd, struct scoring *out, struct err *e)
 {
 	json_t *facts = tool_facts(t);
-	struct job_source from = { .facts = facts, .no_eval = !evaluates, .log = t->log };
+	struct job_source from = { .models = model_kinds_all,
+		.facts = facts,
+		.no_eval = !evaluates,
+		.log = t->log };
 	enum err_code rc;
 
 	*out = (struct scoring){ .fd = fd };

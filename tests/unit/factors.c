@@ -147,7 +147,7 @@ static void test_words(void)
 
 	for (size_t i = 0; i < 6 * WIDTH; i++)
 		p[i] = (double)(pf[i] = (float)uniform(-0.9, 0.9));
-	if (model_new("word2vec", &shape, &m, &e) != ERR_OK) {
+	if (model_new(model_kinds_all, "word2vec", &shape, &m, &e) != ERR_OK) {
 		ok(false, "word2vec: %s", e.msg);
 		return;
 	}
@@ -196,15 +196,16 @@ static void test_refusals(void)
 	struct err e;
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		bool refused = model_new(bad[i].name, &bad[i].shape, &m, &e) == ERR_CONFIG &&
+		bool refused = model_new(model_kinds_all, bad[i].name, &bad[i].shape, &m, &e) ==
+		        ERR_CONFIG &&
 		    strstr(e.msg, bad[i].why);
 
 		ok(refused, "%s: %s", bad[i].name, refused ? bad[i].why : e.msg);
 	}
 	sample_make(&s, true, 5, 9, 2);
 	sample_fields(&s, 3);
-	ok(model_new("ffm", &shape, &m, &e) == ERR_OK && model_check(m, &s.b, &e) == ERR_FORMAT &&
-	        strstr(e.msg, "has 3 fields"),
+	ok(model_new(model_kinds_all, "ffm", &shape, &m, &e) == ERR_OK &&
+	        model_check(m, &s.b, &e) == ERR_FORMAT && strstr(e.msg, "has 3 fields"),
 	    "%s", e.msg);
 	feed_sample_release(&s);
 	model_free(m);

@@ -116,7 +116,8 @@ static void test_extremes(void)
 	struct batch b = { .rows = 1, .cols = 1, .x = &x, .y = &y };
 	struct model *m;
 
-	model_new("logistic", &(struct model_shape){ .features = 1, .classes = 2 }, &m, NULL);
+	model_new(model_kinds_all, "logistic", &(struct model_shape){ .features = 1, .classes = 2 },
+	    &m, NULL);
 	ok(model_grad(m, &b, params, grads) == 500 && gw == 1 && gb == 1,
 	    "logistic, surely wrong: the loss is the distance");
 	w = -500;
@@ -133,7 +134,8 @@ static void test_extremes(void)
 	int32_t label = 0;
 
 	b.label = &label;
-	model_new("softmax", &(struct model_shape){ .features = 1, .classes = 3 }, &m, NULL);
+	model_new(model_kinds_all, "softmax", &(struct model_shape){ .features = 1, .classes = 3 },
+	    &m, NULL);
 	ok(model_grad(m, &b, params3, grads3) == 0 && gw3[0] == 0 && gw3[1] == 0,
 	    "softmax, surely right: no loss");
 	label = 2;
@@ -149,7 +151,7 @@ static void test_tables(void)
 	struct model *m;
 	size_t n;
 
-	model_new("mlp",
+	model_new(model_kinds_all, "mlp",
 	    &(struct model_shape){ .features = 784, .classes = 10, .hidden = hidden, .nhidden = 2 },
 	    &m, NULL);
 	n = model_tables(m, &t);
@@ -165,7 +167,8 @@ static void test_tables(void)
 	        model_reserve(m, SIZE_MAX / 8, NULL) == ERR_NOMEM,
 	    "memory for a batch is reserved, or refused");
 	model_free(m);
-	model_new("softmax", &(struct model_shape){ .classes = 5, .sparse = true }, &m, NULL);
+	model_new(model_kinds_all, "softmax", &(struct model_shape){ .classes = 5, .sparse = true },
+	    &m, NULL);
 	n = model_tables(m, &t);
 	ok(n == 2 && t[0].sparse && t[0].rows == 0 && t[0].cols == 5 && !t[1].sparse &&
 	        t[0].init == INIT_ZEROS,
@@ -178,7 +181,7 @@ static void refused(const char *name, const struct model_shape *shape, const cha
 	struct model *m = NULL;
 	struct err e = { 0 };
 
-	ok(model_new(name, shape, &m, &e) == ERR_CONFIG && m == NULL &&
+	ok(model_new(model_kinds_all, name, shape, &m, &e) == ERR_CONFIG && m == NULL &&
 	        strstr(e.msg, words) != NULL,
 	    "refused: %s", e.msg);
 }
@@ -222,7 +225,8 @@ static void test_check(void)
 	struct sample s;
 	struct err e;
 
-	model_new("softmax", &(struct model_shape){ .features = 3, .classes = 4 }, &m, NULL);
+	model_new(model_kinds_all, "softmax", &(struct model_shape){ .features = 3, .classes = 4 },
+	    &m, NULL);
 	sample_make(&s, false, 6, 3, 4);
 	ok(model_check(m, &s.b, &e) == ERR_OK, "a batch that fits");
 	s.b.label[5] = 4;
@@ -236,7 +240,8 @@ static void test_check(void)
 	feed_sample_release(&s);
 	model_free(m);
 
-	model_new("logistic", &(struct model_shape){ .features = 3, .classes = 2 }, &m, NULL);
+	model_new(model_kinds_all, "logistic", &(struct model_shape){ .features = 3, .classes = 2 },
+	    &m, NULL);
 	sample_make(&s, false, 6, 3, 2);
 	ok(model_check(m, &s.b, &e) == ERR_OK, "a batch of two classes that fits");
 	s.b.y[2] = 0.5f;

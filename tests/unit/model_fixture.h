@@ -100,7 +100,7 @@ static inline void subject_make(struct subject *t, const char *name,
 	memset(t, 0, sizeof *t);
 	t->name = name;
 	t->shape = *shape;
-	if (model_new(name, shape, &t->m, &e) != ERR_OK) {
+	if (model_new(model_kinds_all, name, shape, &t->m, &e) != ERR_OK) {
 		ok(false, "%s: %s", name, e.msg);
 		exit(1);
 	}

@@ -57,9 +57,9 @@ static enum err_code check_size(const char *what, size_t rows, size_t cols, stru
 }
 
 /* Checks the shape against what the kind of model supports. */
-static enum err_code check_shape(size_t kind, const struct model_shape *s, struct err *e)
+static enum err_code check_shape(const struct model_kind *k, const char *name,
+    const struct model_shape *s, struct err *e)
 {
-	const struct model_kind *k = model_kinds[kind];
 	size_t fan_in = s->sparse ? 1 : s->features;
 	enum err_code rc;
 
@@ -71,7 +71,7 @@ static enum err_code check_shape(size_t kind, const struct model_shape *s, struc
 		return err_set(e, ERR_CONFIG,
 		    "job.hidden: model %s has no hidden layers; use mlp, or "
 		    "drop job.hidden",
-		    model_info_at(kind)->name);
+		    name);
 	if (s->activation != NULL && strcmp(s->activation, "relu") != 0 &&
 	    strcmp(s->activation, "tanh") != 0)
 		return err_set(e, ERR_CONFIG, "job.activation: \"%s\" must be relu or tanh",
@@ -89,8 +89,8 @@ static enum err_code check_shape(size_t kind, const struct model_shape *s, struc
 	return check_size("job.data", fan_in, s->classes, e);
 }
 
-enum err_code model_new(const char *name, const struct model_shape *shape, struct model **out,
-    struct err *e)
+enum err_code model_new(const struct model_kind *const *kinds, const char *name,
+    const struct model_shape *shape, struct model **out, struct err *e)
 {
 	size_t kind = find_kind(name);
 	struct model *m;
@@ -98,13 +98,13 @@ enum err_code model_new(const char *name, const struct model_shape *shape, struc
 
 	if (kind == NKINDS)
 		return fail_unknown_model(name, e);
-	if (!model_kinds[kind])
+	if (!kinds[kind])
 		return err_set(e, ERR_UNSUPPORTED,
 		    "job.model: the arithmetic of model %s is not in this program", name);
-	if ((rc = check_shape(kind, shape, e)) != ERR_OK)
+	if ((rc = check_shape(kinds[kind], name, shape, e)) != ERR_OK)
 		return rc;
 	m = mem_alloc(sizeof *m);
-	m->kind = model_kinds[kind];
+	m->kind = kinds[kind];
 	m->info = model_info_at(kind);
 	m->shape = *shape;
 	m->tanh = shape->activation != NULL && strcmp(shape->activation, "tanh") == 0;

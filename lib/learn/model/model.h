@@ -74,10 +74,18 @@ struct model_info {
 const struct model_info *model_info_at(size_t i);
 const struct model_info *model_info_find(const char *name);
 
-/* Makes a model. ERR_CONFIG, in words of the cluster file, when there is no such model or it does
- * not fit the shape; ERR_UNSUPPORTED when its arithmetic is not linked. The shape is copied. */
-enum err_code model_new(const char *name, const struct model_shape *shape, struct model **out,
-    struct err *e);
+/* The kinds of models that a program can compute: one entry a line of model.def, in its order; NULL
+ * where the program has no arithmetic for it. Each program hands one of these two constant lists to
+ * model_new, and thereby chooses what it links: model_kinds_all needs BLAS, model_kinds_custom,
+ * which has model custom alone, does not. */
+struct model_kind;
+extern const struct model_kind *const model_kinds_all[], *const model_kinds_custom[];
+
+/* Makes a model of a kind in `kinds` (one of the lists above). ERR_CONFIG, in words of the cluster
+ * file, when there is no such model or it does not fit the shape; ERR_UNSUPPORTED when `kinds` has
+ * no arithmetic for it. The shape is copied. */
+enum err_code model_new(const struct model_kind *const *kinds, const char *name,
+    const struct model_shape *shape, struct model **out, struct err *e);
 void model_free(struct model *m);
 
 /* Number of parameter tables; *out points to them. */

@@ -56,3 +56,12 @@ const struct model_kind model_kind_custom = {
 	.grad = custom_grad,
 	.forward = custom_forward,
 };
+
+enum {
+#define MODEL(name, task, help, tables) KIND_##name,
+#include "model/model.def"
+#undef MODEL
+	NKINDS
+};
+
+const struct model_kind *const model_kinds_custom[NKINDS] = { [KIND_custom] = &model_kind_custom };

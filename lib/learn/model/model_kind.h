@@ -28,9 +28,6 @@ struct model_kind {
 #include "model/model.def"
 #undef MODEL
 
-/* In the order of model.def, as model_info_at counts; NULL: not linked into this program. */
-extern const struct model_kind *const model_kinds[];
-
 struct model {
 	const struct model_kind *kind;
 	const struct model_info *info;

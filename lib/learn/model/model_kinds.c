@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 #include "model/model_kind.h"
 
-/* In an object of its own, so that a program can replace it by a list without the arithmetic and
+/* In an object of its own: whatever refers to it links the arithmetic of all models, and with it
  * BLAS. */
-const struct model_kind *const model_kinds[] = {
+const struct model_kind *const model_kinds_all[] = {
 #define MODEL(name, task, help, tables) &model_kind_##name,
 #include "model/model.def"
 #undef MODEL

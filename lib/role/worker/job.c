@@ -130,7 +130,7 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 		rc = model_spec_parse(j->tables, &table, &shape.ntables, e);
 	shape.table = table;
 	if (!rc)
-		rc = model_new(c->model, &shape, out, e);
+		rc = model_new(j->models, c->model, &shape, out, e);
 	if (!rc)
 		rc = model_reserve(*out, (size_t)c->batch, e);
 	free(hidden);
@@ -145,6 +145,7 @@ static enum err_code make_job_model(struct job *j, const struct job_source *from
 	enum err_code rc;
 
 	j->outside = from->outside;
+	j->models = from->models;
 	j->tables = from->tables && !conf_is_named(named) ? from->tables : named;
 	rc = job_model_new(j, &j->model, e);
 	if (!rc)

@@ -20,10 +20,13 @@ struct job {
 	/* of model custom: its tables, and the functions that compute it; borrowed */
 	const char *tables;
 	const struct model_outside *outside;
+	const struct model_kind *const *models; /* kinds that the process can compute */
 };
 
 /* Sources that the configuration leaves open or that the caller overrides. All borrowed. */
 struct job_source {
+	/* kinds of models that this process can compute (model/model.h); always given */
+	const struct model_kind *const *models;
 	const char *const *data; /* paths instead of the configuration's; ndata 0: those */
 	size_t ndata;
 	const char *cache;  /* a directory for parsed data, or "none"; NULL: the configuration's */

@@ -468,7 +468,8 @@ static enum err_code load_job(struct worker *w, const json_t *config, struct err
 		.restarts = &w->program_restarts,
 		.cancelled = cancel_wait,
 		.ctx = w };
-	struct job_source from = { .data = cfg->data,
+	struct job_source from = { .models = cfg->models,
+		.data = cfg->data,
 		.ndata = cfg->ndata,
 		.cache = cfg->cache,
 		.tables = cfg->tables,

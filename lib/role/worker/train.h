@@ -8,11 +8,13 @@
 #include "core/interrupt.h"
 #include "core/json.h"
 #include "core/log.h"
+#include "model/model.h"
 #include "session/identity.h"
 #include "worker/compute_time.h"
 
 /* The configuration of one worker. All pointers are borrowed and must outlive train(). */
 struct train_config {
+	const struct model_kind *const *models; /* kinds that it can compute; job_source.models */
 	const struct identity *id;
 	int slot; /* rank to ask for; -1: any */
 	/* training data instead of the configuration's; ndata 0: the configuration's */

@@ -20,7 +20,7 @@ void client_announce(const struct request *r)
 		for (unsigned i = 0; i < c->nlinks; i++)
 			buf_clear(&c->link[i]->announced);
 	c->announced_step = r->step;
-	if (c->relayed) {
+	if (c->route.state == ROUTE_RELAYED) {
 		msg_put_part(&client_relay_link(c)->announced, r->table->id, r->part, r->alone);
 		return;
 	}

@@ -34,20 +34,22 @@ enum err_code client_relay_apply_view(struct client *c, const json_t *view, bool
 	uint64_t process = json_flag(r, "live") ? json_u64s(r, "incarnation", 0) : 0;
 	struct link *l = client_relay_link(c);
 	uint8_t key[KEY_BYTES] = { 0 };
-	bool relayed = process && process != c->missed;
+	struct route *way = &c->route;
+	bool before = way->state == ROUTE_RELAYED, relayed = process && process != way->missed;
 
-	c->shunned = process && process == c->missed;
-	*changed = relayed != c->relayed || (relayed && process != c->relay_process);
+	if (!before && !relayed)
+		way->state = process ? ROUTE_SHUNNED : ROUTE_DIRECT;
+	*changed = relayed != before || (relayed && process != way->process);
 	if (!*changed)
 		return ERR_OK;
 	if (relayed && !key_from_text(json_str(r, "key", ""), key))
 		return err_set(e, ERR_PROTO, "the view has no key for relay-%lld", (long long)n);
 	client_link_apply_view(l, false, key);
-	c->relayed = relayed;
-	c->relay_down = 0;
-	c->relay_process = process;
+	way->state = relayed ? ROUTE_RELAYED : process ? ROUTE_SHUNNED : ROUTE_DIRECT;
+	way->down_since = 0;
+	way->process = process;
 	if (relayed) {
-		c->relay = (unsigned)n;
+		way->relay = (unsigned)n;
 		snprintf(l->id, sizeof l->id, "relay-%lld", (long long)n);
 		snprintf(l->tcp, sizeof l->tcp, "%s", json_str(r, "tcp", ""));
 		snprintf(l->unix_path, sizeof l->unix_path, "%s",
@@ -58,13 +60,12 @@ enum err_code client_relay_apply_view(struct client *c, const json_t *view, bool
 	return ERR_OK;
 }
 
-/* Tell the coordinator that the relay cannot be reached. The message may be lost with its
- * session, and the relay waits for us until a view says otherwise, so client_relay_check repeats it. */
+/* Tell the coordinator that the relay cannot be reached. */
 static void report_missed_relay(struct client *c, const char *why)
 {
 	if (c->cfg.missed)
-		c->cfg.missed(c->cfg.ctx, c->relay, c->layout.epoch, why);
-	c->relay_down = clock_now();
+		c->cfg.missed(c->cfg.ctx, c->route.relay, c->layout.epoch, why);
+	c->route.down_since = clock_now();
 }
 
 /* The relay has been unreachable for RELAY_AWAY: report it, and move everything to the
@@ -81,26 +82,25 @@ static void leave_relay(struct client *c)
 	if (c->cfg.hooks)
 		return;
 	log_warn(c->cfg.log, "on without %s: %s", l->id, why.code ? why.msg : "it does not answer");
-	c->missed = c->relay_process;
-	c->shunned = true;
-	c->relayed = false;
+	c->route.missed = c->route.process;
+	c->route.state = ROUTE_SHUNNED;
 	client_link_apply_view(l, false, none);
 	request_reroute_all(c);
 }
 
 void client_relay_check(struct client *c, int64_t now)
 {
-	struct link *l = c->relayed ? client_relay_link(c) : NULL;
+	struct route *way = &c->route;
+	const struct link *l = way->state == ROUTE_RELAYED ? client_relay_link(c) : NULL;
 
-	if (c->shunned && !c->cfg.hooks) {
-		if (now - c->relay_down > RELAY_AWAY)
+	if (way->state == ROUTE_SHUNNED) {
+		if (now - way->down_since > RELAY_AWAY)
 			report_missed_relay(c, "it could not be reached before");
-		return;
-	}
-	if (!l || l->state == LINK_UP || !l->used)
-		c->relay_down = 0;
-	else if (!c->relay_down)
-		c->relay_down = now;
-	else if (now - c->relay_down > RELAY_AWAY)
+	} else if (!l || l->state == LINK_UP || !l->used) {
+		way->down_since = 0;
+	} else if (!way->down_since) {
+		way->down_since = now;
+	} else if (now - way->down_since > RELAY_AWAY) {
 		leave_relay(c);
+	}
 }

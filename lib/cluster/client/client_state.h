@@ -95,21 +95,38 @@ struct link {
 	struct buf announced, clocked;
 };
 
+/* The way that pulls, pushes and CLOCKs of steps take (client_relay.c): to the servers, or to the
+ * relay that the cluster view assigns.  Requests outside of steps always go to the servers.
+ *
+ *   state    event                                                        next state
+ *   DIRECT   the view assigns a relay that lives                          RELAYED
+ *   RELAYED  the view assigns none, or one that is dead                   DIRECT
+ *   RELAYED  the view assigns another process                             RELAYED, by that one
+ *   RELAYED  its link has not been UP for RELAY_AWAY (workers only)       SHUNNED
+ *   SHUNNED  the view assigns none, or one that is dead                   DIRECT
+ *   SHUNNED  the view assigns another process                             RELAYED
+ *
+ * Each change to or from RELAYED, and each other process, moves all requests (request_reroute_all).
+ * While SHUNNED the coordinator is told every RELAY_AWAY that the relay cannot be reached, because
+ * the message may be lost with its session, and the relay waits for us until a view says
+ * otherwise. */
+struct route {
+	enum { ROUTE_DIRECT, ROUTE_RELAYED, ROUTE_SHUNNED } state;
+	unsigned relay;   /* the relay's number in the view */
+	uint64_t process; /* the incarnation of the present or last relay */
+	uint64_t missed;  /* that of the last one that could not be reached */
+	/* RELAYED: since when its link is not UP, 0 when it is; SHUNNED: when that was last
+	 * reported */
+	int64_t down_since;
+};
+
 struct client {
 	struct client_config cfg;
 	struct layout layout;
 	struct link **link; /* one to each server, then the one to the relay */
 	unsigned nlinks, nservers;
-	bool relayed;   /* pulls and pushes of steps go through the relay */
-	bool done;      /* client_done was called */
-	unsigned relay; /* the relay's number in the view */
-	/* incarnations: of the present relay, and of the last one that could not be reached */
-	uint64_t relay_process, missed;
-	/* the view still assigns us the relay that we could not reach */
-	bool shunned;
-	/* since when the relay's link is not UP, 0 when it is; if shunned: when that was last
-	 * reported to the coordinator */
-	int64_t relay_down;
+	bool done; /* client_done was called */
+	struct route route;
 	/* the number of the newest session; see link.session */
 	uint64_t sessions;
 	uint64_t next_seq;
@@ -270,7 +287,7 @@ extern const struct request_ops client_row_push_ops;
 /* Note how many rows each server gets in this push or pull, for the choice of how to send ids. */
 static inline void client_rows_begin(struct client *c, size_t n)
 {
-	c->listed = c->relayed || !c->nservers ? n : n / c->nservers;
+	c->listed = c->route.state == ROUTE_RELAYED || !c->nservers ? n : n / c->nservers;
 }
 /* Send a pull of rows, or a push of rows, whose header is begun. */
 void client_rows_send_pull(struct request *r, struct record *head);

@@ -90,7 +90,8 @@ void request_put(struct request *r, struct link *l, struct request *after)
 
 bool client_link_takes_clocks(const struct link *l)
 {
-	return l->live && l->client->relayed == (l == client_relay_link(l->client));
+	return l->live &&
+	    (l->client->route.state == ROUTE_RELAYED) == (l == client_relay_link(l->client));
 }
 
 struct link *request_route(const struct request *r, struct err *e)
@@ -99,7 +100,7 @@ struct link *request_route(const struct request *r, struct err *e)
 	uint16_t server;
 
 	/* A relay has steps alone, and gives back what it cannot aggregate. */
-	if (c->relayed && !r->alone && r->step != CLIENT_NOW)
+	if (c->route.state == ROUTE_RELAYED && !r->alone && r->step != CLIENT_NOW)
 		return client_relay_link(c);
 	server = r->ops->server(r->table, r->part);
 	if (server < c->nservers)

@@ -38,7 +38,7 @@ static json_t *list_options(void)
 	for (size_t i = 0; i < n; i++) {
 		json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:b}", "name", k[i].path, "help",
 		    k[i].help, "type", conf_type_name(k[i].type), "default", k[i].deflt, "live",
-		    (int)k[i].live);
+		    k[i].live != CONF_FIXED);
 
 		add_option_bounds(o, &k[i]);
 		if (k[i].choices)

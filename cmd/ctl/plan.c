@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "conf/rule.h"
+#include "conf/conf_rule.h"
 #include "core/clock.h"
 #include "core/mem.h"
 #include "core/num.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "conf/rule.h"
+#include "conf/conf_rule.h"
 #include "core/mem.h"
 #include "layout/layout.h"
 #include "wire/msg.h"

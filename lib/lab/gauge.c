@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "conf/rule.h"
+#include "conf/conf_rule.h"
 #include "core/mem.h"
 #include "layout/layout.h"
 #include "math/vec.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conf/rule.h"
+#include "conf/conf_rule.h"
 #include "core/mem.h"
 #include "lab/gauge_inside.h"
 #include "shard/shard.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "conf/rule.h"
+#include "conf/conf_rule.h"
 #include "core/json.h"
 #include "core/num.h"
 #include "lab/plan.h"

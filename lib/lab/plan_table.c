@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conf/rule.h"
+#include "conf/conf_rule.h"
 #include "core/buf.h"
 #include "core/mem.h"
 #include "lab/plan.h"

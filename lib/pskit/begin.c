@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "conf/conf_key.h"
-#include "conf/live.h"
+#include "conf/conf_live.h"
 #include "core/file.h"
 #include "core/mem.h"
 #include "core/names.h"

@@ -7,7 +7,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
-#include "conf/live.h"
+#include "conf/conf_live.h"
 #include "shard/shard.h"
 #include "tests/fault/ledger.h"
 #include "worker/cluster_view.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/json.h"
-#include "conf/live.h"
+#include "conf/conf_live.h"
 #include "tap.h"
 
 static struct err e;

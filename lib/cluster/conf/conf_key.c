@@ -7,8 +7,9 @@
 
 #include "core/suggest.h"
 
-#define LIVE  true
-#define FIXED false
+#define FIXED   CONF_FIXED
+#define LIVE    CONF_LIVE
+#define AT_ONCE CONF_AT_ONCE
 /* The least number above 0, and the greatest below 1. */
 #define ABOVE0 DBL_TRUE_MIN
 #define BELOW1 (1.0 - DBL_EPSILON / 2)

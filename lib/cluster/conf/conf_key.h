@@ -30,13 +30,20 @@ enum conf_type {
 #undef TYPE
 };
 
+/* May a key change while the job runs, and when does a change hold? Only CONF_FIXED is false. */
+enum conf_change {
+	CONF_FIXED,
+	CONF_LIVE,    /* for all servers and workers from one step on */
+	CONF_AT_ONCE, /* when the coordinator has it: no computation depends on it */
+};
+
 /* One row of conf.def. Bounds of durations are in seconds. */
 struct conf_key {
 	const char *path; /* "job.lr" */
 	enum conf_type type;
 	const char *deflt; /* as text; "" or "[]": none */
 	double min, max;   /* equal: unbounded */
-	bool live;         /* may change while the job runs */
+	enum conf_change live;
 	const char *help;
 	const char *choices; /* "a|b"; NULL when open */
 	size_t offset;       /* of the field in struct conf */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "conf/live.h"
+#include "conf/conf_live.h"
 
 #include <string.h>
 
@@ -89,17 +89,13 @@ enum err_code conf_may_change(const json_t *set, struct err *e)
 
 bool conf_holds_at_once(const json_t *set)
 {
-	static const char *const keys[] = { "adapt", "checkpoint_every", "log_level",
-		"on_worker_loss", "quota_bytes", "quota_pushes" };
 	const char *name;
 	json_t *v;
 
 	json_object_foreach((json_t *)(uintptr_t)set, name, v) {
-		bool at_once = false;
+		const struct conf_key *k = conf_key_find(name, NULL);
 
-		for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-			at_once |= strcmp(name, keys[i]) == 0;
-		if (!at_once)
+		if (!k || k->live != CONF_AT_ONCE)
 			return false;
 	}
 	return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "conf/rule.h"
+#include "conf/conf_rule.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "coord/coord_state.h"
 
+#include "conf/conf_key.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
@@ -376,15 +377,16 @@ static json_t *setting_to_row(const struct setting *s)
 	    (json_int_t)s->number, "set", s->set, "what", s->what, "who", s->who);
 }
 
-/* The settings that processes need but that do not depend on a step. */
+/* The settings that hold at once, in their newest values. */
 static json_t *select_stepless_keys(const json_t *config)
 {
-	static const char *const keys[] = { "log_level", "quota_bytes", "quota_pushes" };
-	json_t *o = json_object();
+	json_t *o = json_object(), *v;
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
 
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-		if (json_object_get(config, keys[i]))
-			json_object_set(o, keys[i], json_object_get(config, keys[i]));
+	for (size_t i = 0; i < n; i++)
+		if (k[i].live == CONF_AT_ONCE && (v = json_object_get(config, k[i].path)) != NULL)
+			json_object_set(o, k[i].path, v);
 	return o;
 }
 

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "conf/live.h"
-#include "conf/rule.h"
+#include "conf/conf_live.h"
+#include "conf/conf_rule.h"
 #include "conf/tune.h"
 #include "core/clock.h"
 #include "core/json.h"

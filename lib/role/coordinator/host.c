@@ -18,7 +18,7 @@
 #include "ckpt/dirs.h"
 #include "ckpt/names.h"
 #include "ckpt/read.h"
-#include "conf/rule.h"
+#include "conf/conf_rule.h"
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/json.h"

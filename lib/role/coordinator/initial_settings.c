@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "conf/conf_key.h"
-#include "conf/live.h"
+#include "conf/conf_live.h"
 #include "coordinator/settings_request.h"
 #include "core/json.h"
 #include "core/mem.h"

@@ -2,7 +2,6 @@
 #include "coordinator/routes.h"
 
 #include "coordinator/checkpoint_schedule.h"
-#include "coordinator/scale_request.h"
 #include "coordinator/settings_request.h"
 #include "coordinator/tables_request.h"
 #include "coordinator/trace_request.h"
@@ -108,7 +107,7 @@ int routes_post_scale(void *ctx, const struct http_request *req, struct http_ans
 	        workers = json_int(req->body, "workers", -1);
 	struct err e = { 0 };
 
-	if (!json_only(req->body, "", keys, &e) || scale_request_apply(h, servers, workers, &e))
+	if (!json_only(req->body, "", keys, &e) || settings_request_scale(h, servers, workers, &e))
 		return routes_fail(a, &e);
 	return routes_answer(a, json_object());
 }

@@ -4,15 +4,15 @@
 #include <stdlib.h>
 
 #include "conf/conf_key.h"
-#include "conf/live.h"
-#include "conf/rule.h"
+#include "conf/conf_live.h"
+#include "conf/conf_rule.h"
 #include "coordinator/adapt.h"
 #include "coordinator/checkpoint_schedule.h"
-#include "coordinator/scale_request.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "rundir/prepare.h"
 
 /* A planned change is proposed when the fastest worker is AHEAD_SECONDS and AHEAD_STEPS before
  * its step. */
@@ -61,7 +61,7 @@ enum err_code settings_check_job(const struct host *h, const struct conf *c, con
 	return ERR_OK;
 }
 
-/* The present configuration with `set` applied. On success the caller releases *out. */
+/* The one validation of a change: the present configuration with `set` applied. On success the caller releases *out. */
 static enum err_code config_with_changes(const struct host *h, const json_t *set, struct conf *out,
     struct err *e)
 {
@@ -69,7 +69,7 @@ static enum err_code config_with_changes(const struct host *h, const json_t *set
 
 	if (!rc)
 		rc = conf_from_json(coord_present_config(h->coord), out, e);
-	if (rc)
+	if (rc || !json_object_size(set))
 		return rc;
 	rc = conf_apply(out, set, e);
 	if (!rc)
@@ -107,28 +107,38 @@ void settings_request_describe(const struct conf *c, struct coord_setting *out)
 	out->loss_wait = c->on_worker_loss.wait;
 }
 
-static enum err_code request_setting(struct host *h, const json_t *set, uint64_t at,
-    const char *who, uint64_t *ticket, struct err *e)
+/* Proposes `set`, which makes the validated configuration c, from step `at` on. */
+static enum err_code propose_setting(struct host *h, const struct conf *c, const json_t *set,
+    uint64_t at, const char *who, uint64_t *ticket, struct err *e)
 {
+	json_t *config = conf_to_json(c);
+	char *what = settings_request_sentence(set);
 	struct coord_setting s = { .set = set,
+		.config = config,
+		.what = what,
 		.who = who,
 		.at = at,
 		.at_once = conf_holds_at_once(set) };
-	struct conf c;
-	enum err_code rc = config_with_changes(h, set, &c, e);
-	json_t *config;
-	char *what;
+	enum err_code rc;
 
-	if (rc)
-		return rc;
-	config = conf_to_json(&c);
-	what = settings_request_sentence(set);
-	s.config = config;
-	s.what = what;
-	settings_request_describe(&c, &s);
+	settings_request_describe(c, &s);
 	rc = coord_set(h->coord, &s, clock_now(), ticket, e);
 	free(what);
 	json_decref(config);
+	return rc;
+}
+
+/* Validates `set` against the present configuration and proposes it: for changes that do not come
+ * in a request. */
+static enum err_code validate_and_propose(struct host *h, const json_t *set, uint64_t at,
+    const char *who, uint64_t *ticket, struct err *e)
+{
+	struct conf c;
+	enum err_code rc = config_with_changes(h, set, &c, e);
+
+	if (rc)
+		return rc;
+	rc = propose_setting(h, &c, set, at, who, ticket, e);
 	conf_release(&c);
 	return rc;
 }
@@ -198,8 +208,8 @@ static void request_due_plan(struct host *h, int64_t now)
 	json_array_remove(rest, 0);
 	coord_set_planned(h->coord, rest);
 	json_decref(rest);
-	rc = request_setting(h, json_object_get(first, "set"), (uint64_t)json_int(first, "at", 0),
-	    json_str(first, "who", ""), &ticket, &e);
+	rc = validate_and_propose(h, json_object_get(first, "set"),
+	    (uint64_t)json_int(first, "at", 0), json_str(first, "who", ""), &ticket, &e);
 	if (rc)
 		host_event(h, "set_refused", "what was planned for step %lld: %s",
 		    (long long)json_int(first, "at", 0), e.msg);
@@ -231,7 +241,7 @@ static bool request_adapted_setting(struct host *h, const char *key, const char 
 	uint64_t ticket;
 	struct err e = { 0 };
 
-	enum err_code rc = request_setting(h, set, 0, "adapt", &ticket, &e);
+	enum err_code rc = validate_and_propose(h, set, 0, "adapt", &ticket, &e);
 
 	if (rc)
 		host_event(h, "set_refused", "%s=%s, by adapt: %s", key, value, e.msg);
@@ -244,6 +254,32 @@ void settings_request_tick(struct host *h, int64_t now)
 	apply_local_settings(h);
 	request_due_plan(h, now);
 	adapt_tick(h->adapt, h, now, request_adapted_setting);
+}
+
+/* ---- numbers of servers and workers ---- */
+
+enum err_code settings_request_scale(struct host *h, int64_t servers, int64_t workers,
+    struct err *e)
+{
+	const char *dir = h->server->cfg.id->run_dir;
+	enum err_code rc;
+
+	host_lock(h);
+	rc = coord_may_scale(h->coord, servers, workers, e);
+	host_commit_and_wait(h);
+	/* Make keys for processes beyond those planned, without the lock: files take a while. */
+	if (!rc && dir && servers > 0)
+		rc = rundir_add_keys(dir, "server", (size_t)servers, ROLE_SERVER, e);
+	if (!rc && dir && workers > 0)
+		rc = rundir_add_keys(dir, "worker", (size_t)workers, ROLE_WORKER, e);
+	if (!rc && dir)
+		rc = server_reload(h->server, e);
+	if (rc)
+		return rc;
+	host_lock(h);
+	rc = coord_scale(h->coord, servers, workers, clock_now(), e);
+	host_commit_and_wait(h);
+	return rc;
 }
 
 /* ---- requests ---- */
@@ -318,25 +354,15 @@ static enum err_code parse_settings_request(const json_t *body, struct settings_
 	return rc ? rc : take_member_count(w, "workers", &w->workers, e);
 }
 
-/* Check the request and list what it would change. With the host's lock held. */
-static enum err_code check_request(const struct host *h, const struct settings_request *w,
-    json_t **changes, struct err *e)
+/* Checks whether a change for step w->at can be planned. */
+static enum err_code check_planned_step(const struct host *h, const struct settings_request *w,
+    struct err *e)
 {
-	struct conf c;
-	enum err_code rc;
-
-	if (!json_object_size(w->set)) {
-		*changes = json_object();
+	if (w->at < 0)
 		return ERR_OK;
-	}
-	rc = config_with_changes(h, w->set, &c, e);
-	if (rc)
-		return rc;
-	*changes = list_differences(h, &c);
-	conf_release(&c);
-	if (w->at >= 0 && (coord_phase(h->coord) > COORD_RUNNING || !h->cfg.has_job))
+	if (coord_phase(h->coord) > COORD_RUNNING || !h->cfg.has_job)
 		return err_set(e, ERR_NOTREADY, "at: no job runs that would come to a step");
-	if (w->at >= 0 && (uint64_t)w->at < coord_frontier(h->coord))
+	if ((uint64_t)w->at < coord_frontier(h->coord))
 		return err_set(e, ERR_USAGE,
 		    "at: step %lld is past: the fastest worker is at step %llu; name a later step, or leave it out "
 		    "to change at the next",
@@ -344,15 +370,47 @@ static enum err_code check_request(const struct host *h, const struct settings_r
 	return ERR_OK;
 }
 
-static enum err_code request_or_plan(struct host *h, const struct settings_request *w,
-    const char *who, uint64_t *ticket, json_t **answer, struct err *e)
+/* The answer to a dry run: what the request would change. c: the validated configuration. */
+static json_t *describe_dry_run(const struct host *h, const struct settings_request *w,
+    const struct conf *c)
+{
+	json_t *changes = list_differences(h, c);
+
+	if (w->servers >= 0)
+		json_object_set_new(changes, "servers",
+		    json_pack("{s:n, s:I}", "from", "to", (json_int_t)w->servers));
+	if (w->workers >= 0)
+		json_object_set_new(changes, "workers",
+		    json_pack("{s:n, s:I}", "from", "to", (json_int_t)w->workers));
+	return json_pack("{s:b, s:o}", "dry_run", true, "changes", changes);
+}
+
+/* Scales while the host's lock is not held, because that writes keys. The validated configuration
+ * stays valid only if no other change came in between. */
+static enum err_code scale_unlocked(struct host *h, const struct settings_request *w, struct err *e)
+{
+	json_t *before = json_incref(coord_present_config(h->coord));
+	enum err_code rc;
+
+	host_commit_and_wait(h);
+	rc = settings_request_scale(h, w->servers, w->workers, e);
+	host_lock(h);
+	if (!rc && coord_present_config(h->coord) != before)
+		rc = err_set(e, ERR_EXISTS, "other changes are being decided");
+	json_decref(before);
+	return rc;
+}
+
+/* Puts the validated configuration c to the vote, plans it for its step, or lets it hold at once. */
+static enum err_code propose_request(struct host *h, const struct settings_request *w,
+    const struct conf *c, const char *who, uint64_t *ticket, json_t **answer, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
 	if (w->at >= 0)
 		return plan_setting(h, w->set, (uint64_t)w->at, who, answer, e);
 	if (json_object_size(w->set))
-		rc = request_setting(h, w->set, 0, who, ticket, e);
+		rc = propose_setting(h, c, w->set, 0, who, ticket, e);
 	if (!rc && conf_holds_at_once(w->set)) {
 		*answer = json_pack("{s:I, s:n}", "settings",
 		    (json_int_t)coord_settings_made(h->coord), "step");
@@ -361,37 +419,30 @@ static enum err_code request_or_plan(struct host *h, const struct settings_reque
 	return rc;
 }
 
-/* Check everything before anything is changed. */
+/* Validates the request as a whole before anything is changed, and then carries it out. The host's
+ * lock is held, and released for a while when the request scales. */
 static enum err_code change_settings(struct host *h, const struct settings_request *w,
     const char *who, uint64_t *ticket, json_t **answer, struct err *e)
 {
-	json_t *changes = NULL;
-	enum err_code rc;
+	struct conf c;
+	enum err_code rc = config_with_changes(h, w->set, &c, e);
 
-	host_lock(h);
-	rc = check_request(h, w, &changes, e);
-	if (!rc && !w->dry && json_object_size(w->set) && w->at < 0 &&
-	    !conf_holds_at_once(w->set) && !coord_settings_have_room(h->coord))
-		rc = err_set(e, ERR_EXISTS, "other changes are being decided");
-	host_commit_and_wait(h);
-	if (!rc && w->dry) {
-		if (w->servers >= 0)
-			json_object_set_new(changes, "servers",
-			    json_pack("{s:n, s:I}", "from", "to", (json_int_t)w->servers));
-		if (w->workers >= 0)
-			json_object_set_new(changes, "workers",
-			    json_pack("{s:n, s:I}", "from", "to", (json_int_t)w->workers));
-		*answer = json_pack("{s:b, s:o}", "dry_run", true, "changes", changes);
-		return ERR_OK;
-	}
-	json_decref(changes);
-	if (!rc && (w->servers >= 0 || w->workers >= 0))
-		rc = scale_request_apply(h, w->servers, w->workers, e);
 	if (rc)
 		return rc;
-	host_lock(h);
-	rc = request_or_plan(h, w, who, ticket, answer, e);
-	host_commit_and_wait(h);
+	rc = check_planned_step(h, w, e);
+	if (!rc && w->dry) {
+		*answer = describe_dry_run(h, w, &c);
+		conf_release(&c);
+		return ERR_OK;
+	}
+	if (!rc && json_object_size(w->set) && w->at < 0 && !conf_holds_at_once(w->set) &&
+	    !coord_settings_have_room(h->coord))
+		rc = err_set(e, ERR_EXISTS, "other changes are being decided");
+	if (!rc && (w->servers >= 0 || w->workers >= 0))
+		rc = scale_unlocked(h, w, e);
+	if (!rc)
+		rc = propose_request(h, w, &c, who, ticket, answer, e);
+	conf_release(&c);
 	return rc;
 }
 
@@ -403,8 +454,11 @@ enum err_code settings_request_change(struct host *h, const json_t *body, const 
 
 	*answer = NULL;
 	*ticket = 0;
-	if (!rc)
+	if (!rc) {
+		host_lock(h);
 		rc = change_settings(h, &w, who, ticket, answer, e);
+		host_commit_and_wait(h);
+	}
 	json_decref(w.set);
 	return rc;
 }

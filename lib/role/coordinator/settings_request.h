@@ -46,4 +46,9 @@ void settings_request_describe(const struct conf *c, struct coord_setting *out);
  * decided changes that concern this process. */
 void settings_request_tick(struct host *h, int64_t now);
 
+/* Change the number of servers and workers (-1: leave it), and make keys for those that have
+ * none. Errors of coord_scale; ERR_IO. Takes the host's lock. */
+enum err_code settings_request_scale(struct host *h, int64_t servers, int64_t workers,
+    struct err *e);
+
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "store/descriptor_limit.h"
 
-#include "conf/rule.h"
+#include "conf/conf_rule.h"
 #include "core/procstat.h"
 
 /* Descriptors of event loops, listeners, logs and libraries. */

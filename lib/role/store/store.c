@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/clock.h"
 #include "ckpt/read.h"
-#include "conf/rule.h"
+#include "conf/conf_rule.h"
 #include "core/fail.h"
 #include "core/json.h"
 #include "core/mem.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 #include "store/store_settings.h"
 
-#include "conf/live.h"
-#include "conf/rule.h"
+#include "conf/conf_live.h"
+#include "conf/conf_rule.h"
 #include "core/json.h"
 #include "session/agent.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "auth/keys.h"
-#include "conf/rule.h"
+#include "conf/conf_rule.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"

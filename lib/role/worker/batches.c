@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "worker/batches.h"
 
-#include "conf/rule.h"
+#include "conf/conf_rule.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "conf/live.h"
+#include "conf/conf_live.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/names.h"

@@ -2,7 +2,7 @@
 #ifndef WORKER_LOCAL_H
 #define WORKER_LOCAL_H
 
-#include "conf/rule.h"
+#include "conf/conf_rule.h"
 #include "worker/params.h"
 
 /* The work between a pull and a push. Two ways, by configuration:

@@ -5,12 +5,11 @@
 #include <sodium.h>
 #include <unistd.h>
 
-#include "conf/live.h"
+#include "conf/conf_live.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "data/data_facts.h"
-#include "worker/coding.h"
 #include "worker/residual_file.h"
 #include "worker/step.h"
 #include "worker/worker_settings.h"
@@ -299,7 +298,7 @@ static enum err_code start_training(struct worker *w, struct err *e)
 	if (!rc)
 		rc = adopt_settings(w, e);
 	if (!rc)
-		rc = coding_from_conf(&w->job.conf, &cc.coding, e);
+		rc = worker_settings_coding(&w->job.conf, &cc.coding, e);
 	if (!rc)
 		rc = client_new(&cc, &w->client, e);
 	if (!rc)

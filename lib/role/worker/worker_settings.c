@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 #include "worker/worker_settings.h"
 
-#include "conf/live.h"
+#include "conf/conf_live.h"
 #include "core/json.h"
-#include "worker/coding.h"
 
 /* A view lists only recent settings epochs; its configuration contains the older ones. Takes that
  * when this worker has missed some. */
@@ -54,11 +53,23 @@ static enum err_code apply_epoch(struct worker *w, const json_t *regime, struct 
 	return rc;
 }
 
+enum err_code worker_settings_coding(const struct conf *c, struct client_coding *out, struct err *e)
+{
+	enum err_code rc = codec_parse(c->codec, &out->codec, e);
+
+	out->feedback = c->feedback;
+	out->momentum = (float)c->job.momentum;
+	out->pull_codec = codec_by_name(c->pull_codec);
+	out->ids = client_ids_by_name(c->row_ids);
+	out->l1 = c->job.l1;
+	return rc ? rc : filter_parse(c->filter, &out->filter, e);
+}
+
 /* Makes again what depends on the configuration: codecs, batch sizes, the local rule's state. */
 static enum err_code rebuild_from_settings(struct worker *w, struct err *e)
 {
 	struct client_coding coding = { 0 };
-	enum err_code rc = coding_from_conf(&w->job.conf, &coding, e);
+	enum err_code rc = worker_settings_coding(&w->job.conf, &coding, e);
 
 	if (rc)
 		return rc;

@@ -16,4 +16,9 @@ enum err_code worker_settings_apply(struct worker *w, struct err *e);
  * has become due since worker_settings_apply. *turned: some setting changed. */
 enum err_code worker_settings_apply_due(struct worker *w, bool *turned, struct err *e);
 
+/* Fills *out with the codecs, filters and row-id encoding that the configuration selects for the
+ * client. Pure. ERR_CONFIG for an unknown codec or filter. */
+enum err_code worker_settings_coding(const struct conf *c, struct client_coding *out,
+    struct err *e);
+
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef CONF_LIVE_H
-#define CONF_LIVE_H
+#ifndef CONF_CONF_LIVE_H
+#define CONF_CONF_LIVE_H
 
 #include "conf/conf.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef CONF_RULE_H
-#define CONF_RULE_H
+#ifndef CONF_CONF_RULE_H
+#define CONF_CONF_RULE_H
 
 #include "conf/conf.h"
 #include "optim/optim.h"

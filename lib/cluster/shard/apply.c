@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 #include "shard/apply.h"
 
-#include "core/steps.h"
 #include "shard/copy.h"
 #include "shard/reduced.h"
-#include "shard/relay_part.h"
+#include "shard/shard_ops.h"
 #include "shard/robust.h"
 #include "shard/row_life.h"
 #include "shard/settings_epoch.h"
@@ -17,10 +16,6 @@ void apply_step(struct shard *s, struct part *p, uint64_t examples)
 	uint64_t step = p->step;
 	bool torn = false;
 
-	if (s->cfg.relay) {
-		relay_part_close(s, p);
-		return;
-	}
 	if (p->chain.to != NO_SERVER) {
 		pthread_mutex_lock(&s->gate.lock);
 		torn = sync_may_lack_pushes(&s->gate.sync, step, false);
@@ -102,21 +97,19 @@ static enum shard_answer add_push_to_step(struct shard *s, struct part *p, const
     bool finite, struct receipt *r)
 {
 	uint64_t examples;
+	enum shard_answer a;
 
 	if (p->table->reduced &&
 	    (push->step < p->step || (push->step == p->step && reduced_is_here(p))))
 		return finish_push(s, p, push, r, PUSH_DUPLICATE);
 	if (part_has_taken(p, push->slot, push->step))
 		return finish_repeated_push(s, p, push, r);
-	/* A push that comes after its relay has sent the sum of the step goes up by itself. */
 	if (push->step < p->step)
-		return finish_push(s, p, push, r, s->cfg.relay ? PUSH_SPLIT : PUSH_LATE);
-	/* One worker must not move the others' sums to an absurd step. */
-	if (s->cfg.relay && push->step > p->step && push->step - p->step > STEPS_LEAP)
+		return finish_push(s, p, push, r, s->ops->late);
+	a = s->ops->reach(s, p, push->step, false);
+	if (a == SHARD_ELSEWHERE)
 		return finish_push(s, p, push, r, PUSH_SPLIT);
-	if (s->cfg.relay)
-		relay_part_jump(s, p, push->step);
-	if (push->step > p->step ||
+	if (a == SHARD_HOLD ||
 	    (s->cfg.deterministic && !gate_in_turn(s, p, push->slot, push->step))) {
 		p->waited = true;
 		return SHARD_HOLD;
@@ -126,12 +119,11 @@ static enum shard_answer add_push_to_step(struct shard *s, struct part *p, const
 	part_set_last(p, push->slot, push->step + 1);
 	if (!finite)
 		part_set_refused(p, push->slot, push->step);
-	if (s->cfg.relay)
-		relay_part_add_share(p, push->slot, finite ? push->examples : 0, push->incarnation);
+	s->ops->taken(p, push->slot, finite ? push->examples : 0, push->incarnation);
 	/* Every slot is through with the step: make the update while the partition is in the cache.
 	 * Pulls still wait for the clocks. */
 	if (gate_step_is_complete(s, p, &examples))
-		apply_step(s, p, examples);
+		s->ops->close(s, p, examples);
 	return finish_push(s, p, push, r, finite ? PUSH_MERGED : PUSH_REFUSED);
 }
 
@@ -172,7 +164,7 @@ static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
 enum shard_answer apply_push(struct shard *s, struct part *p, const struct push *push, bool finite,
     struct receipt *r)
 {
-	if (!p->here || !p->chain.head || (s->cfg.relay && push->slot == SHARD_OUTSIDE))
+	if (!p->here || !p->chain.head || (!s->ops->takes_outside && push->slot == SHARD_OUTSIDE))
 		return SHARD_ELSEWHERE;
 	/* A reduced table's parameters are computed by the workers, too, which would not see the
 	 * push. And an aggregator has nothing to compare a single gradient from outside with. */

@@ -12,8 +12,7 @@ static size_t copy_head_bytes(size_t more)
 	return COPY_HEAD + (more + 7) / 8 * 8;
 }
 
-/* Makes a record of the partition's present version. The body is filled in by the caller. */
-static struct copy *copy_new(struct part *p, enum copy_kind kind, uint64_t step, size_t nhead,
+struct copy *copy_new(struct part *p, enum copy_kind kind, uint64_t step, size_t nhead,
     size_t nbody)
 {
 	struct copy *c = mem_alloc(sizeof *c);
@@ -48,8 +47,7 @@ static void free_copy(struct copy *c)
 	free(c);
 }
 
-/* Appends the record to part.sent and tells the owner to send it. */
-static void enqueue_copy(struct shard *s, struct part *p, struct copy *c)
+void copy_enqueue(struct shard *s, struct part *p, struct copy *c)
 {
 	c->seq = ++p->chain.next_seq;
 	*p->chain.sent_last = c;
@@ -89,9 +87,7 @@ void copy_update_safe(struct part *p)
 
 /* ---- changes ---- */
 
-/* Lists the slots whose last push is of this step, in ascending order, with COPY_REFUSED for
- * refused ones. Returns their number; out NULL: only that. */
-static uint32_t list_pushers(const struct part *p, uint64_t step, uint8_t *out)
+uint32_t copy_list_pushers(const struct part *p, uint64_t step, uint8_t *out)
 {
 	uint32_t n = 0;
 
@@ -121,9 +117,8 @@ static void fill_rows_body(struct copy *c, const struct part *p)
 	}
 }
 
-/* Makes the accumulated sum the record's body. A dense accumulator is moved, not copied; the spare
- * one takes its place. */
-static void move_sum_to_body(struct copy *c, struct part *p)
+/* A dense accumulator is moved, not copied; the spare one takes its place. */
+void copy_move_sum(struct copy *c, struct part *p)
 {
 	if (p->sum.contributions && p->table->sparse) {
 		fill_rows_body(c, p);
@@ -137,7 +132,7 @@ static void move_sum_to_body(struct copy *c, struct part *p)
 
 void copy_sum(struct shard *s, struct part *p, uint64_t step, uint64_t examples, bool explicit_step)
 {
-	uint32_t n = list_pushers(p, step, NULL);
+	uint32_t n = copy_list_pushers(p, step, NULL);
 	struct copy *c;
 
 	if (p->chain.to == NO_SERVER || (!n && !explicit_step)) {
@@ -146,38 +141,11 @@ void copy_sum(struct shard *s, struct part *p, uint64_t step, uint64_t examples,
 	}
 	c = copy_new(p, p->sum.contributions ? COPY_SUM : COPY_STEP, step,
 	    copy_head_bytes((size_t)n * 4), 0);
-	list_pushers(p, step, c->head + COPY_HEAD);
-	move_sum_to_body(c, p);
+	copy_list_pushers(p, step, c->head + COPY_HEAD);
+	copy_move_sum(c, p);
 	fill_copy_head(c, p, examples, n,
 	    p->table->sparse && p->sum.contributions ? (uint32_t)rows_count(p->sparse.acc) : 0);
-	enqueue_copy(s, p, c);
-}
-
-static void put_sum_shares(const struct part *p, uint64_t step, uint8_t *at)
-{
-	for (uint32_t i = 0; i < p->pushes.nlast; i++)
-		if (p->pushes.last[i] == step + 1) {
-			sum_put_contributor(at,
-			    &(struct sum_contributor){ i, p->relay.share[i].examples,
-			        p->relay.share[i].incarnation });
-			at += SUM_CONTRIBUTOR_BYTES;
-		}
-}
-
-void copy_relay_sum(struct shard *s, struct part *p, uint64_t step)
-{
-	uint32_t n = list_pushers(p, step, NULL);
-	struct copy *c = n ? copy_new(p, COPY_SUM, step, sum_body_head_bytes(n), 0) : NULL;
-
-	if (!c) {
-		copy_update_safe(p);
-		return;
-	}
-	move_sum_to_body(c, p);
-	sum_body_put_head(c->head, n,
-	    p->table->sparse && p->sum.contributions ? (uint32_t)rows_count(p->sparse.acc) : 0);
-	put_sum_shares(p, step, c->head + SUM_HEAD_BYTES);
-	enqueue_copy(s, p, c);
+	copy_enqueue(s, p, c);
 }
 
 void copy_step(struct shard *s, struct part *p, uint64_t step)
@@ -185,7 +153,7 @@ void copy_step(struct shard *s, struct part *p, uint64_t step)
 	struct copy *c = copy_new(p, COPY_STEP, step, copy_head_bytes(0), 0);
 
 	fill_copy_head(c, p, 0, 0, 0);
-	enqueue_copy(s, p, c);
+	copy_enqueue(s, p, c);
 }
 
 void copy_push(struct shard *s, struct part *p, const struct push *push, bool refused)
@@ -206,7 +174,7 @@ void copy_push(struct shard *s, struct part *p, const struct push *push, bool re
 		memcpy(c->body + nids, push->payload, push->len);
 	}
 	fill_copy_head(c, p, push->examples, push->slot, push->nrows);
-	enqueue_copy(s, p, c);
+	copy_enqueue(s, p, c);
 }
 
 void copy_pass_on(struct shard *s, struct part *p, const struct copy *in, const uint8_t *head,
@@ -228,7 +196,7 @@ void copy_pass_on(struct shard *s, struct part *p, const struct copy *in, const 
 		c->body = mem_alloc(nbody);
 		memcpy(c->body, body, nbody);
 	}
-	enqueue_copy(s, p, c);
+	copy_enqueue(s, p, c);
 }
 
 /* ---- a state transfer ---- */
@@ -332,7 +300,7 @@ static void send_state(struct shard *s, struct part *p)
 	encode_state(p, c->body);
 	fill_copy_head(c, p, 0, (uint32_t)p->pushes.nlast,
 	    p->sparse.rows ? (uint32_t)rows_count(p->sparse.rows) : 0);
-	enqueue_copy(s, p, c);
+	copy_enqueue(s, p, c);
 }
 
 /* ---- the next replica ---- */

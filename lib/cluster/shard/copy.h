@@ -36,8 +36,15 @@ void copy_sum(struct shard *s, struct part *p, uint64_t step, uint64_t examples,
 void copy_step(struct shard *s, struct part *p, uint64_t step);
 /* Queues the record of a push that was applied, or refused, which leaves the version as it was. */
 void copy_push(struct shard *s, struct part *p, const struct push *push, bool refused);
-/* Relay: queues the open sum with the list of its slots for SHARD_UPSTREAM. */
-void copy_relay_sum(struct shard *s, struct part *p, uint64_t step);
+/* The parts of copy_sum, for other records with a sum: makes a record of the partition's present
+ * version (the caller fills in head and body); lists the slots whose last push is of this step, in
+ * ascending order, with COPY_REFUSED for refused ones, and returns their number (out NULL: only
+ * that); makes the accumulated sum the record's body; queues the record. */
+struct copy *copy_new(struct part *p, enum copy_kind kind, uint64_t step, size_t nhead,
+    size_t nbody);
+uint32_t copy_list_pushers(const struct part *p, uint64_t step, uint8_t *out);
+void copy_move_sum(struct copy *c, struct part *p);
+void copy_enqueue(struct shard *s, struct part *p, struct copy *c);
 /* Drops the oldest record, which was acknowledged, and keeps its accumulator as the spare one. */
 void copy_drop_first(struct part *p);
 /* Queues, at a replica that has taken a record, the same record for the replica after it. */

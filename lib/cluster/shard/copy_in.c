@@ -220,7 +220,7 @@ static enum shard_answer install_state(struct shard *s, struct part *p, const st
 	if (part_alloc(p, s, NULL))
 		return SHARD_BAD;
 	if (!decode_state(p, in)) {
-		part_release_values(p, &s->budget);
+		part_release_values(s, p);
 		return SHARD_BAD;
 	}
 	p->version = in->version;

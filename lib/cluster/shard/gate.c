@@ -3,7 +3,7 @@
 #include "shard/copy.h"
 #include "shard/reduced.h"
 #include "shard/settings_epoch.h"
-#include "shard/relay_part.h"
+#include "shard/shard_ops.h"
 
 #include "core/fail.h"
 #include "core/steps.h"
@@ -25,7 +25,7 @@ bool gate_fences(const struct sync *sync, uint32_t slot, uint64_t incarnation)
 static bool recap_part(struct shard *s, struct part *p, void *ctx)
 {
 	(void)ctx;
-	gate_tell_closed(s, p);
+	s->ops->tell_closed(s, p);
 	return true;
 }
 
@@ -260,7 +260,7 @@ enum shard_answer shard_done(struct shard *s, uint32_t slot, uint64_t incarnatio
 
 bool gate_is_ahead(const struct shard *s, const struct part *p, uint64_t step)
 {
-	return !s->cfg.relay && settings_epoch_sums_step(s, step) && step > p->step;
+	return !s->ops->jumps && settings_epoch_sums_step(s, step) && step > p->step;
 }
 
 enum shard_answer gate_push(struct shard *s, const struct part *part, const struct push *p)
@@ -465,7 +465,7 @@ bool shard_has_own_pushes(struct shard *s, uint16_t table, uint32_t part, uint32
 	struct part *p = shard_part(s, table, part);
 	bool owed = false;
 
-	if (!p || s->cfg.relay)
+	if (!p)
 		return true;
 	pthread_mutex_lock(&p->lock);
 	if (p->pushes.pending) {
@@ -505,12 +505,12 @@ static bool may_answer_pull(struct shard *s, uint64_t step,
 
 bool shard_may_pull(struct shard *s, uint64_t step)
 {
-	return may_answer_pull(s, step, s->cfg.relay ? sync_may_fetch : sync_may_pull);
+	return may_answer_pull(s, step, s->ops->may_pull);
 }
 
 bool shard_may_prefetch(struct shard *s, uint64_t step)
 {
-	return may_answer_pull(s, step, s->cfg.relay ? sync_may_fetch : sync_may_prefetch);
+	return may_answer_pull(s, step, s->ops->may_prefetch);
 }
 
 bool shard_may_settle_members(struct shard *s, uint64_t step)
@@ -550,8 +550,8 @@ void gate_tell_closed(struct shard *s, struct part *p)
 {
 	bool torn;
 
-	if (s->cfg.relay || !p->step || !settings_epoch_sums_step(s, p->step - 1) || !p->here ||
-	    !p->chain.head || p->chain.to == NO_SERVER)
+	if (!p->step || !settings_epoch_sums_step(s, p->step - 1) || !p->here || !p->chain.head ||
+	    p->chain.to == NO_SERVER)
 		return;
 	pthread_mutex_lock(&s->gate.lock);
 	torn = sync_may_lack_pushes(&s->gate.sync, p->step - 1, false);
@@ -630,11 +630,10 @@ static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 		floor = p->step;
 		c->oldest = p->step < c->oldest ? p->step : c->oldest;
 	}
-	if (s->cfg.relay)
-		relay_part_skip(p, floor);
+	s->ops->skip(p, floor);
 	while (
 	    p->here && p->chain.head && p->step < floor && gate_step_is_complete(s, p, &examples)) {
-		apply_step(s, p, examples);
+		s->ops->close(s, p, examples);
 		p->waited = false; /* the caller wakes all waiting requests */
 	}
 	mark_behind(s, p, p->here && p->chain.head && p->step < floor);

@@ -2,6 +2,7 @@
 #include "core/mem.h"
 #include "shard/copy.h"
 #include "shard/settings_epoch.h"
+#include "shard/shard_ops.h"
 #include "shard/row_life.h"
 
 /* Applies a layout: the places of this server's partitions in their chains. The states of a
@@ -18,7 +19,7 @@ static void leave_part(struct shard *s, struct part *p)
 	p->here = p->live = p->chain.head = p->chain.tail = false;
 	p->chain.feed = NO_SERVER;
 	copy_set_next(s, p, NO_SERVER, 0);
-	part_release_values(p, &s->budget);
+	part_release_values(s, p);
 	p->waited = false;
 	pthread_mutex_unlock(&p->lock);
 }
@@ -43,7 +44,7 @@ static enum err_code take_chain_place(struct shard *s, struct part *p, const str
     int place, uint32_t epoch, const uint64_t *process, struct err *e)
 {
 	bool tail = place == run->nchain - 1, made_before;
-	uint16_t next = s->cfg.relay ? SHARD_UPSTREAM : tail ? NO_SERVER : run->chain[place + 1];
+	uint16_t next = tail ? s->ops->next : run->chain[place + 1];
 	enum err_code rc = ERR_OK;
 
 	pthread_mutex_lock(&p->lock);
@@ -60,7 +61,7 @@ static enum err_code take_chain_place(struct shard *s, struct part *p, const str
 		copy_set_next(s, p, next, server_process(process, next));
 	if (p->chain.head)
 		rc = part_alloc_head(p, s, e);
-	gate_tell_closed(s, p);
+	s->ops->tell_closed(s, p);
 	copy_update_safe(p);
 	p->waited = false;
 	pthread_mutex_unlock(&p->lock);
@@ -86,10 +87,10 @@ static enum err_code install_part(struct shard *s, struct shard_table *table,
 	if (p && place < 0 && p->live)
 		leave_part(s, p);
 	if (!p) {
-		p = part_new(&table->shape, i);
+		p = part_new(s, &table->shape, i);
 		/* All members of a new chain make the same initial values. */
 		if (place >= 0 && fresh)
-			rc = part_init(p, s, e);
+			rc = s->ops->init(p, s, e);
 		p->here = place >= 0 && fresh;
 		if (p->here && !rc)
 			settings_epoch_enter_mode(s, p);
@@ -128,7 +129,7 @@ static enum err_code install_table(struct shard *s, size_t t, const struct table
 	enum err_code rc = ERR_OK;
 
 	/* The counts of ids are allocated by the first push, which is too late for an error. */
-	if (!had && !s->cfg.relay && shape->sparse && row_life_sketch_bytes(shape) &&
+	if (!had && shape->sparse && row_life_sketch_bytes(shape) &&
 	    shard_fits_table(s, shape, 0, 1, e))
 		return err_prefix(e, "table \"%s\": the counts for admit (sketch)", shape->name);
 	if (fresh)

@@ -7,6 +7,7 @@
 #include "math/vec.h"
 #include "shard/copy.h"
 #include "shard/settings_epoch.h"
+#include "shard/shard_ops.h"
 #include "shard/robust.h"
 #include "shard/row_life.h"
 
@@ -51,7 +52,7 @@ static enum err_code init_from_file(struct part *p, const char *path, struct err
 	return rc;
 }
 
-struct part *part_new(const struct table *t, uint32_t index)
+struct part *part_new(struct shard *s, const struct table *t, uint32_t index)
 {
 	struct part *p = mem_alloc(sizeof *p);
 
@@ -59,6 +60,7 @@ struct part *part_new(const struct table *t, uint32_t index)
 	p->table = t;
 	p->index = index;
 	p->n = t->sparse ? 0 : table_part_elements(t, index);
+	p->own = s->ops->part_bytes ? mem_alloc(s->ops->part_bytes) : NULL;
 	p->chain.to = p->chain.feed = NO_SERVER;
 	p->chain.sent_last = &p->chain.sent;
 	return p;
@@ -75,17 +77,17 @@ enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
 	const struct shard_config *cfg = &s->cfg;
 	enum err_code rc;
 
-	part_release_values(p, &s->budget);
+	part_release_values(s, p);
 	if (!p->by)
 		p->by = p->table->since ? settings_epoch_at(s, p->table->since)
 		                        : settings_epoch_by_number(s, 0);
 	if (p->table->sparse) {
-		part_rows_alloc(p, cfg);
+		s->ops->alloc_rows(p, cfg);
 		return ERR_OK;
 	}
 	rc = budget_book(p, s, e);
 	if (rc) {
-		part_release_values(p, &s->budget);
+		part_release_values(s, p);
 		return rc;
 	}
 	p->dense.w = mem_try_array(p->n, sizeof *p->dense.w);
@@ -96,7 +98,7 @@ enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
 	if (p->dense.w && p->dense.state && (p->dense.prev || !cfg->deterministic) &&
 	    (p->dense.stamps || !cfg->deltas))
 		return ERR_OK;
-	part_release_values(p, &s->budget);
+	part_release_values(s, p);
 	return set_part_nomem(p, e);
 }
 
@@ -136,8 +138,6 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 	                                          : NULL;
 	enum err_code rc = part_alloc(p, s, e);
 
-	if (cfg->relay)
-		return rc;
 	p->step = p->table->since;
 	p->prev_same = true;
 	if (rc || t)
@@ -152,11 +152,11 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 	return rc;
 }
 
-void part_release_values(struct part *p, struct budget *b)
+void part_release_values(struct shard *s, struct part *p)
 {
-	atomic_fetch_sub(&b->used, p->booked);
-	atomic_fetch_sub(&b->lent, p->lent);
-	p->booked = p->lent = 0;
+	s->ops->release_values(p);
+	atomic_fetch_sub(&s->budget.used, p->booked);
+	p->booked = 0;
 	free(p->dense.w);
 	free(p->dense.state);
 	free(p->dense.acc);
@@ -172,18 +172,19 @@ void part_release_values(struct part *p, struct budget *b)
 	p->saved.whole_mark = 0;
 }
 
-void part_free(struct part *p, struct budget *b)
+void part_free(struct shard *s, struct part *p)
 {
 	if (!p)
 		return;
 	pthread_mutex_destroy(&p->lock);
 	copy_drop_all(p);
 	snapshot_drop(p);
-	part_release_values(p, b);
+	part_release_values(s, p);
 	free(p->pushes.last);
 	free(p->pushes.refused);
 	free(p->pushes.announced);
-	free(p->relay.share);
+	s->ops->free_part(p);
+	free(p->own);
 	free(p);
 }
 

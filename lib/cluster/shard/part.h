@@ -3,7 +3,8 @@
 #define SHARD_PART_H
 
 /* The inside of a shard: struct part (one partition), struct gate (the workers' clocks) and struct
- * shard itself. Only files of this folder include this header.
+ * shard itself. Only files of this folder and implementations of struct shard_ops include this
+ * header.
  *
  * A partition at one server goes through these states (here, live, head, tail, gone):
  *
@@ -40,9 +41,6 @@ struct shard_table {
 	 * may still use it; its partitions are among these. */
 	struct shard_table *before;
 };
-
-/* Recent sums whose outcomes a relay's partition remembers. */
-#define SAID 4u
 
 /* The pushes of each slot that a partition knows of. Arrays are indexed by slot and grow when a slot
  * is new; a missing entry counts as zeros. */
@@ -146,22 +144,6 @@ struct part_saved {
 	struct ckpt_part *snap;
 };
 
-/* Relay: each slot's contribution to the open sum (valid where last > step); the outcomes of the last
- * SAID sums, at step % SAID; and the step, plus 1, that the values are of (dense) or that rows were
- * asked for at (sparse). */
-struct part_relay {
-	struct share {
-		uint64_t incarnation;
-		uint32_t examples;
-	} * share;
-	size_t nshare;
-	struct {
-		uint64_t end;
-		enum push_status status;
-	} said[SAID];
-	uint64_t have;
-};
-
 /* One partition at this server. Its lock covers all fields that are not atomic. */
 struct part {
 	pthread_mutex_t lock;
@@ -182,8 +164,8 @@ struct part {
 	bool here;             /* this server has a complete replica */
 	/* The layout counts it as a member of the chain, so workers announce their pushes to it. */
 	bool live;
-	/* Bytes that this partition has booked in budget.used and .lent. */
-	uint64_t booked, lent;
+	uint64_t booked; /* bytes that this partition has booked in budget.used */
+	void *own;       /* shard_ops.part_bytes, for the shard's ops */
 
 	struct part_pushes pushes;
 	struct part_dense dense; /* all NULL in a sparse partition */
@@ -192,7 +174,6 @@ struct part {
 	struct part_chain chain;
 	struct part_load load;
 	struct part_saved saved;
-	struct part_relay relay;
 
 	/* Counts how often this server left the partition or installed a state transfer (struct
 	 * shard_due). It changes before `gone` and chain.safe_* do, so a reader without the lock
@@ -245,15 +226,13 @@ struct budget {
 	uint64_t limit; /* 0: no limit */
 	_Atomic uint64_t used;
 	_Atomic bool full; /* a push was refused because the limit is reached */
-	/* Relay: bytes of the rows that are kept for pulls, and the last step, plus 1, for which
-	 * rows were asked for. */
-	_Atomic uint64_t lent, lent_for;
 };
 
 struct settings_epochs;
 /* All that a server holds. The fields without a lock of their own are set once or atomic. */
 struct shard {
 	struct shard_config cfg;
+	const struct shard_ops *ops;
 	struct settings_epochs *_Atomic settings_epochs;
 	struct gate gate;
 	struct snaps snaps;
@@ -263,14 +242,13 @@ struct shard {
 	struct shard_table *_Atomic *table; /* SHARD_TABLES places, indexed by table id */
 	_Atomic uint32_t ntables;
 	_Atomic uint64_t status[PUSH_SPLIT + 1], pulls, nonfinite;
-	_Atomic uint64_t alone; /* the number that shard_alone_count returns */
 	struct hist staleness, apply_time;
 };
 
 /* Allocates a partition that is not here yet: a lock, but no memory for values. */
-struct part *part_new(const struct table *t, uint32_t index);
+struct part *part_new(struct shard *s, const struct table *t, uint32_t index);
 /* Frees everything. No other thread may use the partition. NULL is fine. */
-void part_free(struct part *p, struct budget *b);
+void part_free(struct shard *s, struct part *p);
 /* part_alloc allocates values and state for the partition's settings epoch and leaves them unset;
  * part_init also fills them, from the checkpoint if the table is in it. A partition that is already
  * here loses its values. ERR_NOMEM, ERR_CONFIG (mem_limit), errors of reading the files. */
@@ -278,7 +256,7 @@ enum err_code part_alloc(struct part *p, struct shard *s, struct err *e);
 enum err_code part_init(struct part *p, struct shard *s, struct err *e);
 /* Frees the values and returns what they had booked; the chain position, step counters and records
  * to the next replica stay. */
-void part_release_values(struct part *p, struct budget *b);
+void part_release_values(struct shard *s, struct part *p);
 /* Bytes of a row beside its floats (id and place in the index), at most. */
 #define ROW_OVERHEAD 16u
 /* Books in the budget all that a dense partition may ever need here. ERR_CONFIG: it is more than
@@ -325,6 +303,10 @@ bool part_is_expected(const struct part *p, uint32_t slot, uint64_t step);
 void part_slots(float *state, size_t n, const struct optim_rule *rule,
     float *out[static OPTIM_MAX_SLOTS]);
 void part_init_state(const struct optim_rule *rule, size_t n, float *state);
+
+/* Deterministic runs pull exactly the version of their step: is that the one before the open step? A
+ * worker that was replaced may ask for it. */
+bool part_wants_previous(const struct shard *s, const struct part *p, uint64_t step);
 
 /* restore.c: fills the partition from its checkpoint. ERR_CONFIG for another shape or rule,
  * ERR_NOMEM, errors of ckpt/read.h. */
@@ -374,10 +356,6 @@ void part_rows_set_rule(struct part *p, const struct shard *s, const struct opti
  * changed since are written to place; returns how many. */
 uint32_t part_rows_show(const struct part *p, bool previous, const uint8_t *ids, uint32_t n,
     const uint64_t *since, float *out, uint32_t *place, uint64_t *version);
-
-/* May a pull at this step be answered with the partition's values? SHARD_HOLD marks the caller as
- * waiting. */
-enum shard_answer shard_part_may_show(struct shard *s, struct part *p, uint64_t step);
 
 /* Looks up a partition. No lock is needed; NULL when it was never held here. */
 struct part *shard_part(struct shard *s, uint16_t table, uint32_t part);

@@ -5,7 +5,6 @@
 #include "math/copy.h"
 #include "math/vec.h"
 #include "shard/settings_epoch.h"
-#include "shard/relay_part.h"
 #include "shard/row_life.h"
 
 /* The rows of a sparse partition. They are looked up, and narrow ones updated, a block at a time:
@@ -29,13 +28,12 @@ static void lay_out_row(struct part *p, const struct optim_rule *rule, bool delt
 void part_rows_alloc(struct part *p, const struct shard_config *cfg)
 {
 	uint32_t cols = p->table->cols;
-	bool deltas = cfg->deltas && !cfg->relay;
 
-	p->sparse.life = cfg->relay ? NULL : row_life_new(p->table, cfg->jobless);
-	lay_out_row(p, p->by->rule, deltas);
-	p->sparse.rows = rows_new(cfg->relay ? relay_part_stride(cols) : p->sparse.layout.stride);
+	p->sparse.life = row_life_new(p->table, cfg->jobless);
+	lay_out_row(p, p->by->rule, cfg->deltas);
+	p->sparse.rows = rows_new(p->sparse.layout.stride);
 	p->sparse.prev = cfg->deterministic ? rows_new(cols) : NULL;
-	p->sparse.was = deltas ? mem_array(cols, sizeof *p->sparse.was) : NULL;
+	p->sparse.was = cfg->deltas ? mem_array(cols, sizeof *p->sparse.was) : NULL;
 	p->sparse.known_since = p->version;
 }
 

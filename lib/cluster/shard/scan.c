@@ -3,6 +3,7 @@
 #include "math/copy.h"
 #include "shard/gate.h"
 #include "shard/settings_epoch.h"
+#include "shard/shard_ops.h"
 #include "shard/row_life.h"
 
 /* Scans of sparse partitions: all rows, or those that changed. */
@@ -68,7 +69,7 @@ enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, str
 	if (!p || !p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
-	a = shard_part_may_show(s, p, SYNC_NEVER);
+	a = s->ops->may_show(s, p, SYNC_NEVER);
 	if (a == SHARD_OK && x->changed && !row_layout_has(&p->sparse.layout, ROW_SEEN))
 		a = SHARD_BAD;
 	if (a == SHARD_OK)

@@ -5,15 +5,16 @@
 #include "core/mem.h"
 #include "shard/apply.h"
 #include "shard/copy.h"
-#include "shard/relay_part.h"
 #include "shard/settings_epoch.h"
+#include "shard/shard_ops.h"
 
 enum err_code shard_new(const struct shard_config *cfg, struct shard **out, struct err *e)
 {
 	struct shard *s = mem_alloc(sizeof *s);
 
 	s->cfg = *cfg;
-	s->budget.limit = cfg->relay ? 0 : cfg->mem_limit;
+	s->ops = cfg->ops ? cfg->ops : &shard_store_ops;
+	s->budget.limit = cfg->mem_limit;
 	s->table = mem_try_array(SHARD_TABLES, sizeof *s->table);
 	if (!s->table) {
 		free(s);
@@ -32,7 +33,7 @@ enum err_code shard_new(const struct shard_config *cfg, struct shard **out, stru
 static void free_table(struct shard *s, struct shard_table *table)
 {
 	for (uint32_t i = 0; i < table->shape.nparts; i++)
-		part_free(atomic_load(&table->part[i]), &s->budget);
+		part_free(s, atomic_load(&table->part[i]));
 	for (struct shard_table *before; table; table = before) {
 		before = table->before;
 		free((void *)table->part);
@@ -50,6 +51,7 @@ void shard_free(struct shard *s)
 		if (table)
 			free_table(s, table);
 	}
+	s->ops->free_shard(s);
 	settings_epochs_release(s);
 	free((void *)s->table);
 	sync_release(&s->gate.sync);
@@ -206,36 +208,29 @@ unsigned shard_copies(struct shard *s, uint16_t table, uint32_t part)
 
 /* ---- pull ---- */
 
-enum shard_answer shard_part_may_show(struct shard *s, struct part *p, uint64_t step)
-{
-	uint64_t closed = step == SYNC_NEVER ? 0 : settings_epoch_closed_before(s, step);
-
-	if (s->cfg.relay)
-		return relay_part_may_show(p, step);
-	if (!p->here || !p->chain.tail)
-		return SHARD_ELSEWHERE;
-	if (atomic_load(&p->chain.safe_step) < closed ||
-	    /* A joining replica that is about to count must have everything that is shown. */
-	    (p->chain.must && atomic_load(&p->chain.safe_version) < p->version) ||
-	    (step != SYNC_NEVER && gate_push_is_pending(s, p, step))) {
-		p->waited = true;
-		return SHARD_HOLD;
-	}
-	return SHARD_OK;
-}
-
-/* Deterministic runs pull exactly the version of their step. A worker that was replaced may ask for
- * one step before the open one. */
-static bool wants_previous(const struct shard *s, const struct part *p, uint64_t step)
+bool part_wants_previous(const struct shard *s, const struct part *p, uint64_t step)
 {
 	return s->cfg.deterministic && step != SYNC_NEVER && step + 1 == p->step && !p->prev_same;
+}
+
+enum push_status shard_final_status(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
+    enum push_status status)
+{
+	struct part *p = s->ops->final_status ? shard_part(s, table, part) : NULL;
+
+	if (!p)
+		return status;
+	pthread_mutex_lock(&p->lock);
+	status = s->ops->final_status(p, step, status);
+	pthread_mutex_unlock(&p->lock);
+	return status;
 }
 
 /* The values of a dense partition that a pull at this step gets; the partition's lock is held. */
 static const float *shown_values(const struct shard *s, const struct part *p, uint64_t step,
     uint64_t *version)
 {
-	bool previous = wants_previous(s, p, step);
+	bool previous = part_wants_previous(s, p, step);
 
 	*version = previous ? p->prev_version : p->version;
 	return previous ? p->dense.prev : p->dense.w;
@@ -250,7 +245,7 @@ enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uin
 	if (!p || p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
-	a = shard_part_may_show(s, p, step);
+	a = s->ops->may_show(s, p, step);
 	if (a == SHARD_OK)
 		memcpy(out, shown_values(s, p, step, version), p->n * sizeof *out);
 	pthread_mutex_unlock(&p->lock);
@@ -267,7 +262,7 @@ enum shard_answer shard_may_show(struct shard *s, uint16_t table, uint32_t part,
 	if (!p || p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
-	a = shard_part_may_show(s, p, step);
+	a = s->ops->may_show(s, p, step);
 	*version = p->version;
 	pthread_mutex_unlock(&p->lock);
 	return a;
@@ -279,10 +274,10 @@ enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t par
 	struct part *p = shard_part(s, table, part);
 	enum shard_answer a;
 
-	if (!p || p->table->sparse || s->cfg.relay || !k)
+	if (!p || p->table->sparse || !k)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	pthread_mutex_lock(&p->lock);
-	a = p->by && k <= p->by->rule->nslots ? shard_part_may_show(s, p, step) : SHARD_BAD;
+	a = p->by && k <= p->by->rule->nslots ? s->ops->may_show(s, p, step) : SHARD_BAD;
 	if (a == SHARD_OK)
 		memcpy(out, p->dense.state + (k - 1) * p->n, p->n * sizeof *out);
 	*version = p->version;
@@ -301,7 +296,7 @@ enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t p
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	*n = SIZE_MAX;
 	pthread_mutex_lock(&p->lock);
-	a = shard_part_may_show(s, p, step);
+	a = s->ops->may_show(s, p, step);
 	if (a == SHARD_OK && p->dense.stamps) {
 		w = shown_values(s, p, step, version);
 		/* A puller that has a later version than the one that is shown: values that changed
@@ -328,13 +323,7 @@ enum shard_answer shard_pull_changed_rows(struct shard *s, uint16_t table, uint3
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	*k = n;
 	pthread_mutex_lock(&p->lock);
-	a = s->cfg.relay ? relay_part_copy_rows(p, step, ids, n, out)
-	                 : shard_part_may_show(s, p, step);
-	if (a == SHARD_OK && s->cfg.relay)
-		*version = p->version;
-	else if (a == SHARD_OK)
-		*k = part_rows_show(p, wants_previous(s, p, step), ids, n, since, out, place,
-		    version);
+	a = s->ops->show_rows(s, p, step, ids, n, since, out, place, k, version);
 	pthread_mutex_unlock(&p->lock);
 	atomic_fetch_add_explicit(&s->pulls, 1, memory_order_relaxed);
 	return a;

@@ -56,6 +56,7 @@ struct ckpt_reader;
 #define SHARD_UPSTREAM (NO_SERVER - 1)
 
 /* How a shard is made. Borrowed pointers must outlive the shard, unless stated otherwise. */
+struct shard_ops;
 struct shard_config {
 	unsigned self; /* this server's number in the layout */
 	/* The number of the settings epoch that the job begins with, and its mode; the update rule
@@ -84,11 +85,11 @@ struct shard_config {
 	bool read_only;
 	/* Bytes that the partitions may take; 0: no limit. All that a dense partition may ever need
 	 * is booked when it comes. Sparse rows come later, and pushes that would make too many are
-	 * refused. For a relay it limits the rows that are kept for pulls, and nothing else. */
+	 * refused. */
 	uint64_t mem_limit;
-	/* This is a relay's shard: it makes no updates. Sums go to SHARD_UPSTREAM, values come from
-	 * there, and it knows only the slots that it was given. */
-	bool relay;
+	/* What it does with pushes, and where its values come from; NULL: shard_store_ops. */
+	const struct shard_ops *ops;
+	void *own; /* for `ops` */
 	/* Something changed that a caller who was answered SHARD_HOLD may wait for. Called without
 	 * locks held. */
 	void (*wake)(void *ctx);
@@ -346,7 +347,7 @@ enum shard_answer shard_retain_rows(struct shard *s, uint16_t table, uint32_t pa
 
 /* ---- relays -------------------------------------------------------------------------
  * A relay sums the pushes of the slots that it was given. In bsp only, without backup slots, and
- * not in deterministic runs. The first three are for servers, the others for a relay's shard. */
+ * not in deterministic runs. Its own shard is role/relay/relay_shard.h. */
 
 /* From now on the process `relay` (0: none) speaks for the slot's holder of this incarnation. One
  * caller at a time, called before the epoch of this layout is announced. */
@@ -369,36 +370,10 @@ struct sum {
  * by itself. */
 enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct receipt *r);
 
-/* Records the servers' answer to the partition's oldest sum; shard_send hands sums out as records
- * of the kind COPY_SUM. After several of these, call shard_settle. */
-void shard_sum_answered(struct shard *s, uint16_t table, uint32_t part, uint64_t seq,
+/* The status to report to a worker whose push of this step was answered `status` when it was taken:
+ * that status, or PUSH_SPLIT from a relay whose sum the servers did not take. */
+enum push_status shard_final_status(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
     enum push_status status);
-/* Must the slot's push of this step take its own way, because no sum with it is to come? Either a
- * sum with it was answered, or the step was closed here without it. */
-bool shard_goes_alone(struct shard *s, uint16_t table, uint32_t part, uint32_t slot, uint64_t step);
-/* A number that changes whenever shard_goes_alone may have become true for a push that was
- * announced; cfg.forward is called then, too. */
-uint64_t shard_alone_count(struct shard *s);
-/* The status to report to a worker whose push of this step was answered `status` when its sum had
- * not been sent yet: that status, or PUSH_SPLIT. */
-enum push_status shard_relay_outcome(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
-    enum push_status status);
-/* Stores values that arrived from a server: of a dense partition, or of n rows. The caller wakes
- * whoever waits for them. */
-void shard_set_fetched(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
-    const float *w, uint64_t version);
-void shard_set_fetched_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
-    const uint64_t *ids, uint32_t n, const float *w, uint64_t version);
-/* The step that rows are asked for, and the layout epoch that the request is made in. */
-struct shard_row_request {
-	uint64_t step, epoch;
-};
-/* Finds the rows that are not here for this step and were not asked for in this epoch. They count
- * as asked for from now on; out has room for n and gets their ids, *k of them. Rows of earlier
- * steps are dropped. False: the step's rows would exceed mem_limit, and none of them counts as
- * asked for. */
-bool shard_ask_rows(struct shard *s, uint16_t table, uint32_t part,
-    const struct shard_row_request *by, const uint8_t *ids, uint32_t n, uint64_t *out, uint32_t *k);
 
 /* ---- replicas ---- */
 
@@ -425,7 +400,7 @@ struct copy {
 void shard_send(struct shard *s, uint16_t server, uint64_t session, uint16_t table, uint32_t part,
     bool (*put)(void *ctx, const struct copy *c), void *ctx);
 /* Does what has waited for acknowledgements: closes steps, changes the mode and wakes. Call it
- * without locks, after one or several of shard_acknowledged, shard_sum_answered and shard_withdraw. */
+ * without locks, after one or several of shard_acknowledged, relay_shard_answered and shard_withdraw. */
 void shard_settle(struct shard *s);
 /* `server` acknowledged the partition's records up to seq. */
 void shard_acknowledged(struct shard *s, uint16_t server, uint16_t table, uint32_t part,

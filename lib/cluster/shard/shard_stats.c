@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "shard/row_life.h"
 #include "shard/part.h"
+#include "shard/shard_ops.h"
 
 #include <math.h>
 
@@ -131,9 +132,8 @@ static bool add_memory(struct shard *s, struct part *p, void *ctx)
 	uint64_t tables = p->sparse.rows
 	    ? rows_bytes(p->sparse.rows) + row_life_bytes(p->sparse.life)
 	    : floats * (1 + (p->by ? p->by->rule->nslots : 0));
-	/* Announcements of pending pushes are kept by relays and by members of chains of several
-	 * replicas. */
-	bool claimed = s->cfg.relay || !p->chain.head || p->chain.to != NO_SERVER;
+	/* Announcements of pending pushes are kept where records are sent on. */
+	bool claimed = !p->chain.head || p->chain.to != NO_SERVER;
 
 	if (!p->here)
 		return true;
@@ -145,8 +145,7 @@ static bool add_memory(struct shard *s, struct part *p, void *ctx)
 	    (p->dense.stamps ? BLOCK(change_log_bytes(p->n)) : 0) + BLOCK(sizeof *p) +
 	    BLOCK(x->slots *
 	        (sizeof *p->pushes.last + sizeof *p->pushes.refused +
-	            (claimed ? sizeof *p->pushes.announced : 0) +
-	            (s->cfg.relay ? sizeof *p->relay.share : 0)));
+	            (claimed ? sizeof *p->pushes.announced : 0) + s->ops->slot_bytes));
 	if (!p->sparse.rows)
 		x->out.beside += BLOCK(floats) + BLOCK(floats * p->by->rule->nslots + 4) - tables;
 	return true;

@@ -3,7 +3,7 @@
 #include "shard/apply.h"
 #include "shard/copy.h"
 #include "shard/settings_epoch.h"
-#include "shard/relay_part.h"
+#include "shard/shard_ops.h"
 
 /* Takes sums of a relay's pushes, whole or not at all. A relay or worker that is told that a sum
  * was not taken (split) sends each push by itself, under its own identity. */
@@ -118,7 +118,8 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
     bool good, struct receipt *r)
 {
 	uint32_t taken = 0;
-	uint64_t examples, open;
+	enum shard_answer a;
+	uint64_t examples;
 	bool split;
 
 	if (!p->here || !p->chain.head)
@@ -128,19 +129,12 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
 	if (taken == sum->body.n)
 		return finish_sum(s, p, p->version, sum, r, PUSH_DUPLICATE);
 	split = taken || !good || sum->step < p->step;
-	/* An absurd step must not end the sums of the other slots. */
-	if (s->cfg.relay && sum->step > p->step && sum->step - p->step > STEPS_LEAP)
-		return finish_sum(s, p, p->version, sum, r, PUSH_SPLIT);
-	/* Pushes that go alone do not pass through a relay, so it opens the step after them instead
-	 * of waiting. */
-	open = s->cfg.relay ? sum->step + split : split ? 0 : sum->step;
-	if (s->cfg.relay)
-		relay_part_jump(s, p, open);
-	if (p->step < open) {
+	a = s->ops->reach(s, p, sum->step, split);
+	if (a == SHARD_HOLD) {
 		p->waited = true;
 		return SHARD_HOLD;
 	}
-	if (split)
+	if (split || a == SHARD_ELSEWHERE)
 		return finish_sum(s, p, p->version, sum, r, PUSH_SPLIT);
 	if (!accumulate_sum(p, &s->cfg, sum))
 		return SHARD_BAD;
@@ -151,11 +145,10 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
 		/* examples 0: the relay refused this push. */
 		if (!w.examples)
 			part_set_refused(p, w.slot, sum->step);
-		if (s->cfg.relay)
-			relay_part_add_share(p, w.slot, w.examples, w.incarnation);
+		s->ops->taken(p, w.slot, w.examples, w.incarnation);
 	}
 	if (gate_step_is_complete(s, p, &examples))
-		apply_step(s, p, examples);
+		s->ops->close(s, p, examples);
 	return finish_sum(s, p, p->version, sum, r, PUSH_MERGED);
 }
 

@@ -57,27 +57,20 @@
  *                                 slots; valid while gate.slowest
  *                                 (slots at it) is not 0
  *  part.step          partition   bsp: the open step, so also the   part_update, part_apply_sum,
- *                                 number of closed steps            gate_pass_empty_steps, relay_part_*, a change of
+ *                                 number of closed steps            gate_pass_empty_steps, shard_ops.close, a change of
  *                                                                   mode, restore, a state transfer
- *  part.last[]        partition,  highest step whose push was       part_set_last
+ *  part.pushes.last[]        partition,  highest step whose push was       part_set_last
  *                     by slot     taken, +1
- *  part.debt[].due    partition,  newest step whose push was        part_expect, part_merge_expected,
- *                     by slot     announced, +1 (claims: that one   part_withdraw
+ *  part.pushes.       partition,  newest step whose push was        part_expect, part_merge_expected,
+ *   announced[].end   by slot     announced, +1 (steps: that one    part_withdraw
  *                                 and the 63 before it)
- *  part.said[].end    partition   relay: step of the sum whose      note_sum_outcome
- *                     of a relay  outcome this place holds, +1
- *  part.have          partition   relay: step that the values are   shard_set_fetched (dense),
- *                     of a relay  of, or that rows were asked for   shard_ask_rows (sparse)
- *                                 at, +1
- *  part.safe_step     partition   steps below this are at all       copy_update_safe
+ *  part.chain.safe_steppartition   steps below this are at all       copy_update_safe
  *                                 replicas that count
- *  part.measured      partition   steps since this became the head  shard_part_load
- *  part.whole_clock   partition   the row policy's clock at the     shard_snap_take and
+ *  part.load.measured partition   steps since this became the head  shard_part_load
+ *  part.saved.whole_clockpartition   the row policy's clock at the     shard_snap_take and
  *                                 last full snapshot                snapshot_before_update
  *  snaps.step         server      bsp: the step before which a      shard_snap_begin
  *                                 snapshot is taken
- *  budget.lent_for    relay       last step for which rows were     shard_ask_rows
- *                                 asked, +1
  *
  * The counters version, born, prev_version, known_since, sync_at and safe_version of struct part
  * count updates, and next_seq and safe_seq count records to the next replica: none of them can be

@@ -3,6 +3,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "relay/relay_shard.h"
 #include "relay/relayed_slots.h"
 #include "relay/uplink.h"
 #include "session/tracer.h"
@@ -14,10 +15,7 @@
 
 static enum err_code make_relay_shard(struct server *s, const json_t *view, struct err *e)
 {
-	struct shard_config cfg = { .relay = true,
-		.wake = io_threads_wake,
-		.forward = uplink_forward,
-		.ctx = s };
+	struct shard_config cfg = { .wake = io_threads_wake, .forward = uplink_forward, .ctx = s };
 	struct shard *shard;
 	struct conf conf;
 	enum err_code rc = conf_from_json(json_object_get(view, "config"), &conf, e);
@@ -28,11 +26,9 @@ static enum err_code make_relay_shard(struct server *s, const json_t *view, stru
 	store_know_sessions(s, &conf);
 	cfg.mode = conf.sync;
 	cfg.mem_limit = conf.mem_limit;
-	/* The shard needs an update rule, though it makes no updates: take one without state. */
-	cfg.rule = optim_find("sgd");
 	rc = server_choose_suites(s, conf.suite, e);
 	if (!rc)
-		rc = shard_new(&cfg, &shard, e);
+		rc = relay_shard_new(&cfg, &shard, e);
 	if (!rc)
 		atomic_store(&s->shard, shard);
 	conf_release(&conf);
@@ -46,12 +42,13 @@ static bool has_left_cluster(struct server *s, const json_t *view)
 	    !json_flag(json_array_get(json_object_get(view, "relays"), s->by_agent.relay), "live");
 }
 
-/* Make this process the only replica of every partition. */
+/* Make this process the only replica of every partition. Row policies are for the servers. */
 static void place_all_here(struct layout *l)
 {
 	for (size_t t = 0; t < l->ntables; t++) {
 		struct table *x = &l->table[t];
 
+		x->policy = (struct row_policy){ 0 };
 		if (!x->nruns)
 			continue;
 		x->nruns = 1;

@@ -136,8 +136,8 @@ bool uplink_request_rows(struct uplink *u, uint16_t table, uint32_t part, uint64
 	w->table = table;
 	w->epoch = epoch;
 	w->step = step;
-	room = shard_ask_rows(shard_of_uplink(u), table, part,
-	    &(struct shard_row_request){ step, epoch }, ids, n, w->ids, &w->n);
+	room = relay_shard_ask_rows(shard_of_uplink(u), table, part,
+	    &(struct relay_row_request){ step, epoch }, ids, n, w->ids, &w->n);
 	if (!w->n) {
 		free(w);
 		return room;
@@ -218,7 +218,7 @@ static void on_uplink_summed(void *ctx, const uint8_t *p, size_t len)
 	struct msg_summed m;
 
 	for (size_t i = 0; sum_body_get_summed(p, len, i, &m); i++)
-		shard_sum_answered(shard_of_uplink(u), m.table, m.part, m.seq,
+		relay_shard_answered(shard_of_uplink(u), m.table, m.part, m.seq,
 		    (enum push_status)m.status);
 	u->settle = true;
 }
@@ -236,7 +236,7 @@ static void on_uplink_dense(void *ctx, const struct table *t, uint32_t part, uin
 {
 	struct uplink *u = ctx;
 
-	shard_set_fetched(shard_of_uplink(u), t->id, part, step, w, version);
+	relay_shard_set(shard_of_uplink(u), t->id, part, step, w, version);
 	u->changed = true;
 }
 
@@ -245,7 +245,7 @@ static void on_uplink_rows(void *ctx, const struct table *t, uint32_t part, uint
 {
 	struct uplink *u = ctx;
 
-	shard_set_fetched_rows(shard_of_uplink(u), t->id, part, step, ids, n, w, version);
+	relay_shard_set_rows(shard_of_uplink(u), t->id, part, step, ids, n, w, version);
 	u->changed = true;
 }
 

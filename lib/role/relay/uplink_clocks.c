@@ -139,7 +139,8 @@ static bool is_pushed_alone(void *ctx, uint16_t table, uint32_t part)
 {
 	const struct asked *a = ctx;
 
-	return shard_goes_alone(atomic_load(&a->u->server->shard), table, part, a->slot, a->step);
+	return relay_shard_goes_alone(atomic_load(&a->u->server->shard), table, part, a->slot,
+	    a->step);
 }
 
 /* Copy the clocks that this link has not been sent, and mark them as sent.  uplink.lock is held. */
@@ -218,7 +219,7 @@ static bool send_clocks_to_link(struct uplink *u, unsigned link)
  * directly: send that relay all clocks again, with the runs marked `alone`. */
 static void reannounce_alone(struct uplink *u)
 {
-	uint64_t alone = shard_alone_count(atomic_load(&u->server->shard));
+	uint64_t alone = relay_shard_alone_count(atomic_load(&u->server->shard));
 
 	if (alone != u->alone && client_is_clock_link(u->client, client_links(u->client) - 1))
 		uplink_clocks_reset(u, client_links(u->client) - 1);

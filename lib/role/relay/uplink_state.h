@@ -5,6 +5,7 @@
 /* The inside of an uplink, shared by uplink.c and uplink_clocks.c.  The uplink's thread owns the
  * members before `lock`, but for `wake` and `stop`; `lock` guards those after it. */
 #include "client/relayed.h"
+#include "relay/relay_shard.h"
 #include "relay/uplink.h"
 
 /* A partition with a sum to send. */
@@ -65,7 +66,7 @@ struct uplink {
 	uint64_t *elements; /* by dense table: the number of floats in `room` */
 	size_t nasked;
 	uint64_t seq;        /* of the last CLOCKS */
-	uint64_t alone;      /* the last value of shard_alone_count */
+	uint64_t alone;      /* the last value of relay_shard_alone_count */
 	struct heard *heard; /* by link of the client */
 	unsigned nheard;
 

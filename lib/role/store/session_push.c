@@ -190,7 +190,7 @@ static void prepare_answer(struct peer *p, const struct pending_ack *x)
 		session_send_clocked(p, x);
 		return;
 	}
-	m.status = (uint8_t)shard_relay_outcome(sh, x->table, x->part, x->step,
+	m.status = (uint8_t)shard_final_status(sh, x->table, x->part, x->step,
 	    (enum push_status)x->status);
 	m.copies = (uint8_t)shard_copies(sh, x->table, x->part);
 	/* A push that waited for its step to close has no version of its own: state the present

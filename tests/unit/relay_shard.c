@@ -3,6 +3,7 @@
  * has come down. */
 #include <math.h>
 
+#include "relay/relay_shard.h"
 #include "shard_fixture.h"
 
 static unsigned forwarded;
@@ -17,9 +18,7 @@ static void forward(void *ctx, uint16_t server, uint16_t table, uint32_t part)
 
 static void open_limited(struct world *x, uint32_t slots, uint64_t mem_limit)
 {
-	struct shard_config cfg = { .relay = true,
-		.mem_limit = mem_limit,
-		.rule = optim_find("sgd"),
+	struct shard_config cfg = { .mem_limit = mem_limit,
 		.wake = count_wake,
 		.forward = forward,
 		.ctx = x };
@@ -31,7 +30,8 @@ static void open_limited(struct world *x, uint32_t slots, uint64_t mem_limit)
 	add_table(x, "big", false, BIG_N, 1);
 	add_table(x, "rows", true, 100, COLS);
 	layout_place(&x->layout, (const uint16_t[]){ 0 }, 1, 1);
-	if (shard_new(&cfg, &x->shard, NULL) || shard_install(x->shard, &x->layout, NULL, NULL))
+	if (relay_shard_new(&cfg, &x->shard, NULL) ||
+	    shard_install(x->shard, &x->layout, NULL, NULL))
 		abort();
 	for (uint32_t i = 0; i < slots; i++)
 		admit(x->shard, i, inc_of(i), 0);
@@ -48,8 +48,8 @@ static int lacks_in(struct world *x, uint32_t part, uint64_t step, uint64_t epoc
 {
 	uint32_t k;
 
-	return shard_ask_rows(x->shard, ROWS, part, &(struct shard_row_request){ step, epoch },
-	           (const uint8_t *)ids, n, out, &k)
+	return relay_shard_ask_rows(x->shard, ROWS, part,
+	           &(struct relay_row_request){ step, epoch }, (const uint8_t *)ids, n, out, &k)
 	    ? (int)k
 	    : k ? -2
 	        : -1;
@@ -146,12 +146,12 @@ static void one_step(void)
 	ok(push_w(&x, 0, 0, 10, 1, &b) == SHARD_OK && b.status == PUSH_DUPLICATE &&
 	        !is_safe(&x, &b),
 	    "the same push again is as safe as the first");
-	shard_sum_answered(x.shard, W, 0, sums(&x, W, 0, 3)->seq, PUSH_MERGED);
-	ok(is_safe(&x, &a) && shard_relay_outcome(x.shard, W, 0, 0, PUSH_MERGED) == PUSH_MERGED &&
+	relay_shard_answered(x.shard, W, 0, sums(&x, W, 0, 3)->seq, PUSH_MERGED);
+	ok(is_safe(&x, &a) && shard_final_status(x.shard, W, 0, 0, PUSH_MERGED) == PUSH_MERGED &&
 	        sums(&x, W, 0, 4)->n == 0,
 	    "until the servers have it");
-	shard_sum_answered(x.shard, W, 0, 1, PUSH_SPLIT);
-	ok(shard_relay_outcome(x.shard, W, 0, 0, PUSH_MERGED) == PUSH_MERGED,
+	relay_shard_answered(x.shard, W, 0, 1, PUSH_SPLIT);
+	ok(shard_final_status(x.shard, W, 0, 0, PUSH_MERGED) == PUSH_MERGED,
 	    "an answer that comes twice is nothing new");
 	world_close(&x);
 }
@@ -169,11 +169,11 @@ static void split(void)
 	ok(sum_contributor(&sums(&x, W, 0, 1)->b, 0).examples == 0 &&
 	        value(sums(&x, W, 0, 2), 0) == 60,
 	    "it has no part in the sum");
-	shard_sum_answered(x.shard, W, 0, sums(&x, W, 0, 3)->seq, PUSH_SPLIT);
-	ok(is_safe(&x, &r) && shard_relay_outcome(x.shard, W, 0, 0, PUSH_MERGED) == PUSH_SPLIT &&
-	        shard_relay_outcome(x.shard, W, 0, 0, PUSH_REFUSED) == PUSH_SPLIT,
+	relay_shard_answered(x.shard, W, 0, sums(&x, W, 0, 3)->seq, PUSH_SPLIT);
+	ok(is_safe(&x, &r) && shard_final_status(x.shard, W, 0, 0, PUSH_MERGED) == PUSH_SPLIT &&
+	        shard_final_status(x.shard, W, 0, 0, PUSH_REFUSED) == PUSH_SPLIT,
 	    "a sum that the server splits is split for each");
-	ok(shard_relay_outcome(x.shard, W, 0, 77, PUSH_MERGED) == PUSH_SPLIT,
+	ok(shard_final_status(x.shard, W, 0, 77, PUSH_MERGED) == PUSH_SPLIT,
 	    "so is what nobody here knows of any more");
 	dismiss(x.shard, 1, 0);
 	clock_of(&x, 0, 0, 0);
@@ -213,7 +213,7 @@ static void no_room(void)
 	}
 	ok(forwarded == 1 && r.status == PUSH_MERGED, "one sum is under way, the next is kept");
 	ok(push_w(&x, 0, 2, 1, 1, &r) == SHARD_HOLD, "the one after that waits");
-	shard_sum_answered(x.shard, W, 0, sums(&x, W, 0, 1)->seq, PUSH_MERGED);
+	relay_shard_answered(x.shard, W, 0, sums(&x, W, 0, 1)->seq, PUSH_MERGED);
 	shard_settle(x.shard);
 	ok(forwarded == 2 && push_w(&x, 0, 2, 1, 1, &r) == SHARD_OK, "until the first is had");
 	world_close(&x);
@@ -288,14 +288,14 @@ static void values(void)
 	    "nothing is shown before it has come");
 	ok(shard_pull(x.shard, W, 0, SYNC_NEVER, out, &version) == SHARD_ELSEWHERE,
 	    "what is outside of the steps is elsewhere");
-	shard_set_fetched(x.shard, W, 0, 0, w, 7);
+	relay_shard_set(x.shard, W, 0, 0, w, 7);
 	ok(shard_pull(x.shard, W, 0, 0, out, &version) == SHARD_OK &&
 	        memcmp(w, out, sizeof w) == 0 && version == 7,
 	    "then it is, with its version");
 	ok(shard_pull(x.shard, W, 0, 1, out, &version) == SHARD_HOLD, "for its step");
-	shard_set_fetched(x.shard, W, 0, 1, w, 8);
+	relay_shard_set(x.shard, W, 0, 1, w, 8);
 	w[0] = 9;
-	shard_set_fetched(x.shard, W, 0, 0, w, 7);
+	relay_shard_set(x.shard, W, 0, 0, w, 7);
 	ok(shard_pull(x.shard, W, 0, 1, out, &version) == SHARD_OK && out[0] == 1 && version == 8,
 	    "what comes late changes nothing");
 	world_close(&x);
@@ -317,7 +317,7 @@ static void rows(void)
 			ids[k++] = id;
 	ok(lacks(&x, part, 0, ids, 2, wanted) == 2 && wanted[1] == ids[1], "rows are asked for");
 	ok(lacks(&x, part, 0, ids, 3, wanted) == 1 && wanted[0] == ids[2], "each once");
-	shard_set_fetched_rows(x.shard, ROWS, part, 0, ids, 2, w, 3);
+	relay_shard_set_rows(x.shard, ROWS, part, 0, ids, 2, w, 3);
 	ok(shard_pull_rows(x.shard, ROWS, part, 0, p, 2, out, &version) == SHARD_OK &&
 	        memcmp(out, w, 2 * COLS * 4) == 0 && version == 3,
 	    "and shown");
@@ -326,7 +326,7 @@ static void rows(void)
 	ok(lacks(&x, part, 1, ids, 3, wanted) == 3 &&
 	        shard_pull_rows(x.shard, ROWS, part, 1, p, 2, out, &version) == SHARD_HOLD,
 	    "of the next step they are others");
-	shard_set_fetched_rows(x.shard, ROWS, part, 0, ids + 2, 1, w, 3);
+	relay_shard_set_rows(x.shard, ROWS, part, 0, ids + 2, 1, w, 3);
 	ok(shard_pull_rows(x.shard, ROWS, part, 0, p + 16, 1, out, &version) == SHARD_OK,
 	    "one who asked before has his answer");
 	push_row(&x, 0, 0, 10, 5, 1, &r);
@@ -361,8 +361,8 @@ static void bounded(void)
 		k = lacks(&x, part_of(&x, 0), 0, ids + at, BATCH, out);
 		taken += k > 0 ? (uint32_t)k : 0;
 		if (k > 0)
-			shard_set_fetched_rows(x.shard, ROWS, part_of(&x, 0), 0, out, (uint32_t)k,
-			    w, 1);
+			relay_shard_set_rows(x.shard, ROWS, part_of(&x, 0), 0, out, (uint32_t)k, w,
+			    1);
 	}
 	ok(k == -1 && taken * each <= limit && taken * each > limit / 4,
 	    "with a limit no more rows are kept: %u of %u", taken, MANY);
@@ -408,8 +408,8 @@ static void from_relays(void)
 	ok(o->b.n == 3 && value(o, 0) == 14 && sum_contributor(&o->b, 0).examples == 4 &&
 	        sum_contributor(&o->b, 2).examples == 2,
 	    "and goes up with the others, who stay who they are");
-	shard_sum_answered(x.shard, W, 0, o->seq, PUSH_SPLIT);
-	ok(shard_relay_outcome(x.shard, W, 0, 0, PUSH_MERGED) == PUSH_SPLIT,
+	relay_shard_answered(x.shard, W, 0, o->seq, PUSH_SPLIT);
+	ok(shard_final_status(x.shard, W, 0, 0, PUSH_MERGED) == PUSH_SPLIT,
 	    "what is split above is split below");
 	world_close(&x);
 }
@@ -429,8 +429,8 @@ static void from_two_ways(void)
 		shard_expect(x.shard, i, inc_of(i), 0, W, 0, 1);
 	push_w(&x, 0, 0, 2, 3, &r);
 	sum_of_two(&x, buf, g);
-	ok(!shard_goes_alone(x.shard, W, 0, 0, 0) && !shard_goes_alone(x.shard, W, 0, 1, 0) &&
-	        !shard_alone_count(x.shard),
+	ok(!relay_shard_goes_alone(x.shard, W, 0, 0, 0) &&
+	        !relay_shard_goes_alone(x.shard, W, 0, 1, 0) && !relay_shard_alone_count(x.shard),
 	    "a push in an open sum goes with it, and so does one that may come");
 	ok(sum_body_parse(buf, sum_body_head_bytes(2) + sizeof g, 0, &sum.body) &&
 	        shard_push_sum(x.shard, &sum, &r) == SHARD_OK && r.status == PUSH_SPLIT,
@@ -442,12 +442,13 @@ static void from_two_ways(void)
 	for (uint32_t i = 0; i < 3; i++)
 		clock_of(&x, i, 0, 2);
 	ok(shard_closed(x.shard) == 1, "the step is over though CLOCKs told of all three");
-	ok(!shard_goes_alone(x.shard, W, 0, 0, 0) && shard_goes_alone(x.shard, W, 0, 1, 0) &&
-	        shard_alone_count(x.shard),
+	ok(!relay_shard_goes_alone(x.shard, W, 0, 0, 0) &&
+	        relay_shard_goes_alone(x.shard, W, 0, 1, 0) && relay_shard_alone_count(x.shard),
 	    "of a sum that has no answer something is to come, but not of who was too late for it");
-	shard_sum_answered(x.shard, W, 0, sums(&x, W, 0, 2)->seq, PUSH_SPLIT);
-	ok(shard_goes_alone(x.shard, W, 0, 0, 0) && !shard_goes_alone(x.shard, W, 0, 0, 1) &&
-	        !shard_goes_alone(x.shard, W, 99, 0, 0),
+	relay_shard_answered(x.shard, W, 0, sums(&x, W, 0, 2)->seq, PUSH_SPLIT);
+	ok(relay_shard_goes_alone(x.shard, W, 0, 0, 0) &&
+	        !relay_shard_goes_alone(x.shard, W, 0, 0, 1) &&
+	        !relay_shard_goes_alone(x.shard, W, 99, 0, 0),
 	    "with any answer it has gone");
 	world_close(&x);
 }

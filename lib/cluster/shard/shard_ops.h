@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: ISC */
+#ifndef SHARD_SHARD_OPS_H
+#define SHARD_SHARD_OPS_H
+
+/* What a shard makes of the pushes that it takes, and where pulled values come from. A store applies
+ * the pushes and shows its own values (shard_store_ops, store_ops.c). A relay sends their sum to the
+ * servers and shows what came from there (role/relay/relay_shard.c). An implementation may include
+ * part.h, gate.h and copy.h.
+ *
+ * The functions that get a partition are called with its lock held, once for a record or a step and
+ * never for an element. None may be NULL but final_status. */
+
+#include "shard/shard.h"
+
+struct part;
+
+struct shard_ops {
+	/* Bytes of part.own, zeroed, for each partition; and those that a slot makes it grow by. */
+	size_t part_bytes, slot_bytes;
+	/* The receiver of all records of every partition, or NO_SERVER: the next replica of the
+	 * partition's chain. */
+	uint16_t next;
+	/* Pushes from outside of the job are taken. */
+	bool takes_outside;
+	/* The open step of a partition may be closed early, by a push of a later step. */
+	bool jumps;
+	/* The status of a push whose step is closed. */
+	enum push_status late;
+
+	/* May a pull at this step be answered by the clocks; and one that is answered from those
+	 * partitions that are ready? The gate's lock is held. */
+	bool (*may_pull)(const struct sync *s, uint64_t step);
+	bool (*may_prefetch)(const struct sync *s, uint64_t step);
+
+	/* Allocates what a row store of the partition needs. */
+	void (*alloc_rows)(struct part *p, const struct shard_config *cfg);
+	/* Fills a partition that is new in the layout. ERR_CONFIG, ERR_NOMEM, errors of files. */
+	enum err_code (*init)(struct part *p, struct shard *s, struct err *e);
+	/* The partition's values are about to be freed; the partition itself; the shard. */
+	void (*release_values)(struct part *p);
+	void (*free_part)(struct part *p);
+	void (*free_shard)(struct shard *s);
+
+	/* A push or sum of `step` has come. SHARD_OK: the partition can take it now, in its open
+	 * step. SHARD_HOLD: not yet. SHARD_ELSEWHERE: never; each push must go by itself. split:
+	 * it will not be taken, but is to be answered in the order of steps. */
+	enum shard_answer (*reach)(struct shard *s, struct part *p, uint64_t step, bool split);
+	/* A push of the slot is in the open step's sum; examples 0: it was refused. */
+	void (*taken)(struct part *p, uint32_t slot, uint32_t examples, uint64_t incarnation);
+	/* Every slot is through with the open step: uses its sum and opens the next step. */
+	void (*close)(struct shard *s, struct part *p, uint64_t examples);
+	/* All slots have completed the steps below `step`. */
+	void (*skip)(struct part *p, uint64_t step);
+	/* The step before the open one was closed, maybe without a record. */
+	void (*tell_closed)(struct shard *s, struct part *p);
+	/* The status for a receipt of a push that was answered `status` when it was taken. NULL: that
+	 * one. */
+	enum push_status (*final_status)(struct part *p, uint64_t step, enum push_status status);
+
+	/* May a pull at `step` (SYNC_NEVER: from outside) be answered from this partition now?
+	 * SHARD_HOLD marks the caller as waiting. */
+	enum shard_answer (*may_show)(struct shard *s, struct part *p, uint64_t step);
+	/* Writes n rows as shard_pull_changed_rows describes. */
+	enum shard_answer (*show_rows)(struct shard *s, struct part *p, uint64_t step,
+	    const uint8_t *ids, uint32_t n, const uint64_t *since, float *out, uint32_t *place,
+	    uint32_t *k, uint64_t *version);
+};
+
+extern const struct shard_ops shard_store_ops;
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: ISC */
+#include "shard/apply.h"
+#include "shard/gate.h"
+#include "shard/settings_epoch.h"
+#include "shard/shard_ops.h"
+
+/* The shard of a store: it applies what it takes, and shows its own values. */
+
+static enum shard_answer store_may_show(struct shard *s, struct part *p, uint64_t step)
+{
+	uint64_t closed = step == SYNC_NEVER ? 0 : settings_epoch_closed_before(s, step);
+
+	if (!p->here || !p->chain.tail)
+		return SHARD_ELSEWHERE;
+	if (atomic_load(&p->chain.safe_step) < closed ||
+	    /* A joining replica that is about to count must have everything that is shown. */
+	    (p->chain.must && atomic_load(&p->chain.safe_version) < p->version) ||
+	    (step != SYNC_NEVER && gate_push_is_pending(s, p, step))) {
+		p->waited = true;
+		return SHARD_HOLD;
+	}
+	return SHARD_OK;
+}
+
+static enum shard_answer store_show_rows(struct shard *s, struct part *p, uint64_t step,
+    const uint8_t *ids, uint32_t n, const uint64_t *since, float *out, uint32_t *place, uint32_t *k,
+    uint64_t *version)
+{
+	enum shard_answer a = store_may_show(s, p, step);
+
+	if (a == SHARD_OK)
+		*k = part_rows_show(p, part_wants_previous(s, p, step), ids, n, since, out, place,
+		    version);
+	return a;
+}
+
+/* A push waits for its step. A sum that is split is answered at once. */
+static enum shard_answer store_reach(struct shard *s, struct part *p, uint64_t step, bool split)
+{
+	(void)s;
+	return !split && step > p->step ? SHARD_HOLD : SHARD_OK;
+}
+
+static void store_taken(struct part *p, uint32_t slot, uint32_t examples, uint64_t incarnation)
+{
+	(void)p;
+	(void)slot;
+	(void)examples;
+	(void)incarnation;
+}
+
+static void store_skip(struct part *p, uint64_t step)
+{
+	(void)p;
+	(void)step;
+}
+
+static void store_ignore_part(struct part *p)
+{
+	(void)p;
+}
+
+static void store_ignore_shard(struct shard *s)
+{
+	(void)s;
+}
+
+const struct shard_ops shard_store_ops = {
+	.next = NO_SERVER,
+	.takes_outside = true,
+	.late = PUSH_LATE,
+	.may_pull = sync_may_pull,
+	.may_prefetch = sync_may_prefetch,
+	.alloc_rows = part_rows_alloc,
+	.init = part_init,
+	.release_values = store_ignore_part,
+	.free_part = store_ignore_part,
+	.free_shard = store_ignore_shard,
+	.reach = store_reach,
+	.taken = store_taken,
+	.close = apply_step,
+	.skip = store_skip,
+	.tell_closed = gate_tell_closed,
+	.may_show = store_may_show,
+	.show_rows = store_show_rows,
+};

@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: ISC */
+#include "relay/relay_shard.h"
+
+#include "core/mem.h"
+#include "core/steps.h"
+#include "shard/copy.h"
+#include "shard/gate.h"
+#include "shard/shard_ops.h"
+
+/* The state of a partition:
+ *
+ *    open, empty --push--> open, with a sum --complete, or a push of a later step--> closed:
+ *    the sum is queued as a record, or marked split; the next step is open */
+
+/* Recent sums whose outcomes a partition remembers. */
+#define OUTCOMES 4u
+
+/* What the relay keeps beside struct shard. */
+struct relay_shard {
+	uint64_t mem_limit;           /* bytes of fetched rows; 0: no limit */
+	_Atomic uint64_t fetched;     /* bytes of the rows that are kept for pulls */
+	_Atomic uint64_t fetched_for; /* the last step, plus 1, for which rows were asked for */
+	_Atomic uint64_t alone;       /* the number that relay_shard_alone_count returns */
+};
+
+/* part.own */
+struct relay_part {
+	struct relay_shard *relay;
+	/* Each slot's contribution to the open sum; valid where pushes.last > step. */
+	struct share {
+		uint64_t incarnation;
+		uint32_t examples;
+	} * share;
+	size_t nshare;
+	/* The outcomes of the last sums, at step % OUTCOMES. */
+	struct {
+		uint64_t end;
+		enum push_status status;
+	} outcome[OUTCOMES];
+	/* The step, plus 1, that the values are of (dense) or that rows were asked for at
+	 * (sparse). */
+	uint64_t have;
+	uint64_t booked; /* bytes that the partition has booked in relay.fetched */
+};
+
+static struct relay_part *relay_part(const struct part *p)
+{
+	return p->own;
+}
+
+static struct relay_shard *relay_of(const struct shard *s)
+{
+	return s->cfg.own;
+}
+
+/* Servers take no larger sum. The pushes of a larger one are sent by the workers themselves. */
+#define SUM_MAX (16u << 20)
+
+/* Remembers the servers' answer to the sum of a step. */
+static void note_sum_outcome(struct part *p, uint64_t step, enum push_status status)
+{
+	relay_part(p)->outcome[step % OUTCOMES].end = step + 1;
+	relay_part(p)->outcome[step % OUTCOMES].status = status;
+}
+
+static bool sum_is_too_large(const struct part *p)
+{
+	return p->table->sparse &&
+	    rows_count(p->sparse.acc) > (SUM_MAX - sum_body_head_bytes(SUM_CONTRIBUTORS_MAX)) /
+	        (8 + (size_t)p->table->cols * 4);
+}
+
+/* Announced pushes that were to come through this relay may have to go alone: see relay_shard_alone_count. */
+static void signal_goes_alone(struct shard *s, const struct part *p)
+{
+	atomic_fetch_add(&relay_of(s)->alone, 1);
+	s->cfg.forward(s->cfg.ctx, SHARD_UPSTREAM, p->table->id, p->index);
+}
+
+static void put_sum_shares(const struct part *p, uint64_t step, uint8_t *at)
+{
+	for (uint32_t i = 0; i < p->pushes.nlast; i++)
+		if (p->pushes.last[i] == step + 1) {
+			sum_put_contributor(at,
+			    &(struct sum_contributor){ i, relay_part(p)->share[i].examples,
+			        relay_part(p)->share[i].incarnation });
+			at += SUM_CONTRIBUTOR_BYTES;
+		}
+}
+
+/* Queues the open sum with the list of its slots for SHARD_UPSTREAM. */
+static void queue_sum(struct shard *s, struct part *p, uint64_t step)
+{
+	uint32_t n = copy_list_pushers(p, step, NULL);
+	struct copy *c = n ? copy_new(p, COPY_SUM, step, sum_body_head_bytes(n), 0) : NULL;
+
+	if (!c) {
+		copy_update_safe(p);
+		return;
+	}
+	copy_move_sum(c, p);
+	sum_body_put_head(c->head, n,
+	    p->table->sparse && p->sum.contributions ? (uint32_t)rows_count(p->sparse.acc) : 0);
+	put_sum_shares(p, step, c->head + SUM_HEAD_BYTES);
+	copy_enqueue(s, p, c);
+}
+
+/* Queues the open step's sum, or marks it split when it is too large, and opens the next step. */
+static void close_step(struct shard *s, struct part *p, uint64_t examples)
+{
+	uint64_t step = p->step++;
+	bool whole = !sum_is_too_large(p);
+
+	(void)examples;
+	p->prev_same = true;
+	if (whole) {
+		queue_sum(s, p, step);
+	} else {
+		note_sum_outcome(p, step, PUSH_SPLIT);
+		copy_update_safe(p);
+	}
+	if (!whole || p->pushes.pending)
+		signal_goes_alone(s, p);
+	part_clear_sum(p);
+}
+
+/* Has no slot pushed at the open step? */
+static bool open_sum_is_empty(const struct part *p)
+{
+	for (uint32_t i = 0; i < p->pushes.nlast; i++)
+		if (p->pushes.last[i] > p->step)
+			return false;
+	return true;
+}
+
+/* A slot is at `step`: closes the open step if it is earlier, and opens `step`. Slots that are late
+ * send their pushes by themselves. Does nothing when there is no room for another sum. */
+static void jump_to_step(struct shard *s, struct part *p, uint64_t step)
+{
+	if (step <= p->step || !copy_may_send(p))
+		return;
+	if (!open_sum_is_empty(p))
+		close_step(s, p, 0);
+	else if (p->pushes.pending)
+		signal_goes_alone(s, p);
+	p->step = step > p->step ? step : p->step;
+	copy_update_safe(p);
+}
+
+/* Pushes that go alone do not pass through a relay, so for a sum that is split it opens the step
+ * after them instead of waiting. */
+static enum shard_answer reach_step(struct shard *s, struct part *p, uint64_t step, bool split)
+{
+	/* One worker must not move the others' sums to an absurd step. */
+	if (step > p->step && step - p->step > STEPS_LEAP)
+		return SHARD_ELSEWHERE;
+	jump_to_step(s, p, step + split);
+	return p->step < step + split ? SHARD_HOLD : SHARD_OK;
+}
+
+/* Opens `step` if no push came and none is announced for the open step and those before `step`. */
+static void skip_to_step(struct part *p, uint64_t step)
+{
+	if (p->pushes.pending || step <= p->step || !open_sum_is_empty(p))
+		return;
+	p->step = step;
+	copy_update_safe(p);
+}
+
+static void add_share(struct part *p, uint32_t slot, uint32_t examples, uint64_t incarnation)
+{
+	if (slot >= relay_part(p)->nshare) {
+		relay_part(p)->share = mem_regrow(relay_part(p)->share, p->pushes.nlast,
+		    sizeof *relay_part(p)->share);
+		memset(relay_part(p)->share + relay_part(p)->nshare, 0,
+		    (p->pushes.nlast - relay_part(p)->nshare) * sizeof *relay_part(p)->share);
+		relay_part(p)->nshare = p->pushes.nlast;
+	}
+	relay_part(p)->share[slot] = (struct share){ incarnation, examples };
+}
+
+/* ---- outcomes of sums ---- */
+
+void relay_shard_answered(struct shard *s, uint16_t table, uint32_t part, uint64_t seq,
+    enum push_status status)
+{
+	struct part *p = shard_part(s, table, part);
+
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	/* A sum that was sent twice is answered twice: ignore the second answer. */
+	if (p->chain.sent && p->chain.sent->seq == seq) {
+		note_sum_outcome(p, p->chain.sent->step, status);
+		copy_drop_first(p);
+		copy_update_safe(p);
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
+bool relay_shard_goes_alone(struct shard *s, uint16_t table, uint32_t part, uint32_t slot,
+    uint64_t step)
+{
+	struct part *p = shard_part(s, table, part);
+	bool in, alone;
+
+	if (!p)
+		return false;
+	pthread_mutex_lock(&p->lock);
+	in = part_taken_end(p, slot) > step;
+	alone = p->step > step;
+	for (const struct copy *c = p->chain.sent; c && alone && in; c = c->next)
+		alone = c->step != step;
+	pthread_mutex_unlock(&p->lock);
+	return alone;
+}
+
+uint64_t relay_shard_alone_count(struct shard *s)
+{
+	return atomic_load(&relay_of(s)->alone);
+}
+
+static enum push_status final_status(struct part *p, uint64_t step, enum push_status status)
+{
+	if (status == PUSH_LATE)
+		return status;
+	/* When the outcome is not known here any more, split makes the worker ask the servers. */
+	return relay_part(p)->outcome[step % OUTCOMES].end == step + 1 &&
+	        relay_part(p)->outcome[step % OUTCOMES].status != PUSH_SPLIT
+	    ? status
+	    : PUSH_SPLIT;
+}
+
+/* ---- values ---- */
+
+static enum shard_answer may_show(struct shard *s, struct part *p, uint64_t step)
+{
+	(void)s;
+	if (step == SYNC_NEVER || !p->here)
+		return SHARD_ELSEWHERE;
+	if (relay_part(p)->have > step)
+		return SHARD_OK;
+	p->waited = true;
+	return SHARD_HOLD;
+}
+
+/* Stored behind a row's values: the step, plus 1, that they are of; the step, plus 1, and the
+ * layout epoch that they were asked for at. */
+struct marks {
+	uint64_t have, asked, epoch;
+};
+
+static uint32_t row_stride(uint32_t cols)
+{
+	return cols + sizeof(struct marks) / sizeof(float);
+}
+
+static struct marks row_marks(const struct part *p, const float *row)
+{
+	struct marks m;
+
+	memcpy(&m, row + p->table->cols, sizeof m);
+	return m;
+}
+
+static void set_row_marks(const struct part *p, float *row, struct marks m)
+{
+	memcpy(row + p->table->cols, &m, sizeof m);
+}
+
+static enum shard_answer show_rows(struct shard *s, struct part *p, uint64_t step,
+    const uint8_t *ids, uint32_t n, const uint64_t *since, float *out, uint32_t *place, uint32_t *k,
+    uint64_t *version)
+{
+	size_t cols = p->table->cols;
+
+	(void)s;
+	(void)since;
+	(void)place;
+	(void)k;
+	*version = p->version;
+	if (step == SYNC_NEVER || !p->here)
+		return SHARD_ELSEWHERE;
+	for (uint32_t i = 0; i < n; i++) {
+		const float *row;
+		uint64_t id;
+
+		memcpy(&id, ids + (size_t)i * 8, sizeof id);
+		row = rows_get(p->sparse.rows, id);
+		if (!row || row_marks(p, row).have <= step) {
+			p->waited = true;
+			return SHARD_HOLD;
+		}
+		memcpy(out + i * cols, row, cols * sizeof *out);
+	}
+	return SHARD_OK;
+}
+
+/* Books what the partition's rows take now. */
+static void book_fetched_rows(struct shard *s, struct part *p)
+{
+	uint64_t now = rows_bytes(p->sparse.rows);
+
+	atomic_fetch_add(&relay_of(s)->fetched, now - relay_part(p)->booked);
+	relay_part(p)->booked = now;
+}
+
+/* Drops the rows of steps before `step`. They are of no use: whoever asks for `step` was told that
+ * all slots have completed the steps before. */
+static bool drop_old_rows(struct shard *s, struct part *p, void *step)
+{
+	if (!p->sparse.rows || relay_part(p)->have > *(const uint64_t *)step ||
+	    !relay_part(p)->booked)
+		return true;
+	rows_free(p->sparse.rows);
+	p->sparse.rows = rows_new(row_stride(p->table->cols));
+	book_fetched_rows(s, p);
+	return true;
+}
+
+/* Drops the rows of earlier steps in all partitions, when this is the first request of the step. No
+ * locks are held. */
+static void begin_fetch_step(struct shard *s, uint64_t step)
+{
+	uint64_t last = atomic_load(&relay_of(s)->fetched_for);
+
+	while (last <= step)
+		if (atomic_compare_exchange_weak(&relay_of(s)->fetched_for, &last, step + 1)) {
+			shard_each(s, drop_old_rows, &step);
+			return;
+		}
+}
+
+/* Is there room within mem_limit for those of these rows that are not here? */
+static bool fetched_rows_fit(const struct shard *s, const struct part *p, const uint8_t *ids,
+    uint32_t n)
+{
+	uint64_t limit = relay_of(s)->mem_limit, used = atomic_load(&relay_of(s)->fetched),
+	         fresh = 0;
+	uint64_t each = row_stride(p->table->cols) * sizeof(float) + ROW_OVERHEAD;
+
+	if (!limit || used + n * each <= limit)
+		return true;
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t id;
+
+		memcpy(&id, ids + (size_t)i * 8, sizeof id);
+		fresh += !rows_get(p->sparse.rows, id);
+	}
+	return !fresh || used + fresh * each <= limit;
+}
+
+/* Marks the row as asked for; returns false when it is here or was asked for already. *room becomes
+ * false when there is no memory for it: the ids come from a peer, so that must end its request and
+ * not the process. */
+static bool mark_row_asked(struct part *p, const struct relay_row_request *by, uint64_t id,
+    bool *room)
+{
+	bool made;
+	float *row = rows_put(p->sparse.rows, id, &made);
+	struct marks m;
+
+	*room = row != NULL;
+	if (!row)
+		return false;
+	m = row_marks(p, row);
+	if (m.have > by->step || (m.asked > by->step && m.epoch == by->epoch))
+		return false;
+	m.asked = by->step + 1;
+	m.epoch = by->epoch;
+	set_row_marks(p, row, m);
+	return true;
+}
+
+bool relay_shard_ask_rows(struct shard *s, uint16_t table, uint32_t part,
+    const struct relay_row_request *by, const uint8_t *ids, uint32_t n, uint64_t *out, uint32_t *k)
+{
+	uint64_t step = by->step;
+	struct part *p = shard_part(s, table, part);
+	bool room;
+
+	*k = 0;
+	if (!p || !p->table->sparse)
+		return true;
+	begin_fetch_step(s, step);
+	pthread_mutex_lock(&p->lock);
+	if (!p->here) {
+		pthread_mutex_unlock(&p->lock);
+		return true;
+	}
+	/* Another thread may have begun the step, and not have dropped this partition's rows
+	 * yet. */
+	drop_old_rows(s, p, &step);
+	if (step >= relay_part(p)->have)
+		relay_part(p)->have = step + 1;
+	room = fetched_rows_fit(s, p, ids, n);
+	for (uint32_t i = 0; room && i < n; i++) {
+		memcpy(&out[*k], ids + (size_t)i * 8, sizeof *out);
+		*k += mark_row_asked(p, by, out[*k], &room);
+	}
+	book_fetched_rows(s, p);
+	pthread_mutex_unlock(&p->lock);
+	return room;
+}
+
+/* Notes that values arrived. The caller wakes whoever waits for them. */
+static void note_arrival(struct part *p, uint64_t version)
+{
+	if (version > p->version)
+		p->version = version;
+	p->waited = false;
+}
+
+void relay_shard_set(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const float *w,
+    uint64_t version)
+{
+	struct part *p = shard_part(s, table, part);
+
+	if (!p || p->table->sparse)
+		return;
+	pthread_mutex_lock(&p->lock);
+	if (p->here && relay_part(p)->have <= step) {
+		memcpy(p->dense.w, w, p->n * sizeof *w);
+		relay_part(p)->have = step + 1;
+	}
+	note_arrival(p, version);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void relay_shard_set_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
+    const uint64_t *ids, uint32_t n, const float *w, uint64_t version)
+{
+	struct part *p = shard_part(s, table, part);
+	bool made;
+
+	if (!p || !p->table->sparse)
+		return;
+	pthread_mutex_lock(&p->lock);
+	for (uint32_t i = 0; p->here && i < n; i++) {
+		float *row = rows_put(p->sparse.rows, ids[i], &made);
+
+		/* Without memory for the row it stays unknown, and is asked for again. */
+		if (!row || row_marks(p, row).have > step)
+			continue;
+		memcpy(row, w + (size_t)i * p->table->cols, p->table->cols * sizeof *w);
+		set_row_marks(p, row, (struct marks){ .have = step + 1, .asked = step + 1 });
+	}
+	if (p->here)
+		book_fetched_rows(s, p);
+	note_arrival(p, version);
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- the shard ---- */
+
+static void alloc_rows(struct part *p, const struct shard_config *cfg)
+{
+	(void)cfg;
+	p->sparse.rows = rows_new(row_stride(p->table->cols));
+}
+
+static enum err_code init_part(struct part *p, struct shard *s, struct err *e)
+{
+	relay_part(p)->relay = relay_of(s);
+	return part_alloc(p, s, e);
+}
+
+static void release_values(struct part *p)
+{
+	struct relay_part *r = relay_part(p);
+
+	if (r->relay)
+		atomic_fetch_sub(&r->relay->fetched, r->booked);
+	r->booked = 0;
+}
+
+static void free_part(struct part *p)
+{
+	free(relay_part(p)->share);
+}
+
+static void free_shard(struct shard *s)
+{
+	free(relay_of(s));
+}
+
+/* The servers find out from CLOCKs which steps are closed. */
+static void tell_nobody(struct shard *s, struct part *p)
+{
+	(void)s;
+	(void)p;
+}
+
+static const struct shard_ops relay_ops = {
+	.part_bytes = sizeof(struct relay_part),
+	.slot_bytes = sizeof(struct share),
+	.next = SHARD_UPSTREAM,
+	.takes_outside = false,
+	.jumps = true,
+	/* A push that comes after the sum of its step was sent goes up by itself. */
+	.late = PUSH_SPLIT,
+	.may_pull = sync_may_fetch,
+	.may_prefetch = sync_may_fetch,
+	.alloc_rows = alloc_rows,
+	.init = init_part,
+	.release_values = release_values,
+	.free_part = free_part,
+	.free_shard = free_shard,
+	.reach = reach_step,
+	.taken = add_share,
+	.close = close_step,
+	.skip = skip_to_step,
+	.tell_closed = tell_nobody,
+	.final_status = final_status,
+	.may_show = may_show,
+	.show_rows = show_rows,
+};
+
+enum err_code relay_shard_new(const struct shard_config *cfg, struct shard **out, struct err *e)
+{
+	struct shard_config own = *cfg;
+	struct relay_shard *relay = mem_alloc(sizeof *relay);
+	enum err_code rc;
+
+	relay->mem_limit = cfg->mem_limit;
+	own.mem_limit = 0;
+	own.deltas = false;
+	/* The shard needs an update rule, though it makes no updates: take one without state. */
+	own.rule = optim_find("sgd");
+	own.ops = &relay_ops;
+	own.own = relay;
+	rc = shard_new(&own, out, e);
+	if (rc)
+		free(relay);
+	return rc;
+}

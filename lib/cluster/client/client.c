@@ -60,8 +60,7 @@ static void on_client_live(void *ctx, const struct hs_server_info *server)
 		if (r->ops->class == REQUEST_PUSH && !r->push.moved)
 			l->client->lost_at = 0;
 	request_send_all(l);
-	if (l->client->cfg.hooks)
-		l->client->cfg.hooks->up(l->client->cfg.hooks->ctx, l->index);
+	l->client->ops->link_up(l);
 	batcher_flush(&l->batcher, l->conn);
 }
 
@@ -73,7 +72,7 @@ static enum conn_verdict take_client_record(struct link *l, const struct record 
 	bool early = r->epoch < c->layout.epoch || r->generation < c->layout.generation;
 	struct err e = { 0 };
 
-	if (c->cfg.hooks && client_relay_take_record(l, r, payload))
+	if (c->ops->take_record(l, r, payload))
 		return CONN_TAKEN;
 	switch (r->type) {
 	case REC_PULLED:
@@ -106,14 +105,11 @@ static enum conn_verdict take_client_record(struct link *l, const struct record 
 		 * of that epoch comes. */
 		if (msg_get_nack(payload, r->len, &e) == ERR_STALE)
 			return CONN_TAKEN;
-		/* A refusal by a relay is not final: a worker can go past it, and a relay's
-		 * own client waits for the next view. */
-		if (c->cfg.hooks || l == client_relay_link(c)) {
-			l->fault = e;
-			return CONN_DROP;
+		l->fault = e;
+		if (c->ops->refusal_is_final(l)) {
+			c->fatal = e;
+			err_prefix(&c->fatal, "%s refused", l->id);
 		}
-		c->fatal = e;
-		err_prefix(&c->fatal, "%s refused", l->id);
 		return CONN_DROP;
 	default:
 		return CONN_TAKEN;
@@ -160,7 +156,7 @@ void client_link_dial(struct link *l)
 		.id = &cfg->id->conn,
 		.info = { .incarnation = cfg->incarnation,
 		    .slot = cfg->slot,
-		    .role = cfg->hooks ? ROLE_RELAY : ROLE_WORKER } };
+		    .role = l->client->ops->role } };
 
 	if (dial(&to, &handler, l, &l->conn, &l->fault)) {
 		dial_backoff_failed(&l->backoff, clock_now());
@@ -205,9 +201,7 @@ void client_link_drop(struct link *l, const struct err *why)
 	/* A refused handshake is final, unless it may have another cause: a broken connection,
 	 * or a server that has not heard yet that this rank is ours. */
 	l->denied = refused && l->fault.code == ERR_AUTH ? l->denied + 1 : 0;
-	if (c->cfg.hooks || l == client_relay_link(c))
-		return;
-	if (refused && !c->fatal.code &&
+	if (refused && c->ops->refusal_is_final(l) && !c->fatal.code &&
 	    (l->denied >= DENIALS || l->fault.code == ERR_FORBIDDEN ||
 	        l->fault.code == ERR_CONFIG ||
 	        (l->fault.code == ERR_FENCED && clock_now() - l->down_since > FENCED_FOR_SURE))) {
@@ -442,6 +436,7 @@ enum err_code client_new(const struct client_config *cfg, struct client **out, s
 
 	(void)e;
 	c->cfg = *cfg;
+	c->ops = cfg->hooks ? &client_relay_ops : &client_worker_ops;
 	c->spin.span = cfg->spin;
 	c->next_seq = 1;
 	c->saving = UINT64_MAX;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/clock.h"
 #include "client/client_state.h"
-#include "client/relayed.h"
 #include "codec/delta.h"
 #include "core/endian.h"
 #include "core/mem.h"
@@ -100,7 +99,6 @@ static enum err_code take_dense_values(const struct request *r, const struct ans
 
 static enum err_code pull_answered(struct request *r, const struct answer *a, struct err *e)
 {
-	const struct client_relay_hooks *h = r->client->cfg.hooks;
 	float *dst = dense_answer_place(r, a->head);
 	enum err_code rc;
 
@@ -111,11 +109,11 @@ static enum err_code pull_answered(struct request *r, const struct answer *a, st
 	if (!dst)
 		return err_set(e, ERR_PROTO, "%s sends a partition that does not fit", r->link->id);
 	rc = take_dense_values(r, a, dst, e);
-	if (!rc && h)
-		h->dense(h->ctx, r->table, a->head->part, r->step, dst, a->head->total);
-	if (!rc)
-		*client_version_at(r->client, r->table, a->head->part) = a->head->total;
-	return rc;
+	if (rc)
+		return rc;
+	r->client->ops->took_dense(r, a->head->part, dst, a->head->total);
+	*client_version_at(r->client, r->table, a->head->part) = a->head->total;
+	return ERR_OK;
 }
 
 /* Ask for everything: dst may hold answers of another version than the base. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
 #include "client/client_state.h"
-#include "client/relayed.h"
 #include "codec/delta.h"
 #include "math/copy.h"
 
@@ -10,8 +9,6 @@
 
 /* With this many bytes queued, send before preparing more. */
 #define UNDER_WAY (256u << 10)
-/* How many rows ahead the destination is prefetched. */
-#define AHEAD 16u
 /* With at least this many rows, prepare the partitions in this many groups: the rows are read
  * several times, but the first partitions are sent early. */
 #define MANY_ROWS (128u << 10)
@@ -73,24 +70,15 @@ static enum err_code set_unasked_error(struct err *e)
 /* Take an answer with all rows of the question. */
 static enum err_code take_whole_rows(const struct request *r, const struct answer *a, struct err *e)
 {
-	const struct client_relay_hooks *h = r->client->cfg.hooks;
-	const struct pull *p = &r->pull;
-	size_t cols = r->table->cols, floats = r->n * cols;
+	size_t floats = (size_t)r->n * r->table->cols;
 	const struct codec *codec = codec_by_id(a->head->codec);
 	float *room;
-	const float *x;
 
 	if (!codec || codec->check(a->payload, a->head->len, floats) == CODEC_MALFORMED)
 		return set_unasked_error(e);
 	room = codec->lossy ? mem_regrow(NULL, floats + 1, sizeof *room) : NULL;
-	x = codec_values(codec, a->payload, a->head->len, floats, room);
-	if (h)
-		h->rows(h->ctx, r->table, r->part, r->step, p->ids, r->n, x, a->head->total);
-	for (uint32_t i = 0; !h && i < r->n; i++) {
-		if (i + AHEAD < r->n)
-			__builtin_prefetch(p->dst + p->pos[i + AHEAD] * cols, 1);
-		copy_floats(p->dst + p->pos[i] * cols, x + i * cols, cols);
-	}
+	r->client->ops->took_rows(r, codec_values(codec, a->payload, a->head->len, floats, room),
+	    a->head->total);
 	free(room);
 	return ERR_OK;
 }
@@ -235,9 +223,8 @@ void client_rows_flush_if_many(struct client *c)
 	for (unsigned i = 0; i < c->nlinks; i++)
 		if (c->link[i]->state == LINK_UP)
 			queued += conn_queued(c->link[i]->conn);
-	/* A relay's client is served by client_pump alone. */
-	if (queued >= UNDER_WAY && !c->cfg.hooks)
-		client_serve(c, 0);
+	if (queued >= UNDER_WAY)
+		c->ops->relieve(c);
 }
 
 /* Put the rows of partitions first .. first + count - 1 into the list. next[p]: the list

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/clock.h"
 #include "client/client_state.h"
-#include "client/relayed.h"
 #include "core/json.h"
 #include "core/mem.h"
 
@@ -13,23 +12,10 @@
 /* A worker goes on without a relay that has been unreachable for this long. */
 #define RELAY_AWAY (1 * NSEC_PER_SEC)
 
-/* The number of the relay that the view assigns to this worker or relay; -1: none. */
-static int64_t assigned_relay(const struct client *c, const json_t *view)
-{
-	const struct client_relay_hooks *h = c->cfg.hooks;
-
-	if (h)
-		return json_int(json_array_get(json_object_get(view, "relays"), h->self),
-		    "upstream", -1);
-	return c->cfg.slot == CLIENT_NO_SLOT
-	    ? -1
-	    : json_int(json_object_get(view, "worker"), "relay", -1);
-}
-
 enum err_code client_relay_apply_view(struct client *c, const json_t *view, bool *changed,
     struct err *e)
 {
-	int64_t n = assigned_relay(c, view);
+	int64_t n = c->ops->assigned_relay(c, view);
 	const json_t *r = n < 0 ? NULL : json_array_get(json_object_get(view, "relays"), (size_t)n);
 	uint64_t process = json_flag(r, "live") ? json_u64s(r, "incarnation", 0) : 0;
 	struct link *l = client_relay_link(c);
@@ -68,26 +54,6 @@ static void report_missed_relay(struct client *c, const char *why)
 	c->route.down_since = clock_now();
 }
 
-/* The relay has been unreachable for RELAY_AWAY: report it, and move everything to the
- * servers. */
-static void leave_relay(struct client *c)
-{
-	struct link *l = client_relay_link(c);
-	struct err why = l->fault;
-	uint8_t none[KEY_BYTES] = { 0 };
-
-	report_missed_relay(c, why.code ? why.msg : "it does not answer");
-	/* A relay must not change its route within an epoch: its aggregates may be on their
-	 * way through the relay above it. */
-	if (c->cfg.hooks)
-		return;
-	log_warn(c->cfg.log, "on without %s: %s", l->id, why.code ? why.msg : "it does not answer");
-	c->route.missed = c->route.process;
-	c->route.state = ROUTE_SHUNNED;
-	client_link_apply_view(l, false, none);
-	request_reroute_all(c);
-}
-
 void client_relay_check(struct client *c, int64_t now)
 {
 	struct route *way = &c->route;
@@ -101,6 +67,9 @@ void client_relay_check(struct client *c, int64_t now)
 	} else if (!way->down_since) {
 		way->down_since = now;
 	} else if (now - way->down_since > RELAY_AWAY) {
-		leave_relay(c);
+		const char *why = l->fault.code ? l->fault.msg : "it does not answer";
+
+		report_missed_relay(c, why);
+		c->ops->relay_away(c, why);
 	}
 }

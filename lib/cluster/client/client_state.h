@@ -79,7 +79,7 @@ struct link {
 	bool used;
 	bool live; /* the view says that the process is there */
 	struct batcher batcher;
-	/* relay's client only: a new number for each session and each epoch */
+	/* a new number for each session and each view that changes the layout or the route */
 	uint64_t session;
 
 	struct request_list open; /* in the order of sending */
@@ -94,6 +94,33 @@ struct link {
 	 * announced_step, for the next CLOCK; and those of the last CLOCK. */
 	struct buf announced, clocked;
 };
+
+/* What differs between the client of a worker or tool (client_worker.c) and that of a relay
+ * (relayed.c).  The functions are called on the owner's thread, and none may block. */
+struct client_ops {
+	uint8_t role; /* what the client says in the handshake */
+	/* The number of the relay that the view assigns to this process; -1: none. */
+	int64_t (*assigned_relay)(const struct client *c, const json_t *view);
+	/* c->layout is of another epoch; requests have not been moved yet.  ERR_NOTFOUND: a table
+	 * with open requests was dropped. */
+	enum err_code (*layout_changed)(struct client *c, struct err *e);
+	/* The relay has not been reachable for RELAY_AWAY, and the coordinator has been told. */
+	void (*relay_away)(struct client *c, const char *why);
+	/* The link is UP, and its requests have been sent. */
+	void (*link_up)(struct link *l);
+	/* Does a refusal by this link's process end all waits? */
+	bool (*refusal_is_final)(const struct link *l);
+	/* Handle a record that only this kind of client gets; false: it is none of those. */
+	bool (*take_record)(struct link *l, const struct record *r, const uint8_t *payload);
+	/* The values of a partition are at w, its place in r->pull.dst. */
+	void (
+	    *took_dense)(const struct request *r, uint32_t part, const float *w, uint64_t version);
+	/* The values of all rows of a pull have come, in the order of r->pull.ids.  Borrowed. */
+	void (*took_rows)(const struct request *r, const float *w, uint64_t version);
+	/* A call goes on preparing records, and much is queued: write some of it. */
+	void (*relieve)(struct client *c);
+};
+extern const struct client_ops client_worker_ops, client_relay_ops;
 
 /* The way that pulls, pushes and CLOCKs of steps take (client_relay.c): to the servers, or to the
  * relay that the cluster view assigns.  Requests outside of steps always go to the servers.
@@ -122,6 +149,7 @@ struct route {
 
 struct client {
 	struct client_config cfg;
+	const struct client_ops *ops;
 	struct layout layout;
 	struct link **link; /* one to each server, then the one to the relay */
 	unsigned nlinks, nservers;
@@ -211,9 +239,6 @@ enum err_code client_relay_apply_view(struct client *c, const json_t *view, bool
     struct err *e);
 /* Go on without the relay when it has been unreachable for too long. */
 void client_relay_check(struct client *c, int64_t now);
-/* relayed.c: handle an answer that only a relay's client gets; false: handle it as any client does. */
-bool client_relay_take_record(struct link *l, const struct record *r, const uint8_t *payload);
-
 /* client_pull.c */
 extern const struct request_ops client_pull_ops;
 /* conn_handler's `place`: where to receive this record's payload, or NULL. */

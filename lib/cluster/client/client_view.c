@@ -90,16 +90,6 @@ static enum err_code apply_servers(struct client *c, const json_t *servers, stru
 	return ERR_OK;
 }
 
-/* Fail when a table with an open pull or push was dropped. */
-static enum err_code check_dropped_tables(const struct client *c, struct err *e)
-{
-	for (const struct request *r = NULL; (r = request_next(c, r));)
-		if (r->table && r->table->dropped)
-			return err_set(e, ERR_NOTFOUND, "table \"%s\" was dropped meanwhile",
-			    r->table->name);
-	return ERR_OK;
-}
-
 static enum err_code apply_layout(struct client *c, struct layout *fresh, struct err *e)
 {
 	uint32_t epoch = fresh->epoch;
@@ -111,8 +101,7 @@ static enum err_code apply_layout(struct client *c, struct layout *fresh, struct
 	if (!layout_update(&c->layout, fresh))
 		return err_set(e, ERR_PROTO,
 		    "the layout of epoch %u names other tables than the one before", epoch);
-	/* A relay's client pulls again in each epoch. */
-	return c->cfg.hooks ? ERR_OK : check_dropped_tables(c, e);
+	return c->ops->layout_changed(c, e);
 }
 
 enum err_code client_apply_view(struct client *c, const json_t *view, struct err *e)
@@ -133,11 +122,8 @@ enum err_code client_apply_view(struct client *c, const json_t *view, struct err
 		rc = apply_layout(c, &fresh, e);
 	if (rc)
 		return rc;
-	/* In a relay, the workers pull again. */
-	if (fresh_epoch && c->cfg.hooks)
-		request_free_class(c, REQUEST_PULL);
 	request_reroute_all(c);
-	for (unsigned i = 0; c->cfg.hooks && i < c->nlinks; i++)
+	for (unsigned i = 0; i < c->nlinks; i++)
 		c->link[i]->session = ++c->sessions;
 	return ERR_OK;
 }

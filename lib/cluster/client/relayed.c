@@ -3,13 +3,14 @@
 
 #include "client/client_state.h"
 #include "core/clock.h"
+#include "core/json.h"
 
 /* The client that a relay has to its servers, or to another relay. */
 
 /* A link takes another aggregate while less than this is queued, in bytes. */
 #define QUEUE_MAX (4u << 20)
 
-bool client_relay_take_record(struct link *l, const struct record *r, const uint8_t *payload)
+static bool take_relay_record(struct link *l, const struct record *r, const uint8_t *payload)
 {
 	const struct client_relay_hooks *h = l->client->cfg.hooks;
 
@@ -23,6 +24,70 @@ bool client_relay_take_record(struct link *l, const struct record *r, const uint
 		l->client->members = r->examples;
 	return true;
 }
+
+static int64_t assigned_upstream_relay(const struct client *c, const json_t *view)
+{
+	return json_int(json_array_get(json_object_get(view, "relays"), c->cfg.hooks->self),
+	    "upstream", -1);
+}
+
+/* The workers pull again in each epoch. */
+static enum err_code forget_pulls(struct client *c, struct err *e)
+{
+	(void)e;
+	request_free_class(c, REQUEST_PULL);
+	return ERR_OK;
+}
+
+/* A relay must not change its route within an epoch: its aggregates may be on their way through the
+ * relay above it. */
+static void stay_with_relay(struct client *c, const char *why)
+{
+	(void)c, (void)why;
+}
+
+static void report_link_up(struct link *l)
+{
+	l->client->cfg.hooks->up(l->client->cfg.hooks->ctx, l->index);
+}
+
+/* A relay waits for the next view. */
+static bool is_never_final(const struct link *l)
+{
+	(void)l;
+	return false;
+}
+
+static void forward_dense(const struct request *r, uint32_t part, const float *w, uint64_t version)
+{
+	const struct client_relay_hooks *h = r->client->cfg.hooks;
+
+	h->dense(h->ctx, r->table, part, r->step, w, version);
+}
+
+static void forward_rows(const struct request *r, const float *w, uint64_t version)
+{
+	const struct client_relay_hooks *h = r->client->cfg.hooks;
+
+	h->rows(h->ctx, r->table, r->part, r->step, r->pull.ids, r->n, w, version);
+}
+
+/* A relay's client is served by client_pump alone. */
+static void leave_queued(struct client *c)
+{
+	(void)c;
+}
+
+const struct client_ops client_relay_ops = { .role = ROLE_RELAY,
+	.assigned_relay = assigned_upstream_relay,
+	.layout_changed = forget_pulls,
+	.relay_away = stay_with_relay,
+	.link_up = report_link_up,
+	.refusal_is_final = is_never_final,
+	.take_record = take_relay_record,
+	.took_dense = forward_dense,
+	.took_rows = forward_rows,
+	.relieve = leave_queued };
 
 void client_pump(struct client *c, int ms)
 {

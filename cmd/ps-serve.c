@@ -17,6 +17,7 @@
 #include "core/output.h"
 #include "core/signals.h"
 #include "core/helper.h"
+#include "relay/relay.h"
 #include "replica/mirror.h"
 #include "rundir/resume.h"
 #include "rundir/rundir.h"
@@ -505,7 +506,7 @@ int main(int argc, char **argv)
 	cfg.id = &place.id;
 	cfg.conf = place.has_conf ? &place.conf : NULL;
 	cfg.store = !o.no_store && !o.relay;
-	cfg.relay = o.relay;
+	cfg.role = o.relay ? &relay_role : cfg.store ? &store_role : NULL;
 	cfg.zone = o.zone;
 	cfg.index = server_index(o.name);
 	cfg.listen = o.listen;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: ISC */
+#include <unistd.h>
 
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "relay/relay.h"
 #include "relay/relay_shard.h"
-#include "relay/relayed_slots.h"
 #include "relay/uplink.h"
 #include "session/tracer.h"
 #include "store/quota.h"
+#include "store/relayed_slots.h"
+#include "store/server_role.h"
 
 /* This process as a relay.  Its shard has all partitions and makes no updates: it sums the pushes
  * of each step, and keeps the values that are pulled.  The uplink exchanges both with the servers,
@@ -160,7 +163,7 @@ static void on_relay_lost(void *ctx, const struct err *why)
 	server_end(ctx, why);
 }
 
-enum err_code relay_start(struct server *s, struct err *e)
+static enum err_code relay_start(struct server *s, struct err *e)
 {
 	struct agent_config cfg = { .heartbeat = 200 * NSEC_PER_MSEC,
 		.deadline = 60 * NSEC_PER_SEC,
@@ -173,7 +176,7 @@ enum err_code relay_start(struct server *s, struct err *e)
 	return rc ? rc : server_join(s, &cfg, e);
 }
 
-void relay_stop(struct server *s)
+static void relay_stop(struct server *s)
 {
 	if (!s->uplink)
 		return;
@@ -181,3 +184,66 @@ void relay_stop(struct server *s)
 	agent_stop(s->agent);
 	s->agent = NULL;
 }
+
+static void relay_release(struct server *s)
+{
+	uplink_free(s->uplink);
+}
+
+static json_t *relay_join_message(const struct server *s, const char *host)
+{
+	return MESSAGE(relay_join, .zone = s->cfg.zone, .pid = getpid(), .host = host,
+	    .tcp = s->advertised, .unix_path = s->cfg.unix_path);
+}
+
+/* A relay has all partitions. */
+static uint64_t relay_parts_here(const struct server *s, const struct table *t)
+{
+	(void)s;
+	return t->nparts;
+}
+
+static bool relay_describe(struct server *s, char *out, size_t size)
+{
+	snprintf(out, size, "a relay, on %s", s->address);
+	return true;
+}
+
+static uint64_t pass_clock(struct server *s, const struct slot_clock *c)
+{
+	return uplink_clock(s->uplink, c);
+}
+
+static uint64_t read_acked(struct server *s)
+{
+	return uplink_acked(s->uplink);
+}
+
+static void want_table(struct server *s, uint16_t table, uint64_t step, uint32_t epoch)
+{
+	uplink_request_table(s->uplink, table, step, epoch);
+}
+
+static bool want_rows(struct server *s, uint16_t table, uint32_t part, uint64_t step,
+    uint32_t epoch, const uint8_t *ids, uint32_t n)
+{
+	return uplink_request_rows(s->uplink, table, part, step, epoch, ids, n);
+}
+
+static const struct server_upstream upstream = {
+	.clock = pass_clock,
+	.acked = read_acked,
+	.want_table = want_table,
+	.want_rows = want_rows,
+};
+
+const struct server_role relay_role = {
+	.key_role = ROLE_RELAY,
+	.upstream = &upstream,
+	.join_message = relay_join_message,
+	.start = relay_start,
+	.stop = relay_stop,
+	.release = relay_release,
+	.parts_here = relay_parts_here,
+	.describe = relay_describe,
+};

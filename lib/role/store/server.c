@@ -7,8 +7,8 @@
 #include "coordinator/state_file.h"
 #include "core/clock.h"
 #include "core/mem.h"
-#include "relay/relayed_slots.h"
-#include "relay/uplink.h"
+#include "store/relayed_slots.h"
+#include "store/server_role.h"
 #include "rundir/rundir.h"
 #include "session/tracer.h"
 #include "socket/listen_address.h"
@@ -82,17 +82,13 @@ enum err_code server_join(struct server *s, struct agent_config *cfg, struct err
 	cfg->id = &id->conn;
 	cfg->info = (struct hs_client_info){ .incarnation = s->incarnation,
 		.slot = SLOT_NONE,
-		.role = s->cfg.relay ? ROLE_RELAY : ROLE_SERVER };
+		.role = s->cfg.role->key_role };
 	memcpy(cfg->info.cluster, id->conn.cluster, sizeof cfg->info.cluster);
 	memcpy(cfg->server_key, id->server_key, sizeof cfg->server_key);
 	cfg->log = s->cfg.log;
 	cfg->ctx = s;
 	cfg->stats = store_stats;
-	cfg->join = s->cfg.relay
-	    ? MESSAGE(relay_join, .zone = s->cfg.zone, .pid = getpid(), .host = host,
-	          .tcp = s->advertised, .unix_path = s->cfg.unix_path)
-	    : MESSAGE(server_join, .zone = s->cfg.zone, .pid = getpid(), .host = host,
-	          .tcp = s->advertised, .unix_path = s->cfg.unix_path, .index = s->cfg.index);
+	cfg->join = s->cfg.role->join_message(s, host);
 	rc = agent_start(cfg, &s->agent, e);
 	json_decref(cfg->join);
 	return rc;
@@ -198,10 +194,8 @@ enum err_code server_start(const struct server_config *cfg, struct server **out,
 		rc = host_start(s, e);
 	if (!rc)
 		rc = io_threads_start(s, e);
-	if (!rc && cfg->store)
-		rc = store_start(s, e);
-	if (!rc && cfg->relay)
-		rc = relay_start(s, e);
+	if (!rc && cfg->role)
+		rc = cfg->role->start(s, e);
 	if (rc) {
 		server_stop(s);
 		s = NULL;
@@ -216,15 +210,19 @@ void server_stop(struct server *s)
 
 	if (!s)
 		return;
-	store_stop(s);
-	relay_stop(s);
+	/* After this no I/O thread uses the agent: report_cut_sessions holds keys.lock and tests
+	 * `stopping`. */
+	pthread_rwlock_wrlock(&s->keys.lock);
+	atomic_store(&s->stopping, true);
+	pthread_rwlock_unlock(&s->keys.lock);
+	if (s->cfg.role)
+		s->cfg.role->stop(s);
 	atomic_store(&s->host_stopping, true);
 	host_stop(s->host);
 	io_threads_stop(s);
-	replicate_free(s->repl);
-	uplink_free(s->uplink);
 	atomic_store(&s->saving, false);
-	checkpoint_part_free(s->save);
+	if (s->cfg.role)
+		s->cfg.role->release(s);
 	host_free(s->host);
 	shard = atomic_load(&s->shard);
 	shard_free(shard);

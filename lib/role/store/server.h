@@ -15,6 +15,10 @@
  * are in server_state.h. */
 struct server;
 
+/* What a server process is besides a coordinator; see server_role.h. */
+struct server_role;
+extern const struct server_role store_role;
+
 struct server_config {
 	struct identity *id; /* borrowed, for the server's life */
 	/* The configuration of a coordinator; NULL otherwise: a store gets it with its first
@@ -23,8 +27,8 @@ struct server_config {
 	bool coordinator, store;
 	/* The zone of this process; a relay serves the workers of its zone.  NULL: none. */
 	const char *zone;
-	/* A relay sums the pushes of near workers.  It is neither coordinator nor store. */
-	bool relay;
+	/* What it is besides a coordinator (server_role.h); NULL: nothing. */
+	const struct server_role *role;
 	int index; /* the number that the store asks for; -1: any */
 	/* TCP address of the data plane; NULL: by the configuration. */
 	const char *listen;

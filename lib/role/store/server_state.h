@@ -242,7 +242,7 @@ struct server_keys {
 	struct keyring *ring;
 	_Atomic bool known; /* false in a store or relay until its first view */
 	uint64_t made;      /* the version of `ring`: the coordinator numbers rings upwards */
-	/* The relays of the view (relay/relayed_slots.h); NULL: none. */
+	/* The relays of the view (relayed_slots.h); NULL: none. */
 	struct given *given;
 };
 
@@ -549,12 +549,6 @@ void store_know_sessions(struct server *s, const struct conf *conf);
 
 /* ---- roles.  The main thread starts and stops them ---- */
 
-/* relay/relay.c: this process as a relay */
-enum err_code relay_start(struct server *s, struct err *e);
-void relay_stop(struct server *s);
-/* store.c: this process as a store of the cluster */
-enum err_code store_start(struct server *s, struct err *e);
-void store_stop(struct server *s);
 /* store_stats.c: statistics for a heartbeat (agent_config.stats); ctx is the server.  The agent's
  * thread.  NULL before the first view. */
 json_t *store_stats(void *server);

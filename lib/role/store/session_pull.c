@@ -3,7 +3,7 @@
 #include "codec/codec.h"
 #include "codec/since.h"
 #include "core/mem.h"
-#include "relay/uplink.h"
+#include "store/server_role.h"
 #include "store/answer_dense.h"
 #include "store/answer_rows.h"
 #include "store/row_ids.h"
@@ -367,25 +367,27 @@ static bool begins_step(struct peer *p, struct pull *q)
 	return may;
 }
 
-/* Ask the uplink of this relay, once for each pull, to fetch values that are not here yet.  False:
+/* Ask, once for each pull, for values that are not here yet.  False:
  * mem_limit has no room for them. */
-static bool request_from_upstream(struct uplink *u, struct pull *q)
+static bool request_from_upstream(struct server *s, const struct server_upstream *up,
+    struct pull *q)
 {
 	struct msg_run run;
 
 	q->wanted = true;
 	if (q->rec.type == REC_PULL_ROWS)
-		return uplink_request_rows(u, q->rec.table, q->rec.part, q->rec.step, q->rec.epoch,
+		return up->want_rows(s, q->rec.table, q->rec.part, q->rec.step, q->rec.epoch,
 		    q->body, q->rec.len / 8);
 	for (size_t i = 0;
 	     q->rec.type == REC_PULL && msg_get_run(q->body, bytes_of_runs(q), i, &run); i++)
-		uplink_request_table(u, run.table, q->rec.step, q->rec.epoch);
+		up->want_table(s, run.table, q->rec.step, q->rec.epoch);
 	return true;
 }
 
 static enum answered answer_pull(struct peer *p, struct pull *q)
 {
 	struct server *s = p->io_thread->server;
+	const struct server_upstream *up = server_upstream(s);
 	bool now = q->rec.flags & RECORD_NOW || q->rec.type == REC_SCAN;
 
 	/* It was sent under another layout: the client will send it again. */
@@ -397,7 +399,7 @@ static enum answered answer_pull(struct peer *p, struct pull *q)
 	if (!now && !begins_step(p, q))
 		return ANSWER_LATER;
 	/* After this NACK the worker goes to the servers directly. */
-	if (s->uplink && !now && !q->wanted && !request_from_upstream(s->uplink, q)) {
+	if (up && !now && !q->wanted && !request_from_upstream(s, up, q)) {
 		session_refuse(p, &q->rec, ERR_LIMIT,
 		    "mem_limit: the rows of step %llu are more than a relay may keep",
 		    (unsigned long long)q->rec.step);

@@ -6,7 +6,7 @@
 #include "core/endian.h"
 #include "core/fail.h"
 #include "core/mem.h"
-#include "relay/uplink.h"
+#include "store/server_role.h"
 #include "session/tracer.h"
 #include "store/row_ids.h"
 #include "store/session_trace.h"
@@ -214,7 +214,7 @@ static enum readiness judge_pending_ack(struct peer *p, const struct pending_ack
 	bool safe;
 
 	if (x->kind == PENDING_CLOCKED)
-		return uplink_acked(s->uplink) >= x->token ? READY_NOW : READY_LATER;
+		return server_upstream(s)->acked(s) >= x->token ? READY_NOW : READY_LATER;
 	/* Read `safe` before `installing`.  A shorter chain can make the change safe, and
 	 * `installing` is set before that chain is installed: the test below then sees it. */
 	safe = shard_is_safe(shard_of_pusher(p), x->table, x->part, &x->due);
@@ -495,7 +495,7 @@ void session_send_clocked(struct peer *p, const struct pending_ack *of)
 
 bool session_expect_announced(struct peer *p, const struct slot_clock *c)
 {
-	bool relay = p->io_thread->server->uplink != NULL, was = false;
+	bool relay = server_upstream(p->io_thread->server), was = false;
 	struct msg_run run;
 
 	/* A push of a run that is marked `alone` goes to the servers directly, not through a
@@ -523,12 +523,12 @@ static enum conn_verdict acknowledge_clock(struct peer *p, const struct record *
 		session_refuse(p, r, ERR_FENCED, "slot %u is no longer this worker's", p->who.slot);
 		return CONN_DROP;
 	}
-	if (s->uplink)
+	if (server_upstream(s))
 		session_add_pending(p, r,
 		    &(struct pending_ack){ .kind = PENDING_CLOCKED,
 		        .step = r->step,
 		        .seq = r->seq,
-		        .token = uplink_clock(s->uplink, c) });
+		        .token = server_upstream(s)->clock(s, c) });
 	else
 		session_send_clocked(p,
 		    &(struct pending_ack){ .step = r->step,
@@ -551,7 +551,7 @@ enum conn_verdict session_clock(struct peer *p, const struct record *r, const ui
 		session_refuse(p, r, ERR_PROTO, "a clock without a slot, or with what is no run");
 		return CONN_DROP;
 	}
-	if (p->io_thread->server->uplink && session_is_crowded(p))
+	if (server_upstream(p->io_thread->server) && session_is_crowded(p))
 		return CONN_HOLD;
 	settle = session_expect_announced(p, &c) && !p->retold;
 	a = shard_clock(shard_of_pusher(p), p->who.slot, p->who.incarnation, r->step, r->examples);
@@ -569,7 +569,7 @@ enum conn_verdict session_done(struct peer *p, const struct record *r)
 		session_refuse(p, r, ERR_PROTO, "a DONE without a slot");
 		return CONN_DROP;
 	}
-	if (p->io_thread->server->uplink && session_is_crowded(p))
+	if (server_upstream(p->io_thread->server) && session_is_crowded(p))
 		return CONN_HOLD;
 	return acknowledge_clock(p, r,
 	    shard_done(shard_of_pusher(p), p->who.slot, p->who.incarnation),

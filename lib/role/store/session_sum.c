@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/clock.h"
 #include "core/fail.h"
-#include "relay/relayed_slots.h"
-#include "relay/uplink.h"
+#include "store/relayed_slots.h"
+#include "store/server_role.h"
 #include "session/tracer.h"
 #include "store/session_trace.h"
 
@@ -99,7 +99,7 @@ static enum shard_answer take_relayed_clock(struct peer *p, const struct slot_cl
 }
 
 /* Pass the clocks on to the servers above this relay, after all were taken here.  Returns the token
- * of the last one, for uplink_acked. */
+ * of the last one, for server_upstream.acked. */
 static uint64_t forward_clocks(struct server *s, struct peer *p, const uint8_t *payload, size_t len)
 {
 	struct slot_clock c;
@@ -110,7 +110,7 @@ static uint64_t forward_clocks(struct server *s, struct peer *p, const uint8_t *
 	while (sum_body_clocks_next(payload, len, &at, &c, &bad))
 		if (shard_relay_speaks(shard_of_sender(p), p->who.incarnation, c.slot,
 		        c.incarnation) == SHARD_OK)
-			token = uplink_clock(s->uplink, &c);
+			token = server_upstream(s)->clock(s, &c);
 	return token;
 }
 
@@ -126,7 +126,7 @@ enum conn_verdict session_sum_clocks(struct peer *p, const struct record *r, con
 		return CONN_TAKEN;
 	if (!is_living_relay(p, r))
 		return CONN_DROP;
-	if (s->uplink && session_is_crowded(p))
+	if (server_upstream(s) && session_is_crowded(p))
 		return CONN_HOLD;
 	while (sum_body_clocks_next(payload, r->len, &at, &c, &bad))
 		hold |= take_relayed_clock(p, &c) == SHARD_HOLD;
@@ -137,7 +137,7 @@ enum conn_verdict session_sum_clocks(struct peer *p, const struct record *r, con
 	}
 	if (hold)
 		return CONN_HOLD;
-	if (s->uplink)
+	if (server_upstream(s))
 		session_add_pending(p, r,
 		    &(struct pending_ack){ .kind = PENDING_CLOCKED,
 		        .step = r->step,

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: ISC */
+#include <unistd.h>
+
 #include "core/clock.h"
 #include "ckpt/read.h"
 #include "conf/conf_rule.h"
@@ -6,13 +8,14 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
-#include "relay/relayed_slots.h"
 #include "session/tracer.h"
 #include "store/checkpoint_part.h"
 #include "store/descriptor_limit.h"
 #include "store/file_client.h"
 #include "store/quota.h"
+#include "store/relayed_slots.h"
 #include "store/replicate.h"
+#include "store/server_role.h"
 #include "store/store_settings.h"
 
 /* This process as a store: it joins the cluster, installs every view, and votes on proposals.  All
@@ -44,13 +47,10 @@ void store_know_sessions(struct server *s, const struct conf *conf)
 	io_threads_spin(s, conf->spin);
 }
 
-/* Count the partitions of a table that this process has, or is about to have.  A relay has all. */
 static uint64_t count_parts_here(const struct server *s, const struct table *t)
 {
 	uint64_t n = 0;
 
-	if (s->cfg.relay)
-		return t->nparts;
 	for (size_t i = 0; i < t->nruns; i++)
 		if (run_chain_index(&t->run[i], (uint16_t)s->cfg.index) >= 0 ||
 		    t->run[i].joining == s->cfg.index)
@@ -68,7 +68,7 @@ void store_know_tables(struct server *s, const struct layout *l)
 			continue;
 		sparse |= l->table[i].sparse;
 		asked += PEER_ASKED_TABLE + (uint64_t)l->table[i].nparts * PEER_ASKED_PART;
-		parts += count_parts_here(s, &l->table[i]);
+		parts += s->cfg.role->parts_here(s, &l->table[i]);
 	}
 	atomic_store(&s->limits.parts, parts);
 	/* Pulls of sparse tables carry row ids, so they may take the whole credit. */
@@ -450,7 +450,7 @@ static void on_store_lost(void *ctx, const struct err *why)
 
 /* ---- start and stop ---- */
 
-enum err_code store_start(struct server *s, struct err *e)
+static enum err_code store_start(struct server *s, struct err *e)
 {
 	struct agent_config cfg = {
 		.heartbeat = s->cfg.conf ? s->cfg.conf->heartbeat : 200 * NSEC_PER_MSEC,
@@ -467,17 +467,38 @@ enum err_code store_start(struct server *s, struct err *e)
 	return rc ? rc : server_join(s, &cfg, e);
 }
 
-void store_stop(struct server *s)
+static void store_stop(struct server *s)
 {
-	/* After this no I/O thread uses the agent: report_cut_sessions holds keys.lock and tests
-	 * `stopping`. */
-	pthread_rwlock_wrlock(&s->keys.lock);
-	atomic_store(&s->stopping, true);
-	pthread_rwlock_unlock(&s->keys.lock);
-	if (s->uplink)
-		return;
 	checkpoint_part_stop(s->save);
 	replicate_stop(s->repl);
 	agent_stop(s->agent);
 	s->agent = NULL;
 }
+
+static void store_release(struct server *s)
+{
+	replicate_free(s->repl);
+	checkpoint_part_free(s->save);
+}
+
+static json_t *store_join_message(const struct server *s, const char *host)
+{
+	return MESSAGE(server_join, .zone = s->cfg.zone, .pid = getpid(), .host = host,
+	    .tcp = s->advertised, .unix_path = s->cfg.unix_path, .index = s->cfg.index);
+}
+
+static bool store_describe(struct server *s, char *out, size_t size)
+{
+	snprintf(out, size, "server-%d, on %s", s->cfg.index, s->address);
+	return atomic_load(&s->shard);
+}
+
+const struct server_role store_role = {
+	.key_role = ROLE_SERVER,
+	.join_message = store_join_message,
+	.start = store_start,
+	.stop = store_stop,
+	.release = store_release,
+	.parts_here = count_parts_here,
+	.describe = store_describe,
+};

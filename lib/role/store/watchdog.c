@@ -4,6 +4,7 @@
 #include "coordinator/host.h"
 #include "core/json.h"
 #include "core/num.h"
+#include "store/server_role.h"
 
 /* Every loop counts its turns.  A loop whose count is the same as last time stands still, or has
  * not had time to turn yet. */
@@ -60,9 +61,5 @@ bool watchdog_describe(struct server *s, char *out, size_t size)
 	there = s->agent && agent_is_up(s->agent);
 	if (!there)
 		snprintf(out, size, "the coordinator cannot be reached");
-	else if (s->cfg.relay)
-		snprintf(out, size, "a relay, on %s", s->address);
-	else
-		snprintf(out, size, "server-%d, on %s", s->cfg.index, s->address);
-	return there && (s->cfg.relay || atomic_load(&s->shard));
+	return there && s->cfg.role->describe(s, out, size);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "relay/relayed_slots.h"
+#include "store/relayed_slots.h"
 
 #include "core/json.h"
 #include "core/mem.h"

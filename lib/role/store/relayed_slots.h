@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef RELAY_RELAYED_SLOTS_H
-#define RELAY_RELAYED_SLOTS_H
+#ifndef STORE_RELAYED_SLOTS_H
+#define STORE_RELAYED_SLOTS_H
 
 #include "store/server_state.h"
 

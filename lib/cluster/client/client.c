@@ -58,7 +58,7 @@ static void on_client_live(void *ctx, const struct hs_server_info *server)
 	/* Pushes that were on this link before: the same server is back, and none was lost. */
 	for (const struct request *r = l->open.first; r; r = r->next)
 		if (r->ops->class == REQUEST_PUSH && !r->push.moved)
-			l->client->lost_at = 0;
+			l->client->seen.lost_at = 0;
 	request_send_all(l);
 	l->client->ops->link_up(l);
 	batcher_flush(&l->batcher, l->conn);
@@ -80,12 +80,12 @@ static enum conn_verdict take_client_record(struct link *l, const struct record 
 	case REC_SCANNED:
 		if (early)
 			return CONN_TAKEN;
-		if (r->examples > c->members)
-			c->members = r->examples;
+		if (r->examples > c->seen.members)
+			c->seen.members = r->examples;
 		if (r->flags & RECORD_SAVING)
-			c->saving = r->step;
-		if (!c->first_answer)
-			c->first_answer = clock_now();
+			c->seen.saving = r->step;
+		if (!c->seen.first_answer)
+			c->seen.first_answer = clock_now();
 		return client_pull_take_answer(l, r, payload, &l->fault) ? CONN_DROP : CONN_TAKEN;
 	case REC_RECEIPT:
 		if (!early)
@@ -97,7 +97,7 @@ static enum conn_verdict take_client_record(struct link *l, const struct record 
 	case REC_CLOCKED:
 		if (r->seq == DONE_SEQ && l->done)
 			request_answer(l->done, &(struct answer){ .head = r }, NULL);
-		else if (r->seq != DONE_SEQ && l->clock && r->step == c->clock_step && !early)
+		else if (r->seq != DONE_SEQ && l->clock && r->step == c->clock.step && !early)
 			request_answer(l->clock, &(struct answer){ .head = r }, NULL);
 		return CONN_TAKEN;
 	case REC_NACK:
@@ -168,8 +168,8 @@ void client_link_dial(struct link *l)
 
 static void add_session_bytes(struct link *l)
 {
-	l->client->pushed_base += conn_bytes_out(l->conn);
-	l->client->pulled_base += conn_bytes_in(l->conn);
+	l->client->ended.pushed += conn_bytes_out(l->conn);
+	l->client->ended.pulled += conn_bytes_in(l->conn);
 }
 
 void client_link_drop(struct link *l, const struct err *why)
@@ -191,9 +191,9 @@ void client_link_drop(struct link *l, const struct err *why)
 	l->state = LINK_DOWN;
 	if (!l->down_since)
 		l->down_since = clock_now();
-	for (const struct request *r = l->open.first; r && !c->lost_at; r = r->next)
+	for (const struct request *r = l->open.first; r && !c->seen.lost_at; r = r->next)
 		if (r->ops->class == REQUEST_PUSH)
-			c->lost_at = l->down_since;
+			c->seen.lost_at = l->down_since;
 	request_lose_all(l);
 	if (why)
 		l->fault = *why;
@@ -408,24 +408,25 @@ enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *)
 
 uint64_t *client_version_at(struct client *c, const struct table *t, uint32_t part)
 {
-	if (t->id >= c->nversions) {
+	if (t->id >= c->versions.ntables) {
 		size_t n = (size_t)t->id + 1;
 
-		c->version = mem_regrow((void *)c->version, n, sizeof *c->version);
-		c->nversion = mem_regrow(c->nversion, n, sizeof *c->nversion);
-		for (size_t i = c->nversions; i < n; i++) {
-			c->version[i] = NULL;
-			c->nversion[i] = 0;
+		c->versions.of = mem_regrow((void *)c->versions.of, n, sizeof *c->versions.of);
+		c->versions.nparts = mem_regrow(c->versions.nparts, n, sizeof *c->versions.nparts);
+		for (size_t i = c->versions.ntables; i < n; i++) {
+			c->versions.of[i] = NULL;
+			c->versions.nparts[i] = 0;
 		}
-		c->nversions = n;
+		c->versions.ntables = n;
 	}
-	if (c->nversion[t->id] < t->nparts) {
-		c->version[t->id] = mem_regrow(c->version[t->id], t->nparts, sizeof **c->version);
-		memset(c->version[t->id] + c->nversion[t->id], 0,
-		    (t->nparts - c->nversion[t->id]) * sizeof **c->version);
-		c->nversion[t->id] = t->nparts;
+	if (c->versions.nparts[t->id] < t->nparts) {
+		c->versions.of[t->id] = mem_regrow(c->versions.of[t->id], t->nparts,
+		    sizeof **c->versions.of);
+		memset(c->versions.of[t->id] + c->versions.nparts[t->id], 0,
+		    (t->nparts - c->versions.nparts[t->id]) * sizeof **c->versions.of);
+		c->versions.nparts[t->id] = t->nparts;
 	}
-	return &c->version[t->id][part];
+	return &c->versions.of[t->id][part];
 }
 
 /* ---- life ---- */
@@ -439,7 +440,7 @@ enum err_code client_new(const struct client_config *cfg, struct client **out, s
 	c->ops = cfg->hooks ? &client_relay_ops : &client_worker_ops;
 	c->spin.span = cfg->spin;
 	c->next_seq = 1;
-	c->saving = UINT64_MAX;
+	c->seen.saving = UINT64_MAX;
 	if (cfg->oldest_open)
 		atomic_store(cfg->oldest_open, CLIENT_NONE_OPEN);
 	layout_reserve(&c->layout);
@@ -455,7 +456,7 @@ void client_set_coding(struct client *c, const struct client_coding *coding)
 
 uint32_t client_confirmed_epoch(const struct client *c)
 {
-	return c->confirmed;
+	return c->clock.confirmed;
 }
 
 const struct layout *client_layout(const struct client *c)
@@ -465,17 +466,17 @@ const struct layout *client_layout(const struct client *c)
 
 int64_t client_first_answer(const struct client *c)
 {
-	return c->first_answer;
+	return c->seen.first_answer;
 }
 
 uint32_t client_members(const struct client *c)
 {
-	return c->members;
+	return c->seen.members;
 }
 
 uint64_t client_open_step(const struct client *c)
 {
-	return c->open_step;
+	return c->seen.open_step;
 }
 
 void client_free(struct client *c)
@@ -499,8 +500,8 @@ void client_free(struct client *c)
 	}
 	for (struct request *r; (r = request_next(c, NULL));)
 		request_free(r);
-	for (struct request *r; (r = c->spare_requests);) {
-		c->spare_requests = r->next;
+	for (struct request *r; (r = c->spare.requests);) {
+		c->spare.requests = r->next;
 		free(r);
 	}
 	for (unsigned i = 0; i < c->nlinks; i++) {
@@ -511,13 +512,13 @@ void client_free(struct client *c)
 	client_encode_free_residuals(c);
 	client_rows_free_residuals(c);
 	client_row_cache_free(c);
-	client_row_list_free(c->spare_list);
-	client_bodies_free(c->spare_bodies);
+	client_row_list_free(c->spare.list);
+	client_bodies_free(c->spare.bodies);
 	zip_free(c->zip);
-	for (size_t i = 0; i < c->nversions; i++)
-		free(c->version[i]);
-	free((void *)c->version);
-	free(c->nversion);
+	for (size_t i = 0; i < c->versions.ntables; i++)
+		free(c->versions.of[i]);
+	free((void *)c->versions.of);
+	free(c->versions.nparts);
 	layout_release(&c->layout);
 	free(c->link);
 	free(c);
@@ -526,8 +527,8 @@ void client_free(struct client *c)
 void client_stats(const struct client *c, struct client_stats *out)
 {
 	*out = c->stats;
-	out->pushed_bytes = c->pushed_base;
-	out->pulled_bytes = c->pulled_base;
+	out->pushed_bytes = c->ended.pushed;
+	out->pulled_bytes = c->ended.pulled;
 	for (unsigned i = 0; i < c->nlinks; i++)
 		if (c->link[i]->conn) {
 			out->pushed_bytes += conn_bytes_out(c->link[i]->conn);

@@ -14,12 +14,12 @@ void client_announce(const struct request *r)
 	const struct run *run = table_run(r->table, r->part);
 
 	/* The CLOCKs of earlier steps have been acknowledged. */
-	if (r->push.mean || r->step == CLIENT_NOW || (c->clocked && r->step < c->clock_step))
+	if (r->push.mean || r->step == CLIENT_NOW || (c->clock.begun && r->step < c->clock.step))
 		return;
-	if (r->step != c->announced_step)
+	if (r->step != c->clock.announced)
 		for (unsigned i = 0; i < c->nlinks; i++)
 			buf_clear(&c->link[i]->announced);
-	c->announced_step = r->step;
+	c->clock.announced = r->step;
 	if (c->route.state == ROUTE_RELAYED) {
 		msg_put_part(&client_relay_link(c)->announced, r->table->id, r->part, r->alone);
 		return;
@@ -38,7 +38,7 @@ static void send_clock(struct request *r)
 {
 	struct record head = client_record_head(r->client, REC_CLOCK, r->step);
 
-	head.examples = r->client->clock_examples;
+	head.examples = r->client->clock.examples;
 	head.len = (uint32_t)r->link->clocked.len;
 	batcher_add(&r->link->batcher, r->link->conn, &head, r->link->clocked.data);
 }
@@ -87,7 +87,7 @@ bool client_follows_clock(const struct request *r)
 {
 	const struct client *c = r->client;
 
-	return !r->push.mean && c->clocked && r->step != CLIENT_NOW && r->step > c->clock_step;
+	return !r->push.mean && c->clock.begun && r->step != CLIENT_NOW && r->step > c->clock.step;
 }
 
 void client_link_put_clock(struct link *l)
@@ -96,7 +96,7 @@ void client_link_put_clock(struct link *l)
 
 	while (after && (after->ops->class != REQUEST_PUSH || client_follows_clock(after)))
 		after = after->prev;
-	l->clock = request_new(l->client, &clock_ops, NULL, 0, l->client->clock_step);
+	l->clock = request_new(l->client, &clock_ops, NULL, 0, l->client->clock.step);
 	request_put(l->clock, l, after);
 }
 
@@ -117,23 +117,23 @@ static void close_announcements(struct client *c)
 		buf_clear(&spare);
 		l->clocked = l->announced;
 		l->announced = spare;
-		if (c->announced_step != c->clock_step)
+		if (c->clock.announced != c->clock.step)
 			buf_clear(&l->clocked);
 	}
 }
 
 void client_repeat_clocks(struct client *c)
 {
-	if (c->clocked)
+	if (c->clock.begun)
 		close_announcements(c);
 	for (unsigned i = 0; i < c->nlinks; i++) {
 		struct link *l = c->link[i];
 
 		/* A server that has just become a replica must get this step's CLOCK again, with
 		 * its announcements. */
-		if (c->clocked && client_link_takes_clocks(l))
+		if (c->clock.begun && client_link_takes_clocks(l))
 			client_link_put_clock(l);
-		if (c->done && !l->is_done && client_link_takes_clocks(l))
+		if (c->clock.done && !l->is_done && client_link_takes_clocks(l))
 			put_done(l);
 	}
 }
@@ -146,7 +146,7 @@ static bool all_clocks_answered(struct client *c)
 {
 	if (c->nopen[REQUEST_CLOCK])
 		return false;
-	c->confirmed = c->layout.epoch;
+	c->clock.confirmed = c->layout.epoch;
 	return true;
 }
 
@@ -175,7 +175,8 @@ enum err_code client_begin_pushes(struct client *c, uint64_t step, struct err *e
 {
 	/* A server that gets a push before the CLOCK of the step before holds it until that step is
 	 * complete, and reads nothing more from this session, not even the CLOCK. */
-	if (!c->clocked || step == CLIENT_NOW || step <= c->clock_step || all_clocks_answered(c))
+	if (!c->clock.begun || step == CLIENT_NOW || step <= c->clock.step ||
+	    all_clocks_answered(c))
 		return ERR_OK;
 	return client_wait_until(c, all_clocks_answered, step, e);
 }
@@ -189,9 +190,9 @@ enum err_code client_clock_begin(struct client *c, uint64_t step, uint32_t examp
 	if (rc)
 		return rc;
 	FAIL_POINT("clock_before");
-	c->clocked = true;
-	c->clock_step = step;
-	c->clock_examples = examples;
+	c->clock.begun = true;
+	c->clock.step = step;
+	c->clock.examples = examples;
 	close_announcements(c);
 	for (unsigned i = 0; i < c->nlinks; i++)
 		if (client_link_takes_clocks(c->link[i]))
@@ -221,7 +222,7 @@ enum err_code client_done(struct client *c, struct err *e)
 	if (!rc)
 		rc = client_wait_until(c, all_clocks_answered, CLIENT_NOW, e);
 	FAIL_POINT("done_before");
-	c->done = true;
+	c->clock.done = true;
 	for (unsigned i = 0; !rc && i < c->nlinks; i++)
 		if (client_link_takes_clocks(c->link[i]))
 			put_done(c->link[i]);

@@ -249,10 +249,10 @@ enum err_code client_wait(struct client *c, uint64_t step, struct err *e)
 {
 	enum err_code rc;
 
-	c->first_answer = 0;
+	c->seen.first_answer = 0;
 	rc = client_wait_until(c, client_has_all, step, e);
-	if (!c->first_answer)
-		c->first_answer = clock_now();
+	if (!c->seen.first_answer)
+		c->seen.first_answer = clock_now();
 	if (rc)
 		request_free_class(c, REQUEST_PULL);
 	return rc;

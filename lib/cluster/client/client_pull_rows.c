@@ -27,9 +27,9 @@ void client_row_list_free(struct client_row_list *list)
 
 static struct client_row_list *new_row_list(struct client *c, size_t n)
 {
-	struct client_row_list *list = c->spare_list ? c->spare_list : mem_alloc(sizeof *list);
+	struct client_row_list *list = c->spare.list ? c->spare.list : mem_alloc(sizeof *list);
 
-	c->spare_list = NULL;
+	c->spare.list = NULL;
 	list->users = 1;
 	if (n > list->cap) {
 		free(list->ids);
@@ -46,8 +46,8 @@ static void drop_row_list(struct client *c, struct client_row_list *list)
 {
 	if (--list->users)
 		return;
-	client_row_list_free(c->spare_list);
-	c->spare_list = list;
+	client_row_list_free(c->spare.list);
+	c->spare.list = list;
 }
 
 /* ---- the request ---- */

@@ -37,13 +37,13 @@ static float *table_feedback(float ***kept, size_t *n, const struct table *t)
 
 float *client_encode_residual(struct client *c, const struct table *t, bool velocity)
 {
-	return velocity ? table_feedback(&c->velocity, &c->nvelocities, t)
-	                : table_feedback(&c->residual, &c->nresiduals, t);
+	return velocity ? table_feedback(&c->feedback.velocity, &c->feedback.nvelocities, t)
+	                : table_feedback(&c->feedback.residual, &c->feedback.nresiduals, t);
 }
 
 static float *part_residual(struct client *c, const struct request *r)
 {
-	return table_feedback(&c->residual, &c->nresiduals, r->table) +
+	return table_feedback(&c->feedback.residual, &c->feedback.nresiduals, r->table) +
 	    table_part_begin(r->table, r->part);
 }
 
@@ -52,7 +52,7 @@ static float *part_residual(struct client *c, const struct request *r)
  * gradient. */
 static float *update_velocity(struct client *c, const struct request *r)
 {
-	float *u = table_feedback(&c->velocity, &c->nvelocities, r->table) +
+	float *u = table_feedback(&c->feedback.velocity, &c->feedback.nvelocities, r->table) +
 	    table_part_begin(r->table, r->part);
 
 	vec_xpay(r->n, r->push.g, c->cfg.coding.momentum, u);
@@ -109,7 +109,7 @@ void client_encode_push(struct request *r)
 	bool keep = coding->feedback && codec->lossy;
 	/* A residual that an earlier coding left is sent with the first push, even by a codec
 	 * that keeps none. */
-	bool before = r->table->id < c->nresiduals && c->residual[r->table->id];
+	bool before = r->table->id < c->feedback.nresiduals && c->feedback.residual[r->table->id];
 	int64_t begin;
 
 	/* Raw values are sent from the caller's memory, without a copy. */
@@ -130,20 +130,22 @@ static void grow_feedback(float **kept, size_t n, size_t table, uint64_t had, ui
 
 void client_encode_grow_residual(struct client *c, const struct table *had, const struct table *t)
 {
-	grow_feedback(c->residual, c->nresiduals, t->id, table_elements(had), table_elements(t));
-	grow_feedback(c->velocity, c->nvelocities, t->id, table_elements(had), table_elements(t));
+	grow_feedback(c->feedback.residual, c->feedback.nresiduals, t->id, table_elements(had),
+	    table_elements(t));
+	grow_feedback(c->feedback.velocity, c->feedback.nvelocities, t->id, table_elements(had),
+	    table_elements(t));
 }
 
 void client_encode_free_residuals(struct client *c)
 {
-	for (size_t i = 0; i < c->nresiduals; i++)
-		free(c->residual[i]);
-	for (size_t i = 0; i < c->nvelocities; i++)
-		free(c->velocity[i]);
-	free(c->residual);
-	free(c->velocity);
-	c->residual = c->velocity = NULL;
-	c->nresiduals = c->nvelocities = 0;
+	for (size_t i = 0; i < c->feedback.nresiduals; i++)
+		free(c->feedback.residual[i]);
+	for (size_t i = 0; i < c->feedback.nvelocities; i++)
+		free(c->feedback.velocity[i]);
+	free(c->feedback.residual);
+	free(c->feedback.velocity);
+	c->feedback.residual = c->feedback.velocity = NULL;
+	c->feedback.nresiduals = c->feedback.nvelocities = 0;
 }
 
 /* ---- the request ---- */
@@ -243,16 +245,17 @@ void client_push_take_receipts(struct link *l, const struct record *head, const 
 		}
 		if (c->cfg.latency)
 			hist_add(c->cfg.latency, (uint64_t)(now - r->push.sent_at));
-		if (r->push.moved && c->lost_at) {
+		if (r->push.moved && c->seen.lost_at) {
 			log_info(c->cfg.log,
 			    "epoch %u: pushes are acknowledged again, %.3f s after a server was lost",
-			    c->layout.epoch, (double)(clock_now() - c->lost_at) / NSEC_PER_SEC);
-			c->lost_at = 0;
+			    c->layout.epoch,
+			    (double)(clock_now() - c->seen.lost_at) / NSEC_PER_SEC);
+			c->seen.lost_at = 0;
 		}
 		if (m.status != PUSH_LATE)
 			s->staleness_sum += m.staleness;
-		else if (m.step + m.staleness > c->open_step)
-			c->open_step = m.step + m.staleness;
+		else if (m.step + m.staleness > c->seen.open_step)
+			c->seen.open_step = m.step + m.staleness;
 		request_answer(r, &(struct answer){ head, payload, &m }, NULL);
 	}
 }

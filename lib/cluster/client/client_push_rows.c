@@ -41,20 +41,21 @@ static bool keeps_residuals(const struct client *c)
  * leave. */
 static struct rows *table_residuals(struct client *c, const struct table *t)
 {
-	if (t->id >= c->nkept) {
-		c->kept = mem_regrow((void *)c->kept, (size_t)t->id + 1, sizeof *c->kept);
-		while (c->nkept <= t->id)
-			c->kept[c->nkept++] = NULL;
+	if (t->id >= c->feedback.nrows) {
+		c->feedback.rows = mem_regrow((void *)c->feedback.rows, (size_t)t->id + 1,
+		    sizeof *c->feedback.rows);
+		while (c->feedback.nrows <= t->id)
+			c->feedback.rows[c->feedback.nrows++] = NULL;
 	}
-	if (!c->kept[t->id])
-		c->kept[t->id] = rows_new(t->cols);
-	return c->kept[t->id];
+	if (!c->feedback.rows[t->id])
+		c->feedback.rows[t->id] = rows_new(t->cols);
+	return c->feedback.rows[t->id];
 }
 
 /* Are there residuals, maybe of an earlier coding? */
 static bool has_residuals(const struct client *c, const struct table *t)
 {
-	return t->id < c->nkept && c->kept[t->id];
+	return t->id < c->feedback.nrows && c->feedback.rows[t->id];
 }
 
 float *client_rows_residual(struct client *c, const struct table *t, uint64_t id)
@@ -78,7 +79,7 @@ static uint32_t filter_rows(struct client *c, const struct table *t, const uint6
 	for (uint32_t i = 0; i < n; i++) {
 		size_t at = (size_t)order[i] * cols;
 		float *kept = keeps_residuals(c) ? client_rows_residual(c, t, ids[order[i]])
-		    : has_residuals(c, t)        ? rows_get(c->kept[t->id], ids[order[i]])
+		    : has_residuals(c, t)        ? rows_get(c->feedback.rows[t->id], ids[order[i]])
 		                                 : NULL;
 
 		if (kept)
@@ -139,8 +140,8 @@ static void drop_bodies(struct client *c, struct bodies *b)
 {
 	if (--b->users)
 		return;
-	client_bodies_free(c->spare_bodies);
-	c->spare_bodies = b;
+	client_bodies_free(c->spare.bodies);
+	c->spare.bodies = b;
 }
 
 static void release_row_push(struct request *r)
@@ -285,9 +286,9 @@ void client_bodies_free(struct bodies *b)
 
 static struct bodies *new_bodies(struct client *c, size_t bytes)
 {
-	struct bodies *b = c->spare_bodies ? c->spare_bodies : mem_alloc(sizeof *b);
+	struct bodies *b = c->spare.bodies ? c->spare.bodies : mem_alloc(sizeof *b);
 
-	c->spare_bodies = NULL;
+	c->spare.bodies = NULL;
 	b->users = 1;
 	if (bytes > b->cap) {
 		free(b->bytes);
@@ -484,9 +485,9 @@ enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t
 
 void client_rows_free_residuals(struct client *c)
 {
-	for (size_t i = 0; i < c->nkept; i++)
-		rows_free(c->kept[i]);
-	free((void *)c->kept);
-	c->kept = NULL;
-	c->nkept = 0;
+	for (size_t i = 0; i < c->feedback.nrows; i++)
+		rows_free(c->feedback.rows[i]);
+	free((void *)c->feedback.rows);
+	c->feedback.rows = NULL;
+	c->feedback.nrows = 0;
 }

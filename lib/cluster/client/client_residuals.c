@@ -23,10 +23,11 @@ static bool residual_item_at(const struct client *c, size_t k, struct item *out)
 	for (size_t i = 0; i < c->layout.ntables; i++) {
 		const struct item all[] = {
 			{ &c->layout.table[i], "residual",
-			    i < c->nresiduals ? c->residual[i] : NULL, NULL },
+			    i < c->feedback.nresiduals ? c->feedback.residual[i] : NULL, NULL },
 			{ &c->layout.table[i], "velocity",
-			    i < c->nvelocities ? c->velocity[i] : NULL, NULL },
-			{ &c->layout.table[i], "rows", NULL, i < c->nkept ? c->kept[i] : NULL },
+			    i < c->feedback.nvelocities ? c->feedback.velocity[i] : NULL, NULL },
+			{ &c->layout.table[i], "rows", NULL,
+			    i < c->feedback.nrows ? c->feedback.rows[i] : NULL },
 		};
 
 		for (size_t j = 0; j < 3; j++)
@@ -47,7 +48,7 @@ bool client_has_residuals(const struct client *c)
 
 uint64_t client_checkpoint_step(const struct client *c)
 {
-	return c->saving;
+	return c->seen.saving;
 }
 
 static void residual_tensor_name(char out[static TABLE_NAME + 16], const struct table *t,

@@ -23,14 +23,15 @@ static struct rows *new_row_store(const struct table *t)
 
 static struct known *table_cache(struct client *c, const struct table *t)
 {
-	if (t->id >= c->nknown) {
-		c->known = mem_regrow(c->known, (size_t)t->id + 1, sizeof *c->known);
-		while (c->nknown <= t->id)
-			c->known[c->nknown++] = (struct known){ NULL, NULL };
+	if (t->id >= c->cache.ntables) {
+		c->cache.tables = mem_regrow(c->cache.tables, (size_t)t->id + 1,
+		    sizeof *c->cache.tables);
+		while (c->cache.ntables <= t->id)
+			c->cache.tables[c->cache.ntables++] = (struct known){ NULL, NULL };
 	}
-	if (!c->known[t->id].young)
-		c->known[t->id] = (struct known){ new_row_store(t), new_row_store(t) };
-	return &c->known[t->id];
+	if (!c->cache.tables[t->id].young)
+		c->cache.tables[t->id] = (struct known){ new_row_store(t), new_row_store(t) };
+	return &c->cache.tables[t->id];
 }
 
 /* Start a new young generation when the present one has its share of the memory. */
@@ -56,9 +57,9 @@ void client_row_cache_lookup(struct request *r)
 	struct known *k;
 
 	/* After a restart from a checkpoint the servers count versions anew. */
-	if (c->known_generation != c->layout.generation)
+	if (c->cache.generation != c->layout.generation)
 		client_row_cache_free(c);
-	c->known_generation = c->layout.generation;
+	c->cache.generation = c->layout.generation;
 	k = table_cache(c, r->table);
 	r->pull.since = mem_regrow(NULL, r->n, sizeof *r->pull.since);
 	for (uint32_t at = 0; at < r->n; at += ROWS_BLOCK) {
@@ -103,11 +104,11 @@ void client_row_cache_store(const struct request *r, uint64_t version)
 
 void client_row_cache_free(struct client *c)
 {
-	for (size_t i = 0; i < c->nknown; i++) {
-		rows_free(c->known[i].young);
-		rows_free(c->known[i].old);
+	for (size_t i = 0; i < c->cache.ntables; i++) {
+		rows_free(c->cache.tables[i].young);
+		rows_free(c->cache.tables[i].old);
 	}
-	free(c->known);
-	c->known = NULL;
-	c->nknown = 0;
+	free(c->cache.tables);
+	c->cache.tables = NULL;
+	c->cache.ntables = 0;
 }

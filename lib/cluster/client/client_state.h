@@ -147,64 +147,85 @@ struct route {
 	int64_t down_since;
 };
 
+/* What lossy codecs and filters have left for later pushes. */
+struct client_feedback {
+	/* by dense table: what codecs left out, and the velocity of codecs with momentum; NULL:
+	 * nothing yet */
+	float **residual, **velocity;
+	size_t nresiduals, nvelocities;
+	/* by sparse table: residuals and held-back gradients of rows; NULL: none */
+	struct rows **rows;
+	size_t nrows;
+};
+
+/* The last CLOCK, which is sent again to servers that join later. */
+struct client_clock {
+	bool begun;         /* there was one */
+	bool done;          /* client_done was called */
+	uint64_t step;      /* of the last CLOCK */
+	uint32_t examples;  /* that it states */
+	uint64_t announced; /* the step of link.announced */
+	/* the newest layout epoch in which all servers have answered the last CLOCK */
+	uint32_t confirmed;
+};
+
+/* What the answers have said beside what was asked. */
+struct client_seen {
+	uint32_t members;     /* membership entries; see client_members */
+	int64_t first_answer; /* when the first answer of this wait came; 0: none yet */
+	uint64_t saving;      /* the last step that a server was checkpointing */
+	uint64_t open_step;   /* steps below are closed, as receipts of late pushes say */
+	/* a session with open pushes broke at this time, and none of those has a receipt since;
+	 * 0: none */
+	int64_t lost_at;
+};
+
 struct client {
 	struct client_config cfg;
 	const struct client_ops *ops;
 	struct layout layout;
+
+	/* sessions */
 	struct link **link; /* one to each server, then the one to the relay */
 	unsigned nlinks, nservers;
-	bool done; /* client_done was called */
 	struct route route;
-	/* the number of the newest session; see link.session */
-	uint64_t sessions;
-	uint64_t next_seq;
-	/* requests without an answer, by class; those that no server can take; freed ones */
-	size_t nopen[REQUEST_CLASSES];
-	struct request_list stray;
-	struct request *spare_requests;
-	/* membership entries, as the last answers say; see client_members */
-	uint32_t members;
-	/* when the first answer of this wait came; 0: none yet */
-	int64_t first_answer;
-	/* by dense table: residual of lossy codecs; NULL: nothing yet */
-	float **residual;
-	/* by dense table: velocity of codecs with momentum; NULL: none yet */
-	float **velocity;
-	size_t nresiduals, nvelocities;
-	/* by sparse table: residuals and held-back gradients of rows; NULL: none */
-	struct rows **kept;
-	size_t nkept;
-	struct client_row_list *spare_list; /* or NULL */
-	struct bodies *spare_bodies;        /* or NULL */
-	struct known *known; /* by table: cache of pulled rows (client_row_cache.c) */
-	size_t nknown;
-	/* the layout generation that the cached versions belong to */
-	uint32_t known_generation;
-	struct zip *zip;
-	size_t listed; /* row ids for each server in the present push or pull */
+	uint64_t sessions; /* the number of the newest session; see link.session */
 	struct spin spin;
-	struct rng rng; /* for randomized codecs and filters */
-	/* by table and partition: the version that the last pull brought */
-	uint64_t **version;
-	uint64_t *nversion;
-	size_t nversions;
-	/* the newest layout epoch in which all servers have answered the last CLOCK */
-	uint32_t confirmed;
-	bool clocked;
-	/* a session with in-flight pushes broke at this time, and none of those has a receipt
-	 * since; 0: none */
-	int64_t lost_at;
-	/* the last step that a server was checkpointing; see client_checkpoint_step */
-	uint64_t saving;
-	uint64_t open_step; /* steps below are closed, as receipts of late pushes say */
-	/* The last CLOCK, which is sent again to servers that join later; announced_step: the step
-	 * of the links' announcements. */
-	uint64_t clock_step, announced_step;
-	uint32_t clock_examples;
-	struct client_stats stats;
-	/* bytes of sessions that have ended */
-	uint64_t pushed_base, pulled_base;
 	struct err fatal; /* a server's final refusal: every wait returns it */
+
+	/* requests */
+	uint64_t next_seq;
+	size_t nopen[REQUEST_CLASSES]; /* those without an answer, by class */
+	struct request_list stray;     /* those that no server can take */
+	struct client_clock clock;
+	struct client_seen seen;
+	/* memory for the next request, pull of rows, and push of rows; or NULL */
+	struct {
+		struct request *requests;
+		struct client_row_list *list;
+		struct bodies *bodies;
+	} spare;
+
+	/* what is pulled and pushed */
+	struct {
+		uint64_t **of; /* by table and partition: the version that the last pull brought */
+		uint64_t *nparts;
+		size_t ntables;
+	} versions;
+	struct {
+		struct known *tables; /* pulled rows by table (client_row_cache.c) */
+		size_t ntables;
+		uint32_t generation; /* the layout generation that the versions belong to */
+	} cache;
+	struct client_feedback feedback;
+	struct zip *zip;
+	size_t listed;  /* row ids for each server in the present push or pull */
+	struct rng rng; /* for randomized codecs and filters */
+
+	struct client_stats stats;
+	struct {
+		uint64_t pushed, pulled; /* bytes */
+	} ended;                         /* of sessions that have ended */
 };
 
 /* client.c */

@@ -58,7 +58,7 @@ void client_link_apply_view(struct link *l, bool live, const uint8_t key[static 
 	if (!live)
 		l->used = false;
 	l->is_done = l->is_done && live && !other;
-	if (live && (!l->live || other) && c->clocked && c->route.state != ROUTE_RELAYED &&
+	if (live && (!l->live || other) && c->clock.begun && c->route.state != ROUTE_RELAYED &&
 	    l != client_relay_link(c))
 		client_link_put_clock(l);
 	l->live = live;

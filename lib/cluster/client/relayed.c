@@ -20,8 +20,8 @@ static bool take_relay_record(struct link *l, const struct record *r, const uint
 		h->clocked(h->ctx, l->index, r->seq);
 	else
 		return false;
-	if (r->type == REC_CLOCKED && r->examples > l->client->members)
-		l->client->members = r->examples;
+	if (r->type == REC_CLOCKED && r->examples > l->client->seen.members)
+		l->client->seen.members = r->examples;
 	return true;
 }
 

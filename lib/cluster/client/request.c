@@ -34,10 +34,10 @@ static void remove_request(struct request *r)
 struct request *request_new(struct client *c, const struct request_ops *ops, const struct table *t,
     uint32_t part, uint64_t step)
 {
-	struct request *r = c->spare_requests;
+	struct request *r = c->spare.requests;
 
 	if (r)
-		c->spare_requests = r->next;
+		c->spare.requests = r->next;
 	else
 		r = mem_alloc(sizeof *r);
 	*r = (struct request){ .ops = ops,
@@ -65,8 +65,8 @@ void request_free(struct request *r)
 	if (r->state != REQUEST_NEW)
 		remove_request(r);
 	c->nopen[r->ops->class]--;
-	r->next = c->spare_requests;
-	c->spare_requests = r;
+	r->next = c->spare.requests;
+	c->spare.requests = r;
 }
 
 void request_send(struct request *r)

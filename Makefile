@@ -1,5 +1,6 @@
 # make help lists the targets.  V=1 shows commands; SAN=address,undefined or SAN=thread builds with
-# sanitizers and FAULT=1 with failpoints (lib/base/core/fail.h), each into a folder of its own.
+# sanitizers and FAULT=1 with failpoints (lib/base/core/fail.h), each into a folder of its own; both
+# check the order of locks (lib/base/core/lock.h).
 
 CC ?= gcc
 PREFIX ?= /usr/local
@@ -24,13 +25,13 @@ ifeq ($(WERROR),1)
 WARN += -Werror
 endif
 ifneq ($(SAN),)
-STD += -fsanitize=$(SAN) -fno-omit-frame-pointer -DPS_SANITIZED=1
+STD += -fsanitize=$(SAN) -fno-omit-frame-pointer -DPS_SANITIZED=1 -DLOCK_CHECK=1
 LDSAN = -fsanitize=$(SAN)
 CFLAGS := -O1 -g
 export PS_SANITIZED = 1
 endif
 ifneq ($(FAULT),)
-STD += -DPS_FAULT=1
+STD += -DPS_FAULT=1 -DLOCK_CHECK=1
 endif
 LIBS = -lmicrohttpd -ljansson -lsodium -lcrypto -lzstd -lz -lm -pthread
 CURL = -lcurl -lexpat

@@ -8,6 +8,7 @@
 
 #include "cmd/stat/stat.h"
 #include "core/clock.h"
+#include "core/lock.h"
 #include "core/mem.h"
 
 /* Shortest pause after a failed attempt. */
@@ -22,7 +23,7 @@ struct feed {
 	int event;
 	pthread_t thread;
 
-	pthread_mutex_t lock; /* protects the members below */
+	struct mutex lock; /* protects the members below */
 	pthread_cond_t woken;
 	bool paused, fresh;
 	struct sample sample;
@@ -59,11 +60,11 @@ static void poll_cluster(struct feed *f, struct sample *s)
 static void publish_sample(struct feed *f, struct sample *s)
 {
 	s->at = clock_now();
-	pthread_mutex_lock(&f->lock);
+	mutex_lock(&f->lock);
 	feed_sample_release(&f->sample);
 	f->sample = *s;
 	f->fresh = true;
-	pthread_mutex_unlock(&f->lock);
+	mutex_unlock(&f->lock);
 	eventfd_write(f->event, 1);
 }
 
@@ -72,14 +73,14 @@ static bool sleep_until_next(struct feed *f, int64_t until)
 {
 	struct timespec ts = { until / NSEC_PER_SEC, until % NSEC_PER_SEC };
 
-	pthread_mutex_lock(&f->lock);
+	mutex_lock(&f->lock);
 	while (!atomic_load(&f->stop) && (f->paused || clock_now() < until)) {
 		if (f->paused)
-			pthread_cond_wait(&f->woken, &f->lock);
+			mutex_wait(&f->woken, &f->lock);
 		else
-			pthread_cond_timedwait(&f->woken, &f->lock, &ts);
+			mutex_wait_until(&f->woken, &f->lock, &ts);
 	}
-	pthread_mutex_unlock(&f->lock);
+	mutex_unlock(&f->lock);
 	return !atomic_load(&f->stop);
 }
 
@@ -113,7 +114,7 @@ enum err_code feed_start(const struct plan *p, int64_t interval, struct feed **o
 	f->plan = p;
 	f->interval = interval;
 	f->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	pthread_mutex_init(&f->lock, NULL);
+	mutex_init(&f->lock, LOCK_SCREEN_FEED);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&f->woken, &monotonic);
@@ -140,15 +141,15 @@ void feed_stop(struct feed *f)
 	bool running = !atomic_exchange(&f->stop, true);
 
 	if (running) {
-		pthread_mutex_lock(&f->lock);
+		mutex_lock(&f->lock);
 		pthread_cond_signal(&f->woken);
-		pthread_mutex_unlock(&f->lock);
+		mutex_unlock(&f->lock);
 		pthread_join(f->thread, NULL);
 	}
 	stat_disconnect(&f->link);
 	feed_sample_release(&f->sample);
 	pthread_cond_destroy(&f->woken);
-	pthread_mutex_destroy(&f->lock);
+	mutex_destroy(&f->lock);
 	if (f->event >= 0)
 		close(f->event);
 	free(f->dir);
@@ -166,21 +167,21 @@ bool feed_take(struct feed *f, struct sample *out)
 	bool fresh;
 
 	eventfd_read(f->event, &ignored);
-	pthread_mutex_lock(&f->lock);
+	mutex_lock(&f->lock);
 	fresh = f->fresh;
 	if (fresh)
 		*out = f->sample;
 	if (fresh)
 		f->sample = (struct sample){ 0 };
 	f->fresh = false;
-	pthread_mutex_unlock(&f->lock);
+	mutex_unlock(&f->lock);
 	return fresh;
 }
 
 void feed_pause(struct feed *f, bool pause)
 {
-	pthread_mutex_lock(&f->lock);
+	mutex_lock(&f->lock);
 	f->paused = pause;
 	pthread_cond_signal(&f->woken);
-	pthread_mutex_unlock(&f->lock);
+	mutex_unlock(&f->lock);
 }

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "core/lock.h"
 #include "core/mem.h"
 #include "pskit/handle.h"
 
@@ -19,7 +20,7 @@
 struct async {
 	struct ps *p;
 	pthread_t thread;
-	pthread_mutex_t lock;
+	struct mutex lock;
 	pthread_cond_t given;
 	struct call call; /* the next call; fn is NULL if none */
 	char *text;
@@ -34,24 +35,24 @@ static void *make_calls(void *ctx)
 	struct async *a = ctx;
 	uint64_t one = 1;
 
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	for (;;) {
 		struct call c;
 
 		while (!a->call.fn && !a->end)
-			pthread_cond_wait(&a->given, &a->lock);
+			mutex_wait(&a->given, &a->lock);
 		if (!a->call.fn)
 			break;
 		c = a->call;
 		a->call.fn = NULL;
-		pthread_mutex_unlock(&a->lock);
+		mutex_unlock(&a->lock);
 		a->result = c.fn(a->p, &c);
 		atomic_store(&a->busy, false);
 		if (write(a->fd, &one, sizeof one) < 0)
 			abort(); /* cannot fail: the counter is 0 or 1 */
-		pthread_mutex_lock(&a->lock);
+		mutex_lock(&a->lock);
 	}
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 	return NULL;
 }
 
@@ -67,7 +68,7 @@ static int start_call_thread(struct ps *p)
 		free(a);
 		return pskit_return(p, err_sys(&p->e, ERR_IO, "eventfd"));
 	}
-	pthread_mutex_init(&a->lock, NULL);
+	mutex_init(&a->lock, LOCK_ASYNC);
 	pthread_cond_init(&a->given, NULL);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -98,13 +99,13 @@ void pskit_end_async(struct ps *p)
 		return;
 	if (atomic_load(&a->busy))
 		ps_cancel(p);
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	a->end = true;
 	pthread_cond_signal(&a->given);
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 	pthread_join(a->thread, NULL);
 	pthread_cond_destroy(&a->given);
-	pthread_mutex_destroy(&a->lock);
+	mutex_destroy(&a->lock);
 	close(a->fd);
 	free(a->text);
 	free(a);
@@ -119,7 +120,7 @@ int pskit_run_call(struct ps *p, const struct call *c)
 		return c->fn(p, c);
 	if (atomic_load(&a->busy) || a->some)
 		return PS_USAGE;
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	free(a->text);
 	a->text = c->text ? mem_strdup(c->text) : NULL;
 	a->call = *c;
@@ -127,7 +128,7 @@ int pskit_run_call(struct ps *p, const struct call *c)
 	a->some = true;
 	atomic_store(&a->busy, true);
 	pthread_cond_signal(&a->given);
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 	return PS_AGAIN;
 }
 

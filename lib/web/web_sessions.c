@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: ISC */
+#include "core/lock.h"
 #include "web/sessions.h"
 
 #include <pthread.h>
@@ -30,7 +31,7 @@ struct session {
 };
 
 struct web_sessions {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct ticket ticket[WEB_TICKETS];
 	struct session session[WEB_SESSIONS];
 	unsigned tries; /* wrong tickets since the last was made */
@@ -40,7 +41,7 @@ struct web_sessions *web_sessions_new(void)
 {
 	struct web_sessions *s = mem_alloc(sizeof *s);
 
-	pthread_mutex_init(&s->lock, NULL);
+	mutex_init(&s->lock, LOCK_WEB_SESSIONS);
 	return s;
 }
 
@@ -48,7 +49,7 @@ void web_sessions_free(struct web_sessions *s)
 {
 	if (!s)
 		return;
-	pthread_mutex_destroy(&s->lock);
+	mutex_destroy(&s->lock);
 	sodium_memzero(s, sizeof *s);
 	free(s);
 }
@@ -91,7 +92,7 @@ void web_ticket_new(struct web_sessions *s, bool change, int64_t now, char out[s
 {
 	struct ticket *at = &s->ticket[0];
 
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	expire_secrets(s, now);
 	for (size_t i = 1; i < WEB_TICKETS; i++)
 		if (s->ticket[i].secret.at < at->secret.at)
@@ -99,7 +100,7 @@ void web_ticket_new(struct web_sessions *s, bool change, int64_t now, char out[s
 	make_web_secret(&at->secret, TICKET, now, out);
 	at->change = change;
 	s->tries = 0;
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 /* Finds a ticket, and counts wrong ones.  Compares with all tickets, so that the time does not tell
@@ -147,7 +148,7 @@ enum web_right web_right(struct web_sessions *s, const char *secret, int64_t now
 	struct session *session;
 	struct secret *which = NULL;
 
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	expire_secrets(s, now);
 	session = find_web_session(s, secret, &which);
 	if (session) {
@@ -156,7 +157,7 @@ enum web_right web_right(struct web_sessions *s, const char *secret, int64_t now
 	} else if (find_web_ticket(s, secret)) {
 		right = WEB_TICKET;
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return right;
 }
 
@@ -173,7 +174,7 @@ bool web_session_open(struct web_sessions *s, const char *ticket, int64_t now,
 	bool good;
 
 	change[0] = 0;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	expire_secrets(s, now);
 	t = find_web_ticket(s, ticket);
 	good = t != NULL;
@@ -187,7 +188,7 @@ bool web_session_open(struct web_sessions *s, const char *ticket, int64_t now,
 			make_web_secret(&at->change, 'c', now, change);
 		sodium_memzero(t, sizeof *t);
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return good;
 }
 
@@ -196,9 +197,9 @@ void web_session_end(struct web_sessions *s, const char *secret)
 	struct session *session;
 	struct secret *which;
 
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	session = find_web_session(s, secret, &which);
 	if (session)
 		sodium_memzero(session, sizeof *session);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }

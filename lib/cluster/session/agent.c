@@ -41,14 +41,14 @@ static void on_agent_live(void *ctx, const struct hs_server_info *server)
 	char *text = NULL;
 
 	(void)server;
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	if (a->cfg.join) {
 		/* We state the layout epoch that we know, so that a coordinator which has lost
 		 * its state does not take us for a new process. */
 		json_object_set_new(a->cfg.join, "epoch", json_integer(a->epoch));
 		text = json_text(a->cfg.join);
 	}
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 	FAIL_POINT("join_before");
 	if (text)
 		agent_send(a, text, 0);
@@ -92,10 +92,10 @@ static enum err_code deliver_view(struct agent *a)
 		a->cfg.view(a->cfg.ctx, view);
 	/* The cluster has ended: no call will be answered. */
 	if (json_flag(view, "ended")) {
-		pthread_mutex_lock(&a->lock);
+		mutex_lock(&a->lock);
 		a->over = true;
 		pthread_cond_broadcast(&a->answered);
-		pthread_mutex_unlock(&a->lock);
+		mutex_unlock(&a->lock);
 	}
 	json_decref(view);
 	return ERR_OK;
@@ -373,10 +373,10 @@ static void *run_agent(void *ctx)
 		dial_backoff_failed(&backoff, clock_now());
 		wait_before_retry(a, pause);
 	}
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	a->ended = true;
 	pthread_cond_broadcast(&a->answered);
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 	if (!atomic_load(&a->stop) && a->cfg.lost)
 		a->cfg.lost(a->cfg.ctx, &a->fault);
 	return NULL;
@@ -398,7 +398,7 @@ enum err_code agent_start(const struct agent_config *cfg, struct agent **out, st
 	atomic_init(&a->deadline, cfg->deadline);
 	atomic_init(&a->interrupt, NULL);
 	a->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	pthread_mutex_init(&a->lock, NULL);
+	mutex_init(&a->lock, LOCK_AGENT);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&a->answered, &attr);
@@ -437,16 +437,16 @@ void agent_stop(struct agent *a)
 	buf_release(&a->view);
 	close(a->wake);
 	pthread_cond_destroy(&a->answered);
-	pthread_mutex_destroy(&a->lock);
+	mutex_destroy(&a->lock);
 	free(a);
 }
 
 void agent_set_join(struct agent *a, json_t *join)
 {
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	json_decref(a->cfg.join);
 	a->cfg.join = json_deep_copy(join);
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 }
 
 void agent_set_pace(struct agent *a, int64_t heartbeat, int64_t deadline)

@@ -25,7 +25,7 @@ void agent_send_messages(struct agent *a)
 {
 	struct ask **p, *ask;
 
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	for (p = &a->asks; (ask = *p);) {
 		if (!ask->sent)
 			agent_send(a, ask->text, ask->seq);
@@ -38,14 +38,14 @@ void agent_send_messages(struct agent *a)
 		free(ask->text);
 		free(ask);
 	}
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 }
 
 void agent_deliver_answer(struct agent *a, uint64_t seq, json_t *answer)
 {
 	json_t *error = json_object_get(answer, "error");
 
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	for (struct ask *ask = a->asks; ask; ask = ask->next) {
 		/* A tell has no reader for an answer. */
 		if (ask->seq != seq || ask->done || ask->tell)
@@ -62,15 +62,15 @@ void agent_deliver_answer(struct agent *a, uint64_t seq, json_t *answer)
 	}
 	json_decref(answer);
 	pthread_cond_broadcast(&a->answered);
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 }
 
 void agent_requeue_messages(struct agent *a)
 {
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	for (struct ask *ask = a->asks; ask; ask = ask->next)
 		ask->sent = false;
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 }
 
 /* ---- on any thread ---- */
@@ -104,9 +104,9 @@ void agent_tell(struct agent *a, json_t *msg)
 	ask->text = json_text(msg);
 	json_decref(msg);
 	ask->tell = true;
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	enqueue_message(a, ask);
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 	agent_wake(a);
 }
 
@@ -116,7 +116,7 @@ void agent_tell_lasting(struct agent *a, const char *name, json_t *msg)
 	struct ask *ask;
 
 	json_decref(msg);
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	for (ask = a->asks; ask && strcmp(ask->name, name) != 0; ask = ask->next)
 		;
 	if (!ask) {
@@ -128,7 +128,7 @@ void agent_tell_lasting(struct agent *a, const char *name, json_t *msg)
 	free(ask->text);
 	ask->text = text;
 	ask->sent = false;
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 	agent_wake(a);
 }
 
@@ -137,9 +137,9 @@ static bool is_call_interrupted(struct agent *a)
 {
 	bool came;
 
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 	came = interrupt_came(atomic_load(&a->interrupt));
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	return came;
 }
 
@@ -157,7 +157,7 @@ static bool await_answer(struct agent *a, const struct ask *ask, int64_t until)
 			break;
 		next = next < until ? next : until;
 		ts = (struct timespec){ next / NSEC_PER_SEC, next % NSEC_PER_SEC };
-		pthread_cond_timedwait(&a->answered, &a->lock, &ts);
+		mutex_wait_until(&a->answered, &a->lock, &ts);
 	}
 	return true;
 }
@@ -169,16 +169,16 @@ enum err_code agent_call(struct agent *a, const json_t *msg, int64_t timeout_ns,
 	bool patient;
 
 	*answer = NULL;
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	enqueue_message(a, &ask);
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 	agent_wake(a);
-	pthread_mutex_lock(&a->lock);
+	mutex_lock(&a->lock);
 	patient = await_answer(a, &ask, clock_now() + timeout_ns);
 	for (p = &a->asks; *p != &ask; p = &(*p)->next)
 		;
 	*p = ask.next;
-	pthread_mutex_unlock(&a->lock);
+	mutex_unlock(&a->lock);
 	free(ask.text);
 	if (ask.done && !ask.why.code) {
 		*answer = ask.answer;

@@ -28,6 +28,7 @@
 #include <stdbool.h>
 
 #include "core/buf.h"
+#include "core/lock.h"
 #include "session/agent.h"
 
 /* A message to the coordinator. A call lives on its caller's stack until the answer has come.
@@ -46,7 +47,7 @@ struct ask {
 struct agent {
 	struct agent_config cfg;
 	pthread_t thread;
-	pthread_mutex_t lock; /* asks, next_seq, cfg.join, ended, over */
+	struct mutex lock; /* asks, next_seq, cfg.join, ended, over */
 	pthread_cond_t answered;
 	struct ask *asks;
 	uint64_t next_seq;

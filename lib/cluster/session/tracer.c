@@ -6,6 +6,7 @@
 
 #include "core/clock.h"
 #include "core/json.h"
+#include "core/lock.h"
 #include "core/mem.h"
 #include "session/agent.h"
 
@@ -21,8 +22,8 @@ struct row {
 struct tracer {
 	/* the first member, because tracer_is_on reads it there; 0: no trace is taken */
 	_Atomic uint64_t id;
-	pthread_mutex_t lock; /* protects the members below, except `heard` */
-	struct row *row;      /* TRACER_ROWS of them; NULL: off */
+	struct mutex lock; /* protects the members below, except `heard` */
+	struct row *row;   /* TRACER_ROWS of them; NULL: off */
 	unsigned nrows;
 	uint64_t dropped;
 	/* when the view that began the trace came: times are sent relative to it; agent's
@@ -34,7 +35,7 @@ struct tracer *tracer_new(void)
 {
 	struct tracer *t = mem_alloc(sizeof *t);
 
-	pthread_mutex_init(&t->lock, NULL);
+	mutex_init(&t->lock, LOCK_TRACER);
 	return t;
 }
 
@@ -42,7 +43,7 @@ void tracer_free(struct tracer *t)
 {
 	if (!t)
 		return;
-	pthread_mutex_destroy(&t->lock);
+	mutex_destroy(&t->lock);
 	free(t->row);
 	free(t);
 }
@@ -56,7 +57,7 @@ void tracer_add(struct tracer *t, enum trace_row kind, const int64_t *v, unsigne
 {
 	struct row *r;
 
-	pthread_mutex_lock(&t->lock);
+	mutex_lock(&t->lock);
 	if (t->row && t->nrows < TRACER_ROWS) {
 		r = &t->row[t->nrows++];
 		r->kind = (uint8_t)kind;
@@ -65,7 +66,7 @@ void tracer_add(struct tracer *t, enum trace_row kind, const int64_t *v, unsigne
 	} else {
 		t->dropped += t->row != NULL;
 	}
-	pthread_mutex_unlock(&t->lock);
+	mutex_unlock(&t->lock);
 }
 
 /* ---- on the agent's thread ---- */
@@ -111,14 +112,14 @@ static void send_trace_rows(struct tracer *t, struct agent *a, bool last)
 	unsigned n, at = 0;
 
 	/* Other threads go on with an empty buffer. */
-	pthread_mutex_lock(&t->lock);
+	mutex_lock(&t->lock);
 	row = t->row;
 	n = t->nrows;
 	dropped = t->dropped;
 	t->row = fresh;
 	t->nrows = 0;
 	t->dropped = 0;
-	pthread_mutex_unlock(&t->lock);
+	mutex_unlock(&t->lock);
 	do {
 		unsigned k = n - at < PAGE_ROWS ? n - at : PAGE_ROWS;
 
@@ -137,11 +138,11 @@ static void end_process_trace(struct tracer *t, struct agent *a)
 static void start_process_trace(struct tracer *t, uint64_t id)
 {
 	t->heard = clock_now();
-	pthread_mutex_lock(&t->lock);
+	mutex_lock(&t->lock);
 	t->row = mem_array(TRACER_ROWS, sizeof *t->row);
 	t->nrows = 0;
 	t->dropped = 0;
-	pthread_mutex_unlock(&t->lock);
+	mutex_unlock(&t->lock);
 	atomic_store(&t->id, id);
 }
 

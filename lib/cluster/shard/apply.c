@@ -17,9 +17,9 @@ void apply_step(struct shard *s, struct part *p, uint64_t examples)
 	bool torn = false;
 
 	if (p->chain.to != NO_SERVER) {
-		pthread_mutex_lock(&s->gate.lock);
+		mutex_lock(&s->gate.lock);
 		torn = sync_may_lack_pushes(&s->gate.sync, step, false);
-		pthread_mutex_unlock(&s->gate.lock);
+		mutex_unlock(&s->gate.lock);
 	}
 	snapshot_before_update(s, p, step);
 	settings_epoch_set(s, p, r);

@@ -16,7 +16,7 @@ enum shard_answer shard_assign(struct shard *s, uint16_t table, uint32_t part, c
 
 	if (!p || p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	for (size_t at = 0, n; at < p->n; at += n) {
 		n = p->n - at < PIECE ? p->n - at : PIECE;
 		if (p->dense.stamps)
@@ -25,7 +25,7 @@ enum shard_answer shard_assign(struct shard *s, uint16_t table, uint32_t part, c
 		memcpy(p->dense.w + at, w + at, n * sizeof *w);
 	}
 	p->version++;
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	return SHARD_OK;
 }
 
@@ -70,7 +70,7 @@ enum shard_answer shard_assign_rows(struct shard *s, uint16_t table, uint32_t pa
 
 	if (!p || !p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	good = budget_has_room(p, s, &room);
 	if (good)
 		begin_update(p);
@@ -80,7 +80,7 @@ enum shard_answer shard_assign_rows(struct shard *s, uint16_t table, uint32_t pa
 	}
 	p->version += good;
 	budget_book_rows(p, &s->budget);
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	return good ? SHARD_OK : SHARD_BAD;
 }
 
@@ -106,7 +106,7 @@ enum shard_answer shard_retain_rows(struct shard *s, uint16_t table, uint32_t pa
 
 	if (!p || !p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	if (rows_sift(p->sparse.rows, is_among, &kept)) {
 		begin_update(p);
 		p->version++;
@@ -116,6 +116,6 @@ enum shard_answer shard_retain_rows(struct shard *s, uint16_t table, uint32_t pa
 		part_forget_rows(p);
 		budget_book_rows(p, &s->budget);
 	}
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	return SHARD_OK;
 }

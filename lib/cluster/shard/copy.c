@@ -411,7 +411,7 @@ void shard_send(struct shard *s, uint16_t server, uint64_t session, uint16_t tab
 
 	if (!p)
 		return;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	for (struct copy *c = p->chain.to == server ? p->chain.sent : NULL; c; c = c->next) {
 		if (c->session == session)
 			continue;
@@ -419,7 +419,7 @@ void shard_send(struct shard *s, uint16_t server, uint64_t session, uint16_t tab
 			break;
 		c->session = session;
 	}
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 }
 
 /* Drops the records that `to` has acknowledged. */
@@ -448,10 +448,10 @@ void shard_acknowledged(struct shard *s, uint16_t server, uint16_t table, uint32
 
 	if (!p)
 		return;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	if (p->chain.to == server)
 		drop_acknowledged(p, seq);
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 }
 
 static bool forward_unsent(struct shard *s, struct part *p, void *ctx)

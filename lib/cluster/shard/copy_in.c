@@ -299,7 +299,7 @@ enum shard_answer shard_copy(struct shard *s, const struct copy *c, const uint8_
 
 	if (!p || !parse_copy(s, c, payload, len, &in))
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	a = apply_copy(s, p, &in);
 	*due = (struct shard_due){ .tenure = atomic_load(&p->tenure),
 		.version = in.version,
@@ -311,7 +311,7 @@ enum shard_answer shard_copy(struct shard *s, const struct copy *c, const uint8_
 	wake = a == SHARD_OK && p->waited;
 	if (wake)
 		p->waited = false;
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	if (wake)
 		s->cfg.wake(s->cfg.ctx);
 	return a;

@@ -80,7 +80,7 @@ void shard_take_members(struct shard *s, const struct member *m, size_t n)
 	struct sync *sync = &s->gate.sync;
 	unsigned news = 0;
 
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	for (size_t i = 0; i < n; i++) {
 		news |= m[i].state == MEMBER_ACTIVE ? admit_holder(sync, &m[i])
 		    : m[i].state == MEMBER_DONE     ? finish_member(sync, &m[i])
@@ -89,7 +89,7 @@ void shard_take_members(struct shard *s, const struct member *m, size_t n)
 			memcpy(sync_at(sync, m[i].slot)->key, m[i].key, sizeof m[i].key);
 	}
 	s->gate.slowest = 0;
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 	if (news & RECAP)
 		shard_each(s, recap_part, NULL);
 	if (news & SETTLE)
@@ -100,9 +100,9 @@ bool shard_holds(struct shard *s, uint32_t slot, uint64_t incarnation)
 {
 	bool holds;
 
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	holds = !gate_fences(&s->gate.sync, slot, incarnation);
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 	return holds;
 }
 
@@ -112,12 +112,12 @@ bool shard_key_holds(struct shard *s, uint32_t slot, const uint8_t key[static 32
 	const struct sync_slot *x;
 	bool holds;
 
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	x = slot < s->gate.sync.nslots ? &s->gate.sync.slot[slot] : NULL;
 	holds = x &&
 	    (memcmp(x->key, unknown, sizeof unknown) == 0 ||
 	        memcmp(x->key, key, sizeof x->key) == 0);
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 	return holds;
 }
 
@@ -128,7 +128,7 @@ struct shard_vote shard_vote(struct shard *s, uint32_t slot, uint64_t incarnatio
 	struct sync_slot *p;
 	struct shard_vote v;
 
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	p = slot == SHARD_OUTSIDE ? NULL : sync_at(sync, slot);
 	/* The old holder is fenced at once, whatever the result of the vote. */
 	if (p && p->incarnation != incarnation)
@@ -138,7 +138,7 @@ struct shard_vote shard_vote(struct shard *s, uint32_t slot, uint64_t incarnatio
 	v.yes = resume || step >= v.frontier;
 	if (!resume)
 		sync->hold = v.yes ? step : SYNC_NEVER;
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 	if (!v.yes)
 		s->cfg.wake(s->cfg.ctx);
 	return v;
@@ -146,9 +146,9 @@ struct shard_vote shard_vote(struct shard *s, uint32_t slot, uint64_t incarnatio
 
 void shard_decided(struct shard *s)
 {
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	s->gate.sync.hold = SYNC_NEVER;
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 	gate_close(s);
 	s->cfg.wake(s->cfg.ctx);
 }
@@ -222,7 +222,7 @@ enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnati
 	enum shard_answer a = SHARD_OK;
 	bool news = false;
 
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	if (gate_fences(sync, slot, incarnation))
 		a = SHARD_FENCED;
 	else if ((news = clock_passes_mode_change(&s->gate, slot, step)) ||
@@ -230,7 +230,7 @@ enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnati
 		a = SHARD_HOLD;
 	else
 		news = record_clock(s, slot, step, examples);
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 	if (!news)
 		return a;
 	gate_close(s);
@@ -242,13 +242,13 @@ enum shard_answer shard_done(struct shard *s, uint32_t slot, uint64_t incarnatio
 {
 	enum shard_answer a = SHARD_OK;
 
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	if (gate_fences(&s->gate.sync, slot, incarnation))
 		a = SHARD_FENCED;
 	else
 		s->gate.sync.slot[slot].active = false;
 	s->gate.slowest = 0;
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 	if (a == SHARD_OK) {
 		gate_close(s);
 		s->cfg.wake(s->cfg.ctx);
@@ -270,14 +270,14 @@ enum shard_answer gate_push(struct shard *s, const struct part *part, const stru
 
 	if (p->slot == SHARD_OUTSIDE)
 		return SHARD_OK;
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	if (gate_fences(sync, p->slot, p->incarnation))
 		a = SHARD_FENCED;
 	else if (!sync_may_push(sync, p->step))
 		a = SHARD_HOLD;
 	else if (sync->slot[p->slot].last <= p->step && !gate_is_ahead(s, part, p->step))
 		sync->slot[p->slot].last = p->step + 1;
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 	return a;
 }
 
@@ -285,9 +285,9 @@ void gate_count_refused(struct shard *s, uint32_t slot)
 {
 	if (slot == SHARD_OUTSIDE)
 		return;
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	sync_at(&s->gate.sync, slot)->refused++;
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 }
 
 /* The table of an announcement. NULL: the announcement is malformed, the slot is fenced, or it is a
@@ -313,12 +313,12 @@ void shard_expect(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t
 
 		if (!p)
 			continue;
-		pthread_mutex_lock(&p->lock);
+		mutex_lock(&p->lock);
 		/* Also for a partition that is not complete here yet: install_state merges these
 		 * announcements with the sender's. */
 		if (part_taken_end(p, slot) <= step)
 			part_expect(p, slot, step + 1);
-		pthread_mutex_unlock(&p->lock);
+		mutex_unlock(&p->lock);
 	}
 }
 
@@ -333,9 +333,9 @@ bool shard_withdraw(struct shard *s, uint32_t slot, uint64_t incarnation, uint64
 
 		if (!p)
 			continue;
-		pthread_mutex_lock(&p->lock);
+		mutex_lock(&p->lock);
 		was |= part_withdraw(p, slot, step);
-		pthread_mutex_unlock(&p->lock);
+		mutex_unlock(&p->lock);
 	}
 	return was;
 }
@@ -396,7 +396,7 @@ bool gate_step_is_complete(struct shard *s, struct part *p, uint64_t *examples)
 	bool complete = copy_may_send(p);
 	unsigned backup = settings_epoch_at(s, p->step)->mode.backup;
 
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	complete = complete && (backup ? enough_are_through(sync, p) : all_are_through(sync, p));
 	if (p->table->reduced) {
 		complete = complete && (reduced_is_here(p) || !reduced_may_come(sync, p->step));
@@ -404,7 +404,7 @@ bool gate_step_is_complete(struct shard *s, struct part *p, uint64_t *examples)
 	} else if (complete) {
 		*examples = p->sum.examples + absent_examples(sync, p);
 	}
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 	return complete;
 }
 
@@ -413,10 +413,10 @@ bool gate_in_turn(struct shard *s, const struct part *p, uint32_t slot, uint64_t
 	const struct sync *sync = &s->gate.sync;
 	bool turn = true;
 
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	for (uint32_t i = 0; turn && i < slot && i < sync->nslots; i++)
 		turn = slot_is_through(sync, p, i, step);
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 	return turn;
 }
 
@@ -449,12 +449,12 @@ bool gate_push_is_pending(struct shard *s, const struct part *p, uint64_t step)
 	if (!p->pushes.pending)
 		return false;
 	/* A live change of the mode takes the lock, too. */
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	/* The pushes of a closed step have arrived. */
 	needed = sync_sums_steps(&sync->mode) ? 0 : sync_needed_step(&sync->mode, step);
 	for (uint32_t i = 0; needed && !owed && i < p->pushes.nlast && i < sync->nslots; i++)
 		owed = slot_has_pending_push(sync, p, i, needed);
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 	return owed;
 }
 
@@ -467,24 +467,24 @@ bool shard_has_own_pushes(struct shard *s, uint16_t table, uint32_t part, uint32
 
 	if (!p)
 		return true;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	if (p->pushes.pending) {
-		pthread_mutex_lock(&s->gate.lock);
+		mutex_lock(&s->gate.lock);
 		owed = !sync_sums_steps(&sync->mode) && slot < sync->nslots &&
 		    slot_has_pending_push(sync, p, slot, step);
-		pthread_mutex_unlock(&s->gate.lock);
+		mutex_unlock(&s->gate.lock);
 	}
 	p->waited |= owed;
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	return !owed;
 }
 
 void gate_note_closed(struct shard *s, uint64_t step)
 {
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	if (step > s->gate.sync.answered)
 		s->gate.sync.answered = step;
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 }
 
 /* ---- pulls ---- */
@@ -494,12 +494,12 @@ static bool may_answer_pull(struct shard *s, uint64_t step,
 {
 	bool may;
 
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	may = rule(&s->gate.sync, step);
 	/* The puller deals its data by the present members, so they are settled for this step. */
 	if (may)
 		sync_note_answer(&s->gate.sync, step);
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 	return may;
 }
 
@@ -522,10 +522,10 @@ uint64_t shard_closed(struct shard *s)
 {
 	uint64_t closed = UINT64_MAX;
 
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	if (sync_sums_steps(&s->gate.sync.mode))
 		closed = s->gate.sync.closed;
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 	return closed;
 }
 
@@ -533,11 +533,11 @@ uint64_t shard_step(struct shard *s)
 {
 	uint64_t floor;
 
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	floor = sync_least_clock(&s->gate.sync);
 	if (floor == SYNC_NEVER)
 		floor = sync_frontier(&s->gate.sync);
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 	return floor;
 }
 
@@ -553,9 +553,9 @@ void gate_tell_closed(struct shard *s, struct part *p)
 	if (!p->step || !settings_epoch_sums_step(s, p->step - 1) || !p->here || !p->chain.head ||
 	    p->chain.to == NO_SERVER)
 		return;
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	torn = sync_may_lack_pushes(&s->gate.sync, p->step - 1, false);
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 	if (torn)
 		copy_step(s, p, p->step - 1);
 }
@@ -579,13 +579,13 @@ void gate_pass_empty_steps(struct shard *s, struct part *p)
 	if (!settings_epoch_sums_step(s, p->step) || settings_epoch_at(s, p->step)->mode.backup ||
 	    p->table->reduced || p->chain.head || !p->here || !p->live)
 		return;
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	floor = sync_completed(&s->gate.sync);
 	while (p->step < floor && p->step < end && no_push_expected(s, p)) {
 		p->step++;
 		p->prev_same = true;
 	}
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 }
 
 /* ---- all partitions ---- */
@@ -656,11 +656,11 @@ static void close_complete_steps(struct shard *s, bool force)
 {
 	struct gate *g = &s->gate;
 
-	pthread_mutex_lock(&g->lock);
+	mutex_lock(&g->lock);
 	/* Outside of bsp there are only steps left over from an earlier bsp, where a partition got
 	 * another head. */
 	if (!sync_sums_steps(&g->sync.mode) && !force && !atomic_load(&g->behind)) {
-		pthread_mutex_unlock(&g->lock);
+		mutex_unlock(&g->lock);
 		return;
 	}
 	g->again |= force || !sync_sums_steps(&g->sync.mode);
@@ -670,11 +670,11 @@ static void close_complete_steps(struct shard *s, bool force)
 
 		g->closing = true;
 		g->again = false;
-		pthread_mutex_unlock(&g->lock);
+		mutex_unlock(&g->lock);
 		FAIL_POINT("close_before");
 		shard_each(s, close_part_steps, &c);
 		FAIL_POINT("close_after");
-		pthread_mutex_lock(&g->lock);
+		mutex_lock(&g->lock);
 		g->closing = false;
 		if (c.oldest < c.floor)
 			c.floor = c.oldest;
@@ -685,7 +685,7 @@ static void close_complete_steps(struct shard *s, bool force)
 		else if (!g->again && sync_completed(&g->sync) == clocked)
 			break;
 	}
-	pthread_mutex_unlock(&g->lock);
+	mutex_unlock(&g->lock);
 }
 
 void gate_close(struct shard *s)

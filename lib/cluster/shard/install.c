@@ -11,7 +11,7 @@
 /* Gives the partition up and frees its values. */
 static void leave_part(struct shard *s, struct part *p)
 {
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	/* Whatever is not safe by now will be pushed to other servers again: acknowledge nothing
 	 * more. */
 	atomic_fetch_add(&p->tenure, 1);
@@ -21,7 +21,7 @@ static void leave_part(struct shard *s, struct part *p)
 	copy_set_next(s, p, NO_SERVER, 0);
 	part_release_values(s, p);
 	p->waited = false;
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 }
 
 /* The incarnation of a server; 0: none. */
@@ -47,7 +47,7 @@ static enum err_code take_chain_place(struct shard *s, struct part *p, const str
 	uint16_t next = tail ? s->ops->next : run->chain[place + 1];
 	enum err_code rc = ERR_OK;
 
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	atomic_store(&p->gone, false);
 	made_before = feed_may_go_on(s, p, epoch);
 	p->live = true;
@@ -64,7 +64,7 @@ static enum err_code take_chain_place(struct shard *s, struct part *p, const str
 	s->ops->tell_closed(s, p);
 	copy_update_safe(p);
 	p->waited = false;
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	return rc;
 }
 

@@ -56,7 +56,7 @@ struct part *part_new(struct shard *s, const struct table *t, uint32_t index)
 {
 	struct part *p = mem_alloc(sizeof *p);
 
-	pthread_mutex_init(&p->lock, NULL);
+	mutex_init(&p->lock, LOCK_PART);
 	p->table = t;
 	p->index = index;
 	p->n = t->sparse ? 0 : table_part_elements(t, index);
@@ -176,7 +176,7 @@ void part_free(struct shard *s, struct part *p)
 {
 	if (!p)
 		return;
-	pthread_mutex_destroy(&p->lock);
+	mutex_destroy(&p->lock);
 	copy_drop_all(p);
 	snapshot_drop(p);
 	part_release_values(s, p);

@@ -25,6 +25,7 @@
 
 #include "ckpt/write.h"
 #include "core/hist.h"
+#include "core/lock.h"
 #include "core/steps.h"
 #include "shard/change_log.h"
 #include "shard/row_layout.h"
@@ -146,7 +147,7 @@ struct part_saved {
 
 /* One partition at this server. Its lock covers all fields that are not atomic. */
 struct part {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	const struct table *table;
 	uint32_t index, n; /* n: elements of a dense partition; 0 for a sparse one */
 	/* Settings epoch of its updates; the optimizer state has the layout of its rule. */
@@ -191,7 +192,7 @@ struct part {
  * order; another thread that finds `closing` set leaves `again` set, and the first goes round
  * once more. */
 struct gate {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct sync sync;
 	const struct settings_epoch *now; /* the settings epoch whose mode is in force */
 	bool turning; /* a thread is changing the mode (settings_epoch_change_mode) */

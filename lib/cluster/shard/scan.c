@@ -68,12 +68,12 @@ enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, str
 
 	if (!p || !p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	a = s->ops->may_show(s, p, SYNC_NEVER);
 	if (a == SHARD_OK && x->changed && !row_layout_has(&p->sparse.layout, ROW_SEEN))
 		a = SHARD_BAD;
 	if (a == SHARD_OK)
 		copy_scanned_rows(s, p, x);
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	return a;
 }

@@ -144,9 +144,9 @@ void shard_add_epoch(struct shard *s, const struct settings_epoch *r)
 	atomic_store(&s->settings_epochs,
 	    new_settings_epoch_list(l, l->n < SETTINGS_EPOCHS_MAX ? l->n : SETTINGS_EPOCHS_MAX - 1,
 	        r));
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	plan_mode_change(s);
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 }
 
 /* At a change of mode: the partition's steps count from the first step of the new mode on. A
@@ -169,11 +169,11 @@ void settings_epoch_enter_mode(struct shard *s, struct part *p)
 {
 	const struct settings_epoch *now;
 
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	/* While a thread changes the mode, its sweep may have missed this partition: use the next
 	 * mode. */
 	now = s->gate.turning ? next_mode_settings_epoch(s) : s->gate.now;
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 	if (sync_sums_steps(&now->mode) && !settings_epoch_sums_step(s, p->step))
 		enter_mode(s, p, (void *)(uintptr_t)now);
 }
@@ -194,16 +194,16 @@ void settings_epoch_change_mode(struct shard *s)
 {
 	struct gate *g = &s->gate;
 
-	pthread_mutex_lock(&g->lock);
+	mutex_lock(&g->lock);
 	while (!g->turning && sync_may_change_mode(&g->sync)) {
 		const struct settings_epoch *next = next_mode_settings_epoch(s);
 
 		g->turning = true;
-		pthread_mutex_unlock(&g->lock);
+		mutex_unlock(&g->lock);
 		shard_each(s, enter_mode, (void *)(uintptr_t)next);
 		if (sync_sums_steps(&next->mode))
 			shard_each(s, alloc_sums, NULL);
-		pthread_mutex_lock(&g->lock);
+		mutex_lock(&g->lock);
 		g->turning = false;
 		g->now = next;
 		g->sync.mode = next->mode;
@@ -212,7 +212,7 @@ void settings_epoch_change_mode(struct shard *s)
 		g->slowest = 0;
 		plan_mode_change(s);
 	}
-	pthread_mutex_unlock(&g->lock);
+	mutex_unlock(&g->lock);
 }
 
 /* ---- a partition: one rule after the other ---- */

@@ -20,7 +20,7 @@ enum err_code shard_new(const struct shard_config *cfg, struct shard **out, stru
 		free(s);
 		return err_set(e, ERR_NOMEM, "no memory for the table of tables");
 	}
-	pthread_mutex_init(&s->gate.lock, NULL);
+	mutex_init(&s->gate.lock, LOCK_GATE);
 	sync_init(&s->gate.sync, cfg->mode);
 	settings_epochs_init(s);
 	if (cfg->restore && !cfg->jobless)
@@ -55,7 +55,7 @@ void shard_free(struct shard *s)
 	settings_epochs_release(s);
 	free((void *)s->table);
 	sync_release(&s->gate.sync);
-	pthread_mutex_destroy(&s->gate.lock);
+	mutex_destroy(&s->gate.lock);
 	free(s);
 }
 
@@ -80,9 +80,9 @@ bool shard_each(struct shard *s, part_fn *fn, void *ctx)
 
 			if (!p)
 				continue;
-			pthread_mutex_lock(&p->lock);
+			mutex_lock(&p->lock);
 			go_on = fn(s, p, ctx);
-			pthread_mutex_unlock(&p->lock);
+			mutex_unlock(&p->lock);
 		}
 	}
 	return go_on;
@@ -139,10 +139,10 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	check = check_push(p, codec, push);
 	if (check == CODEC_MALFORMED)
 		return SHARD_BAD;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	a = gate_push(s, p, push);
 	if (a != SHARD_OK) {
-		pthread_mutex_unlock(&p->lock);
+		mutex_unlock(&p->lock);
 		return a;
 	}
 	step = p->step;
@@ -156,7 +156,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	if (wake)
 		p->waited = false;
 	settle = p->step != step && gate_caught_up(s, p);
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	hist_add(&s->apply_time, (uint64_t)(clock_now() - begin));
 	if (a == SHARD_OK && r->status == PUSH_REFUSED && !good && !again)
 		gate_count_refused(s, push->slot);
@@ -176,9 +176,9 @@ uint64_t shard_version(struct shard *s, uint16_t table, uint32_t part)
 
 	if (!p)
 		return 0;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	v = p->version;
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	return v;
 }
 
@@ -220,9 +220,9 @@ enum push_status shard_final_status(struct shard *s, uint16_t table, uint32_t pa
 
 	if (!p)
 		return status;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	status = s->ops->final_status(p, step, status);
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	return status;
 }
 
@@ -244,11 +244,11 @@ enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uin
 
 	if (!p || p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	a = s->ops->may_show(s, p, step);
 	if (a == SHARD_OK)
 		memcpy(out, shown_values(s, p, step, version), p->n * sizeof *out);
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	atomic_fetch_add_explicit(&s->pulls, 1, memory_order_relaxed);
 	return a;
 }
@@ -261,10 +261,10 @@ enum shard_answer shard_may_show(struct shard *s, uint16_t table, uint32_t part,
 
 	if (!p || p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	a = s->ops->may_show(s, p, step);
 	*version = p->version;
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	return a;
 }
 
@@ -276,12 +276,12 @@ enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t par
 
 	if (!p || p->table->sparse || !k)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	a = p->by && k <= p->by->rule->nslots ? s->ops->may_show(s, p, step) : SHARD_BAD;
 	if (a == SHARD_OK)
 		memcpy(out, p->dense.state + (k - 1) * p->n, p->n * sizeof *out);
 	*version = p->version;
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	return a;
 }
 
@@ -295,7 +295,7 @@ enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t p
 	if (!p || p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	*n = SIZE_MAX;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	a = s->ops->may_show(s, p, step);
 	if (a == SHARD_OK && p->dense.stamps) {
 		w = shown_values(s, p, step, version);
@@ -306,7 +306,7 @@ enum shard_answer shard_pull_changed(struct shard *s, uint16_t table, uint32_t p
 		for (size_t i = 0; *n != SIZE_MAX && i < *n; i++)
 			out[i] = w[place[i]];
 	}
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	if (*n != SIZE_MAX)
 		atomic_fetch_add_explicit(&s->pulls, 1, memory_order_relaxed);
 	return a;
@@ -322,9 +322,9 @@ enum shard_answer shard_pull_changed_rows(struct shard *s, uint16_t table, uint3
 	if (!p || !p->table->sparse)
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	*k = n;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	a = s->ops->show_rows(s, p, step, ids, n, since, out, place, k, version);
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	atomic_fetch_add_explicit(&s->pulls, 1, memory_order_relaxed);
 	return a;
 }

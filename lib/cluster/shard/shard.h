@@ -26,12 +26,8 @@
  * Only then is the change safe: receipts and pulls, which the chain's tail answers, show nothing
  * else. The states of a partition are in shard/part.h.
  *
- * Lock order of lib/cluster/shard. A thread that holds a lock takes only locks further down:
- *
- *    1. part.lock     shard/part.h, one for each partition; never two at once
- *    2. gate.lock     shard/part.h, one for each shard
- *
- * What callers must know of it:
+ * Locks: part.lock, one for each partition and never two at once, and then gate.lock, one for each
+ * shard (shard/part.h; core/lock.def has the whole order). What callers must know of them:
  *
  *    part.lock is held while cfg.forward, the put() of shard_send and the fn of shard_part_load are
  *        called: they may take locks of their own, but must not call this shard.

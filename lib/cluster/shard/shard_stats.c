@@ -59,7 +59,7 @@ bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out)
 
 		if (!p)
 			continue;
-		pthread_mutex_lock(&p->lock);
+		mutex_lock(&p->lock);
 		if (p->here && p->chain.head && p->sparse.rows) {
 			out->rows += rows_count(p->sparse.rows);
 			out->bytes += rows_bytes(p->sparse.rows) + row_life_bytes(p->sparse.life);
@@ -67,7 +67,7 @@ bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out)
 			for (unsigned k = 0; p->sparse.life && k < LIFE_COUNTS; k++)
 				out->count[k] += p->sparse.life->count[k];
 		}
-		pthread_mutex_unlock(&p->lock);
+		mutex_unlock(&p->lock);
 	}
 	return true;
 }
@@ -181,9 +181,9 @@ const struct hist *shard_apply_time(const struct shard *s)
 
 void shard_refusals(struct shard *s, void (*fn)(void *ctx, uint32_t slot, uint64_t n), void *ctx)
 {
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	for (size_t i = 0; i < s->gate.sync.nslots; i++)
 		if (s->gate.sync.slot[i].refused)
 			fn(ctx, (uint32_t)i, s->gate.sync.slot[i].refused);
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 }

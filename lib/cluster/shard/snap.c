@@ -392,10 +392,10 @@ void shard_snap_release(struct ckpt_part *parts, size_t n)
 void shard_snap_clocks(struct shard *s,
     void (*fn)(void *ctx, uint32_t slot, uint64_t clock, bool active), void *ctx)
 {
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	for (uint32_t i = 0; i < s->gate.sync.nslots; i++)
 		fn(ctx, i, s->gate.sync.slot[i].clock, s->gate.sync.slot[i].active);
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 }
 
 static bool drop_snapshot(struct shard *s, struct part *p, void *ctx)

@@ -14,11 +14,11 @@ void shard_set_relay(struct shard *s, uint32_t slot, uint64_t relay, uint64_t in
 {
 	struct sync_slot *x;
 
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	x = sync_at(&s->gate.sync, slot);
 	x->relay = relay;
 	x->given = incarnation;
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 }
 
 /* Does the relay speak for this incarnation of the slot? The gate's lock is held. */
@@ -39,9 +39,9 @@ enum shard_answer shard_relay_speaks(struct shard *s, uint64_t relay, uint32_t s
 {
 	enum shard_answer a;
 
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	a = relay_may_speak(&s->gate.sync, relay, slot, incarnation);
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 	return a;
 }
 
@@ -53,7 +53,7 @@ static enum shard_answer gate_takes_sum(struct shard *s, const struct part *p,
 	struct sync *sync = &s->gate.sync;
 	enum shard_answer a = SHARD_OK;
 
-	pthread_mutex_lock(&s->gate.lock);
+	mutex_lock(&s->gate.lock);
 	for (uint32_t i = 0; i < sum->body.n && a != SHARD_FENCED; i++) {
 		struct sum_contributor w = sum_contributor(&sum->body, i);
 		enum shard_answer one = relay_may_speak(sync, sum->relay, w.slot, w.incarnation);
@@ -69,7 +69,7 @@ static enum shard_answer gate_takes_sum(struct shard *s, const struct part *p,
 		if (x->last <= sum->step)
 			x->last = sum->step + 1;
 	}
-	pthread_mutex_unlock(&s->gate.lock);
+	mutex_unlock(&s->gate.lock);
 	return a;
 }
 
@@ -182,10 +182,10 @@ enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct 
 	if (values == CODEC_MALFORMED || !sync_sums_steps(&mode) || mode.backup ||
 	    s->cfg.deterministic)
 		return SHARD_BAD;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	a = gate_takes_sum(s, p, sum);
 	if (a != SHARD_OK) {
-		pthread_mutex_unlock(&p->lock);
+		mutex_unlock(&p->lock);
 		return a == SHARD_FENCED ? finish_sum(s, p, 0, sum, r, PUSH_SPLIT) : a;
 	}
 	step = p->step;
@@ -197,7 +197,7 @@ enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct 
 	if (wake)
 		p->waited = false;
 	settle = p->step != step && gate_caught_up(s, p);
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	if (settle)
 		shard_settle(s);
 	else if (wake)

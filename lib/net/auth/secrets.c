@@ -8,13 +8,14 @@
 #include <sys/stat.h>
 
 #include "core/clock.h"
+#include "core/lock.h"
 #include "core/mem.h"
 
 /* How many servers that refused the present key are remembered. */
 #define REFUSED 64u
 
 struct secrets {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct key_pair key;
 	struct secret_pair pair;
 	char *path, *where;
@@ -56,7 +57,7 @@ struct secrets *secrets_new(const struct key_pair *key, const struct secret_pair
 {
 	struct secrets *s = mem_alloc(sizeof *s);
 
-	pthread_mutex_init(&s->lock, NULL);
+	mutex_init(&s->lock, LOCK_SECRETS);
 	s->key = *key;
 	s->pair = *pair;
 	s->path = path;
@@ -71,7 +72,7 @@ void secrets_free(struct secrets *s)
 {
 	if (s == NULL)
 		return;
-	pthread_mutex_destroy(&s->lock);
+	mutex_destroy(&s->lock);
 	free(s->path);
 	free(s->where);
 	sodium_memzero(s, sizeof *s);
@@ -105,9 +106,9 @@ bool secrets_look(struct secrets *s, int64_t pause)
 {
 	bool changed;
 
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	changed = reread_if_changed(s, pause);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return changed;
 }
 
@@ -127,11 +128,11 @@ size_t secrets_accepted(struct secrets *s, struct secret out[static 2])
 {
 	size_t n = 1;
 
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	fill_secret(s, s->pair.now, &out[0]);
 	if (previous_is_accepted(s))
 		fill_secret(s, s->pair.before, &out[n++]);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return n;
 }
 
@@ -145,28 +146,28 @@ void secrets_offered(struct secrets *s, const uint8_t server[static KEY_BYTES], 
 	size_t at = refusal_slot(server);
 	bool old;
 
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	reread_if_changed(s, 0);
 	old = s->refused[at].old && previous_is_accepted(s) &&
 	    memcmp(s->refused[at].server, server, KEY_BYTES) == 0;
 	fill_secret(s, old ? s->pair.before : s->pair.now, out);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 void secrets_refused(struct secrets *s, const uint8_t server[static KEY_BYTES])
 {
 	size_t at = refusal_slot(server);
 
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	s->refused[at].old = memcmp(s->refused[at].server, server, KEY_BYTES) != 0 ||
 	    !s->refused[at].old;
 	memcpy(s->refused[at].server, server, KEY_BYTES);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 void secrets_both(struct secrets *s, struct secret_pair *out)
 {
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	*out = s->pair;
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }

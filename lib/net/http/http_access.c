@@ -33,7 +33,7 @@ static bool shared_key(struct http_server *s, const uint8_t pk[static KEY_BYTES]
 	struct http_key *slot = &s->keys[pk[0] % HTTP_KEY_CACHE];
 	bool good = true;
 
-	pthread_mutex_lock(&s->auth_lock);
+	mutex_lock(&s->auth_lock);
 	if (!slot->used || memcmp(slot->pk, pk, KEY_BYTES) != 0) {
 		good = httpsig_key(slot->key, &s->cfg.keys, pk, false, s->cfg.psk);
 		slot->used = good;
@@ -41,7 +41,7 @@ static bool shared_key(struct http_server *s, const uint8_t pk[static KEY_BYTES]
 	}
 	if (good)
 		memcpy(key, slot->key, 32);
-	pthread_mutex_unlock(&s->auth_lock);
+	mutex_unlock(&s->auth_lock);
 	return good;
 }
 
@@ -158,12 +158,12 @@ enum err_code http_access_claim(struct http_conn *c, const struct http_head *hea
 void http_server_secrets(struct http_server *s, const uint8_t psk[static KEY_BYTES],
     const uint8_t before[static KEY_BYTES], int64_t until)
 {
-	pthread_mutex_lock(&s->auth_lock);
+	mutex_lock(&s->auth_lock);
 	memcpy(s->cfg.psk, psk, KEY_BYTES);
 	memcpy(s->before, before, KEY_BYTES);
 	s->before_until = until;
 	sodium_memzero(s->keys, sizeof(s->keys));
-	pthread_mutex_unlock(&s->auth_lock);
+	mutex_unlock(&s->auth_lock);
 }
 
 /* The request may be signed with the previous pre-shared key. */
@@ -198,11 +198,11 @@ enum err_code http_access_verify(struct http_conn *c, const char *method, struct
 	int64_t now = clock_wall() / NSEC_PER_SEC;
 	enum err_code rc;
 
-	pthread_mutex_lock(&s->auth_lock);
+	mutex_lock(&s->auth_lock);
 	rc = httpsig_verify_request(x->key, &m, &x->head, s->replay, now, &local);
 	if (rc == ERR_AUTH && verify_before(c, &m, now))
 		rc = local.code = ERR_OK;
-	pthread_mutex_unlock(&s->auth_lock);
+	mutex_unlock(&s->auth_lock);
 	if (e != NULL)
 		*e = local;
 	return rc;

@@ -133,7 +133,7 @@ static void conn_open(struct http_listener *l, struct MHD_Connection *mhd, void 
 	c->deadline = clock_now() + s->request_timeout;
 	read_ip(c);
 	welcome = is_welcome(c);
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	c->next = l->conns;
 	if (c->next != NULL)
 		c->next->prev = c;
@@ -145,7 +145,7 @@ static void conn_open(struct http_listener *l, struct MHD_Connection *mhd, void 
 	} else {
 		shut_down_conn(c);
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	if (!welcome)
 		http_refused(c, "the Unix socket is for our own user");
 	*context = c;
@@ -157,7 +157,7 @@ static void conn_close(struct http_conn *c)
 {
 	struct http_server *s = c->l->s;
 
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	if (c->prev != NULL)
 		c->prev->next = c->next;
 	else
@@ -166,7 +166,7 @@ static void conn_close(struct http_conn *c)
 		c->next->prev = c->prev;
 	c->l->count[c->phase]--;
 	pthread_cond_broadcast(&s->quiet);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	free(c);
 }
 
@@ -185,7 +185,7 @@ void http_conns_phase(struct http_conn *c, enum http_phase phase, int64_t deadli
 {
 	struct http_server *s = c->l->s;
 
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	if (c->phase != HTTP_DOOMED) {
 		set_phase(c, phase);
 		c->deadline = deadline;
@@ -198,7 +198,7 @@ void http_conns_phase(struct http_conn *c, enum http_phase phase, int64_t deadli
 			evict_for(c, STRANGERS_MAX, STRANGERS_MAX_PER_IP);
 		}
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 enum http_park http_conns_park(struct http_conn *c, int64_t deadline, uint64_t seen)
@@ -207,7 +207,7 @@ enum http_park http_conns_park(struct http_conn *c, int64_t deadline, uint64_t s
 	enum http_park how = HTTP_PARK_AGAIN;
 	int64_t now = clock_now();
 
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	if (s->stopping || deadline <= now) {
 		c->late = true;
 	} else if (c->l->count[HTTP_PARKED] >= PARKED_MAX) {
@@ -221,7 +221,7 @@ enum http_park http_conns_park(struct http_conn *c, int64_t deadline, uint64_t s
 		wake_reaper_by(s, now + HANGUP_CHECK < deadline ? now + HANGUP_CHECK : deadline);
 		how = HTTP_PARK_HELD;
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return how;
 }
 
@@ -267,7 +267,7 @@ void *http_conns_reaper(void *server)
 	struct http_server *s = server;
 	struct timespec ts;
 
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	while (!s->stopping) {
 		int64_t now = clock_now(), next = INT64_MAX;
 
@@ -280,13 +280,13 @@ void *http_conns_reaper(void *server)
 			}
 		s->wake_at = next;
 		if (next == INT64_MAX) {
-			pthread_cond_wait(&s->wake, &s->lock);
+			mutex_wait(&s->wake, &s->lock);
 			continue;
 		}
 		ts.tv_sec = next / NSEC_PER_SEC;
 		ts.tv_nsec = next % NSEC_PER_SEC;
-		pthread_cond_timedwait(&s->wake, &s->lock, &ts);
+		mutex_wait_until(&s->wake, &s->lock, &ts);
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return NULL;
 }

@@ -96,9 +96,9 @@ static void sign_answer(const struct http_conn *c, const char *method, int statu
 	uint8_t boot[REPLAY_BOOT_BYTES];
 	char value[HTTPSIG_TEXT];
 
-	pthread_mutex_lock(&s->auth_lock);
+	mutex_lock(&s->auth_lock);
 	memcpy(boot, replay_boot(s->replay), sizeof(boot));
-	pthread_mutex_unlock(&s->auth_lock);
+	mutex_unlock(&s->auth_lock);
 	if (httpsig_sign_answer(x->key, &m, &x->head, boot, clock_wall() / NSEC_PER_SEC, value,
 	        NULL) == ERR_OK)
 		MHD_add_response_header(r, "PS1-Signature", value);

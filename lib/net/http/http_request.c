@@ -186,10 +186,10 @@ static enum MHD_Result run_handler(struct http_conn *c, const char *method)
 
 		if (x->park_until != 0 && http_access_again(c, &e) != ERR_OK)
 			return turn_away(c, method, 0, &e, NULL);
-		pthread_mutex_lock(&s->lock);
+		mutex_lock(&s->lock);
 		seen = s->kicks;
 		req.late = c->late || s->stopping;
-		pthread_mutex_unlock(&s->lock);
+		mutex_unlock(&s->lock);
 		if (x->route->fn(s->cfg.ctx, &req, &a) != HTTP_PARK)
 			return http_reply(c, method, &a, NULL, false);
 		park_ms = a.park_ms < HTTP_PARK_MAX_MS ? a.park_ms : HTTP_PARK_MAX_MS;

@@ -88,8 +88,8 @@ static void init_locks(struct http_server *s)
 
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_mutex_init(&s->lock, NULL);
-	pthread_mutex_init(&s->auth_lock, NULL);
+	mutex_init(&s->lock, LOCK_HTTP);
+	mutex_init(&s->auth_lock, LOCK_HTTP_AUTH);
 	pthread_cond_init(&s->wake, &attr);
 	pthread_cond_init(&s->quiet, &attr);
 	pthread_condattr_destroy(&attr);
@@ -104,8 +104,8 @@ static void server_free(struct http_server *s)
 		}
 	pthread_cond_destroy(&s->quiet);
 	pthread_cond_destroy(&s->wake);
-	pthread_mutex_destroy(&s->auth_lock);
-	pthread_mutex_destroy(&s->lock);
+	mutex_destroy(&s->auth_lock);
+	mutex_destroy(&s->lock);
 	replay_free(s->replay);
 	sodium_memzero(s, sizeof(*s));
 	free(s);
@@ -204,7 +204,7 @@ static void wait_quiet(struct http_server *s)
 
 			busy += count[HTTP_PARKED] + count[HTTP_BUSY] + count[HTTP_SENDING];
 		}
-		if (busy == 0 || pthread_cond_timedwait(&s->quiet, &s->lock, &ts) != 0)
+		if (busy == 0 || mutex_wait_until(&s->quiet, &s->lock, &ts) != 0)
 			return;
 	}
 }
@@ -218,13 +218,13 @@ void http_server_stop(struct http_server *s)
 	for (size_t i = 0; i < s->nlisteners; i++)
 		if (s->listener[i].mhd != NULL)
 			fd[i] = MHD_quiesce_daemon(s->listener[i].mhd);
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	s->stopping = true;
 	/* libmicrohttpd must not be stopped with suspended connections. */
 	http_conns_unpark_all(s, true);
 	pthread_cond_signal(&s->wake);
 	wait_quiet(s);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	if (s->reaping)
 		pthread_join(s->reaper, NULL);
 	for (size_t i = 0; i < s->nlisteners; i++) {
@@ -238,10 +238,10 @@ void http_server_stop(struct http_server *s)
 
 void http_server_kick(struct http_server *s)
 {
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	s->kicks++;
 	http_conns_unpark_all(s, false);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 uint16_t http_server_port(const struct http_server *s)

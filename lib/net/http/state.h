@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "auth/httpsig.h"
+#include "core/lock.h"
 #include "core/log.h"
 #include "http/args.h"
 #include "http/guard.h"
@@ -97,7 +98,7 @@ struct http_server {
 	struct http_listener listener[2];
 	size_t nlisteners;
 
-	pthread_mutex_t lock;
+	struct mutex lock;
 	pthread_cond_t wake;  /* wakes the reaper */
 	pthread_cond_t quiet; /* a connection has left BUSY, PARKED or SENDING */
 	pthread_t reaper;
@@ -105,7 +106,7 @@ struct http_server {
 	uint64_t kicks;
 	bool stopping, reaping;
 
-	pthread_mutex_t auth_lock; /* replay, keys, cfg.psk, before, before_until */
+	struct mutex auth_lock; /* replay, keys, cfg.psk, before, before_until */
 	struct replay *replay;
 	struct http_key keys[HTTP_KEY_CACHE];
 	uint8_t before[KEY_BYTES]; /* previous pre-shared key, valid until before_until */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/lock.h"
 #include "core/mem.h"
 #include "core/spin.h"
 
@@ -24,7 +25,7 @@ struct loop {
 	int epoll, wake;
 	_Atomic bool stop;
 	_Atomic int64_t heard;
-	pthread_mutex_t lock; /* first, last */
+	struct mutex lock; /* first, last */
 	struct post *first, **last;
 	struct epoll_event ready[EVENTS];
 	int nready, at;
@@ -52,7 +53,7 @@ enum err_code loop_new(struct loop **out, struct err *e)
 		free(l);
 		return ERR_IO;
 	}
-	pthread_mutex_init(&l->lock, NULL);
+	mutex_init(&l->lock, LOCK_LOOP);
 	l->last = &l->first;
 	*out = l;
 	return ERR_OK;
@@ -70,7 +71,7 @@ void loop_free(struct loop *l)
 	}
 	close(l->epoll);
 	close(l->wake);
-	pthread_mutex_destroy(&l->lock);
+	mutex_destroy(&l->lock);
 	free(l);
 }
 
@@ -119,11 +120,11 @@ void loop_post(struct loop *l, loop_fn fn, void *ctx)
 
 	p->fn = fn;
 	p->ctx = ctx;
-	pthread_mutex_lock(&l->lock);
+	mutex_lock(&l->lock);
 	idle = !l->first;
 	*l->last = p;
 	l->last = &p->next;
-	pthread_mutex_unlock(&l->lock);
+	mutex_unlock(&l->lock);
 	if (idle)
 		loop_nudge(l);
 }
@@ -135,11 +136,11 @@ static void run_posts(struct loop *l)
 
 	if (read(l->wake, &count, sizeof count) < 0 && errno != EAGAIN)
 		return;
-	pthread_mutex_lock(&l->lock);
+	mutex_lock(&l->lock);
 	p = l->first;
 	l->first = NULL;
 	l->last = &l->first;
-	pthread_mutex_unlock(&l->lock);
+	mutex_unlock(&l->lock);
 	for (; p; p = next) {
 		next = p->next;
 		p->fn(p->ctx);

@@ -75,12 +75,12 @@ static void record_event(void *ctx, const char *kind, const char *text)
 
 void host_lock(struct host *h)
 {
-	pthread_mutex_lock(&h->lock);
+	mutex_lock(&h->lock);
 }
 
 void host_unlock(struct host *h)
 {
-	pthread_mutex_unlock(&h->lock);
+	mutex_unlock(&h->lock);
 }
 
 /* Announces the state when it is durable. True: the cluster ends, and this process with it. */
@@ -104,7 +104,7 @@ static void commit(struct host *h, bool tell)
 {
 	bool end = publish(h, tell);
 
-	pthread_mutex_unlock(&h->lock);
+	mutex_unlock(&h->lock);
 	if (end)
 		server_end(h->server, NULL);
 }
@@ -127,7 +127,7 @@ void host_commit_and_wait(struct host *h)
 	host_publish(h);
 	while (state_file_is_awaited(h, stamp))
 		host_wait(h, 0);
-	pthread_mutex_unlock(&h->lock);
+	mutex_unlock(&h->lock);
 }
 
 void host_wait(struct host *h, int64_t until)
@@ -135,9 +135,9 @@ void host_wait(struct host *h, int64_t until)
 	struct timespec ts = { until / NSEC_PER_SEC, until % NSEC_PER_SEC };
 
 	if (until)
-		pthread_cond_timedwait(&h->changed, &h->lock, &ts);
+		mutex_wait_until(&h->changed, &h->lock, &ts);
 	else
-		pthread_cond_wait(&h->changed, &h->lock);
+		mutex_wait(&h->changed, &h->lock);
 }
 
 void host_wake_parked(struct host *h)
@@ -329,7 +329,7 @@ static void *run_ticker(void *ctx)
 		    ? host_view_due(h)
 		    : next;
 		ts = (struct timespec){ until / NSEC_PER_SEC, until % NSEC_PER_SEC };
-		pthread_cond_timedwait(&h->woken, &h->lock, &ts);
+		mutex_wait_until(&h->woken, &h->lock, &ts);
 	}
 	host_commit(h);
 	return NULL;
@@ -476,7 +476,7 @@ enum err_code host_start(struct server *s, struct err *e)
 	h->server = s;
 	h->views.notices_last = &h->views.notices;
 	io.ctx = h;
-	pthread_mutex_init(&h->lock, NULL);
+	mutex_init(&h->lock, LOCK_HOST);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&h->woken, &attr);
@@ -553,14 +553,14 @@ void host_stop(struct host *h)
 	file_service_stop(h);
 	lease_log_stop(h->file.leaselog);
 	if (h->ticker) {
-		pthread_mutex_lock(&h->lock);
+		mutex_lock(&h->lock);
 		atomic_store(&h->stop, true);
 		pthread_cond_signal(&h->woken);
-		pthread_mutex_unlock(&h->lock);
+		mutex_unlock(&h->lock);
 		pthread_join(h->ticker, NULL);
 	}
 	state_file_stop(h);
-	pthread_mutex_lock(&h->lock);
+	mutex_lock(&h->lock);
 	if (h->ticker) {
 		/* The last row of the metrics shows how the run ended. */
 		h->next_metrics = 0;
@@ -568,7 +568,7 @@ void host_stop(struct host *h)
 	}
 	http = h->http;
 	h->http = NULL;
-	pthread_mutex_unlock(&h->lock);
+	mutex_unlock(&h->lock);
 	http_server_stop(http);
 }
 
@@ -592,7 +592,7 @@ void host_free(struct host *h)
 	json_decref(h->config);
 	json_decref(h->followed);
 	adapt_free(h->adapt);
-	pthread_mutex_destroy(&h->lock);
+	mutex_destroy(&h->lock);
 	pthread_cond_destroy(&h->woken);
 	pthread_cond_destroy(&h->changed);
 	pthread_cond_destroy(&h->file.writer_woken);

@@ -15,7 +15,7 @@
  * The checkpoint scheduler, the uploader, the lease log and each file session have a thread of
  * their own.
  *
- * Locks: `lock` covers every member of struct host that is not atomic, except members that never
+ * Locks (their order is in core/lock.def): `lock` covers every member of struct host that is not atomic, except members that never
  * change after host_start and modules that have a lock of their own (`sessions`, `board`). A
  * thread that holds `lock` may take these locks, and holds none of them when it asks for `lock`:
  *
@@ -23,7 +23,7 @@
  *   the HTTP server's `lock`      in http_server_kick, and libmicrohttpd's own locks inside it
  *   the HTTP server's `auth_lock` in http_server_secrets
  *   the lock of an I/O thread's queue, in io_threads_show_view, io_threads_send_ctl and io_threads_wake
- *   server->end_lock              in server_end
+ *   server->end.lock              in server_end
  *   the lock of struct secrets    in secrets_both and secrets_look
  *
  * They are leaves for the host: it never holds two of them at once. The HTTP server calls routes
@@ -42,6 +42,7 @@
  * with host_unlock. */
 
 #include "coord/coord.h"
+#include "core/lock.h"
 #include "http/server.h"
 #include "store/server_state.h"
 
@@ -99,7 +100,7 @@ struct host_web {
 
 struct host {
 	struct server *server;
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct coord *coord;
 	struct coord_config cfg;
 	json_t *config;      /* the job's initial configuration */

@@ -47,10 +47,10 @@ static void add_view_keys(struct host *h, json_t *view)
 	json_t *keys = json_array();
 	uint64_t made;
 
-	pthread_rwlock_rdlock(&h->server->keys.lock);
+	rwlock_read(&h->server->keys.lock);
 	keyring_each(h->server->keys.ring, append_view_key, keys);
 	made = h->server->keys.made;
-	pthread_rwlock_unlock(&h->server->keys.lock);
+	rwlock_unlock(&h->server->keys.lock);
 	json_object_set_new(view, "keys", keys);
 	json_object_set_new(view, "keys_made", json_integer((json_int_t)made));
 }

@@ -132,7 +132,7 @@ static bool wait_to_retry(struct lease_log *l)
 	struct timespec ts = { until / NSEC_PER_SEC, until % NSEC_PER_SEC };
 
 	while (!l->stop && clock_now() < until)
-		pthread_cond_timedwait(&l->woken, &l->host->lock, &ts);
+		mutex_wait_until(&l->woken, &l->host->lock, &ts);
 	return !l->stop;
 }
 
@@ -151,14 +151,14 @@ static void write_pending(struct lease_log *l)
 	do {
 		struct err e = { 0 };
 
-		pthread_mutex_unlock(&h->lock);
+		mutex_unlock(&h->lock);
 		FAIL_POINT("lease_before");
 		if (anew)
 			truncate_log(l);
 		anew = false;
 		rc = write_lines(l, &lines, &e);
 		FAIL_POINT("lease_after");
-		pthread_mutex_lock(&h->lock);
+		mutex_lock(&h->lock);
 		if (rc)
 			state_file_report_failure(h, &e, clock_now());
 		/* A state.json that was written in the meantime has these changes, too. */
@@ -174,14 +174,14 @@ static void *run_log(void *ctx)
 {
 	struct lease_log *l = ctx;
 
-	pthread_mutex_lock(&l->host->lock);
+	mutex_lock(&l->host->lock);
 	while (!l->stop && !l->host->file.fenced) {
 		if (l->pending.len && !l->held)
 			write_pending(l);
 		else
-			pthread_cond_wait(&l->woken, &l->host->lock);
+			mutex_wait(&l->woken, &l->host->lock);
 	}
-	pthread_mutex_unlock(&l->host->lock);
+	mutex_unlock(&l->host->lock);
 	return NULL;
 }
 
@@ -217,10 +217,10 @@ void lease_log_stop(struct lease_log *l)
 {
 	if (!l || !l->started)
 		return;
-	pthread_mutex_lock(&l->host->lock);
+	mutex_lock(&l->host->lock);
 	l->stop = true;
 	pthread_cond_signal(&l->woken);
-	pthread_mutex_unlock(&l->host->lock);
+	mutex_unlock(&l->host->lock);
 	pthread_join(l->thread, NULL);
 	l->started = false;
 }

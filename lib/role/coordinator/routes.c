@@ -33,10 +33,10 @@ bool routes_find_key(void *ctx, const uint8_t pk[KEY_BYTES], struct http_peer *p
 	struct host *h = ctx;
 	bool found;
 
-	pthread_rwlock_rdlock(&h->server->keys.lock);
+	rwlock_read(&h->server->keys.lock);
 	found = fill_http_peer(keyring_find(h->server->keys.ring, pk, clock_wall() / NSEC_PER_SEC),
 	    peer);
-	pthread_rwlock_unlock(&h->server->keys.lock);
+	rwlock_unlock(&h->server->keys.lock);
 	return found;
 }
 
@@ -45,11 +45,11 @@ bool routes_find_token(void *ctx, const char *token, struct http_peer *peer)
 	struct host *h = ctx;
 	bool found;
 
-	pthread_rwlock_rdlock(&h->server->keys.lock);
+	rwlock_read(&h->server->keys.lock);
 	found = fill_http_peer(keyring_find_token(h->server->keys.ring, token,
 	                           clock_wall() / NSEC_PER_SEC),
 	    peer);
-	pthread_rwlock_unlock(&h->server->keys.lock);
+	rwlock_unlock(&h->server->keys.lock);
 	return found;
 }
 

@@ -82,9 +82,9 @@ int routes_get_keys(void *ctx, const struct http_request *req, struct http_answe
 
 	(void)req;
 	host_lock(h);
-	pthread_rwlock_rdlock(&h->server->keys.lock);
+	rwlock_read(&h->server->keys.lock);
 	keyring_each(h->server->keys.ring, list_key, &l);
-	pthread_rwlock_unlock(&h->server->keys.lock);
+	rwlock_unlock(&h->server->keys.lock);
 	host_commit(h);
 	json_decref(l.sessions);
 	return routes_answer(a, json_pack("{s:o}", "keys", l.list));
@@ -150,11 +150,11 @@ static bool is_admitted(struct server *s, const char *name, struct keyring_entry
 {
 	const struct keyring_entry *entry;
 
-	pthread_rwlock_rdlock(&s->keys.lock);
+	rwlock_read(&s->keys.lock);
 	entry = keyring_find_name(s->keys.ring, name);
 	if (entry)
 		*out = *entry;
-	pthread_rwlock_unlock(&s->keys.lock);
+	rwlock_unlock(&s->keys.lock);
 	return entry != NULL;
 }
 
@@ -371,9 +371,9 @@ int routes_post_secret(void *ctx, const struct http_request *req, struct http_an
 		json_decref(g.list);
 		return routes_fail(a, &e);
 	}
-	pthread_rwlock_rdlock(&h->server->keys.lock);
+	rwlock_read(&h->server->keys.lock);
 	keyring_each(h->server->keys.ring, add_remote_process, &g);
-	pthread_rwlock_unlock(&h->server->keys.lock);
+	rwlock_unlock(&h->server->keys.lock);
 	return routes_answer(a,
 	    json_pack("{s:I, s:o, s:o}", "grace_seconds", (json_int_t)grace, "until",
 	        date_or_null(until), "guests", g.list));

@@ -9,6 +9,7 @@
 #include "coordinator/settings_request.h"
 #include "core/clock.h"
 #include "core/json.h"
+#include "core/lock.h"
 #include "core/mem.h"
 #include "core/num.h"
 #include "web/curve.h"
@@ -34,7 +35,7 @@ static const char *const part_name[PARTS] = { "status", "why", "servers", "worke
 	"layout", "config" };
 
 struct dashboard_feed {
-	pthread_mutex_t lock; /* covers all members; the host's lock is taken inside it */
+	struct mutex lock; /* covers all members; the host's lock is taken inside it */
 	/* id of the snapshot: ms since 1970, or the previous id plus 1; 0: none yet */
 	uint64_t tick;
 	int64_t made;
@@ -48,7 +49,7 @@ struct dashboard_feed *dashboard_feed_new(void)
 {
 	struct dashboard_feed *b = mem_alloc(sizeof *b);
 
-	pthread_mutex_init(&b->lock, NULL);
+	mutex_init(&b->lock, LOCK_FEED);
 	return b;
 }
 
@@ -58,7 +59,7 @@ void dashboard_feed_free(struct dashboard_feed *b)
 		return;
 	for (size_t i = 0; i < PARTS; i++)
 		free(b->part[i].text);
-	pthread_mutex_destroy(&b->lock);
+	mutex_destroy(&b->lock);
 	free(b);
 }
 
@@ -307,7 +308,7 @@ int routes_web_feed_get(void *ctx, const struct http_request *req, struct http_a
 	if (!parse_number_query(req, "since", &since, a) ||
 	    !parse_number_query(req, "events", &events, a))
 		return HTTP_DONE;
-	pthread_mutex_lock(&b->lock);
+	mutex_lock(&b->lock);
 	age = clock_now() - b->made;
 	if (b->tick && since == b->tick && !req->late) {
 		a->park_ms = age < PERIOD ? (PERIOD - age) / NSEC_PER_MSEC + 1 : 1;
@@ -317,6 +318,6 @@ int routes_web_feed_get(void *ctx, const struct http_request *req, struct http_a
 			take_board_snapshot(b, h);
 		answer_feed(b, h, req, since, events, a);
 	}
-	pthread_mutex_unlock(&b->lock);
+	mutex_unlock(&b->lock);
 	return a->park_ms ? HTTP_PARK : HTTP_DONE;
 }

@@ -243,10 +243,10 @@ static enum err_code save_state(struct host *h, struct err *e)
 		lease_log_hold(h->file.leaselog);
 	text = describe_state(h);
 	host_prepare(h, &news, clock_now());
-	pthread_mutex_unlock(&h->lock);
+	mutex_unlock(&h->lock);
 	rc = write_state(h->server, text, e);
 	free(text);
-	pthread_mutex_lock(&h->lock);
+	mutex_lock(&h->lock);
 	h->file.writing = false;
 	if (h->file.leaselog)
 		lease_log_saved(h->file.leaselog, rc == ERR_OK);
@@ -298,12 +298,12 @@ static void *run_state_writer(void *ctx)
 			struct timespec ts = { h->file.save_again / NSEC_PER_SEC,
 				h->file.save_again % NSEC_PER_SEC };
 
-			pthread_cond_timedwait(&h->file.writer_woken, &h->lock, &ts);
+			mutex_wait_until(&h->file.writer_woken, &h->lock, &ts);
 		} else {
-			pthread_cond_wait(&h->file.writer_woken, &h->lock);
+			mutex_wait(&h->file.writer_woken, &h->lock);
 		}
 	}
-	pthread_mutex_unlock(&h->lock);
+	mutex_unlock(&h->lock);
 	return NULL;
 }
 
@@ -319,11 +319,11 @@ void state_file_stop(struct host *h)
 {
 	if (!h->file.writer_started)
 		return;
-	pthread_mutex_lock(&h->lock);
+	mutex_lock(&h->lock);
 	h->file.writer_stop = true;
 	pthread_cond_signal(&h->file.writer_woken);
 	pthread_cond_broadcast(&h->changed);
-	pthread_mutex_unlock(&h->lock);
+	mutex_unlock(&h->lock);
 	pthread_join(h->file.writer, NULL);
 	h->file.writer_started = false;
 }

@@ -188,14 +188,14 @@ void relay_shard_answered(struct shard *s, uint16_t table, uint32_t part, uint64
 
 	if (!p)
 		return;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	/* A sum that was sent twice is answered twice: ignore the second answer. */
 	if (p->chain.sent && p->chain.sent->seq == seq) {
 		note_sum_outcome(p, p->chain.sent->step, status);
 		copy_drop_first(p);
 		copy_update_safe(p);
 	}
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 }
 
 bool relay_shard_goes_alone(struct shard *s, uint16_t table, uint32_t part, uint32_t slot,
@@ -206,12 +206,12 @@ bool relay_shard_goes_alone(struct shard *s, uint16_t table, uint32_t part, uint
 
 	if (!p)
 		return false;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	in = part_taken_end(p, slot) > step;
 	alone = p->step > step;
 	for (const struct copy *c = p->chain.sent; c && alone && in; c = c->next)
 		alone = c->step != step;
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	return alone;
 }
 
@@ -383,9 +383,9 @@ bool relay_shard_ask_rows(struct shard *s, uint16_t table, uint32_t part,
 	if (!p || !p->table->sparse)
 		return true;
 	begin_fetch_step(s, step);
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	if (!p->here) {
-		pthread_mutex_unlock(&p->lock);
+		mutex_unlock(&p->lock);
 		return true;
 	}
 	/* Another thread may have begun the step, and not have dropped this partition's rows
@@ -399,7 +399,7 @@ bool relay_shard_ask_rows(struct shard *s, uint16_t table, uint32_t part,
 		*k += mark_row_asked(p, by, out[*k], &room);
 	}
 	book_fetched_rows(s, p);
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 	return room;
 }
 
@@ -418,13 +418,13 @@ void relay_shard_set(struct shard *s, uint16_t table, uint32_t part, uint64_t st
 
 	if (!p || p->table->sparse)
 		return;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	if (p->here && relay_part(p)->have <= step) {
 		memcpy(p->dense.w, w, p->n * sizeof *w);
 		relay_part(p)->have = step + 1;
 	}
 	note_arrival(p, version);
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 }
 
 void relay_shard_set_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
@@ -435,7 +435,7 @@ void relay_shard_set_rows(struct shard *s, uint16_t table, uint32_t part, uint64
 
 	if (!p || !p->table->sparse)
 		return;
-	pthread_mutex_lock(&p->lock);
+	mutex_lock(&p->lock);
 	for (uint32_t i = 0; p->here && i < n; i++) {
 		float *row = rows_put(p->sparse.rows, ids[i], &made);
 
@@ -448,7 +448,7 @@ void relay_shard_set_rows(struct shard *s, uint16_t table, uint32_t part, uint64
 	if (p->here)
 		book_fetched_rows(s, p);
 	note_arrival(p, version);
-	pthread_mutex_unlock(&p->lock);
+	mutex_unlock(&p->lock);
 }
 
 /* ---- the shard ---- */

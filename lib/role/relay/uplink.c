@@ -57,12 +57,12 @@ static void send_sums(struct uplink *u)
 	struct place *todo;
 	size_t n;
 
-	pthread_mutex_lock(&u->lock);
+	mutex_lock(&u->lock);
 	todo = u->todo;
 	n = u->ntodo;
 	u->todo = NULL;
 	u->ntodo = u->todo_cap = 0;
-	pthread_mutex_unlock(&u->lock);
+	mutex_unlock(&u->lock);
 	for (size_t i = 0; i < n; i++) {
 		struct sending d = { .u = u };
 
@@ -85,14 +85,14 @@ void uplink_forward(void *server, uint16_t index, uint16_t table, uint32_t part)
 	bool first;
 
 	(void)index;
-	pthread_mutex_lock(&u->lock);
+	mutex_lock(&u->lock);
 	if (u->ntodo == u->todo_cap) {
 		u->todo_cap = u->todo_cap ? u->todo_cap * 2 : 64;
 		u->todo = mem_regrow(u->todo, u->todo_cap, sizeof *u->todo);
 	}
 	first = u->ntodo == 0;
 	u->todo[u->ntodo++] = (struct place){ table, part };
-	pthread_mutex_unlock(&u->lock);
+	mutex_unlock(&u->lock);
 	if (first && !pthread_equal(pthread_self(), u->thread))
 		uplink_wake(u);
 }
@@ -104,7 +104,7 @@ void uplink_request_table(struct uplink *u, uint16_t table, uint64_t step, uint3
 	struct wanted *w;
 	bool news;
 
-	pthread_mutex_lock(&u->lock);
+	mutex_lock(&u->lock);
 	if (table >= u->nwanted) {
 		u->wanted = mem_regrow(u->wanted, (size_t)table + 1, sizeof *u->wanted);
 		memset(u->wanted + u->nwanted, 0, (table + 1 - u->nwanted) * sizeof *u->wanted);
@@ -114,17 +114,17 @@ void uplink_request_table(struct uplink *u, uint16_t table, uint64_t step, uint3
 	news = epoch > w->epoch || (epoch == w->epoch && w->end <= step);
 	if (news)
 		*w = (struct wanted){ step + 1, epoch };
-	pthread_mutex_unlock(&u->lock);
+	mutex_unlock(&u->lock);
 	if (news)
 		uplink_wake(u);
 }
 
 static void queue_row_request(struct uplink *u, struct want *w)
 {
-	pthread_mutex_lock(&u->lock);
+	mutex_lock(&u->lock);
 	w->next = u->wants;
 	u->wants = w;
-	pthread_mutex_unlock(&u->lock);
+	mutex_unlock(&u->lock);
 }
 
 bool uplink_request_rows(struct uplink *u, uint16_t table, uint32_t part, uint64_t step,
@@ -152,10 +152,10 @@ static void request_rows(struct uplink *u)
 	const struct layout *l = client_layout(u->client);
 	struct want *w, *next;
 
-	pthread_mutex_lock(&u->lock);
+	mutex_lock(&u->lock);
 	w = u->wants;
 	u->wants = NULL;
-	pthread_mutex_unlock(&u->lock);
+	mutex_unlock(&u->lock);
 	for (; w; w = next) {
 		next = w->next;
 		/* A request of a newer epoch waits until the client has that view, and with it the
@@ -194,9 +194,9 @@ static void request_wanted(struct uplink *u)
 	for (size_t t = 0; t < u->nasked; t++) {
 		uint64_t wanted;
 
-		pthread_mutex_lock(&u->lock);
+		mutex_lock(&u->lock);
 		wanted = t < u->nwanted && u->wanted[t].epoch == epoch ? u->wanted[t].end : 0;
-		pthread_mutex_unlock(&u->lock);
+		mutex_unlock(&u->lock);
 		request_table(u, t, wanted);
 	}
 	request_rows(u);
@@ -261,11 +261,11 @@ static void report_missed_relay(void *ctx, unsigned relay, uint32_t epoch, const
 
 void uplink_view(struct uplink *u, const json_t *view, unsigned self)
 {
-	pthread_mutex_lock(&u->lock);
+	mutex_lock(&u->lock);
 	json_decref(u->view);
 	u->view = json_deep_copy(view);
 	u->self = self;
-	pthread_mutex_unlock(&u->lock);
+	mutex_unlock(&u->lock);
 	uplink_wake(u);
 }
 
@@ -292,11 +292,11 @@ static void take_uplink_view(struct uplink *u)
 	json_t *view;
 	struct err e;
 
-	pthread_mutex_lock(&u->lock);
+	mutex_lock(&u->lock);
 	view = u->view;
 	u->view = NULL;
 	u->hooks.self = u->self;
-	pthread_mutex_unlock(&u->lock);
+	mutex_unlock(&u->lock);
 	if (!view)
 		return;
 	if (client_apply_view(u->client, view, &e))
@@ -375,7 +375,7 @@ enum err_code uplink_start(struct server *s, struct err *e)
 		.dense = on_uplink_dense,
 		.rows = on_uplink_rows };
 	u->wake = cc.cancel_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	pthread_mutex_init(&u->lock, NULL);
+	mutex_init(&u->lock, LOCK_UPLINK);
 	rc = client_new(&cc, &u->client, e);
 	s->uplink = u;
 	if (!rc && pthread_create(&u->thread, NULL, run_uplink, u)) {
@@ -415,6 +415,6 @@ void uplink_free(struct uplink *u)
 	free(u->todo);
 	json_decref(u->view);
 	close(u->wake);
-	pthread_mutex_destroy(&u->lock);
+	mutex_destroy(&u->lock);
 	free(u);
 }

@@ -25,7 +25,7 @@ uint64_t uplink_clock(struct uplink *u, const struct slot_clock *c)
 	struct uplink_clock_state *s;
 	uint64_t token;
 
-	pthread_mutex_lock(&u->lock);
+	mutex_lock(&u->lock);
 	s = slot_at(u, c->slot);
 	if (s->said.incarnation != c->incarnation) {
 		free((void *)(uintptr_t)s->said.runs);
@@ -47,7 +47,7 @@ uint64_t uplink_clock(struct uplink *u, const struct slot_clock *c)
 		s->said.len = c->len;
 	}
 	token = s->token = ++u->token;
-	pthread_mutex_unlock(&u->lock);
+	mutex_unlock(&u->lock);
 	uplink_wake(u);
 	return token;
 }
@@ -56,20 +56,20 @@ uint64_t uplink_acked(struct uplink *u)
 {
 	uint64_t acked;
 
-	pthread_mutex_lock(&u->lock);
+	mutex_lock(&u->lock);
 	acked = u->acked;
-	pthread_mutex_unlock(&u->lock);
+	mutex_unlock(&u->lock);
 	return acked;
 }
 
 void uplink_forget(struct uplink *u, uint32_t slot)
 {
-	pthread_mutex_lock(&u->lock);
+	mutex_lock(&u->lock);
 	if (slot < u->nslots) {
 		free((void *)(uintptr_t)u->slot[slot].said.runs);
 		u->slot[slot] = (struct uplink_clock_state){ 0 };
 	}
-	pthread_mutex_unlock(&u->lock);
+	mutex_unlock(&u->lock);
 	uplink_wake(u);
 }
 
@@ -205,9 +205,9 @@ static bool send_clocks_to_link(struct uplink *u, unsigned link)
 	struct buf said = BUF_INIT;
 	bool some;
 
-	pthread_mutex_lock(&u->lock);
+	mutex_lock(&u->lock);
 	collect_unsent_clocks(u, heard_with_slots(u, link), &said);
-	pthread_mutex_unlock(&u->lock);
+	mutex_unlock(&u->lock);
 	some = said.len > 0;
 	if (some)
 		send_collected_clocks(u, link, &said);
@@ -234,11 +234,11 @@ void uplink_clocks_send(struct uplink *u)
 	for (unsigned i = 0; i < client_links(u->client); i++)
 		while (client_can_send_clocks(u->client, i) && send_clocks_to_link(u, i))
 			;
-	pthread_mutex_lock(&u->lock);
+	mutex_lock(&u->lock);
 	before = u->acked;
 	count_acked(u);
 	u->changed |= u->acked != before;
-	pthread_mutex_unlock(&u->lock);
+	mutex_unlock(&u->lock);
 }
 
 void uplink_clocks_acknowledge(struct uplink *u, unsigned link, uint64_t seq)
@@ -255,9 +255,9 @@ void uplink_clocks_acknowledge(struct uplink *u, unsigned link, uint64_t seq)
 			h->acked[b->slot] = b->token;
 	}
 	h->nopen = kept;
-	pthread_mutex_lock(&u->lock);
+	mutex_lock(&u->lock);
 	count_acked(u);
-	pthread_mutex_unlock(&u->lock);
+	mutex_unlock(&u->lock);
 }
 
 void uplink_clocks_free(struct uplink *u)

@@ -5,6 +5,7 @@
 /* The inside of an uplink, shared by uplink.c and uplink_clocks.c.  The uplink's thread owns the
  * members before `lock`, but for `wake` and `stop`; `lock` guards those after it. */
 #include "client/relayed.h"
+#include "core/lock.h"
 #include "relay/relay_shard.h"
 #include "relay/uplink.h"
 
@@ -70,8 +71,8 @@ struct uplink {
 	struct heard *heard; /* by link of the client */
 	unsigned nheard;
 
-	pthread_mutex_t lock; /* guards all members that follow */
-	struct place *todo;   /* partitions with sums to send */
+	struct mutex lock;  /* guards all members that follow */
+	struct place *todo; /* partitions with sums to send */
 	size_t ntodo, todo_cap;
 	struct wanted *wanted; /* by table */
 	size_t nwanted;

@@ -2,6 +2,7 @@
 #include "store/checkpoint_part.h"
 
 #include "core/json.h"
+#include "core/lock.h"
 #include "core/mem.h"
 #include "store/file_client.h"
 
@@ -11,7 +12,7 @@ enum order { ORDER_NONE, ORDER_TAKE, ORDER_WRITE, ORDER_END };
 struct checkpoint_part {
 	struct server *server;
 	pthread_t thread;
-	pthread_mutex_t lock; /* all members below */
+	struct mutex lock; /* all members below */
 	pthread_cond_t changed;
 	bool stop, woken; /* woken: the shard has changed since the thread looked */
 	enum order order;
@@ -106,7 +107,7 @@ static void *run_checkpoint_part(void *ctx)
 	struct checkpoint_part *s = ctx;
 	bool waiting = false;
 
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	while (!s->stop) {
 		struct shard *sh = atomic_load(&s->server->shard);
 		enum order order = s->order;
@@ -114,13 +115,13 @@ static void *run_checkpoint_part(void *ctx)
 		char *dir = s->dir;
 
 		if (!sh || (order == ORDER_NONE && !(waiting && s->woken))) {
-			pthread_cond_wait(&s->changed, &s->lock);
+			mutex_wait(&s->changed, &s->lock);
 			continue;
 		}
 		s->order = ORDER_NONE;
 		s->woken = false;
 		s->dir = NULL;
-		pthread_mutex_unlock(&s->lock);
+		mutex_unlock(&s->lock);
 		if (order == ORDER_TAKE)
 			begin_snapshot(s, sh, id, step, mark, base);
 		if (order == ORDER_WRITE)
@@ -132,10 +133,10 @@ static void *run_checkpoint_part(void *ctx)
 		else
 			waiting = false;
 		free(dir);
-		pthread_mutex_lock(&s->lock);
+		mutex_lock(&s->lock);
 		atomic_store(&s->server->saving, waiting || s->order == ORDER_TAKE);
 	}
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	return NULL;
 }
 
@@ -145,17 +146,17 @@ void checkpoint_part_wake(struct checkpoint_part *s)
 
 	if (sh && !shard_snap_due(sh))
 		return;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	s->woken = true;
 	pthread_cond_signal(&s->changed);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 void checkpoint_part_order(struct checkpoint_part *s, const struct message *m)
 {
 	const char *dir = m->kind == MESSAGE_save ? m->save.dir : "";
 
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	free(s->dir);
 	s->dir = mem_strdup(dir);
 	switch (m->kind) {
@@ -178,7 +179,7 @@ void checkpoint_part_order(struct checkpoint_part *s, const struct message *m)
 	atomic_store(&s->server->saves, s->order == ORDER_END ? 0 : s->id);
 	atomic_store(&s->server->saving, s->order == ORDER_TAKE);
 	pthread_cond_signal(&s->changed);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 }
 
 enum err_code checkpoint_part_start(struct server *server, struct err *e)
@@ -186,7 +187,7 @@ enum err_code checkpoint_part_start(struct server *server, struct err *e)
 	struct checkpoint_part *s = mem_alloc(sizeof *s);
 
 	s->server = server;
-	pthread_mutex_init(&s->lock, NULL);
+	mutex_init(&s->lock, LOCK_CHECKPOINT);
 	pthread_cond_init(&s->changed, NULL);
 	if (pthread_create(&s->thread, NULL, run_checkpoint_part, s)) {
 		free(s);
@@ -200,10 +201,10 @@ void checkpoint_part_stop(struct checkpoint_part *s)
 {
 	if (!s)
 		return;
-	pthread_mutex_lock(&s->lock);
+	mutex_lock(&s->lock);
 	s->stop = true;
 	pthread_cond_signal(&s->changed);
-	pthread_mutex_unlock(&s->lock);
+	mutex_unlock(&s->lock);
 	pthread_join(s->thread, NULL);
 }
 
@@ -211,7 +212,7 @@ void checkpoint_part_free(struct checkpoint_part *s)
 {
 	if (!s)
 		return;
-	pthread_mutex_destroy(&s->lock);
+	mutex_destroy(&s->lock);
 	pthread_cond_destroy(&s->changed);
 	free(s->dir);
 	free(s);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/json.h"
+#include "core/lock.h"
 #include "core/mem.h"
 
 static double cost_in_bytes(const struct record *r)
@@ -21,7 +22,7 @@ static double cost_in_pushes(const struct record *r)
 #define GUESTS COORD_WORKERS_MAX
 
 struct quotas {
-	pthread_mutex_t lock; /* bucket; taken only where there is a quota */
+	struct mutex lock; /* bucket; taken only where there is a quota */
 	struct bucket {
 		/* The tokens that are left; below 0 after a push larger than the bucket. */
 		double bytes, pushes;
@@ -32,13 +33,13 @@ struct quotas {
 void quota_init(struct server *s)
 {
 	s->limits.quotas = mem_alloc(sizeof *s->limits.quotas);
-	pthread_mutex_init(&s->limits.quotas->lock, NULL);
+	mutex_init(&s->limits.quotas->lock, LOCK_QUOTA);
 }
 
 void quota_release(struct server *s)
 {
 	if (s->limits.quotas)
-		pthread_mutex_destroy(&s->limits.quotas->lock);
+		mutex_destroy(&s->limits.quotas->lock);
 	free(s->limits.quotas);
 }
 
@@ -94,9 +95,9 @@ bool quota_admit(struct peer *p, const struct record *r)
 	if (p->who.role != ROLE_WORKER || (bytes <= 0 && pushes <= 0 && !p->data.held_since))
 		return true;
 	now = clock_now();
-	pthread_mutex_lock(&s->limits.quotas->lock);
+	mutex_lock(&s->limits.quotas->lock);
 	takes = draw_from_bucket(bucket_of_worker(p), bytes, pushes, r, now);
-	pthread_mutex_unlock(&s->limits.quotas->lock);
+	mutex_unlock(&s->limits.quotas->lock);
 	count_held_time(p, now);
 	if (!takes)
 		p->data.held_since = now;
@@ -112,10 +113,10 @@ void quota_refund(struct peer *p, const struct record *r)
 	    (!atomic_load_explicit(&s->limits.quota_bytes, memory_order_relaxed) &&
 	        !atomic_load_explicit(&s->limits.quota_pushes, memory_order_relaxed)))
 		return;
-	pthread_mutex_lock(&q->lock);
+	mutex_lock(&q->lock);
 	bucket_of_worker(p)->bytes += cost_in_bytes(r);
 	bucket_of_worker(p)->pushes += cost_in_pushes(r);
-	pthread_mutex_unlock(&q->lock);
+	mutex_unlock(&q->lock);
 }
 
 void quota_tick(struct io_thread *l)

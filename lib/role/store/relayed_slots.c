@@ -68,10 +68,10 @@ void relayed_slots_install(struct server *s, const json_t *view, int self)
 		shard_set_relay(atomic_load(&s->shard), (uint32_t)i, relay,
 		    relay ? json_u64s(w, "incarnation", 0) : 0);
 	}
-	pthread_rwlock_wrlock(&s->keys.lock);
+	rwlock_write(&s->keys.lock);
 	old = s->keys.given;
 	s->keys.given = g;
-	pthread_rwlock_unlock(&s->keys.lock);
+	rwlock_unlock(&s->keys.lock);
 	relayed_slots_free(old);
 }
 
@@ -80,10 +80,10 @@ bool relayed_slots_comes_here(struct server *s, const json_t *worker, int self)
 	uint64_t ignored;
 	bool ours;
 
-	pthread_rwlock_rdlock(&s->keys.lock);
+	rwlock_read(&s->keys.lock);
 	ours = is_member_state(json_str(worker, "state", "")) &&
 	    find_last_relay(s->keys.given, json_int(worker, "relay", -1), self, &ignored);
-	pthread_rwlock_unlock(&s->keys.lock);
+	rwlock_unlock(&s->keys.lock);
 	return ours;
 }
 
@@ -96,10 +96,10 @@ bool relayed_slots_knows_relay(struct server *s, const char *key, uint64_t incar
 {
 	bool known = false;
 
-	pthread_rwlock_rdlock(&s->keys.lock);
+	rwlock_read(&s->keys.lock);
 	for (size_t i = 0; incarnation && s->keys.given && !known && i < s->keys.given->n; i++)
 		known = s->keys.given->relay[i].incarnation == incarnation &&
 		    strcmp(s->keys.given->relay[i].key, key) == 0;
-	pthread_rwlock_unlock(&s->keys.lock);
+	rwlock_unlock(&s->keys.lock);
 	return known;
 }

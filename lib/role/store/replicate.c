@@ -51,9 +51,9 @@ static void send_queued_copies(struct link *l)
 		    replicate_link_put, l);
 		if (conn_queued(l->conn) > LINK_QUEUE_MAX) {
 			/* The partition may have more records than fitted. */
-			pthread_mutex_lock(&l->repl->lock);
+			mutex_lock(&l->repl->lock);
 			replicate_link_add(l, t);
-			pthread_mutex_unlock(&l->repl->lock);
+			mutex_unlock(&l->repl->lock);
 		}
 	}
 	if (!l->conn)
@@ -245,9 +245,9 @@ static void send_forwarded(void *ctx)
 	struct repl *r = ctx;
 	int64_t now = clock_now();
 
-	pthread_mutex_lock(&r->lock);
+	mutex_lock(&r->lock);
 	r->posted = false;
-	pthread_mutex_unlock(&r->lock);
+	mutex_unlock(&r->lock);
 	for (unsigned i = 0; i < r->nlinks; i++) {
 		struct link *l = r->link[i];
 
@@ -271,13 +271,13 @@ void replicate_forward(void *server, uint16_t index, uint16_t table, uint32_t pa
 	struct repl *r = ((struct server *)server)->repl;
 	bool post = false;
 
-	pthread_mutex_lock(&r->lock);
+	mutex_lock(&r->lock);
 	if (index < r->nlinks) {
 		replicate_link_add(r->link[index], (struct todo){ table, part });
 		post = !r->posted;
 		r->posted = true;
 	}
-	pthread_mutex_unlock(&r->lock);
+	mutex_unlock(&r->lock);
 	if (post)
 		loop_post(r->loop, send_forwarded, r);
 }
@@ -309,9 +309,9 @@ static void update_link(struct link *l, const json_t *j)
 	memcpy(l->key, key, sizeof key);
 	l->live = live;
 	if (!live) {
-		pthread_mutex_lock(&l->repl->lock);
+		mutex_lock(&l->repl->lock);
 		l->ntodo = 0;
-		pthread_mutex_unlock(&l->repl->lock);
+		mutex_unlock(&l->repl->lock);
 	}
 }
 
@@ -397,7 +397,7 @@ enum err_code replicate_start(struct server *s, struct err *e)
 	enum err_code rc;
 
 	r->server = s;
-	pthread_mutex_init(&r->lock, NULL);
+	mutex_init(&r->lock, LOCK_REPLICATE);
 	rc = loop_new(&r->loop, e);
 	if (!rc) {
 		loop_tick(r->loop, REPL_TICK, tick_links, r);
@@ -406,7 +406,7 @@ enum err_code replicate_start(struct server *s, struct err *e)
 	}
 	if (rc) {
 		loop_free(r->loop);
-		pthread_mutex_destroy(&r->lock);
+		mutex_destroy(&r->lock);
 		free(r);
 		return rc;
 	}
@@ -432,6 +432,6 @@ void replicate_free(struct repl *r)
 		free(r->link[i]);
 	}
 	loop_free(r->loop);
-	pthread_mutex_destroy(&r->lock);
+	mutex_destroy(&r->lock);
 	free(r);
 }

@@ -55,13 +55,13 @@ bool replicate_link_next(struct link *l, struct todo *out)
 	struct repl *r = l->repl;
 	bool some;
 
-	pthread_mutex_lock(&r->lock);
+	mutex_lock(&r->lock);
 	some = l->ntodo > 0;
 	if (some) {
 		*out = l->todo[0];
 		memmove(l->todo, l->todo + 1, --l->ntodo * sizeof *l->todo);
 	}
-	pthread_mutex_unlock(&r->lock);
+	mutex_unlock(&r->lock);
 	return some;
 }
 

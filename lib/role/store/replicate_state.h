@@ -4,6 +4,7 @@
 
 /* The inside of replication, shared by replicate.c and replicate_send.c.  The replication thread
  * owns the links, except for the members that repl.lock guards. */
+#include "core/lock.h"
 #include "store/replicate.h"
 #include "wire/dial.h"
 
@@ -46,7 +47,7 @@ struct repl {
 	struct server *server;
 	struct loop *loop;
 	pthread_t thread;
-	pthread_mutex_t lock;                 /* link.todo, link.ntodo, link.cap, posted */
+	struct mutex lock;                    /* link.todo, link.ntodo, link.cap, posted */
 	struct link *link[COORD_SERVERS_MAX]; /* set once, before nlinks counts it */
 	_Atomic unsigned nlinks;
 	bool posted; /* send_forwarded has been posted and has not begun */

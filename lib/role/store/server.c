@@ -116,11 +116,11 @@ enum err_code server_reload_keys(struct server *s, uint64_t *made, struct err *e
 	free(path);
 	if (rc)
 		return rc;
-	pthread_rwlock_wrlock(&s->keys.lock);
+	rwlock_write(&s->keys.lock);
 	old = s->keys.ring;
 	s->keys.ring = ring;
 	s->keys.made = *made = next_keys_made(s->keys.made);
-	pthread_rwlock_unlock(&s->keys.lock);
+	rwlock_unlock(&s->keys.lock);
 	keyring_free(old);
 	session_keys_recheck(s, *made);
 	host_keys_changed(s->host);
@@ -129,10 +129,10 @@ enum err_code server_reload_keys(struct server *s, uint64_t *made, struct err *e
 
 void server_forget_key(struct server *s, const char *name, uint64_t *made)
 {
-	pthread_rwlock_wrlock(&s->keys.lock);
+	rwlock_write(&s->keys.lock);
 	keyring_remove(s->keys.ring, name);
 	s->keys.made = *made = next_keys_made(s->keys.made);
-	pthread_rwlock_unlock(&s->keys.lock);
+	rwlock_unlock(&s->keys.lock);
 	session_keys_recheck(s, *made);
 	host_keys_changed(s->host);
 }
@@ -174,9 +174,9 @@ enum err_code server_start(const struct server_config *cfg, struct server **out,
 	s->tracer = tracer_new();
 	s->steps = session_trace_steps_new();
 	s->incarnation >>= 1; /* never UINT64_MAX, which stands for nobody */
-	pthread_rwlock_init(&s->keys.lock, NULL);
+	rwlock_init(&s->keys.lock, LOCK_KEYS);
 	quota_init(s);
-	pthread_mutex_init(&s->end.lock, NULL);
+	mutex_init(&s->end.lock, LOCK_END);
 	s->listener[0].fd = s->listener[1].fd = -1;
 	rc = server_choose_suites(s, cfg->conf ? cfg->conf->suite : "auto", e);
 	descriptor_limit_raise(s);
@@ -212,9 +212,9 @@ void server_stop(struct server *s)
 		return;
 	/* After this no I/O thread uses the agent: report_cut_sessions holds keys.lock and tests
 	 * `stopping`. */
-	pthread_rwlock_wrlock(&s->keys.lock);
+	rwlock_write(&s->keys.lock);
 	atomic_store(&s->stopping, true);
-	pthread_rwlock_unlock(&s->keys.lock);
+	rwlock_unlock(&s->keys.lock);
 	if (s->cfg.role)
 		s->cfg.role->stop(s);
 	atomic_store(&s->host_stopping, true);
@@ -239,8 +239,8 @@ void server_stop(struct server *s)
 	if (s->cfg.unix_path)
 		unlink(s->cfg.unix_path);
 	close(s->end.event);
-	pthread_rwlock_destroy(&s->keys.lock);
-	pthread_mutex_destroy(&s->end.lock);
+	rwlock_destroy(&s->keys.lock);
+	mutex_destroy(&s->end.lock);
 	free(s);
 }
 
@@ -263,11 +263,11 @@ void server_end(struct server *s, const struct err *why)
 {
 	uint64_t one = 1;
 
-	pthread_mutex_lock(&s->end.lock);
+	mutex_lock(&s->end.lock);
 	if (!s->end.ended && why)
 		s->end.why = *why;
 	s->end.ended = true;
-	pthread_mutex_unlock(&s->end.lock);
+	mutex_unlock(&s->end.lock);
 	if (write(s->end.event, &one, sizeof one) < 0)
 		return; /* full: it is readable already */
 }
@@ -276,10 +276,10 @@ bool server_ended(struct server *s, struct err *why)
 {
 	bool ended;
 
-	pthread_mutex_lock(&s->end.lock);
+	mutex_lock(&s->end.lock);
 	ended = s->end.ended;
 	*why = s->end.why;
-	pthread_mutex_unlock(&s->end.lock);
+	mutex_unlock(&s->end.lock);
 	return ended;
 }
 

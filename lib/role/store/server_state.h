@@ -27,16 +27,9 @@
  * All threads may use the _Atomic members.  `shard` is NULL until the first view is installed;
  * a thread that finds it set also finds repl, save or uplink set.
  *
- * Lock order.  A thread that holds a lock takes only locks further down:
- *
- *   1. host.lock (coordinator/host.h)
- *   2. keys.lock.  A thread that holds it for reading finds the agent alive while `stopping` is
- *      false.
- *   3. a partition's lock, one at a time; 4. the lock of the shard's gate (shard/shard.h)
- *   5. locks of one module, none of which is held while another one of them is taken:
- *      repl.lock and uplink.lock (both also under a partition's lock), save.lock, quotas.lock,
- *      trace_steps.lock, recheck.lock, census.lock, end.lock
- *   6. locks below the server: the agent's, the tracer's, a loop's queue, the HTTP server's
+ * Locks: the order is in core/lock.def, from host.lock over keys.lock, a partition's lock and the
+ * gate's to those of the modules. A thread that holds keys.lock for reading finds the agent alive
+ * while `stopping` is false. repl.lock and uplink.lock are taken under a partition's lock, too.
  *
  * host.lock is held while the I/O threads are woken (io_threads_wake), which may take the gate's lock
  * and save.lock.  No partition's or gate's lock is held while host.lock is taken.  The I/O
@@ -50,6 +43,7 @@
 #include "coordinator/view_text.h"
 #include "core/clock.h"
 #include "core/hist.h"
+#include "core/lock.h"
 #include "session/agent.h"
 #include "shard/shard.h"
 #include "shard/sum_body.h"
@@ -238,7 +232,7 @@ struct ckpt_reader;
 
 /* The keys that may open a session. */
 struct server_keys {
-	pthread_rwlock_t lock; /* ring, made, given */
+	struct rwlock lock; /* ring, made, given */
 	struct keyring *ring;
 	_Atomic bool known; /* false in a store or relay until its first view */
 	uint64_t made;      /* the version of `ring`: the coordinator numbers rings upwards */
@@ -311,8 +305,8 @@ struct server_counters {
 
 /* Why the process ends. */
 struct server_end {
-	int event;            /* an eventfd that is readable when `ended` is set */
-	pthread_mutex_t lock; /* ended, why */
+	int event;         /* an eventfd that is readable when `ended` is set */
+	struct mutex lock; /* ended, why */
 	bool ended;
 	struct err why;
 };

@@ -10,7 +10,7 @@ static enum err_code find_client_key(struct server *s, const uint8_t key[32], st
 	const struct keyring_entry *entry;
 	enum err_code rc = ERR_OK;
 
-	pthread_rwlock_rdlock(&s->keys.lock);
+	rwlock_read(&s->keys.lock);
 	entry = keyring_find(s->keys.ring, key, clock_wall() / NSEC_PER_SEC);
 	if (entry) {
 		p->who.role = entry->role;
@@ -22,7 +22,7 @@ static enum err_code find_client_key(struct server *s, const uint8_t key[32], st
 	} else {
 		rc = err_set(e, ERR_AUTH, "a key that is not in authorized_keys");
 	}
-	pthread_rwlock_unlock(&s->keys.lock);
+	rwlock_unlock(&s->keys.lock);
 	return rc;
 }
 
@@ -32,12 +32,12 @@ bool session_admit_knows_key(struct server *s, const uint8_t key[KEY_BYTES], enu
 	const struct keyring_entry *entry;
 	bool known;
 
-	pthread_rwlock_rdlock(&s->keys.lock);
+	rwlock_read(&s->keys.lock);
 	entry = keyring_find(s->keys.ring, key, clock_wall() / NSEC_PER_SEC);
 	known = entry && entry->role == role;
 	if (known && expires)
 		*expires = entry->expires;
-	pthread_rwlock_unlock(&s->keys.lock);
+	rwlock_unlock(&s->keys.lock);
 	return known;
 }
 

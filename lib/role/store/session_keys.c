@@ -2,6 +2,7 @@
 #include "store/session_keys.h"
 
 #include "core/json.h"
+#include "core/lock.h"
 #include "core/mem.h"
 
 /* ---- revoked keys ---- */
@@ -11,7 +12,7 @@ struct recheck {
 	struct server *server;
 	uint64_t made;
 	_Atomic unsigned left; /* I/O threads that have yet to recheck their sessions */
-	pthread_mutex_t lock;  /* cut */
+	struct mutex lock;     /* cut */
 	json_t *cut;           /* {name of the key: number of sessions cut} */
 };
 
@@ -20,14 +21,14 @@ static void report_cut_sessions(struct recheck *r)
 	struct server *s = r->server;
 	struct message_keys_checked checked = { .made = (int64_t)r->made, .cut = r->cut };
 
-	pthread_rwlock_rdlock(&s->keys.lock);
+	rwlock_read(&s->keys.lock);
 	if (!s->host && s->agent && !atomic_load(&s->stopping))
 		agent_tell(s->agent, message_encode(MESSAGE_keys_checked, &checked));
-	pthread_rwlock_unlock(&s->keys.lock);
+	rwlock_unlock(&s->keys.lock);
 	if (s->host)
 		host_keys_checked(s->host, &checked);
 	json_decref(r->cut);
-	pthread_mutex_destroy(&r->lock);
+	mutex_destroy(&r->lock);
 	free(r);
 }
 
@@ -52,9 +53,9 @@ static void recheck_io_thread(void *ctx)
 			continue;
 		log_warn(l->server->cfg.log, "the key of %s is revoked: its session is cut",
 		    p->who.name);
-		pthread_mutex_lock(&r->lock);
+		mutex_lock(&r->lock);
 		count_session(r->cut, p->who.name);
-		pthread_mutex_unlock(&r->lock);
+		mutex_unlock(&r->lock);
 		session_close(p);
 	}
 	if (atomic_fetch_sub(&r->left, 1) == 1)
@@ -69,7 +70,7 @@ void session_keys_recheck(struct server *s, uint64_t made)
 	r->made = made;
 	r->left = s->nio_threads;
 	r->cut = json_object();
-	pthread_mutex_init(&r->lock, NULL);
+	mutex_init(&r->lock, LOCK_RECHECK);
 	for (unsigned i = 0; i < s->nio_threads; i++)
 		loop_post(s->io_thread[i].loop, recheck_io_thread, r);
 }
@@ -97,12 +98,12 @@ void session_keys_take(struct server *s, const json_t *keys, uint64_t made)
 		    keyring_add(ring, &entry, &e))
 			log_warn(s->cfg.log, "a key in the view is not understood");
 	}
-	pthread_rwlock_wrlock(&s->keys.lock);
+	rwlock_write(&s->keys.lock);
 	old = s->keys.ring;
 	s->keys.ring = ring;
 	s->keys.made = made;
 	atomic_store(&s->keys.known, true);
-	pthread_rwlock_unlock(&s->keys.lock);
+	rwlock_unlock(&s->keys.lock);
 	keyring_free(old);
 	session_keys_recheck(s, made);
 }
@@ -130,7 +131,7 @@ void session_keys_expire(struct io_thread *l)
 /* ---- the census ---- */
 
 struct census {
-	pthread_mutex_t lock; /* all of this */
+	struct mutex lock; /* all of this */
 	pthread_cond_t done;
 	struct server *server;
 	unsigned left;
@@ -144,13 +145,13 @@ static void count_io_thread_sessions(void *ctx)
 
 	while (!pthread_equal(l->thread, pthread_self()))
 		l++;
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	for (const struct peer *p = l->peers; p; p = p->next)
 		if (conn_is_live(p->conn) && !p->doomed)
 			count_session(c->sessions, p->who.name);
 	if (--c->left == 0)
 		pthread_cond_signal(&c->done);
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 }
 
 json_t *session_keys_census(struct server *s)
@@ -161,15 +162,15 @@ json_t *session_keys_census(struct server *s)
 	 * work. */
 	if (!atomic_load(&s->io_threads_run))
 		return c.sessions;
-	pthread_mutex_init(&c.lock, NULL);
+	mutex_init(&c.lock, LOCK_CENSUS);
 	pthread_cond_init(&c.done, NULL);
 	for (unsigned i = 0; i < s->nio_threads; i++)
 		loop_post(s->io_thread[i].loop, count_io_thread_sessions, &c);
-	pthread_mutex_lock(&c.lock);
+	mutex_lock(&c.lock);
 	while (c.left)
-		pthread_cond_wait(&c.done, &c.lock);
-	pthread_mutex_unlock(&c.lock);
+		mutex_wait(&c.done, &c.lock);
+	mutex_unlock(&c.lock);
 	pthread_cond_destroy(&c.done);
-	pthread_mutex_destroy(&c.lock);
+	mutex_destroy(&c.lock);
 	return c.sessions;
 }

@@ -2,6 +2,7 @@
 #include "store/session_trace.h"
 
 #include "core/clock.h"
+#include "core/lock.h"
 #include "core/mem.h"
 #include "session/tracer.h"
 
@@ -9,7 +10,7 @@
 #define OPEN 64u
 
 struct trace_steps {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	uint64_t id;     /* the trace that this is for */
 	uint64_t closed; /* the first open step */
 	/* Step n is at n % OPEN: end is n + 1, first is the time of its first CLOCK. */
@@ -23,7 +24,7 @@ struct trace_steps *session_trace_steps_new(void)
 {
 	struct trace_steps *s = mem_alloc(sizeof *s);
 
-	pthread_mutex_init(&s->lock, NULL);
+	mutex_init(&s->lock, LOCK_STEP_TRACE);
 	return s;
 }
 
@@ -31,7 +32,7 @@ void session_trace_steps_free(struct trace_steps *s)
 {
 	if (!s)
 		return;
-	pthread_mutex_destroy(&s->lock);
+	mutex_destroy(&s->lock);
 	free(s);
 }
 
@@ -101,7 +102,7 @@ void session_trace_clock(struct peer *p, uint32_t slot, uint64_t step)
 
 	if (p->data.traced.id == id && p->data.traced.step == step)
 		flush_traced_pushes(p);
-	pthread_mutex_lock(&x->lock);
+	mutex_lock(&x->lock);
 	if (x->id != id) {
 		memset(x->open, 0, sizeof x->open);
 		x->id = id;
@@ -113,5 +114,5 @@ void session_trace_clock(struct peer *p, uint32_t slot, uint64_t step)
 	}
 	if (until > x->closed)
 		add_closed_steps(s, x, slot, until);
-	pthread_mutex_unlock(&x->lock);
+	mutex_unlock(&x->lock);
 }

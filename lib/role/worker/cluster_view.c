@@ -9,6 +9,7 @@
 
 #include "core/clock.h"
 #include "core/json.h"
+#include "core/lock.h"
 #include "core/mem.h"
 #include "session/tracer.h"
 #include "worker/prober.h"
@@ -17,7 +18,7 @@ struct cluster {
 	struct cluster_view_config cfg;
 	struct agent *agent;
 	struct tracer *tracer;
-	pthread_mutex_t lock; /* view, lost, why */
+	struct mutex lock; /* view, lost, why */
 	json_t *view;
 	bool lost;
 	struct err why;
@@ -40,10 +41,10 @@ static void store_view(void *ctx, const json_t *view)
 	struct cluster *c = ctx;
 
 	tracer_view(c->tracer, c->agent, view);
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	json_decref(c->view);
 	c->view = json_incref((json_t *)(uintptr_t)view);
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 	if (c->prober)
 		prober_view(c->prober, view);
 	signal_change(c);
@@ -53,10 +54,10 @@ static void store_loss(void *ctx, const struct err *why)
 {
 	struct cluster *c = ctx;
 
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	c->lost = true;
 	c->why = *why;
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 	signal_change(c);
 }
 
@@ -103,7 +104,7 @@ enum err_code cluster_view_open(const struct cluster_view_config *cfg, struct cl
 	c->cfg = *cfg;
 	c->tracer = tracer_new();
 	c->changed = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	pthread_mutex_init(&c->lock, NULL);
+	mutex_init(&c->lock, LOCK_CLUSTER_VIEW);
 	memcpy(a.info.cluster, cfg->id->conn.cluster, sizeof a.info.cluster);
 	memcpy(a.server_key, cfg->id->server_key, sizeof a.server_key);
 	if (cfg->stats)
@@ -131,7 +132,7 @@ void cluster_view_close(struct cluster *c)
 	prober_free(c->prober);
 	json_decref(c->view);
 	close(c->changed);
-	pthread_mutex_destroy(&c->lock);
+	mutex_destroy(&c->lock);
 	free(c);
 }
 
@@ -152,9 +153,9 @@ json_t *cluster_view_current(struct cluster *c)
 
 	if (read(c->changed, &count, sizeof count) < 0 && errno != EAGAIN)
 		abort();
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	view = c->view ? json_deep_copy(c->view) : NULL;
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 	return view;
 }
 
@@ -174,11 +175,11 @@ bool cluster_view_is_lost(struct cluster *c, struct err *why)
 {
 	bool lost;
 
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	lost = c->lost;
 	if (lost && why)
 		*why = c->why;
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 	return lost;
 }
 

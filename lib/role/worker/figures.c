@@ -12,11 +12,11 @@ static double ns_to_seconds(int64_t ns)
 
 static void set_doing(struct worker *w, const char *what, int64_t pause)
 {
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	w->fig.doing = what;
 	w->fig.doing_since = clock_now();
 	w->fig.paused = pause;
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 }
 
 void figures_doing(struct worker *w, const char *what)
@@ -37,10 +37,10 @@ json_t *figures_json(void *worker)
 	uint64_t open;
 	json_t *o;
 
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	f = w->fig;
 	w->fig.norm_wanted = true;
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	/* Read after `doing`: a worker that is paused or waits makes no more pushes. */
 	open = atomic_load(&w->oldest_open);
 	procstat_read(&ps);
@@ -116,7 +116,7 @@ void figures_record_step(struct worker *w, double loss, const struct step_times 
 		encoding = pushing;
 	if (w->ring)
 		ring = allreduce_bytes(w->ring);
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	w->fig.step = w->step + 1;
 	w->fig.total = batches_total_steps(w->feed);
 	w->fig.examples += w->batch.rows;
@@ -143,5 +143,5 @@ void figures_record_step(struct worker *w, double loss, const struct step_times 
 		w->rate_examples = w->fig.examples;
 		w->rate_at = now;
 	}
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 }

@@ -522,7 +522,7 @@ enum err_code worker_open(struct worker *w, const struct train_config *cfg, stru
 	enum err_code rc;
 
 	*w = (struct worker){ .cfg = cfg, .began = clock_wall(), .fig.norm = -1 };
-	pthread_mutex_init(&w->lock, NULL);
+	mutex_init(&w->lock, LOCK_WORKER);
 	randombytes_buf(&w->incarnation, sizeof w->incarnation);
 	w->incarnation >>= 1;
 	cc.incarnation = w->incarnation;
@@ -557,7 +557,7 @@ enum err_code worker_close(struct worker *w, enum err_code rc, struct err *e)
 	job_release(&w->job);
 	batch_release(&w->batch);
 	json_decref(w->view);
-	pthread_mutex_destroy(&w->lock);
+	mutex_destroy(&w->lock);
 	return rc;
 }
 

@@ -46,6 +46,7 @@
 #include <math.h>
 #include <pthread.h>
 
+#include "core/lock.h"
 #include "core/rng.h"
 #include "worker/allreduce.h"
 #include "worker/batches.h"
@@ -129,7 +130,7 @@ struct worker {
 	/* client_config.oldest_open; written by the client */
 	_Atomic uint64_t oldest_open;
 
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct figures fig;
 };
 

@@ -78,10 +78,10 @@ static enum err_code rebuild_from_settings(struct worker *w, struct err *e)
 	rc = model_reserve(w->job.model, (size_t)w->job.conf.job.batch, e);
 	if (!rc)
 		rc = local_reconfigure(w->local, e);
-	pthread_mutex_lock(&w->lock);
+	mutex_lock(&w->lock);
 	w->fig.settings = w->settings;
 	w->fig.settings_step = w->step;
-	pthread_mutex_unlock(&w->lock);
+	mutex_unlock(&w->lock);
 	return rc;
 }
 

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: ISC */
+/* The check of the lock order, whatever this build does: lock.c is taken in with it switched on. */
+#ifndef LOCK_CHECK
+#define LOCK_CHECK 1
+#endif
+#include "base/core/lock.c"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tap.h"
+
+static struct mutex host, part, other_part, gate;
+static struct rwlock keys;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+
+/* Does fn abort with one sentence that has these words? */
+static bool breaks_order(void (*fn)(void), const char *words)
+{
+	char said[512] = "";
+	int fd[2], status = 0;
+	ssize_t n;
+	pid_t pid;
+
+	if (pipe(fd) != 0 || (pid = fork()) < 0)
+		return false;
+	if (pid == 0) {
+		signal(SIGABRT, SIG_DFL);
+		dup2(fd[1], STDERR_FILENO);
+		fn();
+		_exit(0);
+	}
+	close(fd[1]);
+	n = read(fd[0], said, sizeof said - 1);
+	close(fd[0]);
+	waitpid(pid, &status, 0);
+	return n > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
+	    strstr(said, words) != NULL;
+}
+
+static void take_host_under_gate(void)
+{
+	mutex_lock(&gate);
+	mutex_lock(&host);
+}
+
+static void take_two_parts(void)
+{
+	mutex_lock(&part);
+	mutex_lock(&other_part);
+}
+
+static void take_keys_twice(void)
+{
+	rwlock_read(&keys);
+	rwlock_read(&keys);
+}
+
+static void release_free_lock(void)
+{
+	mutex_unlock(&host);
+}
+
+static void wait_with_outer_lock(void)
+{
+	mutex_lock(&host);
+	mutex_lock(&gate);
+	mutex_wait(&changed, &host);
+}
+
+int main(void)
+{
+	mutex_init(&host, LOCK_HOST);
+	mutex_init(&part, LOCK_PART);
+	mutex_init(&other_part, LOCK_PART);
+	mutex_init(&gate, LOCK_GATE);
+	rwlock_init(&keys, LOCK_KEYS);
+
+	mutex_lock(&host);
+	rwlock_read(&keys);
+	mutex_lock(&part);
+	mutex_lock(&gate);
+	mutex_unlock(&part);
+	mutex_unlock(&gate);
+	mutex_lock(&part);
+	mutex_unlock(&host);
+	mutex_unlock(&part);
+	rwlock_unlock(&keys);
+	mutex_lock(&host);
+	mutex_unlock(&host);
+	ok(true, "locks in their order, released in any order");
+	ok(breaks_order(take_host_under_gate, "HOST (rank 20) is taken while GATE is held"),
+	    "a lower rank");
+	ok(breaks_order(take_two_parts, "PART (rank 40) is taken while PART is held"),
+	    "two of one name");
+	ok(breaks_order(take_keys_twice, "KEYS (rank 30) is taken while KEYS is held"),
+	    "a lock for reading, twice");
+	ok(breaks_order(release_free_lock, "HOST (rank 20) is released"),
+	    "a lock that is not held");
+	ok(breaks_order(wait_with_outer_lock, "HOST (rank 20) is waited with while GATE is held"),
+	    "a wait that keeps an inner lock");
+	return tap_done();
+}

@@ -15,6 +15,7 @@
 #include "tap.h"
 #include "wire/msg.h"
 #include "socket/net.h"
+#include "sync/receipt.h"
 
 enum { HEARD = 64 };
 
@@ -27,8 +28,10 @@ struct ear {
 	pthread_t thread;
 	pthread_mutex_t lock; /* heard, n */
 	char heard[HEARD][24];
+	uint32_t len[HEARD]; /* of the payloads */
 	unsigned n;
-	_Atomic bool answers, old, hang_up, over; /* old: answers are of the epoch before */
+	/* old: answers are of the epoch before; splits: receipts say that a relay cannot aggregate */
+	_Atomic bool answers, old, splits, hang_up, over;
 };
 
 static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
@@ -53,12 +56,26 @@ static void note(struct ear *x, const struct record *r)
 		.generation = r->generation };
 
 	pthread_mutex_lock(&x->lock);
+	x->len[x->n % HEARD] = r->len;
 	if (x->n < HEARD)
 		snprintf(x->heard[x->n++], sizeof *x->heard, "%u %s %llu", r->epoch,
 		    record_type_name(r->type), (unsigned long long)r->step);
 	pthread_mutex_unlock(&x->lock);
 	if (r->type == REC_CLOCK && atomic_load(&x->answers))
 		conn_send(x->conn, &out, NULL);
+	if (r->type == REC_PUSH && atomic_load(&x->splits)) {
+		struct buf body = BUF_INIT;
+
+		msg_put_receipt(&body,
+		    &(struct msg_receipt){ .table = r->table,
+		        .status = PUSH_SPLIT,
+		        .part = r->part,
+		        .step = r->step });
+		out.type = REC_RECEIPT;
+		out.len = (uint32_t)body.len;
+		conn_send(x->conn, &out, body.data);
+		buf_release(&body);
+	}
 }
 
 static enum conn_verdict record(void *ctx, const struct record *r, uint8_t *payload)
@@ -150,6 +167,17 @@ static bool was(struct ear *x, unsigned i, const char *what)
 	return same;
 }
 
+/* Does the i-th record, a CLOCK, announce one run of partitions? */
+static bool announces(struct ear *x, unsigned i)
+{
+	bool one;
+
+	pthread_mutex_lock(&x->lock);
+	one = i < x->n && x->len[i] == MSG_RUN_BYTES;
+	pthread_mutex_unlock(&x->lock);
+	return one;
+}
+
 static json_t *place_of(const struct ear *x)
 {
 	char key[48];
@@ -226,11 +254,13 @@ static void sent_again(void)
 	ok(heard(&x, c, 9), "the session breaks: all is sent again");
 	ok(was(&x, 6, "2 PUSH 0") && was(&x, 7, "2 CLOCK 0") && was(&x, 8, "2 PUSH 1"),
 	    "in the same order");
+	ok(announces(&x, 1) && announces(&x, 4) && announces(&x, 7),
+	    "each time the CLOCK announces the push of its step");
 	atomic_store(&x.answers, true);
 	atomic_store(&x.hang_up, true);
 	ok(heard(&x, c, 12) && !client_clock(c, 1, 1, &e) && heard(&x, c, 13) &&
-	        was(&x, 12, "2 CLOCK 1"),
-	    "when the CLOCK is answered the next follows");
+	        was(&x, 12, "2 CLOCK 1") && announces(&x, 12),
+	    "when the CLOCK is answered the next follows, and announces the next push");
 	atomic_store(&x.over, true);
 	client_free(c);
 	ear_close(&x);
@@ -286,6 +316,55 @@ static void copies_elsewhere(void)
 	ear_close(&x);
 }
 
+/* A push that no server can take waits for a layout in which one can. */
+static void nowhere(void)
+{
+	struct client *c = client_open();
+	struct ear x;
+	struct err e;
+
+	ear_open(&x, psk);
+	ok(!view(c, &x, &l, 1) && !client_push(c, &client_layout(c)->table[0], 0, 1, g, &e) &&
+	        heard(&x, c, 1),
+	    "a push without a receipt");
+	l.table[0].run[0].chain[0] = 1; /* the view lists no such server */
+	ok(!view(c, &x, &l, 2) &&
+	        client_push(c, &client_layout(c)->table[0], 1, 1, g, &e) == ERR_NOTREADY,
+	    "no server holds the partition: %s", e.msg);
+	l.table[0].run[0].chain[0] = 0;
+	ok(!view(c, &x, &l, 3) && heard(&x, c, 2) && was(&x, 1, "3 PUSH 0"),
+	    "it is sent when one does, and was not sent before");
+	atomic_store(&x.over, true);
+	client_free(c);
+	ear_close(&x);
+}
+
+/* A push that the relay cannot aggregate goes to the server, and so do its repetitions. */
+static void past_the_relay(void)
+{
+	struct client *c = client_open();
+	struct client_stats stats;
+	struct ear x, relay;
+	struct err e;
+
+	ear_open(&x, psk);
+	ear_open(&relay, psk);
+	atomic_store(&relay.splits, true);
+	ok(!relayed(c, &x, &relay, &l, 1) &&
+	        !client_push(c, &client_layout(c)->table[0], 0, 1, g, &e) && heard(&relay, c, 1),
+	    "a push to a relay");
+	ok(heard(&x, c, 1) && was(&x, 0, "1 PUSH 0"), "which splits it: it goes to the server");
+	client_stats(c, &stats);
+	ok(stats.receipts[PUSH_SPLIT] == 1 && !client_has_all(c), "and waits for a receipt");
+	ok(!relayed(c, &x, &relay, &l, 2) && heard(&x, c, 2) && was(&x, 1, "2 PUSH 0"),
+	    "another layout: it goes to the server again");
+	atomic_store(&x.over, true);
+	atomic_store(&relay.over, true);
+	client_free(c);
+	ear_close(&x);
+	ear_close(&relay);
+}
+
 int main(void)
 {
 	struct table shape = { .name = "w", .rows = 4, .cols = 1 }, *t;
@@ -300,6 +379,8 @@ int main(void)
 	sent_again();
 	another_way();
 	copies_elsewhere();
+	nowhere();
+	past_the_relay();
 	layout_release(&l);
 	return tap_done();
 }

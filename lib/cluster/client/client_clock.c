@@ -3,34 +3,9 @@
 #include "client/request.h"
 #include "core/fail.h"
 
-/* CLOCKs and what they announce.  A push is announced to every server with a copy of its partition:
- * from the next CLOCK the server learns that the push comes, and does not take the step for complete
- * without it.  Each link has two lists of announcements: those of the next CLOCK (announced), and
+/* CLOCKs and DONEs.  A CLOCK carries the announcements of its step's pushes (client_announce), so that
+ * no server with a copy of a partition takes the step for complete without them.  Each link has two lists of announcements: those of the next CLOCK (announced), and
  * those of the last one (clocked), which may have to be sent again. */
-
-void client_announce(const struct request *r)
-{
-	struct client *c = r->client;
-	const struct run *run = table_run(r->table, r->part);
-
-	/* The CLOCKs of earlier steps have been acknowledged. */
-	if (r->push.mean || r->step == CLIENT_NOW || (c->clock.begun && r->step < c->clock.step))
-		return;
-	if (r->step != c->clock.announced)
-		for (unsigned i = 0; i < c->nlinks; i++)
-			buf_clear(&c->link[i]->announced);
-	c->clock.announced = r->step;
-	if (c->route.state == ROUTE_RELAYED) {
-		msg_put_part(&client_relay_link(c)->announced, r->table->id, r->part, r->alone);
-		return;
-	}
-	for (unsigned i = 0; run && i < run->nchain; i++)
-		if (run->chain[i] < c->nservers)
-			msg_put_part(&c->link[run->chain[i]]->announced, r->table->id, r->part,
-			    r->alone);
-	if (run && run->joining < c->nservers)
-		msg_put_part(&c->link[run->joining]->announced, r->table->id, r->part, r->alone);
-}
 
 /* ---- requests ---- */
 
@@ -140,9 +115,7 @@ void client_repeat_clocks(struct client *c)
 
 /* ---- the worker's calls ---- */
 
-/* Has every server acknowledged the last CLOCK?  Then each of them has all announcements of the
- * present layout too, and its epoch is confirmed. */
-static bool all_clocks_answered(struct client *c)
+bool client_clocks_answered(struct client *c)
 {
 	if (c->nopen[REQUEST_CLOCK])
 		return false;
@@ -171,21 +144,11 @@ static bool all_records_written(struct client *c)
 	return true;
 }
 
-enum err_code client_begin_pushes(struct client *c, uint64_t step, struct err *e)
-{
-	/* A server that gets a push before the CLOCK of the step before holds it until that step is
-	 * complete, and reads nothing more from this session, not even the CLOCK. */
-	if (!c->clock.begun || step == CLIENT_NOW || step <= c->clock.step ||
-	    all_clocks_answered(c))
-		return ERR_OK;
-	return client_wait_until(c, all_clocks_answered, step, e);
-}
-
 enum err_code client_clock_begin(struct client *c, uint64_t step, uint32_t examples, struct err *e)
 {
 	/* Each link has at most one CLOCK without an answer: a server that missed one would wait
 	 * for it forever. */
-	enum err_code rc = client_wait_until(c, all_clocks_answered, step, e);
+	enum err_code rc = client_wait_until(c, client_clocks_answered, step, e);
 
 	if (rc)
 		return rc;
@@ -220,7 +183,7 @@ enum err_code client_done(struct client *c, struct err *e)
 	enum err_code rc = client_settle(c, e);
 
 	if (!rc)
-		rc = client_wait_until(c, all_clocks_answered, CLIENT_NOW, e);
+		rc = client_wait_until(c, client_clocks_answered, CLIENT_NOW, e);
 	FAIL_POINT("done_before");
 	c->clock.done = true;
 	for (unsigned i = 0; !rc && i < c->nlinks; i++)

@@ -9,7 +9,7 @@
 #include "math/vec.h"
 #include "sync/receipt.h"
 
-/* Pushes of dense tables: encoding, sending, receipts. */
+/* Pushes, and those of dense tables whole: encoding, announcing, sending, receipts. */
 
 /* ---- encoding ---- */
 
@@ -191,6 +191,30 @@ const struct request_ops client_push_ops = { .class = REQUEST_PUSH,
 	.answered = push_answered,
 	.release = release_push };
 
+void client_announce(const struct request *r)
+{
+	struct client *c = r->client;
+	const struct run *run = table_run(r->table, r->part);
+
+	/* The CLOCKs of earlier steps have been acknowledged. */
+	if (r->push.mean || r->step == CLIENT_NOW || (c->clock.begun && r->step < c->clock.step))
+		return;
+	if (r->step != c->clock.announced)
+		for (unsigned i = 0; i < c->nlinks; i++)
+			buf_clear(&c->link[i]->announced);
+	c->clock.announced = r->step;
+	if (c->route.state == ROUTE_RELAYED) {
+		msg_put_part(&client_relay_link(c)->announced, r->table->id, r->part, r->alone);
+		return;
+	}
+	for (unsigned i = 0; run && i < run->nchain; i++)
+		if (run->chain[i] < c->nservers)
+			msg_put_part(&c->link[run->chain[i]]->announced, r->table->id, r->part,
+			    r->alone);
+	if (run && run->joining < c->nservers)
+		msg_put_part(&c->link[run->joining]->announced, r->table->id, r->part, r->alone);
+}
+
 enum err_code client_submit_push(struct request *r, struct err *e)
 {
 	struct client *c = r->client;
@@ -261,6 +285,16 @@ void client_push_take_receipts(struct link *l, const struct record *head, const 
 }
 
 /* ---- pushing ---- */
+
+enum err_code client_begin_pushes(struct client *c, uint64_t step, struct err *e)
+{
+	/* A server that gets a push before the CLOCK of the step before holds it until that step is
+	 * complete, and reads nothing more from this session, not even the CLOCK. */
+	if (!c->clock.begun || step == CLIENT_NOW || step <= c->clock.step ||
+	    client_clocks_answered(c))
+		return ERR_OK;
+	return client_wait_until(c, client_clocks_answered, step, e);
+}
 
 enum err_code client_push(struct client *c, const struct table *t, uint64_t step, uint32_t examples,
     const float *g, struct err *e)

@@ -303,6 +303,11 @@ void client_encode_push(struct request *r);
 /* Submit and announce a new push. After an error (ERR_NOTREADY: no server holds the partition) it
  * is freed. */
 enum err_code client_submit_push(struct request *r, struct err *e);
+/* Before the first push of a step: wait until every server has answered the CLOCK of the step
+ * before. */
+enum err_code client_begin_pushes(struct client *c, uint64_t step, struct err *e);
+/* Announce a push to every server that has a copy of the partition, or to the relay. */
+void client_announce(const struct request *r);
 /* Writes client_config.oldest_open. */
 void client_push_note_oldest(struct client *c);
 /* Take the receipts in a RECEIPT record. */
@@ -314,11 +319,9 @@ void client_encode_grow_residual(struct client *c, const struct table *had, cons
 void client_encode_free_residuals(struct client *c);
 
 /* client_clock.c */
-/* Before the first push of a step: wait until every server has answered the CLOCK of the step
- * before. */
-enum err_code client_begin_pushes(struct client *c, uint64_t step, struct err *e);
-/* Announce a push to every server that has a copy of the partition, or to the relay. */
-void client_announce(const struct request *r);
+/* Has every server acknowledged the last CLOCK?  Then each of them has all announcements of the
+ * present layout too, and its epoch is confirmed. */
+bool client_clocks_answered(struct client *c);
 /* Must this push be sent behind the last CLOCK, because it is of a later step? A mean is not
  * announced, so it need not. */
 bool client_follows_clock(const struct request *r);

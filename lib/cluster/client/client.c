@@ -60,7 +60,8 @@ static void on_client_live(void *ctx, const struct hs_server_info *server)
 		if (r->ops->class == REQUEST_PUSH && !r->push.moved)
 			l->client->seen.lost_at = 0;
 	request_send_all(l);
-	l->client->ops->link_up(l);
+	if (l->client->ops->link_up)
+		l->client->ops->link_up(l);
 	batcher_flush(&l->batcher, l->conn);
 }
 
@@ -72,7 +73,7 @@ static enum conn_verdict take_client_record(struct link *l, const struct record 
 	bool early = r->epoch < c->layout.epoch || r->generation < c->layout.generation;
 	struct err e = { 0 };
 
-	if (c->ops->take_record(l, r, payload))
+	if (c->ops->take_record && c->ops->take_record(l, r, payload))
 		return CONN_TAKEN;
 	switch (r->type) {
 	case REC_PULLED:

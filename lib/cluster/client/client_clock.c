@@ -4,8 +4,9 @@
 #include "core/fail.h"
 
 /* CLOCKs and DONEs.  A CLOCK carries the announcements of its step's pushes (client_announce), so that
- * no server with a copy of a partition takes the step for complete without them.  Each link has two lists of announcements: those of the next CLOCK (announced), and
- * those of the last one (clocked), which may have to be sent again. */
+ * no server with a copy of a partition takes the step for complete without them.  Each link has two
+ * lists of announcements: those of the next CLOCK (announced), and those of the last one (clocked),
+ * which may have to be sent again. */
 
 /* ---- requests ---- */
 

@@ -111,7 +111,8 @@ static enum err_code pull_answered(struct request *r, const struct answer *a, st
 	rc = take_dense_values(r, a, dst, e);
 	if (rc)
 		return rc;
-	r->client->ops->took_dense(r, a->head->part, dst, a->head->total);
+	if (r->client->ops->took_dense)
+		r->client->ops->took_dense(r, a->head->part, dst, a->head->total);
 	*client_version_at(r->client, r->table, a->head->part) = a->head->total;
 	return ERR_OK;
 }

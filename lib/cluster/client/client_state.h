@@ -106,13 +106,14 @@ struct client_ops {
 	enum err_code (*layout_changed)(struct client *c, struct err *e);
 	/* The relay has not been reachable for RELAY_AWAY, and the coordinator has been told. */
 	void (*relay_away)(struct client *c, const char *why);
-	/* The link is UP, and its requests have been sent. */
+	/* The link is UP, and its requests have been sent.  NULL: nothing to do. */
 	void (*link_up)(struct link *l);
 	/* Does a refusal by this link's process end all waits? */
 	bool (*refusal_is_final)(const struct link *l);
-	/* Handle a record that only this kind of client gets; false: it is none of those. */
+	/* Handle a record that only this kind of client gets; false: it is none of those.  NULL: there
+	 * are none. */
 	bool (*take_record)(struct link *l, const struct record *r, const uint8_t *payload);
-	/* The values of a partition are at w, its place in r->pull.dst. */
+	/* The values of a partition are at w, its place in r->pull.dst.  NULL: nothing to do. */
 	void (
 	    *took_dense)(const struct request *r, uint32_t part, const float *w, uint64_t version);
 	/* The values of all rows of a pull have come, in the order of r->pull.ids.  Borrowed. */

@@ -36,26 +36,10 @@ static void leave_relay(struct client *c, const char *why)
 	request_reroute_all(c);
 }
 
-static void ignore_link_up(struct link *l)
-{
-	(void)l;
-}
-
 /* A worker can go past its relay. */
 static bool is_server_link(const struct link *l)
 {
 	return l != client_relay_link(l->client);
-}
-
-static bool take_no_record(struct link *l, const struct record *r, const uint8_t *payload)
-{
-	(void)l, (void)r, (void)payload;
-	return false;
-}
-
-static void keep_dense(const struct request *r, uint32_t part, const float *w, uint64_t version)
-{
-	(void)r, (void)part, (void)w, (void)version;
 }
 
 static void copy_pulled_rows(const struct request *r, const float *w, uint64_t version)
@@ -80,9 +64,6 @@ const struct client_ops client_worker_ops = { .role = ROLE_WORKER,
 	.assigned_relay = assigned_worker_relay,
 	.layout_changed = check_dropped_tables,
 	.relay_away = leave_relay,
-	.link_up = ignore_link_up,
 	.refusal_is_final = is_server_link,
-	.take_record = take_no_record,
-	.took_dense = keep_dense,
 	.took_rows = copy_pulled_rows,
 	.relieve = serve_once };

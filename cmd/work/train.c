@@ -130,6 +130,7 @@ int cmd_train(int argc, char **argv)
 		.data = o.data.item,
 		.ndata = o.data.n,
 		.cache = o.cache,
+		.kind = o.exec ? &worker_program : &worker_native,
 		.exec = o.exec,
 		.zone = o.zone,
 		.listen = o.listen,

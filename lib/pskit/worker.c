@@ -6,6 +6,92 @@
 #include "math/vec.h"
 #include "pskit/handle.h"
 
+/* ---- the kind of worker: w->own is the struct ps ---- */
+
+static enum err_code call_score(struct ps *p, struct eval_result *out, struct err *e)
+{
+	struct ps_scores s = { NAN, NAN, NAN, NAN, NAN, 0 };
+
+	/* An interrupt that arrived before must not reach the callback. */
+	if (interrupt_came(&p->interrupt))
+		return err_set(e, ERR_STOPPED, "interrupted");
+	if (p->score(p, p->score_ctx, &s))
+		return err_set(e, ERR_FAILED, "the program cannot score the model");
+	*out = (struct eval_result){ .examples = s.examples,
+		.loss = s.loss,
+		.accuracy = s.accuracy,
+		.auc = s.auc,
+		.rmse = s.rmse,
+		.r2 = s.r2,
+		.has_loss = isfinite(s.loss),
+		.has_accuracy = isfinite(s.accuracy),
+		.has_auc = isfinite(s.auc),
+		.has_rmse = isfinite(s.rmse),
+		.has_r2 = isfinite(s.r2) };
+	return ERR_OK;
+}
+
+static void prepare_library(struct worker *w, struct job_source *from)
+{
+	(void)from;
+	w->own = w->cfg->kind_ctx;
+}
+
+static enum err_code start_library(struct worker *w, struct err *e)
+{
+	(void)w;
+	(void)e;
+	return ERR_OK;
+}
+
+static bool can_score_library(const struct worker *w)
+{
+	const struct ps *p = w->own;
+
+	return w->job.eval || p->score;
+}
+
+static enum err_code score_library(struct worker *w, bool dense_here, struct eval_result *out,
+    struct err *e)
+{
+	struct ps *p = w->own;
+	const struct params_rows *rows = w->params.rows;
+	enum err_code rc = ERR_OK;
+
+	if (!p->score)
+		return evaluate(&w->params, w->job.eval, dense_here, out, e);
+	if (!dense_here || w->params.rows)
+		rc = params_pull(&w->params, &w->batch, CLIENT_NOW, !dense_here, e);
+	if (!rc)
+		rc = call_score(p, out, e);
+	w->params.rows = rows;
+	return rc;
+}
+
+static const char *advise_library_restart(const struct worker *w)
+{
+	(void)w;
+	return "; start this program again, and it takes a slot that is free";
+}
+
+static void release_library(struct worker *w)
+{
+	(void)w;
+}
+
+/* The caller computes between ps_step_begin and ps_step_end, and names rows by ps_pull_rows. */
+static const struct worker_ops worker_library = {
+	.prepare = prepare_library,
+	.start = start_library,
+	.name_rows = start_library,
+	.can_score = can_score_library,
+	.score = score_library,
+	.advise_restart = advise_library_restart,
+	.release = release_library,
+	.scores_later = true,
+	.asks_ahead = true,
+};
+
 /* ---- into the job ---- */
 
 /* Refuses a job with several steps a push: here the caller takes the steps, and each of them is
@@ -61,7 +147,8 @@ static int join_job(struct ps *p, const struct call *c)
 		.zone = p->zone,
 		.interrupt = p->interrupt,
 		.log = &p->log,
-		.by_caller = true,
+		.kind = &worker_library,
+		.kind_ctx = p,
 		.tables = p->tables,
 		.examples = c->n,
 		.settings = p->settings,
@@ -89,38 +176,6 @@ PUBLIC uint32_t ps_slot(const struct ps *p)
 	return !pskit_is_busy(p) && p->joined ? p->w.slot : UINT32_MAX;
 }
 
-/* ---- scores ---- */
-
-static enum err_code score_by_caller(void *ctx, struct eval_result *out, struct err *e)
-{
-	struct ps *p = ctx;
-	struct ps_scores s = { NAN, NAN, NAN, NAN, NAN, 0 };
-
-	/* An interrupt that arrived before must not reach the callback. */
-	if (interrupt_came(&p->interrupt))
-		return err_set(e, ERR_STOPPED, "interrupted");
-	if (p->score(p, p->score_ctx, &s))
-		return err_set(e, ERR_FAILED, "the program cannot score the model");
-	*out = (struct eval_result){ .examples = s.examples,
-		.loss = s.loss,
-		.accuracy = s.accuracy,
-		.auc = s.auc,
-		.rmse = s.rmse,
-		.r2 = s.r2,
-		.has_loss = isfinite(s.loss),
-		.has_accuracy = isfinite(s.accuracy),
-		.has_auc = isfinite(s.auc),
-		.has_rmse = isfinite(s.rmse),
-		.has_r2 = isfinite(s.r2) };
-	return ERR_OK;
-}
-
-static void install_score(struct ps *p)
-{
-	p->w.score = p->score ? score_by_caller : NULL;
-	p->w.score_ctx = p;
-}
-
 /* ---- a step ---- */
 
 /* Pulls the parameters after the last step (in bsp: of all workers), for a program that reads them
@@ -128,8 +183,7 @@ static void install_score(struct ps *p)
 static int pull_last_parameters(struct ps *p)
 {
 	struct worker *w = &p->w;
-	enum err_code rc = w->ring ? ERR_OK
-	                           : params_pull(&w->params, &w->batch, w->step, true, &p->e);
+	enum err_code rc = w->exchange->pull_last(w, &p->e);
 
 	return rc ? pskit_return(p, rc) : PS_OVER;
 }
@@ -146,7 +200,6 @@ static int begin_worker_step(struct ps *p, const struct call *c)
 		    !p->joined    ? "ps_join comes first"
 		        : p->over ? "all steps are done"
 		                  : "the step before has no ps_step_end");
-	install_score(p);
 	/* At the end of an epoch a step may have no examples for this worker: commit it empty and go
 	 * on. */
 	for (bool any = false; !any;) {
@@ -159,7 +212,7 @@ static int begin_worker_step(struct ps *p, const struct call *c)
 			rc = worker_evaluate_now(w, &p->e);
 		any = w->batch.rows > 0;
 		if (!rc && !any)
-			rc = worker_commit(w, &p->t, 0, &p->e);
+			rc = worker_commit(w, &p->t, &(double){ 0 }, &p->e);
 		if (rc)
 			return pskit_return(p, rc);
 	}
@@ -214,16 +267,20 @@ static int end_worker_step(struct ps *p, const struct call *c)
 {
 	struct worker *w = &p->w;
 	double loss = c->number;
+	bool known = loss !=
+	    -HUGE_VAL; /* pskit.h: how a caller says that it does not know the loss */
 
 	if (!p->stepping)
 		return pskit_misuse(p, "ps_step_end: ps_step_begin comes first");
 	p->stepping = false;
-	if (loss == WORKER_NO_LOSS && !gradient_is_finite(&w->params))
+	if (!known && !gradient_is_finite(&w->params)) {
 		loss = NAN;
-	if (isfinite((float)loss) || loss == WORKER_NO_LOSS)
+		known = true;
+	}
+	if (!known || isfinite((float)loss))
 		params_good(&w->params, w->step);
 	local_finish(w->local, &w->params, &w->batch);
-	return pskit_return(p, worker_commit(w, &p->t, loss, &p->e));
+	return pskit_return(p, worker_commit(w, &p->t, known ? &loss : NULL, &p->e));
 }
 
 PUBLIC int ps_step_end(struct ps *p, double loss)
@@ -253,7 +310,6 @@ static int finish_job(struct ps *p, const struct call *c)
 		    p->ended ? "the job is over" : "ps_join comes first");
 	p->over = true;
 	p->stepping = false;
-	install_score(p);
 	rc = worker_finish(&p->w, &p->e);
 	p->ended = !rc;
 	return pskit_return(p, rc);

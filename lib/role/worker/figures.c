@@ -91,17 +91,17 @@ static void trace_step(const struct worker *w, const struct step_times *t)
 	tracer_add(cluster_view_tracer(w->cluster), TRACE_STEP, v, TRACER_NUMBERS);
 }
 
-void figures_record_step(struct worker *w, double loss, const struct step_times *t)
+void figures_record_step(struct worker *w, const double *loss, const struct step_times *t)
 {
 	struct client_stats cs;
 	double sum = 0;
-	uint64_t n = 0, ring = 0;
+	uint64_t n = 0, ring;
 	int64_t now = clock_now(), pushing = t->pushed - t->computed, encoding;
 
 	if (tracer_is_on(cluster_view_tracer(w->cluster)))
 		trace_step(w, t);
-	if (w->batch.rows && loss != WORKER_NO_LOSS) {
-		w->loss[w->nlosses % LOSS_WINDOW] = loss;
+	if (w->batch.rows && loss) {
+		w->loss[w->nlosses % LOSS_WINDOW] = *loss;
 		w->weight[w->nlosses++ % LOSS_WINDOW] = w->batch.rows;
 	}
 	for (uint64_t i = 0; i < LOSS_WINDOW && i < w->nlosses; i++) {
@@ -114,8 +114,7 @@ void figures_record_step(struct worker *w, double loss, const struct step_times 
 	/* Encoding for retries during a wait does not belong to the push time. */
 	if (encoding > pushing)
 		encoding = pushing;
-	if (w->ring)
-		ring = allreduce_bytes(w->ring);
+	ring = w->exchange->bytes(w);
 	mutex_lock(&w->lock);
 	w->fig.step = w->step + 1;
 	w->fig.total = batches_total_steps(w->feed);

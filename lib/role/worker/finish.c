@@ -24,61 +24,17 @@ static enum err_code tell_done(struct worker *w, struct err *e)
 	return rc;
 }
 
-/* Checks that the workers' parameters and the servers' are equal in every bit. A difference is
- * logged and does not fail the job: the result is the servers' model. */
-static enum err_code verify_ring(struct worker *w, struct err *e)
-{
-	bool compared;
-	enum err_code rc = allreduce_verify(w->ring, &compared, e);
-
-	if (rc == ERR_FAILED)
-		log_error(w->cfg->log, "%s: the result is the servers' model", e->msg);
-	else if (!rc && compared)
-		log_info(w->cfg->log,
-		    "the servers' parameters are those of the workers, in every bit");
-	return rc == ERR_FAILED ? ERR_OK : rc;
-}
-
-bool worker_evaluates(const struct worker *w)
-{
-	return w->job.eval || w->score || (w->program && w->job.conf.job.eval.n);
-}
-
-enum err_code worker_evaluate(struct worker *w, bool dense_here, struct eval_result *out,
-    struct err *e)
-{
-	const struct params_rows *rows = w->params.rows;
-	enum err_code rc = ERR_OK;
-
-	if (!w->program && !w->score)
-		return evaluate(&w->params, w->job.eval, dense_here, out, e);
-	if (w->program) {
-		program_step(w->program, w->step);
-		rc = program_name_eval_rows(w->program, &w->params, e);
-	}
-	if (!rc && (!dense_here || w->params.rows))
-		rc = params_pull(&w->params, &w->batch, CLIENT_NOW, !dense_here, e);
-	if (!rc)
-		rc = w->score
-		    ? w->score(w->score_ctx, out, e)
-		    : program_evaluate(w->program, (const float *const *)w->params.w, out, e);
-	w->params.rows = rows;
-	return rc;
-}
-
 /* Evaluates the final model on the servers, hashes it, and reports both to the coordinator. */
 static enum err_code send_final_result(struct worker *w, struct err *e)
 {
 	json_t *msg, *eval = NULL, *answer;
 	struct eval_result r;
-	enum err_code rc = ERR_OK;
+	enum err_code rc = w->exchange->verify(w, e);
 	char hex[65];
 
-	if (w->ring)
-		rc = verify_ring(w, e);
-	if (!rc && worker_evaluates(w)) {
+	if (!rc && w->cfg->kind->can_score(w)) {
 		figures_doing(w, "evaluate");
-		rc = worker_evaluate(w, false, &r, e);
+		rc = w->cfg->kind->score(w, false, &r, e);
 		if (!rc)
 			eval = job_eval_json(&r);
 	}

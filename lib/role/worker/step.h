@@ -8,15 +8,13 @@
  * it ended. The picture is in worker/worker.h. All run on the training thread and may block on
  * servers. */
 
-/* Chooses the batch of this step and pulls its parameters. *over: there is no more data. */
-enum err_code step_fetch(struct worker *w, struct step_times *t, bool *over, struct err *e);
 /* Computes what is to be pushed into w->params.g. *loss may be infinite or NaN; nothing may be
  * pushed then. */
 enum err_code step_compute(struct worker *w, double *loss, struct err *e);
 /* Pushes the gradient, and requests the next parameters early where the configuration says so. */
 enum err_code step_push(struct worker *w, struct err *e);
-/* Announces to all servers that this worker's step is over. Where a library user takes the steps,
- * it also requests the next parameters. */
+/* Announces to all servers that this worker's step is over. For a kind of worker that
+ * asks ahead it also requests the next parameters. */
 enum err_code step_clock(struct worker *w, struct err *e);
 
 #endif

@@ -14,8 +14,7 @@
 #include "worker/step.h"
 #include "worker/worker_settings.h"
 
-#define RING_PAUSE (20 * NSEC_PER_MSEC)
-#define REST_LOOK  (100 * NSEC_PER_MSEC)
+#define REST_LOOK (100 * NSEC_PER_MSEC)
 
 /* ---- views ---- */
 
@@ -37,17 +36,11 @@ static const json_t *own_member(const struct worker *w)
 }
 
 /* Reports the loss of the rank in the same words whether the coordinator or a server noticed it
- * first. Only a worker that was started by hand, without a rank of its own, is told to start again
- * in the same way. */
+ * first. */
 static enum err_code fail_slot_lost(const struct worker *w, struct err *e)
 {
-	const char *remedy = w->cfg->by_caller
-	    ? "; start this program again, and it takes a slot that is free"
-	    : w->cfg->slot < 0 ? "; start ps-work train again, and it takes a slot that is free"
-	                       : "";
-
 	return err_set(e, ERR_FENCED, "worker-%u was taken for dead and its slot given up%s",
-	    w->slot, remedy);
+	    w->slot, w->cfg->kind->advise_restart(w));
 }
 
 enum err_code worker_refresh(struct worker *w, struct err *e)
@@ -65,8 +58,7 @@ enum err_code worker_refresh(struct worker *w, struct err *e)
 			batches_take_view(w->feed, view);
 		if (w->client && client_apply_view(w->client, view, e))
 			return e->code;
-		if (w->ring)
-			allreduce_view(w->ring, view);
+		w->exchange->take_view(w, view);
 	} else {
 		json_decref(view);
 	}
@@ -91,8 +83,7 @@ static void confirm_layout(struct worker *w)
 		cluster_view_confirm_layout(w->cluster, client_confirmed_epoch(w->client));
 }
 
-/* Called during the client's waits, so that no wait outlives the job or a signal. */
-static bool cancel_wait(void *ctx, struct err *why)
+bool worker_is_cancelled(void *ctx, struct err *why)
 {
 	struct worker *w = ctx;
 
@@ -103,36 +94,8 @@ static bool cancel_wait(void *ctx, struct err *why)
 		set_leave_error(w, why);
 		return true;
 	}
-	if (w->ring)
-		allreduce_tend(w->ring);
+	w->exchange->tend(w);
 	return false;
-}
-
-/* Between two attempts to form a ring: waits a moment for a new view. */
-static enum err_code pause_ring(void *ctx, struct err *e)
-{
-	struct worker *w = ctx;
-	enum err_code rc = cluster_view_pause(w->cluster, RING_PAUSE, e);
-
-	return rc ? rc : cancel_wait(w, e) ? e->code : ERR_OK;
-}
-
-/* Listens for the other workers, where the job has tables that workers reduce among themselves. */
-static enum err_code open_ring(struct worker *w, struct err *e)
-{
-	const struct allreduce_config cfg = { .job = &w->job,
-		.id = w->cfg->id,
-		.incarnation = w->incarnation,
-		.listen = w->cfg->listen,
-		.iface = w->cfg->iface,
-		.slot = w->cfg->slot,
-		.log = w->cfg->log,
-		.cancelled = cancel_wait,
-		.pause = pause_ring,
-		.ctx = w,
-		.cancel_fd = w->cfg->interrupt.fd };
-
-	return allreduce_is_used(&w->job) ? allreduce_new(&cfg, &w->ring, e) : ERR_OK;
 }
 
 /* The client's wait log asks which workers delay a step. */
@@ -164,8 +127,9 @@ static enum err_code send_worker_join(struct worker *w, struct err *e)
 	gethostname(host, sizeof host - 1);
 	tables = job_tables(&w->job);
 	facts = data_facts(w->job.train);
-	ring = w->ring ? allreduce_address(w->ring) : NULL;
-	msg = MESSAGE(worker_join, .evaluates = worker_evaluates(w) || w->cfg->by_caller,
+	ring = w->exchange->address(w);
+	msg = MESSAGE(worker_join,
+	    .evaluates = w->cfg->kind->can_score(w) || w->cfg->kind->scores_later,
 	    .slot = w->cfg->slot, .pid = getpid(), .host = host, .zone = w->cfg->zone,
 	    .examples = (int64_t)w->job.train->rows, .tables = tables, .facts = facts, .ring = ring,
 	    .settings = w->cfg->settings,
@@ -279,7 +243,7 @@ static enum err_code start_training(struct worker *w, struct err *e)
 		.who = append_stragglers,
 		.missed = tell_missed_relay,
 		.informed = is_coordinator_up,
-		.cancelled = cancel_wait,
+		.cancelled = worker_is_cancelled,
 		.paused = job_is_paused,
 		.cancel_fd = w->cfg->interrupt.fd,
 		.latency = &w->latency,
@@ -307,12 +271,10 @@ static enum err_code start_training(struct worker *w, struct err *e)
 		rc = params_new(&w->job, w->client, &w->params, e);
 	if (!rc)
 		rc = local_new(&w->job, &w->local, e);
-	if (!rc && w->ring)
-		rc = allreduce_begin(w->ring, w->slot, w->client, &w->params, e);
+	if (!rc)
+		rc = w->exchange->begin(w, e);
 	if (rc)
 		return rc;
-	if (w->ring)
-		allreduce_view(w->ring, w->view);
 	w->feed = batches_new(&w->job, w->cluster, w->slot,
 	    &(struct batches_hooks){ .ctx = w, .idle = announce_idle, .settle = settle_receipts });
 	batches_take_view(w->feed, w->view);
@@ -346,11 +308,11 @@ enum err_code worker_evaluate_now(struct worker *w, struct err *e)
 	struct eval_result r;
 	enum err_code rc;
 
-	if (!every || !worker_evaluates(w) || w->step == 0 || w->step % (uint64_t)every ||
+	if (!every || !w->cfg->kind->can_score(w) || w->step == 0 || w->step % (uint64_t)every ||
 	    !batches_is_evaluator(w->feed, w->step))
 		return ERR_OK;
 	figures_doing(w, "evaluate");
-	rc = worker_evaluate(w, true, &r, e);
+	rc = w->cfg->kind->score(w, true, &r, e);
 	if (!rc)
 		rc = report_eval(w, &r, e);
 	/* Sparse evaluation has replaced this batch's rows: pull them again. */
@@ -400,19 +362,20 @@ enum err_code worker_fetch(struct worker *w, struct step_times *t, bool *over, s
 	if (client_open_step(w->client) > w->step)
 		w->step = client_open_step(w->client);
 	rc = worker_settings_apply(w, e);
-	return rc ? rc : step_fetch(w, t, over, e);
+	return rc ? rc : w->exchange->fetch(w, t, over, e);
 }
 
-enum err_code worker_commit(struct worker *w, struct step_times *t, double loss, struct err *e)
+enum err_code worker_commit(struct worker *w, struct step_times *t, const double *loss,
+    struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
 	/* A loss beyond float32 means a gradient beyond what servers accept. */
-	if (w->batch.rows && !isfinite((float)loss) && loss != WORKER_NO_LOSS)
-		return worker_loss_failed(w, loss, e);
+	if (w->batch.rows && loss && !isfinite((float)*loss))
+		return worker_loss_failed(w, *loss, e);
 	t->computed = clock_now();
 	rc = batches_lease_ahead(w->feed, e);
-	if (!rc && (w->batch.rows || w->ring))
+	if (!rc && (w->batch.rows || w->exchange->takes_empty_steps))
 		rc = step_push(w, e);
 	if (!rc)
 		rc = step_clock(w, e);
@@ -436,37 +399,15 @@ static enum err_code take_step_once(struct worker *w, bool *over, struct err *e)
 	rc = worker_evaluate_now(w, e);
 	if (!rc && w->batch.rows)
 		rc = step_compute(w, &loss, e);
-	return rc ? rc : worker_commit(w, &t, loss, e);
+	return rc ? rc : worker_commit(w, &t, &loss, e);
 }
 
 /* ---- a life ---- */
 
-/* Checks that model custom and --exec come together, and starts the program. */
-static enum err_code start_program(struct worker *w, struct err *e)
-{
-	bool custom = strcmp(w->job.conf.job.model, "custom") == 0;
-
-	if (custom && !w->program && !w->cfg->by_caller)
-		return err_set(e, ERR_CONFIG,
-		    "job.model: the gradients of model custom come from a program: ps-work train --exec COMMAND");
-	if (!custom && w->program)
-		return err_set(e, ERR_CONFIG,
-		    "--exec: is for job.model custom, and this job's is %s", w->job.conf.job.model);
-	return w->program ? program_begin(w->program, &w->job, e) : ERR_OK;
-}
-
-/* Loads the job with this worker's own data, settings and program. */
+/* Loads the job with this worker's own data and settings, and starts what computes. */
 static enum err_code load_job(struct worker *w, const json_t *config, struct err *e)
 {
 	const struct train_config *cfg = w->cfg;
-	struct program_config pc = { .command = cfg->exec,
-		.name = cfg->log->name,
-		.data = cfg->data,
-		.ndata = cfg->ndata,
-		.log = cfg->log,
-		.restarts = &w->program_restarts,
-		.cancelled = cancel_wait,
-		.ctx = w };
 	struct job_source from = { .models = cfg->models,
 		.data = cfg->data,
 		.ndata = cfg->ndata,
@@ -482,13 +423,10 @@ static enum err_code load_job(struct worker *w, const json_t *config, struct err
 	if (cfg->first)
 		json_object_set_new(settings, "job.init", json_string(cfg->first));
 	from.settings = settings;
-	if (cfg->exec)
-		w->program = program_new(&pc);
-	if (w->program)
-		from.outside = program_outside(w->program);
+	cfg->kind->prepare(w, &from);
 	rc = job_load(config, &from, &w->job, e);
 	json_decref(settings);
-	return rc ? rc : start_program(w, e);
+	return rc ? rc : cfg->kind->start(w, e);
 }
 
 /* Loads the job, joins it and waits for its first step. */
@@ -502,7 +440,9 @@ static enum err_code enter_job(struct worker *w, struct err *e)
 	if (!rc) {
 		agent_set_pace(cluster_view_agent(w->cluster), w->job.conf.heartbeat,
 		    w->job.conf.deadline);
-		rc = open_ring(w, e);
+		if (allreduce_is_used(&w->job))
+			w->exchange = &exchange_ring;
+		rc = w->exchange->open(w, e);
 	}
 	if (!rc)
 		rc = send_worker_join(w, e);
@@ -521,7 +461,10 @@ enum err_code worker_open(struct worker *w, const struct train_config *cfg, stru
 		.ctx = w };
 	enum err_code rc;
 
-	*w = (struct worker){ .cfg = cfg, .began = clock_wall(), .fig.norm = -1 };
+	*w = (struct worker){ .cfg = cfg,
+		.exchange = &exchange_servers,
+		.began = clock_wall(),
+		.fig.norm = -1 };
 	mutex_init(&w->lock, LOCK_WORKER);
 	randombytes_buf(&w->incarnation, sizeof w->incarnation);
 	w->incarnation >>= 1;
@@ -548,10 +491,10 @@ enum err_code worker_close(struct worker *w, enum err_code rc, struct err *e)
 		cluster_view_report_unfit(w->cluster, w->cfg->slot, e);
 	/* The client goes first: its queued pushes point into the memory of the others. */
 	client_free(w->client);
-	allreduce_free(w->ring);
+	w->exchange->close(w);
 	local_free(w->local);
 	params_release(&w->params);
-	program_free(w->program);
+	w->cfg->kind->release(w);
 	batches_free(w->feed);
 	cluster_view_close(w->cluster);
 	job_release(&w->job);

@@ -11,6 +11,7 @@
 #include "model/model.h"
 #include "session/identity.h"
 #include "worker/compute_time.h"
+#include "worker/worker_ops.h"
 
 /* The configuration of one worker. All pointers are borrowed and must outlive train(). */
 struct train_config {
@@ -20,16 +21,19 @@ struct train_config {
 	/* training data instead of the configuration's; ndata 0: the configuration's */
 	const char *const *data;
 	size_t ndata;
-	/* by_caller: a library user takes the steps (worker/worker.h) and computes the gradients of
-	 * model custom. tables and examples then say what the configuration leaves open. */
-	bool by_caller;
+	/* who computes gradients (worker/worker_ops.h): &worker_native, &worker_program with `exec`, or
+	 * the library's. kind_ctx is for it alone. */
+	const struct worker_ops *kind;
+	void *kind_ctx;
+	/* tables and number of examples where the configuration leaves them open */
 	const char *tables;
 	uint64_t examples;
 	/* settings that the configuration leaves open, as {"lr":"0.01"}; NULL: none */
 	const json_t *settings;
 	/* file of initial parameters where none is configured; NULL: none */
 	const char *first;
-	const char *exec;  /* command that computes the gradients of model custom; NULL: none */
+	const char
+	    *exec; /* of worker_program: command that computes the gradients of model custom */
 	const char *cache; /* directory for parsed data, or "none"; NULL: the configuration's */
 	const char *zone;  /* availability zone; NULL: not given */
 	/* listening address or interfaces for other workers (via: allreduce); NULL: chosen */

@@ -26,24 +26,23 @@
  * One step (train.c take_step_once):
  *
  *   worker_fetch     newest view, pause, settings changed      train.c, worker_settings.c
- *     step_fetch       choose the examples                     step.c, batches.c
+ *     exchange->fetch  choose the examples                     exchange.c, batches.c
  *                      pull the parameters                     params.c, cluster/client
  *                      or meet the other workers               allreduce.c (via: allreduce)
- *   step_compute     gradient, clipped, or local steps         step.c, local.c, learn/model
+ *   step_compute     gradient, clipped, or local steps         step.c, worker_kind.c, local.c
  *   worker_commit    check that the loss is finite             train.c, finish.c
  *     step_push        all-reduce, encode, send                step.c, params.c, allreduce.c
  *     step_clock       announce to the servers that the step   step.c, cluster/client
  *                      is over
  *     figures_record_step     numbers for the next heartbeat          figures.c
  *
- * step_fetch repeats itself when the servers' answers show that other workers take part than it
- * thought, because the examples of a step depend on its members; see settle_members in step.c.
+ * exchange->fetch repeats itself when the servers' answers show that other workers take part than it
+ * thought, because the examples of a step depend on its members; see settle_members in exchange.c.
  *
  * Threads: one training thread runs all of this. The agent's thread (cluster/session/agent.h)
  * receives views and calls figures_json for heartbeats. Of struct worker it reads `fig`, under
  * `lock`, the counters program_restarts and latency, and fields that worker_open has set. */
 
-#include <math.h>
 #include <pthread.h>
 
 #include "core/lock.h"
@@ -53,7 +52,6 @@
 #include "worker/cluster_view.h"
 #include "worker/evaluate.h"
 #include "worker/local.h"
-#include "worker/program.h"
 #include "worker/train.h"
 
 #define LOSS_WINDOW 100u
@@ -77,9 +75,6 @@ struct figures {
 	int64_t doing_since;
 };
 
-/* Loss of a step whose caller does not know it; the step then does not count in the mean loss. */
-#define WORKER_NO_LOSS (-HUGE_VAL)
-
 /* Times at which the parts of a step ended. waited: nanoseconds before `data` that were spent
  * waiting for other workers and not reading data. */
 struct step_times {
@@ -94,14 +89,10 @@ struct worker {
 	struct feed *feed;
 	struct params params;
 	struct local *local;
-	/* computes the gradients of model custom; NULL: learn/model does */
-	struct program *program;
+	void *own; /* state of cfg->kind */
 	_Atomic uint64_t program_restarts;
-	/* Set when a library user takes the steps (pskit.h): scores the parameters; NULL: it
-	 * cannot. */
-	enum err_code (*score)(void *ctx, struct eval_result *out, struct err *e);
-	void *score_ctx;
-	struct allreduce *ring; /* NULL: the servers sum everything */
+	const struct exchange_ops *exchange;
+	struct allreduce *ring; /* of exchange_ring alone */
 	struct batch batch;
 	uint32_t slot;
 	uint64_t incarnation, step;
@@ -134,12 +125,6 @@ struct worker {
 	struct figures fig;
 };
 
-/* Can this worker score job.eval? worker_evaluate does so with the parameters on the servers;
- * dense_here: with the dense tables that it already holds. */
-bool worker_evaluates(const struct worker *w);
-enum err_code worker_evaluate(struct worker *w, bool dense_here, struct eval_result *out,
-    struct err *e);
-
 /* Evaluates and reports the result, when job.eval_every divides the step and this worker is the
  * elected one; else does nothing. */
 enum err_code worker_evaluate_now(struct worker *w, struct err *e);
@@ -150,12 +135,17 @@ enum err_code worker_evaluate_now(struct worker *w, struct err *e);
 enum err_code worker_open(struct worker *w, const struct train_config *cfg, struct err *e);
 enum err_code worker_close(struct worker *w, enum err_code rc, struct err *e);
 /* worker_fetch begins a step: it fills w->batch and the parameters, or sets *over when there is no
- * more data. worker_commit, with the gradient in w->params.g, pushes it and ends the step. */
+ * more data. worker_commit, with the gradient in w->params.g, pushes it and ends the step; loss is NULL when it
+ * is not known, and the step does not count in the mean loss then. */
 enum err_code worker_fetch(struct worker *w, struct step_times *t, bool *over, struct err *e);
-enum err_code worker_commit(struct worker *w, struct step_times *t, double loss, struct err *e);
+enum err_code worker_commit(struct worker *w, struct step_times *t, const double *loss,
+    struct err *e);
 /* Takes over the newest view. Errors: the job is over, the rank was given away, or the coordinator
  * is lost. */
 enum err_code worker_refresh(struct worker *w, struct err *e);
+/* Called during all waits, with the worker as ctx, so that no wait outlives the job or a signal:
+ * takes over the newest view, and says whether the wait is to end. */
+bool worker_is_cancelled(void *ctx, struct err *why);
 
 /* finish.c. worker_finish, when there is no more data, waits until the job is over and sends the
  * final result if asked to. worker_leave, after a request to stop, gives leased data and the rank
@@ -170,8 +160,8 @@ enum err_code worker_loss_failed(struct worker *w, double loss, struct err *e);
  * figures_paused: it is paused, under this number. */
 void figures_doing(struct worker *w, const char *what);
 void figures_paused(struct worker *w, int64_t pause);
-/* Records a finished step with its times. */
-void figures_record_step(struct worker *w, double loss, const struct step_times *t);
+/* Records a finished step with its times; loss: as worker_commit. */
+void figures_record_step(struct worker *w, const double *loss, const struct step_times *t);
 /* The figures as a new JSON object, for heartbeats and final reports. Any thread may call it. */
 json_t *figures_json(void *worker);
 

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: ISC */
+#include <string.h>
+
+#include "worker/program.h"
+#include "worker/worker.h"
+
+/* The two kinds of workers that ps-work runs; struct worker_ops has the contract. */
+
+static bool is_custom(const struct worker *w)
+{
+	return strcmp(w->job.conf.job.model, "custom") == 0;
+}
+
+/* Only a worker that was started by hand, without a rank of its own, is told to start again in the
+ * same way. */
+static const char *advise_restart(const struct worker *w)
+{
+	return w->cfg->slot < 0 ? "; start ps-work train again, and it takes a slot that is free" : "";
+}
+
+/* ---- native: learn/model computes ---- */
+
+static void prepare_native(struct worker *w, struct job_source *from)
+{
+	(void)w;
+	(void)from;
+}
+
+static enum err_code start_native(struct worker *w, struct err *e)
+{
+	return is_custom(w)
+	    ? err_set(e, ERR_CONFIG,
+	          "job.model: the gradients of model custom come from a program: ps-work train --exec COMMAND")
+	    : ERR_OK;
+}
+
+static enum err_code name_no_rows(struct worker *w, struct err *e)
+{
+	(void)w;
+	(void)e;
+	return ERR_OK;
+}
+
+static enum err_code compute_native(struct worker *w, double *loss, struct err *e)
+{
+	return local_compute(w->local, &w->params, &w->batch, w->step, loss, e);
+}
+
+static bool can_score_native(const struct worker *w)
+{
+	return w->job.eval != NULL;
+}
+
+static enum err_code score_native(struct worker *w, bool dense_here, struct eval_result *out,
+    struct err *e)
+{
+	return evaluate(&w->params, w->job.eval, dense_here, out, e);
+}
+
+static void release_native(struct worker *w)
+{
+	(void)w;
+}
+
+const struct worker_ops worker_native = {
+	.prepare = prepare_native,
+	.start = start_native,
+	.name_rows = name_no_rows,
+	.compute = compute_native,
+	.can_score = can_score_native,
+	.score = score_native,
+	.advise_restart = advise_restart,
+	.release = release_native,
+};
+
+/* ---- program: w->own is a struct program ---- */
+
+static void prepare_program(struct worker *w, struct job_source *from)
+{
+	const struct train_config *cfg = w->cfg;
+
+	w->own = program_new(&(struct program_config){ .command = cfg->exec,
+	    .name = cfg->log->name,
+	    .data = cfg->data,
+	    .ndata = cfg->ndata,
+	    .log = cfg->log,
+	    .restarts = &w->program_restarts,
+	    .cancelled = worker_is_cancelled,
+	    .ctx = w });
+	from->outside = program_outside(w->own);
+}
+
+static enum err_code start_program(struct worker *w, struct err *e)
+{
+	return is_custom(w)
+	    ? program_begin(w->own, &w->job, e)
+	    : err_set(e, ERR_CONFIG, "--exec: is for job.model custom, and this job's is %s",
+	          w->job.conf.job.model);
+}
+
+static enum err_code name_rows_by_program(struct worker *w, struct err *e)
+{
+	program_step(w->own, w->step);
+	return program_name_rows(w->own, &w->batch, &w->params, e);
+}
+
+static enum err_code compute_by_program(struct worker *w, double *loss, struct err *e)
+{
+	enum err_code rc;
+
+	program_step(w->own, w->step);
+	rc = local_compute(w->local, &w->params, &w->batch, w->step, loss, e);
+	return rc ? rc : program_fault(w->own, e);
+}
+
+static bool can_score_by_program(const struct worker *w)
+{
+	return w->job.eval || w->job.conf.job.eval.n;
+}
+
+static enum err_code score_by_program(struct worker *w, bool dense_here, struct eval_result *out,
+    struct err *e)
+{
+	const struct params_rows *rows = w->params.rows;
+	enum err_code rc;
+
+	program_step(w->own, w->step);
+	rc = program_name_eval_rows(w->own, &w->params, e);
+	if (!rc && (!dense_here || w->params.rows))
+		rc = params_pull(&w->params, &w->batch, CLIENT_NOW, !dense_here, e);
+	if (!rc)
+		rc = program_evaluate(w->own, (const float *const *)w->params.w, out, e);
+	w->params.rows = rows;
+	return rc;
+}
+
+static void release_program(struct worker *w)
+{
+	program_free(w->own);
+}
+
+const struct worker_ops worker_program = {
+	.prepare = prepare_program,
+	.start = start_program,
+	.name_rows = name_rows_by_program,
+	.compute = compute_by_program,
+	.can_score = can_score_by_program,
+	.score = score_by_program,
+	.advise_restart = advise_restart,
+	.release = release_program,
+};

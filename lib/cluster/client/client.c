@@ -274,13 +274,18 @@ static void poll_links(struct client *c, struct pollfd *p, unsigned n, int ms)
 
 void client_serve(struct client *c, int ms)
 {
-	struct pollfd *p = mem_array(c->nlinks + 1, sizeof *p);
 	int64_t now = clock_now();
+	struct pollfd *p;
 
+	if (c->npolled <= c->nlinks) {
+		c->npolled = c->nlinks + 1;
+		c->polled = mem_regrow(c->polled, c->npolled, sizeof *c->polled);
+	}
+	p = c->polled;
 	for (unsigned i = 0; i < c->nlinks; i++) {
 		struct link *l = c->link[i];
 
-		p[i].fd = -1;
+		p[i] = (struct pollfd){ .fd = -1 };
 		if (l->used && l->state == LINK_DOWN && dial_is_due(&l->backoff, now))
 			client_link_dial(l);
 		if (l->state == LINK_DOWN)
@@ -311,7 +316,6 @@ void client_serve(struct client *c, int ms)
 			client_link_drop(l, l->fault.code && rc == ERR_PROTO ? NULL : &e);
 	}
 	client_push_note_oldest(c);
-	free(p);
 }
 
 void client_poke(struct client *c)
@@ -522,6 +526,7 @@ void client_free(struct client *c)
 	free(c->versions.nparts);
 	layout_release(&c->layout);
 	free(c->link);
+	free(c->polled);
 	free(c);
 }
 

@@ -11,7 +11,8 @@ static void send_pull(struct request *r)
 {
 	struct link *l = r->link;
 	struct record head = client_record_head(l->client, REC_PULL, r->step);
-	struct buf body = BUF_INIT;
+	size_t most = MSG_RUN_BYTES + (r->pull.base ? (size_t)r->count * 8 : 0);
+	uint8_t small[BATCHER_SMALL], *body = batcher_reserve(&l->batcher, l->conn, most, small);
 
 	head.seq = r->seq;
 	head.table = r->table->id;
@@ -25,14 +26,11 @@ static void send_pull(struct request *r)
 		head.flags |= RECORD_EARLY;
 	if (r->pull.tell)
 		head.flags |= RECORD_TELL;
-	msg_put_run(&body, &(struct msg_run){ r->table->id, r->part, r->count, false });
-	for (uint32_t i = 0; r->pull.base && i < r->count; i++) {
-		put_le64(buf_reserve(&body, 8), r->pull.since[i]);
-		buf_commit(&body, 8);
-	}
-	head.len = (uint32_t)body.len;
-	batcher_add(&l->batcher, l->conn, &head, body.data);
-	buf_release(&body);
+	head.len = (uint32_t)most;
+	msg_encode_run(body, &(struct msg_run){ r->table->id, r->part, r->count, false });
+	for (uint32_t i = 0; r->pull.base && i < r->count; i++)
+		put_le64(body + MSG_RUN_BYTES + (size_t)i * 8, r->pull.since[i]);
+	batcher_commit(&l->batcher, l->conn, &head, body, small);
 }
 
 /* Returns the place for the values of an answer, or NULL when the record does not fit. */

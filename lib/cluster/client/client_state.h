@@ -29,6 +29,8 @@
  * ends every wait with that error; a relay's refusal does not, since the worker can go on without
  * the relay.  `live` and `used` are independent of the state: the view sets `live`, and a link
  * without `used` is never dialled. */
+#include <poll.h>
+
 #include "client/client.h"
 #include "client/request.h"
 #include "codec/keycache.h"
@@ -189,6 +191,8 @@ struct client {
 	/* sessions */
 	struct link **link; /* one to each server, then the one to the relay */
 	unsigned nlinks, nservers;
+	struct pollfd *polled; /* for client_serve */
+	unsigned npolled;
 	struct route route;
 	uint64_t sessions; /* the number of the newest session; see link.session */
 	struct spin spin;

@@ -8,13 +8,16 @@
 #define NACK_TEXT  500u
 #define RUN_ALONE  0x10000u
 
+void msg_encode_run(uint8_t out[static MSG_RUN_BYTES], const struct msg_run *r)
+{
+	put_le32(out, r->table | (r->alone ? RUN_ALONE : 0));
+	put_le32(out + 4, r->first);
+	put_le32(out + 8, r->count);
+}
+
 void msg_put_run(struct buf *b, const struct msg_run *r)
 {
-	uint8_t *p = buf_reserve(b, MSG_RUN_BYTES);
-
-	put_le32(p, r->table | (r->alone ? RUN_ALONE : 0));
-	put_le32(p + 4, r->first);
-	put_le32(p + 8, r->count);
+	msg_encode_run(buf_reserve(b, MSG_RUN_BYTES), r);
 	buf_commit(b, MSG_RUN_BYTES);
 }
 

@@ -22,6 +22,8 @@ struct msg_run {
 	bool alone;
 };
 #define MSG_RUN_BYTES 12
+/* msg_encode_run: at `out`; msg_put_run: at the end of b. */
+void msg_encode_run(uint8_t out[static MSG_RUN_BYTES], const struct msg_run *r);
 void msg_put_run(struct buf *b, const struct msg_run *r);
 /* Append one partition, by extending the last run if that is possible. */
 void msg_put_part(struct buf *b, uint16_t table, uint32_t part, bool alone);

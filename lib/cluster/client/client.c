@@ -136,13 +136,8 @@ static enum conn_verdict on_client_record(void *ctx, const struct record *r, uin
 	return e.code ? CONN_DROP : CONN_TAKEN;
 }
 
-static uint8_t *on_client_place(void *ctx, const struct record *r)
-{
-	return client_pull_answer_place(ctx, r);
-}
-
 static const struct conn_handler handler = { .live = on_client_live,
-	.place = on_client_place,
+	.place = client_pull_answer_place,
 	.record = on_client_record };
 
 /* ---- connections ---- */
@@ -167,19 +162,15 @@ void client_link_dial(struct link *l)
 	l->state = LINK_DIALLING;
 }
 
-static void add_session_bytes(struct link *l)
-{
-	l->client->ended.pushed += conn_bytes_out(l->conn);
-	l->client->ended.pulled += conn_bytes_in(l->conn);
-}
-
 void client_link_drop(struct link *l, const struct err *why)
 {
 	struct client *c = l->client;
 	bool refused = l->state == LINK_DIALLING;
 
-	if (l->conn)
-		add_session_bytes(l);
+	if (l->conn) {
+		c->ended.pushed += conn_bytes_out(l->conn);
+		c->ended.pulled += conn_bytes_in(l->conn);
+	}
 	l->unshared |= l->conn && conn_has_offered(l->conn);
 	conn_free(l->conn);
 	l->conn = NULL;

@@ -45,11 +45,11 @@ static float *dense_answer_place(const struct request *r, const struct record *h
 }
 
 /* Raw partitions are received straight into the caller's table. */
-uint8_t *client_pull_answer_place(struct link *l, const struct record *head)
+uint8_t *client_pull_answer_place(void *link, const struct record *head)
 {
 	struct request *r = head->type == REC_PULLED && !head->codec &&
 	        !(head->flags & RECORD_DELTA)
-	    ? request_of_answer(l, head->seq)
+	    ? request_of_answer(link, head->seq)
 	    : NULL;
 
 	return r ? (uint8_t *)dense_answer_place(r, head) : NULL;

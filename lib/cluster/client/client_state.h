@@ -267,8 +267,8 @@ enum err_code client_relay_apply_view(struct client *c, const json_t *view, bool
 void client_relay_check(struct client *c, int64_t now);
 /* client_pull.c */
 extern const struct request_ops client_pull_ops;
-/* conn_handler's `place`: where to receive this record's payload, or NULL. */
-uint8_t *client_pull_answer_place(struct link *l, const struct record *head);
+/* conn_handler's `place` of a link: where to receive this record's payload, or NULL. */
+uint8_t *client_pull_answer_place(void *link, const struct record *head);
 /* Take the answer to a pull or scan. ERR_PROTO: it does not fit. */
 enum err_code client_pull_take_answer(struct link *l, const struct record *head,
     const uint8_t *payload, struct err *e);

@@ -39,8 +39,8 @@ struct worker_ops {
 	bool (*can_score)(const struct worker *w);
 	/* Scores job.eval with the parameters on the servers; dense_here: with the dense tables that
 	 * this worker holds. Only when can_score. w->params.rows is as before afterwards. */
-	enum err_code (*score)(struct worker *w, bool dense_here, struct eval_result *out,
-	    struct err *e);
+	enum err_code (
+	    *score)(struct worker *w, bool dense_here, struct eval_result *out, struct err *e);
 	/* What the user can do about a lost rank: the end of a message, or "". Does not block. */
 	const char *(*advise_restart)(const struct worker *w);
 	/* Frees w->own. */

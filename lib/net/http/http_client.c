@@ -9,7 +9,7 @@
 
 #include "core/mem.h"
 #include "http/client_state.h"
-#include "socket/unixpath.h"
+#include "socket/net.h"
 
 /* The server drops idle connections after some seconds, so do not reuse one that is nearly that
  * old. */
@@ -147,7 +147,7 @@ enum err_code http_client_new(const struct http_target *t, struct http_client **
 {
 	struct http_client *c = mem_alloc(sizeof(*c));
 	bool local = t->unix_path != NULL;
-	char name[UNIXPATH_MAX];
+	char name[NET_UNIX_PATH];
 	enum err_code rc;
 
 	c->dirfd = c->fd = -1;
@@ -158,7 +158,7 @@ enum err_code http_client_new(const struct http_target *t, struct http_client **
 	if (rc != ERR_OK)
 		goto fail;
 	if (local) {
-		rc = unixpath_open(t->unix_path, name, &c->dirfd, e);
+		rc = net_unix_path(t->unix_path, name, &c->dirfd, e);
 		/* Without the directory there is no server. */
 		if (rc == ERR_NOTFOUND)
 			rc = err_set(e, ERR_UNREACH,

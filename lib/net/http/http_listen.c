@@ -2,19 +2,18 @@
 #include "http/listen.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/mem.h"
 #include "core/num.h"
-
-/* Connections wait here while a flood of silent ones is closed. */
-#define BACKLOG 512
+#include "socket/net.h"
 
 /* Split "host:port" or "[v6]:port". */
 static bool split_address(const char *addr, char host[static 256], char port[static 8])
@@ -65,44 +64,11 @@ static void describe_bound(struct http_bound *b)
 	}
 }
 
-static enum err_code bind_first(const char *addr, const struct addrinfo *ai, int *out,
-    struct err *e)
-{
-	int one = 1, fd, saved;
-
-	fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return err_sys(e, ERR_IO, "cannot make a socket for %s", addr);
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (ai->ai_family == AF_INET6)
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
-	if (bind(fd, ai->ai_addr, ai->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) {
-		*out = fd;
-		return ERR_OK;
-	}
-	saved = errno;
-	close(fd);
-	errno = saved;
-	if (saved == EADDRINUSE)
-		return err_set(e, ERR_EXISTS,
-		    "%s is in use by another process: stop it, or choose "
-		    "another port (port 0 takes a free one)",
-		    addr);
-	if (saved == EADDRNOTAVAIL)
-		return err_set(e, ERR_CONFIG,
-		    "%s is not an address of this host: listen on one of "
-		    "those that `ip addr` shows, or on 127.0.0.1",
-		    addr);
-	return err_sys(e, ERR_IO, "cannot listen on %s", addr);
-}
-
 enum err_code http_listen_tcp(const char *addr, const char *also, struct http_bound *b,
     struct err *e)
 {
-	struct addrinfo hints, *ai = NULL;
-	char port[8];
 	enum err_code rc;
-	int gai;
+	char port[8];
 
 	memset(b, 0, sizeof(*b));
 	b->fd = -1;
@@ -112,21 +78,46 @@ enum err_code http_listen_tcp(const char *addr, const char *also, struct http_bo
 		    "\"%s\" is not an address to listen on: write HOST:PORT "
 		    "or [IPV6]:PORT, with 0.0.0.0 or [::] for every address",
 		    addr);
-	memset(&hints, 0, sizeof(hints));
-	hints.ai_socktype = SOCK_STREAM;
-	hints.ai_flags = AI_NUMERICSERV;
-	gai = getaddrinfo(b->asked, port, &hints, &ai);
-	if (gai != 0)
-		return err_set(e, ERR_CONFIG, "cannot find the address of \"%s\" to listen on: %s",
-		    b->asked, gai_strerror(gai));
-	rc = bind_first(addr, ai, &b->fd, e);
-	freeaddrinfo(ai);
+	rc = net_listen_control(addr, &b->fd, e);
 	if (rc != ERR_OK)
 		return rc;
 	describe_bound(b);
 	if (also != NULL)
 		snprintf(b->also, sizeof(b->also), "%s", also);
 	return ERR_OK;
+}
+
+enum err_code http_listen_unix(const char *path, struct http_bound *b, struct err *e)
+{
+	char *addr;
+	struct stat st;
+	enum err_code rc;
+
+	memset(b, 0, sizeof(*b));
+	b->fd = -1;
+	b->local = true;
+	if (strlen(path) >= sizeof(b->text))
+		return err_set(e, ERR_CONFIG,
+		    "the path of the control socket is longer than %zu "
+		    "characters: %s",
+		    sizeof(b->text) - 1, path);
+	snprintf(b->text, sizeof(b->text), "%s", path);
+	addr = mem_printf("unix:%s", path);
+	rc = net_listen_control(addr, &b->fd, e);
+	free(addr);
+	if (rc == ERR_OK && lstat(path, &st) == 0) {
+		b->dev = st.st_dev;
+		b->ino = st.st_ino;
+	}
+	return rc;
+}
+
+void http_listen_remove(const struct http_bound *b)
+{
+	struct stat st;
+
+	if (b->local && lstat(b->text, &st) == 0 && st.st_dev == b->dev && st.st_ino == b->ino)
+		unlink(b->text);
 }
 
 void http_listen_adopt(int fd, const char *also, struct http_bound *b)

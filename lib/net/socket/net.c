@@ -8,21 +8,56 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdlib.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "core/clock.h"
-#include "socket/unixpath.h"
+#include "core/file.h"
 
 /* Room for records at full speed.  The kernel doubles the number, and caps it at its own limit. */
 #define SOCKET_BUFFER    (2 << 20)
 #define SILENT_TRIES     3
 #define SILENT_MS        1500
 #define SILENT_IN_FLIGHT (4 * NSEC_PER_SEC)
+/* Connections that wait for a control listener while a flood of silent ones is closed. */
+#define CONTROL_BACKLOG 512
 /* Milliseconds for each address but the last of a name. */
 #define ADDRESS_WAIT 1000
+
+enum err_code net_unix_path(const char *path, char name[static NET_UNIX_PATH], int *dirfd,
+    struct err *e)
+{
+	char *dir;
+	int fd, n;
+
+	*dirfd = -1;
+	if (path[0] != '\0' && strlen(path) < NET_UNIX_PATH) {
+		snprintf(name, NET_UNIX_PATH, "%s", path);
+		return ERR_OK;
+	}
+	if (path_basename(path)[0] == '\0')
+		return err_set(e, ERR_CONFIG, "\"%s\" names no socket file", path);
+	dir = path_dirname(path);
+	fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	free(dir);
+	if (fd < 0)
+		return err_sys(e, errno == ENOENT ? ERR_NOTFOUND : ERR_IO,
+		    "cannot open the directory of %s", path);
+	n = snprintf(name, NET_UNIX_PATH, "/proc/self/fd/%d/%s", fd, path_basename(path));
+	if (n < 0 || n >= NET_UNIX_PATH) {
+		close(fd);
+		return err_set(e, ERR_CONFIG,
+		    "the name of the socket %s is too long: give it at "
+		    "most 80 characters",
+		    path);
+	}
+	*dirfd = fd;
+	return ERR_OK;
+}
 
 /* Fill in the address of a Unix socket.  Close *dirfd, unless it is -1, after bind or connect. */
 static enum err_code unix_address(const char *path, struct sockaddr_un *un, int *dirfd,
@@ -30,7 +65,7 @@ static enum err_code unix_address(const char *path, struct sockaddr_un *un, int 
 {
 	memset(un, 0, sizeof *un);
 	un->sun_family = AF_UNIX;
-	return unixpath_open(path, un->sun_path, dirfd, e);
+	return net_unix_path(path, un->sun_path, dirfd, e);
 }
 
 /* "host:port" -> addrinfo list; the host may be in brackets. */
@@ -55,7 +90,8 @@ static enum err_code resolve_address(const char *addr, bool passive, struct addr
 	}
 	rc = getaddrinfo(host, colon + 1, &hint, out);
 	if (rc)
-		return err_set(e, ERR_UNREACH, "cannot resolve \"%s\": %s", addr, gai_strerror(rc));
+		return err_set(e, passive ? ERR_CONFIG : ERR_UNREACH, "cannot resolve \"%s\": %s",
+		    addr, gai_strerror(rc));
 	return ERR_OK;
 }
 
@@ -102,66 +138,122 @@ enum err_code net_source(const char *addr, char out[static NET_TEXT], struct err
 	return rc;
 }
 
-/* Does a process listen on this Unix socket?  EAGAIN: one does, with a full backlog. */
-static bool is_unix_answering(const struct sockaddr_un *un)
-{
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	bool alive;
+/* ---- listening ---- */
 
-	if (fd < 0)
-		return true;
-	alive = connect(fd, (const struct sockaddr *)un, sizeof *un) == 0 || errno == EAGAIN;
-	close(fd);
-	return alive;
-}
+/* How to listen: for records, or for the control plane. */
+struct listen_how {
+	int backlog;
+	/* Unix: the socket is for this user alone, in a directory that nobody else may write to.
+	 * TCP: [::] does not take IPv4 as well. */
+	bool control;
+};
 
-/* Bind *fd to `un`, the address of `path`, and listen. */
-static enum err_code listen_at_path(const char *path, const struct sockaddr_un *un, int backlog,
-    int *fd, struct err *e)
+/* Opens and locks the socket's directory, and checks that no other user may put a socket there. The
+ * lock keeps two starting processes from removing each other's socket. */
+static enum err_code lock_private_directory(const char *path, int *out, struct err *e)
 {
+	char *dir = path_dirname(path);
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	enum err_code rc = ERR_OK;
 	struct stat st;
 
-	if (lstat(path, &st) == 0) {
-		if (!S_ISSOCK(st.st_mode))
-			return err_set(e, ERR_EXISTS, "\"%s\" exists and is no socket: remove it",
-			    path);
-		if (is_unix_answering(un))
-			return err_set(e, ERR_EXISTS, "\"%s\" is in use by another process", path);
-		unlink(path);
-	}
-	*fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (*fd < 0)
+	if (fd < 0)
+		rc = err_sys(e, ERR_CONFIG, "cannot open %s, the directory of the control socket",
+		    dir);
+	else if (fstat(fd, &st) != 0)
+		rc = err_sys(e, ERR_IO, "cannot stat %s", dir);
+	else if ((st.st_uid != geteuid() && st.st_uid != 0) || (st.st_mode & 022) != 0)
+		rc = err_set(e, ERR_CONFIG,
+		    "others may write to %s, so a control socket in it is "
+		    "not safe: chmod 700 it, or choose a directory of your own",
+		    dir);
+	else if (flock(fd, LOCK_EX) != 0)
+		rc = err_sys(e, ERR_IO, "cannot lock %s", dir);
+	if (rc && fd >= 0)
+		close(fd);
+	*out = rc ? -1 : fd;
+	free(dir);
+	return rc;
+}
+
+/* Removes the file of a Unix socket on which no process listens any more. */
+static enum err_code remove_stale_socket(const char *path, const struct sockaddr_un *un,
+    struct err *e)
+{
+	struct stat st;
+	int fd, why;
+
+	if (lstat(path, &st) != 0)
+		return errno == ENOENT ? ERR_OK : err_sys(e, ERR_IO, "cannot stat \"%s\"", path);
+	if (!S_ISSOCK(st.st_mode))
+		return err_set(e, ERR_EXISTS, "\"%s\" exists and is no socket: move it away", path);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
 		return err_sys(e, ERR_IO, "cannot make a socket");
-	if (bind(*fd, (const struct sockaddr *)un, sizeof *un) || listen(*fd, backlog)) {
-		err_sys(e, ERR_IO, "cannot listen on \"%s\"", path);
-		close(*fd);
-		return ERR_IO;
-	}
+	/* EAGAIN: a process listens, with a full backlog. */
+	why = connect(fd, (const struct sockaddr *)un, sizeof *un) == 0 ? 0 : errno;
+	close(fd);
+	if (why != ECONNREFUSED && why != ENOENT)
+		return err_set(e, ERR_EXISTS,
+		    "\"%s\" is in use by another process: stop it first, or use another path",
+		    path);
+	if (unlink(path) != 0 && errno != ENOENT)
+		return err_sys(e, ERR_IO, "cannot remove the stale socket \"%s\"", path);
 	return ERR_OK;
 }
 
-static enum err_code listen_unix(const char *path, int backlog, int *fd, struct err *e)
+/* Binds *fd to `un`, the address of `path`, and listens. */
+static enum err_code listen_at_path(const char *path, const struct sockaddr_un *un,
+    const struct listen_how *how, int *fd, struct err *e)
+{
+	enum err_code rc = remove_stale_socket(path, un, e);
+	bool bound = false;
+
+	if (rc)
+		return rc;
+	*fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (*fd < 0)
+		return err_sys(e, ERR_IO, "cannot make a socket");
+	bound = bind(*fd, (const struct sockaddr *)un, sizeof *un) == 0;
+	/* Nobody can connect between bind and listen, so it is early enough to set the mode. */
+	if (bound && (!how->control || chmod(path, 0600) == 0) && listen(*fd, how->backlog) == 0)
+		return ERR_OK;
+	err_sys(e, ERR_IO, "cannot listen on \"%s\"", path);
+	if (bound)
+		unlink(path);
+	close(*fd);
+	return ERR_IO;
+}
+
+static enum err_code listen_unix(const char *path, const struct listen_how *how, int *fd,
+    struct err *e)
 {
 	struct sockaddr_un un;
-	int dirfd;
-	enum err_code rc = unix_address(path, &un, &dirfd, e);
+	int dirfd = -1, lock = -1;
+	enum err_code rc = how->control ? lock_private_directory(path, &lock, e) : ERR_OK;
 
 	if (!rc)
-		rc = listen_at_path(path, &un, backlog, fd, e);
+		rc = unix_address(path, &un, &dirfd, e);
+	if (!rc)
+		rc = listen_at_path(path, &un, how, fd, e);
 	if (dirfd >= 0)
 		close(dirfd);
+	if (lock >= 0)
+		close(lock);
 	return rc;
 }
 
 /* A listening socket, or -1 with errno. */
-static int listen_at(const struct addrinfo *at, int backlog)
+static int listen_at(const struct addrinfo *at, const struct listen_how *how)
 {
 	int fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), one = 1, why;
 
 	if (fd < 0)
 		return -1;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-	if (bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, backlog) == 0)
+	if (how->control && at->ai_family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
+	if (bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, how->backlog) == 0)
 		return fd;
 	why = errno;
 	close(fd);
@@ -169,7 +261,8 @@ static int listen_at(const struct addrinfo *at, int backlog)
 	return -1;
 }
 
-static enum err_code listen_tcp(const char *addr, int backlog, int *fd, struct err *e)
+static enum err_code listen_tcp(const char *addr, const struct listen_how *how, int *fd,
+    struct err *e)
 {
 	struct addrinfo *list;
 	enum err_code rc = resolve_address(addr, true, &list, e);
@@ -182,7 +275,7 @@ static enum err_code listen_tcp(const char *addr, int backlog, int *fd, struct e
 	/* Stop at a port that is in use: listening on it in another family alone would mislead. */
 	for (const struct addrinfo *at = list; at && *fd < 0 && errno != EADDRINUSE;
 	     at = at->ai_next)
-		*fd = listen_at(at, backlog);
+		*fd = listen_at(at, how);
 	why = errno;
 	freeaddrinfo(list);
 	errno = why;
@@ -193,18 +286,36 @@ static enum err_code listen_tcp(const char *addr, int backlog, int *fd, struct e
 		    "%s is in use by another process: choose another port, "
 		    "or port 0 to let the system choose",
 		    addr);
+	if (why == EADDRNOTAVAIL)
+		return err_set(e, ERR_CONFIG,
+		    "%s is not an address of this host: listen on one of "
+		    "those that `ip addr` shows, or on 127.0.0.1",
+		    addr);
 	return err_sys(e, ERR_IO, "cannot listen on %s", addr);
+}
+
+static enum err_code listen_anywhere(const char *addr, const struct listen_how *how, int *fd,
+    struct err *e)
+{
+	return strncmp(addr, "unix:", 5) == 0 ? listen_unix(addr + 5, how, fd, e)
+	                                      : listen_tcp(addr, how, fd, e);
 }
 
 enum err_code net_listen(const char *addr, int backlog, int *fd, char bound[static NET_TEXT],
     struct err *e)
 {
-	enum err_code rc = strncmp(addr, "unix:", 5) == 0 ? listen_unix(addr + 5, backlog, fd, e)
-	                                                  : listen_tcp(addr, backlog, fd, e);
+	enum err_code rc = listen_anywhere(addr, &(struct listen_how){ .backlog = backlog }, fd, e);
 
 	if (!rc)
 		format_bound_address(*fd, addr, bound);
 	return rc;
+}
+
+enum err_code net_listen_control(const char *addr, int *fd, struct err *e)
+{
+	const struct listen_how how = { .backlog = CONTROL_BACKLOG, .control = true };
+
+	return listen_anywhere(addr, &how, fd, e);
 }
 
 void net_bound(int fd, char bound[static NET_TEXT])

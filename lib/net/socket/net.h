@@ -17,8 +17,21 @@
 /* Make a non-blocking listening socket.  With port 0 the system chooses a port; bound[] is the
  * actual address.  If a name has several addresses, the first one that can be bound is used.  The
  * file of a Unix socket is replaced if no process listens on it any more.  ERR_EXISTS: another
- * process listens there.  ERR_CONFIG, ERR_UNREACH, ERR_IO.  Resolving a name may block. */
+ * process listens there.  ERR_CONFIG, ERR_IO.  Resolving a name may block. */
 enum err_code net_listen(const char *addr, int backlog, int *fd, char bound[static NET_TEXT],
+    struct err *e);
+
+/* As net_listen, for the control plane. A Unix socket is for this user alone: its directory must
+ * belong to us or root and must not be writable by others (ERR_CONFIG). On TCP, [::] is IPv6 alone. */
+enum err_code net_listen_control(const char *addr, int *fd, struct err *e);
+
+/* Gives a name by which bind(2) and connect(2) reach the Unix socket at path, of any length: the
+ * path itself when it fits, else the file by way of its directory's descriptor under /proc/self/fd,
+ * which needs no temporary file and is valid in this process only. *dirfd is that descriptor, to be
+ * closed when the name is no longer needed, or -1. ERR_CONFIG when the last component alone does
+ * not fit; ERR_NOTFOUND or ERR_IO when the directory cannot be opened. */
+#define NET_UNIX_PATH 108 /* sizeof sun_path */
+enum err_code net_unix_path(const char *path, char name[static NET_UNIX_PATH], int *dirfd,
     struct err *e);
 
 /* The local address of a bound TCP socket. */

@@ -66,7 +66,8 @@ struct exchange_ops {
 	void (*take_view)(struct worker *w, const json_t *view);
 	/* Called now and then while the worker waits for something. Does not block. */
 	void (*tend)(struct worker *w);
-	/* Chooses the batch of this step and brings its parameters; as step_fetch. */
+	/* Chooses the batch of this step and brings its parameters. *over: there is no more data.
+	 * Stores in *t when each part ended. */
 	enum err_code (*fetch)(struct worker *w, struct step_times *t, bool *over, struct err *e);
 	/* Before the push: what must happen to the gradient in w->params.g. */
 	enum err_code (*reduce)(struct worker *w, struct err *e);

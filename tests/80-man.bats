@@ -243,6 +243,18 @@ named() {
 	END
 }
 
+@test "the cluster view: all members of it and of what it lists" {
+	python3 - lib/net/msg/view.def man/ps-protocol.7 <<-'END'
+	import re, sys
+	view, page = open(sys.argv[1]).read(), open(sys.argv[2]).read()
+	row = re.search(r'^\.It Cm view\n(.*?)^\.It Cm propose', page, re.S | re.M)[1]
+	keys = [m[2] or m[1] for m in re.findall(r'^\t(INT|ID|FLAG|TEXT|TEXT_AS|DOC|LIST|OBJECT)\((\w+)(?:, "(\w+)")?', view, re.M)]
+	assert len(keys) > 60, len(keys)
+	missing = [k for k in keys if not re.search(r'\b%s\b' % k, row)]
+	assert not missing, missing
+	END
+}
+
 @test "what ps-ctl doctor looks at" {
 	{
 		names CAUSE cmd/ctl/doctor_causes.def

@@ -18,9 +18,9 @@ struct bench_run {
 	uint64_t step;
 };
 
-static bool view_has_table(void *ctx, const json_t *view)
+static bool view_has_table(void *ctx, const struct view *view)
 {
-	return view && json_int(view, "rev", 0) >= *(int64_t *)ctx;
+	return view && view->rev >= *(int64_t *)ctx;
 }
 
 /* Creates the table, under a name of its own for each shape, so that a benchmark can be
@@ -32,7 +32,8 @@ static enum err_code make_table(struct bench_run *r, struct err *e)
 		.decay = false,
 		.cols = b->rows ? (uint32_t)b->width : 1,
 		.rows = b->rows ? b->rows : b->bytes / 4 };
-	json_t *shapes = json_array(), *msg, *answer, *view;
+	json_t *shapes = json_array(), *msg, *answer;
+	const struct view *view;
 	int64_t rev;
 	enum err_code rc;
 
@@ -50,7 +51,7 @@ static enum err_code make_table(struct bench_run *r, struct err *e)
 	rc = cluster_view_await(r->tool->cluster, view_has_table, &rev, CALL_TIMEOUT, &view, e);
 	if (!rc)
 		rc = client_apply_view(r->tool->client, view, e);
-	json_decref(view);
+	view_release(view);
 	return rc ? rc : tool_table(r->tool, t.name, &r->table, e);
 }
 

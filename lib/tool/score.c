@@ -15,7 +15,7 @@ enum err_code score_open(struct tool *t, bool evaluates, int fd, struct scoring 
 	enum err_code rc;
 
 	*out = (struct scoring){ .fd = fd };
-	rc = job_load(json_object_get(t->view, "config"), &from, &out->job, e);
+	rc = job_load(t->view->config, &from, &out->job, e);
 	json_decref(facts);
 	if (!rc && model_info_find(out->job.conf.job.model)->task == MODEL_OUTSIDE)
 		rc = err_set(e, ERR_UNSUPPORTED,

@@ -12,7 +12,7 @@
 #include "format/npy.h"
 #include "sync/receipt.h"
 
-static bool is_placed(void *ctx, const json_t *view)
+static bool is_placed(void *ctx, const struct view *view)
 {
 	struct err ignored;
 
@@ -20,8 +20,7 @@ static bool is_placed(void *ctx, const json_t *view)
 	if (!view)
 		return false;
 	/* While forming, the layout may come from a checkpoint, before any server has its part. */
-	return (json_int(json_object_get(view, "layout"), "epoch", 0) > 0 &&
-	           strcmp(json_str(view, "phase", ""), "forming") != 0) ||
+	return (layout_json_epoch(view->layout) > 0 && !view_phase_is(view, "forming")) ||
 	    cluster_view_is_over(view, &ignored);
 }
 
@@ -35,7 +34,7 @@ enum err_code tool_update(struct tool *t, struct err *e)
 		return err_set(e, ERR_STOPPED, "interrupted");
 	if (!cluster_view_changed(t->cluster))
 		return ERR_OK;
-	json_decref(t->view);
+	view_release(t->view);
 	t->view = cluster_view_current(t->cluster);
 	return client_apply_view(t->client, t->view, e);
 }
@@ -47,10 +46,10 @@ static bool cancel_tool_wait(void *ctx, struct err *why)
 }
 
 /* Reads how long to poll for answers before sleeping, as the cluster's workers do. */
-static enum err_code read_spin(const json_t *view, int64_t *spin, struct err *e)
+static enum err_code read_spin(const struct view *view, int64_t *spin, struct err *e)
 {
 	struct conf conf;
-	enum err_code rc = conf_from_json(json_object_get(view, "config"), &conf, e);
+	enum err_code rc = conf_from_json(view->config, &conf, e);
 
 	if (rc)
 		return rc;
@@ -85,7 +84,7 @@ enum err_code tool_open(const struct identity *id, const char *transport, int64_
 	rc = cluster_view_open(&cc, &out->cluster, e);
 	if (!rc)
 		rc = cluster_view_await(out->cluster, is_placed, NULL, deadline, &out->view, e);
-	if (!rc && json_int(json_object_get(out->view, "layout"), "epoch", 0) == 0)
+	if (!rc && layout_json_epoch(out->view->layout) == 0)
 		rc = cluster_view_is_over(out->view, e);
 	if (!rc)
 		rc = read_spin(out->view, &cl.spin, e);
@@ -101,16 +100,17 @@ enum err_code tool_open(const struct identity *id, const char *transport, int64_
 #define ANSWER_TIMEOUT (10 * NSEC_PER_SEC)
 
 /* Is the view at least as new as the revision that the answer named? */
-static bool view_is_recent(void *ctx, const json_t *view)
+static bool view_is_recent(void *ctx, const struct view *view)
 {
 	const int64_t *rev = ctx;
 
-	return json_int(view, "rev", 0) >= *rev;
+	return view->rev >= *rev;
 }
 
 enum err_code tool_create(struct tool *t, const json_t *shapes, struct err *e)
 {
-	json_t *msg = MESSAGE(table, .tables = shapes), *answer = NULL, *view = NULL;
+	json_t *msg = MESSAGE(table, .tables = shapes), *answer = NULL;
+	const struct view *view = NULL;
 	enum err_code rc = agent_call(cluster_view_agent(t->cluster), msg, ANSWER_TIMEOUT, &answer,
 	    e);
 	int64_t rev = json_int(answer, "rev", 0);
@@ -119,7 +119,7 @@ enum err_code tool_create(struct tool *t, const json_t *shapes, struct err *e)
 		rc = cluster_view_await(t->cluster, view_is_recent, &rev, ANSWER_TIMEOUT, &view, e);
 	if (!rc)
 		rc = tool_update(t, e);
-	json_decref(view);
+	view_release(view);
 	json_decref(answer);
 	json_decref(msg);
 	return rc;
@@ -143,7 +143,7 @@ void tool_close(struct tool *t)
 {
 	client_free(t->client);
 	cluster_view_close(t->cluster);
-	json_decref(t->view);
+	view_release(t->view);
 	*t = (struct tool){ 0 };
 }
 

@@ -14,7 +14,7 @@
 struct tool {
 	struct cluster *cluster;
 	struct client *client;
-	json_t *view;
+	const struct view *view;
 	struct log *log;
 	const struct interrupt *interrupt;
 };

@@ -121,7 +121,7 @@ enum err_code tool_words(struct tool *t, const char *const *ask, size_t nask, si
 {
 	struct vectors x = { 0 };
 	struct job job;
-	enum err_code rc = job_load(json_object_get(t->view, "config"),
+	enum err_code rc = job_load(t->view->config,
 	    &(struct job_source){ .models = model_kinds_all, .log = t->log }, &job, e);
 
 	if (rc)

@@ -23,24 +23,24 @@
 
 #define PATIENCE (60 * NSEC_PER_SEC)
 
-static bool running(void *ctx, const json_t *view)
+static bool running(void *ctx, const struct view *view)
 {
 	struct err e;
 
 	(void)ctx;
 	if (view && cluster_view_is_over(view, &e))
 		fleet_die("the job", &e);
-	return strcmp(json_str(view, "phase", ""), "running") == 0;
+	return view_phase_is(view, "running");
 }
 
-static void take_server(struct fleet *f, unsigned i, const json_t *server)
+static void take_server(struct fleet *f, unsigned i, const struct view_server *server)
 {
 	struct server *s = &f->server[i];
 	bool tcp = strcmp(f->transport, "tcp") == 0;
 
 	snprintf(s->address, sizeof s->address, "%s%s",
-	    tcp ? "" : "unix:", json_str(server, tcp ? "tcp" : "unix", ""));
-	if (!key_from_text(json_str(server, "key", ""), s->key))
+	    tcp ? "" : "unix:", tcp ? server->tcp : server->unix_path);
+	if (!key_from_text(server->key, s->key))
 		fleet_die("the view", &(struct err){ .msg = "a server without a key" });
 	s->part = mem_array(f->table->nparts, sizeof *s->part);
 	for (uint32_t p = 0; p < f->table->nparts; p++)
@@ -52,25 +52,23 @@ static void take_server(struct fleet *f, unsigned i, const json_t *server)
 
 static void take_layout(struct fleet *f)
 {
-	json_t *view;
-	const json_t *servers;
+	const struct view *view;
 	struct err e;
 
 	if (cluster_view_await(f->tool.cluster, running, NULL, PATIENCE, &view, &e) ||
 	    client_apply_view(f->tool.client, view, &e) ||
 	    tool_table(&f->tool, FLEET_TABLE, &f->table, &e))
 		fleet_die("the cluster", &e);
-	servers = json_object_get(view, "servers");
-	f->nservers = (unsigned)json_array_size(servers);
+	f->nservers = (unsigned)view->nservers;
 	f->server = mem_array(f->nservers, sizeof *f->server);
 	for (unsigned i = 0; i < f->nservers; i++)
-		take_server(f, i, json_array_get(servers, i));
+		take_server(f, i, &view->servers[i]);
 	f->epoch = client_layout(f->tool.client)->epoch;
 	f->generation = client_layout(f->tool.client)->generation;
-	json_decref(view);
+	view_release(view);
 }
 
-static bool first_view(void *ctx, const json_t *view)
+static bool first_view(void *ctx, const struct view *view)
 {
 	(void)ctx;
 	return view != NULL;
@@ -86,11 +84,11 @@ static void watch(struct fleet *f, struct log *log)
 		.log = log };
 	struct client_config cl = { .id = &f->admin,
 		.slot = CLIENT_NO_SLOT,
-		.transport = "unix",
+		.transport = transport_find("unix"),
 		.deadline = PATIENCE,
 		.log = log,
 		.cancel_fd = -1 };
-	json_t *view;
+	const struct view *view;
 	struct err e;
 
 	randombytes_buf(&cc.incarnation, sizeof cc.incarnation);
@@ -99,7 +97,7 @@ static void watch(struct fleet *f, struct log *log)
 	    cluster_view_await(f->tool.cluster, first_view, NULL, PATIENCE, &view, &e) ||
 	    client_new(&cl, &f->tool.client, &e))
 		fleet_die("the cluster", &e);
-	json_decref(view);
+	view_release(view);
 }
 
 static void *run(void *ctx)

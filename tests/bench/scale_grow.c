@@ -60,15 +60,15 @@ static int64_t make_some(struct grow *x, uint64_t from, uint64_t end)
 	return rev;
 }
 
-static bool has_rev(void *ctx, const json_t *view)
+static bool has_rev(void *ctx, const struct view *view)
 {
-	return view && json_int(view, "rev", 0) >= *(int64_t *)ctx;
+	return view && view->rev >= *(int64_t *)ctx;
 }
 
 static void make(struct grow *x)
 {
 	int64_t rev = 0;
-	json_t *view;
+	const struct view *view;
 	struct err e;
 	char name[TABLE_NAME];
 
@@ -77,7 +77,7 @@ static void make(struct grow *x)
 	if (cluster_view_await(x->tool.cluster, has_rev, &rev, PATIENCE, &view, &e) ||
 	    client_apply_view(x->tool.client, view, &e))
 		die("the view", &e);
-	json_decref(view);
+	view_release(view);
 	for (uint64_t i = 0; i < x->n; i++) {
 		name_of(x, i, name);
 		if (tool_table(&x->tool, name, &x->table[i], &e))

@@ -55,7 +55,7 @@ static enum err_code read_model(struct check *c, struct err *e)
 		rc = err_set(e, ERR_USAGE, "the table has %u cells, not %u: see --cells",
 		    c->dense->cols, c->cfg->cells);
 	if (!rc)
-		rc = conf_from_json(json_object_get(c->tool.view, "config"), &conf, e);
+		rc = conf_from_json(c->tool.view->config, &conf, e);
 	if (rc)
 		return rc;
 	c->unit = ledger_unit(&conf);

@@ -23,7 +23,7 @@ struct worker {
 	struct client *client;
 	struct conf conf;
 	struct book *book;
-	json_t *view;
+	const struct view *view;
 	uint32_t slot;
 	uint64_t incarnation, from, step;
 	_Atomic uint64_t shown; /* copy of step, for the heartbeat */
@@ -51,17 +51,17 @@ static bool is_interrupted(const struct worker *w)
 	return poll(&p, 1, 0) > 0;
 }
 
-static const json_t *worker_row_of_view(const json_t *view)
+static const struct view_worker *worker_row_of_view(const struct view *view)
 {
-	return json_object_get(view, "worker");
+	return view ? view->worker : NULL;
 }
 
 static enum err_code refresh_view(struct worker *w, struct err *e)
 {
-	const json_t *row;
+	const struct view_worker *row;
 
 	if (cluster_view_changed(w->cluster) || !w->view) {
-		json_decref(w->view);
+		view_release(w->view);
 		w->view = cluster_view_current(w->cluster);
 		if (w->client && client_apply_view(w->client, w->view, e))
 			return e->code;
@@ -69,9 +69,9 @@ static enum err_code refresh_view(struct worker *w, struct err *e)
 	if (cluster_view_is_lost(w->cluster, e) || cluster_view_is_over(w->view, e))
 		return e->code;
 	row = worker_row_of_view(w->view);
-	if (w->joined && json_u64s(row, "incarnation", 0) != w->incarnation)
+	if (w->joined && (!row || row->incarnation != w->incarnation))
 		return err_set(e, ERR_FENCED, "slot %u has another holder", w->slot);
-	if (w->joined && strcmp(json_str(row, "state", ""), "lost") == 0)
+	if (w->joined && strcmp(row->state, "lost") == 0)
 		return err_set(e, ERR_FENCED, "slot %u was taken for dead", w->slot);
 	return ERR_OK;
 }
@@ -160,21 +160,20 @@ static enum err_code join_cluster(struct worker *w, struct err *e)
 
 /* True when the job lets us begin, or we have to find out why not.  A rank that was ours and has
  * another incarnation is lost, as for a training worker. */
-static bool may_begin_steps(void *ctx, const json_t *view)
+static bool may_begin_steps(void *ctx, const struct view *view)
 {
 	struct worker *w = ctx;
-	const json_t *row = worker_row_of_view(view);
+	const struct view_worker *row = worker_row_of_view(view);
 	struct err ignored;
 
 	if (!view)
 		return false;
 	if (cluster_view_is_over(view, &ignored))
 		return true;
-	if (json_u64s(row, "incarnation", 0) != w->incarnation)
+	if (!row || row->incarnation != w->incarnation)
 		return w->admitted;
 	w->admitted = true;
-	return strcmp(json_str(view, "phase", ""), "forming") != 0 &&
-	    strcmp(json_str(row, "state", ""), "joining") != 0;
+	return strcmp(view->phase, "forming") != 0 && strcmp(row->state, "joining") != 0;
 }
 
 static enum err_code find_ledger_tables(struct worker *w, struct err *e)
@@ -211,12 +210,12 @@ static enum err_code begin_work(struct worker *w, struct err *e)
 		.informed = is_agent_up,
 		.cancelled = is_cancelled,
 		.cancel_fd = cluster_view_fd(w->cluster) };
-	json_t *view;
+	const struct view *view;
 	enum err_code rc = cluster_view_await(w->cluster, may_begin_steps, w, 0, &view, e);
 
 	if (rc)
 		return rc;
-	json_decref(view);
+	view_release(view);
 	w->joined = true;
 	rc = refresh_view(w, e);
 	if (!rc)
@@ -233,7 +232,7 @@ static enum err_code begin_work(struct worker *w, struct err *e)
 	w->seen = mem_array(table_elements(w->dense), sizeof *w->seen);
 	for (uint32_t i = 0; i < LEDGER_WIDTH; i++)
 		w->row[i] = -(float)w->unit;
-	w->from = w->step = (uint64_t)json_int(worker_row_of_view(w->view), "from", 0);
+	w->from = w->step = (uint64_t)worker_row_of_view(w->view)->from;
 	log_info(w->cfg->log, "slot %u begins at step %llu", w->slot, (unsigned long long)w->from);
 	return ERR_OK;
 }
@@ -341,19 +340,18 @@ static enum err_code await_last_step(struct worker *w, struct err *e)
 static enum err_code apply_ledger_settings(struct worker *w, bool *jumped, struct err *e)
 {
 	enum err_code rc = ERR_OK;
-	const json_t *r;
-	size_t i;
 
-	json_array_foreach(json_object_get(w->view, "regimes"), i, r) {
+	for (size_t i = 0; i < w->view->nchanges; i++) {
+		const struct view_change *r = &w->view->changes[i];
 		bool bsp = sync_sums_steps(&w->conf.sync);
-		uint64_t step = (uint64_t)json_int(r, "step", 0);
+		uint64_t step = (uint64_t)r->step;
 
 		if (rc || (bsp && step > w->step))
 			break;
-		if (json_int(r, "number", 0) <= w->settings)
+		if (r->number <= w->settings)
 			continue;
-		rc = conf_apply(&w->conf, json_object_get(r, "set"), e);
-		w->settings = json_int(r, "number", 0);
+		rc = conf_apply(&w->conf, r->set, e);
+		w->settings = r->number;
 		if (rc || step <= w->step)
 			continue;
 		rc = client_clock(w->client, step - 1, 0, e);
@@ -370,8 +368,7 @@ static enum err_code learn_members(struct worker *w, struct err *e)
 	enum err_code rc = refresh_view(w, e);
 
 	while (!rc &&
-	    client_members(w->client) > (uint64_t)json_int(w->view, "members_base", 0) +
-	            json_array_size(json_object_get(w->view, "members"))) {
+	    client_members(w->client) > (uint64_t)w->view->members_base + w->view->nmembers) {
 		rc = cluster_view_pause(w->cluster, 100 * NSEC_PER_MSEC, e);
 		if (!rc)
 			rc = refresh_view(w, e);
@@ -421,16 +418,14 @@ static enum err_code push_ledger_step(struct worker *w, struct err *e)
 
 /* ---- the end ---- */
 
-static bool is_job_settled(void *ctx, const json_t *view)
+static bool is_job_settled(void *ctx, const struct view *view)
 {
 	struct worker *w = ctx;
-	const char *phase = json_str(view, "phase", "");
 	struct err ignored;
 
 	return view &&
-	    (cluster_view_is_over(view, &ignored) || strcmp(phase, "done") == 0 ||
-	        (strcmp(phase, "finishing") == 0 &&
-	            json_int(view, "evaluator", -1) == (int64_t)w->slot));
+	    (cluster_view_is_over(view, &ignored) || view_phase_is(view, "done") ||
+	        (view_phase_is(view, "finishing") && view->evaluator == (int64_t)w->slot));
 }
 
 static enum err_code finish_work(struct worker *w, struct err *e)
@@ -444,15 +439,15 @@ static enum err_code finish_work(struct worker *w, struct err *e)
 		rc = call_coordinator(w,
 		    json_pack("{s:s, s:I}", "op", "done", "steps", (json_int_t)w->step), e);
 	while (!rc) {
-		json_t *view;
+		const struct view *view;
 		bool over;
 
 		rc = cluster_view_await(w->cluster, is_job_settled, w, 0, &view, e);
 		if (rc)
 			break;
 		rc = cluster_view_is_over(view, e);
-		over = strcmp(json_str(view, "phase", ""), "done") == 0;
-		json_decref(view);
+		over = strcmp(view->phase, "done") == 0;
+		view_release(view);
 		if (rc || over)
 			break;
 		rc = model_digest(w->client, hex, e);
@@ -467,12 +462,12 @@ static enum err_code finish_work(struct worker *w, struct err *e)
 
 static enum err_code live_as_worker(struct worker *w, struct err *e)
 {
-	json_t *view = cluster_view_current(w->cluster);
-	enum err_code rc = conf_from_json(json_object_get(view, "config"), &w->conf, e);
+	const struct view *view = cluster_view_current(w->cluster);
+	enum err_code rc = conf_from_json(view->config, &w->conf, e);
 
-	w->settings = json_int(view, "settings_base", 0);
+	w->settings = view->settings_base;
 	w->averaged = sync_sums_steps(&w->conf.sync);
-	json_decref(view);
+	view_release(view);
 	if (!rc && w->conf.workers.max > LEDGER_RANKS)
 		rc = err_set(e, ERR_CONFIG, "at most %d workers can be told apart", LEDGER_RANKS);
 	if (!rc) {
@@ -510,7 +505,7 @@ enum err_code ledger_work(const struct ledger_config *cfg, struct err *e)
 	cluster_view_close(w.cluster);
 	conf_release(&w.conf);
 	book_close(w.book);
-	json_decref(w.view);
+	view_release(w.view);
 	free(w.gradient);
 	free(w.seen);
 	return rc;

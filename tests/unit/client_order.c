@@ -190,6 +190,7 @@ static json_t *place_of(const struct ear *x)
 static enum err_code relayed(struct client *c, struct ear *x, struct ear *relay, struct layout *l,
     uint32_t epoch)
 {
+	const struct view *decoded = NULL;
 	json_t *v;
 	enum err_code rc;
 	struct err e;
@@ -199,7 +200,10 @@ static enum err_code relayed(struct client *c, struct ear *x, struct ear *relay,
 	v = json_pack("{s:o, s:o, s:{s:i}, s:o}", "servers", place_of(x), "relays",
 	    relay ? place_of(relay) : json_array(), "worker", "relay", relay ? 0 : -1, "layout",
 	    layout_to_json(l));
-	rc = client_apply_view(c, v, &e);
+	rc = view_decode(v, &decoded, &e);
+	if (!rc)
+		rc = client_apply_view(c, decoded, &e);
+	view_release(decoded);
 	if (rc)
 		printf("# %s\n", e.msg);
 	json_decref(v);

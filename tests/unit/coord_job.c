@@ -305,7 +305,7 @@ static void begins_with(void)
 	struct scene s;
 	json_t *set = json_pack("{s:s}", "job.epochs", "1"),
 	       *config = json_pack("{s:{s:i, s:i}}", "job", "epochs", 1, "steps", 7), *view,
-	       *regime;
+	       *change;
 	const char *said;
 	struct coord_setting with = { .set = set,
 		.config = config,
@@ -321,8 +321,8 @@ static void begins_with(void)
 	join_as_worker(&s, 1, -1);
 	ack_all(&s);
 	view = coord_view(s.c);
-	regime = json_array_get(json_object_get(view, "regimes"), 0);
-	ok(json_int(regime, "step", -1) == 0 && json_int(regime, "number", 0) == 1 &&
+	change = json_array_get(json_object_get(view, "changes"), 0);
+	ok(json_int(change, "step", -1) == 0 && json_int(change, "number", 0) == 1 &&
 	        coord_batch(s.c) == 10 && !coord_is_lockstep(s.c),
 	    "what a program says is set for step 0");
 	json_decref(view);

@@ -148,6 +148,11 @@ bool json_want_bool(const json_t *o, const char *path, const char *key, bool *ou
 	return true;
 }
 
+bool json_u64_value(const json_t *v, uint64_t *out)
+{
+	return json_is_string(v) && num_uint(json_string_value(v), UINT64_MAX, out);
+}
+
 bool json_want_u64s(const json_t *o, const char *path, const char *key, uint64_t *out,
     struct err *e)
 {
@@ -155,7 +160,7 @@ bool json_want_u64s(const json_t *o, const char *path, const char *key, uint64_t
 
 	if (!v)
 		return false;
-	if (!json_is_string(v) || !num_uint(json_string_value(v), UINT64_MAX, out))
+	if (!json_u64_value(v, out))
 		return fail_type(e, path, key, "a string of decimal digits below 2^64");
 	return true;
 }

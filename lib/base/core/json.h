@@ -63,7 +63,9 @@ bool json_want_int(const json_t *o, const char *path, const char *key, int64_t m
     int64_t *out, struct err *e);
 bool json_want_num(const json_t *o, const char *path, const char *key, double *out, struct err *e);
 bool json_want_bool(const json_t *o, const char *path, const char *key, bool *out, struct err *e);
-/* A u64 that is written as a decimal string (ids above 2^53). */
+/* Reads a u64 that is written as a decimal string (ids above 2^53). False: the value is none. */
+bool json_u64_value(const json_t *v, uint64_t *out);
+/* A member that is such a string. */
 bool json_want_u64s(const json_t *o, const char *path, const char *key, uint64_t *out,
     struct err *e);
 

@@ -13,6 +13,7 @@
 #include "core/json.h"
 #include "core/log.h"
 #include "layout/layout.h"
+#include "msg/view.h"
 #include "session/identity.h"
 #include "wire/transport.h"
 
@@ -103,7 +104,7 @@ void client_free(struct client *c);
  * that have no answer are sent again if they now go to another server or relay. Does not
  * block: sessions are made when they are needed. ERR_PROTO: the view is malformed;
  * ERR_NOTFOUND: a table with an open pull or push was dropped. */
-enum err_code client_apply_view(struct client *c, const json_t *view, struct err *e);
+enum err_code client_apply_view(struct client *c, const struct view *view, struct err *e);
 /* The newest layout epoch in which every server has acknowledged this worker's last CLOCK. */
 uint32_t client_confirmed_epoch(const struct client *c);
 /* The layout of the last view; it belongs to the client and changes with client_apply_view. */

@@ -12,12 +12,13 @@
 /* A worker goes on without a relay that has been unreachable for this long. */
 #define RELAY_AWAY (1 * NSEC_PER_SEC)
 
-enum err_code client_relay_apply_view(struct client *c, const json_t *view, bool *changed,
+enum err_code client_relay_apply_view(struct client *c, const struct view *view, bool *changed,
     struct err *e)
 {
 	int64_t n = c->ops->assigned_relay(c, view);
-	const json_t *r = n < 0 ? NULL : json_array_get(json_object_get(view, "relays"), (size_t)n);
-	uint64_t process = json_flag(r, "live") ? json_u64s(r, "incarnation", 0) : 0;
+	const struct view_relay *r = n < 0 || (uint64_t)n >= view->nrelays ? NULL
+	                                                                   : &view->relays[n];
+	uint64_t process = r && r->live ? r->incarnation : 0;
 	struct link *l = client_relay_link(c);
 	uint8_t key[KEY_BYTES] = { 0 };
 	struct route *way = &c->route;
@@ -28,7 +29,7 @@ enum err_code client_relay_apply_view(struct client *c, const json_t *view, bool
 	*changed = relayed != before || (relayed && process != way->process);
 	if (!*changed)
 		return ERR_OK;
-	if (relayed && !key_from_text(json_str(r, "key", ""), key))
+	if (relayed && !key_from_text(r->key, key))
 		return err_set(e, ERR_PROTO, "the view has no key for relay-%lld", (long long)n);
 	client_link_apply_view(l, false, key);
 	way->state = relayed ? ROUTE_RELAYED : process ? ROUTE_SHUNNED : ROUTE_DIRECT;
@@ -37,9 +38,9 @@ enum err_code client_relay_apply_view(struct client *c, const json_t *view, bool
 	if (relayed) {
 		way->relay = (unsigned)n;
 		snprintf(l->id, sizeof l->id, "relay-%lld", (long long)n);
-		snprintf(l->tcp, sizeof l->tcp, "%s", json_str(r, "tcp", ""));
+		snprintf(l->tcp, sizeof l->tcp, "%s", r->tcp);
 		snprintf(l->unix_path, sizeof l->unix_path, "%s",
-		    c->cfg.id->run_dir ? json_str(r, "unix", "") : "");
+		    c->cfg.id->run_dir ? r->unix_path : "");
 		client_link_apply_view(l, true, key);
 	}
 	log_info(c->cfg.log, relayed ? "through %s (%s)" : "without a relay", l->id, l->tcp);

@@ -102,7 +102,7 @@ struct link {
 struct client_ops {
 	uint8_t role; /* what the client says in the handshake */
 	/* The number of the relay that the view assigns to this process; -1: none. */
-	int64_t (*assigned_relay)(const struct client *c, const json_t *view);
+	int64_t (*assigned_relay)(const struct client *c, const struct view *view);
 	/* c->layout is of another epoch; requests have not been moved yet.  ERR_NOTFOUND: a table
 	 * with open requests was dropped. */
 	enum err_code (*layout_changed)(struct client *c, struct err *e);
@@ -261,7 +261,7 @@ static inline struct link *client_relay_link(const struct client *c)
 bool client_link_takes_clocks(const struct link *l);
 /* Take the relay that the view assigns. *changed: pushes and pulls go another way from now on.
  * ERR_PROTO. */
-enum err_code client_relay_apply_view(struct client *c, const json_t *view, bool *changed,
+enum err_code client_relay_apply_view(struct client *c, const struct view *view, bool *changed,
     struct err *e);
 /* Go on without the relay when it has been unreachable for too long. */
 void client_relay_check(struct client *c, int64_t now);

@@ -65,22 +65,19 @@ void client_link_apply_view(struct link *l, bool live, const uint8_t key[static 
 	memcpy(l->key, key, sizeof l->key);
 }
 
-static enum err_code apply_servers(struct client *c, const json_t *servers, struct err *e)
+static enum err_code apply_servers(struct client *c, const struct view *view, struct err *e)
 {
-	const json_t *s;
-	size_t i;
-
-	add_links(c, json_array_size(servers));
-	json_array_foreach(servers, i, s) {
+	add_links(c, view->nservers);
+	for (size_t i = 0; i < view->nservers; i++) {
+		const struct view_server *s = &view->servers[i];
 		struct link *l = c->link[i];
-		bool live = json_flag(s, "live"),
-		     moved = strcmp(l->tcp, json_str(s, "tcp", "")) != 0;
+		bool live = s->live, moved = strcmp(l->tcp, s->tcp) != 0;
 		uint8_t key[KEY_BYTES] = { 0 };
 
-		snprintf(l->tcp, sizeof l->tcp, "%s", json_str(s, "tcp", ""));
+		snprintf(l->tcp, sizeof l->tcp, "%s", s->tcp);
 		snprintf(l->unix_path, sizeof l->unix_path, "%s",
-		    c->cfg.id->run_dir ? json_str(s, "unix", "") : "");
-		if (live && !key_from_text(json_str(s, "key", ""), key))
+		    c->cfg.id->run_dir ? s->unix_path : "");
+		if (live && !key_from_text(s->key, key))
 			return err_set(e, ERR_PROTO, "the view has no key for %s", l->id);
 		/* Another address means another process, even with the same key. */
 		if (moved && l->live)
@@ -104,12 +101,10 @@ static enum err_code apply_layout(struct client *c, struct layout *fresh, struct
 	return c->ops->layout_changed(c, e);
 }
 
-enum err_code client_apply_view(struct client *c, const json_t *view, struct err *e)
+enum err_code client_apply_view(struct client *c, const struct view *view, struct err *e)
 {
-	const json_t *jl = json_object_get(view, "layout");
-	enum err_code rc = apply_servers(c, json_object_get(view, "servers"), e);
-	bool fresh_epoch = !c->layout.epoch ||
-	    (uint32_t)json_int(jl, "epoch", 0) != c->layout.epoch,
+	enum err_code rc = apply_servers(c, view, e);
+	bool fresh_epoch = !c->layout.epoch || layout_json_epoch(view->layout) != c->layout.epoch,
 	     changed = false;
 	struct layout fresh;
 
@@ -117,7 +112,7 @@ enum err_code client_apply_view(struct client *c, const json_t *view, struct err
 		rc = client_relay_apply_view(c, view, &changed, e);
 	if (rc || (!fresh_epoch && !changed))
 		return rc;
-	rc = fresh_epoch ? layout_from_json(jl, &fresh, e) : ERR_OK;
+	rc = fresh_epoch ? layout_from_json(view->layout, &fresh, e) : ERR_OK;
 	if (!rc && fresh_epoch)
 		rc = apply_layout(c, &fresh, e);
 	if (rc)

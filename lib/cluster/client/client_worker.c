@@ -8,11 +8,9 @@
 /* How many rows ahead the destination is prefetched. */
 #define AHEAD 16u
 
-static int64_t assigned_worker_relay(const struct client *c, const json_t *view)
+static int64_t assigned_worker_relay(const struct client *c, const struct view *view)
 {
-	return c->cfg.slot == CLIENT_NO_SLOT
-	    ? -1
-	    : json_int(json_object_get(view, "worker"), "relay", -1);
+	return c->cfg.slot == CLIENT_NO_SLOT || !view->worker ? -1 : view->worker->relay;
 }
 
 /* Fail when a table with an open request was dropped. */

@@ -25,10 +25,11 @@ static bool take_relay_record(struct link *l, const struct record *r, const uint
 	return true;
 }
 
-static int64_t assigned_upstream_relay(const struct client *c, const json_t *view)
+static int64_t assigned_upstream_relay(const struct client *c, const struct view *view)
 {
-	return json_int(json_array_get(json_object_get(view, "relays"), c->cfg.hooks->self),
-	    "upstream", -1);
+	unsigned self = c->cfg.hooks->self;
+
+	return self < view->nrelays ? view->relays[self].upstream : -1;
 }
 
 /* The workers pull again in each epoch. */

@@ -401,7 +401,7 @@ void coord_settings_to_view(const struct coord *c, json_t *v)
 		        c->settings.kept[i]->set));
 	json_object_set(v, "config", c->settings.base);
 	json_object_set_new(v, "settings_base", json_integer(c->settings.base_number));
-	json_object_set_new(v, "regimes", list);
+	json_object_set_new(v, "changes", list);
 	json_object_set_new(v, "settings", json_integer(c->settings.newest));
 	json_object_set_new(v, "now", select_stepless_keys(c->cfg.config));
 }

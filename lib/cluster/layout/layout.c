@@ -492,6 +492,11 @@ static enum err_code read_layout_table(const json_t *j, struct layout *l, struct
 	return runs_from_json(json_object_get(j, "runs"), t, e);
 }
 
+uint32_t layout_json_epoch(const json_t *o)
+{
+	return (uint32_t)json_int(o, "epoch", 0);
+}
+
 enum err_code layout_from_json(const json_t *j, struct layout *out, struct err *e)
 {
 	const json_t *tables = json_object_get(j, "tables"), *item;

@@ -146,6 +146,8 @@ json_t *layout_to_json(const struct layout *l);
 json_t *layout_tables(const struct layout *l);
 /* ERR_PROTO, ERR_CONFIG: j was not written by layout_to_json; *out is empty then. */
 enum err_code layout_from_json(const json_t *j, struct layout *out, struct err *e);
+/* The epoch of a layout in JSON form; 0: none. */
+uint32_t layout_json_epoch(const json_t *o);
 /* One table's shape, as a worker proposes it ("name", "sparse", "rows", "cols", ...). */
 json_t *table_to_json(const struct table *t);
 enum err_code table_from_json(const json_t *j, struct table *out, struct err *e);

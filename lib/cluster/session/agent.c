@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: ISC */
+#include "layout/layout.h"
 #include "session/agent_state.h"
 
 #include <errno.h>
@@ -79,25 +80,31 @@ static void on_join_answer(struct agent *a, json_t *answer)
 /* Parse and deliver the view that was put off. Fails when it is malformed. */
 static enum err_code deliver_view(struct agent *a)
 {
-	json_t *view;
+	const struct view *view;
+	json_t *json;
+	enum err_code rc;
 
 	if (!a->view.len)
 		return ERR_OK;
-	view = json_parse((const char *)a->view.data, a->view.len, MSG_TEXT_MAX, &a->fault);
+	json = json_parse((const char *)a->view.data, a->view.len, MSG_TEXT_MAX, &a->fault);
 	buf_clear(&a->view);
-	if (!view)
+	if (!json)
 		return a->fault.code;
-	a->epoch = json_int(json_object_get(view, "layout"), "epoch", 0);
+	rc = view_decode(json, &view, &a->fault);
+	json_decref(json);
+	if (rc)
+		return rc;
+	a->epoch = layout_json_epoch(view->layout);
 	if (a->cfg.view)
 		a->cfg.view(a->cfg.ctx, view);
 	/* The cluster has ended: no call will be answered. */
-	if (json_flag(view, "ended")) {
+	if (view->ended) {
 		mutex_lock(&a->lock);
 		a->over = true;
 		pthread_cond_broadcast(&a->answered);
 		mutex_unlock(&a->lock);
 	}
-	json_decref(view);
+	view_release(view);
 	return ERR_OK;
 }
 

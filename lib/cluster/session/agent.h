@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "core/log.h"
 #include "msg/message.h"
+#include "msg/view.h"
 #include "wire/conn.h"
 
 /* A process's session with the coordinator: one thread connects and reconnects, joins, sends
@@ -37,7 +38,8 @@ struct agent_config {
 	void *ctx;
 	/* The answer to `join`. */
 	void (*joined)(void *ctx, const json_t *answer);
-	void (*view)(void *ctx, const json_t *view);
+	/* Borrowed; view_hold keeps it. */
+	void (*view)(void *ctx, const struct view *view);
 	/* of several received views deliver only the last */
 	bool latest;
 	void (*notice)(void *ctx, const json_t *msg);

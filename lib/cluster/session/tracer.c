@@ -146,9 +146,9 @@ static void start_process_trace(struct tracer *t, uint64_t id)
 	atomic_store(&t->id, id);
 }
 
-void tracer_view(struct tracer *t, struct agent *a, const json_t *view)
+void tracer_view(struct tracer *t, struct agent *a, const struct view *view)
 {
-	uint64_t id = (uint64_t)json_int(view, "trace", 0), now = tracer_id(t);
+	uint64_t id = (uint64_t)view->trace, now = tracer_id(t);
 
 	if (id == now)
 		return;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "msg/fields.h"
 
 /* Bits by role number (auth/role.def); bit 0 is the coordinator. */
 #define C (1u << MESSAGE_COORDINATOR)
@@ -16,27 +17,15 @@
 #define A (1u << ROLE_ADMIN)
 #define E (1u << ROLE_READER)
 
-enum field_type { FIELD_INT, FIELD_ID, FIELD_FLAG, FIELD_TEXT, FIELD_DOC };
-
-/* A member of a message: its key on the wire and, for integers, its bounds.  The k-th member is at
- * 8 * k in the struct. */
-struct field {
-	const char *key; /* NULL ends the list */
-	enum field_type type;
-	int64_t least, most, missing;
-};
-
 #define BEGIN(name, op, senders)          static const struct field fields_##name[] = {
-#define INT(member, least, most, missing) { #member, FIELD_INT, least, most, missing },
-#define ID(member)                        { #member, FIELD_ID, 0, 0, 0 },
-#define FLAG(member)                      { #member, FIELD_FLAG, 0, 0, 0 },
-#define TEXT(member)                      { #member, FIELD_TEXT, 0, 0, 0 },
-#define TEXT_AS(member, key)              { key, FIELD_TEXT, 0, 0, 0 },
-#define DOC(member)                       { #member, FIELD_DOC, 0, 0, 0 },
+#define INT(member, least, most, missing) FIELDS_INT(member, least, most, missing),
+#define ID(member)                        FIELDS_OTHER(#member, FIELD_ID, NULL),
+#define FLAG(member)                      FIELDS_OTHER(#member, FIELD_FLAG, NULL),
+#define TEXT(member)                      FIELDS_OTHER(#member, FIELD_TEXT, NULL),
+#define TEXT_AS(member, key)              FIELDS_OTHER(key, FIELD_TEXT, NULL),
+#define DOC(member)                       FIELDS_OTHER(#member, FIELD_DOC, NULL),
 #define END(name) \
-	{ \
-		NULL, FIELD_DOC, 0, 0, 0 \
-	} \
+	FIELDS_OTHER(NULL, FIELD_DOC, NULL) \
 	} \
 	; \
 	_Static_assert(sizeof(struct message_##name) == \
@@ -65,62 +54,6 @@ const char *message_op(enum message_kind kind)
 	return kinds[kind].op;
 }
 
-static enum err_code refuse_member(const struct kind *k, const struct field *f, const char *want,
-    struct err *e)
-{
-	return err_set(e, ERR_PROTO, "message \"%s\": its \"%s\" must be %s", k->op, f->key, want);
-}
-
-static enum err_code decode_int(const struct kind *k, const struct field *f, const json_t *v,
-    void *member, struct err *e)
-{
-	int64_t n = v ? json_integer_value(v) : f->missing;
-	char want[64];
-
-	if (v && (!json_is_integer(v) || n < f->least || n > f->most)) {
-		snprintf(want, sizeof want, "an integer from %" PRId64 " to %" PRId64, f->least,
-		    f->most);
-		return refuse_member(k, f, want, e);
-	}
-	memcpy(member, &n, sizeof n);
-	return ERR_OK;
-}
-
-static enum err_code decode_member(const struct kind *k, const struct field *f, const json_t *json,
-    void *member, struct err *e)
-{
-	const json_t *v = json_object_get(json, f->key);
-	const char *text = v ? json_string_value(v) : "";
-	uint64_t id = 0;
-
-	if (json_is_null(v))
-		v = NULL;
-	switch (f->type) {
-	case FIELD_INT:
-		return decode_int(k, f, v, member, e);
-	case FIELD_ID:
-		if (v && !json_want_u64s(json, k->op, f->key, &id, e))
-			return refuse_member(k, f, "a text of decimal digits below 2^64", e);
-		memcpy(member, &id, sizeof id);
-		return ERR_OK;
-	case FIELD_FLAG:
-		if (v && !json_is_boolean(v))
-			return refuse_member(k, f, "true or false", e);
-		*(bool *)member = json_is_true(v);
-		return ERR_OK;
-	case FIELD_TEXT:
-		if (v && !text)
-			return refuse_member(k, f, "a text", e);
-		text = v ? text : "";
-		memcpy(member, &text, sizeof text);
-		return ERR_OK;
-	case FIELD_DOC:
-		memcpy(member, &v, sizeof v);
-		return ERR_OK;
-	}
-	abort();
-}
-
 enum err_code message_decode(const json_t *json, unsigned role, struct message *out, struct err *e)
 {
 	const char *op = json_string_value(json_object_get(json, "op"));
@@ -128,7 +61,6 @@ enum err_code message_decode(const json_t *json, unsigned role, struct message *
 
 	for (unsigned i = 0; op && i < MESSAGE_KINDS; i++) {
 		const struct kind *k = &kinds[i];
-		enum err_code rc = ERR_OK;
 
 		if (strcmp(k->op, op) != 0)
 			continue;
@@ -136,9 +68,7 @@ enum err_code message_decode(const json_t *json, unsigned role, struct message *
 		if (!(k->senders & 1u << role))
 			continue;
 		*out = (struct message){ .kind = (enum message_kind)i, .json = json };
-		for (unsigned m = 0; !rc && k->field[m].key; m++)
-			rc = decode_member(k, &k->field[m], json, (char *)&out->watch + 8 * m, e);
-		return rc;
+		return fields_decode(op, k->field, json, &out->watch, e);
 	}
 	if (!op)
 		return err_set(e, ERR_PROTO, "a control message without \"op\"");
@@ -170,6 +100,10 @@ static json_t *encode_member(const struct field *f, const void *member)
 	case FIELD_DOC:
 		memcpy(&doc, member, sizeof doc);
 		return json_incref((json_t *)(uintptr_t)doc);
+	case FIELD_LIST:
+	case FIELD_OBJECT:
+		/* Messages have none. */
+		break;
 	}
 	abort();
 }

@@ -16,12 +16,12 @@
  * of each step, and keeps the values that are pulled.  The uplink exchanges both with the servers,
  * or with the relay above.  Views are installed on the agent's thread. */
 
-static enum err_code make_relay_shard(struct server *s, const json_t *view, struct err *e)
+static enum err_code make_relay_shard(struct server *s, const struct view *view, struct err *e)
 {
 	struct shard_config cfg = { .wake = io_threads_wake, .forward = uplink_forward, .ctx = s };
 	struct shard *shard;
 	struct conf conf;
-	enum err_code rc = conf_from_json(json_object_get(view, "config"), &conf, e);
+	enum err_code rc = conf_from_json(view->config, &conf, e);
 
 	if (rc)
 		return rc;
@@ -39,10 +39,10 @@ static enum err_code make_relay_shard(struct server *s, const json_t *view, stru
 }
 
 /* Was this relay asked to leave, and does the view say that no worker uses it any more? */
-static bool has_left_cluster(struct server *s, const json_t *view)
+static bool has_left_cluster(struct server *s, const struct view *view)
 {
 	return atomic_load(&s->leaving) &&
-	    !json_flag(json_array_get(json_object_get(view, "relays"), s->by_agent.relay), "live");
+	    (s->by_agent.relay >= view->nrelays || !view->relays[s->by_agent.relay].live);
 }
 
 /* Make this process the only replica of every partition. Row policies are for the servers. */
@@ -65,24 +65,24 @@ static void place_all_here(struct layout *l)
 
 /* Install the workers that use this relay (`ours`), or all others, which count as gone: their
  * clocks are not waited for. */
-static void take_relay_workers(struct server *s, const json_t *workers, bool ours)
+static void take_relay_workers(struct server *s, const struct view *view, bool ours)
 {
-	struct member *m = mem_array(json_array_size(workers) + 1, sizeof *m);
-	const json_t *w;
-	size_t i, n = 0;
+	struct member *m = mem_array(view->nworkers + 1, sizeof *m);
+	size_t n = 0;
 
-	json_array_foreach(workers, i, w) {
-		const char *state = json_str(w, "state", "");
+	for (size_t i = 0; i < view->nworkers; i++) {
+		const struct view_worker *w = &view->workers[i];
+		const char *state = w->state;
 
 		if (relayed_slots_comes_here(s, w, (int)s->by_agent.relay) != ours ||
-		    (ours && strcmp(state, "joining") == 0 && !json_flag(w, "first")))
+		    (ours && strcmp(state, "joining") == 0 && !w->first))
 			continue;
 		m[n++] = (struct member){ .slot = (uint32_t)i,
 			.state = !ours                   ? MEMBER_GONE
 			    : strcmp(state, "done") == 0 ? MEMBER_DONE
 			                                 : MEMBER_ACTIVE,
-			.incarnation = json_u64s(w, "incarnation", 0),
-			.at = ours ? (uint64_t)json_int(w, "from", 0) : 0 };
+			.incarnation = w->incarnation,
+			.at = ours ? (uint64_t)w->from : 0 };
 		if (!ours)
 			uplink_forget(s->uplink, (uint32_t)i);
 	}
@@ -90,18 +90,17 @@ static void take_relay_workers(struct server *s, const json_t *workers, bool our
 	free(m);
 }
 
-static enum err_code take_relay_view(struct server *s, const json_t *view, struct err *e)
+static enum err_code take_relay_view(struct server *s, const struct view *view, struct err *e)
 {
 	enum err_code rc = atomic_load(&s->shard) ? ERR_OK : make_relay_shard(s, view, e);
 	struct layout layout;
 
 	if (!rc)
-		rc = layout_from_json(json_object_get(view, "layout"), &layout, e);
+		rc = layout_from_json(view->layout, &layout, e);
 	if (rc)
 		return rc;
-	session_keys_take(s, json_object_get(view, "keys"),
-	    (uint64_t)json_int(view, "keys_made", 0));
-	quota_configure(s, json_object_get(view, "now"));
+	session_keys_take(s, view->keys, view->nkeys, (uint64_t)view->keys_made);
+	quota_configure(s, view->now);
 	place_all_here(&layout);
 	store_know_tables(s, &layout);
 	atomic_store(&s->layout.installing, layout.epoch);
@@ -112,29 +111,27 @@ static enum err_code take_relay_view(struct server *s, const json_t *view, struc
 	/* Our workers before the epoch, so that nothing is pulled in this epoch for a step before
 	 * their clocks.  The other workers after it: workers that have left this relay learn so
 	 * from the epoch. */
-	take_relay_workers(s, json_object_get(view, "workers"), true);
+	take_relay_workers(s, view, true);
 	atomic_store(&s->layout.members_known, true);
 	atomic_store(&s->layout.epoch, layout.epoch);
 	atomic_store(&s->layout.generation, layout.generation);
 	layout_release(&layout);
 	if (rc)
 		return rc;
-	take_relay_workers(s, json_object_get(view, "workers"), false);
+	take_relay_workers(s, view, false);
 	uplink_view(s->uplink, view, s->by_agent.relay);
 	io_threads_wake(s);
 	return ERR_OK;
 }
 
-static void on_relay_view(void *ctx, const json_t *view)
+static void on_relay_view(void *ctx, const struct view *view)
 {
 	struct server *s = ctx;
-	const char *phase = json_str(view, "phase", "");
 	struct err e = { 0 };
 
 	tracer_view(s->tracer, s->agent, view);
-	if (json_flag(view, "ended") || strcmp(phase, "done") == 0 ||
-	    strcmp(phase, "failed") == 0 || strcmp(phase, "stopped") == 0 ||
-	    has_left_cluster(s, view))
+	if (view->ended || view_phase_is(view, "done") || view_phase_is(view, "failed") ||
+	    view_phase_is(view, "stopped") || has_left_cluster(s, view))
 		server_end(s, NULL);
 	else if (take_relay_view(s, view, &e))
 		server_end(s, &e);
@@ -146,7 +143,7 @@ static void on_relay_notice(void *ctx, const json_t *json)
 	struct err e;
 
 	if (!message_decode(json, MESSAGE_COORDINATOR, &m, &e) && m.kind == MESSAGE_keys)
-		session_keys_take(ctx, m.keys.keys, (uint64_t)m.keys.keys_made);
+		session_keys_take_message(ctx, &m.keys);
 }
 
 static void on_relay_joined(void *ctx, const json_t *answer)

@@ -259,11 +259,11 @@ static void report_missed_relay(void *ctx, unsigned relay, uint32_t epoch, const
 
 /* ---- views ---- */
 
-void uplink_view(struct uplink *u, const json_t *view, unsigned self)
+void uplink_view(struct uplink *u, const struct view *view, unsigned self)
 {
 	mutex_lock(&u->lock);
-	json_decref(u->view);
-	u->view = json_deep_copy(view);
+	view_release(u->view);
+	u->view = view_hold(view);
 	u->self = self;
 	mutex_unlock(&u->lock);
 	uplink_wake(u);
@@ -289,7 +289,7 @@ static void grow_table_lists(struct uplink *u)
 static void take_uplink_view(struct uplink *u)
 {
 	uint32_t before = client_layout(u->client)->epoch;
-	json_t *view;
+	const struct view *view;
 	struct err e;
 
 	mutex_lock(&u->lock);
@@ -301,7 +301,7 @@ static void take_uplink_view(struct uplink *u)
 		return;
 	if (client_apply_view(u->client, view, &e))
 		server_end(u->server, &e);
-	json_decref(view);
+	view_release(view);
 	grow_table_lists(u);
 	/* Records in flight are of the old epoch: send sums and clocks again.  Pulls are sent again
 	 * by the workers, which fill `wanted` and `wants`. */
@@ -413,7 +413,7 @@ void uplink_free(struct uplink *u)
 	free(u->wanted);
 	free(u->asked);
 	free(u->todo);
-	json_decref(u->view);
+	view_release(u->view);
 	close(u->wake);
 	mutex_destroy(&u->lock);
 	free(u);

@@ -21,7 +21,7 @@ void uplink_free(struct uplink *u);
 
 /* The agent's thread has installed this view here: the client installs it, too.  self: the number
  * of this relay in it. */
-void uplink_view(struct uplink *u, const json_t *view, unsigned self);
+void uplink_view(struct uplink *u, const struct view *view, unsigned self);
 
 /* shard_config.forward: a partition has a sum to send.  ctx is the server.  Called with the
  * partition's lock held. */

@@ -77,7 +77,7 @@ struct uplink {
 	struct wanted *wanted; /* by table */
 	size_t nwanted;
 	struct want *wants;
-	json_t *view;                    /* to be installed in the client, or NULL */
+	const struct view *view;         /* to be installed in the client, or NULL */
 	unsigned self;                   /* the number of this relay in `view` */
 	struct uplink_clock_state *slot; /* by rank */
 	size_t nslots;

@@ -114,8 +114,8 @@ enum err_code mirror_open(const char *where, const struct interrupt *interrupt, 
 enum err_code mirror_prepare(struct mirror *m, const char *const *sets, size_t nsets,
     struct conf *conf, char **dir, int *lock, char **from, struct err *e)
 {
-	enum err_code rc = readonly_prepare_from_config(json_object_get(m->tool.view, "config"),
-	    sets, nsets, conf, dir, lock, e);
+	enum err_code rc = readonly_prepare_from_config(m->tool.view->config, sets, nsets, conf,
+	    dir, lock, e);
 	char *under = rc ? NULL : path_absolute(*dir),
 	     *checkpoints = rc ? NULL : rundir_path(under, "checkpoints");
 
@@ -152,7 +152,7 @@ static enum err_code poll_source(struct mirror *m, struct err *e)
 	enum err_code rc = m->connected ? tool_update(&m->tool, e)
 	                                : connect_source(m, PATIENCE, &m->end, e);
 
-	if (!rc && json_flag(m->tool.view, "ended"))
+	if (!rc && m->tool.view->ended)
 		rc = err_set(e, ERR_STOPPED, "it has ended");
 	if (rc || !shard || !mirror_has_tables(m, shard))
 		return rc;

@@ -156,15 +156,13 @@ static enum err_code save_sparse(struct saving *s, struct mirror_table *x, const
 static json_t *make_checkpoint_head(struct mirror *m)
 {
 	const struct layout *l = client_layout(m->tool.client);
-	const json_t *config = json_object_get(m->tool.view, "config"),
-	             *job = json_object_get(config, "job");
+	const json_t *config = m->tool.view->config, *job = json_object_get(config, "job");
 	json_t *facts = tool_facts(&m->tool), *data = json_pack("{s:o*}", "facts", facts);
 
-	json_object_set_new(data, "examples",
-	    json_integer((json_int_t)json_int(m->tool.view, "examples", 0)));
+	json_object_set_new(data, "examples", json_integer((json_int_t)m->tool.view->examples));
 	return json_pack("{s:I, s:I, s:o, s:s, s:O, s:s, s:s, s:[], s:o}", "generation",
 	    (json_int_t)l->generation, "epoch", (json_int_t)l->epoch, "tables", layout_tables(l),
-	    "name", json_str(m->tool.view, "name", ""), "config", config, "optimizer",
+	    "name", m->tool.view->name, "config", config, "optimizer",
 	    json_str(job, "optimizer", "sgd"), "mode", json_str(config, "sync", SYNC_DEFAULT),
 	    "slots", "data", data);
 }

@@ -130,10 +130,10 @@ void quota_tick(struct io_thread *l)
 	}
 }
 
-void quota_configure(struct server *s, const json_t *config)
+void quota_configure(struct server *s, const struct view_now *now)
 {
-	atomic_store(&s->limits.quota_bytes, (uint64_t)json_int(config, "quota_bytes", 0));
-	atomic_store(&s->limits.quota_pushes, (uint64_t)json_int(config, "quota_pushes", 0));
+	atomic_store(&s->limits.quota_bytes, now ? (uint64_t)now->quota_bytes : 0);
+	atomic_store(&s->limits.quota_pushes, now ? (uint64_t)now->quota_pushes : 0);
 }
 
 void quota_stats(struct server *s, json_t *o)

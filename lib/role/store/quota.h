@@ -22,7 +22,7 @@ void quota_refund(struct peer *p, const struct record *r);
 /* Try the pushes that quotas hold again.  The I/O thread calls it at each tick. */
 void quota_tick(struct io_thread *l);
 /* Take the quotas from the settings of a view.  The agent's thread. */
-void quota_configure(struct server *s, const json_t *config);
+void quota_configure(struct server *s, const struct view_now *now);
 /* Add "quota_held", [[rank, seconds], ...], to the statistics of a heartbeat. */
 void quota_stats(struct server *s, json_t *o);
 

@@ -16,18 +16,19 @@ struct given {
 	struct one relay[];
 };
 
-static struct given *read_relays(const json_t *relays)
+static struct given *read_relays(const struct view *view)
 {
-	size_t n = json_array_size(relays), i;
+	size_t n = view->nrelays;
 	struct given *g = n ? mem_alloc(sizeof *g + n * sizeof *g->relay) : NULL;
-	const json_t *o;
 
 	if (g)
 		g->n = n;
-	json_array_foreach(relays, i, o) {
-		g->relay[i].incarnation = json_flag(o, "live") ? json_u64s(o, "incarnation", 0) : 0;
-		g->relay[i].upstream = (int)json_int(o, "upstream", -1);
-		snprintf(g->relay[i].key, sizeof g->relay[i].key, "%s", json_str(o, "key", ""));
+	for (size_t i = 0; i < n; i++) {
+		const struct view_relay *o = &view->relays[i];
+
+		g->relay[i].incarnation = o->live ? o->incarnation : 0;
+		g->relay[i].upstream = (int)o->upstream;
+		snprintf(g->relay[i].key, sizeof g->relay[i].key, "%s", o->key);
 	}
 	return g;
 }
@@ -53,20 +54,18 @@ static bool is_member_state(const char *state)
 	    strcmp(state, "done") == 0;
 }
 
-void relayed_slots_install(struct server *s, const json_t *view, int self)
+void relayed_slots_install(struct server *s, const struct view *view, int self)
 {
-	struct given *g = read_relays(json_object_get(view, "relays")), *old;
-	const json_t *w;
-	size_t i;
+	struct given *g = read_relays(view), *old;
 
-	json_array_foreach(json_object_get(view, "workers"), i, w) {
+	for (size_t i = 0; i < view->nworkers; i++) {
+		const struct view_worker *w = &view->workers[i];
 		uint64_t relay = 0;
 
-		if (!is_member_state(json_str(w, "state", "")) ||
-		    !find_last_relay(g, json_int(w, "relay", -1), self, &relay))
+		if (!is_member_state(w->state) || !find_last_relay(g, w->relay, self, &relay))
 			relay = 0;
 		shard_set_relay(atomic_load(&s->shard), (uint32_t)i, relay,
-		    relay ? json_u64s(w, "incarnation", 0) : 0);
+		    relay ? w->incarnation : 0);
 	}
 	rwlock_write(&s->keys.lock);
 	old = s->keys.given;
@@ -75,14 +74,14 @@ void relayed_slots_install(struct server *s, const json_t *view, int self)
 	relayed_slots_free(old);
 }
 
-bool relayed_slots_comes_here(struct server *s, const json_t *worker, int self)
+bool relayed_slots_comes_here(struct server *s, const struct view_worker *worker, int self)
 {
 	uint64_t ignored;
 	bool ours;
 
 	rwlock_read(&s->keys.lock);
-	ours = is_member_state(json_str(worker, "state", "")) &&
-	    find_last_relay(s->keys.given, json_int(worker, "relay", -1), self, &ignored);
+	ours = is_member_state(worker->state) &&
+	    find_last_relay(s->keys.given, worker->relay, self, &ignored);
 	rwlock_unlock(&s->keys.lock);
 	return ours;
 }

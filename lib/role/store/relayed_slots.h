@@ -10,9 +10,9 @@
 
 /* Install the relays of a view in the shard and in s->given.  The agent's thread, before `epoch` is
  * set to the view's.  self: the number of this relay; -1: a server. */
-void relayed_slots_install(struct server *s, const json_t *view, int self);
+void relayed_slots_install(struct server *s, const struct view *view, int self);
 /* Does this worker (a row of the view) use this relay, directly or through other relays? */
-bool relayed_slots_comes_here(struct server *s, const json_t *worker, int self);
+bool relayed_slots_comes_here(struct server *s, const struct view_worker *worker, int self);
 void relayed_slots_free(struct given *g);
 /* Is the process of this incarnation the living relay with this key?  Any thread. */
 bool relayed_slots_knows_relay(struct server *s, const char *key, uint64_t incarnation);

@@ -285,18 +285,18 @@ void replicate_forward(void *server, uint16_t index, uint16_t table, uint32_t pa
 /* The part of a view that concerns the links, on its way from the agent's thread. */
 struct news {
 	struct repl *repl;
-	json_t *servers;
+	const struct view *view;
 	uint32_t epoch;
 	bool joins[COORD_SERVERS_MAX];
 };
 
-static void update_link(struct link *l, const json_t *j)
+static void update_link(struct link *l, const struct view_server *j)
 {
-	bool live = json_flag(j, "live");
+	bool live = j->live;
 	uint8_t key[KEY_BYTES] = { 0 };
-	const char *tcp = json_str(j, "tcp", "");
+	const char *tcp = j->tcp;
 
-	if (live && !key_from_text(json_str(j, "key", ""), key))
+	if (live && !key_from_text(j->key, key))
 		live = false;
 	if (!live || strcmp(tcp, l->tcp) != 0 || memcmp(key, l->key, sizeof key) != 0) {
 		drop_link(l);
@@ -305,7 +305,7 @@ static void update_link(struct link *l, const json_t *j)
 		l->wanted = false;
 	}
 	snprintf(l->tcp, sizeof l->tcp, "%s", tcp);
-	snprintf(l->unix_path, sizeof l->unix_path, "%s", json_str(j, "unix", ""));
+	snprintf(l->unix_path, sizeof l->unix_path, "%s", j->unix_path);
 	memcpy(l->key, key, sizeof key);
 	l->live = live;
 	if (!live) {
@@ -320,12 +320,10 @@ static void apply_view_news(void *ctx)
 {
 	struct news *n = ctx;
 	struct repl *r = n->repl;
-	const json_t *j;
-	size_t i;
 
-	json_array_foreach(n->servers, i, j)
-		update_link(r->link[i], j);
-	for (i = 0; n->epoch != r->epoch && i < r->nlinks; i++) {
+	for (size_t i = 0; i < n->view->nservers; i++)
+		update_link(r->link[i], &n->view->servers[i]);
+	for (size_t i = 0; n->epoch != r->epoch && i < r->nlinks; i++) {
 		struct link *l = r->link[i];
 
 		l->joins = n->joins[i];
@@ -338,15 +336,15 @@ static void apply_view_news(void *ctx)
 		}
 	}
 	r->epoch = n->epoch;
-	json_decref(n->servers);
+	view_release(n->view);
 	free(n);
 	send_forwarded(r);
 	tick_links(r);
 }
 
-void replicate_prepare(struct repl *r, const json_t *view)
+void replicate_prepare(struct repl *r, const struct view *view)
 {
-	size_t n = json_array_size(json_object_get(view, "servers"));
+	size_t n = view->nservers;
 
 	for (size_t i = r->nlinks; i < n && i < COORD_SERVERS_MAX; i++) {
 		r->link[i] = mem_alloc(sizeof **r->link);
@@ -372,12 +370,12 @@ static void find_joining_servers(struct news *n, const struct layout *l, unsigne
 		}
 }
 
-void replicate_view(struct repl *r, const json_t *view, const struct layout *layout)
+void replicate_view(struct repl *r, const struct view *view, const struct layout *layout)
 {
 	struct news *n = mem_alloc(sizeof *n);
 
 	n->repl = r;
-	n->servers = json_deep_copy(json_object_get(view, "servers"));
+	n->view = view_hold(view);
 	n->epoch = layout->epoch;
 	find_joining_servers(n, layout, (unsigned)r->server->cfg.index);
 	loop_post(r->loop, apply_view_news, n);

@@ -25,8 +25,8 @@ void replicate_free(struct repl *r);
 
 /* The agent's thread, for each view.  replicate_prepare makes links for its servers, before its layout
  * is installed; replicate_view updates addresses, keys and the epoch of the links, after that. */
-void replicate_prepare(struct repl *r, const json_t *view);
-void replicate_view(struct repl *r, const json_t *view, const struct layout *layout);
+void replicate_prepare(struct repl *r, const struct view *view);
+void replicate_view(struct repl *r, const struct view *view, const struct layout *layout);
 
 /* The coordinator asks whether this server is still unreachable: report it again if so. */
 void replicate_report_again(struct repl *r, int64_t server);

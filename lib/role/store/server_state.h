@@ -548,6 +548,8 @@ void store_know_sessions(struct server *s, const struct conf *conf);
 json_t *store_stats(void *server);
 /* session_keys.c: replace the ring by the keys of a view, or of a "keys" message, and cut sessions
  * whose key is gone.  The agent's thread. */
-void session_keys_take(struct server *s, const json_t *keys, uint64_t made);
+void session_keys_take(struct server *s, const struct view_key *keys, size_t n, uint64_t made);
+/* The same, from the message "keys". */
+void session_keys_take_message(struct server *s, const struct message_keys *m);
 
 #endif

@@ -77,24 +77,22 @@ void session_keys_recheck(struct server *s, uint64_t made)
 
 /* ---- keys of a view ---- */
 
-void session_keys_take(struct server *s, const json_t *keys, uint64_t made)
+void session_keys_take(struct server *s, const struct view_key *keys, size_t n, uint64_t made)
 {
 	struct keyring *ring, *old;
-	const json_t *k;
 	struct err e;
-	size_t i;
 
 	/* Most views do not change the keys.  The agent's thread alone writes keys.made here, so it
 	 * may read it without keys.lock. */
 	if (made == s->keys.made)
 		return;
 	ring = keyring_new();
-	json_array_foreach(keys, i, k) {
-		struct keyring_entry entry = { .expires = json_int(k, "expires", 0) };
+	for (size_t i = 0; i < n; i++) {
+		const struct view_key *k = &keys[i];
+		struct keyring_entry entry = { .expires = k->expires };
 
-		snprintf(entry.name, sizeof entry.name, "%s", json_str(k, "name", ""));
-		if (!role_parse(json_str(k, "role", ""), &entry.role) ||
-		    !key_from_text(json_str(k, "key", ""), entry.pk) ||
+		snprintf(entry.name, sizeof entry.name, "%s", k->name);
+		if (!role_parse(k->role, &entry.role) || !key_from_text(k->key, entry.pk) ||
 		    keyring_add(ring, &entry, &e))
 			log_warn(s->cfg.log, "a key in the view is not understood");
 	}
@@ -106,6 +104,20 @@ void session_keys_take(struct server *s, const json_t *keys, uint64_t made)
 	rwlock_unlock(&s->keys.lock);
 	keyring_free(old);
 	session_keys_recheck(s, made);
+}
+
+void session_keys_take_message(struct server *s, const struct message_keys *m)
+{
+	struct view_key *keys;
+	uint64_t n;
+	struct err e;
+
+	if (view_decode_keys(m->keys, &keys, &n, &e)) {
+		log_warn(s->cfg.log, "keys of the coordinator are not understood: %s", e.msg);
+		return;
+	}
+	session_keys_take(s, keys, n, (uint64_t)m->keys_made);
+	free(keys);
 }
 
 /* ---- expired keys ---- */

@@ -148,7 +148,7 @@ static void send_late_heartbeat(void *ctx)
 	agent_beat_busy(((struct server *)ctx)->agent);
 }
 
-static enum err_code make_store_shard(struct server *s, const json_t *view, struct err *e)
+static enum err_code make_store_shard(struct server *s, const struct view *view, struct err *e)
 {
 	struct shard_config cfg = { .self = (unsigned)s->cfg.index,
 		.wake = io_threads_wake,
@@ -158,13 +158,13 @@ static enum err_code make_store_shard(struct server *s, const json_t *view, stru
 	struct conf_rule rule = { 0 };
 	struct shard *shard;
 	struct conf conf;
-	enum err_code rc = conf_from_json(json_object_get(view, "config"), &conf, e);
+	enum err_code rc = conf_from_json(view->config, &conf, e);
 
 	if (rc)
 		return rc;
 	agent_set_pace(s->agent, conf.heartbeat, conf.deadline);
 	store_know_sessions(s, &conf);
-	cfg.settings = (uint32_t)json_int(view, "settings_base", 0);
+	cfg.settings = (uint32_t)view->settings_base;
 	cfg.mode = conf.sync;
 	cfg.mode.backup = (unsigned)conf.backup;
 	cfg.deterministic = conf.deterministic;
@@ -187,7 +187,7 @@ static enum err_code make_store_shard(struct server *s, const json_t *view, stru
 	if (!rc)
 		rc = limit_tables(s, &conf, &cfg.mem_limit, e);
 	if (!rc)
-		rc = open_restored_checkpoint(s, json_str(view, "restore", ""), e);
+		rc = open_restored_checkpoint(s, view->restore, e);
 	if (!rc) {
 		cfg.restore = s->by_agent.restore;
 		rc = shard_new(&cfg, &shard, e);
@@ -200,14 +200,14 @@ static enum err_code make_store_shard(struct server *s, const json_t *view, stru
 
 /* ---- views ---- */
 
-static void take_store_workers(struct shard *shard, const json_t *workers)
+static void take_store_workers(struct shard *shard, const struct view *view)
 {
-	struct member *m = mem_array(json_array_size(workers) + 1, sizeof *m);
-	const json_t *w;
-	size_t i, n = 0;
+	struct member *m = mem_array(view->nworkers + 1, sizeof *m);
+	size_t n = 0;
 
-	json_array_foreach(workers, i, w) {
-		const char *state = json_str(w, "state", "");
+	for (size_t i = 0; i < view->nworkers; i++) {
+		const struct view_worker *w = &view->workers[i];
+		const char *state = w->state;
 		bool gone = strcmp(state, "lost") == 0 || strcmp(state, "left") == 0,
 		     done = strcmp(state, "done") == 0;
 
@@ -215,15 +215,15 @@ static void take_store_workers(struct shard *shard, const json_t *workers)
 		 * One that joins later counts when it is active, from the step that was voted
 		 * on. */
 		if (!gone && !done && strcmp(state, "active") != 0 &&
-		    (strcmp(state, "joining") != 0 || !json_flag(w, "first")))
+		    (strcmp(state, "joining") != 0 || !w->first))
 			continue;
 		m[n++] = (struct member){ .slot = (uint32_t)i,
 			.state = gone ? MEMBER_GONE
 			    : done    ? MEMBER_DONE
 			              : MEMBER_ACTIVE,
-			.incarnation = json_u64s(w, "incarnation", 0),
-			.at = (uint64_t)json_int(w, gone ? "until" : "from", 0) };
-		if (!key_from_text(json_str(w, "key", ""), m[n - 1].key))
+			.incarnation = w->incarnation,
+			.at = (uint64_t)(gone ? w->until : w->from) };
+		if (!key_from_text(w->key, m[n - 1].key))
 			memset(m[n - 1].key, 0, sizeof m[n - 1].key);
 	}
 	shard_take_members(shard, m, n);
@@ -236,18 +236,15 @@ static void take_store_workers(struct shard *shard, const json_t *workers)
 #define VIEW_FACTOR 16u
 
 /* Compute and log the bound of this process's memory: P6 in ps-consistency(7). */
-static void log_memory_bound(struct server *s, const json_t *view)
+static void log_memory_bound(struct server *s, const struct view *view)
 {
-	uint64_t workers = json_array_size(json_object_get(view, "workers"));
-	uint64_t sessions = store_sessions(s->cfg.coordinator, workers,
-	    json_array_size(json_object_get(view, "servers")));
+	uint64_t workers = view->nworkers;
+	uint64_t sessions = store_sessions(s->cfg.coordinator, workers, view->nservers);
 	struct shard_memory m = shard_memory(atomic_load(&s->shard), workers);
 	uint64_t parts = atomic_load(&s->limits.parts),
 	         each = store_session_bound(s, sessions, parts), view_bytes;
-	uint64_t others = json_int(json_object_get(view, "config"), "replicas", 1) > 1
-	    ? json_array_size(json_object_get(view, "servers")) - 1
-	    : 0;
-	char tables[16], beside[16], session[16], all[16], *text = json_text(view);
+	uint64_t others = json_int(view->config, "replicas", 1) > 1 ? view->nservers - 1 : 0;
+	char tables[16], beside[16], session[16], all[16], *text = json_text(view_document(view));
 
 	view_bytes = strlen(text) * VIEW_FACTOR * (s->host ? 2 : 1);
 	free(text);
@@ -266,17 +263,16 @@ static void log_memory_bound(struct server *s, const json_t *view)
 	    atomic_load(&s->limits.sparse) ? "; sparse tables grow with their rows" : "");
 }
 
-static enum err_code install_layout(struct server *s, const json_t *view,
+static enum err_code install_layout(struct server *s, const struct view *view,
     const struct layout *layout, struct err *e)
 {
-	const json_t *servers = json_object_get(view, "servers");
-	size_t n = json_array_size(servers);
+	size_t n = view->nservers;
 	uint64_t *process = mem_array(n + 1, sizeof *process);
 	enum err_code rc;
 
 	store_know_tables(s, layout);
 	for (size_t i = 0; i < n; i++)
-		process[i] = json_u64s(json_array_get(servers, i), "incarnation", 0);
+		process[i] = view->servers[i].incarnation;
 	rc = layout->ntables && layout->table[0].nruns ? find_initial_values(s, e) : ERR_OK;
 	if (!rc)
 		rc = shard_install(atomic_load(&s->shard), layout, process, e);
@@ -293,10 +289,8 @@ static enum err_code install_layout(struct server *s, const json_t *view,
 	return rc;
 }
 
-static enum err_code take_store_view(struct server *s, const json_t *view, struct err *e)
+static enum err_code take_store_view(struct server *s, const struct view *view, struct err *e)
 {
-	const json_t *jl = json_object_get(view, "layout"),
-	             *members = json_object_get(view, "members");
 	struct layout layout;
 	enum err_code rc = FAIL_ERROR("view_take", e);
 
@@ -305,12 +299,11 @@ static enum err_code take_store_view(struct server *s, const json_t *view, struc
 	if (rc)
 		return rc;
 	if (!s->host)
-		session_keys_take(s, json_object_get(view, "keys"),
-		    (uint64_t)json_int(view, "keys_made", 0));
-	rc = layout_from_json(jl, &layout, e);
+		session_keys_take(s, view->keys, view->nkeys, (uint64_t)view->keys_made);
+	rc = layout_from_json(view->layout, &layout, e);
 	if (rc)
 		return rc;
-	quota_configure(s, json_object_get(view, "now"));
+	quota_configure(s, view->now);
 	replicate_prepare(s->repl, view);
 	/* Settings come before the layout: a partition that arrives begins with the present
 	 * ones. */
@@ -326,12 +319,10 @@ static enum err_code take_store_view(struct server *s, const json_t *view, struc
 	layout_release(&layout);
 	if (rc)
 		return rc;
-	atomic_store(&s->layout.members,
-	    (uint32_t)(json_int(view, "members_base", 0) + (json_int_t)json_array_size(members)));
-	take_store_workers(atomic_load(&s->shard), json_object_get(view, "workers"));
+	atomic_store(&s->layout.members, (uint32_t)((uint64_t)view->members_base + view->nmembers));
+	take_store_workers(atomic_load(&s->shard), view);
 	atomic_store(&s->layout.members_known, true);
-	if ((uint64_t)json_int(view, "decided", 0) >= s->by_agent.proposal &&
-	    s->by_agent.proposal) {
+	if ((uint64_t)view->decided >= s->by_agent.proposal && s->by_agent.proposal) {
 		s->by_agent.proposal = 0;
 		shard_decided(atomic_load(&s->shard));
 	}
@@ -379,7 +370,7 @@ static void on_store_notice(void *ctx, const json_t *json)
 		server_end(s, NULL);
 		break;
 	case MESSAGE_keys:
-		session_keys_take(s, m.keys.keys, (uint64_t)m.keys.keys_made);
+		session_keys_take_message(s, &m.keys);
 		break;
 	case MESSAGE_sure:
 		replicate_report_again(s->repl, m.sure.server);
@@ -398,22 +389,22 @@ static void on_store_notice(void *ctx, const json_t *json)
 }
 
 /* When all steps are done, send a heartbeat at once: its statistics go into the result. */
-static void send_last_stats(struct server *s, const json_t *view)
+static void send_last_stats(struct server *s, const struct view *view)
 {
-	bool finishing = strcmp(json_str(view, "phase", ""), "finishing") == 0;
+	bool finishing = view_phase_is(view, "finishing");
 
 	if (finishing && !s->by_agent.finishing)
 		agent_beat(s->agent);
 	s->by_agent.finishing = finishing;
 }
 
-static void on_store_view(void *ctx, const json_t *view)
+static void on_store_view(void *ctx, const struct view *view)
 {
 	struct server *s = ctx;
 	struct err e = { 0 };
 
 	tracer_view(s->tracer, s->agent, view);
-	if (json_flag(view, "ended")) {
+	if (view->ended) {
 		server_end(s, NULL);
 		return;
 	}
@@ -422,14 +413,14 @@ static void on_store_view(void *ctx, const json_t *view)
 		return;
 	}
 	if (s->by_agent.unvoted) {
-		if (json_int(s->by_agent.unvoted, "id", 0) > json_int(view, "decided", 0))
+		if (json_int(s->by_agent.unvoted, "id", 0) > view->decided)
 			on_store_notice(s, s->by_agent.unvoted);
 		json_decref(s->by_agent.unvoted);
 		s->by_agent.unvoted = NULL;
 	}
 	FAIL_POINT("view_taken");
 	send_last_stats(s, view);
-	agent_tell(s->agent, MESSAGE(ack, .rev = json_int(view, "rev", 0)));
+	agent_tell(s->agent, MESSAGE(ack, .rev = view->rev));
 }
 
 static void on_store_joined(void *ctx, const json_t *answer)

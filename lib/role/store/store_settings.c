@@ -19,18 +19,17 @@ static enum err_code settings_of_conf(const struct conf *c, struct settings_epoc
 	return rc;
 }
 
-static enum err_code apply_settings_epochs(struct server *s, struct conf *c, const json_t *regimes,
-    struct err *e)
+static enum err_code apply_settings_epochs(struct server *s, struct conf *c,
+    const struct view *view, struct err *e)
 {
 	enum err_code rc = ERR_OK;
-	const json_t *o;
-	size_t i;
 
-	json_array_foreach((json_t *)(uintptr_t)regimes, i, o) {
-		struct settings_epoch r = { .step = (uint64_t)json_int(o, "step", 0),
-			.number = (uint32_t)json_int(o, "number", 0) };
+	for (size_t i = 0; i < view->nchanges; i++) {
+		const struct view_change *o = &view->changes[i];
+		struct settings_epoch r = { .step = (uint64_t)o->step,
+			.number = (uint32_t)o->number };
 
-		rc = conf_apply(c, json_object_get(o, "set"), e);
+		rc = conf_apply(c, o->set, e);
 		if (!rc && (int64_t)r.number > s->by_agent.number) {
 			rc = settings_of_conf(c, &r, e);
 			if (rc)
@@ -46,9 +45,9 @@ static enum err_code apply_settings_epochs(struct server *s, struct conf *c, con
 
 /* Apply the log level of a view if it has changed.  The level of the first view is ignored: the
  * process was started with one of its own. */
-static void apply_log_level(struct server *s, const json_t *view)
+static void apply_log_level(struct server *s, const struct view *view)
 {
-	const char *level = json_str(json_object_get(view, "now"), "log_level", "");
+	const char *level = view->now ? view->now->log_level : "";
 
 	if (s->by_agent.level[0] && strcmp(s->by_agent.level, level) != 0 &&
 	    log_level_parse(level) >= 0)
@@ -56,19 +55,18 @@ static void apply_log_level(struct server *s, const json_t *view)
 	snprintf(s->by_agent.level, sizeof s->by_agent.level, "%s", level);
 }
 
-enum err_code store_settings_apply(struct server *s, const json_t *view, struct err *e)
+enum err_code store_settings_apply(struct server *s, const struct view *view, struct err *e)
 {
-	const json_t *regimes = json_object_get(view, "regimes");
 	struct conf c;
 	enum err_code rc;
 
 	apply_log_level(s, view);
-	if (s->by_agent.config && json_int(view, "settings", 0) <= s->by_agent.number)
+	if (s->by_agent.config && view->settings <= s->by_agent.number)
 		return ERR_OK;
-	rc = conf_from_json(json_object_get(view, "config"), &c, e);
+	rc = conf_from_json(view->config, &c, e);
 	if (rc)
 		return rc;
-	rc = apply_settings_epochs(s, &c, regimes, e);
+	rc = apply_settings_epochs(s, &c, view, e);
 	json_decref(s->by_agent.config);
 	s->by_agent.config = rc ? NULL : conf_to_json(&c);
 	conf_release(&c);

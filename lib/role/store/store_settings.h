@@ -10,7 +10,7 @@
 
 /* Hand the settings epochs that were decided since the last view to the shard.  ERR_CONFIG: this
  * program does not know one of the settings. */
-enum err_code store_settings_apply(struct server *s, const json_t *view, struct err *e);
+enum err_code store_settings_apply(struct server *s, const struct view *view, struct err *e);
 /* Vote against s->proposal if this server has no room for it.  True: it has voted. */
 bool store_settings_refuse(struct server *s, const struct message_propose *m);
 void store_settings_free(struct server *s);

@@ -254,26 +254,26 @@ static enum err_code send_mean(struct allreduce *a, struct err *e)
 	return rc;
 }
 
-void allreduce_view(struct allreduce *a, const json_t *view)
+void allreduce_view(struct allreduce *a, const struct view *view)
 {
-	const json_t *ring = json_object_get(view, "ring"),
-	             *list = json_object_get(ring, "members"), *o;
-	size_t i;
+	const struct view_ring *ring = view->ring;
+	size_t n = ring ? ring->nmembers : 0;
 
 	free(a->seat);
-	a->seat = mem_array(json_array_size(list) + 1, sizeof *a->seat);
+	a->seat = mem_array(n + 1, sizeof *a->seat);
 	a->nseats = 0;
-	a->gone = (uint32_t)json_int(ring, "gone", 0);
-	json_array_foreach(list, i, o) {
+	a->gone = ring ? (uint32_t)ring->gone : 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct view_ring_member *o = &ring->members[i];
 		struct seat *s = &a->seat[a->nseats];
 
-		*s = (struct seat){ .from = (uint64_t)json_int(o, "from", 0) };
-		s->who.slot = (uint32_t)json_int(o, "slot", 0);
-		s->who.incarnation = json_u64s(o, "incarnation", 0);
-		snprintf(s->who.tcp, sizeof s->who.tcp, "%s", json_str(o, "tcp", ""));
+		*s = (struct seat){ .from = (uint64_t)o->from };
+		s->who.slot = (uint32_t)o->slot;
+		s->who.incarnation = o->incarnation;
+		snprintf(s->who.tcp, sizeof s->who.tcp, "%s", o->tcp);
 		snprintf(s->who.local, sizeof s->who.local, "%s",
-		    a->cfg.id->run_dir ? json_str(o, "unix", "") : "");
-		a->nseats += key_from_text(json_str(o, "key", ""), s->who.key);
+		    a->cfg.id->run_dir ? o->unix_path : "");
+		a->nseats += key_from_text(o->key, s->who.key);
 	}
 	if (a->going.any && a->going_gone != a->gone)
 		send_mean(a, NULL);

@@ -4,6 +4,7 @@
 
 #include "allreduce/ring.h"
 #include "core/json.h"
+#include "msg/view.h"
 #include "worker/params.h"
 
 /* A worker's dense tables with `via: allreduce`. The workers sum the gradients among themselves
@@ -54,7 +55,7 @@ enum err_code allreduce_begin(struct allreduce *a, uint32_t slot, struct client 
     struct params *p, struct err *e);
 /* Takes the members of the ring from a view. When a member has left, its part of a mean that is
  * going to the servers is sent by the member that takes its place. */
-void allreduce_view(struct allreduce *a, const json_t *view);
+void allreduce_view(struct allreduce *a, const struct view *view);
 
 /* Call it now and then while allreduce_await_members waits: another worker may have missed the mean of the
  * last step, and needs a new ring of the members to get it from this one. */

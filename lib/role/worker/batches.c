@@ -86,27 +86,26 @@ void batches_free(struct feed *f)
 	free(f);
 }
 
-void batches_take_view(struct feed *f, const json_t *view)
+void batches_take_view(struct feed *f, const struct view *view)
 {
-	const json_t *list = json_object_get(view, "members"), *m, *s;
-	size_t i, k;
+	const json_t *s;
+	size_t k;
 
 	free_members(f);
-	f->leased_from = (uint64_t)json_int(view, "leased_from", INT64_MAX);
-	f->base = (uint32_t)json_int(view, "members_base", 0);
-	f->nmembers = (uint32_t)json_array_size(list);
+	f->leased_from = (uint64_t)view->leased_from;
+	f->base = (uint32_t)view->members_base;
+	f->nmembers = (uint32_t)view->nmembers;
 	f->members = mem_array(f->nmembers, sizeof *f->members);
-	json_array_foreach(list, i, m) {
+	for (size_t i = 0; i < view->nmembers; i++) {
 		struct member_entry *e = &f->members[i];
-		const json_t *slots = json_object_get(m, "slots");
+		const struct view_members *m = &view->members[i];
 
-		e->step = (uint64_t)json_int(m, "step", 0);
-		e->at = (struct deal_pos){ (uint64_t)json_int(m, "epoch", 0),
-			(uint64_t)json_int(m, "offset", 0) };
-		e->batch = (uint64_t)json_int(m, "batch", (json_int_t)f->batch);
-		e->n = (uint32_t)json_array_size(slots);
+		e->step = (uint64_t)m->step;
+		e->at = (struct deal_pos){ (uint64_t)m->epoch, (uint64_t)m->offset };
+		e->batch = (uint64_t)m->batch;
+		e->n = (uint32_t)json_array_size(m->slots);
 		e->slot = mem_array(e->n, sizeof *e->slot);
-		json_array_foreach(slots, k, s)
+		json_array_foreach(m->slots, k, s)
 			e->slot[k] = (uint32_t)json_integer_value(s);
 	}
 }

@@ -36,7 +36,7 @@ struct feed *batches_new(const struct job *job, struct cluster *cluster, uint32_
 void batches_free(struct feed *f);
 
 /* Takes the members from a view. */
-void batches_take_view(struct feed *f, const json_t *view);
+void batches_take_view(struct feed *f, const struct view *view);
 /* The job's configuration has changed: reads batch size, epochs and steps again. */
 void batches_reconfigure(struct feed *f);
 /* Are the examples of this step dealt, so that they depend on its members? */

@@ -19,7 +19,7 @@ struct cluster {
 	struct agent *agent;
 	struct tracer *tracer;
 	struct mutex lock; /* view, lost, why */
-	json_t *view;
+	const struct view *view;
 	bool lost;
 	struct err why;
 	/* eventfd: readable since a view or the loss arrived, until cluster_view_current reads it */
@@ -36,14 +36,14 @@ static void signal_change(struct cluster *c)
 		abort();
 }
 
-static void store_view(void *ctx, const json_t *view)
+static void store_view(void *ctx, const struct view *view)
 {
 	struct cluster *c = ctx;
 
 	tracer_view(c->tracer, c->agent, view);
 	mutex_lock(&c->lock);
-	json_decref(c->view);
-	c->view = json_incref((json_t *)(uintptr_t)view);
+	view_release(c->view);
+	c->view = view_hold(view);
 	mutex_unlock(&c->lock);
 	if (c->prober)
 		prober_view(c->prober, view);
@@ -72,7 +72,7 @@ static json_t *collect_stats(void *ctx)
 	return o;
 }
 
-static bool has_view(void *ctx, const json_t *view)
+static bool has_view(void *ctx, const struct view *view)
 {
 	(void)ctx;
 	return view != NULL;
@@ -98,7 +98,7 @@ enum err_code cluster_view_open(const struct cluster_view_config *cfg, struct cl
 		.stats = collect_stats,
 		.lost = store_loss,
 	};
-	json_t *view;
+	const struct view *view;
 	enum err_code rc;
 
 	c->cfg = *cfg;
@@ -118,7 +118,7 @@ enum err_code cluster_view_open(const struct cluster_view_config *cfg, struct cl
 		cluster_view_close(c);
 		return rc;
 	}
-	json_decref(view);
+	view_release(view);
 	*out = c;
 	return ERR_OK;
 }
@@ -130,7 +130,7 @@ void cluster_view_close(struct cluster *c)
 	agent_stop(c->agent);
 	tracer_free(c->tracer);
 	prober_free(c->prober);
-	json_decref(c->view);
+	view_release(c->view);
 	close(c->changed);
 	mutex_destroy(&c->lock);
 	free(c);
@@ -146,15 +146,15 @@ struct tracer *cluster_view_tracer(struct cluster *c)
 	return c->tracer;
 }
 
-json_t *cluster_view_current(struct cluster *c)
+const struct view *cluster_view_current(struct cluster *c)
 {
 	uint64_t count;
-	json_t *view;
+	const struct view *view;
 
 	if (read(c->changed, &count, sizeof count) < 0 && errno != EAGAIN)
 		abort();
 	mutex_lock(&c->lock);
-	view = c->view ? json_deep_copy(c->view) : NULL;
+	view = view_hold(c->view);
 	mutex_unlock(&c->lock);
 	return view;
 }
@@ -192,25 +192,25 @@ enum err_code cluster_view_pause(struct cluster *c, int64_t ns, struct err *e)
 	return cluster_view_is_lost(c, e) ? (e ? e->code : ERR_UNREACH) : ERR_OK;
 }
 
-static void log_wait(struct cluster *c, const json_t *view, int64_t begin)
+static void log_wait(struct cluster *c, const struct view *view, int64_t begin)
 {
-	const char *who = json_str(view, "waiting_for", "");
 	int s = (int)((clock_now() - begin) / NSEC_PER_SEC);
 
 	if (view)
-		log_warn(c->cfg.log, "the cluster is %s; waiting for %s for %d s",
-		    json_str(view, "phase", "?"), *who ? who : "the servers to be ready", s);
+		log_warn(c->cfg.log, "the cluster is %s; waiting for %s for %d s", view->phase,
+		    *view->waiting_for ? view->waiting_for : "the servers to be ready", s);
 }
 
-enum err_code cluster_view_await(struct cluster *c, bool (*ready)(void *ctx, const json_t *view),
-    void *ctx, int64_t timeout, json_t **out, struct err *e)
+enum err_code cluster_view_await(struct cluster *c,
+    bool (*ready)(void *ctx, const struct view *view), void *ctx, int64_t timeout,
+    const struct view **out, struct err *e)
 {
 	int64_t begin = clock_now(), next = begin + 2 * NSEC_PER_SEC;
 
 	for (;;) {
 		struct pollfd p[2] = { { c->changed, POLLIN, 0 },
 			{ interrupt_fd(c->cfg.interrupt), POLLIN, 0 } };
-		json_t *view = cluster_view_current(c);
+		const struct view *view = cluster_view_current(c);
 		int64_t now = clock_now();
 
 		if (ready(ctx, view)) {
@@ -224,7 +224,7 @@ enum err_code cluster_view_await(struct cluster *c, bool (*ready)(void *ctx, con
 			log_wait(c, view, begin);
 			next = now + 10 * NSEC_PER_SEC;
 		}
-		json_decref(view);
+		view_release(view);
 		if (cluster_view_is_lost(c, e))
 			return e ? e->code : ERR_UNREACH;
 		if (timeout && now - begin > timeout)
@@ -300,14 +300,11 @@ void cluster_view_stragglers(struct cluster *c, uint64_t step, struct buf *out)
 	json_decref(msg);
 }
 
-enum err_code cluster_view_is_over(const json_t *view, struct err *e)
+enum err_code cluster_view_is_over(const struct view *view, struct err *e)
 {
-	const char *phase = json_str(view, "phase", "");
-
-	if (strcmp(phase, "failed") == 0)
-		return err_set(e, ERR_FAILED, "the job failed: %s", json_str(view, "reason", ""));
-	if (strcmp(phase, "stopped") == 0 || json_flag(view, "ended"))
-		return err_set(e, ERR_STOPPED, "the job was stopped: %s",
-		    json_str(view, "reason", ""));
+	if (view_phase_is(view, "failed"))
+		return err_set(e, ERR_FAILED, "the job failed: %s", view->reason);
+	if (view_phase_is(view, "stopped") || view->ended)
+		return err_set(e, ERR_STOPPED, "the job was stopped: %s", view->reason);
 	return ERR_OK;
 }

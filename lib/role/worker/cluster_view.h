@@ -42,8 +42,8 @@ struct agent *cluster_view_agent(struct cluster *c);
 struct tracer;
 struct tracer *cluster_view_tracer(struct cluster *c);
 
-/* The latest view as a copy, to be released; NULL before the first. Clears cluster_view_changed. */
-json_t *cluster_view_current(struct cluster *c);
+/* The latest view, to be released with view_release; NULL before the first. Clears cluster_view_changed. */
+const struct view *cluster_view_current(struct cluster *c);
 /* Has it changed since cluster_view_current was called last? */
 bool cluster_view_changed(const struct cluster *c);
 /* Readable when the view has changed since cluster_view_current was called last, or
@@ -53,8 +53,9 @@ int cluster_view_fd(const struct cluster *c);
  * afterwards, so that the caller's usual refresh takes it over. Logs what it waits for (the view's
  * waiting_for) after 2 s, then every 10 s. ERR_TIMEOUT after the deadline (0: none); ERR_STOPPED
  * when interrupted. */
-enum err_code cluster_view_await(struct cluster *c, bool (*ready)(void *ctx, const json_t *view),
-    void *ctx, int64_t timeout, json_t **view, struct err *e);
+enum err_code cluster_view_await(struct cluster *c,
+    bool (*ready)(void *ctx, const struct view *view), void *ctx, int64_t timeout,
+    const struct view **view, struct err *e);
 /* Waits for a change of the view, at most `ns`. An error when the coordinator is lost. */
 enum err_code cluster_view_pause(struct cluster *c, int64_t ns, struct err *e);
 /* Tells the coordinator that this worker uses the layout of this epoch; epochs not above the last
@@ -79,6 +80,6 @@ bool cluster_view_is_lost(struct cluster *c, struct err *why);
 
 /* Does this view say that the job is over? ERR_OK: no. ERR_FAILED: it failed. ERR_STOPPED: it was
  * stopped or ended. */
-enum err_code cluster_view_is_over(const json_t *view, struct err *e);
+enum err_code cluster_view_is_over(const struct view *view, struct err *e);
 
 #endif

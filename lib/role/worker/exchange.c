@@ -71,7 +71,7 @@ static json_t *no_address(const struct worker *w)
 	return NULL;
 }
 
-static void ignore_view(struct worker *w, const json_t *view)
+static void ignore_view(struct worker *w, const struct view *view)
 {
 	(void)w;
 	(void)view;
@@ -170,7 +170,7 @@ static json_t *ring_address_json(const struct worker *w)
 	return allreduce_address(w->ring);
 }
 
-static void take_ring_view(struct worker *w, const json_t *view)
+static void take_ring_view(struct worker *w, const struct view *view)
 {
 	if (w->ring)
 		allreduce_view(w->ring, view);

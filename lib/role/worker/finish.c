@@ -53,22 +53,20 @@ static enum err_code send_final_result(struct worker *w, struct err *e)
 
 /* True when the job is over, or when the coordinator has chosen this worker as the evaluator in a
  * view newer than its last report. */
-static bool has_verdict(void *ctx, const json_t *view)
+static bool has_verdict(void *ctx, const struct view *view)
 {
 	struct worker *w = ctx;
-	const char *phase = json_str(view, "phase", "");
 	struct err ignored;
 
 	return view &&
-	    (cluster_view_is_over(view, &ignored) || strcmp(phase, "done") == 0 ||
-	        (strcmp(phase, "finishing") == 0 &&
-	            json_int(view, "evaluator", -1) == (int64_t)w->slot &&
-	            json_int(view, "rev", 0) > w->judged));
+	    (cluster_view_is_over(view, &ignored) || view_phase_is(view, "done") ||
+	        (view_phase_is(view, "finishing") && view->evaluator == (int64_t)w->slot &&
+	            view->rev > w->judged));
 }
 
 enum err_code worker_finish(struct worker *w, struct err *e)
 {
-	json_t *view;
+	const struct view *view;
 	enum err_code rc = batches_finish(w->feed, e);
 
 	if (!rc)
@@ -80,14 +78,14 @@ enum err_code worker_finish(struct worker *w, struct err *e)
 		if (rc)
 			break;
 		rc = cluster_view_is_over(view, e);
-		if (!rc && strcmp(json_str(view, "phase", ""), "done") == 0) {
-			json_decref(view);
+		if (!rc && view_phase_is(view, "done")) {
+			view_release(view);
 			return ERR_OK;
 		}
 		/* The coordinator's answer may arrive before the view that reflects it. Remember
 		 * the revision, so that has_verdict waits for a newer one. */
-		w->judged = json_int(view, "rev", 0);
-		json_decref(view);
+		w->judged = view->rev;
+		view_release(view);
 		if (!rc)
 			rc = send_final_result(w, e);
 	}

@@ -22,9 +22,9 @@ struct prober {
 	pthread_t thread;
 	bool running;
 	/* view that asked for another measurement meanwhile, or NULL */
-	json_t *next;
-	json_t *view;   /* the thread's while it runs: what to measure */
-	json_t *result; /* the thread's, until `done` */
+	const struct view *next;
+	const struct view *view; /* the thread's while it runs: what to measure */
+	json_t *result;          /* the thread's, until `done` */
 	atomic_bool stop, done;
 };
 
@@ -38,13 +38,13 @@ struct prober *prober_new(const struct identity *id, uint64_t incarnation)
 }
 
 /* Measures one server, by the address that the worker would use, too. */
-static void probe_server(struct prober *p, const json_t *server, const struct transport *transport,
-    json_t *out)
+static void probe_server(struct prober *p, const struct view_server *server,
+    const struct transport *transport, json_t *out)
 {
 	uint8_t key[KEY_BYTES];
 	const struct dial_target to = {
-		.tcp = json_str(server, "tcp", ""),
-		.unix_path = p->id->run_dir ? json_str(server, "unix", "") : "",
+		.tcp = server->tcp,
+		.unix_path = p->id->run_dir ? server->unix_path : "",
 		.key = key,
 		.transport = transport,
 		.id = &p->id->conn,
@@ -54,7 +54,7 @@ static void probe_server(struct prober *p, const json_t *server, const struct tr
 	char addr[DIAL_TEXT];
 	const char *text = dial_address(&to, addr);
 
-	if (key_from_text(json_str(server, "key", ""), key))
+	if (key_from_text(server->key, key))
 		probe_link(&to, &p->stop, &r);
 	/* The path of a socket goes without its prefix. */
 	json_object_set_new(out, "address",
@@ -73,25 +73,22 @@ static void probe_server(struct prober *p, const json_t *server, const struct tr
 static void *probe_servers(void *ctx)
 {
 	struct prober *p = ctx;
-	const json_t *servers = json_object_get(p->view, "servers"),
-	             *config = json_object_get(p->view, "config");
-	const struct transport *transport = transport_find(json_str(config, "transport", "auto"));
-	size_t n = json_array_size(servers), most = (size_t)json_int(p->view, "probe_servers", 1),
-	       tried = 0;
+	const struct transport *transport = transport_find(
+	    json_str(p->view->config, "transport", "auto"));
+	size_t n = p->view->nservers, most = (size_t)p->view->probe_servers, tried = 0;
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < n && tried < most && !atomic_load(&p->stop); i++) {
 		size_t at = (i + (size_t)(p->incarnation % n)) % n;
-		const json_t *s = json_array_get(servers, at);
+		const struct view_server *s = &p->view->servers[at];
 
-		if (!json_flag(s, "live"))
+		if (!s->live)
 			continue;
-		json_array_append_new(list, json_pack("{s:s}", "id", json_str(s, "id", "")));
+		json_array_append_new(list, json_pack("{s:s}", "id", s->id));
 		probe_server(p, s, transport ? transport : transport_find("auto"),
 		    json_array_get(list, tried++));
 	}
-	p->result = json_pack("{s:I, s:o}", "number", (json_int_t)json_int(p->view, "probe", 0),
-	    "servers", list);
+	p->result = json_pack("{s:I, s:o}", "number", (json_int_t)p->view->probe, "servers", list);
 	atomic_store(&p->done, true);
 	return NULL;
 }
@@ -101,28 +98,28 @@ static void collect_result(struct prober *p)
 {
 	pthread_join(p->thread, NULL);
 	p->running = false;
-	json_decref(p->view);
+	view_release(p->view);
 	json_decref(p->found);
 	p->found = p->result;
-	p->view = p->result = NULL;
+	p->view = NULL;
+	p->result = NULL;
 	p->beats = BEATS;
 }
 
-static void begin_probe(struct prober *p, const json_t *view)
+static void begin_probe(struct prober *p, const struct view *view)
 {
-	/* A deep copy: reference counts of JSON are not safe between threads. */
-	p->view = json_deep_copy(view);
+	p->view = view_hold(view);
 	atomic_store(&p->done, false);
 	p->running = pthread_create(&p->thread, NULL, probe_servers, p) == 0;
 	if (!p->running) {
-		json_decref(p->view);
+		view_release(p->view);
 		p->view = NULL;
 	}
 }
 
-void prober_view(struct prober *p, const json_t *view)
+void prober_view(struct prober *p, const struct view *view)
 {
-	int64_t number = json_int(view, "probe", 0);
+	int64_t number = view->probe;
 	bool first = !p->seen;
 
 	p->seen = true;
@@ -130,8 +127,8 @@ void prober_view(struct prober *p, const json_t *view)
 		return;
 	/* Start it when the running one is over. */
 	if (p->running) {
-		json_decref(p->next);
-		p->next = json_deep_copy(view);
+		view_release(p->next);
+		p->next = view_hold(view);
 		return;
 	}
 	p->number = number;
@@ -141,13 +138,13 @@ void prober_view(struct prober *p, const json_t *view)
 
 static void begin_next_probe(struct prober *p)
 {
-	json_t *view = p->next;
+	const struct view *view = p->next;
 
 	p->next = NULL;
-	p->number = json_int(view, "probe", 0);
+	p->number = view->probe;
 	if (p->number)
 		begin_probe(p, view);
-	json_decref(view);
+	view_release(view);
 }
 
 void prober_report(struct prober *p, json_t *stats)
@@ -171,6 +168,6 @@ void prober_free(struct prober *p)
 	if (p->running)
 		collect_result(p);
 	json_decref(p->found);
-	json_decref(p->next);
+	view_release(p->next);
 	free(p);
 }

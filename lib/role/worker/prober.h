@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "core/json.h"
+#include "msg/view.h"
 #include "session/identity.h"
 
 /* Measures a training worker's links to servers when the coordinator asks for it (coord_probe).
@@ -23,7 +24,7 @@ struct prober *prober_new(const struct identity *id, uint64_t incarnation);
 void prober_free(struct prober *p);
 /* Starts a measurement when the view asks for a new one. A request that is already in the first
  * view was made before this worker joined and is ignored. */
-void prober_view(struct prober *p, const json_t *view);
+void prober_view(struct prober *p, const struct view *view);
 /* Adds the result to the figures of a few heartbeats. */
 void prober_report(struct prober *p, json_t *stats);
 

@@ -112,7 +112,7 @@ void residual_file_load(struct worker *w)
 	remove_torn_files(w);
 	/* A worker that takes over a rank starts without residuals: those of its predecessor were
 	 * pushed or are lost. */
-	if (!w->step || !json_flag(json_object_get(w->view, "worker"), "resumes"))
+	if (!w->step || !w->view->worker || !w->view->worker->resumes)
 		return;
 	step = find_residual_file(w, w->step, &n);
 	/* Remove later files: they belong to steps after the checkpoint that the job resumes

@@ -30,11 +30,6 @@ static enum err_code set_leave_error(const struct worker *w, struct err *e)
 	    w->sent_away ? "asked to leave: there are to be fewer workers" : "interrupted");
 }
 
-static const json_t *own_member(const struct worker *w)
-{
-	return json_object_get(w->view, "worker");
-}
-
 /* Reports the loss of the rank in the same words whether the coordinator or a server noticed it
  * first. */
 static enum err_code fail_slot_lost(const struct worker *w, struct err *e)
@@ -45,14 +40,14 @@ static enum err_code fail_slot_lost(const struct worker *w, struct err *e)
 
 enum err_code worker_refresh(struct worker *w, struct err *e)
 {
-	const json_t *row;
-	json_t *view;
+	const struct view_worker *row;
+	const struct view *view;
 
 	if (w->view && !cluster_view_changed(w->cluster))
 		return ERR_OK;
 	view = cluster_view_current(w->cluster);
-	if (view && (!w->view || json_int(view, "rev", 0) != json_int(w->view, "rev", 0))) {
-		json_decref(w->view);
+	if (view && (!w->view || view->rev != w->view->rev)) {
+		view_release(w->view);
 		w->view = view;
 		if (w->feed)
 			batches_take_view(w->feed, view);
@@ -60,17 +55,16 @@ enum err_code worker_refresh(struct worker *w, struct err *e)
 			return e->code;
 		w->exchange->take_view(w, view);
 	} else {
-		json_decref(view);
+		view_release(view);
 	}
 	if (cluster_view_is_lost(w->cluster, e))
 		return e->code;
 	if (cluster_view_is_over(w->view, e))
 		return e->code;
-	row = own_member(w);
-	w->sent_away = json_flag(row, "go");
+	row = w->view->worker;
+	w->sent_away = row && row->go;
 	if (w->feed &&
-	    (json_u64s(row, "incarnation", 0) != w->incarnation ||
-	        strcmp(json_str(row, "state", ""), "lost") == 0))
+	    (!row || row->incarnation != w->incarnation || strcmp(row->state, "lost") == 0))
 		return fail_slot_lost(w, e);
 	return ERR_OK;
 }
@@ -151,20 +145,17 @@ static enum err_code send_worker_join(struct worker *w, struct err *e)
 }
 
 /* Does the view show this incarnation in its rank? */
-static bool holds_slot(const struct worker *w, const json_t *view)
+static bool holds_slot(const struct worker *w, const struct view *view)
 {
-	const json_t *row = json_object_get(view, "worker");
-
-	return json_u64s(row, "incarnation", 0) == w->incarnation;
+	return view->worker && view->worker->incarnation == w->incarnation;
 }
 
 /* True when the job is running and this worker's rank is active; also when the job is over or the
  * rank was lost meanwhile, which the caller reports. A view from before the join says nothing about
  * it. */
-static bool may_start(void *ctx, const json_t *view)
+static bool may_start(void *ctx, const struct view *view)
 {
 	struct worker *w = ctx;
-	const json_t *row = json_object_get(view, "worker");
 	struct err ignored;
 
 	if (!view)
@@ -174,8 +165,7 @@ static bool may_start(void *ctx, const json_t *view)
 	if (!holds_slot(w, view))
 		return w->admitted;
 	w->admitted = true;
-	return strcmp(json_str(view, "phase", ""), "forming") != 0 &&
-	    strcmp(json_str(row, "state", ""), "joining") != 0;
+	return !view_phase_is(view, "forming") && strcmp(view->worker->state, "joining") != 0;
 }
 
 /* There is no data until another worker dies or all of it is done. Sends DONE, so that ssp does not
@@ -206,7 +196,7 @@ static bool is_coordinator_up(void *ctx)
 
 static bool job_is_paused(void *ctx)
 {
-	return json_int(((struct worker *)ctx)->view, "paused", 0) > 0;
+	return ((struct worker *)ctx)->view->paused > 0;
 }
 
 /* The job may have begun with other settings than this worker proposed, and they may have changed
@@ -214,9 +204,7 @@ static bool job_is_paused(void *ctx)
 static enum err_code adopt_settings(struct worker *w, struct err *e)
 {
 	struct conf c;
-	enum err_code rc = w->cfg->settings
-	    ? conf_from_json(json_object_get(w->view, "config"), &c, e)
-	    : ERR_OK;
+	enum err_code rc = w->cfg->settings ? conf_from_json(w->view->config, &c, e) : ERR_OK;
 
 	if (rc || !w->cfg->settings)
 		return rc;
@@ -224,7 +212,7 @@ static enum err_code adopt_settings(struct worker *w, struct err *e)
 	w->job.conf.job.epochs = c.job.epochs;
 	w->job.conf.job.steps = c.job.steps;
 	conf_release(&c);
-	w->settings = json_int(w->view, "settings_base", 0);
+	w->settings = w->view->settings_base;
 	return rc;
 }
 
@@ -248,16 +236,14 @@ static enum err_code start_training(struct worker *w, struct err *e)
 		.cancel_fd = w->cfg->interrupt.fd,
 		.latency = &w->latency,
 		.oldest_open = &w->oldest_open };
-	json_t *view;
+	const struct view *view;
 	enum err_code rc = cluster_view_await(w->cluster, may_start, w, 0, &view, e);
 
 	if (rc)
 		return rc;
-	json_decref(view);
+	view_release(view);
 	rc = worker_refresh(w, e);
-	if (!rc &&
-	    (!holds_slot(w, w->view) ||
-	        strcmp(json_str(own_member(w), "state", ""), "active") != 0))
+	if (!rc && (!holds_slot(w, w->view) || strcmp(w->view->worker->state, "active") != 0))
 		rc = fail_slot_lost(w, e);
 	if (!rc)
 		rc = adopt_settings(w, e);
@@ -278,7 +264,7 @@ static enum err_code start_training(struct worker *w, struct err *e)
 	w->feed = batches_new(&w->job, w->cluster, w->slot,
 	    &(struct batches_hooks){ .ctx = w, .idle = announce_idle, .settle = settle_receipts });
 	batches_take_view(w->feed, w->view);
-	w->step = (uint64_t)json_int(own_member(w), "from", 0);
+	w->step = (uint64_t)w->view->worker->from;
 	w->rate_at = clock_now();
 	rng_init(&w->chance, (uint64_t)w->job.conf.job.seed * 4096 + w->slot);
 	residual_file_load(w);
@@ -331,8 +317,8 @@ static enum err_code wait_while_paused(struct worker *w, struct err *e)
 	log_info(w->cfg->log, "paused before step %llu", (unsigned long long)w->step);
 	while (!rc && job_is_paused(w)) {
 		/* Another pause may have followed this one. */
-		if (number != json_int(w->view, "paused", 0)) {
-			number = json_int(w->view, "paused", 0);
+		if (number != w->view->paused) {
+			number = w->view->paused;
 			figures_paused(w, number);
 		}
 		client_poke(w->client);
@@ -432,11 +418,11 @@ static enum err_code load_job(struct worker *w, const json_t *config, struct err
 /* Loads the job, joins it and waits for its first step. */
 static enum err_code enter_job(struct worker *w, struct err *e)
 {
-	json_t *view = cluster_view_current(w->cluster);
-	enum err_code rc = load_job(w, json_object_get(view, "config"), e);
+	const struct view *view = cluster_view_current(w->cluster);
+	enum err_code rc = load_job(w, view->config, e);
 
-	w->settings = json_int(view, "settings_base", 0);
-	json_decref(view);
+	w->settings = view->settings_base;
+	view_release(view);
 	if (!rc) {
 		agent_set_pace(cluster_view_agent(w->cluster), w->job.conf.heartbeat,
 		    w->job.conf.deadline);
@@ -499,7 +485,7 @@ enum err_code worker_close(struct worker *w, enum err_code rc, struct err *e)
 	cluster_view_close(w->cluster);
 	job_release(&w->job);
 	batch_release(&w->batch);
-	json_decref(w->view);
+	view_release(w->view);
 	mutex_destroy(&w->lock);
 	return rc;
 }

@@ -96,8 +96,8 @@ struct worker {
 	struct batch batch;
 	uint32_t slot;
 	uint64_t incarnation, step;
-	int64_t began; /* Unix time in ns */
-	json_t *view;  /* the view in force for this thread */
+	int64_t began;           /* Unix time in ns */
+	const struct view *view; /* the view in force for this thread */
 	/* checkpoint step that residual_file_save has handled last; 0: none */
 	uint64_t saved;
 	int64_t settings;  /* number of the newest settings applied */

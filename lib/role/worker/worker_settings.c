@@ -8,13 +8,13 @@
  * when this worker has missed some. */
 static enum err_code adopt_base(struct worker *w, struct err *e)
 {
-	int64_t base = json_int(w->view, "settings_base", 0);
+	int64_t base = w->view->settings_base;
 	struct conf c;
 	enum err_code rc;
 
 	if (base <= w->settings)
 		return ERR_OK;
-	rc = conf_from_json(json_object_get(w->view, "config"), &c, e);
+	rc = conf_from_json(w->view->config, &c, e);
 	if (rc)
 		return rc;
 	rc = conf_copy_live(&w->job.conf, &c, e);
@@ -41,15 +41,14 @@ static enum err_code jump_to_step(struct worker *w, uint64_t step, struct err *e
 }
 
 /* Applies one settings epoch. */
-static enum err_code apply_epoch(struct worker *w, const json_t *regime, struct err *e)
+static enum err_code apply_epoch(struct worker *w, const struct view_change *change, struct err *e)
 {
 	struct sync_mode before = w->job.conf.sync;
-	int64_t number = json_int(regime, "number", 0);
-	enum err_code rc = conf_apply(&w->job.conf, json_object_get(regime, "set"), e);
+	enum err_code rc = conf_apply(&w->job.conf, change->set, e);
 
 	if (!rc && !sync_same(&before, &w->job.conf.sync))
-		rc = jump_to_step(w, (uint64_t)json_int(regime, "step", 0), e);
-	w->settings = number;
+		rc = jump_to_step(w, (uint64_t)change->step, e);
+	w->settings = change->number;
 	return rc;
 }
 
@@ -91,15 +90,14 @@ static enum err_code apply_due(struct worker *w, bool due, bool *turned, struct 
 {
 	int64_t had = w->settings;
 	enum err_code rc = adopt_base(w, e);
-	const json_t *r;
-	size_t i;
 
-	json_array_foreach(json_object_get(w->view, "regimes"), i, r) {
+	for (size_t i = 0; i < w->view->nchanges; i++) {
+		const struct view_change *r = &w->view->changes[i];
 		bool lockstep = sync_is_lockstep(&w->job.conf.sync);
 
-		if (rc || ((lockstep || due) && (uint64_t)json_int(r, "step", 0) > w->step))
+		if (rc || ((lockstep || due) && (uint64_t)r->step > w->step))
 			break;
-		if (json_int(r, "number", 0) > w->settings)
+		if (r->number > w->settings)
 			rc = apply_epoch(w, r, e);
 	}
 	*turned = w->settings != had;
@@ -109,7 +107,7 @@ static enum err_code apply_due(struct worker *w, bool due, bool *turned, struct 
 /* Follows the live log level. */
 static void follow_log_level(struct worker *w)
 {
-	const char *level = json_str(json_object_get(w->view, "now"), "log_level", "");
+	const char *level = w->view->now ? w->view->now->log_level : "";
 
 	/* The first level seen is the one that the process was started with. */
 	if (w->level[0] && strcmp(w->level, level) != 0 && log_level_parse(level) >= 0)

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: ISC */
+#include "msg/view.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "msg/fields.h"
+
+#define BEGIN(name)                       static const struct field fields_##name[] = {
+#define INT(member, least, most, missing) FIELDS_INT(member, least, most, missing),
+#define ID(member)                        FIELDS_OTHER(#member, FIELD_ID, NULL),
+#define FLAG(member)                      FIELDS_OTHER(#member, FIELD_FLAG, NULL),
+#define TEXT(member)                      FIELDS_OTHER(#member, FIELD_TEXT, NULL),
+#define TEXT_AS(member, key)              FIELDS_OTHER(key, FIELD_TEXT, NULL),
+#define DOC(member)                       FIELDS_OTHER(#member, FIELD_DOC, NULL),
+#define LIST(member, name)                FIELDS_OTHER(#member, FIELD_LIST, fields_##name),
+#define OBJECT(member, name)              FIELDS_OTHER(#member, FIELD_OBJECT, fields_##name),
+#define END(name) \
+	FIELDS_OTHER(NULL, FIELD_DOC, NULL) \
+	} \
+	;
+#include "msg/view.def"
+
+/* A view with what it is made of. The view comes first, so a pointer to one is a pointer to this. */
+struct shared_view {
+	struct view view;
+	_Atomic unsigned refs;
+	json_t *json;
+};
+
+enum err_code view_decode(const json_t *json, const struct view **out, struct err *e)
+{
+	struct shared_view *s = mem_alloc(sizeof *s);
+	enum err_code rc;
+
+	atomic_init(&s->refs, 1);
+	s->json = json_incref((json_t *)(uintptr_t)json);
+	rc = fields_decode("view", fields_view, json, &s->view, e);
+	*out = &s->view;
+	if (!rc)
+		return ERR_OK;
+	view_release(*out);
+	*out = NULL;
+	return rc;
+}
+
+const struct view *view_hold(const struct view *v)
+{
+	if (v)
+		atomic_fetch_add(&((struct shared_view *)(uintptr_t)v)->refs, 1);
+	return v;
+}
+
+void view_release(const struct view *v)
+{
+	struct shared_view *s = (struct shared_view *)(uintptr_t)v;
+
+	if (!v || atomic_fetch_sub(&s->refs, 1) > 1)
+		return;
+	fields_release(fields_view, &s->view);
+	json_decref(s->json);
+	free(s);
+}
+
+const json_t *view_document(const struct view *v)
+{
+	return ((const struct shared_view *)v)->json;
+}
+
+bool view_phase_is(const struct view *v, const char *phase)
+{
+	return v && strcmp(v->phase, phase) == 0;
+}
+
+enum err_code view_decode_keys(const json_t *json, struct view_key **out, uint64_t *n,
+    struct err *e)
+{
+	void *list;
+	enum err_code rc = fields_decode_list("keys", fields_view_key, json, &list, n, e);
+
+	*out = list;
+	if (rc) {
+		free(list);
+		*out = NULL;
+	}
+	return rc;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: ISC */
+#ifndef MSG_VIEW_H
+#define MSG_VIEW_H
+
+/* The cluster view: members, layout, settings and phase, as the coordinator publishes them. It
+ * travels as JSON (ps-protocol(7)); this module is the only one that knows its keys, and view.def has
+ * its members. The layout and the configuration in it stay documents, which cluster/layout and
+ * cluster/conf decode.
+ *
+ * A decoded view does not change. It is shared by reference: view_hold and view_release may be called
+ * by any thread; the last release frees it. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/json.h"
+
+#define BEGIN(name)                       struct name {
+#define INT(member, least, most, missing) int64_t member;
+#define ID(member)                        uint64_t member;
+#define FLAG(member)                      _Alignas(8) bool member;
+#define TEXT(member)                      const char *member;
+#define TEXT_AS(member, key)              const char *member;
+#define DOC(member)                       const json_t *member;
+#define LIST(member, name) \
+	const struct name *member; \
+	uint64_t n##member;
+#define OBJECT(member, name) const struct name *member;
+#define END(name) \
+	} \
+	;
+#include "msg/view.def"
+
+/* Decodes a view; takes a reference of the document. The result has one reference. ERR_PROTO: a
+ * member has the wrong type or is out of bounds. */
+enum err_code view_decode(const json_t *json, const struct view **out, struct err *e);
+/* Takes another reference, and returns it; gives one back. NULL is fine. */
+const struct view *view_hold(const struct view *v);
+void view_release(const struct view *v);
+/* The document that the view was decoded from, borrowed. */
+const json_t *view_document(const struct view *v);
+/* Is the phase this one? False for NULL. */
+bool view_phase_is(const struct view *v, const char *phase);
+
+/* Decodes a list of keys, as in the view and in the message "keys". free() it. ERR_PROTO. */
+enum err_code view_decode_keys(const json_t *json, struct view_key **out, uint64_t *n,
+    struct err *e);
+
+#endif

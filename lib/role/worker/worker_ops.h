@@ -63,7 +63,7 @@ struct exchange_ops {
 	/* After the join: w->client and w->params are there. */
 	enum err_code (*begin)(struct worker *w, struct err *e);
 	/* A new view has come. From open on; does not block. */
-	void (*take_view)(struct worker *w, const json_t *view);
+	void (*take_view)(struct worker *w, const struct view *view);
 	/* Called now and then while the worker waits for something. Does not block. */
 	void (*tend)(struct worker *w);
 	/* Chooses the batch of this step and brings its parameters. *over: there is no more data.

@@ -63,7 +63,8 @@ static const struct opt opts[] = {
 	{ "threads", 0, OPT_INT, offsetof(struct options, threads), "N",
 	    "I/O threads (default: processors, at most 4)", NULL, 1, 64 },
 	{ "resume", 0, OPT_STR, offsetof(struct options, resume), "FROM",
-	    "go on from a checkpoint: auto (the newest whole one), a directory, an s3:// name, or none; with FILE also step=N",
+	    "go on from a checkpoint: auto (the newest whole one), a directory, an s3:// name, or "
+	    "none; with FILE also step=N",
 	    NULL, 0, 0 },
 	{ "read-only", 0, OPT_STR, offsetof(struct options, read_only), "FROM",
 	    "answer pulls from a checkpoint, from a run that has ended, or from a cluster that lives",
@@ -91,7 +92,8 @@ static const struct opt_spec spec = {
 	    "  ps-serve cluster.json                # a whole cluster in one process\n"
 	    "  ps-serve -C demo.run --name server-1 # one more store on this host\n"
 	    "  ps-serve --join server.join --listen 10.0.0.2:0   # a store on another host\n"
-	    "  ps-serve --read-only demo.run/checkpoints/step-000000001000 -C serve.run   # then: ps-work predict -C serve.run --follow\n"
+	    "  ps-serve --read-only demo.run/checkpoints/step-000000001000 -C serve.run   # then: "
+	    "ps-work predict -C serve.run --follow\n"
 	    "  ps-serve --read-only demo.run -C replica.run   # follows the cluster\n"
 	    "  ps-serve --relay --join r1.join --zone rack1 --listen 10.0.1.2:0   # for the workers of a rack\n",
 	.opts = opts,
@@ -431,7 +433,8 @@ static bool has_contradiction(const struct options *o, int nargs)
 		    "--relay wants --join and --zone: it serves the workers of a zone");
 	if (o->read_only && (nargs || o->join || o->resume || o->no_store || o->name))
 		return refuse_usage(
-		    "--read-only stands alone, but for -C, --fresh and --set: the checkpoint, or the other cluster, says what the cluster is");
+		    "--read-only stands alone, but for -C, --fresh and --set: the checkpoint, or "
+		    "the other cluster, says what the cluster is");
 	if (o->fresh >= 0 && (!o->read_only || !mirror_can_follow(o->read_only)))
 		return refuse_usage("--fresh goes with --read-only of a cluster that lives");
 	return o->set.n && !nargs && !o->read_only &&

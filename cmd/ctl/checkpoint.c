@@ -434,8 +434,10 @@ const struct ctl_cmd ctl_cmd_checkpoint = {
 	        "take (which is also what happens without a word) asks the living cluster for one and "
 	        "prints its\nstep.  The others read RUN/checkpoints, of a cluster that runs or not.  "
 	        "verify reads every byte,\nof all or of one; diff exits with 0 when all parameters are "
-	        "the same, else 1.\npush copies what a store at AT, s3://BUCKET/PREFIX/NAME (else as checkpoint_to says), lacks, and keeps there\n"
-	        "what keep_last, keep_every and keep_best keep; fetch brings one, or the newest of an AT, to DIR, else\n"
+	        "the same, else 1.\npush copies what a store at AT, s3://BUCKET/PREFIX/NAME (else "
+	        "as checkpoint_to says), lacks, and keeps there\n"
+	        "what keep_last, keep_every and keep_best keep; fetch brings one, or the newest of "
+	        "an AT, to DIR, else\n"
 	        "to RUN/checkpoints.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),

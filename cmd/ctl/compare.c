@@ -29,8 +29,10 @@ const struct ctl_cmd ctl_cmd_compare = {
 	    .args = "RUN RUN ...",
 	    .about = "runs side by side: settings that differ, results, curves",
 	    .more =
-	        "RUN is a run directory, as NAME.run.1, of a run in whatever state.  Curves are shown at steps that all\n"
-	        "have reached: the training loss between its samples, an evaluation where all had one.  The exit code is\n"
+	        "RUN is a run directory, as NAME.run.1, of a run in whatever state.  Curves are "
+	        "shown at steps that all\n"
+	        "have reached: the training loss between its samples, an evaluation where all had "
+	        "one.  The exit code is\n"
 	        "0 whether they differ or not.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),

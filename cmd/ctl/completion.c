@@ -23,8 +23,10 @@ static const char bash[] =
     "\twhile IFS= read -r word; do\n"
     "\t\tcase $word in\n"
     "\t\t:nospace) compopt -o nospace 2>/dev/null ;;\n"
-    "\t\t:files) compopt -o filenames 2>/dev/null; mapfile -t -O \"${#COMPREPLY[@]}\" COMPREPLY < <(compgen -f -- \"${cur#\"$skip\"}\") ;;\n"
-    "\t\t:dirs) compopt -o filenames 2>/dev/null; mapfile -t -O \"${#COMPREPLY[@]}\" COMPREPLY < <(compgen -d -- \"${cur#\"$skip\"}\") ;;\n"
+    "\t\t:files) compopt -o filenames 2>/dev/null; mapfile -t -O \"${#COMPREPLY[@]}\" COMPREPLY < "
+    "<(compgen -f -- \"${cur#\"$skip\"}\") ;;\n"
+    "\t\t:dirs) compopt -o filenames 2>/dev/null; mapfile -t -O \"${#COMPREPLY[@]}\" COMPREPLY < "
+    "<(compgen -d -- \"${cur#\"$skip\"}\") ;;\n"
     "\t\t:json) compopt -o filenames 2>/dev/null; mapfile -t -O \"${#COMPREPLY[@]}\" COMPREPLY < <(\n"
     "\t\t\tcompgen -f -X '!*.json' -- \"$cur\"; compgen -d -- \"$cur\") ;;\n"
     "\t\t*)\n"
@@ -128,7 +130,8 @@ const struct ctl_cmd ctl_cmd_completion = {
 	    .args = "bash|zsh|fish",
 	    .about = "print a script that completes words of the four programs in a shell",
 	    .more =
-	        "It asks ps-ctl for what a word may become, so it is never out of date: subcommands, options and their\n"
+	        "It asks ps-ctl for what a word may become, so it is never out of date: "
+	        "subcommands, options and their\n"
 	        "choices, keys of the cluster file, run directories, and of a living cluster its servers, workers and\n"
 	        "tables, within 0.3 s.",
 	    .min_args = 1,

@@ -36,8 +36,8 @@ static void offer(const struct offer *o, const char *candidate, const char *help
 		printf("%s\t%s\n", candidate, help ? help : "");
 }
 
-/* Offer each of "A|B|C" or "A,B,C", with `prefix` put in front.  choices is like "bsp|ssp:S|asp" or "none|backup,codec".  Of "ssp:S" only "ssp:" is offered: the
- * user types the rest. */
+/* Offer each of "A|B|C" or "A,B,C", with `prefix` put in front.  choices is like "bsp|ssp:S|asp" or
+ * "none|backup,codec".  Of "ssp:S" only "ssp:" is offered: the user types the rest. */
 static void offer_split(const struct offer *o, const char *prefix, const char *choices)
 {
 	while (*choices) {

@@ -54,7 +54,8 @@ const char *ctl_suggest(const char *name);
 #define CTL_OPT_RESUME(type, field) \
 	{ \
 		"resume", 0, OPT_STR, offsetof(type, field), "FROM", \
-		    "go on: auto (an unfinished run, from its newest checkpoint), step=N, a checkpoint's directory or s3:// name, or none", \
+		    "go on: auto (an unfinished run, from its newest checkpoint), step=N, a " \
+		    "checkpoint's directory or s3:// name, or none", \
 		    NULL, 0, 0 \
 	}
 #define CTL_OPT_RESTARTS(type, field) \

@@ -132,7 +132,8 @@ const struct ctl_cmd ctl_cmd_dashboard = {
 	    .about = "print an address that opens the cluster's dashboard in a browser",
 	    .more =
 	        "The address works once, soon, and on the coordinator's own host: keep it to yourself.  The session\n"
-	        "that it opens can change settings, pause, take checkpoints and stop; that right ends after 15 minutes\n"
+	        "that it opens can change settings, pause, take checkpoints and stop; that right "
+	        "ends after 15 minutes\n"
 	        "without use, and with the coordinator.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),

@@ -35,7 +35,8 @@ static enum err_code try_coordinator(struct doctor *d, const struct identity *id
 		    id->data, up, down, r.rtt * 1e3);
 	} else if (r.stage == PROBE_TRANSFER) {
 		doctor_add_finding(d, DOCTOR_FAIL, DOCTOR_CAUSE, "lines", id->data,
-		    "try the MTU: ping -M do -s 1472 HOST; lower it (ip link set dev DEV mtu 1400) or let ICMP \"fragmentation needed\" pass",
+		    "try the MTU: ping -M do -s 1472 HOST; lower it (ip link set dev DEV mtu 1400) "
+		    "or let ICMP \"fragmentation needed\" pass",
 		    "the coordinator at %s shakes hands, and gets no large records: %s", id->data,
 		    r.why.msg);
 	} else if (r.why.code == ERR_AUTH || r.why.code == ERR_FORBIDDEN) {

@@ -65,11 +65,13 @@ static void report_broken_link(struct doctor *d, const struct line *l)
 		const char *stage, *how, *remedy;
 	} kinds[] = {
 		{ "connect", "cannot reach",
-		    "open that port in the firewall, or give the server an address that the worker can use: --listen, --advertise" },
+		    "open that port in the firewall, or give the server an address that the worker "
+		    "can use: --listen, --advertise" },
 		{ "handshake", "reaches, but does not come to terms with,",
 		    "ps-ctl doctor on the server's host checks the keys; another program may have the port" },
 		{ "transfer", "shakes hands with, but gets no large records through to,",
-		    "try its MTU: ping -M do -s 1472 HOST; lower it (ip link set dev DEV mtu 1400) or let ICMP \"fragmentation needed\" pass" },
+		    "try its MTU: ping -M do -s 1472 HOST; lower it (ip link set dev DEV mtu 1400) "
+		    "or let ICMP \"fragmentation needed\" pass" },
 	};
 	const char *stage = json_str(l->found, "stage", "");
 
@@ -95,7 +97,8 @@ static void report_slow_link(struct doctor *d, const struct lines *s, const stru
 	if (s->model > 0)
 		snprintf(model, sizeof model, "; all parameters take %.3g s on it", s->model / x);
 	doctor_add_finding(d, DOCTOR_WARN, DOCTOR_CAUSE, "lines", l->worker,
-	    "ethtool DEV and iperf3 tell what the line is capable of; codec, pull_codec and local_steps send less (ps-bandwidth(7))",
+	    "ethtool DEV and iperf3 tell what the line is capable of; codec, pull_codec and "
+	    "local_steps send less (ps-bandwidth(7))",
 	    "%s's line to %s (%s) is slow: %sB/s there, %sB/s back, round trip %.3g ms; the others' %sB/s%s",
 	    l->worker, json_str(l->found, "id", "?"), json_str(l->found, "address", "?"), up, down,
 	    1e3 * json_num(l->found, "rtt_seconds", 0), usual, model);

@@ -202,7 +202,8 @@ static void check_refused_sessions(struct doctor *d, const json_t *row)
 
 	if (n)
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_PLAIN, "keys", json_str(row, "id", "?"),
-		    "its log says who and why (connection refused); a peer of yours needs a line in authorized_keys or a new join file: ps-ctl invite",
+		    "its log says who and why (connection refused); a peer of yours needs a line "
+		    "in authorized_keys or a new join file: ps-ctl invite",
 		    "%s has refused %lld connection%s of strangers", json_str(row, "id", "?"),
 		    (long long)n, NUM_S(n));
 }

@@ -26,7 +26,8 @@ struct options {
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	{ "output", 'o', OPT_STR, offsetof(struct options, output), "OUTPUT",
-	    "a format: safetensors (the default), npy or text; or a file, whose name ends in .safetensors, .npy or .txt",
+	    "a format: safetensors (the default), npy or text; or a file, whose name ends in "
+	    ".safetensors, .npy or .txt",
 	    NULL, 0, 0 },
 	{ "file", 0, OPT_STR, offsetof(struct options, file), "FILE",
 	    "write to FILE (or s3:// name), which appears when it is whole", NULL, 0, 0 },
@@ -256,9 +257,12 @@ const struct ctl_cmd ctl_cmd_export = {
 	    .args = "TABLE|all",
 	    .about = "write the model, or one table of it, to standard output",
 	    .more =
-	        "From the servers as they stand; of a cluster that is not running, from RUN/model.safetensors or, if it\n"
-	        "has none, from its newest whole checkpoint.  -C may name a checkpoint's directory, too.\n\"all\" needs safetensors or text; npy is one dense table.\n"
-	        "With --since, for who has the rest: dense tables whole; of a sparse table TABLE.ids and TABLE, and, where\n"
+	        "From the servers as they stand; of a cluster that is not running, from "
+	        "RUN/model.safetensors or, if it\n"
+	        "has none, from its newest whole checkpoint.  -C may name a checkpoint's "
+	        "directory, too.\n\"all\" needs safetensors or text; npy is one dense table.\n"
+	        "With --since, for who has the rest: dense tables whole; of a sparse table "
+	        "TABLE.ids and TABLE, and, where\n"
 	        "rows have gone since, the ids of all that there are as TABLE.live.  It says from which step to go on.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),

@@ -370,7 +370,8 @@ static int rotate_psk(const struct key_options *o, char **args)
 	} else {
 		json_decref(body);
 		rc = err_set(&e, ERR_NOTREADY,
-		    "the cluster of %s does not run: a new run draws a secret of its own, and one that is resumed can be given another then",
+		    "the cluster of %s does not run: a new run draws a secret of its own, and one "
+		    "that is resumed can be given another then",
 		    o->run);
 	}
 	if (!rc)
@@ -454,10 +455,14 @@ const struct ctl_cmd ctl_cmd_key = {
 	    .args = "add NAME | revoke NAME | list | rotate-psk",
 	    .about = "admit, revoke and list keys while the cluster runs, and renew its secret",
 	    .more =
-	        "add and revoke change RUN/keys/authorized_keys, also where the cluster does not run.  Of one that does, "
-	        "add lets the\nkey in at once; revoke cuts its sessions on every server, takes who has it for lost, and says "
-	        "how many sessions\nwere cut.  add without --public makes a key pair and keeps the secret; of a monitor, it "
-	        "prints a bearer token.\nrotate-psk draws a new secret of the cluster: the processes of the run directory take it "
+	        "add and revoke change RUN/keys/authorized_keys, also where the cluster does not "
+	        "run.  Of one that does, "
+	        "add lets the\nkey in at once; revoke cuts its sessions on every server, takes who "
+	        "has it for lost, and says "
+	        "how many sessions\nwere cut.  add without --public makes a key pair and keeps the "
+	        "secret; of a monitor, it "
+	        "prints a bearer token.\nrotate-psk draws a new secret of the cluster: the "
+	        "processes of the run directory take it "
 	        "over by themselves,\njoin files that were given out stop working after the grace.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),

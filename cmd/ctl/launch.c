@@ -342,10 +342,14 @@ const struct ctl_cmd ctl_cmd_launch = {
 	    .about =
 	        "be one process of a cluster that srun, mpirun or another launcher starts on every rank",
 	    .more =
-	        "The first ranks are servers and the others workers, which run COMMAND (ps-work train).  Rank 0 coordinates,\n"
-	        "and prints the result.  Rank and size are taken from the environment: PS_RANK, torchrun's, Open MPI's, PMI's,\n"
-	        "Slurm's, Kubernetes', TF_CONFIG or DMLC_ROLE; what was concluded is said on standard error.  The directory of\n"
-	        "the cluster file must be one that all ranks see.  SIGTERM to all of them: a checkpoint, and exit code 75.",
+	        "The first ranks are servers and the others workers, which run COMMAND (ps-work "
+	        "train).  Rank 0 coordinates,\n"
+	        "and prints the result.  Rank and size are taken from the environment: PS_RANK, "
+	        "torchrun's, Open MPI's, PMI's,\n"
+	        "Slurm's, Kubernetes', TF_CONFIG or DMLC_ROLE; what was concluded is said on "
+	        "standard error.  The directory of\n"
+	        "the cluster file must be one that all ranks see.  SIGTERM to all of them: a "
+	        "checkpoint, and exit code 75.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 0,

@@ -42,7 +42,8 @@ enum err_code local_load_conf(const char *file, const struct opt_list *sets,
 #define LOCAL_OPT_EXEC(type, field) \
 	{ \
 		"exec", 'x', OPT_STR, offsetof(type, field.exec), "COMMAND", \
-		    "a program that is a worker itself (pskit(3), pskit.torch): one is started for each; then FILE may be left out", \
+		    "a program that is a worker itself (pskit(3), pskit.torch): one is started for " \
+		    "each; then FILE may be left out", \
 		    NULL, 0, 0 \
 	}
 /* Is there a FILE or --exec?  Otherwise report that it is missing; *code is the exit code. */

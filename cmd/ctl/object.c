@@ -156,8 +156,10 @@ const struct ctl_cmd ctl_cmd_object = {
 	    .args = "ls NAME | cat NAME | put FILE NAME | rm NAME",
 	    .about = "list, read, write and remove objects of s3:// and https://",
 	    .more =
-	        "What job.data, job.eval and checkpoint_to name, seen by the same eyes: whether the keys fit, the\nname "
-	        "is right and the store answers.  ls takes s3:// alone: all that begins so, or a pattern.  put\nreads FILE, or "
+	        "What job.data, job.eval and checkpoint_to name, seen by the same eyes: whether "
+	        "the keys fit, the\nname "
+	        "is right and the store answers.  ls takes s3:// alone: all that begins so, or a "
+	        "pattern.  put\nreads FILE, or "
 	        "standard input for -; the object appears when it is whole.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),

@@ -403,7 +403,8 @@ static int check_plan_options(const struct ctl_cmd *self, const struct options *
 	if (o->measure &&
 	    (nargs || o->sets.n || o->workers || o->servers || o->params || o->compute))
 		return ctl_report_misuse(self,
-		    "--measure: plans for the cluster that runs; a file, --set, --workers, --servers, --params and --compute are for one that does not");
+		    "--measure: plans for the cluster that runs; a file, --set, --workers, "
+		    "--servers, --params and --compute are for one that does not");
 	if (!o->measure && nargs < 1)
 		return ctl_report_misuse(self, "a cluster file is wanted, or --measure");
 	if (!o->measure && (o->dir || o->window != DEFAULT_WINDOW))
@@ -447,7 +448,8 @@ const struct ctl_cmd ctl_cmd_plan = {
 	    .args = "FILE | --measure",
 	    .about = "what a cluster file would do on given lines, and what would be faster",
 	    .more =
-	        "Simulates the cluster, with costs measured on this machine, and prints the time of a step, its parts,\n"
+	        "Simulates the cluster, with costs measured on this machine, and prints the time "
+	        "of a step, its parts,\n"
 	        "bytes, memory and what limits it; then what other settings would give, sorted by the time to the\n"
 	        "same number of examples.  With --measure, times and bytes are those of the cluster that runs.",
 	    .opts = opts,

@@ -176,9 +176,12 @@ const struct ctl_cmd ctl_cmd_remote = {
 	    .args = "NAME -- PROGRAM [ARG ...]",
 	    .about = "run one process of a cluster for a ps-ctl on another host",
 	    .more =
-	        "This is what ps-ctl start and run have the remote shell do on the hosts of the key hosts; nobody else\n"
-	        "needs it.  The first line of standard input is a join file, each further one takes its place, and the\n"
-	        "line \"leave\" ends the program: SIGTERM, and SIGKILL after 5 s.  The end of standard input without that\n"
+	        "This is what ps-ctl start and run have the remote shell do on the hosts of the "
+	        "key hosts; nobody else\n"
+	        "needs it.  The first line of standard input is a join file, each further one "
+	        "takes its place, and the\n"
+	        "line \"leave\" ends the program: SIGTERM, and SIGKILL after 5 s.  The end of "
+	        "standard input without that\n"
 	        "line is a session that was cut: it ends the program in the same way, or by --kill-if-cut at once.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),

@@ -68,7 +68,8 @@ const struct ctl_cmd ctl_cmd_run = {
 	    .more =
 	        "FILE is a cluster file; \"cluster\" finds cluster.json.  Its run directory NAME.run "
 	        "beside it gets\nlogs, result.json and model.safetensors.  The last line of standard "
-	        "output is the result.\nSIGINT and SIGTERM stop the cluster (exit code 75 with a checkpoint, else 128+N), a "
+	        "output is the result.\nSIGINT and SIGTERM stop the cluster (exit code 75 with a "
+	        "checkpoint, else 128+N), a "
 	        "second one at once.  Nothing is left\nrunning, however it ends.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),

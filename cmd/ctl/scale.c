@@ -137,7 +137,9 @@ const struct ctl_cmd ctl_cmd_scale = {
 	    .args = "servers=N|workers=N ...",
 	    .about = "change how many servers and workers a running cluster has",
 	    .more =
-	        "New processes are started by who started the cluster (or come with join files); partitions move\nto new servers and from those that go while training goes on.  Returns when all lie where they shall.",
+	        "New processes are started by who started the cluster (or come with join files); "
+	        "partitions move\nto new servers and from those that go while training goes on.  "
+	        "Returns when all lie where they shall.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 1,
@@ -191,7 +193,8 @@ const struct ctl_cmd ctl_cmd_rebalance = {
 	    .args = NULL,
 	    .about = "even out what the servers hold",
 	    .more =
-	        "Runs of partitions move from servers that hold much to servers that hold little, while training\ngoes on.  It happens by itself when a server joins.",
+	        "Runs of partitions move from servers that hold much to servers that hold little, "
+	        "while training\ngoes on.  It happens by itself when a server joins.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 0,

@@ -183,7 +183,8 @@ const struct ctl_cmd ctl_cmd_set = {
 	    .min_args = 1,
 	    .max_args = 64,
 	    .examples =
-	        "  ps-ctl set lr=0.01\n  ps-ctl set sync=ssp:3 codec=topk:0.01\n  ps-ctl set --at step=1000 optimizer=adam lr=0.001\n",
+	        "  ps-ctl set lr=0.01\n  ps-ctl set sync=ssp:3 codec=topk:0.01\n  ps-ctl set --at "
+	        "step=1000 optimizer=adam lr=0.001\n",
 	},
 	run_set,
 };

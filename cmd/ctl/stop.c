@@ -221,7 +221,8 @@ const struct ctl_cmd ctl_cmd_stop = {
 	    .args = NULL,
 	    .about = "save what a cluster has learned, stop it and print its result",
 	    .more =
-	        "Takes a checkpoint, and writes its model to RUN/model.safetensors.  When that fails nothing is stopped.\n"
+	        "Takes a checkpoint, and writes its model to RUN/model.safetensors.  When that "
+	        "fails nothing is stopped.\n"
 	        "Returns when all its processes have ended.  What does not end in time is ended "
 	        "by SIGTERM, and 5 s\nlater by SIGKILL.",
 	    .opts = opts,

@@ -41,8 +41,10 @@ const struct ctl_cmd ctl_cmd_sweep = {
 	    .about =
 	        "run a cluster file with all combinations of some values, and say which was best",
 	    .more =
-	        "Each run has its run directory in NAME.sweep.  What is done there is not run again, and a run that was\n"
-	        "interrupted goes on, so a sweep that was ended can be called again, or with more values.  A run that fails\n"
+	        "Each run has its run directory in NAME.sweep.  What is done there is not run "
+	        "again, and a run that was\n"
+	        "interrupted goes on, so a sweep that was ended can be called again, or with more "
+	        "values.  A run that fails\n"
 	        "is told of, and the others go on; the exit code is 1 then.  SIGINT and SIGTERM end what runs, with a\n"
 	        "checkpoint: exit code 75.  A comma within [ ] or after a backslash belongs to the value.",
 	    .opts = opts,

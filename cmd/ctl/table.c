@@ -24,7 +24,8 @@ static const struct opt opts[] = {
 	{ "init", 0, OPT_STR, offsetof(struct options, init), "HOW",
 	    "of add: first values, zeros or uniform:LIMIT (zeros)", NULL, 0, 0 },
 	{ "policy", 0, OPT_STR, offsetof(struct options, policy), "POLICY",
-	    "of add: which ids of a sparse table get a row, how wide, and for how long, as the key sparse of the cluster file (none)",
+	    "of add: which ids of a sparse table get a row, how wide, and for how long, as the key "
+	    "sparse of the cluster file (none)",
 	    NULL, 0, 0 },
 	{ "decay", 0, OPT_FLAG, offsetof(struct options, decay), NULL,
 	    "of add: l1 and l2 act on it", NULL, 0, 0 },
@@ -149,17 +150,19 @@ const struct ctl_cmd ctl_cmd_table = {
 	    .args = "add NAME --rows N | grow NAME --rows N | drop NAME",
 	    .about = "tables beside those of the job's model, while it runs",
 	    .more =
-	        "From one step on, on all servers: whole, with copies, in checkpoints and exports, as any other.  A dense table\n"
-	        "grows by rows behind those it has, which stay as they are; a sparse one grows by itself.  drop gives its\n"
+	        "From one step on, on all servers: whole, with copies, in checkpoints and exports, "
+	        "as any other.  A dense table\n"
+	        "grows by rows behind those it has, which stay as they are; a sparse one grows by "
+	        "itself.  drop gives its\n"
 	        "memory back.  Tables of the model itself have the shape that the model wants.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 2,
 	    .max_args = 2,
-	    .examples =
-	        "  ps-ctl table add emb --rows 1000 --cols 16 --init uniform:0.05\n"
-	        "  ps-ctl table add ids --sparse --cols 16 --policy admit=5,expire=100000,memory=2G\n  ps-ctl table grow emb --rows 2000\n"
-	        "  ps-work push emb < gradient.npy\n  ps-ctl table drop emb\n",
+	    .examples = "  ps-ctl table add emb --rows 1000 --cols 16 --init uniform:0.05\n"
+	                "  ps-ctl table add ids --sparse --cols 16 --policy "
+	                "admit=5,expire=100000,memory=2G\n  ps-ctl table grow emb --rows 2000\n"
+	                "  ps-work push emb < gradient.npy\n  ps-ctl table drop emb\n",
 	},
 	run_table,
 };

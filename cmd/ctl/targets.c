@@ -41,7 +41,8 @@ const struct ctl_cmd ctl_cmd_targets = {
 	    .args = NULL,
 	    .about = "print where /metrics is, for Prometheus' file_sd_configs",
 	    .more =
-	        "Prometheus asks for it with a bearer token of the role monitor: ps-ctl invite --role monitor prints one.\n"
+	        "Prometheus asks for it with a bearer token of the role monitor: ps-ctl invite "
+	        "--role monitor prints one.\n"
 	        "Instead of the file it can ask the cluster itself, at /v1/prometheus/targets: see ps-metrics(7).",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),

@@ -133,7 +133,8 @@ const struct ctl_cmd ctl_cmd_trace = {
 	    .about =
 	        "have all processes record their steps for a while, and print them as Chrome trace events",
 	    .more =
-	        "Every worker's data, wait, pull, compute and push, and what the servers made of it, on one scale of time:\n"
+	        "Every worker's data, wait, pull, compute and push, and what the servers made of "
+	        "it, on one scale of time:\n"
 	        "chrome://tracing and https://ui.perfetto.dev show it.  See ps-metrics(7).",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),

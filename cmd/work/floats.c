@@ -26,8 +26,8 @@ static const struct opt opts[] = {
 static const struct opt_spec spec = {
 	.prog = "ps-work floats",
 	.args = "[FILE]",
-	.about =
-	    "Numbers of FILE or stdin, separated by blanks or line ends, to raw little-endian float32 on stdout; -d: back.",
+	.about = "Numbers of FILE or stdin, separated by blanks or line ends, to raw little-endian "
+	         "float32 on stdout; -d: back.",
 	.more = "Text has as many digits as float32 needs to come back the same.",
 	.examples = "  awk '{ print $1 / 2 }' g.txt | ps-work floats > \"$PSKIT_DIR/w.grad\"\n"
 	            "  ps-work floats -d \"$PSKIT_DIR/w.param\"\n"

@@ -9,9 +9,9 @@
 /* Turns a cluster file into a simulation: what the job transfers, what that costs on this machine,
  * and on which hosts and links it runs.
  *
- * capacity_plan_init, set `place` and `fixed`, capacity_plan_facts_load, then for each configuration capacity_plan_measure and
- * capacity_plan_spec, then sim_run (sim.h). Measurements are remembered in the plan, so that configurations
- * that share a cost share its measurement. One thread. */
+ * capacity_plan_init, set `place` and `fixed`, capacity_plan_facts_load, then for each configuration
+ * capacity_plan_measure and capacity_plan_spec, then sim_run (sim.h). Measurements are remembered in
+ * the plan, so that configurations that share a cost share its measurement. One thread. */
 
 /* Sizes that the data and the model determine. */
 struct capacity_plan_facts {

@@ -70,7 +70,8 @@ static void print_step_times(const struct planned *x)
 	print_phase("wait", r->wait_seconds, all, "for others and the update");
 	print_phase("pull", r->pull_seconds, all, "of the parameters");
 	printf(
-	    "idle      %4.1f %% of a worker's time; busy: worker's line %.0f %% up, %.0f %% down, server's line %.0f %% in, %.0f %% out, "
+	    "idle      %4.1f %% of a worker's time; busy: worker's line %.0f %% up, %.0f %% down, "
+	    "server's line %.0f %% in, %.0f %% out, "
 	    "server's threads %.0f %%\n",
 	    all > 0 ? 100 * (1 - r->compute_seconds / all) : 0, 100 * r->worker_up,
 	    100 * r->worker_down, 100 * r->server_down, 100 * r->server_up, 100 * r->server_cpu);
@@ -165,7 +166,8 @@ static void print_measured(const struct plan_output *w, const struct planned *x)
 	num_human(s->pushed, up);
 	num_human(s->pulled, down);
 	printf(
-	    "measured  %s a step (predicted %+.0f %%): data %s, compute %s, push %s, wait %s, pull %s; %sB up, %sB down\n",
+	    "measured  %s a step (predicted %+.0f %%): data %s, compute %s, push %s, wait %s, pull "
+	    "%s; %sB up, %sB down\n",
 	    format_seconds(s->step, a), 100 * (x->result.step_seconds / s->step - 1),
 	    format_seconds(s->data, b), format_seconds(s->compute, c), format_seconds(s->push, d),
 	    format_seconds(s->wait, f), format_seconds(s->pull, g), up, down);
@@ -174,8 +176,10 @@ static void print_measured(const struct plan_output *w, const struct planned *x)
 static void print_accuracy(void)
 {
 	printf(
-	    "belief    costs are of this machine; make bench-plan finds half of all steps within 10 %%, nearly all within 35 %%;\n"
-	    "          left out: slow start and loss of TCP, other load, stragglers that --compute and --slow do not tell of\n");
+	    "belief    costs are of this machine; make bench-plan finds half of all steps within "
+	    "10 %%, nearly all within 35 %%;\n"
+	    "          left out: slow start and loss of TCP, other load, stragglers that --compute "
+	    "and --slow do not tell of\n");
 }
 
 static void print_alternatives(const struct planned *own, const struct planned *row, size_t n,
@@ -201,7 +205,8 @@ static void print_alternatives(const struct planned *own, const struct planned *
 		    *x->set ? x->set : "as it is");
 	}
 	printf(
-	    "Equal examples are not equal losses: sync, accumulate, local_steps, lossy codecs and more workers change what is learned from them.\n");
+	    "Equal examples are not equal losses: sync, accumulate, local_steps, lossy codecs and "
+	    "more workers change what is learned from them.\n");
 }
 
 /* ---- for programs ---- */

@@ -223,7 +223,8 @@ void report_curves(struct buf *out, const struct report_run *r, const json_t *ev
 	buf_puts(out, "</div>\n");
 	if (c.nmarks)
 		buf_puts(out,
-		    "<p class=\"note\">Dashed lines are events that are not part of every run; they are in bold below.</p>\n");
+		    "<p class=\"note\">Dashed lines are events that are not part of every run; "
+		    "they are in bold below.</p>\n");
 	report_samples_free(c.p, c.n);
 	free(c.time);
 	free(c.step);

@@ -247,7 +247,8 @@ enum err_code tool_push(struct tool *t, const char *name, const char *path, stru
 		client_stats(t->client, &cs);
 		if (cs.receipts[PUSH_REFUSED])
 			rc = err_set(e, ERR_NONFINITE,
-			    "refused (%llu partition%s): the gradient has values that are not finite, or the table takes none "
+			    "refused (%llu partition%s): the gradient has values that are not "
+			    "finite, or the table takes none "
 			    "from outside of the job (robust, via allreduce)",
 			    (unsigned long long)cs.receipts[PUSH_REFUSED],
 			    NUM_S(cs.receipts[PUSH_REFUSED]));

@@ -61,7 +61,8 @@ static void explain_missing_server(struct why *y, unsigned i, const char *who)
 		    "it was on %s (pid %lld) and is lost", s->host, (long long)s->pid);
 	else
 		coord_why_add(y, &r,
-		    "start it: ps-serve -C DIR --name server-K here, ps-serve --join FILE elsewhere (ps-ctl invite --role server)",
+		    "start it: ps-serve -C DIR --name server-K here, ps-serve --join FILE "
+		    "elsewhere (ps-ctl invite --role server)",
 		    "it has not come yet");
 }
 
@@ -72,12 +73,14 @@ enum remedy { COME, MEND_SLOT, MEND_JOINED, COME_BACK };
 #define OWN ", where COMMAND is the job's own worker (pskit(3))"
 static const char *const remedies[3][4] = {
 	{ [COME] =
-	        "start it: ps-work train -C DIR here, ps-work train --join FILE elsewhere (ps-ctl invite --role worker)",
+	        "start it: ps-work train -C DIR here, ps-work train --join FILE elsewhere (ps-ctl "
+	        "invite --role worker)",
 	    [MEND_SLOT] = "mend that, and start it again: ps-work train -C DIR --slot K",
 	    [MEND_JOINED] = "mend that, and start it again: ps-work train --join FILE",
 	    [COME_BACK] = "start it again: ps-work train -C DIR --slot K, or --join FILE" },
 	{ [COME] =
-	        "start it: ps-work train --exec COMMAND -C DIR here, ps-work train --exec COMMAND --join FILE elsewhere (ps-ctl "
+	        "start it: ps-work train --exec COMMAND -C DIR here, ps-work train --exec COMMAND "
+	        "--join FILE elsewhere (ps-ctl "
 	        "invite --role worker)",
 	    [MEND_SLOT] =
 	        "mend that, and start it again: ps-work train --exec COMMAND -C DIR --slot K",
@@ -86,7 +89,8 @@ static const char *const remedies[3][4] = {
 	    [COME_BACK] =
 	        "start it again: ps-work train --exec COMMAND -C DIR --slot K, or --join FILE" },
 	{ [COME] =
-	        "start it: PS_CLUSTER=DIR COMMAND here, PS_CLUSTER=FILE COMMAND elsewhere (FILE: ps-ctl invite --role worker)" OWN,
+	        "start it: PS_CLUSTER=DIR COMMAND here, PS_CLUSTER=FILE COMMAND elsewhere (FILE: "
+	        "ps-ctl invite --role worker)" OWN,
 	    [MEND_SLOT] = "mend that, and start it again: PS_CLUSTER=DIR PSKIT_SLOT=K COMMAND" OWN,
 	    [MEND_JOINED] = "mend that, and start it again: PS_CLUSTER=FILE COMMAND" OWN,
 	    [COME_BACK] = "start it again: PS_CLUSTER=DIR PSKIT_SLOT=K COMMAND" OWN },
@@ -111,7 +115,8 @@ static void explain_missing_worker(struct why *y, unsigned i, const char *who)
 	r.whom = id;
 	if (y->c->worker[i].coming)
 		coord_why_add(y, &r,
-		    "this passes by itself; ps-ctl logs tells what it says; job.cache keeps parsed data for the next start",
+		    "this passes by itself; ps-ctl logs tells what it says; job.cache keeps parsed "
+		    "data for the next start",
 		    "it is %s, and reads its data", y->c->worker[i].coming);
 	else if (y->c->worker[i].unfit)
 		coord_why_add(y, &r, worker_start_remedy(y->c, MEND_SLOT), "it cannot begin %s",

@@ -27,7 +27,8 @@ enum err_code remote_checkpoint_check_unused(const struct conf *conf, struct err
 		err_prefix(e, "checkpoint_to");
 	else if (!rc && text.len > 0)
 		rc = err_set(e, ERR_CONFIG,
-		    "checkpoint_to: %s has checkpoints of an earlier run: --resume auto goes on where that was not done, "
+		    "checkpoint_to: %s has checkpoints of an earlier run: --resume auto goes on "
+		    "where that was not done, "
 		    "--resume %s begins from them; else give this one another name or checkpoint_to, or remove them",
 		    at, at);
 	buf_release(&text);

@@ -84,7 +84,8 @@ static enum err_code reopen_run(const struct conf *conf, const char *dir, const 
 			checkpoint = newest;
 		if (checkpoint)
 			err_set(e, rc,
-			    "%.300s: give those; or train on with the new values in a run of its own: --resume %s; or begin "
+			    "%.300s: give those; or train on with the new values in a run of its "
+			    "own: --resume %s; or begin "
 			    "anew: --resume none",
 			    why.msg, checkpoint);
 		else
@@ -179,7 +180,8 @@ static enum err_code fetch_newer_checkpoint(const struct conf *conf, const char 
 		rc = ERR_OK;
 	else if (rc && e)
 		err_prefix(e,
-		    "--resume auto: whether the store has a later checkpoint is not known (step=N goes on from one that is here)");
+		    "--resume auto: whether the store has a later checkpoint is not known (step=N "
+		    "goes on from one that is here)");
 	free(path);
 	free(at);
 	free(checkpoints);

@@ -36,7 +36,8 @@ enum err_code budget_book(struct part *p, struct shard *s, struct err *e)
 	if (!b->limit || used <= b->limit)
 		return ERR_OK;
 	return err_set(e, ERR_CONFIG,
-	    "mem_limit: table \"%s\" does not fit: partition %u of %u would make it %llu bytes of %llu bytes for tables; "
+	    "mem_limit: table \"%s\" does not fit: partition %u of %u would make it %llu bytes of "
+	    "%llu bytes for tables; "
 	    "more servers, fewer replicas or a higher mem_limit are wanted",
 	    p->table->name, p->index, p->table->nparts, (unsigned long long)used,
 	    (unsigned long long)b->limit);

@@ -34,8 +34,9 @@ enum record_flag {
 	RECORD_EARLY = 128,  /* PULL: each partition as soon as its own step is complete */
 	RECORD_SAVING = 256, /* PULLED, ROWS: a checkpoint of this step is being taken */
 	RECORD_VIEW = 1024,  /* CTL: the text is a view, which a later one may supersede unread */
-	RECORD_TELL =
-	    512, /* PULL, PULLED, SCAN: no values.  With EARLY: when they might be shown; else when all are at the step */
+	/* PULL, PULLED, SCAN: no values.  With EARLY: when they might be shown; else when all are at
+	 * the step */
+	RECORD_TELL = 512,
 };
 
 struct record {

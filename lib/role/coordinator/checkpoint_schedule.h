@@ -16,8 +16,9 @@
  *
  * These are the states of a snapshot in coord/coord.h, which the scheduler polls.
  *
- * It runs a thread of its own. All functions but checkpoint_schedule_start, checkpoint_schedule_stop and checkpoint_schedule_free are called
- * with the host's lock held; the scheduler releases that lock while it touches files. */
+ * It runs a thread of its own. All functions but checkpoint_schedule_start, checkpoint_schedule_stop
+ * and checkpoint_schedule_free are called with the host's lock held; the scheduler releases that
+ * lock while it touches files. */
 struct keep;
 
 /* Result of the last requested checkpoint. */

@@ -75,7 +75,8 @@ static bool find_loopback_address(struct host *h, char address[static 64], struc
 		if (!*address)
 			err_set(e, ERR_UNSUPPORTED,
 			    "sessions of the dashboard are for the coordinator's own host, and it listens on %s "
-			    "alone: set http to 127.0.0.1:0 or 0.0.0.0:0, or read with a token (ps-ctl invite --role monitor)",
+			    "alone: set http to 127.0.0.1:0 or 0.0.0.0:0, or read with a token "
+			    "(ps-ctl invite --role monitor)",
 			    http_server_address(h->http));
 	}
 	host_unlock(h);

@@ -38,7 +38,8 @@ static enum err_code decide_recovery(struct server *s, const char *path, struct 
 	if (!s->state && coordinator_was_here(s) && !s->cfg.resume)
 		return err_set(e, ERR_CONFIG,
 		    "%s is gone, but a coordinator was here: bring it back, go on from the newest checkpoint "
-		    "with --resume auto, or begin anew with --force-new-cluster (servers and workers of before are turned away)",
+		    "with --resume auto, or begin anew with --force-new-cluster (servers and "
+		    "workers of before are turned away)",
 		    path);
 	if (!s->state || s->cfg.resume || !coord_state_has_model(s->state))
 		return ERR_OK;
@@ -65,7 +66,8 @@ static enum err_code read_state(struct server *s, struct err *e)
 		/* When resuming from a checkpoint, only the epoch of the state is needed. */
 		if (!s->state && !s->cfg.force_new && !s->cfg.resume)
 			rc = err_prefix(e,
-			    "the coordinator's state is damaged: ps-ctl run FILE --resume auto (or ps-serve --resume auto) goes on "
+			    "the coordinator's state is damaged: ps-ctl run FILE --resume auto (or "
+			    "ps-serve --resume auto) goes on "
 			    "from the newest checkpoint, ps-serve --force-new-cluster begins anew");
 		else if (!s->state)
 			*e = (struct err){ 0 };

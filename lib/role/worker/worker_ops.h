@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "msg/view.h"
 #include "core/err.h"
 #include "core/json.h"
 #include "metric/metrics.h"
@@ -20,6 +21,7 @@
  * An exchange (struct exchange_ops): how dense gradients and parameters travel. servers: push to
  * the servers and pull from them; ring: all-reduce among the workers, which hand the mean to the
  * servers (worker/allreduce.h). Sparse tables go by the servers in both. */
+struct view;
 struct worker;
 struct step_times;
 

@@ -302,7 +302,7 @@ pid_of() { cat "lin.run/$1.pid"; }
 
 @test "start: a failure is said with the process's own words, and leaves nothing" {
 	write_cluster
-	run -1 ps-ctl start lin --set listen=203.0.113.1:0
+	run -78 ps-ctl start lin --set listen=203.0.113.1:0
 	[[ $output == *server-0*"ended with code"*203.0.113.1* ]]
 	none_left "$T"
 	printf 'a,y\n1,oops\n' >bad.csv

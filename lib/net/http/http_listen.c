@@ -79,6 +79,11 @@ enum err_code http_listen_tcp(const char *addr, const char *also, struct http_bo
 		    "or [IPV6]:PORT, with 0.0.0.0 or [::] for every address",
 		    addr);
 	rc = net_listen_control(addr, &b->fd, e);
+	/* A name that cannot be resolved is wrong in the configuration. */
+	if (rc == ERR_UNREACH && e)
+		e->code = ERR_CONFIG;
+	if (rc == ERR_UNREACH)
+		rc = ERR_CONFIG;
 	if (rc != ERR_OK)
 		return rc;
 	describe_bound(b);

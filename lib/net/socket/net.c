@@ -90,8 +90,7 @@ static enum err_code resolve_address(const char *addr, bool passive, struct addr
 	}
 	rc = getaddrinfo(host, colon + 1, &hint, out);
 	if (rc)
-		return err_set(e, passive ? ERR_CONFIG : ERR_UNREACH, "cannot resolve \"%s\": %s",
-		    addr, gai_strerror(rc));
+		return err_set(e, ERR_UNREACH, "cannot resolve \"%s\": %s", addr, gai_strerror(rc));
 	return ERR_OK;
 }
 
@@ -286,7 +285,7 @@ static enum err_code listen_tcp(const char *addr, const struct listen_how *how, 
 		    "%s is in use by another process: choose another port, "
 		    "or port 0 to let the system choose",
 		    addr);
-	if (why == EADDRNOTAVAIL)
+	if (why == EADDRNOTAVAIL && how->control)
 		return err_set(e, ERR_CONFIG,
 		    "%s is not an address of this host: listen on one of "
 		    "those that `ip addr` shows, or on 127.0.0.1",

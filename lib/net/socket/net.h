@@ -17,12 +17,13 @@
 /* Make a non-blocking listening socket.  With port 0 the system chooses a port; bound[] is the
  * actual address.  If a name has several addresses, the first one that can be bound is used.  The
  * file of a Unix socket is replaced if no process listens on it any more.  ERR_EXISTS: another
- * process listens there.  ERR_CONFIG, ERR_IO.  Resolving a name may block. */
+ * process listens there.  ERR_CONFIG, ERR_UNREACH, ERR_IO.  Resolving a name may block. */
 enum err_code net_listen(const char *addr, int backlog, int *fd, char bound[static NET_TEXT],
     struct err *e);
 
 /* As net_listen, for the control plane. A Unix socket is for this user alone: its directory must
- * belong to us or root and must not be writable by others (ERR_CONFIG). On TCP, [::] is IPv6 alone. */
+ * belong to us or root and must not be writable by others (ERR_CONFIG). On TCP, [::] is
+ * IPv6 alone, and an address that is not of this host is ERR_CONFIG, too. */
 enum err_code net_listen_control(const char *addr, int *fd, struct err *e);
 
 /* Gives a name by which bind(2) and connect(2) reach the Unix socket at path, of any length: the

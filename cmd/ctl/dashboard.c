@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: ISC */
 #include <errno.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "core/spawn.h"
 #include "ctl.h"
 #include "rundir/rundir.h"
 
@@ -51,7 +51,7 @@ static enum err_code run_browser(const char *file, struct err *e)
 	int rc, status;
 	pid_t pid;
 
-	rc = posix_spawnp(&pid, BROWSER, NULL, NULL, argv, environ);
+	rc = spawn_tool(BROWSER, argv, NULL, (const int[]){ -1, -1, -1 }, false, &pid);
 	if (rc != 0) {
 		errno = rc;
 		return err_sys(e, ERR_FAILED, "cannot run " BROWSER " (open the address by hand)");

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "core/spawn.h"
 
 /* Limits: commands that run at a time, columns, and the output of one command in bytes. */
 #define TOGETHER 8
@@ -92,31 +92,21 @@ static bool start_row_command(struct extra *x, json_t *row, struct child *out)
 	char *argv[] = { (char *)(uintptr_t) "sh", (char *)(uintptr_t) "-c",
 		(char *)(uintptr_t)x->command, NULL };
 	char **env = make_row_environment(row);
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attr;
-	sigset_t pipe_set;
-	int fd[2] = { -1, -1 }, fault;
+	int fd[2] = { -1, -1 }, in = open("/dev/null", O_RDONLY | O_CLOEXEC), fault;
 
 	*out = (struct child){ .fd = -1, .row = row };
-	fault = pipe2(fd, O_CLOEXEC) ? errno : 0;
-	posix_spawn_file_actions_init(&files);
-	posix_spawnattr_init(&attr);
-	sigemptyset(&pipe_set);
-	sigaddset(&pipe_set, SIGPIPE);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
-	posix_spawnattr_setsigdefault(&attr, &pipe_set);
-	if (!fault) {
-		posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-		posix_spawn_file_actions_adddup2(&files, fd[1], STDOUT_FILENO);
-		fault = posix_spawn(&out->pid, "/bin/sh", &files, &attr, argv, env);
+	fault = in < 0 || pipe2(fd, O_CLOEXEC) ? errno : 0;
+	if (!fault)
+		fault = spawn_tool("/bin/sh", argv, env, (const int[]){ in, fd[1], -1 }, true,
+		    &out->pid);
+	if (fd[1] >= 0)
 		close(fd[1]);
-	}
+	if (in >= 0)
+		close(in);
 	if (!fault)
 		out->fd = fd[0];
 	else if (fd[0] >= 0)
 		close(fd[0]);
-	posix_spawn_file_actions_destroy(&files);
-	posix_spawnattr_destroy(&attr);
 	for (size_t i = 0; i < OWN_VARIABLES; i++)
 		free(env[i]);
 	free((void *)env);

@@ -5,13 +5,13 @@
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/buf.h"
 #include "core/file.h"
+#include "core/spawn.h"
 
 #define WIDTH  900
 #define HEIGHT 320
@@ -57,27 +57,6 @@ static void put_script(struct buf *out, const struct series *s, size_t n, const 
 	buf_puts(out, "unset multiplot\n");
 }
 
-static int start_gnuplot(int in, pid_t *pid)
-{
-	char *argv[] = { (char *)(uintptr_t) "gnuplot", NULL };
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attr;
-	sigset_t set;
-	int fault;
-
-	posix_spawn_file_actions_init(&files);
-	posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
-	posix_spawnattr_init(&attr);
-	sigemptyset(&set);
-	sigaddset(&set, SIGPIPE);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF);
-	posix_spawnattr_setsigdefault(&attr, &set);
-	fault = posix_spawnp(pid, "gnuplot", &files, &attr, argv, environ);
-	posix_spawn_file_actions_destroy(&files);
-	posix_spawnattr_destroy(&attr);
-	return fault;
-}
-
 static bool all_have_values(const struct series *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -94,6 +73,7 @@ static bool all_have_values(const struct series *s, size_t n)
 enum err_code gnuplot_write(const struct series *s, size_t n, const char *across,
     const char *format, struct err *e)
 {
+	char *argv[] = { (char *)(uintptr_t) "gnuplot", NULL };
 	struct buf script = BUF_INIT;
 	int fd[2], fault, status = 0;
 	enum err_code rc;
@@ -103,7 +83,7 @@ enum err_code gnuplot_write(const struct series *s, size_t n, const char *across
 		return err_set(e, ERR_NOTREADY, "there are no values to plot yet");
 	if (pipe2(fd, O_CLOEXEC))
 		return err_sys(e, ERR_FAILED, "cannot make a pipe");
-	fault = start_gnuplot(fd[0], &pid);
+	fault = spawn_tool(argv[0], argv, NULL, (const int[]){ fd[0], -1, -1 }, false, &pid);
 	close(fd[0]);
 	if (fault) {
 		close(fd[1]);

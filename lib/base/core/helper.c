@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include "core/buf.h"
 #include "core/file.h"
 #include "core/mem.h"
+#include "core/spawn.h"
 
 #define PROGRAM  "ps-ctl"
 #define WARNING  PROGRAM ": warning:"
@@ -28,41 +28,16 @@ struct helper {
 	struct buf said; /* lines of its stderr that were not passed on */
 };
 
-extern char **environ;
-
 /* ---- start ---- */
 
-/* Give the child default signal handling, whatever ours is. */
-static void set_signals(posix_spawnattr_t *attr)
-{
-	sigset_t all, none;
-
-	sigfillset(&all);
-	sigemptyset(&none);
-	posix_spawnattr_setsigdefault(attr, &all);
-	posix_spawnattr_setsigmask(attr, &none);
-	posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-}
-
-/* fds become the child's descriptors 0, 1 and 2. Returns an errno value. */
-static int spawn_helper(char *const *argv, const int fds[3], pid_t *pid)
+/* Starts the ps-ctl beside this program, else the one in PATH. fds become the child's descriptors 0,
+ * 1 and 2. Returns an errno value. */
+static int start_helper_program(char *const *argv, const int fds[static 3], pid_t *pid)
 {
 	char *dir = path_self_dir(NULL), *path = dir ? path_join(dir, PROGRAM) : NULL;
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	int error;
+	bool beside = path && access(path, X_OK) == 0;
+	int error = spawn_tool(beside ? path : PROGRAM, argv, NULL, fds, false, pid);
 
-	posix_spawnattr_init(&attr);
-	set_signals(&attr);
-	posix_spawn_file_actions_init(&actions);
-	for (int i = 0; i < 3; i++)
-		posix_spawn_file_actions_adddup2(&actions, fds[i], i);
-	if (path && access(path, X_OK) == 0)
-		error = posix_spawn(pid, path, &actions, &attr, argv, environ);
-	else
-		error = posix_spawnp(pid, PROGRAM, &actions, &attr, argv, environ);
-	posix_spawn_file_actions_destroy(&actions);
-	posix_spawnattr_destroy(&attr);
 	free(path);
 	free(dir);
 	return error;
@@ -102,7 +77,7 @@ enum err_code helper_start(const char *const *args, const char *line, struct hel
 	else if (!write_stdin_line(fd[1], line))
 		error = ENAMETOOLONG;
 	else
-		error = spawn_helper(argv, (const int[]){ fd[0], fd[3], fd[5] }, &pid);
+		error = start_helper_program(argv, (const int[]){ fd[0], fd[3], fd[5] }, &pid);
 	if (error) {
 		close_all(fd, 6);
 		errno = error;

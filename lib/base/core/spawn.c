@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -172,4 +173,29 @@ enum err_code spawn(const struct launch_spec *spec, pid_t *pid, int *line, struc
 	if (log_fd >= 0)
 		close(log_fd);
 	return rc;
+}
+
+int spawn_tool(const char *path, char *const *argv, char *const *env, const int fd[static 3],
+    bool own_group, pid_t *pid)
+{
+	short flags = POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK;
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	sigset_t all, none;
+	int error;
+
+	sigfillset(&all);
+	sigemptyset(&none);
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setsigdefault(&attr, &all);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setflags(&attr, own_group ? flags | POSIX_SPAWN_SETPGROUP : flags);
+	posix_spawn_file_actions_init(&actions);
+	for (int i = 0; i < 3; i++)
+		if (fd[i] >= 0)
+			posix_spawn_file_actions_adddup2(&actions, fd[i], i);
+	error = posix_spawnp(pid, path, &actions, &attr, argv, env ? env : environ);
+	posix_spawn_file_actions_destroy(&actions);
+	posix_spawnattr_destroy(&attr);
+	return error;
 }

@@ -52,6 +52,7 @@ void coord_free(struct coord *c)
 	for (unsigned i = 0; i < c->nservers; i++) {
 		json_decref(c->server[i].stats);
 		json_decref(c->server[i].about);
+		heartbeat_server_release(&c->server[i].figures);
 	}
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		json_decref(c->worker[i].stats);

@@ -99,7 +99,7 @@ void coord_job_worker_done(struct coord *c, unsigned slot)
 	if (c->data.tasks) /* job.steps may end the job within a range */
 		tasks_return(c->data.tasks, slot);
 	coord_event(c, "worker_done", "worker-%u is done at step %lld", slot,
-	    (long long)json_int(w->stats, "steps", 0));
+	    (long long)w->figures.steps);
 	coord_changed(c);
 }
 
@@ -171,17 +171,17 @@ struct totals {
 	double loss, weight;
 };
 
-static void add_worker_totals(struct totals *t, const json_t *r)
+static void add_worker_totals(struct totals *t, const struct heartbeat_worker *f)
 {
-	double examples = (double)json_int(r, "loss_examples", 0);
+	double examples = (double)f->loss_examples;
 
-	t->examples += (uint64_t)json_int(r, "examples", 0);
-	t->pushed += (uint64_t)json_int(r, "pushed_bytes", 0);
-	t->pulled += (uint64_t)json_int(r, "pulled_bytes", 0);
-	t->ring += (uint64_t)json_int(r, "ring_bytes", 0);
-	t->rows += (uint64_t)json_int(r, "rows_offered", 0);
-	t->held += (uint64_t)json_int(r, "rows_held", 0);
-	t->loss += json_num(r, "train_loss", 0) * examples;
+	t->examples += (uint64_t)f->examples;
+	t->pushed += (uint64_t)f->pushed_bytes;
+	t->pulled += (uint64_t)f->pulled_bytes;
+	t->ring += (uint64_t)f->ring_bytes;
+	t->rows += (uint64_t)f->rows_offered;
+	t->held += (uint64_t)f->rows_held;
+	t->loss += f->train_loss * examples;
 	t->weight += examples;
 }
 
@@ -195,7 +195,7 @@ json_t *coord_result(const struct coord *c, int64_t now)
 		const struct coord_member_worker *w = &c->worker[i];
 
 		if (w->state != WORKER_EMPTY && w->state != WORKER_LOST)
-			add_worker_totals(&t, w->stats);
+			add_worker_totals(&t, &w->figures);
 	}
 	json_object_set_new(r, "state", json_string(coord_phase_name(c->phase)));
 	if (c->reason[0])

@@ -110,6 +110,7 @@ json_t *coord_join_server(struct coord *c, struct coord_self *self,
 	s->shunned = s->shun_for = 0;
 	json_decref(s->stats);
 	s->stats = NULL;
+	heartbeat_server_decode(NULL, &s->figures);
 	s->pid = m->pid;
 	snprintf(s->name, sizeof s->name, "server-%d", at);
 	snprintf(s->key, sizeof s->key, "%s", self->key);
@@ -289,6 +290,7 @@ json_t *coord_join_worker(struct coord *c, struct coord_self *self,
 	/* The figures of the rank's previous process do not apply to this one. */
 	json_decref(w->stats);
 	w->probe = w->stats = NULL;
+	heartbeat_worker_decode(NULL, &w->figures);
 	w->epoch = 0;
 	snprintf(w->name, sizeof w->name, "worker-%d", slot);
 	snprintf(w->key, sizeof w->key, "%s", self->key);

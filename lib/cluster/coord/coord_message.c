@@ -56,10 +56,14 @@ static void apply_heartbeat(struct coord *c, const struct coord_self *self,
 	if (c->phase == COORD_FORMING && beat->busy)
 		c->formed = now;
 	coord_keep(about, beat->about);
-	if (coord_keep(stats, beat->stats)) {
-		coord_settings_check_applied(c);
-		if (self->kind == COORD_SERVER)
-			coord_watch_heartbeat(c, *stats, now);
+	if (!coord_keep(stats, beat->stats))
+		return;
+	if (self->kind == COORD_WORKER)
+		heartbeat_worker_decode(*stats, &c->worker[self->index].figures);
+	coord_settings_check_applied(c);
+	if (self->kind == COORD_SERVER) {
+		heartbeat_server_decode(*stats, &c->server[self->index].figures);
+		coord_watch_heartbeat(c, &c->server[self->index].figures, now);
 	}
 }
 
@@ -72,6 +76,7 @@ static void store_final_stats(struct coord_member_worker *w, const json_t *msg)
 	w->stats = json_deep_copy(msg);
 	json_object_del(w->stats, "op");
 	json_object_set(w->stats, "step", json_object_get(msg, "steps"));
+	heartbeat_worker_decode(w->stats, &w->figures);
 }
 
 static json_t *handle_server_message(struct coord *c, struct coord_self *self,

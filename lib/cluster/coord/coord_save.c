@@ -169,6 +169,7 @@ static bool worker_from_state(struct coord_member_worker *w, unsigned i, const j
 	w->seen = now;
 	w->lost_at = json_flag(o, "lost") ? now : 0;
 	w->stats = json_incref(json_object_get(o, "stats"));
+	heartbeat_worker_decode(w->stats, &w->figures);
 	if (w->incarnation)
 		snprintf(w->name, sizeof w->name, "worker-%u", i);
 	copy_state_text(w->key, sizeof w->key, o, "key");

@@ -300,10 +300,10 @@ void coord_settings_check_applied(struct coord *c)
 
 		if (w->state != WORKER_ACTIVE)
 			continue;
-		if (json_int(w->stats, "settings", 0) < c->settings.newest)
+		if (w->figures.settings < c->settings.newest)
 			return;
-		if (json_int(w->stats, "settings_step", 0) > last)
-			last = json_int(w->stats, "settings_step", 0);
+		if (w->figures.settings_step > last)
+			last = w->figures.settings_step;
 	}
 	/* No worker takes steps: the settings hold from their decided step on. */
 	if (last < 0 && (c->cfg.has_job || !c->settings.nkept))

@@ -51,7 +51,7 @@ static uint64_t find_needed_step(const struct coord *c, int64_t least, int64_t n
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		const struct coord_member_worker *w = &c->worker[i];
 		double waited = (double)(now - w->seen) +
-		    json_num(w->stats, "doing_seconds", 0) * (double)NSEC_PER_SEC;
+		    w->figures.doing_seconds * (double)NSEC_PER_SEC;
 		uint64_t step;
 
 		if (w->lost_at || !coord_worker_does(w, "wait") || waited < (double)least)

@@ -68,6 +68,7 @@
 #include "coord/tasks.h"
 #include "layout/deal.h"
 #include "layout/layout.h"
+#include "msg/heartbeat.h"
 #include "sync/sync.h"
 
 /* Largest JSON text that is kept of a worker: the facts of the data, which every checkpoint
@@ -98,6 +99,7 @@ struct coord_member_server {
 	int64_t pid;
 	char name[64], key[64], host[64], tcp[160], unix_path[160], zone[COORD_ZONE];
 	json_t *stats, *about;
+	struct heartbeat_server figures; /* `stats` decoded */
 };
 
 /* A relay, by its number. Relays have only two states, live and lost. */
@@ -155,7 +157,8 @@ struct coord_member_worker {
 	int relay;        /* the relay that it pushes through; -1: none */
 	uint64_t shunned; /* incarnation of a relay that it could not reach */
 	struct ring_meet_seat ring;
-	json_t *stats; /* figures of its last heartbeat, or of its last message */
+	json_t *stats;                   /* figures of its last heartbeat, or of its last message */
+	struct heartbeat_worker figures; /* `stats` decoded */
 	/* About the process and its host, from its last heartbeat */
 	json_t *about;
 	json_t *probe; /* results of its last link measurement (coord_probe.c) */
@@ -461,7 +464,7 @@ void coord_keys_report(struct coord *c, uint64_t *made, const struct message_key
 
 /* coord_watch.c */
 /* Hooks: a server's figures have arrived; a worker has joined. */
-void coord_watch_heartbeat(struct coord *c, const json_t *stats, int64_t now);
+void coord_watch_heartbeat(struct coord *c, const struct heartbeat_server *f, int64_t now);
 void coord_watch_joined(struct coord *c, unsigned slot);
 /* Have servers delayed its pushes lately, because of its quota? */
 bool coord_watch_is_delayed(const struct coord_member_worker *w, int64_t now);

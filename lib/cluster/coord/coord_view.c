@@ -99,7 +99,7 @@ json_t *coord_view(const struct coord *c)
 
 uint64_t coord_worker_step(const struct coord_member_worker *w)
 {
-	int64_t step = json_int(w->stats, "step", 0);
+	int64_t step = w->figures.step;
 
 	/* Ignore a value that cannot be a step. */
 	return step > 0 && (uint64_t)step < STEPS_END && (uint64_t)step > w->from ? (uint64_t)step
@@ -131,26 +131,29 @@ uint64_t coord_step(const struct coord *c)
 	return 0;
 }
 
-static double sum_worker_stat(const struct coord *c, const char *key)
-{
-	double sum = 0;
+/* The workers' figures added up; train_loss: the mean over their examples, NAN without any. */
+struct worker_sums {
+	double steps_total, examples, examples_per_second, pushed_bytes, pulled_bytes, train_loss;
+};
 
-	for (unsigned i = 0; i < c->nworkers; i++)
-		sum += json_num(c->worker[i].stats, key, 0);
-	return sum;
-}
-
-static double mean_train_loss(const struct coord *c)
+static struct worker_sums sum_workers(const struct coord *c)
 {
-	double sum = 0, weight = 0;
+	struct worker_sums sum = { 0 };
+	double weight = 0;
 
 	for (unsigned i = 0; i < c->nworkers; i++) {
-		double n = json_num(c->worker[i].stats, "loss_examples", 0);
+		const struct heartbeat_worker *f = &c->worker[i].figures;
 
-		sum += n * json_num(c->worker[i].stats, "train_loss", 0);
-		weight += n;
+		sum.steps_total += (double)f->steps_total;
+		sum.examples += (double)f->examples;
+		sum.examples_per_second += f->examples_per_second;
+		sum.pushed_bytes += (double)f->pushed_bytes;
+		sum.pulled_bytes += (double)f->pulled_bytes;
+		sum.train_loss += f->train_loss * (double)f->loss_examples;
+		weight += (double)f->loss_examples;
 	}
-	return weight > 0 ? sum / weight : (double)NAN;
+	sum.train_loss = weight > 0 ? sum.train_loss / weight : (double)NAN;
+	return sum;
 }
 
 static unsigned count_workers(const struct coord *c, enum coord_worker_state s)
@@ -164,12 +167,12 @@ static unsigned count_workers(const struct coord *c, enum coord_worker_state s)
 
 bool coord_worker_does(const struct coord_member_worker *w, const char *what)
 {
-	return w->state == WORKER_ACTIVE && strcmp(json_str(w->stats, "doing", ""), what) == 0;
+	return w->state == WORKER_ACTIVE && strcmp(w->figures.doing, what) == 0;
 }
 
 static bool worker_rests(const struct coord *c, const struct coord_member_worker *w)
 {
-	return w->state == WORKER_ACTIVE && json_int(w->stats, "paused", 0) == c->pause.number;
+	return w->state == WORKER_ACTIVE && w->figures.paused == c->pause.number;
 }
 
 /* Could a push that the worker has made still change the parameters, although no worker makes
@@ -177,7 +180,7 @@ static bool worker_rests(const struct coord *c, const struct coord_member_worker
  * workers have made theirs. */
 static bool worker_may_change_model(const struct coord *c, const struct coord_member_worker *w)
 {
-	int64_t open = json_int(w->stats, "unacknowledged", -1);
+	int64_t open = w->figures.unacknowledged;
 	struct sync_mode mode;
 	size_t active = 0, behind = 0;
 
@@ -255,6 +258,7 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	const json_t *job = json_object_get(c->cfg.config, "job"),
 	             *last = c->evaluation.result ? c->evaluation.result : c->evaluation.last;
 	const json_t *eval = json_object_get(last, "eval");
+	const struct worker_sums sum = sum_workers(c);
 	int64_t end = c->ended_at ? c->ended_at : now;
 	uint64_t moving, all;
 	json_t *s = json_event("cluster");
@@ -287,22 +291,18 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	json_object_set_new(s, "workers_wanted", json_integer(c->cfg.has_job ? c->cfg.workers : 0));
 	json_object_set_new(s, "step", json_integer((json_int_t)coord_step(c)));
 	json_object_set_new(s, "steps_total",
-	    json_integer((json_int_t)sum_worker_stat(c, "steps_total") /
-	        (json_int_t)(c->nworkers ? c->nworkers : 1)));
-	json_object_set_new(s, "examples",
-	    json_integer((json_int_t)sum_worker_stat(c, "examples")));
-	json_object_set_new(s, "train_loss", json_of_num(mean_train_loss(c)));
-	json_object_set_new(s, "examples_per_second",
-	    json_of_num(sum_worker_stat(c, "examples_per_second")));
+	    json_integer(
+	        (json_int_t)sum.steps_total / (json_int_t)(c->nworkers ? c->nworkers : 1)));
+	json_object_set_new(s, "examples", json_integer((json_int_t)sum.examples));
+	json_object_set_new(s, "train_loss", json_of_num(sum.train_loss));
+	json_object_set_new(s, "examples_per_second", json_of_num(sum.examples_per_second));
 	json_object_set_new(s, "settings", json_integer(c->settings.newest));
 	json_object_set_new(s, "settings_step",
 	    c->settings.applied_step >= 0 ? json_integer(c->settings.applied_step) : json_null());
 	json_object_set_new(s, "paused", json_boolean(c->pause.on));
 	json_object_set_new(s, "resting", json_integer(count_resting(c)));
-	json_object_set_new(s, "pushed_bytes",
-	    json_integer((json_int_t)sum_worker_stat(c, "pushed_bytes")));
-	json_object_set_new(s, "pulled_bytes",
-	    json_integer((json_int_t)sum_worker_stat(c, "pulled_bytes")));
+	json_object_set_new(s, "pushed_bytes", json_integer((json_int_t)sum.pushed_bytes));
+	json_object_set_new(s, "pulled_bytes", json_integer((json_int_t)sum.pulled_bytes));
 	json_object_set_new(s, "seconds",
 	    json_of_num(c->running_at ? (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
 	if (eval) {
@@ -344,8 +344,7 @@ json_t *coord_servers(const struct coord *c, int64_t now)
 		                        : "absent"));
 		json_object_set_new(o, "pid", json_integer(s->pid));
 		json_object_set_new(o, "host", json_string(s->host));
-		json_object_set_new(o, "step",
-		    json_integer((json_int_t)json_int(s->stats, "step", 0)));
+		json_object_set_new(o, "step", json_integer((json_int_t)s->figures.step));
 		json_object_set_new(o, "zone", json_string(s->zone));
 		json_object_set_new(o, "listen", json_string(s->tcp));
 		coord_row_add_figures(o, s->stats, s->about,
@@ -371,8 +370,7 @@ json_t *coord_workers(const struct coord *c, int64_t now)
 		json_object_set_new(o, "quota_seconds", json_real(w->quota_seconds));
 		json_object_set_new(o, "pid", json_integer(w->pid));
 		json_object_set_new(o, "host", json_string(w->host));
-		json_object_set_new(o, "step",
-		    json_integer((json_int_t)json_int(w->stats, "step", 0)));
+		json_object_set_new(o, "step", json_integer((json_int_t)w->figures.step));
 		json_object_set_new(o, "listen", json_string("-"));
 		coord_row_add_figures(o, w->stats, w->about,
 		    w->incarnation ? (double)(now - w->seen) / (double)NSEC_PER_SEC : 0);

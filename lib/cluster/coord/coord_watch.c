@@ -2,7 +2,6 @@
 #include "coord/coord_state.h"
 
 #include "core/clock.h"
-#include "core/json.h"
 
 /* Workers whose pushes servers refuse, and workers whose pushes they delay. Servers report them in
  * their heartbeats. */
@@ -15,13 +14,14 @@
 static uint64_t sum_refused_pushes(const struct coord *c, unsigned slot)
 {
 	uint64_t sum = 0;
-	const json_t *pair;
-	size_t i;
 
-	for (unsigned s = 0; s < c->nservers; s++)
-		json_array_foreach(json_object_get(c->server[s].stats, "refused"), i, pair)
-			if (json_integer_value(json_array_get(pair, 0)) == (json_int_t)slot)
-				sum += (uint64_t)json_integer_value(json_array_get(pair, 1));
+	for (unsigned s = 0; s < c->nservers; s++) {
+		const struct heartbeat_server *f = &c->server[s].figures;
+
+		for (size_t i = 0; i < f->nrefused; i++)
+			if (f->refused[i].rank == slot)
+				sum += (uint64_t)f->refused[i].number;
+	}
 	return sum;
 }
 
@@ -78,22 +78,12 @@ static void note_quota_hold(struct coord *c, unsigned slot, double seconds, int6
 
 /* ---- all ---- */
 
-void coord_watch_heartbeat(struct coord *c, const json_t *stats, int64_t now)
+void coord_watch_heartbeat(struct coord *c, const struct heartbeat_server *f, int64_t now)
 {
-	const json_t *x;
-	size_t i;
-
-	json_array_foreach(json_object_get(stats, "refused"), i, x) {
-		json_int_t slot = json_integer_value(json_array_get(x, 0));
-
-		if (slot >= 0 && slot < (json_int_t)c->nworkers)
-			report_refused_pushes(c, (unsigned)slot, now);
-	}
-	json_array_foreach(json_object_get(stats, "quota_held"), i, x) {
-		json_int_t slot = json_integer_value(json_array_get(x, 0));
-
-		if (slot >= 0 && slot < (json_int_t)c->nworkers)
-			note_quota_hold(c, (unsigned)slot, json_number_value(json_array_get(x, 1)),
-			    now);
-	}
+	for (size_t i = 0; i < f->nrefused; i++)
+		if (f->refused[i].rank < c->nworkers)
+			report_refused_pushes(c, f->refused[i].rank, now);
+	for (size_t i = 0; i < f->nquota_held; i++)
+		if (f->quota_held[i].rank < c->nworkers)
+			note_quota_hold(c, f->quota_held[i].rank, f->quota_held[i].number, now);
 }

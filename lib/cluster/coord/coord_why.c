@@ -158,14 +158,9 @@ static void explain_forming(struct why *y)
 
 /* ---- workers ---- */
 
-static const char *worker_activity(const struct coord_member_worker *w)
-{
-	return json_str(w->stats, "doing", "");
-}
-
 static double activity_seconds(const struct why *y, const struct coord_member_worker *w)
 {
-	return json_num(w->stats, "doing_seconds", 0) + coord_why_since(y, w->seen);
+	return w->figures.doing_seconds + coord_why_since(y, w->seen);
 }
 
 uint64_t coord_needed_step(const struct coord *c, uint64_t step)
@@ -232,7 +227,7 @@ static void explain_worker(struct why *y, struct reason *r, unsigned i)
 		    "it evaluates the model, for %.1f s", busy);
 	else
 		coord_why_add(y, r, "ps-ctl logs tells what it says", "it is at step %lld%s%s",
-		    step, *worker_activity(w) ? ": " : "", worker_activity(w));
+		    step, *w->figures.doing ? ": " : "", w->figures.doing);
 }
 
 /* Explain a wait by a server that is lost or silent. False: there is none. */

@@ -3,7 +3,6 @@
 
 #include <math.h>
 
-#include "core/json.h"
 #include "core/mem.h"
 
 /* A worker is slow if its own part of a step takes SLOW times as long as the median worker's, and
@@ -12,34 +11,40 @@
 #define SLOW_BY    1e-3
 #define SLOW_STEPS 10u
 
-/* The parts of a step that depend on the worker alone. */
-static const char *const own_key[] = { "data_seconds", "compute_seconds", "encode_seconds",
-	"push_seconds" };
-#define OWN_KEYS (sizeof own_key / sizeof *own_key)
+/* The parts of a step that depend on the worker alone, and their seconds. */
+#define OWN_PARTS 4u
+static const char *const own_part[OWN_PARTS] = { "data", "compute", "encode", "push" };
+
+static double own_part_seconds(const struct coord_member_worker *w, size_t part)
+{
+	const double seconds[OWN_PARTS] = { w->figures.data_seconds, w->figures.compute_seconds,
+		w->figures.encode_seconds, w->figures.push_seconds };
+
+	return seconds[part];
+}
 
 static double own_work_seconds(const struct coord_member_worker *w)
 {
 	double own = 0;
 
-	for (size_t i = 0; i < OWN_KEYS; i++)
-		own += json_num(w->stats, own_key[i], 0);
+	for (size_t i = 0; i < OWN_PARTS; i++)
+		own += own_part_seconds(w, i);
 	return own;
 }
 
-/* The name of the part that takes most time. */
-static const char *costliest_part(const struct coord_member_worker *w)
+static size_t find_costliest_part(const struct coord_member_worker *w)
 {
 	size_t most = 0;
 
-	for (size_t i = 1; i < OWN_KEYS; i++)
-		if (json_num(w->stats, own_key[i], 0) > json_num(w->stats, own_key[most], 0))
+	for (size_t i = 1; i < OWN_PARTS; i++)
+		if (own_part_seconds(w, i) > own_part_seconds(w, most))
 			most = i;
-	return own_key[most];
+	return most;
 }
 
 static double own_seconds_per_step(const struct coord_member_worker *w)
 {
-	int64_t steps = json_int(w->stats, "step", 0) - (int64_t)w->from;
+	int64_t steps = w->figures.step - (int64_t)w->from;
 
 	return w->state == WORKER_ACTIVE && steps >= (int64_t)SLOW_STEPS
 	    ? own_work_seconds(w) / (double)steps
@@ -77,7 +82,7 @@ void coord_why_stragglers(struct why *y)
 	     i++) {
 		const struct coord_member_worker *w = &c->worker[i];
 		double own = own_seconds_per_step(w);
-		const char *most = costliest_part(w);
+		size_t most = find_costliest_part(w);
 		char id[24];
 
 		if (!(own > SLOW * usual) || own - usual < SLOW_BY)
@@ -86,8 +91,8 @@ void coord_why_stragglers(struct why *y)
 		coord_why_add(y,
 		    &(struct reason){ "everybody", id, (int64_t)coord_worker_step(w), own - usual },
 		    "sync=ssp:S or backup=1 let the others go on; a smaller batch there is less work",
-		    "each step takes it %.3g ms of its own, the others %.3g ms; %.0f %% of that is %.*s",
-		    own * 1e3, usual * 1e3, 100 * json_num(w->stats, most, 0) / own_work_seconds(w),
-		    (int)strcspn(most, "_"), most);
+		    "each step takes it %.3g ms of its own, the others %.3g ms; %.0f %% of that is %s",
+		    own * 1e3, usual * 1e3, 100 * own_part_seconds(w, most) / own_work_seconds(w),
+		    own_part[most]);
 	}
 }

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: ISC */
+#include "msg/heartbeat.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/mem.h"
+
+static int64_t decode_int(const json_t *v, int64_t missing)
+{
+	return json_is_integer(v) && json_integer_value(v) >= 0 ? json_integer_value(v) : missing;
+}
+
+/* Decode [[rank, number], ...].  Pairs without a rank and a number are skipped. */
+static struct heartbeat_rank *decode_ranks(const json_t *list, size_t *n)
+{
+	size_t longest = json_array_size(list), i;
+	struct heartbeat_rank *ranks;
+	const json_t *pair;
+
+	*n = 0;
+	if (!longest || longest > HEARTBEAT_RANKS_MAX)
+		return NULL;
+	ranks = mem_array(longest, sizeof *ranks);
+	json_array_foreach(list, i, pair) {
+		int64_t rank = decode_int(json_array_get(pair, 0), -1);
+		const json_t *number = json_array_get(pair, 1);
+
+		if (rank < 0 || rank > UINT32_MAX || !json_is_number(number) ||
+		    json_number_value(number) < 0)
+			continue;
+		ranks[(*n)++] = (struct heartbeat_rank){ (uint32_t)rank,
+			json_number_value(number) };
+	}
+	return ranks;
+}
+
+#define BEGIN(name) \
+	void heartbeat_##name##_decode(const json_t *stats, struct heartbeat_##name *out) \
+	{ \
+		heartbeat_##name##_release(out);
+#define INT(member, missing) out->member = decode_int(json_object_get(stats, #member), missing);
+#define NUM(member)          out->member = json_number_value(json_object_get(stats, #member));
+#define TEXT(member, size) \
+	snprintf(out->member, sizeof out->member, "%s", json_str(stats, #member, ""));
+#define RANKS(member) out->member = decode_ranks(json_object_get(stats, #member), &out->n##member);
+#define END(name)     }
+#include "msg/heartbeat.def"
+
+#define BEGIN(name) \
+	void heartbeat_##name##_release(struct heartbeat_##name *f) \
+	{
+#define INT(member, missing)
+#define NUM(member)
+#define TEXT(member, size)
+#define RANKS(member) free(f->member);
+#define END(name) \
+	*f = (struct heartbeat_##name){ 0 }; \
+	}
+#include "msg/heartbeat.def"

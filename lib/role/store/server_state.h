@@ -459,8 +459,6 @@ enum conn_verdict session_take_staged(struct peer *p, const struct record *r,
         *take)(struct peer *p, const struct record *r, const uint8_t *body, size_t len));
 /* session_copy.c: COPY_SUM, COPY_PUSH, COPY_STEP and COPY_STATE, from the previous replica */
 enum conn_verdict session_copy(struct peer *p, const struct record *r, const uint8_t *payload);
-/* session_probe.c: PROBE */
-enum conn_verdict session_probe(struct peer *p, const struct record *r);
 /* session_push.c: PUSH, PUSH_ROWS, CLOCK and DONE, from workers */
 enum conn_verdict session_push(struct peer *p, const struct record *r, const uint8_t *payload);
 enum conn_verdict session_push_rows(struct peer *p, const struct record *r, const uint8_t *payload);

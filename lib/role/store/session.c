@@ -10,6 +10,9 @@
 #include "core/utf8.h"
 #include "store/quota.h"
 
+/* Bytes of an answer to a PROBE. */
+#define PROBED_MAX (256u << 10)
+
 /* Time that a client on the same host may need to read a view.  It counts with the time of
  * sending. */
 #define VIEW_READ_COST (NSEC_PER_MSEC / 10)
@@ -287,6 +290,22 @@ static bool reads_answers(const struct peer *p)
 	    queued < session_backlog_limit(s, atomic_load(&s->count.sessions));
 }
 
+/* PROBE measures a link (session/probe.h).  The payload is discarded, and the answer has as many
+ * bytes as the record asks for.  One answer at a time: it counts as queued for the session. */
+static enum conn_verdict answer_probe(struct peer *p, const struct record *r)
+{
+	struct record out = { .type = REC_PROBED, .seq = r->seq, .len = (uint32_t)r->total };
+
+	if (r->total > PROBED_MAX || conn_queued(p->conn)) {
+		session_refuse(p, r, ERR_LIMIT,
+		    "a probe asks for at most %u bytes, and when the last are sent", PROBED_MAX);
+		return CONN_TAKEN;
+	}
+	memset(conn_reserve(p->conn, out.len), 0, out.len);
+	conn_commit(p->conn, &out);
+	return CONN_TAKEN;
+}
+
 static enum conn_verdict handle_record(struct peer *p, const struct record *r,
     const uint8_t *payload)
 {
@@ -312,7 +331,7 @@ static enum conn_verdict handle_record(struct peer *p, const struct record *r,
 	if (r->type == REC_FILE_PUT || r->type == REC_FILE_GET)
 		return begin_file_session(p, r);
 	if (r->type == REC_PROBE)
-		return session_probe(p, r);
+		return answer_probe(p, r);
 	if (p->load < PEER_LOAD) {
 		atomic_fetch_add(&p->io_thread->load, PEER_LOAD - p->load);
 		p->load = PEER_LOAD;

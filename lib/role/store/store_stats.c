@@ -6,7 +6,9 @@
 #include "session/tracer.h"
 #include "store/partition_load.h"
 #include "store/quota.h"
-#include "store/table_stats.h"
+
+/* Bounds the size of a heartbeat. */
+#define TABLES_MAX 256
 
 /* The statistics of a store, which go to the coordinator with its heartbeats. */
 
@@ -25,6 +27,30 @@ static json_t *measure_load(struct server *s, struct shard *shard, uint64_t step
 		s->by_agent.heat_step = step;
 	}
 	return json_incref(s->by_agent.heat);
+}
+
+/* Statistics of the first TABLES_MAX sparse tables: [{"id", "rows", "bytes"}, ...].  A table with a row
+ * policy also has the counters of shard/row_life.def.  A new reference. */
+static json_t *describe_sparse_tables(struct shard *s)
+{
+	json_t *list = json_array();
+
+	for (uint32_t t = 0;
+	     t < SHARD_TABLES && shard_table(s, (uint16_t)t) && json_array_size(list) < TABLES_MAX;
+	     t++) {
+		struct table_stats x;
+		json_t *o;
+
+		if (!shard_table(s, (uint16_t)t)->sparse || !shard_table_stats(s, (uint16_t)t, &x))
+			continue;
+		o = json_pack("{s:i, s:I, s:I}", "id", (int)t, "rows", (json_int_t)x.rows, "bytes",
+		    (json_int_t)x.bytes);
+		for (unsigned k = 0; x.counted && k < LIFE_COUNTS; k++)
+			json_object_set_new(o, row_life_counter_name[k],
+			    json_integer((json_int_t)x.count[k]));
+		json_array_append_new(list, o);
+	}
+	return list;
 }
 
 static void add_refusal(void *ctx, uint32_t slot, uint64_t n)
@@ -90,7 +116,7 @@ json_t *store_stats(void *ctx)
 	if (atomic_load(&s->as_of))
 		json_object_set_new(o, "source_age_seconds",
 		    json_real((double)(clock_now() - atomic_load(&s->as_of)) / NSEC_PER_SEC));
-	json_object_set_new(o, "tables", table_stats_json(shard));
+	json_object_set_new(o, "tables", describe_sparse_tables(shard));
 	json_object_set_new(o, "heat", measure_load(s, shard, st.closed));
 	json_object_set_new(o, "staleness_mean",
 	    json_real(n ? (double)atomic_load(&stale->sum) / (double)n : 0));

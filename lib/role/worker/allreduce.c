@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 #include "worker/allreduce.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "auth/keys.h"
 #include "conf/conf_rule.h"
@@ -10,7 +12,8 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "math/vec.h"
-#include "worker/allreduce_listen.h"
+#include "rundir/rundir.h"
+#include "socket/listen_address.h"
 
 /* A member of the ring. */
 struct seat {
@@ -97,6 +100,42 @@ static bool cancel_ring(void *ctx, struct err *why)
 	return true;
 }
 
+/* Chooses the TCP address to listen at, with port 0 where none is configured. On the coordinator's
+ * host: where the servers listen. Elsewhere: at the address of the interface
+ * that reaches the coordinator. */
+static enum err_code choose_listen_address(const struct allreduce_config *cfg,
+    char out[static NET_TEXT], struct err *e)
+{
+	const char *servers = cfg->job->conf.listen, *why;
+	char here[NET_TEXT];
+	const struct choice choice = { cfg->listen, cfg->iface,
+		cfg->id->run_dir ? NULL : cfg->id->data, here };
+
+	listen_address_with_port(listen_address_is_any(servers) ? "127.0.0.1:0" : servers, ":0",
+	    here);
+	return listen_address_choose(&choice, out, &why, e);
+}
+
+/* Path of a Unix socket in the run directory, named after the rank (by_slot) or the process; without
+ * a run directory out stays as it is. The rank's path is preferred where it is known and free: the socket of a killed worker is then
+ * replaced. */
+static void name_ring_socket(const struct allreduce_config *cfg, bool by_slot,
+    char out[static NET_TEXT])
+{
+	char name[40], *path;
+
+	if (!cfg->id->run_dir)
+		return;
+	if (by_slot)
+		snprintf(name, sizeof name, "ring-%d.sock", cfg->slot);
+	else
+		snprintf(name, sizeof name, "ring-p%d.sock", (int)getpid());
+	path = rundir_path(cfg->id->run_dir, name);
+	if (strlen(path) < NET_TEXT)
+		snprintf(out, NET_TEXT, "%s", path);
+	free(path);
+}
+
 enum err_code allreduce_new(const struct allreduce_config *cfg, struct allreduce **out,
     struct err *e)
 {
@@ -114,9 +153,9 @@ enum err_code allreduce_new(const struct allreduce_config *cfg, struct allreduce
 	enum err_code code;
 
 	a->cfg = *cfg;
-	allreduce_listen_socket(cfg, cfg->slot >= 0, a->local);
+	name_ring_socket(cfg, cfg->slot >= 0, a->local);
 	rc.local = a->local[0] ? a->local : NULL;
-	code = allreduce_listen_address(cfg, listen, e);
+	code = choose_listen_address(cfg, listen, e);
 	if (!code)
 		code = suites_choose(cfg->job->conf.suite, &rc.local_suite, &rc.remote_suite, e);
 	if (!code)
@@ -126,7 +165,7 @@ enum err_code allreduce_new(const struct allreduce_config *cfg, struct allreduce
 	/* The socket of this rank is in use: a living worker is being replaced. Use a path by
 	 * process id. */
 	if (code == ERR_EXISTS && cfg->slot >= 0) {
-		allreduce_listen_socket(cfg, false, a->local);
+		name_ring_socket(cfg, false, a->local);
 		code = ring_new(&rc, &a->ring, e);
 	}
 	if (code) {

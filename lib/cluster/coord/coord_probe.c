@@ -24,21 +24,22 @@ static unsigned servers_per_worker(const struct coord *c)
 
 int64_t coord_probe(struct coord *c, int64_t now)
 {
-	if (c->probe && now - c->probed_at < YOUNG)
-		return c->probe;
+	if (c->probe.number && now - c->probe.at < YOUNG)
+		return c->probe.number;
 	/* Numbers are derived from the clock, so that they exceed those of an earlier
 	 * coordinator. */
-	c->probe = now / NSEC_PER_MSEC > c->probe ? now / NSEC_PER_MSEC : c->probe + 1;
-	c->probed_at = now;
+	c->probe.number = now / NSEC_PER_MSEC > c->probe.number ? now / NSEC_PER_MSEC
+	                                                        : c->probe.number + 1;
+	c->probe.at = now;
 	coord_changed(c);
-	return c->probe;
+	return c->probe.number;
 }
 
 void coord_probe_to_view(const struct coord *c, json_t *view)
 {
-	if (!c->probe)
+	if (!c->probe.number)
 		return;
-	json_object_set_new(view, "probe", json_integer(c->probe));
+	json_object_set_new(view, "probe", json_integer(c->probe.number));
 	json_object_set_new(view, "probe_servers", json_integer(servers_per_worker(c)));
 }
 
@@ -60,13 +61,13 @@ json_t *coord_probes(const struct coord *c, int64_t now)
 {
 	json_t *o = json_event("probe"), *list = json_array();
 
-	json_object_set_new(o, "number", json_integer(c->probe));
+	json_object_set_new(o, "number", json_integer(c->probe.number));
 	json_object_set_new(o, "age_seconds",
-	    c->probe ? json_of_num((double)(now - c->probed_at) / (double)NSEC_PER_SEC)
-	             : json_null());
-	for (unsigned i = 0; c->probe && i < c->nworkers; i++) {
+	    c->probe.number ? json_of_num((double)(now - c->probe.at) / (double)NSEC_PER_SEC)
+	                    : json_null());
+	for (unsigned i = 0; c->probe.number && i < c->nworkers; i++) {
 		const struct coord_member_worker *w = &c->worker[i];
-		bool done = json_int(w->probe, "number", 0) == c->probe;
+		bool done = json_int(w->probe, "number", 0) == c->probe.number;
 
 		if ((w->state != WORKER_ACTIVE && w->state != WORKER_JOINING) || w->lost_at)
 			continue;

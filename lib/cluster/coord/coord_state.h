@@ -317,6 +317,11 @@ struct coord_own_keys {
 	json_t *cut;   /* number of sessions closed, by revoked name */
 };
 
+/* The last measurement of all links. */
+struct coord_probe {
+	int64_t number, at;
+};
+
 struct coord {
 	struct coord_config cfg;
 	struct coord_io io;
@@ -332,8 +337,7 @@ struct coord {
 	bool placed, ended;
 	/* A partition has no copy left; only a checkpoint has its values */
 	bool data_lost;
-	int64_t probe, probed_at; /* last measurement of all links: its number and time */
-	int64_t stalls_at;        /* when coord_stall.c checked last */
+	int64_t stalls_at; /* when coord_stall.c checked last */
 
 	struct layout layout;
 	struct coord_member_server *server; /* COORD_SERVERS_MAX entries */
@@ -349,6 +353,7 @@ struct coord {
 	struct table_request *table_request;
 	uint64_t tabled; /* view revision of the last table change */
 
+	struct coord_probe probe;
 	struct coord_own_keys keys;
 	struct coord_membership membership;
 	struct coord_balance balance;

@@ -24,53 +24,53 @@
 
 static uint8_t *reserve_stage(struct conn *c, size_t n)
 {
-	if (n > c->stage_cap) {
-		free(c->stage);
-		c->stage = mem_try_array(1, n);
-		c->stage_cap = c->stage ? n : 0;
+	if (n > c->in.stage_cap) {
+		free(c->in.stage);
+		c->in.stage = mem_try_array(1, n);
+		c->in.stage_cap = c->in.stage ? n : 0;
 	}
-	return c->stage;
+	return c->in.stage;
 }
 
 enum err_code conn_unplace(struct conn *c, struct err *e)
 {
 	uint8_t *stage;
 
-	if (!c->in_payload || !c->cur.len || c->dst == c->stage)
+	if (!c->in.in_payload || !c->in.cur.len || c->in.dst == c->in.stage)
 		return ERR_OK;
-	stage = reserve_stage(c, c->cur.len);
+	stage = reserve_stage(c, c->in.cur.len);
 	if (!stage)
-		return err_set(e, ERR_NOMEM, "no memory for a record of %u bytes", c->cur.len);
-	memcpy(stage, c->dst, c->got);
-	c->dst = stage;
+		return err_set(e, ERR_NOMEM, "no memory for a record of %u bytes", c->in.cur.len);
+	memcpy(stage, c->in.dst, c->in.got);
+	c->in.dst = stage;
 	return ERR_OK;
 }
 
 /* Check the header and the direction of a record, and choose the place of its payload. */
 enum err_code conn_begin(struct conn *c, const uint8_t head[static RECORD_HEADER], struct err *e)
 {
-	enum err_code rc = record_decode(head, &c->cur, e);
+	enum err_code rc = record_decode(head, &c->in.cur, e);
 
 	if (rc)
 		return rc;
-	if (!(c->cur.flags & RECORD_TO_CLIENT) != c->server)
+	if (!(c->in.cur.flags & RECORD_TO_CLIENT) != c->server)
 		return err_set(e, ERR_PROTO, "record in the wrong direction from %s", c->peer);
-	c->dst = NULL;
-	if (c->cur.len) {
+	c->in.dst = NULL;
+	if (c->in.cur.len) {
 		if (c->handler->place)
-			c->dst = c->handler->place(c->ctx, &c->cur);
-		if (!c->dst)
-			c->dst = reserve_stage(c, c->cur.len);
-		if (!c->dst)
+			c->in.dst = c->handler->place(c->ctx, &c->in.cur);
+		if (!c->in.dst)
+			c->in.dst = reserve_stage(c, c->in.cur.len);
+		if (!c->in.dst)
 			return err_set(e, ERR_NOMEM, "no memory for a record of %u bytes",
-			    c->cur.len);
+			    c->in.cur.len);
 	}
 	return ERR_OK;
 }
 
 static enum err_code begin_record(struct conn *c, struct err *e)
 {
-	const uint8_t *head = c->look + c->look_at;
+	const uint8_t *head = c->look + c->in.look_at;
 	enum err_code rc;
 
 	if (!session_open_header(&c->session, head, head + RECORD_HEADER))
@@ -82,20 +82,20 @@ static enum err_code begin_record(struct conn *c, struct err *e)
 	rc = conn_begin(c, head, e);
 	if (rc)
 		return rc;
-	c->look_at += RECORD_HEAD;
-	c->got = c->tag_got = 0;
-	c->in_payload = true;
+	c->in.look_at += RECORD_HEAD;
+	c->in.got = c->in.tag_got = 0;
+	c->in.in_payload = true;
 	return ERR_OK;
 }
 
 static void take_from_look(struct conn *c, uint8_t *dst, size_t want, size_t *got)
 {
-	size_t n = c->look_len - c->look_at;
+	size_t n = c->in.look_len - c->in.look_at;
 
 	if (n > want - *got)
 		n = want - *got;
-	memcpy(dst + *got, c->look + c->look_at, n);
-	c->look_at += n;
+	memcpy(dst + *got, c->look + c->in.look_at, n);
+	c->in.look_at += n;
 	*got += n;
 }
 
@@ -114,10 +114,10 @@ static int get_descriptor(struct msghdr *mh)
 /* Keep at most one descriptor, and none once the session shares memory; close others. */
 static void keep_descriptor(struct conn *c, int fd)
 {
-	if (fd >= 0 && (c->passed >= 0 || c->shm))
+	if (fd >= 0 && (c->mem.passed >= 0 || c->mem.shm))
 		close(fd);
 	else if (fd >= 0)
-		c->passed = fd;
+		c->mem.passed = fd;
 }
 
 /* Read once, into payload, tag and look-ahead.  Returns the bytes; 0 at end of file; -1 with
@@ -127,23 +127,23 @@ static ssize_t read_socket(struct conn *c)
 	struct iovec iov[3];
 	struct msghdr mh = { .msg_iov = iov };
 	union passing room;
-	size_t want_payload = c->in_payload ? c->cur.len - c->got : 0;
-	size_t want_tag = c->in_payload && c->cur.len ? RECORD_TAG - c->tag_got : 0;
+	size_t want_payload = c->in.in_payload ? c->in.cur.len - c->in.got : 0;
+	size_t want_tag = c->in.in_payload && c->in.cur.len ? RECORD_TAG - c->in.tag_got : 0;
 	ssize_t n, left;
 
-	if (c->look_at == c->look_len)
-		c->look_at = c->look_len = 0;
-	if (c->look_at) {
-		memmove(c->look, c->look + c->look_at, c->look_len - c->look_at);
-		c->look_len -= c->look_at;
-		c->look_at = 0;
+	if (c->in.look_at == c->in.look_len)
+		c->in.look_at = c->in.look_len = 0;
+	if (c->in.look_at) {
+		memmove(c->look, c->look + c->in.look_at, c->in.look_len - c->in.look_at);
+		c->in.look_len -= c->in.look_at;
+		c->in.look_at = 0;
 	}
 	if (want_payload)
-		iov[mh.msg_iovlen++] = (struct iovec){ c->dst + c->got, want_payload };
+		iov[mh.msg_iovlen++] = (struct iovec){ c->in.dst + c->in.got, want_payload };
 	if (want_tag)
-		iov[mh.msg_iovlen++] = (struct iovec){ c->tag + c->tag_got, want_tag };
-	iov[mh.msg_iovlen++] = (struct iovec){ c->look + c->look_len,
-		sizeof c->look - c->look_len };
+		iov[mh.msg_iovlen++] = (struct iovec){ c->in.tag + c->in.tag_got, want_tag };
+	iov[mh.msg_iovlen++] = (struct iovec){ c->look + c->in.look_len,
+		sizeof c->look - c->in.look_len };
 	if (c->server && c->local) {
 		mh.msg_control = &room;
 		/* There is room for one descriptor; the system closes any others. */
@@ -161,41 +161,41 @@ static ssize_t read_socket(struct conn *c)
 	if (want_payload) {
 		size_t k = (size_t)left < want_payload ? (size_t)left : want_payload;
 
-		c->got += k;
+		c->in.got += k;
 		left -= (ssize_t)k;
 	}
 	if (want_tag) {
 		size_t k = (size_t)left < want_tag ? (size_t)left : want_tag;
 
-		c->tag_got += k;
+		c->in.tag_got += k;
 		left -= (ssize_t)k;
 	}
-	c->look_len += (size_t)left;
+	c->in.look_len += (size_t)left;
 	return n;
 }
 
 static bool complete_payload(struct conn *c)
 {
-	if (!c->cur.len)
+	if (!c->in.cur.len)
 		return true;
-	take_from_look(c, c->dst, c->cur.len, &c->got);
-	if (c->got == c->cur.len)
-		take_from_look(c, c->tag, RECORD_TAG, &c->tag_got);
-	return c->tag_got == RECORD_TAG;
+	take_from_look(c, c->in.dst, c->in.cur.len, &c->in.got);
+	if (c->in.got == c->in.cur.len)
+		take_from_look(c, c->in.tag, RECORD_TAG, &c->in.tag_got);
+	return c->in.tag_got == RECORD_TAG;
 }
 
 enum err_code conn_deliver(struct conn *c, struct err *e)
 {
 	enum conn_verdict v;
 
-	c->in_payload = false;
-	if (c->cur.type == REC_BYE) {
+	c->in.in_payload = false;
+	if (c->in.cur.type == REC_BYE) {
 		c->bye = true;
 		return err_set(e, ERR_CLOSED, "%s said goodbye", c->peer);
 	}
-	if (c->cur.type == REC_SHARE)
+	if (c->in.cur.type == REC_SHARE)
 		return conn_shared(c, e);
-	v = c->handler->record(c->ctx, &c->cur, c->dst);
+	v = c->handler->record(c->ctx, &c->in.cur, c->in.dst);
 	c->held = v == CONN_HOLD;
 	if (v == CONN_DROP)
 		return err_set(e, ERR_PROTO, "connection of %s dropped", c->peer);
@@ -204,7 +204,8 @@ enum err_code conn_deliver(struct conn *c, struct err *e)
 
 static enum err_code finish_record(struct conn *c, struct err *e)
 {
-	if (c->cur.len && !session_open_payload(&c->session, c->dst, c->cur.len, c->tag))
+	if (c->in.cur.len &&
+	    !session_open_payload(&c->session, c->in.dst, c->in.cur.len, c->in.tag))
 		return err_set(e, ERR_AUTH, "record payload with a bad tag from %s", c->peer);
 	session_next_rx(&c->session);
 	if (session_exhausted(&c->session))
@@ -218,21 +219,21 @@ static enum err_code handle_buffered_input(struct conn *c, struct err *e)
 {
 	enum err_code rc;
 
-	while (!c->held && !c->shares_in) {
+	while (!c->held && !c->mem.shares_in) {
 		if (c->state < CONN_WAIT_FIRST) {
-			size_t before = c->look_at;
+			size_t before = c->in.look_at;
 
 			rc = conn_handshake(c, e);
-			if (rc || c->look_at == before)
+			if (rc || c->in.look_at == before)
 				return rc;
-		} else if (c->in_payload) {
+		} else if (c->in.in_payload) {
 			if (!complete_payload(c))
 				return ERR_OK;
 			rc = finish_record(c, e);
 			if (rc)
 				return rc;
 		} else {
-			if (c->look_len - c->look_at < RECORD_HEAD)
+			if (c->in.look_len - c->in.look_at < RECORD_HEAD)
 				return ERR_OK;
 			rc = begin_record(c, e);
 			if (rc)
@@ -247,7 +248,7 @@ enum err_code conn_read(struct conn *c, struct err *e)
 	size_t budget = READ_BUDGET;
 	enum err_code rc = handle_buffered_input(c, e);
 
-	while (!rc && !c->held && !c->shares_in) {
+	while (!rc && !c->held && !c->mem.shares_in) {
 		ssize_t n = read_socket(c);
 
 		/* A server closes without a word if it cannot verify msg1. */
@@ -268,7 +269,7 @@ enum err_code conn_read(struct conn *c, struct err *e)
 			break;
 		budget -= (size_t)n;
 	}
-	return rc || !c->shares_in ? rc : conn_read_shared(c, e);
+	return rc || !c->mem.shares_in ? rc : conn_read_shared(c, e);
 }
 
 enum err_code conn_retry(struct conn *c, struct err *e)
@@ -288,11 +289,11 @@ enum err_code conn_retry(struct conn *c, struct err *e)
  * them. */
 static struct out *out_new(struct conn *c, size_t room)
 {
-	struct out *o = c->spare;
+	struct out *o = c->to_write.spare;
 
 	if (o && room >= SPARE_MIN && o->room_size >= room) {
-		c->spare = o->next;
-		c->nspare--;
+		c->to_write.spare = o->next;
+		c->to_write.nspare--;
 	} else {
 		o = malloc(sizeof *o + room);
 		if (!o)
@@ -307,13 +308,13 @@ static struct out *out_new(struct conn *c, size_t room)
 
 static void out_free(struct conn *c, struct out *o)
 {
-	if (o->room_size < SPARE_MIN || c->nspare >= SPARES) {
+	if (o->room_size < SPARE_MIN || c->to_write.nspare >= SPARES) {
 		free(o);
 		return;
 	}
-	o->next = c->spare;
-	c->spare = o;
-	c->nspare++;
+	o->next = c->to_write.spare;
+	c->to_write.spare = o;
+	c->to_write.nspare++;
 }
 
 /* Compute the tags of o, and encrypt its payload if the suite does.  Records must be sealed in the
@@ -344,7 +345,7 @@ static void queue_record(struct conn *c, struct out *o, const struct record *r)
 			head.flags |= RECORD_TO_CLIENT;
 		record_encode(&head, o->head);
 		o->len = head.len;
-		o->shared = c->shares_out;
+		o->shared = c->mem.shares_out;
 		o->total = RECORD_HEADER + head.len;
 		if (!o->shared)
 			o->total += RECORD_TAG + (head.len ? RECORD_TAG : 0);
@@ -354,9 +355,9 @@ static void queue_record(struct conn *c, struct out *o, const struct record *r)
 			seal_record(c, o);
 	}
 	o->next = NULL;
-	*c->out_last = o;
-	c->out_last = &o->next;
-	c->queued += o->total;
+	*c->to_write.out_last = o;
+	c->to_write.out_last = &o->next;
+	c->to_write.queued += o->total;
 }
 
 void conn_queue_raw(struct conn *c, const void *p, size_t n)
@@ -383,8 +384,8 @@ static struct out *give_room(struct conn *c, struct out **at)
 	own->total = o->total;
 	own->next = o->next;
 	*at = own;
-	if (c->out_last == &o->next)
-		c->out_last = &own->next;
+	if (c->to_write.out_last == &o->next)
+		c->to_write.out_last = &own->next;
 	out_free(c, o);
 	return own;
 }
@@ -409,34 +410,34 @@ void conn_lend(struct conn *c, const struct record *r, const void *payload)
 
 uint8_t *conn_reserve(struct conn *c, uint32_t len)
 {
-	if (c->reserved)
-		out_free(c, c->reserved);
-	c->reserved = NULL;
-	c->room = conn_room_shared(c, len);
-	if (c->room)
-		return c->room;
-	c->reserved = out_new(c, len);
-	c->reserved->payload = c->reserved->room;
-	return c->reserved->room;
+	if (c->to_write.reserved)
+		out_free(c, c->to_write.reserved);
+	c->to_write.reserved = NULL;
+	c->mem.room = conn_room_shared(c, len);
+	if (c->mem.room)
+		return c->mem.room;
+	c->to_write.reserved = out_new(c, len);
+	c->to_write.reserved->payload = c->to_write.reserved->room;
+	return c->to_write.reserved->room;
 }
 
 void conn_commit(struct conn *c, const struct record *r)
 {
-	struct out *o = c->reserved;
+	struct out *o = c->to_write.reserved;
 	struct record head = *r;
 
 	if (c->server)
 		head.flags |= RECORD_TO_CLIENT;
-	c->reserved = NULL;
+	c->to_write.reserved = NULL;
 	if (o)
 		queue_record(c, o, r);
 	else
-		conn_commit_shared(c, c->room, &head);
+		conn_commit_shared(c, c->mem.room, &head);
 }
 
 void conn_keep_lent(struct conn *c)
 {
-	for (struct out **at = &c->out; *at; at = &(*at)->next) {
+	for (struct out **at = &c->to_write.out; *at; at = &(*at)->next) {
 		struct out *o = *at, *own;
 
 		if (!o->len || o->payload == o->room)
@@ -449,8 +450,8 @@ void conn_keep_lent(struct conn *c)
 		memcpy(own->room, o->payload, o->len);
 		own->payload = own->room;
 		*at = own;
-		if (c->out_last == &o->next)
-			c->out_last = &own->next;
+		if (c->to_write.out_last == &o->next)
+			c->to_write.out_last = &own->next;
 		free(o);
 	}
 }
@@ -484,18 +485,18 @@ static int remaining_pieces(const struct out *o, struct iovec *iov)
 void conn_written(struct conn *c, size_t n)
 {
 	c->bytes_out += n;
-	c->queued -= n;
-	while (c->out && n >= c->out->total - c->out->sent) {
-		struct out *o = c->out;
+	c->to_write.queued -= n;
+	while (c->to_write.out && n >= c->to_write.out->total - c->to_write.out->sent) {
+		struct out *o = c->to_write.out;
 
 		n -= o->total - o->sent;
-		c->out = o->next;
-		if (!c->out)
-			c->out_last = &c->out;
+		c->to_write.out = o->next;
+		if (!c->to_write.out)
+			c->to_write.out_last = &c->to_write.out;
 		out_free(c, o);
 	}
-	if (c->out)
-		c->out->sent += n;
+	if (c->to_write.out)
+		c->to_write.out->sent += n;
 }
 
 static void put_descriptor(struct msghdr *mh, union passing *room, int fd)
@@ -516,7 +517,7 @@ static void put_descriptor(struct msghdr *mh, union passing *room, int fd)
  * Returns the number of entries. */
 static size_t seal_next_records(struct conn *c, struct iovec iov[static 3 * WRITE_RECORDS])
 {
-	struct out **at = &c->out;
+	struct out **at = &c->to_write.out;
 	size_t n = 0, sealed = 0;
 
 	for (int i = 0; *at && !(*at)->shared && i < WRITE_RECORDS && sealed < SEAL_BYTES;
@@ -535,7 +536,7 @@ static size_t seal_next_records(struct conn *c, struct iovec iov[static 3 * WRIT
 
 enum err_code conn_write(struct conn *c, struct err *e)
 {
-	while (c->out && !c->out->shared) {
+	while (c->to_write.out && !c->to_write.out->shared) {
 		struct iovec iov[3 * WRITE_RECORDS];
 		struct msghdr mh = { .msg_iov = iov, .msg_iovlen = seal_next_records(c, iov) };
 		union passing room;
@@ -544,8 +545,8 @@ enum err_code conn_write(struct conn *c, struct err *e)
 		if (c->spent)
 			return err_set(e, ERR_CLOSED, "session with %s has used up its counters",
 			    c->peer);
-		if (c->pass >= 0)
-			put_descriptor(&mh, &room, c->pass);
+		if (c->mem.pass >= 0)
+			put_descriptor(&mh, &room, c->mem.pass);
 		n = sendmsg(c->fd, &mh, MSG_NOSIGNAL);
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -554,12 +555,12 @@ enum err_code conn_write(struct conn *c, struct err *e)
 		c->silent |= n < 0 && net_is_line_error(errno);
 		if (n < 0)
 			return err_sys(e, ERR_CLOSED, "write to %s", c->peer);
-		if (c->pass >= 0)
-			close(c->pass);
-		c->pass = -1;
+		if (c->mem.pass >= 0)
+			close(c->mem.pass);
+		c->mem.pass = -1;
 		conn_written(c, (size_t)n);
 	}
-	return c->shares_out ? conn_write_shared(c, e) : ERR_OK;
+	return c->mem.shares_out ? conn_write_shared(c, e) : ERR_OK;
 }
 
 /* ---- waiting ---- */
@@ -575,7 +576,7 @@ static enum err_code poll_once(struct conn *c, struct err *e)
 	 * fails. */
 	if (p.revents & (POLLIN | POLLHUP | POLLERR) || conn_ready(c))
 		rc = conn_read(c, e);
-	if (!rc && (p.revents & POLLOUT || c->shares_out))
+	if (!rc && (p.revents & POLLOUT || c->mem.shares_out))
 		rc = conn_write(c, e);
 	return rc ? rc : conn_check(c, clock_now(), e);
 }
@@ -614,16 +615,16 @@ void conn_free(struct conn *c)
 
 	if (!c)
 		return;
-	while ((o = c->out)) {
-		c->out = o->next;
+	while ((o = c->to_write.out)) {
+		c->to_write.out = o->next;
 		free(o);
 	}
-	while ((o = c->spare)) {
-		c->spare = o->next;
+	while ((o = c->to_write.spare)) {
+		c->to_write.spare = o->next;
 		free(o);
 	}
-	free(c->reserved);
-	free(c->stage);
+	free(c->to_write.reserved);
+	free(c->in.stage);
 	conn_unshare(c);
 	close(c->fd);
 	conn_forget_keys(c);
@@ -652,7 +653,7 @@ bool conn_said_bye(const struct conn *c)
 
 short conn_events(const struct conn *c)
 {
-	short in = c->held && !c->shares_in ? 0 : POLLIN;
+	short in = c->held && !c->mem.shares_in ? 0 : POLLIN;
 
 	/* A socket that carries only wakes is always writable: with POLLOUT, poll returns at
 	 * once. */
@@ -661,12 +662,12 @@ short conn_events(const struct conn *c)
 
 bool conn_can_write(const struct conn *c)
 {
-	return (c->out && !c->starved) || c->must_wake;
+	return (c->to_write.out && !c->mem.starved) || c->mem.must_wake;
 }
 
 size_t conn_queued(const struct conn *c)
 {
-	return c->queued + c->must_wake;
+	return c->to_write.queued + c->mem.must_wake;
 }
 
 int conn_fd(const struct conn *c)

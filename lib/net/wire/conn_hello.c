@@ -16,13 +16,13 @@ static struct conn *conn_new(int fd, const struct conn_identity *id,
 	struct conn *c = mem_alloc(sizeof *c);
 
 	c->fd = fd;
-	c->pass = c->passed = -1;
+	c->mem.pass = c->mem.passed = -1;
 	c->local = net_is_unix(fd);
 	c->began = clock_now();
 	c->id = id;
 	c->handler = handler;
 	c->ctx = ctx;
-	c->out_last = &c->out;
+	c->to_write.out_last = &c->to_write.out;
 	net_peer_text(fd, c->peer);
 	return c;
 }
@@ -69,11 +69,11 @@ enum err_code conn_check(struct conn *c, int64_t now, struct err *e)
 /* Take a message of n bytes from the look-ahead; NULL: it is not complete yet. */
 static const uint8_t *next_handshake_message(struct conn *c, size_t n)
 {
-	const uint8_t *p = c->look + c->look_at;
+	const uint8_t *p = c->look + c->in.look_at;
 
-	if (c->look_len - c->look_at < n)
+	if (c->in.look_len - c->in.look_at < n)
 		return NULL;
-	c->look_at += n;
+	c->in.look_at += n;
 	return p;
 }
 
@@ -133,7 +133,7 @@ static enum err_code on_msg1(struct conn *c, struct err *e)
 			conn_queue_raw(c, msg2, sizeof msg2);
 		return rc;
 	}
-	c->may_share = reply.shares && c->local;
+	c->mem.may_share = reply.shares && c->local;
 	rc = handshake_server_write2(c->hs_server, HS_OK, &reply, msg2, &c->session, e);
 	if (rc)
 		return rc;

@@ -15,13 +15,13 @@
 enum err_code conn_share(struct conn *c, struct err *e)
 {
 	struct record r = { .type = REC_SHARE };
-	enum err_code rc = shm_new(&c->shm, &c->pass, e);
+	enum err_code rc = shm_new(&c->mem.shm, &c->mem.pass, e);
 
 	if (rc)
 		return rc;
 	conn_send(c, &r, NULL);
 	/* After this record the server reads only wakes from the socket. */
-	c->shares_out = true;
+	c->mem.shares_out = true;
 	return ERR_OK;
 }
 
@@ -31,18 +31,18 @@ static enum err_code accept_offer(struct conn *c, struct err *e)
 	struct record r = { .type = REC_SHARE };
 	enum err_code rc;
 
-	if (!c->may_share)
+	if (!c->mem.may_share)
 		return err_set(e, ERR_PROTO,
 		    "%s wants to share memory, which it was told is not done", c->peer);
-	if (c->passed < 0 || c->shm)
+	if (c->mem.passed < 0 || c->mem.shm)
 		return err_set(e, ERR_PROTO, "%s shares memory that has not come", c->peer);
-	rc = shm_join(c->passed, &c->shm, e);
-	close(c->passed);
-	c->passed = -1;
+	rc = shm_join(c->mem.passed, &c->mem.shm, e);
+	close(c->mem.passed);
+	c->mem.passed = -1;
 	if (rc)
 		return rc;
 	conn_send(c, &r, NULL);
-	c->shares_out = true;
+	c->mem.shares_out = true;
 	return ERR_OK;
 }
 
@@ -52,23 +52,23 @@ enum err_code conn_shared(struct conn *c, struct err *e)
 
 	if (c->server)
 		rc = accept_offer(c, e);
-	else if (!c->shares_out || c->shares_in)
+	else if (!c->mem.shares_out || c->mem.shares_in)
 		rc = err_set(e, ERR_PROTO, "%s shares memory that was not offered", c->peer);
 	if (rc)
 		return rc;
-	c->shares_in = true;
+	c->mem.shares_in = true;
 	/* Any further bytes that were read from the socket are wakes. */
-	c->look_at = c->look_len = 0;
+	c->in.look_at = c->in.look_len = 0;
 	return ERR_OK;
 }
 
 void conn_unshare(struct conn *c)
 {
-	shm_free(c->shm);
-	if (c->pass >= 0)
-		close(c->pass);
-	if (c->passed >= 0)
-		close(c->passed);
+	shm_free(c->mem.shm);
+	if (c->mem.pass >= 0)
+		close(c->mem.pass);
+	if (c->mem.passed >= 0)
+		close(c->mem.passed);
 }
 
 static enum err_code wake_peer(struct conn *c, struct err *e)
@@ -83,7 +83,9 @@ static enum err_code wake_peer(struct conn *c, struct err *e)
 
 uint8_t *conn_room_shared(struct conn *c, uint32_t len)
 {
-	uint8_t *at = c->shares_out && !c->out ? shm_reserve(c->shm, RECORD_HEADER + len) : NULL;
+	uint8_t *at = c->mem.shares_out && !c->to_write.out
+	    ? shm_reserve(c->mem.shm, RECORD_HEADER + len)
+	    : NULL;
 
 	return at ? at + RECORD_HEADER : NULL;
 }
@@ -92,27 +94,27 @@ void conn_commit_shared(struct conn *c, uint8_t *room, const struct record *r)
 {
 	record_encode(r, room - RECORD_HEADER);
 	c->bytes_out += RECORD_HEADER + r->len;
-	c->must_wake |= shm_commit(c->shm, RECORD_HEADER + r->len);
+	c->mem.must_wake |= shm_commit(c->mem.shm, RECORD_HEADER + r->len);
 }
 
 enum err_code conn_write_shared(struct conn *c, struct err *e)
 {
 	struct out *o;
 
-	for (c->starved = false; (o = c->out); conn_written(c, o->total)) {
-		uint8_t *at = shm_reserve(c->shm, o->total);
+	for (c->mem.starved = false; (o = c->to_write.out); conn_written(c, o->total)) {
+		uint8_t *at = shm_reserve(c->mem.shm, o->total);
 
-		c->starved = !at;
+		c->mem.starved = !at;
 		if (!at)
 			break;
 		memcpy(at, o->head, RECORD_HEADER);
 		if (o->len)
 			memcpy(at + RECORD_HEADER, o->payload, o->len);
-		c->must_wake |= shm_commit(c->shm, o->total);
+		c->mem.must_wake |= shm_commit(c->mem.shm, o->total);
 	}
-	if (!c->must_wake)
+	if (!c->mem.must_wake)
 		return ERR_OK;
-	c->must_wake = false;
+	c->mem.must_wake = false;
 	return wake_peer(c, e);
 }
 
@@ -130,7 +132,7 @@ static enum err_code drain_wakes(struct conn *c, bool *end, struct err *e)
 		n = recv(c->fd, c->look, sizeof c->look, MSG_DONTWAIT);
 	while ((n == (ssize_t)sizeof c->look && --left) || (n < 0 && errno == EINTR));
 	*end = n == 0;
-	c->starved = false;
+	c->mem.starved = false;
 	return n >= 0 || errno == EAGAIN ? ERR_OK : err_sys(e, ERR_CLOSED, "read from %s", c->peer);
 }
 
@@ -146,14 +148,14 @@ static enum err_code take_shared_record(struct conn *c, const uint8_t *at, size_
 	rc = conn_begin(c, head, e);
 	if (rc)
 		return rc;
-	*taken = RECORD_HEADER + c->cur.len;
+	*taken = RECORD_HEADER + c->in.cur.len;
 	if (*taken > there)
 		return err_set(e, ERR_PROTO, "a record of %u bytes that is not all there, from %s",
-		    c->cur.len, c->peer);
-	if (c->cur.len)
-		memcpy(c->dst, at + RECORD_HEADER, c->cur.len);
+		    c->in.cur.len, c->peer);
+	if (c->in.cur.len)
+		memcpy(c->in.dst, at + RECORD_HEADER, c->in.cur.len);
 	c->bytes_in += *taken;
-	c->must_wake |= shm_take(c->shm, *taken);
+	c->mem.must_wake |= shm_take(c->mem.shm, *taken);
 	return conn_deliver(c, e);
 }
 
@@ -161,10 +163,10 @@ enum err_code conn_read_shared(struct conn *c, struct err *e)
 {
 	size_t budget = READ_BUDGET, there, taken = 0;
 	bool broken, end = false;
-	enum err_code rc = c->held || shm_is_empty(c->shm) ? drain_wakes(c, &end, e) : ERR_OK;
+	enum err_code rc = c->held || shm_is_empty(c->mem.shm) ? drain_wakes(c, &end, e) : ERR_OK;
 
 	while (!rc && !c->held && taken < budget) {
-		const uint8_t *at = shm_peek(c->shm, &there, &broken);
+		const uint8_t *at = shm_peek(c->mem.shm, &there, &broken);
 
 		budget -= taken;
 		taken = 0;
@@ -175,37 +177,37 @@ enum err_code conn_read_shared(struct conn *c, struct err *e)
 			rc = take_shared_record(c, at, there, &taken, e);
 		else if (end)
 			rc = err_set(e, ERR_CLOSED, "%s closed the connection", c->peer);
-		else if (c->watched || shm_doze(c->shm))
+		else if (c->mem.watched || shm_doze(c->mem.shm))
 			break;
 	}
 	/* Nothing is left, perhaps because the budget ended with the last record: have the next
 	 * record wake us. */
-	if (!rc && !c->held && !c->watched && shm_is_empty(c->shm))
-		shm_doze(c->shm);
+	if (!rc && !c->held && !c->mem.watched && shm_is_empty(c->mem.shm))
+		shm_doze(c->mem.shm);
 	/* Until our answer REC_SHARE has been written, the client would read a wake as a part of
 	 * it. */
-	if (rc || !c->must_wake || (c->out && !c->out->shared))
+	if (rc || !c->mem.must_wake || (c->to_write.out && !c->to_write.out->shared))
 		return rc;
-	c->must_wake = false;
+	c->mem.must_wake = false;
 	return wake_peer(c, e);
 }
 
 bool conn_has_offered(const struct conn *c)
 {
-	return !c->server && c->shares_out && !c->shares_in;
+	return !c->server && c->mem.shares_out && !c->mem.shares_in;
 }
 
 bool conn_ready(const struct conn *c)
 {
-	return c->shares_in && !c->held && !shm_is_empty(c->shm);
+	return c->mem.shares_in && !c->held && !shm_is_empty(c->mem.shm);
 }
 
 void conn_watch(struct conn *c)
 {
-	c->watched = true;
+	c->mem.watched = true;
 }
 
 bool conn_doze(struct conn *c)
 {
-	return !c->shares_in || c->held || shm_doze(c->shm);
+	return !c->mem.shares_in || c->held || shm_doze(c->mem.shm);
 }

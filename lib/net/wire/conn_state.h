@@ -41,11 +41,42 @@ struct out {
 	_Alignas(16) uint8_t room[];
 };
 
+/* The record that is received, or held. */
+struct conn_reading {
+	struct record cur;
+	/* The head of `cur` has been verified, its payload has not. */
+	bool in_payload;
+	/* dst: the place of its payload.  stage: the conn's own buffer for payloads. */
+	uint8_t *dst, *stage;
+	size_t stage_cap, got, tag_got; /* got, tag_got: bytes of payload and tag received */
+	uint8_t tag[RECORD_TAG];
+	size_t look_at, look_len; /* look[look_at .. look_len - 1] has not been used */
+};
+
+/* The queue; the record of conn_reserve; buffers that are kept for later records. */
+struct conn_writing {
+	struct out *out, **out_last, *reserved, *spare;
+	unsigned nspare;
+	size_t queued; /* bytes in the queue */
+};
+
+/* Shared memory (conn_shm.c).  pass: the descriptor to send with REC_SHARE; passed: the one that was
+ * received; -1: none.  shares_out: new records are sent through shared memory; shares_in: records are
+ * read from there.  must_wake: the other end sleeps and there is news for it. */
+struct conn_sharing {
+	struct shm *shm; /* NULL: none */
+	int pass, passed;
+	bool may_share, shares_out, shares_in, must_wake, watched;
+	bool starved; /* there is no room in it until the other end wakes us */
+	/* Reserved in it by conn_reserve; NULL: `reserved` is used. */
+	uint8_t *room;
+};
+
 struct conn {
 	struct session session; /* first: the AES state wants alignment */
 	int fd;
-	/* local: on a Unix socket.  held: `cur` waits for conn_retry.  bye: BYE has come.  spent:
-	 * the session's counters are used up.  silent: the network is. */
+	/* local: on a Unix socket.  held: the record is received and waits for conn_retry.  bye: BYE
+	 * has come.  spent: the session's counters are used up.  silent: the network is. */
 	bool server, local, held, bye, spent, silent;
 	int64_t in_flight; /* for net_is_silent */
 	int64_t began;     /* clock_now() of its creation */
@@ -58,34 +89,11 @@ struct conn {
 	struct hs_client *hs_client;
 	struct hs_client_info info;
 	uint8_t server_key[32];
-
-	/* reading */
-	struct record cur; /* the record that is received or held */
-	/* The head of `cur` has been verified, its payload has not. */
-	bool in_payload;
-	/* dst: the place of its payload.  stage: the conn's own buffer for payloads. */
-	uint8_t *dst, *stage;
-	size_t stage_cap, got, tag_got; /* got, tag_got: bytes of payload and tag received */
-	uint8_t tag[RECORD_TAG];
-	size_t look_at, look_len; /* look[look_at .. look_len - 1] has not been used */
 	uint64_t bytes_in, bytes_out;
 
-	/* writing */
-	/* The queue; the record of conn_reserve; buffers that are kept for later records. */
-	struct out *out, **out_last, *reserved, *spare;
-	unsigned nspare;
-	size_t queued; /* bytes in the queue */
-
-	/* Shared memory (conn_shm.c).  pass: the descriptor to send with REC_SHARE; passed: the one
-	 * that was received; -1: none.  shares_out: new records are sent through shared memory;
-	 * shares_in: records are read from there.  must_wake: the other end sleeps and there is
-	 * news for it. */
-	struct shm *shm; /* NULL: none */
-	int pass, passed;
-	bool may_share, shares_out, shares_in, must_wake, watched;
-	bool starved; /* there is no room in it until the other end wakes us */
-	/* Reserved in it by conn_reserve; NULL: `reserved` is used. */
-	uint8_t *room;
+	struct conn_reading in;
+	struct conn_writing to_write;
+	struct conn_sharing mem;
 
 	char peer[NET_TEXT];
 	_Alignas(16) uint8_t look[LOOK];

@@ -340,9 +340,11 @@ static enum err_code await_last_step(struct worker *w, struct err *e)
 static enum err_code apply_ledger_settings(struct worker *w, bool *jumped, struct err *e)
 {
 	enum err_code rc = ERR_OK;
+	/* A CLOCK may wait, and another view be taken over meanwhile. */
+	const struct view *view = view_hold(w->view);
 
-	for (size_t i = 0; i < w->view->nchanges; i++) {
-		const struct view_change *r = &w->view->changes[i];
+	for (size_t i = 0; i < view->nchanges; i++) {
+		const struct view_change *r = &view->changes[i];
 		bool bsp = sync_sums_steps(&w->conf.sync);
 		uint64_t step = (uint64_t)r->step;
 
@@ -358,6 +360,7 @@ static enum err_code apply_ledger_settings(struct worker *w, bool *jumped, struc
 		w->from = w->step = step;
 		*jumped = true;
 	}
+	view_release(view);
 	atomic_store(&w->shown_settings, w->settings);
 	return rc;
 }

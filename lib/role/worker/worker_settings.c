@@ -90,9 +90,11 @@ static enum err_code apply_due(struct worker *w, bool due, bool *turned, struct 
 {
 	int64_t had = w->settings;
 	enum err_code rc = adopt_base(w, e);
+	/* A CLOCK may wait, and another view be taken over meanwhile. */
+	const struct view *view = view_hold(w->view);
 
-	for (size_t i = 0; i < w->view->nchanges; i++) {
-		const struct view_change *r = &w->view->changes[i];
+	for (size_t i = 0; i < view->nchanges; i++) {
+		const struct view_change *r = &view->changes[i];
 		bool lockstep = sync_is_lockstep(&w->job.conf.sync);
 
 		if (rc || ((lockstep || due) && (uint64_t)r->step > w->step))
@@ -100,6 +102,7 @@ static enum err_code apply_due(struct worker *w, bool due, bool *turned, struct 
 		if (r->number > w->settings)
 			rc = apply_epoch(w, r, e);
 	}
+	view_release(view);
 	*turned = w->settings != had;
 	return rc || !*turned ? rc : rebuild_from_settings(w, e);
 }

@@ -55,6 +55,8 @@ static void test_members(void)
 static void test_refusals(void)
 {
 	static const char *const bad[] = {
+		"[]",
+		"7",
 		"{\"rev\":-1}",
 		"{\"rev\":\"7\"}",
 		"{\"phase\":1}",
@@ -78,9 +80,28 @@ static void test_refusals(void)
 	}
 }
 
+/* Readers have room for so many. */
+static void test_long_list(void)
+{
+	json_t *json = json_object(), *list = json_array();
+	const struct view *v;
+	struct err e = { 0 };
+
+	json_object_set_new(json, "relays", list);
+	for (int i = 0; i < 256; i++)
+		json_array_append_new(list, json_object());
+	ok(!view_decode(json, &v, &e) && v->nrelays == 256, "256 relays");
+	view_release(v);
+	json_array_append_new(list, json_object());
+	ok(view_decode(json, &v, &e) == ERR_PROTO && strstr(e.msg, "at most 256"), "not more: %s",
+	    e.msg);
+	json_decref(json);
+}
+
 int main(void)
 {
 	test_members();
+	test_long_list();
 	test_refusals();
 	return tap_done();
 }

@@ -65,8 +65,12 @@ static enum err_code decode_list(const char *what, const struct field *f, const 
 	uint64_t n = 0;
 	enum err_code rc;
 
-	if (v && !json_is_array(v))
-		return refuse_member(what, f, "a list", e);
+	if (v && (!json_is_array(v) || json_array_size(v) > (size_t)f->most)) {
+		char want[64];
+
+		snprintf(want, sizeof want, "a list of at most %" PRId64, f->most);
+		return refuse_member(what, f, want, e);
+	}
 	rc = fields_decode_list(what, f->of, v, &list, &n, e);
 	memcpy(member, &list, sizeof list);
 	memcpy(member + 8, &n, sizeof n);
@@ -112,7 +116,9 @@ enum err_code fields_decode(const char *what, const struct field *f, const json_
     struct err *e)
 {
 	char *at = out;
-	enum err_code rc = ERR_OK;
+	enum err_code rc = json_is_object(json)
+	    ? ERR_OK
+	    : err_set(e, ERR_PROTO, "message \"%s\": it is no object", what);
 
 	for (; f->key && !rc; at += member_bytes(f), f++) {
 		const json_t *v = json_object_get(json, f->key);

@@ -21,20 +21,26 @@ enum field_type {
 struct field {
 	const char *key; /* on the wire; NULL ends the table */
 	enum field_type type;
-	int64_t least, most, missing; /* of an integer: bounds, and its value when it is absent */
-	const struct field *of;       /* of a list or an object: the table of one object */
+	int64_t least, most,
+	    missing;            /* of an integer: bounds, and its value when it is absent; of a
+	                               * list, most: the greatest number of objects */
+	const struct field *of; /* of a list or an object: the table of one object */
 };
 
 #define FIELDS_INT(member, least, most, missing) \
 	{ \
 #member, FIELD_INT, least, most, missing, NULL \
 	}
+#define FIELDS_LIST(key, most, of) \
+	{ \
+		key, FIELD_LIST, 0, most, 0, of \
+	}
 #define FIELDS_OTHER(key, type, of) \
 	{ \
 		key, type, 0, 0, 0, of \
 	}
 
-/* Decodes an object; what: its name, for errors. Texts and documents belong to `json`. *out must be
+/* Decodes an object; what: its name, for errors. json may be anything. Texts and documents belong to `json`. *out must be
  * released with fields_release, also after an error. ERR_PROTO: a member has the wrong type or is out
  * of bounds. */
 enum err_code fields_decode(const char *what, const struct field *f, const json_t *json, void *out,

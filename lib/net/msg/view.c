@@ -15,7 +15,7 @@
 #define TEXT(member)                      FIELDS_OTHER(#member, FIELD_TEXT, NULL),
 #define TEXT_AS(member, key)              FIELDS_OTHER(key, FIELD_TEXT, NULL),
 #define DOC(member)                       FIELDS_OTHER(#member, FIELD_DOC, NULL),
-#define LIST(member, name)                FIELDS_OTHER(#member, FIELD_LIST, fields_##name),
+#define LIST(member, name, most)          FIELDS_LIST(#member, most, fields_##name),
 #define OBJECT(member, name)              FIELDS_OTHER(#member, FIELD_OBJECT, fields_##name),
 #define END(name) \
 	FIELDS_OTHER(NULL, FIELD_DOC, NULL) \

@@ -22,7 +22,7 @@
 #define TEXT(member)                      const char *member;
 #define TEXT_AS(member, key)              const char *member;
 #define DOC(member)                       const json_t *member;
-#define LIST(member, name) \
+#define LIST(member, name, most) \
 	const struct name *member; \
 	uint64_t n##member;
 #define OBJECT(member, name) const struct name *member;

@@ -285,7 +285,7 @@ static enum err_code listen_tcp(const char *addr, const struct listen_how *how, 
 		    "%s is in use by another process: choose another port, "
 		    "or port 0 to let the system choose",
 		    addr);
-	if (why == EADDRNOTAVAIL && how->control)
+	if (why == EADDRNOTAVAIL)
 		return err_set(e, ERR_CONFIG,
 		    "%s is not an address of this host: listen on one of "
 		    "those that `ip addr` shows, or on 127.0.0.1",

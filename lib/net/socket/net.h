@@ -23,7 +23,7 @@ enum err_code net_listen(const char *addr, int backlog, int *fd, char bound[stat
 
 /* As net_listen, for the control plane. A Unix socket is for this user alone: its directory must
  * belong to us or root and must not be writable by others (ERR_CONFIG). On TCP, [::] is
- * IPv6 alone, and an address that is not of this host is ERR_CONFIG, too. */
+ * IPv6 alone. */
 enum err_code net_listen_control(const char *addr, int *fd, struct err *e);
 
 /* Gives a name by which bind(2) and connect(2) reach the Unix socket at path, of any length: the

@@ -16,8 +16,9 @@
  * their own.
  *
  * Locks (their order is in core/lock.def): `lock` covers every member of struct host that is not
- * atomic, except members that never change after host_start and modules that have a lock of their own (`sessions`, `board`). A
- * thread that holds `lock` may take these locks, and holds none of them when it asks for `lock`:
+ * atomic, except members that never change after host_start and modules that have a lock of their
+ * own (`sessions`, `board`). A thread that holds `lock` may take these locks, and holds none of
+ * them when it asks for `lock`:
  *
  *   server->keys.lock             to read the keys (host_view.c, routes_key.c, file_service.c)
  *   the HTTP server's `lock`      in http_server_kick, and libmicrohttpd's own locks inside it

@@ -116,9 +116,9 @@ static enum err_code choose_listen_address(const struct allreduce_config *cfg,
 	return listen_address_choose(&choice, out, &why, e);
 }
 
-/* Path of a Unix socket in the run directory, named after the rank (by_slot) or the process; without
- * a run directory out stays as it is. The rank's path is preferred where it is known and free: the socket of a killed worker is then
- * replaced. */
+/* Path of a Unix socket in the run directory, named after the rank (by_slot) or the process;
+ * without a run directory out stays as it is. The rank's path is preferred where it is known and
+ * free: the socket of a killed worker is then replaced. */
 static void name_ring_socket(const struct allreduce_config *cfg, bool by_slot,
     char out[static NET_TEXT])
 {

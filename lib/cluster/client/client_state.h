@@ -97,7 +97,7 @@ struct link {
 	struct buf announced, clocked;
 };
 
-/* What differs between the client of a worker or tool (client_worker.c) and that of a relay
+/* The functions that differ between the client of a worker or tool (client_worker.c) and that of a relay
  * (relayed.c).  The functions are called on the owner's thread, and none may block. */
 struct client_ops {
 	uint8_t role; /* what the client says in the handshake */
@@ -150,7 +150,7 @@ struct route {
 	int64_t down_since;
 };
 
-/* What lossy codecs and filters have left for later pushes. */
+/* Values that lossy codecs and filters have left for later pushes. */
 struct client_feedback {
 	/* by dense table: what codecs left out, and the velocity of codecs with momentum; NULL:
 	 * nothing yet */
@@ -172,7 +172,7 @@ struct client_clock {
 	uint32_t confirmed;
 };
 
-/* What the answers have said beside what was asked. */
+/* News that came with answers, beside the answers. */
 struct client_seen {
 	uint32_t members;     /* membership entries; see client_members */
 	int64_t first_answer; /* when the first answer of this wait came; 0: none yet */

@@ -40,7 +40,7 @@
  * with the client for the next one. */
 enum request_state { REQUEST_NEW, REQUEST_QUEUED, REQUEST_SENT, REQUEST_STRAY };
 
-/* What answers a request: a receipt names the push, an answer to a pull repeats its seq. */
+/* The numbers by which an answer finds its request: a receipt names the push, an answer to a pull repeats its seq. */
 enum request_class { REQUEST_PUSH, REQUEST_PULL, REQUEST_CLOCK, REQUEST_DONE, REQUEST_CLASSES };
 
 struct request;

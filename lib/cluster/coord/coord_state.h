@@ -274,7 +274,7 @@ struct coord_data {
 	uint64_t leases; /* number of the last lease change; goes on over restarts */
 };
 
-/* What the coordinator hears of servers: whether silence is theirs or its own. */
+/* Signs that tell whether it is the servers that are silent, or the coordinator that is deaf. */
 struct coord_hearing {
 	bool deaf;     /* an event has told that no server is heard */
 	bool doubts;   /* the result of coord_tick */

@@ -134,7 +134,7 @@ struct part_load {
 	uint64_t measured; /* steps for which shard_part_load saw this server as the head */
 };
 
-/* What checkpoints have of it. */
+/* The partition in checkpoints. */
 struct part_saved {
 	/* The last full snapshot of the rows: its mark, the row policy's clock at that time, and
 	 * the update rule whose state it has. A delta checkpoint takes only rows that changed

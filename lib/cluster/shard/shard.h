@@ -83,7 +83,7 @@ struct shard_config {
 	 * is booked when it comes. Sparse rows come later, and pushes that would make too many are
 	 * refused. */
 	uint64_t mem_limit;
-	/* What it does with pushes, and where its values come from; NULL: shard_store_ops. */
+	/* The use of pushes and the source of values (shard_ops.h); NULL: shard_store_ops. */
 	const struct shard_ops *ops;
 	void *own; /* for `ops` */
 	/* Something changed that a caller who was answered SHARD_HOLD may wait for. Called without

@@ -2,7 +2,7 @@
 #ifndef SHARD_SHARD_OPS_H
 #define SHARD_SHARD_OPS_H
 
-/* What a shard makes of the pushes that it takes, and where pulled values come from. A store applies
+/* The use that a shard makes of pushes, and the source of the values that are pulled. A store applies
  * the pushes and shows its own values (shard_store_ops, store_ops.c). A relay sends their sum to the
  * servers and shows what came from there (role/relay/relay_shard.c). An implementation may include
  * part.h, gate.h and copy.h.

@@ -10,14 +10,14 @@
  * and begin the handshake.  No state and no locks, but for struct dial_backoff, which belongs to
  * the owner of the session. */
 
-/* Whom to dial. */
+/* The server to dial. */
 struct dial_target {
 	const char *tcp; /* "host:port" (or "unix:PATH" in full); "": it has no such address */
 	const char *unix_path; /* its Unix socket, if it is on this host; else "" or NULL */
 	const uint8_t *key;    /* its public key, KEY_BYTES */
 	const struct transport *transport;
 	const struct conn_identity *id; /* borrowed for the session's life */
-	/* What we say in the handshake; dial sets its cluster. */
+	/* Our part of the handshake; dial sets its cluster. */
 	struct hs_client_info info;
 };
 
@@ -30,7 +30,7 @@ const char *dial_address(const struct dial_target *to, char out[static DIAL_TEXT
  * to resolve a name.  ERR_UNREACH; ERR_CONFIG: the address is malformed. */
 enum err_code dial(const struct dial_target *to, const struct conn_handler *handler, void *ctx,
     struct conn **out, struct err *e);
-/* The same, but wait until the connection is made, so that an error names the address: for at most
+/* Dial and wait until the connection is made, so that an error names the address: for at most
  * `patience` ns, and while over(over_ctx) is false, which is asked every 20 ms (NULL: never).
  * ERR_STOPPED: it became true. */
 enum err_code dial_and_wait(const struct dial_target *to, int64_t patience, bool (*over)(void *),

@@ -15,7 +15,7 @@
 /* Recent sums whose outcomes a partition remembers. */
 #define OUTCOMES 4u
 
-/* What the relay keeps beside struct shard. */
+/* State of the relay beside struct shard. */
 struct relay_shard {
 	uint64_t mem_limit;           /* bytes of fetched rows; 0: no limit */
 	_Atomic uint64_t fetched;     /* bytes of the rows that are kept for pulls */

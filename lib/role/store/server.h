@@ -15,7 +15,7 @@
  * are in server_state.h. */
 struct server;
 
-/* What a server process is besides a coordinator; see server_role.h. */
+/* A store or a relay; see server_role.h. */
 struct server_role;
 extern const struct server_role store_role;
 
@@ -27,7 +27,7 @@ struct server_config {
 	bool coordinator, store;
 	/* The zone of this process; a relay serves the workers of its zone.  NULL: none. */
 	const char *zone;
-	/* What it is besides a coordinator (server_role.h); NULL: nothing. */
+	/* The process is this beside, or without, a coordinator; NULL: a coordinator alone. */
 	const struct server_role *role;
 	int index; /* the number that the store asks for; -1: any */
 	/* TCP address of the data plane; NULL: by the configuration. */

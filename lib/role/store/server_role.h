@@ -2,14 +2,14 @@
 #ifndef STORE_SERVER_ROLE_H
 #define STORE_SERVER_ROLE_H
 
-/* What a server process is besides a coordinator: a store (store.c) or a relay (role/relay/relay.c).
+/* The two kinds of server processes that hold partitions: a store (store.c) and a relay (role/relay/relay.c).
  * The sessions, I/O threads and keys of server_state.h are the same for both; this is what differs. */
 
 #include "shard/sum_body.h"
 #include "store/server_state.h"
 
-/* Where the clocks of a relay's workers go, and where it gets values from: the servers, or the relay
- * above. All functions may be called by any thread. */
+/* The servers, or the relay, above a relay: they get the clocks of its workers and give it values.
+ * All functions may be called by any thread. */
 struct server_upstream {
 	/* Passes a clock on. Its acknowledgement may be sent when acked() is at least the returned
 	 * number; io_threads_wake is called when acked() has grown. */

@@ -240,7 +240,7 @@ struct server_keys {
 	struct given *given;
 };
 
-/* What the agent's thread alone uses. */
+/* State that only the agent's thread uses. */
 struct server_agent_state {
 	unsigned relay; /* the number of this relay */
 	/* store_settings.c: the configuration in force, the number of its settings epoch, and the
@@ -276,7 +276,7 @@ struct server_layout {
 	_Atomic bool members_known; /* a view has told which worker holds which rank */
 };
 
-/* What the configuration allows, and what sessions may take. */
+/* Limits of the configuration and of sessions. */
 struct server_limits {
 	_Atomic uint64_t mem_limit; /* bytes, by the configuration; 0: none */
 	_Atomic bool sparse;        /* there are, or were, sparse tables */
@@ -547,7 +547,7 @@ json_t *store_stats(void *server);
 /* session_keys.c: replace the ring by the keys of a view, or of a "keys" message, and cut sessions
  * whose key is gone.  The agent's thread. */
 void session_keys_take(struct server *s, const struct view_key *keys, size_t n, uint64_t made);
-/* The same, from the message "keys". */
+/* Takes the keys of the message "keys" in the same way. */
 void session_keys_take_message(struct server *s, const struct message_keys *m);
 
 #endif

@@ -43,7 +43,7 @@ struct worker_ops {
 	 * this worker holds. Only when can_score. w->params.rows is as before afterwards. */
 	enum err_code (
 	    *score)(struct worker *w, bool dense_here, struct eval_result *out, struct err *e);
-	/* What the user can do about a lost rank: the end of a message, or "". Does not block. */
+	/* Advice to the user about a lost rank: the end of a message, or "". Does not block. */
 	const char *(*advise_restart)(const struct worker *w);
 	/* Frees w->own. */
 	void (*release)(struct worker *w);

@@ -17,17 +17,12 @@ static enum err_code call_score(struct ps *p, struct eval_result *out, struct er
 		return err_set(e, ERR_STOPPED, "interrupted");
 	if (p->score(p, p->score_ctx, &s))
 		return err_set(e, ERR_FAILED, "the program cannot score the model");
-	*out = (struct eval_result){ .examples = s.examples,
-		.loss = s.loss,
-		.accuracy = s.accuracy,
-		.auc = s.auc,
-		.rmse = s.rmse,
-		.r2 = s.r2,
-		.has_loss = isfinite(s.loss),
-		.has_accuracy = isfinite(s.accuracy),
-		.has_auc = isfinite(s.auc),
-		.has_rmse = isfinite(s.rmse),
-		.has_r2 = isfinite(s.r2) };
+	*out = (struct eval_result){ .examples = s.examples };
+	metrics_set(out, METRIC_loss, s.loss);
+	metrics_set(out, METRIC_accuracy, s.accuracy);
+	metrics_set(out, METRIC_auc, s.auc);
+	metrics_set(out, METRIC_rmse, s.rmse);
+	metrics_set(out, METRIC_r2, s.r2);
 	return ERR_OK;
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/json.h"
 #include "core/mem.h"
+#include "metric/metric.h"
 
 /* A line of metrics.jsonl is about 700 bytes. */
 #define LINE_MAX_BYTES 8192
@@ -17,8 +18,6 @@ static const char *const column[] = { "seconds", "step", "train_loss", "examples
 #define COLUMNS (sizeof column / sizeof *column)
 /* The first OF_STATUS columns are members of a status of the same name. */
 #define OF_STATUS 8
-
-static const char *const score_name[] = { "accuracy", "auc", "r2", "rmse" };
 
 struct web_curve {
 	double point[WEB_CURVE_POINTS][COLUMNS];
@@ -51,9 +50,9 @@ static void drop_every_other_point(struct web_curve *c)
 
 static double find_score(struct web_curve *c, const json_t *eval)
 {
-	for (size_t i = 0; !c->score && i < sizeof score_name / sizeof *score_name; i++)
-		if (json_is_number(json_object_get(eval, score_name[i])))
-			c->score = score_name[i];
+	for (int k = METRIC_loss + 1; !c->score && k < METRICS; k++)
+		if (json_is_number(json_object_get(eval, metric_name[k])))
+			c->score = metric_name[k];
 	return c->score ? json_num(eval, c->score, (double)NAN) : (double)NAN;
 }
 

@@ -60,25 +60,28 @@ static void test_two_class_metrics(void)
 	metrics_init(&m, MODEL_TWO, 1);
 	feed(&m, 1, score, y, NULL);
 	metrics_finish(&m, &r);
-	ok(r.has_auc && fabs(r.auc - auc) < 1e-12 && auc > 0.6,
+	ok(r.has[METRIC_auc] && fabs(r.value[METRIC_auc] - auc) < 1e-12 && auc > 0.6,
 	    "auc is the share of pairs in order, "
 	    "%.6f",
 	    auc);
-	ok(r.has_accuracy && r.accuracy == (double)right / EXAMPLES && r.examples == EXAMPLES,
+	ok(r.has[METRIC_accuracy] && r.value[METRIC_accuracy] == (double)right / EXAMPLES &&
+	        r.examples == EXAMPLES,
 	    "accuracy is the share above or below 1/2 rightly");
-	ok(r.has_loss && fabs(r.loss - 0.25) < 1e-12 && !r.has_rmse && !r.has_r2,
+	ok(r.has[METRIC_loss] && fabs(r.value[METRIC_loss] - 0.25) < 1e-12 && !r.has[METRIC_rmse] &&
+	        !r.has[METRIC_r2],
 	    "loss is the mean");
 	metrics_release(&m);
 
 	metrics_init(&m, MODEL_CLASSES, 2);
 	feed(&m, 2, both, NULL, label);
 	metrics_finish(&m, &c);
-	ok(c.has_auc && c.auc == r.auc && fabs(c.accuracy - r.accuracy) < 0.02,
+	ok(c.has[METRIC_auc] && c.value[METRIC_auc] == r.value[METRIC_auc] &&
+	        fabs(c.value[METRIC_accuracy] - r.value[METRIC_accuracy]) < 0.02,
 	    "two classes with two scores have the same auc");
 	both[7] = NAN;
 	feed(&m, 2, both, NULL, label);
 	metrics_finish(&m, &c);
-	ok(!c.has_auc && c.has_accuracy && c.examples == 2 * EXAMPLES,
+	ok(!c.has[METRIC_auc] && c.has[METRIC_accuracy] && c.examples == 2 * EXAMPLES,
 	    "no auc with a NaN among scores");
 	metrics_release(&m);
 
@@ -86,10 +89,11 @@ static void test_two_class_metrics(void)
 		y[i] = 1;
 	metrics_init(&m, MODEL_TWO, 1);
 	metrics_finish(&m, &r);
-	ok(!r.has_loss && !r.has_accuracy && !r.has_auc, "nothing is known of no examples");
+	ok(!r.has[METRIC_loss] && !r.has[METRIC_accuracy] && !r.has[METRIC_auc],
+	    "nothing is known of no examples");
 	feed(&m, 1, score, y, NULL);
 	metrics_finish(&m, &r);
-	ok(!r.has_auc && r.has_accuracy, "no auc where all are of one class");
+	ok(!r.has[METRIC_auc] && r.has[METRIC_accuracy], "no auc where all are of one class");
 	metrics_release(&m);
 }
 
@@ -113,9 +117,11 @@ static void test_other_metrics(void)
 	metrics_init(&m, MODEL_REAL, 1);
 	feed(&m, 1, score, y, NULL);
 	metrics_finish(&m, &r);
-	ok(r.has_rmse && fabs(r.rmse - sqrt(error / EXAMPLES)) < 1e-10 && r.has_r2 &&
-	        fabs(r.r2 - (1 - error / spread)) < 1e-9 && !r.has_accuracy && !r.has_auc,
-	    "rmse %.4f and r2 %.4f are the two-pass ones", r.rmse, r.r2);
+	ok(r.has[METRIC_rmse] && fabs(r.value[METRIC_rmse] - sqrt(error / EXAMPLES)) < 1e-10 &&
+	        r.has[METRIC_r2] && fabs(r.value[METRIC_r2] - (1 - error / spread)) < 1e-9 &&
+	        !r.has[METRIC_accuracy] && !r.has[METRIC_auc],
+	    "rmse %.4f and r2 %.4f are the two-pass ones", r.value[METRIC_rmse],
+	    r.value[METRIC_r2]);
 	metrics_release(&m);
 
 	for (size_t i = 0; i < EXAMPLES; i++) {
@@ -131,7 +137,7 @@ static void test_other_metrics(void)
 	metrics_init(&m, MODEL_CLASSES, 3);
 	feed(&m, 3, score, NULL, label);
 	metrics_finish(&m, &r);
-	ok(r.accuracy == (double)right / EXAMPLES && !r.has_auc,
+	ok(r.value[METRIC_accuracy] == (double)right / EXAMPLES && !r.has[METRIC_auc],
 	    "accuracy of three classes, first of "
 	    "equals");
 	metrics_release(&m);

@@ -44,15 +44,9 @@ static const struct family cluster_families[] = {
 };
 
 static const struct family eval_families[] = {
-	{ "ps_cluster_eval_loss", "gauge", "Loss of the last evaluation.", "loss" },
-	{ "ps_cluster_eval_accuracy", "gauge", "Accuracy of the last evaluation, 0 to 1.",
-	    "accuracy" },
-	{ "ps_cluster_eval_auc", "gauge", "Area under the ROC curve of the last evaluation.",
-	    "auc" },
-	{ "ps_cluster_eval_rmse", "gauge", "Root mean square error of the last evaluation.",
-	    "rmse" },
-	{ "ps_cluster_eval_r2", "gauge", "Coefficient of determination of the last evaluation.",
-	    "r2" },
+#define METRIC(name, help) { "ps_cluster_eval_" #name, "gauge", help, #name },
+#include "metric/metric.def"
+#undef METRIC
 };
 
 static const struct family checkpoint_families[] = {

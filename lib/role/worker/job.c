@@ -291,16 +291,9 @@ json_t *job_eval_json(const struct eval_result *r)
 {
 	json_t *o = json_object();
 
-	if (r->has_loss)
-		json_object_set_new(o, "loss", json_of_num(r->loss));
-	if (r->has_accuracy)
-		json_object_set_new(o, "accuracy", json_of_num(r->accuracy));
-	if (r->has_auc)
-		json_object_set_new(o, "auc", json_of_num(r->auc));
-	if (r->has_rmse)
-		json_object_set_new(o, "rmse", json_of_num(r->rmse));
-	if (r->has_r2)
-		json_object_set_new(o, "r2", json_of_num(r->r2));
+	for (int k = 0; k < METRICS; k++)
+		if (r->has[k])
+			json_object_set_new(o, metric_name[k], json_of_num(r->value[k]));
 	json_object_set_new(o, "examples", json_integer((json_int_t)r->examples));
 	return o;
 }

@@ -287,17 +287,10 @@ static enum err_code read_line(struct program *p, char line[static LINE_MAX_BYTE
 	}
 }
 
-/* Parses "loss 0.31 examples 64 ..." into *r, and sets has_ for what is there; unknown names are
+/* Parses "loss 0.31 examples 64 ..." into *r, and sets `has` for what is there; unknown names are
  * ignored. */
 static enum err_code parse_numbers(char *at, struct eval_result *r, struct err *e)
 {
-	struct {
-		const char *name;
-		double *to;
-		bool *has;
-	} known[] = { { "loss", &r->loss, &r->has_loss },
-		{ "accuracy", &r->accuracy, &r->has_accuracy }, { "auc", &r->auc, &r->has_auc },
-		{ "rmse", &r->rmse, &r->has_rmse }, { "r2", &r->r2, &r->has_r2 } };
 	char *save, *name = strtok_r(at, " \t\r", &save), *value;
 
 	for (; name; name = strtok_r(NULL, " \t\r", &save)) {
@@ -308,15 +301,15 @@ static enum err_code parse_numbers(char *at, struct eval_result *r, struct err *
 		if (strcmp(name, "examples") == 0 && !num_uint(value, UINT64_MAX, &r->examples))
 			return err_set(e, ERR_FORMAT,
 			    "the program says \"examples %.40s\": that is no count", value);
-		for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+		for (int k = 0; k < METRICS; k++) {
 			char *end;
 
-			if (strcmp(name, known[i].name) != 0)
+			if (strcmp(name, metric_name[k]) != 0)
 				continue;
 			/* NaN is accepted here: the worker fails the job for it with a message of
 			 * its own. */
-			*known[i].to = strtod(value, &end);
-			*known[i].has = true;
+			r->value[k] = strtod(value, &end);
+			r->has[k] = true;
 			if (*end || end == value)
 				return err_set(e, ERR_FORMAT,
 				    "the program says \"%s %.40s\": that is no number", name,
@@ -450,7 +443,7 @@ static double ask_gradient(void *ctx, const struct batch *b, const float *const 
 	enum err_code rc = ask_numbers(p, about, p->of_step, params, &r, &p->fault);
 
 	free(about);
-	if (!rc && !r.has_loss)
+	if (!rc && !r.has[METRIC_loss])
 		rc = err_set(&p->fault, ERR_FORMAT,
 		    "the program answers \"ok\" without its loss: wanted is \"ok loss NUMBER examples NUMBER\"");
 	if (!rc && r.examples && r.examples != b->rows)
@@ -461,7 +454,7 @@ static double ask_gradient(void *ctx, const struct batch *b, const float *const 
 		rc = program_files_read_grads(&p->files, p->of_step, grads, &p->fault);
 	if (!rc)
 		p->fault = (struct err){ 0 };
-	return rc ? (double)NAN : r.loss;
+	return rc ? (double)NAN : r.value[METRIC_loss];
 }
 
 const struct model_outside *program_outside(const struct program *p)

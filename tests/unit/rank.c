@@ -15,9 +15,12 @@ static enum err_code in(const char *variables)
 
 	clearenv();
 	snprintf(copy, sizeof copy, "%s", variables);
-	while ((one = strsep(&at, "|")) != NULL)
-		if (*one)
-			putenv(strdup(one));
+	while ((one = strsep(&at, "|")) != NULL) {
+		const char *name = strsep(&one, "=");
+
+		if (one)
+			setenv(name, one, 1);
+	}
 	rank_init(&r);
 	e = (struct err){ 0 };
 	return rank_read_environment(&r, &e);

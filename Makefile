@@ -326,7 +326,7 @@ check-lab-free: deps ## build without the planner, the sweeps and the reports
 	@tests/lib/build-without-lab $(BUILD)/lab-free
 
 compile_commands.json: Makefile ## write the commands of the compiler, for clangd and clang-tidy
-	@FLAGS='$(STD) $(PAGE_AT)' tests/lib/compile-commands $(LINTED) > $@
+	@FLAGS='$(STD)' WEB='$(WEB)' tests/lib/compile-commands $(LINTED) > $@
 
 fuzz: $(PAGE) ## fuzz each harness with libFuzzer for FUZZ_SECONDS (60)
 	@for f in $(FUZZSRC); do n=$$(basename $$f .c); mkdir -p build/fuzz-clang; \

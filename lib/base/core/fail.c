@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "core/err.h"
 #include "core/num.h"
 #include "core/rng.h"
 

@@ -77,12 +77,13 @@ static bool resize_array(void **p, size_t n, size_t size)
 static size_t predict_room(const struct stream *s, size_t room, size_t need, uint64_t before)
 {
 	double done = stream_progress(s), all = 0;
+	size_t eighth_more = need + need / 8;
 
 	if (done > 0)
 		all = (double)before + (double)(need - before) / done * 1.02;
-	if (all > (double)(need + need / 8) && all < (double)SIZE_MAX / 2)
+	if (all > (double)eighth_more && all < (double)SIZE_MAX / 2)
 		return (size_t)all;
-	return done > 0 ? need + need / 8 : need < 2 * room ? 2 * room : need;
+	return done > 0 ? eighth_more : need < 2 * room ? 2 * room : need;
 }
 
 static enum err_code no_memory_for_examples(const struct data_build *b, const struct stream *s,

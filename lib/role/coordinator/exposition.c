@@ -15,7 +15,9 @@ double exposition_put_number(const json_t *o, const char *key)
 
 	if (json_is_true(v))
 		return 1;
-	return json_is_number(v) ? json_number_value(v) : v && json_is_null(v) ? (double)NAN : 0;
+	if (json_is_number(v))
+		return json_number_value(v);
+	return json_is_null(v) ? (double)NAN : 0;
 }
 
 /* At most 15 digits: the others are rounding errors of sums, and printing them would take most

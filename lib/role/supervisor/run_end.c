@@ -14,7 +14,6 @@
 #include "core/launch.h"
 #include "core/mem.h"
 #include "core/num.h"
-#include "rundir/result.h"
 #include "format/safetensors.h"
 #include "rundir/result.h"
 #include "rundir/rundir.h"

@@ -118,5 +118,5 @@ serve() {
 	once 1 'No space left on device' "${full[@]}" FS_ONLY=lin.run/ ps-ctl run lin.json
 	once 1 'No space left on device' "${full[@]}" FS_ONLY=lin.run/ ps-ctl start lin.json
 	once 1 'No space left on device' "${full[@]}" FS_ONLY=model.safetensors ps-ctl run lin.json
-	once 0 'No space left on device' "${full[@]}" FS_ONLY=/checkpoints/ ps-ctl run lin.json --set checkpoint_every=50
+	once 0 'No space left on device' "${full[@]}" FS_ONLY=/checkpoints/ ps-ctl run lin.json --set checkpoint_every=50 --set quota_pushes=400
 }

@@ -21,7 +21,9 @@
 #include "replica/mirror.h"
 #include "rundir/resume.h"
 #include "rundir/rundir.h"
-#include "store/service.h"
+#include "coordinator/host.h"
+#include "server/service.h"
+#include "store/store.h"
 
 /* How long a server waits, after SIGTERM, until its coordinator lets it leave; and, before that,
  * for a checkpoint. */
@@ -471,6 +473,7 @@ int main(int argc, char **argv)
 	struct rundir_watch dir = { -1, -1 };
 	struct log log;
 	int nargs, signals, code;
+	bool coordinates;
 
 	output_begin();
 	switch (opt_parse(&spec, &o, argc, argv, &nargs)) {
@@ -489,10 +492,10 @@ int main(int argc, char **argv)
 	signals = block_server_signals();
 	if (key_init(&e))
 		return report_fatal(&e);
-	cfg.coordinator = o.coordinator || o.no_store;
+	coordinates = o.coordinator || o.no_store;
 	if (take_activation_sockets(&cfg, &e))
 		return report_fatal(&e);
-	if (find_server_place(&o, nargs ? argv[1] : NULL, &cfg.coordinator, signals, &place, &e)) {
+	if (find_server_place(&o, nargs ? argv[1] : NULL, &coordinates, signals, &place, &e)) {
 		place_release(&place, &o);
 		return report_fatal(&e);
 	}
@@ -508,8 +511,8 @@ int main(int argc, char **argv)
 	atomic_store(&place.mirror_log.level, atomic_load(&log.level));
 	cfg.id = &place.id;
 	cfg.conf = place.has_conf ? &place.conf : NULL;
-	cfg.store = !o.no_store && !o.relay;
-	cfg.role = o.relay ? &relay_role : cfg.store ? &store_role : NULL;
+	cfg.coordinator = coordinates ? &coordinator_role : NULL;
+	cfg.role = o.relay ? &relay_role : o.no_store ? NULL : &store_role;
 	cfg.zone = o.zone;
 	cfg.index = server_index(o.name);
 	cfg.listen = o.listen;

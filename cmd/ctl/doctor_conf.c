@@ -12,7 +12,7 @@
 #include "core/procstat.h"
 #include "ctl.h"
 #include "socket/net.h"
-#include "store/server.h"
+#include "server/server.h"
 
 /* Descriptors that a process needs without any peer: event loops, listeners, logs, HTTP
  * connections. */

@@ -11,12 +11,12 @@
 #include "layout/layout.h"
 #include "wire/msg.h"
 
-/* I/O threads of a server, as in lib/role/store/server.c. */
+/* I/O threads of a server, as in lib/cluster/server/server.c. */
 #define LANES_MAX 4u
 /* Memory that a session may use (P6 in ps-consistency(7)). */
 #define SESSION_BYTES (18.0 * (1 << 20))
 #define SHARED_BYTES  (8.0 * (1 << 20))
-/* Bytes that a server prepares before it writes, as in lib/role/store/server_state.h. */
+/* Bytes that a server prepares before it writes, as in lib/cluster/server/server_state.h. */
 #define AHEAD_BYTES  (1 << 20)
 #define RECORD_BYTES (RECORD_HEAD + RECORD_TAG)
 

@@ -2,7 +2,7 @@
 /* Pushes and copies that come in pieces: how much room they get. */
 #include <stdlib.h>
 
-#include "store/server_state.h"
+#include "server/server_state.h"
 #include "tap.h"
 
 #define PIECE (1u << 20)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/json.h"
-#include "coordinator/view_text.h"
+#include "server/view_text.h"
 #include "tap.h"
 
 /* Revision rev: what is common to all, the rows of two workers, a key. */

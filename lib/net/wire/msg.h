@@ -110,4 +110,10 @@ uint8_t *batcher_reserve(struct batcher *b, struct conn *c, size_t most,
 void batcher_commit(struct batcher *b, struct conn *c, const struct record *r, const uint8_t *room,
     const uint8_t *small);
 
+/* Transfers of files (FILE_PUT, FILE_GET), at both ends: bytes in one record, bytes queued on a
+ * connection, and how long to wait for the disk at the other end. */
+#define FILE_PIECE    (256u << 10)
+#define FILE_QUEUED   (4 * FILE_PIECE)
+#define FILE_PATIENCE (300 * NSEC_PER_SEC)
+
 #endif

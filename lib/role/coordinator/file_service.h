@@ -10,12 +10,6 @@
  * be slow. A session ends when the peer hangs up, when a request is refused, or in file_service_stop.
  * The list of sessions is covered by the host's lock. */
 
-/* Both ends: bytes in one record, and bytes queued on a connection. */
-#define FILE_PIECE  (256u << 10)
-#define FILE_QUEUED (4 * FILE_PIECE)
-/* How long to wait for the disk at the other end. */
-#define FILE_PATIENCE (300 * NSEC_PER_SEC)
-
 /* Take over the peer's connection, whose first FILE_ record is still held. Called by an I/O
  * thread. */
 struct peer;

@@ -22,6 +22,7 @@
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/json.h"
+#include "core/num.h"
 #include "core/mem.h"
 #include "core/utf8.h"
 #include "rundir/rundir.h"
@@ -93,7 +94,7 @@ static bool publish(struct host *h, bool tell)
 	if (coord_ended(h->coord) && !h->end_announced &&
 	    !state_file_is_awaited(h, coord_stamp(h->coord))) {
 		h->end_announced = true;
-		end = !h->server->cfg.store;
+		end = !h->server->cfg.role;
 	}
 	if (tell)
 		pthread_cond_broadcast(&h->changed);
@@ -172,7 +173,7 @@ static void log_lease_change(void *ctx, uint64_t number, const struct task_chang
 		lease_log_add(h->file.leaselog, number, change);
 }
 
-bool host_may_tell(struct host *h, const struct host_mark *due)
+static bool host_may_tell(struct host *h, const struct host_mark *due)
 {
 	return atomic_load(&h->file.tellable) >= due->stamp &&
 	    atomic_load(&h->file.durable_leases) >= due->leases;
@@ -219,7 +220,7 @@ json_t *host_handle(struct host *h, struct coord_self *self, const struct messag
 	return answer;
 }
 
-void host_gone(struct host *h, const struct coord_self *self)
+static void host_gone(struct host *h, const struct coord_self *self)
 {
 	if (atomic_load(&h->server->host_stopping))
 		return;
@@ -228,7 +229,7 @@ void host_gone(struct host *h, const struct coord_self *self)
 	host_commit(h);
 }
 
-void host_keys_changed(struct host *h)
+static void host_keys_changed(struct host *h)
 {
 	host_lock(h);
 	coord_publish_view(h->coord);
@@ -236,7 +237,7 @@ void host_keys_changed(struct host *h)
 	host_commit(h);
 }
 
-void host_keys_checked(struct host *h, const struct message_keys_checked *m)
+static void host_keys_checked(struct host *h, const struct message_keys_checked *m)
 {
 	host_lock(h);
 	coord_keys_checked(h->coord, m);
@@ -244,7 +245,7 @@ void host_keys_checked(struct host *h, const struct message_keys_checked *m)
 	host_commit(h);
 }
 
-bool host_leave(struct host *h, int sig)
+static bool host_leave(struct host *h, int sig)
 {
 	bool saving;
 
@@ -272,7 +273,7 @@ void host_stop_job(struct host *h)
 	coord_end(h->coord);
 }
 
-bool host_ended(struct host *h)
+static bool host_ended(struct host *h)
 {
 	bool ended;
 
@@ -282,7 +283,7 @@ bool host_ended(struct host *h)
 	return ended;
 }
 
-bool host_checkpoint(struct host *h)
+static bool host_checkpoint(struct host *h)
 {
 	host_lock(h);
 	if (h->keep)
@@ -295,7 +296,7 @@ bool host_checkpoint(struct host *h)
 
 static void do_periodic_work(struct host *h, int64_t now)
 {
-	if (h->server->cfg.store)
+	if (h->server->cfg.role)
 		coord_own_server_alive(h->coord, h->server->incarnation, now);
 	/* This process may have been suspended or slow. Measure a member's silence only up to
 	 * the input that the I/O threads have processed. */
@@ -462,7 +463,7 @@ static bool own_checkpoint(const struct host *h)
 	return own;
 }
 
-enum err_code host_start(struct server *s, struct err *e)
+static enum err_code host_start(struct server *s, struct err *e)
 {
 	struct coord_io io = { .to_server = host_notice,
 		.view_changed = mark_view_changed,
@@ -501,7 +502,7 @@ enum err_code host_start(struct server *s, struct err *e)
 	if (rc)
 		return rc;
 	h->cfg = make_coord_config(h, &first);
-	if (s->cfg.id->run_dir && !s->cfg.store)
+	if (s->cfg.id->run_dir && !s->cfg.role)
 		rc = lease_log_open(h, &h->file.leaselog, e);
 	if (rc)
 		return rc;
@@ -542,7 +543,7 @@ enum err_code host_start(struct server *s, struct err *e)
 }
 
 /* End the host's own threads and the HTTP server. Sessions may still call afterwards. */
-void host_stop(struct host *h)
+static void host_stop(struct host *h)
 {
 	struct http_server *http;
 
@@ -573,7 +574,7 @@ void host_stop(struct host *h)
 }
 
 /* Called after all I/O threads have ended, so that no other thread uses h. */
-void host_free(struct host *h)
+static void host_free(struct host *h)
 {
 	if (!h)
 		return;
@@ -598,3 +599,55 @@ void host_free(struct host *h)
 	pthread_cond_destroy(&h->file.writer_woken);
 	free(h);
 }
+
+/* ---- for the server process ---- */
+
+static void describe_coordinator(struct host *h, char *out, size_t size)
+{
+	const char *waiting, *reason;
+	int64_t servers, workers;
+	json_t *st;
+
+	host_lock(h);
+	st = coord_status(h->coord, clock_now());
+	host_unlock(h);
+	servers = json_int(st, "servers", 0);
+	workers = json_int(st, "workers", 0);
+	waiting = json_str(st, "waiting_for", "");
+	reason = json_str(st, "reason", "");
+	if (*waiting)
+		snprintf(out, size, "%s, waiting for %s", json_str(st, "state", ""), waiting);
+	else if (*reason)
+		snprintf(out, size, "%s: %s", json_str(st, "state", ""), reason);
+	else
+		snprintf(out, size, "%s, step %lld, %lld server%s, %lld worker%s, on %s",
+		    json_str(st, "state", ""), (long long)json_int(st, "step", 0),
+		    (long long)servers, NUM_S(servers), (long long)workers, NUM_S(workers),
+		    h->server->address);
+	json_decref(st);
+}
+
+static uint64_t count_turns(struct host *h)
+{
+	return atomic_load(&h->turns);
+}
+
+const struct server_coordinator coordinator_role = {
+	.find_earlier = state_file_read,
+	.start = host_start,
+	.stop = host_stop,
+	.free = host_free,
+	.handle = host_handle,
+	.may_tell = host_may_tell,
+	.gone = host_gone,
+	.rev = host_rev,
+	.rev_sent = host_rev_sent,
+	.leave = host_leave,
+	.checkpoint = host_checkpoint,
+	.ended = host_ended,
+	.keys_changed = host_keys_changed,
+	.keys_checked = host_keys_checked,
+	.take_files = file_service_take,
+	.turns = count_turns,
+	.describe = describe_coordinator,
+};

@@ -4,7 +4,7 @@
 
 /* The host is the coordinator inside its process: it owns the state machine (coord/coord.h),
  * gives it time and messages, and carries out what it decides. This header is for the files of
- * this folder; other folders call the functions at the end of store/server_state.h.
+ * this folder; the server process calls it through coordinator_role (server/server_coordinator.h).
  *
  * Life: host_start reads or recovers the state, starts the HTTP server, the ticker, the
  * checkpoint scheduler and the uploader. host_stop ends these threads; sessions may still call.
@@ -45,7 +45,7 @@
 #include "coord/coord.h"
 #include "core/lock.h"
 #include "http/server.h"
-#include "store/server_state.h"
+#include "server/server_coordinator.h"
 
 struct keep;
 struct lease_log;
@@ -134,6 +134,14 @@ struct host {
 	json_t *resume; /* manifest of the checkpoint that the job resumes from */
 	char *resume_path;
 };
+
+extern const struct server_coordinator coordinator_role;
+
+/* As server_coordinator.handle; the HTTP routes use it, too. */
+json_t *host_handle(struct host *h, struct coord_self *self, const struct message *m,
+    struct host_mark *due, struct err *e);
+uint64_t host_rev(struct host *h);
+uint64_t host_rev_sent(struct host *h);
 
 /* Any thread; not recursive. */
 void host_lock(struct host *h);

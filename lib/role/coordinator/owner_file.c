@@ -9,7 +9,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "rundir/rundir.h"
-#include "store/server_state.h"
+#include "server/server_state.h"
 
 #define OWNER_MAX 4096u
 

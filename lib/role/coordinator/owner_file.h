@@ -3,7 +3,7 @@
 #define COORDINATOR_OWNER_FILE_H
 
 #include "core/err.h"
-#include "store/server.h"
+#include "server/server.h"
 
 /* Which coordinator owns a run directory: RUN/coordinator.owner.
  *

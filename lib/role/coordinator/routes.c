@@ -340,7 +340,7 @@ static int get_metrics(void *ctx, const struct http_request *req, struct http_an
 {
 	struct host *h = ctx;
 	json_t *row, *servers, *workers, *relays, *tables, *events,
-	    *own = h->server->cfg.store ? NULL : summary_row_process(h);
+	    *own = h->server->cfg.role ? NULL : summary_row_process(h);
 	int64_t now = clock_now();
 
 	(void)req;

@@ -8,7 +8,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "rundir/prepare.h"
-#include "store/session_keys.h"
+#include "server/session_keys.h"
 
 /* Routes that list, admit, revoke and release keys while the cluster runs. */
 

@@ -43,9 +43,9 @@ static enum err_code decide_recovery(struct server *s, const char *path, struct 
 		    path);
 	if (!s->state || s->cfg.resume || !coord_state_has_model(s->state))
 		return ERR_OK;
-	if (s->cfg.store && !coord_state_is_running(s->state))
+	if (s->cfg.role && !coord_state_is_running(s->state))
 		return ERR_OK;
-	if (s->cfg.store)
+	if (s->cfg.role)
 		return err_set(e, ERR_CONFIG,
 		    "the coordinator that ended here was a store, too, and what it held is gone: "
 		    "--resume auto goes on from the newest checkpoint, --force-new-cluster begins anew");
@@ -82,7 +82,7 @@ enum err_code state_file_read(struct server *s, struct err *e)
 {
 	enum err_code rc;
 
-	if (!s->cfg.coordinator || !s->cfg.id->run_dir)
+	if (!s->cfg.id->run_dir)
 		return ERR_OK;
 	rc = owner_file_check_free(s, e);
 	/* A coordinator that cannot go on must not take over from one on another host. */
@@ -164,7 +164,7 @@ static enum err_code write_state(struct server *s, const char *text, struct err 
 
 void state_file_report_failure(struct host *h, const struct err *e, int64_t now)
 {
-	bool store = h->server->cfg.store;
+	bool store = h->server->cfg.role;
 
 	if (e->code == ERR_FENCED && !h->file.fenced) {
 		h->file.fenced = true;
@@ -258,7 +258,7 @@ static enum err_code save_state(struct host *h, struct err *e)
 		/* The state of a coordinator in a store's process is useless without the store,
 		 * so nothing waits for it.  Nor does the news that the job has failed. */
 		if (!h->file.fenced &&
-		    (h->server->cfg.store || coord_phase(h->coord) == COORD_FAILED))
+		    (h->server->cfg.role || coord_phase(h->coord) == COORD_FAILED))
 			allow_announcements(h, coord_stamp(h->coord), coord_leases(h->coord));
 		return rc;
 	}

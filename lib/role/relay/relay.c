@@ -8,9 +8,8 @@
 #include "relay/relay_shard.h"
 #include "relay/uplink.h"
 #include "session/tracer.h"
-#include "store/quota.h"
-#include "store/relayed_slots.h"
-#include "store/server_role.h"
+#include "server/quota.h"
+#include "server/relayed_slots.h"
 
 /* This process as a relay.  Its shard has all partitions and makes no updates: it sums the pushes
  * of each step, and keeps the values that are pulled.  The uplink exchanges both with the servers,
@@ -26,7 +25,7 @@ static enum err_code make_relay_shard(struct server *s, const struct view *view,
 	if (rc)
 		return rc;
 	agent_set_pace(s->agent, conf.heartbeat, conf.deadline);
-	store_know_sessions(s, &conf);
+	server_know_sessions(s, &conf);
 	cfg.mode = conf.sync;
 	cfg.mem_limit = conf.mem_limit;
 	rc = server_choose_suites(s, conf.suite, e);
@@ -42,7 +41,7 @@ static enum err_code make_relay_shard(struct server *s, const struct view *view,
 static bool has_left_cluster(struct server *s, const struct view *view)
 {
 	return atomic_load(&s->leaving) &&
-	    (s->by_agent.relay >= view->nrelays || !view->relays[s->by_agent.relay].live);
+	    (relay_of(s)->number >= view->nrelays || !view->relays[relay_of(s)->number].live);
 }
 
 /* Make this process the only replica of every partition. Row policies are for the servers. */
@@ -74,7 +73,7 @@ static void take_relay_workers(struct server *s, const struct view *view, bool o
 		const struct view_worker *w = &view->workers[i];
 		const char *state = w->state;
 
-		if (relayed_slots_comes_here(s, w, (int)s->by_agent.relay) != ours ||
+		if (relayed_slots_comes_here(s, w, (int)relay_of(s)->number) != ours ||
 		    (ours && strcmp(state, "joining") == 0 && !w->first))
 			continue;
 		m[n++] = (struct member){ .slot = (uint32_t)i,
@@ -84,7 +83,7 @@ static void take_relay_workers(struct server *s, const struct view *view, bool o
 			.incarnation = w->incarnation,
 			.at = ours ? (uint64_t)w->from : 0 };
 		if (!ours)
-			uplink_forget(s->uplink, (uint32_t)i);
+			uplink_forget(relay_of(s)->uplink, (uint32_t)i);
 	}
 	shard_take_members(atomic_load(&s->shard), m, n);
 	free(m);
@@ -102,12 +101,12 @@ static enum err_code take_relay_view(struct server *s, const struct view *view, 
 	session_keys_take(s, view->keys, view->nkeys, (uint64_t)view->keys_made);
 	quota_configure(s, view->now);
 	place_all_here(&layout);
-	store_know_tables(s, &layout);
+	server_know_tables(s, &layout);
 	atomic_store(&s->layout.installing, layout.epoch);
 	if (layout.epoch != atomic_load(&s->layout.epoch))
 		rc = shard_install(atomic_load(&s->shard), &layout, NULL, e);
 	/* Before `epoch`: a thread that sees the new epoch must also see its relays. */
-	relayed_slots_install(s, view, (int)s->by_agent.relay);
+	relayed_slots_install(s, view, (int)relay_of(s)->number);
 	/* Our workers before the epoch, so that nothing is pulled in this epoch for a step before
 	 * their clocks.  The other workers after it: workers that have left this relay learn so
 	 * from the epoch. */
@@ -119,7 +118,7 @@ static enum err_code take_relay_view(struct server *s, const struct view *view, 
 	if (rc)
 		return rc;
 	take_relay_workers(s, view, false);
-	uplink_view(s->uplink, view, s->by_agent.relay);
+	uplink_view(relay_of(s)->uplink, view, relay_of(s)->number);
 	io_threads_wake(s);
 	return ERR_OK;
 }
@@ -150,9 +149,9 @@ static void on_relay_joined(void *ctx, const json_t *answer)
 {
 	struct server *s = ctx;
 
-	s->by_agent.relay = (unsigned)json_int(answer, "relay", 0);
-	log_info(s->cfg.log, "joined as relay-%u for zone %s, data plane on %s", s->by_agent.relay,
-	    s->cfg.zone, s->address);
+	relay_of(s)->number = (unsigned)json_int(answer, "relay", 0);
+	log_info(s->cfg.log, "joined as relay-%u for zone %s, data plane on %s",
+	    relay_of(s)->number, s->cfg.zone, s->address);
 }
 
 static void on_relay_lost(void *ctx, const struct err *why)
@@ -168,23 +167,30 @@ static enum err_code relay_start(struct server *s, struct err *e)
 		.view = on_relay_view,
 		.notice = on_relay_notice,
 		.lost = on_relay_lost };
-	enum err_code rc = uplink_start(s, e);
+	enum err_code rc;
+
+	s->role_state = mem_alloc(sizeof(struct relay));
+	rc = uplink_start(s, e);
 
 	return rc ? rc : server_join(s, &cfg, e);
 }
 
 static void relay_stop(struct server *s)
 {
-	if (!s->uplink)
+	if (!s->role_state)
 		return;
-	uplink_stop(s->uplink);
+	uplink_stop(relay_of(s)->uplink);
 	agent_stop(s->agent);
 	s->agent = NULL;
 }
 
 static void relay_release(struct server *s)
 {
-	uplink_free(s->uplink);
+	if (!s->role_state)
+		return;
+	uplink_free(relay_of(s)->uplink);
+	free(s->role_state);
+	s->role_state = NULL;
 }
 
 static json_t *relay_join_message(const struct server *s, const char *host)
@@ -208,23 +214,23 @@ static bool relay_describe(struct server *s, char *out, size_t size)
 
 static uint64_t pass_clock(struct server *s, const struct slot_clock *c)
 {
-	return uplink_clock(s->uplink, c);
+	return uplink_clock(relay_of(s)->uplink, c);
 }
 
 static uint64_t read_acked(struct server *s)
 {
-	return uplink_acked(s->uplink);
+	return uplink_acked(relay_of(s)->uplink);
 }
 
 static void want_table(struct server *s, uint16_t table, uint64_t step, uint32_t epoch)
 {
-	uplink_request_table(s->uplink, table, step, epoch);
+	uplink_request_table(relay_of(s)->uplink, table, step, epoch);
 }
 
 static bool want_rows(struct server *s, uint16_t table, uint32_t part, uint64_t step,
     uint32_t epoch, const uint8_t *ids, uint32_t n)
 {
-	return uplink_request_rows(s->uplink, table, part, step, epoch, ids, n);
+	return uplink_request_rows(relay_of(s)->uplink, table, part, step, epoch, ids, n);
 }
 
 static const struct server_upstream upstream = {

@@ -8,6 +8,7 @@
 #include "client/relayed.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "relay/relay.h"
 #include "relay/uplink_state.h"
 
 /* Everything that is sent stays with its owner until it is answered: sums with their partitions
@@ -81,7 +82,7 @@ static void send_sums(struct uplink *u)
 
 void uplink_forward(void *server, uint16_t index, uint16_t table, uint32_t part)
 {
-	struct uplink *u = ((struct server *)server)->uplink;
+	struct uplink *u = relay_of(server)->uplink;
 	bool first;
 
 	(void)index;
@@ -377,7 +378,7 @@ enum err_code uplink_start(struct server *s, struct err *e)
 	u->wake = cc.cancel_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	mutex_init(&u->lock, LOCK_UPLINK);
 	rc = client_new(&cc, &u->client, e);
-	s->uplink = u;
+	relay_of(s)->uplink = u;
 	if (!rc && pthread_create(&u->thread, NULL, run_uplink, u)) {
 		u->thread = 0;
 		rc = err_sys(e, ERR_IO, "cannot start a thread");

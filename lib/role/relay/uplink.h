@@ -3,7 +3,9 @@
 #define RELAY_UPLINK_H
 
 #include "shard/sum_body.h"
-#include "store/server_state.h"
+#include "server/server_role.h"
+
+struct uplink;
 
 /* A relay's connections to the servers, or to the relay above it.  Sums and clocks go up, pulled
  * values come down.  A thread of its own runs a client (client/relayed.h).  The functions below may
@@ -12,7 +14,7 @@
  * uplink.lock guards what other threads hand over (uplink_state.h).  It is taken under a
  * partition's lock, and no lock is taken under it. */
 
-/* Start the thread and set s->uplink, also after an error. */
+/* Start the thread and set the relay's uplink, also after an error. */
 enum err_code uplink_start(struct server *s, struct err *e);
 /* End the thread.  uplink_free frees the rest, when no thread calls the functions below any more.
  * NULL is fine for both. */

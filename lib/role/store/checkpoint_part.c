@@ -134,7 +134,7 @@ static void *run_checkpoint_part(void *ctx)
 			waiting = false;
 		free(dir);
 		mutex_lock(&s->lock);
-		atomic_store(&s->server->saving, waiting || s->order == ORDER_TAKE);
+		atomic_store(&s->server->role_waits, waiting || s->order == ORDER_TAKE);
 	}
 	mutex_unlock(&s->lock);
 	return NULL;
@@ -176,8 +176,8 @@ void checkpoint_part_order(struct checkpoint_part *s, const struct message *m)
 		s->order = ORDER_END;
 		s->id = (uint64_t)m->snapshot_end.id;
 	}
-	atomic_store(&s->server->saves, s->order == ORDER_END ? 0 : s->id);
-	atomic_store(&s->server->saving, s->order == ORDER_TAKE);
+	atomic_store(&store_of(s->server)->saves, s->order == ORDER_END ? 0 : s->id);
+	atomic_store(&s->server->role_waits, s->order == ORDER_TAKE);
 	pthread_cond_signal(&s->changed);
 	mutex_unlock(&s->lock);
 }
@@ -193,7 +193,7 @@ enum err_code checkpoint_part_start(struct server *server, struct err *e)
 		free(s);
 		return err_sys(e, ERR_IO, "cannot start a thread");
 	}
-	server->save = s;
+	store_of(server)->save = s;
 	return ERR_OK;
 }
 

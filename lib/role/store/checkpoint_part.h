@@ -2,7 +2,7 @@
 #ifndef STORE_CHECKPOINT_PART_H
 #define STORE_CHECKPOINT_PART_H
 
-#include "store/server_state.h"
+#include "store/store_state.h"
 
 /* A store's part of a checkpoint, on a thread of its own.  The coordinator orders it in three
  * messages, and the thread answers each by "snap" messages with a state:
@@ -18,7 +18,7 @@
  * held while the thread works, and no other lock is taken under it. */
 struct checkpoint_part;
 
-/* Start the thread and set s->save. */
+/* Start the thread and set the store's `save`. */
 enum err_code checkpoint_part_start(struct server *s, struct err *e);
 /* End the thread.  checkpoint_part_free frees the rest, when no thread can call checkpoint_part_wake any more.  NULL is
  * fine for both. */

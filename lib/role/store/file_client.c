@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "ckpt/names.h"
-#include "coordinator/file_service.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
@@ -63,7 +62,7 @@ static bool is_transfer_given_up(const struct far *f)
 	if (f->agents)
 		agent_beat_busy(f->server->agent);
 	return atomic_load(&f->server->stopping) ||
-	    (f->id && atomic_load(&f->server->saves) != f->id);
+	    (f->id && atomic_load(&store_of(f->server)->saves) != f->id);
 }
 
 static bool is_file_session_live(void *ctx)

@@ -4,7 +4,7 @@
 
 #include "ckpt/read.h"
 #include "ckpt/write.h"
-#include "store/server_state.h"
+#include "store/store_state.h"
 
 /* Files of the run directory, for a server that does not have the directory: they are uploaded and
  * downloaded over a session of their own with the coordinator (ps-protocol(7), FILE_PUT and

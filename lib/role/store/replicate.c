@@ -268,7 +268,7 @@ void replicate_report_again(struct repl *r, int64_t server)
 
 void replicate_forward(void *server, uint16_t index, uint16_t table, uint32_t part)
 {
-	struct repl *r = ((struct server *)server)->repl;
+	struct repl *r = store_of(server)->repl;
 	bool post = false;
 
 	mutex_lock(&r->lock);
@@ -408,7 +408,7 @@ enum err_code replicate_start(struct server *s, struct err *e)
 		free(r);
 		return rc;
 	}
-	s->repl = r;
+	store_of(s)->repl = r;
 	return ERR_OK;
 }
 

@@ -2,7 +2,7 @@
 #ifndef STORE_REPLICATE_H
 #define STORE_REPLICATE_H
 
-#include "store/server_state.h"
+#include "store/store_state.h"
 
 /* Replication: links to the servers that hold the next replicas of this server's partitions, and to
  * servers that join and get copies.  A thread of its own owns the links; the functions below may be
@@ -16,7 +16,7 @@
  * repl.lock guards the lists of partitions to send.  It is taken under a partition's lock, and no
  * lock is taken under it. */
 
-/* Start the thread and set s->repl. */
+/* Start the thread and set the store's `repl`. */
 enum err_code replicate_start(struct server *s, struct err *e);
 /* End the thread.  replicate_free frees the rest, when no thread can call replicate_forward any more.  NULL
  * is fine for both. */

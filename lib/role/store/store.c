@@ -10,12 +10,14 @@
 #include "core/num.h"
 #include "session/tracer.h"
 #include "store/checkpoint_part.h"
-#include "store/descriptor_limit.h"
+#include "server/descriptor_limit.h"
 #include "store/file_client.h"
-#include "store/quota.h"
-#include "store/relayed_slots.h"
+#include "server/quota.h"
+#include "server/relayed_slots.h"
 #include "store/replicate.h"
-#include "store/server_role.h"
+#include "server/server_coordinator.h"
+#include "store/store.h"
+#include "store/store_state.h"
 #include "store/store_settings.h"
 
 /* This process as a store: it joins the cluster, installs every view, and votes on proposals.  All
@@ -29,22 +31,8 @@ static enum err_code open_restored_checkpoint(struct server *s, const char *path
 {
 	if (!*path)
 		return ERR_OK;
-	return s->cfg.id->run_dir ? ckpt_open(path, &s->by_agent.restore, e)
-	                          : file_client_restore(s, &s->by_agent.restore, e);
-}
-
-/* One session for each worker and server, and one for a tool; the coordinator has a second one of
- * each worker and server, for views and heartbeats. */
-uint64_t store_sessions(bool coordinator, uint64_t workers, uint64_t servers)
-{
-	return (workers + servers) * (coordinator ? 2 : 1) + 1;
-}
-
-void store_know_sessions(struct server *s, const struct conf *conf)
-{
-	atomic_store(&s->limits.takes_keys, strcmp(conf->row_ids, "raw") != 0);
-	atomic_store(&s->limits.shares, conf_shares_memory(conf));
-	io_threads_spin(s, conf->spin);
+	return s->cfg.id->run_dir ? ckpt_open(path, &store_agent(s)->restore, e)
+	                          : file_client_restore(s, &store_agent(s)->restore, e);
 }
 
 static uint64_t count_parts_here(const struct server *s, const struct table *t)
@@ -58,55 +46,15 @@ static uint64_t count_parts_here(const struct server *s, const struct table *t)
 	return n;
 }
 
-void store_know_tables(struct server *s, const struct layout *l)
-{
-	uint64_t asked = PEER_ASKED, parts = 0;
-	bool sparse = atomic_load(&s->limits.sparse);
-
-	for (size_t i = 0; i < l->ntables; i++) {
-		if (l->table[i].dropped)
-			continue;
-		sparse |= l->table[i].sparse;
-		asked += PEER_ASKED_TABLE + (uint64_t)l->table[i].nparts * PEER_ASKED_PART;
-		parts += s->cfg.role->parts_here(s, &l->table[i]);
-	}
-	atomic_store(&s->limits.parts, parts);
-	/* Pulls of sparse tables carry row ids, so they may take the whole credit. */
-	atomic_store(&s->limits.asked, sparse || asked > PEER_CREDIT ? PEER_CREDIT : asked);
-	atomic_store(&s->limits.sparse, sparse);
-}
-
-uint64_t store_session_memory(struct server *s)
-{
-	return (atomic_load(&s->limits.takes_keys) ? PEER_MEMORY_KEYS : PEER_MEMORY) +
-	    (atomic_load(&s->limits.shares) ? PEER_SHARED : 0);
-}
-
-/* The sum of: one record being received; answers that wait to be written, twice because of the
- * spare buffers of a conn; queued pulls; with sparse tables a staged push; cached row ids; shared
- * memory; pending acknowledgements, twice because their array doubles as it grows, with their
- * entries. */
-uint64_t store_session_bound(struct server *s, uint64_t sessions, uint64_t parts)
-{
-	bool sparse = atomic_load(&s->limits.sparse);
-	uint64_t answers = 2 * (uint64_t)session_backlog_limit(s, sessions);
-	uint64_t asked = atomic_load(&s->limits.asked) + (sparse ? PEER_CREDIT : 0);
-	uint64_t keys = sparse && atomic_load(&s->limits.takes_keys) ? KEYCACHE_BYTES + KEYS_MAX * 8
-	                                                             : 0;
-
-	return RECORD_MAX + answers + asked + keys +
-	    (atomic_load(&s->limits.shares) ? PEER_SHARED : 0) +
-	    session_pending_limit(parts) * 2 * (sizeof(struct pending_ack) + MSG_RECEIPT_BYTES);
-}
-
 /* *out: the bytes that mem_limit leaves for tables beside the sessions; 0: no limit.  ERR_CONFIG
  * when the sessions need all of it. */
 static enum err_code limit_tables(struct server *s, const struct conf *conf, uint64_t *out,
     struct err *e)
 {
 	uint64_t workers = conf_trains(conf) ? (uint64_t)conf->workers.max : 0;
-	uint64_t sessions = store_sessions(s->cfg.coordinator, workers, (uint64_t)conf->servers) *
-	    store_session_memory(s);
+	uint64_t sessions = server_count_sessions(s->cfg.coordinator, workers,
+	                        (uint64_t)conf->servers) *
+	    server_session_memory(s);
 
 	*out = 0;
 	s->limits.mem_limit = conf->mem_limit;
@@ -127,11 +75,11 @@ static enum err_code limit_tables(struct server *s, const struct conf *conf, uin
  * view. */
 static enum err_code find_initial_values(struct server *s, struct err *e)
 {
-	const char *init = json_str(json_object_get(s->by_agent.config, "job"), "init", "");
+	const char *init = json_str(json_object_get(store_agent(s)->config, "job"), "init", "");
 	char *path = NULL;
 	enum err_code rc = ERR_OK;
 
-	if (s->by_agent.first_found || !strchr(init, '/') || s->by_agent.restore)
+	if (store_agent(s)->first_found || !strchr(init, '/') || store_agent(s)->restore)
 		return ERR_OK;
 	if (s->cfg.id->run_dir)
 		path = mem_strdup(init);
@@ -139,7 +87,7 @@ static enum err_code find_initial_values(struct server *s, struct err *e)
 		rc = file_client_init(s, &path, e);
 	if (!rc)
 		shard_set_init_file(atomic_load(&s->shard), path);
-	s->by_agent.first_found = !rc;
+	store_agent(s)->first_found = !rc;
 	return rc;
 }
 
@@ -163,7 +111,7 @@ static enum err_code make_store_shard(struct server *s, const struct view *view,
 	if (rc)
 		return rc;
 	agent_set_pace(s->agent, conf.heartbeat, conf.deadline);
-	store_know_sessions(s, &conf);
+	server_know_sessions(s, &conf);
 	cfg.settings = (uint32_t)view->settings_base;
 	cfg.mode = conf.sync;
 	cfg.mode.backup = (unsigned)conf.backup;
@@ -189,7 +137,7 @@ static enum err_code make_store_shard(struct server *s, const struct view *view,
 	if (!rc)
 		rc = open_restored_checkpoint(s, view->restore, e);
 	if (!rc) {
-		cfg.restore = s->by_agent.restore;
+		cfg.restore = store_agent(s)->restore;
 		rc = shard_new(&cfg, &shard, e);
 	}
 	if (!rc)
@@ -239,10 +187,10 @@ static void take_store_workers(struct shard *shard, const struct view *view)
 static void log_memory_bound(struct server *s, const struct view *view)
 {
 	uint64_t workers = view->nworkers;
-	uint64_t sessions = store_sessions(s->cfg.coordinator, workers, view->nservers);
+	uint64_t sessions = server_count_sessions(s->cfg.coordinator, workers, view->nservers);
 	struct shard_memory m = shard_memory(atomic_load(&s->shard), workers);
 	uint64_t parts = atomic_load(&s->limits.parts),
-	         each = store_session_bound(s, sessions, parts), view_bytes;
+	         each = server_session_bound(s, sessions, parts), view_bytes;
 	uint64_t others = json_int(view->config, "replicas", 1) > 1 ? view->nservers - 1 : 0;
 	char tables[16], beside[16], session[16], all[16], *text = json_text(view_document(view));
 
@@ -270,7 +218,7 @@ static enum err_code install_layout(struct server *s, const struct view *view,
 	uint64_t *process = mem_array(n + 1, sizeof *process);
 	enum err_code rc;
 
-	store_know_tables(s, layout);
+	server_know_tables(s, layout);
 	for (size_t i = 0; i < n; i++)
 		process[i] = view->servers[i].incarnation;
 	rc = layout->ntables && layout->table[0].nruns ? find_initial_values(s, e) : ERR_OK;
@@ -281,8 +229,8 @@ static enum err_code install_layout(struct server *s, const struct view *view,
 	 * or memory. */
 	if (layout->ntables && layout->table[0].nruns) {
 		shard_restore_done(atomic_load(&s->shard));
-		ckpt_close(s->by_agent.restore);
-		s->by_agent.restore = NULL;
+		ckpt_close(store_agent(s)->restore);
+		store_agent(s)->restore = NULL;
 	}
 	if (!rc)
 		log_memory_bound(s, view);
@@ -304,7 +252,7 @@ static enum err_code take_store_view(struct server *s, const struct view *view, 
 	if (rc)
 		return rc;
 	quota_configure(s, view->now);
-	replicate_prepare(s->repl, view);
+	replicate_prepare(store_of(s)->repl, view);
 	/* Settings come before the layout: a partition that arrives begins with the present
 	 * ones. */
 	rc = store_settings_apply(s, view, e);
@@ -315,15 +263,15 @@ static enum err_code take_store_view(struct server *s, const struct view *view, 
 	relayed_slots_install(s, view, -1);
 	atomic_store(&s->layout.epoch, layout.epoch);
 	atomic_store(&s->layout.generation, layout.generation);
-	replicate_view(s->repl, view, &layout);
+	replicate_view(store_of(s)->repl, view, &layout);
 	layout_release(&layout);
 	if (rc)
 		return rc;
 	atomic_store(&s->layout.members, (uint32_t)((uint64_t)view->members_base + view->nmembers));
 	take_store_workers(atomic_load(&s->shard), view);
 	atomic_store(&s->layout.members_known, true);
-	if ((uint64_t)view->decided >= s->by_agent.proposal && s->by_agent.proposal) {
-		s->by_agent.proposal = 0;
+	if ((uint64_t)view->decided >= store_agent(s)->proposal && store_agent(s)->proposal) {
+		store_agent(s)->proposal = 0;
 		shard_decided(atomic_load(&s->shard));
 	}
 	io_threads_wake(s); /* sessions that knew the new layout before us may have waited */
@@ -339,18 +287,18 @@ static void vote_on_proposal(struct server *s, const struct message_propose *m, 
 	struct shard_vote v;
 
 	if (!shard) {
-		json_decref(s->by_agent.unvoted);
-		s->by_agent.unvoted = json_deep_copy(json);
+		json_decref(store_agent(s)->unvoted);
+		store_agent(s)->unvoted = json_deep_copy(json);
 		return;
 	}
-	s->by_agent.proposal = (uint64_t)m->id;
+	store_agent(s)->proposal = (uint64_t)m->id;
 	if (store_settings_refuse(s, m))
 		return;
 	v = shard_vote(shard, of_all ? SHARD_OUTSIDE : (uint32_t)m->slot, m->incarnation,
 	    (uint64_t)m->step, strcmp(m->kind, "resume") == 0);
 	FAIL_POINT("vote_cast");
 	agent_tell(s->agent,
-	    MESSAGE(vote, .id = (int64_t)s->by_agent.proposal, .yes = v.yes,
+	    MESSAGE(vote, .id = (int64_t)store_agent(s)->proposal, .yes = v.yes,
 	        .frontier = (int64_t)v.frontier, .clock = (int64_t)v.clock));
 }
 
@@ -373,7 +321,7 @@ static void on_store_notice(void *ctx, const json_t *json)
 		session_keys_take_message(s, &m.keys);
 		break;
 	case MESSAGE_sure:
-		replicate_report_again(s->repl, m.sure.server);
+		replicate_report_again(store_of(s)->repl, m.sure.server);
 		break;
 	case MESSAGE_propose:
 		vote_on_proposal(s, &m.propose, json);
@@ -381,7 +329,7 @@ static void on_store_notice(void *ctx, const json_t *json)
 	case MESSAGE_snapshot:
 	case MESSAGE_save:
 	case MESSAGE_snapshot_end:
-		checkpoint_part_order(s->save, &m);
+		checkpoint_part_order(store_of(s)->save, &m);
 		break;
 	default:
 		break;
@@ -393,9 +341,9 @@ static void send_last_stats(struct server *s, const struct view *view)
 {
 	bool finishing = view_phase_is(view, "finishing");
 
-	if (finishing && !s->by_agent.finishing)
+	if (finishing && !store_agent(s)->finishing)
 		agent_beat(s->agent);
-	s->by_agent.finishing = finishing;
+	store_agent(s)->finishing = finishing;
 }
 
 static void on_store_view(void *ctx, const struct view *view)
@@ -412,11 +360,11 @@ static void on_store_view(void *ctx, const struct view *view)
 		server_end(s, &e);
 		return;
 	}
-	if (s->by_agent.unvoted) {
-		if (json_int(s->by_agent.unvoted, "id", 0) > view->decided)
-			on_store_notice(s, s->by_agent.unvoted);
-		json_decref(s->by_agent.unvoted);
-		s->by_agent.unvoted = NULL;
+	if (store_agent(s)->unvoted) {
+		if (json_int(store_agent(s)->unvoted, "id", 0) > view->decided)
+			on_store_notice(s, store_agent(s)->unvoted);
+		json_decref(store_agent(s)->unvoted);
+		store_agent(s)->unvoted = NULL;
 	}
 	FAIL_POINT("view_taken");
 	send_last_stats(s, view);
@@ -436,7 +384,7 @@ static void on_store_lost(void *ctx, const struct err *why)
 {
 	struct server *s = ctx;
 
-	server_end(s, s->host && host_ended(s->host) ? NULL : why);
+	server_end(s, s->host && s->cfg.coordinator->ended(s->host) ? NULL : why);
 }
 
 /* ---- start and stop ---- */
@@ -451,8 +399,10 @@ static enum err_code store_start(struct server *s, struct err *e)
 		.notice = on_store_notice,
 		.lost = on_store_lost,
 	};
-	enum err_code rc = replicate_start(s, e);
+	enum err_code rc;
 
+	s->role_state = mem_alloc(sizeof(struct store));
+	rc = replicate_start(s, e);
 	if (!rc)
 		rc = checkpoint_part_start(s, e);
 	return rc ? rc : server_join(s, &cfg, e);
@@ -460,16 +410,30 @@ static enum err_code store_start(struct server *s, struct err *e)
 
 static void store_stop(struct server *s)
 {
-	checkpoint_part_stop(s->save);
-	replicate_stop(s->repl);
+	if (!s->role_state)
+		return;
+	checkpoint_part_stop(store_of(s)->save);
+	replicate_stop(store_of(s)->repl);
 	agent_stop(s->agent);
 	s->agent = NULL;
 }
 
 static void store_release(struct server *s)
 {
-	replicate_free(s->repl);
-	checkpoint_part_free(s->save);
+	if (!s->role_state)
+		return;
+	replicate_free(store_of(s)->repl);
+	checkpoint_part_free(store_of(s)->save);
+	ckpt_close(store_agent(s)->restore);
+	json_decref(store_agent(s)->unvoted);
+	store_settings_free(s);
+	free(s->role_state);
+	s->role_state = NULL;
+}
+
+static void wake_checkpoint_part(struct server *s)
+{
+	checkpoint_part_wake(store_of(s)->save);
 }
 
 static json_t *store_join_message(const struct server *s, const char *host)
@@ -490,6 +454,7 @@ const struct server_role store_role = {
 	.start = store_start,
 	.stop = store_stop,
 	.release = store_release,
+	.wake = wake_checkpoint_part,
 	.parts_here = count_parts_here,
 	.describe = store_describe,
 };

@@ -30,12 +30,12 @@ static enum err_code apply_settings_epochs(struct server *s, struct conf *c,
 			.number = (uint32_t)o->number };
 
 		rc = conf_apply(c, o->set, e);
-		if (!rc && (int64_t)r.number > s->by_agent.number) {
+		if (!rc && (int64_t)r.number > store_agent(s)->number) {
 			rc = settings_of_conf(c, &r, e);
 			if (rc)
 				break;
 			shard_add_epoch(atomic_load(&s->shard), &r);
-			s->by_agent.number = r.number;
+			store_agent(s)->number = r.number;
 		}
 		if (rc)
 			break;
@@ -49,10 +49,10 @@ static void apply_log_level(struct server *s, const struct view *view)
 {
 	const char *level = view->now ? view->now->log_level : "";
 
-	if (s->by_agent.level[0] && strcmp(s->by_agent.level, level) != 0 &&
+	if (store_agent(s)->level[0] && strcmp(store_agent(s)->level, level) != 0 &&
 	    log_level_parse(level) >= 0)
 		atomic_store(&s->cfg.log->level, log_level_parse(level));
-	snprintf(s->by_agent.level, sizeof s->by_agent.level, "%s", level);
+	snprintf(store_agent(s)->level, sizeof store_agent(s)->level, "%s", level);
 }
 
 enum err_code store_settings_apply(struct server *s, const struct view *view, struct err *e)
@@ -61,14 +61,14 @@ enum err_code store_settings_apply(struct server *s, const struct view *view, st
 	enum err_code rc;
 
 	apply_log_level(s, view);
-	if (s->by_agent.config && view->settings <= s->by_agent.number)
+	if (store_agent(s)->config && view->settings <= store_agent(s)->number)
 		return ERR_OK;
 	rc = conf_from_json(view->config, &c, e);
 	if (rc)
 		return rc;
 	rc = apply_settings_epochs(s, &c, view, e);
-	json_decref(s->by_agent.config);
-	s->by_agent.config = rc ? NULL : conf_to_json(&c);
+	json_decref(store_agent(s)->config);
+	store_agent(s)->config = rc ? NULL : conf_to_json(&c);
 	conf_release(&c);
 	return rc;
 }
@@ -77,7 +77,7 @@ static enum err_code check_setting_fits(struct server *s, const json_t *set, str
 {
 	struct settings_epoch r = { 0 };
 	struct conf c;
-	enum err_code rc = conf_from_json(s->by_agent.config, &c, e);
+	enum err_code rc = conf_from_json(store_agent(s)->config, &c, e);
 
 	if (rc)
 		return rc;
@@ -122,11 +122,12 @@ bool store_settings_refuse(struct server *s, const struct message_propose *m)
 		rc = check_table_fits(s, m->table, &e);
 	if (!rc)
 		return false;
-	agent_tell(s->agent, MESSAGE(vote, .id = (int64_t)s->by_agent.proposal, .refused = e.msg));
+	agent_tell(s->agent,
+	    MESSAGE(vote, .id = (int64_t)store_agent(s)->proposal, .refused = e.msg));
 	return true;
 }
 
 void store_settings_free(struct server *s)
 {
-	json_decref(s->by_agent.config);
+	json_decref(store_agent(s)->config);
 }

@@ -2,7 +2,7 @@
 #ifndef STORE_STORE_SETTINGS_H
 #define STORE_STORE_SETTINGS_H
 
-#include "store/server_state.h"
+#include "store/store_state.h"
 
 /* Settings that change while a store runs.  The coordinator proposes a change, the stores vote, and
  * a view brings each decided settings epoch with the step from which it holds; the shard applies it

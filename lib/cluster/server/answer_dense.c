@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: ISC */
+#include "server/answer_dense.h"
+
+#include "codec/delta.h"
+#include "core/mem.h"
+
+static struct shard *shard_of_session(const struct peer *p)
+{
+	return atomic_load(&p->io_thread->server->shard);
+}
+
+/* Room for an answer of at most `most` bytes: `small`, if it can be batched with others, else the
+ * queue of the conn. */
+static uint8_t *reserve_dense_answer(struct peer *p, size_t most,
+    uint8_t small[static BATCHER_SMALL])
+{
+	if (most <= BATCHER_SMALL)
+		return small;
+	batcher_flush(&p->data.batcher, p->conn);
+	return conn_reserve(p->conn, (uint32_t)most);
+}
+
+static void send_dense_answer(struct peer *p, const struct record *out, const uint8_t *body,
+    const uint8_t *small)
+{
+	if (body == small)
+		batcher_add(&p->data.batcher, p->conn, out, body);
+	else
+		conn_commit(p->conn, out);
+}
+
+/* Plain floats: the shard copies them into the answer. */
+static enum shard_answer answer_dense_raw(struct peer *p, uint64_t step, size_t n,
+    struct record *out)
+{
+	_Alignas(8) uint8_t small[BATCHER_SMALL];
+	uint8_t *body = reserve_dense_answer(p, n * 4, small);
+	enum shard_answer a = shard_pull(shard_of_session(p), out->table, out->part, step,
+	    (float *)(void *)body, &out->total);
+
+	out->len = (uint32_t)n * 4;
+	if (a == SHARD_OK)
+		send_dense_answer(p, out, body, small);
+	return a;
+}
+
+static enum shard_answer answer_dense_encoded(struct peer *p, uint64_t step,
+    const struct codec *codec, size_t n, struct record *out)
+{
+	float w[PART_ELEMENTS];
+	enum shard_answer a = shard_pull(shard_of_session(p), out->table, out->part, step, w,
+	    &out->total);
+	uint8_t small[BATCHER_SMALL], *body;
+
+	if (a != SHARD_OK)
+		return a;
+	body = reserve_dense_answer(p, codec->bound(0, n), small);
+	out->codec = codec->id;
+	out->len = (uint32_t)codec->encode(0, NULL, w, n, body);
+	send_dense_answer(p, out, body, small);
+	return a;
+}
+
+/* Send the values that have changed after version `since`.  SHARD_OK with *known false: it is not
+ * known which, or they are too many; the caller sends all. */
+static enum shard_answer answer_dense_changed(struct peer *p, uint64_t step,
+    const struct codec *codec, uint64_t since, size_t n, struct record *out, bool *known)
+{
+	uint32_t place[PART_ELEMENTS / 2];
+	float w[PART_ELEMENTS / 2];
+	uint8_t small[BATCHER_SMALL], *body;
+	size_t k;
+	/* Half of the values with their places are no larger than all values. */
+	enum shard_answer a = shard_pull_changed(shard_of_session(p), out->table, out->part, step,
+	    since, n / 2, place, w, &k, &out->total);
+
+	*known = a != SHARD_OK || k != SIZE_MAX;
+	if (a != SHARD_OK || !*known)
+		return a;
+	body = reserve_dense_answer(p, delta_bound(codec, k, n, 1), small);
+	out->codec = codec->id;
+	out->flags |= RECORD_DELTA;
+	out->len = (uint32_t)delta_encode(codec, place, w, k, 1, body);
+	send_dense_answer(p, out, body, small);
+	return a;
+}
+
+enum shard_answer answer_dense_version(struct peer *p, uint64_t step, bool shown,
+    struct record *out)
+{
+	enum shard_answer a = shown
+	    ? shard_may_show(shard_of_session(p), out->table, out->part, step, &out->total)
+	    : SHARD_OK;
+
+	out->flags |= RECORD_TELL;
+	if (a == SHARD_OK)
+		batcher_add(&p->data.batcher, p->conn, out, NULL);
+	return a;
+}
+
+enum shard_answer answer_dense_state(struct peer *p, uint64_t step, uint64_t k, struct record *out)
+{
+	size_t n = table_part_elements(shard_table(shard_of_session(p), out->table), out->part);
+	_Alignas(8) uint8_t small[BATCHER_SMALL];
+	uint8_t *body = reserve_dense_answer(p, n * 4, small);
+	enum shard_answer a = shard_pull_state(shard_of_session(p), out->table, out->part, step, k,
+	    (float *)(void *)body, &out->total);
+
+	out->len = (uint32_t)n * 4;
+	if (a == SHARD_OK)
+		send_dense_answer(p, out, body, small);
+	return a;
+}
+
+enum shard_answer answer_dense_values(struct peer *p, uint64_t step, const struct codec *codec,
+    uint64_t since, struct record *out)
+{
+	size_t n = table_part_elements(shard_table(shard_of_session(p), out->table), out->part);
+	enum shard_answer a;
+	bool known = false;
+
+	if (since != UINT64_MAX) {
+		a = answer_dense_changed(p, step, codec, since, n, out, &known);
+		if (known)
+			return a;
+	}
+	return codec->id ? answer_dense_encoded(p, step, codec, n, out)
+	                 : answer_dense_raw(p, step, n, out);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: ISC */
+#ifndef SERVER_RELAYED_SLOTS_H
+#define SERVER_RELAYED_SLOTS_H
+
+#include "server/server_state.h"
+
+/* Which relay speaks for which workers, by the view.  A server or relay takes sums and clocks of a
+ * worker only from the last relay on the worker's way to it.  server.given has the relays, guarded
+ * by keys.lock. */
+
+/* Install the relays of a view in the shard and in s->given.  The agent's thread, before `epoch` is
+ * set to the view's.  self: the number of this relay; -1: a server. */
+void relayed_slots_install(struct server *s, const struct view *view, int self);
+/* Does this worker (a row of the view) use this relay, directly or through other relays? */
+bool relayed_slots_comes_here(struct server *s, const struct view_worker *worker, int self);
+void relayed_slots_free(struct given *g);
+/* Is the process of this incarnation the living relay with this key?  Any thread. */
+bool relayed_slots_knows_relay(struct server *s, const char *key, uint64_t incarnation);
+
+#endif

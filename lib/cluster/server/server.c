@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: ISC */
+#include <sodium.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/mem.h"
+#include "server/relayed_slots.h"
+#include "server/server_coordinator.h"
+#include "server/server_role.h"
+#include "rundir/rundir.h"
+#include "session/tracer.h"
+#include "socket/listen_address.h"
+#include "server/descriptor_limit.h"
+#include "server/quota.h"
+#include "server/session_keys.h"
+
+#define THREADS_MAX 4u
+
+static unsigned default_threads(void)
+{
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return n < 1 ? 1 : n > (long)THREADS_MAX ? THREADS_MAX : (unsigned)n;
+}
+
+/* With "auto", payloads are in clear text on this host, and sealed beyond it. */
+enum err_code server_choose_suites(struct server *s, const char *name, struct err *e)
+{
+	enum suite local, remote;
+	enum err_code rc = suites_choose(name, &local, &remote, e);
+
+	if (rc)
+		return rc;
+	atomic_store(&s->limits.local_suite, local);
+	atomic_store(&s->limits.remote_suite, remote);
+	return ERR_OK;
+}
+
+/* Choose the advertised address: the configured one, with the bound port unless it states a port;
+ * else the bound address; and if that is a wildcard, the address of an interface, or the one from
+ * which this host reaches the coordinator. */
+static enum err_code choose_address(struct server *s, struct err *e)
+{
+	const char *want = s->cfg.advertise, *port = strrchr(s->address, ':'), *why = "";
+	const struct choice choice = { .iface = s->cfg.iface ? s->cfg.iface
+		    : s->cfg.conf                            ? "*"
+		                                             : NULL,
+		.towards = s->cfg.id->data };
+	char host[NET_TEXT];
+	enum err_code rc = ERR_OK;
+
+	if (!want && listen_address_is_any(s->address) &&
+	    !(rc = listen_address_choose(&choice, host, &why, e)))
+		listen_address_with_port(host, s->address, s->advertised);
+	else if (!want)
+		snprintf(s->advertised, sizeof s->advertised, "%s", s->address);
+	else if (strchr(want, ':') && !(want[0] != '[' && strchr(want, ':') != strrchr(want, ':')))
+		snprintf(s->advertised, sizeof s->advertised, "%s", want);
+	else
+		snprintf(s->advertised, sizeof s->advertised, "%s%s", want, port ? port : "");
+	log_info(s->cfg.log, "data plane on %s (%s)%s%s%s%s%s", s->address, s->chosen,
+	    strcmp(s->address, s->advertised) ? ", told to others as " : "",
+	    strcmp(s->address, s->advertised) ? s->advertised : "", *why ? " (" : "", why,
+	    *why ? ")" : "");
+	return rc;
+}
+
+enum err_code server_join(struct server *s, struct agent_config *cfg, struct err *e)
+{
+	const struct identity *id = s->cfg.id;
+	char host[64] = "";
+	enum err_code rc;
+
+	gethostname(host, sizeof host - 1);
+	cfg->addr[0] = id->local;
+	cfg->addr[1] = id->data;
+	cfg->id = &id->conn;
+	cfg->info = (struct hs_client_info){ .incarnation = s->incarnation,
+		.slot = SLOT_NONE,
+		.role = s->cfg.role->key_role };
+	memcpy(cfg->info.cluster, id->conn.cluster, sizeof cfg->info.cluster);
+	memcpy(cfg->server_key, id->server_key, sizeof cfg->server_key);
+	cfg->log = s->cfg.log;
+	cfg->ctx = s;
+	cfg->stats = server_stats;
+	cfg->join = s->cfg.role->join_message(s, host);
+	rc = agent_start(cfg, &s->agent, e);
+	json_decref(cfg->join);
+	return rc;
+}
+
+/* The version of a new ring: microseconds since 1970, so that it is greater than those of an
+ * earlier coordinator, too. */
+static uint64_t next_keys_made(uint64_t last)
+{
+	uint64_t now = (uint64_t)(clock_wall() / (NSEC_PER_MSEC / 1000));
+
+	return now > last ? now : last + 1;
+}
+
+enum err_code server_reload_keys(struct server *s, uint64_t *made, struct err *e)
+{
+	struct keyring *ring, *old;
+	char *path;
+	enum err_code rc;
+
+	if (!s->host || !s->cfg.id->run_dir)
+		return ERR_OK; /* a store gets its keys with the view */
+	path = rundir_path(s->cfg.id->run_dir, "keys/authorized_keys");
+	rc = keyring_load(path, &ring, e);
+	free(path);
+	if (rc)
+		return rc;
+	rwlock_write(&s->keys.lock);
+	old = s->keys.ring;
+	s->keys.ring = ring;
+	s->keys.made = *made = next_keys_made(s->keys.made);
+	rwlock_unlock(&s->keys.lock);
+	keyring_free(old);
+	session_keys_recheck(s, *made);
+	s->cfg.coordinator->keys_changed(s->host);
+	return ERR_OK;
+}
+
+void server_forget_key(struct server *s, const char *name, uint64_t *made)
+{
+	rwlock_write(&s->keys.lock);
+	keyring_remove(s->keys.ring, name);
+	s->keys.made = *made = next_keys_made(s->keys.made);
+	rwlock_unlock(&s->keys.lock);
+	session_keys_recheck(s, *made);
+	s->cfg.coordinator->keys_changed(s->host);
+}
+
+enum err_code server_reload(struct server *s, struct err *e)
+{
+	uint64_t made;
+
+	return server_reload_keys(s, &made, e);
+}
+
+static enum err_code load_first_keys(struct server *s, struct err *e)
+{
+	char *path;
+	enum err_code rc;
+
+	if (!s->cfg.coordinator) {
+		s->keys.ring = keyring_new();
+		return ERR_OK;
+	}
+	path = rundir_path(s->cfg.id->run_dir, "keys/authorized_keys");
+	rc = keyring_load(path, &s->keys.ring, e);
+	free(path);
+	s->keys.made = next_keys_made(0);
+	atomic_store(&s->keys.known, !rc);
+	return rc;
+}
+
+enum err_code server_start(const struct server_config *cfg, struct server **out, struct err *e)
+{
+	struct server *s = mem_alloc(sizeof *s);
+	enum err_code rc;
+
+	s->cfg = *cfg;
+	s->nio_threads = cfg->threads ? cfg->threads : default_threads();
+	s->end.event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	randombytes_buf(&s->incarnation, sizeof s->incarnation);
+	s->began = clock_wall();
+	s->tracer = tracer_new();
+	s->steps = session_trace_steps_new();
+	s->incarnation >>= 1; /* never UINT64_MAX, which stands for nobody */
+	rwlock_init(&s->keys.lock, LOCK_KEYS);
+	quota_init(s);
+	mutex_init(&s->end.lock, LOCK_END);
+	s->listener[0].fd = s->listener[1].fd = -1;
+	rc = server_choose_suites(s, cfg->conf ? cfg->conf->suite : "auto", e);
+	descriptor_limit_raise(s);
+	if (!rc && cfg->conf)
+		rc = descriptor_limit_check(s, cfg->conf, e);
+	if (!rc)
+		rc = load_first_keys(s, e);
+	if (!rc)
+		rc = cfg->coordinator ? cfg->coordinator->find_earlier(s, e) : ERR_OK;
+	if (!rc)
+		rc = io_threads_prepare(s, e);
+	if (!rc)
+		rc = choose_address(s, e);
+	if (!rc && cfg->coordinator)
+		rc = cfg->coordinator->start(s, e);
+	if (!rc)
+		rc = io_threads_start(s, e);
+	if (!rc && cfg->role)
+		rc = cfg->role->start(s, e);
+	if (rc) {
+		server_stop(s);
+		s = NULL;
+	}
+	*out = s;
+	return rc;
+}
+
+void server_stop(struct server *s)
+{
+	struct shard *shard;
+
+	if (!s)
+		return;
+	/* After this no I/O thread uses the agent: report_cut_sessions holds keys.lock and tests
+	 * `stopping`. */
+	rwlock_write(&s->keys.lock);
+	atomic_store(&s->stopping, true);
+	rwlock_unlock(&s->keys.lock);
+	if (s->cfg.role)
+		s->cfg.role->stop(s);
+	atomic_store(&s->host_stopping, true);
+	if (s->host)
+		s->cfg.coordinator->stop(s->host);
+	io_threads_stop(s);
+	atomic_store(&s->role_waits, false);
+	if (s->cfg.role)
+		s->cfg.role->release(s);
+	if (s->host)
+		s->cfg.coordinator->free(s->host);
+	shard = atomic_load(&s->shard);
+	shard_free(shard);
+	json_decref(s->state);
+	json_decref(s->load.heat);
+	keyring_free(s->keys.ring);
+	quota_release(s);
+	relayed_slots_free(s->keys.given);
+	tracer_free(s->tracer);
+	session_trace_steps_free(s->steps);
+	if (s->cfg.unix_path)
+		unlink(s->cfg.unix_path);
+	close(s->end.event);
+	rwlock_destroy(&s->keys.lock);
+	mutex_destroy(&s->end.lock);
+	free(s);
+}
+
+bool server_checkpoint(struct server *s)
+{
+	return s->host && s->cfg.coordinator->checkpoint(s->host);
+}
+
+bool server_leave(struct server *s, int sig)
+{
+	if (s->host)
+		return s->cfg.coordinator->leave(s->host, sig);
+	atomic_store(&s->leaving, true);
+	/* The coordinator first moves our partitions to other servers, then sends "leave". */
+	agent_tell(s->agent, MESSAGE(leave));
+	return false;
+}
+
+void server_end(struct server *s, const struct err *why)
+{
+	uint64_t one = 1;
+
+	mutex_lock(&s->end.lock);
+	if (!s->end.ended && why)
+		s->end.why = *why;
+	s->end.ended = true;
+	mutex_unlock(&s->end.lock);
+	if (write(s->end.event, &one, sizeof one) < 0)
+		return; /* full: it is readable already */
+}
+
+bool server_ended(struct server *s, struct err *why)
+{
+	bool ended;
+
+	mutex_lock(&s->end.lock);
+	ended = s->end.ended;
+	*why = s->end.why;
+	mutex_unlock(&s->end.lock);
+	return ended;
+}
+
+int server_fd(const struct server *s)
+{
+	return s->end.event;
+}
+
+struct shard *server_shard(struct server *s)
+{
+	return atomic_load(&s->shard);
+}
+
+void server_as_of(struct server *s, int64_t then)
+{
+	atomic_store(&s->as_of, then);
+}

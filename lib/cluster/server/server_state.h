@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: ISC */
+#ifndef SERVER_SERVER_STATE_H
+#define SERVER_SERVER_STATE_H
+
+/* The inside of a server process: its state, and the functions that its modules call of each
+ * other.  The process is a store, a relay, a coordinator, or a coordinator with a store.
+ *
+ * Threads, and the members that each one owns:
+ *
+ *   main          server_start, server_stop, server_leave, server_reload and service.h.  It owns
+ *                 io_thread.turns_seen and server.turns_seen, and sets every member without another
+ *                 owner before the threads that read it start.
+ *   I/O threads   `nio_threads` of them, one struct io_thread each (io_thread.c).  A thread owns its loop,
+ *                 its sessions (struct peer) with their connections, and all members of its
+ *                 struct io_thread but `load`, `woken`, `turns` and `turns_seen`.  The first one also
+ *                 owns server.listener.  Work for another I/O thread is posted to its loop.
+ *   agent         The session with the coordinator (session/agent.h), in a store and in a relay.
+ *                 It installs views and casts votes.  It owns cfg.index and load.  It is the
+ *                 only writer of keys.given and, unless the coordinator is in this process, of
+ *                 keys.ring and keys.made.
+ *   role          Threads of the role, which are described in role/store/store_state.h and
+ *                 role/relay/uplink.h.
+ *   coordinator   The ticker, the HTTP threads and others of struct host (coordinator/host.h).
+ *   mirror        In a read replica (replica/mirror.h).  It calls server_shard, server_as_of.
+ *
+ * All threads may use the _Atomic members.  `shard` is NULL until the first view is installed;
+ * a thread that finds it set also finds role_state set.
+ *
+ * Locks: the order is in core/lock.def, from host.lock over keys.lock, a partition's lock and the
+ * gate's to those of the modules. A thread that holds keys.lock for reading finds the agent alive
+ * while `stopping` is false. Locks of a role may be taken under a partition's lock.
+ *
+ * host.lock is held while the I/O threads are woken (io_threads_wake), which may take the gate's lock
+ * and save.lock.  No partition's or gate's lock is held while host.lock is taken.  The I/O
+ * threads never wait for each other; session_keys_census waits for them, with none of these held. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "auth/keyring.h"
+#include "codec/keycache.h"
+#include "coord/coord.h"
+#include "server/view_text.h"
+#include "core/clock.h"
+#include "core/hist.h"
+#include "core/lock.h"
+#include "session/agent.h"
+#include "shard/shard.h"
+#include "shard/sum_body.h"
+#include "socket/loop.h"
+#include "server/server.h"
+#include "wire/conn.h"
+#include "wire/msg.h"
+
+struct host;
+struct tracer;
+struct trace_steps;
+struct given;
+
+/* A state of the coordinator that must be durable before an answer which tells of it is sent. */
+struct host_mark {
+	uint64_t stamp, leases;
+};
+
+/* Bytes that one session may have in flight: staged pushes, or queued pulls. */
+#define PEER_CREDIT (16u << 20)
+/* A session's pulls are answered while fewer bytes than this wait to be written to it.  With many
+ * sessions the limit of each is its part of PEER_QUEUES, but at least PEER_QUEUE_MIN. */
+#define PEER_QUEUE     (1u << 20)
+#define PEER_QUEUE_MIN (64u << 10)
+#define PEER_QUEUES    (UINT64_C(128) << 20)
+/* Bytes of pulls that a session may have in flight without sparse tables: PEER_ASKED, and in
+ * addition so much for each table and for each partition, which may be asked for by version. */
+#define PEER_ASKED       (1u << 20)
+#define PEER_ASKED_TABLE 512u
+#define PEER_ASKED_PART  16u
+/* Bytes that a session may make a server hold in all. */
+#define PEER_MEMORY (PEER_CREDIT + 2 * PEER_QUEUE)
+/* Bytes that a session may make a server hold where row ids are sent as blocks, which are
+ * cached. */
+#define PEER_MEMORY_KEYS (PEER_MEMORY + KEYCACHE_BYTES + KEYS_MAX * 8)
+/* The load of a session that pushes or pulls.  A session with heartbeats alone has load 1. */
+#define PEER_LOAD 256u
+/* Bytes of the memory that a session shares with its client (socket/shm.h). */
+#define PEER_SHARED (8u << 20)
+/* An idle session older than this is closed, so that its client connects again with new keys. */
+#define PEER_LIFETIME (3600 * NSEC_PER_SEC)
+#define SLOT_NONE     UINT32_MAX
+
+/* A PULL, PULL_ROWS or SCAN that has not been answered completely. */
+struct pull {
+	struct pull *next;
+	struct record rec;
+	uint8_t *body;
+	/* PULL_ROWS: the version of each row that the client has; NULL: it has none. */
+	uint64_t *since;
+	size_t run;    /* the next run to answer, and.. */
+	uint32_t part; /* ..the next partition within it */
+	bool wanted;   /* the uplink of this relay has been asked to fetch it */
+	/* Its step has been allowed to begin, and the wait has been counted. */
+	bool begun;
+	/* Time when the pull was first found too early (clock_now); 0: never. */
+	int64_t held_at;
+};
+
+/* A pending acknowledgement: an answer that is sent when shard_is_safe says yes.
+ *
+ *   PENDING_RECEIPT   RECEIPT, to a worker: what became of its push
+ *   PENDING_COPIED    COPIED, to the previous server of the chain: this replica has its record
+ *   PENDING_SUMMED    SUMMED, to a relay: what became of its sum
+ *   PENDING_CLOCKED   CLOCKED, sent by a relay when uplink_acked reaches `token`: every server
+ *                     above the relay has the clock
+ *
+ * The answer states the epoch and the generation in which the record was accepted.  It is dropped
+ * when another layout is installed: it tells its reader that the last replica of the chain has
+ * the change, and a reader of the old layout takes another server for the last replica, one that
+ * may be cut off and still answer pulls.  A sender that hears of the new layout sends the record
+ * again, and waits for the answer to that. */
+enum pending_ack_kind { PENDING_RECEIPT, PENDING_COPIED, PENDING_SUMMED, PENDING_CLOCKED };
+struct pending_ack {
+	enum pending_ack_kind kind;
+	uint16_t table;
+	uint32_t part;
+	/* The epoch and generation in which the record was accepted; session_add_pending fills them in. */
+	uint32_t epoch, generation;
+	struct shard_due due;
+	uint64_t token; /* PENDING_CLOCKED */
+	uint8_t status;
+	uint32_t staleness;
+	/* The record's; a receipt names the step, the other acknowledgements name seq. */
+	uint64_t step, seq;
+};
+
+/* The key of a session, and whose it is. */
+struct peer_identity {
+	enum role role;
+	char name[KEYRING_NAME_MAX + 1], keytext[48];
+	uint8_t key[KEY_BYTES];
+	int64_t expires; /* when the key expires, seconds since 1970; 0: never */
+	uint64_t incarnation;
+	uint32_t slot; /* the rank of its worker, or SLOT_NONE */
+};
+
+/* The data plane of a session. */
+struct peer_data {
+	struct pull *pulls, **pulls_last; /* queued, in the order of their arrival */
+	size_t pull_bytes;                /* memory that they take */
+	struct pending_ack *pending;      /* acknowledgements that are not safe to send yet */
+	size_t npending, pending_cap;
+	/* Entries of acknowledgements that are about to be sent, all of records that were accepted
+	 * in the same epoch and generation. */
+	struct buf receipts, copied, summed;
+	uint32_t ready_epoch, ready_generation;
+	/* The pieces so far of a push or copy that comes in several records. */
+	uint8_t *rows;
+	size_t rows_len, rows_cap;
+	struct keycache *kept;  /* cached blocks of row ids (row_ids.h); NULL: none yet */
+	uint64_t *ids;          /* the row ids of the last record, unless they are cached */
+	size_t ids_cap;         /* how many ids there is room for */
+	struct record rows_rec; /* the head of the first piece in `rows` */
+	/* Since when its quota holds a push (quota.h); 0: it holds none. */
+	int64_t held_since;
+	size_t batch_at; /* offset at which a held BATCH goes on */
+	struct batcher batcher;
+	/* While a trace is taken: the pushes of one step, summed up for one row
+	 * (session_trace.c). */
+	struct traced {
+		uint64_t id, step;
+		int64_t begin, end, busy;
+		uint32_t pushes;
+	} traced;
+};
+
+/* The control messages of a session. */
+struct peer_control {
+	struct due *dues, **dues_last; /* answers to CTL that wait for host_may_tell */
+	unsigned ndues;
+	bool attached; /* it is sent the coordinator's views */
+	/* Revision of the last view sent, and of the first to be sent. */
+	uint64_t view_had, view_floor;
+	struct coord_self self; /* what the coordinator knows of it */
+};
+
+/* A session, and before that a connection in its handshake.  Its I/O thread owns it. */
+struct peer {
+	struct peer *prev, *next;
+	struct io_thread *io_thread;
+	struct conn *conn;
+	struct loop_fd h;
+	int64_t opened;      /* clock_now() of the accept */
+	uint8_t address[16]; /* of the other end's host, by net_peer_address */
+	uint64_t id;
+	bool doomed;       /* it is closed when its queue has been written */
+	int64_t doomed_at; /* clock_now() of that decision */
+	/* Its next record waits until the client has read its queue. */
+	bool choked;
+	bool crowded; /* its next push waits until fewer receipts are pending */
+	/* The session's CLOCK is held, and its announcements have been taken already. */
+	bool retold;
+	bool moves_files; /* file_service_take takes its connection over */
+	/* The session is counted in server.waiting, and io_threads_wake looks at it. */
+	bool waiting;
+	/* On its I/O thread: 1, or PEER_LOAD once it has pushed or pulled. */
+	unsigned load;
+	/* Records received; a held one counts each time it is tried. */
+	uint64_t nrecords;
+	/* Bytes that server.count.bytes_in and bytes_out include. */
+	uint64_t counted_in, counted_out;
+	struct peer_identity who;
+	struct peer_data data;
+	struct peer_control control;
+};
+
+/* An I/O thread. */
+struct io_thread {
+	struct server *server;
+	struct loop *loop;
+	pthread_t thread;
+	struct peer *peers;      /* the youngest first */
+	struct view_text *views; /* the last view; NULL before the first */
+	unsigned half_open;      /* connections in their handshake */
+	/* The sum of peer.load, with connections that are posted to it. */
+	_Atomic unsigned load;
+	struct zip *zip; /* NULL before the first use */
+	/* A look at all waiting peers has been posted and has not begun. */
+	_Atomic bool woken;
+	_Atomic uint64_t turns; /* ticks of its loop, about four a second */
+	/* `turns` when watchdog_turns last found that all had moved. */
+	uint64_t turns_seen;
+	bool spins; /* it polls for a while before it sleeps (loop_spin) */
+};
+
+/* The keys that may open a session. */
+struct server_keys {
+	struct rwlock lock; /* ring, made, given */
+	struct keyring *ring;
+	_Atomic bool known; /* false in a store or relay until its first view */
+	uint64_t made;      /* the version of `ring`: the coordinator numbers rings upwards */
+	/* The relays of the view (relayed_slots.h); NULL: none. */
+	struct given *given;
+};
+
+/* The last measured load of the partitions (partition_load.h).  Only the agent's thread uses it. */
+struct server_load {
+	json_t *heat; /* NULL: not measured yet */
+	int64_t at;   /* when it was measured (clock_now), and the step then */
+	uint64_t step;
+	bool said_full; /* "mem_limit is reached" was logged */
+};
+
+/* The installed layout. */
+struct server_layout {
+	_Atomic uint32_t epoch, generation;
+	/* The epoch that is installed or being installed: it changes before the shard does, and
+	 * `epoch` changes after it. */
+	_Atomic uint32_t installing;
+	/* Partitions to copy to joining servers, and copied ones. */
+	_Atomic uint64_t fed_all, fed_done;
+	_Atomic uint32_t members;   /* membership entries known, for PULLED */
+	_Atomic bool members_known; /* a view has told which worker holds which rank */
+};
+
+/* Limits of the configuration and of sessions. */
+struct server_limits {
+	_Atomic uint64_t mem_limit; /* bytes, by the configuration; 0: none */
+	_Atomic bool sparse;        /* there are, or were, sparse tables */
+	_Atomic uint64_t parts;     /* partitions that this process has, or is about to have */
+	_Atomic uint64_t asked;     /* bytes of pulls that a session may have in flight */
+	_Atomic bool takes_keys;    /* the configuration allows row ids in blocks */
+	_Atomic bool shares;        /* the configuration allows sessions over shared memory */
+	/* Bytes, as logged (P6 in ps-consistency(7)); 0: not known yet. */
+	_Atomic uint64_t memory_bound;
+	/* For each worker in a second; 0: no quota. */
+	_Atomic uint64_t quota_bytes, quota_pushes;
+	struct quotas *quotas; /* quota.c */
+	uint64_t files_most;   /* descriptors that this process may open (descriptor_limit.h) */
+	_Atomic int remote_suite, local_suite; /* enum suite */
+};
+
+/* Figures for heartbeats. */
+struct server_counters {
+	_Atomic uint32_t sessions, auth_failures, half_open;
+	_Atomic uint64_t bytes_in, bytes_out;
+	/* Nanoseconds that the pushes of each rank were held by quotas. */
+	_Atomic uint64_t held[COORD_WORKERS_MAX];
+	struct hist barrier;        /* how long pulls were held until their step might begin, ns */
+	_Atomic int64_t views_cost; /* ns that sending the present view has taken */
+};
+
+/* Why the process ends. */
+struct server_end {
+	int event;         /* an eventfd that is readable when `ended` is set */
+	struct mutex lock; /* ended, why */
+	bool ended;
+	struct err why;
+};
+
+struct server {
+	struct server_config cfg;
+	struct io_thread *io_thread;
+	unsigned nio_threads;
+	struct loop_fd listener[2]; /* TCP and the Unix socket */
+	char address[NET_TEXT], advertised[NET_TEXT];
+	const char *chosen; /* why it listens on this address, for the log */
+	uint64_t incarnation;
+	int64_t began; /* Unix time in ns */
+	/* host.turns when watchdog_turns last found that all had moved. */
+	uint64_t turns_seen;
+	struct host *host;   /* NULL without coordinator */
+	struct agent *agent; /* NULL without store or relay */
+	/* The role's own state (struct store, struct relay): role->start makes it, role->release frees
+	 * it.  NULL without a role. */
+	void *role_state;
+	struct tracer *tracer;
+	struct trace_steps *steps;   /* open steps of a trace (session_trace.c) */
+	json_t *state;               /* state.json of an earlier coordinator, or NULL */
+	bool recover;                /* the job of `state` is to be continued */
+	struct shard *_Atomic shard; /* NULL until the first view is installed */
+
+	struct server_keys keys;
+	struct server_load load;
+	int64_t
+	    spin; /* ns that I/O threads poll before they sleep; set before io_threads_spin posts */
+	struct server_layout layout;
+	struct server_limits limits;
+	struct server_counters count;
+
+	_Atomic bool read_only; /* only pulls are answered */
+	/* Read replica: when its source had these values (clock_now); 0: none. */
+	_Atomic int64_t as_of;
+	_Atomic bool role_waits; /* io_threads_wake calls role->wake, too */
+	_Atomic bool host_stopping, stopping, leaving;
+	_Atomic bool io_threads_run; /* all I/O threads have started: posted work is done */
+	_Atomic uint64_t next_peer;
+	_Atomic uint32_t waiting; /* sessions that io_threads_wake must look at */
+	struct log_limit strangers, crowd;
+	struct server_end end;
+};
+
+/* ---- io_thread.c ---- */
+
+/* Make the loops and bind the listeners; io_threads_start then starts the threads, when everything
+ * that they may call has been set up. */
+enum err_code io_threads_prepare(struct server *s, struct err *e);
+enum err_code io_threads_start(struct server *s, struct err *e);
+/* End and join the threads, and close all sessions.  Also after a failed io_threads_prepare. */
+void io_threads_stop(struct server *s);
+/* The first I/O thread: accept what waits at listener[which], and deal it to the threads. */
+void io_threads_accept(struct server *s, unsigned which);
+/* Something has changed that a session may wait for (a clock, an acknowledgement, the layout):
+ * have every waiting session and the checkpoint thread look again.  Any thread, without locks of
+ * the shard. */
+void io_threads_wake(void *server);
+/* From now on the I/O threads poll for span_ns before they sleep.  Any thread, once. */
+void io_threads_spin(struct server *s, int64_t span_ns);
+/* Send the view to every attached session.  Takes a reference for each I/O thread. */
+void io_threads_show_view(struct server *s, struct view_text *v);
+/* All I/O threads have handled the input that had arrived by this time (clock_now).  The time
+ * stands still while a thread sleeps; io_threads_nudge wakes them all.  Any thread. */
+int64_t io_threads_handled_until(const struct server *s);
+void io_threads_nudge(struct server *s);
+/* Send text as CTL to one server, or with IO_THREADS_ALL to every server and relay.  Any thread. */
+#define IO_THREADS_ALL UINT_MAX
+void io_threads_send_ctl(struct server *s, const char *text, unsigned server);
+
+/* ---- server.c ---- */
+
+/* Make server_fd readable, so that the process ends: with this error, or NULL for no error.  Only
+ * the first call counts.  Any thread. */
+void server_end(struct server *s, const struct err *why);
+/* Remove the keys of this name from the ring, whatever authorized_keys says, and cut their
+ * sessions.  *made: as for server_reload_keys. */
+void server_forget_key(struct server *s, const char *name, uint64_t *made);
+/* As server_reload; *made is the version (keys.made) of the ring that was read. */
+enum err_code server_reload_keys(struct server *s, uint64_t *made, struct err *e);
+/* Start s->agent, which joins the cluster as a store or a relay.  This fills identity, addresses
+ * and statistics into cfg; the caller has set the pace and the other callbacks. */
+struct agent_config;
+enum err_code server_join(struct server *s, struct agent_config *cfg, struct err *e);
+/* Choose the cipher suites of the data plane by the name in the configuration.  ERR_CONFIG. */
+enum err_code server_choose_suites(struct server *s, const char *name, struct err *e);
+
+/* ---- session.c.  The session's I/O thread ---- */
+
+/* Take an accepted socket over, and begin the handshake. */
+void session_open(struct io_thread *l, int fd);
+/* Close the connection and free the session. */
+void session_close(struct peer *p);
+/* Free the session, and return its connection, which the caller now owns. */
+struct conn *session_release_conn(struct peer *p);
+/* Is nothing held, pending or queued?  Then the session can be closed without loss. */
+bool session_is_idle(const struct peer *p);
+/* Send BYE and close, so that the client does not count the server as lost. */
+void session_retire(struct peer *p);
+/* Answer and write what can be answered and written, and choose the events to wait for.  May close
+ * the session and free p. */
+void session_advance(struct peer *p);
+/* Try the held record again, then session_advance.  May free p. */
+void session_retry(struct peer *p);
+/* Answer record r by NACK and go on: the sender may send something better. */
+void session_send_nack(struct peer *p, const struct record *r, enum err_code code, const char *fmt,
+    ...) __attribute__((format(printf, 4, 5)));
+/* Answer record r by NACK, and close the session when that has been written. */
+void session_refuse(struct peer *p, const struct record *r, enum err_code code, const char *fmt,
+    ...) __attribute__((format(printf, 4, 5)));
+
+/* ---- session_admit.c: conn_handler.admit and .live; ctx is the peer ---- */
+
+/* Check the key, the rank's holder and the memory; fill `reply`.  ERR_AUTH, ERR_NOTREADY,
+ * ERR_FENCED, ERR_FORBIDDEN, ERR_LIMIT. */
+enum err_code session_admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
+    struct hs_server_info *reply, struct err *e);
+void session_live(void *ctx, const struct hs_server_info *unused);
+/* Is this key in the ring, with this role?  *expires (may be NULL): when it expires.  Any
+ * thread. */
+bool session_admit_knows_key(struct server *s, const uint8_t key[KEY_BYTES], enum role role,
+    int64_t *expires);
+
+/* ---- session_trace.c ---- */
+
+struct trace_steps *session_trace_steps_new(void);
+void session_trace_steps_free(struct trace_steps *s);
+
+/* ---- records of the data plane.  The session's I/O thread; CONN_HOLD: retried when woken ---- */
+
+/* session_push.c: acknowledge record r as x says, once it is safe. */
+void session_add_pending(struct peer *p, const struct record *r, const struct pending_ack *x);
+/* Has this session as many acknowledgements pending as it may?  Then its next push has to wait.
+ * Sends the acknowledgements that are due before it counts. */
+bool session_is_crowded(struct peer *p);
+/* Has this session of a server more copies pending than session_copies_limit?  Copies never wait, so this is
+ * an error of the sender. */
+bool session_has_too_many_copies(struct peer *p);
+/* Collect the pieces of one push or copy.  *body is the whole payload when all pieces are there;
+ * CONN_TAKEN with *body NULL: more pieces are to come.  session_drop_pieces drops them. */
+enum conn_verdict session_collect_pieces(struct peer *p, const struct record *r,
+    const uint8_t *payload, const uint8_t **body);
+void session_drop_pieces(struct peer *p);
+/* Refuse a push of another epoch; else collect its pieces and hand the whole to `take`.  When
+ * `take` holds it, the last piece comes again. */
+enum conn_verdict session_take_staged(struct peer *p, const struct record *r,
+    const uint8_t *payload,
+    enum conn_verdict (
+        *take)(struct peer *p, const struct record *r, const uint8_t *body, size_t len));
+/* session_copy.c: COPY_SUM, COPY_PUSH, COPY_STEP and COPY_STATE, from the previous replica */
+enum conn_verdict session_copy(struct peer *p, const struct record *r, const uint8_t *payload);
+/* session_push.c: PUSH, PUSH_ROWS, CLOCK and DONE, from workers */
+enum conn_verdict session_push(struct peer *p, const struct record *r, const uint8_t *payload);
+enum conn_verdict session_push_rows(struct peer *p, const struct record *r, const uint8_t *payload);
+enum conn_verdict session_clock(struct peer *p, const struct record *r, const uint8_t *payload);
+enum conn_verdict session_done(struct peer *p, const struct record *r);
+/* Was r made under another layout or before a roll-back?  Then this answers by NACK.  The sender
+ * hears of the new layout, and sends again everything that has no answer. */
+bool session_refuse_stale(struct peer *p, const struct record *r);
+/* Send the acknowledgements that are safe by now, and drop those that must never be sent. */
+void session_send_acknowledgements(struct peer *p);
+/* Answer a CLOCK by CLOCKED; of: its epoch, generation, step and seq. */
+void session_send_clocked(struct peer *p, const struct pending_ack *of);
+/* Let the shard expect what the worker's CLOCK announces.  True: the shard has withdrawn something
+ * that it expected; then the caller calls shard_settle. */
+bool session_expect_announced(struct peer *p, const struct slot_clock *c);
+/* session_sum.c: PUSH_SUM and CLOCKS, from relays */
+enum conn_verdict session_push_sum(struct peer *p, const struct record *r, const uint8_t *payload);
+enum conn_verdict session_sum_clocks(struct peer *p, const struct record *r,
+    const uint8_t *payload);
+/* session_pull.c: PULL, PULL_ROWS and SCAN */
+enum conn_verdict session_pull(struct peer *p, const struct record *r, const uint8_t *payload);
+/* Answer queued pulls.  True: it stopped because enough bytes are queued, or enough pulls were
+ * answered for one turn of the thread; there may be more to answer at once. */
+bool session_answer_pulls(struct peer *p);
+void session_pull_free(struct pull *q);
+
+/* ---- bounds of memory ---- */
+
+/* server_bounds.c: sessions that so many workers and servers, and one tool, may have here. */
+uint64_t server_count_sessions(bool coordinator, uint64_t workers, uint64_t servers);
+/* Bytes to reserve in mem_limit for one session, whatever tables there may come to be. */
+uint64_t server_session_memory(struct server *s);
+/* Bytes that one of so many sessions can make the server hold with the present tables and this
+ * number of partitions. */
+uint64_t server_session_bound(struct server *s, uint64_t sessions, uint64_t parts);
+/* session_pull.c: no pull of a session is answered while this many bytes wait to be written to it.
+ * sessions: how many there are. */
+size_t session_queue_limit(uint64_t sessions);
+/* No record of a session is taken while this many bytes wait to be written to it.  Answers to pulls
+ * alone never reach this bound, so pushes are still received while they are sent. */
+size_t session_backlog_limit(struct server *s, uint64_t sessions);
+/* session_push.c: acknowledgements that a session of a worker or a relay may have pending, and a
+ * session of a server, with this number of partitions. */
+size_t session_pending_limit(uint64_t parts);
+size_t session_copies_limit(uint64_t parts);
+/* server_bounds.c: derive the bounds from a layout, and from the configuration.  The agent's thread. */
+void server_know_tables(struct server *s, const struct layout *l);
+void server_know_sessions(struct server *s, const struct conf *conf);
+
+/* ---- statistics and keys ---- */
+
+/* server_stats.c: statistics for a heartbeat (agent_config.stats); ctx is the server.  The agent's
+ * thread.  NULL before the first view. */
+json_t *server_stats(void *server);
+/* session_keys.c: replace the ring by the keys of a view, or of a "keys" message, and cut sessions
+ * whose key is gone.  The agent's thread. */
+void session_keys_take(struct server *s, const struct view_key *keys, size_t n, uint64_t made);
+/* Takes the keys of the message "keys" in the same way. */
+void session_keys_take_message(struct server *s, const struct message_keys *m);
+
+#endif

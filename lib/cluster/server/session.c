@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: ISC */
+#include <stdarg.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "server/server_coordinator.h"
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "core/utf8.h"
+#include "server/quota.h"
+
+/* Bytes of an answer to a PROBE. */
+#define PROBED_MAX (256u << 10)
+
+/* Time that a client on the same host may need to read a view.  It counts with the time of
+ * sending. */
+#define VIEW_READ_COST (NSEC_PER_MSEC / 10)
+
+/* ---- records ---- */
+
+__attribute__((format(printf, 4, 0))) static void append_nack(struct peer *p,
+    const struct record *r, enum err_code code, const char *fmt, va_list ap)
+{
+	struct record out = { .type = REC_NACK,
+		.seq = r->seq,
+		.table = r->table,
+		.part = r->part,
+		.step = r->step };
+	struct buf body = BUF_INIT;
+	char text[400];
+
+	utf8_vprintf(text, sizeof text, fmt, ap);
+	msg_put_nack(&body, code, text);
+	out.len = (uint32_t)body.len;
+	batcher_add(&p->data.batcher, p->conn, &out, body.data);
+	buf_release(&body);
+}
+
+void session_send_nack(struct peer *p, const struct record *r, enum err_code code, const char *fmt,
+    ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	append_nack(p, r, code, fmt, ap);
+	va_end(ap);
+}
+
+void session_refuse(struct peer *p, const struct record *r, enum err_code code, const char *fmt,
+    ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	append_nack(p, r, code, fmt, ap);
+	va_end(ap);
+	p->doomed = true;
+	p->doomed_at = clock_now();
+}
+
+static void send_ctl_reply(struct peer *p, const struct record *r, json_t *answer,
+    const struct err *e)
+{
+	struct record out = { .flags = RECORD_REPLY, .seq = r->seq };
+	char *text;
+
+	if (!answer && !e->code)
+		return;
+	if (!answer)
+		answer = json_pack("{s:{s:s, s:s}}", "error", "code", err_name(e->code), "message",
+		    e->msg);
+	text = json_text(answer);
+	msg_send_text(p->conn, &out, text);
+	free(text);
+	json_decref(answer);
+}
+
+static void attach_to_views(struct peer *p, bool joined);
+
+/* Answers of one session that may wait for the coordinator's state to be written.  With so many, no
+ * further CTL of it is handled.  Our own programs have no more than a few. */
+#define DUES_MAX 16
+
+/* An answer to CTL that waits until the coordinator's state is durable up to `mark`. */
+struct due {
+	struct due *next;
+	struct host_mark mark;
+	uint64_t seq;
+	json_t *answer;
+	bool attaches, joined;
+	struct err e;
+};
+
+static void queue_ctl_answer(struct peer *p, const struct due *d)
+{
+	struct due *copy = mem_alloc(sizeof *copy);
+
+	*copy = *d;
+	copy->next = NULL;
+	*p->control.dues_last = copy;
+	p->control.dues_last = &copy->next;
+	p->control.ndues++;
+}
+
+static void send_ctl_answer(struct peer *p, const struct due *d)
+{
+	struct record r = { .seq = d->seq };
+
+	if (d->attaches && !p->control.attached)
+		attach_to_views(p, d->joined);
+	send_ctl_reply(p, &r, d->answer, &d->e);
+}
+
+/* Send the queued answers whose state is durable by now. */
+static void send_durable_answers(struct peer *p)
+{
+	const struct server *s = p->io_thread->server;
+	struct due *d;
+
+	while ((d = p->control.dues) && s->cfg.coordinator->may_tell(s->host, &d->mark)) {
+		p->control.dues = d->next;
+		if (!p->control.dues)
+			p->control.dues_last = &p->control.dues;
+		p->control.ndues--;
+		send_ctl_answer(p, d);
+		free(d);
+	}
+}
+
+static void drop_queued_answers(struct peer *p)
+{
+	struct due *d;
+
+	while ((d = p->control.dues)) {
+		p->control.dues = d->next;
+		json_decref(d->answer);
+		free(d);
+	}
+}
+
+/* Send it views from now on.  A member that has joined gets none from before it joined. */
+static void attach_to_views(struct peer *p, bool joined)
+{
+	const struct server *s = p->io_thread->server;
+	const struct server_coordinator *c = s->cfg.coordinator;
+
+	p->control.view_floor = joined ? c->rev(s->host) : c->rev_sent(s->host);
+	p->control.attached = true;
+}
+
+/* Send the latest view if this session does not have it.  A client that does not read what it was
+ * sent misses views that are superseded meanwhile; servers and relays are sent every view. */
+static void send_view(struct peer *p)
+{
+	const struct view_text *v = p->io_thread->views;
+	struct record r = { .flags = RECORD_VIEW };
+	char *text;
+
+	if (!p->control.attached || !v || view_text_rev(v) < p->control.view_floor ||
+	    view_text_rev(v) <= p->control.view_had ||
+	    (p->who.role != ROLE_SERVER && p->who.role != ROLE_RELAY &&
+	        conn_queued(p->conn) >= PEER_QUEUE))
+		return;
+	if (p->who.role == ROLE_WORKER)
+		text = view_text_for_worker(v,
+		    p->control.self.kind == COORD_WORKER ? p->control.self.index : SLOT_NONE,
+		    p->control.view_had);
+	else if (p->who.role == ROLE_READER || p->who.role == ROLE_MONITOR)
+		text = view_text_for_guest(v, p->control.view_had);
+	else
+		text = view_text_full(v, p->control.view_had);
+	p->control.view_had = view_text_rev(v);
+	if (!text)
+		return;
+	msg_send_text(p->conn, &r, text);
+	free(text);
+	atomic_fetch_add(&p->io_thread->server->count.views_cost, VIEW_READ_COST);
+}
+
+static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, const uint8_t *payload)
+{
+	const struct server_coordinator *c = p->io_thread->server->cfg.coordinator;
+	struct host *host = p->io_thread->server->host;
+	struct err e = { 0 };
+	struct due due = { .seq = r->seq };
+	struct message m = { .kind = MESSAGE_KINDS };
+	json_t *msg;
+
+	if (p->control.ndues >= DUES_MAX)
+		return CONN_HOLD;
+	msg = json_parse_to_depth((const char *)payload, r->len, RECORD_MAX, JSON_PEER_DEPTH, &e);
+	if (!host)
+		err_set(&e, ERR_NOTFOUND, "this server is not the coordinator");
+	if (!msg || !host) {
+		json_decref(msg);
+		session_refuse(p, r, e.code, "%s", e.msg);
+		return CONN_TAKEN;
+	}
+	if (!message_decode(msg, p->who.role, &m, &e))
+		due.answer = m.kind == MESSAGE_watch
+		    ? json_object()
+		    : c->handle(host, &p->control.self, &m, &due.mark, &e);
+	if (e.code == ERR_CLOSED) {
+		json_decref(msg);
+		return CONN_DROP;
+	}
+	due.joined = m.kind != MESSAGE_watch;
+	due.attaches = due.answer &&
+	    (p->control.self.kind == COORD_SERVER || p->control.self.kind == COORD_WORKER ||
+	        p->control.self.kind == COORD_RELAY || !due.joined);
+	due.e = e;
+	if (c->may_tell(host, &due.mark))
+		send_ctl_answer(p, &due);
+	else if (due.answer || e.code)
+		queue_ctl_answer(p, &due);
+	json_decref(msg);
+	return CONN_TAKEN;
+}
+
+static enum conn_verdict handle_record(struct peer *p, const struct record *r,
+    const uint8_t *payload);
+
+static enum conn_verdict handle_batch(struct peer *p, const struct record *r,
+    const uint8_t *payload)
+{
+	const uint8_t *body;
+	struct record sub;
+	struct err e = { 0 };
+
+	for (;;) {
+		size_t at = p->data.batch_at;
+		enum conn_verdict v;
+
+		if (!msg_batch_next(payload, r->len, &p->data.batch_at, &sub, &body, &e))
+			break;
+		v = handle_record(p, &sub, body);
+		if (v == CONN_HOLD)
+			p->data.batch_at = at; /* the retry begins with this record */
+		if (v != CONN_TAKEN)
+			return v;
+	}
+	p->data.batch_at = 0;
+	if (e.code) {
+		session_refuse(p, r, e.code, "%s", e.msg);
+		return CONN_DROP;
+	}
+	return CONN_TAKEN;
+}
+
+/* The first record of a session for files.  The record is held, and a thread of the coordinator's
+ * file service takes the connection over and handles it. */
+static enum conn_verdict begin_file_session(struct peer *p, const struct record *r)
+{
+	if (!p->io_thread->server->host || p->nrecords != 1) {
+		session_refuse(p, r, ERR_PROTO,
+		    "%s: this is not the coordinator, or not a session for files",
+		    record_type_name(r->type));
+		return CONN_DROP;
+	}
+	p->moves_files = true;
+	return CONN_HOLD;
+}
+
+/* Does the sender know a newer layout than this server?  The view with it is on its way to us. */
+static bool knows_newer_layout(const struct server *s, const struct record *r)
+{
+	return r->epoch > atomic_load(&s->layout.epoch) ||
+	    r->generation > atomic_load(&s->layout.generation);
+}
+
+static enum conn_verdict handle_push(struct peer *p, const struct record *r, const uint8_t *payload)
+{
+	enum conn_verdict v;
+
+	if (!quota_admit(p, r))
+		return CONN_HOLD;
+	v = r->type == REC_PUSH ? session_push(p, r, payload) : session_push_rows(p, r, payload);
+	if (v == CONN_HOLD)
+		quota_refund(p, r);
+	return v;
+}
+
+/* A peer that does not read its answers gets no new ones, so that they cannot fill our memory.  No
+ * two processes can wait for each other in this way: only servers stop reading, and whoever dials
+ * a server reads on while its own records cannot be written. */
+static bool reads_answers(const struct peer *p)
+{
+	size_t queued = conn_queued(p->conn) + p->data.batcher.body.len;
+	struct server *s = p->io_thread->server;
+
+	return queued < PEER_QUEUE_MIN ||
+	    queued < session_backlog_limit(s, atomic_load(&s->count.sessions));
+}
+
+/* PROBE measures a link (session/probe.h).  The payload is discarded, and the answer has as many
+ * bytes as the record asks for.  One answer at a time: it counts as queued for the session. */
+static enum conn_verdict answer_probe(struct peer *p, const struct record *r)
+{
+	struct record out = { .type = REC_PROBED, .seq = r->seq, .len = (uint32_t)r->total };
+
+	if (r->total > PROBED_MAX || conn_queued(p->conn)) {
+		session_refuse(p, r, ERR_LIMIT,
+		    "a probe asks for at most %u bytes, and when the last are sent", PROBED_MAX);
+		return CONN_TAKEN;
+	}
+	memset(conn_reserve(p->conn, out.len), 0, out.len);
+	conn_commit(p->conn, &out);
+	return CONN_TAKEN;
+}
+
+static enum conn_verdict handle_record(struct peer *p, const struct record *r,
+    const uint8_t *payload)
+{
+	struct server *s = p->io_thread->server;
+
+	p->choked = p->doomed || !reads_answers(p);
+	if (p->choked)
+		return CONN_HOLD;
+	if (!record_role_may(r->type, p->who.role)) {
+		session_refuse(p, r, ERR_FORBIDDEN, "a key with the role %s may not send %s",
+		    role_name(p->who.role), record_type_name(r->type));
+		return CONN_DROP;
+	}
+	if (record_step_is_absurd(r)) {
+		session_refuse(p, r, ERR_PROTO, "%s of step %llu: there is no such step",
+		    record_type_name(r->type), (unsigned long long)r->step);
+		return CONN_DROP;
+	}
+	if (r->type == REC_CTL)
+		return handle_ctl(p, r, payload);
+	if (r->type == REC_BATCH)
+		return handle_batch(p, r, payload);
+	if (r->type == REC_FILE_PUT || r->type == REC_FILE_GET)
+		return begin_file_session(p, r);
+	if (r->type == REC_PROBE)
+		return answer_probe(p, r);
+	if (p->load < PEER_LOAD) {
+		atomic_fetch_add(&p->io_thread->load, PEER_LOAD - p->load);
+		p->load = PEER_LOAD;
+	}
+	if (!atomic_load(&s->shard)) {
+		session_refuse(p, r, ERR_NOTREADY, "no partitions are here");
+		return CONN_TAKEN;
+	}
+	if (knows_newer_layout(s, r))
+		return CONN_HOLD;
+	if (atomic_load(&s->read_only) && r->type != REC_PULL && r->type != REC_PULL_ROWS &&
+	    r->type != REC_SCAN) {
+		session_refuse(p, r, ERR_UNSUPPORTED,
+		    "this cluster is read-only: it answers pulls");
+		return CONN_TAKEN;
+	}
+	switch (r->type) {
+	case REC_PUSH:
+	case REC_PUSH_ROWS:
+		return handle_push(p, r, payload);
+	case REC_CLOCK:
+		return session_clock(p, r, payload);
+	case REC_DONE:
+		return session_done(p, r);
+	case REC_PUSH_SUM:
+		return session_push_sum(p, r, payload);
+	case REC_CLOCKS:
+		return session_sum_clocks(p, r, payload);
+	case REC_COPY_SUM:
+	case REC_COPY_PUSH:
+	case REC_COPY_STEP:
+	case REC_COPY_STATE:
+		return session_copy(p, r, payload);
+	default:
+		return session_pull(p, r, payload);
+	}
+}
+
+static enum conn_verdict receive_record(void *ctx, const struct record *r, uint8_t *payload)
+{
+	struct peer *p = ctx;
+
+	/* The empty BATCH that ends the handshake does not count. */
+	p->nrecords += r->type != REC_BATCH || r->len;
+	return handle_record(p, r, payload);
+}
+
+static const struct conn_handler handler = { .admit = session_admit,
+	.live = session_live,
+	.record = receive_record };
+
+/* ---- life ---- */
+
+static void set_waiting(struct peer *p, bool waiting)
+{
+	struct server *s = p->io_thread->server;
+
+	if (p->waiting == waiting)
+		return;
+	p->waiting = waiting;
+	if (waiting)
+		atomic_fetch_add(&s->waiting, 1);
+	else
+		atomic_fetch_sub(&s->waiting, 1);
+}
+
+static void on_event(void *ctx, uint32_t events)
+{
+	struct peer *p = ctx;
+	struct server *s = p->io_thread->server;
+	bool was_live = conn_is_live(p->conn);
+	struct err e = { 0 };
+	enum err_code rc = ERR_OK;
+
+	/* The refusal that is still queued cannot be delivered any more. */
+	if (p->doomed && events & (EPOLLHUP | EPOLLERR)) {
+		session_close(p);
+		return;
+	}
+	if (events & EPOLLOUT)
+		rc = conn_write(p->conn, &e);
+	if (!rc && p->choked && !p->doomed && reads_answers(p))
+		rc = conn_retry(p->conn, &e);
+	else if (!rc && (events & (EPOLLIN | EPOLLHUP | EPOLLERR) || conn_ready(p->conn)) &&
+	    !p->doomed)
+		rc = conn_read(p->conn, &e);
+	if (!rc && p->moves_files) {
+		s->cfg.coordinator->take_files(s->host, p);
+		return;
+	}
+	if (!rc || p->doomed) {
+		session_advance(p);
+		return;
+	}
+	if (rc == ERR_AUTH || rc == ERR_PROTO ||
+	    (!was_live && (rc == ERR_FENCED || rc == ERR_FORBIDDEN))) {
+		uint32_t n = log_allowed(&s->strangers, 5);
+
+		atomic_fetch_add(&s->count.auth_failures, 1);
+		if (n)
+			log_warn(s->cfg.log, "connection refused: %s%s", e.msg,
+			    n > 1 ? " (and others before)" : "");
+	}
+	/* A NACK that says why may be in the queue. */
+	conn_write(p->conn, NULL);
+	session_close(p);
+}
+
+void session_open(struct io_thread *l, int fd)
+{
+	struct server *s = l->server;
+	struct peer *p = mem_alloc(sizeof *p);
+	struct err e;
+
+	p->io_thread = l;
+	p->load = 1;
+	p->opened = clock_now();
+	net_peer_address(fd, p->address);
+	p->id = atomic_fetch_add(&s->next_peer, 1);
+	p->data.pulls_last = &p->data.pulls;
+	p->control.dues_last = &p->control.dues;
+	p->who.slot = SLOT_NONE;
+	p->conn = conn_accept(fd, &s->cfg.id->conn,
+	    (enum suite)atomic_load(
+	        net_peer_is_local(fd) ? &s->limits.local_suite : &s->limits.remote_suite),
+	    atomic_load(&s->layout.epoch), &handler, p);
+	if (l->spins)
+		conn_watch(p->conn);
+	p->h = (struct loop_fd){ .fd = fd, .fn = on_event, .ctx = p };
+	p->next = l->peers;
+	if (p->next)
+		p->next->prev = p;
+	l->peers = p;
+	l->half_open++;
+	atomic_fetch_add(&s->count.half_open, 1);
+	if (loop_add(l->loop, &p->h, EPOLLIN, &e)) {
+		session_close(p);
+		return;
+	}
+	session_advance(p);
+}
+
+static void count_session_bytes(struct peer *p)
+{
+	struct server *s = p->io_thread->server;
+	uint64_t in = conn_bytes_in(p->conn), out = conn_bytes_out(p->conn);
+
+	atomic_fetch_add_explicit(&s->count.bytes_in, in - p->counted_in, memory_order_relaxed);
+	atomic_fetch_add_explicit(&s->count.bytes_out, out - p->counted_out, memory_order_relaxed);
+	p->counted_in = in;
+	p->counted_out = out;
+}
+
+struct conn *session_release_conn(struct peer *p)
+{
+	struct io_thread *l = p->io_thread;
+	struct server *s = l->server;
+	struct conn *conn = p->conn;
+	struct pull *q;
+
+	set_waiting(p, false);
+	if (conn_is_live(p->conn)) {
+		atomic_fetch_sub(&s->count.sessions, 1);
+		count_session_bytes(p);
+	} else {
+		l->half_open--;
+		atomic_fetch_sub(&s->count.half_open, 1);
+	}
+	/* If the network is silent the member may well be alive: its lease decides. */
+	if (s->host && p->control.attached && !conn_is_silent(p->conn))
+		s->cfg.coordinator->gone(s->host, &p->control.self);
+	if (p->prev)
+		p->prev->next = p->next;
+	else
+		l->peers = p->next;
+	if (p->next)
+		p->next->prev = p->prev;
+	loop_del(l->loop, &p->h);
+	atomic_fetch_sub(&l->load, p->load);
+	while ((q = p->data.pulls)) {
+		p->data.pulls = q->next;
+		session_pull_free(q);
+	}
+	drop_queued_answers(p);
+	batcher_release(&p->data.batcher);
+	buf_release(&p->data.receipts);
+	buf_release(&p->data.copied);
+	buf_release(&p->data.summed);
+	free(p->data.pending);
+	free(p->data.rows);
+	free(p->data.ids);
+	keycache_free(p->data.kept);
+	free(p);
+	return conn;
+}
+
+void session_close(struct peer *p)
+{
+	conn_free(session_release_conn(p));
+}
+
+bool session_is_idle(const struct peer *p)
+{
+	return !conn_is_held(p->conn) && !p->data.pulls && !p->data.npending && !p->data.rows &&
+	    !p->control.dues && !conn_queued(p->conn);
+}
+
+void session_retire(struct peer *p)
+{
+	struct record bye = { .type = REC_BYE };
+
+	conn_send(p->conn, &bye, NULL);
+	conn_write(p->conn, NULL);
+	p->control.attached = false;
+	session_close(p);
+}
+
+/* Does it wait for something that another session or thread does?  A choked session does not: it
+ * waits for its own socket. */
+static bool must_wait(const struct peer *p)
+{
+	return (conn_is_held(p->conn) && !p->choked) || p->data.pulls || p->data.npending ||
+	    p->control.dues;
+}
+
+/* A session that begins to wait tries once more after it has been counted as waiting, because
+ * io_threads_wake ignored it for changes before that. */
+void session_advance(struct peer *p)
+{
+	struct err e;
+	uint32_t events = 0;
+	bool more = false;
+
+	for (int round = 0; round < 2; round++) {
+		if (conn_is_live(p->conn) && !p->doomed) {
+			if (round && conn_is_held(p->conn) && conn_retry(p->conn, &e) &&
+			    !p->doomed) {
+				session_close(p);
+				return;
+			}
+			send_durable_answers(p);
+			send_view(p);
+			session_send_acknowledgements(p);
+			more = session_answer_pulls(p);
+		}
+		if (conn_is_live(p->conn))
+			batcher_flush(&p->data.batcher, p->conn);
+		if (p->waiting || !must_wait(p))
+			break;
+		set_waiting(p, true);
+	}
+	if (!must_wait(p))
+		set_waiting(p, false);
+	if (conn_write(p->conn, &e) || (p->doomed && !conn_queued(p->conn))) {
+		session_close(p);
+		return;
+	}
+	count_session_bytes(p);
+	/* POLLIN and POLLOUT have the same values as EPOLLIN and EPOLLOUT.  A doomed session is not
+	 * read any more; if shared memory has no room for its NACK, tick_io_thread tries again. */
+	events = p->doomed ? conn_can_write(p->conn) ? EPOLLOUT : 0
+	                   : (uint32_t)conn_events(p->conn);
+	if ((more && !conn_queued(p->conn)) || (p->choked && !p->doomed && reads_answers(p)))
+		events |= EPOLLOUT;
+	loop_mod(p->io_thread->loop, &p->h, events);
+}
+
+void session_retry(struct peer *p)
+{
+	struct err e = { 0 };
+
+	if (conn_is_held(p->conn) && conn_retry(p->conn, &e) && !p->doomed) {
+		session_close(p);
+		return;
+	}
+	session_advance(p);
+}

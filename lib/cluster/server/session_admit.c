@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: ISC */
+#include "core/clock.h"
+#include "server/server_state.h"
+
+/* Admission: which clients may have a session.  The server's side of the handshake. */
+
+static enum err_code find_client_key(struct server *s, const uint8_t key[32], struct peer *p,
+    struct err *e)
+{
+	const struct keyring_entry *entry;
+	enum err_code rc = ERR_OK;
+
+	rwlock_read(&s->keys.lock);
+	entry = keyring_find(s->keys.ring, key, clock_wall() / NSEC_PER_SEC);
+	if (entry) {
+		p->who.role = entry->role;
+		p->who.expires = entry->expires;
+		snprintf(p->who.name, sizeof p->who.name, "%s", entry->name);
+	} else if (!atomic_load(&s->keys.known)) {
+		rc = err_set(e, ERR_NOTREADY,
+		    "no keys are known yet: the coordinator has not sent them");
+	} else {
+		rc = err_set(e, ERR_AUTH, "a key that is not in authorized_keys");
+	}
+	rwlock_unlock(&s->keys.lock);
+	return rc;
+}
+
+bool session_admit_knows_key(struct server *s, const uint8_t key[KEY_BYTES], enum role role,
+    int64_t *expires)
+{
+	const struct keyring_entry *entry;
+	bool known;
+
+	rwlock_read(&s->keys.lock);
+	entry = keyring_find(s->keys.ring, key, clock_wall() / NSEC_PER_SEC);
+	known = entry && entry->role == role;
+	if (known && expires)
+		*expires = entry->expires;
+	rwlock_unlock(&s->keys.lock);
+	return known;
+}
+
+/* Does mem_limit leave room for one more session, beside the booked partitions and the other
+ * sessions? */
+static bool has_session_memory(struct server *s)
+{
+	struct shard *sh = atomic_load(&s->shard);
+	uint64_t limit = atomic_load(&s->limits.mem_limit);
+
+	return !limit || !sh ||
+	    shard_booked(sh) +
+	        ((uint64_t)atomic_load(&s->count.sessions) + 1) * server_session_memory(s) <=
+	    limit;
+}
+
+enum err_code session_admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
+    struct hs_server_info *reply, struct err *e)
+{
+	struct peer *p = ctx;
+	struct server *s = p->io_thread->server;
+	enum err_code rc = find_client_key(s, key, p, e);
+
+	if (rc)
+		return rc;
+	memcpy(p->who.key, key, sizeof p->who.key);
+	key_to_text(key, p->who.keytext);
+	p->who.incarnation = info->incarnation;
+	p->who.slot = info->slot;
+	p->control.self.incarnation = info->incarnation;
+	p->control.self.name = p->who.name;
+	p->control.self.key = p->who.keytext;
+	p->control.self.kind = p->who.role == ROLE_ADMIN ? COORD_ADMIN : COORD_NOBODY;
+	if (p->who.slot != SLOT_NONE && p->who.role == ROLE_WORKER) {
+		struct shard *sh = atomic_load(&s->shard);
+
+		/* Before its first view a server cannot tell which incarnations are fenced. */
+		if (!sh || !atomic_load(&s->layout.members_known))
+			return err_set(e, ERR_NOTREADY,
+			    "no workers are known yet: the coordinator has not sent them");
+		if (!shard_holds(sh, p->who.slot, p->who.incarnation))
+			return err_set(e, ERR_FENCED, "%s is not the holder of slot %u",
+			    p->who.name, p->who.slot);
+		if (!shard_key_holds(sh, p->who.slot, key))
+			return err_set(e, ERR_FORBIDDEN,
+			    "slot %u is held by another key than that of %s", p->who.slot,
+			    p->who.name);
+	}
+	if (!has_session_memory(s))
+		return err_set(e, ERR_LIMIT, "mem_limit leaves no room for one more session");
+	reply->incarnation = s->incarnation;
+	reply->epoch = atomic_load(&s->layout.epoch);
+	reply->generation = atomic_load(&s->layout.generation);
+	reply->max_record = RECORD_MAX;
+	reply->lifetime_seconds = PEER_LIFETIME / NSEC_PER_SEC;
+	reply->credit = PEER_CREDIT;
+	/* With a mem_limit, memory is shared only if the limit reckons with it. */
+	reply->shares = atomic_load(&s->limits.shares) || !atomic_load(&s->limits.mem_limit);
+	return ERR_OK;
+}
+
+void session_live(void *ctx, const struct hs_server_info *unused)
+{
+	struct peer *p = ctx;
+
+	(void)unused;
+	p->io_thread->half_open--;
+	atomic_fetch_sub(&p->io_thread->server->count.half_open, 1);
+	atomic_fetch_add(&p->io_thread->server->count.sessions, 1);
+	log_debug(p->io_thread->server->cfg.log, "%s (%s) connected", p->who.name,
+	    role_name(p->who.role));
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: ISC */
+#include "server/server_state.h"
+
+/* Records from the previous server of a chain, for partitions of which this server has a
+ * replica. */
+
+enum conn_verdict session_copy(struct peer *p, const struct record *r, const uint8_t *payload)
+{
+	struct server *s = p->io_thread->server;
+	struct shard *sh = atomic_load(&s->shard);
+	struct copy c = { .kind = (enum copy_kind)(r->type - REC_COPY_SUM + COPY_SUM),
+		.table = r->table,
+		.codec = r->codec,
+		.part = r->part,
+		.step = r->step };
+	struct pending_ack x = { .kind = PENDING_COPIED,
+		.table = r->table,
+		.part = r->part,
+		.seq = r->seq };
+	const uint8_t *body;
+	enum shard_answer a;
+	enum conn_verdict v;
+
+	/* The sender may have been cut off from the chain.  Without our acknowledgement it cannot
+	 * acknowledge anything to others. */
+	if (r->epoch != atomic_load(&s->layout.epoch) ||
+	    r->generation != atomic_load(&s->layout.generation)) {
+		session_drop_pieces(p);
+		return CONN_TAKEN;
+	}
+	v = session_collect_pieces(p, r, payload, &body);
+	if (v != CONN_TAKEN || !body)
+		return v;
+	if (session_has_too_many_copies(p)) {
+		session_refuse(p, r, ERR_LIMIT, "more copies than %zu without an answer",
+		    p->data.npending);
+		return CONN_DROP;
+	}
+	a = shard_copy(sh, &c, body, r->total, &x.due);
+	if (a == SHARD_HOLD)
+		return CONN_HOLD;
+	session_drop_pieces(p);
+	if (a == SHARD_OK) {
+		session_add_pending(p, r, &x);
+	} else if (a == SHARD_BAD) {
+		session_refuse(p, r, ERR_PROTO,
+		    "%s of table %u partition %u does not fit what is here",
+		    record_type_name(r->type), r->table, r->part);
+		return CONN_DROP;
+	}
+	return CONN_TAKEN;
+}

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: ISC */
+#include "core/endian.h"
+#include "codec/codec.h"
+#include "codec/since.h"
+#include "core/mem.h"
+#include "server/server_role.h"
+#include "server/answer_dense.h"
+#include "server/answer_rows.h"
+#include "server/row_ids.h"
+
+static struct shard *shard_of_puller(const struct peer *p)
+{
+	return atomic_load(&p->io_thread->server->shard);
+}
+
+enum answered { ANSWER_MORE, ANSWER_DONE, ANSWER_LATER };
+static enum answered answer_pull(struct peer *p, struct pull *q);
+
+/* ---- requests ---- */
+
+static bool is_run_here(const struct peer *p, const struct msg_run *run)
+{
+	const struct table *t = shard_table(shard_of_puller(p), run->table);
+
+	return t && !t->sparse && !run->alone && run->count && run->first < t->nparts &&
+	    run->count <= t->nparts - run->first;
+}
+
+/* The number of rows whose values fit into one record. */
+static size_t max_rows_per_answer(const struct table *t)
+{
+	return RECORD_MAX / 4 / t->cols;
+}
+
+/* Bytes of the row ids.  With RECORD_DELTA the versions of the rows that the client has follow. */
+static size_t bytes_of_ids(const struct record *r)
+{
+	return r->flags & RECORD_DELTA ? r->total : r->len;
+}
+
+/* Is the request well-formed, and are its tables and partitions known?  Rows are looked up when it
+ * is answered. */
+static bool is_pull_valid(const struct peer *p, const struct record *r, const uint8_t *payload)
+{
+	const struct table *t;
+	struct msg_run run;
+
+	if (r->type == REC_PULL && r->flags & RECORD_DELTA)
+		return msg_get_run(payload, r->len < MSG_RUN_BYTES ? r->len : MSG_RUN_BYTES, 0,
+		           &run) &&
+		    is_run_here(p, &run) && r->len == MSG_RUN_BYTES + (size_t)run.count * 8;
+	if (r->type == REC_PULL) {
+		for (size_t i = 0; msg_get_run(payload, r->len, i, &run); i++) {
+			if (!is_run_here(p, &run))
+				return false;
+		}
+		return msg_runs_valid(payload, r->len);
+	}
+	t = shard_table(shard_of_puller(p), r->table);
+	if (!t || !t->sparse || r->part >= t->nparts)
+		return false;
+	if (r->type == REC_SCAN)
+		return true;
+	return bytes_of_ids(r) <= r->len &&
+	    (r->flags & RECORD_KEYS ||
+	        (bytes_of_ids(r) % 8 == 0 && bytes_of_ids(r) / 8 <= max_rows_per_answer(t)));
+}
+
+/* Decode a PULL_ROWS: the row ids, and the versions that the client has.  For now q->body borrows
+ * the ids from the payload, from p->ids or from the cache. */
+static enum keys_found unpack_pulled_rows(struct peer *p, const struct record *r,
+    const uint8_t *payload, struct pull *q)
+{
+	size_t len = bytes_of_ids(r), n = len / 8;
+	const uint64_t *ids = (const uint64_t *)(const void *)payload;
+	struct keys_block b = { 0 };
+	enum keys_found found = KEYS_FOUND;
+
+	if (r->flags & RECORD_KEYS) {
+		found = session_row_ids(p, r, payload, len,
+		    max_rows_per_answer(shard_table(shard_of_puller(p), r->table)), &b, &ids);
+		n = b.n;
+		if (found == KEYS_FOUND && b.whole != len)
+			found = KEYS_WRONG;
+	}
+	if (found != KEYS_FOUND)
+		return found;
+	q->rec.len = (uint32_t)n * 8;
+	q->body = (uint8_t *)(uintptr_t)ids;
+	if (!(r->flags & RECORD_DELTA))
+		return KEYS_FOUND;
+	q->since = mem_array(n + 1, sizeof *q->since);
+	return since_get(session_row_ids_zip(p->io_thread), payload + len, r->len - len, n,
+	           q->since)
+	    ? KEYS_FOUND
+	    : KEYS_WRONG;
+}
+
+/* Give q its own copy of the ids, until it is answered. */
+static void own_ids(struct peer *p, struct pull *q)
+{
+	const uint8_t *ids = q->body;
+
+	/* Take p->ids over if it is of exactly this size, which is what memory_of_pull counts. */
+	if (ids == (const uint8_t *)p->data.ids && p->data.ids_cap == q->rec.len / 8 + 1) {
+		p->data.ids = NULL;
+		p->data.ids_cap = 0;
+		return;
+	}
+	q->body = mem_regrow(NULL, q->rec.len, 1);
+	if (q->rec.len)
+		memcpy(q->body, ids, q->rec.len);
+}
+
+static enum keys_found unpack_pull(struct peer *p, const struct record *r, const uint8_t *payload,
+    struct pull *q)
+{
+	if (r->type == REC_PULL_ROWS)
+		return unpack_pulled_rows(p, r, payload, q);
+	q->body = mem_alloc(r->len + 1);
+	if (r->len)
+		memcpy(q->body, payload, r->len);
+	return KEYS_FOUND;
+}
+
+static size_t memory_of_pull(const struct pull *q)
+{
+	return q->rec.len * (q->since ? 2 : 1) + sizeof *q;
+}
+
+void session_pull_free(struct pull *q)
+{
+	free(q->since);
+	free(q->body);
+	free(q);
+}
+
+size_t session_queue_limit(uint64_t sessions)
+{
+	uint64_t part = PEER_QUEUES / (sessions + 1);
+
+	return part > PEER_QUEUE    ? PEER_QUEUE
+	    : part < PEER_QUEUE_MIN ? PEER_QUEUE_MIN
+	                            : (size_t)part;
+}
+
+size_t session_backlog_limit(struct server *s, uint64_t sessions)
+{
+	return session_queue_limit(sessions) +
+	    (atomic_load(&s->limits.sparse) ? RECORD_MAX : PART_ELEMENTS * 4) + PEER_QUEUE_MIN;
+}
+
+/* Answer a PULL_ROWS at once if no other pull is queued before it and its values may be shown now.
+ * Its ids then need not be copied. */
+static bool answer_at_once(struct peer *p, struct pull *q)
+{
+	size_t most = session_queue_limit(atomic_load(&p->io_thread->server->count.sessions));
+
+	return q->rec.type == REC_PULL_ROWS && !p->data.pulls && !p->doomed &&
+	    conn_queued(p->conn) < most && answer_pull(p, q) == ANSWER_DONE;
+}
+
+static enum conn_verdict enqueue_pull(struct peer *p, struct pull *q)
+{
+	uint64_t most = atomic_load(&p->io_thread->server->limits.asked);
+
+	if (q->rec.type == REC_PULL_ROWS)
+		own_ids(p, q);
+	if (p->data.pull_bytes + memory_of_pull(q) > most) {
+		session_refuse(p, &q->rec, ERR_LIMIT, "more than %llu KiB of questions in flight",
+		    (unsigned long long)most >> 10);
+		session_pull_free(q);
+		return CONN_DROP;
+	}
+	p->data.pull_bytes += memory_of_pull(q);
+	*p->data.pulls_last = q;
+	p->data.pulls_last = &q->next;
+	return CONN_TAKEN;
+}
+
+enum conn_verdict session_pull(struct peer *p, const struct record *r, const uint8_t *payload)
+{
+	enum keys_found found = KEYS_WRONG;
+	struct pull *q = mem_alloc(sizeof *q);
+
+	q->rec = *r;
+	if (is_pull_valid(p, r, payload))
+		found = unpack_pull(p, r, payload, q);
+	if (found == KEYS_FOUND && !answer_at_once(p, q))
+		return enqueue_pull(p, q);
+	if (r->type == REC_PULL_ROWS)
+		q->body = NULL; /* borrowed */
+	session_pull_free(q);
+	if (found == KEYS_WRONG)
+		session_refuse(p, r, ERR_PROTO, "a %s that names what is not here",
+		    record_type_name(r->type));
+	return p->doomed ? CONN_DROP : CONN_TAKEN;
+}
+
+/* ---- answers ---- */
+
+static struct record make_answer_head(const struct peer *p, const struct pull *q,
+    enum msg_type type)
+{
+	struct server *s = p->io_thread->server;
+	struct record out = { .type = (uint8_t)type,
+		.table = q->rec.table,
+		.part = q->rec.part,
+		.step = q->rec.step,
+		.seq = q->rec.seq };
+
+	out.epoch = atomic_load(&s->layout.epoch);
+	out.generation = atomic_load(&s->layout.generation);
+	out.examples = atomic_load(&s->layout.members);
+	if (!(q->rec.flags & RECORD_NOW) && shard_snapping(shard_of_puller(p), q->rec.step))
+		out.flags |= RECORD_SAVING;
+	return out;
+}
+
+static uint64_t step_of_pull(const struct pull *q)
+{
+	return q->rec.flags & RECORD_NOW ? SYNC_NEVER : q->rec.step;
+}
+
+/* The shard gave no values: try again later, or tell the client that they are not here. */
+static enum answered refuse_pull(struct peer *p, const struct pull *q, enum shard_answer a)
+{
+	if (a == SHARD_HOLD)
+		return ANSWER_LATER;
+	if (a == SHARD_ELSEWHERE)
+		session_send_nack(p, &q->rec, ERR_STALE,
+		    "table %u partition %u is pulled from another server", q->rec.table,
+		    q->rec.part);
+	else
+		session_refuse(p, &q->rec, ERR_NOTFOUND,
+		    "table %u partition %u is not on this server", q->rec.table, q->rec.part);
+	return ANSWER_DONE;
+}
+
+/* Bytes of the runs.  With RECORD_DELTA there is one run, and a version for each of its partitions
+ * follows. */
+static size_t bytes_of_runs(const struct pull *q)
+{
+	return q->rec.flags & RECORD_DELTA ? MSG_RUN_BYTES : q->rec.len;
+}
+
+static uint64_t known_version(const struct pull *q)
+{
+	return q->rec.flags & RECORD_DELTA ? get_le64(q->body + MSG_RUN_BYTES + (size_t)q->part * 8)
+	                                   : UINT64_MAX;
+}
+
+/* The requested codec if it is for pulls, else plain floats. */
+static const struct codec *codec_of_answer(const struct pull *q)
+{
+	const struct codec *codec = codec_by_id(q->rec.codec);
+
+	return codec && codec->pulls ? codec : codec_by_id(0);
+}
+
+/* A worker's pull of a step waits until this server has the worker's own pushes of the steps before. */
+static bool has_own_pushes(const struct peer *p, const struct pull *q)
+{
+	return q->rec.flags & RECORD_NOW || p->who.slot == SLOT_NONE ||
+	    shard_has_own_pushes(shard_of_puller(p), q->rec.table, q->rec.part, p->who.slot,
+	        q->rec.step);
+}
+
+/* Answer the next partition of the pull. */
+static enum answered answer_dense_pull(struct peer *p, struct pull *q)
+{
+	struct record out = make_answer_head(p, q, REC_PULLED);
+	struct msg_run run;
+	enum shard_answer a;
+
+	if (!msg_get_run(q->body, bytes_of_runs(q), q->run, &run))
+		return ANSWER_DONE;
+	out.table = q->rec.table = run.table;
+	out.part = q->rec.part = run.first + q->part;
+	if (!has_own_pushes(p, q))
+		return ANSWER_LATER;
+	if (q->rec.flags & RECORD_TELL)
+		a = answer_dense_version(p, step_of_pull(q), q->rec.flags & RECORD_EARLY, &out);
+	else if (q->rec.offset)
+		a = answer_dense_state(p, step_of_pull(q), q->rec.offset, &out);
+	else
+		a = answer_dense_values(p, step_of_pull(q), codec_of_answer(q), known_version(q),
+		    &out);
+	if (a != SHARD_OK)
+		return refuse_pull(p, q, a);
+	if (++q->part == run.count) {
+		q->part = 0;
+		q->run++;
+	}
+	return q->run * MSG_RUN_BYTES == bytes_of_runs(q) ? ANSWER_DONE : ANSWER_MORE;
+}
+
+static enum answered answer_rows_pull(struct peer *p, struct pull *q)
+{
+	struct record out = make_answer_head(p, q, REC_ROWS);
+	enum shard_answer a;
+
+	if (!has_own_pushes(p, q))
+		return ANSWER_LATER;
+	a = answer_rows_values(p, step_of_pull(q), codec_of_answer(q), q->body, q->rec.len / 8,
+	    q->since, &out);
+
+	return a == SHARD_OK ? ANSWER_DONE : refuse_pull(p, q, a);
+}
+
+/* Answer with one record of the partition's rows, in ascending order of their ids. */
+static enum answered answer_scan_pull(struct peer *p, struct pull *q)
+{
+	struct record out = make_answer_head(p, q, REC_SCANNED);
+	const struct table *t = shard_table(shard_of_puller(p), q->rec.table);
+	size_t row = 8 + (q->rec.flags & RECORD_TELL ? 0 : t->cols * sizeof(float));
+	uint32_t most = (uint32_t)((RECORD_MAX - MSG_ROWS_HEAD) / row);
+	uint8_t *body = mem_array(1, RECORD_MAX);
+	float *values = row > 8 ? mem_array((size_t)most * t->cols + 1, sizeof *values) : NULL;
+	/* The request has `total` 0 to begin, else in `offset` the last id that the client has. */
+	struct scan x = { .begin = q->rec.total == 0,
+		.after = q->rec.offset,
+		.changed = q->rec.flags & RECORD_DELTA,
+		.since = q->rec.step,
+		.ids = body + MSG_ROWS_HEAD,
+		.out = values,
+		.n = most };
+	enum shard_answer a = shard_scan(shard_of_puller(p), q->rec.table, q->rec.part, &x);
+
+	if (a == SHARD_OK) {
+		msg_put_rows_head(body, x.n);
+		if (values)
+			memcpy(x.ids + (size_t)x.n * 8, values,
+			    (size_t)x.n * t->cols * sizeof *values);
+		out.len = MSG_ROWS_HEAD + x.n * (uint32_t)row;
+		out.flags = x.more ? 0 : RECORD_LAST;
+		out.total = x.version;
+		out.step = x.step;
+		out.offset = x.removed;
+		batcher_add(&p->data.batcher, p->conn, &out, body);
+	}
+	free(values);
+	free(body);
+	return a == SHARD_OK ? ANSWER_DONE : refuse_pull(p, q, a);
+}
+
+static bool may_answer_step(struct peer *p, const struct pull *q)
+{
+	if (q->rec.type == REC_PULL && q->rec.flags & RECORD_EARLY)
+		return shard_may_prefetch(shard_of_puller(p), q->rec.step);
+	if (q->rec.type == REC_PULL && q->rec.flags & RECORD_TELL)
+		return shard_may_settle_members(shard_of_puller(p), q->rec.step);
+	return shard_may_pull(shard_of_puller(p), q->rec.step);
+}
+
+/* May its step begin?  Counts the time that the pull waited for it, once. */
+static bool begins_step(struct peer *p, struct pull *q)
+{
+	bool may = q->run || q->part || may_answer_step(p, q);
+
+	if (may && !q->begun)
+		hist_add(&p->io_thread->server->count.barrier,
+		    q->held_at ? (uint64_t)(clock_now() - q->held_at) : 0);
+	else if (!may && !q->held_at)
+		q->held_at = clock_now();
+	q->begun |= may;
+	return may;
+}
+
+/* Ask, once for each pull, for values that are not here yet.  False:
+ * mem_limit has no room for them. */
+static bool request_from_upstream(struct server *s, const struct server_upstream *up,
+    struct pull *q)
+{
+	struct msg_run run;
+
+	q->wanted = true;
+	if (q->rec.type == REC_PULL_ROWS)
+		return up->want_rows(s, q->rec.table, q->rec.part, q->rec.step, q->rec.epoch,
+		    q->body, q->rec.len / 8);
+	for (size_t i = 0;
+	     q->rec.type == REC_PULL && msg_get_run(q->body, bytes_of_runs(q), i, &run); i++)
+		up->want_table(s, run.table, q->rec.step, q->rec.epoch);
+	return true;
+}
+
+static enum answered answer_pull(struct peer *p, struct pull *q)
+{
+	struct server *s = p->io_thread->server;
+	const struct server_upstream *up = server_upstream(s);
+	bool now = q->rec.flags & RECORD_NOW || q->rec.type == REC_SCAN;
+
+	/* It was sent under another layout: the client will send it again. */
+	if (q->rec.epoch != atomic_load(&s->layout.epoch) ||
+	    q->rec.generation != atomic_load(&s->layout.generation)) {
+		session_send_nack(p, &q->rec, ERR_STALE, "asked in epoch %u", q->rec.epoch);
+		return ANSWER_DONE;
+	}
+	if (!now && !begins_step(p, q))
+		return ANSWER_LATER;
+	/* After this NACK the worker goes to the servers directly. */
+	if (up && !now && !q->wanted && !request_from_upstream(s, up, q)) {
+		session_refuse(p, &q->rec, ERR_LIMIT,
+		    "mem_limit: the rows of step %llu are more than a relay may keep",
+		    (unsigned long long)q->rec.step);
+		return ANSWER_DONE;
+	}
+	if (q->rec.type == REC_PULL)
+		return answer_dense_pull(p, q);
+	return q->rec.type == REC_SCAN ? answer_scan_pull(p, q) : answer_rows_pull(p, q);
+}
+
+/* Answers to one session in a turn of its I/O thread.  Without this limit small answers would go on
+ * until the queue is full, while the other sessions of the thread wait. */
+#define ANSWERS_A_TURN 64
+
+bool session_answer_pulls(struct peer *p)
+{
+	size_t most = session_queue_limit(atomic_load(&p->io_thread->server->count.sessions));
+
+	for (int n = 0; p->data.pulls && conn_queued(p->conn) < most && n < ANSWERS_A_TURN; n++) {
+		struct pull *q = p->data.pulls;
+		enum answered a = answer_pull(p, q);
+
+		if (a == ANSWER_LATER || p->doomed)
+			return false;
+		if (a == ANSWER_MORE)
+			continue;
+		p->data.pulls = q->next;
+		if (!p->data.pulls)
+			p->data.pulls_last = &p->data.pulls;
+		p->data.pull_bytes -= memory_of_pull(q);
+		session_pull_free(q);
+	}
+	return p->data.pulls != NULL;
+}

@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: ISC */
+#include <stdlib.h>
+
+#include "codec/codec.h"
+#include "core/clock.h"
+#include "core/endian.h"
+#include "core/fail.h"
+#include "core/mem.h"
+#include "server/server_role.h"
+#include "session/tracer.h"
+#include "server/row_ids.h"
+#include "server/session_trace.h"
+
+static struct shard *shard_of_pusher(const struct peer *p)
+{
+	return atomic_load(&p->io_thread->server->shard);
+}
+
+bool session_refuse_stale(struct peer *p, const struct record *r)
+{
+	struct server *s = p->io_thread->server;
+
+	if (r->epoch == atomic_load(&s->layout.epoch) &&
+	    r->generation == atomic_load(&s->layout.generation))
+		return false;
+	session_send_nack(p, r, ERR_STALE, "epoch %u generation %u is not the present one (%u, %u)",
+	    r->epoch, r->generation, atomic_load(&s->layout.epoch),
+	    atomic_load(&s->layout.generation));
+	return true;
+}
+
+/* ---- acknowledgements ---- */
+
+/* The bound of pending acknowledgements.
+ *
+ * A worker has at most one push for each partition in an open step, and the receipts of earlier
+ * steps become safe without any further record of this session.  So a push may be held while three
+ * quarters of twice the partitions are pending: the CLOCK that closes the open step is never queued
+ * behind it. Repeated pushes do not count, because merge_pending_acks keeps one of each, in whatever
+ * epoch it was sent. */
+size_t session_pending_limit(uint64_t parts)
+{
+	return 2 * parts + 64;
+}
+
+/* Copies are never held, because servers that replicate each other's partitions could then wait for
+ * each other in a ring.  A sender has at most SHARD_SENT_MAX copies in flight for each partition,
+ * and may send all of them again under a new layout. */
+size_t session_copies_limit(uint64_t parts)
+{
+	return 2 * SHARD_SENT_MAX * parts + 64;
+}
+
+static int compare_numbers(uint64_t x, uint64_t y)
+{
+	return (x > y) - (x < y);
+}
+
+/* Order by what is acknowledged and what it waits for.  The epoch is left out: a push that was sent
+ * again in a later epoch is the same push. */
+static int compare_pending_acks(const struct pending_ack *x, const struct pending_ack *y)
+{
+	int c = compare_numbers(x->part, y->part);
+
+	c = c ? c : compare_numbers(x->table, y->table);
+	c = c ? c : compare_numbers(x->kind, y->kind);
+	c = c ? c : compare_numbers(x->step, y->step);
+	c = c ? c : compare_numbers(x->seq, y->seq);
+	c = c ? c : compare_numbers(x->token, y->token);
+	c = c ? c : compare_numbers(x->due.tenure, y->due.tenure);
+	c = c ? c : compare_numbers(x->due.steps, y->due.steps);
+	return c ? c : compare_numbers(x->due.version, y->due.version);
+}
+
+static int order_pending_acks(const void *a, const void *b)
+{
+	const struct pending_ack *const *x = a, *const *y = b;
+	int c = compare_pending_acks(*x, *y);
+
+	/* Keep the order of arrival among equal ones. */
+	return c ? c : compare_numbers((uintptr_t)*x, (uintptr_t)*y);
+}
+
+/* Drop repetitions: one receipt acknowledges a push, however often it was sent.  The last one
+ * stays, because its epoch is the sender's present epoch, and the sender ignores answers of older
+ * epochs. Pushes from outside of the job have no step, but the version of each is different. */
+static void merge_pending_acks(struct peer *p)
+{
+	struct pending_ack **order = mem_array(p->data.npending + 1, sizeof *order);
+	bool *drop = mem_array(p->data.npending + 1, sizeof *drop);
+	size_t kept = 0;
+
+	for (size_t i = 0; i < p->data.npending; i++)
+		order[i] = &p->data.pending[i];
+	qsort(order, p->data.npending, sizeof *order, order_pending_acks);
+	for (size_t i = 1; i < p->data.npending; i++)
+		drop[order[i - 1] - p->data.pending] = compare_pending_acks(order[i - 1],
+		                                           order[i]) == 0;
+	for (size_t i = 0; i < p->data.npending; i++)
+		if (!drop[i])
+			p->data.pending[kept++] = p->data.pending[i];
+	p->data.npending = kept;
+	free(drop);
+	free(order);
+}
+
+/* Merging costs a sort.  To keep it from being due again at the next push, the session stays
+ * crowded until a quarter of the bound is free. */
+bool session_is_crowded(struct peer *p)
+{
+	size_t most = session_pending_limit(
+	    atomic_load_explicit(&p->io_thread->server->limits.parts, memory_order_relaxed));
+
+	if (p->data.npending < most && !p->crowded)
+		return false;
+	session_send_acknowledgements(p);
+	if (p->data.npending >= most)
+		merge_pending_acks(p);
+	p->crowded = p->data.npending > most - most / 4;
+	return p->crowded;
+}
+
+bool session_has_too_many_copies(struct peer *p)
+{
+	size_t most = session_copies_limit(
+	    atomic_load_explicit(&p->io_thread->server->limits.parts, memory_order_relaxed));
+
+	if (p->data.npending < most)
+		return false;
+	session_send_acknowledgements(p);
+	merge_pending_acks(p);
+	return p->data.npending > most - most / 4;
+}
+
+void session_add_pending(struct peer *p, const struct record *r, const struct pending_ack *x)
+{
+	if (p->data.npending == p->data.pending_cap) {
+		p->data.pending_cap = p->data.pending_cap ? p->data.pending_cap * 2 : 64;
+		p->data.pending = mem_regrow(p->data.pending, p->data.pending_cap,
+		    sizeof *p->data.pending);
+	}
+	p->data.pending[p->data.npending] = *x;
+	p->data.pending[p->data.npending].epoch = r->epoch;
+	p->data.pending[p->data.npending++].generation = r->generation;
+}
+
+static void send_entries(struct peer *p, enum msg_type type, struct buf *list, size_t entry)
+{
+	struct record out = { .type = (uint8_t)type,
+		.epoch = p->data.ready_epoch,
+		.generation = p->data.ready_generation };
+
+	for (size_t at = 0; at < list->len; at += out.len) {
+		size_t most = BATCHER_SMALL / entry * entry, left = list->len - at;
+
+		out.len = (uint32_t)(left < most ? left : most);
+		batcher_add(&p->data.batcher, p->conn, &out, list->data + at);
+	}
+	buf_clear(list);
+}
+
+static void send_ready_answers(struct peer *p)
+{
+	if (p->data.receipts.len)
+		FAIL_POINT("receipt_before");
+	send_entries(p, REC_RECEIPT, &p->data.receipts, MSG_RECEIPT_BYTES);
+	send_entries(p, REC_COPIED, &p->data.copied, MSG_COPIED_BYTES);
+	send_entries(p, REC_SUMMED, &p->data.summed, MSG_SUMMED_BYTES);
+}
+
+static void prepare_answer(struct peer *p, const struct pending_ack *x)
+{
+	struct shard *sh = shard_of_pusher(p);
+	struct msg_receipt m = { .table = x->table,
+		.status = x->status,
+		.part = x->part,
+		.staleness = x->staleness,
+		.step = x->step };
+
+	/* A record states one epoch for all its entries. */
+	if (x->epoch != p->data.ready_epoch || x->generation != p->data.ready_generation)
+		send_ready_answers(p);
+	p->data.ready_epoch = x->epoch;
+	p->data.ready_generation = x->generation;
+	if (x->kind == PENDING_COPIED) {
+		msg_put_copied(&p->data.copied, &(struct msg_copied){ x->table, x->part, x->seq });
+		return;
+	}
+	if (x->kind == PENDING_CLOCKED) {
+		session_send_clocked(p, x);
+		return;
+	}
+	m.status = (uint8_t)shard_final_status(sh, x->table, x->part, x->step,
+	    (enum push_status)x->status);
+	m.copies = (uint8_t)shard_copies(sh, x->table, x->part);
+	/* A push that waited for its step to close has no version of its own: state the present
+	 * one. */
+	m.version = x->due.version ? x->due.version : shard_version(sh, x->table, x->part);
+	if (x->kind == PENDING_SUMMED) {
+		sum_body_put_summed(&p->data.summed,
+		    &(struct msg_summed){ x->table, m.status, m.copies, x->part, x->seq,
+		        m.version });
+		return;
+	}
+	msg_put_receipt(&p->data.receipts, &m);
+}
+
+/* May the answer be sent now, later, or never? */
+enum readiness { READY_NOW, READY_LATER, READY_NEVER };
+
+static enum readiness judge_pending_ack(struct peer *p, const struct pending_ack *x)
+{
+	struct server *s = p->io_thread->server;
+	bool safe;
+
+	if (x->kind == PENDING_CLOCKED)
+		return server_upstream(s)->acked(s) >= x->token ? READY_NOW : READY_LATER;
+	/* Read `safe` before `installing`.  A shorter chain can make the change safe, and
+	 * `installing` is set before that chain is installed: the test below then sees it. */
+	safe = shard_is_safe(shard_of_pusher(p), x->table, x->part, &x->due);
+	if (x->epoch != atomic_load(&s->layout.installing) ||
+	    shard_has_left(shard_of_pusher(p), x->table, x->part, &x->due))
+		return READY_NEVER;
+	return safe ? READY_NOW : READY_LATER;
+}
+
+void session_send_acknowledgements(struct peer *p)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < p->data.npending; i++) {
+		struct pending_ack *x = &p->data.pending[i];
+
+		switch (judge_pending_ack(p, x)) {
+		case READY_NOW:
+			prepare_answer(p, x);
+			break;
+		case READY_LATER:
+			p->data.pending[kept++] = *x;
+			break;
+		case READY_NEVER:
+			break;
+		}
+	}
+	p->data.npending = kept;
+	send_ready_answers(p);
+}
+
+/* ---- pushes ---- */
+
+static enum conn_verdict take_worker_push(struct peer *p, const struct record *r, struct push *push)
+{
+	struct receipt receipt;
+	const struct tracer *tracer = p->io_thread->server->tracer;
+	int64_t begin = tracer_is_on(tracer) ? clock_now() : 0;
+
+	if (session_is_crowded(p))
+		return CONN_HOLD;
+	push->slot = p->who.slot == SLOT_NONE || (r->flags & RECORD_NOW) ? SHARD_OUTSIDE
+	                                                                 : p->who.slot;
+	push->incarnation = p->who.incarnation;
+	push->step = r->step;
+	push->pulled = r->seq;
+	push->table = r->table;
+	push->part = r->part;
+	push->codec = r->codec;
+	push->examples = r->examples;
+	switch (shard_push(shard_of_pusher(p), push, &receipt)) {
+	case SHARD_OK:
+		FAIL_POINT("push_taken");
+		if (begin && push->slot != SHARD_OUTSIDE)
+			session_trace_push(p, r->step, begin);
+		session_add_pending(p, r,
+		    &(struct pending_ack){ .table = r->table,
+		        .part = r->part,
+		        .due = receipt.due,
+		        .status = receipt.status,
+		        .staleness = receipt.staleness,
+		        .step = r->step });
+		return CONN_TAKEN;
+	case SHARD_HOLD:
+		return CONN_HOLD;
+	case SHARD_FENCED:
+		session_refuse(p, r, ERR_FENCED, "slot %u is no longer this worker's", p->who.slot);
+		return CONN_DROP;
+	case SHARD_ELSEWHERE:
+		session_send_nack(p, r, ERR_STALE,
+		    "table %u partition %u is pushed to another server", r->table, r->part);
+		return CONN_TAKEN;
+	case SHARD_BAD:
+		break;
+	}
+	session_refuse(p, r, ERR_PROTO, "a push to table %u partition %u that does not fit",
+	    r->table, r->part);
+	return CONN_DROP;
+}
+
+enum conn_verdict session_push(struct peer *p, const struct record *r, const uint8_t *payload)
+{
+	const struct table *t = shard_table(shard_of_pusher(p), r->table);
+	struct push push = { .payload = payload, .len = r->len };
+
+	if (session_refuse_stale(p, r))
+		return CONN_TAKEN;
+	if (!t || t->sparse) {
+		session_refuse(p, r, ERR_PROTO, "there is no dense table %u here", r->table);
+		return CONN_DROP;
+	}
+	return take_worker_push(p, r, &push);
+}
+
+/* Find the row ids, which are plain or a block (RECORD_KEYS), and the values behind them. */
+static enum keys_found decode_push_rows(struct peer *p, const struct record *r, const uint8_t *body,
+    size_t len, struct push *push)
+{
+	const uint64_t *ids = NULL;
+	enum keys_found found;
+	struct keys_block b = { 0 };
+
+	if (!(r->flags & RECORD_KEYS))
+		return msg_get_ids(body, len, &push->nrows, &push->ids, &push->payload)
+		    ? KEYS_FOUND
+		    : KEYS_WRONG;
+	found = session_row_ids(p, r, body, len, KEYS_MAX, &b, &ids);
+	push->nrows = b.n;
+	push->ids = (const uint8_t *)ids;
+	push->payload = body + b.whole;
+	return found;
+}
+
+/* Do the decoded rows fit into the session's credit?  This also refuses a few bytes that would be
+ * decoded to a great many rows, and codecs that are not for rows. */
+static bool push_rows_fit(const struct record *r, const struct push *push, size_t len,
+    uint32_t cols)
+{
+	const struct codec *codec = codec_by_id(r->codec);
+	uint64_t floats = (uint64_t)push->nrows * cols * sizeof(float);
+
+	if (!codec || codec->takes == CODEC_FRACTION)
+		return false;
+	return floats <= PEER_CREDIT && (codec->view || len + floats <= PEER_CREDIT);
+}
+
+static enum conn_verdict take_whole_rows(struct peer *p, const struct record *r,
+    const uint8_t *body, size_t len)
+{
+	const struct table *t = shard_table(shard_of_pusher(p), r->table);
+	struct push push = { 0 };
+	enum keys_found found = t && t->sparse ? decode_push_rows(p, r, body, len, &push)
+	                                       : KEYS_WRONG;
+
+	if (found == KEYS_MISSED)
+		return CONN_TAKEN;
+	if (found == KEYS_WRONG) {
+		session_refuse(p, r, ERR_PROTO, "rows that do not fit table %u", r->table);
+		return CONN_DROP;
+	}
+	push.len = len - (size_t)(push.payload - body);
+	if (!push_rows_fit(r, &push, len, t->cols)) {
+		session_refuse(p, r, ERR_LIMIT,
+		    "%u rows of table %u in a push: more than %u MiB, or by a codec that is not for rows",
+		    push.nrows, r->table, PEER_CREDIT >> 20);
+		return CONN_DROP;
+	}
+	return take_worker_push(p, r, &push);
+}
+
+static bool is_next_piece(const struct peer *p, const struct record *r)
+{
+	const struct record *of = &p->data.rows_rec;
+
+	return p->data.rows && r->type == of->type && r->table == of->table &&
+	    r->part == of->part && r->step == of->step && r->total == of->total &&
+	    r->offset == p->data.rows_len && r->len <= r->total - r->offset;
+}
+
+/* Make room for one more piece.  A push gets all its room at once.  A copy from a server may be as
+ * large as the partition; it gets room as its bytes arrive, so that a false `total` costs nothing.
+ * False: there is no memory. */
+static bool reserve_pieces(struct peer *p, const struct record *r)
+{
+	uint64_t need = p->data.rows_len + r->len, cap = 2 * p->data.rows_cap;
+	uint8_t *rows;
+
+	if (need <= p->data.rows_cap)
+		return true;
+	if (cap < need)
+		cap = need;
+	if (cap < PEER_CREDIT)
+		cap = PEER_CREDIT;
+	if (cap > r->total)
+		cap = r->total;
+	rows = cap <= SIZE_MAX ? realloc(p->data.rows, cap) : NULL;
+	if (!rows)
+		return false;
+	p->data.rows = rows;
+	p->data.rows_cap = cap;
+	return true;
+}
+
+static enum conn_verdict refuse_for_memory(struct peer *p, const struct record *r)
+{
+	session_refuse(p, r, ERR_NOMEM,
+	    "no memory for the %llu bytes of %s of table %u partition %u",
+	    (unsigned long long)r->total, record_type_name(r->type), r->table, r->part);
+	return CONN_DROP;
+}
+
+/* A push is applied as a whole or not at all, so its pieces are staged until all are there. */
+enum conn_verdict session_collect_pieces(struct peer *p, const struct record *r,
+    const uint8_t *payload, const uint8_t **body)
+{
+	bool may_begin = p->who.role == ROLE_SERVER || r->total <= PEER_CREDIT;
+
+	*body = NULL;
+	if (r->offset == 0 && r->total == r->len) {
+		*body = payload;
+		return CONN_TAKEN;
+	}
+	if (r->offset == 0 && !p->data.rows && may_begin && r->len < r->total) {
+		if (!reserve_pieces(p, r))
+			return refuse_for_memory(p, r);
+		p->data.rows_rec = *r;
+	}
+	if (is_next_piece(p, r)) {
+		if (!reserve_pieces(p, r))
+			return refuse_for_memory(p, r);
+		memcpy(p->data.rows + p->data.rows_len, payload, r->len);
+		p->data.rows_len += r->len;
+	} else if (!p->data.rows || r->offset + r->len != r->total ||
+	    p->data.rows_len != r->total) {
+		/* Not an error: the last piece, which was held and comes again, is staged
+		 * already. */
+		session_refuse(p, r, ERR_PROTO, "a piece that does not fit the pieces before it");
+		return CONN_DROP;
+	}
+	if (p->data.rows_len == r->total)
+		*body = p->data.rows;
+	return CONN_TAKEN;
+}
+
+void session_drop_pieces(struct peer *p)
+{
+	free(p->data.rows);
+	p->data.rows = NULL;
+	p->data.rows_len = p->data.rows_cap = 0;
+}
+
+enum conn_verdict session_take_staged(struct peer *p, const struct record *r,
+    const uint8_t *payload,
+    enum conn_verdict (
+        *take)(struct peer *p, const struct record *r, const uint8_t *body, size_t len))
+{
+	const uint8_t *body;
+	enum conn_verdict v;
+
+	if (session_refuse_stale(p, r)) {
+		session_drop_pieces(p);
+		return CONN_TAKEN;
+	}
+	v = session_collect_pieces(p, r, payload, &body);
+	if (v != CONN_TAKEN || !body)
+		return v;
+	v = take(p, r, body, r->total);
+	if (v != CONN_HOLD)
+		session_drop_pieces(p);
+	return v;
+}
+
+enum conn_verdict session_push_rows(struct peer *p, const struct record *r, const uint8_t *payload)
+{
+	const struct table *t = shard_table(shard_of_pusher(p), r->table);
+
+	/* Refuse before any piece is staged. */
+	if (!t || !t->sparse) {
+		session_refuse(p, r, ERR_PROTO, "rows that do not fit table %u", r->table);
+		return CONN_DROP;
+	}
+	return session_take_staged(p, r, payload, take_whole_rows);
+}
+
+/* ---- clocks ---- */
+
+void session_send_clocked(struct peer *p, const struct pending_ack *of)
+{
+	struct record out = { .type = REC_CLOCKED,
+		.step = of->step,
+		.seq = of->seq,
+		.epoch = of->epoch,
+		.generation = of->generation,
+		.examples = atomic_load(&p->io_thread->server->layout.members) };
+
+	batcher_add(&p->data.batcher, p->conn, &out, NULL);
+}
+
+bool session_expect_announced(struct peer *p, const struct slot_clock *c)
+{
+	bool relay = server_upstream(p->io_thread->server), was = false;
+	struct msg_run run;
+
+	/* A push of a run that is marked `alone` goes to the servers directly, not through a
+	 * relay. */
+	for (size_t i = 0; c->clocks && msg_get_run(c->runs, c->len, i, &run); i++) {
+		if (run.alone && relay)
+			was |= shard_withdraw(shard_of_pusher(p), c->slot, c->incarnation, c->step,
+			    run.table, run.first, run.count);
+		else
+			shard_expect(shard_of_pusher(p), c->slot, c->incarnation, c->step,
+			    run.table, run.first, run.count);
+	}
+	return was;
+}
+
+/* A store acknowledges the CLOCK at once; a relay when all servers have acknowledged it. */
+static enum conn_verdict acknowledge_clock(struct peer *p, const struct record *r,
+    enum shard_answer a, const struct slot_clock *c)
+{
+	struct server *s = p->io_thread->server;
+
+	if (a == SHARD_HOLD)
+		return CONN_HOLD;
+	if (a != SHARD_OK) {
+		session_refuse(p, r, ERR_FENCED, "slot %u is no longer this worker's", p->who.slot);
+		return CONN_DROP;
+	}
+	if (server_upstream(s))
+		session_add_pending(p, r,
+		    &(struct pending_ack){ .kind = PENDING_CLOCKED,
+		        .step = r->step,
+		        .seq = r->seq,
+		        .token = server_upstream(s)->clock(s, c) });
+	else
+		session_send_clocked(p,
+		    &(struct pending_ack){ .step = r->step,
+		        .seq = r->seq,
+		        .epoch = r->epoch,
+		        .generation = r->generation });
+	return CONN_TAKEN;
+}
+
+enum conn_verdict session_clock(struct peer *p, const struct record *r, const uint8_t *payload)
+{
+	struct slot_clock c = { p->who.slot, r->examples, p->who.incarnation, r->step, true, false,
+		payload, r->len };
+	enum shard_answer a;
+	bool settle;
+
+	if (session_refuse_stale(p, r))
+		return CONN_TAKEN;
+	if (p->who.slot == SLOT_NONE || !msg_runs_valid(payload, r->len)) {
+		session_refuse(p, r, ERR_PROTO, "a clock without a slot, or with what is no run");
+		return CONN_DROP;
+	}
+	if (server_upstream(p->io_thread->server) && session_is_crowded(p))
+		return CONN_HOLD;
+	settle = session_expect_announced(p, &c) && !p->retold;
+	a = shard_clock(shard_of_pusher(p), p->who.slot, p->who.incarnation, r->step, r->examples);
+	p->retold = a == SHARD_HOLD;
+	if (settle)
+		shard_settle(shard_of_pusher(p));
+	if (a == SHARD_OK && tracer_is_on(p->io_thread->server->tracer))
+		session_trace_clock(p, p->who.slot, r->step);
+	return acknowledge_clock(p, r, a, &c);
+}
+
+enum conn_verdict session_done(struct peer *p, const struct record *r)
+{
+	if (p->who.slot == SLOT_NONE) {
+		session_refuse(p, r, ERR_PROTO, "a DONE without a slot");
+		return CONN_DROP;
+	}
+	if (server_upstream(p->io_thread->server) && session_is_crowded(p))
+		return CONN_HOLD;
+	return acknowledge_clock(p, r,
+	    shard_done(shard_of_pusher(p), p->who.slot, p->who.incarnation),
+	    &(struct slot_clock){ .slot = p->who.slot,
+	        .incarnation = p->who.incarnation,
+	        .done = true });
+}

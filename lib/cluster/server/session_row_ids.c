@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: ISC */
+#include <stdlib.h>
+
+#include "core/mem.h"
+#include "server/row_ids.h"
+
+/* Room for n ids in p->ids, which is used again for later records because fresh pages cost more
+ * than writing the ids.  A list that will be cached (`keep`) gets an array of exactly its size.
+ * NULL: no memory. */
+static uint64_t *reserve_ids(struct peer *p, size_t n, bool keep)
+{
+	if (p->data.ids_cap > n && !keep)
+		return p->data.ids;
+	free(p->data.ids);
+	p->data.ids = mem_try_array(n + 1, sizeof *p->data.ids);
+	p->data.ids_cap = p->data.ids ? n + 1 : 0;
+	return p->data.ids;
+}
+
+static enum keys_found request_whole_ids(struct peer *p, const struct record *r)
+{
+	struct record out = { .type = REC_NO_KEYS,
+		.table = r->table,
+		.part = r->part,
+		.step = r->step,
+		.seq = r->seq,
+		.offset = r->type };
+
+	batcher_add(&p->data.batcher, p->conn, &out, NULL);
+	return KEYS_MISSED;
+}
+
+static void cache_ids(struct peer *p, uint32_t n)
+{
+	uint8_t name[KEYS_NAME];
+
+	if (!p->data.kept)
+		p->data.kept = keycache_new();
+	keys_name(p->data.ids, n, name);
+	keycache_put(p->data.kept, name, n, p->data.ids);
+	p->data.ids = NULL;
+	p->data.ids_cap = 0;
+}
+
+struct zip *session_row_ids_zip(struct io_thread *l)
+{
+	if (!l->zip)
+		l->zip = zip_new();
+	return l->zip;
+}
+
+enum keys_found session_row_ids(struct peer *p, const struct record *r, const uint8_t *body,
+    size_t len, size_t most, struct keys_block *b, const uint64_t **ids)
+{
+	bool keeps;
+
+	if (!atomic_load(&p->io_thread->server->limits.takes_keys) || !keys_parse(body, len, b) ||
+	    b->n > most || b->n > KEYS_MAX)
+		return KEYS_WRONG;
+	if (b->form == KEYS_NAMED)
+		return p->data.kept && keycache_find(p->data.kept, b->bytes, b->n, ids)
+		    ? KEYS_FOUND
+		    : request_whole_ids(p, r);
+	keeps = b->keep && b->n <= KEYS_KEEP_MAX;
+	if (!reserve_ids(p, b->n, keeps) ||
+	    !keys_get(session_row_ids_zip(p->io_thread), b, p->data.ids))
+		return KEYS_WRONG;
+	*ids = p->data.ids;
+	if (keeps)
+		cache_ids(p, b->n);
+	return KEYS_FOUND;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: ISC */
+#ifndef STORE_STORE_STATE_H
+#define STORE_STORE_STATE_H
+
+/* The inside of a store, the role that holds partitions, in a server process (server/server_state.h).
+ *
+ * Threads beside those of the server process:
+ *
+ *   replication   struct repl (replicate.h): connections to the next replicas.
+ *   checkpoint    struct checkpoint_part (checkpoint_part.h): snapshots and their files.
+ *   agent         owns by_agent.
+ *
+ * repl.lock is taken under a partition's lock. */
+#include "server/server_role.h"
+
+struct repl;
+struct checkpoint_part;
+struct ckpt_reader;
+
+/* State that only the agent's thread uses. */
+struct store_agent_state {
+	/* store_settings.c: the configuration in force, the number of its settings epoch, and the
+	 * log level of the last view. */
+	json_t *config;
+	int64_t number;
+	char level[16];
+	bool first_found; /* the file with initial values has been found */
+	bool finishing;   /* the last view had the phase "finishing" */
+	/* The checkpoint that the partitions begin from; NULL: none, or done. */
+	struct ckpt_reader *restore;
+	json_t *unvoted;   /* a proposal from before there was a shard, or NULL */
+	uint64_t proposal; /* voted on and not yet decided; 0: none */
+};
+
+struct store {
+	struct repl *repl;            /* replication to the next replicas */
+	struct checkpoint_part *save; /* checkpoints */
+	_Atomic uint64_t saves;       /* the id of the checkpoint that is being made; 0: none */
+	struct store_agent_state by_agent;
+};
+
+static inline struct store *store_of(const struct server *s)
+{
+	return s->role_state;
+}
+
+static inline struct store_agent_state *store_agent(const struct server *s)
+{
+	return &store_of(s)->by_agent;
+}
+
+#endif

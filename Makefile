@@ -40,7 +40,7 @@ BLAS = -lopenblas
 # What the library for others has beside all the rest.
 PUBSRC := $(sort $(wildcard lib/pskit/*.c))
 PUBOBJ := $(PUBSRC:%.c=$(OBJ)/%.o)
-LIBSRC := $(sort $(filter-out $(if $(FAULT),,lib/base/core/fail.c) $(PUBSRC),$(wildcard lib/*/*.c lib/*/*/*.c)))
+LIBSRC := $(sort $(filter-out $(if $(FAULT),,lib/base/core/fail.c) $(PUBSRC),$(wildcard lib/*/*.c lib/*/*/*.c lib/*/*/*/*.c)))
 LIBOBJ := $(LIBSRC:%.c=$(OBJ)/%.o)
 LIB := $(BUILD)/libps.a
 PUBLIC := $(BUILD)/libpskit.so.0 $(BUILD)/libpskit.a $(BUILD)/pskit.pc

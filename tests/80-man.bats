@@ -207,8 +207,8 @@ named() {
 		grep -qx "\.Ss $method $path" man/ps-http.7 || { echo "no $method $path"; false; }
 		case $roles in 0) roles=all ;; *) roles=${roles//|/ } ;; esac
 		grep -q "^\.It $method Ta $path Ta $roles Ta" man/ps-http.7 || { echo "$path: roles are $roles"; false; }
-	done < <(sed -n 's/^ROUTE("\([A-Z]*\)", *"\([^"]*\)", *[a-z_]*, *\([^ ,]*\),.*/\1 \2 \3/p' lib/role/coordinator/routes.def)
-	[ "$n" -eq "$(grep -c '^ROUTE' lib/role/coordinator/routes.def)" ]
+	done < <(sed -n 's/^ROUTE("\([A-Z]*\)", *"\([^"]*\)", *[a-z_]*, *\([^ ,]*\),.*/\1 \2 \3/p' lib/role/coordinator/http/routes.def)
+	[ "$n" -eq "$(grep -c '^ROUTE' lib/role/coordinator/http/routes.def)" ]
 	[ "$n" -eq "$(grep -cE '^\.Ss (GET|POST) ' man/ps-http.7)" ]
 }
 

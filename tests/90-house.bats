@@ -8,7 +8,7 @@ setup() {
 
 @test "every folder has a place, and includes only folders before it" {
 	for room in $(find lib -name '*.c' -printf '%h\n' | sort -u); do
-		grep -qx "${room#lib/}" tests/floors
+		grep -qx "$(cut -d/ -f2,3 <<< "$room")" tests/floors
 	done
 	run tests/lib/check-layers
 	echo "$output"
@@ -16,13 +16,12 @@ setup() {
 }
 
 @test "no header is included by a third of all files" {
-	total=$(ls lib/*/*.c lib/*/*/*.c cmd/*.c cmd/*/*.c | wc -l)
-	for h in lib/*/*.h; do
-		name=${h#lib/}
-		case $name in base/*) continue ;; esac
-		n=$(grep -l "#include \"$name\"" lib/*/*.c cmd/*.c cmd/*/*.c | wc -l)
+	total=$(find lib cmd -name "*.c" | wc -l)
+	[ "$total" -gt 100 ]
+	while read -r n _ name; do
+		case $name in '"core/'*) continue ;; esac
 		[ $((n * 3)) -lt "$total" ] || { echo "$name: $n of $total"; false; }
-	done
+	done < <(grep -rh '#include "' lib cmd | sort | uniq -c)
 }
 
 @test "text enters JSON through lib/base/core/json.c alone" {

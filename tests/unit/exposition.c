@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
-#include "coordinator/exposition.h"
+#include "coordinator/http/exposition.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "coordinator/metrics.h"
+#include "coordinator/http/metrics.h"
 #include "tap.h"
 
 static bool says(struct buf *b, const char *want)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: ISC */
 #include "coordinator/adapt.h"
 #include "coordinator/checkpoint_schedule.h"
-#include "coordinator/dashboard_feed.h"
+#include "coordinator/http/dashboard_feed.h"
 #include "coordinator/file_service.h"
 #include "coordinator/history.h"
 #include "coordinator/initial_settings.h"
 #include "coordinator/lease_log.h"
 #include "coordinator/psk_renewal.h"
-#include "coordinator/settings_request.h"
+#include "coordinator/http/settings_request.h"
 #include "coordinator/state_file.h"
-#include "coordinator/summary_row.h"
-#include "coordinator/trace_request.h"
+#include "coordinator/http/summary_row.h"
+#include "coordinator/http/trace_request.h"
 #include "coordinator/upload.h"
 
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/clock.h"
 #include "coordinator/state_file.h"
-#include "coordinator/trace_request.h"
+#include "coordinator/http/trace_request.h"
 #include "core/fail.h"
 #include "core/json.h"
 #include "core/mem.h"

@@ -5,7 +5,7 @@
 
 #include "conf/conf_key.h"
 #include "conf/conf_live.h"
-#include "coordinator/settings_request.h"
+#include "coordinator/http/settings_request.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "rundir/rundir.h"

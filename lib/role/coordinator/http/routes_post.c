@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: ISC */
-#include "coordinator/routes.h"
+#include "coordinator/http/routes.h"
 
 #include "coordinator/checkpoint_schedule.h"
-#include "coordinator/settings_request.h"
-#include "coordinator/tables_request.h"
-#include "coordinator/trace_request.h"
+#include "coordinator/http/settings_request.h"
+#include "coordinator/http/tables_request.h"
+#include "coordinator/http/trace_request.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/num.h"

@@ -4,11 +4,11 @@
 #include "ckpt/dirs.h"
 #include "coordinator/checkpoint_schedule.h"
 #include "coordinator/history.h"
-#include "coordinator/metrics.h"
-#include "coordinator/routes.h"
-#include "coordinator/settings_request.h"
-#include "coordinator/summary_row.h"
-#include "coordinator/trace_request.h"
+#include "coordinator/http/metrics.h"
+#include "coordinator/http/routes.h"
+#include "coordinator/http/settings_request.h"
+#include "coordinator/http/summary_row.h"
+#include "coordinator/http/trace_request.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/num.h"
@@ -459,7 +459,7 @@ static int get_readyz(void *ctx, const struct http_request *req, struct http_ans
 const struct http_route host_routes[] = {
 #define ROUTE(method, path, handler, roles, flags, help) \
 	{ method, path, roles, flags, handler, help },
-#include "coordinator/routes.def"
+#include "coordinator/http/routes.def"
 #undef ROUTE
 };
 const size_t host_nroutes = sizeof host_routes / sizeof *host_routes;

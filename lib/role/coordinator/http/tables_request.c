@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "coordinator/tables_request.h"
+#include "coordinator/http/tables_request.h"
 
 #include "core/clock.h"
 #include "core/json.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "coordinator/summary_row.h"
+#include "coordinator/http/summary_row.h"
 
 #include "coordinator/checkpoint_schedule.h"
 #include "core/clock.h"

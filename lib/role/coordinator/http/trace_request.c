@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "coordinator/trace_request.h"
+#include "coordinator/http/trace_request.h"
 
 #include "core/clock.h"
 #include "core/json.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: ISC */
-#include "coordinator/dashboard_feed.h"
+#include "coordinator/http/dashboard_feed.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "coordinator/history.h"
-#include "coordinator/routes.h"
-#include "coordinator/settings_request.h"
+#include "coordinator/http/routes.h"
+#include "coordinator/http/settings_request.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/lock.h"

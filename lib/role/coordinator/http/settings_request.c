@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "coordinator/settings_request.h"
+#include "coordinator/http/settings_request.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "coordinator/exposition.h"
+#include "coordinator/http/exposition.h"
 
 #include <math.h>
 #include <string.h>

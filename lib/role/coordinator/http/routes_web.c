@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "coordinator/routes.h"
+#include "coordinator/http/routes.h"
 
 #include <zlib.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: ISC */
-#include "coordinator/metrics.h"
+#include "coordinator/http/metrics.h"
 
 #include <math.h>
 
-#include "coordinator/exposition.h"
+#include "coordinator/http/exposition.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/version.h"

@@ -314,6 +314,7 @@ format: ## format the sources of C
 lint: deps-lint ## check sources, scripts and manual pages
 	clang-format --dry-run -Werror $(CFILES)
 	sh tests/lib/check-layers
+	sh tests/lib/check-file-names
 	mandoc -Tlint -W warning man/*
 	codespell
 	shellcheck -S warning $(SCRIPTS)

@@ -15,6 +15,12 @@ setup() {
 	[ "$status" -eq 0 ]
 }
 
+@test "files that comments name exist" {
+	run tests/lib/check-file-names
+	echo "$output"
+	[ "$status" -eq 0 ]
+}
+
 @test "no header is included by a third of all files" {
 	total=$(find lib cmd -name "*.c" | wc -l)
 	[ "$total" -gt 100 ]

@@ -9,7 +9,7 @@
 #include "conf/conf_rule.h"
 #include "core/mem.h"
 #include "layout/layout.h"
-#include "wire/msg.h"
+#include "wire/payload.h"
 
 /* I/O threads of a server, as in lib/cluster/server/server.c. */
 #define LANES_MAX 4u
@@ -343,7 +343,7 @@ static struct amounts amounts_of(const struct plan *p, const struct conf *c,
 	a.push = a.dense * k->push_value + heads + push_row_bytes(p, c, a.ids) +
 	    (strcmp(c->row_ids, "cached") == 0 ? 0 : ids);
 	a.pull = a.dense * pulled_value(c, k) + heads + a.rows * 4;
-	a.ask = servers * (RECORD_BYTES + MSG_RUN_BYTES) + ids;
+	a.ask = servers * (RECORD_BYTES + PAYLOAD_RUN_BYTES) + ids;
 	return a;
 }
 

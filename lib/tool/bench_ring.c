@@ -59,7 +59,7 @@ static enum err_code make_listeners(struct crew *c, const char *dir, struct err 
 			.local = c->member[i].local,
 			.deadline = DEADLINE,
 			.log = &c->log,
-			.cancel_fd = -1 };
+			.attend_fd = -1 };
 
 		make_bench_member(c, dir, i, psk);
 		rc = ring_new(&cfg, &c->ring[i], e);

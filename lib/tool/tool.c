@@ -74,8 +74,8 @@ enum err_code tool_open(const struct identity *id, const char *transport, int64_
 		.deadline = deadline,
 		.log = log,
 		.ctx = out,
-		.cancelled = cancel_tool_wait,
-		.cancel_fd = interrupt_fd(interrupt) };
+		.attend = cancel_tool_wait,
+		.attend_fd = interrupt_fd(interrupt) };
 	enum err_code rc;
 
 	*out = (struct tool){ .log = log, .interrupt = interrupt };

@@ -46,7 +46,7 @@ static void take_server(struct fleet *f, unsigned i, const struct view_server *s
 	for (uint32_t p = 0; p < f->table->nparts; p++)
 		if (table_head(f->table, p) == i) {
 			s->part[s->nparts++] = p;
-			msg_put_part(&s->runs, f->table->id, p, false);
+			payload_put_part(&s->runs, f->table->id, p, false);
 		}
 }
 
@@ -87,7 +87,7 @@ static void watch(struct fleet *f, struct log *log)
 		.transport = transport_find("unix"),
 		.deadline = PATIENCE,
 		.log = log,
-		.cancel_fd = -1 };
+		.attend_fd = -1 };
 	const struct view *view;
 	struct err e;
 

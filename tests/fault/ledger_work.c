@@ -208,8 +208,8 @@ static enum err_code begin_work(struct worker *w, struct err *e)
 		.who = name_waiting_for,
 		.missed = tell_missed_relay,
 		.informed = is_agent_up,
-		.cancelled = is_cancelled,
-		.cancel_fd = cluster_view_fd(w->cluster) };
+		.attend = is_cancelled,
+		.attend_fd = cluster_view_fd(w->cluster) };
 	const struct view *view;
 	enum err_code rc = cluster_view_await(w->cluster, may_begin_steps, w, 0, &view, e);
 

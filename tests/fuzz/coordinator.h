@@ -9,7 +9,7 @@
 #include "core/mem.h"
 #include "core/utf8.h"
 #include "coord/coord.h"
-#include "wire/msg.h"
+#include "wire/payload.h"
 
 enum { SPEAKERS = 8 };
 
@@ -32,7 +32,7 @@ static inline json_t *passed_on(json_t *v)
 {
 	char *text = json_text(v);
 	struct err e = { 0 };
-	json_t *back = json_parse(text, strlen(text), MSG_TEXT_MAX, &e);
+	json_t *back = json_parse(text, strlen(text), PAYLOAD_TEXT_MAX, &e);
 
 	must(back && utf8_is_clean(text, strlen(text)));
 	free(text);
@@ -149,7 +149,7 @@ static inline bool coordinator_hear(struct coordinator *f, unsigned who, const u
 		struct buf refusal = BUF_INIT;
 
 		must(e.code && e.msg[0]);
-		msg_put_nack(&refusal, e.code, e.msg);
+		payload_put_nack(&refusal, e.code, e.msg);
 		must(
 		    utf8_whole((const char *)refusal.data + 4, refusal.len - 4) == refusal.len - 4);
 		buf_release(&refusal);

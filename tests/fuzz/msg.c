@@ -6,7 +6,7 @@
 #include "layout/layout.h"
 #include "tests/fuzz/coordinator.h"
 #include "tests/fuzz/mutate.h"
-#include "wire/msg.h"
+#include "wire/payload.h"
 
 /* Any bytes are the body of a message or refused, and what was read lies within
  * the input.  The first byte, modulo 16, says which body the rest is; from 8 on the rest is a
@@ -31,57 +31,58 @@ static bool wide(const uint8_t *p, uint16_t most)
 static void runs(const uint8_t *p, size_t n)
 {
 	struct buf b = BUF_INIT;
-	struct msg_run r;
+	struct payload_run r;
 	size_t i;
 
-	for (i = 0; msg_get_run(p, n, i, &r); i++) {
-		check((i + 1) * MSG_RUN_BYTES <= n);
+	for (i = 0; payload_get_run(p, n, i, &r); i++) {
+		check((i + 1) * PAYLOAD_RUN_BYTES <= n);
 		buf_clear(&b);
-		msg_put_run(&b, &r);
-		check(memcmp(b.data, p + i * MSG_RUN_BYTES, MSG_RUN_BYTES) == 0);
+		payload_put_run(&b, &r);
+		check(memcmp(b.data, p + i * PAYLOAD_RUN_BYTES, PAYLOAD_RUN_BYTES) == 0);
 	}
-	check(i == n / MSG_RUN_BYTES || wide(p + i * MSG_RUN_BYTES, 1));
-	check(msg_runs_valid(p, n) == (i * MSG_RUN_BYTES == n));
+	check(i == n / PAYLOAD_RUN_BYTES || wide(p + i * PAYLOAD_RUN_BYTES, 1));
+	check(payload_runs_valid(p, n) == (i * PAYLOAD_RUN_BYTES == n));
 	buf_release(&b);
 }
 
 static void receipts(const uint8_t *p, size_t n)
 {
 	struct buf b = BUF_INIT;
-	struct msg_receipt r;
+	struct payload_receipt r;
 	size_t i;
 
-	for (i = 0; msg_get_receipt(p, n, i, &r); i++) {
-		check((i + 1) * MSG_RECEIPT_BYTES <= n);
+	for (i = 0; payload_get_receipt(p, n, i, &r); i++) {
+		check((i + 1) * PAYLOAD_RECEIPT_BYTES <= n);
 		buf_clear(&b);
-		msg_put_receipt(&b, &r);
+		payload_put_receipt(&b, &r);
 		/* The last four bytes are for later, and not looked at. */
-		check(memcmp(b.data, p + i * MSG_RECEIPT_BYTES, MSG_RECEIPT_BYTES - 4) == 0);
+		check(
+		    memcmp(b.data, p + i * PAYLOAD_RECEIPT_BYTES, PAYLOAD_RECEIPT_BYTES - 4) == 0);
 	}
-	check(i == n / MSG_RECEIPT_BYTES);
+	check(i == n / PAYLOAD_RECEIPT_BYTES);
 	buf_release(&b);
 }
 
 static void copied(const uint8_t *p, size_t n)
 {
 	struct buf b = BUF_INIT;
-	struct msg_copied c;
+	struct payload_copied c;
 	size_t i;
 
-	for (i = 0; msg_get_copied(p, n, i, &c); i++) {
-		check((i + 1) * MSG_COPIED_BYTES <= n);
+	for (i = 0; payload_get_copied(p, n, i, &c); i++) {
+		check((i + 1) * PAYLOAD_COPIED_BYTES <= n);
 		buf_clear(&b);
-		msg_put_copied(&b, &c);
-		check(memcmp(b.data, p + i * MSG_COPIED_BYTES, MSG_COPIED_BYTES) == 0);
+		payload_put_copied(&b, &c);
+		check(memcmp(b.data, p + i * PAYLOAD_COPIED_BYTES, PAYLOAD_COPIED_BYTES) == 0);
 	}
-	check(i == n / MSG_COPIED_BYTES || wide(p + i * MSG_COPIED_BYTES, 0));
+	check(i == n / PAYLOAD_COPIED_BYTES || wide(p + i * PAYLOAD_COPIED_BYTES, 0));
 	buf_release(&b);
 }
 
 static void nack(const uint8_t *p, size_t n)
 {
 	struct err e = { 0 };
-	enum err_code code = msg_get_nack(p, n, &e);
+	enum err_code code = payload_get_nack(p, n, &e);
 
 	check(code != ERR_OK && e.code == code && err_name(code) && err_text(code) &&
 	    err_exit_code(code) != 0);
@@ -102,14 +103,14 @@ static void rows(const uint8_t *p, size_t n)
 	width = get_le16(p);
 	p += 2;
 	n -= 2;
-	if (!msg_get_rows(p, n, width, &rows_n, &ids, &values))
+	if (!payload_get_rows(p, n, width, &rows_n, &ids, &values))
 		return;
-	check(ids == p + MSG_ROWS_HEAD && (size_t)rows_n <= n / 8);
+	check(ids == p + PAYLOAD_ROWS_HEAD && (size_t)rows_n <= n / 8);
 	check(values == ids + (size_t)rows_n * 8 && values + (size_t)rows_n * width * 4 == p + n);
 	same = malloc(n);
 	check(same != NULL);
-	msg_put_rows_head(same, rows_n);
-	check(memcmp(same, p, MSG_ROWS_HEAD) == 0);
+	payload_put_rows_head(same, rows_n);
+	check(memcmp(same, p, PAYLOAD_ROWS_HEAD) == 0);
 	free(same);
 }
 
@@ -121,7 +122,7 @@ static void batch(const uint8_t *p, size_t n)
 	struct record r;
 	size_t at = 0, before = 0;
 
-	while (msg_batch_next(p, n, &at, &r, &payload, &e)) {
+	while (payload_batch_next(p, n, &at, &r, &payload, &e)) {
 		check(!(r.flags & RECORD_TO_CLIENT));
 		for (size_t i = before + RECORD_HEADER + r.len; i < at; i++)
 			check(p[i] == 0);
@@ -133,7 +134,7 @@ static void batch(const uint8_t *p, size_t n)
 		before = at;
 	}
 	check(at == before && (at == n) == !e.code);
-	check(!msg_batch_next(p, n, &at, &r, &payload, NULL) && at == before);
+	check(!payload_batch_next(p, n, &at, &r, &payload, NULL) && at == before);
 }
 
 static void table(const json_t *j)

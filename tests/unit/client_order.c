@@ -13,7 +13,7 @@
 #include "core/clock.h"
 #include "client/client.h"
 #include "tap.h"
-#include "wire/msg.h"
+#include "wire/payload.h"
 #include "socket/net.h"
 #include "sync/receipt.h"
 
@@ -66,8 +66,8 @@ static void note(struct ear *x, const struct record *r)
 	if (r->type == REC_PUSH && atomic_load(&x->splits)) {
 		struct buf body = BUF_INIT;
 
-		msg_put_receipt(&body,
-		    &(struct msg_receipt){ .table = r->table,
+		payload_put_receipt(&body,
+		    &(struct payload_receipt){ .table = r->table,
 		        .status = PUSH_SPLIT,
 		        .part = r->part,
 		        .step = r->step });
@@ -88,7 +88,7 @@ static enum conn_verdict record(void *ctx, const struct record *r, uint8_t *payl
 	if (r->type != REC_BATCH)
 		note(ctx, r);
 	else
-		while (msg_batch_next(payload, r->len, &at, &sub, &body, &e))
+		while (payload_batch_next(payload, r->len, &at, &sub, &body, &e))
 			note(ctx, &sub);
 	return CONN_TAKEN;
 }
@@ -173,7 +173,7 @@ static bool announces(struct ear *x, unsigned i)
 	bool one;
 
 	pthread_mutex_lock(&x->lock);
-	one = i < x->n && x->len[i] == MSG_RUN_BYTES;
+	one = i < x->n && x->len[i] == PAYLOAD_RUN_BYTES;
 	pthread_mutex_unlock(&x->lock);
 	return one;
 }
@@ -229,7 +229,7 @@ static struct client *client_open(void)
 		.transport = transport_find("tcp"),
 		.deadline = 20 * NSEC_PER_SEC,
 		.log = &logger,
-		.cancel_fd = -1 };
+		.attend_fd = -1 };
 	struct client *c;
 
 	client_new(&cfg, &c, NULL);

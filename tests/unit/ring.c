@@ -190,9 +190,9 @@ static void gift(void)
 			.listen = "127.0.0.1:0",
 			.deadline = 20 * NSEC_PER_SEC,
 			.log = &c.sailor[2].log,
-			.cancelled = cancelled,
+			.attend = attend,
 			.ctx = &c.sailor[2],
-			.cancel_fd = -1 };
+			.attend_fd = -1 };
 
 		ring_new(&cfg, &c.sailor[2].ring, NULL);
 		snprintf(c.member[2].tcp, NET_TEXT, "%s", ring_address(c.sailor[2].ring));

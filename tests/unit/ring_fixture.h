@@ -45,7 +45,7 @@ struct crew {
 	size_t floats;
 };
 
-static bool cancelled(void *ctx, struct err *why)
+static bool attend(void *ctx, struct err *why)
 {
 	struct sailor *s = ctx;
 
@@ -90,9 +90,9 @@ static void crew_open(struct crew *c, unsigned n, const char *transport, int64_t
 			.local = m->local,
 			.deadline = deadline,
 			.log = &s->log,
-			.cancelled = cancelled,
+			.attend = attend,
 			.ctx = s,
-			.cancel_fd = -1,
+			.attend_fd = -1,
 			.halving_bytes = halving,
 			.slice = slice };
 		struct key_pair key;

@@ -2,7 +2,7 @@
 #include "ring_fixture.h"
 
 #include "allreduce/ring_state.h"
-#include "wire/msg.h"
+#include "wire/payload.h"
 
 /* All-reduce among members that do not do the same, or whose records are wrong, and with
  * strangers at the door: an error, a reason, and nobody waits for ever. */
@@ -158,7 +158,7 @@ static enum conn_verdict caller_record(void *ctx, const struct record *r, uint8_
 
 	k->answered = true;
 	if (r->type == REC_NACK)
-		k->told = msg_get_nack(payload, r->len, &e);
+		k->told = payload_get_nack(payload, r->len, &e);
 	return CONN_TAKEN;
 }
 

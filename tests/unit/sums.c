@@ -5,7 +5,7 @@
 
 #include "core/endian.h"
 #include "shard_fixture.h"
-#include "wire/msg.h"
+#include "wire/payload.h"
 
 enum { RELAY = 777, OTHER = 778 };
 
@@ -311,7 +311,7 @@ static void clocks(void)
 	size_t at = 0, bad_cuts = 0;
 	bool bad;
 
-	msg_put_run(&runs, &(struct msg_run){ 1, 0, 7, false });
+	payload_put_run(&runs, &(struct payload_run){ 1, 0, 7, false });
 	sum_body_clocks_put(&b,
 	    &(struct slot_clock){ .slot = 3,
 	        .examples = 64,
@@ -323,7 +323,7 @@ static void clocks(void)
 	sum_body_clocks_put(&b, &(struct slot_clock){ .slot = 4, .incarnation = 8, .done = true });
 	ok(sum_body_clocks_next(b.data, b.len, &at, &c, &bad) && c.slot == 3 && c.examples == 64 &&
 	        c.incarnation == 9 && c.step == 5 && c.clocks && !c.done &&
-	        c.len == MSG_RUN_BYTES && memcmp(c.runs, runs.data, runs.len) == 0,
+	        c.len == PAYLOAD_RUN_BYTES && memcmp(c.runs, runs.data, runs.len) == 0,
 	    "a slot's clock is read");
 	ok(sum_body_clocks_next(b.data, b.len, &at, &c, &bad) && c.slot == 4 && c.done &&
 	        !c.clocks && !c.len && !sum_body_clocks_next(b.data, b.len, &at, &c, &bad) && !bad,
@@ -339,9 +339,9 @@ static void clocks(void)
 	at = 0;
 	ok(!sum_body_clocks_next(b.data, b.len, &at, &c, &bad) && bad,
 	    "nor what says to be longer than it is");
-	put_le32(b.data + 28, MSG_RUN_BYTES - 1);
+	put_le32(b.data + 28, PAYLOAD_RUN_BYTES - 1);
 	ok(!sum_body_clocks_next(b.data, b.len, &at, &c, &bad) && bad, "nor with what is no run");
-	put_le32(b.data + 28, MSG_RUN_BYTES);
+	put_le32(b.data + 28, PAYLOAD_RUN_BYTES);
 	put_le32(b.data + 24, 8);
 	ok(!sum_body_clocks_next(b.data, b.len, &at, &c, &bad) && bad,
 	    "nor of a kind that there is not");

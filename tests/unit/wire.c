@@ -4,7 +4,7 @@
 #include "auth/keyring.h"
 #include "core/endian.h"
 #include "tap.h"
-#include "wire/msg.h"
+#include "wire/payload.h"
 
 /* What lies between two programs, byte by byte: headers, bodies, who may send
  * what.  Input lies against a guard page, so a read past its end is a fault
@@ -308,17 +308,17 @@ typedef bool (*get_fn)(const uint8_t *p, size_t len, size_t i);
 
 static bool get_run(const uint8_t *p, size_t len, size_t i)
 {
-	return msg_get_run(p, len, i, &(struct msg_run){ 0 });
+	return payload_get_run(p, len, i, &(struct payload_run){ 0 });
 }
 
 static bool get_receipt(const uint8_t *p, size_t len, size_t i)
 {
-	return msg_get_receipt(p, len, i, &(struct msg_receipt){ 0 });
+	return payload_get_receipt(p, len, i, &(struct payload_receipt){ 0 });
 }
 
 static bool get_copied(const uint8_t *p, size_t len, size_t i)
 {
-	return msg_get_copied(p, len, i, &(struct msg_copied){ 0 });
+	return payload_get_copied(p, len, i, &(struct payload_copied){ 0 });
 }
 
 /* Every length from 0 to three entries, and indices whose product overflows. */
@@ -342,29 +342,29 @@ static void entries(const char *name, const struct buf *three, size_t size, get_
 
 static void runs(void)
 {
-	static const struct msg_run in[3] = { { 0x1234, 0x56789abc, 0xdef01234, false },
+	static const struct payload_run in[3] = { { 0x1234, 0x56789abc, 0xdef01234, false },
 		{ 0, 0, 0, true }, { UINT16_MAX, UINT32_MAX, UINT32_MAX, true } };
 	static const uint8_t bytes[] = { 0x34, 0x12, 0, 0, 0xbc, 0x9a, 0x78, 0x56, 0x34, 0x12, 0xf0,
 		0xde };
 	struct buf b = BUF_INIT;
-	struct msg_run r;
+	struct payload_run r;
 	int wrong = 0;
 
 	for (size_t i = 0; i < 3; i++)
-		msg_put_run(&b, &in[i]);
+		payload_put_run(&b, &in[i]);
 	ok(b.len == 36 && memcmp(b.data, bytes, sizeof bytes) == 0,
 	    "a run is written as it always was");
 	for (size_t i = 0; i < 3; i++)
-		wrong += !msg_get_run(b.data, b.len, i, &r) || r.table != in[i].table ||
+		wrong += !payload_get_run(b.data, b.len, i, &r) || r.table != in[i].table ||
 		    r.first != in[i].first || r.count != in[i].count || r.alone != in[i].alone;
 	ok(wrong == 0, "runs come back, at 0 and at their widest");
 	for (size_t n = 0; n <= b.len; n++)
-		wrong += msg_runs_valid(b.data, n) != (n % 12 == 0);
+		wrong += payload_runs_valid(b.data, n) != (n % 12 == 0);
 	ok(wrong == 0, "and are whole at multiples of 12 bytes");
-	entries("runs", &b, MSG_RUN_BYTES, get_run);
+	entries("runs", &b, PAYLOAD_RUN_BYTES, get_run);
 	b.data[14] = 2;
-	ok(msg_get_run(b.data, b.len, 0, &r) && !msg_get_run(b.data, b.len, 1, &r) &&
-	        !msg_runs_valid(b.data, b.len) && msg_runs_valid(b.data, 12),
+	ok(payload_get_run(b.data, b.len, 0, &r) && !payload_get_run(b.data, b.len, 1, &r) &&
+	        !payload_runs_valid(b.data, b.len) && payload_runs_valid(b.data, 12),
 	    "a table's number of more than 16 bits is not cut, but refused, but for the one that says alone");
 	buf_release(&b);
 }
@@ -378,32 +378,32 @@ static void parts_in_runs(void)
 	} in[] = { { 1, 4, false }, { 1, 5, false }, { 1, 6, false }, { 1, 6, false },
 		{ 1, 8, false }, { 2, 9, false }, { 2, 8, false }, { 1, 9, true }, { 1, 10, true },
 		{ 1, 11, false } };
-	static const struct msg_run want[] = { { 1, 4, 3, false }, { 1, 6, 1, false },
+	static const struct payload_run want[] = { { 1, 4, 3, false }, { 1, 6, 1, false },
 		{ 1, 8, 1, false }, { 2, 9, 1, false }, { 2, 8, 1, false }, { 1, 9, 2, true },
 		{ 1, 11, 1, false } };
 	struct buf b = BUF_INIT;
-	struct msg_run r;
+	struct payload_run r;
 	size_t right = 0;
 
 	for (size_t i = 0; i < sizeof in / sizeof *in; i++)
-		msg_put_part(&b, in[i].table, in[i].part, in[i].alone);
-	for (size_t i = 0; msg_get_run(b.data, b.len, i, &r) && i < 7; i++)
+		payload_put_part(&b, in[i].table, in[i].part, in[i].alone);
+	for (size_t i = 0; payload_get_run(b.data, b.len, i, &r) && i < 7; i++)
 		right += r.table == want[i].table && r.first == want[i].first &&
 		    r.count == want[i].count && r.alone == want[i].alone;
-	ok(right == 7 && b.len == 7 * MSG_RUN_BYTES,
+	ok(right == 7 && b.len == 7 * PAYLOAD_RUN_BYTES,
 	    "partitions that follow one another are one run, those that go alone another");
 	buf_release(&b);
 }
 
 static void receipts(void)
 {
-	static const struct msg_receipt in[3] = { { .table = 0x1234,
-		                                      .status = 2,
-		                                      .copies = 3,
-		                                      .part = 0x56789abc,
-		                                      .staleness = 0xdef01234,
-		                                      .step = UINT64_C(0x0102030405060708),
-		                                      .version = UINT64_C(0x1112131415161718) },
+	static const struct payload_receipt in[3] = { { .table = 0x1234,
+		                                          .status = 2,
+		                                          .copies = 3,
+		                                          .part = 0x56789abc,
+		                                          .staleness = 0xdef01234,
+		                                          .step = UINT64_C(0x0102030405060708),
+		                                          .version = UINT64_C(0x1112131415161718) },
 		{ 0 },
 		{ UINT16_MAX, UINT8_MAX, UINT8_MAX, UINT32_MAX, UINT32_MAX, UINT64_MAX,
 		    UINT64_MAX } };
@@ -411,45 +411,45 @@ static void receipts(void)
 		2, 1, 0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, 0x34, 0x12, 0xf0, 0xde, 0, 0,
 		0, 0 };
 	struct buf b = BUF_INIT;
-	struct msg_receipt r;
+	struct payload_receipt r;
 	int wrong = 0;
 
 	for (size_t i = 0; i < 3; i++)
-		msg_put_receipt(&b, &in[i]);
+		payload_put_receipt(&b, &in[i]);
 	ok(b.len == 96 && memcmp(b.data, bytes, sizeof bytes) == 0,
 	    "a receipt is written as it always was");
 	for (size_t i = 0; i < 3; i++)
-		wrong += !msg_get_receipt(b.data, b.len, i, &r) || r.table != in[i].table ||
+		wrong += !payload_get_receipt(b.data, b.len, i, &r) || r.table != in[i].table ||
 		    r.status != in[i].status || r.copies != in[i].copies || r.part != in[i].part ||
 		    r.staleness != in[i].staleness || r.step != in[i].step ||
 		    r.version != in[i].version;
 	ok(wrong == 0, "receipts come back, at 0 and at their widest");
-	entries("receipts", &b, MSG_RECEIPT_BYTES, get_receipt);
+	entries("receipts", &b, PAYLOAD_RECEIPT_BYTES, get_receipt);
 	buf_release(&b);
 }
 
 static void copied(void)
 {
-	static const struct msg_copied in[3] = { { 0x1234, 0x56789abc,
-		                                     UINT64_C(0x0102030405060708) },
+	static const struct payload_copied in[3] = { { 0x1234, 0x56789abc,
+		                                         UINT64_C(0x0102030405060708) },
 		{ 0 }, { UINT16_MAX, UINT32_MAX, UINT64_MAX } };
 	static const uint8_t bytes[] = { 0x34, 0x12, 0, 0, 0xbc, 0x9a, 0x78, 0x56, 8, 7, 6, 5, 4, 3,
 		2, 1 };
 	struct buf b = BUF_INIT;
-	struct msg_copied c;
+	struct payload_copied c;
 	int wrong = 0;
 
 	for (size_t i = 0; i < 3; i++)
-		msg_put_copied(&b, &in[i]);
+		payload_put_copied(&b, &in[i]);
 	ok(b.len == 48 && memcmp(b.data, bytes, sizeof bytes) == 0,
 	    "a COPIED entry is written as it always was");
 	for (size_t i = 0; i < 3; i++)
-		wrong += !msg_get_copied(b.data, b.len, i, &c) || c.table != in[i].table ||
+		wrong += !payload_get_copied(b.data, b.len, i, &c) || c.table != in[i].table ||
 		    c.part != in[i].part || c.seq != in[i].seq;
 	ok(wrong == 0, "COPIED entries come back, at 0 and at their widest");
-	entries("COPIED", &b, MSG_COPIED_BYTES, get_copied);
+	entries("COPIED", &b, PAYLOAD_COPIED_BYTES, get_copied);
 	b.data[2] = 1;
-	ok(!msg_get_copied(b.data, b.len, 0, &c) && msg_get_copied(b.data, b.len, 1, &c),
+	ok(!payload_get_copied(b.data, b.len, 0, &c) && payload_get_copied(b.data, b.len, 1, &c),
 	    "a table's number of more than 16 bits is refused there too");
 	buf_release(&b);
 }
@@ -460,7 +460,7 @@ static bool nack_reads(const void *bytes, size_t n, enum err_code code, const ch
 {
 	uint8_t *p = guarded(bytes, n);
 	struct err e = { 0 };
-	enum err_code rc = msg_get_nack(p, n, &e);
+	enum err_code rc = payload_get_nack(p, n, &e);
 
 	sodium_free(p);
 	return rc == code && e.code == code && strcmp(e.msg, text) == 0;
@@ -473,7 +473,7 @@ static void nacks(void)
 	struct buf b = BUF_INIT;
 	int wrong = 0;
 
-	msg_put_nack(&b, ERR_STALE, text);
+	payload_put_nack(&b, ERR_STALE, text);
 	ok(b.len == 4 + strlen(text) && get_le32(b.data) == 18 &&
 	        memcmp(b.data + 4, text, strlen(text)) == 0,
 	    "a NACK is a number and a text without NUL");
@@ -486,15 +486,15 @@ static void nacks(void)
 		               : !nack_reads(b.data, n, ERR_STALE, cut);
 	}
 	ok(wrong == 0, "each truncation of it reads no byte too many, and formats nothing");
-	ok(msg_get_nack(b.data, b.len, NULL) == ERR_STALE, "the sentence is not needed");
+	ok(payload_get_nack(b.data, b.len, NULL) == ERR_STALE, "the sentence is not needed");
 	buf_clear(&b);
-	msg_put_nack(&b, ERR_OK, "");
+	payload_put_nack(&b, ERR_OK, "");
 	ok(b.len == 4 && nack_reads(b.data, 4, ERR_PROTO, ""),
 	    "a refusal that says ok is a fault of the protocol");
 	memset(large, 'x', sizeof large);
 	large[599] = 0;
 	buf_clear(&b);
-	msg_put_nack(&b, ERR_LIMIT, large);
+	payload_put_nack(&b, ERR_LIMIT, large);
 	large[500] = 0;
 	ok(b.len == 504 && nack_reads(b.data, b.len, ERR_LIMIT, large),
 	    "a long text is cut to 500 bytes");
@@ -502,14 +502,14 @@ static void nacks(void)
 		memcpy(large + i, "\xe2\x82\xac", 3);
 	large[501] = 0;
 	buf_clear(&b);
-	msg_put_nack(&b, ERR_LIMIT, large);
+	payload_put_nack(&b, ERR_LIMIT, large);
 	large[498] = 0;
 	ok(b.len == 502 && nack_reads(b.data, b.len, ERR_LIMIT, large),
 	    "before the character that does not fit whole");
 	ok(nack_reads("\x0f\0\0\0a\x1b[2J\nb\x7f\xc3\xa9", 14, ERR_LIMIT, "a?[2J?b?\xc3\xa9"),
 	    "control characters are not handed on");
 	memset(large, 0xff, 512);
-	ok(msg_get_nack((const uint8_t *)large, 512, &(struct err){ 0 }) != ERR_OK,
+	ok(payload_get_nack((const uint8_t *)large, 512, &(struct err){ 0 }) != ERR_OK,
 	    "a code of no meaning is an error all the same");
 	buf_release(&b);
 }
@@ -523,13 +523,13 @@ static bool rows_read(uint32_t n, uint32_t zero, uint32_t width, size_t len)
 	uint32_t got = 0;
 	bool good;
 
-	msg_put_rows_head(head, n);
+	payload_put_rows_head(head, n);
 	if (zero)
 		put_le32(head + 4, zero);
 	p = sodium_malloc(len);
 	memset(p, 1, len);
 	memcpy(p, head, len < 8 ? len : 8);
-	good = msg_get_rows(p, len, width, &got, &ids, &values);
+	good = payload_get_rows(p, len, width, &got, &ids, &values);
 	if (good &&
 	    (got != n || ids != p + 8 || values != ids + 8 * (size_t)n ||
 	        values + 4 * (size_t)n * width != p + len))

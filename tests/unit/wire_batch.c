@@ -5,7 +5,7 @@
 
 /* The batcher sends to the array below, in place of a conn. */
 #define conn_send note_sent
-#include "lib/net/wire/msg.c"
+#include "lib/net/wire/payload.c"
 
 /* What goes in pieces or many together: batches, texts.  Input lies against a
  * guard page, as in wire.c. */
@@ -43,7 +43,7 @@ static int take(const struct buf *b, size_t n, enum err_code *code)
 	size_t at = 0, before = 0;
 	int count = 0;
 
-	while (msg_batch_next(p, n, &at, &r, &payload, &e)) {
+	while (payload_batch_next(p, n, &at, &r, &payload, &e)) {
 		/* Touched to its end: a guard page lies behind. */
 		if (r.seq != before || payload != p + before + RECORD_HEADER || at <= before ||
 		    at > n || at % 8 ||
@@ -52,7 +52,7 @@ static int take(const struct buf *b, size_t n, enum err_code *code)
 		before = at;
 		count++;
 	}
-	if (msg_batch_next(p, n, &at, &r, &payload, NULL) || at != before)
+	if (payload_batch_next(p, n, &at, &r, &payload, NULL) || at != before)
 		abort();
 	sodium_free(p);
 	*code = e.code;
@@ -125,8 +125,8 @@ static void batches(void)
 	b.data[6] = 0;
 	e.code = ERR_IO;
 	at = 0;
-	ok(msg_batch_next(b.data, b.len, &at, &r, &payload, &e) && !e.code &&
-	        !msg_batch_next(b.data, b.len, &at, &r, &payload, &e) && !e.code,
+	ok(payload_batch_next(b.data, b.len, &at, &r, &payload, &e) && !e.code &&
+	        !payload_batch_next(b.data, b.len, &at, &r, &payload, &e) && !e.code,
 	    "an error of before is not taken for one");
 	ok(batch_refused(REC_PULL, 9, 8) && batch_refused(REC_PULL, RECORD_MAX, 64) &&
 	        batch_refused(REC_PULL, UINT32_MAX, 64) &&
@@ -167,7 +167,7 @@ static int inside(size_t i, uint32_t len, uint64_t *seq)
 	size_t at = 0;
 	int n = 0;
 
-	while (msg_batch_next(sent_body[i].data, sent[i].len, &at, &r, &payload, &e)) {
+	while (payload_batch_next(sent_body[i].data, sent[i].len, &at, &r, &payload, &e)) {
 		if (r.type != REC_PULLED || r.len != len || r.seq != (*seq)++ ||
 		    (len && payload[len - 1] != (uint8_t)r.seq))
 			return -1;
@@ -220,7 +220,7 @@ static bool piece_refused(uint64_t offset, uint64_t total, uint32_t len)
 	bool whole;
 
 	buf_append(&text, "abc", 3);
-	whole = msg_get_text(&text, &r, (const uint8_t *)"defghijk", &whole, &e) == ERR_PROTO &&
+	whole = payload_get_text(&text, &r, (const uint8_t *)"defghijk", &whole, &e) == ERR_PROTO &&
 	    e.msg[0] && text.len <= 3;
 	buf_release(&text);
 	return whole;
@@ -237,22 +237,22 @@ static void texts(void)
 	memset(long_text, 'x', n);
 	memcpy(long_text + n - 3, "end", 4);
 	nsent = 0;
-	msg_send_text(NULL, &(struct record){ .seq = 7, .flags = RECORD_REPLY }, "{}");
+	payload_send_text(NULL, &(struct record){ .seq = 7, .flags = RECORD_REPLY }, "{}");
 	ok(nsent == 1 && sent[0].type == REC_CTL && sent[0].len == 2 && !sent[0].total &&
 	        !sent[0].offset && sent[0].seq == 7 && sent[0].flags == RECORD_REPLY,
 	    "a text that fits a record is one");
-	ok(!msg_get_text(&text, &sent[0], sent_body[0].data, &whole, NULL) && whole &&
+	ok(!payload_get_text(&text, &sent[0], sent_body[0].data, &whole, NULL) && whole &&
 	        text.len == 2,
 	    "and is read as one");
 	nsent = 0;
-	msg_send_text(NULL, &(struct record){ .seq = 7 }, long_text);
+	payload_send_text(NULL, &(struct record){ .seq = 7 }, long_text);
 	for (size_t i = 0; i < nsent; i++)
-		wrong += msg_get_text(&text, &sent[i], sent_body[i].data, &whole, NULL) ||
+		wrong += payload_get_text(&text, &sent[i], sent_body[i].data, &whole, NULL) ||
 		    whole != (i == 2) || sent[i].seq != 7;
 	ok(nsent == 3 && !wrong && strcmp((char *)text.data, long_text) == 0,
 	    "a longer one comes in pieces, and back whole");
 	ok(piece_refused(2, 8, 4) && piece_refused(4, 8, 4) && piece_refused(3, 5, 4) &&
-	        piece_refused(3, 2, 1) && piece_refused(0, MSG_TEXT_MAX + 1, 4) &&
+	        piece_refused(3, 2, 1) && piece_refused(0, PAYLOAD_TEXT_MAX + 1, 4) &&
 	        piece_refused(3, 0, 4),
 	    "pieces that do not fit are refused");
 	free(long_text);

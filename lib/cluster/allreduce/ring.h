@@ -31,7 +31,7 @@
  *   APART    ring_form fails                                      APART
  *   FORMED   ring_reduce                                          RUNNING, then FORMED
  *   RUNNING  a member fails or forms another ring; deadline;      APART; ring_reduce returns
- *            `cancelled`                                          the error
+ *            `attend`                                          the error
  *   FORMED   ring_form                                            APART, then as above
  *
  * One thread owns a ring, and there is no lock. ring_form and ring_reduce may block up to the
@@ -60,9 +60,9 @@ struct ring_config {
 	struct log *log;
 	/* Shall a wait be given up (a new epoch, a signal, the job's end)? *why: the error to
 	 * return. May be NULL. */
-	bool (*cancelled)(void *ctx, struct err *why);
+	bool (*attend)(void *ctx, struct err *why);
 	void *ctx;
-	int cancel_fd; /* becomes readable when `cancelled` may say yes; -1 */
+	int attend_fd; /* becomes readable when `attend` may say yes; -1 */
 	/* halving_bytes: vectors of up to this many bytes are reduced by halving and doubling,
 	 * larger ones by a ring. slice: floats of a slice. 0: built-in values, which were
 	 * measured. The same for all members. */
@@ -86,7 +86,7 @@ const char *ring_address(const struct ring *r);
  * RING_MEMBERS_MAX. All must call it with the same list. ERR_STALE: the epoch is below the
  * last one, or a member is in a newer one; ERR_UNREACH, ERR_TIMEOUT: a member is missing,
  * which the error names; ERR_PROTO: a member has another list; ERR_FENCED: we are not in the
- * list; else what `cancelled` says. After an error the ring is APART. */
+ * list; else what `attend` says. After an error the ring is APART. */
 enum err_code ring_form(struct ring *r, uint32_t epoch, const struct ring_member *members, size_t n,
     struct err *e);
 

@@ -7,7 +7,7 @@
 #include "core/clock.h"
 #include "core/mem.h"
 #include "wire/dial.h"
-#include "wire/msg.h"
+#include "wire/payload.h"
 
 /* Making sessions: every member dials every other, and each connection carries slices one way.
  * ring_state.h draws the states. */
@@ -68,7 +68,7 @@ static enum conn_verdict on_hello_answer(void *ctx, const struct record *r, uint
 		dial_backoff_reset(&l->backoff);
 		return CONN_TAKEN;
 	}
-	if (r->type == REC_NACK && msg_get_nack(payload, r->len, &why) == ERR_STALE) {
+	if (r->type == REC_NACK && payload_get_nack(payload, r->len, &why) == ERR_STALE) {
 		char who[NET_TEXT + 32];
 
 		l->ring->fault = why;
@@ -183,7 +183,7 @@ static void refuse_guest(struct inlet *i, enum err_code code, const char *text)
 	struct record nack = { .type = REC_NACK };
 	struct buf body = BUF_INIT;
 
-	msg_put_nack(&body, code, text);
+	payload_put_nack(&body, code, text);
 	nack.len = (uint32_t)body.len;
 	conn_send(i->conn, &nack, body.data);
 	conn_write(i->conn, NULL);

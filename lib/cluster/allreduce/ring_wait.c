@@ -76,7 +76,7 @@ static enum err_code check_wait(struct ring *r, struct wait *w, struct err *e)
 	if (now < w->look)
 		return ERR_OK;
 	w->look = now + RING_LOOK;
-	if (r->cfg.cancelled && r->cfg.cancelled(r->cfg.ctx, e))
+	if (r->cfg.attend && r->cfg.attend(r->cfg.ctx, e))
 		return e->code;
 	rc = r->formed ? ring_serve_meeting(r, e) : ERR_OK;
 	for (uint32_t rank = 0; !rc && rank < r->n; rank++)
@@ -187,7 +187,7 @@ static enum err_code poll_reduction(struct ring *r, struct err *e)
 			watch_fd(r, conn_fd(l->out),
 			    (short)(POLLIN | (conn_queued(l->out) ? POLLOUT : 0)), l);
 	}
-	watch_fd(r, r->cfg.cancel_fd, POLLIN, NULL);
+	watch_fd(r, r->cfg.attend_fd, POLLIN, NULL);
 	if (poll(r->poll, r->npoll, (int)(RING_LOOK / NSEC_PER_MSEC)) < 0 && errno != EINTR)
 		abort();
 	for (size_t i = 0; i < r->npoll; i++) {
@@ -244,7 +244,7 @@ enum err_code ring_wait_for_members(struct ring *r, struct err *e)
 		r->npoll = 0;
 		watch_fd(r, r->listener[0], POLLIN, NULL);
 		watch_fd(r, r->listener[1], POLLIN, NULL);
-		watch_fd(r, r->cfg.cancel_fd, POLLIN, NULL);
+		watch_fd(r, r->cfg.attend_fd, POLLIN, NULL);
 		for (uint32_t rank = 0; rank < r->n; rank++) {
 			struct link *l = &r->link[rank];
 

@@ -104,7 +104,7 @@ static enum conn_verdict take_client_record(struct link *l, const struct record 
 	case REC_NACK:
 		/* The request was of another epoch. All requests are sent again when the view
 		 * of that epoch comes. */
-		if (msg_get_nack(payload, r->len, &e) == ERR_STALE)
+		if (payload_get_nack(payload, r->len, &e) == ERR_STALE)
 			return CONN_TAKEN;
 		l->fault = e;
 		if (c->ops->refusal_is_final(l)) {
@@ -127,7 +127,7 @@ static enum conn_verdict on_client_record(void *ctx, const struct record *r, uin
 
 	if (r->type != REC_BATCH)
 		return take_client_record(l, r, payload);
-	while (msg_batch_next(payload, r->len, &at, &sub, &body, &e)) {
+	while (payload_batch_next(payload, r->len, &at, &sub, &body, &e)) {
 		enum conn_verdict v = take_client_record(l, &sub, body);
 
 		if (v != CONN_TAKEN)
@@ -286,7 +286,7 @@ void client_serve(struct client *c, int ms)
 		p[i].fd = conn_fd(l->conn);
 		p[i].events = conn_events(l->conn);
 	}
-	p[c->nlinks] = (struct pollfd){ c->cfg.cancel_fd, POLLIN, 0 };
+	p[c->nlinks] = (struct pollfd){ c->cfg.attend_fd, POLLIN, 0 };
 	poll_links(c, p, c->nlinks + 1, ms);
 	for (unsigned i = 0; i < c->nlinks; i++) {
 		struct link *l = c->link[i];
@@ -379,7 +379,7 @@ enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *)
 			return err_set(e, c->fatal.code, "%s", c->fatal.msg);
 		client_serve(c, 20);
 		now = clock_now();
-		if (now >= look && c->cfg.cancelled && c->cfg.cancelled(c->cfg.ctx, e))
+		if (now >= look && c->cfg.attend && c->cfg.attend(c->cfg.ctx, e))
 			return e->code;
 		if (now >= look && c->cfg.paused && c->cfg.paused(c->cfg.ctx)) {
 			begin = now;

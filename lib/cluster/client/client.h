@@ -20,13 +20,13 @@
 /* The data plane as a worker or a tool sees it: one client has sessions with all servers, over
  * which it pulls, pushes and sends CLOCKs. When a session breaks, the client connects again
  * and repeats every push that has no receipt under the same identity, so that each push counts
- * once. client_state.h draws the states of a link and of an in-flight push.
+ * once. client_state.h draws the states of a link, and request.h those of an in-flight push.
  *
  * One thread owns a client, and there is no lock; struct client_config names the one member
  * that other threads may read. A function without an `err` argument does not block. The others
  * may block up to the deadline, unless their comment says otherwise, and fail with ERR_TIMEOUT
  * (other workers did not come), ERR_UNREACH (a server cannot be reached), ERR_NOTREADY (no
- * server holds a partition), the code of a server's refusal, or the error that the `cancelled`
+ * server holds a partition), the code of a server's refusal, or the error that the `attend`
  * callback has set. */
 struct client;
 
@@ -75,12 +75,13 @@ struct client_config {
 	/* Append, for the log, which workers this step waits for; may be NULL. */
 	void *ctx;
 	void (*who)(void *ctx, uint64_t step, struct buf *out);
-	/* Shall a wait be given up (a signal, the job's end)? *why: the error to return. May
-	 * be NULL. */
-	bool (*cancelled)(void *ctx, struct err *why);
+	/* Called about every 10 ms of each wait, to attend to everything else: it may call
+	 * client_apply_view, which moves requests to other servers. True: give the wait up (a signal,
+	 * the job's end); *why: the error to return. May be NULL. */
+	bool (*attend)(void *ctx, struct err *why);
 	/* Is the job paused? Then no deadline runs. May be NULL. */
 	bool (*paused)(void *ctx);
-	int cancel_fd; /* becomes readable when `cancelled` may say yes; -1 */
+	int attend_fd; /* becomes readable when `attend` has something to do; -1 */
 	/* Time from a push to its receipt, in ns. Other threads may read it at any time. NULL:
 	 * not measured. */
 	struct hist *latency;

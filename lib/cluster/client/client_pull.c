@@ -11,7 +11,7 @@ static void send_pull(struct request *r)
 {
 	struct link *l = r->link;
 	struct record head = client_record_head(l->client, REC_PULL, r->step);
-	size_t most = MSG_RUN_BYTES + (r->pull.base ? (size_t)r->count * 8 : 0);
+	size_t most = PAYLOAD_RUN_BYTES + (r->pull.base ? (size_t)r->count * 8 : 0);
 	uint8_t small[BATCHER_SMALL], *body = batcher_reserve(&l->batcher, l->conn, most, small);
 
 	head.seq = r->seq;
@@ -27,9 +27,9 @@ static void send_pull(struct request *r)
 	if (r->pull.tell)
 		head.flags |= RECORD_TELL;
 	head.len = (uint32_t)most;
-	msg_encode_run(body, &(struct msg_run){ r->table->id, r->part, r->count, false });
+	payload_encode_run(body, &(struct payload_run){ r->table->id, r->part, r->count, false });
 	for (uint32_t i = 0; r->pull.base && i < r->count; i++)
-		put_le64(body + MSG_RUN_BYTES + (size_t)i * 8, r->pull.since[i]);
+		put_le64(body + PAYLOAD_RUN_BYTES + (size_t)i * 8, r->pull.since[i]);
 	batcher_commit(&l->batcher, l->conn, &head, body, small);
 }
 
@@ -142,7 +142,7 @@ enum err_code client_pull_take_answer(struct link *l, const struct record *head,
 /* ---- asking ---- */
 
 /* A pull that names versions is one record: this many partitions fit. */
-#define DELTA_PARTS ((RECORD_MAX - MSG_RUN_BYTES) / 8)
+#define DELTA_PARTS ((RECORD_MAX - PAYLOAD_RUN_BYTES) / 8)
 
 /* A pull of dense partitions; fields as in struct pull. */
 struct dense_want {

@@ -204,15 +204,16 @@ void client_announce(const struct request *r)
 			buf_clear(&c->link[i]->announced);
 	c->clock.announced = r->step;
 	if (c->route.state == ROUTE_RELAYED) {
-		msg_put_part(&client_relay_link(c)->announced, r->table->id, r->part, r->alone);
+		payload_put_part(&client_relay_link(c)->announced, r->table->id, r->part, r->alone);
 		return;
 	}
 	for (unsigned i = 0; run && i < run->nchain; i++)
 		if (run->chain[i] < c->nservers)
-			msg_put_part(&c->link[run->chain[i]]->announced, r->table->id, r->part,
+			payload_put_part(&c->link[run->chain[i]]->announced, r->table->id, r->part,
 			    r->alone);
 	if (run && run->joining < c->nservers)
-		msg_put_part(&c->link[run->joining]->announced, r->table->id, r->part, r->alone);
+		payload_put_part(&c->link[run->joining]->announced, r->table->id, r->part,
+		    r->alone);
 }
 
 enum err_code client_submit_push(struct request *r, struct err *e)
@@ -251,9 +252,9 @@ void client_push_take_receipts(struct link *l, const struct record *head, const 
 	struct client *c = l->client;
 	struct client_stats *s = &c->stats;
 	int64_t now = c->cfg.latency ? clock_now() : 0;
-	struct msg_receipt m;
+	struct payload_receipt m;
 
-	for (size_t i = 0; msg_get_receipt(payload, head->len, i, &m); i++) {
+	for (size_t i = 0; payload_get_receipt(payload, head->len, i, &m); i++) {
 		struct request *r = request_of_receipt(l, m.table, m.part, m.step);
 
 		if (!r)

@@ -101,8 +101,8 @@ static uint32_t filter_rows(struct client *c, const struct table *t, const uint6
 static void add_to_residuals(struct client *c, const struct request *d, float weight)
 {
 	size_t cols = d->table->cols, floats = d->n * cols,
-	       plain = MSG_ROWS_HEAD + (size_t)d->n * 8;
-	const uint64_t *ids = (const uint64_t *)(const void *)(d->push.body + MSG_ROWS_HEAD);
+	       plain = PAYLOAD_ROWS_HEAD + (size_t)d->n * 8;
+	const uint64_t *ids = (const uint64_t *)(const void *)(d->push.body + PAYLOAD_ROWS_HEAD);
 	float *x = mem_array(floats + 1, sizeof *x);
 
 	codec_by_id(d->push.codec)
@@ -188,7 +188,7 @@ static void copy_pushed_rows(const struct request *d, const uint64_t *ids, const
 			__builtin_prefetch(ids + order[i + AHEAD]);
 			__builtin_prefetch(g + order[i + AHEAD] * cols);
 		}
-		put_le64(d->push.body + MSG_ROWS_HEAD + (size_t)i * 8, ids[order[i]]);
+		put_le64(d->push.body + PAYLOAD_ROWS_HEAD + (size_t)i * 8, ids[order[i]]);
 		copy_floats(x + i * cols, g + order[i] * cols, cols);
 	}
 }
@@ -198,7 +198,7 @@ static void encode_row_body(struct client *c, struct request *d, const uint64_t 
 {
 	const struct codec *codec = rows_codec(c);
 	size_t cols = d->table->cols, floats = d->n * cols,
-	       plain = MSG_ROWS_HEAD + (size_t)d->n * 8;
+	       plain = PAYLOAD_ROWS_HEAD + (size_t)d->n * 8;
 	float *x;
 
 	/* A server bounds a push together with its decoded values: send larger ones raw. */
@@ -211,7 +211,7 @@ static void encode_row_body(struct client *c, struct request *d, const uint64_t 
 			codec = codec_by_id(0);
 	d->push.codec = codec->id;
 	d->push.body = mem_regrow(NULL, plain + codec->bound(c->cfg.coding.codec.arg, floats), 1);
-	msg_put_rows_head(d->push.body, d->n);
+	payload_put_rows_head(d->push.body, d->n);
 	x = codec->lossy ? mem_array(floats + 1, sizeof *x)
 	                 : (float *)(void *)(d->push.body + plain);
 	copy_pushed_rows(d, ids, g, order, x);
@@ -300,7 +300,7 @@ static struct bodies *new_bodies(struct client *c, size_t bytes)
 
 static size_t row_body_bytes(const struct table *t, size_t rows)
 {
-	return MSG_ROWS_HEAD + rows * (8 + (size_t)t->cols * 4);
+	return PAYLOAD_ROWS_HEAD + rows * (8 + (size_t)t->cols * 4);
 }
 
 /* Make a push d[p] for each partition that has rows, with its body in one shared buffer; else NULL.
@@ -328,7 +328,7 @@ static struct bodies *cut_bodies(struct client *c, const struct row_push *all,
 			continue;
 		d[p]->push.bodies = b;
 		d[p]->push.body = b->bytes + at;
-		msg_put_rows_head(d[p]->push.body, d[p]->n);
+		payload_put_rows_head(d[p]->push.body, d[p]->n);
 		at += (d[p]->push.len + 7) / 8 * 8;
 		b->users++;
 	}
@@ -347,7 +347,7 @@ static struct cursor *body_cursors(const struct table *t, struct request *const 
 
 	for (uint32_t p = 0; p < t->nparts; p++)
 		if (d[p]) {
-			at[p].id = d[p]->push.body + MSG_ROWS_HEAD;
+			at[p].id = d[p]->push.body + PAYLOAD_ROWS_HEAD;
 			at[p].value = (float *)(void *)(at[p].id + (size_t)d[p]->n * 8);
 		}
 	return at;

@@ -99,7 +99,7 @@ static void forget_id_list(struct link *l, const uint64_t *ids, size_t n)
 
 static const uint64_t *pushed_ids(const struct request *r)
 {
-	return (const uint64_t *)(const void *)(r->push.body + MSG_ROWS_HEAD);
+	return (const uint64_t *)(const void *)(r->push.body + PAYLOAD_ROWS_HEAD);
 }
 
 void client_rows_resend_ids(struct link *l, const struct record *head)
@@ -138,7 +138,7 @@ static void send_row_body(struct link *l, struct record *r, const uint8_t *body,
 static void send_packed_push(struct request *d, struct record *r)
 {
 	struct link *l = d->link;
-	size_t plain = MSG_ROWS_HEAD + (size_t)d->n * 8, values = d->push.len - plain,
+	size_t plain = PAYLOAD_ROWS_HEAD + (size_t)d->n * 8, values = d->push.len - plain,
 	       most = keys_bound(d->n) + values, n;
 	uint8_t small[BATCHER_SMALL], *own = most > RECORD_MAX ? mem_regrow(NULL, most, 1) : NULL;
 	uint8_t *body = own ? own : batcher_reserve(&l->batcher, l->conn, most, small);

@@ -84,7 +84,7 @@ static enum err_code take_scanned_rows(struct whole *x, struct piece *k, struct 
 	const uint8_t *ids, *values;
 	uint32_t n;
 
-	if (!msg_get_rows(s->body.data, s->body.len, (uint32_t)(floats / 4), &n, &ids, &values))
+	if (!payload_get_rows(s->body.data, s->body.len, (uint32_t)(floats / 4), &n, &ids, &values))
 		return err_set(e, ERR_PROTO,
 		    "the server of table \"%s\" partition %u sends rows that do not fit",
 		    x->t->name, k->part);

@@ -38,7 +38,7 @@
 #include "core/spin.h"
 #include "shard/rows.h"
 #include "wire/dial.h"
-#include "wire/msg.h"
+#include "wire/payload.h"
 
 /* A DONE carries this seq, and the CLOCKED that answers it repeats it. A CLOCK has seq 0. */
 #define DONE_SEQ 1
@@ -92,7 +92,7 @@ struct link {
 	bool is_done; /* DONE has its answer */
 	/* lists of row ids that the server of this session keeps; NULL: none */
 	struct keycache *kept;
-	/* Partitions that are pushed and of which this server has a copy, as struct msg_run: of
+	/* Partitions that are pushed and of which this server has a copy, as struct payload_run: of
 	 * announced_step, for the next CLOCK; and those of the last CLOCK. */
 	struct buf announced, clocked;
 };
@@ -243,7 +243,7 @@ void client_link_drop(struct link *l, const struct err *why);
  * that have come. */
 void client_serve(struct client *c, int ms);
 /* Serve all links until ready() is true. ERR_TIMEOUT or ERR_UNREACH after the deadline; else
- * client.fatal, or the error of the `cancelled` callback. step: for messages. */
+ * client.fatal, or the error of the `attend` callback. step: for messages. */
 enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *), uint64_t step,
     struct err *e);
 /* The version that the last pull of this partition has brought; 0: none yet. */

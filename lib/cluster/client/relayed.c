@@ -172,7 +172,7 @@ bool client_can_send_clocks(const struct client *c, unsigned link)
 	return client_is_clock_link(c, link) && c->link[link]->state == LINK_UP;
 }
 
-static bool is_run_in_layout(const struct client *c, const struct msg_run *run)
+static bool is_run_in_layout(const struct client *c, const struct payload_run *run)
 {
 	const struct table *t = run->table < c->layout.ntables ? &c->layout.table[run->table]
 	                                                       : NULL;
@@ -182,7 +182,7 @@ static bool is_run_in_layout(const struct client *c, const struct msg_run *run)
 
 /* Is this link's server in the chain of the partition? The relay's link stands for all of
  * them. */
-static bool link_has_copy(const struct client *c, unsigned link, const struct msg_run *run,
+static bool link_has_copy(const struct client *c, unsigned link, const struct payload_run *run,
     uint32_t part)
 {
 	const struct run *r = table_run(&c->layout.table[run->table], part);
@@ -193,12 +193,12 @@ static bool link_has_copy(const struct client *c, unsigned link, const struct ms
 void client_select_announcements(const struct client *c, unsigned link, const uint8_t *runs,
     size_t len, client_alone *alone, void *ctx, struct buf *out)
 {
-	struct msg_run run;
+	struct payload_run run;
 
-	for (size_t i = 0; msg_get_run(runs, len, i, &run); i++)
+	for (size_t i = 0; payload_get_run(runs, len, i, &run); i++)
 		for (uint32_t k = 0; is_run_in_layout(c, &run) && k < run.count; k++)
 			if (link_has_copy(c, link, &run, run.first + k))
-				msg_put_part(out, run.table, run.first + k,
+				payload_put_part(out, run.table, run.first + k,
 				    run.alone ||
 				        (link == c->nservers &&
 				            alone(ctx, run.table, run.first + k)));

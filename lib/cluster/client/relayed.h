@@ -27,7 +27,7 @@ struct client_relay_hooks {
 	    const uint64_t *ids, uint32_t n, const float *w, uint64_t version);
 };
 
-/* Serve all links for at most ms, or until cancel_fd is readable. */
+/* Serve all links for at most ms, or until attend_fd is readable. */
 void client_pump(struct client *c, int ms);
 
 /* The session that aggregates of this partition are sent on: a new number for each session and

@@ -4,7 +4,7 @@
 
 #include "client/client.h"
 #include "wire/record.h"
-#include "wire/msg.h"
+#include "wire/payload.h"
 
 /* A request is one piece of a client's work that a server or relay has not answered yet: a push, a
  * pull, a scan, a CLOCK or a DONE.  A client repeats its requests whenever a session breaks or the
@@ -48,8 +48,8 @@ struct request;
 /* An answer to a request, as it has come. */
 struct answer {
 	const struct record *head;
-	const uint8_t *payload;            /* pulls and scans: head->len bytes */
-	const struct msg_receipt *receipt; /* pushes: one entry of a RECEIPT; else NULL */
+	const uint8_t *payload;                /* pulls and scans: head->len bytes */
+	const struct payload_receipt *receipt; /* pushes: one entry of a RECEIPT; else NULL */
 };
 
 /* The functions of one kind of request.  request.c calls them; none of them blocks. */

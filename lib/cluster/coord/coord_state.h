@@ -295,7 +295,7 @@ struct coord_evaluation {
 	json_t *result, *last;
 };
 
-/* Which workers train which step: the entries of coord_members.c, and where the job began. */
+/* Which workers train which step: the entries of coord_change.c, and where the job began. */
 struct coord_membership {
 	struct members *entry;
 	unsigned n, base;

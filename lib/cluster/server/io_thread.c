@@ -333,7 +333,7 @@ static void send_text_to_io_thread(void *ctx)
 		                                 : p->control.self.kind != COORD_SERVER ||
 		                p->control.self.index != t->server))
 			continue;
-		msg_send_text(p->conn, &r, t->text);
+		payload_send_text(p->conn, &r, t->text);
 		session_advance(p);
 	}
 	free(t->text);

@@ -56,5 +56,5 @@ uint64_t server_session_bound(struct server *s, uint64_t sessions, uint64_t part
 
 	return RECORD_MAX + answers + asked + keys +
 	    (atomic_load(&s->limits.shares) ? PEER_SHARED : 0) +
-	    session_pending_limit(parts) * 2 * (sizeof(struct pending_ack) + MSG_RECEIPT_BYTES);
+	    session_pending_limit(parts) * 2 * (sizeof(struct pending_ack) + PAYLOAD_RECEIPT_BYTES);
 }

@@ -49,7 +49,7 @@
 #include "socket/loop.h"
 #include "server/server.h"
 #include "wire/conn.h"
-#include "wire/msg.h"
+#include "wire/payload.h"
 
 struct host;
 struct tracer;
@@ -247,8 +247,9 @@ struct server_load {
 	bool said_full; /* "mem_limit is reached" was logged */
 };
 
-/* The installed layout. */
-struct server_layout {
+/* Epochs of the installed layout. The layout itself is not kept: each partition has its place in the
+ * chain (part.chain), under its lock. */
+struct server_epochs {
 	_Atomic uint32_t epoch, generation;
 	/* The epoch that is installed or being installed: it changes before the shard does, and
 	 * `epoch` changes after it. */
@@ -320,7 +321,7 @@ struct server {
 	struct server_load load;
 	int64_t
 	    spin; /* ns that I/O threads poll before they sleep; set before io_threads_spin posts */
-	struct server_layout layout;
+	struct server_epochs epochs;
 	struct server_limits limits;
 	struct server_counters count;
 

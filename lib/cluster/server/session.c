@@ -31,7 +31,7 @@ __attribute__((format(printf, 4, 0))) static void append_nack(struct peer *p,
 	char text[400];
 
 	utf8_vprintf(text, sizeof text, fmt, ap);
-	msg_put_nack(&body, code, text);
+	payload_put_nack(&body, code, text);
 	out.len = (uint32_t)body.len;
 	batcher_add(&p->data.batcher, p->conn, &out, body.data);
 	buf_release(&body);
@@ -71,7 +71,7 @@ static void send_ctl_reply(struct peer *p, const struct record *r, json_t *answe
 		answer = json_pack("{s:{s:s, s:s}}", "error", "code", err_name(e->code), "message",
 		    e->msg);
 	text = json_text(answer);
-	msg_send_text(p->conn, &out, text);
+	payload_send_text(p->conn, &out, text);
 	free(text);
 	json_decref(answer);
 }
@@ -173,7 +173,7 @@ static void send_view(struct peer *p)
 	p->control.view_had = view_text_rev(v);
 	if (!text)
 		return;
-	msg_send_text(p->conn, &r, text);
+	payload_send_text(p->conn, &r, text);
 	free(text);
 	atomic_fetch_add(&p->io_thread->server->count.views_cost, VIEW_READ_COST);
 }
@@ -232,7 +232,7 @@ static enum conn_verdict handle_batch(struct peer *p, const struct record *r,
 		size_t at = p->data.batch_at;
 		enum conn_verdict v;
 
-		if (!msg_batch_next(payload, r->len, &p->data.batch_at, &sub, &body, &e))
+		if (!payload_batch_next(payload, r->len, &p->data.batch_at, &sub, &body, &e))
 			break;
 		v = handle_record(p, &sub, body);
 		if (v == CONN_HOLD)
@@ -265,8 +265,8 @@ static enum conn_verdict begin_file_session(struct peer *p, const struct record 
 /* Does the sender know a newer layout than this server?  The view with it is on its way to us. */
 static bool knows_newer_layout(const struct server *s, const struct record *r)
 {
-	return r->epoch > atomic_load(&s->layout.epoch) ||
-	    r->generation > atomic_load(&s->layout.generation);
+	return r->epoch > atomic_load(&s->epochs.epoch) ||
+	    r->generation > atomic_load(&s->epochs.generation);
 }
 
 static enum conn_verdict handle_push(struct peer *p, const struct record *r, const uint8_t *payload)
@@ -460,7 +460,7 @@ void session_open(struct io_thread *l, int fd)
 	p->conn = conn_accept(fd, &s->cfg.id->conn,
 	    (enum suite)atomic_load(
 	        net_peer_is_local(fd) ? &s->limits.local_suite : &s->limits.remote_suite),
-	    atomic_load(&s->layout.epoch), &handler, p);
+	    atomic_load(&s->epochs.epoch), &handler, p);
 	if (l->spins)
 		conn_watch(p->conn);
 	p->h = (struct loop_fd){ .fd = fd, .fn = on_event, .ctx = p };

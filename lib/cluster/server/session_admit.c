@@ -75,7 +75,7 @@ enum err_code session_admit(void *ctx, const uint8_t key[32], const struct hs_cl
 		struct shard *sh = atomic_load(&s->shard);
 
 		/* Before its first view a server cannot tell which incarnations are fenced. */
-		if (!sh || !atomic_load(&s->layout.members_known))
+		if (!sh || !atomic_load(&s->epochs.members_known))
 			return err_set(e, ERR_NOTREADY,
 			    "no workers are known yet: the coordinator has not sent them");
 		if (!shard_holds(sh, p->who.slot, p->who.incarnation))
@@ -89,8 +89,8 @@ enum err_code session_admit(void *ctx, const uint8_t key[32], const struct hs_cl
 	if (!has_session_memory(s))
 		return err_set(e, ERR_LIMIT, "mem_limit leaves no room for one more session");
 	reply->incarnation = s->incarnation;
-	reply->epoch = atomic_load(&s->layout.epoch);
-	reply->generation = atomic_load(&s->layout.generation);
+	reply->epoch = atomic_load(&s->epochs.epoch);
+	reply->generation = atomic_load(&s->epochs.generation);
 	reply->max_record = RECORD_MAX;
 	reply->lifetime_seconds = PEER_LIFETIME / NSEC_PER_SEC;
 	reply->credit = PEER_CREDIT;

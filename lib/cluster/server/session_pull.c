@@ -18,7 +18,7 @@ static enum answered answer_pull(struct peer *p, struct pull *q);
 
 /* ---- requests ---- */
 
-static bool is_run_here(const struct peer *p, const struct msg_run *run)
+static bool is_run_here(const struct peer *p, const struct payload_run *run)
 {
 	const struct table *t = shard_table(shard_of_puller(p), run->table);
 
@@ -43,18 +43,18 @@ static size_t bytes_of_ids(const struct record *r)
 static bool is_pull_valid(const struct peer *p, const struct record *r, const uint8_t *payload)
 {
 	const struct table *t;
-	struct msg_run run;
+	struct payload_run run;
 
 	if (r->type == REC_PULL && r->flags & RECORD_DELTA)
-		return msg_get_run(payload, r->len < MSG_RUN_BYTES ? r->len : MSG_RUN_BYTES, 0,
-		           &run) &&
-		    is_run_here(p, &run) && r->len == MSG_RUN_BYTES + (size_t)run.count * 8;
+		return payload_get_run(payload,
+		           r->len < PAYLOAD_RUN_BYTES ? r->len : PAYLOAD_RUN_BYTES, 0, &run) &&
+		    is_run_here(p, &run) && r->len == PAYLOAD_RUN_BYTES + (size_t)run.count * 8;
 	if (r->type == REC_PULL) {
-		for (size_t i = 0; msg_get_run(payload, r->len, i, &run); i++) {
+		for (size_t i = 0; payload_get_run(payload, r->len, i, &run); i++) {
 			if (!is_run_here(p, &run))
 				return false;
 		}
-		return msg_runs_valid(payload, r->len);
+		return payload_runs_valid(payload, r->len);
 	}
 	t = shard_table(shard_of_puller(p), r->table);
 	if (!t || !t->sparse || r->part >= t->nparts)
@@ -209,9 +209,9 @@ static struct record make_answer_head(const struct peer *p, const struct pull *q
 		.step = q->rec.step,
 		.seq = q->rec.seq };
 
-	out.epoch = atomic_load(&s->layout.epoch);
-	out.generation = atomic_load(&s->layout.generation);
-	out.examples = atomic_load(&s->layout.members);
+	out.epoch = atomic_load(&s->epochs.epoch);
+	out.generation = atomic_load(&s->epochs.generation);
+	out.examples = atomic_load(&s->epochs.members);
 	if (!(q->rec.flags & RECORD_NOW) && shard_snapping(shard_of_puller(p), q->rec.step))
 		out.flags |= RECORD_SAVING;
 	return out;
@@ -241,13 +241,14 @@ static enum answered refuse_pull(struct peer *p, const struct pull *q, enum shar
  * follows. */
 static size_t bytes_of_runs(const struct pull *q)
 {
-	return q->rec.flags & RECORD_DELTA ? MSG_RUN_BYTES : q->rec.len;
+	return q->rec.flags & RECORD_DELTA ? PAYLOAD_RUN_BYTES : q->rec.len;
 }
 
 static uint64_t known_version(const struct pull *q)
 {
-	return q->rec.flags & RECORD_DELTA ? get_le64(q->body + MSG_RUN_BYTES + (size_t)q->part * 8)
-	                                   : UINT64_MAX;
+	return q->rec.flags & RECORD_DELTA
+	    ? get_le64(q->body + PAYLOAD_RUN_BYTES + (size_t)q->part * 8)
+	    : UINT64_MAX;
 }
 
 /* The requested codec if it is for pulls, else plain floats. */
@@ -270,10 +271,10 @@ static bool has_own_pushes(const struct peer *p, const struct pull *q)
 static enum answered answer_dense_pull(struct peer *p, struct pull *q)
 {
 	struct record out = make_answer_head(p, q, REC_PULLED);
-	struct msg_run run;
+	struct payload_run run;
 	enum shard_answer a;
 
-	if (!msg_get_run(q->body, bytes_of_runs(q), q->run, &run))
+	if (!payload_get_run(q->body, bytes_of_runs(q), q->run, &run))
 		return ANSWER_DONE;
 	out.table = q->rec.table = run.table;
 	out.part = q->rec.part = run.first + q->part;
@@ -292,7 +293,7 @@ static enum answered answer_dense_pull(struct peer *p, struct pull *q)
 		q->part = 0;
 		q->run++;
 	}
-	return q->run * MSG_RUN_BYTES == bytes_of_runs(q) ? ANSWER_DONE : ANSWER_MORE;
+	return q->run * PAYLOAD_RUN_BYTES == bytes_of_runs(q) ? ANSWER_DONE : ANSWER_MORE;
 }
 
 static enum answered answer_rows_pull(struct peer *p, struct pull *q)
@@ -314,7 +315,7 @@ static enum answered answer_scan_pull(struct peer *p, struct pull *q)
 	struct record out = make_answer_head(p, q, REC_SCANNED);
 	const struct table *t = shard_table(shard_of_puller(p), q->rec.table);
 	size_t row = 8 + (q->rec.flags & RECORD_TELL ? 0 : t->cols * sizeof(float));
-	uint32_t most = (uint32_t)((RECORD_MAX - MSG_ROWS_HEAD) / row);
+	uint32_t most = (uint32_t)((RECORD_MAX - PAYLOAD_ROWS_HEAD) / row);
 	uint8_t *body = mem_array(1, RECORD_MAX);
 	float *values = row > 8 ? mem_array((size_t)most * t->cols + 1, sizeof *values) : NULL;
 	/* The request has `total` 0 to begin, else in `offset` the last id that the client has. */
@@ -322,17 +323,17 @@ static enum answered answer_scan_pull(struct peer *p, struct pull *q)
 		.after = q->rec.offset,
 		.changed = q->rec.flags & RECORD_DELTA,
 		.since = q->rec.step,
-		.ids = body + MSG_ROWS_HEAD,
+		.ids = body + PAYLOAD_ROWS_HEAD,
 		.out = values,
 		.n = most };
 	enum shard_answer a = shard_scan(shard_of_puller(p), q->rec.table, q->rec.part, &x);
 
 	if (a == SHARD_OK) {
-		msg_put_rows_head(body, x.n);
+		payload_put_rows_head(body, x.n);
 		if (values)
 			memcpy(x.ids + (size_t)x.n * 8, values,
 			    (size_t)x.n * t->cols * sizeof *values);
-		out.len = MSG_ROWS_HEAD + x.n * (uint32_t)row;
+		out.len = PAYLOAD_ROWS_HEAD + x.n * (uint32_t)row;
 		out.flags = x.more ? 0 : RECORD_LAST;
 		out.total = x.version;
 		out.step = x.step;
@@ -372,14 +373,14 @@ static bool begins_step(struct peer *p, struct pull *q)
 static bool request_from_upstream(struct server *s, const struct server_upstream *up,
     struct pull *q)
 {
-	struct msg_run run;
+	struct payload_run run;
 
 	q->wanted = true;
 	if (q->rec.type == REC_PULL_ROWS)
 		return up->want_rows(s, q->rec.table, q->rec.part, q->rec.step, q->rec.epoch,
 		    q->body, q->rec.len / 8);
 	for (size_t i = 0;
-	     q->rec.type == REC_PULL && msg_get_run(q->body, bytes_of_runs(q), i, &run); i++)
+	     q->rec.type == REC_PULL && payload_get_run(q->body, bytes_of_runs(q), i, &run); i++)
 		up->want_table(s, run.table, q->rec.step, q->rec.epoch);
 	return true;
 }
@@ -391,8 +392,8 @@ static enum answered answer_pull(struct peer *p, struct pull *q)
 	bool now = q->rec.flags & RECORD_NOW || q->rec.type == REC_SCAN;
 
 	/* It was sent under another layout: the client will send it again. */
-	if (q->rec.epoch != atomic_load(&s->layout.epoch) ||
-	    q->rec.generation != atomic_load(&s->layout.generation)) {
+	if (q->rec.epoch != atomic_load(&s->epochs.epoch) ||
+	    q->rec.generation != atomic_load(&s->epochs.generation)) {
 		session_send_nack(p, &q->rec, ERR_STALE, "asked in epoch %u", q->rec.epoch);
 		return ANSWER_DONE;
 	}

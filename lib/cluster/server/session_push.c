@@ -20,12 +20,12 @@ bool session_refuse_stale(struct peer *p, const struct record *r)
 {
 	struct server *s = p->io_thread->server;
 
-	if (r->epoch == atomic_load(&s->layout.epoch) &&
-	    r->generation == atomic_load(&s->layout.generation))
+	if (r->epoch == atomic_load(&s->epochs.epoch) &&
+	    r->generation == atomic_load(&s->epochs.generation))
 		return false;
 	session_send_nack(p, r, ERR_STALE, "epoch %u generation %u is not the present one (%u, %u)",
-	    r->epoch, r->generation, atomic_load(&s->layout.epoch),
-	    atomic_load(&s->layout.generation));
+	    r->epoch, r->generation, atomic_load(&s->epochs.epoch),
+	    atomic_load(&s->epochs.generation));
 	return true;
 }
 
@@ -163,15 +163,15 @@ static void send_ready_answers(struct peer *p)
 {
 	if (p->data.receipts.len)
 		FAIL_POINT("receipt_before");
-	send_entries(p, REC_RECEIPT, &p->data.receipts, MSG_RECEIPT_BYTES);
-	send_entries(p, REC_COPIED, &p->data.copied, MSG_COPIED_BYTES);
-	send_entries(p, REC_SUMMED, &p->data.summed, MSG_SUMMED_BYTES);
+	send_entries(p, REC_RECEIPT, &p->data.receipts, PAYLOAD_RECEIPT_BYTES);
+	send_entries(p, REC_COPIED, &p->data.copied, PAYLOAD_COPIED_BYTES);
+	send_entries(p, REC_SUMMED, &p->data.summed, PAYLOAD_SUMMED_BYTES);
 }
 
 static void prepare_answer(struct peer *p, const struct pending_ack *x)
 {
 	struct shard *sh = shard_of_pusher(p);
-	struct msg_receipt m = { .table = x->table,
+	struct payload_receipt m = { .table = x->table,
 		.status = x->status,
 		.part = x->part,
 		.staleness = x->staleness,
@@ -183,7 +183,8 @@ static void prepare_answer(struct peer *p, const struct pending_ack *x)
 	p->data.ready_epoch = x->epoch;
 	p->data.ready_generation = x->generation;
 	if (x->kind == PENDING_COPIED) {
-		msg_put_copied(&p->data.copied, &(struct msg_copied){ x->table, x->part, x->seq });
+		payload_put_copied(&p->data.copied,
+		    &(struct payload_copied){ x->table, x->part, x->seq });
 		return;
 	}
 	if (x->kind == PENDING_CLOCKED) {
@@ -198,11 +199,11 @@ static void prepare_answer(struct peer *p, const struct pending_ack *x)
 	m.version = x->due.version ? x->due.version : shard_version(sh, x->table, x->part);
 	if (x->kind == PENDING_SUMMED) {
 		sum_body_put_summed(&p->data.summed,
-		    &(struct msg_summed){ x->table, m.status, m.copies, x->part, x->seq,
+		    &(struct payload_summed){ x->table, m.status, m.copies, x->part, x->seq,
 		        m.version });
 		return;
 	}
-	msg_put_receipt(&p->data.receipts, &m);
+	payload_put_receipt(&p->data.receipts, &m);
 }
 
 /* May the answer be sent now, later, or never? */
@@ -218,7 +219,7 @@ static enum readiness judge_pending_ack(struct peer *p, const struct pending_ack
 	/* Read `safe` before `installing`.  A shorter chain can make the change safe, and
 	 * `installing` is set before that chain is installed: the test below then sees it. */
 	safe = shard_is_safe(shard_of_pusher(p), x->table, x->part, &x->due);
-	if (x->epoch != atomic_load(&s->layout.installing) ||
+	if (x->epoch != atomic_load(&s->epochs.installing) ||
 	    shard_has_left(shard_of_pusher(p), x->table, x->part, &x->due))
 		return READY_NEVER;
 	return safe ? READY_NOW : READY_LATER;
@@ -318,7 +319,7 @@ static enum keys_found decode_push_rows(struct peer *p, const struct record *r, 
 	struct keys_block b = { 0 };
 
 	if (!(r->flags & RECORD_KEYS))
-		return msg_get_ids(body, len, &push->nrows, &push->ids, &push->payload)
+		return payload_get_ids(body, len, &push->nrows, &push->ids, &push->payload)
 		    ? KEYS_FOUND
 		    : KEYS_WRONG;
 	found = session_row_ids(p, r, body, len, KEYS_MAX, &b, &ids);
@@ -488,7 +489,7 @@ void session_send_clocked(struct peer *p, const struct pending_ack *of)
 		.seq = of->seq,
 		.epoch = of->epoch,
 		.generation = of->generation,
-		.examples = atomic_load(&p->io_thread->server->layout.members) };
+		.examples = atomic_load(&p->io_thread->server->epochs.members) };
 
 	batcher_add(&p->data.batcher, p->conn, &out, NULL);
 }
@@ -496,11 +497,11 @@ void session_send_clocked(struct peer *p, const struct pending_ack *of)
 bool session_expect_announced(struct peer *p, const struct slot_clock *c)
 {
 	bool relay = server_upstream(p->io_thread->server), was = false;
-	struct msg_run run;
+	struct payload_run run;
 
 	/* A push of a run that is marked `alone` goes to the servers directly, not through a
 	 * relay. */
-	for (size_t i = 0; c->clocks && msg_get_run(c->runs, c->len, i, &run); i++) {
+	for (size_t i = 0; c->clocks && payload_get_run(c->runs, c->len, i, &run); i++) {
 		if (run.alone && relay)
 			was |= shard_withdraw(shard_of_pusher(p), c->slot, c->incarnation, c->step,
 			    run.table, run.first, run.count);
@@ -547,7 +548,7 @@ enum conn_verdict session_clock(struct peer *p, const struct record *r, const ui
 
 	if (session_refuse_stale(p, r))
 		return CONN_TAKEN;
-	if (p->who.slot == SLOT_NONE || !msg_runs_valid(payload, r->len)) {
+	if (p->who.slot == SLOT_NONE || !payload_runs_valid(payload, r->len)) {
 		session_refuse(p, r, ERR_PROTO, "a clock without a slot, or with what is no run");
 		return CONN_DROP;
 	}

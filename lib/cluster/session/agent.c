@@ -16,7 +16,7 @@
 #include "core/procstat.h"
 #include "core/version.h"
 #include "wire/dial.h"
-#include "wire/msg.h"
+#include "wire/payload.h"
 
 #define RETRY_MIN (20 * NSEC_PER_MSEC)
 #define RETRY_MAX (1 * NSEC_PER_SEC)
@@ -31,7 +31,7 @@ void agent_send(struct agent *a, const char *text, uint64_t seq)
 {
 	struct record r = { .seq = seq };
 
-	msg_send_text(a->conn, &r, text);
+	payload_send_text(a->conn, &r, text);
 }
 
 /* ---- records ---- */
@@ -86,7 +86,7 @@ static enum err_code deliver_view(struct agent *a)
 
 	if (!a->view.len)
 		return ERR_OK;
-	json = json_parse((const char *)a->view.data, a->view.len, MSG_TEXT_MAX, &a->fault);
+	json = json_parse((const char *)a->view.data, a->view.len, PAYLOAD_TEXT_MAX, &a->fault);
 	buf_clear(&a->view);
 	if (!json)
 		return a->fault.code;
@@ -122,7 +122,7 @@ static enum conn_verdict take_text(struct agent *a, const struct record *r)
 	}
 	if (deliver_view(a))
 		return CONN_DROP;
-	msg = json_parse((const char *)a->text.data, a->text.len, MSG_TEXT_MAX, &a->fault);
+	msg = json_parse((const char *)a->text.data, a->text.len, PAYLOAD_TEXT_MAX, &a->fault);
 	if (!msg)
 		return CONN_DROP;
 	if (!(r->flags & RECORD_REPLY)) {
@@ -144,12 +144,12 @@ static enum conn_verdict on_agent_record(void *ctx, const struct record *r, uint
 	bool whole;
 
 	if (r->type == REC_NACK) {
-		msg_get_nack(payload, r->len, &a->fault);
+		payload_get_nack(payload, r->len, &a->fault);
 		return CONN_DROP;
 	}
 	if (r->type != REC_CTL)
 		return CONN_TAKEN;
-	if (msg_get_text(&a->text, r, payload, &whole, &a->fault))
+	if (payload_get_text(&a->text, r, payload, &whole, &a->fault))
 		return CONN_DROP;
 	return whole ? take_text(a, r) : CONN_TAKEN;
 }

@@ -5,7 +5,7 @@
 
 #include "core/endian.h"
 #include "core/steps.h"
-#include "wire/msg.h"
+#include "wire/payload.h"
 
 /* ---- sums ---- */
 
@@ -59,9 +59,9 @@ bool sum_body_parse(const uint8_t *p, size_t len, uint32_t width, struct sum_bod
 	return !width || out->len == (size_t)out->nrows * width * 4;
 }
 
-void sum_body_put_summed(struct buf *b, const struct msg_summed *m)
+void sum_body_put_summed(struct buf *b, const struct payload_summed *m)
 {
-	uint8_t *p = buf_reserve(b, MSG_SUMMED_BYTES);
+	uint8_t *p = buf_reserve(b, PAYLOAD_SUMMED_BYTES);
 
 	put_le16(p, m->table);
 	p[2] = m->status;
@@ -69,15 +69,15 @@ void sum_body_put_summed(struct buf *b, const struct msg_summed *m)
 	put_le32(p + 4, m->part);
 	put_le64(p + 8, m->seq);
 	put_le64(p + 16, m->version);
-	buf_commit(b, MSG_SUMMED_BYTES);
+	buf_commit(b, PAYLOAD_SUMMED_BYTES);
 }
 
-bool sum_body_get_summed(const uint8_t *p, size_t len, size_t i, struct msg_summed *out)
+bool sum_body_get_summed(const uint8_t *p, size_t len, size_t i, struct payload_summed *out)
 {
-	if (len < MSG_SUMMED_BYTES || i > len / MSG_SUMMED_BYTES - 1)
+	if (len < PAYLOAD_SUMMED_BYTES || i > len / PAYLOAD_SUMMED_BYTES - 1)
 		return false;
-	p += i * MSG_SUMMED_BYTES;
-	*out = (struct msg_summed){ .table = get_le16(p),
+	p += i * PAYLOAD_SUMMED_BYTES;
+	*out = (struct payload_summed){ .table = get_le16(p),
 		.status = p[2],
 		.copies = p[3],
 		.part = get_le32(p + 4),
@@ -143,7 +143,7 @@ bool sum_body_clocks_next(const uint8_t *p, size_t len, size_t *at, struct slot_
 		.len = get_le32(p + 28) };
 	if (out->slot >= SUM_CONTRIBUTORS_MAX || out->step >= STEPS_END ||
 	    flags > (CLOCK_IS | CLOCK_DONE) || out->len > left ||
-	    left < sum_body_clocks_bytes(out) || !msg_runs_valid(out->runs, out->len))
+	    left < sum_body_clocks_bytes(out) || !payload_runs_valid(out->runs, out->len))
 		return false;
 	*at += sum_body_clocks_bytes(out);
 	*bad = false;

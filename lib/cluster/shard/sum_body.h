@@ -44,18 +44,18 @@ struct sum_contributor sum_contributor(const struct sum_body *b, uint32_t i);
 bool sum_body_parse(const uint8_t *p, size_t len, uint32_t width, struct sum_body *out);
 
 /* SUMMED: a server's answer to a sum. */
-struct msg_summed {
+struct payload_summed {
 	uint16_t table;
 	uint8_t status; /* merged, duplicate or split: enum push_status */
 	uint8_t copies; /* replicas that have it */
 	uint32_t part;
 	uint64_t seq, version; /* seq: of the PUSH_SUM */
 };
-#define MSG_SUMMED_BYTES 24
+#define PAYLOAD_SUMMED_BYTES 24
 /* sum_body_put_summed appends an answer to the buffer; sum_body_get_summed reads the i-th of a message, false
  * when there is none. */
-void sum_body_put_summed(struct buf *b, const struct msg_summed *m);
-bool sum_body_get_summed(const uint8_t *p, size_t len, size_t i, struct msg_summed *out);
+void sum_body_put_summed(struct buf *b, const struct payload_summed *m);
+bool sum_body_get_summed(const uint8_t *p, size_t len, size_t i, struct payload_summed *out);
 
 /* CLOCKS: CLOCK and DONE of several slots, one entry after the other. */
 struct slot_clock {

@@ -59,16 +59,17 @@
  *  part.step          partition   bsp: the open step, so also the   part_update, part_apply_sum,
  *                                 number of closed steps            gate_pass_empty_steps, shard_ops.close, a change of
  *                                                                   mode, restore, a state transfer
- *  part.pushes.last[]        partition,  highest step whose push was       part_set_last
+ *  part.pushes.last[] partition,  highest step whose push was       part_set_last
  *                     by slot     taken, +1
  *  part.pushes.       partition,  newest step whose push was        part_expect, part_merge_expected,
  *   announced[].end   by slot     announced, +1 (steps: that one    part_withdraw
  *                                 and the 63 before it)
- *  part.chain.safe_steppartition   steps below this are at all       copy_update_safe
- *                                 replicas that count
- *  part.load.measured partition   steps since this became the head  shard_part_load
- *  part.saved.whole_clockpartition   the row policy's clock at the     shard_snap_take and
- *                                 last full snapshot                snapshot_before_update
+ *  part.chain.        partition   steps below this are at all       copy_update_safe
+ *   safe_step                     replicas that count
+ *  part.load.         partition   steps since this became the head  shard_part_load
+ *   measured
+ *  part.saved.        partition   the row policy's clock at the     shard_snap_take and
+ *   whole_clock                   last full snapshot                snapshot_before_update
  *  snaps.step         server      bsp: the step before which a      shard_snap_begin
  *                                 snapshot is taken
  *

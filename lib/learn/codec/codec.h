@@ -21,7 +21,7 @@ struct codec {
 	uint16_t id;
 	bool lossy;
 	bool pulls; /* precise enough for parameters, too */
-	/* the sender applies momentum (client_encode.c), not the server */
+	/* the sender applies momentum (client_push.c), not the server */
 	bool momentum;
 	/* The argument after the name: none, a fraction of the values (above 0, at most 1), or a
 	 * number of levels from 1 to 127. */

@@ -23,7 +23,7 @@ static const struct type_row {
 	uint32_t limit;
 } types[256] = {
 #define MSG(name, number, roles, limit) [number] = { #name, roles, limit },
-#include "wire/messages.def"
+#include "wire/records.def"
 #undef MSG
 };
 

@@ -8,7 +8,7 @@
 #include "core/err.h"
 
 /* A record is one authenticated unit on the wire: a 64-byte header with its own tag, then a payload
- * of at most 1 MiB with its tag.  ps-protocol(7) draws the bytes; messages.def lists the types.
+ * of at most 1 MiB with its tag.  ps-protocol(7) draws the bytes; records.def lists the types.
  * The functions have no state and may be called by any thread. */
 #define RECORD_HEADER 64
 #define RECORD_TAG    16
@@ -17,7 +17,7 @@
 
 enum msg_type {
 #define MSG(name, number, roles, limit) REC_##name = number,
-#include "wire/messages.def"
+#include "wire/records.def"
 #undef MSG
 };
 
@@ -68,7 +68,7 @@ bool record_role_may(uint8_t type, unsigned role);
 /* Does the record name a step that no job can reach (STEPS_END or later)?  Records with RECORD_NOW
  * name no step, and in other types `step` has another meaning. */
 bool record_step_is_absurd(const struct record *r);
-/* The name of a type, as in messages.def ("PUSH_ROWS"); NULL for a number that is no type. */
+/* The name of a type, as in records.def ("PUSH_ROWS"); NULL for a number that is no type. */
 const char *record_type_name(uint8_t type);
 
 #endif

@@ -23,7 +23,7 @@
 /* Attempts for one checkpoint; each asks for a step further ahead. */
 #define TRIES 40
 
-struct keep {
+struct checkpoint_schedule {
 	struct host *host;
 	pthread_t thread;
 	bool started, stop;
@@ -33,7 +33,7 @@ struct keep {
 	int64_t next_time;
 	uint64_t next_step, wanted; /* number of the last request (checkpoint_schedule_request) */
 	uint64_t told; /* checkpoint under way: the highest step that a server has reported */
-	struct keep_last last;
+	struct checkpoint_schedule_last last;
 	struct checkpoint_schedule_figures figures;
 	bool waits;   /* a periodic checkpoint is under way */
 	bool changed; /* the schedule has changed while it was under way */
@@ -53,7 +53,7 @@ struct keep {
 
 /* Is the job paused with all workers at rest, so that no step closes until they go on? Then
  * *step is the step of a checkpoint taken now. */
-static bool is_at_rest(const struct keep *k, uint64_t *step)
+static bool is_at_rest(const struct checkpoint_schedule *k, uint64_t *step)
 {
 	if (!coord_is_at_rest(k->host->coord, step))
 		return false;
@@ -64,7 +64,7 @@ static bool is_at_rest(const struct keep *k, uint64_t *step)
 
 /* The first step at which a checkpoint is possible. In bsp it must be ahead of every worker;
  * when the workers rest, or in other modes, it is the present step. */
-static uint64_t soonest_step(const struct keep *k)
+static uint64_t soonest_step(const struct checkpoint_schedule *k)
 {
 	uint64_t step;
 
@@ -79,7 +79,7 @@ static uint64_t soonest_step(const struct keep *k)
 /* Wait until the snapshot's state is no longer `state`. False: this checkpoint is to be given
  * up. A requested checkpoint (wanted is UINT64_MAX) also stops waiting for its step when all
  * workers have come to rest before it; the caller then asks for an earlier step. */
-static bool wait_while_state(struct keep *k, enum coord_snap state, uint64_t wanted)
+static bool wait_while_state(struct checkpoint_schedule *k, enum coord_snap state, uint64_t wanted)
 {
 	struct host *h = k->host;
 
@@ -102,20 +102,20 @@ static bool wait_while_state(struct keep *k, enum coord_snap state, uint64_t wan
 }
 
 /* Is the next checkpoint a delta checkpoint? */
-static bool is_delta(const struct keep *k)
+static bool is_delta(const struct checkpoint_schedule *k)
 {
 	return k->whole && k->deltas < k->deltas_most;
 }
 
-static void forget_whole(struct keep *k)
+static void forget_whole(struct checkpoint_schedule *k)
 {
 	free(k->whole);
 	k->whole = NULL;
 	k->deltas = 0;
 }
 
-static enum err_code commit_checkpoint(struct keep *k, struct ckpt *c, const char *base,
-    const json_t *descriptions, const json_t *head, char **path, struct err *e)
+static enum err_code commit_checkpoint(struct checkpoint_schedule *k, struct ckpt *c,
+    const char *base, const json_t *descriptions, const json_t *head, char **path, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 	const json_t *d;
@@ -146,7 +146,7 @@ static enum err_code commit_checkpoint(struct keep *k, struct ckpt *c, const cha
 }
 
 /* The servers have taken their snapshots of one step: have them written, and commit. */
-static enum err_code write_checkpoint(struct keep *k, char **path, struct err *e)
+static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path, struct err *e)
 {
 	struct host *h = k->host;
 	uint64_t step = coord_snap_step(h->coord);
@@ -202,7 +202,7 @@ static enum err_code write_checkpoint(struct keep *k, char **path, struct err *e
 /* Remember a full checkpoint as the base of the next deltas. After a failure forget the base:
  * servers may count changes from a mark that belongs to no checkpoint. A delta that was only
  * given up leaves the base as it is. */
-static void note_made(struct keep *k, enum err_code rc, uint64_t mark)
+static void note_made(struct checkpoint_schedule *k, enum err_code rc, uint64_t mark)
 {
 	if (is_delta(k) && (!rc || rc == ERR_STOPPED || rc == ERR_NOTREADY)) {
 		k->deltas += !rc;
@@ -216,7 +216,7 @@ static void note_made(struct keep *k, enum err_code rc, uint64_t mark)
 }
 
 /* The snapshot could not be taken at the step that was asked for: the step of the next try. */
-static uint64_t next_step_to_try(struct keep *k, enum coord_snap state, unsigned try)
+static uint64_t next_step_to_try(struct checkpoint_schedule *k, enum coord_snap state, unsigned try)
 {
 	uint64_t step;
 
@@ -233,8 +233,8 @@ static uint64_t next_step_to_try(struct keep *k, enum coord_snap state, unsigned
 /* Make one checkpoint, at `step`. exact: at that step or not at all; otherwise at the first
  * later step that succeeds. wanted: number of requests before it, UINT64_MAX for a requested
  * checkpoint (wait_while_state). */
-static enum err_code make_checkpoint(struct keep *k, uint64_t step, bool exact, uint64_t wanted,
-    struct err *e)
+static enum err_code make_checkpoint(struct checkpoint_schedule *k, uint64_t step, bool exact,
+    uint64_t wanted, struct err *e)
 {
 	struct host *h = k->host;
 	enum err_code rc = err_set(e, ERR_NOTREADY,
@@ -283,7 +283,7 @@ static enum err_code make_checkpoint(struct keep *k, uint64_t step, bool exact, 
 /* ---- the schedule ---- */
 
 /* Only the first of several failures in a row is an event; the log has them all. */
-static void report_checkpoint_failure(struct keep *k, const struct err *e)
+static void report_checkpoint_failure(struct checkpoint_schedule *k, const struct err *e)
 {
 	k->figures.failed++;
 	snprintf(k->failure, sizeof k->failure, "%s", e->msg);
@@ -294,7 +294,7 @@ static void report_checkpoint_failure(struct keep *k, const struct err *e)
 	k->failing = true;
 }
 
-static void make_requested(struct keep *k)
+static void make_requested(struct checkpoint_schedule *k)
 {
 	uint64_t wanted = k->wanted;
 	struct err e = { 0 };
@@ -309,7 +309,7 @@ static void make_requested(struct keep *k)
 		host_stop_job(k->host);
 }
 
-static void make_periodic(struct keep *k)
+static void make_periodic(struct checkpoint_schedule *k)
 {
 	uint64_t every = k->host->cfg.has_job ? (uint64_t)k->every.steps : 0,
 	         step = coord_frontier(k->host->coord);
@@ -342,7 +342,7 @@ static void make_periodic(struct keep *k)
 
 /* Is a checkpoint by steps due? In bsp always, because it is requested ahead of its step; in
  * other modes when the fastest worker has reached the step. */
-static bool steps_due(struct keep *k)
+static bool steps_due(struct checkpoint_schedule *k)
 {
 	uint64_t every = k->host->cfg.has_job ? (uint64_t)k->every.steps : 0, step;
 
@@ -357,7 +357,7 @@ static bool steps_due(struct keep *k)
 
 static void *run_checkpoint_thread(void *ctx)
 {
-	struct keep *k = ctx;
+	struct checkpoint_schedule *k = ctx;
 	struct host *h = k->host;
 
 	host_lock(h);
@@ -377,7 +377,7 @@ static void *run_checkpoint_thread(void *ctx)
 
 /* ---- calls with the host's lock held ---- */
 
-uint64_t checkpoint_schedule_request(struct keep *k)
+uint64_t checkpoint_schedule_request(struct checkpoint_schedule *k)
 {
 	/* A checkpoint that is under way may have begun before the state that the caller wants
 	 * saved. */
@@ -385,32 +385,32 @@ uint64_t checkpoint_schedule_request(struct keep *k)
 	return k->wanted;
 }
 
-const struct keep_last *keep_last(const struct keep *k)
+const struct checkpoint_schedule_last *checkpoint_schedule_last(const struct checkpoint_schedule *k)
 {
 	return &k->last;
 }
 
-const char *checkpoint_schedule_dir(const struct keep *k)
+const char *checkpoint_schedule_dir(const struct checkpoint_schedule *k)
 {
 	return k->dir;
 }
 
-const char *checkpoint_schedule_failure(const struct keep *k)
+const char *checkpoint_schedule_failure(const struct checkpoint_schedule *k)
 {
 	return k ? k->failure : "";
 }
 
-struct checkpoint_schedule_figures checkpoint_schedule_figures(const struct keep *k)
+struct checkpoint_schedule_figures checkpoint_schedule_figures(const struct checkpoint_schedule *k)
 {
 	return k->figures;
 }
 
-char *checkpoint_schedule_receive_dir(const struct keep *k, uint64_t id)
+char *checkpoint_schedule_receive_dir(const struct checkpoint_schedule *k, uint64_t id)
 {
 	return k && k->tmp && coord_snap_id(k->host->coord) == id ? mem_strdup(k->tmp) : NULL;
 }
 
-void keep_every(struct keep *k, const struct conf_every *every)
+void checkpoint_schedule_set_every(struct checkpoint_schedule *k, const struct conf_every *every)
 {
 	if (!k || (k->every.steps == every->steps && k->every.time == every->time))
 		return;
@@ -424,7 +424,7 @@ void keep_every(struct keep *k, const struct conf_every *every)
 }
 
 /* The newest checkpoint may have been made by a coordinator before this one. */
-static void find_newest_checkpoint(struct keep *k)
+static void find_newest_checkpoint(struct checkpoint_schedule *k)
 {
 	struct ckpt_entry *list = NULL;
 	struct stat st;
@@ -442,7 +442,7 @@ static void find_newest_checkpoint(struct keep *k)
 
 enum err_code checkpoint_schedule_start(struct host *h, const struct conf *c, struct err *e)
 {
-	struct keep *k;
+	struct checkpoint_schedule *k;
 
 	if (!h->server->cfg.id->run_dir)
 		return ERR_OK;
@@ -457,10 +457,10 @@ enum err_code checkpoint_schedule_start(struct host *h, const struct conf *c, st
 	k->next_time = clock_now() + k->every.time;
 	k->figures.every = k->every.time;
 	find_newest_checkpoint(k);
-	/* The ticker and the HTTP threads run already and read h->keep, so set it under the
+	/* The ticker and the HTTP threads run already and read h->checkpoints, so set it under the
 	 * lock. */
 	host_lock(h);
-	h->keep = k;
+	h->checkpoints = k;
 	host_commit(h);
 	if (pthread_create(&k->thread, NULL, run_checkpoint_thread, k))
 		return err_sys(e, ERR_IO, "cannot start a thread");
@@ -470,7 +470,7 @@ enum err_code checkpoint_schedule_start(struct host *h, const struct conf *c, st
 
 void checkpoint_schedule_stop(struct host *h)
 {
-	struct keep *k = h->keep;
+	struct checkpoint_schedule *k = h->checkpoints;
 
 	if (!k)
 		return;
@@ -481,7 +481,7 @@ void checkpoint_schedule_stop(struct host *h)
 		pthread_join(k->thread, NULL);
 }
 
-void checkpoint_schedule_free(struct keep *k)
+void checkpoint_schedule_free(struct checkpoint_schedule *k)
 {
 	if (!k)
 		return;

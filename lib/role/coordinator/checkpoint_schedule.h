@@ -11,18 +11,23 @@
  *   asked    --all have snapshots in memory-->   taken
  *   taken    --temporary directory is made-->    writing
  *   writing  --all files are there-->            saved, then committed or dropped, then idle
- *   any of them --too late, or layout changed--> asked again, for a later step
+ *   asked    --a server is past the step-->      asked again, for a later step (dropped, if the
+ *                                                checkpoint was wanted for exactly that step)
+ *   any of them --layout or settings changed-->  asked again, for a later step
+ *   any of them --a server or the disk fails-->  dropped: event checkpoint_failed; the job goes on, and
+ *                                                the next checkpoint is made when it is due
  *   any of them --job or scheduler ends-->       given up, idle
  *
- * These are the states of a snapshot in coord/coord.h, which the scheduler polls.
+ * coord/coord.h has these states of a snapshot, which the scheduler polls. The files are written by the
+ * servers at the ends of the chains (role/store/checkpoint_part.h).
  *
  * It runs a thread of its own. All functions but checkpoint_schedule_start, checkpoint_schedule_stop
  * and checkpoint_schedule_free are called with the host's lock held; the scheduler releases that
  * lock while it touches files. */
-struct keep;
+struct checkpoint_schedule;
 
 /* Result of the last requested checkpoint. */
-struct keep_last {
+struct checkpoint_schedule_last {
 	uint64_t done; /* number that checkpoint_schedule_request gave to the request */
 	enum err_code rc;
 	struct err why;
@@ -31,7 +36,7 @@ struct keep_last {
 };
 
 /* Use a new checkpoint_every from now on (k may be NULL). */
-void keep_every(struct keep *k, const struct conf_every *every);
+void checkpoint_schedule_set_every(struct checkpoint_schedule *k, const struct conf_every *every);
 /* made and failed count checkpoints of this coordinator. step and at (Unix time in ns, 0: none)
  * belong to the newest checkpoint in the run directory, whichever coordinator made it. */
 struct checkpoint_schedule_figures {
@@ -45,21 +50,22 @@ enum err_code checkpoint_schedule_start(struct host *h, const struct conf *c, st
 /* Stop and join the thread. Call without the host's lock. */
 void checkpoint_schedule_stop(struct host *h);
 /* Call after checkpoint_schedule_stop. k may be NULL. */
-void checkpoint_schedule_free(struct keep *k);
+void checkpoint_schedule_free(struct checkpoint_schedule *k);
 
-/* Request a checkpoint; returns the request's number. It is done when keep_last(k)->done is at
+/* Request a checkpoint; returns the request's number. It is done when checkpoint_schedule_last(k)->done is at
  * least that number. */
-uint64_t checkpoint_schedule_request(struct keep *k);
+uint64_t checkpoint_schedule_request(struct checkpoint_schedule *k);
 /* Valid while the lock is held. */
-const struct keep_last *keep_last(const struct keep *k);
+const struct checkpoint_schedule_last *checkpoint_schedule_last(
+    const struct checkpoint_schedule *k);
 /* The directory of the checkpoints. It never changes, so the lock is not needed. */
-const char *checkpoint_schedule_dir(const struct keep *k);
+const char *checkpoint_schedule_dir(const struct checkpoint_schedule *k);
 /* Counters for metrics and for the uploader. */
-struct checkpoint_schedule_figures checkpoint_schedule_figures(const struct keep *k);
+struct checkpoint_schedule_figures checkpoint_schedule_figures(const struct checkpoint_schedule *k);
 /* Why the last failed checkpoint failed: "" when none has (k may be NULL). */
-const char *checkpoint_schedule_failure(const struct keep *k);
+const char *checkpoint_schedule_failure(const struct checkpoint_schedule *k);
 /* The directory that receives files of the snapshot `id`, a fresh string; NULL when that
  * snapshot is not being written (k may be NULL). */
-char *checkpoint_schedule_receive_dir(const struct keep *k, uint64_t id);
+char *checkpoint_schedule_receive_dir(const struct checkpoint_schedule *k, uint64_t id);
 
 #endif

@@ -47,7 +47,7 @@ static enum conn_verdict send_refusal(struct file_service_session *s, const stru
 	struct record r = { .type = REC_NACK };
 	struct buf body = BUF_INIT;
 
-	msg_put_nack(&body, e->code, e->msg);
+	payload_put_nack(&body, e->code, e->msg);
 	r.len = (uint32_t)body.len;
 	conn_send(s->conn, &r, body.data);
 	buf_release(&body);
@@ -78,7 +78,7 @@ static enum err_code begin_put(struct file_service_session *s, const json_t *msg
 	host_lock(h);
 	if (!coord_is_server(h->coord, server, s->keytext, s->incarnation))
 		err_set(e, ERR_FORBIDDEN, "%s is not server-%u", s->name, server);
-	else if (!(dir = checkpoint_schedule_receive_dir(h->keep,
+	else if (!(dir = checkpoint_schedule_receive_dir(h->checkpoints,
 	               (uint64_t)json_int(msg, "id", 0))))
 		err_set(e, ERR_NOTREADY, "this checkpoint has been given up");
 	host_unlock(h);
@@ -201,7 +201,7 @@ static void check_still_allowed(struct file_service_session *s, int64_t now)
 
 	s->looked = now;
 	host_lock(h);
-	dir = s->in ? checkpoint_schedule_receive_dir(h->keep, s->id) : NULL;
+	dir = s->in ? checkpoint_schedule_receive_dir(h->checkpoints, s->id) : NULL;
 	if (s->in && !dir)
 		err_set(&e, ERR_NOTREADY, "this checkpoint has been given up");
 	else if (!coord_is_server(h->coord, COORD_ANY_SERVER, s->keytext, s->incarnation) ||

@@ -251,10 +251,11 @@ static bool host_leave(struct host *h, int sig)
 
 	host_lock(h);
 	h->leave_signal = sig;
-	saving = !h->leaving && h->keep && (h->cfg.has_job || coord_count_tables(h->coord)) &&
+	saving = !h->leaving && h->checkpoints &&
+	    (h->cfg.has_job || coord_count_tables(h->coord)) &&
 	    coord_phase(h->coord) == COORD_RUNNING;
 	if (saving)
-		checkpoint_schedule_request(h->keep);
+		checkpoint_schedule_request(h->checkpoints);
 	else
 		host_stop_job(h);
 	h->leaving = saving;
@@ -286,10 +287,10 @@ static bool host_ended(struct host *h)
 static bool host_checkpoint(struct host *h)
 {
 	host_lock(h);
-	if (h->keep)
-		checkpoint_schedule_request(h->keep);
+	if (h->checkpoints)
+		checkpoint_schedule_request(h->checkpoints);
 	host_commit(h);
-	return h->keep != NULL;
+	return h->checkpoints != NULL;
 }
 
 /* ---- the ticker ---- */
@@ -579,7 +580,7 @@ static void host_free(struct host *h)
 	if (!h)
 		return;
 	upload_free(h->offsite);
-	checkpoint_schedule_free(h->keep);
+	checkpoint_schedule_free(h->checkpoints);
 	coord_free(h->coord);
 	lease_log_free(h->file.leaselog);
 	json_decref(h->resume);

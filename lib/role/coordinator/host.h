@@ -47,7 +47,7 @@
 #include "http/server.h"
 #include "server/server_coordinator.h"
 
-struct keep;
+struct checkpoint_schedule;
 struct lease_log;
 struct offsite;
 struct history;
@@ -124,7 +124,8 @@ struct host {
 	_Atomic uint64_t turns; /* how often the ticker has woken */
 	pthread_cond_t woken;   /* wakes the ticker: it must stop, or a view was deferred */
 	pthread_cond_t changed; /* broadcast by host_commit and host_wake_waiters, for host_wait */
-	struct keep *keep;      /* checkpoint scheduler; NULL without a run directory */
+	struct checkpoint_schedule
+	    *checkpoints;       /* checkpoint scheduler; NULL without a run directory */
 	bool change_is_awaited; /* an HTTP request is parked until another change is decided */
 	int leave_signal;       /* signal that asked the process to leave; 0: none */
 	bool leaving;           /* the process leaves as soon as the requested checkpoint is made */

@@ -88,7 +88,7 @@ static void *run_upload_thread(void *ctx)
 
 	host_lock(h);
 	while (!o->stop) {
-		struct checkpoint_schedule_figures f = checkpoint_schedule_figures(h->keep);
+		struct checkpoint_schedule_figures f = checkpoint_schedule_figures(h->checkpoints);
 		enum err_code rc;
 
 		if (f.made == o->seen && !(o->again_at && clock_now() >= o->again_at)) {
@@ -120,14 +120,14 @@ enum err_code upload_start(struct host *h, const struct conf *c, struct err *e)
 {
 	struct offsite *o;
 
-	if (!h->keep || !conf_is_named(c->checkpoint_to))
+	if (!h->checkpoints || !conf_is_named(c->checkpoint_to))
 		return ERR_OK;
 	o = mem_alloc(sizeof *o);
 	o->host = h;
 	o->deadline = c->deadline;
 	o->timeout = mem_printf("%lldms", (long long)(c->deadline / NSEC_PER_MSEC));
 	/* Checkpoints of an earlier coordinator may not have been uploaded yet. */
-	o->seen = checkpoint_schedule_figures(h->keep).at ? UINT64_MAX : 0;
+	o->seen = checkpoint_schedule_figures(h->checkpoints).at ? UINT64_MAX : 0;
 	host_lock(h);
 	h->offsite = o;
 	host_commit(h);

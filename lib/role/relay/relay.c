@@ -102,8 +102,8 @@ static enum err_code take_relay_view(struct server *s, const struct view *view, 
 	quota_configure(s, view->now);
 	place_all_here(&layout);
 	server_know_tables(s, &layout);
-	atomic_store(&s->layout.installing, layout.epoch);
-	if (layout.epoch != atomic_load(&s->layout.epoch))
+	atomic_store(&s->epochs.installing, layout.epoch);
+	if (layout.epoch != atomic_load(&s->epochs.epoch))
 		rc = shard_install(atomic_load(&s->shard), &layout, NULL, e);
 	/* Before `epoch`: a thread that sees the new epoch must also see its relays. */
 	relayed_slots_install(s, view, (int)relay_of(s)->number);
@@ -111,9 +111,9 @@ static enum err_code take_relay_view(struct server *s, const struct view *view, 
 	 * their clocks.  The other workers after it: workers that have left this relay learn so
 	 * from the epoch. */
 	take_relay_workers(s, view, true);
-	atomic_store(&s->layout.members_known, true);
-	atomic_store(&s->layout.epoch, layout.epoch);
-	atomic_store(&s->layout.generation, layout.generation);
+	atomic_store(&s->epochs.members_known, true);
+	atomic_store(&s->epochs.epoch, layout.epoch);
+	atomic_store(&s->epochs.generation, layout.generation);
 	layout_release(&layout);
 	if (rc)
 		return rc;

@@ -12,7 +12,7 @@
 #include "relay/uplink_state.h"
 
 /* Everything that is sent stays with its owner until it is answered: sums with their partitions
- * (shard/relay_part.c), clocks in uplink_clocks.c, requests with the client.  So it can be sent
+ * (relay_shard.c), clocks in uplink_clocks.c, requests with the client.  So it can be sent
  * again after any failure. */
 
 #define TURN_MS 20
@@ -216,7 +216,7 @@ static void on_uplink_up(void *ctx, unsigned link)
 static void on_uplink_summed(void *ctx, const uint8_t *p, size_t len)
 {
 	struct uplink *u = ctx;
-	struct msg_summed m;
+	struct payload_summed m;
 
 	for (size_t i = 0; sum_body_get_summed(p, len, i, &m); i++)
 		relay_shard_answered(shard_of_uplink(u), m.table, m.part, m.seq,
@@ -322,8 +322,8 @@ static void finish_uplink_turn(struct uplink *u)
 	struct server *s = u->server;
 	uint32_t members = client_members(u->client);
 
-	if (members > atomic_load(&s->layout.members))
-		atomic_store(&s->layout.members, members);
+	if (members > atomic_load(&s->epochs.members))
+		atomic_store(&s->epochs.members, members);
 	if (u->settle)
 		shard_settle(shard_of_uplink(u));
 	else if (u->changed)
@@ -375,7 +375,7 @@ enum err_code uplink_start(struct server *s, struct err *e)
 		.clocked = on_uplink_clocked,
 		.dense = on_uplink_dense,
 		.rows = on_uplink_rows };
-	u->wake = cc.cancel_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	u->wake = cc.attend_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	mutex_init(&u->lock, LOCK_UPLINK);
 	rc = client_new(&cc, &u->client, e);
 	relay_of(s)->uplink = u;

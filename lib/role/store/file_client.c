@@ -45,7 +45,7 @@ static enum conn_verdict on_file_record(void *ctx, const struct record *r, uint8
 	enum err_code rc = ERR_OK;
 
 	if (r->type == REC_NACK)
-		rc = msg_get_nack(payload, r->len, &f->why);
+		rc = payload_get_nack(payload, r->len, &f->why);
 	else if (r->type == REC_FILE_END)
 		f->ended = true;
 	else if (r->type == REC_FILE_DATA)

@@ -72,12 +72,12 @@ static void send_queued_copies(struct link *l)
 static void take_acknowledgements(struct link *l, const uint8_t *payload, size_t len)
 {
 	struct shard *s = shard_of_repl(l->repl);
-	struct msg_copied c;
+	struct payload_copied c;
 
 	l->refused = false;
 	l->down_since = l->reported = 0;
 	dial_backoff_reset(&l->backoff);
-	for (size_t i = 0; msg_get_copied(payload, len, i, &c); i++)
+	for (size_t i = 0; payload_get_copied(payload, len, i, &c); i++)
 		shard_acknowledged(s, (uint16_t)l->index, c.table, c.part, c.seq);
 	shard_settle(s);
 }
@@ -90,7 +90,7 @@ static enum conn_verdict handle_link_record(struct link *l, const struct record 
 	if (r->type == REC_COPIED && r->epoch >= l->repl->epoch) {
 		take_acknowledgements(l, payload, r->len);
 	} else if (r->type == REC_NACK) {
-		msg_get_nack(payload, r->len, &e);
+		payload_get_nack(payload, r->len, &e);
 		/* Log the first refusal alone; report_unreachable tells the coordinator if it
 		 * lasts. */
 		if (!l->refused)
@@ -111,7 +111,7 @@ static enum conn_verdict on_link_record(void *ctx, const struct record *r, uint8
 
 	if (r->type != REC_BATCH)
 		return handle_link_record(ctx, r, payload);
-	while (msg_batch_next(payload, r->len, &at, &sub, &body, &e))
+	while (payload_batch_next(payload, r->len, &at, &sub, &body, &e))
 		if (handle_link_record(ctx, &sub, body) != CONN_TAKEN)
 			return CONN_DROP;
 	return e.code ? CONN_DROP : CONN_TAKEN;
@@ -234,8 +234,8 @@ static void tick_links(void *ctx)
 			dial_replica(l);
 		report_unreachable(l, now);
 	}
-	atomic_store(&r->server->layout.fed_all, all);
-	atomic_store(&r->server->layout.fed_done, done);
+	atomic_store(&r->server->epochs.fed_all, all);
+	atomic_store(&r->server->epochs.fed_done, done);
 }
 
 /* ---- from other threads ---- */

@@ -40,7 +40,7 @@ bool replicate_link_put(void *ctx, const struct copy *c)
 		.step = c->step,
 		.seq = c->seq,
 		.epoch = l->repl->epoch,
-		.generation = atomic_load(&s->layout.generation),
+		.generation = atomic_load(&s->epochs.generation),
 		.total = c->nhead + c->nbody };
 
 	if (conn_queued(l->conn) > LINK_QUEUE_MAX)

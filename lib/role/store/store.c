@@ -256,20 +256,20 @@ static enum err_code take_store_view(struct server *s, const struct view *view, 
 	/* Settings come before the layout: a partition that arrives begins with the present
 	 * ones. */
 	rc = store_settings_apply(s, view, e);
-	atomic_store(&s->layout.installing, layout.epoch);
-	if (!rc && layout.epoch != atomic_load(&s->layout.epoch))
+	atomic_store(&s->epochs.installing, layout.epoch);
+	if (!rc && layout.epoch != atomic_load(&s->epochs.epoch))
 		rc = install_layout(s, view, &layout, e);
 	/* Before `epoch`: a thread that sees the new epoch must also see its relays. */
 	relayed_slots_install(s, view, -1);
-	atomic_store(&s->layout.epoch, layout.epoch);
-	atomic_store(&s->layout.generation, layout.generation);
+	atomic_store(&s->epochs.epoch, layout.epoch);
+	atomic_store(&s->epochs.generation, layout.generation);
 	replicate_view(store_of(s)->repl, view, &layout);
 	layout_release(&layout);
 	if (rc)
 		return rc;
-	atomic_store(&s->layout.members, (uint32_t)((uint64_t)view->members_base + view->nmembers));
+	atomic_store(&s->epochs.members, (uint32_t)((uint64_t)view->members_base + view->nmembers));
 	take_store_workers(atomic_load(&s->shard), view);
-	atomic_store(&s->layout.members_known, true);
+	atomic_store(&s->epochs.members_known, true);
 	if ((uint64_t)view->decided >= store_agent(s)->proposal && store_agent(s)->proposal) {
 		store_agent(s)->proposal = 0;
 		shard_decided(atomic_load(&s->shard));

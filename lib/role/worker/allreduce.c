@@ -43,7 +43,7 @@ struct allreduce {
 	uint32_t gone;   /* how many members have left so far */
 	uint32_t formed; /* ring epoch of the connected ring; 0: none */
 	uint64_t at;     /* the step that is being reduced */
-	bool ended;      /* cfg.cancelled has returned true */
+	bool ended;      /* cfg.attend has returned true */
 	/* meeting: allreduce_await_members waits. tending: allreduce_tend is running */
 	bool meeting, tending;
 
@@ -85,7 +85,7 @@ static bool cancel_ring(void *ctx, struct err *why)
 {
 	struct allreduce *a = ctx;
 
-	a->ended = a->cfg.cancelled(a->cfg.ctx, why);
+	a->ended = a->cfg.attend(a->cfg.ctx, why);
 	if (a->ended)
 		return true;
 	/* Give queued pushes a chance to go out: other workers may wait for them. */
@@ -147,9 +147,9 @@ enum err_code allreduce_new(const struct allreduce_config *cfg, struct allreduce
 		.listen = listen,
 		.deadline = cfg->job->conf.deadline,
 		.log = cfg->log,
-		.cancelled = cancel_ring,
+		.attend = cancel_ring,
 		.ctx = a,
-		.cancel_fd = cfg->cancel_fd };
+		.attend_fd = cfg->attend_fd };
 	enum err_code code;
 
 	a->cfg = *cfg;

@@ -33,12 +33,12 @@ struct allreduce_config {
 	struct log *log;
 	/* As in ring_config: called now and then while other workers are waited for. It must pass
 	 * new views to allreduce_view. */
-	bool (*cancelled)(void *ctx, struct err *why);
-	/* Waits for news of the other workers, for a moment at most; then does what `cancelled`
+	bool (*attend)(void *ctx, struct err *why);
+	/* Waits for news of the other workers, for a moment at most; then does what `attend`
 	 * does. */
 	enum err_code (*pause)(void *ctx, struct err *e);
 	void *ctx;
-	int cancel_fd;
+	int attend_fd;
 };
 
 /* Does the job have dense tables that workers reduce? */

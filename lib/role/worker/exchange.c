@@ -145,7 +145,7 @@ static enum err_code pause_ring(void *ctx, struct err *e)
 	struct worker *w = ctx;
 	enum err_code rc = cluster_view_pause(w->cluster, RING_PAUSE, e);
 
-	return rc ? rc : worker_is_cancelled(w, e) ? e->code : ERR_OK;
+	return rc ? rc : worker_attend(w, e) ? e->code : ERR_OK;
 }
 
 static enum err_code open_ring(struct worker *w, struct err *e)
@@ -157,10 +157,10 @@ static enum err_code open_ring(struct worker *w, struct err *e)
 		.iface = w->cfg->iface,
 		.slot = w->cfg->slot,
 		.log = w->cfg->log,
-		.cancelled = worker_is_cancelled,
+		.attend = worker_attend,
 		.pause = pause_ring,
 		.ctx = w,
-		.cancel_fd = w->cfg->interrupt.fd };
+		.attend_fd = w->cfg->interrupt.fd };
 
 	return allreduce_new(&cfg, &w->ring, e);
 }

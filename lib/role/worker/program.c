@@ -250,7 +250,7 @@ void program_free(struct program *p)
 
 /* ---- questions and answers ---- */
 
-/* Reads the next line of the program's output, without its end. May call cfg.cancelled while it
+/* Reads the next line of the program's output, without its end. May call cfg.attend while it
  * waits. */
 static enum err_code read_line(struct program *p, char line[static LINE_MAX_BYTES], struct err *e)
 {
@@ -274,7 +274,7 @@ static enum err_code read_line(struct program *p, char line[static LINE_MAX_BYTE
 		if (poll(&f, 1, LOOK_MS) < 0 && errno != EINTR)
 			return err_sys(e, ERR_IO, "poll");
 		if (!f.revents) {
-			if (p->cfg.cancelled && p->cfg.cancelled(p->cfg.ctx, e))
+			if (p->cfg.attend && p->cfg.attend(p->cfg.ctx, e))
 				return e->code;
 			continue;
 		}
@@ -385,7 +385,7 @@ static enum err_code ask_with_restart(struct program *p, const struct question *
 			return rc;
 		/* An interrupt from the terminal has reached both: this is no failure of the
 		 * program. */
-		if (p->cfg.cancelled && p->cfg.cancelled(p->cfg.ctx, &why))
+		if (p->cfg.attend && p->cfg.attend(p->cfg.ctx, &why))
 			return err_set(e, why.code, "%s", why.msg);
 		if (i == AGAIN)
 			return err_set(e, ERR_NOTREADY, "%.500s; it was started again %u times",

@@ -27,7 +27,7 @@ struct program_config {
 	struct log *log;
 	_Atomic uint64_t *restarts; /* counts its restarts */
 	/* Called while the program computes: shall the worker give up? May be NULL. */
-	bool (*cancelled)(void *ctx, struct err *why);
+	bool (*attend)(void *ctx, struct err *why);
 	void *ctx;
 };
 

@@ -77,7 +77,9 @@ static void confirm_layout(struct worker *w)
 		cluster_view_confirm_layout(w->cluster, client_confirmed_epoch(w->client));
 }
 
-bool worker_is_cancelled(void *ctx, struct err *why)
+/* client_config.attend. A failover reaches a waiting worker here: worker_refresh installs the new view in
+ * the client. */
+bool worker_attend(void *ctx, struct err *why)
 {
 	struct worker *w = ctx;
 
@@ -231,9 +233,9 @@ static enum err_code start_training(struct worker *w, struct err *e)
 		.who = append_stragglers,
 		.missed = tell_missed_relay,
 		.informed = is_coordinator_up,
-		.cancelled = worker_is_cancelled,
+		.attend = worker_attend,
 		.paused = job_is_paused,
-		.cancel_fd = w->cfg->interrupt.fd,
+		.attend_fd = w->cfg->interrupt.fd,
 		.latency = &w->latency,
 		.oldest_open = &w->oldest_open };
 	const struct view *view;

@@ -145,7 +145,7 @@ enum err_code worker_commit(struct worker *w, struct step_times *t, const double
 enum err_code worker_refresh(struct worker *w, struct err *e);
 /* Called during all waits, with the worker as ctx, so that no wait outlives the job or a signal:
  * takes over the newest view, and says whether the wait is to end. */
-bool worker_is_cancelled(void *ctx, struct err *why);
+bool worker_attend(void *ctx, struct err *why);
 
 /* finish.c. worker_finish, when there is no more data, waits until the job is over and sends the
  * final result if asked to. worker_leave, after a request to stop, gives leased data and the rank

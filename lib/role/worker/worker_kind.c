@@ -86,7 +86,7 @@ static void prepare_program(struct worker *w, struct job_source *from)
 	    .ndata = cfg->ndata,
 	    .log = cfg->log,
 	    .restarts = &w->program_restarts,
-	    .cancelled = worker_is_cancelled,
+	    .attend = worker_attend,
 	    .ctx = w });
 	from->outside = program_outside(w->own);
 }

@@ -7,7 +7,15 @@ let scoreName = null, over = 'time', logLoss = false;
 // We make the legend: the library's would insert markup.
 Dygraph.PLUGINS = Dygraph.PLUGINS.slice(1);
 
-const SCORES = { accuracy: 'Accuracy', auc: 'AUC', r2: 'R²', rmse: 'RMSE' };
+// The metrics whose name is written differently in a title.
+const TITLES = { accuracy: 'Accuracy', auc: 'AUC', r2: 'R²', rmse: 'RMSE' };
+const titleOf = (metric) => TITLES[metric] ?? metric;
+const NO_SCORE = ['loss', 'step', 'examples', 'seconds'];
+
+// The metric behind the loss of an evaluation, the first in its order; undefined: there is none.
+function scoreOf(evaluation) {
+	return Object.keys(evaluation ?? {}).find((k) => !NO_SCORE.includes(k) && isNumber(evaluation[k]));
+}
 
 // Each chart computes its values from a point and the one before.
 const CHARTS = [
@@ -194,7 +202,7 @@ function setScore(name) {
 	const c = CHARTS[1];
 
 	scoreName = name ?? scoreName;
-	c.title = SCORES[scoreName] ?? 'Score';
+	c.title = scoreName ? titleOf(scoreName) : 'Score';
 	say(c.heading, c.title);
 }
 
@@ -210,9 +218,8 @@ function takePoint(status) {
 	const last = points.at(-1);
 	const evaluation = status.eval ?? {};
 
-	for (const name of Object.keys(SCORES))
-		if (!scoreName && isNumber(evaluation[name]))
-			setScore(name);
+	if (!scoreName && scoreOf(evaluation))
+		setScore(scoreOf(evaluation));
 	if (!(status.seconds > 0) || (last && status.seconds <= last.seconds))
 		return;
 	points.push({ ...status, eval_loss: evaluation.loss, eval_score: evaluation[scoreName] });

@@ -47,14 +47,14 @@ function mood(status, servers, workers) {
 }
 
 function figures(status) {
-	const score = Object.keys(SCORES).find((k) => isNumber(status.eval?.[k]));
+	const score = scoreOf(status.eval);
 	const list = [['Step', status.steps_total ? `${whole(status.step)} of ${whole(status.steps_total)}` : whole(status.step)],
 		['Training loss', figure(status.train_loss)]];
 
 	if (isNumber(status.eval?.loss))
 		list.push(['Evaluation loss', figure(status.eval.loss)]);
 	if (score)
-		list.push([SCORES[score], figure(status.eval[score])]);
+		list.push([titleOf(score), figure(status.eval[score])]);
 	list.push(['Examples', count(status.examples)], ['Examples/s', OVER.includes(status.state) ? '–' : count(status.examples_per_second)],
 		['Pushed', bytes(status.pushed_bytes)], ['Pulled', bytes(status.pulled_bytes)], ['Time', duration(status.seconds)],
 		['Mode', status.sync || '–'], ['Model', status.model || '–'], ['Layout epoch', whole(status.epoch)]);

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "socket/loop.h"
-#include "wire/msg.h"
+#include "wire/payload.h"
 #include "tool/tool.h"
 
 #define FLEET_TABLE "fleet"

@@ -108,7 +108,7 @@ static void have(struct worker *w, uint32_t n, uint64_t bytes)
 static enum conn_verdict one_record(struct line *l, const struct record *r, const uint8_t *payload)
 {
 	struct worker *w = l->worker;
-	struct msg_receipt m;
+	struct payload_receipt m;
 	uint64_t bytes = 0;
 	uint32_t n = 0;
 	struct err e;
@@ -118,7 +118,7 @@ static enum conn_verdict one_record(struct line *l, const struct record *r, cons
 		have(w, 1, r->len);
 		return CONN_TAKEN;
 	case REC_RECEIPT:
-		for (; msg_get_receipt(payload, r->len, n, &m); n++) {
+		for (; payload_get_receipt(payload, r->len, n, &m); n++) {
 			if (m.status > 2)
 				fleet_die("a push", &(struct err){ .msg = "was not taken" });
 			bytes += table_part_elements(w->fleet->table, m.part) * 4;
@@ -126,7 +126,7 @@ static enum conn_verdict one_record(struct line *l, const struct record *r, cons
 		have(w, n, bytes);
 		return CONN_TAKEN;
 	case REC_NACK:
-		msg_get_nack(payload, r->len, &e);
+		payload_get_nack(payload, r->len, &e);
 		fleet_die("refused", &e);
 		return CONN_DROP;
 	default:
@@ -143,7 +143,7 @@ static enum conn_verdict on_record(void *ctx, const struct record *r, uint8_t *p
 
 	if (r->type != REC_BATCH)
 		return one_record(ctx, r, payload);
-	while (msg_batch_next(payload, r->len, &at, &sub, &body, &e))
+	while (payload_batch_next(payload, r->len, &at, &sub, &body, &e))
 		one_record(ctx, &sub, body);
 	if (e.code)
 		fleet_die("a batch", &e);
@@ -192,7 +192,7 @@ static void join(void *ctx, const struct hs_server_info *server)
 	(void)server;
 	l->worker->thread->under_way--;
 	dial_on(l->worker->thread);
-	msg_send_text(l->conn, &r, text);
+	payload_send_text(l->conn, &r, text);
 	free(text);
 	json_decref(msg);
 }
@@ -226,7 +226,7 @@ void fleet_beat(void *ctx)
 		w->next_beat = now + BEAT;
 		snprintf(text, sizeof text, "{\"op\":\"beat\",\"stats\":{\"step\":%llu}}",
 		    (unsigned long long)w->step);
-		msg_send_text(w->control.conn, &r, text);
+		payload_send_text(w->control.conn, &r, text);
 		settle(&w->control);
 	}
 }

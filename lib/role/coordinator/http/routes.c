@@ -125,12 +125,12 @@ static void add_failing_start(const struct host *h, json_t *status, json_t *why)
  * With the host's lock held. */
 static json_t *add_failed_checkpoints(const struct host *h, json_t *o)
 {
-	uint64_t failed = h->keep ? checkpoint_schedule_figures(h->keep).failed : 0;
+	uint64_t failed = h->checkpoints ? checkpoint_schedule_figures(h->checkpoints).failed : 0;
 
 	if (o && failed) {
 		json_object_set_new(o, "checkpoints_failed", json_integer((json_int_t)failed));
 		json_object_set_new(o, "checkpoint_error",
-		    json_string(checkpoint_schedule_failure(h->keep)));
+		    json_string(checkpoint_schedule_failure(h->checkpoints)));
 	}
 	return o;
 }
@@ -305,7 +305,8 @@ static int get_checkpoints(void *ctx, const struct http_request *req, struct htt
 
 	(void)req;
 	/* The directory's name never changes, so no lock is needed. */
-	if (h->keep && ckpt_list(checkpoint_schedule_dir(h->keep), false, &list, &n, &e)) {
+	if (h->checkpoints &&
+	    ckpt_list(checkpoint_schedule_dir(h->checkpoints), false, &list, &n, &e)) {
 		json_decref(out);
 		return routes_fail(a, &e);
 	}

@@ -25,7 +25,7 @@ int routes_post_checkpoints(void *ctx, const struct http_request *req, struct ht
 
 	if (!json_only(req->body, "", keys, &e))
 		return routes_fail(a, &e);
-	if (!h->keep) {
+	if (!h->checkpoints) {
 		http_fail(a, ERR_UNSUPPORTED, NULL,
 		    "this coordinator has no run directory to keep checkpoints in");
 		return HTTP_DONE;
@@ -33,12 +33,13 @@ int routes_post_checkpoints(void *ctx, const struct http_request *req, struct ht
 	a->park_ms = HTTP_PARK_MAX_MS;
 	host_lock(h);
 	if (!*req->memo)
-		*req->memo = checkpoint_schedule_request(h->keep);
-	done = keep_last(h->keep)->done >= *req->memo;
-	e = keep_last(h->keep)->why;
+		*req->memo = checkpoint_schedule_request(h->checkpoints);
+	done = checkpoint_schedule_last(h->checkpoints)->done >= *req->memo;
+	e = checkpoint_schedule_last(h->checkpoints)->why;
 	if (done && !e.code)
-		a->json = json_pack("{s:I, s:s}", "step", (json_int_t)keep_last(h->keep)->step,
-		    "path", keep_last(h->keep)->path);
+		a->json = json_pack("{s:I, s:s}", "step",
+		    (json_int_t)checkpoint_schedule_last(h->checkpoints)->step, "path",
+		    checkpoint_schedule_last(h->checkpoints)->path);
 	host_commit_and_wait(h);
 	if (done && e.code)
 		return routes_fail(a, &e);

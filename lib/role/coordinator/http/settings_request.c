@@ -229,7 +229,7 @@ static void apply_local_settings(struct host *h)
 	/* The first configuration is the one that the process was started with. */
 	if (h->followed && strcmp(json_str(h->followed, "log_level", ""), c.log_level) != 0)
 		atomic_store(&h->server->cfg.log->level, log_level_parse(c.log_level));
-	keep_every(h->keep, &c.checkpoint_every);
+	checkpoint_schedule_set_every(h->checkpoints, &c.checkpoint_every);
 	json_decref(h->followed);
 	h->followed = json_incref(now);
 	conf_release(&c);

@@ -35,8 +35,8 @@ static void add_checkpoints(const struct host *h, json_t *row)
 {
 	struct checkpoint_schedule_figures f = { 0 };
 
-	if (h->keep)
-		f = checkpoint_schedule_figures(h->keep);
+	if (h->checkpoints)
+		f = checkpoint_schedule_figures(h->checkpoints);
 	json_object_set_new(row, "checkpoints", json_integer((json_int_t)f.made));
 	json_object_set_new(row, "checkpoint_failures", json_integer((json_int_t)f.failed));
 	json_object_set_new(row, "checkpoint_step", json_integer((json_int_t)f.step));

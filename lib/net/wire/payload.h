@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef WIRE_MSG_H
-#define WIRE_MSG_H
+#ifndef WIRE_PAYLOAD_H
+#define WIRE_PAYLOAD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,84 +10,84 @@
 #include "wire/conn.h"
 #include "wire/record.h"
 
-/* Payloads of records: one encoder (msg_put_*) and one decoder (msg_get_*) of each, which checks
+/* Payloads of records: one encoder (payload_put_*) and one decoder (payload_get_*) of each, which checks
  * all bounds against the payload's length.  ps-protocol(7) has the layouts.  No state and no locks,
  * but for struct batcher, which belongs to the thread of its conn. */
 
 /* PULL and CLOCK: runs of partitions.  alone, in a CLOCK: the pushes to this run do not come
  * through the relay that gets the CLOCK, but directly; servers may still have to expect them. */
-struct msg_run {
+struct payload_run {
 	uint16_t table;
 	uint32_t first, count;
 	bool alone;
 };
-#define MSG_RUN_BYTES 12
-/* msg_encode_run: at `out`; msg_put_run: at the end of b. */
-void msg_encode_run(uint8_t out[static MSG_RUN_BYTES], const struct msg_run *r);
-void msg_put_run(struct buf *b, const struct msg_run *r);
+#define PAYLOAD_RUN_BYTES 12
+/* payload_encode_run: at `out`; payload_put_run: at the end of b. */
+void payload_encode_run(uint8_t out[static PAYLOAD_RUN_BYTES], const struct payload_run *r);
+void payload_put_run(struct buf *b, const struct payload_run *r);
 /* Append one partition, by extending the last run if that is possible. */
-void msg_put_part(struct buf *b, uint16_t table, uint32_t part, bool alone);
+void payload_put_part(struct buf *b, uint16_t table, uint32_t part, bool alone);
 /* Decode the i-th run of a payload of len bytes.  False past the end, and for an impossible table
  * number. */
-bool msg_get_run(const uint8_t *p, size_t len, size_t i, struct msg_run *out);
+bool payload_get_run(const uint8_t *p, size_t len, size_t i, struct payload_run *out);
 /* Is the payload a whole number of valid runs? */
-bool msg_runs_valid(const uint8_t *p, size_t len);
+bool payload_runs_valid(const uint8_t *p, size_t len);
 
 /* RECEIPT: a list of what became of pushes. */
-struct msg_receipt {
+struct payload_receipt {
 	uint16_t table;
 	uint8_t status; /* enum push_status */
 	uint8_t copies; /* the number of replicas that have it */
 	uint32_t part, staleness;
 	uint64_t step, version;
 };
-#define MSG_RECEIPT_BYTES 32
-void msg_put_receipt(struct buf *b, const struct msg_receipt *r);
-bool msg_get_receipt(const uint8_t *p, size_t len, size_t i, struct msg_receipt *out);
+#define PAYLOAD_RECEIPT_BYTES 32
+void payload_put_receipt(struct buf *b, const struct payload_receipt *r);
+bool payload_get_receipt(const uint8_t *p, size_t len, size_t i, struct payload_receipt *out);
 
 /* COPIED: the receiver of COPY_* records and the replicas after it have all records of the
  * partition up to the one with this seq. */
-struct msg_copied {
+struct payload_copied {
 	uint16_t table;
 	uint32_t part;
 	uint64_t seq;
 };
-#define MSG_COPIED_BYTES 16
-void msg_put_copied(struct buf *b, const struct msg_copied *c);
-/* Decode the i-th entry; false as for msg_get_run. */
-bool msg_get_copied(const uint8_t *p, size_t len, size_t i, struct msg_copied *out);
+#define PAYLOAD_COPIED_BYTES 16
+void payload_put_copied(struct buf *b, const struct payload_copied *c);
+/* Decode the i-th entry; false as for payload_get_run. */
+bool payload_get_copied(const uint8_t *p, size_t len, size_t i, struct payload_copied *out);
 
 /* CTL: queue a text of any length, in as many records as it needs.  If it needs several, they have
  * `offset` and `total`.  r: flags and seq for all of them. */
-void msg_send_text(struct conn *c, const struct record *r, const char *text);
+void payload_send_text(struct conn *c, const struct record *r, const char *text);
 /* Append one of these records to `text`.  *whole: `text` is complete, and begins anew with the next
- * call.  ERR_PROTO: it does not continue the text, or is longer than MSG_TEXT_MAX. */
-enum err_code msg_get_text(struct buf *text, const struct record *r, const uint8_t *payload,
+ * call.  ERR_PROTO: it does not continue the text, or is longer than PAYLOAD_TEXT_MAX. */
+enum err_code payload_get_text(struct buf *text, const struct record *r, const uint8_t *payload,
     bool *whole, struct err *e);
-#define MSG_TEXT_MAX (UINT64_C(64) << 20)
+#define PAYLOAD_TEXT_MAX (UINT64_C(64) << 20)
 
 /* NACK: a refusal, with an err_code and a sentence in UTF-8, which is cut after 500 bytes.
- * msg_get_nack fills *e with both, without control characters, and returns e->code. */
-void msg_put_nack(struct buf *b, enum err_code code, const char *text);
-enum err_code msg_get_nack(const uint8_t *p, size_t len, struct err *e);
+ * payload_get_nack fills *e with both, without control characters, and returns e->code. */
+void payload_put_nack(struct buf *b, enum err_code code, const char *text);
+enum err_code payload_get_nack(const uint8_t *p, size_t len, struct err *e);
 
 /* PUSH_ROWS, SCANNED: a head with the number n of rows, n ids, n rows of floats.  (PULL_ROWS has
  * only ids, ROWS only floats.) */
-#define MSG_ROWS_HEAD 8
-void msg_put_rows_head(uint8_t *p, uint32_t n);
+#define PAYLOAD_ROWS_HEAD 8
+void payload_put_rows_head(uint8_t *p, uint32_t n);
 /* False unless len is exactly n ids and n * width floats. */
-bool msg_get_rows(const uint8_t *p, size_t len, uint32_t width, uint32_t *n, const uint8_t **ids,
-    const uint8_t **values);
+bool payload_get_rows(const uint8_t *p, size_t len, uint32_t width, uint32_t *n,
+    const uint8_t **ids, const uint8_t **values);
 
 /* Decode the head and find the ids, and in *rest the encoded rows behind them.  False if the ids do
  * not fit into len. */
-bool msg_get_ids(const uint8_t *p, size_t len, uint32_t *n, const uint8_t **ids,
+bool payload_get_ids(const uint8_t *p, size_t len, uint32_t *n, const uint8_t **ids,
     const uint8_t **rest);
 
 /* BATCH: many small records under one tag, each with its header (64 bytes), its payload, and zeroes
  * up to a multiple of 8.  Decode the next record at *at, which begins with 0.  False at the end
  * (e->code is ERR_OK), and after an error. */
-bool msg_batch_next(const uint8_t *p, size_t len, size_t *at, struct record *r,
+bool payload_batch_next(const uint8_t *p, size_t len, size_t *at, struct record *r,
     const uint8_t **payload, struct err *e);
 
 /* A batcher gathers small records for one conn.  batcher_flush queues them as a BATCH, or a single

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "wire/msg.h"
+#include "wire/payload.h"
 
 #include "core/endian.h"
 
@@ -8,54 +8,54 @@
 #define NACK_TEXT  500u
 #define RUN_ALONE  0x10000u
 
-void msg_encode_run(uint8_t out[static MSG_RUN_BYTES], const struct msg_run *r)
+void payload_encode_run(uint8_t out[static PAYLOAD_RUN_BYTES], const struct payload_run *r)
 {
 	put_le32(out, r->table | (r->alone ? RUN_ALONE : 0));
 	put_le32(out + 4, r->first);
 	put_le32(out + 8, r->count);
 }
 
-void msg_put_run(struct buf *b, const struct msg_run *r)
+void payload_put_run(struct buf *b, const struct payload_run *r)
 {
-	msg_encode_run(buf_reserve(b, MSG_RUN_BYTES), r);
-	buf_commit(b, MSG_RUN_BYTES);
+	payload_encode_run(buf_reserve(b, PAYLOAD_RUN_BYTES), r);
+	buf_commit(b, PAYLOAD_RUN_BYTES);
 }
 
-void msg_put_part(struct buf *b, uint16_t table, uint32_t part, bool alone)
+void payload_put_part(struct buf *b, uint16_t table, uint32_t part, bool alone)
 {
-	struct msg_run last;
-	size_t n = b->len / MSG_RUN_BYTES;
+	struct payload_run last;
+	size_t n = b->len / PAYLOAD_RUN_BYTES;
 
-	if (n && msg_get_run(b->data, b->len, n - 1, &last) && last.table == table &&
+	if (n && payload_get_run(b->data, b->len, n - 1, &last) && last.table == table &&
 	    last.alone == alone && part - last.first == last.count)
-		put_le32(b->data + (n - 1) * MSG_RUN_BYTES + 8, last.count + 1);
+		put_le32(b->data + (n - 1) * PAYLOAD_RUN_BYTES + 8, last.count + 1);
 	else
-		msg_put_run(b, &(struct msg_run){ table, part, 1, alone });
+		payload_put_run(b, &(struct payload_run){ table, part, 1, alone });
 }
 
-bool msg_get_run(const uint8_t *p, size_t len, size_t i, struct msg_run *out)
+bool payload_get_run(const uint8_t *p, size_t len, size_t i, struct payload_run *out)
 {
-	if (len < MSG_RUN_BYTES || i > len / MSG_RUN_BYTES - 1)
+	if (len < PAYLOAD_RUN_BYTES || i > len / PAYLOAD_RUN_BYTES - 1)
 		return false;
-	p += i * MSG_RUN_BYTES;
-	*out = (struct msg_run){ (uint16_t)get_le32(p), get_le32(p + 4), get_le32(p + 8),
+	p += i * PAYLOAD_RUN_BYTES;
+	*out = (struct payload_run){ (uint16_t)get_le32(p), get_le32(p + 4), get_le32(p + 8),
 		get_le32(p) & RUN_ALONE };
 	return get_le32(p) <= (RUN_ALONE | UINT16_MAX);
 }
 
-bool msg_runs_valid(const uint8_t *p, size_t len)
+bool payload_runs_valid(const uint8_t *p, size_t len)
 {
-	struct msg_run run;
+	struct payload_run run;
 	size_t n = 0;
 
-	while (msg_get_run(p, len, n, &run))
+	while (payload_get_run(p, len, n, &run))
 		n++;
-	return n * MSG_RUN_BYTES == len;
+	return n * PAYLOAD_RUN_BYTES == len;
 }
 
-void msg_put_receipt(struct buf *b, const struct msg_receipt *r)
+void payload_put_receipt(struct buf *b, const struct payload_receipt *r)
 {
-	uint8_t *p = buf_reserve(b, MSG_RECEIPT_BYTES);
+	uint8_t *p = buf_reserve(b, PAYLOAD_RECEIPT_BYTES);
 
 	put_le16(p, r->table);
 	p[2] = r->status;
@@ -65,15 +65,15 @@ void msg_put_receipt(struct buf *b, const struct msg_receipt *r)
 	put_le64(p + 16, r->version);
 	put_le32(p + 24, r->staleness);
 	put_le32(p + 28, 0);
-	buf_commit(b, MSG_RECEIPT_BYTES);
+	buf_commit(b, PAYLOAD_RECEIPT_BYTES);
 }
 
-bool msg_get_receipt(const uint8_t *p, size_t len, size_t i, struct msg_receipt *out)
+bool payload_get_receipt(const uint8_t *p, size_t len, size_t i, struct payload_receipt *out)
 {
-	if (len < MSG_RECEIPT_BYTES || i > len / MSG_RECEIPT_BYTES - 1)
+	if (len < PAYLOAD_RECEIPT_BYTES || i > len / PAYLOAD_RECEIPT_BYTES - 1)
 		return false;
-	p += i * MSG_RECEIPT_BYTES;
-	*out = (struct msg_receipt){ .table = get_le16(p),
+	p += i * PAYLOAD_RECEIPT_BYTES;
+	*out = (struct payload_receipt){ .table = get_le16(p),
 		.status = p[2],
 		.copies = p[3],
 		.part = get_le32(p + 4),
@@ -83,26 +83,26 @@ bool msg_get_receipt(const uint8_t *p, size_t len, size_t i, struct msg_receipt 
 	return true;
 }
 
-void msg_put_copied(struct buf *b, const struct msg_copied *c)
+void payload_put_copied(struct buf *b, const struct payload_copied *c)
 {
-	uint8_t *p = buf_reserve(b, MSG_COPIED_BYTES);
+	uint8_t *p = buf_reserve(b, PAYLOAD_COPIED_BYTES);
 
 	put_le32(p, c->table);
 	put_le32(p + 4, c->part);
 	put_le64(p + 8, c->seq);
-	buf_commit(b, MSG_COPIED_BYTES);
+	buf_commit(b, PAYLOAD_COPIED_BYTES);
 }
 
-bool msg_get_copied(const uint8_t *p, size_t len, size_t i, struct msg_copied *out)
+bool payload_get_copied(const uint8_t *p, size_t len, size_t i, struct payload_copied *out)
 {
-	if (len < MSG_COPIED_BYTES || i > len / MSG_COPIED_BYTES - 1)
+	if (len < PAYLOAD_COPIED_BYTES || i > len / PAYLOAD_COPIED_BYTES - 1)
 		return false;
-	p += i * MSG_COPIED_BYTES;
-	*out = (struct msg_copied){ (uint16_t)get_le32(p), get_le32(p + 4), get_le64(p + 8) };
+	p += i * PAYLOAD_COPIED_BYTES;
+	*out = (struct payload_copied){ (uint16_t)get_le32(p), get_le32(p + 4), get_le64(p + 8) };
 	return get_le32(p) <= UINT16_MAX;
 }
 
-void msg_send_text(struct conn *c, const struct record *r, const char *text)
+void payload_send_text(struct conn *c, const struct record *r, const char *text)
 {
 	size_t total = strlen(text), at = 0;
 	struct record out = *r;
@@ -117,14 +117,14 @@ void msg_send_text(struct conn *c, const struct record *r, const char *text)
 	} while (at < total);
 }
 
-enum err_code msg_get_text(struct buf *text, const struct record *r, const uint8_t *payload,
+enum err_code payload_get_text(struct buf *text, const struct record *r, const uint8_t *payload,
     bool *whole, struct err *e)
 {
 	uint64_t total = r->total ? r->total : r->len;
 
 	if (r->offset == 0)
 		buf_clear(text);
-	if (total > MSG_TEXT_MAX || r->offset != text->len || r->offset > total ||
+	if (total > PAYLOAD_TEXT_MAX || r->offset != text->len || r->offset > total ||
 	    r->len > total - r->offset)
 		return err_set(e, ERR_PROTO,
 		    "a piece of a text that does not fit the pieces before it");
@@ -133,7 +133,7 @@ enum err_code msg_get_text(struct buf *text, const struct record *r, const uint8
 	return ERR_OK;
 }
 
-void msg_put_nack(struct buf *b, enum err_code code, const char *text)
+void payload_put_nack(struct buf *b, enum err_code code, const char *text)
 {
 	uint8_t *p = buf_reserve(b, 4);
 	size_t n = strnlen(text, NACK_TEXT + 1);
@@ -146,7 +146,7 @@ void msg_put_nack(struct buf *b, enum err_code code, const char *text)
 	buf_append(b, text, n);
 }
 
-enum err_code msg_get_nack(const uint8_t *p, size_t len, struct err *e)
+enum err_code payload_get_nack(const uint8_t *p, size_t len, struct err *e)
 {
 	char text[NACK_TEXT + 1];
 	enum err_code code;
@@ -164,36 +164,36 @@ enum err_code msg_get_nack(const uint8_t *p, size_t len, struct err *e)
 	return err_set(e, code, "%s", text);
 }
 
-void msg_put_rows_head(uint8_t *p, uint32_t n)
+void payload_put_rows_head(uint8_t *p, uint32_t n)
 {
 	put_le32(p, n);
 	put_le32(p + 4, 0);
 }
 
-bool msg_get_rows(const uint8_t *p, size_t len, uint32_t width, uint32_t *n, const uint8_t **ids,
-    const uint8_t **values)
+bool payload_get_rows(const uint8_t *p, size_t len, uint32_t width, uint32_t *n,
+    const uint8_t **ids, const uint8_t **values)
 {
 	uint64_t row = 8 + (uint64_t)width * 4;
 
-	if (len < MSG_ROWS_HEAD)
+	if (len < PAYLOAD_ROWS_HEAD)
 		return false;
 	*n = get_le32(p);
-	len -= MSG_ROWS_HEAD;
+	len -= PAYLOAD_ROWS_HEAD;
 	if (get_le32(p + 4) != 0 || len % row != 0 || len / row != *n)
 		return false;
-	*ids = p + MSG_ROWS_HEAD;
+	*ids = p + PAYLOAD_ROWS_HEAD;
 	*values = *ids + (size_t)*n * 8;
 	return true;
 }
 
-bool msg_get_ids(const uint8_t *p, size_t len, uint32_t *n, const uint8_t **ids,
+bool payload_get_ids(const uint8_t *p, size_t len, uint32_t *n, const uint8_t **ids,
     const uint8_t **rest)
 {
-	if (len < MSG_ROWS_HEAD)
+	if (len < PAYLOAD_ROWS_HEAD)
 		return false;
 	*n = get_le32(p);
-	*ids = p + MSG_ROWS_HEAD;
-	if (get_le32(p + 4) != 0 || (len - MSG_ROWS_HEAD) / 8 < *n)
+	*ids = p + PAYLOAD_ROWS_HEAD;
+	if (get_le32(p + 4) != 0 || (len - PAYLOAD_ROWS_HEAD) / 8 < *n)
 		return false;
 	*rest = *ids + (size_t)*n * 8;
 	return true;
@@ -232,7 +232,7 @@ static enum err_code check_batch_entry(const uint8_t *p, size_t left, struct rec
 	return ERR_OK;
 }
 
-bool msg_batch_next(const uint8_t *p, size_t len, size_t *at, struct record *r,
+bool payload_batch_next(const uint8_t *p, size_t len, size_t *at, struct record *r,
     const uint8_t **payload, struct err *e)
 {
 	if (e)

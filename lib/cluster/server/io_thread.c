@@ -447,7 +447,14 @@ void io_threads_stop(struct server *s)
 		if (s->listener[i].fd >= 0)
 			close(s->listener[i].fd);
 	for (unsigned i = 0; s->io_thread && i < s->nio_threads; i++) {
-		view_text_unref(s->io_thread[i].views);
+		struct io_thread *l = &s->io_thread[i];
+
+		/* A failed start: this thread does the posted work, which owns memory. */
+		if (!l->thread && l->loop) {
+			loop_stop(l->loop);
+			loop_run(l->loop);
+		}
+		view_text_unref(l->views);
 		loop_free(s->io_thread[i].loop);
 		zip_free(s->io_thread[i].zip);
 	}

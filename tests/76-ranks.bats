@@ -87,6 +87,7 @@ ends() {
 	by_hand 2 --servers 1 -- sh -c 'env | grep "^PS" | sort >seen; exec ps-work train'
 	for n in 0 1 2; do ends $n 0; done
 	grep -q 'done: .* steps' out.0
+	cat seen
 	[ "$(cut -d= -f1 seen | xargs)" = "PSKIT_SLOT PSKIT_WORKER PS_BIN PS_CLUSTER PS_RANK PS_ROLE PS_RUN_ID PS_WORLD_SIZE" ] ||
 		[ "$(cut -d= -f1 seen | xargs)" = "PSKIT_SLOT PSKIT_WORKER PS_CLUSTER PS_RANK PS_ROLE PS_RUN_ID PS_WORLD_SIZE" ]
 	grep -qx 'PS_RANK=1' seen && grep -qx 'PSKIT_WORKER=worker-1' seen && grep -qx 'PS_RUN_ID=r1' seen

@@ -12,14 +12,19 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "ctl.h"
+#include "init_data.h"
 
 struct options {
-	const char *model;
+	const char *model, *data, *eval;
 };
 
 static const struct opt opts[] = {
 	{ "model", 'm', OPT_STR, offsetof(struct options, model), "MODEL",
-	    "what to train (mlp; see ps-ctl list models)", NULL, 0, 0 },
+	    "what to train (mlp, or by the labels of --data; see ps-ctl list models)", NULL, 0, 0 },
+	{ "data", 'd', OPT_STR, offsetof(struct options, data), "FILE",
+	    "examples to train on; the model and its settings are chosen for them", NULL, 0, 0 },
+	{ "eval", 0, OPT_STR, offsetof(struct options, eval), "FILE", "examples to evaluate on",
+	    NULL, 0, 0 },
 };
 
 /* Writes a new file.  Returns ERR_EXISTS, and changes nothing, when there is one. */
@@ -143,19 +148,39 @@ static enum err_code init_directory(const char *dir, const char *text, struct er
 	return rc;
 }
 
+/* The path as the cluster file in dir must have it: paths there are relative to the file. NULL for
+ * NULL. */
+static char *path_from(const char *dir, const char *path)
+{
+	char *here = path && dir && path[0] != '/' && !strstr(path, "://") ? getcwd(NULL, 0) : NULL,
+	     *whole = here ? path_join(here, path)
+	    : path         ? mem_strdup(path)
+	                   : NULL;
+
+	free(here);
+	return whole;
+}
+
 static int run_init(const struct ctl_cmd *self, int argc, char **argv)
 {
-	struct options o = { .model = "mlp" };
+	struct options o = { 0 };
 	struct err e = { 0 };
 	enum err_code rc;
 	int nargs, code;
-	char *text;
+	char *text, *data, *eval;
 
 	if (!ctl_parse(self, &o, argc, argv, &nargs, &code))
 		return code;
-	text = conf_template(o.model, &e);
+	if (o.eval && !o.data)
+		return ctl_report_misuse(self, "--eval goes with --data");
+	data = path_from(nargs > 0 ? argv[1] : NULL, o.data);
+	eval = path_from(nargs > 0 ? argv[1] : NULL, o.eval);
+	text = o.data ? init_data_template(data, eval, o.model, &e)
+	              : conf_template(o.model ? o.model : "mlp", &e);
+	free(data);
+	free(eval);
 	if (!text)
-		return ctl_report_misuse(self, "%s", e.msg);
+		return o.data ? ctl_fail(&e) : ctl_report_misuse(self, "%s", e.msg);
 	rc = init_directory(nargs > 0 ? argv[1] : ".", text, &e);
 	free(text);
 	return rc == ERR_OK ? 0 : ctl_fail(&e);
@@ -173,7 +198,8 @@ const struct ctl_cmd ctl_cmd_init = {
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .max_args = 1,
-	    .examples = "  ps-ctl init --model logistic clicks && ps-ctl run clicks/cluster\n",
+	    .examples = "  ps-ctl init --model logistic clicks && ps-ctl run clicks/cluster\n"
+	                "  ps-ctl init --data adult.data && ps-ctl run cluster\n",
 	},
 	run_init,
 };

@@ -88,7 +88,7 @@ static void test_ffm(void)
 	refused("1 0:3:nan\n", "format=ffm", &two, "expected field:index:value");
 	refused("1 0:3:1x\n", "format=ffm", &two, "\"0:3:1x\"");
 	refused("a 0:3:1\n", "format=ffm", &two, "expected a number as label");
-	refused("1 0:3:1\n", "norm=l1", &two, "norm must be l2");
+	refused("1 0:3:1\n", "norm=l1", &two, "unknown norm \"l1\"; did you mean \"l2\"?");
 }
 
 static void test_ratings(void)

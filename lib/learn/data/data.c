@@ -8,6 +8,7 @@
 #include "core/num.h"
 #include "data/data_build.h"
 #include "data/data_object.h"
+#include "data/data_schema.h"
 #include "data/data_uri.h"
 #include "data/data_words.h"
 
@@ -71,6 +72,7 @@ void dataset_free(struct dataset *d)
 	free(d->class_name);
 	free(d->feature_name);
 	data_words_free(d->words);
+	data_schema_free(d->schema);
 	free(d->source);
 	if (d->map)
 		munmap(d->map, d->map_len);

@@ -34,7 +34,13 @@ struct data_options {
 	int index_base; /* of libsvm: 0 or 1; -1: guessed from the content */
 	/* named features are hashed to this many bits (criteo, vw); 0: the format's default */
 	int bits;
-	char *norm;    /* "l2": each example is divided by its length */
+	char *norm; /* "l2": each example is divided by its length */
+	/* tables (data_table.h): names of all columns; columns that are left out, that are categories
+	 * though they look like numbers, and that name the examples: lists of names or of numbers from
+	 * 1 */
+	char *columns, *ignore, *categories, *id;
+	char *missing; /* what a missing number becomes: "mean" or "zero" */
+	char *scale;   /* of numbers: "standard", "minmax" or "none" */
 	char *pairs;   /* namespaces whose features are crossed (vw): "ab,ac" */
 	int window;    /* text: words on each side that a word is trained with */
 	int negatives; /* text: random words drawn for each of them */
@@ -80,11 +86,14 @@ struct dataset {
 	size_t classes; /* 0 for real targets */
 	char **class_name;
 	double *class_value; /* NAN for a class whose label is not a number */
-	char **feature_name; /* cols names from a CSV header, else NULL */
-	int index_base;      /* subtracted from sparse ids; -1: not determined */
-	const char *format;  /* title of the reader */
-	char *source;        /* for messages: "a.csv", "a.csv and 3 more" */
-	void *map;           /* the file that holds the arrays (data_cache.h), else NULL */
+	char **feature_name; /* cols names from a CSV header or a schema, else NULL */
+	/* Of a table (data_schema.h): what its columns are; NULL for other data, and for evaluation
+	 * data, which take the training data's. */
+	struct data_schema *schema;
+	int index_base;     /* subtracted from sparse ids; -1: not determined */
+	const char *format; /* title of the reader */
+	char *source;       /* for messages: "a.csv", "a.csv and 3 more" */
+	void *map;          /* the file that holds the arrays (data_cache.h), else NULL */
 	size_t map_len;
 };
 

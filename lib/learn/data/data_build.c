@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "data/data_compact.h"
+#include "data/data_table.h"
 #include "data/data_words.h"
 #include "math/vec.h"
 
@@ -31,6 +32,7 @@ void data_build_free(struct data_build *b)
 		return;
 	dataset_free(b->d);
 	data_label_free(b->label);
+	data_table_free(b->table);
 	free(b->raw);
 	free(b->seen);
 	free(b->first);
@@ -109,6 +111,9 @@ static enum err_code check_kind(struct data_build *b, const struct stream *s, bo
 {
 	struct dataset *d = b->d;
 
+	/* A table becomes dense or sparse at its end, as the training data did. */
+	if (b->table)
+		return ERR_OK;
 	if (b->like && b->like->sparse != sparse)
 		return stream_fail(s, e, "has %s rows but the training data (%s) has %s ones",
 		    sparse ? "sparse" : "dense", b->like->source, sparse ? "dense" : "sparse");
@@ -386,7 +391,9 @@ enum err_code data_build_finish(struct data_build *b, struct dataset **out, stru
 		return err_set(e, ERR_FORMAT, "%s: holds no examples", b->first);
 	assert(data_label_count(b->label) == d->rows);
 	rc = data_label_finish(b->label, d, e);
-	if (rc == ERR_OK && d->sparse)
+	if (rc == ERR_OK && b->table)
+		rc = data_table_finish(b, e);
+	else if (rc == ERR_OK && d->sparse)
 		rc = data_compact(b, e);
 	if (rc != ERR_OK)
 		return rc;

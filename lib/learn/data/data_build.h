@@ -11,6 +11,7 @@
  *
  * Life: data_build_new -> for each file, reader->read -> data_build_finish, which hands the dataset
  * over -> data_build_free. One thread. */
+struct data_table;
 struct data_build {
 	struct dataset *d;
 	const struct dataset *like;
@@ -27,6 +28,8 @@ struct data_build {
 	uint8_t *seen; /* for each id below DATA_DIRECT: has it occurred? */
 	/* index base that was requested; -1: guess it from the content */
 	int index_base;
+	struct data_table
+	    *table;  /* of a table with text or missing cells (data_table.h), else NULL */
 	char *first; /* name of the first file */
 };
 

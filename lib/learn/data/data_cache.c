@@ -14,9 +14,11 @@
 #include "core/buf.h"
 #include "core/clock.h"
 #include "core/file.h"
+#include "core/json.h"
 #include "core/mem.h"
 #include "core/version.h"
 #include "data/data_build.h"
+#include "data/data_schema.h"
 #include "data/data_store.h"
 #include "data/data_uri.h"
 #include "format/uri.h"
@@ -149,12 +151,29 @@ static bool put_path(struct identity *id, const struct load *l, const char *path
 	put_identity_text(id, o.labels);
 	put_identity_text(id, o.norm);
 	put_identity_text(id, o.pairs);
+	put_identity_text(id, o.columns);
+	put_identity_text(id, o.ignore);
+	put_identity_text(id, o.categories);
+	put_identity_text(id, o.id);
+	put_identity_text(id, o.missing);
+	put_identity_text(id, o.scale);
 	exposition_put_number(id, (uint64_t)(o.index_base + 1));
 	exposition_put_number(id, (uint64_t)o.bits);
 	good = put_files(id, l, file, &o);
 	data_uri_release(&o);
 	free(file);
 	return good;
+}
+
+/* Adds a table's schema; NULL: there is none. */
+static void put_schema(struct identity *id, const struct data_schema *s)
+{
+	json_t *o = s ? data_schema_to_json(s) : NULL;
+	char *text = o ? json_text(o) : NULL;
+
+	put_identity_text(id, text);
+	free(text);
+	json_decref(o);
 }
 
 /* Adds what readers take over from the training data. */
@@ -175,6 +194,7 @@ static void put_like(struct identity *id, const struct dataset *d)
 	exposition_put_number(id, d->feature_name != NULL);
 	for (size_t i = 0; d->feature_name && i < d->cols; i++)
 		put_identity_text(id, d->feature_name[i]);
+	put_schema(id, d->schema);
 }
 
 /* Fills *id. False: these data cannot be cached, or not even found, which data_load then

@@ -4,15 +4,22 @@
 #include <strings.h>
 
 #include "core/mem.h"
+#include "core/names.h"
 #include "core/num.h"
 #include "core/suggest.h"
 #include "data/data_build.h"
 #include "data/data_cells.h"
 #include "data/data_num.h"
+#include "data/data_schema.h"
+#include "data/data_table.h"
+#include "data/data_uri.h"
 
-/* Columns of numbers, one of them the label (by default the last): RFC 4180 with comma, semicolon
- * or tab. The first record is a header when a cell that is not a number stands above one that is,
- * or when ?label= names one of its cells. */
+/* Columns, one of them the label (by default the last): RFC 4180 with comma, semicolon or tab. The
+ * first record is a header when a cell that is not a number stands above one that is, when ?label=
+ * names one of its cells, or when it has mere text that no row below repeats.
+ *
+ * Files of mere numbers are read here, into dense rows. Where the first lines have text or missing
+ * cells beside the label, or an option asks for it, data_table.h takes the records. */
 
 struct table {
 	struct data_build *b;
@@ -20,6 +27,7 @@ struct table {
 	const struct data_options *o;
 	char sep;
 	size_t width, label; /* number of columns; column of the label, from 0 */
+	bool typed;          /* data_table.h takes the records */
 	struct buf record;   /* a record of several lines */
 };
 
@@ -115,8 +123,10 @@ static enum err_code bad_cell(const struct table *t, size_t column, const char *
 		    line, column + 1);
 	if (!*cell)
 		return err_set(e, ERR_FORMAT,
-		    "%s:%" PRIu64 ":%zu: expected a number, got an empty cell", stream_name(t->s),
-		    line, column + 1);
+		    "%s:%" PRIu64
+		    ":%zu: expected a number, got an empty cell; ?missing=mean allows "
+		    "them",
+		    stream_name(t->s), line, column + 1);
 	data_shown(text, cell, strlen(cell));
 	cell = data_num(cell, &v);
 	if (cell && !*cell)
@@ -124,9 +134,9 @@ static enum err_code bad_cell(const struct table *t, size_t column, const char *
 		    "%s:%" PRIu64 ":%zu: expected a finite float32 number, got \"%s\"",
 		    stream_name(t->s), line, column + 1, text);
 	return err_set(e, ERR_FORMAT,
-	    "%s:%" PRIu64 ":%zu: expected a number, got \"%s\"; features must be "
-	    "numbers",
-	    stream_name(t->s), line, column + 1, text);
+	    "%s:%" PRIu64 ":%zu: expected a number, got \"%s\"; if the column has categories, say "
+	    "?categories=%zu",
+	    stream_name(t->s), line, column + 1, text, column + 1);
 }
 
 /* Parses the feature at *p. Most cells are a bare number before a separator. */
@@ -222,12 +232,13 @@ static enum err_code read_csv_rows(struct table *t, struct err *e)
 		if (rc != ERR_OK || !line)
 			return rc;
 		taken = false;
-		if (*line)
+		if (*line && !t->typed)
 			rc = plain_row(t, line, len, &taken, e);
 		if (rc == ERR_OK && !taken)
 			rc = whole_record(t, line, len, &line, e);
 		if (rc == ERR_OK && !taken && line)
-			rc = parse_csv_row(t, line, e);
+			rc = t->typed ? data_table_row(t->b, t->s, line, e)
+			              : parse_csv_row(t, line, e);
 		if (rc != ERR_OK)
 			return rc;
 	}
@@ -251,8 +262,8 @@ static bool names_column(const struct data_options *o)
 	    !num_uint(o->label, UINT64_MAX, &number);
 }
 
-/* Finds the label column by its name or number. */
-static enum err_code find_label(struct table *t, char *const *cells, bool header, struct err *e)
+/* Finds the label column by its name or number. name: of the columns; NULL: they have none. */
+static enum err_code find_label(struct table *t, const char *const *names, struct err *e)
 {
 	const char *name = t->o->label, *near;
 	int64_t number;
@@ -267,16 +278,148 @@ static enum err_code find_label(struct table *t, char *const *cells, bool header
 		t->label = (size_t)number - 1;
 		return ERR_OK;
 	}
-	if (!header)
+	if (!names)
 		return stream_fail(t->s, e,
-		    "label=%.60s, but the file has no header; give the column's number", name);
-	t->label = column_named(name, cells, t->width);
+		    "label=%.60s, but the file has no header; give the column's number, or names by "
+		    "?columns=",
+		    name);
+	t->label = column_named(name, (char *const *)names, t->width);
 	if (t->label < t->width)
 		return ERR_OK;
-	near = suggest(name, (const char *const *)cells, t->width);
+	near = suggest(name, names, t->width);
 	return near ? stream_fail(t->s, e, "no column is named \"%.60s\"; did you mean \"%.60s\"?",
 	                  name, near)
 	            : stream_fail(t->s, e, "no column is named \"%.60s\"", name);
+}
+
+/* ---- the first lines ---- */
+
+/* The first records of a file, split into cells. */
+struct sample {
+	char **text; /* the records, whose cells `row` points to */
+	char ***row;
+	size_t n, room;
+};
+
+static void sample_free(struct sample *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		free(s->text[i]);
+		free(s->row[i]);
+	}
+	free(s->text);
+	free(s->row);
+}
+
+/* Adds a record; one that does not have `width` cells is left for the reader to report. */
+static void sample_add(struct sample *s, const char *p, size_t n, char sep, size_t width)
+{
+	char *text = mem_printf("%.*s", (int)n, p), **cells;
+	size_t m = 0;
+
+	cells = data_cells_split(text, sep, &m);
+	if (!cells || m != width) {
+		free(cells);
+		free(text);
+		return;
+	}
+	if (s->n == s->room) {
+		s->room = s->room ? 2 * s->room : 64;
+		s->text = mem_regrow(s->text, s->room, sizeof *s->text);
+		s->row = mem_regrow(s->row, s->room, sizeof *s->row);
+	}
+	s->text[s->n] = text;
+	s->row[s->n++] = cells;
+}
+
+/* Takes `first` and the whole records behind it, as far as they have been read ahead. */
+static enum err_code sample_take(struct table *t, const char *first, struct sample *s,
+    struct err *e)
+{
+	const uint8_t *p;
+	size_t n, at = 0, len;
+	enum err_code rc = stream_peek(t->s, DATA_PROBE, &p, &n, e);
+
+	if (rc)
+		return rc;
+	sample_add(s, first, strlen(first), t->sep, t->width);
+	while (at < n) {
+		len = data_cells_record((const char *)p + at, n - at);
+		/* The last record may be cut off by the end of what was read ahead. */
+		if (at + len == n && n >= DATA_PROBE)
+			break;
+		if (len > 0)
+			sample_add(s, (const char *)p + at, len - (p[at + len - 1] == '\r'), t->sep,
+			    t->width);
+		at += len + 1;
+	}
+	return ERR_OK;
+}
+
+/* Are most cells of the column text, in the rows from `from` on? A stray word among numbers is a fault
+ * of the file, and no category. *missing: has the column a missing cell? */
+static bool sample_is_text(const struct sample *s, size_t from, size_t column, bool *missing)
+{
+	size_t text = 0, numbers = 0;
+
+	for (size_t i = from; i < s->n; i++) {
+		const char *cell = s->row[i][column];
+
+		if (data_table_is_missing(cell))
+			*missing = true;
+		else if (is_numeric_cell(cell))
+			numbers++;
+		else
+			text++;
+	}
+	return text > numbers;
+}
+
+/* Do the rows below the first repeat its cell in this column?  *varied: is another cell repeated? */
+static bool is_repeated(const struct sample *s, size_t column, bool *others)
+{
+	for (size_t i = 1; i < s->n; i++) {
+		if (strcmp(s->row[0][column], s->row[i][column]) == 0)
+			return true;
+		*others |= i > 1 && strcmp(s->row[1][column], s->row[i][column]) == 0;
+	}
+	return false;
+}
+
+/* A record of mere text above rows of mere text is a header when none of its cells comes again, though
+ * others do. */
+static bool is_text_header(const struct sample *s, size_t width)
+{
+	bool others = false;
+
+	for (size_t k = 0; k < width; k++)
+		if (s->n < 3 || !is_header_name(s->row[0][k]) || is_repeated(s, k, &others))
+			return false;
+	return others;
+}
+
+/* Begins a table when the options or the first rows ask for it. */
+static enum err_code begin_typed(struct table *t, const struct sample *s, char *const *names,
+    bool header, struct err *e)
+{
+	bool *has_text = mem_array(t->width + 1, sizeof *has_text), missing = false;
+	const struct data_table_shape shape = { t->sep, t->width, t->label, names, has_text };
+	enum err_code rc = ERR_OK;
+
+	t->typed = t->b->table || (t->b->like && t->b->like->schema) || data_table_is_wanted(t->o);
+	for (size_t k = 0; k < t->width; k++) {
+		bool gap = false;
+
+		if (k == t->label)
+			continue;
+		has_text[k] = sample_is_text(s, header, k, &gap);
+		missing |= has_text[k] || gap;
+	}
+	t->typed |= missing;
+	if (t->typed)
+		rc = data_table_open(t->b, t->s, t->o, &shape, e);
+	free(has_text);
+	return rc;
 }
 
 static bool is_header(const struct table *t, char *const *first, size_t n, char *const *second,
@@ -329,11 +472,27 @@ static enum err_code peek_record(struct table *t, char **out, struct err *e)
 	return ERR_OK;
 }
 
-/* Finds separator, width, header and label column from the first two records. *header: the first
- * one has only names. */
+/* The names of ?columns=, as an array of new strings; NULL when there are not `width` of them. */
+static char **split_names(const char *list, size_t width)
+{
+	char **names = mem_array(width + 1, sizeof *names);
+	size_t n = 0;
+
+	for (const char *at = list ? names_first(list) : NULL; at && n < width; at = names_next(at))
+		names[n++] = mem_printf("%.*s", (int)strcspn(at, ","), at);
+	if (n == width)
+		return names;
+	data_uri_free(names, n);
+	return NULL;
+}
+
+/* Finds separator, width, header and label column from the first records, and how to read the
+ * others. *header: the first one has only names. */
 static enum err_code detect_shape(struct table *t, const char *first, bool *header, struct err *e)
 {
-	char **a = NULL, **b = NULL, *copy = mem_strdup(first), *second;
+	char **a = NULL, **b = NULL, *copy = mem_strdup(first), *second, **named = NULL;
+	const char *const *names = NULL;
+	struct sample sample = { 0 };
 	size_t m = 0;
 	enum err_code rc = peek_record(t, &second, e);
 
@@ -344,12 +503,25 @@ static enum err_code detect_shape(struct table *t, const char *first, bool *head
 		if (!a)
 			rc = bad_cell(t, t->width, NULL, e);
 	}
+	if (rc == ERR_OK)
+		rc = sample_take(t, first, &sample, e);
 	if (rc == ERR_OK) {
-		*header = !t->o->no_heading && is_header(t, a, t->width, b, m);
-		rc = find_label(t, a, *header, e);
+		*header = !t->o->no_heading &&
+		    (is_header(t, a, t->width, b, m) || is_text_header(&sample, t->width));
+		named = split_names(t->o->columns, t->width);
+		names = (const char *const *)(named ? named : *header ? a : NULL);
+		/* The columns of evaluation data are those of the training data's schema. */
+		if (t->b->like && t->b->like->schema)
+			t->label = t->width;
+		else
+			rc = find_label(t, names, e);
 	}
-	if (rc == ERR_OK && *header && t->width > 1)
+	if (rc == ERR_OK)
+		rc = begin_typed(t, &sample, (char *const *)names, *header, e);
+	if (rc == ERR_OK && *header && t->width > 1 && !t->typed)
 		rc = set_column_names(t, a, e);
+	data_uri_free(named, named ? t->width : 0);
+	sample_free(&sample);
 	free(a);
 	free(b);
 	free(copy);
@@ -378,7 +550,7 @@ static enum err_code read_csv(struct data_build *b, struct stream *s, const stru
 		first = padded_copy(strncmp(p, "\xef\xbb\xbf", 3) == 0 ? p + 3 : p);
 		rc = detect_shape(&t, first, &header, e);
 		if (rc == ERR_OK && !header)
-			rc = parse_csv_row(&t, first, e);
+			rc = t.typed ? data_table_row(b, s, first, e) : parse_csv_row(&t, first, e);
 		free(first);
 	}
 	if (rc == ERR_OK && p)

@@ -6,6 +6,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "data/data_schema.h"
 
 #define FIELDS_MAX 65536
 #define COLS_MAX   (INT64_C(1) << 62)
@@ -14,11 +15,14 @@ json_t *data_facts(const struct dataset *d)
 {
 	json_t *o, *classes;
 
-	if (d->words || d->numbered || d->classes > DATA_FACTS_CLASSES)
+	if (d->words || d->numbered || d->classes > DATA_FACTS_CLASSES ||
+	    (d->schema && d->schema->nvalues > DATA_FACTS_VALUES))
 		return NULL;
 	o = json_pack("{s:b, s:I, s:I, s:i, s:s}", "sparse", d->sparse, "cols", (json_int_t)d->cols,
 	    "fields", (json_int_t)d->fields, "index_base", d->index_base, "source",
 	    d->source ? d->source : "");
+	if (d->schema)
+		json_object_set_new(o, "schema", data_schema_to_json(d->schema));
 	if (!d->classes)
 		return o;
 	classes = json_array();
@@ -64,6 +68,15 @@ enum err_code data_of_facts(const json_t *facts, struct dataset **out, struct er
 	d->class_value = d->classes ? mem_array(d->classes, sizeof(*d->class_value)) : NULL;
 	json_array_foreach(classes, i, v)
 		take_class(d, i, v);
+	if (json_object_get(facts, "schema")) {
+		enum err_code rc = data_schema_from_json(json_object_get(facts, "schema"),
+		    &d->schema, e);
+
+		if (rc) {
+			dataset_free(d);
+			return rc;
+		}
+	}
 	*out = d;
 	return ERR_OK;
 }

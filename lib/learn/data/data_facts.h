@@ -6,13 +6,14 @@
 #include "data/data.h"
 
 /* Describes training data without their examples: what evaluation data and models need to know of
- * them, as JSON {"sparse", "cols", "fields", "index_base", "classes"?: [..], "source"}; a class
- * that is a number is a JSON number. Pure.
+ * them, as JSON {"sparse", "cols", "fields", "index_base", "classes"?: [..], "schema"?
+ * (data_schema.h), "source"}; a class that is a number is a JSON number. Pure.
  *
  * A new reference; NULL where this does not suffice: for words, numbered data, and more than
- * DATA_FACTS_CLASSES classes. */
+ * DATA_FACTS_CLASSES classes, or of DATA_FACTS_VALUES values of categories. */
 json_t *data_facts(const struct dataset *d);
 #define DATA_FACTS_CLASSES 1000u
+#define DATA_FACTS_VALUES  20000u
 
 /* Makes a dataset without examples from such a description, to be passed as `like`. ERR_FORMAT: not
  * a description. */

@@ -115,6 +115,11 @@ bool data_label_wants_words(const struct data_label *l)
 	return l->want.words;
 }
 
+bool data_label_is_ignored(const struct data_label *l)
+{
+	return l->want.any;
+}
+
 size_t data_label_count(const struct data_label *l)
 {
 	return l->rows;

@@ -10,8 +10,10 @@
 #include "core/buf.h"
 #include "core/endian.h"
 #include "core/file.h"
+#include "core/json.h"
 #include "core/mem.h"
 #include "core/rng.h"
+#include "data/data_schema.h"
 
 #define ALIGN 64u
 #define LANES (ALIGN / 8)
@@ -41,7 +43,8 @@ enum kind {
 	STORE_LABEL = 8,
 	STORE_FEATURES = 16,
 	STORE_FIELD = 32,
-	STORE_KINDS = 64
+	STORE_SCHEMA = 64,
+	STORE_KINDS = 128
 };
 enum part { X, START, COL, VAL, FIELD, ID, Y, LABEL, VALUE, NAMES, PARTS };
 
@@ -132,6 +135,16 @@ static void put_name(struct buf *b, const char *name)
 	buf_append(b, name, strlen(name) + 1);
 }
 
+static void put_schema(struct buf *b, const struct data_schema *s)
+{
+	json_t *o = data_schema_to_json(s);
+	char *text = json_text(o);
+
+	put_name(b, text);
+	free(text);
+	json_decref(o);
+}
+
 static void names_of(const struct dataset *d, struct buf *b)
 {
 	for (const struct data_format *f = data_formats(); f->name; f++)
@@ -141,6 +154,8 @@ static void names_of(const struct dataset *d, struct buf *b)
 		put_name(b, d->class_name[i]);
 	for (size_t i = 0; d->feature_name && i < d->cols; i++)
 		put_name(b, d->feature_name[i]);
+	if (d->schema)
+		put_schema(b, d->schema);
 }
 
 /* Fills the header. */
@@ -159,7 +174,8 @@ static void head_of(const struct dataset *d, const char *key, size_t text, uint6
 	h[CLASSES] = d->classes;
 	h[KIND] = (d->sparse ? STORE_SPARSE : 0) | (d->x8 ? STORE_BYTES : 0) |
 	    (d->y ? STORE_Y : 0) | (d->label ? STORE_LABEL : 0) |
-	    (d->feature_name ? STORE_FEATURES : 0) | (d->field ? STORE_FIELD : 0);
+	    (d->feature_name ? STORE_FEATURES : 0) | (d->field ? STORE_FIELD : 0) |
+	    (d->schema ? STORE_SCHEMA : 0);
 	h[SCALE] = scale;
 	h[BASE] = (uint64_t)(int64_t)d->index_base;
 	h[TEXT] = text;
@@ -310,8 +326,23 @@ static char *take_name(const char **p, const char *end)
 	return nul ? mem_strdup(name) : NULL;
 }
 
-static bool read_names(struct dataset *d, const char *p, size_t n, bool features)
+/* The schema at *p; NULL when it is damaged. */
+static struct data_schema *take_schema(const char **p, const char *end)
 {
+	char *text = take_name(p, end);
+	json_t *o = text ? json_parse(text, strlen(text), SIZE_MAX, NULL) : NULL;
+	struct data_schema *s = NULL;
+
+	if (o && data_schema_from_json(o, &s, NULL))
+		s = NULL;
+	json_decref(o);
+	free(text);
+	return s;
+}
+
+static bool read_names(struct dataset *d, const char *p, size_t n, uint64_t kind)
+{
+	bool features = kind & STORE_FEATURES;
 	const char *end = p + n;
 	char *format = take_name(&p, end);
 
@@ -327,6 +358,8 @@ static bool read_names(struct dataset *d, const char *p, size_t n, bool features
 	for (size_t i = 0; features && i < d->cols; i++)
 		if (!(d->feature_name[i] = take_name(&p, end)))
 			return false;
+	if (kind & STORE_SCHEMA && !(d->schema = take_schema(&p, end)))
+		return false;
 	return d->format && p == end;
 }
 
@@ -361,8 +394,7 @@ static bool map_arrays(struct dataset *d, const uint64_t h[static WORDS],
 	d->label = mapped_part(d, &at[LABEL], h[KIND] & STORE_LABEL);
 	d->class_value = mapped_part(d, &at[VALUE], d->classes > 0);
 	return holds_together(d, h[NNZ]) &&
-	    read_names(d, (const char *)d->map + at[NAMES].offset, h[TEXT],
-	        h[KIND] & STORE_FEATURES);
+	    read_names(d, (const char *)d->map + at[NAMES].offset, h[TEXT], h[KIND]);
 }
 
 enum err_code data_store_map(const char *path, const char key[static DIGEST_HEX],

@@ -22,7 +22,7 @@
  * as well. It must cost less than the parsing that it saves, so it consists of eight sums side by
  * side with one multiplication for each eight bytes. Each step is invertible for a known word, so a
  * change within one word is always found; other changes are missed with probability 2^-64. */
-#define DATA_STORE_VERSION 2 /* raise it also when a reader's result for a file changes */
+#define DATA_STORE_VERSION 3 /* raise it also when a reader's result for a file changes */
 
 /* Writes the dataset to fd at its current offset. ERR_IO. */
 enum err_code data_store_write(const struct dataset *d, const char key[static DIGEST_HEX], int fd,

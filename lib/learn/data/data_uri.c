@@ -33,6 +33,12 @@ static const struct option {
 	OPTION(labels, TEXT, 0, 0),
 	OPTION(norm, TEXT, 0, 0),
 	OPTION(pairs, TEXT, 0, 0),
+	OPTION(columns, TEXT, 0, 0),
+	OPTION(ignore, TEXT, 0, 0),
+	OPTION(categories, TEXT, 0, 0),
+	OPTION(id, TEXT, 0, 0),
+	OPTION(missing, TEXT, 0, 0),
+	OPTION(scale, TEXT, 0, 0),
 	OPTION(index_base, WHOLE, 0, 1),
 	OPTION(bits, WHOLE, 1, 60),
 	OPTION(window, WHOLE, 1, 1000),
@@ -169,6 +175,32 @@ static void set_text_option(struct data_options *o, const struct option *k, char
 	memcpy(field, &value, sizeof(value));
 }
 
+/* Options that are one of some words. */
+static enum err_code check_word(const char *path, const struct option *k, const char *value,
+    struct err *e)
+{
+	static const struct {
+		size_t at;
+		const char *word[4];
+	} known[] = {
+		{ offsetof(struct data_options, norm), { "l2" } },
+		{ offsetof(struct data_options, missing), { "mean", "zero" } },
+		{ offsetof(struct data_options, scale), { "none", "standard", "minmax" } },
+	};
+
+	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+		size_t n = 0;
+
+		if (known[i].at != k->at)
+			continue;
+		while (n < 4 && known[i].word[n] && strcmp(known[i].word[n], value) != 0)
+			n++;
+		if (n == 4 || !known[i].word[n])
+			return fail_unknown(path, k->name, value, known[i].word, n < 4 ? n : 4, e);
+	}
+	return ERR_OK;
+}
+
 /* Takes value over. */
 static enum err_code set_option(struct data_options *o, const char *path, const char *key,
     char *value, struct err *e)
@@ -190,8 +222,8 @@ static enum err_code set_option(struct data_options *o, const char *path, const 
 		rc = set_number_option(o, path, k, value, e);
 	else if (k->at == offsetof(struct data_options, format))
 		rc = check_format(path, value, e);
-	else if (k->at == offsetof(struct data_options, norm) && strcmp(value, "l2") != 0)
-		rc = err_set(e, ERR_CONFIG, "%s: norm must be l2, not \"%s\"", path, value);
+	else
+		rc = check_word(path, k, value, e);
 	if (rc || k->type != TEXT)
 		free(value);
 	else
@@ -236,6 +268,12 @@ void data_uri_release(struct data_options *o)
 	free(o->labels);
 	free(o->norm);
 	free(o->pairs);
+	free(o->columns);
+	free(o->ignore);
+	free(o->categories);
+	free(o->id);
+	free(o->missing);
+	free(o->scale);
 	*o = (struct data_options)DATA_OPTIONS_INIT;
 }
 

@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: ISC */
+#include "data/data_table.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <strings.h>
+
+#include "core/map.h"
+#include "core/mem.h"
+#include "core/names.h"
+#include "core/num.h"
+#include "core/suggest.h"
+#include "data/data_cells.h"
+#include "data/data_compact.h"
+#include "data/data_num.h"
+#include "data/data_schema.h"
+
+/* Rows of a table with at most so many features are dense: then every model takes them, and dense
+ * kernels are faster. */
+#define DENSE_FEATURES 1024u
+/* Different values of all categories together. */
+#define VALUES_MAX (1u << 22)
+#define NO_COLUMN  SIZE_MAX
+
+enum scaling { SCALE_NONE, SCALE_STANDARD, SCALE_MINMAX };
+
+/* A category's value, in the order of appearance. */
+struct value {
+	uint32_t column;
+	char *text;
+};
+
+struct data_table {
+	const struct data_schema *schema; /* `own`, or that of the training data */
+	struct data_schema *own;          /* NULL for evaluation data */
+	enum scaling scaling;
+	/* Of the file: its separator, and the column of the schema for each of its columns
+	 * (NO_COLUMN: it is not used). */
+	char sep;
+	size_t width, *column;
+	bool labelled; /* it has a column of labels */
+	/* Values so far, by "column\037text" (the number, plus 1). */
+	struct map *numbers;
+	struct value *value;
+	uint32_t nvalues, value_room;
+};
+
+void data_table_free(struct data_table *t)
+{
+	if (!t)
+		return;
+	for (uint32_t i = 0; i < t->nvalues; i++)
+		free(t->value[i].text);
+	free(t->value);
+	map_free(t->numbers);
+	data_schema_free(t->own);
+	free(t->column);
+	free(t);
+}
+
+bool data_table_is_missing(const char *cell)
+{
+	static const char *const mark[] = { "", "?", "NA", "N/A", "nan", "null", "none" };
+
+	for (size_t i = 0; i < sizeof mark / sizeof mark[0]; i++)
+		if (strcasecmp(cell, mark[i]) == 0)
+			return true;
+	return false;
+}
+
+bool data_table_is_wanted(const struct data_options *o)
+{
+	return o->categories || o->ignore || o->id || o->missing || o->scale || o->columns;
+}
+
+/* ---- the schema of training data ---- */
+
+/* Finds the column that `at` names, by its name or its number from 1; `at` ends at a comma or a NUL. */
+static enum err_code find_column(const struct data_schema *s, const struct stream *in,
+    const char *option, const char *at, size_t *out, struct err *e)
+{
+	size_t n = strcspn(at, ",");
+	char *word = mem_printf("%.*s", (int)n, at);
+	const char **names = mem_array(s->ncolumns + 1, sizeof *names), *near;
+	enum err_code rc = ERR_OK;
+	int64_t number;
+
+	*out = NO_COLUMN;
+	for (size_t i = 0; i < s->ncolumns; i++) {
+		names[i] = s->column[i].name;
+		if (strcmp(names[i], word) == 0)
+			*out = i;
+	}
+	if (*out == NO_COLUMN && num_int(word, 1, (int64_t)s->ncolumns, &number))
+		*out = (size_t)number - 1;
+	near = suggest(word, names, s->ncolumns);
+	if (*out == NO_COLUMN)
+		rc = err_set(e, ERR_CONFIG, "%s: %s=%.60s: there is no such column%s%.60s%s",
+		    stream_name(in), option, word, near ? "; did you mean \"" : "",
+		    near ? near : "", near ? "\"?" : "");
+	free(names);
+	free(word);
+	return rc;
+}
+
+/* Gives the listed columns this kind. The label keeps its kind. */
+static enum err_code set_kinds(struct data_schema *s, const struct stream *in, const char *option,
+    const char *list, enum data_column_kind kind, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	size_t i;
+
+	for (const char *at = list ? names_first(list) : NULL; at && !rc; at = names_next(at)) {
+		rc = find_column(s, in, option, at, &i, e);
+		if (!rc && s->column[i].kind != DATA_LABEL)
+			s->column[i].kind = kind;
+	}
+	return rc;
+}
+
+/* The name of column i: from ?columns=, from the header, or its number from 1. */
+static char *name_column(const struct data_options *o, const struct data_table_shape *shape,
+    size_t i)
+{
+	const char *at = o->columns ? names_first(o->columns) : NULL;
+
+	for (size_t k = 0; at && k < i; k++)
+		at = names_next(at);
+	if (at)
+		return mem_printf("%.*s", (int)strcspn(at, ","), at);
+	return shape->name ? mem_strdup(shape->name[i]) : mem_printf("%zu", i + 1);
+}
+
+static enum err_code check_column_names(const struct data_options *o, const struct stream *s,
+    size_t width, struct err *e)
+{
+	size_t n = 0;
+
+	for (const char *at = o->columns ? names_first(o->columns) : NULL; at; at = names_next(at))
+		n++;
+	if (n && n != width)
+		return err_set(e, ERR_CONFIG, "%s: columns= names %zu columns, and the file has %zu",
+		    stream_name(s), n, width);
+	return ERR_OK;
+}
+
+static enum err_code make_schema(struct data_table *t, const struct stream *s,
+    const struct data_options *o, const struct data_table_shape *shape, struct err *e)
+{
+	struct data_schema *m = t->own = mem_alloc(sizeof *m);
+	enum err_code rc = check_column_names(o, s, shape->width, e);
+
+	if (rc)
+		return rc;
+	m->column = mem_array(shape->width, sizeof *m->column);
+	m->ncolumns = shape->width;
+	m->named = shape->name || o->columns;
+	m->missing = o->missing && strcmp(o->missing, "zero") == 0 ? DATA_MISSING_ZERO
+	                                                           : DATA_MISSING_MEAN;
+	t->scaling = !o->scale || strcmp(o->scale, "none") == 0 ? SCALE_NONE
+	    : strcmp(o->scale, "minmax") == 0                   ? SCALE_MINMAX
+	                                                        : SCALE_STANDARD;
+	for (size_t i = 0; i < m->ncolumns; i++)
+		m->column[i] = (struct data_column){ .name = name_column(o, shape, i),
+			.kind = i == shape->label ? DATA_LABEL
+			    : shape->has_text[i]  ? DATA_CATEGORY
+			                          : DATA_NUMBER,
+			.factor = 1 };
+	rc = set_kinds(m, s, "categories", o->categories, DATA_CATEGORY, e);
+	if (!rc)
+		rc = set_kinds(m, s, "ignore", o->ignore, DATA_IGNORED, e);
+	if (!rc)
+		rc = set_kinds(m, s, "id", o->id, DATA_ID, e);
+	for (size_t i = 0; i < m->ncolumns; i++)
+		if (m->column[i].kind == DATA_NUMBER)
+			m->column[i].first = (uint32_t)m->numbers++;
+	t->schema = m;
+	t->numbers = map_new();
+	return rc;
+}
+
+/* ---- the columns of a file ---- */
+
+/* Does a column of this kind give features? */
+static bool gives_features(const struct data_column *c)
+{
+	return c->kind == DATA_NUMBER || c->kind == DATA_CATEGORY;
+}
+
+/* Columns with names are found by name, in any order; labels and unused columns may be missing. */
+static enum err_code match_by_name(struct data_table *t, const struct stream *s,
+    const struct data_table_shape *shape, struct err *e)
+{
+	const struct data_schema *m = t->schema;
+
+	for (size_t i = 0; i < shape->width; i++)
+		t->column[i] = NO_COLUMN;
+	for (size_t k = 0; k < m->ncolumns; k++) {
+		size_t i = 0;
+
+		while (i < shape->width && strcmp(shape->name[i], m->column[k].name) != 0)
+			i++;
+		if (i < shape->width)
+			t->column[i] = k;
+		else if (gives_features(&m->column[k]))
+			return stream_fail(s, e,
+			    "has no column \"%.60s\", which the training data had",
+			    m->column[k].name);
+	}
+	return ERR_OK;
+}
+
+/* Columns without names are matched by their place; a file with one column less has no labels. */
+static enum err_code match_by_place(struct data_table *t, const struct stream *s,
+    const struct data_table_shape *shape, struct err *e)
+{
+	const struct data_schema *m = t->schema;
+	bool unlabelled = shape->width + 1 == m->ncolumns;
+
+	if (shape->width != m->ncolumns && !unlabelled)
+		return stream_fail(s, e, "has %zu column%s, and there were %zu before",
+		    shape->width, NUM_S(shape->width), m->ncolumns);
+	for (size_t k = 0, i = 0; k < m->ncolumns; k++)
+		if (!unlabelled || m->column[k].kind != DATA_LABEL)
+			t->column[i++] = k;
+	return ERR_OK;
+}
+
+enum err_code data_table_open(struct data_build *b, const struct stream *s,
+    const struct data_options *o, const struct data_table_shape *shape, struct err *e)
+{
+	struct data_table *t = b->table;
+	enum err_code rc = ERR_OK;
+
+	if (o->norm)
+		return err_set(e, ERR_CONFIG, "%s: norm= is for rows of mere numbers; use scale=",
+		    stream_name(s));
+	if (b->d->rows > 0 && !t)
+		return stream_fail(s, e, "has text or missing cells, and %s had none", b->first);
+	if (b->like && !b->like->schema)
+		return stream_fail(s, e,
+		    "has text or missing cells, and the training data (%s) had none",
+		    b->like->source);
+	if (!t)
+		t = b->table = mem_alloc(sizeof *t);
+	if (!t->schema && b->like)
+		t->schema = b->like->schema;
+	else if (!t->schema)
+		rc = make_schema(t, s, o, shape, e);
+	if (rc)
+		return rc;
+	free(t->column);
+	t->column = mem_array(shape->width + 1, sizeof *t->column);
+	t->width = shape->width;
+	t->sep = shape->sep;
+	rc = shape->name && t->schema->named ? match_by_name(t, s, shape, e)
+	                                     : match_by_place(t, s, shape, e);
+	t->labelled = false;
+	for (size_t i = 0; i < t->width; i++)
+		t->labelled |= t->column[i] != NO_COLUMN &&
+		    t->schema->column[t->column[i]].kind == DATA_LABEL;
+	if (!rc && !t->labelled && !data_label_is_ignored(b->label))
+		rc = stream_fail(s, e, "has no column of labels");
+	return rc;
+}
+
+/* ---- rows ---- */
+
+/* The number of a category's value in the order of appearance, which is added if it is new.
+ * UINT32_MAX: there are too many. */
+static uint32_t number_value(struct data_table *t, size_t column, const char *text)
+{
+	char *key = mem_printf("%zu\037%s", column, text);
+	uintptr_t number = (uintptr_t)map_get(t->numbers, key);
+
+	if (!number && t->nvalues < VALUES_MAX) {
+		if (t->nvalues == t->value_room) {
+			t->value_room = t->value_room ? 2 * t->value_room : 256;
+			t->value = mem_regrow(t->value, t->value_room, sizeof *t->value);
+		}
+		t->value[t->nvalues] = (struct value){ (uint32_t)column, mem_strdup(text) };
+		number = ++t->nvalues;
+		map_put(t->numbers, key, (void *)number);
+	}
+	free(key);
+	return number ? (uint32_t)(number - 1) : UINT32_MAX;
+}
+
+/* A feature of the row being read. */
+struct cell {
+	uint32_t *id;
+	float *val;
+	uint16_t *field;
+	size_t n;
+};
+
+static void put_cell(struct cell *c, size_t id, float val, size_t column)
+{
+	c->id[c->n] = (uint32_t)id;
+	c->val[c->n] = val;
+	c->field[c->n] = (uint16_t)column;
+	c->n++;
+}
+
+static enum err_code take_category(struct data_table *t, const struct stream *s, size_t k,
+    const char *text, struct cell *out, struct err *e)
+{
+	const struct data_column *c = &t->schema->column[k];
+	uint32_t number;
+	size_t id;
+
+	if (!t->own) {
+		id = data_schema_find(t->schema, c, text);
+		if (id != SIZE_MAX)
+			put_cell(out, id, 1, k);
+		return ERR_OK;
+	}
+	number = number_value(t, k, text);
+	if (number == UINT32_MAX)
+		return stream_fail(s, e,
+		    "the categories have more than %u different values; is column \"%.60s\" one? "
+		    "?ignore= leaves columns out",
+		    VALUES_MAX, c->name);
+	put_cell(out, t->schema->numbers + number, 1, k);
+	return ERR_OK;
+}
+
+static enum err_code take_number(struct data_table *t, const struct stream *s, size_t place,
+    size_t k, const char *text, struct cell *out, struct err *e)
+{
+	const struct data_column *c = &t->schema->column[k];
+	char shown[DATA_SHOWN];
+	double v = (double)NAN;
+
+	if (!data_table_is_missing(text) && (!data_num_all(text, &v) || !isfinite((float)v))) {
+		data_shown(shown, text, strlen(text));
+		return err_set(e, ERR_FORMAT,
+		    "%s:%" PRIu64 ":%zu: \"%s\" in the column of numbers \"%.60s\"; if these are "
+		    "categories, say ?categories=%.60s",
+		    stream_name(s), stream_lineno(s), place + 1, shown, c->name, c->name);
+	}
+	/* NAN: data_table_finish puts in what a missing cell stands for. */
+	put_cell(out, c->first, (float)v, k);
+	return ERR_OK;
+}
+
+/* Makes features of one cell, or takes the label. */
+static enum err_code take_cell(struct data_build *b, const struct stream *s, size_t place,
+    const char *text, struct cell *out, struct err *e)
+{
+	struct data_table *t = b->table;
+	size_t k = t->column[place];
+
+	if (k == NO_COLUMN)
+		return ERR_OK;
+	switch (t->schema->column[k].kind) {
+	case DATA_NUMBER:
+		return take_number(t, s, place, k, text, out, e);
+	case DATA_CATEGORY:
+		return take_category(t, s, k, text, out, e);
+	case DATA_LABEL:
+		return data_label_text(b->label, s, text, e);
+	default:
+		return ERR_OK;
+	}
+}
+
+enum err_code data_table_row(struct data_build *b, const struct stream *s, char *record,
+    struct err *e)
+{
+	struct data_table *t = b->table;
+	struct cell out = { 0 };
+	uint64_t *wide;
+	size_t place = 0;
+	enum err_code rc =
+	    data_build_sparse(b, s, t->width, &out.id, &wide, &out.val, e);
+
+	if (!rc)
+		rc = data_build_fields(b, s, &out.field, e);
+	for (; !rc && record; place++) {
+		const char *text = data_cells_next(&record, t->sep);
+
+		if (!text)
+			return err_set(e, ERR_FORMAT,
+			    "%s:%" PRIu64 ":%zu: the quotes of the cell do not match",
+			    stream_name(s), stream_lineno(s), place + 1);
+		if (place < t->width)
+			rc = take_cell(b, s, place, text, &out, e);
+	}
+	if (!rc && place != t->width)
+		return stream_fail(s, e, "has %zu column%s, the first line has %zu", place,
+		    NUM_S(place), t->width);
+	if (!rc && !t->labelled)
+		rc = data_label_number(b->label, s, 0, e);
+	if (!rc)
+		data_build_row(b, out.n);
+	return rc;
+}
+
+/* ---- the end ---- */
+
+static int compare_values(const void *a, const void *b)
+{
+	const struct value *x = *(const struct value *const *)a, *y = *(const struct value *const *)b;
+
+	return x->column != y->column ? (x->column > y->column) - (x->column < y->column)
+	                              : strcmp(x->text, y->text);
+}
+
+/* Sorts the values of categories into the schema, and gives the entries their final features. */
+static void sort_values(struct data_build *b)
+{
+	struct data_table *t = b->table;
+	struct data_schema *s = t->own;
+	const struct value **order = mem_array(t->nvalues + 1, sizeof *order);
+	uint32_t *rank = mem_array(t->nvalues + 1, sizeof *rank);
+
+	for (uint32_t i = 0; i < t->nvalues; i++)
+		order[i] = &t->value[i];
+	qsort(order, t->nvalues, sizeof *order, compare_values);
+	s->value = mem_array(t->nvalues + 1, sizeof *s->value);
+	s->nvalues = t->nvalues;
+	for (uint32_t i = 0; i < t->nvalues; i++) {
+		struct data_column *c = &s->column[order[i]->column];
+
+		if (c->count++ == 0)
+			c->first = (uint32_t)(s->numbers + i);
+		s->value[i] = mem_strdup(order[i]->text);
+		rank[order[i] - t->value] = i;
+	}
+	for (uint64_t k = 0; k < b->nnz; k++)
+		if (b->d->col[k] >= s->numbers)
+			b->d->col[k] = (uint32_t)s->numbers + rank[b->d->col[k] - s->numbers];
+	free(order);
+	free(rank);
+}
+
+/* Figures of a column of numbers, over the cells that are not missing. */
+struct figures {
+	uint64_t n;
+	double sum, squares, least, most; /* squares: of the distances from the mean */
+};
+
+static void compute_scaling(const struct figures *f, enum scaling scaling, struct data_column *c)
+{
+	double spread = 0;
+
+	c->mean = f->n ? f->sum / (double)f->n : 0;
+	if (scaling == SCALE_STANDARD && f->n) {
+		c->shift = (float)c->mean;
+		spread = sqrt(f->squares / (double)f->n);
+	} else if (scaling == SCALE_MINMAX && f->n) {
+		c->shift = (float)f->least;
+		spread = f->most - f->least;
+	}
+	/* A column with one value becomes 0 by its shift. */
+	if (spread > 0 && isfinite((float)(1 / spread)))
+		c->factor = (float)(1 / spread);
+}
+
+/* Computes means and scaling in two passes: the mean, then the distances from it, which stay exact
+ * where the mean is large. */
+static void measure_numbers(struct data_build *b)
+{
+	struct data_table *t = b->table;
+	struct data_schema *s = t->own;
+	struct figures *f = mem_array(s->numbers + 1, sizeof *f);
+	const struct dataset *d = b->d;
+
+	for (uint64_t k = 0; k < b->nnz; k++) {
+		struct figures *x = &f[d->col[k] < s->numbers ? d->col[k] : s->numbers];
+		double v = (double)d->val[k];
+
+		if (isnan(v))
+			continue;
+		x->least = x->n == 0 || v < x->least ? v : x->least;
+		x->most = x->n == 0 || v > x->most ? v : x->most;
+		x->sum += v;
+		x->n++;
+	}
+	for (uint64_t k = 0; k < b->nnz; k++) {
+		struct figures *x = &f[d->col[k] < s->numbers ? d->col[k] : s->numbers];
+		double far = (double)d->val[k] - x->sum / (double)x->n;
+
+		if (!isnan(d->val[k]))
+			x->squares += far * far;
+	}
+	for (size_t i = 0; i < s->ncolumns; i++)
+		if (s->column[i].kind == DATA_NUMBER)
+			compute_scaling(&f[s->column[i].first], t->scaling, &s->column[i]);
+	s->scaled = t->scaling != SCALE_NONE;
+	free(f);
+}
+
+/* Puts in what missing cells stand for, and scales. */
+static void scale_numbers(struct data_build *b)
+{
+	const struct data_schema *s = b->table->schema;
+	const struct data_column **column = mem_array(s->numbers + 1, sizeof *column);
+	struct dataset *d = b->d;
+
+	for (size_t i = 0; i < s->ncolumns; i++)
+		if (s->column[i].kind == DATA_NUMBER)
+			column[s->column[i].first] = &s->column[i];
+	for (uint64_t k = 0; k < b->nnz; k++) {
+		const struct data_column *c;
+		float v = d->val[k];
+
+		if (d->col[k] >= s->numbers)
+			continue;
+		c = column[d->col[k]];
+		if (isnan(v))
+			v = s->missing == DATA_MISSING_MEAN ? (float)c->mean : 0;
+		d->val[k] = (v - c->shift) * c->factor;
+	}
+	free(column);
+}
+
+/* Makes the rows dense. */
+static enum err_code make_dense(struct dataset *d, size_t features, const char *source,
+    struct err *e)
+{
+	float *x = mem_try_array(d->rows * features, sizeof *x);
+
+	if (!x)
+		return err_set(e, ERR_NOMEM, "no memory for the examples of %s", source);
+	for (size_t r = 0; r < d->rows; r++)
+		for (uint64_t k = d->start[r]; k < d->start[r + 1]; k++)
+			x[r * features + d->col[k]] = d->val[k];
+	free(d->start);
+	free(d->col);
+	free(d->val);
+	free(d->field);
+	d->start = NULL;
+	d->col = NULL;
+	d->val = NULL;
+	d->field = NULL;
+	d->sparse = false;
+	d->x = x;
+	d->cols = features;
+	return ERR_OK;
+}
+
+static void name_features(struct dataset *d, const struct data_schema *s)
+{
+	d->feature_name = mem_array(d->cols + 1, sizeof *d->feature_name);
+	for (size_t i = 0; i < d->cols; i++)
+		d->feature_name[i] = data_schema_name(s, i);
+}
+
+enum err_code data_table_finish(struct data_build *b, struct err *e)
+{
+	struct data_table *t = b->table;
+	struct dataset *d = b->d;
+	size_t features;
+	enum err_code rc;
+
+	if (!t)
+		return ERR_OK;
+	if (t->own) {
+		sort_values(b);
+		measure_numbers(b);
+	}
+	features = data_schema_features(t->schema);
+	if (features == 0)
+		return err_set(e, ERR_FORMAT, "%s: no column is a feature", b->first);
+	scale_numbers(b);
+	if (t->own)
+		t->own->dense = features <= DENSE_FEATURES;
+	b->index_base = 0;
+	rc = t->schema->dense ? make_dense(d, features, b->first, e) : data_compact(b, e);
+	if (rc)
+		return rc;
+	if (t->schema->dense)
+		b->nnz = 0;
+	d->index_base = 0;
+	d->cols = features;
+	if (!t->own)
+		return ERR_OK;
+	name_features(d, t->own);
+	d->schema = t->own;
+	t->own = NULL;
+	return ERR_OK;
+}

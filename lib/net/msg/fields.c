@@ -9,7 +9,7 @@
 
 static size_t member_bytes(const struct field *f)
 {
-	return f->type == FIELD_LIST ? 16 : 8;
+	return f->type == FIELD_LIST || f->type == FIELD_INTS ? 16 : 8;
 }
 
 static size_t object_bytes(const struct field *f)
@@ -21,14 +21,12 @@ static size_t object_bytes(const struct field *f)
 	return n;
 }
 
-static enum err_code refuse_member(const char *what, const struct field *f, const char *want,
-    struct err *e)
+static enum err_code refuse_member(const struct field *f, const char *want, struct err *e)
 {
-	return err_set(e, ERR_PROTO, "message \"%s\": its \"%s\" must be %s", what, f->key, want);
+	return err_set(e, ERR_PROTO, "its \"%s\" must be %s", f->key, want);
 }
 
-static enum err_code decode_int(const char *what, const struct field *f, const json_t *v,
-    void *member, struct err *e)
+static enum err_code decode_int(const struct field *f, const json_t *v, void *member, struct err *e)
 {
 	int64_t n = v ? json_integer_value(v) : f->missing;
 	char want[64];
@@ -36,100 +34,131 @@ static enum err_code decode_int(const char *what, const struct field *f, const j
 	if (v && (!json_is_integer(v) || n < f->least || n > f->most)) {
 		snprintf(want, sizeof want, "an integer from %" PRId64 " to %" PRId64, f->least,
 		    f->most);
-		return refuse_member(what, f, want, e);
+		return refuse_member(f, want, e);
 	}
 	memcpy(member, &n, sizeof n);
 	return ERR_OK;
 }
 
-static enum err_code decode_object(const char *what, const struct field *f, const json_t *v,
-    void *member, struct err *e)
+static enum err_code decode_object(const struct field *f, const json_t *v, void *member,
+    struct err *e)
 {
 	void *object = NULL;
 	enum err_code rc = ERR_OK;
 
 	if (v && !json_is_object(v))
-		return refuse_member(what, f, "an object", e);
+		return refuse_member(f, "an object", e);
 	if (v) {
 		object = mem_alloc(object_bytes(f->of));
-		rc = fields_decode(what, f->of, v, object, e);
+		rc = fields_decode(f->of, v, object, e);
 	}
 	memcpy(member, &object, sizeof object);
 	return rc;
 }
 
-static enum err_code decode_list(const char *what, const struct field *f, const json_t *v,
-    char *member, struct err *e)
+static enum err_code decode_list(const struct field *f, const json_t *v, char *member,
+    struct err *e)
 {
 	void *list = NULL;
 	uint64_t n = 0;
 	enum err_code rc;
 
-	if (v && (!json_is_array(v) || json_array_size(v) > (size_t)f->most)) {
+	if (v && (!json_is_array(v) || json_array_size(v) > f->longest)) {
 		char want[64];
 
-		snprintf(want, sizeof want, "a list of at most %" PRId64, f->most);
-		return refuse_member(what, f, want, e);
+		snprintf(want, sizeof want, "a list of at most %zu", f->longest);
+		return refuse_member(f, want, e);
 	}
-	rc = fields_decode_list(what, f->of, v, &list, &n, e);
+	rc = fields_decode_list(f->of, v, &list, &n, e);
 	memcpy(member, &list, sizeof list);
 	memcpy(member + 8, &n, sizeof n);
 	return rc;
 }
 
-static enum err_code decode_member(const char *what, const struct field *f, const json_t *v,
-    void *member, struct err *e)
+static enum err_code decode_ints(const struct field *f, const json_t *v, char *member,
+    struct err *e)
 {
-	const char *text = v ? json_string_value(v) : "";
+	int64_t *list = NULL, at;
+	uint64_t n = json_array_size(v);
+	bool good = !v || (json_is_array(v) && n <= f->longest);
+	char want[96];
+
+	if (good && n)
+		list = mem_array(n, sizeof *list);
+	for (uint64_t i = 0; good && i < n; i++) {
+		const json_t *item = json_array_get(v, i);
+
+		at = json_integer_value(item);
+		good = json_is_integer(item) && at >= f->least && at <= f->most;
+		list[i] = at;
+	}
+	if (!good)
+		n = 0;
+	memcpy(member, &list, sizeof list);
+	memcpy(member + 8, &n, sizeof n);
+	if (good)
+		return ERR_OK;
+	snprintf(want, sizeof want, "a list of at most %zu integers from %" PRId64 " to %" PRId64,
+	    f->longest, f->least, f->most);
+	return refuse_member(f, want, e);
+}
+
+static enum err_code decode_member(const struct field *f, const json_t *v, void *member,
+    struct err *e)
+{
+	const char *text = v ? json_string_value(v) : f->write == WRITE_IF_SET ? NULL : "";
 	uint64_t id = 0;
 
 	switch (f->type) {
 	case FIELD_INT:
-		return decode_int(what, f, v, member, e);
+		return decode_int(f, v, member, e);
 	case FIELD_ID:
 		if (v && !json_u64_value(v, &id))
-			return refuse_member(what, f, "a text of decimal digits below 2^64", e);
+			return refuse_member(f, "a text of decimal digits below 2^64", e);
 		memcpy(member, &id, sizeof id);
 		return ERR_OK;
 	case FIELD_FLAG:
 		if (v && !json_is_boolean(v))
-			return refuse_member(what, f, "true or false", e);
+			return refuse_member(f, "true or false", e);
 		*(bool *)member = json_is_true(v);
 		return ERR_OK;
 	case FIELD_TEXT:
 		if (v && !text)
-			return refuse_member(what, f, "a text", e);
+			return refuse_member(f, "a text", e);
 		memcpy(member, &text, sizeof text);
+		return ERR_OK;
+	case FIELD_HELD:
+		json_incref((json_t *)(uintptr_t)v);
+		memcpy(member, &v, sizeof v);
 		return ERR_OK;
 	case FIELD_DOC:
 		memcpy(member, &v, sizeof v);
 		return ERR_OK;
+	case FIELD_INTS:
+		return decode_ints(f, v, member, e);
 	case FIELD_LIST:
-		return decode_list(what, f, v, member, e);
+		return decode_list(f, v, member, e);
 	case FIELD_OBJECT:
-		return decode_object(what, f, v, member, e);
+		return decode_object(f, v, member, e);
 	}
 	abort();
 }
 
-enum err_code fields_decode(const char *what, const struct field *f, const json_t *json, void *out,
-    struct err *e)
+enum err_code fields_decode(const struct field *f, const json_t *json, void *out, struct err *e)
 {
 	char *at = out;
-	enum err_code rc = json_is_object(json)
-	    ? ERR_OK
-	    : err_set(e, ERR_PROTO, "message \"%s\": it is no object", what);
+	enum err_code rc = json_is_object(json) ? ERR_OK : err_set(e, ERR_PROTO, "it is no object");
 
 	for (; f->key && !rc; at += member_bytes(f), f++) {
 		const json_t *v = json_object_get(json, f->key);
 
-		rc = decode_member(what, f, json_is_null(v) ? NULL : v, at, e);
+		rc = decode_member(f, json_is_null(v) ? NULL : v, at, e);
 	}
 	return rc;
 }
 
-enum err_code fields_decode_list(const char *what, const struct field *f, const json_t *json,
-    void **list, uint64_t *n, struct err *e)
+enum err_code fields_decode_list(const struct field *f, const json_t *json, void **list,
+    uint64_t *n, struct err *e)
 {
 	size_t each = object_bytes(f), i;
 	const json_t *v;
@@ -139,13 +168,102 @@ enum err_code fields_decode_list(const char *what, const struct field *f, const 
 	*list = *n ? mem_array(*n, each) : NULL;
 	json_array_foreach(json, i, v) {
 		if (!rc && !json_is_object(v))
-			rc = err_set(e, ERR_PROTO, "message \"%s\": a list has what is no object",
-			    what);
+			rc = err_set(e, ERR_PROTO, "a list has what is no object");
 		if (!rc)
-			rc = fields_decode(what, f, v, (char *)*list + i * each, e);
+			rc = fields_decode(f, v, (char *)*list + i * each, e);
 	}
 	return rc;
 }
+
+/* ---- encoding ---- */
+
+static json_t *encode_ints(const int64_t *list, uint64_t n)
+{
+	json_t *array = json_array();
+
+	for (uint64_t i = 0; i < n; i++)
+		json_array_append_new(array, json_integer(list[i]));
+	return array;
+}
+
+static json_t *encode_list(const struct field *f, const char *list, uint64_t n)
+{
+	json_t *array = json_array();
+
+	for (uint64_t i = 0; i < n; i++)
+		json_array_append_new(array, fields_encode(f, list + i * object_bytes(f)));
+	return array;
+}
+
+/* Returns NULL for what has no value in JSON: a text, document or object that is NULL. */
+static json_t *encode_member(const struct field *f, const void *member)
+{
+	const void *p;
+	int64_t n;
+	uint64_t id;
+
+	memcpy(&p, member, sizeof p);
+	memcpy(&n, member, sizeof n);
+	memcpy(&id, member, sizeof id);
+	switch (f->type) {
+	case FIELD_INT:
+		return json_integer(n);
+	case FIELD_ID:
+		return json_of_u64(id);
+	case FIELD_FLAG:
+		return json_boolean(*(const bool *)member);
+	case FIELD_TEXT:
+		return json_of_text(p);
+	case FIELD_DOC:
+	case FIELD_HELD:
+		return json_incref((json_t *)(uintptr_t)p);
+	case FIELD_OBJECT:
+		return p ? fields_encode(f->of, p) : NULL;
+	case FIELD_INTS:
+		memcpy(&id, (const char *)member + 8, sizeof id);
+		return encode_ints(p, id);
+	case FIELD_LIST:
+		memcpy(&id, (const char *)member + 8, sizeof id);
+		return encode_list(f->of, p, id);
+	}
+	abort();
+}
+
+static bool is_set(const struct field *f, const void *member)
+{
+	uint64_t n;
+
+	if (f->type == FIELD_FLAG)
+		return *(const bool *)member;
+	memcpy(&n, (const char *)member + (member_bytes(f) - 8), sizeof n);
+	return n != 0;
+}
+
+void fields_encode_to(const struct field *f, const void *object, json_t *json)
+{
+	const char *at = object;
+
+	for (; f->key; at += member_bytes(f), f++) {
+		bool set = is_set(f, at);
+
+		if (!set && f->write == WRITE_HEAD)
+			return;
+		if (set || f->write == WRITE_VALUE)
+			json_put(json, f->key, encode_member(f, at));
+		else if (f->write == WRITE_NULL)
+			json_put(json, f->key, json_null());
+	}
+}
+
+json_t *fields_encode(const struct field *f, const void *object)
+{
+	json_t *json = json_object();
+
+	fields_encode_to(f, object, json);
+	return json;
+}
+
+/* ---- releasing ---- */
 
 void fields_release(const struct field *f, void *object)
 {
@@ -155,10 +273,14 @@ void fields_release(const struct field *f, void *object)
 		void *p;
 		uint64_t n;
 
-		if (f->type != FIELD_LIST && f->type != FIELD_OBJECT)
+		if (f->type < FIELD_HELD)
 			continue;
 		memcpy(&p, at, sizeof p);
-		if (f->type == FIELD_LIST) {
+		if (f->type == FIELD_HELD) {
+			json_decref(p);
+		} else if (f->type == FIELD_INTS) {
+			free(p);
+		} else if (f->type == FIELD_LIST) {
 			memcpy(&n, at + 8, sizeof n);
 			fields_release_list(f->of, p, n);
 		} else if (p) {

@@ -3,8 +3,8 @@
 #define MSG_FIELDS_H
 
 /* For the files of msg/: how the members of a JSON object lie in a struct. The tables come from
- * message.def and view.def. Each member takes 8 bytes in the struct, a list 16 (pointer and count),
- * in the order of the table. */
+ * message.def, view.def and state.def. Each member takes 8 bytes in the struct, a list 16 (pointer
+ * and count), in the order of the table. */
 #include "core/err.h"
 #include "core/json.h"
 
@@ -13,42 +13,61 @@ enum field_type {
 	FIELD_ID,
 	FIELD_FLAG,
 	FIELD_TEXT,
-	FIELD_DOC,
+	FIELD_DOC,  /* a document that somebody else holds */
+	FIELD_HELD, /* a document with a reference of the struct's own */
+	FIELD_INTS,
 	FIELD_LIST,
 	FIELD_OBJECT
+};
+
+/* What the encoder writes of a member without a value (0, false, NULL or an empty list). */
+enum field_write {
+	WRITE_VALUE,  /* the value; nothing for a text, document or object that is NULL */
+	WRITE_IF_SET, /* nothing; a text that is absent is decoded to NULL */
+	WRITE_NULL,   /* null */
+	WRITE_HEAD    /* nothing, nor anything of the members that follow it */
 };
 
 struct field {
 	const char *key; /* on the wire; NULL ends the table */
 	enum field_type type;
-	int64_t least, most,
-	    missing;            /* of an integer: bounds, and its value when it is absent; of a
-	                               * list, most: the greatest number of objects */
+	/* Of integers: bounds, and the value of one that is absent */
+	int64_t least, most, missing;
+	size_t longest;         /* of a list: the greatest number of items */
 	const struct field *of; /* of a list or an object: the table of one object */
+	enum field_write write;
 };
 
-#define FIELDS_INT(member, least, most, missing) \
+#define FIELDS_INT(member, least, most, missing, write) \
 	{ \
-#member, FIELD_INT, least, most, missing, NULL \
+#member, FIELD_INT, least, most, missing, 0, NULL, write \
 	}
-#define FIELDS_LIST(key, most, of) \
+#define FIELDS_INTS(member, least, most, longest) \
 	{ \
-		key, FIELD_LIST, 0, most, 0, of \
+#member, FIELD_INTS, least, most, 0, longest, NULL, WRITE_VALUE \
 	}
-#define FIELDS_OTHER(key, type, of) \
+#define FIELDS_LIST(key, longest, of, write) \
 	{ \
-		key, type, 0, 0, 0, of \
+		key, FIELD_LIST, 0, 0, 0, longest, of, write \
+	}
+#define FIELDS_OTHER(key, type, of, write) \
+	{ \
+		key, type, 0, 0, 0, 0, of, write \
 	}
 
-/* Decodes an object; what: its name, for errors. json may be anything. Texts and documents belong to `json`. *out must be
+/* Decodes an object. json may be anything. Texts and documents belong to `json`. *out must be
  * released with fields_release, also after an error. ERR_PROTO: a member has the wrong type or is out
- * of bounds. */
-enum err_code fields_decode(const char *what, const struct field *f, const json_t *json, void *out,
-    struct err *e);
+ * of bounds; the message begins with "its", so that the caller can put the object's name before it. */
+enum err_code fields_decode(const struct field *f, const json_t *json, void *out, struct err *e);
 /* Decodes an array of objects; *list is freed by fields_release_list. */
-enum err_code fields_decode_list(const char *what, const struct field *f, const json_t *json,
-    void **list, uint64_t *n, struct err *e);
-/* Frees the lists and objects in a decoded struct, which has none of its own otherwise. */
+enum err_code fields_decode_list(const struct field *f, const json_t *json, void **list,
+    uint64_t *n, struct err *e);
+/* Encodes an object; a new reference. Documents in it get one more. */
+json_t *fields_encode(const struct field *f, const void *object);
+/* Adds the members to `json`, which has others already. */
+void fields_encode_to(const struct field *f, const void *object, json_t *json);
+/* Frees the lists and objects in a struct, decoded or filled by hand, and gives back the references
+ * of documents that it holds. */
 void fields_release(const struct field *f, void *object);
 void fields_release_list(const struct field *f, void *list, uint64_t n);
 

@@ -18,14 +18,14 @@
 #define E (1u << ROLE_READER)
 
 #define BEGIN(name, op, senders)          static const struct field fields_##name[] = {
-#define INT(member, least, most, missing) FIELDS_INT(member, least, most, missing),
-#define ID(member)                        FIELDS_OTHER(#member, FIELD_ID, NULL),
-#define FLAG(member)                      FIELDS_OTHER(#member, FIELD_FLAG, NULL),
-#define TEXT(member)                      FIELDS_OTHER(#member, FIELD_TEXT, NULL),
-#define TEXT_AS(member, key)              FIELDS_OTHER(key, FIELD_TEXT, NULL),
-#define DOC(member)                       FIELDS_OTHER(#member, FIELD_DOC, NULL),
+#define INT(member, least, most, missing) FIELDS_INT(member, least, most, missing, WRITE_VALUE),
+#define ID(member)                        FIELDS_OTHER(#member, FIELD_ID, NULL, WRITE_VALUE),
+#define FLAG(member)                      FIELDS_OTHER(#member, FIELD_FLAG, NULL, WRITE_VALUE),
+#define TEXT(member)                      FIELDS_OTHER(#member, FIELD_TEXT, NULL, WRITE_VALUE),
+#define TEXT_AS(member, key)              FIELDS_OTHER(key, FIELD_TEXT, NULL, WRITE_VALUE),
+#define DOC(member)                       FIELDS_OTHER(#member, FIELD_DOC, NULL, WRITE_VALUE),
 #define END(name) \
-	FIELDS_OTHER(NULL, FIELD_DOC, NULL) \
+	FIELDS_OTHER(NULL, FIELD_DOC, NULL, WRITE_VALUE) \
 	} \
 	; \
 	_Static_assert(sizeof(struct message_##name) == \
@@ -57,6 +57,7 @@ const char *message_op(enum message_kind kind)
 enum err_code message_decode(const json_t *json, unsigned role, struct message *out, struct err *e)
 {
 	const char *op = json_string_value(json_object_get(json, "op"));
+	enum err_code rc;
 	bool known = false;
 
 	for (unsigned i = 0; op && i < MESSAGE_KINDS; i++) {
@@ -68,7 +69,10 @@ enum err_code message_decode(const json_t *json, unsigned role, struct message *
 		if (!(k->senders & 1u << role))
 			continue;
 		*out = (struct message){ .kind = (enum message_kind)i, .json = json };
-		return fields_decode(op, k->field, json, &out->watch, e);
+		rc = fields_decode(k->field, json, &out->watch, e);
+		if (rc)
+			err_prefix(e, "message \"%s\"", op);
+		return rc;
 	}
 	if (!op)
 		return err_set(e, ERR_PROTO, "a control message without \"op\"");
@@ -78,44 +82,12 @@ enum err_code message_decode(const json_t *json, unsigned role, struct message *
 	return err_set(e, ERR_PROTO, "there is no control message \"%.40s\"", op);
 }
 
-static json_t *encode_member(const struct field *f, const void *member)
-{
-	const json_t *doc;
-	const char *text;
-	int64_t n;
-	uint64_t id;
-
-	switch (f->type) {
-	case FIELD_INT:
-		memcpy(&n, member, sizeof n);
-		return json_integer(n);
-	case FIELD_ID:
-		memcpy(&id, member, sizeof id);
-		return json_of_u64(id);
-	case FIELD_FLAG:
-		return json_boolean(*(const bool *)member);
-	case FIELD_TEXT:
-		memcpy(&text, member, sizeof text);
-		return text ? json_of_text(text) : NULL;
-	case FIELD_DOC:
-		memcpy(&doc, member, sizeof doc);
-		return json_incref((json_t *)(uintptr_t)doc);
-	case FIELD_LIST:
-	case FIELD_OBJECT:
-		/* Messages have none. */
-		break;
-	}
-	abort();
-}
-
 json_t *message_encode(enum message_kind kind, const void *body)
 {
 	const struct kind *k = &kinds[kind];
-	json_t *json = json_pack("{s:s}", "op", k->op), *v;
+	json_t *json = json_pack("{s:s}", "op", k->op);
 
-	for (unsigned m = 0; k->field[m].key; m++)
-		if ((v = encode_member(&k->field[m], (const char *)body + 8 * m)))
-			json_object_set_new(json, k->field[m].key, v);
+	fields_encode_to(k->field, body, json);
 	return json;
 }
 

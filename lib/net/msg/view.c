@@ -9,16 +9,16 @@
 #include "msg/fields.h"
 
 #define BEGIN(name)                       static const struct field fields_##name[] = {
-#define INT(member, least, most, missing) FIELDS_INT(member, least, most, missing),
-#define ID(member)                        FIELDS_OTHER(#member, FIELD_ID, NULL),
-#define FLAG(member)                      FIELDS_OTHER(#member, FIELD_FLAG, NULL),
-#define TEXT(member)                      FIELDS_OTHER(#member, FIELD_TEXT, NULL),
-#define TEXT_AS(member, key)              FIELDS_OTHER(key, FIELD_TEXT, NULL),
-#define DOC(member)                       FIELDS_OTHER(#member, FIELD_DOC, NULL),
-#define LIST(member, name, most)          FIELDS_LIST(#member, most, fields_##name),
-#define OBJECT(member, name)              FIELDS_OTHER(#member, FIELD_OBJECT, fields_##name),
+#define INT(member, least, most, missing) FIELDS_INT(member, least, most, missing, WRITE_VALUE),
+#define ID(member)                        FIELDS_OTHER(#member, FIELD_ID, NULL, WRITE_VALUE),
+#define FLAG(member)                      FIELDS_OTHER(#member, FIELD_FLAG, NULL, WRITE_VALUE),
+#define TEXT(member)                      FIELDS_OTHER(#member, FIELD_TEXT, NULL, WRITE_VALUE),
+#define TEXT_AS(member, key)              FIELDS_OTHER(key, FIELD_TEXT, NULL, WRITE_VALUE),
+#define DOC(member)                       FIELDS_OTHER(#member, FIELD_DOC, NULL, WRITE_VALUE),
+#define LIST(member, name, most)          FIELDS_LIST(#member, most, fields_##name, WRITE_VALUE),
+#define OBJECT(member, name)              FIELDS_OTHER(#member, FIELD_OBJECT, fields_##name, WRITE_VALUE),
 #define END(name) \
-	FIELDS_OTHER(NULL, FIELD_DOC, NULL) \
+	FIELDS_OTHER(NULL, FIELD_DOC, NULL, WRITE_VALUE) \
 	} \
 	;
 #include "msg/view.def"
@@ -37,10 +37,11 @@ enum err_code view_decode(const json_t *json, const struct view **out, struct er
 
 	atomic_init(&s->refs, 1);
 	s->json = json_incref((json_t *)(uintptr_t)json);
-	rc = fields_decode("view", fields_view, json, &s->view, e);
+	rc = fields_decode(fields_view, json, &s->view, e);
 	*out = &s->view;
 	if (!rc)
 		return ERR_OK;
+	err_prefix(e, "message \"view\"");
 	view_release(*out);
 	*out = NULL;
 	return rc;
@@ -78,10 +79,11 @@ enum err_code view_decode_keys(const json_t *json, struct view_key **out, uint64
     struct err *e)
 {
 	void *list;
-	enum err_code rc = fields_decode_list("keys", fields_view_key, json, &list, n, e);
+	enum err_code rc = fields_decode_list(fields_view_key, json, &list, n, e);
 
 	*out = list;
 	if (rc) {
+		err_prefix(e, "message \"keys\"");
 		free(list);
 		*out = NULL;
 	}

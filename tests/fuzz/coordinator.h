@@ -110,11 +110,23 @@ static inline void text_stands(const json_t *document, const char *key)
 	must(json_is_string(json_object_get(document, key)));
 }
 
+/* The state as it would be written, and read again. */
+static inline json_t *coordinator_state(const struct coordinator *f)
+{
+	struct state state;
+	json_t *json;
+
+	coord_save(f->c, &state);
+	json = passed_on(state_encode(&state));
+	state_release(&state);
+	return json;
+}
+
 /* Makes the documents that others are sent, and the state that would be written. */
 static inline void coordinator_look(struct coordinator *f)
 {
 	json_t *view = passed_on(coord_view(f->c)), *status = passed_on(coord_status(f->c, f->now)),
-	       *state = passed_on(coord_save(f->c));
+	       *state = coordinator_state(f);
 
 	text_stands(view, "reason");
 	text_stands(status, "reason");
@@ -179,17 +191,20 @@ static inline void coordinator_end(struct coordinator *f)
 {
 	struct err e = { 0 };
 	struct coord *next;
-	json_t *state;
+	struct state state;
+	json_t *json;
 
 	if (!f)
 		return;
-	state = passed_on(coord_save(f->c));
-	if (coord_state_is_running(state)) {
+	json = coordinator_state(f);
+	must(state_decode(json, &state, &e) == ERR_OK);
+	if (coord_state_is_running(&state)) {
 		next = coordinator_make(f);
-		must(coord_recover(next, state, f->now, &e) == ERR_OK);
+		must(coord_recover(next, &state, f->now, &e) == ERR_OK);
 		coord_free(next);
 	}
-	json_decref(state);
+	state_release(&state);
+	json_decref(json);
 	coord_free(f->c);
 	json_decref(f->config);
 	free(f);

@@ -103,6 +103,30 @@ static inline void scene_begin(struct scene *s)
 	s->c = coord_new(&s->cfg, &io, s->now);
 }
 
+/* The state that would be written, as a document; and a recovery from such a document. */
+static inline json_t *saved_state(const struct coord *c)
+{
+	struct state state;
+	json_t *json;
+
+	coord_save(c, &state);
+	json = state_encode(&state);
+	state_release(&state);
+	return json;
+}
+
+static inline enum err_code recover_from(struct coord *c, const json_t *json, int64_t now,
+    struct err *e)
+{
+	struct state state;
+	enum err_code rc = state_decode(json, &state, e);
+
+	if (!rc)
+		rc = coord_recover(c, &state, now, e);
+	state_release(&state);
+	return rc;
+}
+
 /* Kill the coordinator and begin one from a state of it; from its last one. */
 static inline bool scene_again_from(struct scene *s, const json_t *state)
 {
@@ -113,12 +137,12 @@ static inline bool scene_again_from(struct scene *s, const json_t *state)
 	s->events[0] = 0;
 	s->now += 3 * NSEC_PER_SEC;
 	s->c = coord_new(&s->cfg, &io, s->now);
-	return coord_recover(s->c, state, s->now, &s->e) == ERR_OK;
+	return recover_from(s->c, state, s->now, &s->e) == ERR_OK;
 }
 
 static inline bool scene_again(struct scene *s)
 {
-	json_t *state = coord_save(s->c);
+	json_t *state = saved_state(s->c);
 	bool ok = scene_again_from(s, state);
 
 	json_decref(state);

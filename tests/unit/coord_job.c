@@ -102,7 +102,7 @@ static void ending(void)
 
 static size_t state_size(const struct scene *s)
 {
-	json_t *state = coord_save(s->c);
+	json_t *state = saved_state(s->c);
 	size_t n = json_dumpb(state, NULL, 0, 0);
 
 	json_decref(state);
@@ -198,6 +198,7 @@ static void leases(void)
  * taken; what is done while files are written may be missing in the pictures. */
 static void place_in_data(void)
 {
+	struct state_head manifest;
 	json_t *head, *tasks;
 	struct scene s;
 
@@ -230,11 +231,13 @@ static void place_in_data(void)
 	s.cfg.epochs = s.cfg.replicas = 1;
 	head = json_pack("{s:{s:O}, s:[{s:s, s:i, s:i}]}", "data", "tasks", tasks, "tables", "name",
 	    "w", "rows", 5, "cols", 1);
-	s.cfg.resume = head;
+	ok(!state_head_decode(head, &manifest, &s.e), "a manifest is decoded: %s", s.e.msg);
+	s.cfg.resume = &manifest;
 	scene_run(&s);
 	ok(strstr(say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[]}"),
 	       "\"begin\":10,"),
 	    "one that goes on from it leases the second and the third again");
+	state_head_release(&manifest);
 	json_decref(head);
 	json_decref(tasks);
 	scene_close(&s);
@@ -355,7 +358,7 @@ static void last_words(void)
 			scene_run(&s);
 			say(&s, &s.worker[0], "{\"op\":\"fail\",\"message\":\"%s\"}", why);
 			view = coord_view(s.c);
-			state = coord_save(s.c);
+			state = saved_state(s.c);
 			told = json_str(view, "reason", "");
 			ok(in_phase(&s, COORD_FAILED) && strlen(told) > 550 &&
 			        strncmp(told, why, strlen(told)) == 0 &&

@@ -5,7 +5,7 @@
 /* The state without what a restart may change. */
 static char *essence(const struct scene *s)
 {
-	json_t *state = coord_save(s->c);
+	json_t *state = saved_state(s->c);
 	char *text;
 
 	json_object_del(state, "rev");
@@ -136,17 +136,20 @@ static void strangers(void)
 {
 	struct coord_io io;
 	struct scene s;
+	struct state decoded;
 	json_t *state;
 
 	scene_open(&s, 1, 1);
 	scene_run(&s);
-	state = coord_save(s.c);
-	ok(coord_state_is_running(state), "a state that can be gone on with");
+	state = saved_state(s.c);
+	ok(!state_decode(state, &decoded, &s.e) && coord_state_is_running(&decoded),
+	    "a state that can be gone on with");
 	coord_free(s.c);
 	io = (struct coord_io){ &s, scene_to_server, scene_view_changed, scene_event,
 		scene_lease_changed };
 	s.c = coord_new(&s.cfg, &io, s.now);
-	coord_begin_after(s.c, state);
+	coord_begin_after(s.c, &decoded);
+	state_release(&decoded);
 	say(&s, &s.server[0], "{\"op\":\"server_join\",\"index\":0,\"epoch\":1}");
 	ok(s.e.code == ERR_FENCED, "begun anew, it turns a server of before away: %s", s.e.msg);
 	join_as_server(&s, 0);
@@ -154,8 +157,10 @@ static void strangers(void)
 	ok(epoch_of(&s) == 2, "epochs are not used twice");
 	coord_stop(s.c, "enough", s.now);
 	json_decref(state);
-	state = coord_save(s.c);
-	ok(!coord_state_is_running(state), "what is over is not gone on with");
+	state = saved_state(s.c);
+	ok(!state_decode(state, &decoded, &s.e) && !coord_state_is_running(&decoded),
+	    "what is over is not gone on with");
+	state_release(&decoded);
 	json_decref(state);
 	scene_close(&s);
 }
@@ -174,7 +179,7 @@ static void damaged(void)
 	scene_run(&s);
 	io = (struct coord_io){ &s, scene_to_server, scene_view_changed, scene_event,
 		scene_lease_changed };
-	state = coord_save(s.c);
+	state = saved_state(s.c);
 	json_object_foreach(state, key, value) {
 		for (int kind = 0; kind < 3; kind++) {
 			struct coord *c = coord_new(&s.cfg, &io, s.now);
@@ -186,7 +191,7 @@ static void damaged(void)
 				              : json_pack("[{s:i}]", "slot", 999));
 			else
 				json_object_del(bad, key);
-			if (coord_recover(c, bad, s.now, &s.e))
+			if (recover_from(c, bad, s.now, &s.e))
 				refused++;
 			else
 				taken++;
@@ -201,7 +206,7 @@ static void damaged(void)
 	json_object_set_new(bad, "cluster_id", json_string("ff"));
 	coord_free(s.c);
 	s.c = coord_new(&s.cfg, &io, s.now);
-	ok(coord_recover(s.c, bad, s.now, &s.e) == ERR_CONFIG, "another cluster's is: %s", s.e.msg);
+	ok(recover_from(s.c, bad, s.now, &s.e) == ERR_CONFIG, "another cluster's is: %s", s.e.msg);
 	json_decref(bad);
 	json_decref(state);
 	scene_close(&s);
@@ -209,7 +214,7 @@ static void damaged(void)
 
 static char *tasks_of(const struct scene *s)
 {
-	json_t *state = coord_save(s->c);
+	json_t *state = saved_state(s->c);
 	char *text = json_dumps(json_object_get(state, "tasks"), JSON_SORT_KEYS);
 
 	json_decref(state);
@@ -235,7 +240,7 @@ static void leases_from_a_log(void)
 		               i - 2, i - 1),
 		        "task") != NULL;
 		if (i == 4)
-			state = coord_save(s.c);
+			state = saved_state(s.c);
 	}
 	before = tasks_of(&s);
 	ok(ranges == 12 && scene_again_from(&s, state),

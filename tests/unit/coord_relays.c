@@ -255,10 +255,10 @@ static void recovered(void)
 	join_in_zone(&s, 0, "dc/r");
 	join_in_zone(&s, 1, "");
 	ack_all(&s);
-	state = coord_save(s.c);
+	state = saved_state(s.c);
 	scene_open(&t, 1, 2);
 	t.c = coord_new(&t.cfg, &io, t.now);
-	ok(coord_recover(t.c, state, t.now, &e) == ERR_OK, "a coordinator goes on with relays %s",
+	ok(recover_from(t.c, state, t.now, &e) == ERR_OK, "a coordinator goes on with relays %s",
 	    e.msg);
 	ok(relay_of(&t, 0) == 0 && relay_of(&t, 1) == -1 && says(&t, 0, "upstream") == 1 &&
 	        says(&t, 0, "live") == 1,
@@ -274,7 +274,7 @@ static void recovered(void)
 	    json_integer(7));
 	scene_open(&t, 1, 2);
 	t.c = coord_new(&t.cfg, &io, t.now);
-	ok(coord_recover(t.c, state, t.now, &e) != ERR_OK,
+	ok(recover_from(t.c, state, t.now, &e) != ERR_OK,
 	    "a state that names a relay that there is not is refused");
 	scene_close(&t);
 	json_decref(state);

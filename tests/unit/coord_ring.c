@@ -122,9 +122,9 @@ static void kept(void)
 	join(&s, 2, 1);
 	vote(&s, 0, true, 1, 1);
 	snprintf(want, sizeof want, "%s", ring_of(s.c));
-	state = coord_save(s.c);
+	state = saved_state(s.c);
 	c = coord_new(&s.cfg, &io, s.now);
-	ok(coord_recover(c, state, s.now, NULL) == ERR_OK && strcmp(ring_of(c), want) == 0,
+	ok(recover_from(c, state, s.now, NULL) == ERR_OK && strcmp(ring_of(c), want) == 0,
 	    "another coordinator knows it: %s", ring_of(c));
 	coord_free(c);
 	json_decref(state);

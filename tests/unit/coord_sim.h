@@ -206,7 +206,7 @@ static void speak(struct sim *x)
 		return;
 	if (coord_is_placed(x->s.c)) {
 		json_decref(x->state);
-		x->state = coord_save(x->s.c);
+		x->state = saved_state(x->s.c);
 		x->stamp = coord_stamp(x->s.c);
 	}
 	if (dies(x, 150))
@@ -243,7 +243,7 @@ static void start(struct sim *x)
 		x->peer[i].rev = 0;
 	json_decref(x->view);
 	x->view = NULL;
-	if (x->state && coord_recover(x->s.c, x->state, x->s.now, &e))
+	if (x->state && recover_from(x->s.c, x->state, x->s.now, &e))
 		fail(x, "the state is refused");
 	x->up = true;
 	x->new_view = true;

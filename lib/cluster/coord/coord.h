@@ -9,6 +9,7 @@
 #include "core/err.h"
 #include "core/json.h"
 #include "msg/message.h"
+#include "msg/state.h"
 #include "layout/limits.h"
 
 struct task_change;
@@ -64,7 +65,7 @@ struct coord_config {
 	int64_t loss_wait, lease, server_lost, deadline; /* nanoseconds */
 	uint64_t batch, epochs, steps;                   /* 0: no limit */
 	/* Manifest of the checkpoint to resume from, and its directory; NULL: a fresh start. */
-	const json_t *resume;
+	const struct state_head *resume;
 	const char *resume_path;
 	/* Effective configuration, published in the view; borrowed */
 	json_t *config;
@@ -99,26 +100,28 @@ enum coord_phase {
 struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *io, int64_t now);
 void coord_free(struct coord *c);
 
-/* The state from which another coordinator can go on (see coord_recover). It must be durable before
- * any message that depends on it is sent. Returns a new reference. */
-json_t *coord_save(const struct coord *c);
+/* Fill in the state from which another coordinator can go on (see coord_recover). It must be durable
+ * before any message that depends on it is sent. The addresses of the process, "began" and the log
+ * of leases are the owner's, and stay NULL. Texts and documents belong to the coord, and change with
+ * it; *out is for state_release. */
+void coord_save(const struct coord *c, struct state *out);
 /* Does the saved state have placed partitions and a job that is not over? */
-bool coord_state_is_running(const json_t *state);
+bool coord_state_is_running(const struct state *state);
 /* Does the saved state have placed partitions, and is its job running or done? Then the servers
  * still hold its model. */
-bool coord_state_has_model(const json_t *state);
+bool coord_state_has_model(const struct state *state);
 /* Is the saved state one of a cluster that was still waiting for its members? */
-bool coord_state_is_forming(const json_t *state);
+bool coord_state_is_forming(const struct state *state);
 /* Load a saved state into a coord fresh from coord_new and go on in the next layout epoch. Every
  * member of the saved state has one lease to reconnect. On ERR_CONFIG, ERR_FORMAT or ERR_PROTO the
  * state cannot be used, and c must be freed. */
-enum err_code coord_recover(struct coord *c, const json_t *state, int64_t now, struct err *e);
+enum err_code coord_recover(struct coord *c, const struct state *state, int64_t now, struct err *e);
 /* After coord_recover: repeat a change that lease_changed logged. Changes that the saved state
  * already contains are skipped. False: the change does not follow from the state. */
 bool coord_replay_lease(struct coord *c, uint64_t number, const struct task_change *change);
 /* Make a fresh coord begin with a layout epoch and a generation above those of a saved state that
  * is not recovered, so that processes of the old run are fenced. */
-void coord_begin_after(struct coord *c, const json_t *state);
+void coord_begin_after(struct coord *c, const struct state *state);
 /* Two counters for the owner's persistence. coord_stamp grows whenever coord_save would return
  * something else; coord_leases counts the changes of data leases, which do not change the view. */
 uint64_t coord_stamp(const struct coord *c);

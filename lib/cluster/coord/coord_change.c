@@ -73,28 +73,44 @@ json_t *coord_members_to_json(const struct coord *c)
 	return list;
 }
 
-bool coord_members_from_json(struct coord *c, const json_t *list)
+void coord_members_save(const struct coord *c, struct state *out)
 {
-	const json_t *o, *slot;
-	size_t i, k;
+	out->nmembers = c->membership.n;
+	out->members = mem_array(c->membership.n, sizeof *out->members);
+	for (unsigned i = 0; i < c->membership.n; i++) {
+		const struct members *m = &c->membership.entry[i];
+		struct state_members *s = &out->members[i];
 
-	if (!json_is_array(list) || json_array_size(list) > MEMBERS_KEPT)
+		*s = (struct state_members){ .step = (int64_t)m->step,
+			.epoch = (int64_t)m->at.epoch,
+			.offset = (int64_t)m->at.offset,
+			.batch = (int64_t)m->batch,
+			.slots = mem_array(m->n, sizeof *s->slots),
+			.nslots = m->n };
+		for (unsigned k = 0; k < m->n; k++)
+			s->slots[k] = m->slot[k];
+	}
+}
+
+bool coord_members_load(struct coord *c, const struct state *state)
+{
+	/* A job that has begun has members. */
+	if (state->nmembers > MEMBERS_KEPT || (c->cfg.has_job && !state->nmembers))
 		return false;
-	json_array_foreach(list, i, o) {
-		const json_t *slots = json_object_get(o, "slots");
-		unsigned *in = mem_array(json_array_size(slots) + 1, sizeof *in);
-		bool known = true;
+	for (uint64_t i = 0; i < state->nmembers; i++) {
+		const struct state_members *s = &state->members[i];
+		unsigned *in = mem_array(s->nslots + 1, sizeof *in);
+		bool known = s->nslots <= c->nworkers;
 
-		json_array_foreach(slots, k, slot) {
-			in[k] = (unsigned)json_integer_value(slot);
+		for (uint64_t k = 0; k < s->nslots; k++) {
+			in[k] = (unsigned)s->slots[k];
 			known &= in[k] < c->nworkers;
 		}
 		if (known)
-			append_members(c, (uint64_t)json_int(o, "step", 0),
-			    (struct deal_pos){ (uint64_t)json_int(o, "epoch", 0),
-			        (uint64_t)json_int(o, "offset", 0) },
-			    (uint64_t)json_int(o, "batch", (int64_t)c->cfg.batch), in,
-			    (unsigned)json_array_size(slots));
+			append_members(c, (uint64_t)s->step,
+			    (struct deal_pos){ (uint64_t)s->epoch, (uint64_t)s->offset },
+			    s->batch < 0 ? c->cfg.batch : (uint64_t)s->batch, in,
+			    (unsigned)s->nslots);
 		free(in);
 		if (!known)
 			return false;

@@ -19,11 +19,12 @@ static void forward_lease_change(void *ctx, const struct task_change *change)
 		c->io.lease_changed(c->io.ctx, c->data.leases, change);
 }
 
-void coord_job_begin_leases(struct coord *c, const json_t *saved)
+void coord_job_begin_leases(struct coord *c, const struct state_tasks *saved)
 {
 	uint64_t range = c->data.examples / (c->nworkers * LEASES_PER_WORKER);
+	const struct state_tasks *resumed = coord_resume_saved_tasks(c);
 
-	if (!c->cfg.lockstep || (c->cfg.resume && json_is_object(coord_resume_saved_tasks(c))))
+	if (!c->cfg.lockstep || resumed)
 		c->data.leased = true;
 	if (!c->data.leased)
 		return;
@@ -33,12 +34,12 @@ void coord_job_begin_leases(struct coord *c, const json_t *saved)
 	if (range > 64 * c->cfg.batch)
 		range = 64 * c->cfg.batch;
 	/* Leases of a saved state keep their range size, whatever the batch size is now. */
-	if (json_int(saved, "range", 0) > 0)
-		range = (uint64_t)json_int(saved, "range", 0);
+	if (saved && saved->range)
+		range = (uint64_t)saved->range;
 	c->data.tasks = tasks_new(c->data.examples, range, c->cfg.epochs);
 	tasks_watch(c->data.tasks, forward_lease_change, c);
-	if (c->cfg.resume)
-		coord_resume_tasks(c);
+	if (resumed)
+		tasks_load(c->data.tasks, resumed, false);
 }
 
 json_t *coord_job_lease(struct coord *c, unsigned slot, const struct message_lease *m,

@@ -4,6 +4,7 @@
 #include "aggregate/aggregate.h"
 #include "core/clock.h"
 #include "core/json.h"
+#include "core/mem.h"
 
 /* Relays, and which worker pushes through which relay. Zones are paths: zone dc1/rack2 lies in zone
  * dc1. Assignments change only together with the layout epoch, so that all processes judge the
@@ -346,31 +347,45 @@ json_t *coord_relays_to_json(const struct coord *c)
 	return list;
 }
 
-bool coord_relays_from_json(struct coord *c, const json_t *list, int64_t seen)
+void coord_relays_save(const struct coord *c, struct state *out)
 {
-	const json_t *o;
-	size_t i;
+	out->nrelays = c->nrelays;
+	out->relays = mem_array(c->nrelays, sizeof *out->relays);
+	for (unsigned i = 0; i < c->nrelays; i++) {
+		const struct coord_member_relay *r = &c->relay[i];
 
-	if (json_array_size(list) > COORD_RELAYS_MAX)
-		return false;
-	json_array_foreach(list, i, o) {
+		out->relays[i] = (struct state_relay){ .live = r->live,
+			.host = r->host,
+			.zone = r->zone,
+			.tcp = r->tcp,
+			.unix_path = r->unix_path,
+			.key = r->key,
+			.upstream = r->upstream,
+			.incarnation = r->incarnation };
+	}
+}
+
+bool coord_relays_load(struct coord *c, const struct state *state, int64_t seen)
+{
+	for (uint64_t i = 0; i < state->nrelays; i++) {
+		const struct state_relay *s = &state->relays[i];
 		struct coord_member_relay *r = &c->relay[i];
 
-		*r = (struct coord_member_relay){ .live = json_flag(o, "live"),
-			.incarnation = json_u64s(o, "incarnation", 0),
+		*r = (struct coord_member_relay){ .live = s->live,
+			.incarnation = s->incarnation,
 			.seen = seen,
-			.upstream = (int)json_int(o, "upstream", -1) };
-		if (r->upstream < -1 || r->upstream >= (int)json_array_size(list))
+			.upstream = (int)s->upstream };
+		if (s->upstream >= (int64_t)state->nrelays)
 			return false;
-		snprintf(r->key, sizeof r->key, "%s", json_str(o, "key", ""));
-		snprintf(r->zone, sizeof r->zone, "%s", json_str(o, "zone", ""));
-		snprintf(r->host, sizeof r->host, "%s", json_str(o, "host", ""));
-		snprintf(r->tcp, sizeof r->tcp, "%s", json_str(o, "tcp", ""));
-		snprintf(r->unix_path, sizeof r->unix_path, "%s", json_str(o, "unix", ""));
+		snprintf(r->key, sizeof r->key, "%s", s->key);
+		snprintf(r->zone, sizeof r->zone, "%s", s->zone);
+		snprintf(r->host, sizeof r->host, "%s", s->host);
+		snprintf(r->tcp, sizeof r->tcp, "%s", s->tcp);
+		snprintf(r->unix_path, sizeof r->unix_path, "%s", s->unix_path);
 	}
-	c->nrelays = (unsigned)json_array_size(list);
-	for (i = 0; i < c->nworkers; i++)
-		if (c->worker[i].relay < -1 || c->worker[i].relay >= (int)c->nrelays)
+	c->nrelays = (unsigned)state->nrelays;
+	for (unsigned i = 0; i < c->nworkers; i++)
+		if (c->worker[i].relay >= (int)c->nrelays)
 			return false;
 	return true;
 }

@@ -2,6 +2,7 @@
 #include "coord/coord_state.h"
 
 #include "core/json.h"
+#include "core/mem.h"
 
 /* The ring of a job whose workers sum dense tables among themselves (via allreduce). A worker
  * takes part from a decided step on, and one that is lost is out at once. The ring's epoch at a
@@ -53,25 +54,35 @@ json_t *coord_ring_to_view(const struct coord *c)
 	return json_pack("{s:I, s:o}", "gone", (json_int_t)c->ring_gone, "members", list);
 }
 
-void coord_ring_join(struct coord_member_worker *w, const json_t *msg)
+void coord_ring_join(struct coord_member_worker *w, const json_t *addresses)
 {
-	snprintf(w->ring.next_tcp, sizeof w->ring.next_tcp, "%s", json_str(msg, "tcp", ""));
-	snprintf(w->ring.next_unix, sizeof w->ring.next_unix, "%s", json_str(msg, "unix", ""));
+	struct state_seat next;
+
+	if (state_seat_decode(addresses, &next, NULL))
+		next = (struct state_seat){ "", "" };
+	snprintf(w->ring.next_tcp, sizeof w->ring.next_tcp, "%s", next.tcp);
+	snprintf(w->ring.next_unix, sizeof w->ring.next_unix, "%s", next.unix_path);
 }
 
-json_t *coord_ring_to_state(const struct ring_meet_seat *r)
+struct state_ring *coord_ring_save(const struct ring_meet_seat *r)
 {
-	return json_pack("{s:o, s:{s:s, s:s}, s:s, s:s}", "incarnation",
-	    json_of_u64(r->incarnation), "seat", "tcp", r->tcp, "unix", r->unix_path, "tcp",
-	    r->next_tcp, "unix", r->next_unix);
+	struct state_ring *s = mem_alloc(sizeof *s);
+
+	*s = (struct state_ring){ .incarnation = r->incarnation,
+		.seat = mem_alloc(sizeof *s->seat),
+		.tcp = r->next_tcp,
+		.unix_path = r->next_unix };
+	*s->seat = (struct state_seat){ .tcp = r->tcp, .unix_path = r->unix_path };
+	return s;
 }
 
-void coord_ring_from_state(struct coord_member_worker *w, const json_t *o)
+void coord_ring_load(struct ring_meet_seat *r, const struct state_ring *s)
 {
-	const json_t *seat = json_object_get(o, "seat");
-
-	coord_ring_join(w, o);
-	snprintf(w->ring.tcp, sizeof w->ring.tcp, "%s", json_str(seat, "tcp", ""));
-	snprintf(w->ring.unix_path, sizeof w->ring.unix_path, "%s", json_str(seat, "unix", ""));
-	w->ring.incarnation = json_u64s(o, "incarnation", 0);
+	snprintf(r->next_tcp, sizeof r->next_tcp, "%s", s->tcp);
+	snprintf(r->next_unix, sizeof r->next_unix, "%s", s->unix_path);
+	if (s->seat) {
+		snprintf(r->tcp, sizeof r->tcp, "%s", s->seat->tcp);
+		snprintf(r->unix_path, sizeof r->unix_path, "%s", s->seat->unix_path);
+	}
+	r->incarnation = s->incarnation;
 }

@@ -446,94 +446,95 @@ struct sync_mode coord_mode_at(const struct coord *c, uint64_t step)
 	return mode;
 }
 
-static json_t *setting_to_state(const struct setting *s)
+static struct state_setting save_setting(const struct setting *s)
 {
-	json_t *o = setting_to_row(s);
-
-	json_object_set(o, "config", s->config);
-	json_object_set_new(o, "batch", json_integer((json_int_t)s->now.batch));
-	json_object_set_new(o, "lockstep", json_boolean(s->now.lockstep));
-	json_object_set_new(o, "on_worker_loss", json_integer(s->now.on_worker_loss));
-	json_object_set_new(o, "loss_wait", json_integer(s->now.loss_wait));
-	json_object_set_new(o, "at", json_integer((json_int_t)s->now.at));
-	return o;
+	return (struct state_setting){ .step = (int64_t)s->step,
+		.number = s->number,
+		.set = s->set,
+		.what = s->what,
+		.who = s->who,
+		.config = s->config,
+		.batch = (int64_t)s->now.batch,
+		.lockstep = s->now.lockstep,
+		.on_worker_loss = s->now.on_worker_loss,
+		.loss_wait = s->now.loss_wait,
+		.at = (int64_t)s->now.at };
 }
 
-static struct setting *setting_from_state(const json_t *o)
+static struct setting *load_setting(const struct state_setting *saved)
 {
-	struct coord_setting from = { .config = json_object_get(o, "config"),
-		.set = json_object_get(o, "set"),
-		.what = json_str(o, "what", ""),
-		.who = json_str(o, "who", ""),
-		.batch = (uint64_t)json_int(o, "batch", 1),
-		.lockstep = json_flag(o, "lockstep"),
-		.on_worker_loss = (enum coord_policy)json_int(o, "on_worker_loss", 0),
-		.loss_wait = json_int(o, "loss_wait", 0),
-		.at = (uint64_t)json_int(o, "at", 0) };
+	struct coord_setting from = { .config = saved->config,
+		.set = saved->set,
+		.what = saved->what,
+		.who = saved->who,
+		.batch = (uint64_t)saved->batch,
+		.lockstep = saved->lockstep,
+		.on_worker_loss = (enum coord_policy)saved->on_worker_loss,
+		.loss_wait = saved->loss_wait,
+		.at = (uint64_t)saved->at };
 	struct setting *s;
 
 	if (!json_is_object(from.config) || !json_is_object(from.set) || !from.batch)
 		return NULL;
 	s = setting_new(&from);
-	s->step = (uint64_t)json_int(o, "step", 0);
-	s->number = json_int(o, "number", 0);
+	s->step = (uint64_t)saved->step;
+	s->number = saved->number;
 	return s;
 }
 
-void coord_settings_to_state(const struct coord *c, json_t *state)
+void coord_settings_save(const struct coord *c, struct state *out)
 {
-	json_t *list = json_array();
+	const struct coord_settings *s = &c->settings;
 
-	for (unsigned i = 0; i < c->settings.nkept; i++)
-		json_array_append_new(list, setting_to_state(c->settings.kept[i]));
-	json_object_set_new(state, "settings", list);
-	json_object_set(state, "settings_config", c->settings.base);
-	json_object_set_new(state, "settings_base", json_integer(c->settings.base_number));
-	json_object_set_new(state, "settings_made", json_integer(c->settings.newest));
-	json_object_set_new(state, "settings_now",
-	    json_pack("{s:I, s:b, s:i, s:I}", "batch", (json_int_t)c->cfg.batch, "lockstep",
-	        c->cfg.lockstep, "on_worker_loss", (int)c->cfg.on_worker_loss, "loss_wait",
-	        (json_int_t)c->cfg.loss_wait));
-	if (c->settings.past)
-		json_object_set(state, "settings_past", c->settings.past);
-	if (c->settings.planned)
-		json_object_set(state, "planned", c->settings.planned);
-	if (c->settings.requested)
-		json_object_set_new(state, "setting", setting_to_state(c->settings.requested));
+	out->nsettings = s->nkept;
+	out->settings = mem_array(s->nkept, sizeof *out->settings);
+	for (unsigned i = 0; i < s->nkept; i++)
+		out->settings[i] = save_setting(s->kept[i]);
+	out->settings_config = s->base;
+	out->settings_base = s->base_number;
+	out->settings_made = s->newest;
+	out->settings_now = mem_alloc(sizeof *out->settings_now);
+	*out->settings_now = (struct state_settings_now){ .batch = (int64_t)c->cfg.batch,
+		.lockstep = c->cfg.lockstep,
+		.on_worker_loss = c->cfg.on_worker_loss,
+		.loss_wait = c->cfg.loss_wait };
+	out->settings_past = s->past;
+	out->planned = s->planned;
+	if (s->requested) {
+		out->setting = mem_alloc(sizeof *out->setting);
+		*out->setting = save_setting(s->requested);
+	}
 }
 
-bool coord_settings_from_state(struct coord *c, const json_t *state)
+bool coord_settings_load(struct coord *c, const struct state *state)
 {
-	const json_t *o, *requested = json_object_get(state, "setting");
+	const struct state_settings_now *now = state->settings_now;
 	struct setting *s;
-	size_t i;
 
-	if (json_is_object(json_object_get(state, "settings_config"))) {
+	if (json_is_object(state->settings_config)) {
 		json_decref(c->settings.base);
-		c->settings.base = json_deep_copy(json_object_get(state, "settings_config"));
+		c->settings.base = json_deep_copy(state->settings_config);
 		c->cfg.config = c->settings.base;
 		apply_job_end(c, c->settings.base);
 	}
-	c->settings.base_number = json_int(state, "settings_base", 0);
-	c->settings.newest = json_int(state, "settings_made", 0);
+	c->settings.base_number = state->settings_base;
+	c->settings.newest = state->settings_made;
 	c->settings.applied_step = -1;
-	c->settings.planned = json_deep_copy(json_object_get(state, "planned"));
-	json_array_foreach(json_object_get(state, "settings"), i, o) {
-		s = setting_from_state(o);
+	c->settings.planned = json_deep_copy(state->planned);
+	for (uint64_t i = 0; i < state->nsettings; i++) {
+		s = load_setting(&state->settings[i]);
 		if (!s)
 			return false;
 		append_setting(c, s);
 	}
-	c->settings.past = json_deep_copy(json_object_get(state, "settings_past"));
-	if (json_is_object(json_object_get(state, "settings_now"))) {
-		const json_t *now = json_object_get(state, "settings_now");
-
-		c->cfg.batch = (uint64_t)json_int(now, "batch", (json_int_t)c->cfg.batch);
-		c->cfg.lockstep = json_flag(now, "lockstep");
-		c->cfg.on_worker_loss = (enum coord_policy)json_int(now, "on_worker_loss", 0);
-		c->cfg.loss_wait = json_int(now, "loss_wait", 0);
+	c->settings.past = json_deep_copy(state->settings_past);
+	if (now) {
+		c->cfg.batch = now->batch < 0 ? c->cfg.batch : (uint64_t)now->batch;
+		c->cfg.lockstep = now->lockstep;
+		c->cfg.on_worker_loss = (enum coord_policy)now->on_worker_loss;
+		c->cfg.loss_wait = now->loss_wait;
 	}
 	/* Its change is in the saved queue and will be proposed again. */
-	c->settings.requested = requested ? setting_from_state(requested) : NULL;
-	return !requested || c->settings.requested;
+	c->settings.requested = state->setting ? load_setting(state->setting) : NULL;
+	return !state->setting || c->settings.requested;
 }

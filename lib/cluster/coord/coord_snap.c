@@ -61,7 +61,7 @@ bool coord_snap_begin(struct coord *c, uint64_t step)
 	 * when its pushes are acknowledged, so every snapshot contains the ranges that are done
 	 * now. A range finished later may be missing in a snapshot, and is trained on again after a
 	 * resume. */
-	s->tasks = c->data.tasks ? tasks_to_json(c->data.tasks) : NULL;
+	s->tasks = c->data.tasks ? tasks_save(c->data.tasks) : NULL;
 	send_order(c,
 	    MESSAGE(snapshot, .id = (int64_t)c->snap.id, .step = (int64_t)c->snap.step,
 	        .mark = c->snap.mark, .base = c->snap.base));
@@ -84,8 +84,9 @@ void coord_snap_end(struct coord *c)
 	s->state = SNAP_NONE;
 	json_decref(s->clocks);
 	json_decref(s->descriptions);
-	json_decref(s->tasks);
-	s->clocks = s->descriptions = s->tasks = NULL;
+	state_tasks_free(s->tasks);
+	s->clocks = s->descriptions = NULL;
+	s->tasks = NULL;
 }
 
 enum coord_snap coord_snap_state(const struct coord *c)
@@ -165,26 +166,39 @@ void coord_snap_answer(struct coord *c, unsigned server, const struct message_sn
 
 /* ---- the rest of the manifest ---- */
 
-static json_t *snap_slots(const struct coord *c)
+/* The leases as they were, in a copy of its own. */
+static struct state_tasks *copy_tasks(const struct state_tasks *t)
 {
-	json_t *list = json_array(), *clock;
-	const char *slot;
+	struct state_tasks *copy = mem_alloc(sizeof *copy);
 
-	json_object_foreach(c->snap.clocks, slot, clock) {
-		unsigned long i = strtoul(slot, NULL, 10);
-		bool done = i < c->nworkers && c->worker[i].state == WORKER_DONE;
-
-		json_array_append_new(list,
-		    json_pack("{s:I, s:O, s:b}", "slot", (json_int_t)i, "clock", clock, "done",
-		        done));
-	}
-	return list;
+	*copy = *t;
+	copy->open = mem_array(t->nopen, sizeof *copy->open);
+	copy->held = mem_array(t->nheld, sizeof *copy->held);
+	memcpy(copy->open, t->open, t->nopen * sizeof *copy->open);
+	memcpy(copy->held, t->held, t->nheld * sizeof *copy->held);
+	return copy;
 }
 
-/* In bsp: the position in the data at the snapshot's step. Null without members. */
-static json_t *snap_deal_position(const struct coord *c)
+static void describe_ranks(const struct coord *c, struct state_head *head)
+{
+	const char *slot;
+	json_t *clock;
+
+	head->slots = mem_array(json_object_size(c->snap.clocks), sizeof *head->slots);
+	json_object_foreach(c->snap.clocks, slot, clock) {
+		unsigned long i = strtoul(slot, NULL, 10);
+
+		head->slots[head->nslots++] = (struct state_clock){ .slot = (int64_t)i,
+			.clock = json_integer_value(clock),
+			.done = i < c->nworkers && c->worker[i].state == WORKER_DONE };
+	}
+}
+
+/* In bsp: the position in the data at the snapshot's step. NULL without members. */
+static struct state_deal *snap_deal_position(const struct coord *c)
 {
 	const struct members *m = NULL;
+	struct state_deal *deal;
 	struct deal_shape shape;
 	struct deal_pos at;
 
@@ -192,29 +206,35 @@ static json_t *snap_deal_position(const struct coord *c)
 		if (c->membership.entry[i].step <= c->snap.step)
 			m = &c->membership.entry[i];
 	if (!m)
-		return json_null();
+		return NULL;
 	shape = (struct deal_shape){ c->data.examples, m->batch, m->n ? m->n : 1 };
 	at = deal_advance(m->at, m->n ? c->snap.step - m->step : 0, &shape);
-	return json_pack("{s:I, s:I}", "epoch", (json_int_t)at.epoch, "offset",
-	    (json_int_t)at.offset);
+	deal = mem_alloc(sizeof *deal);
+	*deal = (struct state_deal){ (int64_t)at.epoch, (int64_t)at.offset };
+	return deal;
 }
 
 json_t *coord_snap_head(const struct coord *c)
 {
-	json_t *data = json_pack("{s:I, s:o, s:O?}", "examples", (json_int_t)c->data.examples,
-	    "deal", snap_deal_position(c), "tasks", c->snap.tasks);
 	const json_t *config = coord_settings_at(c, c->snap.step),
 	             *job = json_object_get(config, "job");
-	const json_t *eval = json_object_get(c->evaluation.last, "eval");
-	json_t *head = json_pack("{s:I, s:I, s:o, s:s, s:O, s:s, s:s, s:o, s:o}", "generation",
-	    (json_int_t)c->layout.generation, "epoch", (json_int_t)c->layout.epoch, "tables",
-	    layout_tables(&c->layout), "name", c->cfg.name, "config", config, "optimizer",
-	    json_str(job, "optimizer", "sgd"), "mode", json_str(config, "sync", SYNC_DEFAULT),
-	    "slots", snap_slots(c), "data", data);
+	struct state_head head = { .generation = c->layout.generation,
+		.epoch = c->layout.epoch,
+		.tables = layout_tables(&c->layout),
+		.name = c->cfg.name,
+		.config = config,
+		.optimizer = json_str(job, "optimizer", "sgd"),
+		.mode = json_str(config, "sync", SYNC_DEFAULT),
+		.data = mem_alloc(sizeof *head.data),
+		.eval = json_object_get(c->evaluation.last, "eval") };
+	json_t *json;
 
-	if (c->data.facts)
-		json_object_set(data, "facts", c->data.facts);
-	if (eval)
-		json_object_set(head, "eval", (json_t *)eval);
-	return head;
+	describe_ranks(c, &head);
+	*head.data = (struct state_data){ .examples = (int64_t)c->data.examples,
+		.deal = snap_deal_position(c),
+		.tasks = c->snap.tasks ? copy_tasks(c->snap.tasks) : NULL,
+		.facts = c->data.facts };
+	json = state_head_encode(&head);
+	state_head_release(&head);
+	return json;
 }

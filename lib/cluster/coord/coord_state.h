@@ -69,6 +69,7 @@
 #include "layout/deal.h"
 #include "layout/layout.h"
 #include "msg/heartbeat.h"
+#include "msg/state.h"
 #include "sync/sync.h"
 
 /* Largest JSON text that is kept of a worker: the facts of the data, which every checkpoint
@@ -226,7 +227,7 @@ struct snap {
 	unsigned nasked, answers;
 	bool asked[COORD_SERVERS_MAX];
 	json_t *clocks, *descriptions;
-	json_t *tasks; /* the data leases at its begin; or NULL */
+	struct state_tasks *tasks; /* the data leases at its begin; or NULL */
 	char message[300];
 };
 
@@ -443,11 +444,12 @@ void coord_change_server_gone(struct coord *c);
 void coord_members_begin(struct coord *c);
 /* Begin a new membership entry at `step` with the same ranks and the present batch size. */
 void coord_members_restart(struct coord *c, uint64_t step);
-/* Free the membership entries; write them to the saved state and the view; read them. False: the
- * list is malformed. */
+/* Free the membership entries; write them to the view and the saved state; read them. False: they
+ * cannot be a coordinator's. */
 void coord_members_release(struct coord *c);
 json_t *coord_members_to_json(const struct coord *c);
-bool coord_members_from_json(struct coord *c, const json_t *list);
+void coord_members_save(const struct coord *c, struct state *out);
+bool coord_members_load(struct coord *c, const struct state *state);
 
 /* coord_snap.c */
 /* Handle a server's answer about a snapshot. Answers about an older one are ignored. */
@@ -455,12 +457,11 @@ void coord_snap_answer(struct coord *c, unsigned server, const struct message_sn
 
 /* coord_resume.c: begin where a checkpoint was taken */
 /* Take tables, generation and first step from the checkpoint's manifest; then each rank's first
- * step; then the data leases. */
+ * step. */
 void coord_resume_begin(struct coord *c);
 void coord_resume_members(struct coord *c);
-void coord_resume_tasks(struct coord *c);
-/* NULL or JSON null: its data was not leased */
-const json_t *coord_resume_saved_tasks(const struct coord *c);
+/* The checkpoint's data leases; NULL: its data was not leased, or there is no checkpoint. */
+const struct state_tasks *coord_resume_saved_tasks(const struct coord *c);
 
 /* coord_keys.c */
 /* Handle "keys": the sender has checked its sessions against key list msg.made, and closed some.
@@ -504,7 +505,7 @@ void coord_job_worker_done(struct coord *c, unsigned slot);
 void coord_job_result(struct coord *c, unsigned slot, const json_t *msg, int64_t now);
 /* Start leasing the data, if this job does. saved: the state of the leases to go on from, or
  * NULL. */
-void coord_job_begin_leases(struct coord *c, const json_t *saved);
+void coord_job_begin_leases(struct coord *c, const struct state_tasks *saved);
 /* End the running phase when no worker is left at work; choose an evaluator when finishing. */
 void coord_job_check_end(struct coord *c, int64_t now);
 
@@ -527,11 +528,11 @@ const json_t *coord_settings_at(const struct coord *c, uint64_t step);
 /* The synchronization mode in force at a step. Unlike coord_settings_at, a mode decided for a later
  * step does not change the answer. */
 struct sync_mode coord_mode_at(const struct coord *c, uint64_t step);
-/* Write the settings to the view; write them to the saved state; read them from it (false:
- * malformed). */
+/* Write the settings to the view; write them to the saved state; read them from it (false: they
+ * cannot be a coordinator's). */
 void coord_settings_to_view(const struct coord *c, json_t *view);
-void coord_settings_to_state(const struct coord *c, json_t *state);
-bool coord_settings_from_state(struct coord *c, const json_t *state);
+void coord_settings_save(const struct coord *c, struct state *out);
+bool coord_settings_load(struct coord *c, const struct state *state);
 
 /* Record the outcome of the last ticket: refused, or decided for a step. */
 void coord_ticket_refused(struct coord *c, const char *why);
@@ -544,8 +545,8 @@ json_t *coord_table_proposed(const struct coord *c);
 void coord_table_refused(struct coord *c, unsigned server, const char *why);
 void coord_table_decided(struct coord *c, uint64_t step);
 /* Write a pending table change to the saved state; read it. */
-void coord_tables_to_state(const struct coord *c, json_t *state);
-void coord_tables_from_state(struct coord *c, const json_t *state);
+void coord_tables_save(const struct coord *c, struct state *out);
+void coord_tables_load(struct coord *c, const struct state *state);
 
 /* coord_relay.c */
 /* Handle "relay_join": the answer, or NULL and e. */
@@ -572,10 +573,11 @@ void coord_relay_handle(struct coord *c, const struct coord_self *self, const st
 void coord_relays_check(struct coord *c, int64_t now);
 /* Take a relay as lost, and assign its workers to others. */
 void coord_relay_lost(struct coord *c, unsigned relay, const char *how);
-/* Write the relays to the view and the saved state; read them (false: malformed). Members read
- * count as heard at `seen`. */
+/* Write the relays to the view and the saved state; read them (false: they cannot be a
+ * coordinator's). Members read count as heard at `seen`. */
 json_t *coord_relays_to_json(const struct coord *c);
-bool coord_relays_from_json(struct coord *c, const json_t *list, int64_t seen);
+void coord_relays_save(const struct coord *c, struct state *out);
+bool coord_relays_load(struct coord *c, const struct state *state, int64_t seen);
 
 /* A process that was about to join has closed its session before it did. */
 void coord_coming_gone(struct coord *c, uint64_t incarnation);
@@ -592,9 +594,9 @@ void coord_ring_update(struct coord *c);
 /* The ring as the view shows it; note a joining worker's addresses; write a seat to the saved
  * state, and read it. */
 json_t *coord_ring_to_view(const struct coord *c);
-void coord_ring_join(struct coord_member_worker *w, const json_t *msg);
-json_t *coord_ring_to_state(const struct ring_meet_seat *r);
-void coord_ring_from_state(struct coord_member_worker *w, const json_t *o);
+void coord_ring_join(struct coord_member_worker *w, const json_t *addresses);
+struct state_ring *coord_ring_save(const struct ring_meet_seat *r);
+void coord_ring_load(struct ring_meet_seat *r, const struct state_ring *s);
 
 /* coord_join.c */
 /* Handle "server_join", "worker_join" and the "table" request of a user: the answer, or NULL and e.

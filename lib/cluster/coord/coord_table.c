@@ -250,32 +250,32 @@ void coord_table_refused(struct coord *c, unsigned server, const char *why)
 
 /* ---- over a restart ---- */
 
-void coord_tables_to_state(const struct coord *c, json_t *state)
+void coord_tables_save(const struct coord *c, struct state *out)
 {
 	const struct table_request *w = c->table_request;
 
-	if (w)
-		json_object_set_new(state, "table",
-		    json_pack("{s:i, s:o, s:s}", "op", (int)w->op, "shape",
-		        table_to_json(&w->shape), "who", w->who));
+	if (!w)
+		return;
+	out->table = mem_alloc(sizeof *out->table);
+	*out->table = (struct state_table){ .op = w->op,
+		.shape = table_to_json(&w->shape),
+		.who = w->who };
 }
 
-void coord_tables_from_state(struct coord *c, const json_t *state)
+void coord_tables_load(struct coord *c, const struct state *state)
 {
-	const json_t *o = json_object_get(state, "table"), *shape = json_object_get(o, "shape");
-	int64_t op = json_int(o, "op", -1);
+	const struct state_table *s = state->table;
 	struct table_request w = { 0 };
 
 	/* Which servers have acknowledged the last change is not saved: assume that none has. */
 	c->tabled = c->rev;
-	if (op < COORD_TABLE_ADD || op > COORD_TABLE_DROP ||
-	    (op == COORD_TABLE_ADD && table_from_json(shape, &w.shape, NULL)))
+	if (!s || s->op < 0 ||
+	    (s->op == COORD_TABLE_ADD ? table_from_json(s->shape, &w.shape, NULL)
+	                              : table_change_from_json(s->shape, &w.shape, NULL)))
 		return;
-	w.op = (enum coord_table_op)op;
-	snprintf(w.shape.name, sizeof w.shape.name, "%s", json_str(shape, "name", ""));
-	w.shape.rows = (uint64_t)json_int(shape, "rows", 0);
+	w.op = (enum coord_table_op)s->op;
 	w.shape.added = true;
-	snprintf(w.who, sizeof w.who, "%s", json_str(o, "who", ""));
+	snprintf(w.who, sizeof w.who, "%s", s->who);
 	c->table_request = mem_alloc(sizeof w);
 	*c->table_request = w;
 }

@@ -2,7 +2,6 @@
 #include "coord/tasks.h"
 
 #include "coord/coord.h"
-#include "core/json.h"
 #include "core/mem.h"
 
 struct lease {
@@ -264,45 +263,46 @@ void tasks_count(const struct tasks *t, uint64_t *done, uint64_t *leased, uint64
 	*leased = t->leased;
 }
 
-json_t *tasks_to_json(const struct tasks *t)
+struct state_tasks *tasks_save(const struct tasks *t)
 {
-	json_t *open = json_array(), *held = json_array();
+	struct state_tasks *s = mem_alloc(sizeof *s);
+	size_t n = t->leased;
 
+	*s = (struct state_tasks){ .range = (int64_t)t->range,
+		.next = (int64_t)t->next,
+		.done = (int64_t)t->done };
+	for (const struct lease *l = t->back; l; l = l->next)
+		n++;
+	s->open = mem_array(n + 1, sizeof *s->open);
+	s->held = mem_array(t->leased + 1, sizeof *s->held);
 	for (uint32_t i = 0; i < t->nholders; i++)
 		for (const struct lease *l = t->holder[i].leased; l; l = l->next) {
-			json_array_append_new(open, json_integer((json_int_t)l->task.id));
-			json_array_append_new(held, json_integer(i));
+			s->open[s->nopen++] = (int64_t)l->task.id;
+			s->held[s->nheld++] = i;
 		}
 	for (const struct lease *l = t->back; l; l = l->next)
-		json_array_append_new(open, json_integer((json_int_t)l->task.id));
-	return json_pack("{s:I, s:I, s:I, s:o, s:o}", "range", (json_int_t)t->range, "next",
-	    (json_int_t)t->next, "done", (json_int_t)t->done, "open", open, "held", held);
+		s->open[s->nopen++] = (int64_t)l->task.id;
+	return s;
 }
 
-void tasks_from_json(struct tasks *t, const json_t *j, bool held)
+void tasks_load(struct tasks *t, const struct state_tasks *s, bool held)
 {
-	const json_t *open = json_object_get(j, "open"),
-	             *workers = held ? json_object_get(j, "held") : NULL, *id;
 	struct lease **back = &t->back;
-	size_t i;
 
 	/* The ranges have another size now, so the saved ids do not apply: the present epoch begins
 	 * again. */
-	if ((uint64_t)json_int(j, "range", 0) != t->range) {
-		t->next = t->done = (uint64_t)json_int(j, "next", 0) / t->per_epoch * t->per_epoch;
+	if ((uint64_t)s->range != t->range) {
+		t->next = t->done = (uint64_t)s->next / t->per_epoch * t->per_epoch;
 		return;
 	}
-	t->next = (uint64_t)json_int(j, "next", 0);
-	t->done = (uint64_t)json_int(j, "done", 0);
-	json_array_foreach(open, i, id) {
-		json_int_t worker = i < json_array_size(workers)
-		    ? json_integer_value(json_array_get(workers, i))
-		    : -1;
+	t->next = (uint64_t)s->next;
+	t->done = (uint64_t)s->done;
+	for (uint64_t i = 0; i < s->nopen; i++) {
 		struct lease *l = mem_alloc(sizeof *l);
 
-		l->task = range_task(t, (uint64_t)json_integer_value(id));
-		if (worker >= 0 && worker < COORD_WORKERS_MAX) {
-			give_lease(t, l, (uint32_t)worker);
+		l->task = range_task(t, (uint64_t)s->open[i]);
+		if (held && i < s->nheld) {
+			give_lease(t, l, (uint32_t)s->held[i]);
 		} else {
 			*back = l;
 			back = &l->next;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/json.h"
+#include "msg/state.h"
 
 /* How many ranges a worker may hold at once: the one it trains on, and the next one. The limit
  * bounds the coordinator's state and the cost of each lease. */
@@ -64,8 +64,8 @@ bool tasks_finished(const struct tasks *t);
 bool tasks_keep(struct tasks *t, uint32_t worker, const uint64_t *id, size_t n);
 /* Save the leases; load them into a fresh struct. held: leased ranges stay with their workers;
  * otherwise they are to be leased again. */
-json_t *tasks_to_json(const struct tasks *t);
-void tasks_from_json(struct tasks *t, const json_t *j, bool held);
+struct state_tasks *tasks_save(const struct tasks *t); /* for state_tasks_free */
+void tasks_load(struct tasks *t, const struct state_tasks *s, bool held);
 /* Numbers of ranges done, leased now, and in all (UINT64_MAX without end). */
 void tasks_count(const struct tasks *t, uint64_t *done, uint64_t *leased, uint64_t *total);
 

@@ -345,6 +345,22 @@ enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
 	return ERR_OK;
 }
 
+enum err_code table_change_from_json(const json_t *j, struct table *out, struct err *e)
+{
+	struct err why = { 0 };
+	const char *name = "";
+	int64_t rows = 0;
+
+	*out = (struct table){ 0 };
+	json_want_str(j, "table", "name", &name, &why);
+	json_want_int(j, "table", "rows", 0, (int64_t)TABLE_ELEMENTS_MAX, &rows, &why);
+	if (why.code)
+		return err_set(e, why.code, "%s", why.msg);
+	snprintf(out->name, sizeof out->name, "%s", name);
+	out->rows = (uint64_t)rows;
+	return ERR_OK;
+}
+
 static json_int_t server_to_number(uint16_t server)
 {
 	return server == NO_SERVER ? -1 : (json_int_t)server;
@@ -495,6 +511,11 @@ static enum err_code read_layout_table(const json_t *j, struct layout *l, struct
 uint32_t layout_json_epoch(const json_t *o)
 {
 	return (uint32_t)json_int(o, "epoch", 0);
+}
+
+uint32_t layout_json_generation(const json_t *o)
+{
+	return (uint32_t)json_int(o, "generation", 0);
 }
 
 enum err_code layout_from_json(const json_t *j, struct layout *out, struct err *e)

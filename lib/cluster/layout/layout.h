@@ -146,11 +146,15 @@ json_t *layout_to_json(const struct layout *l);
 json_t *layout_tables(const struct layout *l);
 /* ERR_PROTO, ERR_CONFIG: j was not written by layout_to_json; *out is empty then. */
 enum err_code layout_from_json(const json_t *j, struct layout *out, struct err *e);
-/* The epoch of a layout in JSON form; 0: none. */
+/* The epoch and the generation of a layout in JSON form; 0: none. */
 uint32_t layout_json_epoch(const json_t *o);
+uint32_t layout_json_generation(const json_t *o);
 /* One table's shape, as a worker proposes it ("name", "sparse", "rows", "cols", ...). */
 json_t *table_to_json(const struct table *t);
 enum err_code table_from_json(const json_t *j, struct table *out, struct err *e);
+/* Only the name and the number of rows: all that is written of a table that is to grow or to be
+ * dropped. */
+enum err_code table_change_from_json(const json_t *j, struct table *out, struct err *e);
 /* Add the changes of an added table to its JSON. */
 void table_past_to_json(const struct table *t, json_t *o);
 /* The changes of a table since it was added, written by table_past_to_json. Only trusted documents

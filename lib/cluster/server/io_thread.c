@@ -370,7 +370,7 @@ static enum err_code listen_for_sessions(struct server *s, struct err *e)
 		s->cfg.conf ? NULL : s->cfg.id->data,
 		s->cfg.conf ? s->cfg.conf->listen : "127.0.0.1:0" };
 	char *unix_addr, tcp[NET_TEXT], ignored[NET_TEXT];
-	const char *before = s->recover ? json_str(s->state, "listen", "") : "";
+	const char *before = s->recover && s->state->listen ? s->state->listen : "";
 	enum err_code rc = ERR_NOTFOUND;
 
 	if (s->cfg.data_fd) {

@@ -224,7 +224,8 @@ void server_stop(struct server *s)
 		s->cfg.coordinator->free(s->host);
 	shard = atomic_load(&s->shard);
 	shard_free(shard);
-	json_decref(s->state);
+	state_free(s->state);
+	json_decref(s->state_document);
 	json_decref(s->load.heat);
 	keyring_free(s->keys.ring);
 	quota_release(s);

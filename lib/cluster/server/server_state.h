@@ -312,8 +312,10 @@ struct server {
 	 * it.  NULL without a role. */
 	void *role_state;
 	struct tracer *tracer;
-	struct trace_steps *steps;   /* open steps of a trace (session_trace.c) */
-	json_t *state;               /* state.json of an earlier coordinator, or NULL */
+	struct trace_steps *steps; /* open steps of a trace (session_trace.c) */
+	/* state.json of an earlier coordinator, and its document, which has the texts; or NULL */
+	struct state *state;
+	json_t *state_document;
 	bool recover;                /* the job of `state` is to be continued */
 	struct shard *_Atomic shard; /* NULL until the first view is installed */
 

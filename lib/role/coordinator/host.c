@@ -343,7 +343,7 @@ static struct coord_config make_coord_config(struct host *h, const struct conf *
 {
 	return (struct coord_config){
 		.name = h->server->cfg.conf->name ? h->server->cfg.conf->name : "cluster",
-		.resume = h->resume,
+		.resume = h->resume ? &h->resume_head : NULL,
 		.resume_path = h->resume_path,
 		.cluster_id = h->cluster_id,
 		.servers = (unsigned)c->servers,
@@ -371,7 +371,7 @@ static enum err_code start_http(struct host *h, struct err *e)
 {
 	const struct server_config *cfg = &h->server->cfg;
 	char *sock = cfg->id->run_dir ? rundir_path(cfg->id->run_dir, "ctl.sock") : NULL;
-	const char *before = h->server->recover ? json_str(h->server->state, "http", "") : NULL;
+	const char *before = h->server->recover ? h->server->state->http : NULL;
 	struct http_server_config http = {
 		.unix_path = sock,
 		.tcp_fd = cfg->http_fd,
@@ -417,15 +417,15 @@ static void log_skipped_checkpoint(void *ctx, const char *path, const char *why)
 static enum err_code find_resume(struct host *h, struct err *e)
 {
 	const char *want = h->server->cfg.resume, *run = h->server->cfg.id->run_dir;
-	const char *restore = json_str(h->server->state, "restore", "");
+	const struct state *state = h->server->state;
+	const char *restore = state && state->restore ? state->restore : "";
 	enum err_code rc = ERR_OK;
 	char *dir;
 
 	if (h->server->recover && *restore)
 		h->resume_path = mem_strdup(restore);
 	/* The coordinator before this one was killed before it had begun from that checkpoint. */
-	else if (!want && !h->server->cfg.force_new && *restore &&
-	    coord_state_is_forming(h->server->state))
+	else if (!want && !h->server->cfg.force_new && *restore && coord_state_is_forming(state))
 		want = restore;
 	if (!want || !run || strcmp(want, "none") == 0)
 		return ERR_OK;
@@ -442,7 +442,7 @@ static enum err_code find_resume(struct host *h, struct err *e)
 		rc = ckpt_verify(h->resume_path, e);
 	if (!rc) {
 		h->resume = ckpt_manifest_read(h->resume_path, e);
-		rc = h->resume ? ERR_OK : e->code;
+		rc = h->resume ? state_head_decode(h->resume, &h->resume_head, e) : e->code;
 	}
 	if (rc)
 		return rc;
@@ -583,6 +583,7 @@ static void host_free(struct host *h)
 	checkpoint_schedule_free(h->checkpoints);
 	coord_free(h->coord);
 	lease_log_free(h->file.leaselog);
+	state_head_release(&h->resume_head);
 	json_decref(h->resume);
 	free(h->resume_path);
 	view_text_unref(h->views.last);

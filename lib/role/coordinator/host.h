@@ -132,7 +132,9 @@ struct host {
 	struct offsite *offsite; /* uploads checkpoints to an object store; NULL without one */
 	struct file_service_session *files; /* open file sessions (file_service.c) */
 	bool files_closed;
-	json_t *resume; /* manifest of the checkpoint that the job resumes from */
+	/* Manifest of the checkpoint that the job resumes from, and its part that the coord reads */
+	json_t *resume;
+	struct state_head resume_head;
 	char *resume_path;
 };
 

@@ -297,14 +297,14 @@ static enum err_code replay_lines(struct host *h, const char *path, const struct
 	return ERR_OK;
 }
 
-enum err_code lease_log_replay(struct host *h, const json_t *state, struct err *e)
+enum err_code lease_log_replay(struct host *h, const struct state *state, struct err *e)
 {
-	const char *name = json_str(state, "lease_log", "");
+	const char *name = state->lease_log;
 	struct buf b = BUF_INIT;
 	enum err_code rc;
 	char *path;
 
-	if (!*name)
+	if (!name || !*name)
 		return ERR_OK;
 	path = rundir_path(h->server->cfg.id->run_dir, path_basename(name));
 	rc = file_read(path, LOG_MAX, &b, e);

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "core/err.h"
-#include "core/json.h"
+#include "msg/state.h"
 
 /* The coordinator's log of leases: RUN/state.leases-ID, beside state.json.
  *
@@ -45,7 +45,7 @@ void lease_log_saved(struct lease_log *l, bool ok);
 
 /* Apply the changes of the log that `state` names to the coordinator, which has been given that
  * state. ERR_FORMAT, ERR_IO: it cannot be known what was leased. */
-enum err_code lease_log_replay(struct host *h, const json_t *state, struct err *e);
+enum err_code lease_log_replay(struct host *h, const struct state *state, struct err *e);
 /* Remove the logs of earlier coordinators. */
 void lease_log_remove_others(const struct host *h);
 

@@ -17,14 +17,15 @@ static void cluster_id_of(const uint8_t psk[static KEY_BYTES],
 
 void psk_renewal_begin(struct host *h)
 {
+	struct state *state = h->server->state;
 	struct secret_pair pair;
 	char before[2 * HS_CLUSTER_BYTES + 1];
 
 	secrets_both(h->server->cfg.id->conn.secrets, &pair);
 	cluster_id_of(pair.now, h->cluster_id);
 	cluster_id_of(pair.before, before);
-	if (pair.until && strcmp(json_str(h->server->state, "cluster_id", ""), before) == 0)
-		json_object_set_new(h->server->state, "cluster_id", json_string(h->cluster_id));
+	if (pair.until && state && strcmp(state->cluster_id, before) == 0)
+		state->cluster_id = h->cluster_id;
 	h->secret_until = pair.until;
 	sodium_memzero(&pair, sizeof pair);
 }

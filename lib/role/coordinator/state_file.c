@@ -53,24 +53,45 @@ static enum err_code decide_recovery(struct server *s, const char *path, struct 
 	return ERR_OK;
 }
 
+/* Reads s->state, which becomes NULL after an error. */
+static enum err_code decode_state(struct server *s, const char *path, struct err *e)
+{
+	enum err_code rc;
+
+	s->state_document = json_parse_file(path, STATE_MAX, e);
+	if (!s->state_document)
+		return e->code;
+	s->state = mem_alloc(sizeof *s->state);
+	rc = state_decode(s->state_document, s->state, e);
+	if (!rc)
+		return ERR_OK;
+	err_prefix(e, "%s", path);
+	free(s->state);
+	s->state = NULL;
+	return rc;
+}
+
 static enum err_code read_state(struct server *s, struct err *e)
 {
 	char *path = rundir_path(s->cfg.id->run_dir, "state.json");
 	enum err_code rc = ERR_OK;
 
-	json_decref(s->state);
+	state_free(s->state);
+	json_decref(s->state_document);
 	s->state = NULL;
+	s->state_document = NULL;
 	s->recover = false;
-	if (access(path, F_OK) == 0) {
-		s->state = json_parse_file(path, STATE_MAX, e);
-		/* When resuming from a checkpoint, only the epoch of the state is needed. */
-		if (!s->state && !s->cfg.force_new && !s->cfg.resume)
-			rc = err_prefix(e,
-			    "the coordinator's state is damaged: ps-ctl run FILE --resume auto (or "
-			    "ps-serve --resume auto) goes on "
-			    "from the newest checkpoint, ps-serve --force-new-cluster begins anew");
-		else if (!s->state)
-			*e = (struct err){ 0 };
+	if (access(path, F_OK) == 0)
+		rc = decode_state(s, path, e);
+	/* When resuming from a checkpoint, only the epoch of the state is needed. */
+	if (rc && (s->cfg.force_new || s->cfg.resume)) {
+		*e = (struct err){ 0 };
+		rc = ERR_OK;
+	} else if (rc) {
+		err_prefix(e,
+		    "the coordinator's state is damaged: ps-ctl run FILE --resume auto (or "
+		    "ps-serve --resume auto) goes on "
+		    "from the newest checkpoint, ps-serve --force-new-cluster begins anew");
 	}
 	if (!rc && !s->cfg.force_new)
 		rc = decide_recovery(s, path, e);
@@ -100,11 +121,11 @@ enum err_code state_file_read(struct server *s, struct err *e)
 
 void state_file_begin_life(struct host *h)
 {
-	const char *before = h->server->recover ? json_str(h->server->state, "began", "") : "";
+	const char *before = h->server->recover ? h->server->state->began : NULL;
 	uint64_t fresh;
 
 	randombytes_buf(&fresh, sizeof fresh);
-	if (*before)
+	if (before && *before)
 		snprintf(h->file.began, sizeof h->file.began, "%s", before);
 	else
 		snprintf(h->file.began, sizeof h->file.began, "%016" PRIx64, fresh);
@@ -115,7 +136,7 @@ static const char *http_address_to_save(const struct host *h)
 {
 	if (h->http)
 		return http_server_address(h->http);
-	return h->server->recover ? json_str(h->server->state, "http", "") : "";
+	return h->server->recover && h->server->state->http ? h->server->state->http : "";
 }
 
 static enum err_code verify_owner(void *ctx, struct err *e)
@@ -126,18 +147,20 @@ static enum err_code verify_owner(void *ctx, struct err *e)
 /* The text of state.json as the state is now. */
 static char *describe_state(const struct host *h)
 {
-	json_t *state = coord_save(h->coord);
+	struct state state;
+	json_t *document;
 	char *text;
 
+	coord_save(h->coord, &state);
 	/* Processes that were given these addresses look for the coordinator there. */
-	json_object_set_new(state, "listen", json_string(h->server->address));
-	json_object_set_new(state, "http", json_string(http_address_to_save(h)));
-	json_object_set_new(state, "began", json_string(h->file.began));
-	if (h->file.leaselog)
-		json_object_set_new(state, "lease_log",
-		    json_string(lease_log_name(h->file.leaselog)));
-	text = json_text(state);
-	json_decref(state);
+	state.listen = h->server->address;
+	state.http = http_address_to_save(h);
+	state.began = h->file.began;
+	state.lease_log = h->file.leaselog ? lease_log_name(h->file.leaselog) : NULL;
+	document = state_encode(&state);
+	state_release(&state);
+	text = json_text(document);
+	json_decref(document);
 	return text;
 }
 

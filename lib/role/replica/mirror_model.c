@@ -6,6 +6,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "format/safetensors.h"
+#include "msg/state.h"
 #include "replica/mirror_state.h"
 #include "rundir/readonly.h"
 #include "rundir/rundir.h"
@@ -18,7 +19,8 @@
 #define JSON_MAX (64u << 20)
 
 struct ended_run {
-	json_t *config, *state;
+	json_t *config, *document;
+	struct state state; /* decoded from the document */
 	struct layout layout;
 	struct safetensors *model;
 	char *name; /* path of the model file, for messages */
@@ -37,10 +39,9 @@ static enum err_code open_ended_run(const char *dir, struct ended_run *r, struct
 {
 	*r = (struct ended_run){ .name = rundir_path(dir, "model.safetensors") };
 	r->config = read_run_json(dir, "cluster.json", e);
-	r->state = r->config ? read_run_json(dir, "state.json", e) : NULL;
-	if (!r->state)
-		return e->code;
-	if (layout_from_json(json_object_get(r->state, "layout"), &r->layout, e))
+	r->document = r->config ? read_run_json(dir, "state.json", e) : NULL;
+	if (!r->document || state_decode(r->document, &r->state, e) ||
+	    layout_from_json(r->state.layout, &r->layout, e))
 		return e->code;
 	return safetensors_open(r->name, &r->model, e);
 }
@@ -48,7 +49,8 @@ static enum err_code open_ended_run(const char *dir, struct ended_run *r, struct
 static void close_ended_run(struct ended_run *r)
 {
 	json_decref(r->config);
-	json_decref(r->state);
+	state_release(&r->state);
+	json_decref(r->document);
 	layout_release(&r->layout);
 	safetensors_close(r->model);
 	free(r->name);
@@ -144,15 +146,14 @@ static enum err_code write_model_tables(const struct ended_run *r, struct ckpt *
 
 static json_t *make_model_head(const struct ended_run *r)
 {
-	const json_t *job = json_object_get(r->config, "job"),
-	             *facts = json_object_get(r->state, "facts");
+	const json_t *job = json_object_get(r->config, "job");
 
 	return json_pack("{s:I, s:I, s:o, s:s, s:O, s:s, s:s, s:[], s:{s:I, s:O*}}", "generation",
 	    (json_int_t)r->layout.generation, "epoch", (json_int_t)r->layout.epoch, "tables",
 	    layout_tables(&r->layout), "name", json_str(r->config, "name", ""), "config", r->config,
 	    "optimizer", json_str(job, "optimizer", "sgd"), "mode",
 	    json_str(r->config, "sync", SYNC_DEFAULT), "slots", "data", "examples",
-	    json_int(r->state, "examples", 0), "facts", facts);
+	    (json_int_t)r->state.examples, "facts", r->state.facts);
 }
 
 /* Make the checkpoint in the directory `checkpoints`.  The caller frees *path. */

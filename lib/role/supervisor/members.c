@@ -10,6 +10,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "msg/state.h"
 #include "core/num.h"
 #include "supervisor/remote.h"
 #include "supervisor/rendezvous.h"
@@ -88,10 +89,14 @@ static void add_resume_words(struct words *w, const struct supervisor *s)
 void members_read_began(const char *dir, char out[static SUPERVISOR_BEGAN])
 {
 	char *path = rundir_path(dir, "state.json");
-	json_t *state = json_parse_file(path, STATE_MAX, NULL);
+	json_t *document = json_parse_file(path, STATE_MAX, NULL);
+	struct state state;
 
-	snprintf(out, SUPERVISOR_BEGAN, "%s", json_str(state, "began", ""));
-	json_decref(state);
+	/* No file, or a damaged one, is like one that names no life. */
+	state_decode(document, &state, NULL);
+	snprintf(out, SUPERVISOR_BEGAN, "%s", state.began ? state.began : "");
+	state_release(&state);
+	json_decref(document);
 	free(path);
 }
 

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: ISC */
+#include "msg/state.h"
+
+#include <stdlib.h>
+
+#include "msg/fields.h"
+
+#define BEGIN(name)                       static const struct field fields_##name[] = {
+#define INT(member, least, most, missing) FIELDS_INT(member, least, most, missing, WRITE_VALUE),
+#define INT_IF(member, least, most, missing) \
+	FIELDS_INT(member, least, most, missing, WRITE_IF_SET),
+#define ID(member)                         FIELDS_OTHER(#member, FIELD_ID, NULL, WRITE_VALUE),
+#define ID_HEAD(member)                    FIELDS_OTHER(#member, FIELD_ID, NULL, WRITE_HEAD),
+#define FLAG(member)                       FIELDS_OTHER(#member, FIELD_FLAG, NULL, WRITE_VALUE),
+#define FLAG_IF(member)                    FIELDS_OTHER(#member, FIELD_FLAG, NULL, WRITE_IF_SET),
+#define TEXT(member)                       FIELDS_OTHER(#member, FIELD_TEXT, NULL, WRITE_VALUE),
+#define TEXT_AS(member, key)               FIELDS_OTHER(key, FIELD_TEXT, NULL, WRITE_VALUE),
+#define TEXT_IF(member)                    FIELDS_OTHER(#member, FIELD_TEXT, NULL, WRITE_IF_SET),
+#define DOC(member)                        FIELDS_OTHER(#member, FIELD_DOC, NULL, WRITE_VALUE),
+#define HELD(member)                       FIELDS_OTHER(#member, FIELD_HELD, NULL, WRITE_VALUE),
+#define INTS(member, least, most, longest) FIELDS_INTS(member, least, most, longest),
+#define LIST(member, name, longest)        FIELDS_LIST(#member, longest, fields_##name, WRITE_VALUE),
+#define LIST_IF(member, name, longest)     FIELDS_LIST(#member, longest, fields_##name, WRITE_IF_SET),
+#define OBJECT(member, name) \
+	FIELDS_OTHER(#member, FIELD_OBJECT, fields_##name, WRITE_VALUE),
+#define OBJECT_NULL(member, name) FIELDS_OTHER(#member, FIELD_OBJECT, fields_##name, WRITE_NULL),
+#define END(name) \
+	FIELDS_OTHER(NULL, FIELD_DOC, NULL, WRITE_VALUE) \
+	} \
+	;
+#include "msg/state.def"
+
+static enum err_code decode_document(const struct field *f, const char *what, const json_t *json, void *out,
+    struct err *e)
+{
+	struct err why = { 0 };
+
+	if (!fields_decode(f, json, out, &why))
+		return ERR_OK;
+	fields_release(f, out);
+	return err_set(e, ERR_FORMAT, "%s is not what a coordinator writes: %s", what, why.msg);
+}
+
+enum err_code state_decode(const json_t *json, struct state *out, struct err *e)
+{
+	enum err_code rc;
+
+	*out = (struct state){ 0 };
+	rc = decode_document(fields_state, "the state", json, out, e);
+	if (rc)
+		*out = (struct state){ 0 };
+	return rc;
+}
+
+json_t *state_encode(const struct state *s)
+{
+	return fields_encode(fields_state, s);
+}
+
+void state_release(struct state *s)
+{
+	fields_release(fields_state, s);
+	*s = (struct state){ 0 };
+}
+
+void state_free(struct state *s)
+{
+	if (s)
+		state_release(s);
+	free(s);
+}
+
+enum err_code state_head_decode(const json_t *json, struct state_head *out, struct err *e)
+{
+	enum err_code rc;
+
+	*out = (struct state_head){ 0 };
+	rc = decode_document(fields_state_head, "the manifest", json, out, e);
+	if (rc)
+		*out = (struct state_head){ 0 };
+	return rc;
+}
+
+json_t *state_head_encode(const struct state_head *s)
+{
+	return fields_encode(fields_state_head, s);
+}
+
+void state_head_release(struct state_head *s)
+{
+	fields_release(fields_state_head, s);
+	*s = (struct state_head){ 0 };
+}
+
+enum err_code state_seat_decode(const json_t *json, struct state_seat *out, struct err *e)
+{
+	return decode_document(fields_state_seat, "an address", json, out, e);
+}
+
+void state_tasks_free(struct state_tasks *t)
+{
+	if (t)
+		fields_release(fields_state_tasks, t);
+	free(t);
+}

@@ -34,7 +34,8 @@ static void test_members(void)
 	ok(s.nworkers == 2 && s.workers[0].called && s.workers[1].from == 3 &&
 	        s.workers[0].relay == -1 && !s.workers[0].ring,
 	    "members that are absent");
-	ok(s.workers[1].ring && s.workers[1].ring->seat && !strcmp(s.workers[1].ring->seat->tcp, "h:1"),
+	ok(s.workers[1].ring && s.workers[1].ring->seat &&
+	        !strcmp(s.workers[1].ring->seat->tcp, "h:1"),
 	    "an object in an object");
 	ok(s.nmembers == 1 && s.members[0].nslots == 2 && s.members[0].slots[0] == 1 &&
 	        s.tasks->nopen == 2 && s.tasks->nheld == 1 && s.tasks->open[1] == 5,
@@ -49,7 +50,8 @@ static void test_members(void)
 /* Keys that are written only with a value. */
 static void test_written(void)
 {
-	struct state s = { .v = 1, .cluster_id = "00",
+	struct state s = { .v = 1,
+		.cluster_id = "00",
 		.phase = "running",
 		.reason = "",
 		.evaluator = -1,

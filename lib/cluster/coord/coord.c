@@ -36,7 +36,7 @@ struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *i
 	c->evaluation.rank = -1;
 	c->layout.generation = 1;
 	coord_settings_begin(c);
-	c->reduces = strcmp(json_str(cfg->config, "via", ""), "allreduce") == 0;
+	c->reduces = strcmp(c->conf->via, "allreduce") == 0;
 	if (cfg->resume)
 		coord_resume_begin(c);
 	coord_progress(c, now);
@@ -57,7 +57,8 @@ void coord_free(struct coord *c)
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		json_decref(c->worker[i].stats);
 		json_decref(c->worker[i].about);
-		json_decref(c->worker[i].probe);
+		heartbeat_worker_release(&c->worker[i].figures);
+		heartbeat_probe_release(&c->worker[i].probe);
 		free(c->worker[i].unfit);
 		free(c->worker[i].coming);
 	}
@@ -76,8 +77,8 @@ void coord_free(struct coord *c)
 	coord_place_drop_weights(c);
 	layout_release(&c->layout);
 	tasks_free(c->data.tasks);
-	json_decref(c->evaluation.result);
-	json_decref(c->evaluation.last);
+	coord_report_release(&c->evaluation.result);
+	coord_report_release(&c->evaluation.last);
 	json_decref(c->data.facts);
 	coord_settings_release(c);
 	json_decref(c->keys.cut);

@@ -104,13 +104,39 @@ void coord_job_worker_done(struct coord *c, unsigned slot)
 	coord_changed(c);
 }
 
+void coord_report_release(struct coord_report *r)
+{
+	json_decref(r->json);
+	*r = (struct coord_report){ 0 };
+}
+
+bool coord_report_keep(struct coord_report *r, const json_t *msg)
+{
+	struct message m;
+
+	coord_report_release(r);
+	if (!msg)
+		return true;
+	r->json = json_deep_copy(msg);
+	if (message_decode(r->json, ROLE_WORKER, &m, NULL))
+		return false;
+	if (m.kind == MESSAGE_eval) {
+		r->step = m.eval.step;
+		r->eval = m.eval.eval;
+	} else if (m.kind == MESSAGE_result) {
+		r->step = m.result.step;
+		r->eval = m.result.eval;
+		r->digest = m.result.digest;
+	}
+	return m.kind == MESSAGE_eval || m.kind == MESSAGE_result;
+}
+
 void coord_job_result(struct coord *c, unsigned slot, const json_t *msg, int64_t now)
 {
 	if (c->phase != COORD_FINISHING || (int)slot != c->evaluation.rank ||
 	    json_dumpb(msg, NULL, 0, 0) > FIGURES_MAX)
 		return;
-	json_decref(c->evaluation.result);
-	c->evaluation.result = json_deep_copy(msg);
+	coord_report_keep(&c->evaluation.result, msg);
 	coord_enter(c, COORD_DONE, now);
 }
 
@@ -190,7 +216,9 @@ json_t *coord_result(const struct coord *c, int64_t now)
 {
 	struct totals t = { 0 };
 	int64_t end = c->ended_at ? c->ended_at : now;
-	json_t *r = json_event("result"), *eval;
+	const struct coord_report *result = &c->evaluation.result;
+	const json_t *eval = result->json ? result->eval : c->evaluation.last.eval;
+	json_t *r = json_event("result");
 
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		const struct coord_member_worker *w = &c->worker[i];
@@ -207,13 +235,9 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	    json_of_num(c->running_at ? (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
 	json_object_set_new(r, "train_loss",
 	    t.weight > 0 ? json_of_num(t.loss / t.weight) : json_null());
-	eval = json_object_get(c->evaluation.result ? c->evaluation.result : c->evaluation.last,
-	    "eval");
-	json_object_set(r, "eval", eval ? eval : json_null());
+	json_object_set(r, "eval", eval ? (json_t *)(uintptr_t)eval : json_null());
 	json_object_set_new(r, "model_digest",
-	    c->evaluation.result && json_object_get(c->evaluation.result, "digest")
-	        ? json_incref(json_object_get(c->evaluation.result, "digest"))
-	        : json_null());
+	    result->digest && *result->digest ? json_string(result->digest) : json_null());
 	json_object_set_new(r, "pushed_bytes", json_integer((json_int_t)t.pushed));
 	json_object_set_new(r, "pulled_bytes", json_integer((json_int_t)t.pulled));
 	if (c->settings.nkept)

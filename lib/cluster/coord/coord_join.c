@@ -141,7 +141,7 @@ bool coord_is_server(const struct coord *c, unsigned index, const char *key, uin
 
 enum err_code coord_table_fits_job(const struct coord *c, const struct table *shape, struct err *e)
 {
-	if (shape->sparse && aggregate_setting_compares(json_str(c->cfg.config, "robust", "none")))
+	if (shape->sparse && aggregate_setting_compares(c->conf->robust))
 		return err_set(e, ERR_CONFIG,
 		    "robust: table \"%s\" is sparse: who pushes nothing to a row would outvote who does; "
 		    "must be none",
@@ -163,8 +163,7 @@ static enum err_code add_job_tables(struct coord *c, const json_t *tables, struc
 			return rc;
 		rc = coord_table_fits_job(c, &shape, e);
 		if (!rc && shape.sparse)
-			rc = row_policy_parse(json_str(c->cfg.config, "sparse", "none"),
-			    &shape.policy, e);
+			rc = row_policy_parse(c->conf->sparse, &shape.policy, e);
 		if (rc)
 			return rc;
 		if (c->placed && c->cfg.has_job && !layout_find(&c->layout, shape.name))
@@ -286,10 +285,10 @@ json_t *coord_join_worker(struct coord *c, struct coord_self *self,
 	free(w->unfit);
 	free(w->coming);
 	w->unfit = w->coming = NULL;
-	json_decref(w->probe);
+	heartbeat_probe_release(&w->probe);
 	/* The figures of the rank's previous process do not apply to this one. */
 	json_decref(w->stats);
-	w->probe = w->stats = NULL;
+	w->stats = NULL;
 	heartbeat_worker_decode(NULL, &w->figures);
 	w->epoch = 0;
 	snprintf(w->name, sizeof w->name, "worker-%d", slot);

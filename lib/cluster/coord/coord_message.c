@@ -45,7 +45,6 @@ static void apply_heartbeat(struct coord *c, const struct coord_self *self,
 	} else if (self->kind == COORD_WORKER &&
 	    c->worker[self->index].incarnation == self->incarnation) {
 		note_worker_heard(c, self->index, now);
-		coord_probe_heard(&c->worker[self->index], beat->stats);
 		stats = &c->worker[self->index].stats;
 		about = &c->worker[self->index].about;
 	} else {
@@ -58,8 +57,10 @@ static void apply_heartbeat(struct coord *c, const struct coord_self *self,
 	coord_keep(about, beat->about);
 	if (!coord_keep(stats, beat->stats))
 		return;
-	if (self->kind == COORD_WORKER)
+	if (self->kind == COORD_WORKER) {
 		heartbeat_worker_decode(*stats, &c->worker[self->index].figures);
+		coord_probe_heard(&c->worker[self->index]);
+	}
 	coord_settings_check_applied(c);
 	if (self->kind == COORD_SERVER) {
 		heartbeat_server_decode(*stats, &c->server[self->index].figures);
@@ -70,13 +71,20 @@ static void apply_heartbeat(struct coord *c, const struct coord_self *self,
 /* Keep the figures of a worker's last message. */
 static void store_final_stats(struct coord_member_worker *w, const json_t *msg)
 {
-	if (!json_object_get(msg, "steps") || json_dumpb(msg, NULL, 0, 0) > FIGURES_MAX)
+	struct heartbeat_worker figures = { 0 };
+
+	heartbeat_worker_decode(msg, &figures);
+	if (!figures.has_steps || json_dumpb(msg, NULL, 0, 0) > FIGURES_MAX) {
+		heartbeat_worker_release(&figures);
 		return;
+	}
 	json_decref(w->stats);
 	w->stats = json_deep_copy(msg);
 	json_object_del(w->stats, "op");
-	json_object_set(w->stats, "step", json_object_get(msg, "steps"));
-	heartbeat_worker_decode(w->stats, &w->figures);
+	json_object_set_new(w->stats, "step", json_integer(figures.steps));
+	heartbeat_worker_release(&w->figures);
+	w->figures = figures;
+	w->figures.step = figures.steps;
 }
 
 static json_t *handle_server_message(struct coord *c, struct coord_self *self,
@@ -130,6 +138,7 @@ static void store_evaluation(struct coord *c, const struct message *m, struct er
 	char text[200] = "";
 	const char *key;
 	json_t *v;
+	double loss = 0;
 	size_t n = 0;
 
 	if (json_dumpb(m->json, NULL, 0, 0) > FIGURES_MAX) {
@@ -137,17 +146,18 @@ static void store_evaluation(struct coord *c, const struct message *m, struct er
 		    FIGURES_MAX);
 		return;
 	}
-	json_object_foreach((json_t *)(uintptr_t)eval, key, v)
+	json_object_foreach((json_t *)(uintptr_t)eval, key, v) {
+		if (strcmp(key, "loss") == 0)
+			loss = json_number_value(v);
 		if (json_is_integer(v) && n < sizeof text - 60)
 			n += (size_t)snprintf(text + n, sizeof text - n, " %.20s %lld", key,
 			    (long long)json_integer_value(v));
 		else if (json_is_real(v) && strcmp(key, "loss") != 0 && n < sizeof text - 60)
 			n += (size_t)snprintf(text + n, sizeof text - n, " %.20s %.4f", key,
 			    json_real_value(v));
-	json_decref(c->evaluation.last);
-	c->evaluation.last = json_deep_copy(m->json);
-	coord_event(c, "eval", "step %lld: loss %.6g%s", (long long)m->eval.step,
-	    json_num(eval, "loss", 0), text);
+	}
+	coord_report_keep(&c->evaluation.last, m->json);
+	coord_event(c, "eval", "step %lld: loss %.6g%s", (long long)m->eval.step, loss, text);
 }
 
 static void worker_leaves(struct coord *c, unsigned rank)

@@ -104,7 +104,7 @@ static void weigh_partitions(struct coord *c)
 	}
 	for (unsigned i = 0; i < c->nservers; i++)
 		if (c->server[i].live)
-			read_push_rates(c, i, json_object_get(c->server[i].stats, "heat"), rate);
+			read_push_rates(c, i, c->server[i].figures.heat, rate);
 	c->balance.weight = place_weights(&c->layout, rate);
 	c->balance.nweight = n;
 	for (size_t i = 0; i < n; i++)

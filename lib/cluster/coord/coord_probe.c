@@ -43,18 +43,23 @@ void coord_probe_to_view(const struct coord *c, json_t *view)
 	json_object_set_new(view, "probe_servers", json_integer(servers_per_worker(c)));
 }
 
-void coord_probe_heard(struct coord_member_worker *w, const json_t *stats)
+void coord_probe_heard(struct coord_member_worker *w)
 {
-	json_t *found = json_object_get(stats, "probe");
+	struct heartbeat_probe found = { 0 };
 
-	if (!found)
+	if (!w->figures.probe)
 		return;
+	heartbeat_probe_decode(w->figures.probe, &found);
 	/* Ignore a list that is longer than any worker was asked for. */
-	if (json_array_size(json_object_get(found, "servers")) <= EACH_MAX) {
-		json_decref(w->probe);
-		w->probe = json_incref(found);
+	if (json_array_size(found.servers) <= EACH_MAX) {
+		heartbeat_probe_release(&w->probe);
+		w->probe = found;
+	} else {
+		heartbeat_probe_release(&found);
 	}
-	json_object_del((json_t *)(uintptr_t)stats, "probe");
+	json_decref(w->figures.probe);
+	w->figures.probe = NULL;
+	json_object_del(w->stats, "probe");
 }
 
 json_t *coord_probes(const struct coord *c, int64_t now)
@@ -67,13 +72,13 @@ json_t *coord_probes(const struct coord *c, int64_t now)
 	                    : json_null());
 	for (unsigned i = 0; c->probe.number && i < c->nworkers; i++) {
 		const struct coord_member_worker *w = &c->worker[i];
-		bool done = json_int(w->probe, "number", 0) == c->probe.number;
+		bool done = w->probe.number == c->probe.number;
 
 		if ((w->state != WORKER_ACTIVE && w->state != WORKER_JOINING) || w->lost_at)
 			continue;
 		json_array_append_new(list,
 		    json_pack("{s:o, s:b, s:O}", "id", json_sprintf("worker-%u", i), "done", done,
-		        "servers", done ? json_object_get(w->probe, "servers") : json_null()));
+		        "servers", done ? w->probe.servers : NULL));
 	}
 	json_object_set_new(o, "workers", list);
 	return o;

@@ -145,14 +145,13 @@ bool coord_relay_rejoin(struct coord *c, struct coord_self *self, int64_t now)
 
 static enum err_code check_relay_join(const struct coord *c, const char *zone, struct err *e)
 {
-	const char *why = !c->cfg.has_job ? "the cluster has a job"
-	    : !c->cfg.lockstep            ? "sync is bsp"
-	    : c->cfg.deterministic        ? "the job is not deterministic"
-	    : c->reduces                  ? "via is servers"
-	    : aggregate_setting_compares(json_str(c->cfg.config, "robust", "none"))
-	    ? "robust is none"
-	    : json_int(c->cfg.config, "backup", 0) ? "there are no backup workers"
-	                                           : NULL;
+	const char *why = !c->cfg.has_job                 ? "the cluster has a job"
+	    : !c->cfg.lockstep                            ? "sync is bsp"
+	    : c->cfg.deterministic                        ? "the job is not deterministic"
+	    : c->reduces                                  ? "via is servers"
+	    : aggregate_setting_compares(c->conf->robust) ? "robust is none"
+	    : c->conf->backup                             ? "there are no backup workers"
+	                                                  : NULL;
 
 	if (why)
 		return err_set(e, ERR_CONFIG,

@@ -1,31 +1,51 @@
 /* SPDX-License-Identifier: ISC */
 #include "coord/coord_state.h"
 
+#include <stddef.h>
+
 #include "core/json.h"
 
 /* One row with the figures of all processes added up, from their last heartbeats. */
 
-static const char *const worker_sum[] = {
-	"data_seconds",
-	"pull_seconds",
-	"compute_seconds",
-	"encode_seconds",
-	"push_seconds",
-	"wait_seconds",
+/* Figures that are added up: their keys, and where they lie in the struct. */
+static const struct {
+	const char *key;
+	size_t value, has;
+} worker_sum[] = {
+#define SUM(member) \
+	{ \
+#member, offsetof(struct heartbeat_worker, member), \
+		    offsetof(struct heartbeat_worker, has_##member) \
+	}
+	SUM(data_seconds),
+	SUM(pull_seconds),
+	SUM(compute_seconds),
+	SUM(encode_seconds),
+	SUM(push_seconds),
+	SUM(wait_seconds),
+#undef SUM
 };
-static const char *const server_sum[] = {
-	"pushes_applied",
-	"pushes_merged",
-	"pushes_duplicate",
-	"pushes_late",
-	"pushes_refused",
-	"pushes_split",
-	"pulls",
-	"received_bytes",
-	"sent_bytes",
-	"parameters",
-	"parameter_bytes",
-	"auth_failures",
+static const struct {
+	const char *key;
+	size_t value;
+} server_sum[] = {
+#define SUM(member) \
+	{ \
+#member, offsetof(struct heartbeat_server, member) \
+	}
+	SUM(pushes_applied),
+	SUM(pushes_merged),
+	SUM(pushes_duplicate),
+	SUM(pushes_late),
+	SUM(pushes_refused),
+	SUM(pushes_split),
+	SUM(pulls),
+	SUM(received_bytes),
+	SUM(sent_bytes),
+	SUM(parameters),
+	SUM(parameter_bytes),
+	SUM(auth_failures),
+#undef SUM
 };
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -36,62 +56,62 @@ static void sum_worker_figures(const struct coord *c, json_t *row)
 	unsigned norms = 0;
 
 	for (unsigned i = 0; i < c->nworkers; i++) {
-		const json_t *stats = c->worker[i].stats,
-		             *v = json_object_get(stats, "gradient_norm");
+		const struct heartbeat_worker *f = &c->worker[i].figures;
 
-		for (size_t k = 0; stats && k < COUNT(worker_sum); k++) {
-			sum[k] += json_num(stats, worker_sum[k], 0);
-			told[k] |= json_object_get(stats, worker_sum[k]) != NULL;
+		for (size_t k = 0; k < COUNT(worker_sum); k++) {
+			sum[k] += *(const double *)((const char *)f + worker_sum[k].value);
+			told[k] |= *(const bool *)((const char *)f + worker_sum[k].has);
 		}
-		norm += json_is_number(v) ? json_number_value(v) : 0;
-		norms += json_is_number(v);
+		norm += f->gradient_norm;
+		norms += f->has_gradient_norm;
 	}
 	for (size_t k = 0; k < COUNT(worker_sum); k++)
 		if (told[k])
-			json_object_set_new(row, worker_sum[k], json_of_num(sum[k]));
+			json_object_set_new(row, worker_sum[k].key, json_of_num(sum[k]));
 	json_object_set_new(row, "gradient_norm", norms ? json_of_num(norm / norms) : json_null());
 }
 
-/* Add histogram h to sum, and return the sum. All servers of one version use the same buckets. */
-static json_t *add_histograms(json_t *sum, const json_t *h)
+/* Add a histogram to sum. All servers of one version use the same buckets. */
+static void add_histogram(struct heartbeat_hist *sum, const struct heartbeat_hist *h)
 {
-	const json_t *counts = json_object_get(h, "counts"), *have = json_object_get(sum, "counts");
-	size_t n = json_array_size(counts);
+	if (!sum->n) {
+		*sum = *h;
+		return;
+	}
+	for (size_t i = 0; i < h->n && i < sum->n; i++)
+		sum->count[i] += h->count[i];
+	sum->sum += h->sum;
+}
 
-	if (!n)
-		return sum;
-	if (!sum)
-		return json_deep_copy(h);
-	for (size_t i = 0; i < n && i < json_array_size(have); i++)
-		json_integer_set(json_array_get(have, i),
-		    json_integer_value(json_array_get(have, i)) +
-		        json_integer_value(json_array_get(counts, i)));
-	json_object_set_new(sum, "sum",
-	    json_of_num(json_num(sum, "sum", 0) + json_num(h, "sum", 0)));
-	return sum;
+/* h->n is not 0. */
+static json_t *histogram_to_json(const struct heartbeat_hist *h)
+{
+	json_t *counts = json_array();
+
+	for (size_t i = 0; i < h->n; i++)
+		json_array_append_new(counts, json_integer(h->count[i]));
+	return json_pack("{s:O*, s:o, s:o}", "le", h->le, "counts", counts, "sum",
+	    json_of_num(h->sum));
 }
 
 static void sum_server_figures(const struct coord *c, json_t *row)
 {
-	json_int_t sum[COUNT(server_sum)] = { 0 }, n;
-	json_t *staleness = NULL;
-	const json_t *counts;
+	struct heartbeat_hist staleness = { 0 };
+	int64_t sum[COUNT(server_sum)] = { 0 }, n;
 
 	for (unsigned i = 0; i < c->nservers; i++) {
-		const json_t *stats = c->server[i].stats;
+		const struct heartbeat_server *f = &c->server[i].figures;
 
-		for (size_t k = 0; stats && k < COUNT(server_sum); k++)
-			sum[k] += json_int(stats, server_sum[k], 0);
-		staleness = add_histograms(staleness, json_object_get(stats, "staleness"));
+		for (size_t k = 0; k < COUNT(server_sum); k++)
+			sum[k] += *(const int64_t *)((const char *)f + server_sum[k].value);
+		add_histogram(&staleness, &f->staleness);
 	}
 	for (size_t k = 0; k < COUNT(server_sum); k++)
-		json_object_set_new(row, server_sum[k], json_integer(sum[k]));
-	counts = json_object_get(staleness, "counts");
-	n = json_integer_value(json_array_get(counts, json_array_size(counts) - 1));
-	json_object_set_new(row, "staleness_mean",
-	    json_of_num(n ? json_num(staleness, "sum", 0) / (double)n : 0));
-	if (staleness)
-		json_object_set_new(row, "staleness", staleness);
+		json_object_set_new(row, server_sum[k].key, json_integer(sum[k]));
+	n = staleness.n ? staleness.count[staleness.n - 1] : 0;
+	json_object_set_new(row, "staleness_mean", json_of_num(n ? staleness.sum / (double)n : 0));
+	if (staleness.n)
+		json_object_set_new(row, "staleness", histogram_to_json(&staleness));
 }
 
 json_t *coord_row(const struct coord *c, int64_t now)

@@ -116,8 +116,8 @@ void coord_save(const struct coord *c, struct state *out)
 		.tasks = c->data.tasks ? tasks_save(c->data.tasks) : NULL,
 		.lease_changes = (int64_t)c->data.leases,
 		.leased_from = (int64_t)c->data.leased_from,
-		.last_eval = c->evaluation.last,
-		.result = c->evaluation.result,
+		.last_eval = c->evaluation.last.json,
+		.result = c->evaluation.result.json,
 		.paused_by = c->pause.on ? c->pause.by : NULL,
 		.pauses = c->pause.number,
 		.restore = c->cfg.resume_path };
@@ -213,7 +213,9 @@ static bool load_members(struct coord *c, const struct state *state, int64_t now
 		if (!load_worker(&c->worker[i], i, &state->workers[i], now))
 			return false;
 	return coord_relays_load(c, state, now + GRACE) && load_changes(c, state) &&
-	    coord_members_load(c, state);
+	    coord_members_load(c, state) &&
+	    coord_report_keep(&c->evaluation.last, state->last_eval) &&
+	    coord_report_keep(&c->evaluation.result, state->result);
 }
 
 static int phase_of(const struct state *state)
@@ -260,8 +262,6 @@ static void load_job(struct coord *c, const struct state *state, int64_t now)
 	c->evaluation.rank = (int)state->evaluator;
 	c->running_at = clamp_to_now(state->running_at, now);
 	c->ended_at = clamp_to_now(state->ended_at, now);
-	c->evaluation.last = hold(state->last_eval);
-	c->evaluation.result = hold(state->result);
 	json_decref(c->data.facts);
 	c->data.facts = hold(state->facts);
 	if (!c->cfg.has_job || !c->data.examples)

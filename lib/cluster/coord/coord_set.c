@@ -17,12 +17,28 @@ static void setting_free(struct setting *s)
 		return;
 	json_decref(s->set);
 	json_decref(s->config);
+	conf_release(&s->conf);
 	free(s);
+}
+
+/* Decode a configuration, instead of the one that *conf has. False: it is none that the owner has
+ * validated; *conf has the defaults. */
+static bool decode_config(const json_t *config, struct conf *conf)
+{
+	struct err e = { 0 };
+
+	conf_release(conf);
+	if (!conf_from_json(config, conf, &e))
+		return true;
+	conf_init(conf);
+	return false;
 }
 
 void coord_settings_begin(struct coord *c)
 {
 	c->settings.base = json_incref(c->cfg.config);
+	decode_config(c->settings.base, &c->settings.base_conf);
+	c->conf = &c->settings.base_conf;
 }
 
 void coord_settings_release(struct coord *c)
@@ -32,6 +48,7 @@ void coord_settings_release(struct coord *c)
 	setting_free(c->settings.requested);
 	free(c->table_request);
 	json_decref(c->settings.base);
+	conf_release(&c->settings.base_conf);
 	json_decref(c->settings.planned);
 	json_decref(c->settings.past);
 }
@@ -52,34 +69,42 @@ static void record_past_setting(struct coord *c, const struct setting *s, json_t
 
 /* The end of the job is no live setting: it comes from the configuration that the job begins
  * with. */
-static void apply_job_end(struct coord *c, const json_t *config)
+static void apply_job_end(struct coord *c, const struct conf *conf)
 {
-	const json_t *job = json_object_get(config, "job");
-
-	c->cfg.epochs = (uint64_t)json_int(job, "epochs", (json_int_t)c->cfg.epochs);
-	c->cfg.steps = (uint64_t)json_int(job, "steps", (json_int_t)c->cfg.steps);
+	if (conf_given(conf, conf_key_find("job.epochs", NULL)))
+		c->cfg.epochs = (uint64_t)conf->job.epochs;
+	if (conf_given(conf, conf_key_find("job.steps", NULL)))
+		c->cfg.steps = (uint64_t)conf->job.steps;
 }
 
-/* Make s the present settings: the configuration and the values derived from it. */
-static void apply_setting(struct coord *c, const struct setting *s)
+/* Go by a configuration and by the values derived from it. */
+static void apply_config(struct coord *c, json_t *config, const struct conf *conf,
+    const struct coord_setting *now)
 {
-	c->cfg.config = s->config;
-	c->cfg.batch = s->now.batch;
-	c->cfg.lockstep = s->now.lockstep;
-	apply_job_end(c, s->config);
+	c->cfg.config = config;
+	c->conf = conf;
+	c->cfg.batch = now->batch;
+	c->cfg.lockstep = now->lockstep;
+	apply_job_end(c, conf);
 	c->settings.unwaited |= c->cfg.on_worker_loss == COORD_WAIT &&
-	    s->now.on_worker_loss != COORD_WAIT;
-	c->cfg.on_worker_loss = s->now.on_worker_loss;
-	c->cfg.loss_wait = s->now.loss_wait;
+	    now->on_worker_loss != COORD_WAIT;
+	c->cfg.on_worker_loss = now->on_worker_loss;
+	c->cfg.loss_wait = now->loss_wait;
 }
 
-static void append_setting(struct coord *c, struct setting *s)
+/* Make s the present settings. False: its configuration is none. */
+static bool append_setting(struct coord *c, struct setting *s)
 {
+	bool sound = decode_config(s->config, &s->conf);
+
 	if (c->settings.nkept == SETTINGS_KEPT) {
 		struct setting *first = c->settings.kept[0];
 
 		json_decref(c->settings.base);
 		c->settings.base = json_incref(first->config);
+		conf_release(&c->settings.base_conf);
+		c->settings.base_conf = first->conf;
+		first->conf = (struct conf){ 0 };
 		c->settings.base_number = first->number;
 		record_past_setting(c, first, json_integer((json_int_t)first->step));
 		setting_free(first);
@@ -87,7 +112,8 @@ static void append_setting(struct coord *c, struct setting *s)
 		    --c->settings.nkept * sizeof *c->settings.kept);
 	}
 	c->settings.kept[c->settings.nkept++] = s;
-	apply_setting(c, s);
+	apply_config(c, s->config, &s->conf, &s->now);
+	return sound;
 }
 
 static struct setting *setting_new(const struct coord_setting *from)
@@ -107,23 +133,20 @@ static struct setting *setting_new(const struct coord_setting *from)
 
 static void apply_setting_at_once(struct coord *c, const struct coord_setting *from)
 {
-	struct setting *s = setting_new(from);
+	struct setting *s = setting_new(from),
+	               *last = c->settings.nkept ? c->settings.kept[c->settings.nkept - 1] : NULL;
+	json_t **config = last ? &last->config : &c->settings.base;
+	struct conf *conf = last ? &last->conf : &c->settings.base_conf;
 
 	record_past_setting(c, s, json_null());
 	/* The newest decided settings get these keys, too, so that later changes are based on
 	 * them. */
-	if (!c->settings.nkept) {
-		json_decref(c->settings.base);
-		c->settings.base = json_incref(s->config);
-		apply_setting(c, s);
-	} else {
-		json_decref(c->settings.kept[c->settings.nkept - 1]->config);
-		c->settings.kept[c->settings.nkept - 1]->config = json_incref(s->config);
-		c->settings.kept[c->settings.nkept - 1]->now = s->now;
-		apply_setting(c, c->settings.kept[c->settings.nkept - 1]);
-	}
-	c->cfg.config = c->settings.nkept ? c->settings.kept[c->settings.nkept - 1]->config
-	                                  : c->settings.base;
+	json_decref(*config);
+	*config = json_incref(s->config);
+	decode_config(*config, conf);
+	if (last)
+		last->now = s->now;
+	apply_config(c, *config, conf, &s->now);
 	coord_event(c, "set", "%s, by %s, at once", s->what, s->who);
 	setting_free(s);
 	coord_changed(c);
@@ -420,30 +443,42 @@ json_t *coord_settings(const struct coord *c)
 	return list;
 }
 
-static const json_t *config_at_step(const struct coord *c, uint64_t step)
+/* The settings in force at a step; NULL: those before the first kept ones. */
+static const struct setting *find_setting(const struct coord *c, uint64_t step)
 {
-	const json_t *config = c->settings.base;
+	const struct setting *s = NULL;
 
 	for (unsigned i = 0; i < c->settings.nkept; i++)
 		if (c->settings.kept[i]->step <= step)
-			config = c->settings.kept[i]->config;
-	return config;
+			s = c->settings.kept[i];
+	return s;
+}
+
+/* Without lockstep each worker counts its own steps: the newest settings hold. */
+static uint64_t settings_step(const struct coord *c, uint64_t step)
+{
+	return c->cfg.lockstep ? step : UINT64_MAX;
 }
 
 const json_t *coord_settings_at(const struct coord *c, uint64_t step)
 {
-	/* Without lockstep each worker counts its own steps: the newest settings hold. */
-	return config_at_step(c, c->cfg.lockstep ? step : UINT64_MAX);
+	const struct setting *s = find_setting(c, settings_step(c, step));
+
+	return s ? s->config : c->settings.base;
+}
+
+const struct conf *coord_conf_at(const struct coord *c, uint64_t step)
+{
+	const struct setting *s = find_setting(c, settings_step(c, step));
+
+	return s ? &s->conf : &c->settings.base_conf;
 }
 
 struct sync_mode coord_mode_at(const struct coord *c, uint64_t step)
 {
-	struct sync_mode mode;
+	const struct setting *s = find_setting(c, step);
 
-	/* The configuration was validated; one that was not is treated as the default. */
-	if (sync_parse(json_str(config_at_step(c, step), "sync", SYNC_DEFAULT), &mode, NULL))
-		sync_parse(SYNC_DEFAULT, &mode, NULL);
-	return mode;
+	return s ? s->conf.sync : c->settings.base_conf.sync;
 }
 
 static struct state_setting save_setting(const struct setting *s)
@@ -515,7 +550,9 @@ bool coord_settings_load(struct coord *c, const struct state *state)
 		json_decref(c->settings.base);
 		c->settings.base = json_deep_copy(state->settings_config);
 		c->cfg.config = c->settings.base;
-		apply_job_end(c, c->settings.base);
+		if (!decode_config(c->settings.base, &c->settings.base_conf))
+			return false;
+		apply_job_end(c, &c->settings.base_conf);
 	}
 	c->settings.base_number = state->settings_base;
 	c->settings.newest = state->settings_made;
@@ -523,9 +560,8 @@ bool coord_settings_load(struct coord *c, const struct state *state)
 	c->settings.planned = json_deep_copy(state->planned);
 	for (uint64_t i = 0; i < state->nsettings; i++) {
 		s = load_setting(&state->settings[i]);
-		if (!s)
+		if (!s || !append_setting(c, s))
 			return false;
-		append_setting(c, s);
 	}
 	c->settings.past = json_deep_copy(state->settings_past);
 	if (now) {

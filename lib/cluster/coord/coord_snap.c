@@ -216,19 +216,20 @@ static struct state_deal *snap_deal_position(const struct coord *c)
 
 json_t *coord_snap_head(const struct coord *c)
 {
-	const json_t *config = coord_settings_at(c, c->snap.step),
-	             *job = json_object_get(config, "job");
+	const struct conf *conf = coord_conf_at(c, c->snap.step);
+	char mode[32];
+	json_t *json;
 	struct state_head head = { .generation = c->layout.generation,
 		.epoch = c->layout.epoch,
 		.tables = layout_tables(&c->layout),
 		.name = c->cfg.name,
-		.config = config,
-		.optimizer = json_str(job, "optimizer", "sgd"),
-		.mode = json_str(config, "sync", SYNC_DEFAULT),
+		.config = coord_settings_at(c, c->snap.step),
+		.optimizer = conf->job.optimizer,
+		.mode = mode,
 		.data = mem_alloc(sizeof *head.data),
-		.eval = json_object_get(c->evaluation.last, "eval") };
-	json_t *json;
+		.eval = c->evaluation.last.eval };
 
+	sync_format(&conf->sync, mode);
 	describe_ranks(c, &head);
 	*head.data = (struct state_data){ .examples = (int64_t)c->data.examples,
 		.deal = snap_deal_position(c),

@@ -66,6 +66,7 @@
  * For settings, coord_settings_check_applied notices when every worker reports that it has applied them. */
 #include "coord/coord.h"
 #include "coord/tasks.h"
+#include "conf/conf.h"
 #include "layout/deal.h"
 #include "layout/layout.h"
 #include "msg/heartbeat.h"
@@ -162,7 +163,7 @@ struct coord_member_worker {
 	struct heartbeat_worker figures; /* `stats` decoded */
 	/* About the process and its host, from its last heartbeat */
 	json_t *about;
-	json_t *probe; /* results of its last link measurement (coord_probe.c) */
+	struct heartbeat_probe probe; /* results of its last link measurement (coord_probe.c) */
 	/* Why the last process meant for this rank could not join; or NULL */
 	char *unfit;
 	/* Host of a process that is about to join this rank; or NULL */
@@ -212,6 +213,7 @@ struct setting {
 	uint64_t step; /* the step from which on they hold */
 	int64_t number;
 	json_t *set, *config;     /* the changed keys; the whole configuration afterwards */
+	struct conf conf;         /* `config` decoded; of requested ones not yet */
 	struct coord_setting now; /* its typed values */
 	char what[600], who[64];
 };
@@ -234,6 +236,7 @@ struct snap {
 /* The settings in force and requested (coord_set.c). */
 struct coord_settings {
 	json_t *base; /* the configuration before kept[0] */
+	struct conf base_conf;
 	int64_t base_number;
 	struct setting *kept[SETTINGS_KEPT];
 	unsigned nkept;
@@ -290,10 +293,18 @@ struct coord_votes {
 	uint64_t next, decided; /* numbers of proposals */
 };
 
+/* A message "eval" or "result", decoded. */
+struct coord_report {
+	json_t *json; /* the message, which has the texts and documents; NULL: there is none */
+	int64_t step;
+	const json_t *eval; /* or NULL */
+	const char *digest;
+};
+
 /* The last reports of the worker that evaluates the model. */
 struct coord_evaluation {
 	int rank; /* of the evaluator; -1: none yet */
-	json_t *result, *last;
+	struct coord_report result, last;
 };
 
 /* Which workers train which step: the entries of coord_change.c, and where the job began. */
@@ -325,6 +336,7 @@ struct coord_probe {
 
 struct coord {
 	struct coord_config cfg;
+	const struct conf *conf; /* cfg.config decoded; in `settings` */
 	struct coord_io io;
 	enum coord_phase phase;
 	char reason[600];
@@ -501,6 +513,10 @@ void coord_why_text(const struct coord *c, unsigned asker, uint64_t step, int64_
     size_t n);
 /* Handle "done": the worker has finished its work. */
 void coord_job_worker_done(struct coord *c, unsigned slot);
+/* Keep a report of the evaluator, instead of an older one; NULL: none. False: it is no message "eval"
+ * or "result". Release it. */
+bool coord_report_keep(struct coord_report *r, const json_t *msg);
+void coord_report_release(struct coord_report *r);
 /* Handle "result": ignored unless it comes from the evaluator in the phase finishing. */
 void coord_job_result(struct coord *c, unsigned slot, const json_t *msg, int64_t now);
 /* Start leasing the data, if this job does. saved: the state of the leases to go on from, or
@@ -523,8 +539,9 @@ uint64_t coord_setting_earliest_step(const struct coord *c);
 const json_t *coord_setting_proposed(const struct coord *c);
 void coord_setting_refused(struct coord *c, unsigned server, const char *why);
 void coord_setting_decided(struct coord *c, uint64_t step);
-/* The configuration in force at a step (borrowed). */
+/* The configuration in force at a step (borrowed), and decoded. */
 const json_t *coord_settings_at(const struct coord *c, uint64_t step);
+const struct conf *coord_conf_at(const struct coord *c, uint64_t step);
 /* The synchronization mode in force at a step. Unlike coord_settings_at, a mode decided for a later
  * step does not change the answer. */
 struct sync_mode coord_mode_at(const struct coord *c, uint64_t step);
@@ -583,8 +600,8 @@ bool coord_relays_load(struct coord *c, const struct state *state, int64_t seen)
 void coord_coming_gone(struct coord *c, uint64_t incarnation);
 
 /* coord_probe.c */
-/* Move the results of a link measurement from a heartbeat's figures into w->probe. */
-void coord_probe_heard(struct coord_member_worker *w, const json_t *stats);
+/* Move the results of a link measurement from a worker's new figures into w->probe. */
+void coord_probe_heard(struct coord_member_worker *w);
 /* Add the number of the current measurement, if any, to the view. */
 void coord_probe_to_view(const struct coord *c, json_t *view);
 

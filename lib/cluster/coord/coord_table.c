@@ -52,7 +52,7 @@ static enum err_code apply_table_change(const struct coord *c, struct layout *l,
 static bool lay_out_trial(const struct coord *c, struct layout *out, uint32_t *first)
 {
 	json_t *now = layout_to_json(&c->layout);
-	struct layout l, one = { .ntables = 1 };
+	struct layout l;
 	const struct table *t = NULL;
 
 	if (!layout_from_json(now, &l, NULL)) {
@@ -62,12 +62,13 @@ static bool lay_out_trial(const struct coord *c, struct layout *out, uint32_t *f
 			t = layout_find(&l, c->table_request->shape.name);
 		}
 		if (t) {
+			/* In a layout of its own the table has the number 0. */
+			struct table first_table = *t;
+			struct layout one = { .ntables = 1, .table = &first_table };
 			json_t *j;
 
-			one.table = (struct table *)(uintptr_t)t;
+			first_table.id = 0;
 			j = layout_to_json(&one);
-			json_object_set_new(json_array_get(json_object_get(j, "tables"), 0), "id",
-			    json_integer(0));
 			t = layout_from_json(j, out, NULL) ? NULL : t;
 			json_decref(j);
 		}
@@ -138,10 +139,15 @@ static enum err_code check_table_fits(const struct coord *c, const struct table 
 	                      : 1) *
 	    sizeof(float);
 
-	for (unsigned i = 0; i < c->nservers; i++)
-		if (c->server[i].live && is_first_of_host(c, i))
-			left += json_num(c->server[i].about, "memory_available_bytes",
-			    (double)INFINITY);
+	for (unsigned i = 0; i < c->nservers; i++) {
+		struct heartbeat_about about = { 0 };
+
+		if (!c->server[i].live || !is_first_of_host(c, i))
+			continue;
+		heartbeat_about_decode(c->server[i].about, &about);
+		left += about.has_memory_available_bytes ? about.memory_available_bytes
+		                                         : (double)INFINITY;
+	}
 	if (t->sparse || bytes <= left)
 		return ERR_OK;
 	return err_set(e, ERR_CONFIG,

@@ -255,13 +255,13 @@ static void report_placing_servers(const struct coord *c, json_t *status)
 
 json_t *coord_status(const struct coord *c, int64_t now)
 {
-	const json_t *job = json_object_get(c->cfg.config, "job"),
-	             *last = c->evaluation.result ? c->evaluation.result : c->evaluation.last;
-	const json_t *eval = json_object_get(last, "eval");
+	const struct coord_report *last = c->evaluation.result.json ? &c->evaluation.result
+	                                                            : &c->evaluation.last;
 	const struct worker_sums sum = sum_workers(c);
 	int64_t end = c->ended_at ? c->ended_at : now;
 	uint64_t moving, all;
 	json_t *s = json_event("cluster");
+	char sync[32];
 
 	json_object_set_new(s, "rev", json_integer((json_int_t)c->rev));
 	json_object_set_new(s, "version", json_string(PSKIT_VERSION));
@@ -272,8 +272,9 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	json_object_set_new(s, "waiting_for", json_string(c->waiting));
 	report_placing_servers(c, s);
 	json_object_set_new(s, "tables", json_integer((json_int_t)coord_count_tables(c)));
-	json_object_set_new(s, "sync", json_string(json_str(c->cfg.config, "sync", SYNC_DEFAULT)));
-	json_object_set_new(s, "model", json_string(json_str(job, "model", "")));
+	sync_format(&c->conf->sync, sync);
+	json_object_set_new(s, "sync", json_string(sync));
+	json_object_set_new(s, "model", json_string(c->conf->job.model ? c->conf->job.model : ""));
 	json_object_set_new(s, "epoch", json_integer(c->layout.epoch));
 	json_object_set_new(s, "generation", json_integer(c->layout.generation));
 	json_object_set_new(s, "servers", json_integer(coord_live_servers(c)));
@@ -305,9 +306,9 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	json_object_set_new(s, "pulled_bytes", json_integer((json_int_t)sum.pulled_bytes));
 	json_object_set_new(s, "seconds",
 	    json_of_num(c->running_at ? (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
-	if (eval) {
-		json_object_set(s, "eval", (json_t *)eval);
-		json_object_set(s, "eval_step", json_object_get(last, "step"));
+	if (last->eval) {
+		json_object_set(s, "eval", (json_t *)(uintptr_t)last->eval);
+		json_object_set_new(s, "eval_step", json_integer(last->step));
 	}
 	return s;
 }
@@ -315,16 +316,17 @@ json_t *coord_status(const struct coord *c, int64_t now)
 void coord_row_add_figures(json_t *row, const json_t *stats, const json_t *about,
     double seen_seconds)
 {
-	double theirs = json_num(about, "clock_seconds", 0),
-	       ours = (double)clock_wall() / (double)NSEC_PER_SEC;
+	double ours = (double)clock_wall() / (double)NSEC_PER_SEC;
+	struct heartbeat_about theirs = { 0 };
 
+	heartbeat_about_decode(about, &theirs);
 	json_object_set_new(row, "seen_seconds", json_of_num(seen_seconds));
 	/* The coordinator's own fields have precedence. */
 	json_object_update_missing(row, (json_t *)(uintptr_t)stats);
 	json_object_update_missing(row, (json_t *)(uintptr_t)about);
-	if (theirs > 0)
+	if (theirs.clock_seconds > 0)
 		json_object_set_new(row, "clock_skew_seconds",
-		    json_of_num(theirs + seen_seconds - ours));
+		    json_of_num(theirs.clock_seconds + seen_seconds - ours));
 }
 
 json_t *coord_servers(const struct coord *c, int64_t now)
@@ -384,21 +386,25 @@ static void add_table_stats(const struct coord *c, const struct table *t, json_t
 {
 	json_t *sums = json_object();
 	const char *key;
+	int64_t live_rows = 0;
 
 	for (unsigned i = 0; i < c->nservers; i++) {
-		const json_t *list = json_object_get(c->server[i].stats, "tables"), *o;
-		json_t *n;
+		json_t *o, *n;
 		size_t k;
 
-		json_array_foreach(list, k, o) {
-			if (!c->server[i].live || json_int(o, "id", -1) != t->id)
+		json_array_foreach(c->server[i].figures.tables, k, o) {
+			struct heartbeat_table theirs = { 0 };
+
+			heartbeat_table_decode(o, &theirs);
+			if (!c->server[i].live || theirs.id != t->id)
 				continue;
-			json_object_foreach((json_t *)(uintptr_t)o, key, n)
+			live_rows += theirs.rows;
+			json_object_foreach(o, key, n)
 				json_object_set_new(sums, key,
 				    json_integer(json_int(sums, key, 0) + json_integer_value(n)));
 		}
 	}
-	json_object_set_new(row, "live_rows", json_integer(json_int(sums, "rows", 0)));
+	json_object_set_new(row, "live_rows", json_integer(live_rows));
 	json_object_del(sums, "rows");
 	json_object_del(sums, "id");
 	json_object_update(row, sums);

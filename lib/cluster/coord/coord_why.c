@@ -17,17 +17,17 @@
 void coord_why_add(struct why *y, const struct reason *r, const char *remedy, const char *fmt, ...)
 {
 	json_t *o = json_event("why");
-	char because[300];
 	va_list ap;
 
 	va_start(ap, fmt);
-	utf8_vprintf(because, sizeof because, fmt, ap);
+	utf8_vprintf(y->because, sizeof y->because, fmt, ap);
 	va_end(ap);
+	y->remedy = remedy;
 	json_object_set_new(o, "id", json_string(r->who));
 	json_object_set_new(o, "for", json_string(r->whom));
 	json_object_set_new(o, "step", r->step < 0 ? json_null() : json_integer(r->step));
 	json_object_set_new(o, "since_seconds", json_of_num(r->seconds));
-	json_object_set_new(o, "because", json_string(because));
+	json_object_set_new(o, "because", json_string(y->because));
 	json_object_set_new(o, "remedy", json_string(remedy));
 	json_array_append_new(y->list, o);
 }
@@ -99,11 +99,11 @@ static const char *const remedies[3][4] = {
 /* The remedy for a missing worker, for the kind of worker that this job has. */
 static const char *worker_start_remedy(const struct coord *c, enum remedy which)
 {
-	const json_t *job = json_object_get(c->cfg.config, "job");
+	const struct conf_job *job = &c->conf->job;
 
-	if (strcmp(json_str(job, "model", ""), "custom") != 0)
+	if (!job->model || strcmp(job->model, "custom") != 0)
 		return remedies[0][which];
-	return remedies[strcmp(json_str(job, "exec", "none"), "none") != 0 ? 1 : 2][which];
+	return remedies[conf_is_named(job->exec) ? 1 : 2][which];
 }
 
 static void explain_missing_worker(struct why *y, unsigned i, const char *who)
@@ -372,20 +372,18 @@ static void explain_waiting_relay(struct why *y, unsigned i)
 void coord_why_text(const struct coord *c, unsigned asker, uint64_t step, int64_t now, char *out,
     size_t n)
 {
-	struct why y = { .c = c, .now = now, .list = json_array() };
+	struct why y = { .c = c, .now = now, .list = json_array(), .remedy = "" };
 	struct reason r = { .who = "", .step = (int64_t)step };
 	int who = find_slowest_worker(c, coord_needed_step(c, step), asker, ANY);
-	const json_t *o;
 
 	out[0] = 0;
 	if (who >= 0) {
 		const struct coord_member_worker *w = &c->worker[who];
 
 		explain_worker(&y, &r, (unsigned)who);
-		o = json_array_get(y.list, 0);
 		snprintf(out, n, "worker-%d (%s, pid %lld) is at step %llu: %s; %s", who, w->host,
-		    (long long)w->pid, (unsigned long long)coord_worker_step(w),
-		    json_str(o, "because", ""), json_str(o, "remedy", ""));
+		    (long long)w->pid, (unsigned long long)coord_worker_step(w), y.because,
+		    y.remedy);
 	}
 	json_decref(y.list);
 }
@@ -398,7 +396,7 @@ static void explain_quotas(struct why *y)
 	const struct coord *c = y->c;
 	char bytes[16], id[24];
 
-	num_human((double)json_int(c->cfg.config, "quota_bytes", 0), bytes);
+	num_human((double)c->conf->quota_bytes, bytes);
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		const struct coord_member_worker *w = &c->worker[i];
 
@@ -410,7 +408,7 @@ static void explain_quotas(struct why *y)
 		        coord_why_since(y, w->quota_since) },
 		    "ps-ctl set quota_bytes=N quota_pushes=N; 0 takes it away",
 		    "%s is held back by its quota: quota_bytes %sB, quota_pushes %lld a second and server",
-		    id, bytes, (long long)json_int(c->cfg.config, "quota_pushes", 0));
+		    id, bytes, (long long)c->conf->quota_pushes);
 	}
 }
 

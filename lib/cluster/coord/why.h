@@ -10,6 +10,9 @@ struct why {
 	const struct coord *c;
 	int64_t now;
 	json_t *list;
+	/* Texts of the row that was added last */
+	char because[300];
+	const char *remedy;
 	bool slow_known; /* `slow` is the slowest worker below slow_need */
 	uint64_t slow_need;
 	int slow;

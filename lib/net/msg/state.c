@@ -5,33 +5,31 @@
 
 #include "msg/fields.h"
 
-#define BEGIN(name)                       static const struct field fields_##name[] = {
-#define INT(member, least, most, missing) FIELDS_INT(member, least, most, missing, WRITE_VALUE),
-#define INT_IF(member, least, most, missing) \
-	FIELDS_INT(member, least, most, missing, WRITE_IF_SET),
-#define ID(member)                         FIELDS_OTHER(#member, FIELD_ID, NULL, WRITE_VALUE),
-#define ID_HEAD(member)                    FIELDS_OTHER(#member, FIELD_ID, NULL, WRITE_HEAD),
-#define FLAG(member)                       FIELDS_OTHER(#member, FIELD_FLAG, NULL, WRITE_VALUE),
-#define FLAG_IF(member)                    FIELDS_OTHER(#member, FIELD_FLAG, NULL, WRITE_IF_SET),
-#define TEXT(member)                       FIELDS_OTHER(#member, FIELD_TEXT, NULL, WRITE_VALUE),
-#define TEXT_AS(member, key)               FIELDS_OTHER(key, FIELD_TEXT, NULL, WRITE_VALUE),
-#define TEXT_IF(member)                    FIELDS_OTHER(#member, FIELD_TEXT, NULL, WRITE_IF_SET),
-#define DOC(member)                        FIELDS_OTHER(#member, FIELD_DOC, NULL, WRITE_VALUE),
-#define HELD(member)                       FIELDS_OTHER(#member, FIELD_HELD, NULL, WRITE_VALUE),
-#define INTS(member, least, most, longest) FIELDS_INTS(member, least, most, longest),
-#define LIST(member, name, longest)        FIELDS_LIST(#member, longest, fields_##name, WRITE_VALUE),
-#define LIST_IF(member, name, longest)     FIELDS_LIST(#member, longest, fields_##name, WRITE_IF_SET),
-#define OBJECT(member, name) \
-	FIELDS_OTHER(#member, FIELD_OBJECT, fields_##name, WRITE_VALUE),
-#define OBJECT_NULL(member, name) FIELDS_OTHER(#member, FIELD_OBJECT, fields_##name, WRITE_NULL),
+#define BEGIN(name)                          static const struct field fields_##name[] = {
+#define INT(member, least, most, missing)    FIELDS_INT(member, least, most, missing, WRITE_VALUE),
+#define INT_IF(member, least, most, missing) FIELDS_INT(member, least, most, missing, WRITE_IF_SET),
+#define ID(member)                           FIELDS_OTHER(#member, FIELD_ID, NULL, WRITE_VALUE),
+#define ID_HEAD(member)                      FIELDS_OTHER(#member, FIELD_ID, NULL, WRITE_HEAD),
+#define FLAG(member)                         FIELDS_OTHER(#member, FIELD_FLAG, NULL, WRITE_VALUE),
+#define FLAG_IF(member)                      FIELDS_OTHER(#member, FIELD_FLAG, NULL, WRITE_IF_SET),
+#define TEXT(member)                         FIELDS_OTHER(#member, FIELD_TEXT, NULL, WRITE_VALUE),
+#define TEXT_AS(member, key)                 FIELDS_OTHER(key, FIELD_TEXT, NULL, WRITE_VALUE),
+#define TEXT_IF(member)                      FIELDS_OTHER(#member, FIELD_TEXT, NULL, WRITE_IF_SET),
+#define DOC(member)                          FIELDS_OTHER(#member, FIELD_DOC, NULL, WRITE_VALUE),
+#define HELD(member)                         FIELDS_OTHER(#member, FIELD_HELD, NULL, WRITE_VALUE),
+#define INTS(member, least, most, longest)   FIELDS_INTS(member, least, most, longest),
+#define LIST(member, name, longest)          FIELDS_LIST(#member, longest, fields_##name, WRITE_VALUE),
+#define LIST_IF(member, name, longest)       FIELDS_LIST(#member, longest, fields_##name, WRITE_IF_SET),
+#define OBJECT(member, name)                 FIELDS_OTHER(#member, FIELD_OBJECT, fields_##name, WRITE_VALUE),
+#define OBJECT_NULL(member, name)            FIELDS_OTHER(#member, FIELD_OBJECT, fields_##name, WRITE_NULL),
 #define END(name) \
 	FIELDS_OTHER(NULL, FIELD_DOC, NULL, WRITE_VALUE) \
 	} \
 	;
 #include "msg/state.def"
 
-static enum err_code decode_document(const struct field *f, const char *what, const json_t *json, void *out,
-    struct err *e)
+static enum err_code decode_document(const struct field *f, const char *what, const json_t *json,
+    void *out, struct err *e)
 {
 	struct err why = { 0 };
 

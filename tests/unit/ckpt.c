@@ -117,12 +117,14 @@ static void test_manifest(void)
 	struct model *m = model_new(3, 1);
 	struct err e = { 0 };
 	struct ckpt_reader *r;
+	const struct manifest *read;
 	const json_t *j;
 	char *path, hex[65];
 
 	model_save(m, dir, 100, 2, 5, 0.25, &path, &e);
 	ckpt_open(path, &r, &e);
-	j = ckpt_manifest(r);
+	read = ckpt_manifest(r);
+	j = manifest_document(read);
 	ckpt_config_digest(json_object_get(j, "config"), hex);
 	ok(json_int(j, "v", 0) == 1 && json_int(j, "generation", 0) == 5 &&
 	        json_int(j, "epoch", 0) == 7 &&
@@ -131,6 +133,12 @@ static void test_manifest(void)
 	        json_num(json_object_get(j, "eval"), "loss", 0) == 0.25 &&
 	        json_array_size(json_object_get(j, "slots")) == 1 && !json_object_get(j, "seal"),
 	    "the manifest has what it was given");
+	ok(read->step == 100 && read->generation == 5 && read->epoch == 7 &&
+	        read->base_step == -1 && strcmp(read->name, "test") == 0 && read->ntables == 4 &&
+	        read->nfiles == 4 && strcmp(read->tables[1].name, "emb") == 0 &&
+	        read->tables[1].sparse && read->tables[1].parts == 16 &&
+	        read->score->loss == 0.25 && !read->data->deal,
+	    "and is read as a struct");
 	ckpt_close(r);
 	free(path);
 	free(m);
@@ -210,7 +218,7 @@ static void test_stream(void)
 	    "then it comes well");
 	ok(stream(c, m, 0, SIZE_MAX, SIZE_MAX, &e) == ERR_PROTO, "twice: %s", e.msg);
 	ok(!stream(c, m, 1, SIZE_MAX, SIZE_MAX, &e), "the other server");
-	ok(!ckpt_commit(c, head, &path, &e) && !ckpt_verify(path, &e), "committed and whole");
+	ok(!model_commit(c, head, &path, &e) && !ckpt_verify(path, &e), "committed and whole");
 	free(file);
 	free(path);
 	json_decref(head);
@@ -270,17 +278,17 @@ static void test_descriptions(void)
 	ckpt_write_server(ckpt_tmp(c), 0, share, model_share(m, 2, 0, share), &d, &e);
 	ckpt_add(c, d, &e);
 	json_decref(d);
-	ok(ckpt_commit(c, head, NULL, &e) == ERR_FAILED, "a partition is missing: %s", e.msg);
+	ok(model_commit(c, head, NULL, &e) == ERR_FAILED, "a partition is missing: %s", e.msg);
 	ckpt_begin(dir, 300, &c, &e);
 	model_write(m, c, 1, &e);
 	ckpt_write_server(ckpt_tmp(c), 1, share, 1, &d, &e);
 	ckpt_add(c, d, &e);
 	json_decref(d);
-	ok(ckpt_commit(c, head, NULL, &e) == ERR_FAILED, "a partition comes twice: %s", e.msg);
+	ok(model_commit(c, head, NULL, &e) == ERR_FAILED, "a partition comes twice: %s", e.msg);
 	json_object_del(head, "epoch");
 	ckpt_begin(dir, 300, &c, &e);
 	model_write(m, c, 1, &e);
-	ok(ckpt_commit(c, head, NULL, &e) == ERR_FAILED, "no epoch: %s", e.msg);
+	ok(model_commit(c, head, NULL, &e) == ERR_FAILED, "no epoch: %s", e.msg);
 	m->ids[5][1] = m->ids[5][0];
 	ok(ckpt_write_server(dir, 0, m->part, PARTS, &d, &e) == ERR_FAILED && !d, "ids: %s", e.msg);
 	m->ids[5][1]++;

@@ -73,6 +73,7 @@ static enum err_code save(const struct state *s, uint64_t step, const char *base
 	           4),
 	       *d;
 	static struct view view[4];
+	struct manifest_head decoded;
 	struct ckpt *c;
 	enum err_code rc = ckpt_begin(dir, step, &c, e);
 
@@ -93,10 +94,12 @@ static enum err_code save(const struct state *s, uint64_t step, const char *base
 			rc = ckpt_add(c, d, e);
 		json_decref(d);
 	}
+	if (!rc)
+		rc = manifest_head_decode(head, &decoded, e);
 	if (rc)
 		ckpt_abort(c);
 	else
-		rc = ckpt_commit(c, head, path, e);
+		rc = ckpt_commit(c, &decoded, path, e);
 	json_decref(head);
 	return rc;
 }

@@ -90,6 +90,19 @@ static inline json_t *model_head(int64_t generation, double loss)
 	    0, "data", "at", 3, "eval", eval);
 }
 
+/* As ckpt_commit, with the head as JSON. */
+static inline enum err_code model_commit(struct ckpt *c, const json_t *head, char **path,
+    struct err *e)
+{
+	struct manifest_head decoded;
+	enum err_code rc = manifest_head_decode(head, &decoded, e);
+
+	if (!rc)
+		return ckpt_commit(c, &decoded, path, e);
+	ckpt_abort(c);
+	return rc;
+}
+
 /* Partition i is with server i modulo nservers. */
 static inline size_t model_share(const struct model *m, unsigned nservers, unsigned server,
     struct ckpt_part *out)
@@ -132,7 +145,7 @@ static inline enum err_code model_save(const struct model *m, const char *dir, u
 		if (rc)
 			ckpt_abort(c);
 		else
-			rc = ckpt_commit(c, head, path, e);
+			rc = model_commit(c, head, path, e);
 	}
 	json_decref(head);
 	return rc;

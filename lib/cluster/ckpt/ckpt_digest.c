@@ -5,9 +5,9 @@
 
 #include "ckpt/read.h"
 #include "core/file.h"
-#include "core/json.h"
 #include "core/mem.h"
 #include "format/digest.h"
+#include "msg/manifest.h"
 
 #define PIECE 65536u /* values, or bytes */
 
@@ -33,9 +33,9 @@ static enum err_code hash_fd(int fd, char hex[static DIGEST_HEX], struct err *e)
 	return rc;
 }
 
-static enum err_code verify_file(const char *dir, const json_t *f, struct err *e)
+static enum err_code verify_file(const char *dir, const struct manifest_file *f, struct err *e)
 {
-	char *path = path_join(dir, json_str(f, "name", "")), hex[DIGEST_HEX];
+	char *path = path_join(dir, f->name), hex[DIGEST_HEX];
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	enum err_code rc;
 
@@ -45,7 +45,7 @@ static enum err_code verify_file(const char *dir, const json_t *f, struct err *e
 		rc = hash_fd(fd, hex, e);
 		if (rc)
 			err_prefix(e, "\"%s\"", path);
-		else if (strcmp(hex, json_str(f, "blake2b", "")) != 0)
+		else if (strcmp(hex, f->blake2b) != 0)
 			rc = err_set(e, ERR_FORMAT,
 			    "\"%s\" is damaged: it does not have the digest of the manifest", path);
 		close(fd);
@@ -58,16 +58,13 @@ enum err_code ckpt_verify(const char *path, struct err *e)
 {
 	struct ckpt_reader *r;
 	enum err_code rc = ckpt_open(path, &r, e);
-	const json_t *f;
-	size_t i;
+	const struct manifest *m;
 
 	if (rc)
 		return rc;
-	json_array_foreach(json_object_get(ckpt_manifest(r), "files"), i, f) {
-		rc = verify_file(path, f, e);
-		if (rc)
-			break;
-	}
+	m = ckpt_manifest(r);
+	for (uint64_t i = 0; !rc && i < m->nfiles; i++)
+		rc = verify_file(path, &m->files[i], e);
 	ckpt_close(r);
 	return rc;
 }

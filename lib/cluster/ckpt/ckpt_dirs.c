@@ -13,6 +13,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "msg/manifest.h"
 
 void ckpt_entry_release(struct ckpt_entry *entry)
 {
@@ -30,19 +31,15 @@ void ckpt_list_free(struct ckpt_entry *list, size_t n)
 	free(list);
 }
 
-void ckpt_entry_fill(struct ckpt_entry *entry, const json_t *manifest)
+void ckpt_entry_fill(struct ckpt_entry *entry, const struct manifest *manifest)
 {
-	const json_t *files = json_object_get(manifest, "files"), *f;
-	json_t *eval = json_object_get(manifest, "eval");
-	size_t i;
-
 	entry->readable = true;
-	entry->step = (uint64_t)json_int(manifest, "step", 0);
-	entry->generation = (uint64_t)json_int(manifest, "generation", 0);
-	entry->created = mem_strdup(json_str(manifest, "created", ""));
-	entry->eval = json_is_object(eval) ? json_incref(eval) : NULL;
-	json_array_foreach(files, i, f)
-		entry->bytes += (uint64_t)json_int(f, "size", 0);
+	entry->step = (uint64_t)manifest->step;
+	entry->generation = (uint64_t)manifest->generation;
+	entry->created = mem_strdup(manifest->created);
+	entry->eval = json_incref((json_t *)(uintptr_t)manifest->eval);
+	entry->loss = manifest->score ? manifest->score->loss : NAN;
+	entry->bytes = manifest_bytes(manifest);
 }
 
 bool ckpt_is_there(const char *path)
@@ -72,7 +69,7 @@ enum err_code ckpt_look(const char *path, bool every_byte, struct ckpt_entry *ou
 {
 	struct ckpt_reader *r = NULL;
 	struct err why = { 0 };
-	json_t *manifest;
+	struct manifest *manifest;
 	enum err_code rc;
 
 	*out = (struct ckpt_entry){ .path = mem_strdup(path) };
@@ -83,7 +80,7 @@ enum err_code ckpt_look(const char *path, bool every_byte, struct ckpt_entry *ou
 		return ERR_OK;
 	}
 	ckpt_entry_fill(out, manifest);
-	json_decref(manifest);
+	manifest_free(manifest);
 	rc = every_byte ? ckpt_verify(path, &why) : ckpt_open(path, &r, &why);
 	ckpt_close(r);
 	out->whole = rc == ERR_OK;
@@ -228,21 +225,14 @@ enum err_code ckpt_remove(const char *path, struct err *e)
 	return rc;
 }
 
-/* NAN without an evaluation. */
-static double eval_loss_of(const struct ckpt_entry *entry)
-{
-	return json_num(entry->eval, "loss", NAN);
-}
-
 /* How many whole checkpoints have a lower loss; of equal losses the newer one ranks first. */
 static size_t better_than(const struct ckpt_entry *list, size_t n, size_t i)
 {
-	double mine = eval_loss_of(&list[i]);
+	double mine = list[i].loss;
 	size_t better = 0;
 
 	for (size_t k = 0; k < n; k++)
-		if (list[k].whole &&
-		    (eval_loss_of(&list[k]) < mine || (eval_loss_of(&list[k]) <= mine && k > i)))
+		if (list[k].whole && (list[k].loss < mine || (list[k].loss <= mine && k > i)))
 			better++;
 	return better;
 }
@@ -258,7 +248,7 @@ static bool is_kept(const struct ckpt_entry *list, size_t n, size_t i, size_t ne
 {
 	return newer < keep->last || (keep->also && strcmp(list[i].path, keep->also) == 0) ||
 	    (keep->every > 0 && list[i].step % keep->every == 0) ||
-	    (isfinite(eval_loss_of(&list[i])) && better_than(list, n, i) < keep->best);
+	    (isfinite(list[i].loss) && better_than(list, n, i) < keep->best);
 }
 
 size_t ckpt_surplus(const struct ckpt_entry *list, size_t n, size_t newest,

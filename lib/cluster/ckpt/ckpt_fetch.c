@@ -6,12 +6,11 @@
 #include "ckpt/write.h"
 #include "core/buf.h"
 #include "core/file.h"
-#include "core/json.h"
 #include "core/mem.h"
 #include "format/uri.h"
 
 enum err_code ckpt_manifest_fetch(struct object_client *c, const char *name, struct buf *text,
-    json_t **out, struct err *e)
+    struct manifest **out, struct err *e)
 {
 	char *file = mem_printf("%s/" CKPT_MANIFEST, name), *shown = uri_shown(file);
 	struct buf unsealed = BUF_INIT;
@@ -35,17 +34,16 @@ static enum err_code receive_piece(void *ctx, const void *p, size_t n, struct er
 }
 
 static enum err_code fetch_file(struct object_client *c, const char *from, const char *tmp,
-    const json_t *f, struct err *e)
+    const struct manifest_file *f, struct err *e)
 {
-	const char *file = json_str(f, "name", ""), *hex = json_str(f, "blake2b", "");
-	int64_t size = json_int(f, "size", -1);
-	char *name = mem_printf("%s/%s", from, file), *shown = uri_shown(name);
+	char *name = mem_printf("%s/%s", from, f->name), *shown = uri_shown(name);
 	struct ckpt_receive *r;
-	enum err_code rc = size < 0 ? err_set(e, ERR_FORMAT, "it has no size")
-	                            : ckpt_receive_begin(tmp, file, (uint64_t)size, true, &r, e);
+	enum err_code rc = f->size < 0
+	    ? err_set(e, ERR_FORMAT, "it has no size")
+	    : ckpt_receive_begin(tmp, f->name, (uint64_t)f->size, true, &r, e);
 
 	if (!rc)
-		rc = ckpt_receive_end(r, object_get(c, name, receive_piece, r, e), hex, e);
+		rc = ckpt_receive_end(r, object_get(c, name, receive_piece, r, e), f->blake2b, e);
 	/* Errors of the store begin with the object's name already. */
 	if (rc && e && strncmp(e->msg, shown, strlen(shown)) != 0)
 		err_prefix(e, "%s", shown);
@@ -55,22 +53,15 @@ static enum err_code fetch_file(struct object_client *c, const char *from, const
 }
 
 static enum err_code fetch_all(struct object_client *c, const char *from, const char *dir,
-    const json_t *manifest, const struct buf *text, char **path, struct err *e)
+    const struct manifest *manifest, const struct buf *text, char **path, struct err *e)
 {
-	int64_t step = json_int(manifest, "step", -1);
-	const json_t *f;
 	struct ckpt *made;
-	enum err_code rc;
-	size_t i;
+	enum err_code rc = ckpt_begin(dir, (uint64_t)manifest->step, &made, e);
 
-	if (step < 0)
-		return err_set(e, ERR_FORMAT, "%s/" CKPT_MANIFEST " has no step", from);
-	rc = ckpt_begin(dir, (uint64_t)step, &made, e);
 	if (rc)
 		return rc;
-	json_array_foreach(json_object_get(manifest, "files"), i, f)
-		if (!rc)
-			rc = fetch_file(c, from, ckpt_tmp(made), f, e);
+	for (uint64_t i = 0; !rc && i < manifest->nfiles; i++)
+		rc = fetch_file(c, from, ckpt_tmp(made), &manifest->files[i], e);
 	if (!rc)
 		return ckpt_adopt(made, text->data, text->len, path, e);
 	ckpt_abort(made);
@@ -78,11 +69,11 @@ static enum err_code fetch_all(struct object_client *c, const char *from, const 
 }
 
 /* Does dir have this checkpoint or a later one? */
-static enum err_code have_as_new(const char *dir, const json_t *manifest, bool *here, struct err *e)
+static enum err_code have_as_new(const char *dir, const struct manifest *manifest, bool *here,
+    struct err *e)
 {
 	struct ckpt_entry *list;
-	uint64_t step = (uint64_t)json_int(manifest, "step", 0),
-	         generation = (uint64_t)json_int(manifest, "generation", 0);
+	uint64_t step = (uint64_t)manifest->step, generation = (uint64_t)manifest->generation;
 	size_t n;
 	enum err_code rc = ckpt_list(dir, false, &list, &n, e);
 
@@ -96,32 +87,21 @@ static enum err_code have_as_new(const char *dir, const json_t *manifest, bool *
 	return rc;
 }
 
-static uint64_t sum_file_sizes(const json_t *manifest)
-{
-	const json_t *f;
-	uint64_t sum = 0;
-	size_t i;
-
-	json_array_foreach(json_object_get(manifest, "files"), i, f)
-		sum += (uint64_t)json_int(f, "size", 0);
-	return sum;
-}
-
 static enum err_code fetch_one(struct object_client *c, const char *from, const char *dir,
     bool newer, const struct ckpt_fetching *tell, char **path, struct err *e)
 {
 	struct buf text = BUF_INIT;
-	json_t *manifest;
+	struct manifest *manifest;
 	bool here = false;
 	enum err_code rc = ckpt_manifest_fetch(c, from, &text, &manifest, e);
 
 	if (!rc && newer)
 		rc = have_as_new(dir, manifest, &here, e);
 	if (!rc && !here)
-		tell->begins(tell->ctx, from, sum_file_sizes(manifest));
+		tell->begins(tell->ctx, from, manifest_bytes(manifest));
 	if (!rc && !here)
 		rc = fetch_all(c, from, dir, manifest, &text, path, e);
-	json_decref(manifest);
+	manifest_free(manifest);
 	buf_release(&text);
 	return rc;
 }

@@ -14,16 +14,21 @@
 #include "core/json.h"
 #include "core/map.h"
 #include "core/mem.h"
-#include "core/num.h"
 #include "format/digest.h"
+#include "msg/manifest.h"
 
 struct ckpt {
 	char *dir, *tmp;
 	uint64_t step;
-	json_t *files, *parts; /* from the servers' descriptions */
-	/* Delta checkpoints only, else NULL: the base's manifest, and the file of each partition
-	 * of the base, by TABLE.PART. */
-	json_t *base;
+	/* From the servers' descriptions, and the files of the base. */
+	struct manifest_file *file;
+	size_t nfiles;
+	struct manifest_described *part;
+	size_t nparts;
+	json_t *texts; /* owns the texts in them */
+	/* Delta checkpoints only: the step of the base, and the name that the file of each of its
+	 * partitions has here, by TABLE.PART (else NULL). */
+	uint64_t base_step;
 	struct map *base_file;
 };
 
@@ -56,8 +61,7 @@ enum err_code ckpt_begin(const char *checkpoints_dir, uint64_t step, struct ckpt
 	c = mem_alloc(sizeof *c);
 	c->dir = mem_strdup(checkpoints_dir);
 	c->step = step;
-	c->files = json_array();
-	c->parts = json_array();
+	c->texts = json_array();
 	c->tmp = ckpt_hidden_path(checkpoints_dir, step);
 	if (mkdir(c->tmp, 0700)) {
 		rc = err_sys(e, ERR_IO, "cannot make the directory \"%s\"", c->tmp);
@@ -79,9 +83,11 @@ void ckpt_abort(struct ckpt *c)
 		return;
 	if (c->tmp)
 		file_remove_tree(c->tmp, NULL);
-	json_decref(c->files);
-	json_decref(c->parts);
-	json_decref(c->base);
+	for (size_t i = 0; i < c->nparts; i++)
+		manifest_state_release(&c->part[i].state);
+	free(c->part);
+	free(c->file);
+	json_decref(c->texts);
 	map_free(c->base_file);
 	free(c->tmp);
 	free(c->dir);
@@ -90,157 +96,170 @@ void ckpt_abort(struct ckpt *c)
 
 /* ---- descriptions from the servers ---- */
 
-static size_t count_files_named(const json_t *files, const char *name)
+static size_t count_files_named(const struct manifest_file *file, size_t nfiles, const char *name)
 {
-	const json_t *f;
-	size_t i, n = 0;
+	size_t n = 0;
 
-	json_array_foreach(files, i, f)
-		n += strcmp(json_str(f, "name", ""), name) == 0;
+	for (size_t i = 0; i < nfiles; i++)
+		n += strcmp(file[i].name, name) == 0;
 	return n;
 }
 
-static enum err_code check_file(const struct ckpt *c, const json_t *files, const json_t *f,
-    struct err *e)
+static enum err_code check_file(const struct ckpt *c, const struct manifest_description *d,
+    const struct manifest_file *f, struct err *e)
 {
-	const char *name = json_str(f, "name", ""), *hex = json_str(f, "blake2b", "");
-	int64_t size = json_int(f, "size", -1);
 	enum err_code rc = ERR_OK;
 	struct stat st;
 	unsigned server;
 	char *path;
 	bool state;
 
-	if (!ckpt_file_parse(name, &server, &state) || size < 0 || strlen(hex) != DIGEST_HEX - 1 ||
-	    strspn(hex, "0123456789abcdef") != DIGEST_HEX - 1)
+	if (!ckpt_file_parse(f->name, &server, &state) || f->size < 0 ||
+	    strlen(f->blake2b) != DIGEST_HEX - 1 ||
+	    strspn(f->blake2b, "0123456789abcdef") != DIGEST_HEX - 1)
 		return err_set(e, ERR_PROTO, "a file of the checkpoint is described wrongly");
-	if (count_files_named(c->files, name) + count_files_named(files, name) > 1)
-		return err_set(e, ERR_PROTO, "%s is described twice", name);
-	path = path_join(c->tmp, name);
+	if (count_files_named(c->file, c->nfiles, f->name) +
+	        count_files_named(d->files, d->nfiles, f->name) >
+	    1)
+		return err_set(e, ERR_PROTO, "%s is described twice", f->name);
+	path = path_join(c->tmp, f->name);
 	if (lstat(path, &st))
 		rc = err_sys(e, ERR_FORMAT, "\"%s\"", path);
-	else if (!S_ISREG(st.st_mode) || st.st_size != size)
+	else if (!S_ISREG(st.st_mode) || st.st_size != f->size)
 		rc = err_set(e, ERR_FORMAT, "\"%s\" has %" PRId64 " bytes, not %" PRId64, path,
-		    (int64_t)st.st_size, size);
+		    (int64_t)st.st_size, f->size);
 	free(path);
 	return rc;
 }
 
-static bool is_u64(const json_t *v)
+/* Is the partition in one of the description's files of parameters? */
+static bool has_file_of_part(const struct manifest_description *d,
+    const struct manifest_described *p)
 {
-	uint64_t n;
-
-	return json_is_string(v) && num_uint(json_string_value(v), UINT64_MAX, &n);
-}
-
-static bool all_u64(const json_t *list)
-{
-	const json_t *v;
-	size_t i;
-
-	json_array_foreach(list, i, v)
-		if (!is_u64(v))
-			return false;
-	return json_is_array(list);
-}
-
-/* [table, part, file, "version", "step", ["last"...], "born", 1] */
-static bool part_is_fine(const json_t *p, const json_t *files)
-{
-	const char *file = json_string_value(json_array_get(p, 2));
-	int64_t part = json_integer_value(json_array_get(p, 1));
 	unsigned server;
 	bool state;
 
-	if (json_array_size(p) < 6 || json_array_size(p) > 8 ||
-	    (json_array_size(p) > 6 && !is_u64(json_array_get(p, 6))))
-		return false;
-	return json_is_string(json_array_get(p, 0)) && json_is_integer(json_array_get(p, 1)) &&
-	    part >= 0 && part <= UINT32_MAX && file && ckpt_file_parse(file, &server, &state) &&
-	    !state && count_files_named(files, file) == 1 && is_u64(json_array_get(p, 3)) &&
-	    is_u64(json_array_get(p, 4)) && all_u64(json_array_get(p, 5));
+	return p->part <= UINT32_MAX && ckpt_file_parse(p->file, &server, &state) && !state &&
+	    count_files_named(d->files, d->nfiles, p->file) == 1;
+}
+
+static void add_file(struct ckpt *c, struct manifest_file file)
+{
+	c->file = mem_regrow(c->file, c->nfiles + 1, sizeof *c->file);
+	c->file[c->nfiles++] = file;
+}
+
+/* Append the partitions of a description; after an error some of them have been appended. */
+static enum err_code add_parts(struct ckpt *c, const struct manifest_description *d, struct err *e)
+{
+	const json_t *entry;
+	size_t i;
+
+	if (json_array_size(d->parts))
+		c->part = mem_regrow(c->part, c->nparts + json_array_size(d->parts),
+		    sizeof *c->part);
+	json_array_foreach(d->parts, i, entry) {
+		struct manifest_described *p = &c->part[c->nparts];
+		bool good = manifest_decode_described(entry, p);
+
+		c->nparts++;
+		if (!good || !has_file_of_part(d, p))
+			return err_set(e, ERR_PROTO,
+			    "partition %zu of the checkpoint is described wrongly", i);
+	}
+	return ERR_OK;
 }
 
 enum err_code ckpt_add(struct ckpt *c, const json_t *description, struct err *e)
 {
-	json_t *files = json_object_get(description, "files"),
-	       *parts = json_object_get(description, "parts"), *v;
-	enum err_code rc;
-	size_t i;
+	struct manifest_description d;
+	enum err_code rc = manifest_description_decode(description, &d, e);
+	size_t before = c->nparts;
 
-	if (!json_is_array(files) || !json_is_array(parts))
-		return err_set(e, ERR_PROTO, "a description has files and parts");
-	json_array_foreach(files, i, v) {
-		rc = check_file(c, files, v, e);
-		if (rc)
-			return rc;
-	}
-	json_array_foreach(parts, i, v)
-		if (!part_is_fine(v, files))
-			return err_set(e, ERR_PROTO,
-			    "partition %zu of the checkpoint is described wrongly", i);
-	json_array_extend(c->files, files);
-	json_array_extend(c->parts, parts);
-	return ERR_OK;
+	for (uint64_t i = 0; !rc && i < d.nfiles; i++)
+		rc = check_file(c, &d, &d.files[i], e);
+	if (!rc)
+		rc = add_parts(c, &d, e);
+	while (rc && c->nparts > before)
+		manifest_state_release(&c->part[--c->nparts].state);
+	for (uint64_t i = 0; !rc && i < d.nfiles; i++)
+		add_file(c, d.files[i]);
+	if (!rc)
+		json_array_append(c->texts, (json_t *)(uintptr_t)description);
+	manifest_description_release(&d);
+	return rc;
 }
 
 /* ---- the base of a delta checkpoint ---- */
 
-static enum err_code link_file(struct ckpt *c, const char *path, const json_t *f, struct err *e)
+/* Keep a text as long as c lives. */
+static const char *keep_text(struct ckpt *c, const char *text)
 {
-	char *from = path_join(path, json_str(f, "name", "")),
-	     *name = mem_printf(CKPT_BASE "%s", json_str(f, "name", ""));
+	json_t *kept = json_string(text);
+
+	json_array_append_new(c->texts, kept);
+	return json_string_value(kept);
+}
+
+static enum err_code link_file(struct ckpt *c, const char *path, const struct manifest_file *f,
+    struct err *e)
+{
+	char *from = path_join(path, f->name), *name = mem_printf(CKPT_BASE "%s", f->name);
 	char *to = path_join(c->tmp, name);
 	enum err_code rc = ERR_OK;
 
 	if (link(from, to))
 		rc = err_sys(e, ERR_IO, "cannot link \"%s\" to \"%s\"", from, to);
 	else
-		json_array_append_new(c->files,
-		    json_pack("{s:s, s:O, s:O}", "name", name, "size", json_object_get(f, "size"),
-		        "blake2b", json_object_get(f, "blake2b")));
+		add_file(c,
+		    (struct manifest_file){ .name = keep_text(c, name),
+		        .size = f->size,
+		        .blake2b = keep_text(c, f->blake2b) });
 	free(to);
 	free(name);
 	free(from);
 	return rc;
 }
 
-static void map_base_files(struct ckpt *c)
+/* first: the number here of the base's first file. The partitions of m have been checked by
+ * ckpt_open. */
+static void map_base_files(struct ckpt *c, const struct manifest *m, size_t first)
 {
-	const json_t *tables = json_object_get(c->base, "tables"),
-	             *files = json_object_get(c->base, "files"), *p;
+	const json_t *entry;
 	size_t i;
 
 	c->base_file = map_new();
-	json_array_foreach(json_object_get(c->base, "parts"), i, p) {
-		const json_t *t = json_array_get(tables,
-		    (size_t)json_integer_value(json_array_get(p, 0)));
-		const json_t *f = json_array_get(files,
-		    (size_t)json_integer_value(json_array_get(p, 2)));
-		char *place = mem_printf("%s.%" PRId64, json_str(t, "name", ""),
-		    (int64_t)json_integer_value(json_array_get(p, 1)));
+	json_array_foreach(m->parts, i, entry) {
+		struct manifest_part p;
 
-		map_put(c->base_file, place, json_object_get(f, "name"));
-		free(place);
+		if (manifest_decode_part(entry, &p)) {
+			char *place = mem_printf("%s.%" PRIu64, m->tables[p.table].name, p.part);
+
+			map_put(c->base_file, place,
+			    (void *)(uintptr_t)c->file[first + p.file].name);
+			free(place);
+		}
+		manifest_state_release(&p.state);
 	}
 }
 
 enum err_code ckpt_base(struct ckpt *c, const char *path, struct err *e)
 {
 	struct ckpt_reader *r;
+	const struct manifest *m;
+	size_t first = c->nfiles;
 	enum err_code rc = ckpt_open(path, &r, e);
-	const json_t *f;
-	size_t i;
 
 	if (rc)
 		return rc;
-	c->base = json_incref((json_t *)(uintptr_t)ckpt_manifest(r));
-	map_base_files(c);
-	json_array_foreach(json_object_get(c->base, "files"), i, f)
-		if (!rc)
-			rc = ckpt_is_base(json_str(f, "name", ""))
-			    ? err_set(e, ERR_FAILED, "\"%s\" has but changes to another", path)
-			    : link_file(c, path, f, e);
+	m = ckpt_manifest(r);
+	c->base_step = (uint64_t)m->step;
+	for (uint64_t i = 0; !rc && i < m->nfiles; i++)
+		rc = ckpt_is_base(m->files[i].name)
+		    ? err_set(e, ERR_FAILED, "\"%s\" has but changes to another", path)
+		    : link_file(c, path, &m->files[i], e);
+	if (!rc)
+		map_base_files(c, m, first);
 	ckpt_close(r);
 	return rc;
 }
@@ -259,151 +278,141 @@ void ckpt_config_digest(const json_t *config, char hex[static 65])
 struct cover {
 	const char *name;
 	uint32_t nparts;
-	json_t **part;
+	const struct manifest_described **part;
 };
 
-static enum err_code cover_tables(const json_t *tables, struct cover *cover, struct map *by_name,
+/* The parts of a manifest while it is made: the tables, and the numbers of the files by their
+ * names. */
+struct making {
+	const struct ckpt *c;
+	struct cover *cover;
+	struct map *by_name, *files;
+	struct manifest_part *part;
+	size_t nparts;
+};
+
+static enum err_code cover_tables(struct making *m, const struct manifest_table *tables, size_t n,
     struct err *e)
 {
-	const json_t *t;
-	size_t i;
+	for (size_t i = 0; i < n; i++) {
+		struct cover *cover = &m->cover[i];
 
-	json_array_foreach(tables, i, t) {
-		int64_t n = json_int(t, "parts", 0);
-
-		cover[i].name = json_str(t, "name", "");
-		if (n < 1 || n > UINT32_MAX)
+		cover->name = tables[i].name;
+		if (tables[i].parts < 1)
 			return err_set(e, ERR_FAILED,
-			    "table \"%s\" cannot have %" PRId64 " partitions", cover[i].name, n);
-		cover[i].nparts = (uint32_t)n;
-		cover[i].part = mem_try_array((size_t)n, sizeof *cover[i].part);
-		if (!cover[i].part)
-			return err_set(e, ERR_NOMEM, "no memory for %" PRId64 " partitions", n);
-		map_put(by_name, cover[i].name, &cover[i]);
+			    "table \"%s\" cannot have %" PRId64 " partitions", cover->name,
+			    tables[i].parts);
+		cover->nparts = (uint32_t)tables[i].parts;
+		cover->part = mem_try_array(cover->nparts, sizeof *cover->part);
+		if (!cover->part)
+			return err_set(e, ERR_NOMEM, "no memory for %" PRIu32 " partitions",
+			    cover->nparts);
+		map_put(m->by_name, cover->name, cover);
 	}
 	return ERR_OK;
 }
 
-static enum err_code cover_part(const struct map *by_name, json_t *p, struct err *e)
+static enum err_code cover_part(const struct making *m, const struct manifest_described *p,
+    struct err *e)
 {
-	struct cover *t = map_get(by_name, json_string_value(json_array_get(p, 0)));
-	uint64_t part = (uint64_t)json_integer_value(json_array_get(p, 1));
+	struct cover *t = map_get(m->by_name, p->table);
 
-	if (!t || part >= t->nparts)
+	if (!t || p->part >= t->nparts)
 		return err_set(e, ERR_FAILED,
-		    "there is no partition %" PRIu64 " of a table \"%.64s\"", part,
-		    json_string_value(json_array_get(p, 0)));
-	if (t->part[part])
+		    "there is no partition %" PRIu64 " of a table \"%.64s\"", p->part, p->table);
+	if (t->part[p->part])
 		return err_set(e, ERR_FAILED,
-		    "partition %" PRIu64 " of table \"%s\" was written twice", part, t->name);
-	t->part[part] = p;
+		    "partition %" PRIu64 " of table \"%s\" was written twice", p->part, t->name);
+	t->part[p->part] = p;
 	return ERR_OK;
 }
 
-/* Append the index of the base's file to the entry of a partition that has changes only. */
-static enum err_code add_base(const struct ckpt *c, const struct cover *t, uint32_t part,
-    const struct map *files, json_t *entry, struct err *e)
+static uint64_t file_number(const struct making *m, const char *name)
 {
-	char *place = mem_printf("%s.%" PRIu32, t->name, part);
-	const json_t *base = c->base_file ? map_get(c->base_file, place) : NULL;
-	char *name = base ? mem_printf(CKPT_BASE "%s", json_string_value(base)) : NULL;
-	json_t *file = name ? map_get(files, name) : NULL;
+	const struct manifest_file *f = map_get(m->files, name);
 
-	free(name);
+	return (uint64_t)(f - m->c->file);
+}
+
+/* Set the file with the other rows of a partition that has changes only. */
+static enum err_code find_base(const struct making *m, const struct cover *t,
+    struct manifest_part *p, struct err *e)
+{
+	char *place = mem_printf("%s.%" PRIu64, t->name, p->part);
+	const char *name = m->c->base_file ? map_get(m->c->base_file, place) : NULL;
+
 	free(place);
-	if (!file)
+	if (!name)
 		return err_set(e, ERR_FAILED,
-		    "partition %" PRIu32
+		    "partition %" PRIu64
 		    " of table \"%s\" was written as changes to what is not there",
-		    part, t->name);
-	json_array_append(entry, file);
+		    p->part, t->name);
+	p->base = file_number(m, name);
 	return ERR_OK;
 }
 
-/* Append the table's entries in order of partitions: [table index, part, file index, "version",
- * "step", ["last"...], "born", file index in the base]. */
-static enum err_code list_table(const struct ckpt *c, const struct cover *t, size_t index,
-    const struct map *files, json_t *out, struct err *e)
+/* Append the table's entries in order of partitions. They borrow the lists of c->part. */
+static enum err_code list_table(struct making *m, size_t index, struct err *e)
 {
-	for (uint32_t k = 0; k < t->nparts; k++) {
-		json_t *p = t->part[k], *entry;
-		const json_t *file;
+	const struct cover *t = &m->cover[index];
+	enum err_code rc = ERR_OK;
 
-		if (!p)
+	for (uint32_t k = 0; !rc && k < t->nparts; k++) {
+		const struct manifest_described *d = t->part[k];
+		struct manifest_part *p = &m->part[m->nparts];
+
+		if (!d)
 			return err_set(e, ERR_FAILED,
 			    "partition %" PRIu32 " of table \"%s\" was not written", k, t->name);
-		file = map_get(files, json_string_value(json_array_get(p, 2)));
-		entry = json_pack("[I, I, O, O, O, O]", (json_int_t)index, (json_int_t)k, file,
-		    json_array_get(p, 3), json_array_get(p, 4), json_array_get(p, 5));
-		json_array_append_new(out, entry);
-		if (json_array_size(p) >= 7)
-			json_array_append(entry, json_array_get(p, 6));
-		if (json_array_size(p) == 8) {
-			enum err_code rc = add_base(c, t, k, files, entry, e);
-
-			if (rc)
-				return rc;
-		}
+		*p = (struct manifest_part){ .table = index,
+			.part = k,
+			.file = file_number(m, d->file),
+			.delta = d->delta,
+			.state = d->state };
+		m->nparts++;
+		if (p->delta)
+			rc = find_base(m, t, p, e);
 	}
-	return ERR_OK;
-}
-
-static enum err_code list_parts(const struct ckpt *c, const json_t *tables, json_t *out,
-    struct err *e)
-{
-	size_t ntables = json_array_size(tables), i;
-	struct cover *cover = mem_array(ntables, sizeof *cover);
-	struct map *by_name = map_new(), *file_index = map_new();
-	json_t *index = json_array(), *v;
-	enum err_code rc = cover_tables(tables, cover, by_name, e);
-
-	json_array_foreach(c->files, i, v) {
-		json_array_append_new(index, json_integer((json_int_t)i));
-		map_put(file_index, json_str(v, "name", ""), json_array_get(index, i));
-	}
-	for (i = 0; !rc && i < json_array_size(c->parts); i++)
-		rc = cover_part(by_name, json_array_get(c->parts, i), e);
-	for (i = 0; !rc && i < ntables; i++)
-		rc = list_table(c, &cover[i], i, file_index, out, e);
-	for (i = 0; i < ntables; i++)
-		free(cover[i].part);
-	json_decref(index);
-	map_free(file_index);
-	map_free(by_name);
-	free(cover);
 	return rc;
 }
 
-static void copy_members(json_t *to, const json_t *head, const char *const *keys)
+static enum err_code list_parts(struct making *m, const struct manifest_table *tables,
+    size_t ntables, struct err *e)
 {
-	for (; *keys; keys++) {
-		json_t *v = json_object_get(head, *keys);
+	const struct ckpt *c = m->c;
+	enum err_code rc = cover_tables(m, tables, ntables, e);
 
-		json_object_set_new(to, *keys, v ? json_incref(v) : json_null());
-	}
+	for (size_t i = 0; i < c->nfiles; i++)
+		map_put(m->files, c->file[i].name, &c->file[i]);
+	for (size_t i = 0; !rc && i < c->nparts; i++)
+		rc = cover_part(m, &c->part[i], e);
+	for (size_t i = 0; !rc && i < ntables; i++)
+		rc = list_table(m, i, e);
+	return rc;
 }
 
-static json_t *make_manifest(const struct ckpt *c, const json_t *head, json_t *parts)
+/* The text of the manifest, with its seal. */
+static char *make_manifest(const struct making *m, const struct manifest_head *head)
 {
-	static const char *const first[] = { "config", "optimizer", "mode", "tables", NULL };
-	static const char *const last[] = { "slots", "data", "eval", NULL };
-	char created[32], hex[DIGEST_HEX];
-	const json_t *name = json_object_get(head, "name");
-	json_t *m;
+	const struct ckpt *c = m->c;
+	char created[32], hex[DIGEST_HEX], *text;
+	json_t *json;
 
 	clock_stamp(created);
-	ckpt_config_digest(json_object_get(head, "config"), hex);
-	m = json_pack("{s:i, s:I, s:O, s:O, s:s, s:o, s:s}", "v", 1, "step", (json_int_t)c->step,
-	    "generation", json_object_get(head, "generation"), "epoch",
-	    json_object_get(head, "epoch"), "created", created, "name",
-	    name ? json_incref((json_t *)name) : json_null(), "digest_of_config", hex);
-	copy_members(m, head, first);
-	if (c->base)
-		json_object_set(m, "base_step", json_object_get(c->base, "step"));
-	json_object_set(m, "parts", parts);
-	copy_members(m, head, last);
-	json_object_set(m, "files", c->files);
-	return m;
+	ckpt_config_digest(head->config, hex);
+	json = manifest_encode(head,
+	    &(struct manifest_body){ .step = c->step,
+	        .created = created,
+	        .digest_of_config = hex,
+	        .delta = c->base_file != NULL,
+	        .base_step = c->base_step,
+	        .part = m->part,
+	        .nparts = m->nparts,
+	        .file = c->file,
+	        .nfiles = c->nfiles });
+	text = ckpt_manifest_text(json);
+	json_decref(json);
+	return text;
 }
 
 static enum err_code put_manifest(const struct ckpt *c, const void *text, size_t n, struct err *e)
@@ -415,26 +424,39 @@ static enum err_code put_manifest(const struct ckpt *c, const void *text, size_t
 	return rc;
 }
 
-static enum err_code write_manifest(const struct ckpt *c, const json_t *head, struct err *e)
+static enum err_code write_manifest(const struct ckpt *c, const struct manifest_head *head,
+    struct err *e)
 {
-	const json_t *tables = json_object_get(head, "tables");
-	json_t *parts, *m;
-	char *text;
+	struct making m = { .c = c };
+	struct manifest_table *tables;
+	struct err why = { 0 };
+	uint64_t ntables;
 	enum err_code rc;
 
-	if (!json_is_integer(json_object_get(head, "generation")) ||
-	    !json_is_integer(json_object_get(head, "epoch")) || !json_is_array(tables))
+	if (head->generation < 0 || head->epoch < 0 || !json_is_array(head->tables))
 		return err_set(e, ERR_FAILED, "a manifest needs generation, epoch and tables");
-	parts = json_array();
-	rc = list_parts(c, tables, parts, e);
+	rc = manifest_decode_tables(head->tables, &tables, &ntables, &why);
+	if (rc)
+		rc = err_set(e, ERR_FAILED, "%s", why.msg);
+	m.cover = mem_array(ntables, sizeof *m.cover);
+	m.part = mem_array(c->nparts, sizeof *m.part);
+	m.by_name = map_new();
+	m.files = map_new();
+	if (!rc)
+		rc = list_parts(&m, tables, ntables, e);
 	if (!rc) {
-		m = make_manifest(c, head, parts);
-		text = ckpt_manifest_text(m);
+		char *text = make_manifest(&m, head);
+
 		rc = put_manifest(c, text, strlen(text), e);
 		free(text);
-		json_decref(m);
 	}
-	json_decref(parts);
+	for (uint64_t i = 0; i < ntables; i++)
+		free((void *)m.cover[i].part);
+	free(m.cover);
+	free(m.part);
+	map_free(m.by_name);
+	map_free(m.files);
+	free(tables);
 	return rc;
 }
 
@@ -505,7 +527,8 @@ static enum err_code publish_checkpoint(struct ckpt *c, enum err_code rc, char *
 	return rc;
 }
 
-enum err_code ckpt_commit(struct ckpt *c, const json_t *head, char **path, struct err *e)
+enum err_code ckpt_commit(struct ckpt *c, const struct manifest_head *head, char **path,
+    struct err *e)
 {
 	return publish_checkpoint(c, write_manifest(c, head, e), path, e);
 }

@@ -122,32 +122,46 @@ static bool strip_seal(struct buf *text)
 	return memcmp(at + sizeof SEAL - 1, hex, DIGEST_HEX - 1) == 0;
 }
 
-json_t *ckpt_manifest_parse(struct buf *text, const char *name, struct err *e)
+/* Decode a manifest whose seal is right. */
+static struct manifest *decode_manifest(const json_t *json, const char *name, struct err *e)
 {
-	json_t *m;
+	int64_t version = manifest_version(json);
+	struct manifest *m = NULL;
+	struct err why = { 0 };
+
+	if (version != MANIFEST_VERSION)
+		err_set(e, ERR_UNSUPPORTED,
+		    "\"%s\" is of version %" PRId64 ", and this program reads version %d", name,
+		    version, MANIFEST_VERSION);
+	else if (manifest_decode(json, &m, &why))
+		err_set(e, ERR_FORMAT, "\"%s\" is not sound: %s", name, why.msg);
+	return m;
+}
+
+struct manifest *ckpt_manifest_parse(struct buf *text, const char *name, struct err *e)
+{
+	struct manifest *m;
+	json_t *json;
 
 	if (!strip_seal(text)) {
 		err_set(e, ERR_FORMAT, "\"%s\" is damaged: its seal does not fit", name);
 		return NULL;
 	}
-	m = json_parse((const char *)text->data, text->len, CKPT_MANIFEST_MAX, e);
-	if (!m)
+	json = json_parse((const char *)text->data, text->len, CKPT_MANIFEST_MAX, e);
+	if (!json) {
 		err_prefix(e, "\"%s\"", name);
-	if (m && json_int(m, "v", 0) != 1) {
-		err_set(e, ERR_UNSUPPORTED,
-		    "\"%s\" is of version %" PRId64 ", and this program reads version 1", name,
-		    json_int(m, "v", 0));
-		json_decref(m);
-		m = NULL;
+		return NULL;
 	}
+	m = decode_manifest(json, name, e);
+	json_decref(json);
 	return m;
 }
 
-json_t *ckpt_manifest_read(const char *path, struct err *e)
+struct manifest *ckpt_manifest_read(const char *path, struct err *e)
 {
 	char *file = path_join(path, CKPT_MANIFEST);
 	struct buf text = BUF_INIT;
-	json_t *m = NULL;
+	struct manifest *m = NULL;
 
 	if (file_read(file, CKPT_MANIFEST_MAX, &text, e) == ERR_OK)
 		m = ckpt_manifest_parse(&text, file, e);

@@ -10,9 +10,7 @@
 #include "ckpt/names.h"
 #include "ckpt/write.h"
 #include "core/file.h"
-#include "core/json.h"
 #include "core/mem.h"
-#include "core/num.h"
 #include "format/safetensors.h"
 
 #define ELEMENTS_MAX (INT64_C(1) << 40)
@@ -25,10 +23,9 @@ static enum err_code bad_manifest(const struct ckpt_reader *r, struct err *e, co
 
 /* ---- opening ---- */
 
-static enum err_code open_file(struct ckpt_reader *r, const json_t *j, struct err *e)
+static enum err_code open_file(struct ckpt_reader *r, const struct manifest_file *j, struct err *e)
 {
 	struct file *f = &r->file[r->nfiles];
-	int64_t size = json_int(j, "size", -1);
 	enum err_code rc = ERR_OK;
 	struct stat st;
 	unsigned server;
@@ -36,7 +33,7 @@ static enum err_code open_file(struct ckpt_reader *r, const json_t *j, struct er
 	char *path;
 	int fd;
 
-	f->name = json_str(j, "name", "");
+	f->name = j->name;
 	if (!ckpt_held_parse(f->name, &server, &state))
 		return bad_manifest(r, e, "it names a file that no server writes");
 	path = path_join(r->path, f->name);
@@ -44,10 +41,10 @@ static enum err_code open_file(struct ckpt_reader *r, const json_t *j, struct er
 	if (fd < 0)
 		rc = err_sys(e, errno == ENOENT || errno == ELOOP ? ERR_FORMAT : ERR_IO,
 		    "cannot open \"%s\"", path);
-	else if (fstat(fd, &st) || st.st_size != size)
+	else if (fstat(fd, &st) || st.st_size != j->size)
 		rc = err_set(e, ERR_FORMAT,
 		    "\"%s\" is damaged: it has %" PRId64 " bytes, not %" PRId64, path,
-		    (int64_t)st.st_size, size);
+		    (int64_t)st.st_size, j->size);
 	if (!rc)
 		rc = safetensors_open_fd(fd, path, &f->st, e);
 	else if (fd >= 0)
@@ -59,50 +56,36 @@ static enum err_code open_file(struct ckpt_reader *r, const json_t *j, struct er
 
 static enum err_code open_files(struct ckpt_reader *r, struct err *e)
 {
-	const json_t *files = json_object_get(r->manifest, "files"), *j;
-	enum err_code rc;
-	size_t i;
+	enum err_code rc = ERR_OK;
 
-	r->file = mem_try_array(json_array_size(files) + 1, sizeof *r->file);
+	r->file = mem_try_array(r->manifest->nfiles + 1, sizeof *r->file);
 	if (!r->file)
 		return err_set(e, ERR_NOMEM, "no memory for the files of \"%s\"", r->path);
-	json_array_foreach(files, i, j) {
-		rc = open_file(r, j, e);
-		if (rc)
-			return rc;
-	}
-	return ERR_OK;
+	for (uint64_t i = 0; !rc && i < r->manifest->nfiles; i++)
+		rc = open_file(r, &r->manifest->files[i], e);
+	return rc;
 }
 
-static enum err_code parse_table(struct ckpt_reader *r, const json_t *j, struct err *e)
+static enum err_code add_table(struct ckpt_reader *r, const struct manifest_table *j, struct err *e)
 {
 	struct stored *s = &r->table[r->ntables];
-	int64_t rows = json_int(j, "rows", -1), cols = json_int(j, "cols", 0),
-	        parts = json_int(j, "parts", 0);
 
-	s->t.name = json_str(j, "name", "");
-	s->t.sparse = json_flag(j, "sparse");
-	s->t.added = json_flag(j, "added");
+	s->t.name = j->name;
+	s->t.sparse = j->sparse;
+	s->t.added = j->added;
 	if (!*s->t.name || strlen(s->t.name) > 200 || ckpt_table_find(r, s->t.name))
 		return bad_manifest(r, e, "a table has no name of its own");
-	if (rows < 0 || cols < 1 || cols > COLS_MAX || rows > ELEMENTS_MAX / cols || parts < 1 ||
-	    (size_t)parts > json_array_size(json_object_get(r->manifest, "parts")))
+	if (j->rows < 0 || j->cols < 1 || j->cols > COLS_MAX || j->rows > ELEMENTS_MAX / j->cols ||
+	    j->parts < 1 || (size_t)j->parts > json_array_size(r->manifest->parts))
 		return bad_manifest(r, e, "a table has an impossible shape");
-	s->t.rows = (uint64_t)rows;
-	s->t.cols = (uint32_t)cols;
-	s->t.parts = (uint32_t)parts;
-	s->place = mem_try_array((size_t)parts, sizeof *s->place);
+	s->t.rows = (uint64_t)j->rows;
+	s->t.cols = (uint32_t)j->cols;
+	s->t.parts = (uint32_t)j->parts;
+	s->place = mem_try_array((size_t)j->parts, sizeof *s->place);
 	if (!s->place)
-		return err_set(e, ERR_NOMEM, "no memory for %" PRId64 " partitions", parts);
+		return err_set(e, ERR_NOMEM, "no memory for %" PRId64 " partitions", j->parts);
 	r->ntables++;
 	return ERR_OK;
-}
-
-static bool parse_u64_at(const json_t *array, size_t i, uint64_t *out)
-{
-	const char *s = json_string_value(json_array_get(array, i));
-
-	return s && num_uint(s, UINT64_MAX, out);
 }
 
 static size_t find_file(const struct ckpt_reader *r, const char *name)
@@ -113,54 +96,38 @@ static size_t find_file(const struct ckpt_reader *r, const char *name)
 	return NO_FILE;
 }
 
-/* ["last"...], which is optional. */
-static bool parse_last(const json_t *list, struct place *p)
-{
-	uint64_t v;
-
-	p->last = list;
-	for (size_t i = 0; i < json_array_size(list); i++)
-		if (!parse_u64_at(list, i, &v))
-			return false;
-	return !list || json_is_array(list);
-}
-
 /* Find the two files of a server: parameters and, if there is one, optimizer state. */
-static bool parse_files(const struct ckpt_reader *r, int64_t file, struct place *p)
+static bool find_files(const struct ckpt_reader *r, uint64_t file, struct place *p)
 {
 	char name[2 * CKPT_NAME], *digits = name;
 	bool state = true;
 	unsigned server = 0;
 
-	if (file < 0 || (uint64_t)file >= r->nfiles)
+	if (file >= r->nfiles)
 		return false;
 	p->file = (size_t)file;
 	if (!ckpt_held_parse(r->file[p->file].name, &server, &state) || state)
 		return false;
 	digits += ckpt_is_base(r->file[p->file].name) ? snprintf(name, CKPT_NAME, CKPT_BASE) : 0;
 	ckpt_file_name(server, true, digits);
-	p->state = find_file(r, name);
+	p->state_file = find_file(r, name);
 	return true;
 }
 
-/* [table index, part, file index, "version", "step", ["last"...], "born", file index in the
- * base] */
-static bool parse_place(const struct ckpt_reader *r, const json_t *j, size_t table, uint32_t part,
-    struct place *p)
+/* Take partition `part` of a table from the manifest. */
+static bool take_place(const struct ckpt_reader *r, const json_t *entry, size_t table,
+    uint32_t part, struct place *p)
 {
-	size_t n = json_array_size(j);
+	struct manifest_part m;
+	bool good = manifest_decode_part(entry, &m);
 
-	if (n < 5 || n > 8 || json_integer_value(json_array_get(j, 0)) != (json_int_t)table ||
-	    json_integer_value(json_array_get(j, 1)) != (json_int_t)part ||
-	    !parse_files(r, json_integer_value(json_array_get(j, 2)), p) ||
-	    !parse_u64_at(j, 3, &p->version) || !parse_u64_at(j, 4, &p->step) ||
-	    !parse_last(json_array_get(j, 5), p) || (n >= 7 && !parse_u64_at(j, 6, &p->born)))
+	p->state = m.state;
+	if (!good || m.table != table || m.part != part || !find_files(r, m.file, p))
 		return false;
-	if (n < 8)
+	if (!m.delta)
 		return true;
 	p->base = mem_alloc(sizeof *p->base);
-	return r->table[table].t.sparse &&
-	    parse_files(r, json_integer_value(json_array_get(j, 7)), p->base);
+	return r->table[table].t.sparse && find_files(r, m.base, p->base);
 }
 
 static const struct safetensors_tensor *find_tensor_named(struct ckpt_reader *r, size_t file,
@@ -212,12 +179,12 @@ static enum err_code find_tensors(struct ckpt_reader *r, const struct ckpt_table
 	p->n = p->w && p->w->rank > 0 ? p->w->shape[0] : 0;
 	good = p->w && (!t->sparse || (p->w->rank == 2 && find_word_tensors(r, t, part, p))) &&
 	    tensor_fits(t, p, p->w);
-	for (; good && p->state != NO_FILE && p->nslots < CKPT_SLOTS_MAX; p->nslots++) {
+	for (; good && p->state_file != NO_FILE && p->nslots < CKPT_SLOTS_MAX; p->nslots++) {
 		snprintf(suffix, sizeof suffix, ".s%u", p->nslots);
-		p->slot[p->nslots] = find_tensor_named(r, p->state, t, part, suffix);
+		p->slot[p->nslots] = find_tensor_named(r, p->state_file, t, part, suffix);
 		if (!p->slot[p->nslots])
 			break;
-		file = r->file[p->state].name;
+		file = r->file[p->state_file].name;
 		good = tensor_fits(t, p, p->slot[p->nslots]);
 	}
 	return good ? ERR_OK
@@ -230,7 +197,7 @@ static enum err_code find_tensors(struct ckpt_reader *r, const struct ckpt_table
 static enum err_code report_missing_slots(const struct ckpt_reader *r, const struct place *p,
     struct err *e)
 {
-	size_t file = p->state == NO_FILE ? p->file : p->state;
+	size_t file = p->state_file == NO_FILE ? p->file : p->state_file;
 
 	return err_set(e, ERR_FORMAT,
 	    "\"%s/%s\" is damaged: a partition of it has fewer slots of the update rule "
@@ -241,7 +208,6 @@ static enum err_code report_missing_slots(const struct ckpt_reader *r, const str
 static enum err_code open_partitions(struct ckpt_reader *r, size_t index, size_t from,
     struct err *e)
 {
-	const json_t *parts = json_object_get(r->manifest, "parts");
 	struct stored *s = &r->table[index];
 	uint64_t begin = 0;
 	enum err_code rc;
@@ -249,7 +215,7 @@ static enum err_code open_partitions(struct ckpt_reader *r, size_t index, size_t
 	for (uint32_t k = 0; k < s->t.parts; k++) {
 		struct place *p = &s->place[k];
 
-		if (!parse_place(r, json_array_get(parts, from + k), index, k, p))
+		if (!take_place(r, json_array_get(r->manifest->parts, from + k), index, k, p))
 			return bad_manifest(r, e, "its list of partitions has a fault");
 		rc = find_tensors(r, &s->t, k, p, e);
 		if (!rc && p->base)
@@ -272,24 +238,23 @@ static enum err_code open_partitions(struct ckpt_reader *r, size_t index, size_t
 
 static enum err_code open_tables(struct ckpt_reader *r, struct err *e)
 {
-	const json_t *tables = json_object_get(r->manifest, "tables"), *j;
-	size_t i, at = 0;
+	size_t at = 0;
 	enum err_code rc;
 
-	r->table = mem_try_array(json_array_size(tables) + 1, sizeof *r->table);
+	r->table = mem_try_array(r->manifest->ntables + 1, sizeof *r->table);
 	if (!r->table)
 		return err_set(e, ERR_NOMEM, "no memory for the tables of \"%s\"", r->path);
-	json_array_foreach(tables, i, j) {
-		rc = parse_table(r, j, e);
+	for (size_t i = 0; i < r->manifest->ntables; i++) {
+		rc = add_table(r, &r->manifest->tables[i], e);
 		if (!rc)
 			rc = open_partitions(r, i, at, e);
 		if (rc)
 			return rc;
 		at += r->table[i].t.parts;
 	}
-	if (at != json_array_size(json_object_get(r->manifest, "parts")))
+	if (at != json_array_size(r->manifest->parts))
 		return bad_manifest(r, e, "it lists partitions of no table");
-	for (i = 0; i < r->nfiles; i++)
+	for (size_t i = 0; i < r->nfiles; i++)
 		/* The delta may replace partitions of a base file, whose tensors are then
 		 * unused. */
 		if (r->file[i].used != safetensors_count(r->file[i].st) &&
@@ -303,7 +268,7 @@ static enum err_code open_tables(struct ckpt_reader *r, struct err *e)
 enum err_code ckpt_open(const char *path, struct ckpt_reader **out, struct err *e)
 {
 	struct err why = { 0 };
-	json_t *manifest = ckpt_manifest_read(path, &why);
+	struct manifest *manifest = ckpt_manifest_read(path, &why);
 	struct ckpt_reader *r;
 	enum err_code rc;
 
@@ -313,12 +278,7 @@ enum err_code ckpt_open(const char *path, struct ckpt_reader **out, struct err *
 	r = mem_alloc(sizeof *r);
 	r->path = mem_strdup(path);
 	r->manifest = manifest;
-	rc = json_int(manifest, "step", -1) < 0 ||
-	        !json_is_integer(json_object_get(manifest, "generation"))
-	    ? bad_manifest(r, e, "it has no step or no generation")
-	    : ERR_OK;
-	if (!rc)
-		rc = open_files(r, e);
+	rc = open_files(r, e);
 	if (!rc)
 		rc = open_tables(r, e);
 	if (rc) {
@@ -335,6 +295,7 @@ void ckpt_close(struct ckpt_reader *r)
 		return;
 	for (size_t i = 0; i < r->ntables; i++) {
 		for (uint32_t k = 0; k < r->table[i].t.parts; k++) {
+			manifest_state_release(&r->table[i].place[k].state);
 			free(r->table[i].place[k].base);
 			free(r->table[i].place[k].pick);
 		}
@@ -344,7 +305,7 @@ void ckpt_close(struct ckpt_reader *r)
 		safetensors_close(r->file[i].st);
 	free(r->table);
 	free(r->file);
-	json_decref(r->manifest);
+	manifest_free(r->manifest);
 	free(r->path);
 	free(r);
 }
@@ -358,10 +319,10 @@ const char *ckpt_path(const struct ckpt_reader *r)
 
 uint64_t ckpt_step(const struct ckpt_reader *r)
 {
-	return (uint64_t)json_int(r->manifest, "step", 0);
+	return (uint64_t)r->manifest->step;
 }
 
-const json_t *ckpt_manifest(const struct ckpt_reader *r)
+const struct manifest *ckpt_manifest(const struct ckpt_reader *r)
 {
 	return r->manifest;
 }
@@ -392,12 +353,12 @@ struct ckpt_info ckpt_part_info(const struct ckpt_reader *r, const struct ckpt_t
 	(void)r;
 	return (struct ckpt_info){ .n = p->n,
 		.nslots = p->nslots,
-		.version = p->version,
-		.step = p->step,
-		.born = p->born,
+		.version = p->state.version,
+		.step = p->state.step,
+		.born = p->state.born,
 		.dated = p->seen != NULL,
 		.nlife = p->life ? p->life->count : 0,
-		.nlast = json_array_size(p->last) };
+		.nlast = p->state.nlast };
 }
 
 void ckpt_part_last(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
@@ -406,8 +367,8 @@ void ckpt_part_last(const struct ckpt_reader *r, const struct ckpt_table *t, uin
 	const struct place *p = ckpt_place_of(t, part);
 
 	(void)r;
-	for (size_t i = 0; i < json_array_size(p->last); i++)
-		parse_u64_at(p->last, i, &out[i]);
+	if (p->state.nlast)
+		memcpy(out, p->state.last, p->state.nlast * sizeof *out);
 }
 
 /* ---- values ---- */
@@ -430,7 +391,7 @@ static enum err_code read_ascending_ids(const struct ckpt_reader *r, const struc
 enum err_code ckpt_own_floats(const struct ckpt_reader *r, const struct place *p, int slot,
     uint64_t width, uint64_t first, uint64_t n, float *out, struct err *e)
 {
-	return safetensors_read(r->file[slot < 0 ? p->file : p->state].st,
+	return safetensors_read(r->file[slot < 0 ? p->file : p->state_file].st,
 	    slot < 0 ? p->w : p->slot[slot], first * width, n * width, out, e);
 }
 

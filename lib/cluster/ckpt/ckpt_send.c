@@ -9,6 +9,7 @@
 #include "core/num.h"
 #include "format/digest.h"
 #include "format/safetensors.h"
+#include "msg/manifest.h"
 
 /* One file being sent. safetensors wants all tensors declared before the first values. */
 struct sending {
@@ -170,10 +171,15 @@ static enum err_code send_piece_of_file(void *ctx, const void *p, size_t n, stru
 	return s->to->put(s->to->ctx, p, n, e);
 }
 
-static enum err_code send_file(struct sending *s, unsigned server, bool state, json_t *files,
-    struct err *e)
+/* What the description tells of a file. */
+struct sent_file {
+	char name[CKPT_NAME], hex[DIGEST_HEX];
+	int64_t size;
+};
+
+static enum err_code send_file(struct sending *s, unsigned server, bool state,
+    struct sent_file *sent, struct err *e)
 {
-	char hex[DIGEST_HEX];
 	enum err_code rc;
 
 	ckpt_file_name(server, state, s->name);
@@ -188,62 +194,54 @@ static enum err_code send_file(struct sending *s, unsigned server, bool state, j
 		rc = state ? write_optimizer_state(s, e) : write_params(s, e);
 	if (!rc)
 		rc = safetensors_end(s->w, e);
-	digest_end(&s->digest, hex);
+	digest_end(&s->digest, sent->hex);
 	if (s->begun)
-		rc = s->to->end(s->to->ctx, rc, hex, e);
-	if (!rc)
-		json_array_append_new(files,
-		    json_pack("{s:s, s:I, s:s}", "name", s->name, "size",
-		        (json_int_t)safetensors_size(s->w), "blake2b", hex));
+		rc = s->to->end(s->to->ctx, rc, sent->hex, e);
+	snprintf(sent->name, sizeof sent->name, "%s", s->name);
+	sent->size = (int64_t)safetensors_size(s->w);
 	safetensors_writer_free(s->w);
 	return rc;
 }
 
-static json_t *list_last(const struct ckpt_part *p)
+static json_t *describe_server(const struct sent_file *sent, size_t nsent,
+    const struct ckpt_part *parts, size_t n)
 {
-	json_t *list = json_array();
+	struct manifest_described *part = mem_array(n, sizeof *part);
+	struct manifest_file file[2];
+	json_t *description;
 
-	for (size_t i = 0; i < p->nlast; i++)
-		json_array_append_new(list, json_of_u64(p->last[i]));
-	return list;
-}
-
-static json_t *describe_parts(const struct ckpt_part *parts, size_t n, unsigned server)
-{
-	json_t *list = json_array();
-	char file[CKPT_NAME];
-
-	ckpt_file_name(server, false, file);
-	for (size_t i = 0; i < n; i++) {
-		json_t *p = json_pack("[s, I, s, o, o, o]", parts[i].table,
-		    (json_int_t)parts[i].part, file, json_of_u64(parts[i].version),
-		    json_of_u64(parts[i].step), list_last(&parts[i]));
-
-		if (parts[i].born || parts[i].changes)
-			json_array_append_new(p, json_of_u64(parts[i].born));
-		if (parts[i].changes)
-			json_array_append_new(p, json_integer(1));
-		json_array_append_new(list, p);
-	}
-	return list;
+	for (size_t i = 0; i < nsent; i++)
+		file[i] = (struct manifest_file){ .name = sent[i].name,
+			.size = sent[i].size,
+			.blake2b = sent[i].hex };
+	for (size_t i = 0; i < n; i++)
+		part[i] = (struct manifest_described){ .table = parts[i].table,
+			.file = sent[0].name,
+			.part = parts[i].part,
+			.delta = parts[i].changes,
+			.state = { .version = parts[i].version,
+			    .step = parts[i].step,
+			    .born = parts[i].born,
+			    .last = parts[i].last,
+			    .nlast = parts[i].nlast } };
+	description = manifest_description_encode(file, nsent, part, n);
+	free(part);
+	return description;
 }
 
 enum err_code ckpt_send_server(unsigned server, const struct ckpt_part *parts, size_t nparts,
     const struct ckpt_sink *to, json_t **description, struct err *e)
 {
 	struct sending s = { .to = to, .parts = parts, .nparts = nparts };
-	json_t *files = json_array();
+	struct sent_file sent[2];
+	size_t nsent = nparts > 0 && parts[0].nslots > 0 ? 2 : 1;
 	enum err_code rc = check_parts(parts, nparts, e);
 
 	*description = NULL;
+	for (size_t i = 0; !rc && i < nsent; i++)
+		rc = send_file(&s, server, i == 1, &sent[i], e);
 	if (!rc)
-		rc = send_file(&s, server, false, files, e);
-	if (!rc && nparts > 0 && parts[0].nslots > 0)
-		rc = send_file(&s, server, true, files, e);
-	if (!rc)
-		*description = json_pack("{s:O, s:o}", "files", files, "parts",
-		    describe_parts(parts, nparts, server));
-	json_decref(files);
+		*description = describe_server(sent, nsent, parts, nparts);
 	return rc;
 }
 

@@ -10,7 +10,6 @@
 #include "ckpt/names.h"
 #include "core/buf.h"
 #include "core/file.h"
-#include "core/json.h"
 #include "core/mem.h"
 #include "format/uri.h"
 
@@ -84,21 +83,18 @@ static const struct piece *find_object(const struct pieces *all, const char *ste
 }
 
 /* Check that all files of the manifest are there, with their sizes. */
-static void check_object_files(struct ckpt_entry *entry, const json_t *manifest,
+static void check_object_files(struct ckpt_entry *entry, const struct manifest *manifest,
     const struct pieces *all, const char *step)
 {
-	const json_t *f;
-	size_t i;
+	for (uint64_t i = 0; i < manifest->nfiles; i++) {
+		const struct manifest_file *f = &manifest->files[i];
+		const struct piece *p = find_object(all, step, f->name);
 
-	json_array_foreach(json_object_get(manifest, "files"), i, f) {
-		const char *name = json_str(f, "name", "");
-		const struct piece *p = find_object(all, step, name);
-
-		if (entry->why || (p && p->size == (uint64_t)json_int(f, "size", -1)))
+		if (entry->why || (p && p->size == (uint64_t)f->size))
 			continue;
 		entry->why = p ? mem_printf("\"%s/%s\" has %" PRIu64 " bytes, not %" PRId64,
-		                     entry->path, name, p->size, json_int(f, "size", -1))
-		               : mem_printf("\"%s/%s\" is not there", entry->path, name);
+		                     entry->path, f->name, p->size, f->size)
+		               : mem_printf("\"%s/%s\" is not there", entry->path, f->name);
 	}
 	entry->whole = !entry->why;
 }
@@ -108,7 +104,7 @@ static enum err_code inspect_checkpoint(struct object_client *c, const struct pi
 {
 	struct buf text = BUF_INIT;
 	struct err why = { 0 };
-	json_t *manifest;
+	struct manifest *manifest;
 	enum err_code rc;
 
 	if (!find_object(all, step, CKPT_MANIFEST)) {
@@ -120,7 +116,7 @@ static enum err_code inspect_checkpoint(struct object_client *c, const struct pi
 	if (!rc) {
 		ckpt_entry_fill(entry, manifest);
 		check_object_files(entry, manifest, all, step);
-		json_decref(manifest);
+		manifest_free(manifest);
 		return ERR_OK;
 	}
 	/* A checkpoint that is damaged, or was removed meanwhile, must not hide the others. */
@@ -198,7 +194,7 @@ enum err_code ckpt_store_remove(struct object_client *c, const char *name, struc
 /* A local checkpoint with all its files open, so that it can be uploaded even if it is pruned
  * meanwhile. */
 struct opened {
-	json_t *manifest;
+	struct manifest *manifest;
 	int *fd; /* files of the manifest in order, then the manifest itself */
 	size_t n;
 };
@@ -209,7 +205,7 @@ static void opened_release(struct opened *o)
 		if (o->fd[i] >= 0)
 			close(o->fd[i]);
 	free(o->fd);
-	json_decref(o->manifest);
+	manifest_free(o->manifest);
 }
 
 static enum err_code open_at(int dir, const char *path, const char *file, int *fd, struct err *e)
@@ -224,9 +220,7 @@ static enum err_code open_at(int dir, const char *path, const char *file, int *f
 static enum err_code open_files_of(const char *path, struct opened *o, struct err *e)
 {
 	int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	const json_t *files, *f;
 	enum err_code rc = ERR_OK;
-	size_t i;
 
 	*o = (struct opened){ .manifest = ckpt_manifest_read(path, e) };
 	if (!o->manifest || dir < 0) {
@@ -234,11 +228,9 @@ static enum err_code open_files_of(const char *path, struct opened *o, struct er
 			close(dir);
 		return err_set(e, ERR_NOTFOUND, "\"%s\" is not there any more", path);
 	}
-	files = json_object_get(o->manifest, "files");
-	o->fd = mem_array(json_array_size(files) + 1, sizeof *o->fd);
-	json_array_foreach(files, i, f)
-		if (!rc)
-			rc = open_at(dir, path, json_str(f, "name", ""), &o->fd[o->n++], e);
+	o->fd = mem_array(o->manifest->nfiles + 1, sizeof *o->fd);
+	for (uint64_t i = 0; !rc && i < o->manifest->nfiles; i++)
+		rc = open_at(dir, path, o->manifest->files[i].name, &o->fd[o->n++], e);
 	if (!rc)
 		rc = open_at(dir, path, CKPT_MANIFEST, &o->fd[o->n++], e);
 	close(dir);
@@ -248,15 +240,12 @@ static enum err_code open_files_of(const char *path, struct opened *o, struct er
 static enum err_code upload_files(struct object_client *c, const struct opened *o, const char *to,
     struct err *e)
 {
-	const json_t *files = json_object_get(o->manifest, "files"), *f;
 	enum err_code rc = ERR_OK;
 	char *name;
-	size_t i;
 
-	json_array_foreach(files, i, f) {
-		name = mem_printf("%s/%s", to, json_str(f, "name", ""));
-		if (!rc)
-			rc = object_put(c, name, o->fd[i], e);
+	for (uint64_t i = 0; !rc && i < o->manifest->nfiles; i++) {
+		name = mem_printf("%s/%s", to, o->manifest->files[i].name);
+		rc = object_put(c, name, o->fd[i], e);
 		free(name);
 	}
 	name = mem_printf("%s/" CKPT_MANIFEST, to);

@@ -21,6 +21,7 @@ struct ckpt_entry {
 	uint64_t bytes;
 	char *created; /* time in RFC 3339 */
 	json_t *eval;  /* the evaluation at that step, or NULL */
+	double loss;   /* the loss in it, or NAN */
 };
 
 /* Does the directory `path` have a manifest, as a checkpoint has? */
@@ -66,7 +67,8 @@ size_t ckpt_surplus(const struct ckpt_entry *list, size_t n, size_t newest,
     const struct ckpt_keep *keep, size_t *out);
 /* Fill in the members that a manifest gives, for an entry that has its path. Sort a list as
  * ckpt_list does. */
-void ckpt_entry_fill(struct ckpt_entry *entry, const json_t *manifest);
+struct manifest;
+void ckpt_entry_fill(struct ckpt_entry *entry, const struct manifest *manifest);
 void ckpt_sort(struct ckpt_entry *list, size_t n);
 
 /* Remove a checkpoint. It is renamed first, so that readers never see a part of it; the next

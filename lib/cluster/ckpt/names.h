@@ -12,6 +12,7 @@
 #include "core/buf.h"
 #include "core/err.h"
 #include "core/json.h"
+#include "msg/manifest.h"
 
 #define CKPT_MANIFEST     "MANIFEST.json"
 #define CKPT_MANIFEST_MAX ((size_t)256 << 20)
@@ -41,15 +42,15 @@ char *ckpt_hidden_path(const char *dir, uint64_t step);
 /* The text of a manifest with its seal as the last member, which is the digest of the text
  * without it. The caller frees it. */
 char *ckpt_manifest_text(const json_t *manifest);
-/* Check the seal and parse the manifest. The seal is removed from `text`; name is for messages.
- * NULL: ERR_FORMAT, ERR_UNSUPPORTED. */
-json_t *ckpt_manifest_parse(struct buf *text, const char *name, struct err *e);
+/* Check the seal and decode the manifest, which manifest_free frees. The seal is removed from
+ * `text`; name is for messages. NULL: ERR_FORMAT, ERR_UNSUPPORTED. */
+struct manifest *ckpt_manifest_parse(struct buf *text, const char *name, struct err *e);
 /* Fetch and parse the manifest of a checkpoint in an object store; `text` keeps its seal. */
 struct object_client;
 enum err_code ckpt_manifest_fetch(struct object_client *c, const char *name, struct buf *text,
-    json_t **out, struct err *e);
-/* Read the manifest in directory path and check seal and "v". NULL: ERR_FORMAT when it is
- * damaged or missing, ERR_UNSUPPORTED for a later "v". */
-json_t *ckpt_manifest_read(const char *path, struct err *e);
+    struct manifest **out, struct err *e);
+/* Read the manifest in directory path and check its seal and its version. NULL: ERR_FORMAT when it
+ * is damaged or missing, ERR_UNSUPPORTED for a later version. */
+struct manifest *ckpt_manifest_read(const char *path, struct err *e);
 
 #endif

@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include "core/err.h"
-#include "core/json.h"
 
 /* Reading a checkpoint by partition, whichever servers wrote it. ckpt_open checks the manifest's
  * seal, the sizes of the files and the shapes of all tensors; only ckpt_verify checks every
@@ -40,8 +39,9 @@ void ckpt_close(struct ckpt_reader *r);
 
 const char *ckpt_path(const struct ckpt_reader *r);
 uint64_t ckpt_step(const struct ckpt_reader *r);
-/* The manifest: "generation", "config", "slots", "data", "eval" and so on. */
-const json_t *ckpt_manifest(const struct ckpt_reader *r);
+/* Its manifest (msg/manifest.h), borrowed. */
+struct manifest;
+const struct manifest *ckpt_manifest(const struct ckpt_reader *r);
 
 /* The number of tables, a table by its number, and a table by its name (NULL: there is none). */
 size_t ckpt_tables(const struct ckpt_reader *r);

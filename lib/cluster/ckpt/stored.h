@@ -8,14 +8,15 @@
 #include "ckpt/read.h"
 #include "ckpt/write.h"
 #include "format/safetensors.h"
+#include "msg/manifest.h"
 
 /* The files and offsets of a partition's tensors. */
 struct place {
-	size_t file, state; /* indices of files; state: NO_FILE without optimizer state */
-	uint64_t begin, n;  /* begin: index of the partition's first element in a dense table */
+	/* Indices of files; state_file: NO_FILE without optimizer state. */
+	size_t file, state_file;
+	uint64_t begin, n; /* begin: index of the partition's first element in a dense table */
 	unsigned nslots;
-	uint64_t version, step, born;
-	const json_t *last;
+	struct manifest_state state; /* of the values */
 	const struct safetensors_tensor *w, *ids, *seen, *life, *live, *slot[CKPT_SLOTS_MAX];
 	/* base is NULL, or the same partition in the base checkpoint when this file has changes
 	 * only. Then pick[i] tells where row i (of n) is: its number in the base, or CKPT_PICK_OWN
@@ -38,7 +39,7 @@ struct file {
 
 struct ckpt_reader {
 	char *path;
-	json_t *manifest; /* owns all names */
+	struct manifest *manifest; /* owns all names */
 	struct stored *table;
 	size_t ntables;
 	struct file *file;

@@ -8,6 +8,7 @@
 
 #include "core/err.h"
 #include "core/json.h"
+#include "msg/manifest.h"
 
 /* Making a checkpoint, the directory CHECKPOINTS/step-000000001000.
  *
@@ -105,13 +106,12 @@ enum err_code ckpt_base(struct ckpt *c, const char *path, struct err *e);
 /* Add a server's description, after checking it: ERR_PROTO when it is malformed, ERR_FORMAT when
  * one of its files is missing or has another size. c is unchanged after an error. */
 enum err_code ckpt_add(struct ckpt *c, const json_t *description, struct err *e);
-/* Write the manifest and publish the checkpoint. head must have "generation", "epoch" and
- * "tables" (each with "name", "sparse", "rows", "cols" and "parts", the number of its
- * partitions) and may have "name", "config", "optimizer", "mode", "slots", "data" and "eval";
- * other members are ignored. ERR_FAILED unless every partition was added once. A checkpoint of
+/* Write the manifest and publish the checkpoint. head must have the generation, the epoch and the
+ * tables, and what it does not have is null in the manifest. ERR_FAILED unless every partition was added once. A checkpoint of
  * the same step is replaced. *path (may be NULL) is a fresh string. Frees c in any case; after
  * an error everything is removed. */
-enum err_code ckpt_commit(struct ckpt *c, const json_t *head, char **path, struct err *e);
+enum err_code ckpt_commit(struct ckpt *c, const struct manifest_head *head, char **path,
+    struct err *e);
 /* Publish a checkpoint that was made elsewhere: its files are in the temporary directory, and
  * `manifest` is the text of its manifest. Otherwise like ckpt_commit. */
 enum err_code ckpt_adopt(struct ckpt *c, const void *manifest, size_t n, char **path,

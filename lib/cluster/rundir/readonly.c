@@ -9,6 +9,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "msg/manifest.h"
 #include "rundir/prepare.h"
 
 /* The configuration of a read-only cluster, from that of the cluster whose parameters it
@@ -54,7 +55,7 @@ enum err_code readonly_prepare_from_config(const json_t *config, const char *con
 enum err_code readonly_prepare(const char *checkpoint, const char *const *sets, size_t nsets,
     struct conf *conf, char **dir, int *lock, char **from, struct err *e)
 {
-	json_t *manifest;
+	struct manifest *manifest;
 	int fd = open(checkpoint, O_PATH | O_CLOEXEC);
 	enum err_code rc;
 
@@ -66,9 +67,9 @@ enum err_code readonly_prepare(const char *checkpoint, const char *const *sets, 
 	if (!rc && !manifest)
 		rc = e->code;
 	if (!rc)
-		rc = readonly_prepare_from_config(json_object_get(manifest, "config"), sets, nsets,
-		    conf, dir, lock, e);
-	json_decref(manifest);
+		rc = readonly_prepare_from_config(manifest->config, sets, nsets, conf, dir, lock,
+		    e);
+	manifest_free(manifest);
 	/* The checkpoint may lie in a run directory that rundir_prepare has moved. */
 	if (!rc)
 		*from = path_of_fd(fd);

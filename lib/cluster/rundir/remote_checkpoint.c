@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/helper.h"
+#include "msg/manifest.h"
 
 static char *format_timeout(int64_t deadline)
 {
@@ -83,7 +84,7 @@ enum err_code remote_checkpoint_check_config(const struct conf *conf, const char
 
 	if (rc)
 		return rc;
-	rc = conf_from_json(json_object_get(ckpt_manifest(r), "config"), &made, e);
+	rc = conf_from_json(ckpt_manifest(r)->config, &made, e);
 	ckpt_close(r);
 	if (rc)
 		return rc;

@@ -16,6 +16,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "format/uri.h"
+#include "msg/manifest.h"
 #include "rundir/prepare.h"
 #include "rundir/remote_checkpoint.h"
 #include "rundir/rundir.h"
@@ -48,11 +49,11 @@ static enum err_code prepare_new_run(const struct conf *conf, const char *dir, i
  * workers are at the checkpoint's step; in other modes that is the step of the slowest one. */
 static enum err_code check_work_left(const struct conf *conf, const char *path, struct err *e)
 {
-	json_t *manifest = ckpt_manifest_read(path, e);
-	const json_t *data = json_object_get(manifest, "data");
-	int64_t step = json_int(manifest, "step", 0),
-	        epoch = json_int(json_object_get(data, "deal"), "epoch", 0);
-	bool dealt = !json_is_object(json_object_get(data, "tasks"));
+	struct manifest *manifest = ckpt_manifest_read(path, e);
+	const struct manifest_data *data = manifest ? manifest->data : NULL;
+	int64_t step = manifest ? manifest->step : 0,
+	        epoch = data && data->deal ? data->deal->epoch : 0;
+	bool dealt = !data || !json_is_object(data->tasks);
 	enum err_code rc = manifest ? ERR_OK : e->code;
 
 	if (manifest && conf->job.steps && step >= conf->job.steps)
@@ -66,7 +67,7 @@ static enum err_code check_work_left(const struct conf *conf, const char *path, 
 		    "set more epochs, or take the model out: ps-ctl -C %s export all",
 		    path, (long long)epoch, epoch == 1 ? "" : "s", (long long)conf->job.epochs,
 		    path);
-	json_decref(manifest);
+	manifest_free(manifest);
 	return rc;
 }
 

@@ -2,6 +2,7 @@
 #include "msg/fields.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,10 +109,17 @@ static enum err_code decode_member(const struct field *f, const json_t *v, void 
 {
 	const char *text = v ? json_string_value(v) : f->write == WRITE_IF_SET ? NULL : "";
 	uint64_t id = 0;
+	double number;
 
 	switch (f->type) {
 	case FIELD_INT:
 		return decode_int(f, v, member, e);
+	case FIELD_NUM:
+		if (v && !json_is_number(v))
+			return refuse_member(f, "a number", e);
+		number = v ? json_number_value(v) : (double)NAN;
+		memcpy(member, &number, sizeof number);
+		return ERR_OK;
 	case FIELD_ID:
 		if (v && !json_u64_value(v, &id))
 			return refuse_member(f, "a text of decimal digits below 2^64", e);
@@ -199,6 +207,7 @@ static json_t *encode_list(const struct field *f, const char *list, uint64_t n)
 static json_t *encode_member(const struct field *f, const void *member)
 {
 	const void *p;
+	double number;
 	int64_t n;
 	uint64_t id;
 
@@ -208,6 +217,9 @@ static json_t *encode_member(const struct field *f, const void *member)
 	switch (f->type) {
 	case FIELD_INT:
 		return json_integer(n);
+	case FIELD_NUM:
+		memcpy(&number, member, sizeof number);
+		return json_of_num(number);
 	case FIELD_ID:
 		return json_of_u64(id);
 	case FIELD_FLAG:

@@ -10,6 +10,7 @@
 
 enum field_type {
 	FIELD_INT,
+	FIELD_NUM, /* a double; NAN when absent */
 	FIELD_ID,
 	FIELD_FLAG,
 	FIELD_TEXT,

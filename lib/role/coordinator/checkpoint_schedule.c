@@ -11,6 +11,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "msg/manifest.h"
 #include "rundir/rundir.h"
 
 /* The checkpoint scheduler. Its thread decides when a checkpoint is made, agrees with the
@@ -118,6 +119,7 @@ static enum err_code commit_checkpoint(struct checkpoint_schedule *k, struct ckp
     const char *base, const json_t *descriptions, const json_t *head, char **path, struct err *e)
 {
 	enum err_code rc = ERR_OK;
+	struct manifest_head decoded;
 	const json_t *d;
 	size_t i;
 
@@ -126,6 +128,8 @@ static enum err_code commit_checkpoint(struct checkpoint_schedule *k, struct ckp
 	json_array_foreach((json_t *)descriptions, i, d)
 		if (!rc)
 			rc = ckpt_add(c, d, e);
+	if (!rc)
+		rc = manifest_head_decode(head, &decoded, e);
 	if (rc) {
 		ckpt_abort(c);
 		return rc;
@@ -137,7 +141,7 @@ static enum err_code commit_checkpoint(struct checkpoint_schedule *k, struct ckp
 		ckpt_abort(c);
 		return rc;
 	}
-	rc = ckpt_commit(c, head, path, e);
+	rc = ckpt_commit(c, &decoded, path, e);
 	k->rule.also = base;
 	if (!rc && ckpt_prune(k->dir, &k->rule, NULL, NULL, e))
 		log_warn(k->host->server->cfg.log, "old checkpoints stay: %s", e->msg);

@@ -25,6 +25,7 @@
 #include "core/num.h"
 #include "core/mem.h"
 #include "core/utf8.h"
+#include "msg/manifest.h"
 #include "rundir/rundir.h"
 #include "web/curve.h"
 #include "web/sessions.h"
@@ -442,7 +443,7 @@ static enum err_code find_resume(struct host *h, struct err *e)
 		rc = ckpt_verify(h->resume_path, e);
 	if (!rc) {
 		h->resume = ckpt_manifest_read(h->resume_path, e);
-		rc = h->resume ? state_head_decode(h->resume, &h->resume_head, e) : e->code;
+		rc = h->resume ? state_head_decode(manifest_document(h->resume), &h->resume_head, e) : e->code;
 	}
 	if (rc)
 		return rc;
@@ -584,7 +585,7 @@ static void host_free(struct host *h)
 	coord_free(h->coord);
 	lease_log_free(h->file.leaselog);
 	state_head_release(&h->resume_head);
-	json_decref(h->resume);
+	manifest_free(h->resume);
 	free(h->resume_path);
 	view_text_unref(h->views.last);
 	history_free(h->history);

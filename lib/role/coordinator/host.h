@@ -48,6 +48,7 @@
 #include "server/server_coordinator.h"
 
 struct checkpoint_schedule;
+struct manifest;
 struct lease_log;
 struct offsite;
 struct history;
@@ -133,7 +134,7 @@ struct host {
 	struct file_service_session *files; /* open file sessions (file_service.c) */
 	bool files_closed;
 	/* Manifest of the checkpoint that the job resumes from, and its part that the coord reads */
-	json_t *resume;
+	struct manifest *resume;
 	struct state_head resume_head;
 	char *resume_path;
 };

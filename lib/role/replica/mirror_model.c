@@ -6,11 +6,11 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "format/safetensors.h"
+#include "msg/manifest.h"
 #include "msg/state.h"
 #include "replica/mirror_state.h"
 #include "rundir/readonly.h"
 #include "rundir/rundir.h"
-#include "sync/sync.h"
 
 /* The model of a run that has ended, as a checkpoint that a read-only server begins with.  A checkpoint holds the
  * tables cut into partitions, and the model file holds them whole: RUN/state.json has the shapes and what is known of
@@ -144,25 +144,12 @@ static enum err_code write_model_tables(const struct ended_run *r, struct ckpt *
 	return rc;
 }
 
-static json_t *make_model_head(const struct ended_run *r)
-{
-	const json_t *job = json_object_get(r->config, "job");
-
-	return json_pack("{s:I, s:I, s:o, s:s, s:O, s:s, s:s, s:[], s:{s:I, s:O*}}", "generation",
-	    (json_int_t)r->layout.generation, "epoch", (json_int_t)r->layout.epoch, "tables",
-	    layout_tables(&r->layout), "name", json_str(r->config, "name", ""), "config", r->config,
-	    "optimizer", json_str(job, "optimizer", "sgd"), "mode",
-	    json_str(r->config, "sync", SYNC_DEFAULT), "slots", "data", "examples",
-	    (json_int_t)r->state.examples, "facts", r->state.facts);
-}
-
 /* Make the checkpoint in the directory `checkpoints`.  The caller frees *path. */
 static enum err_code save_model_checkpoint(const struct ended_run *r, const char *checkpoints,
     char **path, struct err *e)
 {
 	struct ckpt *c = NULL;
 	enum err_code rc = ckpt_begin(checkpoints, 0, &c, e);
-	json_t *head;
 
 	if (rc)
 		return rc;
@@ -171,10 +158,10 @@ static enum err_code save_model_checkpoint(const struct ended_run *r, const char
 		ckpt_abort(c);
 		return rc;
 	}
-	head = make_model_head(r);
-	rc = ckpt_commit(c, head, path, e);
-	json_decref(head);
-	return rc;
+	return mirror_commit(c, &r->layout, json_str(r->config, "name", ""), r->config,
+	    &(struct manifest_data){ .examples = (int64_t)r->state.examples,
+	        .facts = r->state.facts },
+	    path, e);
 }
 
 static enum err_code prepare_from_model(const char *run_dir, const char *const *sets, size_t nsets,

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: ISC */
+#include "conf/conf.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "layout/layout.h"
+#include "msg/manifest.h"
 #include "replica/mirror_state.h"
 #include "sync/sync.h"
 
@@ -152,19 +154,48 @@ static enum err_code save_sparse(struct saving *s, struct mirror_table *x, const
 
 /* ---- the checkpoint ---- */
 
-/* The manifest's head.  It includes facts about the training data, which scoring needs. */
-static json_t *make_checkpoint_head(struct mirror *m)
+enum err_code mirror_commit(struct ckpt *c, const struct layout *l, const char *name,
+    const json_t *config, const struct manifest_data *data, char **path, struct err *e)
 {
-	const struct layout *l = client_layout(m->tool.client);
-	const json_t *config = m->tool.view->config, *job = json_object_get(config, "job");
-	json_t *facts = tool_facts(&m->tool), *data = json_pack("{s:o*}", "facts", facts);
+	struct manifest_head head = { .generation = l->generation,
+		.epoch = l->epoch,
+		.name = name,
+		.config = config };
+	json_t *tables, *about, *ranks;
+	struct conf conf;
+	char mode[32];
+	enum err_code rc = conf_from_json(config, &conf, e);
 
-	json_object_set_new(data, "examples", json_integer((json_int_t)m->tool.view->examples));
-	return json_pack("{s:I, s:I, s:o, s:s, s:O, s:s, s:s, s:[], s:o}", "generation",
-	    (json_int_t)l->generation, "epoch", (json_int_t)l->epoch, "tables", layout_tables(l),
-	    "name", m->tool.view->name, "config", config, "optimizer",
-	    json_str(job, "optimizer", "sgd"), "mode", json_str(config, "sync", SYNC_DEFAULT),
-	    "slots", "data", data);
+	if (rc) {
+		ckpt_abort(c);
+		return rc;
+	}
+	sync_format(&conf.sync, mode);
+	head.optimizer = conf.job.optimizer;
+	head.mode = mode;
+	head.tables = tables = layout_tables(l);
+	head.data = about = manifest_data_encode(data);
+	head.slots = ranks = json_array();
+	rc = ckpt_commit(c, &head, path, e);
+	json_decref(ranks);
+	json_decref(about);
+	json_decref(tables);
+	conf_release(&conf);
+	return rc;
+}
+
+/* Commit or abort the checkpoint.  Its data includes facts about the training data, which scoring
+ * needs. */
+static enum err_code commit_copy(struct mirror *m, struct ckpt *c, char **path, struct err *e)
+{
+	const struct view *v = m->tool.view;
+	json_t *facts = tool_facts(&m->tool);
+	struct manifest_data data = { .examples = v->examples, .facts = facts };
+	enum err_code rc = mirror_commit(c, client_layout(m->tool.client), v->name, v->config,
+	    &data, path, e);
+
+	json_decref(facts);
+	return rc;
 }
 
 static enum err_code save_mirrored_tables(struct saving *s, struct err *e)
@@ -188,17 +219,14 @@ enum err_code mirror_save(struct mirror *m, const char *checkpoints, char **path
 {
 	struct saving s = { .m = m };
 	enum err_code rc = ckpt_begin(checkpoints, 0, &s.ckpt, e);
-	json_t *text;
 
 	if (rc)
 		return rc;
-	text = make_checkpoint_head(m);
 	rc = save_mirrored_tables(&s, e);
 	if (rc)
 		ckpt_abort(s.ckpt);
 	else
-		rc = ckpt_commit(s.ckpt, text, path, e);
-	json_decref(text);
+		rc = commit_copy(m, s.ckpt, path, e);
 	for (size_t i = 0; i < s.nrows; i++)
 		mirror_parted_release(&s.rows[i]);
 	free(s.rows);

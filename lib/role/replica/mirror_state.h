@@ -57,6 +57,12 @@ struct mirror {
 
 /* mirror_save.c: save all parameters as a checkpoint in this directory.  The caller frees *path. */
 enum err_code mirror_save(struct mirror *m, const char *checkpoints, char **path, struct err *e);
+/* mirror_save.c: commit a checkpoint of tables with this layout, which has values but no optimizer
+ * state.  config: that of the source, from which are its optimizer and its mode.  Frees c in any
+ * case.  The caller frees *path.  Errors of ckpt_commit and conf_from_json. */
+struct manifest_data;
+enum err_code mirror_commit(struct ckpt *c, const struct layout *l, const char *name,
+    const json_t *config, const struct manifest_data *data, char **path, struct err *e);
 /* mirror_take.c: does our server have all tables of the source by now? */
 bool mirror_has_tables(struct mirror *m, struct shard *shard);
 /* mirror_take.c: pull everything that has changed, and assign it to the shard. */

@@ -12,6 +12,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "msg/manifest.h"
 #include "wire/dial.h"
 
 #define BUSY_PAUSE (300 * NSEC_PER_MSEC)
@@ -221,16 +222,16 @@ static enum err_code download_manifest(struct far *f, const char *dir, struct er
 	return rc;
 }
 
-static enum err_code download_file(struct far *f, const char *dir, const json_t *file,
+static enum err_code download_file(struct far *f, const char *dir, const struct manifest_file *file,
     struct err *e)
 {
-	enum err_code rc = ckpt_receive_begin(dir, json_str(file, "name", ""),
-	    (uint64_t)json_int(file, "size", 0), true, &f->in, e);
+	enum err_code rc = ckpt_receive_begin(dir, file->name,
+	    file->size > 0 ? (uint64_t)file->size : 0, true, &f->in, e);
 
 	if (rc)
 		return rc;
-	rc = download_to_sink(f, json_str(file, "name", ""), e);
-	rc = ckpt_receive_end(f->in, rc, json_str(file, "blake2b", ""), e);
+	rc = download_to_sink(f, file->name, e);
+	rc = ckpt_receive_end(f->in, rc, file->blake2b, e);
 	f->in = NULL;
 	return rc;
 }
@@ -238,16 +239,13 @@ static enum err_code download_file(struct far *f, const char *dir, const json_t 
 static enum err_code download_checkpoint(struct far *f, const char *dir, struct err *e)
 {
 	enum err_code rc = download_manifest(f, dir, e);
-	json_t *manifest = rc ? NULL : ckpt_manifest_read(dir, e);
-	const json_t *file;
-	size_t i;
+	struct manifest *manifest = rc ? NULL : ckpt_manifest_read(dir, e);
 
 	if (!rc && !manifest)
 		rc = e->code;
-	json_array_foreach(json_object_get(manifest, "files"), i, file)
-		if (!rc)
-			rc = download_file(f, dir, file, e);
-	json_decref(manifest);
+	for (uint64_t i = 0; !rc && i < manifest->nfiles; i++)
+		rc = download_file(f, dir, &manifest->files[i], e);
+	manifest_free(manifest);
 	return rc;
 }
 

@@ -12,6 +12,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "msg/manifest.h"
 #include "rundir/prepare.h"
 
 /* A planned change is proposed when the fastest worker is AHEAD_SECONDS and AHEAD_STEPS before
@@ -558,13 +559,13 @@ enum err_code settings_request_pause(struct host *h, bool pause, const char *who
 	return rc;
 }
 
-json_t *settings_initial(const struct conf *c, const json_t *manifest)
+json_t *settings_initial(const struct conf *c, const struct manifest *manifest)
 {
 	json_t *plain = conf_to_json(c), *changed = NULL;
 	struct conf from, to;
 	struct err e;
 
-	if (!manifest || conf_from_json(json_object_get(manifest, "config"), &from, &e))
+	if (!manifest || conf_from_json(manifest->config, &from, &e))
 		return plain;
 	if (conf_from_json(plain, &to, &e) == ERR_OK) {
 		if (conf_copy_live(&to, &from, &e) == ERR_OK)

@@ -31,7 +31,8 @@ enum err_code settings_request_pause(struct host *h, bool pause, const char *who
 /* The configuration to start with: c and, for a run that resumes from its own checkpoint, the
  * settings that had been changed by then (from its manifest, or NULL). A new reference; needs no
  * lock. */
-json_t *settings_initial(const struct conf *c, const json_t *manifest);
+struct manifest;
+json_t *settings_initial(const struct conf *c, const struct manifest *manifest);
 /* The coordinator's name for on_worker_loss. Needs no lock. */
 enum coord_policy settings_request_policy(const struct conf *c);
 /* With the lock held: ERR_CONFIG when a job of this kind cannot change to c. `set` may name keys

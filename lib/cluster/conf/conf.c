@@ -33,6 +33,20 @@ void conf_init(struct conf *c)
 	memset(c->given, 0, sizeof c->given);
 }
 
+void conf_reset(struct conf *c, const char *path)
+{
+	const struct conf_key *k = conf_key_find(path, NULL);
+	size_t n, i = (size_t)(k - conf_keys(&n));
+	enum err_code rc = ERR_OK;
+
+	conf_value_release(k, c);
+	if (k->deflt[0] != '\0')
+		rc = conf_value_parse(k, k->deflt, NULL, c, NULL);
+	assert(rc == ERR_OK);
+	(void)rc;
+	c->given[i / 64] &= ~(UINT64_C(1) << (i % 64));
+}
+
 bool conf_trains(const struct conf *c)
 {
 	return c->has_job && !c->read_only;

@@ -120,6 +120,9 @@ enum err_code conf_load(const char *path, const char **sets, size_t nsets, struc
  * unchanged. Rules across keys are not checked. */
 enum err_code conf_set(struct conf *c, const char *assignment, struct err *e);
 
+/* Set a key, by its whole path, back to its default, as if it had not been given. */
+void conf_reset(struct conf *c, const char *path);
+
 /* Check what involves several keys or the world: models and rules must exist, keys must fit
  * together, data must be there. ERR_CONFIG; the message begins with the path of the offending
  * key. */

@@ -144,28 +144,24 @@ static int open_initial_model(const struct conf *c)
 	return strchr(c->job.init, '/') ? open(c->job.init, O_PATH | O_CLOEXEC) : -1;
 }
 
-/* Set job.init to where the open file is now. */
-static void update_initial_model_path(json_t *config, int fd)
-{
-	char *path = fd < 0 ? NULL : path_of_fd(fd);
-
-	if (path)
-		json_object_set_new(json_object_get(config, "job"), "init", json_string(path));
-	free(path);
-}
-
+/* init: the open initial model, or -1.  Its path may have changed since c was read. */
 static enum err_code write_cluster_json(const struct conf *c, const char *dir, int init,
     struct err *e)
 {
 	char *path = rundir_path(dir, "cluster.json"), *text;
-	json_t *j = conf_to_json(c);
+	char *moved = init < 0 ? NULL : path_of_fd(init);
+	struct conf now = *c; /* borrows all but the path */
 	enum err_code rc;
+	json_t *j;
 
-	update_initial_model_path(j, init);
+	if (moved)
+		now.job.init = moved;
+	j = conf_to_json(&now);
 	text = json_dumps(j, JSON_INDENT(2));
 	rc = file_replace(path, text, strlen(text), 0600, e);
 	free(text);
 	json_decref(j);
+	free(moved);
 	free(path);
 	return rc;
 }

@@ -12,38 +12,35 @@
 #include "msg/manifest.h"
 #include "rundir/prepare.h"
 
-/* The configuration of a read-only cluster, from that of the cluster whose parameters it
- * serves. */
-static json_t *read_only_config(const json_t *of)
+/* Make the configuration of a cluster that of a read-only one, which serves its parameters. */
+static enum err_code make_read_only(struct conf *c, struct err *e)
 {
+	/* There is no training, so there is nothing to save, upload, or start on other hosts. The
+	 * initial model may no longer exist, and the checkpoint has all values. */
 	static const char *const left[] = { "checkpoint_every", "checkpoint_deltas",
-		"checkpoint_to", "hosts" };
-	json_t *config = json_deep_copy(of);
+		"checkpoint_to", "hosts", "job.init" };
+	static const char *const set[] = { "servers=1", "replicas=1", "read_only=true",
+		"listen=127.0.0.1:0", "http=127.0.0.1:0" };
+	enum err_code rc = ERR_OK;
 
-	json_object_set_new(config, "servers", json_integer(1));
-	json_object_set_new(config, "replicas", json_integer(1));
-	json_object_set_new(config, "read_only", json_true());
-	json_object_set_new(config, "listen", json_string("127.0.0.1:0"));
-	json_object_set_new(config, "http", json_string("127.0.0.1:0"));
-	/* There is no training, so there is nothing to save, upload, or start on other hosts. */
 	for (size_t i = 0; i < sizeof left / sizeof *left; i++)
-		json_object_del(config, left[i]);
-	/* The initial model may no longer exist, and the checkpoint has all values. */
-	json_object_del(json_object_get(config, "job"), "init");
-	return config;
+		conf_reset(c, left[i]);
+	for (size_t i = 0; !rc && i < sizeof set / sizeof *set; i++)
+		rc = conf_set(c, set[i], e);
+	return rc;
 }
 
 enum err_code readonly_prepare_from_config(const json_t *config, const char *const *sets,
     size_t nsets, struct conf *conf, char **dir, int *lock, struct err *e)
 {
-	json_t *own = read_only_config(config);
-	enum err_code rc = conf_from_json(own, conf, e);
+	enum err_code rc = conf_from_json(config, conf, e);
 
+	if (!rc)
+		rc = make_read_only(conf, e);
 	for (size_t i = 0; !rc && i < nsets; i++)
 		rc = conf_set(conf, sets[i], e);
 	if (!rc)
 		rc = conf_validate_keys(conf, e);
-	json_decref(own);
 	if (rc)
 		return rc;
 	if (!*dir)

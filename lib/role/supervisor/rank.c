@@ -8,6 +8,7 @@
 
 #include "core/json.h"
 #include "core/num.h"
+#include "msg/tf_config.h"
 
 #define RANKS_MAX 65536
 #define TF_MAX    65536
@@ -147,28 +148,22 @@ static bool rank_from_hostname(struct rank *r)
 	return true;
 }
 
-static int64_t count_tasks(const json_t *cluster, const char *key)
-{
-	return (int64_t)json_array_size(json_object_get(cluster, key));
-}
-
 /* Read TF_CONFIG.  Its chief is worker 0, and its workers follow. */
 static enum err_code rank_from_tf_config(struct rank *r, const char *text, struct err *e)
 {
 	json_t *o = json_parse(text, strlen(text), TF_MAX, e);
-	const json_t *cluster = json_object_get(o, "cluster"), *task = json_object_get(o, "task");
-	const char *type = json_str(task, "type", "");
-	int64_t index = json_int(task, "index", -1), chiefs = count_tasks(cluster, "chief");
 	enum err_code rc = o ? ERR_OK : ERR_CONFIG;
+	struct tf_config tf;
 
-	if (rc == ERR_OK && (index < 0 || index >= RANKS_MAX))
+	tf_config_decode(o, &tf);
+	if (rc == ERR_OK && (tf.index < 0 || tf.index >= RANKS_MAX))
 		rc = err_set(e, ERR_CONFIG, "task.index: must be a number from 0");
 	if (rc == ERR_OK)
-		rc = parse_role("task.type", type, &r->role, e);
+		rc = parse_role("task.type", tf.type, &r->role, e);
 	if (rc == ERR_OK) {
-		r->rank = index + (strcmp(type, "worker") == 0 ? chiefs : 0);
-		r->servers = count_tasks(cluster, "ps");
-		r->workers = chiefs + count_tasks(cluster, "worker");
+		r->rank = tf.index + (strcmp(tf.type, "worker") == 0 ? tf.chiefs : 0);
+		r->servers = tf.servers;
+		r->workers = tf.chiefs + tf.workers;
 		r->in_role = true;
 		snprintf(r->from, sizeof r->from, "TF_CONFIG");
 	} else {

@@ -8,6 +8,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "msg/cluster_status.h"
 #include "rundir/control.h"
 #include "core/clock.h"
 #include "core/json.h"
@@ -58,6 +59,14 @@ static int read_start_signal(int fd)
 	return read(fd, &si, sizeof si) == (ssize_t)sizeof si ? (int)si.ssi_signo : 0;
 }
 
+static void show_status(struct progress *p, const json_t *status)
+{
+	struct cluster_status *decoded = cluster_status_decode(status);
+
+	progress_show(p, decoded);
+	cluster_status_free(decoded);
+}
+
 /* Show progress until the supervisor reports.  Returns 0 when it did, the number of a signal that
  * came first, or -1 at the time `end`. */
 static int await_report(const char *dir, int ready, int signals, int64_t end)
@@ -82,7 +91,7 @@ static int await_report(const char *dir, int ready, int signals, int64_t end)
 			http_call(client, "GET", "/v1/status", NULL, NSEC_PER_SEC, NULL, &status,
 			    NULL);
 		progress_read_trouble(&progress, dir);
-		progress_show(&progress, status);
+		show_status(&progress, status);
 		json_decref(status);
 		if (clock_now() >= end) {
 			signal = -1;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "msg/run_result.h"
 #include "rundir/control.h"
 #include "conf/conf.h"
 #include "core/clock.h"
@@ -148,7 +149,7 @@ static int report_end(const char *dir, bool forced, bool supervised, bool json)
 	int code = result || forced || !supervised ? 0 : 1;
 
 	if (!result)
-		result = result_of_status(NULL, "stopped",
+		result = run_result_of_status(NULL, "stopped",
 		    forced           ? "ended by force, before a result was written"
 		        : supervised ? "no result was written"
 		                     : NULL);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "msg/cluster_status.h"
 #include "rundir/control.h"
 #include "core/clock.h"
 #include "core/json.h"
@@ -184,9 +185,12 @@ struct wait_watch {
 /* Prints what the cluster waits for, if anything; steps and losses are left to ps-stat. */
 static void show_wait_progress(struct wait_watch *w)
 {
+	struct cluster_status *status = cluster_status_decode(w->status);
+
 	progress_read_trouble(&w->progress, w->dir);
-	if (!w->status || w->progress.trouble[0] || *json_str(w->status, "waiting_for", ""))
-		progress_show(&w->progress, w->status);
+	if (!status || w->progress.trouble[0] || *status->waiting_for)
+		progress_show(&w->progress, status);
+	cluster_status_free(status);
 }
 
 static int report_wait_timeout(const struct wait_watch *w, int64_t timeout)

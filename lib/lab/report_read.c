@@ -15,6 +15,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "msg/run_result.h"
 #include "rundir/result.h"
 #include "rundir/rundir.h"
 
@@ -250,7 +251,7 @@ static void read_run_state(struct report_run *r, const json_t *last)
 		if (result_has_state(r->result, known[i]))
 			r->state = known[i];
 	if (!r->result)
-		r->result = result_of_status(last, r->state,
+		r->result = run_result_of_status(last, r->state,
 		    alive ? NULL : "it ended without a result");
 	add_example_rate(r->result);
 	if (!alive)

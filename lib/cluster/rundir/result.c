@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "rundir/result.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,58 +10,10 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/num.h"
+#include "msg/run_result.h"
 #include "rundir/rundir.h"
 
 #define RESULT_MAX (1u << 20)
-
-static void copy_member(json_t *to, const char *name, const json_t *from, const char *key)
-{
-	json_t *v = json_object_get(from, key);
-
-	json_object_set_new(to, name, v ? json_incref(v) : json_null());
-}
-
-json_t *result_of_status(const json_t *status, const char *state, const char *reason)
-{
-	json_t *o = json_event("result");
-
-	json_object_set_new(o, "state", json_string(state));
-	if (reason)
-		json_object_set_new(o, "reason", json_string(reason));
-	copy_member(o, "steps", status, "step");
-	copy_member(o, "examples", status, "examples");
-	copy_member(o, "seconds", status, "seconds");
-	copy_member(o, "train_loss", status, "train_loss");
-	json_object_set_new(o, "eval",
-	    json_is_object(json_object_get(status, "eval"))
-	        ? json_incref(json_object_get(status, "eval"))
-	        : json_null());
-	json_object_set_new(o, "model_digest", json_null());
-	copy_member(o, "pushed_bytes", status, "pushed_bytes");
-	copy_member(o, "pulled_bytes", status, "pulled_bytes");
-	return o;
-}
-
-void result_set_state(json_t *result, const char *state, const char *reason)
-{
-	json_object_set_new(result, "state", json_string(state));
-	if (reason)
-		json_object_set_new(result, "reason", json_string(reason));
-}
-
-void result_set_unsaved(json_t *result, const char *why)
-{
-	if (*why)
-		json_object_set_new(result, "unsaved", json_string(why));
-}
-
-void result_set_failed_checkpoints(json_t *result, int64_t n, const char *why)
-{
-	if (n <= json_int(result, "checkpoints_failed", 0))
-		return;
-	json_object_set_new(result, "checkpoints_failed", json_integer(n));
-	json_object_set_new(result, "checkpoint_error", json_string(why));
-}
 
 json_t *result_with_header(const json_t *result)
 {
@@ -69,7 +22,10 @@ json_t *result_with_header(const json_t *result)
 
 bool result_has_state(const json_t *result, const char *state)
 {
-	return strcmp(json_str(result, "state", ""), state) == 0;
+	struct run_result r;
+
+	run_result_decode(result, &r);
+	return strcmp(r.state, state) == 0;
 }
 
 static void add_eval_figures(const json_t *eval, struct buf *out)
@@ -89,35 +45,31 @@ static void add_eval_figures(const json_t *eval, struct buf *out)
 
 void result_sentence(const json_t *result, struct buf *out)
 {
-	const char *reason = json_str(result, "reason", ""),
-	           *unsaved = json_str(result, "unsaved", "");
-	const char *passed = json_str(result, "passed_over", "");
-	int64_t steps = json_int(result, "steps", 0),
-	        unmade = json_int(result, "checkpoints_failed", 0);
-	const json_t *loss = json_object_get(result, "train_loss");
 	char examples[16], seconds[32], figure[32];
+	struct run_result r;
 
-	buf_puts(out, json_str(result, "state", "failed"));
-	if (*reason && !result_has_state(result, "done"))
-		buf_printf(out, " (%s)", reason);
-	if (steps > 0) {
-		num_count(json_num(result, "examples", 0), examples);
-		num_digits(json_num(result, "seconds", 0), 3, seconds);
-		buf_printf(out, ": %lld step%s, %s example%s in %s s", (long long)steps,
-		    NUM_S(steps), examples, NUM_S(json_int(result, "examples", 0)), seconds);
-		if (json_is_number(loss)) {
-			num_digits(json_number_value(loss), 4, figure);
+	run_result_decode(result, &r);
+	buf_puts(out, *r.state ? r.state : "failed");
+	if (*r.reason && strcmp(r.state, "done") != 0)
+		buf_printf(out, " (%s)", r.reason);
+	if (r.steps > 0) {
+		num_count((double)r.examples, examples);
+		num_digits(isnan(r.seconds) ? 0 : r.seconds, 3, seconds);
+		buf_printf(out, ": %lld step%s, %s example%s in %s s", (long long)r.steps,
+		    NUM_S(r.steps), examples, NUM_S(r.examples), seconds);
+		if (!isnan(r.train_loss)) {
+			num_digits(r.train_loss, 4, figure);
 			buf_printf(out, "; train loss %s", figure);
 		}
-		add_eval_figures(json_object_get(result, "eval"), out);
+		add_eval_figures(r.eval, out);
 	}
-	if (unmade > 0)
-		buf_printf(out, "; %lld checkpoint%s failed: %s", (long long)unmade, NUM_S(unmade),
-		    json_str(result, "checkpoint_error", "?"));
-	if (*unsaved)
-		buf_printf(out, "; the model is not saved: %s", unsaved);
-	if (*passed)
-		buf_printf(out, "; damaged, and not resumed from: %s", passed);
+	if (r.checkpoints_failed > 0)
+		buf_printf(out, "; %lld checkpoint%s failed: %s", (long long)r.checkpoints_failed,
+		    NUM_S(r.checkpoints_failed), *r.checkpoint_error ? r.checkpoint_error : "?");
+	if (*r.unsaved)
+		buf_printf(out, "; the model is not saved: %s", r.unsaved);
+	if (*r.passed_over)
+		buf_printf(out, "; damaged, and not resumed from: %s", r.passed_over);
 }
 
 void result_print(const json_t *result, bool json)

@@ -8,19 +8,9 @@
 #include "core/err.h"
 #include "core/json.h"
 
-/* The result of a run: the object in RUN/result.json, and the last line of ps-ctl run. */
+/* The result of a run (msg/run_result.h): the object in RUN/result.json, and the last line of
+ * ps-ctl run. */
 
-/* Make a result from the last status (NULL: there was none) of a coordinator that does not answer
- * any more.  reason may be NULL.  A new reference. */
-json_t *result_of_status(const json_t *status, const char *state, const char *reason);
-/* Replace the coordinator's state and reason, which do not include an end that this side has
- * decided. */
-void result_set_state(json_t *result, const char *state, const char *reason);
-/* Record that n checkpoints failed, the last one with the error why.  A larger number in the
- * result stays. */
-void result_set_failed_checkpoints(json_t *result, int64_t n, const char *why);
-/* Record why the model could not be saved; "": it was, or there is none. */
-void result_set_unsaved(json_t *result, const char *why);
 /* A copy with the members v, ts and kind in front; a new reference. */
 json_t *result_with_header(const json_t *result);
 

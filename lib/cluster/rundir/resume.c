@@ -19,18 +19,15 @@
 #include "msg/manifest.h"
 #include "rundir/prepare.h"
 #include "rundir/remote_checkpoint.h"
+#include "rundir/result.h"
 #include "rundir/rundir.h"
-
-#define RESULT_MAX (1u << 20)
 
 /* Is there a run that is not done? A run that is done is not resumed. */
 static bool is_run_unfinished(const char *dir)
 {
-	char *path = rundir_path(dir, "result.json");
-	json_t *result = json_parse_file(path, RESULT_MAX, NULL);
-	bool done = strcmp(json_str(result, "state", ""), "done") == 0;
+	json_t *result = result_read(dir, NULL);
+	bool done = result_has_state(result, "done");
 
-	free(path);
 	json_decref(result);
 	return access(dir, F_OK) == 0 && !done;
 }

@@ -9,9 +9,8 @@
 #include "core/buf.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "rundir/result.h"
 #include "rundir/rundir.h"
-
-#define RESULT_MAX (1u << 20)
 
 /* The run directories of one directory. */
 struct found {
@@ -33,15 +32,13 @@ static void append_run(struct buf *list, size_t *n, char **last, const char *nam
 static const char *run_outcome(const char *dir)
 {
 	static const char *const known[] = { "done", "failed", "stopped" };
-	char *path = rundir_path(dir, "result.json");
-	json_t *result = access(path, F_OK) == 0 ? json_parse_file(path, RESULT_MAX, NULL) : NULL;
+	json_t *result = result_read(dir, NULL);
 	const char *how = "no result";
 
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-		if (strcmp(json_str(result, "state", ""), known[i]) == 0)
+		if (result_has_state(result, known[i]))
 			how = known[i];
 	json_decref(result);
-	free(path);
 	return how;
 }
 

@@ -158,7 +158,7 @@ static enum err_code save_model_checkpoint(const struct ended_run *r, const char
 		ckpt_abort(c);
 		return rc;
 	}
-	return mirror_commit(c, &r->layout, json_str(r->config, "name", ""), r->config,
+	return mirror_commit(c, &r->layout, NULL, r->config,
 	    &(struct manifest_data){ .examples = (int64_t)r->state.examples,
 	        .facts = r->state.facts },
 	    path, e);

@@ -170,6 +170,8 @@ enum err_code mirror_commit(struct ckpt *c, const struct layout *l, const char *
 		ckpt_abort(c);
 		return rc;
 	}
+	if (!name)
+		head.name = conf.name ? conf.name : "";
 	sync_format(&conf.sync, mode);
 	head.optimizer = conf.job.optimizer;
 	head.mode = mode;

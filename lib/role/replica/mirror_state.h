@@ -58,7 +58,8 @@ struct mirror {
 /* mirror_save.c: save all parameters as a checkpoint in this directory.  The caller frees *path. */
 enum err_code mirror_save(struct mirror *m, const char *checkpoints, char **path, struct err *e);
 /* mirror_save.c: commit a checkpoint of tables with this layout, which has values but no optimizer
- * state.  config: that of the source, from which are its optimizer and its mode.  Frees c in any
+ * state.  config: that of the source, from which are its optimizer, its mode and, where
+ * `name` is NULL, its name.  Frees c in any
  * case.  The caller frees *path.  Errors of ckpt_commit and conf_from_json. */
 struct manifest_data;
 enum err_code mirror_commit(struct ckpt *c, const struct layout *l, const char *name,

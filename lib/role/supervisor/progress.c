@@ -2,6 +2,7 @@
 #include "supervisor/progress.h"
 
 #include <stdarg.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "core/json.h"
 #include "core/num.h"
 #include "core/plain.h"
+#include "msg/cluster_status.h"
 #include "rundir/rundir.h"
 
 /* When a wait is first reported, and the intervals between reports, on a terminal and elsewhere. */
@@ -62,9 +64,8 @@ void progress_say(struct progress *p, const char *fmt, ...)
 }
 
 /* Append the remaining time, extrapolated from the mean speed so far. */
-static void put_eta(const json_t *status, int64_t step, int64_t total, struct buf *out)
+static void put_eta(double seconds, int64_t step, int64_t total, struct buf *out)
 {
-	double seconds = json_num(status, "seconds", 0);
 	double left = step > 0 ? seconds / (double)step * (double)(total - step) : 0;
 
 	if (step <= 0 || step >= total || left <= 0)
@@ -78,36 +79,35 @@ static void put_eta(const json_t *status, int64_t step, int64_t total, struct bu
 }
 
 /* Append the progress of a job: step, loss, speed and remaining time. */
-static void put_steps(const json_t *status, struct buf *out)
+static void put_steps(const struct cluster_status *status, struct buf *out)
 {
-	int64_t step = json_int(status, "step", 0), total = json_int(status, "steps_total", 0);
-	const json_t *loss = json_object_get(status, "train_loss");
-	double rate = json_num(status, "examples_per_second", 0);
+	int64_t step = status->step, total = status->steps_total;
 	char text[16], figure[32];
 
 	buf_printf(out, "step %lld", (long long)step);
 	if (total > 0)
 		buf_printf(out, "/%lld [%d%%]", (long long)total,
 		    (int)(100.0 * (double)(step < total ? step : total) / (double)total));
-	if (json_is_number(loss)) {
-		num_digits(json_number_value(loss), 4, figure);
+	if (!isnan(status->train_loss)) {
+		num_digits(status->train_loss, 4, figure);
 		buf_printf(out, " loss %s", figure);
 	}
-	if (rate > 0) {
-		num_count(rate, text);
+	if (status->examples_per_second > 0) {
+		num_count(status->examples_per_second, text);
 		buf_printf(out, "  %s ex/s", text);
 	}
-	if (total > 0)
-		put_eta(status, step, total, out);
+	if (total > 0 && !isnan(status->seconds))
+		put_eta(status->seconds, step, total, out);
 }
 
 /* Write a report to out: what the cluster waits for and how long already (then true), or the steps
  * of a job that trains.  out stays empty when there is nothing to report. */
-static bool describe_status(struct progress *p, const json_t *status, int64_t now, struct buf *out)
+static bool describe_status(struct progress *p, const struct cluster_status *status, int64_t now,
+    struct buf *out)
 {
-	const char *state = json_str(status, "state", "forming"), *what;
+	const char *what = status ? status->waiting_for : "server-0 to answer";
+	bool finishing;
 
-	what = status ? json_str(status, "waiting_for", "") : "server-0 to answer";
 	if (*what) {
 		buf_printf(out, "waiting for %s (%.0f s)%s%s", what,
 		    (double)(now - p->begun) / NSEC_PER_SEC, p->trouble[0] ? ": " : "", p->trouble);
@@ -116,10 +116,10 @@ static bool describe_status(struct progress *p, const json_t *status, int64_t no
 	p->begun = now;
 	if (p->trouble[0])
 		buf_printf(out, "%s; ", p->trouble);
-	if (json_int(status, "workers_wanted", 0) > 0 &&
-	    (strcmp(state, "running") == 0 || strcmp(state, "finishing") == 0))
+	finishing = strcmp(status->state, "finishing") == 0;
+	if (status->workers_wanted > 0 && (finishing || strcmp(status->state, "running") == 0))
 		put_steps(status, out);
-	if (strcmp(state, "finishing") == 0)
+	if (finishing)
 		buf_puts(out, "  finishing");
 	return false;
 }
@@ -145,7 +145,7 @@ void progress_read_trouble(struct progress *p, const char *dir)
 		snprintf(p->trouble, sizeof p->trouble, "cannot start %s: %s", f.id, f.error);
 }
 
-void progress_show(struct progress *p, const json_t *status)
+void progress_show(struct progress *p, const struct cluster_status *status)
 {
 	struct buf text = BUF_INIT;
 	int64_t now = clock_now();

@@ -35,7 +35,8 @@ void progress_say(struct progress *p, const char *fmt, ...) __attribute__((forma
 /* Set p->trouble from the run directory, in a process that is not the supervisor. */
 void progress_read_trouble(struct progress *p, const char *dir);
 /* Report the status (NULL: the coordinator has not answered yet), if a report is due. */
-void progress_show(struct progress *p, const json_t *status);
+struct cluster_status;
+void progress_show(struct progress *p, const struct cluster_status *status);
 /* Clear the terminal's line. */
 void progress_clear_line(struct progress *p);
 

@@ -15,6 +15,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "format/safetensors.h"
+#include "msg/run_result.h"
 #include "rundir/result.h"
 #include "rundir/rundir.h"
 #include "supervisor/members.h"
@@ -46,17 +47,16 @@ static void read_stop_event(const struct supervisor *s, char *out, size_t size)
 	static const char before[] = "the job is stopped: ";
 	char *path = rundir_path(s->dir, "events.jsonl");
 	struct buf line = BUF_INIT;
-	json_t *event = NULL;
-	const char *text;
+	struct cluster_event event;
+	json_t *json = NULL;
 
 	out[0] = '\0';
 	if (launch_tail(path, 1, &line, NULL) == ERR_OK && line.len > 0)
-		event = json_loads((char *)line.data, 0, NULL);
-	text = json_str(event, "text", "");
-	if (strcmp(json_str(event, "event", ""), "stopped") == 0 &&
-	    strncmp(text, before, strlen(before)) == 0)
-		snprintf(out, size, "%s", text + strlen(before));
-	json_decref(event);
+		json = json_loads((char *)line.data, 0, NULL);
+	if (cluster_event_decode(json, &event, NULL) == ERR_OK &&
+	    strcmp(event.event, "stopped") == 0 && strncmp(event.text, before, strlen(before)) == 0)
+		snprintf(out, size, "%s", event.text + strlen(before));
+	json_decref(json);
 	buf_release(&line);
 	free(path);
 }
@@ -70,28 +70,29 @@ json_t *run_end_result(struct supervisor *s)
 		http_call(s->client, "GET", "/v1/result", NULL, SUPERVISOR_ASK, NULL, &result,
 		    NULL);
 	if (!result)
-		result = result_of_status(s->status, json_str(s->status, "state", "failed"),
-		    json_str(s->status, "reason", NULL));
+		result = run_result_of_status(cluster_status_document(s->status),
+		    s->status ? s->status->state : "failed", s->status ? s->status->reason : NULL);
 	if (s->policy.failed) {
-		result_set_state(result, "failed", s->reason);
+		run_result_set_state(result, "failed", s->reason);
 	} else if (!result_has_state(result, "done") && !result_has_state(result, "failed")) {
-		const char *said = json_str(result, "reason", "");
+		struct run_result told;
 
+		run_result_decode(result, &told);
 		if (s->policy.first_signal) {
 			snprintf(why, sizeof why, "SIG%s", sigabbrev_np(s->policy.first_signal));
 		} else {
 			read_stop_event(s, event, sizeof event);
 			snprintf(why, sizeof why, "%s",
-			    *said                    ? said
+			    *told.reason             ? told.reason
 			        : s->policy.stopping ? "ps-ctl stop"
 			        : *event             ? event
 			                             : "asked to stop");
 		}
-		result_set_state(result, "stopped", why);
+		run_result_set_state(result, "stopped", why);
 	}
-	result_set_failed_checkpoints(result, s->failed_checkpoints, s->checkpoint_error);
+	run_result_set_failed_checkpoints(result, s->failed_checkpoints, s->checkpoint_error);
 	if (s->passed_over)
-		json_object_set_new(result, "passed_over", json_string(s->passed_over));
+		run_result_set_passed_over(result, s->passed_over);
 	whole = result_with_header(result);
 	json_decref(result);
 	return whole;
@@ -150,13 +151,15 @@ static void await_export_process(struct supervisor *s, size_t child, const char 
 static void note_nonfinite_model(const char *model, json_t *result)
 {
 	int64_t n = safetensors_count_nonfinite(model);
+	struct run_result told;
 	char *reason;
 
 	if (n <= 0)
 		return;
+	run_result_decode(result, &told);
 	reason = mem_printf("%s; model.safetensors has %lld value%s that %s not finite",
-	    json_str(result, "reason", ""), (long long)n, NUM_S(n), n == 1 ? "is" : "are");
-	result_set_state(result, "failed", reason);
+	    told.reason, (long long)n, NUM_S(n), n == 1 ? "is" : "are");
+	run_result_set_state(result, "failed", reason);
 	free(reason);
 }
 
@@ -190,7 +193,7 @@ void run_end_export_model(struct supervisor *s, json_t *result)
 		progress_say(&s->progress, "warning: the model is not saved: %s", s->unsaved);
 	else if (result_has_state(result, "failed"))
 		note_nonfinite_model(model, result);
-	result_set_unsaved(result, s->unsaved);
+	run_result_set_unsaved(result, s->unsaved);
 	free(model);
 }
 
@@ -271,7 +274,7 @@ bool run_end_take_checkpoint(struct supervisor *s)
 	supervisor_poll_status(s);
 	log = rundir_path(s->dir, "checkpoint.log");
 	/* A child process does it, so that a further signal is handled meanwhile. */
-	if ((conf_trains(s->conf) || json_int(s->status, "tables", 0) > 0) && !s->policy.failed &&
+	if ((conf_trains(s->conf) || (s->status && s->status->tables > 0)) && !s->policy.failed &&
 	    s->policy.job == POLICY_JOB_RUNNING &&
 	    members_start_tool(s, "checkpoint", words, &child, &e) == ERR_OK) {
 		int64_t end = clock_now() + SAVE_GRACE;

@@ -8,6 +8,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/log.h"
+#include "msg/run_result.h"
 #include "rundir/result.h"
 #include "supervisor/daemon.h"
 #include "supervisor/rendezvous.h"
@@ -81,6 +82,7 @@ enum err_code supervise_foreground(struct supervisor *s, const struct conf *conf
 {
 	enum policy_state state = POLICY_FAILED;
 	json_t *result = NULL;
+	struct run_result told;
 	enum err_code rc = supervisor_open(s, conf, dir, NULL, e);
 
 	if (rc == ERR_OK)
@@ -90,14 +92,16 @@ enum err_code supervise_foreground(struct supervisor *s, const struct conf *conf
 		*code = policy_exit_code(&s->policy, state, s->saved,
 		    !s->unsaved[0] && !s->unstored[0]);
 	}
+	run_result_decode(result, &told);
 	if (s->rendezvous)
 		rendezvous_close(s->rendezvous,
-		    rc == ERR_OK ? json_str(result, "reason", json_str(result, "state", ""))
-		                 : e->msg);
+		    rc != ERR_OK       ? e->msg
+		        : *told.reason ? told.reason
+		                       : told.state);
 	supervisor_close(s);
 	/* On a terminal the result line has the reason. */
-	if (result_has_state(result, "failed") && (json || !isatty(STDOUT_FILENO)))
-		fprintf(stderr, "ps-ctl: %s\n", json_str(result, "reason", "failed"));
+	if (strcmp(told.state, "failed") == 0 && (json || !isatty(STDOUT_FILENO)))
+		fprintf(stderr, "ps-ctl: %s\n", *told.reason ? told.reason : "failed");
 	/* Print the result last: whoever reads it may rely on all processes having ended. */
 	if (result)
 		result_print(result, json);
@@ -182,7 +186,7 @@ static bool wait_until_ready(struct supervisor *s, int ready)
 		return true;
 	}
 	/* The death of a process, if one was seen, explains more than the coordinator's reason. */
-	reason = s->reason[0] ? s->reason : json_str(s->status, "reason", "");
+	reason = s->reason[0] ? s->reason : s->status ? s->status->reason : "";
 	o.result = run_end_result(s);
 	save_outcome(s, &o);
 	json_decref(o.result);

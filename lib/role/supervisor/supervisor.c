@@ -117,7 +117,7 @@ void supervisor_close(struct supervisor *s)
 	launch_free(s->set);
 	http_client_free(s->client);
 	policy_release(&s->policy);
-	json_decref(s->status);
+	cluster_status_free(s->status);
 	hosts_release(&s->hosts);
 	free(s->bin);
 	free(s->resume);
@@ -153,7 +153,7 @@ bool supervisor_is_coordinator_alive(const struct supervisor *s)
 bool supervisor_waits_for_others(const struct supervisor *s)
 {
 	return s->policy.trains && !s->rendezvous && !s->policy.own_workers &&
-	    json_int(s->status, "servers", 0) >= s->conf->servers;
+	    (s->status ? s->status->servers : 0) >= s->conf->servers;
 }
 
 bool supervisor_was_stopped_remotely(const struct supervisor *s, enum policy_state state)
@@ -224,14 +224,14 @@ static void send_end_report(struct supervisor *s)
 /* Count the checkpoints that failed, over restarts of the coordinator, and report the first. */
 static void note_failed_checkpoints(struct supervisor *s)
 {
-	int64_t now = json_int(s->status, "checkpoints_failed", 0),
+	int64_t now = s->status->checkpoints_failed,
 	        more = now - (now < s->failed_before ? 0 : s->failed_before);
 
 	s->failed_before = now;
 	if (more <= 0)
 		return;
 	snprintf(s->checkpoint_error, sizeof s->checkpoint_error, "%s",
-	    json_str(s->status, "checkpoint_error", "?"));
+	    *s->status->checkpoint_error ? s->status->checkpoint_error : "?");
 	if (s->failed_checkpoints == 0)
 		progress_say(&s->progress, "warning: a checkpoint could not be written: %s",
 		    s->checkpoint_error);
@@ -244,7 +244,7 @@ static void note_failed_checkpoints(struct supervisor *s)
 static void warn_of_endless_job(struct supervisor *s)
 {
 	json_t *config = NULL;
-	const json_t *job;
+	struct cluster_job job;
 
 	if (s->warned_endless || !s->policy.trains || s->policy.job != POLICY_JOB_RUNNING)
 		return;
@@ -253,15 +253,14 @@ static void warn_of_endless_job(struct supervisor *s)
 	    http_call(s->client, "GET", "/v1/config", NULL, SUPERVISOR_ASK, NULL, &config, NULL) !=
 	        ERR_OK)
 		return;
-	job = json_object_get(config, "job");
-	if (json_int(job, "steps", 0) == 0 && json_int(job, "epochs", 0) == 0)
+	if (cluster_job_decode(config, &job, NULL) == ERR_OK && job.steps == 0 && job.epochs == 0)
 		progress_say(&s->progress,
 		    "warning: the job has neither steps nor epochs, so a loop over its steps never ends: "
 		    "--set steps=N or --set epochs=N bounds it; SIGINT stops it with a checkpoint");
 	json_decref(config);
 }
 
-static enum policy_job read_job(const json_t *status)
+static enum policy_job read_job(const struct cluster_status *status)
 {
 	static const char *const name[] = {
 		[POLICY_JOB_FORMING] = "forming",
@@ -271,10 +270,9 @@ static enum policy_job read_job(const json_t *status)
 		[POLICY_JOB_FAILED] = "failed",
 		[POLICY_JOB_STOPPED] = "stopped",
 	};
-	const char *state = json_str(status, "state", "");
 
 	for (size_t i = 0; i < sizeof name / sizeof *name; i++)
-		if (strcmp(state, name[i]) == 0)
+		if (strcmp(status->state, name[i]) == 0)
 			return (enum policy_job)i;
 	return POLICY_JOB_FORMING;
 }
@@ -283,19 +281,23 @@ static enum policy_job read_job(const json_t *status)
 void supervisor_poll_status(struct supervisor *s)
 {
 	int64_t now = clock_now();
+	struct cluster_status *status = NULL;
 	json_t *reply = NULL;
 
 	if (http_call(s->client, "GET", "/v1/status", NULL, SUPERVISOR_ASK, NULL, &reply, NULL) ==
-	    ERR_OK) {
-		json_decref(s->status);
-		s->status = reply;
+	    ERR_OK)
+		status = cluster_status_decode(reply);
+	json_decref(reply);
+	if (status) {
+		cluster_status_free(s->status);
+		s->status = status;
 		now = clock_now();
 		handle_event(s,
 		    (struct policy_event){
 		        .kind = POLICY_STATUS,
-		        .job = read_job(reply),
-		        .workers = json_int(reply, "workers", 0),
-		        .data_lost = json_flag(reply, "data_lost"),
+		        .job = read_job(status),
+		        .workers = status->workers,
+		        .data_lost = status->data_lost,
 		    });
 		note_failed_checkpoints(s);
 		warn_of_endless_job(s);
@@ -310,7 +312,7 @@ static bool is_released_server(const struct supervisor *s, const char *id)
 	const json_t *name;
 	size_t i;
 
-	json_array_foreach(json_object_get(s->status, "released"), i, name)
+	json_array_foreach(s->status ? s->status->released : NULL, i, name)
 		if (strcmp(json_string_value(name), id) == 0)
 			return true;
 	return false;
@@ -651,7 +653,7 @@ static void start_requested(struct supervisor *s)
 	const json_t *id;
 	size_t i;
 
-	json_array_foreach(json_object_get(s->status, "called"), i, id) {
+	json_array_foreach(s->status ? s->status->called : NULL, i, id) {
 		const char *name = json_string_value(id);
 
 		if (!name || policy_has_process(&s->policy, find_child(s, name)) ||
@@ -715,7 +717,7 @@ static void end_generation(struct supervisor *s)
 	launch_stop_all(s->set, ROLLBACK_GRACE);
 	while (launch_wait(s->set, 0, &ev, NULL) == ERR_OK)
 		;
-	json_decref(s->status);
+	cluster_status_free(s->status);
 	s->status = NULL;
 	s->reason[0] = 0;
 	clear_failed_start(s, s->failing.id);
@@ -761,8 +763,10 @@ bool supervisor_roll_back(struct supervisor *s)
 		return false;
 	handle_event(s, (struct policy_event){ .kind = POLICY_ROLL_BACK });
 	progress_say(&s->progress, "%s; rolling back to %s, in a new generation (%lld of %lld)",
-	    s->reason[0] ? s->reason : json_str(s->status, "reason", "a server is lost"), path,
-	    (long long)s->policy.rollbacks, (long long)s->policy.max_restarts);
+	    s->reason[0]    ? s->reason
+	        : s->status ? s->status->reason
+	                    : "a server is lost",
+	    path, (long long)s->policy.rollbacks, (long long)s->policy.max_restarts);
 	free(s->resume);
 	s->resume = path;
 	end_generation(s);

@@ -12,6 +12,7 @@
 #include "core/json.h"
 #include "core/launch.h"
 #include "http/client.h"
+#include "msg/cluster_status.h"
 #include "rundir/rundir.h"
 #include "supervisor/policy.h"
 #include "supervisor/progress.h"
@@ -58,13 +59,13 @@ struct supervisor {
 	int signals;               /* a signalfd */
 	struct rundir_watch watch; /* of dir */
 
-	json_t *status;               /* the coordinator's last answer, or NULL */
-	int64_t next_ask;             /* when to ask again */
-	int64_t settled;              /* from this time on the status is polled less often */
-	bool warned_endless;          /* the job was seen running, and examined for an end */
-	bool warned_full;             /* the user was told that no host has a free slot */
-	char began[SUPERVISOR_BEGAN]; /* "began" of RUN/state.json before this start, or "" */
-	struct stat psk;              /* of the pre-shared key that other hosts were given */
+	struct cluster_status *status; /* the coordinator's last answer, or NULL */
+	int64_t next_ask;              /* when to ask again */
+	int64_t settled;               /* from this time on the status is polled less often */
+	bool warned_endless;           /* the job was seen running, and examined for an end */
+	bool warned_full;              /* the user was told that no host has a free slot */
+	char began[SUPERVISOR_BEGAN];  /* "began" of RUN/state.json before this start, or "" */
+	struct stat psk;               /* of the pre-shared key that other hosts were given */
 
 	/* The process of the action at hand: how it ended, or why it cannot be started. */
 	struct launch_event ended;

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: ISC */
+#include <math.h>
+#include <string.h>
+
+#include "msg/cluster_status.h"
+#include "msg/run_result.h"
+#include "tap.h"
+
+/* Results and answers of the coordinator as structs. */
+
+static json_t *parse(const char *text)
+{
+	return json_parse(text, strlen(text), 1 << 16, NULL);
+}
+
+static void test_result(void)
+{
+	json_t *j = parse("{\"state\":\"failed\",\"reason\":\"x\",\"steps\":7,\"seconds\":2,"
+	                  "\"train_loss\":null,\"eval\":{\"loss\":0.5},\"more\":[1]}");
+	struct run_result r;
+
+	run_result_decode(j, &r);
+	ok(strcmp(r.state, "failed") == 0 && strcmp(r.reason, "x") == 0 && r.steps == 7 &&
+	        r.seconds == 2 && isnan(r.train_loss) && json_is_object(r.eval) && !*r.unsaved,
+	    "a result");
+	run_result_set_failed_checkpoints(j, 2, "disk");
+	run_result_set_failed_checkpoints(j, 1, "less");
+	run_result_set_unsaved(j, "");
+	run_result_set_state(j, "stopped", NULL);
+	run_result_decode(j, &r);
+	ok(r.checkpoints_failed == 2 && strcmp(r.checkpoint_error, "disk") == 0 && !*r.unsaved &&
+	        strcmp(r.state, "stopped") == 0 && strcmp(r.reason, "x") == 0 &&
+	        json_array_size(json_object_get(j, "more")) == 1,
+	    "is completed, and keeps what others have put there");
+	json_decref(j);
+	run_result_decode(NULL, &r);
+	ok(!*r.state && r.steps == 0 && isnan(r.seconds) && !r.eval, "without a result");
+	j = parse("{\"state\":\"done\",\"steps\":\"7\"}");
+	run_result_decode(j, &r);
+	ok(!*r.state && r.steps == 0, "a malformed result is none");
+	json_decref(j);
+}
+
+static void test_of_status(void)
+{
+	json_t *s = parse("{\"state\":\"running\",\"step\":3,\"examples\":30,\"eval\":7}"),
+	       *j = run_result_of_status(s, "crashed", "why");
+	struct run_result r;
+
+	run_result_decode(j, &r);
+	ok(strcmp(r.state, "crashed") == 0 && r.steps == 3 && r.examples == 30 && !r.eval &&
+	        json_is_null(json_object_get(j, "seconds")),
+	    "a result from a status");
+	json_decref(j);
+	json_decref(s);
+}
+
+static void test_status(void)
+{
+	json_t *j = parse("{\"state\":\"running\",\"waiting_for\":\"\",\"servers\":2,"
+	                  "\"data_lost\":true,\"called\":[\"server-1\"],\"train_loss\":1}");
+	struct cluster_status *s = cluster_status_decode(j);
+	struct cluster_job job;
+
+	json_decref(j);
+	ok(s && strcmp(s->state, "running") == 0 && s->servers == 2 && s->data_lost &&
+	        json_array_size(s->called) == 1 && s->train_loss == 1 && isnan(s->seconds) &&
+	        json_is_object(cluster_status_document(s)),
+	    "a status owns its document");
+	cluster_status_free(s);
+	j = parse("{\"servers\":-1}");
+	ok(!cluster_status_decode(j) && !cluster_status_decode(NULL) &&
+	        !cluster_status_document(NULL),
+	    "no status");
+	json_decref(j);
+	j = parse("{\"job\":{\"steps\":5,\"lr\":0.1}}");
+	ok(!cluster_job_decode(j, &job, NULL) && job.steps == 5 && job.epochs == 0, "a job");
+	json_decref(j);
+	j = parse("{}");
+	ok(!cluster_job_decode(j, &job, NULL) && job.steps == 0, "no job");
+	json_decref(j);
+}
+
+int main(void)
+{
+	test_result();
+	test_of_status();
+	test_status();
+	return tap_done();
+}

@@ -33,7 +33,7 @@ enum err_code tool_update(struct tool *t, struct err *e);
  * needs an admin's key. Tables that exist in the same shape stay. Returns when they can be pulled
  * and pushed. ERR_EXISTS: a table has another shape; ERR_CONFIG: a job runs; ERR_FORBIDDEN. */
 enum err_code tool_create(struct tool *t, const json_t *shapes, struct err *e);
-/* The coordinator's description of the training data (data/data_facts.h), a new reference; NULL:
+/* The coordinator's description of the training data (worker/data_facts.h), a new reference; NULL:
  * none. */
 json_t *tool_facts(struct tool *t);
 /* Finds the table of this name; ERR_NOTFOUND lists those that exist. */

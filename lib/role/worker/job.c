@@ -8,9 +8,9 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/names.h"
-#include "data/data_facts.h"
 #include "format/safetensors.h"
 #include "layout/layout.h"
+#include "worker/data_facts.h"
 
 struct data_cache job_cache(const char *dir, struct log *log)
 {

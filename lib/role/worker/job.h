@@ -37,7 +37,7 @@ struct job_source {
 	uint64_t examples;
 	/* computes model custom, borrowed; NULL: it has no gradient here */
 	const struct model_outside *outside;
-	/* description of the training data (data_facts.h), instead of reading them; NULL */
+	/* description of the training data (worker/data_facts.h), instead of reading them; NULL */
 	const json_t *facts;
 	bool no_eval; /* evaluation data are not wanted */
 	struct log *log;

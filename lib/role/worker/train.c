@@ -9,7 +9,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
-#include "data/data_facts.h"
+#include "worker/data_facts.h"
 #include "worker/residual_file.h"
 #include "worker/step.h"
 #include "worker/worker_settings.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "data/data_facts.h"
+#include "worker/data_facts.h"
 
 #include <math.h>
 

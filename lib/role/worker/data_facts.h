@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef DATA_FACTS_H
-#define DATA_FACTS_H
+#ifndef WORKER_DATA_FACTS_H
+#define WORKER_DATA_FACTS_H
 
 #include "core/json.h"
 #include "data/data.h"

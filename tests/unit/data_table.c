@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "core/buf.h"
-#include "data/data_facts.h"
+#include "worker/data_facts.h"
 #include "data/data_schema.h"
 #include "data/data_uri.h"
 

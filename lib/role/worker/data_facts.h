@@ -6,8 +6,7 @@
 #include "data/data.h"
 
 /* Describes training data without their examples: what evaluation data and models need to know of
- * them, as JSON {"sparse", "cols", "fields", "index_base", "classes"?: [..], "schema"?
- * (data_schema.h), "source"}; a class that is a number is a JSON number. Pure.
+ * them, as the document of msg/training_facts.h. Pure.
  *
  * A new reference; NULL where this does not suffice: for words, numbered data, and more than
  * DATA_FACTS_CLASSES classes, or of DATA_FACTS_VALUES values of categories. */

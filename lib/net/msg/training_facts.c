@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: ISC */
+#include "msg/training_facts.h"
+
+#include "msg/fields.h"
+
+#define BEGIN(name)                       static const struct field fields_##name[] = {
+#define INT(member, least, most, missing) FIELDS_INT(member, least, most, missing, WRITE_VALUE),
+#define FLAG(member)                      FIELDS_OTHER(#member, FIELD_FLAG, NULL, WRITE_VALUE),
+#define TEXT(member)                      FIELDS_OTHER(#member, FIELD_TEXT, NULL, WRITE_VALUE),
+#define DOC(member)                       FIELDS_OTHER(#member, FIELD_DOC, NULL, WRITE_VALUE),
+#define END(name) \
+	FIELDS_OTHER(NULL, FIELD_DOC, NULL, WRITE_VALUE) \
+	} \
+	;
+#include "msg/training_facts.def"
+
+static bool are_classes(const json_t *list)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(list, i, v)
+		if (!json_is_number(v) && !json_is_string(v))
+			return false;
+	return !list || json_is_array(list);
+}
+
+enum err_code training_facts_decode(const json_t *json, struct training_facts *out, struct err *e)
+{
+	enum err_code rc = fields_decode(fields_training_facts, json, out, e);
+
+	if (!rc &&
+	    (out->cols < 0 || out->fields < 0 || out->index_base < -1 ||
+	        !are_classes(out->classes)))
+		rc = err_set(e, ERR_PROTO, "message \"facts\": a member is missing or wrong");
+	return rc;
+}
+
+json_t *training_facts_encode(const struct training_facts *f)
+{
+	return json_pack("{s:b, s:I, s:I, s:I, s:s, s:O*, s:O*}", "sparse", f->sparse, "cols",
+	    (json_int_t)f->cols, "fields", (json_int_t)f->fields, "index_base",
+	    (json_int_t)f->index_base, "source", f->source, "classes", f->classes, "schema", f->schema);
+}

@@ -23,7 +23,8 @@
 #define CLASSES_MOST 32u
 
 /* Loads the first lines of a text file. NULL, with an error: they are not examples of this kind. */
-static struct dataset *load_first_lines(const char *path, const struct data_want *want, struct err *e)
+static struct dataset *load_first_lines(const char *path, const struct data_want *want,
+    struct err *e)
 {
 	struct data_options o;
 	struct dataset *d = NULL;
@@ -109,11 +110,11 @@ char *init_data_template(const char *data, const char *eval, const char *model, 
 		return NULL;
 	}
 	job = json_pack("{s:s, s:s, s:i, s:i}", "model", model ? model : fits, "data", scaled,
-	    "epochs",
-	    d->rows < FEW ? 50 : 10, "batch", 64);
+	    "epochs", d->rows < FEW ? 50 : 10, "batch", 64);
 	if (eval)
 		json_object_set_new(job, "eval", json_string(eval));
-	if (model && (!strcmp(model, "mlp") || !strcmp(model, "wide_deep") || !strcmp(model, "deepfm")))
+	if (model &&
+	    (!strcmp(model, "mlp") || !strcmp(model, "wide_deep") || !strcmp(model, "deepfm")))
 		json_object_set_new(job, "hidden", json_pack("[i]", 64));
 	if (strcmp(model ? model : fits, "linear") == 0) {
 		json_object_set_new(job, "optimizer", json_string("sgd"));

@@ -97,8 +97,8 @@ static void categories(void)
 static void headers(void)
 {
 	struct err e;
-	struct dataset *d =
-	    load("cap,smell,edible\nflat,none,yes\nbell,foul,no\nflat,foul,no\n", "", &two, NULL, &e);
+	struct dataset *d = load("cap,smell,edible\nflat,none,yes\nbell,foul,no\nflat,foul,no\n",
+	    "", &two, NULL, &e);
 
 	ok(d && d->rows == 3 && strcmp(d->feature_name[0], "cap=bell") == 0,
 	    "a row of text that does not come again is a header");
@@ -157,7 +157,8 @@ static void evaluations(void)
 	v = load("age,city,fee\n20,Paris,1\n25,Oslo,?\n", "", &any, d, &e);
 	ok(ROW(v, 0, 20, 1, 0, 1, 0), "labels may be missing where they do not matter: %s",
 	    v ? "" : e.msg);
-	ok(ROW(v, 1, 25, 2, 0, 0, 0), "a new city is no feature; a gap is the training data's mean");
+	ok(ROW(v, 1, 25, 2, 0, 0, 0),
+	    "a new city is no feature; a gap is the training data's mean");
 	dataset_free(v);
 	refused("age,city,fee\n20,Paris,1\n", "", d, "has no column of labels");
 	refused("age,fee,paid\n20,1,yes\n", "", d, "has no column \"city\"");
@@ -181,7 +182,8 @@ static void facts(void)
 	again = data_schema_to_json(of->schema);
 	ok(json_equal(again, json_object_get(o, "schema")), "and is the same as JSON");
 	json_decref(again);
-	json_array_append_new(json_object_get(json_object_get(o, "schema"), "columns"), json_null());
+	json_array_append_new(json_object_get(json_object_get(o, "schema"), "columns"),
+	    json_null());
 	a = NULL;
 	ok(data_of_facts(o, &a, &e) == ERR_FORMAT && !a, "a damaged one is refused: %s", e.msg);
 	dataset_free(of);
@@ -220,7 +222,8 @@ int main(void)
 	wide();
 	refused("a,b,y\n1,x,2\n3,z,4\nfive,x,6\n", "categories=c", NULL, "categories=c");
 	refused("a,b,y\n1,2,3\n", "scale=huge", NULL, "unknown scale \"huge\"");
-	refused("a,b,y\n1,,3\n", "columns=a,b", NULL, "columns= names 2 columns, and the file has 3");
+	refused("a,b,y\n1,,3\n", "columns=a,b", NULL,
+	    "columns= names 2 columns, and the file has 3");
 	refused("a,b,y\n1,x,2\n3,\"z\n", "", NULL, "does not end");
 	return tap_done();
 }

@@ -67,8 +67,9 @@ char *data_schema_name(const struct data_schema *s, size_t feature)
 {
 	const struct data_column *c = column_of(s, feature);
 
-	return c->kind == DATA_NUMBER ? mem_strdup(c->name)
-	                              : mem_printf("%s=%s", c->name, s->value[feature - s->numbers]);
+	return c->kind == DATA_NUMBER
+	    ? mem_strdup(c->name)
+	    : mem_printf("%s=%s", c->name, s->value[feature - s->numbers]);
 }
 
 static json_t *column_to_json(const struct data_schema *s, const struct data_column *c)

@@ -10,7 +10,7 @@
 #include "core/json.h"
 
 /* The schema of a table: what each column is, how its cells become features, and how features are
- * scaled. It is made from the training data (data_table.h, data_scale.h) and then holds for all data
+ * scaled. It is made from the training data (data_table.h) and then holds for all data
  * that the model sees, so it is stored with the model (data_facts.h).
  *
  * The features of a row are numbered: first the columns of numbers, in the order of the columns, then

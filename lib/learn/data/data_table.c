@@ -139,8 +139,9 @@ static enum err_code check_column_names(const struct data_options *o, const stru
 	for (const char *at = o->columns ? names_first(o->columns) : NULL; at; at = names_next(at))
 		n++;
 	if (n && n != width)
-		return err_set(e, ERR_CONFIG, "%s: columns= names %zu columns, and the file has %zu",
-		    stream_name(s), n, width);
+		return err_set(e, ERR_CONFIG,
+		    "%s: columns= names %zu columns, and the file has %zu", stream_name(s), n,
+		    width);
 	return ERR_OK;
 }
 
@@ -233,8 +234,8 @@ enum err_code data_table_open(struct data_build *b, const struct stream *s,
 	enum err_code rc = ERR_OK;
 
 	if (o->norm)
-		return err_set(e, ERR_CONFIG, "%s: norm= is for rows of mere numbers; use scale=",
-		    stream_name(s));
+		return err_set(e, ERR_CONFIG,
+		    "%s: norm= is for rows of mere numbers; use scale=", stream_name(s));
 	if (b->d->rows > 0 && !t)
 		return stream_fail(s, e, "has text or missing cells, and %s had none", b->first);
 	if (b->like && !b->like->schema)
@@ -372,8 +373,7 @@ enum err_code data_table_row(struct data_build *b, const struct stream *s, char 
 	struct cell out = { 0 };
 	uint64_t *wide;
 	size_t place = 0;
-	enum err_code rc =
-	    data_build_sparse(b, s, t->width, &out.id, &wide, &out.val, e);
+	enum err_code rc = data_build_sparse(b, s, t->width, &out.id, &wide, &out.val, e);
 
 	if (!rc)
 		rc = data_build_fields(b, s, &out.field, e);
@@ -401,7 +401,8 @@ enum err_code data_table_row(struct data_build *b, const struct stream *s, char 
 
 static int compare_values(const void *a, const void *b)
 {
-	const struct value *x = *(const struct value *const *)a, *y = *(const struct value *const *)b;
+	const struct value *x = *(const struct value *const *)a,
+	                   *y = *(const struct value *const *)b;
 
 	return x->column != y->column ? (x->column > y->column) - (x->column < y->column)
 	                              : strcmp(x->text, y->text);

@@ -239,8 +239,7 @@ enum err_code manifest_decode_tables(const json_t *tables, struct manifest_table
     struct err *e)
 {
 	void *list;
-	enum err_code rc = fields_decode_list(fields_manifest_table, tables, &list, n,
-	    e);
+	enum err_code rc = fields_decode_list(fields_manifest_table, tables, &list, n, e);
 
 	*out = list;
 	return rc;

@@ -40,5 +40,6 @@ json_t *training_facts_encode(const struct training_facts *f)
 {
 	return json_pack("{s:b, s:I, s:I, s:I, s:s, s:O*, s:O*}", "sparse", f->sparse, "cols",
 	    (json_int_t)f->cols, "fields", (json_int_t)f->fields, "index_base",
-	    (json_int_t)f->index_base, "source", f->source, "classes", f->classes, "schema", f->schema);
+	    (json_int_t)f->index_base, "source", f->source, "classes", f->classes, "schema",
+	    f->schema);
 }

@@ -443,7 +443,8 @@ static enum err_code find_resume(struct host *h, struct err *e)
 		rc = ckpt_verify(h->resume_path, e);
 	if (!rc) {
 		h->resume = ckpt_manifest_read(h->resume_path, e);
-		rc = h->resume ? state_head_decode(manifest_document(h->resume), &h->resume_head, e) : e->code;
+		rc = h->resume ? state_head_decode(manifest_document(h->resume), &h->resume_head, e)
+		               : e->code;
 	}
 	if (rc)
 		return rc;

@@ -79,9 +79,9 @@ static void fix_format(struct follow *f, const struct dataset *d, const char *p,
 	for (const struct data_format *k = data_formats(); !f->options.format && k->name; k++)
 		if (strcmp(k->title, d->format) == 0)
 			f->options.format = mem_strdup(k->name);
-	f->options.no_heading = !d->feature_name;
+	f->options.no_heading = !d->heading;
 	nl = memchr(p, '\n', n);
-	if (d->feature_name && nl)
+	if (d->heading && nl)
 		f->heading = mem_printf("%.*s", (int)(nl - p) + 1, p);
 }
 

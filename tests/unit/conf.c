@@ -121,6 +121,7 @@ static const struct row {
 	{ "job.command", "./train --fast", "\"./train --fast\"", "", NULL },
 	{ "job.data", "/a,/b?format=csv", "[\"/a\",\"/b?format=csv\"]", "/a,", "[1]" },
 	{ "job.eval", "[\"/c,d\"]", "[\"/c,d\"]", "[\"\"]", "[" },
+	{ "job.data_memory", "2M", "2097152", "1", NULL },
 	{ "job.cache", "/parsed", "\"/parsed\"", "", NULL },
 	{ "job.hidden", "256,128", "[256,128]", "256,x", "0" },
 	{ "job.factors", "16", "16", "0", "-1" },

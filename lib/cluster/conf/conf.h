@@ -41,6 +41,7 @@ struct conf_job {
 	char *tables, *exec, *command; /* "none" unless the model is custom */
 	int64_t examples;
 	struct conf_strs data, eval; /* absolute, with globs and "?format=..." */
+	uint64_t data_memory;        /* bytes of training data in memory */
 	char *cache;                 /* "none", or an absolute path */
 	struct conf_ints hidden;
 	int64_t factors;

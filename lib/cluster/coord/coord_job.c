@@ -24,7 +24,7 @@ void coord_job_begin_leases(struct coord *c, const struct state_tasks *saved)
 	uint64_t range = c->data.examples / (c->nworkers * LEASES_PER_WORKER);
 	const struct state_tasks *resumed = coord_resume_saved_tasks(c);
 
-	if (!c->cfg.lockstep || resumed)
+	if (!c->cfg.lockstep || c->data.lease || resumed)
 		c->data.leased = true;
 	if (!c->data.leased)
 		return;
@@ -33,6 +33,8 @@ void coord_job_begin_leases(struct coord *c, const struct state_tasks *saved)
 		range = c->cfg.batch;
 	if (range > 64 * c->cfg.batch)
 		range = 64 * c->cfg.batch;
+	if (c->data.lease)
+		range = c->data.lease;
 	/* Leases of a saved state keep their range size, whatever the batch size is now. */
 	if (saved && saved->range)
 		range = (uint64_t)saved->range;

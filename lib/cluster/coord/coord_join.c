@@ -237,6 +237,11 @@ static enum err_code check_worker_join(struct coord *c, const struct message_wor
 		    c->reason[0] ? ": " : "", c->reason);
 	if (examples == 0)
 		return err_set(e, ERR_CONFIG, "a worker without training data cannot join");
+	if (c->data.examples && c->data.examples == examples &&
+	    c->data.lease != (uint64_t)m->lease && !c->data.tasks)
+		return err_set(e, ERR_CONFIG,
+		    "this worker reads the data in other blocks than the others: job.data_memory must be "
+		    "the same everywhere");
 	if (c->data.examples && c->data.examples != examples)
 		return err_set(e, ERR_CONFIG,
 		    "this worker's data has %llu examples, the others' has %llu: "
@@ -268,6 +273,7 @@ json_t *coord_join_worker(struct coord *c, struct coord_self *self,
 	if (slot < 0)
 		return NULL;
 	c->data.examples = (uint64_t)m->examples;
+	c->data.lease = (uint64_t)m->lease;
 	c->unfit[0] = 0;
 	store_data_facts(c, m->facts);
 	w = &c->worker[slot];

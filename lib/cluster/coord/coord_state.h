@@ -270,7 +270,8 @@ struct coord_pause {
 /* The training data, and who has which range of it. */
 struct coord_data {
 	json_t *facts;     /* from the first worker; or NULL */
-	uint64_t examples; /* as the workers report */
+	uint64_t examples; /* as the workers report: examples, or blocks of them */
+	uint64_t lease;    /* blocks that are leased at once; 0: examples are leased in ranges */
 	/* The data is leased from step leased_from on; once leased, it stays so. */
 	bool leased;
 	uint64_t leased_from;

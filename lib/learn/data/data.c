@@ -111,9 +111,8 @@ static enum err_code choose_reader(struct stream *s, const char *format, size_t 
 	    stream_name(s));
 }
 
-/* Reads one file; all files of a list must have the format of the first. */
-static enum err_code read_stream(struct data_build *b, struct stream *s,
-    const struct data_options *o, struct err *e)
+enum err_code data_build_read(struct data_build *b, struct stream *s, const struct data_options *o,
+    struct err *e)
 {
 	size_t i = 0;
 	bool words = data_label_wants_words(b->label);
@@ -157,7 +156,7 @@ static enum err_code read_path(struct data_build *b, const char *path, size_t *f
 		rc = data_open(names[i], &s, e);
 		if (rc != ERR_OK)
 			break;
-		rc = read_stream(b, s, &o, e);
+		rc = data_build_read(b, s, &o, e);
 		stream_close(s);
 		++*files;
 	}
@@ -193,7 +192,7 @@ enum err_code data_load_stream(struct stream *s, const struct data_options *o,
     const struct data_want *want, const struct dataset *like, struct dataset **out, struct err *e)
 {
 	struct data_build *b = data_build_new(want, like, NULL);
-	enum err_code rc = read_stream(b, s, o, e);
+	enum err_code rc = data_build_read(b, s, o, e);
 
 	*out = NULL;
 	if (rc == ERR_OK)

@@ -90,6 +90,7 @@ struct dataset {
 	/* Of a table (data_schema.h): what its columns are; NULL for other data, and for evaluation
 	 * data, which take the training data's. */
 	struct data_schema *schema;
+	bool heading;       /* the first line of the last file had names, and was no example */
 	int index_base;     /* subtracted from sparse ids; -1: not determined */
 	const char *format; /* title of the reader */
 	char *source;       /* for messages: "a.csv", "a.csv and 3 more" */

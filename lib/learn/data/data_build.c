@@ -88,6 +88,12 @@ static size_t predict_room(const struct stream *s, size_t room, size_t need, uin
 	return done > 0 ? eighth_more : need < 2 * room ? 2 * room : need;
 }
 
+void data_build_expect(struct data_build *b, size_t rows, size_t values)
+{
+	b->expected_rows = rows;
+	b->expected_values = values;
+}
+
 static enum err_code no_memory_for_examples(const struct data_build *b, const struct stream *s,
     struct err *e)
 {
@@ -142,7 +148,9 @@ static enum err_code dense_room(struct data_build *b, const struct stream *s, vo
 	if (__builtin_mul_overflow(b->d->rows + n, b->d->cols, &need))
 		return no_memory_for_examples(b, s, e);
 	if (need > b->room) {
-		room = predict_room(s, b->room, need, b->values_before);
+		room = need <= b->expected_values
+		    ? b->expected_values
+		    : predict_room(s, b->room, need, b->values_before);
 		if (!resize_array(x, room, size) && !resize_array(x, room = need, size))
 			return no_memory_for_examples(b, s, e);
 		b->room = room;
@@ -206,11 +214,16 @@ static bool sparse_room(struct data_build *b, const struct stream *s, size_t n)
 		b->seen = calloc(DATA_DIRECT, 1);
 	if (!b->seen)
 		return false;
-	if (need > b->room && !sparse_resize(b, predict_room(s, b->room, need, b->values_before)) &&
+	if (need > b->room &&
+	    !sparse_resize(b,
+	        need <= b->expected_values ? b->expected_values
+	                                   : predict_room(s, b->room, need, b->values_before)) &&
 	    !sparse_resize(b, need))
 		return false;
 	if (rows > b->start_room) {
-		size_t room = predict_room(s, b->start_room, rows, b->rows_before);
+		size_t room = rows <= b->expected_rows
+		    ? b->expected_rows
+		    : predict_room(s, b->start_room, rows, b->rows_before);
 
 		if (!resize_array((void **)&d->start, room, sizeof(*d->start)))
 			return false;

@@ -17,9 +17,10 @@ struct data_build {
 	const struct dataset *like;
 	const char *base_dir; /* base of file names in options; may be NULL */
 	struct data_label *label;
-	const struct data_reader *reader;    /* of the first file */
-	size_t room, start_room;             /* values and rows for which memory is allocated */
-	uint64_t values_before, rows_before; /* values and rows of the files before this one */
+	const struct data_reader *reader;      /* of the first file */
+	size_t expected_rows, expected_values; /* by data_build_expect; 0: not known */
+	size_t room, start_room;               /* values and rows for which memory is allocated */
+	uint64_t values_before, rows_before;   /* values and rows of the files before this one */
 	/* Sparse ids as in the files: in d->col, until an id of more than 32 bits appears; then in
 	 * raw. */
 	uint64_t nnz;
@@ -42,6 +43,9 @@ struct data_reader {
 	 * ERR_NOMEM. */
 	enum err_code (*read)(struct data_build *b, struct stream *s, const struct data_options *o,
 	    struct err *e);
+	/* Is each line an example by itself, so that a file can be cut between lines
+	 * (data_blocks.h)? */
+	bool lines;
 };
 #define DATA_PROBE 65536
 /* Ids below this are looked up in direct tables, others by hashing. */
@@ -50,6 +54,15 @@ struct data_reader {
 #define READER(name, title, help) extern const struct data_reader data_reader_##name;
 #include "data/reader.def"
 #undef READER
+
+/* Chooses the reader by the options, or by the first bytes, and reads one stream; all streams must have
+ * the format of the first. Errors as data_load. */
+enum err_code data_build_read(struct data_build *b, struct stream *s, const struct data_options *o,
+    struct err *e);
+
+/* So many rows, and values of all rows together, are about to come: gets memory for them at once. A
+ * hint. */
+void data_build_expect(struct data_build *b, size_t rows, size_t values);
 
 /* Room for dense rows: checks cols against the rows before and against `like`, then gives room for
  * n rows at *x (or *x8). data_build_rows then says how many of them were filled. */

@@ -549,6 +549,7 @@ static enum err_code read_csv(struct data_build *b, struct stream *s, const stru
 		/* Spreadsheets write a byte order mark first. */
 		first = padded_copy(strncmp(p, "\xef\xbb\xbf", 3) == 0 ? p + 3 : p);
 		rc = detect_shape(&t, first, &header, e);
+		b->d->heading = header;
 		if (rc == ERR_OK && !header)
 			rc = t.typed ? data_table_row(b, s, first, e) : parse_csv_row(&t, first, e);
 		free(first);
@@ -572,4 +573,4 @@ static bool probe_csv(const uint8_t *p, size_t n)
 	return separated;
 }
 
-const struct data_reader data_reader_csv = { probe_csv, read_csv };
+const struct data_reader data_reader_csv = { probe_csv, read_csv, true };

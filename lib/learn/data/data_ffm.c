@@ -66,4 +66,4 @@ static bool probe_ffm(const uint8_t *bytes, size_t n)
 	return colons == 2 && q < end && strchr("+-.0123456789", *q);
 }
 
-const struct data_reader data_reader_ffm = { probe_ffm, read_ffm };
+const struct data_reader data_reader_ffm = { probe_ffm, read_ffm, true };

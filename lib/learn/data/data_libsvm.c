@@ -335,4 +335,4 @@ static bool probe_libsvm(const uint8_t *bytes, size_t n)
 	return false;
 }
 
-const struct data_reader data_reader_libsvm = { probe_libsvm, read_libsvm };
+const struct data_reader data_reader_libsvm = { probe_libsvm, read_libsvm, true };

@@ -54,4 +54,4 @@ static enum err_code read_ratings(struct data_build *b, struct stream *s,
 	return data_row_each(b, s, o, NULL, parse_rating_line, e);
 }
 
-const struct data_reader data_reader_ratings = { data_probe_never, read_ratings };
+const struct data_reader data_reader_ratings = { data_probe_never, read_ratings, true };

@@ -5,8 +5,10 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "core/rng.h"
 #include "data/data_order.h"
 #include "layout/deal.h"
+#include "worker/block_reader.h"
 
 #define CALL_TIMEOUT (60 * NSEC_PER_SEC)
 #define DONE_KEPT    8
@@ -20,10 +22,20 @@ struct member_entry {
 	uint32_t *slot, n;
 };
 
-/* A leased range of examples, [begin, end) of the shuffled order of its epoch. */
+/* A leased range of units, examples or blocks (job_units): [begin, end) of their shuffled order in the
+ * epoch. */
 struct range {
 	bool have;
 	uint64_t id, epoch, begin, end;
+};
+
+/* The blocks of the range in use, as one dataset, and those of the next one, which a thread reads. */
+struct block_data {
+	struct block_reader *reader;
+	bool reading; /* the reader was told to read `next` (or `now`, before its first batch) */
+	bool ready;   /* `examples` are those of `now` */
+	struct dataset *examples; /* NULL: its blocks have no line */
+	uint32_t *order;          /* shuffled order of its examples */
 };
 
 struct feed {
@@ -32,8 +44,9 @@ struct feed {
 	uint32_t slot;
 	struct batches_hooks hooks;
 	int64_t idled;
-	uint64_t seed, examples, batch, epochs, steps;
-	uint32_t *order; /* shuffled order of the examples in order_epoch */
+	uint64_t seed, batch, epochs, steps;
+	uint64_t units;  /* of the data: examples, or blocks */
+	uint32_t *order; /* shuffled order of the units in order_epoch */
 	uint64_t order_epoch;
 	bool ordered;
 
@@ -46,8 +59,9 @@ struct feed {
 
 	/* leases */
 	struct range now, next;
-	uint64_t used;  /* examples of `now` that were trained on */
-	uint64_t taken; /* examples of the current batch */
+	struct block_data blocks; /* while the job's data are read in blocks */
+	uint64_t used;            /* examples of `now` that were trained on */
+	uint64_t taken;           /* examples of the current batch */
 	/* ranges used up and not yet reported */
 	uint64_t done[DONE_KEPT];
 	unsigned ndone;
@@ -63,10 +77,10 @@ struct feed *batches_new(const struct job *job, struct cluster *cluster, uint32_
 	f->slot = slot;
 	f->hooks = *hooks;
 	f->seed = (uint64_t)job->conf.job.seed;
-	f->examples = job->train->rows;
+	f->units = job_units(job).n;
 	batches_reconfigure(f);
 	if (!job->train->numbered)
-		f->order = mem_array(f->examples, sizeof *f->order);
+		f->order = mem_array(f->units, sizeof *f->order);
 	return f;
 }
 
@@ -82,6 +96,9 @@ void batches_free(struct feed *f)
 	if (!f)
 		return;
 	free_members(f);
+	block_reader_free(f->blocks.reader);
+	dataset_free(f->blocks.examples);
+	free(f->blocks.order);
 	free(f->order);
 	free(f);
 }
@@ -138,6 +155,16 @@ static const struct member_entry *entry_at_step(const struct feed *f, uint64_t s
 	return found;
 }
 
+/* Makes f->order the shuffled order of the units in this epoch. */
+static void shuffle_units(struct feed *f, uint64_t epoch)
+{
+	if (f->ordered && f->order_epoch == epoch)
+		return;
+	data_order(f->seed, epoch, (uint32_t)f->units, f->order);
+	f->order_epoch = epoch;
+	f->ordered = true;
+}
+
 /* Copies the examples [begin, end) of the epoch's shuffled order into the batch. */
 static enum err_code load_examples(struct feed *f, uint64_t epoch, uint64_t begin, uint64_t end,
     struct batch *b, struct err *e)
@@ -146,11 +173,7 @@ static enum err_code load_examples(struct feed *f, uint64_t epoch, uint64_t begi
 		data_range(epoch, begin, end, b);
 		return ERR_OK;
 	}
-	if (!f->ordered || f->order_epoch != epoch) {
-		data_order(f->seed, epoch, (uint32_t)f->examples, f->order);
-		f->order_epoch = epoch;
-		f->ordered = true;
-	}
+	shuffle_units(f, epoch);
 	b->epoch = epoch;
 	return data_gather(f->job->train, f->order + begin, end - begin, b, e);
 }
@@ -171,7 +194,7 @@ static enum err_code choose_dealt(struct feed *f, uint64_t step, struct batch *b
     struct err *e)
 {
 	const struct member_entry *m = entry_at_step(f, step);
-	struct deal_shape shape = { f->examples, m ? m->batch : f->batch, m ? m->n : 1 };
+	struct deal_shape shape = { f->units, m ? m->batch : f->batch, m ? m->n : 1 };
 	uint64_t begin, end;
 	uint32_t rank;
 
@@ -225,7 +248,7 @@ static enum err_code request_lease(struct feed *f, bool more, struct range *out,
 			(uint64_t)json_int(t, "end", 0) };
 	*finished = !t && json_flag(answer, "finished");
 	json_decref(answer);
-	if (t && (out->end > f->examples || out->begin >= out->end))
+	if (t && (out->end > f->units || out->begin >= out->end))
 		return err_set(e, ERR_PROTO,
 		    "the coordinator leased a range that the data does not have");
 	return ERR_OK;
@@ -240,6 +263,65 @@ static enum err_code ask_ahead(struct feed *f, struct err *e)
 	if (f->next.have || (f->ndone < DONE_KEPT && !agent_is_up(cluster_view_agent(f->cluster))))
 		return ERR_OK;
 	return request_lease(f, true, &f->next, &finished, e);
+}
+
+/* ---- blocks ---- */
+
+/* Begins to read the blocks of a range. */
+static enum err_code begin_reading(struct feed *f, const struct range *r, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	if (!f->blocks.reader)
+		rc = block_reader_new(f->job->blocks, &f->blocks.reader, e);
+	if (rc)
+		return rc;
+	shuffle_units(f, r->epoch);
+	block_reader_begin(f->blocks.reader, f->order + r->begin, (size_t)(r->end - r->begin));
+	f->blocks.reading = true;
+	return ERR_OK;
+}
+
+static void drop_examples(struct feed *f)
+{
+	dataset_free(f->blocks.examples);
+	f->blocks.examples = NULL;
+	f->blocks.ready = false;
+}
+
+/* Makes the examples of `now` ready, and begins to read those of `next`. The time in which training
+ * waits for the disk counts as idle. */
+static enum err_code ready_blocks(struct feed *f, struct err *e)
+{
+	struct block_data *x = &f->blocks;
+	int64_t begin = clock_now();
+	enum err_code rc = ERR_OK;
+
+	if (!x->ready) {
+		if (!x->reading)
+			rc = begin_reading(f, &f->now, e);
+		if (!rc)
+			rc = block_reader_take(x->reader, &x->examples, e);
+		x->reading = false;
+		x->ready = true;
+		f->idled += clock_now() - begin;
+		if (rc)
+			return rc;
+		if (x->examples) {
+			x->order = mem_regrow(x->order, x->examples->rows, sizeof *x->order);
+			data_order(rng_mix(f->seed ^ f->now.id), f->now.epoch,
+			    (uint32_t)x->examples->rows, x->order);
+		}
+	}
+	return f->next.have && !x->reading ? begin_reading(f, &f->next, e) : ERR_OK;
+}
+
+/* The examples of the range in use. */
+static uint64_t count_examples(const struct feed *f)
+{
+	if (f->job->blocks)
+		return f->blocks.examples ? f->blocks.examples->rows : 0;
+	return f->now.end - f->now.begin;
 }
 
 /* Makes the next range the current one. When none is free, waits: ranges of other workers come back
@@ -280,22 +362,31 @@ static enum err_code take_next_range(struct feed *f, bool *over, struct err *e)
 static enum err_code choose_leased(struct feed *f, uint64_t step, struct batch *b, bool *over,
     struct err *e)
 {
-	uint64_t begin, end;
+	uint64_t left;
 	enum err_code rc;
 
 	*over = f->steps && step >= f->steps;
 	if (*over)
 		return ERR_OK;
-	if (!f->now.have) {
-		rc = take_next_range(f, over, e);
+	do {
+		/* Blocks inside a long line have no example. */
+		if (f->now.have && f->job->blocks && f->blocks.ready && count_examples(f) == 0)
+			batches_used(f);
+		rc = f->now.have ? ERR_OK : take_next_range(f, over, e);
+		if (!rc && !*over && f->job->blocks)
+			rc = ready_blocks(f, e);
 		if (rc || *over)
 			return rc;
-	}
-	begin = f->now.begin + f->used;
-	end = begin + f->batch < f->now.end ? begin + f->batch : f->now.end;
-	f->taken = end - begin;
-	f->last_pos = (struct deal_pos){ f->now.epoch, begin };
-	return load_examples(f, f->now.epoch, begin, end, b, e);
+	} while (count_examples(f) == 0);
+	left = count_examples(f) - f->used;
+	f->taken = left < f->batch ? left : f->batch;
+	f->last_pos = (struct deal_pos){ f->now.epoch,
+		f->now.begin + (f->job->blocks ? 0 : f->used) };
+	if (!f->job->blocks)
+		return load_examples(f, f->now.epoch, f->now.begin + f->used,
+		    f->now.begin + f->used + f->taken, b, e);
+	b->epoch = f->now.epoch;
+	return data_gather(f->blocks.examples, f->blocks.order + f->used, f->taken, b, e);
 }
 
 enum err_code batches_next(struct feed *f, uint64_t step, struct batch *b, bool *over,
@@ -317,8 +408,9 @@ void batches_used(struct feed *f)
 		return;
 	f->used += f->taken;
 	f->taken = 0;
-	if (f->now.begin + f->used < f->now.end)
+	if (f->used < count_examples(f))
 		return;
+	drop_examples(f);
 	f->done[f->ndone++] = f->now.id;
 	f->now = f->next;
 	f->next.have = false;
@@ -345,7 +437,7 @@ enum err_code batches_finish(struct feed *f, struct err *e)
 
 double batches_epoch(const struct feed *f)
 {
-	return (double)f->last_pos.epoch + (double)f->last_pos.offset / (double)f->examples;
+	return (double)f->last_pos.epoch + (double)f->last_pos.offset / (double)f->units;
 }
 
 uint64_t batches_total_steps(const struct feed *f)
@@ -353,8 +445,8 @@ uint64_t batches_total_steps(const struct feed *f)
 	const struct member_entry *m = f->nmembers ? &f->members[f->nmembers - 1] : NULL;
 	uint64_t total = 0;
 
-	if (f->epochs && m && m->n) {
-		struct deal_shape shape = { f->examples, m->batch, m->n };
+	if (f->epochs && !f->job->blocks && m && m->n) {
+		struct deal_shape shape = { f->units, m->batch, m->n };
 
 		total = m->step + deal_steps_left(m->at, f->epochs, &shape);
 	}

@@ -12,6 +12,13 @@
 #include "layout/layout.h"
 #include "worker/data_facts.h"
 
+/* Blocks of text that would fill job.data_memory, and the size of the largest one. Small blocks mix the
+ * examples better; each costs opening a file. */
+#define BLOCKS_IN_MEMORY 128u
+#define BLOCK_MAX        (UINT64_C(4) << 20)
+/* Groups that a worker trains on in an epoch, at least, so that workers end together. */
+#define GROUPS_PER_WORKER 4u
+
 struct data_cache job_cache(const char *dir, struct log *log)
 {
 	return (struct data_cache){ strcmp(dir, "none") == 0 ? NULL : dir, log };
@@ -58,6 +65,61 @@ struct data_want job_want(const struct model_info *info)
 		.words = info->task == MODEL_WORDS };
 }
 
+/* Jobs whose steps need the whole data in memory. */
+static enum err_code check_blocks_fit(const struct job *j, struct err *e)
+{
+	const char *why = j->conf.deterministic                          ? "deterministic"
+	    : strcmp(j->conf.via, "allreduce") == 0                      ? "via allreduce"
+	    : j->conf.local_steps > 1 && sync_is_lockstep(&j->conf.sync) ? "local_steps with bsp"
+	                                                                 : NULL;
+
+	if (!why)
+		return ERR_OK;
+	return err_set(e, ERR_CONFIG,
+	    "job.data_memory: the data need more than %llu bytes in memory, and %s cannot have them in blocks; "
+	    "raise it",
+	    (unsigned long long)j->conf.job.data_memory, why);
+}
+
+/* Cuts training data that do not fit into job.data_memory into blocks. */
+static enum err_code open_blocks(struct job *j, const struct job_source *from,
+    const struct data_want *want, struct log *log, struct err *e)
+{
+	const struct conf_strs *paths = &j->conf.job.data;
+	uint64_t memory = j->conf.job.data_memory, block = memory / BLOCKS_IN_MEMORY;
+	enum err_code rc;
+
+	if (block > BLOCK_MAX)
+		block = BLOCK_MAX;
+	rc = data_blocks_open(from->ndata ? from->data : (const char *const *)paths->item,
+	    from->ndata ? from->ndata : paths->n, NULL, want, memory, block, &j->blocks, e);
+	if (rc || !j->blocks)
+		return rc;
+	j->train = (struct dataset *)(uintptr_t)data_blocks_head(j->blocks);
+	log_info(log, "data: %llu bytes in %zu blocks, %llu at once",
+	    (unsigned long long)data_blocks_bytes(j->blocks), data_blocks_count(j->blocks),
+	    (unsigned long long)job_units(j).group);
+	return check_blocks_fit(j, e);
+}
+
+struct job_units job_units(const struct job *j)
+{
+	struct job_units u = { j->train->rows, 0 };
+	uint64_t fit, share;
+
+	if (!j->blocks)
+		return u;
+	u.n = data_blocks_count(j->blocks);
+	/* Two groups are in memory at a time, beside the text of a block and the batches. */
+	fit = (uint64_t)((double)j->conf.job.data_memory / 3 / data_blocks_memory(j->blocks) *
+	    (double)u.n);
+	share = u.n / ((uint64_t)j->conf.workers.max * GROUPS_PER_WORKER);
+	u.group = fit < share ? fit : share;
+	if (u.group == 0)
+		u.group = 1;
+	return u;
+}
+
 /* Loads the training data. When the coordinator has described them (facts), no file is read, except
  * where the model needs the words. */
 static enum err_code load_train(struct job *j, const struct job_source *from,
@@ -69,6 +131,9 @@ static enum err_code load_train(struct job *j, const struct job_source *from,
 
 	if (from->facts && !want->words)
 		return data_of_facts(from->facts, &j->train, e);
+	rc = from->trains ? open_blocks(j, from, want, cache->log, e) : ERR_OK;
+	if (rc || j->blocks)
+		return rc;
 	rc = data_load_cached(cache, from->ndata ? from->data : (const char *const *)paths->item,
 	    from->ndata ? from->ndata : paths->n, NULL, want, NULL, &j->train, e);
 	if (rc)
@@ -246,7 +311,10 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 void job_release(struct job *j)
 {
 	model_free(j->model);
-	dataset_free(j->train);
+	if (j->blocks)
+		data_blocks_free(j->blocks);
+	else
+		dataset_free(j->train);
 	dataset_free(j->eval);
 	conf_release(&j->conf);
 	*j = (struct job){ 0 };

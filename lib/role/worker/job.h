@@ -4,6 +4,7 @@
 
 #include "conf/conf.h"
 #include "core/log.h"
+#include "data/data_blocks.h"
 #include "data/data_cache.h"
 #include "metric/metrics.h"
 #include "model/model.h"
@@ -13,7 +14,10 @@
  * except that other threads may read the data. */
 struct job {
 	struct conf conf;
-	struct dataset *train, *eval; /* eval may be NULL */
+	/* eval may be NULL. With `blocks`, train is their head, and belongs to them. */
+	struct dataset *train, *eval;
+	/* Training data that are larger than job.data_memory; NULL: `train` has all examples. */
+	struct data_blocks *blocks;
 	struct model *model;
 	const struct model_table *table;
 	size_t ntables;
@@ -40,6 +44,7 @@ struct job_source {
 	/* description of the training data (worker/data_facts.h), instead of reading them; NULL */
 	const json_t *facts;
 	bool no_eval; /* evaluation data are not wanted */
+	bool trains;  /* training data may be left on the disk, in blocks (job.blocks) */
 	struct log *log;
 };
 /* Loads the job that `config`, the configuration in a view, describes. ERR_CONFIG, or errors of the
@@ -50,6 +55,12 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 struct data_cache job_cache(const char *dir, struct log *log);
 /* Frees the contents of j. */
 void job_release(struct job *j);
+/* The units that training data are leased in: examples, or blocks, `group` of them at once (0: examples
+ * are leased in ranges that the coordinator chooses). */
+struct job_units {
+	uint64_t n, group;
+};
+struct job_units job_units(const struct job *j);
 /* The form of data that a reader must produce for this kind of model. */
 struct data_want job_want(const struct model_info *info);
 /* Makes another instance of the job's model, for another thread: instances have scratch memory. */

@@ -114,6 +114,7 @@ static void tell_missed_relay(void *ctx, unsigned relay, uint32_t epoch, const c
 static enum err_code send_worker_join(struct worker *w, struct err *e)
 {
 	char host[64] = "";
+	struct job_units units = job_units(&w->job);
 	json_t *msg, *tables, *facts, *ring, *answer;
 	enum err_code rc;
 
@@ -127,8 +128,8 @@ static enum err_code send_worker_join(struct worker *w, struct err *e)
 	msg = MESSAGE(worker_join,
 	    .evaluates = w->cfg->kind->can_score(w) || w->cfg->kind->scores_later,
 	    .slot = w->cfg->slot, .pid = getpid(), .host = host, .zone = w->cfg->zone,
-	    .examples = (int64_t)w->job.train->rows, .tables = tables, .facts = facts, .ring = ring,
-	    .settings = w->cfg->settings,
+	    .examples = (int64_t)units.n, .lease = (int64_t)units.group, .tables = tables,
+	    .facts = facts, .ring = ring, .settings = w->cfg->settings,
 	    .first = w->cfg->first && strcmp(w->job.conf.job.init, w->cfg->first) == 0);
 	json_decref(tables);
 	json_decref(facts);
@@ -402,6 +403,7 @@ static enum err_code load_job(struct worker *w, const json_t *config, struct err
 		.cache = cfg->cache,
 		.tables = cfg->tables,
 		.examples = cfg->examples,
+		.trains = true,
 		.log = cfg->log };
 	json_t *settings = cfg->settings || cfg->first ? json_object() : NULL;
 	enum err_code rc;

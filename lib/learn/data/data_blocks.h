@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: ISC */
+#ifndef DATA_BLOCKS_H
+#define DATA_BLOCKS_H
+
+#include "data/data.h"
+
+/* Training data as a list of blocks, for data that are larger than the memory for them. A block is a
+ * range of bytes of a text file; a line belongs to the block in which it begins, so every line belongs
+ * to one block, whatever the size of blocks. The list depends on the names and sizes of the files alone,
+ * so all workers have the same one.
+ *
+ * The first block is the head: it is read when the list is made, and says how all others are read
+ * (classes, columns, scaling, index base). All blocks are read as evaluation data are: what the head
+ * does not have, such as a further class, is an error with its place.
+ *
+ * Life: data_blocks_open; data_blocks_load any number of times; data_blocks_free. After the first,
+ * nothing changes, so that all threads may load. */
+struct data_blocks;
+
+/* Makes the list of the files that the paths stand for. *out becomes NULL, without an error, when they
+ * cannot be cut: a format whose examples are not lines, compressed files, objects, standard input, or
+ * data that will take no more than `memory` bytes once they are read. block: bytes of a block. Errors
+ * as data_load. */
+enum err_code data_blocks_open(const char *const *paths, size_t npaths, const char *base_dir,
+    const struct data_want *want, uint64_t memory, uint64_t block, struct data_blocks **out,
+    struct err *e);
+void data_blocks_free(struct data_blocks *b);
+
+size_t data_blocks_count(const struct data_blocks *b);
+uint64_t data_blocks_bytes(const struct data_blocks *b);
+/* Bytes that all data would take in memory, as the head suggests. */
+double data_blocks_memory(const struct data_blocks *b);
+/* The head's examples; valid until data_blocks_free. */
+const struct dataset *data_blocks_head(const struct data_blocks *b);
+
+/* Loads the n blocks of these numbers as one dataset. Lines in errors count from the beginning of the
+ * block, which the name gives ("a.csv+1048576" begins at byte 1048576). Errors as data_load; any
+ * thread. */
+enum err_code data_blocks_load(const struct data_blocks *b, const uint32_t *number, size_t n,
+    struct dataset **out, struct err *e);
+
+#endif

@@ -1,0 +1,101 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
+# Training data that are larger than job.data_memory, and so are read in blocks.
+
+setup() {
+	load lib/helper
+	setup_dir
+}
+
+teardown() {
+	teardown_dir
+}
+
+ROWS=120000
+
+# A cluster blocks.json with one server, two workers and data of 10 MB, of which a worker may keep 1 MiB.
+write_blocks() {
+	awk -v n="$ROWS" 'BEGIN {
+		srand(9)
+		print "y,a,b,c,d,e,f,g,h"
+		for (i = 0; i < n; i++) {
+			s = 0.5; line = ""
+			for (k = 0; k < 8; k++) {
+				x = rand() * 2 - 1
+				s += (k - 3) * x
+				line = line sprintf(",%.5f", x)
+			}
+			printf "%.5f%s\n", s, line
+		}
+	}' >wide.csv
+	head -n 2001 wide.csv >test.csv
+	cat >blocks.json <<-'END'
+	{
+		"servers": 1, "workers": 2,
+		"job": { "model": "linear", "data": "wide.csv?label=y", "eval": "test.csv?label=y", "data_memory": "1M",
+		         "epochs": 2, "batch": 100, "lr": 0.1 }
+	}
+	END
+}
+
+@test "every mode trains on every example once an epoch, in bounded memory" {
+	write_blocks
+	for sync in bsp ssp:3 asp; do
+		result=$(ps-ctl run blocks --set sync=$sync --json 2>/dev/null | tail -n 1)
+		echo "$sync: $result"
+		[ "$(jq .examples <<<"$result")" -eq $((2 * ROWS)) ]
+		[ "$(jq '.eval.r2 > 0.999' <<<"$result")" = true ]
+		grep -q 'data: .* bytes in [0-9]* blocks' blocks.run/worker-0.log
+		grep -q 'data: .* bytes in [0-9]* blocks' blocks.run/worker-1.log
+	done
+	# With enough memory they are read at once.
+	result=$(ps-ctl run blocks --set data_memory=1G --json 2>/dev/null | tail -n 1)
+	[ "$(jq .examples <<<"$result")" -eq $((2 * ROWS)) ]
+	! grep -q blocks, blocks.run/worker-0.log
+}
+
+@test "others train on the blocks of a worker that dies, and the job goes on when the coordinator is started again" {
+	write_blocks
+	ps-ctl start blocks --set sync=asp --set servers=2 --set replicas=2 --set workers=2:3 --set epochs=6 --set on_worker_loss=shrink --set quota_pushes=400 >/dev/null
+	ps-ctl wait -C blocks.run --for step=300 --timeout 60s
+	kill -9 "$(ps-ctl status -C blocks.run | awk '$1 == "worker-1" { print $3 }')"
+	ps-ctl wait -C blocks.run --for step=900 --timeout 60s
+	kill -9 "$(pgrep -f -- "ps-serve -C .*$T/blocks.run --coordinator")"
+	ps-ctl wait -C blocks.run --for done --timeout 120s
+	ps-ctl stop -C blocks.run >/dev/null 2>&1 || true
+	ps-ctl events -C blocks.run | grep -q 'goes on where the one before it ended'
+	jq -c '{state, examples}' blocks.run/result.json
+	[ "$(jq -r .state blocks.run/result.json)" = done ]
+	# The figure leaves out what the dead worker had done.
+	[ "$(jq ".examples >= 5 * $ROWS" blocks.run/result.json)" = true ]
+	[ "$(jq '.eval.r2 > 0.999' blocks.run/result.json)" = true ]
+}
+
+@test "a checkpoint in the middle of an epoch is gone on from" {
+	write_blocks
+	for key in epochs:4 sync:'"ssp:2"' quota_pushes:2000; do
+		jq "if \"${key%%:*}\" == \"epochs\" then .job.epochs = 4 else .${key%%:*} = ${key#*:} end" blocks.json >with && mv with blocks.json
+	done
+	ps-ctl start blocks >/dev/null
+	ps-ctl wait -C blocks.run --for step=300 --timeout 60s
+	step=$(ps-ctl checkpoint take -C blocks.run)
+	ps-ctl stop -C blocks.run --discard >/dev/null 2>&1
+	result=$(ps-ctl run blocks --resume auto --json | tail -n 1)
+	echo "step $step: $result"
+	# What was trained on before the checkpoint is not trained on again, but for the groups at hand.
+	[ "$(jq ".examples <= 4 * $ROWS - $step * 100" <<<"$result")" = true ]
+	[ "$(jq '.eval.r2 > 0.999' <<<"$result")" = true ]
+}
+
+@test "a bad line names its block, and what blocks cannot do is said at the start" {
+	write_blocks
+	printf '1,2,3,4,x,6,7,8,9\n' >>wide.csv
+	run ps-ctl run blocks
+	echo "$output"
+	[ "$status" -ne 0 ]
+	[[ "$output" =~ wide\.csv\+[0-9]+:[0-9]+:5:\ expected\ a\ number,\ got\ \"x\" ]]
+	run ps-ctl run blocks --set deterministic=true --set on_worker_loss=wait:30s
+	echo "$output"
+	[ "$status" -ne 0 ]
+	[[ "$output" == *'job.data_memory: the data need more than 1048576 bytes in memory, and deterministic cannot have them in blocks'* ]]
+}

@@ -33,6 +33,9 @@ static uint32_t median_weight(const struct aggregate_in *in)
 	return (uint32_t)order_middle(in->n, v);
 }
 
+/* Clips every gradient whose L2 norm exceeds X times the median norm to that length, then adds them
+ * with their weights. The divisor is the sum of the weights used. Norms stay squared, so that only
+ * a clipped gradient costs a square root. The two arrays take 64 KiB of stack. */
 static uint64_t combine_clipped(const struct aggregate *a, const struct aggregate_in *in,
     float *out)
 {

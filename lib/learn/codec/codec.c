@@ -46,6 +46,8 @@ static const struct codec *by_prefix(const char *text, size_t n)
 	return NULL;
 }
 
+/* The argument is checked here and nowhere else: encoders trust its range. A codec without an
+ * argument refuses one, so that "raw:0.1" does not look as if it had an effect. */
 enum err_code codec_parse(const char *text, struct codec_spec *out, struct err *e)
 {
 	const char *colon = strchr(text, ':'), *arg = colon ? colon + 1 : NULL;

@@ -43,6 +43,9 @@ KERN_CLONES static void sum_bytes(size_t k, const uint8_t *restrict p, float sca
 		sum[i] += scale * (float)(int8_t)p[i];
 }
 
+/* Writes for each block a float scale, the largest magnitude / 127, then one signed byte a value. A
+ * block that contains an infinity or a NaN has NaN as its scale and zero bytes, so it decodes to
+ * NaN and the receiver's check reports it. */
 static size_t int8_encode(double arg, struct rng *rng, const float *x, size_t n, uint8_t *out)
 {
 	uint8_t *at = out;

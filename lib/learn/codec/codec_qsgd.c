@@ -208,6 +208,9 @@ static bool levels_fit(const uint8_t *p, size_t k, unsigned levels, const struct
 	return largest_of(k, (const uint8_t *)word) >> 1 <= levels;
 }
 
+/* The first byte is the number of levels; each block is the float scale and then its packed levels.
+ * The length follows from n and the levels alone, so it is compared before any block is read. A
+ * scale that is NaN passes the test `max < 0` and is reported as unbounded. */
 static enum codec_check qsgd_check(const uint8_t *p, size_t len, size_t n)
 {
 	enum codec_check good = CODEC_GOOD;

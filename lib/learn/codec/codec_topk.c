@@ -229,6 +229,9 @@ static size_t choose_largest(const float *x, size_t n, size_t k, uint32_t *place
 	return all ? places_from(x, n, *least, *ties, place) : found;
 }
 
+/* Layout: u32 k, the k values as floats, then their places (places.h). The values come first so
+ * that they are aligned. Exactly k values are written, whatever the number of equal magnitudes. The
+ * list of candidate places is allocated; without memory the process aborts. */
 static size_t topk_encode(double arg, struct rng *rng, const float *x, size_t n, uint8_t *out)
 {
 	size_t k = block_fraction(arg, n), ties = 0, found = 0, taken = 0, next = 0;
@@ -255,6 +258,9 @@ static size_t topk_encode(double arg, struct rng *rng, const float *x, size_t n,
 	return (size_t)(at - out);
 }
 
+/* Walks over all places, since their count, order and range are not known otherwise. Bytes left
+ * over after the last place make the encoding malformed: there is one encoding for a list of
+ * places. */
 static enum codec_check topk_check(const uint8_t *p, size_t len, size_t n)
 {
 	const uint8_t *end = p + len, *at;

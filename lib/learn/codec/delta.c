@@ -49,6 +49,8 @@ static size_t values_at(const uint8_t *p, size_t len)
 	    : HEAD + padded_to_4(places);
 }
 
+/* The padding between places and values must be zeroes. `at` walks through it after the last place,
+ * and ends at the values only if the places filled exactly the length that the head states. */
 enum codec_check delta_check(const struct codec *c, const uint8_t *p, size_t len, size_t n,
     size_t width)
 {

@@ -17,6 +17,8 @@ static const struct kind {
 	[FILTER_SKIP] = { "skip", 1, true },
 };
 
+/* The position of a name in `kinds` is its enum filter_kind. An argument in the wrong range falls
+ * through to the one message that describes all forms. */
 enum err_code filter_parse(const char *text, struct filter *out, struct err *e)
 {
 	const char *arg = strchr(text, ':');

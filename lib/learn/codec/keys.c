@@ -165,6 +165,9 @@ static bool get_short(const uint8_t *p, const uint8_t *end, uint64_t *gap, unsig
 	return bits == 7 || x >> (bits - 7);
 }
 
+/* The decompressed length is bounded by n times the longest place before anything is expanded, so a
+ * small block cannot demand much memory. An id is the previous one plus 1 plus the gap; after the
+ * id 2^64 - 1 `next` wraps to 0, and any further id is refused. */
 bool keys_get(struct zip *z, const struct keys_block *b, uint64_t *ids)
 {
 	const uint8_t *p = b->bytes, *end = p + b->len;

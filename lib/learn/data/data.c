@@ -201,6 +201,8 @@ enum err_code data_load_stream(struct stream *s, const struct data_options *o,
 	return rc;
 }
 
+/* The cases are in order of how little is known: numbered data have only a count, words have no
+ * features, and only sparse data have an average length of a row. */
 void data_describe(const struct dataset *d, char out[static 256])
 {
 	char targets[48] = "real targets", shape[48] = "dense";

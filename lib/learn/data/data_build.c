@@ -392,6 +392,8 @@ static enum err_code finish_words(struct data_build *b, struct dataset **out, st
 	return ERR_OK;
 }
 
+/* Fields are counted on the compact data. On an error the dataset stays with b, and data_build_free
+ * frees it. */
 enum err_code data_build_finish(struct data_build *b, struct dataset **out, struct err *e)
 {
 	struct dataset *d = b->d;

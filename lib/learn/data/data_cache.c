@@ -374,6 +374,8 @@ static enum err_code load_or_parse(const struct data_cache *c, const struct load
 	return rc;
 }
 
+/* The directory is created, but not its parents: a wrong path then gives a warning rather than a
+ * tree. Failure to use the cache is never an error of loading; the data are parsed instead. */
 enum err_code data_load_cached(const struct data_cache *c, const char *const *paths, size_t npaths,
     const char *base_dir, const struct data_want *want, const struct dataset *like,
     struct dataset **out, struct err *e)

@@ -40,6 +40,9 @@ static size_t count_char(const char *p, char sep)
 	return n;
 }
 
+/* The first pass accepts a character only when both records contain it equally often, since text in
+ * cells contains commas at random. The second pass decides by the first record alone. A comma is
+ * the answer when none occurs, as in a file with a single column. */
 char data_cells_separator(const char *first, const char *second)
 {
 	static const char candidates[] = { '\t', ';', ',' };
@@ -87,6 +90,8 @@ static bool unquote_cell(char **p)
 	return false;
 }
 
+/* A quoted cell keeps its blanks, and only blanks may stand between its closing quote and the
+ * separator. An unquoted cell loses blanks at both ends. NUL bytes are written into the record. */
 char *data_cells_next(char **p, char sep)
 {
 	char *cell = skip_blanks(*p, sep), *end;

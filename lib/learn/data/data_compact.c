@@ -62,6 +62,9 @@ struct table {
 	uint64_t mask;
 };
 
+/* Doubles the table (open addressing with linear probing; at most half of the slots are used) and
+ * inserts all ids again. A slot contains the index of its id plus 1, or 0 when it is free. False:
+ * no memory, and the table is as it was. */
 static bool table_grow(struct table *t)
 {
 	uint64_t slots = t->slot ? 2 * (t->mask + 1) : 1 << 12, at;

@@ -39,6 +39,7 @@ static enum err_code add_criteo_number(struct data_row *r, unsigned column, cons
 	return ERR_OK;
 }
 
+/* Empty cells give no entry, but their columns are counted: a line must have all of them. */
 static enum err_code parse_criteo_line(struct data_row *r, char *p, struct err *e)
 {
 	int bits = r->options->bits ? r->options->bits : BITS;

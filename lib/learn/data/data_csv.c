@@ -220,6 +220,8 @@ static enum err_code plain_row(const struct table *t, const char *p, size_t len,
 	return data_label_number(t->b->label, t->s, label, e);
 }
 
+/* A line of plain numbers takes the fast path, which needs no cells. Other lines are joined to a
+ * whole record, as long as a quoted cell is open, and then split. Empty lines are no rows. */
 static enum err_code read_csv_rows(struct table *t, struct err *e)
 {
 	enum err_code rc;

@@ -231,6 +231,9 @@ static bool gather_words(const struct dataset *d, const uint32_t *index, size_t 
 	return true;
 }
 
+/* Sizes are the caller's job.batch times the width, so running out of memory is an error that names
+ * the setting rather than an abort. On an error b keeps its arrays and may be released or filled
+ * again. */
 enum err_code data_gather(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b,
     struct err *e)
 {

@@ -32,6 +32,9 @@ static enum err_code read_idx_bytes(struct stream *s, uint8_t *p, size_t n, stru
 	return rc;
 }
 
+/* The header (Y. LeCun's MNIST page): two zero bytes, the type of the values, the number of
+ * dimensions, then each dimension as a big-endian u32. The first dimension is the number of rows;
+ * the product of the others becomes cols, so an image is one flat row. */
 static enum err_code read_idx_header(struct stream *s, struct idx *h, struct err *e)
 {
 	uint8_t head[4], dim[4];

@@ -192,6 +192,9 @@ static enum err_code reserve_label(struct data_label *l, struct err *e)
 	return ERR_OK;
 }
 
+/* Appends a real target, or the number of its class. find_class_slot returns the place in the hash
+ * table where the class stands or would stand; 0 there means that the class is new, which check_new
+ * refuses for evaluation data. */
 static enum err_code append_label(struct data_label *l, const struct stream *s, double value,
     const char *name, struct err *e)
 {
@@ -287,6 +290,8 @@ static void sort_classes(struct data_label *l)
 	free(rank);
 }
 
+/* Names of classes move to the dataset, which frees them. Classes of evaluation data (frozen) keep
+ * the numbers of the training data and are not sorted again. */
 enum err_code data_label_finish(struct data_label *l, struct dataset *d, struct err *e)
 {
 	if (!l->want.classes && !l->want.two) {

@@ -22,6 +22,8 @@ struct ids {
 	size_t slots;
 };
 
+/* The slow path of an error: it parses the entry again to find out which of the usual mistakes was
+ * made. */
 static enum err_code bad_entry(const struct ids *f, const char *p, struct err *e)
 {
 	const char *q = p;
@@ -263,6 +265,9 @@ static enum err_code parse_libsvm_line(struct ids *f, const char *line, size_t l
 	return rc;
 }
 
+/* Which index base holds: the one that the path states, else that of an earlier file, else that of
+ * the training data; -1 leaves it to data_compact, which has seen all ids. Two statements that
+ * differ are an error rather than a silent shift by one feature. */
 static enum err_code read_libsvm(struct data_build *b, struct stream *s,
     const struct data_options *o, struct err *e)
 {

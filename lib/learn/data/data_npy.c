@@ -42,6 +42,8 @@ static enum err_code find_column(const struct stream *s, const struct data_optio
 	return ERR_OK;
 }
 
+/* Appends one row of `width` floats; the column l->label, if below width, is its label and the
+ * others its features. `number` counts rows from 0, messages count from 1. */
 static enum err_code add_npy_row(struct data_build *b, struct stream *s, const struct layout *l,
     const float *row, size_t number, struct err *e)
 {
@@ -66,6 +68,8 @@ static enum err_code add_npy_row(struct data_build *b, struct stream *s, const s
 	return data_label_number(b->label, s, row[l->label], e);
 }
 
+/* Reads the labels of a separate file, one float a row of the features. The name is relative to the
+ * base directory of the data path and not to the file of features. */
 static enum err_code read_npy_labels(struct data_build *b, const char *name,
     const struct stream *features, size_t rows, struct err *e)
 {

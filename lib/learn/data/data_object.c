@@ -61,6 +61,8 @@ enum err_code data_open(const char *name, struct stream **out, struct err *e)
 	return rc;
 }
 
+/* The pattern goes to ps-ctl by standard input, so that the list of processes does not show it.
+ * Each line of the answer is a JSON object with a name. */
 enum err_code data_object_match(const char *pattern, char ***out, size_t *n, struct err *e)
 {
 	static const char *const args[] = { "object", "ls", "-", "--json", NULL };

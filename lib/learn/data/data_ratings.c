@@ -22,6 +22,8 @@ static bool is_heading(const struct data_row *r, const char *p)
 	return stream_lineno(r->s) == 1 && !data_is_digit(*p);
 }
 
+/* User u is feature 2u in field 0, item i is feature 2i + 1 in field 1: the two never collide, and
+ * no count of users need be known. What follows the rating, such as a time stamp, is ignored. */
 static enum err_code parse_rating_line(struct data_row *r, char *first, struct err *e)
 {
 	const char *line = data_skip_blanks(first), *p = line, *after;

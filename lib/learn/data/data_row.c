@@ -41,6 +41,8 @@ void data_row_add(struct data_row *r, uint64_t id, float val, uint16_t field)
 	r->field[r->n++] = field;
 }
 
+/* The first id above 32 bits makes the ids of the whole dataset wide; the row is then begun again,
+ * because the pointers of the first attempt are of the narrow array. */
 enum err_code data_row_end(struct data_row *r, bool with_fields, struct err *e)
 {
 	uint64_t *wide, most = 0;

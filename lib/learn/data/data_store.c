@@ -191,6 +191,9 @@ static void copy_tail(const void *p, uint64_t n, uint8_t out[static ALIGN])
 	memcpy(out, (const uint8_t *)p + n / ALIGN * ALIGN, n % ALIGN);
 }
 
+/* The checksum stands in the header and covers what follows, so the arrays are summed before the
+ * first byte is written. The header is summed while its checksum is still 0. Each array is padded
+ * with zeroes to a multiple of ALIGN bytes, in the sum as in the file. */
 enum err_code data_store_write(const struct dataset *d, const char key[static DIGEST_HEX], int fd,
     struct err *e)
 {
@@ -397,6 +400,9 @@ static bool map_arrays(struct dataset *d, const uint64_t h[static WORDS],
 	    read_names(d, (const char *)d->map + at[NAMES].offset, h[TEXT], h[KIND]);
 }
 
+/* O_NONBLOCK keeps open() from hanging if somebody put a FIFO there, and O_NOFOLLOW refuses links.
+ * The descriptor is closed after mapping: the mapping stays valid when the file is replaced or
+ * removed. */
 enum err_code data_store_map(const char *path, const char key[static DIGEST_HEX],
     struct dataset **out, struct err *e)
 {

@@ -231,6 +231,8 @@ static enum err_code set_option(struct data_options *o, const char *path, const 
 	return rc;
 }
 
+/* Options are set one by one over DATA_OPTIONS_INIT; the last of two equal keys holds. set_option
+ * takes ownership of the decoded value. */
 enum err_code data_uri_parse(const char *path, char **file, struct data_options *o, struct err *e)
 {
 	const char *q = options_of(path), *p, *end, *eq;
@@ -302,6 +304,8 @@ static enum err_code one_file(char *name, char ***out, size_t *n)
 	return ERR_OK;
 }
 
+/* The order of the tests matters: s3 patterns are matched by the store; other URIs may contain "?"
+ * and are no globs; and a file that exists under the literal name wins over a glob. */
 enum err_code data_uri_expand(const char *file, const char *base_dir, char ***out, size_t *n,
     struct err *e)
 {

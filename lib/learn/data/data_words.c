@@ -17,6 +17,9 @@ struct building {
 	bool pending;
 };
 
+/* The result is the first member of a struct building. With `like` the vocabulary is closed: words
+ * are looked up, numbers and counts are those of the training text, and unknown words are
+ * dropped. */
 struct data_words *data_words_new(const struct data_options *o, const struct data_words *like)
 {
 	struct building *x = mem_alloc(sizeof(*x));
@@ -76,6 +79,9 @@ static uint32_t word_number(struct building *x, const char *name)
 	return (uint32_t)w->n++;
 }
 
+/* A paragraph's first word may be unknown and dropped: `pending` carries the beginning over to the
+ * next word that is stored. Cutting a long word may split a UTF-8 character; it is the same cut
+ * every time, so equal words stay equal. */
 enum err_code data_words_add(struct data_words *w, const char *name, size_t n, bool first,
     struct err *e)
 {

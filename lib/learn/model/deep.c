@@ -43,11 +43,14 @@ size_t deep_scratch(const struct model *m)
 	return m->shape.factors + t.in + tower_scratch(m, &t);
 }
 
+/* The tower's input, (rows, in), behind the scratch of the straight part. */
 static float *input_of(const struct model *m)
 {
 	return m->scratch + m->shape.factors;
 }
 
+/* in (rows, width): for each field the sum of its entries' vectors times their values, fields side
+ * by side. v is (features, 1 + k); a row's first number is its linear weight and is skipped. */
 static void embed_fields(const struct model *m, const struct batch *b, const float *v, size_t width,
     float *in)
 {
@@ -79,6 +82,9 @@ static void embed_fields_grad(const struct model *m, const struct batch *b, cons
 	}
 }
 
+/* f = tower(embedding) + straight(x). Both parts get the same d loss / d f, which replaces the
+ * tower's output in place, as tower_back expects. Then d loss / d embedding overwrites `in`, and is
+ * added to the gradient of the vectors, which the straight part has begun. */
 double deep_grad(struct model *m, const struct factors *straight, const struct batch *b,
     const float *const params[], float *const grads[])
 {
@@ -102,6 +108,8 @@ double deep_grad(struct model *m, const struct factors *straight, const struct b
 	return loss / n;
 }
 
+/* The tower writes its output to `scores` directly; each score is then completed by the straight
+ * part. */
 double deep_forward(struct model *m, const struct factors *straight, const struct batch *b,
     const float *const params[], float *scores)
 {

@@ -29,6 +29,7 @@ enum err_code factors_fit(const struct model_shape *shape, const char *model, bo
 	return ERR_OK;
 }
 
+/* Products are rounded as floats, and summed in double. */
 double factors_linear(const struct entries *x, size_t width, const float *v)
 {
 	double f = 0;
@@ -44,6 +45,9 @@ void factors_linear_spread(const struct entries *x, size_t width, float delta, f
 		g[entries_at(x, i, width)] += delta * x->val[i];
 }
 
+/* sum_i<j <v_i, v_j> x_i x_j = (|sum_i x_i v_i|^2 - sum_i x_i^2 |v_i|^2) / 2 (Rendle 2010, lemma
+ * 3.1), which costs k for each entry instead of k for each pair. Leaves sum_i x_i v_i in the
+ * scratch memory for pairs_spread, which must follow for the same example. */
 static double pairs_score(const struct model *m, const struct entries *x, const float *v)
 {
 	size_t k = m->shape.factors;
@@ -61,6 +65,8 @@ static double pairs_score(const struct model *m, const struct entries *x, const 
 	return factors_linear(x, k + 1, v) + ((double)entries_dot(k, sum, sum) - squares) / 2;
 }
 
+/* d f / d v_i = x_i (sum_j x_j v_j) - x_i^2 v_i, with the sum that pairs_score has left in the
+ * scratch memory. */
 static void pairs_spread(const struct model *m, const struct entries *x, const float *v,
     float delta, float *g)
 {

@@ -55,6 +55,8 @@ void layer_input(const struct batch *b, size_t k, const float *w, const float *b
 		}
 }
 
+/* Sparse: gw has a row for each distinct feature of the batch (b->nids), not of the data. Rows are
+ * cleared first, because entries add to them. */
 void layer_input_grad(const struct batch *b, size_t k, const float *delta, float *gw, float *gbias)
 {
 	layer_bias_grad(b->rows, k, delta, gbias);

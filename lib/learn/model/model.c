@@ -89,6 +89,8 @@ static enum err_code check_shape(const struct model_kind *k, const char *name,
 	return check_size("job.data", fan_in, s->classes, e);
 }
 
+/* Neither the shape's activation nor its tables are kept by reference: activation becomes a flag,
+ * and plan() copies the tables. */
 enum err_code model_new(const struct model_kind *const *kinds, const char *name,
     const struct model_shape *shape, struct model **out, struct err *e)
 {

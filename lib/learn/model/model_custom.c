@@ -13,6 +13,8 @@ static enum err_code custom_fits(const struct model_shape *shape, struct err *e)
 	          "job.tables: model custom has those that are named here, as w:784x10,b:10");
 }
 
+/* A table's rows stand in for fan_in, so glorot is uniform in +-sqrt(6 / (rows + cols)). The
+ * caller's list of tables is forgotten afterwards, because it need not outlive model_new. */
 static void custom_plan(struct model *m)
 {
 	const struct model_shape *s = &m->shape;
@@ -38,6 +40,7 @@ static double custom_grad(struct model *m, const struct batch *b, const float *c
 	return o ? o->gradient(o->ctx, b, params, grads) : NAN;
 }
 
+/* The program scores examples itself; without its answer no score is known. */
 static double custom_forward(struct model *m, const struct batch *b, const float *const params[],
     float *scores)
 {

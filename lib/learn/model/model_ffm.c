@@ -15,6 +15,7 @@ static enum err_code ffm_fits(const struct model_shape *shape, struct err *e)
 	return factors_fit(shape, "ffm", true, e);
 }
 
+/* Floats in a feature's row: the weight, then k factors for each field. */
 static size_t width_of(const struct model *m)
 {
 	return 1 + m->shape.fields * m->shape.factors;
@@ -38,6 +39,8 @@ static inline size_t factor_offset(const struct entries *x, size_t i, size_t j, 
 	return entries_at(x, i, width) + 1 + entries_field(x, j) * k;
 }
 
+/* Sums over all pairs of entries, so an example costs n^2 k / 2: the rewriting of fm does not
+ * apply, because the vector of i depends on the field of j. */
 static double score_ffm(const struct model *m, const struct entries *x, const float *v)
 {
 	size_t k = m->shape.factors, width = width_of(m);
@@ -55,6 +58,8 @@ static double score_ffm(const struct model *m, const struct entries *x, const fl
 	return f;
 }
 
+/* Adds delta times the gradient of one example's score to g. Both vectors of a pair get the other
+ * one, times delta x_i x_j. */
 static void spread_ffm(const struct model *m, const struct entries *x, const float *v, float delta,
     float *g)
 {

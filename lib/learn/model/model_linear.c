@@ -24,6 +24,7 @@ static size_t linear_scratch(const struct model *m)
 	return m->outputs;
 }
 
+/* d loss / d f = (f - y) / rows; it replaces f in the scratch memory. */
 static double linear_grad(struct model *m, const struct batch *b, const float *const params[],
     float *const grads[])
 {

@@ -29,6 +29,8 @@ static size_t logistic_scratch(const struct model *m)
 	return m->outputs;
 }
 
+/* d loss / d f = (s(f) - y) / rows, the derivative of the negative log likelihood, in which s'(f)
+ * cancels. */
 static double logistic_grad(struct model *m, const struct batch *b, const float *const params[],
     float *const grads[])
 {

@@ -42,6 +42,8 @@ static size_t mlp_scratch(const struct model *m)
 	return tower_scratch(m, &t);
 }
 
+/* The tower's output becomes the probabilities, then their delta, all in the place where tower_back
+ * looks for it. */
 static double mlp_grad(struct model *m, const struct batch *b, const float *const params[],
     float *const grads[])
 {

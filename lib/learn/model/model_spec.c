@@ -24,6 +24,7 @@ static bool take_word(const char **at, const char *ends, char *out, size_t room)
 	return true;
 }
 
+/* Takes a decimal number from 1 to `most`; its text has at most 23 characters. */
 static bool take_number(const char **at, const char *ends, int64_t most, size_t *out)
 {
 	char text[24];
@@ -76,6 +77,7 @@ static enum err_code parse_table_spec(const char **at, struct model_table *t, st
 	return ERR_OK;
 }
 
+/* An error frees the tables parsed so far, so *out needs no care of the caller. */
 enum err_code model_spec_parse(const char *text, struct model_table **out, size_t *n, struct err *e)
 {
 	const char *at = text;

@@ -33,6 +33,7 @@ static size_t word2vec_scratch(const struct model *m)
 	return m->shape.factors;
 }
 
+/* Number of neighbours; entry 0 is the given word itself. */
 static size_t count_neighbours(const struct entries *x)
 {
 	size_t n = 0;

@@ -165,6 +165,8 @@ static enum err_code load_part(struct parse *p, const char *from, size_t n)
 	return ERR_OK;
 }
 
+/* Both parts are parsed into one struct: a warm-up sets `warmup`, and the second part sets the kind
+ * and its numbers. *s changes only at the end. */
 enum err_code schedule_parse(const char *text, struct schedule *s, struct err *e)
 {
 	struct parse p = { .text = text, .e = e };
@@ -199,6 +201,7 @@ static double half_cosine(double x)
 	return 0.5 - 0.5 * u * sum;
 }
 
+/* A cosine stays at its minimum, and wsd at 0, once they have ended. */
 double schedule_factor(const struct schedule *s, uint64_t step)
 {
 	uint64_t gone;

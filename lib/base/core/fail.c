@@ -108,6 +108,8 @@ static bool random_hits(void)
 	return rng_unit(&r) < chance;
 }
 
+/* A pass is counted before the action, so of several threads exactly one is the n-th. A name that
+ * is not in fail.def is a mistake of the program and ends it. */
 enum err_code fail_pass(const char *name, struct err *e)
 {
 	struct point *p;

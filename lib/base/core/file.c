@@ -52,6 +52,9 @@ enum err_code file_read_all(int fd, void *data, size_t n, struct err *e)
 	return ERR_OK;
 }
 
+/* O_NONBLOCK keeps open() from waiting for the other end of a FIFO. The limit is checked while
+ * reading, since the size of a file in /proc is 0 and a log may grow. On an error, out has its
+ * former length. */
 enum err_code file_read(const char *path, size_t max, struct buf *out, struct err *e)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -127,6 +130,7 @@ static int open_beside(const char *path, mode_t mode, char **tmp)
 	return -1;
 }
 
+/* On an error nothing is left open, and file_new_close must not be called. */
 enum err_code file_new_open(const char *path, mode_t mode, struct file_new *f, struct err *e)
 {
 	char *dir = path_dirname(path);
@@ -150,6 +154,9 @@ enum err_code file_new_open(const char *path, mode_t mode, struct file_new *f, s
 	return ERR_OK;
 }
 
+/* The order is what makes the file atomic: its data are durable before its name appears, and the
+ * name is durable before success is reported. When only the last sync fails, the new file is in
+ * place, and the error says so. */
 enum err_code file_new_close(struct file_new *f, enum err_code rc, struct err *e)
 {
 	if (!rc && !f->no_sync && fsync(f->fd))
@@ -201,6 +208,8 @@ enum err_code file_replace(const char *path, const void *data, size_t n, mode_t 
 	return rc ? rc : file_new_close(&f, file_write_all(f.fd, data, n, e), e);
 }
 
+/* Errors of the parents are not looked at: if one is missing, making the last directory fails and
+ * tells the reason. Parents get mode 0777 less the umask. */
 enum err_code file_mkdirs(const char *path, mode_t mode, struct err *e)
 {
 	char *copy = mem_strdup(path);

@@ -61,6 +61,9 @@ static bool write_stdin_line(int fd, const char *line)
 	return good;
 }
 
+/* Three pipes: fd[0..1] for its standard input, fd[2..3] for its output, fd[4..5] for its messages.
+ * The line is written before the child exists; it must fit into the pipe's buffer, and one that is
+ * longer than SAID_MAX is refused. Of the six ends we keep the two that we read. */
 enum err_code helper_start(const char *const *args, const char *line, struct helper **out,
     struct err *e)
 {
@@ -151,6 +154,9 @@ static bool is_ending_signal_pending(void)
 	        sigismember(&waiting, SIGHUP));
 }
 
+/* Waits at most LOOK_MS at a time, because the signals that would end us may be blocked and
+ * pending: poll() does not return for those. Messages are read as they come, so that the child
+ * never blocks on a full pipe. */
 enum err_code helper_read(struct helper *h, void *p, size_t n, size_t *got, struct err *e)
 {
 	struct pollfd both[2] = { { h->out, POLLIN, 0 }, { h->talk, POLLIN, 0 } };
@@ -215,6 +221,9 @@ static enum err_code set_error_from_last_line(const struct helper *h, int status
 	    "%.*s", (int)n, line);
 }
 
+/* Closing the output first makes a child that still writes fail. The messages are then read to
+ * their end, which is also where the child has ended or closed them, so that waitpid() does not
+ * wait for one that is blocked in writing. */
 enum err_code helper_end(struct helper *h, struct err *e)
 {
 	bool early = !h->ended;

@@ -25,6 +25,9 @@ uint64_t hist_quantile(const struct hist *h, double q)
 	return 0;
 }
 
+/* The bound is 2^top - 1 and not 2^top, since bucket `top` has values below 2^top and Prometheus
+ * counts values at or below "le". The counts are cumulative, and the last one includes the values
+ * beyond all bounds. */
 json_t *hist_json(const struct hist *h, unsigned first, unsigned every, unsigned n, double scale)
 {
 	json_t *le = json_array(), *counts = json_array();

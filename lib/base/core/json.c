@@ -212,6 +212,8 @@ bool json_keep(json_t **place, const json_t *o, const char *key)
 	return true;
 }
 
+/* Reports the first key that is not in the list, which ends with NULL. path is the place of o in
+ * the document and may be empty. */
 bool json_only(const json_t *o, const char *path, const char *const *keys, struct err *e)
 {
 	const char *key, *near;

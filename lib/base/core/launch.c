@@ -150,6 +150,9 @@ static void reap_group(struct launch_set *set, size_t at)
 	set->running--;
 }
 
+/* A process that cannot be watched, or whose pid file cannot be written, is killed at once: a
+ * process without an entry here would outlive its run. The pidfd, and not the number, is what later
+ * signals go to, because a number can be used again. */
 enum err_code launch_start(struct launch_set *set, const struct launch_spec *spec, size_t *child,
     struct err *e)
 {
@@ -187,6 +190,9 @@ enum err_code launch_start(struct launch_set *set, const struct launch_spec *spe
 	return rc;
 }
 
+/* A negative timeout waits without end. The time left is rounded up to milliseconds, so that the
+ * loop does not spin in the last one, and is cut to an hour, so that it fits an int. The event is
+ * of a process that has ended and been reaped, with its group. */
 enum err_code launch_wait(struct launch_set *set, int64_t timeout_ns, struct launch_event *event,
     struct err *e)
 {
@@ -282,6 +288,8 @@ void launch_signal_all(struct launch_set *set, int sig)
 		launch_signal(set, i, sig);
 }
 
+/* All processes share the one grace period. False: some had to be killed. A grace of 0 kills at
+ * once. */
 bool launch_stop_all(struct launch_set *set, int64_t grace_ns)
 {
 	int64_t end = clock_now() + grace_ns;

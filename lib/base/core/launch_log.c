@@ -10,6 +10,8 @@
 #define TAIL_MAX   65536
 #define LAST_WORDS 40
 
+/* Only the last TAIL_MAX bytes are read, whatever the size of the log; if they have fewer than
+ * nlines lines, the first may be cut. A newline at the very end does not begin another line. */
 enum err_code launch_tail(const char *log_path, size_t nlines, struct buf *out, struct err *e)
 {
 	int fd = open(log_path, O_RDONLY | O_CLOEXEC);
@@ -67,6 +69,8 @@ static bool is_complaint(const char *line, size_t n)
 	return at && end - at > 6 && strncmp(at, "error ", 6) == 0;
 }
 
+/* Chooses the last line that complains, else the last line. A log that cannot be read leaves out
+ * unchanged. */
 void launch_last_words(const char *log_path, struct buf *out)
 {
 	struct buf text = BUF_INIT;

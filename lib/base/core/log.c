@@ -18,6 +18,9 @@ void log_init(struct log *l, const char *name, int fd, enum log_level level)
 	l->sink = NULL;
 }
 
+/* errno survives, since callers log in the middle of handling a failure. A line goes out by one
+ * write(), so that lines of several threads and processes do not mix in a file that was opened for
+ * appending. A line of more than 1200 bytes is cut. */
 void log_at(struct log *l, enum log_level level, const char *fmt, ...)
 {
 	char line[1200], stamp[32];

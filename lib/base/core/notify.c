@@ -104,6 +104,10 @@ static size_t name_index(const char *words, size_t k, const char *const *name, s
 	return n;
 }
 
+/* systemd's protocol (sd_listen_fds(3)): descriptors from 3 on, with their names in LISTEN_FDNAMES,
+ * joined by colons. Sockets with a name that we know go to its place first; the others then fill
+ * the free places in order. The variables are removed, so that no child takes the sockets for its
+ * own. */
 enum err_code notify_sockets(const char *const *name, size_t n, int *fd, struct err *e)
 {
 	int64_t given = env_number("LISTEN_PID", 0) == getpid() ? env_number("LISTEN_FDS", 0) : 0;

@@ -158,6 +158,7 @@ static bool parse_scaled(const char *s, const struct unit *u, size_t n, uint64_t
 #define GIB (UINT64_C(1) << 30)
 #define TIB (UINT64_C(1) << 40)
 
+/* All units are powers of 1024; "k" and "K" are the same. */
 bool num_size(const char *s, uint64_t *out)
 {
 	static const struct unit unit[] = {

@@ -326,6 +326,8 @@ static bool answer_standard(const struct opt_spec *spec, const char *arg)
 	return true;
 }
 
+/* Operands are moved to the front of argv as they are found, so options may stand anywhere before
+ * "--". A lone "-" is an operand. */
 enum opt_result opt_parse(const struct opt_spec *spec, void *out, int argc, char **argv, int *nargs)
 {
 	struct cursor c = { .argc = argc, .at = 1, .argv = argv };

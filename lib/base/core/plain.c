@@ -14,6 +14,7 @@ void plain_text(char *text)
 			*text = '?';
 }
 
+/* A newline at the very end is the only control character that is kept. */
 void plain_print(FILE *f, const char *fmt, ...)
 {
 	char *line = NULL;

@@ -28,6 +28,9 @@ void spin_begin(struct spin *s)
 	s->end = s->now + s->span;
 }
 
+/* sched_yield() that takes longer than GAP means that another thread had this processor. If the
+ * kernel also counts that we were displaced, the processor is short: spinning stops for a nap,
+ * which doubles while that goes on. */
 bool spin_again(struct spin *s)
 {
 	int64_t before = s->now;

@@ -140,6 +140,8 @@ static enum err_code parse_order(struct literal *l, struct err *e)
 	    "malformed npy header: fortran_order is neither True nor False");
 }
 
+/* The shape is a Python tuple, as (3, 4) or (3,); () is a single value. The product of the
+ * dimensions is limited so that the number of bytes of 8-byte values cannot overflow an int64. */
 static enum err_code parse_npy_shape(struct literal *l, struct npy *h, struct err *e)
 {
 	uint64_t v;
@@ -219,6 +221,9 @@ static enum err_code read_npy_bytes(struct stream *s, void *p, size_t n, struct 
 	return rc;
 }
 
+/* NEP 1: the magic bytes, a version of two bytes, the length of the text (u16 in version 1, u32
+ * later), and the text, a Python dict. A length above HEADER_MAX is refused before memory is
+ * taken. */
 enum err_code npy_read_header(struct stream *s, struct npy *h, struct err *e)
 {
 	struct buf text = BUF_INIT;
@@ -284,6 +289,8 @@ enum err_code npy_read_end(struct stream *s, struct err *e)
 	return rc;
 }
 
+/* The array grows as values arrive, so that a header which promises more than the file contains
+ * does not take that memory. An array without values gives one that is allocated and has none. */
 enum err_code npy_read(struct stream *s, uint64_t max, struct npy *h, float **out, struct err *e)
 {
 	size_t n = 0, cap = 0, grow;

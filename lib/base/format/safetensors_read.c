@@ -25,6 +25,7 @@ struct safetensors {
 	struct map *by_name;
 };
 
+/* Reads exactly n bytes at offset `at`; the file's position is neither used nor changed. */
 static enum err_code pread_all(const struct safetensors *s, void *p, uint64_t n, uint64_t at,
     struct err *e)
 {
@@ -120,6 +121,7 @@ static enum err_code check_meta(const struct safetensors *s, const json_t *meta,
 	return ERR_OK;
 }
 
+/* Sets rank, shape and count. An empty shape is a scalar and counts 1. */
 static enum err_code parse_tensor_shape(const struct safetensors *s, struct safetensors_tensor *t,
     const json_t *shape, struct err *e)
 {
@@ -344,6 +346,8 @@ static int64_t count_nonfinite(struct safetensors *file, const struct safetensor
 	return bad;
 }
 
+/* Reads COUNT_AT_A_TIME values at a time, so memory does not depend on the file. Tensors of u64 are
+ * row ids and have no such values. */
 int64_t safetensors_count_nonfinite(const char *path)
 {
 	struct safetensors *file;

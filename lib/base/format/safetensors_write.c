@@ -52,6 +52,8 @@ static size_t type_size(enum safetensors_type t)
 	return t == SAFETENSORS_F32 ? 4 : 8;
 }
 
+/* Tensors lie in the file in the order of these calls, without gaps, as the format requires. All
+ * sizes are limited to 63 bits, because the header's offsets are JSON integers. */
 enum err_code safetensors_add(struct safetensors_writer *w, const char *name,
     enum safetensors_type type, const uint64_t *shape, size_t rank, struct err *e)
 {
@@ -100,6 +102,9 @@ static void skip_done(struct safetensors_writer *w)
 	}
 }
 
+/* The header is padded with blanks so that the values begin at a multiple of 64 bytes: a reader can
+ * map the file and use them in place. Its length is a little-endian u64 and includes the
+ * padding. */
 enum err_code safetensors_begin(struct safetensors_writer *w, safetensors_sink *sink, void *ctx,
     struct err *e)
 {

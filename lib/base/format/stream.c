@@ -151,6 +151,7 @@ enum err_code stream_peek(struct stream *s, size_t n, const uint8_t **p, size_t 
 	return ERR_OK;
 }
 
+/* Reads what is in the window first, and fills it again only when it is empty. */
 enum err_code stream_read(struct stream *s, void *p, size_t n, size_t *got, struct err *e)
 {
 	enum err_code rc;
@@ -173,6 +174,10 @@ enum err_code stream_read(struct stream *s, void *p, size_t n, size_t *got, stru
 	return ERR_OK;
 }
 
+/* `seen` is what was searched before, so a long line is searched once however often the window is
+ * filled. The NUL overwrites the newline (or its carriage return), or the byte behind the last
+ * line, for which the window has room. A last line without a newline counts; nothing after the last
+ * newline is no line. */
 enum err_code stream_line(struct stream *s, char **line, size_t *len, struct err *e)
 {
 	size_t seen = 0, next;

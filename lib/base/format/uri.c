@@ -82,6 +82,7 @@ static enum err_code parse_s3(const char *name, struct uri *out, struct err *e)
 	return ERR_OK;
 }
 
+/* The message about a password shows the scheme only, since uri_shown() removes no password. */
 static enum err_code parse_url(const char *name, struct uri *out, struct err *e)
 {
 	char *shown = uri_shown(name);

@@ -33,6 +33,8 @@ const struct capacity_plan_cost_info *capacity_plan_cost_at(size_t i)
 
 /* ---- the job ---- */
 
+/* The evaluation data are left out, since no gradient needs them. Warnings of loading go to stderr.
+ * Dense tables are cut into partitions of PART_ELEMENTS values, each table by itself. */
 enum err_code capacity_plan_facts_load(const struct conf *c, struct capacity_plan_facts *out,
     struct err *e)
 {
@@ -147,6 +149,8 @@ static bool are_given(const struct plan *p, unsigned first, unsigned n)
 	return true;
 }
 
+/* The mean over the rounds is remembered under the transport and the cipher suite. Nothing is
+ * measured when the user gives all five costs. */
 static enum err_code measure_wire(struct plan *p, const struct conf *c, unsigned round,
     struct capacity_plan_costs *out, struct err *e)
 {
@@ -251,6 +255,9 @@ static void measure_codecs(struct plan *p, const struct conf *c, const struct co
 	out->v[PLAN_copy] = s->v[1];
 }
 
+/* All costs are measured ROUNDS times, one round after the other rather than one cost after the
+ * other, so that a disturbance of a second does not fall on a single cost. Costs that the user
+ * gives replace the measured ones at the end. */
 enum err_code capacity_plan_measure(struct plan *p, const struct conf *c,
     struct capacity_plan_costs *out, struct err *e)
 {
@@ -347,6 +354,9 @@ static struct amounts amounts_of(const struct plan *p, const struct conf *c,
 	return a;
 }
 
+/* Copies what does not depend on sizes. The I/O threads of a server are as many as the host has
+ * cores, up to LANES_MAX. The cost of waking a process (PLAN_hop) becomes part of a worker's delay,
+ * in seconds. */
 static void spec_of_place(const struct plan *p, const struct conf *c, const double *v,
     struct sim_spec *out)
 {
@@ -372,6 +382,9 @@ static void spec_of_place(const struct plan *p, const struct conf *c, const doub
 	out->worker.delay += v[PLAN_hop];
 }
 
+/* Each time is a sum of amounts (values, rows, bytes) times the cost of one in seconds. The names
+ * follow struct sim_spec: make comes before the first byte, send and take overlap with the
+ * transfer. */
 void capacity_plan_spec(const struct plan *p, const struct conf *c,
     const struct capacity_plan_costs *k, struct sim_spec *out)
 {

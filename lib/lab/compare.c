@@ -285,6 +285,7 @@ static void show_comparison(const struct comparison *c)
 	show_curves(c);
 }
 
+/* c.n counts the runs that were read, so that an error in a later one releases exactly those. */
 enum err_code compare_runs(char *const *dirs, size_t n, bool json, struct err *e)
 {
 	struct comparison c = { .json = json };

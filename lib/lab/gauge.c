@@ -107,6 +107,7 @@ static void encode_once(const struct codec_spec *spec, struct rng *rng, const fl
 	}
 }
 
+/* Returns 0 for raw. The try number -1 warms up and does not count. */
 double gauge_encode(const struct codec_spec *spec, bool feedback, size_t n)
 {
 	float *g, *left;
@@ -136,6 +137,8 @@ double gauge_encode(const struct codec_spec *spec, bool feedback, size_t n)
 	return gauge_median(took, GAUGE_REPEATS);
 }
 
+/* Decoding includes the check and the clearing of the result. The caches are swept between encoding
+ * and decoding, which two processes do. *bytes is of one value, headers included. */
 void gauge_pull(const struct codec *codec, size_t n, double *encode, double *decode, double *bytes)
 {
 	double out[GAUGE_REPEATS], back[GAUGE_REPEATS];
@@ -174,6 +177,8 @@ void gauge_pull(const struct codec *codec, size_t n, double *encode, double *dec
 	free(body);
 }
 
+/* Returns 0 when the configuration has no valid rule. The update count t starts at 1 with the
+ * warm-up, as rules that divide by 1 - beta^t need it. */
 double gauge_rule(const struct conf *c, size_t n)
 {
 	struct conf_rule rule;
@@ -206,6 +211,7 @@ double gauge_rule(const struct conf *c, size_t n)
 	return gauge_median(took, GAUGE_REPEATS);
 }
 
+/* Measures a read of one vector and an update of another; memory bandwidth decides it. */
 double gauge_copy(size_t n)
 {
 	float *from, *to;

@@ -31,6 +31,9 @@ static size_t floats_of(const struct runner *r, size_t table)
 	return (t->sparse ? r->job->train->nids : t->rows) * t->cols;
 }
 
+/* Makes two sets of parameters with small random values, which the batches use in turn. A sparse
+ * table has a row for each distinct feature of the data. Each array has a float more than needed,
+ * so that an empty table is no failed allocation. */
 static enum err_code reserve_params(struct runner *r)
 {
 	size_t n = r->job->ntables;
@@ -70,6 +73,8 @@ static void release_runner(struct runner *r)
 	model_free(r->model);
 }
 
+/* The rows are drawn with repetition, as their order does not matter for the time. Gathering and
+ * the gradient are timed separately, in CPU seconds. */
 static enum err_code measure_one_batch(struct runner *r, struct rng *rng, uint32_t *index)
 {
 	size_t n = (size_t)r->job->conf.job.batch;
@@ -94,6 +99,8 @@ static enum err_code measure_one_batch(struct runner *r, struct rng *rng, uint32
 	return ERR_OK;
 }
 
+/* Measures at least two batches, then goes on until there are BATCHES or their gradients took
+ * LONGEST seconds. */
 static void *measure_batches(void *ctx)
 {
 	struct runner *r = ctx;
@@ -148,6 +155,8 @@ static enum err_code measure_parallel(const struct job *j, unsigned cores, struc
 	return rc;
 }
 
+/* Measures one core alone, then `cores` at once, at most those of the machine; the ratio of the
+ * gradients' times is `crowded`. It is never below 1, and 1 where a single core is asked for. */
 enum err_code gauge_model(const struct job *j, unsigned cores, struct gauge_model *out,
     struct err *e)
 {

@@ -251,6 +251,9 @@ static enum err_code take_steps(struct store *x, bool sums, uint16_t codec, stru
 	return rc;
 }
 
+/* Runs a real shard of one server without network. n is rounded down to whole rows, at least one.
+ * `bytes` stays 0 in the sum until all encoded partitions are added; rows are not encoded and take
+ * 4 bytes a value. */
 enum err_code gauge_store(const struct conf *c, const struct codec_spec *spec, size_t n,
     uint32_t cols, struct gauge_store *out, struct err *e)
 {

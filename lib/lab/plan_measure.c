@@ -128,6 +128,8 @@ static enum err_code sample_cluster(struct http_client *c, double seconds, struc
 	return rc;
 }
 
+/* On success *conf is the caller's to release. Without a job there are no steps to measure, which
+ * is ERR_CONFIG. */
 enum err_code plan_sample(const char *dir, double seconds, struct plan_sample *out,
     struct conf *conf, struct err *e)
 {

@@ -47,6 +47,9 @@ static double sum_of_phases(const struct sim_result *r)
 	return r->compute_seconds + r->push_seconds + r->wait_seconds + r->pull_seconds;
 }
 
+/* Phases are printed as shares of their sum, which is a worker's time from step to step. Line
+ * shares are those of the simulated interfaces; the number of cores appears only where all share a
+ * host. */
 static void print_step_times(const struct planned *x)
 {
 	const struct sim_result *r = &x->result;
@@ -111,6 +114,8 @@ static void print_bottlenecks(const struct plan_output *w)
 	printf("\n");
 }
 
+/* An epoch's time is the number of examples over the rate of all workers together. Unknown numbers
+ * are 0, and their lines are left out. */
 static void print_data_facts(const struct plan_output *w, const struct planned *x)
 {
 	const struct capacity_plan_facts *f = &w->plan->facts;
@@ -132,6 +137,8 @@ static void print_data_facts(const struct plan_output *w, const struct planned *
 		printf("job       all its examples in %s\n", format_seconds(x->seconds, a));
 }
 
+/* All costs are seconds except `crowded`, which is a factor. A cost of 0 does not occur in this
+ * configuration and is not listed. */
 static void print_plan_costs(const struct plan_output *w, const struct planned *x)
 {
 	const struct capacity_plan_cost_info *k;
@@ -182,6 +189,8 @@ static void print_accuracy(void)
 	    "and --slow do not tell of\n");
 }
 
+/* "faster" is the ratio of examples a second, and not of step times, because a step may have
+ * another number of examples. */
 static void print_alternatives(const struct planned *own, const struct planned *row, size_t n,
     double samples)
 {
@@ -211,6 +220,7 @@ static void print_alternatives(const struct planned *own, const struct planned *
 
 /* ---- for programs ---- */
 
+/* Numbers that are not finite become null. Units are part of the names. */
 static json_t *planned_to_json(const struct plan_output *w, const struct planned *x)
 {
 	const struct sim_result *r = &x->result;

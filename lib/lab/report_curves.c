@@ -161,6 +161,7 @@ static void draw_eval_charts(struct buf *out, const struct curves *c)
 			draw_eval_chart(out, c, key);
 }
 
+/* The samples have totals; the charts show their growth between neighbours, a second. */
 static void draw_speed_charts(struct buf *out, const struct curves *c)
 {
 	double *speed = make_growth_rates(c, point_examples),
@@ -203,6 +204,8 @@ static void make_event_marks(struct curves *c, const json_t *events, double epoc
 			};
 }
 
+/* Charts without enough points are left out. *epoch is given out because the table of events counts
+ * its seconds from the same moment. */
 void report_curves(struct buf *out, const struct report_run *r, const json_t *events, double *epoch)
 {
 	struct curves c = { 0 };

@@ -8,6 +8,8 @@
 
 #include "core/utf8.h"
 
+/* Quotes are escaped, too, so that a text may stand in an attribute. Invalid UTF-8 is repaired
+ * first: names and messages come from files. */
 void report_html_text(struct buf *out, const char *s)
 {
 	struct buf clean = BUF_INIT;

@@ -67,6 +67,9 @@ static const char style[] =
 
 /* ---- the head ---- */
 
+/* The policy in the head forbids scripts and all loading, so a page that shows foreign text stays
+ * harmless even if one escape were missing. Time stamps are RFC 3339 and are cut to days and
+ * seconds. */
 static void put_page_head(struct buf *out, const struct report_run *r)
 {
 	const char *name = *r->cluster ? r->cluster : r->name,
@@ -124,6 +127,7 @@ static void put_result_figure(struct buf *out, const json_t *v, const char *figu
 	free(text);
 }
 
+/* Figure 0 is the state, which the head shows already. */
 static void put_result_cards(struct buf *out, const struct report_run *r)
 {
 	json_t *figures = report_figure_names(r, 1);
@@ -221,6 +225,7 @@ static void put_event_row(struct buf *out, const json_t *e, double epoch)
 	buf_puts(out, "</td></tr>\n");
 }
 
+/* A long list shows its beginning and its end: causes are usually there. */
 static void put_event_table(struct buf *out, const json_t *events, double epoch)
 {
 	size_t n = json_array_size(events), i;
@@ -243,6 +248,7 @@ static void put_event_table(struct buf *out, const json_t *events, double epoch)
 	buf_puts(out, "</table></div>\n");
 }
 
+/* The page needs no other file and no network. It is made whole in memory; out is the caller's. */
 void report_page(struct buf *out, const struct report_run *r)
 {
 	json_t *events = json_array();

@@ -115,6 +115,8 @@ static bool tick_at(const struct axis *a, double step, int i, double *v)
 	return *v <= a->hi + step * 1e-6;
 }
 
+/* Positions are in units of the viewBox, with y downwards. Lines of the grid belong to y only.
+ * Labels of x stay left of the right edge. */
 static void draw_axes(struct buf *out, const struct plot *p, const struct axis *x,
     const struct axis *y)
 {
@@ -264,6 +266,7 @@ static bool has_drawable_curve(const struct plot *p)
 	return false;
 }
 
+/* Appends nothing when no curve has enough points. Colours come from the page's style sheet. */
 void report_plot_svg(struct buf *out, const struct plot *p)
 {
 	struct axis x, y;

@@ -25,6 +25,8 @@
 
 /* ---- lines of a file ---- */
 
+/* A line without a newline is still being written and ends the reading; a line that is no JSON
+ * object is skipped. The object is borrowed for the call. */
 void report_each_line(const char *dir, const char *file, void (*fn)(void *ctx, const json_t *line),
     void *ctx)
 {
@@ -149,6 +151,8 @@ json_t *report_default_settings(void)
 	return all;
 }
 
+/* Elements of a list are joined by commas without brackets, as in [128,64] -> 128,64. NULL gives
+ * "-". */
 char *report_value_text(const json_t *v)
 {
 	char *text;
@@ -175,6 +179,8 @@ char *report_value_text(const json_t *v)
 	return list.data ? (char *)list.data : mem_strdup("");
 }
 
+/* A key that some run does not have differs. Names are in order of first appearance. The work grows
+ * with the square of the number of runs, which are few. */
 json_t *report_run_differing_settings(const struct report_run *list, size_t n)
 {
 	json_t *names = json_array(), *seen = json_object();
@@ -293,6 +299,8 @@ static char *find_report_dir(const char *run, struct err *e)
 	return NULL;
 }
 
+/* Only the directory must exist: without a configuration, a result or events the members are empty.
+ * On success r must be released. */
 enum err_code report_run_read(const char *run, struct report_run *r, struct err *e)
 {
 	char *path;
@@ -354,6 +362,7 @@ static int compare_run_age(const void *a, const void *b)
 	return order ? order : strverscmp(y->name, x->name);
 }
 
+/* On success e may have the message of a directory that was skipped. */
 enum err_code report_run_list(const char *folder, struct report_run **list, size_t *n,
     struct err *e)
 {

@@ -13,6 +13,7 @@
 
 #define CELL_MAX 40
 
+/* A text longer than CELL_MAX bytes is cut and ends in "...". */
 void report_text_table_add(struct report_text_table *t, char *text)
 {
 	size_t n;
@@ -64,6 +65,8 @@ static void measure_column(const struct report_text_table *t, size_t column, siz
 	}
 }
 
+/* Widths count characters and not bytes. The last column is not padded, so that lines have no
+ * blanks at their end. */
 void report_text_table_print(struct report_text_table *t)
 {
 	size_t *wide = mem_array(t->ncols, sizeof *wide);
@@ -96,6 +99,7 @@ void report_text_table_print(struct report_text_table *t)
 static const char *const figures[] = { "state", "seconds", "steps", "examples",
 	"examples_per_second", "pushed_bytes", "pulled_bytes", "train_loss" };
 
+/* The number of evaluated examples measures no model and is left out. */
 json_t *report_figure_names(const struct report_run *list, size_t n)
 {
 	json_t *names = json_array(), *seen = json_object();

@@ -19,6 +19,7 @@
 
 /* ---- what is asked ---- */
 
+/* At most a million workers and TIMES_MAX times; *out changes only on success. */
 enum err_code sim_parse_slow(const char *text, struct sim_slow *out, struct err *e)
 {
 	char *copy = mem_strdup(text), *x = strchr(copy, 'x');
@@ -61,6 +62,7 @@ static enum err_code check_line(const char *what, const struct sim_line *l, stru
 	return rc;
 }
 
+/* NaN is refused with what is out of range. */
 static enum err_code check_numbers(const struct sim_spec *p, struct err *e)
 {
 	const struct compute_time *c = &p->compute;
@@ -145,6 +147,8 @@ static void make_hosts(struct sim *s)
 	}
 }
 
+/* Nodes 0 .. workers-1 are workers, the others servers. A worker sends to servers only; a server
+ * also to other servers, along the chain. */
 static void make_nodes(struct sim *s)
 {
 	const struct sim_spec *p = s->spec;
@@ -174,6 +178,8 @@ static void free_jobs(struct queue *q)
 		free(j);
 }
 
+/* A job is in exactly one place: an event, a thread's queue, a flow's queue, or the list of spare
+ * ones. */
 static void release_sim(struct sim *s)
 {
 	for (size_t i = 0; i < s->nheap; i++)
@@ -268,6 +274,9 @@ static double busy_share(double after, double before, double n, double time)
 	return n > 0 && time > 0 ? fmin(1, (after - before) / n / time) : 0;
 }
 
+/* All figures are differences between the end of the warm-up and the end of measuring. A gradient
+ * is counted once for each group of parameters, hence the division by the number of servers. Backup
+ * workers do not add to a step, so the step time is over the others. */
 static void fill_result(const struct sim *s, struct sim_result *r)
 {
 	const struct sim_spec *p = s->spec;
@@ -327,6 +336,8 @@ static void handle_event(struct sim *s, const struct event *x)
 	}
 }
 
+/* A specification whose steps take no time would never move the clock; EVENTS_MAX bounds the
+ * simulation in any case. On an error *out has no meaning. */
 enum err_code sim_run(const struct sim_spec *spec, struct sim_result *out, struct err *e)
 {
 	struct sim s = { .spec = spec };

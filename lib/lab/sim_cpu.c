@@ -91,6 +91,9 @@ void sim_cpu_run(struct sim *s, struct job *j, unsigned thread)
 	post_next_end(s, t->host);
 }
 
+/* Events of a host are not removed when its threads change: each change gets a new `turn`, and an
+ * event with an older one is ignored. The job's own end was computed on the host's clock, which
+ * advances by the CPU time of one thread. */
 void sim_cpu_event(struct sim *s, unsigned host, uint64_t turn)
 {
 	struct host *h = &s->host[host];

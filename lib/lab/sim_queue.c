@@ -30,6 +30,8 @@ void sim_post(struct sim *s, double at, int kind, unsigned which, struct job *jo
 	s->heap[i] = x;
 }
 
+/* Removes the earliest event of the binary heap: the last one takes the root's place and sinks.
+ * False: the heap is empty. */
 bool sim_next(struct sim *s, struct event *out)
 {
 	struct event x;

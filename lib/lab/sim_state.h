@@ -40,6 +40,7 @@ struct job {
 	uint64_t step;
 };
 
+/* Jobs in order of arrival; `last` points to the link that the next one goes to. */
 struct queue {
 	struct job *first, **last;
 };
@@ -58,6 +59,9 @@ struct group {
 	uint64_t *waits; /* by worker: the step whose parameters it waits for, plus 1 */
 };
 
+/* What a worker is doing. Steps count from 0; asked, first, pushed, began and computed are times of
+ * the simulation in seconds: of the request, of the first answer, of the push, and of the begin and
+ * end of computing. */
 struct coord_worker_state {
 	uint64_t step, open; /* open: newest open step named in an acknowledgement */
 	/* pieces of the answer; groups that acknowledged the push; groups that have all of it */
@@ -93,6 +97,8 @@ struct wire {
 	double sent, received; /* seconds of being busy */
 };
 
+/* `at` is in seconds; seq breaks ties in order of posting. `which` is a host or a node, by kind;
+ * `turn` is of EVENT_HOST, `job` of EVENT_ARRIVE. */
 struct event {
 	double at;
 	uint64_t seq, turn;

@@ -154,6 +154,9 @@ static void begin_next_step(struct sim *s, unsigned worker)
 	request_params(s, worker);
 }
 
+/* In bsp without backup workers a worker does not wait for acknowledgements before it computes
+ * again; in other modes `owed` makes it wait. With prefetch the request for the next parameters
+ * leaves before the gradient. */
 static void send_gradient(struct sim *s, unsigned worker)
 {
 	const struct sim_spec *p = s->spec;
@@ -387,6 +390,7 @@ static void on_copy(struct sim *s, const struct job *j)
 
 /* ---- both ---- */
 
+/* Consumes the job. JOB_MAKE has no effect beside the time that it kept its thread busy. */
 void sim_steps_arrived(struct sim *s, struct job *j)
 {
 	switch (j->kind) {

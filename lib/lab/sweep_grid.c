@@ -88,6 +88,8 @@ static void make_points(struct sweep *s, const struct axis *axis)
 	}
 }
 
+/* On an error s gets no points. A key that is given twice is refused rather than combined with
+ * itself. */
 enum err_code sweep_grid(struct sweep *s, const struct opt_list *grid, struct err *e)
 {
 	struct axis *axis = mem_array(grid->n + 1, sizeof *axis);

@@ -245,6 +245,8 @@ static int sweep_exit_code(const struct work *w)
 	return 0;
 }
 
+/* Signals are caught before the first child exists, so that none can be left behind. The lock on
+ * the folder is held until the end. */
 enum err_code sweep_run(const char *cluster, const struct sweep_options *o, int *code,
     struct err *e)
 {

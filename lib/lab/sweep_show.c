@@ -93,6 +93,8 @@ static json_t *list_eval_figures(const struct sweep *s)
 	return names;
 }
 
+/* Columns: the values of the grid, the state, the figures of the evaluation, and what the training
+ * took. All points have the keys of the first one. */
 static void print_sweep_table(const struct sweep *s, struct point *const *order)
 {
 	static const char *const figure[] = { "seconds", "steps", "train_loss" };
@@ -135,6 +137,8 @@ static size_t count_points(const struct sweep *s, enum sweep_point_state state)
 	return n;
 }
 
+/* `best` is null when the first point in `order` is not done. `runs` has directories of points that
+ * are done. */
 static void print_sweep_line(const struct sweep *s, struct point *const *order, bool stopped)
 {
 	json_t *runs = json_array(), *o;

@@ -9,6 +9,7 @@
 #include "core/version.h"
 #include "ctl/ctl.h"
 
+/* whole: with the list of exit codes, for --help; without it, for a wrong use. */
 static void print_help(FILE *f, bool whole)
 {
 	const struct ctl_cmd *cmd;

@@ -461,6 +461,9 @@ static enum err_code start_mirror(struct mirror *m, struct server *s, int64_t fr
 	return mirror_start(m, &target, fresh, e);
 }
 
+/* The order matters. Core dumps are switched off before keys are read; signals are blocked before
+ * any thread exists, so that all threads inherit the mask and only the signalfd sees them. A mirror
+ * is closed before the server that it feeds stops. */
 int main(int argc, char **argv)
 {
 	struct options o = { .fresh = -1 };

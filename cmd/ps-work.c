@@ -57,6 +57,9 @@ static int report_unknown_command(const char *word)
 	return 2;
 }
 
+/* Returns the exit code. An option before the command is parsed with a specification that has none,
+ * so that --version works and anything else is reported as usual. --ps-complete lists the commands
+ * for the shells' completion. */
 static int start_ps_work(int argc, char **argv)
 {
 	static const struct opt_spec none = { .prog = "ps-work", .args = "COMMAND", .about = "" };

@@ -311,6 +311,8 @@ struct differing {
 	bool json, same, headed;
 };
 
+/* Prints one table as it is compared, and notes in x->same whether all were equal so far. The
+ * header comes with the first table, so an empty comparison prints none. */
 static void print_table_difference(void *ctx, const struct ckpt_difference *d)
 {
 	struct differing *x = ctx;

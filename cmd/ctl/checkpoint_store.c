@@ -104,6 +104,9 @@ static void print_stored(void *ctx, const char *name, const struct ckpt_entry *e
 	}
 }
 
+/* The place is the operand, else checkpoint_to of the run's configuration. What the store keeps is
+ * decided by keep_last, keep_best and keep_every of that configuration, as for local
+ * checkpoints. */
 int checkpoint_push(const struct checkpoint_options *o, int nargs, char **args)
 {
 	struct object_client *c = NULL;

@@ -200,6 +200,8 @@ static int examine_run(struct doctor *d, const struct options *o)
 	return 0;
 }
 
+/* Exit codes: 0 when nothing failed (warnings do not count), 1 for a failure, 2 for a wrong use;
+ * others when the subject itself cannot be examined, and then nothing is printed. */
 static int run_doctor(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };

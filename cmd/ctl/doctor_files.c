@@ -116,6 +116,8 @@ static unsigned check_secret_keys(struct doctor *d, const struct keyring *ring, 
 	return n;
 }
 
+/* The pre-shared key is read only to see whether it can be, and is wiped. A finding names the file
+ * and the command that mends it. */
 void doctor_keys(struct doctor *d)
 {
 	char *keys = rundir_path(d->dir, "keys"), *list = rundir_path(keys, "authorized_keys"),
@@ -189,6 +191,8 @@ static bool check_dir_is_writable(struct doctor *d, const char *dir)
 	return !other && !full;
 }
 
+/* Fails below the size of one checkpoint, warns below three. Sizes are bytes; f_bavail counts what
+ * unprivileged users may take. */
 void doctor_disk(struct doctor *d, const char *dir)
 {
 	uint64_t need = estimate_checkpoint_size(d, dir), room;

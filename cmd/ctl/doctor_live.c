@@ -208,6 +208,9 @@ static void check_refused_sessions(struct doctor *d, const json_t *row)
 		    (long long)n, NUM_S(n));
 }
 
+/* The arrays are rows of the coordinator, borrowed. Each subject gets its OK last, which
+ * doctor_add_ok drops when a check has found something. A worker's descriptors are judged with 0
+ * peers, a relay's with all workers. */
 static void check_reported_processes(struct doctor *d, const json_t *status, const json_t *servers,
     const json_t *workers, const json_t *relays)
 {

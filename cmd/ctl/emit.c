@@ -155,6 +155,8 @@ static const struct form {
 	{ "mpirun", put_mpirun },
 };
 
+/* All paths become absolute, since the file is used from other directories and hosts. Nothing is
+ * started or written but out. */
 enum err_code emit(const char *form, const struct conf *conf, const char *file,
     const struct opt_list *set, const struct local_place *place, const char *image, struct buf *out,
     struct err *e)

@@ -185,6 +185,7 @@ static enum err_code find_model_source(const struct options *o, struct source *f
 	return from->checkpoint ? ERR_OK : choose_saved_model(*dir, from, e);
 }
 
+/* Returns the exit code. Binary output to a terminal is refused before anything is opened. */
 static int export_model(const struct ctl_cmd *self, const struct options *o, const char *table)
 {
 	struct source from = { 0 };

@@ -103,6 +103,7 @@ static enum err_code change_frozen(struct http_client *client, const struct opti
 	return rc;
 }
 
+/* change_frozen is called again after each answer, until the list that it reads is as requested. */
 static int run_freeze(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .timeout = 60 * NSEC_PER_SEC };

@@ -144,6 +144,8 @@ static enum err_code admit_key(const struct key_options *o, const struct keyring
 	return rc;
 }
 
+/* A token goes to stdout alone, so that a script can take it, and the sentence for people then goes
+ * to stderr. `file` and `token` may be NULL. */
 static void print_added_key(const struct key_options *o, const struct keyring_entry *entry,
     const char *file, const char *token)
 {
@@ -421,6 +423,8 @@ static const struct action {
 	{ "rotate-psk", 0, "nothing more", rotate_psk },
 };
 
+/* Whether the cluster is alive is asked once and handed to the action: a change of the files alone
+ * would not reach a running coordinator. */
 static int run_key(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct key_options o = { .grace = -1 };

@@ -33,6 +33,8 @@ static enum err_code check_entry(const struct keyring_entry *entry, struct err *
 	return e->code = ERR_USAGE;
 }
 
+/* The secret goes to the file, which must not exist yet; the public line goes to stdout, to be
+ * appended to authorized_keys. Returns the exit code. */
 static int generate_key(const struct options *o)
 {
 	struct keyring_entry entry = { 0 };

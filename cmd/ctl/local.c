@@ -217,6 +217,8 @@ static enum err_code load_conf(const char *path, const struct opt_list *sets, co
 	return rc;
 }
 
+/* On success *c must be released and *dir freed. Errors become ERR_CONFIG, except a missing file
+ * and a wrong use, which have exit codes of their own. */
 enum err_code local_load_conf(const char *file, const struct opt_list *sets,
     const struct local_place *place, struct conf *c, char **dir, struct err *e)
 {

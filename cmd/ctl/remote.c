@@ -139,6 +139,9 @@ static int attend_remote(struct remote *r, bool kill_if_cut)
 	return child_exit_code(r->set, r->child);
 }
 
+/* Runs on the other host, started through ssh or a similar tool: the join file arrives on standard
+ * input, is written to a directory of our own and is removed at the end. The line that had it is
+ * wiped. */
 static int run_remote(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };

@@ -26,6 +26,8 @@ static const struct opt opts[] = {
 	LOCAL_OPT_EXEC(struct options, place),
 };
 
+/* Stays in the foreground until the run ends; *code then is that of its result. The lock on the run
+ * directory is held by this process. */
 static int run_run(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .max_restarts = -1 };

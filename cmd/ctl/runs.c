@@ -56,6 +56,8 @@ static void add_runs_header(struct report_text_table *t, const json_t *figures, 
 		report_text_table_add(t, mem_strdup(json_string_value(name)));
 }
 
+/* Columns: name, state, begin, the figures that some run has, and the settings in which the runs
+ * differ. */
 static void print_runs_table(const struct report_run *list, size_t n)
 {
 	json_t *figures = choose_run_columns(list, n),

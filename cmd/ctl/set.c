@@ -135,6 +135,8 @@ static void print_set_answer(const struct options *o, char **word, int n, json_t
 		puts(": from now on");
 }
 
+/* One timeout covers the request and the wait for the workers. When the request used all of it, the
+ * wait gets 1 ns: it looks once. */
 static int run_set(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .timeout = 60 * NSEC_PER_SEC };

@@ -203,6 +203,8 @@ static int start_supervisor(const struct conf *conf, const char *dir, const stru
 	return code;
 }
 
+/* With --emit nothing is started: the text, which may contain secrets, is printed and wiped. e.code
+ * decides between the two ways, so every failure before it sets e. */
 static int run_start(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .timeout = 60 * NSEC_PER_SEC, .max_restarts = -1, .image = "pskit" };

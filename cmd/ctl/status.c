@@ -24,6 +24,8 @@ static const struct opt opts[] = {
 	CTL_OPT_JSON(struct options, json),
 };
 
+/* Parts that the status does not have are left out of the line. Text that another process wrote
+ * goes through plain_print. */
 static void print_cluster_line(const json_t *s)
 {
 	int64_t total = json_int(s, "steps_total", 0), workers = json_int(s, "workers_wanted", 0);
@@ -94,6 +96,8 @@ static enum err_code get_status_part(struct http_client *c, const char *path, js
 	return http_call(c, "GET", path, NULL, TIMEOUT, NULL, out, e);
 }
 
+/* All three documents are read before the first line is printed, so an error prints nothing on
+ * stdout. */
 static enum err_code show_running_status(const char *dir, bool json, struct err *e)
 {
 	struct http_client *client = NULL;
@@ -134,6 +138,8 @@ static void show_last_result(const char *dir, bool json)
 	json_decref(result);
 }
 
+/* A run that has ended (ERR_NOTREADY) shows its last result and still exits with the code of "not
+ * running". */
 static int run_status(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { 0 };

@@ -115,6 +115,7 @@ static json_t *make_table_body(const struct ctl_cmd *self, const struct options 
 	return a->body(self, o, name);
 }
 
+/* An answer without a step means that the change holds at once. */
 static int run_table(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .timeout = 60 * NSEC_PER_SEC };

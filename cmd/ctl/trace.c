@@ -90,6 +90,8 @@ static void print_trace_summary(const struct trace *t, size_t spans, bool whole)
 	fprintf(stderr, ": see chrome://tracing or https://ui.perfetto.dev\n");
 }
 
+/* The file goes to stdout, the summary for people to stderr. --limit bounds both the rows held in
+ * memory, at ROW_BYTES each, and the bytes written. */
 static int run_trace(const struct ctl_cmd *self, int argc, char **argv)
 {
 	struct options o = { .duration = 5 * NSEC_PER_SEC, .limit = 64u << 20 };

@@ -102,6 +102,8 @@ static void *feed_thread(void *arg)
 
 /* ---- the interface ---- */
 
+/* Signals belong to the thread that owns the screen, so this one blocks all. Waits use
+ * CLOCK_MONOTONIC, so a change of the wall clock does not stretch them. */
 enum err_code feed_start(const struct plan *p, int64_t interval, struct feed **out,
     const char **dir, struct err *e)
 {

@@ -37,6 +37,8 @@ static unsigned state_attribute(const char *state)
 	return strcmp(state, "failed") == 0 ? SCREEN_RED : SCREEN_YELLOW;
 }
 
+/* Row 0: name, state, step, mode and counts from the left, the age of the run in h:mm:ss at the
+ * right edge, if it fits. */
 static void draw_state_line(struct top *t)
 {
 	const json_t *s = t->now.status;

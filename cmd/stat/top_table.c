@@ -232,6 +232,10 @@ static void reverse_rows(json_t *rows)
 	}
 }
 
+/* Draws at most `height` rows from row `first` on, the header included, and returns their number.
+ * keys: this table has the keyboard, so it scrolls, may be reversed, and its columns are remembered
+ * for choosing the one to sort by. The array is copied, since sorting must not change the
+ * sample. */
 unsigned top_table(struct top *t, enum top_view v, unsigned first, unsigned height, bool keys)
 {
 	json_t *rows = json_copy(sample_rows(&t->now, v));

@@ -133,6 +133,8 @@ static void own_stop(struct own *x)
 	free(x->run);
 }
 
+/* pushpull moves the bytes twice in an iteration, so rates count them twice. Times are seconds in
+ * JSON and microseconds in the line for people. */
 static void print_result(const struct options *o, const struct bench_config *b)
 {
 	double each = b->result.seconds / (double)b->iters;
@@ -205,6 +207,8 @@ static int bench_members(const struct options *o)
 	return 0;
 }
 
+/* Without a cluster named by options or environment it starts one of its own, and stops it on every
+ * path. The size is rounded down to whole floats. */
 int cmd_bench(int argc, char **argv)
 {
 	struct options o = { .op = "push",

@@ -93,6 +93,8 @@ static enum err_code write_numbers_as_text(const struct options *o, FILE *in, st
 	         : ERR_OK;
 }
 
+/* Converts between text and raw float32; "-" or no operand is standard input. Returns the exit
+ * code. */
 int cmd_floats(int argc, char **argv)
 {
 	struct options o = { 0 };

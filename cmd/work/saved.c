@@ -145,6 +145,10 @@ static int await_client_child(const char *prog, pid_t pid, const struct own_serv
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+/* Returns true in a child process only, which then does the command's work against the server with
+ * *run_dir; the parent waits for it, stops the server, and returns false with the exit code in
+ * *code. The child dies with its parent; the test of getppid() covers a parent that died before
+ * prctl(). Signals are blocked before the server starts and are restored in the child. */
 bool saved_model_serve(const char *prog, const char *where, char **run_dir, int *code)
 {
 	struct own_server s = { .lock = -1 };

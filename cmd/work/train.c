@@ -92,6 +92,8 @@ static int open_leave_signals(sigset_t *set)
 	return signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/* The rank comes from the option, else from PSKIT_SLOT; without either (-1) the coordinator
+ * chooses, and the log has the name of the identity. */
 int cmd_train(int argc, char **argv)
 {
 	struct options o = { .slot = -1 };

@@ -26,6 +26,7 @@ static inline size_t block_fraction(double fraction, size_t n)
 	return k < 1 ? n > 0 : k > n ? n : k;
 }
 
+/* A scale is stored as the four bytes of its float, little-endian, at any alignment. */
 static inline void block_put_float(uint8_t *p, float x)
 {
 	memcpy(p, &x, sizeof x);

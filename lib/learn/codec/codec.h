@@ -47,14 +47,16 @@ struct codec_spec {
 	double arg;
 };
 
-/* Find a codec by number, name or position. */
+/* Find a codec by its number on the wire, its name without argument, or its position in codec.def.
+ * The result is constant. NULL when there is none. */
 const struct codec *codec_by_id(uint16_t id); /* NULL when unknown */
 const struct codec *codec_by_name(const char *name);
 const struct codec *codec_at(size_t i); /* NULL at the end */
 /* ERR_NOTFOUND for an unknown name, ERR_CONFIG for a wrong argument. */
 enum err_code codec_parse(const char *text, struct codec_spec *out, struct err *e);
 
-/* The values of a checked encoding: in place, or decoded to out (n floats). */
+/* The values of a checked encoding: in place, or decoded to out (n floats), which `view` leaves
+ * untouched. The result is valid as long as p and out are. */
 const float *codec_values(const struct codec *c, const uint8_t *p, size_t len, size_t n,
     float *out);
 

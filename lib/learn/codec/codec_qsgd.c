@@ -164,6 +164,7 @@ static void encode_block(const float *x, size_t k, unsigned levels, const struct
 	pack_block(word, k, bits_for(levels), h, out);
 }
 
+/* A block that is not finite has NaN as its scale and levels of 0, so that it decodes to NaN. */
 static size_t qsgd_encode(double arg, struct rng *rng, const float *x, size_t n, uint8_t *out)
 {
 	unsigned levels = (unsigned)arg;

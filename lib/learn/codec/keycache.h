@@ -11,6 +11,7 @@
 #define KEYCACHE_BYTES (16u << 20)
 
 struct keycache;
+/* An empty cache; without memory the process aborts. keycache_free also frees the lists. */
 struct keycache *keycache_new(void);
 void keycache_free(struct keycache *c);
 /* Is the list known? It becomes the most recently used one; *ids is its n ids, or NULL when they

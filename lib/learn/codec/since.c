@@ -38,6 +38,8 @@ size_t since_put(struct zip *z, const uint64_t *version, size_t n, uint8_t *out)
 	return HEAD + (zipped ? zipped : n);
 }
 
+/* A byte is at most 65: ages are below 2^64. An age that reaches the newest version or beyond gives
+ * version 0. */
 bool since_get(struct zip *z, const uint8_t *p, size_t len, size_t n, uint64_t *version)
 {
 	const uint8_t *b = p + HEAD;

@@ -8,6 +8,8 @@
 /* zstd for lists of numbers. A struct zip holds zstd's memory, for one thread at a time. */
 struct zip;
 
+/* Never NULL: without memory the process aborts. zstd's own memory is allocated when it is first
+ * used. zip_free(NULL) does nothing. */
 struct zip *zip_new(void);
 void zip_free(struct zip *z);
 /* Compresses len bytes in place and returns the new length; 0: it would not save enough, and they

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "data/batch.h"
 
+/* Safe for a batch of zeroes and for one released before. */
 void batch_release(struct batch *b)
 {
 	free(b->x);

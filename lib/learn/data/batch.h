@@ -22,18 +22,18 @@
  *
  * Targets: y for regression and two classes (0 or 1); label for classes. */
 struct batch {
-	size_t rows, cols;
+	size_t rows, cols; /* examples; features of the data, not of the batch */
 	bool sparse;
-	float *x;
-	uint32_t *start;
-	uint32_t *col;
+	float *x;        /* rows * cols */
+	uint32_t *start; /* rows + 1 */
+	uint32_t *col;   /* start[rows] entries, as val and field; below nids */
 	float *val;
-	uint16_t *field;
+	uint16_t *field; /* NULL: the data have no fields */
 	size_t fields;
-	uint64_t *id;
+	uint64_t *id; /* nids */
 	size_t nids;
-	float *y;
-	int32_t *label;
+	float *y;       /* rows; NULL: no such targets */
+	int32_t *label; /* rows, from 0; NULL: no such targets */
 	uint64_t first, epoch;
 };
 

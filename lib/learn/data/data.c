@@ -166,6 +166,8 @@ static enum err_code read_path(struct data_build *b, const char *path, size_t *f
 	return rc;
 }
 
+/* `source` of a dataset is the first file's name, and the number of the others. The builder is
+ * freed in any case; after success it has handed the dataset over. */
 enum err_code data_load(const char *const *paths, size_t npaths, const char *base_dir,
     const struct data_want *want, const struct dataset *like, struct dataset **out, struct err *e)
 {

@@ -77,6 +77,8 @@ static enum err_code check_end(struct stream *s, struct err *e)
 	return rc;
 }
 
+/* Bytes stay bytes in memory (x8), and count 1/255 each. They are read in blocks straight into the
+ * dataset, so that a header that lies about the number of images takes no memory for them. */
 static enum err_code read_images(struct data_build *b, struct stream *s, const struct idx *h,
     struct err *e)
 {
@@ -210,6 +212,8 @@ static enum err_code find_labels(const struct data_build *b, const struct stream
 	return *path ? ERR_OK : ERR_IO;
 }
 
+/* The file of labels is that of the option, else the one whose name belongs to the images. A file
+ * of labels alone is refused with a hint, as its name is easily confused. */
 static enum err_code read_pair(struct data_build *b, struct stream *s, const struct data_options *o,
     struct err *e)
 {

@@ -39,6 +39,8 @@ static void close_object(void *ctx)
 	free(h);
 }
 
+/* The name goes to ps-ctl by standard input, because a URL may contain a signature. On success the
+ * stream owns the child, and closing it ends the child. */
 enum err_code data_open(const char *name, struct stream **out, struct err *e)
 {
 	static const char *const args[] = { "object", "cat", "-", NULL };

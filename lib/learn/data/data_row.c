@@ -7,6 +7,7 @@
 #include "core/rng.h"
 #include "data/data_num.h"
 
+/* The row's arrays are reused from line to line and freed here. */
 enum err_code data_row_each(struct data_build *b, struct stream *s, const struct data_options *o,
     void *own, data_row_fn fn, struct err *e)
 {

@@ -24,7 +24,8 @@
  * change within one word is always found; other changes are missed with probability 2^-64. */
 #define DATA_STORE_VERSION 3 /* raise it also when a reader's result for a file changes */
 
-/* Writes the dataset to fd at its current offset. ERR_IO. */
+/* Writes the dataset to fd at its current offset, without syncing. ERR_IO; ERR_LIMIT when sizes
+ * overflow. */
 enum err_code data_store_write(const struct dataset *d, const char key[static DIGEST_HEX], int fd,
     struct err *e);
 

@@ -54,6 +54,8 @@ static enum err_code take_text_byte(struct reading *x, unsigned char c, struct e
 	return end_word(x, e);
 }
 
+/* Reads byte by byte from blocks rather than by lines: a text may be a single line of any length.
+ * All files of a path add to one vocabulary. */
 static enum err_code read_text(struct data_build *b, struct stream *s, const struct data_options *o,
     struct err *e)
 {

@@ -143,6 +143,7 @@ static enum err_code check_format(const char *path, const char *name, struct err
 	return fail_unknown(path, "format", name, names, n, e);
 }
 
+/* "auto" leaves the default of DATA_OPTIONS_INIT, or what an earlier option has set. */
 static enum err_code set_number_option(struct data_options *o, const char *path,
     const struct option *k, const char *value, struct err *e)
 {

@@ -12,13 +12,13 @@
  * Life: data_words_new -> data_words_add for each word -> data_words_finish; from then on it is
  * read-only, and any thread may gather. */
 struct data_words {
-	size_t n; /* number of different words */
-	char **name;
-	uint64_t *count;
+	size_t n;        /* number of different words */
+	char **name;     /* n words, owned */
+	uint64_t *count; /* n numbers of occurrences in the text, before any is thinned out */
 	/* the text: numbers of words, with DATA_WORDS_FIRST where a paragraph begins */
 	uint32_t *at;
-	size_t length, room;
-	int window, negatives, min_count;
+	size_t length, room;              /* words in `at`; words that it has room for */
+	int window, negatives, min_count; /* as in struct data_options */
 	double sample;
 	float *keep;   /* for each word, the probability that an occurrence is kept */
 	double *drawn; /* running sums of count^(3/4), for drawing */

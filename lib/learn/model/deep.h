@@ -14,9 +14,12 @@
 
 /* ERR_CONFIG unless the shape suits such a model. */
 enum err_code deep_fits(const struct model_shape *shape, const char *model, struct err *e);
+/* Adds the table "v", of 1 + factors columns, and then those of the tower; one output. */
 void deep_plan(struct model *m);
 /* Floats an example; the straight part needs one float for each factor more. */
 size_t deep_scratch(const struct model *m);
+/* As model_grad and model_forward. params[0] is "v", and params[1] and above are the tower's
+ * tables. */
 double deep_grad(struct model *m, const struct factors *straight, const struct batch *b,
     const float *const params[], float *const grads[]);
 double deep_forward(struct model *m, const struct factors *straight, const struct batch *b,

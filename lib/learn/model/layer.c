@@ -34,6 +34,8 @@ void layer_bias_grad(size_t rows, size_t k, const float *delta, float *gbias)
 		vec_add(k, delta + r * k, gbias);
 }
 
+/* Starts from the bias and adds x w. Sparse: row col[i] of w is the weight of entry i, and a row of
+ * the batch costs as many additions as it has entries. */
 void layer_input(const struct batch *b, size_t k, const float *w, const float *bias, float *out)
 {
 	layer_fill_bias(b->rows, k, bias, out);
@@ -80,6 +82,7 @@ void layer_input_grad(const struct batch *b, size_t k, const float *delta, float
 		}
 }
 
+/* The largest logit is subtracted first, so that exp cannot overflow and the sum is at least 1. */
 double layer_softmax(size_t rows, size_t k, const int32_t *label, float *z)
 {
 	double loss = 0;

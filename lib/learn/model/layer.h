@@ -29,7 +29,8 @@ void layer_bias_grad(size_t rows, size_t k, const float *delta, float *gbias);
  * - z[label], computed before any probability can round to 0; for label NULL it returns 0. */
 double layer_softmax(size_t rows, size_t k, const int32_t *label, float *z);
 
-/* Replaces p (rows, k) by the gradient of the mean cross entropy by the logits. */
+/* Replaces p (rows, k), which layer_softmax has filled, by the gradient of the mean cross entropy
+ * by the logits: (p - [j = label]) / rows. */
 void layer_softmax_delta(size_t rows, size_t k, const int32_t *label, float *p);
 
 #endif

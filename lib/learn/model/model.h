@@ -86,9 +86,11 @@ extern const struct model_kind *const model_kinds_all[], *const model_kinds_cust
  * no arithmetic for it. The shape is copied. */
 enum err_code model_new(const struct model_kind *const *kinds, const char *name,
     const struct model_shape *shape, struct model **out, struct err *e);
+/* Frees the scratch memory, too; NULL is fine. Parameters stay the caller's. */
 void model_free(struct model *m);
 
-/* Number of parameter tables; *out points to them. */
+/* Number of parameter tables; *out points to them, borrowed from the model. Their order is that of
+ * params and grads below. */
 size_t model_tables(const struct model *m, const struct model_table **out);
 enum model_task model_task(const struct model *m);
 /* Number of scores an example: 1, or one for each class. */

@@ -7,6 +7,7 @@
 #include "math/blas.h"
 #include "model/layer.h"
 
+/* Number of weight matrices: the hidden layers and the output. */
 static size_t layer_count(const struct model *m)
 {
 	return m->shape.nhidden + 1;
@@ -43,6 +44,7 @@ size_t tower_scratch(const struct model *m, const struct tower *t)
 	return sum + widest;
 }
 
+/* Applies tanh, or else relu, to n values in place. */
 static void activate_layer(bool hyperbolic, size_t n, float *z)
 {
 	if (hyperbolic)
@@ -69,6 +71,8 @@ static void activate_layer_back(bool hyperbolic, size_t n, const float *restrict
 		}
 }
 
+/* Layer by layer from acts upwards; every layer's output is kept there, because tower_back needs
+ * it. Without hidden layers the output is the only one. */
 float *tower_run(const struct model *m, const struct tower *t, size_t rows, const float *in,
     const float *const params[], float *acts, float *last)
 {

@@ -16,9 +16,10 @@ struct hist {
 	_Atomic uint64_t count, sum;
 };
 
-/* Counts a value. */
+/* Counts a value; those of 2^46 and more share the last bucket. Never blocks. */
 void hist_add(struct hist *h, uint64_t v);
-/* Smallest power-of-two bound below which a share q (0..1) of the values lies. */
+/* Smallest power-of-two bound below which a share q (0..1) of the values lies; 0 when those are all
+ * 0, or when there are no values. It is up to twice the true quantile. */
 uint64_t hist_quantile(const struct hist *h, double q);
 /* {"le":[..],"counts":[..],"sum":x} as a new object: n bounds, scale * (2^first - 1), scale *
  * (2^(first + every) - 1) and so on; counts: how many values are at or below each bound, and last

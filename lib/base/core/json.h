@@ -52,6 +52,7 @@ json_t *json_parse(const char *text, size_t n, size_t max, struct err *e);
 /* As json_parse, with at most `depth` levels. A document from a peer is embedded in ours, which
  * others parse again, so it must be shallower than those: JSON_PEER_DEPTH. */
 json_t *json_parse_to_depth(const char *text, size_t n, size_t max, int depth, struct err *e);
+/* As json_parse, for a file of at most max bytes; errors begin with the path. */
 json_t *json_parse_file(const char *path, size_t max, struct err *e);
 
 /* Typed reads of a member. Absent: returns false, e->code stays ERR_OK, *out is unchanged. Wrong
@@ -69,8 +70,9 @@ bool json_u64_value(const json_t *v, uint64_t *out);
 bool json_want_u64s(const json_t *o, const char *path, const char *key, uint64_t *out,
     struct err *e);
 
-/* Reads with a default, for documents that this program has made and that are known to be
- * well-formed. */
+/* Read with a default, for documents that this program has made and that are known to be
+ * well-formed. The text of json_str is borrowed from the document. They never fail: a wrong type
+ * counts as absent. */
 const char *json_str(const json_t *o, const char *key, const char *deflt);
 int64_t json_int(const json_t *o, const char *key, int64_t deflt);
 double json_num(const json_t *o, const char *key, double deflt);

@@ -8,6 +8,7 @@
  * names and does not own values. Not thread-safe. */
 struct map;
 
+/* Without memory the process aborts. map_free frees the names and leaves the values. */
 struct map *map_new(void);
 void map_free(struct map *m);
 /* Sets the value of a name, also when it exists. */

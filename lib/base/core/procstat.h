@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Figures from /proc about processes and this host. Any thread. */
+/* Figures from /proc about processes and this host. Any thread. CPU time is that of all threads of
+ * the process since its start, in user mode and in the kernel. */
 struct procstat {
 	uint64_t rss_bytes;
 	double cpu_seconds;

@@ -15,7 +15,7 @@ struct digest {
 	crypto_generichash_state state;
 };
 
-/* Begin, add bytes any number of times, end. */
+/* Begin, add bytes any number of times, end. hex gets 64 small hexadecimal digits and a NUL. */
 void digest_begin(struct digest *d);
 void digest_add(struct digest *d, const void *p, size_t n);
 void digest_end(struct digest *d, char hex[static DIGEST_HEX]);

@@ -42,7 +42,8 @@ enum err_code npy_read(struct stream *s, uint64_t max, struct npy *h, float **ou
 /* Appends a version 1.0 header for float32 in C order, padded to 64 bytes. */
 void npy_put_header(struct buf *out, const uint64_t *shape, size_t rank);
 
-/* Writes header and values to a descriptor. */
+/* Writes header and values to a descriptor, which stays open: x has as many floats as the product
+ * of shape, in C order. ERR_IO leaves a part behind. */
 enum err_code npy_write(int fd, const float *x, const uint64_t *shape, size_t rank, struct err *e);
 
 #endif

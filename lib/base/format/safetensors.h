@@ -40,6 +40,7 @@ void safetensors_close(struct safetensors *s);
 size_t safetensors_count(const struct safetensors *s);
 /* Tensor i, in the order of their bytes. */
 const struct safetensors_tensor *safetensors_at(const struct safetensors *s, size_t i);
+/* The tensor of a name, or NULL. Results of these two are borrowed until safetensors_close. */
 const struct safetensors_tensor *safetensors_find(const struct safetensors *s, const char *name);
 /* The value of a key in __metadata__, or NULL. */
 const char *safetensors_meta(const struct safetensors *s, const char *key);
@@ -74,6 +75,9 @@ uint64_t safetensors_size(const struct safetensors_writer *w);
  * *. */
 enum err_code safetensors_begin(struct safetensors_writer *w, safetensors_sink *sink, void *ctx,
     struct err *e);
+/* Writes the next n values, which may go on over the end of a tensor into the next of the same
+ * type. ERR_FAILED when more come than were announced or they have the other type; else the sink's
+ * error. */
 enum err_code safetensors_put(struct safetensors_writer *w, const float *x, uint64_t n,
     struct err *e);
 enum err_code safetensors_put_ids(struct safetensors_writer *w, const uint64_t *x, uint64_t n,

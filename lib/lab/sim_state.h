@@ -31,11 +31,11 @@ struct job {
 	struct job *next;
 	enum job_kind kind;
 	enum { AT_SENDER, AT_CARRIER, AT_LINE, AT_RECEIVER } stage;
-	bool travels;                /* false: it is work of the sender alone */
-	bool last;                   /* the last of the pieces of a push */
-	double before, after, bytes; /* CPU seconds at sender and receiver */
-	unsigned from, to;           /* nodes */
-	unsigned thread, thread_to;
+	bool travels;                  /* false: it is work of the sender alone */
+	bool last;                     /* the last of the pieces of a push */
+	double before, after, bytes;   /* CPU seconds at sender and receiver */
+	unsigned from, to;             /* nodes */
+	unsigned thread, thread_to;    /* of the sender and of the receiver */
 	unsigned group, worker, piece; /* group of parameters; whose step; which piece of it */
 	uint64_t step;
 };
@@ -59,9 +59,9 @@ struct group {
 	uint64_t *waits; /* by worker: the step whose parameters it waits for, plus 1 */
 };
 
-/* What a worker is doing. Steps count from 0; asked, first, pushed, began and computed are times of
- * the simulation in seconds: of the request, of the first answer, of the push, and of the begin and
- * end of computing. */
+/* The progress of a worker. Steps count from 0. Times are those of the simulation, in seconds:
+ * asked, when it requested its parameters; first, when the first answer came (-1: not yet); began
+ * and computed, around the gradient; pushed, when the servers had all of the gradient. */
 struct coord_worker_state {
 	uint64_t step, open; /* open: newest open step named in an acknowledgement */
 	/* pieces of the answer; groups that acknowledged the push; groups that have all of it */
@@ -75,7 +75,7 @@ struct thread {
 	unsigned host;
 	struct queue queue; /* the first job is running */
 	double ends;        /* end of the first job, on the host's own clock */
-	double busy;
+	double busy;        /* CPU seconds so far */
 };
 
 /* A host with processor sharing. Its own clock advances by the CPU time that each of its running

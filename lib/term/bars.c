@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+/* Quadratic in n, which is a handful of shares. */
 void bars_split(const double *share, size_t n, unsigned width, unsigned *cells)
 {
 	double sum = 0;
@@ -24,6 +25,7 @@ void bars_split(const double *share, size_t n, unsigned width, unsigned *cells)
 	}
 }
 
+/* Each cell is three bytes of UTF-8: U+2588 and the seven after it are blocks of 8 to 1 eighths. */
 unsigned bars_draw(double fraction, unsigned width, bool unicode, char *out)
 {
 	double bounded = fraction > 0 ? fmin(fraction, 1) : 0;

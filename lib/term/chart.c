@@ -80,6 +80,8 @@ static long dot_position(double v, double low, double high, unsigned n)
 	                  : (long)(n - 1) / 2;
 }
 
+/* Dots count from the upper left corner, so y is turned over. px is -1 while there is no point to
+ * join with: at the beginning and after a gap. */
 void chart_curve(struct chart *c, const struct chart_span *span, const double *x, const double *y,
     size_t n)
 {

@@ -202,6 +202,8 @@ void screen_clear(struct screen *s)
 		s->next[i] = (struct cell){ " ", 0 };
 }
 
+/* An invalid byte is one "?" and the decoder starts again behind it. Wide and combining characters
+ * become "?" as well, since a cell is one column. */
 unsigned screen_put(struct screen *s, unsigned row, unsigned col, unsigned attr, const char *text)
 {
 	mbstate_t state = { 0 };
@@ -338,6 +340,8 @@ static int read_escape_sequence(struct screen *s)
 	return KEY_OTHER;
 }
 
+/* Bytes that were read ahead are served first. An escape is a key of its own unless "[" or "O"
+ * follows it. */
 int screen_key(struct screen *s)
 {
 	struct pollfd p = { STDIN_FILENO, POLLIN, 0 };

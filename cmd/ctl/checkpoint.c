@@ -343,6 +343,7 @@ static void print_table_difference(void *ctx, const struct ckpt_difference *d)
 	    (unsigned long long)d->rows_only_a, (unsigned long long)d->rows_only_b);
 }
 
+/* Exit code 0: equal; 1: they differ; others as of the error. */
 static int diff_checkpoints(const struct checkpoint_options *o, int nargs, char **args)
 {
 	struct differing x = { .json = o->json, .same = true };

@@ -11,8 +11,8 @@
 /* ps-ctl checkpoint.  checkpoint.c has the subcommand and its actions on the run directory;
  * checkpoint_store.c has the actions on object stores.  Both share these options. */
 struct checkpoint_options {
-	const char *dir;
-	int64_t timeout;
+	const char *dir; /* as -C gives it; NULL: found as for other subcommands */
+	int64_t timeout; /* of requests, ns */
 	bool json, newer;
 };
 

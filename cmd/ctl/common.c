@@ -66,6 +66,7 @@ int ctl_report_misuse(const struct ctl_cmd *self, const char *fmt, ...)
 	return 2;
 }
 
+/* At most 16 actions; the first member of each struct must be its name. */
 const void *ctl_action(const struct ctl_cmd *self, const char *word, const void *actions, size_t n,
     size_t size)
 {

@@ -23,6 +23,7 @@
 static const char raise_limit[] =
     "raise the limit: ulimit -n 65536, or LimitNOFILE= of its systemd unit";
 
+/* A process is estimated to need FILES_OWN descriptors and FILES_PEER for each peer. */
 void doctor_descriptors(struct doctor *d, const char *id, uint64_t limit, int64_t open,
     uint64_t others)
 {

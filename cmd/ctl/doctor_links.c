@@ -59,6 +59,8 @@ static int compare_rates(const void *a, const void *b)
 
 /* ---- findings ---- */
 
+/* The stage at which a probe failed tells the cause: no connection (port, address), no handshake
+ * (keys, another program), no large record (MTU). */
 static void report_broken_link(struct doctor *d, const struct line *l)
 {
 	static const struct {
@@ -193,6 +195,8 @@ static void collect_links(struct doctor *d, const json_t *probes, struct lines *
 	}
 }
 
+/* Posts one probe request and then waits for the workers' answers. That they cannot be asked is a
+ * warning about the examination, and not a fault of the links. */
 void doctor_links(struct doctor *d)
 {
 	json_t *body = json_object(), *answer = NULL, *probes = NULL;

@@ -247,6 +247,8 @@ static void check_job_state(struct doctor *d, const json_t *status)
 		    json_str(status, "reason", "the job failed"));
 }
 
+/* Each document is a request of its own and may be missing; the checks treat a missing one as
+ * empty. */
 static void check_cluster(struct doctor *d, const json_t *status)
 {
 	json_t *servers = get_from_coordinator(d, "/v1/servers", NULL),

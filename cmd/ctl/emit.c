@@ -120,6 +120,8 @@ static void put_unit_path(struct buf *out, const char *path)
 	}
 }
 
+/* The unit resumes by itself: it restarts after a failure, but not for a wrong use (2), a missing
+ * thing (4) or a bad configuration (78), which a second try would not mend. */
 static void put_systemd(const struct emit *m, struct buf *out)
 {
 	char *hostfile = m->place->hostfile ? path_absolute(m->place->hostfile) : NULL;

@@ -90,6 +90,8 @@ static int64_t first_server(const struct conf *c)
 	return c->replicas > 1 ? 0 : 1;
 }
 
+/* Draws the coordinator's key pair, the pre-shared key and one key for each member, into k->keys
+ * and k->joins. Servers below first_server() run with the coordinator and need no join file. */
 static void make_all_keys(struct kube *k)
 {
 	const struct conf *c = k->m->conf;

@@ -59,6 +59,8 @@ static enum err_code request_join(const struct options *o, const char *dir, json
 	return rc;
 }
 
+/* A join file is one line of JSON with a secret key: a file is created for its owner only, and
+ * without one it goes to stdout. */
 static enum err_code write_join_file(void *options, const char *dir, struct err *e)
 {
 	const struct options *o = options;

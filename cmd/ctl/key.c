@@ -178,6 +178,7 @@ static void print_added_key(const struct key_options *o, const struct keyring_en
 	buf_release(&date);
 }
 
+/* A secret file that was made is removed again when the key cannot be admitted. */
 static int add_key(const struct key_options *o, char **args)
 {
 	struct keyring_entry entry = { 0 };
@@ -357,6 +358,8 @@ static void print_rotated_secret(const struct key_options *o, const json_t *answ
 		    grace ? ", or give its file the new secret, before then" : "");
 }
 
+/* The grace period is rounded up to whole seconds. Only a running coordinator can do this, because
+ * the members must learn the new secret from it. */
 static int rotate_psk(const struct key_options *o, char **args)
 {
 	json_t *body = json_object(), *answer = NULL;

@@ -25,12 +25,12 @@ struct top {
 	struct feed *feed;
 	struct sample now, before; /* the last two complete samples */
 	struct err fault;          /* the error of the last attempt; code 0: none */
-	int64_t interval;
-	struct series loss, speed;
+	int64_t interval;          /* between samples, ns */
+	struct series loss, speed; /* owned; y: training loss, examples a second */
 	enum top_view view;
 	const struct column *sort[TOP_VIEWS]; /* NULL: not sorted */
 	bool reverse, paused, help;
-	unsigned scroll;
+	unsigned scroll;                         /* rows of the table above the first one shown */
 	unsigned width[TOP_VIEWS][TOP_COLUMNS];  /* of columns; they never shrink */
 	const struct column *drawn[TOP_COLUMNS]; /* in the last picture of this view */
 	size_t ndrawn;

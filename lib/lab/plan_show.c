@@ -163,6 +163,8 @@ static void print_plan_costs(const struct plan_output *w, const struct planned *
 	printf("\n");
 }
 
+/* The prediction's error is relative to the measured step: +10 % is a prediction that is too
+ * slow. */
 static void print_measured(const struct plan_output *w, const struct planned *x)
 {
 	const struct plan_sample *s = w->sample;
@@ -260,6 +262,7 @@ static void print_json_line(const char *kind, json_t *o)
 	json_decref(o);
 }
 
+/* Prints one "plan" line, and then an "alternative" line for each row. */
 static void show_plan_json(const struct plan_output *w, const struct planned *own,
     const struct planned *row, size_t n)
 {

@@ -129,6 +129,8 @@ bool plan_candidate_exceeds_memory(const struct planned *x)
 	return x->conf.mem_limit > 0 && x->memory > (double)x->conf.mem_limit;
 }
 
+/* False: a change does not apply, for example a key that the configuration lacks. *shown, which
+ * must be freed, is set in any case. */
 static bool apply_changes(struct conf *c, const char *sets, char **shown)
 {
 	char *copy = mem_strdup(sets), *save = NULL, *word;

@@ -11,11 +11,13 @@
  * of a piece) -> start_update -> on_updated -> copy_to_next along the chain -> show_step (last
  * server) -> maybe_answer. */
 
+/* Nodes are numbered workers first, then servers. */
 static unsigned node_of(const struct sim *s, unsigned server)
 {
 	return s->spec->workers + server;
 }
 
+/* The last server of the group's chain: pulls are answered there. */
 static unsigned tail_server(const struct sim *s, unsigned group)
 {
 	return (group + s->spec->replicas - 1) % s->spec->servers;
@@ -34,6 +36,8 @@ static struct job *new_piece(struct sim *s, enum job_kind kind, unsigned group, 
 	return j;
 }
 
+/* `before` and `after` are CPU seconds of the whole transfer, over all servers; the piece gets its
+ * share. A worker has one thread, with the number of the worker. */
 static void send_to_server(struct sim *s, struct job *j, unsigned server, double before,
     double after, unsigned pieces)
 {
@@ -58,6 +62,7 @@ static void send_to_worker(struct sim *s, struct job *j, unsigned server, double
 
 /* ---- workers ---- */
 
+/* A request is one piece, to the last server of each chain. */
 static void request_params(struct sim *s, unsigned worker)
 {
 	struct coord_worker_state *w = &s->worker[worker];
@@ -73,6 +78,8 @@ static void request_params(struct sim *s, unsigned worker)
 	}
 }
 
+/* The time is drawn from the worker's own generator, so it does not depend on the order of
+ * events. */
 static void start_compute(struct sim *s, unsigned worker)
 {
 	struct coord_worker_state *w = &s->worker[worker];
@@ -192,6 +199,9 @@ static bool may_pull(const struct sim *s, const struct group *g, uint64_t step)
 	return (sync_sums_steps(mode) ? g->shown : g->floor) >= sync_needed_step(mode, step);
 }
 
+/* Answers a waiting request, if the mode lets its step be pulled. The first pieces are prepared
+ * before any is sent (p->ahead bytes); each of the others is prepared when its turn to be sent
+ * comes. */
 static void maybe_answer(struct sim *s, unsigned group, unsigned worker)
 {
 	const struct sim_spec *p = s->spec;
@@ -288,6 +298,8 @@ static void show_step(struct sim *s, unsigned group)
 		answer_all(s, group);
 }
 
+/* bsp: a piece has been updated on the chain's first server. A step counts once all its pieces are.
+ * The piece goes on along the chain; without replicas it is ready at once. */
 static void on_updated(struct sim *s, const struct job *j)
 {
 	struct group *g = &s->group[j->group];
@@ -340,6 +352,8 @@ static void summed_bsp(struct sim *s, const struct job *j)
 		start_update(s, j);
 }
 
+/* ssp and asp: the worker's gradient is in. Requests are looked at again only when the slowest
+ * worker has moved, since nothing else lets one through. */
 static void advance_clocks(struct sim *s, const struct job *j)
 {
 	struct group *g = &s->group[j->group];
@@ -355,6 +369,8 @@ static void advance_clocks(struct sim *s, const struct job *j)
 	}
 }
 
+/* In bsp the sum is what goes along the chain, so a piece is not copied by itself. In other modes
+ * each push is, and its acknowledgement comes from the chain's end. */
 static void take_push_piece(struct sim *s, const struct job *j)
 {
 	bool sums = sync_sums_steps(&s->spec->sync);
@@ -372,6 +388,8 @@ static void take_push_piece(struct sim *s, const struct job *j)
 		send_ack(s, j->group, j->worker, j->group, 0);
 }
 
+/* A copy has reached the next server of its chain: it goes on from there, or the last server
+ * acknowledges it (ssp, asp) or shows the step (bsp). */
 static void on_copy(struct sim *s, const struct job *j)
 {
 	unsigned server = j->to - s->spec->workers;

@@ -123,6 +123,7 @@ static enum err_code resolve_checkpoint(const struct checkpoint_options *o, cons
 
 /* ---- take ---- */
 
+/* Prints the step of the checkpoint that was requested. Returns the exit code. */
 static int take_checkpoint(const struct checkpoint_options *o, int nargs, char **args)
 {
 	json_t *body = json_object(), *answer = NULL;
@@ -266,6 +267,7 @@ static bool report_verified(const struct checkpoint_options *o, struct ckpt_entr
 	return c->whole;
 }
 
+/* Verifies all checkpoints of a run, reading every byte. Exit code 1: some are damaged. */
 static int verify_run_checkpoints(const struct checkpoint_options *o)
 {
 	struct ckpt_entry *list;
@@ -285,6 +287,7 @@ static int verify_run_checkpoints(const struct checkpoint_options *o)
 	return rc != ERR_OK ? ctl_fail(&e) : good ? 0 : 1;
 }
 
+/* Without an operand all checkpoints of the run are verified, else the one that it names. */
 static int verify_checkpoints(const struct checkpoint_options *o, int nargs, char **args)
 {
 	struct ckpt_entry c = { 0 };

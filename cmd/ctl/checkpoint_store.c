@@ -70,6 +70,8 @@ int checkpoint_rm_store(const struct checkpoint_options *o, int n, char **names)
 
 /* ---- push ---- */
 
+/* Reads the configuration that the run keeps in its directory, so the cluster need not be
+ * running. */
 static enum err_code load_run_config(const struct checkpoint_options *o, struct conf *conf,
     struct err *e)
 {

@@ -136,6 +136,8 @@ static void print_finding(const struct doctor_finding *f, bool json)
 
 /* ---- examinations ---- */
 
+/* The links come last, because measuring them takes time. How a run ended is a failure only if it
+ * is not running again. */
 static void examine_cluster(struct doctor *d, bool quick)
 {
 	enum err_code rc = d->alive ? control_connect(d->dir, &d->client, NULL) : ERR_UNREACH;

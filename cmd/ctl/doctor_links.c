@@ -175,6 +175,7 @@ static double total_parameter_bytes(struct doctor *d)
 	return bytes;
 }
 
+/* The lines borrow from `probes`, which must outlive s. */
 static void collect_links(struct doctor *d, const json_t *probes, struct lines *s)
 {
 	const json_t *w, *found;

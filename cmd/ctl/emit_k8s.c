@@ -176,6 +176,9 @@ static json_t *http_probe(const char *path)
 
 #define JOINING "umask 077 && cp -L /etc/pskit-join " SECRETS "/me.join && exec "
 
+/* Keys come as a mounted secret, whose files are links with wide modes; they are copied to a
+ * private directory first. A stateful set gives the run directory a volume that outlives the
+ * pod. */
 static void add_coordinator(struct kube *k)
 {
 	char *script = mem_printf(
@@ -201,6 +204,7 @@ static void add_coordinator(struct kube *k)
 	free(script);
 }
 
+/* Servers start in parallel, since the cluster forms only when all are there. */
 static void add_servers(struct kube *k)
 {
 	int64_t n = k->m->conf->servers - first_server(k->m->conf);
@@ -217,6 +221,8 @@ static void add_servers(struct kube *k)
 	free(script);
 }
 
+/* An indexed job, where the index is the rank. A worker that fails is started again, three times on
+ * average. */
 static void add_workers(struct kube *k)
 {
 	json_int_t n = (json_int_t)k->m->conf->workers.max;
@@ -236,6 +242,7 @@ static void add_workers(struct kube *k)
 
 /* ---- the List ---- */
 
+/* Hosts and addresses of the file are of another place and are removed. */
 static void add_config_map(struct kube *k)
 {
 	json_t *config = conf_to_json(k->m->conf);

@@ -228,6 +228,8 @@ static void print_revoked_key(const struct key_options *o, const json_t *answer)
 		    json_string_value(id));
 }
 
+/* A running coordinator also cuts the key's sessions. Exit code 1: the key is revoked, but some
+ * server has not confirmed that yet. */
 static int revoke_key(const struct key_options *o, char **args)
 {
 	struct err e = { 0 };
@@ -272,6 +274,7 @@ static void add_listed_key(void *ctx, const struct keyring_entry *entry)
 	buf_release(&date);
 }
 
+/* Without a coordinator only the file is known: no sessions, and not when a key was last seen. */
 static enum err_code read_key_list(const struct key_options *o, json_t **out, struct err *e)
 {
 	char *path = rundir_path(o->run, "keys/authorized_keys");

@@ -69,6 +69,8 @@ static size_t int8_encode(double arg, struct rng *rng, const float *x, size_t n,
 	return (size_t)(at - out);
 }
 
+/* The byte 0x80 is -128, which no encoder writes: the range is -127 to 127. The largest value that
+ * a block can decode to is its scale times 127. */
 static enum codec_check int8_check(const uint8_t *p, size_t len, size_t n)
 {
 	enum codec_check good = CODEC_GOOD;

@@ -80,6 +80,8 @@ static inline uint8_t bits_of_bytes(const uint8_t *up)
 	return (uint8_t)(w * UINT64_C(0x0102040810204080) >> 56);
 }
 
+/* Writes one block and returns its length: the mean of the negative values and that of the others,
+ * as floats, then a bit for each value. The last bits of the last byte are 0. */
 static size_t onebit_block(size_t k, const float *x, uint8_t *out)
 {
 	size_t bytes = (k + 7) / 8;
@@ -145,6 +147,7 @@ static enum codec_check onebit_check(const uint8_t *p, size_t len, size_t n)
 	return good;
 }
 
+/* A block's two means are multiplied by the weight once, and each bit then selects one of them. */
 static void onebit_add(const uint8_t *p, size_t len, size_t n, float weight, float *sum)
 {
 	(void)len;

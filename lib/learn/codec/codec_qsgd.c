@@ -150,6 +150,8 @@ static void pack_block(uint64_t *word, size_t k, unsigned width, const struct ha
 	memcpy(out, padded, (k * width + 7) / 8);
 }
 
+/* A largest magnitude of 0, or one so small that the inverse is infinite, gives levels of 0. Random
+ * numbers are drawn in any case, so that the sequence does not depend on the values. */
 static void encode_block(const float *x, size_t k, unsigned levels, const struct halving *h,
     struct rng *rng, float max, uint8_t *out)
 {
@@ -250,6 +252,7 @@ KERN_CLONES static void sum_levels(size_t k, const uint8_t *restrict q, float st
 	}
 }
 
+/* A level's worth is max / levels, times the weight; it is computed once a block. */
 static void qsgd_add(const uint8_t *p, size_t len, size_t n, float weight, float *sum)
 {
 	unsigned levels = *p++, width = bits_for(levels);

@@ -50,6 +50,8 @@ static inline size_t walk_next(struct walk *w)
 	return begin + (size_t)(x % length);
 }
 
+/* Only the seed of the places is written, and not the places: the decoder walks through the same
+ * ones. */
 static size_t randomk_encode(double arg, struct rng *rng, const float *x, size_t n, uint8_t *out)
 {
 	size_t k = block_fraction(arg, n);

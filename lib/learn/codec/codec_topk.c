@@ -284,6 +284,7 @@ static enum codec_check topk_check(const uint8_t *p, size_t len, size_t n)
 	return vec_all_bounded(k, p + 4) ? CODEC_GOOD : CODEC_UNBOUNDED;
 }
 
+/* `check` has been through the places, so none can be outside of sum. */
 static void topk_add(const uint8_t *p, size_t len, size_t n, float weight, float *sum)
 {
 	const uint8_t *at, *end = p + len;

@@ -26,6 +26,7 @@ size_t data_cells_record(const char *p, size_t n)
 	return n;
 }
 
+/* Counts outside of quotes; a doubled quote within a cell toggles twice and does no harm. */
 static size_t count_char(const char *p, char sep)
 {
 	bool quoted = false;

@@ -24,6 +24,7 @@ static char *take_cell(char **p)
 	return cell;
 }
 
+/* Messages count columns from 1 with the label, hence the 2. */
 static enum err_code add_criteo_number(struct data_row *r, unsigned column, const char *cell,
     struct err *e)
 {

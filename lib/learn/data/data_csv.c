@@ -439,6 +439,7 @@ static bool is_header(const struct table *t, char *const *first, size_t n, char 
 	return !second;
 }
 
+/* The label's column has no feature and is left out. The names are copied by data_build_names. */
 static enum err_code set_column_names(struct table *t, char **cells, struct err *e)
 {
 	char **names = mem_array(t->width, sizeof(*names));

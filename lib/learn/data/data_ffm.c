@@ -5,6 +5,7 @@
 /* "label field:index:value field:index:value ...", the format of libffm: fields and indices count
  * from 0. An index may occur twice, as hashed ones do. */
 
+/* *p moves behind the entry on success only, so that the message shows the whole entry. */
 static enum err_code parse_ffm_entry(struct data_row *r, const char **p, struct err *e)
 {
 	const char *q = *p;

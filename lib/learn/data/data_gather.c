@@ -53,6 +53,8 @@ KERN_CLONES static void scale_bytes(const uint8_t *restrict in, float *restrict 
 		out[i] = (float)in[i] * scale;
 }
 
+/* Rows are at random places, so the one that is AHEAD examples later is prefetched while this one
+ * is copied. */
 static void gather_dense(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b)
 {
 	size_t size = d->x8 ? 1 : sizeof(*d->x);
@@ -216,6 +218,8 @@ static bool gather_sparse(const struct dataset *d, const uint32_t *index, size_t
 	return true;
 }
 
+/* Reserves for the most entries that n words can have; most words have fewer. False: no memory, or
+ * too many entries for their 32-bit numbers. */
 static bool gather_words(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b)
 {
 	size_t most;

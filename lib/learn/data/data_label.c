@@ -64,6 +64,8 @@ static void grow_class_table(struct data_label *l)
 		*find_class_slot(l, l->class[i].value, l->class[i].name) = i + 1;
 }
 
+/* Adds a class and returns its number in order of appearance. Numbers get one spelling, so that
+ * "+1" and "1.0" share the name "1". At most half of the hash table is used. */
 static uint32_t append_class(struct data_label *l, double value, const char *name)
 {
 	char text[32];
@@ -172,6 +174,8 @@ static enum err_code check_new(const struct data_label *l, const struct stream *
 	return ERR_OK;
 }
 
+/* Makes room for one more target by doubling. The number of rows comes from the file, so a lack of
+ * memory is an error and does not abort. */
 static enum err_code reserve_label(struct data_label *l, struct err *e)
 {
 	bool classes = l->want.classes || l->want.two;

@@ -343,6 +343,8 @@ static struct data_schema *take_schema(const char **p, const char *end)
 	return s;
 }
 
+/* The text has the format's name, then all classes, all features and the schema. False: there are fewer or
+ * more names than the header says, or the format is unknown; what was read stays with d. */
 static bool read_names(struct dataset *d, const char *p, size_t n, uint64_t kind)
 {
 	bool features = kind & STORE_FEATURES;

@@ -22,6 +22,7 @@ static bool is_part(const struct reading *x, unsigned char c)
 	    (c == '\'' && x->n > 0);
 }
 
+/* Apostrophes at the end are quotes and no part of the word. */
 static enum err_code end_word(struct reading *x, struct err *e)
 {
 	enum err_code rc;

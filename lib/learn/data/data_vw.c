@@ -46,6 +46,9 @@ static bool matches_initial(char initial, char wanted)
 	return wanted == ':' || initial == wanted;
 }
 
+/* Crosses the features of two namespaces, which are named by their first letters: the product of
+ * the values under a hash of both ids. Within one namespace each pair is made once. Only the n
+ * entries that were there before are crossed. */
 static void add_pairs(struct data_row *r)
 {
 	const struct vw *v = r->own;

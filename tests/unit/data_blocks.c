@@ -115,7 +115,8 @@ static void the_head_holds(void)
 
 	buf_puts(&text, "town,n,y\n");
 	for (int i = 0; i < 100; i++)
-		buf_printf(&text, "%s,%d,%s\n", i % 2 ? "Rome" : "Oslo", i % 10, i % 3 ? "no" : "yes");
+		buf_printf(&text, "%s,%d,%s\n", i % 2 ? "Rome" : "Oslo", i % 10,
+		    i % 3 ? "no" : "yes");
 	buf_puts(&text, "Lima,4.5,yes\n");
 	path = put("t.csv", (char *)text.data, text.len);
 	with = mem_printf("%s?scale=standard", path);
@@ -135,8 +136,8 @@ static void the_head_holds(void)
 	data_blocks_open(paths, 1, NULL, &two, 1, 500, &b, &e);
 	last = (uint32_t)data_blocks_count(b) - 1;
 	d = NULL;
-	ok(data_blocks_load(b, &last, 1, &d, &e) == ERR_FORMAT && !d &&
-	        strstr(e.msg, "t.csv+") && strstr(e.msg, "perhaps"),
+	ok(data_blocks_load(b, &last, 1, &d, &e) == ERR_FORMAT && !d && strstr(e.msg, "t.csv+") &&
+	        strstr(e.msg, "perhaps"),
 	    "a further class is an error: %s", e.msg);
 	data_blocks_free(b);
 	ok(data_blocks_open(paths, 1, NULL, &two, 1 << 20, 500, &b, &e) == ERR_OK && !b,

@@ -171,7 +171,7 @@ static enum err_code send_piece_of_file(void *ctx, const void *p, size_t n, stru
 	return s->to->put(s->to->ctx, p, n, e);
 }
 
-/* What the description tells of a file. */
+/* The file as the description has it. */
 struct sent_file {
 	char name[CKPT_NAME], hex[DIGEST_HEX];
 	int64_t size;

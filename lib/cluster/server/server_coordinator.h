@@ -2,7 +2,7 @@
 #ifndef SERVER_SERVER_COORDINATOR_H
 #define SERVER_SERVER_COORDINATOR_H
 
-/* What a server process needs of the coordinator that runs in it.  role/coordinator/host.c implements
+/* The coordinator, as the server process that it runs in calls it.  role/coordinator/host.c implements
  * this interface; server.cfg.coordinator is NULL in a process without a coordinator, and server.host
  * is NULL there and before `start`.
  *

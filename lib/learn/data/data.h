@@ -87,7 +87,7 @@ struct dataset {
 	char **class_name;
 	double *class_value; /* NAN for a class whose label is not a number */
 	char **feature_name; /* cols names from a CSV header or a schema, else NULL */
-	/* Of a table (data_schema.h): what its columns are; NULL for other data, and for evaluation
+	/* The columns of a table (data_schema.h); NULL for other data, and for evaluation
 	 * data, which take the training data's. */
 	struct data_schema *schema;
 	bool heading;       /* the first line of the last file had names, and was no example */

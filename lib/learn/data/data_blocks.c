@@ -76,8 +76,8 @@ const struct dataset *data_blocks_head(const struct data_blocks *b)
 
 /* ---- reading ---- */
 
-static enum err_code read_at(int fd, const char *name, uint64_t at, uint8_t *p, size_t n, size_t *got,
-    struct err *e)
+static enum err_code read_at(int fd, const char *name, uint64_t at, uint8_t *p, size_t n,
+    size_t *got, struct err *e)
 {
 	ssize_t r = 1;
 
@@ -116,8 +116,8 @@ static enum err_code read_lines(int fd, const struct file *f, uint64_t at, uint6
 
 /* Reads the lines that begin in a block, behind the heading of the file. *at: where they begin in `text`,
  * which is overwritten; text->len when none does. */
-static enum err_code read_block(const struct data_blocks *b, const struct block *k, struct buf *text,
-    size_t *at, struct err *e)
+static enum err_code read_block(const struct data_blocks *b, const struct block *k,
+    struct buf *text, size_t *at, struct err *e)
 {
 	const struct file *f = &b->file[k->file];
 	int fd = open(f->name, O_RDONLY | O_CLOEXEC);
@@ -150,8 +150,8 @@ static enum err_code read_block(const struct data_blocks *b, const struct block 
 }
 
 /* Parses a block, by way of `text`; *found: it had a line. */
-static enum err_code parse_block(const struct data_blocks *b, const struct block *k, struct buf *text,
-    struct data_build *build, bool *found, struct err *e)
+static enum err_code parse_block(const struct data_blocks *b, const struct block *k,
+    struct buf *text, struct data_build *build, bool *found, struct err *e)
 {
 	const struct file *f = &b->file[k->file];
 	struct stream *s = NULL;
@@ -180,7 +180,9 @@ static void expect_rows(const struct data_blocks *b, const uint32_t *number, siz
 
 	for (size_t i = 0; i < n; i++)
 		bytes += b->block[number[i]].end - b->block[number[i]].begin;
-	rows = (double)bytes / (double)(b->block[0].end - b->block[0].begin) * (double)d->rows * 1.03 + 64;
+	rows = (double)bytes / (double)(b->block[0].end - b->block[0].begin) * (double)d->rows *
+	        1.03 +
+	    64;
 	data_build_expect(build, (size_t)rows,
 	    (size_t)(d->sparse ? rows * (double)d->start[d->rows] / (double)d->rows
 	                       : rows * (double)d->cols));

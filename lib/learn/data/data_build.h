@@ -60,8 +60,7 @@ struct data_reader {
 enum err_code data_build_read(struct data_build *b, struct stream *s, const struct data_options *o,
     struct err *e);
 
-/* So many rows, and values of all rows together, are about to come: gets memory for them at once. A
- * hint. */
+/* Gets memory for so many rows, and values of all rows together, at once. A hint. */
 void data_build_expect(struct data_build *b, size_t rows, size_t values);
 
 /* Room for dense rows: checks cols against the rows before and against `like`, then gives room for

@@ -33,12 +33,12 @@ struct data_column {
 	enum data_column_kind kind;
 	uint32_t first; /* of a number: its feature; of a category: the first of its values */
 	uint32_t count; /* of a category: how many values it has */
-	/* Of a number: the mean of the cells that are not missing, and the scaling. */
+	/* In a column of numbers: the mean of the cells that are not missing, and the scaling. */
 	double mean;
 	float shift, factor;
 };
 
-/* What a missing cell of a column of numbers becomes. */
+/* The number that stands for a missing cell of a column of numbers. */
 enum data_missing { DATA_MISSING_MEAN, DATA_MISSING_ZERO };
 
 struct data_schema {

@@ -34,7 +34,7 @@ struct data_table {
 	const struct data_schema *schema; /* `own`, or that of the training data */
 	struct data_schema *own;          /* NULL for evaluation data */
 	enum scaling scaling;
-	/* Of the file: its separator, and the column of the schema for each of its columns
+	/* The file's separator, and the column of the schema for each column of the file
 	 * (NO_COLUMN: it is not used). */
 	char sep;
 	size_t width, *column;

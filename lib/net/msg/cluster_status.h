@@ -2,7 +2,7 @@
 #ifndef MSG_CLUSTER_STATUS_H
 #define MSG_CLUSTER_STATUS_H
 
-/* What the coordinator tells of its cluster over HTTP and in files, as structs for the processes that
+/* Answers of the coordinator over HTTP, and lines of its files, as structs for the processes that
  * act on it.  cluster_status.def has the members, and this module is the only one that reads them by
  * their keys.  Texts and documents in a struct belong to the document that it was decoded from.  The
  * functions are pure and may run on any thread.  ERR_PROTO: a member has the wrong type or is out of

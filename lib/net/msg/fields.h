@@ -21,7 +21,7 @@ enum field_type {
 	FIELD_OBJECT
 };
 
-/* What the encoder writes of a member without a value (0, false, NULL or an empty list). */
+/* The encoding of a member without a value (0, false, NULL or an empty list). */
 enum field_write {
 	WRITE_VALUE,  /* the value; nothing for a text, document or object that is NULL */
 	WRITE_IF_SET, /* nothing; a text that is absent is decoded to NULL */
@@ -32,7 +32,7 @@ enum field_write {
 struct field {
 	const char *key; /* on the wire; NULL ends the table */
 	enum field_type type;
-	/* Of integers: bounds, and the value of one that is absent */
+	/* bounds of an integer, and its value when it is absent */
 	int64_t least, most, missing;
 	size_t longest;         /* of a list: the greatest number of items */
 	const struct field *of; /* of a list or an object: the table of one object */

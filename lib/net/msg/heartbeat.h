@@ -57,7 +57,7 @@ struct heartbeat_hist {
  * of documents: it must hold zeros or figures decoded before, which are released. */
 void heartbeat_worker_decode(const json_t *stats, struct heartbeat_worker *out);
 void heartbeat_server_decode(const json_t *stats, struct heartbeat_server *out);
-/* The same for what is in them, and for "about". */
+/* As those above, for the members in them and for "about". */
 void heartbeat_table_decode(const json_t *json, struct heartbeat_table *out);
 void heartbeat_probe_decode(const json_t *json, struct heartbeat_probe *out);
 void heartbeat_about_decode(const json_t *about, struct heartbeat_about *out);

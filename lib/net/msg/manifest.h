@@ -47,7 +47,7 @@ uint64_t manifest_bytes(const struct manifest *m);
 
 /* ---- partitions ---- */
 
-/* What a manifest or a description tells of the values of a partition. */
+/* The values of a partition, in a manifest or a description. */
 struct manifest_state {
 	uint64_t version, step;
 	uint64_t born;        /* updates before the update rule's state began */
@@ -95,7 +95,7 @@ json_t *manifest_data_encode(const struct manifest_data *data);
 enum err_code manifest_decode_tables(const json_t *tables, struct manifest_table **out, uint64_t *n,
     struct err *e);
 
-/* What a manifest has beside its head. */
+/* The members of a manifest beside its head. */
 struct manifest_body {
 	uint64_t step;
 	const char *created, *digest_of_config;

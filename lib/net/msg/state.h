@@ -54,7 +54,7 @@ json_t *state_encode(const struct state *s);
 void state_release(struct state *s);
 void state_free(struct state *s);
 
-/* The same for the coordinator's part of a manifest. */
+/* As those above, for the coordinator's part of a manifest. */
 enum err_code state_head_decode(const json_t *json, struct state_head *out, struct err *e);
 json_t *state_head_encode(const struct state_head *s);
 void state_head_release(struct state_head *s);

@@ -2,7 +2,7 @@
 #ifndef MSG_TRAINING_FACTS_H
 #define MSG_TRAINING_FACTS_H
 
-/* What is known of training data, as a struct; training_facts.def has the members, and this module is
+/* The facts of training data as a struct; training_facts.def has the members, and this module is
  * the only one that knows their keys.  The functions are pure and may run on any thread. */
 #include <stdbool.h>
 #include <stdint.h>

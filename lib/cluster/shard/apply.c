@@ -92,7 +92,8 @@ static enum shard_answer finish_repeated_push(struct shard *s, const struct part
 /* ---- pushes ---- */
 
 /* Takes a push of a step that is summed: adds it to the sum, and applies the sum if the step is
- * complete. */
+ * complete. The order of the tests matters: a repeated push is answered as before even when its
+ * step is closed, and a late one is answered before it could wait for its turn. */
 static enum shard_answer add_push_to_step(struct shard *s, struct part *p, const struct push *push,
     bool finite, struct receipt *r)
 {
@@ -127,7 +128,9 @@ static enum shard_answer add_push_to_step(struct shard *s, struct part *p, const
 	return finish_push(s, p, push, r, finite ? PUSH_MERGED : PUSH_REFUSED);
 }
 
-/* Applies a push as an update of its own. Pushes from outside the job have no step. */
+/* Applies a push as an update of its own. Pushes from outside the job have no step. Every way out
+ * but SHARD_HOLD and SHARD_BAD has a receipt, so the worker never waits for a push that was
+ * refused. */
 static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
     const struct push *push, bool finite, struct receipt *r)
 {

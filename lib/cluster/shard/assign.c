@@ -50,6 +50,8 @@ static void assign_row(struct part *p, float *row, bool made, const float *w)
 		row_life_set_last_step(p, row, p->sparse.life->clock);
 }
 
+/* Sets the rows of one block and makes missing ones. False: no memory; none of the block is set
+ * then. */
 static bool assign_block(struct part *p, const uint8_t *ids, uint32_t n, const float *w)
 {
 	float *row[ROWS_BLOCK];
@@ -90,6 +92,7 @@ struct kept_ids {
 	size_t n;
 };
 
+/* For rows_sift: keeps the rows whose ids are in the list. */
 static bool is_among(void *ctx, uint64_t id, const float *row)
 {
 	const struct kept_ids *k = ctx;

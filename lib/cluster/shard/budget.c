@@ -60,6 +60,8 @@ struct growth {
 	uint64_t more;
 };
 
+/* Adds the memory that one partition would take in addition under the epoch g->r. A partition
+ * that would shrink adds nothing. */
 static bool add_growth(struct shard *s, struct part *p, void *ctx)
 {
 	struct growth *g = ctx;

@@ -62,6 +62,7 @@ KERN_CLONES static void stamp_differences(size_t n, const uint32_t *old, const u
 		at[i] = old[i] == now[i] ? at[i] : stamp;
 }
 
+/* Counts the values with a newer stamp; without a branch, for the same reason. */
 KERN_CLONES static uint32_t count_stamps_after(size_t n, const uint16_t *at, uint16_t after)
 {
 	uint32_t k = 0;

@@ -16,10 +16,12 @@ struct change_log;
 
 /* Makes a log of n values that knows nothing of changes before `version`. NULL: no memory. */
 struct change_log *change_log_new(size_t n, uint64_t version);
+/* Frees the log. NULL is fine. */
 void change_log_free(struct change_log *s);
 /* Bytes that a log of n values takes. */
 size_t change_log_bytes(size_t n);
-/* Forgets all changes: the present values count as made by this version. */
+/* Forgets all changes: the present values count as made by this version. Costs a pass over all n
+ * stamps. */
 void change_log_reset(struct change_log *s, uint64_t version);
 /* Notes the update that makes this version (not less than the last one): it has turned the n values
  * `old`, from place `at` on, into `now`. Values are compared bit by bit. */

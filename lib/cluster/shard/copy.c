@@ -28,6 +28,9 @@ struct copy *copy_new(struct part *p, enum copy_kind kind, uint64_t step, size_t
 	return c;
 }
 
+/* Writes the fixed part of a head, COPY_HEAD bytes, from the partition as it is now: call it
+ * after the update that the record is about. n: the number of slots in the list, or the slot of a
+ * push. */
 static void fill_copy_head(struct copy *c, const struct part *p, uint64_t examples, uint32_t n,
     uint32_t nrows)
 {
@@ -201,6 +204,7 @@ void copy_pass_on(struct shard *s, struct part *p, const struct copy *in, const 
 
 /* ---- a state transfer ---- */
 
+/* Writes n floats at `at` and returns their bytes; at NULL: only counts them. */
 static size_t put_state_floats(uint8_t *at, const float *x, size_t n)
 {
 	if (at)
@@ -208,6 +212,9 @@ static size_t put_state_floats(uint8_t *at, const float *x, size_t n)
 	return n * 4;
 }
 
+/* Writes all rows, first the ids and then `stride` places of each row, and returns the bytes; at
+ * NULL: only counts them. The stride may be less than that of the rows, which leaves out their
+ * last words. */
 static size_t put_state_rows(uint8_t *at, const struct rows *rows, size_t stride)
 {
 	size_t n = rows_count(rows);
@@ -373,11 +380,13 @@ bool shard_feed_next(struct shard *s, uint16_t server)
 	return !shard_each(s, begin_feed, &server);
 }
 
+/* The counts of shard_feed_counts while the partitions are visited. */
 struct fed {
 	uint16_t server;
 	uint64_t all, begun, done;
 };
 
+/* Counts one partition. `done` means synced: the layout may count the joining server in. */
 static bool count_fed(struct shard *s, struct part *p, void *ctx)
 {
 	struct fed *f = ctx;
@@ -454,6 +463,8 @@ void shard_acknowledged(struct shard *s, uint16_t server, uint16_t table, uint32
 	mutex_unlock(&p->lock);
 }
 
+/* Has the partition's records sent to a server with a new session. shard_send then finds those
+ * that were not sent on that session. */
 static bool forward_unsent(struct shard *s, struct part *p, void *ctx)
 {
 	uint16_t server = *(const uint16_t *)ctx;

@@ -42,8 +42,15 @@ void copy_push(struct shard *s, struct part *p, const struct push *push, bool re
  * that); makes the accumulated sum the record's body; queues the record. */
 struct copy *copy_new(struct part *p, enum copy_kind kind, uint64_t step, size_t nhead,
     size_t nbody);
+/* out has room for one u32 for each slot that the partition knows of; call it with NULL first to
+ * learn how many are written. */
 uint32_t copy_list_pushers(const struct part *p, uint64_t step, uint8_t *out);
+/* After this a dense partition has its spare accumulator in place of the one that was moved, and
+ * no spare one until a record is acknowledged. A sparse sum is copied, and part_clear_sum empties
+ * it. */
 void copy_move_sum(struct copy *c, struct part *p);
+/* Takes the record over, gives it the next seq, and calls cfg.forward, which must not call this
+ * shard. */
 void copy_enqueue(struct shard *s, struct part *p, struct copy *c);
 /* Drops the oldest record, which was acknowledged, and keeps its accumulator as the spare one. */
 void copy_drop_first(struct part *p);
@@ -55,7 +62,7 @@ bool copy_may_send(const struct part *p);
 /* Computes safe_step, safe_version and safe_seq anew. Called after every change of step, version,
  * queue or `must`. */
 void copy_update_safe(struct part *p);
-/* Drops all records. */
+/* Drops all records. Nothing is acknowledged by it; call copy_update_safe afterwards. */
 void copy_drop_all(struct part *p);
 /* The next replica is now this process of the server `to`. Records that count are sent to it again;
  * a state transfer that was under way is dropped. */

@@ -37,6 +37,9 @@ static bool slots_in_range(const struct incoming *in)
 	return in->n <= COORD_WORKERS_MAX;
 }
 
+/* Splits a payload into head, list and body. False: it is shorter than its counts say, or names a
+ * slot that cannot be. The body's length is checked later, by the function for the record's kind.
+ * No lock is needed, because only the list of settings epochs is read. */
 static bool parse_copy(const struct shard *s, const struct copy *c, const uint8_t *p, size_t len,
     struct incoming *in)
 {
@@ -145,6 +148,8 @@ static enum shard_answer apply_copied_push(struct shard *s, struct part *p,
 
 /* ---- a state transfer ---- */
 
+/* Reads n rows into the table and moves behind them: *left gets what remains. Returns NULL when
+ * bytes or memory are missing. */
 static const uint8_t *get_state_rows(struct rows *rows, const uint8_t *at, size_t *left, uint32_t n,
     size_t stride)
 {
@@ -164,6 +169,8 @@ static const uint8_t *get_state_rows(struct rows *rows, const uint8_t *at, size_
 	return at + bytes;
 }
 
+/* Reads n floats and returns the place behind them; NULL when bytes are missing. at NULL stays
+ * NULL, so that calls can follow each other without a test. */
 static const uint8_t *get_state_floats(float *x, const uint8_t *at, size_t *left, size_t n)
 {
 	if (!at || *left < n * 4)
@@ -173,6 +180,8 @@ static const uint8_t *get_state_floats(float *x, const uint8_t *at, size_t *left
 	return at + n * 4;
 }
 
+/* Reads the state of the row policy, which is the last thing in a body and takes all that is left
+ * of it. */
 static const uint8_t *get_state_life(struct life *l, const uint8_t *at, size_t *left)
 {
 	size_t n = *left / 8;

@@ -489,6 +489,8 @@ void gate_note_closed(struct shard *s, uint64_t step)
 
 /* ---- pulls ---- */
 
+/* Asks the rule under the gate's lock and, on a yes, notes that the step was answered. One lock
+ * covers both, so that no view can change the members in between. */
 static bool may_answer_pull(struct shard *s, uint64_t step,
     bool (*rule)(const struct sync *, uint64_t))
 {

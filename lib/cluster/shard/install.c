@@ -148,6 +148,8 @@ static enum err_code install_table(struct shard *s, size_t t, const struct table
 	return rc;
 }
 
+/* Leaves all partitions of a table that the layout no longer has. `gone` is set later, by
+ * shard_install. */
 static void drop_table(struct shard *s, struct shard_table *table)
 {
 	for (uint32_t i = 0; i < table->shape.nparts; i++) {

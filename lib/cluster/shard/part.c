@@ -28,6 +28,9 @@ void part_init_state(const struct optim_rule *rule, size_t n, float *state)
 			slot[k][i] = rule->slot_init[k];
 }
 
+/* Reads the partition's slice of the tensor that has the table's name in a safetensors file.
+ * Opens the file anew for each partition. ERR_CONFIG when the tensor is missing or has another
+ * number of elements; errors of safetensors_open and safetensors_read. */
 static enum err_code init_from_file(struct part *p, const char *path, struct err *e)
 {
 	const struct safetensors_tensor *t;
@@ -66,6 +69,7 @@ struct part *part_new(struct shard *s, const struct table *t, uint32_t index)
 	return p;
 }
 
+/* Fills *e with the table and the partition that memory is wanted for. */
 static enum err_code set_part_nomem(const struct part *p, struct err *e)
 {
 	return err_set(e, ERR_NOMEM, "no memory for table \"%s\": partition %u of %u",
@@ -224,6 +228,7 @@ static struct announced *slot_announced(struct part *p, uint32_t slot)
 	return &p->pushes.announced[slot];
 }
 
+/* Shifts a window of steps by any number: C leaves shifts by 64 and more undefined. */
 static uint64_t shift_bits(uint64_t bits, uint64_t by)
 {
 	return by < 64 ? bits << by : 0;
@@ -343,6 +348,9 @@ static struct optim_hyper hyper_for_step(const struct part *p, uint64_t step)
  * first-level cache. */
 #define STAMPED 2048u
 
+/* Applies the rule to all values of a dense partition, with the gradient g times scale. The
+ * number of the update, from which rules such as Adam compute their bias correction, counts from
+ * `born`. Does not change p->version or p->step; the caller does. */
 static void update_dense(struct part *p, uint64_t step, const float *g, float scale)
 {
 	size_t piece = p->dense.stamps ? STAMPED : p->n;

@@ -246,9 +246,11 @@ struct shard {
 	struct hist staleness, apply_time;
 };
 
-/* Allocates a partition that is not here yet: a lock, but no memory for values. */
+/* Allocates a partition that is not here yet: a lock, but no memory for values. The lock is made,
+ * and `own` is zeroed; the caller owns the result until it is in a table. */
 struct part *part_new(struct shard *s, const struct table *t, uint32_t index);
-/* Frees everything. No other thread may use the partition. NULL is fine. */
+/* Frees everything. No other thread may use the partition. NULL is fine. The records to the next
+ * replica and a snapshot go as well. */
 void part_free(struct shard *s, struct part *p);
 /* part_alloc allocates values and state for the partition's settings epoch and leaves them unset;
  * part_init also fills them, from the checkpoint if the table is in it. A partition that is already
@@ -263,11 +265,15 @@ void part_release_values(struct shard *s, struct part *p);
 /* Books in the budget all that a dense partition may ever need here. ERR_CONFIG: it is more than
  * mem_limit allows; it is booked nevertheless, so part_release_values must follow. */
 enum err_code budget_book(struct part *p, struct shard *s, struct err *e);
-/* Books anew after the partition's settings epoch has changed. */
+/* Books anew after the partition's settings epoch has changed. Does nothing for a sparse
+ * partition, whose rows are booked as they come. */
 void budget_rebook(struct part *p, struct shard *s);
 /* budget_has_room: does a push fit into mem_limit, with the rows that it would make, or the gradient
  * that an aggregator keeps? budget_book_rows books, after a push, what the rows take now. */
 bool budget_has_room(struct part *p, struct shard *s, const struct push *push);
+/* Replaces what the partition has booked by the bytes that its row tables and policy take now, so
+ * it also gives bytes back after rows were removed. Does nothing for a dense partition or without
+ * a limit. */
 void budget_book_rows(struct part *p, struct budget *b);
 /* Allocates what the head of a bsp chain needs beside the values: the accumulator, and a spare one
  * when there is a next replica. Does nothing outside of bsp. */
@@ -276,13 +282,19 @@ enum err_code part_alloc_head(struct part *p, const struct shard *s, struct err 
 void part_set_last(struct part *p, uint32_t slot, uint64_t last);
 /* Remembers that the slot's push of this step was refused; step < last[slot]. And: was it? */
 void part_set_refused(struct part *p, uint32_t slot, uint64_t step);
+/* Tells whether that push was refused. The answer is no for steps that lie 64 or more before the
+ * slot's newest push, because their bits are gone. */
 bool part_was_refused(const struct part *p, uint32_t slot, uint64_t step);
-/* The bits of refused[slot], as they are sent to another replica. */
+/* The bits of refused[slot], as they are sent to another replica. A slot that was never refused
+ * has 0. */
 uint64_t part_refused_bits(const struct part *p, uint32_t slot);
+/* Sets those bits as they came from another replica. Set `last` of the slot
+ * first, since bit 0 is the push of step last - 1. */
 void part_set_refused_bits(struct part *p, uint32_t slot, uint64_t bits);
 /* Notes that the slot announced a push of step end - 1. */
 void part_expect(struct part *p, uint32_t slot, uint64_t end);
-/* Withdraws the slot's announcement for this step. False: there was none. */
+/* Withdraws the slot's announcement for this step. False: there was none. The window shrinks to
+ * the newest announcement that is left. */
 bool part_withdraw(struct part *p, uint32_t slot, uint64_t step);
 /* Adds announcements that another replica sent (end and steps as in struct announced) to those known
  * here. The window moves to the newer `end`; announcements more than 64 steps older are
@@ -303,6 +315,7 @@ bool part_is_expected(const struct part *p, uint32_t slot, uint64_t step);
  * another in `state`. part_init_state fills them with the rule's initial values. */
 void part_slots(float *state, size_t n, const struct optim_rule *rule,
     float *out[static OPTIM_MAX_SLOTS]);
+/* Fills all vectors of `state` (n floats each) with the initial values that the rule names. */
 void part_init_state(const struct optim_rule *rule, size_t n, float *state);
 
 /* Deterministic runs pull exactly the version of their step: is that the one before the open step? A
@@ -334,19 +347,27 @@ bool part_apply_push(struct part *p, const struct push *push);
 /* part_rows.c: the sparse side of the functions above. The ones that return bool return false when
  * there is no memory. */
 void part_rows_alloc(struct part *p, const struct shard_config *cfg);
+/* Frees the rows, the sums, the former values and the state of the row policy. It is fine when
+ * there are none. */
 void part_rows_free(struct part *p);
 /* The values arrived whole, as of the present version: forget all earlier changes. */
 void part_forget_changes(struct part *p);
 /* Forgets when each row was changed; the values stay. */
 void part_forget_rows(struct part *p);
-/* Stamps a row that the update under way changed or made. p->stamp_at must not be 0. */
+/* Stamps a row that the update under way changed or made. Only for rows that have the word
+ * ROW_CHANGED. */
 void part_row_changed(struct part *p, float *row);
+/* Adds examples * gradient of each row of the push to the open step's sum. After false some of
+ * its rows have been added: the caller reports SHARD_BAD, and the session ends. */
 bool part_rows_accumulate(struct part *p, const struct push *push);
 /* One update: from the n gradients g of these rows times scale; from the accumulated sum times
  * scale; straight from a push. */
 bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t *ids, uint32_t n,
     const float *g, float scale);
+/* Takes the rows from sparse.acc, which stays as it is until part_clear_sum. */
 bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h, float scale);
+/* Decodes the push and applies it as one update with scale 1. A push whose payload cannot be
+ * viewed in place needs memory for all of its decoded rows. */
 bool part_rows_apply(struct part *p, const struct optim_hyper *h, const struct push *push);
 /* Converts all rows to another rule: state that the rules share by name is carried over, other
  * state gets its initial values. Ends the process when there is no memory. */
@@ -363,12 +384,16 @@ struct part *shard_part(struct shard *s, uint16_t table, uint32_t part);
 /* Calls fn for every partition that is or was held here, with its lock held and no other, until fn
  * returns false. Returns false then. */
 typedef bool part_fn(struct shard *s, struct part *p, void *ctx);
+/* Visits tables and partitions in ascending order and skips dropped tables. fn may take the
+ * gate's lock, but it must not look up or lock another partition. */
 bool shard_each(struct shard *s, part_fn *fn, void *ctx);
 
 /* snap.c: called with the partition's lock held before an update of this step (ssp and asp: of
  * any). Copies the values when a snapshot is under way that wants them as they are now. snapshot_drop
  * frees the copy. */
 void snapshot_before_update(struct shard *s, struct part *p, uint64_t step);
+/* Frees the partition's snapshot without giving it to a checkpoint. It is fine when there is
+ * none. */
 void snapshot_drop(struct part *p);
 
 /* Writes the initial values of n elements from place `first` on. They are a function of table, seed
@@ -377,7 +402,10 @@ void init_fill(const struct table *t, uint64_t first, size_t n, float *out);
 /* For many rows of one table: init_base is computed once, and init_fill_by uses it. init_row_place
  * is the place of a row's first element. */
 uint64_t init_base(const struct table *t);
+/* Writes n values from place `first` on, with `base` from init_base of the same table. */
 void init_fill_by(const struct table *t, uint64_t base, uint64_t first, size_t n, float *out);
+/* Returns the place of the row's first element, id * cols, so that a row has the same initial
+ * values at every server and in every order of creation. */
 uint64_t init_row_place(const struct table *t, uint64_t id);
 
 /* The highest step of which this partition has taken the slot's push, plus 1. */

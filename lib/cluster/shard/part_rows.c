@@ -17,6 +17,8 @@
 /* Bytes of a block of rows, so that it stays in the first-level cache. */
 #define BLOCK_BYTES 16384u
 
+/* Sets sparse.layout for this rule. The policy's state must be there already, because it decides
+ * whether rows have ROW_SEEN. */
 static void lay_out_row(struct part *p, const struct optim_rule *rule, bool deltas)
 {
 	uint32_t floats = p->table->cols * (1 + rule->nslots);
@@ -292,6 +294,8 @@ static bool update_chosen(struct part *p, const struct update *u)
 	return !some.n || update_rows(p, &some);
 }
 
+/* Updates one block of at most ROWS_BLOCK rows, after the row policy has chosen among them.
+ * False: no memory. */
 static bool update_block(struct part *p, const struct update *u)
 {
 	return p->sparse.life ? update_chosen(p, u) : update_rows(p, u);

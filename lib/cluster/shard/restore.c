@@ -15,6 +15,7 @@ struct saved {
 	float *values;
 };
 
+/* Frees the arrays, also after an error of saved_read. */
 static void saved_release(struct saved *x)
 {
 	free(x->ids);
@@ -50,6 +51,8 @@ static bool restore_row(struct part *p, const struct saved *x, size_t i)
 	return row;
 }
 
+/* Reads all rows of the partition into memory and then makes them, so for a moment they are there
+ * twice. ERR_NOMEM, errors of ckpt/read.h. */
 static enum err_code restore_rows(struct part *p, const struct ckpt_reader *r,
     const struct ckpt_table *t, const struct ckpt_info *info, struct err *e)
 {

@@ -32,6 +32,7 @@ struct life {
 /* Makes the state for a partition of the table. NULL: the table has no policy. updates: there are
  * no steps. */
 struct life *row_life_new(const struct table *t, bool updates);
+/* Frees the state with its counts of ids. NULL is fine. */
 void row_life_free(struct life *l);
 /* Bytes of the state, with the counts of ids; 0 for NULL. */
 size_t row_life_bytes(const struct life *l);
@@ -50,8 +51,11 @@ static inline void row_life_set_step(struct part *p, uint64_t step)
 uint32_t row_life_choose(struct part *p, const uint8_t *ids, uint32_t n, uint32_t *place);
 /* Notes the update of n rows; those of the bits in `made` are new. */
 void row_life_note_update(struct part *p, float *const *row, uint32_t n, uint64_t made);
-/* The step at which the row was updated last, and setting it. p->seen_at must not be 0. */
+/* The step at which the row was updated last, and setting it. Only the lower 32 bits are stored,
+ * so a row that is older than 2^32 steps looks younger. Only for rows that have the word
+ * ROW_SEEN. */
 uint64_t row_life_last_step(const struct part *p, const float *row);
+/* Writes the lower half of `step` to the row. The partition's clock is left alone. */
 void row_life_set_last_step(const struct part *p, float *row, uint64_t step);
 /* Ends an update: moves the clock where there are no steps, halves counts, and removes rows that
  * are too old or too many. False: no memory. */
@@ -60,7 +64,11 @@ bool row_life_end_update(struct part *p);
 /* Encoding of the state as words, for state transfers and checkpoints: their number; writing them;
  * reading n of them, false when they are malformed. */
 size_t row_life_words(const struct life *l);
+/* Writes row_life_words(l) words in the byte order of this host; the caller converts them for the
+ * wire. l is not NULL. */
 void row_life_put(const struct life *l, uint64_t *out);
+/* Overwrites a state that was just made by row_life_new. After false it is half filled and must
+ * be freed with its partition. */
 bool row_life_get(struct life *l, const uint64_t *in, size_t n);
 
 #endif

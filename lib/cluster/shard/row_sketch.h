@@ -32,7 +32,9 @@ size_t row_sketch_bytes(const struct row_sketch *s);
  * from the first of n words into an empty sketch. row_sketch_get returns how many words they were, 0
  * when they are malformed. */
 size_t row_sketch_words(const struct row_sketch *s);
+/* Writes row_sketch_words(s) words to out, which has room for them. */
 void row_sketch_put(const struct row_sketch *s, uint64_t *out);
+/* Malformed words allocate nothing. A sketch that nothing was counted in takes one word. */
 size_t row_sketch_get(struct row_sketch *s, const uint64_t *in, size_t n);
 
 #endif

@@ -45,6 +45,8 @@ static struct {
 } secret;
 static pthread_once_t secret_once = PTHREAD_ONCE_INIT;
 
+/* Draws the numbers once for the process. The factors are odd, so that multiplying by them loses
+ * no bits. */
 static void make_hash_secret(void)
 {
 	randombytes_buf(&secret, sizeof secret);
@@ -106,11 +108,13 @@ static uint32_t home_bucket(const struct rows *r, uint64_t hash)
 	return (uint32_t)((uint64_t)(uint32_t)hash * r->nbuckets >> 32);
 }
 
+/* The tag of an entry: the bits of the hash that the row's number leaves free. */
 static uint32_t entry_tag(const struct rows *r, uint64_t hash)
 {
 	return (uint32_t)(hash >> 32) & ~r->row_mask;
 }
 
+/* The address of row i. Arenas have a power of two of rows, so a shift and a mask find it. */
 static float *row_at(const struct rows *r, uint32_t i)
 {
 	uint32_t in = i & ((1u << r->arena_shift) - 1);
@@ -146,6 +150,7 @@ static uint32_t matching_entries(const uint32_t e[static PLACES], uint32_t tag, 
 #endif
 }
 
+/* Looks at the last entry alone, because a bucket fills up from the front. */
 static bool bucket_is_full(const uint32_t e[static PLACES])
 {
 	return e[PLACES - 1] != 0;
@@ -275,6 +280,7 @@ float *rows_put(struct rows *r, uint64_t id, bool *made)
 	return row ? row : append_row(r, id, hash);
 }
 
+/* The ids of one block and their hashes, which the second pass needs again. */
 struct block {
 	uint64_t id[ROWS_BLOCK], hash[ROWS_BLOCK];
 };
@@ -290,6 +296,8 @@ static float *likely_row(const struct rows *r, uint64_t hash)
 	return i ? row_at(r, i - 1) : NULL;
 }
 
+/* Begins to load the row for writing: its id, a few lines, and its last byte, which may be on one
+ * more line. */
 static void prefetch_row(const struct rows *r, const float *row)
 {
 	const uint8_t *at = (const uint8_t *)row - 8;

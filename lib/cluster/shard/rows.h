@@ -22,8 +22,9 @@ struct rows;
 
 /* Makes an empty table. */
 struct rows *rows_new(uint32_t stride); /* floats a row */
+/* Frees the table, and with it every row that was returned. NULL is fine. */
 void rows_free(struct rows *r);
-/* The row of an id, or NULL. */
+/* The row of an id, or NULL. The address is valid until rows_sift or rows_clear. */
 float *rows_get(const struct rows *r, uint64_t id);
 /* The row of an id, which is made and zeroed (*made set) when it is new; NULL without memory. */
 float *rows_put(struct rows *r, uint64_t id, bool *made);
@@ -32,17 +33,21 @@ float *rows_put(struct rows *r, uint64_t id, bool *made);
  * new and the first of its id in this call; false without memory, after the rows in *made were
  * made. */
 void rows_find(const struct rows *r, const uint8_t *ids, uint32_t n, float **row);
+/* An id that is given twice in one call gets the same row at both places. */
 bool rows_make(struct rows *r, const uint8_t *ids, uint32_t n, float **row, uint64_t *made);
 /* Removes the rows for which keeps() returns false, and frees memory that they leave empty. The
  * others may move but stay in their order. Returns how many were removed. Looks at all rows, so it
  * is for removing many at a time. */
 typedef bool rows_keeps_fn(void *ctx, uint64_t id, const float *row);
+/* keeps() is called once for each row, in the order in which they were made, and must not use the
+ * table. All addresses of rows are void afterwards. */
 size_t rows_sift(struct rows *r, rows_keeps_fn *keeps, void *ctx);
-/* Removes all rows but keeps the memory. */
+/* Removes all rows but keeps the memory. Addresses that were returned before are void. */
 void rows_clear(struct rows *r);
 /* Number of rows. */
 size_t rows_count(const struct rows *r);
-/* The i-th row in the order in which they were made, and its id. */
+/* The i-th row in the order in which they were made, and its id. i is less than rows_count; the
+ * address is valid until rows_sift or rows_clear. */
 float *rows_at(const struct rows *r, size_t i, uint64_t *id);
 /* Bytes of arenas and index. */
 size_t rows_bytes(const struct rows *r);

@@ -8,6 +8,7 @@
 
 /* Scans of sparse partitions: all rows, or those that changed. */
 
+/* Is the row above x->after, and changed late enough where only changes are wanted? */
 static bool row_is_wanted(const struct part *p, const struct scan *x, uint64_t id, const float *row)
 {
 	return (x->begin || id > x->after) &&
@@ -42,6 +43,8 @@ static uint64_t scan_step(struct shard *s, const struct part *p)
 	return settings_epoch_sums_step(s, p->step) && p->step < step ? p->step : step;
 }
 
+/* Answers one piece of a scan. Every piece goes over all rows and sorts the wanted ids, so a scan
+ * of n rows in pieces of k costs n / k sorts. The partition's lock is held throughout. */
 static void copy_scanned_rows(struct shard *s, const struct part *p, struct scan *x)
 {
 	size_t count, cols = p->table->cols;

@@ -247,6 +247,8 @@ void settings_epoch_carry_state(const struct optim_rule *rule, const struct opti
 	}
 }
 
+/* Replaces the optimizer state by that of `rule`. The block has one float more than needed,
+ * because a rule may have no state at all. */
 static void convert_dense_state(struct part *p, const struct optim_rule *rule)
 {
 	/* All servers have agreed on the change, so without memory this one ends. */

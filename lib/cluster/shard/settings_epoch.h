@@ -16,7 +16,9 @@
 /* The epoch in force at a step; the last one that was decided; the one with this number (NULL: not
  * known here yet). */
 const struct settings_epoch *settings_epoch_at(const struct shard *s, uint64_t step);
+/* The list is never empty, and what is returned stays valid as long as the shard. Takes no lock. */
 const struct settings_epoch *settings_epoch_last(const struct shard *s);
+/* A number older than the list gives the oldest epoch that is left, not NULL. Takes no lock. */
 const struct settings_epoch *settings_epoch_by_number(const struct shard *s, uint32_t number);
 /* Are the pushes of this step summed, and applied when it is closed? False: each is applied on
  * arrival. */
@@ -30,6 +32,7 @@ uint64_t settings_epoch_closed_before(const struct shard *s, uint64_t step);
 
 /* Makes the list with the shard's first epoch; frees the list. */
 void settings_epochs_init(struct shard *s);
+/* Frees every list that was ever published, so no other thread may use the shard any more. */
 void settings_epochs_release(struct shard *s);
 
 /* The number of the state vector of rule `before` that goes on as the k-th vector of `rule`, by its

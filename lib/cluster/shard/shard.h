@@ -263,13 +263,14 @@ struct receipt {
  * shard_is_safe says so of r->due. SHARD_HOLD, SHARD_FENCED, SHARD_ELSEWHERE: nothing was taken.
  * SHARD_BAD: malformed, or there was no memory. */
 enum shard_answer shard_push(struct shard *s, const struct push *p, struct receipt *r);
-/* The partition's version, or 0 when it is not here. */
+/* The partition's version, or 0 when it is not here. The version counts updates of this tenure
+ * and those before it; it is 0 too when no update was made. */
 uint64_t shard_version(struct shard *s, uint16_t table, uint32_t part);
 /* May an acknowledgement that waits for *due be sent now? Takes no lock. */
 bool shard_is_safe(struct shard *s, uint16_t table, uint32_t part, const struct shard_due *due);
 /* Is the tenure over? Then the acknowledgement must never be sent. Takes no lock. */
 bool shard_has_left(struct shard *s, uint16_t table, uint32_t part, const struct shard_due *due);
-/* The number of replicas in the partition's chain under the present layout. */
+/* The number of replicas in the partition's chain under the present layout. Takes no lock. */
 unsigned shard_copies(struct shard *s, uint16_t table, uint32_t part);
 
 /* In ssp and asp: does this replica have all that the slot pushed to the partition before this step
@@ -287,6 +288,7 @@ enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uin
  * k-th state vector (from 1) instead of the values. */
 enum shard_answer shard_may_show(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
     uint64_t *version);
+/* SHARD_BAD: the table is sparse, k is 0, or the rule has fewer vectors. */
 enum shard_answer shard_pull_state(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
     uint64_t k, float *out, uint64_t *version);
 /* Like shard_pull, but copies only the values that changed after version `since`: their places in
@@ -441,6 +443,8 @@ struct ckpt_part;
 /* Ends the snapshot and gives its parts to the caller, for shard_snap_release. False, and no parts,
  * when it was ended before. */
 bool shard_snap_parts(struct shard *s, struct ckpt_part **out, size_t *n);
+/* Frees the array of parts and everything that they point to. Needs no shard and no lock; NULL
+ * with n 0 is fine. */
 void shard_snap_release(struct ckpt_part *parts, size_t n);
 /* Calls fn with each slot's clock, for the checkpoint. The gate's lock is held. */
 void shard_snap_clocks(struct shard *s,
@@ -457,7 +461,8 @@ struct shard_stats {
 	uint64_t pulls, parameters, parameter_bytes, state_bytes, rows, closed;
 	uint64_t unsent; /* records that the next replicas have not acknowledged */
 };
-/* Sums up the figures of all partitions, each under its lock. */
+/* Sums up the figures of all partitions, each under its lock. Costs a visit of every partition,
+ * so it is for heartbeats, not for each request. */
 void shard_stats(struct shard *s, struct shard_stats *out);
 /* The counters of a row policy, in the order of row_life.def. */
 enum row_life_counter {
@@ -481,6 +486,8 @@ extern const char *const row_life_counter_name[LIFE_COUNTS];
  * whenever they look. Partitions measured for a few steps only are left out. One caller, again and
  * again: the last call was `seconds` and `steps` ago. */
 typedef void shard_heat_fn(void *ctx, uint16_t table, uint32_t part, double heat);
+/* fn is called with the lock of the partition that it is told about. Partitions without a push
+ * since the last call are reported too, with their decayed rate. */
 void shard_part_load(struct shard *s, double seconds, uint64_t steps, shard_heat_fn *fn, void *ctx);
 /* Reports the slots whose pushes were refused, and how many: for values that are not finite or out
  * of bounds, or rows for which there was no room. */
@@ -498,6 +505,7 @@ struct shard_memory shard_memory(struct shard *s, uint64_t slots);
 /* shard_booked: bytes booked against mem_limit. shard_is_full: was a push refused because there was
  * no room? */
 uint64_t shard_booked(struct shard *s);
+/* Stays true once it was: a refusal is not undone when memory becomes free. Takes no lock. */
 bool shard_is_full(struct shard *s);
 struct hist;
 /* Histograms, to be read at any time: staleness of pushes in versions; time to take a push. */

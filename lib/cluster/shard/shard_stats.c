@@ -7,6 +7,8 @@
 
 /* Figures about a shard. Each partition's lock is held while it is read. */
 
+/* Adds one partition. state_bytes of a sparse one is everything beside its values: state, ids,
+ * index and counts of ids. */
 static bool add_stats(struct shard *s, struct part *p, void *ctx)
 {
 	struct shard_stats *out = ctx;
@@ -80,12 +82,16 @@ bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out)
  * much. */
 #define HEAT_LEAST 8
 
+/* One call of shard_part_load: `keep` is the factor by which the averages decay since the last
+ * one, `steps` the number of steps since then. */
 struct heat {
 	double steps, keep;
 	shard_heat_fn *fn;
 	void *ctx;
 };
 
+/* Updates the partition's averages and reports them. A partition that is not at the head here
+ * forgets its history, since another server has taken the pushes meanwhile. */
 static bool add_heat(struct shard *s, struct part *p, void *ctx)
 {
 	struct heat *h = ctx;
@@ -123,6 +129,9 @@ struct reckoning {
 	struct shard_memory out;
 };
 
+/* Adds the memory of one partition. `tables` is what its values and state are worth; `beside` is
+ * all else that it may come to take, with the arrays by slot at their greatest length, plus what
+ * blocks cost by alignment. Used for the bound that is logged, so it must not be too low. */
 static bool add_memory(struct shard *s, struct part *p, void *ctx)
 {
 	struct reckoning *x = ctx;

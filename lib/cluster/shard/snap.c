@@ -183,6 +183,8 @@ static bool copy_sparse(const struct shard *s, struct part *p, const struct opti
 	return *values;
 }
 
+/* Copies values and optimizer state into one block, the state converted to `rule`. False: no
+ * memory. */
 static bool copy_dense(struct part *p, const struct optim_rule *rule, float **values)
 {
 	p->saved.snap->n = p->n;
@@ -203,6 +205,7 @@ static bool goes_by_step(const struct shard *s, uint64_t step)
 	    (!step || settings_epoch_sums_step(s, step - 1));
 }
 
+/* Is the snapshot that was begun last one of a step? It stays so after the snapshot has ended. */
 static bool snapshot_is_by_step(const struct shard *s)
 {
 	return atomic_load(&s->snaps.by_step);
@@ -271,6 +274,7 @@ void shard_snap_marks(struct shard *s, uint64_t mark, uint64_t base)
 	atomic_store(&s->snaps.base, base);
 }
 
+/* Finds the furthest step among the partitions that are not copied yet, for shard_snap_begin. */
 static bool find_furthest_step(struct shard *s, struct part *p, void *ctx)
 {
 	uint64_t *at = ctx;
@@ -312,6 +316,8 @@ bool shard_snap_due(struct shard *s)
 	    shard_closed(s) >= atomic_load(&s->snaps.step);
 }
 
+/* Copies one partition if its values are those of the snapshot by now. Clears *all and marks the
+ * partition as waited for when they are not. */
 static bool take_part_snapshot(struct shard *s, struct part *p, void *ctx)
 {
 	bool *all = ctx;
@@ -345,11 +351,13 @@ enum shard_answer shard_snap_take(struct shard *s)
 	return all ? SHARD_OK : SHARD_HOLD;
 }
 
+/* An array of parts that grows while the partitions are visited. */
 struct listing {
 	struct ckpt_part *out;
 	size_t n, cap;
 };
 
+/* Moves the partition's part to the list, which then owns its arrays. */
 static bool move_snapshot_to_list(struct shard *s, struct part *p, void *ctx)
 {
 	struct listing *l = ctx;

@@ -6,6 +6,8 @@
 
 /* The shard of a store: it applies what it takes, and shows its own values. */
 
+/* Shows values only at the tail of the chain, and only what every replica that counts has.
+ * SHARD_HOLD marks the partition as waited for, so the next change of it wakes the caller. */
 static enum shard_answer store_may_show(struct shard *s, struct part *p, uint64_t step)
 {
 	uint64_t closed = step == SYNC_NEVER ? 0 : settings_epoch_closed_before(s, step);
@@ -22,6 +24,7 @@ static enum shard_answer store_may_show(struct shard *s, struct part *p, uint64_
 	return SHARD_OK;
 }
 
+/* Tests and copies under one hold of the partition's lock, so the rows are of one version. */
 static enum shard_answer store_show_rows(struct shard *s, struct part *p, uint64_t step,
     const uint8_t *ids, uint32_t n, const uint64_t *since, float *out, uint32_t *place, uint32_t *k,
     uint64_t *version)
@@ -41,6 +44,7 @@ static enum shard_answer store_reach(struct shard *s, struct part *p, uint64_t s
 	return !split && step > p->step ? SHARD_HOLD : SHARD_OK;
 }
 
+/* A store has no use for the names of the slots in a sum; a relay keeps them. */
 static void store_taken(struct part *p, uint32_t slot, uint32_t examples, uint64_t incarnation)
 {
 	(void)p;
@@ -49,6 +53,7 @@ static void store_taken(struct part *p, uint32_t slot, uint32_t examples, uint64
 	(void)incarnation;
 }
 
+/* A store goes over steps only by closing them, or by gate_pass_empty_steps. */
 static void store_skip(struct part *p, uint64_t step)
 {
 	(void)p;

@@ -35,6 +35,7 @@ static inline size_t sum_body_head_bytes(uint32_t n)
 /* Writes the SUM_HEAD_BYTES bytes at `at`; then SUM_CONTRIBUTOR_BYTES bytes for each contributor, in ascending order of
  * slots. */
 void sum_body_put_head(uint8_t *at, uint32_t n, uint32_t nrows);
+/* Writes SUM_CONTRIBUTOR_BYTES bytes at `at`, in little-endian order. */
 void sum_put_contributor(uint8_t *at, const struct sum_contributor *w);
 /* Reads contributor i. */
 struct sum_contributor sum_contributor(const struct sum_body *b, uint32_t i);
@@ -55,6 +56,7 @@ struct payload_summed {
 /* sum_body_put_summed appends an answer to the buffer; sum_body_get_summed reads the i-th of a message, false
  * when there is none. */
 void sum_body_put_summed(struct buf *b, const struct payload_summed *m);
+/* Bytes behind the last whole entry are ignored. */
 bool sum_body_get_summed(const uint8_t *p, size_t len, size_t i, struct payload_summed *out);
 
 /* CLOCKS: CLOCK and DONE of several slots, one entry after the other. */
@@ -67,6 +69,7 @@ struct slot_clock {
 };
 /* Bytes of an entry; appending it to a buffer. */
 size_t sum_body_clocks_bytes(const struct slot_clock *c);
+/* Pads the runs with zeroes to a multiple of 8 bytes. */
 void sum_body_clocks_put(struct buf *b, const struct slot_clock *c);
 /* Reads the entry at offset *at and moves *at behind it. False at the end, and with *bad set when
  * the entry is malformed. */

@@ -18,6 +18,7 @@ enum err_code descriptor_limit_check(const struct server *s, const struct conf *
     struct err *e);
 /* The number of connections that may be in their handshake at once, in all and from one address. */
 unsigned descriptor_limit_half_open(const struct server *s);
+/* Returns the bound for one address; several workers of one host count together. */
 unsigned descriptor_limit_half_open_host(const struct server *s);
 /* Does this descriptor lie in the reserve?  The system gives out the lowest free number. */
 bool descriptor_limit_in_reserve(const struct server *s, int fd);

@@ -24,6 +24,7 @@
 /* Enough for all workers to connect at once. */
 #define BACKLOG 4096
 
+/* An accepted socket on its way to the I/O thread that will own it. Freed there. */
 struct accepted {
 	struct io_thread *io_thread;
 	int fd;
@@ -35,6 +36,7 @@ struct strangers {
 	struct peer *oldest, *oldest_here;
 };
 
+/* Costs a look at every peer of the thread, so it is called only near the limits. */
 static struct strangers find_strangers(const struct io_thread *l, const uint8_t address[static 16])
 {
 	struct strangers x = { 0 };
@@ -79,6 +81,8 @@ static bool make_room_for_connection(struct io_thread *l, int fd)
 	return true;
 }
 
+/* Runs on the I/O thread that was chosen, which alone may close one of its own connections to
+ * make room. */
 static void adopt_connection(void *ctx)
 {
 	struct accepted *a = ctx;
@@ -133,6 +137,7 @@ void io_threads_accept(struct server *s, unsigned which)
 	}
 }
 
+/* The listeners belong to the first I/O thread. */
 static void accept_tcp(void *ctx, uint32_t events)
 {
 	(void)events;
@@ -176,6 +181,8 @@ static void tick_io_thread(void *ctx)
 
 /* ---- waking ---- */
 
+/* Clears `woken` before it looks, so that a change meanwhile posts another look. A retry may
+ * close its own session only; so the next peer is read before. */
 static void wake_waiting_peers(void *ctx)
 {
 	struct io_thread *l = ctx;
@@ -204,6 +211,8 @@ void io_threads_wake(void *server)
 
 /* ---- spinning ---- */
 
+/* Handles every session whose shared memory has records. Takes one from *looks for each session
+ * looked at. True: there was one. */
 static bool serve_ready_peers(struct io_thread *l, int *looks)
 {
 	struct peer *p, *next;
@@ -234,6 +243,8 @@ static bool poll_shared_memory(void *ctx)
 	return found;
 }
 
+/* For loop_spin: true when the thread may sleep, because every client over shared memory will
+ * wake it. */
 static bool doze_io_thread(void *ctx)
 {
 	struct io_thread *l = ctx;
@@ -244,6 +255,8 @@ static bool doze_io_thread(void *ctx)
 	return all;
 }
 
+/* Runs on each I/O thread when polling is turned on: present sessions are watched from now on,
+ * later ones by session_open. */
 static void spin_io_thread(void *ctx)
 {
 	struct io_thread *l = ctx;
@@ -263,11 +276,14 @@ void io_threads_spin(struct server *s, int64_t span_ns)
 
 /* ---- views and messages for all sessions ---- */
 
+/* A view on its way to one I/O thread, with a reference of its own. */
 struct show {
 	struct io_thread *io_thread;
 	struct view_text *views;
 };
 
+/* Replaces the thread's view and sends it to all attached sessions. The time that this takes is a
+ * figure of the coordinator (views_cost). */
 static void show_view_to_io_thread(void *ctx)
 {
 	struct show *sh = ctx;
@@ -313,12 +329,14 @@ void io_threads_nudge(struct server *s)
 		loop_nudge(s->io_thread[i].loop);
 }
 
+/* A text on its way to one I/O thread, which frees it. */
 struct tell {
 	struct io_thread *io_thread;
 	char *text;
 	unsigned server;
 };
 
+/* Sends the text to the attached servers and relays of this thread that it is meant for. */
 static void send_text_to_io_thread(void *ctx)
 {
 	struct tell *t = ctx;
@@ -354,6 +372,7 @@ void io_threads_send_ctl(struct server *s, const char *text, unsigned server)
 
 /* ---- threads ---- */
 
+/* Runs the loop until loop_stop and then closes all of its sessions. */
 static void *run_io_thread(void *ctx)
 {
 	struct io_thread *l = ctx;
@@ -364,6 +383,10 @@ static void *run_io_thread(void *ctx)
 	return NULL;
 }
 
+/* Binds the listeners: a given socket first, then the address of an earlier coordinator whose job
+ * goes on, then the address of the configuration. An old address that is taken is only logged.
+ * s->listener has the descriptors also after an error; io_threads_stop closes them. Errors of
+ * net_listen and listen_address_choose. */
 static enum err_code listen_for_sessions(struct server *s, struct err *e)
 {
 	const struct choice choice = { s->cfg.listen, s->cfg.iface,

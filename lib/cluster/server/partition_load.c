@@ -5,6 +5,7 @@
  * part of it. */
 #define ALIKE 0.25
 
+/* The list under way, and the row that is not in it yet. */
 struct rows {
 	json_t *list;
 	/* The sum of the loads in the present row, whose place is in the members below. */
@@ -13,6 +14,7 @@ struct rows {
 	uint32_t first, count;
 };
 
+/* Appends the present row with its mean load, if it has any partition. */
 static void end_load_row(struct rows *r)
 {
 	if (r->count)
@@ -22,6 +24,8 @@ static void end_load_row(struct rows *r)
 	r->count = 0;
 }
 
+/* Does the next partition continue the row? The last place of the list takes all neighbours,
+ * whatever their load. */
 static bool joins_load_row(const struct rows *r, uint16_t table, uint32_t part, double rate)
 {
 	double mean = r->count ? r->sum / r->count : 0;
@@ -32,6 +36,8 @@ static bool joins_load_row(const struct rows *r, uint16_t table, uint32_t part, 
 	    (rate <= mean * (1 + ALIKE) && rate >= mean * (1 - ALIKE));
 }
 
+/* For shard_part_load: called with the partition's lock held, in ascending order. Partitions
+ * beyond HEAT_ROWS rows are left out. */
 static void add_partition_load(void *ctx, uint16_t table, uint32_t part, double rate)
 {
 	struct rows *r = ctx;

@@ -10,6 +10,8 @@
  * load share a row, and there are at most HEAT_ROWS rows.  seconds, steps: since the last call.
  * A new reference. */
 #define HEAT_ROWS 64
+/* Only the heads of chains report, so each partition is reported by one server. The agent's
+ * thread, which owns the time of the last call. */
 json_t *partition_load_json(struct shard *s, double seconds, uint64_t steps);
 
 #endif

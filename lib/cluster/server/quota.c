@@ -43,6 +43,7 @@ void quota_release(struct server *s)
 	free(s->limits.quotas);
 }
 
+/* quotas.lock is held by the callers that use the bucket. */
 static struct bucket *bucket_of_worker(struct peer *p)
 {
 	return &p->io_thread->server->limits.quotas
@@ -58,6 +59,7 @@ static void refill_bucket(double *left, double rate, double seconds)
 		*left = rate;
 }
 
+/* Ends the time that the session's push was held, and adds it to the figures of its rank, in ns. */
 static void count_held_time(struct peer *p, int64_t now)
 {
 	struct server *s = p->io_thread->server;

@@ -12,6 +12,7 @@
 
 /* Allocate and free s->quotas. */
 void quota_init(struct server *s);
+/* Frees the buckets, when no I/O thread runs any more. */
 void quota_release(struct server *s);
 /* May the push of this record be taken now?  If so, its cost is taken from the bucket.  The
  * session's I/O thread. */

@@ -13,6 +13,7 @@
 void relayed_slots_install(struct server *s, const struct view *view, int self);
 /* Does this worker (a row of the view) use this relay, directly or through other relays? */
 bool relayed_slots_comes_here(struct server *s, const struct view_worker *worker, int self);
+/* Frees a table of relays that is installed nowhere. NULL is fine. */
 void relayed_slots_free(struct given *g);
 /* Is the process of this incarnation the living relay with this key?  Any thread. */
 bool relayed_slots_knows_relay(struct server *s, const char *key, uint64_t incarnation);

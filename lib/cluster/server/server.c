@@ -17,6 +17,7 @@
 
 #define THREADS_MAX 4u
 
+/* Counts the processors that are online; an unknown number counts as 1. */
 static unsigned default_threads(void)
 {
 	long n = sysconf(_SC_NPROCESSORS_ONLN);
@@ -140,6 +141,8 @@ enum err_code server_reload(struct server *s, struct err *e)
 	return server_reload_keys(s, &made, e);
 }
 
+/* A coordinator reads authorized_keys before the first connection; others begin with an empty
+ * ring and admit nobody until their first view. */
 static enum err_code load_first_keys(struct server *s, struct err *e)
 {
 	char *path;

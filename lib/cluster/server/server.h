@@ -83,6 +83,7 @@ bool watchdog_describe(struct server *s, char *out, size_t size);
 /* The partitions, for a mirror that assigns values (shard/assign.c); NULL before the first view.
  * Valid until server_stop.  Any thread. */
 struct shard;
+/* Takes no lock and no reference: the shard lives as long as the server. */
 struct shard *server_shard(struct server *s);
 /* Read replica: the values here are those that the source cluster had at `then` (clock_now).  Any
  * thread. */

@@ -344,6 +344,8 @@ struct server {
 /* Make the loops and bind the listeners; io_threads_start then starts the threads, when everything
  * that they may call has been set up. */
 enum err_code io_threads_prepare(struct server *s, struct err *e);
+/* Starts the threads. ERR_IO: some of them may run nevertheless, so io_threads_stop must follow.
+ * Posted work is done only after this has succeeded (io_threads_run). */
 enum err_code io_threads_start(struct server *s, struct err *e);
 /* End and join the threads, and close all sessions.  Also after a failed io_threads_prepare. */
 void io_threads_stop(struct server *s);
@@ -353,16 +355,21 @@ void io_threads_accept(struct server *s, unsigned which);
  * have every waiting session and the checkpoint thread look again.  Any thread, without locks of
  * the shard. */
 void io_threads_wake(void *server);
-/* From now on the I/O threads poll for span_ns before they sleep.  Any thread, once. */
+/* From now on the I/O threads poll for span_ns before they sleep. Any thread, once. 0: they do
+ * not poll. */
 void io_threads_spin(struct server *s, int64_t span_ns);
 /* Send the view to every attached session.  Takes a reference for each I/O thread. */
 void io_threads_show_view(struct server *s, struct view_text *v);
 /* All I/O threads have handled the input that had arrived by this time (clock_now).  The time
  * stands still while a thread sleeps; io_threads_nudge wakes them all.  Any thread. */
 int64_t io_threads_handled_until(const struct server *s);
+/* Wakes every loop without giving it work, so that its time of io_threads_handled_until moves on.
+ * */
 void io_threads_nudge(struct server *s);
 /* Send text as CTL to one server, or with IO_THREADS_ALL to every server and relay.  Any thread. */
 #define IO_THREADS_ALL UINT_MAX
+/* Copies the text for each I/O thread and posts it; sessions that attach later do not get it.
+ * server: the number of a server in the layout. */
 void io_threads_send_ctl(struct server *s, const char *text, unsigned server);
 
 /* ---- server.c ---- */
@@ -378,6 +385,7 @@ enum err_code server_reload_keys(struct server *s, uint64_t *made, struct err *e
 /* Start s->agent, which joins the cluster as a store or a relay.  This fills identity, addresses
  * and statistics into cfg; the caller has set the pace and the other callbacks. */
 struct agent_config;
+/* Errors are those of agent_start. cfg->join is made and dropped here. */
 enum err_code server_join(struct server *s, struct agent_config *cfg, struct err *e);
 /* Choose the cipher suites of the data plane by the name in the configuration.  ERR_CONFIG. */
 enum err_code server_choose_suites(struct server *s, const char *name, struct err *e);
@@ -390,7 +398,8 @@ void session_open(struct io_thread *l, int fd);
 void session_close(struct peer *p);
 /* Free the session, and return its connection, which the caller now owns. */
 struct conn *session_release_conn(struct peer *p);
-/* Is nothing held, pending or queued?  Then the session can be closed without loss. */
+/* Is nothing held, pending or queued? Then the session can be closed without loss. Only the
+ * session's I/O thread may ask. */
 bool session_is_idle(const struct peer *p);
 /* Send BYE and close, so that the client does not count the server as lost. */
 void session_retire(struct peer *p);
@@ -408,10 +417,12 @@ void session_refuse(struct peer *p, const struct record *r, enum err_code code, 
 
 /* ---- session_admit.c: conn_handler.admit and .live; ctx is the peer ---- */
 
-/* Check the key, the rank's holder and the memory; fill `reply`.  ERR_AUTH, ERR_NOTREADY,
- * ERR_FENCED, ERR_FORBIDDEN, ERR_LIMIT. */
+/* Check the key, the rank's holder and the memory; fill `reply`. ERR_AUTH, ERR_NOTREADY,
+ * ERR_FENCED, ERR_FORBIDDEN, ERR_LIMIT. Called before the client has proved that it has the
+ * session's keys, so it changes nothing but the peer. */
 enum err_code session_admit(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
     struct hs_server_info *reply, struct err *e);
+/* Moves the session from the connections in their handshake to the counted sessions. */
 void session_live(void *ctx, const struct hs_server_info *unused);
 /* Is this key in the ring, with this role?  *expires (may be NULL): when it expires.  Any
  * thread. */
@@ -420,7 +431,9 @@ bool session_admit_knows_key(struct server *s, const uint8_t key[KEY_BYTES], enu
 
 /* ---- session_trace.c ---- */
 
+/* Makes the server's table of open steps; one for the process, shared by its I/O threads. */
 struct trace_steps *session_trace_steps_new(void);
+/* Frees it when no I/O thread runs any more. */
 void session_trace_steps_free(struct trace_steps *s);
 
 /* ---- records of the data plane.  The session's I/O thread; CONN_HOLD: retried when woken ---- */
@@ -437,6 +450,7 @@ bool session_has_too_many_copies(struct peer *p);
  * CONN_TAKEN with *body NULL: more pieces are to come.  session_drop_pieces drops them. */
 enum conn_verdict session_collect_pieces(struct peer *p, const struct record *r,
     const uint8_t *payload, const uint8_t **body);
+/* Frees the staged bytes, too, so that an idle session holds none. */
 void session_drop_pieces(struct peer *p);
 /* Refuse a push of another epoch; else collect its pieces and hand the whole to `take`.  When
  * `take` holds it, the last piece comes again. */
@@ -448,8 +462,12 @@ enum conn_verdict session_take_staged(struct peer *p, const struct record *r,
 enum conn_verdict session_copy(struct peer *p, const struct record *r, const uint8_t *payload);
 /* session_push.c: PUSH, PUSH_ROWS, CLOCK and DONE, from workers */
 enum conn_verdict session_push(struct peer *p, const struct record *r, const uint8_t *payload);
+/* Takes one piece of a PUSH_ROWS; the push is applied when its last piece has come. */
 enum conn_verdict session_push_rows(struct peer *p, const struct record *r, const uint8_t *payload);
+/* Takes the announcements first and then the clock. CONN_HOLD: the clock is too early, and its
+ * announcements stay taken; or a relay has too many acknowledgements pending. */
 enum conn_verdict session_clock(struct peer *p, const struct record *r, const uint8_t *payload);
+/* Takes the DONE of the session's worker. CONN_DROP: the session has no rank, or not any more. */
 enum conn_verdict session_done(struct peer *p, const struct record *r);
 /* Was r made under another layout or before a roll-back?  Then this answers by NACK.  The sender
  * hears of the new layout, and sends again everything that has no answer. */
@@ -463,6 +481,8 @@ void session_send_clocked(struct peer *p, const struct pending_ack *of);
 bool session_expect_announced(struct peer *p, const struct slot_clock *c);
 /* session_sum.c: PUSH_SUM and CLOCKS, from relays */
 enum conn_verdict session_push_sum(struct peer *p, const struct record *r, const uint8_t *payload);
+/* Takes all clocks of a record from a relay, or holds the record until each of them can be taken.
+ * */
 enum conn_verdict session_sum_clocks(struct peer *p, const struct record *r,
     const uint8_t *payload);
 /* session_pull.c: PULL, PULL_ROWS and SCAN */
@@ -470,6 +490,7 @@ enum conn_verdict session_pull(struct peer *p, const struct record *r, const uin
 /* Answer queued pulls.  True: it stopped because enough bytes are queued, or enough pulls were
  * answered for one turn of the thread; there may be more to answer at once. */
 bool session_answer_pulls(struct peer *p);
+/* Frees a pull that is in no queue, with its ids and versions. */
 void session_pull_free(struct pull *q);
 
 /* ---- bounds of memory ---- */
@@ -490,9 +511,13 @@ size_t session_backlog_limit(struct server *s, uint64_t sessions);
 /* session_push.c: acknowledgements that a session of a worker or a relay may have pending, and a
  * session of a server, with this number of partitions. */
 size_t session_pending_limit(uint64_t parts);
+/* Returns the number of COPIED that may be pending; beyond it the sender is at fault, and the
+ * session is closed. */
 size_t session_copies_limit(uint64_t parts);
 /* server_bounds.c: derive the bounds from a layout, and from the configuration.  The agent's thread. */
 void server_know_tables(struct server *s, const struct layout *l);
+/* Takes from the configuration whether row ids may come in blocks and whether sessions may share
+ * memory, and has the I/O threads poll if it says so. */
 void server_know_sessions(struct server *s, const struct conf *conf);
 
 /* ---- statistics and keys ---- */

@@ -29,6 +29,7 @@ static void send_service_state(struct service *v, const char *text, bool ready)
 	memcpy(v->said, line, sizeof line);
 }
 
+/* Sends the state's line, and READY when the server has become ready for the first time. */
 static void report_state(struct service *v, int64_t now)
 {
 	char text[sizeof v->said];

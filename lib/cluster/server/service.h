@@ -16,11 +16,15 @@ struct service {
 	char said[200];             /* the last state that was sent */
 };
 
+/* Connects to the service manager that the environment names; without one every later call
+ * returns at once. s is borrowed. */
 void service_open(struct service *v, struct server *s);
 /* Send what is due.  Returns when to call again (clock_now); 0: never. */
 int64_t service_turn(struct service *v);
 /* authorized_keys is being read again; it has been read, successfully or not. */
 void service_reloading(struct service *v);
+/* Reports the end of a reload that service_reloading began. Call it in each case, or the manager
+ * waits. */
 void service_reloaded(struct service *v);
 /* The server begins to leave, which may take grace_ns. */
 void service_stopping(struct service *v, int64_t grace_ns);

@@ -19,6 +19,8 @@
 
 /* ---- records ---- */
 
+/* Queues a NACK that names the record's seq, table, partition and step, by which the sender finds
+ * its request. It goes through the batcher, behind the answers that are gathered there. */
 __attribute__((format(printf, 4, 0))) static void append_nack(struct peer *p,
     const struct record *r, enum err_code code, const char *fmt, va_list ap)
 {
@@ -59,6 +61,8 @@ void session_refuse(struct peer *p, const struct record *r, enum err_code code, 
 	p->doomed_at = clock_now();
 }
 
+/* Sends an answer, or the error as an answer, and drops the reference to it. Sends nothing when
+ * there is neither: some messages are not answered. */
 static void send_ctl_reply(struct peer *p, const struct record *r, json_t *answer,
     const struct err *e)
 {
@@ -92,6 +96,8 @@ struct due {
 	struct err e;
 };
 
+/* Puts an answer behind those that wait already. A later answer that is durable at once does not
+ * wait behind these. */
 static void queue_ctl_answer(struct peer *p, const struct due *d)
 {
 	struct due *copy = mem_alloc(sizeof *copy);
@@ -103,6 +109,8 @@ static void queue_ctl_answer(struct peer *p, const struct due *d)
 	p->control.ndues++;
 }
 
+/* Attaches the session to the views before the answer is sent, so no view after the answer is
+ * missed. */
 static void send_ctl_answer(struct peer *p, const struct due *d)
 {
 	struct record r = { .seq = d->seq };
@@ -128,6 +136,7 @@ static void send_durable_answers(struct peer *p)
 	}
 }
 
+/* The session ends: its client asks again in a new one. */
 static void drop_queued_answers(struct peer *p)
 {
 	struct due *d;
@@ -178,6 +187,9 @@ static void send_view(struct peer *p)
 	atomic_fetch_add(&p->io_thread->server->count.views_cost, VIEW_READ_COST);
 }
 
+/* Handles a control message, which only a coordinator does. A malformed message ends the session.
+ * The answer goes out at once if what it tells is durable, else it is queued, and further
+ * messages are held when DUES_MAX are queued. No lock is held here; `handle` takes the host's. */
 static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, const uint8_t *payload)
 {
 	const struct server_coordinator *c = p->io_thread->server->cfg.coordinator;
@@ -221,6 +233,9 @@ static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, cons
 static enum conn_verdict handle_record(struct peer *p, const struct record *r,
     const uint8_t *payload);
 
+/* Handles the records of a BATCH in order. A held record stops it: batch_at remembers the place,
+ * and conn_retry comes back with the whole BATCH. Records before that place are not handled
+ * twice. */
 static enum conn_verdict handle_batch(struct peer *p, const struct record *r,
     const uint8_t *payload)
 {
@@ -269,6 +284,8 @@ static bool knows_newer_layout(const struct server *s, const struct record *r)
 	    r->generation > atomic_load(&s->epochs.generation);
 }
 
+/* Charges the quota before the push is tried, and gives the cost back when the push is held for
+ * another reason. */
 static enum conn_verdict handle_push(struct peer *p, const struct record *r, const uint8_t *payload)
 {
 	enum conn_verdict v;
@@ -309,6 +326,10 @@ static enum conn_verdict answer_probe(struct peer *p, const struct record *r)
 	return CONN_TAKEN;
 }
 
+/* Handles one record, whole or out of a BATCH. The tests stand in this order: can the peer take
+ * an answer, may its role send this type, is the step possible, is there a shard, is the record's
+ * layout known here. A record of a newer layout is held until the view has come; the functions of
+ * the types deal with older ones. CONN_DROP: nothing more is read from the session. */
 static enum conn_verdict handle_record(struct peer *p, const struct record *r,
     const uint8_t *payload)
 {
@@ -373,6 +394,7 @@ static enum conn_verdict handle_record(struct peer *p, const struct record *r,
 	}
 }
 
+/* The conn's handler. It runs on the session's I/O thread and never blocks. */
 static enum conn_verdict receive_record(void *ctx, const struct record *r, uint8_t *payload)
 {
 	struct peer *p = ctx;
@@ -388,6 +410,8 @@ static const struct conn_handler handler = { .admit = session_admit,
 
 /* ---- life ---- */
 
+/* Keeps server.waiting, by which io_threads_wake knows whether there is anything to wake, equal
+ * to the number of peers with `waiting` set. */
 static void set_waiting(struct peer *p, bool waiting)
 {
 	struct server *s = p->io_thread->server;
@@ -401,6 +425,9 @@ static void set_waiting(struct peer *p, bool waiting)
 		atomic_fetch_sub(&s->waiting, 1);
 }
 
+/* Handles readiness of the session's socket, or of its shared memory with events 0. Writes first,
+ * so that a choked session can go on in the same turn. May free p. Errors that a stranger can
+ * cause at will are counted, and their log lines are limited. */
 static void on_event(void *ctx, uint32_t events)
 {
 	struct peer *p = ctx;
@@ -477,6 +504,7 @@ void session_open(struct io_thread *l, int fd)
 	session_advance(p);
 }
 
+/* Adds what was sent and received since the last call to the counters of the server. */
 static void count_session_bytes(struct peer *p)
 {
 	struct server *s = p->io_thread->server;

@@ -4,6 +4,8 @@
 
 /* Admission: which clients may have a session.  The server's side of the handshake. */
 
+/* Looks the key up and copies role, name and date of expiry to the peer. ERR_NOTREADY before the
+ * first ring has come; ERR_AUTH for an unknown or expired key. Takes keys.lock for reading. */
 static enum err_code find_client_key(struct server *s, const uint8_t key[32], struct peer *p,
     struct err *e)
 {

@@ -17,6 +17,7 @@ struct recheck {
 	json_t *cut;           /* {name of the key: number of sessions cut} */
 };
 
+/* Runs on the I/O thread that finished last. keys.lock keeps the agent alive meanwhile. */
 static void report_cut_sessions(struct recheck *r)
 {
 	struct server *s = r->server;
@@ -143,6 +144,7 @@ void session_keys_expire(struct io_thread *l)
 
 /* ---- the census ---- */
 
+/* One count over all I/O threads. It lies on the stack of the thread that waits. */
 struct census {
 	struct mutex lock; /* all of this */
 	pthread_cond_t done;
@@ -151,6 +153,8 @@ struct census {
 	json_t *sessions;
 };
 
+/* Runs once on each I/O thread. The signal is given with the lock held, because the struct ends
+ * when the waiting thread has it. */
 static void count_io_thread_sessions(void *ctx)
 {
 	struct census *c = ctx;

@@ -8,16 +8,20 @@
 #include "server/answer_rows.h"
 #include "server/row_ids.h"
 
+/* Not NULL, as for shard_of_pusher. */
 static struct shard *shard_of_puller(const struct peer *p)
 {
 	return atomic_load(&p->io_thread->server->shard);
 }
 
+/* The outcome of one attempt: MORE, a partition was answered and others are left; DONE, nothing
+ * is left, also after a NACK; LATER, try again when woken. */
 enum answered { ANSWER_MORE, ANSWER_DONE, ANSWER_LATER };
 static enum answered answer_pull(struct peer *p, struct pull *q);
 
 /* ---- requests ---- */
 
+/* Is the run one of a known dense table, without the flag that only CLOCKs have? */
 static bool is_run_here(const struct peer *p, const struct payload_run *run)
 {
 	const struct table *t = shard_table(shard_of_puller(p), run->table);
@@ -112,6 +116,8 @@ static void own_ids(struct peer *p, struct pull *q)
 		memcpy(q->body, ids, q->rec.len);
 }
 
+/* Fills q->body with what the request names. The body of a PULL_ROWS is borrowed until own_ids;
+ * that of others is q's own. */
 static enum keys_found unpack_pull(struct peer *p, const struct record *r, const uint8_t *payload,
     struct pull *q)
 {
@@ -123,6 +129,8 @@ static enum keys_found unpack_pull(struct peer *p, const struct record *r, const
 	return KEYS_FOUND;
 }
 
+/* The bytes that a queued pull is counted with, by enqueue_pull and when it is answered; both
+ * must be equal. A row costs 16 bytes where the client states its versions. */
 static size_t memory_of_pull(const struct pull *q)
 {
 	return q->rec.len * (q->since ? 2 : 1) + sizeof *q;
@@ -160,6 +168,8 @@ static bool answer_at_once(struct peer *p, struct pull *q)
 	    conn_queued(p->conn) < most && answer_pull(p, q) == ANSWER_DONE;
 }
 
+/* Queues the pull behind those that came before. A session that asks for more than limits.asked
+ * bytes is closed, because honest clients never have so much in flight. */
 static enum conn_verdict enqueue_pull(struct peer *p, struct pull *q)
 {
 	uint64_t most = atomic_load(&p->io_thread->server->limits.asked);
@@ -199,6 +209,8 @@ enum conn_verdict session_pull(struct peer *p, const struct record *r, const uin
 
 /* ---- answers ---- */
 
+/* The head of an answer states the layout and the number of membership entries of now, and
+ * whether a checkpoint of its step is being taken. */
 static struct record make_answer_head(const struct peer *p, const struct pull *q,
     enum msg_type type)
 {
@@ -217,6 +229,7 @@ static struct record make_answer_head(const struct peer *p, const struct pull *q
 	return out;
 }
 
+/* The step by which the shard judges the pull; SYNC_NEVER for values as they are now. */
 static uint64_t step_of_pull(const struct pull *q)
 {
 	return q->rec.flags & RECORD_NOW ? SYNC_NEVER : q->rec.step;
@@ -244,6 +257,7 @@ static size_t bytes_of_runs(const struct pull *q)
 	return q->rec.flags & RECORD_DELTA ? PAYLOAD_RUN_BYTES : q->rec.len;
 }
 
+/* The version that the client has of the next partition; UINT64_MAX: none, send all values. */
 static uint64_t known_version(const struct pull *q)
 {
 	return q->rec.flags & RECORD_DELTA
@@ -296,6 +310,7 @@ static enum answered answer_dense_pull(struct peer *p, struct pull *q)
 	return q->run * PAYLOAD_RUN_BYTES == bytes_of_runs(q) ? ANSWER_DONE : ANSWER_MORE;
 }
 
+/* Answers all rows of the request in one record. They are of one partition and of one version. */
 static enum answered answer_rows_pull(struct peer *p, struct pull *q)
 {
 	struct record out = make_answer_head(p, q, REC_ROWS);
@@ -345,6 +360,7 @@ static enum answered answer_scan_pull(struct peer *p, struct pull *q)
 	return a == SHARD_OK ? ANSWER_DONE : refuse_pull(p, q, a);
 }
 
+/* Asks the gate by the kind of the pull. A yes settles the members of the step. */
 static bool may_answer_step(struct peer *p, const struct pull *q)
 {
 	if (q->rec.type == REC_PULL && q->rec.flags & RECORD_EARLY)
@@ -385,6 +401,9 @@ static bool request_from_upstream(struct server *s, const struct server_upstream
 	return true;
 }
 
+/* Tries to answer a pull, one partition at a time for dense ones. A pull of another layout gets a
+ * NACK. A relay first asks upstream for the values, once, and then finds them in its shard when
+ * woken. May set p->doomed. */
 static enum answered answer_pull(struct peer *p, struct pull *q)
 {
 	struct server *s = p->io_thread->server;

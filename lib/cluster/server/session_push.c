@@ -11,6 +11,7 @@
 #include "server/row_ids.h"
 #include "server/session_trace.h"
 
+/* Not NULL: handle_record refuses data records before the first view. */
 static struct shard *shard_of_pusher(const struct peer *p)
 {
 	return atomic_load(&p->io_thread->server->shard);
@@ -144,6 +145,8 @@ void session_add_pending(struct peer *p, const struct record *r, const struct pe
 	p->data.pending[p->data.npending++].generation = r->generation;
 }
 
+/* Queues the entries of a list in records of at most BATCHER_SMALL bytes, each with whole
+ * entries, and empties the list. entry: bytes of one. */
 static void send_entries(struct peer *p, enum msg_type type, struct buf *list, size_t entry)
 {
 	struct record out = { .type = (uint8_t)type,
@@ -159,6 +162,7 @@ static void send_entries(struct peer *p, enum msg_type type, struct buf *list, s
 	buf_clear(list);
 }
 
+/* Sends everything that prepare_answer has gathered for one epoch and generation. */
 static void send_ready_answers(struct peer *p)
 {
 	if (p->data.receipts.len)
@@ -168,6 +172,9 @@ static void send_ready_answers(struct peer *p)
 	send_entries(p, REC_SUMMED, &p->data.summed, PAYLOAD_SUMMED_BYTES);
 }
 
+/* Encodes an acknowledgement that is safe to send. The status, the number of replicas and the
+ * version are those of now, not of the time when the record was taken. A change of epoch between
+ * two entries flushes the lists, because a record's head states one epoch. */
 static void prepare_answer(struct peer *p, const struct pending_ack *x)
 {
 	struct shard *sh = shard_of_pusher(p);
@@ -209,6 +216,8 @@ static void prepare_answer(struct peer *p, const struct pending_ack *x)
 /* May the answer be sent now, later, or never? */
 enum readiness { READY_NOW, READY_LATER, READY_NEVER };
 
+/* Decides about one acknowledgement without a lock, by the order in which the atomic members are
+ * read. */
 static enum readiness judge_pending_ack(struct peer *p, const struct pending_ack *x)
 {
 	struct server *s = p->io_thread->server;
@@ -249,6 +258,9 @@ void session_send_acknowledgements(struct peer *p)
 
 /* ---- pushes ---- */
 
+/* Gives a decoded push to the shard under the session's identity and notes its receipt. The
+ * record's seq is the version that the gradient was computed from. A push of a session without a
+ * rank, or with RECORD_NOW, counts as from outside the job. */
 static enum conn_verdict take_worker_push(struct peer *p, const struct record *r, struct push *push)
 {
 	struct receipt receipt;
@@ -342,6 +354,8 @@ static bool push_rows_fit(const struct record *r, const struct push *push, size_
 	return floats <= PEER_CREDIT && (codec->view || len + floats <= PEER_CREDIT);
 }
 
+/* Takes a PUSH_ROWS whose bytes are all here. A block of row ids that is not cached is asked for
+ * again (KEYS_MISSED), and the push counts as handled: the client repeats it with all ids. */
 static enum conn_verdict take_whole_rows(struct peer *p, const struct record *r,
     const uint8_t *body, size_t len)
 {
@@ -366,6 +380,8 @@ static enum conn_verdict take_whole_rows(struct peer *p, const struct record *r,
 	return take_worker_push(p, r, &push);
 }
 
+/* Does r continue the pieces that are staged? One push or copy at a time is staged for each
+ * session. */
 static bool is_next_piece(const struct peer *p, const struct record *r)
 {
 	const struct record *of = &p->data.rows_rec;
@@ -399,6 +415,7 @@ static bool reserve_pieces(struct peer *p, const struct record *r)
 	return true;
 }
 
+/* Ends the session with ERR_NOMEM; the message names the bytes that were wanted. */
 static enum conn_verdict refuse_for_memory(struct peer *p, const struct record *r)
 {
 	session_refuse(p, r, ERR_NOMEM,

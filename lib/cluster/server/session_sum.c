@@ -8,6 +8,7 @@
 
 /* Records from relays: sums of pushes, and the clocks of the workers that they serve. */
 
+/* Not NULL, as for shard_of_pusher. */
 static struct shard *shard_of_sender(const struct peer *p)
 {
 	return atomic_load(&p->io_thread->server->shard);
@@ -22,6 +23,9 @@ static bool is_living_relay(struct peer *p, const struct record *r)
 	return false;
 }
 
+/* Gives a relay's sum to the shard, whole. A split sum is answered with SUMMED as well, and its
+ * status tells the relay to send the pushes one by one. SHARD_FENCED never comes from
+ * shard_push_sum, which answers it as split. */
 static enum conn_verdict take_relay_sum(struct peer *p, const struct record *r, const uint8_t *body,
     size_t len)
 {

@@ -21,13 +21,16 @@ struct view_text;
 struct view_text *view_text_make(json_t *view, const struct view_text *before);
 /* Add a reference; view_text_unref drops one and frees v with the last. view_text_unref(NULL) is fine. */
 struct view_text *view_text_ref(struct view_text *v);
+/* The texts that were returned are fresh strings, so they outlive v. */
 void view_text_unref(struct view_text *v);
 /* The revision of the view. */
 uint64_t view_text_rev(const struct view_text *v);
 /* The text for a receiver that has revision `had` (0: none), a fresh string; NULL when nothing
  * in it is new. slot: the worker's rank. */
 char *view_text_full(const struct view_text *v, uint64_t had);
+/* A slot without a row in the view gets what a guest gets, with the ring. */
 char *view_text_for_worker(const struct view_text *v, unsigned slot, uint64_t had);
+/* The text for readers and monitors, a fresh string or NULL as for view_text_full. */
 char *view_text_for_guest(const struct view_text *v, uint64_t had);
 
 #endif

@@ -65,6 +65,10 @@ static void on_client_live(void *ctx, const struct hs_server_info *server)
 	batcher_flush(&l->batcher, l->conn);
 }
 
+/* Handles one record of a session, whole or out of a BATCH. Answers to requests of an earlier
+ * layout or generation are dropped, because each of those has been sent again. CONN_DROP ends the
+ * session, with the reason in l->fault; a final refusal sets client.fatal as well. Unknown types
+ * are ignored. */
 static enum conn_verdict take_client_record(struct link *l, const struct record *r,
     const uint8_t *payload)
 {
@@ -117,6 +121,7 @@ static enum conn_verdict take_client_record(struct link *l, const struct record 
 	}
 }
 
+/* The conn's handler; it never holds a record. */
 static enum conn_verdict on_client_record(void *ctx, const struct record *r, uint8_t *payload)
 {
 	struct link *l = ctx;

@@ -131,8 +131,11 @@ enum err_code client_want_parts(struct client *c, const struct table *t, uint64_
  * when every copy of all partitions has been updated by the mean of the step before. */
 enum err_code client_want_state(struct client *c, const struct table *t, uint64_t step, uint64_t k,
     float *dst, struct err *e);
+/* One question for each run of the table, since one partition of a run tells for all servers of
+ * its chain. */
 enum err_code client_want_all_at(struct client *c, const struct table *t, uint64_t step,
     struct err *e);
+/* One question for each partition, answered by the tail of its chain. */
 enum err_code client_want_shown(struct client *c, const struct table *t, uint64_t step,
     struct err *e);
 /* The version of the partition that the last pull of it brought: the number of its updates. */
@@ -150,7 +153,8 @@ enum err_code client_want_changed_rows(struct client *c, const struct table *t, 
 enum err_code client_wait(struct client *c, uint64_t step, struct err *e);
 /* Would client_wait return at once? */
 bool client_has_all(struct client *c);
-/* Send and receive as much as is possible without waiting; for use during a computation. */
+/* Send and receive as much as is possible without waiting; for use during a computation. It dials
+ * links that are due, too. */
 void client_poke(struct client *c);
 /* When the first answer of the last client_wait came (clock_now): the time before it was spent
  * on waiting for servers, the time after it on data. */
@@ -186,6 +190,8 @@ enum err_code client_clock(struct client *c, uint64_t step, uint32_t examples, s
 /* client_clock in two halves; pulls made between them are written together with the CLOCK. The
  * first half waits until the CLOCK before is acknowledged. */
 enum err_code client_clock_begin(struct client *c, uint64_t step, uint32_t examples, struct err *e);
+/* Waits until every queued record is written to its socket or to shared memory; the CLOCKs need
+ * not be acknowledged then. */
 enum err_code client_clock_end(struct client *c, uint64_t step, struct err *e);
 /* Send DONE: this worker has no more data, and no server waits for it again. Returns when all
  * servers have acknowledged it. */

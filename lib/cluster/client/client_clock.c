@@ -10,6 +10,8 @@
 
 /* ---- requests ---- */
 
+/* The CLOCK carries the announcements that this link keeps in `clocked`, so it can be repeated as
+ * it was. */
 static void send_clock(struct request *r)
 {
 	struct record head = client_record_head(r->client, REC_CLOCK, r->step);
@@ -40,6 +42,7 @@ static enum err_code done_answered(struct request *r, const struct answer *a, st
 	return ERR_OK;
 }
 
+/* The link may take the next CLOCK then. */
 static void release_clock(struct request *r)
 {
 	r->link->clock = NULL;
@@ -134,6 +137,7 @@ static bool all_pushes_answered(struct client *c)
 	return !c->nopen[REQUEST_PUSH];
 }
 
+/* For client_wait_until: is every used link UP, with nothing queued? */
 static bool all_records_written(struct client *c)
 {
 	for (unsigned i = 0; i < c->nlinks; i++) {

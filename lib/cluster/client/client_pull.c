@@ -7,6 +7,9 @@
 
 /* ---- the request ---- */
 
+/* Queues a pull of one run of partitions on the request's link, which is UP. With a base it
+ * states the version of each partition (RECORD_DELTA). Encoded values are asked for only in steps
+ * and for parameters: pulls of the present values and of optimizer state are exact. */
 static void send_pull(struct request *r)
 {
 	struct link *l = r->link;
@@ -95,6 +98,8 @@ static enum err_code take_dense_values(const struct request *r, const struct ans
 	return ERR_OK;
 }
 
+/* Takes the answer for one partition and notes its version, which the next pull of the table may
+ * use as a base. */
 static enum err_code pull_answered(struct request *r, const struct answer *a, struct err *e)
 {
 	float *dst = dense_answer_place(r, a->head);

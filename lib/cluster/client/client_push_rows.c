@@ -114,6 +114,8 @@ static void add_to_residuals(struct client *c, const struct request *d, float we
 
 /* ---- the request ---- */
 
+/* Queues the push on its link, which is UP. Called again for each new session, with the same
+ * body. */
 static void send_row_push(struct request *r)
 {
 	struct record head = client_record_head(r->client, REC_PUSH_ROWS, r->step);
@@ -144,6 +146,7 @@ static void drop_bodies(struct client *c, struct bodies *b)
 	c->spare.bodies = b;
 }
 
+/* The body is either one use of a shared buffer or the push's own memory. */
 static void release_row_push(struct request *r)
 {
 	if (r->push.bodies)
@@ -178,6 +181,8 @@ static struct request *new_row_push(struct client *c, const struct row_push *all
 
 /* ---- pushing ---- */
 
+/* Writes the ids to the push's body and the gradients to x, which may be in the body, too. Rows
+ * lie anywhere in g, so the source is prefetched. */
 static void copy_pushed_rows(const struct request *d, const uint64_t *ids, const float *g,
     const uint32_t *order, float *x)
 {
@@ -193,6 +198,10 @@ static void copy_pushed_rows(const struct request *d, const uint64_t *ids, const
 	}
 }
 
+/* Fills d->push with ids and encoded gradients of its rows, in the order of `order`, and owns the
+ * new body. A lossy codec gives way to raw floats when the encoded and the decoded rows together
+ * would exceed the server's limit, or when a value is not finite. With feedback, the rows'
+ * residuals become what encoding has lost. */
 static void encode_row_body(struct client *c, struct request *d, const uint64_t *ids,
     const float *g, const uint32_t *order)
 {
@@ -227,6 +236,8 @@ static void encode_row_body(struct client *c, struct request *d, const uint64_t 
 	free(x);
 }
 
+/* Submits the push and, if much is queued, writes some of it, so that sending overlaps with
+ * preparing the next partition. */
 static enum err_code push_body(struct client *c, struct request *d, struct err *e)
 {
 	enum err_code rc = client_submit_push(d, e);
@@ -284,6 +295,8 @@ void client_bodies_free(struct bodies *b)
 	free(b);
 }
 
+/* A buffer of at least so many bytes, with one use. Takes the client's spare one if there is one;
+ * it is not zeroed. */
 static struct bodies *new_bodies(struct client *c, size_t bytes)
 {
 	struct bodies *b = c->spare.bodies ? c->spare.bodies : mem_alloc(sizeof *b);
@@ -298,6 +311,7 @@ static struct bodies *new_bodies(struct client *c, size_t bytes)
 	return b;
 }
 
+/* Bytes of a raw body: head, ids and floats. */
 static size_t row_body_bytes(const struct table *t, size_t rows)
 {
 	return PAYLOAD_ROWS_HEAD + rows * (8 + (size_t)t->cols * 4);
@@ -341,6 +355,8 @@ struct cursor {
 	float *value;
 };
 
+/* The first places of each partition's body, an array to be freed; partitions without rows have
+ * none. */
 static struct cursor *body_cursors(const struct table *t, struct request *const *d)
 {
 	struct cursor *at = mem_array(t->nparts, sizeof *at);
@@ -353,6 +369,7 @@ static struct cursor *body_cursors(const struct table *t, struct request *const 
 	return at;
 }
 
+/* Writes one row and moves both places on. */
 static inline void put_body_row(struct cursor *to, uint64_t id, const float *g, size_t cols)
 {
 	put_le64(to->id, id);

@@ -51,6 +51,8 @@ uint64_t client_checkpoint_step(const struct client *c)
 	return c->seen.saving;
 }
 
+/* The name of a table's tensor in the file: "TABLE.residual", "TABLE.velocity", "TABLE.rows" or
+ * "TABLE.ids". */
 static void residual_tensor_name(char out[static TABLE_NAME + 16], const struct table *t,
     const char *what)
 {
@@ -79,6 +81,8 @@ static enum err_code declare_residual_tensors(const struct client *c, struct saf
 	return rc;
 }
 
+/* Writes either the ids or the values of a table's rows, in the order in which they were made, so
+ * both passes agree. */
 static enum err_code write_item_rows(struct safetensors_writer *w, const struct item *it, bool ids,
     struct err *e)
 {
@@ -134,6 +138,9 @@ enum err_code client_save_residuals(const struct client *c, const char *path, st
 
 /* ---- loading ---- */
 
+/* Reads the residuals of a sparse table, row by row, into the client's. ERR_CONFIG when the
+ * file's rows do not fit the table; errors of safetensors_read. After an error some rows are set:
+ * the caller forgets all residuals. */
 static enum err_code load_row_residuals(struct client *c, const struct table *t,
     const struct safetensors *st, const struct safetensors_tensor *ids, struct err *e)
 {
@@ -160,6 +167,8 @@ static enum err_code load_row_residuals(struct client *c, const struct table *t,
 	return rc;
 }
 
+/* Reads the residual or velocity of a dense table. ERR_CONFIG when it has another number of
+ * values. */
 static enum err_code load_dense_residual(struct client *c, const struct table *t,
     const struct safetensors *st, const struct safetensors_tensor *x, bool velocity, struct err *e)
 {

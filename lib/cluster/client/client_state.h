@@ -238,6 +238,8 @@ struct client {
  * client_link_drop: end the session, if there is one, and go to DOWN; why: NULL when we ended it
  * ourselves. */
 void client_link_dial(struct link *l);
+/* Keeps the requests, counts the bytes of the session, and decides whether a refused handshake is
+ * final (client.fatal). The conn is freed. */
 void client_link_drop(struct link *l, const struct err *why);
 /* Dial links that are due, flush, poll all links once for at most ms, and handle the records
  * that have come. */
@@ -288,10 +290,12 @@ uint32_t client_rows_group_size(const struct table *t, size_t n);
 /* Which of n rows (at most ROWS_PICKED) are in partitions first .. first+count-1: their
  * numbers in `some`; returns how many. */
 #define ROWS_PICKED 1024u
+/* Partitions are numbered by `part`, one for each row; the order of rows stays. */
 uint32_t client_rows_pick(const uint16_t *part, uint32_t n, uint32_t first, uint32_t count,
     uint16_t some[static ROWS_PICKED]);
 /* Serve the links once if much is queued, so that it leaves while more is prepared. */
 void client_rows_flush_if_many(struct client *c);
+/* Frees a list that no question uses any more. NULL is fine. */
 void client_row_list_free(struct client_row_list *list);
 
 /* client_row_cache.c: the last value and version of each pulled row. */
@@ -299,6 +303,7 @@ void client_row_list_free(struct client_row_list *list);
 void client_row_cache_lookup(struct request *r);
 /* All rows of the request are in their places as of this version: cache them. */
 void client_row_cache_store(const struct request *r, uint64_t version);
+/* Frees the cached rows of all tables, when the client ends. */
 void client_row_cache_free(struct client *c);
 
 /* client_push.c */
@@ -321,6 +326,7 @@ void client_push_take_receipts(struct link *l, const struct record *head, const 
 float *client_encode_residual(struct client *c, const struct table *t, bool velocity);
 /* A dense table has grown: extend its residual and velocity by zeroes. */
 void client_encode_grow_residual(struct client *c, const struct table *had, const struct table *t);
+/* Frees the residuals and velocities of all dense tables. What they held is lost. */
 void client_encode_free_residuals(struct client *c);
 
 /* client_clock.c */
@@ -345,12 +351,16 @@ static inline void client_rows_begin(struct client *c, size_t n)
 }
 /* Send a pull of rows, or a push of rows, whose header is begun. */
 void client_rows_send_pull(struct request *r, struct record *head);
+/* The payload is r->push.body; its row ids may be replaced by the name of a list that this server
+ * keeps. */
 void client_rows_send_push(struct request *r, struct record *head);
 /* The server no longer keeps the id list that a request named: send the request with all ids. */
 void client_rows_resend_ids(struct link *l, const struct record *head);
+/* Frees a buffer that no push uses any more. NULL is fine. */
 void client_bodies_free(struct bodies *b);
 /* The residual of a row, which is made of zeroes when there is none. */
 float *client_rows_residual(struct client *c, const struct table *t, uint64_t id);
+/* Frees the residuals of all sparse tables. What they held is lost. */
 void client_rows_free_residuals(struct client *c);
 
 /* Count the time since `begin` as spent on encoding gradients. */

@@ -10,6 +10,8 @@
 /* A link takes another aggregate while less than this is queued, in bytes. */
 #define QUEUE_MAX (4u << 20)
 
+/* Hands SUMMED and CLOCKED to the relay. The number of membership entries, which CLOCKED states,
+ * is noted here. */
 static bool take_relay_record(struct link *l, const struct record *r, const uint8_t *payload)
 {
 	const struct client_relay_hooks *h = l->client->cfg.hooks;
@@ -25,6 +27,7 @@ static bool take_relay_record(struct link *l, const struct record *r, const uint
 	return true;
 }
 
+/* The relay above this one in the view; -1: this one talks to the servers. */
 static int64_t assigned_upstream_relay(const struct client *c, const struct view *view)
 {
 	unsigned self = c->cfg.hooks->self;
@@ -172,6 +175,7 @@ bool client_can_send_clocks(const struct client *c, unsigned link)
 	return client_is_clock_link(c, link) && c->link[link]->state == LINK_UP;
 }
 
+/* A worker may announce partitions of a layout that this relay does not have yet. */
 static bool is_run_in_layout(const struct client *c, const struct payload_run *run)
 {
 	const struct table *t = run->table < c->layout.ntables ? &c->layout.table[run->table]

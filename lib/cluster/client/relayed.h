@@ -51,11 +51,18 @@ void client_send_sum(struct client *c, const struct client_sum *m);
  * alone(table, part): will this relay send nothing for that partition? Then another relay need
  * not wait for it. */
 unsigned client_links(const struct client *c);
+/* True whether or not the link is UP. */
 bool client_is_clock_link(const struct client *c, unsigned link);
+/* Also marks the link as used, so that a link without a session is dialled by the next
+ * client_pump. */
 bool client_can_send_clocks(const struct client *c, unsigned link);
 typedef bool client_alone(void *ctx, uint16_t table, uint32_t part);
+/* Malformed runs and partitions that are not in the layout are left out. The link to a relay
+ * stands for every server. */
 void client_select_announcements(const struct client *c, unsigned link, const uint8_t *runs,
     size_t len, client_alone *alone, void *ctx, struct buf *out);
+/* Queues one CLOCKS record; body: its entries, at most RECORD_MAX bytes. The acknowledgement
+ * repeats seq. Call it only when client_can_send_clocks says yes. */
 void client_send_clocks(struct client *c, unsigned link, uint64_t seq, const struct buf *body);
 
 #endif

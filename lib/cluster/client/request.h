@@ -173,12 +173,15 @@ void request_free(struct request *r);
 /* Find what an answer belongs to; NULL: no such request is open.  Answers come mostly in the order
  * of the requests, so the search goes on from the last one found. */
 struct request *request_of_receipt(struct link *l, uint16_t table, uint32_t part, uint64_t step);
+/* seq: the number that request_new gave to the pull or scan. */
 struct request *request_of_answer(struct link *l, uint64_t seq);
 /* Hand an answer to its request, and free the request if it was the last one. */
 enum err_code request_answer(struct request *r, const struct answer *a, struct err *e);
 
 /* The link is UP: send all of its requests.  The session has ended: they are no longer sent. */
 void request_send_all(struct link *l);
+/* Moves them from SENT to QUEUED in the same order; request_send_all repeats them in the next
+ * session. */
 void request_lose_all(struct link *l);
 /* The layout or the route has changed: move each request to the link that takes it now, and send it
  * again, in the order that servers need: pushes up to the last CLOCK, that CLOCK, the rest. */

@@ -22,6 +22,8 @@
 
 /* ---- receiving ---- */
 
+/* The conn's own buffer for payloads, of at least n bytes. NULL: no memory. Its contents are not
+ * kept when it grows. */
 static uint8_t *reserve_stage(struct conn *c, size_t n)
 {
 	if (n > c->in.stage_cap) {
@@ -68,6 +70,8 @@ enum err_code conn_begin(struct conn *c, const uint8_t head[static RECORD_HEADER
 	return ERR_OK;
 }
 
+/* Verifies the header at the beginning of the look-ahead before anything in it is used. At the
+ * server the first good one proves that the client has the keys, and live() is called. */
 static enum err_code begin_record(struct conn *c, struct err *e)
 {
 	const uint8_t *head = c->look + c->in.look_at;
@@ -88,6 +92,7 @@ static enum err_code begin_record(struct conn *c, struct err *e)
 	return ERR_OK;
 }
 
+/* Moves bytes of the look-ahead to dst, until *got is `want` or the look-ahead is used up. */
 static void take_from_look(struct conn *c, uint8_t *dst, size_t want, size_t *got)
 {
 	size_t n = c->in.look_len - c->in.look_at;
@@ -174,6 +179,7 @@ static ssize_t read_socket(struct conn *c)
 	return n;
 }
 
+/* Takes payload and tag from the look-ahead. True: both are complete. */
 static bool complete_payload(struct conn *c)
 {
 	if (!c->in.cur.len)
@@ -202,6 +208,8 @@ enum err_code conn_deliver(struct conn *c, struct err *e)
 	return ERR_OK;
 }
 
+/* Verifies the payload, and in a sealed session decrypts it in its place, and hands the record
+ * over. A session that has used up its counters ends here with ERR_CLOSED. */
 static enum err_code finish_record(struct conn *c, struct err *e)
 {
 	if (c->in.cur.len &&
@@ -306,6 +314,7 @@ static struct out *out_new(struct conn *c, size_t room)
 	return o;
 }
 
+/* Frees the record, or keeps its buffer for the next large one. */
 static void out_free(struct conn *c, struct out *o)
 {
 	if (o->room_size < SPARE_MIN || c->to_write.nspare >= SPARES) {
@@ -499,6 +508,7 @@ void conn_written(struct conn *c, size_t n)
 		c->to_write.out->sent += n;
 }
 
+/* Adds fd to the message as ancillary data; `room` must live until sendmsg returns. */
 static void put_descriptor(struct msghdr *mh, union passing *room, int fd)
 {
 	struct cmsghdr *m;
@@ -565,6 +575,7 @@ enum err_code conn_write(struct conn *c, struct err *e)
 
 /* ---- waiting ---- */
 
+/* One turn of conn_until: waits at most LOOK_EVERY ms, then reads and writes what is possible. */
 static enum err_code poll_once(struct conn *c, struct err *e)
 {
 	struct pollfd p = { c->fd, conn_events(c), 0 };

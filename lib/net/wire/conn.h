@@ -91,6 +91,8 @@ struct conn *conn_accept(int fd, const struct conn_identity *id, enum suite suit
 /* Client side, on a socket that is connected or connecting.  info is copied. */
 struct conn *conn_dial(int fd, const struct conn_identity *id, const uint8_t server_key[static 32],
     const struct hs_client_info *info, const struct conn_handler *handler, void *ctx);
+/* Closes the socket and shared memory at once, without a BYE, and wipes the keys. What is queued
+ * is lost. NULL is fine. */
 void conn_free(struct conn *c);
 
 /* Read, and hand records to the handler, up to about 2 MiB a call.  Does not block.  ERR_CLOSED:
@@ -114,10 +116,12 @@ enum err_code conn_share(struct conn *c, struct err *e);
  * sleeps on conn_fd: true: it may sleep and will be woken; false: there are records already.
  * Without conn_watch the owner may sleep at any time. */
 void conn_watch(struct conn *c);
+/* Only after conn_watch. Without shared memory the answer is yes. */
 bool conn_doze(struct conn *c);
 /* The events to poll conn_fd for (POLLIN, POLLOUT).  When conn_ready is true, shared memory has
  * records: call conn_read, whatever poll says. */
 short conn_events(const struct conn *c);
+/* Looks at memory only and makes no system call. */
 bool conn_ready(const struct conn *c);
 /* Would conn_write write anything?  False also when it waits for room in shared memory. */
 bool conn_can_write(const struct conn *c);
@@ -139,18 +143,27 @@ void conn_hand_over(struct conn *c, const struct conn_handler *handler, void *ct
 enum err_code conn_until(struct conn *c, bool (*ready)(void *ctx), void *ctx, int64_t patience,
     struct err *e);
 
+/* Has the handshake ended, and at the server also the first record been verified? */
 bool conn_is_live(const struct conn *c);
+/* Does a record wait for conn_retry? Nothing is read meanwhile. */
 bool conn_is_held(const struct conn *c);
+/* Has the other end sent BYE, so that its end of file is no failure? */
 bool conn_said_bye(const struct conn *c);
 size_t conn_queued(const struct conn *c); /* bytes that wait to be written */
 int conn_fd(const struct conn *c);
+/* The cipher suite of payloads, which the server has chosen; at a client valid once it has the
+ * hello. */
 enum suite conn_suite(const struct conn *c);
+/* Bytes received since the conn was made, the handshake included. */
 uint64_t conn_bytes_in(const struct conn *c);
+/* Bytes that were written, not those that are only queued. */
 uint64_t conn_bytes_out(const struct conn *c);
 
 /* Queue one record.  The conn adds the direction flag and the tags.  conn_send copies the payload.
  * conn_lend borrows it: it must not change until conn_queued is 0 or the conn is freed. */
 void conn_send(struct conn *c, const struct record *r, const void *payload);
+/* Where the suite encrypts, the payload is copied when it is sealed, so the caller's bytes never
+ * change. */
 void conn_lend(struct conn *c, const struct record *r, const void *payload);
 /* Copy all borrowed payloads that are still queued, so that their owner may change them. */
 void conn_keep_lent(struct conn *c);

@@ -117,13 +117,17 @@ enum err_code conn_deliver(struct conn *c, struct err *e);
 
 /* A REC_SHARE has come: an offer at the server, an answer at the client. */
 enum err_code conn_shared(struct conn *c, struct err *e);
+/* Gives the shared memory back and closes descriptors that have not been passed on. Fine without
+ * any. */
 void conn_unshare(struct conn *c);
 /* conn_read and conn_write through shared memory. */
 enum err_code conn_read_shared(struct conn *c, struct err *e);
+/* Errors as conn_write. When the memory is full it sets mem.starved and returns ERR_OK. */
 enum err_code conn_write_shared(struct conn *c, struct err *e);
 /* Room for a payload in shared memory; NULL: there is none now, or the conn does not use it.
  * conn_commit_shared sends the record r with the payload in `room`. */
 uint8_t *conn_room_shared(struct conn *c, uint32_t len);
+/* `room` is what conn_room_shared returned last; nothing else may have been sent in between. */
 void conn_commit_shared(struct conn *c, uint8_t *room, const struct record *r);
 
 #endif

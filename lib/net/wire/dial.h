@@ -48,7 +48,9 @@ struct dial_backoff {
 	int64_t least, most; /* ns; set once */
 	int64_t wait, next_try;
 };
+/* Sets `wait` back to `least` and the next attempt to now. */
 void dial_backoff_reset(struct dial_backoff *b);
+/* now: clock_now() of the failure. */
 void dial_backoff_failed(struct dial_backoff *b, int64_t now);
 /* Is it time for the next attempt? */
 bool dial_is_due(const struct dial_backoff *b, int64_t now);

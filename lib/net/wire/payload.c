@@ -201,6 +201,7 @@ bool payload_get_ids(const uint8_t *p, size_t len, uint32_t *n, const uint8_t **
 
 /* ---- batches ---- */
 
+/* Rounds up to the alignment of entries in a BATCH. */
 static size_t pad_to_8(size_t n)
 {
 	return (n + 7) & ~(size_t)7;

@@ -24,6 +24,7 @@ struct payload_run {
 #define PAYLOAD_RUN_BYTES 12
 /* payload_encode_run: at `out`; payload_put_run: at the end of b. */
 void payload_encode_run(uint8_t out[static PAYLOAD_RUN_BYTES], const struct payload_run *r);
+/* Appends PAYLOAD_RUN_BYTES bytes. payload_put_part joins neighbours, this does not. */
 void payload_put_run(struct buf *b, const struct payload_run *r);
 /* Append one partition, by extending the last run if that is possible. */
 void payload_put_part(struct buf *b, uint16_t table, uint32_t part, bool alone);
@@ -42,7 +43,9 @@ struct payload_receipt {
 	uint64_t step, version;
 };
 #define PAYLOAD_RECEIPT_BYTES 32
+/* Appends one entry of PAYLOAD_RECEIPT_BYTES. */
 void payload_put_receipt(struct buf *b, const struct payload_receipt *r);
+/* Decodes the i-th entry. False past the last whole one; the status is not checked. */
 bool payload_get_receipt(const uint8_t *p, size_t len, size_t i, struct payload_receipt *out);
 
 /* COPIED: the receiver of COPY_* records and the replicas after it have all records of the
@@ -53,6 +56,7 @@ struct payload_copied {
 	uint64_t seq;
 };
 #define PAYLOAD_COPIED_BYTES 16
+/* Appends one entry of PAYLOAD_COPIED_BYTES. */
 void payload_put_copied(struct buf *b, const struct payload_copied *c);
 /* Decode the i-th entry; false as for payload_get_run. */
 bool payload_get_copied(const uint8_t *p, size_t len, size_t i, struct payload_copied *out);
@@ -69,11 +73,13 @@ enum err_code payload_get_text(struct buf *text, const struct record *r, const u
 /* NACK: a refusal, with an err_code and a sentence in UTF-8, which is cut after 500 bytes.
  * payload_get_nack fills *e with both, without control characters, and returns e->code. */
 void payload_put_nack(struct buf *b, enum err_code code, const char *text);
+/* Never returns ERR_OK: a refusal without a code, or with code 0, gives ERR_PROTO. */
 enum err_code payload_get_nack(const uint8_t *p, size_t len, struct err *e);
 
 /* PUSH_ROWS, SCANNED: a head with the number n of rows, n ids, n rows of floats.  (PULL_ROWS has
  * only ids, ROWS only floats.) */
 #define PAYLOAD_ROWS_HEAD 8
+/* Writes PAYLOAD_ROWS_HEAD bytes at p. */
 void payload_put_rows_head(uint8_t *p, uint32_t n);
 /* False unless len is exactly n ids and n * width floats. */
 bool payload_get_rows(const uint8_t *p, size_t len, uint32_t width, uint32_t *n,
@@ -99,14 +105,19 @@ struct batcher {
 	unsigned n;
 	struct record first;
 };
+/* Frees the gathered records without sending them. */
 void batcher_release(struct batcher *b);
+/* Copies the record. c is the conn of all records that are gathered. */
 void batcher_add(struct batcher *b, struct conn *c, const struct record *r, const void *payload);
+/* Moves everything to the queue of the conn; conn_write writes it. */
 void batcher_flush(struct batcher *b, struct conn *c);
 /* Add a record without copying a large payload.  batcher_reserve returns room for a payload of at most
  * `most` bytes: in the queue of the conn, or `small`.  The caller fills it and calls batcher_commit
  * with the record, whose r->len bytes are in `room`, before anything else is queued. */
 uint8_t *batcher_reserve(struct batcher *b, struct conn *c, size_t most,
     uint8_t small[static BATCHER_SMALL]);
+/* `small` is the buffer that was given to batcher_reserve, by which this knows where the payload
+ * lies. */
 void batcher_commit(struct batcher *b, struct conn *c, const struct record *r, const uint8_t *room,
     const uint8_t *small);
 

@@ -60,6 +60,8 @@ struct record {
 /* The one encoder and the one decoder of the header.  record_decode checks
  * magic, version, type and the type's payload limit. */
 void record_encode(const struct record *r, uint8_t out[static RECORD_HEADER]);
+/* ERR_PROTO with a sentence for anything else; *r is then of no use. The direction and the role
+ * are checked by the callers. */
 enum err_code record_decode(const uint8_t in[static RECORD_HEADER], struct record *r,
     struct err *e);
 

@@ -111,6 +111,7 @@ enum err_code ring_check(struct ring *r, struct err *e);
 struct ring_stats {
 	uint64_t reductions, sent_bytes, received_bytes;
 };
+/* Copies the counters. The owner's thread, as everything of a ring. */
 void ring_stats(const struct ring *r, struct ring_stats *out);
 
 #endif

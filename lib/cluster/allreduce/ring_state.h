@@ -121,6 +121,7 @@ struct ring {
 /* ring_close_out: end the session that we dialled. ring_close_in: end the one that was dialled to
  * us. Either may be missing. */
 void ring_close_out(struct link *l);
+/* Frees the inlet with its session. The member dials again if it still needs one. */
 void ring_close_in(struct link *l);
 /* End all sessions: the ring is APART. */
 void ring_end_sessions(struct ring *r);
@@ -137,6 +138,7 @@ const char *ring_member_text(const struct link *l, char out[static NET_TEXT + 32
 /* ring_run.c */
 /* ring_place and ring_take_record: `place` and `record` of conn_handler, for an inlet. */
 uint8_t *ring_place(void *inlet, const struct record *rec);
+/* Handles one record of an inlet, of the handshake of members or of a reduction. */
 enum conn_verdict ring_take_record(struct inlet *i, const struct record *rec,
     const uint8_t *payload);
 /* Send all slices whose receives are done, until a connection has something queued. */
@@ -145,6 +147,7 @@ enum err_code ring_send_ready_slices(struct ring *r, struct err *e);
 bool ring_is_reduction_done(const struct ring *r);
 /* Does the reduction still have to receive from this member, or to send to it? */
 bool ring_needs_from(const struct ring *r, const struct link *l);
+/* True also while a slice for this member waits in its connection's queue. */
 bool ring_needs_to(const struct ring *r, const struct link *l);
 
 /* ring_wait.c */

@@ -15,6 +15,8 @@
  * of each step, and keeps the values that are pulled.  The uplink exchanges both with the servers,
  * or with the relay above.  Views are installed on the agent's thread. */
 
+/* Makes the shard from the configuration of the first view. Session limits and suites are set
+ * before s->shard, because I/O threads take records as soon as they see a shard. */
 static enum err_code make_relay_shard(struct server *s, const struct view *view, struct err *e)
 {
 	struct shard_config cfg = { .wake = io_threads_wake, .forward = uplink_forward, .ctx = s };
@@ -89,6 +91,9 @@ static void take_relay_workers(struct server *s, const struct view *view, bool o
 	free(m);
 }
 
+/* Installs a view on the agent's thread, in the order that other threads rely on: `installing`,
+ * the layout, the relays, this relay's workers, `epoch` and `generation`, the workers of others,
+ * and at last the uplink. An error ends the process. */
 static enum err_code take_relay_view(struct server *s, const struct view *view, struct err *e)
 {
 	enum err_code rc = atomic_load(&s->shard) ? ERR_OK : make_relay_shard(s, view, e);
@@ -123,6 +128,8 @@ static enum err_code take_relay_view(struct server *s, const struct view *view, 
 	return ERR_OK;
 }
 
+/* For the agent: a view has come. The end of the job, or of this relay's work, ends the process
+ * without an error. */
 static void on_relay_view(void *ctx, const struct view *view)
 {
 	struct server *s = ctx;
@@ -136,6 +143,7 @@ static void on_relay_view(void *ctx, const struct view *view)
 		server_end(s, &e);
 }
 
+/* For the agent: a relay needs only the keys of what the coordinator sends beside views. */
 static void on_relay_notice(void *ctx, const json_t *json)
 {
 	struct message m;
@@ -159,6 +167,8 @@ static void on_relay_lost(void *ctx, const struct err *why)
 	server_end(ctx, why);
 }
 
+/* Starts the uplink before the agent, because the first view is handed to it. The pace is that of
+ * the configuration once there is a view. */
 static enum err_code relay_start(struct server *s, struct err *e)
 {
 	struct agent_config cfg = { .heartbeat = 200 * NSEC_PER_MSEC,
@@ -175,6 +185,8 @@ static enum err_code relay_start(struct server *s, struct err *e)
 	return rc ? rc : server_join(s, &cfg, e);
 }
 
+/* Ends the uplink's thread and then the agent. Sessions may still use the uplink's functions
+ * until relay_release. */
 static void relay_stop(struct server *s)
 {
 	if (!s->role_state)

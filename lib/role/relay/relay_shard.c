@@ -255,6 +255,8 @@ static uint32_t row_stride(uint32_t cols)
 	return cols + sizeof(struct marks) / sizeof(float);
 }
 
+/* The marks of a fetched row lie behind its values. They are copied, since floats and marks must
+ * not alias. */
 static struct marks row_marks(const struct part *p, const float *row)
 {
 	struct marks m;
@@ -268,6 +270,10 @@ static void set_row_marks(const struct part *p, float *row, struct marks m)
 	memcpy(row + p->table->cols, &m, sizeof m);
 }
 
+/* For shard_ops: all rows of the request, or none. A relay keeps no versions of rows for single
+ * clients, so it ignores `since` and sends every row. SHARD_HOLD until the last missing row has
+ * come from the servers. SHARD_ELSEWHERE for a pull from outside of steps: it goes to the
+ * servers. The partition's lock is held. */
 static enum shard_answer show_rows(struct shard *s, struct part *p, uint64_t step,
     const uint8_t *ids, uint32_t n, const uint64_t *since, float *out, uint32_t *place, uint32_t *k,
     uint64_t *version)

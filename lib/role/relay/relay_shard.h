@@ -28,6 +28,7 @@ uint64_t relay_shard_alone_count(struct shard *s);
  * whoever waits for them. */
 void relay_shard_set(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const float *w,
     uint64_t version);
+/* ids has n ids, w their values one after the other; both are copied. */
 void relay_shard_set_rows(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
     const uint64_t *ids, uint32_t n, const float *w, uint64_t version);
 /* The step that rows are asked for, and the layout epoch that the request is made in. */

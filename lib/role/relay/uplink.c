@@ -17,6 +17,7 @@
 
 #define TURN_MS 20
 
+/* NULL before the first view; the uplink's thread then has no layout and does not ask. */
 static struct shard *shard_of_uplink(const struct uplink *u)
 {
 	return atomic_load(&u->server->shard);
@@ -32,12 +33,15 @@ void uplink_wake(struct uplink *u)
 
 /* ---- sums ---- */
 
+/* One partition whose sums are being sent, and the session that they go out on. */
 struct sending {
 	struct uplink *u;
 	const struct table *table;
 	uint64_t session;
 };
 
+/* For shard_send, with the partition's lock held: queues one sum on its link. False, which ends
+ * the sweep, when the session has changed or has enough queued. */
 static bool put_sum(void *ctx, const struct copy *c)
 {
 	struct sending *d = ctx;
@@ -120,6 +124,7 @@ void uplink_request_table(struct uplink *u, uint16_t table, uint64_t step, uint3
 		uplink_wake(u);
 }
 
+/* Puts a request at the front of the list; their order does not matter. */
 static void queue_row_request(struct uplink *u, struct want *w)
 {
 	mutex_lock(&u->lock);
@@ -148,6 +153,8 @@ bool uplink_request_rows(struct uplink *u, uint16_t table, uint32_t part, uint64
 	return room;
 }
 
+/* Passes the requests of other threads to the client. Those that no server can take now stay in
+ * the list for the next turn. */
 static void request_rows(struct uplink *u)
 {
 	const struct layout *l = client_layout(u->client);
@@ -172,6 +179,9 @@ static void request_rows(struct uplink *u)
 	}
 }
 
+/* Asks for a dense table at step `wanted` - 1, unless that or a later step was asked for in this
+ * epoch. Values of an earlier step may arrive in the same room; the shard copies each partition
+ * as it comes. */
 static void request_table(struct uplink *u, size_t t, uint64_t wanted)
 {
 	const struct table *table = &client_layout(u->client)->table[t];
@@ -188,6 +198,8 @@ static void request_table(struct uplink *u, size_t t, uint64_t wanted)
 		u->asked[t] = wanted;
 }
 
+/* Asks for everything that workers have pulled in the client's present epoch. The lock is
+ * released before the client is called, because uplink.lock is the last in the order. */
 static void request_wanted(struct uplink *u)
 {
 	uint32_t epoch = client_layout(u->client)->epoch;
@@ -205,6 +217,8 @@ static void request_wanted(struct uplink *u)
 
 /* ---- answers (hooks of the client) ---- */
 
+/* The hooks below are called by client_pump, on the uplink's thread. They take answers into the
+ * shard; settling and waking wait for finish_uplink_turn. */
 static void on_uplink_up(void *ctx, unsigned link)
 {
 	struct uplink *u = ctx;
@@ -250,6 +264,7 @@ static void on_uplink_rows(void *ctx, const struct table *t, uint32_t part, uint
 	u->changed = true;
 }
 
+/* The relay above cannot be reached: the coordinator decides. */
 static void report_missed_relay(void *ctx, unsigned relay, uint32_t epoch, const char *why)
 {
 	struct uplink *u = ctx;
@@ -287,6 +302,8 @@ static void grow_table_lists(struct uplink *u)
 	}
 }
 
+/* Gives the view that uplink_view has left to the client, on the thread that owns the client. In
+ * a new epoch every sum and clock is sent again, and nothing counts as asked for. */
 static void take_uplink_view(struct uplink *u)
 {
 	uint32_t before = client_layout(u->client)->epoch;
@@ -317,6 +334,7 @@ static void take_uplink_view(struct uplink *u)
 
 /* ---- life ---- */
 
+/* Settles the shard or wakes sessions once for all answers of a turn. No lock is held. */
 static void finish_uplink_turn(struct uplink *u)
 {
 	struct server *s = u->server;
@@ -331,6 +349,7 @@ static void finish_uplink_turn(struct uplink *u)
 	u->settle = u->changed = false;
 }
 
+/* A turn sends first and then waits in client_pump, for TURN_MS at most or until uplink_wake. */
 static void *run_uplink(void *ctx)
 {
 	struct uplink *u = ctx;

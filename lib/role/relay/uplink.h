@@ -19,6 +19,7 @@ enum err_code uplink_start(struct server *s, struct err *e);
 /* End the thread.  uplink_free frees the rest, when no thread calls the functions below any more.
  * NULL is fine for both. */
 void uplink_stop(struct uplink *u);
+/* Closes the client's sessions with BYE. */
 void uplink_free(struct uplink *u);
 
 /* The agent's thread has installed this view here: the client installs it, too.  self: the number
@@ -32,6 +33,7 @@ void uplink_forward(void *server, uint16_t index, uint16_t table, uint32_t part)
 /* Pass a worker's CLOCK or DONE on.  Returns a token: every server has acknowledged it when
  * uplink_acked is at least that.  io_threads_wake is called when uplink_acked has grown. */
 uint64_t uplink_clock(struct uplink *u, const struct slot_clock *c);
+/* The highest token of which every earlier one is acknowledged, too. */
 uint64_t uplink_acked(struct uplink *u);
 /* The worker does not use this relay any more: drop its clock. */
 void uplink_forget(struct uplink *u, uint32_t slot);
@@ -41,6 +43,9 @@ void uplink_forget(struct uplink *u, uint32_t slot);
  * worker that has come to this relay may be at an earlier step.  False: the rows do not fit into
  * the relay's mem_limit. */
 void uplink_request_table(struct uplink *u, uint16_t table, uint64_t step, uint32_t epoch);
+/* ids: u64 little-endian, any alignment; they are copied. Rows that are here, or were asked for
+ * in this epoch, are left out. Takes the partition's lock, so call it without locks of the shard.
+ * */
 bool uplink_request_rows(struct uplink *u, uint16_t table, uint32_t part, uint64_t step,
     uint32_t epoch, const uint8_t *ids, uint32_t n);
 

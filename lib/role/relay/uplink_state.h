@@ -96,6 +96,7 @@ void uplink_clocks_reset(struct uplink *u, unsigned link);
 void uplink_clocks_send(struct uplink *u);
 /* The link has answered the CLOCKS with this seq. */
 void uplink_clocks_acknowledge(struct uplink *u, unsigned link, uint64_t seq);
+/* Frees the lists by rank and by link, when the thread has ended. */
 void uplink_clocks_free(struct uplink *u);
 
 #endif

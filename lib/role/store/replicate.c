@@ -26,6 +26,8 @@ static struct shard *shard_of_repl(const struct repl *r)
 
 /* ---- sending ---- */
 
+/* Ends the session of a link, if there is one. Its partitions keep their records; `down_since` is
+ * set at the first failure and cleared by the next acknowledgement, not by a connection. */
 static void drop_link(struct link *l)
 {
 	if (!l->conn)
@@ -41,6 +43,9 @@ static void drop_link(struct link *l)
 	dial_backoff_failed(&l->backoff, clock_now());
 }
 
+/* Sends records of the listed partitions while less than LINK_QUEUE_MAX bytes are queued, and
+ * writes what the socket takes. A partition whose records did not all fit goes back to the list.
+ * May drop the link. */
 static void send_queued_copies(struct link *l)
 {
 	struct todo t;
@@ -69,6 +74,8 @@ static void send_queued_copies(struct link *l)
 
 /* ---- answers ---- */
 
+/* Takes the entries of a COPIED. They prove that the replica works, so its failures are
+ * forgotten. The shard is settled once for all of them, without locks. */
 static void take_acknowledgements(struct link *l, const uint8_t *payload, size_t len)
 {
 	struct shard *s = shard_of_repl(l->repl);
@@ -82,6 +89,8 @@ static void take_acknowledgements(struct link *l, const uint8_t *payload, size_t
 	shard_settle(s);
 }
 
+/* Handles one record from the next replica. A COPIED of an older epoch is ignored, since its
+ * records are sent again. */
 static enum conn_verdict handle_link_record(struct link *l, const struct record *r,
     const uint8_t *payload)
 {
@@ -207,6 +216,9 @@ static void report_unreachable(struct link *l, int64_t now)
 	    MESSAGE(unreachable, .server = l->index, .epoch = l->repl->epoch, .sure = sure));
 }
 
+/* Every REPL_TICK, on the replication thread: begins transfers to joining servers, drops silent
+ * links, dials those that are due, and tells the coordinator of servers that stay unreachable.
+ * Publishes the progress of transfers in s->epochs. */
 static void tick_links(void *ctx)
 {
 	struct repl *r = ctx;

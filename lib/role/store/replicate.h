@@ -21,6 +21,8 @@ enum err_code replicate_start(struct server *s, struct err *e);
 /* End the thread.  replicate_free frees the rest, when no thread can call replicate_forward any more.  NULL
  * is fine for both. */
 void replicate_stop(struct repl *r);
+/* Closes the links without a BYE and drops the lists; unacknowledged records stay with their
+ * partitions. */
 void replicate_free(struct repl *r);
 
 /* The agent's thread, for each view.  replicate_prepare makes links for its servers, before its layout

@@ -3,6 +3,8 @@
 
 #include "core/mem.h"
 
+/* Queues the piece of a record that begins at byte `at` of head and body together. Small pieces
+ * are gathered, large ones are copied straight into the queue of the connection. */
 static void send_copy_piece(struct link *l, struct record *out, const struct copy *c, uint64_t at)
 {
 	uint64_t left = out->total - at;

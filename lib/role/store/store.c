@@ -35,6 +35,7 @@ static enum err_code open_restored_checkpoint(struct server *s, const char *path
 	                          : file_client_restore(s, &store_agent(s)->restore, e);
 }
 
+/* Partitions that the layout places here, with those that this server joins. */
 static uint64_t count_parts_here(const struct server *s, const struct table *t)
 {
 	uint64_t n = 0;
@@ -91,11 +92,17 @@ static enum err_code find_initial_values(struct server *s, struct err *e)
 	return rc;
 }
 
+/* For shard_config.alive: shard_install runs on the agent's thread, which cannot send heartbeats
+ * meanwhile. */
 static void send_late_heartbeat(void *ctx)
 {
 	agent_beat_busy(((struct server *)ctx)->agent);
 }
 
+/* Makes the shard from the first view: mode, update rule, limits and the checkpoint to continue
+ * from are those of the job's configuration. s->shard is set last, and only on success.
+ * ERR_CONFIG when mem_limit or the number of descriptors is too low; errors of conf_from_json, of
+ * opening the checkpoint and of shard_new. */
 static enum err_code make_store_shard(struct server *s, const struct view *view, struct err *e)
 {
 	struct shard_config cfg = { .self = (unsigned)s->cfg.index,
@@ -148,6 +155,9 @@ static enum err_code make_store_shard(struct server *s, const struct view *view,
 
 /* ---- views ---- */
 
+/* Applies the members of the view to the shard, all at once. A worker whose state does not count
+ * yet is left out, which leaves its slot as it is. A key that cannot be parsed counts as unknown.
+ * */
 static void take_store_workers(struct shard *shard, const struct view *view)
 {
 	struct member *m = mem_array(view->nworkers + 1, sizeof *m);
@@ -211,6 +221,9 @@ static void log_memory_bound(struct server *s, const struct view *view)
 	    atomic_load(&s->limits.sparse) ? "; sparse tables grow with their rows" : "");
 }
 
+/* Installs a layout of a new epoch. It may take long: partitions are filled from files or a
+ * checkpoint. *e says what failed; the process then ends, so a half-installed layout is never
+ * used. */
 static enum err_code install_layout(struct server *s, const struct view *view,
     const struct layout *layout, struct err *e)
 {
@@ -237,6 +250,9 @@ static enum err_code install_layout(struct server *s, const struct view *view,
 	return rc;
 }
 
+/* Installs a view on the agent's thread. The order matters: links before the layout that uses
+ * them, settings before partitions, relays before `epoch`, members after it, and at last the end
+ * of a vote. Sessions that wait are woken once. */
 static enum err_code take_store_view(struct server *s, const struct view *view, struct err *e)
 {
 	struct layout layout;
@@ -302,6 +318,8 @@ static void vote_on_proposal(struct server *s, const struct message_propose *m, 
 	        .frontier = (int64_t)v.frontier, .clock = (int64_t)v.clock));
 }
 
+/* For the agent: handles a message of the coordinator that is not a view. Unknown kinds are
+ * ignored, and malformed ones are logged. */
 static void on_store_notice(void *ctx, const json_t *json)
 {
 	struct server *s = ctx;
@@ -346,6 +364,8 @@ static void send_last_stats(struct server *s, const struct view *view)
 	store_agent(s)->finishing = finishing;
 }
 
+/* For the agent: installs the view, judges a proposal that came before the first one, and
+ * acknowledges the revision. An error ends the process. */
 static void on_store_view(void *ctx, const struct view *view)
 {
 	struct server *s = ctx;
@@ -389,6 +409,8 @@ static void on_store_lost(void *ctx, const struct err *why)
 
 /* ---- start and stop ---- */
 
+/* Starts the role's threads before the agent, whose first view uses both. After an error
+ * store_stop and store_release clean up. */
 static enum err_code store_start(struct server *s, struct err *e)
 {
 	struct agent_config cfg = {
@@ -408,6 +430,8 @@ static enum err_code store_start(struct server *s, struct err *e)
 	return rc ? rc : server_join(s, &cfg, e);
 }
 
+/* Ends the threads that call the shard; sessions may still call replicate_forward until
+ * store_release. */
 static void store_stop(struct server *s)
 {
 	if (!s->role_state)

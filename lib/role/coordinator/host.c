@@ -311,6 +311,8 @@ static void do_periodic_work(struct host *h, int64_t now)
 	psk_renewal_tick(h);
 }
 
+/* The coordinator's own thread: does periodic work every TICK, and sends a deferred view as soon
+ * as it is due. It counts its turns for the watchdog. The lock is released while it waits. */
 static void *run_ticker(void *ctx)
 {
 	struct host *h = ctx;
@@ -340,6 +342,8 @@ static void *run_ticker(void *ctx)
 
 /* ---- start and stop ---- */
 
+/* The configuration of the coordinator's state. Texts and documents in it are borrowed from the
+ * host and its configuration. Times are in ns. */
 static struct coord_config make_coord_config(struct host *h, const struct conf *c)
 {
 	return (struct coord_config){
@@ -368,6 +372,8 @@ static struct coord_config make_coord_config(struct host *h, const struct conf *
 	};
 }
 
+/* Starts the control plane: at the address of an earlier coordinator whose job goes on, if it is
+ * free, else at the configured one. */
 static enum err_code start_http(struct host *h, struct err *e)
 {
 	const struct server_config *cfg = &h->server->cfg;

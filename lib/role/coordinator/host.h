@@ -144,11 +144,14 @@ extern const struct server_coordinator coordinator_role;
 /* As server_coordinator.handle; the HTTP routes use it, too. */
 json_t *host_handle(struct host *h, struct coord_self *self, const struct message *m,
     struct host_mark *due, struct err *e);
+/* Returns the revision of the present view. Takes the host's lock. */
 uint64_t host_rev(struct host *h);
+/* Returns the revision of the view that was sent last; at most host_rev. */
 uint64_t host_rev_sent(struct host *h);
 
 /* Any thread; not recursive. */
 void host_lock(struct host *h);
+/* Releases the lock without announcing anything; after a change use host_commit. */
 void host_unlock(struct host *h);
 /* End a change: announce it when it is durable, or wake the writer, which will (the view not before
  * host_view_due). Then unlock and wake host_wait. Writes no file and does not wait. */
@@ -187,6 +190,7 @@ struct announcement {
 void host_prepare(struct host *h, struct announcement *a, int64_t now);
 /* Send it, or put it back because its state could not be made durable; *a is empty then. */
 void host_deliver(struct host *h, struct announcement *a);
+/* Puts the notices back in front of those that were queued meanwhile, so that their order stays. */
 void host_put_back(struct host *h, struct announcement *a);
 /* Prepare and deliver, if the state is durable; else the writer will. */
 void host_announce(struct host *h);
@@ -203,6 +207,7 @@ extern const size_t host_nroutes;
 /* Callbacks of the HTTP server: fill in the peer of a public key, a bearer token or a dashboard
  * session; false when it is not admitted. Called without the host's lock, by HTTP threads. */
 bool routes_find_key(void *ctx, const uint8_t pk[KEY_BYTES], struct http_peer *peer);
+/* token: the text of the request's bearer token, which is hashed before it is compared. */
 bool routes_find_token(void *ctx, const char *token, struct http_peer *peer);
 bool routes_find_session(void *ctx, const char *text, struct http_peer *peer);
 

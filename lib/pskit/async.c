@@ -30,6 +30,9 @@ struct async {
 	int result, fd;
 };
 
+/* The handle's thread: makes one call at a time, without the lock, so that ps_cancel can be
+ * called meanwhile. `result` is written before `busy` is cleared, which the caller's thread reads
+ * first. */
 static void *make_calls(void *ctx)
 {
 	struct async *a = ctx;
@@ -56,6 +59,8 @@ static void *make_calls(void *ctx)
 	return NULL;
 }
 
+/* Starts the thread with all signals blocked, so that the program's handlers run on its own
+ * threads. PS_OK, or the code of an error that ps_message describes. */
 static int start_call_thread(struct ps *p)
 {
 	struct async *a = mem_alloc(sizeof *a);

@@ -60,6 +60,7 @@ struct ps_table {
 
 /* The version, as "1.2.0"; the general meaning of a return code. */
 const char *ps_version(void);
+/* Returns a constant text, never NULL. */
 const char *ps_strerror(int code);
 
 /* Opens a handle.  where: a run directory, a join file, or NULL for $PS_CLUSTER.  *out is set even
@@ -119,6 +120,7 @@ int ps_step_begin(struct ps *p, struct ps_step *out);
  * the whole gradient, the mean over the step's examples.  *n becomes the number of floats (n may be
  * NULL).  Valid until the step ends.  NULL: there is no such table. */
 const float *ps_param(struct ps *p, const char *table, size_t *n);
+/* NULL also while an asynchronous call is under way. */
 float *ps_grad(struct ps *p, const char *table, size_t *n);
 /* Ends a step: pushes the gradients.  loss is the mean over the step's examples, or -INFINITY if it
  * was not computed. */

@@ -41,6 +41,7 @@ struct keyring;
 
 /* An empty keyring. keyring_free(NULL) is fine. */
 struct keyring *keyring_new(void);
+/* Pointers to its entries are void afterwards. */
 void keyring_free(struct keyring *kr);
 
 /* Parse a whole text; `name` stands in messages as "name:LINE: ...". On success *out is a fresh
@@ -60,9 +61,11 @@ bool keyring_remove(struct keyring *kr, const char *name);
  * the reason, search again with now = 0. */
 const struct keyring_entry *keyring_find(const struct keyring *kr,
     const uint8_t pk[static KEY_BYTES], int64_t now);
+/* Only entries with a token are compared, so a public key never passes as one. */
 const struct keyring_entry *keyring_find_token(const struct keyring *kr, const char *token,
     int64_t now);
 const struct keyring_entry *keyring_find_name(const struct keyring *kr, const char *name);
+/* Counts expired entries, too. */
 size_t keyring_count(const struct keyring *kr);
 /* Call fn for each entry, in the order of the file. fn must not change the keyring. */
 void keyring_each(const struct keyring *kr,
@@ -72,15 +75,19 @@ void keyring_each(const struct keyring *kr,
 void keyring_line(const struct keyring_entry *entry, struct buf *out);
 /* "YYYY-MM-DD", or that and "THH:MM:SSZ" (RFC 3339), <-> seconds since 1970, above 0. */
 bool keyring_date(const char *s, int64_t *out);
+/* Appends the date to out: without the time if it is 00:00:00 UTC. */
 void keyring_put_date(int64_t seconds, struct buf *out);
 /* 24 hexadecimal digits by which people compare keys: the start of BLAKE2b-256 over the 32
  * bytes. */
 #define KEYRING_FINGERPRINT 25
+/* Writes the digits and a terminating zero. A token's digits are computed from its stored hash,
+ * which they do not reveal. */
 void keyring_fingerprint(const struct keyring_entry *entry, char out[static KEYRING_FINGERPRINT]);
 
 /* A fresh bearer token of 43 characters that fit into a header and a URL; and the hash that an
  * entry keeps of it. */
 void keyring_token_new(char out[static 48]);
+/* Writes BLAKE2b-256 of the token's text. */
 void keyring_token_hash(const char *token, uint8_t hash[static KEY_BYTES]);
 
 #endif

@@ -27,6 +27,7 @@ enum err_code key_init(struct err *e);
 void key_pair_generate(struct key_pair *k);
 /* The pair that belongs to a secret key. */
 void key_pair_from_secret(struct key_pair *k, const uint8_t sk[static KEY_BYTES]);
+/* Overwrites both keys in a way that the compiler does not remove. */
 void key_pair_wipe(struct key_pair *k);
 
 /* Secret key files hold one line, "pskit-secret-key1 BASE64\n" (SECRET_WORD); files of the
@@ -37,16 +38,19 @@ void key_pair_wipe(struct key_pair *k);
  * the effective user nor root, and any other contents.  ERR_NOTFOUND when it
  * does not exist.  The outcome is untouched on failure. */
 enum err_code key_pair_load(const char *path, struct key_pair *k, struct err *e);
+/* Reads the cluster's secret; rules and errors are those of key_pair_load. */
 enum err_code psk_load(const char *path, uint8_t psk[static KEY_BYTES], struct err *e);
 
 /* Draw a fresh secret and write it to path, which must not exist (ERR_EXISTS),
  * with mode 0600, synced.  A failure leaves no file behind. */
 enum err_code key_pair_create(const char *path, struct key_pair *k, struct err *e);
+/* Draws and writes the cluster's secret; rules and errors are those of key_pair_create. */
 enum err_code psk_create(const char *path, uint8_t psk[static KEY_BYTES], struct err *e);
 
 /* 32 bytes <-> the 44 characters of padded base64 (RFC 4648, section 4). Only the canonical form
  * is accepted, without characters before or after it. */
 void key_to_text(const uint8_t k[static KEY_BYTES], char out[static 48]);
+/* False, and k untouched, for any other text. */
 bool key_from_text(const char *s, uint8_t k[static KEY_BYTES]);
 
 #endif

@@ -39,6 +39,7 @@ struct noise {
 /* rs: the responder's public key, for the initiator; NULL for the responder. */
 void noise_init(struct noise *x, bool initiator, const struct key_pair *s, const uint8_t *rs,
     const uint8_t psk[static 32], const void *prologue, size_t prologue_len);
+/* Overwrites all secrets; the state is NOISE_DEAD, and dh_count stays. */
 void noise_wipe(struct noise *x);
 
 /* Use this ephemeral secret instead of a random one. For test vectors only. */

@@ -24,6 +24,7 @@ struct replay;
  * much room as it leaves free: a single key half of the capacity, which is the number of
  * requests that it may make in 121 s. */
 struct replay *replay_new(size_t capacity);
+/* Forgets all nonces. NULL is fine. */
 void replay_free(struct replay *r);
 
 /* The present boot id. */

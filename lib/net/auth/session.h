@@ -71,6 +71,7 @@ struct session {
  * the suite is not available here. */
 enum err_code session_init(struct session *s, enum suite suite, const uint8_t tx[static 32],
     const uint8_t rx[static 32], struct err *e);
+/* Overwrites all keys and frees tag makers and sealers. The session may not be used any more. */
 void session_wipe(struct session *s);
 
 /* False, with nothing written to tag, when the counter has reached its end. */
@@ -85,18 +86,22 @@ bool session_seal_payload(struct session *s, const uint8_t *in, size_t n, uint8_
  * fail, too. A sealed payload is opened in place; on failure the data must not be used. */
 bool session_open_header(struct session *s, const uint8_t hdr[static SESSION_HEADER_BYTES],
     const uint8_t tag[static SESSION_TAG_BYTES]) SESSION_MUST_CHECK;
+/* n is the length that the verified header states. */
 bool session_open_payload(struct session *s, uint8_t *data, size_t n,
     const uint8_t tag[static SESSION_TAG_BYTES]) SESSION_MUST_CHECK;
 
 /* Call after each complete record (header, and payload if it has one), on both sides, so that
  * both change keys at the same place. */
 void session_next_tx(struct session *s);
+/* Counts one received record, and replaces the keys after SESSION_EPOCH_RECORDS of them. */
 void session_next_rx(struct session *s);
 
 /* True when there is no room for another whole record (two nonces) below counter 2^48, in either
  * direction or in this one: close the connection at the end of a message. */
 bool session_exhausted(const struct session *s);
+/* For a caller that owns one direction only, while another thread uses the other. */
 bool session_dir_exhausted(const struct session_dir *d);
+/* Are payloads encrypted, so that opening and sealing change them? */
 bool session_is_sealed(const struct session *s);
 
 #endif

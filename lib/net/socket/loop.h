@@ -15,7 +15,9 @@ struct loop;
 typedef void (*loop_fd_fn)(void *ctx, uint32_t events); /* EPOLLIN, EPOLLOUT, ... */
 typedef void (*loop_fn)(void *ctx);
 
+/* ERR_IO when the system gives no epoll or event descriptor. */
 enum err_code loop_new(struct loop **out, struct err *e);
+/* Frees the loop, which does not run any more. Watched descriptors stay open. NULL is fine. */
 void loop_free(struct loop *l);
 
 /* A watched descriptor.  The caller owns the handle, and keeps it alive until loop_del.  After
@@ -28,7 +30,10 @@ struct loop_fd {
 };
 /* Watch the descriptor of h for these events (EPOLLIN, ...).  ERR_IO. */
 enum err_code loop_add(struct loop *l, struct loop_fd *h, uint32_t events, struct err *e);
+/* Watches a descriptor that loop_add has added for other events; 0: for errors and hang-ups only.
+ * */
 void loop_mod(struct loop *l, struct loop_fd *h, uint32_t events);
+/* Does not close the descriptor. Fine within its own callback. */
 void loop_del(struct loop *l, struct loop_fd *h);
 
 /* Call fn(ctx) on the loop's thread soon.  Work that one thread posts runs in that order.  Work
@@ -47,6 +52,7 @@ void loop_spin(struct loop *l, int64_t span_ns, bool (*look)(void *ctx), bool (*
 /* The loop has handled all input that had arrived by this time (clock_now); 0: it has not run yet.
  * The time stands still while the loop sleeps; loop_nudge wakes it. */
 int64_t loop_heard(const struct loop *l);
+/* Wakes the loop for an empty turn. Several calls before it wakes count as one. */
 void loop_nudge(struct loop *l);
 
 void loop_run(struct loop *l);  /* until loop_stop */

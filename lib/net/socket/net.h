@@ -42,6 +42,8 @@ void net_bound(int fd, char bound[static NET_TEXT]);
  * succeeded. May block to resolve a name, and for a name with several addresses: each but the last
  * gets a second to answer.  ERR_CONFIG, ERR_UNREACH. */
 enum err_code net_connect(const char *addr, int *fd, struct err *e);
+/* Asks the socket for the outcome when poll has reported it; `addr` stands in the message.
+ * ERR_UNREACH. */
 enum err_code net_connected(int fd, const char *addr, struct err *e);
 
 /* Accept one connection, non-blocking and tuned; -1 with errno. */
@@ -66,6 +68,7 @@ bool net_is_line_error(int why);
 /* The local address from which addr ("host:port") is reached, with port 0.  Sends nothing, but
  * resolving a name may block.  ERR_UNREACH. */
 enum err_code net_source(const char *addr, char out[static NET_TEXT], struct err *e);
+/* Is the descriptor a Unix socket? */
 bool net_is_unix(int fd);
 /* The address of the other end's host, as IPv6; all zeroes for a Unix socket. */
 void net_peer_address(int fd, uint8_t out[static 16]);

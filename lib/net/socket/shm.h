@@ -29,6 +29,8 @@ enum err_code shm_new(struct shm **out, int *fd, struct err *e);
 /* Map the memory at the other end.  The caller may close fd afterwards.  ERR_PROTO: shm_new has not
  * made it: without the seals it could be truncated while it is in use.  ERR_NOMEM. */
 enum err_code shm_join(int fd, struct shm **out, struct err *e);
+/* Unmaps the memory. The other end keeps its own mapping and finds nothing new there. NULL is
+ * fine. */
 void shm_free(struct shm *s);
 
 /* Room for an entry of n bytes, at most SHM_ENTRY; NULL: none now.  The other end sees it after
@@ -45,6 +47,7 @@ const uint8_t *shm_peek(struct shm *s, size_t *n, bool *broken);
 bool shm_take(struct shm *s, size_t n);
 /* Ask the other end to wake us when there is an entry.  False: there is one already. */
 bool shm_doze(struct shm *s);
+/* Is there no entry to read? One atomic load. */
 bool shm_is_empty(const struct shm *s);
 
 #endif

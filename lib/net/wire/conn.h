@@ -162,7 +162,7 @@ uint64_t conn_bytes_out(const struct conn *c);
 /* Queue one record.  The conn adds the direction flag and the tags.  conn_send copies the payload.
  * conn_lend borrows it: it must not change until conn_queued is 0 or the conn is freed. */
 void conn_send(struct conn *c, const struct record *r, const void *payload);
-/* Where the suite encrypts, the payload is copied when it is sealed, so the caller's bytes never
+/* The payload is copied when it is sealed by a suite that encrypts, so the caller's bytes never
  * change. */
 void conn_lend(struct conn *c, const struct record *r, const void *payload);
 /* Copy all borrowed payloads that are still queued, so that their owner may change them. */

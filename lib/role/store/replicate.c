@@ -26,8 +26,9 @@ static struct shard *shard_of_repl(const struct repl *r)
 
 /* ---- sending ---- */
 
-/* Ends the session of a link, if there is one. Its partitions keep their records; `down_since` is
- * set at the first failure and cleared by the next acknowledgement, not by a connection. */
+/* Ends the session of a link, if there is one. Its partitions keep their records. `down_since`
+ * keeps the time of the first failure until a new session, or after a refusal until the next
+ * acknowledgement. */
 static void drop_link(struct link *l)
 {
 	if (!l->conn)

@@ -123,6 +123,20 @@ static void test_libsvm(void)
 	dataset_free(d);
 }
 
+static void test_libsvm_sums(void)
+{
+	struct err e;
+	struct dataset *d = load_text("1 1:1 3:2\n-1 3:1 1:1 2:1 1:5 3:0.5\n", "", &two, NULL, &e);
+
+	ok(d && row_is(d, 0, 2, 0, 1., 2, 2.) && row_is(d, 1, 3, 2, 1.5, 0, 6., 1, 1.),
+	    "values of an index that comes again are added %s", e.msg);
+	dataset_free(d);
+	d = load_text("1 10000000000:1 7:2 10000000000:3\n-1 1:1\n", "", &two, NULL, &e);
+	ok(d && d->start[1] == 2 && d->val[0] == 4 && d->val[1] == 2, "large indices, too %s",
+	    e.msg);
+	dataset_free(d);
+}
+
 static void test_libsvm_errors(void)
 {
 	struct dataset *like;
@@ -137,8 +151,6 @@ static void test_libsvm_errors(void)
 	ok(refused("1 1:1\n-1 1:nan\n", "", &two, NULL, "/x:2: ", "nan"), "not a number");
 	ok(refused("1 1:1\n-1 9999999999999999999:1\n", "", &two, NULL, "/x:2: ", "below 10^18"),
 	    "huge index");
-	ok(refused("1 1:1\n-1 1:1 2:1 1:5\n", "", &two, NULL, "/x:2: ", "index 1 comes twice"),
-	    "twice");
 	ok(refused("1 1:1\nspam 1:1\n", "", &two, NULL, "/x:2: ", "got \"spam\""), "bad label");
 	ok(refused("1 1:1\n1,2 1:1\n", "", &two, NULL, "/x:2: ", "several labels"),
 	    "several labels");
@@ -464,6 +476,7 @@ int main(void)
 	if (!mkdtemp(dir))
 		return 1;
 	test_libsvm();
+	test_libsvm_sums();
 	test_libsvm_errors();
 	test_many_classes();
 	test_like();

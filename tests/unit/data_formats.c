@@ -97,10 +97,11 @@ static void test_ratings(void)
 		"userId,movieId,rating,timestamp\n7,9,3.5,1\n0,1,2,5\n",
 		"7\t9\t3.5\t1\n0\t1\t2\t5\n", "7::9::3.5::1\n0::1::2::5\n", "7 9 3.5\n0 1 2\n"
 	};
+	struct dataset *d;
 	struct err e;
 
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-		struct dataset *d = load(forms[i], "format=ratings", &real, NULL, &e);
+		d = load(forms[i], "format=ratings", &real, NULL, &e);
 
 		ok(d && d->rows == 2 && d->fields == 2 && entry(d, 0, 0, 14, 0, 1) &&
 		        entry(d, 0, 1, 19, 1, 1) && entry(d, 1, 0, 0, 0, 1) &&
@@ -108,10 +109,20 @@ static void test_ratings(void)
 		    "ratings, form %zu %s", i, e.msg);
 		dataset_free(d);
 	}
-	refused("1\t2\t3\n1\t2\n", "format=ratings", &real, ":2: expected user, item and rating");
-	refused("1\t2\t3x\n", "format=ratings", &real, "rating as numbers, got \"1\\x092\\x093x\"");
-	refused("-1\t2\t3\n1\t-2\t3\n", "format=ratings", &real, ":2: expected user");
-	refused("9999999999999999999\t2\t3\n", "format=ratings", &real, "expected user");
+	d = load("who,what,stars\nann,Toy Story (1995),5\nbob,7,4\nann,7,3\n", "format=ratings",
+	    &real, NULL, &e);
+	ok(!d && strstr(e.msg, ":2:"), "names with blanks are cut there: %s", e.msg);
+	d = load("who,what,stars\nann,Jaws,5\nbob,7,4\nann,7,3\n", "format=ratings", &real, NULL,
+	    &e);
+	ok(d && d->rows == 3 && d->col[d->start[0]] == d->col[d->start[2]] &&
+	        d->col[d->start[0]] != d->col[d->start[1]] && entry(d, 1, 1, 15, 1, 1),
+	    "users and items may be words: %s", e.msg);
+	dataset_free(d);
+	refused("1\t2\t3\n1\t2\n", "format=ratings", &real,
+	    ":2: expected a user, an item and a rating");
+	refused("1\t2\t3x\n", "format=ratings", &real, "a rating, got \"1\\x092\\x093x\"");
+	refused("-1\t2\t3\n1\t-2\t3\n", "format=ratings", &real, ":1: expected a user");
+	refused("9999999999999999999\t2\t3\n", "format=ratings", &real, "expected a user");
 }
 
 /* A line of Criteo's with these three cells filled. */

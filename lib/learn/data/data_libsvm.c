@@ -6,7 +6,7 @@
 #include "data/data_row.h"
 
 /* "label index:value index:value ... # comment", the format of LIBSVM and
- * SVMlight.  Indices need not ascend, but may not come twice in a line;
+ * SVMlight.  Indices need not ascend; the values of one that comes several times in a line are added.
  * "qid:N" is skipped.  Indices begin at 1, or at 0 if any line has a 0. */
 
 static inline bool is_end(char c)
@@ -18,7 +18,7 @@ struct ids {
 	struct data_build *b;
 	struct stream *s;
 	int base;       /* index base as far as it is known yet */
-	uint32_t *slot; /* hash table for finding an index that occurs twice */
+	uint32_t *slot; /* hash table for finding an index that comes again */
 	size_t slots;
 };
 
@@ -48,65 +48,43 @@ static enum err_code bad_entry(const struct ids *f, const char *p, struct err *e
 	}
 	return stream_fail(f->s, e, "expected index:value, got \"%s\"", text);
 }
-
-static int compare_row_ids_32(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* Are n ids distinct? Uses an open hash table of at least twice as many slots. */
-static bool are_distinct(struct ids *f, const uint32_t *id, const uint64_t *wide, size_t n)
+/* Adds the values of entries with the same id, in place, and puts them where the first one is. Returns the
+ * number of entries left; SIZE_MAX without memory. An open hash table of at least twice as many slots
+ * finds them. */
+static size_t sum_repeated(struct ids *f, uint32_t *id, uint64_t *wide, float *val, size_t n)
 {
 	unsigned bits = 64 - (unsigned)__builtin_clzll(2 * n);
-	size_t slots = (size_t)1 << bits, at;
-	uint64_t x, y;
+	size_t slots = (size_t)1 << bits, at, left = 0;
 
 	if (slots > f->slots) {
 		free(f->slot);
 		f->slot = mem_try_array(slots, sizeof(*f->slot));
 		f->slots = f->slot ? slots : 0;
 		if (!f->slot)
-			return false;
+			return SIZE_MAX;
 	}
 	memset(f->slot, 0, slots * sizeof(*f->slot));
 	for (size_t i = 0; i < n; i++) {
-		x = wide ? wide[i] : id[i];
+		uint64_t x = wide ? wide[i] : id[i], y;
+
 		at = x * UINT64_C(0x9e3779b97f4a7c15) >> (64 - bits);
 		for (; f->slot[at]; at = (at + 1) & (slots - 1)) {
 			y = wide ? wide[f->slot[at] - 1] : id[f->slot[at] - 1];
 			if (x == y)
-				return false;
+				break;
 		}
-		f->slot[at] = (uint32_t)i + 1;
+		if (f->slot[at]) {
+			val[f->slot[at] - 1] += val[i];
+			continue;
+		}
+		if (wide)
+			wide[left] = x;
+		else
+			id[left] = (uint32_t)x;
+		val[left] = val[i];
+		f->slot[at] = (uint32_t)++left;
 	}
-	return true;
-}
-
-/* Reports the least id that occurs twice among the n ids of a line. */
-static enum err_code check_twice(struct ids *f, const uint32_t *id, const uint64_t *wide, size_t n,
-    struct err *e)
-{
-	uint64_t *sorted, twice = 0;
-	bool found = false;
-
-	if (are_distinct(f, id, wide, n))
-		return ERR_OK;
-	sorted = mem_try_array(n, sizeof(*sorted));
-	if (!sorted)
-		return err_set(e, ERR_NOMEM, "no memory for a line of %s", stream_name(f->s));
-	for (size_t i = 0; i < n; i++)
-		sorted[i] = wide ? wide[i] : id[i];
-	qsort(sorted, n, sizeof(*sorted), compare_row_ids_32);
-	for (size_t i = 1; i < n && !found; i++) {
-		found = sorted[i] == sorted[i - 1];
-		twice = sorted[i];
-	}
-	free(sorted);
-	if (!found)
-		return ERR_OK;
-	return stream_fail(f->s, e, "index %llu comes twice", (unsigned long long)twice);
+	return left;
 }
 
 /* Parses an index of eight digits or more, up to its colon; NULL when there is none. */
@@ -220,7 +198,9 @@ static enum err_code parse_entries(struct ids *f, const char *p, size_t len, con
 	}
 	*end = p;
 	if (!ascending)
-		rc = check_twice(f, id, wide, n, e);
+		n = sum_repeated(f, id, wide, val, n);
+	if (n == SIZE_MAX)
+		return err_set(e, ERR_NOMEM, "no memory for a line of %s", stream_name(f->s));
 	data_build_row(f->b, n);
 	return rc;
 }

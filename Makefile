@@ -305,8 +305,9 @@ cuts: deps-check ## cut and delay single links CUTS (2000) times; as root
 
 # ---- checks of the sources ------------------------------------------------------------
 # The examples are as short as a manual shows them, and in their own format.
-CFILES = $(shell git ls-files '*.c' '*.h' ':!contrib/examples' 2>/dev/null)
-LINTED = $(shell git ls-files 'lib/*.c' 'cmd/*.c' 2>/dev/null)
+# Files that are new and not yet in the index belong to them, too.
+CFILES = $(shell git ls-files -co --exclude-standard '*.c' '*.h' ':!contrib/examples' 2>/dev/null)
+LINTED = $(shell git ls-files -co --exclude-standard 'lib/*.c' 'cmd/*.c' 2>/dev/null)
 SCRIPTS = $(shell git grep -lE '^\#!.*[/ ](sh|bash)$$' -- ':!*.bats' 2>/dev/null)
 format: ## format the sources of C
 	@clang-format -i $(CFILES)

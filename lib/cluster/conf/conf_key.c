@@ -14,6 +14,27 @@
 #define ABOVE0 DBL_TRUE_MIN
 #define BELOW1 (1.0 - DBL_EPSILON / 2)
 
+/* The choices of keys whose variants stand in a .def file, as "|bsp|ssp:S|asp": the macros leave out
+ * the first '|'. */
+static const char sync_forms[] =
+#define MODE(name, form) "|" form
+#include "sync/sync.def"
+#undef MODE
+    ;
+static const char aggregate_forms[] =
+#define AGGREGATOR(name, form) "|" form
+#include "aggregate/aggregate.def"
+#undef AGGREGATOR
+    ;
+static const char transport_names[] =
+#define TRANSPORT(name, takes_socket, offers_memory, accepts_memory, insists) "|" #name
+#include "wire/transport.def"
+#undef TRANSPORT
+    ;
+#define SYNC_FORMS      (sync_forms + 1)
+#define AGGREGATE_FORMS (aggregate_forms + 1)
+#define TRANSPORT_NAMES (transport_names + 1)
+
 static const struct conf_key keys[] = {
 #define KEY(path, type, deflt, min, max, live, help, choices) \
 	{ #path, CONF_##type, deflt, min, max, live, help, choices, offsetof(struct conf, path) },

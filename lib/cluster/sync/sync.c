@@ -6,7 +6,12 @@
 #include "core/steps.h"
 
 static const struct sync_ops *const modes[] = {
-#define MODE(name) &sync_##name,
+#define MODE(name, form) &sync_##name,
+#include "sync/sync.def"
+#undef MODE
+};
+static const char *const forms[] = {
+#define MODE(name, form) form,
 #include "sync/sync.def"
 #undef MODE
 };
@@ -25,16 +30,16 @@ bool sync_same(const struct sync_mode *a, const struct sync_mode *b)
 static enum err_code refuse_mode(const char *text, struct err *e)
 {
 	const size_t n = sizeof modes / sizeof *modes;
-	char forms[160] = "";
+	char list[160] = "";
 	size_t len = 0;
 
-	for (size_t i = 0; i < n && len < sizeof forms; i++)
-		len += (size_t)snprintf(forms + len, sizeof forms - len, "%s%s",
+	for (size_t i = 0; i < n && len < sizeof list; i++)
+		len += (size_t)snprintf(list + len, sizeof list - len, "%s%s",
 		    !i              ? ""
 		        : i + 1 < n ? ", "
 		                    : " or ",
-		    modes[i]->form);
-	return err_set(e, ERR_CONFIG, "must be %s, got \"%.80s\"", forms, text);
+		    forms[i]);
+	return err_set(e, ERR_CONFIG, "must be %s, got \"%.80s\"", list, text);
 }
 
 enum err_code sync_parse(const char *text, struct sync_mode *out, struct err *e)

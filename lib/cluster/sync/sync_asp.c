@@ -45,7 +45,6 @@ static uint64_t clock_max_asp(const struct sync *s)
 
 const struct sync_ops sync_asp = {
 	.name = "asp",
-	.form = "asp",
 	.accepts = "asp",
 	.help = "asynchronous: applied on arrival, nobody waits",
 	.parse = parse_asp,

@@ -53,7 +53,6 @@ static uint64_t clock_max_bsp(const struct sync *s)
 
 const struct sync_ops sync_bsp = {
 	.name = "bsp",
-	.form = "bsp",
 	.accepts = "bsp",
 	.help = "bulk synchronous: one update a step, from all workers' gradients",
 	.sums_steps = true,

@@ -21,8 +21,7 @@ struct sync_mode;
 
 struct sync_ops {
 	const char *name;    /* as in the setting, before the colon */
-	const char *form;    /* how the setting is written: "ssp:S" */
-	const char *accepts; /* the form with its limits, for an error message */
+	const char *accepts; /* the form of sync.def with its limits, for an error message */
 	const char *help;    /* one line */
 
 	/* True: a server adds up the pushes of a step and makes one update of them when the step is
@@ -54,7 +53,7 @@ struct sync_ops {
 	uint64_t (*clock_max)(const struct sync *s);
 };
 
-#define MODE(name) extern const struct sync_ops sync_##name;
+#define MODE(name, form) extern const struct sync_ops sync_##name;
 #include "sync/sync.def"
 #undef MODE
 

@@ -43,7 +43,6 @@ static uint64_t clock_max_ssp(const struct sync *s)
 
 const struct sync_ops sync_ssp = {
 	.name = "ssp",
-	.form = "ssp:S",
 	.accepts = "ssp:S with S from 0 to 1000000",
 	.help = "stale synchronous: applied on arrival, nobody more than S steps ahead (ssp:S)",
 	.bounds_staleness = true,

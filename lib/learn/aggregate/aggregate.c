@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const struct aggregate_ops *const all[] = {
-#define AGGREGATOR(name) &aggregate_##name,
+#define AGGREGATOR(name, form) &aggregate_##name,
 #include "aggregate/aggregate.def"
 #undef AGGREGATOR
 };

@@ -33,7 +33,7 @@ struct aggregate_in {
 
 struct aggregate_ops {
 	const char *name;    /* as in the setting, before the colon */
-	const char *accepts; /* how the setting is written, with its limits: for an error message */
+	const char *accepts; /* the form of aggregate.def with its limits, for an error message */
 	/* False: the gradients are added up as they arrive, weighted by their examples, and `combine`
 	 * is NULL. True: the aggregator compares them, so each is kept by itself until the step is
 	 * closed; only dense tables, whose workers push to every value, can have it. */
@@ -51,7 +51,7 @@ struct aggregate_ops {
 	uint64_t (*combine)(const struct aggregate *a, const struct aggregate_in *in, float *out);
 };
 
-#define AGGREGATOR(name) extern const struct aggregate_ops aggregate_##name;
+#define AGGREGATOR(name, form) extern const struct aggregate_ops aggregate_##name;
 #include "aggregate/aggregate.def"
 #undef AGGREGATOR
 

@@ -56,6 +56,11 @@ names() {
 	sed -n "s/^$1(\"\{0,1\}\([A-Za-z0-9_.]*\)\"\{0,1\}[,)].*/\1/p" "$2" | grep .
 }
 
+# Second argument of MACRO(NAME, "TEXT") in a .def file.
+forms() {
+	sed -n "s/^$1([a-z0-9_]*, \"\([^\"]*\)\").*/\1/p" "$2" | grep .
+}
+
 # Every name that stdin gives must match PATTERN (with @ for the name) in the page.
 named() {
 	local name missing=0
@@ -63,6 +68,41 @@ named() {
 		grep -qE -e "${2//@/$name}" "man/$1" || { echo "man/$1 does not name $name"; missing=1; }
 	done
 	[ "$missing" -eq 0 ]
+}
+
+# Section $2 of page $1 must have rows ".It Cm NAME" or ".It Cm NAME , NAME" for exactly the names
+# on stdin.
+described() {
+	sort -u > "$BATS_TEST_TMPDIR/all"
+	[ -s "$BATS_TEST_TMPDIR/all" ]
+	awk -v section="$2" '
+		/^\.S[sh] / { inside = substr($0, 5) == section }
+		inside && sub(/^\.It Cm /, "") { gsub(/ , /, "\n"); print }' "man/$1" | sort |
+		diff "$BATS_TEST_TMPDIR/all" - || { echo "the code (<) and man/$1, $2 (>) differ"; return 1; }
+}
+
+# The same, and no other page repeats the list.  Two rows of it count as a list, because one row may
+# be another thing with the same name; so do all its names within 12 lines, unless $3 is "rows".
+described_once() {
+	local name page rows bad=0
+	described "$1" "$2" || bad=1
+	for page in man/*; do
+		[ "$page" != "man/$1" ] || continue
+		rows=0
+		while read -r name; do
+			! grep -qE "^\.It Cm (.* , )?$name( |\$)" "$page" || rows=$((rows + 1))
+		done < "$BATS_TEST_TMPDIR/all"
+		[ "$rows" -lt 2 ] || { echo "$page has $rows rows of what man/$1 describes"; bad=1; }
+		[ "${3-}" != rows ] || continue
+		# Names are compared without what follows a colon.
+		awk 'NR == FNR { sub(/:.*/, ""); names[$0]; next }
+			{ last[FNR % 12] = $0; text = ""
+			  for (i in last) text = text " " last[i]
+			  gsub(/[^A-Za-z0-9_]+/, " ", text); text = text " "
+			  for (n in names) if (!index(text, " " n " ")) next
+			  exit 1 }' "$BATS_TEST_TMPDIR/all" "$page" || { echo "$page repeats a list of man/$1"; bad=1; }
+	done
+	[ "$bad" -eq 0 ]
 }
 
 # Where a table is too wide its last column has a word a line.
@@ -181,16 +221,20 @@ named() {
 	[ "$bad" -eq 0 ]
 }
 
-@test "models with their tables, update rules, schedules, readers, modes, codecs" {
+@test "update rules, modes, aggregators and metrics, each in one page" {
+	names RULE lib/learn/optim/optim.def | described_once ps-work.1 "UPDATE RULES"
+	forms MODE lib/cluster/sync/sync.def | described_once ps-consistency.7 Modes rows
+	forms AGGREGATOR lib/learn/aggregate/aggregate.def | described_once ps-consistency.7 "Robust sums"
+	names METRIC lib/learn/metric/metric.def | described_once ps-metrics.7 EVALUATIONS
+}
+
+@test "models with their tables, schedules, readers, codecs" {
 	names MODEL lib/learn/model/model.def | named ps-work.1 '^\.It Cm @$'
 	names MODEL lib/learn/model/model.def | named ps-cluster.5 '\b@\b'
 	"$bin/ps-ctl" list models --json | jq -r .tables | grep -oE '\b[wb][0-9]*\b' | sort -u |
 		named ps-work.1 '^\.It Cm (.* , )?@( |$)'
-	names RULE lib/learn/optim/optim.def | named ps-work.1 '^\.It Cm @$'
-	names RULE lib/learn/optim/optim.def | named ps-cluster.5 '\b@\b'
 	names SCHEDULE lib/learn/optim/schedule.def | named ps-cluster.5 '^\.It Cm @(:| |$)'
 	names READER lib/learn/data/reader.def | named ps-cluster.5 '^\.It Cm @$'
-	names MODE lib/cluster/sync/sync.def | named ps-consistency.7 '^\.It Cm @(:S)?$'
 	names CODEC lib/learn/codec/codec.def | named ps-protocol.7 'Sy @$'
 	names CODEC lib/learn/codec/codec.def | named ps-cluster.5 '\b@\b'
 }
@@ -213,7 +257,13 @@ named() {
 }
 
 @test "events" {
-	grep -ohE 'coord_event\(c, "[a-z_]+"' lib/cluster/coord/*.c | cut -d'"' -f2 | sort -u | named ps-http.7 '\b@\b'
+	names EVENT lib/cluster/coord/event.def | described ps-http.7 "GET /v1/events"
+	# event.def has every kind that the code reports.
+	names EVENT lib/cluster/coord/event.def | sort > "$BATS_TEST_TMPDIR/kinds"
+	grep -rohE --include='*.c' '(coord|host)_event\([^"]*"[a-z_]+"( : "[a-z_]+")?' lib/cluster/coord lib/role |
+		grep -oE '"[a-z_]+"' | tr -d '"' | sort -u > "$BATS_TEST_TMPDIR/reported"
+	[ "$(wc -l < "$BATS_TEST_TMPDIR/reported")" -gt 30 ]
+	[ -z "$(comm -13 "$BATS_TEST_TMPDIR/kinds" "$BATS_TEST_TMPDIR/reported" | tee /dev/stderr)" ]
 }
 
 # NUMBER Ta NAME, as the .def file pairs them.

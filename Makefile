@@ -128,10 +128,24 @@ $(BINS): $(BUILD)/%: $(OBJ)/cmd/%.o $(LIB)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $(LDSAN) $(filter %.o,$^) $(LIB) -Wl,--as-needed $(PROGLIBS) $(LIBS) -o $@
 
+# All update rules and codecs once more, under the names AGAIN(NAME), for the tests that compile them
+# for another processor.  A file of a codec may define several of them.
+AGAIN := $(OBJ)/tests/again
+$(AGAIN)/rules.h: lib/learn/optim/optim.def Makefile
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)sed -n 's|^RULE(\([a-z0-9_]*\),.*|#define optim_rule_\1 AGAIN(\1)\n#include "optim/optim_\1.c"|p' $< > $@
+$(AGAIN)/codecs.h: lib/learn/codec/codec.def $(wildcard lib/learn/codec/codec_*.c) Makefile
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)sed -n 's|^CODEC(\([a-z0-9_]*\),.*|#define codec_\1 AGAIN(\1)|p' $< > $@
+	$(Q)printf '#include "%s"\n#undef BLOCK\n#undef LEVELS_MAX\n' $(patsubst lib/learn/%,%,$(filter %.c,$^)) >> $@
+$(filter $(BUILD)/tests/optim $(BUILD)/tests/variant_%,$(UNITS)): $(AGAIN)/rules.h $(AGAIN)/codecs.h
+
 $(BUILD)/tests/%: tests/unit/%.c tests/unit/tap.h $(LIB)
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(STD) $(WARN) -Itests/unit -MMD -MP $< $(LDSAN) $(LIB) -Wl,--as-needed $(BLAS) $(CURL) $(LIBS) -o $@
+	$(Q)$(CC) $(CFLAGS) $(STD) $(WARN) -Itests/unit -I$(OBJ)/tests -MMD -MP $< $(LDSAN) $(LIB) -Wl,--as-needed $(BLAS) $(CURL) $(LIBS) -o $@
 
 $(BUILD)/bench/%: tests/bench/%.c $(LIB)
 	$(call say,LD,$@)

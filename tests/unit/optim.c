@@ -13,22 +13,8 @@
  * processor must have the same bits. */
 #undef KERN_CLONES
 #define KERN_CLONES
-#define optim_rule_sgd plain_sgd
-#include "../../lib/learn/optim/optim_sgd.c"
-#define optim_rule_momentum plain_momentum
-#include "../../lib/learn/optim/optim_momentum.c"
-#define optim_rule_nesterov plain_nesterov
-#include "../../lib/learn/optim/optim_nesterov.c"
-#define optim_rule_adagrad plain_adagrad
-#include "../../lib/learn/optim/optim_adagrad.c"
-#define optim_rule_rmsprop plain_rmsprop
-#include "../../lib/learn/optim/optim_rmsprop.c"
-#define optim_rule_adam plain_adam
-#include "../../lib/learn/optim/optim_adam.c"
-#define optim_rule_adamw plain_adamw
-#include "../../lib/learn/optim/optim_adamw.c"
-#define optim_rule_ftrl plain_ftrl
-#include "../../lib/learn/optim/optim_ftrl.c"
+#define AGAIN(name) plain_##name
+#include "again/rules.h"
 
 static const struct optim_rule *const plain[] = {
 #define RULE(name, number) &plain_##name,

@@ -45,53 +45,10 @@
 
 #include "../../lib/base/math/vec.c"
 
-#define codec_raw     variant_raw
-#define codec_f16     variant_f16
-#define codec_bf16    variant_bf16
-#define codec_int8    variant_int8
-#define codec_qsgd    variant_qsgd
-#define codec_onebit  variant_onebit
-#define codec_topk    variant_topk
-#define codec_randomk variant_randomk
-#define codec_dgc     variant_dgc
-#include "../../lib/learn/codec/codec_raw.c"
-
-#include "../../lib/learn/codec/codec_half.c"
-
-#include "../../lib/learn/codec/codec_int8.c"
-#undef BLOCK
-#include "../../lib/learn/codec/codec_qsgd.c"
-#undef BLOCK
-#undef LEVELS_MAX
-#include "../../lib/learn/codec/codec_onebit.c"
-#undef BLOCK
-#include "../../lib/learn/codec/codec_topk.c"
-
-#include "../../lib/learn/codec/codec_randomk.c"
-
-#define optim_rule_sgd      variant_rule_sgd
-#define optim_rule_momentum variant_rule_momentum
-#define optim_rule_nesterov variant_rule_nesterov
-#define optim_rule_adagrad  variant_rule_adagrad
-#define optim_rule_rmsprop  variant_rule_rmsprop
-#define optim_rule_adam     variant_rule_adam
-#define optim_rule_adamw    variant_rule_adamw
-#define optim_rule_ftrl     variant_rule_ftrl
-#include "../../lib/learn/optim/optim_sgd.c"
-
-#include "../../lib/learn/optim/optim_momentum.c"
-
-#include "../../lib/learn/optim/optim_nesterov.c"
-
-#include "../../lib/learn/optim/optim_adagrad.c"
-
-#include "../../lib/learn/optim/optim_rmsprop.c"
-
-#include "../../lib/learn/optim/optim_adam.c"
-
-#include "../../lib/learn/optim/optim_adamw.c"
-
-#include "../../lib/learn/optim/optim_ftrl.c"
+#define AGAIN(name) variant_##name
+#include "again/codecs.h"
+#include "again/rules.h"
+#undef AGAIN
 
 static const struct codec *const variant_codec[] = {
 #define CODEC(name, number) &variant_##name,
@@ -100,7 +57,7 @@ static const struct codec *const variant_codec[] = {
 };
 
 static const struct optim_rule *const variant_rule[] = {
-#define RULE(name, number) &variant_rule_##name,
+#define RULE(name, number) &variant_##name,
 #include "optim/optim.def"
 #undef RULE
 };

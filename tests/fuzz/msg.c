@@ -4,6 +4,7 @@
 #include "core/endian.h"
 #include "core/json.h"
 #include "layout/layout.h"
+#include "msg/message.h"
 #include "tests/fuzz/coordinator.h"
 #include "tests/fuzz/mutate.h"
 #include "wire/payload.h"
@@ -11,8 +12,8 @@
 /* Any bytes are the body of a message or refused, and what was read lies within
  * the input.  The first byte, modulo 16, says which body the rest is; from 8 on the rest is a
  * script of messages to a coordinator, by sessions in any order:
- *   u8 who speaks (modulo 8; 128: the text is the whole message); u8 which operation;
- *   u16 length; then text, which the message's members hold */
+ *   u8 who speaks (modulo 8; 128: the text is the whole message); u8 which operation, by its
+ *   number in enum message_kind; u16 length; then text, which the message's members hold */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t most, unsigned seed);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -214,19 +215,15 @@ static void json(const uint8_t *p, size_t n, void (*use)(const json_t *j))
 
 enum { WHO_RAW = 128, SAYING_HEAD = 4 };
 
-static const char *const operations[] = { "server_join", "worker_join", "relay_join", "ack", "vote",
-	"beat", "lease", "done", "result", "eval", "fail", "leave", "keys", "table", "facts",
-	"coming", "unfit", "give_up", "unreachable", "snap", "copied", "who", "confirm",
-	"relay_missed", "deaf", "watch" };
-#define OPERATIONS (sizeof operations / sizeof *operations)
-
-/* Every member that some operation reads, with the text where it may be one. */
+/* A message of kind `op`, or of an operation called `text` if that is MESSAGE_KINDS, with every
+ * member that some operation reads, and the text where it may be one. */
 static json_t *message(unsigned op, unsigned who, const char *text)
 {
 	json_t *m = json_object();
 	const char *const texts[] = { "message", "host", "zone", "unix", "code", "optimizer" };
 
-	json_object_set_new(m, "op", json_string_nocheck(op < OPERATIONS ? operations[op] : text));
+	json_object_set_new(m, "op",
+	    json_string_nocheck(op < MESSAGE_KINDS ? message_op((enum message_kind)op) : text));
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
 		json_object_set_new(m, texts[i], json_string_nocheck(text));
 	json_object_set_new(m, "state", json_string_nocheck(strlen(text) % 2 ? "failed" : "taken"));
@@ -251,8 +248,8 @@ static json_t *message(unsigned op, unsigned who, const char *text)
 	json_object_set_new(m, "about", json_pack("{s:o}", "version", json_string_nocheck(text)));
 	json_object_set_new(m, "eval", json_pack("{s:f}", "loss", 0.5));
 	json_object_set_new(m, "tables",
-	    json_pack("[{s:o, s:i, s:i}]", "name", json_string_nocheck(op == 13 ? text : "w"),
-	        "rows", 5, "cols", 1));
+	    json_pack("[{s:o, s:i, s:i}]", "name",
+	        json_string_nocheck(op == MESSAGE_table ? text : "w"), "rows", 5, "cols", 1));
 	return m;
 }
 
@@ -297,7 +294,7 @@ static void coordinator(const uint8_t *p, size_t n, bool bsp)
 		} else if (p[0] & WHO_RAW) {
 			coordinator_hear(f, who, p + SAYING_HEAD, len);
 		} else {
-			say(f, who, op % (OPERATIONS + 1), (const char *)p + SAYING_HEAD, len);
+			say(f, who, op % (MESSAGE_KINDS + 1), (const char *)p + SAYING_HEAD, len);
 		}
 		p += size;
 		n -= size;

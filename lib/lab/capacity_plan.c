@@ -9,6 +9,7 @@
 #include "conf/conf_rule.h"
 #include "core/mem.h"
 #include "layout/layout.h"
+#include "optim/optim.h"
 #include "wire/payload.h"
 
 /* I/O threads of a server, as in lib/cluster/server/server.c. */
@@ -289,13 +290,13 @@ enum err_code capacity_plan_measure(struct plan *p, const struct conf *c,
 /* ---- the simulation ---- */
 
 /* Bytes a pull transfers per value of a dense table. Normally all of them. With pull_delta only
- * what pushes have changed: each push changes a random share of the values, and sgd and adagrad
- * leave the others alone. The positions take about as many bits as their distances need. Rows of
+ * what pushes have changed: each push changes a random share of the values, and some update rules
+ * (keeps_untouched) leave the others alone. The positions take about as many bits as their distances need. Rows of
  * sparse tables count as changed. */
 static double pulled_value(const struct conf *c, const struct capacity_plan_costs *k)
 {
-	bool alone = strcmp(c->job.optimizer, "sgd") == 0 ||
-	    strcmp(c->job.optimizer, "adagrad") == 0;
+	const struct optim_rule *rule = optim_find(c->job.optimizer);
+	bool alone = rule && rule->keeps_untouched;
 	struct codec_spec spec;
 	double share;
 

@@ -8,6 +8,7 @@
 #include "core/buf.h"
 #include "core/mem.h"
 #include "lab/plan.h"
+#include "optim/optim.h"
 
 /* ---- one configuration ---- */
 
@@ -234,13 +235,13 @@ static int compare_speed_descending(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-/* Adds pulls of changed values only.  That saves bytes with update rules that leave values without
- * a gradient unchanged. */
+/* Adds pulls of changed values only.  That saves bytes with update rules that keep values without a
+ * gradient. */
 static enum err_code add_delta_pulls(struct table *t, struct err *e)
 {
-	const char *rule = t->own->conf.job.optimizer;
+	const struct optim_rule *rule = optim_find(t->own->conf.job.optimizer);
 
-	if (strcmp(rule, "sgd") != 0 && strcmp(rule, "adagrad") != 0)
+	if (!rule || !rule->keeps_untouched)
 		return ERR_OK;
 	return add_alternative(t, "codec=topk:0.01 pull_delta=true", e);
 }

@@ -187,6 +187,31 @@ static void test_rule(const struct optim_rule *rule, const struct optim_rule *co
 	ok(same, "%s: the chosen code has the bits of plain code", rule->name);
 }
 
+/* Does a step without a gradient, after some with one, leave all elements as the rule says? */
+static void test_untouched(const struct optim_rule *rule)
+{
+	static struct params p, before;
+	static struct ref ref[N];
+	const float none[N] = { 0 };
+	struct optim_hyper h;
+	float g[N];
+	bool same;
+
+	rule->defaults(&h);
+	state = 7;
+	start(&p, rule, ref, false);
+	for (uint64_t t = 1; t <= 4; t++) {
+		gradient(ref, g);
+		rule->step(&h, t, true, N, p.w, p.s, g, 1);
+	}
+	before = p;
+	rule->step(&h, 5, true, N, p.w, p.s, none, 1);
+	same = memcmp(p.w, before.w, sizeof p.w) == 0 &&
+	    memcmp(p.slot, before.slot, sizeof p.slot) == 0;
+	ok(same == rule->keeps_untouched, "%s %s elements without a gradient", rule->name,
+	    rule->keeps_untouched ? "keeps" : "changes");
+}
+
 static void test_every_length(const struct optim_rule *rule, const struct optim_rule *copy)
 {
 	static struct params p, q;
@@ -452,6 +477,7 @@ int main(void)
 		test_rule(optim_at(i), plain[i], true, 0.1f, 0.05f);
 		test_rule(optim_at(i), plain[i], false, 0.1f, 0.05f);
 		test_every_length(optim_at(i), plain[i]);
+		test_untouched(optim_at(i));
 	}
 	test_ftrl();
 	test_adam_late();

@@ -48,6 +48,10 @@ struct optim_rule {
 	unsigned nslots;
 	const char *slot_name[OPTIM_MAX_SLOTS];
 	float slot_init[OPTIM_MAX_SLOTS]; /* what a new slot is filled with */
+	/* True: without l2, an element whose gradient is 0 keeps its parameter and its slots bit for
+	 * bit, so that a sparse gradient changes few elements.  The planner expects short pulls of
+	 * changed values then. */
+	bool keeps_untouched;
 	/* Fills h with the values of the rule's paper; l1 and l2 are 0. */
 	void (*defaults)(struct optim_hyper *h);
 	/* One fused pass over n elements: parameters w and slots s[0..nslots-1]

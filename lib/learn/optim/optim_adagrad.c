@@ -38,6 +38,7 @@ const struct optim_rule optim_rule_adagrad = {
 	.nslots = 1,
 	.slot_name = { "accum" },
 	.slot_init = { 0 },
+	.keeps_untouched = true,
 	.defaults = adagrad_defaults,
 	.step = adagrad_step,
 };

@@ -27,6 +27,7 @@ const struct optim_rule optim_rule_sgd = {
 	.name = "sgd",
 	.id = OPTIM_ID_sgd,
 	.help = "stochastic gradient descent (Robbins and Monro 1951)",
+	.keeps_untouched = true,
 	.defaults = sgd_defaults,
 	.step = sgd_step,
 };

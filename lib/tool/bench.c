@@ -5,6 +5,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/rng.h"
+#include "msg/answer.h"
 
 #define WARM_UP      3
 #define CALL_TIMEOUT (30 * NSEC_PER_SEC)
@@ -34,7 +35,7 @@ static enum err_code make_table(struct bench_run *r, struct err *e)
 		.rows = b->rows ? b->rows : b->bytes / 4 };
 	json_t *shapes = json_array(), *msg, *answer;
 	const struct view *view;
-	int64_t rev;
+	struct answer_table made;
 	enum err_code rc;
 
 	snprintf(t.name, sizeof t.name, "bench-%s-%llux%u", t.sparse ? "sparse" : "dense",
@@ -46,9 +47,12 @@ static enum err_code make_table(struct bench_run *r, struct err *e)
 	json_decref(msg);
 	if (rc)
 		return rc;
-	rev = json_int(answer, "rev", 0);
+	rc = answer_decode_table(answer, &made, e);
 	json_decref(answer);
-	rc = cluster_view_await(r->tool->cluster, view_has_table, &rev, CALL_TIMEOUT, &view, e);
+	if (rc)
+		return rc;
+	rc = cluster_view_await(r->tool->cluster, view_has_table, &made.rev, CALL_TIMEOUT, &view,
+	    e);
 	if (!rc)
 		rc = client_apply_view(r->tool->client, view, e);
 	view_release(view);

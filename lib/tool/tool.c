@@ -10,6 +10,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "format/npy.h"
+#include "msg/answer.h"
 #include "sync/receipt.h"
 
 static bool is_placed(void *ctx, const struct view *view)
@@ -111,12 +112,15 @@ enum err_code tool_create(struct tool *t, const json_t *shapes, struct err *e)
 {
 	json_t *msg = MESSAGE(table, .tables = shapes), *answer = NULL;
 	const struct view *view = NULL;
+	struct answer_table made;
 	enum err_code rc = agent_call(cluster_view_agent(t->cluster), msg, ANSWER_TIMEOUT, &answer,
 	    e);
-	int64_t rev = json_int(answer, "rev", 0);
 
 	if (!rc)
-		rc = cluster_view_await(t->cluster, view_is_recent, &rev, ANSWER_TIMEOUT, &view, e);
+		rc = answer_decode_table(answer, &made, e);
+	if (!rc)
+		rc = cluster_view_await(t->cluster, view_is_recent, &made.rev, ANSWER_TIMEOUT,
+		    &view, e);
 	if (!rc)
 		rc = tool_update(t, e);
 	view_release(view);
@@ -128,15 +132,14 @@ enum err_code tool_create(struct tool *t, const json_t *shapes, struct err *e)
 json_t *tool_facts(struct tool *t)
 {
 	json_t *msg = MESSAGE(facts), *answer = NULL, *facts = NULL;
+	struct answer_facts a;
 
-	if (!agent_call(cluster_view_agent(t->cluster), msg, ANSWER_TIMEOUT, &answer, NULL))
-		facts = json_incref(json_object_get(answer, "facts"));
+	if (!agent_call(cluster_view_agent(t->cluster), msg, ANSWER_TIMEOUT, &answer, NULL) &&
+	    !answer_decode_facts(answer, &a, NULL) && json_is_object(a.facts))
+		facts = json_incref((json_t *)(uintptr_t)a.facts);
 	json_decref(msg);
 	json_decref(answer);
-	if (json_is_object(facts))
-		return facts;
-	json_decref(facts);
-	return NULL;
+	return facts;
 }
 
 void tool_close(struct tool *t)

@@ -3,6 +3,7 @@
 
 #include "core/clock.h"
 #include "core/json.h"
+#include "msg/answer.h"
 
 /* Ranges of data that a worker leases in an epoch, about. Many make the last ones of an epoch
  * short, so that workers end together; few make leasing rare. */
@@ -71,11 +72,15 @@ json_t *coord_job_lease(struct coord *c, unsigned slot, const struct message_lea
 		    slot, TASKS_HELD_MAX);
 		return NULL;
 	}
-	if (m->more && tasks_lease(c->data.tasks, slot, &t))
-		return json_pack("{s:{s:I, s:I, s:I, s:I}}", "task", "id", (json_int_t)t.id,
-		    "epoch", (json_int_t)t.epoch, "begin", (json_int_t)t.begin, "end",
-		    (json_int_t)t.end);
-	return json_pack("{s:b}", "finished", tasks_finished(c->data.tasks));
+	if (m->more && tasks_lease(c->data.tasks, slot, &t)) {
+		const struct answer_task task = { .id = (int64_t)t.id,
+			.epoch = (int64_t)t.epoch,
+			.begin = (int64_t)t.begin,
+			.end = (int64_t)t.end };
+
+		return ANSWER(granted, .task = &task);
+	}
+	return ANSWER(lease, .finished = tasks_finished(c->data.tasks));
 }
 
 uint64_t coord_leases(const struct coord *c)

@@ -3,6 +3,7 @@
 
 #include "aggregate/aggregate.h"
 #include "core/json.h"
+#include "msg/answer.h"
 
 /* ---- servers ---- */
 
@@ -41,7 +42,7 @@ static json_t *rejoin_session(struct coord *c, struct coord_self *self, int64_t 
 			c->server[i].seen = now;
 			c->server[i].gone_at = 0;
 			coord_change_ask_again(c, i);
-			return json_pack("{s:i}", "index", (int)i);
+			return ANSWER(server_join, .index = i);
 		}
 	for (unsigned i = 0; i < c->nworkers; i++)
 		if (c->worker[i].incarnation == self->incarnation &&
@@ -49,7 +50,7 @@ static json_t *rejoin_session(struct coord *c, struct coord_self *self, int64_t 
 			self->kind = COORD_WORKER;
 			self->index = i;
 			c->worker[i].seen = now;
-			return json_pack("{s:i}", "slot", (int)i);
+			return ANSWER(worker_join, .slot = i);
 		}
 	return NULL;
 }
@@ -125,7 +126,7 @@ json_t *coord_join_server(struct coord *c, struct coord_self *self,
 	coord_event(c, "server_joined", "server-%d joined from %s (pid %lld)", at, s->host,
 	    (long long)s->pid);
 	coord_changed(c);
-	return json_pack("{s:i}", "index", at);
+	return ANSWER(server_join, .index = at);
 }
 
 bool coord_is_server(const struct coord *c, unsigned index, const char *key, uint64_t incarnation)
@@ -185,7 +186,7 @@ json_t *coord_join_tables(struct coord *c, const json_t *tables, struct err *e)
 {
 	if (add_job_tables(c, tables, e))
 		return NULL;
-	return json_pack("{s:I}", "rev", (json_int_t)c->rev);
+	return ANSWER(table, .rev = (int64_t)c->rev);
 }
 
 /* ---- workers ---- */
@@ -314,5 +315,5 @@ json_t *coord_join_worker(struct coord *c, struct coord_self *self,
 		    member && c->cfg.deterministic ? CHANGE_RESUME : CHANGE_JOIN, (unsigned)slot,
 		    WORKER_ACTIVE);
 	coord_changed(c);
-	return json_pack("{s:i}", "slot", slot);
+	return ANSWER(worker_join, .slot = slot);
 }

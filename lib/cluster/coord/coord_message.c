@@ -4,6 +4,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "msg/answer.h"
 
 /* Messages of servers, workers, relays and users: each kind is dispatched here. */
 
@@ -128,7 +129,7 @@ static json_t *answer_who(const struct coord *c, unsigned asker, int64_t step, i
 	char text[600];
 
 	coord_why_text(c, asker, step > 0 ? (uint64_t)step : 0, now, text, sizeof text);
-	return json_pack("{s:s}", "text", text);
+	return ANSWER(who, .text = text);
 }
 
 /* Keep the result of an evaluation and tell it in an event, with all measures of the model. */
@@ -346,7 +347,7 @@ json_t *coord_handle(struct coord *c, struct coord_self *self, const struct mess
 		answer = coord_relay_join(c, self, &m->relay_join, now, e);
 		break;
 	case MESSAGE_facts:
-		answer = json_pack("{s:O?}", "facts", c->data.facts);
+		answer = ANSWER(facts, .facts = c->data.facts);
 		break;
 	case MESSAGE_table:
 		if (self->kind == COORD_ADMIN)

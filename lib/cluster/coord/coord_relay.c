@@ -5,6 +5,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "msg/answer.h"
 
 /* Relays, and which worker pushes through which relay. Zones are paths: zone dc1/rack2 lies in zone
  * dc1. Assignments change only together with the layout epoch, so that all processes judge the
@@ -194,7 +195,7 @@ json_t *coord_relay_join(struct coord *c, struct coord_self *self,
 	int at;
 
 	if (coord_relay_rejoin(c, self, now))
-		return json_pack("{s:i}", "relay", (int)self->index);
+		return ANSWER(relay_join, .relay = self->index);
 	if (check_relay_join(c, zone, e))
 		return NULL;
 	drop_replaced_relay(c, self->key);
@@ -223,7 +224,7 @@ json_t *coord_relay_join(struct coord *c, struct coord_self *self,
 	coord_event(c, "relay_joined", "relay-%d joined from %s (pid %lld) for zone %s", at,
 	    r->host, (long long)r->pid, r->zone);
 	reassign_relays(c);
-	return json_pack("{s:i}", "relay", at);
+	return ANSWER(relay_join, .relay = at);
 }
 
 /* Is the report about the relay `theirs` that the peer has now, and from the present layout

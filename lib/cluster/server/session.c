@@ -8,6 +8,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/utf8.h"
+#include "msg/answer.h"
 #include "server/quota.h"
 
 /* Bytes of an answer to a PROBE. */
@@ -72,8 +73,7 @@ static void send_ctl_reply(struct peer *p, const struct record *r, json_t *answe
 	if (!answer && !e->code)
 		return;
 	if (!answer)
-		answer = json_pack("{s:{s:s, s:s}}", "error", "code", err_name(e->code), "message",
-		    e->msg);
+		answer = answer_of_error(e);
 	text = json_text(answer);
 	payload_send_text(p->conn, &out, text);
 	free(text);

@@ -11,6 +11,7 @@
 #include "core/clock.h"
 #include "core/fail.h"
 #include "core/json.h"
+#include "msg/answer.h"
 #include "msg/message.h"
 #include "core/mem.h"
 #include "core/procstat.h"
@@ -61,11 +62,7 @@ static void on_agent_live(void *ctx, const struct hs_server_info *server)
 
 static void on_join_answer(struct agent *a, json_t *answer)
 {
-	json_t *error = json_object_get(answer, "error");
-
-	if (error) {
-		err_set(&a->fault, err_by_name(json_str(error, "code", "")), "%s",
-		    json_str(error, "message", ""));
+	if (answer_is_refusal(answer, &a->fault)) {
 		/* Do not try again: the coordinator has refused. */
 		a->refused = true;
 		return;

@@ -7,6 +7,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "msg/answer.h"
 
 /* How often a waiting call checks for an interrupt. */
 #define CANCEL_PACE (50 * NSEC_PER_MSEC)
@@ -43,7 +44,8 @@ void agent_send_messages(struct agent *a)
 
 void agent_deliver_answer(struct agent *a, uint64_t seq, json_t *answer)
 {
-	json_t *error = json_object_get(answer, "error");
+	struct err why = { 0 };
+	bool refused = answer_is_refusal(answer, &why);
 
 	mutex_lock(&a->lock);
 	for (struct ask *ask = a->asks; ask; ask = ask->next) {
@@ -51,10 +53,9 @@ void agent_deliver_answer(struct agent *a, uint64_t seq, json_t *answer)
 		if (ask->seq != seq || ask->done || ask->tell)
 			continue;
 		ask->done = true;
-		if (error)
-			err_set(&ask->why, err_by_name(json_str(error, "code", "")), "%s",
-			    json_str(error, "message", ""));
-		else {
+		if (refused) {
+			ask->why = why;
+		} else {
 			ask->answer = answer;
 			answer = NULL;
 		}

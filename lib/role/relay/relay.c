@@ -4,6 +4,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "msg/answer.h"
 #include "relay/relay.h"
 #include "relay/relay_shard.h"
 #include "relay/uplink.h"
@@ -157,7 +158,14 @@ static void on_relay_joined(void *ctx, const json_t *answer)
 {
 	struct server *s = ctx;
 
-	relay_of(s)->number = (unsigned)json_int(answer, "relay", 0);
+	struct answer_relay_join a;
+	struct err e;
+
+	if (answer_decode_relay_join(answer, &a, &e)) {
+		server_end(s, &e);
+		return;
+	}
+	relay_of(s)->number = (unsigned)a.relay;
 	log_info(s->cfg.log, "joined as relay-%u for zone %s, data plane on %s",
 	    relay_of(s)->number, s->cfg.zone, s->address);
 }

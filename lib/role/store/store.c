@@ -8,6 +8,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "msg/answer.h"
 #include "session/tracer.h"
 #include "store/checkpoint_part.h"
 #include "server/descriptor_limit.h"
@@ -395,7 +396,14 @@ static void on_store_joined(void *ctx, const json_t *answer)
 {
 	struct server *s = ctx;
 
-	s->cfg.index = (int)json_int(answer, "index", 0);
+	struct answer_server_join a;
+	struct err e;
+
+	if (answer_decode_server_join(answer, &a, &e)) {
+		server_end(s, &e);
+		return;
+	}
+	s->cfg.index = (int)a.index;
 	log_info(s->cfg.log, "joined as server-%d, data plane on %s", s->cfg.index, s->address);
 }
 

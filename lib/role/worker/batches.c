@@ -8,6 +8,7 @@
 #include "core/rng.h"
 #include "data/data_order.h"
 #include "layout/deal.h"
+#include "msg/answer.h"
 #include "worker/block_reader.h"
 
 #define CALL_TIMEOUT (60 * NSEC_PER_SEC)
@@ -223,7 +224,8 @@ static enum err_code request_lease(struct feed *f, bool more, struct range *out,
     struct err *e)
 {
 	enum err_code rc = f->ndone ? f->hooks.settle(f->hooks.ctx, e) : ERR_OK;
-	json_t *msg, *done = json_array(), *holds = json_array(), *answer, *t;
+	json_t *msg, *done = json_array(), *holds = json_array(), *answer;
+	struct answer_lease lease;
 
 	for (unsigned i = 0; i < f->ndone; i++)
 		json_array_append_new(done, json_integer((json_int_t)f->done[i]));
@@ -240,18 +242,18 @@ static enum err_code request_lease(struct feed *f, bool more, struct range *out,
 	if (rc)
 		return rc;
 	f->ndone = 0;
-	t = json_object_get(answer, "task");
-	out->have = t != NULL;
-	if (t)
-		*out = (struct range){ true, (uint64_t)json_int(t, "id", 0),
-			(uint64_t)json_int(t, "epoch", 0), (uint64_t)json_int(t, "begin", 0),
-			(uint64_t)json_int(t, "end", 0) };
-	*finished = !t && json_flag(answer, "finished");
+	rc = answer_decode_lease(answer, &lease, e);
+	out->have = !rc && lease.task;
+	if (out->have)
+		*out = (struct range){ true, (uint64_t)lease.task->id, (uint64_t)lease.task->epoch,
+			(uint64_t)lease.task->begin, (uint64_t)lease.task->end };
+	*finished = !out->have && lease.finished;
+	answer_release_lease(&lease);
 	json_decref(answer);
-	if (t && (out->end > f->units || out->begin >= out->end))
+	if (out->have && (out->end > f->units || out->begin >= out->end))
 		return err_set(e, ERR_PROTO,
 		    "the coordinator leased a range that the data does not have");
-	return ERR_OK;
+	return rc;
 }
 
 /* Leases a range ahead; done ranges travel in the same request. While the coordinator is away and

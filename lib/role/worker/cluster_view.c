@@ -11,6 +11,7 @@
 #include "core/json.h"
 #include "core/lock.h"
 #include "core/mem.h"
+#include "msg/answer.h"
 #include "session/tracer.h"
 #include "worker/prober.h"
 
@@ -292,9 +293,11 @@ void cluster_view_report_unfit(struct cluster *c, int slot, const struct err *wh
 void cluster_view_stragglers(struct cluster *c, uint64_t step, struct buf *out)
 {
 	json_t *msg = MESSAGE(who, .step = (int64_t)step), *answer;
+	struct answer_who says;
 
 	if (agent_call(c->agent, msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK) {
-		buf_puts(out, json_str(answer, "text", ""));
+		if (!answer_decode_who(answer, &says, NULL))
+			buf_puts(out, says.text);
 		json_decref(answer);
 	}
 	json_decref(msg);

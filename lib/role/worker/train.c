@@ -9,6 +9,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "msg/answer.h"
 #include "worker/data_facts.h"
 #include "worker/residual_file.h"
 #include "worker/step.h"
@@ -116,6 +117,7 @@ static enum err_code send_worker_join(struct worker *w, struct err *e)
 	char host[64] = "";
 	struct job_units units = job_units(&w->job);
 	json_t *msg, *tables, *facts, *ring, *answer;
+	struct answer_worker_join joined;
 	enum err_code rc;
 
 	if (w->cfg->hold)
@@ -135,14 +137,16 @@ static enum err_code send_worker_join(struct worker *w, struct err *e)
 	json_decref(facts);
 	json_decref(ring);
 	rc = agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer, e);
+	if (!rc)
+		rc = answer_decode_worker_join(answer, &joined, e);
 	if (!rc) {
-		w->slot = (uint32_t)json_int(answer, "slot", 0);
+		w->slot = (uint32_t)joined.slot;
 		/* A coordinator that is started again must give it the same rank. */
 		message_set_int(msg, "slot", w->slot);
 		agent_set_join(cluster_view_agent(w->cluster), msg);
 		log_info(w->cfg->log, "joined as worker-%u", w->slot);
-		json_decref(answer);
 	}
+	json_decref(answer);
 	json_decref(msg);
 	return rc;
 }

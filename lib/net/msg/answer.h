@@ -58,8 +58,7 @@ enum answer_kind {
 
 /* Encodes an answer; body: its struct.  Returns a new reference; documents in it get one more. */
 json_t *answer_encode(enum answer_kind kind, const void *body);
-#define ANSWER(name, ...) \
-	answer_encode(ANSWER_##name, &(const struct answer_##name){ __VA_ARGS__ })
+#define ANSWER(name, ...) answer_encode(ANSWER_##name, &(const struct answer_##name){ __VA_ARGS__ })
 
 /* The answer to a message that was refused with this error. */
 json_t *answer_of_error(const struct err *why);

@@ -8,6 +8,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "msg/owner.h"
 #include "rundir/rundir.h"
 #include "server/server_state.h"
 
@@ -70,22 +71,23 @@ static json_t *describe_self(const struct server *s)
 	gethostname(host, sizeof host - 1);
 	read_boot_id(boot);
 	read_pid_namespace(namespace);
-	return json_pack("{s:o, s:s, s:s, s:s, s:i, s:o}", "incarnation",
-	    json_of_u64(s->incarnation), "host", host, "boot_id", boot, "pid_namespace", namespace,
-	    "pid", (int)getpid(), "started", json_of_u64(read_start_time(getpid())));
+	return owner_encode(&(const struct owner){ .incarnation = s->incarnation,
+	    .host = host,
+	    .boot_id = boot,
+	    .pid_namespace = namespace,
+	    .pid = getpid(),
+	    .started = read_start_time(getpid()) });
 }
 
-static bool lives_here(const json_t *owner)
+static bool lives_here(const struct owner *o)
 {
 	char boot[64], namespace[64];
-	int64_t pid = json_int(owner, "pid", 0);
-	uint64_t started = json_u64s(owner, "started", 0);
 
 	read_boot_id(boot);
 	read_pid_namespace(namespace);
-	return boot[0] && strcmp(json_str(owner, "boot_id", ""), boot) == 0 && namespace[0] &&
-	    strcmp(json_str(owner, "pid_namespace", ""), namespace) == 0 && pid > 0 &&
-	    pid != getpid() && started && read_start_time(pid) == started;
+	return boot[0] && strcmp(o->boot_id, boot) == 0 && namespace[0] &&
+	    strcmp(o->pid_namespace, namespace) == 0 && o->pid > 0 && o->pid != getpid() &&
+	    o->started && read_start_time(o->pid) == o->started;
 }
 
 /* ---- the record ---- */
@@ -93,14 +95,16 @@ static bool lives_here(const json_t *owner)
 enum err_code owner_file_check_free(const struct server *s, struct err *e)
 {
 	char *path = owner_path(s);
-	json_t *owner = json_parse_file(path, OWNER_MAX, NULL);
+	json_t *record = json_parse_file(path, OWNER_MAX, NULL);
+	struct owner o;
 	enum err_code rc = ERR_OK;
 
-	if (lives_here(owner))
+	owner_decode(record, &o);
+	if (lives_here(&o))
 		rc = err_set(e, ERR_EXISTS,
 		    "a coordinator of %s runs on this host already (pid %lld)", s->cfg.id->run_dir,
-		    (long long)json_int(owner, "pid", 0));
-	json_decref(owner);
+		    (long long)o.pid);
+	json_decref(record);
 	free(path);
 	return rc;
 }
@@ -108,19 +112,20 @@ enum err_code owner_file_check_free(const struct server *s, struct err *e)
 enum err_code owner_file_verify(const struct server *s, struct err *e)
 {
 	char *path = owner_path(s);
-	json_t *owner = json_parse_file(path, OWNER_MAX, e);
+	json_t *record = json_parse_file(path, OWNER_MAX, e);
+	struct owner o;
 	enum err_code rc = ERR_OK;
 
-	if (!owner)
+	owner_decode(record, &o);
+	if (!record)
 		rc = err_set(e, ERR_IO,
 		    "\"%s\" cannot be read, so it is not known whether another coordinator has taken over",
 		    path);
-	else if (json_u64s(owner, "incarnation", 0) != s->incarnation)
+	else if (o.incarnation != s->incarnation)
 		rc = err_set(e, ERR_FENCED,
 		    "another coordinator has taken over %s (host %s, pid %lld): this one ends",
-		    s->cfg.id->run_dir, json_str(owner, "host", "?"),
-		    (long long)json_int(owner, "pid", 0));
-	json_decref(owner);
+		    s->cfg.id->run_dir, *o.host ? o.host : "?", (long long)o.pid);
+	json_decref(record);
 	free(path);
 	return rc;
 }

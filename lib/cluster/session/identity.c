@@ -10,6 +10,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "msg/join_file.h"
 #include "rundir/rundir.h"
 
 #define JOIN_FILE_MAX 16384
@@ -88,23 +89,17 @@ static json_t *read_join_file(const char *file, struct err *e)
 	return j;
 }
 
-static bool read_join_key(const json_t *j, const char *name, uint8_t out[static 32])
+/* Read and check a join file.  *out borrows from the document that is returned. */
+static json_t *parse_join_file(const char *file, struct join_file *out, struct err *e)
 {
-	return key_from_text(json_str(j, name, ""), out);
-}
-
-static json_t *parse_join_file(const char *file, struct err *e)
-{
-	static const char *const keys[] = { "v", "cluster", "role", "name", "data", "http",
-		"server_key", "psk", "key", NULL };
 	uint8_t psk[32], sk[32], server[32];
 	json_t *j = read_join_file(file, e);
 	bool good;
 
 	if (!j)
 		return NULL;
-	good = json_only(j, "", keys, e) && read_join_key(j, "server_key", server) &&
-	    read_join_key(j, "psk", psk) && read_join_key(j, "key", sk) && *json_str(j, "data", "");
+	good = !join_file_decode(j, out, e) && key_from_text(out->server_key, server) &&
+	    key_from_text(out->psk, psk) && key_from_text(out->key, sk) && *out->data;
 	sodium_memzero(psk, sizeof psk);
 	sodium_memzero(sk, sizeof sk);
 	if (good)
@@ -117,11 +112,12 @@ static json_t *parse_join_file(const char *file, struct err *e)
 /* The join file has the cluster's new psk; nothing else in it has changed. */
 static enum err_code reread_join_psk(const char *file, struct secret_pair *pair, struct err *e)
 {
-	json_t *j = parse_join_file(file, e);
+	struct join_file f;
+	json_t *j = parse_join_file(file, &f, e);
 
 	if (!j)
 		return ERR_FORMAT;
-	read_join_key(j, "psk", pair->now);
+	key_from_text(f.psk, pair->now);
 	json_decref(j);
 	return ERR_OK;
 }
@@ -131,25 +127,26 @@ enum err_code identity_from_join(const char *file, struct identity *out, struct 
 	struct secret_pair pair = { .until = 0 };
 	struct key_pair key;
 	char *path, *credential;
+	struct join_file f;
 	uint8_t sk[32];
 	json_t *j;
 
 	*out = (struct identity){ 0 };
 	credential = access(file, F_OK) == 0 ? NULL : authfile_credential(file);
 	path = credential ? credential : path_absolute(file);
-	j = parse_join_file(path, e);
+	j = parse_join_file(path, &f, e);
 	if (!j) {
 		free(path);
 		return e ? e->code : ERR_FORMAT;
 	}
-	read_join_key(j, "server_key", out->server_key);
-	read_join_key(j, "psk", pair.now);
-	read_join_key(j, "key", sk);
+	key_from_text(f.server_key, out->server_key);
+	key_from_text(f.psk, pair.now);
+	key_from_text(f.key, sk);
 	key_pair_from_secret(&key, sk);
 	init_conn_identity(out, &key, &pair, mem_strdup(path), path, reread_join_psk);
-	snprintf(out->name, sizeof out->name, "%s", json_str(j, "name", "guest"));
-	out->data = mem_strdup(json_str(j, "data", ""));
-	out->http = mem_strdup(json_str(j, "http", ""));
+	snprintf(out->name, sizeof out->name, "%s", f.name ? f.name : "guest");
+	out->data = mem_strdup(f.data);
+	out->http = mem_strdup(f.http);
 	key_pair_wipe(&key);
 	sodium_memzero(&pair, sizeof pair);
 	sodium_memzero(sk, sizeof sk);
@@ -173,9 +170,15 @@ json_t *identity_join_json(const struct identity_join_words *w)
 	key_to_text(w->key, key);
 	key_to_text(w->psk, psk);
 	key_to_text(w->server_key, server);
-	join = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "v", 1, "cluster",
-	    w->cluster, "role", role_name(w->role), "name", w->name, "data", w->data, "http",
-	    w->http, "server_key", server, "psk", psk, "key", key);
+	join = join_file_encode(&(const struct join_file){ .v = 1,
+	    .cluster = w->cluster,
+	    .role = role_name(w->role),
+	    .name = w->name,
+	    .data = w->data,
+	    .http = w->http,
+	    .server_key = server,
+	    .psk = psk,
+	    .key = key });
 	sodium_memzero(psk, sizeof psk);
 	sodium_memzero(key, sizeof key);
 	return join;

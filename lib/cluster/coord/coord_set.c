@@ -394,6 +394,11 @@ json_t *coord_present_config(const struct coord *c)
 	return c->cfg.config;
 }
 
+const struct conf *coord_present_conf(const struct coord *c)
+{
+	return c->conf;
+}
+
 static json_t *setting_to_row(const struct setting *s)
 {
 	return json_pack("{s:I, s:I, s:O, s:s, s:s}", "step", (json_int_t)s->step, "number",

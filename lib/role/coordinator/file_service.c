@@ -12,6 +12,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "msg/file_message.h"
 
 /* The most sessions at once, in all and of one key. */
 #define SESSIONS_MAX 128
@@ -67,25 +68,26 @@ static void answer_end(struct file_service_session *s)
 static enum err_code begin_put(struct file_service_session *s, const json_t *msg, struct err *e)
 {
 	struct host *h = s->host;
-	const char *name = json_str(msg, "name", "");
+	struct file_put m;
 	char *dir = NULL;
-	enum err_code rc;
+	enum err_code rc = file_put_decode(msg, &m, e);
 	unsigned server;
 	bool state;
 
-	if (s->in || s->out >= 0 || !ckpt_file_parse(name, &server, &state))
+	if (rc)
+		return rc;
+	if (s->in || s->out >= 0 || !ckpt_file_parse(m.name, &server, &state))
 		return err_set(e, ERR_PROTO, "a file within a file, or none of a checkpoint");
 	host_lock(h);
 	if (!coord_is_server(h->coord, server, s->keytext, s->incarnation))
 		err_set(e, ERR_FORBIDDEN, "%s is not server-%u", s->name, server);
-	else if (!(dir = checkpoint_schedule_receive_dir(h->checkpoints,
-	               (uint64_t)json_int(msg, "id", 0))))
+	else if (!(dir = checkpoint_schedule_receive_dir(h->checkpoints, (uint64_t)m.id)))
 		err_set(e, ERR_NOTREADY, "this checkpoint has been given up");
 	host_unlock(h);
 	if (!dir)
 		return e->code;
-	s->id = (uint64_t)json_int(msg, "id", 0);
-	rc = ckpt_receive_begin(dir, name, (uint64_t)json_int(msg, "size", 0), true, &s->in, e);
+	s->id = (uint64_t)m.id;
+	rc = ckpt_receive_begin(dir, m.name, (uint64_t)m.size, true, &s->in, e);
 	free(dir);
 	return rc;
 }
@@ -93,12 +95,15 @@ static enum err_code begin_put(struct file_service_session *s, const json_t *msg
 static enum err_code end_put(struct file_service_session *s, const json_t *msg, struct err *e)
 {
 	struct ckpt_receive *in = s->in;
-	enum err_code rc;
+	struct file_end m;
+	enum err_code rc = file_end_decode(msg, &m, e);
 
+	if (rc)
+		return rc;
 	if (!in)
 		return err_set(e, ERR_PROTO, "the end of a file that was not begun");
 	s->in = NULL;
-	rc = ckpt_receive_end(in, ERR_OK, json_str(msg, "blake2b", ""), e);
+	rc = ckpt_receive_end(in, ERR_OK, m.blake2b, e);
 	if (!rc)
 		answer_end(s);
 	return rc;
@@ -109,23 +114,29 @@ static enum err_code end_put(struct file_service_session *s, const json_t *msg, 
 static enum err_code begin_get(struct file_service_session *s, const json_t *msg, struct err *e)
 {
 	struct host *h = s->host;
-	const char *name = json_str(msg, "name", "");
-	bool init = strcmp(name, "init") == 0, state;
+	struct file_get m;
+	bool init, state;
 	unsigned server;
 	const char *begins;
 	char *path = NULL;
+	enum err_code rc = file_get_decode(msg, &m, e);
 
+	if (rc)
+		return rc;
+	init = strcmp(m.name, "init") == 0;
 	if (s->in || s->out >= 0 ||
-	    (!init && strcmp(name, CKPT_MANIFEST) != 0 && !ckpt_held_parse(name, &server, &state)))
-		return err_set(e, ERR_PROTO, "no such file is given away: \"%.60s\"", name);
+	    (!init && strcmp(m.name, CKPT_MANIFEST) != 0 &&
+	        !ckpt_held_parse(m.name, &server, &state)))
+		return err_set(e, ERR_PROTO, "no such file is given away: \"%.60s\"", m.name);
 	host_lock(h);
-	begins = json_str(json_object_get(coord_present_config(h->coord), "job"), "init", "");
+	begins = coord_present_conf(h->coord)->job.init;
+	begins = begins ? begins : "";
 	if (!coord_is_server(h->coord, COORD_ANY_SERVER, s->keytext, s->incarnation))
 		err_set(e, ERR_FORBIDDEN, "%s is no server of this cluster", s->name);
 	else if (init && strchr(begins, '/'))
 		path = mem_strdup(begins);
 	else if (!init && h->resume_path)
-		path = path_join(h->resume_path, name);
+		path = path_join(h->resume_path, m.name);
 	else
 		err_set(e, ERR_NOTFOUND, "this job begins with no file");
 	host_unlock(h);

@@ -12,6 +12,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "msg/file_message.h"
 #include "msg/manifest.h"
 #include "wire/dial.h"
 
@@ -128,8 +129,9 @@ static enum err_code put_file_begin(void *ctx, const char *name, uint64_t size, 
 	struct far *f = ctx;
 
 	return send_file_message(f, REC_FILE_PUT,
-	    json_pack("{s:I, s:s, s:I}", "id", (json_int_t)f->id, "name", name, "size",
-	        (json_int_t)size),
+	    file_put_encode(&(const struct file_put){ .id = (int64_t)f->id,
+	        .name = name,
+	        .size = (int64_t)size }),
 	    e);
 }
 
@@ -157,7 +159,8 @@ static enum err_code put_file_end(void *ctx, enum err_code rc, const char *blake
 	if (rc)
 		return rc;
 	f->ended = false;
-	rc = send_file_message(f, REC_FILE_END, json_pack("{s:s}", "blake2b", blake2b), e);
+	rc = send_file_message(f, REC_FILE_END,
+	    file_end_encode(&(const struct file_end){ .blake2b = blake2b }), e);
 	return rc ? rc : await_file_session(f, is_file_ended, e);
 }
 
@@ -201,7 +204,8 @@ static enum err_code download_to_sink(struct far *f, const char *name, struct er
 	enum err_code rc;
 
 	f->ended = false;
-	rc = send_file_message(f, REC_FILE_GET, json_pack("{s:s}", "name", name), e);
+	rc = send_file_message(f, REC_FILE_GET,
+	    file_get_encode(&(const struct file_get){ .name = name }), e);
 	return rc ? rc : await_file_session(f, is_file_ended, e);
 }
 

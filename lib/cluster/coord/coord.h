@@ -247,7 +247,7 @@ enum err_code coord_table(struct coord *c, const struct coord_table *t, int64_t 
 /* The configuration after the last decided change (borrowed), and all changes that are kept: an
  * array of objects with step, number, set, what and who. */
 json_t *coord_present_config(const struct coord *c);
-/* The same decoded; it holds until the next change is decided. */
+/* The decoded form of it, which holds until the next change is decided. */
 const struct conf *coord_present_conf(const struct coord *c);
 json_t *coord_settings(const struct coord *c);
 /* By key: step (null: held at once) and user of older changes */

@@ -281,7 +281,7 @@ static bool change_is_wanted(const struct coord *c, const struct change *ch)
 	if (ch->kind == CHANGE_SET)
 		return c->settings.requested != NULL;
 	if (ch->kind == CHANGE_TABLE)
-		return c->table_request != NULL;
+		return c->tables.request != NULL;
 	return c->worker[ch->slot].incarnation == ch->incarnation;
 }
 

@@ -46,7 +46,7 @@ void coord_settings_release(struct coord *c)
 	for (unsigned i = 0; i < c->settings.nkept; i++)
 		setting_free(c->settings.kept[i]);
 	setting_free(c->settings.requested);
-	free(c->table_request);
+	free(c->tables.request);
 	json_decref(c->settings.base);
 	conf_release(&c->settings.base_conf);
 	json_decref(c->settings.planned);
@@ -223,7 +223,7 @@ enum coord_answer coord_set_answer(const struct coord *c, uint64_t ticket, uint6
 
 bool coord_is_deciding(const struct coord *c)
 {
-	return c->settings.requested || c->table_request;
+	return c->settings.requested || c->tables.request;
 }
 
 uint64_t coord_setting_earliest_step(const struct coord *c)
@@ -258,9 +258,9 @@ void coord_settings_refuse_pending(struct coord *c)
 		return;
 	coord_ticket_refused(c, "the job was over before it was decided");
 	setting_free(c->settings.requested);
-	free(c->table_request);
+	free(c->tables.request);
 	c->settings.requested = NULL;
-	c->table_request = NULL;
+	c->tables.request = NULL;
 }
 
 void coord_setting_refused(struct coord *c, unsigned server, const char *why)

@@ -335,6 +335,12 @@ struct coord_probe {
 	int64_t number, at;
 };
 
+/* Tables that are created and dropped while the cluster runs. */
+struct coord_tables {
+	struct table_request *request; /* being decided; or NULL */
+	uint64_t changed;              /* view revision of the last change */
+};
+
 struct coord {
 	struct coord_config cfg;
 	const struct conf *conf; /* cfg.config decoded; in `settings` */
@@ -363,9 +369,7 @@ struct coord {
 	/* Workers sum dense tables among themselves (via allreduce) */
 	bool reduces;
 	uint32_t ring_gone; /* how many workers have left the ring so far */
-	/* The requested table change that is being decided; or NULL */
-	struct table_request *table_request;
-	uint64_t tabled; /* view revision of the last table change */
+	struct coord_tables tables;
 
 	struct coord_probe probe;
 	struct coord_own_keys keys;

@@ -57,9 +57,9 @@ static bool lay_out_trial(const struct coord *c, struct layout *out, uint32_t *f
 
 	if (!layout_from_json(now, &l, NULL)) {
 		l.zone = c->layout.zone;
-		if (!apply_table_change(c, &l, c->table_request, 0, first, NULL)) {
+		if (!apply_table_change(c, &l, c->tables.request, 0, first, NULL)) {
 			coord_place_tables_in(c, &l);
-			t = layout_find(&l, c->table_request->shape.name);
+			t = layout_find(&l, c->tables.request->shape.name);
 		}
 		if (t) {
 			/* In a layout of its own the table has the number 0. */
@@ -99,7 +99,7 @@ json_t *coord_table_proposed(const struct coord *c)
 	uint32_t first;
 	json_t *o;
 
-	if (!c->table_request || !lay_out_trial(c, &one, &first))
+	if (!c->tables.request || !lay_out_trial(c, &one, &first))
 		return json_null();
 	o = json_pack("{s:o, s:I, s:o}", "layout", layout_to_json(&one), "first", (json_int_t)first,
 	    "sharing", count_host_sharers(c));
@@ -114,7 +114,7 @@ json_t *coord_table_proposed(const struct coord *c)
 static bool all_servers_acked_tables(const struct coord *c)
 {
 	for (unsigned i = 0; i < c->nservers; i++)
-		if (c->server[i].live && c->server[i].acked < c->tabled)
+		if (c->server[i].live && c->server[i].acked < c->tables.changed)
 			return false;
 	return true;
 }
@@ -192,8 +192,8 @@ enum err_code coord_table(struct coord *c, const struct coord_table *t, int64_t 
 	rc = check_table_change(c, &w, e);
 	if (rc)
 		return rc;
-	c->table_request = mem_alloc(sizeof w);
-	*c->table_request = w;
+	c->tables.request = mem_alloc(sizeof w);
+	*c->tables.request = w;
 	*ticket = ++c->settings.tickets;
 	coord_change_request(c, CHANGE_TABLE, 0, WORKER_EMPTY);
 	coord_progress(c, now);
@@ -220,11 +220,11 @@ static void report_table_change(struct coord *c, const struct table_request *w, 
 
 void coord_table_decided(struct coord *c, uint64_t step)
 {
-	struct table_request *w = c->table_request;
+	struct table_request *w = c->tables.request;
 	struct err e = { 0 };
 	uint32_t first;
 
-	c->table_request = NULL;
+	c->tables.request = NULL;
 	/* The tables may have changed since the request, so the change is checked again. */
 	if (check_table_change(c, w, &e)) {
 		coord_ticket_refused(c, e.msg);
@@ -238,7 +238,7 @@ void coord_table_decided(struct coord *c, uint64_t step)
 	}
 	free(w);
 	coord_changed(c);
-	c->tabled = c->rev;
+	c->tables.changed = c->rev;
 }
 
 void coord_table_refused(struct coord *c, unsigned server, const char *why)
@@ -246,11 +246,11 @@ void coord_table_refused(struct coord *c, unsigned server, const char *why)
 	char said[300];
 
 	snprintf(said, sizeof said, "server-%u has no room for it: %.240s", server, why);
-	coord_event(c, "table_refused", "table %s, by %s: %s", c->table_request->shape.name,
-	    c->table_request->who, said);
+	coord_event(c, "table_refused", "table %s, by %s: %s", c->tables.request->shape.name,
+	    c->tables.request->who, said);
 	coord_ticket_refused(c, said);
-	free(c->table_request);
-	c->table_request = NULL;
+	free(c->tables.request);
+	c->tables.request = NULL;
 	coord_changed(c);
 }
 
@@ -258,7 +258,7 @@ void coord_table_refused(struct coord *c, unsigned server, const char *why)
 
 void coord_tables_save(const struct coord *c, struct state *out)
 {
-	const struct table_request *w = c->table_request;
+	const struct table_request *w = c->tables.request;
 
 	if (!w)
 		return;
@@ -274,7 +274,7 @@ void coord_tables_load(struct coord *c, const struct state *state)
 	struct table_request w = { 0 };
 
 	/* Which servers have acknowledged the last change is not saved: assume that none has. */
-	c->tabled = c->rev;
+	c->tables.changed = c->rev;
 	if (!s || s->op < 0 ||
 	    (s->op == COORD_TABLE_ADD ? table_from_json(s->shape, &w.shape, NULL)
 	                              : table_change_from_json(s->shape, &w.shape, NULL)))
@@ -282,6 +282,6 @@ void coord_tables_load(struct coord *c, const struct state *state)
 	w.op = (enum coord_table_op)s->op;
 	w.shape.added = true;
 	snprintf(w.who, sizeof w.who, "%s", s->who);
-	c->table_request = mem_alloc(sizeof w);
-	*c->table_request = w;
+	c->tables.request = mem_alloc(sizeof w);
+	*c->tables.request = w;
 }

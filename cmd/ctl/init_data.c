@@ -17,13 +17,13 @@
  * the steps of gradient descent shrink the error below 2 / features (the trace bounds the largest
  * eigenvalue of the features' covariance). */
 #define LINEAR_RATE 0.5
-/* Fewer examples than this in the first lines get more epochs: an epoch is a few dozen steps then. */
-#define FEW 2000
+
 /* Labels with more different numbers than this are real numbers, and no classes. */
 #define CLASSES_MOST 32u
 
-/* Loads the first lines of a text file. NULL, with an error: they are not examples of this kind. */
-static struct dataset *load_first_lines(const char *path, const struct data_want *want,
+/* Loads the first lines of a text file; *all: there are no others. NULL, with an error: they are not
+ * examples of this kind. */
+static struct dataset *load_first_lines(const char *path, const struct data_want *want, bool *all,
     struct err *e)
 {
 	struct data_options o;
@@ -36,6 +36,7 @@ static struct dataset *load_first_lines(const char *path, const struct data_want
 	if (data_uri_parse(path, &file, &o, e))
 		return NULL;
 	if (!data_open(file, &s, e) && !stream_peek(s, LOOK, &p, &n, e)) {
+		*all = n < LOOK;
 		/* The last line may be cut off. */
 		for (whole = n; n == LOOK && whole > 0 && p[whole - 1] != '\n'; whole--)
 			;
@@ -58,16 +59,16 @@ static bool has_numbers(const struct dataset *d)
 	return true;
 }
 
-/* The model for these labels: two classes, several, or real numbers. */
-static const char *choose_model(const char *path, struct dataset **d, struct err *e)
+/* The model for these labels: two classes, several, or real numbers. *all: as above. */
+static const char *choose_model(const char *path, struct dataset **d, bool *all, struct err *e)
 {
 	static const struct data_want classes = { .classes = true }, real = { 0 };
 
-	*d = load_first_lines(path, &classes, e);
+	*d = load_first_lines(path, &classes, all, e);
 	if (*d && (!has_numbers(*d) || (*d)->classes <= CLASSES_MOST))
 		return (*d)->classes == 2 ? "logistic" : "softmax";
 	dataset_free(*d);
-	*d = load_first_lines(path, &real, e);
+	*d = load_first_lines(path, &real, all, e);
 	return "linear";
 }
 
@@ -99,7 +100,8 @@ char *init_data_template(const char *data, const char *eval, const char *model, 
 {
 	struct err why = { 0 };
 	struct dataset *d = NULL;
-	const char *fits = choose_model(data, &d, &why);
+	bool all = false;
+	const char *fits = choose_model(data, &d, &all, &why);
 	bool table = d && !strcmp(d->format, "CSV") && !names_scale(data);
 	char *scaled = table ? with_option(data, "scale=standard") : mem_strdup(data), *text;
 	json_t *job;
@@ -110,7 +112,7 @@ char *init_data_template(const char *data, const char *eval, const char *model, 
 		return NULL;
 	}
 	job = json_pack("{s:s, s:s, s:i, s:i}", "model", model ? model : fits, "data", scaled,
-	    "epochs", d->rows < FEW ? 50 : 10, "batch", 64);
+	    "epochs", all ? 50 : 10, "batch", 64);
 	if (eval)
 		json_object_set_new(job, "eval", json_string(eval));
 	if (model &&

@@ -6,6 +6,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "layout/place.h"
+#include "msg/layout_document.h"
 
 /* Tables that are added, grown and dropped while the cluster runs. A change holds from a step that
  * the servers agree on, like members and settings (coord_change.c), so that all copies of a new
@@ -78,31 +79,36 @@ static bool lay_out_trial(const struct coord *c, struct layout *out, uint32_t *f
 	return t != NULL;
 }
 
-/* For each server, the number of servers on its host, which share the host's memory. */
-static json_t *count_host_sharers(const struct coord *c)
+/* For each server, the number of servers on its host, which share the host's memory: a list to
+ * free(). */
+static int64_t *count_host_sharers(const struct coord *c)
 {
-	json_t *list = json_array();
+	int64_t *n = mem_array(c->nservers + 1, sizeof *n);
 
-	for (unsigned i = 0; i < c->nservers; i++) {
-		json_int_t n = 0;
-
+	for (unsigned i = 0; i < c->nservers; i++)
 		for (unsigned k = 0; k < c->nservers; k++)
-			n += c->server[k].live && strcmp(c->server[k].host, c->server[i].host) == 0;
-		json_array_append_new(list, json_integer(n));
-	}
-	return list;
+			n[i] += c->server[k].live &&
+			    strcmp(c->server[k].host, c->server[i].host) == 0;
+	return n;
 }
 
 json_t *coord_table_proposed(const struct coord *c)
 {
 	struct layout one;
 	uint32_t first;
-	json_t *o;
+	json_t *o, *layout;
+	int64_t *sharing;
 
 	if (!c->tables.request || !lay_out_trial(c, &one, &first))
 		return json_null();
-	o = json_pack("{s:o, s:I, s:o}", "layout", layout_to_json(&one), "first", (json_int_t)first,
-	    "sharing", count_host_sharers(c));
+	layout = layout_to_json(&one);
+	sharing = count_host_sharers(c);
+	o = layout_trial_encode(&(const struct layout_trial){ .layout = layout,
+	    .first = first,
+	    .sharing = sharing,
+	    .nsharing = c->nservers });
+	json_decref(layout);
+	free(sharing);
 	layout_release(&one);
 	return o;
 }

@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "math/hash.h"
+#include "msg/layout_document.h"
 
 #define HASHED 256u /* row ids hashed at a time */
 /* Limit of a sparse row's width: a row and its id fit into one record, with room to spare. */
@@ -384,7 +385,7 @@ json_t *layout_tables(const struct layout *l)
 
 json_t *layout_to_json(const struct layout *l)
 {
-	json_t *tables = json_array();
+	json_t *tables = json_array(), *out;
 
 	for (size_t i = 0; i < l->ntables; i++) {
 		const struct table *t = &l->table[i];
@@ -401,13 +402,18 @@ json_t *layout_to_json(const struct layout *l)
 			        server_to_number(t->run[r].joining),
 			        server_to_number(t->run[r].leaving)));
 		}
-		json_object_set_new(j, "id", json_integer(t->id));
-		json_object_set_new(j, "partitions", json_integer(t->nparts));
-		json_object_set_new(j, "runs", runs);
+		layout_place_encode(&(const struct layout_place){ .id = t->id,
+		                        .partitions = t->nparts,
+		                        .runs = runs },
+		    j);
+		json_decref(runs);
 		json_array_append_new(tables, j);
 	}
-	return json_pack("{s:I, s:I, s:o}", "epoch", (json_int_t)l->epoch, "generation",
-	    (json_int_t)l->generation, "tables", tables);
+	out = layout_document_encode(&(const struct layout_document){ .epoch = l->epoch,
+	    .generation = l->generation,
+	    .tables = tables });
+	json_decref(tables);
+	return out;
 }
 
 /* Read the integer at index i of a list; false: it is no integer in min .. max. */
@@ -484,7 +490,7 @@ static enum err_code runs_from_json(const json_t *runs, struct table *t, struct 
 
 static enum err_code read_layout_table(const json_t *j, struct layout *l, struct err *e)
 {
-	const json_t *id = json_object_get(j, "id"), *parts = json_object_get(j, "partitions");
+	struct layout_place place;
 	struct table shape, *t = NULL;
 	enum err_code rc = table_from_json(j, &shape, e);
 
@@ -492,48 +498,58 @@ static enum err_code read_layout_table(const json_t *j, struct layout *l, struct
 		rc = table_past_from_json(j, &shape, e);
 	if (rc)
 		return rc;
+	rc = layout_place_decode(j, &place, e);
+	if (rc) {
+		err_prefix(e, "table \"%s\"", shape.name);
+		return rc;
+	}
 	if (!shape.dropped && layout_find(l, shape.name))
 		return err_set(e, ERR_PROTO, "table \"%s\" stands twice in the layout", shape.name);
-	if (!json_is_integer(id) || json_integer_value(id) != (json_int_t)l->ntables)
+	if (place.id != (int64_t)l->ntables)
 		return err_set(e, ERR_PROTO,
 		    "table \"%s\": its number is not %zu, its place in the layout", shape.name,
 		    l->ntables);
 	rc = layout_add(l, &shape, &t, e);
 	if (rc)
 		return rc;
-	if (!json_is_integer(parts) || json_integer_value(parts) != t->nparts)
+	if (place.partitions != t->nparts)
 		return err_set(e, ERR_PROTO,
 		    "table \"%s\" has %u partitions, the layout says otherwise", t->name,
 		    t->nparts);
-	return runs_from_json(json_object_get(j, "runs"), t, e);
+	return runs_from_json(place.runs, t, e);
 }
 
 uint32_t layout_json_epoch(const json_t *o)
 {
-	return (uint32_t)json_int(o, "epoch", 0);
+	struct layout_document d;
+
+	return layout_document_decode(o, &d, NULL) ? 0 : (uint32_t)d.epoch;
 }
 
 uint32_t layout_json_generation(const json_t *o)
 {
-	return (uint32_t)json_int(o, "generation", 0);
+	struct layout_document d;
+
+	return layout_document_decode(o, &d, NULL) ? 0 : (uint32_t)d.generation;
 }
 
 enum err_code layout_from_json(const json_t *j, struct layout *out, struct err *e)
 {
-	const json_t *tables = json_object_get(j, "tables"), *item;
-	struct err why = { 0 };
-	int64_t epoch = 0, generation = 0;
-	enum err_code rc = ERR_OK;
+	struct layout_document d;
+	const json_t *item;
+	enum err_code rc = layout_document_decode(j, &d, e);
 	size_t i;
 
 	*out = (struct layout){ 0 };
-	json_want_int(j, "layout", "epoch", 0, UINT32_MAX, &epoch, &why);
-	json_want_int(j, "layout", "generation", 0, UINT32_MAX, &generation, &why);
-	if (why.code || !json_is_array(tables))
-		return err_set(e, ERR_PROTO, "%s", why.code ? why.msg : "a layout without tables");
-	out->epoch = (uint32_t)epoch;
-	out->generation = (uint32_t)generation;
-	json_array_foreach(tables, i, item) {
+	if (rc) {
+		err_prefix(e, "the layout");
+		return rc;
+	}
+	if (!json_is_array(d.tables))
+		return err_set(e, ERR_PROTO, "a layout without tables");
+	out->epoch = (uint32_t)d.epoch;
+	out->generation = (uint32_t)d.generation;
+	json_array_foreach(d.tables, i, item) {
 		rc = read_layout_table(item, out, e);
 		if (rc)
 			break;
@@ -629,18 +645,17 @@ void table_past_to_json(const struct table *t, json_t *o)
 
 	if (!t->added)
 		return;
-	json_object_set_new(o, "added", json_true());
-	json_object_set_new(o, "since", json_integer((json_int_t)t->since));
-	if (t->dropped)
-		json_object_set_new(o, "dropped", json_true());
-	if (!t->npieces)
-		return;
-	pieces = json_array();
+	pieces = t->npieces ? json_array() : NULL;
 	for (unsigned i = 0; i < t->npieces; i++)
 		json_array_append_new(pieces,
 		    json_pack("[I, I]", (json_int_t)t->piece[i].part,
 		        (json_int_t)t->piece[i].element));
-	json_object_set_new(o, "pieces", pieces);
+	layout_past_encode(&(const struct layout_past){ .added = true,
+	                       .since = (int64_t)t->since,
+	                       .dropped = t->dropped,
+	                       .pieces = pieces },
+	    o);
+	json_decref(pieces);
 }
 
 /* Read one piece. It must begin after the previous one, where a short partition ends. */
@@ -667,16 +682,16 @@ static bool read_table_piece(const json_t *j, struct table *t)
 
 enum err_code table_past_from_json(const json_t *j, struct table *t, struct err *e)
 {
-	const json_t *piece, *pieces = json_object_get(j, "pieces");
+	const json_t *piece;
 	struct err why = { 0 };
-	int64_t since = 0;
+	struct layout_past past = { 0 };
 	size_t i;
 
-	json_want_bool(j, "table", "added", &t->added, &why);
-	json_want_bool(j, "table", "dropped", &t->dropped, &why);
-	json_want_int(j, "table", "since", 0, INT64_MAX, &since, &why);
-	t->since = (uint64_t)since;
-	json_array_foreach(pieces, i, piece)
+	layout_past_decode(j, &past, &why);
+	t->added = past.added;
+	t->dropped = past.dropped;
+	t->since = (uint64_t)past.since;
+	json_array_foreach(past.pieces, i, piece)
 		if (!why.code && (t->sparse || !read_table_piece(piece, t)))
 			err_set(&why, ERR_PROTO, "a piece that cannot be");
 	if (!why.code && !t->added && (t->dropped || t->since || t->npieces))

@@ -4,6 +4,7 @@
 #include "conf/conf_live.h"
 #include "conf/conf_rule.h"
 #include "core/json.h"
+#include "msg/layout_document.h"
 #include "session/agent.h"
 
 static enum err_code settings_of_conf(const struct conf *c, struct settings_epoch *r, struct err *e)
@@ -93,21 +94,21 @@ static enum err_code check_setting_fits(struct server *s, const json_t *set, str
 /* Is there room for the table that is proposed?  A proposal without one (null) needs no room. */
 static enum err_code check_table_fits(struct server *s, const json_t *o, struct err *e)
 {
-	struct layout one;
+	struct layout_trial trial;
+	struct layout one = { 0 };
+	size_t at = (size_t)s->cfg.index;
 	enum err_code rc;
 
 	if (!json_is_object(o))
 		return ERR_OK;
-	rc = layout_from_json(json_object_get(o, "layout"), &one, e);
-	if (rc)
-		return rc;
-	if (one.ntables)
-		rc = shard_fits_table(atomic_load(&s->shard), &one.table[0],
-		    (uint32_t)json_int(o, "first", 0),
-		    (uint64_t)json_integer_value(
-		        json_array_get(json_object_get(o, "sharing"), (size_t)s->cfg.index)),
-		    e);
+	rc = layout_trial_decode(o, &trial, e);
+	if (!rc)
+		rc = layout_from_json(trial.layout, &one, e);
+	if (!rc && one.ntables)
+		rc = shard_fits_table(atomic_load(&s->shard), &one.table[0], (uint32_t)trial.first,
+		    at < trial.nsharing ? (uint64_t)trial.sharing[at] : 0, e);
 	layout_release(&one);
+	layout_trial_release(&trial);
 	return rc;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/buf.h"
 #include "core/mem.h"
 #include "msg/fields.h"
 
@@ -73,6 +74,43 @@ const json_t *view_document(const struct view *v)
 bool view_phase_is(const struct view *v, const char *phase)
 {
 	return v && strcmp(v->phase, phase) == 0;
+}
+
+void view_cut(const json_t *view, struct view_cut *out)
+{
+	const json_t *rev = json_object_get(view, "rev");
+
+	out->rev = (uint64_t)json_integer_value(rev);
+	out->workers = json_incref(json_object_get(view, "workers"));
+	out->common = json_copy((json_t *)(uintptr_t)view);
+	json_object_del(out->common, "rev");
+	json_object_del(out->common, "workers");
+	json_object_del(out->common, "keys");
+	json_object_del(out->common, "keys_made");
+	out->guest = json_copy(out->common);
+	json_object_del(out->guest, "ring");
+}
+
+void view_cut_release(struct view_cut *c)
+{
+	json_decref(c->workers);
+	json_decref(c->common);
+	json_decref(c->guest);
+}
+
+char *view_complete_text(const char *cut, uint64_t rev, const char *worker)
+{
+	struct buf b = BUF_INIT;
+
+	/* All but the closing brace. */
+	buf_append(&b, cut, strlen(cut) - 1);
+	buf_printf(&b, ",\"rev\":%llu", (unsigned long long)rev);
+	if (worker) {
+		buf_puts(&b, ",\"worker\":");
+		buf_puts(&b, worker);
+	}
+	buf_puts(&b, "}");
+	return (char *)b.data;
 }
 
 enum err_code view_decode_keys(const json_t *json, struct view_key **out, uint64_t *n,

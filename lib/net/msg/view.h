@@ -42,6 +42,21 @@ const json_t *view_document(const struct view *v);
 /* Is the phase this one? False for NULL. */
 bool view_phase_is(const struct view *v, const char *phase);
 
+/* For the sender: a document of the whole view without what only some receivers get. */
+struct view_cut {
+	uint64_t rev;
+	json_t *workers; /* the list of its workers */
+	json_t *common;  /* the members for every worker, without the revision */
+	json_t *guest;   /* the same without the ring */
+};
+/* Cuts a document, which stays as it is.  view_cut_release gives the references back. */
+void view_cut(const json_t *view, struct view_cut *out);
+void view_cut_release(struct view_cut *c);
+/* Completes the text of view_cut.common or .guest with the revision and the text of the receiver's own
+ * row (NULL: it has none).  A fresh string.  This copies text, because a view goes to thousands of
+ * workers at once. */
+char *view_complete_text(const char *cut, uint64_t rev, const char *worker);
+
 /* Decodes a list of keys, as in the view and in the message "keys". free() it. ERR_PROTO. */
 enum err_code view_decode_keys(const json_t *json, struct view_key **out, uint64_t *n,
     struct err *e);

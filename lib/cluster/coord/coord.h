@@ -317,6 +317,15 @@ json_t *coord_snap_head(const struct coord *c);
 /* Step of the fastest worker, implausible reports left out (core/steps.h) */
 uint64_t coord_frontier(const struct coord *c);
 
+/* What a worker reported of its work since it began: the examples, and the seconds that it spent
+ * alone (reading data, computing, encoding), on pushes and pulls, and waiting for others. */
+struct coord_worker_times {
+	bool active;
+	double examples, alone, wire, wait;
+};
+/* False: there is no such rank. */
+bool coord_worker_times(const struct coord *c, unsigned slot, struct coord_worker_times *out);
+
 /* Documents; all are new references. Processes need the view to work; the others answer requests of
  * people (ps-http(7)). */
 json_t *coord_view(const struct coord *c);

@@ -381,6 +381,23 @@ json_t *coord_workers(const struct coord *c, int64_t now)
 	return list;
 }
 
+bool coord_worker_times(const struct coord *c, unsigned slot, struct coord_worker_times *out)
+{
+	const struct coord_member_worker *w;
+	const struct heartbeat_worker *f;
+
+	if (!c->cfg.has_job || slot >= c->nworkers)
+		return false;
+	w = &c->worker[slot];
+	f = &w->figures;
+	*out = (struct coord_worker_times){ .active = !w->lost_at && w->state == WORKER_ACTIVE,
+		.examples = (double)f->examples,
+		.alone = f->data_seconds + f->compute_seconds + f->encode_seconds,
+		.wire = f->push_seconds + f->pull_seconds,
+		.wait = f->wait_seconds };
+	return true;
+}
+
 /* Add the servers' figures of a sparse table to its row. */
 static void add_table_stats(const struct coord *c, const struct table *t, json_t *row)
 {

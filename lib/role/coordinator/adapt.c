@@ -18,7 +18,9 @@
 
 struct adapt {
 	struct tune tune;
-	json_t *then; /* the workers' figures at the time `since`, by id; NULL: none yet */
+	/* the workers' figures at the time `since`, by rank; NULL: none yet */
+	struct coord_worker_times *then;
+	unsigned nthen;
 	int64_t since, looked;
 	int64_t settings; /* number of the settings in force at that time */
 	int64_t first_batch;
@@ -35,46 +37,44 @@ void adapt_free(struct adapt *a)
 {
 	if (!a)
 		return;
-	json_decref(a->then);
+	free(a->then);
 	free(a);
+}
+
+/* The figures of all workers: a list to free(). */
+static struct coord_worker_times *workers_times(const struct host *h, unsigned *n)
+{
+	struct coord_worker_times *list = NULL, w;
+
+	for (*n = 0; coord_worker_times(h->coord, *n, &w); ++*n) {
+		list = mem_regrow(list, *n + 1, sizeof *list);
+		list[*n] = w;
+	}
+	return list ? list : mem_alloc(sizeof *list);
 }
 
 static void begin_measuring(struct adapt *a, const struct host *h, int64_t now)
 {
-	json_t *list = coord_workers(h->coord, now), *o;
-	size_t i;
-
-	json_decref(a->then);
-	a->then = json_object();
-	json_array_foreach(list, i, o)
-		json_object_set(a->then, json_str(o, "id", ""), o);
-	json_decref(list);
+	free(a->then);
+	a->then = workers_times(h, &a->nthen);
 	a->since = now;
 	if (a->settings != coord_settings_made(h->coord))
 		a->refused = 0;
 	a->settings = coord_settings_made(h->coord);
 }
 
-static double growth_of(const json_t *now, const json_t *then, const char *key)
-{
-	return json_num(now, key, 0) - json_num(then, key, 0);
-}
-
 /* Seconds a step since `then`; false when the worker has taken too few steps. */
-static bool measure_worker(const json_t *o, const json_t *then, double step_examples, double least,
+static bool measure_worker(const struct coord_worker_times *now,
+    const struct coord_worker_times *then, double step_examples, double least,
     struct tune_worker *out)
 {
-	double steps = growth_of(o, then, "examples") / step_examples;
+	double steps = (now->examples - then->examples) / step_examples;
 
-	if (!then || json_u64s(o, "pid", 0) != json_u64s(then, "pid", 0) || steps < least ||
-	    steps <= 0)
+	if (steps < least || steps <= 0)
 		return false;
-	out->alone = (growth_of(o, then, "data_seconds") + growth_of(o, then, "compute_seconds") +
-	                 growth_of(o, then, "encode_seconds")) /
-	    steps;
-	out->wire = (growth_of(o, then, "push_seconds") + growth_of(o, then, "pull_seconds")) /
-	    steps;
-	out->wait = growth_of(o, then, "wait_seconds") / steps;
+	out->alone = (now->alone - then->alone) / steps;
+	out->wire = (now->wire - then->wire) / steps;
+	out->wait = (now->wait - then->wait) / steps;
 	return true;
 }
 
@@ -82,23 +82,36 @@ static bool measure_worker(const json_t *o, const json_t *then, double step_exam
 static unsigned measure_all(const struct adapt *a, const struct host *h, int64_t now,
     double step_examples, struct tune_worker **out)
 {
-	json_t *list = coord_workers(h->coord, now), *o;
+	unsigned nworkers, n = 0;
+	struct coord_worker_times *list = workers_times(h, &nworkers);
 	double least = now - a->since > PATIENCE ? 1e-9 : STEPS;
-	unsigned n = 0;
 	bool all = true;
-	size_t i;
 
-	*out = mem_array(json_array_size(list) + 1, sizeof **out);
-	json_array_foreach(list, i, o) {
-		if (strcmp(json_str(o, "state", ""), "active") != 0)
+	*out = mem_array(nworkers + 1, sizeof **out);
+	for (unsigned i = 0; i < nworkers; i++) {
+		if (!list[i].active)
 			continue;
-		all = all &&
-		    measure_worker(o, json_object_get(a->then, json_str(o, "id", "")),
-		        step_examples, least, *out + n);
+		all = all && i < a->nthen &&
+		    measure_worker(&list[i], &a->then[i], step_examples, least, *out + n);
 		n++;
 	}
-	json_decref(list);
+	free(list);
 	return all ? n : 0;
+}
+
+/* The batch size that the job began with. */
+static int64_t initial_batch(const struct host *h, int64_t present)
+{
+	int64_t batch = present;
+	struct conf c;
+	struct err e;
+
+	if (conf_from_json(h->config, &c, &e))
+		return present;
+	if (conf_trains(&c))
+		batch = c.job.batch;
+	conf_release(&c);
+	return batch;
 }
 
 static void advise_settings(struct adapt *a, struct host *h, const struct conf *c, int64_t now,
@@ -137,12 +150,12 @@ void adapt_tick(struct adapt *a, struct host *h, int64_t now,
 	if (now - a->looked < PERIOD)
 		return;
 	a->looked = now;
-	if (strcmp(json_str(coord_present_config(h->coord), "adapt", "none"), "none") == 0 ||
+	if (!conf_is_named(coord_present_conf(h->coord)->adapt) ||
 	    coord_phase(h->coord) != COORD_RUNNING || coord_is_deciding(h->coord) ||
 	    conf_from_json(coord_present_config(h->coord), &c, &e))
 		return;
 	if (!a->first_batch)
-		a->first_batch = json_int(json_object_get(h->config, "job"), "batch", c.job.batch);
+		a->first_batch = initial_batch(h, c.job.batch);
 	/* Measurements under other settings say nothing about the present ones. */
 	if (!a->then || a->settings != coord_settings_made(h->coord))
 		begin_measuring(a, h, now);

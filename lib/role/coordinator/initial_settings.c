@@ -32,12 +32,11 @@ static const char *const keys[] = {
 
 static enum err_code check_proposed_keys(const struct host *h, const json_t *set, struct err *e)
 {
-	const char *model = json_str(json_object_get(coord_present_config(h->coord), "job"),
-	    "model", "");
+	const char *model = coord_present_conf(h->coord)->job.model;
 	const char *name;
 	json_t *v;
 
-	if (json_object_size(set) && strcmp(model, "custom") != 0)
+	if (json_object_size(set) && (!model || strcmp(model, "custom") != 0))
 		return err_set(e, ERR_CONFIG,
 		    "settings: are for model custom, whose program knows more than the cluster file");
 	json_object_foreach((json_t *)(uintptr_t)set, name, v) {

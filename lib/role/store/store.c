@@ -73,20 +73,41 @@ static enum err_code limit_tables(struct server *s, const struct conf *conf, uin
 	return ERR_OK;
 }
 
+/* The path in job.init, a fresh string; NULL: it is none. */
+static enum err_code copy_init_path(struct server *s, char **out, struct err *e)
+{
+	struct conf c;
+	enum err_code rc;
+
+	*out = NULL;
+	if (!store_agent(s)->config)
+		return ERR_OK;
+	rc = conf_from_json(store_agent(s)->config, &c, e);
+	if (rc)
+		return rc;
+	if (c.job.init && strchr(c.job.init, '/'))
+		*out = mem_strdup(c.job.init);
+	conf_release(&c);
+	return ERR_OK;
+}
+
 /* Find the file with initial values (job.init), which a worker may have uploaded since the first
  * view. */
 static enum err_code find_initial_values(struct server *s, struct err *e)
 {
-	const char *init = json_str(json_object_get(store_agent(s)->config, "job"), "init", "");
 	char *path = NULL;
-	enum err_code rc = ERR_OK;
+	enum err_code rc;
 
-	if (store_agent(s)->first_found || !strchr(init, '/') || store_agent(s)->restore)
+	if (store_agent(s)->first_found || store_agent(s)->restore)
 		return ERR_OK;
-	if (s->cfg.id->run_dir)
-		path = mem_strdup(init);
-	else
+	rc = copy_init_path(s, &path, e);
+	if (rc || !path)
+		return rc;
+	if (!s->cfg.id->run_dir) {
+		free(path);
+		path = NULL;
 		rc = file_client_init(s, &path, e);
+	}
 	if (!rc)
 		shard_set_init_file(atomic_load(&s->shard), path);
 	store_agent(s)->first_found = !rc;
@@ -194,6 +215,19 @@ static void take_store_workers(struct shard *shard, const struct view *view)
 /* Memory that a view takes as text in queues and as parsed JSON, for each byte of its text. */
 #define VIEW_FACTOR 16u
 
+static bool has_replicas(const struct view *view)
+{
+	struct conf c;
+	struct err e;
+	bool has;
+
+	if (conf_from_json(view->config, &c, &e))
+		return false;
+	has = c.replicas > 1;
+	conf_release(&c);
+	return has;
+}
+
 /* Compute and log the bound of this process's memory: P6 in ps-consistency(7). */
 static void log_memory_bound(struct server *s, const struct view *view)
 {
@@ -202,7 +236,7 @@ static void log_memory_bound(struct server *s, const struct view *view)
 	struct shard_memory m = shard_memory(atomic_load(&s->shard), workers);
 	uint64_t parts = atomic_load(&s->limits.parts),
 	         each = server_session_bound(s, sessions, parts), view_bytes;
-	uint64_t others = json_int(view->config, "replicas", 1) > 1 ? view->nservers - 1 : 0;
+	uint64_t others = has_replicas(view) ? view->nservers - 1 : 0;
 	char tables[16], beside[16], session[16], all[16], *text = json_text(view_document(view));
 
 	view_bytes = strlen(text) * VIEW_FACTOR * (s->host ? 2 : 1);
@@ -371,6 +405,7 @@ static void on_store_view(void *ctx, const struct view *view)
 {
 	struct server *s = ctx;
 	struct err e = { 0 };
+	struct message m;
 
 	tracer_view(s->tracer, s->agent, view);
 	if (view->ended) {
@@ -382,7 +417,8 @@ static void on_store_view(void *ctx, const struct view *view)
 		return;
 	}
 	if (store_agent(s)->unvoted) {
-		if (json_int(store_agent(s)->unvoted, "id", 0) > view->decided)
+		if (!message_decode(store_agent(s)->unvoted, MESSAGE_COORDINATOR, &m, &e) &&
+		    m.propose.id > view->decided)
 			on_store_notice(s, store_agent(s)->unvoted);
 		json_decref(store_agent(s)->unvoted);
 		store_agent(s)->unvoted = NULL;

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "conf/conf.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
@@ -68,13 +69,26 @@ static void probe_server(struct prober *p, const struct view_server *server,
 	    r.down > 0 ? json_of_num(r.down) : json_null());
 }
 
+/* The transport of the configuration. */
+static const struct transport *find_transport(const struct view *view)
+{
+	const struct transport *t = NULL;
+	struct conf c;
+	struct err e;
+
+	if (!conf_from_json(view->config, &c, &e)) {
+		t = transport_find(c.transport);
+		conf_release(&c);
+	}
+	return t ? t : transport_find("auto");
+}
+
 /* The measuring thread. Each worker begins with another server, so that few measure the same one at
  * once. */
 static void *probe_servers(void *ctx)
 {
 	struct prober *p = ctx;
-	const struct transport *transport = transport_find(
-	    json_str(p->view->config, "transport", "auto"));
+	const struct transport *transport = find_transport(p->view);
 	size_t n = p->view->nservers, most = (size_t)p->view->probe_servers, tried = 0;
 	json_t *list = json_array();
 
@@ -85,8 +99,7 @@ static void *probe_servers(void *ctx)
 		if (!s->live)
 			continue;
 		json_array_append_new(list, json_pack("{s:s}", "id", s->id));
-		probe_server(p, s, transport ? transport : transport_find("auto"),
-		    json_array_get(list, tried++));
+		probe_server(p, s, transport, json_array_get(list, tried++));
 	}
 	p->result = json_pack("{s:I, s:o}", "number", (json_int_t)p->view->probe, "servers", list);
 	atomic_store(&p->done, true);

@@ -75,13 +75,15 @@ enum err_code data_object_match(const char *pattern, char ***out, size_t *n, str
 	*out = NULL;
 	*n = 0;
 	for (const char *p = (const char *)text.data; !rc && p && *p; p += len + 1) {
+		const char *name = "";
 		json_t *line;
 
 		len = strcspn(p, "\n");
 		line = json_parse(p, len, LINE_MAX_BYTES, e);
 		if (line) {
+			json_want_str(line, "", "name", &name, NULL);
 			*out = mem_regrow(*out, *n + 1, sizeof **out);
-			(*out)[(*n)++] = mem_strdup(json_str(line, "name", ""));
+			(*out)[(*n)++] = mem_strdup(name);
 		} else {
 			rc = ERR_PROTO;
 		}

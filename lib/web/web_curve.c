@@ -2,6 +2,7 @@
 #include "web/curve.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,15 +10,35 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "metric/metric.h"
+#include "msg/cluster_status.h"
 
 /* A line of metrics.jsonl is about 700 bytes. */
 #define LINE_MAX_BYTES 8192
 
-static const char *const column[] = { "seconds", "step", "train_loss", "examples_per_second",
-	"pushed_bytes", "pulled_bytes", "workers", "eval_step", "eval_loss", "eval_score" };
-#define COLUMNS (sizeof column / sizeof *column)
-/* The first OF_STATUS columns are members of a status of the same name. */
-#define OF_STATUS 8
+/* The first columns are members of a status of the same name; two of its evaluation follow. */
+static const struct column {
+	const char *name;
+	size_t value; /* where struct cluster_progress has it */
+} column[] = {
+#define OF_STATUS(member) \
+	{ \
+#member, offsetof(struct cluster_progress, member) \
+	}
+	OF_STATUS(seconds),
+	OF_STATUS(step),
+	OF_STATUS(train_loss),
+	OF_STATUS(examples_per_second),
+	OF_STATUS(pushed_bytes),
+	OF_STATUS(pulled_bytes),
+	OF_STATUS(workers),
+	OF_STATUS(eval_step),
+#undef OF_STATUS
+	{ "eval_loss", 0 },
+	{ "eval_score", 0 },
+};
+#define COLUMNS    (sizeof column / sizeof *column)
+#define EVAL_LOSS  (COLUMNS - 2)
+#define EVAL_SCORE (COLUMNS - 1)
 
 struct web_curve {
 	double point[WEB_CURVE_POINTS][COLUMNS];
@@ -58,20 +79,21 @@ static double find_score(struct web_curve *c, const json_t *eval)
 
 void web_curve_add(struct web_curve *c, const json_t *status)
 {
-	const json_t *eval = json_object_get(status, "eval");
-	double seconds = json_num(status, "seconds", -1), *p;
+	struct cluster_progress s;
+	double *p;
 
 	/* Before a run begins and after it has ended, its time does not advance. */
-	if (!(seconds > 0) || (c->n && seconds < c->point[c->n - 1][0] + c->gap) ||
-	    (c->n && seconds <= c->point[c->n - 1][0]))
+	if (cluster_progress_decode(status, &s, NULL) || !(s.seconds > 0) ||
+	    (c->n && s.seconds < c->point[c->n - 1][0] + c->gap) ||
+	    (c->n && s.seconds <= c->point[c->n - 1][0]))
 		return;
 	if (c->n == WEB_CURVE_POINTS)
 		drop_every_other_point(c);
 	p = c->point[c->n++];
-	for (size_t i = 0; i < OF_STATUS; i++)
-		p[i] = json_num(status, column[i], (double)NAN);
-	p[OF_STATUS] = json_num(eval, "loss", (double)NAN);
-	p[OF_STATUS + 1] = find_score(c, eval);
+	for (size_t i = 0; i < EVAL_LOSS; i++)
+		p[i] = *(const double *)((const char *)&s + column[i].value);
+	p[EVAL_LOSS] = json_num(s.eval, metric_name[METRIC_loss], (double)NAN);
+	p[EVAL_SCORE] = find_score(c, s.eval);
 }
 
 /* Adds the first complete line in n bytes of text.  cut: the text begins within a line, which is
@@ -115,7 +137,7 @@ json_t *web_curve_json(const struct web_curve *c)
 	json_t *names = json_array(), *points = json_array();
 
 	for (size_t i = 0; i < COLUMNS; i++)
-		json_array_append_new(names, json_string(column[i]));
+		json_array_append_new(names, json_string(column[i].name));
 	for (size_t i = 0; i < c->n; i++) {
 		json_t *p = json_array();
 

@@ -63,3 +63,14 @@ enum err_code cluster_event_decode(const json_t *line, struct cluster_event *out
 {
 	return fields_decode(fields_cluster_event, line, out, e);
 }
+
+enum err_code cluster_progress_decode(const json_t *json, struct cluster_progress *out,
+    struct err *e)
+{
+	return fields_decode(fields_cluster_progress, json, out, e);
+}
+
+enum err_code cluster_stored_decode(const json_t *line, struct cluster_stored *out, struct err *e)
+{
+	return fields_decode(fields_cluster_stored, line, out, e);
+}

@@ -36,5 +36,10 @@ const json_t *cluster_status_document(const struct cluster_status *s);
 enum err_code cluster_job_decode(const json_t *config, struct cluster_job *out, struct err *e);
 /* A line of events.jsonl. */
 enum err_code cluster_event_decode(const json_t *line, struct cluster_event *out, struct err *e);
+/* A status, or a line of metrics.jsonl. */
+enum err_code cluster_progress_decode(const json_t *json, struct cluster_progress *out,
+    struct err *e);
+/* A line of ps-ctl checkpoint push --json. */
+enum err_code cluster_stored_decode(const json_t *line, struct cluster_stored *out, struct err *e);
 
 #endif

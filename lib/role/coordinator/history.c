@@ -9,6 +9,7 @@
 
 #include "core/json.h"
 #include "core/mem.h"
+#include "msg/cluster_status.h"
 #include "rundir/rundir.h"
 #include "web/curve.h"
 
@@ -38,15 +39,15 @@ struct history {
 static void load_event_line(struct history *h, const char *line, size_t len)
 {
 	json_t *e = json_loadb(line, len, 0, NULL);
-	json_int_t rev = json_int(e, "rev", -1);
+	struct cluster_event event;
 
-	if (rev < 0) {
+	if (cluster_event_decode(e, &event, NULL) || event.rev < 0) {
 		json_decref(e);
 		return;
 	}
-	json_decref(h->event[(uint64_t)rev % HISTORY_KEPT]);
-	h->event[(uint64_t)rev % HISTORY_KEPT] = e;
-	h->next = h->written = (uint64_t)rev + 1;
+	json_decref(h->event[(uint64_t)event.rev % HISTORY_KEPT]);
+	h->event[(uint64_t)event.rev % HISTORY_KEPT] = e;
+	h->next = h->written = (uint64_t)event.rev + 1;
 }
 
 static void read_events(struct history *h, int fd)

@@ -25,6 +25,7 @@
 #include "core/num.h"
 #include "core/mem.h"
 #include "core/utf8.h"
+#include "msg/cluster_status.h"
 #include "msg/manifest.h"
 #include "rundir/rundir.h"
 #include "web/curve.h"
@@ -46,13 +47,15 @@ static void mark_view_changed(void *ctx)
 
 static void write_metrics(struct host *h, int64_t now)
 {
-	int64_t period;
+	struct cluster_progress p;
+	int64_t period = 0;
 	json_t *s;
 
 	if (now < h->next_metrics || coord_phase(h->coord) == COORD_FORMING)
 		return;
 	s = summary_row_make(h, now);
-	period = (int64_t)(json_num(s, "seconds", 0) / METRICS_POINTS * NSEC_PER_SEC);
+	if (!cluster_progress_decode(s, &p, NULL) && p.seconds > 0)
+		period = (int64_t)(p.seconds / METRICS_POINTS * NSEC_PER_SEC);
 	h->next_metrics = now +
 	    (period < METRICS_PERIOD              ? METRICS_PERIOD
 	            : period < METRICS_PERIOD_MAX ? period
@@ -614,27 +617,25 @@ static void host_free(struct host *h)
 
 static void describe_coordinator(struct host *h, char *out, size_t size)
 {
-	const char *waiting, *reason;
-	int64_t servers, workers;
-	json_t *st;
+	struct cluster_status *st;
+	json_t *json;
 
 	host_lock(h);
-	st = coord_status(h->coord, clock_now());
+	json = coord_status(h->coord, clock_now());
 	host_unlock(h);
-	servers = json_int(st, "servers", 0);
-	workers = json_int(st, "workers", 0);
-	waiting = json_str(st, "waiting_for", "");
-	reason = json_str(st, "reason", "");
-	if (*waiting)
-		snprintf(out, size, "%s, waiting for %s", json_str(st, "state", ""), waiting);
-	else if (*reason)
-		snprintf(out, size, "%s: %s", json_str(st, "state", ""), reason);
+	st = cluster_status_decode(json);
+	json_decref(json);
+	if (!st)
+		*out = '\0';
+	else if (*st->waiting_for)
+		snprintf(out, size, "%s, waiting for %s", st->state, st->waiting_for);
+	else if (*st->reason)
+		snprintf(out, size, "%s: %s", st->state, st->reason);
 	else
-		snprintf(out, size, "%s, step %lld, %lld server%s, %lld worker%s, on %s",
-		    json_str(st, "state", ""), (long long)json_int(st, "step", 0),
-		    (long long)servers, NUM_S(servers), (long long)workers, NUM_S(workers),
-		    h->server->address);
-	json_decref(st);
+		snprintf(out, size, "%s, step %lld, %lld server%s, %lld worker%s, on %s", st->state,
+		    (long long)st->step, (long long)st->servers, NUM_S(st->servers),
+		    (long long)st->workers, NUM_S(st->workers), h->server->address);
+	cluster_status_free(st);
 }
 
 static uint64_t count_turns(struct host *h)

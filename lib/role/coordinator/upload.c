@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/helper.h"
+#include "msg/cluster_status.h"
 
 #define LINE_MAX_BYTES 65536u
 
@@ -31,11 +32,12 @@ static void report_stored_lines(struct offsite *o, struct buf *text)
 	while (text->len > 0 && (end = memchr(text->data, '\n', text->len)) != NULL) {
 		size_t n = (size_t)(end - (char *)text->data);
 		json_t *line = json_parse((char *)text->data, n, LINE_MAX_BYTES, NULL);
+		struct cluster_stored stored;
 
 		host_lock(o->host);
-		if (line)
+		if (!cluster_stored_decode(line, &stored, NULL))
 			host_event(o->host, "checkpoint_stored", "checkpoint of step %lld: %s",
-			    (long long)json_int(line, "step", 0), json_str(line, "path", ""));
+			    (long long)stored.step, stored.path);
 		host_commit(o->host);
 		json_decref(line);
 		buf_consume(text, n + 1);

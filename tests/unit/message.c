@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/json.h"
+#include "core/mem.h"
 #include "tap.h"
+#include "msg/answer.h"
 #include "msg/message.h"
 
 /* Control messages: what is encoded is decoded again, and what is not as message.def says is
@@ -94,8 +96,51 @@ static void test_directions(void)
 	json_decref(json);
 }
 
+/* Is the answer this text?  Takes the answer. */
+static bool reads(json_t *answer, const char *want)
+{
+	char *text = json_text(answer);
+	bool same = strcmp(text, want) == 0;
+
+	if (!same)
+		printf("# %s\n", text);
+	free(text);
+	json_decref(answer);
+	return same;
+}
+
+static void test_answers(void)
+{
+	const struct answer_task task = { .id = 4, .epoch = 1, .begin = 10, .end = 20 };
+	struct answer_worker_join joined;
+	struct answer_lease lease;
+	struct err e = { 0 };
+	json_t *json = ANSWER(granted, .task = &task);
+
+	ok(!answer_decode_lease(json, &lease, &e) && lease.task && lease.task->end == 20 &&
+	        !lease.finished,
+	    "a lease is decoded");
+	answer_release_lease(&lease);
+	ok(!answer_is_refusal(json, &e) && !e.code, "and is no refusal");
+	ok(reads(json, "{\"task\":{\"id\":4,\"epoch\":1,\"begin\":10,\"end\":20}}"),
+	    "it has nothing but its task");
+	ok(reads(ANSWER(lease, .finished = true), "{\"finished\":true}"), "or says the end");
+	ok(reads(ANSWER(facts), "{\"facts\":null}"), "facts that are not known are null");
+	err_set(&e, ERR_LIMIT, "no more");
+	json = answer_of_error(&e);
+	e = (struct err){ 0 };
+	ok(answer_is_refusal(json, &e) && e.code == ERR_LIMIT && strcmp(e.msg, "no more") == 0,
+	    "a refusal has its error");
+	ok(reads(json, "{\"error\":{\"code\":\"limit\",\"message\":\"no more\"}}"), "by its name");
+	json = json_pack("{s:s}", "slot", "x");
+	ok(answer_decode_worker_join(json, &joined, &e) == ERR_PROTO && strstr(e.msg, "slot"),
+	    "a member of a wrong type is an error: %s", e.msg);
+	json_decref(json);
+}
+
 int main(void)
 {
+	test_answers();
 	test_round_trip();
 	test_refusals();
 	test_directions();

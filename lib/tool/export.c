@@ -42,6 +42,8 @@ struct text {
 	const struct table *t;
 };
 
+/* Writes one line for each value. It is a callback of client_scan, and it collects about 1 MiB
+ * of text before each write. */
 static enum err_code write_text_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n,
     struct err *e)
 {
@@ -64,6 +66,8 @@ static enum err_code write_text_rows(void *ctx, const uint64_t *ids, const float
 
 /* ---- dense tables ---- */
 
+/* Pulls a whole dense table and waits for it. The caller frees *out, also after an error.
+ * ERR_STALE: the table is not of the size any more that the export began with. */
 static enum err_code fetch_dense(struct writer *x, const struct pick *k, float **out, struct err *e)
 {
 	const struct table *t = k->t;
@@ -80,6 +84,8 @@ static enum err_code fetch_dense(struct writer *x, const struct pick *k, float *
 	return rc ? rc : client_wait(x->tool->client, CLIENT_NOW, e);
 }
 
+/* Writes a table as text. A sparse table is streamed; a dense one is held in memory as a whole.
+ * */
 static enum err_code write_text_table(struct writer *x, const struct pick *k, struct err *e)
 {
 	const struct table *t = k->t;

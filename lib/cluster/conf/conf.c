@@ -81,6 +81,9 @@ static bool is_job_key(const struct conf_key *k)
 	return strncmp(k->path, "job.", 4) == 0;
 }
 
+/* Reads every member of o as a key: the members of "job" when job is true, else the top level,
+ * where "job" itself is skipped. Relative paths are taken from dir. The first key that is unknown,
+ * misplaced or has a bad value ends it with ERR_CONFIG; the keys before it stay set in c. */
 static enum err_code read_object_keys(const json_t *o, bool job, const char *dir, struct conf *c,
     struct err *e)
 {
@@ -112,6 +115,9 @@ static enum err_code read_object_keys(const json_t *o, bool job, const char *dir
 	return ERR_OK;
 }
 
+/* Gives c the defaults and then reads the document into it. Keys are not checked against each
+ * other here: conf_validate does that after the --set assignments. Defaults that depend on other
+ * keys are derived even when reading has failed. */
 static enum err_code read_document(const json_t *o, const char *dir, struct conf *c, struct err *e)
 {
 	const json_t *job;
@@ -218,6 +224,9 @@ static enum err_code read_cluster_file(const char *file, struct conf *c, struct 
 	return rc ? err_prefix(e, "%s", file) : ERR_OK;
 }
 
+/* Reads the file (NULL: there is none), applies the assignments in their order, so that a later
+ * one wins, and validates the result. A cluster without a name is called after its file, or "exec".
+ * Each error names its source: the assignment that set the key at fault, else the file. */
 static enum err_code load_and_validate(const char *file, const char **sets, size_t nsets,
     struct conf *c, struct err *e)
 {

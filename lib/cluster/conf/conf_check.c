@@ -116,6 +116,9 @@ static enum err_code check_custom(const struct conf_job *job, struct err *e)
 	return ERR_OK;
 }
 
+/* Checks the codec and its parameters. A codec that applies momentum at the workers needs the
+ * rule sgd and error feedback. Only a name that no codec has (ERR_NOTFOUND) is answered with the
+ * list of all codecs. */
 static enum err_code check_codec(const struct conf *c, struct err *e)
 {
 	const char *names[NAMES_MAX];
@@ -176,6 +179,8 @@ static enum err_code check_filter(const struct conf *c, struct err *e)
 	return ERR_OK;
 }
 
+/* Checks that the update rule exists and that job.l1 is 0 unless the rule uses it. The error
+ * message lists the rules that do. */
 static enum err_code check_optimizer(const struct conf_job *job, struct err *e)
 {
 	const struct optim_rule *rule = optim_find(job->optimizer);
@@ -217,6 +222,9 @@ static enum err_code check_cluster_name(const struct conf *c, struct err *e)
 	    c->name);
 }
 
+/* Checks that nothing lets two deterministic runs add up different gradients: every step sums
+ * the exact gradients of all workers, and a lost worker is waited for. Only the first key that
+ * violates this is reported. */
 static enum err_code check_deterministic(const struct conf *c, struct err *e)
 {
 	char mode[32];
@@ -387,6 +395,8 @@ static bool has_stdin(const struct conf_strs *s)
 	return false;
 }
 
+/* Checks job.data, job.eval and job.cache. Standard input can be read only once, so it serves
+ * one worker and not the evaluation as well. A cache that does not exist yet is fine. */
 static enum err_code check_data(const struct conf *c, struct err *e)
 {
 	const struct conf_job *job = &c->job;
@@ -415,6 +425,8 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 	return rc;
 }
 
+/* Accepts a method by its name or a file. The file is opened and closed again, so that one which
+ * is no safetensors file is reported as ERR_CONFIG before the job starts. */
 static enum err_code check_job_init(const struct conf_job *job, struct err *e)
 {
 	size_t n = strlen(job->init);
@@ -439,6 +451,8 @@ static enum err_code check_job_init(const struct conf_job *job, struct err *e)
 	return rc;
 }
 
+/* Checks what the job trains and that training has an end. A configuration without a job passes.
+ * */
 static enum err_code check_job(const struct conf *c, struct err *e)
 {
 	const struct conf_job *job = &c->job;

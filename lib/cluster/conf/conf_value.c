@@ -44,6 +44,8 @@ enum err_code conf_value_parse(const struct conf_key *k, const char *text, const
 	return ERR_OK;
 }
 
+/* Returns the CONF_JSON_ bit of a JSON value, to be compared with the kinds that a key accepts.
+ * null and objects have no bit and give 0. */
 static unsigned json_kind(const json_t *v)
 {
 	switch (json_typeof(v)) {

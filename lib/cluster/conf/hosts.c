@@ -46,6 +46,9 @@ static bool is_host_name(const char *s, size_t n)
 	return true;
 }
 
+/* Adds a host. A host that is listed already gets the slots in addition. count 0 means that none
+ * was given: the host has one slot then, and no limit. A host that is named several times is
+ * limited when any of these entries has a count. ERR_FORMAT. */
 static enum err_code add_host(struct hosts *h, const char *name, int64_t count, struct err *e)
 {
 	bool limited = count > 0;
@@ -136,6 +139,8 @@ static bool read_count_suffix(const char *name, int64_t *slots)
 	return colon && !strchr(colon + 1, ':') && num_int(colon + 1, 1, SLOTS_MAX, slots);
 }
 
+/* Adds the names of a list whose commas separate only outside of brackets. slots applies to each
+ * name that has no ":N" of its own. Names that were added before an error stay in h. ERR_FORMAT. */
 static enum err_code add_host_names(struct hosts *h, const char *list, int64_t slots, struct err *e)
 {
 	enum err_code rc = ERR_OK;

@@ -31,6 +31,10 @@ static double useful_gradient_rate(const double *t, unsigned n, unsigned b)
 	return t[b] > 0 ? (double)(n - b) / t[b] : 0;
 }
 
+/* Looks for the number of backup workers, at most half of n, with the highest
+ * useful_gradient_rate. A worker's step is its own work and its transfers here; time that it waits
+ * for others does not count, because that is what backup workers change. Gives no advice when the
+ * gain is less than WORTH. */
 static bool advise_backup(const struct tune_settings *now, const struct tune_worker *w, unsigned n,
     struct tune_advice *out)
 {
@@ -62,10 +66,12 @@ static bool advise_backup(const struct tune_settings *now, const struct tune_wor
 	return true;
 }
 
+/* Parts of the summed time of all workers, each from 0 to 1. */
 struct shares {
 	double wire, wait;
 };
 
+/* Returns zeros when no worker has reported any time. */
 static struct shares shares_of(const struct tune_worker *w, unsigned n)
 {
 	double alone = 0, wire = 0, wait = 0, all;
@@ -79,6 +85,9 @@ static struct shares shares_of(const struct tune_worker *w, unsigned n)
 	return all > 0 ? (struct shares){ wire / all, wait / all } : (struct shares){ 0, 0 };
 }
 
+/* Doubles the staleness when workers wait much, and halves it when they hardly wait. Halving
+ * stops at 1, so this never leads back to staleness 0. Doubling starts only below STALENESS_MAX,
+ * and its result may be above it. */
 static bool advise_staleness(const struct tune_settings *now, struct shares s,
     struct tune_advice *out)
 {
@@ -98,6 +107,8 @@ static bool advise_staleness(const struct tune_settings *now, struct shares s,
 	return true;
 }
 
+/* Switches only between raw and int8. The share at which it returns to raw is far below the one
+ * at which it leaves raw, because int8 itself makes the transfers shorter. */
 static bool advise_codec(const struct tune_settings *now, struct shares s, struct tune_advice *out)
 {
 	bool raw = strcmp(now->codec, "raw") == 0, int8 = strcmp(now->codec, "int8") == 0;
@@ -113,6 +124,8 @@ static bool advise_codec(const struct tune_settings *now, struct shares s, struc
 	return true;
 }
 
+/* Doubles the batch up to BATCH_TIMES the first one, and halves it again while it is larger than
+ * the first one. */
 static bool advise_batch(const struct tune_settings *now, struct shares s, struct tune_advice *out)
 {
 	int64_t to = now->batch;
@@ -131,6 +144,9 @@ static bool advise_batch(const struct tune_settings *now, struct shares s, struc
 	return true;
 }
 
+/* Puts the first advice that applies into out, in the order backup, staleness, codec, batch. A
+ * key counts only when now->keys allows it. A single worker waits for nobody, so only codec and
+ * batch are tried for it. */
 static bool advise_change(const struct tune_settings *now, const struct tune_worker *w, unsigned n,
     struct tune_advice *out)
 {

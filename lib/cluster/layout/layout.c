@@ -437,6 +437,8 @@ static bool read_server_at(const json_t *list, size_t i, json_int_t min, uint16_
 	return true;
 }
 
+/* Reads the servers of a chain into r, whose chain is empty before. A server must not stand
+ * twice in it. On false, r has a part of the chain. */
 static bool chain_from_json(const json_t *chain, struct run *r)
 {
 	size_t n = json_array_size(chain);
@@ -467,6 +469,9 @@ static bool run_from_json(const json_t *j, uint32_t from, uint32_t nparts, struc
 	    read_server_at(j, 4, -1, &r->leaving);
 }
 
+/* Reads the runs of a table, which must ascend and not overlap. A gap between two runs is
+ * accepted: its partitions have no server. After ERR_PROTO, the runs that were not read are zero.
+ * */
 static enum err_code runs_from_json(const json_t *runs, struct table *t, struct err *e)
 {
 	uint32_t from = 0;
@@ -488,6 +493,9 @@ static enum err_code runs_from_json(const json_t *runs, struct table *t, struct 
 	return ERR_OK;
 }
 
+/* Appends one table of a received layout to l. The number of partitions is computed here by
+ * layout_add and compared with what the sender says, so that both sides must agree about it. A
+ * dropped table may have the name of another one. ERR_PROTO, or the errors of layout_add. */
 static enum err_code read_layout_table(const json_t *j, struct layout *l, struct err *e)
 {
 	struct layout_place place;

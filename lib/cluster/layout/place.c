@@ -157,6 +157,9 @@ static uint32_t count_placed_parts(const struct table *t)
 	return last ? last->first + last->count : 0;
 }
 
+/* Gives the partitions that have no run yet to the servers: at most n runs whose sizes differ by
+ * one partition at most. First copies go around the servers, beginning with the least loaded one.
+ * There are min(replicas, n, CHAIN_MAX) copies. Adds the new copies to load. */
 static void deal_table(const struct layout *l, struct table *t, const uint16_t *server,
     uint64_t *load, size_t n, unsigned replicas)
 {
@@ -268,6 +271,8 @@ static uint16_t choose_joining_server(const struct layout *l, const struct run *
 	return best;
 }
 
+/* Adds the weight, which may be negative, to the load of server `which`. Nothing changes when
+ * that server is not in the list. */
 static void add_load(const uint16_t *server, uint64_t *load, size_t n, unsigned which,
     int64_t weight)
 {
@@ -276,6 +281,10 @@ static void add_load(const uint16_t *server, uint64_t *load, size_t n, unsigned 
 			load[i] = (uint64_t)((int64_t)load[i] + weight);
 }
 
+/* Plans at most one change of the run: another server for the first copy whose server is not in
+ * the list, or one more copy when there are fewer than `replicas`. Only the first njoin servers may
+ * get the copy. A run whose last change is still under way is left alone, and so is one that has
+ * lost all its copies. Returns whether the run has changed. */
 static bool mend_run(const struct layout *l, const struct table *t, struct run *r,
     const uint16_t *server, uint64_t *load, size_t njoin, size_t n, unsigned replicas)
 {

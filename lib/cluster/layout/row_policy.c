@@ -44,6 +44,8 @@ static enum err_code parse_policy_sketch(const char *v, struct row_policy *p, st
 	return rc;
 }
 
+/* Reads a count or a chance. An integer is always a count, and a count of 1 is stored as 0,
+ * because it admits every row. */
 static enum err_code parse_policy_admit(const char *v, struct row_policy *p, struct err *e)
 {
 	int64_t n;
@@ -62,6 +64,8 @@ static enum err_code parse_policy_admit(const char *v, struct row_policy *p, str
 
 static const char *const names[] = { "admit", "decay", "expire", "memory", "sketch", "changes" };
 
+/* Sets one member of the policy. v is the text behind "=", or NULL. The caller has checked that
+ * the name is one of `names`: any name not compared here is taken for "memory". */
 static enum err_code parse_policy_value(const char *name, const char *v, struct row_policy *p,
     struct err *e)
 {

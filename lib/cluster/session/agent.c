@@ -37,6 +37,9 @@ void agent_send(struct agent *a, const char *text, uint64_t seq)
 
 /* ---- records ---- */
 
+/* Runs on the agent's thread when the handshake is complete. Sends `join`; without one the
+ * session counts as joined at once. The text is made under the lock, because agent_set_join may
+ * replace cfg.join, and is sent after the lock is released. */
 static void on_agent_live(void *ctx, const struct hs_server_info *server)
 {
 	struct agent *a = ctx;
@@ -335,6 +338,7 @@ static bool may_retry(const struct agent *a, int64_t without)
 	    without <= atomic_load(&a->deadline);
 }
 
+/* Waits for ns at most; agent_wake ends the wait early. Parts of a millisecond are cut off. */
 static void wait_before_retry(struct agent *a, int64_t ns)
 {
 	struct pollfd p = { a->wake, POLLIN, 0 };
@@ -345,6 +349,10 @@ static void wait_before_retry(struct agent *a, int64_t ns)
 		abort();
 }
 
+/* Body of the agent's thread: one session after the other, with a pause that grows until a
+ * session gets through. Sending a heartbeat sets next_beat, so a next_beat other than 0 means that
+ * the last session was up. The deadline counts from the end of that session. After the loop it
+ * first ends all calls and then calls cfg.lost, without the lock. */
 static void *run_agent(void *ctx)
 {
 	struct agent *a = ctx;

@@ -64,6 +64,8 @@ static bool has_answer_or_over(void *ctx)
 	return p->answered >= p->asked || is_probe_over(p);
 }
 
+/* Returns why the probe ended: the error that its callbacks have recorded, else ERR_STOPPED when
+ * it was given up, else ERR_OK. e is written only for an error. */
 static enum err_code probe_end_error(struct probe *p, struct err *e)
 {
 	if (p->why.code)
@@ -110,6 +112,9 @@ static enum err_code measure_rate(struct probe *p, uint32_t up, uint32_t down, c
 	return rc;
 }
 
+/* Fills rtt, up and down. The round trips come first, because measure_rate subtracts the
+ * shortest one. After a failure, out->why has the reason, and what was measured before stays in
+ * out. */
 static enum err_code measure_link(struct probe *p, struct probe_result *out)
 {
 	uint8_t *body = mem_array(PIECE, 1);

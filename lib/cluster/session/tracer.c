@@ -80,6 +80,8 @@ static bool is_row_time(const struct row *r, unsigned i)
 	return times[r->kind] >> i & 1;
 }
 
+/* Returns a new array of the kind and the numbers. Times become ns since `since`; other numbers
+ * stay as they are. */
 static json_t *trace_row_json(const struct row *r, int64_t since)
 {
 	json_t *out = json_array();
@@ -105,6 +107,9 @@ static void send_trace_page(struct tracer *t, struct agent *a, const struct row 
 	json_decref(rows);
 }
 
+/* Takes all rows out of the buffer and sends them in pages. One page is sent even when there are
+ * no rows, because it carries the number of dropped rows and the mark of the end. `last` leaves no
+ * new buffer behind, so tracer_add records nothing from then on. */
 static void send_trace_rows(struct tracer *t, struct agent *a, bool last)
 {
 	struct row *fresh = last ? NULL : mem_array(TRACER_ROWS, sizeof *fresh), *row;
@@ -135,6 +140,7 @@ static void end_process_trace(struct tracer *t, struct agent *a)
 	atomic_store(&t->id, 0);
 }
 
+/* Publishes the number last: a thread that sees it finds the buffer ready. */
 static void start_process_trace(struct tracer *t, uint64_t id)
 {
 	t->heard = clock_now();

@@ -45,6 +45,9 @@ static bool shared_key(struct http_server *s, const uint8_t pk[static KEY_BYTES]
 	return good;
 }
 
+/* Finds out which key the request claims to be signed with, and puts the peer and the shared key
+ * into c->x. The signature itself is checked by http_access_verify when the body has arrived. Call
+ * it without auth_lock. ERR_AUTH, or the error of a malformed header. */
 static enum err_code claim_key(struct http_conn *c, const char *value, struct err *e)
 {
 	struct http_exchange *x = &c->x;
@@ -66,6 +69,8 @@ static enum err_code claim_key(struct http_conn *c, const char *value, struct er
 	return ERR_OK;
 }
 
+/* Admits the holder of a bearer token. The exchange keeps a copy of the token, so that it can be
+ * checked again when the request was parked. ERR_AUTH. */
 static enum err_code claim_token(struct http_conn *c, const char *token, struct err *e)
 {
 	struct http_server *s = c->l->s;
@@ -80,6 +85,9 @@ static enum err_code claim_token(struct http_conn *c, const char *token, struct 
 	return ERR_OK;
 }
 
+/* Admits the holder of a session, only from this host over TCP. c->x.session is set also when
+ * the session is refused. ERR_FORBIDDEN: the peer is on another host. ERR_AUTH: there is no such
+ * session. */
 static enum err_code claim_session(struct http_conn *c, const char *text, struct err *e)
 {
 	struct http_server *s = c->l->s;

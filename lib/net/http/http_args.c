@@ -43,6 +43,8 @@ static bool decode_escapes(char *s)
 	return true;
 }
 
+/* Decodes one "key=value" in place and adds it to a, which keeps pointers into it. Keys are
+ * compared after decoding, so an escape cannot hide a repeated key. ERR_USAGE. */
 static enum err_code add_arg(struct http_args *a, char *pair, struct err *e)
 {
 	char *eq = strchr(pair, '=');

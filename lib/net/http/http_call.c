@@ -25,6 +25,9 @@ struct asking {
 	struct httpsig_head head;
 };
 
+/* Prepares a call whose timeout is in ns. asking_release must follow, also after an error. The
+ * deadline is set here once, so both attempts of send_request share it. body is read but its
+ * reference is not taken. ERR_USAGE, ERR_LIMIT, ERR_NOMEM. */
 static enum err_code asking_init(struct asking *a, const struct http_client *c, const char *method,
     const char *target, const json_t *body, int64_t timeout, struct err *e)
 {
@@ -164,6 +167,8 @@ static struct curl_slist *make_headers(const struct http_client *c, const struct
 	return list;
 }
 
+/* Sets the options of one call. The curl handle is used for all calls, so each option set here
+ * is set every time. curl borrows url and body until the call has ended. */
 static void set_curl_request(const struct http_client *c, const struct asking *a)
 {
 	bool post = strcmp(a->method, "POST") == 0;
@@ -286,6 +291,8 @@ static enum err_code check_answer(struct http_client *c, const struct asking *a,
 	return status < 400 ? ERR_OK : server_fault(c, status, true, e);
 }
 
+/* Sends a request and checks its answer. After success, the body is in c->reply until the next
+ * call. *status is 0 when no answer has come. */
 static enum err_code send_request(struct http_client *c, const char *method, const char *target,
     const json_t *body, int64_t timeout, int *status, struct err *e)
 {

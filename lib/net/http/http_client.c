@@ -34,6 +34,9 @@ static size_t store_body(char *data, size_t size, size_t n, void *ctx)
 	return size * n;
 }
 
+/* Receives one header line from curl, which ends with a line break and not with a NUL. A status
+ * line begins another head, as after 100 Continue, and drops a signature from the head before it.
+ * Always takes the whole line. */
 static size_t store_signature_header(char *data, size_t size, size_t n, void *ctx)
 {
 	static const char name[] = "PS1-Signature:";
@@ -56,6 +59,8 @@ static size_t store_signature_header(char *data, size_t size, size_t n, void *ct
 	return size * n;
 }
 
+/* Runs as curl's progress callback, also while nothing is transferred; a result other than 0
+ * aborts the call. */
 static int check_stop(void *ctx, curl_off_t a, curl_off_t b, curl_off_t d, curl_off_t f)
 {
 	const struct http_client *c = ctx;
@@ -98,6 +103,9 @@ static int on_connected(void *ctx, char *ip, char *local_ip, int port, int local
 	return CURL_PREREQFUNC_ABORT;
 }
 
+/* Sets the options that hold for every call of this client; set_curl_request sets those of one
+ * call. Only plain HTTP/1.1 straight to the target is allowed: no proxy, no redirect and no .netrc.
+ * */
 static void set_curl_options(struct http_client *c)
 {
 	CURL *h = c->curl;

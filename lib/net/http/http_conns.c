@@ -118,6 +118,9 @@ static void evict_for(struct http_conn *newcomer, unsigned most, unsigned most_h
 		shut_down_conn(oldest);
 }
 
+/* Enters a new connection into its listener's list, on the listener's thread. A connection that
+ * is not welcome is entered, too, and shut down, so that conn_close treats all alike. The refusal
+ * is logged after s->lock is released. */
 static void conn_open(struct http_listener *l, struct MHD_Connection *mhd, void **context)
 {
 	const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd,

@@ -12,6 +12,7 @@ struct reading {
 	const char *length; /* Content-Length */
 };
 
+/* Tells whether s consists of the characters that HTTP allows in names of headers. */
 static bool is_token(const char *s, size_t n)
 {
 	static const char extra[] = "!#$%&'*+-.^_`|~";
@@ -35,6 +36,7 @@ static bool has_control(const char *s, size_t n)
 	return false;
 }
 
+/* Returns false, and keeps the first value, when the slot is filled already. */
 static bool set_once(const char **slot, const char *value)
 {
 	if (*slot != NULL)
@@ -43,6 +45,9 @@ static bool set_once(const char **slot, const char *value)
 	return true;
 }
 
+/* Keeps the value of a header that the server uses, without copying it. Returns NULL or a
+ * constant that says what is wrong. Accept-Encoding alone may be repeated, and its last value
+ * counts. */
 static const char *take_header(struct reading *r, const char *name, const char *value)
 {
 	struct http_head *h = r->h;
@@ -68,6 +73,8 @@ static const char *take_header(struct reading *r, const char *name, const char *
 	return NULL;
 }
 
+/* Checks one header for libmicrohttpd's iteration. MHD_NO ends the iteration, so h->fault is the
+ * first fault of the request. */
 static enum MHD_Result guard_header(void *ctx, enum MHD_ValueKind kind, const char *name,
     size_t nlen, const char *value, size_t vlen)
 {

@@ -39,6 +39,8 @@ static bool split_address(const char *addr, char host[static 256], char port[sta
 	return true;
 }
 
+/* Reads address and port back from the kernel, because a configured port of 0 has become a real
+ * one. */
 static void describe_bound(struct http_bound *b)
 {
 	struct sockaddr_storage ss;

@@ -17,6 +17,8 @@
 
 #define STRICT_POLICY "default-src 'none'; frame-ancestors 'none'"
 
+/* Describes the peer for the log: "IP:PORT", "the Unix socket", or "?" when the address cannot
+ * be read any more. */
 static void peer_text(const struct http_conn *c, char out[static 64])
 {
 	char ip[INET6_ADDRSTRLEN] = "?";
@@ -79,6 +81,10 @@ static char *render_body(const struct http_exchange *x, struct http_answer *a, s
 	return text;
 }
 
+/* Adds the signature header, which covers the answer's status and body and the request it
+ * belongs to. x->key and x->head come from the claimed request. Only the boot id needs auth_lock,
+ * which is released before the signature is computed. If signing fails, the answer goes out
+ * unsigned, and the client does not trust it. */
 static void sign_answer(const struct http_conn *c, const char *method, int status, const char *body,
     size_t n, struct MHD_Response *r)
 {
@@ -104,6 +110,9 @@ static void sign_answer(const struct http_conn *c, const char *method, int statu
 		MHD_add_response_header(r, "PS1-Signature", value);
 }
 
+/* Adds the headers that every answer has. They keep answers out of caches and out of frames of
+ * other pages. A content type given by the handler counts only for text, and an encoding only for a
+ * fixed body. */
 static void add_headers(struct MHD_Response *r, const struct http_answer *a, int status)
 {
 	const char *type = "application/json";

@@ -54,6 +54,9 @@ static void block_all_signals(sigset_t *old)
 	pthread_sigmask(SIG_SETMASK, &all, old);
 }
 
+/* Starts the listener's thread. The daemon gets a duplicate of the socket; l->bound.fd stays
+ * open and is closed by server_free. The caller has blocked all signals, and the new thread
+ * inherits that. ERR_IO. */
 static enum err_code start_daemon(struct http_listener *l, struct err *e)
 {
 	/* libmicrohttpd closes the socket that it is given, even when it fails. */
@@ -95,6 +98,8 @@ static void init_locks(struct http_server *s)
 	pthread_condattr_destroy(&attr);
 }
 
+/* Closes the listeners, removes the socket file that is ours, and wipes the secrets. All threads
+ * of the server must have ended. */
 static void server_free(struct http_server *s)
 {
 	for (size_t i = 0; i < s->nlisteners; i++)
@@ -111,6 +116,8 @@ static void server_free(struct http_server *s)
 	free(s);
 }
 
+/* Makes one listener for TCP and one for the Unix socket, as configured. After an error,
+ * nlisteners counts those that are bound, which server_free closes. */
 static enum err_code bind_listeners(struct http_server *s, const struct http_server_config *cfg,
     struct err *e)
 {
@@ -133,6 +140,9 @@ static enum err_code bind_listeners(struct http_server *s, const struct http_ser
 	return rc;
 }
 
+/* Starts the reaper and the listeners with all signals blocked, and restores the caller's signal
+ * mask. Threads that were started before an error keep running: `reaping` and each listener's mhd
+ * tell which. */
 static enum err_code start_threads(struct http_server *s, struct err *e)
 {
 	enum err_code rc = ERR_OK;

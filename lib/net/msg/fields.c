@@ -41,6 +41,8 @@ static enum err_code decode_int(const struct field *f, const json_t *v, void *me
 	return ERR_OK;
 }
 
+/* Stores a new object, or NULL when the member is missing. An object that failed to decode is
+ * stored as well, so that fields_release frees it. */
 static enum err_code decode_object(const struct field *f, const json_t *v, void *member,
     struct err *e)
 {
@@ -57,6 +59,8 @@ static enum err_code decode_object(const struct field *f, const json_t *v, void 
 	return rc;
 }
 
+/* Stores the pointer to the objects and, in the 8 bytes behind it, their number. When the list
+ * is refused as a whole, the member is left as it was. */
 static enum err_code decode_list(const struct field *f, const json_t *v, char *member,
     struct err *e)
 {
@@ -76,6 +80,9 @@ static enum err_code decode_list(const struct field *f, const json_t *v, char *m
 	return rc;
 }
 
+/* Stores the pointer to an int64_t array and, in the 8 bytes behind it, its length. A missing or
+ * empty list is NULL and 0. After an error, the array is stored with length 0, so that
+ * fields_release frees it. */
 static enum err_code decode_ints(const struct field *f, const json_t *v, char *member,
     struct err *e)
 {
@@ -104,6 +111,9 @@ static enum err_code decode_ints(const struct field *f, const json_t *v, char *m
 	return refuse_member(f, want, e);
 }
 
+/* Decodes one member; v NULL means that the document does not have it. A missing number is NAN,
+ * an id 0, a flag false, and a text "" (NULL with WRITE_IF_SET). FIELD_TEXT and FIELD_DOC point
+ * into the document, which must outlive them; FIELD_HELD takes a reference of its own. */
 static enum err_code decode_member(const struct field *f, const json_t *v, void *member,
     struct err *e)
 {

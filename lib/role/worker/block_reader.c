@@ -16,17 +16,22 @@ struct block_reader {
 	enum reader_state state;
 	uint32_t *number; /* of the blocks to load */
 	size_t n;
+	/* result of the last load, owned by the reader until block_reader_take hands it out */
 	struct dataset *data;
 	enum err_code rc;
 	struct err why;
 };
 
+/* The caller holds r->lock. */
 static void set_state(struct block_reader *r, enum reader_state state)
 {
 	r->state = state;
 	pthread_cond_broadcast(&r->changed);
 }
 
+/* Body of the reader's thread. It releases the lock while it loads. When block_reader_free asks
+ * it to end during that time, the state stays READER_ENDING, and block_reader_free releases the
+ * loaded data. */
 static void *run_block_reader(void *ctx)
 {
 	struct block_reader *r = ctx;

@@ -108,6 +108,9 @@ static enum err_code hash_rows(void *ctx, const uint64_t *ids, const float *rows
 	return ERR_OK;
 }
 
+/* Adds the name and the values of one table to the digest. client_scan streams a sparse table,
+ * while a dense one is pulled whole and needs memory for all its elements. Blocks until the servers
+ * have answered. ERR_NOMEM, or the errors of the client. */
 static enum err_code hash_table(struct client *c, struct hashing *h, const struct table *t,
     struct err *e)
 {

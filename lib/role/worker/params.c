@@ -264,6 +264,9 @@ static enum err_code check_saveable(const struct params *p, struct err *e)
 	return ERR_OK;
 }
 
+/* Writes the kept tables as a safetensors file to fd, whose owner closes it. All tables are
+ * declared before the first value is written, because the header of the format comes first. Call it
+ * only after check_saveable has succeeded: every table must be dense. */
 static enum err_code write_kept(const struct params *p, int fd, struct err *e)
 {
 	struct safetensors_writer *w = safetensors_writer_new();

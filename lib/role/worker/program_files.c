@@ -193,6 +193,8 @@ json_t *program_files_json(const struct program_files *f)
 	return list;
 }
 
+/* Overwrites the open parameter file of a table from its start. Only the file of a sparse table
+ * changes its size, because its number of rows differs from step to step. */
 static enum err_code write_param_file(const struct program_files *f, const struct params_rows *rows,
     size_t table, const float *w, struct err *e)
 {
@@ -214,6 +216,9 @@ enum err_code program_files_write_params(const struct program_files *f,
 	return ERR_OK;
 }
 
+/* Reads the gradient of one table into grad, which has room for table_bytes(f, rows, table). The
+ * size is checked before anything is read, so a file that is too short or too long leaves grad as
+ * it was. ERR_FORMAT. */
 static enum err_code read_grad_file(const struct program_files *f, const struct params_rows *rows,
     size_t table, float *grad, struct err *e)
 {

@@ -289,6 +289,7 @@ static enum err_code export_from(const struct identity *id, const char *table, c
 	return rc;
 }
 
+/* Exports as the identity "admin" of the run directory, which is released before it returns. */
 static enum err_code export_from_run(const char *run_dir, const char *table, const char *format,
     struct writer *x, struct err *e)
 {

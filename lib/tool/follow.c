@@ -16,6 +16,7 @@
 struct follow {
 	struct scoring s;
 	struct data_options options;
+	/* descriptors: examples come from `in`, predictions go to `out` */
 	int in, out, cancel;
 	int64_t fresh, pulled; /* dense tables: allowed age; time of the last pull */
 	char *text;
@@ -109,6 +110,8 @@ static enum err_code load_examples_text(struct follow *f, const char *p, size_t 
 	return rc;
 }
 
+/* Scores n bytes of whole lines and prints their predictions. The age of the dense tables counts
+ * from before the pull began. Blocks on the servers. */
 static enum err_code answer_batch(struct follow *f, const char *p, size_t n, struct err *e)
 {
 	int64_t now = clock_now();
@@ -156,6 +159,8 @@ static enum err_code answer_lines(struct follow *f, const char *p, size_t n, str
 	return rc;
 }
 
+/* Answers whole lines as they come, and keeps a part of a line for the next read. Returns when
+ * the input has ended, or with the first error. */
 static enum err_code follow_stdin(struct follow *f, struct err *e)
 {
 	enum err_code rc = ERR_OK;

@@ -13,6 +13,8 @@
 #include "msg/answer.h"
 #include "sync/receipt.h"
 
+/* Ends the wait when tables have servers, or when the job is over: the caller must find out
+ * which. */
 static bool is_placed(void *ctx, const struct view *view)
 {
 	struct err ignored;
@@ -175,6 +177,8 @@ struct dump {
 	uint32_t cols;
 };
 
+/* Writes one line for each row: the id and the values, separated by tabs. It is a callback of
+ * client_scan. */
 static enum err_code dump_rows(void *ctx, const uint64_t *ids, const float *rows, size_t n,
     struct err *e)
 {

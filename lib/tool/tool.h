@@ -12,6 +12,7 @@
  * Life: tool_open -> calls, one after the other -> tool_close. One thread, the owner's; every call
  * may block on the servers. */
 struct tool {
+	/* the tool owns cluster, client and its reference of view; the rest is borrowed */
 	struct cluster *cluster;
 	struct client *client;
 	const struct view *view;

@@ -375,6 +375,7 @@ static enum err_code check_via(const struct conf *c, struct err *e)
 	return err_set(e, ERR_CONFIG, "%s with via allreduce", want);
 }
 
+/* The lease must leave room for one lost heartbeat, so it is at least two intervals long. */
 static enum err_code check_times(const struct conf *c, struct err *e)
 {
 	if (c->lease < 2 * c->heartbeat)
@@ -491,6 +492,7 @@ enum err_code conf_validate(const struct conf *c, struct err *e)
 	return rc == ERR_OK ? check_job_files(c, e) : rc;
 }
 
+/* Checks only the form of checkpoint_to; the store itself is not contacted. */
 static enum err_code check_store(const struct conf *c, struct err *e)
 {
 	struct uri u = { 0 };

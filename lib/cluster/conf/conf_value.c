@@ -65,6 +65,8 @@ static unsigned json_kind(const json_t *v)
 	}
 }
 
+/* Appends the value as --set would take it. Call it for a string, a number or a boolean:
+ * anything else is written as false. */
 static void append_scalar_text(const json_t *v, struct buf *out)
 {
 	char num[32];

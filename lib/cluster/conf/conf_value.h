@@ -20,6 +20,7 @@ union conf_value {
 	struct conf_ints ints;
 };
 
+/* Bits, so that a type can accept several kinds. */
 enum conf_json_kind {
 	CONF_JSON_STRING = 1,
 	CONF_JSON_INTEGER = 2,

@@ -20,6 +20,7 @@ struct tune_worker {
 	double wait;  /* waiting for other workers */
 };
 
+/* The settings in force. codec is borrowed for the time of the call. */
 struct tune_settings {
 	unsigned keys; /* keys that may be adapted, of enum tune_key */
 	unsigned backup;
@@ -28,6 +29,8 @@ struct tune_settings {
 	int64_t batch, first_batch; /* first_batch: at the job's begin */
 };
 
+/* A change in the form in which a person would make it, and the reason as a clause for the log.
+ * */
 struct tune_advice {
 	enum tune_key key;
 	char set[48], value[32]; /* "backup", "1" */

@@ -12,6 +12,8 @@ struct deal_pos {
 	uint64_t epoch, offset;
 };
 
+/* examples: how many the data have. batch: examples of one worker a step. slots: workers that
+ * share a step. */
 struct deal_shape {
 	uint64_t examples, batch, slots;
 };

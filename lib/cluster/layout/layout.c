@@ -66,6 +66,8 @@ static void index_last_table(struct layout *l)
 	index_tables_from(l, from);
 }
 
+/* Marks a table as dropped and rebuilds the whole index, because its name may be taken by a
+ * later table. The shape keeps one row for a dense table. */
 static void remove_table(struct layout *l, struct table *t)
 {
 	/* The dropped table keeps its number but needs almost no memory for a partition. */
@@ -106,6 +108,9 @@ static bool is_same_table(const struct table *had, const struct table *t)
 	            had->nparts <= t->nparts));
 }
 
+/* Takes over what may have changed in a table since it was added: its size, its placement, and
+ * whether it is dropped. The runs move from t to had, and had keeps its address for those who point
+ * to it. */
 static void update_table(struct layout *l, struct table *had, struct table *t)
 {
 	had->rows = t->rows;

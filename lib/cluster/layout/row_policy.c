@@ -12,6 +12,7 @@
 /* Ages of rows have 32 bits. */
 #define STEPS_MAX (INT64_C(1) << 31)
 
+/* Reads a number of steps from 1 on; *out stays as it was after ERR_CONFIG. */
 static enum err_code parse_policy_steps(const char *name, const char *v, uint64_t *out,
     struct err *e)
 {

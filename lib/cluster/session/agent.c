@@ -63,6 +63,8 @@ static void on_agent_live(void *ctx, const struct hs_server_info *server)
 	free(text);
 }
 
+/* Handles the answer to `join`. After success the first heartbeat is due at once; cfg.joined is
+ * called without the lock. */
 static void on_join_answer(struct agent *a, json_t *answer)
 {
 	if (answer_is_refusal(answer, &a->fault)) {
@@ -138,6 +140,8 @@ static enum conn_verdict take_text(struct agent *a, const struct record *r)
 	return a->refused ? CONN_DROP : CONN_TAKEN;
 }
 
+/* Handles one record on the agent's thread. A text may arrive in several records, and is acted
+ * on when it is whole. CONN_DROP ends the session, with the reason in a->fault. */
 static enum conn_verdict on_agent_record(void *ctx, const struct record *r, uint8_t *payload)
 {
 	struct agent *a = ctx;

@@ -38,6 +38,7 @@ struct ask {
 	struct ask *next;
 	char *text;
 	char name[24];
+	/* number by which an answer finds its call; unique in this agent */
 	uint64_t seq;
 	bool sent, done, tell;
 	json_t *answer;
@@ -56,6 +57,7 @@ struct agent {
 	_Atomic int64_t heartbeat, deadline;         /* as in cfg, until agent_set_pace */
 	bool ended;
 	bool over; /* a view said that the cluster has ended */
+	/* eventfd: any thread writes it to end the agent's wait */
 	int wake;
 	/* Only the agent's thread uses these: */
 	struct conn *conn;
@@ -67,6 +69,7 @@ struct agent {
 	unsigned denied;     /* handshakes refused in a row */
 	int64_t epoch;       /* of the last view's layout; 0: none yet */
 	bool joined, was_up; /* joined: in this session; was_up: in any session */
+	/* clock_now time of the next heartbeat; 0: send one at once */
 	int64_t next_beat;
 };
 

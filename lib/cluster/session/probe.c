@@ -35,6 +35,8 @@ static void on_probe_live(void *ctx, const struct hs_server_info *server)
 	((struct probe *)ctx)->up = true;
 }
 
+/* Runs on the probing thread, inside conn_until. A refusal ends the probe through p->why;
+ * records of other types are ignored. */
 static enum conn_verdict on_probe_record(void *ctx, const struct record *r, uint8_t *payload)
 {
 	struct probe *p = ctx;

@@ -216,6 +216,8 @@ enum err_code http_access_verify(struct http_conn *c, const char *method, struct
 	return rc;
 }
 
+/* Fills in a 404 that suggests a similar path, if there is one. Always returns false, for
+ * callers to return. */
 static bool wrong_path(struct http_server *s, const char *path, struct http_answer *a)
 {
 	const char *names[256];

@@ -56,6 +56,8 @@ void http_answer_release(struct http_answer *a)
 	memset(a, 0, sizeof(*a));
 }
 
+/* Replaces the contents of the answer by an error object. msg and hint are copied, but must not
+ * lie in the answer itself, which is released first. hint may be NULL. */
 static void fail_with(struct http_answer *a, enum err_code code, const char *msg, const char *hint)
 {
 	json_t *error = json_object();

@@ -71,6 +71,8 @@ static void asking_release(struct asking *a)
 	free(a->body);
 }
 
+/* Describes the request for its signature. The result borrows from c and a, and its status is 0.
+ * */
 static struct httpsig_msg message_of(const struct http_client *c, const struct asking *a)
 {
 	return (struct httpsig_msg){
@@ -139,6 +141,7 @@ static enum err_code curl_fault(const struct http_client *c, CURLcode rc, double
 	return report_broken(c, "cannot be asked", curl_easy_strerror(rc), ERR_FAILED, e);
 }
 
+/* Returns the longer list. After NULL (no memory), the old list is freed, too. */
 static struct curl_slist *append_header(struct curl_slist *list, const char *name,
     const char *value)
 {
@@ -151,6 +154,8 @@ static struct curl_slist *append_header(struct curl_slist *list, const char *nam
 	return longer;
 }
 
+/* Returns the headers of a request, for the caller to free; NULL: no memory. An empty
+ * authorization adds no header. */
 static struct curl_slist *make_headers(const struct http_client *c, const struct asking *a,
     const char *authorization)
 {

@@ -22,6 +22,8 @@ enum err_code http_client_global_init(struct err *e)
 	return ERR_OK;
 }
 
+/* Receives a piece of the body from curl. Taking 0 bytes makes curl end the call, and too_large
+ * then tells why. */
 static size_t store_body(char *data, size_t size, size_t n, void *ctx)
 {
 	struct http_client *c = ctx;
@@ -136,6 +138,8 @@ static void set_curl_options(struct http_client *c)
 		curl_easy_setopt(h, CURLOPT_UNIX_SOCKET_PATH, c->sockpath);
 }
 
+/* Prepares signed requests when the target has all three keys; else requests stay unsigned. The
+ * shared key is computed once for all calls. ERR_AUTH. */
 static enum err_code set_signing_keys(struct http_client *c, const struct http_target *t,
     struct err *e)
 {

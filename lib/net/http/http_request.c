@@ -80,6 +80,9 @@ static bool is_link(const struct http_conn *c, const struct http_head *h, const 
 	    http_access_is_linked(c->l->s, method, c->x.uri);
 }
 
+/* Refuses requests for another host name and requests that a web page of another site has
+ * caused. Clients that are not browsers send neither Origin nor Sec-Fetch-Site, and pass.
+ * ERR_PROTO, ERR_FORBIDDEN. */
 static enum err_code check_origin(const struct http_conn *c, const struct http_head *h,
     const char *method, struct err *e)
 {
@@ -211,6 +214,8 @@ static enum MHD_Result run_handler(struct http_conn *c, const char *method)
 	}
 }
 
+/* Returns the value of the Allow header for a path, as a constant. Call it only for a path that
+ * has a route. */
 static const char *allow_of(const struct http_server *s, const char *path)
 {
 	bool get = false, post = false;
@@ -223,6 +228,8 @@ static const char *allow_of(const struct http_server *s, const char *path)
 	return get && post ? "GET, POST" : get ? "GET" : "POST";
 }
 
+/* Parses the body into x->json, which the exchange owns. An empty body counts as an empty object
+ * for a POST and as none for a GET. x->route must be set, and e must not be NULL. */
 static enum err_code parse_body(struct http_exchange *x, struct err *e)
 {
 	if (x->body.len == 0) {

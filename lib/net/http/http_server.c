@@ -85,6 +85,8 @@ static enum err_code start_daemon(struct http_listener *l, struct err *e)
 	return ERR_OK;
 }
 
+/* The condition variables use CLOCK_MONOTONIC, so waits for a deadline of clock_now are not
+ * moved by changes of the wall clock. */
 static void init_locks(struct http_server *s)
 {
 	pthread_condattr_t attr;

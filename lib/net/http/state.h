@@ -44,6 +44,7 @@ struct http_exchange {
 	char *uri;   /* path, cut at the "?" */
 	char *query; /* as sent, into uri; "" for none */
 	char host[256];
+	/* begun: the headers of the request have been handled */
 	bool begun, is_json;
 	bool claimed;  /* Authorization named a key that we know ... */
 	bool verified; /* ... and its signature was right */
@@ -53,12 +54,14 @@ struct http_exchange {
 	bool ready; /* checked and parsed: only the handler remains */
 	struct httpsig_head head;
 	uint8_t key[32];
+	/* filled in by http_access_claim; until then, of a stranger */
 	struct http_peer peer;
 	struct buf body;
 	json_t *json;
 	struct http_args args;
 	const struct http_route *route;
 	int64_t park_until; /* 0: not parked yet */
+	/* belongs to the handler, and stays from its first call to its last for this request */
 	uint64_t memo;
 };
 
@@ -69,9 +72,11 @@ struct http_conn {
 	struct MHD_Connection *mhd;
 	int fd;
 	enum http_phase phase;
+	/* the handler must answer at its next call; under the server's lock */
 	bool late;
 	bool stranger; /* the peer is not authenticated */
 	int64_t deadline;
+	/* an IPv4 address is in the first 4 bytes; zero for a Unix socket */
 	uint8_t ip[16];
 	bool loopback; /* from this host, over TCP */
 	struct http_exchange x;
@@ -94,6 +99,7 @@ struct http_key {
 
 struct http_server {
 	struct http_server_config cfg; /* its strings are NULL: they do not outlive start */
+	/* ns for a whole request to arrive; set at the start and never 0 */
 	int64_t request_timeout;
 	struct http_listener listener[2];
 	size_t nlisteners;
@@ -102,7 +108,10 @@ struct http_server {
 	pthread_cond_t wake;  /* wakes the reaper */
 	pthread_cond_t quiet; /* a connection has left BUSY, PARKED or SENDING */
 	pthread_t reaper;
+	/* clock_now time at which the reaper looks again; under lock */
 	int64_t wake_at;
+	/* calls of http_server_kick so far, so that a handler which parks cannot miss one; under
+	 * lock */
 	uint64_t kicks;
 	bool stopping, reaping;
 

@@ -44,7 +44,10 @@ struct feed {
 	struct cluster *cluster;
 	uint32_t slot;
 	struct batches_hooks hooks;
+	/* ns spent waiting for a range since batches_take_idle_time was called last */
 	int64_t idled;
+	/* from the configuration in force. batch: examples a step; epochs and steps: the job's
+	 * end */
 	uint64_t seed, batch, epochs, steps;
 	uint64_t units;  /* of the data: examples, or blocks */
 	uint32_t *order; /* shuffled order of the units in order_epoch */

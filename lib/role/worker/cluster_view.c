@@ -37,6 +37,8 @@ static void signal_change(struct cluster *c)
 		abort();
 }
 
+/* Runs on the agent's thread for each view. The lock covers only the exchange of the view;
+ * tracer and prober have locks or rules of their own. */
 static void store_view(void *ctx, const struct view *view)
 {
 	struct cluster *c = ctx;

@@ -148,6 +148,8 @@ static enum err_code pause_ring(void *ctx, struct err *e)
 	return rc ? rc : worker_attend(w, e) ? e->code : ERR_OK;
 }
 
+/* Starts to listen for the other workers, before the rank is known. The ring borrows the job,
+ * the identity and the log, and calls back with w, so w must outlive it. */
 static enum err_code open_ring(struct worker *w, struct err *e)
 {
 	const struct allreduce_config cfg = { .job = &w->job,
@@ -228,6 +230,8 @@ static enum err_code reduce_by_ring(struct worker *w, struct err *e)
 	return allreduce_update(w->ring, w->step, (uint32_t)w->batch.rows, e);
 }
 
+/* A difference (ERR_FAILED) is logged and becomes ERR_OK. Any other error of the comparison is
+ * returned. */
 static enum err_code verify_ring(struct worker *w, struct err *e)
 {
 	bool compared;

@@ -77,6 +77,8 @@ static size_t table_bytes(const struct program_files *f, const struct params_row
 	return (!t->sparse ? t->rows : rows ? rows[table].n : 0) * t->cols * sizeof(float);
 }
 
+/* Creates one file of a table for the program; it must not exist. *fd is the caller's, also
+ * after an error, and -1 when nothing was opened. e must not be NULL. ERR_IO. */
 static enum err_code make_file(const struct program_files *f, size_t table, const char *suffix,
     int *fd, struct err *e)
 {

@@ -76,6 +76,8 @@ const struct worker_ops worker_native = {
 
 /* ---- program: w->own is a struct program ---- */
 
+/* Makes the program's state without starting the program: program_begin does that when the job
+ * is known. While the program computes, it calls worker_attend with this worker. */
 static void prepare_program(struct worker *w, struct job_source *from)
 {
 	const struct train_config *cfg = w->cfg;
@@ -119,6 +121,9 @@ static bool can_score_by_program(const struct worker *w)
 	return w->job.eval || w->job.conf.job.eval.n;
 }
 
+/* Scores job.eval by the program. The rows that the program names for the evaluation replace
+ * w->params.rows only during the call. Blocks on the program, and on pulls for what is not here
+ * yet. */
 static enum err_code score_by_program(struct worker *w, bool dense_here, struct eval_result *out,
     struct err *e)
 {

@@ -117,6 +117,8 @@ static enum err_code run_bench_member(struct crew *c, unsigned i, struct err *e)
 	return rc;
 }
 
+/* Runs member i in a forked process, and does not return. The child asks to be killed when its
+ * parent ends; the comparison with `parent` catches a parent that ended before that. */
 static void run_child(struct crew *c, unsigned i, pid_t parent)
 {
 	struct err e = { 0 };

@@ -209,6 +209,8 @@ static const char *find_blamed_assignment(const char *sentence, const char **set
 	return NULL;
 }
 
+/* Reads a cluster file. Relative paths in it count from the directory that holds the file. e
+ * must not be NULL. Every error of the contents begins with the file's name. */
 static enum err_code read_cluster_file(const char *file, struct conf *c, struct err *e)
 {
 	json_t *o = json_parse_file(file, FILE_MAX, e);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "layout/deal.h"
 
+/* b is not 0, and a + b must not overflow. */
 static uint64_t ceil_div(uint64_t a, uint64_t b)
 {
 	return (a + b - 1) / b;

@@ -24,6 +24,8 @@
 /* How often parked requests are checked for peers that have hung up. */
 #define HANGUP_CHECK NSEC_PER_SEC
 
+/* Call it with s->lock held. While the server stops, each change wakes the thread that waits for
+ * answers under way. */
 static void set_phase(struct http_conn *c, enum http_phase phase)
 {
 	struct http_server *s = c->l->s;
@@ -44,12 +46,16 @@ static void wake_reaper_by(struct http_server *s, int64_t t)
 	}
 }
 
+/* Call it with s->lock held. The descriptor stays open: libmicrohttpd sees the end of the stream
+ * and closes it. */
 static void shut_down_conn(struct http_conn *c)
 {
 	shutdown(c->fd, SHUT_RDWR);
 	set_phase(c, HTTP_DOOMED);
 }
 
+/* Call it with s->lock held, for a connection in HTTP_PARKED. Once late, a request stays late.
+ * */
 static void unpark_conn(struct http_conn *c, bool late)
 {
 	c->late = c->late || late;
@@ -238,6 +244,7 @@ void http_conns_unpark_all(struct http_server *s, bool late)
 				unpark_conn(c, late);
 }
 
+/* Does not block. An error of the socket counts as a hang-up, too. */
 static bool has_hung_up(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLRDHUP };

@@ -169,7 +169,7 @@ static bool advises(const struct scene *s, const char *part)
 	return does;
 }
 
-/* What a worker that has not come is started by goes by the job. job: its settings, or NULL. */
+/* The job decides how a worker that has not come is started. job: its settings, or NULL. */
 static bool starts_by(json_t *job, const char *part, const char *but)
 {
 	struct scene s;

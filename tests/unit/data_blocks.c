@@ -14,7 +14,7 @@
 static const struct data_want real, two = { .two = true };
 static char dir[] = "/tmp/pskit-blocks-XXXXXX";
 
-static char *put(const char *name, const char *text, size_t n)
+static char *put_file(const char *name, const char *text, size_t n)
 {
 	char *path = mem_printf("%s/%s", dir, name);
 	FILE *f = fopen(path, "w");
@@ -79,8 +79,8 @@ static void every_line_once(bool heading, bool newline)
 		a.len--;
 		b.len--;
 	}
-	one = put("a.csv", (char *)a.data, a.len);
-	other = put("b.csv", (char *)b.data, b.len);
+	one = put_file("a.csv", (char *)a.data, a.len);
+	other = put_file("b.csv", (char *)b.data, b.len);
 
 	const char *paths[2] = { mem_printf("%s?label=%s", one, heading ? "price" : "1"),
 		mem_printf("%s?label=%s", other, heading ? "price" : "1") };
@@ -118,7 +118,7 @@ static void the_head_holds(void)
 		buf_printf(&text, "%s,%d,%s\n", i % 2 ? "Rome" : "Oslo", i % 10,
 		    i % 3 ? "no" : "yes");
 	buf_puts(&text, "Lima,4.5,yes\n");
-	path = put("t.csv", (char *)text.data, text.len);
+	path = put_file("t.csv", (char *)text.data, text.len);
 	with = mem_printf("%s?scale=standard", path);
 	const char *paths[1] = { with };
 	ok(data_blocks_open(paths, 1, NULL, &two, 1, 500, &b, &e) == ERR_OK && b, "a table: %s",
@@ -132,7 +132,7 @@ static void the_head_holds(void)
 	data_blocks_free(b);
 	buf_puts(&text, "Oslo,1,perhaps\n");
 	free(path);
-	path = put("t.csv", (char *)text.data, text.len);
+	path = put_file("t.csv", (char *)text.data, text.len);
 	data_blocks_open(paths, 1, NULL, &two, 1, 500, &b, &e);
 	last = (uint32_t)data_blocks_count(b) - 1;
 	d = NULL;
@@ -159,7 +159,7 @@ static void shrinks(void)
 
 	for (int i = 0; i < 100; i++)
 		buf_printf(&text, "%d 1:%d 7:1\n", i % 2, i);
-	path = put("s.svm", (char *)text.data, text.len);
+	path = put_file("s.svm", (char *)text.data, text.len);
 	const char *paths[1] = { path };
 	ok(data_blocks_open(paths, 1, NULL, &two, 1, 300, &b, &e) == ERR_OK && b, "libsvm");
 	last = (uint32_t)data_blocks_count(b) - 1;
@@ -173,6 +173,44 @@ static void shrinks(void)
 	buf_release(&text);
 }
 
+/* Data that cannot be cut, or need not be, are left to data_load. */
+static void not_cut(void)
+{
+	struct buf text = BUF_INIT;
+	struct data_blocks *b;
+	struct err e = { 0 };
+	char *path;
+
+	/* IDX: 3 rows of 1000 bytes, more than fits into the first block. */
+	buf_append(&text, "\0\0\x08\x02\0\0\0\x03\0\0\x03\xe8", 12);
+	for (int i = 0; i < 3000; i++)
+		buf_append(&text, "\x01", 1);
+	path = put_file("x-images", (char *)text.data, text.len);
+	const char *paths[1] = { path };
+	ok(data_blocks_open(paths, 1, NULL, &two, 1, 300, &b, &e) == ERR_OK && !b,
+	    "IDX is not cut: %s", e.msg);
+	free(path);
+	buf_clear(&text);
+	for (int i = 0; i < 100; i++)
+		buf_printf(&text, "%d 1:%d\n", i >= 50, i);
+	path = put_file("sorted", (char *)text.data, text.len);
+	paths[0] = path;
+	ok(data_blocks_open(paths, 1, NULL, &two, text.len, 100, &b, &e) == ERR_OK && !b,
+	    "data sorted by label, which may fit, are not cut: %s", e.msg);
+	ok(data_blocks_open(paths, 1, NULL, &two, 10, 100, &b, &e) == ERR_FORMAT && !b,
+	    "larger ones are refused: %s", e.msg);
+	free(path);
+	buf_clear(&text);
+	for (int i = 0; i < 100; i++)
+		buf_puts(&text, "nothing that we know\n");
+	path = put_file("strange", (char *)text.data, text.len);
+	paths[0] = path;
+	ok(data_blocks_open(paths, 1, NULL, &two, 1, 100, &b, &e) == ERR_OK && !b,
+	    "a file that is none of the formats is left to data_load");
+	free(path);
+	buf_release(&text);
+}
+
 int main(void)
 {
 	if (!mkdtemp(dir))
@@ -181,5 +219,6 @@ int main(void)
 		every_line_once(i & 1, i & 2);
 	the_head_holds();
 	shrinks();
+	not_cut();
 	return tap_done();
 }

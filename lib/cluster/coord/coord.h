@@ -317,7 +317,7 @@ json_t *coord_snap_head(const struct coord *c);
 /* Step of the fastest worker, implausible reports left out (core/steps.h) */
 uint64_t coord_frontier(const struct coord *c);
 
-/* What a worker reported of its work since it began: the examples, and the seconds that it spent
+/* A worker's report of its work since it began: the examples, and the seconds that it spent
  * alone (reading data, computing, encoding), on pushes and pulls, and waiting for others. */
 struct coord_worker_times {
 	bool active;

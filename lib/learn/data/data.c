@@ -111,6 +111,14 @@ static enum err_code choose_reader(struct stream *s, const char *format, size_t 
 	    stream_name(s));
 }
 
+const struct data_reader *data_build_reader(struct stream *s, const struct data_options *o,
+    struct err *e)
+{
+	size_t i = 0;
+
+	return choose_reader(s, o->format, &i, e) ? NULL : readers[i];
+}
+
 enum err_code data_build_read(struct data_build *b, struct stream *s, const struct data_options *o,
     struct err *e)
 {

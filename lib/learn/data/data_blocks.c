@@ -307,8 +307,23 @@ static double bytes_per_row(const struct dataset *d)
 	return values * (d->sparse ? d->field ? 10 : 8 : d->x8 ? 1 : 4) + (d->sparse ? 12 : 4);
 }
 
+/* Can the files be cut between lines? False also for a file that is none of the formats, which data_load
+ * then reports. */
+static bool has_lines(const struct data_blocks *b)
+{
+	const struct file *f = &b->file[b->block[0].file];
+	const struct data_reader *reader = NULL;
+	struct stream *s;
+
+	if (stream_open(f->name, &s, NULL) == ERR_OK) {
+		reader = data_build_reader(s, &f->options, NULL);
+		stream_close(s);
+	}
+	return reader && reader->lines;
+}
+
 /* Reads the first block. */
-static enum err_code read_head(struct data_blocks *b, bool *lines, struct err *e)
+static enum err_code read_head(struct data_blocks *b, struct err *e)
 {
 	struct data_build *build = data_build_new(&b->want, NULL, NULL);
 	struct buf text = BUF_INIT;
@@ -316,11 +331,10 @@ static enum err_code read_head(struct data_blocks *b, bool *lines, struct err *e
 	enum err_code rc = parse_block(b, &b->block[0], &text, build, &found, e);
 
 	buf_release(&text);
-	*lines = !rc && build->reader && build->reader->lines;
-	if (!rc && *lines)
+	if (!rc)
 		rc = data_build_finish(build, &b->head, e);
 	data_build_free(build);
-	if (!rc && *lines)
+	if (!rc)
 		b->memory = bytes_per_row(b->head) * (double)b->head->rows /
 		    (double)(b->block[0].end - b->block[0].begin) * (double)b->bytes;
 	return rc;
@@ -331,7 +345,7 @@ enum err_code data_blocks_open(const char *const *paths, size_t npaths, const ch
     struct err *e)
 {
 	struct data_blocks *b = mem_alloc(sizeof *b);
-	bool fit = npaths > 0 && !want->words, lines = false;
+	bool fit = npaths > 0 && !want->words;
 	enum err_code rc = ERR_OK;
 
 	*out = NULL;
@@ -344,9 +358,15 @@ enum err_code data_blocks_open(const char *const *paths, size_t npaths, const ch
 	fit = fit && b->bytes > memory / 4;
 	if (!rc && fit)
 		rc = cut_files(b, block, e);
-	if (!rc && fit)
-		rc = read_head(b, &lines, e);
-	if (!rc && fit && lines && b->memory > (double)memory) {
+	fit = !rc && fit && has_lines(b);
+	if (fit)
+		rc = read_head(b, e);
+	/* A head that lacks a class, as of sorted data, does not matter where the data may fit. */
+	if (rc == ERR_FORMAT && fit && b->bytes <= memory) {
+		rc = ERR_OK;
+		fit = false;
+	}
+	if (!rc && fit && b->memory > (double)memory) {
 		rc = keep_headings(b, e);
 		if (!rc) {
 			*out = b;

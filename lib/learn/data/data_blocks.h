@@ -19,7 +19,8 @@ struct data_blocks;
 
 /* Makes the list of the files that the paths stand for. *out becomes NULL, without an error, when they
  * cannot be cut: a format whose examples are not lines, compressed files, objects, standard input, or
- * data that will take no more than `memory` bytes once they are read. block: bytes of a block. Errors
+ * data that will take no more than `memory` bytes once they are read, or whose first block cannot be a
+ * head while the text is no larger than that. block: bytes of a block. Errors
  * as data_load. */
 enum err_code data_blocks_open(const char *const *paths, size_t npaths, const char *base_dir,
     const struct data_want *want, uint64_t memory, uint64_t block, struct data_blocks **out,

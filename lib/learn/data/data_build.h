@@ -60,6 +60,11 @@ struct data_reader {
 enum err_code data_build_read(struct data_build *b, struct stream *s, const struct data_options *o,
     struct err *e);
 
+/* The reader for this stream: by the options, or by its first bytes, of which none is consumed. NULL, with
+ * an error: it is none of the formats, or it cannot be read. */
+const struct data_reader *data_build_reader(struct stream *s, const struct data_options *o,
+    struct err *e);
+
 /* Gets memory for so many rows, and values of all rows together, at once. A hint. */
 void data_build_expect(struct data_build *b, size_t rows, size_t values);
 

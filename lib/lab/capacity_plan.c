@@ -291,8 +291,8 @@ enum err_code capacity_plan_measure(struct plan *p, const struct conf *c,
 
 /* Bytes a pull transfers per value of a dense table. Normally all of them. With pull_delta only
  * what pushes have changed: each push changes a random share of the values, and some update rules
- * (keeps_untouched) leave the others alone. The positions take about as many bits as their distances need. Rows of
- * sparse tables count as changed. */
+ * (keeps_untouched) leave the others alone. The positions take about as many bits as their
+ * distances need. Rows of sparse tables count as changed. */
 static double pulled_value(const struct conf *c, const struct capacity_plan_costs *k)
 {
 	const struct optim_rule *rule = optim_find(c->job.optimizer);

@@ -13,8 +13,9 @@
  *
  * apply_step is the `close` of a store (shard_ops.h, store_ops.c). When the last push or CLOCK of a step
  * comes, s->ops->close is called by apply_push, by sum.c for the sum of a relay, or by the gate's sweep
- * (gate.c). At a relay it is close_step in role/relay/relay_shard.c. Each update is then recorded for the next replica
- * (copy_sum, copy_push); replicas that are not the head apply those records in copy_in.c.
+ * (gate.c). At a relay it is close_step in role/relay/relay_shard.c. Each update is then recorded
+ * for the next replica (copy_sum, copy_push); replicas that are not the head apply those records in
+ * copy_in.c.
  *
  * The partition's lock is held in all functions; they take the gate's lock after it. */
 

@@ -22,14 +22,14 @@ static void forward_lease_change(void *ctx, const struct task_change *change)
 
 void coord_job_begin_leases(struct coord *c, const struct state_tasks *saved)
 {
-	uint64_t range = c->data.examples / (c->nworkers * LEASES_PER_WORKER);
 	const struct state_tasks *resumed = coord_resume_saved_tasks(c);
+	uint64_t range;
 
 	if (!c->cfg.lockstep || c->data.lease || resumed)
 		c->data.leased = true;
 	if (!c->data.leased)
 		return;
-	range = range / c->cfg.batch * c->cfg.batch;
+	range = c->data.examples / (c->nworkers * LEASES_PER_WORKER) / c->cfg.batch * c->cfg.batch;
 	if (range < c->cfg.batch)
 		range = c->cfg.batch;
 	if (range > 64 * c->cfg.batch)

@@ -201,7 +201,9 @@ static bool load_changes(struct coord *c, const struct state *state)
 
 static bool load_members(struct coord *c, const struct state *state, int64_t now)
 {
-	if (!state->nservers || state->evaluator >= (int64_t)state->nworkers)
+	/* Checked before anything is taken over: a job has at least one rank. */
+	if (!state->nservers || (c->cfg.has_job && !state->nworkers) ||
+	    state->evaluator >= (int64_t)state->nworkers)
 		return false;
 	c->nservers = (unsigned)state->nservers;
 	c->nworkers = (unsigned)state->nworkers;

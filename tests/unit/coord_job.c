@@ -149,8 +149,10 @@ static void leases(void)
 	s.cfg.lockstep = false;
 	s.cfg.epochs = 1;
 	scene_run(&s);
-	ok(strcmp(say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[]}"),
-	       "{\"task\":{\"id\":0,\"epoch\":0,\"begin\":0,\"end\":10}}") == 0,
+	ok(strcmp(say(&s, &s.worker[0],
+	              "{\"op\":\"lease\",\"more\":true,\"step\":0,\"batch\":10,\"done\":[]}"),
+	       "{\"task\":{\"id\":0,\"epoch\":0,\"begin\":0,\"end\":10,\"from\":0,\"batch\":10,\"earlier\":[]}}") ==
+	        0,
 	    "ssp and asp lease ranges of whole batches");
 	say(&s, &s.worker[1], "{\"op\":\"lease\",\"more\":true,\"done\":[]}");
 	live(&s, 5.4, 1);

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "layout/deal.h"
 #include "coord/tasks.h"
+#include "core/mem.h"
+#include "core/rng.h"
+#include "layout/deal.h"
 #include "tap.h"
 
 enum { EPOCHS = 3, MOST = 24 };
@@ -123,8 +125,8 @@ static bool leases(uint64_t examples, uint64_t range, unsigned dies_after, unsig
 	struct tasks *t = tasks_new(examples, range, EPOCHS);
 	unsigned done[EPOCHS][MOST] = { { 0 } }, taken[EPOCHS][MOST] = { { 0 } }, leased = 0,
 	         wrong = 0;
-	uint64_t n_done, n_leased, all, held[64];
-	struct task task;
+	uint64_t n_done, n_leased, all, id, held[64];
+	const struct task *task;
 	bool dead = false;
 
 	for (unsigned turn = 0; !tasks_finished(t) && turn < 1000; turn++) {
@@ -132,34 +134,35 @@ static bool leases(uint64_t examples, uint64_t range, unsigned dies_after, unsig
 
 		if (worker == 1 && dead)
 			continue;
-		if (!tasks_lease(t, worker, &task)) {
+		if (!(task = tasks_lease(t, worker, 0, 1))) {
 			/* Nothing more for it to take: then it dies with what it holds. */
 			if (worker == 1)
-				tasks_return(t, 1);
+				tasks_return(t, 1, 0, NULL);
 			dead |= worker == 1;
 			continue;
 		}
-		wrong += task.begin >= task.end || task.end > examples ||
-		    task.end - task.begin > range || task.epoch >= EPOCHS;
-		for (uint64_t i = task.begin; i < task.end; i++)
-			taken[task.epoch][i]++;
+		wrong += task->begin >= task->end || task->end > examples ||
+		    task->end - task->begin > range || task->epoch >= EPOCHS;
+		for (uint64_t i = task->begin; i < task->end; i++)
+			taken[task->epoch][i]++;
 		if (worker == 1) {
-			held[leased++] = task.id;
+			held[leased++] = task->id;
 			if (leased > finished && leased < dies_after)
 				continue;
 			if (leased == dies_after) {
 				dead = true;
-				tasks_return(t, 1);
+				tasks_return(t, 1, 0, NULL);
 				wrong += tasks_done(t, 1, held[leased - 1]); /* too late */
 				continue;
 			}
 		}
-		wrong += !tasks_done(t, worker, task.id);
-		wrong += tasks_done(t, worker, task.id); /* twice */
-		for (uint64_t i = task.begin; i < task.end; i++)
-			done[task.epoch][i]++;
+		for (uint64_t i = task->begin; i < task->end; i++)
+			done[task->epoch][i]++;
+		id = task->id;
+		wrong += !tasks_done(t, worker, id);
+		wrong += tasks_done(t, worker, id); /* twice */
 	}
-	wrong += !tasks_finished(t) || tasks_lease(t, 0, &task);
+	wrong += !tasks_finished(t) || tasks_lease(t, 0, 0, 1);
 	tasks_count(t, &n_done, &n_leased, &all);
 	wrong += n_done != all || n_leased != 0 || all != EPOCHS * ((examples + range - 1) / range);
 	for (unsigned e = 0; e < EPOCHS; e++)
@@ -198,30 +201,192 @@ static void by_leases(void)
 static void lease_owner(void)
 {
 	struct tasks *t = tasks_new(10, 4, 0);
-	struct task a, b;
-	uint64_t done, leased, all;
+	const struct task *a, *b;
+	uint64_t done, leased, all, id;
+	bool others;
 
-	tasks_lease(t, 0, &a);
-	tasks_lease(t, 1, &b);
-	ok(a.id == 0 && a.begin == 0 && a.end == 4 && b.id == 1 && b.begin == 4 && b.end == 8,
+	a = tasks_lease(t, 0, 0, 1);
+	b = tasks_lease(t, 1, 0, 1);
+	id = b->id;
+	ok(a->id == 0 && a->begin == 0 && a->end == 4 && b->id == 1 && b->begin == 4 && b->end == 8,
 	    "leases follow one another");
-	ok(!tasks_done(t, 1, a.id) && tasks_done(t, 0, a.id),
-	    "only who holds a lease can say that it is done");
-	tasks_return(t, 1);
-	tasks_lease(t, 2, &a);
-	ok(a.id == b.id && !tasks_done(t, 1, a.id) && tasks_done(t, 2, a.id),
-	    "a returned one goes to the next who asks");
-	tasks_lease(t, 2, &a);
-	ok(a.begin == 8 && a.end == 10, "the last of an epoch is short");
-	tasks_lease(t, 2, &a);
-	ok(a.epoch == 1 && a.begin == 0, "then the next epoch begins");
+	others = tasks_done(t, 1, 0);
+	ok(!others && tasks_done(t, 0, 0), "only the holder of a lease can say that it is done");
+	tasks_return(t, 1, 0, NULL);
+	a = tasks_lease(t, 2, 0, 1);
+	others = a->id != id || tasks_done(t, 1, id);
+	ok(!others && tasks_done(t, 2, id), "a returned one is leased to the next worker that asks");
+	a = tasks_lease(t, 2, 0, 1);
+	ok(a->begin == 8 && a->end == 10, "the last of an epoch is short");
+	a = tasks_lease(t, 2, 0, 1);
+	ok(a->epoch == 1 && a->begin == 0, "then the next epoch begins");
 	for (int i = 0; i < 1000; i++)
-		if (!tasks_lease(t, 3, &a) || !tasks_done(t, 3, a.id))
+		if (!(a = tasks_lease(t, 3, 0, 1)) || !tasks_done(t, 3, a->id))
 			break;
 	tasks_count(t, &done, &leased, &all);
 	ok(done == 1002 && leased == 2 && all == UINT64_MAX && !tasks_finished(t),
 	    "without epochs there is no end");
 	tasks_free(t);
+}
+
+/* ---- attempts ---- */
+
+#define PARTS  3
+#define RANGES 4
+#define RANGE  20
+#define LOG    4096
+
+/* A world with a worker that dies at any moment: at each step it pushes a batch to some partitions and
+ * then may be lost. The coordinator is saved and loaded, and its log is repeated, now and then. */
+struct world {
+	struct tasks *t;
+	struct rng rng;
+	unsigned pushed[RANGES * RANGE][PARTS]; /* how often each example was applied */
+	uint64_t step, clock, last[PARTS];      /* of the worker: clock: steps with all pushes */
+	bool broken;                            /* the log did not follow from the saved state */
+	unsigned logged;
+	struct task_change log[LOG];
+	struct taken lists[LOG];
+};
+
+static void log_change(void *ctx, const struct task_change *c)
+{
+	struct world *w = ctx;
+
+	w->log[w->logged] = *c;
+	taken_release(&w->lists[w->logged]);
+	if (c->taken) {
+		w->lists[w->logged] = taken_copy(c->taken);
+		w->log[w->logged].taken = &w->lists[w->logged];
+	}
+	w->logged++;
+}
+
+/* Was the batch that begins at example x pushed to the partition in an earlier attempt? */
+static bool was_pushed(const struct task *k, uint64_t x, uint32_t part)
+{
+	for (size_t i = 0; i < k->nearlier; i++) {
+		const struct task_attempt *a = &k->earlier[i];
+
+		if (x >= a->from && taken_has(&a->taken, 0, part, a->step + (x - a->from) / a->batch))
+			return true;
+	}
+	return false;
+}
+
+/* Pushes the examples [x, end) of a range to the first partitions. Every example is a row of partition
+ * x % PARTS, so that not every batch has all partitions. */
+static void push_batch(struct world *w, const struct task *k, uint64_t x, uint64_t end, uint32_t parts)
+{
+	for (uint32_t p = 0; p < parts; p++) {
+		bool has = false;
+
+		for (uint64_t i = x; i < end; i++)
+			if (i % PARTS == p && !was_pushed(k, x, p)) {
+				w->pushed[k->begin + i][p]++;
+				has = true;
+			}
+		if (has)
+			w->last[p] = w->step + 1;
+	}
+}
+
+/* Trains on a range for at most so many steps, and pushes the last batch to some partitions only. True:
+ * the range is done. */
+static bool train_range(struct world *w, const struct task *k, uint64_t steps)
+{
+	uint64_t size = k->end - k->begin, x = k->attempt.from;
+
+	for (; x < size; x += k->attempt.batch, w->step++, steps--) {
+		uint64_t end = x + k->attempt.batch < size ? x + k->attempt.batch : size;
+
+		push_batch(w, k, x, end, steps ? PARTS : (uint32_t)rng_below(&w->rng, PARTS + 1));
+		if (!steps)
+			return false;
+		w->clock = w->step + 1;
+	}
+	return true;
+}
+
+static void lose_worker(struct world *w)
+{
+	struct taken taken = { 0 };
+
+	for (uint32_t p = 0; p < PARTS; p++)
+		if (w->last[p])
+			taken_add(&taken, 0, p, w->last[p]);
+	/* Another server may know less of its clock. */
+	tasks_return(w->t, 0, rng_below(&w->rng, 2) ? w->clock : w->clock / 2, &taken);
+	taken_release(&taken);
+	/* The rank's next process begins beyond all steps. */
+	w->step += 1 + rng_below(&w->rng, 3);
+}
+
+/* The coordinator ends, and another one goes on by the saved state and the log. */
+static void restart_coordinator(struct world *w, const struct state_tasks *saved)
+{
+	tasks_free(w->t);
+	w->t = tasks_new(RANGES * RANGE, RANGE, 1);
+	if (saved)
+		tasks_load(w->t, saved, true);
+	for (unsigned i = 0; i < w->logged; i++)
+		w->broken |= !tasks_replay(w->t, &w->log[i]);
+	tasks_watch(w->t, log_change, w);
+}
+
+static bool counts_once(const struct world *w)
+{
+	for (unsigned i = 0; i < RANGES * RANGE; i++)
+		for (uint32_t p = 0; p < PARTS; p++)
+			if (w->pushed[i][p] != (i % RANGE % PARTS == p))
+				return false;
+	return true;
+}
+
+static bool survives(uint64_t seed)
+{
+	struct world *w = mem_alloc(sizeof *w);
+	struct state_tasks *saved = NULL;
+	bool good;
+
+	rng_init(&w->rng, seed);
+	w->t = tasks_new(RANGES * RANGE, RANGE, 1);
+	tasks_watch(w->t, log_change, w);
+	for (unsigned turn = 0; !tasks_finished(w->t) && turn < 1000; turn++) {
+		const struct task *k = tasks_lease(w->t, 0, w->step, 1 + rng_below(&w->rng, 5));
+		uint64_t id = k->id;
+
+		if (train_range(w, k, rng_below(&w->rng, 8))) {
+			tasks_done(w->t, 0, id);
+		} else {
+			if (rng_below(&w->rng, 3) == 0)
+				restart_coordinator(w, saved);
+			lose_worker(w);
+		}
+		if (rng_below(&w->rng, 5) == 0) {
+			state_tasks_free(saved);
+			saved = tasks_save(w->t);
+			w->logged = 0;
+		}
+	}
+	good = counts_once(w) && tasks_finished(w->t) && !w->broken;
+	tasks_free(w->t);
+	state_tasks_free(saved);
+	for (unsigned i = 0; i < LOG; i++)
+		taken_release(&w->lists[i]);
+	free(w);
+	return good;
+}
+
+static void by_attempts(void)
+{
+	unsigned good = 0;
+
+	for (uint64_t seed = 1; seed <= 2000; seed++)
+		good += survives(seed);
+	ok(good == 2000,
+	    "every example counts once in its partition, whenever workers are lost (%u of 2000 worlds)",
+	    good);
 }
 
 int main(void)
@@ -230,5 +395,6 @@ int main(void)
 	by_steps_changing();
 	by_leases();
 	lease_owner();
+	by_attempts();
 	return tap_done();
 }

@@ -72,6 +72,7 @@ void coord_free(struct coord *c)
 	}
 	free(c->votes.open.change);
 	free(c->votes.open.answered);
+	taken_release(&c->votes.open.taken);
 	coord_snap_end(c);
 	coord_members_release(c);
 	coord_place_drop_weights(c);
@@ -359,8 +360,6 @@ void coord_worker_lost(struct coord *c, unsigned slot, const char *how, int64_t 
 	coord_event(c, "worker_lost", "worker-%u (%s, pid %lld) is lost: %s", slot, w->host,
 	    (long long)w->pid, how);
 	snprintf(c->last_lost, sizeof c->last_lost, "worker-%u: %.280s", slot, how);
-	if (c->data.tasks)
-		tasks_return(c->data.tasks, slot);
 	/* Once the partitions are placed the worker is a member, and only a vote removes it. */
 	if (c->phase == COORD_FORMING && !c->placed) {
 		w->state = WORKER_EMPTY;

@@ -216,7 +216,8 @@ static void send_proposal(struct coord *c, uint64_t step)
 	p->step = step;
 	p->yes = p->answers = p->asked = 0;
 	p->frontier = 0;
-	p->clock = UINT64_MAX;
+	p->clock = p->complete = UINT64_MAX;
+	taken_release(&p->taken);
 	memset(p->answered, 0, c->nservers * sizeof *p->answered);
 	msg = proposal_to_json(c);
 	for (unsigned i = 0; i < c->nservers; i++)
@@ -316,7 +317,8 @@ void coord_change_propose_next(struct coord *c)
 
 static void decide_change(struct coord *c, uint64_t step)
 {
-	struct change *ch = c->votes.open.change;
+	struct proposal *p = &c->votes.open;
+	struct change *ch = p->change;
 	struct coord_member_worker *w = &c->worker[ch->slot];
 
 	c->votes.open.open = false;
@@ -333,11 +335,13 @@ static void decide_change(struct coord *c, uint64_t step)
 		coord_changed(c);
 		return;
 	}
+	/* The rank's earlier process is fenced at all servers: others go on with its data exactly where
+	 * it ended. */
+	if (c->data.tasks)
+		tasks_return(c->data.tasks, ch->slot, p->answers ? p->complete : 0, &p->taken);
 	if (ch->kind == CHANGE_LEAVE) {
 		w->state = ch->after;
 		w->until = step;
-		if (c->data.tasks) /* return the ranges that it leased during the vote */
-			tasks_return(c->data.tasks, ch->slot);
 		if (slot_is_member(c, ch->slot))
 			append_changed_members(c, step, ch->slot, false);
 	} else {
@@ -381,6 +385,7 @@ void coord_change_vote(struct coord *c, unsigned server, const struct message_vo
 	struct proposal *p = &c->votes.open;
 	uint64_t frontier = (uint64_t)m->frontier;
 	uint64_t clock = (uint64_t)m->clock;
+	struct taken taken;
 
 	if (!p->open || (uint64_t)m->id != p->id || p->answered[server])
 		return;
@@ -401,6 +406,12 @@ void coord_change_vote(struct coord *c, unsigned server, const struct message_vo
 		p->frontier = frontier;
 	if (clock < p->clock)
 		p->clock = clock;
+	if ((uint64_t)m->complete < p->complete)
+		p->complete = (uint64_t)m->complete;
+	/* A malformed list counts as an empty one: it comes from a server that breaks the protocol. */
+	taken_from_json(m->taken, &taken, NULL);
+	taken_merge(&p->taken, &taken);
+	taken_release(&taken);
 	conclude_vote(c);
 }
 

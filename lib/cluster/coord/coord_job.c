@@ -45,13 +45,57 @@ void coord_job_begin_leases(struct coord *c, const struct state_tasks *saved)
 		tasks_load(c->data.tasks, resumed, false);
 }
 
+/* The worker lists the ranges that it holds, and where it is in them: [id, from, step, batch]. A range
+ * that is not among them was leased in an answer that it never received: take it back. */
+static void note_held_ranges(struct coord *c, unsigned slot, const json_t *holds)
+{
+	uint64_t held[TASKS_HELD_MAX];
+	const json_t *item;
+	size_t i, n = 0;
+
+	json_array_foreach(holds, i, item) {
+		uint64_t v[4];
+
+		for (size_t k = 0; k < 4; k++)
+			v[k] = (uint64_t)json_integer_value(json_array_get(item, k));
+		if (n == TASKS_HELD_MAX)
+			break;
+		held[n++] = v[0];
+		tasks_hold(c->data.tasks, slot, v[0], v[1], v[2], v[3]);
+	}
+	if (json_is_array(holds))
+		tasks_keep(c->data.tasks, slot, held, n);
+}
+
+static json_t *lease_to_json(const struct task *t)
+{
+	json_t *earlier = json_array(), *answer;
+	struct answer_task task = { .id = (int64_t)t->id,
+		.epoch = (int64_t)t->epoch,
+		.begin = (int64_t)t->begin,
+		.end = (int64_t)t->end,
+		.from = (int64_t)t->attempt.from,
+		.batch = (int64_t)t->attempt.batch,
+		.earlier = earlier };
+
+	for (size_t i = 0; i < t->nearlier; i++) {
+		const struct task_attempt *a = &t->earlier[i];
+
+		json_array_append_new(earlier,
+		    json_pack("[IIIo]", (json_int_t)a->from, (json_int_t)a->step,
+		        (json_int_t)a->batch, taken_to_json(&a->taken)));
+	}
+	answer = ANSWER(granted, .task = &task);
+	json_decref(earlier);
+	return answer;
+}
+
 json_t *coord_job_lease(struct coord *c, unsigned slot, const struct message_lease *m,
     struct err *e)
 {
-	const json_t *done = m->done, *holds = m->holds, *id;
-	uint64_t held[TASKS_HELD_MAX];
-	struct task t;
-	size_t i, n = 0;
+	const json_t *done = m->done, *id;
+	const struct task *t;
+	size_t i;
 
 	if (!c->data.tasks) {
 		err_set(e, ERR_PROTO, "this job deals its data by steps, not by leases");
@@ -59,27 +103,16 @@ json_t *coord_job_lease(struct coord *c, unsigned slot, const struct message_lea
 	}
 	json_array_foreach(done, i, id)
 		tasks_done(c->data.tasks, slot, (uint64_t)json_integer_value(id));
-	/* The worker lists the ranges that it holds. A range that is not among them was leased in
-	 * an answer that it never received: take it back. */
-	json_array_foreach(holds, i, id)
-		if (n < TASKS_HELD_MAX)
-			held[n++] = (uint64_t)json_integer_value(id);
-	if (json_is_array(holds))
-		tasks_keep(c->data.tasks, slot, held, n);
+	note_held_ranges(c, slot, m->holds);
 	if (m->more && !tasks_may_lease(c->data.tasks, slot)) {
 		err_set(e, ERR_LIMIT,
 		    "worker-%u holds %u ranges of the data and may lease no more before it has finished one",
 		    slot, TASKS_HELD_MAX);
 		return NULL;
 	}
-	if (m->more && tasks_lease(c->data.tasks, slot, &t)) {
-		const struct answer_task task = { .id = (int64_t)t.id,
-			.epoch = (int64_t)t.epoch,
-			.begin = (int64_t)t.begin,
-			.end = (int64_t)t.end };
-
-		return ANSWER(granted, .task = &task);
-	}
+	t = m->more ? tasks_lease(c->data.tasks, slot, (uint64_t)m->step, (uint64_t)m->batch) : NULL;
+	if (t)
+		return lease_to_json(t);
 	return ANSWER(lease, .finished = tasks_finished(c->data.tasks));
 }
 
@@ -105,7 +138,7 @@ void coord_job_worker_done(struct coord *c, unsigned slot)
 
 	w->state = WORKER_DONE;
 	if (c->data.tasks) /* job.steps may end the job within a range */
-		tasks_return(c->data.tasks, slot);
+		tasks_return(c->data.tasks, slot, 0, NULL);
 	coord_event(c, "worker_done", "worker-%u is done at step %lld", slot,
 	    (long long)w->figures.steps);
 	coord_changed(c);

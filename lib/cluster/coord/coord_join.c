@@ -280,8 +280,6 @@ json_t *coord_join_worker(struct coord *c, struct coord_self *self,
 	w = &c->worker[slot];
 	/* The rank was waited for: its step is open, and the data of that step is dealt to it. */
 	member = w->state == WORKER_ACTIVE;
-	if (c->data.tasks)
-		tasks_return(c->data.tasks, (unsigned)slot);
 	w->incarnation = self->incarnation;
 	w->seen = now;
 	w->lost_at = 0;

@@ -163,8 +163,6 @@ static void store_evaluation(struct coord *c, const struct message *m, struct er
 
 static void worker_leaves(struct coord *c, unsigned rank)
 {
-	if (c->data.tasks)
-		tasks_return(c->data.tasks, rank);
 	if (c->worker[rank].state == WORKER_ACTIVE)
 		coord_change_request(c, CHANGE_LEAVE, rank, WORKER_LEFT);
 }

@@ -166,19 +166,6 @@ void coord_snap_answer(struct coord *c, unsigned server, const struct message_sn
 
 /* ---- the rest of the manifest ---- */
 
-/* The leases as they were, in a copy of its own. */
-static struct state_tasks *copy_tasks(const struct state_tasks *t)
-{
-	struct state_tasks *copy = mem_alloc(sizeof *copy);
-
-	*copy = *t;
-	copy->open = mem_array(t->nopen, sizeof *copy->open);
-	copy->held = mem_array(t->nheld, sizeof *copy->held);
-	memcpy(copy->open, t->open, t->nopen * sizeof *copy->open);
-	memcpy(copy->held, t->held, t->nheld * sizeof *copy->held);
-	return copy;
-}
-
 static void describe_ranks(const struct coord *c, struct state_head *head)
 {
 	const char *slot;
@@ -233,7 +220,7 @@ json_t *coord_snap_head(const struct coord *c)
 	describe_ranks(c, &head);
 	*head.data = (struct state_data){ .examples = (int64_t)c->data.examples,
 		.deal = snap_deal_position(c),
-		.tasks = c->snap.tasks ? copy_tasks(c->snap.tasks) : NULL,
+		.tasks = c->snap.tasks ? state_tasks_copy(c->snap.tasks) : NULL,
 		.facts = c->data.facts };
 	json = state_head_encode(&head);
 	state_head_release(&head);

@@ -200,6 +200,9 @@ struct proposal {
 	struct change *change;
 	unsigned asked, yes, answers;
 	uint64_t frontier, clock; /* greatest frontier and least clock of the votes so far */
+	/* What the servers have of the slot's pushes: all of the steps before `complete`, and these. */
+	uint64_t complete;
+	struct taken taken;
 	unsigned rounds;
 	bool *answered; /* by server */
 };

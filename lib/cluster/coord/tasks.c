@@ -51,11 +51,18 @@ void tasks_watch(struct tasks *t, void (*changed)(void *ctx, const struct task_c
 	t->ctx = ctx;
 }
 
-static void report_lease_change(const struct tasks *t, enum task_event event, uint64_t id,
-    uint32_t worker)
+static void report_lease_change(const struct tasks *t, const struct task_change *c)
 {
 	if (t->changed)
-		t->changed(t->ctx, &(struct task_change){ event, id, worker });
+		t->changed(t->ctx, c);
+}
+
+static void free_lease(struct lease *l)
+{
+	for (size_t i = 0; i < l->task.nearlier; i++)
+		taken_release(&l->task.earlier[i].taken);
+	free(l->task.earlier);
+	free(l);
 }
 
 static void free_leases(struct lease *l)
@@ -63,7 +70,7 @@ static void free_leases(struct lease *l)
 	while (l) {
 		struct lease *next = l->next;
 
-		free(l);
+		free_lease(l);
 		l = next;
 	}
 }
@@ -120,33 +127,121 @@ static struct task range_task(const struct tasks *t, uint64_t id)
 {
 	uint64_t at = id % t->per_epoch * t->range;
 
-	return (struct task){ id, id / t->per_epoch, at,
-		at + t->range < t->examples ? at + t->range : t->examples };
+	return (struct task){ .id = id,
+		.epoch = id / t->per_epoch,
+		.begin = at,
+		.end = at + t->range < t->examples ? at + t->range : t->examples };
 }
+
+/* ---- attempts ---- */
+
+static void begin_attempt(struct task *t, uint64_t step, uint64_t batch)
+{
+	t->attempt.step = step;
+	t->attempt.batch = t->nearlier ? t->earlier[t->nearlier - 1].batch : batch;
+}
+
+/* The end of the examples that an attempt may have pushed. */
+static uint64_t attempt_end(const struct task_attempt *a)
+{
+	uint64_t end = taken_end(&a->taken);
+
+	return a->from + (end > a->step ? end - a->step : 0) * a->batch;
+}
+
+/* Removes the earlier attempts that pushed nothing from example `from` on. */
+static void drop_past_attempts(struct task *t)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->nearlier; i++)
+		if (attempt_end(&t->earlier[i]) > t->attempt.from)
+			t->earlier[n++] = t->earlier[i];
+		else
+			taken_release(&t->earlier[i].taken);
+	t->nearlier = n;
+}
+
+/* The holder is lost. Its steps before `complete` have all their pushes. */
+static void end_attempt(struct task *t, uint64_t complete, const struct taken *taken)
+{
+	struct task_attempt a = t->attempt;
+
+	if (!a.batch)
+		return;
+	if (complete > a.step) {
+		a.from += (complete - a.step) * a.batch;
+		a.step = complete;
+	}
+	if (taken)
+		a.taken = taken_copy(taken);
+	taken_drop_before(&a.taken, a.step);
+	t->attempt = (struct task_attempt){ .from = a.from };
+	if (a.taken.n) {
+		t->earlier = mem_regrow(t->earlier, t->nearlier + 1, sizeof *t->earlier);
+		t->earlier[t->nearlier++] = a;
+	}
+	drop_past_attempts(t);
+}
+
+static void hold_attempt(struct task *t, uint64_t from, uint64_t step, uint64_t batch)
+{
+	t->attempt = (struct task_attempt){ .from = from, .step = step, .batch = batch };
+	drop_past_attempts(t);
+}
+
+/* ---- leases ---- */
 
 bool tasks_may_lease(const struct tasks *t, uint32_t worker)
 {
 	return worker >= t->nholders || t->holder[worker].n < TASKS_HELD_MAX;
 }
 
-bool tasks_lease(struct tasks *t, uint32_t worker, struct task *out)
+const struct task *tasks_lease(struct tasks *t, uint32_t worker, uint64_t step, uint64_t batch)
 {
 	struct lease *l = t->back;
 
 	if (!tasks_may_lease(t, worker))
-		return false;
+		return NULL;
 	if (l) {
 		t->back = l->next;
 	} else {
 		if (t->next >= count_all_ranges(t))
-			return false;
+			return NULL;
 		l = mem_alloc(sizeof *l);
 		l->task = range_task(t, t->next++);
 	}
+	begin_attempt(&l->task, step, batch);
 	give_lease(t, l, worker);
-	report_lease_change(t, TASK_LEASED, l->task.id, worker);
-	*out = l->task;
-	return true;
+	report_lease_change(t,
+	    &(struct task_change){ .event = TASK_LEASED,
+	        .id = l->task.id,
+	        .worker = worker,
+	        .step = step,
+	        .batch = batch });
+	return &l->task;
+}
+
+static struct lease *held_lease(struct tasks *t, uint32_t worker, uint64_t id)
+{
+	struct lease *l = worker_holder(t, worker)->leased;
+
+	while (l && l->task.id != id)
+		l = l->next;
+	return l;
+}
+
+void tasks_hold(struct tasks *t, uint32_t worker, uint64_t id, uint64_t from, uint64_t step,
+    uint64_t batch)
+{
+	struct lease *l = held_lease(t, worker, id);
+	const struct task_attempt *a = l ? &l->task.attempt : NULL;
+
+	if (!a || (a->from == from && a->step == step && a->batch == batch))
+		return;
+	hold_attempt(&l->task, from, step, batch);
+	report_lease_change(t,
+	    &(struct task_change){ TASK_HELD, id, worker, from, step, batch, NULL });
 }
 
 bool tasks_done(struct tasks *t, uint32_t worker, uint64_t id)
@@ -155,9 +250,9 @@ bool tasks_done(struct tasks *t, uint32_t worker, uint64_t id)
 
 	for (struct lease **p = &h->leased; *p; p = &(*p)->next)
 		if ((*p)->task.id == id) {
-			free(unlink_lease(t, h, p));
+			free_lease(unlink_lease(t, h, p));
 			t->done++;
-			report_lease_change(t, TASK_DONE, id, worker);
+			report_lease_change(t, &(struct task_change){ .event = TASK_DONE, .id = id, .worker = worker });
 			return true;
 		}
 	return false;
@@ -171,21 +266,19 @@ static bool id_in_list(uint64_t x, const uint64_t *id, size_t n)
 	return false;
 }
 
-bool tasks_return(struct tasks *t, uint32_t worker)
-{
-	return tasks_keep(t, worker, NULL, 0);
-}
-
 static void return_lease(struct tasks *t, struct lease *l)
 {
 	l->next = t->back;
 	t->back = l;
 }
 
-bool tasks_keep(struct tasks *t, uint32_t worker, const uint64_t *id, size_t n)
+/* Takes back the leases that are not listed. c: how far the worker is with them. */
+static bool take_back_leases(struct tasks *t, const struct task_change *c, const uint64_t *id,
+    size_t n)
 {
-	struct holder *h = worker_holder(t, worker);
+	struct holder *h = worker_holder(t, c->worker);
 	struct lease **p = &h->leased;
+	struct task_change change = *c;
 	bool some = false;
 
 	while (*p) {
@@ -196,11 +289,28 @@ bool tasks_keep(struct tasks *t, uint32_t worker, const uint64_t *id, size_t n)
 			continue;
 		}
 		l = unlink_lease(t, h, p);
+		end_attempt(&l->task, c->step, c->taken);
 		return_lease(t, l);
-		report_lease_change(t, TASK_RETURNED, l->task.id, worker);
+		change.id = l->task.id;
+		report_lease_change(t, &change);
 		some = true;
 	}
 	return some;
+}
+
+bool tasks_keep(struct tasks *t, uint32_t worker, const uint64_t *id, size_t n)
+{
+	return take_back_leases(t, &(struct task_change){ .event = TASK_RETURNED, .worker = worker }, id, n);
+}
+
+bool tasks_return(struct tasks *t, uint32_t worker, uint64_t complete, const struct taken *taken)
+{
+	return take_back_leases(t,
+	    &(struct task_change){ .event = TASK_RETURNED,
+	        .worker = worker,
+	        .step = complete,
+	        .taken = taken },
+	    NULL, 0);
 }
 
 static struct lease *unlink_lease_by_id(struct lease **p, uint64_t id)
@@ -223,9 +333,11 @@ static bool replay_lease(struct tasks *t, const struct task_change *c)
 		l = mem_alloc(sizeof *l);
 		l->task = range_task(t, t->next++);
 	}
-	if (l)
-		give_lease(t, l, c->worker);
-	return l != NULL;
+	if (!l)
+		return false;
+	begin_attempt(&l->task, c->step, c->batch);
+	give_lease(t, l, c->worker);
+	return true;
 }
 
 bool tasks_replay(struct tasks *t, const struct task_change *c)
@@ -240,10 +352,13 @@ bool tasks_replay(struct tasks *t, const struct task_change *c)
 	for (struct lease **p = &h->leased; *p; p = &(*p)->next) {
 		if ((*p)->task.id != c->id)
 			continue;
-		if (c->event == TASK_RETURNED) {
+		if (c->event == TASK_HELD) {
+			hold_attempt(&(*p)->task, c->from, c->step, c->batch);
+		} else if (c->event == TASK_RETURNED) {
+			end_attempt(&(*p)->task, c->step, c->taken);
 			return_lease(t, unlink_lease(t, h, p));
 		} else {
-			free(unlink_lease(t, h, p));
+			free_lease(unlink_lease(t, h, p));
 			t->done++;
 		}
 		return true;
@@ -263,6 +378,27 @@ void tasks_count(const struct tasks *t, uint64_t *done, uint64_t *leased, uint64
 	*leased = t->leased;
 }
 
+static void save_attempt(struct state_tasks *s, uint64_t id, const struct task_attempt *a,
+    bool earlier)
+{
+	s->attempts = mem_regrow(s->attempts, s->nattempts + 1, sizeof *s->attempts);
+	s->attempts[s->nattempts++] = (struct state_attempt){ .id = (int64_t)id,
+		.from = (int64_t)a->from,
+		.step = (int64_t)a->step,
+		.batch = (int64_t)a->batch,
+		.taken = earlier ? taken_to_json(&a->taken) : NULL };
+}
+
+/* Adds a range that is not done: its id, and where its attempts are. */
+static void save_lease(struct state_tasks *s, const struct task *t)
+{
+	s->open[s->nopen++] = (int64_t)t->id;
+	for (size_t i = 0; i < t->nearlier; i++)
+		save_attempt(s, t->id, &t->earlier[i], true);
+	if (t->attempt.from || t->attempt.batch)
+		save_attempt(s, t->id, &t->attempt, false);
+}
+
 struct state_tasks *tasks_save(const struct tasks *t)
 {
 	struct state_tasks *s = mem_alloc(sizeof *s);
@@ -277,12 +413,33 @@ struct state_tasks *tasks_save(const struct tasks *t)
 	s->held = mem_array(t->leased + 1, sizeof *s->held);
 	for (uint32_t i = 0; i < t->nholders; i++)
 		for (const struct lease *l = t->holder[i].leased; l; l = l->next) {
-			s->open[s->nopen++] = (int64_t)l->task.id;
+			save_lease(s, &l->task);
 			s->held[s->nheld++] = i;
 		}
 	for (const struct lease *l = t->back; l; l = l->next)
-		s->open[s->nopen++] = (int64_t)l->task.id;
+		save_lease(s, &l->task);
 	return s;
+}
+
+/* Loads the attempts of a range. A list of pushes that is malformed counts as empty: state_decode has
+ * checked its type, and nobody else writes it. */
+static void load_attempts(struct task *t, const struct state_tasks *s, bool held)
+{
+	for (uint64_t i = 0; i < s->nattempts; i++) {
+		const struct state_attempt *saved = &s->attempts[i];
+		struct task_attempt a = { (uint64_t)saved->from, (uint64_t)saved->step,
+			(uint64_t)saved->batch, { 0 } };
+
+		if ((uint64_t)saved->id != t->id)
+			continue;
+		if (!saved->taken) {
+			t->attempt = held ? a : (struct task_attempt){ .from = a.from };
+			continue;
+		}
+		taken_from_json(saved->taken, &a.taken, NULL);
+		t->earlier = mem_regrow(t->earlier, t->nearlier + 1, sizeof *t->earlier);
+		t->earlier[t->nearlier++] = a;
+	}
 }
 
 void tasks_load(struct tasks *t, const struct state_tasks *s, bool held)
@@ -301,6 +458,7 @@ void tasks_load(struct tasks *t, const struct state_tasks *s, bool held)
 		struct lease *l = mem_alloc(sizeof *l);
 
 		l->task = range_task(t, (uint64_t)s->open[i]);
+		load_attempts(&l->task, s, held);
 		if (held && i < s->nheld) {
 			give_lease(t, l, (uint32_t)s->held[i]);
 		} else {

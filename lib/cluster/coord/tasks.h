@@ -6,30 +6,47 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "layout/taken.h"
 #include "msg/state.h"
 
 /* How many ranges a worker may hold at once: the one it trains on, and the next one. The limit
  * bounds the coordinator's state and the cost of each lease. */
 #define TASKS_HELD_MAX 2u
 
-/* Training data in leases, for ssp and asp: each epoch's order of examples is cut into ranges.  A
- * worker leases a range, trains on it and reports it as done; the ranges of a lost worker are
- * leased again.  Every range is trained on at least once an epoch, and exactly once when no
- * worker is lost.  Pure: no clock, thread or lock; the owner serialises the calls.
+/* Training data in leases: each epoch's order of examples (or of blocks of data) is cut into ranges. A
+ * worker leases a range, trains on its examples in a fixed order and reports it as done; what a lost
+ * worker has not finished is leased again. Pure: no clock, thread or lock; the owner serialises the
+ * calls.
  *
  *   state      event                                                  next state
  *   unleased   tasks_lease                                            leased by one worker
+ *   leased     tasks_hold: the worker says how far it is              leased
  *   leased     tasks_done by that worker                              done
  *   leased     tasks_return, or tasks_keep without the range's id     unleased, and next in turn
- */
+ *
+ * Every example counts once an epoch in every partition, whoever is lost. A worker trains on a range by
+ * attempts: from the example `from` of the range on, one batch of `batch` examples a step, beginning
+ * at the step `step`. When it is lost, the servers say up to which step each partition has taken its
+ * pushes (struct taken). From the first step that is not complete on, the attempt stays with the range:
+ * the next worker trains on the same batches, and pushes each only to the partitions that have not
+ * taken it in an earlier attempt. */
 struct tasks;
 
-struct task {
-	uint64_t id, epoch, begin, end;
+struct task_attempt {
+	uint64_t from, step, batch;
+	struct taken taken; /* of the rank of that attempt; empty for the present one */
 };
 
-/* `examples` is cut into ranges of `range` examples. epochs 0: without end. */
-/* Create and free the leases of a job. tasks_free(NULL) is fine. */
+/* A leased range. `attempt` is the holder's, and `earlier` are the nearlier ones before it. */
+struct task {
+	uint64_t id, epoch, begin, end;
+	struct task_attempt attempt;
+	struct task_attempt *earlier;
+	size_t nearlier;
+};
+
+/* Create and free the leases of a job. `examples` (or blocks) are cut into ranges of `range`. epochs
+ * 0: without end. tasks_free(NULL) is fine. */
 struct tasks *tasks_new(uint64_t examples, uint64_t range, uint64_t epochs);
 void tasks_free(struct tasks *t);
 
@@ -38,11 +55,16 @@ void tasks_free(struct tasks *t);
 void tasks_begin_at(struct tasks *t, uint64_t epoch, uint64_t offset);
 
 /* A change of the leases. A log of all changes, in order, can restore them. */
-enum task_event { TASK_LEASED, TASK_DONE, TASK_RETURNED };
+enum task_event { TASK_LEASED, TASK_DONE, TASK_RETURNED, TASK_HELD };
 struct task_change {
 	enum task_event event;
 	uint64_t id;
 	uint32_t worker;
+	/* Of TASK_LEASED: the attempt's step and batch. Of TASK_HELD: all three. Of TASK_RETURNED: step is
+	 * the first step that is not complete, and taken what the partitions have of it and of later
+	 * ones. */
+	uint64_t from, step, batch;
+	const struct taken *taken; /* NULL: nothing */
 };
 /* Call changed(ctx, change) for each later change, except for those of tasks_replay. */
 void tasks_watch(struct tasks *t, void (*changed)(void *ctx, const struct task_change *c),
@@ -52,15 +74,24 @@ bool tasks_replay(struct tasks *t, const struct task_change *c);
 
 /* May this worker lease one more range, or does it hold TASKS_HELD_MAX already? */
 bool tasks_may_lease(const struct tasks *t, uint32_t worker);
-/* Lease the next range. False: none is available now, or the worker holds TASKS_HELD_MAX. */
-bool tasks_lease(struct tasks *t, uint32_t worker, struct task *out);
+/* Lease the next range to a worker that will begin it at this step, with batches of this size; a
+ * range with earlier attempts keeps their size. *out is borrowed until the next call. NULL: none is
+ * available now, or the worker holds TASKS_HELD_MAX. */
+const struct task *tasks_lease(struct tasks *t, uint32_t worker, uint64_t step, uint64_t batch);
+/* The worker goes on with the range in another way than was leased: all examples before `from` are
+ * trained on, by pushes with receipts, and the next step is `step`. Does nothing when that is known, or
+ * when the worker does not hold the range. */
+void tasks_hold(struct tasks *t, uint32_t worker, uint64_t id, uint64_t from, uint64_t step,
+    uint64_t batch);
 /* Mark a range as done. False: this worker does not hold it (a lease taken back is not counted). */
 bool tasks_done(struct tasks *t, uint32_t worker, uint64_t id);
-/* Take back all leases of a worker. True: it had some. */
-bool tasks_return(struct tasks *t, uint32_t worker);
+/* Take back all leases of a worker. The pushes of its steps before `complete` are taken by all
+ * partitions, and `taken` says which partitions have those of later steps. True: it had some. */
+bool tasks_return(struct tasks *t, uint32_t worker, uint64_t complete, const struct taken *taken);
 /* Are all ranges of all epochs done? */
 bool tasks_finished(const struct tasks *t);
-/* Take back the worker's leases except for the n listed ones. True: there were some. */
+/* Take back the worker's leases except for the n listed ones; it never knew that it had them. True:
+ * there were some. */
 bool tasks_keep(struct tasks *t, uint32_t worker, const uint64_t *id, size_t n);
 /* Save the leases; load them into a fresh struct. held: leased ranges stay with their workers;
  * otherwise they are to be leased again. */

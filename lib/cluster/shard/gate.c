@@ -144,6 +144,51 @@ struct shard_vote shard_vote(struct shard *s, uint32_t slot, uint64_t incarnatio
 	return v;
 }
 
+struct taken_report {
+	uint32_t slot;
+	uint64_t complete;
+	struct taken *taken;
+};
+
+/* The first step of which a push was announced to the partition and has not come; `clock` without
+ * one. Announcements that are older than their window are taken for missing. */
+static uint64_t missing_step(const struct part *p, uint32_t slot, uint64_t clock)
+{
+	uint64_t step = part_taken_end(p, slot);
+
+	if (part_expected_end(p, slot) <= step)
+		return clock;
+	while (!part_is_expected(p, slot, step) &&
+	    part_expected_end(p, slot) - step <= PART_EXPECT_WINDOW)
+		step++;
+	return step < clock ? step : clock;
+}
+
+static bool report_taken(struct shard *s, struct part *p, void *ctx)
+{
+	struct taken_report *r = ctx;
+	uint64_t end = part_taken_end(p, r->slot);
+
+	(void)s;
+	if (atomic_load(&p->gone))
+		return true;
+	r->complete = missing_step(p, r->slot, r->complete);
+	if (end)
+		taken_add(r->taken, p->table->id, p->index, end);
+	return true;
+}
+
+uint64_t shard_taken(struct shard *s, uint32_t slot, struct taken *taken)
+{
+	struct taken_report r = { .slot = slot, .taken = taken };
+
+	mutex_lock(&s->gate.lock);
+	r.complete = sync_at(&s->gate.sync, slot)->clock;
+	mutex_unlock(&s->gate.lock);
+	shard_each(s, report_taken, &r);
+	return r.complete;
+}
+
 void shard_decided(struct shard *s)
 {
 	mutex_lock(&s->gate.lock);

@@ -9,6 +9,7 @@
 #include "aggregate/aggregate.h"
 #include "core/err.h"
 #include "layout/layout.h"
+#include "layout/taken.h"
 #include "optim/optim.h"
 #include "optim/schedule.h"
 #include "shard/sum_body.h"
@@ -169,6 +170,11 @@ struct shard_vote {
 /* slot SHARD_OUTSIDE: the change is not about a slot. */
 struct shard_vote shard_vote(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step,
     bool resume);
+/* What this server has of a slot's pushes, as head or replica. Called after shard_vote has fenced the
+ * slot's earlier holder, so that nothing is added to it. Adds to *taken for each partition the highest
+ * step whose push was taken, plus 1. Returns the first step of which a push may be missing here: the
+ * slot's clock, or an earlier step of which a push was announced and has not come. */
+uint64_t shard_taken(struct shard *s, uint32_t slot, struct taken *taken);
 /* The vote is over, with any result: steps are no longer held back for it. */
 void shard_decided(struct shard *s);
 /* Adds a decided settings epoch: pushes of its step and later ones use it, in bsp exactly from that

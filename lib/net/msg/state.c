@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "core/mem.h"
 #include "msg/fields.h"
 
 #define BEGIN(name)                          static const struct field fields_##name[] = {
@@ -93,6 +94,29 @@ void state_head_release(struct state_head *s)
 enum err_code state_seat_decode(const json_t *json, struct state_seat *out, struct err *e)
 {
 	return decode_document(fields_state_seat, "an address", json, out, e);
+}
+
+/* A copy of an array; NULL for an empty one. */
+static void *copy_array(const void *list, uint64_t n, size_t size)
+{
+	void *copy = n ? mem_array(n, size) : NULL;
+
+	if (n)
+		memcpy(copy, list, n * size);
+	return copy;
+}
+
+struct state_tasks *state_tasks_copy(const struct state_tasks *t)
+{
+	struct state_tasks *copy = mem_alloc(sizeof *copy);
+
+	*copy = *t;
+	copy->open = copy_array(t->open, t->nopen, sizeof *copy->open);
+	copy->held = copy_array(t->held, t->nheld, sizeof *copy->held);
+	copy->attempts = copy_array(t->attempts, t->nattempts, sizeof *copy->attempts);
+	for (uint64_t i = 0; i < t->nattempts; i++)
+		json_incref((json_t *)(uintptr_t)t->attempts[i].taken);
+	return copy;
 }
 
 void state_tasks_free(struct state_tasks *t)

@@ -49,7 +49,9 @@ struct lease_log {
 
 /* ---- writing ---- */
 
-static const char letter[] = { [TASK_LEASED] = 'L', [TASK_DONE] = 'D', [TASK_RETURNED] = 'R' };
+static const char letter[] = {
+	[TASK_LEASED] = 'L', [TASK_DONE] = 'D', [TASK_RETURNED] = 'R', [TASK_HELD] = 'H'
+};
 
 static uint32_t line_checksum(const char *text, size_t n)
 {
@@ -58,11 +60,17 @@ static uint32_t line_checksum(const char *text, size_t n)
 
 void lease_log_add(struct lease_log *l, uint64_t number, const struct task_change *change)
 {
-	char text[100];
-	int n = snprintf(text, sizeof text, "%" PRIu64 " %c %" PRIu64 " %" PRIu32, number,
-	    letter[change->event], change->id, change->worker);
+	static const struct taken nothing = { 0 };
+	json_t *taken = taken_to_json(change->taken ? change->taken : &nothing);
+	char *list = json_dumps(taken, JSON_COMPACT);
+	char *text = mem_printf("%" PRIu64 " %c %" PRIu64 " %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %s",
+	    number, letter[change->event], change->id, change->worker, change->from, change->step,
+	    change->batch, list);
 
-	buf_printf(&l->pending, "%08" PRIx32 " %s\n", line_checksum(text, (size_t)n), text);
+	buf_printf(&l->pending, "%08" PRIx32 " %s\n", line_checksum(text, strlen(text)), text);
+	free(text);
+	free(list);
+	json_decref(taken);
 	l->number = number;
 	pthread_cond_signal(&l->woken);
 }
@@ -253,28 +261,44 @@ void lease_log_remove_others(const struct host *h)
 
 /* ---- reading ---- */
 
-/* Parse a line without its newline. False: it is torn. */
-static bool parse_lease_line(const char *line, size_t n, uint64_t *number, struct task_change *out)
+/* Parse the text of a line after its checksum. *taken is to be released if true. */
+static bool parse_lease_change(const char *text, uint64_t *number, struct task_change *out,
+    struct taken *taken)
 {
-	char text[100], c;
+	const char *event;
+	json_t *list;
+	char c;
+	int tail = 0;
+	bool ok;
+
+	if (sscanf(text,
+	        "%" SCNu64 " %c %" SCNu64 " %" SCNu32 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %n",
+	        number, &c, &out->id, &out->worker, &out->from, &out->step, &out->batch,
+	        &tail) != 7 ||
+	    !tail || !(event = memchr(letter, c, sizeof letter)))
+		return false;
+	out->event = (enum task_event)(event - letter);
+	list = json_loads(text + tail, 0, NULL);
+	ok = list && !taken_from_json(list, taken, NULL);
+	json_decref(list);
+	out->taken = taken;
+	return ok;
+}
+
+/* Parse a line without its newline. False: it is torn. Otherwise *taken is to be released. */
+static bool parse_lease_line(const char *line, size_t n, uint64_t *number, struct task_change *out,
+    struct taken *taken)
+{
+	char *text = mem_printf("%.*s", (int)n, line);
 	uint32_t sum;
 	int head = 0;
+	bool ok;
 
-	if (n >= sizeof text)
-		return false;
-	memcpy(text, line, n);
-	text[n] = '\0';
-	if (sscanf(text, "%8" SCNx32 " %n", &sum, &head) != 1 || head != 9 ||
-	    line_checksum(text + head, n - (size_t)head) != sum ||
-	    sscanf(text + head, "%" SCNu64 " %c %" SCNu64 " %" SCNu32, number, &c, &out->id,
-	        &out->worker) != 4)
-		return false;
-	for (size_t i = 0; i < sizeof letter; i++)
-		if (letter[i] == c) {
-			out->event = (enum task_event)i;
-			return true;
-		}
-	return false;
+	ok = sscanf(text, "%8" SCNx32 " %n", &sum, &head) == 1 && head == 9 &&
+	    line_checksum(text + head, strlen(text + head)) == sum &&
+	    parse_lease_change(text + head, number, out, taken);
+	free(text);
+	return ok;
 }
 
 static enum err_code replay_lines(struct host *h, const char *path, const struct buf *b,
@@ -283,14 +307,21 @@ static enum err_code replay_lines(struct host *h, const char *path, const struct
 	const char *at = (const char *)b->data, *end = at + b->len, *line;
 	uint64_t number, before = 0;
 	struct task_change change;
+	struct taken taken;
 
 	for (; at < end; at = line + 1) {
 		line = memchr(at, '\n', (size_t)(end - at));
-		if (!line || !parse_lease_line(at, (size_t)(line - at), &number, &change) ||
-		    (before && number != before + 1))
+		bool follows, applied;
+
+		if (!line || !parse_lease_line(at, (size_t)(line - at), &number, &change, &taken))
+			break;
+		follows = !before || number == before + 1;
+		applied = follows && coord_replay_lease(h->coord, number, &change);
+		taken_release(&taken);
+		if (!follows)
 			break;
 		before = number;
-		if (!coord_replay_lease(h->coord, number, &change))
+		if (!applied)
 			return err_set(e, ERR_FORMAT,
 			    "\"%s\" does not continue state.json at change %" PRIu64, path, number);
 	}

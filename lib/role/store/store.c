@@ -335,7 +335,10 @@ static void vote_on_proposal(struct server *s, const struct message_propose *m, 
 {
 	struct shard *shard = atomic_load(&s->shard);
 	bool of_all = strcmp(m->kind, "set") == 0 || strcmp(m->kind, "table") == 0;
+	struct taken taken = { 0 };
+	json_t *list = NULL;
 	struct shard_vote v;
+	uint64_t complete = 0;
 
 	if (!shard) {
 		json_decref(store_agent(s)->unvoted);
@@ -347,10 +350,17 @@ static void vote_on_proposal(struct server *s, const struct message_propose *m, 
 		return;
 	v = shard_vote(shard, of_all ? SHARD_OUTSIDE : (uint32_t)m->slot, m->incarnation,
 	    (uint64_t)m->step, strcmp(m->kind, "resume") == 0);
+	if (!of_all) {
+		complete = shard_taken(shard, (uint32_t)m->slot, &taken);
+		list = taken_to_json(&taken);
+	}
 	FAIL_POINT("vote_cast");
 	agent_tell(s->agent,
 	    MESSAGE(vote, .id = (int64_t)store_agent(s)->proposal, .yes = v.yes,
-	        .frontier = (int64_t)v.frontier, .clock = (int64_t)v.clock));
+	        .frontier = (int64_t)v.frontier, .clock = (int64_t)v.clock,
+	        .complete = (int64_t)complete, .taken = list));
+	json_decref(list);
+	taken_release(&taken);
 }
 
 /* For the agent: handles a message of the coordinator that is not a view. Unknown kinds are

@@ -8,6 +8,7 @@
 #include "core/rng.h"
 #include "data/data_order.h"
 #include "layout/deal.h"
+#include "layout/taken.h"
 #include "msg/answer.h"
 #include "worker/block_reader.h"
 
@@ -23,11 +24,20 @@ struct member_entry {
 	uint32_t *slot, n;
 };
 
+/* Where the training on a range is or was: one batch of `batch` examples a step, from example `from` of
+ * the range and the step `step` on. taken: what the partitions have of it, when the worker is lost. */
+struct attempt {
+	uint64_t from, step, batch;
+	struct taken taken;
+};
+
 /* A leased range of units, examples or blocks (job_units): [begin, end) of their shuffled order in the
  * epoch. */
 struct range {
 	bool have;
 	uint64_t id, epoch, begin, end;
+	struct attempt own, *earlier; /* of this worker, and of workers that were lost */
+	size_t nearlier;
 };
 
 /* The blocks of the range in use, as one dataset, and those of the next one, which a thread reads. */
@@ -64,7 +74,8 @@ struct feed {
 	/* leases */
 	struct range now, next;
 	struct block_data blocks; /* while the job's data are read in blocks */
-	uint64_t used;            /* examples of `now` that were trained on */
+	uint64_t used;            /* examples of `now` that were trained on, by anybody */
+	uint64_t step;            /* of the current batch */
 	uint64_t taken;           /* examples of the current batch */
 	/* ranges used up and not yet reported */
 	uint64_t done[DONE_KEPT];
@@ -88,6 +99,14 @@ struct feed *batches_new(const struct job *job, struct cluster *cluster, uint32_
 	return f;
 }
 
+static void free_range(struct range *r)
+{
+	for (size_t i = 0; i < r->nearlier; i++)
+		taken_release(&r->earlier[i].taken);
+	free(r->earlier);
+	*r = (struct range){ 0 };
+}
+
 static void free_members(struct feed *f)
 {
 	for (uint32_t i = 0; i < f->nmembers; i++)
@@ -100,6 +119,8 @@ void batches_free(struct feed *f)
 	if (!f)
 		return;
 	free_members(f);
+	free_range(&f->now);
+	free_range(&f->next);
 	block_reader_free(f->blocks.reader);
 	dataset_free(f->blocks.examples);
 	free(f->blocks.order);
@@ -220,11 +241,58 @@ static enum err_code choose_dealt(struct feed *f, uint64_t step, struct batch *b
 
 /* ---- by lease ---- */
 
-/* Reports done ranges, names the ranges still held, and (more) requests another into *out. Pushes
- * of done ranges must have receipts before: hooks.settle sees to that. *finished: all data is
- * done. */
-static enum err_code request_lease(struct feed *f, bool more, struct range *out, bool *finished,
-    struct err *e)
+static json_t *range_to_json(const struct range *r)
+{
+	return json_pack("[IIII]", (json_int_t)r->id, (json_int_t)r->own.from,
+	    (json_int_t)r->own.step, (json_int_t)r->own.batch);
+}
+
+/* Takes the attempts of lost workers from an array of [from, step, batch, taken]. */
+static enum err_code decode_earlier(const json_t *list, struct range *r, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	const json_t *item;
+	size_t i;
+
+	r->earlier = mem_array(json_array_size(list) + 1, sizeof *r->earlier);
+	json_array_foreach(list, i, item) {
+		struct attempt *a = &r->earlier[r->nearlier];
+
+		a->from = (uint64_t)json_integer_value(json_array_get(item, 0));
+		a->step = (uint64_t)json_integer_value(json_array_get(item, 1));
+		a->batch = (uint64_t)json_integer_value(json_array_get(item, 2));
+		rc = taken_from_json(json_array_get(item, 3), &a->taken, e);
+		if (!rc && !a->batch)
+			rc = err_set(e, ERR_PROTO, "the coordinator leased a range without a batch size");
+		if (rc)
+			return rc;
+		r->nearlier++;
+	}
+	return ERR_OK;
+}
+
+/* Takes a granted range, which is to begin at the step. */
+static enum err_code decode_range(struct feed *f, const struct answer_task *t, uint64_t step,
+    struct range *out, struct err *e)
+{
+	enum err_code rc;
+
+	*out = (struct range){ true, (uint64_t)t->id, (uint64_t)t->epoch, (uint64_t)t->begin,
+		(uint64_t)t->end, { (uint64_t)t->from, step, (uint64_t)t->batch, { 0 } }, NULL, 0 };
+	rc = decode_earlier(t->earlier, out, e);
+	if (!rc && (out->end > f->units || out->begin >= out->end || !out->own.batch))
+		rc = err_set(e, ERR_PROTO,
+		    "the coordinator leased a range that the data does not have");
+	if (rc)
+		free_range(out);
+	return rc;
+}
+
+/* Reports done ranges, names the ranges still held and where they are, and (more) requests another
+ * into *out, which will begin at the step `at`. The pushes of what is reported must have receipts
+ * before: hooks.settle sees to that. *finished: all data is done. */
+static enum err_code request_lease(struct feed *f, bool more, uint64_t at, struct range *out,
+    bool *finished, struct err *e)
 {
 	enum err_code rc = f->ndone ? f->hooks.settle(f->hooks.ctx, e) : ERR_OK;
 	json_t *msg, *done = json_array(), *holds = json_array(), *answer;
@@ -233,10 +301,11 @@ static enum err_code request_lease(struct feed *f, bool more, struct range *out,
 	for (unsigned i = 0; i < f->ndone; i++)
 		json_array_append_new(done, json_integer((json_int_t)f->done[i]));
 	if (f->now.have)
-		json_array_append_new(holds, json_integer((json_int_t)f->now.id));
+		json_array_append_new(holds, range_to_json(&f->now));
 	if (f->next.have)
-		json_array_append_new(holds, json_integer((json_int_t)f->next.id));
-	msg = MESSAGE(lease, .more = more, .done = done, .holds = holds);
+		json_array_append_new(holds, range_to_json(&f->next));
+	msg = MESSAGE(lease, .more = more, .step = (int64_t)at, .batch = (int64_t)f->batch,
+	    .done = done, .holds = holds);
 	json_decref(done);
 	json_decref(holds);
 	if (!rc)
@@ -246,28 +315,89 @@ static enum err_code request_lease(struct feed *f, bool more, struct range *out,
 		return rc;
 	f->ndone = 0;
 	rc = answer_decode_lease(answer, &lease, e);
-	out->have = !rc && lease.task;
-	if (out->have)
-		*out = (struct range){ true, (uint64_t)lease.task->id, (uint64_t)lease.task->epoch,
-			(uint64_t)lease.task->begin, (uint64_t)lease.task->end };
-	*finished = !out->have && lease.finished;
+	if (!rc && more && lease.task)
+		rc = decode_range(f, lease.task, at, out, e);
+	*finished = !rc && !lease.task && lease.finished;
 	answer_release_lease(&lease);
 	json_decref(answer);
-	if (out->have && (out->end > f->units || out->begin >= out->end))
-		return err_set(e, ERR_PROTO,
-		    "the coordinator leased a range that the data does not have");
 	return rc;
+}
+
+/* The examples of the range in use. */
+static uint64_t count_examples(const struct feed *f)
+{
+	if (f->job->blocks)
+		return f->blocks.examples ? f->blocks.examples->rows : 0;
+	return f->now.end - f->now.begin;
 }
 
 /* Leases a range ahead; done ranges travel in the same request. While the coordinator is away and
  * there is room in `done`, training goes on with the ranges at hand. */
 static enum err_code ask_ahead(struct feed *f, struct err *e)
 {
+	uint64_t left = count_examples(f) - f->used, batch = f->now.own.batch;
 	bool finished;
 
 	if (f->next.have || (f->ndone < DONE_KEPT && !agent_is_up(cluster_view_agent(f->cluster))))
 		return ERR_OK;
-	return request_lease(f, true, &f->next, &finished, e);
+	return request_lease(f, true, f->step + (left + batch - 1) / batch, &f->next, &finished, e);
+}
+
+/* ---- the batches of lost workers ---- */
+
+/* The end of the examples that a lost worker may have pushed. */
+static uint64_t attempt_end(const struct attempt *a)
+{
+	uint64_t end = taken_end(&a->taken);
+
+	return a->from + (end > a->step ? end - a->step : 0) * a->batch;
+}
+
+/* The present range's first example that no lost worker has pushed. */
+static uint64_t repeated_until(const struct feed *f)
+{
+	uint64_t end = 0;
+
+	for (size_t i = 0; i < f->now.nearlier; i++)
+		if (attempt_end(&f->now.earlier[i]) > end)
+			end = attempt_end(&f->now.earlier[i]);
+	return end;
+}
+
+bool batches_repeats(const struct feed *f)
+{
+	return f->now.have && f->used < repeated_until(f);
+}
+
+bool batches_is_taken(const struct feed *f, uint16_t table, uint32_t part)
+{
+	for (size_t i = 0; f->now.have && i < f->now.nearlier; i++) {
+		const struct attempt *a = &f->now.earlier[i];
+
+		if (f->used >= a->from &&
+		    taken_has(&a->taken, table, part, a->step + (f->used - a->from) / a->batch))
+			return true;
+	}
+	return false;
+}
+
+/* The coordinator must know where this batch is in the steps: when the range does not go on as
+ * announced, because its first step was another one, steps were skipped or the batch size has changed,
+ * tells it first. A batch that a lost worker may have pushed keeps its size. */
+static enum err_code announce_place(struct feed *f, struct err *e)
+{
+	const struct attempt *own = &f->now.own;
+	uint64_t batch = f->used < repeated_until(f) ? own->batch : f->batch;
+	bool finished;
+	enum err_code rc;
+
+	if (batch == own->batch && f->step == own->step + (f->used - own->from) / own->batch)
+		return ERR_OK;
+	rc = f->hooks.settle(f->hooks.ctx, e);
+	if (rc)
+		return rc;
+	f->now.own = (struct attempt){ .from = f->used, .step = f->step, .batch = batch };
+	return request_lease(f, false, 0, NULL, &finished, e);
 }
 
 /* ---- blocks ---- */
@@ -294,8 +424,13 @@ static void drop_examples(struct feed *f)
 	f->blocks.ready = false;
 }
 
-/* Makes the examples of `now` ready, and begins to read those of `next`. The time in which training
- * waits for the disk counts as idle. */
+/* Begins to read the blocks of `next`, when it is leased. */
+static enum err_code read_ahead(struct feed *f, struct err *e)
+{
+	return f->next.have && !f->blocks.reading ? begin_reading(f, &f->next, e) : ERR_OK;
+}
+
+/* Makes the examples of `now` ready. The time in which training waits for the disk counts as idle. */
 static enum err_code ready_blocks(struct feed *f, struct err *e)
 {
 	struct block_data *x = &f->blocks;
@@ -318,15 +453,16 @@ static enum err_code ready_blocks(struct feed *f, struct err *e)
 			    (uint32_t)x->examples->rows, x->order);
 		}
 	}
-	return f->next.have && !x->reading ? begin_reading(f, &f->next, e) : ERR_OK;
+	return ERR_OK;
 }
 
-/* The examples of the range in use. */
-static uint64_t count_examples(const struct feed *f)
+/* Makes the next range the current one, if there is one. */
+static void advance_range(struct feed *f)
 {
-	if (f->job->blocks)
-		return f->blocks.examples ? f->blocks.examples->rows : 0;
-	return f->now.end - f->now.begin;
+	free_range(&f->now);
+	f->now = f->next;
+	f->next = (struct range){ 0 };
+	f->used = f->now.own.from;
 }
 
 /* Makes the next range the current one. When none is free, waits: ranges of other workers come back
@@ -337,14 +473,10 @@ static enum err_code take_next_range(struct feed *f, bool *over, struct err *e)
 	enum err_code rc;
 	int64_t begin;
 
-	if (f->next.have) {
-		f->now = f->next;
-		f->next.have = false;
-		f->used = 0;
-	}
+	advance_range(f);
 	while (!f->now.have) {
-		rc = request_lease(f, true, &f->now, &finished, e);
-		f->used = 0;
+		rc = request_lease(f, true, f->step, &f->now, &finished, e);
+		f->used = f->now.own.from;
 		if (rc)
 			return rc;
 		if (f->now.have)
@@ -360,31 +492,60 @@ static enum err_code take_next_range(struct feed *f, bool *over, struct err *e)
 		if (rc)
 			return rc;
 	}
-	return ask_ahead(f, e);
+	return ERR_OK;
+}
+
+/* Are the examples of the present range at hand, and all of them used? It may be empty: blocks inside a
+ * long line have no example, and a lost worker may have pushed everything. */
+static bool range_is_used_up(const struct feed *f)
+{
+	return f->now.have && (!f->job->blocks || f->blocks.ready) && f->used >= count_examples(f);
+}
+
+static void finish_range(struct feed *f)
+{
+	drop_examples(f);
+	f->done[f->ndone++] = f->now.id;
+	advance_range(f);
+}
+
+/* Sees to it that the present range has an example to train on. *over: all data is done. */
+static enum err_code ready_range(struct feed *f, bool *over, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	do {
+		if (range_is_used_up(f))
+			finish_range(f);
+		if (!f->now.have)
+			rc = take_next_range(f, over, e);
+		if (!rc && !*over && f->job->blocks)
+			rc = ready_blocks(f, e);
+		/* With ranges to report, batches_lease_ahead asks, when their pushes have receipts. */
+		if (!rc && !*over && (!f->ndone || f->ndone >= DONE_KEPT - 1) && !range_is_used_up(f))
+			rc = ask_ahead(f, e);
+		if (!rc && !*over && f->job->blocks)
+			rc = read_ahead(f, e);
+	} while (!rc && !*over && range_is_used_up(f));
+	return rc;
 }
 
 /* Leased examples: the next ones of the current range. */
-static enum err_code choose_leased(struct feed *f, uint64_t step, struct batch *b, bool *over,
-    struct err *e)
+static enum err_code choose_leased(struct feed *f, struct batch *b, bool *over, struct err *e)
 {
 	uint64_t left;
 	enum err_code rc;
 
-	*over = f->steps && step >= f->steps;
+	*over = f->steps && f->step >= f->steps;
 	if (*over)
 		return ERR_OK;
-	do {
-		/* Blocks inside a long line have no example. */
-		if (f->now.have && f->job->blocks && f->blocks.ready && count_examples(f) == 0)
-			batches_used(f);
-		rc = f->now.have ? ERR_OK : take_next_range(f, over, e);
-		if (!rc && !*over && f->job->blocks)
-			rc = ready_blocks(f, e);
-		if (rc || *over)
-			return rc;
-	} while (count_examples(f) == 0);
+	rc = ready_range(f, over, e);
+	if (!rc && !*over)
+		rc = announce_place(f, e);
+	if (rc || *over)
+		return rc;
 	left = count_examples(f) - f->used;
-	f->taken = left < f->batch ? left : f->batch;
+	f->taken = left < f->now.own.batch ? left : f->now.own.batch;
 	f->last_pos = (struct deal_pos){ f->now.epoch,
 		f->now.begin + (f->job->blocks ? 0 : f->used) };
 	if (!f->job->blocks)
@@ -398,13 +559,16 @@ enum err_code batches_next(struct feed *f, uint64_t step, struct batch *b, bool 
     struct err *e)
 {
 	*over = false;
+	f->step = step;
 	return batches_are_dealt(f, step) ? choose_dealt(f, step, b, over, e)
-	                                  : choose_leased(f, step, b, over, e);
+	                                  : choose_leased(f, b, over, e);
 }
 
 enum err_code batches_lease_ahead(struct feed *f, struct err *e)
 {
-	return f->ndone && f->now.have ? ask_ahead(f, e) : ERR_OK;
+	enum err_code rc = f->ndone && f->now.have ? ask_ahead(f, e) : ERR_OK;
+
+	return !rc && f->job->blocks && f->now.have ? read_ahead(f, e) : rc;
 }
 
 void batches_used(struct feed *f)
@@ -413,13 +577,9 @@ void batches_used(struct feed *f)
 		return;
 	f->used += f->taken;
 	f->taken = 0;
-	if (f->used < count_examples(f))
-		return;
-	drop_examples(f);
-	f->done[f->ndone++] = f->now.id;
-	f->now = f->next;
-	f->next.have = false;
-	f->used = 0;
+	f->step++;
+	if (f->used >= count_examples(f))
+		finish_range(f);
 }
 
 int64_t batches_take_idle_time(struct feed *f)
@@ -432,10 +592,17 @@ int64_t batches_take_idle_time(struct feed *f)
 
 enum err_code batches_finish(struct feed *f, struct err *e)
 {
-	struct range none;
 	bool finished;
+	enum err_code rc;
 
-	return f->ndone ? request_lease(f, false, &none, &finished, e) : ERR_OK;
+	if (!f->ndone && !f->now.have)
+		return ERR_OK;
+	rc = f->hooks.settle(f->hooks.ctx, e);
+	if (rc)
+		return rc;
+	f->now.own.from = f->used;
+	f->now.own.step = f->step;
+	return request_lease(f, false, 0, NULL, &finished, e);
 }
 
 /* ---- for display ---- */

@@ -17,8 +17,11 @@
  * examples.
  *
  * Life of a leased range: next (leased ahead) -> now (in use) -> done (used up, not yet reported)
- * -> reported with the next lease request. The coordinator gives the ranges of a worker that dies
- * to others.
+ * -> reported with the next lease request. The coordinator gives the ranges of a worker that is lost
+ * to others, from the first batch on whose push is not complete. The next worker trains on the same
+ * batches, and pushes each only to the partitions that lack it (batches_is_taken); so the coordinator
+ * must know at which step a range begins before its first push: a range that is leased ahead begins at
+ * the step that follows from the examples left, and when it does not, the worker says so first.
  *
  * One thread, the training thread; no locks. */
 struct feed;
@@ -55,6 +58,10 @@ enum err_code batches_next(struct feed *f, uint64_t step, struct batch *b, bool 
     struct err *e);
 /* Nanoseconds since the last call of it that were spent waiting for a range to lease. */
 int64_t batches_take_idle_time(struct feed *f);
+/* May a worker that is lost have pushed the present batch? Then it is not to be pushed again to the
+ * partitions for which batches_is_taken is true. */
+bool batches_repeats(const struct feed *f);
+bool batches_is_taken(const struct feed *f, uint16_t table, uint32_t part);
 /* The batch has been pushed: a range that is used up becomes done. */
 void batches_used(struct feed *f);
 /* Leases a range ahead and reports done ranges, when there are any. Call it before the pushes of a

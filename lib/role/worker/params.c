@@ -229,6 +229,69 @@ enum err_code params_push(struct params *p, const struct batch *b, uint64_t step
 	return rc;
 }
 
+/* Pushes the runs of partitions of a dense table that lack the batch. */
+static enum err_code push_lacking_parts(struct params *p, size_t i, const struct feed *f,
+    uint64_t step, uint32_t examples, struct err *e)
+{
+	const struct table *t = p->table[i];
+	enum err_code rc = ERR_OK;
+
+	for (uint32_t first = 0, end; !rc && first < t->nparts; first = end + 1) {
+		for (end = first; end < t->nparts && !batches_is_taken(f, t->id, end);)
+			end++;
+		if (end > first)
+			rc = client_push_parts(p->client, t, step, examples, first, end - first,
+			    p->g[i], e);
+	}
+	return rc;
+}
+
+/* Pushes the rows of a sparse table whose partitions lack the batch. */
+static enum err_code push_lacking_rows(struct params *p, size_t i, const struct feed *f,
+    uint64_t step, uint32_t examples, const uint64_t *id, size_t n, struct err *e)
+{
+	const struct table *t = p->table[i];
+	uint64_t *ids = mem_array(n, sizeof *ids);
+	float *g = mem_array(n * t->cols, sizeof *g), *w = mem_array(n * t->cols, sizeof *w);
+	enum err_code rc = ERR_OK;
+	size_t some = 0;
+
+	for (size_t k = 0; k < n; k++) {
+		if (batches_is_taken(f, t->id, table_part_of(t, id[k])))
+			continue;
+		ids[some] = id[k];
+		memcpy(g + some * t->cols, p->g[i] + k * t->cols, t->cols * sizeof *g);
+		memcpy(w + some * t->cols, p->w[i] + k * t->cols, t->cols * sizeof *w);
+		some++;
+	}
+	if (some)
+		rc = client_push_rows(p->client, t, step, examples, ids, some, g, w, e);
+	free(ids);
+	free(g);
+	free(w);
+	return rc;
+}
+
+enum err_code params_push_lacking(struct params *p, const struct batch *b, const struct feed *f,
+    uint64_t step, struct err *e)
+{
+	uint32_t examples = (uint32_t)b->rows;
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < p->job->ntables; i++) {
+		const uint64_t *id;
+		size_t n;
+
+		if (p->table[i]->reduced || job_is_frozen(p->job, i))
+			continue;
+		if (!p->job->table[i].sparse)
+			rc = push_lacking_parts(p, i, f, step, examples, e);
+		else if ((n = needed_rows(p, b, i, &id)) > 0)
+			rc = push_lacking_rows(p, i, f, step, examples, id, n, e);
+	}
+	return rc;
+}
+
 void params_clip(struct params *p, const struct batch *b, double most)
 {
 	double sum = 0;

@@ -3,6 +3,7 @@
 #define WORKER_PARAMS_H
 
 #include "client/client.h"
+#include "worker/batches.h"
 #include "worker/job.h"
 
 /* Rows of a sparse table that a step needs; ids ascend. */
@@ -75,6 +76,9 @@ size_t params_floats(const struct params *p, const struct batch *b, size_t i);
 /* Pushes the gradient in g, except frozen tables and those that workers reduce. The client borrows
  * g and w until the receipts. */
 enum err_code params_push(struct params *p, const struct batch *b, uint64_t step, struct err *e);
+/* Pushes it only to the partitions that lack this batch (batches_is_taken). */
+enum err_code params_push_lacking(struct params *p, const struct batch *b, const struct feed *f,
+    uint64_t step, struct err *e);
 /* Scales g down to the norm `most` over all tables, and stores in p->norm what it was before. A
  * gradient that is not finite stays as it is. */
 void params_clip(struct params *p, const struct batch *b, double most);

@@ -44,7 +44,11 @@ enum err_code step_push(struct worker *w, struct err *e)
 		return rc;
 	if (w->job.conf.prefetch)
 		rc = params_ask(&w->params, w->step + 1, true, e);
-	return rc ? rc : params_push(&w->params, &w->batch, w->step, e);
+	if (rc)
+		return rc;
+	return batches_repeats(w->feed)
+	    ? params_push_lacking(&w->params, &w->batch, w->feed, w->step, e)
+	    : params_push(&w->params, &w->batch, w->step, e);
 }
 
 /* In bsp the servers hold a pull of step N+1 back until N is complete. Requesting it right behind

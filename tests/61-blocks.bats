@@ -99,3 +99,10 @@ write_blocks() {
 	[ "$status" -ne 0 ]
 	[[ "$output" == *'job.data_memory: the data need more than 1048576 bytes in memory, and deterministic cannot have them in blocks'* ]]
 }
+
+@test "every example counts exactly once an epoch, whatever is killed" {
+	ROWS=64000 QUOTA=1200 PS_BIN=$BIN run "$BATS_TEST_DIRNAME/fault/examples" 5
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[[ "$output" == *", 5 kills of "* ]]
+}

@@ -215,7 +215,8 @@ static void lease_owner(void)
 	tasks_return(t, 1, 0, NULL);
 	a = tasks_lease(t, 2, 0, 1);
 	others = a->id != id || tasks_done(t, 1, id);
-	ok(!others && tasks_done(t, 2, id), "a returned one is leased to the next worker that asks");
+	ok(!others && tasks_done(t, 2, id),
+	    "a returned one is leased to the next worker that asks");
 	a = tasks_lease(t, 2, 0, 1);
 	ok(a->begin == 8 && a->end == 10, "the last of an epoch is short");
 	a = tasks_lease(t, 2, 0, 1);
@@ -268,7 +269,8 @@ static bool was_pushed(const struct task *k, uint64_t x, uint32_t part)
 	for (size_t i = 0; i < k->nearlier; i++) {
 		const struct task_attempt *a = &k->earlier[i];
 
-		if (x >= a->from && taken_has(&a->taken, 0, part, a->step + (x - a->from) / a->batch))
+		if (x >= a->from &&
+		    taken_has(&a->taken, 0, part, a->step + (x - a->from) / a->batch))
 			return true;
 	}
 	return false;
@@ -276,7 +278,8 @@ static bool was_pushed(const struct task *k, uint64_t x, uint32_t part)
 
 /* Pushes the examples [x, end) of a range to the first partitions. Every example is a row of partition
  * x % PARTS, so that not every batch has all partitions. */
-static void push_batch(struct world *w, const struct task *k, uint64_t x, uint64_t end, uint32_t parts)
+static void push_batch(struct world *w, const struct task *k, uint64_t x, uint64_t end,
+    uint32_t parts)
 {
 	for (uint32_t p = 0; p < parts; p++) {
 		bool has = false;

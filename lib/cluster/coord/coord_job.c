@@ -110,7 +110,8 @@ json_t *coord_job_lease(struct coord *c, unsigned slot, const struct message_lea
 		    slot, TASKS_HELD_MAX);
 		return NULL;
 	}
-	t = m->more ? tasks_lease(c->data.tasks, slot, (uint64_t)m->step, (uint64_t)m->batch) : NULL;
+	t = m->more ? tasks_lease(c->data.tasks, slot, (uint64_t)m->step, (uint64_t)m->batch)
+	            : NULL;
 	if (t)
 		return lease_to_json(t);
 	return ANSWER(lease, .finished = tasks_finished(c->data.tasks));

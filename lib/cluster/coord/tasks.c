@@ -252,7 +252,10 @@ bool tasks_done(struct tasks *t, uint32_t worker, uint64_t id)
 		if ((*p)->task.id == id) {
 			free_lease(unlink_lease(t, h, p));
 			t->done++;
-			report_lease_change(t, &(struct task_change){ .event = TASK_DONE, .id = id, .worker = worker });
+			report_lease_change(t,
+			    &(struct task_change){ .event = TASK_DONE,
+			        .id = id,
+			        .worker = worker });
 			return true;
 		}
 	return false;
@@ -300,7 +303,8 @@ static bool take_back_leases(struct tasks *t, const struct task_change *c, const
 
 bool tasks_keep(struct tasks *t, uint32_t worker, const uint64_t *id, size_t n)
 {
-	return take_back_leases(t, &(struct task_change){ .event = TASK_RETURNED, .worker = worker }, id, n);
+	return take_back_leases(t,
+	    &(struct task_change){ .event = TASK_RETURNED, .worker = worker }, id, n);
 }
 
 bool tasks_return(struct tasks *t, uint32_t worker, uint64_t complete, const struct taken *taken)

@@ -92,11 +92,13 @@ json_t *taken_to_json(const struct taken *t)
 }
 
 /* A run from its four numbers. False: they are out of bounds. */
-static bool make_run(int64_t table, int64_t first, int64_t count, int64_t end, struct taken_run *out)
+static bool make_run(int64_t table, int64_t first, int64_t count, int64_t end,
+    struct taken_run *out)
 {
-	*out = (struct taken_run){ (uint16_t)table, (uint32_t)first, (uint32_t)count, (uint64_t)end };
-	return table >= 0 && table <= UINT16_MAX && first >= 0 && first <= UINT32_MAX && count > 0 &&
-	    count <= UINT32_MAX - first && end >= 0;
+	*out = (struct taken_run){ (uint16_t)table, (uint32_t)first, (uint32_t)count,
+		(uint64_t)end };
+	return table >= 0 && table <= UINT16_MAX && first >= 0 && first <= UINT32_MAX &&
+	    count > 0 && count <= UINT32_MAX - first && end >= 0;
 }
 
 enum err_code taken_from_json(const json_t *json, struct taken *out, struct err *e)

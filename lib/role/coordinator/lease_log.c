@@ -49,9 +49,8 @@ struct lease_log {
 
 /* ---- writing ---- */
 
-static const char letter[] = {
-	[TASK_LEASED] = 'L', [TASK_DONE] = 'D', [TASK_RETURNED] = 'R', [TASK_HELD] = 'H'
-};
+static const char
+    letter[] = { [TASK_LEASED] = 'L', [TASK_DONE] = 'D', [TASK_RETURNED] = 'R', [TASK_HELD] = 'H' };
 
 static uint32_t line_checksum(const char *text, size_t n)
 {
@@ -63,7 +62,8 @@ void lease_log_add(struct lease_log *l, uint64_t number, const struct task_chang
 	static const struct taken nothing = { 0 };
 	json_t *taken = taken_to_json(change->taken ? change->taken : &nothing);
 	char *list = json_dumps(taken, JSON_COMPACT);
-	char *text = mem_printf("%" PRIu64 " %c %" PRIu64 " %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %s",
+	char *text = mem_printf("%" PRIu64 " %c %" PRIu64 " %" PRIu32 " %" PRIu64 " %" PRIu64
+	                        " %" PRIu64 " %s",
 	    number, letter[change->event], change->id, change->worker, change->from, change->step,
 	    change->batch, list);
 

@@ -263,7 +263,8 @@ static enum err_code decode_earlier(const json_t *list, struct range *r, struct 
 		a->batch = (uint64_t)json_integer_value(json_array_get(item, 2));
 		rc = taken_from_json(json_array_get(item, 3), &a->taken, e);
 		if (!rc && !a->batch)
-			rc = err_set(e, ERR_PROTO, "the coordinator leased a range without a batch size");
+			rc = err_set(e, ERR_PROTO,
+			    "the coordinator leased a range without a batch size");
 		if (rc)
 			return rc;
 		r->nearlier++;
@@ -522,7 +523,8 @@ static enum err_code ready_range(struct feed *f, bool *over, struct err *e)
 		if (!rc && !*over && f->job->blocks)
 			rc = ready_blocks(f, e);
 		/* With ranges to report, batches_lease_ahead asks, when their pushes have receipts. */
-		if (!rc && !*over && (!f->ndone || f->ndone >= DONE_KEPT - 1) && !range_is_used_up(f))
+		if (!rc && !*over && (!f->ndone || f->ndone >= DONE_KEPT - 1) &&
+		    !range_is_used_up(f))
 			rc = ask_ahead(f, e);
 		if (!rc && !*over && f->job->blocks)
 			rc = read_ahead(f, e);

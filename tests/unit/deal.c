@@ -381,6 +381,210 @@ static bool survives(uint64_t seed)
 	return good;
 }
 
+/* ---- attempts while a checkpoint is taken ---- */
+
+enum { WORKERS = 3 };
+
+/* A worker in the middle of a range. */
+struct trainer {
+	bool busy;
+	struct task task; /* with copies of its earlier attempts */
+	uint64_t x, step, last[PARTS];
+};
+
+/* A world of workers that push at the same time, and of partitions whose values are taken one by one. */
+struct show {
+	struct tasks *t;
+	struct rng rng;
+	unsigned pushed[RANGES * RANGE][PARTS];
+	struct trainer worker[WORKERS];
+	/* the checkpoint: which partitions are in it, their values, and the steps that they had taken */
+	bool in[PARTS];
+	unsigned saved[RANGES * RANGE][PARTS];
+	uint64_t last[PARTS][WORKERS];
+};
+
+static void begin_task(struct trainer *w, const struct task *k)
+{
+	w->busy = true;
+	w->task = *k;
+	w->task.earlier = mem_array(k->nearlier + 1, sizeof *k->earlier);
+	for (size_t i = 0; i < k->nearlier; i++) {
+		w->task.earlier[i] = k->earlier[i];
+		w->task.earlier[i].taken = taken_copy(&k->earlier[i].taken);
+	}
+	w->x = k->attempt.from;
+}
+
+static void end_task(struct trainer *w)
+{
+	for (size_t i = 0; w->busy && i < w->task.nearlier; i++)
+		taken_release(&w->task.earlier[i].taken);
+	if (w->busy)
+		free(w->task.earlier);
+	w->busy = false;
+}
+
+/* Pushes the worker's batch to one partition after the other, up to `parts`. */
+static void push_some(struct show *s, struct trainer *w, uint64_t end, uint32_t parts)
+{
+	for (uint32_t p = 0; p < parts; p++) {
+		bool has = false;
+
+		for (uint64_t i = w->x; i < end; i++)
+			if (i % PARTS == p && !was_pushed(&w->task, w->x, p)) {
+				s->pushed[w->task.begin + i][p]++;
+				has = true;
+			}
+		if (has)
+			w->last[p] = w->step + 1;
+	}
+}
+
+/* The batch size at the worker's place, as in role/worker/batches.c: that of the last earlier attempt that
+ * began before, and at most what is left to the next one. */
+static uint64_t earlier_batch(const struct trainer *w)
+{
+	uint64_t batch = w->task.attempt.batch, from = 0, most = UINT64_MAX;
+
+	for (size_t k = 0; k < w->task.nearlier; k++) {
+		const struct task_attempt *a = &w->task.earlier[k];
+
+		if (a->from > w->x) {
+			most = a->from - w->x < most ? a->from - w->x : most;
+		} else if (a->from >= from) {
+			from = a->from;
+			batch = a->batch;
+		}
+	}
+	return batch < most ? batch : most;
+}
+
+/* One worker makes one step, or dies in the middle of it. */
+static void move_worker(struct show *s, uint32_t i, bool may_die)
+{
+	struct trainer *w = &s->worker[i];
+	bool dies = may_die && rng_below(&s->rng, 12) == 0;
+	uint64_t size, end, batch;
+
+	if (!w->busy) {
+		const struct task *k = tasks_lease(s->t, i, w->step, 1 + rng_below(&s->rng, 5));
+
+		if (!k)
+			return;
+		begin_task(w, k);
+	}
+	size = w->task.end - w->task.begin;
+	/* The batch size changes in the middle of a range. */
+	if (w->x < size && !w->task.nearlier && rng_below(&s->rng, 10) == 0) {
+		w->task.attempt = (struct task_attempt){ .from = w->x,
+			.step = w->step,
+			.batch = 1 + rng_below(&s->rng, 5) };
+		tasks_hold(s->t, i, w->task.id, w->x, w->step, w->task.attempt.batch);
+	}
+	batch = earlier_batch(w);
+	if (batch != w->task.attempt.batch) {
+		w->task.attempt = (struct task_attempt){ .from = w->x,
+			.step = w->step,
+			.batch = batch };
+		tasks_hold(s->t, i, w->task.id, w->x, w->step, batch);
+	}
+	end = w->x + w->task.attempt.batch < size ? w->x + w->task.attempt.batch : size;
+	push_some(s, w, end, dies ? (uint32_t)rng_below(&s->rng, PARTS + 1) : PARTS);
+	if (dies) {
+		struct taken taken = { 0 };
+
+		for (uint32_t p = 0; p < PARTS; p++)
+			if (w->last[p])
+				taken_add(&taken, 0, p, w->last[p]);
+		tasks_return(s->t, i, w->step, &taken);
+		taken_release(&taken);
+		end_task(w);
+		w->step += 1 + rng_below(&s->rng, 3);
+		return;
+	}
+	w->x = end;
+	w->step++;
+	if (w->x >= size) {
+		tasks_done(s->t, i, w->task.id);
+		end_task(w);
+	}
+}
+
+/* Takes the values of one more partition. True: all are taken. */
+static bool take_values(struct show *s)
+{
+	uint32_t p = (uint32_t)rng_below(&s->rng, PARTS);
+	bool all = true;
+
+	if (!s->in[p]) {
+		s->in[p] = true;
+		for (unsigned i = 0; i < RANGES * RANGE; i++)
+			s->saved[i][p] = s->pushed[i][p];
+		for (unsigned i = 0; i < WORKERS; i++)
+			s->last[p][i] = s->worker[i].last[p];
+	}
+	for (p = 0; p < PARTS; p++)
+		all &= s->in[p];
+	return all;
+}
+
+static struct state_tasks *saved_leases(struct show *s)
+{
+	struct taken by[WORKERS] = { 0 };
+	struct state_tasks *state;
+
+	for (unsigned i = 0; i < WORKERS; i++)
+		for (uint32_t p = 0; p < PARTS; p++)
+			if (s->last[p][i])
+				taken_add(&by[i], 0, p, s->last[p][i]);
+	state = tasks_recorded(s->t, by, WORKERS);
+	tasks_end_record(s->t);
+	for (unsigned i = 0; i < WORKERS; i++)
+		taken_release(&by[i]);
+	return state;
+}
+
+/* A job begins, a checkpoint is taken in its middle, and another job goes on from that. */
+static bool resumes(uint64_t seed)
+{
+	struct show *s = mem_alloc(sizeof *s);
+	struct state_tasks *state;
+	unsigned before;
+	bool good = true;
+
+	rng_init(&s->rng, seed);
+	s->t = tasks_new(RANGES * RANGE, RANGE, 1);
+	before = (unsigned)rng_below(&s->rng, 30);
+	for (unsigned i = 0; i < before; i++)
+		move_worker(s, (uint32_t)rng_below(&s->rng, WORKERS), true);
+	tasks_begin_record(s->t);
+	while (!take_values(s))
+		for (unsigned i = (unsigned)rng_below(&s->rng, 8); i > 0; i--)
+			move_worker(s, (uint32_t)rng_below(&s->rng, WORKERS), true);
+	state = saved_leases(s);
+	tasks_free(s->t);
+	s->t = tasks_new(RANGES * RANGE, RANGE, 1);
+	tasks_load(s->t, state, false);
+	state_tasks_free(state);
+	memcpy(s->pushed, s->saved, sizeof s->pushed);
+	for (unsigned i = 0; i < WORKERS; i++) {
+		end_task(&s->worker[i]);
+		memset(&s->worker[i], 0, sizeof s->worker[i]);
+	}
+	for (unsigned turn = 0; !tasks_finished(s->t) && turn < 2000; turn++)
+		move_worker(s, turn % WORKERS, turn < 100);
+	for (unsigned i = 0; i < RANGES * RANGE; i++)
+		for (uint32_t p = 0; p < PARTS; p++)
+			good &= s->pushed[i][p] == (i % RANGE % PARTS == p);
+	good &= tasks_finished(s->t);
+	for (unsigned i = 0; i < WORKERS; i++)
+		end_task(&s->worker[i]);
+	tasks_free(s->t);
+	free(s);
+	return good;
+}
+
 static void by_attempts(void)
 {
 	unsigned good = 0;
@@ -390,6 +594,11 @@ static void by_attempts(void)
 	ok(good == 2000,
 	    "every example counts once in its partition, whenever workers are lost (%u of 2000 worlds)",
 	    good);
+	good = 0;
+	for (uint64_t seed = 1; seed <= 2000; seed++)
+		good += resumes(seed);
+	ok(good == 2000,
+	    "and when a job goes on from a checkpoint in the middle (%u of 2000 worlds)", good);
 }
 
 int main(void)

@@ -57,11 +57,15 @@ bool coord_snap_begin(struct coord *c, uint64_t step)
 	}
 	s->clocks = json_object();
 	s->descriptions = json_array();
-	/* Save the leases before any server takes its snapshot. A worker reports a range as done
-	 * when its pushes are acknowledged, so every snapshot contains the ranges that are done
-	 * now. A range finished later may be missing in a snapshot, and is trained on again after a
-	 * resume. */
-	s->tasks = c->data.tasks ? tasks_save(c->data.tasks) : NULL;
+	/* Save the leases before any server takes its snapshot, and record what changes: a worker
+	 * reports a range as done when its pushes are acknowledged, so every snapshot contains the
+	 * ranges that are done now. Of ranges in work, a snapshot has the batches that the servers
+	 * report with it. */
+	s->taken = mem_array(COORD_WORKERS_MAX, sizeof *s->taken);
+	if (c->data.tasks) {
+		tasks_begin_record(c->data.tasks);
+		s->tasks = tasks_save(c->data.tasks);
+	}
 	send_order(c,
 	    MESSAGE(snapshot, .id = (int64_t)c->snap.id, .step = (int64_t)c->snap.step,
 	        .mark = c->snap.mark, .base = c->snap.base));
@@ -87,6 +91,12 @@ void coord_snap_end(struct coord *c)
 	state_tasks_free(s->tasks);
 	s->clocks = s->descriptions = NULL;
 	s->tasks = NULL;
+	for (unsigned i = 0; s->taken && i < COORD_WORKERS_MAX; i++)
+		taken_release(&s->taken[i]);
+	free(s->taken);
+	s->taken = NULL;
+	if (c->data.tasks)
+		tasks_end_record(c->data.tasks);
 }
 
 enum coord_snap coord_snap_state(const struct coord *c)
@@ -138,6 +148,30 @@ static void merge_least_clocks(struct snap *s, const json_t *clocks)
 	}
 }
 
+/* Merges the pushes in one server's snapshot. */
+static void merge_taken(struct coord *c, const json_t *taken)
+{
+	for (unsigned i = 0; i < COORD_WORKERS_MAX && i < json_array_size(taken); i++) {
+		struct taken list;
+
+		taken_from_json(json_array_get(taken, i), &list, NULL);
+		taken_merge(&c->snap.taken[i], &list);
+		taken_release(&list);
+	}
+}
+
+/* All servers have taken their snapshots: the leases as of these go into the manifest. */
+static void note_recorded_leases(struct coord *c)
+{
+	struct snap *s = &c->snap;
+
+	if (!s->tasks)
+		return;
+	state_tasks_free(s->tasks);
+	s->tasks = tasks_recorded(c->data.tasks, s->taken, COORD_WORKERS_MAX);
+	tasks_end_record(c->data.tasks);
+}
+
 void coord_snap_answer(struct coord *c, unsigned server, const struct message_snap *m)
 {
 	struct snap *s = &c->snap;
@@ -155,8 +189,11 @@ void coord_snap_answer(struct coord *c, unsigned server, const struct message_sn
 		s->state = SNAP_FAILED;
 	} else if (strcmp(state, "taken") == 0 && s->state == SNAP_ASKED) {
 		merge_least_clocks(s, m->clocks);
-		if (++s->answers == s->nasked)
+		merge_taken(c, m->taken);
+		if (++s->answers == s->nasked) {
 			s->state = SNAP_TAKEN;
+			note_recorded_leases(c);
+		}
 	} else if (strcmp(state, "saved") == 0 && s->state == SNAP_WRITING) {
 		json_array_append(s->descriptions, (json_t *)(uintptr_t)m->description);
 		if (++s->answers == s->nasked)

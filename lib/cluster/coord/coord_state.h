@@ -200,7 +200,7 @@ struct proposal {
 	struct change *change;
 	unsigned asked, yes, answers;
 	uint64_t frontier, clock; /* greatest frontier and least clock of the votes so far */
-	/* What the servers have of the slot's pushes: all of the steps before `complete`, and these. */
+	/* The slot's pushes that the servers have: all of the steps before `complete`, and these. */
 	uint64_t complete;
 	struct taken taken;
 	unsigned rounds;
@@ -232,7 +232,10 @@ struct snap {
 	unsigned nasked, answers;
 	bool asked[COORD_SERVERS_MAX];
 	json_t *clocks, *descriptions;
-	struct state_tasks *tasks; /* the data leases at its begin; or NULL */
+	/* The data leases: at its begin, and once all servers have taken their partitions, with the
+	 * batches that are in these; or NULL */
+	struct state_tasks *tasks;
+	struct taken *taken; /* by rank: the pushes in the snapshot */
 	char message[300];
 };
 

@@ -16,6 +16,17 @@ struct holder {
 	unsigned n;
 };
 
+/* An attempt on a range while a checkpoint is taken. */
+struct recorded {
+	uint64_t id;
+	uint32_t worker;
+	bool ended;
+	uint64_t until; /* the first step that is not one of it, when it has ended */
+	/* own.taken: when the worker was lost, what the partitions had then (`lost`) */
+	struct task_attempt own;
+	bool lost;
+};
+
 struct tasks {
 	uint64_t examples, range, epochs, per_epoch;
 	uint64_t next; /* id of the first range never leased */
@@ -26,6 +37,11 @@ struct tasks {
 	struct lease *back; /* ranges that were taken back; they are leased first */
 	void (*changed)(void *ctx, const struct task_change *c);
 	void *ctx;
+	/* While a checkpoint is taken: the leases at its begin (else NULL), and the attempts in work then
+	 * or begun since. */
+	struct state_tasks *base;
+	struct recorded *record;
+	size_t nrecorded;
 };
 
 struct tasks *tasks_new(uint64_t examples, uint64_t range, uint64_t epochs)
@@ -83,7 +99,60 @@ void tasks_free(struct tasks *t)
 		free_leases(t->holder[i].leased);
 	free(t->holder);
 	free_leases(t->back);
+	tasks_end_record(t);
 	free(t);
+}
+
+/* ---- attempts while a checkpoint is taken ---- */
+
+/* A worker has begun an attempt. */
+static void record_attempt(struct tasks *t, const struct task *task, uint32_t worker)
+{
+	if (!t->base || !task->attempt.batch)
+		return;
+	t->record = mem_regrow(t->record, t->nrecorded + 1, sizeof *t->record);
+	t->record[t->nrecorded++] = (struct recorded){ .id = task->id,
+		.worker = worker,
+		.until = UINT64_MAX,
+		.own = task->attempt };
+}
+
+/* The worker's attempt has ended before `until`; taken: the worker is lost, and this is what the
+ * partitions had. */
+static void record_end(struct tasks *t, uint64_t id, uint32_t worker, uint64_t until,
+    const struct taken *taken)
+{
+	for (size_t i = 0; i < t->nrecorded; i++) {
+		struct recorded *r = &t->record[i];
+
+		if (r->id != id || r->worker != worker || r->ended)
+			continue;
+		r->ended = true;
+		r->until = until;
+		r->lost = taken != NULL;
+		if (taken)
+			r->own.taken = taken_copy(taken);
+	}
+}
+
+void tasks_end_record(struct tasks *t)
+{
+	for (size_t i = 0; i < t->nrecorded; i++)
+		taken_release(&t->record[i].own.taken);
+	free(t->record);
+	state_tasks_free(t->base);
+	t->record = NULL;
+	t->nrecorded = 0;
+	t->base = NULL;
+}
+
+void tasks_begin_record(struct tasks *t)
+{
+	tasks_end_record(t);
+	t->base = tasks_save(t);
+	for (uint32_t i = 0; i < t->nholders; i++)
+		for (const struct lease *l = t->holder[i].leased; l; l = l->next)
+			record_attempt(t, &l->task, i);
 }
 
 static struct holder *worker_holder(struct tasks *t, uint32_t worker)
@@ -138,7 +207,18 @@ static struct task range_task(const struct tasks *t, uint64_t id)
 static void begin_attempt(struct task *t, uint64_t step, uint64_t batch)
 {
 	t->attempt.step = step;
-	t->attempt.batch = t->nearlier ? t->earlier[t->nearlier - 1].batch : batch;
+	t->attempt.batch = batch;
+	for (size_t i = 0, from = 0; i < t->nearlier; i++)
+		if (t->earlier[i].from <= t->attempt.from && t->earlier[i].from >= from) {
+			from = t->earlier[i].from;
+			t->attempt.batch = t->earlier[i].batch;
+		}
+}
+
+/* The step of the attempt at which example `from` is the first of a batch, or the next step after it. */
+static uint64_t step_of_example(const struct task_attempt *a, uint64_t from)
+{
+	return a->step + (from > a->from ? (from - a->from + a->batch - 1) / a->batch : 0);
 }
 
 /* The end of the examples that an attempt may have pushed. */
@@ -213,6 +293,7 @@ const struct task *tasks_lease(struct tasks *t, uint32_t worker, uint64_t step, 
 	}
 	begin_attempt(&l->task, step, batch);
 	give_lease(t, l, worker);
+	record_attempt(t, &l->task, worker);
 	report_lease_change(t,
 	    &(struct task_change){ .event = TASK_LEASED,
 	        .id = l->task.id,
@@ -237,9 +318,11 @@ void tasks_hold(struct tasks *t, uint32_t worker, uint64_t id, uint64_t from, ui
 	struct lease *l = held_lease(t, worker, id);
 	const struct task_attempt *a = l ? &l->task.attempt : NULL;
 
-	if (!a || (a->from == from && a->step == step && a->batch == batch))
+	if (!a || !a->batch || (a->from == from && a->step == step && a->batch == batch))
 		return;
+	record_end(t, id, worker, step_of_example(a, from), NULL);
 	hold_attempt(&l->task, from, step, batch);
+	record_attempt(t, &l->task, worker);
 	report_lease_change(t,
 	    &(struct task_change){ TASK_HELD, id, worker, from, step, batch, NULL });
 }
@@ -292,6 +375,9 @@ static bool take_back_leases(struct tasks *t, const struct task_change *c, const
 			continue;
 		}
 		l = unlink_lease(t, h, p);
+		/* Without a list of pushes, there are none since the worker last said where it is. */
+		record_end(t, l->task.id, c->worker, c->taken ? UINT64_MAX : l->task.attempt.step,
+		    c->taken);
 		end_attempt(&l->task, c->step, c->taken);
 		return_lease(t, l);
 		change.id = l->task.id;
@@ -470,4 +556,38 @@ void tasks_load(struct tasks *t, const struct state_tasks *s, bool held)
 			back = &l->next;
 		}
 	}
+}
+
+/* Adds the ranges that were leased for the first time since the record was begun, as to be leased. */
+static void add_new_ranges(const struct tasks *t, struct state_tasks *s)
+{
+	uint64_t more = t->next - (uint64_t)s->next;
+
+	s->open = mem_regrow(s->open, s->nopen + more + 1, sizeof *s->open);
+	for (uint64_t id = (uint64_t)s->next; id < t->next; id++)
+		s->open[s->nopen++] = (int64_t)id;
+	s->next = (int64_t)t->next;
+}
+
+struct state_tasks *tasks_recorded(const struct tasks *t, const struct taken *taken, size_t n)
+{
+	struct state_tasks *s = t->base ? state_tasks_copy(t->base) : NULL;
+
+	if (!s)
+		return NULL;
+	add_new_ranges(t, s);
+	for (size_t i = 0; i < t->nrecorded; i++) {
+		const struct recorded *r = &t->record[i];
+		struct task_attempt a = r->own;
+
+		if (r->worker >= n)
+			continue;
+		a.taken = taken_copy(&taken[r->worker]);
+		taken_limit(&a.taken, r->lost ? &r->own.taken : &taken[r->worker], r->until);
+		taken_drop_before(&a.taken, a.step);
+		if (a.taken.n)
+			save_attempt(s, r->id, &a, true);
+		taken_release(&a.taken);
+	}
+	return s;
 }

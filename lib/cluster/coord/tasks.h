@@ -60,9 +60,8 @@ struct task_change {
 	enum task_event event;
 	uint64_t id;
 	uint32_t worker;
-	/* Of TASK_LEASED: the attempt's step and batch. Of TASK_HELD: all three. Of TASK_RETURNED: step is
-	 * the first step that is not complete, and taken what the partitions have of it and of later
-	 * ones. */
+	/* TASK_LEASED has the attempt's step and batch, TASK_HELD all three. TASK_RETURNED has in `step`
+	 * the first step that is not complete, and in `taken` the pushes of it and of later steps. */
 	uint64_t from, step, batch;
 	const struct taken *taken; /* NULL: nothing */
 };
@@ -97,6 +96,18 @@ bool tasks_keep(struct tasks *t, uint32_t worker, const uint64_t *id, size_t n);
  * otherwise they are to be leased again. */
 struct state_tasks *tasks_save(const struct tasks *t); /* for state_tasks_free */
 void tasks_load(struct tasks *t, const struct state_tasks *s, bool held);
+
+/* A checkpoint takes the partitions' values at different moments, while workers train on. To know which
+ * examples are in it, the attempts are recorded from before the first value is taken
+ * (tasks_begin_record) to after the last one (tasks_recorded): then the number that each partition had for
+ * each rank when its values were taken tells which batches of every attempt are in them. */
+void tasks_begin_record(struct tasks *t);
+/* The leases as they are to be saved with the values: for each range that has been leased or in work since
+ * tasks_begin_record, the attempts since, with what the values have of them. taken: by worker number, n of
+ * them. For state_tasks_free; NULL: nothing is recorded. */
+struct state_tasks *tasks_recorded(const struct tasks *t, const struct taken *taken, size_t n);
+void tasks_end_record(struct tasks *t); /* nothing is recorded any more */
+
 /* Numbers of ranges done, leased now, and in all (UINT64_MAX without end). */
 void tasks_count(const struct tasks *t, uint64_t *done, uint64_t *leased, uint64_t *total);
 

@@ -55,16 +55,43 @@ void taken_drop_before(struct taken *t, uint64_t step)
 	*t = rest;
 }
 
-bool taken_has(const struct taken *t, uint16_t table, uint32_t part, uint64_t step)
+uint64_t taken_of(const struct taken *t, uint16_t table, uint32_t part)
 {
+	uint64_t end = 0;
+
 	for (size_t i = 0; i < t->n; i++) {
 		const struct taken_run *r = &t->run[i];
 
 		if (r->table == table && part >= r->first && part - r->first < r->count &&
-		    r->end > step)
-			return true;
+		    r->end > end)
+			end = r->end;
 	}
-	return false;
+	return end;
+}
+
+bool taken_has(const struct taken *t, uint16_t table, uint32_t part, uint64_t step)
+{
+	return taken_of(t, table, part) > step;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+void taken_limit(struct taken *t, const struct taken *most, uint64_t until)
+{
+	struct taken limited = { 0 };
+
+	for (size_t i = 0; i < t->n; i++) {
+		const struct taken_run *r = &t->run[i];
+
+		for (uint32_t p = r->first; p < r->first + r->count; p++)
+			taken_add(&limited, r->table, p,
+			    least(least(r->end, until), taken_of(most, r->table, p)));
+	}
+	taken_release(t);
+	*t = limited;
 }
 
 uint64_t taken_end(const struct taken *t)

@@ -455,6 +455,9 @@ void shard_snap_release(struct ckpt_part *parts, size_t n);
 /* Calls fn with each slot's clock, for the checkpoint. The gate's lock is held. */
 void shard_snap_clocks(struct shard *s,
     void (*fn)(void *ctx, uint32_t slot, uint64_t clock, bool active), void *ctx);
+/* Which pushes are in the snapshot, when it is taken: *out becomes an array by slot, which the caller
+ * releases and frees. Returns its length. */
+size_t shard_snap_taken(struct shard *s, struct taken **out);
 /* Ends the snapshot that is under way, if any, and frees its parts. */
 void shard_snap_end(struct shard *s);
 

@@ -406,6 +406,37 @@ void shard_snap_clocks(struct shard *s,
 	mutex_unlock(&s->gate.lock);
 }
 
+struct taken_by_slot {
+	struct taken *list;
+	size_t n;
+};
+
+static bool add_snapshot_taken(struct shard *s, struct part *p, void *ctx)
+{
+	struct taken_by_slot *all = ctx;
+	const struct ckpt_part *x = p->saved.snap;
+
+	(void)s;
+	if (x && x->nlast > all->n) {
+		all->list = mem_regrow(all->list, x->nlast, sizeof *all->list);
+		memset(all->list + all->n, 0, (x->nlast - all->n) * sizeof *all->list);
+		all->n = x->nlast;
+	}
+	for (size_t i = 0; x && i < x->nlast; i++)
+		if (x->last[i])
+			taken_add(&all->list[i], p->table->id, p->index, x->last[i]);
+	return true;
+}
+
+size_t shard_snap_taken(struct shard *s, struct taken **out)
+{
+	struct taken_by_slot all = { 0 };
+
+	shard_each(s, add_snapshot_taken, &all);
+	*out = all.list;
+	return all.n;
+}
+
 static bool drop_snapshot(struct shard *s, struct part *p, void *ctx)
 {
 	(void)s;

@@ -35,20 +35,38 @@ static void add_slot_clock(void *ctx, uint32_t slot, uint64_t clock, bool active
 	json_object_set_new(ctx, name, json_integer((json_int_t)clock));
 }
 
+/* The pushes in the snapshot: an array by slot of lists (layout/taken.h). */
+static json_t *snapshot_taken_to_json(struct shard *sh)
+{
+	json_t *list = json_array();
+	struct taken *taken;
+	size_t n = shard_snap_taken(sh, &taken);
+
+	for (size_t i = 0; i < n; i++) {
+		json_array_append_new(list, taken_to_json(&taken[i]));
+		taken_release(&taken[i]);
+	}
+	free(taken);
+	return list;
+}
+
 /* ---- the work, without the lock ---- */
 
 /* Add what can be added to the snapshot.  True when it is complete or has failed. */
 static bool collect_snapshot(struct checkpoint_part *s, struct shard *sh, uint64_t id)
 {
-	json_t *clocks;
+	json_t *clocks, *taken;
 
 	switch (shard_snap_take(sh)) {
 	case SHARD_OK:
 		clocks = json_object();
+		taken = snapshot_taken_to_json(sh);
 		shard_snap_clocks(sh, add_slot_clock, clocks);
 		agent_tell(s->server->agent,
-		    MESSAGE(snap, .id = (int64_t)id, .state = "taken", .clocks = clocks));
+		    MESSAGE(snap, .id = (int64_t)id, .state = "taken", .clocks = clocks,
+		        .taken = taken));
 		json_decref(clocks);
+		json_decref(taken);
 		return true;
 	case SHARD_BAD:
 		report_snapshot_failed(s, id, "no memory for a copy of the partitions");

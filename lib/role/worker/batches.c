@@ -332,16 +332,23 @@ static uint64_t count_examples(const struct feed *f)
 	return f->now.end - f->now.begin;
 }
 
+/* The step at which the range after the present one begins. */
+static uint64_t next_first_step(const struct feed *f)
+{
+	uint64_t left = count_examples(f) - f->used, batch = f->now.own.batch;
+
+	return f->step + (left + batch - 1) / batch;
+}
+
 /* Leases a range ahead; done ranges travel in the same request. While the coordinator is away and
  * there is room in `done`, training goes on with the ranges at hand. */
 static enum err_code ask_ahead(struct feed *f, struct err *e)
 {
-	uint64_t left = count_examples(f) - f->used, batch = f->now.own.batch;
 	bool finished;
 
 	if (f->next.have || (f->ndone < DONE_KEPT && !agent_is_up(cluster_view_agent(f->cluster))))
 		return ERR_OK;
-	return request_lease(f, true, f->step + (left + batch - 1) / batch, &f->next, &finished, e);
+	return request_lease(f, true, next_first_step(f), &f->next, &finished, e);
 }
 
 /* ---- the batches of lost workers ---- */
@@ -363,6 +370,25 @@ static uint64_t repeated_until(const struct feed *f)
 		if (attempt_end(&f->now.earlier[i]) > end)
 			end = attempt_end(&f->now.earlier[i]);
 	return end;
+}
+
+/* The size of the batch that begins at the present example, where a lost worker may have pushed it: that of
+ * the last attempt that began before, and at most what is left to the next one. */
+static uint64_t repeated_batch(const struct feed *f)
+{
+	uint64_t batch = f->now.own.batch, from = 0, most = UINT64_MAX;
+
+	for (size_t i = 0; i < f->now.nearlier; i++) {
+		const struct attempt *a = &f->now.earlier[i];
+
+		if (a->from > f->used) {
+			most = a->from - f->used < most ? a->from - f->used : most;
+		} else if (a->from >= from) {
+			from = a->from;
+			batch = a->batch;
+		}
+	}
+	return batch < most ? batch : most;
 }
 
 bool batches_repeats(const struct feed *f)
@@ -388,7 +414,7 @@ bool batches_is_taken(const struct feed *f, uint16_t table, uint32_t part)
 static enum err_code announce_place(struct feed *f, struct err *e)
 {
 	const struct attempt *own = &f->now.own;
-	uint64_t batch = f->used < repeated_until(f) ? own->batch : f->batch;
+	uint64_t batch = f->used < repeated_until(f) ? repeated_batch(f) : f->batch;
 	bool finished;
 	enum err_code rc;
 
@@ -398,6 +424,8 @@ static enum err_code announce_place(struct feed *f, struct err *e)
 	if (rc)
 		return rc;
 	f->now.own = (struct attempt){ .from = f->used, .step = f->step, .batch = batch };
+	if (f->next.have)
+		f->next.own.step = next_first_step(f);
 	return request_lease(f, false, 0, NULL, &finished, e);
 }
 

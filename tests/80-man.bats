@@ -215,9 +215,10 @@ described_once() {
 		*) want="$want from $low to $high;" ;;
 		esac
 		want=${want/from ABOVE0/above 0} want=${want/to BELOW1/below 1}
+		live=${live/AT_ONCE/LIVE}
 		[ "$line" = "$want ${live,,}" ] || { echo "$name: the page has \"$line\", the code \"$want ${live,,}\""; bad=1; }
 	done < <(tr '\n' ' ' < lib/cluster/conf/conf.def | sed 's/KEY(/\n&/g' |
-		sed -n 's/^KEY(\([a-z][a-z0-9_.]*\), *\([A-Z]*\), *"\([^"]*\)", *\([^,]*\), *\([^,]*\), *\([A-Z]*\),.*/\1|\2|\3|\4|\5|\6/p')
+		sed -n 's/^KEY(\([a-z][a-z0-9_.]*\), *\([A-Z]*\), *"\([^"]*\)", *\([^,]*\), *\([^,]*\), *\([A-Z_]*\),.*/\1|\2|\3|\4|\5|\6/p')
 	[ "$bad" -eq 0 ]
 }
 

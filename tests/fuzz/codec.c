@@ -10,7 +10,12 @@
 /* Any bytes are an encoding of so many values or refused; what is taken is finite, also
  * when it is weighted as much as can be.  First byte: which codec, or changes by one;
  * two more: how many values, or rows and in the last bits their width less one. */
-#define CODECS 9
+enum {
+#define CODEC(name, number, form) INDEX_##name,
+#include "codec/codec.def"
+#undef CODEC
+	CODECS
+};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -51,7 +51,7 @@
 #undef AGAIN
 
 static const struct codec *const variant_codec[] = {
-#define CODEC(name, number) &variant_##name,
+#define CODEC(name, number, form) &variant_##name,
 #include "codec/codec.def"
 #undef CODEC
 };

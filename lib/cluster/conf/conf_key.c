@@ -26,6 +26,11 @@ static const char aggregate_forms[] =
 #include "aggregate/aggregate.def"
 #undef AGGREGATOR
     ;
+static const char codec_forms[] =
+#define CODEC(name, number, form) "|" form
+#include "codec/codec.def"
+#undef CODEC
+    ;
 static const char transport_names[] =
 #define TRANSPORT(name, takes_socket, offers_memory, accepts_memory, insists) "|" #name
 #include "wire/transport.def"
@@ -33,6 +38,7 @@ static const char transport_names[] =
     ;
 #define SYNC_FORMS      (sync_forms + 1)
 #define AGGREGATE_FORMS (aggregate_forms + 1)
+#define CODEC_FORMS     (codec_forms + 1)
 #define TRANSPORT_NAMES (transport_names + 1)
 
 static const struct conf_key keys[] = {

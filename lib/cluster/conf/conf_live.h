@@ -4,7 +4,8 @@
 
 #include "conf/conf.h"
 
-/* Settings that change while the job runs: the keys that conf.def marks LIVE. Pure: no state, no
+/* Settings that change while the job runs: the keys that conf.def marks LIVE, which hold from a
+ * step on, or AT_ONCE. Pure: no state, no
  * threads. The coordinator validates a change with these functions before it is put to the vote
  * (coord/coord.h); stores and workers apply it with conf_apply. */
 

@@ -31,7 +31,7 @@
  * while `stopping` is false. Locks of a role may be taken under a partition's lock.
  *
  * host.lock is held while the I/O threads are woken (io_threads_wake), which may take the gate's lock
- * and save.lock.  No partition's or gate's lock is held while host.lock is taken.  The I/O
+ * and checkpoint_writer.lock.  No partition's or gate's lock is held while host.lock is taken.  The I/O
  * threads never wait for each other; session_keys_census waits for them, with none of these held. */
 #include <pthread.h>
 #include <stdatomic.h>

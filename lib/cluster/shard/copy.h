@@ -3,7 +3,7 @@
 #define SHARD_COPY_H
 
 /* Replication, the sending side: records (struct copy of shard.h) for the next replica of a
- * partition's chain, their queue part.sent, and what is safe. A relay queues its sums for
+ * partition's chain, their queue part.chain.sent, and what is safe. A relay queues its sums for
  * SHARD_UPSTREAM in the same way. copy_in.c is the receiving side. All functions are called with
  * the partition's lock held.
  *

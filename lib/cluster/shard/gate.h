@@ -2,9 +2,10 @@
 #ifndef SHARD_GATE_H
 #define SHARD_GATE_H
 
-/* The gate decides, for one shard, which pushes are taken now and when a bsp step is closed. struct
- * gate and the states are in shard/part.h. settings_epoch.c changes the mode; apply.h makes
- * the updates.
+/* The gate decides, for one shard, which ranks may push at which step, and when a bsp step is closed.
+ * Whether a push was taken before, comes too late or too early is decided in apply.c, and for relays'
+ * sums in sum.c, by what its partition has taken (part_has_taken). struct gate and the states are in
+ * shard/part.h. settings_epoch.c changes the mode; apply.h makes the updates.
  *
  * Unless a comment says otherwise, the caller holds the partition's lock and the functions take the
  * gate's lock, which comes after it. */

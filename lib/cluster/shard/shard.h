@@ -39,7 +39,7 @@
  *        steps or changes the mode keeps others out by the flags gate.closing and gate.turning
  *        instead of a lock, because it needs partition locks and gate.lock comes after them.
  *    Read without a lock: the tables' pointers, the list of settings epochs, the budget, all
- *        counters, part.safe_*, part.tenure and part.gone. They are atomic, or are set once. */
+ *        counters, part.chain.safe_*, part.tenure and part.gone. They are atomic, or are set once. */
 struct shard;
 struct ckpt_reader;
 

@@ -7,12 +7,12 @@
 
 #define LEVELS_MAX 127
 
-#define CODEC(name, number) extern const struct codec codec_##name;
+#define CODEC(name, number, form) extern const struct codec codec_##name;
 #include "codec/codec.def"
 #undef CODEC
 
 static const struct codec *const all[] = {
-#define CODEC(name, number) &codec_##name,
+#define CODEC(name, number, form) &codec_##name,
 #include "codec/codec.def"
 #undef CODEC
 };

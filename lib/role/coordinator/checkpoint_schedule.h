@@ -19,7 +19,7 @@
  *   any of them --job or scheduler ends-->       given up, idle
  *
  * coord/coord.h has these states of a snapshot, which the scheduler polls. The files are written by the
- * servers at the ends of the chains (role/store/checkpoint_part.h).
+ * servers at the ends of the chains (role/store/checkpoint_writer.h).
  *
  * It runs a thread of its own. All functions but checkpoint_schedule_start, checkpoint_schedule_stop
  * and checkpoint_schedule_free are called with the host's lock held; the scheduler releases that

@@ -199,7 +199,7 @@ static void request_table(struct uplink *u, size_t t, uint64_t wanted)
 }
 
 /* Asks for everything that workers have pulled in the client's present epoch. The lock is
- * released before the client is called, because uplink.lock is the last in the order. */
+ * released before the client is called, because no other lock is taken under uplink.lock. */
 static void request_wanted(struct uplink *u)
 {
 	uint32_t epoch = client_layout(u->client)->epoch;

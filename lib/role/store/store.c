@@ -10,7 +10,7 @@
 #include "core/num.h"
 #include "msg/answer.h"
 #include "session/tracer.h"
-#include "store/checkpoint_part.h"
+#include "store/checkpoint_writer.h"
 #include "server/descriptor_limit.h"
 #include "store/file_client.h"
 #include "server/quota.h"
@@ -392,7 +392,7 @@ static void on_store_notice(void *ctx, const json_t *json)
 	case MESSAGE_snapshot:
 	case MESSAGE_save:
 	case MESSAGE_snapshot_end:
-		checkpoint_part_order(store_of(s)->save, &m);
+		checkpoint_writer_order(store_of(s)->writer, &m);
 		break;
 	default:
 		break;
@@ -480,7 +480,7 @@ static enum err_code store_start(struct server *s, struct err *e)
 	s->role_state = mem_alloc(sizeof(struct store));
 	rc = replicate_start(s, e);
 	if (!rc)
-		rc = checkpoint_part_start(s, e);
+		rc = checkpoint_writer_start(s, e);
 	return rc ? rc : server_join(s, &cfg, e);
 }
 
@@ -490,7 +490,7 @@ static void store_stop(struct server *s)
 {
 	if (!s->role_state)
 		return;
-	checkpoint_part_stop(store_of(s)->save);
+	checkpoint_writer_stop(store_of(s)->writer);
 	replicate_stop(store_of(s)->repl);
 	agent_stop(s->agent);
 	s->agent = NULL;
@@ -501,7 +501,7 @@ static void store_release(struct server *s)
 	if (!s->role_state)
 		return;
 	replicate_free(store_of(s)->repl);
-	checkpoint_part_free(store_of(s)->save);
+	checkpoint_writer_free(store_of(s)->writer);
 	ckpt_close(store_agent(s)->restore);
 	json_decref(store_agent(s)->unvoted);
 	store_settings_free(s);
@@ -509,9 +509,9 @@ static void store_release(struct server *s)
 	s->role_state = NULL;
 }
 
-static void wake_checkpoint_part(struct server *s)
+static void wake_checkpoint_writer(struct server *s)
 {
-	checkpoint_part_wake(store_of(s)->save);
+	checkpoint_writer_wake(store_of(s)->writer);
 }
 
 static json_t *store_join_message(const struct server *s, const char *host)
@@ -532,7 +532,7 @@ const struct server_role store_role = {
 	.start = store_start,
 	.stop = store_stop,
 	.release = store_release,
-	.wake = wake_checkpoint_part,
+	.wake = wake_checkpoint_writer,
 	.parts_here = count_parts_here,
 	.describe = store_describe,
 };

@@ -7,14 +7,14 @@
  * Threads beside those of the server process:
  *
  *   replication   struct repl (replicate.h): connections to the next replicas.
- *   checkpoint    struct checkpoint_part (checkpoint_part.h): snapshots and their files.
+ *   checkpoint    struct checkpoint_writer (checkpoint_writer.h): snapshots and their files.
  *   agent         owns by_agent.
  *
  * repl.lock is taken under a partition's lock. */
 #include "server/server_role.h"
 
 struct repl;
-struct checkpoint_part;
+struct checkpoint_writer;
 struct ckpt_reader;
 
 /* State that only the agent's thread uses. */
@@ -34,7 +34,7 @@ struct store_agent_state {
 
 struct store {
 	struct repl *repl;            /* replication to the next replicas */
-	struct checkpoint_part *save; /* checkpoints */
+	struct checkpoint_writer *writer; /* checkpoints */
 	_Atomic uint64_t saves;       /* the id of the checkpoint that is being made; 0: none */
 	struct store_agent_state by_agent;
 };

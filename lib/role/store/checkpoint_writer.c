@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "store/checkpoint_part.h"
+#include "store/checkpoint_writer.h"
 
 #include "core/json.h"
 #include "core/lock.h"
@@ -9,7 +9,7 @@
 /* An order of the coordinator that the thread has not begun yet. */
 enum order { ORDER_NONE, ORDER_TAKE, ORDER_WRITE, ORDER_END };
 
-struct checkpoint_part {
+struct checkpoint_writer {
 	struct server *server;
 	pthread_t thread;
 	struct mutex lock; /* all members below */
@@ -20,7 +20,7 @@ struct checkpoint_part {
 	char *dir;
 };
 
-static void report_snapshot_failed(struct checkpoint_part *s, uint64_t id, const char *why)
+static void report_snapshot_failed(struct checkpoint_writer *s, uint64_t id, const char *why)
 {
 	agent_tell(s->server->agent,
 	    MESSAGE(snap, .id = (int64_t)id, .state = "failed", .message = why));
@@ -53,7 +53,7 @@ static json_t *snapshot_taken_to_json(struct shard *sh)
 /* ---- the work, without the lock ---- */
 
 /* Add what can be added to the snapshot.  True when it is complete or has failed. */
-static bool collect_snapshot(struct checkpoint_part *s, struct shard *sh, uint64_t id)
+static bool collect_snapshot(struct checkpoint_writer *s, struct shard *sh, uint64_t id)
 {
 	json_t *clocks, *taken;
 
@@ -77,7 +77,7 @@ static bool collect_snapshot(struct checkpoint_part *s, struct shard *sh, uint64
 	}
 }
 
-static void begin_snapshot(struct checkpoint_part *s, struct shard *sh, uint64_t id, uint64_t step,
+static void begin_snapshot(struct checkpoint_writer *s, struct shard *sh, uint64_t id, uint64_t step,
     uint64_t mark, uint64_t base)
 {
 	uint64_t at, clocks;
@@ -93,7 +93,7 @@ static void begin_snapshot(struct checkpoint_part *s, struct shard *sh, uint64_t
 	        .frontier = (int64_t)(at > clocks ? at : clocks)));
 }
 
-static void write_checkpoint_files(struct checkpoint_part *s, struct shard *sh, uint64_t id,
+static void write_checkpoint_files(struct checkpoint_writer *s, struct shard *sh, uint64_t id,
     const char *dir)
 {
 	json_t *description = NULL;
@@ -120,9 +120,9 @@ static void write_checkpoint_files(struct checkpoint_part *s, struct shard *sh, 
 
 /* ---- the thread ---- */
 
-static void *run_checkpoint_part(void *ctx)
+static void *run_checkpoint_writer(void *ctx)
 {
-	struct checkpoint_part *s = ctx;
+	struct checkpoint_writer *s = ctx;
 	bool waiting = false;
 
 	mutex_lock(&s->lock);
@@ -158,7 +158,7 @@ static void *run_checkpoint_part(void *ctx)
 	return NULL;
 }
 
-void checkpoint_part_wake(struct checkpoint_part *s)
+void checkpoint_writer_wake(struct checkpoint_writer *s)
 {
 	struct shard *sh = atomic_load(&s->server->shard);
 
@@ -170,7 +170,7 @@ void checkpoint_part_wake(struct checkpoint_part *s)
 	mutex_unlock(&s->lock);
 }
 
-void checkpoint_part_order(struct checkpoint_part *s, const struct message *m)
+void checkpoint_writer_order(struct checkpoint_writer *s, const struct message *m)
 {
 	const char *dir = m->kind == MESSAGE_save ? m->save.dir : "";
 
@@ -200,22 +200,22 @@ void checkpoint_part_order(struct checkpoint_part *s, const struct message *m)
 	mutex_unlock(&s->lock);
 }
 
-enum err_code checkpoint_part_start(struct server *server, struct err *e)
+enum err_code checkpoint_writer_start(struct server *server, struct err *e)
 {
-	struct checkpoint_part *s = mem_alloc(sizeof *s);
+	struct checkpoint_writer *s = mem_alloc(sizeof *s);
 
 	s->server = server;
 	mutex_init(&s->lock, LOCK_CHECKPOINT);
 	pthread_cond_init(&s->changed, NULL);
-	if (pthread_create(&s->thread, NULL, run_checkpoint_part, s)) {
+	if (pthread_create(&s->thread, NULL, run_checkpoint_writer, s)) {
 		free(s);
 		return err_sys(e, ERR_IO, "cannot start a thread");
 	}
-	store_of(server)->save = s;
+	store_of(server)->writer = s;
 	return ERR_OK;
 }
 
-void checkpoint_part_stop(struct checkpoint_part *s)
+void checkpoint_writer_stop(struct checkpoint_writer *s)
 {
 	if (!s)
 		return;
@@ -226,7 +226,7 @@ void checkpoint_part_stop(struct checkpoint_part *s)
 	pthread_join(s->thread, NULL);
 }
 
-void checkpoint_part_free(struct checkpoint_part *s)
+void checkpoint_writer_free(struct checkpoint_writer *s)
 {
 	if (!s)
 		return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef STORE_CHECKPOINT_PART_H
-#define STORE_CHECKPOINT_PART_H
+#ifndef STORE_CHECKPOINT_WRITER_H
+#define STORE_CHECKPOINT_WRITER_H
 
 #include "store/store_state.h"
 
@@ -14,20 +14,20 @@
  *                                   or "failed"
  *   any      -- "snapshot_end" -->  idle: the snapshot is dropped
  *
- * A newer order replaces one that the thread has not begun.  save.lock guards the order; it is not
+ * A newer order replaces one that the thread has not begun.  checkpoint_writer.lock guards the order; it is not
  * held while the thread works, and no other lock is taken under it. */
-struct checkpoint_part;
+struct checkpoint_writer;
 
 /* Start the thread and set the store's `save`. */
-enum err_code checkpoint_part_start(struct server *s, struct err *e);
-/* End the thread.  checkpoint_part_free frees the rest, when no thread can call checkpoint_part_wake any more.  NULL is
+enum err_code checkpoint_writer_start(struct server *s, struct err *e);
+/* End the thread.  checkpoint_writer_free frees the rest, when no thread can call checkpoint_writer_wake any more.  NULL is
  * fine for both. */
-void checkpoint_part_stop(struct checkpoint_part *s);
-void checkpoint_part_free(struct checkpoint_part *s);
+void checkpoint_writer_stop(struct checkpoint_writer *s);
+void checkpoint_writer_free(struct checkpoint_writer *s);
 /* Take an order: snapshot, save or snapshot_end.  Does not wait.  The agent's thread. */
-void checkpoint_part_order(struct checkpoint_part *s, const struct message *m);
+void checkpoint_writer_order(struct checkpoint_writer *s, const struct message *m);
 /* The shard has changed, perhaps so that the snapshot can go on.  Any thread, without locks of the
  * shard. */
-void checkpoint_part_wake(struct checkpoint_part *s);
+void checkpoint_writer_wake(struct checkpoint_writer *s);
 
 #endif

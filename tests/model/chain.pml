@@ -10,7 +10,7 @@
  *   install, leave, redirect     shard/install.c, copy_redirect in shard/copy.c
  *   feed, send, acknowledged     shard_feed, shard_send, shard_sent in shard/copy.c
  *   receive                      shard_copy in shard/copy_in.c, session_copy in store/session_copy.c
- *   take_push, is_safe           shard_push and shard_is_safe in shard/shard.c, judge_promise in
+ *   take_push, is_safe           shard_push and shard_is_safe in shard/apply.c, judge_promise in
  *                                store/session_push.c
  *   the worker                   inflight_push_reroute_all and inflight_push_take_receipts in client/client_push.c
  *

@@ -4,27 +4,28 @@
 
 #include "shard/part.h"
 
-/* Applies updates to the values at the head of a chain, in every mode. The mode of a push's step
- * says how (sync_ops.sums_steps):
+/* Takes pushes at the head of a chain, in every mode: shard_push (shard.h) checks a push, lets it pass
+ * the gate, applies it and makes its receipt; shard_is_safe and the functions beside it say when the
+ * receipt may be sent. The mode of a push's step says how it is applied (sync_ops.sums_steps):
  *
- *   summed (bsp)          apply_push --part_accumulate--> sum of the open step
- *                         --gate_step_is_complete--> ops->close = apply_step --part_apply_sum--> values
- *   on arrival (ssp, asp) apply_push --part_apply_push--> values
+ *   summed (bsp)          shard_push --part_accumulate--> sum of the open step
+ *                         --apply_step_is_complete--> ops->close = apply_step --part_apply_sum--> values
+ *   on arrival (ssp, asp) shard_push --part_apply_push--> values
  *
  * apply_step is the `close` of a store (shard_ops.h, store_ops.c). When the last push or CLOCK of a step
- * comes, s->ops->close is called by apply_push, by sum.c for the sum of a relay, or by the gate's sweep
+ * comes, s->ops->close is called by shard_push, by sum.c for the sum of a relay, or by the gate's sweep
  * (gate.c). At a relay it is close_step in role/relay/relay_shard.c. Each update is then recorded
  * for the next replica (copy_sum, copy_push); replicas that are not the head apply those records in
  * copy_in.c.
  *
  * The partition's lock is held in all functions; they take the gate's lock after it. */
 
-/* Takes a push that the gate has let in and whose encoding is valid. good: it may be used; false: it
- * is refused, for example because it is not finite, but counts as taken. Fills the receipt for
- * SHARD_OK. SHARD_HOLD: push it again when waiting requests are woken. SHARD_ELSEWHERE: this server is
- * not the head. SHARD_BAD: no memory. */
-enum shard_answer apply_push(struct shard *s, struct part *p, const struct push *push, bool good,
-    struct receipt *r);
+/* Is the partition of a bsp step not at this step yet, so that its pushes wait? */
+bool apply_is_ahead(const struct shard *s, const struct part *p, uint64_t step);
+/* Has every slot given what it will give to this partition's open step, and is there room for the
+ * record to the next replica? Then *examples is what the sum is to be divided by: what the
+ * contributions stated, plus what the CLOCKs of those slots stated that did not push here. */
+bool apply_step_is_complete(struct shard *s, struct part *p, uint64_t *examples);
 /* Applies the sum of the open step, which is complete, divided by `examples`; sends it to the next
  * replica and opens the next step. */
 void apply_step(struct shard *s, struct part *p, uint64_t examples);

@@ -8,16 +8,6 @@
 #include "core/fail.h"
 #include "core/steps.h"
 
-/* The incarnation of a fenced slot; no worker has it. */
-#define NOBODY UINT64_MAX
-
-bool gate_fences(const struct sync *sync, uint32_t slot, uint64_t incarnation)
-{
-	/* Incarnation 0 means that no worker has held this slot yet. */
-	return !incarnation || incarnation == NOBODY || slot >= sync->nslots ||
-	    sync->slot[slot].incarnation != incarnation;
-}
-
 /* ---- members ---- */
 
 /* Steps may have been closed before it was known that not all replicas have the CLOCKs of a lost
@@ -65,12 +55,12 @@ static unsigned finish_member(struct sync *sync, const struct member *m)
 static unsigned dismiss_member(struct sync *sync, const struct member *m)
 {
 	struct sync_slot *p = sync_at(sync, m->slot);
-	bool news = p->active || p->until != m->at, fenced = p->incarnation != NOBODY;
+	bool news = p->active || p->until != m->at, fenced = p->incarnation != SYNC_NOBODY;
 
 	if (news)
 		sync_end_holder(sync, m->slot, m->at);
 	p->active = false;
-	p->incarnation = NOBODY;
+	p->incarnation = SYNC_NOBODY;
 	/* Every view lists all members that were ever lost, so do nothing for old news. */
 	return (news ? RECAP : 0) | (news || fenced ? SETTLE : 0);
 }
@@ -101,7 +91,7 @@ bool shard_holds(struct shard *s, uint32_t slot, uint64_t incarnation)
 	bool holds;
 
 	mutex_lock(&s->gate.lock);
-	holds = !gate_fences(&s->gate.sync, slot, incarnation);
+	holds = !sync_fences(&s->gate.sync, slot, incarnation);
 	mutex_unlock(&s->gate.lock);
 	return holds;
 }
@@ -132,7 +122,7 @@ struct shard_vote shard_vote(struct shard *s, uint32_t slot, uint64_t incarnatio
 	p = slot == SHARD_OUTSIDE ? NULL : sync_at(sync, slot);
 	/* The old holder is fenced at once, whatever the result of the vote. */
 	if (p && p->incarnation != incarnation)
-		p->incarnation = NOBODY;
+		p->incarnation = SYNC_NOBODY;
 	v.frontier = sync_frontier(sync);
 	v.clock = !p ? 0 : steps_absurd(p->clock, v.frontier) ? v.frontier : p->clock;
 	v.yes = resume || step >= v.frontier;
@@ -268,7 +258,7 @@ enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnati
 	bool news = false;
 
 	mutex_lock(&s->gate.lock);
-	if (gate_fences(sync, slot, incarnation))
+	if (sync_fences(sync, slot, incarnation))
 		a = SHARD_FENCED;
 	else if ((news = clock_passes_mode_change(&s->gate, slot, step)) ||
 	    !sync_may_push(sync, step) || clock_is_too_early(s, slot, step))
@@ -288,7 +278,7 @@ enum shard_answer shard_done(struct shard *s, uint32_t slot, uint64_t incarnatio
 	enum shard_answer a = SHARD_OK;
 
 	mutex_lock(&s->gate.lock);
-	if (gate_fences(&s->gate.sync, slot, incarnation))
+	if (sync_fences(&s->gate.sync, slot, incarnation))
 		a = SHARD_FENCED;
 	else
 		s->gate.sync.slot[slot].active = false;
@@ -301,39 +291,7 @@ enum shard_answer shard_done(struct shard *s, uint32_t slot, uint64_t incarnatio
 	return a;
 }
 
-/* ---- one push ---- */
-
-bool gate_is_ahead(const struct shard *s, const struct part *p, uint64_t step)
-{
-	return !s->ops->jumps && settings_epoch_sums_step(s, step) && step > p->step;
-}
-
-enum shard_answer gate_push(struct shard *s, const struct part *part, const struct push *p)
-{
-	struct sync *sync = &s->gate.sync;
-	enum shard_answer a = SHARD_OK;
-
-	if (p->slot == SHARD_OUTSIDE)
-		return SHARD_OK;
-	mutex_lock(&s->gate.lock);
-	if (gate_fences(sync, p->slot, p->incarnation))
-		a = SHARD_FENCED;
-	else if (!sync_may_push(sync, p->step))
-		a = SHARD_HOLD;
-	else if (sync->slot[p->slot].last <= p->step && !gate_is_ahead(s, part, p->step))
-		sync->slot[p->slot].last = p->step + 1;
-	mutex_unlock(&s->gate.lock);
-	return a;
-}
-
-void gate_count_refused(struct shard *s, uint32_t slot)
-{
-	if (slot == SHARD_OUTSIDE)
-		return;
-	mutex_lock(&s->gate.lock);
-	sync_at(&s->gate.sync, slot)->refused++;
-	mutex_unlock(&s->gate.lock);
-}
+/* ---- announcements ---- */
 
 /* The table of an announcement. NULL: the announcement is malformed, the slot is fenced, or it is a
  * reduced table, for which it is not known in advance which worker pushes. */
@@ -383,86 +341,6 @@ bool shard_withdraw(struct shard *s, uint32_t slot, uint64_t incarnation, uint64
 		mutex_unlock(&p->lock);
 	}
 	return was;
-}
-
-/* Has the slot given the partition all that it will give at this step? It has when it takes no part
- * in the step, when its push was taken, or when its CLOCK came and announced no push to this
- * partition. The gate's lock is held. */
-static bool slot_is_through(const struct sync *sync, const struct part *p, uint32_t slot,
-    uint64_t step)
-{
-	const struct sync_slot *x = &sync->slot[slot];
-
-	if (!x->active || step < x->until || part_has_taken(p, slot, step))
-		return true;
-	return x->clock > step && !part_is_expected(p, slot, step);
-}
-
-/* The examples that slots stated at their CLOCKs that did not push to this partition. */
-static uint64_t absent_examples(const struct sync *sync, const struct part *p)
-{
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < sync->nslots; i++)
-		if (!part_has_taken(p, i, p->step))
-			sum += sync_stated_examples(sync, i, p->step);
-	return sum;
-}
-
-/* With backup slots: are no more slots missing than the step may close without? */
-static bool enough_are_through(const struct sync *sync, const struct part *p)
-{
-	unsigned missing = 0, active = 0;
-
-	for (uint32_t i = 0; i < sync->nslots; i++) {
-		active += sync->slot[i].active;
-		missing += !slot_is_through(sync, p, i, p->step);
-	}
-	return missing <= sync_spare(&sync->mode, active);
-}
-
-/* Looks first at the slot that was missing last time: for most pushes it is missing still, so all
- * pushes of a step together look at each slot once or twice. */
-static bool all_are_through(const struct sync *sync, struct part *p)
-{
-	for (size_t n = sync->nslots; n > 0; n--) {
-		if (p->pushes.missing >= sync->nslots)
-			p->pushes.missing = 0;
-		if (!slot_is_through(sync, p, p->pushes.missing, p->step))
-			return false;
-		p->pushes.missing++;
-	}
-	return true;
-}
-
-bool gate_step_is_complete(struct shard *s, struct part *p, uint64_t *examples)
-{
-	const struct sync *sync = &s->gate.sync;
-	bool complete = copy_may_send(p);
-	unsigned backup = settings_epoch_at(s, p->step)->mode.backup;
-
-	mutex_lock(&s->gate.lock);
-	complete = complete && (backup ? enough_are_through(sync, p) : all_are_through(sync, p));
-	if (p->table->reduced) {
-		complete = complete && (reduced_is_here(p) || !reduced_may_come(sync, p->step));
-		*examples = p->sum.examples;
-	} else if (complete) {
-		*examples = p->sum.examples + absent_examples(sync, p);
-	}
-	mutex_unlock(&s->gate.lock);
-	return complete;
-}
-
-bool gate_in_turn(struct shard *s, const struct part *p, uint32_t slot, uint64_t step)
-{
-	const struct sync *sync = &s->gate.sync;
-	bool turn = true;
-
-	mutex_lock(&s->gate.lock);
-	for (uint32_t i = 0; turn && i < slot && i < sync->nslots; i++)
-		turn = slot_is_through(sync, p, i, step);
-	mutex_unlock(&s->gate.lock);
-	return turn;
 }
 
 /* Is a push pending that the slot announced for a step before `step`? Announced pushes of an
@@ -678,8 +556,8 @@ static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 		c->oldest = p->step < c->oldest ? p->step : c->oldest;
 	}
 	s->ops->skip(p, floor);
-	while (
-	    p->here && p->chain.head && p->step < floor && gate_step_is_complete(s, p, &examples)) {
+	while (p->here && p->chain.head && p->step < floor &&
+	    apply_step_is_complete(s, p, &examples)) {
 		s->ops->close(s, p, examples);
 		p->waited = false; /* the caller wakes all waiting requests */
 	}

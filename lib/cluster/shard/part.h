@@ -14,7 +14,7 @@
  *    here --install: left the chain--> not here, gone; the struct stays, its values are freed
  *
  * The steps of a bsp partition: pushes of step N are summed in acc; when every slot is through with
- * the step (gate_step_is_complete), ops->close (apply_step) makes the update, sends the sum to the
+ * the step (apply_step_is_complete), ops->close (apply_step) makes the update, sends the sum to the
  * next replica, and step N + 1 is open. See sync/sync.h for a table of all step counters.
  *
  * Locks: every part_*() function is called with the partition's lock held, unless its comment says

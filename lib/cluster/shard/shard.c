@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#include "core/clock.h"
 #include "ckpt/read.h"
-#include "codec/codec.h"
 #include "core/mem.h"
-#include "shard/apply.h"
 #include "shard/copy.h"
 #include "shard/settings_epoch.h"
 #include "shard/shard_ops.h"
@@ -95,135 +92,11 @@ const struct table *shard_table(struct shard *s, uint16_t table)
 	return t ? &t->shape : NULL;
 }
 
-/* ---- push ---- */
-
-/* Checks the encoding of a push. examples 0 is valid only for a reduced table without a payload: no
- * worker had examples, so there is no mean. */
-static enum codec_check check_push(const struct part *p, const struct codec *codec,
-    const struct push *push)
-{
-	if (push->slot != SHARD_OUTSIDE && push->examples == 0)
-		return p->table->reduced && !push->len ? CODEC_GOOD : CODEC_MALFORMED;
-	return codec->check(push->payload, push->len,
-	    p->table->sparse ? (size_t)push->nrows * p->table->cols : p->n);
-}
-
-/* May anybody have waited for this push, which was taken when the partition was at this step?
- * Nobody has when the step goes on waiting for other slots. Waking everybody for each push would be
- * quadratic in the number of slots. */
-static bool push_matters(const struct shard *s, const struct part *p, const struct push *push,
-    uint64_t step)
-{
-	return p->step != step || push->slot == SHARD_OUTSIDE || s->cfg.deterministic ||
-	    !settings_epoch_sums_step(s, push->step);
-}
-
-enum shard_answer shard_push(struct shard *s, const struct push *push, struct receipt *r)
-{
-	struct part *p = shard_part(s, push->table, push->part);
-	const struct codec *codec = codec_by_id(push->codec);
-	enum codec_check check;
-	enum shard_answer a;
-	int64_t begin = clock_now();
-	bool wake, settle, good, again;
-	uint64_t step;
-
-	if (!codec)
-		return SHARD_BAD;
-	if (!p)
-		return shard_table(s, push->table) &&
-		        push->part < shard_table(s, push->table)->nparts
-		    ? SHARD_ELSEWHERE
-		    : SHARD_BAD;
-	/* Without the lock: the payload belongs to the caller. */
-	check = check_push(p, codec, push);
-	if (check == CODEC_MALFORMED)
-		return SHARD_BAD;
-	mutex_lock(&p->lock);
-	a = gate_push(s, p, push);
-	if (a != SHARD_OK) {
-		mutex_unlock(&p->lock);
-		return a;
-	}
-	step = p->step;
-	again = push->slot != SHARD_OUTSIDE && part_has_taken(p, push->slot, push->step);
-	good = check == CODEC_GOOD && budget_has_room(p, s, push);
-	a = apply_push(s, p, push, good, r);
-	budget_book_rows(p, &s->budget);
-	if (a == SHARD_OK)
-		p->load.work += push->len + PUSH_WORK;
-	wake = a == SHARD_OK && p->waited && push_matters(s, p, push, step);
-	if (wake)
-		p->waited = false;
-	settle = p->step != step && gate_caught_up(s, p);
-	mutex_unlock(&p->lock);
-	hist_add(&s->apply_time, (uint64_t)(clock_now() - begin));
-	if (a == SHARD_OK && r->status == PUSH_REFUSED && !good && !again)
-		gate_count_refused(s, push->slot);
-	if (a == SHARD_OK && !again && check == CODEC_UNBOUNDED)
-		atomic_fetch_add_explicit(&s->nonfinite, 1, memory_order_relaxed);
-	if (settle)
-		shard_settle(s);
-	else if (wake)
-		s->cfg.wake(s->cfg.ctx);
-	return a;
-}
-
-uint64_t shard_version(struct shard *s, uint16_t table, uint32_t part)
-{
-	struct part *p = shard_part(s, table, part);
-	uint64_t v;
-
-	if (!p)
-		return 0;
-	mutex_lock(&p->lock);
-	v = p->version;
-	mutex_unlock(&p->lock);
-	return v;
-}
-
-bool shard_is_safe(struct shard *s, uint16_t table, uint32_t part, const struct shard_due *due)
-{
-	struct part *p = shard_part(s, table, part);
-
-	/* The tenure must be read last; see struct part. */
-	return p && !atomic_load(&p->gone) && atomic_load(&p->chain.safe_step) >= due->steps &&
-	    atomic_load(&p->chain.safe_version) >= due->version &&
-	    atomic_load(&p->chain.safe_seq) >= due->seq && atomic_load(&p->tenure) == due->tenure;
-}
-
-bool shard_has_left(struct shard *s, uint16_t table, uint32_t part, const struct shard_due *due)
-{
-	struct part *p = shard_part(s, table, part);
-
-	return !p || atomic_load(&p->tenure) != due->tenure;
-}
-
-unsigned shard_copies(struct shard *s, uint16_t table, uint32_t part)
-{
-	struct part *p = shard_part(s, table, part);
-
-	return p ? atomic_load(&p->chain.copies) : 0;
-}
-
 /* ---- pull ---- */
 
 bool part_wants_previous(const struct shard *s, const struct part *p, uint64_t step)
 {
 	return s->cfg.deterministic && step != SYNC_NEVER && step + 1 == p->step && !p->prev_same;
-}
-
-enum push_status shard_final_status(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
-    enum push_status status)
-{
-	struct part *p = s->ops->final_status ? shard_part(s, table, part) : NULL;
-
-	if (!p)
-		return status;
-	mutex_lock(&p->lock);
-	status = s->ops->final_status(p, step, status);
-	mutex_unlock(&p->lock);
-	return status;
 }
 
 /* The values of a dense partition that a pull at this step gets; the partition's lock is held. */

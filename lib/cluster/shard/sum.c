@@ -45,7 +45,7 @@ enum shard_answer shard_relay_speaks(struct shard *s, uint64_t relay, uint32_t s
 	return a;
 }
 
-/* The gate's side of a sum, like gate_push. SHARD_FENCED when one of the slots is not the
+/* The gate's side of a sum, like pass_gate in apply.c. SHARD_FENCED when one of the slots is not the
  * relay's. */
 static enum shard_answer gate_takes_sum(struct shard *s, const struct part *p,
     const struct sum *sum)
@@ -62,7 +62,7 @@ static enum shard_answer gate_takes_sum(struct shard *s, const struct part *p,
 	}
 	if (a == SHARD_OK && !sync_may_push(sync, sum->step))
 		a = SHARD_HOLD;
-	for (uint32_t i = 0; a == SHARD_OK && !gate_is_ahead(s, p, sum->step) && i < sum->body.n;
+	for (uint32_t i = 0; a == SHARD_OK && !apply_is_ahead(s, p, sum->step) && i < sum->body.n;
 	     i++) {
 		struct sync_slot *x = &sync->slot[sum_contributor(&sum->body, i).slot];
 
@@ -147,7 +147,7 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
 			part_set_refused(p, w.slot, sum->step);
 		s->ops->taken(p, w.slot, w.examples, w.incarnation);
 	}
-	if (gate_step_is_complete(s, p, &examples))
+	if (apply_step_is_complete(s, p, &examples))
 		s->ops->close(s, p, examples);
 	return finish_sum(s, p, p->version, sum, r, PUSH_MERGED);
 }

@@ -100,6 +100,13 @@ uint64_t sync_least_clock(const struct sync *s)
 	return floor;
 }
 
+bool sync_fences(const struct sync *s, uint32_t slot, uint64_t incarnation)
+{
+	/* Incarnation 0 means that no worker has held this slot yet. */
+	return !incarnation || incarnation == SYNC_NOBODY || slot >= s->nslots ||
+	    s->slot[slot].incarnation != incarnation;
+}
+
 /* Must the step wait, because a change at it is under vote or another mode begins there? */
 static bool step_is_held(const struct sync *s, uint64_t step)
 {

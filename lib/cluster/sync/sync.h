@@ -35,7 +35,7 @@
  *  slot.clock         slot        steps completed                   sync_clock; sync_begin_holder (a new
  *                                                                   holder begins at a step);
  *                                                                   gate.c at a change of mode
- *  slot.last          slot        highest step pushed to any        gate_push, gate_takes_sum;
+ *  slot.last          slot        highest step pushed to any        pass_gate, gate_takes_sum;
  *                                 partition of this server, +1      sync_begin_holder lowers absurd ones
  *  slot.stated[].end  slot        step of the example count in      sync_clock
  *                                 this place of the ring, +1
@@ -168,6 +168,11 @@ void sync_release(struct sync *s);
 /* Returns the slot's state. The table grows when the slot is new, which invalidates earlier
  * pointers into it. */
 struct sync_slot *sync_at(struct sync *s, size_t slot);
+
+/* The incarnation of a fenced slot; no worker has it. */
+#define SYNC_NOBODY UINT64_MAX
+/* Is the incarnation fenced, because it does not hold the slot (any more)? */
+bool sync_fences(const struct sync *s, uint32_t slot, uint64_t incarnation);
 
 /* The least clock of the active slots: the steps that all of them have completed. SYNC_NEVER when
  * no slot is active. */

@@ -13,36 +13,33 @@
 
 /* ---- may the push come in? ---- */
 
-bool apply_is_ahead(const struct shard *s, const struct part *p, uint64_t step)
-{
-	return !s->ops->jumps && settings_epoch_sums_step(s, step) && step > p->step;
-}
-
-static enum shard_answer pass_gate(struct shard *s, const struct part *part, const struct push *p)
+/* May the push come in now? Notes its step in the slot's `last`, which votes look at; but not for a
+ * push that waits because a bsp partition has not come to its step. *sums: the pushes of its step are
+ * summed. Pushes from SHARD_OUTSIDE have no step, and always may. SHARD_HOLD, SHARD_FENCED: it may
+ * not. */
+static enum shard_answer pass_gate(struct shard *s, const struct part *p, const struct push *push,
+    bool *sums)
 {
 	struct sync *sync = &s->gate.sync;
 	enum shard_answer a = SHARD_OK;
 
-	if (p->slot == SHARD_OUTSIDE)
+	*sums = false;
+	if (push->slot == SHARD_OUTSIDE)
 		return SHARD_OK;
 	mutex_lock(&s->gate.lock);
-	if (sync_fences(sync, p->slot, p->incarnation))
+	if (sync_fences(sync, push->slot, push->incarnation)) {
 		a = SHARD_FENCED;
-	else if (!sync_may_push(sync, p->step))
+	} else if (!sync_may_push(sync, push->step)) {
 		a = SHARD_HOLD;
-	else if (sync->slot[p->slot].last <= p->step && !apply_is_ahead(s, part, p->step))
-		sync->slot[p->slot].last = p->step + 1;
+	} else {
+		struct sync_slot *x = &sync->slot[push->slot];
+
+		*sums = settings_epoch_at(s, push->step)->mode.ops->sums_steps;
+		if (x->last <= push->step && (!*sums || s->ops->jumps || push->step <= p->step))
+			x->last = push->step + 1;
+	}
 	mutex_unlock(&s->gate.lock);
 	return a;
-}
-
-static void count_refused(struct shard *s, uint32_t slot)
-{
-	if (slot == SHARD_OUTSIDE)
-		return;
-	mutex_lock(&s->gate.lock);
-	sync_at(&s->gate.sync, slot)->refused++;
-	mutex_unlock(&s->gate.lock);
 }
 
 /* ---- is the step complete? ---- */
@@ -60,17 +57,6 @@ static bool slot_is_through(const struct sync *sync, const struct part *p, uint3
 	return x->clock > step && !part_is_expected(p, slot, step);
 }
 
-/* The examples that slots stated at their CLOCKs that did not push to this partition. */
-static uint64_t absent_examples(const struct sync *sync, const struct part *p)
-{
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < sync->nslots; i++)
-		if (!part_has_taken(p, i, p->step))
-			sum += sync_stated_examples(sync, i, p->step);
-	return sum;
-}
-
 /* With backup slots: are no more slots missing than the step may close without? */
 static bool enough_are_through(const struct sync *sync, const struct part *p)
 {
@@ -83,38 +69,35 @@ static bool enough_are_through(const struct sync *sync, const struct part *p)
 	return missing <= sync_spare(&sync->mode, active);
 }
 
-/* Looks first at the slot that was missing last time: for most pushes it is missing still, so all
- * pushes of a step together look at each slot once or twice. */
-static bool all_are_through(const struct sync *sync, struct part *p)
-{
-	for (size_t n = sync->nslots; n > 0; n--) {
-		if (p->pushes.missing >= sync->nslots)
-			p->pushes.missing = 0;
-		if (!slot_is_through(sync, p, p->pushes.missing, p->step))
-			return false;
-		p->pushes.missing++;
-	}
-	return true;
-}
-
 bool apply_step_is_complete(struct shard *s, struct part *p, uint64_t *examples)
 {
 	const struct sync *sync = &s->gate.sync;
-	bool complete = copy_may_send(p);
-	unsigned backup = settings_epoch_at(s, p->step)->mode.backup;
+	bool backup = settings_epoch_at(s, p->step)->mode.backup > 0;
+	bool complete = p->chain.to == NO_SERVER || copy_may_send(p);
 
 	mutex_lock(&s->gate.lock);
-	complete = complete && (backup ? enough_are_through(sync, p) : all_are_through(sync, p));
-	if (p->table->reduced) {
-		complete = complete && (reduced_is_here(p) || !reduced_may_come(sync, p->step));
-		*examples = p->sum.examples;
-	} else if (complete) {
-		*examples = p->sum.examples + absent_examples(sync, p);
+	if (backup)
+		complete = complete && enough_are_through(sync, p);
+	/* Look first at the slot that was missing last time: for most pushes it is missing still, so
+	 * all pushes of a step together look at each slot once or twice. */
+	for (size_t n = backup ? 0 : sync->nslots; complete && n > 0; n--) {
+		if (p->pushes.missing >= sync->nslots)
+			p->pushes.missing = 0;
+		complete = slot_is_through(sync, p, p->pushes.missing, p->step);
+		p->pushes.missing += complete;
 	}
+	*examples = p->sum.examples;
+	if (p->table->reduced)
+		complete = complete && (reduced_is_here(p) || !reduced_may_come(sync, p->step));
+	/* Examples that slots stated at their CLOCKs without a push to this partition. */
+	for (uint32_t i = 0; complete && !p->table->reduced && i < sync->nslots; i++)
+		if (!part_has_taken(p, i, p->step))
+			*examples += sync_stated_examples(sync, i, p->step);
 	mutex_unlock(&s->gate.lock);
 	return complete;
 }
 
+/* Deterministic runs make sums in one order: have all slots with a lower number given theirs? */
 static bool slot_is_in_turn(struct shard *s, const struct part *p, uint32_t slot, uint64_t step)
 {
 	const struct sync *sync = &s->gate.sync;
@@ -131,59 +114,53 @@ static bool slot_is_in_turn(struct shard *s, const struct part *p, uint32_t slot
 
 void apply_step(struct shard *s, struct part *p, uint64_t examples)
 {
-	const struct settings_epoch *r = settings_epoch_at(s, p->step);
+	const struct settings_epoch *epoch = settings_epoch_at(s, p->step);
 	uint64_t step = p->step;
-	bool torn = false;
 
-	if (p->chain.to != NO_SERVER) {
+	if (atomic_load(&s->snaps.on))
+		snapshot_before_update(s, p, step);
+	if (epoch->number > p->by->number)
+		settings_epoch_set(s, p, epoch);
+	if (s->compares)
+		examples = robust_combine(s, p);
+	part_apply_sum(p, examples);
+	if (p->chain.to == NO_SERVER) {
+		part_update_safe(p);
+	} else {
+		bool torn;
+
 		mutex_lock(&s->gate.lock);
 		torn = sync_may_lack_pushes(&s->gate.sync, step, false);
 		mutex_unlock(&s->gate.lock);
+		copy_sum(s, p, step, examples, torn || epoch->mode.backup || p->table->reduced);
 	}
-	snapshot_before_update(s, p, step);
-	settings_epoch_set(s, p, r);
-	if (aggregate_compares(&s->cfg.aggregate))
-		examples = robust_combine(s, p);
-	part_apply_sum(p, examples);
-	copy_sum(s, p, step, examples, torn || r->mode.backup || p->table->reduced);
 	part_clear_sum(p);
 }
 
 /* ---- the receipt of a push ---- */
 
-/* Computes what a receipt waits for. In bsp it waits for the step, because closing the step makes
- * the version that contains the push. A late push waits as well: a head that has been succeeded may
- * have closed a step that is open at its successor, which then waits for the push. So does a
- * refused one: a successor that does not know of it would wait for a push that the worker regards
- * as answered. A split sum is not stored anywhere, and a refused push from outside is not known to
- * any other replica, so those receipts wait for nothing. */
-static struct shard_due receipt_due(struct shard *s, const struct part *p, const struct push *push,
-    enum push_status status)
-{
-	struct shard_due due = { .tenure = atomic_load(&p->tenure) };
-	bool outside = push->slot == SHARD_OUTSIDE;
-
-	if (status == PUSH_SPLIT || (outside && status == PUSH_REFUSED))
-		return due;
-	if (!outside && settings_epoch_sums_step(s, push->step))
-		due.steps = push->step + 1;
-	else
-		due.version = p->version;
-	if (status == PUSH_REFUSED)
-		due.seq = p->chain.next_seq;
-	return due;
-}
-
-/* Fills the receipt and counts it. */
+/* Fills the receipt, with what it waits for, and counts it. summed: the push belongs to a bsp step.
+ *
+ * In bsp a receipt waits for the step, because closing the step makes the version that contains the
+ * push. A late push waits as well: a head that has been succeeded may have closed a step that is open
+ * at its successor, which then waits for the push. So does a refused one: a successor that does not
+ * know of it would wait for a push that the worker regards as answered. A split sum is not stored
+ * anywhere, and a refused push from outside is not known to any other replica, so those receipts wait
+ * for nothing. */
 static enum shard_answer finish_push(struct shard *s, const struct part *p, const struct push *push,
-    struct receipt *r, enum push_status status)
+    bool summed, enum push_status status, struct receipt *r)
 {
 	*r = (struct receipt){ .table = push->table,
 		.part = push->part,
 		.step = push->step,
 		.status = (uint8_t)status,
 		.version = p->version,
-		.due = receipt_due(s, p, push, status) };
+		.due = { .tenure = atomic_load(&p->tenure) } };
+	if (status != PUSH_SPLIT && (status != PUSH_REFUSED || push->slot != SHARD_OUTSIDE)) {
+		r->due.steps = summed ? push->step + 1 : 0;
+		r->due.version = summed ? 0 : p->version;
+		r->due.seq = status == PUSH_REFUSED ? p->chain.next_seq : 0;
+	}
 	/* A late push reports the number of steps that it is late. */
 	if (status == PUSH_LATE)
 		r->staleness = (uint32_t)(p->step - push->step);
@@ -197,13 +174,13 @@ static enum shard_answer finish_push(struct shard *s, const struct part *p, cons
 
 /* Answers a push that was taken or refused before with the same result as then. */
 static enum shard_answer finish_repeated_push(struct shard *s, const struct part *p,
-    const struct push *push, struct receipt *r)
+    const struct push *push, bool summed, struct receipt *r)
 {
-	enum shard_answer a = finish_push(s, p, push, r, PUSH_DUPLICATE);
+	enum shard_answer a = finish_push(s, p, push, summed, PUSH_DUPLICATE, r);
 
 	if (part_was_refused(p, push->slot, push->step)) {
 		r->status = PUSH_REFUSED;
-		r->due = receipt_due(s, p, push, PUSH_REFUSED);
+		r->due.seq = p->chain.next_seq;
 	}
 	return a;
 }
@@ -221,30 +198,31 @@ static enum shard_answer add_push_to_step(struct shard *s, struct part *p, const
 
 	if (p->table->reduced &&
 	    (push->step < p->step || (push->step == p->step && reduced_is_here(p))))
-		return finish_push(s, p, push, r, PUSH_DUPLICATE);
+		return finish_push(s, p, push, true, PUSH_DUPLICATE, r);
 	if (part_has_taken(p, push->slot, push->step))
-		return finish_repeated_push(s, p, push, r);
+		return finish_repeated_push(s, p, push, true, r);
 	if (push->step < p->step)
-		return finish_push(s, p, push, r, s->ops->late);
-	a = s->ops->reach(s, p, push->step, false);
+		return finish_push(s, p, push, true, s->ops->late, r);
+	a = push->step > p->step ? s->ops->reach(s, p, push->step, false) : SHARD_OK;
 	if (a == SHARD_ELSEWHERE)
-		return finish_push(s, p, push, r, PUSH_SPLIT);
+		return finish_push(s, p, push, true, PUSH_SPLIT, r);
 	if (a == SHARD_HOLD ||
 	    (s->cfg.deterministic && !slot_is_in_turn(s, p, push->slot, push->step))) {
 		p->waited = true;
 		return SHARD_HOLD;
 	}
-	if (finite && push->examples && !part_accumulate(p, &s->cfg, push))
+	if (finite && push->examples && !part_accumulate(p, s, push))
 		return SHARD_BAD;
 	part_set_last(p, push->slot, push->step + 1);
 	if (!finite)
 		part_set_refused(p, push->slot, push->step);
-	s->ops->taken(p, push->slot, finite ? push->examples : 0, push->incarnation);
+	if (s->ops->taken)
+		s->ops->taken(p, push->slot, finite ? push->examples : 0, push->incarnation);
 	/* Every slot is through with the step: make the update while the partition is in the cache.
 	 * Pulls still wait for the clocks. */
 	if (apply_step_is_complete(s, p, &examples))
 		s->ops->close(s, p, examples);
-	return finish_push(s, p, push, r, finite ? PUSH_MERGED : PUSH_REFUSED);
+	return finish_push(s, p, push, true, finite ? PUSH_MERGED : PUSH_REFUSED, r);
 }
 
 /* Applies a push as an update of its own. Pushes from outside the job have no step. Every way out
@@ -258,14 +236,15 @@ static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
 	                                          : settings_epoch_at(s, push->step);
 
 	if (!outside && part_has_taken(p, push->slot, push->step))
-		return finish_repeated_push(s, p, push, r);
+		return finish_repeated_push(s, p, push, false, r);
 	/* The open step of an earlier bsp must be closed first. */
 	if (!copy_may_send(p) ||
 	    (!outside && p->step < by->step && settings_epoch_sums_step(s, p->step))) {
 		p->waited = true;
 		return SHARD_HOLD;
 	}
-	snapshot_before_update(s, p, p->step);
+	if (atomic_load(&s->snaps.on))
+		snapshot_before_update(s, p, p->step);
 	if (finite) {
 		if (outside && p->sparse.life)
 			row_life_set_step(p, shard_step(s));
@@ -280,53 +259,17 @@ static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
 	if (!outside && !finite)
 		part_set_refused(p, push->slot, push->step);
 	copy_push(s, p, push, !finite);
-	return finish_push(s, p, push, r, finite ? PUSH_APPLIED : PUSH_REFUSED);
-}
-
-static enum shard_answer apply_push(struct shard *s, struct part *p, const struct push *push,
-    bool finite, struct receipt *r)
-{
-	if (!p->here || !p->chain.head || (!s->ops->takes_outside && push->slot == SHARD_OUTSIDE))
-		return SHARD_ELSEWHERE;
-	/* A reduced table's parameters are computed by the workers, too, which would not see the
-	 * push. And an aggregator has nothing to compare a single gradient from outside with. */
-	if ((p->table->reduced || (aggregate_compares(&s->cfg.aggregate) && !p->table->added)) &&
-	    push->slot == SHARD_OUTSIDE)
-		return finish_push(s, p, push, r, PUSH_REFUSED);
-	return push->slot != SHARD_OUTSIDE && settings_epoch_sums_step(s, push->step)
-	    ? add_push_to_step(s, p, push, finite, r)
-	    : apply_push_on_arrival(s, p, push, finite, r);
-}
-
-/* Checks the encoding of a push. examples 0 is valid only for a reduced table without a payload: no
- * worker had examples, so there is no mean. */
-static enum codec_check check_push(const struct part *p, const struct codec *codec,
-    const struct push *push)
-{
-	if (push->slot != SHARD_OUTSIDE && push->examples == 0)
-		return p->table->reduced && !push->len ? CODEC_GOOD : CODEC_MALFORMED;
-	return codec->check(push->payload, push->len,
-	    p->table->sparse ? (size_t)push->nrows * p->table->cols : p->n);
-}
-
-/* May anybody have waited for this push, which was taken when the partition was at this step?
- * Nobody has when the step goes on waiting for other slots. Waking everybody for each push would be
- * quadratic in the number of slots. */
-static bool push_matters(const struct shard *s, const struct part *p, const struct push *push,
-    uint64_t step)
-{
-	return p->step != step || push->slot == SHARD_OUTSIDE || s->cfg.deterministic ||
-	    !settings_epoch_sums_step(s, push->step);
+	return finish_push(s, p, push, false, finite ? PUSH_APPLIED : PUSH_REFUSED, r);
 }
 
 enum shard_answer shard_push(struct shard *s, const struct push *push, struct receipt *r)
 {
 	struct part *p = shard_part(s, push->table, push->part);
 	const struct codec *codec = codec_by_id(push->codec);
+	bool outside = push->slot == SHARD_OUTSIDE, sums, good, again, wake, settle;
 	enum codec_check check;
 	enum shard_answer a;
 	int64_t begin = clock_now();
-	bool wake, settle, good, again;
 	uint64_t step;
 
 	if (!codec)
@@ -336,31 +279,55 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 		        push->part < shard_table(s, push->table)->nparts
 		    ? SHARD_ELSEWHERE
 		    : SHARD_BAD;
-	/* Without the lock: the payload belongs to the caller. */
-	check = check_push(p, codec, push);
+	/* Check the encoding without the lock: the payload belongs to the caller. A push without
+	 * examples is valid only for a reduced table and without a payload: no worker had examples, so
+	 * there is no mean. */
+	if (outside || push->examples)
+		check = codec->check(push->payload, push->len,
+		    p->table->sparse ? (size_t)push->nrows * p->table->cols : p->n);
+	else
+		check = p->table->reduced && !push->len ? CODEC_GOOD : CODEC_MALFORMED;
 	if (check == CODEC_MALFORMED)
 		return SHARD_BAD;
 	mutex_lock(&p->lock);
-	a = pass_gate(s, p, push);
+	a = pass_gate(s, p, push, &sums);
 	if (a != SHARD_OK) {
 		mutex_unlock(&p->lock);
 		return a;
 	}
 	step = p->step;
-	again = push->slot != SHARD_OUTSIDE && part_has_taken(p, push->slot, push->step);
-	good = check == CODEC_GOOD && budget_has_room(p, s, push);
-	a = apply_push(s, p, push, good, r);
-	budget_book_rows(p, &s->budget);
+	again = !outside && part_has_taken(p, push->slot, push->step);
+	/* A dense partition has its memory, but for the gradients that an aggregator keeps. */
+	good = check == CODEC_GOOD &&
+	    (!(p->table->sparse || s->compares) || budget_has_room(p, s, push));
+	if (!p->here || !p->chain.head || (!s->ops->takes_outside && outside))
+		a = SHARD_ELSEWHERE;
+	/* A reduced table's parameters are computed by the workers, too, which would not see the
+	 * push. And an aggregator has nothing to compare a single gradient from outside with. */
+	else if (outside && (p->table->reduced || (s->compares && !p->table->added)))
+		a = finish_push(s, p, push, false, PUSH_REFUSED, r);
+	else if (sums)
+		a = add_push_to_step(s, p, push, good, r);
+	else
+		a = apply_push_on_arrival(s, p, push, good, r);
+	if (p->sparse.rows)
+		budget_book_rows(p, &s->budget);
 	if (a == SHARD_OK)
 		p->load.work += push->len + PUSH_WORK;
-	wake = a == SHARD_OK && p->waited && push_matters(s, p, push, step);
+	/* Nobody has waited for this push when the partition's step goes on waiting for other slots.
+	 * Waking everybody for each push would be quadratic in the number of slots. */
+	wake = a == SHARD_OK && p->waited &&
+	    (p->step != step || outside || s->cfg.deterministic || !sums);
 	if (wake)
 		p->waited = false;
-	settle = p->step != step && gate_caught_up(s, p);
+	settle = p->step != step && p->behind && gate_caught_up(s, p);
 	mutex_unlock(&p->lock);
 	hist_add(&s->apply_time, (uint64_t)(clock_now() - begin));
-	if (a == SHARD_OK && r->status == PUSH_REFUSED && !good && !again)
-		count_refused(s, push->slot);
+	if (a == SHARD_OK && r->status == PUSH_REFUSED && !good && !again && !outside) {
+		mutex_lock(&s->gate.lock);
+		sync_at(&s->gate.sync, push->slot)->refused++;
+		mutex_unlock(&s->gate.lock);
+	}
 	if (a == SHARD_OK && !again && check == CODEC_UNBOUNDED)
 		atomic_fetch_add_explicit(&s->nonfinite, 1, memory_order_relaxed);
 	if (settle)

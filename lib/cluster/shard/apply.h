@@ -20,8 +20,6 @@
  *
  * The partition's lock is held in all functions; they take the gate's lock after it. */
 
-/* Is the partition of a bsp step not at this step yet, so that its pushes wait? */
-bool apply_is_ahead(const struct shard *s, const struct part *p, uint64_t step);
 /* Has every slot given what it will give to this partition's open step, and is there room for the
  * record to the next replica? Then *examples is what the sum is to be divided by: what the
  * contributions stated, plus what the CLOCKs of those slots stated that did not push here. */

@@ -140,7 +140,7 @@ bool budget_has_room(struct part *p, struct shard *s, const struct push *push)
 	struct budget *b = &s->budget;
 	uint64_t used = atomic_load(&b->used), fresh = 0;
 
-	if (aggregate_compares(&s->cfg.aggregate) && !robust_has_room(p, s, push->slot))
+	if (s->compares && !robust_has_room(p, s, push->slot))
 		return false;
 	if (!b->limit || !p->sparse.rows || used + push->nrows * new_row_bytes(p) <= b->limit)
 		return true;

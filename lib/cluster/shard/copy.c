@@ -56,7 +56,7 @@ void copy_enqueue(struct shard *s, struct part *p, struct copy *c)
 	*p->chain.sent_last = c;
 	p->chain.sent_last = &c->next;
 	p->chain.nsent++;
-	copy_update_safe(p);
+	part_update_safe(p);
 	s->cfg.forward(s->cfg.ctx, p->chain.to, c->table, c->part);
 }
 
@@ -64,28 +64,6 @@ bool copy_may_send(const struct part *p)
 {
 	return p->chain.to == NO_SERVER ||
 	    (p->chain.nsent < SHARD_SENT_MAX && (!p->dense.acc || p->dense.spare));
-}
-
-/* Everything is safe except what a record in the queue stands for, when the next replica must have
- * it: go through the queue, and stay below the first such step, version and number. */
-void copy_update_safe(struct part *p)
-{
-	uint64_t step = p->step, version = p->version, seq = p->chain.next_seq;
-
-	for (const struct copy *c = p->chain.must ? p->chain.sent : NULL; c; c = c->next) {
-		if (c->kind == COPY_STATE)
-			continue;
-		if (c->seq <= seq)
-			seq = c->seq - 1;
-		if (c->kind != COPY_PUSH && c->step < step)
-			step = c->step;
-		/* A refused push and a step without a sum have made no version. */
-		if (c->nbody && c->version <= version)
-			version = c->version - 1;
-	}
-	atomic_store(&p->chain.safe_step, step);
-	atomic_store(&p->chain.safe_version, version);
-	atomic_store(&p->chain.safe_seq, seq);
 }
 
 /* ---- changes ---- */
@@ -139,7 +117,7 @@ void copy_sum(struct shard *s, struct part *p, uint64_t step, uint64_t examples,
 	struct copy *c;
 
 	if (p->chain.to == NO_SERVER || (!n && !explicit_step)) {
-		copy_update_safe(p);
+		part_update_safe(p);
 		return;
 	}
 	c = copy_new(p, p->sum.contributions ? COPY_SUM : COPY_STEP, step,
@@ -165,7 +143,7 @@ void copy_push(struct shard *s, struct part *p, const struct push *push, bool re
 	struct copy *c;
 
 	if (p->chain.to == NO_SERVER) {
-		copy_update_safe(p);
+		part_update_safe(p);
 		return;
 	}
 	c = copy_new(p, COPY_PUSH, push->step, copy_head_bytes(0), refused ? 0 : nids + push->len);
@@ -352,7 +330,7 @@ void copy_set_next(struct shard *s, struct part *p, uint16_t to, uint64_t proces
 		if (p->chain.sent)
 			s->cfg.forward(s->cfg.ctx, to, p->table->id, p->index);
 	}
-	copy_update_safe(p);
+	part_update_safe(p);
 }
 
 /* Begins to send the partition to the joining server, if that is due. Returns false, which ends
@@ -444,7 +422,7 @@ static void drop_acknowledged(struct part *p, uint64_t seq)
 		p->chain.must = true;
 		p->chain.sync_at = p->version;
 	}
-	copy_update_safe(p);
+	part_update_safe(p);
 	if (p->chain.must && p->chain.feed == p->chain.to &&
 	    atomic_load(&p->chain.safe_version) >= p->chain.sync_at)
 		p->chain.synced = true;

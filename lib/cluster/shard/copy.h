@@ -59,10 +59,7 @@ void copy_pass_on(struct shard *s, struct part *p, const struct copy *c, const u
     size_t nhead, const uint8_t *body, size_t nbody);
 /* Is there room for one more record, and a second accumulator for the sum in it? */
 bool copy_may_send(const struct part *p);
-/* Computes safe_step, safe_version and safe_seq anew. Called after every change of step, version,
- * queue or `must`. */
-void copy_update_safe(struct part *p);
-/* Drops all records. Nothing is acknowledged by it; call copy_update_safe afterwards. */
+/* Drops all records. Nothing is acknowledged by it; call part_update_safe afterwards. */
 void copy_drop_all(struct part *p);
 /* The next replica is now this process of the server `to`. Records that count are sent to it again;
  * a state transfer that was under way is dropped. */

@@ -265,7 +265,7 @@ static void pass_on_copy(struct shard *s, struct part *p, const struct incoming 
 	if (p->chain.to != NO_SERVER)
 		copy_pass_on(s, p, c, in->list - COPY_HEAD,
 		    (size_t)(in->body - in->list) + COPY_HEAD, in->body, in->nbody);
-	copy_update_safe(p);
+	part_update_safe(p);
 }
 
 /* Applies a record of any kind and passes it on; the partition's lock is held. */
@@ -293,7 +293,7 @@ static enum shard_answer apply_copy(struct shard *s, struct part *p, const struc
 		pass_on_copy(s, p, in);
 	if (a == SHARD_OK) {
 		gate_pass_empty_steps(s, p);
-		copy_update_safe(p);
+		part_update_safe(p);
 	}
 	return a;
 }

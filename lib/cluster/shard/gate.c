@@ -566,7 +566,7 @@ static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 		c->oldest = p->step;
 	if (p->here && !p->chain.head) {
 		gate_pass_empty_steps(s, p);
-		copy_update_safe(p);
+		part_update_safe(p);
 		p->waited = false;
 	}
 	return true;

@@ -62,7 +62,7 @@ static enum err_code take_chain_place(struct shard *s, struct part *p, const str
 	if (p->chain.head)
 		rc = part_alloc_head(p, s, e);
 	s->ops->tell_closed(s, p);
-	copy_update_safe(p);
+	part_update_safe(p);
 	p->waited = false;
 	mutex_unlock(&p->lock);
 	return rc;

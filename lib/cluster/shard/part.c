@@ -200,8 +200,6 @@ static void grow_last(struct part *p, uint32_t slot)
 {
 	size_t n = (size_t)slot + 1;
 
-	if (slot < p->pushes.nlast)
-		return;
 	if (n > p->pushes.cap_last) {
 		p->pushes.cap_last = n > p->pushes.cap_last + p->pushes.cap_last / 2
 		    ? n
@@ -236,7 +234,8 @@ static uint64_t shift_bits(uint64_t bits, uint64_t by)
 
 void part_set_last(struct part *p, uint32_t slot, uint64_t last)
 {
-	grow_last(p, slot);
+	if (slot >= p->pushes.nlast)
+		grow_last(p, slot);
 	p->pushes.pending -= part_expected_end(p, slot) > p->pushes.last[slot];
 	/* The bits of `refused` are relative to `last`, so they move with it. */
 	if (slot < p->pushes.nrefused && last >= p->pushes.last[slot])
@@ -257,7 +256,8 @@ uint64_t part_refused_bits(const struct part *p, uint32_t slot)
 
 void part_set_refused_bits(struct part *p, uint32_t slot, uint64_t bits)
 {
-	grow_last(p, slot);
+	if (slot >= p->pushes.nlast)
+		grow_last(p, slot);
 	if (bits && slot >= p->pushes.nrefused) {
 		p->pushes.refused = mem_regrow(p->pushes.refused, p->pushes.nlast,
 		    sizeof *p->pushes.refused);
@@ -292,7 +292,8 @@ void part_merge_expected(struct part *p, uint32_t slot, uint64_t end, uint64_t s
 	struct announced *a;
 	uint64_t top;
 
-	grow_last(p, slot);
+	if (slot >= p->pushes.nlast)
+		grow_last(p, slot);
 	if (!end)
 		return;
 	a = slot_announced(p, slot);
@@ -333,6 +334,30 @@ bool part_is_expected(const struct part *p, uint32_t slot, uint64_t step)
 	    (p->pushes.announced[slot].steps >> (end - 1 - step) & 1);
 }
 
+/* ---- what may be acknowledged ---- */
+
+/* Everything is safe except what a record in the queue stands for, when the next replica must have
+ * it: go through the queue, and stay below the first such step, version and number. */
+void part_update_safe(struct part *p)
+{
+	uint64_t step = p->step, version = p->version, seq = p->chain.next_seq;
+
+	for (const struct copy *c = p->chain.must ? p->chain.sent : NULL; c; c = c->next) {
+		if (c->kind == COPY_STATE)
+			continue;
+		if (c->seq <= seq)
+			seq = c->seq - 1;
+		if (c->kind != COPY_PUSH && c->step < step)
+			step = c->step;
+		/* A refused push and a step without a sum have made no version. */
+		if (c->nbody && c->version <= version)
+			version = c->version - 1;
+	}
+	atomic_store(&p->chain.safe_step, step);
+	atomic_store(&p->chain.safe_version, version);
+	atomic_store(&p->chain.safe_seq, seq);
+}
+
 /* ---- the update ---- */
 
 /* The hyperparameters of a step: those of the settings epoch, with the learning rate scheduled. */
@@ -351,11 +376,10 @@ static struct optim_hyper hyper_for_step(const struct part *p, uint64_t step)
 /* Applies the rule to all values of a dense partition, with the gradient g times scale. The
  * number of the update, from which rules such as Adam compute their bias correction, counts from
  * `born`. Does not change p->version or p->step; the caller does. */
-static void update_dense(struct part *p, uint64_t step, const float *g, float scale)
+static void update_dense(struct part *p, const struct optim_hyper *h, const float *g, float scale)
 {
 	size_t piece = p->dense.stamps ? STAMPED : p->n;
 	const struct optim_rule *rule = p->by->rule;
-	struct optim_hyper h = hyper_for_step(p, step);
 	float *slot[OPTIM_MAX_SLOTS], old[STAMPED];
 
 	part_slots(p->dense.state, p->n, rule, slot);
@@ -364,7 +388,7 @@ static void update_dense(struct part *p, uint64_t step, const float *g, float sc
 
 		if (p->dense.stamps)
 			memcpy(old, p->dense.w + at, n * sizeof *old);
-		rule->step(&h, p->version + 1 - p->born, p->table->decay, n, p->dense.w + at, slot,
+		rule->step(h, p->version + 1 - p->born, p->table->decay, n, p->dense.w + at, slot,
 		    g + at, scale);
 		if (p->dense.stamps)
 			change_log_note(p->dense.stamps, p->version + 1, at, n, old,
@@ -376,31 +400,27 @@ static void update_dense(struct part *p, uint64_t step, const float *g, float sc
 
 /* ---- bsp ---- */
 
-/* The first contribution of a step overwrites what an earlier step left in acc. */
-static void accumulate_dense(struct part *p, const struct push *push)
+bool part_accumulate(struct part *p, const struct shard *s, const struct push *push)
 {
-	const struct codec *codec = codec_by_id(push->codec);
-	const float *g = codec->view ? codec->view(push->payload, p->n) : NULL;
-
-	if (!p->sum.contributions && g) {
-		vec_axpy_first(p->n, (float)push->examples, g, p->dense.acc);
-		return;
-	}
-	if (!p->sum.contributions)
-		memset(p->dense.acc, 0, p->n * sizeof *p->dense.acc);
-	codec->add(push->payload, push->len, p->n, (float)push->examples, p->dense.acc);
-}
-
-bool part_accumulate(struct part *p, const struct shard_config *cfg, const struct push *push)
-{
-	if (aggregate_compares(&cfg->aggregate)) {
+	if (s->compares) {
 		if (!robust_keep(p, push))
 			return false;
 	} else if (p->table->sparse) {
 		if (!part_rows_accumulate(p, push))
 			return false;
 	} else {
-		accumulate_dense(p, push);
+		const struct codec *codec = codec_by_id(push->codec);
+		const float *g = codec->view ? codec->view(push->payload, p->n) : NULL;
+
+		/* The first contribution of a step overwrites what an earlier step left in acc. */
+		if (!p->sum.contributions && g) {
+			vec_axpy_first(p->n, (float)push->examples, g, p->dense.acc);
+		} else {
+			if (!p->sum.contributions)
+				memset(p->dense.acc, 0, p->n * sizeof *p->dense.acc);
+			codec->add(push->payload, push->len, p->n, (float)push->examples,
+			    p->dense.acc);
+		}
 	}
 	p->sum.examples += push->examples;
 	/* A sparse push without rows contributes examples whose gradient is zero, but nothing to
@@ -427,35 +447,33 @@ bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows
 	struct optim_hyper h = hyper_for_step(p, step);
 
 	keep_previous(p, sum != NULL);
-	if (!p->table->sparse && sum)
-		update_dense(p, step, sum, scale);
-	if (sum)
+	if (sum && !p->table->sparse) {
+		update_dense(p, &h, sum, scale);
+	} else if (sum) {
 		row_life_set_step(p, step);
-	if (!part_rows_update(p, &h, ids, nrows, sum, scale))
-		return false;
-	if (sum)
-		p->version++;
+		if (!part_rows_update(p, &h, ids, nrows, sum, scale))
+			return false;
+	}
+	p->version += sum != NULL;
 	p->step = step + 1;
 	return true;
 }
 
 bool part_apply_sum(struct part *p, uint64_t examples)
 {
-	bool fits = true;
+	struct optim_hyper h;
+	bool fits;
 
 	FAIL_POINT("part_close");
-	if (p->sum.contributions && p->table->sparse) {
-		struct optim_hyper h = hyper_for_step(p, p->step);
-
-		keep_previous(p, true);
-		row_life_set_step(p, p->step);
-		fits = part_rows_update_from_sum(p, &h, examples ? 1.0f / (float)examples : 0.0f);
-		p->version++;
-		p->step++;
-	} else {
-		part_update(p, p->step, p->sum.contributions ? p->dense.acc : NULL, 0, NULL,
+	if (!p->sum.contributions || !p->table->sparse)
+		return part_update(p, p->step, p->sum.contributions ? p->dense.acc : NULL, 0, NULL,
 		    examples);
-	}
+	h = hyper_for_step(p, p->step);
+	keep_previous(p, true);
+	row_life_set_step(p, p->step);
+	fits = part_rows_update_from_sum(p, &h, examples ? 1.0f / (float)examples : 0.0f);
+	p->version++;
+	p->step++;
 	return fits;
 }
 
@@ -463,7 +481,8 @@ void part_clear_sum(struct part *p)
 {
 	if (p->sum.contributions && p->table->sparse)
 		rows_clear(p->sparse.acc);
-	robust_reopen(p);
+	if (p->sum.nkept)
+		robust_reopen(p);
 	p->sum.examples = 0;
 	p->sum.contributions = 0;
 }
@@ -475,18 +494,17 @@ bool part_apply_push(struct part *p, const struct push *push)
 	const struct codec *codec = codec_by_id(push->codec);
 	/* 256 KiB on the stack: every thread that takes pushes needs a stack with room for it. */
 	float dense[PART_ELEMENTS];
+	struct optim_hyper h = hyper_for_step(p, push->step);
 	bool good = true;
 
 	if (p->table->sparse) {
-		struct optim_hyper h = hyper_for_step(p, push->step);
-
 		/* A push from outside has no step; apply_push or copy_in.c has set the clock. */
 		if (push->slot != SHARD_OUTSIDE)
 			row_life_set_step(p, push->step);
 		good = part_rows_apply(p, &h, push);
 	} else {
-		update_dense(p, push->step,
-		    codec_values(codec, push->payload, push->len, p->n, dense), 1.0f);
+		update_dense(p, &h, codec_values(codec, push->payload, push->len, p->n, dense),
+		    1.0f);
 	}
 	p->version += good && (!p->table->sparse || push->nrows);
 	return good;

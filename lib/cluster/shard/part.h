@@ -121,7 +121,7 @@ struct part_chain {
 	uint64_t next_seq;
 	_Atomic unsigned copies; /* replicas in the chain */
 	/* All replicas that count have the steps below safe_step, the updates up to safe_version,
-	 * and the records up to safe_seq. Only these are acknowledged and shown. copy_update_safe
+	 * and the records up to safe_seq. Only these are acknowledged and shown. part_update_safe
 	 * computes them. */
 	_Atomic uint64_t safe_step, safe_version, safe_seq;
 };
@@ -234,6 +234,7 @@ struct settings_epochs;
 struct shard {
 	struct shard_config cfg;
 	const struct shard_ops *ops;
+	bool compares; /* cfg.aggregate compares gradients (aggregate_compares) */
 	struct settings_epochs *_Atomic settings_epochs;
 	struct gate gate;
 	struct snaps snaps;
@@ -291,6 +292,9 @@ uint64_t part_refused_bits(const struct part *p, uint32_t slot);
 /* Sets those bits as they came from another replica. Set `last` of the slot
  * first, since bit 0 is the push of step last - 1. */
 void part_set_refused_bits(struct part *p, uint32_t slot, uint64_t bits);
+/* Computes safe_step, safe_version and safe_seq anew. Called after every change of step, version,
+ * queue or `must`. */
+void part_update_safe(struct part *p);
 /* Notes that the slot announced a push of step end - 1. */
 void part_expect(struct part *p, uint32_t slot, uint64_t end);
 /* Withdraws the slot's announcement for this step. False: there was none. The window shrinks to
@@ -334,7 +338,7 @@ enum err_code restore_part(struct part *p, const struct shard_config *cfg,
 bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows,
     const uint8_t *ids, uint64_t examples);
 /* Adds examples * gradient to the open step's sum. False: no memory. */
-bool part_accumulate(struct part *p, const struct shard_config *cfg, const struct push *push);
+bool part_accumulate(struct part *p, const struct shard *s, const struct push *push);
 /* Makes the open step's update from the sum and opens the next step. The sum stays in acc, for
  * copy_sum, until part_clear_sum. False: no memory. */
 bool part_apply_sum(struct part *p, uint64_t examples);

@@ -161,7 +161,7 @@ static bool enter_mode(struct shard *s, struct part *p, void *ctx)
 		return true;
 	p->step = r->step;
 	p->prev_same = true;
-	copy_update_safe(p);
+	part_update_safe(p);
 	return true;
 }
 

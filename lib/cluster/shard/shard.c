@@ -11,6 +11,7 @@ enum err_code shard_new(const struct shard_config *cfg, struct shard **out, stru
 
 	s->cfg = *cfg;
 	s->ops = cfg->ops ? cfg->ops : &shard_store_ops;
+	s->compares = aggregate_compares(&cfg->aggregate);
 	s->budget.limit = cfg->mem_limit;
 	s->table = mem_try_array(SHARD_TABLES, sizeof *s->table);
 	if (!s->table) {

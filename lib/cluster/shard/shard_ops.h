@@ -8,7 +8,7 @@
  * part.h, gate.h and copy.h.
  *
  * The functions that get a partition are called with its lock held, once for a record or a step and
- * never for an element. None may be NULL but final_status. */
+ * never for an element. Only those that say so may be NULL. */
 
 #include "shard/shard.h"
 
@@ -41,11 +41,12 @@ struct shard_ops {
 	void (*free_part)(struct part *p);
 	void (*free_shard)(struct shard *s);
 
-	/* A push or sum of `step` has come. SHARD_OK: the partition can take it now, in its open
-	 * step. SHARD_HOLD: not yet. SHARD_ELSEWHERE: never; each push must go by itself. split:
+	/* A push or sum of a step after the open one has come, or a split sum of the open one.
+	 * SHARD_OK: the partition can take it now, in its open step. SHARD_HOLD: not yet. SHARD_ELSEWHERE: never; each push must go by itself. split:
 	 * it will not be taken, but is to be answered in the order of steps. */
 	enum shard_answer (*reach)(struct shard *s, struct part *p, uint64_t step, bool split);
-	/* A push of the slot is in the open step's sum; examples 0: it was refused. */
+	/* A push of the slot is in the open step's sum; examples 0: it was refused. NULL: the
+	 * use that the shard makes of the sum does not need to know. */
 	void (*taken)(struct part *p, uint32_t slot, uint32_t examples, uint64_t incarnation);
 	/* Every slot is through with the open step: uses its sum and opens the next step. */
 	void (*close)(struct shard *s, struct part *p, uint64_t examples);

@@ -44,15 +44,6 @@ static enum shard_answer store_reach(struct shard *s, struct part *p, uint64_t s
 	return !split && step > p->step ? SHARD_HOLD : SHARD_OK;
 }
 
-/* A store has no use for the names of the slots in a sum; a relay keeps them. */
-static void store_taken(struct part *p, uint32_t slot, uint32_t examples, uint64_t incarnation)
-{
-	(void)p;
-	(void)slot;
-	(void)examples;
-	(void)incarnation;
-}
-
 /* A store goes over steps only by closing them, or by gate_pass_empty_steps. */
 static void store_skip(struct part *p, uint64_t step)
 {
@@ -82,7 +73,6 @@ const struct shard_ops shard_store_ops = {
 	.free_part = store_ignore_part,
 	.free_shard = store_ignore_shard,
 	.reach = store_reach,
-	.taken = store_taken,
 	.close = apply_step,
 	.skip = store_skip,
 	.tell_closed = gate_tell_closed,

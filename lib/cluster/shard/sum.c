@@ -62,8 +62,9 @@ static enum shard_answer gate_takes_sum(struct shard *s, const struct part *p,
 	}
 	if (a == SHARD_OK && !sync_may_push(sync, sum->step))
 		a = SHARD_HOLD;
-	for (uint32_t i = 0; a == SHARD_OK && !apply_is_ahead(s, p, sum->step) && i < sum->body.n;
-	     i++) {
+	/* A sum that waits for its step does not count yet (pass_gate in apply.c). */
+	for (uint32_t i = 0;
+	     a == SHARD_OK && (s->ops->jumps || sum->step <= p->step) && i < sum->body.n; i++) {
 		struct sync_slot *x = &sync->slot[sum_contributor(&sum->body, i).slot];
 
 		if (x->last <= sum->step)
@@ -92,7 +93,7 @@ static enum shard_answer finish_sum(struct shard *s, const struct part *p, uint6
 
 /* Adds the sum to the open step's sum. It goes in like one push with 1 example, because it is
  * already multiplied by the examples. */
-static bool accumulate_sum(struct part *p, const struct shard_config *cfg, const struct sum *sum)
+static bool accumulate_sum(struct part *p, const struct shard *s, const struct sum *sum)
 {
 	struct push push = { .table = sum->table,
 		.part = sum->part,
@@ -105,7 +106,7 @@ static bool accumulate_sum(struct part *p, const struct shard_config *cfg, const
 
 	for (uint32_t i = 0; i < sum->body.n; i++)
 		examples += sum_contributor(&sum->body, i).examples;
-	if (sum->body.len && !part_accumulate(p, cfg, &push))
+	if (sum->body.len && !part_accumulate(p, s, &push))
 		return false;
 	/* part_accumulate has counted that one example. */
 	p->sum.examples += examples - (sum->body.len ? 1 : 0);
@@ -129,14 +130,14 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
 	if (taken == sum->body.n)
 		return finish_sum(s, p, p->version, sum, r, PUSH_DUPLICATE);
 	split = taken || !good || sum->step < p->step;
-	a = s->ops->reach(s, p, sum->step, split);
+	a = sum->step + split > p->step ? s->ops->reach(s, p, sum->step, split) : SHARD_OK;
 	if (a == SHARD_HOLD) {
 		p->waited = true;
 		return SHARD_HOLD;
 	}
 	if (split || a == SHARD_ELSEWHERE)
 		return finish_sum(s, p, p->version, sum, r, PUSH_SPLIT);
-	if (!accumulate_sum(p, &s->cfg, sum))
+	if (!accumulate_sum(p, s, sum))
 		return SHARD_BAD;
 	for (uint32_t i = 0; i < sum->body.n; i++) {
 		struct sum_contributor w = sum_contributor(&sum->body, i);
@@ -145,7 +146,8 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
 		/* examples 0: the relay refused this push. */
 		if (!w.examples)
 			part_set_refused(p, w.slot, sum->step);
-		s->ops->taken(p, w.slot, w.examples, w.incarnation);
+		if (s->ops->taken)
+			s->ops->taken(p, w.slot, w.examples, w.incarnation);
 	}
 	if (apply_step_is_complete(s, p, &examples))
 		s->ops->close(s, p, examples);

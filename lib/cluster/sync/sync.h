@@ -64,7 +64,7 @@
  *  part.pushes.       partition,  newest step whose push was        part_expect, part_merge_expected,
  *   announced[].end   by slot     announced, +1 (steps: that one    part_withdraw
  *                                 and the 63 before it)
- *  part.chain.        partition   steps below this are at all       copy_update_safe
+ *  part.chain.        partition   steps below this are at all       part_update_safe
  *   safe_step                     replicas that count
  *  part.load.         partition   steps since this became the head  shard_part_load
  *   measured

@@ -95,7 +95,7 @@ static void queue_sum(struct shard *s, struct part *p, uint64_t step)
 	struct copy *c = n ? copy_new(p, COPY_SUM, step, sum_body_head_bytes(n), 0) : NULL;
 
 	if (!c) {
-		copy_update_safe(p);
+		part_update_safe(p);
 		return;
 	}
 	copy_move_sum(c, p);
@@ -117,7 +117,7 @@ static void close_step(struct shard *s, struct part *p, uint64_t examples)
 		queue_sum(s, p, step);
 	} else {
 		note_sum_outcome(p, step, PUSH_SPLIT);
-		copy_update_safe(p);
+		part_update_safe(p);
 	}
 	if (!whole || p->pushes.pending)
 		signal_goes_alone(s, p);
@@ -144,7 +144,7 @@ static void jump_to_step(struct shard *s, struct part *p, uint64_t step)
 	else if (p->pushes.pending)
 		signal_goes_alone(s, p);
 	p->step = step > p->step ? step : p->step;
-	copy_update_safe(p);
+	part_update_safe(p);
 }
 
 /* Pushes that go alone do not pass through a relay, so for a sum that is split it opens the step
@@ -164,7 +164,7 @@ static void skip_to_step(struct part *p, uint64_t step)
 	if (p->pushes.pending || step <= p->step || !open_sum_is_empty(p))
 		return;
 	p->step = step;
-	copy_update_safe(p);
+	part_update_safe(p);
 }
 
 static void add_share(struct part *p, uint32_t slot, uint32_t examples, uint64_t incarnation)
@@ -193,7 +193,7 @@ void relay_shard_answered(struct shard *s, uint16_t table, uint32_t part, uint64
 	if (p->chain.sent && p->chain.sent->seq == seq) {
 		note_sum_outcome(p, p->chain.sent->step, status);
 		copy_drop_first(p);
-		copy_update_safe(p);
+		part_update_safe(p);
 	}
 	mutex_unlock(&p->lock);
 }

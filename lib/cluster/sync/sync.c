@@ -107,15 +107,14 @@ bool sync_fences(const struct sync *s, uint32_t slot, uint64_t incarnation)
 	    s->slot[slot].incarnation != incarnation;
 }
 
-/* Must the step wait, because a change at it is under vote or another mode begins there? */
-static bool step_is_held(const struct sync *s, uint64_t step)
+bool sync_may_push(const struct sync *s, uint64_t step)
 {
-	return step >= s->hold || step >= s->turn;
+	return step < s->hold && step < s->turn;
 }
 
 bool sync_may_pull(const struct sync *s, uint64_t step)
 {
-	return !step_is_held(s, step) && s->mode.ops->may_pull(s, step);
+	return sync_may_push(s, step) && s->mode.ops->may_pull(s, step);
 }
 
 bool sync_may_fetch(const struct sync *s, uint64_t step)
@@ -125,17 +124,12 @@ bool sync_may_fetch(const struct sync *s, uint64_t step)
 
 bool sync_may_prefetch(const struct sync *s, uint64_t step)
 {
-	return !step_is_held(s, step) && s->mode.ops->may_prefetch(s, step);
+	return sync_may_push(s, step) && s->mode.ops->may_prefetch(s, step);
 }
 
 bool sync_members_settled(const struct sync *s, uint64_t step)
 {
-	return !step_is_held(s, step) && step <= sync_completed(s);
-}
-
-bool sync_may_push(const struct sync *s, uint64_t step)
-{
-	return !step_is_held(s, step);
+	return sync_may_push(s, step) && step <= sync_completed(s);
 }
 
 /* The furthest step that the slot has pushed or completed, plus 1. */

@@ -298,9 +298,8 @@ static bool one(struct world *w, struct input *in)
 	check(wire != NULL);
 	memcpy(wire, clear, n);
 	check(session_seal_header(&w->session, head, head + RECORD_HEADER));
-	check(!n ||
-	    session_seal_payload(&w->session, wire, n, session_is_sealed(&w->session) ? wire : NULL,
-	        tag));
+	check(
+	    !n || session_seal_payload(&w->session, wire, n, w->session.sealed ? wire : NULL, tag));
 	session_next_tx(&w->session);
 	if (how & HOW_BAD_TAG)
 		(n ? tag : head + RECORD_HEADER)[7] ^= 1;

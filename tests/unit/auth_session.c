@@ -86,18 +86,17 @@ static void sizes(enum suite suite)
 		memcpy(plain, r.data, n[i]);
 		ok(seal(&a, &r), "%s: %zu bytes sealed", suite_name(suite), n[i]);
 		changed = memcmp(plain, r.data, n[i]) != 0;
-		ok(n[i] < 15 || changed == session_is_sealed(&a), "the payload is %s",
-		    session_is_sealed(&a) ? "hidden" : "left clear");
+		ok(n[i] < 15 || changed == a.sealed, "the payload is %s",
+		    a.sealed ? "hidden" : "left clear");
 		ok(unseal(&b, &r) && memcmp(plain, r.data, n[i]) == 0, "and opened");
 
 		/* Out of place; a clear suite writes nothing. */
 		memset(out, 0, n[i]);
-		ok(session_seal_payload(&a, plain, n[i], session_is_sealed(&a) ? out : NULL,
-		       r.ptag) &&
+		ok(session_seal_payload(&a, plain, n[i], a.sealed ? out : NULL, r.ptag) &&
 		        memcmp(plain, r.data, n[i]) == 0,
 		    "out of place the source stays");
-		ok(session_open_payload(&b, session_is_sealed(&a) ? out : plain, n[i], r.ptag) &&
-		        (!session_is_sealed(&a) || memcmp(out, r.data, n[i]) == 0),
+		ok(session_open_payload(&b, a.sealed ? out : plain, n[i], r.ptag) &&
+		        (!a.sealed || memcmp(out, r.data, n[i]) == 0),
 		    "and opens too");
 		sodium_free(plain);
 		sodium_free(out);

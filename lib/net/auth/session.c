@@ -119,6 +119,7 @@ enum err_code session_init(struct session *s, enum suite suite, const uint8_t tx
 		    (int)suite);
 	memset(s, 0, sizeof(*s));
 	s->suite = suite;
+	s->sealed = suite_is_sealed(suite);
 	memcpy(s->tx.chain, tx, 32);
 	memcpy(s->rx.chain, rx, 32);
 	change_key(&s->tx, suite);
@@ -218,7 +219,7 @@ bool session_seal_payload(struct session *s, const uint8_t *in, size_t n, uint8_
 
 	if (n == 0) /* libsodium wants pointers that are not NULL */
 		in = out = &none;
-	if (session_is_sealed(s))
+	if (s->sealed)
 		return seal_message(s, in, n, out, NULL, 0, tag);
 	assert(out == NULL || out == in);
 	return next_session_nonce(&s->tx, nonce) &&
@@ -233,7 +234,7 @@ bool session_open_payload(struct session *s, uint8_t *data, size_t n,
 
 	if (n == 0)
 		data = &none;
-	if (session_is_sealed(s))
+	if (s->sealed)
 		return open_in_place(s, data, n, NULL, 0, tag);
 	good = next_session_nonce(&s->rx, nonce) &&
 	    tag_make(&s->rx.maker, s->rx.key, nonce, data, n, want) &&
@@ -242,20 +243,16 @@ bool session_open_payload(struct session *s, uint8_t *data, size_t n,
 	return good;
 }
 
-static void next_record(struct session_dir *d, enum suite suite)
-{
-	if (++d->records >= SESSION_EPOCH_RECORDS)
-		change_key(d, suite);
-}
-
 void session_next_tx(struct session *s)
 {
-	next_record(&s->tx, s->suite);
+	if (++s->tx.records >= SESSION_EPOCH_RECORDS)
+		change_key(&s->tx, s->suite);
 }
 
 void session_next_rx(struct session *s)
 {
-	next_record(&s->rx, s->suite);
+	if (++s->rx.records >= SESSION_EPOCH_RECORDS)
+		change_key(&s->rx, s->suite);
 }
 
 bool session_dir_exhausted(const struct session_dir *d)
@@ -266,9 +263,4 @@ bool session_dir_exhausted(const struct session_dir *d)
 bool session_exhausted(const struct session *s)
 {
 	return session_dir_exhausted(&s->tx) || session_dir_exhausted(&s->rx);
-}
-
-bool session_is_sealed(const struct session *s)
-{
-	return suite_is_sealed(s->suite);
 }

@@ -65,6 +65,7 @@ struct session_dir {
 struct session {
 	struct session_dir tx, rx;
 	enum suite suite;
+	bool sealed; /* payloads are encrypted, so that opening and sealing change them */
 };
 
 /* tx, rx: the two keys of noise_split, from this side.  ERR_UNSUPPORTED when
@@ -101,7 +102,5 @@ void session_next_rx(struct session *s);
 bool session_exhausted(const struct session *s);
 /* For a caller that owns one direction only, while another thread uses the other. */
 bool session_dir_exhausted(const struct session_dir *d);
-/* Are payloads encrypted, so that opening and sealing change them? */
-bool session_is_sealed(const struct session *s);
 
 #endif

@@ -70,28 +70,6 @@ enum err_code conn_begin(struct conn *c, const uint8_t head[static RECORD_HEADER
 	return ERR_OK;
 }
 
-/* Verifies the header at the beginning of the look-ahead before anything in it is used. At the
- * server the first good one proves that the client has the keys, and live() is called. */
-static enum err_code begin_record(struct conn *c, struct err *e)
-{
-	const uint8_t *head = c->look + c->in.look_at;
-	enum err_code rc;
-
-	if (!session_open_header(&c->session, head, head + RECORD_HEADER))
-		return err_set(e, ERR_AUTH, "record header with a bad tag from %s", c->peer);
-	if (c->state == CONN_WAIT_FIRST) {
-		c->state = CONN_LIVE;
-		c->handler->live(c->ctx, NULL);
-	}
-	rc = conn_begin(c, head, e);
-	if (rc)
-		return rc;
-	c->in.look_at += RECORD_HEAD;
-	c->in.got = c->in.tag_got = 0;
-	c->in.in_payload = true;
-	return ERR_OK;
-}
-
 /* Moves bytes of the look-ahead to dst, until *got is `want` or the look-ahead is used up. */
 static void take_from_look(struct conn *c, uint8_t *dst, size_t want, size_t *got)
 {
@@ -179,17 +157,6 @@ static ssize_t read_socket(struct conn *c)
 	return n;
 }
 
-/* Takes payload and tag from the look-ahead. True: both are complete. */
-static bool complete_payload(struct conn *c)
-{
-	if (!c->in.cur.len)
-		return true;
-	take_from_look(c, c->in.dst, c->in.cur.len, &c->in.got);
-	if (c->in.got == c->in.cur.len)
-		take_from_look(c, c->in.tag, RECORD_TAG, &c->in.tag_got);
-	return c->in.tag_got == RECORD_TAG;
-}
-
 enum err_code conn_deliver(struct conn *c, struct err *e)
 {
 	enum conn_verdict v;
@@ -208,45 +175,60 @@ enum err_code conn_deliver(struct conn *c, struct err *e)
 	return ERR_OK;
 }
 
-/* Verifies the payload, and in a sealed session decrypts it in its place, and hands the record
- * over. A session that has used up its counters ends here with ERR_CLOSED. */
-static enum err_code finish_record(struct conn *c, struct err *e)
-{
-	if (c->in.cur.len &&
-	    !session_open_payload(&c->session, c->in.dst, c->in.cur.len, c->in.tag))
-		return err_set(e, ERR_AUTH, "record payload with a bad tag from %s", c->peer);
-	session_next_rx(&c->session);
-	if (session_exhausted(&c->session))
-		return err_set(e, ERR_CLOSED, "session with %s has used up its counters", c->peer);
-	return conn_deliver(c, e);
-}
-
 /* Handle every message and record that is complete in memory.  ERR_OK: read the socket for more,
- * unless the conn is held or has begun to share memory. */
+ * unless the conn is held or has begun to share memory. A session that has used up its counters ends
+ * here with ERR_CLOSED. */
 static enum err_code handle_buffered_input(struct conn *c, struct err *e)
 {
-	enum err_code rc;
-
 	while (!c->held && !c->mem.shares_in) {
+		const uint8_t *head = c->look + c->in.look_at;
+		enum err_code rc;
+
 		if (c->state < CONN_WAIT_FIRST) {
 			size_t before = c->in.look_at;
 
 			rc = conn_handshake(c, e);
 			if (rc || c->in.look_at == before)
 				return rc;
-		} else if (c->in.in_payload) {
-			if (!complete_payload(c))
-				return ERR_OK;
-			rc = finish_record(c, e);
-			if (rc)
-				return rc;
-		} else {
+			continue;
+		}
+		if (!c->in.in_payload) {
 			if (c->in.look_len - c->in.look_at < RECORD_HEAD)
 				return ERR_OK;
-			rc = begin_record(c, e);
+			/* Verify the header before anything in it is used. At the server the first
+			 * good one proves that the client has the keys. */
+			if (!session_open_header(&c->session, head, head + RECORD_HEADER))
+				return err_set(e, ERR_AUTH, "record header with a bad tag from %s",
+				    c->peer);
+			if (c->state == CONN_WAIT_FIRST) {
+				c->state = CONN_LIVE;
+				c->handler->live(c->ctx, NULL);
+			}
+			rc = conn_begin(c, head, e);
 			if (rc)
 				return rc;
+			c->in.look_at += RECORD_HEAD;
+			c->in.got = c->in.tag_got = 0;
+			c->in.in_payload = true;
 		}
+		if (c->in.cur.len) {
+			take_from_look(c, c->in.dst, c->in.cur.len, &c->in.got);
+			if (c->in.got == c->in.cur.len)
+				take_from_look(c, c->in.tag, RECORD_TAG, &c->in.tag_got);
+			if (c->in.tag_got < RECORD_TAG)
+				return ERR_OK;
+			/* Verify the payload, and in a sealed session decrypt it in its place. */
+			if (!session_open_payload(&c->session, c->in.dst, c->in.cur.len, c->in.tag))
+				return err_set(e, ERR_AUTH, "record payload with a bad tag from %s",
+				    c->peer);
+		}
+		session_next_rx(&c->session);
+		if (session_exhausted(&c->session))
+			return err_set(e, ERR_CLOSED, "session with %s has used up its counters",
+			    c->peer);
+		rc = conn_deliver(c, e);
+		if (rc)
+			return rc;
 	}
 	return ERR_OK;
 }
@@ -330,7 +312,7 @@ static void out_free(struct conn *c, struct out *o)
  * order of the queue, because each takes the next nonce. */
 static void seal_record(struct conn *c, struct out *o)
 {
-	uint8_t *room = session_is_sealed(&c->session) ? o->room : NULL;
+	uint8_t *room = c->session.sealed ? o->room : NULL;
 
 	/* Sealing fails only when the counters are used up.  conn_write then fails before this
 	 * record leaves. */
@@ -360,7 +342,7 @@ static void queue_record(struct conn *c, struct out *o, const struct record *r)
 			o->total += RECORD_TAG + (head.len ? RECORD_TAG : 0);
 		/* Tags alone are quick.  Encryption waits until the record can be written
 		 * (seal_next_records). */
-		if (!o->shared && !session_is_sealed(&c->session))
+		if (!o->shared && !c->session.sealed)
 			seal_record(c, o);
 	}
 	o->next = NULL;
@@ -465,32 +447,6 @@ void conn_keep_lent(struct conn *c)
 	}
 }
 
-/* The up to three pieces of o that are still to be written. */
-static int remaining_pieces(const struct out *o, struct iovec *iov)
-{
-	const struct {
-		const uint8_t *p;
-		size_t n;
-	} piece[3] = {
-		{ o->head, o->raw ? 0 : RECORD_HEAD },
-		{ o->payload, o->len },
-		{ o->tag, !o->raw && o->len ? RECORD_TAG : 0 },
-	};
-	size_t skip = o->sent;
-	int n = 0;
-
-	for (int i = 0; i < 3; i++) {
-		if (skip >= piece[i].n) {
-			skip -= piece[i].n;
-			continue;
-		}
-		iov[n].iov_base = (void *)(uintptr_t)(piece[i].p + skip);
-		iov[n++].iov_len = piece[i].n - skip;
-		skip = 0;
-	}
-	return n;
-}
-
 void conn_written(struct conn *c, size_t n)
 {
 	c->bytes_out += n;
@@ -523,8 +479,8 @@ static void put_descriptor(struct msghdr *mh, union passing *room, int fd)
 	memcpy(CMSG_DATA(m), &fd, sizeof fd);
 }
 
-/* Seal the next records for the socket, and list what remains to be written of them in iov.
- * Returns the number of entries. */
+/* Seal the next records for the socket, and list what remains to be written of them in iov: of each
+ * its head, payload and tag. Returns the number of entries. */
 static size_t seal_next_records(struct conn *c, struct iovec iov[static 3 * WRITE_RECORDS])
 {
 	struct out **at = &c->to_write.out;
@@ -533,13 +489,25 @@ static size_t seal_next_records(struct conn *c, struct iovec iov[static 3 * WRIT
 	for (int i = 0; *at && !(*at)->shared && i < WRITE_RECORDS && sealed < SEAL_BYTES;
 	     i++, at = &(*at)->next) {
 		struct out *o = *at;
+		size_t skip = o->sent;
 
 		if (!o->raw && !o->sealed) {
 			o = o->len && o->payload != o->room ? give_room(c, at) : o;
 			seal_record(c, o);
 			sealed += o->total;
 		}
-		n += (size_t)remaining_pieces(o, iov + n);
+		const struct iovec piece[3] = {
+			{ o->head, o->raw ? 0 : RECORD_HEAD },
+			{ (void *)(uintptr_t)o->payload, o->len },
+			{ o->tag, !o->raw && o->len ? RECORD_TAG : 0 },
+		};
+
+		for (int k = 0; k < 3; k++) {
+			if (skip < piece[k].iov_len)
+				iov[n++] = (struct iovec){ (uint8_t *)piece[k].iov_base + skip,
+					piece[k].iov_len - skip };
+			skip -= skip < piece[k].iov_len ? skip : piece[k].iov_len;
+		}
 	}
 	return n;
 }
@@ -669,6 +637,16 @@ short conn_events(const struct conn *c)
 	/* A socket that carries only wakes is always writable: with POLLOUT, poll returns at
 	 * once. */
 	return in | (conn_can_write(c) || conn_ready(c) ? POLLOUT : 0);
+}
+
+bool conn_ready(const struct conn *c)
+{
+	return c->mem.shares_in && !c->held && !shm_is_empty(c->mem.shm);
+}
+
+bool conn_doze(struct conn *c)
+{
+	return !c->mem.shares_in || c->held || shm_doze(c->mem.shm);
 }
 
 bool conn_can_write(const struct conn *c)

@@ -197,17 +197,7 @@ bool conn_has_offered(const struct conn *c)
 	return !c->server && c->mem.shares_out && !c->mem.shares_in;
 }
 
-bool conn_ready(const struct conn *c)
-{
-	return c->mem.shares_in && !c->held && !shm_is_empty(c->mem.shm);
-}
-
 void conn_watch(struct conn *c)
 {
 	c->mem.watched = true;
-}
-
-bool conn_doze(struct conn *c)
-{
-	return !c->mem.shares_in || c->held || shm_doze(c->mem.shm);
 }

@@ -207,41 +207,42 @@ static size_t pad_to_8(size_t n)
 	return (n + 7) & ~(size_t)7;
 }
 
-/* Decode and check the header of the next entry of a batch. */
-static enum err_code check_batch_entry(const uint8_t *p, size_t left, struct record *r,
-    struct err *e)
-{
-	enum err_code rc;
-
-	if (left < RECORD_HEADER)
-		return err_set(e, ERR_PROTO, "a batch that ends within a header");
-	rc = record_decode(p, r, e);
-	if (rc)
-		return rc;
-	if (r->type == REC_BATCH || r->type == REC_BYE || r->type == REC_SHARE ||
-	    pad_to_8(r->len) > left - RECORD_HEADER)
-		return err_set(e, ERR_PROTO, "a %s record does not fit into its batch",
-		    record_type_name(r->type));
-	if (r->flags & RECORD_TO_CLIENT)
-		return err_set(e, ERR_PROTO, "a %s record with a direction of its own in a batch",
-		    record_type_name(r->type));
-	for (size_t i = r->len; i < pad_to_8(r->len); i++)
-		if (p[RECORD_HEADER + i] != 0)
-			return err_set(e, ERR_PROTO,
-			    "a %s record in a batch is not followed by zeroes",
-			    record_type_name(r->type));
-	return ERR_OK;
-}
-
 bool payload_batch_next(const uint8_t *p, size_t len, size_t *at, struct record *r,
     const uint8_t **payload, struct err *e)
 {
+	size_t left = len - *at, padded;
+
 	if (e)
 		*e = (struct err){ 0 };
-	if (*at == len || check_batch_entry(p + *at, len - *at, r, e))
+	if (!left)
 		return false;
-	*payload = p + *at + RECORD_HEADER;
-	*at += RECORD_HEADER + pad_to_8(r->len);
+	if (left < RECORD_HEADER) {
+		err_set(e, ERR_PROTO, "a batch that ends within a header");
+		return false;
+	}
+	p += *at;
+	if (record_decode(p, r, e))
+		return false;
+	padded = pad_to_8(r->len);
+	if (r->type == REC_BATCH || r->type == REC_BYE || r->type == REC_SHARE ||
+	    padded > left - RECORD_HEADER) {
+		err_set(e, ERR_PROTO, "a %s record does not fit into its batch",
+		    record_type_name(r->type));
+		return false;
+	}
+	if (r->flags & RECORD_TO_CLIENT) {
+		err_set(e, ERR_PROTO, "a %s record with a direction of its own in a batch",
+		    record_type_name(r->type));
+		return false;
+	}
+	for (size_t i = r->len; i < padded; i++)
+		if (p[RECORD_HEADER + i] != 0) {
+			err_set(e, ERR_PROTO, "a %s record in a batch is not followed by zeroes",
+			    record_type_name(r->type));
+			return false;
+		}
+	*payload = p + RECORD_HEADER;
+	*at += RECORD_HEADER + padded;
 	return true;
 }
 
@@ -252,6 +253,7 @@ void batcher_release(struct batcher *b)
 
 void batcher_add(struct batcher *b, struct conn *c, const struct record *r, const void *payload)
 {
+	size_t padded = pad_to_8(r->len);
 	uint8_t *p;
 
 	if (r->len > BATCHER_SMALL) {
@@ -259,16 +261,16 @@ void batcher_add(struct batcher *b, struct conn *c, const struct record *r, cons
 		conn_send(c, r, payload);
 		return;
 	}
-	if (b->body.len + RECORD_HEADER + pad_to_8(r->len) > BATCH_FULL)
+	if (b->body.len + RECORD_HEADER + padded > BATCH_FULL)
 		batcher_flush(b, c);
 	if (b->n++ == 0)
 		b->first = *r;
-	p = buf_reserve(&b->body, RECORD_HEADER + pad_to_8(r->len));
+	p = buf_reserve(&b->body, RECORD_HEADER + padded);
 	record_encode(r, p);
-	memset(p + RECORD_HEADER + r->len, 0, pad_to_8(r->len) - r->len);
+	memset(p + RECORD_HEADER + r->len, 0, padded - r->len);
 	if (r->len)
 		memcpy(p + RECORD_HEADER, payload, r->len);
-	buf_commit(&b->body, RECORD_HEADER + pad_to_8(r->len));
+	buf_commit(&b->body, RECORD_HEADER + padded);
 }
 
 void batcher_flush(struct batcher *b, struct conn *c)

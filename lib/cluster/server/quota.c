@@ -94,7 +94,7 @@ bool quota_admit(struct peer *p, const struct record *r)
 	int64_t now;
 	bool takes;
 
-	if (p->who.role != ROLE_WORKER || (bytes <= 0 && pushes <= 0 && !p->data.held_since))
+	if (p->who.role != ROLE_WORKER)
 		return true;
 	now = clock_now();
 	mutex_lock(&s->limits.quotas->lock);

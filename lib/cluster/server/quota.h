@@ -14,8 +14,8 @@
 void quota_init(struct server *s);
 /* Frees the buckets, when no I/O thread runs any more. */
 void quota_release(struct server *s);
-/* May the push of this record be taken now?  If so, its cost is taken from the bucket.  The
- * session's I/O thread. */
+/* May the push of this record be taken now?  If so, its cost is taken from the bucket.  Called where
+ * there is a quota, or one has held this push.  The session's I/O thread. */
 bool quota_admit(struct peer *p, const struct record *r);
 /* Give the cost back: the push is held for another reason, and will be charged when it is tried
  * again. */

@@ -460,10 +460,9 @@ enum conn_verdict session_take_staged(struct peer *p, const struct record *r,
         *take)(struct peer *p, const struct record *r, const uint8_t *body, size_t len));
 /* session_copy.c: COPY_SUM, COPY_PUSH, COPY_STEP and COPY_STATE, from the previous replica */
 enum conn_verdict session_copy(struct peer *p, const struct record *r, const uint8_t *payload);
-/* session_push.c: PUSH, PUSH_ROWS, CLOCK and DONE, from workers */
+/* session_push.c: PUSH, PUSH_ROWS, CLOCK and DONE, from workers.  session_push takes a PUSH, or one
+ * piece of a PUSH_ROWS; that push is applied when its last piece has come. */
 enum conn_verdict session_push(struct peer *p, const struct record *r, const uint8_t *payload);
-/* Takes one piece of a PUSH_ROWS; the push is applied when its last piece has come. */
-enum conn_verdict session_push_rows(struct peer *p, const struct record *r, const uint8_t *payload);
 /* Takes the announcements first and then the clock. CONN_HOLD: the clock is too early, and its
  * announcements stay taken; or a relay has too many acknowledgements pending. */
 enum conn_verdict session_clock(struct peer *p, const struct record *r, const uint8_t *payload);

@@ -9,7 +9,6 @@
 #include "core/mem.h"
 #include "core/utf8.h"
 #include "msg/answer.h"
-#include "server/quota.h"
 
 /* Bytes of an answer to a PROBE. */
 #define PROBED_MAX (256u << 10)
@@ -277,27 +276,6 @@ static enum conn_verdict begin_file_session(struct peer *p, const struct record 
 	return CONN_HOLD;
 }
 
-/* Does the sender know a newer layout than this server?  The view with it is on its way to us. */
-static bool knows_newer_layout(const struct server *s, const struct record *r)
-{
-	return r->epoch > atomic_load(&s->epochs.epoch) ||
-	    r->generation > atomic_load(&s->epochs.generation);
-}
-
-/* Charges the quota before the push is tried, and gives the cost back when the push is held for
- * another reason. */
-static enum conn_verdict handle_push(struct peer *p, const struct record *r, const uint8_t *payload)
-{
-	enum conn_verdict v;
-
-	if (!quota_admit(p, r))
-		return CONN_HOLD;
-	v = r->type == REC_PUSH ? session_push(p, r, payload) : session_push_rows(p, r, payload);
-	if (v == CONN_HOLD)
-		quota_refund(p, r);
-	return v;
-}
-
 /* A peer that does not read its answers gets no new ones, so that they cannot fill our memory.  No
  * two processes can wait for each other in this way: only servers stop reading, and whoever dials
  * a server reads on while its own records cannot be written. */
@@ -364,7 +342,9 @@ static enum conn_verdict handle_record(struct peer *p, const struct record *r,
 		session_refuse(p, r, ERR_NOTREADY, "no partitions are here");
 		return CONN_TAKEN;
 	}
-	if (knows_newer_layout(s, r))
+	/* The sender knows a newer layout than this server.  The view with it is on its way to us. */
+	if (r->epoch > atomic_load(&s->epochs.epoch) ||
+	    r->generation > atomic_load(&s->epochs.generation))
 		return CONN_HOLD;
 	if (atomic_load(&s->read_only) && r->type != REC_PULL && r->type != REC_PULL_ROWS &&
 	    r->type != REC_SCAN) {
@@ -375,7 +355,7 @@ static enum conn_verdict handle_record(struct peer *p, const struct record *r,
 	switch (r->type) {
 	case REC_PUSH:
 	case REC_PUSH_ROWS:
-		return handle_push(p, r, payload);
+		return session_push(p, r, payload);
 	case REC_CLOCK:
 		return session_clock(p, r, payload);
 	case REC_DONE:
@@ -410,14 +390,12 @@ static const struct conn_handler handler = { .admit = session_admit,
 
 /* ---- life ---- */
 
-/* Keeps server.waiting, by which io_threads_wake knows whether there is anything to wake, equal
- * to the number of peers with `waiting` set. */
+/* Changes p->waiting. Keeps server.waiting, by which io_threads_wake knows whether there is anything
+ * to wake, equal to the number of peers with `waiting` set. */
 static void set_waiting(struct peer *p, bool waiting)
 {
 	struct server *s = p->io_thread->server;
 
-	if (p->waiting == waiting)
-		return;
 	p->waiting = waiting;
 	if (waiting)
 		atomic_fetch_add(&s->waiting, 1);
@@ -523,7 +501,8 @@ struct conn *session_release_conn(struct peer *p)
 	struct conn *conn = p->conn;
 	struct pull *q;
 
-	set_waiting(p, false);
+	if (p->waiting)
+		set_waiting(p, false);
 	if (conn_is_live(p->conn)) {
 		atomic_fetch_sub(&s->count.sessions, 1);
 		count_session_bytes(p);
@@ -614,7 +593,7 @@ void session_advance(struct peer *p)
 			break;
 		set_waiting(p, true);
 	}
-	if (!must_wait(p))
+	if (p->waiting && !must_wait(p))
 		set_waiting(p, false);
 	if (conn_write(p->conn, &e) || (p->doomed && !conn_queued(p->conn))) {
 		session_close(p);
@@ -627,7 +606,8 @@ void session_advance(struct peer *p)
 	                   : (uint32_t)conn_events(p->conn);
 	if ((more && !conn_queued(p->conn)) || (p->choked && !p->doomed && reads_answers(p)))
 		events |= EPOLLOUT;
-	loop_mod(p->io_thread->loop, &p->h, events);
+	if (events != p->h.events)
+		loop_mod(p->io_thread->loop, &p->h, events);
 }
 
 void session_retry(struct peer *p)

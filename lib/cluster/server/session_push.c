@@ -6,6 +6,7 @@
 #include "core/endian.h"
 #include "core/fail.h"
 #include "core/mem.h"
+#include "server/quota.h"
 #include "server/server_role.h"
 #include "session/tracer.h"
 #include "server/row_ids.h"
@@ -165,11 +166,14 @@ static void send_entries(struct peer *p, enum msg_type type, struct buf *list, s
 /* Sends everything that prepare_answer has gathered for one epoch and generation. */
 static void send_ready_answers(struct peer *p)
 {
-	if (p->data.receipts.len)
+	if (p->data.receipts.len) {
 		FAIL_POINT("receipt_before");
-	send_entries(p, REC_RECEIPT, &p->data.receipts, PAYLOAD_RECEIPT_BYTES);
-	send_entries(p, REC_COPIED, &p->data.copied, PAYLOAD_COPIED_BYTES);
-	send_entries(p, REC_SUMMED, &p->data.summed, PAYLOAD_SUMMED_BYTES);
+		send_entries(p, REC_RECEIPT, &p->data.receipts, PAYLOAD_RECEIPT_BYTES);
+	}
+	if (p->data.copied.len)
+		send_entries(p, REC_COPIED, &p->data.copied, PAYLOAD_COPIED_BYTES);
+	if (p->data.summed.len)
+		send_entries(p, REC_SUMMED, &p->data.summed, PAYLOAD_SUMMED_BYTES);
 }
 
 /* Encodes an acknowledgement that is safe to send. The status, the number of replicas and the
@@ -213,44 +217,31 @@ static void prepare_answer(struct peer *p, const struct pending_ack *x)
 	payload_put_receipt(&p->data.receipts, &m);
 }
 
-/* May the answer be sent now, later, or never? */
-enum readiness { READY_NOW, READY_LATER, READY_NEVER };
-
-/* Decides about one acknowledgement without a lock, by the order in which the atomic members are
- * read. */
-static enum readiness judge_pending_ack(struct peer *p, const struct pending_ack *x)
-{
-	struct server *s = p->io_thread->server;
-	bool safe;
-
-	if (x->kind == PENDING_CLOCKED)
-		return server_upstream(s)->acked(s) >= x->token ? READY_NOW : READY_LATER;
-	/* Read `safe` before `installing`.  A shorter chain can make the change safe, and
-	 * `installing` is set before that chain is installed: the test below then sees it. */
-	safe = shard_is_safe(shard_of_pusher(p), x->table, x->part, &x->due);
-	if (x->epoch != atomic_load(&s->epochs.installing) ||
-	    shard_has_left(shard_of_pusher(p), x->table, x->part, &x->due))
-		return READY_NEVER;
-	return safe ? READY_NOW : READY_LATER;
-}
-
 void session_send_acknowledgements(struct peer *p)
 {
+	struct server *s = p->io_thread->server;
+	struct shard *sh = shard_of_pusher(p);
 	size_t kept = 0;
 
 	for (size_t i = 0; i < p->data.npending; i++) {
 		struct pending_ack *x = &p->data.pending[i];
+		bool safe;
 
-		switch (judge_pending_ack(p, x)) {
-		case READY_NOW:
-			prepare_answer(p, x);
-			break;
-		case READY_LATER:
-			p->data.pending[kept++] = *x;
-			break;
-		case READY_NEVER:
-			break;
+		if (x->kind == PENDING_CLOCKED) {
+			safe = server_upstream(s)->acked(s) >= x->token;
+		} else {
+			/* Take no lock, and read `safe` before `installing`.  A shorter chain can make
+			 * the change safe, and `installing` is set before that chain is installed: the
+			 * test below then sees it, and the answer is never sent. */
+			safe = shard_is_safe(sh, x->table, x->part, &x->due);
+			if (x->epoch != atomic_load(&s->epochs.installing) ||
+			    (!safe && shard_has_left(sh, x->table, x->part, &x->due)))
+				continue;
 		}
+		if (safe)
+			prepare_answer(p, x);
+		else
+			p->data.pending[kept++] = *x;
 	}
 	p->data.npending = kept;
 	send_ready_answers(p);
@@ -306,20 +297,6 @@ static enum conn_verdict take_worker_push(struct peer *p, const struct record *r
 	session_refuse(p, r, ERR_PROTO, "a push to table %u partition %u that does not fit",
 	    r->table, r->part);
 	return CONN_DROP;
-}
-
-enum conn_verdict session_push(struct peer *p, const struct record *r, const uint8_t *payload)
-{
-	const struct table *t = shard_table(shard_of_pusher(p), r->table);
-	struct push push = { .payload = payload, .len = r->len };
-
-	if (session_refuse_stale(p, r))
-		return CONN_TAKEN;
-	if (!t || t->sparse) {
-		session_refuse(p, r, ERR_PROTO, "there is no dense table %u here", r->table);
-		return CONN_DROP;
-	}
-	return take_worker_push(p, r, &push);
 }
 
 /* Find the row ids, which are plain or a block (RECORD_KEYS), and the values behind them. */
@@ -485,16 +462,39 @@ enum conn_verdict session_take_staged(struct peer *p, const struct record *r,
 	return v;
 }
 
-enum conn_verdict session_push_rows(struct peer *p, const struct record *r, const uint8_t *payload)
+enum conn_verdict session_push(struct peer *p, const struct record *r, const uint8_t *payload)
 {
+	const struct server_limits *limits = &p->io_thread->server->limits;
 	const struct table *t = shard_table(shard_of_pusher(p), r->table);
+	/* Charge the quota before the push is tried, and give the cost back when the push is held for
+	 * another reason. */
+	bool charged = p->data.held_since ||
+	    atomic_load_explicit(&limits->quota_bytes, memory_order_relaxed) ||
+	    atomic_load_explicit(&limits->quota_pushes, memory_order_relaxed);
+	enum conn_verdict v;
 
-	/* Refuse before any piece is staged. */
-	if (!t || !t->sparse) {
-		session_refuse(p, r, ERR_PROTO, "rows that do not fit table %u", r->table);
-		return CONN_DROP;
+	if (charged && !quota_admit(p, r))
+		return CONN_HOLD;
+	if (r->type == REC_PUSH_ROWS) {
+		/* Refuse before any piece is staged. */
+		if (!t || !t->sparse) {
+			session_refuse(p, r, ERR_PROTO, "rows that do not fit table %u", r->table);
+			return CONN_DROP;
+		}
+		v = session_take_staged(p, r, payload, take_whole_rows);
+	} else {
+		if (session_refuse_stale(p, r))
+			return CONN_TAKEN;
+		if (!t || t->sparse) {
+			session_refuse(p, r, ERR_PROTO, "there is no dense table %u here",
+			    r->table);
+			return CONN_DROP;
+		}
+		v = take_worker_push(p, r, &(struct push){ .payload = payload, .len = r->len });
 	}
-	return session_take_staged(p, r, payload, take_whole_rows);
+	if (v == CONN_HOLD && charged)
+		quota_refund(p, r);
+	return v;
 }
 
 /* ---- clocks ---- */

@@ -241,21 +241,11 @@ static bool any_ring_ready(const struct client *c)
 	return false;
 }
 
-/* Tell every shared-memory peer that we are about to sleep, so that it wakes us by the socket.
- * False: a ring has something already. */
-static bool doze_all_rings(struct client *c)
-{
-	bool all = true;
-
-	for (unsigned i = 0; i < c->nlinks; i++)
-		all &= c->link[i]->state != LINK_UP || conn_doze(c->link[i]->conn);
-	return all;
-}
-
 /* Wait until one of n descriptors or a shared-memory ring has something, for ms at most:
  * polling for as long as cfg.spin says, then sleeping. */
 static void poll_links(struct client *c, struct pollfd *p, unsigned n, int ms)
 {
+	bool asleep = true;
 	int found = 0;
 
 	spin_begin(&c->spin);
@@ -264,7 +254,11 @@ static void poll_links(struct client *c, struct pollfd *p, unsigned n, int ms)
 		if (!found && !spin_again(&c->spin))
 			break;
 	}
-	if (!found && poll(p, n, doze_all_rings(c) ? ms : 0) < 0 && errno != EINTR)
+	/* Tell every shared-memory peer that we are about to sleep, so that it wakes us by the socket,
+	 * unless its ring has something already. */
+	for (unsigned i = 0; !found && i < c->nlinks; i++)
+		asleep &= c->link[i]->state != LINK_UP || conn_doze(c->link[i]->conn);
+	if (!found && poll(p, n, asleep ? ms : 0) < 0 && errno != EINTR)
 		abort();
 }
 

@@ -256,9 +256,12 @@ static enum err_code check_init_file(const struct job *j, struct err *e)
 	return rc ? err_prefix(e, "job.init: \"%s\"", path) : ERR_OK;
 }
 
-bool job_is_frozen(const struct job *j, size_t i)
+void job_freeze_tables(struct job *j)
 {
-	return names_has(j->conf.job.frozen, j->table[i].name);
+	if (!j->frozen)
+		j->frozen = mem_array(j->ntables + 1, sizeof *j->frozen);
+	for (size_t i = 0; i < j->ntables; i++)
+		j->frozen[i] = names_has(j->conf.job.frozen, j->table[i].name);
 }
 
 /* Checks that job.frozen names tables of the model. */
@@ -303,6 +306,8 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 		rc = check_init_file(out, e);
 	if (!rc)
 		rc = check_frozen_names(out, e);
+	if (!rc)
+		job_freeze_tables(out);
 	if (rc)
 		job_release(out);
 	return rc;
@@ -316,6 +321,7 @@ void job_release(struct job *j)
 	else
 		dataset_free(j->train);
 	dataset_free(j->eval);
+	free(j->frozen);
 	conf_release(&j->conf);
 	*j = (struct job){ 0 };
 }

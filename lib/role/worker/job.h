@@ -21,6 +21,7 @@ struct job {
 	struct model *model;
 	const struct model_table *table;
 	size_t ntables;
+	bool *frozen; /* by table: job.frozen excludes it from training (job_freeze_tables) */
 	/* of model custom: its tables, and the functions that compute it; borrowed */
 	const char *tables;
 	const struct model_outside *outside;
@@ -65,8 +66,8 @@ struct job_units job_units(const struct job *j);
 struct data_want job_want(const struct model_info *info);
 /* Makes another instance of the job's model, for another thread: instances have scratch memory. */
 enum err_code job_model_new(const struct job *j, struct model **out, struct err *e);
-/* Does the configuration in force exclude table i from training (job.frozen)? */
-bool job_is_frozen(const struct job *j, size_t i);
+/* Sets `frozen` by the configuration in force. Called after each change of it. */
+void job_freeze_tables(struct job *j);
 
 /* The tables in the form in which worker_join proposes them. A new array. */
 json_t *job_tables(const struct job *j);

@@ -151,7 +151,7 @@ static struct batch slice_batch(const struct batch *b, size_t first, size_t n)
 void local_finish(const struct local *l, struct params *p, const struct batch *b)
 {
 	for (size_t i = 0; i < l->job->ntables; i++)
-		if (job_is_frozen(l->job, i))
+		if (l->job->frozen[i])
 			memset(p->g[i], 0, params_floats(p, b, i) * sizeof(float));
 	if (l->job->conf.job.clip_norm > 0 || p->norm_wanted)
 		params_clip(p, b,
@@ -193,7 +193,7 @@ static void take_local_step(struct local *l, struct params *p, const struct batc
 		size_t n = params_floats(p, b, i);
 		float *slot[OPTIM_MAX_SLOTS] = { NULL };
 
-		if (job_is_frozen(l->job, i))
+		if (l->job->frozen[i])
 			continue;
 		for (unsigned k = 0; l->state[i] && k < rule->nslots; k++)
 			slot[k] = l->state[i] + k * n;

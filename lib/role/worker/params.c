@@ -218,7 +218,7 @@ enum err_code params_push(struct params *p, const struct batch *b, uint64_t step
 		const uint64_t *id;
 		size_t n;
 
-		if (p->table[i]->reduced || job_is_frozen(p->job, i))
+		if (p->table[i]->reduced || p->job->frozen[i])
 			continue;
 		if (!p->job->table[i].sparse)
 			rc = client_push(p->client, p->table[i], step, examples, p->g[i], e);

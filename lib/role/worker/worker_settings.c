@@ -64,7 +64,8 @@ enum err_code worker_settings_coding(const struct conf *c, struct client_coding 
 	return rc ? rc : filter_parse(c->filter, &out->filter, e);
 }
 
-/* Makes again what depends on the configuration: codecs, batch sizes, the local rule's state. */
+/* Makes again what depends on the configuration: codecs, frozen tables, batch sizes, the local rule's
+ * state. */
 static enum err_code rebuild_from_settings(struct worker *w, struct err *e)
 {
 	struct client_coding coding = { 0 };
@@ -73,6 +74,7 @@ static enum err_code rebuild_from_settings(struct worker *w, struct err *e)
 	if (rc)
 		return rc;
 	client_set_coding(w->client, &coding);
+	job_freeze_tables(&w->job);
 	batches_reconfigure(w->feed);
 	rc = model_reserve(w->job.model, (size_t)w->job.conf.job.batch, e);
 	if (!rc)

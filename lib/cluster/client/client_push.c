@@ -9,7 +9,8 @@
 #include "math/vec.h"
 #include "sync/receipt.h"
 
-/* Pushes, and those of dense tables whole: encoding, announcing, sending, receipts. */
+/* Pushes, and those of dense tables whole: encoding, announcing, sending, receipts; and the CLOCKs
+ * that announce them. */
 
 /* ---- encoding ---- */
 
@@ -285,7 +286,121 @@ void client_push_take_receipts(struct link *l, const struct record *head, const 
 	}
 }
 
-/* ---- pushing ---- */
+/* ---- CLOCK and DONE ---- */
+
+/* CLOCKs and DONEs.  A CLOCK carries the announcements of its step's pushes (client_announce), so that
+ * no server with a copy of a partition takes the step for complete without them.  Each link has two
+ * lists of announcements: those of the next CLOCK (announced), and those of the last one (clocked),
+ * which may have to be sent again. */
+
+/* The CLOCK carries the announcements that this link keeps in `clocked`, so it can be repeated as
+ * it was. */
+static void send_clock(struct request *r)
+{
+	struct record head = client_record_head(r->client, REC_CLOCK, r->step);
+
+	head.examples = r->client->clock.examples;
+	head.len = (uint32_t)r->link->clocked.len;
+	batcher_add(&r->link->batcher, r->link->conn, &head, r->link->clocked.data);
+}
+
+static void send_done(struct request *r)
+{
+	struct record head = client_record_head(r->client, REC_DONE, 0);
+
+	head.seq = DONE_SEQ;
+	batcher_add(&r->link->batcher, r->link->conn, &head, NULL);
+}
+
+static enum err_code clock_answered(struct request *r, const struct answer *a, struct err *e)
+{
+	(void)r, (void)a, (void)e;
+	return ERR_OK;
+}
+
+static enum err_code done_answered(struct request *r, const struct answer *a, struct err *e)
+{
+	(void)a, (void)e;
+	r->link->is_done = true;
+	return ERR_OK;
+}
+
+/* The link may take the next CLOCK then. */
+static void release_clock(struct request *r)
+{
+	r->link->clock = NULL;
+}
+
+static void release_done(struct request *r)
+{
+	r->link->done = NULL;
+}
+
+static const struct request_ops clock_ops = { .class = REQUEST_CLOCK,
+	.send = send_clock,
+	.answered = clock_answered,
+	.release = release_clock };
+static const struct request_ops done_ops = { .class = REQUEST_DONE,
+	.send = send_done,
+	.answered = done_answered,
+	.release = release_done };
+
+bool client_follows_clock(const struct request *r)
+{
+	const struct client *c = r->client;
+
+	return !r->push.mean && c->clock.begun && r->step != CLIENT_NOW && r->step > c->clock.step;
+}
+
+void client_link_put_clock(struct link *l)
+{
+	struct request *after = l->open.last;
+
+	while (after && (after->ops->class != REQUEST_PUSH || client_follows_clock(after)))
+		after = after->prev;
+	l->clock = request_new(l->client, &clock_ops, NULL, 0, l->client->clock.step);
+	request_put(l->clock, l, after);
+}
+
+/* Put a DONE on the link, behind everything else. */
+static void put_done(struct link *l)
+{
+	l->done = request_new(l->client, &done_ops, NULL, 0, CLIENT_NOW);
+	request_put(l->done, l, l->open.last);
+}
+
+/* The announcements of the last CLOCK are complete: keep them apart from those of the next one. */
+static void close_announcements(struct client *c)
+{
+	for (unsigned i = 0; i < c->nlinks; i++) {
+		struct link *l = c->link[i];
+		struct buf spare = l->clocked;
+
+		buf_clear(&spare);
+		l->clocked = l->announced;
+		l->announced = spare;
+		if (c->clock.announced != c->clock.step)
+			buf_clear(&l->clocked);
+	}
+}
+
+void client_repeat_clocks(struct client *c)
+{
+	if (c->clock.begun)
+		close_announcements(c);
+	for (unsigned i = 0; i < c->nlinks; i++) {
+		struct link *l = c->link[i];
+
+		/* A server that has just become a replica must get this step's CLOCK again, with
+		 * its announcements. */
+		if (c->clock.begun && client_link_takes_clocks(l))
+			client_link_put_clock(l);
+		if (c->clock.done && !l->is_done && client_link_takes_clocks(l))
+			put_done(l);
+	}
+}
+
+/* ---- the worker's calls: pushes ---- */
 
 enum err_code client_begin_pushes(struct client *c, uint64_t step, struct err *e)
 {
@@ -325,4 +440,89 @@ enum err_code client_push_mean(struct client *c, const struct table *t, uint64_t
 	r->push.g = mean ? mean + table_part_begin(t, part) : NULL;
 	r->push.mean = true;
 	return client_submit_push(r, e);
+}
+
+/* ---- the worker's calls: clocks ---- */
+
+bool client_clocks_answered(struct client *c)
+{
+	if (c->nopen[REQUEST_CLOCK])
+		return false;
+	c->clock.confirmed = c->layout.epoch;
+	return true;
+}
+
+static bool all_dones_answered(struct client *c)
+{
+	return !c->nopen[REQUEST_DONE];
+}
+
+static bool all_pushes_answered(struct client *c)
+{
+	return !c->nopen[REQUEST_PUSH];
+}
+
+/* For client_wait_until: is every used link UP, with nothing queued? */
+static bool all_records_written(struct client *c)
+{
+	for (unsigned i = 0; i < c->nlinks; i++) {
+		struct link *l = c->link[i];
+
+		if (l->used && (l->state != LINK_UP || l->batcher.n || conn_queued(l->conn)))
+			return false;
+	}
+	return true;
+}
+
+enum err_code client_clock_begin(struct client *c, uint64_t step, uint32_t examples, struct err *e)
+{
+	/* Each link has at most one CLOCK without an answer: a server that missed one would wait
+	 * for it forever. */
+	enum err_code rc = client_wait_until(c, client_clocks_answered, step, e);
+
+	if (rc)
+		return rc;
+	FAIL_POINT("clock_before");
+	c->clock.begun = true;
+	c->clock.step = step;
+	c->clock.examples = examples;
+	close_announcements(c);
+	for (unsigned i = 0; i < c->nlinks; i++)
+		if (client_link_takes_clocks(c->link[i]))
+			client_link_put_clock(c->link[i]);
+	return ERR_OK;
+}
+
+enum err_code client_clock_end(struct client *c, uint64_t step, struct err *e)
+{
+	enum err_code rc = client_wait_until(c, all_records_written, step, e);
+
+	FAIL_POINT("clock_after");
+	return rc;
+}
+
+enum err_code client_clock(struct client *c, uint64_t step, uint32_t examples, struct err *e)
+{
+	enum err_code rc = client_clock_begin(c, step, examples, e);
+
+	return rc ? rc : client_clock_end(c, step, e);
+}
+
+enum err_code client_done(struct client *c, struct err *e)
+{
+	enum err_code rc = client_settle(c, e);
+
+	if (!rc)
+		rc = client_wait_until(c, client_clocks_answered, CLIENT_NOW, e);
+	FAIL_POINT("done_before");
+	c->clock.done = true;
+	for (unsigned i = 0; !rc && i < c->nlinks; i++)
+		if (client_link_takes_clocks(c->link[i]))
+			put_done(c->link[i]);
+	return rc ? rc : client_wait_until(c, all_dones_answered, CLIENT_NOW, e);
+}
+
+enum err_code client_settle(struct client *c, struct err *e)
+{
+	return client_wait_until(c, all_pushes_answered, CLIENT_NOW, e);
 }

@@ -7,7 +7,7 @@
  *
  * A client has one link to each server, and behind those one link to the relay
  * (client_relay_link), which is unused when the worker has no relay.  Each link holds at most one
- * session, its requests (request.h), and the announcements for CLOCKs (client_clock.c).
+ * session, its requests (request.h), and the announcements for CLOCKs (client_push.c).
  *
  * States of a link (enum link_state):
  *
@@ -329,7 +329,6 @@ void client_encode_grow_residual(struct client *c, const struct table *had, cons
 /* Frees the residuals and velocities of all dense tables. What they held is lost. */
 void client_encode_free_residuals(struct client *c);
 
-/* client_clock.c */
 /* Has every server acknowledged the last CLOCK?  Then each of them has all announcements of the
  * present layout too, and its epoch is confirmed. */
 bool client_clocks_answered(struct client *c);

@@ -16,7 +16,7 @@ static void bsp_backup(void)
 	ok(push_w(&x, 2, 0, 10, 100, &r) == SHARD_OK && r.status == PUSH_LATE && r.staleness == 1,
 	    "the third is late, and told how much");
 	clock_of(&x, 2, 0, 10);
-	ok(shard_version(x.shard, W, 0) == 1, "which changes nothing");
+	ok(version_of(x.shard, W, 0) == 1, "which changes nothing");
 	/* In time, it counts: whoever comes first. */
 	step_of(&x, 2, 1, 10, 2);
 	step_of(&x, 0, 1, 10, 4);

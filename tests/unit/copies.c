@@ -78,7 +78,7 @@ static void receipts_wait(void)
 		ok(!is_safe(x, 0, &r), "%s: the head has not heard of that", modes[m]);
 		net_answer(x, 2, 1);
 		net_answer(x, 1, 0);
-		ok(is_safe(x, 0, &r) && shard_copies(x->node[0].s, W, 0) == 3,
+		ok(is_safe(x, 0, &r) && copies_of(x->node[0].s, W, 0) == 3,
 		    "%s: then it promises, three copies", modes[m]);
 		ok(push(x, 1, W, 0, 1, &r) == SHARD_ELSEWHERE &&
 		        push(x, 2, W, 0, 1, &r) == SHARD_ELSEWHERE,
@@ -253,7 +253,7 @@ static void a_claim_of_one_that_is_gone(void)
 		ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD,
 		    "a push of a worker that is %s is waited for by the copy", what);
 		net_settle(x);
-		ok(pull(x, 1, W, 1, w, &v) == SHARD_OK && v == shard_version(x->node[0].s, W, 0) &&
+		ok(pull(x, 1, W, 1, w, &v) == SHARD_OK && v == version_of(x->node[0].s, W, 0) &&
 		        v == 1,
 		    "and its sum is not passed over (version %llu)", (unsigned long long)v);
 		ok(is_safe(x, 0, &r), "before it is said to be everywhere");
@@ -338,12 +338,12 @@ static void the_old_head(void)
 		net_settle(x);
 		ok(!is_safe(x, 0, &r), "%s: and cannot acknowledge it", modes[m]);
 		ok(pull(x, 0, W, 1, w, &v) == SHARD_ELSEWHERE, "%s: nor answer a pull", modes[m]);
-		ok(shard_version(x->node[1].s, W, 0) == 2, "%s: its copies count for nothing",
+		ok(version_of(x->node[1].s, W, 0) == 2, "%s: its copies count for nothing",
 		    modes[m]);
 		/* An answer of the old epoch that was on its way counts no more. */
 		net_view(x, 0);
 		ok(push(x, 0, W, 0, 2, &r) == SHARD_ELSEWHERE &&
-		        shard_version(x->node[0].s, W, 0) == 2 &&
+		        version_of(x->node[0].s, W, 0) == 2 &&
 		        pull(x, 0, W, 1, w, &v) == SHARD_ELSEWHERE,
 		    "%s: when it hears of its end it gives all up", modes[m]);
 		net_close(x);
@@ -384,8 +384,8 @@ static void a_receipt_of_an_earlier_tenure(void)
 					net_settle(x);
 				}
 				ok(is_safe(x, 1, &other) &&
-				        shard_version(x->node[1].s, W, 0) >
-				            shard_version(x->node[0].s, W, 0),
+				        version_of(x->node[1].s, W, 0) >
+				            version_of(x->node[0].s, W, 0),
 				    "%s, chain of %u: the new head goes beyond it", modes[m],
 				    last + 1);
 				net_layout(x, later[c], 0);
@@ -396,8 +396,8 @@ static void a_receipt_of_an_earlier_tenure(void)
 				while (shard_feed_next(x->node[last].s, 0))
 					;
 				net_settle(x);
-				ok(shard_version(x->node[0].s, W, 0) ==
-				            shard_version(x->node[1].s, W, 0) &&
+				ok(version_of(x->node[0].s, W, 0) ==
+				            version_of(x->node[1].s, W, 0) &&
 				        !is_safe(x, 0, &r) && has_left(x, 0, &r),
 				    "%s, chain of %u: and acknowledges nothing of before when it is given a copy (%s)",
 				    modes[m], last + 1, what);
@@ -464,7 +464,7 @@ static void an_acknowledgement_of_an_earlier_tenure(void)
 		while (shard_feed_next(x->node[2].s, 1))
 			;
 		net_settle(x);
-		ok(shard_version(x->node[1].s, W, 0) == 1 &&
+		ok(version_of(x->node[1].s, W, 0) == 1 &&
 		        !shard_is_safe(x->node[1].s, owed.table, owed.part, &owed.due) &&
 		        shard_has_left(x->node[1].s, owed.table, owed.part, &owed.due),
 		    "%s: and owes it no more when it has left and come again", modes[m]);
@@ -666,7 +666,7 @@ static bool joins(const char *mode, bool deterministic, const char *chain, unsig
 	net_settle(x);
 	good &= is_safe(x, 0, &r) && step_of(x, 0, step++, longer, &r);
 	net_settle(x);
-	good &= is_safe(x, 0, &r) && shard_copies(x->node[0].s, W, 0) == strlen(longer) && !x->bad;
+	good &= is_safe(x, 0, &r) && copies_of(x->node[0].s, W, 0) == strlen(longer) && !x->bad;
 	good &= all_alike(x, step);
 	net_close(x);
 	return good;
@@ -793,7 +793,7 @@ static void empty_pushes(void)
 		net_settle(x);
 		ok(!x->bad && is_safe(x, 0, &r), "%s: after a push of no rows copies go on",
 		    modes[m]);
-		ok(shard_version(x->node[0].s, ROWS, 0) == shard_version(x->node[1].s, ROWS, 0),
+		ok(version_of(x->node[0].s, ROWS, 0) == version_of(x->node[1].s, ROWS, 0),
 		    "%s: at one version", modes[m]);
 		net_close(x);
 	}

@@ -21,4 +21,21 @@ static inline void dismiss(struct shard *s, uint32_t slot, uint64_t until)
 	    1);
 }
 
+/* What a receipt would say of the partition now. */
+static inline struct shard_outcome outcome_of(struct shard *s, uint16_t table, uint32_t part,
+    uint64_t step, enum push_status status)
+{
+	return shard_outcome(s, table, part, step, status, &(struct shard_due){ 0 });
+}
+
+static inline uint64_t version_of(struct shard *s, uint16_t table, uint32_t part)
+{
+	return outcome_of(s, table, part, 0, PUSH_MERGED).version;
+}
+
+static inline unsigned copies_of(struct shard *s, uint16_t table, uint32_t part)
+{
+	return outcome_of(s, table, part, 0, PUSH_MERGED).copies;
+}
+
 #endif

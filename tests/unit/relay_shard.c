@@ -147,11 +147,11 @@ static void one_step(void)
 	        !is_safe(&x, &b),
 	    "the same push again is as safe as the first");
 	relay_shard_answered(x.shard, W, 0, sums(&x, W, 0, 3)->seq, PUSH_MERGED);
-	ok(is_safe(&x, &a) && shard_final_status(x.shard, W, 0, 0, PUSH_MERGED) == PUSH_MERGED &&
+	ok(is_safe(&x, &a) && outcome_of(x.shard, W, 0, 0, PUSH_MERGED).status == PUSH_MERGED &&
 	        sums(&x, W, 0, 4)->n == 0,
 	    "until the servers have it");
 	relay_shard_answered(x.shard, W, 0, 1, PUSH_SPLIT);
-	ok(shard_final_status(x.shard, W, 0, 0, PUSH_MERGED) == PUSH_MERGED,
+	ok(outcome_of(x.shard, W, 0, 0, PUSH_MERGED).status == PUSH_MERGED,
 	    "an answer that comes twice is nothing new");
 	world_close(&x);
 }
@@ -170,10 +170,10 @@ static void split(void)
 	        value(sums(&x, W, 0, 2), 0) == 60,
 	    "it has no part in the sum");
 	relay_shard_answered(x.shard, W, 0, sums(&x, W, 0, 3)->seq, PUSH_SPLIT);
-	ok(is_safe(&x, &r) && shard_final_status(x.shard, W, 0, 0, PUSH_MERGED) == PUSH_SPLIT &&
-	        shard_final_status(x.shard, W, 0, 0, PUSH_REFUSED) == PUSH_SPLIT,
+	ok(is_safe(&x, &r) && outcome_of(x.shard, W, 0, 0, PUSH_MERGED).status == PUSH_SPLIT &&
+	        outcome_of(x.shard, W, 0, 0, PUSH_REFUSED).status == PUSH_SPLIT,
 	    "a sum that the server splits is split for each");
-	ok(shard_final_status(x.shard, W, 0, 77, PUSH_MERGED) == PUSH_SPLIT,
+	ok(outcome_of(x.shard, W, 0, 77, PUSH_MERGED).status == PUSH_SPLIT,
 	    "so is what nobody here knows of any more");
 	dismiss(x.shard, 1, 0);
 	clock_of(&x, 0, 0, 0);
@@ -409,7 +409,7 @@ static void from_relays(void)
 	        sum_contributor(&o->b, 2).examples == 2,
 	    "and goes up with the others, who stay who they are");
 	relay_shard_answered(x.shard, W, 0, o->seq, PUSH_SPLIT);
-	ok(shard_final_status(x.shard, W, 0, 0, PUSH_MERGED) == PUSH_SPLIT,
+	ok(outcome_of(x.shard, W, 0, 0, PUSH_MERGED).status == PUSH_SPLIT,
 	    "what is split above is split below");
 	world_close(&x);
 }

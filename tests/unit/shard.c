@@ -29,8 +29,8 @@ static void bsp_averages(void)
 	/* (10*1 + 30*2 + 60*4) / 100 */
 	ok(fabsf(pull_w(&x, 1) + 3.1f) < 1e-6f, "with the mean weighted by examples: %.7f",
 	    (double)pull_w(&x, 1));
-	ok(shard_version(x.shard, W, 0) == 1, "which is one update");
-	ok(shard_version(x.shard, BIG, 0) == 0, "a partition that nobody pushed has none");
+	ok(version_of(x.shard, W, 0) == 1, "which is one update");
+	ok(version_of(x.shard, BIG, 0) == 0, "a partition that nobody pushed has none");
 	world_close(&x);
 }
 
@@ -102,7 +102,7 @@ static void bsp_refused(void)
 	clock_of(&x, 0, 1, 10);
 	push_w(&x, 1, 1, 30, -INFINITY, &r);
 	clock_of(&x, 1, 1, 30);
-	ok(pull_w(&x, 2) == -2 && shard_version(x.shard, W, 0) == 1,
+	ok(pull_w(&x, 2) == -2 && version_of(x.shard, W, 0) == 1,
 	    "with nothing but refused pushes there is no update");
 	shard_stats(x.shard, &st);
 	ok(st.status[PUSH_REFUSED] == 3 && st.status[PUSH_MERGED] == 1, "refused ones are counted");
@@ -487,7 +487,7 @@ static void last_of_many(void)
 				push_w(&x, slot, step, 1, 1, &r);
 			clock_of(&x, slot, step, slot % 5 ? 1 : 0);
 		}
-	ok(!early && shard_closed(x.shard) == 3 && shard_version(x.shard, W, 0) == 3,
+	ok(!early && shard_closed(x.shard) == 3 && version_of(x.shard, W, 0) == 3,
 	    "50 slots in any order: each step closes with its last");
 	/* One is gone in the middle of a step: the others' last word closes it. */
 	for (uint32_t slot = 0; slot < SLOTS; slot++)

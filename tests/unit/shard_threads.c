@@ -82,7 +82,7 @@ static void threads(bool deterministic)
 	ok(!wrong,
 	    "%s%u threads, %u steps: every pull is the exact mean of all steps before (%u tries waited)",
 	    deterministic ? "deterministic: " : "", THREADS, STEPS, held);
-	ok(shard_closed(x.shard) == STEPS && shard_version(x.shard, BIG, 1) == STEPS &&
+	ok(shard_closed(x.shard) == STEPS && version_of(x.shard, BIG, 1) == STEPS &&
 	        st.status[PUSH_MERGED] == 3 * THREADS * STEPS &&
 	        pull_w(&x, SYNC_NEVER) == -3.0f * STEPS,
 	    "no push is lost, none counted twice");
@@ -116,7 +116,7 @@ static void threads_asp(void)
 	for (uint32_t i = 0; i < THREADS; i++)
 		pthread_join(t[i], NULL);
 	ok(pull_w(&x, SYNC_NEVER) == -2000.0f * THREADS &&
-	        shard_version(x.shard, W, 0) == 2000 * THREADS,
+	        version_of(x.shard, W, 0) == 2000 * THREADS,
 	    "asp from %u threads: every push is applied once", THREADS);
 	world_close(&x);
 }

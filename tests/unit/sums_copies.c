@@ -77,7 +77,7 @@ static void lost(void)
 	net_chain(x, "1", -1);
 	ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD, "a sum that died with the head is waited for");
 	ok(send_sum(x, 1, 0, 2, &r) == SHARD_OK && r.status == PUSH_MERGED &&
-	        shard_version(x->node[1].s, W, 0) == 1,
+	        version_of(x->node[1].s, W, 0) == 1,
 	    "and taken by the next");
 	net_close(x);
 }

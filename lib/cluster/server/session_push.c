@@ -181,7 +181,7 @@ static void send_ready_answers(struct peer *p)
  * two entries flushes the lists, because a record's head states one epoch. */
 static void prepare_answer(struct peer *p, const struct pending_ack *x)
 {
-	struct shard *sh = shard_of_pusher(p);
+	struct shard_outcome now;
 	struct payload_receipt m = { .table = x->table,
 		.status = x->status,
 		.part = x->part,
@@ -202,12 +202,11 @@ static void prepare_answer(struct peer *p, const struct pending_ack *x)
 		session_send_clocked(p, x);
 		return;
 	}
-	m.status = (uint8_t)shard_final_status(sh, x->table, x->part, x->step,
-	    (enum push_status)x->status);
-	m.copies = (uint8_t)shard_copies(sh, x->table, x->part);
-	/* A push that waited for its step to close has no version of its own: state the present
-	 * one. */
-	m.version = x->due.version ? x->due.version : shard_version(sh, x->table, x->part);
+	now = shard_outcome(shard_of_pusher(p), x->table, x->part, x->step,
+	    (enum push_status)x->status, &x->due);
+	m.status = (uint8_t)now.status;
+	m.copies = (uint8_t)now.copies;
+	m.version = now.version;
 	if (x->kind == PENDING_SUMMED) {
 		sum_body_put_summed(&p->data.summed,
 		    &(struct payload_summed){ x->table, m.status, m.copies, x->part, x->seq,

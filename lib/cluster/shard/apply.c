@@ -339,19 +339,6 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 
 /* ---- acknowledgements ---- */
 
-uint64_t shard_version(struct shard *s, uint16_t table, uint32_t part)
-{
-	struct part *p = shard_part(s, table, part);
-	uint64_t v;
-
-	if (!p)
-		return 0;
-	mutex_lock(&p->lock);
-	v = p->version;
-	mutex_unlock(&p->lock);
-	return v;
-}
-
 bool shard_is_safe(struct shard *s, uint16_t table, uint32_t part, const struct shard_due *due)
 {
 	struct part *p = shard_part(s, table, part);
@@ -369,22 +356,22 @@ bool shard_has_left(struct shard *s, uint16_t table, uint32_t part, const struct
 	return !p || atomic_load(&p->tenure) != due->tenure;
 }
 
-unsigned shard_copies(struct shard *s, uint16_t table, uint32_t part)
+struct shard_outcome shard_outcome(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
+    enum push_status status, const struct shard_due *due)
 {
 	struct part *p = shard_part(s, table, part);
-
-	return p ? atomic_load(&p->chain.copies) : 0;
-}
-
-enum push_status shard_final_status(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
-    enum push_status status)
-{
-	struct part *p = s->ops->final_status ? shard_part(s, table, part) : NULL;
+	struct shard_outcome out = { .status = status, .version = due->version };
 
 	if (!p)
-		return status;
+		return out;
+	out.copies = atomic_load(&p->chain.copies);
+	if (due->version && !s->ops->final_status)
+		return out;
 	mutex_lock(&p->lock);
-	status = s->ops->final_status(p, step, status);
+	if (!due->version)
+		out.version = p->version;
+	if (s->ops->final_status)
+		out.status = s->ops->final_status(p, step, status);
 	mutex_unlock(&p->lock);
-	return status;
+	return out;
 }

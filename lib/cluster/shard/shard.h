@@ -269,15 +269,25 @@ struct receipt {
  * shard_is_safe says so of r->due. SHARD_HOLD, SHARD_FENCED, SHARD_ELSEWHERE: nothing was taken.
  * SHARD_BAD: malformed, or there was no memory. */
 enum shard_answer shard_push(struct shard *s, const struct push *p, struct receipt *r);
-/* The partition's version, or 0 when it is not here. The version counts updates of this tenure
- * and those before it; it is 0 too when no update was made. */
-uint64_t shard_version(struct shard *s, uint16_t table, uint32_t part);
 /* May an acknowledgement that waits for *due be sent now? Takes no lock. */
 bool shard_is_safe(struct shard *s, uint16_t table, uint32_t part, const struct shard_due *due);
 /* Is the tenure over? Then the acknowledgement must never be sent. Takes no lock. */
 bool shard_has_left(struct shard *s, uint16_t table, uint32_t part, const struct shard_due *due);
-/* The number of replicas in the partition's chain under the present layout. Takes no lock. */
-unsigned shard_copies(struct shard *s, uint16_t table, uint32_t part);
+/* What a receipt says of a push when it is sent. */
+struct shard_outcome {
+	/* The status when it was taken, or PUSH_SPLIT from a relay whose sum the servers did not
+	 * take. */
+	enum push_status status;
+	unsigned copies; /* replicas in the partition's chain under the present layout */
+	/* The version that the receipt waited for. A push that waited for its step to close has no
+	 * version of its own: the present one, which counts updates of this tenure and those before
+	 * it. 0: no update was made. */
+	uint64_t version;
+};
+/* The outcome of a push of this step that was answered `status` when it was taken, and whose receipt
+ * waited for *due. For a partition that is not here, copies is 0. */
+struct shard_outcome shard_outcome(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
+    enum push_status status, const struct shard_due *due);
 
 /* In ssp and asp: does this replica have all that the slot pushed to the partition before this step
  * (read-my-writes; Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel
@@ -373,11 +383,6 @@ struct sum {
  * must not be, or because the sum has values that are not finite. After split each slot's push goes
  * by itself. */
 enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct receipt *r);
-
-/* The status to report to a worker whose push of this step was answered `status` when it was taken:
- * that status, or PUSH_SPLIT from a relay whose sum the servers did not take. */
-enum push_status shard_final_status(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
-    enum push_status status);
 
 /* ---- replicas ---- */
 

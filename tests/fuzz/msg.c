@@ -38,7 +38,8 @@ static void runs(const uint8_t *p, size_t n)
 	for (i = 0; payload_get_run(p, n, i, &r); i++) {
 		check((i + 1) * PAYLOAD_RUN_BYTES <= n);
 		buf_clear(&b);
-		payload_put_run(&b, &r);
+		payload_encode_run(buf_reserve(&b, PAYLOAD_RUN_BYTES), &r);
+		buf_commit(&b, PAYLOAD_RUN_BYTES);
 		check(memcmp(b.data, p + i * PAYLOAD_RUN_BYTES, PAYLOAD_RUN_BYTES) == 0);
 	}
 	check(i == n / PAYLOAD_RUN_BYTES || wide(p + i * PAYLOAD_RUN_BYTES, 1));

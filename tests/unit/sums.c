@@ -311,7 +311,9 @@ static void clocks(void)
 	size_t at = 0, bad_cuts = 0;
 	bool bad;
 
-	payload_put_run(&runs, &(struct payload_run){ 1, 0, 7, false });
+	payload_encode_run(buf_reserve(&runs, PAYLOAD_RUN_BYTES),
+	    &(struct payload_run){ 1, 0, 7, false });
+	buf_commit(&runs, PAYLOAD_RUN_BYTES);
 	sum_body_clocks_put(&b,
 	    &(struct slot_clock){ .slot = 3,
 	        .examples = 64,

@@ -350,8 +350,10 @@ static void runs(void)
 	struct payload_run r;
 	int wrong = 0;
 
-	for (size_t i = 0; i < 3; i++)
-		payload_put_run(&b, &in[i]);
+	for (size_t i = 0; i < 3; i++) {
+		payload_encode_run(buf_reserve(&b, PAYLOAD_RUN_BYTES), &in[i]);
+		buf_commit(&b, PAYLOAD_RUN_BYTES);
+	}
 	ok(b.len == 36 && memcmp(b.data, bytes, sizeof bytes) == 0,
 	    "a run is written as it always was");
 	for (size_t i = 0; i < 3; i++)

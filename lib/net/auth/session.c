@@ -255,12 +255,7 @@ void session_next_rx(struct session *s)
 		change_key(&s->rx, s->suite);
 }
 
-bool session_dir_exhausted(const struct session_dir *d)
-{
-	return d->counter + 2 > SESSION_COUNTER_END;
-}
-
 bool session_exhausted(const struct session *s)
 {
-	return session_dir_exhausted(&s->tx) || session_dir_exhausted(&s->rx);
+	return s->tx.counter + 2 > SESSION_COUNTER_END || s->rx.counter + 2 > SESSION_COUNTER_END;
 }

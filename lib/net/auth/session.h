@@ -98,9 +98,7 @@ void session_next_tx(struct session *s);
 void session_next_rx(struct session *s);
 
 /* True when there is no room for another whole record (two nonces) below counter 2^48, in either
- * direction or in this one: close the connection at the end of a message. */
+ * direction: close the connection at the end of a message. */
 bool session_exhausted(const struct session *s);
-/* For a caller that owns one direction only, while another thread uses the other. */
-bool session_dir_exhausted(const struct session_dir *d);
 
 #endif

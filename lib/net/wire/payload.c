@@ -15,22 +15,19 @@ void payload_encode_run(uint8_t out[static PAYLOAD_RUN_BYTES], const struct payl
 	put_le32(out + 8, r->count);
 }
 
-void payload_put_run(struct buf *b, const struct payload_run *r)
-{
-	payload_encode_run(buf_reserve(b, PAYLOAD_RUN_BYTES), r);
-	buf_commit(b, PAYLOAD_RUN_BYTES);
-}
-
 void payload_put_part(struct buf *b, uint16_t table, uint32_t part, bool alone)
 {
-	struct payload_run last;
+	struct payload_run run;
 	size_t n = b->len / PAYLOAD_RUN_BYTES;
 
-	if (n && payload_get_run(b->data, b->len, n - 1, &last) && last.table == table &&
-	    last.alone == alone && part - last.first == last.count)
-		put_le32(b->data + (n - 1) * PAYLOAD_RUN_BYTES + 8, last.count + 1);
-	else
-		payload_put_run(b, &(struct payload_run){ table, part, 1, alone });
+	if (n && payload_get_run(b->data, b->len, n - 1, &run) && run.table == table &&
+	    run.alone == alone && part - run.first == run.count) {
+		put_le32(b->data + (n - 1) * PAYLOAD_RUN_BYTES + 8, run.count + 1);
+		return;
+	}
+	run = (struct payload_run){ table, part, 1, alone };
+	payload_encode_run(buf_reserve(b, PAYLOAD_RUN_BYTES), &run);
+	buf_commit(b, PAYLOAD_RUN_BYTES);
 }
 
 bool payload_get_run(const uint8_t *p, size_t len, size_t i, struct payload_run *out)

@@ -22,10 +22,7 @@ struct payload_run {
 	bool alone;
 };
 #define PAYLOAD_RUN_BYTES 12
-/* payload_encode_run: at `out`; payload_put_run: at the end of b. */
 void payload_encode_run(uint8_t out[static PAYLOAD_RUN_BYTES], const struct payload_run *r);
-/* Appends PAYLOAD_RUN_BYTES bytes. payload_put_part joins neighbours, this does not. */
-void payload_put_run(struct buf *b, const struct payload_run *r);
 /* Append one partition, by extending the last run if that is possible. */
 void payload_put_part(struct buf *b, uint16_t table, uint32_t part, bool alone);
 /* Decode the i-th run of a payload of len bytes.  False past the end, and for an impossible table

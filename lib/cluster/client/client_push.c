@@ -406,8 +406,7 @@ enum err_code client_begin_pushes(struct client *c, uint64_t step, struct err *e
 {
 	/* A server that gets a push before the CLOCK of the step before holds it until that step is
 	 * complete, and reads nothing more from this session, not even the CLOCK. */
-	if (!c->clock.begun || step == CLIENT_NOW || step <= c->clock.step ||
-	    client_clocks_answered(c))
+	if (!c->nopen[REQUEST_CLOCK] || step == CLIENT_NOW || step <= c->clock.step)
 		return ERR_OK;
 	return client_wait_until(c, client_clocks_answered, step, e);
 }

@@ -382,10 +382,11 @@ static void update_dense(struct part *p, const struct optim_hyper *h, const floa
 	const struct optim_rule *rule = p->by->rule;
 	float *slot[OPTIM_MAX_SLOTS], old[STAMPED];
 
-	part_slots(p->dense.state, p->n, rule, slot);
 	for (size_t at = 0; at < p->n; at += piece) {
 		size_t n = p->n - at < piece ? p->n - at : piece;
 
+		for (unsigned k = 0; k < rule->nslots; k++)
+			slot[k] = p->dense.state + k * (size_t)p->n + at;
 		if (p->dense.stamps)
 			memcpy(old, p->dense.w + at, n * sizeof *old);
 		rule->step(h, p->version + 1 - p->born, p->table->decay, n, p->dense.w + at, slot,
@@ -393,8 +394,6 @@ static void update_dense(struct part *p, const struct optim_hyper *h, const floa
 		if (p->dense.stamps)
 			change_log_note(p->dense.stamps, p->version + 1, at, n, old,
 			    p->dense.w + at);
-		for (unsigned k = 0; k < rule->nslots; k++)
-			slot[k] += n;
 	}
 }
 

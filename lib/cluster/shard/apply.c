@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: ISC */
 #include "shard/apply.h"
-#include "shard/gate.h"
 
 #include "codec/codec.h"
 #include "core/clock.h"
 #include "shard/copy.h"
+#include "shard/gate.h"
 #include "shard/reduced.h"
-#include "shard/shard_ops.h"
 #include "shard/robust.h"
 #include "shard/row_life.h"
 #include "shard/settings_epoch.h"
+#include "shard/shard_ops.h"
+
+/* A push in the order of its way: shard_push checks it and asks pass_gate; add_push_to_step adds it to
+ * the sum of its bsp step, and applies the sum by apply_step when apply_step_is_complete says so, or
+ * apply_push_on_arrival makes an update of it at once; finish_push makes the receipt, which is sent
+ * when shard_is_safe says so. */
 
 /* ---- may the push come in? ---- */
 

@@ -497,7 +497,8 @@ bool part_apply_push(struct part *p, const struct push *push)
 	bool good = true;
 
 	if (p->table->sparse) {
-		/* A push from outside has no step; apply_push or copy_in.c has set the clock. */
+		/* A push from outside has no step; apply_push_on_arrival or copy_in.c has set the
+		 * clock. */
 		if (push->slot != SHARD_OUTSIDE)
 			row_life_set_step(p, push->step);
 		good = part_rows_apply(p, &h, push);

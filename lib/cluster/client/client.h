@@ -171,6 +171,9 @@ uint64_t client_open_step(const struct client *c);
  * every server has acknowledged the CLOCK of the step before. */
 enum err_code client_push(struct client *c, const struct table *t, uint64_t step, uint32_t examples,
     const float *g, struct err *e);
+/* Push partitions first .. first + count - 1 alone; g is still the whole table's. */
+enum err_code client_push_parts(struct client *c, const struct table *t, uint64_t step,
+    uint32_t examples, uint32_t first, uint32_t count, const float *g, struct err *e);
 /* Push gradients of n rows of a sparse table, which are copied. w: the rows as they were
  * pulled, for filters that compare with them; NULL: not known. */
 enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t step,

@@ -414,9 +414,15 @@ enum err_code client_begin_pushes(struct client *c, uint64_t step, struct err *e
 enum err_code client_push(struct client *c, const struct table *t, uint64_t step, uint32_t examples,
     const float *g, struct err *e)
 {
+	return client_push_parts(c, t, step, examples, 0, t->nparts, g, e);
+}
+
+enum err_code client_push_parts(struct client *c, const struct table *t, uint64_t step,
+    uint32_t examples, uint32_t first, uint32_t count, const float *g, struct err *e)
+{
 	enum err_code rc = client_begin_pushes(c, step, e);
 
-	for (uint32_t i = 0; !rc && i < t->nparts; i++) {
+	for (uint32_t i = first; !rc && i < first + count; i++) {
 		struct request *r = request_new(c, &client_push_ops, t, i, step);
 
 		r->n = table_part_elements(t, i);

@@ -77,8 +77,8 @@ static bool collect_snapshot(struct checkpoint_writer *s, struct shard *sh, uint
 	}
 }
 
-static void begin_snapshot(struct checkpoint_writer *s, struct shard *sh, uint64_t id, uint64_t step,
-    uint64_t mark, uint64_t base)
+static void begin_snapshot(struct checkpoint_writer *s, struct shard *sh, uint64_t id,
+    uint64_t step, uint64_t mark, uint64_t base)
 {
 	uint64_t at, clocks;
 

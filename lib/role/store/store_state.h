@@ -33,9 +33,9 @@ struct store_agent_state {
 };
 
 struct store {
-	struct repl *repl;            /* replication to the next replicas */
+	struct repl *repl;                /* replication to the next replicas */
 	struct checkpoint_writer *writer; /* checkpoints */
-	_Atomic uint64_t saves;       /* the id of the checkpoint that is being made; 0: none */
+	_Atomic uint64_t saves;           /* the id of the checkpoint that is being made; 0: none */
 	struct store_agent_state by_agent;
 };
 

@@ -221,7 +221,8 @@ enum err_code params_push(struct params *p, const struct batch *b, uint64_t step
 		if (p->table[i]->reduced || p->job->frozen[i])
 			continue;
 		if (!p->job->table[i].sparse)
-			rc = client_push(p->client, p->table[i], step, examples, p->g[i], e);
+			rc = client_push_parts(p->client, p->table[i], step, examples, 0,
+			    p->table[i]->nparts, p->g[i], e);
 		else if ((n = needed_rows(p, b, i, &id)) > 0)
 			rc = client_push_rows(p->client, p->table[i], step, examples, id, n,
 			    p->g[i], p->w[i], e);
@@ -282,7 +283,7 @@ enum err_code params_push_lacking(struct params *p, const struct batch *b, const
 		const uint64_t *id;
 		size_t n;
 
-		if (p->table[i]->reduced || job_is_frozen(p->job, i))
+		if (p->table[i]->reduced || p->job->frozen[i])
 			continue;
 		if (!p->job->table[i].sparse)
 			rc = push_lacking_parts(p, i, f, step, examples, e);

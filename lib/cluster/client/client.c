@@ -19,15 +19,6 @@
 
 /* ---- records ---- */
 
-struct record client_record_head(const struct client *c, enum msg_type type, uint64_t step)
-{
-	return (struct record){ .type = (uint8_t)type,
-		.step = step == CLIENT_NOW ? 0 : step,
-		.flags = step == CLIENT_NOW ? RECORD_NOW : 0,
-		.epoch = c->layout.epoch,
-		.generation = c->layout.generation };
-}
-
 /* Offer shared memory to a server on this host. If that fails, all records go over the socket. */
 static void offer_shared_memory(struct link *l, bool wanted_there)
 {
@@ -397,31 +388,6 @@ enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *)
 			return set_overdue_error(c, step, begin, e);
 	}
 	return ERR_OK;
-}
-
-/* ---- versions that the last pull of each partition brought ---- */
-
-uint64_t *client_version_at(struct client *c, const struct table *t, uint32_t part)
-{
-	if (t->id >= c->versions.ntables) {
-		size_t n = (size_t)t->id + 1;
-
-		c->versions.of = mem_regrow((void *)c->versions.of, n, sizeof *c->versions.of);
-		c->versions.nparts = mem_regrow(c->versions.nparts, n, sizeof *c->versions.nparts);
-		for (size_t i = c->versions.ntables; i < n; i++) {
-			c->versions.of[i] = NULL;
-			c->versions.nparts[i] = 0;
-		}
-		c->versions.ntables = n;
-	}
-	if (c->versions.nparts[t->id] < t->nparts) {
-		c->versions.of[t->id] = mem_regrow(c->versions.of[t->id], t->nparts,
-		    sizeof **c->versions.of);
-		memset(c->versions.of[t->id] + c->versions.nparts[t->id], 0,
-		    (t->nparts - c->versions.nparts[t->id]) * sizeof **c->versions.of);
-		c->versions.nparts[t->id] = t->nparts;
-	}
-	return &c->versions.of[t->id][part];
 }
 
 /* ---- life ---- */

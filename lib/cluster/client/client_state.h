@@ -248,10 +248,6 @@ void client_serve(struct client *c, int ms);
  * client.fatal, or the error of the `attend` callback. step: for messages. */
 enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *), uint64_t step,
     struct err *e);
-/* The version that the last pull of this partition has brought; 0: none yet. */
-uint64_t *client_version_at(struct client *c, const struct table *t, uint32_t part);
-/* The header of a record: type, step, epoch and generation. */
-struct record client_record_head(const struct client *c, enum msg_type type, uint64_t step);
 
 /* client_relay.c */
 static inline struct link *client_relay_link(const struct client *c)
@@ -305,6 +301,12 @@ void client_row_cache_lookup(struct request *r);
 void client_row_cache_store(const struct request *r, uint64_t version);
 /* Frees the cached rows of all tables, when the client ends. */
 void client_row_cache_free(struct client *c);
+
+/* request.c (see request.h for the rest) */
+/* The version that the last pull of this partition has brought; 0: none yet. */
+uint64_t *client_version_at(struct client *c, const struct table *t, uint32_t part);
+/* The header of a record: type, step, epoch and generation. */
+struct record client_record_head(const struct client *c, enum msg_type type, uint64_t step);
 
 /* client_push.c */
 extern const struct request_ops client_push_ops;

@@ -31,6 +31,15 @@ static void remove_request(struct request *r)
 	list->n--;
 }
 
+struct record client_record_head(const struct client *c, enum msg_type type, uint64_t step)
+{
+	return (struct record){ .type = (uint8_t)type,
+		.step = step == CLIENT_NOW ? 0 : step,
+		.flags = step == CLIENT_NOW ? RECORD_NOW : 0,
+		.epoch = c->layout.epoch,
+		.generation = c->layout.generation };
+}
+
 struct request *request_new(struct client *c, const struct request_ops *ops, const struct table *t,
     uint32_t part, uint64_t step)
 {
@@ -130,6 +139,31 @@ void request_lose_all(struct link *l)
 {
 	for (struct request *r = l->open.first; r; r = r->next)
 		r->state = REQUEST_QUEUED;
+}
+
+/* ---- versions that the last pull of each partition brought ---- */
+
+uint64_t *client_version_at(struct client *c, const struct table *t, uint32_t part)
+{
+	if (t->id >= c->versions.ntables) {
+		size_t n = (size_t)t->id + 1;
+
+		c->versions.of = mem_regrow((void *)c->versions.of, n, sizeof *c->versions.of);
+		c->versions.nparts = mem_regrow(c->versions.nparts, n, sizeof *c->versions.nparts);
+		for (size_t i = c->versions.ntables; i < n; i++) {
+			c->versions.of[i] = NULL;
+			c->versions.nparts[i] = 0;
+		}
+		c->versions.ntables = n;
+	}
+	if (c->versions.nparts[t->id] < t->nparts) {
+		c->versions.of[t->id] = mem_regrow(c->versions.of[t->id], t->nparts,
+		    sizeof **c->versions.of);
+		memset(c->versions.of[t->id] + c->versions.nparts[t->id], 0,
+		    (t->nparts - c->versions.nparts[t->id]) * sizeof **c->versions.of);
+		c->versions.nparts[t->id] = t->nparts;
+	}
+	return &c->versions.of[t->id][part];
 }
 
 /* ---- answers ---- */

@@ -111,7 +111,7 @@ write_data() {
 	begin c.json
 	ps-ctl wait --for done --timeout 30s
 	cat "$RUN"/worker-*.log
-	[ "$(http GET /v1/result | jq -c '.eval | [.rmse, .examples]')" = '[0.25,77]' ]
+	[ "$(http GET /v1/result | jq -c '.eval | [.rmse, .examples, has("accuracy", "mood")]')" = '[0.25,77,false,false]' ]
 	run -0 ./calls beside "$RUN"
 	echo "$output"
 	ps-ctl stop >/dev/null

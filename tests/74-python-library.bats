@@ -71,7 +71,8 @@ job() {
 	        refused(4, ps.grad, "v")
 	        refused(2, ps.push, "w", np.ones(5))
 	        ps.clock(0.5)
-	    ps.finish(lambda h: {"rmse": float(h.param("w")[0, 0]), "examples": 7})
+	    ps.finish(lambda h: {"rmse": float(h.param("w")[0, 0]), "mood": 1, "auc": float("nan"), "examples": 7})
+	    print("mood was", "left out" if any('score "mood" is left out' in s for s in said) else "taken")
 	try:
 	    ps.pull("w")
 	except ValueError as e:
@@ -80,7 +81,8 @@ job() {
 	job calls.py '"steps": 20'
 	begin c.json
 	ps-ctl wait --for done --timeout 30s
-	[ "$(http GET /v1/result | jq -c '.eval | [.rmse, .examples]')" = '[-10,7]' ]
+	[ "$(http GET /v1/result | jq -c '.eval | [.rmse, .examples, has("auc", "mood")]')" = '[-10,7,false,false]' ]
+	grep -qx "mood was left out" "$RUN"/worker-*.log
 	/usr/bin/python3 - "$RUN" <<-'END'
 	import numpy as np, pskit, sys
 	with pskit.connect(sys.argv[1]) as ps:

@@ -126,13 +126,22 @@ float *ps_grad(struct ps *p, const char *table, size_t *n);
  * was not computed. */
 int ps_step_end(struct ps *p, double loss);
 
-/* Scores of the whole model; NAN for one that was not computed. */
+/* Scores of the whole model: the examples that were scored, and the first n of score.  A score has
+ * the name of a metric ("loss"; ps-metrics(7) lists them) and its value; one that is not finite counts
+ * as not computed.  The library fills the struct with zeroes before it calls a callback. */
+#define PS_SCORES 32
+struct ps_score {
+	char name[32];
+	double value;
+};
 struct ps_scores {
-	double loss, accuracy, auc, rmse, r2;
 	uint64_t examples;
+	size_t n;
+	struct ps_score score[PS_SCORES];
 };
 /* Sets a callback that evaluates the model (ps_param), for job.eval_every and at the end.  It is
- * called in one of the workers, and returns 0 on success.  May be called before ps_join. */
+ * called in one of the workers, and returns 0 on success.  A score whose name is no metric is left
+ * out, and the log has a warning.  May be called before ps_join. */
 int ps_on_score(struct ps *p, int (*score)(struct ps *p, void *ctx, struct ps_scores *out),
     void *ctx);
 /* Call after PS_OVER, or when this worker has no more to do; a step that it has begun is abandoned.

@@ -8,21 +8,35 @@
 
 /* ---- the kind of worker: w->own is the struct ps ---- */
 
+/* Sets the metric of this name. An unknown one is not worth the job, so it only warns. */
+static void take_score(struct ps *p, const struct ps_score *s, struct eval_result *out)
+{
+	char name[sizeof s->name + 1] = "";
+	enum metric k;
+
+	memcpy(name, s->name, sizeof s->name);
+	k = metrics_find(name);
+	if (k < METRICS)
+		metrics_set(out, k, s->value);
+	else
+		log_warn(&p->log, "the score \"%s\" is left out: there is no such metric", name);
+}
+
 static enum err_code call_score(struct ps *p, struct eval_result *out, struct err *e)
 {
-	struct ps_scores s = { NAN, NAN, NAN, NAN, NAN, 0 };
+	struct ps_scores s = { .n = 0 };
 
 	/* An interrupt that arrived before must not reach the callback. */
 	if (interrupt_came(&p->interrupt))
 		return err_set(e, ERR_STOPPED, "interrupted");
 	if (p->score(p, p->score_ctx, &s))
 		return err_set(e, ERR_FAILED, "the program cannot score the model");
+	if (s.n > PS_SCORES)
+		return err_set(e, ERR_USAGE, "the program gives %zu scores: at most %d are taken",
+		    s.n, PS_SCORES);
 	*out = (struct eval_result){ .examples = s.examples };
-	metrics_set(out, METRIC_loss, s.loss);
-	metrics_set(out, METRIC_accuracy, s.accuracy);
-	metrics_set(out, METRIC_auc, s.auc);
-	metrics_set(out, METRIC_rmse, s.rmse);
-	metrics_set(out, METRIC_r2, s.r2);
+	for (size_t i = 0; i < s.n; i++)
+		take_score(p, &s.score[i], out);
 	return ERR_OK;
 }
 

@@ -27,7 +27,10 @@ static int report_scores(struct ps *q, void *ctx, struct ps_scores *out)
 
 	(void)ctx;
 	CHECK(ps_param(q, "w", &n) && n == 3);
-	out->rmse = 0.25;
+	out->score[0] = (struct ps_score){ "rmse", 0.25 };
+	out->score[1] = (struct ps_score){ "accuracy", NAN };
+	out->score[2] = (struct ps_score){ "mood", 7 };
+	out->n = 3;
 	out->examples = 77;
 	return 0;
 }
@@ -166,7 +169,7 @@ static int scored;
 static int count_scores(struct ps *q, void *ctx, struct ps_scores *out)
 {
 	CHECK(ctx == &scored && ps_param(q, "w", NULL));
-	out->loss = ++scored;
+	out->score[out->n++] = (struct ps_score){ "loss", ++scored };
 	out->examples = 5;
 	return 0;
 }

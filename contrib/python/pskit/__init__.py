@@ -256,14 +256,18 @@ class Handle:
 
     def on_score(self, score):
         """score(handle) -> {"loss": ..., "accuracy": ..., "examples": ...} is called in one of the workers, with the parameters of
-        then in param(): each job.eval_every steps, and at the end, while begin() or finish() waits."""
+        then in param(): each job.eval_every steps, and at the end, while begin() or finish() waits.  Its keys are metrics of
+        ps-metrics(7); others are left out, and the log has a warning."""
         def call(_p, _ctx, out):
             self._scores += 1
             try:
-                result = score(self)
-                for key in ("loss", "accuracy", "auc", "rmse", "r2"):
-                    setattr(out.contents, key, float(result.get(key, math.nan)))
-                out.contents.examples = int(result.get("examples", 0))
+                result = dict(score(self))
+                out.contents.examples = int(result.pop("examples", 0))
+                if len(result) > len(out.contents.score):
+                    raise ValueError(f"{len(result)} scores: at most {len(out.contents.score)} are taken")
+                for place, (name, value) in zip(out.contents.score, result.items()):
+                    place.name, place.value = name.encode(), float(value)
+                out.contents.n = len(result)
                 return 0
             except BaseException as e:  # goes on where it was waited
                 self._failed = e

@@ -23,9 +23,12 @@ class Step(ctypes.Structure):
     _fields_ = [("step", c_uint64), ("epoch", c_uint64), ("begin", c_uint64), ("end", c_uint64)]
 
 
+class Score(ctypes.Structure):
+    _fields_ = [("name", c_char * 32), ("value", c_double)]
+
+
 class Scores(ctypes.Structure):
-    _fields_ = [("loss", c_double), ("accuracy", c_double), ("auc", c_double), ("rmse", c_double), ("r2", c_double),
-                ("examples", c_uint64)]
+    _fields_ = [("examples", c_uint64), ("n", c_size_t), ("score", Score * 32)]
 
 
 ASKED = ctypes.CFUNCTYPE(c_int, c_void_p)

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/mem.h"
 
@@ -72,6 +73,15 @@ void metrics_finish(struct metrics *m, struct eval_result *out)
 	*out = (struct eval_result){ .examples = m->n };
 	for (int k = 0; m->n && k < METRICS; k++)
 		out->has[k] = m->state[k] && ops[k]->finish(m->state[k], m->n, &out->value[k]);
+}
+
+enum metric metrics_find(const char *name)
+{
+	int k = 0;
+
+	while (k < METRICS && strcmp(name, metric_name[k]) != 0)
+		k++;
+	return (enum metric)k;
 }
 
 void metrics_set(struct eval_result *r, enum metric k, double value)

@@ -32,6 +32,8 @@ enum err_code metrics_add(struct metrics *m, const struct batch *b, const float 
 /* Computes the metrics. More batches may be added afterwards. */
 void metrics_finish(struct metrics *m, struct eval_result *out);
 
+/* Returns the metric of this name; METRICS: there is none. */
+enum metric metrics_find(const char *name);
 /* Sets one metric of a result that was computed elsewhere; a value that is not finite: it has
  * none. */
 void metrics_set(struct eval_result *r, enum metric k, double value);

@@ -294,6 +294,9 @@ static enum err_code parse_numbers(char *at, struct eval_result *r, struct err *
 	char *save, *name = strtok_r(at, " \t\r", &save), *value;
 
 	for (; name; name = strtok_r(NULL, " \t\r", &save)) {
+		enum metric k = metrics_find(name);
+		char *end;
+
 		value = strtok_r(NULL, " \t\r", &save);
 		if (!value)
 			return err_set(e, ERR_FORMAT,
@@ -301,20 +304,15 @@ static enum err_code parse_numbers(char *at, struct eval_result *r, struct err *
 		if (strcmp(name, "examples") == 0 && !num_uint(value, UINT64_MAX, &r->examples))
 			return err_set(e, ERR_FORMAT,
 			    "the program says \"examples %.40s\": that is no count", value);
-		for (int k = 0; k < METRICS; k++) {
-			char *end;
-
-			if (strcmp(name, metric_name[k]) != 0)
-				continue;
-			/* NaN is accepted here: the worker fails the job for it with a message of
-			 * its own. */
-			r->value[k] = strtod(value, &end);
-			r->has[k] = true;
-			if (*end || end == value)
-				return err_set(e, ERR_FORMAT,
-				    "the program says \"%s %.40s\": that is no number", name,
-				    value);
-		}
+		if (k == METRICS)
+			continue;
+		/* NaN is accepted here: the worker fails the job for it with a message of its
+		 * own. */
+		r->value[k] = strtod(value, &end);
+		r->has[k] = true;
+		if (*end || end == value)
+			return err_set(e, ERR_FORMAT,
+			    "the program says \"%s %.40s\": that is no number", name, value);
 	}
 	return ERR_OK;
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "msg/fields.h"
+#include "core/fields.h"
 
 #define BEGIN(name)                       static const struct field fields_answer_##name[] = {
 #define INT(member, least, most, missing) FIELDS_INT(member, least, most, missing, WRITE_VALUE),

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
+#include "core/fields.h"
 #include "core/mem.h"
-#include "msg/fields.h"
 
 #define BEGIN(name)                       static const struct field fields_##name[] = {
 #define INT(member, least, most, missing) FIELDS_INT(member, least, most, missing, WRITE_VALUE),

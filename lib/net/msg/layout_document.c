@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "msg/layout_document.h"
 
-#include "msg/fields.h"
+#include "core/fields.h"
 
 #define BEGIN(name)                        static const struct field fields_##name[] = {
 #define INT(member, least, most, missing)  FIELDS_INT(member, least, most, missing, WRITE_VALUE),

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/fields.h"
 #include "core/mem.h"
-#include "msg/fields.h"
 
 /* Bits by role number (auth/role.def); bit 0 is the coordinator. */
 #define C (1u << MESSAGE_COORDINATOR)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef MSG_FIELDS_H
-#define MSG_FIELDS_H
+#ifndef CORE_FIELDS_H
+#define CORE_FIELDS_H
 
-/* For the files of msg/: how the members of a JSON object lie in a struct. The tables come from
- * message.def, view.def and state.def. Each member takes 8 bytes in the struct, a list 16 (pointer
- * and count), in the order of the table. */
+/* Typed documents: how the members of a JSON object lie in a struct. The tables come from .def files
+ * such as net/msg/view.def, which give the struct as well. Each member takes 8 bytes in the struct,
+ * a list 16 (pointer and count), in the order of the table. The functions are pure and may run on any
+ * thread. */
 #include "core/err.h"
 #include "core/json.h"
 
@@ -21,7 +22,8 @@ enum field_type {
 	FIELD_OBJECT
 };
 
-/* The encoding of a member without a value (0, false, NULL or an empty list). */
+/* The encoding of a member without a value (0, false, NULL or an empty
+ * list). */
 enum field_write {
 	WRITE_VALUE,  /* the value; nothing for a text, document or object that is NULL */
 	WRITE_IF_SET, /* nothing; a text that is absent is decoded to NULL */

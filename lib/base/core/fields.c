@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "msg/fields.h"
+#include "core/fields.h"
 
 #include <inttypes.h>
 #include <math.h>

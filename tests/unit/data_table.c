@@ -186,6 +186,14 @@ static void facts(void)
 	    json_null());
 	a = NULL;
 	ok(data_of_facts(o, &a, &e) == ERR_FORMAT && !a, "a damaged one is refused: %s", e.msg);
+	again = json_array_get(json_object_get(json_object_get(o, "schema"), "columns"), 0);
+	json_array_remove(json_object_get(json_object_get(o, "schema"), "columns"),
+	    json_array_size(json_object_get(json_object_get(o, "schema"), "columns")) - 1);
+	ok(data_of_facts(o, &a, &e) == ERR_OK, "without the damage it is read");
+	dataset_free(a);
+	a = NULL;
+	json_object_del(again, "factor");
+	ok(data_of_facts(o, &a, &e) == ERR_FORMAT && !a, "a column of numbers has a factor");
 	dataset_free(of);
 	dataset_free(d);
 	json_decref(o);

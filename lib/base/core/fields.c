@@ -253,10 +253,15 @@ static json_t *encode_member(const struct field *f, const void *member)
 
 static bool is_set(const struct field *f, const void *member)
 {
+	double number;
 	uint64_t n;
 
 	if (f->type == FIELD_FLAG)
 		return *(const bool *)member;
+	if (f->type == FIELD_NUM) {
+		memcpy(&number, member, sizeof number);
+		return !isnan(number);
+	}
 	memcpy(&n, (const char *)member + (member_bytes(f) - 8), sizeof n);
 	return n != 0;
 }

@@ -22,7 +22,7 @@ enum field_type {
 	FIELD_OBJECT
 };
 
-/* The encoding of a member without a value (0, false, NULL or an empty
+/* The encoding of a member without a value (0, NAN, false, NULL or an empty
  * list). */
 enum field_write {
 	WRITE_VALUE,  /* the value; nothing for a text, document or object that is NULL */

@@ -4,13 +4,39 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/fields.h"
 #include "core/mem.h"
 
-#define COLUMNS_MAX 65536
-#define VALUES_MAX  (1u << 24)
+#define VALUES_MAX (1u << 24)
+
+#define BEGIN(name)  struct name {
+#define NUM(member)  double member;
+#define FLAG(member) _Alignas(8) bool member;
+#define TEXT(member) const char *member;
+#define DOC(member)  const json_t *member;
+#define LIST(member, name, longest) \
+	struct name *member; \
+	uint64_t n##member;
+#define END(name) \
+	} \
+	;
+#include "data/data_schema.def"
+
+#define BEGIN(name)                 static const struct field fields_##name[] = {
+#define NUM(member)                 FIELDS_OTHER(#member, FIELD_NUM, NULL, WRITE_IF_SET),
+#define FLAG(member)                FIELDS_OTHER(#member, FIELD_FLAG, NULL, WRITE_VALUE),
+#define TEXT(member)                FIELDS_OTHER(#member, FIELD_TEXT, NULL, WRITE_VALUE),
+#define DOC(member)                 FIELDS_OTHER(#member, FIELD_DOC, NULL, WRITE_VALUE),
+#define LIST(member, name, longest) FIELDS_LIST(#member, longest, fields_##name, WRITE_VALUE),
+#define END(name) \
+	FIELDS_OTHER(NULL, FIELD_DOC, NULL, WRITE_VALUE) \
+	} \
+	;
+#include "data/data_schema.def"
 
 static const char *const kind_name[DATA_COLUMN_KINDS] = { "label", "ignored", "id", "number",
 	"category" };
+/* By enum data_missing; the first one is meant where a document names none. */
 static const char *const missing_name[] = { "mean", "zero" };
 
 void data_schema_free(struct data_schema *s)
@@ -72,32 +98,42 @@ char *data_schema_name(const struct data_schema *s, size_t feature)
 	    : mem_printf("%s=%s", c->name, s->value[feature - s->numbers]);
 }
 
-static json_t *column_to_json(const struct data_schema *s, const struct data_column *c)
-{
-	json_t *o = json_pack("{s:s, s:s}", "name", c->name, "kind", kind_name[c->kind]), *values;
+/* ---- as JSON ---- */
 
-	if (c->kind == DATA_NUMBER) {
-		json_object_set_new(o, "mean", json_real(c->mean));
-		json_object_set_new(o, "shift", json_real((double)c->shift));
-		json_object_set_new(o, "factor", json_real((double)c->factor));
-	} else if (c->kind == DATA_CATEGORY) {
-		values = json_array();
-		for (size_t i = 0; i < c->count; i++)
-			json_array_append_new(values,
-			    json_string(s->value[c->first - s->numbers + i]));
-		json_object_set_new(o, "values", values);
-	}
-	return o;
+static json_t *copy_values(const struct data_schema *s, const struct data_column *c)
+{
+	json_t *values = json_array();
+
+	for (size_t i = 0; i < c->count; i++)
+		json_array_append_new(values, json_of_text(s->value[c->first - s->numbers + i]));
+	return values;
 }
 
 json_t *data_schema_to_json(const struct data_schema *s)
 {
-	json_t *columns = json_array();
+	struct data_schema_document d = { .missing = missing_name[s->missing],
+		.named = s->named,
+		.dense = s->dense,
+		.ncolumns = s->ncolumns };
+	json_t *json;
 
+	d.columns = mem_array(s->ncolumns + 1, sizeof *d.columns);
+	for (size_t i = 0; i < s->ncolumns; i++) {
+		const struct data_column *c = &s->column[i];
+		bool number = c->kind == DATA_NUMBER;
+
+		d.columns[i] = (struct data_schema_column){ .name = c->name,
+			.kind = kind_name[c->kind],
+			.mean = number ? c->mean : (double)NAN,
+			.shift = number ? (double)c->shift : (double)NAN,
+			.factor = number ? (double)c->factor : (double)NAN,
+			.values = c->kind == DATA_CATEGORY ? copy_values(s, c) : NULL };
+	}
+	json = fields_encode(fields_data_schema_document, &d);
 	for (size_t i = 0; i < s->ncolumns; i++)
-		json_array_append_new(columns, column_to_json(s, &s->column[i]));
-	return json_pack("{s:o, s:s, s:b, s:b}", "columns", columns, "missing",
-	    missing_name[s->missing], "named", s->named, "dense", s->dense);
+		json_decref((json_t *)(uintptr_t)d.columns[i].values);
+	free(d.columns);
+	return json;
 }
 
 static int index_of(const char *text, const char *const *names, int n)
@@ -109,26 +145,12 @@ static int index_of(const char *text, const char *const *names, int n)
 	return i;
 }
 
-static bool column_from_json(struct data_schema *s, struct data_column *c, const json_t *o)
+/* Appends the values of a category. False: they are not texts, or not sorted. */
+static bool add_values(struct data_schema *s, struct data_column *c, const json_t *values)
 {
-	const json_t *values = json_object_get(o, "values"), *v;
+	const json_t *v;
 	size_t i;
 
-	c->name = mem_strdup(json_str(o, "name", ""));
-	c->kind = (enum data_column_kind)index_of(json_str(o, "kind", ""), kind_name,
-	    DATA_COLUMN_KINDS);
-	c->mean = json_num(o, "mean", 0);
-	c->shift = (float)json_num(o, "shift", 0);
-	c->factor = (float)json_num(o, "factor", 1);
-	if (c->kind == DATA_COLUMN_KINDS || !isfinite(c->mean) || !isfinite(c->shift) ||
-	    !isfinite(c->factor) || s->nvalues + json_array_size(values) > VALUES_MAX)
-		return false;
-	if (c->kind == DATA_NUMBER) {
-		c->first = (uint32_t)s->numbers++;
-		s->scaled |= c->shift != 0 || c->factor != 1;
-	}
-	if (c->kind != DATA_CATEGORY)
-		return true;
 	c->count = (uint32_t)json_array_size(values);
 	s->value = mem_regrow(s->value, s->nvalues + c->count + 1, sizeof *s->value);
 	json_array_foreach(values, i, v) {
@@ -141,32 +163,58 @@ static bool column_from_json(struct data_schema *s, struct data_column *c, const
 	return true;
 }
 
+static bool fill_column(struct data_schema *s, struct data_column *c,
+    const struct data_schema_column *from)
+{
+	c->name = mem_strdup(from->name);
+	c->kind = (enum data_column_kind)index_of(from->kind, kind_name, DATA_COLUMN_KINDS);
+	c->factor = 1;
+	if (c->kind == DATA_NUMBER) {
+		c->mean = from->mean;
+		c->shift = (float)from->shift;
+		c->factor = (float)from->factor;
+		c->first = (uint32_t)s->numbers++;
+		s->scaled |= c->shift != 0 || c->factor != 1;
+	}
+	if (c->kind == DATA_COLUMN_KINDS || !isfinite(c->mean) || !isfinite(c->shift) ||
+	    !isfinite(c->factor) || s->nvalues + json_array_size(from->values) > VALUES_MAX)
+		return false;
+	return c->kind != DATA_CATEGORY || add_values(s, c, from->values);
+}
+
+/* Fills in all but the places of the values. */
+static bool fill_schema(struct data_schema *s, const struct data_schema_document *d)
+{
+	bool good = d->columns != NULL;
+
+	s->column = mem_array(d->ncolumns + 1, sizeof *s->column);
+	s->missing = (enum data_missing)index_of(*d->missing ? d->missing : missing_name[0],
+	    missing_name, 2);
+	s->named = d->named;
+	s->dense = d->dense;
+	good = good && s->missing <= DATA_MISSING_ZERO;
+	for (size_t i = 0; good && i < d->ncolumns; i++) {
+		s->ncolumns++;
+		good = fill_column(s, &s->column[i], &d->columns[i]);
+	}
+	return good;
+}
+
 enum err_code data_schema_from_json(const json_t *o, struct data_schema **out, struct err *e)
 {
-	const json_t *columns = json_object_get(o, "columns"), *v;
+	struct data_schema_document d = { .ncolumns = 0 };
 	struct data_schema *s = mem_alloc(sizeof *s);
-	bool good = json_is_array(columns) && json_array_size(columns) <= COLUMNS_MAX;
-	size_t i, first;
+	bool good = !fields_decode(fields_data_schema_document, o, &d, NULL) && fill_schema(s, &d);
+	size_t first = s->numbers;
 
 	*out = NULL;
-	s->column = mem_array(json_array_size(columns) + 1, sizeof *s->column);
-	s->missing = (enum data_missing)index_of(json_str(o, "missing", "mean"), missing_name, 2);
-	s->named = json_flag(o, "named");
-	s->dense = json_flag(o, "dense");
-	good = good && s->missing <= DATA_MISSING_ZERO;
-	json_array_foreach(columns, i, v) {
-		if (!good)
-			break;
-		s->ncolumns++;
-		good = column_from_json(s, &s->column[i], v);
-	}
+	fields_release(fields_data_schema_document, &d);
 	if (!good) {
 		data_schema_free(s);
 		return err_set(e, ERR_FORMAT, "the schema of the data's columns is damaged");
 	}
 	/* The number of columns of numbers is known now: place the values behind them. */
-	first = s->numbers;
-	for (i = 0; i < s->ncolumns; i++) {
+	for (size_t i = 0; i < s->ncolumns; i++) {
 		if (s->column[i].kind != DATA_CATEGORY)
 			continue;
 		s->column[i].first = (uint32_t)first;

@@ -283,7 +283,7 @@ described_once() {
 	python3 - lib/net/msg/message.def man/ps-protocol.7 <<-'END'
 	import re, sys
 	messages, page = open(sys.argv[1]).read(), open(sys.argv[2]).read()
-	found = re.findall(r'^BEGIN\((\w+), "(\w+)", ([^)]*)\)\n(.*?)^END', messages, re.S | re.M)
+	found = re.findall(r'^BEGIN\((\w+), "(\w+)", ([^,]*), \w+\)\n(.*?)^END', messages, re.S | re.M)
 	assert len(found) > 30, len(found)
 	for name, op, senders, body in found:
 	    keys = [m[2] or m[1] for m in re.findall(r'\b(INT|ID|FLAG|TEXT|TEXT_AS|DOC)\((\w+)(?:, "(\w+)")?', body)]

@@ -132,9 +132,8 @@ bool coord_is_placed(const struct coord *c);
 /* Number of tables that have not been dropped. */
 size_t coord_count_tables(const struct coord *c);
 
-/* Handle one request of a peer. msg.op is "server_join", "worker_join", "relay_join", "ack",
- * "vote", "beat", "lease", "done", "result", "eval", "fail", "leave", "keys", "table", "facts" or
- * another one that coord_message.c lists. `self` identifies the session: its server or worker
+/* Handle one request of a peer. message.def names those that the coordinator handles
+ * and the sessions that may send them. `self` identifies the session: its server or worker
  * number and its incarnation; a join fills it in. Returns the answer, a new object, or NULL with
  * the error in e. For one-way requests it returns NULL and leaves e->code at ERR_OK. ERR_CLOSED:
  * the owner closes the session, so that the peer joins again. ERR_FENCED: the process has lost its

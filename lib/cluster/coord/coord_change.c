@@ -380,15 +380,19 @@ static void conclude_vote(struct coord *c)
 		    p->frontier + 1 + (UINT64_C(1) << (p->rounds < 20 ? p->rounds++ : 20)));
 }
 
-void coord_change_vote(struct coord *c, unsigned server, const struct message_vote *m)
+/* Count a server's vote; the last one decides, or leads to another proposal. Votes with another
+ * number than the open proposal's are ignored. */
+json_t *coord_on_vote(struct coord *c, const struct coord_request *r)
 {
+	const struct message_vote *m = &r->m->vote;
+	unsigned server = r->self->index;
 	struct proposal *p = &c->votes.open;
 	uint64_t frontier = (uint64_t)m->frontier;
 	uint64_t clock = (uint64_t)m->clock;
 	struct taken taken;
 
 	if (!p->open || (uint64_t)m->id != p->id || p->answered[server])
-		return;
+		return NULL;
 	FAIL_POINT("vote_heard");
 	if ((p->change->kind == CHANGE_SET || p->change->kind == CHANGE_TABLE) && *m->refused) {
 		p->open = false;
@@ -397,7 +401,7 @@ void coord_change_vote(struct coord *c, unsigned server, const struct message_vo
 			coord_setting_refused(c, server, m->refused);
 		else
 			coord_table_refused(c, server, m->refused);
-		return;
+		return NULL;
 	}
 	p->answered[server] = true;
 	p->answers++;
@@ -413,6 +417,7 @@ void coord_change_vote(struct coord *c, unsigned server, const struct message_vo
 	taken_merge(&p->taken, &taken);
 	taken_release(&taken);
 	conclude_vote(c);
+	return NULL;
 }
 
 /* The new server has a vote, too: otherwise it could complete a step before it hears the

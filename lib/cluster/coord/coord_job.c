@@ -90,9 +90,12 @@ static json_t *lease_to_json(const struct task *t)
 	return answer;
 }
 
-json_t *coord_job_lease(struct coord *c, unsigned slot, const struct message_lease *m,
-    struct err *e)
+/* End and take back leases, and lease one more range if asked to. */
+json_t *coord_on_lease(struct coord *c, const struct coord_request *r)
 {
+	const struct message_lease *m = &r->m->lease;
+	unsigned slot = r->self->index;
+	struct err *e = r->e;
 	const json_t *done = m->done, *id;
 	const struct task *t;
 	size_t i;
@@ -172,13 +175,17 @@ bool coord_report_keep(struct coord_report *r, const json_t *msg)
 	return m.kind == MESSAGE_eval || m.kind == MESSAGE_result;
 }
 
-void coord_job_result(struct coord *c, unsigned slot, const json_t *msg, int64_t now)
+/* Ignored unless it comes from the evaluator in the phase finishing. */
+json_t *coord_on_result(struct coord *c, const struct coord_request *r)
 {
-	if (c->phase != COORD_FINISHING || (int)slot != c->evaluation.rank ||
+	const json_t *msg = r->m->json;
+
+	if (c->phase != COORD_FINISHING || (int)r->self->index != c->evaluation.rank ||
 	    json_dumpb(msg, NULL, 0, 0) > FIGURES_MAX)
-		return;
+		return NULL;
 	coord_report_keep(&c->evaluation.result, msg);
-	coord_enter(c, COORD_DONE, now);
+	coord_enter(c, COORD_DONE, r->now);
+	return NULL;
 }
 
 static void count_worker_states(const struct coord *c, unsigned n[static 6])

@@ -77,9 +77,12 @@ static void drop_replaced_server(struct coord *c, const struct coord_self *self,
 		coord_place_server_lost(c, (unsigned)wanted, "it was started again", now);
 }
 
-json_t *coord_join_server(struct coord *c, struct coord_self *self,
-    const struct message_server_join *m, int64_t now, struct err *e)
+json_t *coord_on_server_join(struct coord *c, const struct coord_request *r)
 {
+	const struct message_server_join *m = &r->m->server_join;
+	struct coord_self *self = r->self;
+	int64_t now = r->now;
+	struct err *e = r->e;
 	json_t *back = rejoin_session(c, self, now);
 	struct coord_member_server *s;
 	int at;
@@ -182,11 +185,17 @@ static enum err_code add_job_tables(struct coord *c, const json_t *tables, struc
 	return ERR_OK;
 }
 
-json_t *coord_join_tables(struct coord *c, const json_t *tables, struct err *e)
+json_t *coord_on_table(struct coord *c, const struct coord_request *r)
 {
-	if (add_job_tables(c, tables, e))
+	json_t *answer;
+
+	if (r->self->kind != COORD_ADMIN)
+		err_set(r->e, ERR_FORBIDDEN, "\"table\" is not for this session");
+	if (r->self->kind != COORD_ADMIN || add_job_tables(c, r->m->table.tables, r->e))
 		return NULL;
-	return ANSWER(table, .rev = (int64_t)c->rev);
+	answer = ANSWER(table, .rev = (int64_t)c->rev);
+	coord_progress(c, r->now);
+	return answer;
 }
 
 /* ---- workers ---- */
@@ -258,9 +267,12 @@ static void store_data_facts(struct coord *c, const json_t *facts)
 		c->data.facts = json_deep_copy(facts);
 }
 
-json_t *coord_join_worker(struct coord *c, struct coord_self *self,
-    const struct message_worker_join *m, int64_t now, struct err *e)
+json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
 {
+	const struct message_worker_join *m = &r->m->worker_join;
+	struct coord_self *self = r->self;
+	int64_t now = r->now;
+	struct err *e = r->e;
 	struct coord_member_worker *w;
 	json_t *back = rejoin_session(c, self, now);
 	bool member;

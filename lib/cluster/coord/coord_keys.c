@@ -40,7 +40,9 @@ void coord_revoke(struct coord *c, const char *name, const char *key, const char
 	coord_progress(c, now);
 }
 
-void coord_keys_report(struct coord *c, uint64_t *made, const struct message_keys_checked *m)
+/* The sender has checked its sessions against key list m->made, and closed some. *made is the
+ * sender's counter. */
+static void note_checked_keys(struct coord *c, uint64_t *made, const struct message_keys_checked *m)
 {
 	uint64_t told = (uint64_t)m->made;
 	const char *name;
@@ -57,7 +59,17 @@ void coord_keys_report(struct coord *c, uint64_t *made, const struct message_key
 
 void coord_keys_checked(struct coord *c, const struct message_keys_checked *m)
 {
-	coord_keys_report(c, &c->keys.made, m);
+	note_checked_keys(c, &c->keys.made, m);
+}
+
+json_t *coord_on_keys_checked(struct coord *c, const struct coord_request *r)
+{
+	unsigned i = r->self->index;
+
+	note_checked_keys(c,
+	    r->self->kind == COORD_SERVER ? &c->server[i].keys_made : &c->relay[i].keys_made,
+	    &r->m->keys_checked);
+	return NULL;
 }
 
 static void record_key_check(json_t *missing, unsigned *checked, bool settled, const char *kind,

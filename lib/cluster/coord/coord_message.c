@@ -6,7 +6,8 @@
 #include "core/mem.h"
 #include "msg/answer.h"
 
-/* Messages of servers, workers, relays and users: each kind is dispatched here. */
+/* Messages of servers, workers, relays and users: coord_handle finds the handler of each kind. Handlers
+ * of what concerns one file of this folder are in that file, the others here. */
 
 bool coord_keep(json_t **place, const json_t *doc)
 {
@@ -69,6 +70,33 @@ static void apply_heartbeat(struct coord *c, const struct coord_self *self,
 	}
 }
 
+json_t *coord_on_beat(struct coord *c, const struct coord_request *r)
+{
+	apply_heartbeat(c, r->self, &r->m->beat, r->now);
+	return NULL;
+}
+
+json_t *coord_on_deaf(struct coord *c, const struct coord_request *r)
+{
+	static const struct message_beat silent = { .busy = false };
+
+	apply_heartbeat(c, r->self, &silent, r->now);
+	r->self->deaf = true;
+	return NULL;
+}
+
+json_t *coord_on_facts(struct coord *c, const struct coord_request *r)
+{
+	(void)r;
+	return ANSWER(facts, .facts = c->data.facts);
+}
+
+json_t *coord_on_ack(struct coord *c, const struct coord_request *r)
+{
+	c->server[r->self->index].acked = (uint64_t)r->m->ack.rev;
+	return NULL;
+}
+
 /* Keep the figures of a worker's last message. */
 static void store_final_stats(struct coord_member_worker *w, const json_t *msg)
 {
@@ -88,53 +116,26 @@ static void store_final_stats(struct coord_member_worker *w, const json_t *msg)
 	w->figures.step = figures.steps;
 }
 
-static json_t *handle_server_message(struct coord *c, struct coord_self *self,
-    const struct message *m, int64_t now, struct err *e)
+json_t *coord_on_confirm(struct coord *c, const struct coord_request *r)
 {
-	struct coord_member_server *s = &c->server[self->index];
-
-	s->seen = now;
-	switch (m->kind) {
-	case MESSAGE_ack:
-		s->acked = (uint64_t)m->ack.rev;
-		break;
-	case MESSAGE_keys_checked:
-		coord_keys_report(c, &s->keys_made, &m->keys_checked);
-		break;
-	case MESSAGE_snap:
-		coord_snap_answer(c, self->index, &m->snap);
-		break;
-	case MESSAGE_leave:
-		coord_scale_server_leaves(c, self->index, now);
-		break;
-	case MESSAGE_copied:
-		coord_place_server_copied(c, self->index, &m->copied, now);
-		break;
-	case MESSAGE_unreachable:
-		coord_place_server_unreachable(c, self->index, &m->unreachable, now);
-		break;
-	case MESSAGE_vote:
-		coord_change_vote(c, self->index, &m->vote);
-		break;
-	default:
-		err_set(e, ERR_PROTO, "\"%s\" is no message of a server that has joined",
-		    message_op(m->kind));
-	}
-	coord_progress(c, now);
+	c->worker[r->self->index].epoch = (uint32_t)r->m->confirm.epoch;
+	coord_place_finish_joins(c, r->now);
 	return NULL;
 }
 
-static json_t *answer_who(const struct coord *c, unsigned asker, int64_t step, int64_t now)
+json_t *coord_on_who(struct coord *c, const struct coord_request *r)
 {
+	int64_t step = r->m->who.step;
 	char text[600];
 
-	coord_why_text(c, asker, step > 0 ? (uint64_t)step : 0, now, text, sizeof text);
+	coord_why_text(c, r->self->index, step > 0 ? (uint64_t)step : 0, r->now, text, sizeof text);
 	return ANSWER(who, .text = text);
 }
 
 /* Keep the result of an evaluation and tell it in an event, with all measures of the model. */
-static void store_evaluation(struct coord *c, const struct message *m, struct err *e)
+json_t *coord_on_eval(struct coord *c, const struct coord_request *r)
 {
+	const struct message *m = r->m;
 	const json_t *eval = m->eval.eval;
 	char text[200] = "";
 	const char *key;
@@ -143,9 +144,9 @@ static void store_evaluation(struct coord *c, const struct message *m, struct er
 	size_t n = 0;
 
 	if (json_dumpb(m->json, NULL, 0, 0) > FIGURES_MAX) {
-		err_set(e, ERR_LIMIT, "an evaluation of more than %u bytes is refused",
+		err_set(r->e, ERR_LIMIT, "an evaluation of more than %u bytes is refused",
 		    FIGURES_MAX);
-		return;
+		return NULL;
 	}
 	json_object_foreach((json_t *)(uintptr_t)eval, key, v) {
 		if (strcmp(key, "loss") == 0)
@@ -159,90 +160,59 @@ static void store_evaluation(struct coord *c, const struct message *m, struct er
 	}
 	coord_report_keep(&c->evaluation.last, m->json);
 	coord_event(c, "eval", "step %lld: loss %.6g%s", (long long)m->eval.step, loss, text);
+	return NULL;
 }
 
-static void worker_leaves(struct coord *c, unsigned rank)
+json_t *coord_on_done(struct coord *c, const struct coord_request *r)
 {
+	store_final_stats(&c->worker[r->self->index], r->m->json);
+	coord_job_worker_done(c, r->self->index);
+	return NULL;
+}
+
+json_t *coord_on_fail(struct coord *c, const struct coord_request *r)
+{
+	const char *why = r->m->fail.message;
+
+	store_final_stats(&c->worker[r->self->index], r->m->json);
+	coord_fail(c, *why ? why : "a worker failed", r->now);
+	return NULL;
+}
+
+static void worker_leaves(struct coord *c, unsigned rank, const json_t *msg)
+{
+	store_final_stats(&c->worker[rank], msg);
 	if (c->worker[rank].state == WORKER_ACTIVE)
 		coord_change_request(c, CHANGE_LEAVE, rank, WORKER_LEFT);
 }
 
-static void worker_gives_up(struct coord *c, unsigned rank, const char *why, int64_t now)
+json_t *coord_on_leave(struct coord *c, const struct coord_request *r)
 {
-	struct coord_member_worker *w = &c->worker[rank];
+	if (r->self->kind == COORD_WORKER)
+		worker_leaves(c, r->self->index, r->m->json);
+	else if (r->self->kind == COORD_SERVER)
+		coord_scale_server_leaves(c, r->self->index, r->now);
+	else
+		coord_relay_lost(c, r->self->index, "it leaves");
+	return NULL;
+}
+
+json_t *coord_on_give_up(struct coord *c, const struct coord_request *r)
+{
+	struct coord_member_worker *w = &c->worker[r->self->index];
+	const char *why = r->m->give_up.message;
 
 	w->quit = true;
 	if (c->phase < COORD_DONE && !w->lost_at &&
 	    (w->state == WORKER_ACTIVE || w->state == WORKER_JOINING))
-		coord_worker_lost(c, rank, *why ? why : "it has given up", now);
-}
-
-static json_t *handle_worker_message(struct coord *c, struct coord_self *self,
-    const struct message *m, int64_t now, struct err *e)
-{
-	struct coord_member_worker *w = &c->worker[self->index];
-	json_t *answer = NULL;
-
-	if (w->incarnation != self->incarnation) {
-		err_set(e, ERR_FENCED, "worker-%u has a newer incarnation: this one is fenced",
-		    self->index);
-		return NULL;
-	}
-	if (w->state == WORKER_LOST || w->state == WORKER_LEFT) {
-		err_set(e, ERR_FENCED, "worker-%u was taken for dead and its slot given up",
-		    self->index);
-		return NULL;
-	}
-	note_worker_heard(c, self->index, now);
-	switch (m->kind) {
-	case MESSAGE_lease:
-		answer = coord_job_lease(c, self->index, &m->lease, e);
-		break;
-	case MESSAGE_confirm:
-		w->epoch = (uint32_t)m->confirm.epoch;
-		coord_place_finish_joins(c, now);
-		break;
-	case MESSAGE_who:
-		answer = answer_who(c, self->index, m->who.step, now);
-		break;
-	case MESSAGE_done:
-		store_final_stats(w, m->json);
-		coord_job_worker_done(c, self->index);
-		break;
-	case MESSAGE_result:
-		coord_job_result(c, self->index, m->json, now);
-		break;
-	case MESSAGE_eval:
-		store_evaluation(c, m, e);
-		break;
-	case MESSAGE_relay_missed:
-		coord_relay_missed(c, self->index, &m->relay_missed);
-		break;
-	case MESSAGE_fail:
-		store_final_stats(w, m->json);
-		coord_fail(c, *m->fail.message ? m->fail.message : "a worker failed", now);
-		break;
-	case MESSAGE_leave:
-		store_final_stats(w, m->json);
-		worker_leaves(c, self->index);
-		break;
-	case MESSAGE_give_up:
-		worker_gives_up(c, self->index, m->give_up.message, now);
-		break;
-	default:
-		err_set(e, ERR_PROTO, "\"%s\" is no message of a worker that has joined",
-		    message_op(m->kind));
-	}
-	coord_progress(c, now);
-	if (!answer && (!e || !e->code))
-		answer = json_object();
-	return answer;
+		coord_worker_lost(c, r->self->index, *why ? why : "it has given up", r->now);
+	return NULL;
 }
 
 /* A process has announced that it will join this rank as soon as it has read its data. */
-static json_t *note_coming_worker(struct coord *c, const struct coord_self *self,
-    const struct message_coming *m)
+json_t *coord_on_coming(struct coord *c, const struct coord_request *r)
 {
+	const struct message_coming *m = &r->m->coming;
 	int64_t slot = m->slot;
 	char text[100];
 
@@ -251,7 +221,7 @@ static json_t *note_coming_worker(struct coord *c, const struct coord_self *self
 		    (long long)m->pid);
 		free(c->worker[slot].coming);
 		c->worker[slot].coming = mem_strdup(text);
-		c->worker[slot].coming_as = self->incarnation;
+		c->worker[slot].coming_as = r->self->incarnation;
 	}
 	return json_object();
 }
@@ -266,9 +236,9 @@ void coord_coming_gone(struct coord *c, uint64_t incarnation)
 }
 
 /* A worker process cannot join; keep the reason, so that coord_why can show it. */
-static json_t *note_unfit_worker(struct coord *c, const struct coord_self *self,
-    const struct message_unfit *m)
+json_t *coord_on_unfit(struct coord *c, const struct coord_request *r)
 {
+	const struct message_unfit *m = &r->m->unfit;
 	int64_t slot = m->slot;
 	struct coord_member_worker *w = slot >= 0 && slot < (int64_t)c->nworkers ? &c->worker[slot]
 	                                                                         : NULL;
@@ -276,7 +246,7 @@ static json_t *note_unfit_worker(struct coord *c, const struct coord_self *self,
 
 	snprintf(text, sizeof text, "on %.60s (pid %lld): %.300s", *m->host ? m->host : "?",
 	    (long long)m->pid, m->message);
-	coord_event(c, "worker_unfit", "%s cannot begin %s", self->name, text);
+	coord_event(c, "worker_unfit", "%s cannot begin %s", r->self->name, text);
 	if (!w) {
 		snprintf(c->unfit, sizeof c->unfit, "%s", text);
 	} else if (w->state == WORKER_EMPTY) {
@@ -303,69 +273,95 @@ static bool must_rejoin(const struct coord *c, const struct coord_self *self)
 	return s->incarnation != self->incarnation || (s->ever && !s->live);
 }
 
-static json_t *handle_newcomer_message(struct coord *c, const struct coord_self *self,
-    const struct message *m, struct err *e)
+/* ---- finding the handler ---- */
+
+/* The sessions that may send a message. */
+enum origin { FROM_NOBODY, FROM_JOINING, FROM_ANY, FROM_NEW, FROM_MEMBER };
+
+static const struct handler {
+	coord_message_fn *fn; /* NULL: the state machine does not handle it */
+	enum origin from;
+} handlers[MESSAGE_KINDS] = {
+#define TO_JOIN(name)   [MESSAGE_##name] = { coord_on_##name, FROM_JOINING },
+#define TO_ANY(name)    [MESSAGE_##name] = { coord_on_##name, FROM_ANY },
+#define TO_NEW(name)    [MESSAGE_##name] = { coord_on_##name, FROM_NEW },
+#define TO_MEMBER(name) [MESSAGE_##name] = { coord_on_##name, FROM_MEMBER },
+#include "msg/message.def"
+};
+
+/* May this process, which has joined, still act for its rank or number? If so, it has been heard. */
+static bool admit_member(struct coord *c, const struct coord_self *self, int64_t now, struct err *e)
 {
-	if (m->kind == MESSAGE_coming)
-		return note_coming_worker(c, self, &m->coming);
-	if (m->kind == MESSAGE_unfit)
-		return note_unfit_worker(c, self, &m->unfit);
-	err_set(e, ERR_FORBIDDEN, "\"%s\" is not for this session, which has not joined",
-	    message_op(m->kind));
-	return NULL;
+	const struct coord_member_worker *w;
+
+	if (self->kind == COORD_SERVER)
+		c->server[self->index].seen = now;
+	if (self->kind != COORD_WORKER)
+		return true;
+	w = &c->worker[self->index];
+	if (w->incarnation != self->incarnation) {
+		err_set(e, ERR_FENCED, "worker-%u has a newer incarnation: this one is fenced",
+		    self->index);
+		return false;
+	}
+	if (w->state == WORKER_LOST || w->state == WORKER_LEFT) {
+		err_set(e, ERR_FENCED, "worker-%u was taken for dead and its slot given up",
+		    self->index);
+		return false;
+	}
+	note_worker_heard(c, self->index, now);
+	return true;
+}
+
+/* Handles a message of a process that has joined. A worker gets an answer to each. */
+static json_t *handle_member_message(struct coord *c, const struct handler *h,
+    const struct coord_request *r)
+{
+	static const struct {
+		const char *name;
+		enum role role;
+	} member[] = { [COORD_SERVER] = { "server", ROLE_SERVER },
+		[COORD_WORKER] = { "worker", ROLE_WORKER },
+		[COORD_RELAY] = { "relay", ROLE_RELAY } };
+	json_t *answer = NULL;
+
+	if (!admit_member(c, r->self, r->now, r->e))
+		return NULL;
+	if (h->from == FROM_MEMBER && message_may_send(member[r->self->kind].role, r->m->kind))
+		answer = h->fn(c, r);
+	else
+		err_set(r->e, ERR_PROTO, "\"%s\" is no message of a %s that has joined",
+		    message_op(r->m->kind), member[r->self->kind].name);
+	coord_progress(c, r->now);
+	if (r->self->kind == COORD_WORKER && !answer && (!r->e || !r->e->code))
+		answer = json_object();
+	return answer;
 }
 
 json_t *coord_handle(struct coord *c, struct coord_self *self, const struct message *m, int64_t now,
     struct err *e)
 {
-	static const struct message_beat silent = { .busy = false };
+	const struct handler *h = &handlers[m->kind];
+	const struct coord_request r = { self, m, now, e };
+	bool joined = self->kind == COORD_SERVER || self->kind == COORD_WORKER ||
+	    self->kind == COORD_RELAY;
 	json_t *answer = NULL;
 
-	if (must_rejoin(c, self) && m->kind != MESSAGE_server_join &&
-	    m->kind != MESSAGE_relay_join) {
+	if (must_rejoin(c, self) && h->from != FROM_JOINING) {
 		err_set(e, ERR_CLOSED, "%s-%u was taken for lost",
 		    self->kind == COORD_RELAY ? "relay" : "server", self->index);
 		return NULL;
 	}
-	switch (m->kind) {
-	case MESSAGE_beat:
-		apply_heartbeat(c, self, &m->beat, now);
-		return NULL;
-	case MESSAGE_deaf:
-		apply_heartbeat(c, self, &silent, now);
-		self->deaf = true;
-		return NULL;
-	case MESSAGE_server_join:
-		answer = coord_join_server(c, self, &m->server_join, now, e);
-		break;
-	case MESSAGE_worker_join:
-		answer = coord_join_worker(c, self, &m->worker_join, now, e);
-		break;
-	case MESSAGE_relay_join:
-		answer = coord_relay_join(c, self, &m->relay_join, now, e);
-		break;
-	case MESSAGE_facts:
-		answer = ANSWER(facts, .facts = c->data.facts);
-		break;
-	case MESSAGE_table:
-		if (self->kind == COORD_ADMIN)
-			answer = coord_join_tables(c, m->table.tables, e);
-		else
-			err_set(e, ERR_FORBIDDEN, "\"table\" is not for this session");
-		break;
-	default:
-		switch (self->kind) {
-		case COORD_SERVER:
-			return handle_server_message(c, self, m, now, e);
-		case COORD_WORKER:
-			return handle_worker_message(c, self, m, now, e);
-		case COORD_RELAY:
-			coord_relay_handle(c, self, m, e);
-			break;
-		default:
-			answer = handle_newcomer_message(c, self, m, e);
-		}
-	}
+	/* Heartbeats come by the thousand: nothing else is looked at. */
+	if (h->from == FROM_ANY)
+		return h->fn(c, &r);
+	if (joined && h->from != FROM_JOINING)
+		return handle_member_message(c, h, &r);
+	if (h->from == FROM_JOINING || h->from == FROM_NEW)
+		answer = h->fn(c, &r);
+	else
+		err_set(e, ERR_FORBIDDEN, "\"%s\" is not for this session, which has not joined",
+		    message_op(m->kind));
 	coord_progress(c, now);
 	return answer;
 }

@@ -187,19 +187,22 @@ void coord_place_server_lost(struct coord *c, unsigned i, const char *how, int64
 	coord_changed(c);
 }
 
-void coord_place_server_copied(struct coord *c, unsigned from, const struct message_copied *m,
-    int64_t now)
+/* A server has sent all copies to a joining one. */
+json_t *coord_on_copied(struct coord *c, const struct coord_request *r)
 {
+	const struct message_copied *m = &r->m->copied;
+	unsigned from = r->self->index;
 	int64_t server = m->server;
 
 	if ((uint32_t)m->epoch != c->layout.epoch || server < 0 || server >= c->nservers ||
 	    !c->server[server].live)
-		return;
+		return NULL;
 	if (place_copied(&c->layout, (unsigned)server, from)) {
 		coord_event(c, "copied", "server-%lld has its copies from server-%u",
 		    (long long)server, from);
-		coord_place_finish_joins(c, now);
+		coord_place_finish_joins(c, r->now);
 	}
+	return NULL;
 }
 
 /* Has every active worker confirmed this layout epoch? From then on workers announce their pushes
@@ -236,29 +239,31 @@ static void shun_server(struct coord_member_server *s, int64_t now)
 /* A server reports that it cannot reach its successor in a chain. Both may be alive, with only the
  * link between them down; then the successor can be spared. But the reporting server may be cut off
  * itself, and its report old: it is asked to confirm before anything changes. */
-void coord_place_server_unreachable(struct coord *c, unsigned from,
-    const struct message_unreachable *m, int64_t now)
+json_t *coord_on_unreachable(struct coord *c, const struct coord_request *r)
 {
+	const struct message_unreachable *m = &r->m->unreachable;
+	unsigned from = r->self->index;
 	int64_t server = m->server;
 	json_t *ask;
 
 	if ((uint32_t)m->epoch != c->layout.epoch || server < 0 || server >= c->nservers ||
 	    !c->server[server].live || !c->placed)
-		return;
+		return NULL;
 	if (!m->sure) {
 		ask = MESSAGE(sure, .server = server);
 		c->io.to_server(c->io.ctx, from, ask);
 		json_decref(ask);
-		return;
+		return NULL;
 	}
 	if (!place_cut_link(&c->layout, from, (unsigned)server))
-		return;
-	shun_server(&c->server[server], now);
+		return NULL;
+	shun_server(&c->server[server], r->now);
 	c->layout.epoch++;
 	coord_event(c, "unreachable",
 	    "epoch %u: server-%u cannot reach server-%lld, which gets no more copies from it for %d s",
 	    c->layout.epoch, from, (long long)server,
 	    (int)(c->server[server].shun_for / NSEC_PER_SEC));
-	coord_place_repair(c, now);
+	coord_place_repair(c, r->now);
 	coord_changed(c);
+	return NULL;
 }

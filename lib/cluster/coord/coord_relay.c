@@ -187,9 +187,12 @@ static void drop_replaced_relay(struct coord *c, const char *key)
 			coord_relay_lost(c, i, "it was started again");
 }
 
-json_t *coord_relay_join(struct coord *c, struct coord_self *self,
-    const struct message_relay_join *m, int64_t now, struct err *e)
+json_t *coord_on_relay_join(struct coord *c, const struct coord_request *request)
 {
+	const struct message_relay_join *m = &request->m->relay_join;
+	struct coord_self *self = request->self;
+	int64_t now = request->now;
+	struct err *e = request->e;
 	const char *zone = m->zone;
 	struct coord_member_relay *r;
 	int at;
@@ -242,7 +245,9 @@ static void report_relay_missed(struct coord *c, const char *kind, unsigned i, i
 	reassign_relays(c);
 }
 
-void coord_relay_missed(struct coord *c, unsigned slot, const struct message_relay_missed *m)
+/* A worker could not reach its relay: choose another one for it. */
+static void handle_relay_missed(struct coord *c, unsigned slot,
+    const struct message_relay_missed *m)
 {
 	struct coord_member_worker *w = &c->worker[slot];
 	int relay = w->relay;
@@ -253,6 +258,7 @@ void coord_relay_missed(struct coord *c, unsigned slot, const struct message_rel
 	report_relay_missed(c, "worker", slot, relay, m->message);
 }
 
+/* A relay could not reach the one that it sends to. */
 static void handle_upstream_missed(struct coord *c, unsigned i,
     const struct message_relay_missed *m)
 {
@@ -263,6 +269,15 @@ static void handle_upstream_missed(struct coord *c, unsigned i,
 		return;
 	r->shunned = c->relay[relay].incarnation;
 	report_relay_missed(c, "relay", i, relay, m->message);
+}
+
+json_t *coord_on_relay_missed(struct coord *c, const struct coord_request *r)
+{
+	if (r->self->kind == COORD_WORKER)
+		handle_relay_missed(c, r->self->index, &r->m->relay_missed);
+	else
+		handle_upstream_missed(c, r->self->index, &r->m->relay_missed);
+	return NULL;
 }
 
 bool coord_relay_heartbeat(struct coord *c, const struct coord_self *self,
@@ -309,25 +324,6 @@ void coord_relays_check(struct coord *c, int64_t now)
 			    (long long)((now - r->seen) / NSEC_PER_MSEC));
 			coord_relay_lost(c, i, how);
 		}
-	}
-}
-
-void coord_relay_handle(struct coord *c, const struct coord_self *self, const struct message *m,
-    struct err *e)
-{
-	switch (m->kind) {
-	case MESSAGE_leave:
-		coord_relay_lost(c, self->index, "it leaves");
-		break;
-	case MESSAGE_keys_checked:
-		coord_keys_report(c, &c->relay[self->index].keys_made, &m->keys_checked);
-		break;
-	case MESSAGE_relay_missed:
-		handle_upstream_missed(c, self->index, &m->relay_missed);
-		break;
-	default:
-		err_set(e, ERR_PROTO, "\"%s\" is no message of a relay that has joined",
-		    message_op(m->kind));
 	}
 }
 

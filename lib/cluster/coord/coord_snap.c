@@ -172,14 +172,17 @@ static void note_recorded_leases(struct coord *c)
 	tasks_end_record(c->data.tasks);
 }
 
-void coord_snap_answer(struct coord *c, unsigned server, const struct message_snap *m)
+/* A server's answer about a snapshot. Answers about an older one are ignored. */
+json_t *coord_on_snap(struct coord *c, const struct coord_request *r)
 {
+	const struct message_snap *m = &r->m->snap;
+	unsigned server = r->self->index;
 	struct snap *s = &c->snap;
 	const char *state = m->state;
 	uint64_t frontier = (uint64_t)m->frontier;
 
 	if ((uint64_t)m->id != s->id || !s->asked[server] || s->epoch != c->layout.epoch)
-		return;
+		return NULL;
 	if (frontier > s->frontier)
 		s->frontier = frontier;
 	if (strcmp(state, "late") == 0 && s->state == SNAP_ASKED) {
@@ -199,6 +202,7 @@ void coord_snap_answer(struct coord *c, unsigned server, const struct message_sn
 		if (++s->answers == s->nasked)
 			s->state = SNAP_SAVED;
 	}
+	return NULL;
 }
 
 /* ---- the rest of the manifest ---- */

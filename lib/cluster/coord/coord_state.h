@@ -390,6 +390,22 @@ struct coord {
 	struct snap snap;
 };
 
+/* A message, and the session that has sent it: a join fills *self in. */
+struct coord_request {
+	struct coord_self *self;
+	const struct message *m;
+	int64_t now;
+	struct err *e;
+};
+/* Handles a message, coord_on_NAME, which coord_handle has found to be allowed for this session. Returns
+ * the answer, a new object; or NULL, with r->e set if the message is refused. */
+typedef json_t *coord_message_fn(struct coord *c, const struct coord_request *r);
+#define TO_JOIN(name)   coord_message_fn coord_on_##name;
+#define TO_ANY(name)    coord_message_fn coord_on_##name;
+#define TO_NEW(name)    coord_message_fn coord_on_##name;
+#define TO_MEMBER(name) coord_message_fn coord_on_##name;
+#include "msg/message.def"
+
 /* coord.c: the phases, and the leases of members */
 /* Publish a new revision of the view, and mark the saved state as changed. */
 void coord_changed(struct coord *c);
@@ -425,13 +441,6 @@ void coord_place_drop_weights(struct coord *c);
 /* Let joining servers that have their copies become tails, once all active workers have confirmed
  * the layout epoch. */
 void coord_place_finish_joins(struct coord *c, int64_t now);
-/* Handle "copied" and "unreachable": server `from` has sent all copies to a joining server; it
- * cannot reach the next server of a chain. Messages of another layout epoch are ignored. */
-void coord_place_server_copied(struct coord *c, unsigned from, const struct message_copied *m,
-    int64_t now);
-void coord_place_server_unreachable(struct coord *c, unsigned from,
-    const struct message_unreachable *m, int64_t now);
-
 /* Renumber the zones for the layout, after a server has joined. */
 void coord_place_number_zones(struct coord *c);
 
@@ -457,9 +466,6 @@ struct change *coord_change_request(struct coord *c, enum coord_change_kind kind
 void coord_change_propose_next(struct coord *c);
 /* Repeat an open question to a server that has a new session and has not voted. */
 void coord_change_ask_again(struct coord *c, unsigned server);
-/* Count a server's vote; the last one decides, or leads to another proposal. Votes with another
- * number than the open proposal's are ignored. */
-void coord_change_vote(struct coord *c, unsigned server, const struct message_vote *m);
 /* Keep an open vote complete: a server has joined; a server that was asked is gone. */
 void coord_change_server_joined(struct coord *c, unsigned server);
 void coord_change_server_gone(struct coord *c);
@@ -474,10 +480,6 @@ json_t *coord_members_to_json(const struct coord *c);
 void coord_members_save(const struct coord *c, struct state *out);
 bool coord_members_load(struct coord *c, const struct state *state);
 
-/* coord_snap.c */
-/* Handle a server's answer about a snapshot. Answers about an older one are ignored. */
-void coord_snap_answer(struct coord *c, unsigned server, const struct message_snap *m);
-
 /* coord_resume.c: begin where a checkpoint was taken */
 /* Take tables, generation and first step from the checkpoint's manifest; then each rank's first
  * step. */
@@ -485,11 +487,6 @@ void coord_resume_begin(struct coord *c);
 void coord_resume_members(struct coord *c);
 /* The checkpoint's data leases; NULL: its data was not leased, or there is no checkpoint. */
 const struct state_tasks *coord_resume_saved_tasks(const struct coord *c);
-
-/* coord_keys.c */
-/* Handle "keys": the sender has checked its sessions against key list msg.made, and closed some.
- * *made is its counter in struct coord_member_server or coord_member_relay. */
-void coord_keys_report(struct coord *c, uint64_t *made, const struct message_keys_checked *m);
 
 /* coord_watch.c */
 /* Hooks: a server's figures have arrived; a worker has joined. */
@@ -503,10 +500,6 @@ bool coord_watch_is_delayed(const struct coord_member_worker *w, int64_t now);
 void coord_stall_check(struct coord *c, int64_t now);
 
 /* coord_job.c: data, completion, result */
-/* Handle "lease": end and take back leases, and lease one more range if asked to. Returns the
- * answer, or NULL and e. */
-json_t *coord_job_lease(struct coord *c, unsigned slot, const struct message_lease *m,
-    struct err *e);
 /* The job's step, as status and result show it. */
 uint64_t coord_step(const struct coord *c);
 /* The step that a worker is at: the one it has reported, but at least the one it began at. */
@@ -528,8 +521,6 @@ void coord_job_worker_done(struct coord *c, unsigned slot);
  * or "result". Release it. */
 bool coord_report_keep(struct coord_report *r, const json_t *msg);
 void coord_report_release(struct coord_report *r);
-/* Handle "result": ignored unless it comes from the evaluator in the phase finishing. */
-void coord_job_result(struct coord *c, unsigned slot, const json_t *msg, int64_t now);
 /* Start leasing the data, if this job does. saved: the state of the leases to go on from, or
  * NULL. */
 void coord_job_begin_leases(struct coord *c, const struct state_tasks *saved);
@@ -577,15 +568,10 @@ void coord_tables_save(const struct coord *c, struct state *out);
 void coord_tables_load(struct coord *c, const struct state *state);
 
 /* coord_relay.c */
-/* Handle "relay_join": the answer, or NULL and e. */
-json_t *coord_relay_join(struct coord *c, struct coord_self *self,
-    const struct message_relay_join *m, int64_t now, struct err *e);
 /* Reattach a relay that has lost only its session. True: self is filled in. */
 bool coord_relay_rejoin(struct coord *c, struct coord_self *self, int64_t now);
 /* Choose a relay for a worker that joins; raises the layout epoch when it gets one. */
 void coord_relay_choose(struct coord *c, unsigned slot);
-/* A worker could not reach its relay: choose another one for it. */
-void coord_relay_missed(struct coord *c, unsigned slot, const struct message_relay_missed *m);
 /* Keep a document that a message brought, instead of an older one. False: it brought none. */
 bool coord_keep(json_t **place, const json_t *doc);
 /* Handle a relay's heartbeat. False: self is no living relay. */
@@ -593,10 +579,6 @@ bool coord_relay_heartbeat(struct coord *c, const struct coord_self *self,
     const struct message_beat *beat, int64_t now);
 /* Note that a relay's session has ended; coord_relays_check takes it as lost if it does not reconnect. */
 void coord_relay_gone(struct coord *c, const struct coord_self *self, int64_t now);
-/* Handle a message of a relay that has joined: leave, keys_checked, relay_missed. None has an
- * answer. */
-void coord_relay_handle(struct coord *c, const struct coord_self *self, const struct message *m,
-    struct err *e);
 /* Take relays as lost whose session stays broken or whose heartbeats stop. */
 void coord_relays_check(struct coord *c, int64_t now);
 /* Take a relay as lost, and assign its workers to others. */
@@ -627,13 +609,6 @@ struct state_ring *coord_ring_save(const struct ring_meet_seat *r);
 void coord_ring_load(struct ring_meet_seat *r, const struct state_ring *s);
 
 /* coord_join.c */
-/* Handle "server_join", "worker_join" and the "table" request of a user: the answer, or NULL and e.
- * self is filled in. */
-json_t *coord_join_server(struct coord *c, struct coord_self *self,
-    const struct message_server_join *m, int64_t now, struct err *e);
-json_t *coord_join_worker(struct coord *c, struct coord_self *self,
-    const struct message_worker_join *m, int64_t now, struct err *e);
-json_t *coord_join_tables(struct coord *c, const json_t *tables, struct err *e);
 /* ERR_CONFIG: the job's aggregation cannot handle this table. */
 enum err_code coord_table_fits_job(const struct coord *c, const struct table *shape, struct err *e);
 

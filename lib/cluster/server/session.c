@@ -186,6 +186,12 @@ static void send_view(struct peer *p)
 	atomic_fetch_add(&p->io_thread->server->count.views_cost, VIEW_READ_COST);
 }
 
+/* Messages whose effect is that views follow; their answer is {}. */
+static const bool asks_for_views[MESSAGE_KINDS] = {
+#define TO_VIEWS(name) [MESSAGE_##name] = true,
+#include "msg/message.def"
+};
+
 /* Handles a control message, which only a coordinator does. A malformed message ends the session.
  * The answer goes out at once if what it tells is durable, else it is queued, and further
  * messages are held when DUES_MAX are queued. No lock is held here; `handle` takes the host's. */
@@ -195,7 +201,8 @@ static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, cons
 	struct host *host = p->io_thread->server->host;
 	struct err e = { 0 };
 	struct due due = { .seq = r->seq };
-	struct message m = { .kind = MESSAGE_KINDS };
+	struct message m;
+	bool watches = false;
 	json_t *msg;
 
 	if (p->control.ndues >= DUES_MAX)
@@ -208,15 +215,16 @@ static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, cons
 		session_refuse(p, r, e.code, "%s", e.msg);
 		return CONN_TAKEN;
 	}
-	if (!message_decode(msg, p->who.role, &m, &e))
-		due.answer = m.kind == MESSAGE_watch
-		    ? json_object()
-		    : c->handle(host, &p->control.self, &m, &due.mark, &e);
+	if (!message_decode(msg, p->who.role, &m, &e)) {
+		watches = asks_for_views[m.kind];
+		due.answer = watches ? json_object()
+		                     : c->handle(host, &p->control.self, &m, &due.mark, &e);
+	}
 	if (e.code == ERR_CLOSED) {
 		json_decref(msg);
 		return CONN_DROP;
 	}
-	due.joined = m.kind != MESSAGE_watch;
+	due.joined = !watches;
 	due.attaches = due.answer &&
 	    (p->control.self.kind == COORD_SERVER || p->control.self.kind == COORD_WORKER ||
 	        p->control.self.kind == COORD_RELAY || !due.joined);

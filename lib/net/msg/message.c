@@ -17,7 +17,7 @@
 #define A (1u << ROLE_ADMIN)
 #define E (1u << ROLE_READER)
 
-#define BEGIN(name, op, senders)          static const struct field fields_##name[] = {
+#define BEGIN(name, op, senders, to)      static const struct field fields_##name[] = {
 #define INT(member, least, most, missing) FIELDS_INT(member, least, most, missing, WRITE_VALUE),
 #define ID(member)                        FIELDS_OTHER(#member, FIELD_ID, NULL, WRITE_VALUE),
 #define FLAG(member)                      FIELDS_OTHER(#member, FIELD_FLAG, NULL, WRITE_VALUE),
@@ -38,20 +38,18 @@ static const struct kind {
 	unsigned senders;
 	const struct field *field;
 } kinds[] = {
-#define BEGIN(name, op, senders) { op, senders, fields_##name },
-#define INT(member, least, most, missing)
-#define ID(member)
-#define FLAG(member)
-#define TEXT(member)
-#define TEXT_AS(member, key)
-#define DOC(member)
-#define END(name)
+#define BEGIN(name, op, senders, to) { op, senders, fields_##name },
 #include "msg/message.def"
 };
 
 const char *message_op(enum message_kind kind)
 {
 	return kinds[kind].op;
+}
+
+bool message_may_send(unsigned role, enum message_kind kind)
+{
+	return kinds[kind].senders & 1u << role;
 }
 
 enum err_code message_decode(const json_t *json, unsigned role, struct message *out, struct err *e)
@@ -66,7 +64,7 @@ enum err_code message_decode(const json_t *json, unsigned role, struct message *
 		if (strcmp(k->op, op) != 0)
 			continue;
 		known = true;
-		if (!(k->senders & 1u << role))
+		if (!message_may_send(role, (enum message_kind)i))
 			continue;
 		*out = (struct message){ .kind = (enum message_kind)i, .json = json };
 		rc = fields_decode(k->field, json, &out->watch, e);

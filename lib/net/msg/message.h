@@ -4,7 +4,8 @@
 
 /* Control messages between a process and the coordinator.  They travel as JSON (ps-protocol(7));
  * this module is the only one that knows their keys.  message.def has one entry a message, from
- * which come its struct, its encoder, its decoder with bounds, and the roles that may send it:
+ * which come its struct, its encoder, its decoder with bounds, the roles that may send it, and its
+ * places in the tables of handlers:
  *
  *    struct message m;
  *
@@ -23,7 +24,7 @@
 
 /* struct message_NAME for each message.  Every member takes 8 bytes, so that the encoder and the
  * decoder find the k-th at 8 * k. */
-#define BEGIN(name, op, senders)          struct message_##name {
+#define BEGIN(name, op, senders, to)      struct message_##name {
 #define INT(member, least, most, missing) int64_t member;
 #define ID(member)                        uint64_t member;
 #define FLAG(member)                      _Alignas(8) bool member;
@@ -36,14 +37,7 @@
 #include "msg/message.def"
 
 enum message_kind {
-#define BEGIN(name, op, senders) MESSAGE_##name,
-#define INT(member, least, most, missing)
-#define ID(member)
-#define FLAG(member)
-#define TEXT(member)
-#define TEXT_AS(member, key)
-#define DOC(member)
-#define END(name)
+#define BEGIN(name, op, senders, to) MESSAGE_##name,
 #include "msg/message.def"
 	MESSAGE_KINDS
 };
@@ -54,14 +48,7 @@ struct message {
 	/* The whole document: done, leave and fail have figures beside their members. */
 	const json_t *json;
 	union {
-#define BEGIN(name, op, senders) struct message_##name name;
-#define INT(member, least, most, missing)
-#define ID(member)
-#define FLAG(member)
-#define TEXT(member)
-#define TEXT_AS(member, key)
-#define DOC(member)
-#define END(name)
+#define BEGIN(name, op, senders, to) struct message_##name name;
 #include "msg/message.def"
 	};
 };
@@ -79,6 +66,8 @@ json_t *message_encode(enum message_kind kind, const void *body);
 	message_encode(MESSAGE_##name, &(const struct message_##name){ __VA_ARGS__ })
 /* Replace a member that is an integer in a message that was encoded before. */
 void message_set_int(json_t *message, const char *member, int64_t value);
+/* May a key with this role (enum role, or MESSAGE_COORDINATOR) send it? */
+bool message_may_send(unsigned role, enum message_kind kind);
 /* The "op" of a kind. */
 const char *message_op(enum message_kind kind);
 

@@ -193,6 +193,24 @@ static bool announces_state(const struct host *h, enum message_kind kind,
 	    coord_stamp(h->coord) != before->stamp || coord_leases(h->coord) != before->leases;
 }
 
+/* ---- messages that the state machine does not handle ---- */
+
+/* A handler has the lock, and gives no answer. */
+typedef void host_message_fn(struct host *h, const struct coord_self *self,
+    const struct message *m);
+#define TO_HOST(name) static host_message_fn host_on_##name;
+#include "msg/message.def"
+
+static host_message_fn *const handlers[MESSAGE_KINDS] = {
+#define TO_HOST(name) [MESSAGE_##name] = host_on_##name,
+#include "msg/message.def"
+};
+
+static void host_on_trace(struct host *h, const struct coord_self *self, const struct message *m)
+{
+	trace_request_take_page(h, self, &m->trace, clock_now());
+}
+
 json_t *host_handle(struct host *h, struct coord_self *self, const struct message *m,
     struct host_mark *due, struct err *e)
 {
@@ -202,8 +220,8 @@ json_t *host_handle(struct host *h, struct coord_self *self, const struct messag
 	*due = (struct host_mark){ 0 };
 
 	host_lock(h);
-	if (m->kind == MESSAGE_trace) {
-		trace_request_take_page(h, self, &m->trace, clock_now());
+	if (handlers[m->kind]) {
+		handlers[m->kind](h, self, m);
 		commit(h, false);
 		return NULL;
 	}

@@ -144,14 +144,33 @@ static void on_relay_view(void *ctx, const struct view *view)
 		server_end(s, &e);
 }
 
-/* For the agent: a relay needs only the keys of what the coordinator sends beside views. */
+/* Handles a message of the coordinator, relay_on_NAME. */
+typedef void relay_message_fn(struct server *s, const struct message *m);
+#define TO_SERVERS(name) static relay_message_fn relay_on_##name;
+#include "msg/message.def"
+
+static relay_message_fn *const handlers[MESSAGE_KINDS] = {
+#define TO_SERVERS(name) [MESSAGE_##name] = relay_on_##name,
+#include "msg/message.def"
+};
+
+static void relay_on_keys(struct server *s, const struct message *m)
+{
+	session_keys_take_message(s, &m->keys);
+}
+
+/* For the agent: handles a message of the coordinator that is not a view. Others than those of
+ * message.def for relays are ignored, and malformed ones are logged. */
 static void on_relay_notice(void *ctx, const json_t *json)
 {
+	struct server *s = ctx;
 	struct message m;
 	struct err e;
 
-	if (!message_decode(json, MESSAGE_COORDINATOR, &m, &e) && m.kind == MESSAGE_keys)
-		session_keys_take_message(ctx, &m.keys);
+	if (message_decode(json, MESSAGE_COORDINATOR, &m, &e))
+		log_warn(s->cfg.log, "a message of the coordinator is not understood: %s", e.msg);
+	else if (handlers[m.kind])
+		handlers[m.kind](s, &m);
 }
 
 static void on_relay_joined(void *ctx, const json_t *answer)

@@ -170,34 +170,43 @@ void checkpoint_writer_wake(struct checkpoint_writer *s)
 	mutex_unlock(&s->lock);
 }
 
-void checkpoint_writer_order(struct checkpoint_writer *s, const struct message *m)
+/* Replaces the order that the thread has not begun. at: id, and what the order needs of the rest. */
+static void give_order(struct server *server, enum order order, const struct message_snapshot *at,
+    const char *dir)
 {
-	const char *dir = m->kind == MESSAGE_save ? m->save.dir : "";
+	struct checkpoint_writer *s = store_of(server)->writer;
 
 	mutex_lock(&s->lock);
 	free(s->dir);
 	s->dir = mem_strdup(dir);
-	switch (m->kind) {
-	case MESSAGE_snapshot:
-		s->order = ORDER_TAKE;
-		s->id = (uint64_t)m->snapshot.id;
-		s->step = (uint64_t)m->snapshot.step;
-		s->mark = m->snapshot.mark;
-		s->base = m->snapshot.base;
-		break;
-	case MESSAGE_save:
-		s->order = ORDER_WRITE;
-		s->id = (uint64_t)m->save.id;
-		s->step = (uint64_t)m->save.step;
-		break;
-	default:
-		s->order = ORDER_END;
-		s->id = (uint64_t)m->snapshot_end.id;
-	}
-	atomic_store(&store_of(s->server)->saves, s->order == ORDER_END ? 0 : s->id);
-	atomic_store(&s->server->role_waits, s->order == ORDER_TAKE);
+	s->order = order;
+	s->id = (uint64_t)at->id;
+	s->step = (uint64_t)at->step;
+	s->mark = at->mark;
+	s->base = at->base;
+	atomic_store(&store_of(server)->saves, order == ORDER_END ? 0 : s->id);
+	atomic_store(&server->role_waits, order == ORDER_TAKE);
 	pthread_cond_signal(&s->changed);
 	mutex_unlock(&s->lock);
+}
+
+void store_on_snapshot(struct server *s, const struct message *m)
+{
+	give_order(s, ORDER_TAKE, &m->snapshot, "");
+}
+
+void store_on_save(struct server *s, const struct message *m)
+{
+	const struct message_snapshot at = { .id = m->save.id, .step = m->save.step };
+
+	give_order(s, ORDER_WRITE, &at, m->save.dir);
+}
+
+void store_on_snapshot_end(struct server *s, const struct message *m)
+{
+	const struct message_snapshot at = { .id = m->snapshot_end.id };
+
+	give_order(s, ORDER_END, &at, "");
 }
 
 enum err_code checkpoint_writer_start(struct server *server, struct err *e)

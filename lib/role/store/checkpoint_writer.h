@@ -5,7 +5,7 @@
 #include "store/store_state.h"
 
 /* A store's part of a checkpoint, on a thread of its own.  The coordinator orders it in three
- * messages, and the thread answers each by "snap" messages with a state:
+ * messages (store_on_snapshot, store_on_save, store_on_snapshot_end), and the thread answers each by "snap" messages with a state:
  *
  *   idle     -- "snapshot" -->      waiting: the partitions copy themselves at the snapshot's step;
  *                                   "late" if the step has passed here already
@@ -24,8 +24,6 @@ enum err_code checkpoint_writer_start(struct server *s, struct err *e);
  * fine for both. */
 void checkpoint_writer_stop(struct checkpoint_writer *s);
 void checkpoint_writer_free(struct checkpoint_writer *s);
-/* Take an order: snapshot, save or snapshot_end.  Does not wait.  The agent's thread. */
-void checkpoint_writer_order(struct checkpoint_writer *s, const struct message *m);
 /* The shard has changed, perhaps so that the snapshot can go on.  Any thread, without locks of the
  * shard. */
 void checkpoint_writer_wake(struct checkpoint_writer *s);

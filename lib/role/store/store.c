@@ -329,10 +329,34 @@ static enum err_code take_store_view(struct server *s, const struct view *view, 
 	return ERR_OK;
 }
 
-/* Judge a proposed change, or keep it for after the first view: without a shard there is nothing to
- * judge by. json: the whole message. */
-static void vote_on_proposal(struct server *s, const struct message_propose *m, const json_t *json)
+static store_message_fn *const handlers[MESSAGE_KINDS] = {
+#define TO_STORE(name)   [MESSAGE_##name] = store_on_##name,
+#define TO_SERVERS(name) [MESSAGE_##name] = store_on_##name,
+#include "msg/message.def"
+};
+
+void store_on_must_leave(struct server *s, const struct message *m)
 {
+	(void)m;
+	log_info(s->cfg.log, "what was here is elsewhere now: leaving");
+	server_end(s, NULL);
+}
+
+void store_on_keys(struct server *s, const struct message *m)
+{
+	session_keys_take_message(s, &m->keys);
+}
+
+void store_on_sure(struct server *s, const struct message *m)
+{
+	replicate_report_again(store_of(s)->repl, m->sure.server);
+}
+
+/* Judge a proposed change, or keep it for after the first view: without a shard there is nothing to
+ * judge by. */
+void store_on_propose(struct server *s, const struct message *message)
+{
+	const struct message_propose *m = &message->propose;
 	struct shard *shard = atomic_load(&s->shard);
 	bool of_all = strcmp(m->kind, "set") == 0 || strcmp(m->kind, "table") == 0;
 	struct taken taken = { 0 };
@@ -342,7 +366,7 @@ static void vote_on_proposal(struct server *s, const struct message_propose *m, 
 
 	if (!shard) {
 		json_decref(store_agent(s)->unvoted);
-		store_agent(s)->unvoted = json_deep_copy(json);
+		store_agent(s)->unvoted = json_deep_copy(message->json);
 		return;
 	}
 	store_agent(s)->proposal = (uint64_t)m->id;
@@ -363,8 +387,8 @@ static void vote_on_proposal(struct server *s, const struct message_propose *m, 
 	taken_release(&taken);
 }
 
-/* For the agent: handles a message of the coordinator that is not a view. Unknown kinds are
- * ignored, and malformed ones are logged. */
+/* For the agent: handles a message of the coordinator that is not a view. Others than those of
+ * message.def for servers are ignored, and malformed ones are logged. */
 static void on_store_notice(void *ctx, const json_t *json)
 {
 	struct server *s = ctx;
@@ -375,28 +399,8 @@ static void on_store_notice(void *ctx, const json_t *json)
 		log_warn(s->cfg.log, "a message of the coordinator is not understood: %s", e.msg);
 		return;
 	}
-	switch (m.kind) {
-	case MESSAGE_must_leave:
-		log_info(s->cfg.log, "what was here is elsewhere now: leaving");
-		server_end(s, NULL);
-		break;
-	case MESSAGE_keys:
-		session_keys_take_message(s, &m.keys);
-		break;
-	case MESSAGE_sure:
-		replicate_report_again(store_of(s)->repl, m.sure.server);
-		break;
-	case MESSAGE_propose:
-		vote_on_proposal(s, &m.propose, json);
-		break;
-	case MESSAGE_snapshot:
-	case MESSAGE_save:
-	case MESSAGE_snapshot_end:
-		checkpoint_writer_order(store_of(s)->writer, &m);
-		break;
-	default:
-		break;
-	}
+	if (handlers[m.kind])
+		handlers[m.kind](s, &m);
 }
 
 /* When all steps are done, send a heartbeat at once: its statistics go into the result. */

@@ -44,6 +44,12 @@ static inline struct store *store_of(const struct server *s)
 	return s->role_state;
 }
 
+/* Handles a message of the coordinator, store_on_NAME. The agent's thread; it does not wait. */
+typedef void store_message_fn(struct server *s, const struct message *m);
+#define TO_STORE(name)   store_message_fn store_on_##name;
+#define TO_SERVERS(name) store_message_fn store_on_##name;
+#include "msg/message.def"
+
 static inline struct store_agent_state *store_agent(const struct server *s)
 {
 	return &store_of(s)->by_agent;

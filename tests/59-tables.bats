@@ -67,6 +67,50 @@ people() {
 	ps-ctl stop --discard -C cluster.run
 }
 
+# The people as JSON Lines, with the town in an object within.
+as_jsonl() {
+	awk -F, 'NR > 1 {
+		printf "{\"income\": \"%s\", \"home\": {\"town\": %s}, \"age\": %s, \"weight\": %s}\n", $4, $2, $1 == "?" ? "null" : $1, $3
+	}' "$1"
+}
+
+@test "JSON Lines train with what init writes, as the same table does" {
+	people 1 3000 >train.csv
+	people 2 1000 >test.csv
+	as_jsonl train.csv >train.jsonl
+	as_jsonl test.csv >test.jsonl
+	run ps-ctl init --data 'train.jsonl?label=income' --eval test.jsonl here
+	echo "$output"
+	[ "$status" -eq 0 ]
+	accuracy=$(ps-ctl run here/cluster --json 2>/dev/null | field eval.accuracy)
+	echo "# accuracy $accuracy" >&3
+	[ "$(jq -n "$accuracy > 0.93")" = true ]
+	# In blocks, with the first block as the schema.
+	people 1 60000 >train.csv
+	as_jsonl train.csv >train.jsonl
+	accuracy=$(ps-ctl run here/cluster --set data_memory=1M --json 2>/dev/null | field eval.accuracy)
+	grep -q 'data: .* bytes in [0-9]* blocks' here/cluster.run/worker-0.log
+	[ "$(jq -n "$accuracy > 0.93")" = true ]
+	head -n 5 test.jsonl | jq -c 'del(.income)' >new.jsonl
+	ps-work predict -C here/cluster.run new.jsonl >scores
+	[ "$(wc -l <scores)" -eq 5 ]
+}
+
+@test "JSON Lines without end, or with columns without end, are refused in bounded memory" {
+	for bomb in 'print "{\"a\":\"" . "x" x 300_000_000 . "\"}"' \
+	            'print "{\"y\":1"; print ",\"$_\":1" for 1..1_000_000; print "}"' \
+	            'print "{\"y\":[" . "1," x 1_000_000 . "1]}"' \
+	            'print "{\"y\":1"; print ",\"$_\":1" for 1..70_000; print "}\n"' \
+	            'print "{\"y\":" . "[" x 1_000_000'; do
+		perl -e "$bomb" >bomb.jsonl
+		run bash -c 'ulimit -v 400000; ps-ctl init --data bomb.jsonl bomb'
+		echo "$output"
+		[ "$status" -eq 1 ]
+		[ "${#lines[@]}" -eq 1 ]
+		[[ "$output" == 'ps-ctl: '*'/bomb.jsonl:1: '* ]] || [[ "$output" == 'ps-ctl: '*'/bomb.jsonl:1:'*': maximum parsing depth'* ]]
+	done
+}
+
 @test "what is wrong with a table is said with its place and the remedy" {
 	printf 'a,b,y\n1,2,0\n3,x,1\n5,6,0\n' >stray.csv
 	run ps-ctl init --data stray.csv

@@ -11,8 +11,9 @@
 #include "data/data_uri.h"
 #include "init_data.h"
 
-/* Bytes of the file that are looked at. */
-#define LOOK 65536u
+/* Bytes of the file that are looked at: more, where they have no two lines. */
+#define LOOK      65536u
+#define LOOK_MOST (1u << 20)
 /* The share of 1 / features that is the learning rate of a linear model: with features of variance 1
  * the steps of gradient descent shrink the error below 2 / features (the trace bounds the largest
  * eigenvalue of the features' covariance). */
@@ -20,6 +21,35 @@
 
 /* Labels with more different numbers than this are real numbers, and no classes. */
 #define CLASSES_MOST 32u
+
+/* Shows the first whole lines of a text file. *all: there are no others. */
+static enum err_code peek_lines(struct stream *s, const uint8_t **p, size_t *n, bool *all,
+    struct err *e)
+{
+	enum err_code rc;
+	const uint8_t *nl;
+	size_t most = LOOK;
+
+	for (;; most = LOOK_MOST) {
+		rc = stream_peek(s, most, p, n, e);
+		*all = !rc && *n < most;
+		if (rc || *all)
+			return rc;
+		nl = memrchr(*p, '\n', *n);
+		if (nl && (most == LOOK_MOST || memchr(*p, '\n', (size_t)(nl - *p)))) {
+			/* The last line may be cut off. */
+			*n = (size_t)(nl - *p) + 1;
+			return ERR_OK;
+		}
+		/* A file that is no text has no lines. */
+		if (memchr(*p, 0, *n))
+			return ERR_OK;
+		if (most == LOOK_MOST)
+			return err_set(e, ERR_LIMIT,
+			    "%s:1: a line of more than %u MiB; init looks at no more",
+			    stream_name(s), LOOK_MOST >> 20);
+	}
+}
 
 /* Loads the first lines of a text file; *all: there are no others. NULL, with an error: they are not
  * examples of this kind. */
@@ -30,19 +60,14 @@ static struct dataset *load_first_lines(const char *path, const struct data_want
 	struct dataset *d = NULL;
 	struct stream *s = NULL, *part = NULL;
 	const uint8_t *p = NULL;
-	size_t n = 0, whole;
+	size_t n = 0;
 	char *file;
 
 	if (data_uri_parse(path, &file, &o, e))
 		return NULL;
-	if (!data_open(file, &s, e) && !stream_peek(s, LOOK, &p, &n, e)) {
-		*all = n < LOOK;
-		/* The last line may be cut off. */
-		for (whole = n; n == LOOK && whole > 0 && p[whole - 1] != '\n'; whole--)
-			;
-		if (!stream_memory(p, whole ? whole : n, file, &part, e))
-			data_load_stream(part, &o, want, NULL, &d, e);
-	}
+	if (!data_open(file, &s, e) && !peek_lines(s, &p, &n, all, e) &&
+	    !stream_memory(p, n, file, &part, e))
+		data_load_stream(part, &o, want, NULL, &d, e);
 	stream_close(part);
 	stream_close(s);
 	data_uri_release(&o);
@@ -102,7 +127,7 @@ char *init_data_template(const char *data, const char *eval, const char *model, 
 	struct dataset *d = NULL;
 	bool all = false;
 	const char *fits = choose_model(data, &d, &all, &why);
-	bool table = d && !strcmp(d->format, "CSV") && !names_scale(data);
+	bool table = d && (d->schema || !strcmp(d->format, "CSV")) && !names_scale(data);
 	char *scaled = table ? with_option(data, "scale=standard") : mem_strdup(data), *text;
 	json_t *job;
 

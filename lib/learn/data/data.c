@@ -106,7 +106,7 @@ static enum err_code choose_reader(struct stream *s, const char *format, size_t 
 		}
 	}
 	return err_set(e, ERR_FORMAT,
-	    "%s: looks like none of the formats idx, npy, ffm, libsvm, vw, csv; name "
+	    "%s: looks like none of the formats idx, npy, jsonl, ffm, libsvm, vw, csv; name "
 	    "one by ?format=",
 	    stream_name(s));
 }

@@ -405,7 +405,11 @@ static enum err_code begin_typed(struct table *t, const struct sample *s, char *
     bool header, struct err *e)
 {
 	bool *has_text = mem_array(t->width + 1, sizeof *has_text), missing = false;
-	const struct data_table_shape shape = { t->sep, t->width, t->label, names, has_text };
+	const struct data_table_shape shape = { .sep = t->sep,
+		.width = t->width,
+		.label = t->label,
+		.name = names,
+		.has_text = has_text };
 	enum err_code rc = ERR_OK;
 
 	t->typed = t->b->table || (t->b->like && t->b->like->schema) || data_table_is_wanted(t->o);

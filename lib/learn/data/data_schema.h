@@ -28,6 +28,9 @@ enum data_column_kind {
 	DATA_COLUMN_KINDS
 };
 
+/* Columns of a table at most: a column is a field, whose number has 16 bits. */
+#define DATA_SCHEMA_COLUMNS 65535u
+
 struct data_column {
 	char *name; /* from the header, ?columns=, or its number from 1 */
 	enum data_column_kind kind;

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <strings.h>
 
 #include "core/map.h"
@@ -30,6 +31,17 @@ struct value {
 	char *text;
 };
 
+/* The features of the row being read, in arrays that are used again for the next one. */
+struct row {
+	uint32_t *id;
+	float *val;
+	uint16_t *field;
+	size_t n, room;
+	size_t numbers; /* how many cells of columns of numbers it has had */
+	bool labelled;  /* it has had its label */
+	uint64_t stamp; /* counts rows */
+};
+
 struct data_table {
 	const struct data_schema *schema; /* `own`, or that of the training data */
 	struct data_schema *own;          /* NULL for evaluation data */
@@ -38,7 +50,10 @@ struct data_table {
 	 * (NO_COLUMN: it is not used). */
 	char sep;
 	size_t width, *column;
+	bool keyed;    /* the file's columns have no places */
 	bool labelled; /* it has a column of labels */
+	struct row row;
+	uint64_t *given; /* by column of the schema: the stamp of the last row that had it */
 	/* Values so far, by "column\037text" (the number, plus 1). */
 	struct map *numbers;
 	struct value *value;
@@ -54,6 +69,10 @@ void data_table_free(struct data_table *t)
 	free(t->value);
 	map_free(t->numbers);
 	data_schema_free(t->own);
+	free(t->row.id);
+	free(t->row.val);
+	free(t->row.field);
+	free(t->given);
 	free(t->column);
 	free(t);
 }
@@ -66,6 +85,11 @@ bool data_table_is_missing(const char *cell)
 		if (strcasecmp(cell, mark[i]) == 0)
 			return true;
 	return false;
+}
+
+const struct data_schema *data_table_schema(const struct data_build *b)
+{
+	return b->table ? b->table->schema : b->like ? b->like->schema : NULL;
 }
 
 bool data_table_is_wanted(const struct data_options *o)
@@ -236,6 +260,10 @@ enum err_code data_table_open(struct data_build *b, const struct stream *s,
 	if (o->norm)
 		return err_set(e, ERR_CONFIG,
 		    "%s: norm= is for rows of mere numbers; use scale=", stream_name(s));
+	if (shape->width > DATA_SCHEMA_COLUMNS)
+		return stream_fail(s, e,
+		    "has %zu columns; tables with text or missing cells have at most %u",
+		    shape->width, DATA_SCHEMA_COLUMNS);
 	if (b->d->rows > 0 && !t)
 		return stream_fail(s, e, "has text or missing cells, and %s had none", b->first);
 	if (b->like && !b->like->schema)
@@ -252,8 +280,11 @@ enum err_code data_table_open(struct data_build *b, const struct stream *s,
 		return rc;
 	free(t->column);
 	t->column = mem_array(shape->width + 1, sizeof *t->column);
+	if (!t->given)
+		t->given = mem_array(t->schema->ncolumns + 1, sizeof *t->given);
 	t->width = shape->width;
 	t->sep = shape->sep;
+	t->keyed = shape->keyed;
 	rc = shape->name && t->schema->named ? match_by_name(t, s, shape, e)
 	                                     : match_by_place(t, s, shape, e);
 	t->labelled = false;
@@ -287,24 +318,21 @@ static uint32_t number_value(struct data_table *t, size_t column, const char *te
 	return number ? (uint32_t)(number - 1) : UINT32_MAX;
 }
 
-/* A feature of the row being read. */
-struct cell {
-	uint32_t *id;
-	float *val;
-	uint16_t *field;
-	size_t n;
-};
-
-static void put_cell(struct cell *c, size_t id, float val, size_t column)
+static void put_cell(struct row *r, size_t id, float val, size_t column)
 {
-	c->id[c->n] = (uint32_t)id;
-	c->val[c->n] = val;
-	c->field[c->n] = (uint16_t)column;
-	c->n++;
+	if (r->n == r->room) {
+		r->room = r->room ? 2 * r->room : 64;
+		r->id = mem_regrow(r->id, r->room, sizeof *r->id);
+		r->val = mem_regrow(r->val, r->room, sizeof *r->val);
+		r->field = mem_regrow(r->field, r->room, sizeof *r->field);
+	}
+	r->id[r->n] = (uint32_t)id;
+	r->val[r->n] = val;
+	r->field[r->n++] = (uint16_t)column;
 }
 
 static enum err_code take_category(struct data_table *t, const struct stream *s, size_t k,
-    const char *text, struct cell *out, struct err *e)
+    const char *text, struct err *e)
 {
 	const struct data_column *c = &t->schema->column[k];
 	uint32_t number;
@@ -312,22 +340,45 @@ static enum err_code take_category(struct data_table *t, const struct stream *s,
 
 	if (!t->own) {
 		id = data_schema_find(t->schema, c, text);
-		if (id != SIZE_MAX)
-			put_cell(out, id, 1, k);
-		return ERR_OK;
+	} else {
+		number = number_value(t, k, text);
+		if (number == UINT32_MAX)
+			return stream_fail(s, e,
+			    "the categories have more than %u different values; is column \"%.60s\" one? "
+			    "?ignore= leaves columns out",
+			    VALUES_MAX, c->name);
+		id = t->schema->numbers + number;
 	}
-	number = number_value(t, k, text);
-	if (number == UINT32_MAX)
-		return stream_fail(s, e,
-		    "the categories have more than %u different values; is column \"%.60s\" one? "
-		    "?ignore= leaves columns out",
-		    VALUES_MAX, c->name);
-	put_cell(out, t->schema->numbers + number, 1, k);
+	if (id != SIZE_MAX)
+		put_cell(&t->row, id, 1, k);
 	return ERR_OK;
 }
 
-static enum err_code take_number(struct data_table *t, const struct stream *s, size_t place,
-    size_t k, const char *text, struct cell *out, struct err *e)
+/* Fills e with the place of a cell, by the number of its column where columns have one, and a text. */
+__attribute__((format(printf, 5, 6))) static enum err_code fail_cell(const struct data_table *t,
+    const struct stream *s, size_t place, struct err *e, const char *fmt, ...)
+{
+	char text[400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	if (t->keyed)
+		return stream_fail(s, e, "%s", text);
+	return err_set(e, ERR_FORMAT, "%s:%" PRIu64 ":%zu: %s", stream_name(s), stream_lineno(s),
+	    place + 1, text);
+}
+
+static void take_number(struct data_table *t, size_t k, double v)
+{
+	/* NAN: data_table_finish puts in what a missing cell stands for. */
+	put_cell(&t->row, t->schema->column[k].first, (float)v, k);
+	t->row.numbers++;
+}
+
+static enum err_code take_number_text(struct data_table *t, const struct stream *s, size_t place,
+    size_t k, const char *text, struct err *e)
 {
 	const struct data_column *c = &t->schema->column[k];
 	char shown[DATA_SHOWN];
@@ -335,66 +386,212 @@ static enum err_code take_number(struct data_table *t, const struct stream *s, s
 
 	if (!data_table_is_missing(text) && (!data_num_all(text, &v) || !isfinite((float)v))) {
 		data_shown(shown, text, strlen(text));
-		return err_set(e, ERR_FORMAT,
-		    "%s:%" PRIu64 ":%zu: \"%s\" in the column of numbers \"%.60s\"; if these are "
-		    "categories, say ?categories=%.60s",
-		    stream_name(s), stream_lineno(s), place + 1, shown, c->name, c->name);
+		return fail_cell(t, s, place, e,
+		    "\"%s\" in the column of numbers \"%.60s\"; if these are categories, say "
+		    "?categories=%.60s",
+		    shown, c->name, c->name);
 	}
-	/* NAN: data_table_finish puts in what a missing cell stands for. */
-	put_cell(out, c->first, (float)v, k);
+	take_number(t, k, v);
 	return ERR_OK;
 }
 
-/* Makes features of one cell, or takes the label. */
-static enum err_code take_cell(struct data_build *b, const struct stream *s, size_t place,
-    const char *text, struct cell *out, struct err *e)
+/* The schema's column of a place, which the row has now. NO_COLUMN: it is not used. */
+static size_t begin_cell(struct data_table *t, size_t place)
+{
+	size_t k = t->column[place];
+
+	if (k != NO_COLUMN)
+		t->given[k] = t->row.stamp;
+	return k;
+}
+
+enum err_code data_table_text(struct data_build *b, const struct stream *s, size_t place,
+    const char *text, struct err *e)
 {
 	struct data_table *t = b->table;
-	size_t k = t->column[place];
+	size_t k = begin_cell(t, place);
 
 	if (k == NO_COLUMN)
 		return ERR_OK;
 	switch (t->schema->column[k].kind) {
 	case DATA_NUMBER:
-		return take_number(t, s, place, k, text, out, e);
+		return take_number_text(t, s, place, k, text, e);
 	case DATA_CATEGORY:
-		return take_category(t, s, k, text, out, e);
+		return take_category(t, s, k, text, e);
 	case DATA_LABEL:
+		t->row.labelled = true;
 		return data_label_text(b->label, s, text, e);
 	default:
 		return ERR_OK;
 	}
 }
 
+enum err_code data_table_number(struct data_build *b, const struct stream *s, size_t place,
+    double v, struct err *e)
+{
+	struct data_table *t = b->table;
+	size_t k = begin_cell(t, place);
+	char text[32];
+
+	if (k == NO_COLUMN)
+		return ERR_OK;
+	switch (t->schema->column[k].kind) {
+	case DATA_NUMBER:
+		if (!isfinite((float)v))
+			return fail_cell(t, s, place, e,
+			    "%g in the column of numbers \"%.60s\" is no finite float32 number", v,
+			    t->schema->column[k].name);
+		take_number(t, k, v);
+		return ERR_OK;
+	case DATA_CATEGORY:
+		num_format(v, text);
+		return take_category(t, s, k, text, e);
+	case DATA_LABEL:
+		t->row.labelled = true;
+		return data_label_number(b->label, s, v, e);
+	default:
+		return ERR_OK;
+	}
+}
+
+/* The kind of a column of the file; DATA_IGNORED where the schema does not have it. */
+static enum data_column_kind kind_of(const struct data_table *t, size_t place)
+{
+	size_t k = t->column[place];
+
+	return k == NO_COLUMN ? DATA_IGNORED : t->schema->column[k].kind;
+}
+
+bool data_table_uses(const struct data_build *b, size_t place)
+{
+	enum data_column_kind kind = kind_of(b->table, place);
+
+	return kind != DATA_IGNORED && kind != DATA_ID;
+}
+
+bool data_table_takes_several(const struct data_build *b, size_t place)
+{
+	return kind_of(b->table, place) == DATA_CATEGORY;
+}
+
+bool data_table_has(const struct data_build *b, size_t place)
+{
+	const struct data_table *t = b->table;
+
+	return t->column[place] != NO_COLUMN && t->given[t->column[place]] == t->row.stamp;
+}
+
+void data_table_begin(struct data_build *b)
+{
+	struct row *r = &b->table->row;
+
+	r->n = r->numbers = 0;
+	r->labelled = false;
+	r->stamp++;
+}
+
+/* Columns of numbers that the row has not had are missing. */
+static void add_missing(struct data_table *t)
+{
+	const struct data_schema *m = t->schema;
+
+	for (size_t k = 0; t->row.numbers < m->numbers && k < m->ncolumns; k++)
+		if (m->column[k].kind == DATA_NUMBER && t->given[k] != t->row.stamp)
+			take_number(t, k, (double)NAN);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* A text that a column has several times in a row counts once. The cells of a column stand side by
+ * side, and those of a column of categories have the value 1. */
+static void drop_repeated(struct row *r)
+{
+	size_t left = 0, n;
+
+	for (size_t i = 0; i < r->n; i += n) {
+		for (n = 1; i + n < r->n && r->field[i + n] == r->field[i]; n++)
+			;
+		if (n > 1)
+			qsort(r->id + i, n, sizeof *r->id, compare_ids);
+		for (size_t k = i; k < i + n; k++) {
+			if (k > i && r->id[k] == r->id[k - 1])
+				continue;
+			r->id[left] = r->id[k];
+			r->val[left] = r->val[k];
+			r->field[left++] = r->field[k];
+		}
+	}
+	r->n = left;
+}
+
+static enum err_code end_label(struct data_build *b, const struct stream *s, struct err *e)
+{
+	const struct data_schema *m = b->table->schema;
+	size_t k = 0;
+
+	if (b->table->row.labelled)
+		return ERR_OK;
+	if (data_label_is_ignored(b->label))
+		return data_label_number(b->label, s, 0, e);
+	while (k < m->ncolumns && m->column[k].kind != DATA_LABEL)
+		k++;
+	return stream_fail(s, e, "has no label: \"%.60s\" is missing",
+	    k < m->ncolumns ? m->column[k].name : "label");
+}
+
+enum err_code data_table_end(struct data_build *b, const struct stream *s, struct err *e)
+{
+	struct data_table *t = b->table;
+	struct row *r = &t->row;
+	uint32_t *id;
+	uint64_t *wide;
+	float *val;
+	uint16_t *field;
+	enum err_code rc;
+
+	drop_repeated(r);
+	add_missing(t);
+	rc = end_label(b, s, e);
+	if (!rc)
+		rc = data_build_sparse(b, s, r->n + 1, &id, &wide, &val, e);
+	if (!rc)
+		rc = data_build_fields(b, s, &field, e);
+	if (rc)
+		return rc;
+	if (r->n) {
+		memcpy(id, r->id, r->n * sizeof *id);
+		memcpy(val, r->val, r->n * sizeof *val);
+		memcpy(field, r->field, r->n * sizeof *field);
+	}
+	data_build_row(b, r->n);
+	return ERR_OK;
+}
+
 enum err_code data_table_row(struct data_build *b, const struct stream *s, char *record,
     struct err *e)
 {
 	struct data_table *t = b->table;
-	struct cell out = { 0 };
-	uint64_t *wide;
 	size_t place = 0;
-	enum err_code rc = data_build_sparse(b, s, t->width, &out.id, &wide, &out.val, e);
+	enum err_code rc = ERR_OK;
 
-	if (!rc)
-		rc = data_build_fields(b, s, &out.field, e);
+	data_table_begin(b);
 	for (; !rc && record; place++) {
 		const char *text = data_cells_next(&record, t->sep);
 
 		if (!text)
-			return err_set(e, ERR_FORMAT,
-			    "%s:%" PRIu64 ":%zu: the quotes of the cell do not match",
-			    stream_name(s), stream_lineno(s), place + 1);
+			return fail_cell(t, s, place, e, "the quotes of the cell do not match");
 		if (place < t->width)
-			rc = take_cell(b, s, place, text, &out, e);
+			rc = data_table_text(b, s, place, text, e);
 	}
 	if (!rc && place != t->width)
 		return stream_fail(s, e, "has %zu column%s, the first line has %zu", place,
 		    NUM_S(place), t->width);
-	if (!rc && !t->labelled)
-		rc = data_label_number(b->label, s, 0, e);
-	if (!rc)
-		data_build_row(b, out.n);
-	return rc;
+	return rc ? rc : data_table_end(b, s, e);
 }
 
 /* ---- the end ---- */

@@ -4,11 +4,12 @@
 
 #include "data/data_build.h"
 
-/* Rows of tables whose columns are numbers or text, with cells that may be missing. The CSV reader
- * finds records and column names, and hands each record to this module, which makes features of the
- * cells as data_schema.h says.
+/* Rows of tables whose columns are numbers or text, with cells that may be missing. The readers of CSV
+ * and JSON Lines find records and column names, and hand the cells to this module, which makes features
+ * of them as data_schema.h says.
  *
- * Life: data_table_open for each file; data_table_row for each record; data_table_finish when all
+ * Life: data_table_open for each file; for each record data_table_row, or data_table_begin, a call for
+ * each cell and data_table_end; data_table_finish when all
  * files are read, which makes the schema of training data: it sorts the values of categories, computes
  * means and scaling, and gives the features their final numbers. Evaluation data take the schema of
  * the training data, and need no second look. One thread. */
@@ -20,6 +21,7 @@ struct data_table_shape {
 	size_t width, label;  /* number of columns; the label's column, from 0 */
 	char *const *name;    /* of each column; NULL: the file has no header */
 	const bool *has_text; /* by column: are most cells in the first lines text? */
+	bool keyed; /* cells have names and no places: messages have no number of a column */
 };
 
 /* Begins a file. ERR_CONFIG: an option names a column that does not exist. ERR_FORMAT: the columns
@@ -29,6 +31,22 @@ enum err_code data_table_open(struct data_build *b, const struct stream *s,
 /* Appends the row of a record, which is changed. ERR_FORMAT, with file, line and column. */
 enum err_code data_table_row(struct data_build *b, const struct stream *s, char *record,
     struct err *e);
+/* A record cell by cell, in any order: begin; a call for each cell that is not missing, where several
+ * texts of a column of categories are several categories; end. place: the column in the shape, from 0.
+ * Errors as data_table_row. */
+void data_table_begin(struct data_build *b);
+enum err_code data_table_text(struct data_build *b, const struct stream *s, size_t place,
+    const char *text, struct err *e);
+enum err_code data_table_number(struct data_build *b, const struct stream *s, size_t place,
+    double v, struct err *e);
+enum err_code data_table_end(struct data_build *b, const struct stream *s, struct err *e);
+/* Is a column of the shape a feature or the label, and are several texts of it several categories? */
+bool data_table_uses(const struct data_build *b, size_t place);
+bool data_table_takes_several(const struct data_build *b, size_t place);
+/* Has the record begun had a cell in this column? */
+bool data_table_has(const struct data_build *b, size_t place);
+/* The schema that the next file follows; NULL: it is the first one of training data, and makes it. */
+const struct data_schema *data_table_schema(const struct data_build *b);
 /* Ends the table of b, if it has one: sets rows, names and schema of b->d. ERR_NOMEM. */
 enum err_code data_table_finish(struct data_build *b, struct err *e);
 /* Frees t; NULL is fine. */

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: ISC */
+#include <inttypes.h>
+
+#include "core/buf.h"
+#include "core/json.h"
+#include "core/log.h"
+#include "core/map.h"
+#include "core/mem.h"
+#include "core/names.h"
+#include "core/suggest.h"
+#include "data/data_num.h"
+#include "data/data_row.h"
+#include "data/data_schema.h"
+#include "data/data_table.h"
+
+/* JSON Lines: an object a line, whose members are the columns of a table (data_table.h).
+ *
+ * A member of an object within is named by both names with a dot, "user.city", and an element of an
+ * array of numbers by its place, "x.0". Texts are categories, and an array of texts is several of them;
+ * true and false are 1 and 0; null is as if the member were absent. Members may come in any order.
+ *
+ * The columns of training data are the members in the first lines, up to SAMPLE bytes behind the first
+ * one; later members with other names are no features, like those of evaluation data that the training
+ * data lack.
+ *
+ * jansson makes a tree of each line, which takes up to about 20 times its bytes: hence the bound. */
+#define LINE_MAX_BYTES ((size_t)4 << 20)
+#define SAMPLE         ((size_t)1 << 20)
+#define DEPTH_MAX      32
+#define NAME_MAX_BYTES 1000u
+
+/* A column, as the first lines show it. */
+struct key {
+	char *name;
+	size_t texts, others; /* cells that are text, and that are numbers or true or false */
+};
+
+struct lines {
+	struct data_build *b;
+	struct stream *s;
+	const struct data_options *o;
+	struct key *key;
+	size_t n, room;
+	struct map *place; /* by name: the column's place, plus 1 */
+	struct buf name;   /* of the member being looked at */
+	bool found;        /* this file has an example */
+};
+
+/* Handles the member with the name in l->name, whose value is no object and no array that is taken apart. */
+typedef enum err_code (*member_fn)(struct lines *l, const json_t *v, struct err *e);
+
+static const char *kind_of_value(const json_t *v)
+{
+	static const char *const name[] = { "an object", "an array", "a text", "a number",
+		"a number", "true", "false", "null" };
+
+	return name[json_typeof(v)];
+}
+
+/* The name of the member being looked at, for a message. */
+static const char *shown_name(const struct lines *l, char out[static DATA_SHOWN])
+{
+	data_shown(out, (const char *)l->name.data, l->name.len);
+	return out;
+}
+
+static size_t place_of(const struct lines *l)
+{
+	return (size_t)(uintptr_t)map_get(l->place, (const char *)l->name.data) - 1;
+}
+
+/* ---- a line ---- */
+
+/* Parses a line. *out: NULL for a blank one. */
+static enum err_code parse_line(struct lines *l, const char *line, size_t len, json_t **out,
+    struct err *e)
+{
+	char near[2 * JSON_ERROR_TEXT_LENGTH];
+	json_error_t why;
+
+	*out = NULL;
+	if (stream_lineno(l->s) == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0) {
+		line += 3;
+		len -= 3;
+	}
+	if (line[strspn(line, " \t\r")] == '\0' && strlen(line) == len)
+		return ERR_OK;
+	if (len > LINE_MAX_BYTES)
+		return stream_fail(l->s, e, "an object of more than %zu MiB; examples are shorter",
+		    LINE_MAX_BYTES >> 20);
+	*out = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
+	if (!*out) {
+		log_escape(near, sizeof near, why.text, strlen(why.text));
+		return err_set(e, ERR_FORMAT, "%s:%" PRIu64 ":%d: %s%s", stream_name(l->s),
+		    stream_lineno(l->s), why.column, near,
+		    strstr(near, "near end of file") ? "; a line must be a whole object" : "");
+	}
+	if (json_is_object(*out))
+		return ERR_OK;
+	(void)stream_fail(l->s, e,
+	    json_is_array(*out) ? "expected an object, got %s; jq -c '.[]' makes lines of an array"
+	                        : "expected an object, got %s",
+	    kind_of_value(*out));
+	json_decref(*out);
+	*out = NULL;
+	return ERR_FORMAT;
+}
+
+static bool is_scalar(const json_t *v)
+{
+	return !json_is_object(v) && !json_is_array(v);
+}
+
+static bool is_array_of_numbers(const json_t *v)
+{
+	const json_t *x;
+	size_t i;
+
+	json_array_foreach(v, i, x)
+		if (!json_is_number(x) && !json_is_null(x))
+			return false;
+	return json_array_size(v) > 0;
+}
+
+static enum err_code visit_object(struct lines *l, const json_t *o, unsigned depth, member_fn fn,
+    struct err *e);
+
+/* Calls fn for each element of an array of numbers, under the names "x.0", "x.1", ... */
+static enum err_code visit_numbers(struct lines *l, const json_t *a, member_fn fn, struct err *e)
+{
+	size_t before = l->name.len, i;
+	enum err_code rc = ERR_OK;
+	const json_t *x;
+
+	json_array_foreach(a, i, x) {
+		l->name.len = before;
+		buf_printf(&l->name, ".%zu", i);
+		rc = fn(l, x, e);
+		if (rc)
+			break;
+	}
+	return rc;
+}
+
+/* Calls fn for a member, or for the members within it. What the options name is not taken apart. */
+static enum err_code visit_member(struct lines *l, const json_t *v, unsigned depth, member_fn fn,
+    struct err *e)
+{
+	const char *name = (const char *)l->name.data;
+	char text[DATA_SHOWN];
+
+	if (l->name.len > NAME_MAX_BYTES || depth > DEPTH_MAX)
+		return stream_fail(l->s, e,
+		    "\"%s\" has a longer name than %u bytes, or lies deeper than %d objects",
+		    shown_name(l, text), NAME_MAX_BYTES, DEPTH_MAX);
+	if (is_scalar(v) || (l->o->ignore && names_has(l->o->ignore, name)))
+		return fn(l, v, e);
+	if (json_is_object(v))
+		return visit_object(l, v, depth + 1, fn, e);
+	if (is_array_of_numbers(v) && place_of(l) == SIZE_MAX &&
+	    !(l->o->categories && names_has(l->o->categories, name)))
+		return visit_numbers(l, v, fn, e);
+	return fn(l, v, e);
+}
+
+/* Calls fn for each member of an object within another one, or of the line. */
+static enum err_code visit_object(struct lines *l, const json_t *o, unsigned depth, member_fn fn,
+    struct err *e)
+{
+	size_t before = l->name.len;
+	enum err_code rc = ERR_OK;
+	const char *key;
+	json_t *v;
+
+	json_object_foreach((json_t *)(uintptr_t)o, key, v) {
+		l->name.len = before;
+		buf_printf(&l->name, "%s%s", before ? "." : "", key);
+		rc = visit_member(l, v, depth, fn, e);
+		if (rc)
+			break;
+	}
+	l->name.len = before;
+	return rc;
+}
+
+/* ---- the columns ---- */
+
+static size_t add_key(struct lines *l, const char *name)
+{
+	if (l->n == l->room) {
+		l->room = l->room ? 2 * l->room : 64;
+		l->key = mem_regrow(l->key, l->room, sizeof *l->key);
+	}
+	l->key[l->n] = (struct key){ .name = mem_strdup(name) };
+	map_put(l->place, name, (void *)(uintptr_t)(l->n + 1));
+	return l->n++;
+}
+
+/* Counts a value of the first lines for its column, which is new or known. */
+static enum err_code count_value(struct lines *l, const json_t *v, struct err *e)
+{
+	const char *name = (const char *)l->name.data;
+	size_t at = place_of(l);
+	double number;
+
+	if (at == SIZE_MAX && l->o->columns)
+		return ERR_OK;
+	if (at == SIZE_MAX && l->n == DATA_SCHEMA_COLUMNS)
+		return stream_fail(l->s, e,
+		    "an object has more than %u members; ?columns= names those that count",
+		    DATA_SCHEMA_COLUMNS);
+	if (at == SIZE_MAX)
+		at = add_key(l, name);
+	if (json_is_array(v))
+		l->key[at].texts++;
+	else if (json_is_string(v) && !data_table_is_missing(json_string_value(v)))
+		*(data_num_all(json_string_value(v), &number) ? &l->key[at].others
+		                                              : &l->key[at].texts) += 1;
+	else if (json_is_number(v) || json_is_boolean(v))
+		l->key[at].others++;
+	return ERR_OK;
+}
+
+/* Counts the members of `first` and of the whole lines behind it, as far as they have been read ahead. A
+ * line there that is no object is left for the reader to report. */
+static enum err_code sample_lines(struct lines *l, const json_t *first, struct err *e)
+{
+	const uint8_t *p, *nl;
+	size_t n, at = 0;
+	enum err_code rc = visit_object(l, first, 1, count_value, e);
+
+	if (!rc)
+		rc = stream_peek(l->s, SAMPLE, &p, &n, e);
+	for (; !rc && at < n && (nl = memchr(p + at, '\n', n - at)); at = (size_t)(nl - p) + 1) {
+		json_t *v = json_loadb((const char *)p + at, (size_t)(nl - (p + at)),
+		    JSON_REJECT_DUPLICATES, NULL);
+
+		if (json_is_object(v))
+			rc = visit_object(l, v, 1, count_value, e);
+		json_decref(v);
+	}
+	return rc;
+}
+
+/* The column of labels: that of ?label=, or the first of some usual names. */
+static enum err_code find_label_key(const struct lines *l, size_t *out, struct err *e)
+{
+	static const char *const usual[] = { "label", "target", "class", "y" };
+	const char **names, *near;
+
+	if (!l->o->label) {
+		for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++) {
+			*out = (size_t)(uintptr_t)map_get(l->place, usual[i]) - 1;
+			if (*out != SIZE_MAX)
+				return ERR_OK;
+		}
+		return stream_fail(l->s, e,
+		    "no member is named label, target, class or y; name the label by ?label=");
+	}
+	*out = (size_t)(uintptr_t)map_get(l->place, l->o->label) - 1;
+	if (*out != SIZE_MAX)
+		return ERR_OK;
+	names = mem_array(l->n + 1, sizeof *names);
+	for (size_t i = 0; i < l->n; i++)
+		names[i] = l->key[i].name;
+	near = suggest(l->o->label, names, l->n);
+	(void)stream_fail(l->s, e, "label=%.60s: no member has this name%s%.60s%s", l->o->label,
+	    near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+	free(names);
+	return ERR_FORMAT;
+}
+
+static void free_keys(struct lines *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->key[i].name);
+	free(l->key);
+	map_free(l->place);
+	buf_release(&l->name);
+}
+
+/* Finds the columns by the first lines, or takes those of the training data or the files before. */
+static enum err_code find_columns(struct lines *l, const json_t *first,
+    struct data_table_shape *out, struct err *e)
+{
+	const struct data_schema *m = data_table_schema(l->b);
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; m && i < m->ncolumns; i++)
+		add_key(l, m->column[i].name);
+	out->label = l->n;
+	if (m)
+		return ERR_OK;
+	for (const char *at = l->o->columns ? names_first(l->o->columns) : NULL; at;
+	     at = names_next(at)) {
+		char *name = mem_printf("%.*s", (int)strcspn(at, ","), at);
+
+		if (!map_get(l->place, name))
+			add_key(l, name);
+		free(name);
+	}
+	rc = sample_lines(l, first, e);
+	return rc ? rc : find_label_key(l, &out->label, e);
+}
+
+static enum err_code begin_file(struct lines *l, const json_t *first, struct err *e)
+{
+	struct data_table_shape shape = { .keyed = true };
+	enum err_code rc = find_columns(l, first, &shape, e);
+	char **names = mem_array(l->n + 1, sizeof *names);
+	bool *has_text = mem_array(l->n + 1, sizeof *has_text);
+
+	for (size_t i = 0; i < l->n; i++) {
+		names[i] = l->key[i].name;
+		has_text[i] = l->key[i].texts > l->key[i].others;
+	}
+	shape.width = l->n;
+	shape.name = names;
+	shape.has_text = has_text;
+	if (!rc)
+		rc = data_table_open(l->b, l->s, l->o, &shape, e);
+	free(names);
+	free(has_text);
+	return rc;
+}
+
+/* ---- examples ---- */
+
+static enum err_code fail_member(const struct lines *l, const json_t *v, struct err *e)
+{
+	char text[DATA_SHOWN];
+
+	shown_name(l, text);
+	return stream_fail(l->s, e,
+	    "\"%s\" is %s; a column has numbers, texts, true, false, null, or arrays of texts; "
+	    "?ignore=%s leaves it out",
+	    text, json_is_array(v) ? "an array of something else" : kind_of_value(v), text);
+}
+
+/* Gives one value to the table. */
+static enum err_code give_value(const struct lines *l, size_t place, const json_t *v, struct err *e)
+{
+	char text[32];
+
+	switch (json_typeof(v)) {
+	case JSON_STRING:
+		return data_table_text(l->b, l->s, place, json_string_value(v), e);
+	case JSON_INTEGER:
+		/* As a text, so that categories keep all digits. */
+		snprintf(text, sizeof text, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
+		return data_table_text(l->b, l->s, place, text, e);
+	case JSON_REAL:
+		return data_table_number(l->b, l->s, place, json_real_value(v), e);
+	case JSON_TRUE:
+	case JSON_FALSE:
+		return data_table_number(l->b, l->s, place, json_is_true(v), e);
+	case JSON_NULL:
+		return ERR_OK;
+	default:
+		return fail_member(l, v, e);
+	}
+}
+
+static enum err_code take_value(struct lines *l, const json_t *v, struct err *e)
+{
+	size_t place = place_of(l), i;
+	char text[DATA_SHOWN];
+	enum err_code rc = ERR_OK;
+	const json_t *x;
+
+	if (place == SIZE_MAX || !data_table_uses(l->b, place))
+		return ERR_OK;
+	if (data_table_has(l->b, place))
+		return stream_fail(l->s, e, "\"%s\" occurs twice, once in an object within",
+		    shown_name(l, text));
+	if (!json_is_array(v))
+		return give_value(l, place, v, e);
+	if (!data_table_takes_several(l->b, place))
+		return fail_member(l, v, e);
+	json_array_foreach(v, i, x) {
+		rc = give_value(l, place, x, e);
+		if (rc)
+			break;
+	}
+	return rc;
+}
+
+static enum err_code take_line(struct lines *l, const char *line, size_t len, struct err *e)
+{
+	json_t *v;
+	enum err_code rc = parse_line(l, line, len, &v, e);
+
+	if (rc || !v)
+		return rc;
+	if (!l->found)
+		rc = begin_file(l, v, e);
+	l->found = true;
+	if (!rc) {
+		data_table_begin(l->b);
+		rc = visit_object(l, v, 1, take_value, e);
+	}
+	if (!rc)
+		rc = data_table_end(l->b, l->s, e);
+	json_decref(v);
+	return rc;
+}
+
+static enum err_code read_jsonl(struct data_build *b, struct stream *s,
+    const struct data_options *o, struct err *e)
+{
+	struct lines l = { .b = b, .s = s, .o = o, .place = map_new() };
+	enum err_code rc;
+	char *copy = NULL, *line;
+	size_t len;
+
+	do {
+		rc = stream_line(s, &line, &len, e);
+		/* The first line must outlive the look at those behind it. */
+		if (!rc && line && !l.found && len <= LINE_MAX_BYTES) {
+			free(copy);
+			copy = memcpy(mem_alloc(len + 1), line, len);
+			line = copy;
+		}
+		if (!rc && line)
+			rc = take_line(&l, line, len, e);
+	} while (!rc && line);
+	free(copy);
+	free_keys(&l);
+	return rc;
+}
+
+/* Does the first line with text begin as an object? */
+static bool probe_jsonl(const uint8_t *p, size_t n)
+{
+	size_t i = n >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+
+	while (i < n && strchr(" \t\r\n", p[i]) && p[i])
+		i++;
+	if (i == n || p[i++] != '{')
+		return false;
+	while (i < n && strchr(" \t\r\n", p[i]) && p[i])
+		i++;
+	return i == n || p[i] == '"' || p[i] == '}';
+}
+
+const struct data_reader data_reader_jsonl = { probe_jsonl, read_jsonl, true };

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: ISC */
+#include "reader.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+	struct data_options o = DATA_OPTIONS_INIT;
+
+	o.format = "jsonl";
+	read_all(&o, data, n);
+	return 0;
+}

@@ -23,6 +23,10 @@ struct http_client {
 	struct buf reply;
 	char signature[HTTPSIG_TEXT]; /* the answer's signature, "" for none */
 	bool too_large, not_ours;
+	bool connected; /* an earlier request has had an answer */
+	/* The connection of an earlier request was lost, and curl sent this one on another: perhaps
+	 * the server has it twice. */
+	bool resent;
 	int fd; /* descriptor of the last connection */
 };
 

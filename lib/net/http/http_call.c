@@ -203,6 +203,7 @@ static enum err_code send_once(struct http_client *c, struct asking *a, long *st
 	struct curl_slist *headers;
 	enum err_code rc;
 	CURLcode curl;
+	long opened = 0;
 
 	if (left_ms < 1)
 		left_ms = 1;
@@ -229,6 +230,9 @@ static enum err_code send_once(struct http_client *c, struct asking *a, long *st
 	if (curl != CURLE_OK)
 		return curl_fault(c, curl, (double)(clock_now() - begin) / 1e9, e);
 	curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, status);
+	curl_easy_getinfo(c->curl, CURLINFO_NUM_CONNECTS, &opened);
+	c->resent = c->connected && opened > 0 && strcmp(a->method, "GET") == 0;
+	c->connected = true;
 	return ERR_OK;
 }
 
@@ -264,7 +268,8 @@ out:
 	return code;
 }
 
-/* Check the answer in c->reply. *again: it told a new boot id, so send the request once more. */
+/* Check the answer in c->reply. *again: send the request once more, signed again: the answer told a new boot
+ * id, or curl sent a GET twice, so that the server refuses the second one as a replay. */
 static enum err_code check_answer(struct http_client *c, const struct asking *a, long status,
     bool *again, struct err *e)
 {
@@ -272,7 +277,7 @@ static enum err_code check_answer(struct http_client *c, const struct asking *a,
 	struct httpsig_head answer;
 	enum err_code rc;
 
-	*again = false;
+	*again = status == 401 && c->resent;
 	if (!c->sign)
 		return status < 400 ? ERR_OK : server_fault(c, status, true, e);
 	if (c->signature[0] == '\0') {

@@ -187,13 +187,14 @@ rests() {
 	for sync in bsp ssp:5; do
 		begin c.json --set epochs=1000000000 --set batch=1 --set quota_pushes=500 --set sparse=admit=2,expire=100 --set replicas=2 --set deterministic=false --set on_worker_loss=shrink \
 			--set sync=$sync
-		# Some hundred steps a second: no more than some of the rows change meanwhile.
 		wait_for 20 step_is_past 150
 		rests
 		ps-ctl export w -C "$RUN" --since 0 >base.st 2>said
 		[[ $(cat said) =~ ^"ps-ctl: what comes from now on: --since "([0-9]+)$ ]]
 		since=${BASH_REMATCH[1]}
 		[ "$since" -gt 0 ]
+		# So slow that some rows do not change before the job rests again, however busy the host is.
+		ps-ctl set -C "$RUN" quota_pushes=20 >/dev/null
 		ps-ctl resume -C "$RUN" >/dev/null
 		wait_for 20 step_is_past $((since + 10))
 		rests

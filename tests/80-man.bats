@@ -269,7 +269,7 @@ described_once() {
 
 # NUMBER Ta NAME, as the .def file pairs them.
 @test "numbers and names on the wire" {
-	sed -n 's/^MSG(\([A-Z_]*\), *\([0-9]*\),.*/\2 Ta \1/p' lib/net/wire/records.def | grep . > "$BATS_TEST_TMPDIR/rows"
+	sed -n 's/^RECORD(\([A-Z_]*\), *\([0-9]*\),.*/\2 Ta \1/p' lib/net/wire/records.def | grep . > "$BATS_TEST_TMPDIR/rows"
 	sed -n 's/^SUITE([^,]*, *"\([^"]*\)", *\([0-9]*\),.*/\2 Ta \1/p' lib/net/auth/suite.def >> "$BATS_TEST_TMPDIR/rows"
 	sed -n 's/^HS_STATUS(\([A-Z]*\), *\([0-9]*\),.*/\2 Ta \1/p' lib/net/auth/hs_status.def >> "$BATS_TEST_TMPDIR/rows"
 	sed -n 's/^ROLE([^,]*, *"\([^"]*\)", *\([1-9]\),.*/\2 Ta \1/p' lib/net/auth/role.def >> "$BATS_TEST_TMPDIR/rows"

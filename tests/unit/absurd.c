@@ -42,11 +42,11 @@ static void frontier(const struct sync_ops *ops, const char *name)
 {
 	struct sync s = three(ops);
 
-	s.slot[0].last = 1000;
+	s.slot[0].pushed_end = 1000;
 	sync_clock(&s, 1, 899, 1);
-	s.slot[2].last = FAR;
+	s.slot[2].pushed_end = FAR;
 	ok(sync_frontier(&s) == 1000, "%s: a push of step 10^15 does not move the frontier", name);
-	s.slot[2].last = 5;
+	s.slot[2].pushed_end = 5;
 	sync_clock(&s, 2, FAR, 1);
 	ok(sync_frontier(&s) == 1000, "nor does such a CLOCK");
 	sync_note_answer(&s, FAR);
@@ -62,7 +62,7 @@ static void frontier(const struct sync_ops *ops, const char *name)
 	s.slot[2].active = true;
 	ok(sync_frontier(&s) == 1201, "and when it is alone");
 	sync_begin_holder(&s, 2, 1300);
-	ok(s.slot[2].clock == 1300 && s.slot[2].last == 5,
+	ok(s.slot[2].clock == 1300 && s.slot[2].pushed_end == 5,
 	    "of its steps nothing stays for the rank's next holder");
 	sync_release(&s);
 }
@@ -73,7 +73,7 @@ static void bsp(void)
 
 	s.closed = 10;
 	for (size_t i = 0; i < 2; i++) {
-		s.slot[i].last = 11;
+		s.slot[i].pushed_end = 11;
 		s.slot[i].clock = 11;
 	}
 	sync_clock(&s, 2, 1000, 1);

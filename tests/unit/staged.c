@@ -10,8 +10,8 @@
 
 static uint8_t bytes[PIECE];
 
-static enum conn_verdict piece(struct peer *p, enum msg_type type, uint64_t offset, uint64_t total,
-    const uint8_t **body)
+static enum conn_verdict piece(struct peer *p, enum record_type type, uint64_t offset,
+    uint64_t total, const uint8_t **body)
 {
 	struct record r = { .type = (uint8_t)type, .offset = offset, .total = total, .len = PIECE };
 

@@ -112,7 +112,7 @@ static void bsp(void)
 	ok(sync_completed(&s) > s.closed, "a slot that is not active holds nobody up");
 	s.closed++;
 	s.slot[0].active = s.slot[2].active = false;
-	s.slot[0].last = 3;
+	s.slot[0].pushed_end = 3;
 	ok(sync_completed(&s) > s.closed,
 	    "what was pushed last is still closed when nobody is left to wait for");
 	s.closed++;
@@ -139,7 +139,7 @@ static void frontier(void)
 	struct sync s = three(&sync_bsp, 0);
 
 	ok(sync_frontier(&s) == 0 && sync_least_clock(&s) == 0, "at first the frontier is step 0");
-	sync_at(&s, 1)->last = 4;
+	sync_at(&s, 1)->pushed_end = 4;
 	ok(sync_frontier(&s) == 4, "a push of step 3 moves it to 4");
 	sync_clock(&s, 2, 5, 1);
 	ok(sync_frontier(&s) == 6, "a CLOCK of step 5 moves it to 6");

@@ -46,7 +46,8 @@ static void on_client_live(void *ctx, const struct hs_server_info *server)
 	dial_backoff_reset(&l->backoff);
 	l->session = ++l->client->sessions;
 	offer_shared_memory(l, server->shares);
-	/* Pushes that were on this link before: the same server is back, and none was lost. */
+	/* A push that was on this link before shows that the same server is back: there was no
+	 * failover whose end should be reported. */
 	for (const struct request *r = l->open.first; r; r = r->next)
 		if (r->ops->class == REQUEST_PUSH && !r->push.moved)
 			l->client->seen.lost_at = 0;

@@ -80,8 +80,8 @@ static void encode_body(struct client *c, struct request *r, const struct codec 
 	const float *x = r->push.g;
 	float *u = NULL;
 
-	/* Send values that are not finite as they are: the server refuses them. The same way
-	 * go lossless pushes with a residual of zeroes. */
+	/* Values that are not finite are sent unencoded, so that the server refuses them. So are
+	 * lossless pushes that have no residual to add. */
 	if ((!codec->lossy && vec_sumsq(r->n, left) <= 0) || !vec_all_finite(r->n, r->push.g))
 		return;
 	if (codec->momentum)

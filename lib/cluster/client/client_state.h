@@ -93,7 +93,7 @@ struct link {
 	/* lists of row ids that the server of this session keeps; NULL: none */
 	struct keycache *kept;
 	/* Partitions that are pushed and of which this server has a copy, as struct payload_run: of
-	 * announced_step, for the next CLOCK; and those of the last CLOCK. */
+	 * clock.announced, for the next CLOCK; and those of the last CLOCK. */
 	struct buf announced, clocked;
 };
 
@@ -306,7 +306,7 @@ void client_row_cache_free(struct client *c);
 /* The version that the last pull of this partition has brought; 0: none yet. */
 uint64_t *client_version_at(struct client *c, const struct table *t, uint32_t part);
 /* The header of a record: type, step, epoch and generation. */
-struct record client_record_head(const struct client *c, enum msg_type type, uint64_t step);
+struct record client_record_head(const struct client *c, enum record_type type, uint64_t step);
 
 /* client_push.c */
 extern const struct request_ops client_push_ops;

@@ -31,7 +31,7 @@ static void remove_request(struct request *r)
 	list->n--;
 }
 
-struct record client_record_head(const struct client *c, enum msg_type type, uint64_t step)
+struct record client_record_head(const struct client *c, enum record_type type, uint64_t step)
 {
 	return (struct record){ .type = (uint8_t)type,
 		.step = step == CLIENT_NOW ? 0 : step,

@@ -40,7 +40,8 @@
  * with the client for the next one. */
 enum request_state { REQUEST_NEW, REQUEST_QUEUED, REQUEST_SENT, REQUEST_STRAY };
 
-/* The numbers by which an answer finds its request: a receipt names the push, an answer to a pull repeats its seq. */
+/* Kinds of requests by what their answers name: a receipt names the table, partition and step of the push, an
+ * answer to a pull repeats its seq, and a link has at most one CLOCK and one DONE. */
 enum request_class { REQUEST_PUSH, REQUEST_PULL, REQUEST_CLOCK, REQUEST_DONE, REQUEST_CLASSES };
 
 struct request;

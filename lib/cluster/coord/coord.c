@@ -343,8 +343,8 @@ bool coord_overdue(struct coord *c, int64_t seen, int64_t limit, int64_t now)
 {
 	if (now - seen <= limit)
 		return false;
-	/* The member is overdue even by the input processed so far, or the owner's loop has been
-	 * stuck for so long that nobody should wait for it. */
+	/* Believe the silence when the member was silent up to the last processed input. When input is
+	 * still unprocessed, doubt it, but for no longer than half of the deadline. */
 	if (!c->hearing.until || c->hearing.until - seen > limit ||
 	    now - seen > c->cfg.deadline / 2)
 		return true;
@@ -405,12 +405,12 @@ static void expire_worker_leases(struct coord *c, int64_t now)
 }
 
 /* Is the coordinator itself cut off? That is assumed when no server outside of its own process has
- * been heard lately. Nobody would learn of a failover then, and the servers go on as they are. A
- * single remote server counts only with replicas: it may be the last of a chain, and without it
- * nothing is left to fail over to. */
+ * been heard lately. Nobody would learn of a failover then, and the servers go on as they are. With
+ * replicas, one silent remote server is enough: it may be the last of a chain, and without it nothing
+ * is left to fail over to. Without replicas it takes two. */
 static bool is_cut_off(const struct coord *c, int64_t now)
 {
-	unsigned n = 0;
+	unsigned n = 0, least = c->cfg.replicas < 2 ? 2 : 1;
 
 	for (unsigned i = 0; i < c->nservers; i++) {
 		if (!c->server[i].live || c->server[i].own)
@@ -419,7 +419,7 @@ static bool is_cut_off(const struct coord *c, int64_t now)
 			return false;
 		n++;
 	}
-	return c->placed && n > (c->cfg.replicas < 2);
+	return c->placed && n >= least;
 }
 
 /* May the loss of a silent server be deferred? It may while the coordinator seems cut off, or if

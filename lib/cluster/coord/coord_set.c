@@ -77,7 +77,7 @@ static void apply_job_end(struct coord *c, const struct conf *conf)
 		c->cfg.steps = (uint64_t)conf->job.steps;
 }
 
-/* Go by a configuration and by the values derived from it. */
+/* Uses a configuration, and the values derived from it, from now on. */
 static void apply_config(struct coord *c, json_t *config, const struct conf *conf,
     const struct coord_setting *now)
 {

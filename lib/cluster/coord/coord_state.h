@@ -183,7 +183,7 @@ struct members {
 enum coord_change_kind { CHANGE_JOIN, CHANGE_RESUME, CHANGE_LEAVE, CHANGE_SET, CHANGE_TABLE };
 
 /* A requested change. slot and incarnation identify the worker; SET and TABLE have
- * their contents in coord.settings.requested and coord.table_request. */
+ * their contents in coord.settings.requested and coord.tables.request. */
 struct change {
 	struct change *next;
 	enum coord_change_kind kind;

@@ -8,7 +8,8 @@
  * locks (the coordinator: host.lock), and raises the layout epoch when something has changed. The
  * states of a run are drawn in layout.h. */
 
-/* Take a lost server out of all chains. Returns the number of partitions without any copy left. */
+/* Take a lost server out of all chains. The next server of each chain moves up, so the one that was behind a
+ * lost primary is the primary now. Returns the number of partitions without any copy left. */
 uint32_t place_drop(struct layout *l, unsigned server);
 
 /* Repair chains: where a copy is missing, choose one server to join; at most one joins a run at a

@@ -377,8 +377,14 @@ static enum conn_verdict handle_record(struct peer *p, const struct record *r,
 	case REC_COPY_STEP:
 	case REC_COPY_STATE:
 		return session_copy(p, r, payload);
-	default:
+	case REC_PULL:
+	case REC_PULL_ROWS:
+	case REC_SCAN:
 		return session_pull(p, r, payload);
+	default:
+		session_refuse(p, r, ERR_PROTO, "a server does not handle %s",
+		    record_type_name(r->type));
+		return CONN_DROP;
 	}
 }
 

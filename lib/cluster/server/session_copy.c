@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: ISC */
 #include "server/server_state.h"
 
-/* Records from the previous server of a chain, for partitions of which this server has a
- * replica. */
+/* Records from the previous server of a chain, for partitions of which this server has a replica. The
+ * answer (COPIED) waits, like a receipt, until the replicas behind this one have the record, too: so one
+ * COPIED stands for all of them. */
 
 enum conn_verdict session_copy(struct peer *p, const struct record *r, const uint8_t *payload)
 {

@@ -212,7 +212,7 @@ enum conn_verdict session_pull(struct peer *p, const struct record *r, const uin
 /* The head of an answer states the layout and the number of membership entries of now, and
  * whether a checkpoint of its step is being taken. */
 static struct record make_answer_head(const struct peer *p, const struct pull *q,
-    enum msg_type type)
+    enum record_type type)
 {
 	struct server *s = p->io_thread->server;
 	struct record out = { .type = (uint8_t)type,

@@ -36,9 +36,9 @@ bool session_refuse_stale(struct peer *p, const struct record *r)
 /* The bound of pending acknowledgements.
  *
  * A worker has at most one push for each partition in an open step, and the receipts of earlier
- * steps become safe without any further record of this session.  So a push may be held while three
- * quarters of twice the partitions are pending: the CLOCK that closes the open step is never queued
- * behind it. Repeated pushes do not count, because merge_pending_acks keeps one of each, in whatever
+ * steps become safe without any further record of this session.  So pushes may be held when
+ * the bound is reached, until a quarter of it is free: the CLOCK that closes the open step is never
+ * queued behind them. Repeated pushes do not count, because merge_pending_acks keeps one of each, in whatever
  * epoch it was sent. */
 size_t session_pending_limit(uint64_t parts)
 {
@@ -148,7 +148,7 @@ void session_add_pending(struct peer *p, const struct record *r, const struct pe
 
 /* Queues the entries of a list in records of at most BATCHER_SMALL bytes, each with whole
  * entries, and empties the list. entry: bytes of one. */
-static void send_entries(struct peer *p, enum msg_type type, struct buf *list, size_t entry)
+static void send_entries(struct peer *p, enum record_type type, struct buf *list, size_t entry)
 {
 	struct record out = { .type = (uint8_t)type,
 		.epoch = p->data.ready_epoch,

@@ -11,17 +11,17 @@
 #include "shard/settings_epoch.h"
 #include "shard/shard_ops.h"
 
-/* A push in the order of its way: shard_push checks it and asks pass_gate; add_push_to_step adds it to
- * the sum of its bsp step, and applies the sum by apply_step when apply_step_is_complete says so, or
- * apply_push_on_arrival makes an update of it at once; finish_push makes the receipt, which is sent
- * when shard_is_safe says so. */
+/* The way of a push: shard_push checks it and asks pass_gate. In bsp, add_push_to_step adds it to the sum
+ * of its step; when apply_step_is_complete says so, it applies the sum by ops->close_step, which is
+ * apply_step in a store. In other modes apply_push_on_arrival makes an update of it at once. make_receipt
+ * makes the receipt, which is sent when shard_is_safe says so. CLOCKs close steps, too (gate.c); apply.h
+ * has the picture. */
 
 /* ---- may the push come in? ---- */
 
-/* May the push come in now? Notes its step in the slot's `last`, which votes look at; but not for a
- * push that waits because a bsp partition has not come to its step. *sums: the pushes of its step are
- * summed. Pushes from SHARD_OUTSIDE have no step, and always may. SHARD_HOLD, SHARD_FENCED: it may
- * not. */
+/* May the push come in now? SHARD_HOLD and SHARD_FENCED: no. Pushes from SHARD_OUTSIDE have no step and
+ * always may. *sums: the pushes of its step are summed. A push that comes in is recorded in the slot's
+ * pushed_end, which votes use; a push that is held because its step is not open yet is not. */
 static enum shard_answer pass_gate(struct shard *s, const struct part *p, const struct push *push,
     bool *sums)
 {
@@ -40,8 +40,9 @@ static enum shard_answer pass_gate(struct shard *s, const struct part *p, const 
 		struct sync_slot *x = &sync->slot[push->slot];
 
 		*sums = settings_epoch_at(s, push->step)->mode.ops->sums_steps;
-		if (x->last <= push->step && (!*sums || s->ops->jumps || push->step <= p->step))
-			x->last = push->step + 1;
+		if (x->pushed_end <= push->step &&
+		    (!*sums || s->ops->jumps || push->step <= p->step))
+			x->pushed_end = push->step + 1;
 	}
 	mutex_unlock(&s->gate.lock);
 	return a;
@@ -144,16 +145,21 @@ void apply_step(struct shard *s, struct part *p, uint64_t examples)
 
 /* ---- the receipt of a push ---- */
 
-/* Fills the receipt, with what it waits for, and counts it. summed: the push belongs to a bsp step.
+/* Makes the receipt and counts it. summed: the push belongs to a bsp step. A receipt waits for what its
+ * `due` says:
  *
- * In bsp a receipt waits for the step, because closing the step makes the version that contains the
- * push. A late push waits as well: a head that has been succeeded may have closed a step that is open
- * at its successor, which then waits for the push. So does a refused one: a successor that does not
- * know of it would wait for a push that the worker regards as answered. A split sum is not stored
- * anywhere, and a refused push from outside is not known to any other replica, so those receipts wait
- * for nothing. */
-static enum shard_answer finish_push(struct shard *s, const struct part *p, const struct push *push,
-    bool summed, enum push_status status, struct receipt *r)
+ *   push                          the receipt waits until all replicas have
+ *   ----------------------------  --------------------------------------------------------------------
+ *   applied on arrival            the version that it made
+ *   summed                        its step: closing the step makes the version that contains the push
+ *   late                          its step, too: a successor may still have the step open, and waits for
+ *                                 the push
+ *   refused                       the record of the refusal: a successor without it would wait for a
+ *                                 push that the worker regards as answered
+ *   refused, from outside;        nothing: no other replica knows of it
+ *   split                         */
+static enum shard_answer make_receipt(struct shard *s, const struct part *p,
+    const struct push *push, bool summed, enum push_status status, struct receipt *r)
 {
 	*r = (struct receipt){ .table = push->table,
 		.part = push->part,
@@ -178,10 +184,10 @@ static enum shard_answer finish_push(struct shard *s, const struct part *p, cons
 }
 
 /* Answers a push that was taken or refused before with the same result as then. */
-static enum shard_answer finish_repeated_push(struct shard *s, const struct part *p,
+static enum shard_answer repeat_receipt(struct shard *s, const struct part *p,
     const struct push *push, bool summed, struct receipt *r)
 {
-	enum shard_answer a = finish_push(s, p, push, summed, PUSH_DUPLICATE, r);
+	enum shard_answer a = make_receipt(s, p, push, summed, PUSH_DUPLICATE, r);
 
 	if (part_was_refused(p, push->slot, push->step)) {
 		r->status = PUSH_REFUSED;
@@ -203,14 +209,14 @@ static enum shard_answer add_push_to_step(struct shard *s, struct part *p, const
 
 	if (p->table->reduced &&
 	    (push->step < p->step || (push->step == p->step && reduced_is_here(p))))
-		return finish_push(s, p, push, true, PUSH_DUPLICATE, r);
+		return make_receipt(s, p, push, true, PUSH_DUPLICATE, r);
 	if (part_has_taken(p, push->slot, push->step))
-		return finish_repeated_push(s, p, push, true, r);
+		return repeat_receipt(s, p, push, true, r);
 	if (push->step < p->step)
-		return finish_push(s, p, push, true, s->ops->late, r);
-	a = push->step > p->step ? s->ops->reach(s, p, push->step, false) : SHARD_OK;
+		return make_receipt(s, p, push, true, s->ops->late, r);
+	a = push->step > p->step ? s->ops->reach_step(s, p, push->step, false) : SHARD_OK;
 	if (a == SHARD_ELSEWHERE)
-		return finish_push(s, p, push, true, PUSH_SPLIT, r);
+		return make_receipt(s, p, push, true, PUSH_SPLIT, r);
 	if (a == SHARD_HOLD ||
 	    (s->cfg.deterministic && !slot_is_in_turn(s, p, push->slot, push->step))) {
 		p->waited = true;
@@ -221,13 +227,13 @@ static enum shard_answer add_push_to_step(struct shard *s, struct part *p, const
 	part_set_last(p, push->slot, push->step + 1);
 	if (!finite)
 		part_set_refused(p, push->slot, push->step);
-	if (s->ops->taken)
-		s->ops->taken(p, push->slot, finite ? push->examples : 0, push->incarnation);
+	if (s->ops->note_push)
+		s->ops->note_push(p, push->slot, finite ? push->examples : 0, push->incarnation);
 	/* Every slot is through with the step: make the update while the partition is in the cache.
 	 * Pulls still wait for the clocks. */
 	if (apply_step_is_complete(s, p, &examples))
-		s->ops->close(s, p, examples);
-	return finish_push(s, p, push, true, finite ? PUSH_MERGED : PUSH_REFUSED, r);
+		s->ops->close_step(s, p, examples);
+	return make_receipt(s, p, push, true, finite ? PUSH_MERGED : PUSH_REFUSED, r);
 }
 
 /* Applies a push as an update of its own. Pushes from outside the job have no step. Every way out
@@ -241,7 +247,7 @@ static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
 	                                          : settings_epoch_at(s, push->step);
 
 	if (!outside && part_has_taken(p, push->slot, push->step))
-		return finish_repeated_push(s, p, push, false, r);
+		return repeat_receipt(s, p, push, false, r);
 	/* The open step of an earlier bsp must be closed first. */
 	if (!copy_may_send(p) ||
 	    (!outside && p->step < by->step && settings_epoch_sums_step(s, p->step))) {
@@ -264,7 +270,7 @@ static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
 	if (!outside && !finite)
 		part_set_refused(p, push->slot, push->step);
 	copy_push(s, p, push, !finite);
-	return finish_push(s, p, push, false, finite ? PUSH_APPLIED : PUSH_REFUSED, r);
+	return make_receipt(s, p, push, false, finite ? PUSH_APPLIED : PUSH_REFUSED, r);
 }
 
 enum shard_answer shard_push(struct shard *s, const struct push *push, struct receipt *r)
@@ -310,7 +316,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	/* A reduced table's parameters are computed by the workers, too, which would not see the
 	 * push. And an aggregator has nothing to compare a single gradient from outside with. */
 	else if (outside && (p->table->reduced || (s->compares && !p->table->added)))
-		a = finish_push(s, p, push, false, PUSH_REFUSED, r);
+		a = make_receipt(s, p, push, false, PUSH_REFUSED, r);
 	else if (sums)
 		a = add_push_to_step(s, p, push, good, r);
 	else

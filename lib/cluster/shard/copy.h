@@ -20,7 +20,7 @@
  * the slot), u32 rows in the body, u32 number of the settings epoch of the update, u32 lower half
  * of the row policy's clock. */
 #define COPY_HEAD 32
-/* COPY_STATE, before the slots: u32 rows of prev_rows, u32 prev_same, u64 born. */
+/* COPY_STATE, before the slots: u32 rows of sparse.prev, u32 prev_same, u64 born. */
 #define COPY_STATE_HEAD 16
 /* COPY_STATE, for each slot: u64 last, the end and steps of struct announced, and refused. */
 #define COPY_STATE_SLOT 32

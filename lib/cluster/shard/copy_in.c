@@ -281,6 +281,8 @@ static enum shard_answer apply_copy(struct shard *s, struct part *p, const struc
 		p->waited = true;
 		return SHARD_HOLD;
 	}
+	/* A state that is repeated, or that comes to a member of the chain, is here already: acknowledge it
+	 * again. */
 	if (in->c->kind == COPY_STATE)
 		a = p->here && (p->live || in->version <= p->version) ? SHARD_OK
 		                                                      : install_state(s, p, in);

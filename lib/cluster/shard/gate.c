@@ -555,10 +555,10 @@ static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 		floor = p->step;
 		c->oldest = p->step < c->oldest ? p->step : c->oldest;
 	}
-	s->ops->skip(p, floor);
+	s->ops->skip_steps(p, floor);
 	while (p->here && p->chain.head && p->step < floor &&
 	    apply_step_is_complete(s, p, &examples)) {
-		s->ops->close(s, p, examples);
+		s->ops->close_step(s, p, examples);
 		p->waited = false; /* the caller wakes all waiting requests */
 	}
 	mark_behind(s, p, p->here && p->chain.head && p->step < floor);

@@ -336,8 +336,8 @@ bool part_is_expected(const struct part *p, uint32_t slot, uint64_t step)
 
 /* ---- what may be acknowledged ---- */
 
-/* Everything is safe except what a record in the queue stands for, when the next replica must have
- * it: go through the queue, and stay below the first such step, version and number. */
+/* Everything is safe when no replica behind this one counts. Else a change is safe when its record has left
+ * the queue: the safe step, version and number are those before the oldest queued record. */
 void part_update_safe(struct part *p)
 {
 	uint64_t step = p->step, version = p->version, seq = p->chain.next_seq;

@@ -14,11 +14,11 @@
  *    here --install: left the chain--> not here, gone; the struct stays, its values are freed
  *
  * The steps of a bsp partition: pushes of step N are summed in acc; when every slot is through with
- * the step (apply_step_is_complete), ops->close (apply_step) makes the update, sends the sum to the
+ * the step (apply_step_is_complete), ops->close_step (apply_step) makes the update, sends the sum to the
  * next replica, and step N + 1 is open. See sync/sync.h for a table of all step counters.
  *
  * Locks: every part_*() function is called with the partition's lock held, unless its comment says
- * otherwise. The order of locks is in shard.h. They allocate memory only where rows or slots are
+ * otherwise. The order of locks is in core/lock.def. They allocate memory only where rows or slots are
  * new. */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -62,7 +62,7 @@ struct part_pushes {
 	} * announced;
 	size_t nannounced;
 	unsigned pending; /* slots with announced.end > last */
-	uint32_t missing; /* the slot that all_are_through looks at first */
+	uint32_t missing; /* the slot at which apply_step_is_complete begins */
 };
 
 /* The values of a dense partition: w has n parameters, state has the rule's nslots vectors of n

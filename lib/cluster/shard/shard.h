@@ -24,8 +24,8 @@
  * Replication: the head of a partition's chain takes the pushes. What it makes of them (in bsp the
  * sum of a step, else each push) goes as a record (struct copy) to the next replica, in order, and
  * stays with the sender until the next has acknowledged that it and all replicas after it have it.
- * Only then is the change safe: receipts and pulls, which the chain's tail answers, show nothing
- * else. The states of a partition are in shard/part.h.
+ * Then the change is safe. Receipts are sent for safe changes only, and the tail of the chain, which
+ * answers pulls, shows only safe changes. The states of a partition are in shard/part.h.
  *
  * Locks: part.lock, one for each partition and never two at once, and then gate.lock, one for each
  * shard (shard/part.h; core/lock.def has the whole order). What callers must know of them:

@@ -28,7 +28,7 @@ struct shard_ops {
 	enum push_status late;
 
 	/* May a pull at this step be answered by the clocks; and one that is answered from those
-	 * partitions that are ready? The gate's lock is held. */
+	 * partitions that are ready? A store asks the mode (sync_may_pull). The gate's lock is held. */
 	bool (*may_pull)(const struct sync *s, uint64_t step);
 	bool (*may_prefetch)(const struct sync *s, uint64_t step);
 
@@ -41,17 +41,23 @@ struct shard_ops {
 	void (*free_part)(struct part *p);
 	void (*free_shard)(struct shard *s);
 
-	/* A push or sum of a step after the open one has come, or a split sum of the open one.
-	 * SHARD_OK: the partition can take it now, in its open step. SHARD_HOLD: not yet. SHARD_ELSEWHERE: never; each push must go by itself. split:
-	 * it will not be taken, but is to be answered in the order of steps. */
-	enum shard_answer (*reach)(struct shard *s, struct part *p, uint64_t step, bool split);
+	/* A push or a sum of a step after the open one has come, or a split sum of the open one. May
+	 * the partition take it now, after opening its step if need be?
+	 *
+	 *   SHARD_OK         yes
+	 *   SHARD_HOLD       not yet: its step is not open
+	 *   SHARD_ELSEWHERE  never; each push must go to the servers by itself
+	 *
+	 * split: the partition will not take the sum, but must answer it in the order of steps. */
+	enum shard_answer (*reach_step)(struct shard *s, struct part *p, uint64_t step, bool split);
 	/* A push of the slot is in the open step's sum; examples 0: it was refused. NULL: the
 	 * use that the shard makes of the sum does not need to know. */
-	void (*taken)(struct part *p, uint32_t slot, uint32_t examples, uint64_t incarnation);
-	/* Every slot is through with the open step: uses its sum and opens the next step. */
-	void (*close)(struct shard *s, struct part *p, uint64_t examples);
+	void (*note_push)(struct part *p, uint32_t slot, uint32_t examples, uint64_t incarnation);
+	/* Every slot is through with the open step: uses its sum and opens the next step. A store
+	 * applies the sum (apply_step in apply.c); a relay sends it to the servers. */
+	void (*close_step)(struct shard *s, struct part *p, uint64_t examples);
 	/* All slots have completed the steps below `step`. */
-	void (*skip)(struct part *p, uint64_t step);
+	void (*skip_steps)(struct part *p, uint64_t step);
 	/* The step before the open one was closed, maybe without a record. */
 	void (*tell_closed)(struct shard *s, struct part *p);
 	/* The status for a receipt of a push that was answered `status` when it was taken. NULL: that

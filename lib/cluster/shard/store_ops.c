@@ -38,14 +38,15 @@ static enum shard_answer store_show_rows(struct shard *s, struct part *p, uint64
 }
 
 /* A push waits for its step. A sum that is split is answered at once. */
-static enum shard_answer store_reach(struct shard *s, struct part *p, uint64_t step, bool split)
+static enum shard_answer store_reach_step(struct shard *s, struct part *p, uint64_t step,
+    bool split)
 {
 	(void)s;
 	return !split && step > p->step ? SHARD_HOLD : SHARD_OK;
 }
 
 /* A store goes over steps only by closing them, or by gate_pass_empty_steps. */
-static void store_skip(struct part *p, uint64_t step)
+static void store_skip_steps(struct part *p, uint64_t step)
 {
 	(void)p;
 	(void)step;
@@ -72,9 +73,9 @@ const struct shard_ops shard_store_ops = {
 	.release_values = store_ignore_part,
 	.free_part = store_ignore_part,
 	.free_shard = store_ignore_shard,
-	.reach = store_reach,
-	.close = apply_step,
-	.skip = store_skip,
+	.reach_step = store_reach_step,
+	.close_step = apply_step,
+	.skip_steps = store_skip_steps,
 	.tell_closed = gate_tell_closed,
 	.may_show = store_may_show,
 	.show_rows = store_show_rows,

@@ -67,8 +67,8 @@ static enum shard_answer gate_takes_sum(struct shard *s, const struct part *p,
 	     a == SHARD_OK && (s->ops->jumps || sum->step <= p->step) && i < sum->body.n; i++) {
 		struct sync_slot *x = &sync->slot[sum_contributor(&sum->body, i).slot];
 
-		if (x->last <= sum->step)
-			x->last = sum->step + 1;
+		if (x->pushed_end <= sum->step)
+			x->pushed_end = sum->step + 1;
 	}
 	mutex_unlock(&s->gate.lock);
 	return a;
@@ -130,7 +130,7 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
 	if (taken == sum->body.n)
 		return finish_sum(s, p, p->version, sum, r, PUSH_DUPLICATE);
 	split = taken || !good || sum->step < p->step;
-	a = sum->step + split > p->step ? s->ops->reach(s, p, sum->step, split) : SHARD_OK;
+	a = sum->step + split > p->step ? s->ops->reach_step(s, p, sum->step, split) : SHARD_OK;
 	if (a == SHARD_HOLD) {
 		p->waited = true;
 		return SHARD_HOLD;
@@ -146,11 +146,11 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
 		/* examples 0: the relay refused this push. */
 		if (!w.examples)
 			part_set_refused(p, w.slot, sum->step);
-		if (s->ops->taken)
-			s->ops->taken(p, w.slot, w.examples, w.incarnation);
+		if (s->ops->note_push)
+			s->ops->note_push(p, w.slot, w.examples, w.incarnation);
 	}
 	if (apply_step_is_complete(s, p, &examples))
-		s->ops->close(s, p, examples);
+		s->ops->close_step(s, p, examples);
 	return finish_sum(s, p, p->version, sum, r, PUSH_MERGED);
 }
 

@@ -135,7 +135,7 @@ bool sync_members_settled(const struct sync *s, uint64_t step)
 /* The furthest step that the slot has pushed or completed, plus 1. */
 static uint64_t furthest_step(const struct sync_slot *x)
 {
-	return x->last > x->clock ? x->last : x->clock;
+	return x->pushed_end > x->clock ? x->pushed_end : x->clock;
 }
 
 static bool clock_is_plausible(const struct sync *s, uint64_t clock)
@@ -154,8 +154,8 @@ uint64_t sync_pushed_end(const struct sync *s)
 		const struct sync_slot *x = &s->slot[i];
 		uint64_t step = furthest_step(x);
 
-		if (x->last > top && steps_believe(&all, step, x->active, x->last))
-			top = x->last;
+		if (x->pushed_end > top && steps_believe(&all, step, x->active, x->pushed_end))
+			top = x->pushed_end;
 		if (x->clock > top && steps_believe(&all, step, x->active, x->clock) &&
 		    clock_is_plausible(s, x->clock))
 			top = x->clock;
@@ -249,7 +249,7 @@ void sync_begin_holder(struct sync *s, size_t slot, uint64_t at)
 {
 	struct sync_slot *p = sync_at(s, slot);
 
-	p->last = cap_absurd_step(p->last, at);
+	p->pushed_end = cap_absurd_step(p->pushed_end, at);
 	p->clock = cap_absurd_step(p->clock, at);
 	if (p->clock < at)
 		p->clock = at;

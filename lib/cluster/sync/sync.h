@@ -35,7 +35,7 @@
  *  slot.clock         slot        steps completed                   sync_clock; sync_begin_holder (a new
  *                                                                   holder begins at a step);
  *                                                                   gate.c at a change of mode
- *  slot.last          slot        highest step pushed to any        pass_gate, gate_takes_sum;
+ *  slot.pushed_end    slot        highest step pushed to any        pass_gate, gate_takes_sum;
  *                                 partition of this server, +1      sync_begin_holder lowers absurd ones
  *  slot.stated[].end  slot        step of the example count in      sync_clock
  *                                 this place of the ring, +1
@@ -57,7 +57,7 @@
  *                                 slots; valid while gate.slowest
  *                                 (slots at it) is not 0
  *  part.step          partition   bsp: the open step, so also the   part_update, part_apply_sum,
- *                                 number of closed steps            gate_pass_empty_steps, shard_ops.close, a change of
+ *                                 number of closed steps            gate_pass_empty_steps, shard_ops.close_step, a change of
  *                                                                   mode, restore, a state transfer
  *  part.pushes.last[] partition,  highest step whose push was       part_set_last
  *                     by slot     taken, +1
@@ -109,7 +109,7 @@ static inline uint64_t sync_needed_step(const struct sync_mode *m, uint64_t step
 
 /* True when both modes and all their parameters are equal. */
 bool sync_same(const struct sync_mode *a, const struct sync_mode *b);
-/* Parses "bsp", "ssp:S" or "asp" into *out, with backup 0. ERR_CONFIG with a sentence otherwise;
+/* Parses a mode, written as its line in sync.def says, into *out, with backup 0. ERR_CONFIG with a sentence otherwise;
  * *out is not set then. */
 enum err_code sync_parse(const char *text, struct sync_mode *out, struct err *e);
 /* Writes the mode as sync_parse reads it; "unknown" when it is not set. */
@@ -125,7 +125,8 @@ struct sync_slot {
 	uint64_t incarnation;
 	uint8_t key[32]; /* the holder's public key; zeroes: not known */
 	uint64_t clock;  /* steps completed */
-	uint64_t last;   /* highest step pushed, plus 1 */
+	/* highest step pushed, plus 1 */
+	uint64_t pushed_end;
 	/* Examples that the slot's CLOCKs stated, for a step at place step % SYNC_STATED_STEPS. A server
 	 * that becomes the head of a chain may have to close steps that the slot completed long
 	 * ago. */

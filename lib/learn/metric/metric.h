@@ -58,7 +58,7 @@ enum metric {
 extern const char *const metric_name[METRICS];
 
 /* The class that the scores s of an example predict: the one with the highest score (of equal ones
- * the first); with one output 1 when the score is above 1/2. metric_label: its true class. */
+ * the first); with one output 1 when the score is above 1/2. metric_true_class: its true class. */
 size_t metric_predicted_class(const struct metric_batch *x, const float *s);
 size_t metric_true_class(const struct metric_batch *x, size_t example);
 

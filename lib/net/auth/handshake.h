@@ -102,7 +102,8 @@ enum err_code handshake_server_write2(struct hs_server *hs, enum hs_status statu
     struct err *e);
 void handshake_server_wipe(struct hs_server *hs);
 
-/* The client's side of one handshake: read_hello, write1, read2. */
+/* The client's side of one handshake: handshake_client_read_hello, then the
+ * functions that write message 1 and read message 2. */
 struct hs_client {
 	uint8_t hello[HS_HELLO_BYTES];
 	enum suite suite;

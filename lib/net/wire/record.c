@@ -3,28 +3,29 @@
 
 #include <stddef.h>
 
+#include "auth/keyring.h"
 #include "core/endian.h"
 #include "core/steps.h"
 
 #define MAGIC   0x31525350u /* "PSR1" */
 #define VERSION 1
 
-/* Bits by role number, see auth/role.def. */
-#define W (1u << 1)
-#define S (1u << 2)
-#define R (1u << 3)
-#define M (1u << 4)
-#define A (1u << 5)
-#define E (1u << 6)
+/* The letters of records.def. */
+#define W (1u << ROLE_WORKER)
+#define S (1u << ROLE_SERVER)
+#define R (1u << ROLE_RELAY)
+#define M (1u << ROLE_MONITOR)
+#define A (1u << ROLE_ADMIN)
+#define E (1u << ROLE_READER)
 
 static const struct type_row {
 	const char *name;
 	unsigned roles;
 	uint32_t limit;
 } types[256] = {
-#define MSG(name, number, roles, limit) [number] = { #name, roles, limit },
+#define RECORD(name, number, roles, limit) [number] = { #name, roles, limit },
 #include "wire/records.def"
-#undef MSG
+#undef RECORD
 };
 
 void record_encode(const struct record *r, uint8_t out[static RECORD_HEADER])

@@ -15,10 +15,10 @@
 #define RECORD_HEAD   (RECORD_HEADER + RECORD_TAG)
 #define RECORD_MAX    (1u << 20)
 
-enum msg_type {
-#define MSG(name, number, roles, limit) REC_##name = number,
+enum record_type {
+#define RECORD(name, number, roles, limit) REC_##name = number,
 #include "wire/records.def"
-#undef MSG
+#undef RECORD
 };
 
 enum record_flag {

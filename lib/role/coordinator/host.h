@@ -57,8 +57,6 @@ struct web_sessions;
 struct dashboard_feed;
 struct trace_request;
 
-/* All members are covered by `lock` unless the paragraph above says otherwise. I/O threads and
- * HTTP threads hold it for one message or request. */
 /* The speed of the job, sampled for planned settings. */
 struct host_pace {
 	int64_t at; /* time of the last sample */
@@ -100,6 +98,8 @@ struct host_web {
 	struct dashboard_feed *board; /* the dashboard's snapshot (dashboard_feed.h) */
 };
 
+/* All members are covered by `lock` unless the paragraph at the top says otherwise. I/O threads and HTTP
+ * threads hold it for one message or request. */
 struct host {
 	struct server *server;
 	struct mutex lock;

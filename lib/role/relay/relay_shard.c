@@ -147,8 +147,8 @@ static void jump_to_step(struct shard *s, struct part *p, uint64_t step)
 	part_update_safe(p);
 }
 
-/* Pushes that go alone do not pass through a relay, so for a sum that is split it opens the step
- * after them instead of waiting. */
+/* Opens the step of a push or sum. The pushes of a split sum go to the servers directly, and nothing here
+ * would close their step, so for a split sum the step after it is opened at once. */
 static enum shard_answer reach_step(struct shard *s, struct part *p, uint64_t step, bool split)
 {
 	/* One worker must not move the others' sums to an absurd step. */
@@ -512,10 +512,10 @@ static const struct shard_ops relay_ops = {
 	.release_values = release_values,
 	.free_part = free_part,
 	.free_shard = free_shard,
-	.reach = reach_step,
-	.taken = add_share,
-	.close = close_step,
-	.skip = skip_to_step,
+	.reach_step = reach_step,
+	.note_push = add_share,
+	.close_step = close_step,
+	.skip_steps = skip_to_step,
 	.tell_closed = tell_nobody,
 	.final_status = final_status,
 	.may_show = may_show,

@@ -110,7 +110,7 @@ static enum err_code open_file_session(struct far *f, struct err *e)
 	return await_file_session(f, is_file_session_live, e);
 }
 
-static enum err_code send_file_message(struct far *f, enum msg_type type, json_t *msg,
+static enum err_code send_file_message(struct far *f, enum record_type type, json_t *msg,
     struct err *e)
 {
 	char *text = json_text(msg);

@@ -86,8 +86,8 @@ static enum err_code rebuild_from_settings(struct worker *w, struct err *e)
 	return rc;
 }
 
-/* Applies the settings epochs of the view in order: in lockstep only those whose step has come; due:
- * in other modes, too. */
+/* Applies the settings epochs of the view in order. A lockstep mode applies only those whose step has
+ * come; other modes do so when `due` is set, and else apply all. */
 static enum err_code apply_due(struct worker *w, bool due, bool *turned, struct err *e)
 {
 	int64_t had = w->settings;

@@ -36,7 +36,7 @@ static void settle(struct line *l)
 
 /* ---- a step ---- */
 
-static struct record head(const struct worker *w, enum msg_type type)
+static struct record head(const struct worker *w, enum record_type type)
 {
 	return (struct record){ .type = (uint8_t)type,
 		.step = w->step,

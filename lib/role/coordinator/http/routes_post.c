@@ -63,7 +63,8 @@ int routes_post_stop(void *ctx, const struct http_request *req, struct http_answ
 	return routes_answer(a, json_object());
 }
 
-/* The supervisor reports how a process ended, which the coordinator cannot see. */
+/* The supervisor reports how a process ended, which the coordinator cannot see. It becomes an event and
+ * changes nothing else. */
 int routes_post_ended(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "id", "how", NULL };

@@ -332,6 +332,7 @@ lint: deps-lint ## check sources, scripts and manual pages
 	clang-format --dry-run -Werror $(CFILES)
 	sh tests/lib/check-layers
 	sh tests/lib/check-file-names
+	python3 tests/lib/check-comment-names
 	mandoc -Tlint -W warning man/*
 	codespell
 	shellcheck -S warning $(SCRIPTS)

@@ -24,40 +24,69 @@ static char *put_file(const char *name, const char *text, size_t n)
 	return path;
 }
 
-/* Loads all blocks, each `group` of them as one dataset, and adds up the labels, which are 1 .. rows.
- * Returns the number of examples; -1 after an error. */
-static int64_t read_all(const char *const *paths, size_t npaths, uint64_t block, size_t group,
-    double *sum, size_t *blocks)
+/* Reads the blocks of these numbers in chunks of at most `memory` bytes, adds up the labels and counts the
+ * examples and the chunks. */
+struct sum {
+	double labels;
+	int64_t rows;
+	unsigned chunks;
+};
+
+static enum err_code read_blocks(const struct data_blocks *b, const uint32_t *number, size_t n,
+    uint64_t memory, struct sum *sum, struct err *e)
 {
-	struct data_blocks *b;
-	struct dataset *d;
-	struct err e = { 0 };
-	int64_t rows = 0;
+	struct data_chunks *c = data_chunks_new(b, number, n, memory);
+	enum err_code rc = ERR_OK;
+	bool last = false;
 
-	*sum = 0;
-	if (data_blocks_open(paths, npaths, NULL, &real, 1, block, &b, &e) || !b) {
-		printf("# %s\n", b ? "" : e.msg);
-		return -1;
-	}
-	*blocks = data_blocks_count(b);
-	for (uint32_t i = 0; i < *blocks; i += (uint32_t)group) {
-		uint32_t number[64];
-		size_t n = 0;
+	while (!rc && !last) {
+		struct dataset *d;
 
-		for (; n < group && i + n < *blocks; n++)
-			number[n] = i + (uint32_t)n;
-		if (data_blocks_load(b, number, n, &d, &e)) {
-			printf("# %s\n", e.msg);
-			data_blocks_free(b);
-			return -1;
-		}
+		rc = data_chunks_next(c, &d, &last, e);
 		for (size_t r = 0; d && r < d->rows; r++)
-			*sum += (double)d->y[r];
-		rows += d ? (int64_t)d->rows : 0;
+			sum->labels += (double)d->y[r];
+		sum->rows += d ? (int64_t)d->rows : 0;
+		sum->chunks += d != NULL;
 		dataset_free(d);
 	}
+	data_chunks_free(c);
+	return rc;
+}
+
+/* Loads one block as one dataset. */
+static enum err_code load_block(const struct data_blocks *b, uint32_t number, struct dataset **out,
+    struct err *e)
+{
+	struct data_chunks *c = data_chunks_new(b, &number, 1, UINT64_MAX);
+	bool last;
+	enum err_code rc = data_chunks_next(c, out, &last, e);
+
+	data_chunks_free(c);
+	return rc;
+}
+
+/* Loads all blocks, `group` of them at a time. */
+static enum err_code read_all(const char *const *paths, size_t npaths, uint64_t block, size_t group,
+    uint64_t memory, struct sum *sum, struct err *e)
+{
+	struct data_blocks *b;
+	uint32_t n;
+	enum err_code rc = data_blocks_open(paths, npaths, NULL, &real, 1, block, &b, e);
+
+	*sum = (struct sum){ 0 };
+	if (rc)
+		return rc;
+	n = (uint32_t)data_blocks_count(b);
+	for (uint32_t i = 0; !rc && i < n; i += (uint32_t)group) {
+		uint32_t number[64];
+		size_t k = 0;
+
+		for (; k < group && i + k < n; k++)
+			number[k] = i + (uint32_t)k;
+		rc = read_blocks(b, number, k, memory, sum, e);
+	}
 	data_blocks_free(b);
-	return rows;
+	return rc;
 }
 
 /* Lines of many lengths, with or without a heading and a last newline, in two files. */
@@ -66,8 +95,8 @@ static void every_line_once(bool heading, bool newline)
 	struct buf a = BUF_INIT, b = BUF_INIT;
 	char *one, *other;
 	bool good = true;
-	double sum;
-	size_t blocks;
+	struct sum sum;
+	struct err e = { 0 };
 
 	if (heading) {
 		buf_puts(&a, "price,x,long name\n");
@@ -87,11 +116,12 @@ static void every_line_once(bool heading, bool newline)
 
 	for (uint64_t block = 40; good && block < 9000; block += block < 80 ? 1 : 613)
 		for (size_t group = 1; good && group <= 5; group += 2) {
-			good = read_all(paths, 2, block, group, &sum, &blocks) == 300 &&
-			    sum == 300 * 301 / 2.0;
+			good = !read_all(paths, 2, block, group, group == 3 ? 1 : 1 << 20, &sum,
+			           &e) &&
+			    sum.rows == 300 && sum.labels == 300 * 301 / 2.0;
 			if (!good)
-				printf("# blocks of %llu bytes, %zu at once: sum %g\n",
-				    (unsigned long long)block, group, sum);
+				printf("# blocks of %llu bytes, %zu at once: sum %g: %s\n",
+				    (unsigned long long)block, group, sum.labels, e.msg);
 		}
 	ok(good, "every line once, %s heading, %s last newline", heading ? "with" : "without",
 	    newline ? "with" : "without");
@@ -124,7 +154,7 @@ static void the_head_holds(void)
 	ok(data_blocks_open(paths, 1, NULL, &two, 1, 500, &b, &e) == ERR_OK && b, "a table: %s",
 	    e.msg);
 	last = (uint32_t)data_blocks_count(b) - 1;
-	ok(data_blocks_load(b, &last, 1, &d, &e) == ERR_OK && d && d->cols == 3 &&
+	ok(load_block(b, last, &d, &e) == ERR_OK && d && d->cols == 3 &&
 	        d->x[(d->rows - 1) * 3 + 1] == 0 && d->x[(d->rows - 1) * 3 + 2] == 0 &&
 	        fabsf(d->x[(d->rows - 1) * 3]) < 0.2f && d->y[d->rows - 1] == 1,
 	    "a value that the head lacks is no feature; the head's scaling holds");
@@ -136,7 +166,7 @@ static void the_head_holds(void)
 	data_blocks_open(paths, 1, NULL, &two, 1, 500, &b, &e);
 	last = (uint32_t)data_blocks_count(b) - 1;
 	d = NULL;
-	ok(data_blocks_load(b, &last, 1, &d, &e) == ERR_FORMAT && !d && strstr(e.msg, "t.csv+") &&
+	ok(load_block(b, last, &d, &e) == ERR_FORMAT && !d && strstr(e.msg, "t.csv+") &&
 	        strstr(e.msg, "perhaps"),
 	    "a further class is an error: %s", e.msg);
 	data_blocks_free(b);
@@ -145,6 +175,31 @@ static void the_head_holds(void)
 	ok(truncate(path, 700) == 0, "a shorter file");
 	free(path);
 	free(with);
+	buf_release(&text);
+}
+
+/* A group of blocks is read in chunks of bounded size. */
+static void in_chunks(void)
+{
+	struct buf text = BUF_INIT;
+	struct sum whole, cut, least;
+	struct err e = { 0 };
+	char *path;
+
+	for (int i = 1; i <= 1000; i++)
+		buf_printf(&text, "%d 1:%d 7:1\n", i, i);
+	path = put_file("c.svm", (char *)text.data, text.len);
+	const char *paths[1] = { path };
+	/* 1000 examples of 28 bytes */
+	read_all(paths, 1, 1000, 64, 1 << 20, &whole, &e);
+	read_all(paths, 1, 1000, 64, 14000, &cut, &e);
+	read_all(paths, 1, 1000, 64, 1, &least, &e);
+	ok(whole.rows == 1000 && cut.rows == 1000 && least.rows == 1000 &&
+	        whole.labels == cut.labels && whole.labels == least.labels,
+	    "all examples, however small the chunks are: %s", e.msg);
+	ok(whole.chunks == 1 && cut.chunks == 2 && least.chunks == (text.len + 999) / 1000,
+	    "chunks: %u, %u, %u", whole.chunks, cut.chunks, least.chunks);
+	free(path);
 	buf_release(&text);
 }
 
@@ -163,11 +218,11 @@ static void shrinks(void)
 	const char *paths[1] = { path };
 	ok(data_blocks_open(paths, 1, NULL, &two, 1, 300, &b, &e) == ERR_OK && b, "libsvm");
 	last = (uint32_t)data_blocks_count(b) - 1;
-	ok(truncate(path, 400) == 0 && data_blocks_load(b, &last, 1, &d, &e) == ERR_IO &&
+	ok(truncate(path, 400) == 0 && load_block(b, last, &d, &e) == ERR_IO &&
 	        strstr(e.msg, "shorter"),
 	    "a file that shrinks: %s", e.msg);
 	unlink(path);
-	ok(data_blocks_load(b, &last, 1, &d, &e) == ERR_IO, "a file that is gone: %s", e.msg);
+	ok(load_block(b, last, &d, &e) == ERR_IO, "a file that is gone: %s", e.msg);
 	data_blocks_free(b);
 	free(path);
 	buf_release(&text);
@@ -218,6 +273,7 @@ int main(void)
 	for (int i = 0; i < 4; i++)
 		every_line_once(i & 1, i & 2);
 	the_head_holds();
+	in_chunks();
 	shrinks();
 	not_cut();
 	return tap_done();

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/err.h"
+
 /* The examples of one step: readers of data fill it and models read it. A batch owns its arrays;
  * the functions of data/ that fill it let them grow and reuse them. A batch of zeroes is empty. Not
  * locked: one thread fills and uses it.
@@ -36,6 +38,10 @@ struct batch {
 	int32_t *label; /* rows, from 0; NULL: no such targets */
 	uint64_t first, epoch;
 };
+
+/* Appends the examples of `more`, which are of the same data: b has the examples of both in this order, and
+ * the features of both. Both have examples. ERR_NOMEM: b is as it was. */
+enum err_code batch_append(struct batch *b, const struct batch *more, struct err *e);
 
 /* Frees the arrays; the batch is empty afterwards. */
 void batch_release(struct batch *b);

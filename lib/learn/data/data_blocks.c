@@ -170,37 +170,82 @@ static enum err_code parse_block(const struct data_blocks *b, const struct block
 	return rc;
 }
 
-/* The room that the examples of these blocks will take, by the density of the head. */
-static void expect_rows(const struct data_blocks *b, const uint32_t *number, size_t n,
-    struct data_build *build)
+/* ---- chunks ---- */
+
+struct data_chunks {
+	const struct data_blocks *blocks;
+	uint32_t *number;
+	size_t n, next; /* blocks, and those that are in chunks already */
+	uint64_t memory;
+	struct buf text; /* of a block */
+};
+
+struct data_chunks *data_chunks_new(const struct data_blocks *b, const uint32_t *number, size_t n,
+    uint64_t memory)
 {
+	struct data_chunks *c = mem_alloc(sizeof *c);
+
+	*c = (struct data_chunks){ .blocks = b,
+		.number = mem_array(n + 1, sizeof *number),
+		.n = n,
+		.memory = memory };
+	memcpy(c->number, number, n * sizeof *number);
+	return c;
+}
+
+void data_chunks_free(struct data_chunks *c)
+{
+	if (!c)
+		return;
+	buf_release(&c->text);
+	free(c->number);
+	free(c);
+}
+
+/* Bytes of an example of the head in memory, on average. */
+static double bytes_per_row(const struct dataset *d)
+{
+	double values = d->sparse ? (double)d->start[d->rows] / (double)d->rows : (double)d->cols;
+
+	return values * (d->sparse ? d->field ? 10 : 8 : d->x8 ? 1 : 4) + (d->sparse ? 12 : 4);
+}
+
+/* The room that the examples of the next chunk will take, by the density of the head. */
+static void expect_rows(const struct data_chunks *c, struct data_build *build)
+{
+	const struct data_blocks *b = c->blocks;
 	const struct dataset *d = b->head;
 	uint64_t bytes = 0;
-	double rows;
+	double rows, most = (double)c->memory / bytes_per_row(d);
 
-	for (size_t i = 0; i < n; i++)
-		bytes += b->block[number[i]].end - b->block[number[i]].begin;
-	rows = (double)bytes / (double)(b->block[0].end - b->block[0].begin) * (double)d->rows *
-	        1.03 +
-	    64;
+	for (size_t i = c->next; i < c->n; i++)
+		bytes += b->block[c->number[i]].end - b->block[c->number[i]].begin;
+	rows = (double)bytes / (double)(b->block[0].end - b->block[0].begin) * (double)d->rows;
+	rows = (rows < most ? rows : most) * 1.03 + 64;
 	data_build_expect(build, (size_t)rows,
 	    (size_t)(d->sparse ? rows * (double)d->start[d->rows] / (double)d->rows
 	                       : rows * (double)d->cols));
 }
 
-enum err_code data_blocks_load(const struct data_blocks *b, const uint32_t *number, size_t n,
-    struct dataset **out, struct err *e)
+/* Does the chunk take as much memory as it may? */
+static bool is_full(const struct data_chunks *c, const struct data_build *build)
 {
-	struct data_build *build = data_build_new(&b->want, b->head, NULL);
-	struct buf text = BUF_INIT;
+	return data_build_memory(build) >= (double)c->memory;
+}
+
+enum err_code data_chunks_next(struct data_chunks *c, struct dataset **out, bool *last,
+    struct err *e)
+{
+	struct data_build *build = data_build_new(&c->blocks->want, c->blocks->head, NULL);
 	bool found = false;
 	enum err_code rc = ERR_OK;
 
 	*out = NULL;
-	expect_rows(b, number, n, build);
-	for (size_t i = 0; !rc && i < n; i++)
-		rc = parse_block(b, &b->block[number[i]], &text, build, &found, e);
-	buf_release(&text);
+	expect_rows(c, build);
+	for (; !rc && c->next < c->n && !is_full(c, build); c->next++)
+		rc = parse_block(c->blocks, &c->blocks->block[c->number[c->next]], &c->text, build,
+		    &found, e);
+	*last = c->next == c->n;
 	/* Blocks inside a long line have no line of their own. */
 	if (!rc && found)
 		rc = data_build_finish(build, out, e);
@@ -297,14 +342,6 @@ static enum err_code keep_headings(struct data_blocks *b, struct err *e)
 		buf_release(&line);
 	}
 	return rc;
-}
-
-/* Bytes of an example in memory, on average. */
-static double bytes_per_row(const struct dataset *d)
-{
-	double values = d->sparse ? (double)d->start[d->rows] / (double)d->rows : (double)d->cols;
-
-	return values * (d->sparse ? d->field ? 10 : 8 : d->x8 ? 1 : 4) + (d->sparse ? 12 : 4);
 }
 
 /* Can the files be cut between lines? False also for a file that is none of the formats, which data_load

@@ -13,8 +13,8 @@
  * (classes, columns, scaling, index base). All blocks are read as evaluation data are: what the head
  * does not have, such as a further class, is an error with its place.
  *
- * Life: data_blocks_open; data_blocks_load any number of times; data_blocks_free. After the first,
- * nothing changes, so that all threads may load. */
+ * Life: data_blocks_open; data_chunks_new any number of times; data_blocks_free. After the first,
+ * nothing changes, so that all threads may read. */
 struct data_blocks;
 
 /* Makes the list of the files that the paths stand for. *out becomes NULL, without an error, when they
@@ -34,10 +34,18 @@ double data_blocks_memory(const struct data_blocks *b);
 /* The head's examples; valid until data_blocks_free. */
 const struct dataset *data_blocks_head(const struct data_blocks *b);
 
-/* Loads the n blocks of these numbers as one dataset. Lines in errors count from the beginning of the
- * block, which the name gives ("a.csv+1048576" begins at byte 1048576). Errors as data_load; any
- * thread. */
-enum err_code data_blocks_load(const struct data_blocks *b, const uint32_t *number, size_t n,
-    struct dataset **out, struct err *e);
+/* Reads the examples of the n blocks of these numbers, in this order, as a sequence of datasets (chunks) that
+ * take about `memory` bytes each at most: the blocks, their order and `memory` alone determine the sequence.
+ * Different threads may read different sequences. b is borrowed. */
+struct data_chunks;
+struct data_chunks *data_chunks_new(const struct data_blocks *b, const uint32_t *number, size_t n,
+    uint64_t memory);
+/* The next chunk, which becomes the caller's; NULL when the rest of the blocks has no example. *last: no
+ * example follows. It is not called again after that, nor after an error. Lines in errors count from the
+ * beginning of the block, which the name gives ("a.csv+1048576" begins at byte 1048576). Errors as
+ * data_load. */
+enum err_code data_chunks_next(struct data_chunks *c, struct dataset **out, bool *last,
+    struct err *e);
+void data_chunks_free(struct data_chunks *c);
 
 #endif

@@ -94,6 +94,16 @@ void data_build_expect(struct data_build *b, size_t rows, size_t values)
 	b->expected_values = values;
 }
 
+double data_build_memory(const struct data_build *b)
+{
+	const struct dataset *like = b->like;
+	double rows = (double)data_label_count(b->label);
+
+	if (like->sparse)
+		return (double)b->nnz * (like->field ? 10 : 8) + rows * 12;
+	return rows * ((double)like->cols * (like->x8 ? 1 : 4) + 4);
+}
+
 static enum err_code no_memory_for_examples(const struct data_build *b, const struct stream *s,
     struct err *e)
 {

@@ -65,6 +65,9 @@ enum err_code data_build_read(struct data_build *b, struct stream *s, const stru
 const struct data_reader *data_build_reader(struct stream *s, const struct data_options *o,
     struct err *e);
 
+/* Bytes of memory that the rows so far will take, which are read like the training data b->like. */
+double data_build_memory(const struct data_build *b);
+
 /* Gets memory for so many rows, and values of all rows together, at once. A hint. */
 void data_build_expect(struct data_build *b, size_t rows, size_t values);
 

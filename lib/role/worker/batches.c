@@ -5,12 +5,10 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
-#include "core/rng.h"
-#include "data/data_order.h"
 #include "layout/deal.h"
 #include "layout/taken.h"
 #include "msg/answer.h"
-#include "worker/block_reader.h"
+#include "worker/range_source.h"
 
 #define CALL_TIMEOUT (60 * NSEC_PER_SEC)
 #define DONE_KEPT    8
@@ -31,26 +29,17 @@ struct attempt {
 	struct taken taken;
 };
 
-/* A leased range of units, examples or blocks (job_units): [begin, end) of their shuffled order in the
- * epoch. */
+/* A leased range of units of the data (range_source.h). */
 struct range {
 	bool have;
-	uint64_t id, epoch, begin, end;
+	struct source_range units;
 	struct attempt own, *earlier; /* of this worker, and of workers that were lost */
 	size_t nearlier;
 };
 
-/* The blocks of the range in use, as one dataset, and those of the next one, which a thread reads. */
-struct block_data {
-	struct block_reader *reader;
-	bool reading; /* the reader was told to read `next` (or `now`, before its first batch) */
-	bool ready;   /* `examples` are those of `now` */
-	struct dataset *examples; /* NULL: its blocks have no line */
-	uint32_t *order;          /* shuffled order of its examples */
-};
-
 struct feed {
 	const struct job *job;
+	struct range_source *source; /* of the job */
 	struct cluster *cluster;
 	uint32_t slot;
 	struct batches_hooks hooks;
@@ -58,11 +47,7 @@ struct feed {
 	int64_t idled;
 	/* from the configuration in force. batch: examples a step; epochs and steps: the job's
 	 * end */
-	uint64_t seed, batch, epochs, steps;
-	uint64_t units;  /* of the data: examples, or blocks */
-	uint32_t *order; /* shuffled order of the units in order_epoch */
-	uint64_t order_epoch;
-	bool ordered;
+	uint64_t batch, epochs, steps;
 
 	/* bsp */
 	struct member_entry *members;
@@ -73,10 +58,11 @@ struct feed {
 
 	/* leases */
 	struct range now, next;
-	struct block_data blocks; /* while the job's data are read in blocks */
-	uint64_t used;            /* examples of `now` that were trained on, by anybody */
-	uint64_t step;            /* of the current batch */
-	uint64_t taken;           /* examples of the current batch */
+	bool opened;    /* the source has `now` open */
+	bool prepared;  /* the source was told about `next` */
+	uint64_t used;  /* examples of `now` that were trained on, by anybody */
+	uint64_t step;  /* of the current batch */
+	uint64_t taken; /* examples of the current batch */
 	/* ranges used up and not yet reported */
 	uint64_t done[DONE_KEPT];
 	unsigned ndone;
@@ -88,14 +74,11 @@ struct feed *batches_new(const struct job *job, struct cluster *cluster, uint32_
 	struct feed *f = mem_alloc(sizeof *f);
 
 	f->job = job;
+	f->source = job->source;
 	f->cluster = cluster;
 	f->slot = slot;
 	f->hooks = *hooks;
-	f->seed = (uint64_t)job->conf.job.seed;
-	f->units = job_units(job).n;
 	batches_reconfigure(f);
-	if (!job->train->numbered)
-		f->order = mem_array(f->units, sizeof *f->order);
 	return f;
 }
 
@@ -118,13 +101,11 @@ void batches_free(struct feed *f)
 {
 	if (!f)
 		return;
+	if (f->opened)
+		f->source->ops->close(f->source);
 	free_members(f);
 	free_range(&f->now);
 	free_range(&f->next);
-	block_reader_free(f->blocks.reader);
-	dataset_free(f->blocks.examples);
-	free(f->blocks.order);
-	free(f->order);
 	free(f);
 }
 
@@ -180,29 +161,6 @@ static const struct member_entry *entry_at_step(const struct feed *f, uint64_t s
 	return found;
 }
 
-/* Makes f->order the shuffled order of the units in this epoch. */
-static void shuffle_units(struct feed *f, uint64_t epoch)
-{
-	if (f->ordered && f->order_epoch == epoch)
-		return;
-	data_order(f->seed, epoch, (uint32_t)f->units, f->order);
-	f->order_epoch = epoch;
-	f->ordered = true;
-}
-
-/* Copies the examples [begin, end) of the epoch's shuffled order into the batch. */
-static enum err_code load_examples(struct feed *f, uint64_t epoch, uint64_t begin, uint64_t end,
-    struct batch *b, struct err *e)
-{
-	if (f->job->train->numbered) {
-		data_range(epoch, begin, end, b);
-		return ERR_OK;
-	}
-	shuffle_units(f, epoch);
-	b->epoch = epoch;
-	return data_gather(f->job->train, f->order + begin, end - begin, b, e);
-}
-
 /* ---- by step ---- */
 
 /* Position of a rank among the members; UINT32_MAX: it is none. */
@@ -219,7 +177,7 @@ static enum err_code choose_dealt(struct feed *f, uint64_t step, struct batch *b
     struct err *e)
 {
 	const struct member_entry *m = entry_at_step(f, step);
-	struct deal_shape shape = { f->units, m ? m->batch : f->batch, m ? m->n : 1 };
+	struct deal_shape shape = { f->source->units, m ? m->batch : f->batch, m ? m->n : 1 };
 	uint64_t begin, end;
 	uint32_t rank;
 
@@ -236,14 +194,14 @@ static enum err_code choose_dealt(struct feed *f, uint64_t step, struct batch *b
 	if (*over)
 		return ERR_OK;
 	deal_range(f->last_pos, rank, &shape, &begin, &end);
-	return load_examples(f, f->last_pos.epoch, begin, end, b, e);
+	return f->source->ops->deal(f->source, f->last_pos.epoch, begin, end, b, e);
 }
 
 /* ---- by lease ---- */
 
 static json_t *range_to_json(const struct range *r)
 {
-	return json_pack("[IIII]", (json_int_t)r->id, (json_int_t)r->own.from,
+	return json_pack("[IIII]", (json_int_t)r->units.id, (json_int_t)r->own.from,
 	    (json_int_t)r->own.step, (json_int_t)r->own.batch);
 }
 
@@ -278,10 +236,14 @@ static enum err_code decode_range(struct feed *f, const struct answer_task *t, u
 {
 	enum err_code rc;
 
-	*out = (struct range){ true, (uint64_t)t->id, (uint64_t)t->epoch, (uint64_t)t->begin,
-		(uint64_t)t->end, { (uint64_t)t->from, step, (uint64_t)t->batch, { 0 } }, NULL, 0 };
+	*out = (struct range){ .have = true,
+		.units = { (uint64_t)t->id, (uint64_t)t->epoch, (uint64_t)t->begin,
+		    (uint64_t)t->end },
+		.own = { (uint64_t)t->from, step, (uint64_t)t->batch, { 0 } } };
 	rc = decode_earlier(t->earlier, out, e);
-	if (!rc && (out->end > f->units || out->begin >= out->end || !out->own.batch))
+	if (!rc &&
+	    (out->units.end > f->source->units || out->units.begin >= out->units.end ||
+	        !out->own.batch))
 		rc = err_set(e, ERR_PROTO,
 		    "the coordinator leased a range that the data does not have");
 	if (rc)
@@ -324,20 +286,19 @@ static enum err_code request_lease(struct feed *f, bool more, uint64_t at, struc
 	return rc;
 }
 
-/* The examples of the range in use. */
-static uint64_t count_examples(const struct feed *f)
+/* Examples of the open range that are not used yet, as far as the source knows. */
+static uint64_t count_left(const struct feed *f)
 {
-	if (f->job->blocks)
-		return f->blocks.examples ? f->blocks.examples->rows : 0;
-	return f->now.end - f->now.begin;
+	return f->source->ops->left(f->source, f->used);
 }
 
-/* The step at which the range after the present one begins. */
+/* The step at which the range after the present one begins. It is a guess where the source does not know
+ * the end of the range; announce_place corrects it. */
 static uint64_t next_first_step(const struct feed *f)
 {
-	uint64_t left = count_examples(f) - f->used, batch = f->now.own.batch;
+	uint64_t batch = f->now.own.batch;
 
-	return f->step + (left + batch - 1) / batch;
+	return f->step + (count_left(f) + batch - 1) / batch;
 }
 
 /* Leases a range ahead; done ranges travel in the same request. While the coordinator is away and
@@ -429,60 +390,32 @@ static enum err_code announce_place(struct feed *f, struct err *e)
 	return request_lease(f, false, 0, NULL, &finished, e);
 }
 
-/* ---- blocks ---- */
+/* ---- the examples of a range ---- */
 
-/* Begins to read the blocks of a range. */
-static enum err_code begin_reading(struct feed *f, const struct range *r, struct err *e)
+/* Tells the source about the range that is leased ahead, once. */
+static enum err_code prepare_next(struct feed *f, struct err *e)
 {
-	enum err_code rc = ERR_OK;
-
-	if (!f->blocks.reader)
-		rc = block_reader_new(f->job->blocks, &f->blocks.reader, e);
-	if (rc)
-		return rc;
-	shuffle_units(f, r->epoch);
-	block_reader_begin(f->blocks.reader, f->order + r->begin, (size_t)(r->end - r->begin));
-	f->blocks.reading = true;
-	return ERR_OK;
+	if (!f->next.have || f->prepared)
+		return ERR_OK;
+	f->prepared = true;
+	return f->source->ops->prepare(f->source, &f->next.units, e);
 }
 
-static void drop_examples(struct feed *f)
+/* Has the next n examples of the present range ready; *have: so many it has. The time in which training
+ * waits for the source counts as idle. */
+static enum err_code ready_examples(struct feed *f, uint64_t n, uint64_t *have, struct err *e)
 {
-	dataset_free(f->blocks.examples);
-	f->blocks.examples = NULL;
-	f->blocks.ready = false;
-}
-
-/* Begins to read the blocks of `next`, when it is leased. */
-static enum err_code read_ahead(struct feed *f, struct err *e)
-{
-	return f->next.have && !f->blocks.reading ? begin_reading(f, &f->next, e) : ERR_OK;
-}
-
-/* Makes the examples of `now` ready. The time in which training waits for the disk counts as idle. */
-static enum err_code ready_blocks(struct feed *f, struct err *e)
-{
-	struct block_data *x = &f->blocks;
 	int64_t begin = clock_now();
 	enum err_code rc = ERR_OK;
 
-	if (!x->ready) {
-		if (!x->reading)
-			rc = begin_reading(f, &f->now, e);
-		if (!rc)
-			rc = block_reader_take(x->reader, &x->examples, e);
-		x->reading = false;
-		x->ready = true;
-		f->idled += clock_now() - begin;
-		if (rc)
-			return rc;
-		if (x->examples) {
-			x->order = mem_regrow(x->order, x->examples->rows, sizeof *x->order);
-			data_order(rng_mix(f->seed ^ f->now.id), f->now.epoch,
-			    (uint32_t)x->examples->rows, x->order);
-		}
+	if (!f->opened) {
+		rc = f->source->ops->open(f->source, &f->now.units, e);
+		f->opened = !rc;
 	}
-	return ERR_OK;
+	if (!rc)
+		rc = f->source->ops->ready(f->source, f->used, n, have, e);
+	f->idled += clock_now() - begin;
+	return rc;
 }
 
 /* Makes the next range the current one, if there is one. */
@@ -491,6 +424,7 @@ static void advance_range(struct feed *f)
 	free_range(&f->now);
 	f->now = f->next;
 	f->next = (struct range){ 0 };
+	f->prepared = false;
 	f->used = f->now.own.from;
 }
 
@@ -524,46 +458,40 @@ static enum err_code take_next_range(struct feed *f, bool *over, struct err *e)
 	return ERR_OK;
 }
 
-/* Are the examples of the present range at hand, and all of them used? It may be empty: blocks inside a
- * long line have no example, and a lost worker may have pushed everything. */
-static bool range_is_used_up(const struct feed *f)
-{
-	return f->now.have && (!f->job->blocks || f->blocks.ready) && f->used >= count_examples(f);
-}
-
 static void finish_range(struct feed *f)
 {
-	drop_examples(f);
-	f->done[f->ndone++] = f->now.id;
+	f->source->ops->close(f->source);
+	f->opened = false;
+	f->done[f->ndone++] = f->now.units.id;
 	advance_range(f);
 }
 
-/* Sees to it that the present range has an example to train on. *over: all data is done. */
+/* Sees to it that the present range has an example to train on. A range may have none: blocks inside a
+ * long line have no example, and a lost worker may have pushed everything. *over: all data is done. */
 static enum err_code ready_range(struct feed *f, bool *over, struct err *e)
 {
+	uint64_t have = 0;
 	enum err_code rc = ERR_OK;
 
-	do {
-		if (range_is_used_up(f))
-			finish_range(f);
+	while (!rc && !have) {
 		if (!f->now.have)
 			rc = take_next_range(f, over, e);
-		if (!rc && !*over && f->job->blocks)
-			rc = ready_blocks(f, e);
-		/* With ranges to report, batches_lease_ahead asks, when their pushes have receipts. */
-		if (!rc && !*over && (!f->ndone || f->ndone >= DONE_KEPT - 1) &&
-		    !range_is_used_up(f))
-			rc = ask_ahead(f, e);
-		if (!rc && !*over && f->job->blocks)
-			rc = read_ahead(f, e);
-	} while (!rc && !*over && range_is_used_up(f));
-	return rc;
+		if (*over)
+			return rc;
+		if (!rc)
+			rc = ready_examples(f, 1, &have, e);
+		if (!rc && !have)
+			finish_range(f);
+	}
+	/* With ranges to report, batches_lease_ahead asks, when their pushes have receipts. */
+	if (!rc && (!f->ndone || f->ndone >= DONE_KEPT - 1))
+		rc = ask_ahead(f, e);
+	return rc ? rc : prepare_next(f, e);
 }
 
 /* Leased examples: the next ones of the current range. */
 static enum err_code choose_leased(struct feed *f, struct batch *b, bool *over, struct err *e)
 {
-	uint64_t left;
 	enum err_code rc;
 
 	*over = f->steps && f->step >= f->steps;
@@ -574,15 +502,12 @@ static enum err_code choose_leased(struct feed *f, struct batch *b, bool *over, 
 		rc = announce_place(f, e);
 	if (rc || *over)
 		return rc;
-	left = count_examples(f) - f->used;
-	f->taken = left < f->now.own.batch ? left : f->now.own.batch;
-	f->last_pos = (struct deal_pos){ f->now.epoch,
-		f->now.begin + (f->job->blocks ? 0 : f->used) };
-	if (!f->job->blocks)
-		return load_examples(f, f->now.epoch, f->now.begin + f->used,
-		    f->now.begin + f->used + f->taken, b, e);
-	b->epoch = f->now.epoch;
-	return data_gather(f->blocks.examples, f->blocks.order + f->used, f->taken, b, e);
+	rc = ready_examples(f, f->now.own.batch, &f->taken, e);
+	if (rc)
+		return rc;
+	f->last_pos = (struct deal_pos){ f->now.units.epoch,
+		f->source->ops->units_before(f->source, f->used) };
+	return f->source->ops->load(f->source, f->used, f->taken, b, e);
 }
 
 enum err_code batches_next(struct feed *f, uint64_t step, struct batch *b, bool *over,
@@ -598,7 +523,7 @@ enum err_code batches_lease_ahead(struct feed *f, struct err *e)
 {
 	enum err_code rc = f->ndone && f->now.have ? ask_ahead(f, e) : ERR_OK;
 
-	return !rc && f->job->blocks && f->now.have ? read_ahead(f, e) : rc;
+	return rc ? rc : prepare_next(f, e);
 }
 
 void batches_used(struct feed *f)
@@ -608,7 +533,7 @@ void batches_used(struct feed *f)
 	f->used += f->taken;
 	f->taken = 0;
 	f->step++;
-	if (f->used >= count_examples(f))
+	if (!count_left(f))
 		finish_range(f);
 }
 
@@ -639,7 +564,7 @@ enum err_code batches_finish(struct feed *f, struct err *e)
 
 double batches_epoch(const struct feed *f)
 {
-	return (double)f->last_pos.epoch + (double)f->last_pos.offset / (double)f->units;
+	return (double)f->last_pos.epoch + (double)f->last_pos.offset / (double)f->source->units;
 }
 
 uint64_t batches_total_steps(const struct feed *f)
@@ -647,8 +572,8 @@ uint64_t batches_total_steps(const struct feed *f)
 	const struct member_entry *m = f->nmembers ? &f->members[f->nmembers - 1] : NULL;
 	uint64_t total = 0;
 
-	if (f->epochs && !f->job->blocks && m && m->n) {
-		struct deal_shape shape = { f->units, m->batch, m->n };
+	if (f->epochs && f->source->examples && m && m->n) {
+		struct deal_shape shape = { f->source->examples, m->batch, m->n };
 
 		total = m->step + deal_steps_left(m->at, f->epochs, &shape);
 	}

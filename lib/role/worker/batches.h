@@ -12,9 +12,8 @@
  * workers lease ranges of examples from the coordinator, one range ahead. The view's `leased_from`
  * is the first step whose examples are leased.
  *
- * Data that are larger than job.data_memory are leased in every mode, by groups of blocks: a thread reads
- * the next group (block_reader.h) while the worker trains on the present one, in a shuffled order of its
- * examples.
+ * The examples come from the job's source (range_source.h). Data whose units are no examples, such as blocks
+ * of files that are larger than job.data_memory, are leased in every mode.
  *
  * Life of a leased range: next (leased ahead) -> now (in use) -> done (used up, not yet reported)
  * -> reported with the next lease request. The coordinator gives the ranges of a worker that is lost

@@ -4,23 +4,24 @@
 
 #include "data/data_blocks.h"
 
-/* Loads blocks of training data on a thread of its own, while the worker trains on those before.
+/* Reads the chunks of blocks of training data on a thread of its own, while the worker trains on those
+ * before.
  *
- *   idle     --block_reader_begin-->  loading --the thread has them--> loaded
- *   loading, loaded --block_reader_take (waits)-->                      idle
+ *   idle     --block_reader_begin-->  reading --the thread has the chunk--> read
+ *   reading, read --block_reader_take (waits)-->                            idle
  *
  * All functions are called by the training thread; the mutex covers what both threads use. */
 struct block_reader;
 
-/* blocks is borrowed. ERR_IO: no thread can be started. */
-enum err_code block_reader_new(const struct data_blocks *blocks, struct block_reader **out,
-    struct err *e);
-/* Ends the thread when it has loaded what it is at. NULL is fine. */
+/* ERR_IO: no thread can be started. */
+enum err_code block_reader_new(struct block_reader **out, struct err *e);
+/* Ends the thread when it has read what it is at. NULL is fine. */
 void block_reader_free(struct block_reader *r);
 
-/* Begins to load these blocks as one dataset, when the reader is idle. */
-void block_reader_begin(struct block_reader *r, const uint32_t *number, size_t n);
-/* Waits for them. *out is the caller's; NULL: they have no lines. Errors as data_blocks_load. */
-enum err_code block_reader_take(struct block_reader *r, struct dataset **out, struct err *e);
+/* Begins to read the next chunk of c, which is borrowed until it was taken, when the reader is idle. */
+void block_reader_begin(struct block_reader *r, struct data_chunks *c);
+/* Waits for the chunk. Results as those of data_chunks_next. */
+enum err_code block_reader_take(struct block_reader *r, struct dataset **out, bool *last,
+    struct err *e);
 
 #endif

@@ -81,6 +81,19 @@ static enum err_code check_blocks_fit(const struct job *j, struct err *e)
 	    (unsigned long long)j->conf.job.data_memory, why);
 }
 
+/* Blocks that are leased at once. */
+static uint64_t choose_group(const struct job *j)
+{
+	uint64_t n = data_blocks_count(j->blocks);
+	/* Two chunks are in memory at a time, beside the text of a block and the batches. */
+	uint64_t fit = (uint64_t)((double)j->conf.job.data_memory / 3 /
+	    data_blocks_memory(j->blocks) * (double)n);
+	uint64_t share = n / ((uint64_t)j->conf.workers.max * GROUPS_PER_WORKER);
+	uint64_t group = fit < share ? fit : share;
+
+	return group ? group : 1;
+}
+
 /* Cuts training data that do not fit into job.data_memory into blocks. */
 static enum err_code open_blocks(struct job *j, const struct job_source *from,
     const struct data_want *want, struct log *log, struct err *e)
@@ -96,28 +109,14 @@ static enum err_code open_blocks(struct job *j, const struct job_source *from,
 	if (rc || !j->blocks)
 		return rc;
 	j->train = (struct dataset *)(uintptr_t)data_blocks_head(j->blocks);
+	/* A chunk may be somewhat larger than a third of the memory, since the head only suggests how
+	 * large a group is. */
+	j->source = source_blocks_new(j->blocks, (uint64_t)j->conf.job.seed, choose_group(j),
+	    memory / 5 * 2);
 	log_info(log, "data: %llu bytes in %zu blocks, %llu at once",
 	    (unsigned long long)data_blocks_bytes(j->blocks), data_blocks_count(j->blocks),
-	    (unsigned long long)job_units(j).group);
+	    (unsigned long long)j->source->group);
 	return check_blocks_fit(j, e);
-}
-
-struct job_units job_units(const struct job *j)
-{
-	struct job_units u = { j->train->rows, 0 };
-	uint64_t fit, share;
-
-	if (!j->blocks)
-		return u;
-	u.n = data_blocks_count(j->blocks);
-	/* Two groups are in memory at a time, beside the text of a block and the batches. */
-	fit = (uint64_t)((double)j->conf.job.data_memory / 3 / data_blocks_memory(j->blocks) *
-	    (double)u.n);
-	share = u.n / ((uint64_t)j->conf.workers.max * GROUPS_PER_WORKER);
-	u.group = fit < share ? fit : share;
-	if (u.group == 0)
-		u.group = 1;
-	return u;
 }
 
 /* Loads the training data. When the coordinator has described them (facts), no file is read, except
@@ -300,6 +299,8 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 	if (!rc)
 		rc = is_custom(out) ? number_data(out, from, &kept, e)
 		                    : load_data(out, from, &kept, e);
+	if (!rc && !out->source)
+		out->source = source_memory_new(out->train, (uint64_t)out->conf.job.seed);
 	if (!rc)
 		rc = make_job_model(out, from, e);
 	if (!rc)
@@ -316,6 +317,7 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 void job_release(struct job *j)
 {
 	model_free(j->model);
+	range_source_free(j->source);
 	if (j->blocks)
 		data_blocks_free(j->blocks);
 	else

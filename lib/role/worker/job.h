@@ -8,6 +8,7 @@
 #include "data/data_cache.h"
 #include "metric/metrics.h"
 #include "model/model.h"
+#include "worker/range_source.h"
 
 /* The work of a worker: the job's configuration, its data in memory, and a model that fits both.
  * Tools that score or export a model load it, too (lib/tool). Not locked: it belongs to one thread,
@@ -18,6 +19,7 @@ struct job {
 	struct dataset *train, *eval;
 	/* Training data that are larger than job.data_memory; NULL: `train` has all examples. */
 	struct data_blocks *blocks;
+	struct range_source *source; /* where a worker's training examples come from */
 	struct model *model;
 	const struct model_table *table;
 	size_t ntables;
@@ -56,12 +58,6 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 struct data_cache job_cache(const char *dir, struct log *log);
 /* Frees the contents of j. */
 void job_release(struct job *j);
-/* The units that training data are leased in: examples, or blocks, `group` of them at once (0: examples
- * are leased in ranges that the coordinator chooses). */
-struct job_units {
-	uint64_t n, group;
-};
-struct job_units job_units(const struct job *j);
 /* The form of data that a reader must produce for this kind of model. */
 struct data_want job_want(const struct model_info *info);
 /* Makes another instance of the job's model, for another thread: instances have scratch memory. */

@@ -115,7 +115,7 @@ static void tell_missed_relay(void *ctx, unsigned relay, uint32_t epoch, const c
 static enum err_code send_worker_join(struct worker *w, struct err *e)
 {
 	char host[64] = "";
-	struct job_units units = job_units(&w->job);
+	const struct range_source *source = w->job.source;
 	json_t *msg, *tables, *facts, *ring, *answer;
 	struct answer_worker_join joined;
 	enum err_code rc;
@@ -130,7 +130,7 @@ static enum err_code send_worker_join(struct worker *w, struct err *e)
 	msg = MESSAGE(worker_join,
 	    .evaluates = w->cfg->kind->can_score(w) || w->cfg->kind->scores_later,
 	    .slot = w->cfg->slot, .pid = getpid(), .host = host, .zone = w->cfg->zone,
-	    .examples = (int64_t)units.n, .lease = (int64_t)units.group, .tables = tables,
+	    .examples = (int64_t)source->units, .lease = (int64_t)source->group, .tables = tables,
 	    .facts = facts, .ring = ring, .settings = w->cfg->settings,
 	    .first = w->cfg->first && strcmp(w->job.conf.job.init, w->cfg->first) == 0);
 	json_decref(tables);

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: ISC */
+#include "worker/range_source.h"
+
+#include "core/mem.h"
+#include "core/rng.h"
+#include "data/data_order.h"
+#include "worker/block_reader.h"
+
+/* Blocks of files. The chunks of a range are read one after another by the reader's thread: the next one
+ * while the worker trains on the present one, and after the last one the first chunk of the range that was
+ * prepared. The examples of a chunk are in a shuffled order. The reader rests while two chunks are held,
+ * as for a batch that begins in one and ends in the other. */
+
+/* A chunk of the open range. */
+struct chunk {
+	struct dataset *examples;
+	uint32_t *order; /* shuffled */
+	uint64_t begin;  /* number of its first example in the range */
+};
+
+/* A range that is being read; none: chunks is NULL. */
+struct reading {
+	struct source_range range;
+	struct data_chunks *chunks;
+	bool asked; /* the reader has been told to read its next chunk */
+	bool ended; /* its last chunk has been taken */
+};
+
+struct blocks_source {
+	struct range_source base;
+	const struct data_blocks *blocks;
+	uint64_t seed, memory;
+	struct data_epoch_order order; /* of the blocks */
+	struct block_reader *reader;   /* NULL: nothing was read yet */
+	struct reading now, next;      /* the open range, and the prepared one */
+	struct chunk *chunk;           /* those that are held, in order */
+	size_t nchunks;
+	uint64_t taken, known; /* chunks of the open range that were taken, and their examples */
+	struct batch piece; /* the part of a batch that lies in another chunk than its beginning */
+};
+
+static struct blocks_source *blocks_of(struct range_source *s)
+{
+	return (struct blocks_source *)s;
+}
+
+/* ---- reading ---- */
+
+/* Has the reader read the next chunk of a range. */
+static enum err_code ask_reader(struct blocks_source *b, struct reading *r, struct err *e)
+{
+	enum err_code rc = b->reader ? ERR_OK : block_reader_new(&b->reader, e);
+
+	if (!rc) {
+		block_reader_begin(b->reader, r->chunks);
+		r->asked = true;
+	}
+	return rc;
+}
+
+/* Has the reader read what will be needed next, when it is idle and there is room. */
+static enum err_code read_ahead(struct blocks_source *b, struct err *e)
+{
+	if (b->now.asked || b->next.asked || b->nchunks > 1)
+		return ERR_OK;
+	if (b->now.chunks && !b->now.ended)
+		return ask_reader(b, &b->now, e);
+	return b->next.chunks ? ask_reader(b, &b->next, e) : ERR_OK;
+}
+
+static void begin_reading(struct blocks_source *b, const struct source_range *r,
+    struct reading *out)
+{
+	const uint32_t *order = data_epoch_order(&b->order, r->epoch);
+
+	*out = (struct reading){ .range = *r,
+		.chunks = data_chunks_new(b->blocks, order + r->begin, (size_t)(r->end - r->begin),
+		    b->memory) };
+}
+
+/* Ends the reading of a range; a chunk that is being read is dropped. */
+static void stop_reading(struct blocks_source *b, struct reading *r)
+{
+	struct dataset *d = NULL;
+	bool last;
+
+	if (r->asked)
+		block_reader_take(b->reader, &d, &last, NULL);
+	dataset_free(d);
+	data_chunks_free(r->chunks);
+	*r = (struct reading){ 0 };
+}
+
+static void free_chunk(struct chunk *c)
+{
+	dataset_free(c->examples);
+	free(c->order);
+}
+
+static uint64_t chunk_end(const struct chunk *c)
+{
+	return c->begin + c->examples->rows;
+}
+
+/* Drops the chunks that lie before this example. */
+static void drop_chunks(struct blocks_source *b, uint64_t at)
+{
+	size_t n = 0;
+
+	while (n < b->nchunks && chunk_end(&b->chunk[n]) <= at)
+		free_chunk(&b->chunk[n++]);
+	b->nchunks -= n;
+	if (n)
+		memmove(b->chunk, b->chunk + n, b->nchunks * sizeof *b->chunk);
+}
+
+/* Waits for the next chunk of the open range. */
+static enum err_code take_chunk(struct blocks_source *b, struct err *e)
+{
+	struct reading *r = &b->now;
+	struct chunk c = { .begin = b->known };
+	/* The reader may be at the first chunk of the prepared range only when the open one has ended. */
+	enum err_code rc = r->asked ? ERR_OK : ask_reader(b, r, e);
+
+	if (!rc) {
+		rc = block_reader_take(b->reader, &c.examples, &r->ended, e);
+		r->asked = false;
+	}
+	if (rc || !c.examples)
+		return rc;
+	c.order = mem_array(c.examples->rows, sizeof *c.order);
+	data_order(rng_mix(b->seed ^ r->range.id) + b->taken, r->range.epoch,
+	    (uint32_t)c.examples->rows, c.order);
+	b->taken++;
+	b->known += c.examples->rows;
+	b->chunk = mem_regrow(b->chunk, b->nchunks + 1, sizeof *b->chunk);
+	b->chunk[b->nchunks++] = c;
+	return ERR_OK;
+}
+
+/* ---- the source ---- */
+
+static void close_range(struct range_source *s)
+{
+	struct blocks_source *b = blocks_of(s);
+
+	drop_chunks(b, UINT64_MAX);
+	stop_reading(b, &b->now);
+	b->taken = b->known = 0;
+}
+
+static enum err_code prepare_range(struct range_source *s, const struct source_range *r,
+    struct err *e)
+{
+	struct blocks_source *b = blocks_of(s);
+
+	stop_reading(b, &b->next);
+	begin_reading(b, r, &b->next);
+	return read_ahead(b, e);
+}
+
+static enum err_code open_range(struct range_source *s, const struct source_range *r, struct err *e)
+{
+	struct blocks_source *b = blocks_of(s);
+
+	(void)e;
+	if (b->next.chunks && b->next.range.id == r->id) {
+		b->now = b->next;
+		b->next = (struct reading){ 0 };
+	} else {
+		stop_reading(b, &b->next);
+		begin_reading(b, r, &b->now);
+	}
+	return ERR_OK;
+}
+
+static uint64_t count_left(const struct range_source *s, uint64_t at)
+{
+	const struct blocks_source *b = (const struct blocks_source *)s;
+
+	return b->known > at ? b->known - at : !b->now.ended;
+}
+
+static enum err_code ready_examples(struct range_source *s, uint64_t at, uint64_t n, uint64_t *have,
+    struct err *e)
+{
+	struct blocks_source *b = blocks_of(s);
+	enum err_code rc = ERR_OK;
+
+	drop_chunks(b, at);
+	while (!rc && b->known < at + n && !b->now.ended) {
+		rc = take_chunk(b, e);
+		drop_chunks(b, at);
+	}
+	*have = b->known < at ? 0 : b->known < at + n ? b->known - at : n;
+	return rc ? rc : read_ahead(b, e);
+}
+
+static uint64_t units_before(const struct range_source *s, uint64_t at)
+{
+	(void)at;
+	return ((const struct blocks_source *)s)->now.range.begin;
+}
+
+static enum err_code load_examples(struct range_source *s, uint64_t at, uint64_t n,
+    struct batch *out, struct err *e)
+{
+	struct blocks_source *b = blocks_of(s);
+	uint64_t end = at + n;
+	bool first = true;
+	enum err_code rc = ERR_OK;
+
+	out->epoch = b->piece.epoch = b->now.range.epoch;
+	for (size_t i = 0; !rc && i < b->nchunks && b->chunk[i].begin < end; i++) {
+		const struct chunk *c = &b->chunk[i];
+		uint64_t stop = chunk_end(c) < end ? chunk_end(c) : end;
+
+		rc = data_gather(c->examples, c->order + (at - c->begin), (size_t)(stop - at),
+		    first ? out : &b->piece, e);
+		if (!rc && !first)
+			rc = batch_append(out, &b->piece, e);
+		first = false;
+		at = stop;
+	}
+	return rc;
+}
+
+static void free_source(struct range_source *s)
+{
+	struct blocks_source *b = blocks_of(s);
+
+	close_range(s);
+	stop_reading(b, &b->next);
+	block_reader_free(b->reader);
+	data_epoch_order_release(&b->order);
+	batch_release(&b->piece);
+	free(b->chunk);
+	free(b);
+}
+
+static const struct range_source_ops blocks_ops = {
+	.prepare = prepare_range,
+	.open = open_range,
+	.ready = ready_examples,
+	.left = count_left,
+	.units_before = units_before,
+	.load = load_examples,
+	.close = close_range,
+	.free = free_source,
+};
+
+struct range_source *source_blocks_new(const struct data_blocks *blocks, uint64_t seed,
+    uint64_t group, uint64_t memory)
+{
+	struct blocks_source *b = mem_alloc(sizeof *b);
+
+	b->base = (struct range_source){ .ops = &blocks_ops,
+		.units = data_blocks_count(blocks),
+		.group = group };
+	b->blocks = blocks;
+	b->seed = seed;
+	b->memory = memory;
+	b->order = (struct data_epoch_order){ .seed = seed, .n = (uint32_t)b->base.units };
+	return &b->base;
+}

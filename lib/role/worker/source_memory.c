@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: ISC */
+#include "worker/range_source.h"
+
+#include "core/mem.h"
+#include "data/data_order.h"
+
+/* Examples in memory. The order of an epoch is a permutation of all of them, and a range is a part of it.
+ * Numbered examples, which only a program can read, are in their own order. */
+struct memory_source {
+	struct range_source base;
+	const struct dataset *data;
+	struct data_epoch_order order;
+	struct source_range range; /* the open one */
+};
+
+static struct memory_source *memory_of(struct range_source *s)
+{
+	return (struct memory_source *)s;
+}
+
+static const struct source_range *range_of(const struct range_source *s)
+{
+	return &((const struct memory_source *)s)->range;
+}
+
+static enum err_code prepare_range(struct range_source *s, const struct source_range *r,
+    struct err *e)
+{
+	(void)s, (void)r, (void)e;
+	return ERR_OK;
+}
+
+static enum err_code open_range(struct range_source *s, const struct source_range *r, struct err *e)
+{
+	(void)e;
+	memory_of(s)->range = *r;
+	return ERR_OK;
+}
+
+static uint64_t count_left(const struct range_source *s, uint64_t at)
+{
+	uint64_t n = range_of(s)->end - range_of(s)->begin;
+
+	return at < n ? n - at : 0;
+}
+
+static enum err_code ready_examples(struct range_source *s, uint64_t at, uint64_t n, uint64_t *have,
+    struct err *e)
+{
+	uint64_t left = count_left(s, at);
+
+	(void)e;
+	*have = n < left ? n : left;
+	return ERR_OK;
+}
+
+static uint64_t units_before(const struct range_source *s, uint64_t at)
+{
+	return range_of(s)->begin + at;
+}
+
+static enum err_code deal_examples(struct range_source *s, uint64_t epoch, uint64_t begin,
+    uint64_t end, struct batch *b, struct err *e)
+{
+	struct memory_source *m = memory_of(s);
+
+	b->epoch = epoch;
+	return data_gather(m->data, data_epoch_order(&m->order, epoch) + begin, end - begin, b, e);
+}
+
+static enum err_code deal_numbers(struct range_source *s, uint64_t epoch, uint64_t begin,
+    uint64_t end, struct batch *b, struct err *e)
+{
+	(void)s, (void)e;
+	data_range(epoch, begin, end, b);
+	return ERR_OK;
+}
+
+static enum err_code load_examples(struct range_source *s, uint64_t at, uint64_t n, struct batch *b,
+    struct err *e)
+{
+	const struct source_range *r = range_of(s);
+
+	return s->ops->deal(s, r->epoch, r->begin + at, r->begin + at + n, b, e);
+}
+
+static void close_range(struct range_source *s)
+{
+	memory_of(s)->range = (struct source_range){ 0 };
+}
+
+static void free_source(struct range_source *s)
+{
+	data_epoch_order_release(&memory_of(s)->order);
+	free(s);
+}
+
+static const struct range_source_ops memory_ops = {
+	.prepare = prepare_range,
+	.open = open_range,
+	.ready = ready_examples,
+	.left = count_left,
+	.units_before = units_before,
+	.load = load_examples,
+	.deal = deal_examples,
+	.close = close_range,
+	.free = free_source,
+};
+
+static const struct range_source_ops number_ops = {
+	.prepare = prepare_range,
+	.open = open_range,
+	.ready = ready_examples,
+	.left = count_left,
+	.units_before = units_before,
+	.load = load_examples,
+	.deal = deal_numbers,
+	.close = close_range,
+	.free = free_source,
+};
+
+struct range_source *source_memory_new(const struct dataset *d, uint64_t seed)
+{
+	struct memory_source *m = mem_alloc(sizeof *m);
+
+	m->base = (struct range_source){ .ops = d->numbered ? &number_ops : &memory_ops,
+		.units = d->rows,
+		.examples = d->rows };
+	m->data = d;
+	m->order = (struct data_epoch_order){ .seed = seed, .n = (uint32_t)d->rows };
+	return &m->base;
+}
+
+void range_source_free(struct range_source *s)
+{
+	if (s)
+		s->ops->free(s);
+}

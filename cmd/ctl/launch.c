@@ -15,8 +15,8 @@
 #include "local.h"
 #include "supervisor/rendezvous.h"
 #include "socket/listen_address.h"
-#include "supervisor/rank.h"
-#include "supervisor/supervise.h"
+#include "supervisor/launcher_env.h"
+#include "supervisor/run_loop.h"
 
 /* ps-ctl launch: one command on every rank of a scheduler's step.  Rank 0 runs the coordinator and
  * server-0 (a supervisor with a rendezvous) and prints the result.  The next ranks are the other servers,
@@ -64,8 +64,8 @@ static const struct opt opts[] = {
 
 /* The place of this rank in the run. */
 struct place {
-	struct rank who;
-	enum rank_role role;
+	struct launcher_env who;
+	enum launcher_role role;
 	int64_t number; /* among those of its role */
 	char id[32];
 	struct conf conf;
@@ -74,7 +74,7 @@ struct place {
 
 /* Make the run id, which becomes the name of a directory, safe for that.  ERR_USAGE without an id:
  * files of an earlier run could be taken for those of this one. */
-static enum err_code check_run_id(struct rank *who, struct err *e)
+static enum err_code check_run_id(struct launcher_env *who, struct err *e)
 {
 	if (!who->run[0])
 		return err_set(e, ERR_USAGE,
@@ -88,17 +88,17 @@ static enum err_code check_run_id(struct rank *who, struct err *e)
 	return ERR_OK;
 }
 
-static enum err_code find_own_rank(const struct options *o, struct rank *who, struct err *e)
+static enum err_code find_own_rank(const struct options *o, struct launcher_env *who, struct err *e)
 {
 	enum err_code rc;
 
-	rank_init(who);
+	launcher_env_init(who);
 	who->rank = o->rank;
 	who->size = o->size;
 	if (o->role)
-		who->role = strcmp(o->role, "server") == 0 ? RANK_SERVER : RANK_WORKER;
+		who->role = strcmp(o->role, "server") == 0 ? LAUNCHER_SERVER : LAUNCHER_WORKER;
 	snprintf(who->run, sizeof who->run, "%s", o->run_id ? o->run_id : "");
-	rc = rank_read_environment(who, e);
+	rc = launcher_env_read_environment(who, e);
 	return rc == ERR_OK ? check_run_id(who, e) : rc;
 }
 
@@ -132,8 +132,9 @@ static enum err_code settle_counts(struct place *p, const struct options *o, str
 	if (rc == ERR_OK)
 		rc = conf_validate(&p->conf, e);
 	if (rc == ERR_OK)
-		rc = rank_find_role(&p->who, servers, &p->role, &p->number, e);
-	if (rc == ERR_OK && p->number >= (p->role == RANK_SERVER ? servers : p->conf.workers.max))
+		rc = launcher_env_find_role(&p->who, servers, &p->role, &p->number, e);
+	if (rc == ERR_OK &&
+	    p->number >= (p->role == LAUNCHER_SERVER ? servers : p->conf.workers.max))
 		rc = err_set(e, ERR_CONFIG,
 		    "rank %lld (%s): there are only %lld server%s and %lld worker%s",
 		    (long long)p->who.rank, p->who.from, (long long)servers, NUM_S(servers),
@@ -184,14 +185,14 @@ static enum err_code find_rank_place(const struct options *o, struct place *p, s
 		    &p->dir, e);
 	if (rc == ERR_OK)
 		rc = settle_counts(p, o, e);
-	if (rc == ERR_OK && p->role == RANK_SERVER && p->number == 0 && !p->who.one_host &&
+	if (rc == ERR_OK && p->role == LAUNCHER_SERVER && p->number == 0 && !p->who.one_host &&
 	    !conf_given(&p->conf, listen))
 		rc = choose_rank_zero_listen(&p->conf, e);
 	if (rc != ERR_OK)
 		return rc;
-	snprintf(p->id, sizeof p->id, "%s-%lld", p->role == RANK_SERVER ? "server" : "worker",
+	snprintf(p->id, sizeof p->id, "%s-%lld", p->role == LAUNCHER_SERVER ? "server" : "worker",
 	    (long long)p->number);
-	rank_describe(&p->who, text, sizeof text);
+	launcher_env_describe(&p->who, text, sizeof text);
 	fprintf(stderr, "ps-ctl launch: %s: %s, run %s\n", p->id, text, p->who.run);
 	return ERR_OK;
 }
@@ -210,7 +211,7 @@ static int run_rank_zero(struct place *p, const struct options *o)
 		return code;
 	s.max_restarts = 0;
 	s.rendezvous = rendezvous_path(p->dir, p->who.run);
-	if (supervise_foreground(&s, &p->conf, p->dir, o->json, &code, &e) != ERR_OK)
+	if (run_loop_foreground(&s, &p->conf, p->dir, o->json, &code, &e) != ERR_OK)
 		code = ctl_fail(&e);
 	free(s.rendezvous);
 	close(lock);
@@ -231,7 +232,7 @@ static void export_number(const char *name, int64_t value)
 /* Tell a program of the user, in the environment, which process of the run it is. */
 static void export_place(const struct place *p, const char *join)
 {
-	bool worker = p->role == RANK_WORKER;
+	bool worker = p->role == LAUNCHER_WORKER;
 
 	setenv("PS_CLUSTER", join, 1);
 	setenv("PS_ROLE", worker ? "worker" : "server", 1);
@@ -283,8 +284,8 @@ static int run_member(const struct place *p, const struct options *o, char **com
 	char *rendezvous = rendezvous_path(p->dir, p->who.run), *join = NULL;
 	const char *server[] = { "ps-serve", "--name", p->id, NULL, NULL, NULL, NULL, NULL },
 	           *worker[] = { "ps-work", "train", NULL, NULL, NULL };
-	size_t n = p->role == RANK_SERVER ? 3 : 2, child = 0;
-	const char **words = p->role == RANK_SERVER ? server : worker;
+	size_t n = p->role == LAUNCHER_SERVER ? 3 : 2, child = 0;
+	const char **words = p->role == LAUNCHER_SERVER ? server : worker;
 	struct launch_set *set = NULL;
 	struct err e = { 0 };
 	int code, signals = -1;
@@ -293,7 +294,7 @@ static int run_member(const struct place *p, const struct options *o, char **com
 		words[n++] = "--iface";
 		words[n++] = o->place.iface;
 	}
-	if (o->place.advertise && p->role == RANK_SERVER) {
+	if (o->place.advertise && p->role == LAUNCHER_SERVER) {
 		words[n++] = "--advertise";
 		words[n++] = o->place.advertise;
 	}
@@ -301,8 +302,8 @@ static int run_member(const struct place *p, const struct options *o, char **com
 		export_place(p, join);
 		signals = child_open_signals();
 		if (child_start_program(p->id, NULL,
-		        p->role == RANK_WORKER && *command ? command : (char *const *)words, true,
-		        &set, &child, &e) == ERR_OK)
+		        p->role == LAUNCHER_WORKER && *command ? command : (char *const *)words,
+		        true, &set, &child, &e) == ERR_OK)
 			e.code = ERR_OK;
 	}
 	code = e.code == ERR_OK ? attend_member(set, child, signals) : ctl_fail(&e);
@@ -324,7 +325,7 @@ static int run_launch(const struct ctl_cmd *self, int argc, char **argv)
 	argv[nargs + 1] = NULL;
 	if (find_rank_place(&o, &p, &e) != ERR_OK)
 		code = ctl_fail(&e);
-	else if (p.role == RANK_SERVER && p.number == 0)
+	else if (p.role == LAUNCHER_SERVER && p.number == 0)
 		code = run_rank_zero(&p, &o);
 	else
 		code = run_member(&p, &o, argv + 1);

@@ -4,7 +4,7 @@
 
 #include "ctl.h"
 #include "local.h"
-#include "supervisor/supervise.h"
+#include "supervisor/run_loop.h"
 
 /* ps-ctl run: run a cluster in the foreground, from its start to its result. */
 
@@ -49,7 +49,7 @@ static int run_run(const struct ctl_cmd *self, int argc, char **argv)
 		local_replace_stdin(&conf);
 		if (local_begin_run(&s, &conf, dir, &o.place, o.resume, &lock, &code)) {
 			s.max_restarts = o.max_restarts;
-			if (supervise_foreground(&s, &conf, dir, o.json, &code, &e) != ERR_OK)
+			if (run_loop_foreground(&s, &conf, dir, o.json, &code, &e) != ERR_OK)
 				code = ctl_fail(&e);
 		}
 	}

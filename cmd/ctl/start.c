@@ -20,10 +20,10 @@
 #include "local.h"
 #include "supervisor/progress.h"
 #include "rundir/rundir.h"
-#include "supervisor/supervise.h"
+#include "supervisor/run_loop.h"
 #include "supervisor/daemon.h"
 
-/* ps-ctl start: start a cluster in the background.  The process forks a supervisor (supervisor/supervise.h),
+/* ps-ctl start: start a cluster in the background.  The process forks a supervisor (supervisor/run_loop.h),
  * shows progress until the supervisor reports that the cluster is ready, and ends.  With --emit it
  * starts nothing and prints what another launcher needs. */
 
@@ -188,7 +188,7 @@ static int start_supervisor(const struct conf *conf, const char *dir, const stru
 		code = ctl_fail(&e);
 	} else if (daemon) {
 		s.max_restarts = o->max_restarts;
-		code = supervise_background(&s, conf, dir, lock, ready);
+		code = run_loop_background(&s, conf, dir, lock, ready);
 	} else {
 		/* The supervisor holds the lock now; our descriptor must not keep it locked. */
 		close(lock);

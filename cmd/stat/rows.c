@@ -23,7 +23,7 @@ const json_t *rows_find_same(const json_t *rows, const json_t *row)
 
 /* ---- order ---- */
 
-struct rank {
+struct launcher_env {
 	json_t *row;
 	const char *text; /* NULL: a number, and -inf for none */
 	double v;
@@ -33,7 +33,7 @@ struct rank {
 /* For qsort.  Equal rows keep their order. */
 static int compare_ranks(const void *a, const void *b)
 {
-	const struct rank *x = a, *y = b;
+	const struct launcher_env *x = a, *y = b;
 	int by_text = x->text && y->text ? strverscmp(x->text, y->text) : !x->text - !y->text;
 
 	if (by_text)
@@ -46,12 +46,12 @@ static int compare_ranks(const void *a, const void *b)
 void rows_sort(json_t *rows, const struct column *by, const json_t *before, double seconds)
 {
 	size_t n = json_array_size(rows);
-	struct rank *rank = mem_array(n + 1, sizeof *rank);
+	struct launcher_env *rank = mem_array(n + 1, sizeof *rank);
 
 	for (size_t i = 0; i < n; i++) {
 		json_t *row = json_array_get(rows, i);
 
-		rank[i] = (struct rank){ json_incref(row), NULL, 0, i };
+		rank[i] = (struct launcher_env){ json_incref(row), NULL, 0, i };
 		if (!table_column_value(by, row, rows_find_same(before, row), seconds, &rank[i].v,
 		        &rank[i].text)) {
 			rank[i].text = NULL;

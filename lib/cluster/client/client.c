@@ -3,7 +3,7 @@
 #include <poll.h>
 
 #include "client/client_state.h"
-#include "client/relayed.h"
+#include "client/client_of_relay.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"

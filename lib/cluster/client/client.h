@@ -52,7 +52,7 @@ struct client_coding {
 	double l1;
 };
 
-struct client_relay_hooks; /* relayed.h */
+struct client_relay_hooks; /* client_of_relay.h */
 struct client_config {
 	const struct identity *id; /* borrowed */
 	/* of a relay's own client; NULL: a worker or a tool */

@@ -98,7 +98,7 @@ struct link {
 };
 
 /* The functions that differ between the client of a worker or tool (client_worker.c) and that of a relay
- * (relayed.c).  The functions are called on the owner's thread, and none may block. */
+ * (client_of_relay.c).  The functions are called on the owner's thread, and none may block. */
 struct client_ops {
 	uint8_t role; /* what the client says in the handshake */
 	/* The number of the relay that the view assigns to this process; -1: none. */
@@ -125,7 +125,7 @@ struct client_ops {
 };
 extern const struct client_ops client_worker_ops, client_relay_ops;
 
-/* The way that pulls, pushes and CLOCKs of steps take (client_relay.c): to the servers, or to the
+/* The way that pulls, pushes and CLOCKs of steps take (client_route.c): to the servers, or to the
  * relay that the cluster view assigns.  Requests outside of steps always go to the servers.
  *
  *   state    event                                                        next state
@@ -249,7 +249,7 @@ void client_serve(struct client *c, int ms);
 enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *), uint64_t step,
     struct err *e);
 
-/* client_relay.c */
+/* client_route.c */
 static inline struct link *client_relay_link(const struct client *c)
 {
 	return c->link[c->nservers];

@@ -163,7 +163,8 @@ struct coord_member_worker {
 	struct heartbeat_worker figures; /* `stats` decoded */
 	/* About the process and its host, from its last heartbeat */
 	json_t *about;
-	struct heartbeat_probe probe; /* results of its last link measurement (coord_probe.c) */
+	struct heartbeat_probe
+	    probe; /* results of its last link measurement (coord_link_probe.c) */
 	/* Why the last process meant for this rank could not join; or NULL */
 	char *unfit;
 	/* Host of a process that is about to join this rank; or NULL */
@@ -488,7 +489,7 @@ void coord_resume_members(struct coord *c);
 /* The checkpoint's data leases; NULL: its data was not leased, or there is no checkpoint. */
 const struct state_tasks *coord_resume_saved_tasks(const struct coord *c);
 
-/* coord_watch.c */
+/* coord_refusals.c */
 /* Hooks: a server's figures have arrived; a worker has joined. */
 void coord_watch_heartbeat(struct coord *c, const struct heartbeat_server *f, int64_t now);
 void coord_watch_joined(struct coord *c, unsigned slot);
@@ -592,7 +593,7 @@ bool coord_relays_load(struct coord *c, const struct state *state, int64_t seen)
 /* A process that was about to join has closed its session before it did. */
 void coord_coming_gone(struct coord *c, uint64_t incarnation);
 
-/* coord_probe.c */
+/* coord_link_probe.c */
 /* Move the results of a link measurement from a worker's new figures into w->probe. */
 void coord_probe_heard(struct coord_member_worker *w);
 /* Add the number of the current measurement, if any, to the view. */

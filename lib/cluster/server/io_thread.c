@@ -19,7 +19,7 @@
 /* For this time a connection in its handshake is not closed for another one from the same host,
  * because many workers of one host may connect at once. */
 #define HELLO_GRACE  (250 * NSEC_PER_MSEC)
-#define LANE_TICK    (250 * NSEC_PER_MSEC)
+#define IO_TICK      (250 * NSEC_PER_MSEC)
 #define ACCEPT_BURST 64
 /* Enough for all workers to connect at once. */
 #define BACKLOG 4096
@@ -150,7 +150,7 @@ static void accept_unix(void *ctx, uint32_t events)
 	io_threads_accept(ctx, 1);
 }
 
-/* Every LANE_TICK: close connections whose handshake takes too long, whose network is silent, whose
+/* Every IO_TICK: close connections whose handshake takes too long, whose network is silent, whose
  * refusal cannot be delivered or whose key has expired; retire idle sessions that are too old;
  * retry pushes that a quota held. */
 static void tick_io_thread(void *ctx)
@@ -439,8 +439,7 @@ enum err_code io_threads_prepare(struct server *s, struct err *e)
 		s->io_thread[i].server = s;
 		rc = loop_new(&s->io_thread[i].loop, e);
 		if (!rc)
-			loop_tick(s->io_thread[i].loop, LANE_TICK, tick_io_thread,
-			    &s->io_thread[i]);
+			loop_tick(s->io_thread[i].loop, IO_TICK, tick_io_thread, &s->io_thread[i]);
 	}
 	return rc ? rc : listen_for_sessions(s, e);
 }

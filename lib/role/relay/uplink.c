@@ -5,7 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "client/relayed.h"
+#include "client/client_of_relay.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "relay/relay.h"

@@ -8,7 +8,7 @@
 struct uplink;
 
 /* A relay's connections to the servers, or to the relay above it.  Sums and clocks go up, pulled
- * values come down.  A thread of its own runs a client (client/relayed.h).  The functions below may
+ * values come down.  A thread of its own runs a client (client/client_of_relay.h).  The functions below may
  * be called by any other thread, and do not wait for the network.
  *
  * uplink.lock guards what other threads hand over (uplink_state.h).  It is taken under a

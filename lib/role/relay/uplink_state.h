@@ -4,7 +4,7 @@
 
 /* The inside of an uplink, shared by uplink.c and uplink_clocks.c.  The uplink's thread owns the
  * members before `lock`, but for `wake` and `stop`; `lock` guards those after it. */
-#include "client/relayed.h"
+#include "client/client_of_relay.h"
 #include "core/lock.h"
 #include "relay/relay_shard.h"
 #include "relay/uplink.h"

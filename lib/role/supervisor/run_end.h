@@ -5,7 +5,7 @@
 #include "supervisor/supervisor.h"
 
 /* The end of a run: a checkpoint after a signal, the model, the result, and the end of all
- * processes.  supervise.c calls these in that order, on the supervisor's thread.  What takes long is
+ * processes.  run_loop.c calls these in that order, on the supervisor's thread.  What takes long is
  * done by a child process (ps-ctl checkpoint, export), so that signals are still handled. */
 
 /* Take a checkpoint of a running job before a signal ends it.  Blocks for up to 12 s; a further

@@ -19,7 +19,7 @@
 
 /* A supervisor starts the processes of one run, watches them, restarts them and ends them.  It runs
  * in ps-ctl run, in rank 0 of ps-ctl launch, and in the process that ps-ctl start leaves behind;
- * supervise.h has the main loops of both kinds.  All processes are children of this one; a server
+ * run_loop.h has the main loops of both kinds.  All processes are children of this one; a server
  * or worker on another host is represented by a child that runs a remote shell (remote.h).
  *
  * policy.h decides: it has the life of a run, and what follows each event.  This file observes

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/residuals.h"
+#include "client/saved_residuals.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"

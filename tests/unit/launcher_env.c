@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "supervisor/rank.h"
+#include "supervisor/launcher_env.h"
 #include "tap.h"
 
-static struct rank r;
+static struct launcher_env r;
 static struct err e;
 
 /* An environment of these alone: "A=1 B=2" (no blanks inside), or with | between them. */
@@ -21,9 +21,9 @@ static enum err_code in(const char *variables)
 		if (one)
 			setenv(name, one, 1);
 	}
-	rank_init(&r);
+	launcher_env_init(&r);
 	e = (struct err){ 0 };
-	return rank_read_environment(&r, &e);
+	return launcher_env_read_environment(&r, &e);
 }
 
 static void is(const char *variables, const char *want, const char *run)
@@ -31,7 +31,7 @@ static void is(const char *variables, const char *want, const char *run)
 	char text[160] = "";
 	enum err_code rc = in(variables);
 
-	rank_describe(&r, text, sizeof text);
+	launcher_env_describe(&r, text, sizeof text);
 	ok(rc == ERR_OK && strcmp(text, want) == 0 && strcmp(r.run, run) == 0, "%s, run \"%s\"%s%s",
 	    text, r.run, rc ? ": " : "", e.msg);
 }
@@ -88,24 +88,25 @@ static void mistakes(void)
 	refused("DMLC_ROLE=worker", ERR_CONFIG, "DMLC_WORKER_ID is not");
 }
 
-static void placed(const char *variables, int64_t servers, enum rank_role want, int64_t n)
+static void placed(const char *variables, int64_t servers, enum launcher_role want, int64_t n)
 {
-	enum rank_role role = RANK_ANY;
+	enum launcher_role role = LAUNCHER_ANY;
 	int64_t number = -1;
 	enum err_code rc = in(variables);
 
-	rc = rc ? rc : rank_find_role(&r, servers, &role, &number, &e);
+	rc = rc ? rc : launcher_env_find_role(&r, servers, &role, &number, &e);
 	ok(rc == ERR_OK && role == want && number == n, "%s of %lld servers is %s %lld%s",
-	    variables, (long long)servers, role == RANK_SERVER ? "server" : "worker",
+	    variables, (long long)servers, role == LAUNCHER_SERVER ? "server" : "worker",
 	    (long long)number, e.msg);
 }
 
 static void misplaced(const char *variables, const char *why)
 {
-	enum rank_role role;
+	enum launcher_role role;
 	int64_t number;
 
-	ok(in(variables) == ERR_OK && rank_find_role(&r, 2, &role, &number, &e) == ERR_CONFIG &&
+	ok(in(variables) == ERR_OK &&
+	        launcher_env_find_role(&r, 2, &role, &number, &e) == ERR_CONFIG &&
 	        strstr(e.msg, why),
 	    "%s: %s", variables, e.msg);
 }
@@ -114,18 +115,19 @@ int main(void)
 {
 	sources();
 	mistakes();
-	placed("PS_RANK=1", 2, RANK_SERVER, 1);
-	placed("PS_RANK=2", 2, RANK_WORKER, 0);
-	placed("PS_RANK=2|PS_ROLE=worker", 2, RANK_WORKER, 2);
-	placed(SLURM "|PS_ROLE=worker", 2, RANK_WORKER, 0);
+	placed("PS_RANK=1", 2, LAUNCHER_SERVER, 1);
+	placed("PS_RANK=2", 2, LAUNCHER_WORKER, 0);
+	placed("PS_RANK=2|PS_ROLE=worker", 2, LAUNCHER_WORKER, 2);
+	placed(SLURM "|PS_ROLE=worker", 2, LAUNCHER_WORKER, 0);
 	misplaced(SLURM "|PS_ROLE=server", "its role says otherwise");
 	misplaced("PS_RANK=4|PS_WORLD_SIZE=4", "no rank 4 of 4");
 	misplaced("JOB_COMPLETION_INDEX=1", "--role");
 	clearenv();
-	rank_init(&r);
+	launcher_env_init(&r);
 	r.rank = 3;
-	r.role = RANK_WORKER;
-	ok(rank_read_environment(&r, &e) == ERR_OK && r.in_role && strcmp(r.from, "--rank") == 0,
+	r.role = LAUNCHER_WORKER;
+	ok(launcher_env_read_environment(&r, &e) == ERR_OK && r.in_role &&
+	        strcmp(r.from, "--rank") == 0,
 	    "options come first");
 	return tap_done();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef CLIENT_RESIDUALS_H
-#define CLIENT_RESIDUALS_H
+#ifndef CLIENT_SAVED_RESIDUALS_H
+#define CLIENT_SAVED_RESIDUALS_H
 
 #include "client/client.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "supervisor/supervise.h"
+#include "supervisor/run_loop.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +77,7 @@ static json_t *run_to_end(struct supervisor *s, enum policy_state *state)
 	return result;
 }
 
-enum err_code supervise_foreground(struct supervisor *s, const struct conf *conf, const char *dir,
+enum err_code run_loop_foreground(struct supervisor *s, const struct conf *conf, const char *dir,
     bool json, int *code, struct err *e)
 {
 	enum policy_state state = POLICY_FAILED;
@@ -196,7 +196,7 @@ static bool wait_until_ready(struct supervisor *s, int ready)
 	return false;
 }
 
-int supervise_background(struct supervisor *s, const struct conf *conf, const char *dir, int lock,
+int run_loop_background(struct supervisor *s, const struct conf *conf, const char *dir, int lock,
     int ready)
 {
 	struct log log;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef CLIENT_RELAYED_H
-#define CLIENT_RELAYED_H
+#ifndef CLIENT_CLIENT_OF_RELAY_H
+#define CLIENT_CLIENT_OF_RELAY_H
 
 #include "client/client.h"
 

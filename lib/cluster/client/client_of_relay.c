@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "client/relayed.h"
+#include "client/client_of_relay.h"
 
 #include "client/client_state.h"
 #include "core/clock.h"

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "client/client_state.h"
-#include "client/residuals.h"
+#include "client/saved_residuals.h"
 #include "core/file.h"
 #include "core/mem.h"
 #include "format/safetensors.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "supervisor/rank.h"
+#include "supervisor/launcher_env.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +13,13 @@
 #define RANKS_MAX 65536
 #define TF_MAX    65536
 
-void rank_init(struct rank *r)
+void launcher_env_init(struct launcher_env *r)
 {
-	*r = (struct rank){ .rank = -1, .size = -1, .local = -1, .servers = -1, .workers = -1 };
+	*r = (struct launcher_env){ .rank = -1,
+		.size = -1,
+		.local = -1,
+		.servers = -1,
+		.workers = -1 };
 }
 
 /* The value of a variable; NULL when it is unset or empty.  name may be NULL. */
@@ -37,17 +41,17 @@ static enum err_code read_number_variable(const char *name, int64_t *out, struct
 	    RANKS_MAX);
 }
 
-static enum err_code parse_role(const char *name, const char *text, enum rank_role *role,
+static enum err_code parse_role(const char *name, const char *text, enum launcher_role *role,
     struct err *e)
 {
 	static const struct {
 		const char *word;
-		enum rank_role role;
+		enum launcher_role role;
 	} words[] = {
-		{ "server", RANK_SERVER },
-		{ "ps", RANK_SERVER },
-		{ "worker", RANK_WORKER },
-		{ "chief", RANK_WORKER },
+		{ "server", LAUNCHER_SERVER },
+		{ "ps", LAUNCHER_SERVER },
+		{ "worker", LAUNCHER_WORKER },
+		{ "chief", LAUNCHER_WORKER },
 	};
 
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -81,7 +85,7 @@ static const struct source sources[] = {
 	{ "JOB_COMPLETION_INDEX", NULL, NULL, NULL, NULL, { NULL } },
 };
 
-static void join_run_id(struct rank *r, const struct source *s)
+static void join_run_id(struct launcher_env *r, const struct source *s)
 {
 	for (size_t i = 0; i < 3; i++) {
 		const char *part = get_variable(s->run[i]);
@@ -93,7 +97,7 @@ static void join_run_id(struct rank *r, const struct source *s)
 }
 
 /* Read the members that are still unknown from the variables of one launcher. */
-static enum err_code read_source(struct rank *r, const struct source *s, struct err *e)
+static enum err_code read_source(struct launcher_env *r, const struct source *s, struct err *e)
 {
 	int64_t here = -1;
 	enum err_code rc = read_number_variable(s->rank, &r->rank, e);
@@ -117,7 +121,7 @@ static bool is_source_present(const struct source *s)
 }
 
 /* In a heterogeneous job of Slurm the size is that of one component only, and is dropped. */
-static void correct_slurm_size(struct rank *r)
+static void correct_slurm_size(struct launcher_env *r)
 {
 	const char *nodes = get_variable("SLURM_STEP_NUM_NODES"),
 	           *parts = get_variable("SLURM_HET_SIZE");
@@ -132,7 +136,7 @@ static void correct_slurm_size(struct rank *r)
 /* ---- other sources ---- */
 
 /* Kubernetes: the number at the end of the host name, "web-2", of a pod of a stateful set. */
-static bool rank_from_hostname(struct rank *r)
+static bool rank_from_hostname(struct launcher_env *r)
 {
 	char name[256] = "";
 	const char *dash;
@@ -149,7 +153,7 @@ static bool rank_from_hostname(struct rank *r)
 }
 
 /* Read TF_CONFIG.  Its chief is worker 0, and its workers follow. */
-static enum err_code rank_from_tf_config(struct rank *r, const char *text, struct err *e)
+static enum err_code rank_from_tf_config(struct launcher_env *r, const char *text, struct err *e)
 {
 	json_t *o = json_parse(text, strlen(text), TF_MAX, e);
 	enum err_code rc = o ? ERR_OK : ERR_CONFIG;
@@ -174,7 +178,7 @@ static enum err_code rank_from_tf_config(struct rank *r, const char *text, struc
 }
 
 /* Read the variables of MXNet's and ps-lite's launchers. */
-static enum err_code rank_from_dmlc(struct rank *r, const char *role, struct err *e)
+static enum err_code rank_from_dmlc(struct launcher_env *r, const char *role, struct err *e)
 {
 	const char *name;
 	enum err_code rc;
@@ -183,7 +187,7 @@ static enum err_code rank_from_dmlc(struct rank *r, const char *role, struct err
 		return err_set(e, ERR_CONFIG,
 		    "DMLC_ROLE=scheduler: there is none here, server 0 coordinates");
 	rc = parse_role("DMLC_ROLE", role, &r->role, e);
-	name = r->role == RANK_SERVER ? "DMLC_SERVER_ID" : "DMLC_WORKER_ID";
+	name = r->role == LAUNCHER_SERVER ? "DMLC_SERVER_ID" : "DMLC_WORKER_ID";
 	r->in_role = true;
 	if (rc == ERR_OK)
 		rc = read_number_variable(name, &r->rank, e);
@@ -198,7 +202,7 @@ static enum err_code rank_from_dmlc(struct rank *r, const char *role, struct err
 }
 
 /* Use the first launcher whose variables are present.  *found: there is one. */
-static enum err_code rank_from_variables(struct rank *r, bool *found, struct err *e)
+static enum err_code rank_from_variables(struct launcher_env *r, bool *found, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
@@ -218,7 +222,7 @@ static enum err_code rank_from_variables(struct rank *r, bool *found, struct err
 	return rc;
 }
 
-enum err_code rank_read_environment(struct rank *r, struct err *e)
+enum err_code launcher_env_read_environment(struct launcher_env *r, struct err *e)
 {
 	const char *role = get_variable("PS_ROLE"), *run = get_variable("PS_RUN_ID"),
 	           *tf = get_variable("TF_CONFIG"), *dmlc = get_variable("DMLC_ROLE");
@@ -228,11 +232,11 @@ enum err_code rank_read_environment(struct rank *r, struct err *e)
 	if (!r->run[0] && run)
 		snprintf(r->run, sizeof r->run, "%s", run);
 	if (r->rank >= 0) {
-		r->in_role = r->role != RANK_ANY;
+		r->in_role = r->role != LAUNCHER_ANY;
 		snprintf(r->from, sizeof r->from, "--rank");
 		return r->size < 0 ? read_number_variable("PS_WORLD_SIZE", &r->size, e) : ERR_OK;
 	}
-	if (r->role == RANK_ANY && role)
+	if (r->role == LAUNCHER_ANY && role)
 		rc = parse_role("PS_ROLE", role, &r->role, e);
 	if (rc == ERR_OK)
 		rc = rank_from_variables(r, &found, e);
@@ -249,7 +253,7 @@ enum err_code rank_read_environment(struct rank *r, struct err *e)
 
 /* ---- role and number ---- */
 
-void rank_describe(const struct rank *r, char *out, size_t size)
+void launcher_env_describe(const struct launcher_env *r, char *out, size_t size)
 {
 	static const char *const roles[] = { "by rank", "server", "worker" };
 	char of[32] = "", local[32] = "";
@@ -262,22 +266,22 @@ void rank_describe(const struct rank *r, char *out, size_t size)
 	    local, r->from);
 }
 
-enum err_code rank_find_role(const struct rank *r, int64_t servers, enum rank_role *role,
-    int64_t *n, struct err *e)
+enum err_code launcher_env_find_role(const struct launcher_env *r, int64_t servers,
+    enum launcher_role *role, int64_t *n, struct err *e)
 {
 	if (!r->in_role && r->size >= 0 && r->rank >= r->size)
 		return err_set(e, ERR_CONFIG, "%s: there is no rank %lld of %lld", r->from,
 		    (long long)r->rank, (long long)r->size);
-	if (r->in_role && r->role == RANK_ANY)
+	if (r->in_role && r->role == LAUNCHER_ANY)
 		return err_set(e, ERR_CONFIG,
 		    "%s counts those of a role: --role server or --role worker tells which",
 		    r->from);
-	*role = r->in_role ? r->role : r->rank < servers ? RANK_SERVER : RANK_WORKER;
-	if (r->role != RANK_ANY && *role != r->role)
+	*role = r->in_role ? r->role : r->rank < servers ? LAUNCHER_SERVER : LAUNCHER_WORKER;
+	if (r->role != LAUNCHER_ANY && *role != r->role)
 		return err_set(e, ERR_CONFIG,
 		    "rank %lld (%s) is a %s, as the first %lld %s; its role says otherwise",
-		    (long long)r->rank, r->from, *role == RANK_SERVER ? "server" : "worker",
+		    (long long)r->rank, r->from, *role == LAUNCHER_SERVER ? "server" : "worker",
 		    (long long)servers, servers == 1 ? "is a server" : "are servers");
-	*n = r->in_role || *role == RANK_SERVER ? r->rank : r->rank - servers;
+	*n = r->in_role || *role == LAUNCHER_SERVER ? r->rank : r->rank - servers;
 	return ERR_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef SUPERVISOR_RANK_H
-#define SUPERVISOR_RANK_H
+#ifndef SUPERVISOR_LAUNCHER_ENV_H
+#define SUPERVISOR_LAUNCHER_ENV_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -8,12 +8,12 @@
 #include "core/err.h"
 
 /* Finds out which process of a run this one is, from the environment that launchers and schedulers
- * set. The sources are tried in the order of rank_read_environment(), and the first one that is present
+ * set. The sources are tried in the order of launcher_env_read_environment(), and the first one that is present
  * counts.  No state; reads the environment only. */
-enum rank_role { RANK_ANY, RANK_SERVER, RANK_WORKER };
+enum launcher_role { LAUNCHER_ANY, LAUNCHER_SERVER, LAUNCHER_WORKER };
 
-struct rank {
-	enum rank_role role;      /* RANK_ANY: by the rank, servers first */
+struct launcher_env {
+	enum launcher_role role;  /* LAUNCHER_ANY: by the rank, servers first */
 	int64_t rank;             /* from 0; -1: unknown */
 	bool in_role;             /* the rank counts processes of its role only */
 	int64_t size;             /* number of all ranks; -1: unknown */
@@ -25,7 +25,7 @@ struct rank {
 };
 
 /* Set all members to unknown. */
-void rank_init(struct rank *r);
+void launcher_env_init(struct launcher_env *r);
 
 /* Fill the members of r that are unknown (the others come from options) from the first source of:
  *   PS_RANK (with PS_ROLE: among that role), PS_WORLD_SIZE, PS_LOCAL_RANK; PS_RUN_ID
@@ -37,14 +37,14 @@ void rank_init(struct rank *r);
  *   TF_CONFIG
  *   DMLC_ROLE with DMLC_WORKER_ID or DMLC_SERVER_ID
  * ERR_CONFIG names a variable with an invalid value; ERR_NOTFOUND: there is no source. */
-enum err_code rank_read_environment(struct rank *r, struct err *e);
+enum err_code launcher_env_read_environment(struct launcher_env *r, struct err *e);
 
 /* Describe r as "role=worker rank=3/8 local=1 from OMPI_COMM_WORLD_RANK". */
-void rank_describe(const struct rank *r, char *out, size_t size);
+void launcher_env_describe(const struct launcher_env *r, char *out, size_t size);
 
-/* The role of the process (RANK_SERVER or RANK_WORKER) and its number in that role, where the first
+/* The role of the process (LAUNCHER_SERVER or LAUNCHER_WORKER) and its number in that role, where the first
  * `servers` ranks are servers.  ERR_CONFIG when the rank contradicts the role or the size. */
-enum err_code rank_find_role(const struct rank *r, int64_t servers, enum rank_role *role,
-    int64_t *number, struct err *e);
+enum err_code launcher_env_find_role(const struct launcher_env *r, int64_t servers,
+    enum launcher_role *role, int64_t *number, struct err *e);
 
 #endif

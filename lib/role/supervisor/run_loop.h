@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef SUPERVISOR_SUPERVISE_H
-#define SUPERVISOR_SUPERVISE_H
+#ifndef SUPERVISOR_RUN_LOOP_H
+#define SUPERVISOR_RUN_LOOP_H
 
 #include "supervisor/supervisor.h"
 
@@ -10,7 +10,7 @@
 /* A run in the foreground, for ps-ctl run and rank 0 of ps-ctl launch: start the cluster, show its
  * progress, wait until it is over or a signal comes, end it, and print the result (json: as an
  * object).  *code: the exit code.  An error when the cluster could not be started. */
-enum err_code supervise_foreground(struct supervisor *s, const struct conf *conf, const char *dir,
+enum err_code run_loop_foreground(struct supervisor *s, const struct conf *conf, const char *dir,
     bool json, int *code, struct err *e);
 
 /* The process that ps-ctl start leaves behind:
@@ -21,7 +21,7 @@ enum err_code supervise_foreground(struct supervisor *s, const struct conf *conf
  *   4. keep the servers up until the cluster is stopped, then end all processes.
  *
  * lock: the locked file of the run directory.  Returns the exit code. */
-int supervise_background(struct supervisor *s, const struct conf *conf, const char *dir, int lock,
+int run_loop_background(struct supervisor *s, const struct conf *conf, const char *dir, int lock,
     int ready);
 
 #endif

@@ -4,7 +4,7 @@
 # Like setup_dir; also sets $DATA to the folder of the data, and $LIB to that of the tests' tools.
 setup_training() {
 	LIB=$(cd "$BATS_TEST_DIRNAME/lib" && pwd)
-	DATA=$(cd "$BATS_TEST_DIRNAME/.." && pwd)/../shared/data
+	DATA=${PS_DATA:-$(cd "$BATS_TEST_DIRNAME/.." && pwd)/../shared/data}
 	setup_dir
 }
 

@@ -24,7 +24,8 @@ void local_free(struct local *l);
  * rule stays the same. ERR_CONFIG, ERR_NOMEM. */
 enum err_code local_reconfigure(struct local *l, struct err *e);
 
-/* Completes the gradient in p->g: zero for frozen tables, and clipped to job.clip_norm. */
+/* Completes the gradient in p->g as the settings in force say. Every kind of worker calls it before the
+ * gradient is pushed, so a setting that changes gradients has its place here. */
 void local_finish(const struct local *l, struct params *p, const struct batch *b);
 /* Computes into p->g what is to be pushed at this step. *loss is the mean over the examples;
  * infinite or NaN when that of a piece is. ERR_NOMEM. */

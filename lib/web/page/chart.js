@@ -7,9 +7,8 @@ let scoreName = null, over = 'time', logLoss = false;
 // We make the legend: the library's would insert markup.
 Dygraph.PLUGINS = Dygraph.PLUGINS.slice(1);
 
-// The metrics whose name is written differently in a title.
-const TITLES = { accuracy: 'Accuracy', auc: 'AUC', r2: 'R²', rmse: 'RMSE' };
-const titleOf = (metric) => TITLES[metric] ?? metric;
+// The title of a metric: short names are abbreviations, as AUC.
+const titleOf = (metric) => metric.length <= 4 ? metric.toUpperCase() : metric[0].toUpperCase() + metric.slice(1).replaceAll('_', ' ');
 const NO_SCORE = ['loss', 'step', 'examples', 'seconds'];
 
 // The metric behind the loss of an evaluation, the first in its order; undefined: there is none.

@@ -87,17 +87,53 @@ write_blocks() {
 	[ "$(jq '.eval.r2 > 0.999' <<<"$result")" = true ]
 }
 
-@test "a bad line names its block, and what blocks cannot do is said at the start" {
+@test "compressed files are read in blocks: frames of zstd, and a gzip file piece by piece" {
 	write_blocks
-	printf '1,2,3,4,x,6,7,8,9\n' >>wide.csv
-	run ps-ctl run blocks
+	split -b 900000 wide.csv part-
+	zstd -q part-*
+	cat part-*.zst >wide.csv.zst
+	gzip -k wide.csv
+	for packed in zst gz; do
+		for sync in bsp asp; do
+			result=$(ps-ctl run blocks --set sync=$sync --set data="wide.csv.$packed?label=y" --json 2>err | tail -n 1)
+			echo "$packed $sync: $result"
+			[ "$(jq .examples <<<"$result")" -eq $((2 * ROWS)) ]
+			[ "$(jq '.eval.r2 > 0.999' <<<"$result")" = true ]
+		done
+		grep -h 'data: .* bytes in [0-9]* blocks' blocks.run/worker-0.log
+	done
+	grep -q 'data: [0-9]* bytes in 1 blocks' blocks.run/worker-0.log
+	grep -q 'warn data: 1 block cannot keep 2 workers busy' blocks.run/worker-0.log
+}
+
+@test "data that are sorted by label have all classes; a rare class in the middle is refused with advice" {
+	awk 'BEGIN { srand(3); for (i = 0; i < 90000; i++) printf "%s,%.5f,%.5f\n", substr("abc", int(i / 30000) + 1, 1), \
+		rand() + (i >= 30000), rand() + (i >= 60000) }' >sorted.csv
+	cat >sorted.json <<-'END'
+	{ "servers": 1, "workers": 2,
+	  "job": { "model": "softmax", "data": "sorted.csv?label=1", "data_memory": "1M", "epochs": 1, "batch": 50, "lr": 0.5 } }
+	END
+	result=$(ps-ctl run sorted --json 2>/dev/null | tail -n 1)
+	[ "$(jq .examples <<<"$result")" -eq 90000 ]
+	awk '{ print } NR == 40000 { print "rare,1,1" }' sorted.csv >rare.csv
+	run ps-ctl run sorted --set data='rare.csv?label=1'
 	echo "$output"
 	[ "$status" -ne 0 ]
-	[[ "$output" =~ wide\.csv\+[0-9]+:[0-9]+:5:\ expected\ a\ number,\ got\ \"x\" ]]
+	[[ "$output" =~ rare\.csv\+[0-9]+:[0-9]+:\ label\ \"rare\".*shuffle\ the\ examples ]]
+}
+
+@test "a bad line names its block, and what blocks cannot do is said at the start" {
+	write_blocks
 	run ps-ctl run blocks --set deterministic=true --set on_worker_loss=wait:30s
 	echo "$output"
 	[ "$status" -ne 0 ]
 	[[ "$output" == *'job.data_memory: the data need more than 1048576 bytes in memory, and deterministic cannot have them in blocks'* ]]
+	# In the middle, where nothing is looked at when the job begins.
+	awk '{ print } NR == 60000 { print "1,2,3,4,x,6,7,8,9" }' wide.csv >bad.csv
+	run ps-ctl run blocks --set data='bad.csv?label=y'
+	echo "$output"
+	[ "$status" -ne 0 ]
+	[[ "$output" =~ bad\.csv\+[0-9]+:[0-9]+:5:\ expected\ a\ number,\ got\ \"x\" ]]
 }
 
 @test "every example counts exactly once an epoch, whatever is killed" {

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
 
 #include "core/buf.h"
 #include "core/mem.h"
@@ -43,7 +45,7 @@ static enum err_code read_blocks(const struct data_blocks *b, const uint32_t *nu
 		struct dataset *d;
 
 		rc = data_chunks_next(c, &d, &last, e);
-		for (size_t r = 0; d && r < d->rows; r++)
+		for (size_t r = 0; d && d->y && r < d->rows; r++)
 			sum->labels += (double)d->y[r];
 		sum->rows += d ? (int64_t)d->rows : 0;
 		sum->chunks += d != NULL;
@@ -133,6 +135,27 @@ static void every_line_once(bool heading, bool newline)
 	buf_release(&b);
 }
 
+enum { HEAD_BLOCK = 4000, HEAD_ROWS = 60000 };
+
+/* A table of HEAD_ROWS lines in blocks of HEAD_BLOCK bytes, of which one half way, in the middle of a block, is
+ * `stray`. Returns the number of its block. */
+static uint32_t put_table(struct buf *text, const char *stray)
+{
+	uint32_t at = 0;
+
+	buf_clear(text);
+	buf_puts(text, "town,n,y\n");
+	for (int i = 0; i < HEAD_ROWS; i++) {
+		buf_printf(text, "%s,%d,%s\n", i % 2 ? "Rome" : "Oslo", i % 10,
+		    i % 3 ? "no" : "yes");
+		if (!at && i > HEAD_ROWS / 2 && text->len % HEAD_BLOCK > HEAD_BLOCK / 2) {
+			at = (uint32_t)(text->len / HEAD_BLOCK);
+			buf_puts(text, stray);
+		}
+	}
+	return at;
+}
+
 /* A table: values, scaling and classes are the head's. */
 static void the_head_holds(void)
 {
@@ -141,40 +164,228 @@ static void the_head_holds(void)
 	struct dataset *d;
 	struct err e;
 	char *path, *with;
-	uint32_t last;
+	uint32_t at = put_table(&text, "Lima,4.5,yes\n");
+	bool found = false;
 
-	buf_puts(&text, "town,n,y\n");
-	for (int i = 0; i < 100; i++)
-		buf_printf(&text, "%s,%d,%s\n", i % 2 ? "Rome" : "Oslo", i % 10,
-		    i % 3 ? "no" : "yes");
-	buf_puts(&text, "Lima,4.5,yes\n");
 	path = put_file("t.csv", (char *)text.data, text.len);
 	with = mem_printf("%s?scale=standard", path);
 	const char *paths[1] = { with };
-	ok(data_blocks_open(paths, 1, NULL, &two, 1, 500, &b, &e) == ERR_OK && b, "a table: %s",
-	    e.msg);
-	last = (uint32_t)data_blocks_count(b) - 1;
-	ok(load_block(b, last, &d, &e) == ERR_OK && d && d->cols == 3 &&
-	        d->x[(d->rows - 1) * 3 + 1] == 0 && d->x[(d->rows - 1) * 3 + 2] == 0 &&
-	        fabsf(d->x[(d->rows - 1) * 3]) < 0.2f && d->y[d->rows - 1] == 1,
-	    "a value that the head lacks is no feature; the head's scaling holds");
+	ok(data_blocks_open(paths, 1, NULL, &two, 1, HEAD_BLOCK, &b, &e) == ERR_OK && b,
+	    "a table: %s", e.msg);
+	ok(data_blocks_head(b)->rows > 1000 && data_blocks_head(b)->rows < HEAD_ROWS / 10 &&
+	        data_blocks_memory(b) > 15.0 * HEAD_ROWS &&
+	        data_blocks_memory(b) < 17.0 * HEAD_ROWS,
+	    "a head of %zu of %d rows, which suggests %.0f bytes", data_blocks_head(b)->rows,
+	    HEAD_ROWS, data_blocks_memory(b));
+	load_block(b, at, &d, &e);
+	for (size_t r = 0; d && d->cols == 3 && r < d->rows; r++)
+		found |= d->x[r * 3 + 1] == 0 && d->x[r * 3 + 2] == 0 &&
+		    fabsf(d->x[r * 3]) < 0.2f && d->y[r] == 1;
+	ok(found, "a value that the head lacks is no feature; the head's scaling holds");
 	dataset_free(d);
 	data_blocks_free(b);
-	buf_puts(&text, "Oslo,1,perhaps\n");
+	at = put_table(&text, "Oslo,1,perhaps\n");
 	free(path);
 	path = put_file("t.csv", (char *)text.data, text.len);
-	data_blocks_open(paths, 1, NULL, &two, 1, 500, &b, &e);
-	last = (uint32_t)data_blocks_count(b) - 1;
-	d = NULL;
-	ok(load_block(b, last, &d, &e) == ERR_FORMAT && !d && strstr(e.msg, "t.csv+") &&
-	        strstr(e.msg, "perhaps"),
+	data_blocks_open(paths, 1, NULL, &two, 1, HEAD_BLOCK, &b, &e);
+	ok(load_block(b, at, &d, &e) == ERR_FORMAT && !d && strstr(e.msg, "t.csv+") &&
+	        strstr(e.msg, "perhaps") && strstr(e.msg, "shuffle"),
 	    "a further class is an error: %s", e.msg);
 	data_blocks_free(b);
-	ok(data_blocks_open(paths, 1, NULL, &two, 1 << 20, 500, &b, &e) == ERR_OK && !b,
+	ok(data_blocks_open(paths, 1, NULL, &two, 1 << 24, HEAD_BLOCK, &b, &e) == ERR_OK && !b,
 	    "small data are not cut");
-	ok(truncate(path, 700) == 0, "a shorter file");
 	free(path);
 	free(with);
+	buf_release(&text);
+}
+
+/* Data that are sorted by their labels have all classes in the head. */
+static void sorted(void)
+{
+	struct buf text = BUF_INIT;
+	const struct data_want classes = { .classes = true };
+	struct data_blocks *b;
+	struct err e;
+	char *path;
+	size_t n = 0;
+
+	for (int i = 0; i < 60000; i++)
+		buf_printf(&text, "%d 1:%d 7:1\n", i / 2000, i % 9);
+	for (int i = 0; i < 10; i++)
+		buf_printf(&text, "99 1:%d 7:1\n", i);
+	path = put_file("sorted.svm", (char *)text.data, text.len);
+	const char *paths[1] = { path };
+	ok(data_blocks_open(paths, 1, NULL, &classes, 1, HEAD_BLOCK, &b, &e) == ERR_OK && b &&
+	        data_blocks_head(b)->classes == 31,
+	    "sorted by label: all classes are found, also a rare last one");
+	n = data_blocks_count(b);
+	for (uint32_t i = 0; i < n; i++) {
+		struct sum sum = { 0 };
+
+		if (read_blocks(b, &i, 1, UINT64_MAX, &sum, &e)) {
+			ok(false, "%s", e.msg);
+			break;
+		}
+	}
+	data_blocks_free(b);
+	free(path);
+	buf_release(&text);
+}
+
+/* ---- compressed files ---- */
+
+static void append_gzip(struct buf *out, const uint8_t *p, size_t n)
+{
+	z_stream z = { .next_in = (Bytef *)(uintptr_t)p, .avail_in = (uInt)n };
+
+	buf_reserve(out, n + 1000);
+	if (deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+		abort();
+	z.next_out = out->data + out->len;
+	z.avail_out = (uInt)(n + 1000);
+	if (deflate(&z, Z_FINISH) != Z_STREAM_END)
+		abort();
+	out->len += z.total_out;
+	deflateEnd(&z);
+}
+
+static void append_zstd(struct buf *out, const uint8_t *p, size_t n)
+{
+	size_t room = ZSTD_compressBound(n);
+
+	buf_reserve(out, room);
+	out->len += ZSTD_compress(out->data + out->len, room, p, n, 1);
+}
+
+/* Compresses the text in pieces of `piece` bytes, each by itself, with a skippable frame before each of zstd. */
+static char *put_packed(const char *name, const struct buf *text, bool zstd, size_t piece)
+{
+	static const uint8_t skip[12] = { 0x53, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4 };
+	struct buf out = BUF_INIT;
+	char *path;
+
+	for (size_t at = 0; at < text->len; at += piece) {
+		size_t n = text->len - at < piece ? text->len - at : piece;
+
+		if (zstd)
+			buf_append(&out, skip, sizeof skip);
+		zstd ? append_zstd(&out, text->data + at, n)
+		     : append_gzip(&out, text->data + at, n);
+	}
+	path = put_file(name, (char *)out.data, out.len);
+	buf_release(&out);
+	return path;
+}
+
+/* Every line of a compressed file once, also where its pieces end in the middle of a line or behind it. */
+static void compressed(bool zstd, bool heading)
+{
+	const char *name = zstd ? "p.csv.zst" : "p.csv.gz";
+	struct buf text = BUF_INIT;
+	struct err e = { 0 };
+	struct sum sum;
+	bool good = true;
+	size_t most = 0;
+
+	if (heading)
+		buf_puts(&text, "price,x,long name\n");
+	for (int i = 1; i <= 20000; i++)
+		buf_printf(&text, "%06d,%04d,%07d\n", i, i % 1000, i * 17 % 9999);
+	for (size_t piece = 1 << 20; good && piece > 3000; piece = piece * 2 / 5) {
+		/* Lines have 20 bytes, so that some pieces end with a line. */
+		char *path = put_packed(name, &text, zstd, piece / 20 * 20 + (piece % 3 ? 0 : 7));
+		const char *paths[1] = { mem_printf("%s?label=1", path) };
+
+		for (uint64_t block = 500; good && block < 300000; block *= 5) {
+			good = !read_all(paths, 1, block, 3, 30000, &sum, &e) &&
+			    sum.rows == 20000 && sum.labels == 20000.0 * 20001 / 2;
+			most = sum.chunks > most ? sum.chunks : most;
+			if (!good)
+				printf(
+				    "# pieces of %zu bytes, blocks of %llu: %lld lines, sum %.0f: %s\n",
+				    piece, (unsigned long long)block, (long long)sum.rows,
+				    sum.labels, e.msg);
+		}
+		free((void *)(uintptr_t)paths[0]);
+		free(path);
+	}
+	ok(good && most > 4, "every line of %s once, %s heading, in up to %zu chunks", name,
+	    heading ? "with" : "without", most);
+	buf_release(&text);
+}
+
+/* Runs that deflate shrinks a thousandfold. */
+static void bombs(void)
+{
+	struct buf text = BUF_INIT;
+	struct data_blocks *b = NULL;
+	struct err e = { 0 };
+	struct sum sum = { 0 };
+	char *path;
+	uint32_t zero = 0;
+
+	for (int i = 0; i < 2000000; i++)
+		buf_puts(&text, i == 7 ? "3,4\n" : "1,2\n");
+	path = put_packed("bomb.csv.gz", &text, false, SIZE_MAX);
+	const char *paths[1] = { path };
+	enum err_code rc = data_blocks_open(paths, 1, NULL, &real, 1 << 20, 8192, &b, &e);
+	ok(!rc && b && data_blocks_count(b) == 1 && data_blocks_bytes(b) < text.len / 200,
+	    "few bytes that become %zu are cut: %s", text.len, e.msg);
+	rc = b ? read_blocks(b, &zero, 1, 1 << 20, &sum, &e) : ERR_FAILED;
+	ok(!rc && sum.rows == 2000000 && sum.chunks > 10, "and read in %u chunks: %s", sum.chunks,
+	    e.msg);
+	data_blocks_free(b);
+	free(path);
+	/* A line without end. */
+	buf_clear(&text);
+	buf_puts(&text, "1,2\n1,2\n");
+	while (text.len < 80 << 20)
+		buf_append(&text,
+		    "0000000000000000000000000000000000000000000000000000000000000000", 64);
+	path = put_packed("line.csv.gz", &text, false, SIZE_MAX);
+	paths[0] = path;
+	e = (struct err){ 0 };
+	b = NULL;
+	rc = data_blocks_open(paths, 1, NULL, &real, 1, 8192, &b, &e);
+	ok(!rc && b && read_blocks(b, &zero, 1, 1 << 20, &sum, &e) == ERR_LIMIT &&
+	        strstr(e.msg, "longer than 64 MiB"),
+	    "a line without end is an error: %s", e.msg);
+	data_blocks_free(b);
+	b = NULL;
+	free(path);
+	path = put_file("line.csv", (char *)text.data, text.len);
+	paths[0] = path;
+	e = (struct err){ 0 };
+	ok(data_blocks_open(paths, 1, NULL, &real, 1 << 20, 8192, &b, &e) == ERR_LIMIT && !b &&
+	        strstr(e.msg, "longer than 64 MiB"),
+	    "also in a file that is not compressed: %s", e.msg);
+	free(path);
+	buf_release(&text);
+}
+
+static void damaged(void)
+{
+	struct buf text = BUF_INIT;
+	struct data_blocks *b = NULL;
+	struct err e = { 0 };
+	struct sum sum = { 0 };
+	char *path;
+	uint32_t last;
+
+	for (int i = 0; i < 20000; i++)
+		buf_printf(&text, "%06d,%04d,%07d\n", i, i % 1000, i * 17 % 9999);
+	path = put_packed("d.zst", &text, true, 20000);
+	const char *paths[1] = { path };
+	data_blocks_open(paths, 1, NULL, &real, 1 << 10, 20000, &b, &e);
+	last = (uint32_t)data_blocks_count(b) - 1;
+	ok(last > 5 && truncate(path, (off_t)data_blocks_bytes(b) - 20) == 0 &&
+	        read_blocks(b, &last, 1, UINT64_MAX, &sum, &e) == ERR_IO,
+	    "a compressed file that shrinks: %s", e.msg);
+	data_blocks_free(b);
+	b = NULL;
+	ok(data_blocks_open(paths, 1, NULL, &real, 1 << 10, 20000, &b, &e) == ERR_FORMAT && !b,
+	    "and that is not complete: %s", e.msg);
+	free(path);
 	buf_release(&text);
 }
 
@@ -247,11 +458,11 @@ static void not_cut(void)
 	free(path);
 	buf_clear(&text);
 	for (int i = 0; i < 100; i++)
-		buf_printf(&text, "%d 1:%d\n", i >= 50, i);
-	path = put_file("sorted", (char *)text.data, text.len);
+		buf_printf(&text, "1 1:%d\n", i);
+	path = put_file("one", (char *)text.data, text.len);
 	paths[0] = path;
 	ok(data_blocks_open(paths, 1, NULL, &two, text.len, 100, &b, &e) == ERR_OK && !b,
-	    "data sorted by label, which may fit, are not cut: %s", e.msg);
+	    "data without a second class, which may fit, are left to data_load: %s", e.msg);
 	ok(data_blocks_open(paths, 1, NULL, &two, 10, 100, &b, &e) == ERR_FORMAT && !b,
 	    "larger ones are refused: %s", e.msg);
 	free(path);
@@ -273,7 +484,12 @@ int main(void)
 	for (int i = 0; i < 4; i++)
 		every_line_once(i & 1, i & 2);
 	the_head_holds();
+	sorted();
 	in_chunks();
+	for (int i = 0; i < 4; i++)
+		compressed(i & 1, i & 2);
+	bombs();
+	damaged();
 	shrinks();
 	not_cut();
 	return tap_done();

@@ -14,8 +14,6 @@
 
 #define IN_SIZE (256u << 10)
 
-enum packing { PLAIN, GZIP, ZSTD };
-
 struct source {
 	char *name;
 	struct source_reader from; /* a callback; else */
@@ -23,9 +21,9 @@ struct source {
 	bool close_fd;
 	const uint8_t *mem;
 	size_t mem_left;
-	/* size of a regular file when opened, or of memory; bytes read so far */
+	/* bytes of a regular file when opened, of memory, or of a callback (0: not known); bytes read so far */
 	uint64_t size, taken;
-	enum packing packing;
+	enum source_packing packing;
 	uint8_t *in; /* undecoded bytes of the file */
 	size_t in_pos, in_len;
 	bool in_end;
@@ -44,8 +42,12 @@ static enum err_code raw_read(struct source *s, void *p, size_t n, size_t *got, 
 {
 	ssize_t r;
 
-	if (s->from.read)
-		return s->from.read(s->from.ctx, p, n, got, e);
+	if (s->from.read) {
+		enum err_code rc = s->from.read(s->from.ctx, p, n, got, e);
+
+		s->taken += rc ? 0 : *got;
+		return rc;
+	}
 	if (s->fd < 0) {
 		*got = n < s->mem_left ? n : s->mem_left;
 		if (*got > 0)
@@ -157,7 +159,7 @@ static enum err_code zstd_step(struct source *s, void *p, size_t n, size_t *got,
 /* Reads decompressed bytes. */
 static enum err_code read_packed(struct source *s, void *p, size_t n, size_t *got, struct err *e)
 {
-	bool gzip = s->packing == GZIP;
+	bool gzip = s->packing == SOURCE_GZIP;
 	enum err_code rc = ERR_OK;
 
 	for (*got = 0; *got == 0;) {
@@ -180,21 +182,21 @@ static enum err_code read_packed(struct source *s, void *p, size_t n, size_t *go
 
 enum err_code source_read(struct source *s, void *p, size_t n, size_t *got, struct err *e)
 {
-	if (s->packing == PLAIN)
+	if (s->packing == SOURCE_PLAIN)
 		return read_plain(s, p, n, got, e);
 	return read_packed(s, p, n, got, e);
 }
 
-static enum packing detect_compression(const uint8_t *p, size_t n)
+enum source_packing source_packing_of(const uint8_t *p, size_t n)
 {
 	if (n >= 2 && p[0] == 0x1f && p[1] == 0x8b)
-		return GZIP;
+		return SOURCE_GZIP;
 	if (n >= 4 && memcmp(p, "\x28\xb5\x2f\xfd", 4) == 0)
-		return ZSTD;
+		return SOURCE_ZSTD;
 	/* A skippable frame may come first (pzstd writes one). */
 	if (n >= 4 && (p[0] & 0xf0) == 0x50 && memcmp(p + 1, "\x2a\x4d\x18", 3) == 0)
-		return ZSTD;
-	return PLAIN;
+		return SOURCE_ZSTD;
+	return SOURCE_PLAIN;
 }
 
 /* Reads the first bytes and prepares the decoder for them. */
@@ -204,6 +206,8 @@ static enum err_code detect_and_start(struct source *s, struct err *e)
 	size_t got;
 
 	s->in = mem_alloc(IN_SIZE);
+	if (s->from.plain)
+		return ERR_OK;
 	while (s->in_len < 4) {
 		rc = raw_read(s, s->in + s->in_len, IN_SIZE - s->in_len, &got, e);
 		if (rc != ERR_OK)
@@ -213,12 +217,12 @@ static enum err_code detect_and_start(struct source *s, struct err *e)
 			break;
 		s->in_len += got;
 	}
-	s->packing = detect_compression(s->in, s->in_len);
-	if (s->packing == GZIP && inflateInit2(&s->z, 15 + 16) != Z_OK) {
-		s->packing = PLAIN;
+	s->packing = source_packing_of(s->in, s->in_len);
+	if (s->packing == SOURCE_GZIP && inflateInit2(&s->z, 15 + 16) != Z_OK) {
+		s->packing = SOURCE_PLAIN;
 		return err_set(e, ERR_NOMEM, "no memory to decompress \"%s\"", s->name);
 	}
-	if (s->packing == ZSTD) {
+	if (s->packing == SOURCE_ZSTD) {
 		s->zstd = ZSTD_createDStream();
 		if (!s->zstd)
 			return err_set(e, ERR_NOMEM, "no memory to decompress \"%s\"", s->name);
@@ -279,6 +283,7 @@ enum err_code source_from(const struct source_reader *r, const char *name, struc
 	*out = NULL;
 	s->name = mem_strdup(name);
 	s->from = *r;
+	s->size = r->size;
 	s->fd = -1;
 	return start_or_close(s, out, e);
 }
@@ -295,7 +300,7 @@ void source_close(struct source *s)
 {
 	if (!s)
 		return;
-	if (s->packing == GZIP)
+	if (s->packing == SOURCE_GZIP)
 		inflateEnd(&s->z);
 	ZSTD_freeDStream(s->zstd);
 	if (s->close_fd)

@@ -2,6 +2,7 @@
 #ifndef FORMAT_SOURCE_H
 #define FORMAT_SOURCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +13,10 @@
  * time. */
 struct source;
 
+/* How a file is compressed that begins with these n bytes; four of them are enough. */
+enum source_packing { SOURCE_PLAIN, SOURCE_GZIP, SOURCE_ZSTD };
+enum source_packing source_packing_of(const uint8_t *p, size_t n);
+
 /* path "-" is standard input, which is not closed at the end. */
 enum err_code source_open(const char *path, struct source **out, struct err *e);
 /* Reads the n bytes at p, which must outlive the source. */
@@ -21,6 +26,8 @@ enum err_code source_memory(const void *p, size_t n, const char *name, struct so
  * is called once, also when source_from fails. */
 struct source_reader {
 	void *ctx;
+	uint64_t size; /* bytes that will be read; 0: not known */
+	bool plain;    /* the bytes are never decompressed, whatever the first ones look like */
 	enum err_code (*read)(void *ctx, void *p, size_t n, size_t *got, struct err *e);
 	void (*close)(void *ctx);
 };
@@ -32,7 +39,7 @@ void source_close(struct source *s);
  * truncated or corrupt, or a regular file has become shorter since it was opened. */
 enum err_code source_read(struct source *s, void *p, size_t n, size_t *got, struct err *e);
 
-/* The fraction of a regular file or of memory that has been read; 0 when it is unknown. */
+/* The fraction of the bytes that has been read, where their number is known; else 0. */
 double source_progress(const struct source *s);
 
 /* The path, or "standard input". */

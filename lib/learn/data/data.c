@@ -119,6 +119,15 @@ const struct data_reader *data_build_reader(struct stream *s, const struct data_
 	return choose_reader(s, o->format, &i, e) ? NULL : readers[i];
 }
 
+const char *data_reader_name(const struct data_reader *r)
+{
+	size_t i = 0;
+
+	while (readers[i] != r)
+		i++;
+	return formats[i].name;
+}
+
 enum err_code data_build_read(struct data_build *b, struct stream *s, const struct data_options *o,
     struct err *e)
 {

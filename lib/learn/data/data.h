@@ -90,6 +90,7 @@ struct dataset {
 	/* The columns of a table (data_schema.h); NULL for other data, and for evaluation
 	 * data, which take the training data's. */
 	struct data_schema *schema;
+	bool sampled;       /* these are some of the examples of data in blocks (data_blocks.h) */
 	bool heading;       /* the first line of the last file had names, and was no example */
 	int index_base;     /* subtracted from sparse ids; -1: not determined */
 	const char *format; /* title of the reader */

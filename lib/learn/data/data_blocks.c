@@ -1,40 +1,40 @@
 /* SPDX-License-Identifier: ISC */
 #include "data/data_blocks.h"
 
-#include <fcntl.h>
-#include <inttypes.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "core/mem.h"
 #include "data/data_build.h"
+#include "data/data_object.h"
+#include "data/data_parts.h"
 #include "data/data_uri.h"
-#include "format/uri.h"
 
-/* Bytes that are read at once behind the end of a block, to find the end of its last line. */
-#define TAIL 65536u
 /* Blocks of all files together: their order is an array of 32-bit numbers. */
 #define BLOCKS_MAX UINT32_MAX
-
-struct file {
-	char *name;
-	uint64_t size;
-	struct data_options options;
-	char *heading; /* its first line, with the newline, when that has names; else NULL */
-};
+/* Places of the data that the head is taken from, and the bytes of all of them, in blocks. */
+#define PLACES        64u
+#define PLACES_BLOCKS 8u
+#define PLACE_MIN     ((uint64_t)512)
+/* How much of a compressed file was read is known only after some bytes. */
+#define PLACE_MIN_COMPRESSED ((uint64_t)128 << 10)
+/* Bytes in memory that a byte of a file may become: "0," is a float, and deflate and zstd shrink runs a
+ * thousandfold. */
+#define GROWTH            4u
+#define GROWTH_COMPRESSED 4096u
 
 struct block {
 	uint32_t file;
-	uint64_t begin, end; /* bytes of the file */
+	struct data_part part;
 };
 
 struct data_blocks {
-	struct file *file;
+	struct data_file *file;
 	size_t nfiles;
+	const struct data_parts *parts; /* of the format of all files */
 	struct block *block;
 	size_t n;
-	uint64_t bytes;
-	double memory; /* bytes of all data in memory, estimated */
+	uint64_t size;  /* bytes that a block was to have */
+	uint64_t bytes; /* of all files */
+	double memory;  /* bytes of all data in memory, estimated */
+	double density; /* rows of the head by the bytes of the files that it was read from */
 	struct data_want want;
 	struct dataset *head;
 };
@@ -43,11 +43,8 @@ void data_blocks_free(struct data_blocks *b)
 {
 	if (!b)
 		return;
-	for (size_t i = 0; i < b->nfiles; i++) {
-		free(b->file[i].name);
-		free(b->file[i].heading);
-		data_uri_release(&b->file[i].options);
-	}
+	for (size_t i = 0; i < b->nfiles; i++)
+		data_file_release(&b->file[i]);
 	free(b->file);
 	free(b->block);
 	dataset_free(b->head);
@@ -74,110 +71,14 @@ const struct dataset *data_blocks_head(const struct data_blocks *b)
 	return b->head;
 }
 
-/* ---- reading ---- */
-
-static enum err_code read_at(int fd, const char *name, uint64_t at, uint8_t *p, size_t n,
-    size_t *got, struct err *e)
-{
-	ssize_t r = 1;
-
-	for (*got = 0; *got < n && r > 0; *got += (size_t)(r > 0 ? r : 0))
-		r = pread(fd, p + *got, n - *got, (off_t)(at + *got));
-	return r < 0 ? err_sys(e, ERR_IO, "cannot read %s", name) : ERR_OK;
-}
-
-/* Appends the file's bytes from `at` up to the end of the line that byte end - 1 belongs to. */
-static enum err_code read_lines(int fd, const struct file *f, uint64_t at, uint64_t end,
-    struct buf *out, struct err *e)
-{
-	size_t got, want = (size_t)(end - at);
-	const uint8_t *nl = NULL;
-	enum err_code rc;
-
-	buf_reserve(out, want + TAIL);
-	rc = read_at(fd, f->name, at, out->data + out->len, want, &got, e);
-	if (!rc && got < want)
-		return err_set(e, ERR_IO, "%s has become shorter while it was read", f->name);
-	out->len += want;
-	nl = want && out->data[out->len - 1] == '\n' ? out->data : NULL;
-	for (at = end; !rc && !nl && at < f->size; at += got) {
-		if (at - end > STREAM_LINE_MAX)
-			return err_set(e, ERR_LIMIT, "%s: a line at byte %" PRIu64 " is too long",
-			    f->name, end);
-		buf_reserve(out, TAIL);
-		rc = read_at(fd, f->name, at, out->data + out->len, TAIL, &got, e);
-		nl = rc ? NULL : memchr(out->data + out->len, '\n', got);
-		out->len += nl ? (size_t)(nl - (out->data + out->len)) + 1 : got;
-		if (got == 0)
-			break;
-	}
-	return rc;
-}
-
-/* Reads the lines that begin in a block, behind the heading of the file. *at: where they begin in `text`,
- * which is overwritten; text->len when none does. */
-static enum err_code read_block(const struct data_blocks *b, const struct block *k,
-    struct buf *text, size_t *at, struct err *e)
-{
-	const struct file *f = &b->file[k->file];
-	int fd = open(f->name, O_RDONLY | O_CLOEXEC);
-	/* A line begins at `begin` if the byte before it is a newline: read that byte, too. */
-	uint64_t from = k->begin ? k->begin - 1 : 0;
-	size_t heading = k->begin && f->heading ? strlen(f->heading) : 0;
-	const uint8_t *first;
-	enum err_code rc;
-
-	if (fd < 0)
-		return err_sys(e, ERR_IO, "cannot open %s", f->name);
-	buf_clear(text);
-	buf_append(text, f->heading, heading);
-	rc = read_lines(fd, f, from, k->end, text, e);
-	close(fd);
-	*at = 0;
-	if (rc || !k->begin)
-		return rc;
-	first = memchr(text->data + heading, '\n', (size_t)(k->end - from));
-	*at = first ? (size_t)(first - text->data) + 1 : text->len;
-	/* A line that begins at `end` belongs to the next block. */
-	if (from + (*at - heading) >= k->end)
-		*at = text->len;
-	if (*at == text->len)
-		return ERR_OK;
-	/* Put the heading right before the first line. */
-	*at -= heading;
-	memmove(text->data + *at, f->heading, heading);
-	return ERR_OK;
-}
-
-/* Parses a block, by way of `text`; *found: it had a line. */
-static enum err_code parse_block(const struct data_blocks *b, const struct block *k,
-    struct buf *text, struct data_build *build, bool *found, struct err *e)
-{
-	const struct file *f = &b->file[k->file];
-	struct stream *s = NULL;
-	char *name = k->begin ? mem_printf("%s+%" PRIu64, f->name, k->begin) : mem_strdup(f->name);
-	size_t at = 0;
-	enum err_code rc = read_block(b, k, text, &at, e);
-
-	if (!rc && at < text->len) {
-		*found = true;
-		rc = stream_memory(text->data + at, text->len - at, name, &s, e);
-	}
-	if (s)
-		rc = data_build_read(build, s, &f->options, e);
-	stream_close(s);
-	free(name);
-	return rc;
-}
-
 /* ---- chunks ---- */
 
 struct data_chunks {
 	const struct data_blocks *blocks;
 	uint32_t *number;
-	size_t n, next; /* blocks, and those that are in chunks already */
+	size_t n, next;             /* blocks, and those that were begun */
+	struct data_cursor *cursor; /* in the block before `next`; NULL: it has been read */
 	uint64_t memory;
-	struct buf text; /* of a block */
 };
 
 struct data_chunks *data_chunks_new(const struct data_blocks *b, const uint32_t *number, size_t n,
@@ -189,7 +90,8 @@ struct data_chunks *data_chunks_new(const struct data_blocks *b, const uint32_t 
 		.number = mem_array(n + 1, sizeof *number),
 		.n = n,
 		.memory = memory };
-	memcpy(c->number, number, n * sizeof *number);
+	for (size_t i = 0; i < n; i++)
+		c->number[i] = number[i];
 	return c;
 }
 
@@ -197,7 +99,8 @@ void data_chunks_free(struct data_chunks *c)
 {
 	if (!c)
 		return;
-	buf_release(&c->text);
+	if (c->cursor)
+		c->cursor->parts->close(c->cursor);
 	free(c->number);
 	free(c);
 }
@@ -218,9 +121,9 @@ static void expect_rows(const struct data_chunks *c, struct data_build *build)
 	uint64_t bytes = 0;
 	double rows, most = (double)c->memory / bytes_per_row(d);
 
-	for (size_t i = c->next; i < c->n; i++)
-		bytes += b->block[c->number[i]].end - b->block[c->number[i]].begin;
-	rows = (double)bytes / (double)(b->block[0].end - b->block[0].begin) * (double)d->rows;
+	for (size_t i = c->next - (c->cursor != NULL); i < c->n; i++)
+		bytes += b->block[c->number[i]].part.bytes;
+	rows = (double)bytes * b->density;
 	rows = (rows < most ? rows : most) * 1.03 + 64;
 	data_build_expect(build, (size_t)rows,
 	    (size_t)(d->sparse ? rows * (double)d->start[d->rows] / (double)d->rows
@@ -233,21 +136,39 @@ static bool is_full(const struct data_chunks *c, const struct data_build *build)
 	return data_build_memory(build) >= (double)c->memory;
 }
 
+/* Appends the next examples of the blocks to the build. */
+static enum err_code read_on(struct data_chunks *c, struct data_build *build, struct err *e)
+{
+	const struct data_blocks *b = c->blocks;
+	enum err_code rc = ERR_OK;
+
+	if (!c->cursor) {
+		const struct block *k = &b->block[c->number[c->next++]];
+
+		rc = b->parts->open(&b->file[k->file], &k->part, &c->cursor, e);
+	}
+	if (!rc)
+		rc = b->parts->read(c->cursor, b->size, build, e);
+	if (!rc && c->cursor->ended) {
+		b->parts->close(c->cursor);
+		c->cursor = NULL;
+	}
+	return rc;
+}
+
 enum err_code data_chunks_next(struct data_chunks *c, struct dataset **out, bool *last,
     struct err *e)
 {
 	struct data_build *build = data_build_new(&c->blocks->want, c->blocks->head, NULL);
-	bool found = false;
 	enum err_code rc = ERR_OK;
 
 	*out = NULL;
 	expect_rows(c, build);
-	for (; !rc && c->next < c->n && !is_full(c, build); c->next++)
-		rc = parse_block(c->blocks, &c->blocks->block[c->number[c->next]], &c->text, build,
-		    &found, e);
-	*last = c->next == c->n;
+	while (!rc && (c->cursor || c->next < c->n) && !is_full(c, build))
+		rc = read_on(c, build, e);
+	*last = !c->cursor && c->next == c->n;
 	/* Blocks inside a long line have no line of their own. */
-	if (!rc && found)
+	if (!rc && data_build_count(build))
 		rc = data_build_finish(build, out, e);
 	data_build_free(build);
 	return rc;
@@ -255,7 +176,7 @@ enum err_code data_chunks_next(struct data_chunks *c, struct dataset **out, bool
 
 /* ---- the list ---- */
 
-/* Adds the files of a path. *fit: they can be cut. */
+/* Adds the files of a path. *fit: they can be read in parts. */
 static enum err_code add_path(struct data_blocks *b, const char *path, const char *base_dir,
     bool *fit, struct err *e)
 {
@@ -266,25 +187,11 @@ static enum err_code add_path(struct data_blocks *b, const char *path, const cha
 
 	if (rc)
 		return rc;
-	*fit = strcmp(file, "-") != 0 && !uri_is(file);
-	if (*fit)
-		rc = data_uri_expand(file, base_dir, &names, &n, e);
+	rc = data_uri_expand(file, base_dir, &names, &n, e);
 	b->file = mem_regrow(b->file, b->nfiles + n + 1, sizeof *b->file);
-	for (size_t i = 0; !rc && i < n; i++) {
-		struct file *f = &b->file[b->nfiles];
-		struct stat st;
-
-		if (stat(names[i], &st) != 0) {
-			rc = err_sys(e, ERR_IO, "cannot open %s", names[i]);
-			break;
-		}
-		*fit = *fit && S_ISREG(st.st_mode);
-		*f = (struct file){ .name = mem_strdup(names[i]), .size = (uint64_t)st.st_size };
-		/* Parsed once for each file, since each owns its texts. */
-		free(file);
-		rc = data_uri_parse(path, &file, &f->options, e);
-		b->bytes += f->size;
-		b->nfiles++;
+	for (size_t i = 0; !rc && *fit && i < n; i++) {
+		rc = data_file_open(names[i], path, &b->file[b->nfiles], fit, e);
+		b->bytes += b->file[b->nfiles++].size;
 	}
 	data_uri_free(names, n);
 	data_uri_release(&o);
@@ -292,88 +199,168 @@ static enum err_code add_path(struct data_blocks *b, const char *path, const cha
 	return rc;
 }
 
-/* Is the file compressed? Its first bytes say so. */
-static bool is_compressed(const char *name)
+/* May the data take more memory than this? */
+static bool may_exceed(const struct data_blocks *b, uint64_t memory)
 {
-	uint8_t magic[4] = { 0 };
-	int fd = open(name, O_RDONLY | O_CLOEXEC);
-	bool packed;
+	double most = 0;
 
-	if (fd < 0)
-		return false;
-	packed = read(fd, magic, sizeof magic) == sizeof magic &&
-	    ((magic[0] == 0x1f && magic[1] == 0x8b) || memcmp(magic, "\x28\xb5\x2f\xfd", 4) == 0);
-	close(fd);
-	return packed;
+	for (size_t i = 0; i < b->nfiles; i++)
+		most += (double)b->file[i].size * (b->file[i].plain ? GROWTH : GROWTH_COMPRESSED);
+	return most > (double)memory;
 }
 
-static enum err_code cut_files(struct data_blocks *b, uint64_t block, struct err *e)
+/* Finds the format by the first file that has bytes. b->parts stays NULL when it cannot be read in parts, and for
+ * a file that is none of the formats, which data_load then reports. */
+static void find_format(struct data_blocks *b)
 {
-	size_t n = 0;
+	const struct data_reader *reader = NULL;
+	struct data_file *f = b->file, *end = b->file + b->nfiles;
+	struct stream *s;
 
-	for (size_t i = 0; i < b->nfiles; i++)
-		n += (size_t)((b->file[i].size + block - 1) / block);
-	if (n > BLOCKS_MAX)
-		return err_set(e, ERR_LIMIT, "the data have more than %u blocks", BLOCKS_MAX);
-	b->block = mem_array(n + 1, sizeof *b->block);
-	for (size_t i = 0; i < b->nfiles; i++)
-		for (uint64_t at = 0; at < b->file[i].size; at += block)
-			b->block[b->n++] = (struct block){ (uint32_t)i, at,
-				at + block < b->file[i].size ? at + block : b->file[i].size };
+	while (f < end && f->size == 0)
+		f++;
+	if (f < end && data_file_part(f, 0, data_file_cut(f, DATA_PROBE), &s, NULL) == ERR_OK) {
+		reader = data_build_reader(s, &f->options, NULL);
+		stream_close(s);
+	}
+	b->parts = reader ? reader->parts : NULL;
+	for (size_t i = 0; b->parts && i < b->nfiles; i++) {
+		b->file[i].parts = b->parts;
+		if (!b->file[i].options.format)
+			b->file[i].options.format = mem_strdup(data_reader_name(reader));
+	}
+}
+
+/* *fit: all files can be cut. */
+static enum err_code cut_files(struct data_blocks *b, const char *base_dir, bool *fit,
+    struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && *fit && i < b->nfiles; i++) {
+		struct data_part *part = NULL;
+		size_t n = 0;
+
+		rc = b->parts->cut(&b->file[i], base_dir, b->size, &part, &n, e);
+		*fit = n > 0 || b->file[i].size == 0;
+		if (!rc && n > BLOCKS_MAX - b->n)
+			rc = err_set(e, ERR_LIMIT, "the data have more than %u blocks", BLOCKS_MAX);
+		if (!rc)
+			b->block = mem_regrow(b->block, b->n + n + 1, sizeof *b->block);
+		for (size_t k = 0; !rc && k < n; k++)
+			b->block[b->n++] = (struct block){ (uint32_t)i, part[k] };
+		free(part);
+	}
+	*fit = *fit && b->n > 0;
+	return rc;
+}
+
+/* ---- the head ---- */
+
+/* Keeps the first line of the file as its heading. */
+static enum err_code keep_heading(struct data_file *f, struct err *e)
+{
+	struct stream *s;
+	char *line = NULL;
+	size_t len;
+	enum err_code rc;
+
+	if (!f->headed || f->heading)
+		return ERR_OK;
+	rc = data_file_part(f, 0, data_file_cut(f, STREAM_LINE_MAX), &s, e);
+	if (!rc)
+		rc = stream_line(s, &line, &len, e);
+	if (line)
+		f->heading = mem_printf("%s\n", line);
+	stream_close(s);
+	return rc;
+}
+
+/* Takes over from the examples read first whether files have headings. */
+static void set_headings(struct data_blocks *b, bool headed)
+{
+	for (size_t i = 0; i < b->nfiles; i++) {
+		b->file[i].headed = headed;
+		b->file[i].options.no_heading |= !headed;
+	}
+}
+
+/* The k-th of n places, which are as far apart as possible: the beginning of a block, or the end of the last one,
+ * of about `size` bytes where parts of the file can begin and end anywhere. */
+static struct block choose_place(const struct data_blocks *b, size_t k, size_t n, uint64_t size)
+{
+	struct block x = b->block[n > 1 ? k * (b->n - 1) / (n - 1) : 0];
+	uint64_t units = x.part.end - x.part.begin;
+	uint64_t kept = (uint64_t)((double)units * (double)size / (double)x.part.bytes) + 1;
+
+	if (!b->file[x.file].plain || kept >= units)
+		return x;
+	if (k > 0 && k + 1 == n)
+		x.part.begin = x.part.end - kept;
+	else
+		x.part.end = x.part.begin + kept;
+	x.part.bytes = size;
+	return x;
+}
+
+/* Appends the examples of a place, and adds the bytes of the files that they were read from to *bytes. */
+static enum err_code read_place(struct data_blocks *b, const struct block *k, uint64_t size,
+    struct data_build *build, double *bytes, struct err *e)
+{
+	struct data_file *f = &b->file[k->file];
+	struct data_cursor *c = NULL;
+	enum err_code rc = k->part.begin ? keep_heading(f, e) : ERR_OK;
+
+	if (!f->plain && size < PLACE_MIN_COMPRESSED)
+		size = PLACE_MIN_COMPRESSED;
+	if (!rc)
+		rc = b->parts->open(f, &k->part, &c, e);
+	if (!rc)
+		rc = b->parts->read(c, size, build, e);
+	if (!rc)
+		*bytes += c->done * (double)k->part.bytes;
+	if (c)
+		b->parts->close(c);
+	return rc;
+}
+
+/* Reads examples from many places of the data. */
+static enum err_code read_head(struct data_blocks *b, struct err *e)
+{
+	struct data_build *build = data_build_new(&b->want, NULL, NULL);
+	size_t places = b->n < PLACES ? b->n : PLACES;
+	uint64_t size = b->size * PLACES_BLOCKS / places;
+	double bytes = 0;
+	enum err_code rc = ERR_OK;
+
+	size = size < PLACE_MIN ? PLACE_MIN : size;
+	size = size > b->size ? b->size : size;
+	for (size_t k = 0; !rc && k < places; k++) {
+		struct block place = choose_place(b, k, places, size);
+
+		rc = read_place(b, &place, size, build, &bytes, e);
+		if (k == 0)
+			set_headings(b, data_build_is_headed(build));
+	}
+	if (!rc)
+		rc = data_build_finish(build, &b->head, e);
+	data_build_free(build);
+	if (rc)
+		return rc;
+	b->head->sampled = true;
+	b->density = (double)b->head->rows / bytes;
+	b->memory = bytes_per_row(b->head) * b->density * (double)b->bytes;
 	return ERR_OK;
 }
 
-/* Keeps the first line of each file as its heading, where the head's file has one. */
+/* Files that have blocks which do not begin with the file need their headings. */
 static enum err_code keep_headings(struct data_blocks *b, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
-	for (size_t i = 0; !rc && b->head->heading && i < b->nfiles; i++) {
-		struct file *f = &b->file[i];
-		struct buf line = BUF_INIT;
-		int fd = open(f->name, O_RDONLY | O_CLOEXEC);
-
-		rc = fd < 0 ? err_sys(e, ERR_IO, "cannot open %s", f->name)
-		            : read_lines(fd, f, 0, f->size ? 1 : 0, &line, e);
-		if (fd >= 0)
-			close(fd);
-		if (!rc)
-			f->heading = mem_printf("%.*s", (int)line.len, (const char *)line.data);
-		buf_release(&line);
-	}
-	return rc;
-}
-
-/* Can the files be cut between lines? False also for a file that is none of the formats, which data_load
- * then reports. */
-static bool has_lines(const struct data_blocks *b)
-{
-	const struct file *f = &b->file[b->block[0].file];
-	const struct data_reader *reader = NULL;
-	struct stream *s;
-
-	if (stream_open(f->name, &s, NULL) == ERR_OK) {
-		reader = data_build_reader(s, &f->options, NULL);
-		stream_close(s);
-	}
-	return reader && reader->lines;
-}
-
-/* Reads the first block. */
-static enum err_code read_head(struct data_blocks *b, struct err *e)
-{
-	struct data_build *build = data_build_new(&b->want, NULL, NULL);
-	struct buf text = BUF_INIT;
-	bool found = false;
-	enum err_code rc = parse_block(b, &b->block[0], &text, build, &found, e);
-
-	buf_release(&text);
-	if (!rc)
-		rc = data_build_finish(build, &b->head, e);
-	data_build_free(build);
-	if (!rc)
-		b->memory = bytes_per_row(b->head) * (double)b->head->rows /
-		    (double)(b->block[0].end - b->block[0].begin) * (double)b->bytes;
+	for (size_t i = 0; !rc && i < b->n; i++)
+		if (b->block[i].part.begin)
+			rc = keep_heading(&b->file[b->block[i].file], e);
 	return rc;
 }
 
@@ -387,16 +374,17 @@ enum err_code data_blocks_open(const char *const *paths, size_t npaths, const ch
 
 	*out = NULL;
 	b->want = *want;
+	b->size = block;
 	for (size_t i = 0; !rc && fit && i < npaths; i++)
 		rc = add_path(b, paths[i], base_dir, &fit, e);
-	for (size_t i = 0; fit && i < b->nfiles; i++)
-		fit = !is_compressed(b->file[i].name);
-	/* A byte of text becomes at most about four in memory: "0," is a float. */
-	fit = fit && b->bytes > memory / 4;
-	if (!rc && fit)
-		rc = cut_files(b, block, e);
-	fit = !rc && fit && has_lines(b);
+	fit = !rc && fit && may_exceed(b, memory);
+	if (fit) {
+		find_format(b);
+		fit = b->parts;
+	}
 	if (fit)
+		rc = cut_files(b, base_dir, &fit, e);
+	if (!rc && fit)
 		rc = read_head(b, e);
 	/* A head that lacks a class, as of sorted data, does not matter where the data may fit. */
 	if (rc == ERR_FORMAT && fit && b->bytes <= memory) {

@@ -4,24 +4,22 @@
 
 #include "data/data.h"
 
-/* Training data as a list of blocks, for data that are larger than the memory for them. A block is a
- * range of bytes of a text file; a line belongs to the block in which it begins, so every line belongs
- * to one block, whatever the size of blocks. The list depends on the names and sizes of the files alone,
- * so all workers have the same one.
+/* Training data as a list of blocks, for data that are larger than the memory for them. A block is a part of
+ * a file (data_parts.h): bytes of lines, rows of an array, frames of a compressed file, or a whole compressed
+ * file. The list depends on the files alone, so all workers have the same one.
  *
- * The first block is the head: it is read when the list is made, and says how all others are read
- * (classes, columns, scaling, index base). All blocks are read as evaluation data are: what the head
- * does not have, such as a further class, is an error with its place.
+ * The head is some examples from many places of the data, which are read when the list is made. It says how
+ * all blocks are read (classes, columns, scaling, index base): as evaluation data are. A category that the
+ * head does not have is no feature, and a class that it does not have is an error with its place.
  *
  * Life: data_blocks_open; data_chunks_new any number of times; data_blocks_free. After the first,
  * nothing changes, so that all threads may read. */
 struct data_blocks;
 
 /* Makes the list of the files that the paths stand for. *out becomes NULL, without an error, when they
- * cannot be cut: a format whose examples are not lines, compressed files, objects, standard input, or
- * data that will take no more than `memory` bytes once they are read, or whose first block cannot be a
- * head while the text is no larger than that. block: bytes of a block. Errors
- * as data_load. */
+ * cannot be cut: a format that has no parts, standard input, or data that will take no more than `memory`
+ * bytes once they are read, or whose head is wrong while the files are no larger than that. block: bytes of
+ * a block's data. Errors as data_load. */
 enum err_code data_blocks_open(const char *const *paths, size_t npaths, const char *base_dir,
     const struct data_want *want, uint64_t memory, uint64_t block, struct data_blocks **out,
     struct err *e);

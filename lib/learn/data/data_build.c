@@ -94,10 +94,20 @@ void data_build_expect(struct data_build *b, size_t rows, size_t values)
 	b->expected_values = values;
 }
 
+size_t data_build_count(const struct data_build *b)
+{
+	return data_label_count(b->label);
+}
+
+bool data_build_is_headed(const struct data_build *b)
+{
+	return b->d->heading;
+}
+
 double data_build_memory(const struct data_build *b)
 {
 	const struct dataset *like = b->like;
-	double rows = (double)data_label_count(b->label);
+	double rows = (double)data_build_count(b);
 
 	if (like->sparse)
 		return (double)b->nnz * (like->field ? 10 : 8) + rows * 12;

@@ -11,6 +11,7 @@
  *
  * Life: data_build_new -> for each file, reader->read -> data_build_finish, which hands the dataset
  * over -> data_build_free. One thread. */
+struct data_parts;
 struct data_table;
 struct data_build {
 	struct dataset *d;
@@ -43,9 +44,8 @@ struct data_reader {
 	 * ERR_NOMEM. */
 	enum err_code (*read)(struct data_build *b, struct stream *s, const struct data_options *o,
 	    struct err *e);
-	/* Is each line an example by itself, so that a file can be cut between lines
-	 * (data_blocks.h)? */
-	bool lines;
+	/* How a file is read in parts (data_parts.h); NULL: it is read as a whole. */
+	const struct data_parts *parts;
 };
 #define DATA_PROBE 65536
 /* Ids below this are looked up in direct tables, others by hashing. */
@@ -65,6 +65,13 @@ enum err_code data_build_read(struct data_build *b, struct stream *s, const stru
 const struct data_reader *data_build_reader(struct stream *s, const struct data_options *o,
     struct err *e);
 
+/* The name of a reader in reader.def. */
+const char *data_reader_name(const struct data_reader *r);
+
+/* Rows so far. */
+size_t data_build_count(const struct data_build *b);
+/* Did the stream that was read last begin with names, which are no example? */
+bool data_build_is_headed(const struct data_build *b);
 /* Bytes of memory that the rows so far will take, which are read like the training data b->like. */
 double data_build_memory(const struct data_build *b);
 

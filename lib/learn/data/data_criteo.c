@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "data/data_num.h"
+#include "data/data_parts.h"
 #include "data/data_row.h"
 
 /* Criteo's click logs: a label, 13 integers and 26 categories, separated by tabs; an empty cell is
@@ -76,4 +77,4 @@ static enum err_code read_criteo(struct data_build *b, struct stream *s,
 	return data_row_each(b, s, o, NULL, parse_criteo_line, e);
 }
 
-const struct data_reader data_reader_criteo = { data_probe_never, read_criteo, true };
+const struct data_reader data_reader_criteo = { data_probe_never, read_criteo, &data_parts_lines };

@@ -10,6 +10,7 @@
 #include "data/data_build.h"
 #include "data/data_cells.h"
 #include "data/data_num.h"
+#include "data/data_parts.h"
 #include "data/data_schema.h"
 #include "data/data_table.h"
 #include "data/data_uri.h"
@@ -580,4 +581,4 @@ static bool probe_csv(const uint8_t *p, size_t n)
 	return separated;
 }
 
-const struct data_reader data_reader_csv = { probe_csv, read_csv, true };
+const struct data_reader data_reader_csv = { probe_csv, read_csv, &data_parts_lines };

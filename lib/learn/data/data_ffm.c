@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "data/data_num.h"
+#include "data/data_parts.h"
 #include "data/data_row.h"
 
 /* "label field:index:value field:index:value ...", the format of libffm: fields and indices count
@@ -67,4 +68,4 @@ static bool probe_ffm(const uint8_t *bytes, size_t n)
 	return colons == 2 && q < end && strchr("+-.0123456789", *q);
 }
 
-const struct data_reader data_reader_ffm = { probe_ffm, read_ffm, true };
+const struct data_reader data_reader_ffm = { probe_ffm, read_ffm, &data_parts_lines };

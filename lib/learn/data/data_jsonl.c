@@ -9,6 +9,7 @@
 #include "core/names.h"
 #include "core/suggest.h"
 #include "data/data_num.h"
+#include "data/data_parts.h"
 #include "data/data_row.h"
 #include "data/data_schema.h"
 #include "data/data_table.h"
@@ -443,4 +444,4 @@ static bool probe_jsonl(const uint8_t *p, size_t n)
 	return i == n || p[i] == '"' || p[i] == '}';
 }
 
-const struct data_reader data_reader_jsonl = { probe_jsonl, read_jsonl, true };
+const struct data_reader data_reader_jsonl = { probe_jsonl, read_jsonl, &data_parts_lines };

@@ -21,7 +21,8 @@ struct class
 
 struct data_label {
 	struct data_want want;
-	bool frozen; /* accepts only the classes of the training data */
+	bool frozen;  /* accepts only the classes of the training data */
+	bool sampled; /* which are those of some of its examples */
 	struct class *class;
 	uint32_t n, cap;
 	uint32_t *slot; /* hash table of class numbers + 1; 0 is free */
@@ -95,6 +96,7 @@ struct data_label *data_label_new(const struct data_want *want, const struct dat
 		for (size_t i = 0; i < like->classes; i++)
 			append_class(l, like->class_value[i], like->class_name[i]);
 		l->frozen = true;
+		l->sampled = like->sampled;
 	}
 	return l;
 }
@@ -151,10 +153,16 @@ static enum err_code check_new(const struct data_label *l, const struct stream *
 	if (l->frozen) {
 		for (uint32_t i = 0; i < l->n && i < 8; i++)
 			buf_printf(&list, "%s%.20s", i ? ", " : "", l->class[i].name);
-		rc = stream_fail(s, e,
-		    "label \"%s\" does not occur in the training data, whose %u class%s %s%s", text,
-		    l->n, l->n == 1 ? " is" : "es are", (const char *)list.data,
-		    l->n > 8 ? " ..." : "");
+		rc = l->sampled
+		    ? stream_fail(s, e,
+		          "label \"%s\" is in none of the places of the data that were looked at for the "
+		          "classes, which have %s%s; shuffle the examples, or raise job.data_memory so "
+		          "that all data are in memory",
+		          text, (const char *)list.data, l->n > 8 ? " ..." : "")
+		    : stream_fail(s, e,
+		          "label \"%s\" does not occur in the training data, whose %u class%s %s%s",
+		          text, l->n, l->n == 1 ? " is" : "es are", (const char *)list.data,
+		          l->n > 8 ? " ..." : "");
 		buf_release(&list);
 		return rc;
 	}

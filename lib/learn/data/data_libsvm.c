@@ -3,6 +3,7 @@
 
 #include "core/mem.h"
 #include "data/data_num.h"
+#include "data/data_parts.h"
 #include "data/data_row.h"
 
 /* "label index:value index:value ... # comment", the format of LIBSVM and
@@ -320,4 +321,4 @@ static bool probe_libsvm(const uint8_t *bytes, size_t n)
 	return false;
 }
 
-const struct data_reader data_reader_libsvm = { probe_libsvm, read_libsvm, true };
+const struct data_reader data_reader_libsvm = { probe_libsvm, read_libsvm, &data_parts_lines };

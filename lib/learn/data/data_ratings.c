@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "data/data_num.h"
+#include "data/data_parts.h"
 #include "data/data_row.h"
 
 /* "user item rating [time ...]", separated by tabs, commas, "::" or blanks, as in MovieLens. User u
@@ -87,4 +88,5 @@ static enum err_code read_ratings(struct data_build *b, struct stream *s,
 	return data_row_each(b, s, o, NULL, parse_rating_line, e);
 }
 
-const struct data_reader data_reader_ratings = { data_probe_never, read_ratings, true };
+const struct data_reader data_reader_ratings = { data_probe_never, read_ratings,
+	&data_parts_lines };

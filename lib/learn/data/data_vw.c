@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
 #include "data/data_num.h"
+#include "data/data_parts.h"
 #include "data/data_row.h"
 
 /* "label [importance] ['tag]|namespace[:scale] feature[:value] ... |namespace ...", the text format
@@ -186,4 +187,4 @@ static bool probe_vw(const uint8_t *bytes, size_t n)
 	return bar && (bar == p || data_is_blank(bar[-1]) || memchr(p, '\'', (size_t)(bar - p)));
 }
 
-const struct data_reader data_reader_vw = { probe_vw, read_vw, true };
+const struct data_reader data_reader_vw = { probe_vw, read_vw, &data_parts_lines };

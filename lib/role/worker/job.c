@@ -8,6 +8,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/names.h"
+#include "core/num.h"
 #include "format/safetensors.h"
 #include "layout/layout.h"
 #include "worker/data_facts.h"
@@ -116,6 +117,12 @@ static enum err_code open_blocks(struct job *j, const struct job_source *from,
 	log_info(log, "data: %llu bytes in %zu blocks, %llu at once",
 	    (unsigned long long)data_blocks_bytes(j->blocks), data_blocks_count(j->blocks),
 	    (unsigned long long)j->source->group);
+	if (j->source->units < (uint64_t)j->conf.workers.max)
+		log_warn(log,
+		    "data: %llu block%s cannot keep %lld workers busy: gzip files and frames of zstd are not "
+		    "cut; split the files, or compress them with pzstd",
+		    (unsigned long long)j->source->units, NUM_S(j->source->units),
+		    (long long)j->conf.workers.max);
 	return check_blocks_fit(j, e);
 }
 

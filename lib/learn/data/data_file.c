@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: ISC */
+#include "data/data_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+#include "data/data_parts.h"
+#include "data/data_uri.h"
+#include "format/frames.h"
+#include "format/source.h"
+#include "format/uri.h"
+
+/* A zstd file whose pieces are larger is read as a whole: finding them costs reading all their headers. */
+#define PIECE_MAX (UINT64_C(64) << 20)
+
+/* ---- local files ---- */
+
+/* A part that is being read. */
+struct local_part {
+	int fd;
+	uint64_t at, end;
+	char *name;
+};
+
+static enum err_code read_local(void *ctx, void *p, size_t n, size_t *got, struct err *e)
+{
+	struct local_part *l = ctx;
+	ssize_t r = 0;
+
+	*got = 0;
+	if (l->at == l->end)
+		return ERR_OK;
+	if (n > l->end - l->at)
+		n = (size_t)(l->end - l->at);
+	do
+		r = pread(l->fd, p, n, (off_t)l->at);
+	while (r < 0 && errno == EINTR);
+	if (r < 0)
+		return err_sys(e, ERR_IO, "cannot read %s", l->name);
+	if (r == 0)
+		return err_set(e, ERR_IO, "%s has become shorter while it was read", l->name);
+	l->at += (uint64_t)r;
+	*got = (size_t)r;
+	return ERR_OK;
+}
+
+static void close_local(void *ctx)
+{
+	struct local_part *l = ctx;
+
+	close(l->fd);
+	free(l->name);
+	free(l);
+}
+
+static enum err_code open_local_part(const struct data_file *f, uint64_t begin, uint64_t end,
+    struct stream **out, struct err *e)
+{
+	struct source_reader r = { .size = end - begin,
+		.plain = f->plain,
+		.read = read_local,
+		.close = close_local };
+	int fd = open(f->name, O_RDONLY | O_CLOEXEC);
+	struct local_part *l;
+
+	*out = NULL;
+	if (fd < 0)
+		return err_sys(e, ERR_IO, "cannot open %s", f->name);
+	l = mem_alloc(sizeof *l);
+	*l = (struct local_part){ fd, begin, end, mem_strdup(f->name) };
+	r.ctx = l;
+	return stream_from(&r, f->name, out, e);
+}
+
+/* A compressed file that has no independent pieces is one piece. */
+static enum err_code find_pieces(struct data_file *f, int fd, bool zstd, struct err *e)
+{
+	if (zstd)
+		return frames_find(fd, f->name, f->size, PIECE_MAX, &f->piece, &f->npieces, e);
+	f->piece = mem_array(1, sizeof *f->piece);
+	f->npieces = 1;
+	return ERR_OK;
+}
+
+static enum err_code open_local(struct data_file *f, bool *fit, struct err *e)
+{
+	int fd = open(f->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	uint8_t magic[4] = { 0 };
+	struct stat st;
+	enum source_packing packing;
+	enum err_code rc = ERR_OK;
+
+	if (fd < 0)
+		return err_sys(e, ERR_IO, "cannot open %s", f->name);
+	*fit = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+	if (*fit) {
+		f->size = (uint64_t)st.st_size;
+		packing = source_packing_of(magic,
+		    (size_t)(pread(fd, magic, sizeof magic, 0) == 4) * 4);
+		f->plain = packing == SOURCE_PLAIN;
+		if (!f->plain)
+			rc = find_pieces(f, fd, packing == SOURCE_ZSTD, e);
+	}
+	close(fd);
+	return rc;
+}
+
+static const struct data_file_ops local_ops = { open_local, open_local_part };
+
+/* ---- all files ---- */
+
+enum err_code data_file_open(const char *name, const char *path, struct data_file *f, bool *fit,
+    struct err *e)
+{
+	char *file;
+	enum err_code rc;
+
+	*f = (struct data_file){ .name = mem_strdup(name), .ops = &local_ops };
+	rc = data_uri_parse(path, &file, &f->options, e);
+	free(file);
+	*fit = !rc && strcmp(name, "-") != 0 && !uri_is(name);
+	return *fit ? f->ops->open(f, fit, e) : rc;
+}
+
+void data_file_release(struct data_file *f)
+{
+	if (f->parts)
+		f->parts->release(f);
+	free(f->name);
+	free(f->piece);
+	free(f->heading);
+	data_uri_release(&f->options);
+}
+
+uint64_t data_file_cut(const struct data_file *f, uint64_t at)
+{
+	size_t low = 0, high = f->npieces;
+
+	if (at >= f->size)
+		return f->size;
+	if (f->plain)
+		return at;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (f->piece[middle] < at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < f->npieces ? f->piece[low] : f->size;
+}
+
+enum err_code data_file_part(const struct data_file *f, uint64_t begin, uint64_t end,
+    struct stream **out, struct err *e)
+{
+	return f->ops->part(f, begin, end, out, e);
+}

@@ -168,6 +168,46 @@ refused() {
 	ps-ctl object cat $P/big | head -c 10 | cmp - <(head -c 10 big)
 }
 
+@test "a part of an object, and its size" {
+	head -c 3000000 /dev/urandom >data
+	ps-ctl object put data $P/data
+	[ "$(ps-ctl object stat $P/data --json | jq -c '[.size_bytes, .ranges, .first]')" = "[3000000,true,\"$(head -c 4 data | xxd -p)\"]" ]
+	ps-ctl object cat $P/data --range 1000-2001 | cmp - <(tail -c +1001 data | head -c 1001)
+	ps-ctl object cat $P/data --range 2999990-3000000 | cmp - <(tail -c 10 data)
+	fault 2 '"method": "GET", "do": "break", "bytes": 700000'
+	ps-ctl object cat $P/data --range 500000-2500000 2>err | cmp - <(tail -c +500001 data | head -c 2000000)
+	[ "$(grep -c "broke.*again in" err)" -eq 2 ]
+	grep -q 'GET .*/data bytes=1200000-2499999 ' "$S/requests"
+	refused 1 "has become shorter" bash -c "ps-ctl object cat $P/data --range 2999990-3000010 >/dev/null"
+	refused 78 "BEGIN-END" ps-ctl object cat $P/data --range 7
+	refused 4 "there is no such object" ps-ctl object stat $P/none
+}
+
+@test "data of a store that are larger than the memory for them are read in parts, each byte about once" {
+	awk 'BEGIN { srand(4); print "a,b,y"; for (i = 0; i < 120000; i++) { a = rand(); b = rand()
+		printf "%.6f,%.6f,%.6f\n", a, b, 3 * a - b } }' >train.csv
+	ps-ctl object put train.csv $P/train.csv
+	gzip -k train.csv
+	ps-ctl object put train.csv.gz $P/train.csv.gz
+	cat >obj.json <<-END
+	{ "servers": 1, "workers": 2, "sync": "asp",
+	  "job": { "model": "linear", "data": "$P/train.csv?label=y", "data_memory": "1M", "epochs": 1, "batch": 50, "lr": 0.5 } }
+	END
+	size=$(stat -c %s train.csv)
+	: >"$S/requests"
+	train obj.json
+	has .examples 120000
+	grep -q "data: $size bytes in [0-9]* blocks" obj.run/worker-0.log
+	# Ranges alone, of which each worker reads the beginning and some places more for the head.
+	! grep -q 'GET .*/train.csv - ' "$S/requests"
+	sed -n 's/.*train.csv bytes=\([0-9]*\)-\([0-9]*\) .*/\1 \2/p' "$S/requests" |
+		awk -v size="$size" '{ n += $2 - $1 + 1 } END { print n; exit !(n > size && n < 2 * size) }'
+	: >"$S/requests"
+	train obj.json --set data="$P/train.csv.gz?label=y"
+	has .examples 120000
+	grep -q 'bytes in 1 blocks' obj.run/worker-0.log
+}
+
 @test "a job's data: packed, by a pattern, over https with an authority of one's own" {
 	write_cluster 3
 	gzip -k train.csv
@@ -177,7 +217,8 @@ refused() {
 	done
 	train lin.json
 	want=$(res .model_digest)
-	fault 2 '"method": "GET", "path": "train.csv.gz", "do": "break", "bytes": 2000'
+	# Two of the requests ask for the size.
+	fault 4 '"method": "GET", "path": "train.csv.gz", "do": "break", "bytes": 2000'
 	train lin.json --set data="$P/train.csv.gz?label=y" --set eval="$P/train.csv.gz?label=y"
 	has .model_digest "$want"
 	grep -q "warning: .*train.csv.gz: the connection .* broke" lin.run/worker-*.log

@@ -9,18 +9,25 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "core/num.h"
 #include "ctl.h"
 #include "format/uri.h"
 #include "store.h"
 
 struct options {
 	int64_t timeout;
+	const char *range;
 	bool json;
 };
 
 static const struct opt opts[] = {
 	CTL_OPT_TIMEOUT(struct options, timeout,
 	    "how long nothing may come before it is given up (60s)"),
+	{ .name = "range",
+	    .kind = OPT_STR,
+	    .offset = offsetof(struct options, range),
+	    .arg = "BEGIN-END",
+	    .help = "cat: only the bytes from BEGIN on, which counts from 0, to before END" },
 	CTL_OPT_JSON(struct options, json),
 };
 
@@ -50,13 +57,60 @@ static char *read_object_name(const char *word)
 	return line;
 }
 
+/* Parses "BEGIN-END"; *end becomes 0 for NULL. */
+static enum err_code parse_range(const char *text, uint64_t *begin, uint64_t *end, struct err *e)
+{
+	const char *dash = text ? strchr(text, '-') : NULL;
+	char *first = dash ? mem_printf("%.*s", (int)(dash - text), text) : NULL;
+	bool good = !text ||
+	    (dash && num_uint(first, INT64_MAX, begin) && num_uint(dash + 1, INT64_MAX, end) &&
+	        *begin < *end);
+
+	if (!text)
+		*begin = *end = 0;
+	free(first);
+	return good
+	    ? ERR_OK
+	    : err_set(e, ERR_CONFIG,
+	          "--range must be BEGIN-END, two numbers of which the second is larger, not \"%s\"",
+	          text);
+}
+
 static enum err_code cat_object(struct object_client *c, const struct options *o, char **args,
     struct err *e)
 {
+	uint64_t begin, end;
+	enum err_code rc = parse_range(o->range, &begin, &end, e);
 	char *name = read_object_name(args[0]);
-	enum err_code rc = object_get(c, name, write_to_stdout, NULL, e);
 
-	(void)o;
+	if (!rc && end)
+		rc = object_get_part(c, name, begin, end, write_to_stdout, NULL, e);
+	else if (!rc)
+		rc = object_get(c, name, write_to_stdout, NULL, e);
+	free(name);
+	return rc;
+}
+
+/* ---- stat ---- */
+
+static enum err_code stat_object(struct object_client *c, const struct options *o, char **args,
+    struct err *e)
+{
+	struct object_facts f;
+	char *name = read_object_name(args[0]), first[2 * sizeof f.first + 1] = "";
+	enum err_code rc = object_stat(c, name, &f, e);
+	json_t *line;
+
+	for (size_t i = 0; !rc && i < f.nfirst; i++)
+		snprintf(first + 2 * i, 3, "%02x", f.first[i]);
+	if (!rc && o->json) {
+		line = json_pack("{s:s, s:I, s:b, s:s}", "name", name, "size_bytes",
+		    (json_int_t)f.size, "ranges", f.ranges, "first", first);
+		json_print_event("object", line);
+		json_decref(line);
+	} else if (!rc) {
+		printf("%14llu  %s\n", (unsigned long long)f.size, name);
+	}
 	free(name);
 	return rc;
 }
@@ -122,6 +176,7 @@ static const struct action {
 } actions[] = {
 	{ "ls", 1, "one name, or a beginning of names, or a pattern", list_objects },
 	{ "cat", 1, "one name", cat_object },
+	{ "stat", 1, "one name", stat_object },
 	{ "put", 2, "FILE (or -) and s3://BUCKET/KEY", upload_object },
 	{ "rm", 1, "one name", remove_object },
 };
@@ -153,7 +208,7 @@ const struct ctl_cmd ctl_cmd_object = {
 	"object",
 	{
 	    .prog = "ps-ctl object",
-	    .args = "ls NAME | cat NAME | put FILE NAME | rm NAME",
+	    .args = "ls NAME | cat NAME | stat NAME | put FILE NAME | rm NAME",
 	    .about = "list, read, write and remove objects of s3:// and https://",
 	    .more =
 	        "What job.data, job.eval and checkpoint_to name, seen by the same eyes: whether "

@@ -199,6 +199,17 @@ static enum err_code add_path(struct data_blocks *b, const char *path, const cha
 	return rc;
 }
 
+/* Makes blocks as large as is worth opening a part, if that is little of the memory. */
+static void choose_size(struct data_blocks *b, uint64_t memory)
+{
+	for (size_t i = 0; i < b->nfiles; i++) {
+		uint64_t worth = b->file[i].ops->worth;
+
+		worth = worth < memory / 24 ? worth : memory / 24;
+		b->size = worth > b->size ? worth : b->size;
+	}
+}
+
 /* May the data take more memory than this? */
 static bool may_exceed(const struct data_blocks *b, uint64_t memory)
 {
@@ -328,7 +339,8 @@ static enum err_code read_place(struct data_blocks *b, const struct block *k, ui
 static enum err_code read_head(struct data_blocks *b, struct err *e)
 {
 	struct data_build *build = data_build_new(&b->want, NULL, NULL);
-	size_t places = b->n < PLACES ? b->n : PLACES;
+	size_t most = b->file[b->block[0].file].ops->places;
+	size_t places = b->n < most ? b->n : most;
 	uint64_t size = b->size * PLACES_BLOCKS / places;
 	double bytes = 0;
 	enum err_code rc = ERR_OK;
@@ -379,6 +391,7 @@ enum err_code data_blocks_open(const char *const *paths, size_t npaths, const ch
 		rc = add_path(b, paths[i], base_dir, &fit, e);
 	fit = !rc && fit && may_exceed(b, memory);
 	if (fit) {
+		choose_size(b, memory);
 		find_format(b);
 		fit = b->parts;
 	}

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/mem.h"
+#include "data/data_object.h"
 #include "data/data_parts.h"
 #include "data/data_uri.h"
 #include "format/frames.h"
@@ -108,7 +109,29 @@ static enum err_code open_local(struct data_file *f, bool *fit, struct err *e)
 	return rc;
 }
 
-static const struct data_file_ops local_ops = { open_local, open_local_part };
+static const struct data_file_ops local_ops = { open_local, open_local_part, 0, 64 };
+
+/* ---- objects ---- */
+
+/* One whose parts cannot be read is one piece, as a compressed one. */
+static enum err_code open_object(struct data_file *f, bool *fit, struct err *e)
+{
+	struct data_object_facts facts;
+	enum err_code rc = data_object_stat(f->name, &facts, e);
+
+	*fit = true;
+	f->size = facts.size;
+	f->plain = facts.ranges && source_packing_of(facts.first, facts.nfirst) == SOURCE_PLAIN;
+	return rc || f->plain ? rc : find_pieces(f, -1, false, e);
+}
+
+static enum err_code open_object_part(const struct data_file *f, uint64_t begin, uint64_t end,
+    struct stream **out, struct err *e)
+{
+	return data_object_part(f->name, begin, end, f->size, f->plain, out, e);
+}
+
+static const struct data_file_ops object_ops = { open_object, open_object_part, 8 << 20, 16 };
 
 /* ---- all files ---- */
 
@@ -118,10 +141,11 @@ enum err_code data_file_open(const char *name, const char *path, struct data_fil
 	char *file;
 	enum err_code rc;
 
-	*f = (struct data_file){ .name = mem_strdup(name), .ops = &local_ops };
+	*f = (struct data_file){ .name = mem_strdup(name),
+		.ops = uri_is(name) ? &object_ops : &local_ops };
 	rc = data_uri_parse(path, &file, &f->options, e);
 	free(file);
-	*fit = !rc && strcmp(name, "-") != 0 && !uri_is(name);
+	*fit = !rc && strcmp(name, "-") != 0;
 	return *fit ? f->ops->open(f, fit, e) : rc;
 }
 

@@ -37,6 +37,10 @@ struct data_file_ops {
 	/* Opens the bytes [begin, end) of the file, decompressed. Any thread. */
 	enum err_code (*part)(const struct data_file *f, uint64_t begin, uint64_t end,
 	    struct stream **out, struct err *e);
+	/* Each part costs an opening: bytes of a part that are worth one, and the parts that may be read for the
+	 * head. */
+	uint64_t worth;
+	unsigned places;
 };
 
 /* Opens a file by its name and the path that it is from, whose options it gets. *fit: it can be read in parts;

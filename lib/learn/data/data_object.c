@@ -39,20 +39,20 @@ static void close_object(void *ctx)
 	free(h);
 }
 
-/* The name goes to ps-ctl by standard input, because a URL may contain a signature. On success the
- * stream owns the child, and closing it ends the child. */
-enum err_code data_open(const char *name, struct stream **out, struct err *e)
+/* Opens what ps-ctl with these arguments writes. The name goes to it by standard input, because a URL may
+ * contain a signature. On success the stream owns the child, and closing it ends the child. */
+static enum err_code open_helper(const char *const *args, const char *name, uint64_t size,
+    bool plain, struct stream **out, struct err *e)
 {
-	static const char *const args[] = { "object", "cat", "-", NULL };
-	struct source_reader r = { .read = read_object, .close = close_object };
+	struct source_reader r = { .size = size,
+		.plain = plain,
+		.read = read_object,
+		.close = close_object };
 	struct helper *h;
-	enum err_code rc;
+	enum err_code rc = helper_start(args, name, &h, e);
 	char *shown;
 
-	if (!uri_is(name))
-		return stream_open(name, out, e);
 	*out = NULL;
-	rc = helper_start(args, name, &h, e);
 	if (rc)
 		return rc;
 	r.ctx = mem_alloc(sizeof h);
@@ -60,6 +60,64 @@ enum err_code data_open(const char *name, struct stream **out, struct err *e)
 	shown = uri_shown(name);
 	rc = stream_from(&r, shown, out, e);
 	free(shown);
+	return rc;
+}
+
+enum err_code data_open(const char *name, struct stream **out, struct err *e)
+{
+	static const char *const args[] = { "object", "cat", "-", NULL };
+
+	return uri_is(name) ? open_helper(args, name, 0, false, out, e) : stream_open(name, out, e);
+}
+
+enum err_code data_object_part(const char *name, uint64_t begin, uint64_t end, uint64_t size,
+    bool plain, struct stream **out, struct err *e)
+{
+	char range[48];
+	const char *const all[] = { "object", "cat", "-", NULL };
+	const char *const part[] = { "object", "cat", "-", "--range", range, NULL };
+
+	snprintf(range, sizeof range, "%llu-%llu", (unsigned long long)begin,
+	    (unsigned long long)end);
+	return open_helper(begin == 0 && end == size ? all : part, name, end - begin, plain, out,
+	    e);
+}
+
+static bool take_hex(const char *text, struct data_object_facts *f)
+{
+	for (f->nfirst = 0; f->nfirst < sizeof f->first && text[2 * f->nfirst]; f->nfirst++) {
+		unsigned byte;
+
+		if (sscanf(text + 2 * f->nfirst, "%2x", &byte) != 1)
+			return false;
+		f->first[f->nfirst] = (uint8_t)byte;
+	}
+	return true;
+}
+
+enum err_code data_object_stat(const char *name, struct data_object_facts *out, struct err *e)
+{
+	static const char *const args[] = { "object", "stat", "-", "--json", NULL };
+	struct buf text = BUF_INIT;
+	enum err_code rc = helper_run(args, name, &text, e);
+	const char *first = "";
+	int64_t size = 0;
+	json_t *line;
+
+	*out = (struct data_object_facts){ 0 };
+	if (rc)
+		return rc;
+	line = json_parse((const char *)text.data, text.len, LINE_MAX_BYTES, e);
+	if (!line) {
+		rc = ERR_PROTO;
+	} else if (!json_want_int(line, "", "size_bytes", 0, INT64_MAX, &size, e) ||
+	    !json_want_bool(line, "", "ranges", &out->ranges, e) ||
+	    !json_want_str(line, "", "first", &first, e) || !take_hex(first, out)) {
+		rc = ERR_PROTO;
+	}
+	out->size = (uint64_t)size;
+	json_decref(line);
+	buf_release(&text);
 	return rc;
 }
 

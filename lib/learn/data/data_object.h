@@ -2,12 +2,27 @@
 #ifndef DATA_OBJECT_H
 #define DATA_OBJECT_H
 
+#include <stdbool.h>
+
 #include "format/stream.h"
 
 /* Opens data by name: a file, "-", or an object at s3:// or https://, which a ps-ctl process
  * downloads for us (core/helper.h). Errors as stream_open; those of the object store appear when
  * the stream is read. */
 enum err_code data_open(const char *name, struct stream **out, struct err *e);
+
+/* The size of an object, its first bytes, and whether parts of it can be read. */
+struct data_object_facts {
+	uint64_t size;
+	uint8_t first[4];
+	size_t nfirst;
+	bool ranges;
+};
+enum err_code data_object_stat(const char *name, struct data_object_facts *out, struct err *e);
+/* Opens the bytes [begin, end) of an object of this size, of all of it when they are all. plain: they are not
+ * decompressed, whatever they look like. Errors as data_open. */
+enum err_code data_object_part(const char *name, uint64_t begin, uint64_t end, uint64_t size,
+    bool plain, struct stream **out, struct err *e);
 
 /* The names of the s3:// objects that match a pattern, sorted; free them with data_uri_free. */
 enum err_code data_object_match(const char *pattern, char ***out, size_t *n, struct err *e);

@@ -40,6 +40,20 @@ typedef enum err_code object_sink(void *ctx, const void *p, size_t n, struct err
  * requested. ERR_FORMAT when the object is replaced meanwhile. */
 enum err_code object_get(struct object_client *c, const char *name, object_sink *sink, void *ctx,
     struct err *e);
+/* Read the bytes [begin, end) of an object, in the same way; end > begin. ERR_FORMAT when it has fewer. A
+ * store that does not send parts sends what is before, too, and is slow. */
+enum err_code object_get_part(struct object_client *c, const char *name, uint64_t begin,
+    uint64_t end, object_sink *sink, void *ctx, struct err *e);
+/* The size of an object, and its first bytes. ranges: the store can send parts of it. ERR_PROTO: it does not tell
+ * the size. */
+struct object_facts {
+	uint64_t size;
+	bool ranges;
+	uint8_t first[4];
+	size_t nfirst;
+};
+enum err_code object_stat(struct object_client *c, const char *name, struct object_facts *out,
+    struct err *e);
 /* Append a small object to out; ERR_LIMIT when it has more than max bytes. */
 enum err_code object_read(struct object_client *c, const char *name, size_t max, struct buf *out,
     struct err *e);

@@ -23,12 +23,13 @@ struct exchange {
 	size_t body_n;
 	object_sink *sink; /* NULL: the answer is collected in reply */
 	void *ctx;
+	uint64_t begin, end; /* the bytes of the object that are wanted; end 0: all */
 
 	/* The answer. */
 	long status;
 	struct buf reply; /* the answer, or the text of an error */
 	char etag[128];   /* "": the store did not tell it */
-	/* bytes given to the sink; total: the object's size, UINT64_MAX: unknown */
+	/* bytes given to the sink; total: the whole object's size, UINT64_MAX: unknown */
 	uint64_t got, total;
 	unsigned tries;
 	/* The attempt under way. */

@@ -14,6 +14,69 @@ enum err_code object_get(struct object_client *c, const char *name, object_sink 
 	return rc;
 }
 
+enum err_code object_get_part(struct object_client *c, const char *name, uint64_t begin,
+    uint64_t end, object_sink *sink, void *ctx, struct err *e)
+{
+	struct exchange x = { .name = name,
+		.method = "GET",
+		.sink = sink,
+		.ctx = ctx,
+		.begin = begin,
+		.end = end };
+	enum err_code rc = object_exchange_run(c, &x, e);
+
+	if (!rc && x.got < end - begin) {
+		char *shown = uri_shown(name);
+
+		rc = err_set(e, ERR_FORMAT, "%s has become shorter while it was read", shown);
+		free(shown);
+	}
+	object_exchange_release(&x);
+	return rc;
+}
+
+static enum err_code take_first_bytes(void *ctx, const void *p, size_t n, struct err *e)
+{
+	struct object_facts *f = ctx;
+	size_t room = sizeof f->first - f->nfirst;
+
+	(void)e;
+	n = n < room ? n : room;
+	memcpy(f->first + f->nfirst, p, n);
+	f->nfirst += n;
+	return ERR_OK;
+}
+
+enum err_code object_stat(struct object_client *c, const char *name, struct object_facts *out,
+    struct err *e)
+{
+	struct exchange x = { .name = name,
+		.method = "GET",
+		.sink = take_first_bytes,
+		.ctx = out,
+		.end = sizeof out->first };
+	enum err_code rc;
+
+	*out = (struct object_facts){ 0 };
+	rc = object_exchange_run(c, &x, e);
+	/* An empty object has no such bytes. */
+	if (rc && x.status == 416) {
+		rc = ERR_OK;
+		if (e)
+			*e = (struct err){ 0 };
+	}
+	if (!rc && x.status != 416 && x.total == UINT64_MAX) {
+		char *shown = uri_shown(name);
+
+		rc = err_set(e, ERR_PROTO, "%s: the store does not tell its size", shown);
+		free(shown);
+	}
+	out->size = x.status == 416 ? 0 : x.total;
+	out->ranges = x.status == 206;
+	object_exchange_release(&x);
+	return rc;
+}
+
 struct small {
 	const char *name;
 	struct buf *out;

@@ -10,6 +10,8 @@
 #include "core/mem.h"
 #include "format/npy.h"
 #include "format/safetensors.h"
+#include "msg/manifest.h"
+#include "saved/saved_metadata.h"
 
 /* The model in a checkpoint, in the formats of export.  The values are read in pieces, so that a model
  * that does not fit into memory can be exported. */
@@ -199,15 +201,29 @@ static enum err_code declare_tensors(const struct source *s, struct safetensors_
 	return rc;
 }
 
+/* Describe the model in the metadata, if all of it is written. */
+static enum err_code describe_checkpoint(const struct source *s, struct safetensors_writer *w,
+    struct err *e)
+{
+	const struct manifest *m = ckpt_manifest(s->reader);
+	const struct manifest_data *data = m->data;
+
+	if (s->only || !m->config) {
+		safetensors_add_meta(w, "format", "pskit");
+		return ERR_OK;
+	}
+	return saved_metadata_add(w, m->config, manifest_tables(m), data ? data->facts : NULL, e);
+}
+
 /* Write the tables as a safetensors file.  The data must follow in the order of declare_tensors():
  * all ids, then all values. */
 static enum err_code write_checkpoint_tensors(struct source *s, struct err *e)
 {
 	struct safetensors_writer *w = safetensors_writer_new();
-	enum err_code rc;
+	enum err_code rc = describe_checkpoint(s, w, e);
 
-	safetensors_add_meta(w, "format", "pskit");
-	rc = declare_tensors(s, w, e);
+	if (!rc)
+		rc = declare_tensors(s, w, e);
 	if (!rc)
 		rc = safetensors_begin(w, put_output_bytes, s, e);
 	for (int pass = 0; pass < 2; pass++)

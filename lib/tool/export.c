@@ -6,6 +6,7 @@
 #include "core/mem.h"
 #include "format/npy.h"
 #include "format/safetensors.h"
+#include "saved/saved_metadata.h"
 #include "tool/tool.h"
 
 /* A table in the shape that it had when the export began: tables may be added or grow meanwhile. */
@@ -144,16 +145,32 @@ static enum err_code store_scanned_rows(void *ctx, const uint64_t *ids, const fl
 	return ERR_OK;
 }
 
-/* Adds all tensors and the metadata to the header. */
+/* Describes the model in the metadata, if the export has all of it. */
+static enum err_code describe_model(struct writer *x, struct safetensors_writer *w, struct err *e)
+{
+	const struct view *view = x->tool->view;
+	json_t *tables, *facts;
+	enum err_code rc;
+
+	if (x->only || x->since) {
+		safetensors_add_meta(w, "format", "pskit");
+		return ERR_OK;
+	}
+	tables = layout_tables(client_layout(x->tool->client));
+	facts = tool_facts(x->tool);
+	rc = saved_metadata_add(w, view->config, tables, facts, e);
+	json_decref(facts);
+	json_decref(tables);
+	return rc;
+}
+
+/* Adds all tensors to the header, and the steps of an export of changes. */
 static enum err_code declare_all_tensors(struct writer *x, struct safetensors_writer *w,
     struct kept *kept, struct err *e)
 {
 	enum err_code rc = ERR_OK;
-	char name[TABLE_NAME + 8];
+	char name[TABLE_NAME + 8], step[24];
 
-	char step[24];
-
-	safetensors_add_meta(w, "format", "pskit");
 	snprintf(step, sizeof step, "%llu", (unsigned long long)x->since);
 	if (x->changed)
 		safetensors_add_meta(w, "since", step);
@@ -235,6 +252,8 @@ static enum err_code write_safetensors(struct writer *x, struct err *e)
 	for (size_t i = 0; !rc && i < x->npicks; i++)
 		if (x->pick[i].t->sparse)
 			rc = fetch_sparse(x, x->pick[i].t, &kept[i], e);
+	if (!rc)
+		rc = describe_model(x, w, e);
 	if (!rc)
 		rc = declare_all_tensors(x, w, kept, e);
 	if (!rc)

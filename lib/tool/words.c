@@ -121,9 +121,15 @@ enum err_code tool_words(struct tool *t, const char *const *ask, size_t nask, si
 {
 	struct vectors x = { 0 };
 	struct job job;
+	json_t *facts = tool_facts(t);
 	enum err_code rc = job_load(t->view->config,
-	    &(struct job_source){ .models = model_kinds_all, .log = t->log }, &job, e);
+	    &(struct job_source){ .models = model_kinds_all,
+	        .facts = facts,
+	        .no_eval = true,
+	        .log = t->log },
+	    &job, e);
 
+	json_decref(facts);
 	if (rc)
 		return rc;
 	if (!job.train->words)

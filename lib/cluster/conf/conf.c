@@ -297,6 +297,33 @@ json_t *conf_to_json(const struct conf *c)
 	return o;
 }
 
+/* Does a key belong to a model, wherever it goes? Paths and commands are those of one host. */
+static bool goes_with_model(const struct conf_key *k)
+{
+	static const char *const stay[] = { "job.exec", "job.command" };
+
+	for (size_t i = 0; i < sizeof stay / sizeof *stay; i++)
+		if (strcmp(k->path, stay[i]) == 0)
+			return false;
+	return is_job_key(k) && k->type != CONF_PATHS && k->type != CONF_FILE;
+}
+
+json_t *conf_model_json(const struct conf *c)
+{
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+	json_t *o = json_object(), *job = json_object();
+
+	json_object_set_new(o, "name", json_string(c->name ? c->name : ""));
+	for (size_t i = 0; c->has_job && i < n; i++)
+		if (goes_with_model(&k[i]))
+			json_object_set_new(job, k[i].path + 4, conf_value_json(&k[i], c));
+	if (c->has_job)
+		json_object_set(o, "job", job);
+	json_decref(job);
+	return o;
+}
+
 char *conf_diff(const struct conf *a, const struct conf *b)
 {
 	size_t n;

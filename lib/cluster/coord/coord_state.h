@@ -75,7 +75,7 @@
 
 /* Largest JSON text that is kept of a worker: the facts of the data, which every checkpoint
  * contains, and the figures of a last message, an evaluation or a result. In bytes. */
-#define FACTS_MAX   (64u << 10)
+#define FACTS_MAX   (4u << 20)
 #define FIGURES_MAX (16u << 10)
 
 /* Membership entries kept in the view. A worker needs those from its own step on, so the slowest

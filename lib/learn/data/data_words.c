@@ -17,6 +17,25 @@ struct building {
 	bool pending;
 };
 
+static void set_words(struct data_words *w, const char *const *name, const uint64_t *count,
+    size_t n)
+{
+	w->n = n;
+	w->name = mem_array(n, sizeof(*w->name));
+	w->count = mem_array(n, sizeof(*w->count));
+	memcpy(w->count, count, n * sizeof(*w->count));
+	for (size_t i = 0; i < n; i++)
+		w->name[i] = mem_strdup(name[i]);
+}
+
+struct data_words *data_words_of(const char *const *name, const uint64_t *count, size_t n)
+{
+	struct building *x = mem_alloc(sizeof(*x));
+
+	set_words(&x->w, name, count, n);
+	return &x->w;
+}
+
 /* The result is the first member of a struct building. With `like` the vocabulary is closed: words
  * are looked up, numbers and counts are those of the training text, and unknown words are
  * dropped. */
@@ -32,14 +51,9 @@ struct data_words *data_words_new(const struct data_options *o, const struct dat
 	if (!like)
 		return &x->w;
 	x->closed = true;
-	x->w.n = like->n;
-	x->w.name = mem_array(like->n, sizeof(*x->w.name));
-	x->w.count = mem_array(like->n, sizeof(*x->w.count));
-	memcpy(x->w.count, like->count, like->n * sizeof(*x->w.count));
-	for (size_t i = 0; i < like->n; i++) {
+	set_words(&x->w, (const char *const *)like->name, like->count, like->n);
+	for (size_t i = 0; i < like->n; i++)
 		map_put(x->map, like->name[i], (void *)(uintptr_t)(i + 1));
-		x->w.name[i] = mem_strdup(like->name[i]);
-	}
 	return &x->w;
 }
 

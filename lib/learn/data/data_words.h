@@ -31,6 +31,9 @@ enum data_words_field { DATA_WORDS_GIVEN, DATA_WORDS_NEAR, DATA_WORDS_DRAWN };
 
 /* A new text. like: only the words of that text count; NULL: all. */
 struct data_words *data_words_new(const struct data_options *o, const struct data_words *like);
+/* The n words of a text that was read before, in the order of their numbers, with their counts, which
+ * are above 0: for data_words_new(.., like). The names are copied. The text itself is empty. */
+struct data_words *data_words_of(const char *const *name, const uint64_t *count, size_t n);
 void data_words_free(struct data_words *w);
 /* Adds the next word of the text, n bytes; first: it begins a paragraph. ERR_NOMEM, ERR_LIMIT. */
 enum err_code data_words_add(struct data_words *w, const char *name, size_t n, bool first,

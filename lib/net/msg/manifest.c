@@ -66,6 +66,11 @@ const json_t *manifest_document(const struct manifest *m)
 	return ((const struct owned_manifest *)m)->json;
 }
 
+const json_t *manifest_tables(const struct manifest *m)
+{
+	return json_object_get(manifest_document(m), "tables");
+}
+
 uint64_t manifest_bytes(const struct manifest *m)
 {
 	uint64_t sum = 0;

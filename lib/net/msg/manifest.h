@@ -42,6 +42,8 @@ enum err_code manifest_decode(const json_t *json, struct manifest **out, struct 
 void manifest_free(struct manifest *m);
 /* The document that the manifest was decoded from, borrowed. */
 const json_t *manifest_document(const struct manifest *m);
+/* The document of its tables, with members that only cluster/layout knows; borrowed. */
+const json_t *manifest_tables(const struct manifest *m);
 /* The sum of the sizes of its files. */
 uint64_t manifest_bytes(const struct manifest *m);
 

@@ -23,7 +23,7 @@
 /* Decodes facts, which *out borrows from.  ERR_PROTO: a member is missing, has the wrong type or is
  * out of bounds. */
 enum err_code training_facts_decode(const json_t *json, struct training_facts *out, struct err *e);
-/* Encodes facts, without classes that are NULL.  A new reference. */
+/* Encodes facts, without documents that are NULL.  A new reference. */
 json_t *training_facts_encode(const struct training_facts *f);
 
 #endif

@@ -7,14 +7,29 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "data/data_schema.h"
+#include "data/data_words.h"
 #include "msg/training_facts.h"
+
+/* Adds the words of a text to the facts, which get new references. */
+static void tell_words(const struct data_words *w, struct training_facts *f)
+{
+	json_t *words = json_array(), *counts = json_array();
+
+	for (size_t i = 0; i < w->n; i++) {
+		json_array_append_new(words, json_of_text(w->name[i]));
+		json_array_append_new(counts, json_integer((json_int_t)w->count[i]));
+	}
+	f->words = words;
+	f->counts = counts;
+}
 
 json_t *data_facts(const struct dataset *d)
 {
 	struct training_facts f;
 	json_t *facts, *classes, *schema;
 
-	if (d->words || d->numbered || d->classes > DATA_FACTS_CLASSES ||
+	if (d->numbered || (d->words && d->words->n > DATA_FACTS_VALUES) ||
+	    d->classes > DATA_FACTS_CLASSES ||
 	    (d->schema && d->schema->nvalues > DATA_FACTS_VALUES))
 		return NULL;
 	f = (struct training_facts){ .sparse = d->sparse,
@@ -29,7 +44,11 @@ json_t *data_facts(const struct dataset *d)
 		                             : json_of_num(d->class_value[i]));
 	f.classes = classes;
 	f.schema = schema = d->schema ? data_schema_to_json(d->schema) : NULL;
+	if (d->words)
+		tell_words(d->words, &f);
 	facts = training_facts_encode(&f);
+	json_decref((json_t *)(uintptr_t)f.words);
+	json_decref((json_t *)(uintptr_t)f.counts);
 	json_decref(classes);
 	json_decref(schema);
 	return facts;
@@ -44,6 +63,23 @@ static void take_class(struct dataset *d, size_t i, const json_t *v)
 	d->class_name[i] = mem_strdup(json_is_number(v) ? text : json_string_value(v));
 }
 
+static struct data_words *take_words(const struct training_facts *f)
+{
+	size_t n = json_array_size(f->words);
+	const char **name = mem_array(n, sizeof *name);
+	uint64_t *count = mem_array(n, sizeof *count);
+	struct data_words *words;
+
+	for (size_t i = 0; i < n; i++) {
+		name[i] = json_string_value(json_array_get(f->words, i));
+		count[i] = (uint64_t)json_integer_value(json_array_get(f->counts, i));
+	}
+	words = data_words_of(name, count, n);
+	free((void *)name);
+	free(count);
+	return words;
+}
+
 enum err_code data_of_facts(const json_t *facts, struct dataset **out, struct err *e)
 {
 	struct training_facts f;
@@ -53,7 +89,7 @@ enum err_code data_of_facts(const json_t *facts, struct dataset **out, struct er
 
 	if (training_facts_decode(facts, &f, NULL) ||
 	    json_array_size(f.classes) > DATA_FACTS_CLASSES)
-		return err_set(e, ERR_FORMAT, "what is told of the training data cannot be");
+		return err_set(e, ERR_FORMAT, "the description of the training data is damaged");
 	d = mem_alloc(sizeof(*d));
 	d->sparse = f.sparse;
 	d->cols = (size_t)f.cols;
@@ -65,6 +101,8 @@ enum err_code data_of_facts(const json_t *facts, struct dataset **out, struct er
 	d->class_value = d->classes ? mem_array(d->classes, sizeof(*d->class_value)) : NULL;
 	json_array_foreach(f.classes, i, v)
 		take_class(d, i, v);
+	if (f.words)
+		d->words = take_words(&f);
 	if (f.schema) {
 		enum err_code rc = data_schema_from_json(f.schema, &d->schema, e);
 

@@ -8,11 +8,11 @@
 /* Describes training data without their examples: what evaluation data and models need to know of
  * them, as the document of msg/training_facts.h. Pure.
  *
- * A new reference; NULL where this does not suffice: for words, numbered data, and more than
- * DATA_FACTS_CLASSES classes, or of DATA_FACTS_VALUES values of categories. */
+ * A new reference; NULL where this does not suffice: for numbered data, and more than
+ * DATA_FACTS_CLASSES classes, or DATA_FACTS_VALUES words or values of categories. */
 json_t *data_facts(const struct dataset *d);
 #define DATA_FACTS_CLASSES 1000u
-#define DATA_FACTS_VALUES  20000u
+#define DATA_FACTS_VALUES  100000u
 
 /* Makes a dataset without examples from such a description, to be passed as `like`. ERR_FORMAT: not
  * a description. */

@@ -126,8 +126,7 @@ static enum err_code open_blocks(struct job *j, const struct job_source *from,
 	return check_blocks_fit(j, e);
 }
 
-/* Loads the training data. When the coordinator has described them (facts), no file is read, except
- * where the model needs the words. */
+/* Loads the training data. When they are described (facts), no file is read. */
 static enum err_code load_train(struct job *j, const struct job_source *from,
     const struct data_want *want, const struct data_cache *cache, struct err *e)
 {
@@ -135,7 +134,7 @@ static enum err_code load_train(struct job *j, const struct job_source *from,
 	char text[256];
 	enum err_code rc;
 
-	if (from->facts && !want->words)
+	if (from->facts)
 		return data_of_facts(from->facts, &j->train, e);
 	rc = from->trains ? open_blocks(j, from, want, cache->log, e) : ERR_OK;
 	if (rc || j->blocks)

@@ -7,6 +7,8 @@
 #include "core/mem.h"
 #include "format/safetensors.h"
 #include "math/vec.h"
+#include "saved/saved_metadata.h"
+#include "worker/data_facts.h"
 
 /* Makes room for `floats` values in w[i] and g[i]. The contents are lost. */
 static enum err_code reserve_table(struct params *p, size_t i, size_t floats, struct err *e)
@@ -328,18 +330,31 @@ static enum err_code check_saveable(const struct params *p, struct err *e)
 	return ERR_OK;
 }
 
+/* Adds the metadata of the file. */
+static enum err_code add_metadata(const struct params *p, struct safetensors_writer *w,
+    struct err *e)
+{
+	json_t *config = conf_to_json(&p->job->conf), *facts = data_facts(p->job->train),
+	       *tables = layout_tables(client_layout(p->client));
+	char step[24];
+	enum err_code rc = saved_metadata_add(w, config, tables, facts, e);
+
+	snprintf(step, sizeof step, "%llu", (unsigned long long)p->kept_step);
+	safetensors_add_meta(w, "step", step);
+	json_decref(config);
+	json_decref(facts);
+	json_decref(tables);
+	return rc;
+}
+
 /* Writes the kept tables as a safetensors file to fd, whose owner closes it. All tables are
  * declared before the first value is written, because the header of the format comes first. Call it
  * only after check_saveable has succeeded: every table must be dense. */
 static enum err_code write_kept(const struct params *p, int fd, struct err *e)
 {
 	struct safetensors_writer *w = safetensors_writer_new();
-	enum err_code rc = ERR_OK;
-	char step[24];
+	enum err_code rc = add_metadata(p, w, e);
 
-	snprintf(step, sizeof step, "%llu", (unsigned long long)p->kept_step);
-	safetensors_add_meta(w, "format", "pskit");
-	safetensors_add_meta(w, "step", step);
 	for (size_t i = 0; !rc && i < p->job->ntables; i++)
 		rc = safetensors_add(w, p->job->table[i].name, SAFETENSORS_F32,
 		    (const uint64_t[]){ p->job->table[i].rows, p->job->table[i].cols }, 2, e);

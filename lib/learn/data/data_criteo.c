@@ -41,6 +41,16 @@ static enum err_code add_criteo_number(struct data_row *r, unsigned column, cons
 	return ERR_OK;
 }
 
+/* Is the line one column shorter, because it has no label? */
+static bool has_no_label(const char *p)
+{
+	unsigned tabs = 0;
+
+	for (; *p; p++)
+		tabs += *p == '\t';
+	return tabs == COLUMNS - 1;
+}
+
 /* Empty cells give no entry, but their columns are counted: a line must have all of them. */
 static enum err_code parse_criteo_line(struct data_row *r, char *p, struct err *e)
 {
@@ -51,7 +61,9 @@ static enum err_code parse_criteo_line(struct data_row *r, char *p, struct err *
 
 	if (!*p)
 		return ERR_OK;
-	rc = data_label_text(r->b->label, r->s, take_cell(&p), e);
+	rc = data_label_is_ignored(r->b->label) && has_no_label(p)
+	    ? data_label_number(r->b->label, r->s, 0, e)
+	    : data_label_text(r->b->label, r->s, take_cell(&p), e);
 	for (; !rc && p && column < COLUMNS; column++) {
 		cell = take_cell(&p);
 		if (!*cell)

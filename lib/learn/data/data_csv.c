@@ -27,9 +27,11 @@ struct table {
 	struct stream *s;
 	const struct data_options *o;
 	char sep;
-	size_t width, label; /* number of columns; column of the label, from 0 */
-	bool typed;          /* data_table.h takes the records */
-	struct buf record;   /* a record of several lines */
+	/* number of columns, and of those that are features; column of the label, from 0 (width:
+	 * there is none) */
+	size_t width, features, label;
+	bool typed;        /* data_table.h takes the records */
+	struct buf record; /* a record of several lines */
 };
 
 static bool is_numeric_cell(const char *cell)
@@ -169,7 +171,7 @@ static enum err_code parse_csv_row(const struct table *t, char *p, struct err *e
 	enum err_code rc;
 	float *x;
 
-	rc = data_build_dense(t->b, t->s, t->width - 1, 1, &x, e);
+	rc = data_build_dense(t->b, t->s, t->features, 1, &x, e);
 	for (; rc == ERR_OK && rest && column < t->width; column++) {
 		if (column != t->label) {
 			rc = parse_feature(t, &rest, column, &x[at++], e);
@@ -187,7 +189,8 @@ static enum err_code parse_csv_row(const struct table *t, char *p, struct err *e
 		return stream_fail(t->s, e, "has %zu column%s, the first line has %zu", column,
 		    NUM_S(column), t->width);
 	data_build_rows(t->b, 1);
-	return data_label_text(t->b->label, t->s, label, e);
+	return label ? data_label_text(t->b->label, t->s, label, e)
+	             : data_label_number(t->b->label, t->s, 0, e);
 }
 
 /* Parses rows of bare numbers, each before a separator or the end, which most rows are. Leaves
@@ -201,7 +204,7 @@ static enum err_code plain_row(const struct table *t, const char *p, size_t len,
 	float *x, y;
 
 	*taken = false;
-	if (data_build_dense(t->b, t->s, t->width - 1, 1, &x, NULL) != ERR_OK)
+	if (data_build_dense(t->b, t->s, t->features, 1, &x, NULL) != ERR_OK)
 		return ERR_OK;
 	for (size_t column = 0; column < t->width; column++, p = q + 1) {
 		while (*p == ' ')
@@ -265,12 +268,18 @@ static bool names_column(const struct data_options *o)
 	    !num_uint(o->label, UINT64_MAX, &number);
 }
 
-/* Finds the label column by its name or number. name: of the columns; NULL: they have none. */
+/* Finds the label column by its name or number. name: of the columns; NULL: they have none. Where
+ * labels do not matter, a file that is as wide as the training data has none. */
 static enum err_code find_label(struct table *t, const char *const *names, struct err *e)
 {
 	const char *name = t->o->label, *near;
 	int64_t number;
 
+	t->features = t->width - 1;
+	if (data_label_is_ignored(t->b->label) && t->b->like && t->b->like->cols == t->width) {
+		t->label = t->features = t->width;
+		return ERR_OK;
+	}
 	t->label = t->width - 1;
 	if (!name || strcmp(name, "last") == 0)
 		return ERR_OK;
@@ -526,7 +535,7 @@ static enum err_code detect_shape(struct table *t, const char *first, bool *head
 	}
 	if (rc == ERR_OK)
 		rc = begin_typed(t, &sample, (char *const *)names, *header, e);
-	if (rc == ERR_OK && *header && t->width > 1 && !t->typed)
+	if (rc == ERR_OK && *header && t->features > 0 && !t->typed)
 		rc = set_column_names(t, a, e);
 	data_uri_free(named, named ? t->width : 0);
 	sample_free(&sample);

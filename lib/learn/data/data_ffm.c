@@ -31,11 +31,12 @@ static enum err_code parse_ffm_line(struct data_row *r, char *line, struct err *
 	const char *p = data_skip_blanks(line);
 	char text[DATA_SHOWN];
 	enum err_code rc;
-	float label;
+	float label = 0;
 
 	if (!*p)
 		return ERR_OK;
-	if (!data_take_value(&p, &label)) {
+	if (!(data_label_is_ignored(r->b->label) && data_has_no_label(p)) &&
+	    !data_take_value(&p, &label)) {
 		data_token(text, p);
 		return stream_fail(r->s, e, "expected a number as label, got \"%s\"", text);
 	}
@@ -52,20 +53,29 @@ static enum err_code read_ffm(struct data_build *b, struct stream *s, const stru
 	return data_row_each(b, s, o, NULL, parse_ffm_line, e);
 }
 
-/* Decides by the first line that has more than a label. */
+/* Does field:index:value stand here? */
+static bool is_ffm_entry(const char *q, const char *end)
+{
+	unsigned colons;
+
+	for (colons = 0; q < end && (data_is_digit(*q) || *q == ':') && colons < 2; q++)
+		colons += *q == ':';
+	return colons == 2 && q < end && strchr("+-.0123456789", *q);
+}
+
+/* Decides by the first line that has more than a label, or that has none. */
 static bool probe_ffm(const uint8_t *bytes, size_t n)
 {
 	const char *p = (const char *)bytes, *end = p + n, *q;
-	unsigned colons;
 
+	if (is_ffm_entry(p, end))
+		return true;
 	for (q = p; q < end && *q != ' ' && *q != '\t'; q++)
 		if (!strchr("+-.0123456789eE\r\n", *q))
 			return false;
 	while (q < end && data_is_blank(*q))
 		q++;
-	for (colons = 0; q < end && (data_is_digit(*q) || *q == ':') && colons < 2; q++)
-		colons += *q == ':';
-	return colons == 2 && q < end && strchr("+-.0123456789", *q);
+	return is_ffm_entry(q, end);
 }
 
 const struct data_reader data_reader_ffm = { probe_ffm, read_ffm, &data_parts_lines };

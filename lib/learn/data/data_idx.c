@@ -219,19 +219,22 @@ static enum err_code read_pair(struct data_build *b, struct stream *s, const str
 {
 	struct idx h;
 	enum err_code rc = read_idx_header(s, &h, e);
-	char *path;
+	bool labelled = o->labels || !data_label_is_ignored(b->label);
+	char *path = NULL;
 
 	if (rc != ERR_OK)
 		return rc;
 	if (h.rank < 2)
 		return stream_fail(s, e,
 		    "holds IDX labels (one dimension); name the file of images");
-	rc = find_labels(b, s, o, &path, e);
+	rc = labelled ? find_labels(b, s, o, &path, e) : ERR_OK;
 	if (rc != ERR_OK)
 		return rc;
 	rc = read_images(b, s, &h, e);
-	if (rc == ERR_OK)
+	if (rc == ERR_OK && labelled)
 		rc = read_idx_labels(b, path, s, h.rows, e);
+	for (size_t i = 0; rc == ERR_OK && !labelled && i < h.rows; i++)
+		rc = data_label_number(b->label, s, 0, e);
 	free(path);
 	return rc;
 }

@@ -221,10 +221,15 @@ static enum err_code parse_libsvm_row(struct ids *f, const char *p, size_t len, 
 		*end = p;
 		return ERR_OK;
 	}
-	after = data_num_padded(p, &v);
+	if (data_label_is_ignored(f->b->label) && data_has_no_label(p)) {
+		after = p;
+		v = 0;
+	} else {
+		after = data_num_padded(p, &v);
+	}
 	if (after && *after == ',')
 		return stream_fail(f->s, e, "has several labels; one is wanted");
-	if (!after || !is_end(*after)) {
+	if (!after || (after != p && !is_end(*after))) {
 		data_token(text, p);
 		return stream_fail(f->s, e, "expected a number as label, got \"%s\"", text);
 	}
@@ -278,6 +283,14 @@ static enum err_code read_libsvm(struct data_build *b, struct stream *s,
 	return rc;
 }
 
+/* Does the line begin with an entry, as in data without labels? */
+static bool begins_with_entry(const char *token)
+{
+	double v;
+
+	return data_has_no_label(token) && data_num_all(strchr(token, ':') + 1, &v);
+}
+
 /* Does the line begin with a number, followed by a number and a colon? */
 static bool looks_like_libsvm(const char *p, const char *end)
 {
@@ -291,7 +304,7 @@ static bool looks_like_libsvm(const char *p, const char *end)
 	label[n] = '\0';
 	p += n;
 	if (!data_num_all(label, &v))
-		return false;
+		return begins_with_entry(label);
 	while (p < end && data_is_blank(*p))
 		p++;
 	if (end - p >= 4 && memcmp(p, "qid:", 4) == 0)

@@ -15,11 +15,12 @@
 struct layout {
 	size_t width, cols; /* values in a row of the file; features among them */
 	size_t label;       /* column of the label; width: none */
+	bool unlabelled;    /* neither a column nor another file has labels */
 };
 
-/* Finds the label column by ?label=. */
-static enum err_code find_column(const struct stream *s, const struct data_options *o,
-    struct layout *l, struct err *e)
+/* Finds the label column by ?label=. An array that is as wide as the training data has none. */
+static enum err_code find_column(const struct data_build *b, const struct stream *s,
+    const struct data_options *o, struct layout *l, struct err *e)
 {
 	int64_t number;
 
@@ -30,6 +31,8 @@ static enum err_code find_column(const struct stream *s, const struct data_optio
 			return stream_fail(s, e, "give label= or labels=, not both");
 		return ERR_OK;
 	}
+	if (data_label_is_ignored(b->label) && b->like && b->like->cols == l->width)
+		return ERR_OK;
 	l->cols = l->width - 1;
 	l->label = l->width - 1;
 	if (!o->label || strcmp(o->label, "last") == 0)
@@ -63,9 +66,9 @@ static enum err_code add_npy_row(struct data_build *b, struct stream *s, const s
 		if (c != l->label)
 			x[at++] = row[c];
 	data_build_rows(b, 1);
-	if (l->label == l->width)
+	if (l->label == l->width && !l->unlabelled)
 		return ERR_OK;
-	return data_label_number(b->label, s, row[l->label], e);
+	return data_label_number(b->label, s, l->unlabelled ? 0 : row[l->label], e);
 }
 
 /* Reads the labels of a separate file, one float a row of the features. The name is relative to the
@@ -114,7 +117,8 @@ static enum err_code read_array(struct data_build *b, struct stream *s,
 	if (h.shape[1] == 0 || h.shape[1] > COLS_MAX)
 		return stream_fail(s, e, "has rows of no values, or of more than %u", COLS_MAX);
 	l.width = h.shape[1];
-	rc = find_column(s, o, &l, e);
+	rc = find_column(b, s, o, &l, e);
+	l.unlabelled = l.label == l.width && !o->labels;
 	if (rc != ERR_OK)
 		return rc;
 	row = mem_try_array(l.width, sizeof(*row));

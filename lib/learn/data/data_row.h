@@ -56,6 +56,16 @@ static inline bool data_is_digit(char c)
 	return (unsigned char)(c - '0') < 10;
 }
 
+/* Does a line begin with "digits:", as an entry does, where other lines have a label? */
+static inline bool data_has_no_label(const char *p)
+{
+	const char *q = p;
+
+	while (data_is_digit(*q))
+		q++;
+	return q > p && *q == ':';
+}
+
 static inline const char *data_skip_blanks(const char *p)
 {
 	while (data_is_blank(*p))

@@ -130,10 +130,10 @@ static enum err_code parse_namespace(struct data_row *r, const char **pp, struct
 static enum err_code parse_label(struct data_row *r, const char **pp, struct err *e)
 {
 	const char *p = data_skip_blanks(*pp);
-	float label, weight = 1;
+	float label = 0, weight = 1;
 	enum err_code rc;
 
-	if (!data_take_value(&p, &label))
+	if (!(data_label_is_ignored(r->b->label) && *p == '|') && !data_take_value(&p, &label))
 		return fail_vw(r, p, "a number as label", e);
 	rc = data_label_number(r->b->label, r->s, (double)label, e);
 	p = data_skip_blanks(p);

@@ -19,6 +19,7 @@
 #include "core/helper.h"
 #include "relay/relay.h"
 #include "replica/mirror.h"
+#include "rundir/readonly.h"
 #include "rundir/resume.h"
 #include "rundir/rundir.h"
 #include "coordinator/host.h"
@@ -69,7 +70,7 @@ static const struct opt opts[] = {
 	    "none; with FILE also step=N",
 	    NULL, 0, 0 },
 	{ "read-only", 0, OPT_STR, offsetof(struct options, read_only), "FROM",
-	    "answer pulls from a checkpoint, from a run that has ended, or from a cluster that lives",
+	    "answer pulls from a model file, a checkpoint, a run that has ended, or a cluster that lives",
 	    NULL, 0, 0 },
 	{ "fresh", 0, OPT_DURATION, offsetof(struct options, fresh), "TIME",
 	    "with --read-only of a cluster: how old values may be (200ms)", NULL, 0, 0 },
@@ -172,7 +173,7 @@ static enum err_code find_own_identity(struct place *p, const char *name, struct
 }
 
 /* Prepare to serve a model read-only: of a live cluster, named by its run directory or a join
- * file, or of a checkpoint or a run that has ended. */
+ * file, or a saved one. */
 static enum err_code prepare_read_only(const struct options *o, int signals, struct place *p,
     struct err *e)
 {
@@ -181,8 +182,10 @@ static enum err_code prepare_read_only(const struct options *o, int signals, str
 	p->has_conf = true;
 	p->dir = o->run_dir ? mem_strdup(o->run_dir) : NULL;
 	if (!mirror_can_follow(o->read_only)) {
-		rc = mirror_model_prepare(o->read_only, o->set.item, o->set.n, &p->conf, &p->dir,
+		rc = readonly_prepare(o->read_only, o->set.item, o->set.n, &p->conf, &p->dir,
 		    &p->lock, &p->resume, e);
+		if (rc)
+			err_prefix(e, "--read-only");
 	} else {
 		p->early.fd = signals;
 		log_init(&p->mirror_log, "mirror", 2, LOG_LEVEL_INFO);

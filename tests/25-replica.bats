@@ -149,7 +149,7 @@ settles() {
 	job logistic ''
 	run ps-serve --read-only nowhere
 	[ "$status" -ne 0 ]
-	[[ $output == *"--read-only nowhere"*"No such file"* ]]
+	[[ $output == *"--read-only: cannot read the model \"nowhere\": No such file"* ]]
 	begin a.json
 	run ps-serve --read-only a.run -C r.run --set servers=2
 	[ "$status" -ne 0 ]

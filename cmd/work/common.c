@@ -5,6 +5,7 @@
 #include "core/clock.h"
 #include "core/output.h"
 #include "rundir/rundir.h"
+#include "saved/saved_model.h"
 
 int where_parse(const struct opt_spec *spec, void *out, int argc, char **argv, int *nargs)
 {
@@ -86,24 +87,43 @@ static int run_with_cluster(const struct opt_spec *spec, const struct where *w, 
 	return code;
 }
 
+/* The first operand may name the model instead of -C.  False: it is named twice. */
+static bool take_model_operand(struct where *w, int *nargs, char ***argv)
+{
+	if (!*nargs || !saved_model_is_named((*argv)[1]))
+		return true;
+	if (w->run_dir || w->join)
+		return false;
+	w->run_dir = (*argv)[1];
+	++*argv;
+	--*nargs;
+	return true;
+}
+
 int where_run(const struct opt_spec *spec, const struct where *w, const void *options, int nargs,
     char **argv, where_fn fn)
 {
-	bool join = w->join || (!w->run_dir && identity_join_file(NULL));
-	char *ended = w->reads_model && !join ? saved_model_find(w->run_dir) : NULL,
-	     *run_dir = NULL;
 	struct where here = *w;
+	char *model, *run_dir = NULL;
 	int code;
 
-	if (!ended)
+	if (!w->reads_model)
 		return run_with_cluster(spec, w, options, nargs, argv, fn);
-	fprintf(stderr, "%s: no cluster serves %s: reading the model that is saved there\n",
-	    spec->prog, ended);
-	if (saved_model_serve(spec->prog, ended, &run_dir, &code)) {
+	if (!take_model_operand(&here, &nargs, &argv)) {
+		fprintf(stderr, "%s: \"%s\" is a second model, beside %s %s\n", spec->prog, argv[1],
+		    w->run_dir ? "-C" : "--join", w->run_dir ? w->run_dir : w->join);
+		return 2;
+	}
+	model = here.join || (!here.run_dir && identity_join_file(NULL))
+	    ? NULL
+	    : saved_server_find(spec->prog, here.run_dir);
+	if (!model) {
+		code = run_with_cluster(spec, &here, options, nargs, argv, fn);
+	} else if (saved_server_run(spec->prog, model, &run_dir, &code)) {
 		here.run_dir = run_dir;
 		code = run_with_cluster(spec, &here, options, nargs, argv, fn);
 	}
 	free(run_dir);
-	free(ended);
+	free(model);
 	return code;
 }

@@ -39,8 +39,9 @@ enum err_code where_connect(const struct where *w, const char *transport, struct
     struct identity *id, struct tool *out, struct err *e);
 
 /* Connect to the cluster and call fn with the connection and the parsed options.  Returns the exit
- * code; a reader that closes standard output early is no failure.  Without a cluster, and with
- * w->reads_model, a server of our own serves the saved model (saved.h). */
+ * code; a reader that closes standard output early is no failure.  With w->reads_model
+ * the first operand may be a model, and without a cluster a server of our own serves the saved one
+ * (saved.h). */
 typedef enum err_code (
     *where_fn)(struct tool *t, const void *options, int nargs, char **argv, struct err *e);
 int where_run(const struct opt_spec *spec, const struct where *w, const void *options, int nargs,

@@ -9,6 +9,7 @@
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,8 +19,9 @@
 #include "core/file.h"
 #include "core/launch.h"
 #include "core/mem.h"
-#include "replica/mirror.h"
+#include "rundir/readonly.h"
 #include "rundir/rundir.h"
+#include "saved/saved_model.h"
 
 #define STOP_GRACE (2 * NSEC_PER_SEC)
 
@@ -31,16 +33,29 @@ struct own_server {
 	size_t child;
 };
 
-char *saved_model_find(const char *run_dir)
+/* Is this a checkpoint or a model file? */
+static bool is_model_alone(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		return ckpt_is_there(path);
+	return saved_model_is_named(path);
+}
+
+char *saved_server_find(const char *prog, const char *run_dir)
 {
 	const char *named = run_dir ? run_dir : getenv("PS_CLUSTER");
 	struct err e = { 0 };
 	char *dir = NULL;
 
-	if (named && ckpt_is_there(named))
+	if (named && is_model_alone(named))
 		return mem_strdup(named);
-	if (rundir_find(run_dir, &dir, &e) == ERR_NOTREADY)
+	if (rundir_find(run_dir, &dir, &e) == ERR_NOTREADY && dir) {
+		fprintf(stderr, "%s: no cluster serves %s: reading the model that is saved there\n",
+		    prog, dir);
 		return dir;
+	}
 	free(dir);
 	return NULL;
 }
@@ -70,7 +85,7 @@ static enum err_code start_saved_server(struct own_server *s, const char *where,
 	enum err_code rc = bin ? make_server_directory(s, e) : e->code;
 
 	if (!rc)
-		rc = mirror_model_prepare(where, NULL, 0, &conf, &s->run, &s->lock, &from, e);
+		rc = readonly_prepare(where, NULL, 0, &conf, &s->run, &s->lock, &from, e);
 	conf_release(&conf);
 	if (!rc)
 		rc = launch_new(s->run, &s->set, e);
@@ -149,7 +164,7 @@ static int await_client_child(const char *prog, pid_t pid, const struct own_serv
  * *run_dir; the parent waits for it, stops the server, and returns false with the exit code in
  * *code. The child dies with its parent; the test of getppid() covers a parent that died before
  * prctl(). Signals are blocked before the server starts and are restored in the child. */
-bool saved_model_serve(const char *prog, const char *where, char **run_dir, int *code)
+bool saved_server_run(const char *prog, const char *where, char **run_dir, int *code)
 {
 	struct own_server s = { .lock = -1 };
 	struct err e = { 0 };

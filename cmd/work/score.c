@@ -10,6 +10,9 @@
 
 /* The commands eval, evaluate_predict and words: apply the present or saved model to data. */
 
+#define MODEL_HELP \
+	"MODEL, or -C, is a run directory, whose cluster may have ended, a checkpoint, or a model file."
+
 struct options {
 	struct where where;
 	bool json;
@@ -23,12 +26,13 @@ static const struct opt eval_opts[] = {
 
 static const struct opt_spec eval_spec = {
 	.prog = "ps-work eval",
-	.args = "[DATA ...]",
+	.args = "[MODEL] [DATA ...]",
 	.about =
 	    "Score data (default: job.eval) with the model as it stands on the servers, or as a run has saved it.",
-	.more = "-C names a run directory, whose cluster may have ended, or a checkpoint.",
+	.more = MODEL_HELP,
 	.examples = "  ps-work eval -C demo.run --json test.csv | jq .accuracy\n"
-	            "  ps-work eval -C demo.run/checkpoints/step-000000001000 test.csv\n",
+	            "  ps-work eval model.safetensors test.csv\n"
+	            "  ps-work eval demo.run/checkpoints/step-000000001000 test.csv\n",
 	.opts = eval_opts,
 	.nopts = sizeof eval_opts / sizeof *eval_opts,
 	.max_args = -1,
@@ -53,13 +57,13 @@ static const struct opt predict_opts[] = {
 
 static const struct opt_spec predict_spec = {
 	.prog = "ps-work predict",
-	.args = "[DATA ...]",
+	.args = "[MODEL] [DATA ...]",
 	.about = "Print one prediction a line for each example of the data (default: job.eval).",
 	.more =
 	    "Models of real targets print the value, those of two classes the probability of class 1, those of\n"
 	    "classes the likeliest and its probability, separated by a tab; word2vec the loss of each word.\n"
-	    "-C names a run directory, whose cluster may have ended, or a checkpoint.",
-	.examples = "  ps-work predict -C demo.run new.csv > scores.txt\n"
+	    "The data need no labels.\n" MODEL_HELP,
+	.examples = "  ps-work predict model.safetensors new.csv > scores.txt\n"
 	            "  tail -f clicks.ffm | ps-work predict -C demo.run --follow --format ffm\n",
 	.opts = predict_opts,
 	.nopts = sizeof predict_opts / sizeof *predict_opts,
@@ -79,9 +83,10 @@ static const struct opt words_opts[] = {
 
 static const struct opt_spec words_spec = {
 	.prog = "ps-work words",
-	.args = "[WORD ...]",
+	.args = "[MODEL] [WORD ...]",
 	.about =
 	    "Print the words nearest to each WORD by model word2vec, and how near; or all vectors, as word2vec's text.",
+	.more = MODEL_HELP,
 	.examples = "  ps-work words -C demo.run king\n  ps-work words -C demo.run > vectors.txt\n",
 	.opts = words_opts,
 	.nopts = sizeof words_opts / sizeof *words_opts,
@@ -137,6 +142,8 @@ static enum err_code run_predict(struct tool *t, const void *options, int nargs,
 {
 	const struct predict_options *o = options;
 
+	if (o->follow && nargs)
+		return err_set(e, ERR_USAGE, "--follow reads standard input, and nothing else");
 	return o->follow
 	    ? tool_follow(t, o->format, o->fresh, STDOUT_FILENO, e)
 	    : tool_predict(t, (const char *const *)argv + 1, (size_t)nargs, STDOUT_FILENO, e);
@@ -147,14 +154,7 @@ int cmd_predict(int argc, char **argv)
 	struct predict_options o = { .where.reads_model = true, .fresh = 200 * NSEC_PER_MSEC };
 	int nargs, code = where_parse(&predict_spec, &o, argc, argv, &nargs);
 
-	if (code)
-		return code - 1;
-	if (o.follow && nargs) {
-		fprintf(stderr,
-		    "ps-work predict: --follow reads standard input, and nothing else\n");
-		return 2;
-	}
-	return where_run(&predict_spec, &o.where, &o, nargs, argv, run_predict);
+	return code ? code - 1 : where_run(&predict_spec, &o.where, &o, nargs, argv, run_predict);
 }
 
 static enum err_code run_words(struct tool *t, const void *options, int nargs, char **argv,

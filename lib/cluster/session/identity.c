@@ -12,6 +12,7 @@
 #include "core/mem.h"
 #include "msg/join_file.h"
 #include "rundir/rundir.h"
+#include "saved/saved_model.h"
 
 #define JOIN_FILE_MAX 16384
 
@@ -161,7 +162,9 @@ const char *identity_join_file(const char *where)
 	struct stat st;
 
 	where = where ? where : getenv("PS_CLUSTER");
-	return where && stat(where, &st) == 0 && S_ISREG(st.st_mode) ? where : NULL;
+	if (!where || stat(where, &st) != 0 || !S_ISREG(st.st_mode))
+		return NULL;
+	return saved_model_is_named(where) ? NULL : where;
 }
 
 json_t *identity_join_json(const struct identity_join_words *w)

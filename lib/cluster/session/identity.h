@@ -28,7 +28,7 @@ enum err_code identity_from_run(const char *run_dir, const char *name, struct id
     struct err *e);
 enum err_code identity_from_join(const char *file, struct identity *out, struct err *e);
 /* Returns `where` (NULL: $PS_CLUSTER), a name that the user has given, when it
- * is a regular file, and so a join file, else NULL. */
+ * is a regular file but no model file, and so a join file, else NULL. */
 const char *identity_join_file(const char *where);
 /* The contents of a join file: the name, role and secret key of its owner, the coordinator's
  * addresses and public key, and the cluster's psk. */

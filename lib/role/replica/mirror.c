@@ -13,6 +13,7 @@
 #include "replica/mirror_state.h"
 #include "rundir/readonly.h"
 #include "rundir/rundir.h"
+#include "saved/saved_model.h"
 
 /* The time to wait for the source: at first, and when connecting again.  A lost source is tried
  * again after RETRY_FIRST, and after twice the time with each failure, at most RETRY_LAST. */
@@ -27,7 +28,9 @@ bool mirror_can_follow(const char *where)
 {
 	struct stat st;
 
-	return stat(where, &st) == 0 && (!S_ISDIR(st.st_mode) || rundir_is_alive(where, NULL));
+	if (stat(where, &st))
+		return false;
+	return S_ISDIR(st.st_mode) ? rundir_is_alive(where, NULL) : !saved_model_is_named(where);
 }
 
 static enum err_code load_source_identity(const char *where, struct identity *out, struct err *e)

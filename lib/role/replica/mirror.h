@@ -35,15 +35,10 @@ bool mirror_can_follow(const char *where);
  * lives. ERR_NOTFOUND, ERR_UNREACH, ERR_AUTH, ERR_NOTREADY.  *out is set whatever is returned. */
 enum err_code mirror_open(const char *where, const struct interrupt *interrupt, struct log *log,
     struct mirror **out, struct err *e);
-/* Prepare a read-only run (readonly_prepare, rundir/readonly.h) with the source's present
+/* Prepare a read-only run (rundir/readonly.h) with the source's present
  * parameters: save them as a checkpoint in the new run directory, whose path is *from.  ERR_CONFIG:
  * the settings ask for more than one server. */
 enum err_code mirror_prepare(struct mirror *m, const char *const *sets, size_t nsets,
-    struct conf *conf, char **dir, int *lock, char **from, struct err *e);
-/* Prepare a read-only run without a living source.  `where` is the directory of a checkpoint, or
- * the run directory of a run that has ended: then its model.safetensors is served, or without one
- * its newest complete checkpoint.  ERR_NOTFOUND: it has neither.  ERR_FORMAT: it is damaged. */
-enum err_code mirror_model_prepare(const char *where, const char *const *sets, size_t nsets,
     struct conf *conf, char **dir, int *lock, char **from, struct err *e);
 /* Start the thread.  It keeps the values of the target, which has begun with the checkpoint of
  * mirror_prepare, at most `fresh` ns old, as far as pulls are that quick. */

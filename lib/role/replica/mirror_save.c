@@ -5,7 +5,7 @@
 #include "layout/layout.h"
 #include "msg/manifest.h"
 #include "replica/mirror_state.h"
-#include "sync/sync.h"
+#include "saved/saved_model.h"
 
 /* The checkpoint that a read replica begins with.  A file is written when the partitions for it
  * have reached FILE_BYTES, so that the whole model need not be in memory. */
@@ -154,38 +154,6 @@ static enum err_code save_sparse(struct saving *s, struct mirror_table *x, const
 
 /* ---- the checkpoint ---- */
 
-enum err_code mirror_commit(struct ckpt *c, const struct layout *l, const char *name,
-    const json_t *config, const struct manifest_data *data, char **path, struct err *e)
-{
-	struct manifest_head head = { .generation = l->generation,
-		.epoch = l->epoch,
-		.name = name,
-		.config = config };
-	json_t *tables, *about, *ranks;
-	struct conf conf;
-	char mode[32];
-	enum err_code rc = conf_from_json(config, &conf, e);
-
-	if (rc) {
-		ckpt_abort(c);
-		return rc;
-	}
-	if (!name)
-		head.name = conf.name ? conf.name : "";
-	sync_format(&conf.sync, mode);
-	head.optimizer = conf.job.optimizer;
-	head.mode = mode;
-	head.tables = tables = layout_tables(l);
-	head.data = about = manifest_data_encode(data);
-	head.slots = ranks = json_array();
-	rc = ckpt_commit(c, &head, path, e);
-	json_decref(ranks);
-	json_decref(about);
-	json_decref(tables);
-	conf_release(&conf);
-	return rc;
-}
-
 /* Commit or abort the checkpoint.  Its data includes facts about the training data, which scoring
  * needs. */
 static enum err_code commit_copy(struct mirror *m, struct ckpt *c, char **path, struct err *e)
@@ -193,8 +161,8 @@ static enum err_code commit_copy(struct mirror *m, struct ckpt *c, char **path, 
 	const struct view *v = m->tool.view;
 	json_t *facts = tool_facts(&m->tool);
 	struct manifest_data data = { .examples = v->examples, .facts = facts };
-	enum err_code rc = mirror_commit(c, client_layout(m->tool.client), v->name, v->config,
-	    &data, path, e);
+	enum err_code rc = saved_commit(c, client_layout(m->tool.client), v->name, v->config, &data,
+	    path, e);
 
 	json_decref(facts);
 	return rc;

@@ -2,8 +2,8 @@
 #ifndef REPLICA_MIRROR_STATE_H
 #define REPLICA_MIRROR_STATE_H
 
-/* The inside of a mirror, shared by mirror.c, mirror_save.c, mirror_take.c, mirror_parted.c and
- * mirror_model.c.  From mirror_start on the mirror's thread owns all of it, but for `end`. */
+/* The inside of a mirror, shared by mirror.c, mirror_save.c, mirror_take.c and
+ * mirror_parted.c.  From mirror_start on the mirror's thread owns all of it, but for `end`. */
 #include <pthread.h>
 
 #include "ckpt/write.h"
@@ -57,13 +57,6 @@ struct mirror {
 
 /* mirror_save.c: save all parameters as a checkpoint in this directory.  The caller frees *path. */
 enum err_code mirror_save(struct mirror *m, const char *checkpoints, char **path, struct err *e);
-/* mirror_save.c: commit a checkpoint of tables with this layout, which has values but no optimizer
- * state.  config: that of the source, from which are its optimizer, its mode and, where
- * `name` is NULL, its name.  Frees c in any
- * case.  The caller frees *path.  Errors of ckpt_commit and conf_from_json. */
-struct manifest_data;
-enum err_code mirror_commit(struct ckpt *c, const struct layout *l, const char *name,
-    const json_t *config, const struct manifest_data *data, char **path, struct err *e);
 /* mirror_take.c: does our server have all tables of the source by now? */
 bool mirror_has_tables(struct mirror *m, struct shard *shard);
 /* mirror_take.c: pull everything that has changed, and assign it to the shard. */

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: ISC */
+#include <stdlib.h>
+
+#include "ckpt/read.h"
+#include "core/mem.h"
+#include "saved/saved_kind.h"
+
+/* A checkpoint as a saved model. */
+
+struct saved_checkpoint {
+	struct saved_model model; /* must be first */
+	struct ckpt_reader *reader;
+};
+
+static enum err_code read_checkpoint_part(struct saved_model *m, const struct table *t,
+    uint32_t part, bool state, struct saved_part *out, struct err *e)
+{
+	struct saved_checkpoint *c = (struct saved_checkpoint *)m;
+	const struct ckpt_table *from = ckpt_table_find(c->reader, t->name);
+	struct ckpt_info info = ckpt_part_info(c->reader, from, part);
+	unsigned nslots = state ? info.nslots : 0;
+	enum err_code rc = saved_part_alloc(t, info.n, nslots, out, e);
+
+	out->version = info.version;
+	out->born = info.born;
+	return rc ? rc
+	          : ckpt_read_part(c->reader, from, part, 0, info.n, out->ids, out->w, out->slot,
+	                nslots, e);
+}
+
+static void free_checkpoint(struct saved_model *m)
+{
+	struct saved_checkpoint *c = (struct saved_checkpoint *)m;
+
+	ckpt_close(c->reader);
+	free((char *)(uintptr_t)c->model.about.path);
+	free(c);
+}
+
+static const struct saved_model_ops checkpoint_ops = { read_checkpoint_part, free_checkpoint };
+
+/* The partitions that the layout counts must be those that the files have. */
+static enum err_code check_partitions(const struct saved_checkpoint *c, struct err *e)
+{
+	const struct layout *l = &c->model.layout;
+
+	for (size_t i = 0; i < l->ntables; i++) {
+		const struct ckpt_table *t = ckpt_table_find(c->reader, l->table[i].name);
+
+		if (!t || t->parts != l->table[i].nparts || t->sparse != l->table[i].sparse)
+			return err_set(e, ERR_FORMAT,
+			    "%s is damaged: table \"%s\" has another shape in its files",
+			    c->model.about.path, l->table[i].name);
+	}
+	return ERR_OK;
+}
+
+/* Does some partition have optimizer state? */
+static bool has_state(const struct ckpt_reader *r)
+{
+	for (size_t i = 0; i < ckpt_tables(r); i++)
+		if (ckpt_part_info(r, ckpt_table_at(r, i), 0).nslots)
+			return true;
+	return false;
+}
+
+static void describe_checkpoint(struct saved_checkpoint *c)
+{
+	const struct manifest *m = ckpt_manifest(c->reader);
+	struct saved_about *about = &c->model.about;
+
+	about->checkpoint = about->path;
+	about->config = m->config;
+	about->facts = m->data ? m->data->facts : NULL;
+	about->optimizer = has_state(c->reader) ? m->optimizer : NULL;
+}
+
+enum err_code saved_checkpoint_open(const char *path, struct saved_model **out, struct err *e)
+{
+	struct saved_checkpoint *c = mem_alloc(sizeof *c);
+	enum err_code rc = ckpt_verify(path, e);
+
+	c->model.ops = &checkpoint_ops;
+	c->model.about.path = mem_strdup(path);
+	if (!rc)
+		rc = ckpt_open(path, &c->reader, e);
+	if (!rc) {
+		describe_checkpoint(c);
+		rc = saved_layout_fill(manifest_tables(ckpt_manifest(c->reader)), &c->model.layout,
+		    e);
+	}
+	if (!rc)
+		rc = check_partitions(c, e);
+	if (rc)
+		saved_model_close(&c->model);
+	else
+		*out = &c->model;
+	return rc;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: ISC */
+#ifndef SAVED_SAVED_KIND_H
+#define SAVED_SAVED_KIND_H
+
+/* The kinds of saved models, for the files of saved/. Each has a struct of its own, which begins with
+ * struct saved_model. */
+#include "saved/saved_model.h"
+
+struct saved_model_ops {
+	/* as saved_model_read; *out is empty */
+	enum err_code (*read)(struct saved_model *m, const struct table *t, uint32_t part,
+	    bool state, struct saved_part *out, struct err *e);
+	/* Frees all but `layout`. */
+	void (*free)(struct saved_model *m);
+};
+
+struct saved_model {
+	const struct saved_model_ops *ops;
+	struct layout layout;
+	struct saved_about about; /* `layout` in it is set by saved_model_open */
+};
+
+/* Fills the layout from the list "tables" of a manifest or a file. ERR_PROTO, ERR_CONFIG. */
+enum err_code saved_layout_fill(const json_t *tables, struct layout *out, struct err *e);
+/* Makes room for n elements or rows: w and nslots arrays of n * cols floats, and for a sparse table n
+ * ids. ERR_NOMEM. */
+enum err_code saved_part_alloc(const struct table *t, uint64_t n, unsigned nslots,
+    struct saved_part *out, struct err *e);
+
+/* Opens a file. run: its run directory, whose state describes the model of a file of an older pskit;
+ * NULL: none. Errors as saved_model_open. */
+enum err_code saved_file_open(const char *path, const char *run, struct saved_model **out,
+    struct err *e);
+/* Opens a checkpoint and verifies it. */
+enum err_code saved_checkpoint_open(const char *path, struct saved_model **out, struct err *e);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: ISC */
+#ifndef SAVED_SAVED_MODEL_H
+#define SAVED_SAVED_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ckpt/write.h"
+#include "core/err.h"
+#include "core/json.h"
+#include "layout/layout.h"
+
+/* A model that lies on the disk:
+ *
+ *   a file        written by ps-ctl export all, or by a run at its end. It has the values of all
+ *                 tables, and no optimizer state.
+ *   a checkpoint  the directory, with optimizer state.
+ *   a run         the run directory of a run that has ended: its newest checkpoint if that has the
+ *                 last values, else its model.safetensors, else its newest checkpoint.
+ *
+ * saved_model_open finds out which of them a path names; its callers see no difference. An open model
+ * stays readable when its files are renamed. Memory: of a file, 12 bytes for each row of the sparse
+ * table that is read. No locks: one thread at a time. */
+struct saved_model;
+
+/* What is known of a model. All is borrowed from it. */
+struct saved_about {
+	const char *path;      /* the file or the checkpoint */
+	const json_t *config;  /* of the cluster, or what of it goes with a model */
+	const json_t *facts;   /* of the training data (msg/training_facts.h); NULL: not known */
+	const char *optimizer; /* the update rule whose state it has; NULL: it has none */
+	/* The shapes of the tables, which no server has. Dropped tables are left out. */
+	const struct layout *layout;
+	/* Of a checkpoint: its directory, from which a server can begin. NULL: it is a file. */
+	const char *checkpoint;
+};
+
+/* Could this path be meant as a model? True for a checkpoint, for a directory with a saved model or
+ * checkpoints, and for any name that ends in .safetensors. */
+bool saved_model_is_named(const char *path);
+/* ERR_NOTFOUND: there is no such file, or no model in the directory. ERR_FORMAT: it is damaged, or
+ * the file does not describe its model. ERR_UNSUPPORTED: a later version. The digests of a
+ * checkpoint are compared with every byte. */
+enum err_code saved_model_open(const char *path, struct saved_model **out, struct err *e);
+/* NULL is fine. */
+void saved_model_close(struct saved_model *m);
+struct saved_about saved_model_about(const struct saved_model *m);
+
+/* A partition of a table: n elements of a dense one, or n rows of a sparse one with ascending ids.
+ * Optimizer state: nslots arrays like w. */
+struct saved_part {
+	uint64_t n;
+	uint64_t *ids;
+	float *w, *slot[CKPT_SLOTS_MAX];
+	unsigned nslots;
+	uint64_t version, born; /* updates made, and made before the optimizer state began */
+};
+/* Reads a partition of a table of the model's layout; state false: without optimizer state.
+ * saved_part_release frees *out, also after an error. ERR_FORMAT, ERR_IO, ERR_NOMEM. */
+enum err_code saved_model_read(struct saved_model *m, const struct table *t, uint32_t part,
+    bool state, struct saved_part *out, struct err *e);
+void saved_part_release(struct saved_part *p);
+
+/* Writes the model as the checkpoint of step 0 in the directory `checkpoints`, from which a cluster
+ * with this configuration can begin. Without a job, or read_only, it gets no optimizer state;
+ * otherwise that of the model if the update rule is the same, else the state that its rule begins
+ * with. *path (to be freed) is the checkpoint. At most about 64 MiB of values are in memory at a
+ * time. Errors as saved_model_read and ckpt_commit; ERR_CONFIG. */
+enum err_code saved_model_write(struct saved_model *m, const json_t *config,
+    const char *checkpoints, char **path, struct err *e);
+
+/* Commits a checkpoint of tables with this layout; c is freed in any case. config: of the cluster,
+ * whose optimizer, mode and, where `name` is NULL, name the manifest gets. The caller frees *path.
+ * Errors of ckpt_commit and conf_from_json. */
+enum err_code saved_commit(struct ckpt *c, const struct layout *l, const char *name,
+    const json_t *config, const struct manifest_data *data, char **path, struct err *e);
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: ISC */
+#include <stdlib.h>
+#include <string.h>
+
+#include "conf/conf.h"
+#include "core/mem.h"
+#include "optim/optim.h"
+#include "saved/saved_model.h"
+#include "sync/sync.h"
+
+/* Writes a saved model as a checkpoint. A file is written when the partitions for it have reached
+ * FILE_BYTES, so that the whole model need not be in memory. */
+
+#define FILE_BYTES (UINT64_C(64) << 20)
+
+struct copying {
+	struct saved_model *from;
+	struct ckpt *to;
+	const struct optim_rule *rule; /* of the state to write; NULL: none */
+	bool keeps;                    /* the model has the state of this rule */
+	unsigned files;
+	/* The partitions for the next file, their arrays, and the size of these. */
+	struct ckpt_part *part;
+	struct saved_part *held;
+	size_t n, room;
+	uint64_t bytes;
+};
+
+static enum err_code write_held_parts(struct copying *c, struct err *e)
+{
+	json_t *description = NULL;
+	enum err_code rc = c->n
+	    ? ckpt_write_server(ckpt_tmp(c->to), c->files, c->part, c->n, &description, e)
+	    : ERR_OK;
+
+	if (!rc && c->n) {
+		rc = ckpt_add(c->to, description, e);
+		c->files++;
+	}
+	json_decref(description);
+	for (size_t i = 0; i < c->n; i++)
+		saved_part_release(&c->held[i]);
+	c->n = 0;
+	c->bytes = 0;
+	return rc;
+}
+
+/* Gives a partition the state with which the rule begins. */
+static enum err_code begin_state(const struct optim_rule *rule, size_t floats, struct saved_part *p,
+    const struct table *t, struct err *e)
+{
+	for (unsigned k = 0; k < rule->nslots; k++) {
+		p->slot[k] = mem_try_array(floats + 1, sizeof *p->slot[k]);
+		if (!p->slot[k])
+			return err_set(e, ERR_NOMEM, "no memory for table \"%s\"", t->name);
+		for (size_t i = 0; i < floats; i++)
+			p->slot[k][i] = rule->slot_init[k];
+	}
+	p->nslots = rule->nslots;
+	p->version = p->born = 0;
+	return ERR_OK;
+}
+
+static void make_room(struct copying *c)
+{
+	if (c->n < c->room)
+		return;
+	c->room = c->room ? 2 * c->room : 64;
+	c->part = mem_regrow(c->part, c->room, sizeof *c->part);
+	c->held = mem_regrow(c->held, c->room, sizeof *c->held);
+}
+
+static enum err_code copy_part(struct copying *c, const struct table *t, uint32_t index,
+    struct err *e)
+{
+	struct saved_part *p;
+	size_t floats;
+	enum err_code rc;
+
+	make_room(c);
+	p = &c->held[c->n];
+	rc = saved_model_read(c->from, t, index, c->keeps, p, e);
+	floats = (size_t)p->n * (t->sparse ? t->cols : 1);
+	if (!rc && c->rule && !c->keeps)
+		rc = begin_state(c->rule, floats, p, t, e);
+	c->part[c->n] = (struct ckpt_part){ .table = t->name,
+		.sparse = t->sparse,
+		.part = index,
+		.cols = t->sparse ? t->cols : 0,
+		.n = p->n,
+		.ids = p->ids,
+		.w = p->w,
+		.nslots = p->nslots,
+		.version = p->version,
+		.born = p->born };
+	for (unsigned k = 0; k < p->nslots; k++)
+		c->part[c->n].slot[k] = p->slot[k];
+	c->n++;
+	c->bytes += (floats * (1 + p->nslots)) * sizeof *p->w;
+	return rc || c->bytes < FILE_BYTES ? rc : write_held_parts(c, e);
+}
+
+static enum err_code copy_tables(struct copying *c, struct err *e)
+{
+	const struct layout *l = saved_model_about(c->from).layout;
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < l->ntables; i++)
+		for (uint32_t p = 0; !rc && !l->table[i].dropped && p < l->table[i].nparts; p++)
+			rc = copy_part(c, &l->table[i], p, e);
+	return rc ? rc : write_held_parts(c, e);
+}
+
+/* Decides which state is written: *rule, NULL for none, and whether the model has it. */
+static enum err_code choose_state(struct copying *c, const json_t *config, struct err *e)
+{
+	const char *has = saved_model_about(c->from).optimizer;
+	struct conf conf;
+	enum err_code rc = conf_from_json(config, &conf, e);
+
+	if (rc)
+		return rc;
+	if (conf_trains(&conf))
+		c->rule = optim_find(conf.job.optimizer);
+	c->keeps = c->rule && has && strcmp(has, c->rule->name) == 0;
+	conf_release(&conf);
+	return ERR_OK;
+}
+
+enum err_code saved_model_write(struct saved_model *m, const json_t *config,
+    const char *checkpoints, char **path, struct err *e)
+{
+	struct saved_about about = saved_model_about(m);
+	struct copying c = { .from = m };
+	enum err_code rc = choose_state(&c, config, e);
+
+	if (!rc)
+		rc = ckpt_begin(checkpoints, 0, &c.to, e);
+	if (rc)
+		return rc;
+	rc = copy_tables(&c, e);
+	for (size_t i = 0; i < c.n; i++)
+		saved_part_release(&c.held[i]);
+	free(c.part);
+	free(c.held);
+	if (rc) {
+		ckpt_abort(c.to);
+		return rc;
+	}
+	return saved_commit(c.to, about.layout, NULL, config,
+	    &(struct manifest_data){ .facts = about.facts }, path, e);
+}
+
+enum err_code saved_commit(struct ckpt *c, const struct layout *l, const char *name,
+    const json_t *config, const struct manifest_data *data, char **path, struct err *e)
+{
+	struct manifest_head head = { .generation = l->generation,
+		.epoch = l->epoch,
+		.name = name,
+		.config = config };
+	json_t *tables, *about, *ranks;
+	struct conf conf;
+	char mode[32];
+	enum err_code rc = conf_from_json(config, &conf, e);
+
+	if (rc) {
+		ckpt_abort(c);
+		return rc;
+	}
+	if (!name)
+		head.name = conf.name ? conf.name : "";
+	sync_format(&conf.sync, mode);
+	head.optimizer = conf.job.optimizer;
+	head.mode = mode;
+	head.tables = tables = layout_tables(l);
+	head.data = about = manifest_data_encode(data);
+	head.slots = ranks = json_array();
+	rc = ckpt_commit(c, &head, path, e);
+	json_decref(ranks);
+	json_decref(about);
+	json_decref(tables);
+	conf_release(&conf);
+	return rc;
+}

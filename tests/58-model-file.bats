@@ -1,0 +1,161 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
+# A model file is enough: it describes its model, and needs neither the run nor the training data.
+
+bats_require_minimum_version 1.5.0
+load lib/helper
+
+setup() {
+	setup_dir
+	mkdir tmp
+	export TMPDIR=$T/tmp
+}
+
+teardown() {
+	teardown_dir
+}
+
+# people SEED ROWS: age, town and weight decide who earns more.
+people() {
+	awk -v seed="$1" -v rows="$2" 'BEGIN {
+		srand(seed)
+		split("Oslo Rome Paris Lima", town, " ")
+		print "age,town,weight,income"
+		for (i = 0; i < rows; i++) {
+			t = int(rand() * 4) + 1; a = 20 + int(rand() * 50); w = rand() * 1000000
+			score = (a - 45) / 10 + (t - 2.5) * 2 + (w - 500000) / 250000
+			printf "%s,\"%s\",%d,%s\n", a, town[t], w, (score > 0 ? ">50K" : "<=50K")
+		}
+	}'
+}
+
+# train MODEL DATA [settings]: a run; its predictions are in want, and the file is all that is left.
+train() {
+	local model=$1 data=$2
+	shift 2
+	echo "{ \"servers\": 2, \"workers\": 2, \"job\": { \"model\": \"$model\", \"data\": \"$data\", \"epochs\": 3, \"batch\": 20 } }" >job.json
+	ps-ctl start job "$@" 2>/dev/null
+	ps-ctl wait --for done
+	ps-ctl export all >live.safetensors
+	ps-work predict "$data" >want
+	ps-ctl stop >/dev/null
+	cmp live.safetensors job.run/model.safetensors
+	ps-ctl -C job.run export all >"$model.safetensors" 2>/dev/null
+	rm -r job.run job.json
+}
+
+# The description of a model file.
+described() {
+	python3 -c 'import json, struct, sys
+f = open(sys.argv[1], "rb")
+print(json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))["__metadata__"]["pskit"])' "$1"
+}
+
+@test "a table with text: classes, scaling and categories go with the file" {
+	people 1 800 >train.csv
+	train logistic 'train.csv?scale=standard' --set epochs=40
+	described logistic.safetensors >about
+	[ "$(jq -c '.facts.classes' about)" = '["<=50K",">50K"]' ]
+	[ "$(jq -c '.facts.schema.columns[1]' about)" = '{"name":"town","kind":"category","values":["Lima","Oslo","Paris","Rome"]}' ]
+	[ "$(jq -r '.config.job.model' about)" = logistic ]
+	run -1 grep -F "job.run" about
+	cp train.csv test.csv
+	rm train.csv
+	ps-work predict logistic.safetensors test.csv | cmp - want
+	# Without the column of labels, and in another order.
+	awk -F, '{ print $3 "," $2 "," $1 }' test.csv >bare.csv
+	ps-work predict logistic.safetensors bare.csv | cmp - want
+	ps-work eval logistic.safetensors test.csv --json | jq -e '.accuracy > 0.9 and .examples == 800'
+	head -n 4 bare.csv | ps-work predict logistic.safetensors --follow | cmp - <(head -n 3 want)
+	[ -z "$(ls tmp)" ]
+}
+
+@test "dense and sparse tables, with and without labels, in every format of lines" {
+	awk 'BEGIN { srand(2); for (i = 0; i < 300; i++) { a = rand(); b = rand(); print a "," b "," 2 * a - b } }' >n.csv
+	awk 'BEGIN { srand(3); for (i = 0; i < 300; i++) { u = int(rand() * 20); a = int(rand() * 30); y = (u * 7 + a) % 2
+		print y " 0:" u ":1 1:" 20 + a ":1" >"n.ffm"
+		print y " " u ":1 " 20 + a ":0.5" >"n.svm"
+		print (y ? 1 : -1) " |u u" u " |a a" a >"n.vw" } }'
+	for case in linear,csv fm,svm ffm,ffm logistic,vw; do
+		model=${case%,*} kind=${case#*,}
+		train "$model" "n.$kind"
+		mv "n.$kind" "here.$kind"
+		ps-work predict "$model.safetensors" "here.$kind" | cmp - want
+		if [ "$kind" = csv ]; then
+			cut -d, -f1,2 here.csv >bare.csv
+		else
+			cut -d' ' -f2- "here.$kind" >"bare.$kind"
+		fi
+		ps-work predict "$model.safetensors" "bare.$kind" | cmp - want
+		# A server of the file answers as the run did, and is as good a source.
+		ps-serve --read-only "$model.safetensors" -C ro.run 2>ro.log 3>&- &
+		pids+=($!)
+		wait_for 10 test -S ro.run/ctl.sock
+		ps-work predict -C ro.run "bare.$kind" | cmp - want
+		ps-ctl -C ro.run export all | cmp - "$model.safetensors"
+		ps-ctl -C ro.run stop
+		wait_for 10 none_left ro.run
+		rm -r ro.run
+	done
+}
+
+@test "the words of word2vec go with the file" {
+	awk 'BEGIN { srand(4); split("the king and queen of a far land went to their daughter", w, " ")
+		for (i = 0; i < 3000; i++) printf "%s%s", w[int(rand() * 12) + 1], i % 12 == 11 ? "\n" : " " }' >text.txt
+	echo '{ "servers": 2, "workers": 1, "job": { "model": "word2vec", "data": "text.txt", "epochs": 1 } }' >job.json
+	ps-ctl run job >/dev/null
+	ps-work words -C job.run >vectors 2>/dev/null
+	ps-work words -C job.run king queen -n 3 >near 2>/dev/null
+	ps-work eval -C job.run text.txt >loss 2>/dev/null
+	mv job.run/model.safetensors words.safetensors
+	mv text.txt other.txt
+	rm -r job.run
+	ps-work words words.safetensors | cmp - vectors
+	ps-work words words.safetensors king queen -n 3 | cmp - near
+	ps-work eval words.safetensors other.txt | cmp - loss
+	run -4 ps-work words words.safetensors Atlantis
+	[[ $output == *'"Atlantis" is none of the 12 words'* ]]
+}
+
+@test "a checkpoint, a run directory and a file are named in the same way" {
+	people 1 400 >train.csv
+	echo '{ "servers": 2, "workers": 1, "job": { "model": "logistic", "data": "train.csv?scale=standard", "epochs": 4, "batch": 20 } }' >job.json
+	ps-ctl start job --set epochs=1000000 2>/dev/null
+	ps-ctl wait --for step=50
+	ps-ctl stop 2>/dev/null
+	ps-work predict -C job.run train.csv >want 2>/dev/null
+	for model in job.run job.run/model.safetensors job.run/checkpoints/step-*; do
+		ps-work predict "$model" train.csv 2>/dev/null | cmp - want
+		ps-work predict -C "$model" train.csv 2>/dev/null | cmp - want
+		PS_CLUSTER=$model ps-work predict train.csv 2>/dev/null | cmp - want
+	done
+	run -2 ps-work predict -C job.run job.run/model.safetensors train.csv
+	[[ $output == *"job.run/model.safetensors\" is a second model, beside -C job.run"* ]]
+}
+
+@test "what is no model file is said in one sentence" {
+	people 1 100 >train.csv
+	train logistic train.csv
+	one_sentence() {
+		run --separate-stderr ps-work eval "$2" train.csv
+		[ "$status" -eq "$1" ]
+		[ -z "$output" ]
+		[ "$(wc -l <<<"$stderr")" -eq 1 ]
+		[[ $stderr == *"$3"* ]]
+	}
+	one_sentence 4 nowhere.safetensors 'cannot read the model "nowhere.safetensors": No such file'
+	head -c 300 logistic.safetensors >cut.safetensors
+	one_sentence 1 cut.safetensors 'cut.safetensors" is no valid safetensors file'
+	# As other programs write them.
+	python3 -c 'import json, struct
+head = json.dumps({"w": {"dtype": "F32", "shape": [2, 1], "data_offsets": [0, 8]}}).encode()
+open("other.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + bytes(8))'
+	one_sentence 1 other.safetensors '"other.safetensors" does not describe its model'
+	run --separate-stderr ps-work predict logistic.safetensors
+	[ "$status" -eq 2 ]
+	[[ $stderr == *"name a data path"* ]]
+	run --separate-stderr ps-serve --read-only other.safetensors
+	[ "$status" -eq 1 ]
+	[[ $stderr == *'--read-only: "other.safetensors" does not describe its model'* ]]
+	[ -z "$(ls tmp)" ]
+}

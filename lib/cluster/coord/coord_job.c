@@ -3,6 +3,7 @@
 
 #include "core/clock.h"
 #include "core/json.h"
+#include "core/mem.h"
 #include "msg/answer.h"
 
 /* Ranges of data that a worker leases in an epoch, about. Many make the last ones of an epoch
@@ -20,6 +21,15 @@ static void forward_lease_change(void *ctx, const struct task_change *change)
 		c->io.lease_changed(c->io.ctx, c->data.leases, change);
 }
 
+static void begin_stream(struct coord *c, const struct state_tasks *resumed)
+{
+	c->data.stream = true;
+	c->data.tasks = tasks_new_stream(c->data.examples);
+	tasks_watch(c->data.tasks, forward_lease_change, c);
+	if (resumed)
+		tasks_load(c->data.tasks, resumed, false);
+}
+
 void coord_job_begin_leases(struct coord *c, const struct state_tasks *saved)
 {
 	const struct state_tasks *resumed = coord_resume_saved_tasks(c);
@@ -29,6 +39,10 @@ void coord_job_begin_leases(struct coord *c, const struct state_tasks *saved)
 		c->data.leased = true;
 	if (!c->data.leased)
 		return;
+	if (c->data.stream || (saved && saved->stream)) {
+		begin_stream(c, resumed);
+		return;
+	}
 	range = c->data.examples / (c->nworkers * LEASES_PER_WORKER) / c->cfg.batch * c->cfg.batch;
 	if (range < c->cfg.batch)
 		range = c->cfg.batch;
@@ -45,26 +59,48 @@ void coord_job_begin_leases(struct coord *c, const struct state_tasks *saved)
 		tasks_load(c->data.tasks, resumed, false);
 }
 
-/* The worker lists the ranges that it holds, and where it is in them: [id, from, step, batch]. A range
- * that is not among them was leased in an answer that it never received: take it back. */
+/* The worker lists the ranges that it holds, and where it is in them: [id, from, step, batch, place]. A
+ * range that is not among them was leased in an answer that it never received, or it gives the range back:
+ * take it back. */
 static void note_held_ranges(struct coord *c, unsigned slot, const json_t *holds)
 {
-	uint64_t held[TASKS_HELD_MAX];
+	/* It cannot hold more than it was leased. */
+	size_t most = tasks_held(c->data.tasks, slot), n = 0, i;
+	uint64_t *held = mem_array(most + 1, sizeof *held);
 	const json_t *item;
-	size_t i, n = 0;
 
 	json_array_foreach(holds, i, item) {
-		uint64_t v[4];
+		uint64_t v[5];
 
-		for (size_t k = 0; k < 4; k++)
+		for (size_t k = 0; k < 5; k++)
 			v[k] = (uint64_t)json_integer_value(json_array_get(item, k));
-		if (n == TASKS_HELD_MAX)
+		if (n == most)
 			break;
 		held[n++] = v[0];
-		tasks_hold(c->data.tasks, slot, v[0], v[1], v[2], v[3]);
+		tasks_hold(c->data.tasks, slot, v[0], v[1], v[2], v[3], (int64_t)v[4]);
 	}
 	if (json_is_array(holds))
 		tasks_keep(c->data.tasks, slot, held, n);
+	free(held);
+}
+
+/* How the partitions of a stream are shared: no worker holds more than an equal number of them, rounded up.
+ * *surplus: this worker holds two more than another one, which would get one of them. */
+static void share_stream(struct coord *c, unsigned slot, bool *surplus)
+{
+	unsigned active = 0, least = UINT_MAX;
+
+	for (unsigned i = 0; i < c->nworkers; i++)
+		if (c->worker[i].state == WORKER_ACTIVE) {
+			unsigned held = tasks_held(c->data.tasks, i);
+
+			active++;
+			least = held < least ? held : least;
+		}
+	if (!active)
+		return;
+	tasks_limit(c->data.tasks, (unsigned)((c->data.examples + active - 1) / active));
+	*surplus = tasks_held(c->data.tasks, slot) >= least + 2;
 }
 
 static json_t *lease_to_json(const struct task *t)
@@ -76,6 +112,8 @@ static json_t *lease_to_json(const struct task *t)
 		.end = (int64_t)t->end,
 		.from = (int64_t)t->attempt.from,
 		.batch = (int64_t)t->attempt.batch,
+		.mark = (int64_t)t->mark,
+		.place = t->place,
 		.earlier = earlier };
 
 	for (size_t i = 0; i < t->nearlier; i++) {
@@ -98,6 +136,7 @@ json_t *coord_on_lease(struct coord *c, const struct coord_request *r)
 	struct err *e = r->e;
 	const json_t *done = m->done, *id;
 	const struct task *t;
+	bool surplus = false;
 	size_t i;
 
 	if (!c->data.tasks) {
@@ -107,7 +146,9 @@ json_t *coord_on_lease(struct coord *c, const struct coord_request *r)
 	json_array_foreach(done, i, id)
 		tasks_done(c->data.tasks, slot, (uint64_t)json_integer_value(id));
 	note_held_ranges(c, slot, m->holds);
-	if (m->more && !tasks_may_lease(c->data.tasks, slot)) {
+	if (c->data.stream)
+		share_stream(c, slot, &surplus);
+	if (m->more && !c->data.stream && !tasks_may_lease(c->data.tasks, slot)) {
 		err_set(e, ERR_LIMIT,
 		    "worker-%u holds %u ranges of the data and may lease no more before it has finished one",
 		    slot, TASKS_HELD_MAX);
@@ -117,7 +158,7 @@ json_t *coord_on_lease(struct coord *c, const struct coord_request *r)
 	            : NULL;
 	if (t)
 		return lease_to_json(t);
-	return ANSWER(lease, .finished = tasks_finished(c->data.tasks));
+	return ANSWER(lease, .finished = tasks_finished(c->data.tasks), .surplus = surplus);
 }
 
 uint64_t coord_leases(const struct coord *c)

@@ -252,6 +252,14 @@ static enum err_code check_worker_join(struct coord *c, const struct message_wor
 		return err_set(e, ERR_CONFIG,
 		    "this worker reads the data in other blocks than the others: job.data_memory must be "
 		    "the same everywhere");
+	if (c->data.examples && m->stream != c->data.stream)
+		return err_set(e, ERR_CONFIG,
+		    "this worker's data are %s stream, and those of the others are %s: all workers must read "
+		    "the same data",
+		    m->stream ? "a" : "no", m->stream ? "none" : "one");
+	/* A topic may get more partitions while the job runs. */
+	if (c->data.examples && m->stream && examples > c->data.examples)
+		return add_job_tables(c, m->tables, e);
 	if (c->data.examples && c->data.examples != examples)
 		return err_set(e, ERR_CONFIG,
 		    "this worker's data has %llu examples, the others' has %llu: "
@@ -260,8 +268,7 @@ static enum err_code check_worker_join(struct coord *c, const struct message_wor
 	return add_job_tables(c, m->tables, e);
 }
 
-/* Keep the facts of the data from the first worker; all workers read the same data. */
-static void store_data_facts(struct coord *c, const json_t *facts)
+void coord_join_store_facts(struct coord *c, const json_t *facts)
 {
 	if (!c->data.facts && json_is_object(facts) && json_dumpb(facts, NULL, 0, 0) <= FACTS_MAX)
 		c->data.facts = json_deep_copy(facts);
@@ -287,8 +294,11 @@ json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
 		return NULL;
 	c->data.examples = (uint64_t)m->examples;
 	c->data.lease = (uint64_t)m->lease;
+	c->data.stream = m->stream;
+	if (c->data.tasks)
+		tasks_extend(c->data.tasks, c->data.examples);
 	c->unfit[0] = 0;
-	store_data_facts(c, m->facts);
+	coord_join_store_facts(c, m->facts);
 	w = &c->worker[slot];
 	/* The rank was waited for: its step is open, and the data of that step is dealt to it. */
 	member = w->state == WORKER_ACTIVE;

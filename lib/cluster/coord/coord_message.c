@@ -91,6 +91,14 @@ json_t *coord_on_facts(struct coord *c, const struct coord_request *r)
 	return ANSWER(facts, .facts = c->data.facts);
 }
 
+/* A worker has seen the first examples of a stream. Others may have seen more of them, or fewer: the first
+ * offer holds for all. */
+json_t *coord_on_offer_facts(struct coord *c, const struct coord_request *r)
+{
+	coord_join_store_facts(c, r->m->offer_facts.facts);
+	return ANSWER(offer_facts, .facts = c->data.facts);
+}
+
 json_t *coord_on_ack(struct coord *c, const struct coord_request *r)
 {
 	c->server[r->self->index].acked = (uint64_t)r->m->ack.rev;

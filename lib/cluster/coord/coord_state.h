@@ -279,6 +279,7 @@ struct coord_data {
 	json_t *facts;     /* from the first worker; or NULL */
 	uint64_t examples; /* as the workers report: examples, or blocks of them */
 	uint64_t lease;    /* blocks that are leased at once; 0: examples are leased in ranges */
+	bool stream;       /* examples are partitions of a stream */
 	/* The data is leased from step leased_from on; once leased, it stays so. */
 	bool leased;
 	uint64_t leased_from;
@@ -610,6 +611,8 @@ struct state_ring *coord_ring_save(const struct ring_meet_seat *r);
 void coord_ring_load(struct ring_meet_seat *r, const struct state_ring *s);
 
 /* coord_join.c */
+/* Keeps the facts of the data, unless there are some: all workers read the same data. */
+void coord_join_store_facts(struct coord *c, const json_t *facts);
 /* ERR_CONFIG: the job's aggregation cannot handle this table. */
 enum err_code coord_table_fits_job(const struct coord *c, const struct table *shape, struct err *e);
 

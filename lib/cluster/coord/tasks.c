@@ -9,8 +9,7 @@ struct lease {
 	struct task task;
 };
 
-/* The leases of one worker: at most TASKS_HELD_MAX, so that the list is searched in constant
- * time. */
+/* The leases of one worker: as many as one may hold, so that the list is short. */
 struct holder {
 	struct lease *leased;
 	unsigned n;
@@ -24,6 +23,7 @@ struct recorded {
 	uint64_t until; /* the first step that is not one of it, when it has ended */
 	/* own.taken: when the worker was lost, what the partitions had then (`lost`) */
 	struct task_attempt own;
+	int64_t place; /* of example own.from */
 	bool lost;
 };
 
@@ -31,6 +31,8 @@ struct tasks {
 	uint64_t examples, range, epochs, per_epoch;
 	uint64_t next; /* id of the first range never leased */
 	uint64_t done;
+	bool stream;
+	unsigned limit;        /* of ranges that a worker holds */
 	struct holder *holder; /* by worker number */
 	uint32_t nholders;
 	uint64_t leased;    /* leases held by all workers */
@@ -52,7 +54,37 @@ struct tasks *tasks_new(uint64_t examples, uint64_t range, uint64_t epochs)
 	t->range = range;
 	t->epochs = epochs;
 	t->per_epoch = (examples + range - 1) / range;
+	t->limit = TASKS_HELD_MAX;
 	return t;
+}
+
+struct tasks *tasks_new_stream(uint64_t partitions)
+{
+	struct tasks *t = tasks_new(partitions, 1, 1);
+
+	t->stream = true;
+	return t;
+}
+
+bool tasks_are_stream(const struct tasks *t)
+{
+	return t->stream;
+}
+
+void tasks_extend(struct tasks *t, uint64_t partitions)
+{
+	if (t->stream && partitions > t->examples)
+		t->examples = t->per_epoch = partitions;
+}
+
+void tasks_limit(struct tasks *t, unsigned held)
+{
+	t->limit = held;
+}
+
+unsigned tasks_held(const struct tasks *t, uint32_t worker)
+{
+	return worker < t->nholders ? t->holder[worker].n : 0;
 }
 
 void tasks_begin_at(struct tasks *t, uint64_t epoch, uint64_t offset)
@@ -114,6 +146,7 @@ static void record_attempt(struct tasks *t, const struct task *task, uint32_t wo
 	t->record[t->nrecorded++] = (struct recorded){ .id = task->id,
 		.worker = worker,
 		.until = UINT64_MAX,
+		.place = task->place,
 		.own = task->attempt };
 }
 
@@ -198,6 +231,7 @@ static struct task range_task(const struct tasks *t, uint64_t id)
 
 	return (struct task){ .id = id,
 		.epoch = id / t->per_epoch,
+		.place = TASKS_NOT_BEGUN,
 		.begin = at,
 		.end = at + t->range < t->examples ? at + t->range : t->examples };
 }
@@ -208,7 +242,7 @@ static void begin_attempt(struct task *t, uint64_t step, uint64_t batch)
 {
 	t->attempt.step = step;
 	t->attempt.batch = batch;
-	for (size_t i = 0, from = 0; i < t->nearlier; i++)
+	for (size_t i = 0, from = 0; batch && i < t->nearlier; i++)
 		if (t->earlier[i].from <= t->attempt.from && t->earlier[i].from >= from) {
 			from = t->earlier[i].from;
 			t->attempt.batch = t->earlier[i].batch;
@@ -218,7 +252,8 @@ static void begin_attempt(struct task *t, uint64_t step, uint64_t batch)
 /* The step of the attempt at which example `from` is the first of a batch, or the next step after it. */
 static uint64_t step_of_example(const struct task_attempt *a, uint64_t from)
 {
-	return a->step + (from > a->from ? (from - a->from + a->batch - 1) / a->batch : 0);
+	return a->step +
+	    (a->batch && from > a->from ? (from - a->from + a->batch - 1) / a->batch : 0);
 }
 
 /* The end of the examples that an attempt may have pushed. */
@@ -264,9 +299,12 @@ static void end_attempt(struct task *t, uint64_t complete, const struct taken *t
 	drop_past_attempts(t);
 }
 
-static void hold_attempt(struct task *t, uint64_t from, uint64_t step, uint64_t batch)
+static void hold_attempt(struct task *t, uint64_t from, uint64_t step, uint64_t batch,
+    int64_t place)
 {
 	t->attempt = (struct task_attempt){ .from = from, .step = step, .batch = batch };
+	t->mark = from;
+	t->place = place;
 	drop_past_attempts(t);
 }
 
@@ -274,7 +312,7 @@ static void hold_attempt(struct task *t, uint64_t from, uint64_t step, uint64_t 
 
 bool tasks_may_lease(const struct tasks *t, uint32_t worker)
 {
-	return worker >= t->nholders || t->holder[worker].n < TASKS_HELD_MAX;
+	return tasks_held(t, worker) < t->limit;
 }
 
 const struct task *tasks_lease(struct tasks *t, uint32_t worker, uint64_t step, uint64_t batch)
@@ -312,19 +350,34 @@ static struct lease *held_lease(struct tasks *t, uint32_t worker, uint64_t id)
 	return l;
 }
 
+/* May a worker that trains on this range in this way say that it is there? */
+static bool may_hold(const struct tasks *t, const struct task_attempt *a, uint64_t from)
+{
+	/* Only partitions of streams are rested on, and there no example is passed. */
+	return a->batch ? from >= a->from : t->stream && from == a->from;
+}
+
 void tasks_hold(struct tasks *t, uint32_t worker, uint64_t id, uint64_t from, uint64_t step,
-    uint64_t batch)
+    uint64_t batch, int64_t place)
 {
 	struct lease *l = held_lease(t, worker, id);
 	const struct task_attempt *a = l ? &l->task.attempt : NULL;
 
-	if (!a || !a->batch || (a->from == from && a->step == step && a->batch == batch))
+	if (!a || !may_hold(t, a, from) || (!batch && !t->stream) ||
+	    (a->from == from && (a->step == step || !batch) && a->batch == batch &&
+	        (!t->stream || l->task.place == place)))
 		return;
 	record_end(t, id, worker, step_of_example(a, from), NULL);
-	hold_attempt(&l->task, from, step, batch);
+	hold_attempt(&l->task, from, step, batch, place);
 	record_attempt(t, &l->task, worker);
 	report_lease_change(t,
-	    &(struct task_change){ TASK_HELD, id, worker, from, step, batch, NULL });
+	    &(struct task_change){ .event = TASK_HELD,
+	        .id = id,
+	        .worker = worker,
+	        .from = from,
+	        .step = step,
+	        .batch = batch,
+	        .place = place });
 }
 
 bool tasks_done(struct tasks *t, uint32_t worker, uint64_t id)
@@ -443,7 +496,7 @@ bool tasks_replay(struct tasks *t, const struct task_change *c)
 		if ((*p)->task.id != c->id)
 			continue;
 		if (c->event == TASK_HELD) {
-			hold_attempt(&(*p)->task, c->from, c->step, c->batch);
+			hold_attempt(&(*p)->task, c->from, c->step, c->batch, c->place);
 		} else if (c->event == TASK_RETURNED) {
 			end_attempt(&(*p)->task, c->step, c->taken);
 			return_lease(t, unlink_lease(t, h, p));
@@ -479,10 +532,26 @@ static void save_attempt(struct state_tasks *s, uint64_t id, const struct task_a
 		.taken = earlier ? taken_to_json(&a->taken) : NULL };
 }
 
+/* Adds the place of example `mark` of a range, unless there is one of an earlier example. */
+static void save_place(struct state_tasks *s, uint64_t id, uint64_t mark, int64_t place)
+{
+	if (place == TASKS_NOT_BEGUN)
+		return;
+	for (uint64_t i = 0; i < s->nplaces; i++)
+		if ((uint64_t)s->places[i].id == id && (uint64_t)s->places[i].mark <= mark)
+			return;
+	s->places = mem_regrow(s->places, s->nplaces + 1, sizeof *s->places);
+	s->places[s->nplaces++] = (struct state_place){ .id = (int64_t)id,
+		.mark = (int64_t)mark,
+		.place = place };
+}
+
 /* Adds a range that is not done: its id, and where its attempts are. */
-static void save_lease(struct state_tasks *s, const struct task *t)
+static void save_lease(const struct tasks *all, struct state_tasks *s, const struct task *t)
 {
 	s->open[s->nopen++] = (int64_t)t->id;
+	if (all->stream)
+		save_place(s, t->id, t->mark, t->place);
 	for (size_t i = 0; i < t->nearlier; i++)
 		save_attempt(s, t->id, &t->earlier[i], true);
 	if (t->attempt.from || t->attempt.batch)
@@ -494,7 +563,8 @@ struct state_tasks *tasks_save(const struct tasks *t)
 	struct state_tasks *s = mem_alloc(sizeof *s);
 	size_t n = t->leased;
 
-	*s = (struct state_tasks){ .range = (int64_t)t->range,
+	*s = (struct state_tasks){ .stream = t->stream,
+		.range = (int64_t)t->range,
 		.next = (int64_t)t->next,
 		.done = (int64_t)t->done };
 	for (const struct lease *l = t->back; l; l = l->next)
@@ -503,11 +573,11 @@ struct state_tasks *tasks_save(const struct tasks *t)
 	s->held = mem_array(t->leased + 1, sizeof *s->held);
 	for (uint32_t i = 0; i < t->nholders; i++)
 		for (const struct lease *l = t->holder[i].leased; l; l = l->next) {
-			save_lease(s, &l->task);
+			save_lease(t, s, &l->task);
 			s->held[s->nheld++] = i;
 		}
 	for (const struct lease *l = t->back; l; l = l->next)
-		save_lease(s, &l->task);
+		save_lease(t, s, &l->task);
 	return s;
 }
 
@@ -532,13 +602,21 @@ static void load_attempts(struct task *t, const struct state_tasks *s, bool held
 	}
 }
 
+static void load_place(struct task *t, const struct state_tasks *s)
+{
+	for (uint64_t i = 0; i < s->nplaces; i++)
+		if ((uint64_t)s->places[i].id == t->id) {
+			t->mark = (uint64_t)s->places[i].mark;
+			t->place = s->places[i].place;
+		}
+}
+
 void tasks_load(struct tasks *t, const struct state_tasks *s, bool held)
 {
 	struct lease **back = &t->back;
 
-	/* The ranges have another size now, so the saved ids do not apply: the present epoch begins
-	 * again. */
-	if ((uint64_t)s->range != t->range) {
+	/* The ranges are others now, so the saved ids do not apply: the present epoch begins again. */
+	if ((uint64_t)s->range != t->range || s->stream != t->stream) {
 		t->next = t->done = (uint64_t)s->next / t->per_epoch * t->per_epoch;
 		return;
 	}
@@ -549,6 +627,7 @@ void tasks_load(struct tasks *t, const struct state_tasks *s, bool held)
 
 		l->task = range_task(t, (uint64_t)s->open[i]);
 		load_attempts(&l->task, s, held);
+		load_place(&l->task, s);
 		if (held && i < s->nheld) {
 			give_lease(t, l, (uint32_t)s->held[i]);
 		} else {
@@ -556,6 +635,18 @@ void tasks_load(struct tasks *t, const struct state_tasks *s, bool held)
 			back = &l->next;
 		}
 	}
+}
+
+/* Adds the places of ranges that were begun since the record was begun and that nobody has trained on. */
+static void add_new_places(const struct tasks *t, struct state_tasks *s)
+{
+	for (uint32_t i = 0; t->stream && i < t->nholders; i++)
+		for (const struct lease *l = t->holder[i].leased; l; l = l->next)
+			if (!l->task.mark)
+				save_place(s, l->task.id, 0, l->task.place);
+	for (const struct lease *l = t->back; t->stream && l; l = l->next)
+		if (!l->task.mark)
+			save_place(s, l->task.id, 0, l->task.place);
 }
 
 /* Adds the ranges that were leased for the first time since the record was begun, as to be leased. */
@@ -580,6 +671,8 @@ struct state_tasks *tasks_recorded(const struct tasks *t, const struct taken *ta
 		const struct recorded *r = &t->record[i];
 		struct task_attempt a = r->own;
 
+		if (t->stream)
+			save_place(s, r->id, a.from, r->place);
 		if (r->worker >= n)
 			continue;
 		a.taken = taken_copy(&taken[r->worker]);
@@ -589,5 +682,6 @@ struct state_tasks *tasks_recorded(const struct tasks *t, const struct taken *ta
 			save_attempt(s, r->id, &a, true);
 		taken_release(&a.taken);
 	}
+	add_new_places(t, s);
 	return s;
 }

@@ -10,8 +10,10 @@
 #include "msg/state.h"
 
 /* How many ranges a worker may hold at once: the one it trains on, and the next one. The limit
- * bounds the coordinator's state and the cost of each lease. */
+ * bounds the coordinator's state and the cost of each lease. Of a stream, see tasks_limit. */
 #define TASKS_HELD_MAX 2u
+/* The place of a range that nobody has begun. */
+#define TASKS_NOT_BEGUN (-1)
 
 /* Training data in leases: each epoch's order of examples (or of blocks of data) is cut into ranges. A
  * worker leases a range, trains on its examples in a fixed order and reports it as done; what a lost
@@ -29,7 +31,14 @@
  * at the step `step`. When it is lost, the servers say up to which step each partition has taken its
  * pushes (struct taken). From the first step that is not complete on, the attempt stays with the range:
  * the next worker trains on the same batches, and pushes each only to the partitions that have not
- * taken it in an earlier attempt. */
+ * taken it in an earlier attempt.
+ *
+ * Streams (tasks_new_stream): the data have no end. Each partition of the stream is one range whose
+ * examples are its events, in order, and such a range is never done. A worker holds several of them, and
+ * trains on one at a time: on the others it rests, which it says by tasks_hold with a batch of 0. So an
+ * attempt has no step in which its worker trained on another partition, or on nothing. Where an event is
+ * in the stream cannot be computed from its number: the worker tells the place (the offset of a topic, or
+ * a byte of a file) of an event with each tasks_hold, and the next worker reads on from there. */
 struct tasks;
 
 struct task_attempt {
@@ -37,9 +46,12 @@ struct task_attempt {
 	struct taken taken; /* of the rank of that attempt; empty for the present one */
 };
 
-/* A leased range. `attempt` is the holder's, and `earlier` are the nearlier ones before it. */
+/* A leased range. `attempt` is the holder's, and `earlier` are the nearlier ones before it. Of a stream,
+ * the example `mark`, which is not behind attempt.from, is at the place `place`. */
 struct task {
 	uint64_t id, epoch, begin, end;
+	uint64_t mark;
+	int64_t place; /* TASKS_NOT_BEGUN: nobody has said */
 	struct task_attempt attempt;
 	struct task_attempt *earlier;
 	size_t nearlier;
@@ -48,7 +60,16 @@ struct task {
 /* Create and free the leases of a job. `examples` (or blocks) are cut into ranges of `range`. epochs
  * 0: without end. tasks_free(NULL) is fine. */
 struct tasks *tasks_new(uint64_t examples, uint64_t range, uint64_t epochs);
+/* The leases of a stream of so many partitions. */
+struct tasks *tasks_new_stream(uint64_t partitions);
 void tasks_free(struct tasks *t);
+bool tasks_are_stream(const struct tasks *t);
+/* The stream has more partitions now. Does nothing when it had as many already. */
+void tasks_extend(struct tasks *t, uint64_t partitions);
+/* Let a worker hold up to so many ranges; at first, TASKS_HELD_MAX. */
+void tasks_limit(struct tasks *t, unsigned held);
+/* The number of ranges that a worker holds. */
+unsigned tasks_held(const struct tasks *t, uint32_t worker);
 
 /* Begin at this place: all ranges before it are done, and the range that contains it is leased
  * whole. */
@@ -63,6 +84,7 @@ struct task_change {
 	/* TASK_LEASED has the attempt's step and batch, TASK_HELD all three. TASK_RETURNED has in `step`
 	 * the first step that is not complete, and in `taken` the pushes of it and of later steps. */
 	uint64_t from, step, batch;
+	int64_t place;             /* of example `from`, in TASK_HELD */
 	const struct taken *taken; /* NULL: nothing */
 };
 /* Call changed(ctx, change) for each later change, except for those of tasks_replay. */
@@ -71,17 +93,18 @@ void tasks_watch(struct tasks *t, void (*changed)(void *ctx, const struct task_c
 /* Repeat a logged change. False: it does not follow from the present state. */
 bool tasks_replay(struct tasks *t, const struct task_change *c);
 
-/* May this worker lease one more range, or does it hold TASKS_HELD_MAX already? */
+/* May this worker lease one more range, or does it hold as many as it may? */
 bool tasks_may_lease(const struct tasks *t, uint32_t worker);
 /* Lease the next range to a worker that will begin it at this step, with batches of this size; a
- * range with earlier attempts keeps their size. *out is borrowed until the next call. NULL: none is
- * available now, or the worker holds TASKS_HELD_MAX. */
+ * range with earlier attempts keeps their size. batch 0: it rests at first. *out is borrowed until the
+ * next call. NULL: none is available now, or the worker holds as many as it may. */
 const struct task *tasks_lease(struct tasks *t, uint32_t worker, uint64_t step, uint64_t batch);
 /* The worker goes on with the range in another way than was leased: all examples before `from` are
- * trained on, by pushes with receipts, and the next step is `step`. Does nothing when that is known, or
- * when the worker does not hold the range. */
+ * trained on, by pushes with receipts, and the next step is `step`. batch 0: it rests there. place: of
+ * example `from`; 0 where places mean nothing. Does nothing when that is known, or when the worker does
+ * not hold the range. */
 void tasks_hold(struct tasks *t, uint32_t worker, uint64_t id, uint64_t from, uint64_t step,
-    uint64_t batch);
+    uint64_t batch, int64_t place);
 /* Mark a range as done. False: this worker does not hold it (a lease taken back is not counted). */
 bool tasks_done(struct tasks *t, uint32_t worker, uint64_t id);
 /* Take back all leases of a worker. The pushes of its steps before `complete` are taken by all

@@ -116,6 +116,7 @@ struct state_tasks *state_tasks_copy(const struct state_tasks *t)
 	copy->attempts = copy_array(t->attempts, t->nattempts, sizeof *copy->attempts);
 	for (uint64_t i = 0; i < t->nattempts; i++)
 		json_incref((json_t *)(uintptr_t)t->attempts[i].taken);
+	copy->places = copy_array(t->places, t->nplaces, sizeof *copy->places);
 	return copy;
 }
 

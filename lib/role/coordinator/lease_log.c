@@ -63,9 +63,9 @@ void lease_log_add(struct lease_log *l, uint64_t number, const struct task_chang
 	json_t *taken = taken_to_json(change->taken ? change->taken : &nothing);
 	char *list = json_dumps(taken, JSON_COMPACT);
 	char *text = mem_printf("%" PRIu64 " %c %" PRIu64 " %" PRIu32 " %" PRIu64 " %" PRIu64
-	                        " %" PRIu64 " %s",
+	                        " %" PRIu64 " %" PRId64 " %s",
 	    number, letter[change->event], change->id, change->worker, change->from, change->step,
-	    change->batch, list);
+	    change->batch, change->place, list);
 
 	buf_printf(&l->pending, "%08" PRIx32 " %s\n", line_checksum(text, strlen(text)), text);
 	free(text);
@@ -272,9 +272,10 @@ static bool parse_lease_change(const char *text, uint64_t *number, struct task_c
 	bool ok;
 
 	if (sscanf(text,
-	        "%" SCNu64 " %c %" SCNu64 " %" SCNu32 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %n",
+	        "%" SCNu64 " %c %" SCNu64 " %" SCNu32 " %" SCNu64 " %" SCNu64 " %" SCNu64
+	        " %" SCNd64 " %n",
 	        number, &c, &out->id, &out->worker, &out->from, &out->step, &out->batch,
-	        &tail) != 7 ||
+	        &out->place, &tail) != 8 ||
 	    !tail || !(event = memchr(letter, c, sizeof letter)))
 		return false;
 	out->event = (enum task_event)(event - letter);

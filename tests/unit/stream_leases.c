@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: ISC */
+/* The leases of a stream (coord/tasks.h): workers die, rest, give partitions back, and the coordinator and
+ * the whole job begin again, and every event counts once in each partition of the model. */
+#include <string.h>
+
+#include "coord/tasks.h"
+#include "core/mem.h"
+#include "core/rng.h"
+#include "tap.h"
+
+enum { PARTS = 3, STREAMS = 4, EVENTS = 120, WORKERS = 3, LOG = 8192, HELD = STREAMS };
+
+/* Places grow by 10 for each event, from 1000 on. */
+static int64_t place_of(uint64_t event)
+{
+	return 1000 + 10 * (int64_t)event;
+}
+
+/* A partition that a worker holds, with copies of the earlier attempts. */
+struct held {
+	bool have;
+	struct task task;
+};
+
+struct worker {
+	struct held held[HELD];
+	uint64_t step, last[PARTS];
+};
+
+struct world {
+	struct tasks *t;
+	struct rng rng;
+	unsigned pushed[STREAMS][EVENTS][PARTS];
+	struct worker worker[WORKERS];
+	bool broken;
+	unsigned logged;
+	struct task_change log[LOG];
+	struct taken lists[LOG];
+	/* a checkpoint: which partitions of the model are in it, and what they had */
+	bool in[PARTS];
+	unsigned saved[STREAMS][EVENTS][PARTS];
+	uint64_t last[PARTS][WORKERS];
+};
+
+static void log_change(void *ctx, const struct task_change *c)
+{
+	struct world *w = ctx;
+
+	if (w->logged == LOG) {
+		w->broken = true;
+		return;
+	}
+	w->log[w->logged] = *c;
+	taken_release(&w->lists[w->logged]);
+	if (c->taken) {
+		w->lists[w->logged] = taken_copy(c->taken);
+		w->log[w->logged].taken = &w->lists[w->logged];
+	}
+	w->logged++;
+}
+
+static void drop_held(struct held *h)
+{
+	for (size_t i = 0; h->have && i < h->task.nearlier; i++)
+		taken_release(&h->task.earlier[i].taken);
+	if (h->have)
+		free(h->task.earlier);
+	h->have = false;
+}
+
+static void copy_task(struct held *h, const struct task *k)
+{
+	h->have = true;
+	h->task = *k;
+	h->task.earlier = mem_array(k->nearlier + 1, sizeof *k->earlier);
+	for (size_t i = 0; i < k->nearlier; i++) {
+		h->task.earlier[i] = k->earlier[i];
+		h->task.earlier[i].taken = taken_copy(&k->earlier[i].taken);
+	}
+}
+
+static void announce(struct world *w, unsigned i, struct held *h, uint64_t batch)
+{
+	struct task_attempt *a = &h->task.attempt;
+
+	a->step = w->worker[i].step;
+	a->batch = batch;
+	tasks_hold(w->t, i, h->task.id, a->from, a->step, batch, place_of(a->from));
+}
+
+static bool was_pushed(const struct task *k, uint64_t x, uint32_t part)
+{
+	for (size_t i = 0; i < k->nearlier; i++) {
+		const struct task_attempt *a = &k->earlier[i];
+
+		if (x >= a->from &&
+		    taken_has(&a->taken, 0, part, a->step + (x - a->from) / a->batch))
+			return true;
+	}
+	return false;
+}
+
+/* The size of the batch at event x that an earlier attempt may have pushed; 0: there is none. */
+static uint64_t repeated_batch(const struct task *k, uint64_t x)
+{
+	uint64_t batch = 0, from = 0, most = UINT64_MAX, end = 0;
+
+	for (size_t i = 0; i < k->nearlier; i++) {
+		const struct task_attempt *a = &k->earlier[i];
+		uint64_t to = taken_end(&a->taken);
+
+		to = a->from + (to > a->step ? to - a->step : 0) * a->batch;
+		end = to > end ? to : end;
+		if (a->from > x) {
+			most = a->from - x < most ? a->from - x : most;
+		} else if (a->from >= from) {
+			from = a->from;
+			batch = a->batch;
+		}
+	}
+	return x < end ? (batch < most ? batch : most) : 0;
+}
+
+static void lose_worker(struct world *w, unsigned i, uint64_t complete)
+{
+	struct worker *me = &w->worker[i];
+	struct taken taken = { 0 };
+
+	for (uint32_t p = 0; p < PARTS; p++)
+		if (me->last[p])
+			taken_add(&taken, 0, p, me->last[p]);
+	tasks_return(w->t, i, complete, &taken);
+	taken_release(&taken);
+	for (unsigned k = 0; k < HELD; k++)
+		drop_held(&me->held[k]);
+	me->step += 1 + rng_below(&w->rng, 3);
+}
+
+/* Trains on one batch of a partition. False: it died before all of it was pushed. */
+static bool train_batch(struct world *w, unsigned i, struct held *h, bool may_die)
+{
+	struct worker *me = &w->worker[i];
+	uint64_t x = h->task.attempt.from, n = repeated_batch(&h->task, x), left = EVENTS - x;
+	bool dies = may_die && rng_below(&w->rng, 10) == 0;
+	uint32_t parts = dies ? (uint32_t)rng_below(&w->rng, PARTS + 1) : PARTS;
+
+	if (!n)
+		n = h->task.attempt.batch && rng_below(&w->rng, 3) ? h->task.attempt.batch
+		                                                   : 1 + rng_below(&w->rng, 6);
+	n = n < left ? n : left;
+	/* It rests on all others first. */
+	for (unsigned k = 0; k < HELD; k++)
+		if (me->held[k].have && &me->held[k] != h && me->held[k].task.attempt.batch)
+			announce(w, i, &me->held[k], 0);
+	if (h->task.attempt.batch != n || h->task.attempt.step != me->step)
+		announce(w, i, h, n);
+	for (uint32_t p = 0; p < parts; p++) {
+		bool has = false;
+
+		for (uint64_t v = x; v < x + n; v++)
+			if (v % PARTS == p && !was_pushed(&h->task, x, p)) {
+				w->pushed[h->task.id][v][p]++;
+				has = true;
+			}
+		if (has)
+			me->last[p] = me->step + 1;
+	}
+	if (dies) {
+		/* Another server may know less of its clock. */
+		lose_worker(w, i, rng_below(&w->rng, 2) ? me->step : me->step / 2);
+		return false;
+	}
+	me->step++;
+	/* As tasks.c counts it: the attempt goes on behind the batch. */
+	h->task.attempt.from += n;
+	h->task.attempt.step = me->step;
+	return true;
+}
+
+static bool check_mark(const struct task *k)
+{
+	return k->place == TASKS_NOT_BEGUN
+	    ? !k->attempt.from
+	    : k->place == place_of(k->mark) && k->mark <= k->attempt.from;
+}
+
+static void lease_some(struct world *w, unsigned i)
+{
+	const struct task *k = tasks_lease(w->t, i, w->worker[i].step, 0);
+	struct held *h = w->worker[i].held;
+
+	if (!k)
+		return;
+	w->broken |= !check_mark(k);
+	while (h->have)
+		h++;
+	copy_task(h, k);
+}
+
+/* Gives a partition back that it rests on. */
+static void give_back(struct world *w, unsigned i, struct held *h)
+{
+	uint64_t id[HELD];
+	size_t n = 0;
+
+	announce(w, i, h, 0);
+	drop_held(h);
+	for (unsigned k = 0; k < HELD; k++)
+		if (w->worker[i].held[k].have)
+			id[n++] = w->worker[i].held[k].task.id;
+	tasks_keep(w->t, i, id, n);
+}
+
+static void move_worker(struct world *w, unsigned i, bool may_die)
+{
+	struct worker *me = &w->worker[i];
+	struct held *h = &me->held[rng_below(&w->rng, HELD)];
+
+	if (rng_below(&w->rng, 4) == 0)
+		lease_some(w, i);
+	if (!h->have)
+		return;
+	if (rng_below(&w->rng, 20) == 0) {
+		give_back(w, i, h);
+		return;
+	}
+	if (h->task.attempt.from < EVENTS) {
+		train_batch(w, i, h, may_die);
+		return;
+	}
+	/* A step without an event. */
+	for (unsigned k = 0; k < HELD; k++)
+		if (me->held[k].have && me->held[k].task.attempt.batch)
+			announce(w, i, &me->held[k], 0);
+	me->step++;
+	if (may_die && rng_below(&w->rng, 10) == 0)
+		lose_worker(w, i, me->step);
+}
+
+static void restart_coordinator(struct world *w, const struct state_tasks *saved)
+{
+	tasks_free(w->t);
+	w->t = tasks_new_stream(STREAMS);
+	tasks_limit(w->t, HELD);
+	if (saved)
+		tasks_load(w->t, saved, true);
+	for (unsigned i = 0; i < w->logged; i++)
+		w->broken |= !tasks_replay(w->t, &w->log[i]);
+	tasks_watch(w->t, log_change, w);
+}
+
+static bool all_trained(const struct world *w)
+{
+	for (unsigned s = 0; s < STREAMS; s++)
+		for (unsigned v = 0; v < EVENTS; v++)
+			for (uint32_t p = 0; p < PARTS; p++)
+				if (w->pushed[s][v][p] != (v % PARTS == p))
+					return false;
+	return true;
+}
+
+static void end_world(struct world *w, struct state_tasks *saved)
+{
+	for (unsigned i = 0; i < WORKERS; i++)
+		for (unsigned k = 0; k < HELD; k++)
+			drop_held(&w->worker[i].held[k]);
+	tasks_free(w->t);
+	state_tasks_free(saved);
+	for (unsigned i = 0; i < LOG; i++)
+		taken_release(&w->lists[i]);
+	free(w);
+}
+
+/* Workers are lost, and the coordinator goes on from its saved state and its log. */
+static bool survives(uint64_t seed)
+{
+	struct world *w = mem_alloc(sizeof *w);
+	struct state_tasks *saved = NULL;
+	bool good;
+
+	rng_init(&w->rng, seed);
+	w->t = tasks_new_stream(STREAMS);
+	tasks_limit(w->t, HELD);
+	tasks_watch(w->t, log_change, w);
+	for (unsigned turn = 0; !all_trained(w) && turn < 8000; turn++) {
+		move_worker(w, turn % WORKERS, turn < 3000);
+		if (rng_below(&w->rng, 40) == 0)
+			restart_coordinator(w, saved);
+		if (rng_below(&w->rng, 40) == 0) {
+			state_tasks_free(saved);
+			saved = tasks_save(w->t);
+			w->logged = 0;
+		}
+	}
+	good = all_trained(w) && !w->broken && !tasks_finished(w->t);
+	end_world(w, saved);
+	return good;
+}
+
+static bool take_values(struct world *w)
+{
+	uint32_t p = (uint32_t)rng_below(&w->rng, PARTS);
+	bool all = true;
+
+	if (!w->in[p]) {
+		w->in[p] = true;
+		for (unsigned s = 0; s < STREAMS; s++)
+			for (unsigned v = 0; v < EVENTS; v++)
+				w->saved[s][v][p] = w->pushed[s][v][p];
+		for (unsigned i = 0; i < WORKERS; i++)
+			w->last[p][i] = w->worker[i].last[p];
+	}
+	for (p = 0; p < PARTS; p++)
+		all &= w->in[p];
+	return all;
+}
+
+static struct state_tasks *recorded(struct world *w)
+{
+	struct taken by[WORKERS] = { 0 };
+	struct state_tasks *state;
+
+	for (unsigned i = 0; i < WORKERS; i++)
+		for (uint32_t p = 0; p < PARTS; p++)
+			if (w->last[p][i])
+				taken_add(&by[i], 0, p, w->last[p][i]);
+	state = tasks_recorded(w->t, by, WORKERS);
+	tasks_end_record(w->t);
+	for (unsigned i = 0; i < WORKERS; i++)
+		taken_release(&by[i]);
+	return state;
+}
+
+/* A checkpoint is taken while workers train and are lost; everything is killed, and another job goes on
+ * from the checkpoint. */
+static bool resumes(uint64_t seed)
+{
+	struct world *w = mem_alloc(sizeof *w);
+	struct state_tasks *state;
+	unsigned before;
+	bool good;
+
+	rng_init(&w->rng, seed);
+	w->t = tasks_new_stream(STREAMS);
+	tasks_limit(w->t, HELD);
+	before = (unsigned)rng_below(&w->rng, 200);
+	for (unsigned i = 0; i < before; i++)
+		move_worker(w, (unsigned)rng_below(&w->rng, WORKERS), true);
+	tasks_begin_record(w->t);
+	while (!take_values(w))
+		for (unsigned i = (unsigned)rng_below(&w->rng, 20); i > 0; i--)
+			move_worker(w, (unsigned)rng_below(&w->rng, WORKERS), true);
+	state = recorded(w);
+	tasks_free(w->t);
+	w->t = tasks_new_stream(STREAMS);
+	tasks_limit(w->t, HELD);
+	tasks_load(w->t, state, false);
+	state_tasks_free(state);
+	memcpy(w->pushed, w->saved, sizeof w->pushed);
+	for (unsigned i = 0; i < WORKERS; i++) {
+		for (unsigned k = 0; k < HELD; k++)
+			drop_held(&w->worker[i].held[k]);
+		memset(&w->worker[i], 0, sizeof w->worker[i]);
+	}
+	for (unsigned turn = 0; !all_trained(w) && turn < 8000; turn++)
+		move_worker(w, turn % WORKERS, turn < 1000);
+	good = all_trained(w) && !w->broken;
+	end_world(w, NULL);
+	return good;
+}
+
+static void limits(void)
+{
+	struct tasks *t = tasks_new_stream(3);
+	uint64_t done, leased, all;
+	const struct task *k;
+
+	tasks_limit(t, 2);
+	k = tasks_lease(t, 0, 0, 0);
+	ok(k && k->id == 0 && k->place == TASKS_NOT_BEGUN, "a partition that is new has no place");
+	tasks_hold(t, 0, 0, 5, 1, 0, 70);
+	tasks_return(t, 0, 0, NULL);
+	k = tasks_lease(t, 1, 0, 0);
+	ok(k && k->attempt.from == 0 && k->place == TASKS_NOT_BEGUN,
+	    "a worker that rests cannot skip events");
+	tasks_hold(t, 1, 0, 0, 1, 8, 70);
+	tasks_hold(t, 1, 0, 16, 3, 0, 230);
+	tasks_return(t, 1, 9, NULL);
+	k = tasks_lease(t, 2, 0, 0);
+	ok(k && k->attempt.from == 16 && k->mark == 16 && k->place == 230,
+	    "steps after a rest do not count as events");
+	ok(tasks_lease(t, 2, 0, 0) && !tasks_lease(t, 2, 0, 0) && tasks_held(t, 2) == 2,
+	    "a worker holds no more than it may");
+	ok(tasks_lease(t, 1, 0, 0) && !tasks_lease(t, 0, 0, 0), "each partition is leased once");
+	tasks_extend(t, 4);
+	k = tasks_lease(t, 0, 0, 0);
+	tasks_count(t, &done, &leased, &all);
+	ok(k && k->id == 3 && leased == 4 && !tasks_finished(t),
+	    "a partition that is added is leased");
+	tasks_free(t);
+}
+
+int main(void)
+{
+	unsigned good = 0;
+
+	limits();
+	for (uint64_t seed = 1; seed <= 500; seed++)
+		good += survives(seed);
+	ok(good == 500, "every event counts once, whoever is lost (%u of 500 worlds)", good);
+	good = 0;
+	for (uint64_t seed = 1; seed <= 500; seed++)
+		good += resumes(seed);
+	ok(good == 500, "and when a job goes on from a checkpoint (%u of 500 worlds)", good);
+	return tap_done();
+}

@@ -35,6 +35,7 @@ STD += -DPS_FAULT=1 -DLOCK_CHECK=1
 endif
 LIBS = -lmicrohttpd -ljansson -lsodium -lcrypto -lzstd -lz -lm -pthread
 CURL = -lcurl -lexpat
+KAFKA = -lrdkafka
 BLAS = -lopenblas
 
 # What the library for others has beside all the rest.
@@ -51,7 +52,7 @@ BENCHSRC := $(sort $(wildcard tests/bench/*.c))
 BENCHES := $(BENCHSRC:tests/bench/%.c=$(BUILD)/bench/%)
 FUZZSRC := $(sort $(filter-out tests/fuzz/driver.c,$(wildcard tests/fuzz/*.c)))
 FUZZERS := $(FUZZSRC:tests/fuzz/%.c=$(BUILD)/fuzz/%)
-FAULTKIT := $(BUILD)/fault/proxy $(BUILD)/fault/ledger $(BUILD)/fault/switch $(BUILD)/fault/shim.so $(BUILD)/fault/older-work
+FAULTKIT := $(BUILD)/fault/proxy $(BUILD)/fault/ledger $(BUILD)/fault/switch $(BUILD)/fault/shim.so $(BUILD)/fault/older-work $(BUILD)/fault/kafka
 
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' $(1) $(2))
@@ -122,6 +123,7 @@ $(BUILD)/ps-ctl: $(CTLOBJ)
 $(BUILD)/ps-work: $(WORKOBJ)
 $(BUILD)/ps-stat: $(STATOBJ)
 $(BUILD)/ps-ctl $(BUILD)/ps-stat: PROGLIBS = $(CURL)
+$(BUILD)/ps-ctl: PROGLIBS += $(KAFKA)
 $(BUILD)/ps-work $(BUILD)/ps-ctl: PROGLIBS += $(BLAS)
 
 $(BINS): $(BUILD)/%: $(OBJ)/cmd/%.o $(LIB)
@@ -168,6 +170,12 @@ $(BUILD)/fault/proxy $(BUILD)/fault/ledger $(BUILD)/fault/switch: $(BUILD)/fault
 $(foreach p,proxy ledger switch,$(eval $(BUILD)/fault/$(p): \
   $(patsubst %.c,$(OBJ)/%.o,$(sort $(wildcard tests/fault/$(p)*.c)))))
 
+# Brokers of Kafka, in one process (librdkafka's mock cluster).
+$(BUILD)/fault/kafka: tests/fault/kafka.c
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -std=c11 -D_GNU_SOURCE $(WARN) $< -Wl,--as-needed $(KAFKA) -o $@
+
 # Loaded into any program, so without sanitizers.
 $(BUILD)/fault/shim.so: tests/fault/shim.c
 	$(call say,LD,$@)
@@ -190,9 +198,9 @@ benches: $(BENCHES) ## build the benchmarks
 
 # ---- what is needed, by Debian's names ----------------------------------------
 PACKAGES = gcc libc6-dev pkg-config libsodium-dev libssl-dev libjansson-dev libcurl4-openssl-dev libexpat1-dev libmicrohttpd-dev \
-           zlib1g-dev libzstd-dev uthash-dev libopenblas-serial-dev libjs-dygraphs dataset-fashion-mnist
+           zlib1g-dev libzstd-dev uthash-dev libopenblas-serial-dev librdkafka-dev libjs-dygraphs dataset-fashion-mnist
 CHECK_PACKAGES = bats mandoc jq curl python3 python3-numpy perl iproute2 procps prometheus tmux gnuplot-nox chromium \
-                 chromium-driver xdg-utils zsh fish systemd openssh-server openssh-client openmpi-bin slurm-wlm munge spin
+                 chromium-driver xdg-utils zsh fish systemd openssh-server openssh-client openmpi-bin slurm-wlm munge spin kcat
 
 # Where npm puts the store that tests/77-objects.bats speaks S3 with.
 NPM = build/npm

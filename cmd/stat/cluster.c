@@ -79,7 +79,7 @@ static json_t *fetch_cluster(struct http_client *c, struct err *e)
 		"pushes_duplicate", "pushes_late", "pushes_refused", "pulls", "received_bytes",
 		"sent_bytes", "parameters", "parameter_bytes", "auth_failures" };
 	static const char *const of_workers[] = { "data_seconds", "pull_seconds", "compute_seconds",
-		"encode_seconds", "push_seconds", "wait_seconds" };
+		"encode_seconds", "push_seconds", "wait_seconds", "lag" };
 	json_t *all = connect_snapshot(c, "status,servers,workers", e), *row, *servers, *workers;
 
 	if (!all)
@@ -116,6 +116,7 @@ static const struct column columns[] = {
 	{ "push%", "push_seconds", COL_SHARE, false, 0, TOTAL_BY_KIND },
 	{ "pull%", "pull_seconds", COL_SHARE, false, 0, TOTAL_BY_KIND },
 	{ "stale-p99", "staleness_p99", COL_NUMBER, false, 0, TOTAL_BY_KIND },
+	{ "lag", "lag", COL_COUNT, false, 0, TOTAL_BY_KIND },
 	{ "ts", "ts", COL_TIME, false, 0, TOTAL_BY_KIND },
 	{ "name", "name", COL_TEXT, false, 0, TOTAL_BY_KIND },
 	{ "sync", "sync", COL_TEXT, false, 0, TOTAL_BY_KIND },

@@ -89,6 +89,7 @@ static const struct column columns[] = {
 	{ "epoch", "epoch", COL_NUMBER, false, 0, TOTAL_LEAST },
 	{ "loss", "train_loss", COL_NUMBER, true, 0, TOTAL_BY_KIND },
 	{ "ex/s", "examples", COL_RATE, true, 0, TOTAL_BY_KIND },
+	{ "lag", "lag", COL_COUNT, true, 0, TOTAL_SUM },
 	{ "slow", "slowness", COL_RATIO, true, 0, TOTAL_MOST },
 	{ "tx/s", "pushed_bytes", COL_BYTE_RATE, true, 0, TOTAL_BY_KIND },
 	{ "rx/s", "pulled_bytes", COL_BYTE_RATE, true, 0, TOTAL_BY_KIND },

@@ -23,6 +23,7 @@
 
 struct helper {
 	pid_t pid;
+	int in;          /* the child's stdin, while it is open; else -1 */
 	int out, talk;   /* the child's stdout and stderr */
 	bool ended;      /* the child's output has ended */
 	struct buf said; /* lines of its stderr that were not passed on */
@@ -64,8 +65,8 @@ static bool write_stdin_line(int fd, const char *line)
 /* Three pipes: fd[0..1] for its standard input, fd[2..3] for its output, fd[4..5] for its messages.
  * The line is written before the child exists; it must fit into the pipe's buffer, and one that is
  * longer than SAID_MAX is refused. Of the six ends we keep the two that we read. */
-enum err_code helper_start(const char *const *args, const char *line, struct helper **out,
-    struct err *e)
+static enum err_code start(const char *const *args, const char *line, bool open,
+    struct helper **out, struct err *e)
 {
 	char *argv[ARGS_MAX] = { (char *)PROGRAM };
 	int fd[6] = { -1, -1, -1, -1, -1, -1 }, error = 0;
@@ -85,16 +86,34 @@ enum err_code helper_start(const char *const *args, const char *line, struct hel
 		close_all(fd, 6);
 		errno = error;
 		return err_sys(e, error == ENOENT ? ERR_NOTFOUND : ERR_IO,
-		    "cannot start " PROGRAM ", which objects are read and "
+		    "cannot start " PROGRAM ", which objects and topics are read and "
 		    "written by (beside this program, or in PATH)");
 	}
-	close_all((int[]){ fd[0], fd[1], fd[3], fd[5] }, 4);
+	close_all((int[]){ fd[0], fd[3], fd[5], open ? -1 : fd[1] }, 4);
 	h = mem_alloc(sizeof *h);
 	h->pid = pid;
+	h->in = open ? fd[1] : -1;
 	h->out = fd[2];
 	h->talk = fd[4];
 	*out = h;
 	return ERR_OK;
+}
+
+enum err_code helper_start(const char *const *args, const char *line, struct helper **out,
+    struct err *e)
+{
+	return start(args, line, false, out, e);
+}
+
+enum err_code helper_start_talk(const char *const *args, const char *line, struct helper **out,
+    struct err *e)
+{
+	return start(args, line, true, out, e);
+}
+
+enum err_code helper_write(struct helper *h, const char *text, struct err *e)
+{
+	return file_write_all(h->in, text, strlen(text), e);
 }
 
 /* ---- output ---- */
@@ -154,6 +173,19 @@ static bool is_ending_signal_pending(void)
 	        sigismember(&waiting, SIGHUP));
 }
 
+bool helper_wait(struct helper *h, int timeout_ms)
+{
+	struct pollfd both[2] = { { h->out, POLLIN, 0 }, { h->talk, POLLIN, 0 } };
+
+	if (h->ended)
+		return true;
+	if (poll(both, 2, timeout_ms) <= 0)
+		return false;
+	if (both[1].revents & POLLIN)
+		read_stderr(h);
+	return (both[0].revents & (POLLIN | POLLHUP)) != 0;
+}
+
 /* Waits at most LOOK_MS at a time, because the signals that would end us may be blocked and
  * pending: poll() does not return for those. Messages are read as they come, so that the child
  * never blocks on a full pipe. */
@@ -186,6 +218,15 @@ enum err_code helper_read(struct helper *h, void *p, size_t n, size_t *got, stru
 }
 
 /* ---- end ---- */
+
+bool helper_was_killed(const struct helper *h)
+{
+	siginfo_t how = { 0 };
+
+	while (waitid(P_PID, (id_t)h->pid, &how, WEXITED | WNOWAIT) < 0 && errno == EINTR)
+		;
+	return how.si_code == CLD_KILLED || how.si_code == CLD_DUMPED;
+}
 
 /* Several error codes share an exit code; take the one that occurs with objects. */
 static enum err_code error_of_exit_code(int exit_code)
@@ -232,6 +273,8 @@ enum err_code helper_end(struct helper *h, struct err *e)
 
 	if (early)
 		helper_stop(h);
+	if (h->in >= 0)
+		close(h->in);
 	close(h->out);
 	while (read_stderr(h))
 		;

@@ -6,11 +6,14 @@
 
 #include "core/mem.h"
 
-#define S3         "s3://"
-#define HTTP       "http://"
-#define HTTPS      "https://"
-#define BUCKET_MAX 255
-#define PLAIN      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._"
+#define S3          "s3://"
+#define HTTP        "http://"
+#define HTTPS       "https://"
+#define KAFKA       "kafka://"
+#define BUCKET_MAX  255
+#define TOPIC_MAX   249
+#define PLAIN       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._"
+#define TOPIC_PLAIN PLAIN
 
 static bool begins_with_scheme(const char *name, const char *scheme)
 {
@@ -26,6 +29,39 @@ bool uri_is(const char *name)
 {
 	return begins_with_scheme(name, S3) || begins_with_scheme(name, HTTPS) ||
 	    begins_with_scheme(name, HTTP);
+}
+
+bool uri_is_topic(const char *name)
+{
+	return begins_with_scheme(name, KAFKA);
+}
+
+/* The letters that Kafka allows in the name of a topic, and the length. */
+static bool is_topic_name(const char *name)
+{
+	return *name && strspn(name, TOPIC_PLAIN) == strlen(name) && strlen(name) <= TOPIC_MAX;
+}
+
+enum err_code uri_topic_parse(const char *name, struct uri_topic *out, struct err *e)
+{
+	const char *brokers = uri_is_topic(name) ? name + strlen(KAFKA) : "",
+	           *slash = strchr(brokers, '/');
+
+	*out = (struct uri_topic){ NULL, NULL };
+	if (!slash || slash == brokers || !is_topic_name(slash + 1))
+		return err_set(e, ERR_CONFIG,
+		    "%s: a topic is named kafka://HOST:PORT/TOPIC, with letters, digits and ._- in TOPIC",
+		    name);
+	out->brokers = mem_printf("%.*s", (int)(slash - brokers), brokers);
+	out->topic = mem_strdup(slash + 1);
+	return ERR_OK;
+}
+
+void uri_topic_release(struct uri_topic *t)
+{
+	free(t->brokers);
+	free(t->topic);
+	*t = (struct uri_topic){ NULL, NULL };
 }
 
 char *uri_shown(const char *name)

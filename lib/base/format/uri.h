@@ -23,6 +23,15 @@ struct uri {
 enum err_code uri_parse(const char *name, struct uri *out, struct err *e);
 void uri_release(struct uri *u);
 
+/* kafka://HOST:PORT,HOST:PORT,.../TOPIC */
+bool uri_is_topic(const char *name);
+struct uri_topic {
+	char *brokers, *topic; /* fresh strings */
+};
+/* ERR_CONFIG says what is wrong with the name. */
+enum err_code uri_topic_parse(const char *name, struct uri_topic *out, struct err *e);
+void uri_topic_release(struct uri_topic *t);
+
 /* The name for messages, a fresh string: without the part after "?", which may be a secret, and
  * without control characters. */
 char *uri_shown(const char *name);

@@ -11,6 +11,8 @@
 #include "conf/conf_key.h"
 #include "conf/conf_live.h"
 #include "conf/conf_rule.h"
+#include "data/data_log.h"
+#include "data/data_uri.h"
 #include "core/buf.h"
 #include "core/json.h"
 #include "core/names.h"
@@ -396,6 +398,32 @@ static bool has_stdin(const struct conf_strs *s)
 	return false;
 }
 
+/* The path that is a stream; NULL: none. */
+static const char *find_stream(const struct conf_strs *list)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (data_log_is(list->item[i]))
+			return list->item[i];
+	return NULL;
+}
+
+/* A path with wrong options does not tell whether it is a stream. */
+static enum err_code check_data_options(const struct conf_strs *list, struct err *e)
+{
+	for (size_t i = 0; i < list->n; i++) {
+		struct data_options options;
+		char *file;
+
+		if (data_uri_parse(list->item[i], &file, &options, e)) {
+			err_prefix(e, "job.data");
+			return ERR_CONFIG;
+		}
+		data_uri_release(&options);
+		free(file);
+	}
+	return ERR_OK;
+}
+
 /* Checks job.data, job.eval and job.cache. Standard input can be read only once, so it serves
  * one worker and not the evaluation as well. A cache that does not exist yet is fine. */
 static enum err_code check_data(const struct conf *c, struct err *e)
@@ -416,6 +444,12 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 		    (long long)c->workers.max);
 	if (has_stdin(&job->data) && has_stdin(&job->eval))
 		return err_set(e, ERR_CONFIG, "job.eval: \"-\" is job.data already");
+	if (find_stream(&job->data) && job->data.n > 1)
+		return err_set(e, ERR_CONFIG, "job.data: \"%s\" is a stream, which must be alone",
+		    find_stream(&job->data));
+	if (find_stream(&job->eval))
+		return err_set(e, ERR_CONFIG, "job.eval: \"%s\" is a stream, which has no end",
+		    find_stream(&job->eval));
 	for (size_t i = 0; i < job->data.n && rc == ERR_OK; i++)
 		rc = conf_path_check("job.data", job->data.item[i], e);
 	for (size_t i = 0; i < job->eval.n && rc == ERR_OK; i++)
@@ -471,6 +505,12 @@ static enum err_code check_job(const struct conf *c, struct err *e)
 		return rc;
 	/* A worker program of model custom may name the end itself, or just report that it is
 	 * done. */
+	if ((rc = check_data_options(&job->data, e)) != ERR_OK)
+		return rc;
+	if (find_stream(&job->data))
+		return job->epochs == 0
+		    ? ERR_OK
+		    : err_set(e, ERR_CONFIG, "job.epochs: a stream has no end, so it must be 0");
 	if (job->epochs == 0 && job->steps == 0 &&
 	    (strcmp(job->model, "custom") != 0 || conf_is_named(job->exec)))
 		return err_set(e, ERR_CONFIG,

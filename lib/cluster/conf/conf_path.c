@@ -89,6 +89,18 @@ static enum err_code check_object_uri(const char *key, const char *name, struct 
 	return rc;
 }
 
+/* Whether the topic exists is found out by the process that reads it. */
+static enum err_code check_topic_uri(const char *key, const char *name, struct err *e)
+{
+	struct uri_topic t;
+	enum err_code rc = uri_topic_parse(name, &t, e);
+
+	uri_topic_release(&t);
+	if (rc && e)
+		err_prefix(e, "%s", key);
+	return rc;
+}
+
 enum err_code conf_path_check(const char *key, const char *spec, struct err *e)
 {
 	struct data_options options;
@@ -102,6 +114,11 @@ enum err_code conf_path_check(const char *key, const char *spec, struct err *e)
 		return ERR_CONFIG;
 	}
 	data_uri_release(&options);
+	if (uri_is_topic(path)) {
+		rc = check_topic_uri(key, path, e);
+		free(path);
+		return rc;
+	}
 	if (strcmp(path, "-") == 0 || uri_is(path)) {
 		rc = uri_is(path) ? check_object_uri(key, path, e) : ERR_OK;
 		free(path);

@@ -47,6 +47,12 @@ struct data_options {
 	int min_count; /* text: rarer words are left out */
 	/* csv: the first line is an example in any case; cannot be given in a path */
 	bool no_heading;
+	/* streams (data_log.h): "yes" makes a stream of a file; where a new job begins ("begin", "end",
+	 * "group" or a place); the group and the file of properties of a consumer; what happens when events
+	 * have been deleted before they were read ("fail" or "skip"), and with one that cannot be parsed (the
+	 * same); events in the head, 0: the default */
+	char *follow, *from, *group, *properties, *deleted, *bad;
+	int head;
 	double sample; /* text: words more frequent than this are thinned out; 0: none */
 };
 #define DATA_OPTIONS_INIT \

@@ -39,11 +39,18 @@ static const struct option {
 	OPTION(id, TEXT, 0, 0),
 	OPTION(missing, TEXT, 0, 0),
 	OPTION(scale, TEXT, 0, 0),
+	OPTION(follow, TEXT, 0, 0),
+	OPTION(from, TEXT, 0, 0),
+	OPTION(group, TEXT, 0, 0),
+	OPTION(properties, TEXT, 0, 0),
+	OPTION(deleted, TEXT, 0, 0),
+	OPTION(bad, TEXT, 0, 0),
 	OPTION(index_base, WHOLE, 0, 1),
 	OPTION(bits, WHOLE, 1, 60),
 	OPTION(window, WHOLE, 1, 1000),
 	OPTION(negatives, WHOLE, 1, 1000),
 	OPTION(min_count, WHOLE, 1, INT_MAX),
+	OPTION(head, WHOLE, 1, INT_MAX),
 	OPTION(sample, NUMBER, 0, 1),
 #undef OPTION
 };
@@ -187,6 +194,9 @@ static enum err_code check_word(const char *path, const struct option *k, const 
 		{ offsetof(struct data_options, norm), { "l2" } },
 		{ offsetof(struct data_options, missing), { "mean", "zero" } },
 		{ offsetof(struct data_options, scale), { "none", "standard", "minmax" } },
+		{ offsetof(struct data_options, follow), { "yes" } },
+		{ offsetof(struct data_options, deleted), { "fail", "skip" } },
+		{ offsetof(struct data_options, bad), { "fail", "skip" } },
 	};
 
 	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
@@ -200,6 +210,19 @@ static enum err_code check_word(const char *path, const struct option *k, const 
 			return fail_unknown(path, k->name, value, known[i].word, n < 4 ? n : 4, e);
 	}
 	return ERR_OK;
+}
+
+/* Where a stream begins: a word or a whole number. */
+static enum err_code check_from(const char *path, const char *value, struct err *e)
+{
+	static const char *const words[] = { "begin", "end", "group" };
+
+	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+		if (strcmp(words[i], value) == 0)
+			return ERR_OK;
+	if (*value && strspn(value, "0123456789") == strlen(value) && strlen(value) <= 18)
+		return ERR_OK;
+	return fail_unknown(path, "from", value, words, sizeof words / sizeof words[0], e);
 }
 
 /* Takes value over. */
@@ -223,6 +246,8 @@ static enum err_code set_option(struct data_options *o, const char *path, const 
 		rc = set_number_option(o, path, k, value, e);
 	else if (k->at == offsetof(struct data_options, format))
 		rc = check_format(path, value, e);
+	else if (k->at == offsetof(struct data_options, from))
+		rc = check_from(path, value, e);
 	else
 		rc = check_word(path, k, value, e);
 	if (rc || k->type != TEXT)
@@ -277,6 +302,12 @@ void data_uri_release(struct data_options *o)
 	free(o->id);
 	free(o->missing);
 	free(o->scale);
+	free(o->follow);
+	free(o->from);
+	free(o->group);
+	free(o->properties);
+	free(o->deleted);
+	free(o->bad);
 	*o = (struct data_options)DATA_OPTIONS_INIT;
 }
 

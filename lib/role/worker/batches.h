@@ -27,6 +27,7 @@ struct feed;
 
 struct batches_hooks {
 	void *ctx;
+	struct log *log;
 	/* Called while no range is to be had, though others still hold some that would come back if
 	 * they died; it must see to it that nobody waits for this worker meanwhile.  An error ends
 	 * the wait. */
@@ -67,11 +68,17 @@ void batches_used(struct feed *f);
  * step: the pushes of the step before have had time to get their receipts, so `settle` does not
  * wait. */
 enum err_code batches_lease_ahead(struct feed *f, struct err *e);
+/* A checkpoint of this step is being taken; may be called again for the same one. */
+void batches_checkpoint(struct feed *f, uint64_t step);
 /* Reports what is done and takes no more. */
 enum err_code batches_finish(struct feed *f, struct err *e);
 
 /* Epochs done so far, as a fraction. */
 double batches_epoch(const struct feed *f);
+/* About how many events of a stream wait for this worker, as of the last batch. */
+uint64_t batches_lag(const struct feed *f);
+/* Events of a stream that were left out, because they could not be parsed. */
+uint64_t batches_bad(const struct feed *f);
 /* Steps that this job will have; 0: unknown. */
 uint64_t batches_total_steps(const struct feed *f);
 /* Is this rank the one that evaluates during training, at this step? It is the lowest member. */

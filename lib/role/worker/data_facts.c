@@ -36,7 +36,8 @@ json_t *data_facts(const struct dataset *d)
 		.cols = (int64_t)d->cols,
 		.fields = (int64_t)d->fields,
 		.index_base = d->index_base,
-		.source = d->source ? d->source : "" };
+		.source = d->source ? d->source : "",
+		.heading = d->heading };
 	classes = d->classes ? json_array() : NULL;
 	for (size_t i = 0; i < d->classes; i++)
 		json_array_append_new(classes,
@@ -96,6 +97,7 @@ enum err_code data_of_facts(const json_t *facts, struct dataset **out, struct er
 	d->fields = (size_t)f.fields;
 	d->index_base = (int)f.index_base;
 	d->source = mem_strdup(f.source);
+	d->heading = f.heading;
 	d->classes = json_array_size(f.classes);
 	d->class_name = d->classes ? mem_array(d->classes, sizeof(*d->class_name)) : NULL;
 	d->class_value = d->classes ? mem_array(d->classes, sizeof(*d->class_value)) : NULL;

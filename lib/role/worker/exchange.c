@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: ISC */
+#include "client/saved_residuals.h"
 #include "core/clock.h"
 #include "worker/residual_file.h"
 #include "worker/worker.h"
@@ -113,6 +114,7 @@ static enum err_code fetch_from_servers(struct worker *w, struct step_times *t, 
 		if (other)
 			t->waited += clock_now() - t->data;
 	}
+	batches_checkpoint(w->feed, client_checkpoint_step(w->client));
 	residual_file_save(w);
 	return ERR_OK;
 }

@@ -9,6 +9,7 @@
 #include "core/mem.h"
 #include "core/names.h"
 #include "core/num.h"
+#include "data/data_log.h"
 #include "format/safetensors.h"
 #include "layout/layout.h"
 #include "worker/data_facts.h"
@@ -126,16 +127,110 @@ static enum err_code open_blocks(struct job *j, const struct job_source *from,
 	return check_blocks_fit(j, e);
 }
 
+/* How long the head of a stream is waited for once it has an event. */
+#define HEAD_WAIT_MS 10000
+
+/* Jobs whose steps need data that have an end. */
+static enum err_code check_stream_fits(const struct job *j, struct err *e)
+{
+	const char *why = j->conf.deterministic                          ? "deterministic"
+	    : strcmp(j->conf.via, "allreduce") == 0                      ? "via allreduce"
+	    : j->conf.local_steps > 1 && sync_is_lockstep(&j->conf.sync) ? "local_steps with bsp"
+	    : job_want(model_info_find(j->conf.job.model)).words         ? "model word2vec"
+	                                                                 : NULL;
+
+	if (!why)
+		return ERR_OK;
+	return err_set(e, ERR_CONFIG, "job.data: %s is a stream, and %s cannot have one",
+	    data_log_name(j->stream), why);
+}
+
+/* Makes `train` from the facts that all workers agree on. */
+static enum err_code agree_on_head(struct job *j, const struct job_source *from, struct err *e)
+{
+	json_t *mine = data_facts(j->train), *facts = NULL;
+	enum err_code rc = mine ? from->head->agree(from->head->ctx, mine, &facts, e) : ERR_OK;
+
+	if (!rc && facts && !json_equal(facts, mine)) {
+		dataset_free(j->train);
+		j->train = NULL;
+		rc = data_of_facts(facts, &j->train, e);
+	}
+	json_decref(mine);
+	json_decref(facts);
+	return rc;
+}
+
+/* Opens a stream, and learns from its head, or from what other workers know about that, what its examples
+ * look like. */
+static enum err_code open_stream(struct job *j, const struct job_source *from, const char *path,
+    const struct data_want *want, struct log *log, struct err *e)
+{
+	const struct job_head_hooks *h = from->head;
+	json_t *facts = NULL;
+	struct dataset *head = NULL;
+	char text[256];
+	enum err_code rc = data_log_open(path, NULL, &j->stream, e);
+
+	if (!rc)
+		rc = check_stream_fits(j, e);
+	if (!rc)
+		rc = h->agree(h->ctx, NULL, &facts, e);
+	if (!rc && facts)
+		rc = data_of_facts(facts, &j->train, e);
+	json_decref(facts);
+	if (!rc && !j->train)
+		log_info(log, "data: waiting for the first %zu events of %s",
+		    data_log_head_events(j->stream), data_log_name(j->stream));
+	if (!rc)
+		rc = j->train ? data_log_know_head(j->stream, j->train, h->interrupted, h->ctx, e)
+		              : data_log_head(j->stream, want, HEAD_WAIT_MS, h->interrupted, h->ctx,
+		                    &head, e);
+	if (!rc && head) {
+		j->train = head;
+		data_describe(j->train, text);
+		log_info(log, "data: a stream with %zu partition%s; the head has %s",
+		    data_log_partitions(j->stream), data_log_partitions(j->stream) == 1 ? "" : "s",
+		    text);
+		rc = agree_on_head(j, from, e);
+	}
+	if (!rc)
+		j->source = source_stream_new(j->stream);
+	return rc;
+}
+
+/* The path among n that is a stream; NULL: none. ERR_CONFIG: it is not the only one. */
+static enum err_code find_stream(const char *const *path, size_t n, const char **out, struct err *e)
+{
+	*out = NULL;
+	for (size_t i = 0; i < n; i++)
+		if (data_log_is(path[i]))
+			*out = path[i];
+	if (*out && n > 1)
+		return err_set(e, ERR_CONFIG,
+		    "job.data: %s is a stream, which must be the only training data", *out);
+	return ERR_OK;
+}
+
 /* Loads the training data. When they are described (facts), no file is read. */
 static enum err_code load_train(struct job *j, const struct job_source *from,
     const struct data_want *want, const struct data_cache *cache, struct err *e)
 {
 	const struct conf_strs *paths = &j->conf.job.data;
+	const char *stream;
 	char text[256];
-	enum err_code rc;
+	enum err_code rc = find_stream(from->ndata ? from->data : (const char *const *)paths->item,
+	    from->ndata ? from->ndata : paths->n, &stream, e);
 
+	if (rc)
+		return rc;
 	if (from->facts)
 		return data_of_facts(from->facts, &j->train, e);
+	if (stream && !(from->trains && from->head))
+		return err_set(e, ERR_NOTREADY,
+		    "%s is a stream, and no worker has seen its first events yet", stream);
+	if (stream)
+		return open_stream(j, from, stream, want, cache->log, e);
 	rc = from->trains ? open_blocks(j, from, want, cache->log, e) : ERR_OK;
 	if (rc || j->blocks)
 		return rc;
@@ -328,6 +423,7 @@ void job_release(struct job *j)
 		data_blocks_free(j->blocks);
 	else
 		dataset_free(j->train);
+	data_log_close(j->stream);
 	dataset_free(j->eval);
 	free(j->frozen);
 	conf_release(&j->conf);

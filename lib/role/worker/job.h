@@ -19,6 +19,8 @@ struct job {
 	struct dataset *train, *eval;
 	/* Training data that are larger than job.data_memory; NULL: `train` has all examples. */
 	struct data_blocks *blocks;
+	/* Training data without end; NULL: they have one. `train` has its first examples, or none. */
+	struct data_log *stream;
 	struct range_source *source; /* where a worker's training examples come from */
 	struct model *model;
 	const struct model_table *table;
@@ -28,6 +30,15 @@ struct job {
 	const char *tables;
 	const struct model_outside *outside;
 	const struct model_kind *const *models; /* kinds that the process can compute */
+};
+
+/* What the reading of a stream's head needs from the worker that does it. */
+struct job_head_hooks {
+	void *ctx;
+	/* The facts of the head that hold for all workers (worker/data_facts.h): those that were offered
+	 * first. NULL: only asks. *out: a new reference, or NULL while there are none. */
+	enum err_code (*agree)(void *ctx, const json_t *offer, json_t **out, struct err *e);
+	bool (*interrupted)(void *ctx);
 };
 
 /* Sources that the configuration leaves open or that the caller overrides. All borrowed. */
@@ -47,7 +58,9 @@ struct job_source {
 	/* description of the training data (worker/data_facts.h), instead of reading them; NULL */
 	const json_t *facts;
 	bool no_eval; /* evaluation data are not wanted */
-	bool trains;  /* training data may be left on the disk, in blocks (job.blocks) */
+	bool
+	    trains; /* training data may be left on the disk, in blocks (job.blocks) or as a stream */
+	const struct job_head_hooks *head; /* with `trains`: borrowed */
 	struct log *log;
 };
 /* Loads the job that `config`, the configuration in a view, describes. ERR_CONFIG, or errors of the

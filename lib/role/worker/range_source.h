@@ -24,6 +24,8 @@
  * All functions are called by the training thread, which owns the source. Only `open` and `ready` may
  * wait. */
 struct range_source;
+struct lease_ops;
+struct data_log;
 
 struct source_range {
 	uint64_t id; /* of the lease */
@@ -65,6 +67,7 @@ struct range_source {
 	uint64_t units;
 	uint64_t group;    /* units that are leased at once; 0: as the coordinator chooses */
 	uint64_t examples; /* of an epoch; 0: not known */
+	const struct lease_ops *leases; /* how its units are leased (feed_state.h) */
 };
 
 /* Examples in memory; each is a unit. d is borrowed, and may be numbered. seed: of the order of its
@@ -75,6 +78,9 @@ struct range_source *source_memory_new(const struct dataset *d, uint64_t seed);
  * most two of them at a time, but for batches that are larger. */
 struct range_source *source_blocks_new(const struct data_blocks *blocks, uint64_t seed,
     uint64_t group, uint64_t memory);
+/* A stream; each partition is a unit, which has no end, and of which several are leased at once. Of the
+ * functions there is only `free`: events are taken from the stream itself, which is borrowed. */
+struct range_source *source_stream_new(const struct data_log *log);
 /* NULL is fine. */
 void range_source_free(struct range_source *s);
 

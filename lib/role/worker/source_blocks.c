@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "worker/range_source.h"
+#include "worker/feed_state.h"
 
 #include "core/mem.h"
 #include "core/rng.h"
@@ -256,6 +256,7 @@ struct range_source *source_blocks_new(const struct data_blocks *blocks, uint64_
 
 	b->base = (struct range_source){ .ops = &blocks_ops,
 		.units = data_blocks_count(blocks),
+		.leases = &leases_of_ranges,
 		.group = group };
 	b->blocks = blocks;
 	b->seed = seed;

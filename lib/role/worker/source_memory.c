@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "worker/range_source.h"
+#include "worker/feed_state.h"
 
 #include "core/mem.h"
 #include "data/data_order.h"
@@ -125,7 +125,8 @@ struct range_source *source_memory_new(const struct dataset *d, uint64_t seed)
 
 	m->base = (struct range_source){ .ops = d->numbered ? &number_ops : &memory_ops,
 		.units = d->rows,
-		.examples = d->rows };
+		.examples = d->rows,
+		.leases = &leases_of_ranges };
 	m->data = d;
 	m->order = (struct data_epoch_order){ .seed = seed, .n = (uint32_t)d->rows };
 	return &m->base;

@@ -130,8 +130,9 @@ static enum err_code send_worker_join(struct worker *w, struct err *e)
 	msg = MESSAGE(worker_join,
 	    .evaluates = w->cfg->kind->can_score(w) || w->cfg->kind->scores_later,
 	    .slot = w->cfg->slot, .pid = getpid(), .host = host, .zone = w->cfg->zone,
-	    .examples = (int64_t)source->units, .lease = (int64_t)source->group, .tables = tables,
-	    .facts = facts, .ring = ring, .settings = w->cfg->settings,
+	    .stream = w->job.stream != NULL, .examples = (int64_t)source->units,
+	    .lease = (int64_t)source->group, .tables = tables, .facts = facts, .ring = ring,
+	    .settings = w->cfg->settings,
 	    .first = w->cfg->first && strcmp(w->job.conf.job.init, w->cfg->first) == 0);
 	json_decref(tables);
 	json_decref(facts);
@@ -270,7 +271,10 @@ static enum err_code start_training(struct worker *w, struct err *e)
 	if (rc)
 		return rc;
 	w->feed = batches_new(&w->job, w->cluster, w->slot,
-	    &(struct batches_hooks){ .ctx = w, .idle = announce_idle, .settle = settle_receipts });
+	    &(struct batches_hooks){ .ctx = w,
+	        .log = w->cfg->log,
+	        .idle = announce_idle,
+	        .settle = settle_receipts });
 	batches_take_view(w->feed, w->view);
 	w->step = (uint64_t)w->view->worker->from;
 	w->rate_at = clock_now();
@@ -398,10 +402,37 @@ static enum err_code take_step_once(struct worker *w, bool *over, struct err *e)
 
 /* ---- a life ---- */
 
+/* job_head_hooks.agree */
+static enum err_code agree_on_facts(void *ctx, const json_t *offer, json_t **out, struct err *e)
+{
+	struct worker *w = ctx;
+	json_t *msg = MESSAGE(offer_facts, .facts = offer), *answer;
+	struct answer_offer_facts a;
+	enum err_code rc = agent_call(cluster_view_agent(w->cluster), msg, WORKER_TIMEOUT, &answer,
+	    e);
+
+	*out = NULL;
+	json_decref(msg);
+	if (rc)
+		return rc;
+	rc = answer_decode_offer_facts(answer, &a, e);
+	if (!rc && json_is_object(a.facts))
+		*out = json_incref((json_t *)(uintptr_t)a.facts);
+	answer_release_offer_facts(&a);
+	json_decref(answer);
+	return rc;
+}
+
+static bool is_interrupted(void *ctx)
+{
+	return interrupt_came(&((struct worker *)ctx)->cfg->interrupt);
+}
+
 /* Loads the job with this worker's own data and settings, and starts what computes. */
 static enum err_code load_job(struct worker *w, const json_t *config, struct err *e)
 {
 	const struct train_config *cfg = w->cfg;
+	const struct job_head_hooks head = { w, agree_on_facts, is_interrupted };
 	struct job_source from = { .models = cfg->models,
 		.data = cfg->data,
 		.ndata = cfg->ndata,
@@ -409,6 +440,7 @@ static enum err_code load_job(struct worker *w, const json_t *config, struct err
 		.tables = cfg->tables,
 		.examples = cfg->examples,
 		.trains = true,
+		.head = &head,
 		.log = cfg->log };
 	json_t *settings = cfg->settings || cfg->first ? json_object() : NULL;
 	enum err_code rc;

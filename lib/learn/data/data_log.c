@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: ISC */
+#include "data/data_log.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/mem.h"
+#include "data/data_build.h"
+#include "data/data_log_state.h"
+#include "data/data_uri.h"
+
+#define HEAD_EVENTS 1000u
+/* How often a wait for the head asks whether it is interrupted. */
+#define HEAD_LOOK_MS 200
+
+static const struct log_ops *const kinds[] = {
+#define LOG(name) &data_log_##name,
+#include "data/data_log.def"
+#undef LOG
+};
+
+static const struct log_ops *find_kind(const char *file, const struct data_options *o)
+{
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+		if (kinds[i]->is(file, o))
+			return kinds[i];
+	return NULL;
+}
+
+bool data_log_is(const char *path)
+{
+	struct data_options o;
+	char *file;
+	bool is = data_uri_parse(path, &file, &o, NULL) == ERR_OK && find_kind(file, &o);
+
+	data_uri_release(&o);
+	free(file);
+	return is;
+}
+
+enum err_code data_log_open(const char *path, const char *base_dir, struct data_log **out,
+    struct err *e)
+{
+	struct data_log *l = mem_alloc(sizeof *l);
+	char **names = NULL;
+	size_t n = 0;
+	enum err_code rc = data_uri_parse(path, &l->file, &l->options, e);
+
+	*out = NULL;
+	l->path = mem_strdup(path);
+	if (!rc && !(l->ops = find_kind(l->file, &l->options)))
+		rc = err_set(e, ERR_CONFIG, "%s is no stream", path);
+	if (!rc && !strstr(l->file, "://")) {
+		rc = data_uri_expand(l->file, base_dir, &names, &n, e);
+		if (!rc && n != 1)
+			rc = err_set(e, ERR_CONFIG, "%s: a stream is one file, and these are %zu",
+			    l->file, n);
+		if (!rc) {
+			free(l->file);
+			l->file = mem_strdup(names[0]);
+		}
+		data_uri_free(names, n);
+	}
+	if (!rc) {
+		l->name = mem_strdup(l->file);
+		rc = l->ops->open(l, e);
+	}
+	if (rc) {
+		data_log_close(l);
+		return rc;
+	}
+	*out = l;
+	return ERR_OK;
+}
+
+void data_log_close(struct data_log *l)
+{
+	if (!l)
+		return;
+	if (l->ops)
+		l->ops->close(l);
+	for (size_t i = 0; i < l->n; i++) {
+		buf_release(&l->partition[i].text);
+		free(l->partition[i].end);
+		free(l->partition[i].place);
+	}
+	free(l->partition);
+	data_uri_release(&l->options);
+	free(l->heading);
+	free(l->path);
+	free(l->file);
+	free(l->name);
+	free(l);
+}
+
+size_t data_log_partitions(const struct data_log *l)
+{
+	return l->n;
+}
+
+const char *data_log_name(const struct data_log *l)
+{
+	return l->name;
+}
+
+size_t data_log_head_events(const struct data_log *l)
+{
+	return l->options.head ? (size_t)l->options.head : HEAD_EVENTS;
+}
+
+/* ---- events ---- */
+
+void log_set_partitions(struct data_log *l, size_t n)
+{
+	if (n <= l->n)
+		return;
+	l->partition = mem_regrow(l->partition, n, sizeof *l->partition);
+	memset(l->partition + l->n, 0, (n - l->n) * sizeof *l->partition);
+	l->n = n;
+}
+
+void log_add(struct data_log *l, size_t partition, const char *text, size_t len, int64_t place,
+    int64_t next)
+{
+	struct log_partition *p = &l->partition[partition];
+	uint8_t *at;
+
+	p->per_event = p->per_event > 0 ? p->per_event * 0.99 + (double)(next - place) * 0.01
+	                                : (double)(next - place);
+	p->next = next;
+	if (!len)
+		return;
+	if (p->n == p->room) {
+		p->room = p->room ? 2 * p->room : 256;
+		p->end = mem_regrow(p->end, p->room, sizeof *p->end);
+		p->place = mem_regrow(p->place, p->room, sizeof *p->place);
+	}
+	at = buf_reserve(&p->text, len + 1);
+	memcpy(at, text, len);
+	for (uint8_t *q = at; (q = memchr(q, '\n', len - (size_t)(q - at))); q++)
+		*q = ' ';
+	at[len] = '\n';
+	buf_commit(&p->text, len + 1);
+	p->end[p->n] = p->text.len;
+	p->place[p->n++] = place;
+}
+
+bool log_has_room(const struct data_log *l, size_t partition)
+{
+	const struct log_partition *p = &l->partition[partition];
+
+	return p->n - p->first < p->need ||
+	    (p->n - p->first < LOG_WINDOW && p->text.len < LOG_WINDOW_BYTES);
+}
+
+/* Forgets the events that arrived. */
+static void empty_partition(struct log_partition *p)
+{
+	buf_clear(&p->text);
+	p->first = p->n = 0;
+}
+
+enum err_code data_log_seek(struct data_log *l, size_t partition, int64_t place, struct err *e)
+{
+	struct log_partition *p;
+
+	if (partition >= l->n)
+		return err_set(e, ERR_PROTO, "%s has no partition %zu", l->name, partition);
+	p = &l->partition[partition];
+	empty_partition(p);
+	p->reading = true;
+	p->next = place;
+	p->log_end = 0;
+	return l->ops->seek(l, partition, place, e);
+}
+
+void data_log_drop(struct data_log *l, size_t partition)
+{
+	if (!l->partition[partition].reading)
+		return;
+	l->ops->drop(l, partition);
+	l->partition[partition].reading = false;
+	empty_partition(&l->partition[partition]);
+}
+
+enum err_code data_log_fetch(struct data_log *l, int timeout_ms, struct err *e)
+{
+	return l->ops->fetch(l, timeout_ms, e);
+}
+
+void data_log_need(struct data_log *l, size_t partition, size_t n)
+{
+	l->partition[partition].need = n;
+	l->ops->skipped(l, partition, 0);
+}
+
+size_t data_log_ready(const struct data_log *l, size_t partition)
+{
+	return l->partition[partition].n - l->partition[partition].first;
+}
+
+int64_t data_log_place(const struct data_log *l, size_t partition)
+{
+	const struct log_partition *p = &l->partition[partition];
+
+	return p->first < p->n ? p->place[p->first] : p->next;
+}
+
+static size_t begin_of_event(const struct log_partition *p, size_t i)
+{
+	return i ? p->end[i - 1] : 0;
+}
+
+void data_log_skip(struct data_log *l, size_t partition, size_t n)
+{
+	struct log_partition *p = &l->partition[partition];
+
+	p->first += n;
+	if (p->first == p->n) {
+		empty_partition(p);
+	} else if (p->first > p->n / 2) {
+		size_t gone = begin_of_event(p, p->first);
+
+		buf_consume(&p->text, gone);
+		p->n -= p->first;
+		for (size_t i = 0; i < p->n; i++) {
+			p->end[i] = p->end[p->first + i] - gone;
+			p->place[i] = p->place[p->first + i];
+		}
+		p->first = 0;
+	}
+	l->ops->skipped(l, partition, n);
+}
+
+uint64_t data_log_lag(const struct data_log *l, size_t partition)
+{
+	const struct log_partition *p = &l->partition[partition];
+	uint64_t ready = p->n - p->first;
+
+	if (p->next < 0 || p->log_end <= p->next)
+		return ready;
+	return ready +
+	    (uint64_t)((double)(p->log_end - p->next) / (p->per_event > 0 ? p->per_event : 1) +
+	        0.5);
+}
+
+void data_log_commit(struct data_log *l, size_t partition, int64_t place)
+{
+	l->ops->commit(l, partition, place);
+}
+
+/* ---- examples ---- */
+
+/* Parses lines. name: for messages. */
+static enum err_code parse_lines(const struct data_log *l, const char *name, const uint8_t *text,
+    size_t len, const struct data_want *want, const struct dataset *like, struct dataset **out,
+    struct err *e)
+{
+	struct data_build *build = data_build_new(want, like, NULL);
+	struct buf all = BUF_INIT;
+	struct stream *s = NULL;
+	enum err_code rc;
+
+	*out = NULL;
+	/* Where lines have names for their columns, these stand before each part. */
+	if (l->heading) {
+		buf_puts(&all, l->heading);
+		buf_append(&all, text, len);
+	}
+	rc = l->heading ? stream_memory(all.data, all.len, name, &s, e)
+	                : stream_memory(text, len, name, &s, e);
+	if (!rc)
+		rc = data_build_read(build, s, &l->options, e);
+	if (!rc && build->d->rows)
+		rc = data_build_finish(build, out, e);
+	stream_close(s);
+	buf_release(&all);
+	data_build_free(build);
+	return rc;
+}
+
+/* Parses lines that begin at this place of a partition. */
+static enum err_code parse_events(const struct data_log *l, size_t partition, int64_t place,
+    const uint8_t *text, size_t len, const struct data_want *want, const struct dataset *like,
+    struct dataset **out, struct err *e)
+{
+	char *name = mem_printf("%s[%zu]+%" PRId64, l->name, partition, place);
+	enum err_code rc = parse_lines(l, name, text, len, want, like, out, e);
+
+	free(name);
+	return rc;
+}
+
+/* Parses those of n events that can be parsed by themselves. */
+static enum err_code parse_good_lines(const struct data_log *l, size_t partition, size_t n,
+    const struct data_want *want, const struct dataset *like, struct dataset **out, uint64_t *bad,
+    struct err *e)
+{
+	const struct log_partition *p = &l->partition[partition];
+	struct buf good = BUF_INIT;
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = p->first; !rc && i < p->first + n; i++) {
+		const uint8_t *text = p->text.data + begin_of_event(p, i);
+		size_t len = p->end[i] - begin_of_event(p, i);
+		struct dataset *one = NULL;
+
+		rc = parse_events(l, partition, p->place[i], text, len, want, like, &one, e);
+		if (!rc)
+			buf_append(&good, text, len);
+		*bad += rc == ERR_FORMAT;
+		rc = rc == ERR_FORMAT ? ERR_OK : rc;
+		dataset_free(one);
+	}
+	if (!rc && good.len)
+		rc = parse_events(l, partition, data_log_place(l, partition), good.data, good.len,
+		    want, like, out, e);
+	buf_release(&good);
+	return rc;
+}
+
+/* Finds the event that cannot be parsed, and returns its error. */
+static enum err_code name_bad_event(const struct data_log *l, size_t partition, size_t n,
+    const struct data_want *want, const struct dataset *like, struct err *e)
+{
+	const struct log_partition *p = &l->partition[partition];
+	struct err why = { 0 };
+
+	for (size_t i = p->first; i < p->first + n; i++) {
+		size_t begin = begin_of_event(p, i);
+		struct dataset *one = NULL;
+		enum err_code rc = parse_events(l, partition, p->place[i], p->text.data + begin,
+		    p->end[i] - begin, want, like, &one, &why);
+
+		dataset_free(one);
+		if (rc)
+			return err_set(e, rc, "%s; bad=skip leaves such events out", why.msg);
+	}
+	return ERR_FORMAT;
+}
+
+enum err_code data_log_load(struct data_log *l, size_t partition, size_t n,
+    const struct data_want *want, const struct dataset *like, struct dataset **out, uint64_t *bad,
+    struct err *e)
+{
+	const struct log_partition *p = &l->partition[partition];
+	size_t begin = begin_of_event(p, p->first), end = n ? p->end[p->first + n - 1] : begin;
+	enum err_code rc = parse_events(l, partition, data_log_place(l, partition),
+	    p->text.data + begin, end - begin, want, like, out, e);
+
+	if (rc != ERR_FORMAT)
+		return rc;
+	if (!l->options.bad || strcmp(l->options.bad, "skip") != 0)
+		return name_bad_event(l, partition, n, want, like, e);
+	return parse_good_lines(l, partition, n, want, like, out, bad, e);
+}
+
+static size_t count_ready(const struct data_log *l)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->n; i++)
+		n += data_log_ready(l, i);
+	return n;
+}
+
+/* Waits until so many events have arrived. */
+static enum err_code await_events(struct data_log *l, size_t most, int timeout_ms,
+    bool (*interrupted)(void *ctx), void *ctx, struct err *e)
+{
+	int64_t until = 0;
+	enum err_code rc = ERR_OK;
+
+	while (!rc && count_ready(l) < most) {
+		if (interrupted && interrupted(ctx))
+			return err_set(e, ERR_STOPPED, "interrupted");
+		if (!until && count_ready(l))
+			until = clock_now() + timeout_ms * NSEC_PER_MSEC;
+		if (until && clock_now() >= until)
+			break;
+		rc = data_log_fetch(l, HEAD_LOOK_MS, e);
+	}
+	return rc;
+}
+
+/* Joins the first events of all partitions, `most` in all. */
+static void join_events(const struct data_log *l, size_t most, struct buf *out)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		const struct log_partition *p = &l->partition[i];
+		size_t n = p->n < most ? p->n : most;
+
+		if (n)
+			buf_append(out, p->text.data, p->end[n - 1]);
+		most -= n;
+	}
+}
+
+/* Keeps the first line, which has the names of the columns. */
+static void keep_heading(struct data_log *l, const struct buf *text)
+{
+	const uint8_t *nl = memchr(text->data, '\n', text->len);
+
+	l->heading = mem_printf("%.*s", (int)(nl + 1 - text->data), (const char *)text->data);
+}
+
+/* Reads the first `most` events, waiting at most so long for more of them once there is one. */
+static enum err_code read_first_events(struct data_log *l, size_t most, int timeout_ms,
+    bool (*interrupted)(void *ctx), void *ctx, struct buf *out, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < l->n; i++)
+		rc = data_log_seek(l, i, DATA_LOG_OLDEST, e);
+	for (size_t i = 0; !rc && i < l->n; i++)
+		data_log_need(l, i, most);
+	if (!rc)
+		rc = await_events(l, most, timeout_ms, interrupted, ctx, e);
+	if (!rc)
+		join_events(l, most, out);
+	for (size_t i = 0; i < l->n; i++)
+		data_log_drop(l, i);
+	return rc;
+}
+
+enum err_code data_log_head(struct data_log *l, const struct data_want *want, int timeout_ms,
+    bool (*interrupted)(void *ctx), void *ctx, struct dataset **out, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	enum err_code rc = read_first_events(l, data_log_head_events(l), timeout_ms, interrupted,
+	    ctx, &text, e);
+
+	*out = NULL;
+	if (!rc)
+		rc = parse_lines(l, l->name, text.data, text.len, want, NULL, out, e);
+	if (!rc && !*out)
+		rc = err_set(e, ERR_FORMAT, "%s: its first %zu events hold no example", l->name,
+		    data_log_head_events(l));
+	if (!rc && (*out)->heading)
+		keep_heading(l, &text);
+	buf_release(&text);
+	return rc;
+}
+
+enum err_code data_log_know_head(struct data_log *l, const struct dataset *head,
+    bool (*interrupted)(void *ctx), void *ctx, struct err *e)
+{
+	struct buf text = BUF_INIT;
+	enum err_code rc = ERR_OK;
+
+	if (head->heading)
+		rc = read_first_events(l, 1, 0, interrupted, ctx, &text, e);
+	if (!rc && text.len)
+		keep_heading(l, &text);
+	buf_release(&text);
+	return rc;
+}

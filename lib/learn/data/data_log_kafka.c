@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: ISC */
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/helper.h"
+#include "core/mem.h"
+#include "data/data_log_state.h"
+#include "format/log_record.h"
+#include "format/uri.h"
+
+/* A topic of Kafka, which a ps-ctl process reads for us (format/log_record.h): this program does not contain
+ * librdkafka. Places are offsets.
+ *
+ * The process is started again when it ends by a signal; it then reads on where the last event ended. */
+
+/* Bytes that are read from the process at once. */
+#define CHUNK ((size_t)256 << 10)
+/* Events that a partition may send before their size is known. */
+#define FIRST_EVENTS 256u
+
+struct reader {
+	uint32_t serial;      /* of the last seek; records of earlier ones are dropped */
+	uint32_t outstanding; /* events that the process may still send */
+};
+
+struct own {
+	struct helper *helper;
+	struct buf in; /* what the process has written, from the middle of a record on */
+	struct reader *reader;
+	uint32_t serial;
+	char *path;
+};
+
+static bool is_topic(const char *file, const struct data_options *o)
+{
+	(void)o;
+	return uri_is_topic(file);
+}
+
+/* ---- the process ---- */
+
+static enum err_code start_process(struct own *own, struct err *e)
+{
+	static const char *const args[] = { "topic", "read", "-", NULL };
+
+	buf_clear(&own->in);
+	return helper_start_talk(args, own->path, &own->helper, e);
+}
+
+/* A process that has ended is noticed by its output. */
+static void write_command(struct own *own, const char *text)
+{
+	struct err ignored;
+
+	if (own->helper)
+		helper_write(own->helper, text, &ignored);
+}
+
+/* The events that the process may send of a partition, so that about LOG_WINDOW_BYTES wait here. */
+static uint32_t choose_window(const struct data_log *l, size_t partition)
+{
+	const struct log_partition *p = &l->partition[partition];
+	size_t n = p->n - p->first, bytes = p->n ? p->text.len / p->n + 1 : 0;
+	size_t most = bytes ? LOG_WINDOW_BYTES / bytes + 1 : FIRST_EVENTS;
+
+	if (most > LOG_WINDOW)
+		most = LOG_WINDOW;
+	if (most < p->need)
+		most = p->need;
+	return (uint32_t)(most > n ? most - n : 0);
+}
+
+static void begin_reading(struct data_log *l, size_t partition, int64_t place)
+{
+	struct own *own = l->own;
+	struct reader *r = &own->reader[partition];
+	char line[128];
+
+	r->serial = ++own->serial;
+	r->outstanding = FIRST_EVENTS;
+	snprintf(line, sizeof line, "seek %zu %" PRId64 " %" PRIu32 " %u\n", partition, place,
+	    r->serial, r->outstanding);
+	write_command(own, line);
+}
+
+/* The process has ended. Goes on with another one, unless it says why. */
+static enum err_code restart_process(struct data_log *l, struct err *e)
+{
+	struct own *own = l->own;
+	bool killed = helper_was_killed(own->helper);
+	enum err_code rc = helper_end(own->helper, e);
+
+	own->helper = NULL;
+	if (killed)
+		rc = ERR_OK;
+	else if (!rc)
+		rc = err_set(e, ERR_IO, "ps-ctl has stopped to read %s", l->name);
+	if (!rc)
+		rc = start_process(own, e);
+	for (size_t i = 0; !rc && i < l->n; i++)
+		if (l->partition[i].reading)
+			begin_reading(l, i, l->partition[i].next);
+	return rc;
+}
+
+/* ---- records ---- */
+
+static enum err_code take_record(struct data_log *l, const struct log_record *r, const char *body,
+    struct err *e)
+{
+	struct own *own = l->own;
+
+	if (r->kind == LOG_RECORD_PARTITIONS) {
+		size_t before = l->n;
+
+		log_set_partitions(l, r->partition);
+		own->reader = mem_regrow(own->reader, l->n, sizeof *own->reader);
+		memset(own->reader + before, 0, (l->n - before) * sizeof *own->reader);
+		return ERR_OK;
+	}
+	if (r->partition >= l->n)
+		return err_set(e, ERR_PROTO, "ps-ctl tells about a partition %" PRIu32 " of %s",
+		    r->partition, l->name);
+	if (!l->partition[r->partition].reading || r->serial != own->reader[r->partition].serial)
+		return ERR_OK;
+	switch (r->kind) {
+	case LOG_RECORD_SEEK:
+		l->partition[r->partition].next = r->place;
+		break;
+	case LOG_RECORD_END:
+		l->partition[r->partition].log_end = r->place;
+		break;
+	case LOG_RECORD_EVENT:
+		own->reader[r->partition].outstanding -= own->reader[r->partition].outstanding > 0;
+		log_add(l, r->partition, body, r->len, r->place, r->next);
+		break;
+	default:
+		log_add(l, r->partition, NULL, 0, r->place, r->next);
+	}
+	return ERR_OK;
+}
+
+/* Takes all whole records. */
+static enum err_code take_records(struct data_log *l, struct err *e)
+{
+	struct own *own = l->own;
+	enum err_code rc = ERR_OK;
+	size_t at = 0;
+
+	while (!rc && own->in.len - at >= LOG_RECORD_BYTES) {
+		const uint8_t *p = own->in.data + at;
+		struct log_record r;
+
+		if (!log_record_get(p, &r))
+			rc = err_set(e, ERR_PROTO, "ps-ctl tells about %s what is no record",
+			    l->name);
+		else if (own->in.len - at - LOG_RECORD_BYTES < r.len)
+			break;
+		else
+			rc = take_record(l, &r, (const char *)p + LOG_RECORD_BYTES, e);
+		at += LOG_RECORD_BYTES + r.len;
+	}
+	if (!rc)
+		buf_consume(&own->in, at);
+	return rc;
+}
+
+static uint64_t count_waiting(const struct data_log *l)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < l->n; i++)
+		n += l->partition[i].n;
+	return n;
+}
+
+static enum err_code fetch_topic(struct data_log *l, int timeout_ms, struct err *e)
+{
+	struct own *own = l->own;
+	int64_t until = clock_now() + timeout_ms * NSEC_PER_MSEC;
+	uint64_t before = count_waiting(l);
+	enum err_code rc = ERR_OK;
+
+	for (;;) {
+		int64_t left = (until - clock_now()) / NSEC_PER_MSEC;
+		size_t got = 0;
+
+		if (!helper_wait(own->helper, left > 0 ? (int)left : 0)) {
+			if (left <= 0)
+				return ERR_OK;
+			continue;
+		}
+		rc = helper_read(own->helper, buf_reserve(&own->in, CHUNK), CHUNK, &got, e);
+		if (!rc && !got)
+			rc = restart_process(l, e);
+		buf_commit(&own->in, got);
+		if (!rc)
+			rc = take_records(l, e);
+		if (rc || count_waiting(l) > before || left <= 0)
+			return rc;
+	}
+}
+
+/* ---- the interface ---- */
+
+static enum err_code open_topic(struct data_log *l, struct err *e)
+{
+	struct uri_topic uri;
+	struct own *own;
+	enum err_code rc = uri_topic_parse(l->file, &uri, e);
+
+	if (rc)
+		return rc;
+	free(l->name);
+	l->name = mem_strdup(uri.topic);
+	uri_topic_release(&uri);
+	/* A message is an example, whatever the first one looks like. */
+	l->options.no_heading = true;
+	l->own = own = mem_alloc(sizeof *own);
+	own->path = mem_strdup(l->path);
+	rc = start_process(own, e);
+	/* Its first record tells the number of partitions. It waits for a broker that does not answer. */
+	while (!rc && !l->n) {
+		size_t got;
+
+		rc = helper_read(own->helper, buf_reserve(&own->in, CHUNK), CHUNK, &got, e);
+		if (!rc && !got) {
+			rc = helper_end(own->helper, e);
+			own->helper = NULL;
+			return rc ? rc : err_set(e, ERR_IO, "ps-ctl cannot read %s", l->name);
+		}
+		buf_commit(&own->in, got);
+		if (!rc)
+			rc = take_records(l, e);
+	}
+	return rc;
+}
+
+static enum err_code seek_topic(struct data_log *l, size_t partition, int64_t place, struct err *e)
+{
+	(void)e;
+	begin_reading(l, partition, place);
+	return ERR_OK;
+}
+
+static void drop_topic(struct data_log *l, size_t partition)
+{
+	char line[64];
+
+	snprintf(line, sizeof line, "drop %zu\n", partition);
+	write_command(l->own, line);
+}
+
+static void commit_topic(struct data_log *l, size_t partition, int64_t place)
+{
+	char line[64];
+
+	snprintf(line, sizeof line, "commit %zu %" PRId64 "\n", partition, place);
+	write_command(l->own, line);
+}
+
+/* Lets the process send more, when half of the window is free. */
+static void renew_window(struct data_log *l, size_t partition, size_t n)
+{
+	struct own *own = l->own;
+	struct reader *r = &own->reader[partition];
+	uint32_t window = choose_window(l, partition);
+	char line[64];
+
+	(void)n;
+	if (r->outstanding > window / 2 || r->outstanding >= window)
+		return;
+	snprintf(line, sizeof line, "more %zu %" PRIu32 "\n", partition, window - r->outstanding);
+	r->outstanding = window;
+	write_command(own, line);
+}
+
+static void close_topic(struct data_log *l)
+{
+	struct own *own = l->own;
+
+	if (!own)
+		return;
+	if (own->helper)
+		helper_end(own->helper, NULL);
+	buf_release(&own->in);
+	free(own->reader);
+	free(own->path);
+	free(own);
+}
+
+const struct log_ops data_log_kafka = {
+	.is = is_topic,
+	.open = open_topic,
+	.seek = seek_topic,
+	.drop = drop_topic,
+	.fetch = fetch_topic,
+	.commit = commit_topic,
+	.skipped = renew_window,
+	.close = close_topic,
+};

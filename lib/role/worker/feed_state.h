@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: ISC */
+#ifndef WORKER_FEED_STATE_H
+#define WORKER_FEED_STATE_H
+
+#include "layout/deal.h"
+#include "worker/batches.h"
+#include "worker/leased_range.h"
+
+/* The state of batches.c, and the two ways to lease. */
+
+struct member_entry;
+struct feed {
+	const struct job *job;
+	struct range_source *source; /* of the job */
+	struct cluster *cluster;
+	uint32_t slot;
+	struct batches_hooks hooks;
+	/* ns spent waiting for examples since batches_take_idle_time was called last */
+	int64_t idled;
+	/* from the configuration in force. batch: examples a step; epochs and steps: the job's
+	 * end */
+	uint64_t batch, epochs, steps;
+
+	/* bsp */
+	struct member_entry *members;
+	/* membership changes that the view no longer lists */
+	uint32_t nmembers, base;
+	uint64_t leased_from; /* the first step whose data is leased */
+	struct deal_pos last_pos;
+
+	/* leases */
+	uint64_t step; /* of the current batch */
+	uint64_t lag;  /* about how many events of a stream wait for this worker */
+	uint64_t bad;  /* events of a stream that were left out */
+	const struct lease_ops *leases;
+	void *own; /* of the way to lease */
+};
+
+/* A way to lease data and to choose batches of them. All functions are called by the training thread. */
+struct lease_ops {
+	/* Makes f->own. */
+	void (*begin)(struct feed *f);
+	/* Chooses the batch of f->step, as batches_next. */
+	enum err_code (*choose)(struct feed *f, struct batch *b, bool *over, struct err *e);
+	/* As batches_used, batches_lease_ahead and batches_finish. */
+	void (*used)(struct feed *f);
+	enum err_code (*ahead)(struct feed *f, struct err *e);
+	enum err_code (*finish)(struct feed *f, struct err *e);
+	/* A checkpoint of this step is being taken. */
+	void (*checkpoint)(struct feed *f, uint64_t step);
+	/* The range of the present batch, borrowed; NULL: none. */
+	const struct leased_range *(*present)(const struct feed *f);
+	/* Frees f->own. */
+	void (*end)(struct feed *f);
+};
+
+/* One range after another, each of which has an end (batches.c). */
+extern const struct lease_ops leases_of_ranges;
+/* The partitions of a stream (stream_feed.c). */
+extern const struct lease_ops leases_of_stream;
+
+/* Asks the coordinator for a lease (the message "lease"), and decodes its answer, to be released by
+ * answer_release_lease and json_decref(*answer). Takes the references of done and holds. */
+enum err_code feed_request_lease(struct feed *f, const struct message_lease *m, json_t *done,
+    json_t *holds, struct answer_lease *out, json_t **answer, struct err *e);
+
+#endif

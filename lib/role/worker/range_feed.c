@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: ISC */
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "worker/feed_state.h"
+
+/* Leases of one range after another, each of which has an end (batches.h). */
+
+#define DONE_KEPT 8
+
+struct ranges {
+	struct leased_range now, next;
+	bool opened;    /* the source has `now` open */
+	bool prepared;  /* the source was told about `next` */
+	uint64_t taken; /* examples of the current batch */
+	/* ranges used up and not yet reported */
+	uint64_t done[DONE_KEPT];
+	unsigned ndone;
+};
+
+static struct ranges *ranges_of(const struct feed *f)
+{
+	return f->own;
+}
+
+/* Checks a granted range. */
+static enum err_code check_range(const struct feed *f, const struct leased_range *r, struct err *e)
+{
+	if (r->units.end <= f->source->units && r->units.begin < r->units.end && r->own.batch)
+		return ERR_OK;
+	return err_set(e, ERR_PROTO, "the coordinator leased a range that the data does not have");
+}
+
+/* Reports done ranges, names the ranges still held and where they are, and (more) requests another
+ * into *out, which will begin at the step `at`. The pushes of what is reported must have receipts
+ * before: hooks.settle sees to that. *finished: all data is done. */
+static enum err_code request_lease(struct feed *f, bool more, uint64_t at, struct leased_range *out,
+    bool *finished, struct err *e)
+{
+	struct ranges *x = ranges_of(f);
+	enum err_code rc = x->ndone ? f->hooks.settle(f->hooks.ctx, e) : ERR_OK;
+	json_t *done, *holds, *answer;
+	struct answer_lease lease;
+
+	if (rc)
+		return rc;
+	done = json_array();
+	holds = json_array();
+	for (unsigned i = 0; i < x->ndone; i++)
+		json_array_append_new(done, json_integer((json_int_t)x->done[i]));
+	if (x->now.have)
+		json_array_append_new(holds, leased_range_to_json(&x->now));
+	if (x->next.have)
+		json_array_append_new(holds, leased_range_to_json(&x->next));
+	rc = feed_request_lease(f,
+	    &(struct message_lease){ .more = more,
+	        .step = (int64_t)at,
+	        .batch = (int64_t)f->batch },
+	    done, holds, &lease, &answer, e);
+	if (rc)
+		return rc;
+	x->ndone = 0;
+	if (more && lease.task)
+		rc = leased_range_decode(lease.task, at, out, e);
+	if (!rc && more && lease.task && check_range(f, out, e)) {
+		leased_range_release(out);
+		rc = ERR_PROTO;
+	}
+	*finished = !rc && !lease.task && lease.finished;
+	answer_release_lease(&lease);
+	json_decref(answer);
+	return rc;
+}
+
+/* Examples of the open range that are not used yet, as far as the source knows. */
+static uint64_t count_left(const struct feed *f)
+{
+	struct ranges *x = ranges_of(f);
+	return f->source->ops->left(f->source, x->now.used);
+}
+
+/* The step at which the range after the present one begins. It is a guess where the source does not know
+ * the end of the range; announce_place corrects it. */
+static uint64_t next_first_step(const struct feed *f)
+{
+	struct ranges *x = ranges_of(f);
+	uint64_t batch = x->now.own.batch;
+
+	return f->step + (count_left(f) + batch - 1) / batch;
+}
+
+/* Leases a range ahead; done ranges travel in the same request. While the coordinator is away and
+ * there is room in `done`, training goes on with the ranges at hand. */
+static enum err_code ask_ahead(struct feed *f, struct err *e)
+{
+	struct ranges *x = ranges_of(f);
+	bool finished;
+
+	if (x->next.have || (x->ndone < DONE_KEPT && !agent_is_up(cluster_view_agent(f->cluster))))
+		return ERR_OK;
+	return request_lease(f, true, next_first_step(f), &x->next, &finished, e);
+}
+
+/* The coordinator must know where this batch is in the steps: when the range does not go on as
+ * announced, because its first step was another one, steps were skipped or the batch size has changed,
+ * tells it first. A batch that a lost worker may have pushed keeps its size. */
+static enum err_code announce_place(struct feed *f, struct err *e)
+{
+	struct ranges *x = ranges_of(f);
+	const struct attempt *own = &x->now.own;
+	uint64_t batch = leased_range_repeats(&x->now) ? leased_range_repeated_batch(&x->now)
+	                                               : f->batch;
+	bool finished;
+	enum err_code rc;
+
+	if (batch == own->batch && f->step == own->step + (x->now.used - own->from) / own->batch)
+		return ERR_OK;
+	rc = f->hooks.settle(f->hooks.ctx, e);
+	if (rc)
+		return rc;
+	x->now.own = (struct attempt){ .from = x->now.used, .step = f->step, .batch = batch };
+	if (x->next.have)
+		x->next.own.step = next_first_step(f);
+	return request_lease(f, false, 0, NULL, &finished, e);
+}
+
+/* ---- the examples of a range ---- */
+
+/* Tells the source about the range that is leased ahead, once. */
+static enum err_code prepare_next(struct feed *f, struct err *e)
+{
+	struct ranges *x = ranges_of(f);
+	if (!x->next.have || x->prepared)
+		return ERR_OK;
+	x->prepared = true;
+	return f->source->ops->prepare(f->source, &x->next.units, e);
+}
+
+/* Has the next n examples of the present range ready; *have: so many it has. The time in which training
+ * waits for the source counts as idle. */
+static enum err_code ready_examples(struct feed *f, uint64_t n, uint64_t *have, struct err *e)
+{
+	struct ranges *x = ranges_of(f);
+	int64_t begin = clock_now();
+	enum err_code rc = ERR_OK;
+
+	if (!x->opened) {
+		rc = f->source->ops->open(f->source, &x->now.units, e);
+		x->opened = !rc;
+	}
+	if (!rc)
+		rc = f->source->ops->ready(f->source, x->now.used, n, have, e);
+	f->idled += clock_now() - begin;
+	return rc;
+}
+
+/* Makes the next range the current one, if there is one. */
+static void advance_range(struct feed *f)
+{
+	struct ranges *x = ranges_of(f);
+	leased_range_release(&x->now);
+	x->now = x->next;
+	x->next = (struct leased_range){ 0 };
+	x->prepared = false;
+	x->now.used = x->now.own.from;
+}
+
+/* Makes the next range the current one. When none is free, waits: ranges of other workers come back
+ * when those die. *over: all ranges are done. */
+static enum err_code take_next_range(struct feed *f, bool *over, struct err *e)
+{
+	struct ranges *x = ranges_of(f);
+	bool finished = false;
+	enum err_code rc;
+	int64_t begin;
+
+	advance_range(f);
+	while (!x->now.have) {
+		rc = request_lease(f, true, f->step, &x->now, &finished, e);
+		x->now.used = x->now.own.from;
+		if (rc)
+			return rc;
+		if (x->now.have)
+			break;
+		*over = finished;
+		if (finished)
+			return ERR_OK;
+		begin = clock_now();
+		rc = f->hooks.idle(f->hooks.ctx, e);
+		if (!rc)
+			rc = cluster_view_pause(f->cluster, 50 * NSEC_PER_MSEC, e);
+		f->idled += clock_now() - begin;
+		if (rc)
+			return rc;
+	}
+	return ERR_OK;
+}
+
+static void finish_range(struct feed *f)
+{
+	struct ranges *x = ranges_of(f);
+	f->source->ops->close(f->source);
+	x->opened = false;
+	x->done[x->ndone++] = x->now.units.id;
+	advance_range(f);
+}
+
+/* Sees to it that the present range has an example to train on. A range may have none: blocks inside a
+ * long line have no example, and a lost worker may have pushed everything. *over: all data is done. */
+static enum err_code ready_range(struct feed *f, bool *over, struct err *e)
+{
+	struct ranges *x = ranges_of(f);
+	uint64_t have = 0;
+	enum err_code rc = ERR_OK;
+
+	while (!rc && !have) {
+		if (!x->now.have)
+			rc = take_next_range(f, over, e);
+		if (*over)
+			return rc;
+		if (!rc)
+			rc = ready_examples(f, 1, &have, e);
+		if (!rc && !have)
+			finish_range(f);
+	}
+	/* With ranges to report, batches_lease_ahead asks, when their pushes have receipts. */
+	if (!rc && (!x->ndone || x->ndone >= DONE_KEPT - 1))
+		rc = ask_ahead(f, e);
+	return rc ? rc : prepare_next(f, e);
+}
+
+/* Leased examples: the next ones of the current range. */
+static enum err_code choose_batch(struct feed *f, struct batch *b, bool *over, struct err *e)
+{
+	struct ranges *x = ranges_of(f);
+	enum err_code rc;
+
+	*over = f->steps && f->step >= f->steps;
+	if (*over)
+		return ERR_OK;
+	rc = ready_range(f, over, e);
+	if (!rc && !*over)
+		rc = announce_place(f, e);
+	if (rc || *over)
+		return rc;
+	rc = ready_examples(f, x->now.own.batch, &x->taken, e);
+	if (rc)
+		return rc;
+	f->last_pos = (struct deal_pos){ x->now.units.epoch,
+		f->source->ops->units_before(f->source, x->now.used) };
+	return f->source->ops->load(f->source, x->now.used, x->taken, b, e);
+}
+
+static enum err_code lease_ahead(struct feed *f, struct err *e)
+{
+	struct ranges *x = ranges_of(f);
+	enum err_code rc = x->ndone && x->now.have ? ask_ahead(f, e) : ERR_OK;
+
+	return rc ? rc : prepare_next(f, e);
+}
+
+static void mark_used(struct feed *f)
+{
+	struct ranges *x = ranges_of(f);
+	if (!x->now.have)
+		return;
+	x->now.used += x->taken;
+	x->taken = 0;
+	f->step++;
+	if (!count_left(f))
+		finish_range(f);
+}
+
+static enum err_code finish_leases(struct feed *f, struct err *e)
+{
+	struct ranges *x = ranges_of(f);
+	bool finished;
+	enum err_code rc;
+
+	if (!x->ndone && !x->now.have)
+		return ERR_OK;
+	rc = f->hooks.settle(f->hooks.ctx, e);
+	if (rc)
+		return rc;
+	x->now.own.from = x->now.used;
+	x->now.own.step = f->step;
+	return request_lease(f, false, 0, NULL, &finished, e);
+}
+
+static void begin_leases(struct feed *f)
+{
+	f->own = mem_alloc(sizeof(struct ranges));
+}
+
+static const struct leased_range *present_range(const struct feed *f)
+{
+	return &ranges_of(f)->now;
+}
+
+static void ignore_checkpoint(struct feed *f, uint64_t step)
+{
+	(void)f;
+	(void)step;
+}
+
+static void end_leases(struct feed *f)
+{
+	struct ranges *x = ranges_of(f);
+
+	if (x->opened)
+		f->source->ops->close(f->source);
+	leased_range_release(&x->now);
+	leased_range_release(&x->next);
+	free(x);
+}
+
+const struct lease_ops leases_of_ranges = {
+	.begin = begin_leases,
+	.choose = choose_batch,
+	.used = mark_used,
+	.ahead = lease_ahead,
+	.finish = finish_leases,
+	.checkpoint = ignore_checkpoint,
+	.present = present_range,
+	.end = end_leases,
+};

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: ISC */
+#include "core/mem.h"
+#include "data/data_log.h"
+#include "worker/feed_state.h"
+
+static void free_source(struct range_source *s)
+{
+	free(s);
+}
+
+static const struct range_source_ops stream_ops = {
+	.free = free_source,
+};
+
+struct range_source *source_stream_new(const struct data_log *log)
+{
+	struct range_source *s = mem_alloc(sizeof *s);
+
+	*s = (struct range_source){ .ops = &stream_ops,
+		.units = data_log_partitions(log),
+		.group = 1,
+		.leases = &leases_of_stream };
+	return s;
+}

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: ISC */
+#include "core/clock.h"
+#include "core/json.h"
+#include "core/mem.h"
+#include "data/data_log.h"
+#include "worker/feed_state.h"
+
+/* Leases of the partitions of a stream (batches.h).
+ *
+ * A worker holds some partitions and takes each batch from one of them: from the one of the batch before,
+ * while that has a whole batch and the others have not waited too long, else from the next one that has.
+ * When none has a whole batch, events wait for at most LINGER; then they are a batch that is smaller. When
+ * nothing arrives for IDLE, the step has no examples, so that workers that wait for this step go on.
+ *
+ * The coordinator counts events by the steps since a worker last said where it is (coord/tasks.h). So before
+ * a push the worker announces where it is, unless the batch follows on the one before in the same partition
+ * and has the same size; and it rests on all partitions before a step in which it trains on none of them.
+ * An announcement waits until all pushes have their receipts. */
+
+#define LINGER (50 * NSEC_PER_MSEC)
+#define IDLE   (100 * NSEC_PER_MSEC)
+/* How long one partition is trained on while others have whole batches, too. */
+#define TURN (200 * NSEC_PER_MSEC)
+/* How often the coordinator is asked for more partitions, and told how far all are. */
+#define ASK_EVERY (200 * NSEC_PER_MSEC)
+/* The same, of a worker that has none. */
+#define ASK_EVERY_IDLE (50 * NSEC_PER_MSEC)
+
+/* A partition that this worker has leased. */
+struct held {
+	struct leased_range range;
+	uint64_t skip;   /* events from the log's place on that were trained on before */
+	int64_t waiting; /* when the oldest ready event was first seen; 0: none is ready */
+	int64_t
+	    noted; /* a place before which all events are in checkpoints begun since; -1: none */
+};
+
+struct partitions {
+	struct data_log *log;
+	struct held *held;
+	size_t n;
+	struct held *present; /* of the present batch; NULL: it is empty */
+	size_t last;          /* of the last batch that was not empty */
+	int64_t turn_began;
+	uint64_t taken; /* events of the present batch */
+	int64_t asked;
+	uint64_t checkpoint; /* the last one that batches_checkpoint told about */
+	uint64_t told;       /* bad events when the log last had a line about them */
+};
+
+static struct partitions *partitions_of(const struct feed *f)
+{
+	return f->own;
+}
+
+static size_t partition_of(const struct held *h)
+{
+	return (size_t)h->range.units.begin;
+}
+
+static void begin_leases(struct feed *f)
+{
+	struct partitions *x = f->own = mem_alloc(sizeof *x);
+
+	x->log = f->job->stream;
+	x->checkpoint = UINT64_MAX;
+}
+
+static void end_leases(struct feed *f)
+{
+	struct partitions *x = partitions_of(f);
+
+	for (size_t i = 0; i < x->n; i++) {
+		data_log_drop(x->log, partition_of(&x->held[i]));
+		leased_range_release(&x->held[i].range);
+	}
+	free(x->held);
+	free(x);
+}
+
+/* ---- what the coordinator is told ---- */
+
+/* The place of the next event to train on, as far as it is known. */
+static void note_place(const struct partitions *x, struct held *h)
+{
+	int64_t place = data_log_place(x->log, partition_of(h));
+
+	if (h->skip || place < 0)
+		return;
+	h->range.place = place;
+	h->range.mark = h->range.used;
+}
+
+/* Says how far it is on all partitions, and perhaps asks for one more. Of all pushes that this reports there
+ * are receipts. */
+static enum err_code request(struct feed *f, bool more, struct answer_lease *lease, json_t **answer,
+    struct err *e)
+{
+	struct partitions *x = partitions_of(f);
+	json_t *holds = json_array();
+
+	for (size_t i = 0; i < x->n; i++)
+		json_array_append_new(holds, leased_range_to_json(&x->held[i].range));
+	x->asked = clock_now();
+	return feed_request_lease(f,
+	    &(struct message_lease){ .more = more, .step = (int64_t)f->step }, json_array(), holds,
+	    lease, answer, e);
+}
+
+/* Rests on all partitions but this one, which may be NULL, and on that one announces a batch of n events.
+ * *news: the coordinator does not know that. */
+static void set_places(struct feed *f, const struct held *in_work, uint64_t n, bool *news)
+{
+	struct partitions *x = partitions_of(f);
+
+	for (size_t i = 0; i < x->n; i++) {
+		struct held *h = &x->held[i];
+		struct attempt *own = &h->range.own;
+		uint64_t batch = h == in_work ? n : 0;
+
+		if (h != in_work && !own->batch)
+			continue;
+		if (own->batch == batch &&
+		    f->step == own->step + (h->range.used - own->from) / own->batch)
+			continue;
+		*news = true;
+		*own = (struct attempt){ .from = h->range.used, .step = f->step, .batch = batch };
+		note_place(x, h);
+	}
+}
+
+/* Tells the coordinator, before anything is pushed, what is to be trained on in this step. */
+static enum err_code announce(struct feed *f, const struct held *in_work, uint64_t n, struct err *e)
+{
+	struct answer_lease lease;
+	bool news = false;
+	json_t *answer;
+	enum err_code rc;
+
+	set_places(f, in_work, n, &news);
+	if (!news)
+		return ERR_OK;
+	rc = f->hooks.settle(f->hooks.ctx, e);
+	if (!rc)
+		rc = request(f, false, &lease, &answer, e);
+	if (rc)
+		return rc;
+	answer_release_lease(&lease);
+	json_decref(answer);
+	return ERR_OK;
+}
+
+/* ---- leases ---- */
+
+/* Begins to read a partition that was leased: from the last known place on. The events between that and the
+ * first one to train on are skipped when they come. */
+static enum err_code add_partition(struct feed *f, const struct answer_task *task, struct err *e)
+{
+	struct partitions *x = partitions_of(f);
+	struct held *h;
+	enum err_code rc;
+	size_t last = x->present ? (size_t)(x->present - x->held) : SIZE_MAX;
+
+	x->held = mem_regrow(x->held, x->n + 1, sizeof *x->held);
+	x->present = last == SIZE_MAX ? NULL : &x->held[last];
+	h = &x->held[x->n];
+	memset(h, 0, sizeof *h);
+	h->noted = -1;
+	rc = leased_range_decode(task, f->step, &h->range, e);
+	if (rc)
+		return rc;
+	if (h->range.own.batch || h->range.mark > h->range.used) {
+		leased_range_release(&h->range);
+		return err_set(e, ERR_PROTO,
+		    "the coordinator leased a partition of the stream in work");
+	}
+	h->skip = h->range.used - h->range.mark;
+	rc = data_log_seek(x->log, partition_of(h),
+	    h->range.place < 0 ? DATA_LOG_BEGIN : h->range.place, e);
+	if (rc)
+		leased_range_release(&h->range);
+	else
+		x->n++;
+	return rc;
+}
+
+/* Removes a partition on which it rests. */
+static void remove_partition(struct partitions *x, size_t i)
+{
+	data_log_drop(x->log, partition_of(&x->held[i]));
+	leased_range_release(&x->held[i].range);
+	memmove(&x->held[i], &x->held[i + 1], (--x->n - i) * sizeof *x->held);
+	x->present = NULL;
+	x->last = 0;
+}
+
+/* Gives the partition back for which the fewest events wait: another worker has fewer of them. */
+static enum err_code give_back(struct feed *f, struct err *e)
+{
+	struct partitions *x = partitions_of(f);
+	struct answer_lease lease;
+	json_t *answer;
+	size_t least = 0;
+	enum err_code rc = announce(f, NULL, 0, e);
+
+	if (rc)
+		return rc;
+	for (size_t i = 1; i < x->n; i++)
+		if (data_log_lag(x->log, partition_of(&x->held[i])) <
+		    data_log_lag(x->log, partition_of(&x->held[least])))
+			least = i;
+	remove_partition(x, least);
+	rc = request(f, false, &lease, &answer, e);
+	if (rc)
+		return rc;
+	answer_release_lease(&lease);
+	json_decref(answer);
+	return ERR_OK;
+}
+
+/* Asks for more partitions, now and then, and gives one back when another worker needs it. While the
+ * coordinator is away, training goes on as long as nothing is to be announced. */
+static enum err_code tend_leases(struct feed *f, struct err *e)
+{
+	struct partitions *x = partitions_of(f);
+	bool more = true, surplus = false;
+	enum err_code rc = ERR_OK;
+
+	if (clock_now() - x->asked < (x->n ? ASK_EVERY : ASK_EVERY_IDLE) ||
+	    (x->n && !agent_is_up(cluster_view_agent(f->cluster))))
+		return ERR_OK;
+	for (size_t i = 0; i < x->n; i++)
+		if (!x->held[i].range.own.batch)
+			note_place(x, &x->held[i]);
+	while (!rc && more) {
+		struct answer_lease lease;
+		json_t *answer;
+
+		rc = request(f, true, &lease, &answer, e);
+		if (rc)
+			return rc;
+		more = lease.task != NULL;
+		surplus = !more && lease.surplus;
+		if (more)
+			rc = add_partition(f, lease.task, e);
+		answer_release_lease(&lease);
+		json_decref(answer);
+	}
+	return !rc && surplus && x->n ? give_back(f, e) : rc;
+}
+
+/* ---- batches ---- */
+
+/* Drops the events that were trained on before, and notes since when others wait. */
+static void look_at_ready(const struct partitions *x, struct held *h, int64_t now)
+{
+	size_t ready = data_log_ready(x->log, partition_of(h)),
+	       gone = h->skip < ready ? (size_t)h->skip : ready;
+
+	if (gone) {
+		data_log_skip(x->log, partition_of(h), gone);
+		h->skip -= gone;
+	}
+	if (ready == gone)
+		h->waiting = 0;
+	else if (!h->waiting)
+		h->waiting = now;
+}
+
+/* The events of the next batch of this partition: of a batch that a lost worker may have pushed, as many as
+ * that had. */
+static uint64_t wanted_events(const struct feed *f, const struct held *h)
+{
+	return leased_range_repeats(&h->range) ? leased_range_repeated_batch(&h->range) : f->batch;
+}
+
+/* Has the partition a whole batch? */
+static bool is_full(const struct feed *f, const struct held *h)
+{
+	return h->waiting &&
+	    data_log_ready(partitions_of(f)->log, partition_of(h)) >= wanted_events(f, h);
+}
+
+/* A partition that has a batch; NULL: none now. *n: the events of the batch. */
+static struct held *find_batch(struct feed *f, int64_t now, uint64_t *n)
+{
+	struct partitions *x = partitions_of(f);
+	struct held *oldest = NULL;
+
+	for (size_t i = 0; i < x->n; i++)
+		look_at_ready(x, &x->held[i], now);
+	for (size_t k = 0; k < x->n; k++) {
+		size_t i = (x->last + k + (now - x->turn_began > TURN)) % x->n;
+		struct held *h = &x->held[i];
+
+		if (is_full(f, h)) {
+			*n = wanted_events(f, h);
+			return h;
+		}
+		/* What a lost worker may have pushed is repeated whole. */
+		if (h->waiting && !leased_range_repeats(&h->range) &&
+		    (!oldest || h->waiting < oldest->waiting))
+			oldest = h;
+	}
+	if (!oldest || now - oldest->waiting < LINGER)
+		return NULL;
+	*n = data_log_ready(x->log, partition_of(oldest));
+	return oldest;
+}
+
+/* Waits for a batch. NULL: nothing came in time. */
+static enum err_code await_batch(struct feed *f, struct held **found, uint64_t *n, struct err *e)
+{
+	struct partitions *x = partitions_of(f);
+	int64_t begin = clock_now(), now = begin;
+	enum err_code rc;
+
+	if (!x->n) {
+		rc = cluster_view_pause(f->cluster, IDLE, e);
+		f->idled += clock_now() - begin;
+		return rc;
+	}
+	for (size_t i = 0; i < x->n; i++)
+		data_log_need(x->log, partition_of(&x->held[i]),
+		    (size_t)wanted_events(f, &x->held[i]));
+	rc = data_log_fetch(x->log, 0, e);
+	while (!rc && !(*found = find_batch(f, now, n)) && now - begin < IDLE) {
+		int64_t until = begin + IDLE;
+
+		for (size_t i = 0; i < x->n; i++)
+			if (x->held[i].waiting && x->held[i].waiting + LINGER < until)
+				until = x->held[i].waiting + LINGER;
+		rc = data_log_fetch(x->log,
+		    until > now ? (int)((until - now) / NSEC_PER_MSEC) + 1 : 1, e);
+		now = clock_now();
+	}
+	f->idled += now - begin;
+	return rc;
+}
+
+static void sum_lag(struct feed *f)
+{
+	const struct partitions *x = partitions_of(f);
+
+	f->lag = 0;
+	for (size_t i = 0; i < x->n; i++) {
+		uint64_t lag = data_log_lag(x->log, partition_of(&x->held[i]));
+
+		f->lag += lag > x->held[i].skip ? lag - x->held[i].skip : 0;
+	}
+}
+
+/* Fills b with the next n events of a partition, which may be no example. */
+static enum err_code load_batch(struct feed *f, const struct held *h, uint64_t n, struct batch *b,
+    struct err *e)
+{
+	struct partitions *x = partitions_of(f);
+	struct data_want want = job_want(model_info_find(f->job->conf.job.model));
+	struct dataset *d;
+	uint64_t bad = f->bad;
+	enum err_code rc = data_log_load(x->log, partition_of(h), (size_t)n, &want, f->job->train,
+	    &d, &f->bad, e);
+	uint32_t *all;
+
+	/* The first one, and then whenever their number has doubled. */
+	if (!rc && f->bad > bad && f->bad >= 2 * x->told) {
+		log_warn(f->hooks.log, "data: %llu event%s left out so far, such as: %s",
+		    (unsigned long long)f->bad, f->bad == 1 ? "" : "s", e->msg);
+		x->told = f->bad;
+	}
+	b->rows = 0;
+	b->epoch = 0;
+	if (rc || !d)
+		return rc;
+	all = mem_array(d->rows, sizeof *all);
+	for (uint32_t i = 0; i < d->rows; i++)
+		all[i] = i;
+	rc = data_gather(d, all, d->rows, b, e);
+	free(all);
+	dataset_free(d);
+	return rc;
+}
+
+static enum err_code choose_batch(struct feed *f, struct batch *b, bool *over, struct err *e)
+{
+	struct partitions *x = partitions_of(f);
+	struct held *h = NULL;
+	uint64_t n = 0;
+	enum err_code rc;
+
+	x->present = NULL;
+	x->taken = 0;
+	*over = f->steps && f->step >= f->steps;
+	if (*over)
+		return ERR_OK;
+	rc = tend_leases(f, e);
+	if (!rc)
+		rc = await_batch(f, &h, &n, e);
+	if (!rc)
+		rc = announce(f, h, n, e);
+	if (rc)
+		return rc;
+	sum_lag(f);
+	if (!h) {
+		b->rows = 0;
+		return ERR_OK;
+	}
+	if (&x->held[x->last] != h || clock_now() - x->turn_began > TURN)
+		x->turn_began = clock_now();
+	x->last = (size_t)(h - x->held);
+	x->present = h;
+	x->taken = n;
+	return load_batch(f, h, n, b, e);
+}
+
+static void mark_used(struct feed *f)
+{
+	struct partitions *x = partitions_of(f);
+
+	if (x->present) {
+		x->present->range.used += x->taken;
+		data_log_skip(x->log, partition_of(x->present), (size_t)x->taken);
+		/* Later events have arrived since. */
+		x->present->waiting = 0;
+	}
+	x->present = NULL;
+	x->taken = 0;
+	f->step++;
+}
+
+static enum err_code lease_nothing(struct feed *f, struct err *e)
+{
+	(void)f;
+	(void)e;
+	return ERR_OK;
+}
+
+static enum err_code finish_leases(struct feed *f, struct err *e)
+{
+	return announce(f, NULL, 0, e);
+}
+
+static const struct leased_range *present_partition(const struct feed *f)
+{
+	return partitions_of(f)->present ? &partitions_of(f)->present->range : NULL;
+}
+
+/* Commits, for others to see, the places that were noted when the checkpoint before this one was begun:
+ * it has been written by now. */
+static void commit_places(struct feed *f, uint64_t step)
+{
+	struct partitions *x = partitions_of(f);
+
+	if (step == UINT64_MAX || step == x->checkpoint)
+		return;
+	x->checkpoint = step;
+	for (size_t i = 0; i < x->n; i++) {
+		struct held *h = &x->held[i];
+
+		if (h->noted >= 0)
+			data_log_commit(x->log, partition_of(h), h->noted);
+		h->noted = h->range.place;
+	}
+}
+
+const struct lease_ops leases_of_stream = {
+	.begin = begin_leases,
+	.choose = choose_batch,
+	.used = mark_used,
+	.ahead = lease_nothing,
+	.finish = finish_leases,
+	.checkpoint = commit_places,
+	.present = present_partition,
+	.end = end_leases,
+};

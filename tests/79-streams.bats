@@ -1,0 +1,219 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
+# Training data without an end: growing files, and topics of Kafka.  The brokers are librdkafka's mock cluster
+# (tests/fault/kafka.c); kcat writes the events.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+	load lib/helper
+	setup_dir
+	EVENTS=$BATS_TEST_DIRNAME/fault/events
+	export PS_BIN=$BIN TMPDIR=$T
+}
+
+teardown() {
+	[ -z "${orders:-}" ] || exec 9>&-
+	teardown_dir
+}
+
+# Lines of libsvm for the events FROM to TO: each has a feature of its own.
+lines() {
+	awk -v from="$1" -v to="$2" 'BEGIN { for (i = from; i < to; i++) print "1 " 100000 + i ":1" }'
+}
+
+# A cluster file c.json for this data, with AdaGrad from 0: one push makes the weight of an event 0.1, whatever
+# the size of its batch.
+write_job() {
+	cat >c.json <<-END
+	{ "servers": 1, "workers": ${2:-2}, "sync": "${3:-asp}",
+	  "job": { "model": "linear", "data": "$1", "batch": 32, "lr": 0.1, "optimizer": "adagrad", "frozen": "b" } }
+	END
+}
+
+# Is each of N events in the model, and each once?
+are_once() {
+	ps-ctl export -C c.run w -o text >weights 2>/dev/null || return 1
+	[ "$(awk '$NF > 0.09999 && $NF < 0.10001 { n++ } $NF > 0.10001 { n = "some twice"; exit } END { print n + 0 }' weights)" -eq "$1" ]
+}
+
+start_brokers() {
+	mkfifo orders
+	"$BIN/fault/kafka" "$1" address <orders 3>&- &
+	pids+=($!)
+	exec 9>orders
+	orders=1
+	wait_for 20 test -s address
+	broker=$(cat address)
+}
+
+# produce TOPIC PARTITION FROM TO
+produce() {
+	lines "$3" "$4" | kcat -P -b "$broker" -t "$1" -p "$2"
+}
+
+@test "a file that grows is trained on, each line once, and after the job was stopped" {
+	lines 0 1000 >ids.svm
+	write_job "ids.svm?follow=yes&format=libsvm"
+	ps-ctl start c
+	wait_for 30 are_once 1000
+	lines 1000 1100 >>ids.svm
+	printf '1 10' >>ids.svm
+	wait_for 30 are_once 1100
+	printf '1100:1\n' >>ids.svm
+	wait_for 30 are_once 1101
+	# Its first worker is killed with all others, and the job goes on from a checkpoint.
+	ps-ctl stop -C c.run
+	lines 1101 1500 >>ids.svm
+	ps-ctl start c --resume auto
+	wait_for 30 are_once 1500
+	run ps-stat -C c.run workers -o id,ex/s,lag 1 1
+	echo "$output"
+	[[ "$output" == *lag* ]]
+	ps-ctl stop -C c.run
+}
+
+@test "a job that was killed with all its processes goes on from the places of its checkpoint" {
+	lines 0 2000 >ids.svm
+	write_job "ids.svm?follow=yes&format=libsvm" 1
+	ps-ctl start c
+	wait_for 30 are_once 2000
+	ps-ctl checkpoint take -C c.run
+	lines 2000 2500 >>ids.svm
+	wait_for 30 are_once 2500
+	# What came after the checkpoint is trained on again, from the model of the checkpoint.
+	pgrep -f -- "$T/c.run" | xargs -r kill -9
+	wait_for 30 none_left "$T"
+	lines 2500 2600 >>ids.svm
+	ps-ctl start c --resume auto
+	wait_for 30 are_once 2600
+	ps-ctl stop -C c.run
+}
+
+@test "a topic is trained on by workers that share its partitions, and others see how far" {
+	start_brokers clicks:3
+	for p in 0 1 2; do
+		produce clicks $p $((p * 500)) $((p * 500 + 400))
+	done
+	write_job "kafka://$broker/clicks?format=libsvm&group=model" 2
+	ps-ctl start c
+	wait_for 60 are_once 1200
+	for p in 0 1 2; do
+		produce clicks $p $((p * 500 + 400)) $((p * 500 + 500))
+	done
+	wait_for 30 are_once 1500
+	# The group has the offsets of the checkpoint before the last one; kcat asks the broker for them.
+	ps-ctl checkpoint take -C c.run
+	step=$(ps-ctl status -C c.run --json | jq -s '.[0].step')
+	wait_for 30 ps-ctl wait -C c.run --for "step=$((step + 3))" --timeout 30s
+	committed() {
+		ps-ctl checkpoint take -C c.run >/dev/null
+		ps-ctl topic ls "kafka://$broker/clicks?group=model" >offsets
+		[ "$(awk '$4 == 500' offsets | wc -l)" -eq 3 ]
+	}
+	wait_for 30 committed
+	[ "$(kcat -C -b "$broker" -t clicks -G model -c 1 -e 2>/dev/null clicks | wc -l)" -eq 0 ]
+	run ps-ctl topic ls "kafka://$broker/clicks" --json
+	[ "$(jq -s 'map(.end) | add' <<<"$output")" -eq 1500 ]
+	# A worker that is added takes a partition over.
+	ps-ctl scale -C c.run workers=3
+	wait_for 30 eval '[ "$(ps-ctl status -C c.run --json | jq -s "map(select(.kind == \"worker\" and .state == \"active\")) | length")" -eq 3 ]'
+	for p in 0 1 2; do
+		produce clicks $p $((2000 + p * 100)) $((2000 + p * 100 + 100))
+	done
+	wait_for 30 are_once 1800
+	ps-ctl stop -C c.run
+}
+
+@test "a broker that goes away is waited for, and said once" {
+	start_brokers clicks:1
+	produce clicks 0 0 200
+	write_job "kafka://$broker/clicks?format=libsvm" 1
+	ps-ctl start c
+	wait_for 60 are_once 200
+	echo down >&9
+	wait_for 30 grep -q "no broker of $broker answers" c.run/worker-0.log
+	echo up >&9
+	wait_for 30 produce clicks 0 200 300
+	wait_for 30 are_once 300
+	[ "$(grep -c "no broker of" c.run/worker-0.log)" -eq 1 ]
+	grep -q "a broker answers again" c.run/worker-0.log
+	ps-ctl stop -C c.run
+}
+
+@test "events that a topic has deleted end the worker with one sentence, or are skipped" {
+	start_brokers clicks:1
+	# The brokers keep 5 MiB of a partition.
+	awk 'BEGIN { for (i = 0; i < 9000; i++) printf "1 %d:1 #%0990d\n", 100000 + i, 0 }' | kcat -P -b "$broker" -t clicks -p 0
+	oldest=$(ps-ctl topic ls "kafka://$broker/clicks" | awk '$1 == 0 { print $2 }')
+	[ "$oldest" -gt 0 ]
+	write_job "kafka://$broker/clicks?format=libsvm&from=1" 1
+	run ! ps-ctl run c
+	echo "$output"
+	[[ "$output" == *"clicks[0] has events $oldest to 9000, and training is at 1: events were deleted before they were read; deleted=skip goes on without them"* ]]
+	rm -rf c.run
+	write_job "kafka://$broker/clicks?format=libsvm&from=1&deleted=skip" 1
+	ps-ctl start c
+	wait_for 60 are_once $((9000 - oldest))
+	grep -q "events 1 to $oldest were deleted before they were read; they are skipped" c.run/worker-0.log
+	ps-ctl stop -C c.run
+}
+
+@test "from=end trains on what comes, and a bad event is skipped or named" {
+	start_brokers clicks:1
+	produce clicks 0 0 100
+	write_job "kafka://$broker/clicks?format=libsvm&from=end&bad=skip&head=10" 1
+	ps-ctl start c
+	ps-ctl wait -C c.run --for step=3 --timeout 60s
+	produce clicks 0 100 150
+	printf 'what is this\n' | kcat -P -b "$broker" -t clicks -p 0
+	produce clicks 0 150 200
+	wait_for 30 are_once 100
+	grep -q "1 event left out so far, such as: clicks\[0\]+150" c.run/worker-0.log
+	ps-ctl stop -C c.run
+	rm -rf c.run
+	write_job "kafka://$broker/clicks?format=libsvm&head=10" 1
+	run ! ps-ctl run c
+	echo "$output"
+	[[ "$output" == *"clicks[0]+"*"bad=skip"* ]]
+}
+
+@test "wrong streams are refused before anything starts" {
+	lines 0 10 >ids.svm
+	write_job "kafka://localhost:9/"
+	run -78 ps-ctl run c
+	[[ "$output" == *"kafka://HOST:PORT/TOPIC"* ]]
+	write_job "ids.svm?follow=yes&from=middle"
+	run -78 ps-ctl run c
+	[[ "$output" == *'unknown from "middle"'* ]]
+	write_job "ids.svm?follow=yes"
+	run -78 ps-ctl run c --set epochs=2
+	[[ "$output" == *"a stream has no end"* ]]
+	write_job "ids.svm?follow=yes"
+	run -78 ps-ctl run c --set deterministic=true --set sync=bsp
+	[[ "$output" == *"deterministic cannot have one"* ]]
+}
+
+@test "each event counts once while workers, readers, servers and the coordinator are killed: asp" {
+	SYNC=asp VICTIMS="worker-0 worker-1 worker-2 server-0 server-1 coordinator reader" run "$EVENTS" 8
+	echo "$output"
+	[ "$status" -eq 0 ]
+}
+
+@test "each event of a file counts once while processes are killed: ssp" {
+	SOURCE=file SYNC=ssp:2 EVENTS=8000 run "$EVENTS" 6
+	echo "$output"
+	[ "$status" -eq 0 ]
+}
+
+@test "each event counts once while processes are killed: bsp" {
+	SYNC=bsp EVENTS=8000 run "$EVENTS" 6
+	echo "$output"
+	[ "$status" -eq 0 ]
+}
+
+@test "each event counts once while the job is rolled back to checkpoints" {
+	SYNC=asp REPLICAS=1 EVENTS=8000 run "$EVENTS" 6
+	echo "$output"
+	[ "$status" -eq 0 ]
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: ISC */
+/* Streams that are files (data/data_log.h). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "data/data_log.h"
+#include "format/log_record.h"
+#include "tap.h"
+
+static char path[256];
+
+static void append(const char *text)
+{
+	FILE *f = fopen(path, "ae");
+
+	if (!f || fputs(text, f) < 0 || fclose(f))
+		abort();
+}
+
+static void make(const char *text)
+{
+	unlink(path);
+	append(text);
+}
+
+static struct data_log *open_log(const char *options)
+{
+	char name[400];
+	struct data_log *l;
+	struct err e;
+
+	snprintf(name, sizeof name, "%s?follow=yes%s", path, options);
+	return data_log_open(name, NULL, &l, &e) ? NULL : l;
+}
+
+static void lines_and_places(void)
+{
+	struct data_log *l;
+	struct err e;
+
+	make("1 1:1\n\n1 2:1\r\n1 3:");
+	l = open_log("&format=libsvm");
+	ok(l && data_log_partitions(l) == 1, "a file has one partition");
+	ok(!data_log_seek(l, 0, DATA_LOG_BEGIN, &e) && !data_log_fetch(l, 0, &e) &&
+	        data_log_ready(l, 0) == 2 && data_log_place(l, 0) == 0,
+	    "a blank line is no event, and one without its end has not come yet");
+	data_log_skip(l, 0, 1);
+	ok(data_log_place(l, 0) == 7, "a place is the byte at which the line begins");
+	data_log_skip(l, 0, 1);
+	ok(data_log_place(l, 0) == 14 && data_log_lag(l, 0) > 0,
+	    "also of the line that is to come");
+	append("1\n");
+	ok(!data_log_fetch(l, 1000, &e) && data_log_ready(l, 0) == 1 && data_log_place(l, 0) == 14,
+	    "which comes once it is whole");
+	data_log_skip(l, 0, 1);
+	ok(data_log_lag(l, 0) == 0 && !data_log_fetch(l, 0, &e) && data_log_ready(l, 0) == 0,
+	    "then nothing is left");
+	ok(!data_log_seek(l, 0, 7, &e) && !data_log_fetch(l, 0, &e) && data_log_ready(l, 0) == 2 &&
+	        data_log_place(l, 0) == 7,
+	    "it is read again from any event on");
+	data_log_close(l);
+	l = open_log("&from=end&format=libsvm");
+	append("1 4:1\n");
+	ok(!data_log_seek(l, 0, DATA_LOG_BEGIN, &e) && !data_log_fetch(l, 0, &e) &&
+	        data_log_ready(l, 0) == 0,
+	    "from=end begins behind what is there");
+	append("1 5:1\n");
+	ok(!data_log_fetch(l, 1000, &e) && data_log_ready(l, 0) == 1, "and has what comes then");
+	data_log_close(l);
+}
+
+static void examples(void)
+{
+	const struct data_want want = { .classes = false };
+	struct data_log *l;
+	struct dataset *head, *d;
+	uint64_t bad = 0;
+	struct err e;
+
+	make("a,b,y\n1,2,3\n4,5,6\n");
+	l = open_log("&label=y&head=2");
+	ok(!data_log_head(l, &want, 0, NULL, NULL, &head, &e) && head && head->rows == 1 &&
+	        head->cols == 2,
+	    "the head has the first lines, a heading among them");
+	ok(!data_log_seek(l, 0, DATA_LOG_BEGIN, &e) && !data_log_fetch(l, 0, &e) &&
+	        data_log_ready(l, 0) == 2 && data_log_place(l, 0) == 6,
+	    "a heading is no event");
+	data_log_skip(l, 0, 1);
+	ok(!data_log_load(l, 0, 1, &want, head, &d, &bad, &e) && d && d->rows == 1 &&
+	        d->x[0] == 4 && d->x[1] == 5 && d->y[0] == 6,
+	    "an event is parsed by the names of the heading");
+	dataset_free(d);
+	append("7,oops,9\n10,11,12\n");
+	data_log_skip(l, 0, 1);
+	ok(!data_log_fetch(l, 1000, &e) && data_log_ready(l, 0) == 2 &&
+	        data_log_load(l, 0, 2, &want, head, &d, &bad, &e) == ERR_FORMAT &&
+	        strstr(e.msg, "[0]+18:1") && strstr(e.msg, "bad=skip"),
+	    "one that cannot be parsed is an error with its place (%s)", e.msg);
+	data_log_close(l);
+	l = open_log("&label=y&bad=skip");
+	ok(!data_log_know_head(l, head, NULL, NULL, &e),
+	    "where the head is known, only the heading is looked at");
+	ok(!data_log_seek(l, 0, 18, &e) && !data_log_fetch(l, 0, &e) &&
+	        !data_log_load(l, 0, 2, &want, head, &d, &bad, &e) && d && d->rows == 1 &&
+	        d->x[0] == 10 && bad == 1,
+	    "or is left out with bad=skip");
+	dataset_free(d);
+	dataset_free(head);
+	data_log_close(l);
+}
+
+static void damage(void)
+{
+	struct data_log *l;
+	struct err e;
+
+	make("1 1:1\n1 2:1\n");
+	l = open_log("&format=libsvm");
+	data_log_seek(l, 0, DATA_LOG_BEGIN, &e);
+	data_log_fetch(l, 0, &e);
+	ok(truncate(path, 3) == 0 && data_log_fetch(l, 0, &e) == ERR_IO && strstr(e.msg, "shorter"),
+	    "a file that becomes shorter is an error (%s)", e.msg);
+	data_log_close(l);
+	make("1 1:1\n");
+	l = open_log("&format=libsvm");
+	data_log_seek(l, 0, DATA_LOG_BEGIN, &e);
+	make("1 1:1\n1 2:1\n");
+	ok(data_log_fetch(l, 0, &e) == ERR_IO && strstr(e.msg, "replaced"),
+	    "and so is another file of its name (%s)", e.msg);
+	data_log_close(l);
+	ok(!data_log_is("a.csv?label=y") && !data_log_is("s3://b/k?label=y") &&
+	        data_log_is("kafka://h:1/t?group=g") && data_log_is("a.csv?follow=yes"),
+	    "a path tells whether it is a stream");
+	ok(data_log_open("kafka://h:1?group=g", NULL, &l, &e) == ERR_CONFIG &&
+	        data_log_open("kafka://h:1/a/b", NULL, &l, &e) == ERR_CONFIG,
+	    "a topic needs a name (%s)", e.msg);
+	ok(data_log_open("/dev/null?follow=yes", NULL, &l, &e) == ERR_CONFIG,
+	    "a device is no stream (%s)", e.msg);
+}
+
+static void records(void)
+{
+	struct log_record r = { LOG_RECORD_EVENT, 3, 9, 5, INT64_C(1) << 40,
+		(INT64_C(1) << 40) + 2 },
+	                  s;
+	struct buf b = BUF_INIT;
+
+	log_record_put(&b, &r, "event");
+	ok(b.len == LOG_RECORD_BYTES + 5 && log_record_get(b.data, &s) && s.kind == r.kind &&
+	        s.partition == 3 && s.serial == 9 && s.len == 5 && s.place == r.place &&
+	        s.next == r.next && memcmp(b.data + LOG_RECORD_BYTES, "event", 5) == 0,
+	    "a record is read as it was written");
+	b.data[0] = 77;
+	ok(!log_record_get(b.data, &s), "one of an unknown kind is refused");
+	buf_release(&b);
+}
+
+int main(void)
+{
+	const char *dir = getenv("TMPDIR");
+
+	snprintf(path, sizeof path, "%s/pskit-data_log.%d", dir ? dir : "/tmp", (int)getpid());
+	lines_and_places();
+	examples();
+	damage();
+	records();
+	unlink(path);
+	return tap_done();
+}

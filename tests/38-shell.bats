@@ -212,6 +212,11 @@ example() {
 	[ "$(tail -n 1 out | jq -c '[.state, .steps]')" = '["done",4000]' ]
 }
 
+@test "examples: online" {
+	example online 400 3
+	awk '{ v[$1] = $2 } END { exit !(NR == 3 && v["p50"] > 0 && v["p99"] >= v["p50"] && v["events/s"] > 0) }' out
+}
+
 @test "examples: to-jq, to-gnuplot, to-prometheus" {
 	example to-jq
 	# The faster one waits for the slower one.

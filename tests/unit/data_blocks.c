@@ -12,6 +12,7 @@
 #include "core/mem.h"
 #include "data/data_blocks.h"
 #include "data/data_schema.h"
+#include "format/npy.h"
 
 static const struct data_want real, two = { .two = true };
 static char dir[] = "/tmp/pskit-blocks-XXXXXX";
@@ -389,6 +390,101 @@ static void damaged(void)
 	buf_release(&text);
 }
 
+/* ---- arrays ---- */
+
+enum { ARRAY_ROWS = 240, ARRAY_COLS = 50 };
+
+/* The rows of an array once, each with its label, which is the value of its first column. */
+static void check_array(const char *path, size_t least_chunks, const char *title)
+{
+	const char *paths[1] = { path };
+	struct err e = { 0 };
+	struct sum sum = { 0 };
+	struct data_blocks *b = NULL;
+	struct dataset *d = NULL;
+	unsigned most = 0;
+	bool good = true;
+
+	for (uint64_t block = 30; good && block < 30000; block *= 3)
+		for (size_t group = 1; good && group < 10; group += 4) {
+			good = !read_all(paths, 1, block, group, 2000, &sum, &e) &&
+			    sum.rows == ARRAY_ROWS &&
+			    sum.labels == ARRAY_ROWS * (ARRAY_ROWS + 1) / 2.0;
+			most = sum.chunks > most ? sum.chunks : most;
+		}
+	ok(good && most >= least_chunks, "%s: every row once (%lld, %.0f, up to %u chunks) %s",
+	    title, (long long)sum.rows, sum.labels, most, e.msg);
+	if (data_blocks_open(paths, 1, NULL, &real, 1, 1000, &b, &e) || !b) {
+		ok(false, "%s", e.msg);
+		return;
+	}
+	good = !load_block(b, (uint32_t)data_blocks_count(b) / 2, &d, &e);
+	for (size_t r = 0; good && r < d->rows; r++)
+		good = d->cols == ARRAY_COLS &&
+		    (d->x8 ? (float)d->x8[r * ARRAY_COLS] : d->x[r * ARRAY_COLS]) == d->y[r];
+	ok(good, "%s: the rows of a block have their labels: %s", title, e.msg);
+	dataset_free(d);
+	data_blocks_free(b);
+}
+
+static void arrays(void)
+{
+	struct buf images = BUF_INIT, labels = BUF_INIT, npy = BUF_INIT, apart = BUF_INIT,
+	           column = BUF_INIT;
+	const uint64_t shape[2] = { ARRAY_ROWS, ARRAY_COLS + 1 },
+	               alone[2] = { ARRAY_ROWS, ARRAY_COLS };
+	char *path, *other, *with;
+	const char *paths[1];
+	struct data_blocks *b = NULL;
+	struct err e = { 0 };
+
+	buf_append(&images, "\0\0\x08\x03\0\0\0\xf0\0\0\0\x05\0\0\0\x0a", 16);
+	buf_append(&labels, "\0\0\x08\x01\0\0\0\xf0", 8);
+	npy_put_header(&npy, shape, 2);
+	npy_put_header(&apart, alone, 2);
+	npy_put_header(&column, alone, 1);
+	for (int i = 1; i <= ARRAY_ROWS; i++) {
+		for (int k = 0; k < ARRAY_COLS; k++) {
+			float v = (float)(k ? k : i);
+
+			buf_append(&images, &(uint8_t){ (uint8_t)(k ? k : i) }, 1);
+			buf_append(&npy, &v, sizeof v);
+			buf_append(&apart, &v, sizeof v);
+		}
+		buf_append(&labels, &(uint8_t){ (uint8_t)i }, 1);
+		buf_append(&npy, &(float){ (float)i }, sizeof(float));
+		buf_append(&column, &(float){ (float)i }, sizeof(float));
+	}
+	other = put_file("x-labels", (char *)labels.data, labels.len);
+	path = put_file("x-images", (char *)images.data, images.len);
+	check_array(path, 6, "IDX");
+	unlink(path);
+	free(path);
+	path = put_packed("x-images.gz", &images, false, SIZE_MAX);
+	check_array(path, 6, "compressed IDX");
+	ok(truncate(other, 100) == 0, "fewer labels");
+	paths[0] = path;
+	ok(data_blocks_open(paths, 1, NULL, &real, 1, 1000, &b, &e) == ERR_OK && !b,
+	    "labels that are cut off are left to data_load: %s", e.msg);
+	free(other);
+	free(path);
+	path = put_file("x.npy", (char *)npy.data, npy.len);
+	check_array(path, 20, "npy");
+	free(path);
+	path = put_file("x2.npy", (char *)apart.data, apart.len);
+	other = put_file("y2.npy", (char *)column.data, column.len);
+	with = mem_printf("%s?labels=%s", path, other);
+	check_array(with, 20, "npy with labels apart");
+	free(with);
+	free(path);
+	free(other);
+	buf_release(&images);
+	buf_release(&labels);
+	buf_release(&npy);
+	buf_release(&apart);
+	buf_release(&column);
+}
+
 /* A group of blocks is read in chunks of bounded size. */
 static void in_chunks(void)
 {
@@ -447,14 +543,15 @@ static void not_cut(void)
 	struct err e = { 0 };
 	char *path;
 
-	/* IDX: 3 rows of 1000 bytes, more than fits into the first block. */
+	/* IDX: its header promises another row. */
 	buf_append(&text, "\0\0\x08\x02\0\0\0\x03\0\0\x03\xe8", 12);
-	for (int i = 0; i < 3000; i++)
+	for (int i = 0; i < 2000; i++)
 		buf_append(&text, "\x01", 1);
-	path = put_file("x-images", (char *)text.data, text.len);
+	free(put_file("y-labels", "\0\0\x08\x01\0\0\0\x03\1\2\3", 11));
+	path = put_file("y-images", (char *)text.data, text.len);
 	const char *paths[1] = { path };
 	ok(data_blocks_open(paths, 1, NULL, &two, 1, 300, &b, &e) == ERR_OK && !b,
-	    "IDX is not cut: %s", e.msg);
+	    "IDX of another size than its header says is not cut: %s", e.msg);
 	free(path);
 	buf_clear(&text);
 	for (int i = 0; i < 100; i++)
@@ -488,6 +585,7 @@ int main(void)
 	in_chunks();
 	for (int i = 0; i < 4; i++)
 		compressed(i & 1, i & 2);
+	arrays();
 	bombs();
 	damaged();
 	shrinks();

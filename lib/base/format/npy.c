@@ -251,11 +251,17 @@ enum err_code npy_read_header(struct stream *s, struct npy *h, struct err *e)
 	rc = read_npy_bytes(s, buf_reserve(&text, n), n, e);
 	if (rc == ERR_OK) {
 		buf_commit(&text, n);
+		h->head = (head[6] == 1 ? 10 : 12) + n;
 		l = (struct literal){ (const char *)text.data, s };
 		rc = parse_header(&l, h, e);
 	}
 	buf_release(&text);
 	return rc;
+}
+
+size_t npy_value_size(const struct npy *h)
+{
+	return h->type->size;
 }
 
 enum err_code npy_read_values(struct stream *s, const struct npy *h, float *out, size_t n,

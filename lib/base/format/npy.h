@@ -22,11 +22,15 @@ struct npy {
 	size_t rank;                 /* 0 is a scalar */
 	uint64_t shape[NPY_RANK_MAX];
 	uint64_t count; /* product of shape */
+	size_t head;    /* bytes before the first value */
 };
 
 /* Reads the header, up to the first value. Types <f4 <f8 <i4 <i8 |u1 |b1; Fortran order, big-endian
  * and other types are refused with advice. ERR_FORMAT. */
 enum err_code npy_read_header(struct stream *s, struct npy *h, struct err *e);
+
+/* Bytes of a value in the file. */
+size_t npy_value_size(const struct npy *h);
 
 /* Reads the next n values and converts them; ERR_FORMAT when the file ends before. */
 enum err_code npy_read_values(struct stream *s, const struct npy *h, float *out, size_t n,

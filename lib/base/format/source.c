@@ -205,9 +205,9 @@ static enum err_code detect_and_start(struct source *s, struct err *e)
 	enum err_code rc;
 	size_t got;
 
-	s->in = mem_alloc(IN_SIZE);
 	if (s->from.plain)
 		return ERR_OK;
+	s->in = mem_alloc(IN_SIZE);
 	while (s->in_len < 4) {
 		rc = raw_read(s, s->in + s->in_len, IN_SIZE - s->in_len, &got, e);
 		if (rc != ERR_OK)
@@ -286,6 +286,11 @@ enum err_code source_from(const struct source_reader *r, const char *name, struc
 	s->size = r->size;
 	s->fd = -1;
 	return start_or_close(s, out, e);
+}
+
+uint64_t source_plain_size(const struct source *s)
+{
+	return s->packing == SOURCE_PLAIN ? s->size : 0;
 }
 
 double source_progress(const struct source *s)

@@ -39,6 +39,9 @@ void source_close(struct source *s);
  * truncated or corrupt, or a regular file has become shorter since it was opened. */
 enum err_code source_read(struct source *s, void *p, size_t n, size_t *got, struct err *e);
 
+/* The number of bytes that will be read, where it is known and they are not compressed; else 0. */
+uint64_t source_plain_size(const struct source *s);
+
 /* The fraction of the bytes that has been read, where their number is known; else 0. */
 double source_progress(const struct source *s);
 

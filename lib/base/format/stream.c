@@ -25,9 +25,11 @@ struct stream {
 static struct stream *stream_new(struct source *src)
 {
 	struct stream *s = mem_alloc(sizeof(*s));
+	uint64_t size = source_plain_size(src);
 
 	s->src = src;
-	s->cap = WINDOW;
+	/* Of few bytes: one more, so that the end is seen in the same window. */
+	s->cap = size > 0 && size < WINDOW ? (size_t)size + 1 : WINDOW;
 	s->win = mem_alloc(s->cap + 1 + STREAM_PAD);
 	return s;
 }

@@ -128,8 +128,9 @@ const char *data_reader_name(const struct data_reader *r)
 	return formats[i].name;
 }
 
-enum err_code data_build_read(struct data_build *b, struct stream *s, const struct data_options *o,
-    struct err *e)
+/* Chooses the reader of the stream, and begins the stream. */
+static enum err_code begin_stream(struct data_build *b, struct stream *s,
+    const struct data_options *o, const struct data_reader **reader, struct err *e)
 {
 	size_t i = 0;
 	bool words = data_label_wants_words(b->label);
@@ -152,7 +153,26 @@ enum err_code data_build_read(struct data_build *b, struct stream *s, const stru
 	}
 	b->values_before = b->d->sparse ? b->nnz : b->d->rows * b->d->cols;
 	b->rows_before = b->d->rows;
-	rc = readers[i]->read(b, s, o, e);
+	*reader = readers[i];
+	return ERR_OK;
+}
+
+enum err_code data_build_begin(struct data_build *b, struct stream *s, const struct data_options *o,
+    struct err *e)
+{
+	const struct data_reader *reader;
+
+	return begin_stream(b, s, o, &reader, e);
+}
+
+enum err_code data_build_read(struct data_build *b, struct stream *s, const struct data_options *o,
+    struct err *e)
+{
+	const struct data_reader *reader = NULL;
+	enum err_code rc = begin_stream(b, s, o, &reader, e);
+
+	if (rc == ERR_OK)
+		rc = reader->read(b, s, o, e);
 	return rc || !o->norm ? rc : data_build_norm(b, s, e);
 }
 

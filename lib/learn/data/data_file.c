@@ -138,12 +138,14 @@ static const struct data_file_ops object_ops = { open_object, open_object_part, 
 enum err_code data_file_open(const char *name, const char *path, struct data_file *f, bool *fit,
     struct err *e)
 {
-	char *file;
-	enum err_code rc;
+	char *file = NULL;
+	enum err_code rc = ERR_OK;
 
 	*f = (struct data_file){ .name = mem_strdup(name),
 		.ops = uri_is(name) ? &object_ops : &local_ops };
-	rc = data_uri_parse(path, &file, &f->options, e);
+	f->options = (struct data_options)DATA_OPTIONS_INIT;
+	if (path)
+		rc = data_uri_parse(path, &file, &f->options, e);
 	free(file);
 	*fit = !rc && strcmp(name, "-") != 0;
 	return *fit ? f->ops->open(f, fit, e) : rc;

@@ -43,7 +43,7 @@ struct data_file_ops {
 	unsigned places;
 };
 
-/* Opens a file by its name and the path that it is from, whose options it gets. *fit: it can be read in parts;
+/* Opens a file by its name and the path that it is from, whose options it gets (NULL: none). *fit: it can be read in parts;
  * false for standard input and pipes. Release f in any case. Errors as data_open. */
 enum err_code data_file_open(const char *name, const char *path, struct data_file *f, bool *fit,
     struct err *e);

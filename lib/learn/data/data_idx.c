@@ -7,6 +7,7 @@
 #include "core/num.h"
 #include "data/data_build.h"
 #include "data/data_object.h"
+#include "data/data_rows.h"
 #include "format/uri.h"
 
 /* The IDX format of the MNIST files (LeCun, Cortes, Burges): two zero bytes, a type, the number of
@@ -173,21 +174,21 @@ static const char *packed_suffix(const char *name)
 }
 
 /* Finds the label file: the one of ?labels=, or one beside the images with a known suffix. */
-static enum err_code find_labels(const struct data_build *b, const struct stream *s,
+static enum err_code find_labels(const char *base_dir, const char *images,
     const struct data_options *o, char **path, struct err *e)
 {
 	char *stem;
 
 	*path = NULL;
 	if (o->labels) {
-		*path = b->base_dir ? path_join(b->base_dir, o->labels) : mem_strdup(o->labels);
+		*path = base_dir ? path_join(base_dir, o->labels) : mem_strdup(o->labels);
 		return ERR_OK;
 	}
-	stem = data_label_stem(stream_name(s));
+	stem = data_label_stem(images);
 	/* In an object store, assume that the labels are compressed like the images: searching
 	 * would be one more way to fail. */
 	if (stem && uri_is(stem)) {
-		*path = mem_printf("%s%s", stem, packed_suffix(stream_name(s)));
+		*path = mem_printf("%s%s", stem, packed_suffix(images));
 		free(stem);
 		return ERR_OK;
 	}
@@ -203,11 +204,11 @@ static enum err_code find_labels(const struct data_build *b, const struct stream
 		    ? err_set(e, ERR_IO,
 		          "no labels for \"%s\": there is no \"%s\" (nor with .gz or .zst); name "
 		          "the file by ?labels=FILE",
-		          stream_name(s), stem)
+		          images, stem)
 		    : err_set(e, ERR_IO,
 		          "no labels for \"%s\": its name does not say \"images\"; name the file by "
 		          "?labels=FILE",
-		          stream_name(s));
+		          images);
 	free(stem);
 	return *path ? ERR_OK : ERR_IO;
 }
@@ -227,7 +228,7 @@ static enum err_code read_pair(struct data_build *b, struct stream *s, const str
 	if (h.rank < 2)
 		return stream_fail(s, e,
 		    "holds IDX labels (one dimension); name the file of images");
-	rc = labelled ? find_labels(b, s, o, &path, e) : ERR_OK;
+	rc = labelled ? find_labels(b->base_dir, stream_name(s), o, &path, e) : ERR_OK;
 	if (rc != ERR_OK)
 		return rc;
 	rc = read_images(b, s, &h, e);
@@ -239,9 +240,83 @@ static enum err_code read_pair(struct data_build *b, struct stream *s, const str
 	return rc;
 }
 
+/* ---- parts ---- */
+
+static enum err_code append_idx_rows(const struct data_rows *r, struct stream *s,
+    struct stream *labels, uint64_t first, size_t n, struct data_build *b, struct err *e)
+{
+	uint8_t block[4096], *x;
+	size_t got = 0;
+	enum err_code rc = data_build_bytes(b, s, (size_t)r->width, 1.0f / 255.0f, n, &x, e);
+
+	if (!rc)
+		rc = stream_read(s, x, n * (size_t)r->width, &got, e);
+	if (!rc && got < n * r->width)
+		rc = stream_fail(s, e, "is cut off: it ends after %llu of %llu examples",
+		    (unsigned long long)(first + got / r->width), (unsigned long long)r->rows);
+	if (!rc)
+		data_build_rows(b, n);
+	for (size_t done = 0; !rc && done < n; done += got) {
+		rc = stream_read(labels, block, n - done < sizeof block ? n - done : sizeof block,
+		    &got, e);
+		if (!rc && got == 0)
+			rc = stream_fail(labels, e, "is cut off: it ends after %llu of %llu labels",
+			    (unsigned long long)(first + done), (unsigned long long)r->rows);
+		for (size_t i = 0; !rc && i < got; i++)
+			rc = data_label_number(b->label, labels, block[i], e);
+	}
+	return rc;
+}
+
+static enum err_code read_part_header(const struct data_file *f, struct idx *h, struct err *e)
+{
+	struct stream *s;
+	enum err_code rc = data_file_part(f, 0, data_file_cut(f, DATA_PROBE), &s, e);
+
+	if (!rc)
+		rc = read_idx_header(s, h, e);
+	stream_close(s);
+	return rc;
+}
+
+/* What is wrong with the files is left to read_pair, which says so. */
+static enum err_code cut_idx(struct data_file *f, const char *base_dir, uint64_t bytes,
+    struct data_part **out, size_t *n, struct err *e)
+{
+	struct data_rows *r = mem_alloc(sizeof *r);
+	struct idx images = { 0 }, labels = { 0 };
+	bool fit = false;
+	char *path = NULL;
+	enum err_code rc = read_part_header(f, &images, e);
+
+	*out = NULL;
+	*n = 0;
+	f->own = r;
+	if (rc || images.rank < 2)
+		return rc;
+	*r = (struct data_rows){ .rows = images.rows,
+		.head = 4 + 4 * images.rank,
+		.width = images.cols,
+		.label_head = 8,
+		.label_width = 1,
+		.append = append_idx_rows };
+	rc = find_labels(base_dir, f->name, &f->options, &path, e);
+	if (!rc)
+		rc = data_file_open(path, NULL, &r->labels, &fit, e);
+	if (!rc && fit)
+		rc = read_part_header(&r->labels, &labels, e);
+	if (!rc && fit && labels.rank == 1 && labels.rows == images.rows)
+		data_rows_cut(f, bytes, out, n);
+	free(path);
+	return rc;
+}
+
+static const struct data_parts parts_idx = { cut_idx, data_rows_release, data_rows_open,
+	data_rows_read, data_rows_close };
+
 static bool probe_idx(const uint8_t *p, size_t n)
 {
 	return n >= 8 && !p[0] && !p[1] && p[2] >= 0x08 && p[2] <= 0x0e && p[3] >= 1 && p[3] <= 8;
 }
 
-const struct data_reader data_reader_idx = { probe_idx, read_pair, NULL };
+const struct data_reader data_reader_idx = { probe_idx, read_pair, &parts_idx };

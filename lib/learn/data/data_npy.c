@@ -5,6 +5,7 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "data/data_build.h"
+#include "data/data_rows.h"
 #include "format/npy.h"
 
 /* A two-dimensional array with a row an example. The labels are one of its columns (?label=NUMBER
@@ -18,8 +19,9 @@ struct layout {
 	bool unlabelled;    /* neither a column nor another file has labels */
 };
 
-/* Finds the label column by ?label=. An array that is as wide as the training data has none. */
-static enum err_code find_column(const struct data_build *b, const struct stream *s,
+/* Finds the label column by ?label=. An array that is as wide as the training data of b has none. b may be
+ * NULL: the array has labels. */
+static enum err_code find_column(const struct data_build *b, const char *file,
     const struct data_options *o, struct layout *l, struct err *e)
 {
 	int64_t number;
@@ -28,19 +30,19 @@ static enum err_code find_column(const struct data_build *b, const struct stream
 	l->cols = l->width;
 	if (o->labels) {
 		if (o->label)
-			return stream_fail(s, e, "give label= or labels=, not both");
+			return err_set(e, ERR_FORMAT, "%s: give label= or labels=, not both", file);
 		return ERR_OK;
 	}
-	if (data_label_is_ignored(b->label) && b->like && b->like->cols == l->width)
+	if (b && data_label_is_ignored(b->label) && b->like && b->like->cols == l->width)
 		return ERR_OK;
 	l->cols = l->width - 1;
 	l->label = l->width - 1;
 	if (!o->label || strcmp(o->label, "last") == 0)
 		return ERR_OK;
 	if (!num_int(o->label, 1, (int64_t)l->width, &number))
-		return stream_fail(s, e,
-		    "label= must be a column from 1 to %zu, or last, not \"%.60s\"", l->width,
-		    o->label);
+		return err_set(e, ERR_FORMAT,
+		    "%s: label= must be a column from 1 to %zu, or last, not \"%.60s\"", file,
+		    l->width, o->label);
 	l->label = (size_t)number - 1;
 	return ERR_OK;
 }
@@ -117,7 +119,7 @@ static enum err_code read_array(struct data_build *b, struct stream *s,
 	if (h.shape[1] == 0 || h.shape[1] > COLS_MAX)
 		return stream_fail(s, e, "has rows of no values, or of more than %u", COLS_MAX);
 	l.width = h.shape[1];
-	rc = find_column(b, s, o, &l, e);
+	rc = find_column(b, stream_name(s), o, &l, e);
 	l.unlabelled = l.label == l.width && !o->labels;
 	if (rc != ERR_OK)
 		return rc;
@@ -137,9 +139,100 @@ static enum err_code read_array(struct data_build *b, struct stream *s,
 	return rc;
 }
 
+/* ---- parts ---- */
+
+struct npy_file {
+	struct data_rows base;
+	struct npy features, labels;
+	struct layout layout;
+};
+
+static enum err_code append_npy_rows(const struct data_rows *r, struct stream *s,
+    struct stream *labels, uint64_t first, size_t n, struct data_build *b, struct err *e)
+{
+	const struct npy_file *f = (const struct npy_file *)r;
+	float *row = mem_try_array(f->layout.width, sizeof *row), y;
+	enum err_code rc = ERR_OK;
+
+	if (!row)
+		return err_set(e, ERR_NOMEM, "no memory for a row of %s", stream_name(s));
+	for (size_t i = 0; !rc && i < n; i++) {
+		rc = npy_read_values(s, &f->features, row, f->layout.width, e);
+		if (!rc)
+			rc = add_npy_row(b, s, &f->layout, row, (size_t)first + i, e);
+		if (!rc && labels)
+			rc = npy_read_values(labels, &f->labels, &y, 1, e);
+		if (!rc && labels)
+			rc = data_label_number(b->label, labels, y, e);
+	}
+	free(row);
+	return rc;
+}
+
+static enum err_code read_part_header(const struct data_file *f, struct npy *h, struct err *e)
+{
+	struct stream *s;
+	enum err_code rc = data_file_part(f, 0, data_file_cut(f, DATA_PROBE), &s, e);
+
+	if (!rc)
+		rc = npy_read_header(s, h, e);
+	stream_close(s);
+	return rc;
+}
+
+/* Opens the file of labels. */
+static enum err_code open_npy_labels(struct npy_file *x, const char *name, const char *base_dir,
+    bool *fit, struct err *e)
+{
+	char *path = base_dir ? path_join(base_dir, name) : mem_strdup(name);
+	struct npy *h = &x->labels;
+	enum err_code rc = data_file_open(path, NULL, &x->base.labels, fit, e);
+
+	free(path);
+	if (!rc && *fit)
+		rc = read_part_header(&x->base.labels, h, e);
+	if (rc || !*fit)
+		return rc;
+	*fit = h->rank == 1 && h->count == x->base.rows;
+	x->base.label_head = h->head;
+	x->base.label_width = npy_value_size(h);
+	return ERR_OK;
+}
+
+/* What is wrong with the arrays is left to read_array, which says so. */
+static enum err_code cut_npy(struct data_file *f, const char *base_dir, uint64_t bytes,
+    struct data_part **out, size_t *n, struct err *e)
+{
+	struct npy_file *x = mem_alloc(sizeof *x);
+	struct npy *h = &x->features;
+	bool fit = false;
+	enum err_code rc = read_part_header(f, h, e);
+
+	*out = NULL;
+	*n = 0;
+	f->own = x;
+	if (rc || h->rank != 2 || h->shape[1] == 0 || h->shape[1] > COLS_MAX)
+		return rc;
+	x->base.append = append_npy_rows;
+	x->base.rows = h->shape[0];
+	x->base.head = h->head;
+	x->base.width = h->shape[1] * npy_value_size(h);
+	x->layout.width = (size_t)h->shape[1];
+	rc = find_column(NULL, f->name, &f->options, &x->layout, e);
+	fit = !rc;
+	if (!rc && f->options.labels)
+		rc = open_npy_labels(x, f->options.labels, base_dir, &fit, e);
+	if (!rc && fit)
+		data_rows_cut(f, bytes, out, n);
+	return rc;
+}
+
+static const struct data_parts parts_npy = { cut_npy, data_rows_release, data_rows_open,
+	data_rows_read, data_rows_close };
+
 static bool probe_npy(const uint8_t *p, size_t n)
 {
 	return n >= 6 && memcmp(p, "\x93NUMPY", 6) == 0;
 }
 
-const struct data_reader data_reader_npy = { probe_npy, read_array, NULL };
+const struct data_reader data_reader_npy = { probe_npy, read_array, &parts_npy };

@@ -203,7 +203,8 @@ static bool is_word(const struct dataset *d, size_t i, const char *name, uint64_
 
 static void test_vocabulary(void)
 {
-	struct dataset *eval, *d;
+	struct data_want want = words;
+	struct dataset *eval, *again, *d;
 	struct err e;
 
 	d = load("The cat's the CAT.\nThe 'dog' -- cat\n\ncat, caf\xc3\xa9 zebra", "min_count=1",
@@ -219,6 +220,18 @@ static void test_vocabulary(void)
 	ok(eval && eval->rows == 2 && eval->words->n == 6 &&
 	        (eval->words->at[1] & ~DATA_WORDS_FIRST) == 0 && eval->words->at[1] != 0,
 	    "text: evaluation by the words of the training %s", e.msg);
+	dataset_free(eval);
+	want.base = d;
+	eval = load("zebra dog new new New\n\nold bird bird cat", "min_count=2", &want, NULL, &e);
+	ok(eval && eval->words->n == 8 && is_word(eval, 0, "cat", 3) &&
+	        is_word(eval, 6, "new", 3) && is_word(eval, 7, "bird", 2) && eval->rows == 8,
+	    "text: new words come behind those of a model %s", e.msg);
+	want.base = eval;
+	again = load("zebra dog new new New\n\nold bird bird cat", "min_count=2", &want, NULL, &e);
+	ok(again && again->words->n == 8 && is_word(again, 7, "bird", 2) && again->rows == 8 &&
+	        memcmp(again->words->at, eval->words->at, 8 * sizeof *again->words->at) == 0,
+	    "text: once %s", e.msg);
+	dataset_free(again);
 	dataset_free(eval);
 	dataset_free(d);
 	d = load("a b a c a b\n", "min_count=2", &words, NULL, &e);

@@ -151,6 +151,64 @@ static void facts(void)
 }
 
 /* More values than dense rows have: the rows are sparse, with a field for each column. */
+/* Further data of a model: what was there keeps its number, what is new comes behind it. */
+static void extended(void)
+{
+	static const char more[] = "age,city,fee,paid\n"
+	                           "10,Oslo,9,no\n"
+	                           "30,Paris,9,yes\n"
+	                           "30,Aden,?,yes\n",
+	                  third[] = "age,city,fee,paid\n"
+	                            "30,Bern,1,yes\n"
+	                            "30,Oslo,1,no\n";
+	struct err e;
+	struct dataset *d = load(people, "scale=standard", &two, NULL, &e), *of = NULL, *x, *y, *z;
+	struct data_want want = { .two = true, .base = d };
+	json_t *o, *same;
+
+	x = load(more, "", &want, NULL, &e);
+	ok(x && x->cols == 7 && strcmp(x->feature_name[3], "city=Paris") == 0 &&
+	        strcmp(x->feature_name[5], "city=Aden") == 0 &&
+	        strcmp(x->feature_name[6], "city=Oslo") == 0,
+	    "new categories get the numbers behind the old ones: %s", x ? "" : e.msg);
+	ok(x && x->x[7] == d->x[0] && x->x[7 + 3] == 1 && x->x[2 * 7 + 5] == 1 &&
+	        x->x[2 * 7 + 1] == d->x[5 + 1],
+	    "the scaling, and what stands for a gap, are those of the model");
+	y = load("age,city,fee\n30,Oslo,1\n30,Bern,1\n", "", &any, x, &e);
+	ok(y && y->x[6] == 1 && y->x[7 + 5] == 0 && y->x[7 + 6] == 0,
+	    "evaluation data extend nothing");
+	dataset_free(y);
+	o = x ? data_facts(x) : NULL;
+	ok(o && data_of_facts(o, &of, &e) == ERR_OK, "facts have the places");
+	same = data_facts(of);
+	ok(json_equal(o, same), "and are the same when they are read");
+	want.base = of;
+	y = load(more, "", &want, NULL, &e);
+	z = load(third, "", &want, NULL, &e);
+	ok(y && y->cols == 7 && memcmp(y->x, x->x, 21 * sizeof *y->x) == 0,
+	    "the same data extend them no further");
+	ok(z && z->cols == 8 && strcmp(z->feature_name[6], "city=Oslo") == 0 &&
+	        strcmp(z->feature_name[7], "city=Bern") == 0 && z->x[7] == 1 && z->x[8 + 6] == 1,
+	    "others do");
+	dataset_free(y);
+	dataset_free(z);
+	ok(!load("age,city,fee,paid\n1,Oslo,1,maybe\n", "", &want, NULL, &e), "classes stay: %s",
+	    e.msg);
+	json_array_set_new(json_object_get(json_array_get(json_object_get(json_object_get(o,
+	                                                                      "schema"),
+	                                                      "columns"),
+	                                       1),
+	                       "places"),
+	    0, json_integer(4));
+	dataset_free(of);
+	of = NULL;
+	ok(data_of_facts(o, &of, &e) == ERR_FORMAT && !of, "a place that comes twice is damage");
+	dataset_free(x);
+	dataset_free(d);
+	json_decref(o);
+	json_decref(same);
+}
+
 static void wide(void)
 {
 	struct buf text = BUF_INIT;
@@ -178,6 +236,7 @@ int main(void)
 	scales();
 	evaluations();
 	facts();
+	extended();
 	wide();
 	refused("a,b,y\n1,x,2\n3,z,4\nfive,x,6\n", "categories=c", NULL, "categories=c");
 	refused("a,b,y\n1,2,3\n", "scale=huge", NULL, "unknown scale \"huge\"");

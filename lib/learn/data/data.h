@@ -24,6 +24,11 @@ struct data_want {
 	bool two;
 	bool any;   /* the data have labels, which are ignored */
 	bool words; /* plain text; the words are their own targets */
+	/* For the training data of a job that goes on with a model: the data that the model was trained
+	 * on. Their classes, index base, columns and scaling hold, and their features and words keep
+	 * their numbers; new values of categories, new indices and new words are added. NULL: none.
+	 * Not looked at with `like`. Borrowed until the data are loaded. */
+	const struct dataset *base;
 };
 
 /* The options after the "?" of a data path. DATA_OPTIONS_INIT: none. */

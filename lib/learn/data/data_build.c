@@ -17,6 +17,8 @@ struct data_build *data_build_new(const struct data_want *want, const struct dat
 {
 	struct data_build *b = mem_alloc(sizeof(*b));
 
+	b->extends = !like && want->base;
+	like = like ? like : want->base;
 	b->d = mem_alloc(sizeof(*b->d));
 	b->d->index_base = like ? like->index_base : -1;
 	b->index_base = -1;

@@ -16,6 +16,7 @@ struct data_table;
 struct data_build {
 	struct dataset *d;
 	const struct dataset *like;
+	bool extends;         /* `like` is data_want.base, to which the data add */
 	const char *base_dir; /* base of file names in options; may be NULL */
 	struct data_label *label;
 	const struct data_reader *reader;      /* of the first file */

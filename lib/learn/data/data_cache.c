@@ -209,9 +209,9 @@ static bool make_identity(struct identity *id, const struct load *l)
 	exposition_put_number(id, l->want->classes);
 	exposition_put_number(id, l->want->two);
 	exposition_put_number(id, l->want->any);
-	exposition_put_number(id, l->like != NULL);
-	if (l->like)
-		put_like(id, l->like);
+	exposition_put_number(id, l->like ? 1 : l->want->base ? 2 : 0);
+	if (l->like || l->want->base)
+		put_like(id, l->like ? l->like : l->want->base);
 	for (size_t i = 0; good && i < l->npaths; i++)
 		good = put_path(id, l, l->paths[i]);
 	if (!good)

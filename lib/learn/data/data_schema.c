@@ -49,6 +49,8 @@ void data_schema_free(struct data_schema *s)
 		free(s->value[i]);
 	free(s->column);
 	free(s->value);
+	free(s->feature_of);
+	free(s->value_of);
 	free(s);
 }
 
@@ -66,7 +68,7 @@ size_t data_schema_find(const struct data_schema *s, const struct data_column *c
 		int order = strcmp(text, s->value[middle]);
 
 		if (order == 0)
-			return s->numbers + middle;
+			return s->numbers + (s->feature_of ? s->feature_of[middle] : middle);
 		if (order < 0)
 			high = middle;
 		else
@@ -91,7 +93,11 @@ static const struct data_column *column_of(const struct data_schema *s, size_t f
 
 char *data_schema_name(const struct data_schema *s, size_t feature)
 {
-	const struct data_column *c = column_of(s, feature);
+	const struct data_column *c;
+
+	if (s->value_of && feature >= s->numbers)
+		feature = s->numbers + s->value_of[feature - s->numbers];
+	c = column_of(s, feature);
 
 	return c->kind == DATA_NUMBER
 	    ? mem_strdup(c->name)
@@ -107,6 +113,16 @@ static json_t *copy_values(const struct data_schema *s, const struct data_column
 	for (size_t i = 0; i < c->count; i++)
 		json_array_append_new(values, json_of_text(s->value[c->first - s->numbers + i]));
 	return values;
+}
+
+static json_t *copy_places(const struct data_schema *s, const struct data_column *c)
+{
+	json_t *places = json_array();
+
+	for (size_t i = 0; i < c->count; i++)
+		json_array_append_new(places,
+		    json_integer(s->feature_of[c->first - s->numbers + i]));
+	return places;
 }
 
 json_t *data_schema_to_json(const struct data_schema *s)
@@ -127,11 +143,15 @@ json_t *data_schema_to_json(const struct data_schema *s)
 			.mean = number ? c->mean : (double)NAN,
 			.shift = number ? (double)c->shift : (double)NAN,
 			.factor = number ? (double)c->factor : (double)NAN,
-			.values = c->kind == DATA_CATEGORY ? copy_values(s, c) : NULL };
+			.values = c->kind == DATA_CATEGORY ? copy_values(s, c) : NULL,
+			.places = c->kind == DATA_CATEGORY && s->feature_of ? copy_places(s, c)
+			                                                    : NULL };
 	}
 	json = fields_encode(fields_data_schema_document, &d);
-	for (size_t i = 0; i < s->ncolumns; i++)
+	for (size_t i = 0; i < s->ncolumns; i++) {
 		json_decref((json_t *)(uintptr_t)d.columns[i].values);
+		json_decref((json_t *)(uintptr_t)d.columns[i].places);
+	}
 	free(d.columns);
 	return json;
 }
@@ -163,6 +183,36 @@ static bool add_values(struct data_schema *s, struct data_column *c, const json_
 	return true;
 }
 
+/* Takes the places of a category's values over. False: a place is none of the first VALUES_MAX. */
+static bool add_places(struct data_schema *s, const struct data_column *c, const json_t *places)
+{
+	size_t first = s->nvalues - c->count;
+
+	s->feature_of = mem_regrow(s->feature_of, s->nvalues + 1, sizeof *s->feature_of);
+	for (size_t i = 0; i < c->count; i++) {
+		const json_t *v = json_array_get(places, i);
+
+		if (!json_is_integer(v) || json_integer_value(v) < 0 ||
+		    json_integer_value(v) >= VALUES_MAX)
+			return false;
+		s->feature_of[first + i] = (uint32_t)json_integer_value(v);
+	}
+	return json_array_size(places) == c->count;
+}
+
+/* Finds the value of each place. False: a place is missing or comes twice. */
+static bool invert_places(struct data_schema *s)
+{
+	s->value_of = mem_array(s->nvalues + 1, sizeof *s->value_of);
+	memset(s->value_of, 0xff, s->nvalues * sizeof *s->value_of);
+	for (uint32_t i = 0; i < s->nvalues; i++) {
+		if (s->feature_of[i] >= s->nvalues || s->value_of[s->feature_of[i]] != UINT32_MAX)
+			return false;
+		s->value_of[s->feature_of[i]] = i;
+	}
+	return true;
+}
+
 static bool fill_column(struct data_schema *s, struct data_column *c,
     const struct data_schema_column *from)
 {
@@ -179,7 +229,12 @@ static bool fill_column(struct data_schema *s, struct data_column *c,
 	if (c->kind == DATA_COLUMN_KINDS || !isfinite(c->mean) || !isfinite(c->shift) ||
 	    !isfinite(c->factor) || s->nvalues + json_array_size(from->values) > VALUES_MAX)
 		return false;
-	return c->kind != DATA_CATEGORY || add_values(s, c, from->values);
+	if (c->kind != DATA_CATEGORY)
+		return true;
+	/* Either all categories have places, or none has. */
+	if (s->nvalues && !s->feature_of != !from->places)
+		return false;
+	return add_values(s, c, from->values) && (!from->places || add_places(s, c, from->places));
 }
 
 /* Fills in all but the places of the values. */
@@ -197,7 +252,7 @@ static bool fill_schema(struct data_schema *s, const struct data_schema_document
 		s->ncolumns++;
 		good = fill_column(s, &s->column[i], &d->columns[i]);
 	}
-	return good;
+	return good && (!s->feature_of || invert_places(s));
 }
 
 enum err_code data_schema_from_json(const json_t *o, struct data_schema **out, struct err *e)

@@ -16,7 +16,8 @@
  * The features of a row are numbered: first the columns of numbers, in the order of the columns, then
  * the values of categories, in the order of `value`. A number x becomes (x - shift) * factor. A
  * category's value becomes the number 1 at the feature of this value; a value that is not in the schema
- * becomes no feature.
+ * becomes no feature. In a schema that was extended, the features of the values that were added stand
+ * behind all others, so that those keep their numbers.
  *
  * A schema does not change once it is made; any thread may read it. */
 enum data_column_kind {
@@ -50,6 +51,9 @@ struct data_schema {
 	/* The values of all categories, sorted by column and then bytewise. */
 	char **value;
 	size_t nvalues;
+	/* Of a schema that was extended (data_schema_extend): by value, its feature minus `numbers`;
+	 * and the value of each of these. NULL: both are the value's own number. */
+	uint32_t *feature_of, *value_of;
 	enum data_missing missing;
 	bool named;  /* the columns have names of their own */
 	bool dense;  /* rows are dense, because there are few features */
@@ -65,8 +69,19 @@ size_t data_schema_find(const struct data_schema *s, const struct data_column *c
 /* The name of a feature, "age" or "city=Paris", as a new string. */
 char *data_schema_name(const struct data_schema *s, size_t feature);
 
+/* A value that a column of categories is to have, too. */
+struct data_value {
+	uint32_t column;
+	char *text;
+};
+/* A copy of the schema with n more values, which it does not have and none of which comes twice; its
+ * kinds and scaling stay. The array is sorted by column and then bytewise: value i becomes the
+ * feature data_schema_features(s) + i. The texts are copied. */
+struct data_schema *data_schema_extend(const struct data_schema *s, const struct data_value *value,
+    size_t n);
+
 /* The schema as JSON, and back: {"columns": [{"name", "kind", "mean"?, "shift"?, "factor"?,
- * "values"?}, ..], "missing", "named", "dense"}. A new reference; ERR_FORMAT: not a schema. */
+ * "values"?, "places"?}, ..], "missing", "named", "dense"}. A new reference; ERR_FORMAT: not a schema. */
 json_t *data_schema_to_json(const struct data_schema *s);
 enum err_code data_schema_from_json(const json_t *o, struct data_schema **out, struct err *e);
 

@@ -25,12 +25,6 @@
 
 enum scaling { SCALE_NONE, SCALE_STANDARD, SCALE_MINMAX };
 
-/* A category's value, in the order of appearance. */
-struct value {
-	uint32_t column;
-	char *text;
-};
-
 /* The features of the row being read, in arrays that are used again for the next one. */
 struct row {
 	uint32_t *id;
@@ -45,6 +39,7 @@ struct row {
 struct data_table {
 	const struct data_schema *schema; /* `own`, or that of the training data */
 	struct data_schema *own;          /* NULL for evaluation data */
+	bool extends;                     /* new values are added to `schema` in the end */
 	enum scaling scaling;
 	/* The file's separator, and the column of the schema for each column of the file
 	 * (NO_COLUMN: it is not used). */
@@ -56,7 +51,7 @@ struct data_table {
 	uint64_t *given; /* by column of the schema: the stamp of the last row that had it */
 	/* Values so far, by "column\037text" (the number, plus 1). */
 	struct map *numbers;
-	struct value *value;
+	struct data_value *value; /* in the order of appearance */
 	uint32_t nvalues, value_room;
 };
 
@@ -272,9 +267,11 @@ enum err_code data_table_open(struct data_build *b, const struct stream *s,
 		    b->like->source);
 	if (!t)
 		t = b->table = mem_alloc(sizeof *t);
-	if (!t->schema && b->like)
+	if (!t->schema && b->like) {
 		t->schema = b->like->schema;
-	else if (!t->schema)
+		t->extends = b->extends;
+		t->numbers = t->extends ? map_new() : NULL;
+	} else if (!t->schema)
 		rc = make_schema(t, s, o, shape, e);
 	if (rc)
 		return rc;
@@ -310,7 +307,7 @@ static uint32_t number_value(struct data_table *t, size_t column, const char *te
 			t->value_room = t->value_room ? 2 * t->value_room : 256;
 			t->value = mem_regrow(t->value, t->value_room, sizeof *t->value);
 		}
-		t->value[t->nvalues] = (struct value){ (uint32_t)column, mem_strdup(text) };
+		t->value[t->nvalues] = (struct data_value){ (uint32_t)column, mem_strdup(text) };
 		number = ++t->nvalues;
 		map_put(t->numbers, key, (void *)number);
 	}
@@ -336,18 +333,17 @@ static enum err_code take_category(struct data_table *t, const struct stream *s,
 {
 	const struct data_column *c = &t->schema->column[k];
 	uint32_t number;
-	size_t id;
+	size_t id = t->own ? SIZE_MAX : data_schema_find(t->schema, c, text);
 
-	if (!t->own) {
-		id = data_schema_find(t->schema, c, text);
-	} else {
+	if (t->own || (t->extends && id == SIZE_MAX)) {
 		number = number_value(t, k, text);
 		if (number == UINT32_MAX)
 			return stream_fail(s, e,
 			    "the categories have more than %u different values; is column \"%.60s\" one? "
 			    "?ignore= leaves columns out",
 			    VALUES_MAX, c->name);
-		id = t->schema->numbers + number;
+		/* The schema of new data has no values yet. */
+		id = data_schema_features(t->schema) + number;
 	}
 	if (id != SIZE_MAX)
 		put_cell(&t->row, id, 1, k);
@@ -598,8 +594,8 @@ enum err_code data_table_row(struct data_build *b, const struct stream *s, char 
 
 static int compare_values(const void *a, const void *b)
 {
-	const struct value *x = *(const struct value *const *)a,
-	                   *y = *(const struct value *const *)b;
+	const struct data_value *x = *(const struct data_value *const *)a,
+	                        *y = *(const struct data_value *const *)b;
 
 	return x->column != y->column ? (x->column > y->column) - (x->column < y->column)
 	                              : strcmp(x->text, y->text);
@@ -610,7 +606,7 @@ static void sort_values(struct data_build *b)
 {
 	struct data_table *t = b->table;
 	struct data_schema *s = t->own;
-	const struct value **order = mem_array(t->nvalues + 1, sizeof *order);
+	const struct data_value **order = mem_array(t->nvalues + 1, sizeof *order);
 	uint32_t *rank = mem_array(t->nvalues + 1, sizeof *rank);
 
 	for (uint32_t i = 0; i < t->nvalues; i++)
@@ -630,6 +626,34 @@ static void sort_values(struct data_build *b)
 		if (b->d->col[k] >= s->numbers)
 			b->d->col[k] = (uint32_t)s->numbers + rank[b->d->col[k] - s->numbers];
 	free(order);
+	free(rank);
+}
+
+static int compare_new_values(const void *a, const void *b)
+{
+	return compare_values(&(const struct data_value *){ a }, &(const struct data_value *){ b });
+}
+
+/* Adds the new values to the schema of the data before, and gives the entries their final features. */
+static void add_values(struct data_build *b)
+{
+	struct data_table *t = b->table;
+	size_t known = data_schema_features(t->schema);
+	uint32_t *rank = mem_array(t->nvalues + 1, sizeof *rank);
+	struct data_value *sorted = mem_array(t->nvalues + 1, sizeof *sorted);
+
+	if (t->nvalues)
+		memcpy(sorted, t->value, t->nvalues * sizeof *sorted);
+	qsort(sorted, t->nvalues, sizeof *sorted, compare_new_values);
+	t->own = data_schema_extend(t->schema, sorted, t->nvalues);
+	for (uint32_t i = 0; i < t->nvalues; i++)
+		rank[i] = (uint32_t)data_schema_find(t->own, &t->own->column[t->value[i].column],
+		    t->value[i].text);
+	for (uint64_t k = 0; k < b->nnz; k++)
+		if (b->d->col[k] >= known)
+			b->d->col[k] = rank[b->d->col[k] - known];
+	t->schema = t->own;
+	free(sorted);
 	free(rank);
 }
 
@@ -758,12 +782,14 @@ enum err_code data_table_finish(struct data_build *b, struct err *e)
 	if (t->own) {
 		sort_values(b);
 		measure_numbers(b);
+	} else if (t->extends) {
+		add_values(b);
 	}
 	features = data_schema_features(t->schema);
 	if (features == 0)
 		return err_set(e, ERR_FORMAT, "%s: no column is a feature", b->first);
 	scale_numbers(b);
-	if (t->own)
+	if (t->own && !t->extends)
 		t->own->dense = features <= DENSE_FEATURES;
 	b->index_base = 0;
 	rc = t->schema->dense ? make_dense(d, features, b->first, e) : data_compact(b, e);

@@ -69,7 +69,7 @@ static enum err_code read_text(struct data_build *b, struct stream *s, const str
 		return err_set(e, ERR_CONFIG,
 		    "%s: is read as plain text, which is for job.model word2vec", stream_name(s));
 	if (!b->d->words)
-		b->d->words = data_words_new(o, b->like ? b->like->words : NULL);
+		b->d->words = data_words_new(o, b->like ? b->like->words : NULL, b->extends);
 	x.words = b->d->words;
 	do {
 		rc = stream_read(s, block, sizeof(block), &got, e);

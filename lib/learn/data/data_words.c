@@ -12,6 +12,7 @@ struct building {
 	struct data_words w; /* must be first: the public part */
 	struct map *map;
 	bool closed; /* accepts only the words of another text */
+	size_t base; /* words of another text, whose numbers and counts stay */
 	size_t room; /* words that there is room for */
 	/* the first word of the paragraph was left out; the next one begins it */
 	bool pending;
@@ -39,7 +40,8 @@ struct data_words *data_words_of(const char *const *name, const uint64_t *count,
 /* The result is the first member of a struct building. With `like` the vocabulary is closed: words
  * are looked up, numbers and counts are those of the training text, and unknown words are
  * dropped. */
-struct data_words *data_words_new(const struct data_options *o, const struct data_words *like)
+struct data_words *data_words_new(const struct data_options *o, const struct data_words *like,
+    bool extends)
 {
 	struct building *x = mem_alloc(sizeof(*x));
 
@@ -50,7 +52,8 @@ struct data_words *data_words_new(const struct data_options *o, const struct dat
 	x->map = map_new();
 	if (!like)
 		return &x->w;
-	x->closed = true;
+	x->closed = !extends;
+	x->base = x->room = like->n;
 	set_words(&x->w, (const char *const *)like->name, like->count, like->n);
 	for (size_t i = 0; i < like->n; i++)
 		map_put(x->map, like->name[i], (void *)(uintptr_t)(i + 1));
@@ -119,7 +122,7 @@ enum err_code data_words_add(struct data_words *w, const char *name, size_t n, b
 		w->at = p;
 	}
 	w->at[w->length++] = number | (x->pending ? DATA_WORDS_FIRST : 0);
-	w->count[number] += !x->closed;
+	w->count[number] += number >= x->base;
 	x->pending = false;
 	return ERR_OK;
 }
@@ -138,8 +141,9 @@ static int by_count(const void *a, const void *b)
 	                            : strcmp(x->name, y->name);
 }
 
-/* Renumbers from order of appearance to frequency, and drops rare words from the text. */
-static void renumber_by_frequency(struct data_words *w)
+/* Renumbers from order of appearance to frequency, and drops rare words from the text. The first
+ * `base` words stay as they are. */
+static void renumber_by_frequency(struct data_words *w, size_t base)
 {
 	struct word *all = mem_array(w->n + 1, sizeof(*all));
 	uint32_t *rank = mem_array(w->n + 1, sizeof(*rank));
@@ -148,12 +152,12 @@ static void renumber_by_frequency(struct data_words *w)
 
 	for (size_t i = 0; i < w->n; i++)
 		all[i] = (struct word){ w->name[i], w->count[i], (uint32_t)i };
-	qsort(all, w->n, sizeof(*all), by_count);
+	qsort(all + base, w->n - base, sizeof(*all), by_count);
 	for (size_t i = 0; i < w->n; i++) {
 		w->name[i] = all[i].name;
 		w->count[i] = all[i].count;
 		rank[all[i].number] = (uint32_t)i;
-		kept += all[i].count >= (uint64_t)w->min_count;
+		kept += i < base || all[i].count >= (uint64_t)w->min_count;
 	}
 	for (size_t i = 0; i < w->length; i++) {
 		uint32_t to = rank[w->at[i] & ~DATA_WORDS_FIRST];
@@ -195,7 +199,7 @@ enum err_code data_words_finish(struct data_words *w, const char *source, struct
 	struct building *x = (struct building *)w;
 
 	if (!x->closed)
-		renumber_by_frequency(w);
+		renumber_by_frequency(w, x->base);
 	map_free(x->map);
 	x->map = NULL;
 	if (w->n == 0 || w->length == 0)

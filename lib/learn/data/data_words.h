@@ -29,8 +29,10 @@ struct data_words {
 /* The fields of a batch's entries. */
 enum data_words_field { DATA_WORDS_GIVEN, DATA_WORDS_NEAR, DATA_WORDS_DRAWN };
 
-/* A new text. like: only the words of that text count; NULL: all. */
-struct data_words *data_words_new(const struct data_options *o, const struct data_words *like);
+/* A new text. like: the words of that text keep their numbers and counts, and with extends others are
+ * added behind them, else only they count; NULL: all words count. */
+struct data_words *data_words_new(const struct data_options *o, const struct data_words *like,
+    bool extends);
 /* The n words of a text that was read before, in the order of their numbers, with their counts, which
  * are above 0: for data_words_new(.., like). The names are copied. The text itself is empty. */
 struct data_words *data_words_of(const char *const *name, const uint64_t *count, size_t n);

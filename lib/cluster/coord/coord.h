@@ -270,8 +270,9 @@ json_t *coord_planned(const struct coord *c); /* borrowed; NULL: none */
 /* Pause or resume the job: workers rest before their next step. coord_status shows "paused", and in
  * "resting" how many rest. */
 enum err_code coord_pause(struct coord *c, bool pause, const char *who, int64_t now, struct err *e);
-/* Is the job paused, and do all its workers rest? Then *step is the step of which a checkpoint can
- * be taken until they go on: in bsp the open step, otherwise the step of the fastest worker. */
+/* Is the job done, or paused with all its workers at rest? Then *step is the step of which a
+ * checkpoint can be taken until they go on: in bsp the open step, otherwise the step of the fastest
+ * worker. */
 bool coord_is_at_rest(const struct coord *c, uint64_t *step);
 
 /* A checkpoint, driven by the owner: it begins a snapshot, polls its state after each message,

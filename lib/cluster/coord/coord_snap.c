@@ -42,7 +42,7 @@ bool coord_snap_begin(struct coord *c, uint64_t step)
 {
 	struct snap *s = &c->snap;
 
-	if (!c->placed || (c->phase != COORD_RUNNING && c->phase != COORD_FINISHING))
+	if (!c->placed || c->phase < COORD_RUNNING || c->phase > COORD_DONE)
 		return false;
 	coord_snap_end(c);
 	s->id++;
@@ -262,7 +262,8 @@ json_t *coord_snap_head(const struct coord *c)
 	*head.data = (struct state_data){ .examples = (int64_t)c->data.examples,
 		.deal = snap_deal_position(c),
 		.tasks = c->snap.tasks ? state_tasks_copy(c->snap.tasks) : NULL,
-		.facts = c->data.facts };
+		.facts = c->data.facts,
+		.given = c->data.given };
 	json = state_head_encode(&head);
 	state_head_release(&head);
 	return json;

@@ -220,6 +220,10 @@ bool coord_is_at_rest(const struct coord *c, uint64_t *step)
 	struct sync_mode mode;
 	unsigned active = 0;
 
+	if (c->phase == COORD_DONE) {
+		*step = coord_step(c);
+		return true;
+	}
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		if (c->worker[i].state != WORKER_ACTIVE)
 			continue;

@@ -52,7 +52,7 @@ struct checkpoint_schedule {
 
 /* ---- one checkpoint, step by step ---- */
 
-/* Is the job paused with all workers at rest, so that no step closes until they go on? Then
+/* Is the job done, or paused with all workers at rest, so that no step closes until they go on? Then
  * *step is the step of a checkpoint taken now. */
 static bool is_at_rest(const struct checkpoint_schedule *k, uint64_t *step)
 {
@@ -88,7 +88,7 @@ static bool wait_while_state(struct checkpoint_schedule *k, enum coord_snap stat
 		enum coord_phase phase = coord_phase(h->coord);
 		uint64_t step;
 
-		if (k->stop || (phase != COORD_RUNNING && phase != COORD_FINISHING))
+		if (k->stop || phase < COORD_RUNNING || phase > COORD_DONE)
 			return false;
 		/* A periodic checkpoint that still waits for its step gives way to a requested
 		 * one. */

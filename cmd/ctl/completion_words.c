@@ -395,6 +395,8 @@ static void offer_option_value(const struct line *l, const struct option *o)
 	} else if (strcmp(name, "resume") == 0) {
 		offer_split(&l->offer, "", "auto|none|step=");
 		puts(":dirs");
+	} else if (strcmp(name, "init-from") == 0) {
+		puts(":files");
 	} else if (strncmp(arg, "KEY=", 4) == 0)
 		offer_keys(&l->offer, false);
 	else if (strcmp(o->field[1], "C") == 0)

@@ -199,19 +199,27 @@ static enum err_code apply_place_options(struct conf *c, const struct local_plac
 /* ---- the file ---- */
 
 /* Load the cluster file.  --exec stands for the assignments job.model=custom and
- * job.command=COMMAND. */
-static enum err_code load_conf(const char *path, const struct opt_list *sets, const char *exec,
-    struct conf *c, struct err *e)
+ * job.command=COMMAND, --init-from for job.init_from=MODEL. */
+static enum err_code load_conf(const char *path, const struct opt_list *sets,
+    const struct local_place *place, struct conf *c, struct err *e)
 {
-	const char **all = mem_array(sets->n + 2, sizeof *all);
-	char *command = mem_printf("job.command=%s", exec ? exec : "");
+	const char **all = mem_array(sets->n + 3, sizeof *all);
+	const char *exec = place ? place->exec : NULL, *from = place ? place->init_from : NULL;
+	char *command = mem_printf("job.command=%s", exec ? exec : ""),
+	     *init = mem_printf("job.init_from=%s", from ? from : "");
+	size_t n = sets->n;
 	enum err_code rc;
 
-	for (size_t i = 0; i < sets->n; i++)
+	for (size_t i = 0; i < n; i++)
 		all[i] = sets->item[i];
-	all[sets->n] = "job.model=custom";
-	all[sets->n + 1] = command;
-	rc = conf_load(path, all, sets->n + (exec ? 2 : 0), c, e);
+	if (exec) {
+		all[n++] = "job.model=custom";
+		all[n++] = command;
+	}
+	if (from)
+		all[n++] = init;
+	rc = conf_load(path, all, n, c, e);
+	free(init);
 	free(command);
 	free((void *)all);
 	return rc;
@@ -223,7 +231,7 @@ enum err_code local_load_conf(const char *file, const struct opt_list *sets,
     const struct local_place *place, struct conf *c, char **dir, struct err *e)
 {
 	char *path = file ? conf_file(file) : NULL, *run;
-	enum err_code rc = load_conf(path, sets, place ? place->exec : NULL, c, e);
+	enum err_code rc = load_conf(path, sets, place, c, e);
 
 	*dir = NULL;
 	if (rc == ERR_OK && place && apply_place_options(c, place, e) != ERR_OK) {

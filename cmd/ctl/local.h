@@ -15,8 +15,9 @@
 /* Options for what runs where: the hosts, the addresses, and the workers' program. */
 struct local_place {
 	const char *hostfile, *bind, *iface, *advertise;
-	const char *exec; /* the command that is run as a worker, or NULL */
-	bool later;       /* nothing is started now: choose no address */
+	const char *exec;      /* the command that is run as a worker, or NULL */
+	const char *init_from; /* the saved model that the job begins with, or NULL */
+	bool later;            /* nothing is started now: choose no address */
 };
 #define LOCAL_OPTS(type, field) \
 	{ "hostfile", 0, OPT_STR, offsetof(type, field.hostfile), "FILE", \
@@ -44,6 +45,12 @@ enum err_code local_load_conf(const char *file, const struct opt_list *sets,
 		"exec", 'x', OPT_STR, offsetof(type, field.exec), "COMMAND", \
 		    "a program that is a worker itself (pskit(3), pskit.torch): one is started for " \
 		    "each; then FILE may be left out", \
+		    NULL, 0, 0 \
+	}
+#define LOCAL_OPT_INIT(type, field) \
+	{ \
+		"init-from", 0, OPT_STR, offsetof(type, field.init_from), "MODEL", \
+		    "begin with a saved model: a model file, a checkpoint or a run directory", \
 		    NULL, 0, 0 \
 	}
 /* Is there a FILE or --exec?  Otherwise report that it is missing; *code is the exit code. */

@@ -22,6 +22,7 @@ static const struct opt opts[] = {
 	CTL_OPT_JSON(struct options, json),
 	CTL_OPT_RESTARTS(struct options, max_restarts),
 	CTL_OPT_RESUME(struct options, resume),
+	LOCAL_OPT_INIT(struct options, place),
 	LOCAL_OPTS(struct options, place),
 	LOCAL_OPT_EXEC(struct options, place),
 };
@@ -79,6 +80,7 @@ const struct ctl_cmd ctl_cmd_run = {
 	    .examples =
 	        "  ps-ctl run cluster\n"
 	        "  ps-ctl run cluster --set lr=0.01 --set workers=4 --json | tail -n 1 | jq .eval\n"
+	        "  ps-ctl run today --init-from yesterday.run\n"
 	        "  ps-ctl run --exec \"python3 train.py\" --set workers=2\n",
 	},
 	run_run,

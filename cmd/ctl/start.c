@@ -43,6 +43,7 @@ static const struct opt opts[] = {
 	CTL_OPT_TIMEOUT(struct options, timeout, "give up when it is not ready by then (60s)"),
 	CTL_OPT_RESTARTS(struct options, max_restarts),
 	CTL_OPT_RESUME(struct options, resume),
+	LOCAL_OPT_INIT(struct options, place),
 	LOCAL_OPTS(struct options, place),
 	{ "emit", 0, OPT_CHOICE, offsetof(struct options, emit), "FORM",
 	    "start nothing: print what sbatch, systemd, Kubernetes or a shell (mpirun) starts it with",
@@ -220,6 +221,9 @@ static int run_start(const struct ctl_cmd *self, int argc, char **argv)
 	file = nargs ? argv[1] : NULL;
 	if (!local_check_operands(self->usage.prog, file, o.place.exec, &code))
 		return code;
+	if (o.emit && o.place.init_from)
+		return ctl_report_misuse(self,
+		    "--init-from is not for --emit: the key job.init_from goes along");
 	o.place.later = o.emit != NULL;
 	if (local_load_conf(file, &o.set, &o.place, &conf, &dir, &e) == ERR_OK &&
 	    local_replace_stdin(&conf))

@@ -55,7 +55,8 @@ struct conf_job {
 	double clip_norm; /* 0: none */
 	char *frozen;     /* "none", or names (core/names.h) */
 	int64_t seed, eval_every;
-	char *init; /* auto, zeros, glorot, or an absolute path */
+	char *init;      /* auto, zeros, glorot, or an absolute path */
+	char *init_from; /* none, or the absolute path of a saved model */
 };
 
 struct conf {

@@ -468,6 +468,9 @@ static enum err_code check_job_init(const struct conf_job *job, struct err *e)
 	struct safetensors *file;
 	enum err_code rc;
 
+	if (conf_is_named(job->init_from) && strchr(job->init, '/'))
+		return err_set(e, ERR_CONFIG,
+		    "job.init_from: job.init names a file, too; one of them has the first parameters");
 	if (strcmp(job->init, "auto") == 0 || strcmp(job->init, "zeros") == 0 ||
 	    strcmp(job->init, "glorot") == 0)
 		return ERR_OK;

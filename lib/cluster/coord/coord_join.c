@@ -173,6 +173,7 @@ static enum err_code add_job_tables(struct coord *c, const json_t *tables, struc
 		if (c->placed && c->cfg.has_job && !layout_find(&c->layout, shape.name))
 			return err_set(e, ERR_CONFIG,
 			    "the model of the running job has no table \"%s\"", shape.name);
+		coord_resume_fit_table(c, &shape);
 		rc = layout_add(&c->layout, &shape, &t, e);
 		if (rc)
 			return rc;
@@ -270,7 +271,11 @@ static enum err_code check_worker_join(struct coord *c, const struct message_wor
 
 void coord_join_store_facts(struct coord *c, const json_t *facts)
 {
-	if (!c->data.facts && json_is_object(facts) && json_dumpb(facts, NULL, 0, 0) <= FACTS_MAX)
+	if (!json_is_object(facts) || json_dumpb(facts, NULL, 0, 0) > FACTS_MAX)
+		return;
+	if (c->data.facts)
+		coord_resume_facts(c, facts);
+	else
 		c->data.facts = json_deep_copy(facts);
 }
 

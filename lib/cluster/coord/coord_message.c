@@ -88,7 +88,7 @@ json_t *coord_on_deaf(struct coord *c, const struct coord_request *r)
 json_t *coord_on_facts(struct coord *c, const struct coord_request *r)
 {
 	(void)r;
-	return ANSWER(facts, .facts = c->data.facts);
+	return ANSWER(facts, .facts = c->data.facts, .given = c->data.given);
 }
 
 /* A worker has seen the first examples of a stream. Others may have seen more of them, or fewer: the first

@@ -4,7 +4,8 @@
 #include "core/json.h"
 
 /* A job that resumes from a checkpoint: the same tables, the next generation, and every rank at the
- * step that it had completed. */
+ * step that it had completed. A checkpoint of step 0 is the model that a job begins with: until its
+ * partitions are placed, dense tables may still grow. */
 
 void coord_resume_begin(struct coord *c)
 {
@@ -14,6 +15,7 @@ void coord_resume_begin(struct coord *c)
 	size_t i;
 
 	c->data.facts = json_incref((json_t *)(uintptr_t)(m->data ? m->data->facts : NULL));
+	c->data.given = c->data.facts && m->data->given;
 	c->layout.generation = (uint32_t)m->generation + 1;
 	c->layout.epoch = (uint32_t)m->epoch;
 	json_array_foreach(m->tables, i, item) {
@@ -28,6 +30,36 @@ void coord_resume_begin(struct coord *c)
 	if (deal)
 		c->membership.first_at = (struct deal_pos){ (uint64_t)deal->epoch,
 			(uint64_t)deal->offset };
+}
+
+void coord_resume_fit_table(struct coord *c, const struct table *shape)
+{
+	const struct state_head *m = c->cfg.resume;
+	struct table *t = m && !m->step && !c->placed
+	    ? (struct table *)(uintptr_t)layout_find(&c->layout, shape->name)
+	    : NULL;
+
+	if (!t || t->sparse != shape->sparse || t->cols != shape->cols ||
+	    (!t->sparse && t->rows > shape->rows))
+		return;
+	t->decay = shape->decay;
+	t->reduced = shape->reduced;
+	t->init = shape->init;
+	t->init_limit = shape->init_limit;
+	t->seed = shape->seed;
+	t->policy = shape->policy;
+	/* A sparse table keeps its partitions, whose number follows from its rows. */
+	if (!t->sparse)
+		t->rows = shape->rows;
+	t->nparts = table_count_parts(t);
+}
+
+void coord_resume_facts(struct coord *c, const json_t *facts)
+{
+	if (!c->data.given || c->placed)
+		return;
+	json_decref(c->data.facts);
+	c->data.facts = json_deep_copy(facts);
 }
 
 /* In bsp all ranks go on at the checkpoint's step; otherwise each rank at its own. */

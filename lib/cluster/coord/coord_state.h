@@ -277,6 +277,7 @@ struct coord_pause {
 /* The training data, and who has which range of it. */
 struct coord_data {
 	json_t *facts;     /* from the first worker; or NULL */
+	bool given;        /* the job began with them, and its workers read their data by them */
 	uint64_t examples; /* as the workers report: examples, or blocks of them */
 	uint64_t lease;    /* blocks that are leased at once; 0: examples are leased in ranges */
 	bool stream;       /* examples are partitions of a stream */
@@ -486,6 +487,11 @@ bool coord_members_load(struct coord *c, const struct state *state);
 /* Take tables, generation and first step from the checkpoint's manifest; then each rank's first
  * step. */
 void coord_resume_begin(struct coord *c);
+/* Give a table of the model that the job begins with what a worker says of it: its policy and first
+ * values, and, if it is dense, more rows. A table of another shape stays as it is. */
+void coord_resume_fit_table(struct coord *c, const struct table *shape);
+/* Replace the facts that the job began with by those of a worker, which extend them. */
+void coord_resume_facts(struct coord *c, const json_t *facts);
 void coord_resume_members(struct coord *c);
 /* The checkpoint's data leases; NULL: its data was not leased, or there is no checkpoint. */
 const struct state_tasks *coord_resume_saved_tasks(const struct coord *c);

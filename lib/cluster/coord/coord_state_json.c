@@ -108,6 +108,7 @@ void coord_save(const struct coord *c, struct state *out)
 		.first_step = (int64_t)c->membership.first_step,
 		.examples = (int64_t)c->data.examples,
 		.facts = c->data.facts,
+		.given = c->data.given,
 		.proposals = (int64_t)c->votes.next,
 		.evaluator = c->evaluation.rank,
 		.running_at = c->running_at,
@@ -266,6 +267,7 @@ static void load_job(struct coord *c, const struct state *state, int64_t now)
 	c->ended_at = clamp_to_now(state->ended_at, now);
 	json_decref(c->data.facts);
 	c->data.facts = hold(state->facts);
+	c->data.given = state->given;
 	if (!c->cfg.has_job || !c->data.examples)
 		return;
 	c->data.leased = state->tasks != NULL;

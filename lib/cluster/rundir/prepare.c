@@ -187,10 +187,12 @@ enum err_code rundir_prepare(const struct conf *c, const char *dir, int *lock, s
 	return rc;
 }
 
-/* Does this setting only place processes? Then it does not affect their results. */
-static bool is_placement_key(const char *key)
+/* May this setting change when a run is resumed? It only places processes, or is the model that the
+ * run has begun with. */
+static bool may_change_on_resume(const char *key)
 {
-	return strcmp(key, "hosts") == 0 || strcmp(key, "listen") == 0;
+	return strcmp(key, "hosts") == 0 || strcmp(key, "listen") == 0 ||
+	    strcmp(key, "init_from") == 0;
 }
 
 /* Append the keys whose values differ: "servers, job.lr". */
@@ -203,7 +205,7 @@ static void list_different_keys(const char *prefix, const json_t *a, const json_
 	json_object_foreach((json_t *)a, key, x) {
 		const json_t *y = json_object_get(b, key);
 
-		if (json_equal(x, y) || is_placement_key(key))
+		if (json_equal(x, y) || may_change_on_resume(key))
 			continue;
 		if (json_is_object(x) && json_is_object(y))
 			list_different_keys("job.", x, y, out);

@@ -17,7 +17,7 @@ static enum err_code make_read_only(struct conf *c, struct err *e)
 	/* There is no training, so there is nothing to save, upload, or start on other hosts. The
 	 * initial model may no longer exist, and the checkpoint has all values. */
 	static const char *const left[] = { "checkpoint_every", "checkpoint_deltas",
-		"checkpoint_to", "hosts", "job.init" };
+		"checkpoint_to", "hosts", "job.init", "job.init_from" };
 	static const char *const set[] = { "servers=1", "replicas=1", "read_only=true",
 		"listen=127.0.0.1:0", "http=127.0.0.1:0" };
 	enum err_code rc = ERR_OK;

@@ -21,6 +21,7 @@
 #include "rundir/remote_checkpoint.h"
 #include "rundir/result.h"
 #include "rundir/rundir.h"
+#include "saved/saved_model.h"
 
 /* Is there a run that is not done? A run that is done is not resumed. */
 static bool is_run_unfinished(const char *dir)
@@ -32,12 +33,97 @@ static bool is_run_unfinished(const char *dir)
 	return access(dir, F_OK) == 0 && !done;
 }
 
+/* ---- a job that begins with a model ---- */
+
+/* Can the job go on with this model? Whether the tables fit is known only when a worker has read the
+ * data. */
+static enum err_code check_first_model(const struct conf *conf, const struct saved_about *model,
+    struct err *e)
+{
+	struct conf of;
+	enum err_code rc = conf_from_json(model->config, &of, e);
+
+	if (rc)
+		return rc;
+	if (!of.has_job || strcmp(of.job.model, conf->job.model) != 0)
+		rc = err_set(e, ERR_CONFIG,
+		    "job.init_from: %s has a model of the kind \"%s\", and job.model is \"%s\"",
+		    model->path, of.has_job ? of.job.model : "", conf->job.model);
+	else if (!model->facts && strcmp(conf->job.model, "custom") != 0)
+		rc = err_set(e, ERR_CONFIG,
+		    "job.init_from: %s does not say how its features are numbered, because it has too many "
+		    "classes, words or categories",
+		    model->path);
+	conf_release(&of);
+	return rc;
+}
+
+/* Say what becomes of the optimizer state. */
+static void report_first_model(const struct conf *conf, const struct saved_about *model)
+{
+	bool same = model->optimizer && strcmp(model->optimizer, conf->job.optimizer) == 0;
+
+	fprintf(stderr, "%s: beginning with the model %s%s%s%s\n", program_invocation_short_name,
+	    model->path, same ? " and its optimizer state" : "; the optimizer state begins anew, ",
+	    same                   ? ""
+	        : model->optimizer ? "for there it is that of "
+	                           : "for the file has none",
+	    same || !model->optimizer ? "" : model->optimizer);
+}
+
+/* The model becomes the checkpoint of step 0 in the new run, to which the job also rolls back as long as
+ * it has no later one. The model may lie in the directory that rundir_prepare moves aside; it is open
+ * by then. */
+static enum err_code begin_with_model(const struct conf *conf, const char *dir, int *lock,
+    char **from, struct err *e)
+{
+	enum err_code rc = remote_checkpoint_check_unused(conf, e);
+	char *whole = NULL, *checkpoints = NULL;
+	struct saved_model *m;
+	struct saved_about about;
+	json_t *config;
+
+	if (rc)
+		return rc;
+	rc = saved_model_open(conf->job.init_from, &m, e);
+	if (rc) {
+		err_prefix(e, "job.init_from");
+		return rc;
+	}
+	about = saved_model_about(m);
+	rc = check_first_model(conf, &about, e);
+	if (!rc) {
+		report_first_model(conf, &about);
+		rc = rundir_prepare(conf, dir, lock, e);
+	}
+	if (!rc) {
+		whole = path_absolute(dir);
+		checkpoints = rundir_path(whole, "checkpoints");
+		config = conf_to_json(conf);
+		rc = saved_model_write(m, config, checkpoints, from, e);
+		json_decref(config);
+	}
+	free(checkpoints);
+	free(whole);
+	saved_model_close(m);
+	return rc;
+}
+
 static enum err_code prepare_new_run(const struct conf *conf, const char *dir, int *lock,
     struct err *e)
 {
 	enum err_code rc = remote_checkpoint_check_unused(conf, e);
 
 	return rc ? rc : rundir_prepare(conf, dir, lock, e);
+}
+
+/* Begin a run from nothing, or with the model that the configuration names. */
+static enum err_code begin_new_run(const struct conf *conf, const char *dir, int *lock, char **from,
+    struct err *e)
+{
+	return conf_trains(conf) && conf_is_named(conf->job.init_from)
+	    ? begin_with_model(conf, dir, lock, from, e)
+	    : prepare_new_run(conf, dir, lock, e);
 }
 
 /* ---- remaining work ---- */
@@ -249,7 +335,7 @@ static enum err_code resume_or_begin(const struct conf *conf, const char *dir, i
 		if (!rc)
 			*from = mem_strdup("auto");
 		else if (rc == ERR_NOTFOUND)
-			rc = prepare_new_run(conf, dir, lock, e);
+			rc = begin_new_run(conf, dir, lock, from, e);
 	}
 	free(path);
 	free(at);
@@ -304,7 +390,7 @@ static enum err_code prepare_by_request(const struct conf *conf, const char *dir
 	enum err_code rc = ERR_OK;
 
 	if (!wish || strcmp(wish, "none") == 0)
-		return prepare_new_run(conf, dir, lock, e);
+		return begin_new_run(conf, dir, lock, from, e);
 	if (strcmp(wish, "auto") == 0)
 		return resume_or_begin(conf, dir, lock, from, passed, e);
 	if (strncmp(wish, "step=", 5) == 0) {

@@ -148,7 +148,7 @@ enum err_code saved_model_write(struct saved_model *m, const json_t *config,
 		return rc;
 	}
 	return saved_commit(c.to, about.layout, NULL, config,
-	    &(struct manifest_data){ .facts = about.facts }, path, e);
+	    &(struct manifest_data){ .facts = about.facts, .given = true }, path, e);
 }
 
 enum err_code saved_commit(struct ckpt *c, const struct layout *l, const char *name,

@@ -144,7 +144,8 @@ enum err_code part_init(struct part *p, struct shard *s, struct err *e)
 
 	p->step = p->table->since;
 	p->prev_same = true;
-	if (rc || t)
+	/* Partitions behind those of the checkpoint are of rows that the table has got since. */
+	if (rc || (t && p->index < t->parts))
 		return rc ? rc : restore_part(p, cfg, t, e);
 	if (p->table->sparse)
 		return ERR_OK;

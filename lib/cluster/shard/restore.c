@@ -90,17 +90,45 @@ static enum err_code restore_life(struct part *p, const struct ckpt_reader *r,
 	return rc;
 }
 
+/* Does the checkpoint have the elements of a dense partition that it should? A table that has grown
+ * since has more at its end. */
+static bool fits_dense(const struct part *p, const struct ckpt_table *t, uint64_t n)
+{
+	bool last = p->index + 1 == t->parts;
+
+	return n == p->n || (last && n < p->n && t->rows < p->table->rows);
+}
+
+/* Reads a dense partition, and gives the elements that the checkpoint does not have their first
+ * values. */
+static enum err_code restore_dense(struct part *p, const struct shard_config *cfg,
+    const struct ckpt_table *t, const struct ckpt_info *info, struct err *e)
+{
+	const struct optim_rule *rule = p->by->rule;
+	float *slot[OPTIM_MAX_SLOTS];
+	size_t n = (size_t)info->n;
+
+	part_slots(p->dense.state, p->n, rule, slot);
+	for (unsigned k = 0; k < rule->nslots; k++)
+		for (size_t i = n; i < p->n; i++)
+			slot[k][i] = rule->slot_init[k];
+	if (n < p->n)
+		init_fill(p->table, table_part_begin(p->table, p->index) + n, p->n - n,
+		    p->dense.w + n);
+	return ckpt_read_part(cfg->restore, t, p->index, 0, n, NULL, p->dense.w, slot, rule->nslots,
+	    e);
+}
+
 enum err_code restore_part(struct part *p, const struct shard_config *cfg,
     const struct ckpt_table *t, struct err *e)
 {
 	struct ckpt_info info = ckpt_part_info(cfg->restore, t, p->index);
 	unsigned nslots = p->by->rule->nslots;
-	float *slot[OPTIM_MAX_SLOTS];
 	enum err_code rc;
 
 	info.nslots = cfg->read_only ? 0 : info.nslots;
-	if (t->sparse != p->table->sparse || t->parts != p->table->nparts ||
-	    t->cols != p->table->cols || (!t->sparse && info.n != p->n))
+	if (t->sparse != p->table->sparse || t->cols != p->table->cols ||
+	    (t->sparse ? t->parts != p->table->nparts : !fits_dense(p, t, info.n)))
 		return err_set(e, ERR_CONFIG, "table \"%s\" of %s has another shape", t->name,
 		    ckpt_path(cfg->restore));
 	if (info.nslots != nslots)
@@ -113,9 +141,7 @@ enum err_code restore_part(struct part *p, const struct shard_config *cfg,
 		if (!rc && p->sparse.life)
 			rc = restore_life(p, cfg->restore, t, &info, e);
 	} else {
-		part_slots(p->dense.state, p->n, p->by->rule, slot);
-		rc = ckpt_read_part(cfg->restore, t, p->index, 0, p->n, NULL, p->dense.w, slot,
-		    nslots, e);
+		rc = restore_dense(p, cfg, t, &info, e);
 	}
 	p->version = info.version;
 	p->born = info.born;

@@ -232,12 +232,16 @@ enum err_code manifest_head_decode(const json_t *json, struct manifest_head *out
 json_t *manifest_data_encode(const struct manifest_data *data)
 {
 	const struct manifest_deal *at = data->deal;
-
-	return json_pack("{s:I, s:o*, s:O*, s:O*}", "examples", (json_int_t)data->examples, "deal",
+	json_t *json = json_pack("{s:I, s:o*, s:O*, s:O*}", "examples", (json_int_t)data->examples,
+	    "deal",
 	    at ? json_pack("{s:I, s:I}", "epoch", (json_int_t)at->epoch, "offset",
 	             (json_int_t)at->offset)
 	       : NULL,
 	    "tasks", data->tasks, "facts", data->facts);
+
+	if (data->given)
+		json_object_set_new(json, "given", json_true());
+	return json;
 }
 
 enum err_code manifest_decode_tables(const json_t *tables, struct manifest_table **out, uint64_t *n,

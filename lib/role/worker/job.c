@@ -212,8 +212,8 @@ static enum err_code find_stream(const char *const *path, size_t n, const char *
 	return ERR_OK;
 }
 
-/* Loads the training data. When they are described (facts), no file is read. */
-static enum err_code load_train(struct job *j, const struct job_source *from,
+/* Reads the training data, or their head. */
+static enum err_code read_train(struct job *j, const struct job_source *from,
     const struct data_want *want, const struct data_cache *cache, struct err *e)
 {
 	const struct conf_strs *paths = &j->conf.job.data;
@@ -224,8 +224,6 @@ static enum err_code load_train(struct job *j, const struct job_source *from,
 
 	if (rc)
 		return rc;
-	if (from->facts)
-		return data_of_facts(from->facts, &j->train, e);
 	if (stream && !(from->trains && from->head))
 		return err_set(e, ERR_NOTREADY,
 		    "%s is a stream, and no worker has seen its first events yet", stream);
@@ -241,6 +239,23 @@ static enum err_code load_train(struct job *j, const struct job_source *from,
 	data_describe(j->train, text);
 	log_info(cache->log, "data: %s", text);
 	return ERR_OK;
+}
+
+/* Loads the training data. When they are described (facts), no file is read. */
+static enum err_code load_train(struct job *j, const struct job_source *from,
+    const struct data_want *want, const struct data_cache *cache, struct err *e)
+{
+	struct data_want extending = *want;
+	struct dataset *base = NULL;
+	enum err_code rc = from->base ? data_of_facts(from->base, &base, e) : ERR_OK;
+
+	extending.base = base;
+	if (!rc && from->facts)
+		rc = data_of_facts(from->facts, &j->train, e);
+	else if (!rc)
+		rc = read_train(j, from, &extending, cache, e);
+	dataset_free(base);
+	return rc;
 }
 
 /* Loads training and evaluation data. */

@@ -57,6 +57,9 @@ struct job_source {
 	const struct model_outside *outside;
 	/* description of the training data (worker/data_facts.h), instead of reading them; NULL */
 	const json_t *facts;
+	/* description of the data of the model that the job begins with, which the training data
+	 * extend (data_want.base); NULL */
+	const json_t *base;
 	bool no_eval; /* evaluation data are not wanted */
 	bool
 	    trains; /* training data may be left on the disk, in blocks (job.blocks) or as a stream */

@@ -1,0 +1,264 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
+# A job that begins with the model of another one: --init-from, job.init_from.
+
+bats_require_minimum_version 1.5.0
+load lib/helper
+
+setup() {
+	setup_dir
+}
+
+teardown() {
+	teardown_dir
+}
+
+# people SEED ROWS TOWNS
+people() {
+	awk -v seed="$1" -v rows="$2" -v towns="$3" 'BEGIN {
+		srand(seed)
+		n = split(towns, town, " ")
+		print "age,town,weight,income"
+		for (i = 0; i < rows; i++) {
+			t = int(rand() * n) + 1; a = 20 + int(rand() * 50); w = rand() * 1000000
+			score = (a - 45) / 10 + (t - 2.5) * 2 + (w - 500000) / 250000
+			printf "%s,\"%s\",%d,%s\n", a, town[t], w, (score > 0 ? ">50K" : "<=50K")
+		}
+	}'
+}
+
+# job NAME SERVERS SETTINGS: NAME.json on NAME.csv; a rate of 1e-12 changes no value that is not 0.
+job() {
+	echo "{ \"servers\": $2, \"workers\": 2, $3 \"job\": { \"model\": \"${model:-logistic}\", \"data\": \"$1.${kind:-csv}\",
+	  \"epochs\": 10, \"batch\": 50, \"optimizer\": \"adagrad\", \"lr\": 0.5, \"hidden\": [${hidden-}] } }" >"$1.json"
+}
+
+# run_with_state NAME: with a checkpoint of its last step, which has the optimizer state.
+run_with_state() {
+	ps-ctl start "$1" 2>/dev/null
+	ps-ctl wait -C "$1.run" --for done
+	ps-ctl checkpoint -C "$1.run" >/dev/null
+	ps-ctl stop -C "$1.run" >/dev/null
+}
+
+# same OLD NEW: the lines of OLD, as the first of NEW, with values that are equal up to the rate of 1e-12.
+same() {
+	paste "$1" <(head -n "$(wc -l <"$1")" "$2") | awk -F '\t' '
+		$1 != $3 || $2 - $4 > 1e-9 || $4 - $2 > 1e-9 { print; bad = 1 }
+		END { exit bad || !NR }'
+}
+
+# values RUN [TABLE]: the values of a table, as text.
+values() {
+	ps-ctl -C "$1" export "${2:-w}" -o text 2>/dev/null
+}
+
+@test "a table: old features and scaling stay, new categories come behind them" {
+	people 1 1000 "Oslo Rome Paris Lima" >mon.csv
+	people 2 800 "Bern Rome Paris Aden" >tue.csv
+	job mon 2
+	job tue 1
+	ps-ctl run mon --set 'data=mon.csv?scale=standard' >/dev/null
+	values mon.run >old
+	[ "$(wc -l <old)" -eq 6 ]
+	# Nearly nothing is learned: what was there is there.
+	run --separate-stderr ps-ctl run tue --init-from mon.run --set lr=1e-12
+	[ "$status" -eq 0 ]
+	[[ $stderr == *"beginning with the model "*"mon.run/model.safetensors; the optimizer state begins anew, for the file has none"* ]]
+	values tue.run >new
+	[ "$(wc -l <new)" -eq 8 ]
+	same old new
+	rounded() {
+		ps-work predict "$@" 2>/dev/null | awk '{ printf "%.4f\n", $1 }'
+	}
+	rounded mon.run mon.csv >want
+	rounded tue.run mon.csv | cmp - want
+	# And with a rate that learns: Oslo and Lima, which the new data do not have, stay as they were.
+	ps-ctl run tue --init-from mon.run >/dev/null 2>&1
+	values tue.run >new
+	cmp <(sed -n '3p;4p' new) <(sed -n '3p;4p' old)
+	run -1 cmp -s <(sed -n 1p new) <(sed -n 1p old)
+	ps-work eval tue.run tue.csv --json 2>/dev/null | jq -e '.accuracy > 0.95'
+	# The third day knows the categories of both; in two steps as in one.
+	people 3 300 "Cork Aden Oslo" >wed.csv
+	job wed 2
+	ps-ctl run wed --init-from tue.run/model.safetensors --set lr=1e-12 >/dev/null 2>&1
+	values wed.run >newest
+	same new newest
+	python3 -c 'import json, struct, sys
+f = open("wed.run/model.safetensors", "rb")
+print(json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))["__metadata__"]["pskit"])' >about
+	[ "$(jq -c '.facts.schema.columns[1].values' about)" = '["Aden","Bern","Cork","Lima","Oslo","Paris","Rome"]' ]
+	[ "$(jq -c '.facts.schema.columns[1].places' about)" = '[4,5,6,0,1,2,3]' ]
+	# A worker that comes later, and a resumed run, read the data in the same way.
+	ps-ctl start wed --init-from tue.run --set epochs=0 --set steps=1000000 --set workers=1:3 2>/dev/null
+	ps-ctl wait -C wed.run --for step=50
+	ps-ctl scale -C wed.run workers=3
+	ps-ctl wait -C wed.run --for workers=3
+	ps-ctl stop -C wed.run >/dev/null 2>&1
+	from=$(find wed.run/checkpoints -name 'step-*' | sort | tail -n 1)
+	ps-ctl start wed --resume "$from" --set epochs=0 --set steps=1000000 --set workers=1 --set data=tue.csv 2>/dev/null
+	ps-ctl wait -C wed.run --for "step=$((10#${from##*-} + 20))"
+	[ "$(values wed.run | wc -l)" -eq 9 ]
+	ps-ctl stop -C wed.run --discard >/dev/null 2>&1
+}
+
+@test "sparse rows and the optimizer state, from another number of servers" {
+	for n in 1 2; do
+		awk -v n=$n 'BEGIN { srand(n); for (i = 0; i < 400; i++) {
+			printf "%d", i % 2; for (k = 20 * n; k < 20 * n + 30; k += 1 + int(rand() * 6)) printf " %d:1", k; print "" } }' >"day$n.svm"
+	done
+	model=fm kind=svm
+	job day1 3
+	job day2 1 '"sync": "asp",'
+	run_with_state day1
+	values day1.run v >old
+	run --separate-stderr ps-ctl run day2 --init-from day1.run --set lr=1e-12 --set checkpoint_every=5
+	[ "$status" -eq 0 ]
+	[[ $stderr == *"beginning with the model "*"day1.run/checkpoints/step-"*" and its optimizer state"* ]]
+	values day2.run v >new
+	[ "$(wc -l <old)" -lt "$(wc -l <new)" ]
+	grep -vxFf old new | cut -d[ -f2 | cut -d, -f1 | sort -nu >changed
+	# Rows that changed are new ones.
+	[ "$(head -n 1 changed)" -gt "$(tail -n 1 old | cut -d[ -f2 | cut -d, -f1)" ]
+	# The same rule has its state: the first checkpoint of both days has the accumulators of the first.
+	state() {
+		/usr/bin/python3 - "$1" <<'END'
+import glob, json, struct, sys
+total = 0
+for name in sorted(glob.glob(sys.argv[1] + "/server-*.state.safetensors")):
+    f = open(name, "rb").read()
+    n = struct.unpack("<Q", f[:8])[0]
+    head = json.loads(f[8:8 + n])
+    for k, t in head.items():
+        if k.startswith("v."):
+            a, b = t["data_offsets"]
+            total += sum(struct.unpack("<%df" % ((b - a) // 4), f[8 + n + a:8 + n + b]))
+print(round(total, 3))
+END
+	}
+	ps-ctl start day2 --init-from day1.run --set epochs=0 --set steps=1000000 2>/dev/null
+	[ "$(state day2.run/checkpoints/step-000000000000)" = "$(state day1.run/checkpoints/step-*)" ]
+	ps-ctl stop -C day2.run --discard >/dev/null 2>&1
+	# Another rule begins anew.
+	run --separate-stderr ps-ctl run day2 --init-from day1.run --set optimizer=adam
+	[[ $stderr == *"the optimizer state begins anew, for there it is that of adagrad"* ]]
+}
+
+@test "a network grows by rows, and words keep their numbers" {
+	people 1 400 "Oslo Rome" >mon.csv
+	people 2 400 "Oslo Bern Cork" >tue.csv
+	model=mlp hidden=8
+	job mon 1
+	job tue 2
+	ps-ctl run mon >/dev/null
+	ps-ctl run tue --init-from mon.run --set lr=1e-12 >/dev/null 2>&1
+	values mon.run w0 >old
+	values tue.run w0 >new
+	[ "$(wc -l <old)" -eq 32 ]
+	[ "$(wc -l <new)" -eq 48 ]
+	same old new
+	# The new rows begin as rows of a network do.
+	[ "$(tail -n 16 new | awk '$2 == 0' | wc -l)" -eq 0 ]
+	# Over the end of a partition, into new ones.
+	hidden=20000
+	job mon 2
+	job tue 1
+	people 2 400 "Oslo Bern Cork Aden Kyiv" >tue.csv
+	ps-ctl run mon --set epochs=1 >/dev/null
+	ps-ctl run tue --init-from mon.run --set lr=1e-12 --set epochs=1 >/dev/null 2>&1
+	values mon.run w0 >old
+	values tue.run w0 >new
+	[ "$(wc -l <old)" -eq 80000 ]
+	[ "$(wc -l <new)" -eq 160000 ]
+	same old new
+	[ "$(tail -n 80000 new | cut -f 2 | sort -u | wc -l)" -gt 70000 ]
+	text() {
+		awk -v words="$1" 'BEGIN { srand(4); n = split(words, w, " "); for (i = 0; i < 3000; i++) printf "%s%s", w[int(rand() * n) + 1], i % 12 == 11 ? "\n" : " " }'
+	}
+	text "the king and queen of a far land" >mon.txt
+	text "the king had a daughter and a horse" >tue.txt
+	model=word2vec kind=txt hidden=''
+	job mon 1
+	job tue 1
+	ps-ctl run mon --set epochs=1 >/dev/null
+	ps-ctl run tue --init-from mon.run --set epochs=1 --set lr=1e-12 >/dev/null 2>&1
+	ps-work words mon.run 2>/dev/null | tail -n +2 | tr ' ' '\t' | cut -f 1,2 >old
+	ps-work words tue.run 2>/dev/null | tail -n +2 | tr ' ' '\t' | cut -f 1,2 >new
+	[ "$(wc -l <old)" -eq 8 ]
+	[ "$(wc -l <new)" -eq 11 ]
+	same old new
+}
+
+@test "killed processes: before the first checkpoint the job goes on with the model again" {
+	people 1 400 "Oslo Rome Paris Lima" >mon.csv
+	people 2 400 "Bern Rome Paris Aden" >tue.csv
+	job mon 2
+	ps-ctl run mon >/dev/null
+	values mon.run >old
+	job tue 2 '"heartbeat": "50ms", "lease": "1s",'
+	# has_model: the run serves the values with which it began.
+	has_model() {
+		values tue.run >now && same old now
+	}
+	begun() {
+		[ "$(grep -c '"event":"running"' tue.run/events.jsonl)" -ge "$1" ]
+	}
+	for victim in server-1 server-0 worker-0; do
+		ps-ctl start tue --init-from mon.run --max-restarts 3 --set lr=1e-12 --set epochs=0 --set steps=10000000 2>/dev/null
+		ps-ctl wait -C tue.run --for step=5
+		kill -9 "$(cat "tue.run/$victim.pid")"
+		[ "$victim" = worker-0 ] || wait_for 30 begun 2
+		wait_for 30 ps-ctl wait -C tue.run --for step=20 --timeout 10s
+		wait_for 30 has_model
+		[ "$(ls tue.run/checkpoints)" = step-000000000000 ]
+		ps-ctl stop -C tue.run --discard >/dev/null 2>&1
+	done
+	ps-ctl start tue --init-from mon.run --set replicas=2 --set lr=1e-12 --set epochs=0 --set steps=10000000 2>/dev/null
+	ps-ctl wait -C tue.run --for step=5
+	kill -9 "$(cat tue.run/coordinator.pid)"
+	wait_for 30 grep -q '"event":"recovered"' tue.run/events.jsonl
+	wait_for 30 ps-ctl wait -C tue.run --for step=100 --timeout 10s
+	has_model
+	ps-ctl stop -C tue.run --discard >/dev/null 2>&1
+	# All of it at once: what is resumed is the job that began with the model.
+	ps-ctl start tue --init-from mon.run --set lr=1e-12 --set epochs=0 --set steps=10000000 2>/dev/null
+	ps-ctl wait -C tue.run --for step=5
+	for id in supervisor server-1 worker-0 worker-1 server-0; do
+		[ ! -e "tue.run/$id.pid" ] || kill -9 "$(cat "tue.run/$id.pid")" || true
+	done
+	wait_for 20 none_left tue.run
+	ps-ctl start tue --resume auto --set lr=1e-12 --set epochs=0 --set steps=10000000 2>/dev/null
+	ps-ctl wait -C tue.run --for step=5
+	has_model
+	ps-ctl stop -C tue.run --discard >/dev/null 2>&1
+}
+
+@test "what does not fit is said, and nothing is moved aside" {
+	people 1 200 "Oslo Rome" >mon.csv
+	job mon 1
+	ps-ctl run mon >/dev/null
+	cp mon.csv tue.csv
+	job tue 1
+	refused() {
+		local code=$1 what=$2
+		shift 2
+		run --separate-stderr ps-ctl run tue "$@"
+		echo "$stderr"
+		[ "$status" -eq "$code" ]
+		[[ $stderr == *"$what"* ]]
+	}
+	refused 4 'nowhere": No such file' --init-from nowhere
+	refused 78 'has a model of the kind "logistic", and job.model is "linear"' --init-from mon.run --set model=linear
+	refused 78 'job.init_from: job.init names a file, too' --init-from mon.run --set init=mon.run/model.safetensors
+	[ ! -e tue.run ]
+	# What only a worker can see.
+	awk 'BEGIN { for (i = 0; i < 100; i++) print i % 2 " 1:1 " 2 + i % 5 ":1" }' >tue.csv
+	refused 1 'label "0" does not occur in the training data' --init-from mon.run
+	people 1 200 "Oslo Rome" | sed 's/weight/height/' >tue.csv
+	refused 1 'has no column "weight"' --init-from mon.run
+	people 1 200 "Oslo Rome" | sed 's/>50K/rich/' >tue.csv
+	refused 1 'label "rich" does not occur in the training data' --init-from mon.run
+	run -2 ps-ctl start tue --emit sbatch --init-from mon.run
+	[[ $output == *"the key job.init_from goes along"* ]]
+}

@@ -90,6 +90,8 @@ write_data() {
 			printf "%.6f,%.6f,%.6f\n", a, b, 2 * a - 3 * b + 1
 		} }' >train.csv
 	head -n 31 train.csv >test.csv
+	cp train.csv 2026-11-24.csv
+	cp test.csv 2026-11-25.csv
 	echo '{ "servers": 1, "workers": 2, "job": { "model": "linear", "data": "train.csv",
 		"eval": "test.csv", "epochs": 3, "batch": 20, "lr": 0.1 } }' >cluster.json
 	awk 'BEGIN { srand(2); OFS = "\t"
@@ -136,7 +138,7 @@ install_library() {
 
 @test "recipes that need nothing else run" {
 	install_library
-	run_recipes alone 19
+	run_recipes alone 20
 }
 
 @test "recipes for a running job run" {

@@ -38,7 +38,7 @@ struct sum {
 static enum err_code read_blocks(const struct data_blocks *b, const uint32_t *number, size_t n,
     uint64_t memory, struct sum *sum, struct err *e)
 {
-	struct data_chunks *c = data_chunks_new(b, number, n, memory);
+	struct data_chunks *c = data_chunks_new(b, number, n, memory, memory);
 	enum err_code rc = ERR_OK;
 	bool last = false;
 
@@ -60,7 +60,7 @@ static enum err_code read_blocks(const struct data_blocks *b, const uint32_t *nu
 static enum err_code load_block(const struct data_blocks *b, uint32_t number, struct dataset **out,
     struct err *e)
 {
-	struct data_chunks *c = data_chunks_new(b, &number, 1, UINT64_MAX);
+	struct data_chunks *c = data_chunks_new(b, &number, 1, UINT64_MAX, UINT64_MAX);
 	bool last;
 	enum err_code rc = data_chunks_next(c, out, &last, e);
 
@@ -485,6 +485,66 @@ static void arrays(void)
 	buf_release(&column);
 }
 
+/* More than 2^32 rows: a file with a hole of 10 GB. */
+static void many_rows(void)
+{
+	const uint64_t rows = 5000000000;
+	struct buf text = BUF_INIT;
+	struct data_blocks *b = NULL;
+	struct err e = { 0 };
+	struct sum sum = { 0 };
+	char *path, header[100];
+	uint32_t last = 0;
+
+	snprintf(header, sizeof header,
+	    "{'descr': '|u1', 'fortran_order': False, 'shape': (%llu, 2), }",
+	    (unsigned long long)rows);
+	buf_append(&text, "\x93NUMPY\x01\x00\x76\x00", 10);
+	buf_printf(&text, "%-117s\n", header);
+	path = put_file("many.npy", (char *)text.data, text.len);
+	const char *paths[1] = { path };
+	enum err_code rc = truncate(path, (off_t)(text.len + 2 * rows))
+	    ? ERR_IO
+	    : data_blocks_open(paths, 1, NULL, &real, 1 << 28, 1 << 21, &b, &e);
+	ok(!rc && b && data_blocks_bytes(b) > 2 * rows &&
+	        data_blocks_memory(b) / 8 > (double)rows * 0.9,
+	    "more than 2^32 rows: %s", e.msg);
+	last = b ? (uint32_t)data_blocks_count(b) - 1 : 0;
+	ok(b && (uint64_t)last * (1 << 20) + (rows - (uint64_t)last * (1 << 20)) == rows &&
+	        !read_blocks(b, &last, 1, UINT64_MAX, &sum, &e) &&
+	        (uint64_t)sum.rows == rows - (uint64_t)last * (1 << 20),
+	    "the last ones are in block %u: %s", last, e.msg);
+	data_blocks_free(b);
+	unlink(path);
+	free(path);
+	buf_release(&text);
+}
+
+/* Examples that are longer than a place of the head. */
+static void long_lines(void)
+{
+	struct buf text = BUF_INIT;
+	struct data_blocks *b = NULL;
+	struct err e = { 0 };
+	char *path;
+
+	for (int i = 0; i < 60; i++) {
+		buf_printf(&text, "%d", i % 2);
+		for (int k = 0; k < 3000; k++)
+			buf_printf(&text, ",%d", (i * k) % 10);
+		buf_puts(&text, "\n");
+	}
+	path = put_file("long.csv", (char *)text.data, text.len);
+	const char *paths[1] = { mem_printf("%s?label=1", path) };
+	ok(!data_blocks_open(paths, 1, NULL, &two, 1, 1000, &b, &e) && b &&
+	        data_blocks_head(b)->cols == 3000 && data_blocks_head(b)->classes == 2,
+	    "lines that are longer than blocks: %s", e.msg);
+	data_blocks_free(b);
+	free((void *)(uintptr_t)paths[0]);
+	free(path);
+	buf_release(&text);
+}
+
 /* A group of blocks is read in chunks of bounded size. */
 static void in_chunks(void)
 {
@@ -506,6 +566,24 @@ static void in_chunks(void)
 	    "all examples, however small the chunks are: %s", e.msg);
 	ok(whole.chunks == 1 && cut.chunks == 2 && least.chunks == (text.len + 999) / 1000,
 	    "chunks: %u, %u, %u", whole.chunks, cut.chunks, least.chunks);
+	struct data_blocks *b = NULL;
+	struct data_chunks *c;
+	struct dataset *d;
+	size_t rows[4] = { 0 };
+	bool last = false;
+	data_blocks_open(paths, 1, NULL, &real, 1, 100, &b, &e);
+	c = data_chunks_new(b,
+	    (const uint32_t[64]){ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14 }, 15, 560,
+	    2240);
+	for (int i = 0; i < 4 && !last; i++) {
+		data_chunks_next(c, &d, &last, &e);
+		rows[i] = d ? d->rows : 0;
+		dataset_free(d);
+	}
+	ok(rows[0] > 2 && rows[1] > rows[0] && rows[2] > rows[1],
+	    "chunks begin small: %zu, %zu, %zu", rows[0], rows[1], rows[2]);
+	data_chunks_free(c);
+	data_blocks_free(b);
 	free(path);
 	buf_release(&text);
 }
@@ -586,6 +664,8 @@ int main(void)
 	for (int i = 0; i < 4; i++)
 		compressed(i & 1, i & 2);
 	arrays();
+	many_rows();
+	long_lines();
 	bombs();
 	damaged();
 	shrinks();

@@ -208,7 +208,7 @@ static void in_blocks(const char *path, const char *title, uint64_t block, uint6
 		ok(false, "%s", e.msg);
 		return;
 	}
-	s = source_blocks_new(blocks, 5, group, memory);
+	s = source_blocks_new(blocks, 5, group, 2, memory);
 	check_source(s, title);
 	check_middle(s, title);
 	/* A range is open, and the next one is being read, when the source is freed. */

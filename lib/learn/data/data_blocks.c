@@ -13,6 +13,9 @@
 #define PLACES        64u
 #define PLACES_BLOCKS 8u
 #define PLACE_MIN     ((uint64_t)512)
+/* A head of fewer examples gets more from the first blocks, of so many bytes at most or half of the memory. */
+#define ROWS_MIN   200u
+#define MORE_BYTES ((uint64_t)16 << 20)
 /* How much of a compressed file was read is known only after some bytes. */
 #define PLACE_MIN_COMPRESSED ((uint64_t)128 << 10)
 /* Bytes in memory that a byte of a file may become: "0," is a float, and deflate and zstd shrink runs a
@@ -78,17 +81,18 @@ struct data_chunks {
 	uint32_t *number;
 	size_t n, next;             /* blocks, and those that were begun */
 	struct data_cursor *cursor; /* in the block before `next`; NULL: it has been read */
-	uint64_t memory;
+	uint64_t size, memory;      /* of the next chunk, and of the largest ones */
 };
 
 struct data_chunks *data_chunks_new(const struct data_blocks *b, const uint32_t *number, size_t n,
-    uint64_t memory)
+    uint64_t first, uint64_t memory)
 {
 	struct data_chunks *c = mem_alloc(sizeof *c);
 
 	*c = (struct data_chunks){ .blocks = b,
 		.number = mem_array(n + 1, sizeof *number),
 		.n = n,
+		.size = first < memory ? first : memory,
 		.memory = memory };
 	for (size_t i = 0; i < n; i++)
 		c->number[i] = number[i];
@@ -119,7 +123,7 @@ static void expect_rows(const struct data_chunks *c, struct data_build *build)
 	const struct data_blocks *b = c->blocks;
 	const struct dataset *d = b->head;
 	uint64_t bytes = 0;
-	double rows, most = (double)c->memory / bytes_per_row(d);
+	double rows, most = (double)c->size / bytes_per_row(d);
 
 	for (size_t i = c->next - (c->cursor != NULL); i < c->n; i++)
 		bytes += b->block[c->number[i]].part.bytes;
@@ -133,7 +137,7 @@ static void expect_rows(const struct data_chunks *c, struct data_build *build)
 /* Does the chunk take as much memory as it may? */
 static bool is_full(const struct data_chunks *c, const struct data_build *build)
 {
-	return data_build_memory(build) >= (double)c->memory;
+	return data_build_memory(build) >= (double)c->size;
 }
 
 /* Appends the next examples of the blocks to the build. */
@@ -167,6 +171,7 @@ enum err_code data_chunks_next(struct data_chunks *c, struct dataset **out, bool
 	while (!rc && (c->cursor || c->next < c->n) && !is_full(c, build))
 		rc = read_on(c, build, e);
 	*last = !c->cursor && c->next == c->n;
+	c->size = c->size < c->memory / 2 ? 2 * c->size : c->memory;
 	/* Blocks inside a long line have no line of their own. */
 	if (!rc && data_build_count(build))
 		rc = data_build_finish(build, out, e);
@@ -335,6 +340,19 @@ static enum err_code read_place(struct data_blocks *b, const struct block *k, ui
 	return rc;
 }
 
+/* Appends examples of the first blocks while there are few: where examples are long, most places have none. */
+static enum err_code read_more(struct data_blocks *b, struct data_build *build, double *bytes,
+    struct err *e)
+{
+	double most = *bytes + (double)(64 * b->size > MORE_BYTES ? 64 * b->size : MORE_BYTES);
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < b->n && data_build_count(build) < ROWS_MIN && *bytes < most;
+	     i++)
+		rc = read_place(b, &b->block[i], b->size, build, bytes, e);
+	return rc;
+}
+
 /* Reads examples from many places of the data. */
 static enum err_code read_head(struct data_blocks *b, struct err *e)
 {
@@ -354,6 +372,8 @@ static enum err_code read_head(struct data_blocks *b, struct err *e)
 		if (k == 0)
 			set_headings(b, data_build_is_headed(build));
 	}
+	if (!rc)
+		rc = read_more(b, build, &bytes, e);
 	if (!rc)
 		rc = data_build_finish(build, &b->head, e);
 	data_build_free(build);

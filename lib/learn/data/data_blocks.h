@@ -33,11 +33,12 @@ double data_blocks_memory(const struct data_blocks *b);
 const struct dataset *data_blocks_head(const struct data_blocks *b);
 
 /* Reads the examples of the n blocks of these numbers, in this order, as a sequence of datasets (chunks) that
- * take about `memory` bytes each at most: the blocks, their order and `memory` alone determine the sequence.
- * Different threads may read different sequences. b is borrowed. */
+ * take about `memory` bytes each at most; the first one takes `first` bytes, and each further one may be twice as
+ * large as the one before. The blocks, their order and these sizes alone determine the sequence. Different
+ * threads may read different sequences. b is borrowed. */
 struct data_chunks;
 struct data_chunks *data_chunks_new(const struct data_blocks *b, const uint32_t *number, size_t n,
-    uint64_t memory);
+    uint64_t first, uint64_t memory);
 /* The next chunk, which becomes the caller's; NULL when the rest of the blocks has no example. *last: no
  * example follows. It is not called again after that, nor after an error. Lines in errors count from the
  * beginning of the block, which the name gives ("a.csv+1048576" begins at byte 1048576). Errors as

@@ -114,7 +114,7 @@ static enum err_code open_blocks(struct job *j, const struct job_source *from,
 	/* A chunk may be somewhat larger than a third of the memory, since the head only suggests how
 	 * large a group is. */
 	j->source = source_blocks_new(j->blocks, (uint64_t)j->conf.job.seed, choose_group(j),
-	    memory / 5 * 2);
+	    (uint64_t)j->conf.workers.max, memory / 5 * 2);
 	log_info(log, "data: %llu bytes in %zu blocks, %llu at once",
 	    (unsigned long long)data_blocks_bytes(j->blocks), data_blocks_count(j->blocks),
 	    (unsigned long long)j->source->group);

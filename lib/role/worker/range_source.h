@@ -75,9 +75,10 @@ struct range_source {
 struct range_source *source_memory_new(const struct dataset *d, uint64_t seed);
 /* Blocks of files; each is a unit, `group` of them are a range. A thread reads ahead. blocks is borrowed.
  * seed: of the order of the blocks, and of the examples in a chunk. memory: bytes of a chunk; there are at
- * most two of them at a time, but for batches that are larger. */
+ * most two of them at a time, but for batches that are larger. The first `early` ranges of the first epoch begin
+ * with small chunks, so that the workers can begin. */
 struct range_source *source_blocks_new(const struct data_blocks *blocks, uint64_t seed,
-    uint64_t group, uint64_t memory);
+    uint64_t group, uint64_t early, uint64_t memory);
 /* A stream; each partition is a unit, which has no end, and of which several are leased at once. Of the
  * functions there is only `free`: events are taken from the stream itself, which is borrowed. */
 struct range_source *source_stream_new(const struct data_log *log);

@@ -11,6 +11,9 @@
  * prepared. The examples of a chunk are in a shuffled order. The reader rests while two chunks are held,
  * as for a batch that begins in one and ends in the other. */
 
+/* An early range begins with a chunk of this part of the others' size. */
+#define EARLY_PART 32u
+
 /* A chunk of the open range. */
 struct chunk {
 	struct dataset *examples;
@@ -29,7 +32,7 @@ struct reading {
 struct blocks_source {
 	struct range_source base;
 	const struct data_blocks *blocks;
-	uint64_t seed, memory;
+	uint64_t seed, early, memory;
 	struct data_epoch_order order; /* of the blocks */
 	struct block_reader *reader;   /* NULL: nothing was read yet */
 	struct reading now, next;      /* the open range, and the prepared one */
@@ -72,10 +75,11 @@ static void begin_reading(struct blocks_source *b, const struct source_range *r,
     struct reading *out)
 {
 	const uint32_t *order = data_epoch_order(&b->order, r->epoch);
+	bool early = r->epoch == 0 && r->begin < b->early * b->base.group;
 
 	*out = (struct reading){ .range = *r,
 		.chunks = data_chunks_new(b->blocks, order + r->begin, (size_t)(r->end - r->begin),
-		    b->memory) };
+		    early ? b->memory / EARLY_PART : b->memory, b->memory) };
 }
 
 /* Ends the reading of a range; a chunk that is being read is dropped. */
@@ -250,7 +254,7 @@ static const struct range_source_ops blocks_ops = {
 };
 
 struct range_source *source_blocks_new(const struct data_blocks *blocks, uint64_t seed,
-    uint64_t group, uint64_t memory)
+    uint64_t group, uint64_t early, uint64_t memory)
 {
 	struct blocks_source *b = mem_alloc(sizeof *b);
 
@@ -260,6 +264,7 @@ struct range_source *source_blocks_new(const struct data_blocks *blocks, uint64_
 		.group = group };
 	b->blocks = blocks;
 	b->seed = seed;
+	b->early = early;
 	b->memory = memory;
 	b->order = (struct data_epoch_order){ .seed = seed, .n = (uint32_t)b->base.units };
 	return &b->base;

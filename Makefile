@@ -319,6 +319,8 @@ soak: deps-check ## slow tests, then faults at random for SOAK (10m)
 	@PS_BIN=$(BUILD)/fault-points tests/fault/early 200
 	@PS_BIN=$(BUILD)/fault-points ROWS=1600000 tests/fault/examples 200
 	@PS_BIN=$(BUILD)/fault-points ROWS=1600000 SYNC=ssp:3 tests/fault/examples 200
+	@PS_BIN=$(BUILD)/fault-points EVENTS=200000 tests/fault/events 100
+	@PS_BIN=$(BUILD)/fault-points EVENTS=200000 SOURCE=file SYNC=ssp:3 tests/fault/events 100
 
 # The network cut in every way between the hosts of a cluster, and CUTS times at random; as root.
 CUTS ?= 2000

@@ -36,11 +36,11 @@ setup() {
 	[ "$status" -eq 1 ]
 }
 
-@test "BLAS stays out of the server, curl out of server and worker" {
+@test "BLAS stays out of the server, curl and Kafka out of server and worker" {
 	bin=${PS_BIN:-build}
-	run bash -c "ldd $bin/ps-serve | grep -E 'openblas|libcurl'"
+	run bash -c "ldd $bin/ps-serve | grep -E 'openblas|libcurl|rdkafka'"
 	[ "$status" -ne 0 ]
-	run bash -c "ldd $bin/ps-work | grep -E 'libcurl|microhttpd'"
+	run bash -c "ldd $bin/ps-work | grep -E 'libcurl|microhttpd|rdkafka'"
 	[ "$status" -ne 0 ]
 }
 

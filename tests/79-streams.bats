@@ -90,6 +90,41 @@ produce() {
 	ps-ctl stop -C c.run
 }
 
+@test "a pipe is spooled by whichever worker lives, and what checkpoints have is freed" {
+	mkfifo events
+	lines 0 20000 >part
+	write_job "events?follow=yes&format=libsvm&head=100" 2
+	# A writer sees no broken pipe, and no event is lost or doubled, when workers are killed.
+	(for ((i = 0; i < 20; i++)); do sed -n "$((i * 1000 + 1)),$((i * 1000 + 1000))p" part || exit 1; sleep 0.1; done) >events 3>&- &
+	writer=$!
+	ps-ctl start c --set checkpoint_every=1s --set on_worker_loss=shrink --max-restarts 1000
+	# Both workers are there, and the one that was killed last is another process now.
+	both_active() {
+		mapfile -t workers < <(ps-ctl status -C c.run | awk '$1 ~ /^worker-/ && $2 == "active" { print $3 }')
+		[ "${#workers[@]}" -eq 2 ] && [[ " ${workers[*]} " != *" $killed "* ]]
+	}
+	killed=0
+	for ((i = 0; i < 6; i++)); do
+		wait_for 30 both_active
+		killed=${workers[RANDOM % 2]}
+		kill -9 "$killed"
+	done
+	wait "$writer"
+	wait_for 60 are_once 20000
+	[ "$(stat -c %s events.spool)" -eq "$(stat -c %s part)" ]
+	is_freed() {
+		[ "$(($(stat -c %b events.spool) * 512))" -lt "$(stat -c %s events.spool)" ]
+	}
+	wait_for 30 is_freed
+	lines 20000 20100 >events
+	wait_for 30 are_once 20100
+	ps-ctl stop -C c.run
+	ps-ctl start c --set checkpoint_every=1s --set on_worker_loss=shrink --resume auto
+	lines 20100 20200 >events
+	wait_for 30 are_once 20200
+	ps-ctl stop -C c.run
+}
+
 @test "a topic is trained on by workers that share its partitions, and others see how far" {
 	start_brokers clicks:3
 	for p in 0 1 2; do

@@ -165,8 +165,10 @@ enum err_code data_log_seek(struct data_log *l, size_t partition, int64_t place,
 {
 	struct log_partition *p;
 
-	if (partition >= l->n)
+	if (partition >= l->n && (!l->ops->extend || partition >= LOG_PARTITIONS_MAX))
 		return err_set(e, ERR_PROTO, "%s has no partition %zu", l->name, partition);
+	if (partition >= l->n)
+		l->ops->extend(l, partition + 1);
 	p = &l->partition[partition];
 	empty_partition(p);
 	p->reading = true;
@@ -245,9 +247,9 @@ uint64_t data_log_lag(const struct data_log *l, size_t partition)
 	        0.5);
 }
 
-void data_log_commit(struct data_log *l, size_t partition, int64_t place)
+void data_log_commit(struct data_log *l, size_t partition, int64_t place, int64_t oldest)
 {
-	l->ops->commit(l, partition, place);
+	l->ops->commit(l, partition, place, oldest);
 }
 
 /* ---- examples ---- */

@@ -13,6 +13,7 @@
  * place on, as long as the log keeps them.
  *
  *   FILE?follow=yes            a file that is appended to; one partition (data_log_file.c)
+ *   PIPE?follow=yes            a named pipe; one partition (data_log_pipe.c)
  *   kafka://HOST:PORT/TOPIC    a topic of Kafka, with its partitions (data_log_kafka.c)
  *
  * Life of a partition: data_log_seek --> (data_log_fetch --> data_log_ready events --> data_log_load or
@@ -59,8 +60,9 @@ int64_t data_log_place(const struct data_log *l, size_t partition);
 void data_log_skip(struct data_log *l, size_t partition, size_t n);
 /* About how many events the log has from data_log_place on. */
 uint64_t data_log_lag(const struct data_log *l, size_t partition);
-/* Tells the log that a checkpoint has all events before this place, for others who look at it. */
-void data_log_commit(struct data_log *l, size_t partition, int64_t place);
+/* Tells the log that a checkpoint has all events before `place`, for others who look at it, and that all
+ * checkpoints that are kept have the events before `oldest`; -1: that is not known. */
+void data_log_commit(struct data_log *l, size_t partition, int64_t place, int64_t oldest);
 
 /* Makes a dataset of the first n ready events, which stay, for a model that was made for `like`. *out: NULL
  * when they have no example. Errors as data_load; lines count from the place that the message names. With the

@@ -163,7 +163,7 @@ static enum err_code check_file(struct data_log *l, int64_t end, struct err *e)
 }
 
 /* Makes events of the whole lines in `part`. */
-static void take_lines(struct data_log *l)
+static enum err_code take_lines(struct data_log *l, struct err *e)
 {
 	struct own *own = l->own;
 	const char *text = (const char *)own->part.data, *at = text, *end = text + own->part.len;
@@ -172,11 +172,18 @@ static void take_lines(struct data_log *l)
 	for (const char *nl; at < end && (nl = memchr(at, '\n', (size_t)(end - at))); at = nl + 1) {
 		size_t len = (size_t)(nl - at);
 
+		/* A spool has a hole where its events are in all checkpoints. */
+		if (memchr(at, '\0', len))
+			return err_set(e, ERR_IO,
+			    "%s has no event at byte %" PRId64
+			    " any more: it holds NUL bytes there, as where events are deleted",
+			    l->file, place + (at - text));
 		if (len && at[len - 1] == '\r')
 			len--;
 		log_add(l, 0, at, len, place + (at - text), place + (nl + 1 - text));
 	}
 	buf_consume(&own->part, (size_t)(at - text));
+	return ERR_OK;
 }
 
 /* Reads what has been appended. *some: there was something. */
@@ -198,8 +205,7 @@ static enum err_code read_more(struct data_log *l, bool *some, struct err *e)
 		return err_set(e, ERR_LIMIT, "%s: the line at byte %" PRId64 " is too long",
 		    l->file, l->partition[0].next);
 	*some = n > 0;
-	take_lines(l);
-	return ERR_OK;
+	return take_lines(l, e);
 }
 
 /* Waits until somebody writes to the file. */
@@ -230,9 +236,10 @@ static enum err_code fetch_file(struct data_log *l, int timeout_ms, struct err *
 	}
 }
 
-static void ignore_commit(struct data_log *l, size_t partition, int64_t place)
+static void ignore_commit(struct data_log *l, size_t partition, int64_t place, int64_t oldest)
 {
 	(void)l;
+	(void)oldest;
 	(void)partition;
 	(void)place;
 }

@@ -106,17 +106,27 @@ static enum err_code restart_process(struct data_log *l, struct err *e)
 
 /* ---- records ---- */
 
+static void extend_topic(struct data_log *l, size_t n)
+{
+	struct own *own = l->own;
+	size_t before = l->n;
+
+	if (n <= before)
+		return;
+	log_set_partitions(l, n);
+	own->reader = mem_regrow(own->reader, n, sizeof *own->reader);
+	memset(own->reader + before, 0, (n - before) * sizeof *own->reader);
+}
+
 static enum err_code take_record(struct data_log *l, const struct log_record *r, const char *body,
     struct err *e)
 {
 	struct own *own = l->own;
 
 	if (r->kind == LOG_RECORD_PARTITIONS) {
-		size_t before = l->n;
-
-		log_set_partitions(l, r->partition);
-		own->reader = mem_regrow(own->reader, l->n, sizeof *own->reader);
-		memset(own->reader + before, 0, (l->n - before) * sizeof *own->reader);
+		if (r->partition > LOG_PARTITIONS_MAX)
+			return err_set(e, ERR_LIMIT, "%s has too many partitions", l->name);
+		extend_topic(l, r->partition);
 		return ERR_OK;
 	}
 	if (r->partition >= l->n)
@@ -252,10 +262,11 @@ static void drop_topic(struct data_log *l, size_t partition)
 	write_command(l->own, line);
 }
 
-static void commit_topic(struct data_log *l, size_t partition, int64_t place)
+static void commit_topic(struct data_log *l, size_t partition, int64_t place, int64_t oldest)
 {
 	char line[64];
 
+	(void)oldest;
 	snprintf(line, sizeof line, "commit %zu %" PRId64 "\n", partition, place);
 	write_command(l->own, line);
 }
@@ -297,6 +308,7 @@ const struct log_ops data_log_kafka = {
 	.drop = drop_topic,
 	.fetch = fetch_topic,
 	.commit = commit_topic,
+	.extend = extend_topic,
 	.skipped = renew_window,
 	.close = close_topic,
 };

@@ -11,6 +11,8 @@
 /* Bytes of them. */
 #define LOG_WINDOW_BYTES ((size_t)4 << 20)
 
+#define LOG_PARTITIONS_MAX 1048576u
+
 /* The events of a partition that have arrived: lines of `text` from byte `used` on. end[i] is behind the
  * newline of event i, place[i] where it is in the log; the events before `first` are skipped. */
 struct log_partition {
@@ -45,7 +47,10 @@ struct log_ops {
 	enum err_code (*seek)(struct data_log *l, size_t partition, int64_t place, struct err *e);
 	void (*drop)(struct data_log *l, size_t partition);
 	enum err_code (*fetch)(struct data_log *l, int timeout_ms, struct err *e);
-	void (*commit)(struct data_log *l, size_t partition, int64_t place);
+	void (*commit)(struct data_log *l, size_t partition, int64_t place, int64_t oldest);
+	/* The stream has got so many partitions since it was opened. NULL: a stream of this kind keeps its
+	 * number. */
+	void (*extend)(struct data_log *l, size_t n);
 	/* n events of the partition were skipped, or more of them are needed: there may be room for more. */
 	void (*skipped)(struct data_log *l, size_t partition, size_t n);
 	/* May be called after open has failed. */

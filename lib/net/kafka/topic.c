@@ -220,26 +220,33 @@ static enum err_code make_consumer(struct topic *t, struct err *e)
 /* Asks how many partitions the topic has, until a broker says so. */
 static enum err_code find_partitions(struct topic *t, struct err *e)
 {
+	uint32_t before = t->n, n = 0;
 	enum err_code rc = ERR_OK;
 
-	while (!rc && !t->n) {
+	while (!rc && !n) {
 		const struct rd_kafka_metadata *m = NULL;
 		rd_kafka_resp_err_t code = rd_kafka_metadata(t->rk, 0, t->rkt, &m, REQUEST_MS);
 
 		if (!code && m->topic_cnt == 1 && !m->topics[0].err)
-			t->n = (uint32_t)m->topics[0].partition_cnt;
-		if (!code && !t->n)
+			n = (uint32_t)m->topics[0].partition_cnt;
+		if (!code && !n)
 			code = m->topic_cnt == 1 && m->topics[0].err
 			    ? m->topics[0].err
 			    : RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
 		if (m)
 			rd_kafka_metadata_destroy(m);
-		if (!t->n)
+		if (!n)
 			rc = may_retry(t, code, e);
 	}
-	if (!rc)
-		note_answer(t);
-	return rc;
+	if (rc)
+		return rc;
+	note_answer(t);
+	if (n > before) {
+		t->part = mem_regrow(t->part, n, sizeof *t->part);
+		memset(t->part + before, 0, (n - before) * sizeof *t->part);
+		t->n = n;
+	}
+	return ERR_OK;
 }
 
 enum err_code topic_open(const struct topic_config *cfg, struct topic **out, struct err *e)
@@ -260,8 +267,6 @@ enum err_code topic_open(const struct topic_config *cfg, struct topic **out, str
 		topic_close(t);
 		return rc;
 	}
-	t->part = mem_array(t->n, sizeof *t->part);
-	memset(t->part, 0, t->n * sizeof *t->part);
 	*out = t;
 	return ERR_OK;
 }
@@ -394,8 +399,13 @@ enum err_code topic_seek(struct topic *t, uint32_t partition, int64_t place, uin
 	enum err_code rc = ERR_OK;
 	struct part *p;
 
+	/* The topic may have got more partitions since it was opened. */
 	if (partition >= t->n)
-		return fail_partition(t, partition, e);
+		rc = find_partitions(t, e);
+	if (!rc && partition >= t->n)
+		rc = fail_partition(t, partition, e);
+	if (rc)
+		return rc;
 	topic_drop(t, partition);
 	p = &t->part[partition];
 	if (place == -1)

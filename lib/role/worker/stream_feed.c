@@ -26,13 +26,17 @@
 /* The same, of a worker that has none. */
 #define ASK_EVERY_IDLE (50 * NSEC_PER_MSEC)
 
+/* Checkpoints at whose begin the places are remembered. */
+#define NOTED 32u
+
 /* A partition that this worker has leased. */
 struct held {
 	struct leased_range range;
 	uint64_t skip;   /* events from the log's place on that were trained on before */
 	int64_t waiting; /* when the oldest ready event was first seen; 0: none is ready */
-	int64_t
-	    noted; /* a place before which all events are in checkpoints begun since; -1: none */
+	/* places before which all events were trained on when checkpoints were begun, the newest first */
+	int64_t noted[NOTED];
+	unsigned nnoted;
 };
 
 struct partitions {
@@ -165,7 +169,6 @@ static enum err_code add_partition(struct feed *f, const struct answer_task *tas
 	x->present = last == SIZE_MAX ? NULL : &x->held[last];
 	h = &x->held[x->n];
 	memset(h, 0, sizeof *h);
-	h->noted = -1;
 	rc = leased_range_decode(task, f->step, &h->range, e);
 	if (rc)
 		return rc;
@@ -445,8 +448,22 @@ static const struct leased_range *present_partition(const struct feed *f)
 	return partitions_of(f)->present ? &partitions_of(f)->present->range : NULL;
 }
 
-/* Commits, for others to see, the places that were noted when the checkpoint before this one was begun:
- * it has been written by now. */
+/* Commits the place that was noted when the checkpoint before this one was begun: it has been written by now.
+ * The oldest one that is kept is one of the last keep_last. */
+static void commit_place(const struct feed *f, struct held *h)
+{
+	int64_t keep = f->job->conf.keep_last;
+
+	if (h->nnoted)
+		data_log_commit(partitions_of(f)->log, partition_of(h), h->noted[0],
+		    keep < h->nnoted ? h->noted[keep] : -1);
+	if (h->range.place < 0)
+		return;
+	h->nnoted = h->nnoted < NOTED ? h->nnoted + 1 : NOTED;
+	memmove(h->noted + 1, h->noted, (h->nnoted - 1) * sizeof *h->noted);
+	h->noted[0] = h->range.place;
+}
+
 static void commit_places(struct feed *f, uint64_t step)
 {
 	struct partitions *x = partitions_of(f);
@@ -454,13 +471,8 @@ static void commit_places(struct feed *f, uint64_t step)
 	if (step == UINT64_MAX || step == x->checkpoint)
 		return;
 	x->checkpoint = step;
-	for (size_t i = 0; i < x->n; i++) {
-		struct held *h = &x->held[i];
-
-		if (h->noted >= 0)
-			data_log_commit(x->log, partition_of(h), h->noted);
-		h->noted = h->range.place;
-	}
+	for (size_t i = 0; i < x->n; i++)
+		commit_place(f, &x->held[i]);
 }
 
 const struct lease_ops leases_of_stream = {

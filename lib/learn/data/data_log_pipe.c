@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: ISC */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+#include "data/data_log_state.h"
+
+/* A named pipe, which cannot be read again. A thread of one worker moves what comes from it to the end of a
+ * file beside it, the spool, and that is read as a file that grows (data_log_file.c).
+ *
+ * The bytes are moved by splice(2), inside the kernel: each of them is either in the pipe or in the spool, at
+ * whatever moment the worker is killed. The lock of the spool says whose thread moves them; the next one that
+ * gets it goes on. All workers of the host hold the pipe open, so that writers see no broken pipe while one
+ * of them lives. What a checkpoint has is punched out of the spool, which keeps its length. */
+
+#define SUFFIX ".spool"
+/* Bytes that are moved at once. */
+#define CHUNK ((size_t)1 << 20)
+/* The spool keeps its first bytes, and is freed by blocks. */
+#define KEPT  ((int64_t)65536)
+#define BLOCK ((int64_t)65536)
+/* How often the thread looks whether it is to end, and for the lock. */
+#define LOOK_MS 100
+
+struct own {
+	void *file; /* what data_log_file has as its own */
+	char *spool;
+	int pipe, out;
+	pthread_t thread;
+	bool started;
+	_Atomic bool stop;
+	_Atomic int failed; /* errno of the thread */
+};
+
+static bool is_pipe(const char *file, const struct data_options *o)
+{
+	struct stat st;
+
+	return o->follow && !strstr(file, "://") && stat(file, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
+/* ---- the thread ---- */
+
+/* Moves what is in the pipe. False: it cannot. */
+static bool move_bytes(struct own *own)
+{
+	struct pollfd p = { own->pipe, POLLIN, 0 };
+	off_t end = lseek(own->out, 0, SEEK_END);
+	loff_t at = end;
+	ssize_t n;
+
+	if (end < 0)
+		return false;
+	if (poll(&p, 1, LOOK_MS) <= 0)
+		return true;
+	n = splice(own->pipe, NULL, own->out, &at, CHUNK, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+	return n >= 0 || errno == EAGAIN || errno == EINTR;
+}
+
+static void *run_spool(void *ctx)
+{
+	struct own *own = ctx;
+	struct pollfd none = { -1, 0, 0 };
+
+	while (!own->stop && flock(own->out, LOCK_EX | LOCK_NB))
+		poll(&none, 1, LOOK_MS);
+	while (!own->stop && !own->failed)
+		if (!move_bytes(own))
+			own->failed = errno;
+	return NULL;
+}
+
+/* ---- the interface ---- */
+
+/* The functions of data_log_file work on its own struct. */
+static struct own *enter_file(struct data_log *l)
+{
+	struct own *own = l->own;
+
+	l->own = own->file;
+	return own;
+}
+
+static void leave_file(struct data_log *l, struct own *own)
+{
+	own->file = l->own;
+	l->own = own;
+}
+
+static enum err_code start_spool(struct own *own, const char *path, struct err *e)
+{
+	/* For reading and writing, so that a pipe without a writer does not end. */
+	own->pipe = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	if (own->pipe < 0)
+		return err_sys(e, ERR_IO, "cannot open %s", path);
+	own->out = open(own->spool, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (own->out < 0)
+		return err_sys(e, ERR_IO, "cannot create %s, which keeps what comes by the pipe",
+		    own->spool);
+	if (pthread_create(&own->thread, NULL, run_spool, own))
+		return err_sys(e, ERR_IO, "cannot start a thread");
+	own->started = true;
+	return ERR_OK;
+}
+
+static enum err_code open_pipe(struct data_log *l, struct err *e)
+{
+	struct own *own = l->own = mem_alloc(sizeof *own);
+	enum err_code rc;
+
+	own->pipe = own->out = -1;
+	own->spool = mem_printf("%s" SUFFIX, l->file);
+	rc = start_spool(own, l->file, e);
+	if (rc)
+		return rc;
+	free(l->file);
+	l->file = mem_strdup(own->spool);
+	l->own = NULL;
+	rc = data_log_file.open(l, e);
+	leave_file(l, own);
+	return rc;
+}
+
+static void close_pipe(struct data_log *l)
+{
+	struct own *own = l->own;
+
+	if (!own)
+		return;
+	own->stop = true;
+	if (own->started)
+		pthread_join(own->thread, NULL);
+	enter_file(l);
+	data_log_file.close(l);
+	if (own->pipe >= 0)
+		close(own->pipe);
+	if (own->out >= 0)
+		close(own->out);
+	free(own->spool);
+	free(own);
+}
+
+static enum err_code seek_pipe(struct data_log *l, size_t partition, int64_t place, struct err *e)
+{
+	struct own *own = enter_file(l);
+	enum err_code rc = data_log_file.seek(l, partition, place, e);
+
+	leave_file(l, own);
+	return rc;
+}
+
+static void drop_pipe(struct data_log *l, size_t partition)
+{
+	struct own *own = enter_file(l);
+
+	data_log_file.drop(l, partition);
+	leave_file(l, own);
+}
+
+static enum err_code fetch_pipe(struct data_log *l, int timeout_ms, struct err *e)
+{
+	struct own *own = l->own;
+	enum err_code rc;
+
+	if (own->failed) {
+		errno = own->failed;
+		return err_sys(e, ERR_IO, "cannot write to %s", own->spool);
+	}
+	enter_file(l);
+	rc = data_log_file.fetch(l, timeout_ms, e);
+	leave_file(l, own);
+	return rc;
+}
+
+/* The blocks before the place that no checkpoint needs become a hole, but for the first ones, which may have
+ * a heading. A file system without holes keeps them. */
+static void punch_spool(struct data_log *l, size_t partition, int64_t place, int64_t oldest)
+{
+	const struct own *own = l->own;
+	int64_t end = oldest / BLOCK * BLOCK;
+
+	(void)partition;
+	(void)place;
+	if (end > KEPT)
+		fallocate(own->out, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, KEPT, end - KEPT);
+}
+
+static void ignore_skipped(struct data_log *l, size_t partition, size_t n)
+{
+	(void)l;
+	(void)partition;
+	(void)n;
+}
+
+const struct log_ops data_log_pipe = {
+	.is = is_pipe,
+	.open = open_pipe,
+	.seek = seek_pipe,
+	.drop = drop_pipe,
+	.fetch = fetch_pipe,
+	.commit = punch_spool,
+	.skipped = ignore_skipped,
+	.close = close_pipe,
+};

@@ -145,6 +145,7 @@ static const struct row {
 	{ "job.seed", "9007199254740991", "9007199254740991", "x", "9007199254740992" },
 	{ "job.eval_every", "10", "10", "x", "-1" },
 	{ "job.init", "glorot", "\"glorot\"", "", NULL },
+	{ "job.init_from", "/m.safetensors", "\"/m.safetensors\"", "", NULL },
 };
 
 static bool has_value(const struct conf_key *k, const struct conf *c, const char *text)

@@ -127,7 +127,7 @@ static void test_answers(void)
 	    "it has nothing but its task");
 	ok(reads(ANSWER(lease, .finished = true), "{\"finished\":true,\"surplus\":false}"),
 	    "or says the end");
-	ok(reads(ANSWER(facts), "{\"facts\":null}"), "facts that are not known are null");
+	ok(reads(ANSWER(facts), "{\"facts\":null,\"given\":false}"), "facts that are not known are null");
 	err_set(&e, ERR_LIMIT, "no more");
 	json = answer_of_error(&e);
 	e = (struct err){ 0 };

@@ -142,3 +142,47 @@ write_blocks() {
 	[ "$status" -eq 0 ]
 	[[ "$output" == *", 5 kills of "* ]]
 }
+
+@test "evaluation data that are larger than memory are read in pieces, with the same result" {
+	awk 'BEGIN {
+		srand(4)
+		print "a,b,c,y"
+		for (i = 0; i < 60000; i++) {
+			a = rand(); b = rand(); c = rand()
+			printf "%.5f,%.5f,%.5f,%d\n", a, b, c, (a - b + rand() / 3 > 0)
+		}
+	}' >train.csv
+	{ cat train.csv && tail -n +2 train.csv && tail -n +2 train.csv; } >large.csv
+	gzip -k large.csv
+	cat >pieces.json <<-'END'
+	{ "workers": 2, "job": { "model": "logistic", "data": "train.csv?label=y", "eval": "large.csv?label=y", "data_memory": "1M",
+	  "steps": 200, "batch": 100, "eval_every": 50 } }
+	END
+	result=$(ps-ctl run pieces --json 2>/dev/null | tail -n 1)
+	echo "$result"
+	grep -q 'evaluation data: .*large.csv, in pieces of 65536 bytes' pieces.run/worker-0.log
+	[ "$(jq .eval.examples <<<"$result")" -eq 180000 ]
+	evaluate() {
+		ps-work eval -C pieces.run --json "$@" 2>/dev/null | jq -c 'del(.ts)'
+	}
+	want=$(evaluate)
+	echo "$want"
+	[ "$(jq -c '[.loss, .accuracy, .auc]' <<<"$want")" = "$(jq -c '[.eval.loss, .eval.accuracy, .eval.auc]' <<<"$result")" ]
+	[ "$(evaluate 'large.csv?label=y')" = "$want" ]
+	[ "$(evaluate 'large.csv.gz?label=y')" = "$want" ]
+	[ "$(evaluate '-?label=y' <large.csv)" = "$(evaluate '-?label=y' <large.csv.gz)" ]
+	digest=$(ps-work predict -C pieces.run large.csv 2>/dev/null | md5sum)
+	[ "$(ps-work predict -C pieces.run - <large.csv 2>/dev/null | md5sum)" = "$digest" ]
+	[ "$(ps-work predict -C pieces.run large.csv 2>/dev/null | wc -l)" -eq 180000 ]
+	# The saved model, with enough memory for all.
+	jq '.job.data_memory = 1000000000' pieces.run/cluster.json >with && mv with pieces.run/cluster.json
+	jq '.config.job.data_memory = 1000000000' pieces.run/state.json >with && mv with pieces.run/state.json
+	run ps-work eval -C pieces.run --log-level info
+	[[ "$output" == *'evaluation data: 180000 examples'* ]]
+	[ "$(evaluate)" = "$want" ]
+	[ "$(ps-work predict -C pieces.run large.csv 2>/dev/null | md5sum)" = "$digest" ]
+	printf '1,2,x,1\n' >>large.csv
+	run ps-work eval -C pieces.run 'large.csv?label=y'
+	[ "$status" -eq 1 ]
+	[[ "$output" == *'large.csv:180002:3: expected a number, got "x"'* ]]
+}

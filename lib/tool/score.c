@@ -34,17 +34,24 @@ void score_close(struct scoring *s)
 	*s = (struct scoring){ 0 };
 }
 
-/* Loads the named data, or takes the job's evaluation data; *own is to be freed. */
+/* Opens the named data, or takes the job's evaluation data; *own is to be freed. */
 static enum err_code data_for(const struct scoring *s, struct tool *t, const char *const *data,
-    size_t ndata, const struct data_want *want, struct dataset **own, const struct dataset **out,
-    struct err *e)
+    size_t ndata, const struct data_want *want, struct data_sequence **own,
+    struct data_sequence **out, struct err *e)
 {
 	struct data_cache cache = job_cache(s->job.conf.job.cache, t->log);
 	enum err_code rc = ERR_OK;
 
 	*own = NULL;
 	if (ndata)
-		rc = data_load_cached(&cache, data, ndata, NULL, want, s->job.train, own, e);
+		rc = data_sequence_open(&(struct data_sequence_spec){ .paths = data,
+		                            .npaths = ndata,
+		                            .want = want,
+		                            .like = s->job.train,
+		                            .cache = &cache,
+		                            .memory = s->job.conf.job.data_memory,
+		                            .once = true },
+		    own, e);
 	else if (!s->job.eval)
 		rc = err_set(e, ERR_USAGE,
 		    "the job has no evaluation data (job.eval): name a data path");
@@ -55,8 +62,7 @@ static enum err_code data_for(const struct scoring *s, struct tool *t, const cha
 enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, json_t **result,
     struct err *e)
 {
-	struct dataset *own = NULL;
-	const struct dataset *set;
+	struct data_sequence *own = NULL, *set;
 	struct eval_result r;
 	struct data_want want;
 	struct scoring s;
@@ -70,7 +76,7 @@ enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, j
 		rc = evaluate(&s.params, set, false, &r, e);
 	if (!rc)
 		*result = job_eval_json(&r);
-	dataset_free(own);
+	data_sequence_free(own);
 	score_close(&s);
 	return rc;
 }
@@ -103,8 +109,7 @@ enum err_code score_print(void *ctx, const struct batch *b, const float *scores,
 enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata, int fd,
     struct err *e)
 {
-	struct dataset *own = NULL;
-	const struct dataset *set;
+	struct data_sequence *own = NULL, *set;
 	struct data_want want;
 	struct scoring s;
 	enum err_code rc = score_open(t, ndata == 0, fd, &s, e);
@@ -115,8 +120,8 @@ enum err_code tool_predict(struct tool *t, const char *const *data, size_t ndata
 		.words = s.job.train->words != NULL };
 	rc = data_for(&s, t, data, ndata, &want, &own, &set, e);
 	if (!rc)
-		rc = evaluate_predict(&s.params, set, true, score_print, &s, e);
-	dataset_free(own);
+		rc = evaluate_predict(&s.params, set, score_print, &s, e);
+	data_sequence_free(own);
 	score_close(&s);
 	return rc;
 }

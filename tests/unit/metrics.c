@@ -143,10 +143,59 @@ static void test_other_metrics(void)
 	metrics_release(&m);
 }
 
+/* Scores of 3 million examples in an order that is bad for a sketch: sorted, and most of them in a narrow
+ * range. auc is known from counts by score. */
+enum { MANY = 3000000, GRID = 1 << 20 };
+
+static float many_score(size_t i)
+{
+	return i < MANY / 10 ? (float)i / MANY : 0.5f + (float)(i % GRID) * 0x1p-24f;
+}
+
+static void test_auc_of_many(void)
+{
+	static uint32_t count[2][2 * GRID];
+	static float score[1000], y[1000];
+	struct eval_result r;
+	struct metrics m;
+	double pairs = 0, below = 0, of[2] = { 0 };
+
+	metrics_init(&m, MODEL_TWO, 1);
+	for (size_t at = 0; at < MANY; at += 1000) {
+		struct batch b = { .y = y, .rows = 1000 };
+
+		for (size_t i = 0; i < 1000; i++) {
+			bool low = at + i < MANY / 10;
+
+			score[i] = many_score(at + i);
+			y[i] = rng_below(&rng, 100) < (low ? 1 : 2 + (at + i) % GRID * 9 / GRID);
+			/* Of equal scores in one cell: the low ones are all different and ascend. */
+			count[y[i] > 0][low ? at + i : GRID + (at + i) % GRID]++;
+			of[y[i] > 0]++;
+		}
+		if (metrics_add(&m, &b, score, 0, NULL))
+			exit(1);
+	}
+	for (size_t i = 0; i < 2 * (size_t)GRID; i++) {
+		pairs += count[1][i] * (below + count[0][i] / 2.0);
+		below += count[0][i];
+	}
+	pairs /= of[0] * of[1];
+	metrics_finish(&m, &r);
+	ok(r.has[METRIC_auc] && fabs(r.value[METRIC_auc] - pairs) < 1e-4 &&
+	        r.value[METRIC_auc] != pairs && pairs > 0.6,
+	    "auc of %.0f and %.0f examples is %.7f, exactly %.7f", of[0], of[1],
+	    r.value[METRIC_auc], pairs);
+	metrics_finish(&m, &r);
+	ok(fabs(r.value[METRIC_auc] - pairs) < 1e-4, "once more");
+	metrics_release(&m);
+}
+
 int main(void)
 {
 	rng_init(&rng, 7);
 	test_two_class_metrics();
 	test_other_metrics();
+	test_auc_of_many();
 	return tap_done();
 }

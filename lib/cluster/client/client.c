@@ -358,6 +358,18 @@ static void log_waiting(struct client *c, uint64_t step, int64_t since)
 	buf_release(&who);
 }
 
+enum err_code client_attend(struct client *c, struct err *e)
+{
+	struct err why = { 0 };
+
+	client_poke(c);
+	if (!c->cfg.attend || !c->cfg.attend(c->cfg.ctx, &why))
+		return ERR_OK;
+	if (e)
+		*e = why;
+	return why.code;
+}
+
 enum err_code client_wait_until(struct client *c, bool (*ready)(struct client *), uint64_t step,
     struct err *e)
 {

@@ -156,6 +156,9 @@ bool client_has_all(struct client *c);
 /* Send and receive as much as is possible without waiting; for use during a computation. It dials
  * links that are due, too. */
 void client_poke(struct client *c);
+/* As client_poke, and calls `attend` once: for a computation that may last longer than the job. Returns
+ * the error that `attend` has set. */
+enum err_code client_attend(struct client *c, struct err *e);
 /* When the first answer of the last client_wait came (clock_now): the time before it was spent
  * on waiting for servers, the time after it on data. */
 int64_t client_first_answer(const struct client *c);

@@ -8,19 +8,37 @@
 #include "core/mem.h"
 
 /* The area under the ROC curve of two classes: the probability that an example of class 1 scores
- * higher than one of class 0, equal scores counting half (Mann-Whitney). It is exact, so every score
- * is kept until the end, 8 bytes an example. Not defined with one class only, or with a score that is
- * not finite. */
+ * higher than one of class 0, equal scores counting half (Mann-Whitney). Not defined with one class
+ * only, or with a score that is not finite.
+ *
+ * Memory is bounded: the scores of each class are kept in a quantile sketch (Manku, Rajagopalan and
+ * Lindsay, "Approximate medians and other quantiles in one pass and with limited memory", 1998). The
+ * sketch has levels; level i holds at most one sorted run of RUN scores, each of which stands for 2^i
+ * examples. When a level gets a second run, the two are merged, and every second score of the result
+ * goes up to the next level.
+ *
+ * Error: a merge at level i moves the rank of any score by at most 2^i, and there are n / (RUN * 2^(i+1))
+ * of them, so a level moves it by at most n / (2 * RUN), and all levels by n * log2(n / RUN) / (2 * RUN).
+ * The area is the mean of one class's ranks among the other class, so its error is at most the sum
+ * of both classes' relative errors: below 1e-4 for 2^40 examples of each. With at most 2 * RUN - 1
+ * examples of each class no run is merged, and the area is exact. */
 
-struct kept_score {
-	float score;
-	bool positive;
+#define RUN    ((size_t)1 << 18)
+#define LEVELS 46 /* enough for 2^64 examples */
+
+/* The scores of one class. `open` are the last n of them, in order of arrival. */
+struct sketch {
+	float *open;
+	size_t n, cap;
+	float *level[LEVELS]; /* sorted runs; NULL: none */
+	/* by level: the next merge keeps the scores at odd places, so that errors of two merges cancel */
+	bool odd[LEVELS];
+	uint64_t examples;
 };
 
 struct auc {
-	struct kept_score *scores;
-	size_t n, cap;
-	bool odd_score; /* one is not finite */
+	struct sketch of[2]; /* by class */
+	bool odd_score;      /* one is not finite */
 };
 
 static bool suits_two_classes(const struct metric_scores *s)
@@ -28,80 +46,175 @@ static bool suits_two_classes(const struct metric_scores *s)
 	return s->task == MODEL_TWO || (s->task == MODEL_CLASSES && s->outputs == 2);
 }
 
-/* The number of examples decides the size, so lack of memory is an error and not an abort. */
-static enum err_code reserve_scores(struct auc *a, size_t more, struct err *e)
+static int compare_scores(const void *a, const void *b)
 {
-	size_t need = a->n + more, cap = need + need / 2 + 1024;
-	struct kept_score *p;
+	const float *p = a, *q = b;
 
-	if (need <= a->cap)
-		return ERR_OK;
-	p = mem_try_array(cap, sizeof *p);
-	if (p == NULL)
-		return err_set(e, ERR_NOMEM,
-		    "no memory for the scores of %zu examples, which the area "
-		    "under the curve needs; evaluate on less data",
-		    need);
-	if (a->n > 0)
-		memcpy(p, a->scores, a->n * sizeof *p);
-	free(a->scores);
-	a->scores = p;
-	a->cap = cap;
+	return (*p > *q) - (*p < *q);
+}
+
+/* Merges two sorted runs and keeps every second score, in a. */
+static void halve_runs(float *a, float *b, bool odd, float *scratch)
+{
+	size_t i = 0, k = 0;
+
+	for (size_t at = 0; at < 2 * RUN; at++) {
+		float next = k == RUN || (i < RUN && a[i] <= b[k]) ? a[i++] : b[k++];
+
+		if ((at & 1) == odd)
+			scratch[at / 2] = next;
+	}
+	memcpy(a, scratch, RUN * sizeof *a);
+}
+
+/* Sorts the full open run and puts it in the first level that is free, merging it with those before. */
+static enum err_code close_run(struct sketch *s, struct err *e)
+{
+	float *scratch = s->level[0] ? mem_try_array(RUN, sizeof *scratch) : NULL,
+	      *open = mem_try_array(RUN, sizeof *open), *run = s->open;
+	size_t i;
+
+	if (!open || (s->level[0] && !scratch)) {
+		free(open);
+		free(scratch);
+		return err_set(e, ERR_NOMEM, "no memory for the area under the curve");
+	}
+	qsort(run, RUN, sizeof *run, compare_scores);
+	for (i = 0; s->level[i]; i++) {
+		halve_runs(run, s->level[i], s->odd[i], scratch);
+		s->odd[i] = !s->odd[i];
+		free(s->level[i]);
+		s->level[i] = NULL;
+	}
+	s->level[i] = run;
+	s->open = open;
+	s->cap = RUN;
+	s->n = 0;
+	free(scratch);
 	return ERR_OK;
 }
 
-static enum err_code keep_scores(void *state, const struct metric_batch *x, struct err *e)
+/* The number of examples decides the size, so lack of memory is an error and not an abort. */
+static enum err_code grow_open(struct sketch *s, struct err *e)
+{
+	size_t cap = s->cap ? 2 * s->cap : 1024;
+	float *p = mem_try_array(cap, sizeof *p);
+
+	if (!p)
+		return err_set(e, ERR_NOMEM, "no memory for the area under the curve");
+	if (s->n)
+		memcpy(p, s->open, s->n * sizeof *p);
+	free(s->open);
+	s->open = p;
+	s->cap = cap;
+	return ERR_OK;
+}
+
+static enum err_code add_score(struct sketch *s, float score, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	if (s->n == RUN)
+		rc = close_run(s, e);
+	else if (s->n == s->cap)
+		rc = grow_open(s, e);
+	if (rc)
+		return rc;
+	s->open[s->n++] = score;
+	s->examples++;
+	return ERR_OK;
+}
+
+static enum err_code add_scores(void *state, const struct metric_batch *x, struct err *e)
 {
 	struct auc *a = state;
-	enum err_code rc = reserve_scores(a, x->batch->rows, e);
+	enum err_code rc = ERR_OK;
 
 	for (size_t r = 0; !rc && r < x->batch->rows; r++) {
 		float one = x->scores[(r + 1) * x->of.outputs - 1];
 
-		a->scores[a->n++] = (struct kept_score){ one, metric_true_class(x, r) == 1 };
 		a->odd_score |= !isfinite(one);
+		if (!a->odd_score)
+			rc = add_score(&a->of[metric_true_class(x, r) == 1], one, e);
 	}
 	return rc;
 }
 
-static int compare_scores(const void *a, const void *b)
-{
-	const struct kept_score *p = a, *q = b;
+/* ---- the area ---- */
 
-	return (p->score > q->score) - (p->score < q->score);
+/* The rest of a sorted run, each of whose scores stands for `weight` examples. */
+struct cursor {
+	const float *at, *end;
+	double weight;
+	bool positive;
+};
+
+static size_t open_cursors(struct sketch *s, bool positive, struct cursor *c)
+{
+	size_t n = 0;
+
+	if (s->n) {
+		qsort(s->open, s->n, sizeof *s->open, compare_scores);
+		c[n++] = (struct cursor){ s->open, s->open + s->n, 1, positive };
+	}
+	for (size_t i = 0; i < LEVELS; i++)
+		if (s->level[i])
+			c[n++] = (struct cursor){ s->level[i], s->level[i] + RUN, ldexp(1, (int)i),
+				positive };
+	return n;
 }
 
-/* Computes it from the ranks of the positive examples; equal scores share their mean rank. */
+/* Takes the examples with the lowest score of all runs: their numbers by class. False: none is left. */
+static bool take_lowest(struct cursor *c, size_t n, double here[static 2])
+{
+	float low = INFINITY;
+
+	for (size_t i = 0; i < n; i++)
+		if (c[i].at < c[i].end && c[i].at[0] < low)
+			low = c[i].at[0];
+	here[0] = here[1] = 0;
+	for (size_t i = 0; i < n; i++)
+		for (; c[i].at < c[i].end && c[i].at[0] == low; c[i].at++)
+			here[c[i].positive] += c[i].weight;
+	return here[0] + here[1] > 0;
+}
+
+/* Counts the pairs in order, from the lowest score on. The open runs are sorted, which does not matter
+ * to later batches. */
 static bool area_under_curve(void *state, uint64_t all, double *out)
 {
 	struct auc *a = state;
-	size_t n = a->n, positives = 0;
-	double ranks = 0, pos, neg;
+	struct cursor c[2 * (LEVELS + 1)];
+	double here[2], below = 0, pairs = 0;
+	size_t n;
 
 	(void)all;
-	if (a->odd_score)
+	if (a->odd_score || !a->of[0].examples || !a->of[1].examples)
 		return false;
-	qsort(a->scores, n, sizeof *a->scores, compare_scores);
-	for (size_t i = 0, j; i < n; i = j) {
-		size_t here = 0;
-
-		for (j = i; j < n && a->scores[j].score == a->scores[i].score; j++)
-			here += a->scores[j].positive;
-		ranks += (double)here * ((double)(i + 1) + (double)j) / 2;
-		positives += here;
+	n = open_cursors(&a->of[0], false, c);
+	n += open_cursors(&a->of[1], true, c + n);
+	while (take_lowest(c, n, here)) {
+		pairs += here[1] * (below + here[0] / 2);
+		below += here[0];
 	}
-	pos = (double)positives;
-	neg = (double)(n - positives);
-	if (positives == 0 || positives == n)
-		return false;
-	*out = (ranks - pos * (pos + 1) / 2) / (pos * neg);
+	*out = pairs / ((double)a->of[0].examples * (double)a->of[1].examples);
 	return true;
+}
+
+static void release_sketch(struct sketch *s)
+{
+	free(s->open);
+	for (size_t i = 0; i < LEVELS; i++)
+		free(s->level[i]);
 }
 
 static void release_scores(void *state)
 {
-	free(((struct auc *)state)->scores);
+	struct auc *a = state;
+
+	release_sketch(&a->of[0]);
+	release_sketch(&a->of[1]);
 }
 
-const struct metric_ops metric_auc = { sizeof(struct auc), suits_two_classes, keep_scores,
+const struct metric_ops metric_auc = { sizeof(struct auc), suits_two_classes, add_scores,
 	area_under_curve, release_scores };

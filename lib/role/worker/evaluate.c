@@ -4,22 +4,25 @@
 #include "core/mem.h"
 #include "format/digest.h"
 
-#define PIECE 1000u
+#define BATCH DATA_SEQUENCE_LINES
 
-/* One pass over a data set: buffers for PIECE examples. */
+/* One pass over examples: buffers for BATCH of them, and what is done with each batch. */
 struct pass {
 	struct params *p;
-	const struct dataset *data;
+	bool dense; /* pull the dense tables with the next batch */
+	predict_fn each;
+	void *ctx;
 	uint32_t *index;
 	float *scores;
 	struct batch batch;
+	double loss; /* of the batch, summed */
 };
 
-static void pass_begin(struct pass *x, struct params *p, const struct dataset *data)
+static void pass_begin(struct pass *x, struct params *p, bool dense, predict_fn each, void *ctx)
 {
-	*x = (struct pass){ .p = p, .data = data };
-	x->index = mem_array(PIECE, sizeof *x->index);
-	x->scores = mem_array(PIECE * model_outputs(p->job->model), sizeof *x->scores);
+	*x = (struct pass){ .p = p, .dense = dense, .each = each, .ctx = ctx };
+	x->index = mem_array(BATCH, sizeof *x->index);
+	x->scores = mem_array(BATCH * model_outputs(p->job->model), sizeof *x->scores);
 }
 
 static void pass_end(struct pass *x)
@@ -29,64 +32,111 @@ static void pass_end(struct pass *x)
 	batch_release(&x->batch);
 }
 
-/* Scores the next PIECE examples from `at` on; adds their loss to *loss. */
-static enum err_code pass_piece(struct pass *x, size_t at, bool dense, double *loss, struct err *e)
+/* Scores a batch: the n examples of d from `at` on. */
+static enum err_code score_batch(struct pass *x, const struct dataset *d, size_t at, size_t n,
+    struct err *e)
 {
-	size_t n = x->data->rows - at < PIECE ? x->data->rows - at : PIECE;
 	enum err_code rc;
 
 	for (size_t i = 0; i < n; i++)
 		x->index[i] = (uint32_t)(at + i);
-	rc = data_gather(x->data, x->index, n, &x->batch, e);
+	rc = data_gather(d, x->index, n, &x->batch, e);
 	if (!rc)
-		rc = (x->data->y || x->data->label
-		        ? model_check
-		        : model_check_inputs)(x->p->job->model, &x->batch, e);
+		rc = (d->y || d->label ? model_check : model_check_inputs)(x->p->job->model,
+		    &x->batch, e);
 	if (!rc)
-		rc = params_pull(x->p, &x->batch, CLIENT_NOW, dense, e);
+		rc = params_pull(x->p, &x->batch, CLIENT_NOW, x->dense, e);
+	x->dense = false;
 	if (!rc)
-		*loss = model_forward(x->p->job->model, &x->batch, (const float *const *)x->p->w,
+		x->loss = model_forward(x->p->job->model, &x->batch, (const float *const *)x->p->w,
 		    x->scores);
 	return rc;
 }
 
-enum err_code evaluate(struct params *p, const struct dataset *data, bool dense_here,
-    struct eval_result *out, struct err *e)
+/* Scores all examples of d in order, a batch at a time. */
+static enum err_code score_examples(struct pass *x, const struct dataset *d, struct err *e)
 {
-	struct metrics m;
-	struct pass x;
 	enum err_code rc = ERR_OK;
 
-	metrics_init(&m, model_task(p->job->model), model_outputs(p->job->model));
-	pass_begin(&x, p, data);
-	for (size_t at = 0; !rc && at < data->rows; at += PIECE) {
-		double loss;
-
-		rc = pass_piece(&x, at, !dense_here && at == 0, &loss, e);
+	for (size_t at = 0, n; !rc && at < d->rows; at += n) {
+		n = d->rows - at < BATCH ? d->rows - at : BATCH;
+		rc = score_batch(x, d, at, n, e);
 		if (!rc)
-			rc = metrics_add(&m, &x.batch, x.scores, loss, e);
+			rc = x->each(x->ctx, &x->batch, x->scores, e);
 	}
-	if (!rc)
-		metrics_finish(&m, out);
-	pass_end(&x);
-	metrics_release(&m);
 	return rc;
 }
 
-enum err_code evaluate_predict(struct params *p, const struct dataset *data, bool dense,
+/* Scores all pieces of a sequence. Reading and parsing a large piece takes time, so the client attends to
+ * the cluster between two of them. */
+static enum err_code score_sequence(struct pass *x, struct data_sequence *data, struct err *e)
+{
+	const struct dataset *piece;
+	enum err_code rc;
+
+	do {
+		rc = data_sequence_next(data, &piece, e);
+		if (!rc && piece)
+			rc = score_examples(x, piece, e);
+		if (!rc && piece)
+			rc = client_attend(x->p->client, e);
+	} while (!rc && piece);
+	if (rc)
+		data_sequence_rewind(data);
+	return rc;
+}
+
+struct measuring {
+	struct metrics metrics;
+	const struct pass *pass;
+};
+
+static enum err_code measure_batch(void *ctx, const struct batch *b, const float *scores,
+    struct err *e)
+{
+	struct measuring *m = ctx;
+
+	return metrics_add(&m->metrics, b, scores, m->pass->loss, e);
+}
+
+enum err_code evaluate(struct params *p, struct data_sequence *data, bool dense_here,
+    struct eval_result *out, struct err *e)
+{
+	struct measuring m;
+	struct pass x;
+	enum err_code rc;
+
+	metrics_init(&m.metrics, model_task(p->job->model), model_outputs(p->job->model));
+	m.pass = &x;
+	pass_begin(&x, p, !dense_here, measure_batch, &m);
+	rc = score_sequence(&x, data, e);
+	if (!rc)
+		metrics_finish(&m.metrics, out);
+	pass_end(&x);
+	metrics_release(&m.metrics);
+	return rc;
+}
+
+enum err_code evaluate_predict(struct params *p, struct data_sequence *data, predict_fn fn,
+    void *ctx, struct err *e)
+{
+	struct pass x;
+	enum err_code rc;
+
+	pass_begin(&x, p, true, fn, ctx);
+	rc = score_sequence(&x, data, e);
+	pass_end(&x);
+	return rc;
+}
+
+enum err_code evaluate_predict_now(struct params *p, const struct dataset *data, bool dense,
     predict_fn fn, void *ctx, struct err *e)
 {
 	struct pass x;
-	enum err_code rc = ERR_OK;
+	enum err_code rc;
 
-	pass_begin(&x, p, data);
-	for (size_t at = 0; !rc && at < data->rows; at += PIECE) {
-		double loss;
-
-		rc = pass_piece(&x, at, dense && at == 0, &loss, e);
-		if (!rc)
-			rc = fn(ctx, &x.batch, x.scores, e);
-	}
+	pass_begin(&x, p, dense, fn, ctx);
+	rc = score_examples(&x, data, e);
 	pass_end(&x);
 	return rc;
 }

@@ -5,17 +5,20 @@
 #include "worker/params.h"
 
 /* Scoring and hashing of a model that lies on the servers. No state; all calls block on pulls. */
-/* Scores a data set with the model as it stands on the servers. dense_here: the dense tables in p
- * are used as they are and not pulled. */
-enum err_code evaluate(struct params *p, const struct dataset *data, bool dense_here,
+/* Scores the examples of a sequence, from the first one on, with the model as it stands on the servers.
+ * dense_here: the dense tables in p are used as they are and not pulled. */
+enum err_code evaluate(struct params *p, struct data_sequence *data, bool dense_here,
     struct eval_result *out, struct err *e);
 
-/* Calls fn with the scores of the examples in order, n * model_outputs floats, a batch at a time.
- * dense: pull the dense tables first; else p holds those of the last call. An error of fn ends
- * it. */
+/* Calls fn with the scores of the examples in order, n * model_outputs floats, a batch at a time. An error
+ * of fn ends it. */
 typedef enum err_code (
     *predict_fn)(void *ctx, const struct batch *b, const float *scores, struct err *e);
-enum err_code evaluate_predict(struct params *p, const struct dataset *data, bool dense,
+enum err_code evaluate_predict(struct params *p, struct data_sequence *data, predict_fn fn,
+    void *ctx, struct err *e);
+/* As evaluate_predict, of examples that arrive while others wait for their predictions. dense: pull the
+ * dense tables first; else p holds those of the last call. */
+enum err_code evaluate_predict_now(struct params *p, const struct dataset *data, bool dense,
     predict_fn fn, void *ctx, struct err *e);
 
 /* BLAKE2b-256 of all tables by name and rows by id, as hexadecimal digits; see

@@ -258,19 +258,20 @@ static enum err_code load_train(struct job *j, const struct job_source *from,
 	return rc;
 }
 
-/* Loads training and evaluation data. */
-static enum err_code load_data(struct job *j, const struct job_source *from,
-    const struct data_cache *cache, struct err *e)
+/* Opens the evaluation data. */
+static enum err_code open_eval(struct job *j, const struct job_source *from,
+    const struct data_want *want, const struct data_cache *cache, struct err *e)
 {
-	struct data_want want = job_want(model_info_find(j->conf.job.model));
 	const struct conf_strs *eval = &j->conf.job.eval;
+	const struct data_sequence_spec spec = { .paths = (const char *const *)eval->item,
+		.npaths = eval->n,
+		.want = want,
+		.like = j->train,
+		.cache = cache,
+		.memory = j->conf.job.data_memory };
 	char text[256];
-	enum err_code rc = load_train(j, from, &want, cache, e);
+	enum err_code rc = data_sequence_open(&spec, &j->eval, e);
 
-	if (rc || !eval->n || from->no_eval)
-		return rc;
-	rc = data_load_cached(cache, (const char *const *)eval->item, eval->n, NULL, &want,
-	    j->train, &j->eval, e);
 	if (rc && from->ndata) {
 		/* A worker with data of its own may run on a host without the job's evaluation
 		 * files. */
@@ -280,9 +281,21 @@ static enum err_code load_data(struct job *j, const struct job_source *from,
 	}
 	if (rc)
 		return err_prefix(e, "job.eval");
-	data_describe(j->eval, text);
+	data_sequence_describe(j->eval, text);
 	log_info(cache->log, "evaluation data: %s", text);
 	return ERR_OK;
+}
+
+/* Loads training and evaluation data. */
+static enum err_code load_data(struct job *j, const struct job_source *from,
+    const struct data_cache *cache, struct err *e)
+{
+	struct data_want want = job_want(model_info_find(j->conf.job.model));
+	enum err_code rc = load_train(j, from, &want, cache, e);
+
+	if (!rc && j->conf.job.eval.n && !from->no_eval)
+		rc = open_eval(j, from, &want, cache, e);
+	return rc;
 }
 
 enum err_code job_model_new(const struct job *j, struct model **out, struct err *e)
@@ -434,12 +447,12 @@ void job_release(struct job *j)
 {
 	model_free(j->model);
 	range_source_free(j->source);
+	data_sequence_free(j->eval);
 	if (j->blocks)
 		data_blocks_free(j->blocks);
 	else
 		dataset_free(j->train);
 	data_log_close(j->stream);
-	dataset_free(j->eval);
 	free(j->frozen);
 	conf_release(&j->conf);
 	*j = (struct job){ 0 };

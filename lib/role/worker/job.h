@@ -6,6 +6,7 @@
 #include "core/log.h"
 #include "data/data_blocks.h"
 #include "data/data_cache.h"
+#include "data/data_sequence.h"
 #include "metric/metrics.h"
 #include "model/model.h"
 #include "worker/range_source.h"
@@ -15,8 +16,9 @@
  * except that other threads may read the data. */
 struct job {
 	struct conf conf;
-	/* eval may be NULL. With `blocks`, train is their head, and belongs to them. */
-	struct dataset *train, *eval;
+	/* With `blocks`, train is their head, and belongs to them. */
+	struct dataset *train;
+	struct data_sequence *eval; /* NULL: none */
 	/* Training data that are larger than job.data_memory; NULL: `train` has all examples. */
 	struct data_blocks *blocks;
 	/* Training data without end; NULL: they have one. `train` has its first examples, or none. */

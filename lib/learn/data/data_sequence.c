@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: ISC */
+#include "data/data_sequence.h"
+
+#include <sys/stat.h>
+
+#include "core/buf.h"
+#include "core/mem.h"
+#include "data/data_build.h"
+#include "data/data_pieces.h"
+#include "data/data_object.h"
+#include "data/data_parts.h"
+#include "data/data_uri.h"
+#include "format/uri.h"
+
+/* Bytes of text of a piece: a part of the memory, within bounds. Fewer would not show how much memory all
+ * data need. */
+#define PIECE_MIN  ((uint64_t)64 << 10)
+#define PIECE_MAX  ((uint64_t)4 << 20)
+#define PIECE_PART 16
+
+struct sequence_file {
+	char *name;
+	struct data_options options;
+	uint64_t size; /* in bytes, compressed or not; 0: a stream, which can be read once */
+};
+
+struct data_sequence {
+	struct dataset *whole; /* NULL: read in pieces */
+	/* of data that are read in pieces */
+	struct data_want want;
+	const struct dataset *like;
+	struct sequence_file *file;
+	size_t nfiles;
+	uint64_t piece_bytes;
+	bool heading; /* the first file begins with one */
+	/* the present place: the file that is open, its number, and the text and examples of the piece */
+	size_t at;
+	struct stream *stream;
+	struct data_pieces lines;
+	struct buf text;
+	struct dataset *piece;
+	uint64_t examples; /* before the next piece */
+};
+
+static void close_file(struct data_sequence *s)
+{
+	stream_close(s->stream);
+	s->stream = NULL;
+	data_pieces_release(&s->lines);
+}
+
+void data_sequence_rewind(struct data_sequence *s)
+{
+	close_file(s);
+	dataset_free(s->piece);
+	s->piece = NULL;
+	s->at = 0;
+	s->examples = 0;
+}
+
+static void free_files(struct data_sequence *s)
+{
+	for (size_t i = 0; i < s->nfiles; i++) {
+		free(s->file[i].name);
+		data_uri_release(&s->file[i].options);
+	}
+	free(s->file);
+	s->file = NULL;
+	s->nfiles = 0;
+}
+
+void data_sequence_free(struct data_sequence *s)
+{
+	if (!s)
+		return;
+	data_sequence_rewind(s);
+	free_files(s);
+	buf_release(&s->text);
+	dataset_free(s->whole);
+	free(s);
+}
+
+const struct dataset *data_sequence_whole(const struct data_sequence *s)
+{
+	return s->whole;
+}
+
+void data_sequence_describe(const struct data_sequence *s, char out[static 256])
+{
+	if (s->whole)
+		data_describe(s->whole, out);
+	else if (s->nfiles > 1)
+		snprintf(out, 256, "%.150s and %zu more, in pieces of %llu bytes", s->file[0].name,
+		    s->nfiles - 1, (unsigned long long)s->piece_bytes);
+	else
+		snprintf(out, 256, "%.200s, in pieces of %llu bytes", s->file[0].name,
+		    (unsigned long long)s->piece_bytes);
+}
+
+/* ---- reading ---- */
+
+/* A copy of the options, whose strings are its own. */
+static struct data_options copy_options(const struct data_options *o)
+{
+	struct data_options c = *o;
+	char **text[] = { &c.format, &c.label, &c.labels, &c.norm, &c.columns, &c.ignore,
+		&c.categories, &c.id, &c.missing, &c.scale, &c.pairs };
+
+	for (size_t i = 0; i < sizeof text / sizeof *text; i++)
+		*text[i] = *text[i] ? mem_strdup(*text[i]) : NULL;
+	return c;
+}
+
+static enum err_code open_file(struct data_sequence *s, struct err *e)
+{
+	const struct sequence_file *f = &s->file[s->at];
+	enum err_code rc = data_open(f->name, &s->stream, e);
+
+	if (!rc)
+		s->lines.options = copy_options(&f->options);
+	return rc;
+}
+
+/* Reads the lines of the next piece into s->text; none at the end of the file. */
+static enum err_code read_text(struct data_sequence *s, struct err *e)
+{
+	/* The heading is no example. */
+	uint64_t lines = s->heading && !s->lines.begun ? DATA_SEQUENCE_LINES - 1 : 0;
+	char *line;
+	size_t n;
+	enum err_code rc = ERR_OK;
+
+	buf_clear(&s->text);
+	while (!rc &&
+	    (s->text.len < s->piece_bytes ||
+	        (lines % DATA_SEQUENCE_LINES && s->text.len < 4 * s->piece_bytes))) {
+		rc = stream_line(s->stream, &line, &n, e);
+		if (rc || !line)
+			break;
+		buf_append(&s->text, line, n);
+		buf_append(&s->text, "\n", 1);
+		lines++;
+	}
+	return rc;
+}
+
+/* Loads the next piece of the file that is open. *ended: the file has no more. */
+static enum err_code load_piece(struct data_sequence *s, bool *ended, struct err *e)
+{
+	const char *text;
+	enum err_code rc = read_text(s, e);
+
+	text = (const char *)s->text.data;
+	*ended = s->text.len == 0;
+	if (!rc && !*ended)
+		rc = data_pieces_load(&s->lines, stream_name(s->stream), text, s->text.len,
+		    &s->want, s->like, &s->piece, e);
+	if (!rc && !*ended)
+		s->lines.lines += data_pieces_lines(text, s->text.len);
+	return rc;
+}
+
+static enum err_code fail_empty(const struct data_sequence *s, struct err *e)
+{
+	return err_set(e, ERR_FORMAT, "%s: holds no examples", s->file[0].name);
+}
+
+enum err_code data_sequence_next(struct data_sequence *s, const struct dataset **piece,
+    struct err *e)
+{
+	enum err_code rc = ERR_OK;
+	bool ended;
+
+	*piece = NULL;
+	if (s->whole) {
+		*piece = s->at++ ? NULL : s->whole;
+		s->at = *piece ? 1 : 0;
+		return ERR_OK;
+	}
+	dataset_free(s->piece);
+	s->piece = NULL;
+	while (!rc && !s->piece && s->at < s->nfiles) {
+		if (!s->stream)
+			rc = open_file(s, e);
+		if (!rc)
+			rc = load_piece(s, &ended, e);
+		if (!rc && ended) {
+			close_file(s);
+			s->at++;
+		}
+	}
+	if (!rc && !s->piece && !s->examples)
+		rc = fail_empty(s, e);
+	if (rc || !s->piece) {
+		data_sequence_rewind(s);
+		return rc;
+	}
+	s->examples += s->piece->rows;
+	*piece = s->piece;
+	return ERR_OK;
+}
+
+/* ---- opening ---- */
+
+/* Adds the files of a path. *fit: they can be read in pieces, as far as their names tell. */
+static enum err_code add_path(struct data_sequence *s, const struct data_sequence_spec *spec,
+    const char *path, bool *fit, struct err *e)
+{
+	struct data_options o;
+	char *file, **names = NULL;
+	size_t n = 0;
+	enum err_code rc = data_uri_parse(path, &file, &o, e);
+
+	if (rc)
+		return rc;
+	*fit = !uri_is(file);
+	if (*fit)
+		rc = data_uri_expand(file, spec->base_dir, &names, &n, e);
+	s->file = mem_regrow(s->file, s->nfiles + n + 1, sizeof *s->file);
+	for (size_t i = 0; !rc && i < n; i++) {
+		struct stat st = { 0 };
+
+		if (strcmp(names[i], "-") != 0 && stat(names[i], &st) != 0) {
+			rc = err_sys(e, ERR_IO, "cannot open %s", names[i]);
+			break;
+		}
+		s->file[s->nfiles++] = (struct sequence_file){ mem_strdup(names[i]),
+			copy_options(&o), S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0 };
+		/* A stream is read in pieces only where it is all there is, and is read once. */
+		*fit = *fit && (S_ISREG(st.st_mode) || (spec->once && spec->npaths == 1 && n == 1));
+	}
+	data_uri_free(names, n);
+	data_uri_release(&o);
+	free(file);
+	return rc;
+}
+
+/* Bytes of a dataset's arrays. */
+static double dataset_bytes(const struct dataset *d)
+{
+	double values = d->sparse ? (double)d->start[d->rows] : (double)d->rows * (double)d->cols;
+
+	return values *
+	    (d->sparse      ? d->field ? 10 : 8
+	            : d->x8 ? 1
+	                    : 4) +
+	    (double)d->rows * (d->sparse ? 12 : 4) + (double)d->nids * 8;
+}
+
+/* Will all files take more than `memory`? The first piece is a known part of the first file, compressed
+ * or not, and the others are taken to be like it. */
+static enum err_code measure_files(struct data_sequence *s, uint64_t memory, bool *large,
+    struct err *e)
+{
+	uint64_t bytes = 0;
+	double part, first = (double)s->file[0].size;
+	bool ended;
+	enum err_code rc = load_piece(s, &ended, e);
+
+	*large = false;
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < s->nfiles; i++)
+		bytes += s->file[i].size;
+	s->heading = s->lines.heading != NULL;
+	part = stream_progress(s->stream);
+	if (s->piece && part > 0)
+		*large = dataset_bytes(s->piece) / part * (double)bytes / first > (double)memory;
+	return ERR_OK;
+}
+
+/* Decides between pieces and all at once. A stream cannot be opened again: it is left open where it is to be
+ * read in pieces, and else loaded here. */
+static enum err_code choose_pieces(struct data_sequence *s, uint64_t memory, bool *large,
+    struct err *e)
+{
+	const struct data_reader *reader;
+	bool lines;
+	enum err_code rc = open_file(s, e);
+
+	if (rc)
+		return rc;
+	reader = data_build_reader(s->stream, &s->file[0].options, e);
+	if (!reader)
+		return e ? e->code : ERR_FORMAT;
+	lines = reader->parts == &data_parts_lines;
+	*large = lines;
+	if (s->file[0].size == 0)
+		return lines ? ERR_OK
+		             : data_load_stream(s->stream, &s->file[0].options, &s->want, s->like,
+		                   &s->whole, e);
+	if (lines)
+		rc = measure_files(s, memory, large, e);
+	data_sequence_rewind(s);
+	return rc;
+}
+
+enum err_code data_sequence_open(const struct data_sequence_spec *spec, struct data_sequence **out,
+    struct err *e)
+{
+	struct data_sequence *s = mem_alloc(sizeof *s);
+	uint64_t piece = spec->memory / PIECE_PART;
+	bool large = spec->npaths > 0 && !spec->want->words;
+	enum err_code rc = ERR_OK;
+
+	*out = NULL;
+	s->want = *spec->want;
+	s->like = spec->like;
+	s->piece_bytes = piece < PIECE_MIN ? PIECE_MIN : piece > PIECE_MAX ? PIECE_MAX : piece;
+	for (size_t i = 0; !rc && large && i < spec->npaths; i++)
+		rc = add_path(s, spec, spec->paths[i], &large, e);
+	if (!rc && large)
+		rc = choose_pieces(s, spec->memory, &large, e);
+	if (!rc && !large && !s->whole)
+		rc = data_load_cached(spec->cache, spec->paths, spec->npaths, spec->base_dir,
+		    spec->want, spec->like, &s->whole, e);
+	if (rc) {
+		data_sequence_free(s);
+		return rc;
+	}
+	*out = s;
+	return ERR_OK;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: ISC */
+#ifndef DATA_SEQUENCE_H
+#define DATA_SEQUENCE_H
+
+#include "data/data_cache.h"
+
+/* Examples in the order of their files, to be read from the first to the last, any number of times, in
+ * bounded memory: data that may take more than `memory` bytes are read anew in each pass, in pieces of
+ * whole lines. All others are loaded at once, by way of the cache, and are one piece.
+ *
+ * Formats whose examples are not lines, objects (s3, https) and words are always loaded at once.
+ *
+ *   first  --data_sequence_next: a piece-->  inside  --data_sequence_next: NULL, or an error-->  first
+ *
+ * data_sequence_rewind leads to `first`, too. One thread at a time. */
+struct data_sequence;
+
+/* A piece has a multiple of this many lines, unless its lines are very long or a file ends with it: where
+ * each line is an example, batches of a divisor of this are the same as those of all data at once. */
+#define DATA_SEQUENCE_LINES 1000u
+
+/* The data to be read: arguments of data_load. All are borrowed during the call, and `want`'s contents and
+ * `like` until data_sequence_free. */
+struct data_sequence_spec {
+	const char *const *paths;
+	size_t npaths;
+	const char *base_dir;
+	const struct data_want *want;
+	const struct dataset *like; /* the training data; may be NULL */
+	const struct data_cache *cache;
+	uint64_t memory;
+	bool once; /* there will be one pass: standard input need not be kept */
+};
+
+/* Errors as data_load; those of data that are read in pieces appear in data_sequence_next. */
+enum err_code data_sequence_open(const struct data_sequence_spec *spec, struct data_sequence **out,
+    struct err *e);
+void data_sequence_free(struct data_sequence *s); /* NULL is fine */
+
+/* The next piece, which is valid until the next call; NULL: there is no more. Errors as data_load. */
+enum err_code data_sequence_next(struct data_sequence *s, const struct dataset **piece,
+    struct err *e);
+void data_sequence_rewind(struct data_sequence *s);
+
+/* All examples, where they are in memory; NULL: they are read in pieces. */
+const struct dataset *data_sequence_whole(const struct data_sequence *s);
+/* A description for messages. */
+void data_sequence_describe(const struct data_sequence *s, char out[static 256]);
+
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: ISC */
+/* Examples in pieces: the same ones in the same order as all at once. */
+#include "tap.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "core/buf.h"
+#include "core/mem.h"
+#include "data/data_sequence.h"
+
+static const struct data_want real, two = { .two = true };
+static char dir[] = "/tmp/pskit-sequence-XXXXXX";
+static struct data_cache no_cache;
+
+static char *put_file(const char *name, const char *text, size_t n)
+{
+	char *path = mem_printf("%s/%s", dir, name);
+	FILE *f = fopen(path, "w");
+
+	if (!f || fwrite(text, 1, n, f) != n || fclose(f) != 0)
+		abort();
+	return path;
+}
+
+static char *put_gz(const char *name, const char *text, size_t n)
+{
+	char *path = mem_printf("%s/%s", dir, name);
+	gzFile f = gzopen(path, "w");
+
+	if (!f || gzwrite(f, text, (unsigned)n) != (int)n || gzclose(f) != Z_OK)
+		abort();
+	return path;
+}
+
+/* Compares a pass over the sequence with the whole data. Returns the number of pieces; -1: they differ. */
+static int compare_pass(struct data_sequence *s, const struct dataset *all)
+{
+	const struct dataset *p;
+	struct err e = { 0 };
+	size_t at = 0;
+	int pieces = 0;
+
+	while (data_sequence_next(s, &p, &e) == ERR_OK && p) {
+		pieces++;
+		for (size_t r = 0; r < p->rows; r++, at++) {
+			if (at >= all->rows || p->y[r] != all->y[at])
+				return -1;
+			for (size_t k = 0; !p->sparse && k < p->cols; k++)
+				if (p->x[r * p->cols + k] != all->x[at * p->cols + k])
+					return -1;
+			for (uint64_t k = 0; p->sparse && k < p->start[r + 1] - p->start[r]; k++)
+				if (p->id[p->col[p->start[r] + k]] !=
+				        all->id[all->col[all->start[at] + k]] ||
+				    p->val[p->start[r] + k] != all->val[all->start[at] + k])
+					return -1;
+		}
+	}
+	if (e.code || at != all->rows) {
+		printf("# %zu of %zu rows: %s\n", at, all->rows, e.msg);
+		return -1;
+	}
+	return pieces;
+}
+
+/* Reads the paths at once and in pieces, twice each. */
+static void same_examples(const char *const *paths, size_t npaths, const struct data_want *want,
+    const char *what)
+{
+	struct data_sequence_spec spec = { .paths = paths,
+		.npaths = npaths,
+		.want = want,
+		.cache = &no_cache,
+		.memory = 200000 };
+	struct data_sequence *s = NULL;
+	struct dataset *all = NULL;
+	struct err e = { 0 };
+	int first, second;
+
+	if (data_load(paths, npaths, NULL, want, NULL, &all, &e)) {
+		ok(false, "%s: %s", what, e.msg);
+		return;
+	}
+	spec.like = all;
+	if (data_sequence_open(&spec, &s, &e)) {
+		ok(false, "%s: %s", what, e.msg);
+		return;
+	}
+	first = compare_pass(s, all);
+	second = compare_pass(s, all);
+	ok(first > 2 && second == first && !data_sequence_whole(s), "%s: %d pieces, %d again", what,
+	    first, second);
+	data_sequence_free(s);
+	spec.memory = 1 << 30;
+	ok(data_sequence_open(&spec, &s, &e) == ERR_OK && data_sequence_whole(s) &&
+	        compare_pass(s, all) == 1 && compare_pass(s, all) == 1,
+	    "%s: one piece where memory is enough", what);
+	data_sequence_free(s);
+	dataset_free(all);
+}
+
+static void test_formats(void)
+{
+	struct buf csv = BUF_INIT, svm = BUF_INIT, table = BUF_INIT;
+	char *a, *b, *c, *d, *t;
+
+	buf_puts(&csv, "price,x,long name\n");
+	buf_puts(&table, "town,n,y\n");
+	for (int i = 0; i < 40000; i++) {
+		buf_printf(&csv, "%d,%.*f,%d\n", i, i % 7, i / 7.0, i * 3);
+		buf_printf(&svm, "%d %d:%d 70:0.5\n%s", i % 2, 1 + i % 50, i,
+		    i % 900 ? "" : "# note\n\n");
+		buf_printf(&table, "%s,%d,%d\n", i % 3 ? "Rome" : "Oslo", i % 10, i);
+	}
+	a = put_file("a.csv", (char *)csv.data, csv.len);
+	b = put_gz("b.csv.gz", (char *)csv.data, csv.len);
+	c = put_file("c.svm", (char *)svm.data, svm.len - 1);
+	d = put_gz("d.svm.gz", (char *)svm.data, svm.len);
+	t = put_file("t.csv", (char *)table.data, table.len);
+
+	const char *both[2] = { mem_printf("%s?label=price", a), mem_printf("%s?label=price", b) },
+	           *text[1] = { mem_printf("%s?label=y&scale=standard", t) }, *one[1] = { c },
+	           *packed[1] = { d };
+
+	same_examples(both, 1, &real, "csv with a heading");
+	same_examples(both + 1, 1, &real, "csv.gz");
+	same_examples(both, 2, &real, "two files");
+	same_examples(text, 1, &real, "a table");
+	same_examples(one, 1, &two, "libsvm without a last newline");
+	same_examples(packed, 1, &two, "libsvm.gz");
+	for (size_t i = 0; i < 2; i++)
+		free((void *)(uintptr_t)both[i]);
+	free((void *)(uintptr_t)text[0]);
+	free(a);
+	free(b);
+	free(c);
+	free(d);
+	free(t);
+	buf_release(&csv);
+	buf_release(&svm);
+	buf_release(&table);
+}
+
+static void test_errors(void)
+{
+	struct buf text = BUF_INIT;
+	const struct dataset *p = NULL;
+	struct data_sequence *s = NULL;
+	struct dataset *all;
+	struct err e = { 0 };
+	char *path;
+	int fd, stdin_was;
+
+	for (int i = 0; i < 30000; i++)
+		buf_printf(&text, "%d 1:%d 7:1\n", i % 2, i);
+	path = put_file("s.svm", (char *)text.data, text.len);
+
+	const char *paths[1] = { path }, *dash[1] = { "-" };
+	struct data_sequence_spec spec = { .paths = paths,
+		.npaths = 1,
+		.want = &two,
+		.cache = &no_cache,
+		.memory = 100000 };
+
+	if (data_load(paths, 1, NULL, &two, NULL, &all, &e))
+		abort();
+	spec.like = all;
+	fd = open(path, O_RDONLY);
+	stdin_was = dup(0);
+	if (fd < 0 || stdin_was < 0 || dup2(fd, 0) < 0)
+		abort();
+	spec.paths = dash;
+	spec.once = true;
+	ok(data_sequence_open(&spec, &s, &e) == ERR_OK && compare_pass(s, all) > 2,
+	    "standard input, for one pass: %s", e.msg);
+	data_sequence_free(s);
+	spec.paths = paths;
+	spec.once = false;
+	buf_puts(&text, "1 1:x\n");
+	free(path);
+	paths[0] = path = put_file("s.svm", (char *)text.data, text.len);
+	s = NULL;
+	if (data_sequence_open(&spec, &s, &e) == ERR_OK)
+		while (data_sequence_next(s, &p, &e) == ERR_OK && p)
+			;
+	ok(s && !p && e.code == ERR_FORMAT && strstr(e.msg, "s.svm:30001:"), "a bad line: %s",
+	    e.msg);
+	ok(s && data_sequence_next(s, &p, &e) == ERR_OK && p && p->y[1] == 1,
+	    "after an error it begins anew");
+	data_sequence_free(s);
+	if (truncate(path, 0) || dup2(stdin_was, 0) < 0)
+		abort();
+	ok(data_sequence_open(&spec, &s, &e) == ERR_FORMAT && !s && strstr(e.msg, "empty"),
+	    "an empty file: %s", e.msg);
+	unlink(path);
+	ok(data_sequence_open(&spec, &s, &e) == ERR_IO && !s, "no file: %s", e.msg);
+	close(fd);
+	close(stdin_was);
+	dataset_free(all);
+	free(path);
+	buf_release(&text);
+}
+
+static void remove_dir(void)
+{
+	static const char *const names[] = { "a.csv", "b.csv.gz", "c.svm", "d.svm.gz", "t.csv" };
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		char *path = mem_printf("%s/%s", dir, names[i]);
+
+		unlink(path);
+		free(path);
+	}
+	ok(rmdir(dir) == 0, "nothing is left");
+}
+
+int main(void)
+{
+	if (!mkdtemp(dir))
+		return 1;
+	test_formats();
+	test_errors();
+	remove_dir();
+	return tap_done();
+}

@@ -119,7 +119,7 @@ write_blocks() {
 	run ps-ctl run sorted --set data='rare.csv?label=1'
 	echo "$output"
 	[ "$status" -ne 0 ]
-	[[ "$output" =~ rare\.csv\+[0-9]+:[0-9]+:\ label\ \"rare\".*shuffle\ the\ examples ]]
+	[[ "$output" =~ rare\.csv\+[0-9]+:\ label\ \"rare\".*shuffle\ the\ examples ]]
 }
 
 @test "a bad line names its block, and what blocks cannot do is said at the start" {
@@ -133,7 +133,7 @@ write_blocks() {
 	run ps-ctl run blocks --set data='bad.csv?label=y'
 	echo "$output"
 	[ "$status" -ne 0 ]
-	[[ "$output" =~ bad\.csv\+[0-9]+:[0-9]+:5:\ expected\ a\ number,\ got\ \"x\" ]]
+	[[ "$output" =~ bad\.csv\+[0-9]+:5:\ expected\ a\ number,\ got\ \"x\" ]]
 }
 
 @test "every example counts exactly once an epoch, whatever is killed" {
@@ -185,4 +185,40 @@ write_blocks() {
 	run ps-work eval -C pieces.run 'large.csv?label=y'
 	[ "$status" -eq 1 ]
 	[[ "$output" == *'large.csv:180002:3: expected a number, got "x"'* ]]
+}
+
+@test "bad lines are skipped as far as job.bad_lines allows, counted and reported" {
+	write_blocks
+	# A bad line in 30 places of the training data, and one in the evaluation data.
+	awk 'NR > 1 && NR % 4000 == 0 { print "1,2,3,4,x,6,7,8,9" } { print }' wide.csv >dirty.csv
+	{ cat test.csv && echo '1,2,3'; } >checked.csv
+	sed -i 's/wide.csv/dirty.csv/; s/test.csv/checked.csv/' blocks.json
+	run ps-ctl run blocks --set 'eval=test.csv?label=y'
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ "$output" =~ dirty\.csv:4000:5:|dirty\.csv\+[0-9]+:5: ]]
+	# The byte is the place of the line.
+	at=$(grep -ohE 'dirty\.csv\+[0-9]+' blocks.run/*.log | head -n 1)
+	[ "$(tail -c "+$((${at#*+} + 1))" dirty.csv | head -n 1)" = '1,2,3,4,x,6,7,8,9' ]
+	ps-ctl start blocks --set sync=asp --set bad_lines=skip:100 >/dev/null
+	ps-ctl wait -C blocks.run --for done --timeout 120s
+	workers=$(ps-stat workers -C blocks.run -o id,bad --json | tail -n 2 | jq -s 'map(.bad_lines) | add')
+	ps-ctl events -C blocks.run | grep 'bad line'
+	ps-ctl stop -C blocks.run >/dev/null 2>&1 || true
+	echo "skipped: $workers"
+	[ "$(jq .examples blocks.run/result.json)" -eq $((2 * ROWS)) ]
+	[ "$(jq .eval.examples blocks.run/result.json)" -eq 2000 ]
+	[ "$(jq '.eval.r2 > 0.999' blocks.run/result.json)" = true ]
+	# 30 lines, of which both workers may have read some, and that of the evaluation.
+	[ "$workers" -ge 31 ]
+	[ "$workers" -le 62 ]
+	grep -q 'bad line 1 skipped: .*csv' blocks.run/worker-0.log
+	# One too many.
+	run ps-ctl run blocks --set workers=1 --set bad_lines=skip:20
+	echo "$output"
+	[ "$status" -eq 1 ]
+	[[ "$output" == *'this worker has skipped 20 bad lines, and job.bad_lines allows no more'* ]]
+	run ps-ctl run blocks --set bad_lines=some
+	[ "$status" -eq 78 ]
+	[[ "$output" == *'job.bad_lines: must be fail, or skip:N'* ]]
 }

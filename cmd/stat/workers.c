@@ -101,6 +101,7 @@ static const struct column columns[] = {
 	{ "push%", "push_seconds", COL_SHARE, true, 0, TOTAL_BY_KIND },
 	{ "wait%", "wait_seconds", COL_SHARE, true, 0, TOTAL_BY_KIND },
 	{ "pull%", "pull_seconds", COL_SHARE, true, 0, TOTAL_BY_KIND },
+	{ "bad", "bad_lines", COL_COUNT, false, 0, TOTAL_SUM },
 	{ "quota%", "quota_seconds", COL_SHARE, false, 0, TOTAL_BY_KIND },
 	{ "seen", "seen_seconds", COL_SECONDS, true, 6, TOTAL_BY_KIND },
 	{ "rss", "rss_bytes", COL_BYTES, true, 0, TOTAL_BY_KIND },

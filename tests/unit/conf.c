@@ -122,6 +122,7 @@ static const struct row {
 	{ "job.data", "/a,/b?format=csv", "[\"/a\",\"/b?format=csv\"]", "/a,", "[1]" },
 	{ "job.eval", "[\"/c,d\"]", "[\"/c,d\"]", "[\"\"]", "[" },
 	{ "job.data_memory", "2M", "2097152", "1", NULL },
+	{ "job.bad_lines", "skip:100", "\"skip:100\"", "", NULL },
 	{ "job.cache", "/parsed", "\"/parsed\"", "", NULL },
 	{ "job.hidden", "256,128", "[256,128]", "256,x", "0" },
 	{ "job.factors", "16", "16", "0", "-1" },

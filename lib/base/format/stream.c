@@ -2,6 +2,7 @@
 #include "format/stream.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
 
@@ -20,6 +21,11 @@ struct stream {
 	size_t begin, end, cap;
 	bool ended;
 	uint64_t line, filled; /* lines returned; bytes read into the window */
+	uint64_t at;           /* the byte at which the last line begins */
+	/* of a part of a file (stream_is_part) */
+	bool part;
+	size_t heading;
+	uint64_t offset;
 };
 
 static struct stream *stream_new(struct source *src)
@@ -89,23 +95,63 @@ void stream_number(struct stream *s, uint64_t lines)
 	s->line = lines;
 }
 
+void stream_is_part(struct stream *s, size_t heading, uint64_t offset)
+{
+	s->part = true;
+	s->heading = heading;
+	s->offset = offset;
+}
+
 uint64_t stream_lineno(const struct stream *s)
 {
 	return s->line;
 }
 
+uint64_t stream_place(const struct stream *s, bool *bytes)
+{
+	*bytes = s->part;
+	if (!s->part)
+		return s->line;
+	return s->at < s->heading ? s->at : s->offset + (s->at - s->heading);
+}
+
+/* The name, with the line or the byte; column 0: none. */
+static void format_place(const struct stream *s, size_t column, char *out, size_t n)
+{
+	char at[24] = "", cell[24] = "";
+	bool bytes;
+	uint64_t number = stream_place(s, &bytes);
+
+	if (s->line)
+		snprintf(at, sizeof at, "%c%" PRIu64, bytes ? '+' : ':', number);
+	if (column)
+		snprintf(cell, sizeof cell, ":%zu", column);
+	snprintf(out, n, "%s%s%s", stream_name(s), at, cell);
+}
+
 enum err_code stream_fail(const struct stream *s, struct err *e, const char *fmt, ...)
 {
-	char text[400];
+	char text[400], place[400];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	if (s->line == 0)
-		return err_set(e, ERR_FORMAT, "%s: %s", stream_name(s), text);
-	return err_set(e, ERR_FORMAT, "%s:%llu: %s", stream_name(s), (unsigned long long)s->line,
-	    text);
+	format_place(s, 0, place, sizeof place);
+	return err_set(e, ERR_FORMAT, "%s: %s", place, text);
+}
+
+enum err_code stream_fail_at(const struct stream *s, size_t column, struct err *e, const char *fmt,
+    ...)
+{
+	char text[400], place[400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	format_place(s, column, place, sizeof place);
+	return err_set(e, ERR_FORMAT, "%s: %s", place, text);
 }
 
 /* Reads more bytes into the window, which grows when it is full. */
@@ -202,6 +248,7 @@ enum err_code stream_line(struct stream *s, char **line, size_t *len, struct err
 	if (!nl && s->begin == s->end)
 		return ERR_OK;
 	s->line++;
+	s->at = s->filled - (s->end - s->begin);
 	*len = (nl ? (size_t)(nl - s->win) : s->end) - s->begin;
 	if (*len > STREAM_LINE_MAX)
 		return err_set(e, ERR_LIMIT,

@@ -2,6 +2,7 @@
 #ifndef FORMAT_STREAM_H
 #define FORMAT_STREAM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,11 @@ enum err_code stream_line(struct stream *s, char **line, size_t *len, struct err
 /* Starts counting lines at this number, for lines that came before in another stream. */
 void stream_number(struct stream *s, uint64_t lines);
 
+/* The stream is a part of its file: behind `heading` bytes, which are the file's first line, it goes on at
+ * byte `offset` of the file. Places in errors are then bytes of the file, because the numbers of its lines
+ * are not known. */
+void stream_is_part(struct stream *s, size_t heading, uint64_t offset);
+
 /* Roughly the fraction of the input that has been consumed, for estimating its total; 0 when that
  * is unknown or too early to say. */
 double stream_progress(const struct stream *s);
@@ -51,9 +57,15 @@ double stream_progress(const struct stream *s);
 const char *stream_name(const struct stream *s);
 /* Number of the line that stream_line returned last, from 1; 0 before any. */
 uint64_t stream_lineno(const struct stream *s);
+/* The place of that line, as in errors: of a part of a file the byte of the file at which it begins
+ * (*bytes), else its number. */
+uint64_t stream_place(const struct stream *s, bool *bytes);
 
-/* Fills e with ERR_FORMAT and "NAME: " or, once lines were read, "NAME:LINE: " before the text. */
+/* Fills e with ERR_FORMAT and "NAME: " or, once lines were read, "NAME:LINE: " before the text; of a part
+ * of a file "NAME+OFFSET: ". stream_fail_at names a column, too, from 1. */
 enum err_code stream_fail(const struct stream *s, struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+enum err_code stream_fail_at(const struct stream *s, size_t column, struct err *e, const char *fmt,
+    ...) __attribute__((format(printf, 4, 5)));
 
 #endif

@@ -42,6 +42,7 @@ struct conf_job {
 	int64_t examples;
 	struct conf_strs data, eval; /* absolute, with globs and "?format=..." */
 	uint64_t data_memory;        /* bytes of training data in memory */
+	char *bad_lines;             /* "fail" or "skip:N" (data/data_bad_lines.h) */
 	char *cache;                 /* "none", or an absolute path */
 	struct conf_ints hidden;
 	int64_t factors;

@@ -18,6 +18,7 @@
 #include "core/names.h"
 #include "core/num.h"
 #include "core/suggest.h"
+#include "data/data_bad_lines.h"
 #include "format/safetensors.h"
 #include "layout/limits.h"
 #include "layout/row_policy.h"
@@ -424,12 +425,14 @@ static enum err_code check_data_options(const struct conf_strs *list, struct err
 	return ERR_OK;
 }
 
-/* Checks job.data, job.eval and job.cache. Standard input can be read only once, so it serves
+/* Checks job.data, job.eval, job.bad_lines and job.cache. Standard input can be read only once, so it serves
  * one worker and not the evaluation as well. A cache that does not exist yet is fine. */
 static enum err_code check_data(const struct conf *c, struct err *e)
 {
 	const struct conf_job *job = &c->job;
 	enum err_code rc = ERR_OK;
+	uint64_t lines;
+	struct err why;
 	struct stat st;
 
 	/* A worker program of model custom may name its data itself. */
@@ -454,6 +457,8 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 		rc = conf_path_check("job.data", job->data.item[i], e);
 	for (size_t i = 0; i < job->eval.n && rc == ERR_OK; i++)
 		rc = conf_path_check("job.eval", job->eval.item[i], e);
+	if (rc == ERR_OK && data_bad_lines_parse(job->bad_lines, &lines, &why))
+		return err_set(e, ERR_CONFIG, "job.bad_lines: %s", why.msg);
 	if (rc == ERR_OK && stat(job->cache, &st) == 0 && !S_ISDIR(st.st_mode))
 		return err_set(e, ERR_CONFIG,
 		    "job.cache: must be none or a directory, and \"%s\" is a file", job->cache);

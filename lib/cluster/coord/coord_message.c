@@ -4,6 +4,7 @@
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "core/num.h"
 #include "msg/answer.h"
 
 /* Messages of servers, workers, relays and users: coord_handle finds the handler of each kind. Handlers
@@ -30,6 +31,20 @@ static void note_worker_heard(struct coord *c, unsigned slot, int64_t now)
 	w->lost_at = 0;
 	coord_event(c, "worker_back", "worker-%u is back", slot);
 	coord_changed(c);
+}
+
+/* Reports the bad lines that a worker has skipped: the first ones, and each time that their number reaches
+ * the next power of two. before: the number in the last heartbeat. */
+static void note_bad_lines(struct coord *c, uint32_t slot, int64_t before)
+{
+	int64_t now = c->worker[slot].figures.bad_lines, power = 1;
+
+	while (power <= now / 2)
+		power *= 2;
+	if (now && power > before)
+		coord_event(c, "bad_lines",
+		    "worker-%u has skipped %lld bad line%s of its data; its log has %s", slot,
+		    (long long)now, NUM_S(now), now == 1 ? "it" : "the first ones");
 }
 
 static void apply_heartbeat(struct coord *c, const struct coord_self *self,
@@ -60,7 +75,10 @@ static void apply_heartbeat(struct coord *c, const struct coord_self *self,
 	if (!coord_keep(stats, beat->stats))
 		return;
 	if (self->kind == COORD_WORKER) {
+		int64_t bad = c->worker[self->index].figures.bad_lines;
+
 		heartbeat_worker_decode(*stats, &c->worker[self->index].figures);
+		note_bad_lines(c, self->index, bad);
 		coord_probe_heard(&c->worker[self->index]);
 	}
 	coord_settings_check_applied(c);

@@ -17,7 +17,9 @@
 #include "data/batch.h"
 #include "format/stream.h"
 
-/* The targets that a model wants. No flag: real numbers. classes: labels are sorted (numbers by value,
+struct data_bad_lines;
+
+/* The targets that a model wants, and what becomes of bad lines. No flag: real numbers. classes: labels are sorted (numbers by value,
  * names bytewise) and numbered 0 .. C-1. two: two classes, given as 0 and 1. */
 struct data_want {
 	bool classes;
@@ -29,6 +31,8 @@ struct data_want {
 	 * their numbers; new values of categories, new indices and new words are added. NULL: none.
 	 * Not looked at with `like`. Borrowed until the data are loaded. */
 	const struct dataset *base;
+	/* lines that are no example may be skipped (data_bad_lines.h); borrowed. NULL: none may */
+	struct data_bad_lines *bad;
 };
 
 /* The options after the "?" of a data path. DATA_OPTIONS_INIT: none. */
@@ -103,6 +107,7 @@ struct dataset {
 	struct data_schema *schema;
 	bool sampled;       /* these are some of the examples of data in blocks (data_blocks.h) */
 	bool heading;       /* the first line of the last file had names, and was no example */
+	size_t skipped;     /* bad lines that were left out (data_want.bad) */
 	int index_base;     /* subtracted from sparse ids; -1: not determined */
 	const char *format; /* title of the reader */
 	char *source;       /* for messages: "a.csv", "a.csv and 3 more" */

@@ -172,7 +172,7 @@ enum err_code data_chunks_next(struct data_chunks *c, struct dataset **out, bool
 		rc = read_on(c, build, e);
 	*last = !c->cursor && c->next == c->n;
 	c->size = c->size < c->memory / 2 ? 2 * c->size : c->memory;
-	/* Blocks inside a long line have no line of their own. */
+	/* Blocks inside a long line have no line of their own, and bad lines are no examples. */
 	if (!rc && data_build_count(build))
 		rc = data_build_finish(build, out, e);
 	data_build_free(build);

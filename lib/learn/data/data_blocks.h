@@ -40,9 +40,9 @@ struct data_chunks;
 struct data_chunks *data_chunks_new(const struct data_blocks *b, const uint32_t *number, size_t n,
     uint64_t first, uint64_t memory);
 /* The next chunk, which becomes the caller's; NULL when the rest of the blocks has no example. *last: no
- * example follows. It is not called again after that, nor after an error. Lines in errors count from the
- * beginning of the block, which the name gives ("a.csv+1048576" begins at byte 1048576). Errors as
- * data_load. */
+ * example follows. It is not called again after that, nor after an error. A line in an error is named by
+ * its number in the first block of a file, and else by the byte of the file at which it begins
+ * ("a.csv+1048590"). Errors as data_load. */
 enum err_code data_chunks_next(struct data_chunks *c, struct dataset **out, bool *last,
     struct err *e);
 void data_chunks_free(struct data_chunks *c);

@@ -7,6 +7,7 @@
 #include "core/log.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "data/data_bad_lines.h"
 #include "data/data_compact.h"
 #include "data/data_table.h"
 #include "data/data_words.h"
@@ -25,6 +26,7 @@ struct data_build *data_build_new(const struct data_want *want, const struct dat
 	b->like = like;
 	b->base_dir = base_dir;
 	b->label = data_label_new(want, like);
+	b->bad = want->bad;
 	return b;
 }
 
@@ -314,6 +316,34 @@ void data_build_row(struct data_build *b, size_t n)
 	b->nnz += n;
 	b->d->rows++;
 	b->d->start[b->d->rows] = b->nnz;
+}
+
+/* A bad line may have given a label without a row, or a row without a label. */
+static void drop_unfinished_row(struct data_build *b)
+{
+	struct dataset *d = b->d;
+	size_t labels = data_label_count(b->label);
+
+	if (labels < d->rows) {
+		d->rows = labels;
+		if (d->sparse)
+			b->nnz = d->start[labels];
+	}
+	data_label_drop(b->label, d->rows);
+	if (b->table)
+		data_table_drop(b);
+}
+
+enum err_code data_build_bad_line(struct data_build *b, const struct stream *s, enum err_code rc,
+    struct err *e)
+{
+	if (rc == ERR_FORMAT)
+		rc = data_bad_lines_skip(b->bad, s, e);
+	if (rc == ERR_OK) {
+		drop_unfinished_row(b);
+		b->d->skipped++;
+	}
+	return rc;
 }
 
 static enum err_code compare_names(const struct stream *s, char *const *name, char *const *known,

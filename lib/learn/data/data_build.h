@@ -34,6 +34,7 @@ struct data_build {
 	struct data_table
 	    *table;  /* of a table with text or missing cells (data_table.h), else NULL */
 	char *first; /* name of the first file */
+	struct data_bad_lines *bad; /* data_want.bad */
 };
 
 /* A reader of one file format; registered in reader.def. Both functions may run on any thread. */
@@ -41,8 +42,8 @@ struct data_reader {
 	/* Does a file that begins with these n bytes look like this format? n is at most
 	 * DATA_PROBE, and smaller only when the file is. */
 	bool (*probe)(const uint8_t *p, size_t n);
-	/* Appends all rows of the stream; lines of text in errors count from 1. ERR_FORMAT, ERR_IO,
-	 * ERR_NOMEM. */
+	/* Appends all rows of the stream; lines of text in errors count from 1, and a line that fails is
+	 * given to data_build_bad_line. ERR_FORMAT, ERR_IO, ERR_NOMEM. */
 	enum err_code (*read)(struct data_build *b, struct stream *s, const struct data_options *o,
 	    struct err *e);
 	/* How a file is read in parts (data_parts.h); NULL: it is read as a whole. */
@@ -103,6 +104,12 @@ void data_build_row(struct data_build *b, size_t n);
 /* Gives room for the fields of the entries of the row begun, at *field. A format has fields in
  * every row or in none. */
 enum err_code data_build_fields(struct data_build *b, const struct stream *s, uint16_t **field,
+    struct err *e);
+
+/* A reader calls this when a line has failed with rc, and returns the result if it is not ERR_OK. ERR_OK:
+ * the line is to be skipped (data_want.bad), and its label and row are dropped. Errors but ERR_FORMAT are
+ * returned as they are. */
+enum err_code data_build_bad_line(struct data_build *b, const struct stream *s, enum err_code rc,
     struct err *e);
 
 /* Divides each row of the stream read last by its length. ERR_CONFIG for bytes or words. */

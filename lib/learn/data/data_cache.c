@@ -325,6 +325,9 @@ static enum err_code parse_and_store(const struct data_cache *c, const struct lo
 
 	if (rc)
 		return rc;
+	/* The next one must skip these lines and count them, too. */
+	if ((*out)->skipped)
+		return ERR_OK;
 	if (make_identity(&now, l) && strcmp(now.key, id->key) == 0)
 		store_parsed(c, id, path, *out);
 	else

@@ -31,6 +31,7 @@ struct table {
 	 * there is none) */
 	size_t width, features, label;
 	bool typed;        /* data_table.h takes the records */
+	bool unclosed; /* a quoted cell does not end: it may have swallowed any number of lines */
 	struct buf record; /* a record of several lines */
 };
 
@@ -87,7 +88,8 @@ static enum err_code whole_record(struct table *t, char *line, size_t len, char 
 			rc = check_text(t, line, len, e);
 		if (rc != ERR_OK)
 			return rc;
-		if (!line || t->record.len + len > STREAM_LINE_MAX)
+		t->unclosed = !line || t->record.len + len > STREAM_LINE_MAX;
+		if (t->unclosed)
 			return stream_fail(t->s, e, "a quoted cell does not end");
 		buf_puts(&t->record, "\n");
 		buf_append(&t->record, line, len);
@@ -117,29 +119,23 @@ static enum err_code first_record(struct table *t, char **out, struct err *e)
 static enum err_code bad_cell(const struct table *t, size_t column, const char *cell, struct err *e)
 {
 	char text[DATA_SHOWN];
-	uint64_t line = stream_lineno(t->s);
 	double v;
 
+	column++;
 	if (!cell)
-		return err_set(e, ERR_FORMAT,
-		    "%s:%" PRIu64 ":%zu: the quotes of the cell do not match", stream_name(t->s),
-		    line, column + 1);
+		return stream_fail_at(t->s, column, e, "the quotes of the cell do not match");
 	if (!*cell)
-		return err_set(e, ERR_FORMAT,
-		    "%s:%" PRIu64
-		    ":%zu: expected a number, got an empty cell; ?missing=mean allows "
-		    "them",
-		    stream_name(t->s), line, column + 1);
+		return stream_fail_at(t->s, column, e,
+		    "expected a number, got an empty cell; ?missing=mean allows them");
 	data_shown(text, cell, strlen(cell));
 	cell = data_num(cell, &v);
 	if (cell && !*cell)
-		return err_set(e, ERR_FORMAT,
-		    "%s:%" PRIu64 ":%zu: expected a finite float32 number, got \"%s\"",
-		    stream_name(t->s), line, column + 1, text);
-	return err_set(e, ERR_FORMAT,
-	    "%s:%" PRIu64 ":%zu: expected a number, got \"%s\"; if the column has categories, say "
+		return stream_fail_at(t->s, column, e,
+		    "expected a finite float32 number, got \"%s\"", text);
+	return stream_fail_at(t->s, column, e,
+	    "expected a number, got \"%s\"; if the column has categories, say "
 	    "?categories=%zu",
-	    stream_name(t->s), line, column + 1, text, column + 1);
+	    text, column);
 }
 
 /* Parses the feature at *p. Most cells are a bare number before a separator. */
@@ -245,6 +241,8 @@ static enum err_code read_csv_rows(struct table *t, struct err *e)
 		if (rc == ERR_OK && !taken && line)
 			rc = t->typed ? data_table_row(t->b, t->s, line, e)
 			              : parse_csv_row(t, line, e);
+		if (rc != ERR_OK && !t->unclosed)
+			rc = data_build_bad_line(t->b, t->s, rc, e);
 		if (rc != ERR_OK)
 			return rc;
 	}
@@ -553,25 +551,56 @@ static char *padded_copy(const char *text)
 	return memcpy(mem_alloc(n + 1 + DATA_NUM_PAD), text, n);
 }
 
+/* Has the first record, which is no header, as many cells as the data before it or the training data have
+ * columns? All records below it must have as many cells as it has, so that it must not be wrong. */
+static bool fits_columns(const struct table *t)
+{
+	const struct data_schema *m = data_table_schema(t->b);
+	const struct dataset *like = t->b->like ? t->b->like : t->b->d;
+
+	if (m)
+		return t->width == m->ncolumns || t->width + 1 == m->ncolumns;
+	return like->sparse || like->rows == 0 || t->width == like->cols + 1;
+}
+
+/* Reads the records up to the first one that says how to read the others, and that one. *found: there is
+ * one. */
+static enum err_code begin_csv(struct table *t, bool *found, struct err *e)
+{
+	bool header = false, fits = true;
+	char *p, *first;
+	enum err_code rc = first_record(t, &p, e);
+
+	*found = rc == ERR_OK && p;
+	if (!*found)
+		return rc;
+	/* Spreadsheets write a byte order mark first. */
+	first = padded_copy(strncmp(p, "\xef\xbb\xbf", 3) == 0 ? p + 3 : p);
+	rc = detect_shape(t, first, &header, e);
+	if (!header)
+		fits = fits_columns(t);
+	t->b->d->heading = header;
+	if (rc == ERR_OK && !header) {
+		rc = t->typed ? data_table_row(t->b, t->s, first, e) : parse_csv_row(t, first, e);
+		if (rc != ERR_OK && fits)
+			rc = data_build_bad_line(t->b, t->s, rc, e);
+	}
+	free(first);
+	if (rc != ERR_OK && !fits) {
+		rc = data_build_bad_line(t->b, t->s, rc, e);
+		return rc != ERR_OK ? rc : begin_csv(t, found, e);
+	}
+	return rc;
+}
+
 static enum err_code read_csv(struct data_build *b, struct stream *s, const struct data_options *o,
     struct err *e)
 {
 	struct table t = { .b = b, .s = s, .o = o };
-	bool header = false;
-	char *p, *first;
-	enum err_code rc;
+	bool found;
+	enum err_code rc = begin_csv(&t, &found, e);
 
-	rc = first_record(&t, &p, e);
-	if (rc == ERR_OK && p) {
-		/* Spreadsheets write a byte order mark first. */
-		first = padded_copy(strncmp(p, "\xef\xbb\xbf", 3) == 0 ? p + 3 : p);
-		rc = detect_shape(&t, first, &header, e);
-		b->d->heading = header;
-		if (rc == ERR_OK && !header)
-			rc = t.typed ? data_table_row(b, s, first, e) : parse_csv_row(&t, first, e);
-		free(first);
-	}
-	if (rc == ERR_OK && p)
+	if (rc == ERR_OK && found)
 		rc = read_csv_rows(&t, e);
 	buf_release(&t.record);
 	return rc;

@@ -45,6 +45,7 @@ struct lines {
 	struct map *place; /* by name: the column's place, plus 1 */
 	struct buf name;   /* of the member being looked at */
 	bool found;        /* this file has an example */
+	bool misfit;       /* its first object does not decide the columns */
 };
 
 /* Handles the member with the name in l->name, whose value is no object and no array that is taken apart. */
@@ -92,8 +93,8 @@ static enum err_code parse_line(struct lines *l, const char *line, size_t len, j
 	*out = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
 	if (!*out) {
 		log_escape(near, sizeof near, why.text, strlen(why.text));
-		return err_set(e, ERR_FORMAT, "%s:%" PRIu64 ":%d: %s%s", stream_name(l->s),
-		    stream_lineno(l->s), why.column, near,
+		return stream_fail_at(l->s, why.column > 0 ? (size_t)why.column : 0, e, "%s%s",
+		    near,
 		    strstr(near, "near end of file") ? "; a line must be a whole object" : "");
 	}
 	if (json_is_object(*out))
@@ -393,8 +394,10 @@ static enum err_code take_line(struct lines *l, const char *line, size_t len, st
 
 	if (rc || !v)
 		return rc;
-	if (!l->found)
+	if (!l->found) {
 		rc = begin_file(l, v, e);
+		l->misfit = rc != ERR_OK;
+	}
 	l->found = true;
 	if (!rc) {
 		data_table_begin(l->b);
@@ -424,6 +427,9 @@ static enum err_code read_jsonl(struct data_build *b, struct stream *s,
 		}
 		if (!rc && line)
 			rc = take_line(&l, line, len, e);
+		/* A line that decides the columns, and fails, is wrong about all of them. */
+		if (rc && line && !l.misfit)
+			rc = data_build_bad_line(b, s, rc, e);
 	} while (!rc && line);
 	free(copy);
 	free_keys(&l);

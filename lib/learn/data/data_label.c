@@ -29,6 +29,7 @@ struct data_label {
 	uint32_t mask;
 	float *y;      /* real targets */
 	int32_t *code; /* class numbers */
+	bool added;    /* the last label was the first one of its class */
 	size_t rows, room;
 };
 
@@ -220,6 +221,7 @@ static enum err_code append_label(struct data_label *l, const struct stream *s, 
 		return ERR_OK;
 	}
 	number = *find_class_slot(l, value, name);
+	l->added = number == 0;
 	if (number == 0) {
 		rc = check_new(l, s, value, name, e);
 		if (rc != ERR_OK)
@@ -228,6 +230,23 @@ static enum err_code append_label(struct data_label *l, const struct stream *s, 
 	}
 	l->code[l->rows++] = (int32_t)number - 1;
 	return ERR_OK;
+}
+
+/* The class that was added last stands in no other's way in the hash table, so its slot becomes free. */
+void data_label_drop(struct data_label *l, size_t n)
+{
+	struct class *c;
+
+	if (l->rows <= n)
+		return;
+	l->rows = n;
+	if (!l->added)
+		return;
+	c = &l->class[l->n - 1];
+	*find_class_slot(l, c->value, c->name) = 0;
+	free(c->name);
+	l->n--;
+	l->added = false;
 }
 
 /* Counts a label that is ignored. False: labels are wanted. */

@@ -33,6 +33,10 @@ bool data_label_is_ignored(const struct data_label *l);
 /* Number of labels added. */
 size_t data_label_count(const struct data_label *l);
 
+/* Drops the labels behind the first n, of rows that are dropped, and the class that the last one has
+ * added. */
+void data_label_drop(struct data_label *l, size_t n);
+
 /* Sorts the classes, and hands y or label, the classes and their names over to d. ERR_FORMAT, for
  * example when `two` finds another number of classes. */
 enum err_code data_label_finish(struct data_label *l, struct dataset *d, struct err *e);

@@ -278,6 +278,8 @@ static enum err_code read_libsvm(struct data_build *b, struct stream *s,
 		if (rc != ERR_OK || !line)
 			break;
 		rc = parse_libsvm_line(&f, line, len, e);
+		if (rc != ERR_OK)
+			rc = data_build_bad_line(b, s, rc, e);
 	}
 	free(f.slot);
 	return rc;

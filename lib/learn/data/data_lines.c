@@ -34,8 +34,10 @@ struct lines_cursor {
 	bool body_ended;
 	struct buf text; /* the heading, and what was read and is not parsed */
 	size_t heading;  /* bytes of the heading in `text` */
-	uint64_t lines;  /* parsed so far, the heading as one */
-	char *name;      /* for messages */
+	uint64_t
+	    from; /* the byte of the file at which the text behind the heading begins; plain files */
+	uint64_t lines; /* parsed so far, the heading as one */
+	char *name;     /* for messages */
 };
 
 static enum err_code cut_lines(struct data_file *f, const char *base_dir, uint64_t bytes,
@@ -88,7 +90,10 @@ static enum err_code open_lines(const struct data_file *f, const struct data_par
 		.stop = p->end,
 		.body = p->end - (p->end < f->size),
 		.text = BUF_INIT };
-	c->name = p->begin ? mem_printf("%s+%" PRIu64, f->name, p->begin) : mem_strdup(f->name);
+	c->from = c->at;
+	/* Of a plain file the place of a line is known (parse_lines). */
+	c->name = p->begin && !f->plain ? mem_printf("%s+%" PRIu64, f->name, p->begin)
+	                                : mem_strdup(f->name);
 	if (f->plain) {
 		tail = tail < TAIL_MIN ? TAIL_MIN : tail > STEP ? STEP : tail;
 		c->stop = f->size - p->end > tail ? p->end + tail : f->size;
@@ -192,6 +197,7 @@ static enum err_code skip_first_line(struct lines_cursor *c, struct err *e)
 
 		memmove(c->text.data + c->heading, nl + 1, rest);
 		c->text.len = c->heading + rest;
+		c->from = c->at - rest;
 	} else {
 		/* No line begins in the part. */
 		c->text.len = c->heading;
@@ -253,25 +259,37 @@ static double share_read(const struct lines_cursor *c)
 	return share < 1 ? share : 1;
 }
 
+/* Parses the lines in the text, which end at `end`. first: they are the first ones of the part. */
+static enum err_code parse_lines(struct lines_cursor *c, size_t end, bool first,
+    struct data_build *b, struct err *e)
+{
+	struct stream *s;
+	enum err_code rc = stream_memory(c->text.data, end, c->name, &s, e);
+
+	if (rc)
+		return rc;
+	stream_number(s, c->lines - (!first && c->heading));
+	if (c->file->plain && c->part->begin)
+		stream_is_part(s, c->heading, c->from);
+	rc = data_build_read(b, s, &c->file->options, e);
+	c->lines = stream_lineno(s);
+	stream_close(s);
+	return rc;
+}
+
 static enum err_code read_lines(struct data_cursor *base, size_t bytes, struct data_build *b,
     struct err *e)
 {
 	struct lines_cursor *c = (struct lines_cursor *)base;
 	bool first = c->lines == 0;
 	size_t end = 0;
-	struct stream *s = NULL;
 	enum err_code rc = first && c->part->begin ? skip_first_line(c, e) : ERR_OK;
 
 	if (!rc && !c->base.ended)
 		rc = collect_lines(c, bytes, &end, e);
 	if (!rc && end > c->heading) {
-		rc = stream_memory(c->text.data, end, c->name, &s, e);
-		if (!rc) {
-			stream_number(s, c->lines - (!first && c->heading));
-			rc = data_build_read(b, s, &c->file->options, e);
-		}
-		c->lines = s ? stream_lineno(s) : c->lines;
-		stream_close(s);
+		rc = parse_lines(c, end, first, b, e);
+		c->from += end - c->heading;
 		if (first && !c->part->begin && b->d->heading)
 			keep_heading(c);
 		memmove(c->text.data + c->heading, c->text.data + end, c->text.len - end);

@@ -22,6 +22,10 @@ enum err_code data_row_each(struct data_build *b, struct stream *s, const struct
 			rc = stream_fail(s, e, "holds a NUL byte; is this a text file?");
 		else if (!rc && line)
 			rc = fn(&r, line, e);
+		if (rc) {
+			rc = data_build_bad_line(b, s, rc, e);
+			r.n = 0;
+		}
 	} while (!rc && line);
 	free(r.id);
 	free(r.val);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "data/data_table.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <strings.h>
@@ -53,6 +52,7 @@ struct data_table {
 	struct map *numbers;
 	struct data_value *value; /* in the order of appearance */
 	uint32_t nvalues, value_room;
+	uint32_t values_before; /* of these, the values of the rows that have ended */
 };
 
 void data_table_free(struct data_table *t)
@@ -295,11 +295,17 @@ enum err_code data_table_open(struct data_build *b, const struct stream *s,
 
 /* ---- rows ---- */
 
+/* The name of a value in the map of their numbers, as a new string. */
+static char *value_key(size_t column, const char *text)
+{
+	return mem_printf("%zu\037%s", column, text);
+}
+
 /* The number of a category's value in the order of appearance, which is added if it is new.
  * UINT32_MAX: there are too many. */
 static uint32_t number_value(struct data_table *t, size_t column, const char *text)
 {
-	char *key = mem_printf("%zu\037%s", column, text);
+	char *key = value_key(column, text);
 	uintptr_t number = (uintptr_t)map_get(t->numbers, key);
 
 	if (!number && t->nvalues < VALUES_MAX) {
@@ -360,10 +366,7 @@ __attribute__((format(printf, 5, 6))) static enum err_code fail_cell(const struc
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	if (t->keyed)
-		return stream_fail(s, e, "%s", text);
-	return err_set(e, ERR_FORMAT, "%s:%" PRIu64 ":%zu: %s", stream_name(s), stream_lineno(s),
-	    place + 1, text);
+	return stream_fail_at(s, t->keyed ? 0 : place + 1, e, "%s", text);
 }
 
 static void take_number(struct data_table *t, size_t k, double v)
@@ -565,7 +568,22 @@ enum err_code data_table_end(struct data_build *b, const struct stream *s, struc
 		memcpy(field, r->field, r->n * sizeof *field);
 	}
 	data_build_row(b, r->n);
+	t->values_before = t->nvalues;
 	return ERR_OK;
+}
+
+void data_table_drop(struct data_build *b)
+{
+	struct data_table *t = b->table;
+
+	while (t->nvalues > t->values_before) {
+		struct value *v = &t->value[--t->nvalues];
+		char *key = value_key(v->column, v->text);
+
+		map_put(t->numbers, key, NULL);
+		free(key);
+		free(v->text);
+	}
 }
 
 enum err_code data_table_row(struct data_build *b, const struct stream *s, char *record,

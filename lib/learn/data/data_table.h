@@ -40,6 +40,8 @@ enum err_code data_table_text(struct data_build *b, const struct stream *s, size
 enum err_code data_table_number(struct data_build *b, const struct stream *s, size_t place,
     double v, struct err *e);
 enum err_code data_table_end(struct data_build *b, const struct stream *s, struct err *e);
+/* Drops what a record has added that is not ended: new values of categories. */
+void data_table_drop(struct data_build *b);
 /* Is a column of the shape a feature or the label, and are several texts of it several categories? */
 bool data_table_uses(const struct data_build *b, size_t place);
 bool data_table_takes_several(const struct data_build *b, size_t place);

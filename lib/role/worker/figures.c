@@ -51,6 +51,9 @@ json_t *figures_json(void *worker)
 	json_object_set_new(o, "rows_offered", json_integer((json_int_t)f.rows));
 	json_object_set_new(o, "rows_held", json_integer((json_int_t)f.held));
 	json_object_set_new(o, "ring_bytes", json_integer((json_int_t)f.ring));
+	if (w->job.bad)
+		json_object_set_new(o, "bad_lines",
+		    json_integer((json_int_t)data_bad_lines_count(w->job.bad)));
 	json_object_set_new(o, "settings", json_integer(f.settings));
 	json_object_set_new(o, "settings_step", json_integer((json_int_t)f.settings_step));
 	json_object_set_new(o, "steps", json_integer((json_int_t)f.step));

@@ -37,7 +37,7 @@ static enum err_code number_data(struct job *j, const struct job_source *from,
     const struct data_cache *cache, struct err *e)
 {
 	const struct conf_strs *paths = &j->conf.job.data;
-	struct data_want want = { 0 };
+	struct data_want want = { .bad = j->bad };
 	struct dataset *d;
 	char text[256];
 
@@ -291,8 +291,10 @@ static enum err_code load_data(struct job *j, const struct job_source *from,
     const struct data_cache *cache, struct err *e)
 {
 	struct data_want want = job_want(model_info_find(j->conf.job.model));
-	enum err_code rc = load_train(j, from, &want, cache, e);
+	enum err_code rc;
 
+	want.bad = j->bad;
+	rc = load_train(j, from, &want, cache, e);
 	if (!rc && j->conf.job.eval.n && !from->no_eval)
 		rc = open_eval(j, from, &want, cache, e);
 	return rc;
@@ -407,6 +409,19 @@ static enum err_code check_frozen_names(const struct job *j, struct err *e)
 	return ERR_OK;
 }
 
+/* Makes the count of bad lines, where some may be skipped. */
+static enum err_code allow_bad_lines(struct job *j, struct log *log, struct err *e)
+{
+	uint64_t allowed;
+	enum err_code rc = data_bad_lines_parse(j->conf.job.bad_lines, &allowed, e);
+
+	if (rc)
+		return err_prefix(e, "job.bad_lines");
+	if (allowed)
+		j->bad = data_bad_lines_new(allowed, log);
+	return ERR_OK;
+}
+
 enum err_code job_load(const json_t *config, const struct job_source *from, struct job *out,
     struct err *e)
 {
@@ -424,6 +439,8 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 	else if (!model_info_find(out->conf.job.model))
 		rc = err_set(e, ERR_CONFIG, "job.model: this program knows no \"%s\"",
 		    out->conf.job.model);
+	if (!rc)
+		rc = allow_bad_lines(out, from->log, e);
 	kept = job_cache(from->cache ? from->cache : out->conf.job.cache, from->log);
 	if (!rc)
 		rc = is_custom(out) ? number_data(out, from, &kept, e)
@@ -453,6 +470,7 @@ void job_release(struct job *j)
 	else
 		dataset_free(j->train);
 	data_log_close(j->stream);
+	data_bad_lines_free(j->bad);
 	free(j->frozen);
 	conf_release(&j->conf);
 	*j = (struct job){ 0 };

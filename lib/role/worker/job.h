@@ -4,6 +4,7 @@
 
 #include "conf/conf.h"
 #include "core/log.h"
+#include "data/data_bad_lines.h"
 #include "data/data_blocks.h"
 #include "data/data_cache.h"
 #include "data/data_sequence.h"
@@ -19,6 +20,8 @@ struct job {
 	/* With `blocks`, train is their head, and belongs to them. */
 	struct dataset *train;
 	struct data_sequence *eval; /* NULL: none */
+	/* lines of the data that were skipped (job.bad_lines); NULL: none may be */
+	struct data_bad_lines *bad;
 	/* Training data that are larger than job.data_memory; NULL: `train` has all examples. */
 	struct data_blocks *blocks;
 	/* Training data without end; NULL: they have one. `train` has its first examples, or none. */

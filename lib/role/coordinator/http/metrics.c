@@ -169,6 +169,8 @@ static const struct family worker_families[] = {
 	{ "ps_worker_rows_offered_total", "counter", "Rows of sparse gradients.", "rows_offered" },
 	{ "ps_worker_rows_held_total", "counter", "Of these, rows that the filter has held back.",
 	    "rows_held" },
+	{ "ps_worker_bad_lines_total", "counter", "Lines of its data that it has skipped.",
+	    "bad_lines" },
 	{ "ps_worker_ring_bytes_total", "counter",
 	    "Bytes sent to other workers, with via allreduce.", "ring_bytes" },
 	{ "ps_worker_settings", "gauge", "The number of the settings that it goes by.",

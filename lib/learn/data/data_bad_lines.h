@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: ISC */
+#ifndef DATA_BAD_LINES_H
+#define DATA_BAD_LINES_H
+
+#include "core/log.h"
+#include "format/stream.h"
+
+/* Bad lines: lines of training and evaluation data that are no example. A job may skip some of them
+ * (job.bad_lines). A line is known by its file and its place there, and counts once, however often it is
+ * read. All functions may be called by any thread; a mutex covers the counts. */
+struct data_bad_lines;
+
+/* Parses "fail" (0 lines) or "skip:N". ERR_CONFIG. */
+enum err_code data_bad_lines_parse(const char *text, uint64_t *allowed, struct err *e);
+
+/* Up to `allowed` lines may be skipped; log is borrowed. */
+struct data_bad_lines *data_bad_lines_new(uint64_t allowed, struct log *log);
+void data_bad_lines_free(struct data_bad_lines *b); /* NULL is fine */
+
+/* The line that s returned last is bad, as e tells. ERR_OK: it is counted, logged and to be skipped.
+ * ERR_FORMAT: no more may be skipped; e says so, too. b NULL: no line may be skipped, and e stays as it
+ * is. */
+enum err_code data_bad_lines_skip(struct data_bad_lines *b, const struct stream *s, struct err *e);
+/* Lines that were skipped so far; 0 for NULL. */
+uint64_t data_bad_lines_count(struct data_bad_lines *b);
+
+#endif

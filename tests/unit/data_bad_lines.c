@@ -178,7 +178,7 @@ static void test_blocks(void)
 		all = mem_array(data_blocks_count(b), sizeof *all);
 		for (uint32_t i = 0; i < data_blocks_count(b); i++)
 			all[i] = i;
-		c = data_chunks_new(b, all, data_blocks_count(b), 1000);
+		c = data_chunks_new(b, all, data_blocks_count(b), 1000, 1000);
 		while (good && !last) {
 			struct dataset *d = NULL;
 
@@ -210,7 +210,7 @@ static void test_blocks(void)
 
 		for (uint32_t i = 0; i < 60; i++)
 			all[i] = i;
-		c = b ? data_chunks_new(b, all, data_blocks_count(b), 1 << 20) : NULL;
+		c = b ? data_chunks_new(b, all, data_blocks_count(b), 1 << 20, 1 << 20) : NULL;
 		while (!rc && !last) {
 			rc = data_chunks_next(c, &d, &last, &e);
 			dataset_free(d);

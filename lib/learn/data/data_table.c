@@ -577,7 +577,7 @@ void data_table_drop(struct data_build *b)
 	struct data_table *t = b->table;
 
 	while (t->nvalues > t->values_before) {
-		struct value *v = &t->value[--t->nvalues];
+		struct data_value *v = &t->value[--t->nvalues];
 		char *key = value_key(v->column, v->text);
 
 		map_put(t->numbers, key, NULL);

@@ -1,60 +1,94 @@
 /* SPDX-License-Identifier: ISC */
+#include "init_data.h"
+
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 
 #include "core/buf.h"
 #include "core/json.h"
 #include "core/mem.h"
+#include "core/names.h"
+#include "core/num.h"
 #include "data/data_object.h"
 #include "data/data_schema.h"
 #include "data/data_uri.h"
-#include "init_data.h"
+#include "format/uri.h"
 
-/* Bytes of the file that are looked at: more, where they have no two lines. */
-#define LOOK      65536u
-#define LOOK_MOST (1u << 20)
+/* Bytes of the file that are looked at. */
+#define LOOK (1u << 20)
 /* The share of 1 / features that is the learning rate of a linear model: with features of variance 1
  * the steps of gradient descent shrink the error below 2 / features (the trace bounds the largest
  * eigenvalue of the features' covariance). */
 #define LINEAR_RATE 0.5
-
 /* Labels with more different numbers than this are real numbers, and no classes. */
-#define CLASSES_MOST 32u
+#define CLASSES_MOST 20u
+/* A column of text with different values in more than this share of the rows names them. */
+#define NAMES_SHARE 0.8
+#define NAMES_ROWS  20u
+/* A column with so few different whole numbers, each of which so many rows have on average, has codes. */
+#define CODES_LEAST 3u
+#define CODES_MOST  12u
+#define CODES_ROWS  30u
+/* Examples that all epochs together should see, and bounds of their number. */
+#define EXAMPLES_WANTED 400000.0
+#define EPOCHS_LEAST    4.0
+#define EPOCHS_MOST     200.0
+#define BATCH           64u
+/* Bytes that a byte of a compressed table becomes, about. */
+#define COMPRESSED 5.0
+
+/* The file and what its first lines are. */
+struct look {
+	char *path;        /* with options, to which those that are chosen are added */
+	struct dataset *d; /* the first lines, without labels */
+	bool all;          /* there are no other lines */
+	double rows;       /* of the whole file, estimated */
+};
+
+/* ---- reading ---- */
 
 /* Shows the first whole lines of a text file. *all: there are no others. */
 static enum err_code peek_lines(struct stream *s, const uint8_t **p, size_t *n, bool *all,
     struct err *e)
 {
-	enum err_code rc;
 	const uint8_t *nl;
-	size_t most = LOOK;
+	enum err_code rc = stream_peek(s, LOOK, p, n, e);
 
-	for (;; most = LOOK_MOST) {
-		rc = stream_peek(s, most, p, n, e);
-		*all = !rc && *n < most;
-		if (rc || *all)
-			return rc;
-		nl = memrchr(*p, '\n', *n);
-		if (nl && (most == LOOK_MOST || memchr(*p, '\n', (size_t)(nl - *p)))) {
-			/* The last line may be cut off. */
-			*n = (size_t)(nl - *p) + 1;
-			return ERR_OK;
-		}
-		/* A file that is no text has no lines. */
-		if (memchr(*p, 0, *n))
-			return ERR_OK;
-		if (most == LOOK_MOST)
-			return err_set(e, ERR_LIMIT,
-			    "%s:1: a line of more than %u MiB; init looks at no more",
-			    stream_name(s), LOOK_MOST >> 20);
-	}
+	*all = !rc && *n < LOOK;
+	if (rc || *all)
+		return rc;
+	nl = memrchr(*p, '\n', *n);
+	/* The last line may be cut off. A file that is no text has no lines. */
+	if (nl)
+		*n = (size_t)(nl - *p) + 1;
+	else if (!memchr(*p, 0, *n))
+		return err_set(e, ERR_LIMIT,
+		    "%s:1: a line of more than %u MiB; init looks at no more", stream_name(s),
+		    LOOK >> 20);
+	return ERR_OK;
 }
 
-/* Loads the first lines of a text file; *all: there are no others. NULL, with an error: they are not
- * examples of this kind. */
+/* Bytes of a file's text: of a compressed file, roughly; 0: not known. */
+static double text_bytes(const char *file)
+{
+	struct stat st;
+	size_t n = strlen(file);
+	bool packed = (n > 3 && strcmp(file + n - 3, ".gz") == 0) ||
+	    (n > 4 && strcmp(file + n - 4, ".zst") == 0);
+
+	if (uri_is(file) || stat(file, &st) != 0 || !S_ISREG(st.st_mode))
+		return 0;
+	return (double)st.st_size * (packed ? COMPRESSED : 1);
+}
+
+/* Loads the first lines of the file; *rows: of the whole file, estimated; *all: there are no others. NULL,
+ * with an error: they are not examples of this kind. */
 static struct dataset *load_first_lines(const char *path, const struct data_want *want, bool *all,
-    struct err *e)
+    double *rows, struct err *e)
 {
 	struct data_options o;
 	struct dataset *d = NULL;
@@ -68,12 +102,221 @@ static struct dataset *load_first_lines(const char *path, const struct data_want
 	if (!data_open(file, &s, e) && !peek_lines(s, &p, &n, all, e) &&
 	    !stream_memory(p, n, file, &part, e))
 		data_load_stream(part, &o, want, NULL, &d, e);
+	if (d) {
+		double times = *all ? 1 : text_bytes(file) / (double)n;
+
+		*rows = (double)d->rows * (times > 1 ? times : 1);
+	}
 	stream_close(part);
 	stream_close(s);
 	data_uri_release(&o);
 	free(file);
 	return d;
 }
+
+/* ---- options of the path ---- */
+
+/* Adds "key=value" to the path. */
+static void add_option(struct look *l, const char *key, const char *value)
+{
+	struct data_options o;
+	struct buf out = BUF_INIT;
+	char *file = NULL;
+	bool has = data_uri_parse(l->path, &file, &o, NULL) == ERR_OK && strcmp(file, l->path) != 0;
+
+	buf_printf(&out, "%s%c%s=", l->path, has ? '&' : '?', key);
+	for (const char *p = value; *p; p++)
+		buf_printf(&out, strchr("%&?#+ ", *p) ? "%%%02X" : "%c", (unsigned char)*p);
+	free(file);
+	data_uri_release(&o);
+	free(l->path);
+	l->path = (char *)out.data;
+}
+
+/* What the path says already. */
+struct given {
+	bool label, scale, categories, ignored;
+};
+
+static struct given options_given(const char *path)
+{
+	struct data_options o;
+	struct given g = { 0 };
+	char *file;
+
+	if (data_uri_parse(path, &file, &o, NULL))
+		return g;
+	g = (struct given){ o.label != NULL, o.scale != NULL, o.categories != NULL,
+		o.ignore || o.id };
+	free(file);
+	data_uri_release(&o);
+	return g;
+}
+
+/* ---- columns ---- */
+
+/* How a list of options names column i: by its name, or by its number where the name has a comma or
+ * another column has it, too. */
+static char *column_word(const struct data_schema *s, size_t i)
+{
+	const char *name = s->column[i].name;
+	bool clear = *name && !strchr(name, ',');
+
+	for (size_t k = 0; k < s->ncolumns; k++)
+		clear &= k == i || strcmp(s->column[k].name, name) != 0;
+	return clear ? mem_strdup(name) : mem_printf("%zu", i + 1);
+}
+
+static void add_column(const struct data_schema *s, size_t i, struct buf *list)
+{
+	char *word = column_word(s, i);
+
+	buf_printf(list, "%s%s", list->len ? "," : "", word);
+	free(word);
+}
+
+/* The column of labels: one of a usual name; y only at an end, because x and y may be places; else the
+ * one that the reader takes, the last. */
+static size_t find_label(const struct data_schema *s)
+{
+	static const char *const usual[] = { "label", "target", "class" };
+	size_t last = 0;
+
+	for (size_t k = 0; s->named && k < sizeof usual / sizeof usual[0]; k++)
+		for (size_t i = 0; i < s->ncolumns; i++)
+			if (strcasecmp(s->column[i].name, usual[k]) == 0)
+				return i;
+	if (s->named && s->ncolumns && strcasecmp(s->column[0].name, "y") == 0)
+		return 0;
+	while (last + 1 < s->ncolumns && s->column[last].kind != DATA_LABEL)
+		last++;
+	return last;
+}
+
+/* Chooses the label, where the path does not say it, and tells which one it is. */
+static void choose_label(struct look *l)
+{
+	const struct data_schema *s = l->d->schema;
+	size_t i = find_label(s);
+	bool last = s->column[i].kind == DATA_LABEL;
+
+	if (!last) {
+		char *word = column_word(s, i);
+
+		add_option(l, "label", word);
+		free(word);
+	}
+	fprintf(stderr,
+	    "label: column \"%s\"%s; if it is another one, add ?label=NAME to the path\n",
+	    s->column[i].name, last ? ", the last one" : "");
+}
+
+/* Has a column of text another value in almost every row? */
+static bool names_rows(const struct look *l, const struct data_column *c)
+{
+	return c->kind == DATA_CATEGORY && l->d->rows >= NAMES_ROWS &&
+	    (double)c->count > NAMES_SHARE * (double)l->d->rows;
+}
+
+/* The value of a feature in row r; NAN where a sparse row lacks it. */
+static double value_at(const struct dataset *d, size_t r, uint32_t feature)
+{
+	if (!d->sparse)
+		return (double)d->x[r * d->cols + feature];
+	for (uint64_t k = d->start[r]; k < d->start[r + 1]; k++)
+		if (d->id[d->col[k]] == feature)
+			return (double)d->val[k];
+	return (double)NAN;
+}
+
+/* The number of different values of a column of numbers; 0: they are not few and whole. */
+static size_t count_codes(const struct look *l, const struct data_column *c)
+{
+	double seen[CODES_MOST];
+	size_t n = 0;
+
+	if (c->kind != DATA_NUMBER || c->form == DATA_DATE || c->words)
+		return 0;
+	for (size_t r = 0; r < l->d->rows; r++) {
+		double v = value_at(l->d, r, c->first);
+		size_t i = 0;
+
+		while (i < n && seen[i] != v)
+			i++;
+		if (i < n)
+			continue;
+		if (n == CODES_MOST || v != floor(v))
+			return 0;
+		seen[n++] = v;
+	}
+	return n >= CODES_LEAST && n * CODES_ROWS <= l->d->rows ? n : 0;
+}
+
+/* Leaves out columns that name the rows, and makes categories of codes, where the path does not say how to
+ * take columns. */
+static void choose_columns(struct look *l, const struct given *g)
+{
+	const struct data_schema *s = l->d->schema;
+	struct buf ignore = BUF_INIT, categories = BUF_INIT;
+
+	for (size_t i = 0; i < s->ncolumns; i++) {
+		size_t codes = g->categories ? 0 : count_codes(l, &s->column[i]);
+
+		if (codes) {
+			add_column(s, i, &categories);
+			fprintf(stderr,
+			    "categories: column \"%s\", which has %zu different whole numbers\n",
+			    s->column[i].name, codes);
+		} else if (!g->ignored && names_rows(l, &s->column[i])) {
+			add_column(s, i, &ignore);
+			fprintf(stderr,
+			    "left out: column \"%s\", which has another text in almost every row\n",
+			    s->column[i].name);
+		}
+	}
+	if (categories.len)
+		add_option(l, "categories", (char *)categories.data);
+	if (ignore.len)
+		add_option(l, "ignore", (char *)ignore.data);
+	buf_release(&ignore);
+	buf_release(&categories);
+}
+
+/* Looks at the columns of a table of CSV or JSON Lines, and adds options to the path. */
+static enum err_code look_at_columns(struct look *l, struct err *e)
+{
+	static const struct data_want any = { .any = true };
+	struct given g = options_given(l->path);
+	/* Asking for the mean makes a table of mere numbers, too. */
+	struct look with = { .path = mem_strdup(l->path) };
+
+	add_option(&with, "missing", "mean");
+	with.d = load_first_lines(with.path, &any, &l->all, &l->rows, e);
+	free(with.path);
+	if (!with.d)
+		return e->code;
+	dataset_free(l->d);
+	l->d = with.d;
+	if (!g.label && !strcmp(l->d->format, "CSV"))
+		choose_label(l);
+	if (g.label != options_given(l->path).label) {
+		/* The column that was taken for the label is a feature. */
+		g.label = true;
+		return look_at_columns(l, e);
+	}
+	if (!l->d->schema->bits)
+		choose_columns(l, &g);
+	if (!g.scale)
+		add_option(l, "scale", "standard");
+	return ERR_OK;
+}
+
+static bool is_table(const struct dataset *d)
+{
+	return d->schema || !strcmp(d->format, "CSV") || !strcmp(d->format, "JSON Lines");
+}
+
+/* ---- the model ---- */
 
 /* Are all labels numbers? */
 static bool has_numbers(const struct dataset *d)
@@ -84,76 +327,81 @@ static bool has_numbers(const struct dataset *d)
 	return true;
 }
 
-/* The model for these labels: two classes, several, or real numbers. *all: as above. */
-static const char *choose_model(const char *path, struct dataset **d, bool *all, struct err *e)
+/* The model for the labels of *d: two classes, several, or real numbers. NULL, with an error: there is
+ * none. The error is that of the labels as classes, unless they are real numbers. */
+static const char *choose_model(struct look *l, struct err *e)
 {
 	static const struct data_want classes = { .classes = true }, real = { 0 };
-
-	*d = load_first_lines(path, &classes, all, e);
-	if (*d && (!has_numbers(*d) || (*d)->classes <= CLASSES_MOST))
-		return (*d)->classes == 2 ? "logistic" : "softmax";
-	dataset_free(*d);
-	*d = load_first_lines(path, &real, all, e);
-	return "linear";
-}
-
-/* path with an option added. */
-static char *with_option(const char *path, const char *option)
-{
-	struct data_options o;
-	char *file = NULL, *out;
-	bool has = data_uri_parse(path, &file, &o, NULL) == ERR_OK && strcmp(file, path) != 0;
-
-	out = mem_printf("%s%c%s", path, has ? '&' : '?', option);
-	free(file);
-	data_uri_release(&o);
-	return out;
-}
-
-static bool names_scale(const char *path)
-{
-	struct data_options o;
-	char *file;
-	bool has = data_uri_parse(path, &file, &o, NULL) == ERR_OK && o.scale;
-
-	free(file);
-	data_uri_release(&o);
-	return has;
-}
-
-char *init_data_template(const char *data, const char *eval, const char *model, struct err *e)
-{
 	struct err why = { 0 };
-	struct dataset *d = NULL;
-	bool all = false;
-	const char *fits = choose_model(data, &d, &all, &why);
-	bool table = d && (d->schema || !strcmp(d->format, "CSV")) && !names_scale(data);
-	char *scaled = table ? with_option(data, "scale=standard") : mem_strdup(data), *text;
-	json_t *job;
+	struct dataset *d;
+	const char *model = "linear";
 
-	if (!d) {
-		free(scaled);
-		*e = why;
+	if (!strcmp(l->d->format, "ratings"))
+		return "mf";
+	d = load_first_lines(l->path, &classes, &l->all, &l->rows, e);
+	if (!d && e->code != ERR_CONFIG)
 		return NULL;
+	if (d && (!has_numbers(d) || d->classes <= CLASSES_MOST))
+		model = d->classes == 2 ? "logistic" : "softmax";
+	if (strcmp(model, "linear") == 0) {
+		dataset_free(d);
+		d = load_first_lines(l->path, &real, &l->all, &l->rows, &why);
+		if (!d)
+			*e = why;
 	}
-	job = json_pack("{s:s, s:s, s:i, s:i}", "model", model ? model : fits, "data", scaled,
-	    "epochs", all ? 50 : 10, "batch", 64);
-	if (eval)
-		json_object_set_new(job, "eval", json_string(eval));
-	if (model &&
-	    (!strcmp(model, "mlp") || !strcmp(model, "wide_deep") || !strcmp(model, "deepfm")))
+	if (d && d->unlabelled)
+		fprintf(stderr, "left out: %zu row%s without a label\n", d->unlabelled,
+		    NUM_S(d->unlabelled));
+	dataset_free(l->d);
+	l->d = d;
+	return d ? model : NULL;
+}
+
+/* Hidden layers and the rule, which depend on the model. */
+static void set_training(json_t *job, const struct look *l, const char *model)
+{
+	double epochs = ceil(EXAMPLES_WANTED / l->rows);
+	size_t batch = BATCH;
+
+	while (batch > 8 && (double)batch * 20 > l->rows)
+		batch /= 2;
+	if (!strcmp(model, "mlp") || !strcmp(model, "wide_deep") || !strcmp(model, "deepfm"))
 		json_object_set_new(job, "hidden", json_pack("[i]", 64));
-	if (strcmp(model ? model : fits, "linear") == 0) {
+	epochs = epochs > EPOCHS_MOST ? EPOCHS_MOST : epochs < EPOCHS_LEAST ? EPOCHS_LEAST : epochs;
+	json_object_set_new(job, "epochs", json_integer((json_int_t)epochs));
+	json_object_set_new(job, "batch", json_integer((json_int_t)batch));
+	if (strcmp(model, "linear") == 0) {
 		json_object_set_new(job, "optimizer", json_string("sgd"));
-		json_object_set_new(job, "lr", json_real(LINEAR_RATE / (double)(d->cols + 1)));
+		json_object_set_new(job, "lr", json_real(LINEAR_RATE / (double)(l->d->cols + 1)));
 	} else {
 		json_object_set_new(job, "optimizer", json_string("adagrad"));
 		json_object_set_new(job, "lr", json_real(0.1));
 	}
-	dataset_free(d);
-	free(scaled);
-	job = json_pack("{s:i, s:i, s:o}", "servers", 1, "workers", 2, "job", job);
-	text = json_dumps(job, JSON_INDENT(8) | JSON_REAL_PRECISION(6));
-	json_decref(job);
+}
+
+char *init_data_template(const char *data, const char *eval, const char *model, struct err *e)
+{
+	static const struct data_want any = { .any = true };
+	struct look l = { .path = mem_strdup(data) };
+	const char *fits = NULL;
+	char *text = NULL;
+	json_t *job;
+
+	*e = (struct err){ 0 };
+	l.d = load_first_lines(l.path, &any, &l.all, &l.rows, e);
+	if (l.d && (!is_table(l.d) || look_at_columns(&l, e) == ERR_OK))
+		fits = choose_model(&l, e);
+	if (fits) {
+		fits = model ? model : fits;
+		job = json_pack("{s:s, s:s}", "model", fits, "data", l.path);
+		if (eval)
+			json_object_set_new(job, "eval", json_string(eval));
+		set_training(job, &l, fits);
+		job = json_pack("{s:i, s:i, s:o}", "servers", 1, "workers", 2, "job", job);
+		text = json_dumps(job, JSON_INDENT(8) | JSON_REAL_PRECISION(6));
+		json_decref(job);
+	}
+	dataset_free(l.d);
+	free(l.path);
 	return text;
 }

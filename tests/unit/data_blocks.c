@@ -643,7 +643,7 @@ static void not_cut(void)
 	free(path);
 	buf_clear(&text);
 	for (int i = 0; i < 100; i++)
-		buf_puts(&text, "nothing that we know\n");
+		buf_puts(&text, "\1nothing that we know\n");
 	path = put_file("strange", (char *)text.data, text.len);
 	paths[0] = path;
 	ok(data_blocks_open(paths, 1, NULL, &two, 1, 100, &b, &e) == ERR_OK && !b,

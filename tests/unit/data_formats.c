@@ -67,7 +67,7 @@ static void test_ffm(void)
 
 	ok(d && d->rows == 3 && d->fields == 3 && d->cols == 70000000001 &&
 	        entry(d, 0, 0, 3, 0, 1) && entry(d, 0, 1, 70000000000, 2, 0.5) &&
-	        entries(d, 1) == 0 && entry(d, 2, 1, 3, 1, 2),
+	        entries(d, 1) == 0 && entries(d, 2) == 1 && entry(d, 2, 0, 3, 1, 4),
 	    "ffm: fields, large indices, an index twice, an empty row %s", e.msg);
 	ok(data_gather(d, index, 2, &b, &e) == ERR_OK && b.fields == 3 && b.start[1] == 0 &&
 	        b.field[1] == 2 && b.id[b.col[1]] == 70000000000,

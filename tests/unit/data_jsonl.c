@@ -59,7 +59,7 @@ static void evaluations(void)
 	    "members are found by name, and the label may be missing: %s", v ? "" : e.msg);
 	dataset_free(v);
 	v = load("{\"user\": {\"age\": 40}}\n", "", &two, d, &e);
-	ok(!v && strstr(e.msg, "text:1: has no label: \"paid\" is missing"), "or not: %s", e.msg);
+	ok(!v && strstr(e.msg, "no row has a label"), "or not: %s", e.msg);
 	dataset_free(v);
 	w = load("paid,user.city,user.age,fee,likes,new\nfalse,Paris,30,1,tea,\n", "", &any, d, &e);
 	v = load("{\"user\": {\"age\": 30, \"city\": \"Paris\"}, \"fee\": 1, \"likes\": [\"tea\"]}",
@@ -78,7 +78,8 @@ static void refusals(void)
 	refused("{\"a\": 1, \"y\": 2}\n{\"a\": [{\"b\": 1}], \"y\": 2}\n", "", NULL,
 	    "text:2: \"a\" is an array of something else; a column has numbers");
 	refused("{\"a\": 1, \"y\": 2}\n{\"a\": \"x\", \"y\": 2}\n{\"a\": 1, \"y\": 2}\n", "", NULL,
-	    "text:2: \"x\" in the column of numbers \"a\"; if these are categories, say ?categories=a");
+	    "text:2: \"x\" in the column of numbers \"a\"; correct or empty the cell, or, if these are categories, "
+	    "say ?categories=a");
 	refused("{\"a\": 1, \"y\": 2}\n{\"a\": 1, \"y\": 2\n", "", NULL, "text:2:15: ");
 	refused("{\n  \"a\": 1\n}\n", "", NULL, "a line must be a whole object");
 	refused("{\"a\": 1, \"y\": 2}\n[1]\n", "", NULL,
@@ -88,7 +89,7 @@ static void refusals(void)
 	refused("{\"a\": {\"b\": 1}, \"a.b\": 2, \"y\": 1}\n", "", NULL, "\"a.b\" occurs twice");
 	refused("{\"a\": 1, \"b\": 2}\n", "", NULL, "name the label by ?label=");
 	refused("{\"a\": 1, \"price\": 2}\n", "label=prize", NULL, "did you mean \"price\"?");
-	refused("{\"a\": 1, \"y\": null}\n", "", NULL, "has no label: \"y\" is missing");
+	refused("{\"a\": 1, \"y\": null}\n", "", NULL, "no row has a label");
 	for (int i = 0; i < 40; i++)
 		buf_puts(&big, "{\"a\":");
 	buf_puts(&big, "1");

@@ -228,8 +228,205 @@ static void wide(void)
 	buf_release(&text);
 }
 
+/* Numbers as people write them. */
+static void forms(void)
+{
+	static const struct {
+		const char *text;
+		double a, b;
+	} form[] = {
+		{ "a,y\n\"$1,234.50\",1\n$7,2\n", 1234.5, 7 },
+		{ "a;y\n1.234,50;1\n7,25;2\n", 1234.5, 7.25 },
+		{ "a\ty\n1 234,5 \xe2\x82\xac\t1\n-7,0\t2\n", 1234.5, -7 },
+		{ "a,y\n12.5%,1\n3 %,2\n", 12.5, 3 },
+		{ "a,y\n1970-01-03,1\n2000-03-01,2\n", 2, 11017 },
+		{ "a,y\n2021-06-01T12:00:00Z,1\n2021-06-01 12:00:00+06:00,2\n", 18779.5, 18779.25 },
+		{ "a|y\n1|1\n2|2\n", 1, 2 },
+		{ "  a   y\n  1   1\n 22   2\n", 1, 22 },
+		{ "# made by hand\n# in May\na,y\n1,1\n2,2\n", 1, 2 },
+		{ "\xef\xbb\xbf\"a\",y\r\n1,1\r\n2,2", 1, 2 },
+	};
+	struct err e;
+
+	for (size_t i = 0; i < sizeof form / sizeof *form; i++) {
+		struct dataset *d = load(form[i].text, "missing=mean", &real, NULL, &e), *v;
+
+		ok(d && d->rows == 2 && ROW(d, 0, form[i].a) && ROW(d, 1, form[i].b) &&
+		        strcmp(d->schema->column[0].name, "a") == 0,
+		    "numbers of form %zu: %s", i, d ? "" : e.msg);
+		v = d ? load(form[i].text, "", &real, d, &e) : NULL;
+		ok(v && memcmp(v->x, d->x, 2 * sizeof *v->x) == 0, "and in evaluation data");
+		dataset_free(v);
+		dataset_free(d);
+	}
+	refused("a;y\n1,5;1\n2,5;2\n3,5;3\n1.5;4\n", "", NULL,
+	    "text:5:1: \"1.5\" in the column of numbers \"a\"; correct or empty the cell");
+}
+
+/* Words that come again among numbers are categories, too. */
+static void words(void)
+{
+	struct buf text = BUF_INIT;
+	struct err e;
+	struct dataset *d, *v;
+
+	buf_puts(&text, "age,y\n");
+	for (int i = 0; i < 20; i++)
+		buf_printf(&text, "%d,1\n%s,2\n", 10 + i, i % 5 ? "30" : "old");
+	d = load((char *)text.data, "scale=minmax", &real, NULL, &e);
+	ok(d && d->cols == 2 && strcmp(d->feature_name[1], "age=old") == 0,
+	    "a word that comes again among numbers is a category: %s", d ? "" : e.msg);
+	v = load("age,y\n10,1\nold,2\nyoung,3\n", "", &real, d, &e);
+	ok(ROW(v, 0, 0, 0) && v->x[3] == 1 && v->x[2] > 0.4f && v->x[5] == 0 && v->x[4] == v->x[2],
+	    "which stands beside the mean, as an unknown word does");
+	dataset_free(v);
+	dataset_free(d);
+	buf_release(&text);
+}
+
+static void missing_category(void)
+{
+	static const char text[] = "n,town,y\n1,Rome,1\n?,Oslo,2\n3,NA,3\n2,-,4\n";
+	struct err e;
+	struct dataset *d = load(text, "missing=category", &real, NULL, &e), *v;
+
+	ok(ROW(d, 0, 1, 0, 0, 0, 1) && ROW(d, 1, 2, 1, 0, 1, 0) && ROW(d, 2, 3, 0, 1, 0, 0) &&
+	        ROW(d, 3, 2, 0, 1, 0, 0) && strcmp(d->feature_name[1], "n=NA") == 0,
+	    "missing=category: a missing cell is a feature, and the mean beside it: %s",
+	    d ? "" : e.msg);
+	v = load("{\"town\": \"Rome\"}\n{\"n\": 5}\n", "format=jsonl", &any, d, &e);
+	ok(ROW(v, 0, 2, 1, 0, 0, 1) && ROW(v, 1, 5, 0, 1, 0, 0), "so is an absent member: %s",
+	    v ? "" : e.msg);
+	dataset_free(v);
+	dataset_free(d);
+}
+
+static void weights(void)
+{
+	static const char text[] = "w,x,y\n1,1,1\n3,2,2\n0,3,3\n";
+	struct err e;
+	struct dataset *d = load(text, "weight=w", &real, NULL, &e), *v;
+	struct batch b = { 0 };
+	const uint32_t index[] = { 1, 2 };
+
+	ok(d && d->cols == 1 && d->weight && fabs((double)d->weight[1] - 2.25) < 1e-6,
+	    "the mean weight is 1, and a weight is no feature: %s", d ? "" : e.msg);
+	ok(data_gather(d, index, 2, &b, &e) == ERR_OK && b.weight[0] == d->weight[1] &&
+	        b.weight[1] == 0,
+	    "batches have the weights");
+	batch_release(&b);
+	v = load("w,x,y\n4,1,1\n", "", &real, d, &e);
+	ok(v && v->weight && v->weight[0] == 3, "evaluation data have the same unit");
+	dataset_free(v);
+	v = load("x,y\n1,1\n", "", &real, d, &e);
+	ok(v && !v->weight, "or no weights");
+	dataset_free(v);
+	dataset_free(d);
+	refused("w,x,y\n-1,1,1\n", "weight=w", NULL,
+	    "text:2:1: \"-1\" in the column of weights \"w\"; a weight is a number of at least 0");
+	refused("w,x,y\n,1,1\n", "weight=1", NULL, "text:2:1: \"\" in the column of weights");
+	refused("w,x,y\n0,1,1\n", "weight=w", NULL, "the weights \"w\" are all 0");
+	refused("x,y\n1,1\n", "weight=w", NULL, "weight=w: there is no such column");
+}
+
+static void labels(void)
+{
+	struct err e;
+	struct dataset *d = load("a,y\n1,no\n2,?\n3,yes\n4,\n", "", &two, NULL, &e), *v;
+
+	ok(d && d->rows == 2 && d->unlabelled == 2 && d->y[1] == 1,
+	    "rows without a label are left out: %s", d ? "" : e.msg);
+	v = load("|1x3 Cross validator\na,y\n5,yes.\n", "", &two, d, &e);
+	ok(v && v->rows == 1 && v->y[0] == 1, "a dot behind a class, below a comment: %s",
+	    v ? "" : e.msg);
+	dataset_free(v);
+	dataset_free(d);
+	d = load("x,x,y\n1,10,1\n2,20,2\n", "scale=none", &real, NULL, &e);
+	v = load("y,x,x\n3,4,5\n", "", &real, d, &e);
+	ok(ROW(d, 1, 2, 20) && ROW(v, 0, 4, 5), "columns of one name keep their order: %s",
+	    v ? "" : e.msg);
+	dataset_free(v);
+	dataset_free(d);
+	refused("a,y\n1,?\n", "", NULL, "no row has a label");
+	d = load("a,y,\n1,2,\n3,4,\n", "", &real, NULL, &e);
+	ok(d && d->y[1] == 4, "a column of nothing is not the label: %s", d ? "" : e.msg);
+	dataset_free(d);
+}
+
+static void target(void)
+{
+	struct err e;
+	struct dataset *d = load("a,y\n1,100000\n2,300000\n", "scale=standard", &real, NULL, &e),
+	               *of = NULL;
+	const struct data_column *c = d ? data_schema_label(d->schema) : NULL;
+	json_t *o;
+
+	ok(c && c->shift == 200000 && fabs((double)c->factor - 1e-5) < 1e-12 && d->y[0] == 100000,
+	    "the target's scaling is in the schema, and its values stay");
+	o = data_facts(d);
+	ok(o && data_of_facts(o, &of, &e) == ERR_OK &&
+	        data_schema_label(of->schema)->shift == 200000 &&
+	        data_schema_label(of->schema)->factor == c->factor,
+	    "and in the facts");
+	json_decref(o);
+	dataset_free(of);
+	dataset_free(d);
+}
+
+/* Values that are hashed, by choice or because there are too many. */
+static void hashed(void)
+{
+	struct buf text = BUF_INIT;
+	struct err e;
+	struct dataset *d = load(people, "bits=12&scale=standard", &two, NULL, &e), *v, *of = NULL;
+	json_t *o = data_facts(d);
+	char *name;
+
+	ok(d && d->sparse && d->cols == 2 + 4096 && d->fields == 3 && !d->feature_name && o,
+	    "bits=12: %s", d ? "" : e.msg);
+	ok(o && data_of_facts(o, &of, &e) == ERR_OK && of->schema->bits == 12 &&
+	        of->cols == d->cols,
+	    "facts have the bits");
+	v = load("age,city,fee\n20,Paris,1\n30,Atlantis,1\n", "", &any, of, &e);
+	ok(v && v->id[v->col[v->start[0] + 1]] == d->id[d->col[d->start[0] + 1]] &&
+	        v->start[2] == 6,
+	    "a value has the same place, and an unknown one has one: %s", v ? "" : e.msg);
+	name = data_schema_name(of->schema, d->id[d->col[d->start[0] + 1]]);
+	ok(strstr(name, "city=Paris"), "a place has its values' names: %s", name);
+	free(name);
+	name = data_schema_name(of->schema, d->cols - 1);
+	ok(*name == '#' || strstr(name, "city="), "or its number: %s", name);
+	free(name);
+	dataset_free(v);
+	dataset_free(of);
+	dataset_free(d);
+	json_decref(o);
+	buf_puts(&text, "word,y\n");
+	for (int i = 0; i < (1 << 20) + 100; i++)
+		buf_printf(&text, "w%d,%d\n", i, i % 2);
+	buf_puts(&text, "w7,0\n");
+	d = load((char *)text.data, "", &two, NULL, &e);
+	ok(d && d->schema->bits == 22 && d->schema->nvalues == DATA_SCHEMA_NAMED &&
+	        d->col[7] == d->col[(1 << 20) + 100] && d->nids > 900000,
+	    "too many values are hashed: %s", d ? "" : e.msg);
+	v = load("word,y\nw7,1\nw1000000,1\n", "", &two, d, &e);
+	ok(v && v->id[v->col[0]] == d->id[d->col[7]] && v->id[v->col[1]] == d->id[d->col[1000000]],
+	    "as are those of evaluation data: %s", v ? "" : e.msg);
+	dataset_free(v);
+	dataset_free(d);
+	buf_release(&text);
+	refused("a,y\nx,1\nz,2\n", "bits=31", NULL, "bits=31: a table has at most 30");
+}
+
 int main(void)
 {
+	forms();
+	words();
+	missing_category();
+	weights();
+	labels();
+	target();
+	hashed();
 	categories();
 	headers();
 	gaps();

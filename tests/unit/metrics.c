@@ -191,11 +191,52 @@ static void test_auc_of_many(void)
 	metrics_release(&m);
 }
 
+/* Ten examples, of which example i counts i times, against a batch that has it i times. */
+static void test_weights(void)
+{
+	static float score[100], y[100], weight[10], one_score[10], one_y[10];
+	static const enum model_task task[] = { MODEL_TWO, MODEL_REAL };
+
+	for (int t = 0; t < 2; t++) {
+		struct metrics a, b;
+		struct eval_result x, z;
+		size_t n = 0;
+		bool same = true;
+
+		metrics_init(&a, task[t], 1);
+		metrics_init(&b, task[t], 1);
+		for (size_t i = 0; i < 10; i++) {
+			weight[i] = (float)i;
+			one_score[i] = (float)rng_below(&rng, 5) / 5;
+			one_y[i] = (float)rng_below(&rng, 2);
+			for (size_t k = 0; k < i; k++) {
+				score[n] = one_score[i];
+				y[n++] = one_y[i];
+			}
+		}
+		struct batch once = { .rows = 10, .y = one_y, .weight = weight },
+		             times = { .rows = n, .y = y };
+
+		metrics_add(&a, &once, one_score, 4.5, NULL);
+		metrics_add(&b, &times, score, 4.5, NULL);
+		metrics_finish(&a, &x);
+		metrics_finish(&b, &z);
+		for (int k = 0; k < METRICS; k++)
+			same &= x.has[k] == z.has[k] &&
+			    (!x.has[k] || fabs(x.value[k] - z.value[k]) < 1e-12);
+		ok(same && x.examples == 10 && x.has[METRIC_loss],
+		    "an example of weight n counts as n examples do");
+		metrics_release(&a);
+		metrics_release(&b);
+	}
+}
+
 int main(void)
 {
 	rng_init(&rng, 7);
 	test_two_class_metrics();
 	test_other_metrics();
 	test_auc_of_many();
+	test_weights();
 	return tap_done();
 }

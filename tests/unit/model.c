@@ -108,6 +108,114 @@ static void test_empty(void)
 	}
 }
 
+/* Do two gradients of a model agree, to rounding? */
+static bool same_gradient(const struct subject *t, float *const *a, float *const *b)
+{
+	double off = 0, size = 1e-3;
+
+	for (size_t i = 0; i < t->ntables; i++)
+		for (size_t k = 0; k < t->n[i]; k++) {
+			off = fmax(off, fabs((double)a[i][k] - (double)b[i][k]));
+			size = fmax(size, fabs((double)a[i][k]));
+		}
+	return off < 1e-5 * size;
+}
+
+/* Three examples with the weights 2, 0 and 1, against a batch of the first one twice and the last. */
+static void test_weights(void)
+{
+	static const char *const name[] = { "linear", "logistic", "softmax", "mlp", "fm", "ffm",
+		"mf", "wide_deep", "deepfm" };
+	static const size_t hidden[] = { 3 };
+
+	for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+		bool real = !strcmp(name[i], "linear") || !strcmp(name[i], "mf");
+		bool deep = strstr(name[i], "deep") || !strcmp(name[i], "mlp");
+		struct model_shape shape = { .features = 4,
+			.fields = 4,
+			.factors = 2,
+			.classes = real ? 0 : 2,
+			.hidden = hidden,
+			.nhidden = deep };
+		float weight[3] = { 2, 0, 1 }, scores[6];
+		struct sample once, times;
+		struct subject t;
+		double a, b;
+
+		subject_make(&t, name[i], &shape, 4);
+		sample_make(&once, false, 3, 4, real ? 0 : 2);
+		sample_make(&times, false, 3, 4, real ? 0 : 2);
+		for (size_t r = 0; r < 3; r++) {
+			size_t from = r < 2 ? 0 : 2;
+
+			memcpy(times.b.x + 4 * r, once.b.x + 4 * from, 4 * sizeof(float));
+			times.b.y[r] = once.b.y[from];
+			times.b.label[r] = once.b.label[from];
+		}
+		float *got[MAX_TABLES];
+
+		for (size_t k = 0; k < t.ntables; k++)
+			got[k] = malloc(t.n[k] * sizeof(float));
+		once.b.weight = weight;
+		a = model_grad(t.m, &once.b, (const float *const *)t.pf, t.g);
+		b = model_grad(t.m, &times.b, (const float *const *)t.pf, got);
+		ok(fabs(a - b) < 1e-6 && same_gradient(&t, t.g, got) &&
+		        fabs(model_forward(t.m, &once.b, (const float *const *)t.pf, scores) -
+		            3 * a) < 1e-5,
+		    "%s: an example of weight 2 counts as two do, one of weight 0 not at all",
+		    name[i]);
+		once.b.weight = NULL;
+		for (size_t k = 0; k < t.ntables; k++)
+			free(got[k]);
+		feed_sample_release(&once);
+		feed_sample_release(&times);
+		subject_release(&t);
+	}
+}
+
+/* A model of scaled targets against one that gets scaled targets. */
+static void test_target_scaling(void)
+{
+	static const char *const name[] = { "linear", "mf" };
+	const double shift = 250000, factor = 1.0 / 30000;
+
+	for (size_t i = 0; i < 2; i++) {
+		struct model_shape shape = { .features = 4, .factors = 2 };
+		float scores[5], plain[5], near[5];
+		struct subject t, u;
+		struct sample s;
+		double a, b, f, g, off = 0;
+
+		subject_make(&u, name[i], &shape, 4);
+		shape.target_shift = shift;
+		shape.target_factor = factor;
+		subject_make(&t, name[i], &shape, 4);
+		for (size_t k = 0; k < t.ntables; k++)
+			memcpy(t.pf[k], u.pf[k], t.n[k] * sizeof(float));
+		sample_make(&s, false, 5, 4, 0);
+		memcpy(near, s.b.y, sizeof near);
+		b = model_grad(u.m, &s.b, (const float *const *)u.pf, u.g);
+		g = model_forward(u.m, &s.b, (const float *const *)u.pf, plain);
+		for (size_t r = 0; r < 5; r++)
+			s.b.y[r] = (float)((double)near[r] / factor + shift);
+		a = model_grad(t.m, &s.b, (const float *const *)t.pf, t.g);
+		f = model_forward(t.m, &s.b, (const float *const *)t.pf, scores);
+		for (size_t r = 0; r < 5; r++)
+			off = fmax(off,
+			    fabs(((double)scores[r] - shift) * factor - (double)plain[r]));
+		ok(off < 1e-5 && fabs(a * factor * factor - b) < 1e-5 &&
+		        fabs(f * factor * factor - g) < 1e-5,
+		    "%s: scores and losses are in the units of the targets", name[i]);
+		for (size_t k = 0; k < t.ntables; k++)
+			for (size_t j = 0; j < t.n[k]; j++)
+				off = fmax(off, fabs((double)t.g[k][j] - (double)u.g[k][j]));
+		ok(off < 1e-5, "%s: the gradient is that of the scaled targets", name[i]);
+		feed_sample_release(&s);
+		subject_release(&t);
+		subject_release(&u);
+	}
+}
+
 static void test_extremes(void)
 {
 	float x = 1, w = 500, bias = 0, y = 0, gw, gb, score;
@@ -308,6 +416,8 @@ int main(void)
 	test_blas();
 	test_models();
 	test_empty();
+	test_weights();
+	test_target_scaling();
 	test_extremes();
 	test_tables();
 	test_refusals();

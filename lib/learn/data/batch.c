@@ -12,6 +12,7 @@ void batch_release(struct batch *b)
 	free(b->col);
 	free(b->val);
 	free(b->id);
+	free(b->weight);
 	free(b->y);
 	free(b->label);
 	*b = (struct batch){ 0 };
@@ -93,6 +94,8 @@ enum err_code batch_append(struct batch *b, const struct batch *more, struct err
 	enum err_code rc = ERR_OK;
 
 	if (good) {
+		all.weight = join_arrays(b->weight, b->rows, more->weight, more->rows,
+		    sizeof *b->weight, &good);
 		all.y = join_arrays(b->y, b->rows, more->y, more->rows, sizeof *b->y, &good);
 		all.label = join_arrays(b->label, b->rows, more->label, more->rows,
 		    sizeof *b->label, &good);

@@ -22,6 +22,8 @@
  * Numbered input: the contents are known only to a program; they are numbers first .. first+rows-1
  * of the data, in pass number `epoch` over them.
  *
+ * weight: of each example in the loss, its gradient and the metrics.
+ *
  * Targets: y for regression and two classes (0 or 1); label for classes. */
 struct batch {
 	size_t rows, cols; /* examples; features of the data, not of the batch */
@@ -34,10 +36,17 @@ struct batch {
 	size_t fields;
 	uint64_t *id; /* nids */
 	size_t nids;
+	float *weight;  /* rows; NULL: all examples have the weight 1 */
 	float *y;       /* rows; NULL: no such targets */
 	int32_t *label; /* rows, from 0; NULL: no such targets */
 	uint64_t first, epoch;
 };
+
+/* The weight of example r. */
+static inline float batch_weight(const struct batch *b, size_t r)
+{
+	return b->weight ? b->weight[r] : 1;
+}
 
 /* Appends the examples of `more`, which are of the same data: b has the examples of both in this order, and
  * the features of both. Both have examples. ERR_NOMEM: b is as it was. */

@@ -41,6 +41,7 @@ static void free_arrays(struct dataset *d)
 	free(d->val);
 	free(d->field);
 	free(d->id);
+	free(d->weight);
 	free(d->y);
 	free(d->label);
 }
@@ -81,8 +82,44 @@ void dataset_free(struct dataset *d)
 	free(d);
 }
 
-/* Chooses the reader by the options, or by the first bytes of the stream. */
-static enum err_code choose_reader(struct stream *s, const char *format, size_t *out, struct err *e)
+/* Files that people take for tables, by their first bytes, and what makes a table of them. */
+static const struct stranger {
+	const char *magic;
+	const char *what;
+} strangers[] = {
+	{ "PK\3\4", "an Excel workbook or another zip archive; save the sheet as CSV" },
+	{ "\xd0\xcf\x11\xe0", "an old Excel workbook; save the sheet as CSV" },
+	{ "PAR1", "Parquet; convert it to CSV or JSON Lines, as with pandas' to_csv" },
+	{ "ARROW1", "an Arrow file; convert it to CSV or JSON Lines, as with pandas' to_csv" },
+	{ "SQLite format 3", "an SQLite database; sqlite3 -header -csv writes a query as CSV" },
+	{ "%PDF", "a PDF document, which has no table that can be read" },
+	{ "<", "XML or a web page, and no table; was the right address downloaded?" },
+};
+
+/* Text in UTF-16 has a NUL in every other byte. */
+static bool is_utf16(const uint8_t *p, size_t n)
+{
+	return n >= 2 && ((p[0] == 0xff && p[1] == 0xfe) || (p[0] == 0xfe && p[1] == 0xff));
+}
+
+static enum err_code fail_strange(const struct stream *s, const uint8_t *p, size_t n, struct err *e)
+{
+	if (is_utf16(p, n))
+		return err_set(e, ERR_FORMAT,
+		    "%s: is text in UTF-16; iconv -f UTF-16 -t UTF-8 makes it readable",
+		    stream_name(s));
+	for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++)
+		if (n >= strlen(strangers[i].magic) &&
+		    memcmp(p, strangers[i].magic, strlen(strangers[i].magic)) == 0)
+			return err_set(e, ERR_FORMAT, "%s: is %s", stream_name(s),
+			    strangers[i].what);
+	return ERR_OK;
+}
+
+/* Chooses the reader by the options, or by the first bytes of the stream. tables: one that reads tables
+ * with a schema. */
+static enum err_code choose_reader(struct stream *s, const char *format, bool tables, size_t *out,
+    struct err *e)
 {
 	const uint8_t *p;
 	enum err_code rc;
@@ -99,8 +136,11 @@ static enum err_code choose_reader(struct stream *s, const char *format, size_t 
 		return rc;
 	if (n == 0)
 		return err_set(e, ERR_FORMAT, "%s: is empty", stream_name(s));
+	rc = fail_strange(s, p, n, e);
+	if (rc)
+		return rc;
 	for (size_t i = 0; i < NREADERS; i++) {
-		if (readers[i]->probe(p, n)) {
+		if ((!tables || readers[i]->tables) && readers[i]->probe(p, n)) {
 			*out = i;
 			return ERR_OK;
 		}
@@ -116,7 +156,7 @@ const struct data_reader *data_build_reader(struct stream *s, const struct data_
 {
 	size_t i = 0;
 
-	return choose_reader(s, o->format, &i, e) ? NULL : readers[i];
+	return choose_reader(s, o->format, false, &i, e) ? NULL : readers[i];
 }
 
 const char *data_reader_name(const struct data_reader *r)
@@ -134,7 +174,8 @@ static enum err_code begin_stream(struct data_build *b, struct stream *s,
 {
 	size_t i = 0;
 	bool words = data_label_wants_words(b->label);
-	enum err_code rc = choose_reader(s, !o->format && words ? "text" : o->format, &i, e);
+	enum err_code rc = choose_reader(s, !o->format && words ? "text" : o->format,
+	    b->like && b->like->schema, &i, e);
 
 	if (rc != ERR_OK)
 		return rc;
@@ -244,13 +285,16 @@ enum err_code data_load_stream(struct stream *s, const struct data_options *o,
  * features, and only sparse data have an average length of a row. */
 void data_describe(const struct dataset *d, char out[static 256])
 {
-	char targets[48] = "real targets", shape[48] = "dense";
+	char targets[48] = "real targets", shape[48] = "dense", left_out[64] = "";
 
 	if (d->numbered) {
 		snprintf(out, 256, "%zu example%s, which the program reads", d->rows,
 		    d->rows == 1 ? "" : "s");
 		return;
 	}
+	if (d->unlabelled)
+		snprintf(left_out, sizeof(left_out), " (%zu without a label left out)",
+		    d->unlabelled);
 	if (d->classes)
 		snprintf(targets, sizeof(targets), "%zu class%s", d->classes,
 		    d->classes == 1 ? "" : "es");
@@ -265,7 +309,7 @@ void data_describe(const struct dataset *d, char out[static 256])
 	else if (d->sparse)
 		snprintf(shape, sizeof(shape), "sparse (%.1f a row)",
 		    (double)d->start[d->rows] / (double)d->rows);
-	snprintf(out, 256, "%zu example%s, %zu feature%s, %s, %s, %s (%.120s)", d->rows,
-	    d->rows == 1 ? "" : "s", d->cols, d->cols == 1 ? "" : "s", targets, shape, d->format,
-	    d->source);
+	snprintf(out, 256, "%zu example%s%s, %zu feature%s, %s, %s, %s (%.120s)", d->rows,
+	    d->rows == 1 ? "" : "s", left_out, d->cols, d->cols == 1 ? "" : "s", targets, shape,
+	    d->format, d->source);
 }

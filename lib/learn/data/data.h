@@ -41,15 +41,19 @@ struct data_options {
 	char *label;    /* column: its name, its number from 1, or "last" */
 	char *labels;   /* file that holds the labels (idx, npy) */
 	int index_base; /* of libsvm: 0 or 1; -1: guessed from the content */
-	/* named features are hashed to this many bits (criteo, vw); 0: the format's default */
+	/* named features are hashed to this many bits (criteo, vw, tables); 0: the format's default,
+	 * of tables a dictionary */
 	int bits;
 	char *norm; /* "l2": each example is divided by its length */
 	/* tables (data_table.h): names of all columns; columns that are left out, that are categories
 	 * though they look like numbers, and that name the examples: lists of names or of numbers from
 	 * 1 */
 	char *columns, *ignore, *categories, *id;
-	char *missing; /* what a missing number becomes: "mean" or "zero" */
+	char *weight;  /* the column of the examples' weights */
+	char *missing; /* what a missing cell becomes: "mean", "zero" or "category" */
 	char *scale;   /* of numbers: "standard", "minmax" or "none" */
+	/* ratings: columns by name or number from 1; NULL: the first three */
+	char *user, *item, *rating;
 	char *pairs;   /* namespaces whose features are crossed (vw): "ab,ac" */
 	int window;    /* text: words on each side that a word is trained with */
 	int negatives; /* text: random words drawn for each of them */
@@ -96,6 +100,7 @@ struct dataset {
 	uint64_t *id;
 	size_t nids;
 	struct data_words *words;
+	float *weight;  /* of each example, with the mean 1 in training data; NULL: all equal */
 	float *y;       /* real targets, or 0 and 1 (want.two) */
 	int32_t *label; /* want.classes */
 	size_t classes; /* 0 for real targets */
@@ -106,6 +111,7 @@ struct dataset {
 	 * data, which take the training data's. */
 	struct data_schema *schema;
 	bool sampled;       /* these are some of the examples of data in blocks (data_blocks.h) */
+	size_t unlabelled;  /* rows of tables that were left out, because they have no label */
 	bool heading;       /* the first line of the last file had names, and was no example */
 	size_t skipped;     /* bad lines that were left out (data_want.bad) */
 	int index_base;     /* subtracted from sparse ids; -1: not determined */

@@ -167,6 +167,7 @@ enum err_code data_chunks_next(struct data_chunks *c, struct dataset **out, bool
 	enum err_code rc = ERR_OK;
 
 	*out = NULL;
+	build->by_lines = true;
 	expect_rows(c, build);
 	while (!rc && (c->cursor || c->next < c->n) && !is_full(c, build))
 		rc = read_on(c, build, e);
@@ -363,6 +364,7 @@ static enum err_code read_head(struct data_blocks *b, struct err *e)
 	double bytes = 0;
 	enum err_code rc = ERR_OK;
 
+	build->by_lines = true;
 	size = size < PLACE_MIN ? PLACE_MIN : size;
 	size = size > b->size ? b->size : size;
 	for (size_t k = 0; !rc && k < places; k++) {

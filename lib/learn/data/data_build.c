@@ -346,6 +346,29 @@ enum err_code data_build_bad_line(struct data_build *b, const struct stream *s, 
 	return rc;
 }
 
+/* Makes room for the weights of n rows, and gives those that have none yet the weight 1. */
+static bool reserve_weights(struct data_build *b, size_t n)
+{
+	struct dataset *d = b->d;
+	size_t room = n <= b->weight_room ? b->weight_room : 2 * n + 1024;
+
+	if (room > b->weight_room && !resize_array((void **)&d->weight, room, sizeof(*d->weight)))
+		return false;
+	b->weight_room = room;
+	for (; b->weights < n; b->weights++)
+		d->weight[b->weights] = 1;
+	return true;
+}
+
+enum err_code data_build_weight(struct data_build *b, const struct stream *s, double weight,
+    struct err *e)
+{
+	if (!reserve_weights(b, b->d->rows + 1))
+		return no_memory_for_examples(b, s, e);
+	b->d->weight[b->d->rows] = (float)weight;
+	return ERR_OK;
+}
+
 static enum err_code compare_names(const struct stream *s, char *const *name, char *const *known,
     size_t cols, const char *whose, struct err *e)
 {
@@ -455,7 +478,10 @@ enum err_code data_build_finish(struct data_build *b, struct dataset **out, stru
 	if (d->words)
 		return finish_words(b, out, e);
 	if (d->rows == 0)
-		return err_set(e, ERR_FORMAT, "%s: holds no examples", b->first);
+		return err_set(e, ERR_FORMAT,
+		    d->unlabelled ? "%s: no row has a label" : "%s: holds no examples", b->first);
+	if (d->weight && !reserve_weights(b, d->rows))
+		return err_set(e, ERR_NOMEM, "no memory for the weights of %zu examples", d->rows);
 	assert(data_label_count(b->label) == d->rows);
 	rc = data_label_finish(b->label, d, e);
 	if (rc == ERR_OK && b->table)
@@ -468,6 +494,7 @@ enum err_code data_build_finish(struct data_build *b, struct dataset **out, stru
 		count_fields(b);
 	trim_array((void **)&d->x, d->rows * d->cols, sizeof(*d->x));
 	trim_array((void **)&d->x8, d->rows * d->cols, sizeof(*d->x8));
+	trim_array((void **)&d->weight, d->rows, sizeof(*d->weight));
 	trim_array((void **)&d->val, b->nnz, sizeof(*d->val));
 	trim_array((void **)&d->col, b->nnz, sizeof(*d->col));
 	trim_array((void **)&d->field, b->nnz, sizeof(*d->field));

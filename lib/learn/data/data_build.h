@@ -23,6 +23,7 @@ struct data_build {
 	size_t expected_rows, expected_values; /* by data_build_expect; 0: not known */
 	size_t room, start_room;               /* values and rows for which memory is allocated */
 	uint64_t values_before, rows_before;   /* values and rows of the files before this one */
+	size_t weights, weight_room;           /* rows that have a weight, and room for */
 	/* Sparse ids as in the files: in d->col, until an id of more than 32 bits appears; then in
 	 * raw. */
 	uint64_t nnz;
@@ -32,8 +33,9 @@ struct data_build {
 	/* index base that was requested; -1: guess it from the content */
 	int index_base;
 	struct data_table
-	    *table;  /* of a table with text or missing cells (data_table.h), else NULL */
-	char *first; /* name of the first file */
+	    *table;    /* of a table with text or missing cells (data_table.h), else NULL */
+	bool by_lines; /* a record that spans lines is an error */
+	char *first;   /* name of the first file */
 	struct data_bad_lines *bad; /* data_want.bad */
 };
 
@@ -48,6 +50,8 @@ struct data_reader {
 	    struct err *e);
 	/* How a file is read in parts (data_parts.h); NULL: it is read as a whole. */
 	const struct data_parts *parts;
+	/* Does it read tables with a schema (data_table.h)? */
+	bool tables;
 };
 #define DATA_PROBE 65536
 /* Ids below this are looked up in direct tables, others by hashing. */
@@ -110,6 +114,10 @@ enum err_code data_build_fields(struct data_build *b, const struct stream *s, ui
  * the line is to be skipped (data_want.bad), and its label and row are dropped. Errors but ERR_FORMAT are
  * returned as they are. */
 enum err_code data_build_bad_line(struct data_build *b, const struct stream *s, enum err_code rc,
+    struct err *e);
+
+/* Gives the next row its weight, which is finite and at least 0; rows without one have 1. */
+enum err_code data_build_weight(struct data_build *b, const struct stream *s, double weight,
     struct err *e);
 
 /* Divides each row of the stream read last by its length. ERR_CONFIG for bytes or words. */

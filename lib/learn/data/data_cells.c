@@ -41,12 +41,34 @@ static size_t count_char(const char *p, char sep)
 	return n;
 }
 
+/* Runs of blanks outside of quotes, between words. */
+static size_t count_words(const char *p)
+{
+	bool quoted = false, word = false;
+	size_t n = 0;
+
+	for (; *p; p++) {
+		bool blank = !quoted && (*p == ' ' || *p == '\t');
+
+		n += !blank && !word;
+		word = !blank;
+		if (*p == '"')
+			quoted = !quoted;
+	}
+	return n;
+}
+
+size_t data_cells_count(const char *record, char sep)
+{
+	return sep == ' ' ? count_words(record) : count_char(record, sep) + 1;
+}
+
 /* The first pass accepts a character only when both records contain it equally often, since text in
  * cells contains commas at random. The second pass decides by the first record alone. A comma is
  * the answer when none occurs, as in a file with a single column. */
 char data_cells_separator(const char *first, const char *second)
 {
-	static const char candidates[] = { '\t', ';', ',' };
+	static const char candidates[] = { '\t', ';', ',', '|' };
 	size_t best = 0, n;
 	char sep = 0;
 
@@ -64,6 +86,9 @@ char data_cells_separator(const char *first, const char *second)
 			sep = candidates[i];
 		}
 	}
+	n = count_words(first);
+	if (!sep && n > 1 && (!second || count_words(second) == n))
+		return ' ';
 	return sep ? sep : ',';
 }
 
@@ -95,22 +120,21 @@ static bool unquote_cell(char **p)
  * separator. An unquoted cell loses blanks at both ends. NUL bytes are written into the record. */
 char *data_cells_next(char **p, char sep)
 {
-	char *cell = skip_blanks(*p, sep), *end;
-	bool more;
+	char *cell = skip_blanks(*p, sep), *end, *next;
 
 	if (*cell == '"') {
 		end = ++cell;
 		if (!unquote_cell(&end))
 			return NULL;
-		end = skip_blanks(end, sep);
-		if (*end && *end != sep)
+		next = skip_blanks(end, sep);
+		if (*next && *next != sep && (sep != ' ' || next == end))
 			return NULL;
-		*p = *end ? end + 1 : NULL;
+		*p = !*next ? NULL : sep == ' ' ? next : next + 1;
 		return cell;
 	}
-	end = strchrnul(cell, sep);
-	more = *end == sep;
-	*p = more ? end + 1 : NULL;
+	end = sep == ' ' ? cell + strcspn(cell, " \t") : strchrnul(cell, sep);
+	next = sep == ' ' ? skip_blanks(end, sep) : *end ? end + 1 : NULL;
+	*p = sep == ' ' && !*next ? NULL : next;
 	while (end > cell && (end[-1] == ' ' || end[-1] == '\t'))
 		end--;
 	*end = '\0';
@@ -119,7 +143,7 @@ char *data_cells_next(char **p, char sep)
 
 char **data_cells_split(char *record, char sep, size_t *n)
 {
-	size_t most = count_char(record, sep) + 1;
+	size_t most = data_cells_count(record, sep) + 1;
 	char **cells = mem_array(most, sizeof(*cells));
 
 	for (*n = 0; record && *n < most; ++*n) {

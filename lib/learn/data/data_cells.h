@@ -15,9 +15,13 @@ bool data_cells_open(const char *line);
  * them. */
 size_t data_cells_record(const char *p, size_t n);
 
-/* Guesses the separator, tab, semicolon or comma: the one that occurs equally often in both records
- * (second may be NULL), else the most frequent one in the first. */
+/* Guesses the separator, tab, semicolon, comma or bar: the one that occurs equally often in both records
+ * (second may be NULL), else the most frequent one in the first. Where none occurs, blanks separate if
+ * both records have the same number of words, and more than one. */
 char data_cells_separator(const char *first, const char *second);
+
+/* Number of cells of a record, not counting quotes that do not match. */
+size_t data_cells_count(const char *record, char sep);
 
 /* Returns the cell at *p, unquoted and NUL-terminated; *p moves to the next one, or to NULL after
  * the last. NULL when text follows a closing quote or the quote is not closed. */

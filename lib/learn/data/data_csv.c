@@ -15,9 +15,10 @@
 #include "data/data_table.h"
 #include "data/data_uri.h"
 
-/* Columns, one of them the label (by default the last): RFC 4180 with comma, semicolon or tab. The
- * first record is a header when a cell that is not a number stands above one that is, when ?label=
- * names one of its cells, or when it has mere text that no row below repeats.
+/* Columns, one of them the label (by default the last): RFC 4180 with comma, semicolon, tab, bar, or
+ * blanks. The first record is a header when a cell that is not a number stands above numbers, when ?label=
+ * names one of its cells, or when it has mere text that no row below repeats. Before it a line that begins
+ * with # or a bar, and has another number of cells, is a comment.
  *
  * Files of mere numbers are read here, into dense rows. Where the first lines have text or missing
  * cells beside the label, or an option asks for it, data_table.h takes the records. */
@@ -31,6 +32,7 @@ struct table {
 	 * there is none) */
 	size_t width, features, label;
 	bool typed;        /* data_table.h takes the records */
+	bool commented;    /* the file begins with a comment */
 	bool unclosed; /* a quoted cell does not end: it may have swallowed any number of lines */
 	struct buf record; /* a record of several lines */
 };
@@ -42,17 +44,22 @@ static bool is_numeric_cell(const char *cell)
 	return data_num_all(cell, &v);
 }
 
+static bool is_number_in_any_form(const char *cell)
+{
+	double v;
+
+	for (int f = 0; f < DATA_FORMS; f++)
+		if (data_form_number((enum data_form)f, cell, &v))
+			return true;
+	return false;
+}
+
 /* A cell that may stand in a header: not a number, and not a mark for a missing number, which must
  * be reported and not be taken for a name. */
 static bool is_header_name(const char *cell)
 {
-	static const char *const missing[] = { "", "?", "-", "NA", "N/A", "nan", "null", "none",
-		"inf", "-inf" };
-
-	for (size_t i = 0; i < sizeof(missing) / sizeof(missing[0]); i++)
-		if (strcasecmp(cell, missing[i]) == 0)
-			return false;
-	return !is_numeric_cell(cell);
+	return !data_form_is_missing(cell) && strcasecmp(cell, "inf") != 0 &&
+	    strcasecmp(cell, "-inf") != 0 && !is_number_in_any_form(cell);
 }
 
 static bool is_blank_line(const char *line)
@@ -80,6 +87,10 @@ static enum err_code whole_record(struct table *t, char *line, size_t len, char 
 	*out = is_blank_line(line) ? NULL : line;
 	if (rc != ERR_OK || !*out || !data_cells_open(line))
 		return rc;
+	if (t->b->by_lines)
+		return stream_fail(t->s, e,
+		    "a quoted cell does not end in its line; data in blocks need each record on one line "
+		    "(or raise job.data_memory, so that the data are read as a whole)");
 	buf_clear(&t->record);
 	buf_append(&t->record, line, len);
 	for (open = true; open; open ^= data_cells_open(line)) {
@@ -148,7 +159,7 @@ static enum err_code parse_feature(const struct table *t, char **p, size_t colum
 	while (*cell == ' ')
 		cell++;
 	end = (char *)data_num_float(cell, out);
-	if (end && (*end == t->sep || !*end) && isfinite(*out)) {
+	if (end && t->sep != ' ' && (*end == t->sep || !*end) && isfinite(*out)) {
 		*p = *end ? end + 1 : NULL;
 		return ERR_OK;
 	}
@@ -266,42 +277,6 @@ static bool names_column(const struct data_options *o)
 	    !num_uint(o->label, UINT64_MAX, &number);
 }
 
-/* Finds the label column by its name or number. name: of the columns; NULL: they have none. Where
- * labels do not matter, a file that is as wide as the training data has none. */
-static enum err_code find_label(struct table *t, const char *const *names, struct err *e)
-{
-	const char *name = t->o->label, *near;
-	int64_t number;
-
-	t->features = t->width - 1;
-	if (data_label_is_ignored(t->b->label) && t->b->like && t->b->like->cols == t->width) {
-		t->label = t->features = t->width;
-		return ERR_OK;
-	}
-	t->label = t->width - 1;
-	if (!name || strcmp(name, "last") == 0)
-		return ERR_OK;
-	if (!names_column(t->o)) {
-		if (!num_int(name, 1, (int64_t)t->width, &number))
-			return stream_fail(t->s, e, "label=%.60s, but the columns are 1 to %zu",
-			    name, t->width);
-		t->label = (size_t)number - 1;
-		return ERR_OK;
-	}
-	if (!names)
-		return stream_fail(t->s, e,
-		    "label=%.60s, but the file has no header; give the column's number, or names by "
-		    "?columns=",
-		    name);
-	t->label = column_named(name, (char *const *)names, t->width);
-	if (t->label < t->width)
-		return ERR_OK;
-	near = suggest(name, names, t->width);
-	return near ? stream_fail(t->s, e, "no column is named \"%.60s\"; did you mean \"%.60s\"?",
-	                  name, near)
-	            : stream_fail(t->s, e, "no column is named \"%.60s\"", name);
-}
-
 /* ---- the first lines ---- */
 
 /* The first records of a file, split into cells. */
@@ -366,23 +341,15 @@ static enum err_code sample_take(struct table *t, const char *first, struct samp
 	return ERR_OK;
 }
 
-/* Are most cells of the column text, in the rows from `from` on? A stray word among numbers is a fault
- * of the file, and no category. *missing: has the column a missing cell? */
-static bool sample_is_text(const struct sample *s, size_t from, size_t column, bool *missing)
+/* Counts the cells of each column, in the rows from `from` on. A new array. */
+static struct data_look *sample_look(const struct sample *s, size_t from, size_t width)
 {
-	size_t text = 0, numbers = 0;
+	struct data_look *look = mem_array(width + 1, sizeof *look);
 
-	for (size_t i = from; i < s->n; i++) {
-		const char *cell = s->row[i][column];
-
-		if (data_table_is_missing(cell))
-			*missing = true;
-		else if (is_numeric_cell(cell))
-			numbers++;
-		else
-			text++;
-	}
-	return text > numbers;
+	for (size_t i = from; i < s->n; i++)
+		for (size_t k = 0; k < width; k++)
+			data_look_add(&look[k], s->row[i][k]);
+	return look;
 }
 
 /* Do the rows below the first repeat its cell in this column?  *varied: is another cell repeated? */
@@ -408,47 +375,119 @@ static bool is_text_header(const struct sample *s, size_t width)
 	return others;
 }
 
-/* Begins a table when the options or the first rows ask for it. */
-static enum err_code begin_typed(struct table *t, const struct sample *s, char *const *names,
-    bool header, struct err *e)
+/* Decides what the columns hold. Where one has decimal commas, all have that could. */
+static struct data_column_look *decide_columns(const struct table *t, const struct data_look *look)
 {
-	bool *has_text = mem_array(t->width + 1, sizeof *has_text), missing = false;
+	struct data_column_look *of = mem_array(t->width + 1, sizeof *of);
+	bool comma = t->sep != ',', used = false;
+
+	for (size_t k = 0; k < t->width; k++) {
+		of[k] = data_look_decide(&look[k], comma);
+		used |= of[k].form == DATA_COMMA;
+	}
+	for (size_t k = 0; used && k < t->width; k++)
+		if (!of[k].text && of[k].form == DATA_PLAIN &&
+		    look[k].numbers[DATA_COMMA] == look[k].numbers[DATA_PLAIN])
+			of[k].form = DATA_COMMA;
+	return of;
+}
+
+/* Do the first rows have what only tables may have: text beside the label, missing cells, or numbers
+ * that are not plain? */
+static bool is_table(const struct table *t, const struct sample *s, size_t from,
+    const struct data_look *look, const struct data_column_look *of)
+{
+	bool found = false;
+
+	for (size_t k = 0; k < t->width; k++)
+		if (k != t->label)
+			found |= of[k].text || of[k].words || look[k].missing || of[k].form;
+		else
+			found |= !of[k].text && of[k].form;
+	for (size_t i = from; t->label < t->width && i < s->n; i++)
+		found |= data_table_lacks_label(s->row[i][t->label]);
+	return found;
+}
+
+/* Begins a table when the options or the first rows ask for it. */
+static enum err_code begin_typed(struct table *t, const struct sample *s, size_t from,
+    const struct data_look *look, char *const *names, struct err *e)
+{
+	struct data_column_look *of = decide_columns(t, look);
 	const struct data_table_shape shape = { .sep = t->sep,
 		.width = t->width,
 		.label = t->label,
 		.name = names,
-		.has_text = has_text };
+		.look = of };
 	enum err_code rc = ERR_OK;
 
-	t->typed = t->b->table || (t->b->like && t->b->like->schema) || data_table_is_wanted(t->o);
-	for (size_t k = 0; k < t->width; k++) {
-		bool gap = false;
-
-		if (k == t->label)
-			continue;
-		has_text[k] = sample_is_text(s, header, k, &gap);
-		missing |= has_text[k] || gap;
-	}
-	t->typed |= missing;
+	t->typed = t->b->table || (t->b->like && t->b->like->schema) ||
+	    data_table_is_wanted(t->o) || is_table(t, s, from, look, of);
 	if (t->typed)
 		rc = data_table_open(t->b, t->s, t->o, &shape, e);
-	free(has_text);
+	free(of);
 	return rc;
 }
 
-static bool is_header(const struct table *t, char *const *first, size_t n, char *const *second,
-    size_t m)
+/* Is the first record a header? */
+static bool is_header(const struct table *t, char *const *first, const struct sample *s)
 {
-	if (names_column(t->o) && column_named(t->o->label, first, n) < n)
+	struct data_look *look;
+	bool found = false;
+
+	if (names_column(t->o) && column_named(t->o->label, first, t->width) < t->width)
 		return true;
-	for (size_t i = 0; second && i < n && i < m; i++)
-		if (is_header_name(first[i]) && is_numeric_cell(second[i]))
-			return true;
+	look = sample_look(s, 1, t->width);
+	for (size_t i = 0; i < t->width; i++)
+		found |= is_header_name(first[i]) && look[i].cells > look[i].missing &&
+		    !data_look_decide(&look[i], t->sep != ',').text;
+	free(look);
 	/* If this is the only line and it has only names, the data are missing. */
-	for (size_t i = 0; !second && i < n; i++)
+	for (size_t i = 0; s->n < 2 && i < t->width; i++)
 		if (is_numeric_cell(first[i]))
-			return false;
-	return !second;
+			return found;
+	return found || s->n < 2;
+}
+
+/* Finds the label column by its name or number. name: of the columns; NULL: they have none. Where
+ * labels do not matter, a file that is as wide as the training data has none. */
+static enum err_code find_label(struct table *t, const char *const *names,
+    const struct data_look *look, struct err *e)
+{
+	const char *name = t->o->label, *near;
+	int64_t number;
+
+	t->features = t->width - 1;
+	if (data_label_is_ignored(t->b->label) && t->b->like && t->b->like->cols == t->width) {
+		t->label = t->features = t->width;
+		return ERR_OK;
+	}
+	t->label = t->width - 1;
+	/* A separator at the end of each line makes a column of nothing. */
+	while (t->label > 0 && look[t->label].missing == look[t->label].cells &&
+	    (!names || !*names[t->label]))
+		t->label--;
+	if (!name || strcmp(name, "last") == 0)
+		return ERR_OK;
+	if (!names_column(t->o)) {
+		if (!num_int(name, 1, (int64_t)t->width, &number))
+			return stream_fail(t->s, e, "label=%.60s, but the columns are 1 to %zu",
+			    name, t->width);
+		t->label = (size_t)number - 1;
+		return ERR_OK;
+	}
+	if (!names)
+		return stream_fail(t->s, e,
+		    "label=%.60s, but the file has no header; give the column's number, or names by "
+		    "?columns=",
+		    name);
+	t->label = column_named(name, (char *const *)names, t->width);
+	if (t->label < t->width)
+		return ERR_OK;
+	near = suggest(name, names, t->width);
+	return near ? stream_fail(t->s, e, "no column is named \"%.60s\"; did you mean \"%.60s\"?",
+	                  name, near)
+	            : stream_fail(t->s, e, "no column is named \"%.60s\"", name);
 }
 
 /* The label's column has no feature and is left out. The names are copied by data_build_names. */
@@ -501,44 +540,56 @@ static char **split_names(const char *list, size_t width)
 	return NULL;
 }
 
+/* Finds header and label column, and how to read the rows. first: the cells of the first record. */
+static enum err_code detect_columns(struct table *t, char **first, const struct sample *s,
+    bool *header, struct err *e)
+{
+	char **named = split_names(t->o->columns, t->width);
+	struct data_look *look;
+	const char *const *names;
+	enum err_code rc = ERR_OK;
+
+	*header = !t->o->no_heading && (is_header(t, first, s) || is_text_header(s, t->width));
+	names = (const char *const *)(named ? named : *header ? first : NULL);
+	look = sample_look(s, *header, t->width);
+	/* The columns of evaluation data are those of the training data's schema. */
+	if (t->b->like && t->b->like->schema)
+		t->label = t->width;
+	else
+		rc = find_label(t, names, look, e);
+	if (rc == ERR_OK)
+		rc = begin_typed(t, s, *header, look, (char *const *)names, e);
+	if (rc == ERR_OK && *header && t->features > 0 && !t->typed)
+		rc = set_column_names(t, first, e);
+	free(look);
+	data_uri_free(named, named ? t->width : 0);
+	return rc;
+}
+
 /* Finds separator, width, header and label column from the first records, and how to read the
  * others. *header: the first one has only names. */
 static enum err_code detect_shape(struct table *t, const char *first, bool *header, struct err *e)
 {
-	char **a = NULL, **b = NULL, *copy = mem_strdup(first), *second, **named = NULL;
-	const char *const *names = NULL;
+	char **cells = NULL, *copy = mem_strdup(first), *second;
 	struct sample sample = { 0 };
-	size_t m = 0;
 	enum err_code rc = peek_record(t, &second, e);
 
 	if (rc == ERR_OK) {
 		t->sep = data_cells_separator(first, second);
-		a = data_cells_split(copy, t->sep, &t->width);
-		b = second ? data_cells_split(second, t->sep, &m) : NULL;
-		if (!a)
+		cells = data_cells_split(copy, t->sep, &t->width);
+		if (!cells)
 			rc = bad_cell(t, t->width, NULL, e);
 	}
+	if (rc == ERR_OK && t->width == 1 && !t->b->like)
+		rc = stream_fail(t->s, e,
+		    "has one column; a table needs features beside the label, separated by commas, "
+		    "semicolons, tabs, bars or blanks");
 	if (rc == ERR_OK)
 		rc = sample_take(t, first, &sample, e);
-	if (rc == ERR_OK) {
-		*header = !t->o->no_heading &&
-		    (is_header(t, a, t->width, b, m) || is_text_header(&sample, t->width));
-		named = split_names(t->o->columns, t->width);
-		names = (const char *const *)(named ? named : *header ? a : NULL);
-		/* The columns of evaluation data are those of the training data's schema. */
-		if (t->b->like && t->b->like->schema)
-			t->label = t->width;
-		else
-			rc = find_label(t, names, e);
-	}
 	if (rc == ERR_OK)
-		rc = begin_typed(t, &sample, (char *const *)names, *header, e);
-	if (rc == ERR_OK && *header && t->features > 0 && !t->typed)
-		rc = set_column_names(t, a, e);
-	data_uri_free(named, named ? t->width : 0);
+		rc = detect_columns(t, cells, &sample, header, e);
 	sample_free(&sample);
-	free(a);
-	free(b);
+	free(cells);
 	free(copy);
 	free(second);
 	return rc;
@@ -549,6 +600,49 @@ static char *padded_copy(const char *text)
 	size_t n = strlen(text);
 
 	return memcpy(mem_alloc(n + 1 + DATA_NUM_PAD), text, n);
+}
+
+/* Is this line a comment before the table: one that begins with # or a bar, above a record with another
+ * number of cells? */
+static enum err_code is_comment(struct table *t, const char *line, bool *out, struct err *e)
+{
+	char *second, sep;
+	enum err_code rc;
+
+	*out = false;
+	if (*line != '#' && *line != '|')
+		return ERR_OK;
+	rc = peek_record(t, &second, e);
+	if (rc || !second)
+		return rc;
+	sep = data_cells_separator(second, NULL);
+	*out = data_cells_count(line, sep) != data_cells_count(second, sep);
+	free(second);
+	return ERR_OK;
+}
+
+/* Reads the first record behind comments as a new, padded text; NULL when there is none. */
+static enum err_code first_row(struct table *t, char **out, struct err *e)
+{
+	enum err_code rc;
+	bool comment = false;
+	char *p;
+
+	*out = NULL;
+	do {
+		rc = first_record(t, &p, e);
+		/* Spreadsheets write a byte order mark first. */
+		if (rc == ERR_OK && p && strncmp(p, "\xef\xbb\xbf", 3) == 0)
+			p += 3;
+		comment = false;
+		if (rc == ERR_OK && p) {
+			free(*out);
+			*out = padded_copy(p);
+			rc = is_comment(t, *out, &comment, e);
+			t->commented |= comment;
+		}
+	} while (rc == ERR_OK && comment);
+	return rc;
 }
 
 /* Has the first record, which is no header, as many cells as the data before it or the training data have
@@ -568,15 +662,19 @@ static bool fits_columns(const struct table *t)
 static enum err_code begin_csv(struct table *t, bool *found, struct err *e)
 {
 	bool header = false, fits = true;
-	char *p, *first;
-	enum err_code rc = first_record(t, &p, e);
+	char *first;
+	enum err_code rc = first_row(t, &first, e);
 
-	*found = rc == ERR_OK && p;
-	if (!*found)
+	*found = rc == ERR_OK && first;
+	if (!*found) {
+		free(first);
 		return rc;
-	/* Spreadsheets write a byte order mark first. */
-	first = padded_copy(strncmp(p, "\xef\xbb\xbf", 3) == 0 ? p + 3 : p);
+	}
 	rc = detect_shape(t, first, &header, e);
+	if (rc == ERR_OK && header && t->commented && t->b->by_lines)
+		rc = stream_fail(t->s, e,
+		    "is a header below a comment, and data in blocks begin with the header; remove the "
+		    "comment");
 	if (!header)
 		fits = fits_columns(t);
 	t->b->d->heading = header;
@@ -606,17 +704,13 @@ static enum err_code read_csv(struct data_build *b, struct stream *s, const stru
 	return rc;
 }
 
-/* Text with a separator. */
+/* Any text. A file of one column is reported by the reader. */
 static bool probe_csv(const uint8_t *p, size_t n)
 {
-	bool separated = false;
-
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++)
 		if (p[i] < ' ' && p[i] != '\t' && p[i] != '\n' && p[i] != '\r')
 			return false;
-		separated |= p[i] == ',' || p[i] == ';' || p[i] == '\t';
-	}
-	return separated;
+	return true;
 }
 
-const struct data_reader data_reader_csv = { probe_csv, read_csv, &data_parts_lines };
+const struct data_reader data_reader_csv = { probe_csv, read_csv, &data_parts_lines, true };

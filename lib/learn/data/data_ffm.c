@@ -4,7 +4,8 @@
 #include "data/data_row.h"
 
 /* "label field:index:value field:index:value ...", the format of libffm: fields and indices count
- * from 0. An index may occur twice, as hashed ones do. */
+ * from 0. The values of an index that comes several times in one field of a line, as hashed ones may, are
+ * added. */
 
 /* *p moves behind the entry on success only, so that the message shows the whole entry. */
 static enum err_code parse_ffm_entry(struct data_row *r, const char **p, struct err *e)
@@ -43,6 +44,8 @@ static enum err_code parse_ffm_line(struct data_row *r, char *line, struct err *
 	rc = data_label_number(r->b->label, r->s, (double)label, e);
 	for (p = data_skip_blanks(p); !rc && *p; p = data_skip_blanks(p))
 		rc = parse_ffm_entry(r, &p, e);
+	if (!rc)
+		data_row_sum(r);
 	return rc ? rc : data_row_end(r, true, e);
 }
 
@@ -78,4 +81,4 @@ static bool probe_ffm(const uint8_t *bytes, size_t n)
 	return is_ffm_entry(q, end);
 }
 
-const struct data_reader data_reader_ffm = { probe_ffm, read_ffm, &data_parts_lines };
+const struct data_reader data_reader_ffm = { probe_ffm, read_ffm, &data_parts_lines, false };

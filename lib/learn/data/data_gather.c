@@ -246,7 +246,9 @@ enum err_code data_gather(const struct dataset *d, const uint32_t *index, size_t
 	b->rows = n;
 	b->cols = d->cols;
 	b->sparse = d->sparse;
-	if (d->y)
+	if (d->weight)
+		good = grow_array(&b->weight, n, sizeof(*b->weight));
+	if (good && d->y)
 		good = grow_array(&b->y, n, sizeof(*b->y));
 	if (d->label)
 		good = good && grow_array(&b->label, n, sizeof(*b->label));
@@ -260,6 +262,8 @@ enum err_code data_gather(const struct dataset *d, const uint32_t *index, size_t
 		    "no memory for a batch of %zu examples; make job.batch smaller", n);
 	if (!d->sparse)
 		gather_dense(d, index, n, b);
+	for (size_t i = 0; d->weight && i < n; i++)
+		b->weight[i] = d->weight[index[i]];
 	for (size_t i = 0; d->y && i < n; i++)
 		b->y[i] = d->y[index[i]];
 	for (size_t i = 0; d->label && i < n; i++)

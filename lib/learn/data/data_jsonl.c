@@ -33,7 +33,7 @@
 /* A column, as the first lines show it. */
 struct key {
 	char *name;
-	size_t texts, others; /* cells that are text, and that are numbers or true or false */
+	struct data_look look;
 };
 
 struct lines {
@@ -91,6 +91,9 @@ static enum err_code parse_line(struct lines *l, const char *line, size_t len, j
 		return stream_fail(l->s, e, "an object of more than %zu MiB; examples are shorter",
 		    LINE_MAX_BYTES >> 20);
 	*out = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
+	if (!*out && line[strspn(line, " \t")] == '[')
+		return stream_fail(l->s, e,
+		    "begins a list, and a line must be an object; jq -c '.[]' makes lines of a list");
 	if (!*out) {
 		log_escape(near, sizeof near, why.text, strlen(why.text));
 		return stream_fail_at(l->s, why.column > 0 ? (size_t)why.column : 0, e, "%s%s",
@@ -203,7 +206,6 @@ static enum err_code count_value(struct lines *l, const json_t *v, struct err *e
 {
 	const char *name = (const char *)l->name.data;
 	size_t at = place_of(l);
-	double number;
 
 	if (at == SIZE_MAX && l->o->columns)
 		return ERR_OK;
@@ -214,12 +216,11 @@ static enum err_code count_value(struct lines *l, const json_t *v, struct err *e
 	if (at == SIZE_MAX)
 		at = add_key(l, name);
 	if (json_is_array(v))
-		l->key[at].texts++;
-	else if (json_is_string(v) && !data_table_is_missing(json_string_value(v)))
-		*(data_num_all(json_string_value(v), &number) ? &l->key[at].others
-		                                              : &l->key[at].texts) += 1;
+		data_look_add_word(&l->key[at].look, "");
+	else if (json_is_string(v))
+		data_look_add(&l->key[at].look, json_string_value(v));
 	else if (json_is_number(v) || json_is_boolean(v))
-		l->key[at].others++;
+		data_look_add_number(&l->key[at].look);
 	return ERR_OK;
 }
 
@@ -310,19 +311,19 @@ static enum err_code begin_file(struct lines *l, const json_t *first, struct err
 	struct data_table_shape shape = { .keyed = true };
 	enum err_code rc = find_columns(l, first, &shape, e);
 	char **names = mem_array(l->n + 1, sizeof *names);
-	bool *has_text = mem_array(l->n + 1, sizeof *has_text);
+	struct data_column_look *look = mem_array(l->n + 1, sizeof *look);
 
 	for (size_t i = 0; i < l->n; i++) {
 		names[i] = l->key[i].name;
-		has_text[i] = l->key[i].texts > l->key[i].others;
+		look[i] = data_look_decide(&l->key[i].look, false);
 	}
 	shape.width = l->n;
 	shape.name = names;
-	shape.has_text = has_text;
+	shape.look = look;
 	if (!rc)
 		rc = data_table_open(l->b, l->s, l->o, &shape, e);
 	free(names);
-	free(has_text);
+	free(look);
 	return rc;
 }
 
@@ -436,13 +437,18 @@ static enum err_code read_jsonl(struct data_build *b, struct stream *s,
 	return rc;
 }
 
-/* Does the first line with text begin as an object? */
+/* Does the first line with text begin as an object, or as a list of objects, which is reported? */
 static bool probe_jsonl(const uint8_t *p, size_t n)
 {
 	size_t i = n >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 
 	while (i < n && strchr(" \t\r\n", p[i]) && p[i])
 		i++;
+	if (i < n && p[i] == '[') {
+		for (i++; i < n && strchr(" \t\r\n", p[i]) && p[i]; i++)
+			;
+		return i < n && p[i] == '{';
+	}
 	if (i == n || p[i++] != '{')
 		return false;
 	while (i < n && strchr(" \t\r\n", p[i]) && p[i])
@@ -450,4 +456,4 @@ static bool probe_jsonl(const uint8_t *p, size_t n)
 	return i == n || p[i] == '"' || p[i] == '}';
 }
 
-const struct data_reader data_reader_jsonl = { probe_jsonl, read_jsonl, &data_parts_lines };
+const struct data_reader data_reader_jsonl = { probe_jsonl, read_jsonl, &data_parts_lines, true };

@@ -142,6 +142,14 @@ static void escape_label(double value, const char *name, char out[static SHOWN])
 	}
 }
 
+/* The model is of the wrong kind for these labels, which is a fault of the configuration. */
+static enum err_code fail_kind(struct err *e)
+{
+	if (e)
+		e->code = ERR_CONFIG;
+	return ERR_CONFIG;
+}
+
 /* A new label: checks whether one more class is possible. */
 static enum err_code check_new(const struct data_label *l, const struct stream *s, double value,
     const char *name, struct err *e)
@@ -167,19 +175,23 @@ static enum err_code check_new(const struct data_label *l, const struct stream *
 		buf_release(&list);
 		return rc;
 	}
-	if (!isnan(value) && value != floor(value))
-		return stream_fail(s, e,
+	if (!isnan(value) && value != floor(value)) {
+		(void)stream_fail(s, e,
 		    "labels look like real numbers (%s), not classes; use job.model linear", text);
+		return fail_kind(e);
+	}
 	if (l->want.two && l->n == 2)
 		return stream_fail(s, e,
 		    "label \"%s\" is a third one after \"%.20s\" and \"%.20s\", but the model "
 		    "wants two classes; use job.model softmax",
 		    text, l->class[0].name, l->class[1].name);
-	if (l->n == DATA_LABEL_CLASSES_MAX)
-		return stream_fail(s, e,
+	if (l->n == DATA_LABEL_CLASSES_MAX) {
+		(void)stream_fail(s, e,
 		    "labels look like real numbers (more than %d different ones), not "
 		    "classes; use job.model linear",
 		    DATA_LABEL_CLASSES_MAX);
+		return fail_kind(e);
+	}
 	return ERR_OK;
 }
 
@@ -205,6 +217,22 @@ static enum err_code reserve_label(struct data_label *l, struct err *e)
 	return ERR_OK;
 }
 
+/* The class of a label of evaluation data that ends with a dot, where the training data have it without
+ * one, as in adult.test; 0: none. */
+static uint32_t find_without_dot(const struct data_label *l, const char *name)
+{
+	size_t n = strlen(name);
+	char *copy;
+	uint32_t number;
+
+	if (!l->frozen || n < 2 || name[n - 1] != '.')
+		return 0;
+	copy = mem_printf("%.*s", (int)n - 1, name);
+	number = *find_class_slot(l, (double)NAN, copy);
+	free(copy);
+	return number;
+}
+
 /* Appends a real target, or the number of its class. find_class_slot returns the place in the hash
  * table where the class stands or would stand; 0 there means that the class is new, which check_new
  * refuses for evaluation data. */
@@ -221,6 +249,8 @@ static enum err_code append_label(struct data_label *l, const struct stream *s, 
 		return ERR_OK;
 	}
 	number = *find_class_slot(l, value, name);
+	if (number == 0 && isnan(value))
+		number = find_without_dot(l, name);
 	l->added = number == 0;
 	if (number == 0) {
 		rc = check_new(l, s, value, name, e);

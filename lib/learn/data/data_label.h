@@ -16,12 +16,12 @@ struct data_label;
 #define DATA_LABEL_CLASSES_MAX 100000
 
 /* like: for evaluation data the training set, borrowed, whose classes are the only ones; else
- * NULL. */
+ * NULL; their labels may have a dot behind the class's name. */
 struct data_label *data_label_new(const struct data_want *want, const struct dataset *like);
 void data_label_free(struct data_label *l);
 
-/* Adds the label of the next row; s is for the place in messages. ERR_FORMAT, ERR_LIMIT,
- * ERR_NOMEM. */
+/* Adds the label of the next row; s is for the place in messages. ERR_FORMAT; ERR_CONFIG: classes are
+ * wanted and the labels are real numbers; ERR_LIMIT, ERR_NOMEM. */
 enum err_code data_label_number(struct data_label *l, const struct stream *s, double v,
     struct err *e);
 enum err_code data_label_text(struct data_label *l, const struct stream *s, const char *text,

@@ -46,6 +46,70 @@ void data_row_add(struct data_row *r, uint64_t id, float val, uint16_t field)
 	r->field[r->n++] = field;
 }
 
+struct entry {
+	uint64_t id;
+	size_t place;
+	uint16_t field;
+};
+
+static int compare_entries(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	if (x->field != y->field)
+		return x->field < y->field ? -1 : 1;
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return x->place < y->place ? -1 : 1;
+}
+
+/* Are fields and ids in ascending order, so that none comes again? Most rows are. */
+static bool is_row_ascending(const struct data_row *r)
+{
+	size_t i = 1;
+
+	while (i < r->n &&
+	    (r->field[i - 1] < r->field[i] ||
+	        (r->field[i - 1] == r->field[i] && r->id[i - 1] < r->id[i])))
+		i++;
+	return i >= r->n;
+}
+
+/* Sorts the entries to find those that come again, adds each to the first of its kind, and closes the
+ * gaps. */
+void data_row_sum(struct data_row *r)
+{
+	struct entry *sorted;
+	bool *gone;
+	size_t left = 0, first = 0;
+
+	if (is_row_ascending(r))
+		return;
+	sorted = mem_array(r->n, sizeof(*sorted));
+	gone = mem_array(r->n, sizeof(*gone));
+	for (size_t i = 0; i < r->n; i++)
+		sorted[i] = (struct entry){ r->id[i], i, r->field[i] };
+	qsort(sorted, r->n, sizeof(*sorted), compare_entries);
+	for (size_t i = 1; i < r->n; i++) {
+		if (sorted[i].id != sorted[first].id || sorted[i].field != sorted[first].field) {
+			first = i;
+			continue;
+		}
+		r->val[sorted[first].place] += r->val[sorted[i].place];
+		gone[sorted[i].place] = true;
+	}
+	for (size_t i = 0; i < r->n; i++) {
+		if (gone[i])
+			continue;
+		r->id[left] = r->id[i];
+		r->val[left] = r->val[i];
+		r->field[left++] = r->field[i];
+	}
+	r->n = left;
+	free(sorted);
+	free(gone);
+}
+
 /* The first id above 32 bits makes the ids of the whole dataset wide; the row is then begun again,
  * because the pointers of the first attempt are of the narrow array. */
 enum err_code data_row_end(struct data_row *r, bool with_fields, struct err *e)

@@ -28,6 +28,8 @@ enum err_code data_row_each(struct data_build *b, struct stream *s, const struct
 
 /* Adds an entry. Running out of memory aborts: a line is small. */
 void data_row_add(struct data_row *r, uint64_t id, float val, uint16_t field);
+/* Adds the values of the row's entries that have the same field and id, in the place of the first one. */
+void data_row_sum(struct data_row *r);
 /* Ends the row and appends it to the dataset; its label must have been given. with_fields must be
  * the same in all rows. */
 enum err_code data_row_end(struct data_row *r, bool with_fields, struct err *e);

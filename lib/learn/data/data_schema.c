@@ -4,16 +4,21 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/buf.h"
 #include "core/fields.h"
 #include "core/mem.h"
+#include "data/data_row.h"
 
 #define VALUES_MAX (1u << 24)
 
-#define BEGIN(name)  struct name {
-#define NUM(member)  double member;
-#define FLAG(member) _Alignas(8) bool member;
-#define TEXT(member) const char *member;
-#define DOC(member)  const json_t *member;
+#define BEGIN(name)                       struct name {
+#define NUM(member)                       double member;
+#define INT(member, least, most, missing) int64_t member;
+#define FLAG(member)                      _Alignas(8) bool member;
+#define MARK(member)                      _Alignas(8) bool member;
+#define TEXT(member)                      const char *member;
+#define SOME(member)                      const char *member;
+#define DOC(member)                       const json_t *member;
 #define LIST(member, name, longest) \
 	struct name *member; \
 	uint64_t n##member;
@@ -22,12 +27,15 @@
 	;
 #include "data/data_schema.def"
 
-#define BEGIN(name)                 static const struct field fields_##name[] = {
-#define NUM(member)                 FIELDS_OTHER(#member, FIELD_NUM, NULL, WRITE_IF_SET),
-#define FLAG(member)                FIELDS_OTHER(#member, FIELD_FLAG, NULL, WRITE_VALUE),
-#define TEXT(member)                FIELDS_OTHER(#member, FIELD_TEXT, NULL, WRITE_VALUE),
-#define DOC(member)                 FIELDS_OTHER(#member, FIELD_DOC, NULL, WRITE_VALUE),
-#define LIST(member, name, longest) FIELDS_LIST(#member, longest, fields_##name, WRITE_VALUE),
+#define BEGIN(name)                       static const struct field fields_##name[] = {
+#define NUM(member)                       FIELDS_OTHER(#member, FIELD_NUM, NULL, WRITE_IF_SET),
+#define INT(member, least, most, missing) FIELDS_INT(member, least, most, missing, WRITE_IF_SET),
+#define FLAG(member)                      FIELDS_OTHER(#member, FIELD_FLAG, NULL, WRITE_VALUE),
+#define MARK(member)                      FIELDS_OTHER(#member, FIELD_FLAG, NULL, WRITE_IF_SET),
+#define TEXT(member)                      FIELDS_OTHER(#member, FIELD_TEXT, NULL, WRITE_VALUE),
+#define SOME(member)                      FIELDS_OTHER(#member, FIELD_TEXT, NULL, WRITE_IF_SET),
+#define DOC(member)                       FIELDS_OTHER(#member, FIELD_DOC, NULL, WRITE_VALUE),
+#define LIST(member, name, longest)       FIELDS_LIST(#member, longest, fields_##name, WRITE_VALUE),
 #define END(name) \
 	FIELDS_OTHER(NULL, FIELD_DOC, NULL, WRITE_VALUE) \
 	} \
@@ -35,9 +43,9 @@
 #include "data/data_schema.def"
 
 static const char *const kind_name[DATA_COLUMN_KINDS] = { "label", "ignored", "id", "number",
-	"category" };
+	"category", "weight" };
 /* By enum data_missing; the first one is meant where a document names none. */
-static const char *const missing_name[] = { "mean", "zero" };
+static const char *const missing_name[DATA_MISSINGS] = { "mean", "zero", "category" };
 
 void data_schema_free(struct data_schema *s)
 {
@@ -51,18 +59,30 @@ void data_schema_free(struct data_schema *s)
 	free(s->value);
 	free(s->feature_of);
 	free(s->value_of);
+	free(s->order);
 	free(s);
 }
 
 size_t data_schema_features(const struct data_schema *s)
 {
-	return s->numbers + s->nvalues;
+	return s->numbers + (s->bits ? (size_t)1 << s->bits : s->nvalues);
+}
+
+/* The feature that a value is hashed to. */
+static size_t hashed_feature(const struct data_schema *s, const struct data_column *c,
+    const char *text)
+{
+	uint64_t hash = data_hash((uint64_t)(c - s->column), text, strlen(text));
+
+	return s->numbers + (size_t)(hash >> (64 - s->bits));
 }
 
 size_t data_schema_find(const struct data_schema *s, const struct data_column *c, const char *text)
 {
-	size_t low = c->first - s->numbers, high = low + c->count;
+	size_t low = c->value, high = low + c->count;
 
+	if (s->bits)
+		return hashed_feature(s, c, text);
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 		int order = strcmp(text, s->value[middle]);
@@ -77,31 +97,106 @@ size_t data_schema_find(const struct data_schema *s, const struct data_column *c
 	return SIZE_MAX;
 }
 
-/* The column that has this feature. */
-static const struct data_column *column_of(const struct data_schema *s, size_t feature)
+const struct data_column *data_schema_number(const struct data_schema *s, size_t feature)
 {
-	for (size_t i = 0; i < s->ncolumns; i++) {
-		const struct data_column *c = &s->column[i];
+	for (size_t i = 0; feature < s->numbers && i < s->ncolumns; i++)
+		if (s->column[i].kind == DATA_NUMBER && s->column[i].first == feature)
+			return &s->column[i];
+	return NULL;
+}
 
-		if ((c->kind == DATA_NUMBER && c->first == feature) ||
-		    (c->kind == DATA_CATEGORY && feature >= c->first &&
-		        feature < (size_t)c->first + c->count))
-			return c;
+const struct data_column *data_schema_label(const struct data_schema *s)
+{
+	for (size_t i = 0; i < s->ncolumns; i++)
+		if (s->column[i].kind == DATA_LABEL)
+			return &s->column[i];
+	return NULL;
+}
+
+/* ---- names ---- */
+
+/* The column that has this value. */
+static const struct data_column *column_of_value(const struct data_schema *s, size_t value)
+{
+	size_t i = 0;
+
+	while (
+	    value < s->column[i].value || value >= (size_t)s->column[i].value + s->column[i].count)
+		i++;
+	return &s->column[i];
+}
+
+static size_t feature_of_value(const struct data_schema *s, uint32_t value)
+{
+	return hashed_feature(s, column_of_value(s, value), s->value[value]);
+}
+
+struct value_place {
+	size_t feature;
+	uint32_t value;
+};
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct value_place *x = a, *y = b;
+
+	return x->feature != y->feature ? (x->feature > y->feature) - (x->feature < y->feature)
+	                                : (x->value > y->value) - (x->value < y->value);
+}
+
+void data_schema_order(struct data_schema *s)
+{
+	struct value_place *place = mem_array(s->nvalues + 1, sizeof *place);
+
+	for (uint32_t i = 0; i < s->nvalues; i++)
+		place[i] = (struct value_place){ feature_of_value(s, i), i };
+	qsort(place, s->nvalues, sizeof *place, compare_places);
+	free(s->order);
+	s->order = mem_array(s->nvalues + 1, sizeof *s->order);
+	for (size_t i = 0; i < s->nvalues; i++)
+		s->order[i] = place[i].value;
+	free(place);
+}
+
+static void append_value(const struct data_schema *s, uint32_t value, struct buf *out)
+{
+	buf_printf(out, "%s%s=%s", out->len ? "|" : "", column_of_value(s, value)->name,
+	    s->value[value]);
+}
+
+/* Appends the values that are hashed to this feature. */
+static void append_hashed(const struct data_schema *s, size_t feature, struct buf *out)
+{
+	size_t low = 0, high = s->nvalues;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (feature_of_value(s, s->order[middle]) < feature)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	abort();
+	for (; low < s->nvalues && feature_of_value(s, s->order[low]) == feature; low++)
+		append_value(s, s->order[low], out);
+	if (!out->len)
+		buf_printf(out, "#%zu", feature);
 }
 
 char *data_schema_name(const struct data_schema *s, size_t feature)
 {
-	const struct data_column *c;
+	const struct data_column *c = data_schema_number(s, feature);
+	struct buf name = BUF_INIT;
 
-	if (s->value_of && feature >= s->numbers)
-		feature = s->numbers + s->value_of[feature - s->numbers];
-	c = column_of(s, feature);
-
-	return c->kind == DATA_NUMBER
-	    ? mem_strdup(c->name)
-	    : mem_printf("%s=%s", c->name, s->value[feature - s->numbers]);
+	if (c)
+		buf_puts(&name, c->name);
+	else if (s->bits)
+		append_hashed(s, feature, &name);
+	else
+		append_value(s,
+		    s->value_of ? s->value_of[feature - s->numbers] : (uint32_t)(feature - s->numbers),
+		    &name);
+	return (char *)name.data;
 }
 
 /* ---- as JSON ---- */
@@ -111,7 +206,7 @@ static json_t *copy_values(const struct data_schema *s, const struct data_column
 	json_t *values = json_array();
 
 	for (size_t i = 0; i < c->count; i++)
-		json_array_append_new(values, json_of_text(s->value[c->first - s->numbers + i]));
+		json_array_append_new(values, json_of_text(s->value[c->value + i]));
 	return values;
 }
 
@@ -121,8 +216,32 @@ static json_t *copy_places(const struct data_schema *s, const struct data_column
 
 	for (size_t i = 0; i < c->count; i++)
 		json_array_append_new(places,
-		    json_integer(s->feature_of[c->first - s->numbers + i]));
+		    json_integer(s->feature_of[c->value + i]));
 	return places;
+}
+
+/* Is this a column whose cells are scaled? */
+static bool has_scaling(const struct data_column *c)
+{
+	return c->kind == DATA_NUMBER || c->kind == DATA_WEIGHT ||
+	    (c->kind == DATA_LABEL && (c->shift != 0 || c->factor != 1));
+}
+
+static struct data_schema_column column_document(const struct data_schema *s,
+    const struct data_column *c)
+{
+	bool scaling = has_scaling(c);
+
+	return (struct data_schema_column){ .name = c->name,
+		.kind = kind_name[c->kind],
+		.mean = c->kind == DATA_NUMBER ? c->mean : (double)NAN,
+		.shift = scaling ? (double)c->shift : (double)NAN,
+		.factor = scaling ? (double)c->factor : (double)NAN,
+		.form = c->form ? data_form_name[c->form] : NULL,
+		.words = c->words,
+		.values = c->kind == DATA_CATEGORY || c->count ? copy_values(s, c) : NULL,
+		.places = s->feature_of && (c->kind == DATA_CATEGORY || c->count) ? copy_places(s, c)
+		                                                                  : NULL };
 }
 
 json_t *data_schema_to_json(const struct data_schema *s)
@@ -130,23 +249,13 @@ json_t *data_schema_to_json(const struct data_schema *s)
 	struct data_schema_document d = { .missing = missing_name[s->missing],
 		.named = s->named,
 		.dense = s->dense,
+		.bits = s->bits,
 		.ncolumns = s->ncolumns };
 	json_t *json;
 
 	d.columns = mem_array(s->ncolumns + 1, sizeof *d.columns);
-	for (size_t i = 0; i < s->ncolumns; i++) {
-		const struct data_column *c = &s->column[i];
-		bool number = c->kind == DATA_NUMBER;
-
-		d.columns[i] = (struct data_schema_column){ .name = c->name,
-			.kind = kind_name[c->kind],
-			.mean = number ? c->mean : (double)NAN,
-			.shift = number ? (double)c->shift : (double)NAN,
-			.factor = number ? (double)c->factor : (double)NAN,
-			.values = c->kind == DATA_CATEGORY ? copy_values(s, c) : NULL,
-			.places = c->kind == DATA_CATEGORY && s->feature_of ? copy_places(s, c)
-			                                                    : NULL };
-	}
+	for (size_t i = 0; i < s->ncolumns; i++)
+		d.columns[i] = column_document(s, &s->column[i]);
 	json = fields_encode(fields_data_schema_document, &d);
 	for (size_t i = 0; i < s->ncolumns; i++) {
 		json_decref((json_t *)(uintptr_t)d.columns[i].values);
@@ -213,45 +322,63 @@ static bool invert_places(struct data_schema *s)
 	return true;
 }
 
+/* Takes the scaling over; columns that need none may have none. */
+static bool fill_scaling(struct data_column *c, const struct data_schema_column *from)
+{
+	bool needed = c->kind == DATA_NUMBER;
+
+	c->shift = 0;
+	c->factor = 1;
+	if (isfinite(from->factor)) {
+		c->shift = (float)from->shift;
+		c->factor = (float)from->factor;
+	}
+	c->mean = needed ? from->mean : 0;
+	return isfinite(c->mean) && isfinite(c->shift) && isfinite(c->factor) && c->factor != 0 &&
+	    (!needed || isfinite(from->factor));
+}
+
 static bool fill_column(struct data_schema *s, struct data_column *c,
     const struct data_schema_column *from)
 {
 	c->name = mem_strdup(from->name);
 	c->kind = (enum data_column_kind)index_of(from->kind, kind_name, DATA_COLUMN_KINDS);
-	c->factor = 1;
+	c->form = from->form ? (enum data_form)index_of(from->form, data_form_name, DATA_FORMS)
+	                     : DATA_PLAIN;
+	c->words = from->words;
+	c->value = (uint32_t)s->nvalues;
+	if (c->kind == DATA_COLUMN_KINDS || c->form == DATA_FORMS || !fill_scaling(c, from) ||
+	    s->nvalues + json_array_size(from->values) > VALUES_MAX)
+		return false;
 	if (c->kind == DATA_NUMBER) {
-		c->mean = from->mean;
-		c->shift = (float)from->shift;
-		c->factor = (float)from->factor;
 		c->first = (uint32_t)s->numbers++;
 		s->scaled |= c->shift != 0 || c->factor != 1;
 	}
-	if (c->kind == DATA_COLUMN_KINDS || !isfinite(c->mean) || !isfinite(c->shift) ||
-	    !isfinite(c->factor) || s->nvalues + json_array_size(from->values) > VALUES_MAX)
-		return false;
-	if (c->kind != DATA_CATEGORY)
-		return true;
-	/* Either all categories have places, or none has. */
-	if (s->nvalues && !s->feature_of != !from->places)
+	if (c->kind != DATA_NUMBER && c->kind != DATA_CATEGORY)
+		return json_array_size(from->values) == 0;
+	/* Either all values have places, or none has. */
+	if (json_array_size(from->values) && s->nvalues && !s->feature_of != !from->places)
 		return false;
 	return add_values(s, c, from->values) && (!from->places || add_places(s, c, from->places));
 }
 
-/* Fills in all but the places of the values. */
 static bool fill_schema(struct data_schema *s, const struct data_schema_document *d)
 {
 	bool good = d->columns != NULL;
 
 	s->column = mem_array(d->ncolumns + 1, sizeof *s->column);
 	s->missing = (enum data_missing)index_of(*d->missing ? d->missing : missing_name[0],
-	    missing_name, 2);
+	    missing_name, DATA_MISSINGS);
 	s->named = d->named;
 	s->dense = d->dense;
-	good = good && s->missing <= DATA_MISSING_ZERO;
+	s->bits = (unsigned)d->bits;
+	good = good && s->missing < DATA_MISSINGS;
 	for (size_t i = 0; good && i < d->ncolumns; i++) {
 		s->ncolumns++;
 		good = fill_column(s, &s->column[i], &d->columns[i]);
 	}
+	if (good && s->bits)
+		data_schema_order(s);
 	return good && (!s->feature_of || invert_places(s));
 }
 
@@ -260,20 +387,12 @@ enum err_code data_schema_from_json(const json_t *o, struct data_schema **out, s
 	struct data_schema_document d = { .ncolumns = 0 };
 	struct data_schema *s = mem_alloc(sizeof *s);
 	bool good = !fields_decode(fields_data_schema_document, o, &d, NULL) && fill_schema(s, &d);
-	size_t first = s->numbers;
 
 	*out = NULL;
 	fields_release(fields_data_schema_document, &d);
 	if (!good) {
 		data_schema_free(s);
 		return err_set(e, ERR_FORMAT, "the schema of the data's columns is damaged");
-	}
-	/* The number of columns of numbers is known now: place the values behind them. */
-	for (size_t i = 0; i < s->ncolumns; i++) {
-		if (s->column[i].kind != DATA_CATEGORY)
-			continue;
-		s->column[i].first = (uint32_t)first;
-		first += s->column[i].count;
 	}
 	*out = s;
 	return ERR_OK;

@@ -8,16 +8,22 @@
 
 #include "core/err.h"
 #include "core/json.h"
+#include "data/data_form.h"
 
 /* The schema of a table: what each column is, how its cells become features, and how features are
  * scaled. It is made from the training data (data_table.h) and then holds for all data
  * that the model sees, so it is stored with the model (data_facts.h).
  *
  * The features of a row are numbered: first the columns of numbers, in the order of the columns, then
- * the values of categories, in the order of `value`. A number x becomes (x - shift) * factor. A
+ * the values of categories, in the order of `value`, or, with `bits`, 2^bits places, of which each value
+ * has the one that a hash of its column and its text says. A number x becomes (x - shift) * factor. A
  * category's value becomes the number 1 at the feature of this value; a value that is not in the schema
- * becomes no feature. In a schema that was extended, the features of the values that were added stand
- * behind all others, so that those keep their numbers.
+ * becomes no feature, unless values are hashed. In a schema that was extended, the features of
+ * the values that were added stand behind all others, so that those keep their numbers. A column of numbers may have values, too: words, which
+ * stand where others have numbers, and the value that stands for a missing cell.
+ *
+ * The label of a regression has a scaling, too: models learn (y - shift) * factor. An example's weight
+ * is its cell times the factor of its column, which makes the mean 1.
  *
  * A schema does not change once it is made; any thread may read it. */
 enum data_column_kind {
@@ -26,24 +32,34 @@ enum data_column_kind {
 	DATA_ID,
 	DATA_NUMBER,
 	DATA_CATEGORY,
+	DATA_WEIGHT,
 	DATA_COLUMN_KINDS
 };
 
 /* Columns of a table at most: a column is a field, whose number has 16 bits. */
 #define DATA_SCHEMA_COLUMNS 65535u
+/* Places of hashed values: at most 2^30. */
+#define DATA_SCHEMA_BITS 30
+/* With `bits`, so many values have their texts in the schema, for names. */
+#define DATA_SCHEMA_NAMED 16384u
 
 struct data_column {
 	char *name; /* from the header, ?columns=, or its number from 1 */
 	enum data_column_kind kind;
-	uint32_t first; /* of a number: its feature; of a category: the first of its values */
-	uint32_t count; /* of a category: how many values it has */
+	enum data_form form; /* of its numbers */
+	bool words;          /* of numbers: words among them are categories */
+	uint32_t first;      /* of numbers: the feature */
+	uint32_t value;      /* the first of its values, in `value` of the schema */
+	uint32_t count;      /* how many values it has there */
 	/* In a column of numbers: the mean of the cells that are not missing, and the scaling. */
 	double mean;
 	float shift, factor;
 };
 
-/* The number that stands for a missing cell of a column of numbers. */
-enum data_missing { DATA_MISSING_MEAN, DATA_MISSING_ZERO };
+/* What stands for a missing cell of a column of numbers: a number; with DATA_MISSING_CATEGORY also the
+ * value DATA_MISSING_TEXT, which then stands for missing cells of categories, too. */
+enum data_missing { DATA_MISSING_MEAN, DATA_MISSING_ZERO, DATA_MISSING_CATEGORY, DATA_MISSINGS };
+#define DATA_MISSING_TEXT "NA"
 
 struct data_schema {
 	struct data_column *column;
@@ -54,6 +70,8 @@ struct data_schema {
 	/* Of a schema that was extended (data_schema_extend): by value, its feature minus `numbers`;
 	 * and the value of each of these. NULL: both are the value's own number. */
 	uint32_t *feature_of, *value_of;
+	unsigned bits;   /* 0: values are not hashed */
+	uint32_t *order; /* with bits: the values in the order of their features */
 	enum data_missing missing;
 	bool named;  /* the columns have names of their own */
 	bool dense;  /* rows are dense, because there are few features */
@@ -64,10 +82,18 @@ struct data_schema {
 void data_schema_free(struct data_schema *s);
 /* The number of features. */
 size_t data_schema_features(const struct data_schema *s);
-/* The feature of a category's value; SIZE_MAX when the schema does not have it. */
+/* The feature of a value of a column; SIZE_MAX when the schema does not have it. */
 size_t data_schema_find(const struct data_schema *s, const struct data_column *c, const char *text);
-/* The name of a feature, "age" or "city=Paris", as a new string. */
+/* The name of a feature, "age" or "city=Paris", as a new string. Values that are hashed to one place are
+ * joined by "|"; a place whose values are not known is "#" and its number. */
 char *data_schema_name(const struct data_schema *s, size_t feature);
+/* The column of numbers that has this feature; NULL: it is a value, or unknown. */
+const struct data_column *data_schema_number(const struct data_schema *s, size_t feature);
+/* The column of labels; NULL: it has none. */
+const struct data_column *data_schema_label(const struct data_schema *s);
+/* Sorts the values of a schema with `bits` by their features, which data_schema_name needs. Called by
+ * the module that makes the schema, when all values are in it. */
+void data_schema_order(struct data_schema *s);
 
 /* A value that a column of categories is to have, too. */
 struct data_value {
@@ -80,8 +106,7 @@ struct data_value {
 struct data_schema *data_schema_extend(const struct data_schema *s, const struct data_value *value,
     size_t n);
 
-/* The schema as JSON, and back: {"columns": [{"name", "kind", "mean"?, "shift"?, "factor"?,
- * "values"?, "places"?}, ..], "missing", "named", "dense"}. A new reference; ERR_FORMAT: not a schema. */
+/* The schema as JSON, and back (data_schema.def). A new reference; ERR_FORMAT: not a schema. */
 json_t *data_schema_to_json(const struct data_schema *s);
 enum err_code data_schema_from_json(const json_t *o, struct data_schema **out, struct err *e);
 

@@ -44,11 +44,11 @@ static bool comes_new_value(const struct merging *m, size_t column, const char *
 	    (!text || strcmp(m->value[m->at].text, text) < 0);
 }
 
-/* Merges the values of a column of categories. */
+/* Merges the values of a column. */
 static void merge_column(struct merging *m, size_t column)
 {
 	const struct data_column *c = &m->from->column[column];
-	size_t first = c->first - m->from->numbers, before = m->to->nvalues;
+	size_t first = c->value, before = m->to->nvalues;
 
 	for (size_t i = first; i < first + c->count; i++) {
 		while (comes_new_value(m, column, m->from->value[i]))
@@ -57,7 +57,7 @@ static void merge_column(struct merging *m, size_t column)
 	}
 	while (comes_new_value(m, column, NULL))
 		take_new_value(m);
-	m->to->column[column].first = (uint32_t)(m->to->numbers + before);
+	m->to->column[column].value = (uint32_t)before;
 	m->to->column[column].count = (uint32_t)(m->to->nvalues - before);
 }
 
@@ -76,8 +76,11 @@ struct data_schema *data_schema_extend(const struct data_schema *s, const struct
 	for (size_t i = 0; i < s->ncolumns; i++) {
 		to->column[i] = s->column[i];
 		to->column[i].name = mem_strdup(s->column[i].name);
-		if (s->column[i].kind == DATA_CATEGORY)
+		if (s->column[i].kind == DATA_CATEGORY || s->column[i].kind == DATA_NUMBER)
 			merge_column(&m, i);
 	}
+	to->order = NULL;
+	if (s->bits)
+		data_schema_order(to);
 	return to;
 }

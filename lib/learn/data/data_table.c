@@ -18,8 +18,9 @@
 /* Rows of a table with at most so many features are dense: then every model takes them, and dense
  * kernels are faster. */
 #define DENSE_FEATURES 1024u
-/* Different values of all categories together. */
-#define VALUES_MAX (1u << 22)
+/* Different values of all categories together; more are hashed. */
+#define VALUES_MAX (1u << 20)
+#define HASH_BITS  22
 #define NO_COLUMN  SIZE_MAX
 
 enum scaling { SCALE_NONE, SCALE_STANDARD, SCALE_MINMAX };
@@ -46,6 +47,7 @@ struct data_table {
 	size_t width, *column;
 	bool keyed;    /* the file's columns have no places */
 	bool labelled; /* it has a column of labels */
+	bool weighted; /* and one of weights */
 	struct row row;
 	uint64_t *given; /* by column of the schema: the stamp of the last row that had it */
 	/* Values so far, by "column\037text" (the number, plus 1). */
@@ -72,9 +74,9 @@ void data_table_free(struct data_table *t)
 	free(t);
 }
 
-bool data_table_is_missing(const char *cell)
+bool data_table_lacks_label(const char *cell)
 {
-	static const char *const mark[] = { "", "?", "NA", "N/A", "nan", "null", "none" };
+	static const char *const mark[] = { "", "?", "NA", "nan", "null" };
 
 	for (size_t i = 0; i < sizeof mark / sizeof mark[0]; i++)
 		if (strcasecmp(cell, mark[i]) == 0)
@@ -89,7 +91,8 @@ const struct data_schema *data_table_schema(const struct data_build *b)
 
 bool data_table_is_wanted(const struct data_options *o)
 {
-	return o->categories || o->ignore || o->id || o->missing || o->scale || o->columns;
+	return o->categories || o->ignore || o->id || o->missing || o->scale || o->columns ||
+	    o->weight || o->bits;
 }
 
 /* ---- the schema of training data ---- */
@@ -164,33 +167,69 @@ static enum err_code check_column_names(const struct data_options *o, const stru
 	return ERR_OK;
 }
 
+/* The index of a text in a list of an option's words; 0 for NULL. */
+static int word_index(const char *text, const char *const *word)
+{
+	int i = 0;
+
+	while (text && word[i] && strcmp(word[i], text) != 0)
+		i++;
+	return i;
+}
+
+/* What the first lines say of column i. */
+static struct data_column guess_column(const struct data_options *o,
+    const struct data_table_shape *shape, size_t i)
+{
+	const struct data_column_look *look = &shape->look[i];
+
+	return (struct data_column){ .name = name_column(o, shape, i),
+		.kind = i == shape->label ? DATA_LABEL
+		    : look->text          ? DATA_CATEGORY
+		                          : DATA_NUMBER,
+		.form = look->form,
+		.words = look->words && i != shape->label,
+		.factor = 1 };
+}
+
+static enum err_code set_all_kinds(struct data_schema *m, const struct stream *s,
+    const struct data_options *o, struct err *e)
+{
+	const struct {
+		const char *option, *list;
+		enum data_column_kind kind;
+	} given[] = { { "categories", o->categories, DATA_CATEGORY },
+		{ "weight", o->weight, DATA_WEIGHT }, { "ignore", o->ignore, DATA_IGNORED },
+		{ "id", o->id, DATA_ID } };
+	enum err_code rc = ERR_OK;
+
+	for (size_t i = 0; !rc && i < sizeof given / sizeof given[0]; i++)
+		rc = set_kinds(m, s, given[i].option, given[i].list, given[i].kind, e);
+	return rc;
+}
+
 static enum err_code make_schema(struct data_table *t, const struct stream *s,
     const struct data_options *o, const struct data_table_shape *shape, struct err *e)
 {
+	static const char *const missing[] = { "mean", "zero", "category", NULL },
+	                         *const scale[] = { "none", "standard", "minmax", NULL };
 	struct data_schema *m = t->own = mem_alloc(sizeof *m);
 	enum err_code rc = check_column_names(o, s, shape->width, e);
 
 	if (rc)
 		return rc;
+	if (o->bits > DATA_SCHEMA_BITS)
+		return err_set(e, ERR_CONFIG, "%s: bits=%d: a table has at most %d", stream_name(s),
+		    o->bits, DATA_SCHEMA_BITS);
 	m->column = mem_array(shape->width, sizeof *m->column);
 	m->ncolumns = shape->width;
 	m->named = shape->name || o->columns;
-	m->missing = o->missing && strcmp(o->missing, "zero") == 0 ? DATA_MISSING_ZERO
-	                                                           : DATA_MISSING_MEAN;
-	t->scaling = !o->scale || strcmp(o->scale, "none") == 0 ? SCALE_NONE
-	    : strcmp(o->scale, "minmax") == 0                   ? SCALE_MINMAX
-	                                                        : SCALE_STANDARD;
+	m->bits = (unsigned)o->bits;
+	m->missing = (enum data_missing)word_index(o->missing, missing);
+	t->scaling = (enum scaling)word_index(o->scale, scale);
 	for (size_t i = 0; i < m->ncolumns; i++)
-		m->column[i] = (struct data_column){ .name = name_column(o, shape, i),
-			.kind = i == shape->label ? DATA_LABEL
-			    : shape->has_text[i]  ? DATA_CATEGORY
-			                          : DATA_NUMBER,
-			.factor = 1 };
-	rc = set_kinds(m, s, "categories", o->categories, DATA_CATEGORY, e);
-	if (!rc)
-		rc = set_kinds(m, s, "ignore", o->ignore, DATA_IGNORED, e);
-	if (!rc)
-		rc = set_kinds(m, s, "id", o->id, DATA_ID, e);
+		m->column[i] = guess_column(o, shape, i);
+	rc = set_all_kinds(m, s, o, e);
 	for (size_t i = 0; i < m->ncolumns; i++)
 		if (m->column[i].kind == DATA_NUMBER)
 			m->column[i].first = (uint32_t)m->numbers++;
@@ -207,7 +246,8 @@ static bool gives_features(const struct data_column *c)
 	return c->kind == DATA_NUMBER || c->kind == DATA_CATEGORY;
 }
 
-/* Columns with names are found by name, in any order; labels and unused columns may be missing. */
+/* Columns with names are found by name, in any order; those of one name in their order. Labels, weights of
+ * evaluation data and unused columns may be missing. */
 static enum err_code match_by_name(struct data_table *t, const struct stream *s,
     const struct data_table_shape *shape, struct err *e)
 {
@@ -218,11 +258,13 @@ static enum err_code match_by_name(struct data_table *t, const struct stream *s,
 	for (size_t k = 0; k < m->ncolumns; k++) {
 		size_t i = 0;
 
-		while (i < shape->width && strcmp(shape->name[i], m->column[k].name) != 0)
+		while (i < shape->width &&
+		    (t->column[i] != NO_COLUMN || strcmp(shape->name[i], m->column[k].name) != 0))
 			i++;
 		if (i < shape->width)
 			t->column[i] = k;
-		else if (gives_features(&m->column[k]))
+		else if (gives_features(&m->column[k]) ||
+		    (t->own && m->column[k].kind == DATA_WEIGHT))
 			return stream_fail(s, e,
 			    "has no column \"%.60s\", which the training data had",
 			    m->column[k].name);
@@ -244,6 +286,14 @@ static enum err_code match_by_place(struct data_table *t, const struct stream *s
 		if (!unlabelled || m->column[k].kind != DATA_LABEL)
 			t->column[i++] = k;
 	return ERR_OK;
+}
+
+/* The kind of a column of the file; DATA_IGNORED where the schema does not have it. */
+static enum data_column_kind kind_of(const struct data_table *t, size_t place)
+{
+	size_t k = t->column[place];
+
+	return k == NO_COLUMN ? DATA_IGNORED : t->schema->column[k].kind;
 }
 
 enum err_code data_table_open(struct data_build *b, const struct stream *s,
@@ -284,10 +334,13 @@ enum err_code data_table_open(struct data_build *b, const struct stream *s,
 	t->keyed = shape->keyed;
 	rc = shape->name && t->schema->named ? match_by_name(t, s, shape, e)
 	                                     : match_by_place(t, s, shape, e);
-	t->labelled = false;
-	for (size_t i = 0; i < t->width; i++)
-		t->labelled |= t->column[i] != NO_COLUMN &&
-		    t->schema->column[t->column[i]].kind == DATA_LABEL;
+	t->labelled = t->weighted = false;
+	for (size_t i = 0; i < t->width; i++) {
+		enum data_column_kind kind = kind_of(t, i);
+
+		t->labelled |= kind == DATA_LABEL;
+		t->weighted |= kind == DATA_WEIGHT;
+	}
 	if (!rc && !t->labelled && !data_label_is_ignored(b->label))
 		rc = stream_fail(s, e, "has no column of labels");
 	return rc;
@@ -334,28 +387,6 @@ static void put_cell(struct row *r, size_t id, float val, size_t column)
 	r->field[r->n++] = (uint16_t)column;
 }
 
-static enum err_code take_category(struct data_table *t, const struct stream *s, size_t k,
-    const char *text, struct err *e)
-{
-	const struct data_column *c = &t->schema->column[k];
-	uint32_t number;
-	size_t id = t->own ? SIZE_MAX : data_schema_find(t->schema, c, text);
-
-	if (t->own || (t->extends && id == SIZE_MAX)) {
-		number = number_value(t, k, text);
-		if (number == UINT32_MAX)
-			return stream_fail(s, e,
-			    "the categories have more than %u different values; is column \"%.60s\" one? "
-			    "?ignore= leaves columns out",
-			    VALUES_MAX, c->name);
-		/* The schema of new data has no values yet. */
-		id = data_schema_features(t->schema) + number;
-	}
-	if (id != SIZE_MAX)
-		put_cell(&t->row, id, 1, k);
-	return ERR_OK;
-}
-
 /* Fills e with the place of a cell, by the number of its column where columns have one, and a text. */
 __attribute__((format(printf, 5, 6))) static enum err_code fail_cell(const struct data_table *t,
     const struct stream *s, size_t place, struct err *e, const char *fmt, ...)
@@ -369,6 +400,84 @@ __attribute__((format(printf, 5, 6))) static enum err_code fail_cell(const struc
 	return stream_fail_at(s, t->keyed ? 0 : place + 1, e, "%s", text);
 }
 
+/* Hashes values from now on, and those so far, of which only the first keep their names. Takes a moment,
+ * once, when a dictionary would become too large. */
+static void begin_hashing(struct data_build *b)
+{
+	struct data_table *t = b->table;
+	struct data_schema *m = t->own;
+	uint32_t *place = mem_array(t->nvalues + 1, sizeof *place), *col = b->d->col;
+
+	m->bits = HASH_BITS;
+	for (uint32_t i = 0; i < t->nvalues; i++)
+		place[i] = (uint32_t)data_schema_find(m, &m->column[t->value[i].column],
+		    t->value[i].text);
+	for (size_t i = 0; i < t->row.n; i++)
+		if (t->row.id[i] >= m->numbers)
+			t->row.id[i] = place[t->row.id[i] - m->numbers];
+	if (b->seen)
+		memset(b->seen, 0, DATA_DIRECT);
+	for (uint64_t k = 0; k < b->nnz; k++) {
+		if (col[k] >= m->numbers)
+			col[k] = place[col[k] - m->numbers];
+		if (col[k] < DATA_DIRECT)
+			b->seen[col[k]] = 1;
+		b->max_id = col[k] > b->max_id ? col[k] : b->max_id;
+	}
+	for (uint32_t i = DATA_SCHEMA_NAMED; i < t->nvalues; i++)
+		free(t->value[i].text);
+	t->nvalues = t->nvalues < DATA_SCHEMA_NAMED ? t->nvalues : DATA_SCHEMA_NAMED;
+	free(place);
+}
+
+/* The number of a value, which data before did not have, behind their features. ERR_FORMAT: there are too
+ * many. */
+static enum err_code take_new_value(struct data_table *t, const struct stream *s, size_t k,
+    const char *text, size_t *id, struct err *e)
+{
+	uint32_t number = number_value(t, k, text);
+
+	if (number == UINT32_MAX)
+		return stream_fail(s, e,
+		    "the categories have more than %u values that the model lacks; is column \"%.60s\" "
+		    "one? ?ignore= leaves columns out",
+		    VALUES_MAX, t->schema->column[k].name);
+	*id = data_schema_features(t->schema) + number;
+	return ERR_OK;
+}
+
+/* The feature of a value of training data. */
+static size_t own_value(struct data_build *b, size_t k, const char *text)
+{
+	struct data_table *t = b->table;
+	const struct data_schema *m = t->own;
+	uint32_t number = 0;
+
+	if (!m->bits || t->nvalues < DATA_SCHEMA_NAMED)
+		number = number_value(t, k, text);
+	if (number == UINT32_MAX)
+		begin_hashing(b);
+	return m->bits ? data_schema_find(m, &m->column[k], text) : m->numbers + number;
+}
+
+static enum err_code take_category(struct data_build *b, const struct stream *s, size_t k,
+    const char *text, struct err *e)
+{
+	struct data_table *t = b->table;
+	enum err_code rc = ERR_OK;
+	size_t id;
+
+	if (t->schema->missing == DATA_MISSING_CATEGORY && data_form_is_missing(text))
+		text = DATA_MISSING_TEXT;
+	id = t->own ? own_value(b, k, text)
+	            : data_schema_find(t->schema, &t->schema->column[k], text);
+	if (id == SIZE_MAX && t->extends)
+		rc = take_new_value(t, s, k, text, &id, e);
+	if (!rc && id != SIZE_MAX)
+		put_cell(&t->row, id, 1, k);
+	return rc;
+}
+
 static void take_number(struct data_table *t, size_t k, double v)
 {
 	/* NAN: data_table_finish puts in what a missing cell stands for. */
@@ -376,22 +485,70 @@ static void take_number(struct data_table *t, size_t k, double v)
 	t->row.numbers++;
 }
 
-static enum err_code take_number_text(struct data_table *t, const struct stream *s, size_t place,
+static enum err_code take_missing(struct data_build *b, const struct stream *s, size_t k,
+    struct err *e)
+{
+	struct data_table *t = b->table;
+
+	if (t->schema->column[k].kind == DATA_NUMBER)
+		take_number(t, k, (double)NAN);
+	return t->schema->missing == DATA_MISSING_CATEGORY
+	    ? take_category(b, s, k, DATA_MISSING_TEXT, e)
+	    : ERR_OK;
+}
+
+static enum err_code take_number_text(struct data_build *b, const struct stream *s, size_t place,
     size_t k, const char *text, struct err *e)
 {
+	struct data_table *t = b->table;
 	const struct data_column *c = &t->schema->column[k];
 	char shown[DATA_SHOWN];
-	double v = (double)NAN;
+	double v;
 
-	if (!data_table_is_missing(text) && (!data_num_all(text, &v) || !isfinite((float)v))) {
+	if (data_form_number(c->form, text, &v) && isfinite((float)v)) {
+		take_number(t, k, v);
+	} else if (data_form_is_missing(text)) {
+		return take_missing(b, s, k, e);
+	} else if (c->words) {
+		take_number(t, k, (double)NAN);
+		return take_category(b, s, k, text, e);
+	} else {
 		data_shown(shown, text, strlen(text));
 		return fail_cell(t, s, place, e,
-		    "\"%s\" in the column of numbers \"%.60s\"; if these are categories, say "
-		    "?categories=%.60s",
+		    "\"%s\" in the column of numbers \"%.60s\"; correct or empty the cell, or, if "
+		    "these are categories, say ?categories=%.60s",
 		    shown, c->name, c->name);
 	}
-	take_number(t, k, v);
 	return ERR_OK;
+}
+
+static enum err_code take_weight(struct data_build *b, const struct stream *s, size_t place,
+    size_t k, const char *text, struct err *e)
+{
+	const struct data_column *c = &b->table->schema->column[k];
+	char shown[DATA_SHOWN];
+	double v;
+
+	if (data_form_number(c->form, text, &v) && isfinite((float)v) && v >= 0)
+		return data_build_weight(b, s, v, e);
+	data_shown(shown, text, strlen(text));
+	return fail_cell(b->table, s, place, e,
+	    "\"%s\" in the column of weights \"%.60s\"; a weight is a number of at least 0", shown,
+	    c->name);
+}
+
+static enum err_code take_label(struct data_build *b, const struct stream *s, size_t k,
+    const char *text, struct err *e)
+{
+	const struct data_column *c = &b->table->schema->column[k];
+	double v;
+
+	if (data_table_lacks_label(text) && !data_label_is_ignored(b->label))
+		return ERR_OK;
+	b->table->row.labelled = true;
+	return c->form && data_form_number(c->form, text, &v)
+	    ? data_label_number(b->label, s, v, e)
+	    : data_label_text(b->label, s, text, e);
 }
 
 /* The schema's column of a place, which the row has now. NO_COLUMN: it is not used. */
@@ -414,12 +571,13 @@ enum err_code data_table_text(struct data_build *b, const struct stream *s, size
 		return ERR_OK;
 	switch (t->schema->column[k].kind) {
 	case DATA_NUMBER:
-		return take_number_text(t, s, place, k, text, e);
+		return take_number_text(b, s, place, k, text, e);
 	case DATA_CATEGORY:
-		return take_category(t, s, k, text, e);
+		return take_category(b, s, k, text, e);
 	case DATA_LABEL:
-		t->row.labelled = true;
-		return data_label_text(b->label, s, text, e);
+		return take_label(b, s, k, text, e);
+	case DATA_WEIGHT:
+		return take_weight(b, s, place, k, text, e);
 	default:
 		return ERR_OK;
 	}
@@ -442,23 +600,16 @@ enum err_code data_table_number(struct data_build *b, const struct stream *s, si
 			    t->schema->column[k].name);
 		take_number(t, k, v);
 		return ERR_OK;
-	case DATA_CATEGORY:
-		num_format(v, text);
-		return take_category(t, s, k, text, e);
 	case DATA_LABEL:
 		t->row.labelled = true;
 		return data_label_number(b->label, s, v, e);
+	case DATA_CATEGORY:
+	case DATA_WEIGHT:
+		num_format(v, text);
+		return data_table_text(b, s, place, text, e);
 	default:
 		return ERR_OK;
 	}
-}
-
-/* The kind of a column of the file; DATA_IGNORED where the schema does not have it. */
-static enum data_column_kind kind_of(const struct data_table *t, size_t place)
-{
-	size_t k = t->column[place];
-
-	return k == NO_COLUMN ? DATA_IGNORED : t->schema->column[k].kind;
 }
 
 bool data_table_uses(const struct data_build *b, size_t place)
@@ -489,14 +640,20 @@ void data_table_begin(struct data_build *b)
 	r->stamp++;
 }
 
-/* Columns of numbers that the row has not had are missing. */
-static void add_missing(struct data_table *t)
+/* Columns of numbers that the row has not had are missing, as are those of categories where this is a
+ * category of its own. */
+static enum err_code add_missing(struct data_build *b, const struct stream *s, struct err *e)
 {
+	const struct data_table *t = b->table;
 	const struct data_schema *m = t->schema;
+	bool all = m->missing == DATA_MISSING_CATEGORY;
+	enum err_code rc = ERR_OK;
 
-	for (size_t k = 0; t->row.numbers < m->numbers && k < m->ncolumns; k++)
-		if (m->column[k].kind == DATA_NUMBER && t->given[k] != t->row.stamp)
-			take_number(t, k, (double)NAN);
+	for (size_t k = 0; !rc && (all || t->row.numbers < m->numbers) && k < m->ncolumns; k++)
+		if (t->given[k] != t->row.stamp &&
+		    (m->column[k].kind == DATA_NUMBER || m->column[k].kind == DATA_CATEGORY))
+			rc = take_missing(b, s, k, e);
+	return rc;
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -507,7 +664,7 @@ static int compare_ids(const void *a, const void *b)
 }
 
 /* A text that a column has several times in a row counts once. The cells of a column stand side by
- * side, and those of a column of categories have the value 1. */
+ * side, and those of a column of categories have the value 1; a column of numbers has its number first. */
 static void drop_repeated(struct row *r)
 {
 	size_t left = 0, n;
@@ -528,19 +685,16 @@ static void drop_repeated(struct row *r)
 	r->n = left;
 }
 
-static enum err_code end_label(struct data_build *b, const struct stream *s, struct err *e)
+/* Has the file a column of weights, and the row none? */
+static enum err_code check_weight(const struct data_table *t, const struct stream *s, struct err *e)
 {
-	const struct data_schema *m = b->table->schema;
-	size_t k = 0;
-
-	if (b->table->row.labelled)
-		return ERR_OK;
-	if (data_label_is_ignored(b->label))
-		return data_label_number(b->label, s, 0, e);
-	while (k < m->ncolumns && m->column[k].kind != DATA_LABEL)
-		k++;
-	return stream_fail(s, e, "has no label: \"%.60s\" is missing",
-	    k < m->ncolumns ? m->column[k].name : "label");
+	for (size_t i = 0; t->weighted && i < t->width; i++)
+		if (t->column[i] != NO_COLUMN &&
+		    t->schema->column[t->column[i]].kind == DATA_WEIGHT &&
+		    t->given[t->column[i]] != t->row.stamp)
+			return stream_fail(s, e, "has no weight: \"%.60s\" is missing",
+			    t->schema->column[t->column[i]].name);
+	return ERR_OK;
 }
 
 enum err_code data_table_end(struct data_build *b, const struct stream *s, struct err *e)
@@ -553,9 +707,16 @@ enum err_code data_table_end(struct data_build *b, const struct stream *s, struc
 	uint16_t *field;
 	enum err_code rc;
 
+	if (!r->labelled && !data_label_is_ignored(b->label)) {
+		b->d->unlabelled++;
+		return ERR_OK;
+	}
 	drop_repeated(r);
-	add_missing(t);
-	rc = end_label(b, s, e);
+	rc = add_missing(b, s, e);
+	if (!rc && !r->labelled)
+		rc = data_label_number(b->label, s, 0, e);
+	if (!rc)
+		rc = check_weight(t, s, e);
 	if (!rc)
 		rc = data_build_sparse(b, s, r->n + 1, &id, &wide, &val, e);
 	if (!rc)
@@ -619,6 +780,16 @@ static int compare_values(const void *a, const void *b)
 	                              : strcmp(x->text, y->text);
 }
 
+/* Gives the entries the features of the sorted values. rank: the new number of each value. */
+static void renumber_entries(struct data_build *b, const uint32_t *rank)
+{
+	size_t numbers = b->table->own->numbers;
+
+	for (uint64_t k = 0; k < b->nnz; k++)
+		if (b->d->col[k] >= numbers)
+			b->d->col[k] = (uint32_t)numbers + rank[b->d->col[k] - numbers];
+}
+
 /* Sorts the values of categories into the schema, and gives the entries their final features. */
 static void sort_values(struct data_build *b)
 {
@@ -636,13 +807,14 @@ static void sort_values(struct data_build *b)
 		struct data_column *c = &s->column[order[i]->column];
 
 		if (c->count++ == 0)
-			c->first = (uint32_t)(s->numbers + i);
+			c->value = i;
 		s->value[i] = mem_strdup(order[i]->text);
 		rank[order[i] - t->value] = i;
 	}
-	for (uint64_t k = 0; k < b->nnz; k++)
-		if (b->d->col[k] >= s->numbers)
-			b->d->col[k] = (uint32_t)s->numbers + rank[b->d->col[k] - s->numbers];
+	if (s->bits)
+		data_schema_order(s);
+	else
+		renumber_entries(b, rank);
 	free(order);
 	free(rank);
 }
@@ -732,6 +904,68 @@ static void measure_numbers(struct data_build *b)
 	free(f);
 }
 
+/* Scales the targets of a regression (data_schema.h). The targets of the rows stay as they are. */
+static void measure_target(struct data_build *b)
+{
+	struct data_schema *s = b->table->own;
+	const struct dataset *d = b->d;
+	struct figures f = { 0 };
+
+	if (d->classes || !d->y)
+		return;
+	for (size_t r = 0; r < d->rows; r++) {
+		double y = (double)d->y[r];
+
+		f.least = r == 0 || y < f.least ? y : f.least;
+		f.most = r == 0 || y > f.most ? y : f.most;
+		f.sum += y;
+	}
+	f.n = d->rows;
+	for (size_t r = 0; r < d->rows; r++) {
+		double far = (double)d->y[r] - f.sum / (double)f.n;
+
+		f.squares += far * far;
+	}
+	for (size_t i = 0; i < s->ncolumns; i++)
+		if (s->column[i].kind == DATA_LABEL)
+			compute_scaling(&f, b->table->scaling, &s->column[i]);
+}
+
+/* Finds the factor that makes the mean weight 1. */
+static enum err_code measure_weights(struct data_build *b, struct err *e)
+{
+	struct data_schema *s = b->table->own;
+	const struct dataset *d = b->d;
+	double sum = 0;
+
+	for (size_t r = 0; d->weight && r < d->rows; r++)
+		sum += (double)d->weight[r];
+	for (size_t i = 0; i < s->ncolumns; i++) {
+		if (s->column[i].kind != DATA_WEIGHT)
+			continue;
+		if (!(sum > 0) || !isfinite((float)((double)d->rows / sum)))
+			return err_set(e, ERR_FORMAT,
+			    "%s: the weights \"%.60s\" are all 0, or too small; an example needs a "
+			    "weight above 0",
+			    b->first, s->column[i].name);
+		s->column[i].factor = (float)((double)d->rows / sum);
+	}
+	return ERR_OK;
+}
+
+static void scale_weights(struct data_build *b)
+{
+	const struct data_schema *s = b->table->schema;
+	struct dataset *d = b->d;
+	float factor = 1;
+
+	for (size_t i = 0; i < s->ncolumns; i++)
+		if (s->column[i].kind == DATA_WEIGHT)
+			factor = s->column[i].factor;
+	for (size_t r = 0; d->weight && r < d->rows; r++)
+		d->weight[r] *= factor;
+}
+
 /* Puts in what missing cells stand for, and scales. */
 static void scale_numbers(struct data_build *b)
 {
@@ -750,13 +984,13 @@ static void scale_numbers(struct data_build *b)
 			continue;
 		c = column[d->col[k]];
 		if (isnan(v))
-			v = s->missing == DATA_MISSING_MEAN ? (float)c->mean : 0;
+			v = s->missing == DATA_MISSING_ZERO ? 0 : (float)c->mean;
 		d->val[k] = (v - c->shift) * c->factor;
 	}
 	free(column);
 }
 
-/* Makes the rows dense. */
+/* Makes the rows dense. Values that are hashed to one place add up, as in sparse rows. */
 static enum err_code make_dense(struct dataset *d, size_t features, const char *source,
     struct err *e)
 {
@@ -766,7 +1000,7 @@ static enum err_code make_dense(struct dataset *d, size_t features, const char *
 		return err_set(e, ERR_NOMEM, "no memory for the examples of %s", source);
 	for (size_t r = 0; r < d->rows; r++)
 		for (uint64_t k = d->start[r]; k < d->start[r + 1]; k++)
-			x[r * features + d->col[k]] = d->val[k];
+			x[r * features + d->col[k]] += d->val[k];
 	free(d->start);
 	free(d->col);
 	free(d->val);
@@ -800,6 +1034,10 @@ enum err_code data_table_finish(struct data_build *b, struct err *e)
 	if (t->own) {
 		sort_values(b);
 		measure_numbers(b);
+		measure_target(b);
+		rc = measure_weights(b, e);
+		if (rc)
+			return rc;
 	} else if (t->extends) {
 		add_values(b);
 	}
@@ -807,6 +1045,7 @@ enum err_code data_table_finish(struct data_build *b, struct err *e)
 	if (features == 0)
 		return err_set(e, ERR_FORMAT, "%s: no column is a feature", b->first);
 	scale_numbers(b);
+	scale_weights(b);
 	if (t->own && !t->extends)
 		t->own->dense = features <= DENSE_FEATURES;
 	b->index_base = 0;
@@ -819,7 +1058,8 @@ enum err_code data_table_finish(struct data_build *b, struct err *e)
 	d->cols = features;
 	if (!t->own)
 		return ERR_OK;
-	name_features(d, t->own);
+	if (!t->own->bits)
+		name_features(d, t->own);
 	d->schema = t->own;
 	t->own = NULL;
 	return ERR_OK;

@@ -3,6 +3,7 @@
 #define DATA_TABLE_H
 
 #include "data/data_build.h"
+#include "data/data_form.h"
 
 /* Rows of tables whose columns are numbers or text, with cells that may be missing. The readers of CSV
  * and JSON Lines find records and column names, and hand the cells to this module, which makes features
@@ -18,9 +19,9 @@ struct data_table;
 /* The form of a file, as its first lines show it. All borrowed. */
 struct data_table_shape {
 	char sep;
-	size_t width, label;  /* number of columns; the label's column, from 0 */
-	char *const *name;    /* of each column; NULL: the file has no header */
-	const bool *has_text; /* by column: are most cells in the first lines text? */
+	size_t width, label;                 /* number of columns; the label's column, from 0 */
+	char *const *name;                   /* of each column; NULL: the file has no header */
+	const struct data_column_look *look; /* of each column, by the first lines */
 	bool keyed; /* cells have names and no places: messages have no number of a column */
 };
 
@@ -49,13 +50,14 @@ bool data_table_takes_several(const struct data_build *b, size_t place);
 bool data_table_has(const struct data_build *b, size_t place);
 /* The schema that the next file follows; NULL: it is the first one of training data, and makes it. */
 const struct data_schema *data_table_schema(const struct data_build *b);
-/* Ends the table of b, if it has one: sets rows, names and schema of b->d. ERR_NOMEM. */
+/* Ends the table of b, if it has one: sets rows, weights, names and schema of b->d. ERR_FORMAT: no column
+ * is a feature, or no weight is above 0. ERR_NOMEM. */
 enum err_code data_table_finish(struct data_build *b, struct err *e);
 /* Frees t; NULL is fine. */
 void data_table_free(struct data_table *t);
 
-/* Does this cell say that there is no value (empty, ?, NA, nan, null, ..)? */
-bool data_table_is_missing(const char *cell);
+/* Does a label's cell say that the row has none? Such rows are left out. */
+bool data_table_lacks_label(const char *cell);
 /* Do the options ask for what only tables have, so that a file of mere numbers is a table, too? */
 bool data_table_is_wanted(const struct data_options *o);
 

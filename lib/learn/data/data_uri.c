@@ -37,6 +37,7 @@ static const struct option {
 	OPTION(ignore, TEXT, 0, 0),
 	OPTION(categories, TEXT, 0, 0),
 	OPTION(id, TEXT, 0, 0),
+	OPTION(weight, TEXT, 0, 0),
 	OPTION(missing, TEXT, 0, 0),
 	OPTION(scale, TEXT, 0, 0),
 	OPTION(follow, TEXT, 0, 0),
@@ -45,6 +46,9 @@ static const struct option {
 	OPTION(properties, TEXT, 0, 0),
 	OPTION(deleted, TEXT, 0, 0),
 	OPTION(bad, TEXT, 0, 0),
+	OPTION(user, TEXT, 0, 0),
+	OPTION(item, TEXT, 0, 0),
+	OPTION(rating, TEXT, 0, 0),
 	OPTION(index_base, WHOLE, 0, 1),
 	OPTION(bits, WHOLE, 1, 60),
 	OPTION(window, WHOLE, 1, 1000),
@@ -192,7 +196,7 @@ static enum err_code check_word(const char *path, const struct option *k, const 
 		const char *word[4];
 	} known[] = {
 		{ offsetof(struct data_options, norm), { "l2" } },
-		{ offsetof(struct data_options, missing), { "mean", "zero" } },
+		{ offsetof(struct data_options, missing), { "mean", "zero", "category" } },
 		{ offsetof(struct data_options, scale), { "none", "standard", "minmax" } },
 		{ offsetof(struct data_options, follow), { "yes" } },
 		{ offsetof(struct data_options, deleted), { "fail", "skip" } },
@@ -279,6 +283,9 @@ enum err_code data_uri_parse(const char *path, char **file, struct data_options 
 		rc = set_option(o, path, key, decode_percent(eq + 1, (size_t)(end - eq - 1)), e);
 		free(key);
 	}
+	/* Only ratings have these columns. */
+	if (rc == ERR_OK && !o->format && (o->user || o->item || o->rating))
+		o->format = mem_strdup("ratings");
 	if (rc == ERR_OK && !**file)
 		rc = err_set(e, ERR_CONFIG, "%s: no file is named", path);
 	if (rc != ERR_OK) {
@@ -300,6 +307,10 @@ void data_uri_release(struct data_options *o)
 	free(o->ignore);
 	free(o->categories);
 	free(o->id);
+	free(o->weight);
+	free(o->user);
+	free(o->item);
+	free(o->rating);
 	free(o->missing);
 	free(o->scale);
 	free(o->follow);

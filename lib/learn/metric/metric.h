@@ -21,7 +21,7 @@ struct metric_scores {
 };
 
 /* A batch, which has passed model_check, with the scores (rows * outputs) and the summed loss of
- * model_forward. */
+ * model_forward. An example counts by its weight. */
 struct metric_batch {
 	struct metric_scores of;
 	const struct batch *batch;
@@ -36,9 +36,9 @@ struct metric_ops {
 	bool (*suits)(const struct metric_scores *s);
 	/* Adds a batch. ERR_NOMEM leaves the state as it was. */
 	enum err_code (*add)(void *state, const struct metric_batch *x, struct err *e);
-	/* Computes the metric of n > 0 examples so far. False: it is not defined. More batches may be
-	 * added afterwards. */
-	bool (*finish)(void *state, uint64_t n, double *out);
+	/* Computes the metric of the examples so far, whose weights (batch_weight) add up to n > 0.
+	 * False: it is not defined. More batches may be added afterwards. */
+	bool (*finish)(void *state, double n, double *out);
 	/* Frees what the state owns; NULL: nothing. */
 	void (*release)(void *state);
 };

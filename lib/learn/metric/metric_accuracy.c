@@ -4,7 +4,7 @@
 /* The share of examples whose predicted class is the true one. */
 
 struct accuracy {
-	uint64_t right;
+	double right;
 };
 
 static bool suits_classes(const struct metric_scores *s)
@@ -18,14 +18,15 @@ static enum err_code count_right(void *state, const struct metric_batch *x, stru
 
 	(void)e;
 	for (size_t r = 0; r < x->batch->rows; r++)
-		a->right += metric_predicted_class(x, x->scores + r * x->of.outputs) ==
-		    metric_true_class(x, r);
+		if (metric_predicted_class(x, x->scores + r * x->of.outputs) ==
+		    metric_true_class(x, r))
+			a->right += (double)batch_weight(x->batch, r);
 	return ERR_OK;
 }
 
-static bool share_of_right(void *state, uint64_t n, double *out)
+static bool share_of_right(void *state, double n, double *out)
 {
-	*out = (double)((struct accuracy *)state)->right / (double)n;
+	*out = ((struct accuracy *)state)->right / n;
 	return true;
 }
 

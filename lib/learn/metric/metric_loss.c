@@ -20,9 +20,9 @@ static enum err_code add_loss(void *state, const struct metric_batch *x, struct 
 	return ERR_OK;
 }
 
-static bool mean_loss(void *state, uint64_t n, double *out)
+static bool mean_loss(void *state, double n, double *out)
 {
-	*out = ((struct loss *)state)->sum / (double)n;
+	*out = ((struct loss *)state)->sum / n;
 	return true;
 }
 

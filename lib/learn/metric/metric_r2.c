@@ -2,11 +2,11 @@
 #include "metric/metric.h"
 
 /* The coefficient of determination, 1 - sum (y - f)^2 / sum (y - mean y)^2. Not defined when all
- * targets are equal. The spread about the running mean is by Welford, 1962, in one pass. */
+ * targets are equal. The spread about the running mean is by Welford, 1962, in one pass,
+ * with weights by West, 1979. */
 
 struct r2 {
-	uint64_t n;
-	double sq_error, mean, sq_spread;
+	double n, sq_error, mean, sq_spread;
 };
 
 static bool suits_real(const struct metric_scores *s)
@@ -21,16 +21,19 @@ static enum err_code add_targets(void *state, const struct metric_batch *x, stru
 	(void)e;
 	for (size_t r = 0; r < x->batch->rows; r++) {
 		double y = (double)x->batch->y[r], f = (double)x->scores[r * x->of.outputs],
-		       from = y - m->mean;
+		       from = y - m->mean, weight = (double)batch_weight(x->batch, r);
 
-		m->mean += from / (double)++m->n;
-		m->sq_spread += from * (y - m->mean);
-		m->sq_error += (y - f) * (y - f);
+		if (weight == 0)
+			continue;
+		m->n += weight;
+		m->mean += weight * from / m->n;
+		m->sq_spread += weight * from * (y - m->mean);
+		m->sq_error += weight * (y - f) * (y - f);
 	}
 	return ERR_OK;
 }
 
-static bool explained_share(void *state, uint64_t n, double *out)
+static bool explained_share(void *state, double n, double *out)
 {
 	const struct r2 *m = state;
 

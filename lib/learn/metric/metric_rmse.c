@@ -22,14 +22,14 @@ static enum err_code add_errors(void *state, const struct metric_batch *x, struc
 	for (size_t r = 0; r < x->batch->rows; r++) {
 		double off = (double)x->batch->y[r] - (double)x->scores[r * x->of.outputs];
 
-		m->sq_error += off * off;
+		m->sq_error += off * off * (double)batch_weight(x->batch, r);
 	}
 	return ERR_OK;
 }
 
-static bool root_of_mean(void *state, uint64_t n, double *out)
+static bool root_of_mean(void *state, double n, double *out)
 {
-	*out = sqrt(((struct rmse *)state)->sq_error / (double)n);
+	*out = sqrt(((struct rmse *)state)->sq_error / n);
 	return true;
 }
 

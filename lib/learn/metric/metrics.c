@@ -65,14 +65,16 @@ enum err_code metrics_add(struct metrics *m, const struct batch *b, const float 
 		if (m->state[k])
 			rc = ops[k]->add(m->state[k], &x, e);
 	m->n += rc ? 0 : b->rows;
+	for (size_t r = 0; !rc && r < b->rows; r++)
+		m->weight += (double)batch_weight(b, r);
 	return rc;
 }
 
 void metrics_finish(struct metrics *m, struct eval_result *out)
 {
 	*out = (struct eval_result){ .examples = m->n };
-	for (int k = 0; m->n && k < METRICS; k++)
-		out->has[k] = m->state[k] && ops[k]->finish(m->state[k], m->n, &out->value[k]);
+	for (int k = 0; m->weight > 0 && k < METRICS; k++)
+		out->has[k] = m->state[k] && ops[k]->finish(m->state[k], m->weight, &out->value[k]);
 }
 
 enum metric metrics_find(const char *name)

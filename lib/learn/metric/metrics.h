@@ -9,6 +9,7 @@
 struct metrics {
 	struct metric_scores of;
 	uint64_t n;
+	double weight;        /* of all examples */
 	void *state[METRICS]; /* NULL: the metric does not suit the scores */
 };
 

@@ -97,10 +97,11 @@ double deep_grad(struct model *m, const struct factors *straight, const struct b
 	factors_clear(m, b, grads[0]);
 	for (size_t r = 0; r < b->rows; r++) {
 		struct entries x = entries_of(b, r);
-		double at = (double)f[r] + straight->score(m, &x, params[0]), y = (double)b->y[r];
+		double at = (double)f[r] + straight->score(m, &x, params[0]), y = (double)b->y[r],
+		       weight = (double)batch_weight(b, r);
 
-		loss += factors_loss(m, at, y);
-		f[r] = (float)(factors_slope(m, at, y) / n);
+		loss += factors_loss(m, at, y) * weight;
+		f[r] = (float)(factors_slope(m, at, y) / n * weight);
 		straight->spread(m, &x, params[0], f[r], grads[0]);
 	}
 	tower_back(m, &t, b->rows, in, params + 1, acts, grads + 1, in);
@@ -124,7 +125,7 @@ double deep_forward(struct model *m, const struct factors *straight, const struc
 		double at = (double)scores[r] + straight->score(m, &x, params[0]);
 
 		if (b->y != NULL)
-			loss += factors_loss(m, at, (double)b->y[r]);
+			loss += factors_loss(m, at, (double)b->y[r]) * (double)batch_weight(b, r);
 		scores[r] = factors_shown(m, at);
 	}
 	return loss;

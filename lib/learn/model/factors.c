@@ -116,9 +116,10 @@ double factors_grad(struct model *m, const struct factors *f, const struct batch
 	for (size_t r = 0; r < b->rows; r++) {
 		struct entries x = entries_of(b, r);
 		double at = (double)params[1][0] + f->score(m, &x, params[0]), y = (double)b->y[r];
-		double delta = factors_slope(m, at, y) / n;
+		double weight = (double)batch_weight(b, r),
+		       delta = factors_slope(m, at, y) / n * weight;
 
-		loss += factors_loss(m, at, y);
+		loss += factors_loss(m, at, y) * weight;
 		bias += delta;
 		f->spread(m, &x, params[0], (float)delta, grads[0]);
 	}
@@ -136,7 +137,7 @@ double factors_forward(struct model *m, const struct factors *f, const struct ba
 		double at = (double)params[1][0] + f->score(m, &x, params[0]);
 
 		if (b->y != NULL)
-			loss += factors_loss(m, at, (double)b->y[r]);
+			loss += factors_loss(m, at, (double)b->y[r]) * (double)batch_weight(b, r);
 		scores[r] = factors_shown(m, at);
 	}
 	return loss;

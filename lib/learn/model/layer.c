@@ -83,11 +83,12 @@ void layer_input_grad(const struct batch *b, size_t k, const float *delta, float
 }
 
 /* The largest logit is subtracted first, so that exp cannot overflow and the sum is at least 1. */
-double layer_softmax(size_t rows, size_t k, const int32_t *label, float *z)
+double layer_softmax(const struct batch *b, size_t k, float *z)
 {
+	const int32_t *label = b->label;
 	double loss = 0;
 
-	for (size_t r = 0; r < rows; r++, z += k) {
+	for (size_t r = 0; r < b->rows; r++, z += k) {
 		float top = z[0];
 		double sum = 0, wanted = label != NULL ? (double)z[label[r]] : 0;
 
@@ -100,14 +101,16 @@ double layer_softmax(size_t rows, size_t k, const int32_t *label, float *z)
 		for (size_t j = 0; j < k; j++)
 			z[j] = (float)((double)z[j] / sum);
 		if (label != NULL)
-			loss += log(sum) + ((double)top - wanted);
+			loss += (log(sum) + ((double)top - wanted)) * (double)batch_weight(b, r);
 	}
 	return loss;
 }
 
-void layer_softmax_delta(size_t rows, size_t k, const int32_t *label, float *p)
+void layer_softmax_delta(const struct batch *b, size_t k, float *p)
 {
-	for (size_t r = 0; r < rows; r++)
-		p[r * k + (size_t)label[r]] -= 1;
-	vec_scale(rows * k, 1 / (float)rows, p);
+	for (size_t r = 0; r < b->rows; r++)
+		p[r * k + (size_t)b->label[r]] -= 1;
+	vec_scale(b->rows * k, 1 / (float)b->rows, p);
+	for (size_t r = 0; b->weight != NULL && r < b->rows; r++)
+		vec_scale(k, b->weight[r], p + r * k);
 }

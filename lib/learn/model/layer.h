@@ -25,12 +25,12 @@ double layer_logistic_loss(double f, double y);
 void layer_fill_bias(size_t rows, size_t k, const float *bias, float *out);
 void layer_bias_grad(size_t rows, size_t k, const float *delta, float *gbias);
 
-/* Replaces z (rows, k) by the softmax of each row. Returns the summed cross entropy, log sum exp z
- * - z[label], computed before any probability can round to 0; for label NULL it returns 0. */
-double layer_softmax(size_t rows, size_t k, const int32_t *label, float *z);
+/* Replaces z (b->rows, k) by the softmax of each row. Returns the summed cross entropy, weight (log sum
+ * exp z - z[label]), computed before any probability can round to 0; for b->label NULL it returns 0. */
+double layer_softmax(const struct batch *b, size_t k, float *z);
 
-/* Replaces p (rows, k), which layer_softmax has filled, by the gradient of the mean cross entropy
- * by the logits: (p - [j = label]) / rows. */
-void layer_softmax_delta(size_t rows, size_t k, const int32_t *label, float *p);
+/* Replaces p (b->rows, k), which layer_softmax has filled, by the gradient of the mean cross entropy
+ * by the logits: weight (p - [j = label]) / rows. */
+void layer_softmax_delta(const struct batch *b, size_t k, float *p);
 
 #endif

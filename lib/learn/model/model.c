@@ -127,6 +127,7 @@ void model_free(struct model *m)
 	free(m->hidden);
 	free(m->tables);
 	free(m->scratch);
+	free(m->target);
 	free(m);
 }
 
@@ -160,21 +161,36 @@ size_t model_outputs(const struct model *m)
 	return m->outputs;
 }
 
+/* Does the model fit scaled targets? */
+static bool scales_targets(const struct model *m)
+{
+	return m->info->task == MODEL_REAL && m->shape.target_factor != 0;
+}
+
 enum err_code model_reserve(struct model *m, size_t rows, struct err *e)
 {
 	size_t each = m->kind->scratch(m), n;
-	float *p;
+	float *p, *target = NULL;
 
 	if (rows <= m->reserved)
 		return ERR_OK;
 	p = __builtin_mul_overflow(rows, each, &n) ? NULL : mem_try_array(n, sizeof *p);
+	if (p != NULL && scales_targets(m)) {
+		target = mem_try_array(rows, sizeof *target);
+		if (target == NULL) {
+			free(p);
+			p = NULL;
+		}
+	}
 	if (p == NULL)
 		return err_set(e, ERR_NOMEM,
 		    "no memory for a batch of %zu examples with %zu numbers each;"
 		    " make job.batch smaller",
 		    rows, each);
 	free(m->scratch);
+	free(m->target);
 	m->scratch = p;
+	m->target = target;
 	m->reserved = rows;
 	return ERR_OK;
 }
@@ -184,8 +200,28 @@ static void grow_scratch(struct model *m, size_t rows)
 	if (rows <= m->reserved)
 		return;
 	free(m->scratch);
+	free(m->target);
 	m->scratch = mem_array(rows, m->kind->scratch(m) * sizeof *m->scratch);
+	m->target = scales_targets(m) ? mem_array(rows, sizeof *m->target) : NULL;
 	m->reserved = rows;
+}
+
+/* The batch with scaled targets, which are in m->target. */
+static struct batch scale_targets(struct model *m, const struct batch *b)
+{
+	struct batch scaled = *b;
+
+	for (size_t r = 0; b->y != NULL && r < b->rows; r++)
+		m->target[r] = (float)(((double)b->y[r] - m->shape.target_shift) *
+		    m->shape.target_factor);
+	scaled.y = b->y != NULL ? m->target : NULL;
+	return scaled;
+}
+
+/* A squared error of scaled targets, in the units of the targets. */
+static double unscale_loss(const struct model *m, double loss)
+{
+	return loss / (m->shape.target_factor * m->shape.target_factor);
 }
 
 static enum err_code check_labels(const struct model *m, const struct batch *b, struct err *e)
@@ -266,6 +302,11 @@ double model_grad(struct model *m, const struct batch *b, const float *const par
 		return 0;
 	}
 	grow_scratch(m, b->rows);
+	if (scales_targets(m)) {
+		struct batch scaled = scale_targets(m, b);
+
+		return unscale_loss(m, m->kind->grad(m, &scaled, params, grads));
+	}
 	return m->kind->grad(m, b, params, grads);
 }
 
@@ -276,5 +317,14 @@ double model_forward(struct model *m, const struct batch *b, const float *const 
 	if (b->rows == 0)
 		return 0;
 	grow_scratch(m, b->rows);
+	if (scales_targets(m)) {
+		struct batch scaled = scale_targets(m, b);
+		double loss = unscale_loss(m, m->kind->forward(m, &scaled, params, scores));
+
+		for (size_t r = 0; r < b->rows * m->outputs; r++)
+			scores[r] = (float)((double)scores[r] / m->shape.target_factor +
+			    m->shape.target_shift);
+		return loss;
+	}
 	return m->kind->forward(m, b, params, scores);
 }

@@ -59,6 +59,9 @@ struct model_shape {
 	size_t fields;          /* number of fields of the data, 0 without; dense: columns */
 	size_t factors;         /* width of a feature's vector, at least 1 */
 	const char *activation; /* "relu" or "tanh"; NULL is relu */
+	/* MODEL_REAL: tables fit the targets (y - shift) * factor, while batches, scores and losses
+	 * are in the units of y; factor 0: not scaled */
+	double target_shift, target_factor;
 	/* For model custom only: */
 	const struct model_table *table;
 	size_t ntables;
@@ -108,15 +111,15 @@ enum err_code model_check(const struct model *m, const struct batch *b, struct e
 /* As model_check, but ignores the targets. */
 enum err_code model_check_inputs(const struct model *m, const struct batch *b, struct err *e);
 
-/* Returns the mean loss over the examples, and writes its gradient to grads, whole. params[i] and
+/* Returns the sum over the examples of their loss times their weight, divided by their number, and writes its gradient to grads, whole. params[i] and
  * grads[i] belong to table i. Dense: rows * cols floats. Sparse: (b->nids, cols), row k for feature
  * b->id[k]. Without examples: 0 and zeroes. */
 double model_grad(struct model *m, const struct batch *b, const float *const params[],
     float *const grads[]);
 
 /* Writes scores (b->rows, outputs): by the task the value; the probability of class 1; the
- * probability of each class; for words the loss. Returns the loss summed over the examples; 0 for a
- * batch without targets (y and label NULL). */
+ * probability of each class; for words the loss. Returns the loss times the weight, summed over the
+ * examples; 0 for a batch without targets (y and label NULL). */
 double model_forward(struct model *m, const struct batch *b, const float *const params[],
     float *scores);
 

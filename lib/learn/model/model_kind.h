@@ -39,7 +39,8 @@ struct model {
 	struct model_table *tables;
 	size_t ntables;
 	float *scratch;
-	size_t reserved; /* number of examples that scratch has room for */
+	float *target;   /* scaled targets of a batch; NULL: targets are not scaled */
+	size_t reserved; /* number of examples that scratch and target have room for */
 };
 
 /* Appends a table; fan_in 0: zeroes at first, else Glorot and Bengio 2010, eq. 16. */

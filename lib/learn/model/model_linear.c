@@ -24,7 +24,7 @@ static size_t linear_scratch(const struct model *m)
 	return m->outputs;
 }
 
-/* d loss / d f = (f - y) / rows; it replaces f in the scratch memory. */
+/* d loss / d f = weight (f - y) / rows; it replaces f in the scratch memory. */
 static double linear_grad(struct model *m, const struct batch *b, const float *const params[],
     float *const grads[])
 {
@@ -35,8 +35,8 @@ static double linear_grad(struct model *m, const struct batch *b, const float *c
 	for (size_t r = 0; r < b->rows; r++) {
 		double off = (double)f[r] - (double)b->y[r];
 
-		loss += 0.5 * off * off;
-		f[r] = (float)off * share;
+		loss += 0.5 * off * off * (double)batch_weight(b, r);
+		f[r] = (float)off * share * batch_weight(b, r);
 	}
 	layer_input_grad(b, 1, f, grads[0], grads[1]);
 	return loss / (double)b->rows;
@@ -52,7 +52,7 @@ static double linear_forward(struct model *m, const struct batch *b, const float
 	for (size_t r = 0; b->y != NULL && r < b->rows; r++) {
 		double off = (double)scores[r] - (double)b->y[r];
 
-		loss += 0.5 * off * off;
+		loss += 0.5 * off * off * (double)batch_weight(b, r);
 	}
 	return loss;
 }

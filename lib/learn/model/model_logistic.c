@@ -29,7 +29,7 @@ static size_t logistic_scratch(const struct model *m)
 	return m->outputs;
 }
 
-/* d loss / d f = (s(f) - y) / rows, the derivative of the negative log likelihood, in which s'(f)
+/* d loss / d f = weight (s(f) - y) / rows, the derivative of the negative log likelihood, in which s'(f)
  * cancels. */
 static double logistic_grad(struct model *m, const struct batch *b, const float *const params[],
     float *const grads[])
@@ -39,10 +39,10 @@ static double logistic_grad(struct model *m, const struct batch *b, const float 
 
 	layer_input(b, 1, params[0], params[1], f);
 	for (size_t r = 0; r < b->rows; r++) {
-		double fr = (double)f[r], y = (double)b->y[r];
+		double fr = (double)f[r], y = (double)b->y[r], weight = (double)batch_weight(b, r);
 
-		loss += layer_logistic_loss(fr, y);
-		f[r] = (float)((layer_sigmoid(fr) - y) / n);
+		loss += layer_logistic_loss(fr, y) * weight;
+		f[r] = (float)((layer_sigmoid(fr) - y) / n * weight);
 	}
 	layer_input_grad(b, 1, f, grads[0], grads[1]);
 	return loss / n;
@@ -59,7 +59,8 @@ static double logistic_forward(struct model *m, const struct batch *b, const flo
 		double f = (double)scores[r];
 
 		if (b->y != NULL)
-			loss += layer_logistic_loss(f, (double)b->y[r]);
+			loss += layer_logistic_loss(f, (double)b->y[r]) *
+			    (double)batch_weight(b, r);
 		scores[r] = (float)layer_sigmoid(f);
 	}
 	return loss;

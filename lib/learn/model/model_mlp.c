@@ -49,9 +49,9 @@ static double mlp_grad(struct model *m, const struct batch *b, const float *cons
 {
 	struct tower t = mlp_tower(m);
 	float *delta = tower_run(m, &t, b->rows, b->x, params, m->scratch, NULL);
-	double loss = layer_softmax(b->rows, m->outputs, b->label, delta);
+	double loss = layer_softmax(b, m->outputs, delta);
 
-	layer_softmax_delta(b->rows, m->outputs, b->label, delta);
+	layer_softmax_delta(b, m->outputs, delta);
 	tower_back(m, &t, b->rows, b->x, params, m->scratch, grads, NULL);
 	return loss / (double)b->rows;
 }
@@ -62,7 +62,7 @@ static double mlp_forward(struct model *m, const struct batch *b, const float *c
 	struct tower t = mlp_tower(m);
 
 	tower_run(m, &t, b->rows, b->x, params, m->scratch, scores);
-	return layer_softmax(b->rows, m->outputs, b->label, scores);
+	return layer_softmax(b, m->outputs, scores);
 }
 
 const struct model_kind model_kind_mlp = {

@@ -34,8 +34,8 @@ static double softmax_grad(struct model *m, const struct batch *b, const float *
 	double loss;
 
 	layer_input(b, m->outputs, params[0], params[1], z);
-	loss = layer_softmax(b->rows, m->outputs, b->label, z);
-	layer_softmax_delta(b->rows, m->outputs, b->label, z);
+	loss = layer_softmax(b, m->outputs, z);
+	layer_softmax_delta(b, m->outputs, z);
 	layer_input_grad(b, m->outputs, z, grads[0], grads[1]);
 	return loss / (double)b->rows;
 }
@@ -44,7 +44,7 @@ static double softmax_forward(struct model *m, const struct batch *b, const floa
     float *scores)
 {
 	layer_input(b, m->outputs, params[0], params[1], scores);
-	return layer_softmax(b->rows, m->outputs, b->label, scores);
+	return layer_softmax(b, m->outputs, scores);
 }
 
 const struct model_kind model_kind_softmax = {

@@ -10,6 +10,7 @@
 #include "core/names.h"
 #include "core/num.h"
 #include "data/data_log.h"
+#include "data/data_schema.h"
 #include "format/safetensors.h"
 #include "layout/layout.h"
 #include "worker/data_facts.h"
@@ -300,6 +301,17 @@ static enum err_code load_data(struct job *j, const struct job_source *from,
 	return rc;
 }
 
+/* The scaling of targets that the schema of a table says. */
+static void set_target_scaling(const struct data_schema *schema, struct model_shape *shape)
+{
+	const struct data_column *label = schema ? data_schema_label(schema) : NULL;
+
+	if (!label || (label->shift == 0 && label->factor == 1))
+		return;
+	shape->target_shift = (double)label->shift;
+	shape->target_factor = (double)label->factor;
+}
+
 enum err_code job_model_new(const struct job *j, struct model **out, struct err *e)
 {
 	const struct conf_job *c = &j->conf.job;
@@ -316,6 +328,7 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 	struct model_table *table = NULL;
 	enum err_code rc = ERR_OK;
 
+	set_target_scaling(j->train->schema, &shape);
 	for (size_t i = 0; i < c->hidden.n; i++)
 		hidden[i] = (size_t)c->hidden.item[i];
 	if (is_custom(j) && !conf_is_named(j->tables))

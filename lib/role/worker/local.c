@@ -141,6 +141,8 @@ static struct batch slice_batch(const struct batch *b, size_t first, size_t n)
 	else if (b->x)
 		s.x = b->x + first * b->cols;
 	s.first = b->first + first;
+	if (b->weight)
+		s.weight = b->weight + first;
 	if (b->y)
 		s.y = b->y + first;
 	if (b->label)

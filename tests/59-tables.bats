@@ -239,3 +239,25 @@ as_jsonl() {
 	[[ "$output" == *'categories=c: there is no such column'* ]]
 	[ ! -e cluster.json ]
 }
+
+@test "ratings in any columns, with names, train as those of numbers in the first three do" {
+	awk -v OFS=, 'BEGIN { srand(8); print "stars,\"title, year\",seen,reviewer" > "named.csv"
+		for (k = 0; k < 40000; k++) {
+			u = int(rand() * 60); i = int(rand() * 40); r = 3 + u % 3 - i % 3 + (rand() - 0.5) / 2
+			print u, i, r >"plain.csv"
+			print r, "\"The \"\"Film\"\", part " i "\"", 2000, "reviewer " u >"named.csv"
+		}
+	}'
+	ps-ctl init --data 'plain.csv?format=ratings' --eval 'plain.csv?format=ratings' plain
+	ps-ctl init --data 'named.csv?user=reviewer&item=title%2C year&rating=1' --eval 'named.csv?user=4&item=2&rating=stars' named
+	for name in plain named; do
+		[ "$(jq -r .job.model $name/cluster.json)" = mf ]
+		got=$(ps-ctl run $name/cluster --json 2>/dev/null | tail -n 1 | jq .eval.r2)
+		echo "# $name $got" >&3
+		[ "$(jq -n "$got > 0.9")" = true ]
+	done
+	# In blocks the header holds for all of them.
+	got=$(ps-ctl run named/cluster --set data_memory=1M --json 2>/dev/null | tail -n 1 | jq .eval.r2)
+	grep -q 'data: .* bytes in [0-9]* blocks' named/cluster.run/worker-0.log
+	[ "$(jq -n "$got > 0.9")" = true ]
+}

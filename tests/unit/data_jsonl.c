@@ -74,6 +74,8 @@ static void evaluations(void)
 static void refusals(void)
 {
 	struct buf big = BUF_INIT;
+	struct dataset *d;
+	struct err e;
 
 	refused("{\"a\": 1, \"y\": 2}\n{\"a\": [{\"b\": 1}], \"y\": 2}\n", "", NULL,
 	    "text:2: \"a\" is an array of something else; a column has numbers");
@@ -87,6 +89,10 @@ static void refusals(void)
 	refused("{\"a\": 1, \"y\": 2}\n{\"a\": 1, \"a\": 1}\n", "", NULL,
 	    "text:2:12: duplicate object key");
 	refused("{\"a\": {\"b\": 1}, \"a.b\": 2, \"y\": 1}\n", "", NULL, "\"a.b\" occurs twice");
+	d = load("{\"\": \"x\", \"y\": 1}\n{\"y\": 2, \"\": \"z\"}\n", "", &real, NULL, &e);
+	ok(d && d->cols == 2 && !strcmp(d->feature_name[1], "=z"), "a name may be empty: %s",
+	    d ? "" : e.msg);
+	dataset_free(d);
 	refused("{\"a\": 1, \"b\": 2}\n", "", NULL, "name the label by ?label=");
 	refused("{\"a\": 1, \"price\": 2}\n", "label=prize", NULL, "did you mean \"price\"?");
 	refused("{\"a\": 1, \"y\": null}\n", "", NULL, "no row has a label");

@@ -179,6 +179,8 @@ static enum err_code visit_object(struct lines *l, const json_t *o, unsigned dep
 
 	json_object_foreach((json_t *)(uintptr_t)o, key, v) {
 		l->name.len = before;
+		/* A name may be empty, and buf_printf of nothing writes no NUL. */
+		*buf_reserve(&l->name, 1) = '\0';
 		buf_printf(&l->name, "%s%s", before ? "." : "", key);
 		rc = visit_member(l, v, depth, fn, e);
 		if (rc)

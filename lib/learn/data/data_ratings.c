@@ -1,91 +1,228 @@
 /* SPDX-License-Identifier: ISC */
+#include <inttypes.h>
+#include <math.h>
+
+#include "core/buf.h"
+#include "core/mem.h"
+#include "core/num.h"
+#include "core/suggest.h"
+#include "data/data_cells.h"
 #include "data/data_num.h"
 #include "data/data_parts.h"
 #include "data/data_row.h"
 
-/* "user item rating [time ...]", separated by tabs, commas, "::" or blanks, as in MovieLens. User u
- * is feature 2u in field 0 and item i is feature 2i + 1 in field 1, so that both share one table, a
+/* A line a rating: a user, an item and a rating among the cells of the line, by default the first three;
+ * user=, item= and rating= name other columns. Cells are separated by "::" (MovieLens), tabs, semicolons,
+ * commas, bars or blanks, and may be quoted. The first line is a header when the cell of its rating is no
+ * number, or when an option names one of its cells.
+ *
+ * User u is feature 2u in field 0 and item i is feature 2i + 1 in field 1, so that both share one table, a
  * row's number says what it belongs to, and neither number needs a known limit. A user or an item whose
  * name is a word has a hash of it as its number. */
 
 #define LARGEST (UINT64_C(1) << 62)
-
-static const char *skip_separator(const char *p)
-{
-	if (p[0] == ':' && p[1] == ':')
-		return p + 2;
-	p = data_skip_blanks(p);
-	return *p == ',' ? data_skip_blanks(p + 1) : p;
-}
-
 /* Hashes of words have this many bits: 10^6 words meet with a chance of 10^-7. */
 #define WORD_BITS 61
-enum { USER = 1, ITEM };
 
-/* The number of a user or an item at *p, which moves behind it: a whole number below LARGEST, or a word up
- * to the next separator. */
-static bool take_name(const char **p, uint64_t salt, uint64_t *out)
+/* The salts of the hashes, from 1 on. */
+enum part { USER, ITEM, RATING, PARTS };
+static const char *const part_name[PARTS] = { "user", "item", "rating" };
+
+struct ratings {
+	char sep;                    /* ':' stands for "::" */
+	bool begun;                  /* the separator and the columns are known */
+	size_t column[PARTS], width; /* width: cells that a line has at least */
+};
+
+/* ---- cells ---- */
+
+static char find_separator(const char *line)
 {
-	const char *q = *p;
+	return strstr(line, "::") ? ':' : data_cells_separator(line, NULL);
+}
+
+/* The next cell of *p, as data_cells_next. */
+static char *next_cell(char **p, char sep)
+{
+	char *cell = *p, *end;
+
+	if (sep != ':')
+		return data_cells_next(p, sep);
+	end = strstr(cell, "::");
+	*p = end ? end + 2 : NULL;
+	if (end)
+		*end = '\0';
+	return cell;
+}
+
+/* ---- columns ---- */
+
+static const char *option_of(const struct data_options *o, enum part k)
+{
+	return k == USER ? o->user : k == ITEM ? o->item : o->rating;
+}
+
+/* Finds the column of a part by the header's cells, or by its number. */
+static enum err_code find_part(const struct data_row *r, struct ratings *t, enum part k,
+    const char *const *cell, size_t n, struct err *e)
+{
+	const char *word = option_of(r->options, k), *near;
+	uint64_t number;
+
+	t->column[k] = k;
+	if (!word)
+		return ERR_OK;
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(cell[i], word) == 0) {
+			t->column[k] = i;
+			return ERR_OK;
+		}
+	if (num_uint(word, n, &number) && number > 0) {
+		t->column[k] = (size_t)number - 1;
+		return ERR_OK;
+	}
+	near = suggest(word, cell, n);
+	return near
+	    ? stream_fail(r->s, e, "%s=%.60s: no column has this name; did you mean \"%.60s\"?",
+	          part_name[k], word, near)
+	    : stream_fail(r->s, e,
+	          "%s=%.60s: no column has this name, and the columns are 1 to %zu", part_name[k],
+	          word, n);
+}
+
+/* Does the cell begin as a number does? A faulty rating is no name. */
+static bool begins_number(const char *cell)
+{
+	double v;
+
+	return data_num(cell, &v) != NULL;
+}
+
+/* Finds separator and columns by the first line. *header: it has only names. */
+static enum err_code begin_ratings(struct data_row *r, const char *line, bool *header,
+    struct err *e)
+{
+	struct ratings *t = r->own;
+	char *copy = mem_strdup(line), *rest = copy;
+	const char **cell = mem_array(strlen(line) + 2, sizeof *cell);
+	enum err_code rc = ERR_OK;
 	size_t n = 0;
 
-	if (data_take_index(&q, out) && (!*q || data_is_blank(*q) || *q == ',' || *q == ':')) {
-		*p = q;
-		return *out < LARGEST;
-	}
-	/* Numbers of another form (-1, 1.5, too many digits) are mistakes, and not words. */
-	if (strspn(*p, "+-.0123456789") == strcspn(*p, " \t,:"))
-		return false;
-	while ((*p)[n] && !data_is_blank((*p)[n]) && (*p)[n] != ',' &&
-	    !((*p)[n] == ':' && (*p)[n + 1] == ':'))
+	t->sep = find_separator(line);
+	while (rest && (cell[n] = next_cell(&rest, t->sep)))
 		n++;
-	*out = data_hash(salt, *p, n) >> (64 - WORD_BITS);
-	*p += n;
-	return n > 0;
+	for (int k = 0; !rc && k < PARTS; k++) {
+		rc = find_part(r, t, (enum part)k, cell, n, e);
+		t->width = t->column[k] >= t->width ? t->column[k] + 1 : t->width;
+	}
+	/* A line with too few cells is reported with its rows. */
+	*header = !rc && t->width <= n && !r->options->no_heading &&
+	    !begins_number(cell[t->column[RATING]]);
+	for (int k = 0; *header && k < PARTS; k++)
+		*header = *cell[t->column[k]] != '\0';
+	t->begun = true;
+	r->b->d->heading = *header;
+	free(cell);
+	free(copy);
+	return rc;
 }
 
-/* Is this the heading line of a CSV file? Its third word is no number. */
-static bool is_heading(const struct data_row *r, const char *p)
+/* ---- rows ---- */
+
+/* The number of a user or an item: a whole number below LARGEST, or the hash of a word. False: it is empty,
+ * or a number of another form (-1, 1.5, too many digits), which is a mistake and no word. */
+static bool number_of(const char *cell, enum part k, uint64_t *out)
 {
-	uint64_t ignored;
-	double rating;
+	const char *q = cell;
 
-	return stream_lineno(r->s) == 1 && take_name(&p, USER, &ignored) &&
-	    (p = skip_separator(p), take_name(&p, ITEM, &ignored)) && *(p = skip_separator(p)) &&
-	    !data_num(p, &rating);
+	if (data_take_index(&q, out) && !*q)
+		return *out < LARGEST;
+	if (cell[strspn(cell, "+-.0123456789")] == '\0')
+		return false;
+	*out = data_hash((uint64_t)k + 1, cell, strlen(cell)) >> (64 - WORD_BITS);
+	return true;
 }
 
-/* User u is feature 2u in field 0, item i is feature 2i + 1 in field 1: the two never collide, and
- * no count of users need be known. What follows the rating, such as a time stamp, is ignored. */
+/* Says what is wrong with a line. column: the bad one, from 0; SIZE_MAX: it has too few. */
+static enum err_code bad_line(const struct data_row *r, const char *line, size_t column,
+    const char *cell, enum part k, struct err *e)
+{
+	char text[DATA_SHOWN];
+
+	if (column == SIZE_MAX) {
+		data_shown(text, line, strlen(line));
+		return stream_fail(r->s, e,
+		    "expected a user, an item and a rating, got \"%s\"; user=, item= and rating= name "
+		    "other columns",
+		    text);
+	}
+	data_shown(text, cell, strlen(cell));
+	return err_set(e, ERR_FORMAT, "%s:%" PRIu64 ":%zu: expected %s, got \"%s\"",
+	    stream_name(r->s), stream_lineno(r->s), column + 1,
+	    k == RATING     ? "a number as rating"
+	        : k == USER ? "a user, a whole number or a word"
+	                    : "an item, a whole number or a word",
+	    text);
+}
+
+static enum err_code take_rating(struct data_row *r, char *const *cell, const char *line,
+    struct err *e)
+{
+	const struct ratings *t = r->own;
+	uint64_t user, item;
+	double rating;
+	enum err_code rc;
+
+	if (!number_of(cell[USER], USER, &user))
+		return bad_line(r, line, t->column[USER], cell[USER], USER, e);
+	if (!number_of(cell[ITEM], ITEM, &item))
+		return bad_line(r, line, t->column[ITEM], cell[ITEM], ITEM, e);
+	if (!data_num_all(cell[RATING], &rating))
+		return bad_line(r, line, t->column[RATING], cell[RATING], RATING, e);
+	rc = data_label_number(r->b->label, r->s, rating, e);
+	data_row_add(r, 2 * user, 1, 0);
+	data_row_add(r, 2 * item + 1, 1, 1);
+	return rc ? rc : data_row_end(r, true, e);
+}
+
+/* Reads the cells of a line as far as they are needed. */
 static enum err_code parse_rating_line(struct data_row *r, char *first, struct err *e)
 {
-	const char *line = data_skip_blanks(first), *p = line, *after;
-	uint64_t user, item;
-	char text[DATA_SHOWN];
+	struct ratings *t = r->own;
+	char *line = (char *)(uintptr_t)data_skip_blanks(first), *rest = line, *found[PARTS];
+	char shown[2 * DATA_SHOWN];
+	bool header = false;
 	enum err_code rc;
-	double rating;
 
-	if (!*p || is_heading(r, p))
+	if (strncmp(line, "\xef\xbb\xbf", 3) == 0)
+		rest = line += 3;
+	if (!*line)
 		return ERR_OK;
-	if (take_name(&p, USER, &user) && (p = skip_separator(p), take_name(&p, ITEM, &item))) {
-		after = data_num(skip_separator(p), &rating);
-		if (after && after > p &&
-		    (!*after || data_is_blank(*after) || *after == ',' || *after == ':')) {
-			rc = data_label_number(r->b->label, r->s, rating, e);
-			data_row_add(r, 2 * user, 1, 0);
-			data_row_add(r, 2 * item + 1, 1, 1);
-			return rc ? rc : data_row_end(r, true, e);
-		}
+	if (!t->begun) {
+		rc = begin_ratings(r, line, &header, e);
+		if (rc || header)
+			return rc;
 	}
-	data_shown(text, line, strlen(line));
-	return stream_fail(r->s, e, "expected a user, an item and a rating, got \"%s\"", text);
+	snprintf(shown, sizeof shown, "%.*s", (int)sizeof shown - 1, line);
+	for (size_t i = 0; i < t->width; i++) {
+		char *cell = rest ? next_cell(&rest, t->sep) : NULL;
+
+		if (!cell)
+			return bad_line(r, shown, SIZE_MAX, NULL, USER, e);
+		for (int k = 0; k < PARTS; k++)
+			if (t->column[k] == i)
+				found[k] = cell;
+	}
+	return take_rating(r, found, shown, e);
 }
 
 static enum err_code read_ratings(struct data_build *b, struct stream *s,
     const struct data_options *o, struct err *e)
 {
+	struct ratings t = { .begun = false };
+
 	b->index_base = 0;
-	return data_row_each(b, s, o, NULL, parse_rating_line, e);
+	return data_row_each(b, s, o, &t, parse_rating_line, e);
 }
 
 const struct data_reader data_reader_ratings = { data_probe_never, read_ratings,

@@ -503,6 +503,16 @@ static enum table_init table_init_of(const struct job *j, const struct model_tab
 	                                   : TABLE_ZEROS;
 }
 
+/* The rows of a table. Those of a sparse one are a hint, which hashed ids may exceed. */
+static uint64_t proposed_rows(const struct job *j, const struct model_table *t)
+{
+	uint64_t most = TABLE_ELEMENTS_MAX / (uint64_t)t->cols;
+
+	if (!t->sparse)
+		return t->rows;
+	return j->train->cols < most ? j->train->cols : most;
+}
+
 json_t *job_tables(const struct job *j)
 {
 	json_t *list = json_array();
@@ -513,7 +523,7 @@ json_t *job_tables(const struct job *j)
 			.decay = m->decay,
 			.reduced = !m->sparse && strcmp(j->conf.via, "allreduce") == 0,
 			.cols = (uint32_t)m->cols,
-			.rows = m->sparse ? j->train->cols : m->rows,
+			.rows = proposed_rows(j, m),
 			.init = table_init_of(j, m),
 			.init_limit = m->init_scale,
 			.seed = (uint64_t)j->conf.job.seed };

@@ -222,3 +222,26 @@ write_blocks() {
 	[ "$status" -eq 78 ]
 	[[ "$output" == *'job.bad_lines: must be fail, or skip:N'* ]]
 }
+
+@test "progress is told in bytes, and in examples after the first epoch" {
+	write_blocks
+	size=$(stat -c %s wide.csv)
+	ps-ctl start blocks --set sync=asp --set servers=2 --set replicas=2 --set quota_pushes=300 >/dev/null
+	ps-ctl wait -C blocks.run --for step=200 --timeout 60s
+	status=$(ps-ctl status -C blocks.run --json | head -n 1)
+	jq -c '{data_bytes, data_done_bytes, data_epochs, epoch_examples}' <<<"$status"
+	[ "$(jq ".data_bytes == $size and .data_done_bytes < $size and .data_epochs == 2 and .epoch_examples == null" <<<"$status")" = true ]
+	ps-ctl status -C blocks.run | grep -E ', data [0-9.]+M?B/18.3MB,'
+	ps-stat workers -C blocks.run -o id,read/s,left,data,data% --json 1 2 | tail -n 2 |
+		jq -se 'all(.data_bytes == '"$size"' and .data_read_bytes > 0 and .blocks_left > 0 and .data_seconds >= 0)'
+	# The coordinator's successor knows it, too.
+	kill -9 "$(pgrep -f -- "ps-serve -C .*$T/blocks.run --coordinator")"
+	ps-ctl wait -C blocks.run --for step=500 --timeout 60s
+	ps-ctl set -C blocks.run quota_pushes=0
+	ps-ctl wait -C blocks.run --for done --timeout 120s
+	status=$(ps-ctl status -C blocks.run --json | head -n 1)
+	jq -c '{data_bytes, data_done_bytes, data_epochs, epoch_examples}' <<<"$status"
+	[ "$(jq ".data_done_bytes == 2 * $size and .epoch_examples == $ROWS" <<<"$status")" = true ]
+	ps-ctl status -C blocks.run | grep -F ', data 18.3MB/18.3MB (120k examples an epoch)'
+	ps-ctl stop -C blocks.run >/dev/null 2>&1 || true
+}

@@ -24,6 +24,26 @@ static const struct opt opts[] = {
 	CTL_OPT_JSON(struct options, json),
 };
 
+/* How much of the data in blocks is done, and of how much. */
+static void print_data(const json_t *s)
+{
+	double bytes = json_num(s, "data_bytes", 0), epochs = json_num(s, "data_epochs", 0),
+	       examples = json_num(s, "epoch_examples", 0);
+	char done[16], all[16];
+
+	if (bytes <= 0)
+		return;
+	num_count(json_num(s, "data_done_bytes", 0), done);
+	num_count(bytes * epochs, all);
+	printf(", data %sB", done);
+	if (epochs > 0)
+		printf("/%sB", all);
+	if (examples > 0) {
+		num_count(examples, all);
+		printf(" (%s examples an epoch)", all);
+	}
+}
+
 /* Parts that the status does not have are left out of the line. Text that another process wrote
  * goes through plain_print. */
 static void print_cluster_line(const json_t *s)
@@ -50,6 +70,7 @@ static void print_cluster_line(const json_t *s)
 		if (total > 0)
 			printf("/%lld", (long long)total);
 	}
+	print_data(s);
 	if (json_is_number(loss)) {
 		num_digits(json_number_value(loss), 4, figure);
 		printf(", loss %s", figure);

@@ -162,7 +162,7 @@ static void leases(void)
 	ok(s.e.code == ERR_FENCED, "a lost worker leases nothing");
 	for (ranges = 1;
 	     strstr(say(&s, &s.worker[0],
-	                "{\"op\":\"lease\",\"more\":true,\"done\":[0,1,2,3,4,5,6,7,8,9]}"),
+	                "{\"op\":\"lease\",\"more\":true,\"done\":[[0,1],[1,1],[2,1],[3,1],[4,1],[5,1],[6,1],[7,1],[8,1],[9,1]]}"),
 	         "task");
 	     ranges++)
 		;
@@ -182,7 +182,7 @@ static void leases(void)
 	say(&s, &s.worker[1], "{\"op\":\"done\",\"steps\":0}");
 	for (ranges = 0;
 	     strstr(say(&s, &s.worker[0],
-	                "{\"op\":\"lease\",\"more\":true,\"done\":[0,1,2,3,4,5,6,7,8,9]}"),
+	                "{\"op\":\"lease\",\"more\":true,\"done\":[[0,1],[1,1],[2,1],[3,1],[4,1],[5,1],[6,1],[7,1],[8,1],[9,1]]}"),
 	         "task");
 	     ranges++)
 		;
@@ -209,15 +209,15 @@ static void place_in_data(void)
 	s.cfg.epochs = s.cfg.replicas = 1;
 	scene_run(&s);
 	say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[]}");
-	say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[0],\"holds\":[]}");
+	say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[[0,1]],\"holds\":[]}");
 	ok(coord_snap_begin(s.c, 0), "a checkpoint is asked for when one range is done");
-	say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[1],\"holds\":[]}");
+	say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[[1,1]],\"holds\":[]}");
 	say(&s, &s.server[0],
 	    "{\"op\":\"snap\",\"id\":%llu,\"state\":\"taken\",\"clocks\":{\"0\":2}}",
 	    (unsigned long long)coord_snap_id(s.c));
 	ok(coord_snap_state(s.c) == SNAP_TAKEN, "another is, and the picture is taken");
 	coord_snap_write(s.c, "dir");
-	say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[2],\"holds\":[]}");
+	say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[[2,1]],\"holds\":[]}");
 	say(&s, &s.server[0],
 	    "{\"op\":\"snap\",\"id\":%llu,\"state\":\"saved\",\"description\":{}}",
 	    (unsigned long long)coord_snap_id(s.c));
@@ -333,8 +333,8 @@ static void begins_with(void)
 	json_decref(view);
 	for (unsigned i = 0; i < 10; i++)
 		say(&s, &s.worker[0],
-		    "{\"op\":\"lease\",\"more\":true,\"done\":[0,1,2,3,4,5,6,7,8,9]}");
-	said = say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[9]}");
+		    "{\"op\":\"lease\",\"more\":true,\"done\":[[0,1],[1,1],[2,1],[3,1],[4,1],[5,1],[6,1],[7,1],[8,1],[9,1]]}");
+	said = say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[[9,1]]}");
 	ok(strstr(said, "\"finished\":true") != NULL, "and its epochs are the job's: %s", said);
 	scene_close(&s);
 	json_decref(set);

@@ -236,7 +236,7 @@ static void leases_from_a_log(void)
 	for (int i = 0; i < 12; i++) {
 		ranges +=
 		    strstr(say(&s, &s.worker[i % 2],
-		               "{\"op\":\"lease\",\"more\":true,\"done\":[%d],\"holds\":[%d]}",
+		               "{\"op\":\"lease\",\"more\":true,\"done\":[[%d,1]],\"holds\":[%d]}",
 		               i - 2, i - 1),
 		        "task") != NULL;
 		if (i == 4)

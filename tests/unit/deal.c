@@ -152,15 +152,15 @@ static bool leases(uint64_t examples, uint64_t range, unsigned dies_after, unsig
 			if (leased == dies_after) {
 				dead = true;
 				tasks_return(t, 1, 0, NULL);
-				wrong += tasks_done(t, 1, held[leased - 1]); /* too late */
+				wrong += tasks_done(t, 1, held[leased - 1], 0); /* too late */
 				continue;
 			}
 		}
 		for (uint64_t i = task->begin; i < task->end; i++)
 			done[task->epoch][i]++;
 		id = task->id;
-		wrong += !tasks_done(t, worker, id);
-		wrong += tasks_done(t, worker, id); /* twice */
+		wrong += !tasks_done(t, worker, id, 0);
+		wrong += tasks_done(t, worker, id, 0); /* twice */
 	}
 	wrong += !tasks_finished(t) || tasks_lease(t, 0, 0, 1);
 	tasks_count(t, &n_done, &n_leased, &all);
@@ -210,23 +210,71 @@ static void lease_owner(void)
 	id = b->id;
 	ok(a->id == 0 && a->begin == 0 && a->end == 4 && b->id == 1 && b->begin == 4 && b->end == 8,
 	    "leases follow one another");
-	others = tasks_done(t, 1, 0);
-	ok(!others && tasks_done(t, 0, 0), "only the holder of a lease can say that it is done");
+	others = tasks_done(t, 1, 0, 0);
+	ok(!others && tasks_done(t, 0, 0, 0), "only the holder of a lease can say that it is done");
 	tasks_return(t, 1, 0, NULL);
 	a = tasks_lease(t, 2, 0, 1);
-	others = a->id != id || tasks_done(t, 1, id);
-	ok(!others && tasks_done(t, 2, id),
+	others = a->id != id || tasks_done(t, 1, id, 0);
+	ok(!others && tasks_done(t, 2, id, 0),
 	    "a returned one is leased to the next worker that asks");
 	a = tasks_lease(t, 2, 0, 1);
 	ok(a->begin == 8 && a->end == 10, "the last of an epoch is short");
 	a = tasks_lease(t, 2, 0, 1);
 	ok(a->epoch == 1 && a->begin == 0, "then the next epoch begins");
 	for (int i = 0; i < 1000; i++)
-		if (!(a = tasks_lease(t, 3, 0, 1)) || !tasks_done(t, 3, a->id))
+		if (!(a = tasks_lease(t, 3, 0, 1)) || !tasks_done(t, 3, a->id, 0))
 			break;
 	tasks_count(t, &done, &leased, &all);
 	ok(done == 1002 && leased == 2 && all == UINT64_MAX && !tasks_finished(t),
 	    "without epochs there is no end");
+	tasks_free(t);
+}
+
+/* The examples of an epoch of blocks are known when all its ranges are done, also by one who has taken the
+ * state or the changes over, and of the first epoch that begins under the count. */
+static struct tasks *copied;
+
+static void copy_change(void *ctx, const struct task_change *c)
+{
+	(void)ctx;
+	if (!tasks_replay(copied, c))
+		abort();
+}
+
+static void counted_examples(void)
+{
+	struct tasks *t = tasks_new(10, 4, 3), *loaded = tasks_new(10, 4, 3);
+	struct state_tasks *saved;
+	bool early = false;
+
+	copied = tasks_new(10, 4, 3);
+	tasks_watch(t, copy_change, NULL);
+	for (uint64_t i = 0; i < 3; i++) {
+		early |= tasks_epoch_examples(t) || tasks_epoch_examples(copied);
+		tasks_done(t, 0, tasks_lease(t, 0, 0, 1)->id, 100 + i);
+	}
+	saved = tasks_save(t);
+	tasks_load(loaded, saved, true);
+	state_tasks_free(saved);
+	ok(!early && tasks_epoch_examples(t) == 303 && tasks_epoch_examples(copied) == 303 &&
+	        tasks_epoch_examples(loaded) == 303,
+	    "examples of an epoch are known after the first one");
+	tasks_done(t, 0, tasks_lease(t, 0, 0, 1)->id, 7);
+	ok(tasks_epoch_examples(t) == 303 && tasks_epochs_done(t) > 1.3 &&
+	        tasks_epochs_done(t) < 1.4,
+	    "later ones do not count");
+	tasks_free(t);
+	tasks_free(loaded);
+	tasks_free(copied);
+	t = tasks_new(10, 4, 3);
+	tasks_begin_at(t, 0, 5);
+	for (uint64_t i = 0; i < 2; i++)
+		tasks_done(t, 0, tasks_lease(t, 0, 0, 1)->id, 50);
+	early = tasks_epoch_examples(t);
+	for (uint64_t i = 0; i < 3; i++)
+		tasks_done(t, 0, tasks_lease(t, 0, 0, 1)->id, 5);
+	ok(!early && tasks_epoch_examples(t) == 15,
+	    "of an epoch that was begun before, they are not");
 	tasks_free(t);
 }
 
@@ -360,7 +408,7 @@ static bool survives(uint64_t seed)
 		uint64_t id = k->id;
 
 		if (train_range(w, k, rng_below(&w->rng, 8))) {
-			tasks_done(w->t, 0, id);
+			tasks_done(w->t, 0, id, 0);
 		} else {
 			if (rng_below(&w->rng, 3) == 0)
 				restart_coordinator(w, saved);
@@ -506,7 +554,7 @@ static void move_worker(struct show *s, uint32_t i, bool may_die)
 	w->x = end;
 	w->step++;
 	if (w->x >= size) {
-		tasks_done(s->t, i, w->task.id);
+		tasks_done(s->t, i, w->task.id, 0);
 		end_task(w);
 	}
 }
@@ -607,6 +655,7 @@ int main(void)
 	by_steps_changing();
 	by_leases();
 	lease_owner();
+	counted_examples();
 	by_attempts();
 	return tap_done();
 }

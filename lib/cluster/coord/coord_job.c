@@ -134,7 +134,7 @@ json_t *coord_on_lease(struct coord *c, const struct coord_request *r)
 	const struct message_lease *m = &r->m->lease;
 	unsigned slot = r->self->index;
 	struct err *e = r->e;
-	const json_t *done = m->done, *id;
+	const json_t *done = m->done, *range;
 	const struct task *t;
 	bool surplus = false;
 	size_t i;
@@ -143,8 +143,10 @@ json_t *coord_on_lease(struct coord *c, const struct coord_request *r)
 		err_set(e, ERR_PROTO, "this job deals its data by steps, not by leases");
 		return NULL;
 	}
-	json_array_foreach(done, i, id)
-		tasks_done(c->data.tasks, slot, (uint64_t)json_integer_value(id));
+	json_array_foreach(done, i, range)
+		tasks_done(c->data.tasks, slot,
+		    (uint64_t)json_integer_value(json_array_get(range, 0)),
+		    (uint64_t)json_integer_value(json_array_get(range, 1)));
 	note_held_ranges(c, slot, m->holds);
 	if (c->data.stream)
 		share_stream(c, slot, &surplus);

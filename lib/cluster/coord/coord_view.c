@@ -134,6 +134,7 @@ uint64_t coord_step(const struct coord *c)
 /* The workers' figures added up; train_loss: the mean over their examples, NAN without any. */
 struct worker_sums {
 	double steps_total, examples, examples_per_second, pushed_bytes, pulled_bytes, train_loss;
+	double data_bytes; /* of an epoch of data in blocks: that of any worker */
 };
 
 static struct worker_sums sum_workers(const struct coord *c)
@@ -146,6 +147,8 @@ static struct worker_sums sum_workers(const struct coord *c)
 
 		sum.steps_total += (double)f->steps_total;
 		sum.examples += (double)f->examples;
+		if (f->data_bytes)
+			sum.data_bytes = (double)f->data_bytes;
 		sum.examples_per_second += f->examples_per_second;
 		sum.pushed_bytes += (double)f->pushed_bytes;
 		sum.pulled_bytes += (double)f->pulled_bytes;
@@ -257,6 +260,20 @@ static void report_placing_servers(const struct coord *c, json_t *status)
 	}
 }
 
+/* Adds how far training on data in blocks is. bytes: of an epoch. */
+static void report_data_in_blocks(const struct coord *c, double bytes, json_t *status)
+{
+	uint64_t examples = tasks_epoch_examples(c->data.tasks);
+
+	json_object_set_new(status, "data_bytes", json_integer((json_int_t)bytes));
+	json_object_set_new(status, "data_done_bytes",
+	    json_integer((json_int_t)(bytes * tasks_epochs_done(c->data.tasks))));
+	json_object_set_new(status, "data_epochs",
+	    c->cfg.epochs ? json_integer((json_int_t)c->cfg.epochs) : json_null());
+	json_object_set_new(status, "epoch_examples",
+	    examples ? json_integer((json_int_t)examples) : json_null());
+}
+
 json_t *coord_status(const struct coord *c, int64_t now)
 {
 	const struct coord_report *last = c->evaluation.result.json ? &c->evaluation.result
@@ -299,6 +316,8 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	    json_integer(
 	        (json_int_t)sum.steps_total / (json_int_t)(c->nworkers ? c->nworkers : 1)));
 	json_object_set_new(s, "examples", json_integer((json_int_t)sum.examples));
+	if (c->data.tasks && sum.data_bytes > 0)
+		report_data_in_blocks(c, sum.data_bytes, s);
 	json_object_set_new(s, "train_loss", json_of_num(sum.train_loss));
 	json_object_set_new(s, "examples_per_second", json_of_num(sum.examples_per_second));
 	json_object_set_new(s, "settings", json_integer(c->settings.newest));

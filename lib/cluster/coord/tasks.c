@@ -32,7 +32,9 @@ struct tasks {
 	uint64_t next; /* id of the first range never leased */
 	uint64_t done;
 	bool stream;
-	unsigned limit;        /* of ranges that a worker holds */
+	unsigned limit; /* of ranges that a worker holds */
+	/* The epoch whose examples are counted, its ranges that are done, and their examples. */
+	uint64_t counted_epoch, counted_ranges, counted_examples;
 	struct holder *holder; /* by worker number */
 	uint32_t nholders;
 	uint64_t leased;    /* leases held by all workers */
@@ -87,9 +89,37 @@ unsigned tasks_held(const struct tasks *t, uint32_t worker)
 	return worker < t->nholders ? t->holder[worker].n : 0;
 }
 
+/* Counts the examples of the first epoch none of whose ranges is done. */
+static void begin_count(struct tasks *t)
+{
+	t->counted_epoch = (t->done + t->per_epoch - 1) / t->per_epoch;
+	t->counted_ranges = t->counted_examples = 0;
+}
+
+static void count_done(struct tasks *t, uint64_t id, uint64_t examples)
+{
+	t->done++;
+	if (id / t->per_epoch != t->counted_epoch)
+		return;
+	t->counted_ranges++;
+	t->counted_examples += examples;
+}
+
+uint64_t tasks_epoch_examples(const struct tasks *t)
+{
+	return t->counted_ranges == t->per_epoch ? t->counted_examples : 0;
+}
+
+/* The last range of an epoch may be shorter than the others, which does not matter here. */
+double tasks_epochs_done(const struct tasks *t)
+{
+	return (double)t->done / (double)t->per_epoch;
+}
+
 void tasks_begin_at(struct tasks *t, uint64_t epoch, uint64_t offset)
 {
 	t->next = t->done = epoch * t->per_epoch + offset / t->range;
+	begin_count(t);
 }
 
 void tasks_watch(struct tasks *t, void (*changed)(void *ctx, const struct task_change *c),
@@ -380,18 +410,19 @@ void tasks_hold(struct tasks *t, uint32_t worker, uint64_t id, uint64_t from, ui
 	        .place = place });
 }
 
-bool tasks_done(struct tasks *t, uint32_t worker, uint64_t id)
+bool tasks_done(struct tasks *t, uint32_t worker, uint64_t id, uint64_t examples)
 {
 	struct holder *h = worker_holder(t, worker);
 
 	for (struct lease **p = &h->leased; *p; p = &(*p)->next)
 		if ((*p)->task.id == id) {
 			free_lease(unlink_lease(t, h, p));
-			t->done++;
+			count_done(t, id, examples);
 			report_lease_change(t,
 			    &(struct task_change){ .event = TASK_DONE,
 			        .id = id,
-			        .worker = worker });
+			        .worker = worker,
+			        .from = examples });
 			return true;
 		}
 	return false;
@@ -502,7 +533,7 @@ bool tasks_replay(struct tasks *t, const struct task_change *c)
 			return_lease(t, unlink_lease(t, h, p));
 		} else {
 			free_lease(unlink_lease(t, h, p));
-			t->done++;
+			count_done(t, c->id, c->from);
 		}
 		return true;
 	}
@@ -566,7 +597,10 @@ struct state_tasks *tasks_save(const struct tasks *t)
 	*s = (struct state_tasks){ .stream = t->stream,
 		.range = (int64_t)t->range,
 		.next = (int64_t)t->next,
-		.done = (int64_t)t->done };
+		.done = (int64_t)t->done,
+		.counted_epoch = (int64_t)t->counted_epoch,
+		.counted_ranges = (int64_t)t->counted_ranges,
+		.counted_examples = (int64_t)t->counted_examples };
 	for (const struct lease *l = t->back; l; l = l->next)
 		n++;
 	s->open = mem_array(n + 1, sizeof *s->open);
@@ -618,10 +652,14 @@ void tasks_load(struct tasks *t, const struct state_tasks *s, bool held)
 	/* The ranges are others now, so the saved ids do not apply: the present epoch begins again. */
 	if ((uint64_t)s->range != t->range || s->stream != t->stream) {
 		t->next = t->done = (uint64_t)s->next / t->per_epoch * t->per_epoch;
+		begin_count(t);
 		return;
 	}
 	t->next = (uint64_t)s->next;
 	t->done = (uint64_t)s->done;
+	t->counted_epoch = (uint64_t)s->counted_epoch;
+	t->counted_ranges = (uint64_t)s->counted_ranges;
+	t->counted_examples = (uint64_t)s->counted_examples;
 	for (uint64_t i = 0; i < s->nopen; i++) {
 		struct lease *l = mem_alloc(sizeof *l);
 

@@ -81,7 +81,8 @@ struct task_change {
 	enum task_event event;
 	uint64_t id;
 	uint32_t worker;
-	/* TASK_LEASED has the attempt's step and batch, TASK_HELD all three. TASK_RETURNED has in `step`
+	/* TASK_LEASED has the attempt's step and batch, TASK_HELD all three. TASK_DONE has in `from` the
+	 * number of examples of the range. TASK_RETURNED has in `step`
 	 * the first step that is not complete, and in `taken` the pushes of it and of later steps. */
 	uint64_t from, step, batch;
 	int64_t place;             /* of example `from`, in TASK_HELD */
@@ -105,8 +106,9 @@ const struct task *tasks_lease(struct tasks *t, uint32_t worker, uint64_t step, 
  * not hold the range. */
 void tasks_hold(struct tasks *t, uint32_t worker, uint64_t id, uint64_t from, uint64_t step,
     uint64_t batch, int64_t place);
-/* Mark a range as done. False: this worker does not hold it (a lease taken back is not counted). */
-bool tasks_done(struct tasks *t, uint32_t worker, uint64_t id);
+/* Mark a range, which has so many examples, as done. False: this worker does not hold it (a lease taken
+ * back is not counted). */
+bool tasks_done(struct tasks *t, uint32_t worker, uint64_t id, uint64_t examples);
 /* Take back all leases of a worker. The pushes of its steps before `complete` are taken by all
  * partitions, and `taken` says which partitions have those of later steps. True: it had some. */
 bool tasks_return(struct tasks *t, uint32_t worker, uint64_t complete, const struct taken *taken);
@@ -131,6 +133,11 @@ void tasks_begin_record(struct tasks *t);
 struct state_tasks *tasks_recorded(const struct tasks *t, const struct taken *taken, size_t n);
 void tasks_end_record(struct tasks *t); /* nothing is recorded any more */
 
+/* The examples of an epoch, where the units are not examples: known once all ranges of an epoch are done
+ * that began under this count; 0 before. */
+uint64_t tasks_epoch_examples(const struct tasks *t);
+/* The part of all units of all epochs that is done, in epochs. */
+double tasks_epochs_done(const struct tasks *t);
 /* Numbers of ranges done, leased now, and in all (UINT64_MAX without end). */
 void tasks_count(const struct tasks *t, uint64_t *done, uint64_t *leased, uint64_t *total);
 

@@ -109,6 +109,20 @@ void data_chunks_free(struct data_chunks *c)
 	free(c);
 }
 
+uint64_t data_chunks_read(const struct data_chunks *c, uint64_t *left)
+{
+	const struct block *block = c->blocks->block;
+	uint64_t bytes = 0;
+
+	*left = c->n - c->next + (c->cursor != NULL);
+	for (size_t i = 0; i < c->n - *left; i++)
+		bytes += block[c->number[i]].part.bytes;
+	if (c->cursor)
+		bytes += (uint64_t)(c->cursor->done *
+		    (double)block[c->number[c->next - 1]].part.bytes);
+	return bytes;
+}
+
 /* Bytes of an example of the head in memory, on average. */
 static double bytes_per_row(const struct dataset *d)
 {

@@ -64,11 +64,11 @@ void progress_say(struct progress *p, const char *fmt, ...)
 }
 
 /* Append the remaining time, extrapolated from the mean speed so far. */
-static void put_eta(double seconds, int64_t step, int64_t total, struct buf *out)
+static void put_eta(double seconds, double done, double total, struct buf *out)
 {
-	double left = step > 0 ? seconds / (double)step * (double)(total - step) : 0;
+	double left = done > 0 ? seconds / done * (total - done) : 0;
 
-	if (step <= 0 || step >= total || left <= 0)
+	if (done <= 0 || done >= total || left <= 0)
 		return;
 	if (left < 100)
 		buf_printf(out, "  eta %.0fs", left);
@@ -78,16 +78,45 @@ static void put_eta(double seconds, int64_t step, int64_t total, struct buf *out
 		buf_printf(out, "  eta %dh%02dm", (int)(left / 3600), (int)(left / 60) % 60);
 }
 
+/* Append how much of the data in blocks is done, of `all` bytes (0: without end), and the examples of an
+ * epoch when they are known. */
+static void put_data(const struct cluster_status *status, double all, struct buf *out)
+{
+	double done = (double)status->data_done_bytes, examples = (double)status->epoch_examples;
+	char text[16], whole[16];
+
+	if (!status->data_bytes)
+		return;
+	num_count(done, text);
+	num_count(all, whole);
+	if (all > 0)
+		buf_printf(out, "  data %sB/%sB [%d%%]", text, whole, (int)(100 * done / all));
+	else
+		buf_printf(out, "  data %sB", text);
+	if (examples <= 0)
+		return;
+	num_count(examples * done / (double)status->data_bytes, text);
+	num_count(examples * (double)status->data_epochs, whole);
+	if (all > 0)
+		buf_printf(out, "  examples %s/%s", text, whole);
+	else
+		buf_printf(out, "  examples %s", text);
+}
+
 /* Append the progress of a job: step, loss, speed and remaining time. */
 static void put_steps(const struct cluster_status *status, struct buf *out)
 {
 	int64_t step = status->step, total = status->steps_total;
+	/* of data in blocks: bytes of all epochs */
+	double data = (double)status->data_bytes * (double)status->data_epochs;
 	char text[16], figure[32];
 
 	buf_printf(out, "step %lld", (long long)step);
 	if (total > 0)
 		buf_printf(out, "/%lld [%d%%]", (long long)total,
 		    (int)(100.0 * (double)(step < total ? step : total) / (double)total));
+	else
+		put_data(status, data, out);
 	if (!isnan(status->train_loss)) {
 		num_digits(status->train_loss, 4, figure);
 		buf_printf(out, " loss %s", figure);
@@ -97,7 +126,9 @@ static void put_steps(const struct cluster_status *status, struct buf *out)
 		buf_printf(out, "  %s ex/s", text);
 	}
 	if (total > 0 && !isnan(status->seconds))
-		put_eta(status->seconds, step, total, out);
+		put_eta(status->seconds, (double)step, (double)total, out);
+	else if (data > 0 && !isnan(status->seconds))
+		put_eta(status->seconds, (double)status->data_done_bytes, data, out);
 }
 
 /* Write a report to out: what the cluster waits for and how long already (then true), or the steps

@@ -228,6 +228,13 @@ double batches_epoch(const struct feed *f)
 	return (double)f->last_pos.epoch + (double)f->last_pos.offset / (double)f->source->units;
 }
 
+void batches_reading(const struct feed *f, struct source_reading *out)
+{
+	*out = (struct source_reading){ 0 };
+	if (f->source->ops->reading)
+		f->source->ops->reading(f->source, out);
+}
+
 uint64_t batches_total_steps(const struct feed *f)
 {
 	const struct member_entry *m = f->nmembers ? &f->members[f->nmembers - 1] : NULL;

@@ -79,6 +79,8 @@ double batches_epoch(const struct feed *f);
 uint64_t batches_lag(const struct feed *f);
 /* Events of a stream that were left out, because they could not be parsed. */
 uint64_t batches_bad(const struct feed *f);
+/* How the data are read; all 0 where they are in memory. */
+void batches_reading(const struct feed *f, struct source_reading *out);
 /* Steps that this job will have; 0: unknown. */
 uint64_t batches_total_steps(const struct feed *f);
 /* Is this rank the one that evaluates during training, at this step? It is the lowest member. */

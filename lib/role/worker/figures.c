@@ -51,6 +51,14 @@ json_t *figures_json(void *worker)
 	json_object_set_new(o, "rows_offered", json_integer((json_int_t)f.rows));
 	json_object_set_new(o, "rows_held", json_integer((json_int_t)f.held));
 	json_object_set_new(o, "ring_bytes", json_integer((json_int_t)f.ring));
+	if (f.reading.epoch_bytes) {
+		json_object_set_new(o, "data_bytes",
+		    json_integer((json_int_t)f.reading.epoch_bytes));
+		json_object_set_new(o, "data_read_bytes",
+		    json_integer((json_int_t)f.reading.read_bytes));
+		json_object_set_new(o, "blocks_left",
+		    json_integer((json_int_t)f.reading.blocks_left));
+	}
 	if (w->job.bad)
 		json_object_set_new(o, "bad_lines",
 		    json_integer((json_int_t)data_bad_lines_count(w->job.bad)));
@@ -131,6 +139,7 @@ void figures_record_step(struct worker *w, const double *loss, const struct step
 	w->fig.loss = n ? sum / (double)n : 0;
 	w->fig.loss_examples = n;
 	w->fig.epoch = batches_epoch(w->feed);
+	batches_reading(w->feed, &w->fig.reading);
 	w->fig.pushed = cs.pushed_bytes;
 	w->fig.pulled = cs.pulled_bytes;
 	w->fig.rows = cs.rows_offered;

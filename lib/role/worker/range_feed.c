@@ -14,7 +14,9 @@ struct ranges {
 	bool prepared;  /* the source was told about `next` */
 	uint64_t taken; /* examples of the current batch */
 	/* ranges used up and not yet reported */
-	uint64_t done[DONE_KEPT];
+	struct {
+		uint64_t id, examples;
+	} done[DONE_KEPT];
 	unsigned ndone;
 };
 
@@ -47,7 +49,8 @@ static enum err_code request_lease(struct feed *f, bool more, uint64_t at, struc
 	done = json_array();
 	holds = json_array();
 	for (unsigned i = 0; i < x->ndone; i++)
-		json_array_append_new(done, json_integer((json_int_t)x->done[i]));
+		json_array_append_new(done,
+		    json_pack("[II]", (json_int_t)x->done[i].id, (json_int_t)x->done[i].examples));
 	if (x->now.have)
 		json_array_append_new(holds, leased_range_to_json(&x->now));
 	if (x->next.have)
@@ -136,12 +139,10 @@ static enum err_code prepare_next(struct feed *f, struct err *e)
 	return f->source->ops->prepare(f->source, &x->next.units, e);
 }
 
-/* Has the next n examples of the present range ready; *have: so many it has. The time in which training
- * waits for the source counts as idle. */
+/* Has the next n examples of the present range ready; *have: so many it has. */
 static enum err_code ready_examples(struct feed *f, uint64_t n, uint64_t *have, struct err *e)
 {
 	struct ranges *x = ranges_of(f);
-	int64_t begin = clock_now();
 	enum err_code rc = ERR_OK;
 
 	if (!x->opened) {
@@ -150,7 +151,6 @@ static enum err_code ready_examples(struct feed *f, uint64_t n, uint64_t *have, 
 	}
 	if (!rc)
 		rc = f->source->ops->ready(f->source, x->now.used, n, have, e);
-	f->idled += clock_now() - begin;
 	return rc;
 }
 
@@ -201,7 +201,8 @@ static void finish_range(struct feed *f)
 	struct ranges *x = ranges_of(f);
 	f->source->ops->close(f->source);
 	x->opened = false;
-	x->done[x->ndone++] = x->now.units.id;
+	x->done[x->ndone].id = x->now.units.id;
+	x->done[x->ndone++].examples = x->now.used;
 	advance_range(f);
 }
 

@@ -32,6 +32,13 @@ struct source_range {
 	uint64_t epoch, begin, end;
 };
 
+/* How the data are read, for display. */
+struct source_reading {
+	uint64_t epoch_bytes; /* of the data */
+	uint64_t read_bytes;  /* read so far */
+	uint64_t blocks_left; /* of the open range and the prepared one, not read yet */
+};
+
 struct range_source_ops {
 	/* r will be opened next, unless this worker stops before. Called at most once between two calls
 	 * of `open`. */
@@ -56,6 +63,8 @@ struct range_source_ops {
 	 * a unit is no example: such data are always leased (group > 0). */
 	enum err_code (*deal)(struct range_source *s, uint64_t epoch, uint64_t begin, uint64_t end,
 	    struct batch *b, struct err *e);
+	/* NULL where nothing is read while training goes on. */
+	void (*reading)(const struct range_source *s, struct source_reading *out);
 	/* Drops the open range; the one that was prepared stays. */
 	void (*close)(struct range_source *s);
 	void (*free)(struct range_source *s);

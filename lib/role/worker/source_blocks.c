@@ -27,6 +27,8 @@ struct reading {
 	struct data_chunks *chunks;
 	bool asked; /* the reader has been told to read its next chunk */
 	bool ended; /* its last chunk has been taken */
+	uint64_t left,
+	    bytes; /* blocks that are in no chunk that was taken, and bytes of those that are */
 };
 
 struct blocks_source {
@@ -38,6 +40,7 @@ struct blocks_source {
 	struct reading now, next;      /* the open range, and the prepared one */
 	struct chunk *chunk;           /* those that are held, in order */
 	size_t nchunks;
+	uint64_t read;         /* bytes of all chunks that were taken */
 	uint64_t taken, known; /* chunks of the open range that were taken, and their examples */
 	struct batch piece; /* the part of a batch that lies in another chunk than its beginning */
 };
@@ -78,6 +81,7 @@ static void begin_reading(struct blocks_source *b, const struct source_range *r,
 	bool early = r->epoch == 0 && r->begin < b->early * b->base.group;
 
 	*out = (struct reading){ .range = *r,
+		.left = r->end - r->begin,
 		.chunks = data_chunks_new(b->blocks, order + r->begin, (size_t)(r->end - r->begin),
 		    early ? b->memory / EARLY_PART : b->memory, b->memory) };
 }
@@ -118,6 +122,15 @@ static void drop_chunks(struct blocks_source *b, uint64_t at)
 		memmove(b->chunk, b->chunk + n, b->nchunks * sizeof *b->chunk);
 }
 
+/* Counts what a chunk has taken, while the reader is idle. */
+static void count_read(struct blocks_source *b, struct reading *r)
+{
+	uint64_t bytes = data_chunks_read(r->chunks, &r->left);
+
+	b->read += bytes - r->bytes;
+	r->bytes = bytes;
+}
+
 /* Waits for the next chunk of the open range. */
 static enum err_code take_chunk(struct blocks_source *b, struct err *e)
 {
@@ -129,6 +142,7 @@ static enum err_code take_chunk(struct blocks_source *b, struct err *e)
 	if (!rc) {
 		rc = block_reader_take(b->reader, &c.examples, &r->ended, e);
 		r->asked = false;
+		count_read(b, r);
 	}
 	if (rc || !c.examples)
 		return rc;
@@ -229,6 +243,15 @@ static enum err_code load_examples(struct range_source *s, uint64_t at, uint64_t
 	return rc;
 }
 
+static void tell_reading(const struct range_source *s, struct source_reading *out)
+{
+	const struct blocks_source *b = (const struct blocks_source *)s;
+
+	out->epoch_bytes = data_blocks_bytes(b->blocks);
+	out->read_bytes = b->read;
+	out->blocks_left = b->now.left + b->next.left;
+}
+
 static void free_source(struct range_source *s)
 {
 	struct blocks_source *b = blocks_of(s);
@@ -249,6 +272,7 @@ static const struct range_source_ops blocks_ops = {
 	.left = count_left,
 	.units_before = units_before,
 	.load = load_examples,
+	.reading = tell_reading,
 	.close = close_range,
 	.free = free_source,
 };

@@ -63,6 +63,7 @@
 struct figures {
 	uint64_t step, total, examples, lag, bad, loss_examples, pushed, pulled, rows, held, ring,
 	    settings_step;
+	struct source_reading reading;
 	int64_t settings;
 	double loss, epoch, rate;
 	double norm; /* norm of the last gradient measured; negative: none yet */

@@ -155,3 +155,33 @@ said() {
 	[ "$(ls mine/*.parsed | wc -l)" -ge 1 ]
 	[ ! -e kept ]
 }
+
+@test "parsed blocks are kept and shared: the next epoch and the next start read them" {
+	# 1.6 MB, of which a worker may keep 1 MiB.
+	for i in 1 2 3 4 5 6 7 8; do cat train.svm; done >many.svm
+	for i in 1 2 3 4; do cat many.svm; done >large.svm
+	rows=$(wc -l <large.svm)
+	jq '.deterministic = false | .sync = "asp" | .job.data = "large.svm" | .job.data_memory = "1M" | .job.epochs = 3' keep.json >b.json
+	result=$(ps-ctl run b.json --set cache=none --json 2>/dev/null | tail -n 1)
+	[ "$(jq .examples <<<"$result")" -eq $((3 * rows)) ]
+	[ ! -e kept ]
+	result=$(ps-ctl run b.json --json 2>/dev/null | tail -n 1)
+	[ "$(jq .examples <<<"$result")" -eq $((3 * rows)) ]
+	grep -q 'parsed blocks: kept in .*kept/.*\.blocks' b.run/worker-0.log
+	blocks=$(sed -n 's/.* bytes in \([0-9]*\) blocks.*/\1/p' b.run/worker-0.log | head -n 1)
+	[ "$(ls kept/*.blocks/*.last | wc -l)" -eq "$blocks" ]
+	[ "$(stat -c %a kept/*.blocks)" = 700 ]
+	# Nothing is written any more, also by another number of workers, and a damaged file is.
+	newest=$(stat -c %Y.%y kept/*.blocks/*.last | sort | tail -n 1)
+	printf X | dd of="$(ls kept/*.blocks/*.last | head -n 1)" bs=1 seek=200 conv=notrunc status=none
+	result=$(ps-ctl run b.json --set workers=3 --json 2>/dev/null | tail -n 1)
+	[ "$(jq .examples <<<"$result")" -eq $((3 * rows)) ]
+	[ "$(cat b.run/worker-*.log | grep -c 'is not used, and made anew')" -eq 1 ]
+	[ "$(stat -c %Y.%y kept/*.blocks/*.last | sort | tail -n 2 | head -n 1)" = "$newest" ]
+	# A directory that cannot be written: one warning a worker, and the job goes on.
+	rm -r kept
+	result=$(ps-ctl run b.json --set cache=/proc/none --json 2>/dev/null | tail -n 1)
+	[ "$(jq .examples <<<"$result")" -eq $((3 * rows)) ]
+	# Evaluation data are kept, too, and would warn a second time.
+	grep -q 'parsed data are not kept: cannot make the directory' b.run/worker-0.log
+}

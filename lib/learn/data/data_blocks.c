@@ -2,6 +2,7 @@
 #include "data/data_blocks.h"
 
 #include "core/mem.h"
+#include "data/data_block_cache.h"
 #include "data/data_build.h"
 #include "data/data_object.h"
 #include "data/data_parts.h"
@@ -40,6 +41,7 @@ struct data_blocks {
 	double density; /* rows of the head by the bytes of the files that it was read from */
 	struct data_want want;
 	struct dataset *head;
+	struct data_block_cache *cache; /* NULL: none */
 };
 
 void data_blocks_free(struct data_blocks *b)
@@ -51,6 +53,7 @@ void data_blocks_free(struct data_blocks *b)
 	free(b->file);
 	free(b->block);
 	dataset_free(b->head);
+	data_block_cache_close(b->cache);
 	free(b);
 }
 
@@ -79,9 +82,14 @@ const struct dataset *data_blocks_head(const struct data_blocks *b)
 struct data_chunks {
 	const struct data_blocks *blocks;
 	uint32_t *number;
-	size_t n, next;             /* blocks, and those that were begun */
-	struct data_cursor *cursor; /* in the block before `next`; NULL: it has been read */
-	uint64_t size, memory;      /* of the next chunk, and of the largest ones */
+	size_t n, next; /* blocks, and those that were begun */
+	bool inside;    /* the block before `next` has more pieces */
+	uint32_t piece; /* the next one */
+	/* The reader of that block, and how many pieces it has read; NULL: the pieces so far came from the
+	 * cache. */
+	struct data_cursor *cursor;
+	uint32_t cursor_piece;
+	uint64_t size, memory; /* of the next chunk, and of the largest ones */
 };
 
 struct data_chunks *data_chunks_new(const struct data_blocks *b, const uint32_t *number, size_t n,
@@ -114,7 +122,7 @@ uint64_t data_chunks_read(const struct data_chunks *c, uint64_t *left)
 	const struct block *block = c->blocks->block;
 	uint64_t bytes = 0;
 
-	*left = c->n - c->next + (c->cursor != NULL);
+	*left = c->n - c->next + c->inside;
 	for (size_t i = 0; i < c->n - *left; i++)
 		bytes += block[c->number[i]].part.bytes;
 	if (c->cursor)
@@ -139,7 +147,7 @@ static void expect_rows(const struct data_chunks *c, struct data_build *build)
 	uint64_t bytes = 0;
 	double rows, most = (double)c->size / bytes_per_row(d);
 
-	for (size_t i = c->next - (c->cursor != NULL); i < c->n; i++)
+	for (size_t i = c->next - c->inside; i < c->n; i++)
 		bytes += b->block[c->number[i]].part.bytes;
 	rows = (double)bytes * b->density;
 	rows = (rows < most ? rows : most) * 1.03 + 64;
@@ -154,23 +162,83 @@ static bool is_full(const struct data_chunks *c, const struct data_build *build)
 	return data_build_memory(build) >= (double)c->size;
 }
 
-/* Appends the next examples of the blocks to the build. */
-static enum err_code read_on(struct data_chunks *c, struct data_build *build, struct err *e)
+/* Parses the next piece of the present block, for which it opens the block, and reads over pieces that came
+ * from the cache. *last: no piece follows. */
+static enum err_code parse_piece(struct data_chunks *c, struct data_build *build, bool *last,
+    struct err *e)
 {
 	const struct data_blocks *b = c->blocks;
+	const struct block *k = &b->block[c->number[c->next - 1]];
 	enum err_code rc = ERR_OK;
 
 	if (!c->cursor) {
-		const struct block *k = &b->block[c->number[c->next++]];
-
+		c->cursor_piece = 0;
 		rc = b->parts->open(&b->file[k->file], &k->part, &c->cursor, e);
+	}
+	for (; !rc && c->cursor_piece < c->piece; c->cursor_piece++) {
+		struct data_build *known = data_build_new(&b->want, b->head, NULL);
+
+		known->by_lines = true;
+		rc = b->parts->read(c->cursor, b->size, known, e);
+		data_build_free(known);
 	}
 	if (!rc)
 		rc = b->parts->read(c->cursor, b->size, build, e);
-	if (!rc && c->cursor->ended) {
-		b->parts->close(c->cursor);
-		c->cursor = NULL;
+	c->cursor_piece++;
+	*last = !rc && c->cursor->ended;
+	return rc;
+}
+
+/* Takes the next piece from the cache, or parses it and stores it there, and appends it to the build. The
+ * chunks are the same in both cases, since they end between pieces, by the number of examples and values. */
+static enum err_code take_piece(struct data_chunks *c, struct data_build *build, bool *last,
+    struct err *e)
+{
+	const struct data_blocks *b = c->blocks;
+	uint32_t number = c->number[c->next - 1];
+	struct data_build *own;
+	struct dataset *d = NULL;
+	enum err_code rc = ERR_OK;
+
+	if (!data_block_cache_load(b->cache, number, c->piece, &d, last)) {
+		bool skipped;
+
+		own = data_build_new(&b->want, b->head, NULL);
+		own->by_lines = true;
+		rc = parse_piece(c, own, last, e);
+		skipped = own->d->skipped > 0;
+		if (!rc && data_build_count(own))
+			rc = data_build_finish(own, &d, e);
+		if (!rc && (d || (*last && !skipped)))
+			data_block_cache_store(b->cache, b->block[number].file, number, c->piece, d,
+			    *last);
+		data_build_free(own);
 	}
+	if (!rc && d)
+		rc = data_build_append(build, d, e);
+	dataset_free(d);
+	return rc;
+}
+
+/* Appends the next examples of the blocks to the build. */
+static enum err_code read_on(struct data_chunks *c, struct data_build *build, struct err *e)
+{
+	bool last = false;
+	enum err_code rc;
+
+	if (!c->inside) {
+		c->next++;
+		c->piece = 0;
+		c->inside = true;
+	}
+	rc = c->blocks->cache ? take_piece(c, build, &last, e) : parse_piece(c, build, &last, e);
+	c->piece++;
+	if (!last)
+		return rc;
+	if (c->cursor)
+		c->cursor->parts->close(c->cursor);
+	c->cursor = NULL;
+	c->inside = false;
 	return rc;
 }
 
@@ -183,9 +251,9 @@ enum err_code data_chunks_next(struct data_chunks *c, struct dataset **out, bool
 	*out = NULL;
 	build->by_lines = true;
 	expect_rows(c, build);
-	while (!rc && (c->cursor || c->next < c->n) && !is_full(c, build))
+	while (!rc && (c->inside || c->next < c->n) && !is_full(c, build))
 		rc = read_on(c, build, e);
-	*last = !c->cursor && c->next == c->n;
+	*last = !c->inside && c->next == c->n;
 	c->size = c->size < c->memory / 2 ? 2 * c->size : c->memory;
 	/* Blocks inside a long line have no line of their own, and bad lines are no examples. */
 	if (!rc && data_build_count(build))
@@ -450,4 +518,17 @@ enum err_code data_blocks_open(const char *const *paths, size_t npaths, const ch
 	}
 	data_blocks_free(b);
 	return rc;
+}
+
+void data_blocks_use_cache(struct data_blocks *b, const struct data_cache *c,
+    const char *const *paths, size_t npaths, const char *base_dir)
+{
+	const char **name = mem_array(b->nfiles + 1, sizeof *name);
+
+	for (size_t i = 0; i < b->nfiles; i++)
+		name[i] = b->file[i].name;
+	b->cache = data_block_cache_open(c,
+	    &(struct data_block_cache_spec){ paths, npaths, base_dir, &b->want, b->head, b->size,
+	        name, b->nfiles });
+	free(name);
 }

@@ -2,7 +2,7 @@
 #ifndef DATA_BLOCKS_H
 #define DATA_BLOCKS_H
 
-#include "data/data.h"
+#include "data/data_cache.h"
 
 /* Training data as a list of blocks, for data that are larger than the memory for them. A block is a part of
  * a file (data_parts.h): bytes of lines, rows of an array, frames of a compressed file, or a whole compressed
@@ -24,6 +24,10 @@ enum err_code data_blocks_open(const char *const *paths, size_t npaths, const ch
     const struct data_want *want, uint64_t memory, uint64_t block, struct data_blocks **out,
     struct err *e);
 void data_blocks_free(struct data_blocks *b);
+/* Keeps parsed blocks in this cache (data_block_cache.h) from now on, where it can. The paths are those of
+ * data_blocks_open. Then one sequence of chunks can be read at a time. */
+void data_blocks_use_cache(struct data_blocks *b, const struct data_cache *c,
+    const char *const *paths, size_t npaths, const char *base_dir);
 
 size_t data_blocks_count(const struct data_blocks *b);
 uint64_t data_blocks_bytes(const struct data_blocks *b);

@@ -287,16 +287,21 @@ enum err_code data_build_fields(struct data_build *b, const struct stream *s, ui
 	return ERR_OK;
 }
 
-enum err_code data_build_widen(struct data_build *b, const struct stream *s, struct err *e)
+static bool widen_ids(struct data_build *b)
 {
 	b->raw = mem_try_array(b->room, sizeof(*b->raw));
 	if (!b->raw)
-		return no_memory_for_examples(b, s, e);
+		return false;
 	for (uint64_t k = 0; k < b->nnz; k++)
 		b->raw[k] = b->d->col[k];
 	free(b->d->col);
 	b->d->col = NULL;
-	return ERR_OK;
+	return true;
+}
+
+enum err_code data_build_widen(struct data_build *b, const struct stream *s, struct err *e)
+{
+	return widen_ids(b) ? ERR_OK : no_memory_for_examples(b, s, e);
 }
 
 void data_build_row(struct data_build *b, size_t n)
@@ -316,6 +321,111 @@ void data_build_row(struct data_build *b, size_t n)
 	b->nnz += n;
 	b->d->rows++;
 	b->d->start[b->d->rows] = b->nnz;
+}
+
+/* Makes room for n more entries and `rows` more rows, as many as are expected, or half as many again as there
+ * are. */
+static bool reserve_rows(struct data_build *b, size_t n, size_t rows)
+{
+	struct dataset *d = b->d;
+	size_t need = b->nnz + n, start = d->rows + rows + 1, half;
+
+	if (!b->seen)
+		b->seen = calloc(DATA_DIRECT, 1);
+	if (!b->seen)
+		return false;
+	half = need < b->expected_values ? b->expected_values : need + need / 2;
+	if (need > b->room && !sparse_resize(b, half) && !sparse_resize(b, need))
+		return false;
+	if (start > b->start_room) {
+		half = start < b->expected_rows ? b->expected_rows : start + start / 2;
+		if (!resize_array((void **)&d->start, half, sizeof *d->start))
+			return false;
+		b->start_room = half;
+		d->start[0] = 0;
+	}
+	return true;
+}
+
+/* Puts the ids of a dataset behind those of b as they were in the files, with the index base, which
+ * data_compact subtracts. */
+static void append_ids(struct data_build *b, const struct dataset *d)
+{
+	uint64_t base = (uint64_t)d->index_base, n = d->start[d->rows];
+
+	for (size_t i = 0; i < d->nids; i++) {
+		uint64_t id = d->id[i] + base;
+
+		if (id < DATA_DIRECT)
+			b->seen[id] = 1;
+		b->max_id = id > b->max_id ? id : b->max_id;
+	}
+	for (uint64_t k = 0; b->raw && k < n; k++)
+		b->raw[b->nnz + k] = d->id[d->col[k]] + base;
+	for (uint64_t k = 0; !b->raw && k < n; k++)
+		b->d->col[b->nnz + k] = (uint32_t)(d->id[d->col[k]] + base);
+}
+
+static enum err_code append_sparse(struct data_build *b, const struct dataset *d, struct err *e)
+{
+	struct dataset *to = b->d;
+	size_t n = d->start[d->rows];
+	bool wide = d->nids && d->id[d->nids - 1] + (uint64_t)d->index_base > UINT32_MAX;
+
+	to->sparse = true;
+	to->index_base = d->index_base;
+	if (d->field && !to->field && !b->nnz)
+		to->field = calloc(b->room + 1, sizeof *to->field);
+	if (!reserve_rows(b, n, d->rows) || (d->field && !to->field) ||
+	    (wide && !b->raw && !widen_ids(b)))
+		return err_set(e, ERR_NOMEM, "no memory for the examples of %s", b->first);
+	append_ids(b, d);
+	if (n)
+		memcpy(to->val + b->nnz, d->val, n * sizeof *d->val);
+	if (n && d->field)
+		memcpy(to->field + b->nnz, d->field, n * sizeof *d->field);
+	for (size_t r = 1; r <= d->rows; r++)
+		to->start[to->rows + r] = b->nnz + d->start[r];
+	b->nnz += n;
+	return ERR_OK;
+}
+
+static enum err_code append_dense(struct data_build *b, const struct dataset *d, struct err *e)
+{
+	struct dataset *to = b->d;
+	size_t n = d->rows * d->cols, at = to->rows * d->cols, size = d->x8 ? 1 : sizeof *d->x,
+	       room;
+	void **x = d->x8 ? (void **)&to->x8 : (void **)&to->x;
+
+	to->cols = d->cols;
+	to->scale = d->scale;
+	room = at + n < b->expected_values ? b->expected_values : at + n + (at + n) / 2;
+	if (at + n > b->room) {
+		if (!resize_array(x, room, size) && !resize_array(x, room = at + n, size))
+			return err_set(e, ERR_NOMEM, "no memory for the examples of %s", b->first);
+		b->room = room;
+	}
+	memcpy((char *)*x + at * size, d->x8 ? (const void *)d->x8 : d->x, n * size);
+	return ERR_OK;
+}
+
+enum err_code data_build_append(struct data_build *b, const struct dataset *d, struct err *e)
+{
+	enum err_code rc;
+
+	if (!b->first) {
+		b->first = mem_strdup(d->source ? d->source : "data");
+		b->d->source = mem_strdup(b->first);
+		b->d->format = d->format;
+	}
+	if (d->rows > UINT32_MAX - b->d->rows)
+		return err_set(e, ERR_LIMIT, "%s: more than %u examples", b->first, UINT32_MAX);
+	rc = d->sparse ? append_sparse(b, d, e) : append_dense(b, d, e);
+	if (!rc)
+		rc = data_label_append(b->label, d, e);
+	if (!rc)
+		b->d->rows += d->rows;
+	return rc;
 }
 
 /* A bad line may have given a label without a row, or a row without a label. */

@@ -110,6 +110,10 @@ void data_build_row(struct data_build *b, size_t n);
 enum err_code data_build_fields(struct data_build *b, const struct stream *s, uint16_t **field,
     struct err *e);
 
+/* Appends the rows of a dataset that was read as this one is: with the same `want`, and like b->like.
+ * ERR_NOMEM, ERR_LIMIT. */
+enum err_code data_build_append(struct data_build *b, const struct dataset *d, struct err *e);
+
 /* A reader calls this when a line has failed with rc, and returns the result if it is not ERR_OK. ERR_OK:
  * the line is to be skipped (data_want.bad), and its label and row are dropped. Errors but ERR_FORMAT are
  * returned as they are. */

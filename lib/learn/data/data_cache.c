@@ -31,14 +31,6 @@
 
 /* ---- what the data are made of ---- */
 
-struct load {
-	const char *const *paths;
-	size_t npaths;
-	const char *base_dir;
-	const struct data_want *want;
-	const struct dataset *like;
-};
-
 /* The identity of parsed data. what: all that was requested. whole: also the state of the files. */
 struct identity {
 	struct buf what, whole;
@@ -108,7 +100,7 @@ static bool put_file(struct identity *id, const char *path, bool must_be)
 }
 
 /* Adds the files of a path, with label files beside them, to the identity. */
-static bool put_files(struct identity *id, const struct load *l, const char *file,
+static bool put_files(struct identity *id, const struct data_cache_load *l, const char *file,
     const struct data_options *o)
 {
 	char **names = NULL, *labels, *stem;
@@ -138,7 +130,7 @@ static bool put_files(struct identity *id, const struct load *l, const char *fil
 }
 
 /* Adds a path and its options to the identity. */
-static bool put_path(struct identity *id, const struct load *l, const char *path)
+static bool put_path(struct identity *id, const struct data_cache_load *l, const char *path)
 {
 	struct data_options o;
 	char *file;
@@ -199,7 +191,7 @@ static void put_like(struct identity *id, const struct dataset *d)
 
 /* Fills *id. False: these data cannot be cached, or not even found, which data_load then
  * reports. */
-static bool make_identity(struct identity *id, const struct load *l)
+static bool make_identity(struct identity *id, const struct data_cache_load *l)
 {
 	char what[DIGEST_HEX], *first;
 	bool good = l->npaths > 0 && !l->want->words;
@@ -212,6 +204,8 @@ static bool make_identity(struct identity *id, const struct load *l)
 	exposition_put_number(id, l->like ? 1 : l->want->base ? 2 : 0);
 	if (l->like || l->want->base)
 		put_like(id, l->like ? l->like : l->want->base);
+	if (l->kind)
+		put_identity_text(id, l->kind);
 	for (size_t i = 0; good && i < l->npaths; i++)
 		good = put_path(id, l, l->paths[i]);
 	if (!good)
@@ -317,7 +311,7 @@ static void store_parsed(const struct data_cache *c, const struct identity *id, 
 }
 
 /* Parses and stores the data, unless the files have changed in the meantime. */
-static enum err_code parse_and_store(const struct data_cache *c, const struct load *l,
+static enum err_code parse_and_store(const struct data_cache *c, const struct data_cache_load *l,
     const struct identity *id, const char *path, struct dataset **out, struct err *e)
 {
 	struct identity now;
@@ -352,7 +346,7 @@ static enum err_code load_stored(const struct data_cache *c, struct identity *id
 
 /* Loads the data from the cache; if they are not there, takes the lock, looks once more, because
  * another process may have stored them, and parses. */
-static enum err_code load_or_parse(const struct data_cache *c, const struct load *l,
+static enum err_code load_or_parse(const struct data_cache *c, const struct data_cache_load *l,
     struct identity *id, struct dataset **out, struct err *e)
 {
 	char *path = path_join(c->dir, id->name),
@@ -377,30 +371,87 @@ static enum err_code load_or_parse(const struct data_cache *c, const struct load
 	return rc;
 }
 
-/* The directory is created, but not its parents: a wrong path then gives a warning rather than a
- * tree. Failure to use the cache is never an error of loading; the data are parsed instead. */
+/* Makes the cache's directory, but not its parents: a wrong path then gives a warning rather than a tree. */
+static bool make_directory(const struct data_cache *c, const char *dir)
+{
+	struct stat st;
+	bool usable = mkdir(dir, 0700) == 0 || errno == EEXIST;
+
+	if (usable && stat(dir, &st) == 0 && !S_ISDIR(st.st_mode)) {
+		usable = false;
+		errno = ENOTDIR;
+	}
+	if (!usable)
+		log_warn(c->log,
+		    "parsed data are not kept: cannot make the directory \"%s\": %s; this run goes on without",
+		    dir, strerrordesc_np(errno));
+	return usable;
+}
+
+/* Removes a directory of files. */
+static void remove_directory(int at, const char *name)
+{
+	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	const struct dirent *entry;
+
+	if (!d && fd >= 0)
+		close(fd);
+	while (d && (entry = readdir(d)))
+		unlinkat(dirfd(d), entry->d_name, 0);
+	if (d)
+		closedir(d);
+	unlinkat(at, name, AT_REMOVEDIR);
+}
+
+/* Removes the directories that were made for earlier states of the same files. */
+static void remove_other_directories(const char *dir, const struct identity *id, const char *name)
+{
+	DIR *d = opendir(dir);
+	const struct dirent *entry;
+
+	while (d && (entry = readdir(d)))
+		if (strncmp(entry->d_name, id->begin, strlen(id->begin)) == 0 &&
+		    strlen(entry->d_name) == strlen(name) && strcmp(entry->d_name, name) != 0)
+			remove_directory(dirfd(d), entry->d_name);
+	if (d)
+		closedir(d);
+}
+
+char *data_cache_directory(const struct data_cache *c, const struct data_cache_load *l,
+    const char *suffix, char key[static DIGEST_HEX])
+{
+	struct identity id = { 0 };
+	char *name, *path = NULL;
+
+	if (c->dir && make_identity(&id, l) && make_directory(c, c->dir)) {
+		name = mem_printf("%s%.*s%s", id.begin, NAME_DIGITS, id.key, suffix);
+		path = path_join(c->dir, name);
+		memcpy(key, id.key, DIGEST_HEX);
+		if (make_directory(c, path)) {
+			remove_other_directories(c->dir, &id, name);
+		} else {
+			free(path);
+			path = NULL;
+		}
+		free(name);
+	}
+	identity_release(&id);
+	return path;
+}
+
+/* Failure to use the cache is never an error of loading; the data are parsed instead. */
 enum err_code data_load_cached(const struct data_cache *c, const char *const *paths, size_t npaths,
     const char *base_dir, const struct data_want *want, const struct dataset *like,
     struct dataset **out, struct err *e)
 {
-	const struct load l = { paths, npaths, base_dir, want, like };
+	const struct data_cache_load l = { paths, npaths, base_dir, want, like, NULL };
 	struct identity id = { 0 };
-	struct stat st;
 	enum err_code rc;
-	bool usable = false;
+	bool usable;
 
 	*out = NULL;
-	if (c->dir && make_identity(&id, &l)) {
-		usable = mkdir(c->dir, 0700) == 0 || errno == EEXIST;
-		if (usable && stat(c->dir, &st) == 0 && !S_ISDIR(st.st_mode)) {
-			usable = false;
-			errno = ENOTDIR;
-		}
-		if (!usable)
-			log_warn(c->log,
-			    "parsed data are not kept: cannot make the directory \"%s\": %s; this run goes on without",
-			    c->dir, strerrordesc_np(errno));
-	}
+	usable = c->dir && make_identity(&id, &l) && make_directory(c, c->dir);
 	rc = usable ? load_or_parse(c, &l, &id, out, e)
 	            : data_load(paths, npaths, base_dir, want, like, out, e);
 	identity_release(&id);

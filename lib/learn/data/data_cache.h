@@ -4,6 +4,7 @@
 
 #include "core/log.h"
 #include "data/data.h"
+#include "format/digest.h"
 
 /* A cache of parsed data in a directory that several processes may share. There is one file for
  * each list of paths (format: data_store.h), named by a digest of all that determines its contents:
@@ -23,5 +24,21 @@ struct data_cache {
 enum err_code data_load_cached(const struct data_cache *c, const char *const *paths, size_t npaths,
     const char *base_dir, const struct data_want *want, const struct dataset *like,
     struct dataset **out, struct err *e);
+
+/* What is stored: arguments of data_load. kind: a text that differs for each form in which the same data are
+ * stored; NULL: as a whole. */
+struct data_cache_load {
+	const char *const *paths;
+	size_t npaths;
+	const char *base_dir;
+	const struct data_want *want;
+	const struct dataset *like;
+	const char *kind;
+};
+/* Makes a directory of the cache for files that belong to these data and to `key` (data_store.h), and removes
+ * those of earlier states of the same data. Its path, as a new string; NULL: there is no cache for them, which
+ * is logged when the directory cannot be made. */
+char *data_cache_directory(const struct data_cache *c, const struct data_cache_load *l,
+    const char *suffix, char key[static DIGEST_HEX]);
 
 #endif

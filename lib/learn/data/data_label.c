@@ -262,6 +262,25 @@ static enum err_code append_label(struct data_label *l, const struct stream *s, 
 	return ERR_OK;
 }
 
+/* Classes have the numbers of the training data, in these labels as in those of d. */
+enum err_code data_label_append(struct data_label *l, const struct dataset *d, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (size_t r = 0; !rc && r < d->rows; r++) {
+		rc = reserve_label(l, e);
+		if (rc)
+			break;
+		if (l->want.classes)
+			l->code[l->rows++] = d->label[r];
+		else if (l->want.two)
+			l->code[l->rows++] = (int32_t)d->y[r];
+		else
+			l->y[l->rows++] = d->y[r];
+	}
+	return rc;
+}
+
 /* The class that was added last stands in no other's way in the hash table, so its slot becomes free. */
 void data_label_drop(struct data_label *l, size_t n)
 {

@@ -33,6 +33,8 @@ bool data_label_is_ignored(const struct data_label *l);
 /* Number of labels added. */
 size_t data_label_count(const struct data_label *l);
 
+/* Adds the labels of a dataset that was read like the training data. ERR_NOMEM. */
+enum err_code data_label_append(struct data_label *l, const struct dataset *d, struct err *e);
 /* Drops the labels behind the first n, of rows that are dropped, and the class that the last one has
  * added. */
 void data_label_drop(struct data_label *l, size_t n);

@@ -99,18 +99,22 @@ static uint64_t choose_group(const struct job *j)
 
 /* Cuts training data that do not fit into job.data_memory into blocks. */
 static enum err_code open_blocks(struct job *j, const struct job_source *from,
-    const struct data_want *want, struct log *log, struct err *e)
+    const struct data_want *want, const struct data_cache *cache, struct err *e)
 {
-	const struct conf_strs *paths = &j->conf.job.data;
+	const char *const *paths = from->ndata ? from->data
+	                                       : (const char *const *)j->conf.job.data.item;
+	size_t npaths = from->ndata ? from->ndata : j->conf.job.data.n;
+	struct log *log = cache->log;
 	uint64_t memory = j->conf.job.data_memory, block = memory / BLOCKS_IN_MEMORY;
 	enum err_code rc;
 
 	if (block > BLOCK_MAX)
 		block = BLOCK_MAX;
-	rc = data_blocks_open(from->ndata ? from->data : (const char *const *)paths->item,
-	    from->ndata ? from->ndata : paths->n, NULL, want, memory, block, &j->blocks, e);
+	rc = data_blocks_open(paths, npaths, NULL, want, memory, block, &j->blocks, e);
 	if (rc || !j->blocks)
 		return rc;
+	if (cache->dir)
+		data_blocks_use_cache(j->blocks, cache, paths, npaths, NULL);
 	j->train = (struct dataset *)(uintptr_t)data_blocks_head(j->blocks);
 	/* A chunk may be somewhat larger than a third of the memory, since the head only suggests how
 	 * large a group is. */
@@ -230,7 +234,7 @@ static enum err_code read_train(struct job *j, const struct job_source *from,
 		    "%s is a stream, and no worker has seen its first events yet", stream);
 	if (stream)
 		return open_stream(j, from, stream, want, cache->log, e);
-	rc = from->trains ? open_blocks(j, from, want, cache->log, e) : ERR_OK;
+	rc = from->trains ? open_blocks(j, from, want, cache, e) : ERR_OK;
 	if (rc || j->blocks)
 		return rc;
 	rc = data_load_cached(cache, from->ndata ? from->data : (const char *const *)paths->item,

@@ -60,7 +60,7 @@ static enum err_code read_chunks(struct data_blocks *b, struct buf *out, struct 
 
 	for (size_t i = 0; i < n; i++)
 		number[i] = (uint32_t)(i * step % n);
-	c = data_chunks_new(b, number, n, MEMORY);
+	c = data_chunks_new(b, number, n, MEMORY, MEMORY);
 	while (!rc && !last) {
 		struct dataset *d = NULL;
 

@@ -93,7 +93,7 @@ serve() {
 	serve slow
 	background ps-work train -C slow.run
 	ps-ctl -C slow.run wait --for step=5 2>/dev/null
-	once 1 'the only worker slot is taken' ps-work train -C slow.run
+	once 1 'the only worker rank is taken' ps-work train -C slow.run
 	ps-ctl -C slow.run invite --role worker --name gone -o gone.join 2>/dev/null
 	ps-ctl -C slow.run key revoke gone >/dev/null
 	for program in "ps-work train" "ps-work eval" ps-serve; do

@@ -32,8 +32,8 @@ is_saved() {
 		background $how
 		if [ "$how" = "ps-serve lin.json" ]; then
 			wait_for 10 test -S lin.run/ctl.sock
-			background ps-work train -C lin.run --slot 0
-			background ps-work train -C lin.run --slot 1
+			background ps-work train -C lin.run --rank 0
+			background ps-work train -C lin.run --rank 1
 		fi
 		wait_for 20 is_running
 		ps-ctl wait --for step=50

@@ -45,9 +45,9 @@ has_gone_beyond() { [ "$(ps-ctl status --json | jq 'select(.kind == "cluster").s
 	serve=$pid
 	wait_for 5 test -S lin.run/ctl.sock
 	ps-ctl -C lin.run invite --role worker -o w.join 2>/dev/null
-	background ps-work train -C lin.run --slot 0
+	background ps-work train -C lin.run --rank 0
 	one=$pid
-	background ps-work train -C lin.run --slot 1
+	background ps-work train -C lin.run --rank 1
 	wait_for 10 is running
 	kill -9 "$serve"
 	wait_for 5 gone "$serve"

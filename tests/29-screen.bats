@@ -36,9 +36,9 @@ begin_with_a_slow_one() {
 	wait_for 10 test -S "$RUN/ctl.sock"
 	ps-serve -C "$RUN" --name server-1 2>server.log 3>&- &
 	pids+=($!)
-	ps-work train -C "$RUN" --slot 0 --compute 5ms 2>w0.log 3>&- &
+	ps-work train -C "$RUN" --rank 0 --compute 5ms 2>w0.log 3>&- &
 	pids+=($!)
-	ps-work train -C "$RUN" --slot 1 --compute 40ms 2>w1.log 3>&- &
+	ps-work train -C "$RUN" --rank 1 --compute 40ms 2>w1.log 3>&- &
 	pids+=($!)
 	wait_for 20 step_is_past 15
 }

@@ -82,8 +82,8 @@ preloaded() {
 	serve key.json
 	rm "$RUN/keys/worker-1.key"
 	run -0 ps-ctl keygen --role worker --name worker-1 -o "$RUN/keys/worker-1.key"
-	by_hand w0.log ps-work train -C "$RUN" --slot 0
-	by_hand w1.log ps-work train -C "$RUN" --slot 1
+	by_hand w0.log ps-work train -C "$RUN" --rank 0
+	by_hand w1.log ps-work train -C "$RUN" --rank 1
 	wait_for 10 grep -q "not in the server's authorized_keys" w1.log
 	run -1 doctor -C "$RUN"
 	[[ ${lines[0]} == "fail keys: worker-1's key ("*") is not in authorized_keys; echo 'worker x25519:"* ]]
@@ -91,7 +91,7 @@ preloaded() {
 	remedy=$(sed -n '1s/.*; \(echo .* >> [^,]*\),.*/\1/p' <<<"$output" | sed 's/worker-1 >>/w1 >>/; s/ worker-1'"'"'/ mended'"'"'/')
 	bash -c "$remedy"
 	kill -HUP "$pid"
-	by_hand w1.log ps-work train -C "$RUN" --slot 1
+	by_hand w1.log ps-work train -C "$RUN" --rank 1
 	wait_for 20 step_is_past 5
 	# From elsewhere it is the file that is refused.
 	ps-ctl invite -C "$RUN" --role worker --name gone -o gone.join 2>/dev/null
@@ -130,8 +130,8 @@ preloaded() {
 @test "slow worker" {
 	job slow
 	serve slow.json
-	by_hand w0.log ps-work train -C "$RUN" --slot 0
-	by_hand w1.log ps-work train -C "$RUN" --slot 1 --compute 30ms
+	by_hand w0.log ps-work train -C "$RUN" --rank 0
+	by_hand w1.log ps-work train -C "$RUN" --rank 1 --compute 30ms
 	wait_for 20 step_is_past 15
 	says '^warn slow: everybody waits for worker-1 .*each step takes it .* of that is compute; sync=ssp:S or backup=1' --quick
 	run -0 doctor -C "$RUN" --quick
@@ -142,8 +142,8 @@ preloaded() {
 	job disk ', "checkpoint_every": "200ms"'
 	background "${ahead[@]}" FS_ONLY=/checkpoints/ FS_BUDGET=100 ps-serve disk.json
 	wait_for 10 test -S "$RUN/ctl.sock"
-	by_hand w0.log ps-work train -C "$RUN" --slot 0
-	by_hand w1.log ps-work train -C "$RUN" --slot 1
+	by_hand w0.log ps-work train -C "$RUN" --rank 0
+	by_hand w1.log ps-work train -C "$RUN" --rank 1
 	says '^fail disk: no checkpoint: .*No space left on device; make room' --quick
 	at=$(status .step)
 	wait_for 10 step_is_past "$at"
@@ -160,8 +160,8 @@ preloaded() {
 	preloaded
 	job clock
 	serve clock.json
-	by_hand w0.log ps-work train -C "$RUN" --slot 0
-	by_hand w1.log "${ahead[@]}" CLOCK_AHEAD=-3600 ps-work train -C "$RUN" --slot 1
+	by_hand w0.log ps-work train -C "$RUN" --rank 0
+	by_hand w1.log "${ahead[@]}" CLOCK_AHEAD=-3600 ps-work train -C "$RUN" --rank 1
 	says "^fail clock: worker-1's clock \(.*\) is 3[56][0-9.]* s behind the coordinator's; set the clocks .*NTP" --quick
 }
 
@@ -177,8 +177,8 @@ preloaded() {
 @test "version skew" {
 	job version
 	serve version.json
-	by_hand w0.log ps-work train -C "$RUN" --slot 0
-	by_hand w1.log "$BIN/fault/older-work" train -C "$RUN" --slot 1
+	by_hand w0.log ps-work train -C "$RUN" --rank 0
+	by_hand w1.log "$BIN/fault/older-work" train -C "$RUN" --rank 1
 	says '^warn versions: worker-1 \(.*\) is pskit 0.0.9, the coordinator is 0.1.0; install the same pskit' --quick
 }
 
@@ -198,12 +198,12 @@ preloaded() {
 @test "data missing on one worker" {
 	job data
 	serve data.json
-	by_hand w0.log ps-work train -C "$RUN" --slot 0
-	by_hand w1.log ps-work train -C "$RUN" --slot 1 --data nowhere.csv
+	by_hand w0.log ps-work train -C "$RUN" --rank 0
+	by_hand w1.log ps-work train -C "$RUN" --rank 1 --data nowhere.csv
 	says '^fail data: the start waits for worker-1: it cannot begin on .*nowhere.csv.*; put the data where job.data says' --quick
 	[[ $(ps-stat -C "$RUN" why | head -n 1) == "the start waits for worker-1 ("*"): it cannot begin on "*nowhere.csv*"; mend that, and start it again: "* ]]
 	[[ $(ps-ctl events -C "$RUN" worker_unfit) == *"worker-1 cannot begin on "*nowhere.csv* ]]
-	by_hand w1.log ps-work train -C "$RUN" --slot 1
+	by_hand w1.log ps-work train -C "$RUN" --rank 1
 	wait_for 20 step_is_past 5
 	# All of it, before anything runs.
 	sed -i 's/train.csv/gone.csv/' data.json
@@ -218,11 +218,11 @@ preloaded() {
 	by_hand s1.log ps-serve -C "$RUN" --name server-1 --listen 127.0.0.1:0 --advertise "$PROXY"
 	wait_for 10 eval '[ -n "$(sed -n "s/.*data plane on //p" s1.log)" ]'
 	tell to "$(sed -n 's/.*data plane on //p' s1.log | head -n 1)"
-	by_hand w0.log ps-work train -C "$RUN" --slot 0
+	by_hand w0.log ps-work train -C "$RUN" --rank 0
 	wait_for 10 worker_is 0 joining
 	run -1 doctor -C "$RUN"
 	[[ ${lines[0]} =~ ^"fail lines: worker-0 shakes hands with, but gets no large records through to, server-1 ($PROXY): ".*"; try its MTU: ping -M do " ]]
-	by_hand w1.log ps-work train -C "$RUN" --slot 1
+	by_hand w1.log ps-work train -C "$RUN" --rank 1
 	tell heal
 	tell rate 400000
 	tell cut
@@ -245,8 +245,8 @@ preloaded() {
 	crowded() { ps-ctl doctor -C "$RUN" --quick | head -n 1 | grep -qE '^fail files: (the coordinator|server-0) (has all of the 28 descriptors open that it may|may have 28 descriptors open, and may come to need [0-9]+); raise the limit: ulimit -n 65536'; }
 	wait_for 10 test -e "$RUN/ctl.sock"
 	prlimit --pid "$pid" --nofile=28:28
-	by_hand w0.log ps-work train -C "$RUN" --slot 0
-	by_hand w1.log ps-work train -C "$RUN" --slot 1
+	by_hand w0.log ps-work train -C "$RUN" --rank 0
+	by_hand w1.log ps-work train -C "$RUN" --rank 1
 	wait_for 20 crowded
 	[ "$(grep -c 'too many open files' err)" -lt 50 ]
 }
@@ -268,8 +268,8 @@ preloaded() {
 	serve late.json
 	background ps-ctl wait -C "$RUN" --for ready --timeout 40s
 	wait_for 15 grep -q '^doctor: fail waits: the start waits for worker-0 .*: it has not come yet; start it: ' err
-	by_hand w0.log ps-work train -C "$RUN" --slot 0
-	by_hand w1.log ps-work train -C "$RUN" --slot 1
+	by_hand w0.log ps-work train -C "$RUN" --rank 0
+	by_hand w1.log ps-work train -C "$RUN" --rank 1
 	finish
 	[ "$status" -eq 0 ]
 	[ "$(grep -c '^doctor: fail waits: the start waits for worker-0' err)" -eq 1 ]

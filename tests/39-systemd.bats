@@ -81,9 +81,9 @@ empty_cluster() {
 	background ps-serve lin.json
 	RUN=$T/lin.run
 	wait_for 20 said 'STATUS=forming, waiting for'
-	ps-work train -C lin.run --slot 0 >w0 2>&1 3>&- &
+	ps-work train -C lin.run --rank 0 >w0 2>&1 3>&- &
 	pids+=($!)
-	ps-work train -C lin.run --slot 1 >w1 2>&1 3>&- &
+	ps-work train -C lin.run --rank 1 >w1 2>&1 3>&- &
 	pids+=($!)
 	wait_for 20 said 'STATUS=done'
 	kill "$pid"

@@ -125,7 +125,7 @@ check() {
 	train case.json --set optimizer=$rule --set lr=$lr "${set[@]}"
 	cases=$((cases + 1))
 	mv case.run/model.safetensors "$cases.safetensors"
-	echo "$cases.safetensors --model $model --rule $rule --lr $lr $* --batches $SEED.batches --steps 200 --slots 3" >>cases
+	echo "$cases.safetensors --model $model --rule $rule --lr $lr $* --batches $SEED.batches --steps 200 --ranks 3" >>cases
 }
 
 compare() {
@@ -175,8 +175,8 @@ inputs() {
 	RUN=$T/s.run
 	background ps-serve s.json
 	wait_for 10 test -S "$RUN/ctl.sock"
-	background ps-work train -C "$RUN" --slot 0 --compute 20ms,50%x2
-	background ps-work train -C "$RUN" --slot 1
+	background ps-work train -C "$RUN" --rank 0 --compute 20ms,50%x2
+	background ps-work train -C "$RUN" --rank 1
 	wait_for 20 eval '[ "$(status .state)" = done ]'
 	# Half of the 20 steps twice as long, more or less; the other waits.
 	http GET /v1/workers | jq -e '.workers[0].compute_seconds >= 0.45' >/dev/null

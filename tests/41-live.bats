@@ -200,14 +200,14 @@ settled() { [ "$(status .settings_step)" != null ]; }
 	background ps-serve a.json
 	wait_for 10 test -S "$RUN/ctl.sock"
 	for i in 0 1 2; do
-		ps-work train -C "$RUN" --slot "$i" --compute "$([ "$i" = 2 ] && echo 200ms || echo 10ms)" 2>"work$i.err" 3>&- &
+		ps-work train -C "$RUN" --rank "$i" --compute "$([ "$i" = 2 ] && echo 200ms || echo 10ms)" 2>"work$i.err" 3>&- &
 		pids+=($!)
 	done
 	wait_for 20 eval '[ "$(http GET /v1/config | jq .backup)" = 1 ]'
 	run -0 ps-ctl events -C "$RUN" adapt
 	[[ $output == *"backup=1: the slowest of 3 workers needs 0.2"* ]]
 	kill -9 "${pids[-1]}"
-	ps-work train -C "$RUN" --slot 2 --compute 10ms 2>work3.err 3>&- &
+	ps-work train -C "$RUN" --rank 2 --compute 10ms 2>work3.err 3>&- &
 	pids+=($!)
 	wait_for 20 eval '[ "$(http GET /v1/config | jq .backup)" = 0 ]'
 	ps-ctl set -C "$RUN" adapt=none >/dev/null

@@ -37,11 +37,11 @@ job() {
 	run -0 python3 "$BATS_TEST_DIRNAME/lib/impostor.py" "$RUN" worker-2 1
 	echo "$output"
 	[ "$output" = "refused with status 5" ]
-	grep -q "connection refused: slot 1 is held by another key than that of worker-2" "$RUN/server-0.log"
+	grep -q "connection refused: rank 1 is held by another key than that of worker-2" "$RUN/server-0.log"
 	ps-ctl stop -C "$RUN" >/dev/null
 }
 
-@test "a revoked worker loses its sessions within a second, its slot at once; the others go on" {
+@test "a revoked worker loses its sessions within a second, its rank at once; the others go on" {
 	job cut bsp
 	begin cut.json
 	wait_for 20 step_is_past 50
@@ -64,9 +64,9 @@ job() {
 	[[ ${lines[0]} == *"the key of worker-1 is revoked, by local" ]]
 	[[ ${lines[1]} == *"worker-1 "*"is lost: its key was revoked" ]]
 	grep -q "refused.*authorized" "$RUN/worker-1.log" || { cat "$RUN/worker-1.log"; false; }
-	# A fresh key of the same name takes the slot over.
+	# A fresh key of the same name takes the rank over.
 	key add worker-1 --role worker
-	background ps-work train -C "$RUN" --slot 1
+	background ps-work train -C "$RUN" --rank 1
 	wait_for 10 worker_is 1 active
 	ps-ctl stop -C "$RUN" >/dev/null
 }
@@ -169,11 +169,11 @@ job() {
 	ps-ctl invite -C "$RUN" --role server --name far -o far.join 2>/dev/null
 	background ps-serve --join far.join
 	wait_for 10 eval '[ "$(status .servers)" = 2 ]'
-	ps-work train -C "$RUN" --slot 0 >w0.out 2>&1 3>&- &
+	ps-work train -C "$RUN" --rank 0 >w0.out 2>&1 3>&- &
 	pids+=($!)
 	key rotate-psk --grace 5m 2>/dev/null
 	# Made now, with the new secret, to a server that has the old one; and back.
-	ps-work train -C "$RUN" --slot 1 >w1.out 2>&1 3>&- &
+	ps-work train -C "$RUN" --rank 1 >w1.out 2>&1 3>&- &
 	pids+=($!)
 	wait_for 20 step_is_past 50
 	# It looks into its file again when somebody knocks with what it does not know.

@@ -47,12 +47,12 @@ cluster() {
 		pids+=($!)
 	done
 	for i in 0 1 2; do
-		ps-work train -C "$RUN" --slot $i >worker-$i.out 2>&1 3>&- &
+		ps-work train -C "$RUN" --rank $i >worker-$i.out 2>&1 3>&- &
 		pids+=($!)
 	done
 	for i in 0 1 2; do wait_for 20 is_there $i; done
 	[ "$1" = 0 ] || poison train.csv "$1"
-	ps-work train -C "$RUN" --slot 3 >worker-3.out 2>&1 3>&- &
+	ps-work train -C "$RUN" --rank 3 >worker-3.out 2>&1 3>&- &
 	pids+=($!)
 }
 

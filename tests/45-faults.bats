@@ -34,9 +34,9 @@ pid_of() {
 	cat "$RUN/$1.pid"
 }
 
-# replace SLOT [options]: a worker of our own in the slot of one that is gone.
+# replace RANK [options]: a worker of our own in the rank of one that is gone.
 replace() {
-	background ps-work train -C "$RUN" --slot "$@"
+	background ps-work train -C "$RUN" --rank "$@"
 }
 
 # finished STATE: the job is over, in this state; the result is in $RESULT.
@@ -96,7 +96,7 @@ is_new_holder() {
 	done
 }
 
-@test "a restarted worker takes its slot over, before its lease is over and after" {
+@test "a restarted worker takes its rank over, before its lease is over and after" {
 	for mode in bsp ssp:2 asp; do
 		job again $ENDLESS
 		begin again.json --set sync=$mode --set servers=3
@@ -436,10 +436,10 @@ while True:
 		server=$!
 		mkdir -p elsewhere
 		cp train.csv elsewhere
-		(cd elsewhere && exec ip netns exec $there ps-work train --join ../w.join --slot 1 --data 'train.csv?label=y' >../w.out 2>&1 3>&-) &
+		(cd elsewhere && exec ip netns exec $there ps-work train --join ../w.join --rank 1 --data 'train.csv?label=y' >../w.out 2>&1 3>&-) &
 		pids+=($!)
 		far_worker=$!
-		ip netns exec $here ps-work train -C "$RUN" --slot 0 >w0.out 2>&1 3>&- &
+		ip netns exec $here ps-work train -C "$RUN" --rank 0 >w0.out 2>&1 3>&- &
 		pids+=($!)
 		wait_for 10 state_is running || { cat err s.out w.out w0.out; false; }
 		[[ $(http GET /v1/servers | jq -r '.servers[1].listen') == 10.77.0.2:* ]]

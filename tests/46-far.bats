@@ -54,7 +54,7 @@ cluster() {
 		ps-ctl invite -C "$RUN" --role server --name "far-$i-$((++invited))" -o s$i.join 2>/dev/null
 		(cd elsewhere && TMPDIR=$T/elsewhere exec ps-serve --join ../s$i.join >>far-$i.out 2>&1 3>&-) &
 		far+=($!)
-		ps-work train -C "$RUN" --slot $i >>worker-$i.out 2>&1 3>&- &
+		ps-work train -C "$RUN" --rank $i >>worker-$i.out 2>&1 3>&- &
 		pids+=($! "${far[$i]}")
 	done
 }

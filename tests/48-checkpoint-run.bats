@@ -289,8 +289,8 @@ is_done() {
 	rm -rf digits.run*
 	background ps-serve digits.json --set servers=1
 	wait_for 10 test -S digits.run/ctl.sock
-	for slot in 0 1; do
-		ps-work train -C digits.run --slot $slot 2>worker-$slot.err 3>&- &
+	for rank in 0 1; do
+		ps-work train -C digits.run --rank $rank 2>worker-$rank.err 3>&- &
 		pids+=($!)
 	done
 	wait_for 20 step_is_past 20

@@ -69,7 +69,7 @@ write_program() {
 	kill -STOP "$(cat "$RUN/worker-1.pid")"
 	wait_for 30 eval 'ps-ctl -C "$RUN" events worker_lost | grep -q worker-1'
 	kill -CONT "$(cat "$RUN/worker-1.pid")"
-	wait_for 20 grep -q 'taken for dead and its slot given up' "$RUN/worker-1.log"
+	wait_for 20 grep -q 'taken for dead and its rank given up' "$RUN/worker-1.log"
 	! grep -r 'start ps-work' "$RUN"/*.log
 	ps-ctl stop -C "$RUN" --discard >/dev/null
 }

@@ -119,8 +119,8 @@ behind_proxy() {
 	background ps-serve far.json --advertise "$PROXY" "${@:3}"
 	wait_for 10 grep -qs 'data plane on' err
 	tell to "$(sed -n 's/.*data plane on //p' err | head -n 1)"
-	for slot in 0 1; do
-		ps-work train -C "$RUN" --slot $slot >w$slot.out 2>&1 3>&- &
+	for rank in 0 1; do
+		ps-work train -C "$RUN" --rank $rank >w$rank.out 2>&1 3>&- &
 		pids+=($!)
 	done
 }

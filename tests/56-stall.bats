@@ -27,7 +27,7 @@ write_job() {
 	server=$pid
 	wait_for 10 test -S "$RUN/ctl.sock"
 	for i in 0 1; do
-		ps-work train -C "$RUN" --slot $i >"worker-$i.log" 2>&1 3>&- &
+		ps-work train -C "$RUN" --rank $i >"worker-$i.log" 2>&1 3>&- &
 		pids+=($!)
 	done
 }
@@ -72,7 +72,7 @@ absurd_step() {
 	wait_for 20 is_out
 	step=$(step_of "$(event 'worker-2 is out from step')")
 	[ "$step" -lt 10000000 ]
-	ps-work train -C "$RUN" --slot 2 >worker-2.log 2>&1 3>&- &
+	ps-work train -C "$RUN" --rank 2 >worker-2.log 2>&1 3>&- &
 	pids+=($!)
 	wait_for 20 is_in_again "$step"
 	[ "$(worker 2 .step)" -lt 10000000 ]
@@ -164,7 +164,7 @@ hangs() {
 		write_job "$mode" '"deadline": "8s",'
 		absurd mute '^clock'
 		grep -q '^receipt \(merged\|applied\)$' absurd.out
-		grep -q "^clock refused: slot 2 is no longer this worker's" absurd.out
+		grep -q "^clock refused: rank 2 is no longer this worker's" absurd.out
 		event 'worker-2 .* is lost: it stood at step 0 for [6-9]\.[0-9] s while others waited'
 		at=$(worker 0 .step)
 		wait_for 20 eval '[ "$(worker 0 .step)" -gt '$((at + 20))' ]'

@@ -92,7 +92,7 @@ cluster() {
 	relay "$@"
 	for i in 0 1 2 3; do
 		[ $# -eq 0 ] || zone=(--zone "${@:1 + (i % 2 && $# > 1):1}")
-		ps-work train -C "$RUN" --slot $i "${zone[@]}" >"worker-$i.out" 2>&1 3>&- &
+		ps-work train -C "$RUN" --rank $i "${zone[@]}" >"worker-$i.out" 2>&1 3>&- &
 		pids+=($!)
 	done
 }

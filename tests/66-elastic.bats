@@ -138,7 +138,7 @@ held() {
 	ps-ctl scale workers=3
 	run --separate-stderr ps-work train --join v.join --data 'train.csv?label=last'
 	[ "$status" -ne 0 ]
-	[[ $stderr == *'all 3 worker slots are taken'* ]]
+	[[ $stderr == *'all 3 worker ranks are taken'* ]]
 	ps-ctl stop >/dev/null
 	none_left "$T"
 }
@@ -147,13 +147,13 @@ held() {
 	job $ENDLESS
 	background ps-serve c.json --set servers=1 --set workers=2:4
 	wait_for 10 test -S "$RUN/ctl.sock"
-	for slot in 0 1; do
-		ps-work train -C "$RUN" --slot $slot >w$slot.out 2>&1 3>&- &
+	for rank in 0 1; do
+		ps-work train -C "$RUN" --rank $rank >w$rank.out 2>&1 3>&- &
 		pids+=($!)
 	done
 	wait_for 10 step_is_past 20
 	[ "$(status '[.workers, .workers_wanted] | join(" ")')" = "2 4" ]
-	ps-work train -C "$RUN" --slot 3 >w3.out 2>&1 3>&- &
+	ps-work train -C "$RUN" --rank 3 >w3.out 2>&1 3>&- &
 	pids+=($!)
 	wait_for 10 eval '[ "$(status .workers)" -eq 3 ]'
 	wait_for 10 worker_is 3 active

@@ -214,7 +214,7 @@ by() {
 	done
 	train c.json --set workers=2 --set codec=topk:0.05 --set local_steps=4 --set steps=1000 --set checkpoint_every=200
 	[ -n "$(ls "$T/c.run/workers")" ]
-	# Who takes a slot over in mid-run begins without: that has been pushed since.
+	# Who takes a rank over in mid-run begins without: that has been pushed since.
 	begin c.json --set codec=topk:0.01 --set sync=asp --set steps=$ENDLESS --set quota_pushes=400 --set checkpoint_every=300 --max-restarts 3
 	wait_for 20 step_is_past 500
 	# As one that is killed while it saves leaves it; another's may be about to be whole.

@@ -61,9 +61,9 @@ ends_alike() {
 	grep "are those of the workers, in every bit" all.log
 }
 
-# A worker in this slot, started by hand.
+# A worker in this rank, started by hand.
 another() {
-	ps-work train -C "$RUN" --slot "$1" >>"again-$1.out" 2>&1 3>&- &
+	ps-work train -C "$RUN" --rank "$1" >>"again-$1.out" 2>&1 3>&- &
 	pids+=($!)
 }
 
@@ -135,7 +135,7 @@ another() {
 	begin c.json "${HELD[@]}"
 	wait_for 20 step_is_past 10
 	for i in 0 1 2 3 0 2; do
-		kill -9 "$(pgrep -f "ps-work train -C $RUN --slot $i" | head -n 1)"
+		kill -9 "$(pgrep -f "ps-work train -C $RUN --rank $i" | head -n 1)"
 		another $i
 		if [ "$i" = 2 ]; then
 			replace_server 2
@@ -172,13 +172,13 @@ another() {
 		begin c.json "${HELD_SPARSE[@]}"
 		for i in 0 1 2; do
 			steps_on 5
-			kill -9 "$(pgrep -f "ps-work train -C $RUN --slot $i" | head -n 1)"
+			kill -9 "$(pgrep -f "ps-work train -C $RUN --rank $i" | head -n 1)"
 			another $i
 		done
 		# And as near to the end as this machine has it.
 		steps_on 5
 		let_go
-		kill -9 "$(pgrep -f "ps-work train -C $RUN --slot 1" | head -n 1)" 2>/dev/null || true
+		kill -9 "$(pgrep -f "ps-work train -C $RUN --rank 1" | head -n 1)" 2>/dev/null || true
 		another 1
 		ends_alike
 		ps-ctl stop >/dev/null

@@ -169,7 +169,7 @@ write_job() {
 	write_job '"steps": '$ENDLESS '"workers": "1:3",'
 	sed -i 's/"workers": 2, //' c.json
 	begin c.json
-	run -78 --separate-stderr ps-work train -C "$RUN" --slot 2
+	run -78 --separate-stderr ps-work train -C "$RUN" --rank 2
 	[[ $stderr == *'the gradients of model custom come from a program: ps-work train --exec'* ]]
 	ps-ctl stop >/dev/null
 }

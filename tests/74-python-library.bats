@@ -63,7 +63,7 @@ job() {
 	        assert 0 < len(task) == task.end - task.begin <= 50
 	        w = ps.param("w")
 	        assert w.shape == (3, 2) and (w == -0.5 * task.step).all() and not w.flags.writeable and not w.flags.owndata
-	        ids = [1, 10, 100 + ps.slot]
+	        ids = [1, 10, 100 + ps.rank]
 	        rows = ps.pull("emb", ids)
 	        assert rows.shape == (3, 2)
 	        ps.grad("w")[:] = 1
@@ -116,10 +116,10 @@ job() {
 	with pskit.connect() as ps:
 	    ps.join("w:1", examples=400)
 	    for task in ps.tasks():
-	        if os.path.exists(f"sleep.{ps.slot}"):
+	        if os.path.exists(f"sleep.{ps.rank}"):
 	            import time
 	            time.sleep(1000)
-	        if os.path.exists(f"fail.{ps.slot}"):
+	        if os.path.exists(f"fail.{ps.rank}"):
 	            raise RuntimeError("no such luck")
 	        ps.grad("w")[:] = 0
 	        ps.clock(1)
@@ -166,7 +166,7 @@ job() {
 
 	signal.signal(signal.SIGUSR1, note)
 	signal.signal(signal.SIGTERM, end)
-	with pskit.connect(slot=0) as ps:
+	with pskit.connect(rank=0) as ps:
 	    if sys.argv[1] == "score":
 	        ps.join("w:1", examples=10)
 	        for task in ps.tasks():
@@ -222,7 +222,7 @@ job() {
 	    assert [ps.setting(k) for k in ("epochs", "sync", "lr", "momentum")] == ["200", "ssp:2", "0.125", "0.25"]
 	    for task in ps.tasks():
 	        if task.step == 0:
-	            assert ps.param("w").tolist() == [7, 8, 9] or ps.slot and ps.param("w")[0] < 7, ps.param("w")
+	            assert ps.param("w").tolist() == [7, 8, 9] or ps.rank and ps.param("w")[0] < 7, ps.param("w")
 	        ps.grad("w")[:] = 1e-3
 	        ps.grad("b")[:] = 0
 	        ps.clock()
@@ -265,7 +265,7 @@ job() {
 	    ps.begin_with("w", [float(lr)])
 	    ps.join("w:1", examples=1000)
 	    for task in ps.tasks():
-	        with open(f"began.{ps.slot}", "w") as f:
+	        with open(f"began.{ps.rank}", "w") as f:
 	            print(ps.setting("lr"), len(task), float(ps.param("w")[0]), file=f)
 	        ps.grad("w")[:] = 0
 	        ps.clock()

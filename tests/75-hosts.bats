@@ -73,7 +73,7 @@ short=(--set epochs=0 --set steps=60 --set eval_every=0)
 	figure "digest $here on both"
 }
 
-@test "dealt out by slots, stopped in good order, no secret in any command line" {
+@test "dealt out by ranks, stopped in good order, no secret in any command line" {
 	sshd_start 127.0.0.2 127.0.0.3
 	endless
 	printf '%s\n' '# the lab' '127.0.0.2 slots=3' 127.0.0.3 localhost >hosts
@@ -81,7 +81,7 @@ short=(--set epochs=0 --set steps=60 --set eval_every=0)
 	ps-ctl start lin.json --hostfile hosts --set servers=2 --set workers=3 2>start.log
 	wait_for 20 step_is_past 5
 	[ "$(host_of server-0) $(host_of server-1) $(host_of worker-1) $(host_of worker-2)" = "127.0.0.2 127.0.0.3 127.0.0.2 127.0.0.2" ]
-	tr '\0' ' ' <"/proc/$(cat lin.run/worker-0.pid)/cmdline" | grep -q "ps-work train -C $RUN --slot 0"
+	tr '\0' ' ' <"/proc/$(cat lin.run/worker-0.pid)/cmdline" | grep -q "ps-work train -C $RUN --rank 0"
 	secrets=$(cut -d' ' -f2 lin.run/keys/psk lin.run/keys/*.key)
 	[ "$(wc -l <<<"$secrets")" -ge 8 ]
 	run ! grep -aF "$secrets" /proc/[0-9]*/cmdline
@@ -90,7 +90,7 @@ short=(--set epochs=0 --set steps=60 --set eval_every=0)
 	place=$(place_of "$(jq -r .pid <<<"$(ps-ctl -C "$RUN" status --json | jq -c 'select(.id == "server-1")')")")
 	[ "$(stat -c %a "$place")" = 700 ] && [ "$(stat -c %a "$place"/server-1.join)" = 600 ]
 	ps-ctl -C "$RUN" scale workers=4
-	# All five slots are taken, and those of 127.0.0.2 are a limit.
+	# All five ranks are taken, and those of 127.0.0.2 are a limit.
 	[ "$(host_of worker-3)" = 127.0.0.3 ]
 	all+=" $(members)"
 	ps-ctl -C "$RUN" stop
@@ -136,7 +136,7 @@ short=(--set epochs=0 --set steps=60 --set eval_every=0)
 		lin.json >own.json
 	run -1 ps-ctl run own.json --set hosts=127.0.0.2
 	[[ $output == *'worker-0 on 127.0.0.2 ended by SIGKILL'* ]]
-	grep -q '^PSKIT_SLOT=0' seen
+	grep -q '^PSKIT_RANK=0' seen
 	grep -q '^PS_CLUSTER=.*/worker-0.join' seen
 }
 

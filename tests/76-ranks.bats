@@ -88,8 +88,8 @@ ends() {
 	for n in 0 1 2; do ends $n 0; done
 	grep -q 'done: .* steps' out.0
 	cat seen
-	[ "$(cut -d= -f1 seen | xargs)" = "PSKIT_SLOT PSKIT_WORKER PS_BIN PS_CLUSTER PS_RANK PS_ROLE PS_RUN_ID PS_WORLD_SIZE" ] ||
-		[ "$(cut -d= -f1 seen | xargs)" = "PSKIT_SLOT PSKIT_WORKER PS_CLUSTER PS_RANK PS_ROLE PS_RUN_ID PS_WORLD_SIZE" ]
+	[ "$(cut -d= -f1 seen | xargs)" = "PSKIT_RANK PSKIT_WORKER PS_BIN PS_CLUSTER PS_RANK PS_ROLE PS_RUN_ID PS_WORLD_SIZE" ] ||
+		[ "$(cut -d= -f1 seen | xargs)" = "PSKIT_RANK PSKIT_WORKER PS_CLUSTER PS_RANK PS_ROLE PS_RUN_ID PS_WORLD_SIZE" ]
 	grep -qx 'PS_RANK=1' seen && grep -qx 'PSKIT_WORKER=worker-1' seen && grep -qx 'PS_RUN_ID=r1' seen
 	grep -qx "PS_CLUSTER=$T/lin.run/launch/r1/worker-1.join" seen
 	# Who comes late hears that it is over.

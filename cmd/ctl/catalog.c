@@ -75,16 +75,16 @@ static json_t *list_optimizers(void)
 	json_t *list = json_array();
 
 	for (size_t i = 0; (r = optim_at(i)) != NULL; i++) {
-		json_t *keys = json_pack("[s, s]", "lr", "l2"), *slots = json_array();
+		json_t *keys = json_pack("[s, s]", "lr", "l2"), *vectors = json_array();
 
 		for (size_t u = 0; u < CTL_COUNT(uses); u++)
 			if (r->uses & 1u << u)
 				json_array_append_new(keys, json_string(uses[u]));
-		for (unsigned s = 0; s < r->nslots; s++)
-			json_array_append_new(slots, json_string(r->slot_name[s]));
+		for (unsigned s = 0; s < r->nvectors; s++)
+			json_array_append_new(vectors, json_string(r->vector_name[s]));
 		json_array_append_new(list,
 		    json_pack("{s:s, s:s, s:o, s:o}", "name", r->name, "help", r->help, "keys",
-		        keys, "slots", slots));
+		        keys, "vectors", vectors));
 	}
 	return list;
 }

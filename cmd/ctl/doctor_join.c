@@ -22,7 +22,7 @@ static enum err_code try_coordinator(struct doctor *d, const struct identity *id
 		.key = id->server_key,
 		.transport = transport_find("tcp"),
 		.id = &id->conn,
-		.info = { .slot = UINT32_MAX, .role = ROLE_WORKER } };
+		.info = { .rank = UINT32_MAX, .role = ROLE_WORKER } };
 	struct probe_result r;
 	char text[700], up[16], down[16];
 

@@ -231,7 +231,7 @@ static void add_workers(struct kube *k)
 	if (!conf_trains(k->m->conf))
 		return;
 	template = pod_template(k, "worker",
-	    JOINING "ps-work train --join " SECRETS "/me.join --slot \"$POD_INDEX\"", "join",
+	    JOINING "ps-work train --join " SECRETS "/me.join --rank \"$POD_INDEX\"", "join",
 	    "worker-$(POD_INDEX).join");
 	json_object_set_new(json_object_get(template, "spec"), "restartPolicy",
 	    json_string("OnFailure"));

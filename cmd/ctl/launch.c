@@ -242,7 +242,7 @@ static void export_place(const struct place *p, const char *join)
 	export_number("PS_LOCAL_RANK", p->who.local);
 	if (worker) {
 		setenv("PSKIT_WORKER", p->id, 1);
-		export_number("PSKIT_SLOT", p->number);
+		export_number("PSKIT_RANK", p->number);
 	}
 }
 

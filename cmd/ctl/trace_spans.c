@@ -153,11 +153,11 @@ static size_t find_first_of_step(const struct trace_item **list, size_t n, int64
 }
 
 static const struct trace_item *find_apply(const struct writer *w, uint32_t server, int64_t step,
-    int64_t slot)
+    int64_t rank)
 {
 	for (size_t i = find_first_of_step(w->apply, w->napplies, step);
 	     i < w->napplies && w->apply[i]->v[0] == step; i++)
-		if (w->apply[i]->process == server && w->apply[i]->v[1] == slot)
+		if (w->apply[i]->process == server && w->apply[i]->v[1] == rank)
 			return w->apply[i];
 	return NULL;
 }

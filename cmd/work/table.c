@@ -32,7 +32,7 @@ static const struct opt_spec push_spec = {
 	.about =
 	    "Apply a gradient (npy of the table's shape, from FILE or stdin) to a dense table, once, at once.",
 	.more =
-	    "The push is outside the job: it has no slot, nobody waits for it, and it is applied on arrival with the\n"
+	    "The push is outside the job: it has no rank, nobody waits for it, and it is applied on arrival with the\n"
 	    "job's update rule and learning rate.",
 	.examples = "  ps-work push w0 -C demo.run < gradient.npy\n",
 	.opts = opts,

@@ -17,7 +17,7 @@
 
 struct options {
 	struct where where;
-	int64_t slot;
+	int64_t rank;
 	const char *compute;
 	struct opt_list data;
 	const char *cache, *zone, *listen, *iface, *exec;
@@ -25,8 +25,8 @@ struct options {
 
 static const struct opt opts[] = {
 	WHERE_OPTS(struct options),
-	{ "slot", 0, OPT_INT, offsetof(struct options, slot), "N",
-	    "the worker slot to take (or to take over)", NULL, -1, 4095 },
+	{ "rank", 0, OPT_INT, offsetof(struct options, rank), "N",
+	    "the worker rank to take (or to take over)", NULL, -1, 4095 },
 	{ "data", 0, OPT_LIST, offsetof(struct options, data), "PATH",
 	    "training data, instead of job.data (- is stdin)", NULL, 0, 0 },
 	{ "exec", 0, OPT_STR, offsetof(struct options, exec), "COMMAND",
@@ -51,9 +51,9 @@ static const struct opt_spec spec = {
 	.prog = "ps-work train",
 	.about = "Run the training loop as one worker of a cluster, until the job is over.",
 	.more =
-	    "The configuration comes from the coordinator. SIGTERM: finish the step, hand the slot back, exit 0.\n"
-	    "A worker that was killed can be started again with the same --slot: it takes the slot over.",
-	.examples = "  ps-work train -C demo.run --slot 1   # as ps-ctl starts it\n"
+	    "The configuration comes from the coordinator. SIGTERM: finish the step, hand the rank back, exit 0.\n"
+	    "A worker that was killed can be started again with the same --rank: it takes the rank over.",
+	.examples = "  ps-work train -C demo.run --rank 1   # as ps-ctl starts it\n"
 	            "  ps-work train --join w7.join --data /data/part.libsvm.gz\n",
 	.opts = opts,
 	.nopts = sizeof opts / sizeof *opts,
@@ -92,18 +92,18 @@ static int open_leave_signals(sigset_t *set)
 	return signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* The rank comes from the option, else from PSKIT_SLOT; without either (-1) the coordinator
+/* The rank comes from the option, else from PSKIT_RANK; without either (-1) the coordinator
  * chooses, and the log has the name of the identity. */
 int cmd_train(int argc, char **argv)
 {
-	struct options o = { .slot = -1 };
+	struct options o = { .rank = -1 };
 	struct train_config cfg;
 	struct identity id;
 	struct err e = { 0 };
 	struct log log;
 	char name[32];
 	sigset_t hold;
-	const char *slot = getenv("PSKIT_SLOT");
+	const char *rank = getenv("PSKIT_RANK");
 	int nargs, code = where_parse(&spec, &o, argc, argv, &nargs);
 	struct compute_time compute = { 0 };
 
@@ -114,21 +114,21 @@ int cmd_train(int argc, char **argv)
 		err_prefix(&e, "--compute");
 		return fail(spec.prog, &e);
 	}
-	if (o.slot < 0 && slot && !num_int(slot, 0, 4095, &o.slot)) {
-		err_set(&e, ERR_USAGE, "PSKIT_SLOT=%.40s: must be a number from 0 to 4095", slot);
+	if (o.rank < 0 && rank && !num_int(rank, 0, 4095, &o.rank)) {
+		err_set(&e, ERR_USAGE, "PSKIT_RANK=%.40s: must be a number from 0 to 4095", rank);
 		return fail(spec.prog, &e);
 	}
-	if (o.slot >= 0)
-		snprintf(name, sizeof name, "worker-%lld", (long long)o.slot);
+	if (o.rank >= 0)
+		snprintf(name, sizeof name, "worker-%lld", (long long)o.rank);
 	else
 		snprintf(name, sizeof name, "worker-0");
 	if (where_identity(&o.where, name, &id, &e))
 		return fail(spec.prog, &e);
-	log_init(&log, o.slot < 0 ? id.name : name, 2,
+	log_init(&log, o.rank < 0 ? id.name : name, 2,
 	    (enum log_level)where_log_level(&o.where, LOG_LEVEL_INFO));
 	cfg = (struct train_config){ .models = model_kinds_all,
 		.id = &id,
-		.slot = (int)o.slot,
+		.rank = (int)o.rank,
 		.data = o.data.item,
 		.ndata = o.data.n,
 		.cache = o.cache,

@@ -128,7 +128,7 @@ class Direction:
 class Handshake:
     """Noise IKpsk2 as initiator, wrapped in challenge and mac1."""
 
-    def __init__(self, hello, secret, server, psk, incarnation, slot, suite=None, role=1):
+    def __init__(self, hello, secret, server, psk, incarnation, rank, suite=None, role=1):
         if len(hello) != 32 or hello[:4] != b"PSS1" or hello[4] != 1:
             raise ProtocolError("not a pskit server")
         self.psk, self.secret = psk, secret
@@ -145,7 +145,7 @@ class Handshake:
         sealed_static = self.encrypt(key, x25519_public(secret))
         key = self.mix_key(x25519(secret, server))
         cluster = blake2b(16, b"pskit-cluster-id", psk)
-        info = cluster + struct.pack("<QIB", incarnation, slot, role) + bytes(27)
+        info = cluster + struct.pack("<QIB", incarnation, rank, role) + bytes(27)
         message = head + e_public + sealed_static + self.encrypt(key, info)
         mac_key = blake2b(32, b"ps-mac1" + psk + server)
         self.message1 = message + blake2b(16, hello + message, mac_key)
@@ -199,7 +199,7 @@ class Record:
 class Session:
     """Records to and from one server process."""
 
-    def __init__(self, address, server, psk, secret, slot=0xFFFFFFFF, suite=None, timeout=10,
+    def __init__(self, address, server, psk, secret, rank=0xFFFFFFFF, suite=None, timeout=10,
                  incarnation=None):
         if address.startswith("/"):
             self.sock = socket.socket(socket.AF_UNIX)
@@ -211,7 +211,7 @@ class Session:
         if incarnation is None:
             incarnation = int.from_bytes(os.urandom(8), "little") >> 1
         hello = self.read(32)
-        shake = Handshake(hello, secret, server, psk, incarnation, slot, suite)
+        shake = Handshake(hello, secret, server, psk, incarnation, rank, suite)
         self.suite = shake.suite
         self.sock.sendall(shake.message1)
         self.tx, self.rx, self.server_info = shake.finish(self.read(96))

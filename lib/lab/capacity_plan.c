@@ -438,7 +438,7 @@ double capacity_plan_memory(const struct plan *p, const struct conf *c, double *
 	struct conf_rule rule;
 
 	if (conf_server_rule(c, &rule, NULL) == ERR_OK)
-		copies += rule.rule->nslots;
+		copies += rule.rule->nvectors;
 	if (p->facts.tried)
 		values += p->facts.row_values * (double)p->facts.job.train->nids;
 	/* The first server is also the coordinator and has a second session with each process. */

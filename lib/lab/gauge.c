@@ -182,7 +182,7 @@ void gauge_pull(const struct codec *codec, size_t n, double *encode, double *dec
 double gauge_rule(const struct conf *c, size_t n)
 {
 	struct conf_rule rule;
-	float *w, *g, *state, *slot[OPTIM_MAX_SLOTS];
+	float *w, *g, *state, *vector[OPTIM_VECTORS_MAX];
 	double took[GAUGE_REPEATS];
 
 	if (conf_job_rule(c, &rule, NULL))
@@ -190,18 +190,18 @@ double gauge_rule(const struct conf *c, size_t n)
 	n = gauge_tried(n);
 	w = gauge_noise(n, 4, 0.1f);
 	g = gauge_noise(n, 5, 1e-3f);
-	state = mem_array(n * (rule.rule->nslots + 1), sizeof *state);
-	for (unsigned k = 0; k < rule.rule->nslots; k++) {
-		slot[k] = state + k * n;
+	state = mem_array(n * (rule.rule->nvectors + 1), sizeof *state);
+	for (unsigned k = 0; k < rule.rule->nvectors; k++) {
+		vector[k] = state + k * n;
 		for (size_t i = 0; i < n; i++)
-			slot[k][i] = rule.rule->slot_init[k];
+			vector[k][i] = rule.rule->vector_init[k];
 	}
 	for (int i = -1; i < GAUGE_REPEATS; i++) {
 		double begin;
 
 		gauge_sweep();
 		begin = gauge_clock();
-		rule.rule->step(&rule.hyper, (uint64_t)(i + 2), true, n, w, slot, g, 1);
+		rule.rule->step(&rule.hyper, (uint64_t)(i + 2), true, n, w, vector, g, 1);
 		if (i >= 0)
 			took[i] = (gauge_clock() - begin) / (double)n;
 	}

@@ -11,7 +11,7 @@
 
 /* Measures what a server does with pushes and pulls, on a shard of its own. */
 
-#define SLOTS 3
+#define RANKS 3
 #define LANES 2
 
 struct store {
@@ -42,7 +42,7 @@ static enum err_code open_store(struct store *x, const struct conf *c, uint32_t 
 		.rows = cols ? x->n / cols : x->n,
 		.cols = cols ? cols : 1 },
 	             *t;
-	struct member member[SLOTS];
+	struct member member[RANKS];
 	struct conf_rule rule;
 	enum err_code rc = conf_server_rule(c, &rule, e);
 
@@ -60,12 +60,12 @@ static enum err_code open_store(struct store *x, const struct conf *c, uint32_t 
 	if (!rc)
 		rc = shard_install(x->shard, &x->layout, NULL, e);
 	x->table = layout_find(&x->layout, "w");
-	for (uint32_t i = 0; i < SLOTS; i++)
-		member[i] = (struct member){ .slot = i,
+	for (uint32_t i = 0; i < RANKS; i++)
+		member[i] = (struct member){ .rank = i,
 			.state = MEMBER_ACTIVE,
 			.incarnation = i + 1 };
 	if (!rc)
-		shard_take_members(x->shard, member, SLOTS);
+		shard_take_members(x->shard, member, RANKS);
 	return rc;
 }
 
@@ -117,13 +117,13 @@ static void draw_rows(struct store *x)
 }
 
 /* Pushes the gradient of a rank to all partitions. */
-static void push_all_parts(struct store *x, uint32_t slot, uint16_t codec)
+static void push_all_parts(struct store *x, uint32_t rank, uint16_t codec)
 {
 	struct receipt r;
 
 	for (uint32_t p = 0; p < x->table->nparts; p++) {
-		struct push push = { .slot = slot,
-			.incarnation = slot + 1,
+		struct push push = { .rank = rank,
+			.incarnation = rank + 1,
 			.step = x->step,
 			.part = p,
 			.examples = 1,
@@ -164,7 +164,7 @@ struct lane {
 	unsigned number;
 	uint16_t codec;
 	pthread_barrier_t *turn;
-	double push[GAUGE_REPEATS + 1][SLOTS], pull[GAUGE_REPEATS + 1];
+	double push[GAUGE_REPEATS + 1][RANKS], pull[GAUGE_REPEATS + 1];
 };
 
 /* One I/O thread. The ranks push in turn, each on the thread that owns it, while the other thread
@@ -176,13 +176,13 @@ static void *run_lane(void *ctx)
 
 	gauge_pin(l->number);
 	for (int i = 0; i <= GAUGE_REPEATS; i++) {
-		for (uint32_t slot = 0; slot < SLOTS; slot++) {
+		for (uint32_t rank = 0; rank < RANKS; rank++) {
 			double begin = gauge_clock();
 
-			if (slot % LANES == l->number) {
-				push_all_parts(x, slot, l->codec);
-				shard_clock(x->shard, slot, slot + 1, x->step, 1);
-				l->push[i][slot] = gauge_clock() - begin;
+			if (rank % LANES == l->number) {
+				push_all_parts(x, rank, l->codec);
+				shard_clock(x->shard, rank, rank + 1, x->step, 1);
+				l->push[i][rank] = gauge_clock() - begin;
 			} else {
 				gauge_sweep();
 			}

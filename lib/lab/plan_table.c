@@ -255,7 +255,7 @@ static enum err_code add_rare_pushes(struct table *t, struct err *e)
 	enum err_code rc = add_alternative(t, "accumulate=4", e);
 
 	/* Local steps on rows need a rule without state, as workers keep none for rows. */
-	if (!rc && (t->plan->facts.row_values == 0 || rule->nslots == 0))
+	if (!rc && (t->plan->facts.row_values == 0 || rule->nvectors == 0))
 		rc = add_alternatives(t, rare, sizeof rare / sizeof *rare, e);
 	return rc;
 }

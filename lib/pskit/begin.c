@@ -193,7 +193,7 @@ static enum err_code write_first_tables(struct ps *p, int fd, const struct model
  * only write it if there is none. */
 static enum err_code write_first_file(struct ps *p, const struct model_table *t, size_t n)
 {
-	char *own = p->slot > 0 ? mem_printf("%s.%d", p->first, p->slot) : mem_strdup(p->first);
+	char *own = p->rank > 0 ? mem_printf("%s.%d", p->first, p->rank) : mem_strdup(p->first);
 	struct file_new f = { 0 };
 	enum err_code rc = file_new_open(own, 0600, &f, &p->e);
 
@@ -202,7 +202,7 @@ static enum err_code write_first_file(struct ps *p, const struct model_table *t,
 		rc = write_first_tables(p, f.fd, t, n);
 		rc = file_new_close(&f, rc, &p->e);
 	}
-	if (!rc && p->slot > 0) {
+	if (!rc && p->rank > 0) {
 		if (link(own, p->first) < 0 && errno != EEXIST)
 			rc = err_sys(&p->e, ERR_IO, "cannot write %s", p->first);
 		unlink(own);

@@ -45,7 +45,7 @@ struct ps {
 	char *zone, *tables, *first;
 	json_t *settings;     /* from ps_set */
 	struct first *values; /* from ps_begin_with, until ps_join */
-	int slot;             /* wanted rank; -1: any */
+	int rank;             /* wanted rank; -1: any */
 	int64_t timeout;      /* ns */
 	bool has_sink;        /* the program gave a log callback */
 	struct log log;

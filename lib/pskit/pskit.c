@@ -90,12 +90,12 @@ static char *copy_or_null(const char *s)
 
 static int wanted_rank(const struct ps_options *o)
 {
-	const char *env = getenv("PSKIT_SLOT");
-	int64_t slot;
+	const char *env = getenv("PSKIT_RANK");
+	int64_t rank;
 
-	if (o->slot_wanted > 0)
-		return o->slot_wanted - 1;
-	return env && num_int(env, 0, 4095, &slot) ? (int)slot : -1;
+	if (o->rank_wanted > 0)
+		return o->rank_wanted - 1;
+	return env && num_int(env, 0, 4095, &rank) ? (int)rank : -1;
 }
 
 /* Asks the callback of ps_on_interrupt whether to stop: it counts as ps_cancel. */
@@ -137,7 +137,7 @@ PUBLIC int ps_open(const char *where, const struct ps_options *options, struct p
 	name = o.name ? o.name : getenv("PSKIT_WORKER");
 	p->name = copy_or_null(name);
 	p->zone = copy_or_null(o.zone);
-	p->slot = wanted_rank(&o);
+	p->rank = wanted_rank(&o);
 	p->timeout = (o.timeout_ms > 0 ? o.timeout_ms : TIMEOUT_MS) * 1000000;
 	log_init(&p->log, name ? name : "pskit", -1, (enum log_level)o.log_level);
 	p->has_sink = o.log;

@@ -40,8 +40,8 @@ struct ps;
 struct ps_options {
 	size_t size; /* sizeof(struct ps_options): later versions may append fields */
 	const char *
-	    name; /* name of its key in a run directory (PSKIT_WORKER; else worker-SLOT for ps_join, admin otherwise) */
-	int slot_wanted;    /* 0: any rank (or PSKIT_SLOT); N + 1: rank N */
+	    name; /* name of its key in a run directory (PSKIT_WORKER; else worker-RANK for ps_join, admin otherwise) */
+	int rank_wanted;    /* 0: any rank (or PSKIT_RANK); N + 1: rank N */
 	const char *zone;   /* use a relay of this zone */
 	int64_t timeout_ms; /* how long to wait for the cluster (30,000); ps_join waits forever */
 	/* Called with each line of the log; level 0 error, 1 warning, 2 information, 3 debug.  May be
@@ -103,7 +103,7 @@ int ps_begin_with(struct ps *p, const char *table, const float *values, size_t n
  * not tell it, or 0.  The job's model must be custom. */
 int ps_join(struct ps *p, const char *tables, uint64_t examples);
 /* Its rank, or UINT32_MAX before ps_join. */
-uint32_t ps_slot(const struct ps *p);
+uint32_t ps_rank(const struct ps *p);
 /* Writes the current value of a setting of the job to out, which has n bytes; numbers as in
  * JSON. */
 int ps_setting(struct ps *p, const char *key, char *out, size_t n);

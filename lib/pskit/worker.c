@@ -80,7 +80,7 @@ static enum err_code score_library(struct worker *w, bool dense_here, struct eva
 static const char *advise_library_restart(const struct worker *w)
 {
 	(void)w;
-	return "; start this program again, and it takes a slot that is free";
+	return "; start this program again, and it takes a rank that is free";
 }
 
 static void release_library(struct worker *w)
@@ -141,7 +141,7 @@ static int join_job(struct ps *p, const struct call *c)
 
 	if (p->joined || p->attached)
 		return pskit_misuse(p, "ps_join: this handle is in use already");
-	snprintf(name, sizeof name, "worker-%d", p->slot > 0 ? p->slot : 0);
+	snprintf(name, sizeof name, "worker-%d", p->rank > 0 ? p->rank : 0);
 	rc = pskit_identify(p, name);
 	if (rc)
 		return pskit_return(p, rc);
@@ -152,7 +152,7 @@ static int join_job(struct ps *p, const struct call *c)
 		return pskit_return(p, rc);
 	p->cfg = (struct train_config){ .models = model_kinds_custom,
 		.id = &p->id,
-		.slot = p->slot,
+		.rank = p->rank,
 		.zone = p->zone,
 		.interrupt = p->interrupt,
 		.log = &p->log,
@@ -180,9 +180,9 @@ PUBLIC int ps_join(struct ps *p, const char *tables, uint64_t examples)
 	return pskit_run_call(p, &(const struct call){ join_job, .text = tables, .n = examples });
 }
 
-PUBLIC uint32_t ps_slot(const struct ps *p)
+PUBLIC uint32_t ps_rank(const struct ps *p)
 {
-	return !pskit_is_busy(p) && p->joined ? p->w.slot : UINT32_MAX;
+	return !pskit_is_busy(p) && p->joined ? p->w.rank : UINT32_MAX;
 }
 
 /* ---- a step ---- */

@@ -35,7 +35,7 @@ static void make_bench_member(struct crew *c, const char *dir, unsigned i,
 
 	key_pair_generate(&key);
 	handshake_identity_init(&c->id[i].hs, &key, psk);
-	*m = (struct ring_member){ .slot = i, .incarnation = i };
+	*m = (struct ring_member){ .rank = i, .incarnation = i };
 	memcpy(m->key, key.pk, sizeof m->key);
 	snprintf(m->local, sizeof m->local, "%s/ring-%u.sock", dir, i);
 	key_pair_wipe(&key);
@@ -50,7 +50,7 @@ static enum err_code make_listeners(struct crew *c, const char *dir, struct err 
 	randombytes_buf(psk, sizeof psk);
 	for (unsigned i = 0; !rc && i < (unsigned)c->b->procs; i++) {
 		struct ring_config cfg = { .id = &c->id[i],
-			.slot = i,
+			.rank = i,
 			.incarnation = i,
 			.transport = transport_find(c->b->transport),
 			.local_suite = c->b->suite,

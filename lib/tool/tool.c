@@ -72,7 +72,7 @@ enum err_code tool_open(const struct identity *id, const char *transport, int64_
 		.interrupt = interrupt,
 		.log = log };
 	struct client_config cl = { .id = id,
-		.slot = CLIENT_NO_SLOT,
+		.rank = CLIENT_NO_RANK,
 		.transport = transport_find(transport),
 		.deadline = deadline,
 		.log = log,

@@ -75,7 +75,7 @@ static void bench_handshake(struct session *a, struct session *b)
 	struct hs_server hs;
 	struct hs_client hc;
 	struct hs_peer peer;
-	struct hs_client_info ci = { .slot = 1 };
+	struct hs_client_info ci = { .rank = 1 };
 	struct hs_server_info si = { .epoch = 1 }, got;
 	uint64_t hint;
 	double rate[ROUNDS];

@@ -17,7 +17,7 @@
 enum { N = 65536, PARTS = 256, CALLS = 20, ROUNDS = 41, FAR_ROUNDS = 11, RULES_MAX = 16 };
 
 struct part {
-	float *w, *g, *s[OPTIM_MAX_SLOTS];
+	float *w, *g, *s[OPTIM_VECTORS_MAX];
 };
 
 struct work {
@@ -115,9 +115,9 @@ static void use(struct work *a, const struct optim_rule *rule)
 	a->t = 1000; /* beyond what adam corrects m for */
 	rule->defaults(&a->h);
 	for (size_t i = 0; i < PARTS; i++)
-		for (unsigned k = 0; k < rule->nslots; k++)
+		for (unsigned k = 0; k < rule->nvectors; k++)
 			for (size_t j = 0; j < N; j++)
-				a->part[i].s[k][j] = rule->slot_init[k];
+				a->part[i].s[k][j] = rule->vector_init[k];
 }
 
 static void kernels(struct work *a)
@@ -173,8 +173,8 @@ static void rules(struct work *a)
 	printf("%-16s %8d %8.1f %8.1f %8.2f %8.1f\n", "vec_axpy", 12, ns / 1e3, 12.0 * N / ns,
 	    12.0 * N / ns / memory, 12.0 * N / near(a, axpy));
 	for (size_t i = 0; i < RULES_MAX && optim_at(i); i++) {
-		/* The gradient is read, the parameters and each slot are read and written. */
-		double bytes = 12 + 8.0 * optim_at(i)->nslots;
+		/* The gradient is read, the parameters and each rank are read and written. */
+		double bytes = 12 + 8.0 * optim_at(i)->nvectors;
 
 		ns = median(took[i], FAR_ROUNDS);
 		use(a, optim_at(i));
@@ -201,7 +201,7 @@ int main(void)
 
 		p->w = room();
 		p->g = room();
-		for (size_t k = 0; k < OPTIM_MAX_SLOTS; k++)
+		for (size_t k = 0; k < OPTIM_VECTORS_MAX; k++)
 			p->s[k] = room();
 		for (size_t j = 0; j < N; j++)
 			p->g[j] = (float)(j % 97) * 0.01f - 0.4f;
@@ -211,7 +211,7 @@ int main(void)
 	for (size_t i = 0; i < PARTS; i++) {
 		free(a->part[i].w);
 		free(a->part[i].g);
-		for (size_t k = 0; k < OPTIM_MAX_SLOTS; k++)
+		for (size_t k = 0; k < OPTIM_VECTORS_MAX; k++)
 			free(a->part[i].s[k]);
 	}
 	free(a);

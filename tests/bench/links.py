@@ -111,10 +111,10 @@ class Cluster:
             self.start("relay-%d" % i, ["ps-serve", "--relay", "--zone", zone, "--join", self.invite("relay", i)])
         until(lambda: len(self.get("/v1/relays").get("relays", [])) == len(self.zones), "the relays")
         inner = [z for z in self.zones if not any(y.startswith(z + "/") for y in self.zones)]
-        for slot in range(self.workers):
-            slow = ["--compute", self.compute[slot]] if self.compute else []
-            near = ["--zone", inner[slot % len(inner)]] if inner else []
-            self.start("worker-%d" % slot, ["ps-work", "train", "-C", NAME + ".run", "--slot", str(slot), *slow, *near])
+        for rank in range(self.workers):
+            slow = ["--compute", self.compute[rank]] if self.compute else []
+            near = ["--zone", inner[rank % len(inner)]] if inner else []
+            self.start("worker-%d" % rank, ["ps-work", "train", "-C", NAME + ".run", "--rank", str(rank), *slow, *near])
         until(lambda: self.step() >= 5, "five steps")
         return self
 

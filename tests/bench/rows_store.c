@@ -265,7 +265,7 @@ static void store_close(struct store *x)
 
 static void push_some(struct store *x, uint32_t part, const uint64_t *ids, const float *g, size_t n)
 {
-	struct push push = { .slot = SHARD_OUTSIDE,
+	struct push push = { .rank = SHARD_OUTSIDE,
 		.step = x->step,
 		.part = part,
 		.examples = 1,

@@ -83,7 +83,7 @@ static void watch(struct fleet *f, struct log *log)
 		.deadline = PATIENCE,
 		.log = log };
 	struct client_config cl = { .id = &f->admin,
-		.slot = CLIENT_NO_SLOT,
+		.rank = CLIENT_NO_RANK,
 		.transport = transport_find("unix"),
 		.deadline = PATIENCE,
 		.log = log,
@@ -121,7 +121,7 @@ static void start_threads(struct fleet *f)
 		for (uint32_t k = 0; k < th->n; k++, i++) {
 			f->worker[i].fleet = f;
 			f->worker[i].thread = th;
-			f->worker[i].slot = i;
+			f->worker[i].rank = i;
 			randombytes_buf(&f->worker[i].incarnation, 8);
 			f->worker[i].incarnation >>= 1;
 		}

@@ -12,7 +12,7 @@
 
 struct options {
 	const char *run_dir, *join, *book, *zone;
-	int64_t slot, steps, cells;
+	int64_t rank, steps, cells;
 };
 
 static const struct opt opts[] = {
@@ -24,11 +24,11 @@ static const struct opt opts[] = {
 	    0 },
 	{ "zone", 0, OPT_STR, offsetof(struct options, zone), "ZONE",
 	    "go through a relay of this zone", NULL, 0, 0 },
-	{ "slot", 0, OPT_INT, offsetof(struct options, slot), "N", "which worker (0)", NULL, 0,
+	{ "rank", 0, OPT_INT, offsetof(struct options, rank), "N", "which worker (0)", NULL, 0,
 	    LEDGER_RANKS - 1 },
 	{ "steps", 0, OPT_INT, offsetof(struct options, steps), "N",
 	    "be done after this step (0: at SIGTERM)", NULL, 0, 0x1p53 },
-	{ "cells", 0, OPT_INT, offsetof(struct options, cells), "N", "cells of each slot (2048)",
+	{ "cells", 0, OPT_INT, offsetof(struct options, cells), "N", "cells of each rank (2048)",
 	    NULL, 2, 65536 },
 };
 
@@ -40,7 +40,7 @@ static const struct opt_spec spec = {
 	.more =
 	    "work joins a cluster whose rule is sgd with lr 1. check prints one line and exits with 1 when a push\n"
 	    "is lost, counts twice or is torn; it may run while workers do.",
-	.examples = "  ledger work -C demo.run --book books --slot 1\n"
+	.examples = "  ledger work -C demo.run --book books --rank 1\n"
 	            "  ledger check -C demo.run --book books\n",
 	.opts = opts,
 	.nopts = sizeof opts / sizeof *opts,
@@ -105,7 +105,7 @@ int main(int argc, char **argv)
 		fputs("ledger: work or check, --book DIR, and -C DIR or --join FILE\n", stderr);
 		return 2;
 	}
-	snprintf(name, sizeof name, "worker-%d", (int)o.slot);
+	snprintf(name, sizeof name, "worker-%d", (int)o.rank);
 	if (key_init(&e) ||
 	    (o.join ? identity_from_join(o.join, &id, &e)
 	            : identity_from_run(o.run_dir, worker ? name : "admin", &id, &e)))
@@ -115,7 +115,7 @@ int main(int argc, char **argv)
 	cfg = (struct ledger_config){ .id = &id,
 		.book = o.book,
 		.zone = o.zone,
-		.slot = (uint32_t)o.slot,
+		.rank = (uint32_t)o.rank,
 		.cells = (uint32_t)o.cells,
 		.steps = (uint64_t)o.steps,
 		.log = &log };

@@ -34,7 +34,7 @@
 
 /* Returns the id of the row that belongs to a cell of a rank.  The rows of all ranks for one cell
  * are in one partition. */
-uint64_t ledger_row(const struct table *rows, uint32_t slot, uint32_t cell);
+uint64_t ledger_row(const struct table *rows, uint32_t rank, uint32_t cell);
 /* Returns what a push adds if it is the only one. */
 uint32_t ledger_unit(const struct conf *c);
 
@@ -44,7 +44,7 @@ uint32_t ledger_unit(const struct conf *c);
  * the push, then "ack STEP DENSE SPARSE" with what was added to the two tables, or "doubt STEP"
  * when a receipt said late or refused. */
 struct book;
-enum err_code book_open(const char *dir, uint32_t slot, uint64_t incarnation, struct book **out,
+enum err_code book_open(const char *dir, uint32_t rank, uint64_t incarnation, struct book **out,
     struct err *e);
 void book_close(struct book *b);
 enum err_code book_begin(struct book *b, uint64_t step, struct err *e);
@@ -70,7 +70,7 @@ void tally_release(struct tally *t);
 struct ledger_config {
 	const struct identity *id;
 	const char *book, *zone; /* zone: NULL if none */
-	uint32_t slot, cells;
+	uint32_t rank, cells;
 	uint64_t steps;   /* stop after this many; 0: at a signal */
 	int interrupt_fd; /* when readable, stop after the step */
 	struct log *log;

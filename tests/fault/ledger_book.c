@@ -18,12 +18,12 @@ struct book {
 	char *path;
 };
 
-uint64_t ledger_row(const struct table *rows, uint32_t slot, uint32_t cell)
+uint64_t ledger_row(const struct table *rows, uint32_t rank, uint32_t cell)
 {
 	uint64_t id = (uint64_t)cell << 16;
 
 	for (uint32_t before = 0;; id++)
-		if (table_part_of(rows, id) == cell % rows->nparts && before++ == slot)
+		if (table_part_of(rows, id) == cell % rows->nparts && before++ == rank)
 			return id;
 }
 
@@ -42,12 +42,12 @@ uint32_t ledger_unit(const struct conf *c)
 
 /* ---- writing ---- */
 
-enum err_code book_open(const char *dir, uint32_t slot, uint64_t incarnation, struct book **out,
+enum err_code book_open(const char *dir, uint32_t rank, uint64_t incarnation, struct book **out,
     struct err *e)
 {
 	struct book *b = mem_alloc(sizeof *b);
 
-	b->path = mem_printf("%s/%" PRIu32 "-%016" PRIx64, dir, slot, incarnation);
+	b->path = mem_printf("%s/%" PRIu32 "-%016" PRIx64, dir, rank, incarnation);
 	b->fd = open(b->path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
 	if (b->fd < 0) {
 		err_sys(e, ERR_IO, "cannot create \"%s\"", b->path);
@@ -174,13 +174,13 @@ static enum err_code read_all_books(const char *dir, DIR *d, struct buf *entries
 	struct dirent *entry;
 
 	while (!rc && (entry = readdir(d))) {
-		char slot[8], *dash = strchr(entry->d_name, '-'), *path;
+		char rank[8], *dash = strchr(entry->d_name, '-'), *path;
 		int64_t n;
 
-		if (!dash || dash - entry->d_name >= (ptrdiff_t)sizeof slot)
+		if (!dash || dash - entry->d_name >= (ptrdiff_t)sizeof rank)
 			continue;
-		snprintf(slot, sizeof slot, "%.*s", (int)(dash - entry->d_name), entry->d_name);
-		if (!num_int(slot, 0, LEDGER_RANKS - 1, &n))
+		snprintf(rank, sizeof rank, "%.*s", (int)(dash - entry->d_name), entry->d_name);
+		if (!num_int(rank, 0, LEDGER_RANKS - 1, &n))
 			continue;
 		path = path_join(dir, entry->d_name);
 		rc = read_book_file(path, &entries[n], e);

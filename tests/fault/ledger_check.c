@@ -12,11 +12,11 @@ struct check {
 	const struct ledger_config *cfg;
 	struct tool tool;
 	const struct table *dense, *rows;
-	uint32_t unit, slots;
+	uint32_t unit, ranks;
 	/* The books, read before the model and after it.  What was acknowledged in `before` must be in
 	 * the model; what was not begun in `after` must not be. */
 	struct tally before, after;
-	float *cell, *row; /* slots x cells, and LEDGER_WIDTH for each */
+	float *cell, *row; /* ranks x cells, and LEDGER_WIDTH for each */
 	uint64_t strange;  /* rows that belong to no cell */
 	unsigned said;
 	struct ledger_sums *sums;
@@ -31,14 +31,14 @@ static enum err_code collect_rows(void *ctx, const uint64_t *ids, const float *r
 
 	(void)e;
 	for (size_t i = 0; i < n; i++) {
-		uint32_t slot = 0, cell = (uint32_t)(ids[i] >> 16);
+		uint32_t rank = 0, cell = (uint32_t)(ids[i] >> 16);
 
-		while (slot < c->slots && ledger_row(c->rows, slot, cell) != ids[i])
-			slot++;
-		if (cell >= c->cfg->cells || slot == c->slots)
+		while (rank < c->ranks && ledger_row(c->rows, rank, cell) != ids[i])
+			rank++;
+		if (cell >= c->cfg->cells || rank == c->ranks)
 			c->strange++;
 		else
-			memcpy(c->row + ((size_t)slot * c->cfg->cells + cell) * LEDGER_WIDTH,
+			memcpy(c->row + ((size_t)rank * c->cfg->cells + cell) * LEDGER_WIDTH,
 			    rows + i * LEDGER_WIDTH, LEDGER_WIDTH * sizeof *rows);
 	}
 	return ERR_OK;
@@ -60,9 +60,9 @@ static enum err_code read_model(struct check *c, struct err *e)
 		return rc;
 	c->unit = ledger_unit(&conf);
 	conf_release(&conf);
-	c->slots = (uint32_t)c->dense->rows;
-	c->cell = mem_array((size_t)c->slots * c->cfg->cells, sizeof *c->cell);
-	c->row = mem_array((size_t)c->slots * c->cfg->cells, LEDGER_WIDTH * sizeof *c->row);
+	c->ranks = (uint32_t)c->dense->rows;
+	c->cell = mem_array((size_t)c->ranks * c->cfg->cells, sizeof *c->cell);
+	c->row = mem_array((size_t)c->ranks * c->cfg->cells, LEDGER_WIDTH * sizeof *c->row);
 	rc = client_want(c->tool.client, c->dense, CLIENT_NOW, NULL, c->cell, e);
 	if (!rc)
 		rc = client_wait(c->tool.client, CLIENT_NOW, e);
@@ -73,10 +73,10 @@ static enum err_code read_model(struct check *c, struct err *e)
 
 /* Judges one value: at least what was acknowledged before the model was read (acked), at most what
  * was acknowledged after it plus one unit for each step still open then. */
-static void judge_cell(struct check *c, const char *where, uint32_t slot, uint32_t cell, float v,
+static void judge_cell(struct check *c, const char *where, uint32_t rank, uint32_t cell, float v,
     uint64_t acked, uint64_t after)
 {
-	uint64_t most = after + (uint64_t)c->unit * c->after.cell[slot][cell].open;
+	uint64_t most = after + (uint64_t)c->unit * c->after.cell[rank][cell].open;
 	bool torn = v != truncf(v), lost = v<(float)acked, doubled = v>(float) most;
 
 	if (!torn && !lost && !doubled)
@@ -86,14 +86,14 @@ static void judge_cell(struct check *c, const char *where, uint32_t slot, uint32
 	c->sums->doubled += doubled;
 	if (c->said++ < SAY_MOST)
 		log_error(c->cfg->log,
-		    "slot %u cell %u of the %s table is %.9g: %llu acknowledged, at most %llu begun",
-		    slot, cell, where, (double)v, (unsigned long long)acked,
+		    "rank %u cell %u of the %s table is %.9g: %llu acknowledged, at most %llu begun",
+		    rank, cell, where, (double)v, (unsigned long long)acked,
 		    (unsigned long long)most);
 }
 
 static void compare_all_cells(struct check *c)
 {
-	for (uint32_t w = 0; w < c->slots; w++) {
+	for (uint32_t w = 0; w < c->ranks; w++) {
 		for (uint32_t k = 0; k < c->cfg->cells; k++) {
 			const struct tally_cell *before = &c->before.cell[w][k],
 			                        *after = &c->after.cell[w][k];

@@ -24,14 +24,14 @@ struct worker {
 	struct conf conf;
 	struct book *book;
 	const struct view *view;
-	uint32_t slot;
+	uint32_t rank;
 	uint64_t incarnation, from, step;
 	_Atomic uint64_t shown; /* copy of step, for the heartbeat */
 	_Atomic int64_t shown_settings;
 	const struct table *dense, *rows;
 	int64_t settings; /* epoch of the settings in conf */
 	bool averaged;    /* the last push was in bsp */
-	uint32_t unit, slots;
+	uint32_t unit, ranks;
 	float *gradient, *seen;  /* of the dense table */
 	uint64_t bad;            /* receipts that were late or refused */
 	double sum;              /* of all cells of the dense table, when last pulled */
@@ -70,9 +70,9 @@ static enum err_code refresh_view(struct worker *w, struct err *e)
 		return e->code;
 	row = worker_row_of_view(w->view);
 	if (w->joined && (!row || row->incarnation != w->incarnation))
-		return err_set(e, ERR_FENCED, "slot %u has another holder", w->slot);
+		return err_set(e, ERR_FENCED, "rank %u has another holder", w->rank);
 	if (w->joined && strcmp(row->state, "lost") == 0)
-		return err_set(e, ERR_FENCED, "slot %u was taken for dead", w->slot);
+		return err_set(e, ERR_FENCED, "rank %u was taken for dead", w->rank);
 	return ERR_OK;
 }
 
@@ -145,12 +145,12 @@ static enum err_code join_cluster(struct worker *w, struct err *e)
 
 	gethostname(host, sizeof host - 1);
 	msg = json_pack("{s:s, s:s, s:b, s:i, s:i, s:s, s:I, s:o}", "op", "worker_join", "zone",
-	    w->cfg->zone ? w->cfg->zone : "", "evaluates", 0, "slot", (int)w->cfg->slot, "pid",
+	    w->cfg->zone ? w->cfg->zone : "", "evaluates", 0, "rank", (int)w->cfg->rank, "pid",
 	    (int)getpid(), "host", host, "examples", (json_int_t)EXAMPLES, "tables",
 	    make_ledger_tables(w));
 	rc = agent_call(cluster_view_agent(w->cluster), msg, CALL_TIMEOUT, &answer, e);
 	if (!rc) {
-		w->slot = (uint32_t)json_int(answer, "slot", 0);
+		w->rank = (uint32_t)json_int(answer, "rank", 0);
 		agent_set_join(cluster_view_agent(w->cluster), msg);
 		json_decref(answer);
 	}
@@ -186,7 +186,7 @@ static enum err_code find_ledger_tables(struct worker *w, struct err *e)
 	w->rows = layout_find(client_layout(w->client), LEDGER_ROWS);
 	if (!w->dense || !w->rows || w->dense->cols != w->cfg->cells || w->dense->nparts != 1)
 		return err_set(e, ERR_CONFIG,
-		    "the cluster has no ledger of one partition with %u cells a slot",
+		    "the cluster has no ledger of one partition with %u cells a rank",
 		    w->cfg->cells);
 	return ERR_OK;
 }
@@ -199,7 +199,7 @@ static bool is_agent_up(void *ctx)
 static enum err_code begin_work(struct worker *w, struct err *e)
 {
 	struct client_config cc = { .id = w->cfg->id,
-		.slot = w->slot,
+		.rank = w->rank,
 		.incarnation = w->incarnation,
 		.transport = transport_find(w->conf.transport),
 		.deadline = w->conf.deadline,
@@ -223,17 +223,17 @@ static enum err_code begin_work(struct worker *w, struct err *e)
 	if (!rc)
 		rc = find_ledger_tables(w, e);
 	if (!rc)
-		rc = book_open(w->cfg->book, w->slot, w->incarnation, &w->book, e);
+		rc = book_open(w->cfg->book, w->rank, w->incarnation, &w->book, e);
 	if (rc)
 		return rc;
-	w->slots = (uint32_t)w->conf.workers.max;
+	w->ranks = (uint32_t)w->conf.workers.max;
 	w->unit = ledger_unit(&w->conf);
 	w->gradient = mem_array(table_elements(w->dense), sizeof *w->gradient);
 	w->seen = mem_array(table_elements(w->dense), sizeof *w->seen);
 	for (uint32_t i = 0; i < LEDGER_WIDTH; i++)
 		w->row[i] = -(float)w->unit;
 	w->from = w->step = (uint64_t)worker_row_of_view(w->view)->from;
-	log_info(w->cfg->log, "slot %u begins at step %llu", w->slot, (unsigned long long)w->from);
+	log_info(w->cfg->log, "rank %u begins at step %llu", w->rank, (unsigned long long)w->from);
 	return ERR_OK;
 }
 
@@ -246,7 +246,7 @@ static uint32_t cell_of_step(const struct worker *w, uint64_t step)
 
 static float *own_gradient_cell(struct worker *w, uint64_t step)
 {
-	return w->gradient + (size_t)w->slot * w->cfg->cells + cell_of_step(w, step);
+	return w->gradient + (size_t)w->rank * w->cfg->cells + cell_of_step(w, step);
 }
 
 /* Checks what the last step added to each rank's value; values are `stride` floats apart.  In bsp,
@@ -255,10 +255,10 @@ static float *own_gradient_cell(struct worker *w, uint64_t step)
 static enum err_code judge_added(const struct worker *w, const char *what, const float *before,
     const float *after, size_t stride, uint32_t *part, struct err *e)
 {
-	float own = after[w->slot * stride] - before[w->slot * stride], sum = 0;
+	float own = after[w->rank * stride] - before[w->rank * stride], sum = 0;
 	bool bsp = w->averaged, equal = own > 0;
 
-	for (uint32_t v = 0; v < w->slots; v++) {
+	for (uint32_t v = 0; v < w->ranks; v++) {
 		float added = after[v * stride] - before[v * stride];
 
 		sum += added;
@@ -280,7 +280,7 @@ static enum err_code check_last_step(struct worker *w, const float *rows, struct
 	double sum = 0;
 	enum err_code rc;
 
-	for (uint32_t v = 0; v < w->slots; v++)
+	for (uint32_t v = 0; v < w->ranks; v++)
 		cells[v] = w->seen[(size_t)v * w->cfg->cells + last];
 	for (uint64_t i = 0; i < table_elements(w->dense); i++)
 		sum += (double)w->seen[i];
@@ -302,7 +302,7 @@ static enum err_code await_last_step(struct worker *w, struct err *e)
 	uint64_t ids[2 * LEDGER_RANKS], bad;
 	float rows[2 * LEDGER_RANKS * LEDGER_WIDTH];
 	struct client_stats cs;
-	uint32_t n = w->slots;
+	uint32_t n = w->ranks;
 	/* In ssp and asp a pull does not wait for our own clock, and may be answered by another server
 	 * than took the push: only its receipt tells that the push can be seen. */
 	enum err_code rc = w->averaged ? ERR_OK : client_settle(w->client, e);
@@ -400,7 +400,7 @@ static enum err_code open_ledger_step(struct worker *w, struct err *e)
 static enum err_code push_ledger_step(struct worker *w, struct err *e)
 {
 	enum err_code rc = open_ledger_step(w, e);
-	uint64_t id = ledger_row(w->rows, w->slot, cell_of_step(w, w->step));
+	uint64_t id = ledger_row(w->rows, w->rank, cell_of_step(w, w->step));
 
 	confirm_layout(w);
 	/* No push or pull is in flight: a new layout may be adopted now. */
@@ -428,7 +428,7 @@ static bool is_job_settled(void *ctx, const struct view *view)
 
 	return view &&
 	    (cluster_view_is_over(view, &ignored) || view_phase_is(view, "done") ||
-	        (view_phase_is(view, "finishing") && view->evaluator == (int64_t)w->slot));
+	        (view_phase_is(view, "finishing") && view->evaluator == (int64_t)w->rank));
 }
 
 static enum err_code finish_work(struct worker *w, struct err *e)

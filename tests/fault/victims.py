@@ -118,8 +118,8 @@ def book_sizes(books):
     """Return the bytes that each rank has written, which grow with each step (tests/fault/ledger.h)."""
     size = {}
     for name in os.listdir(books):
-        slot = int(name.split("-")[0])
-        size[slot] = size.get(slot, 0) + os.stat(os.path.join(books, name)).st_size
+        rank = int(name.split("-")[0])
+        size[rank] = size.get(rank, 0) + os.stat(os.path.join(books, name)).st_size
     return size
 
 

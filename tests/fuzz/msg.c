@@ -230,7 +230,7 @@ static json_t *message(unsigned op, unsigned who, const char *text)
 	json_object_set_new(m, "state", json_string_nocheck(strlen(text) % 2 ? "failed" : "taken"));
 	json_object_set_new(m, "tcp", json_string_nocheck(strlen(text) % 4 ? "h:1" : text));
 	json_object_set_new(m, "index", json_integer(who < 2 ? (int)who : -1));
-	json_object_set_new(m, "slot", json_integer(who < 2 ? -1 : (int)who - 2));
+	json_object_set_new(m, "rank", json_integer(who < 2 ? -1 : (int)who - 2));
 	json_object_set_new(m, "pid", json_integer(100));
 	json_object_set_new(m, "examples", json_integer(100));
 	json_object_set_new(m, "step", json_integer((json_int_t)strlen(text)));

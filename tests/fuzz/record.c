@@ -73,7 +73,7 @@ static enum err_code admit(void *ctx, const uint8_t key[32], const struct hs_cli
 	struct world *w = ctx;
 
 	(void)key, (void)reply, (void)e;
-	check(info->slot == 5);
+	check(info->rank == 5);
 	w->admitted++;
 	return ERR_OK;
 }
@@ -201,7 +201,7 @@ static void expect(struct world *w, uint8_t *p, size_t n)
 static void shake_hands(struct world *w, enum suite suite)
 {
 	uint8_t hello[HS_HELLO_BYTES], msg1[HS_MSG1_BYTES], msg2[HS_MSG2_BYTES], suites;
-	static const struct hs_client_info info = { .incarnation = 4, .slot = 5, .role = 1 };
+	static const struct hs_client_info info = { .incarnation = 4, .rank = 5, .role = 1 };
 	struct hs_server_info server;
 	struct hs_client hc;
 	uint64_t hint;

@@ -33,7 +33,7 @@ def control_session():
                      ps.read_key(RUN, f"worker-{RANK}.key"), incarnation=INCARNATION, timeout=None)
     out.send(ps.CTL, json.dumps({"op": "worker_join", "slot": RANK, "pid": os.getpid(), "host": "absurd",
                                  "examples": EXAMPLES, "tables": []}).encode(), seq=1)
-    while "slot" not in (answer := out.text()):
+    while "rank" not in (answer := out.text()):
         if "error" in answer:
             sys.exit(f"worker-{RANK} cannot join: {answer}")
     return out
@@ -62,7 +62,7 @@ def wait_until_active():
 def open_session(found):
     server = found.view["servers"][0]
     return ps.Session(server["tcp"], base64.b64decode(server["key"]), found.psk, ps.read_key(RUN, f"worker-{RANK}.key"),
-                      incarnation=INCARNATION, slot=RANK, timeout=60)
+                      incarnation=INCARNATION, rank=RANK, timeout=60)
 
 
 def make_dense_push(found):

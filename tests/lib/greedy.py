@@ -39,16 +39,16 @@ def join_workers():
         tables.append({"name": "s", "sparse": True, "rows": 100000, "cols": 8})
     psk, server = ps.read_key(RUN, "psk"), ps.read_key(RUN, "coordinator.pub")
     out = []
-    for slot in range(2):
-        incarnation = 1000 + slot
+    for rank in range(2):
+        incarnation = 1000 + rank
         control = ps.Session(os.path.join(os.path.abspath(RUN), "coordinator.sock"), server, psk,
-                             ps.read_key(RUN, f"worker-{slot}.key"), incarnation=incarnation)
+                             ps.read_key(RUN, f"worker-{rank}.key"), incarnation=incarnation)
         message = {"op": "worker_join", "slot": slot, "pid": os.getpid(), "host": "greedy", "examples": 100,
                    "tables": tables}
         control.send(ps.CTL, json.dumps(message).encode(), seq=1)
-        while "slot" not in (answer := control.text()):
+        while "rank" not in (answer := control.text()):
             if "error" in answer:
-                sys.exit(f"worker-{slot} cannot join: {answer}")
+                sys.exit(f"worker-{rank} cannot join: {answer}")
         out.append((incarnation, control))
     while (found := cluster()).view["phase"] != "running":
         time.sleep(0.02)
@@ -185,7 +185,7 @@ def case_probes(found, workers):
 
 def case_clocks(found, workers):
     """Send CLOCKs, which are acknowledged at once."""
-    greedy = session(found, "worker-0", incarnation=workers[0][0], slot=0)
+    greedy = session(found, "worker-0", incarnation=workers[0][0], rank=0)
     body = batch(CLOCK, 20000, examples=1, step=0, **found.era())
     must(flood(found, greedy, repeat(greedy, 120, ps.BATCH, body)), "the server reads on though nobody reads that it has the clocks")
 
@@ -194,7 +194,7 @@ def case_clocks(found, workers):
 
 
 def worker_push(found, workers, step, count):
-    greedy = session(found, "worker-0", incarnation=workers[0][0], slot=0)
+    greedy = session(found, "worker-0", incarnation=workers[0][0], rank=0)
     payload = struct.pack("<10f", *[1.0] * 10)
     body = batch(ps.PUSH, 20000, payload, table=found.tables["w"]["id"], part=0, examples=1, step=step, **found.era())
     return flood(found, greedy, repeat(greedy, count, ps.BATCH, body))
@@ -213,7 +213,7 @@ def case_ahead(found, workers):
 def case_later(found, workers):
     """Pull at a step that never comes."""
     for _ in range(20):
-        greedy = session(found, "worker-0", incarnation=workers[0][0], slot=0)
+        greedy = session(found, "worker-0", incarnation=workers[0][0], rank=0)
         body = batch(ps.PULL, 20000, struct.pack("<III", found.tables["big"]["id"], 0, 1), step=7, **found.era())
         flood(found, greedy, repeat(greedy, 40, ps.BATCH, body))
         greedy.sock.close()
@@ -229,8 +229,8 @@ def case_guests(found, workers):
 
 def case_pieces(found, workers):
     """Begin a push that never ends on each of many sessions."""
-    for slot in range(2):
-        greedy = session(found, f"worker-{slot}", incarnation=workers[slot][0], slot=slot)
+    for rank in range(2):
+        greedy = session(found, f"worker-{rank}", incarnation=workers[rank][0], rank=rank)
         fields = {"table": found.tables["s"]["id"], "part": 0, "examples": 1, "total": 16 << 20, **found.era()}
         flood(found, greedy, [greedy.encode(ps.PUSH_ROWS, bytes(MIB), offset=i * MIB, **fields) for i in range(15)])
         workers.append(greedy)

@@ -190,7 +190,7 @@ def case_records():
     expect_refused("an unknown type", 200)
     expect_refused("the wrong direction", ps.PULL, struct.pack("<III", t, 0, 1), flags=ps.TO_CLIENT | ps.NOW, **EPOCH)
     expect_refused("a server's answer", ps.RECEIPT, bytes(32))
-    expect_refused("a clock without a slot", 14, b"", step=3, **EPOCH)
+    expect_refused("a clock without a rank", 14, b"", step=3, **EPOCH)
     expect_refused("partitions past the end", ps.PULL, struct.pack("<III", t, 0, 0xFFFFFFFF), flags=ps.NOW, **EPOCH)
     expect_refused("half a run", ps.PULL, bytes(7), flags=ps.NOW, **EPOCH)
     expect_refused("rows of a dense table", ps.PULL_ROWS, bytes(8), table=t, flags=ps.NOW, **EPOCH)

@@ -14,7 +14,7 @@ CLUSTER = ps.Cluster(RUN)
 SERVER = CLUSTER.view["servers"][0]
 HOLDER = int(CLUSTER.view["workers"][RANK]["incarnation"])
 try:
-    ps.Session(SERVER["tcp"], base64.b64decode(SERVER["key"]), CLUSTER.psk, ps.read_key(RUN, KEY + ".key"), slot=RANK,
+    ps.Session(SERVER["tcp"], base64.b64decode(SERVER["key"]), CLUSTER.psk, ps.read_key(RUN, KEY + ".key"), rank=RANK,
                incarnation=HOLDER)
     print("welcome")
 except ps.ProtocolError as error:

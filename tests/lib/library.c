@@ -45,7 +45,7 @@ static void test_worker(void)
 	CHECK(ps_open(NULL, NULL, &p) == PS_OK);
 	CHECK(ps_join(p, "w:3,emb:100x2:sparse", 1000) == PS_OK);
 	while ((rc = ps_step_begin(p, &s)) == PS_OK) {
-		uint64_t ids[3] = { 1, 10, 100 + ps_slot(p) };
+		uint64_t ids[3] = { 1, 10, 100 + ps_rank(p) };
 		float rows[6], g[3] = { 1, 1, 1 }, w[3];
 		size_t n;
 
@@ -239,7 +239,7 @@ static void test_interrupted_join(void)
  * to wait. */
 static void test_interrupt(void)
 {
-	struct ps_options o = { .size = sizeof o, .slot_wanted = 1 };
+	struct ps_options o = { .size = sizeof o, .rank_wanted = 1 };
 	struct ps_step s;
 	struct ps *other;
 	int times = 3;
@@ -248,7 +248,7 @@ static void test_interrupt(void)
 	    ps_join(p, "w:4", 400) == PS_AGAIN);
 	CHECK(ps_on_interrupt(p, count_asks, &times) == PS_USAGE);
 	other = p;
-	o.slot_wanted = 2;
+	o.rank_wanted = 2;
 	CHECK(ps_open(NULL, &o, &p) == PS_OK && ps_join(p, "w:4", 400) == PS_OK &&
 	    ps_step_begin(p, &s) == PS_OK);
 	memset(ps_grad(p, "w", NULL), 0, 4 * sizeof(float));
@@ -273,7 +273,7 @@ static void test_close_while_busy(void)
 	CHECK(ps_open(NULL, &o, &p) == PS_OK && ps_async(p, 1) == PS_OK);
 	CHECK(ps_join(p, "w:3", 1000) == PS_AGAIN && ps_result(p) == PS_AGAIN &&
 	    strstr(ps_message(p), "under way"));
-	CHECK(!ps_param(p, "w", NULL) && ps_slot(p) == UINT32_MAX);
+	CHECK(!ps_param(p, "w", NULL) && ps_rank(p) == UINT32_MAX);
 	ps_close(p);
 }
 
@@ -294,7 +294,7 @@ static void test_misuse(void)
 	CHECK(rc == PS_NOTREADY || rc == PS_NOTFOUND);
 	CHECK(ps_step_begin(p, &s) == PS_USAGE && ps_step_end(p, 0) == PS_USAGE &&
 	    ps_finish(p, NULL, NULL) == PS_USAGE);
-	CHECK(ps_slot(p) == UINT32_MAX && !ps_param(p, "w", NULL));
+	CHECK(ps_rank(p) == UINT32_MAX && !ps_param(p, "w", NULL));
 	CHECK(strcmp(ps_strerror(PS_OK), "ok") == 0 && *ps_strerror(PS_OVER) && *ps_strerror(-5) &&
 	    *ps_version());
 	ps_close(p);

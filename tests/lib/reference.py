@@ -8,10 +8,10 @@ compared with it.  It shares no code with them, and needs numpy only.
   reference.py --model softmax --rule adam --lr 0.01 --params init.safetensors \\
       --x x.npy --y y.npy --batches batches.txt --out final.safetensors
 
---batches has a line for each (step, slot): "STEP SLOT i j k ...", with row
-numbers of x from 0, steps from 0 and ascending.  As with sync "bsp" the slots'
+--batches has a line for each (step, rank): "STEP RANK i j k ...", with row
+numbers of x from 0, steps from 0 and ascending.  As with sync "bsp" the ranks'
 mean gradients are averaged, weighted by their numbers of examples, and the
-rule is applied once a step.  --steps and --slots, when given, are checked
+rule is applied once a step.  --steps and --ranks, when given, are checked
 against the file.  On stdout: a line "STEP LOSS" for each step, where LOSS is
 the mean over the step's examples before the update.
 """
@@ -93,12 +93,12 @@ def batches_load(path):
             words = line.split()
             if not words or words[0].startswith("#"):
                 continue
-            step, slot, *rows = map(int, words)
-            slots = steps.setdefault(step, {})
-            if slot in slots:
-                raise ValueError(f"{path}:{number}: slot {slot} has step {step} twice")
-            slots[slot] = np.array(rows, dtype=np.int64)
-    return [(s, [slots[k] for k in sorted(slots)]) for s, slots in sorted(steps.items())]
+            step, rank, *rows = map(int, words)
+            ranks = steps.setdefault(step, {})
+            if rank in ranks:
+                raise ValueError(f"{path}:{number}: rank {rank} has step {step} twice")
+            ranks[rank] = np.array(rows, dtype=np.int64)
+    return [(s, [ranks[k] for k in sorted(ranks)]) for s, ranks in sorted(steps.items())]
 
 
 # --- models: each returns (mean loss, {table: gradient of it}) ----------------
@@ -256,12 +256,12 @@ def train(model, rule, params, x, y, batches, hyper, schedule="constant", activa
           dtype=np.float64, report=None):
     """Final parameters, with the shapes of the initial ones.  hyper: what
     differs from the rule's paper, with "l1" and "l2"."""
-    step_rule, nslots, h = RULES[rule]
+    step_rule, nranks, h = RULES[rule]
     h = {**h, "l1": 0.0, "l2": 0.0, **hyper}
     # pskit stores hyperparameters in single precision, where 0.999 is another number.
     h = {k: dtype(np.float32(v)) for k, v in h.items()}
     p = {name: a.astype(dtype) for name, a in params.items()}
-    slots = {name: [np.zeros_like(a) for _ in range(nslots)] for name, a in p.items()}
+    ranks = {name: [np.zeros_like(a) for _ in range(nranks)] for name, a in p.items()}
     x = x.astype(dtype)
     for t, (step, rows) in enumerate(batches, 1):
         total = sum(len(r) for r in rows)
@@ -276,7 +276,7 @@ def train(model, rule, params, x, y, batches, hyper, schedule="constant", activa
         lr = dtype(np.float32(float(h["lr"]) * schedule_factor(schedule, step)))
         for name in p:
             decay = name.startswith("w")
-            p[name] = step_rule(h, lr, t, h["l1"] * decay, h["l2"] * decay, p[name], slots[name],
+            p[name] = step_rule(h, lr, t, h["l1"] * decay, h["l2"] * decay, p[name], ranks[name],
                                 grads[name])
         if report is not None:
             report(step, loss)
@@ -297,7 +297,7 @@ def main(argv=None):
     a.add_argument("--activation", default="relu", choices=["relu", "tanh"])
     a.add_argument("--dtype", default="float64", choices=["float32", "float64"])
     a.add_argument("--steps", type=int, help="steps that the batches must have")
-    a.add_argument("--slots", type=int, help="slots that each step must have")
+    a.add_argument("--ranks", type=int, help="ranks that each step must have")
     hypers = ["lr", "momentum", "beta1", "beta2", "eps", "rho", "ftrl_beta", "l1", "l2"]
     for name in hypers:
         a.add_argument("--" + name.replace("_", "-"), type=float, default=None)
@@ -306,8 +306,8 @@ def main(argv=None):
     batches = batches_load(o.batches)
     if o.steps is not None and len(batches) != o.steps:
         sys.exit(f"{o.batches}: {len(batches)} steps, not {o.steps}")
-    if o.slots is not None and any(len(rows) != o.slots for _, rows in batches):
-        sys.exit(f"{o.batches}: a step does not have {o.slots} slots")
+    if o.ranks is not None and any(len(rows) != o.ranks for _, rows in batches):
+        sys.exit(f"{o.batches}: a step does not have {o.ranks} ranks")
     y = np.load(o.y)
     y = y.astype(np.int64 if o.model in ("softmax", "mlp") else o.dtype).reshape(-1)
     final = train(o.model, o.rule, params_load(o.params), np.load(o.x), y, batches,

@@ -224,7 +224,7 @@ def wrong(ps):
 
 if __name__ == "__main__":
     import pskit.torch
-    assert "PSKIT_SLOT" in os.environ or "RANK" in os.environ
+    assert "PSKIT_RANK" in os.environ or "RANK" in os.environ
     pskit.torch.init()
     torch.set_num_threads(1)
     globals()[sys.argv[1]](pskit.torch, *sys.argv[2:])

@@ -4,7 +4,7 @@
 
   trial.py make --model mlp --examples 200 --features 6 --classes 3 --hidden 7,5 [--sparse]
       x.npy, y.npy, data.csv (or data.svm), init.safetensors in the current directory
-  trial.py batches --examples 200 --batch 6 --slots 3 --steps 200 --seed 1 > batches.txt
+  trial.py batches --examples 200 --batch 6 --ranks 3 --steps 200 --seed 1 > batches.txt
       the order of ps-consistency(7): which rank trains on which examples at which step
   trial.py compare CASES
       prints the largest difference for each line "ours.safetensors [options of reference.py]";
@@ -81,8 +81,8 @@ def batches(o):
     while step < o.steps:
         rows, at = order(o.seed, epoch, o.examples), 0
         while at < o.examples and step < o.steps:
-            for slot in range(o.slots):
-                print(step, slot, *rows[at:at + o.batch])
+            for rank in range(o.ranks):
+                print(step, rank, *rows[at:at + o.batch])
                 at += o.batch
             step += 1
         epoch += 1
@@ -189,7 +189,7 @@ def main():
     m.add_argument("--sparse", action="store_true")
     b = sub.add_parser("batches")
     for p, names in ((m, {"examples": 200, "features": 6, "classes": 3}),
-                     (b, {"examples": 200, "batch": 6, "slots": 3, "steps": 200, "seed": 1})):
+                     (b, {"examples": 200, "batch": 6, "ranks": 3, "steps": 200, "seed": 1})):
         for name, default in names.items():
             p.add_argument("--" + name, type=int, default=default)
     c = sub.add_parser("compare")

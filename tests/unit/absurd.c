@@ -42,27 +42,27 @@ static void frontier(const struct sync_ops *ops, const char *name)
 {
 	struct sync s = three(ops);
 
-	s.slot[0].pushed_end = 1000;
+	s.rank[0].pushed_end = 1000;
 	sync_clock(&s, 1, 899, 1);
-	s.slot[2].pushed_end = FAR;
+	s.rank[2].pushed_end = FAR;
 	ok(sync_frontier(&s) == 1000, "%s: a push of step 10^15 does not move the frontier", name);
-	s.slot[2].pushed_end = 5;
+	s.rank[2].pushed_end = 5;
 	sync_clock(&s, 2, FAR, 1);
 	ok(sync_frontier(&s) == 1000, "nor does such a CLOCK");
 	sync_note_answer(&s, FAR);
 	ok(sync_frontier(&s) == 1000, "nor a pull");
 	sync_note_answer(&s, 1200);
 	ok(sync_frontier(&s) == 1201, "one that can be does");
-	s.slot[2].active = false;
+	s.rank[2].active = false;
 	ok(sync_frontier(&s) == 1201, "the same when the worker is out");
-	s.slot[1].active = false;
+	s.rank[1].active = false;
 	ok(sync_frontier(&s) == 1201, "and when one is left");
-	s.slot[0].active = false;
+	s.rank[0].active = false;
 	ok(sync_frontier(&s) == 1201, "and when nobody is");
-	s.slot[2].active = true;
+	s.rank[2].active = true;
 	ok(sync_frontier(&s) == 1201, "and when it is alone");
 	sync_begin_holder(&s, 2, 1300);
-	ok(s.slot[2].clock == 1300 && s.slot[2].pushed_end == 5,
+	ok(s.rank[2].clock == 1300 && s.rank[2].pushed_end == 5,
 	    "of its steps nothing stays for the rank's next holder");
 	sync_release(&s);
 }
@@ -73,21 +73,21 @@ static void bsp(void)
 
 	s.closed = 10;
 	for (size_t i = 0; i < 2; i++) {
-		s.slot[i].pushed_end = 11;
-		s.slot[i].clock = 11;
+		s.rank[i].pushed_end = 11;
+		s.rank[i].clock = 11;
 	}
 	sync_clock(&s, 2, 1000, 1);
 	ok(sync_frontier(&s) == 11,
 	    "bsp: a CLOCK beyond what can be closed does not move the frontier");
-	s.slot[2].active = false;
+	s.rank[2].active = false;
 	s.closed = 11;
-	s.slot[0].active = s.slot[1].active = false;
+	s.rank[0].active = s.rank[1].active = false;
 	ok(sync_completed(&s) <= s.closed, "nor is anything closed for it when nobody is left");
 	sync_end_holder(&s, 2, 12);
-	ok(s.slot[2].told == 1001, "what is within the leap is what CLOCKs told");
-	s.slot[2].told = FAR;
+	ok(s.rank[2].told == 1001, "what is within the leap is what CLOCKs told");
+	s.rank[2].told = FAR;
 	sync_end_holder(&s, 2, 12);
-	ok(s.slot[2].told == 11, "an absurd one has told nothing");
+	ok(s.rank[2].told == 11, "an absurd one has told nothing");
 	sync_release(&s);
 }
 
@@ -111,7 +111,7 @@ static void rank_again(const char *mode)
 	shard_decided(x.shard);
 	before = pull_w(&x, SYNC_NEVER);
 	shard_push(x.shard,
-	    &(struct push){ .slot = 1,
+	    &(struct push){ .rank = 1,
 	        .incarnation = 900,
 	        .step = 3,
 	        .table = W,
@@ -122,7 +122,7 @@ static void rank_again(const char *mode)
 	ok(r.status == PUSH_APPLIED && pull_w(&x, SYNC_NEVER) < before,
 	    "whose pushes are no duplicates");
 	shard_push(x.shard,
-	    &(struct push){ .slot = 1,
+	    &(struct push){ .rank = 1,
 	        .incarnation = 900,
 	        .step = 3,
 	        .table = W,

@@ -18,7 +18,7 @@ static const enum suite suites[] = { SUITE_CHACHA20POLY1305, SUITE_AES256GCM, SU
 static const struct hs_client_info client_info = {
 	.cluster = "0123456789abcde",
 	.incarnation = UINT64_C(0xfedcba9876543210),
-	.slot = 0x89abcdef,
+	.rank = 0x89abcdef,
 	.role = 1,
 };
 static const struct hs_server_info server_info = {
@@ -147,7 +147,7 @@ static void good(struct world *w, enum suite suite)
 	ok(w->peer.suite == suite && w->cs.suite == suite && w->ss.suite == suite, "and the suite");
 	ok(memcmp(w->peer.info.cluster, client_info.cluster, 16) == 0 &&
 	        w->peer.info.incarnation == client_info.incarnation &&
-	        w->peer.info.slot == client_info.slot && w->peer.info.role == client_info.role,
+	        w->peer.info.rank == client_info.rank && w->peer.info.role == client_info.role,
 	    "client info arrives");
 	ok(w->got.incarnation == server_info.incarnation && w->got.epoch == 7 &&
 	        w->got.generation == 3 && w->got.max_record == server_info.max_record &&
@@ -320,7 +320,7 @@ static void handmade(struct world *w)
 	int refused = 0;
 
 	ok(by_hand(w, 0, SUITE_POLY1305) == ERR_OK, "a message 1 made by hand is read");
-	ok(by_hand(w, 24, SUITE_POLY1305) == ERR_OK && w->peer.info.slot == 1, "slot at 24");
+	ok(by_hand(w, 24, SUITE_POLY1305) == ERR_OK && w->peer.info.rank == 1, "rank at 24");
 	for (int at = 29; at < 56; at++)
 		refused += by_hand(w, at, SUITE_POLY1305) == ERR_PROTO;
 	ok(refused == 27, "each reserved byte of the info must be zero");

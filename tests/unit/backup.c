@@ -2,7 +2,7 @@
 /* Backup workers: a step closes with all but some. */
 #include "shard_fixture.h"
 
-/* Three slots, of which a step may close without one. */
+/* Three ranks, of which a step may close without one. */
 static void bsp_backup(void)
 {
 	struct world x;

@@ -19,26 +19,27 @@ static bool part_is(const struct ckpt_reader *r, const struct ckpt_part *p)
 {
 	const struct ckpt_table *t = ckpt_table_find(r, p->table);
 	struct ckpt_info info = ckpt_part_info(r, t, p->part);
-	float w[FLOATS] = { 0 }, slot[CKPT_SLOTS_MAX][FLOATS] = { { 0 } };
-	float *to[CKPT_SLOTS_MAX] = { slot[0], slot[1], slot[2], slot[3] };
+	float w[FLOATS] = { 0 }, vector[CKPT_VECTORS_MAX][FLOATS] = { { 0 } };
+	float *to[CKPT_VECTORS_MAX] = { vector[0], vector[1], vector[2], vector[3] };
 	uint64_t ids[FLOATS] = { 0 }, last[2] = { 0 };
 	size_t bytes = p->n * p->cols * sizeof *w, half = p->n / 2;
 	struct err e = { 0 };
-	bool good = t->sparse == p->sparse && info.n == p->n && info.nslots == p->nslots &&
+	bool good = t->sparse == p->sparse && info.n == p->n && info.nvectors == p->nvectors &&
 	    info.version == p->version && info.step == p->step && info.nlast == p->nlast;
 
-	good = good && !ckpt_read_part(r, t, p->part, 0, p->n, ids, w, to, p->nslots, &e) &&
+	good = good && !ckpt_read_part(r, t, p->part, 0, p->n, ids, w, to, p->nvectors, &e) &&
 	    memcmp(w, p->w, bytes) == 0 &&
 	    (!p->sparse || memcmp(ids, p->ids, p->n * sizeof *ids) == 0);
 	ckpt_part_last(r, t, p->part, last);
 	good = good && memcmp(last, p->last, p->nlast * sizeof *last) == 0;
-	for (unsigned k = 0; k < p->nslots; k++)
-		good = good && memcmp(slot[k], p->slot[k], bytes) == 0;
+	for (unsigned k = 0; k < p->nvectors; k++)
+		good = good && memcmp(vector[k], p->vector[k], bytes) == 0;
 	good = good && !ckpt_read_part(r, t, p->part, half, p->n - half, NULL, w, NULL, 0, &e) &&
 	    memcmp(w, p->w + half * p->cols, bytes - half * p->cols * sizeof *w) == 0;
 	good = good && ckpt_read_part(r, t, p->part, 1, p->n, ids, w, NULL, 0, &e) == ERR_LIMIT;
 	return good &&
-	    ckpt_read_part(r, t, p->part, 0, p->n, NULL, NULL, to, p->nslots + 1, &e) == ERR_LIMIT;
+	    ckpt_read_part(r, t, p->part, 0, p->n, NULL, NULL, to, p->nvectors + 1, &e) ==
+	    ERR_LIMIT;
 }
 
 /* The digest by its definition, from the whole tables in memory. */
@@ -79,9 +80,9 @@ static void digest_by_hand(const struct model *m, char hex[65])
 	sodium_bin2hex(hex, 65, sum, 32);
 }
 
-static void test_round_trip(unsigned nservers, unsigned nslots)
+static void test_round_trip(unsigned nservers, unsigned nvectors)
 {
-	struct model *m = model_new(1 + nslots, nslots);
+	struct model *m = model_new(1 + nvectors, nvectors);
 	char *path, want[65], got[65] = "", *file;
 	struct ckpt_reader *r = NULL;
 	struct err e = { 0 };
@@ -90,12 +91,12 @@ static void test_round_trip(unsigned nservers, unsigned nslots)
 
 	good = !model_save(m, dir, 100, nservers, 1, 0, &path, &e) && !ckpt_verify(path, &e) &&
 	    !ckpt_open(path, &r, &e);
-	if (!ok(good, "%u servers, %u slots: written and whole %s", nservers, nslots, e.msg))
+	if (!ok(good, "%u servers, %u vectors: written and whole %s", nservers, nvectors, e.msg))
 		exit(1);
 	good = ckpt_step(r) == 100 && ckpt_tables(r) == 4 && !ckpt_table_find(r, "x");
 	for (size_t i = 0; i < PARTS; i++)
 		good = good && part_is(r, &m->part[i]);
-	ok(good, "%u servers, %u slots: every partition is as it was", nservers, nslots);
+	ok(good, "%u servers, %u vectors: every partition is as it was", nservers, nvectors);
 	good = !ckpt_read_dense(r, ckpt_table_find(r, "w"), 60, 90, w, &e) &&
 	    memcmp(w, m->part[0].w + 60, 16) == 0 && memcmp(w + 4, m->part[1].w, 256) == 0 &&
 	    memcmp(w + 68, m->part[2].w, 88) == 0 &&
@@ -105,7 +106,7 @@ static void test_round_trip(unsigned nservers, unsigned nslots)
 	good = !ckpt_digest(r, got, &e) && strcmp(got, want) == 0;
 	ok(good, "%u servers: digest %.8s is %.8s", nservers, got, want);
 	file = mem_printf("%s/server-0.state.safetensors", path);
-	ok((access(file, F_OK) == 0) == (nslots > 0), "a state file where there are slots");
+	ok((access(file, F_OK) == 0) == (nvectors > 0), "a state file where there are vectors");
 	free(file);
 	ckpt_close(r);
 	free(path);
@@ -131,7 +132,7 @@ static void test_manifest(void)
 	        strcmp(json_str(j, "digest_of_config", ""), hex) == 0 &&
 	        json_int(json_object_get(j, "data"), "at", 0) == 3 &&
 	        json_num(json_object_get(j, "eval"), "loss", 0) == 0.25 &&
-	        json_array_size(json_object_get(j, "slots")) == 1 && !json_object_get(j, "seal"),
+	        json_array_size(json_object_get(j, "ranks")) == 1 && !json_object_get(j, "seal"),
 	    "the manifest has what it was given");
 	ok(read->step == 100 && read->generation == 5 && read->epoch == 7 &&
 	        read->base_step == -1 && strcmp(read->name, "test") == 0 && read->ntables == 4 &&
@@ -292,8 +293,8 @@ static void test_descriptions(void)
 	m->ids[5][1] = m->ids[5][0];
 	ok(ckpt_write_server(dir, 0, m->part, PARTS, &d, &e) == ERR_FAILED && !d, "ids: %s", e.msg);
 	m->ids[5][1]++;
-	m->part[6].nslots = 1;
-	ok(ckpt_write_server(dir, 0, m->part, PARTS, &d, &e) == ERR_FAILED && !d, "slots: %s",
+	m->part[6].nvectors = 1;
+	ok(ckpt_write_server(dir, 0, m->part, PARTS, &d, &e) == ERR_FAILED && !d, "vectors: %s",
 	    e.msg);
 	json_decref(head);
 	free(m);

@@ -5,14 +5,14 @@
 
 #include "ckpt_fixture.h"
 
-enum { ROWS = 300, SLOTS = 2, SERVERS = 2 };
+enum { ROWS = 300, RANKS = 2, SERVERS = 2 };
 
 static char dir[] = "/tmp/pskit-changes.XXXXXX";
 
 /* One table of 4 partitions; rows by number, and which of them have changed or are there. */
 struct state {
 	bool there[ROWS], changed[ROWS];
-	float v[ROWS][1 + SLOTS];
+	float v[ROWS][1 + RANKS];
 	uint64_t seen[ROWS];
 };
 
@@ -24,7 +24,7 @@ static uint64_t id_of(unsigned i)
 /* What a server sees of it: partition k has every fourth. */
 struct view {
 	uint64_t ids[ROWS], seen[ROWS], live[ROWS], life[2];
-	float v[1 + SLOTS][ROWS];
+	float v[1 + RANKS][ROWS];
 };
 
 static struct ckpt_part part_of(const struct state *s, unsigned k, bool changes, bool gone,
@@ -34,13 +34,13 @@ static struct ckpt_part part_of(const struct state *s, unsigned k, bool changes,
 		.sparse = true,
 		.part = k,
 		.cols = 1,
-		.nslots = SLOTS,
+		.nvectors = RANKS,
 		.version = 7,
 		.step = 9,
 		.ids = x->ids,
 		.seen = x->seen,
 		.w = x->v[0],
-		.slot = { x->v[1], x->v[2] },
+		.vector = { x->v[1], x->v[2] },
 		.life = x->life,
 		.nlife = 2,
 		.changes = changes };
@@ -56,7 +56,7 @@ static struct ckpt_part part_of(const struct state *s, unsigned k, bool changes,
 			continue;
 		x->ids[p.n] = id_of(i);
 		x->seen[p.n] = s->seen[i];
-		for (unsigned v = 0; v <= SLOTS; v++)
+		for (unsigned v = 0; v <= RANKS; v++)
 			x->v[v][p.n] = s->v[i][v];
 		p.n++;
 	}
@@ -118,7 +118,7 @@ static bool reads_as(const char *path, const struct state *s)
 		const struct ckpt_table *t = ckpt_table_find(r, "t");
 		struct ckpt_info info = ckpt_part_info(r, t, k);
 		static struct view x;
-		float *slot[SLOTS] = { x.v[1], x.v[2] };
+		float *vector[RANKS] = { x.v[1], x.v[2] };
 		size_t n = 0;
 
 		good &= info.n <= ROWS && info.dated && info.nlife == 2 &&
@@ -127,12 +127,12 @@ static bool reads_as(const char *path, const struct state *s)
 		good &= !ckpt_read_part(r, t, k, 0, info.n / 3, x.ids, x.v[0], NULL, 0, &e);
 		good &= !ckpt_read_part(r, t, k, info.n / 3, info.n - info.n / 3,
 		    x.ids + info.n / 3, x.v[0] + info.n / 3, NULL, 0, &e);
-		good &= !ckpt_read_part(r, t, k, 0, info.n, NULL, NULL, slot, SLOTS, &e);
+		good &= !ckpt_read_part(r, t, k, 0, info.n, NULL, NULL, vector, RANKS, &e);
 		for (unsigned i = k; i < ROWS; i += 4) {
 			if (!s->there[i])
 				continue;
 			good &= n < info.n && x.ids[n] == id_of(i) && x.seen[n] == s->seen[i];
-			for (unsigned v = 0; v <= SLOTS; v++)
+			for (unsigned v = 0; v <= RANKS; v++)
 				good &= memcmp(&x.v[v][n], &s->v[i][v], sizeof(float)) == 0;
 			n++;
 		}
@@ -148,7 +148,7 @@ static void change(struct state *s, struct rng *rng, double share, bool goes)
 		if (rng_unit(rng) < share) {
 			s->there[i] = s->changed[i] = true;
 			s->seen[i] = rng_below(rng, 1000);
-			for (unsigned v = 0; v <= SLOTS; v++)
+			for (unsigned v = 0; v <= RANKS; v++)
 				s->v[i][v] = (float)rng_normal(rng);
 		} else if (goes && i % 4 != 1 && rng_unit(rng) < 0.2) {
 			s->there[i] = false;

@@ -24,11 +24,11 @@
 #define FLOATS 512
 
 struct model {
-	unsigned nslots;
+	unsigned nvectors;
 	struct ckpt_part part[PARTS];
 	uint64_t ids[PARTS][FLOATS / COLS];
 	uint64_t last[PARTS];
-	float values[PARTS][1 + CKPT_SLOTS_MAX][FLOATS];
+	float values[PARTS][1 + CKPT_VECTORS_MAX][FLOATS];
 };
 
 static inline void model_part(struct model *m, size_t at, const char *table, uint32_t part,
@@ -41,7 +41,7 @@ static inline void model_part(struct model *m, size_t at, const char *table, uin
 		.part = part,
 		.cols = cols ? cols : 1,
 		.n = n,
-		.nslots = m->nslots,
+		.nvectors = m->nvectors,
 		.version = rng_next(r),
 		.step = at,
 		.w = m->values[at][0],
@@ -51,21 +51,21 @@ static inline void model_part(struct model *m, size_t at, const char *table, uin
 	for (uint64_t i = 0; cols && i < n; i++)
 		m->ids[at][i] = (i ? m->ids[at][i - 1] + 1 : 0) + rng_next(r) % (UINT64_MAX / 400);
 	p->ids = cols ? m->ids[at] : NULL;
-	for (unsigned k = 0; k <= m->nslots; k++) {
+	for (unsigned k = 0; k <= m->nvectors; k++) {
 		for (size_t i = 0; i < n * p->cols; i++)
 			m->values[at][k][i] = (float)rng_normal(r);
 		if (k > 0)
-			p->slot[k - 1] = m->values[at][k];
+			p->vector[k - 1] = m->values[at][k];
 	}
 }
 
-static inline struct model *model_new(uint64_t seed, unsigned nslots)
+static inline struct model *model_new(uint64_t seed, unsigned nvectors)
 {
 	struct model *m = mem_alloc(sizeof *m);
 	struct rng r;
 
 	rng_init(&r, seed);
-	m->nslots = nslots;
+	m->nvectors = nvectors;
 	for (uint32_t k = 0; k < 3; k++)
 		model_part(m, k, "w", k, 0, k < 2 ? 64 : 22, &r);
 	model_part(m, 3, "b", 0, 0, 5, &r);
@@ -86,8 +86,8 @@ static inline json_t *model_head(int64_t generation, double loss)
 	    2, "optimizer", "adam", "mode", "bsp", "tables", "name", "w", "sparse", 0, "rows", 15,
 	    "cols", 10, "parts", 3, "name", "emb", "sparse", 1, "rows", 100, "cols", COLS, "parts",
 	    16, "name", "b", "sparse", 0, "rows", 1, "cols", 5, "parts", 1, "name", "a.nothing",
-	    "sparse", 1, "rows", 0, "cols", 2, "parts", 1, "slots", "slot", 0, "clock", "9", "done",
-	    0, "data", "at", 3, "eval", eval);
+	    "sparse", 1, "rows", 0, "cols", 2, "parts", 1, "vectors", "vector", 0, "clock", "9",
+	    "done", 0, "data", "at", 3, "eval", eval);
 }
 
 /* As ckpt_commit, with the head as JSON. */

@@ -224,7 +224,7 @@ static struct layout l;
 static struct client *client_open(void)
 {
 	struct client_config cfg = { .id = &id,
-		.slot = 0,
+		.rank = 0,
 		.incarnation = 7,
 		.transport = transport_find("tcp"),
 		.deadline = 20 * NSEC_PER_SEC,

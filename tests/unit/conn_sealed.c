@@ -100,7 +100,7 @@ static bool as_they_were(void)
 
 static void suite(enum suite s, bool keep)
 {
-	static const struct hs_client_info info = { .incarnation = 4, .slot = 5, .role = 1 };
+	static const struct hs_client_info info = { .incarnation = 4, .rank = 5, .role = 1 };
 	struct end client = { 0 }, server = { 0 };
 	bool good = true;
 	int fd[2];

@@ -102,7 +102,7 @@ static enum err_code turns(struct end *client, struct end *server, struct err *e
 
 static void meet(struct end *client, struct end *server, bool refuses)
 {
-	static const struct hs_client_info info = { .incarnation = 4, .slot = 5, .role = 1 };
+	static const struct hs_client_info info = { .incarnation = 4, .rank = 5, .role = 1 };
 	struct err e = { 0 };
 	int fd[2];
 

@@ -16,11 +16,11 @@ static void forming(void)
 	            0,
 	    "at first it waits for everybody, by name");
 	ok(strcmp(join_as_server(&s, 1), "{\"index\":1}") == 0, "a server joins with its number");
-	ok(strcmp(join_as_worker(&s, 0, -1), "{\"slot\":0}") == 0, "a worker gets the first slot");
+	ok(strcmp(join_as_worker(&s, 0, -1), "{\"rank\":0}") == 0, "a worker gets the first rank");
 	ok(strcmp(status_str(&s, "waiting_for"), "server-0, worker-1") == 0,
 	    "then for those who are missing");
 	join_as_server(&s, 0);
-	ok(strcmp(join_as_worker(&s, 1, 1), "{\"slot\":1}") == 0, "or the slot that it asks for");
+	ok(strcmp(join_as_worker(&s, 1, 1), "{\"rank\":1}") == 0, "or the rank that it asks for");
 	ok(in_phase(&s, COORD_FORMING) && happened(&s, "1 table over 2 servers"),
 	    "with all there, partitions are dealt out");
 	say(&s, &s.server[0], "{\"op\":\"ack\",\"rev\":%llu}", (unsigned long long)coord_rev(s.c));
@@ -54,9 +54,9 @@ static void forming_deadline(void)
 	join_as_worker(&s, 0, -1);
 	pass(&s, 6);
 	ok(strcmp(worker_is(&s, 0), "empty") == 0 && in_phase(&s, COORD_FORMING),
-	    "a worker that dies before the start frees its slot");
+	    "a worker that dies before the start frees its rank");
 	s.worker[0].incarnation = 99;
-	ok(strcmp(join_as_worker(&s, 0, 0), "{\"slot\":0}") == 0, "for who comes next");
+	ok(strcmp(join_as_worker(&s, 0, 0), "{\"rank\":0}") == 0, "for who comes next");
 	scene_close(&s);
 }
 
@@ -109,20 +109,20 @@ static void wrong_joins(void)
 	ok(strcmp(join_as_server(&s, 1), "") == 0 && s.e.code == ERR_NOTREADY,
 	    "a server too many: %s", s.e.msg);
 	join_as_worker(&s, 0, 5);
-	ok(s.e.code == ERR_CONFIG && strstr(s.e.msg, "5"), "a slot that is not there: %s", s.e.msg);
-	say(&s, &s.worker[0], "{\"op\":\"worker_join\",\"slot\":-1,\"examples\":0,\"tables\":[]}");
+	ok(s.e.code == ERR_CONFIG && strstr(s.e.msg, "5"), "a rank that is not there: %s", s.e.msg);
+	say(&s, &s.worker[0], "{\"op\":\"worker_join\",\"rank\":-1,\"examples\":0,\"tables\":[]}");
 	ok(s.e.code == ERR_CONFIG, "a worker without data: %s", s.e.msg);
 	join_as_worker(&s, 0, 0);
-	say(&s, &s.worker[1], "{\"op\":\"worker_join\",\"slot\":-1,\"examples\":99,\"tables\":[]}");
+	say(&s, &s.worker[1], "{\"op\":\"worker_join\",\"rank\":-1,\"examples\":99,\"tables\":[]}");
 	ok(s.e.code == ERR_CONFIG && strstr(s.e.msg, "99") && strstr(s.e.msg, "100"),
 	    "other data than the others': %s", s.e.msg);
 	say(&s, &s.worker[1],
-	    "{\"op\":\"worker_join\",\"slot\":-1,\"examples\":100,\"tables\":[{\"name\":\"w\",\"rows\":6,\"cols\":1}]}");
+	    "{\"op\":\"worker_join\",\"rank\":-1,\"examples\":100,\"tables\":[{\"name\":\"w\",\"rows\":6,\"cols\":1}]}");
 	ok(s.e.code == ERR_EXISTS, "another model's tables: %s", s.e.msg);
 	join_as_worker(&s, 1, 0);
 	ok(s.e.code == ERR_EXISTS && strstr(s.e.msg, "another key"),
-	    "a slot that another key holds: %s", s.e.msg);
-	ok(strcmp(join_as_worker(&s, 1, -1), "{\"slot\":1}") == 0, "but any free one is given");
+	    "a rank that another key holds: %s", s.e.msg);
+	ok(strcmp(join_as_worker(&s, 1, -1), "{\"rank\":1}") == 0, "but any free one is given");
 	join_as_worker(&s, 2, -1);
 	ok(s.e.code == ERR_LIMIT, "and no more when all are taken: %s", s.e.msg);
 	say(&s, &s.worker[2], "{\"op\":\"lease\"}");
@@ -130,7 +130,7 @@ static void wrong_joins(void)
 	say(&s, &s.worker[0], "{\"op\":\"vote\"}");
 	ok(s.e.code == ERR_FORBIDDEN, "a worker has no vote: %s", s.e.msg);
 	ack_all(&s);
-	say(&s, &s.worker[0], "{\"op\":\"worker_join\",\"slot\":0,\"examples\":100,\"tables\":[]}");
+	say(&s, &s.worker[0], "{\"op\":\"worker_join\",\"rank\":0,\"examples\":100,\"tables\":[]}");
 	ok(s.e.code == 0, "a session that is made again is recognised by its incarnation");
 	coord_fail(s.c, "test", s.now);
 	s.worker[2].incarnation = 300;
@@ -160,7 +160,7 @@ static void shrink(void)
 	    "then the servers vote");
 	ok(json_int(s.proposal[0], "step", 0) == 3 &&
 	        strcmp(json_str(s.proposal[0], "kind", ""), "leave") == 0 &&
-	        json_int(s.proposal[0], "slot", -1) == 1,
+	        json_int(s.proposal[0], "rank", -1) == 1,
 	    "on its leaving from the step after the last it told of");
 	vote(&s, 0, true, 3, 2);
 	ok(s.proposals == 2 && strcmp(worker_is(&s, 1), "active") == 0,
@@ -188,8 +188,8 @@ static void shrink(void)
 	    "a lost one that was only slow is told: %s", s.e.msg);
 
 	s.worker[1].incarnation = 501;
-	ok(strcmp(join_as_worker(&s, 1, 1), "{\"slot\":1}") == 0,
-	    "a restarted one takes its slot over");
+	ok(strcmp(join_as_worker(&s, 1, 1), "{\"rank\":1}") == 0,
+	    "a restarted one takes its rank over");
 	ok(s.proposals == 6 && strcmp(json_str(s.proposal[1], "kind", ""), "join") == 0,
 	    "by the servers' vote");
 	vote(&s, 0, true, 9, 2);
@@ -215,8 +215,8 @@ static void fenced(void)
 	scene_run(&s);
 	old = s.worker[0];
 	s.worker[0].incarnation = 400;
-	ok(strcmp(join_as_worker(&s, 0, 0), "{\"slot\":0}") == 0,
-	    "the same key takes a slot over that is not lost yet");
+	ok(strcmp(join_as_worker(&s, 0, 0), "{\"rank\":0}") == 0,
+	    "the same key takes a rank over that is not lost yet");
 	say(&s, &old, "{\"op\":\"done\"}");
 	ok(s.e.code == ERR_FENCED, "the old incarnation is fenced: %s", s.e.msg);
 	say(&s, &old, "{\"op\":\"leave\"}");

@@ -217,12 +217,12 @@ static inline const char *join_as_server(struct scene *s, unsigned i)
 	    i, 100 + i, i, i);
 }
 
-static inline const char *join_as_worker(struct scene *s, unsigned i, int slot)
+static inline const char *join_as_worker(struct scene *s, unsigned i, int rank)
 {
 	return say(s, &s->worker[i],
-	    "{\"op\":\"worker_join\",\"slot\":%d,\"pid\":%u,\"host\":\"h\",\"examples\":100,\"tables\":"
+	    "{\"op\":\"worker_join\",\"rank\":%d,\"pid\":%u,\"host\":\"h\",\"examples\":100,\"tables\":"
 	    "[{\"name\":\"w\",\"rows\":5,\"cols\":1}]}",
-	    slot, 200 + i);
+	    rank, 200 + i);
 }
 
 static inline void ack_all(struct scene *s)
@@ -283,22 +283,22 @@ static inline bool happened(const struct scene *s, const char *what)
 }
 
 /* A member of one worker in the view, as text. */
-static inline const char *worker_is(const struct scene *s, unsigned slot)
+static inline const char *worker_is(const struct scene *s, unsigned rank)
 {
 	static char state[16];
 	json_t *v = coord_view(s->c);
 
 	snprintf(state, sizeof state, "%s",
-	    json_str(json_array_get(json_object_get(v, "workers"), slot), "state", "?"));
+	    json_str(json_array_get(json_object_get(v, "workers"), rank), "state", "?"));
 	json_decref(v);
 	return state;
 }
 
-/* The last members entry: its step, and a mask of its slots. */
+/* The last members entry: its step, and a mask of its ranks. */
 static inline unsigned members_of(const struct scene *s, uint64_t *step, uint64_t *epoch,
     uint64_t *offset)
 {
-	json_t *v = coord_view(s->c), *list = json_object_get(v, "members"), *slot;
+	json_t *v = coord_view(s->c), *list = json_object_get(v, "members"), *rank;
 	const json_t *m = json_array_get(list, json_array_size(list) - 1);
 	unsigned mask = 0;
 	size_t i;
@@ -306,8 +306,8 @@ static inline unsigned members_of(const struct scene *s, uint64_t *step, uint64_
 	*step = (uint64_t)json_int(m, "step", 0);
 	*epoch = (uint64_t)json_int(m, "epoch", 0);
 	*offset = (uint64_t)json_int(m, "offset", 0);
-	json_array_foreach(json_object_get(m, "slots"), i, slot)
-		mask |= 1u << json_integer_value(slot);
+	json_array_foreach(json_object_get(m, "ranks"), i, rank)
+		mask |= 1u << json_integer_value(rank);
 	json_decref(v);
 	return mask;
 }

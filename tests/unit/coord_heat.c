@@ -13,7 +13,7 @@ static void open_scene(struct scene *s)
 	for (unsigned i = 0; i < 2; i++)
 		join_as_server(s, i);
 	say(s, &s->worker[0],
-	    "{\"op\":\"worker_join\",\"slot\":0,\"pid\":200,\"host\":\"h\",\"examples\":100,\"tables\":"
+	    "{\"op\":\"worker_join\",\"rank\":0,\"pid\":200,\"host\":\"h\",\"examples\":100,\"tables\":"
 	    "[{\"name\":\"w\",\"rows\":%u,\"cols\":1}]}",
 	    PARTS * PART_ELEMENTS);
 	ack_all(s);

@@ -248,7 +248,7 @@ static void gives_up(void)
 	vote(&s, 1, true, 3, 1);
 	ok(strcmp(worker_is(&s, 0), "lost") == 0, "a last beat does not bring it back");
 	join_as_worker(&s, 2, 0);
-	ok(happened(&s, "worker-0 joined from h (pid 202)"), "another has its slot");
+	ok(happened(&s, "worker-0 joined from h (pid 202)"), "another has its rank");
 	scene_close(&s);
 
 	scene_open(&s, 2, 2);

@@ -44,7 +44,7 @@ static void everything_is_there(void)
 	    "the epoch is the next, and the view a newer one");
 	ok(in_phase(&s, COORD_RUNNING) && happened(&s, "recovered"), "it runs");
 	ok(strcmp(join_as_server(&s, 1), "{\"index\":1}") == 0 &&
-	        strcmp(join_as_worker(&s, 0, -1), "{\"slot\":0}") == 0,
+	        strcmp(join_as_worker(&s, 0, -1), "{\"rank\":0}") == 0,
 	    "who was there has its place");
 	ok(!happened(&s, "joined"), "and is not taken for new");
 	free(before);
@@ -188,7 +188,7 @@ static void damaged(void)
 			if (kind)
 				json_object_set_new(bad, key,
 				    kind == 1 ? json_integer(-7)
-				              : json_pack("[{s:i}]", "slot", 999));
+				              : json_pack("[{s:i}]", "rank", 999));
 			else
 				json_object_del(bad, key);
 			if (recover_from(c, bad, s.now, &s.e))

@@ -25,15 +25,15 @@ static const char *join_as_relay(struct scene *s, unsigned i, const char *zone)
 static const char *join_in_zone(struct scene *s, unsigned i, const char *zone)
 {
 	return say(s, &s->worker[i],
-	    "{\"op\":\"worker_join\",\"slot\":%u,\"pid\":%u,\"host\":\"h\",\"examples\":100,\"zone\":\"%s\","
+	    "{\"op\":\"worker_join\",\"rank\":%u,\"pid\":%u,\"host\":\"h\",\"examples\":100,\"zone\":\"%s\","
 	    "\"tables\":[{\"name\":\"w\",\"rows\":5,\"cols\":1}]}",
 	    i, 200 + i, zone);
 }
 
-static int relay_of(const struct scene *s, unsigned slot)
+static int relay_of(const struct scene *s, unsigned rank)
 {
 	json_t *v = coord_view(s->c);
-	int n = (int)json_int(json_array_get(json_object_get(v, "workers"), slot), "relay", -1);
+	int n = (int)json_int(json_array_get(json_object_get(v, "workers"), rank), "relay", -1);
 
 	json_decref(v);
 	return n;

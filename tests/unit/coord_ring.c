@@ -10,15 +10,15 @@ static void begin(struct scene *s, unsigned workers)
 	join_as_server(s, 0);
 }
 
-static const char *join(struct scene *s, unsigned i, int slot)
+static const char *join(struct scene *s, unsigned i, int rank)
 {
 	return say(s, &s->worker[i],
-	    "{\"op\":\"worker_join\",\"slot\":%d,\"pid\":%u,\"host\":\"h\",\"examples\":100,\"ring\":"
+	    "{\"op\":\"worker_join\",\"rank\":%d,\"pid\":%u,\"host\":\"h\",\"examples\":100,\"ring\":"
 	    "{\"tcp\":\"h:%u\",\"unix\":\"/run/%u\"},\"tables\":[{\"name\":\"w\",\"rows\":5,\"cols\":1,\"reduced\":true}]}",
-	    slot, 200 + i, i, i);
+	    rank, 200 + i, i, i);
 }
 
-/* "gone slot:from:incarnation ..." */
+/* "gone rank:from:incarnation ..." */
 static const char *ring_of(const struct coord *c)
 {
 	static char text[256];
@@ -28,7 +28,7 @@ static const char *ring_of(const struct coord *c)
 	n = (size_t)snprintf(text, sizeof text, "%lld", (long long)json_int(ring, "gone", -1));
 	json_array_foreach(json_object_get(ring, "members"), i, m)
 		n += (size_t)snprintf(text + n, sizeof text - n, " %lld:%lld:%llu",
-		    (long long)json_int(m, "slot", -1), (long long)json_int(m, "from", -1),
+		    (long long)json_int(m, "rank", -1), (long long)json_int(m, "from", -1),
 		    (unsigned long long)json_u64s(m, "incarnation", 0));
 	json_decref(v);
 	return text;
@@ -96,7 +96,7 @@ static void taken_over(void)
 	s.worker[2].key = s.worker[1].key;
 	join(&s, 2, 1);
 	ok(ring_is(&s, "0 0:0:20 1:0:21"),
-	    "whose slot is taken over is in it until servers have fenced him");
+	    "whose rank is taken over is in it until servers have fenced him");
 	vote(&s, 0, true, 1, 1);
 	ok(ring_is(&s, "1 0:0:20 1:1:22") && entries(&s) == before + 1,
 	    "then the new one is, of which an entry tells all");

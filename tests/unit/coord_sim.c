@@ -170,7 +170,7 @@ static json_t *join_of(unsigned i)
 		return json_pack("{s:s, s:i, s:i, s:s, s:s}", "op", "server_join", "index", (int)i,
 		    "pid", 1, "host", "h", "tcp", "t");
 	return json_pack("{s:s, s:i, s:i, s:s, s:i, s:[{s:s, s:i, s:i}]}", "op", "worker_join",
-	    "slot", (int)(i - SERVERS), "pid", 1, "host", "h", "examples", 100000, "tables", "name",
+	    "rank", (int)(i - SERVERS), "pid", 1, "host", "h", "examples", 100000, "tables", "name",
 	    "w", "rows", (int)(PARTS * PART_ELEMENTS), "cols", 1);
 }
 

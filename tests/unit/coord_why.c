@@ -208,7 +208,7 @@ static void unfit(void)
 	join_as_server(&s, 0);
 	ok(strcmp(
 	       say(&s, &guest,
-	           "{\"op\":\"unfit\",\"slot\":1,\"pid\":77,\"host\":\"hb\",\"message\":\"cannot open x.csv\"}"),
+	           "{\"op\":\"unfit\",\"rank\":1,\"pid\":77,\"host\":\"hb\",\"message\":\"cannot open x.csv\"}"),
 	       "{}") == 0,
 	    "who cannot begin may say so");
 	ok(happened(&s, "worker_unfit: guest cannot begin on hb (pid 77): cannot open x.csv"),
@@ -218,17 +218,17 @@ static void unfit(void)
 	            "it cannot begin on hb (pid 77): cannot open x.csv"),
 	    "and the reason why it is waited for");
 	say(&s, &guest,
-	    "{\"op\":\"unfit\",\"slot\":-1,\"pid\":78,\"host\":\"hc\",\"message\":\"no memory\"}");
+	    "{\"op\":\"unfit\",\"rank\":-1,\"pid\":78,\"host\":\"hc\",\"message\":\"no memory\"}");
 	ok(says(&s, 0, "the start>worker-0 -1",
 	       "one has come, and cannot begin on hc (pid 78): no memory"),
 	    "of one for any place, too");
-	say(&s, &guest, "{\"op\":\"unfit\",\"slot\":99,\"host\":\"hd\",\"message\":\"x\"}");
-	say(&s, &guest, "{\"op\":\"coming\",\"slot\":1,\"pid\":79,\"host\":\"he\"}");
+	say(&s, &guest, "{\"op\":\"unfit\",\"rank\":99,\"host\":\"hd\",\"message\":\"x\"}");
+	say(&s, &guest, "{\"op\":\"coming\",\"rank\":1,\"pid\":79,\"host\":\"he\"}");
 	ok(says(&s, 1, "the start>worker-1 -1", "it is on he (pid 79), and reads its data"),
 	    "one that is here, and not ready");
 	coord_session_gone(s.c, &guest, s.now);
 	ok(says(&s, 1, "the start>worker-1 -1", "it cannot begin on hb"), "it is gone again");
-	say(&s, &guest, "{\"op\":\"coming\",\"slot\":4096,\"pid\":79,\"host\":\"he\"}");
+	say(&s, &guest, "{\"op\":\"coming\",\"rank\":4096,\"pid\":79,\"host\":\"he\"}");
 	join_as_worker(&s, 0, 0);
 	join_as_worker(&s, 1, 1);
 	s.now += NSEC_PER_SEC;
@@ -277,7 +277,7 @@ static void relays(void)
 	    "{\"op\":\"relay_join\",\"pid\":300,\"host\":\"hr\",\"tcp\":\"h:1\",\"zone\":\"rack1\"}");
 	for (unsigned i = 0; i < 3; i++)
 		say(&s, &s.worker[i],
-		    "{\"op\":\"worker_join\",\"slot\":%u,\"pid\":%u,\"host\":\"h\",\"examples\":100,\"zone\":\"%s\","
+		    "{\"op\":\"worker_join\",\"rank\":%u,\"pid\":%u,\"host\":\"h\",\"examples\":100,\"zone\":\"%s\","
 		    "\"tables\":[{\"name\":\"w\",\"rows\":5,\"cols\":1}]}",
 		    i, 200 + i, i < 2 ? "rack1" : "");
 	ack_all(&s);

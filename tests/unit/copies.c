@@ -12,13 +12,13 @@ static bool step_of(struct net *x, unsigned head, uint64_t step, const char *cha
 {
 	bool good = true;
 
-	for (uint32_t slot = 0; slot < x->slots; slot++)
+	for (uint32_t rank = 0; rank < x->ranks; rank++)
 		for (uint16_t t = 0; t < TABLES; t++)
-			good &= push(x, head, t, slot, step, r) == SHARD_OK &&
+			good &= push(x, head, t, rank, step, r) == SHARD_OK &&
 			    r->status <= PUSH_MERGED;
-	for (uint32_t slot = 0; slot < x->slots; slot++)
+	for (uint32_t rank = 0; rank < x->ranks; rank++)
 		for (const char *c = chain; *c; c++)
-			good &= clock_of(x, (unsigned)(*c - '0'), slot, step, 3) == SHARD_OK;
+			good &= clock_of(x, (unsigned)(*c - '0'), rank, step, 3) == SHARD_OK;
 	return good;
 }
 
@@ -129,9 +129,9 @@ static void a_claim_is_waited_for(void)
 
 		push(x, 0, W, 0, 0, &r);
 		push(x, 0, W, 1, 0, &r);
-		for (uint32_t slot = 0; slot < 2; slot++)
+		for (uint32_t rank = 0; rank < 2; rank++)
 			for (unsigned i = 0; i < 2; i++)
-				clock_of(x, i, slot, 0, 1);
+				clock_of(x, i, rank, 0, 1);
 		ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD,
 		    "a copy that knows of pushes waits for their sum");
 		ok(pull(x, 1, ROWS, 1, w, &v) == SHARD_OK && v == 0,
@@ -195,7 +195,7 @@ static void own_pushes_are_shown(void)
 }
 
 /* The head's successor has not closed the step, although its clocks say so: what
- * a slot stated at its CLOCK is kept until it has. */
+ * a rank stated at its CLOCK is kept until it has. */
 static void means_survive(void)
 {
 	float want = 0, row[8];
@@ -229,7 +229,7 @@ static void means_survive(void)
 	}
 }
 
-/* The same, and the slot has no further part when the sum comes: it said that it
+/* The same, and the rank has no further part when the sum comes: it said that it
  * is done, or is taken for dead. */
 static void a_claim_of_one_that_is_gone(void)
 {
@@ -376,10 +376,10 @@ static void a_receipt_of_an_earlier_tenure(void)
 				    what);
 				/* In bsp both workers push, so that the step closes; else one, often enough. */
 				for (uint64_t step = 1; step < 6; step++) {
-					for (uint32_t slot = m != 0; slot < 2; slot++) {
-						push(x, 1, W, slot, step, &other);
+					for (uint32_t rank = m != 0; rank < 2; rank++) {
+						push(x, 1, W, rank, step, &other);
 						for (unsigned i = 1; i <= last; i++)
-							clock_of(x, i, slot, step, 1);
+							clock_of(x, i, rank, step, 1);
 					}
 					net_settle(x);
 				}
@@ -410,9 +410,9 @@ static void a_receipt_of_an_earlier_tenure(void)
 			}
 }
 
-/* A slot whose only push here was taken by a head that was succeeded.  The copy that it is
- * given later does not know the slot. */
-static void a_slot_of_an_earlier_tenure(void)
+/* A rank whose only push here was taken by a head that was succeeded.  The copy that it is
+ * given later does not know the rank. */
+static void a_rank_of_an_earlier_tenure(void)
 {
 	struct net *x = net_open("asp", false, "sgd", "01", 3);
 	struct receipt r;
@@ -633,8 +633,8 @@ static bool joins(const char *mode, bool deterministic, const char *chain, unsig
 	net_start(x, 3);
 	net_chain(x, chain, 3);
 	/* As a worker does that hears of a new server. */
-	for (uint32_t slot = 0; slot < 2; slot++)
-		clock_of(x, 3, slot, step - 1, 3);
+	for (uint32_t rank = 0; rank < 2; rank++)
+		clock_of(x, 3, rank, step - 1, 3);
 	for (unsigned round = 0; round < 400 && !(fed(x, last, 3) && step > 5); round++) {
 		if (round % 5 == 0 && step < 9 && is_safe(x, 0, &r))
 			good &= step_of(x, 0, step++, told, &r);
@@ -811,7 +811,7 @@ int main(void)
 	torn_steps();
 	the_old_head();
 	a_receipt_of_an_earlier_tenure();
-	a_slot_of_an_earlier_tenure();
+	a_rank_of_an_earlier_tenure();
 	an_acknowledgement_of_an_earlier_tenure();
 	refused_again();
 	late_at_an_old_head();

@@ -4,7 +4,7 @@
 #include "copies_fixture.h"
 
 /* A worker said by its CLOCK what it pushes, and died with the head that had it.
- * The next one in its slot begins beyond: the step is closed without. */
+ * The next one in its rank begins beyond: the step is closed without. */
 static void a_claim_of_one_that_was_replaced(void)
 {
 	struct net *x = net_open("bsp", false, "sgd", "01", 2);

@@ -4,7 +4,7 @@
 
 static const char *const modes[] = { "bsp", "ssp:1", "asp" };
 
-/* The step of slot 1 alone, at head: pushed, clocked to everybody there is. */
+/* The step of rank 1 alone, at head: pushed, clocked to everybody there is. */
 static bool alone(struct net *x, unsigned head, uint64_t step, struct receipt *r)
 {
 	bool good = push(x, head, W, 1, step, r) == SHARD_OK && r->status <= PUSH_MERGED;
@@ -14,18 +14,18 @@ static bool alone(struct net *x, unsigned head, uint64_t step, struct receipt *r
 	return good;
 }
 
-/* Two slots' step 0 is everywhere; then slot 0 says DONE to the head (told 1), to
+/* Two ranks' step 0 is everywhere; then rank 0 says DONE to the head (told 1), to
  * the copy (2), to both (3) or to nobody (0), and the head dies. */
 static struct net *done_and_dead(const char *mode, unsigned told, bool dies)
 {
 	struct net *x = net_open(mode, false, "adagrad", "01", 2);
 	struct receipt r;
 
-	for (uint32_t slot = 0; slot < 2; slot++)
-		push(x, 0, W, slot, 0, &r);
-	for (uint32_t slot = 0; slot < 2; slot++)
+	for (uint32_t rank = 0; rank < 2; rank++)
+		push(x, 0, W, rank, 0, &r);
+	for (uint32_t rank = 0; rank < 2; rank++)
 		for (unsigned i = 0; i < 2; i++)
-			clock_of(x, i, slot, 0, 1);
+			clock_of(x, i, rank, 0, 1);
 	net_settle(x);
 	ok(is_safe(x, 0, &r), "%s: what it pushed is everywhere", mode);
 	for (unsigned i = 0; i < 2; i++)
@@ -39,7 +39,7 @@ static struct net *done_and_dead(const char *mode, unsigned told, bool dies)
 	return x;
 }
 
-/* As if nothing had happened: what the model is after slot 1 has taken two more
+/* As if nothing had happened: what the model is after rank 1 has taken two more
  * steps alone. */
 static void expected(const char *mode, float w[8])
 {

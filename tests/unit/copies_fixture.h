@@ -54,12 +54,12 @@ struct net {
 	struct shard_config cfg;
 	uint64_t sessions;
 	unsigned bad; /* copies that were called malformed */
-	unsigned slots;
+	unsigned ranks;
 };
 
-static inline uint64_t inc_of(uint32_t slot)
+static inline uint64_t inc_of(uint32_t rank)
 {
-	return 100 + slot;
+	return 100 + rank;
 }
 
 static inline void count_wake(void *ctx)
@@ -138,7 +138,7 @@ static inline void net_view(struct net *x, unsigned i)
 		abort();
 	}
 	x->node[i].epoch = x->layout.epoch;
-	for (unsigned k = 0; k < x->slots; k++)
+	for (unsigned k = 0; k < x->ranks; k++)
 		admit(x->node[i].s, k, inc_of(k), 0);
 	for (unsigned b = 0; b < NODES; b++)
 		if (b != i) {
@@ -191,14 +191,14 @@ static inline void add_table(struct net *x, const char *name, bool sparse)
 }
 
 static inline struct net *net_open(const char *mode, bool deterministic, const char *rule,
-    const char *chain, unsigned slots)
+    const char *chain, unsigned ranks)
 {
 	struct net *x = calloc(1, sizeof *x);
 	uint16_t server[NODES] = { 0, 1, 2, 3 };
 
 	if (!x)
 		abort();
-	x->slots = slots;
+	x->ranks = ranks;
 	x->cfg = (struct shard_config){ .deterministic = deterministic,
 		.rule = optim_find(rule),
 		.wake = count_wake,
@@ -333,19 +333,19 @@ static inline void net_settle(struct net *x)
 
 /* ---- workers ---- */
 
-/* The gradient of a slot at a step: small multiples of 1/8, so that sums are
+/* The gradient of a rank at a step: small multiples of 1/8, so that sums are
  * exact in any order. */
-static inline float gradient(uint32_t slot, uint64_t step, unsigned k)
+static inline float gradient(uint32_t rank, uint64_t step, unsigned k)
 {
-	return (float)((int)((slot * 7 + step * 5 + k * 3) % 16) - 8) * 0.125f;
+	return (float)((int)((rank * 7 + step * 5 + k * 3) % 16) - 8) * 0.125f;
 }
 
 static inline enum shard_answer push_values(struct net *x, unsigned i, uint16_t table,
-    uint32_t slot, uint64_t step, const float *g, struct receipt *r)
+    uint32_t rank, uint64_t step, const float *g, struct receipt *r)
 {
-	uint64_t ids[2] = { step % 3, 3 + slot };
-	struct push p = { .slot = slot,
-		.incarnation = inc_of(slot),
+	uint64_t ids[2] = { step % 3, 3 + rank };
+	struct push p = { .rank = rank,
+		.incarnation = inc_of(rank),
 		.step = step,
 		.table = table,
 		.examples = 2,
@@ -359,24 +359,24 @@ static inline enum shard_answer push_values(struct net *x, unsigned i, uint16_t 
 	return shard_push(x->node[i].s, &p, r);
 }
 
-static inline enum shard_answer push(struct net *x, unsigned i, uint16_t table, uint32_t slot,
+static inline enum shard_answer push(struct net *x, unsigned i, uint16_t table, uint32_t rank,
     uint64_t step, struct receipt *r)
 {
 	float g[N];
 
 	for (unsigned k = 0; k < N; k++)
-		g[k] = gradient(slot, step, k + table);
-	return push_values(x, i, table, slot, step, g, r);
+		g[k] = gradient(rank, step, k + table);
+	return push_values(x, i, table, rank, step, g, r);
 }
 
-/* CLOCK, and before it which tables (bits) the slot says it pushes. */
-static inline enum shard_answer clock_of(struct net *x, unsigned i, uint32_t slot, uint64_t step,
+/* CLOCK, and before it which tables (bits) the rank says it pushes. */
+static inline enum shard_answer clock_of(struct net *x, unsigned i, uint32_t rank, uint64_t step,
     unsigned claims)
 {
 	for (uint16_t t = 0; t < TABLES; t++)
 		if (claims >> t & 1)
-			shard_expect(x->node[i].s, slot, inc_of(slot), step, t, 0, 1);
-	return shard_clock(x->node[i].s, slot, inc_of(slot), step, 2);
+			shard_expect(x->node[i].s, rank, inc_of(rank), step, t, 0, 1);
+	return shard_clock(x->node[i].s, rank, inc_of(rank), step, 2);
 }
 
 static inline bool is_safe(struct net *x, unsigned i, const struct receipt *r)
@@ -417,12 +417,12 @@ static inline bool all_alike(struct net *x, uint64_t step)
 		net_layout(x, chain, -1);
 		net_view(x, i);
 		for (uint64_t k = step; k < step + 3; k++) {
-			for (uint32_t slot = 0; slot < x->slots; slot++)
+			for (uint32_t rank = 0; rank < x->ranks; rank++)
 				for (uint16_t t = 0; t < TABLES; t++)
-					same &= push(x, i, t, slot, k, &r) == SHARD_OK &&
+					same &= push(x, i, t, rank, k, &r) == SHARD_OK &&
 					    r.status < PUSH_DUPLICATE;
-			for (uint32_t slot = 0; slot < x->slots; slot++)
-				clock_of(x, i, slot, k, 3);
+			for (uint32_t rank = 0; rank < x->ranks; rank++)
+				clock_of(x, i, rank, k, 3);
 		}
 		for (uint16_t t = 0; t < TABLES; t++) {
 			memset(now, 0, sizeof now);

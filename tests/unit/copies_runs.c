@@ -52,15 +52,15 @@ static uint64_t chance(struct job *j, uint64_t n)
 	return rng_below(&j->rng, n);
 }
 
-/* Does the slot push the table at this step?  Mostly. */
-static bool pushes(uint32_t slot, uint64_t step, unsigned table)
+/* Does the rank push the table at this step?  Mostly. */
+static bool pushes(uint32_t rank, uint64_t step, unsigned table)
 {
-	return rng_mix(slot * 1000 + step * 10 + table) % 4 != 0;
+	return rng_mix(rank * 1000 + step * 10 + table) % 4 != 0;
 }
 
-static unsigned claims(uint32_t slot, uint64_t step)
+static unsigned claims(uint32_t rank, uint64_t step)
 {
-	return (unsigned)pushes(slot, step, W) | (unsigned)pushes(slot, step, ROWS) << 1;
+	return (unsigned)pushes(rank, step, W) | (unsigned)pushes(rank, step, ROWS) << 1;
 }
 
 static bool alive(const struct job *j, unsigned i)
@@ -104,12 +104,12 @@ static void learn(struct job *j, struct worker *w)
 			add_op(w, i, (struct op){ true, 0, w->clocked - 1 });
 }
 
-static void begin_step(struct job *j, uint32_t slot)
+static void begin_step(struct job *j, uint32_t rank)
 {
-	struct worker *w = &j->w[slot];
+	struct worker *w = &j->w[rank];
 
 	for (uint16_t t = 0; t < TABLES; t++)
-		if (pushes(slot, w->step, t)) {
+		if (pushes(rank, w->step, t)) {
 			w->inflight[w->ninflight++] = (struct inflight_push){ .open = true,
 				.table = t,
 				.step = w->step };
@@ -138,36 +138,36 @@ static bool look(struct job *j, struct worker *w, uint16_t t)
 	return true;
 }
 
-static void try_pull(struct job *j, uint32_t slot)
+static void try_pull(struct job *j, uint32_t rank)
 {
-	struct worker *w = &j->w[slot];
+	struct worker *w = &j->w[rank];
 	bool all = true;
 
 	if (!alive(j, tail_of(j)) || j->x->node[tail_of(j)].epoch != w->epoch ||
 	    w->epoch != j->x->layout.epoch || !shard_may_pull(j->x->node[tail_of(j)].s, w->step))
 		return;
 	for (uint16_t t = 0; t < TABLES; t++)
-		if (pushes(slot, w->step, t) || w->step == STEPS) /* what it needs */
+		if (pushes(rank, w->step, t) || w->step == STEPS) /* what it needs */
 			all &= look(j, w, t);
 	if (!all)
 		return;
 	if (w->step == STEPS)
 		w->step++;
 	else
-		begin_step(j, slot);
+		begin_step(j, rank);
 }
 
-static void do_op(struct job *j, uint32_t slot, unsigned i)
+static void do_op(struct job *j, uint32_t rank, unsigned i)
 {
-	struct worker *w = &j->w[slot];
+	struct worker *w = &j->w[rank];
 	struct op op = w->op[i][0];
 	struct receipt r = { 0 };
 	enum shard_answer a;
 
 	if (!w->nop[i] || !alive(j, i) || j->x->node[i].epoch != w->epoch)
 		return;
-	a = op.clock ? clock_of(j->x, i, slot, op.step, claims(slot, op.step))
-	             : push(j->x, i, op.table, slot, op.step, &r);
+	a = op.clock ? clock_of(j->x, i, rank, op.step, claims(rank, op.step))
+	             : push(j->x, i, op.table, rank, op.step, &r);
 	if (a == SHARD_HOLD)
 		return;
 	if (a != SHARD_OK || r.status >= PUSH_LATE)
@@ -210,9 +210,9 @@ static bool is_through(const struct worker *w)
 	return w->lost || (w->step > STEPS && !open);
 }
 
-static void work(struct job *j, uint32_t slot)
+static void work(struct job *j, uint32_t rank)
 {
-	struct worker *w = &j->w[slot];
+	struct worker *w = &j->w[rank];
 
 	if (w->lost)
 		return;
@@ -220,10 +220,10 @@ static void work(struct job *j, uint32_t slot)
 		learn(j, w);
 	hear_receipts(j, w);
 	if (!w->sending && w->step <= STEPS)
-		try_pull(j, slot);
+		try_pull(j, rank);
 	for (unsigned i = 0; i < NODES; i++)
 		if (chance(j, 2))
-			do_op(j, slot, i);
+			do_op(j, rank, i);
 	if (w->sending && is_idle(w)) {
 		w->sending = false;
 		w->step++;
@@ -315,7 +315,7 @@ static void hear_of_loss(struct job *j, unsigned i)
 static void view(struct job *j, unsigned i)
 {
 	if (alive(j, i) && j->x->node[i].epoch != j->x->layout.epoch) {
-		j->x->slots = j->shrinks ? 1 : WORKERS; /* the lost one is not admitted again */
+		j->x->ranks = j->shrinks ? 1 : WORKERS; /* the lost one is not admitted again */
 		net_view(j->x, i);
 	}
 }
@@ -423,11 +423,11 @@ static void reference(bool deterministic, float want[STEPS + 1][TABLES][8])
 		for (uint16_t t = 0; t < TABLES; t++)
 			if (pull(x, 0, t, step, want[step][t], &v) != SHARD_OK)
 				abort();
-		for (uint32_t slot = 0; slot < WORKERS; slot++) {
+		for (uint32_t rank = 0; rank < WORKERS; rank++) {
 			for (uint16_t t = 0; t < TABLES; t++)
-				if (pushes(slot, step, t))
-					push(x, 0, t, slot, step, &r);
-			clock_of(x, 0, slot, step, claims(slot, step));
+				if (pushes(rank, step, t))
+					push(x, 0, t, rank, step, &r);
+			clock_of(x, 0, rank, step, claims(rank, step));
 		}
 	}
 	net_close(x);

@@ -23,10 +23,10 @@ static void take(struct tally *t, struct deal_pos at, const struct deal_shape *s
 {
 	uint64_t covered = at.offset;
 
-	for (uint64_t rank = 0; rank < s->slots; rank++) {
+	for (uint64_t position = 0; position < s->ranks; position++) {
 		uint64_t begin, end;
 
-		deal_range(at, rank, s, &begin, &end);
+		deal_range(at, position, s, &begin, &end);
 		t->wrong += begin > end || end > s->examples || end - begin > s->batch ||
 		    begin != covered;
 		covered = end;
@@ -52,8 +52,8 @@ static void by_steps(void)
 
 	for (uint64_t examples = 1; examples <= MOST; examples++)
 		for (uint64_t batch = 1; batch <= MOST + 1; batch++)
-			for (uint64_t slots = 1; slots <= 5; slots++) {
-				struct deal_shape s = { examples, batch, slots };
+			for (uint64_t ranks = 1; ranks <= 5; ranks++) {
+				struct deal_shape s = { examples, batch, ranks };
 				struct deal_pos begin = { 0, 0 }, at;
 				struct tally t = { 0 };
 				uint64_t steps = 0;
@@ -369,7 +369,7 @@ static void lose_worker(struct world *w)
 	/* Another server may know less of its clock. */
 	tasks_return(w->t, 0, rng_below(&w->rng, 2) ? w->clock : w->clock / 2, &taken);
 	taken_release(&taken);
-	/* The rank's next process begins beyond all steps. */
+	/* The position's next process begins beyond all steps. */
 	w->step += 1 + rng_below(&w->rng, 3);
 }
 

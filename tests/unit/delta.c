@@ -151,7 +151,7 @@ static void many_versions(void)
 
 /* A few values of table big are pushed to; true when a puller who takes what has
  * changed has the same as one who takes all. */
-static bool follows(struct world *x, uint64_t step, uint32_t slots, uint64_t *version, float *had)
+static bool follows(struct world *x, uint64_t step, uint32_t vectors, uint64_t *version, float *had)
 {
 	static float g[PART_ELEMENTS], all[PART_ELEMENTS], w[PART_ELEMENTS / 2];
 	static uint32_t place[PART_ELEMENTS / 2];
@@ -159,12 +159,12 @@ static bool follows(struct world *x, uint64_t step, uint32_t slots, uint64_t *ve
 	uint64_t now, then;
 	size_t k;
 
-	for (uint32_t slot = 0; slot < slots; slot++) {
+	for (uint32_t vector = 0; vector < vectors; vector++) {
 		memset(g, 0, sizeof g);
 		for (int i = 0; i < 20; i++)
 			g[rng_below(&rng, PART_ELEMENTS)] = 1;
-		push_dense(x, BIG, 0, slot, step, 10, g, PART_ELEMENTS, &r);
-		clock_of(x, slot, step, 10);
+		push_dense(x, BIG, 0, vector, step, 10, g, PART_ELEMENTS, &r);
+		clock_of(x, vector, step, 10);
 	}
 	if (shard_pull_changed(x->shard, BIG, 0, step + 1, *version, PART_ELEMENTS / 2, place, w,
 	        &k, &now) ||
@@ -173,7 +173,7 @@ static bool follows(struct world *x, uint64_t step, uint32_t slots, uint64_t *ve
 	for (size_t i = 0; i < k; i++)
 		had[place[i]] = w[i];
 	*version = now;
-	return k <= 20 * slots && memcmp(had, all, sizeof all) == 0;
+	return k <= 20 * vectors && memcmp(had, all, sizeof all) == 0;
 }
 
 static void pulls(const char *mode, bool deterministic)

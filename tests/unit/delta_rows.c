@@ -139,7 +139,7 @@ static bool pull_some(struct world *x, uint64_t step, struct puller *p)
 }
 
 /* One row in ten gets a gradient, every third of them one that changes nothing. */
-static void push_some(struct world *x, uint64_t step, uint32_t slot)
+static void push_some(struct world *x, uint64_t step, uint32_t vector)
 {
 	uint64_t ids[IDS];
 	float g[IDS * COLS];
@@ -153,8 +153,8 @@ static void push_some(struct world *x, uint64_t step, uint32_t slot)
 			ids[n++] = i;
 		}
 	if (n)
-		push_rows(x, 0, slot, step, 10, ids, g, n, &r);
-	clock_of(x, slot, step, 10);
+		push_rows(x, 0, vector, step, 10, ids, g, n, &r);
+	clock_of(x, vector, step, 10);
 }
 
 static void follows(const char *mode, bool deterministic, const char *rule, const char *policy)

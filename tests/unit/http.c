@@ -30,7 +30,7 @@ static void test_good(struct fixture *f, struct http_client *c, const char *how,
 	    "%s: a megabyte of text arrives", how);
 	buf_release(&text);
 	ok(fx_call(c, "GET", "/v1/fenced", NULL, &status, &v, &e) == ERR_FENCED && status == 409 &&
-	        v == NULL && strcmp(e.msg, "slot 3 is taken over � (start again)") == 0,
+	        v == NULL && strcmp(e.msg, "rank 3 is taken over � (start again)") == 0,
 	    "%s: an error comes with its code, message and hint: %s", how, e.msg);
 	ok(fx_call(c, "GET", "/v1/whoamy", NULL, &status, &v, &e) == ERR_NOTFOUND &&
 	        status == 404 && strstr(e.msg, "did you mean /v1/whoami?") != NULL,

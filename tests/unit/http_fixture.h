@@ -143,7 +143,7 @@ static int fx_fenced(void *ctx, const struct http_request *req, struct http_answ
 {
 	(void)ctx;
 	(void)req;
-	http_fail(a, ERR_FENCED, "start again", "slot %d is taken over \xff", 3);
+	http_fail(a, ERR_FENCED, "start again", "rank %d is taken over \xff", 3);
 	return HTTP_DONE;
 }
 

@@ -5,7 +5,7 @@
 
 #include "shard_fixture.h"
 
-static void open_reduced(struct world *x, const char *rule, uint32_t slots)
+static void open_reduced(struct world *x, const char *rule, uint32_t ranks)
 {
 	struct shard_config cfg = { .reduced = true,
 		.rule = optim_find(rule),
@@ -25,21 +25,21 @@ static void open_reduced(struct world *x, const char *rule, uint32_t slots)
 	layout_place(&x->layout, (const uint16_t[]){ 0 }, 1, 1);
 	if (shard_new(&cfg, &x->shard, NULL) || shard_install(x->shard, &x->layout, NULL, NULL))
 		abort();
-	for (uint32_t i = 0; i < slots; i++)
+	for (uint32_t i = 0; i < ranks; i++)
 		admit(x->shard, i, inc_of(i), 0);
 }
 
-static void all_clock(struct world *x, uint32_t slots, uint64_t step)
+static void all_clock(struct world *x, uint32_t ranks, uint64_t step)
 {
-	for (uint32_t i = 0; i < slots; i++)
+	for (uint32_t i = 0; i < ranks; i++)
 		if (clock_of(x, i, step, 10) != SHARD_OK)
 			abort();
 }
 
-static enum shard_answer nothing(struct world *x, uint32_t slot, uint64_t step, uint16_t table,
+static enum shard_answer nothing(struct world *x, uint32_t rank, uint64_t step, uint16_t table,
     struct receipt *r)
 {
-	struct push p = { .slot = slot, .incarnation = inc_of(slot), .step = step, .table = table };
+	struct push p = { .rank = rank, .incarnation = inc_of(rank), .step = step, .table = table };
 
 	return shard_push(x->shard, &p, r);
 }
@@ -54,7 +54,7 @@ static void one_push_a_step(void)
 	before = pull_w(&x, 0);
 	all_clock(&x, 2, 0);
 	ok(!shard_may_settle_members(x.shard, 1) && shard_may_settle_members(x.shard, 0),
-	    "the third slot is at the step before");
+	    "the third rank is at the step before");
 	all_clock(&x, 3, 0);
 	ok(shard_may_settle_members(x.shard, 1) && shard_closed(x.shard) == 0,
 	    "all are at the step, and the one before is open yet");
@@ -101,7 +101,7 @@ static void without_a_mean(void)
 	before = pull_w(&x, 4);
 	{
 		float g[N] = { 1, 1, 1, 1 };
-		struct push p = { .slot = SHARD_OUTSIDE,
+		struct push p = { .rank = SHARD_OUTSIDE,
 			.table = W,
 			.examples = 1,
 			.payload = (const uint8_t *)g,

@@ -22,17 +22,17 @@ static void test_round_trip(void)
 	struct message m;
 	struct err e = { 0 };
 
-	json = MESSAGE(worker_join, .slot = 3, .pid = 7, .host = "h", .examples = 100,
+	json = MESSAGE(worker_join, .rank = 3, .pid = 7, .host = "h", .examples = 100,
 	    .first = true, .tables = tables);
 	ok(message_decode(json, ROLE_WORKER, &m, &e) == ERR_OK && m.kind == MESSAGE_worker_join,
 	    "a worker_join is decoded: %s", e.msg);
-	ok(m.worker_join.slot == 3 && m.worker_join.pid == 7 && m.worker_join.examples == 100,
+	ok(m.worker_join.rank == 3 && m.worker_join.pid == 7 && m.worker_join.examples == 100,
 	    "with its integers");
 	ok(m.worker_join.first && !m.worker_join.evaluates, "its flags");
 	ok(strcmp(m.worker_join.host, "h") == 0 && !*m.worker_join.zone, "its texts");
 	ok(m.worker_join.tables == tables && !m.worker_join.ring, "and its documents");
-	message_set_int(json, "slot", 5);
-	ok(!message_decode(json, ROLE_WORKER, &m, &e) && m.worker_join.slot == 5,
+	message_set_int(json, "rank", 5);
+	ok(!message_decode(json, ROLE_WORKER, &m, &e) && m.worker_join.rank == 5,
 	    "an integer can be replaced");
 	json_decref(json);
 	json_decref(tables);
@@ -127,15 +127,16 @@ static void test_answers(void)
 	    "it has nothing but its task");
 	ok(reads(ANSWER(lease, .finished = true), "{\"finished\":true,\"surplus\":false}"),
 	    "or says the end");
-	ok(reads(ANSWER(facts), "{\"facts\":null,\"given\":false}"), "facts that are not known are null");
+	ok(reads(ANSWER(facts), "{\"facts\":null,\"given\":false}"),
+	    "facts that are not known are null");
 	err_set(&e, ERR_LIMIT, "no more");
 	json = answer_of_error(&e);
 	e = (struct err){ 0 };
 	ok(answer_is_refusal(json, &e) && e.code == ERR_LIMIT && strcmp(e.msg, "no more") == 0,
 	    "a refusal has its error");
 	ok(reads(json, "{\"error\":{\"code\":\"limit\",\"message\":\"no more\"}}"), "by its name");
-	json = json_pack("{s:s}", "slot", "x");
-	ok(answer_decode_worker_join(json, &joined, &e) == ERR_PROTO && strstr(e.msg, "slot"),
+	json = json_pack("{s:s}", "rank", "x");
+	ok(answer_decode_worker_join(json, &joined, &e) == ERR_PROTO && strstr(e.msg, "rank"),
 	    "a member of a wrong type is an error: %s", e.msg);
 	json_decref(json);
 }

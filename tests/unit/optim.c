@@ -32,7 +32,7 @@ static double uniform(void)
 	return (double)(state >> 11) / 9007199254740992.0 * 2 - 1;
 }
 
-/* One element of the reference: parameter and slots in double, and the largest
+/* One element of the reference: parameter and vectors in double, and the largest
  * size that the parameter has had. */
 struct ref {
 	double w, a, b, peak;
@@ -104,21 +104,21 @@ static void ref_step(int id, const struct optim_hyper *h, uint64_t t, bool decay
 }
 
 struct params {
-	float w[N], slot[OPTIM_MAX_SLOTS][N];
-	float *s[OPTIM_MAX_SLOTS];
+	float w[N], vector[OPTIM_VECTORS_MAX][N];
+	float *s[OPTIM_VECTORS_MAX];
 };
 
 static void start(struct params *p, const struct optim_rule *rule, struct ref *ref, bool zero)
 {
 	memset(p, 0, sizeof *p);
-	for (size_t k = 0; k < OPTIM_MAX_SLOTS; k++)
-		p->s[k] = p->slot[k];
+	for (size_t k = 0; k < OPTIM_VECTORS_MAX; k++)
+		p->s[k] = p->vector[k];
 	for (size_t i = 0; i < N; i++) {
 		p->w[i] = zero ? 0 : (float)uniform();
-		for (unsigned k = 0; k < rule->nslots; k++)
-			p->slot[k][i] = rule->slot_init[k];
-		ref[i] = (struct ref){ (double)p->w[i], (double)rule->slot_init[0],
-			(double)rule->slot_init[1], fabs((double)p->w[i]) };
+		for (unsigned k = 0; k < rule->nvectors; k++)
+			p->vector[k][i] = rule->vector_init[k];
+		ref[i] = (struct ref){ (double)p->w[i], (double)rule->vector_init[0],
+			(double)rule->vector_init[1], fabs((double)p->w[i]) };
 	}
 }
 
@@ -180,7 +180,7 @@ static void test_rule(const struct optim_rule *rule, const struct optim_rule *co
 		copy->step(&h, t, decay, N, q.w, q.s, g, gscale);
 		bad = fmax(bad, worst(&p, ref));
 		same &= memcmp(p.w, q.w, sizeof p.w) == 0 &&
-		    memcmp(p.slot, q.slot, sizeof p.slot) == 0;
+		    memcmp(p.vector, q.vector, sizeof p.vector) == 0;
 	}
 	ok(bad < 1e-5 && moved > 0.1, "%s, l1 %g, l2 %g%s: as the formula (%.1e)", rule->name,
 	    (double)l1, (double)l2, decay ? "" : ", no decay", bad);
@@ -207,7 +207,7 @@ static void test_untouched(const struct optim_rule *rule)
 	before = p;
 	rule->step(&h, 5, true, N, p.w, p.s, none, 1);
 	same = memcmp(p.w, before.w, sizeof p.w) == 0 &&
-	    memcmp(p.slot, before.slot, sizeof p.slot) == 0;
+	    memcmp(p.vector, before.vector, sizeof p.vector) == 0;
 	ok(same == rule->keeps_untouched, "%s %s elements without a gradient", rule->name,
 	    rule->keeps_untouched ? "keeps" : "changes");
 }
@@ -234,7 +234,7 @@ static void test_every_length(const struct optim_rule *rule, const struct optim_
 			copy->step(&h, t, true, n, q.w, q.s, g, 1);
 		}
 		bad += memcmp(p.w, q.w, sizeof p.w) != 0 ||
-		    memcmp(p.slot, q.slot, sizeof p.slot) != 0;
+		    memcmp(p.vector, q.vector, sizeof p.vector) != 0;
 		for (size_t i = n; i < N; i++)
 			bad += (double)p.w[i] != ref[i].w;
 	}
@@ -297,7 +297,7 @@ static void test_registry(void)
 	for (const struct optim_rule *r; (r = optim_at(n)) != NULL; n++) {
 		ok(optim_find(r->name) == r && r->id == (int)n + 1,
 		    "%s is found by name, and has its number", r->name);
-		ok(strchr(r->help, '(') != NULL && r->nslots <= OPTIM_MAX_SLOTS,
+		ok(strchr(r->help, '(') != NULL && r->nvectors <= OPTIM_VECTORS_MAX,
 		    "%s names its paper", r->name);
 	}
 	ok(n > 0 && optim_find("sdg") == NULL, "no other rule is found");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-/* A relay's own shard: what its slots push goes up as sums, what they pull is what
+/* A relay's own shard: what its ranks push goes up as sums, what they pull is what
  * has come down. */
 #include <math.h>
 
@@ -16,7 +16,7 @@ static void forward(void *ctx, uint16_t server, uint16_t table, uint32_t part)
 	forwarded += server == SHARD_UPSTREAM;
 }
 
-static void open_limited(struct world *x, uint32_t slots, uint64_t mem_limit)
+static void open_limited(struct world *x, uint32_t ranks, uint64_t mem_limit)
 {
 	struct shard_config cfg = { .mem_limit = mem_limit,
 		.wake = count_wake,
@@ -33,13 +33,13 @@ static void open_limited(struct world *x, uint32_t slots, uint64_t mem_limit)
 	if (relay_shard_new(&cfg, &x->shard, NULL) ||
 	    shard_install(x->shard, &x->layout, NULL, NULL))
 		abort();
-	for (uint32_t i = 0; i < slots; i++)
+	for (uint32_t i = 0; i < ranks; i++)
 		admit(x->shard, i, inc_of(i), 0);
 }
 
-static void open_relay(struct world *x, uint32_t slots)
+static void open_relay(struct world *x, uint32_t ranks)
 {
-	open_limited(x, slots, 0);
+	open_limited(x, ranks, 0);
 }
 
 /* How many of them are to be asked for; -1: there is no room. */
@@ -137,7 +137,7 @@ static void one_step(void)
 	ok(o->n == 1 && o->step == 0 && o->b.n == 2 && o->b.len == N * 4 && value(o, 0) == 70 &&
 	        value(o, N - 1) == 70,
 	    "it is that of examples times gradient");
-	ok(sum_contributor(&o->b, 1).slot == 1 && sum_contributor(&o->b, 1).examples == 30 &&
+	ok(sum_contributor(&o->b, 1).rank == 1 && sum_contributor(&o->b, 1).examples == 30 &&
 	        sum_contributor(&o->b, 1).incarnation == inc_of(1),
 	    "with who is in it");
 	ok(!is_safe(&x, &a) && !is_safe(&x, &b) && sums(&x, W, 0, 1)->n == 0,
@@ -183,7 +183,7 @@ static void split(void)
 	ok(push_w(&x, 1, 2, 10, 1, &r) == SHARD_FENCED, "one of before is fenced");
 	{
 		float g[N] = { 1, 1, 1, 1 };
-		struct push p = { .slot = 1,
+		struct push p = { .rank = 1,
 			.incarnation = 900,
 			.step = 2,
 			.table = W,
@@ -194,7 +194,7 @@ static void split(void)
 		ok(shard_push(x.shard, &p, &r) == SHARD_OK && r.status == PUSH_SPLIT &&
 		        r.due.steps == 0,
 		    "who is behind goes alone, at once");
-		p.slot = SHARD_OUTSIDE;
+		p.rank = SHARD_OUTSIDE;
 		ok(shard_push(x.shard, &p, &r) == SHARD_ELSEWHERE,
 		    "what is outside of the job does not come this way");
 	}
@@ -227,7 +227,7 @@ static void clocks(void)
 	open_relay(&x, 2);
 	push_w(&x, 0, 0, 10, 1, &r);
 	clock_of(&x, 0, 0, 10);
-	ok(!forwarded && !shard_may_pull(x.shard, 1), "a slot without its CLOCK is waited for");
+	ok(!forwarded && !shard_may_pull(x.shard, 1), "a rank without its CLOCK is waited for");
 	clock_of(&x, 1, 0, 10);
 	ok(forwarded == 1 && sums(&x, W, 0, 1)->b.n == 1,
 	    "one that pushes nothing is not in the sum");
@@ -253,9 +253,9 @@ static void order(void)
 	open_relay(&x, 0);
 	part = part_of(&x, id);
 	shard_take_members(x.shard,
-	    (struct member[]){ { .slot = 0, .incarnation = inc_of(0), .at = 8 },
-	        { .slot = 1, .incarnation = inc_of(1), .at = 8 },
-	        { .slot = 2, .incarnation = inc_of(2) } },
+	    (struct member[]){ { .rank = 0, .incarnation = inc_of(0), .at = 8 },
+	        { .rank = 1, .incarnation = inc_of(1), .at = 8 },
+	        { .rank = 2, .incarnation = inc_of(2) } },
 	    3);
 	clock_of(&x, 2, 6, 1);
 	ok(shard_closed(x.shard) == 7 && shard_may_pull(x.shard, 7) && !shard_may_pull(x.shard, 8),
@@ -376,7 +376,7 @@ static void bounded(void)
 	free(ids);
 }
 
-/* Of slots 0 and 1, given to relay 777, with 4 examples each; g: N floats. */
+/* Of ranks 0 and 1, given to relay 777, with 4 examples each; g: N floats. */
 static void sum_of_two(struct world *x, uint8_t *buf, const float *g)
 {
 	sum_body_put_head(buf, 2, 0);

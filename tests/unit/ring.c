@@ -182,7 +182,7 @@ static void gift(void)
 	ring_free(c.sailor[1].ring);
 	{
 		struct ring_config cfg = { .id = &c.sailor[2].id,
-			.slot = SLOT(2),
+			.rank = RANK(2),
 			.incarnation = 102,
 			.transport = transport_find("tcp"),
 			.local_suite = SUITE_POLY1305,

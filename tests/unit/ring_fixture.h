@@ -18,7 +18,7 @@
 #include "tap.h"
 
 #define CREW_MAX 8
-#define SLOT(i)  (3 + 2 * (uint32_t)(i)) /* slots need not be dense */
+#define RANK(i)  (3 + 2 * (uint32_t)(i)) /* ranks need not be dense */
 
 struct sailor {
 	struct crew *crew;
@@ -81,7 +81,7 @@ static void crew_open(struct crew *c, unsigned n, const char *transport, int64_t
 		struct sailor *s = &c->sailor[i];
 		struct ring_member *m = &c->member[i];
 		struct ring_config cfg = { .id = &s->id,
-			.slot = SLOT(i),
+			.rank = RANK(i),
 			.incarnation = 100 + i,
 			.transport = transport_find(transport),
 			.local_suite = SUITE_POLY1305,
@@ -103,7 +103,7 @@ static void crew_open(struct crew *c, unsigned n, const char *transport, int64_t
 		key_pair_generate(&key);
 		handshake_identity_init(&s->id.hs, &key, psk);
 		memcpy(m->key, key.pk, sizeof m->key);
-		m->slot = SLOT(i);
+		m->rank = RANK(i);
 		m->incarnation = 100 + i;
 		snprintf(m->local, sizeof m->local, "%s/%u.sock", c->dir, i);
 		if (ring_new(&cfg, &s->ring, &s->e))

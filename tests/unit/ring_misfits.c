@@ -173,7 +173,7 @@ static const struct conn_handler caller_handler = { .live = caller_live, .record
 static void *call_late(void *ctx)
 {
 	struct sailor *s = ctx;
-	struct hs_client_info info = { .incarnation = 101, .slot = SLOT(1) };
+	struct hs_client_info info = { .incarnation = 101, .rank = RANK(1) };
 	struct caller k = {
 		.hello = { .type = REC_RING_HELLO, .epoch = epoch - 1, .seq = s->ring->digest }
 	};

@@ -32,9 +32,9 @@ struct play {
 	int wrong;
 };
 
-static double own(uint32_t rank)
+static double own(uint32_t position)
 {
-	return (double)(UINT64_C(1) << rank);
+	return (double)(UINT64_C(1) << position);
 }
 
 static bool send_one(struct play *p, uint32_t me)

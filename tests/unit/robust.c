@@ -4,13 +4,13 @@
 
 #include "shard_fixture.h"
 
-enum { SLOTS = 5 };
+enum { RANKS = 5 };
 
 static void open_robust(struct world *x, const char *robust, uint64_t mem_limit)
 {
 	struct shard_config cfg = { .rule = optim_find("sgd"),
 		.wake = count_wake,
-		.slots = SLOTS,
+		.ranks = RANKS,
 		.mem_limit = mem_limit,
 		.ctx = x };
 
@@ -25,7 +25,7 @@ static void open_robust(struct world *x, const char *robust, uint64_t mem_limit)
 	layout_place(&x->layout, (const uint16_t[]){ 0 }, 1, 1);
 	if (shard_new(&cfg, &x->shard, NULL) || shard_install(x->shard, &x->layout, NULL, NULL))
 		abort();
-	for (uint32_t i = 0; i < SLOTS; i++)
+	for (uint32_t i = 0; i < RANKS; i++)
 		admit(x->shard, i, inc_of(i), 0);
 }
 
@@ -37,18 +37,18 @@ static float step(struct world *x, uint64_t at, const uint32_t *order, const flo
 	struct receipt r;
 	bool good = true;
 
-	for (int i = 0; i < SLOTS; i++)
+	for (int i = 0; i < RANKS; i++)
 		good &= push_w(x, order[i], at, examples[order[i]], value[order[i]], &r) ==
 		    SHARD_OK;
-	for (uint32_t i = 0; i < SLOTS; i++)
+	for (uint32_t i = 0; i < RANKS; i++)
 		good &= clock_of(x, i, at, examples[i]) == SHARD_OK;
 	return good ? before - pull_w(x, at + 1) : -12345;
 }
 
-static const uint32_t up[SLOTS] = { 0, 1, 2, 3, 4 }, down[SLOTS] = { 4, 2, 0, 3, 1 };
-static const uint32_t ten[SLOTS] = { 10, 10, 10, 10, 10 },
-                      liar[SLOTS] = { 10, 10, 10, 10, 4000000000 };
-static const float bad[SLOTS] = { 1, 2, 3, 4, 100000 };
+static const uint32_t up[RANKS] = { 0, 1, 2, 3, 4 }, down[RANKS] = { 4, 2, 0, 3, 1 };
+static const uint32_t ten[RANKS] = { 10, 10, 10, 10, 10 },
+                      liar[RANKS] = { 10, 10, 10, 10, 4000000000 };
+static const float bad[RANKS] = { 1, 2, 3, 4, 100000 };
 
 static void test_sums(void)
 {
@@ -78,7 +78,7 @@ static void test_fewer(void)
 
 	open_robust(&x, "trimmed:2", 0);
 	before = pull_w(&x, SYNC_NEVER);
-	for (uint32_t i = 2; i < SLOTS; i++)
+	for (uint32_t i = 2; i < RANKS; i++)
 		dismiss(x.shard, i, 0);
 	push_w(&x, 0, 0, 10, 4, &r);
 	push_w(&x, 1, 0, 10, 8, &r);
@@ -98,7 +98,7 @@ static void test_room(void)
 	world_close(&x);
 	open_robust(&x, "median", 1 << 20);
 	robust = shard_booked(x.shard);
-	ok(robust >= plain + SLOTS * N * sizeof(float),
+	ok(robust >= plain + RANKS * N * sizeof(float),
 	    "a gradient of every worker is booked: %llu more bytes",
 	    (unsigned long long)(robust - plain));
 	world_close(&x);

@@ -348,7 +348,7 @@ static void twice(void)
 	const struct optim_rule *rule = optim_find("adagrad");
 	struct sample s = { .id = { 0, 0, 0 }, .g = { 1, 2, 3 }, .n = 3 };
 	struct optim_hyper h;
-	float want[2], got[3], *slot = want + 1;
+	float want[2], got[3], *rank = want + 1;
 	uint64_t version;
 	struct world x;
 	uint64_t at = 0;
@@ -362,7 +362,7 @@ static void twice(void)
 	rule->defaults(&h);
 	h.l2 = 0.01f;
 	for (int i = 0; i < 3; i++)
-		rule->step(&h, 1, true, 1, want, &slot, s.g + i, 1);
+		rule->step(&h, 1, true, 1, want, &rank, s.g + i, 1);
 	ok(push(&x, 1, 0, &s), "a row three times in a push");
 	shard_pull_rows(x.shard, 0, 0, SYNC_NEVER, (const uint8_t *)s.id, 3, got, &version);
 	ok(got[0] == want[0] && got[2] == want[0], "is updated three times");

@@ -84,7 +84,7 @@ static void write_file(const char *name, const char *entry, bool twice, uint32_t
 }
 
 /* Reads everything and compares it with what write_file wrote. */
-static bool has_values(struct saved_model *m, unsigned nslots, float slot)
+static bool has_values(struct saved_model *m, unsigned nvectors, float vector)
 {
 	const struct layout *l = saved_model_about(m).layout;
 	const struct table *e = layout_find(l, "e"), *w = layout_find(l, "w");
@@ -93,19 +93,19 @@ static bool has_values(struct saved_model *m, unsigned nslots, float slot)
 	struct saved_part p;
 
 	for (uint32_t i = 0; good && i < e->nparts; i++) {
-		good = saved_model_read(m, e, i, nslots > 0, &p, NULL) == ERR_OK &&
-		    p.nslots == nslots;
+		good = saved_model_read(m, e, i, nvectors > 0, &p, NULL) == ERR_OK &&
+		    p.nvectors == nvectors;
 		for (uint64_t r = 0; good && r < p.n; r++) {
 			good = table_part_of(e, p.ids[r]) == i && (!r || p.ids[r] > p.ids[r - 1]);
 			for (unsigned k = 0; good && k < COLS; k++)
 				good = p.w[r * COLS + k] == value(p.ids[r], k) &&
-				    (!nslots || p.slot[0][r * COLS + k] == slot);
+				    (!nvectors || p.vector[0][r * COLS + k] == vector);
 		}
 		rows += p.n;
 		saved_part_release(&p);
 	}
 	for (uint32_t i = 0; good && i < w->nparts; i++) {
-		good = saved_model_read(m, w, i, false, &p, NULL) == ERR_OK && p.nslots == 0;
+		good = saved_model_read(m, w, i, false, &p, NULL) == ERR_OK && p.nvectors == 0;
 		for (uint64_t k = 0; good && k < p.n; k++)
 			good = p.w[k] == (float)elements++;
 		saved_part_release(&p);
@@ -151,12 +151,12 @@ static void checkpoints(void)
 	        strcmp(saved_model_about(m).optimizer, "adagrad") == 0 &&
 	        json_is_object(saved_model_about(m).facts),
 	    "with the state of its job's rule and the facts");
-	ok(has_values(m, 1, optim_find("adagrad")->slot_init[0]), "which begins anew");
+	ok(has_values(m, 1, optim_find("adagrad")->vector_init[0]), "which begins anew");
 	ok(saved_model_write(m, c, in_dir("second"), &second, &e) == ERR_OK, "written again");
 	ok(saved_model_write(m, serve, in_dir("third"), &third, &e) == ERR_OK, "and to be served");
 	saved_model_close(m);
 	saved_model_open(second, &m, &e);
-	ok(has_values(m, 1, optim_find("adagrad")->slot_init[0]), "nothing is lost on the way");
+	ok(has_values(m, 1, optim_find("adagrad")->vector_init[0]), "nothing is lost on the way");
 	saved_model_close(m);
 	saved_model_open(third, &m, &e);
 	ok(has_values(m, 0, 0) && !saved_model_about(m).optimizer,

@@ -75,13 +75,13 @@ static void bsp_absent(void)
 	clock_of(&x, 1, 0, 30);
 	clock_of(&x, 2, 0, 0);
 	ok(shard_closed(x.shard) == 1,
-	    "slots that push nothing to a partition end the step by their CLOCK");
+	    "ranks that push nothing to a partition end the step by their CLOCK");
 	/* A row that others' batches do not have has a zero gradient there. */
 	ok(fabsf(pull_row(&x, 1, 5) - (before - 10.0f / 40.0f)) < 1e-6f,
 	    "and their examples count in the mean");
 	ok(step_of(&x, 0, 1, 64, 1) && clock_of(&x, 1, 1, 0) == SHARD_OK &&
 	        clock_of(&x, 2, 1, 0) == SHARD_OK && pull_w(&x, 2) == -1,
-	    "a slot with no examples in the last step weighs nothing");
+	    "a rank with no examples in the last step weighs nothing");
 	world_close(&x);
 }
 
@@ -145,7 +145,7 @@ static void bsp_members(void)
 	world_open(&x, "bsp", false, "sgd", 1, 2);
 	push_w(&x, 1, 0, 10, 5, &r);
 	step_of(&x, 0, 0, 10, 1);
-	ok(shard_closed(x.shard) == 0, "a slot without its CLOCK is waited for");
+	ok(shard_closed(x.shard) == 0, "a rank without its CLOCK is waited for");
 	dismiss(x.shard, 1, 0);
 	ok(shard_closed(x.shard) == 1 && pull_w(&x, 1) == -3,
 	    "until it is dismissed: what it had pushed is in the mean");
@@ -170,7 +170,7 @@ static void bsp_members(void)
 	    "then it is waited for");
 	{
 		float g[N] = { 5, 5, 5, 5 };
-		struct push p = { .slot = 1,
+		struct push p = { .rank = 1,
 			.incarnation = 777,
 			.step = 3,
 			.table = W,
@@ -185,9 +185,9 @@ static void bsp_members(void)
 	world_close(&x);
 }
 
-/* The step before the one from which a slot is held anew must not count the
+/* The step before the one from which a rank is held anew must not count the
  * examples that its former holder stated long ago. */
-static void bsp_slot_again(void)
+static void bsp_rank_again(void)
 {
 	struct world x;
 
@@ -201,7 +201,7 @@ static void bsp_slot_again(void)
 	shard_decided(x.shard);
 	step_of(&x, 0, 2, 10, 1);
 	ok(shard_closed(x.shard) == 3 && pull_w(&x, 3) == -3,
-	    "a slot that is held anew has no examples from before: %g", (double)pull_w(&x, 3));
+	    "a rank that is held anew has no examples from before: %g", (double)pull_w(&x, 3));
 	world_close(&x);
 }
 
@@ -216,7 +216,7 @@ static void done_stays_done(const char *mode)
 	clock_of(&x, 0, 0, 1);
 	clock_of(&x, 0, 1, 1);
 	ok(shard_may_pull(x.shard, 2),
-	    "%s: and is not undone by a view that still calls the slot active", mode);
+	    "%s: and is not undone by a view that still calls the rank active", mode);
 	world_close(&x);
 }
 
@@ -259,7 +259,7 @@ static void deterministic_order(void)
 	unsigned held = 0, differ = 0;
 	float first = in_order(order[0], &held);
 
-	ok(held == 0, "deterministic: pushes in the order of slots are taken at once");
+	ok(held == 0, "deterministic: pushes in the order of ranks are taken at once");
 	for (unsigned i = 1; i < 6; i++)
 		differ += in_order(order[i], &held) != first;
 	ok(!differ && held > 0,
@@ -287,7 +287,7 @@ static void previous_version(void)
 	ok(shard_closed(x.shard) == 1 && pull_w(&x, SYNC_NEVER) == before - 4,
 	    "a partition makes its update when all have pushed, before all have sent CLOCK");
 	v = shard_vote(x.shard, 1, 900, 0, true);
-	ok(v.yes && v.clock == 1, "the vote on a resumed slot tells its clock");
+	ok(v.yes && v.clock == 1, "the vote on a resumed rank tells its clock");
 	admit(x.shard, 1, 900, v.clock);
 	ok(pull_w(&x, 1) == before, "the new holder pulls what the old one had at that step");
 	now = pull_row(&x, SYNC_NEVER, 9);
@@ -298,7 +298,7 @@ static void previous_version(void)
 	ok(push_w(&x, 1, 1, 10, 4, &r) == SHARD_FENCED, "the old one is fenced");
 	{
 		float g[N] = { 4, 4, 4, 4 };
-		struct push p = { .slot = 1,
+		struct push p = { .rank = 1,
 			.incarnation = 900,
 			.step = 1,
 			.table = W,
@@ -360,7 +360,7 @@ static void at_once(void)
 	world_close(&x);
 }
 
-/* What a slot says at its CLOCK that it has pushed is waited for, and not when the slot
+/* What a rank says at its CLOCK that it has pushed is waited for, and not when the rank
  * has another holder. */
 static void owed(void)
 {
@@ -389,7 +389,7 @@ static void outside(void)
 {
 	struct world x;
 	float g[N] = { 1, 1, 1, 1 };
-	struct push p = { .slot = SHARD_OUTSIDE,
+	struct push p = { .rank = SHARD_OUTSIDE,
 		.step = 0,
 		.table = W,
 		.payload = (const uint8_t *)g,
@@ -421,15 +421,15 @@ static void malformed(void)
 	ok(push_dense(&x, W, 0, 0, 0, 0, g, N, &r) == SHARD_BAD, "or with no examples");
 	ok(push_dense(&x, W, 0, 5, 0, 1, g, N, &r) == SHARD_FENCED &&
 	        push_dense(&x, W, 0, UINT32_MAX - 1, 0, 1, g, N, &r) == SHARD_FENCED,
-	    "a slot that nobody holds is fenced");
+	    "a rank that nobody holds is fenced");
 	ok(pull_w(&x, SYNC_NEVER) == 0 && push_w(&x, 0, 0, 1, 1, &r) == SHARD_OK,
 	    "and none of it changed anything");
 	world_close(&x);
 }
 
-/* Wakes for the pushes and CLOCKs of a step of so many slots, each of which has asked for
+/* Wakes for the pushes and CLOCKs of a step of so many ranks, each of which has asked for
  * the next beforehand, and whether all can have it then. */
-static unsigned wakes_of_step(const char *mode, bool deterministic, uint32_t slots, bool *shown)
+static unsigned wakes_of_step(const char *mode, bool deterministic, uint32_t ranks, bool *shown)
 {
 	struct world x;
 	struct receipt r;
@@ -437,9 +437,9 @@ static unsigned wakes_of_step(const char *mode, bool deterministic, uint32_t slo
 	unsigned before;
 	float w[N];
 
-	world_open(&x, mode, deterministic, "sgd", 1, slots);
+	world_open(&x, mode, deterministic, "sgd", 1, ranks);
 	before = atomic_load(&x.wakes);
-	for (uint32_t i = 0; i < slots; i++) {
+	for (uint32_t i = 0; i < ranks; i++) {
 		push_w(&x, i, 0, 1, 1, &r);
 		if (shard_may_prefetch(x.shard, 1))
 			shard_pull(x.shard, W, 0, 1, w, &version);
@@ -452,7 +452,7 @@ static unsigned wakes_of_step(const char *mode, bool deterministic, uint32_t slo
 	return before;
 }
 
-/* Each wake looks at everybody: were there one for each push, a step of n slots took n * n. */
+/* Each wake looks at everybody: were there one for each push, a step of n ranks took n * n. */
 static void wakes(void)
 {
 	bool shown, more;
@@ -460,7 +460,7 @@ static void wakes(void)
 	         many = wakes_of_step("bsp", false, 64, &more);
 
 	ok(shown && more && few >= 1 && many == few,
-	    "bsp: a step of 64 slots wakes as often as one of 4: %u, %u", few, many);
+	    "bsp: a step of 64 ranks wakes as often as one of 4: %u, %u", few, many);
 	few = wakes_of_step("ssp:0", false, 4, &shown);
 	many = wakes_of_step("ssp:0", false, 64, &more);
 	ok(shown && more && few >= 1 && many >= few, "ssp: somebody is woken: %u, %u", few, many);
@@ -468,32 +468,32 @@ static void wakes(void)
 	ok(shown, "deterministic: the step comes");
 }
 
-/* What has slots out of order, holes and takers-over still closes with the last one. */
+/* What has ranks out of order, holes and takers-over still closes with the last one. */
 static void last_of_many(void)
 {
 	struct world x;
 	struct receipt r;
-	enum { SLOTS = 50 };
+	enum { RANKS = 50 };
 	bool early = false;
 
-	world_open(&x, "bsp", false, "sgd", 1, SLOTS);
+	world_open(&x, "bsp", false, "sgd", 1, RANKS);
 	for (uint64_t step = 0; step < 3; step++)
-		for (uint32_t k = 0; k < SLOTS; k++) {
-			uint32_t slot = (uint32_t)((k * 17 + step * 7) % SLOTS);
+		for (uint32_t k = 0; k < RANKS; k++) {
+			uint32_t rank = (uint32_t)((k * 17 + step * 7) % RANKS);
 
 			early |= shard_closed(x.shard) > step;
 			/* Every fifth has nothing to push. */
-			if (slot % 5)
-				push_w(&x, slot, step, 1, 1, &r);
-			clock_of(&x, slot, step, slot % 5 ? 1 : 0);
+			if (rank % 5)
+				push_w(&x, rank, step, 1, 1, &r);
+			clock_of(&x, rank, step, rank % 5 ? 1 : 0);
 		}
 	ok(!early && shard_closed(x.shard) == 3 && version_of(x.shard, W, 0) == 3,
-	    "50 slots in any order: each step closes with its last");
+	    "50 ranks in any order: each step closes with its last");
 	/* One is gone in the middle of a step: the others' last word closes it. */
-	for (uint32_t slot = 0; slot < SLOTS; slot++)
-		if (slot != 13)
-			clock_of(&x, slot, 3, 1);
-	ok(shard_closed(x.shard) == 3, "a slot that says nothing holds the step");
+	for (uint32_t rank = 0; rank < RANKS; rank++)
+		if (rank != 13)
+			clock_of(&x, rank, 3, 1);
+	ok(shard_closed(x.shard) == 3, "a rank that says nothing holds the step");
 	dismiss(x.shard, 13, 3);
 	ok(shard_closed(x.shard) == 4, "until it is dismissed");
 	world_close(&x);
@@ -509,7 +509,7 @@ int main(void)
 	bsp_refused();
 	bsp_again();
 	bsp_members();
-	bsp_slot_again();
+	bsp_rank_again();
 	done_stays_done("bsp");
 	done_stays_done("ssp:0");
 	deterministic_order();

@@ -20,9 +20,9 @@ struct world {
 	_Atomic unsigned wakes;
 };
 
-static inline uint64_t inc_of(uint32_t slot)
+static inline uint64_t inc_of(uint32_t rank)
 {
-	return 100 + slot;
+	return 100 + rank;
 }
 
 static inline void count_wake(void *ctx)
@@ -47,9 +47,9 @@ static inline void add_table(struct world *x, const char *name, bool sparse, uin
 	layout_add(&x->layout, &shape, &t, NULL);
 }
 
-/* backup: slots that a step does not wait for.  deltas: shard_pull_changed is wanted. */
+/* backup: ranks that a step does not wait for.  deltas: shard_pull_changed is wanted. */
 static inline void world_open_with(struct world *x, const char *mode, bool deterministic,
-    const char *rule, float lr, uint32_t slots, unsigned backup, bool deltas)
+    const char *rule, float lr, uint32_t ranks, unsigned backup, bool deltas)
 {
 	struct shard_config cfg = { .deterministic = deterministic,
 		.deltas = deltas,
@@ -69,14 +69,14 @@ static inline void world_open_with(struct world *x, const char *mode, bool deter
 	layout_place(&x->layout, (const uint16_t[]){ 0 }, 1, 1);
 	if (shard_new(&cfg, &x->shard, NULL) || shard_install(x->shard, &x->layout, NULL, NULL))
 		abort();
-	for (uint32_t i = 0; i < slots; i++)
+	for (uint32_t i = 0; i < ranks; i++)
 		admit(x->shard, i, inc_of(i), 0);
 }
 
 static inline void world_open(struct world *x, const char *mode, bool deterministic,
-    const char *rule, float lr, uint32_t slots)
+    const char *rule, float lr, uint32_t ranks)
 {
-	world_open_with(x, mode, deterministic, rule, lr, slots, 0, false);
+	world_open_with(x, mode, deterministic, rule, lr, ranks, 0, false);
 }
 
 static inline void world_close(struct world *x)
@@ -87,10 +87,10 @@ static inline void world_close(struct world *x)
 
 /* A push of n values g to a partition of a dense table. */
 static inline enum shard_answer push_dense(struct world *x, uint16_t table, uint32_t part,
-    uint32_t slot, uint64_t step, uint32_t examples, const float *g, size_t n, struct receipt *r)
+    uint32_t rank, uint64_t step, uint32_t examples, const float *g, size_t n, struct receipt *r)
 {
-	struct push p = { .slot = slot,
-		.incarnation = inc_of(slot),
+	struct push p = { .rank = rank,
+		.incarnation = inc_of(rank),
 		.step = step,
 		.table = table,
 		.part = part,
@@ -102,14 +102,14 @@ static inline enum shard_answer push_dense(struct world *x, uint16_t table, uint
 }
 
 /* The same number in all places of table w. */
-static inline enum shard_answer push_w(struct world *x, uint32_t slot, uint64_t step,
+static inline enum shard_answer push_w(struct world *x, uint32_t rank, uint64_t step,
     uint32_t examples, float value, struct receipt *r)
 {
 	float g[N];
 
 	for (int i = 0; i < N; i++)
 		g[i] = value;
-	return push_dense(x, W, 0, slot, step, examples, g, N, r);
+	return push_dense(x, W, 0, rank, step, examples, g, N, r);
 }
 
 static inline uint32_t part_of(const struct world *x, uint64_t id)
@@ -118,12 +118,12 @@ static inline uint32_t part_of(const struct world *x, uint64_t id)
 }
 
 /* A push of n rows of COLS values to a partition of table rows. */
-static inline enum shard_answer push_rows(struct world *x, uint32_t part, uint32_t slot,
+static inline enum shard_answer push_rows(struct world *x, uint32_t part, uint32_t rank,
     uint64_t step, uint32_t examples, const uint64_t *ids, const float *g, uint32_t n,
     struct receipt *r)
 {
-	struct push p = { .slot = slot,
-		.incarnation = inc_of(slot),
+	struct push p = { .rank = rank,
+		.incarnation = inc_of(rank),
 		.step = step,
 		.table = ROWS,
 		.part = part,
@@ -136,18 +136,18 @@ static inline enum shard_answer push_rows(struct world *x, uint32_t part, uint32
 	return shard_push(x->shard, &p, r);
 }
 
-static inline enum shard_answer push_row(struct world *x, uint32_t slot, uint64_t step,
+static inline enum shard_answer push_row(struct world *x, uint32_t rank, uint64_t step,
     uint32_t examples, uint64_t id, float value, struct receipt *r)
 {
 	float g[COLS] = { value, 2 * value };
 
-	return push_rows(x, part_of(x, id), slot, step, examples, &id, g, 1, r);
+	return push_rows(x, part_of(x, id), rank, step, examples, &id, g, 1, r);
 }
 
-static inline enum shard_answer clock_of(struct world *x, uint32_t slot, uint64_t step,
+static inline enum shard_answer clock_of(struct world *x, uint32_t rank, uint64_t step,
     uint32_t examples)
 {
-	return shard_clock(x->shard, slot, inc_of(slot), step, examples);
+	return shard_clock(x->shard, rank, inc_of(rank), step, examples);
 }
 
 static inline float pull_w(struct world *x, uint64_t step)
@@ -171,14 +171,14 @@ static inline float pull_row(struct world *x, uint64_t step, uint64_t id)
 	return row[0];
 }
 
-/* Push and CLOCK of one slot. */
-static inline bool step_of(struct world *x, uint32_t slot, uint64_t step, uint32_t examples,
+/* Push and CLOCK of one rank. */
+static inline bool step_of(struct world *x, uint32_t rank, uint64_t step, uint32_t examples,
     float value)
 {
 	struct receipt r;
 
-	return push_w(x, slot, step, examples, value, &r) == SHARD_OK && r.status == PUSH_MERGED &&
-	    clock_of(x, slot, step, examples) == SHARD_OK;
+	return push_w(x, rank, step, examples, value, &r) == SHARD_OK && r.status == PUSH_MERGED &&
+	    clock_of(x, rank, step, examples) == SHARD_OK;
 }
 
 #endif

@@ -10,7 +10,7 @@ enum { THREADS = 4, STEPS = 300 };
 
 struct worker {
 	struct world *x;
-	uint32_t slot;
+	uint32_t rank;
 	unsigned held, wrong;
 	float *buf;
 };
@@ -21,7 +21,7 @@ static void wait_a_bit(struct worker *w)
 	sched_yield();
 }
 
-/* bsp: every slot pushes slot+1 to both partitions of a table and to a row of
+/* bsp: every rank pushes rank+1 to both partitions of a table and to a row of
  * its own and one of all; what it pulls must be the exact sum of all steps. */
 static void *train(void *ctx)
 {
@@ -40,20 +40,20 @@ static void *train(void *ctx)
 		w->wrong += w->buf[0] != want || w->buf[7] != want || version != step;
 		w->wrong += pull_w(x, step) != want;
 		for (int i = 0; i < 8; i++)
-			w->buf[i] = (float)(w->slot + 1);
+			w->buf[i] = (float)(w->rank + 1);
 		while (
-		    push_dense(x, BIG, 1, w->slot, step, w->slot + 1, w->buf, 8, &r) == SHARD_HOLD)
+		    push_dense(x, BIG, 1, w->rank, step, w->rank + 1, w->buf, 8, &r) == SHARD_HOLD)
 			wait_a_bit(w);
 		while (
-		    push_w(x, w->slot, step, w->slot + 1, (float)(w->slot + 1), &r) == SHARD_HOLD)
+		    push_w(x, w->rank, step, w->rank + 1, (float)(w->rank + 1), &r) == SHARD_HOLD)
 			wait_a_bit(w);
-		while (push_row(x, w->slot, step, w->slot + 1, 1000, (float)(w->slot + 1), &r) ==
+		while (push_row(x, w->rank, step, w->rank + 1, 1000, (float)(w->rank + 1), &r) ==
 		    SHARD_HOLD)
 			wait_a_bit(w);
-		while (clock_of(x, w->slot, step, w->slot + 1) == SHARD_HOLD)
+		while (clock_of(x, w->rank, step, w->rank + 1) == SHARD_HOLD)
 			wait_a_bit(w);
 	}
-	shard_done(x->shard, w->slot, inc_of(w->slot));
+	shard_done(x->shard, w->rank, inc_of(w->rank));
 	return NULL;
 }
 
@@ -68,7 +68,7 @@ static void threads(bool deterministic)
 	world_open(&x, "bsp", deterministic, "sgd", 1, THREADS);
 	for (uint32_t i = 0; i < THREADS; i++) {
 		w[i] = (struct worker){ .x = &x,
-			.slot = i,
+			.rank = i,
 			.buf = malloc(PART_ELEMENTS * sizeof(float)) };
 		pthread_create(&t[i], NULL, train, &w[i]);
 	}
@@ -95,9 +95,9 @@ static void *push_many(void *ctx)
 	struct receipt r;
 
 	for (uint64_t step = 0; step < 2000; step++) {
-		push_w(w->x, w->slot, step, 1, 1, &r);
-		push_row(w->x, w->slot, step, 1, step % 37, 0.25f, &r);
-		clock_of(w->x, w->slot, step, 1);
+		push_w(w->x, w->rank, step, 1, 1, &r);
+		push_row(w->x, w->rank, step, 1, step % 37, 0.25f, &r);
+		clock_of(w->x, w->rank, step, 1);
 	}
 	return NULL;
 }
@@ -110,7 +110,7 @@ static void threads_asp(void)
 
 	world_open(&x, "asp", false, "sgd", 1, THREADS);
 	for (uint32_t i = 0; i < THREADS; i++) {
-		w[i] = (struct worker){ .x = &x, .slot = i };
+		w[i] = (struct worker){ .x = &x, .rank = i };
 		pthread_create(&t[i], NULL, push_many, &w[i]);
 	}
 	for (uint32_t i = 0; i < THREADS; i++)

@@ -38,8 +38,8 @@ static void between_two_steps(void)
 	ok(shard_snap_parts(x.shard, &parts, &n), "it is handed over");
 	w = find(parts, n, "w", 0);
 	/* momentum 0.9: v = 1, then 1.9; w = -1 - 1.9. */
-	ok(w && w->step == 2 && w->version == 2 && w->w[0] == -2.9f && w->nslots == 1 &&
-	        w->slot[0][0] == 1.9f,
+	ok(w && w->step == 2 && w->version == 2 && w->w[0] == -2.9f && w->nvectors == 1 &&
+	        w->vector[0][0] == 1.9f,
 	    "as it was between the steps: %g", w ? (double)w->w[0] : 0.0);
 	ok(w && w->nlast == 2 && w->last[0] == 2 && w->last[1] == 2, "with who had been taken");
 	ok(find(parts, n, "big", 1) && find(parts, n, "rows", 0), "untouched partitions are in it");

@@ -20,7 +20,7 @@ static void test_members(void)
 	    "\"servers\":[{\"live\":true,\"incarnation\":\"18446744073709551615\",\"unix\":\"/s\"}],"
 	    "\"workers\":[{\"state\":\"empty\",\"called\":true},{\"state\":\"active\",\"incarnation\":"
 	    "\"7\",\"from\":3,\"ring\":{\"incarnation\":\"7\",\"seat\":{\"tcp\":\"h:1\"}}}],"
-	    "\"members\":[{\"step\":3,\"slots\":[1,0]}],\"tasks\":{\"range\":10,\"open\":[4,5],\"held\":[1]},"
+	    "\"members\":[{\"step\":3,\"ranks\":[1,0]}],\"tasks\":{\"range\":10,\"open\":[4,5],\"held\":[1]},"
 	    "\"settings_now\":null,\"other\":5}";
 	struct err e = { 0 };
 	struct state s;
@@ -37,7 +37,7 @@ static void test_members(void)
 	ok(s.workers[1].ring && s.workers[1].ring->seat &&
 	        !strcmp(s.workers[1].ring->seat->tcp, "h:1"),
 	    "an object in an object");
-	ok(s.nmembers == 1 && s.members[0].nslots == 2 && s.members[0].slots[0] == 1 &&
+	ok(s.nmembers == 1 && s.members[0].nranks == 2 && s.members[0].ranks[0] == 1 &&
 	        s.tasks->nopen == 2 && s.tasks->nheld == 1 && s.tasks->open[1] == 5,
 	    "lists of integers");
 	ok(!s.paused_by && !s.restore && !s.settings_now && !s.setting,
@@ -126,9 +126,9 @@ static void test_refusals(void)
 		"{\"workers\":[{\"state\":\"active\"},{\"relay\":256}]}",
 		"{\"workers\":[{\"ring\":[]}]}",
 		"{\"workers\":[{\"ring\":{\"seat\":{\"tcp\":1}}}]}",
-		"{\"members\":[{\"slots\":[0,4096]}]}",
-		"{\"members\":[{\"slots\":[0,\"1\"]}]}",
-		"{\"members\":[{\"slots\":{}}]}",
+		"{\"members\":[{\"ranks\":[0,4096]}]}",
+		"{\"members\":[{\"ranks\":[0,\"1\"]}]}",
+		"{\"members\":[{\"ranks\":{}}]}",
 		"{\"tasks\":{\"open\":[-1]}}",
 		"{\"changes\":[{\"kind\":5}]}",
 		"{\"evaluator\":4096}",

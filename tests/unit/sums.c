@@ -39,16 +39,16 @@ static enum shard_answer send_sum(struct world *x, uint64_t relay, uint64_t step
 	                                              : SHARD_BAD;
 }
 
-static void open_world(struct world *x, uint32_t slots)
+static void open_world(struct world *x, uint32_t ranks)
 {
-	world_open(x, "bsp", false, "sgd", 1, slots);
-	for (uint32_t i = 0; i < slots; i++)
+	world_open(x, "bsp", false, "sgd", 1, ranks);
+	for (uint32_t i = 0; i < ranks; i++)
 		shard_set_relay(x->shard, i, RELAY, inc_of(i));
 }
 
-#define WHO(slot, examples) \
+#define WHO(rank, examples) \
 	{ \
-		slot, examples, inc_of(slot) \
+		rank, examples, inc_of(rank) \
 	}
 
 static void is_a_step(void)
@@ -64,7 +64,7 @@ static void is_a_step(void)
 	clock_of(&x, 0, 0, 10);
 	clock_of(&x, 1, 0, 30);
 	ok(shard_closed(x.shard) == 0 && pull_w(&x, SYNC_NEVER) == 0,
-	    "the third slot is waited for");
+	    "the third rank is waited for");
 	push_w(&x, 2, 0, 60, 4, &r);
 	clock_of(&x, 2, 0, 60);
 	ok(fabsf(pull_w(&x, 1) + 3.1f) < 1e-6f,
@@ -127,7 +127,7 @@ static void whose(void)
 	        shard_relay_speaks(x.shard, RELAY, 9, inc_of(9)) == SHARD_FENCED &&
 	        shard_relay_speaks(x.shard, OTHER, 1, inc_of(1)) == SHARD_FENCED,
 	    "a relay speaks for what it was given");
-	/* A slot that is taken over: the new holder is the relay's before it is in. */
+	/* A rank that is taken over: the new holder is the relay's before it is in. */
 	shard_set_relay(x.shard, 1, RELAY, 900);
 	old[1].incarnation = 900;
 	ok(send_sum(&x, RELAY, 0, old, 2, 70, &r) == SHARD_HOLD &&
@@ -252,7 +252,7 @@ static void wrong_modes(void)
 		shard_set_relay(x.shard, 0, RELAY, inc_of(0));
 		ok(send_sum(&x, RELAY, 0, one, 1, 10, &r) == SHARD_BAD, "no sums in %s%s%s",
 		    m[i].mode, m[i].deterministic ? ", deterministic" : "",
-		    m[i].backup ? ", with backup slots" : "");
+		    m[i].backup ? ", with backup ranks" : "");
 		world_close(&x);
 	}
 }
@@ -271,7 +271,7 @@ static void hostile(void)
 	struct sum sum = { .relay = RELAY, .table = W };
 
 	ok(sum_body_parse(buf, len, 0, &b) && b.n == 3 && b.len == sizeof g &&
-	        sum_contributor(&b, 2).slot == 5,
+	        sum_contributor(&b, 2).rank == 5,
 	    "a sum is read");
 	for (size_t n = 0; n < sum_body_head_bytes(3); n++)
 		cut += sum_body_parse(buf, n, 0, &b);
@@ -285,12 +285,12 @@ static void hostile(void)
 	ok(!sum_body_parse(buf, len, 0, &b), "nor rows of a dense table");
 	put_le32(buf + 4, UINT32_MAX);
 	ok(!sum_body_parse(buf, len, COLS, &b), "nor more rows than bytes");
-	who[2].slot = 1;
+	who[2].rank = 1;
 	len = make(buf, who, 3, 0, 0, g, N);
-	ok(!sum_body_parse(buf, len, 0, &b), "nor a slot twice");
-	who[2].slot = SUM_CONTRIBUTORS_MAX;
+	ok(!sum_body_parse(buf, len, 0, &b), "nor a rank twice");
+	who[2].rank = SUM_CONTRIBUTORS_MAX;
 	make(buf, who, 3, 0, 0, g, N);
-	ok(!sum_body_parse(buf, len, 0, &b), "nor a slot that cannot be");
+	ok(!sum_body_parse(buf, len, 0, &b), "nor a rank that cannot be");
 	len = make(buf, who, 1, 9, 1, g, COLS);
 	ok(sum_body_parse(buf, len, COLS, &b) && !sum_body_parse(buf, len - 4, COLS, &b) &&
 	        !sum_body_parse(buf, len + 4, COLS, &b),
@@ -307,7 +307,7 @@ static void hostile(void)
 static void clocks(void)
 {
 	struct buf runs = BUF_INIT, b = BUF_INIT;
-	struct slot_clock c;
+	struct rank_clock c;
 	size_t at = 0, bad_cuts = 0;
 	bool bad;
 
@@ -315,19 +315,19 @@ static void clocks(void)
 	    &(struct payload_run){ 1, 0, 7, false });
 	buf_commit(&runs, PAYLOAD_RUN_BYTES);
 	sum_body_clocks_put(&b,
-	    &(struct slot_clock){ .slot = 3,
+	    &(struct rank_clock){ .rank = 3,
 	        .examples = 64,
 	        .incarnation = 9,
 	        .step = 5,
 	        .clocks = true,
 	        .runs = runs.data,
 	        .len = runs.len });
-	sum_body_clocks_put(&b, &(struct slot_clock){ .slot = 4, .incarnation = 8, .done = true });
-	ok(sum_body_clocks_next(b.data, b.len, &at, &c, &bad) && c.slot == 3 && c.examples == 64 &&
+	sum_body_clocks_put(&b, &(struct rank_clock){ .rank = 4, .incarnation = 8, .done = true });
+	ok(sum_body_clocks_next(b.data, b.len, &at, &c, &bad) && c.rank == 3 && c.examples == 64 &&
 	        c.incarnation == 9 && c.step == 5 && c.clocks && !c.done &&
 	        c.len == PAYLOAD_RUN_BYTES && memcmp(c.runs, runs.data, runs.len) == 0,
-	    "a slot's clock is read");
-	ok(sum_body_clocks_next(b.data, b.len, &at, &c, &bad) && c.slot == 4 && c.done &&
+	    "a rank's clock is read");
+	ok(sum_body_clocks_next(b.data, b.len, &at, &c, &bad) && c.rank == 4 && c.done &&
 	        !c.clocks && !c.len && !sum_body_clocks_next(b.data, b.len, &at, &c, &bad) && !bad,
 	    "and the next, which is done, and the end");
 	for (size_t n = 1; n < b.len; n++) {
@@ -352,7 +352,7 @@ static void clocks(void)
 }
 
 /* A peer says of itself which incarnation it is. */
-static void nobodys_slot(void)
+static void nobodys_rank(void)
 {
 	struct world x;
 
@@ -361,7 +361,7 @@ static void nobodys_slot(void)
 	shard_set_relay(x.shard, 5, 777, 3);
 	ok(!shard_holds(x.shard, 0xfffffff0, 0) && !shard_holds(x.shard, 5, 0) &&
 	        shard_clock(x.shard, 5, 0, 0, 1) == SHARD_FENCED,
-	    "a slot that nobody has held is not incarnation 0's");
+	    "a rank that nobody has held is not incarnation 0's");
 	dismiss(x.shard, 1, 0);
 	ok(!shard_holds(x.shard, 1, UINT64_MAX) &&
 	        shard_clock(x.shard, 1, UINT64_MAX, 0, 1) == SHARD_FENCED,
@@ -381,6 +381,6 @@ int main(void)
 	wrong_modes();
 	hostile();
 	clocks();
-	nobodys_slot();
+	nobodys_rank();
 	return tap_done();
 }

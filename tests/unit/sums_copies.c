@@ -27,16 +27,16 @@ static struct net *begin(void)
 	struct net *x = net_open("bsp", false, "sgd", "01", 2);
 
 	for (unsigned i = 0; i < 2; i++)
-		for (uint32_t slot = 0; slot < 2; slot++)
-			shard_set_relay(x->node[i].s, slot, RELAY, inc_of(slot));
+		for (uint32_t rank = 0; rank < 2; rank++)
+			shard_set_relay(x->node[i].s, rank, RELAY, inc_of(rank));
 	return x;
 }
 
 static void owed(struct net *x, unsigned i)
 {
-	for (uint32_t slot = 0; slot < 2; slot++) {
-		shard_expect(x->node[i].s, slot, inc_of(slot), 0, W, 0, 1);
-		clock_of(x, i, slot, 0, 2);
+	for (uint32_t rank = 0; rank < 2; rank++) {
+		shard_expect(x->node[i].s, rank, inc_of(rank), 0, W, 0, 1);
+		clock_of(x, i, rank, 0, 2);
 	}
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* When a push may be taken and a pull answered: the rules of bsp, ssp and asp
- * against a plain statement of them, for all states of three slots. */
+ * against a plain statement of them, for all states of three ranks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,8 +53,8 @@ static struct sync three(const struct sync_ops *ops, uint64_t staleness)
 	return s;
 }
 
-/* Every combination of clocks 0..4 and of active slots, every pull from 0 to 9:
- * a pull at step c waits until each active slot has completed step c-1-S. */
+/* Every combination of clocks 0..4 and of active ranks, every pull from 0 to 9:
+ * a pull at step c waits until each active rank has completed step c-1-S. */
 static void ssp_exhaustively(void)
 {
 	unsigned wrong = 0, yes = 0, no = 0;
@@ -66,15 +66,15 @@ static void ssp_exhaustively(void)
 			unsigned clocks = state / 8;
 
 			for (unsigned i = 0; i < 3; i++, clocks /= 5) {
-				s.slot[i].active = state >> i & 1;
-				s.slot[i].clock = clocks % 5;
+				s.rank[i].active = state >> i & 1;
+				s.rank[i].clock = clocks % 5;
 			}
 			for (uint64_t step = 0; step < 10; step++) {
 				bool want = true;
 
 				for (unsigned i = 0; i < 3; i++)
-					if (s.slot[i].active && step > stale &&
-					    s.slot[i].clock < step - stale)
+					if (s.rank[i].active && step > stale &&
+					    s.rank[i].clock < step - stale)
 						want = false;
 				wrong += sync_may_pull(&s, step) != want;
 				*(want ? &yes : &no) += 1;
@@ -96,23 +96,23 @@ static void bsp(void)
 	    "bsp: the first step is pulled at once, the second not");
 	sync_clock(&s, 0, 0, 64);
 	sync_clock(&s, 1, 0, 64);
-	ok(sync_completed(&s) <= s.closed, "a step is not closed while a slot is at it");
+	ok(sync_completed(&s) <= s.closed, "a step is not closed while a rank is at it");
 	good = sync_clock(&s, 2, 0, 12);
 	ok(good && sync_completed(&s) > s.closed && sync_stated_examples(&s, 2, 0) == 12,
 	    "the last CLOCK completes it");
 	ok(!sync_may_pull(&s, 1), "its parameters are there when the update is made, not before");
 	s.closed++;
 	ok(sync_may_pull(&s, 1) && sync_completed(&s) <= s.closed, "then the next step begins");
-	ok(!sync_clock(&s, 2, 0, 99) && s.slot[2].clock == 1 &&
+	ok(!sync_clock(&s, 2, 0, 99) && s.rank[2].clock == 1 &&
 	        sync_stated_examples(&s, 2, 0) == 12,
 	    "a CLOCK that comes again changes nothing");
-	s.slot[1].active = false;
+	s.rank[1].active = false;
 	sync_clock(&s, 0, 1, 64);
 	sync_clock(&s, 2, 1, 64);
-	ok(sync_completed(&s) > s.closed, "a slot that is not active holds nobody up");
+	ok(sync_completed(&s) > s.closed, "a rank that is not active holds nobody up");
 	s.closed++;
-	s.slot[0].active = s.slot[2].active = false;
-	s.slot[0].pushed_end = 3;
+	s.rank[0].active = s.rank[2].active = false;
+	s.rank[0].pushed_end = 3;
 	ok(sync_completed(&s) > s.closed,
 	    "what was pushed last is still closed when nobody is left to wait for");
 	s.closed++;
@@ -145,15 +145,15 @@ static void frontier(void)
 	ok(sync_frontier(&s) == 6, "a CLOCK of step 5 moves it to 6");
 	s.answered = 9;
 	ok(sync_frontier(&s) == 9, "an answered pull of step 8 moves it to 9");
-	ok(sync_least_clock(&s) == 0, "the floor is the slowest slot's clock");
+	ok(sync_least_clock(&s) == 0, "the floor is the slowest rank's clock");
 	sync_at(&s, 0)->clock = sync_at(&s, 1)->clock = 7;
 	ok(sync_least_clock(&s) == 6, "whichever it is");
 	for (size_t i = 0; i < 3; i++)
-		s.slot[i].active = false;
+		s.rank[i].active = false;
 	ok(sync_least_clock(&s) == SYNC_NEVER, "with nobody active there is none");
-	ok(sync_at(&s, 40)->clock == 0 && s.nslots == 41 && s.slot[2].clock == 6 &&
-	        !s.slot[20].active,
-	    "the table grows to a new slot and keeps the others");
+	ok(sync_at(&s, 40)->clock == 0 && s.nranks == 41 && s.rank[2].clock == 6 &&
+	        !s.rank[20].active,
+	    "the table grows to a new rank and keeps the others");
 	sync_release(&s);
 }
 

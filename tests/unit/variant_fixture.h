@@ -184,7 +184,7 @@ static void variant_kernels(void)
 static void variant_rules(const struct optim_rule *rule, const struct optim_rule *other)
 {
 	static const uint64_t steps[] = { 1, 2, 100, 1000, 100000 };
-	static float w[2][VARIANT_N], s[2][OPTIM_MAX_SLOTS][VARIANT_N], g[VARIANT_N];
+	static float w[2][VARIANT_N], s[2][OPTIM_VECTORS_MAX][VARIANT_N], g[VARIANT_N];
 	unsigned bad = 0;
 	struct rng rng;
 
@@ -200,18 +200,18 @@ static void variant_rules(const struct optim_rule *rule, const struct optim_rule
 			memset(s, 0, sizeof s);
 			memcpy(w[1], w[0], sizeof w[0]);
 			for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
-				float *const slot[2][OPTIM_MAX_SLOTS] = {
+				float *const vector[2][OPTIM_VECTORS_MAX] = {
 					{ s[0][0], s[0][1], s[0][2] }, { s[1][0], s[1][1], s[1][2] }
 				};
 
 				variant_values(&rng, kind, VARIANT_N, g);
-				rule->step(&h, steps[k], true, variant_sizes[i], w[0], slot[0], g,
+				rule->step(&h, steps[k], true, variant_sizes[i], w[0], vector[0], g,
 				    0.25f);
-				other->step(&h, steps[k], true, variant_sizes[i], w[1], slot[1], g,
-				    0.25f);
+				other->step(&h, steps[k], true, variant_sizes[i], w[1], vector[1],
+				    g, 0.25f);
 			}
 			bad += !variant_same(VARIANT_N, w[0], w[1]);
-			for (size_t k = 0; k < OPTIM_MAX_SLOTS; k++)
+			for (size_t k = 0; k < OPTIM_VECTORS_MAX; k++)
 				bad += !variant_same(VARIANT_N, s[0][k], s[1][k]);
 		}
 	ok(bad == 0, "%s: the bits of what was chosen (%u differ)", rule->name, bad);

@@ -25,7 +25,7 @@ static void test_members(void)
 	       "{\"op\":\"view\",\"rev\":7,\"phase\":\"running\",\"ended\":false,\"config\":{\"a\":1},"
 	       "\"servers\":[{\"id\":\"server-0\",\"live\":true,\"tcp\":\"h:1\",\"incarnation\":"
 	       "\"18446744073709551615\"},{\"id\":\"server-1\"}],\"worker\":{\"state\":\"active\"},"
-	       "\"ring\":{\"gone\":2,\"members\":[{\"slot\":3,\"from\":9}]},\"layout\":{\"epoch\":4},"
+	       "\"ring\":{\"gone\":2,\"members\":[{\"rank\":3,\"from\":9}]},\"layout\":{\"epoch\":4},"
 	       "\"now\":{\"log_level\":\"info\",\"quota_bytes\":5,\"other\":true}}",
 	       &v, &e),
 	    "a view is decoded: %s", e.msg);
@@ -36,7 +36,7 @@ static void test_members(void)
 	    "its servers");
 	ok(v->worker && !strcmp(v->worker->state, "active") && v->worker->relay == -1,
 	    "the worker's own row, with what is missing");
-	ok(v->ring && v->ring->gone == 2 && v->ring->nmembers == 1 && v->ring->members[0].slot == 3,
+	ok(v->ring && v->ring->gone == 2 && v->ring->nmembers == 1 && v->ring->members[0].rank == 3,
 	    "a list in an object");
 	ok(v->now && v->now->quota_bytes == 5 && !v->now->quota_pushes,
 	    "an object with members that nobody reads");
@@ -67,8 +67,8 @@ static void test_refusals(void)
 		"{\"servers\":[{},{\"live\":true,\"incarnation\":\"x\"}]}",
 		"{\"worker\":[]}",
 		"{\"worker\":{\"relay\":-2}}",
-		"{\"ring\":{\"members\":[{\"slot\":-1}]}}",
-		"{\"ring\":{\"members\":[{\"slot\":1},{\"from\":1.5}]}}",
+		"{\"ring\":{\"members\":[{\"rank\":-1}]}}",
+		"{\"ring\":{\"members\":[{\"rank\":1},{\"from\":1.5}]}}",
 	};
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

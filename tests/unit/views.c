@@ -44,7 +44,7 @@ static void texts(void)
 	    "a worker its own row, and no keys");
 	ok(is(view_text_for_worker(v, UINT32_MAX, 0),
 	       "{\"op\":\"view\",\"phase\":\"running\",\"examples\":9,\"rev\":7}"),
-	    "and before it has a slot no row");
+	    "and before it has a rank no row");
 	ok(is(view_text_full(v, 7), NULL) && is(view_text_for_worker(v, 0, 7), NULL),
 	    "who has had it does not get it again");
 	view_text_unref(v);

@@ -104,8 +104,8 @@ def _listen(heard):
 class Handle:
     """A connection to a cluster: beside its job, or, after join(), one of its workers."""
 
-    def __init__(self, where=None, name=None, slot=None, zone=None, timeout=30.0, log=None, log_level=2):
-        o = _library.Options(size=ctypes.sizeof(_library.Options), name=_bytes(name), slot_wanted=0 if slot is None else slot + 1, zone=_bytes(zone),
+    def __init__(self, where=None, name=None, rank=None, zone=None, timeout=30.0, log=None, log_level=2):
+        o = _library.Options(size=ctypes.sizeof(_library.Options), name=_bytes(name), rank_wanted=0 if rank is None else rank + 1, zone=_bytes(zone),
                              timeout_ms=max(1, int(timeout * 1000)), log_level=log_level)
         if log is not None:
             o.log = _library.LOG(lambda ctx, level, text: log(level, text.decode(errors="replace")))
@@ -220,15 +220,15 @@ class Handle:
         self._call(lib.ps_begin_with, name.encode(), _pointer(a, ctypes.c_float), a.size)
 
     def join(self, tables=None, examples=0):
-        """Take a slot; returns when the job begins.  tables: as job.tables, where the cluster file names none."""
+        """Take a rank; returns when the job begins.  tables: as job.tables, where the cluster file names none."""
         try:
             self._call(lib.ps_join, _bytes(tables), examples)
         finally:
             self._first.clear()
 
     @property
-    def slot(self):
-        return lib.ps_slot(self._p)
+    def rank(self):
+        return lib.ps_rank(self._p)
 
     def tasks(self):
         """This worker's steps, until all are done; clock() ends each."""

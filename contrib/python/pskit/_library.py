@@ -11,7 +11,7 @@ LOG = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 
 
 class Options(ctypes.Structure):
-    _fields_ = [("size", c_size_t), ("name", c_char_p), ("slot_wanted", c_int), ("zone", c_char_p), ("timeout_ms", c_int64), ("log", LOG),
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("rank_wanted", c_int), ("zone", c_char_p), ("timeout_ms", c_int64), ("log", LOG),
                 ("ctx", c_void_p), ("log_level", c_int)]
 
 
@@ -63,7 +63,7 @@ for _name, _result, _args in (
     ("ps_setting", c_int, [c_void_p, c_char_p, c_char_p, c_size_t]),
     ("ps_begin_with", c_int, [c_void_p, c_char_p, POINTER(c_float), c_size_t]),
     ("ps_join", c_int, [c_void_p, c_char_p, c_uint64]),
-    ("ps_slot", c_uint32, [c_void_p]),
+    ("ps_rank", c_uint32, [c_void_p]),
     ("ps_step_begin", c_int, [c_void_p, POINTER(Step)]),
     ("ps_param", c_void_p, [c_void_p, c_char_p, POINTER(c_size_t)]),
     ("ps_grad", c_void_p, [c_void_p, c_char_p, POINTER(c_size_t)]),

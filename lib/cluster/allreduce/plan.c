@@ -15,7 +15,7 @@ static size_t slice_cut(size_t floats, size_t i, size_t n)
 
 /* The operations of a member by bucket and hop, before they are put in order; count 0: none. */
 struct table {
-	uint32_t members, rank, hops;
+	uint32_t members, position, hops;
 	size_t floats, bucket, nbuckets;
 	struct ring_op *send, *recv;
 };
@@ -44,16 +44,16 @@ static void fill_ring(struct table *t, size_t bucket)
 	uint32_t n = t->members;
 
 	for (uint32_t hop = 0; hop < t->hops; hop++) {
-		uint32_t mine = (t->rank + 2 * n - hop) % n,
-		         theirs = (t->rank + 2 * n - 1 - hop) % n;
+		uint32_t mine = (t->position + 2 * n - hop) % n,
+		         theirs = (t->position + 2 * n - 1 - hop) % n;
 		struct ring_op *s = bucket_op(t, t->send, bucket, hop),
 		               *r = bucket_op(t, t->recv, bucket, hop);
 
 		*s = slice_op(t, bucket, n, mine, mine + 1);
-		s->peer = (t->rank + 1) % n;
+		s->peer = (t->position + 1) % n;
 		s->flags = hop == 0 ? RING_OP_FRESH : hop >= n - 1 ? RING_OP_COPY : 0;
 		*r = slice_op(t, bucket, n, theirs, theirs + 1);
-		r->peer = (t->rank + n - 1) % n;
+		r->peer = (t->position + n - 1) % n;
 		r->flags = hop >= n - 1 ? RING_OP_COPY
 		    : hop == n - 2      ? RING_OP_FRESH | RING_OP_LAST
 		                        : RING_OP_FRESH;
@@ -104,21 +104,21 @@ static void recv_pieces(struct halves *h, uint32_t hop, uint32_t from, uint32_t 
  * result. Between them come the halvings, and then the doublings. */
 static void fill_halving(struct table *t, size_t bucket)
 {
-	uint32_t log, m = power_of_two_within(t->members, &log), rank = t->rank, from = 0, to = m,
-	              hop = 1;
+	uint32_t log, m = power_of_two_within(t->members, &log), position = t->position, from = 0,
+	              to = m, hop = 1;
 	struct halves h = { .t = t, .bucket = bucket, .within = m };
 
-	if (rank >= m) {
-		send_pieces(&h, 0, 0, m, rank - m, 0);
-		recv_pieces(&h, t->hops - 1, 0, m, rank - m, RING_OP_COPY);
+	if (position >= m) {
+		send_pieces(&h, 0, 0, m, position - m, 0);
+		recv_pieces(&h, t->hops - 1, 0, m, position - m, RING_OP_COPY);
 		return;
 	}
-	if (rank + m < t->members)
-		recv_pieces(&h, 0, 0, m, rank + m, 0);
+	if (position + m < t->members)
+		recv_pieces(&h, 0, 0, m, position + m, 0);
 	for (uint32_t d = m / 2; d; d /= 2, hop++) {
-		uint32_t mid = from + d, peer = rank ^ d, last = d == 1 ? RING_OP_LAST : 0;
+		uint32_t mid = from + d, peer = position ^ d, last = d == 1 ? RING_OP_LAST : 0;
 
-		if (rank & d) {
+		if (position & d) {
 			send_pieces(&h, hop, from, mid, peer, 0);
 			recv_pieces(&h, hop, mid, to, peer, last);
 			from = mid;
@@ -129,15 +129,15 @@ static void fill_halving(struct table *t, size_t bucket)
 		}
 	}
 	for (uint32_t d = 1; d < m; d *= 2, hop++) {
-		uint32_t peer = rank ^ d, other = rank & d ? from - d : to;
+		uint32_t peer = position ^ d, other = position & d ? from - d : to;
 
 		send_pieces(&h, hop, from, to, peer, RING_OP_COPY);
 		recv_pieces(&h, hop, other, other + d, peer, RING_OP_COPY);
 		from = other < from ? other : from;
 		to = from + 2 * d;
 	}
-	if (rank + m < t->members)
-		send_pieces(&h, hop, 0, m, rank + m, RING_OP_COPY);
+	if (position + m < t->members)
+		send_pieces(&h, hop, 0, m, position + m, RING_OP_COPY);
 }
 
 /* ---- order in time ---- */
@@ -177,11 +177,11 @@ static void order_ops(const struct table *t, struct ring_op *ops, struct ring_op
 		}
 }
 
-void ring_plan_make(struct ring_plan *p, enum ring_method way, uint32_t members, uint32_t rank,
+void ring_plan_make(struct ring_plan *p, enum ring_method way, uint32_t members, uint32_t position,
     size_t floats, size_t slice)
 {
 	struct table t = { .members = members,
-		.rank = rank,
+		.position = position,
 		.floats = floats,
 		.bucket = slice * members };
 	uint32_t log, *done;

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* The schedule of an all-reduce: which floats each member sends to whom, and in which order,
- * as two lists for each member. It is made from (members, rank, floats) alone, so that both
+ * as two lists for each member. It is made from (members, position, floats) alone, so that both
  * ends of a connection agree without a message. Pure: no socket, clock or thread.
  *
  * Ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", 2009): the vector is
@@ -51,7 +51,7 @@ struct ring_plan {
 
 /* Make the plan of one member. members >= 2, floats >= 1; slice: in floats, a bucket has one
  * for each member. A member's receives are done in the order of the list. */
-void ring_plan_make(struct ring_plan *p, enum ring_method way, uint32_t members, uint32_t rank,
+void ring_plan_make(struct ring_plan *p, enum ring_method way, uint32_t members, uint32_t position,
     size_t floats, size_t slice);
 /* Free the lists. */
 void ring_plan_release(struct ring_plan *p);

@@ -32,19 +32,19 @@ static enum err_code reserve_result(struct ring *r, unsigned which, size_t n, st
 	return ERR_OK;
 }
 
-/* The newest step, plus 1, whose result a member has, and the lowest rank of those that have
+/* The newest step, plus 1, whose result a member has, and the lowest position of those that have
  * it. */
 static uint64_t newest_result(const struct ring *r, uint32_t *holder)
 {
 	uint64_t best = r->said.have;
 
-	*holder = r->rank;
-	for (uint32_t rank = 0; rank < r->n; rank++)
-		if (rank != r->rank &&
-		    (r->link[rank].said.have > best ||
-		        (r->link[rank].said.have == best && rank < *holder))) {
-			best = r->link[rank].said.have;
-			*holder = rank;
+	*holder = r->position;
+	for (uint32_t position = 0; position < r->n; position++)
+		if (position != r->position &&
+		    (r->link[position].said.have > best ||
+		        (r->link[position].said.have == best && position < *holder))) {
+			best = r->link[position].said.have;
+			*holder = position;
 		}
 	return best;
 }
@@ -71,11 +71,11 @@ static enum err_code pass_on_result(struct ring *r, struct err *e)
 		.recv = mem_array(most, sizeof *plan.recv) };
 	enum err_code rc = ERR_OK;
 
-	for (uint32_t rank = 0; have && holder == r->rank && rank < r->n; rank++) {
-		const struct greeting *g = &r->link[rank].said;
+	for (uint32_t position = 0; have && holder == r->position && position < r->n; position++) {
+		const struct greeting *g = &r->link[position].said;
 
-		if (rank != r->rank && g->wants == have && g->have < have)
-			append_result_ops(plan.send, &plan.nsend, rank, n);
+		if (position != r->position && g->wants == have && g->have < have)
+			append_result_ops(plan.send, &plan.nsend, position, n);
 	}
 	if (ours)
 		append_result_ops(plan.recv, &plan.nrecv, holder, n);
@@ -114,7 +114,7 @@ static bool is_local_power_of_two(const struct ring_member *m, size_t n)
 	return (n & (n - 1)) == 0;
 }
 
-/* Hash the member list (slots, incarnations, keys, addresses), to detect members that mean
+/* Hash the member list (ranks, incarnations, keys, addresses), to detect members that mean
  * another ring. */
 static uint64_t hash_members(const struct ring_member *m, size_t n)
 {
@@ -123,7 +123,7 @@ static uint64_t hash_members(const struct ring_member *m, size_t n)
 
 	crypto_generichash_init(&st, NULL, 0, sizeof out);
 	for (size_t i = 0; i < n; i++) {
-		put_le32(head, m[i].slot);
+		put_le32(head, m[i].rank);
 		put_le64(head + 4, m[i].incarnation);
 		crypto_generichash_update(&st, head, sizeof head);
 		crypto_generichash_update(&st, m[i].key, sizeof m[i].key);
@@ -145,15 +145,15 @@ static enum err_code check_members(const struct ring *r, uint32_t epoch,
 		return err_set(e, ERR_LIMIT, "a ring has 1 to %u members, not %zu",
 		    RING_MEMBERS_MAX, n);
 	for (size_t i = 0; i < n; i++) {
-		if (i && m[i].slot <= m[i - 1].slot)
+		if (i && m[i].rank <= m[i - 1].rank)
 			return err_set(e, ERR_CONFIG,
-			    "members of a ring come in ascending order of slots: %u after %u",
-			    m[i].slot, m[i - 1].slot);
-		there |= m[i].slot == r->cfg.slot;
+			    "members of a ring come in ascending order of ranks: %u after %u",
+			    m[i].rank, m[i - 1].rank);
+		there |= m[i].rank == r->cfg.rank;
 	}
 	return there
 	    ? ERR_OK
-	    : err_set(e, ERR_FENCED, "slot %u is not in the ring of epoch %u", r->cfg.slot, epoch);
+	    : err_set(e, ERR_FENCED, "rank %u is not in the ring of epoch %u", r->cfg.rank, epoch);
 }
 
 enum err_code ring_form(struct ring *r, uint32_t epoch, const struct ring_member *members, size_t n,
@@ -212,8 +212,8 @@ static void prepare_plan(struct ring *r, size_t n)
 		slice = slice < SLICE_LEAST ? SLICE_LEAST : slice > SLICE_MOST ? SLICE_MOST : slice;
 	}
 	ring_plan_release(&r->plan);
-	ring_plan_make(&r->plan, halving ? RING_METHOD_HALVING : RING_METHOD_RING, r->n, r->rank, n,
-	    slice / 16 * 16);
+	ring_plan_make(&r->plan, halving ? RING_METHOD_HALVING : RING_METHOD_RING, r->n,
+	    r->position, n, slice / 16 * 16);
 	free(r->joined);
 	r->joined = mem_array(r->plan.nrecv + 1, sizeof *r->joined);
 	r->plan_n = n;
@@ -323,9 +323,9 @@ void ring_set_deadline(struct ring *r, int64_t deadline)
 	r->cfg.deadline = deadline;
 }
 
-void ring_set_slot(struct ring *r, uint32_t slot)
+void ring_set_rank(struct ring *r, uint32_t rank)
 {
-	r->cfg.slot = slot;
+	r->cfg.rank = rank;
 }
 
 const char *ring_address(const struct ring *r)
@@ -336,9 +336,12 @@ const char *ring_address(const struct ring *r)
 void ring_stats(const struct ring *r, struct ring_stats *out)
 {
 	*out = r->stats;
-	for (uint32_t rank = 0; rank < r->n; rank++) {
-		out->sent_bytes += r->link[rank].out ? conn_bytes_out(r->link[rank].out) : 0;
-		out->received_bytes += r->link[rank].in ? conn_bytes_in(r->link[rank].in->conn) : 0;
+	for (uint32_t position = 0; position < r->n; position++) {
+		out->sent_bytes += r->link[position].out ? conn_bytes_out(r->link[position].out)
+		                                         : 0;
+		out->received_bytes += r->link[position].in
+		    ? conn_bytes_in(r->link[position].in->conn)
+		    : 0;
 	}
 }
 

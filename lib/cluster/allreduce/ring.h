@@ -41,7 +41,7 @@ struct ring;
 #define RING_MEMBERS_MAX 256u
 
 struct ring_member {
-	uint32_t slot; /* the worker's rank in the job; unique */
+	uint32_t rank; /* the worker's position in the job; unique */
 	uint64_t incarnation;
 	uint8_t key[32];
 	char tcp[NET_TEXT];   /* "host:port"; empty: none */
@@ -50,7 +50,7 @@ struct ring_member {
 
 struct ring_config {
 	const struct conn_identity *id; /* borrowed */
-	uint32_t slot;
+	uint32_t rank;
 	uint64_t incarnation;
 	const struct transport *transport; /* how to dial */
 	enum suite local_suite, remote_suite;
@@ -76,13 +76,13 @@ enum err_code ring_new(const struct ring_config *cfg, struct ring **out, struct 
 void ring_free(struct ring *r);
 /* Set another deadline, in ns. */
 void ring_set_deadline(struct ring *r, int64_t deadline);
-/* Set this worker's rank in the job, if it was not known yet; before ring_form is called
+/* Set this worker's position in the job, if it was not known yet; before ring_form is called
  * first. */
-void ring_set_slot(struct ring *r, uint32_t slot);
+void ring_set_rank(struct ring *r, uint32_t rank);
 /* The "host:port" at which other members reach us; empty without `listen`. */
 const char *ring_address(const struct ring *r);
 
-/* Connect with the members, including ourselves, in ascending order of slots; n from 1 to
+/* Connect with the members, including ourselves, in ascending order of ranks; n from 1 to
  * RING_MEMBERS_MAX. All must call it with the same list. ERR_STALE: the epoch is below the
  * last one, or a member is in a newer one; ERR_UNREACH, ERR_TIMEOUT: a member is missing,
  * which the error names; ERR_PROTO: a member has another list; ERR_FENCED: we are not in the

@@ -20,7 +20,7 @@
 
 const char *ring_member_text(const struct link *l, char out[static NET_TEXT + 32])
 {
-	snprintf(out, NET_TEXT + 32, l->addr[0] ? "worker-%u (%s)" : "worker-%u", l->who.slot,
+	snprintf(out, NET_TEXT + 32, l->addr[0] ? "worker-%u (%s)" : "worker-%u", l->who.rank,
 	    l->addr);
 	return out;
 }
@@ -29,7 +29,7 @@ static struct record greeting_record(const struct ring *r)
 {
 	return (struct record){ .type = REC_RING_HELLO,
 		.epoch = r->epoch,
-		.part = r->cfg.slot,
+		.part = r->cfg.rank,
 		.step = r->said.have,
 		.offset = r->said.wants,
 		.seq = r->digest };
@@ -108,7 +108,7 @@ static void dial_ring_member(struct link *l)
 		.key = l->who.key,
 		.transport = cfg->transport,
 		.id = cfg->id,
-		.info = { .incarnation = cfg->incarnation, .slot = cfg->slot, .role = ROLE_WORKER }
+		.info = { .incarnation = cfg->incarnation, .rank = cfg->rank, .role = ROLE_WORKER }
 	};
 	char addr[DIAL_TEXT];
 	struct err e = { 0 };
@@ -155,17 +155,17 @@ static enum err_code admit_ring_member(void *ctx, const uint8_t key[32],
 	struct inlet *i = ctx;
 	const struct ring *r = i->ring;
 
-	for (uint32_t rank = 0; rank < r->n; rank++) {
-		const struct ring_member *m = &r->link[rank].who;
+	for (uint32_t position = 0; position < r->n; position++) {
+		const struct ring_member *m = &r->link[position].who;
 
-		if (rank != r->rank && m->slot == info->slot &&
+		if (position != r->position && m->rank == info->rank &&
 		    m->incarnation == info->incarnation && memcmp(m->key, key, 32) == 0)
-			i->rank = rank;
+			i->position = position;
 	}
 	/* The member may be in a ring that we do not know yet: it will try again. */
-	if (i->rank == RING_NOBODY)
-		return err_set(e, ERR_NOTREADY, "slot %u with this key is not in the ring",
-		    info->slot);
+	if (i->position == RING_NOBODY)
+		return err_set(e, ERR_NOTREADY, "rank %u with this key is not in the ring",
+		    info->rank);
 	*reply = (struct hs_server_info){ .incarnation = r->cfg.incarnation,
 		.epoch = r->epoch,
 		.max_record = RECORD_MAX };
@@ -194,7 +194,7 @@ static void refuse_guest(struct inlet *i, enum err_code code, const char *text)
 static enum conn_verdict take_hello(struct inlet *i, const struct record *rec)
 {
 	struct ring *r = i->ring;
-	struct link *l = &r->link[i->rank];
+	struct link *l = &r->link[i->position];
 	struct record hello;
 	char text[160], who[NET_TEXT + 32];
 
@@ -252,7 +252,7 @@ static void accept_guests(struct ring *r, int listener)
 			return;
 		i = mem_alloc(sizeof *i);
 		i->ring = r;
-		i->rank = RING_NOBODY;
+		i->position = RING_NOBODY;
 		i->opened = clock_now();
 		i->conn = conn_accept(fd, r->cfg.id,
 		    net_peer_is_local(fd) ? r->cfg.local_suite : r->cfg.remote_suite, r->epoch,
@@ -286,7 +286,7 @@ static void serve_guests(struct ring *r, int64_t now)
 		r->nguests--;
 		if (rc) {
 			if (i->met)
-				r->link[i->rank].in = NULL;
+				r->link[i->position].in = NULL;
 			conn_write(i->conn, NULL); /* write the NACK, if there is one */
 			free_inlet(i);
 		}
@@ -302,11 +302,11 @@ enum err_code ring_serve_meeting(struct ring *r, struct err *e)
 	accept_guests(r, r->listener[0]);
 	accept_guests(r, r->listener[1]);
 	serve_guests(r, now);
-	for (uint32_t rank = 0; rank < r->n && !r->formed; rank++) {
-		struct link *l = &r->link[rank];
+	for (uint32_t position = 0; position < r->n && !r->formed; position++) {
+		struct link *l = &r->link[position];
 		struct err why = { 0 };
 
-		if (rank == r->rank)
+		if (position == r->position)
 			continue;
 		serve_dialled(l, now);
 		/* Slices that come after the greeting are held until their reduction begins. */
@@ -321,8 +321,8 @@ enum err_code ring_serve_meeting(struct ring *r, struct err *e)
 
 bool ring_all_met(const struct ring *r)
 {
-	for (uint32_t rank = 0; rank < r->n; rank++)
-		if (rank != r->rank && (!r->link[rank].in || !r->link[rank].live))
+	for (uint32_t position = 0; position < r->n; position++)
+		if (position != r->position && (!r->link[position].in || !r->link[position].live))
 			return false;
 	return true;
 }
@@ -331,9 +331,9 @@ void ring_end_sessions(struct ring *r)
 {
 	struct inlet *i;
 
-	for (uint32_t rank = 0; rank < r->n; rank++) {
-		ring_close_out(&r->link[rank]);
-		ring_close_in(&r->link[rank]);
+	for (uint32_t position = 0; position < r->n; position++) {
+		ring_close_out(&r->link[position]);
+		ring_close_in(&r->link[position]);
 	}
 	while ((i = r->guests)) {
 		r->guests = i->next;
@@ -349,15 +349,15 @@ void ring_meet_seat(struct ring *r, const struct ring_member *members, size_t n)
 	free(r->link);
 	r->link = mem_array(n, sizeof *r->link);
 	r->n = (uint32_t)n;
-	for (uint32_t rank = 0; rank < r->n; rank++) {
-		struct link *l = &r->link[rank];
+	for (uint32_t position = 0; position < r->n; position++) {
+		struct link *l = &r->link[position];
 
 		l->ring = r;
-		l->rank = rank;
-		l->who = members[rank];
+		l->position = position;
+		l->who = members[position];
 		l->backoff = (struct dial_backoff){ .least = RETRY_MIN, .most = RETRY_MAX };
 		dial_backoff_reset(&l->backoff);
-		if (members[rank].slot == r->cfg.slot)
-			r->rank = rank;
+		if (members[position].rank == r->cfg.rank)
+			r->position = position;
 	}
 }

@@ -17,7 +17,7 @@ static const struct ring_op *next_receive(const struct ring *r)
 bool ring_needs_from(const struct ring *r, const struct link *l)
 {
 	for (size_t i = r->now.plan->nrecv; i-- > r->now.next_recv;)
-		if (r->now.plan->recv[i].peer == l->rank)
+		if (r->now.plan->recv[i].peer == l->position)
 			return true;
 	return false;
 }
@@ -27,7 +27,7 @@ bool ring_needs_to(const struct ring *r, const struct link *l)
 	if (l->out && conn_queued(l->out))
 		return true;
 	for (size_t i = r->now.plan->nsend; i-- > r->now.next_send;)
-		if (r->now.plan->send[i].peer == l->rank)
+		if (r->now.plan->send[i].peer == l->position)
 			return true;
 	return false;
 }
@@ -36,8 +36,8 @@ bool ring_is_reduction_done(const struct ring *r)
 {
 	if (r->now.next_recv < r->now.plan->nrecv || r->now.next_send < r->now.plan->nsend)
 		return false;
-	for (uint32_t rank = 0; rank < r->n; rank++)
-		if (r->link[rank].out && conn_queued(r->link[rank].out))
+	for (uint32_t position = 0; position < r->n; position++)
+		if (r->link[position].out && conn_queued(r->link[position].out))
 			return false;
 	return true;
 }
@@ -88,7 +88,7 @@ enum err_code ring_send_ready_slices(struct ring *r, struct err *e)
 		if (op->need > d->next_recv || (l->out && conn_queued(l->out)))
 			return ERR_OK;
 		if (!l->out)
-			return err_set(e, ERR_CLOSED, "worker-%u has left the ring", l->who.slot);
+			return err_set(e, ERR_CLOSED, "worker-%u has left the ring", l->who.rank);
 		send_slice(r, op);
 		d->next_send++;
 		rc = conn_write(l->out, e);
@@ -114,7 +114,7 @@ static const struct ring_op *op_of_record(const struct inlet *i, const struct re
 {
 	const struct ring_op *op = i->met ? next_receive(i->ring) : NULL;
 
-	return op && op->peer == i->rank && rec->step == i->ring->now.step ? op : NULL;
+	return op && op->peer == i->position && rec->step == i->ring->now.step ? op : NULL;
 }
 
 /* Results are received in place. */
@@ -155,7 +155,7 @@ static enum conn_verdict reject_record(struct inlet *i, const struct record *rec
 	char who[NET_TEXT + 32];
 
 	err_set(&i->ring->fault, ERR_PROTO, "%s sends %s of step %llu with %llu values, %s",
-	    ring_member_text(&i->ring->link[i->rank], who), record_type_name(rec->type),
+	    ring_member_text(&i->ring->link[i->position], who), record_type_name(rec->type),
 	    (unsigned long long)rec->step, (unsigned long long)rec->seq, what);
 	return CONN_DROP;
 }
@@ -173,7 +173,7 @@ enum conn_verdict ring_take_record(struct inlet *i, const struct record *rec,
 	/* A member may be ahead of us by a hop or by a step: hold its record until its turn. */
 	if (!op &&
 	    (!r->running || rec->step > d->step ||
-	        (rec->step == d->step && ring_needs_from(r, &r->link[i->rank]))))
+	        (rec->step == d->step && ring_needs_from(r, &r->link[i->position]))))
 		return CONN_HOLD;
 	if (!op || !op_fits_record(r, op, rec)) {
 		snprintf(text, sizeof text, "where step %llu with %zu is reduced",

@@ -22,7 +22,7 @@
  * States of a session that was dialled to us (struct inlet):
  *
  *   state      event                                          next state
- *   GUEST      handshake: the key is looked up                GUEST, with a rank, or refused
+ *   GUEST      handshake: the key is looked up                GUEST, with a position, or refused
  *   GUEST      RING_HELLO of our epoch and member list        MET: it becomes link.in
  *   GUEST      RING_HELLO of an older epoch or another list   closed, with NACK; another list
  *                                                            is also r->fault
@@ -44,9 +44,9 @@
 struct inlet {
 	struct ring *ring;
 	struct conn *conn;
-	uint32_t rank; /* RING_NOBODY until the key was looked up */
+	uint32_t position; /* RING_NOBODY until the key was looked up */
 	int64_t opened;
-	bool met;           /* it is link[rank].in */
+	bool met;           /* it is link[position].in */
 	struct inlet *next; /* list of guests, which have not met us yet */
 };
 
@@ -59,7 +59,7 @@ struct greeting {
 /* The two sessions with one other member. */
 struct link {
 	struct ring *ring;
-	uint32_t rank;
+	uint32_t position;
 	struct ring_member who;
 	struct conn *out; /* dialled by us; NULL: dial when it is due */
 	bool live;
@@ -89,9 +89,9 @@ struct ring {
 	char bound[NET_TEXT];
 	bool formed;
 	bool near; /* the members are a power of two, all on one host */
-	uint32_t epoch, n, rank;
+	uint32_t epoch, n, position;
 	uint64_t digest;   /* a hash of the member list */
-	struct link *link; /* n of them; link[rank] is unused */
+	struct link *link; /* n of them; link[position] is unused */
 	struct inlet *guests;
 	unsigned nguests;
 	bool running;

@@ -13,10 +13,10 @@ static void describe_wait(const struct ring *r, struct buf *out)
 {
 	char who[NET_TEXT + 32];
 
-	for (uint32_t rank = 0; rank < r->n; rank++) {
-		const struct link *l = &r->link[rank];
+	for (uint32_t position = 0; position < r->n; position++) {
+		const struct link *l = &r->link[position];
 
-		if (rank == r->rank)
+		if (position == r->position)
 			continue;
 		if (!r->formed && !l->live)
 			buf_printf(out, "%s%s: %s", out->len ? "; " : "", ring_member_text(l, who),
@@ -25,7 +25,7 @@ static void describe_wait(const struct ring *r, struct buf *out)
 			buf_printf(out, "%s%s: it has not come", out->len ? "; " : "",
 			    ring_member_text(l, who));
 		else if (r->running && r->now.next_recv < r->now.plan->nrecv &&
-		    r->now.plan->recv[r->now.next_recv].peer == rank)
+		    r->now.plan->recv[r->now.next_recv].peer == position)
 			buf_printf(out, "%s%s: it sends nothing", out->len ? "; " : "",
 			    ring_member_text(l, who));
 		else if (r->running && l->out && conn_queued(l->out))
@@ -45,9 +45,9 @@ static uint64_t total_bytes(const struct ring *r)
 {
 	uint64_t n = 0;
 
-	for (uint32_t rank = 0; rank < r->n; rank++) {
-		n += r->link[rank].out ? conn_bytes_out(r->link[rank].out) : 0;
-		n += r->link[rank].in ? conn_bytes_in(r->link[rank].in->conn) : 0;
+	for (uint32_t position = 0; position < r->n; position++) {
+		n += r->link[position].out ? conn_bytes_out(r->link[position].out) : 0;
+		n += r->link[position].in ? conn_bytes_in(r->link[position].in->conn) : 0;
 	}
 	return n;
 }
@@ -79,13 +79,13 @@ static enum err_code check_wait(struct ring *r, struct wait *w, struct err *e)
 	if (r->cfg.attend && r->cfg.attend(r->cfg.ctx, e))
 		return e->code;
 	rc = r->formed ? ring_serve_meeting(r, e) : ERR_OK;
-	for (uint32_t rank = 0; !rc && rank < r->n; rank++)
-		if (r->formed && r->link[rank].out) {
+	for (uint32_t position = 0; !rc && position < r->n; position++)
+		if (r->formed && r->link[position].out) {
 			char who[NET_TEXT + 32];
 
-			rc = conn_check(r->link[rank].out, now, e);
+			rc = conn_check(r->link[position].out, now, e);
 			if (rc)
-				err_prefix(e, "%s", ring_member_text(&r->link[rank], who));
+				err_prefix(e, "%s", ring_member_text(&r->link[position], who));
 		}
 	if (rc)
 		return rc;
@@ -161,7 +161,7 @@ static enum err_code take_held_records(struct ring *r, struct err *e)
 
 		l = &r->link[r->now.plan->recv[r->now.next_recv].peer];
 		if (!l->in)
-			return err_set(e, ERR_CLOSED, "worker-%u has left the ring", l->who.slot);
+			return err_set(e, ERR_CLOSED, "worker-%u has left the ring", l->who.rank);
 		if (!conn_is_held(l->in->conn))
 			return ERR_OK;
 		rc = conn_retry(l->in->conn, e);
@@ -177,8 +177,8 @@ static enum err_code take_held_records(struct ring *r, struct err *e)
 static enum err_code poll_reduction(struct ring *r, struct err *e)
 {
 	r->npoll = 0;
-	for (uint32_t rank = 0; rank < r->n; rank++) {
-		struct link *l = &r->link[rank];
+	for (uint32_t position = 0; position < r->n; position++) {
+		struct link *l = &r->link[position];
 
 		if (l->in && !conn_is_held(l->in->conn))
 			watch_fd(r, conn_fd(l->in->conn),
@@ -245,8 +245,8 @@ enum err_code ring_wait_for_members(struct ring *r, struct err *e)
 		watch_fd(r, r->listener[0], POLLIN, NULL);
 		watch_fd(r, r->listener[1], POLLIN, NULL);
 		watch_fd(r, r->cfg.attend_fd, POLLIN, NULL);
-		for (uint32_t rank = 0; rank < r->n; rank++) {
-			struct link *l = &r->link[rank];
+		for (uint32_t position = 0; position < r->n; position++) {
+			struct link *l = &r->link[position];
 
 			if (l->out)
 				watch_fd(r, conn_fd(l->out),

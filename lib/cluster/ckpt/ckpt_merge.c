@@ -125,7 +125,7 @@ static const struct safetensors_tensor *tensor_of_words(const struct place *p, e
 struct reading {
 	bool words; /* integers; otherwise floats */
 	enum words what;
-	int slot;
+	int vector;
 	uint64_t width;
 	size_t size;
 };
@@ -140,7 +140,7 @@ static enum err_code read_side(const struct ckpt_reader *r, const struct place *
 		    "\"%s/%s\" is damaged: it has not all of a partition's rows", r->path,
 		    r->file[p->file].name);
 	return x->words ? safetensors_read_ids(r->file[p->file].st, t, begin, count, out, e)
-	                : ckpt_own_floats(r, p, x->slot, x->width, begin, count, out, e);
+	                : ckpt_own_floats(r, p, x->vector, x->width, begin, count, out, e);
 }
 
 static enum err_code read_merged(const struct ckpt_reader *r, const struct place *p,
@@ -178,10 +178,10 @@ enum err_code ckpt_merged_words(const struct ckpt_reader *r, const struct place 
 	return read_merged(r, p, &x, first, n, (uint8_t *)out, e);
 }
 
-enum err_code ckpt_merged_floats(const struct ckpt_reader *r, const struct place *p, int slot,
+enum err_code ckpt_merged_floats(const struct ckpt_reader *r, const struct place *p, int vector,
     uint64_t width, uint64_t first, uint64_t n, float *out, struct err *e)
 {
-	const struct reading x = { .slot = slot, .width = width, .size = sizeof *out };
+	const struct reading x = { .vector = vector, .width = width, .size = sizeof *out };
 
 	return read_merged(r, p, &x, first, n, (uint8_t *)out, e);
 }

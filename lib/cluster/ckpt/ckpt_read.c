@@ -179,13 +179,13 @@ static enum err_code find_tensors(struct ckpt_reader *r, const struct ckpt_table
 	p->n = p->w && p->w->rank > 0 ? p->w->shape[0] : 0;
 	good = p->w && (!t->sparse || (p->w->rank == 2 && find_word_tensors(r, t, part, p))) &&
 	    tensor_fits(t, p, p->w);
-	for (; good && p->state_file != NO_FILE && p->nslots < CKPT_SLOTS_MAX; p->nslots++) {
-		snprintf(suffix, sizeof suffix, ".s%u", p->nslots);
-		p->slot[p->nslots] = find_tensor_named(r, p->state_file, t, part, suffix);
-		if (!p->slot[p->nslots])
+	for (; good && p->state_file != NO_FILE && p->nvectors < CKPT_VECTORS_MAX; p->nvectors++) {
+		snprintf(suffix, sizeof suffix, ".s%u", p->nvectors);
+		p->vector[p->nvectors] = find_tensor_named(r, p->state_file, t, part, suffix);
+		if (!p->vector[p->nvectors])
 			break;
 		file = r->file[p->state_file].name;
-		good = tensor_fits(t, p, p->slot[p->nslots]);
+		good = tensor_fits(t, p, p->vector[p->nvectors]);
 	}
 	return good ? ERR_OK
 	            : err_set(e, ERR_FORMAT,
@@ -194,13 +194,13 @@ static enum err_code find_tensors(struct ckpt_reader *r, const struct ckpt_table
 	                  r->path, file, part, t->name);
 }
 
-static enum err_code report_missing_slots(const struct ckpt_reader *r, const struct place *p,
+static enum err_code report_missing_vectors(const struct ckpt_reader *r, const struct place *p,
     struct err *e)
 {
 	size_t file = p->state_file == NO_FILE ? p->file : p->state_file;
 
 	return err_set(e, ERR_FORMAT,
-	    "\"%s/%s\" is damaged: a partition of it has fewer slots of the update rule "
+	    "\"%s/%s\" is damaged: a partition of it has fewer state vectors of the update rule "
 	    "than others of the table",
 	    r->path, r->file[file].name);
 }
@@ -221,15 +221,15 @@ static enum err_code open_partitions(struct ckpt_reader *r, size_t index, size_t
 		if (!rc && p->base)
 			rc = find_tensors(r, &s->t, k, p->base, e);
 		if (!rc && p->base)
-			rc = p->base->nslots == p->nslots ? ckpt_merge(r, &s->t, p, e)
-			                                  : report_missing_slots(r, p, e);
+			rc = p->base->nvectors == p->nvectors ? ckpt_merge(r, &s->t, p, e)
+			                                      : report_missing_vectors(r, p, e);
 		if (rc)
 			return rc;
 		p->begin = begin;
 		begin += p->n;
-		if (p->nslots != s->place[0].nslots)
-			return report_missing_slots(r,
-			    p->nslots < s->place[0].nslots ? p : &s->place[0], e);
+		if (p->nvectors != s->place[0].nvectors)
+			return report_missing_vectors(r,
+			    p->nvectors < s->place[0].nvectors ? p : &s->place[0], e);
 	}
 	if (!s->t.sparse && begin != s->t.rows * s->t.cols)
 		return bad_manifest(r, e, "a dense table's partitions do not make up the table");
@@ -352,7 +352,7 @@ struct ckpt_info ckpt_part_info(const struct ckpt_reader *r, const struct ckpt_t
 
 	(void)r;
 	return (struct ckpt_info){ .n = p->n,
-		.nslots = p->nslots,
+		.nvectors = p->nvectors,
 		.version = p->state.version,
 		.step = p->state.step,
 		.born = p->state.born,
@@ -388,35 +388,36 @@ static enum err_code read_ascending_ids(const struct ckpt_reader *r, const struc
 	return rc;
 }
 
-enum err_code ckpt_own_floats(const struct ckpt_reader *r, const struct place *p, int slot,
+enum err_code ckpt_own_floats(const struct ckpt_reader *r, const struct place *p, int vector,
     uint64_t width, uint64_t first, uint64_t n, float *out, struct err *e)
 {
-	return safetensors_read(r->file[slot < 0 ? p->file : p->state_file].st,
-	    slot < 0 ? p->w : p->slot[slot], first * width, n * width, out, e);
+	return safetensors_read(r->file[vector < 0 ? p->file : p->state_file].st,
+	    vector < 0 ? p->w : p->vector[vector], first * width, n * width, out, e);
 }
 
 enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
-    uint64_t first, uint64_t n, uint64_t *ids, float *w, float *const *slot, unsigned nslots,
+    uint64_t first, uint64_t n, uint64_t *ids, float *w, float *const *vector, unsigned nvectors,
     struct err *e)
 {
 	const struct place *p = ckpt_place_of(t, part);
 	uint64_t width = t->sparse ? t->cols : 1;
 	enum err_code rc = ERR_OK;
 
-	if (first > p->n || n > p->n - first || nslots > p->nslots)
+	if (first > p->n || n > p->n - first || nvectors > p->nvectors)
 		return err_set(e, ERR_LIMIT,
-		    "partition %" PRIu32 " of table \"%s\" has %" PRIu64 " %s and %u slots "
+		    "partition %" PRIu32 " of table \"%s\" has %" PRIu64 " %s and %u vectors "
 		    "in \"%s\"",
-		    part, t->name, p->n, t->sparse ? "rows" : "values", p->nslots, r->path);
+		    part, t->name, p->n, t->sparse ? "rows" : "values", p->nvectors, r->path);
 	if (ids && t->sparse)
 		rc = read_ascending_ids(r, p, first, n, ids, e);
 	if (!rc && w)
 		rc = p->pick ? ckpt_merged_floats(r, p, -1, width, first, n, w, e)
 		             : ckpt_own_floats(r, p, -1, width, first, n, w, e);
-	for (unsigned k = 0; !rc && k < nslots; k++)
-		if (slot[k])
-			rc = p->pick ? ckpt_merged_floats(r, p, (int)k, width, first, n, slot[k], e)
-			             : ckpt_own_floats(r, p, (int)k, width, first, n, slot[k], e);
+	for (unsigned k = 0; !rc && k < nvectors; k++)
+		if (vector[k])
+			rc = p->pick
+			    ? ckpt_merged_floats(r, p, (int)k, width, first, n, vector[k], e)
+			    : ckpt_own_floats(r, p, (int)k, width, first, n, vector[k], e);
 	return rc;
 }
 

@@ -27,11 +27,11 @@ static enum err_code check_parts(const struct ckpt_part *parts, size_t n, struct
 	for (size_t i = 0; i < n; i++) {
 		const struct ckpt_part *p = &parts[i];
 
-		if (p->nslots > CKPT_SLOTS_MAX || p->nslots != parts[0].nslots)
+		if (p->nvectors > CKPT_VECTORS_MAX || p->nvectors != parts[0].nvectors)
 			return err_set(e, ERR_FAILED,
-			    "table \"%s\": partition %" PRIu32 " has %u slot%s of the update "
+			    "table \"%s\": partition %" PRIu32 " has %u vector%s of the update "
 			    "rule, not %u",
-			    p->table, p->part, p->nslots, NUM_S(p->nslots), parts[0].nslots);
+			    p->table, p->part, p->nvectors, NUM_S(p->nvectors), parts[0].nvectors);
 		for (uint64_t k = 1; p->sparse && k < p->n; k++)
 			if (p->ids[k] <= p->ids[k - 1])
 				return err_set(e, ERR_FAILED,
@@ -126,7 +126,7 @@ static enum err_code declare_state(struct sending *s, struct err *e)
 	char suffix[16];
 
 	for (size_t i = 0; i < s->nparts; i++)
-		for (unsigned k = 0; !rc && k < s->parts[i].nslots; k++) {
+		for (unsigned k = 0; !rc && k < s->parts[i].nvectors; k++) {
 			snprintf(suffix, sizeof suffix, ".s%u", k);
 			rc = declare_floats(s, &s->parts[i], suffix, e);
 		}
@@ -150,8 +150,8 @@ static enum err_code write_optimizer_state(struct sending *s, struct err *e)
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; i < s->nparts; i++)
-		for (unsigned k = 0; !rc && k < s->parts[i].nslots; k++)
-			rc = write_floats(s, &s->parts[i], s->parts[i].slot[k], e);
+		for (unsigned k = 0; !rc && k < s->parts[i].nvectors; k++)
+			rc = write_floats(s, &s->parts[i], s->parts[i].vector[k], e);
 	return rc;
 }
 
@@ -234,7 +234,7 @@ enum err_code ckpt_send_server(unsigned server, const struct ckpt_part *parts, s
 {
 	struct sending s = { .to = to, .parts = parts, .nparts = nparts };
 	struct sent_file sent[2];
-	size_t nsent = nparts > 0 && parts[0].nslots > 0 ? 2 : 1;
+	size_t nsent = nparts > 0 && parts[0].nvectors > 0 ? 2 : 1;
 	enum err_code rc = check_parts(parts, nparts, e);
 
 	*description = NULL;

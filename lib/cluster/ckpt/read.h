@@ -24,7 +24,7 @@ struct ckpt_table {
 
 struct ckpt_info {
 	uint64_t n; /* elements of a dense partition, rows of a sparse one */
-	unsigned nslots;
+	unsigned nvectors;
 	uint64_t version, step, born;
 	bool dated;   /* the step of each row's last update is known */
 	size_t nlife; /* words of row-policy state */
@@ -55,11 +55,11 @@ struct ckpt_info ckpt_part_info(const struct ckpt_reader *r, const struct ckpt_t
 void ckpt_part_last(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
     uint64_t *out);
 /* Read n elements (dense) or rows (sparse) of a partition from `first` on. ids, w and each of
- * slot[0..nslots-1] may be NULL. Ids ascend, or else
- * ERR_FORMAT. ERR_LIMIT beyond the partition or its slots; ERR_IO; ERR_FORMAT for a file that
+ * vector[0..nvectors-1] may be NULL. Ids ascend, or else
+ * ERR_FORMAT. ERR_LIMIT beyond the partition or its vectors; ERR_IO; ERR_FORMAT for a file that
  * has shrunk. */
 enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
-    uint64_t first, uint64_t n, uint64_t *ids, float *w, float *const *slot, unsigned nslots,
+    uint64_t first, uint64_t n, uint64_t *ids, float *w, float *const *vector, unsigned nvectors,
     struct err *e);
 /* For all rows of a partition: the step of each row's last update, if known, and the row
  * policy's words. Either may be NULL. Errors as above. */

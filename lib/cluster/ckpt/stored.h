@@ -15,9 +15,9 @@ struct place {
 	/* Indices of files; state_file: NO_FILE without optimizer state. */
 	size_t file, state_file;
 	uint64_t begin, n; /* begin: index of the partition's first element in a dense table */
-	unsigned nslots;
+	unsigned nvectors;
 	struct manifest_state state; /* of the values */
-	const struct safetensors_tensor *w, *ids, *seen, *life, *live, *slot[CKPT_SLOTS_MAX];
+	const struct safetensors_tensor *w, *ids, *seen, *life, *live, *vector[CKPT_VECTORS_MAX];
 	/* base is NULL, or the same partition in the base checkpoint when this file has changes
 	 * only. Then pick[i] tells where row i (of n) is: its number in the base, or CKPT_PICK_OWN
 	 * and its number among the nown rows of this file. */
@@ -58,16 +58,16 @@ static inline const struct place *ckpt_place_of(const struct ckpt_table *t, uint
 enum err_code ckpt_merge(const struct ckpt_reader *r, const struct ckpt_table *t, struct place *p,
     struct err *e);
 /* Read n rows of a merged partition from `first` on: one word of each, or `width` floats of
- * each, of the values (slot -1) or of a slot (from 0). */
+ * each, of the values (vector -1) or of a vector (from 0). */
 enum words { WORDS_IDS, WORDS_SEEN };
 enum err_code ckpt_merged_words(const struct ckpt_reader *r, const struct place *p, enum words what,
     uint64_t first, uint64_t n, uint64_t *out, struct err *e);
-enum err_code ckpt_merged_floats(const struct ckpt_reader *r, const struct place *p, int slot,
+enum err_code ckpt_merged_floats(const struct ckpt_reader *r, const struct place *p, int vector,
     uint64_t width, uint64_t first, uint64_t n, float *out, struct err *e);
 
 /* Reads rows from `first` on of the partition's own file, `width` floats of each. ERR_IO,
  * ERR_FORMAT. */
-enum err_code ckpt_own_floats(const struct ckpt_reader *r, const struct place *p, int slot,
+enum err_code ckpt_own_floats(const struct ckpt_reader *r, const struct place *p, int vector,
     uint64_t width, uint64_t first, uint64_t n, float *out, struct err *e);
 
 #endif

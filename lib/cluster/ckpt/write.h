@@ -25,7 +25,7 @@
  * file whose sync failed is dropped, never synced again. Only one process at a time makes
  * checkpoints in a directory. A file-size limit must not kill it (ignore SIGXFSZ). */
 
-#define CKPT_SLOTS_MAX 4
+#define CKPT_VECTORS_MAX 4
 
 /* A partition in memory, which must not change while it is written. */
 struct ckpt_part {
@@ -44,9 +44,9 @@ struct ckpt_part {
 	bool changes;
 	const uint64_t *live;
 	size_t nlive;
-	const float *w;                    /* n values, or n * cols */
-	const float *slot[CKPT_SLOTS_MAX]; /* optimizer state: nslots arrays like w */
-	unsigned nslots;                   /* the same for all partitions */
+	const float *w;                        /* n values, or n * cols */
+	const float *vector[CKPT_VECTORS_MAX]; /* optimizer state: nvectors arrays like w */
+	unsigned nvectors;                     /* the same for all partitions */
 	uint64_t version, step;
 	uint64_t born; /* updates before the update rule's state began */
 	/* nlast numbers, by rank: the last push applied; detects duplicates */
@@ -70,7 +70,7 @@ struct ckpt_sink {
  * {"files":[{"name","size","blake2b"}],
  *  "parts":[[table,part,file,"version","step",["last"...],"born",1]]}.
  * born is left out where it is 0, unless the 1 follows, which marks a partition with changes
- * only. ERR_FAILED: ids do not ascend, or partitions differ in their number of slots; else
+ * only. ERR_FAILED: ids do not ascend, or partitions differ in their number of vectors; else
  * errors of the sink. No locks; any thread. */
 enum err_code ckpt_send_server(unsigned server, const struct ckpt_part *parts, size_t nparts,
     const struct ckpt_sink *to, json_t **description, struct err *e);

@@ -148,7 +148,7 @@ void client_link_dial(struct link *l)
 		.transport = cfg->transport,
 		.id = &cfg->id->conn,
 		.info = { .incarnation = cfg->incarnation,
-		    .slot = cfg->slot,
+		    .rank = cfg->rank,
 		    .role = l->client->ops->role } };
 
 	if (dial(&to, &handler, l, &l->conn, &l->fault)) {

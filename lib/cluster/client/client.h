@@ -30,7 +30,7 @@
  * callback has set. */
 struct client;
 
-#define CLIENT_NO_SLOT UINT32_MAX
+#define CLIENT_NO_RANK UINT32_MAX
 
 enum client_ids { CLIENT_IDS_RAW, CLIENT_IDS_PACKED, CLIENT_IDS_CACHED };
 /* "raw", "packed" or "cached"; any other name gives CLIENT_IDS_RAW. */
@@ -60,8 +60,8 @@ struct client_config {
 	/* Called when this relay cannot be reached, to tell the coordinator; the worker goes
 	 * on without the relay. May be NULL. */
 	void (*missed)(void *ctx, unsigned relay, uint32_t epoch, const char *why);
-	/* the worker's rank; CLIENT_NO_SLOT: a process outside the job */
-	uint32_t slot;
+	/* the worker's rank; CLIENT_NO_RANK: a process outside the job */
+	uint32_t rank;
 	struct client_coding coding;
 	/* Is there a session with the coordinator, which could report that a server is dead?
 	 * NULL: no. */

@@ -10,7 +10,7 @@
 
 static int64_t assigned_worker_relay(const struct client *c, const struct view *view)
 {
-	return c->cfg.slot == CLIENT_NO_SLOT || !view->worker ? -1 : view->worker->relay;
+	return c->cfg.rank == CLIENT_NO_RANK || !view->worker ? -1 : view->worker->relay;
 }
 
 /* Fail when a table with an open request was dropped. */

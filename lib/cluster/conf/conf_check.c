@@ -348,7 +348,7 @@ static enum err_code check_local(const struct conf *c, struct err *e)
 		return err_set(e, ERR_CONFIG,
 		    "local_steps: batch times accumulate times local_steps must be at most %llu examples",
 		    (unsigned long long)STEP_EXAMPLES_MAX);
-	if (c->local_steps > 1 && c->deterministic && rule && rule->nslots > 0)
+	if (c->local_steps > 1 && c->deterministic && rule && rule->nvectors > 0)
 		return err_set(e, ERR_CONFIG,
 		    "local_steps: with deterministic job.optimizer must be sgd: what %s keeps for each worker "
 		    "is lost with it",

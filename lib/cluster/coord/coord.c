@@ -242,26 +242,26 @@ static void advance_forming(struct coord *c, int64_t now)
 	coord_enter(c, COORD_RUNNING, now);
 }
 
-static void abandon_worker(struct coord *c, unsigned slot, const char *how, int64_t now)
+static void abandon_worker(struct coord *c, unsigned rank, const char *how, int64_t now)
 {
 	char why[300];
 
 	if (c->cfg.on_worker_loss == COORD_FAIL) {
-		snprintf(why, sizeof why, "worker-%u is lost (%s) and on_worker_loss is fail", slot,
+		snprintf(why, sizeof why, "worker-%u is lost (%s) and on_worker_loss is fail", rank,
 		    how);
 		coord_fail(c, why, now);
 		return;
 	}
-	coord_change_request(c, CHANGE_LEAVE, slot, WORKER_LOST);
+	coord_change_request(c, CHANGE_LEAVE, rank, WORKER_LOST);
 }
 
-static bool is_leave_pending(const struct coord *c, unsigned slot)
+static bool is_leave_pending(const struct coord *c, unsigned rank)
 {
 	bool is = c->votes.open.open && c->votes.open.change->kind == CHANGE_LEAVE &&
-	    c->votes.open.change->slot == slot;
+	    c->votes.open.change->rank == rank;
 
 	for (const struct change *ch = c->votes.changes; ch; ch = ch->next)
-		is |= ch->kind == CHANGE_LEAVE && ch->slot == slot;
+		is |= ch->kind == CHANGE_LEAVE && ch->rank == rank;
 	return is;
 }
 
@@ -352,14 +352,14 @@ bool coord_overdue(struct coord *c, int64_t seen, int64_t limit, int64_t now)
 	return false;
 }
 
-void coord_worker_lost(struct coord *c, unsigned slot, const char *how, int64_t now)
+void coord_worker_lost(struct coord *c, unsigned rank, const char *how, int64_t now)
 {
-	struct coord_member_worker *w = &c->worker[slot];
+	struct coord_member_worker *w = &c->worker[rank];
 
 	w->lost_at = now;
-	coord_event(c, "worker_lost", "worker-%u (%s, pid %lld) is lost: %s", slot, w->host,
+	coord_event(c, "worker_lost", "worker-%u (%s, pid %lld) is lost: %s", rank, w->host,
 	    (long long)w->pid, how);
-	snprintf(c->last_lost, sizeof c->last_lost, "worker-%u: %.280s", slot, how);
+	snprintf(c->last_lost, sizeof c->last_lost, "worker-%u: %.280s", rank, how);
 	/* Once the partitions are placed the worker is a member, and only a vote removes it. */
 	if (c->phase == COORD_FORMING && !c->placed) {
 		w->state = WORKER_EMPTY;
@@ -370,7 +370,7 @@ void coord_worker_lost(struct coord *c, unsigned slot, const char *how, int64_t 
 	if (c->cfg.on_worker_loss == COORD_WAIT)
 		coord_changed(c);
 	else
-		abandon_worker(c, slot, how, now);
+		abandon_worker(c, rank, how, now);
 }
 
 static void expire_worker_leases(struct coord *c, int64_t now)

@@ -325,7 +325,7 @@ struct coord_worker_times {
 	double examples, alone, wire, wait;
 };
 /* False: there is no such rank. */
-bool coord_worker_times(const struct coord *c, unsigned slot, struct coord_worker_times *out);
+bool coord_worker_times(const struct coord *c, unsigned rank, struct coord_worker_times *out);
 
 /* Documents; all are new references. Processes need the view to work; the others answer requests of
  * people (ps-http(7)). */

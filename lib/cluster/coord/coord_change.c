@@ -16,7 +16,7 @@
 /* ---- members ---- */
 
 static void append_members(struct coord *c, uint64_t step, struct deal_pos at, uint64_t batch,
-    const unsigned *slot, unsigned n)
+    const unsigned *rank, unsigned n)
 {
 	struct members *m;
 
@@ -27,10 +27,10 @@ static void append_members(struct coord *c, uint64_t step, struct deal_pos at, u
 	m->at = at;
 	m->batch = batch;
 	m->n = n;
-	m->slot = mem_array(n + 1, sizeof *m->slot);
-	memcpy(m->slot, slot, n * sizeof *slot);
+	m->rank = mem_array(n + 1, sizeof *m->rank);
+	memcpy(m->rank, rank, n * sizeof *rank);
 	if (c->membership.n > MEMBERS_KEPT) {
-		free(c->membership.entry[0].slot);
+		free(c->membership.entry[0].rank);
 		memmove(c->membership.entry, c->membership.entry + 1,
 		    --c->membership.n * sizeof *c->membership.entry);
 		c->membership.base++;
@@ -39,19 +39,19 @@ static void append_members(struct coord *c, uint64_t step, struct deal_pos at, u
 
 void coord_members_begin(struct coord *c)
 {
-	unsigned *slot = mem_array(c->nworkers + 1, sizeof *slot), n = 0;
+	unsigned *rank = mem_array(c->nworkers + 1, sizeof *rank), n = 0;
 
 	for (unsigned i = 0; i < c->nworkers; i++)
 		if (c->worker[i].state == WORKER_JOINING)
-			slot[n++] = i;
-	append_members(c, c->membership.first_step, c->membership.first_at, c->cfg.batch, slot, n);
-	free(slot);
+			rank[n++] = i;
+	append_members(c, c->membership.first_step, c->membership.first_at, c->cfg.batch, rank, n);
+	free(rank);
 }
 
 void coord_members_release(struct coord *c)
 {
 	for (unsigned i = 0; i < c->membership.n; i++)
-		free(c->membership.entry[i].slot);
+		free(c->membership.entry[i].rank);
 	free(c->membership.entry);
 }
 
@@ -61,14 +61,14 @@ json_t *coord_members_to_json(const struct coord *c)
 
 	for (unsigned i = 0; i < c->membership.n; i++) {
 		const struct members *m = &c->membership.entry[i];
-		json_t *slots = json_array();
+		json_t *ranks = json_array();
 
 		for (unsigned k = 0; k < m->n; k++)
-			json_array_append_new(slots, json_integer(m->slot[k]));
+			json_array_append_new(ranks, json_integer(m->rank[k]));
 		json_array_append_new(list,
 		    json_pack("{s:I, s:I, s:I, s:I, s:o}", "step", (json_int_t)m->step, "epoch",
 		        (json_int_t)m->at.epoch, "offset", (json_int_t)m->at.offset, "batch",
-		        (json_int_t)m->batch, "slots", slots));
+		        (json_int_t)m->batch, "ranks", ranks));
 	}
 	return list;
 }
@@ -85,10 +85,10 @@ void coord_members_save(const struct coord *c, struct state *out)
 			.epoch = (int64_t)m->at.epoch,
 			.offset = (int64_t)m->at.offset,
 			.batch = (int64_t)m->batch,
-			.slots = mem_array(m->n, sizeof *s->slots),
-			.nslots = m->n };
+			.ranks = mem_array(m->n, sizeof *s->ranks),
+			.nranks = m->n };
 		for (unsigned k = 0; k < m->n; k++)
-			s->slots[k] = m->slot[k];
+			s->ranks[k] = m->rank[k];
 	}
 }
 
@@ -99,18 +99,18 @@ bool coord_members_load(struct coord *c, const struct state *state)
 		return false;
 	for (uint64_t i = 0; i < state->nmembers; i++) {
 		const struct state_members *s = &state->members[i];
-		unsigned *in = mem_array(s->nslots + 1, sizeof *in);
-		bool known = s->nslots <= c->nworkers;
+		unsigned *in = mem_array(s->nranks + 1, sizeof *in);
+		bool known = s->nranks <= c->nworkers;
 
-		for (uint64_t k = 0; k < s->nslots; k++) {
-			in[k] = (unsigned)s->slots[k];
+		for (uint64_t k = 0; k < s->nranks; k++) {
+			in[k] = (unsigned)s->ranks[k];
 			known &= in[k] < c->nworkers;
 		}
 		if (known)
 			append_members(c, (uint64_t)s->step,
 			    (struct deal_pos){ (uint64_t)s->epoch, (uint64_t)s->offset },
 			    s->batch < 0 ? c->cfg.batch : (uint64_t)s->batch, in,
-			    (unsigned)s->nslots);
+			    (unsigned)s->nranks);
 		free(in);
 		if (!known)
 			return false;
@@ -118,8 +118,8 @@ bool coord_members_load(struct coord *c, const struct state *state)
 	return true;
 }
 
-/* Append the members from `step` on: those of the last entry, with or without `slot`. */
-static void append_changed_members(struct coord *c, uint64_t step, unsigned slot, bool in)
+/* Append the members from `step` on: those of the last entry, with or without `rank`. */
+static void append_changed_members(struct coord *c, uint64_t step, unsigned rank, bool in)
 {
 	const struct members *m = &c->membership.entry[c->membership.n - 1];
 	struct deal_shape shape = { c->data.examples, m->batch, m->n ? m->n : 1 };
@@ -130,8 +130,8 @@ static void append_changed_members(struct coord *c, uint64_t step, unsigned slot
 		bool was = false;
 
 		for (unsigned k = 0; k < m->n; k++)
-			was |= m->slot[k] == i;
-		if (i == slot ? in : was)
+			was |= m->rank[k] == i;
+		if (i == rank ? in : was)
 			list[n++] = i;
 	}
 	append_members(c, step, at, c->cfg.batch, list, n);
@@ -144,12 +144,12 @@ void coord_members_restart(struct coord *c, uint64_t step)
 		append_changed_members(c, step, UINT_MAX, false);
 }
 
-static bool slot_is_member(const struct coord *c, unsigned slot)
+static bool rank_is_member(const struct coord *c, unsigned rank)
 {
 	const struct members *m = &c->membership.entry[c->membership.n - 1];
 
 	for (unsigned k = 0; k < m->n; k++)
-		if (m->slot[k] == slot)
+		if (m->rank[k] == rank)
 			return true;
 	return false;
 }
@@ -158,13 +158,13 @@ static bool slot_is_member(const struct coord *c, unsigned slot)
 
 /* Remove the queued changes of this rank's older incarnations, so that a worker that joins again
  * and again does not make the queue longer each time. */
-static void drop_overtaken_changes(struct coord *c, unsigned slot)
+static void drop_overtaken_changes(struct coord *c, unsigned rank)
 {
 	struct change **p = &c->votes.changes, *ch;
 
 	while ((ch = *p)) {
-		if (ch->kind < CHANGE_SET && ch->slot == slot &&
-		    ch->incarnation != c->worker[slot].incarnation) {
+		if (ch->kind < CHANGE_SET && ch->rank == rank &&
+		    ch->incarnation != c->worker[rank].incarnation) {
 			*p = ch->next;
 			free(ch);
 		} else {
@@ -174,17 +174,17 @@ static void drop_overtaken_changes(struct coord *c, unsigned slot)
 	c->votes.changes_last = p;
 }
 
-struct change *coord_change_request(struct coord *c, enum coord_change_kind kind, unsigned slot,
+struct change *coord_change_request(struct coord *c, enum coord_change_kind kind, unsigned rank,
     enum coord_worker_state after)
 {
 	struct change *ch = mem_alloc(sizeof *ch);
 
 	if (kind < CHANGE_SET)
-		drop_overtaken_changes(c, slot);
+		drop_overtaken_changes(c, rank);
 
 	ch->kind = kind;
-	ch->slot = slot;
-	ch->incarnation = c->worker[slot].incarnation;
+	ch->rank = rank;
+	ch->incarnation = c->worker[rank].incarnation;
 	ch->after = after;
 	*c->votes.changes_last = ch;
 	c->votes.changes_last = &ch->next;
@@ -198,7 +198,7 @@ static json_t *proposal_to_json(const struct coord *c)
 	static const char *const kind[] = { "join", "resume", "leave", "set", "table" };
 	json_t *table = p->change->kind == CHANGE_TABLE ? coord_table_proposed(c) : NULL;
 	json_t *o = MESSAGE(propose, .id = (int64_t)p->id, .kind = kind[p->change->kind],
-	    .slot = (int)p->change->slot, .incarnation = p->change->incarnation,
+	    .rank = (int)p->change->rank, .incarnation = p->change->incarnation,
 	    .step = (int64_t)p->step, .table = table,
 	    .set = p->change->kind == CHANGE_SET ? coord_setting_proposed(c) : NULL);
 
@@ -283,7 +283,7 @@ static bool change_is_wanted(const struct coord *c, const struct change *ch)
 		return c->settings.requested != NULL;
 	if (ch->kind == CHANGE_TABLE)
 		return c->tables.request != NULL;
-	return c->worker[ch->slot].incarnation == ch->incarnation;
+	return c->worker[ch->rank].incarnation == ch->incarnation;
 }
 
 void coord_change_propose_next(struct coord *c)
@@ -319,7 +319,7 @@ static void decide_change(struct coord *c, uint64_t step)
 {
 	struct proposal *p = &c->votes.open;
 	struct change *ch = p->change;
-	struct coord_member_worker *w = &c->worker[ch->slot];
+	struct coord_member_worker *w = &c->worker[ch->rank];
 
 	c->votes.open.open = false;
 	c->votes.decided = c->votes.open.id;
@@ -338,12 +338,12 @@ static void decide_change(struct coord *c, uint64_t step)
 	/* The rank's earlier process is fenced at all servers: others go on with its data exactly where
 	 * it ended. */
 	if (c->data.tasks)
-		tasks_return(c->data.tasks, ch->slot, p->answers ? p->complete : 0, &p->taken);
+		tasks_return(c->data.tasks, ch->rank, p->answers ? p->complete : 0, &p->taken);
 	if (ch->kind == CHANGE_LEAVE) {
 		w->state = ch->after;
 		w->until = step;
-		if (slot_is_member(c, ch->slot))
-			append_changed_members(c, step, ch->slot, false);
+		if (rank_is_member(c, ch->rank))
+			append_changed_members(c, step, ch->rank, false);
 	} else {
 		w->state = WORKER_ACTIVE;
 		w->from = step;
@@ -351,10 +351,10 @@ static void decide_change(struct coord *c, uint64_t step)
 		/* Restarting a rank leaves the members as they are, except in a ring: there the
 		 * new process is another member, and all must know the step from which it takes
 		 * part. */
-		if (ch->kind == CHANGE_JOIN && (!slot_is_member(c, ch->slot) || c->reduces))
-			append_changed_members(c, step, ch->slot, true);
+		if (ch->kind == CHANGE_JOIN && (!rank_is_member(c, ch->rank) || c->reduces))
+			append_changed_members(c, step, ch->rank, true);
 	}
-	coord_event(c, "members", "worker-%u %s from step %llu on", ch->slot,
+	coord_event(c, "members", "worker-%u %s from step %llu on", ch->rank,
 	    ch->kind == CHANGE_LEAVE ? "is out" : "takes part", (unsigned long long)step);
 	coord_changed(c);
 }

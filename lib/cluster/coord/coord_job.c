@@ -62,10 +62,10 @@ void coord_job_begin_leases(struct coord *c, const struct state_tasks *saved)
 /* The worker lists the ranges that it holds, and where it is in them: [id, from, step, batch, place]. A
  * range that is not among them was leased in an answer that it never received, or it gives the range back:
  * take it back. */
-static void note_held_ranges(struct coord *c, unsigned slot, const json_t *holds)
+static void note_held_ranges(struct coord *c, unsigned rank, const json_t *holds)
 {
 	/* It cannot hold more than it was leased. */
-	size_t most = tasks_held(c->data.tasks, slot), n = 0, i;
+	size_t most = tasks_held(c->data.tasks, rank), n = 0, i;
 	uint64_t *held = mem_array(most + 1, sizeof *held);
 	const json_t *item;
 
@@ -77,16 +77,16 @@ static void note_held_ranges(struct coord *c, unsigned slot, const json_t *holds
 		if (n == most)
 			break;
 		held[n++] = v[0];
-		tasks_hold(c->data.tasks, slot, v[0], v[1], v[2], v[3], (int64_t)v[4]);
+		tasks_hold(c->data.tasks, rank, v[0], v[1], v[2], v[3], (int64_t)v[4]);
 	}
 	if (json_is_array(holds))
-		tasks_keep(c->data.tasks, slot, held, n);
+		tasks_keep(c->data.tasks, rank, held, n);
 	free(held);
 }
 
 /* How the partitions of a stream are shared: no worker holds more than an equal number of them, rounded up.
  * *surplus: this worker holds two more than another one, which would get one of them. */
-static void share_stream(struct coord *c, unsigned slot, bool *surplus)
+static void share_stream(struct coord *c, unsigned rank, bool *surplus)
 {
 	unsigned active = 0, least = UINT_MAX;
 
@@ -100,7 +100,7 @@ static void share_stream(struct coord *c, unsigned slot, bool *surplus)
 	if (!active)
 		return;
 	tasks_limit(c->data.tasks, (unsigned)((c->data.examples + active - 1) / active));
-	*surplus = tasks_held(c->data.tasks, slot) >= least + 2;
+	*surplus = tasks_held(c->data.tasks, rank) >= least + 2;
 }
 
 static json_t *lease_to_json(const struct task *t)
@@ -132,7 +132,7 @@ static json_t *lease_to_json(const struct task *t)
 json_t *coord_on_lease(struct coord *c, const struct coord_request *r)
 {
 	const struct message_lease *m = &r->m->lease;
-	unsigned slot = r->self->index;
+	unsigned rank = r->self->index;
 	struct err *e = r->e;
 	const json_t *done = m->done, *range;
 	const struct task *t;
@@ -144,19 +144,19 @@ json_t *coord_on_lease(struct coord *c, const struct coord_request *r)
 		return NULL;
 	}
 	json_array_foreach(done, i, range)
-		tasks_done(c->data.tasks, slot,
+		tasks_done(c->data.tasks, rank,
 		    (uint64_t)json_integer_value(json_array_get(range, 0)),
 		    (uint64_t)json_integer_value(json_array_get(range, 1)));
-	note_held_ranges(c, slot, m->holds);
+	note_held_ranges(c, rank, m->holds);
 	if (c->data.stream)
-		share_stream(c, slot, &surplus);
-	if (m->more && !c->data.stream && !tasks_may_lease(c->data.tasks, slot)) {
+		share_stream(c, rank, &surplus);
+	if (m->more && !c->data.stream && !tasks_may_lease(c->data.tasks, rank)) {
 		err_set(e, ERR_LIMIT,
 		    "worker-%u holds %u ranges of the data and may lease no more before it has finished one",
-		    slot, TASKS_HELD_MAX);
+		    rank, TASKS_HELD_MAX);
 		return NULL;
 	}
-	t = m->more ? tasks_lease(c->data.tasks, slot, (uint64_t)m->step, (uint64_t)m->batch)
+	t = m->more ? tasks_lease(c->data.tasks, rank, (uint64_t)m->step, (uint64_t)m->batch)
 	            : NULL;
 	if (t)
 		return lease_to_json(t);
@@ -179,14 +179,14 @@ bool coord_replay_lease(struct coord *c, uint64_t number, const struct task_chan
 	return tasks_replay(c->data.tasks, change);
 }
 
-void coord_job_worker_done(struct coord *c, unsigned slot)
+void coord_job_worker_done(struct coord *c, unsigned rank)
 {
-	struct coord_member_worker *w = &c->worker[slot];
+	struct coord_member_worker *w = &c->worker[rank];
 
 	w->state = WORKER_DONE;
 	if (c->data.tasks) /* job.steps may end the job within a range */
-		tasks_return(c->data.tasks, slot, 0, NULL);
-	coord_event(c, "worker_done", "worker-%u is done at step %lld", slot,
+		tasks_return(c->data.tasks, rank, 0, NULL);
+	coord_event(c, "worker_done", "worker-%u is done at step %lld", rank,
 	    (long long)w->figures.steps);
 	coord_changed(c);
 }

@@ -50,7 +50,7 @@ static json_t *rejoin_session(struct coord *c, struct coord_self *self, int64_t 
 			self->kind = COORD_WORKER;
 			self->index = i;
 			c->worker[i].seen = now;
-			return ANSWER(worker_join, .slot = i);
+			return ANSWER(worker_join, .rank = i);
 		}
 	return NULL;
 }
@@ -201,36 +201,36 @@ json_t *coord_on_table(struct coord *c, const struct coord_request *r)
 
 /* ---- workers ---- */
 
-static bool slot_is_open(const struct coord_member_worker *w)
+static bool rank_is_open(const struct coord_member_worker *w)
 {
 	return w->state == WORKER_EMPTY || w->state == WORKER_LOST || w->state == WORKER_LEFT ||
 	    w->lost_at;
 }
 
 /* The rank that the worker asks for, or the first open one; -1 with an error if it cannot join. */
-static int choose_worker_slot(struct coord *c, const struct coord_self *self, int64_t wanted,
+static int choose_worker_rank(struct coord *c, const struct coord_self *self, int64_t wanted,
     struct err *e)
 {
 	if (wanted >= (int64_t)c->nworkers) {
-		err_set(e, ERR_CONFIG, "there is no slot %lld: the job has %u worker%s",
+		err_set(e, ERR_CONFIG, "there is no rank %lld: the job has %u worker%s",
 		    (long long)wanted, c->nworkers, c->nworkers == 1 ? "" : "s");
 		return -1;
 	}
 	if (wanted >= 0) {
 		const struct coord_member_worker *w = &c->worker[wanted];
 
-		if (slot_is_open(w) || strcmp(w->key, self->key) == 0)
+		if (rank_is_open(w) || strcmp(w->key, self->key) == 0)
 			return (int)wanted;
 		err_set(e, ERR_EXISTS,
-		    "slot %lld is held by %s (%s, pid %lld), which has another key",
+		    "rank %lld is held by %s (%s, pid %lld), which has another key",
 		    (long long)wanted, w->name, w->host, (long long)w->pid);
 		return -1;
 	}
 	for (unsigned i = 0; i < c->nworkers; i++)
-		if (slot_is_open(&c->worker[i]))
+		if (rank_is_open(&c->worker[i]))
 			return (int)i;
 	err_set(e, ERR_LIMIT,
-	    c->nworkers == 1 ? "the only worker slot is taken" : "all %u worker slots are taken",
+	    c->nworkers == 1 ? "the only worker rank is taken" : "all %u worker ranks are taken",
 	    c->nworkers);
 	return -1;
 }
@@ -288,14 +288,14 @@ json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
 	struct coord_member_worker *w;
 	json_t *back = rejoin_session(c, self, now);
 	bool member;
-	int slot;
+	int rank;
 
 	if (back)
 		return back;
 	if (is_from_unknown_epoch(c, m->epoch, e) || check_worker_join(c, m, e))
 		return NULL;
-	slot = choose_worker_slot(c, self, m->slot, e);
-	if (slot < 0)
+	rank = choose_worker_rank(c, self, m->rank, e);
+	if (rank < 0)
 		return NULL;
 	c->data.examples = (uint64_t)m->examples;
 	c->data.lease = (uint64_t)m->lease;
@@ -304,7 +304,7 @@ json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
 		tasks_extend(c->data.tasks, c->data.examples);
 	c->unfit[0] = 0;
 	coord_join_store_facts(c, m->facts);
-	w = &c->worker[slot];
+	w = &c->worker[rank];
 	/* The rank was waited for: its step is open, and the data of that step is dealt to it. */
 	member = w->state == WORKER_ACTIVE;
 	w->incarnation = self->incarnation;
@@ -323,22 +323,22 @@ json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
 	w->stats = NULL;
 	heartbeat_worker_decode(NULL, &w->figures);
 	w->epoch = 0;
-	snprintf(w->name, sizeof w->name, "worker-%d", slot);
+	snprintf(w->name, sizeof w->name, "worker-%d", rank);
 	snprintf(w->key, sizeof w->key, "%s", self->key);
 	snprintf(w->key_name, sizeof w->key_name, "%s", self->name);
-	coord_watch_joined(c, (unsigned)slot);
+	coord_watch_joined(c, (unsigned)rank);
 	snprintf(w->host, sizeof w->host, "%s", m->host);
 	snprintf(w->zone, sizeof w->zone, "%s", m->zone);
 	coord_ring_join(w, m->ring);
-	coord_relay_choose(c, (unsigned)slot);
+	coord_relay_choose(c, (unsigned)rank);
 	self->kind = COORD_WORKER;
-	self->index = (unsigned)slot;
-	coord_event(c, "worker_joined", "worker-%d joined from %s (pid %lld)", slot, w->host,
+	self->index = (unsigned)rank;
+	coord_event(c, "worker_joined", "worker-%d joined from %s (pid %lld)", rank, w->host,
 	    (long long)w->pid);
 	if (c->phase == COORD_RUNNING || c->placed)
 		coord_change_request(c,
-		    member && c->cfg.deterministic ? CHANGE_RESUME : CHANGE_JOIN, (unsigned)slot,
+		    member && c->cfg.deterministic ? CHANGE_RESUME : CHANGE_JOIN, (unsigned)rank,
 		    WORKER_ACTIVE);
 	coord_changed(c);
-	return ANSWER(worker_join, .slot = slot);
+	return ANSWER(worker_join, .rank = rank);
 }

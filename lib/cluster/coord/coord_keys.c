@@ -7,9 +7,9 @@
 /* Revoked keys: members that use one are lost at once, and the sessions that servers close because
  * of it are counted. */
 
-static void drop_revoked_worker(struct coord *c, unsigned slot, int64_t now)
+static void drop_revoked_worker(struct coord *c, unsigned rank, int64_t now)
 {
-	struct coord_member_worker *w = &c->worker[slot];
+	struct coord_member_worker *w = &c->worker[rank];
 
 	/* Messages of this worker that are still under way must not revive it. */
 	w->quit = true;
@@ -18,7 +18,7 @@ static void drop_revoked_worker(struct coord *c, unsigned slot, int64_t now)
 		coord_changed(c);
 	} else if ((w->state == WORKER_ACTIVE || w->state == WORKER_JOINING) && !w->lost_at &&
 	    c->phase < COORD_DONE) {
-		coord_worker_lost(c, slot, "its key was revoked", now);
+		coord_worker_lost(c, rank, "its key was revoked", now);
 	}
 }
 

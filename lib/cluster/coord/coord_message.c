@@ -21,29 +21,29 @@ bool coord_keep(json_t **place, const json_t *doc)
 
 /* A worker has been heard. With on_worker_loss "wait", one that was taken for lost is back: nobody
  * has taken its rank meanwhile, and its step is still open. */
-static void note_worker_heard(struct coord *c, unsigned slot, int64_t now)
+static void note_worker_heard(struct coord *c, unsigned rank, int64_t now)
 {
-	struct coord_member_worker *w = &c->worker[slot];
+	struct coord_member_worker *w = &c->worker[rank];
 
 	w->seen = now;
 	if (!w->lost_at || w->quit || c->cfg.on_worker_loss != COORD_WAIT)
 		return;
 	w->lost_at = 0;
-	coord_event(c, "worker_back", "worker-%u is back", slot);
+	coord_event(c, "worker_back", "worker-%u is back", rank);
 	coord_changed(c);
 }
 
 /* Reports the bad lines that a worker has skipped: the first ones, and each time that their number reaches
  * the next power of two. before: the number in the last heartbeat. */
-static void note_bad_lines(struct coord *c, uint32_t slot, int64_t before)
+static void note_bad_lines(struct coord *c, uint32_t rank, int64_t before)
 {
-	int64_t now = c->worker[slot].figures.bad_lines, power = 1;
+	int64_t now = c->worker[rank].figures.bad_lines, power = 1;
 
 	while (power <= now / 2)
 		power *= 2;
 	if (now && power > before)
 		coord_event(c, "bad_lines",
-		    "worker-%u has skipped %lld bad line%s of its data; its log has %s", slot,
+		    "worker-%u has skipped %lld bad line%s of its data; its log has %s", rank,
 		    (long long)now, NUM_S(now), now == 1 ? "it" : "the first ones");
 }
 
@@ -239,15 +239,15 @@ json_t *coord_on_give_up(struct coord *c, const struct coord_request *r)
 json_t *coord_on_coming(struct coord *c, const struct coord_request *r)
 {
 	const struct message_coming *m = &r->m->coming;
-	int64_t slot = m->slot;
+	int64_t rank = m->rank;
 	char text[100];
 
-	if (slot >= 0 && slot < (int64_t)c->nworkers && c->worker[slot].state == WORKER_EMPTY) {
+	if (rank >= 0 && rank < (int64_t)c->nworkers && c->worker[rank].state == WORKER_EMPTY) {
 		snprintf(text, sizeof text, "on %.60s (pid %lld)", *m->host ? m->host : "?",
 		    (long long)m->pid);
-		free(c->worker[slot].coming);
-		c->worker[slot].coming = mem_strdup(text);
-		c->worker[slot].coming_as = r->self->incarnation;
+		free(c->worker[rank].coming);
+		c->worker[rank].coming = mem_strdup(text);
+		c->worker[rank].coming_as = r->self->incarnation;
 	}
 	return json_object();
 }
@@ -265,8 +265,8 @@ void coord_coming_gone(struct coord *c, uint64_t incarnation)
 json_t *coord_on_unfit(struct coord *c, const struct coord_request *r)
 {
 	const struct message_unfit *m = &r->m->unfit;
-	int64_t slot = m->slot;
-	struct coord_member_worker *w = slot >= 0 && slot < (int64_t)c->nworkers ? &c->worker[slot]
+	int64_t rank = m->rank;
+	struct coord_member_worker *w = rank >= 0 && rank < (int64_t)c->nworkers ? &c->worker[rank]
 	                                                                         : NULL;
 	char text[400];
 
@@ -331,7 +331,7 @@ static bool admit_member(struct coord *c, const struct coord_self *self, int64_t
 		return false;
 	}
 	if (w->state == WORKER_LOST || w->state == WORKER_LEFT) {
-		err_set(e, ERR_FENCED, "worker-%u was taken for dead and its slot given up",
+		err_set(e, ERR_FENCED, "worker-%u was taken for dead and its rank given up",
 		    self->index);
 		return false;
 	}

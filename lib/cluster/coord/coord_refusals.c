@@ -11,7 +11,7 @@
 
 /* ---- refused ---- */
 
-static uint64_t sum_refused_pushes(const struct coord *c, unsigned slot)
+static uint64_t sum_refused_pushes(const struct coord *c, unsigned rank)
 {
 	uint64_t sum = 0;
 
@@ -19,15 +19,15 @@ static uint64_t sum_refused_pushes(const struct coord *c, unsigned slot)
 		const struct heartbeat_server *f = &c->server[s].figures;
 
 		for (size_t i = 0; i < f->nrefused; i++)
-			if (f->refused[i].rank == slot)
+			if (f->refused[i].rank == rank)
 				sum += (uint64_t)f->refused[i].number;
 	}
 	return sum;
 }
 
-static void report_refused_pushes(struct coord *c, unsigned slot, int64_t now)
+static void report_refused_pushes(struct coord *c, unsigned rank, int64_t now)
 {
-	struct coord_member_worker *w = &c->worker[slot];
+	struct coord_member_worker *w = &c->worker[rank];
 	uint64_t all;
 
 	/* Servers repeat their totals with every heartbeat: add them up only when an event may be
@@ -35,7 +35,7 @@ static void report_refused_pushes(struct coord *c, unsigned slot, int64_t now)
 	if (w->refused_at && now - w->refused_at < REFUSED_PACE)
 		return;
 	w->refused_at = now;
-	all = sum_refused_pushes(c, slot);
+	all = sum_refused_pushes(c, rank);
 	/* A server has gone, and its count with it. */
 	if (all < w->refused)
 		w->refused = all;
@@ -43,14 +43,14 @@ static void report_refused_pushes(struct coord *c, unsigned slot, int64_t now)
 		return;
 	coord_event(c, "refused",
 	    "%llu push%s of worker-%u (key %s) %s refused: values that are not finite or out of bounds, or no room",
-	    (unsigned long long)(all - w->refused), all - w->refused == 1 ? "" : "es", slot,
+	    (unsigned long long)(all - w->refused), all - w->refused == 1 ? "" : "es", rank,
 	    w->key_name, all - w->refused == 1 ? "was" : "were");
 	w->refused = all;
 }
 
-void coord_watch_joined(struct coord *c, unsigned slot)
+void coord_watch_joined(struct coord *c, unsigned rank)
 {
-	c->worker[slot].quota_seconds = 0;
+	c->worker[rank].quota_seconds = 0;
 }
 
 /* ---- quotas ---- */
@@ -64,9 +64,9 @@ bool coord_watch_is_delayed(const struct coord_member_worker *w, int64_t now)
 }
 
 /* Note a server's total of delays. Only the total of the server that delays most is kept. */
-static void note_quota_hold(struct coord *c, unsigned slot, double seconds, int64_t now)
+static void note_quota_hold(struct coord *c, unsigned rank, double seconds, int64_t now)
 {
-	struct coord_member_worker *w = &c->worker[slot];
+	struct coord_member_worker *w = &c->worker[rank];
 
 	if (seconds <= w->quota_seconds)
 		return;

@@ -100,9 +100,9 @@ static void reassign_relays(struct coord *c)
 	coord_changed(c);
 }
 
-void coord_relay_choose(struct coord *c, unsigned slot)
+void coord_relay_choose(struct coord *c, unsigned rank)
 {
-	struct coord_member_worker *w = &c->worker[slot];
+	struct coord_member_worker *w = &c->worker[rank];
 
 	w->relay = -1;
 	w->shunned = 0;
@@ -246,16 +246,16 @@ static void report_relay_missed(struct coord *c, const char *kind, unsigned i, i
 }
 
 /* A worker could not reach its relay: choose another one for it. */
-static void handle_relay_missed(struct coord *c, unsigned slot,
+static void handle_relay_missed(struct coord *c, unsigned rank,
     const struct message_relay_missed *m)
 {
-	struct coord_member_worker *w = &c->worker[slot];
+	struct coord_member_worker *w = &c->worker[rank];
 	int relay = w->relay;
 
 	if (!is_current_miss(c, m, relay))
 		return;
 	w->shunned = c->relay[relay].incarnation;
-	report_relay_missed(c, "worker", slot, relay, m->message);
+	report_relay_missed(c, "worker", rank, relay, m->message);
 }
 
 /* A relay could not reach the one that it sends to. */

@@ -71,9 +71,9 @@ void coord_resume_members(struct coord *c)
 		c->worker[k].from = c->membership.first_step;
 		c->worker[k].resumes = true;
 	}
-	for (uint64_t i = 0; !c->cfg.lockstep && i < m->nslots; i++)
-		if (m->slots[i].slot >= 0 && m->slots[i].slot < c->nworkers)
-			c->worker[m->slots[i].slot].from = (uint64_t)m->slots[i].clock;
+	for (uint64_t i = 0; !c->cfg.lockstep && i < m->nranks; i++)
+		if (m->ranks[i].rank >= 0 && m->ranks[i].rank < c->nworkers)
+			c->worker[m->ranks[i].rank].from = (uint64_t)m->ranks[i].clock;
 }
 
 const struct state_tasks *coord_resume_saved_tasks(const struct coord *c)

@@ -46,7 +46,7 @@ json_t *coord_ring_to_view(const struct coord *c)
 
 		if (w->ring.incarnation)
 			json_array_append_new(list,
-			    json_pack("{s:i, s:I, s:o, s:s, s:s, s:s, s:s}", "slot", (int)i, "from",
+			    json_pack("{s:i, s:I, s:o, s:s, s:s, s:s, s:s}", "rank", (int)i, "from",
 			        (json_int_t)w->from, "incarnation",
 			        json_of_u64(w->ring.incarnation), "key", w->key, "host", w->host,
 			        "tcp", w->ring.tcp, "unix", w->ring.unix_path));

@@ -137,14 +137,14 @@ const char *coord_snap_message(const struct coord *c)
 /* Merge the clocks of one server: for each rank, the least of all servers counts. */
 static void merge_least_clocks(struct snap *s, const json_t *clocks)
 {
-	const char *slot;
+	const char *rank;
 	json_t *clock;
 
-	json_object_foreach((json_t *)clocks, slot, clock) {
-		const json_t *had = json_object_get(s->clocks, slot);
+	json_object_foreach((json_t *)clocks, rank, clock) {
+		const json_t *had = json_object_get(s->clocks, rank);
 
 		if (!had || json_integer_value(clock) < json_integer_value(had))
-			json_object_set(s->clocks, slot, clock);
+			json_object_set(s->clocks, rank, clock);
 	}
 }
 
@@ -209,14 +209,14 @@ json_t *coord_on_snap(struct coord *c, const struct coord_request *r)
 
 static void describe_ranks(const struct coord *c, struct state_head *head)
 {
-	const char *slot;
+	const char *rank;
 	json_t *clock;
 
-	head->slots = mem_array(json_object_size(c->snap.clocks), sizeof *head->slots);
-	json_object_foreach(c->snap.clocks, slot, clock) {
-		unsigned long i = strtoul(slot, NULL, 10);
+	head->ranks = mem_array(json_object_size(c->snap.clocks), sizeof *head->ranks);
+	json_object_foreach(c->snap.clocks, rank, clock) {
+		unsigned long i = strtoul(rank, NULL, 10);
 
-		head->slots[head->nslots++] = (struct state_clock){ .slot = (int64_t)i,
+		head->ranks[head->nranks++] = (struct state_clock){ .rank = (int64_t)i,
 			.clock = json_integer_value(clock),
 			.done = i < c->nworkers && c->worker[i].state == WORKER_DONE };
 	}

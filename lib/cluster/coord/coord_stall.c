@@ -62,9 +62,9 @@ static uint64_t find_needed_step(const struct coord *c, int64_t least, int64_t n
 	return needed;
 }
 
-static void give_up_stalled(struct coord *c, unsigned slot, int64_t now)
+static void give_up_stalled(struct coord *c, unsigned rank, int64_t now)
 {
-	struct coord_member_worker *w = &c->worker[slot];
+	struct coord_member_worker *w = &c->worker[rank];
 	char how[200];
 
 	snprintf(how, sizeof how,
@@ -72,7 +72,7 @@ static void give_up_stalled(struct coord *c, unsigned slot, int64_t now)
 	    "three quarters of the deadline",
 	    (unsigned long long)coord_worker_step(w), (double)w->stood / (double)NSEC_PER_SEC);
 	w->stood = 0;
-	coord_worker_lost(c, slot, how, now);
+	coord_worker_lost(c, rank, how, now);
 }
 
 static void forget_stalls(struct coord *c)

@@ -178,17 +178,17 @@ struct members {
 	uint64_t step; /* the ranks that take part from this step on */
 	struct deal_pos at;
 	uint64_t batch; /* examples of each rank at a step */
-	unsigned *slot, n;
+	unsigned *rank, n;
 };
 
 enum coord_change_kind { CHANGE_JOIN, CHANGE_RESUME, CHANGE_LEAVE, CHANGE_SET, CHANGE_TABLE };
 
-/* A requested change. slot and incarnation identify the worker; SET and TABLE have
+/* A requested change. rank and incarnation identify the worker; SET and TABLE have
  * their contents in coord.settings.requested and coord.tables.request. */
 struct change {
 	struct change *next;
 	enum coord_change_kind kind;
-	unsigned slot;
+	unsigned rank;
 	uint64_t incarnation;
 	enum coord_worker_state after; /* state after a LEAVE: LOST or LEFT */
 };
@@ -201,7 +201,7 @@ struct proposal {
 	struct change *change;
 	unsigned asked, yes, answers;
 	uint64_t frontier, clock; /* greatest frontier and least clock of the votes so far */
-	/* The slot's pushes that the servers have: all of the steps before `complete`, and these. */
+	/* The rank's pushes that the servers have: all of the steps before `complete`, and these. */
 	uint64_t complete;
 	struct taken taken;
 	unsigned rounds;
@@ -428,7 +428,7 @@ const char *coord_worker_state_name(enum coord_worker_state s);
  * and coord_tick returns true. */
 bool coord_overdue(struct coord *c, int64_t seen, int64_t limit, int64_t now);
 /* Treat a worker as lost, by on_worker_loss: start a LEAVE change, wait for it, or fail. */
-void coord_worker_lost(struct coord *c, unsigned slot, const char *how, int64_t now);
+void coord_worker_lost(struct coord *c, unsigned rank, const char *how, int64_t now);
 
 /* coord_place.c: which server holds which partition, while the cluster runs */
 /* Place the partitions that have no run yet, in the coord's layout or in a given one. */
@@ -463,7 +463,7 @@ bool coord_scale_in_progress(const struct coord *c);
 /* coord_change.c: one change at a time, decided by a vote of the servers (see the table above) */
 /* Request a change: append it to the queue. `after` is used by LEAVE only. The result is
  * borrowed. */
-struct change *coord_change_request(struct coord *c, enum coord_change_kind kind, unsigned slot,
+struct change *coord_change_request(struct coord *c, enum coord_change_kind kind, unsigned rank,
     enum coord_worker_state after);
 /* Propose the first change of the queue that is still wanted, if no proposal is open. */
 void coord_change_propose_next(struct coord *c);
@@ -499,7 +499,7 @@ const struct state_tasks *coord_resume_saved_tasks(const struct coord *c);
 /* coord_refusals.c */
 /* Hooks: a server's figures have arrived; a worker has joined. */
 void coord_watch_heartbeat(struct coord *c, const struct heartbeat_server *f, int64_t now);
-void coord_watch_joined(struct coord *c, unsigned slot);
+void coord_watch_joined(struct coord *c, unsigned rank);
 /* Have servers delayed its pushes lately, because of its quota? */
 bool coord_watch_is_delayed(const struct coord_member_worker *w, int64_t now);
 
@@ -524,7 +524,7 @@ uint64_t coord_needed_step(const struct coord *c, uint64_t step);
 void coord_why_text(const struct coord *c, unsigned asker, uint64_t step, int64_t now, char *out,
     size_t n);
 /* Handle "done": the worker has finished its work. */
-void coord_job_worker_done(struct coord *c, unsigned slot);
+void coord_job_worker_done(struct coord *c, unsigned rank);
 /* Keep a report of the evaluator, instead of an older one; NULL: none. False: it is no message "eval"
  * or "result". Release it. */
 bool coord_report_keep(struct coord_report *r, const json_t *msg);
@@ -579,7 +579,7 @@ void coord_tables_load(struct coord *c, const struct state *state);
 /* Reattach a relay that has lost only its session. True: self is filled in. */
 bool coord_relay_rejoin(struct coord *c, struct coord_self *self, int64_t now);
 /* Choose a relay for a worker that joins; raises the layout epoch when it gets one. */
-void coord_relay_choose(struct coord *c, unsigned slot);
+void coord_relay_choose(struct coord *c, unsigned rank);
 /* Keep a document that a message brought, instead of an older one. False: it brought none. */
 bool coord_keep(json_t **place, const json_t *doc);
 /* Handle a relay's heartbeat. False: self is no living relay. */

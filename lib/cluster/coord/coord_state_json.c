@@ -57,7 +57,7 @@ static struct state_worker save_worker(const struct coord_member_worker *w)
 static struct state_change save_change(const struct change *ch)
 {
 	return (struct state_change){ .kind = ch->kind,
-		.slot = ch->slot,
+		.rank = ch->rank,
 		.incarnation = ch->incarnation,
 		.after = ch->after };
 }
@@ -190,10 +190,10 @@ static bool load_changes(struct coord *c, const struct state *state)
 		const struct state_change *s = &state->changes[i];
 		struct change *ch;
 
-		if (s->kind < 0 || s->slot < 0 || s->after < 0 ||
-		    (s->slot >= c->nworkers && s->kind < CHANGE_SET))
+		if (s->kind < 0 || s->rank < 0 || s->after < 0 ||
+		    (s->rank >= c->nworkers && s->kind < CHANGE_SET))
 			return false;
-		ch = coord_change_request(c, (enum coord_change_kind)s->kind, (unsigned)s->slot,
+		ch = coord_change_request(c, (enum coord_change_kind)s->kind, (unsigned)s->rank,
 		    (enum coord_worker_state)s->after);
 		ch->incarnation = s->incarnation;
 	}

@@ -404,14 +404,14 @@ json_t *coord_workers(const struct coord *c, int64_t now)
 	return list;
 }
 
-bool coord_worker_times(const struct coord *c, unsigned slot, struct coord_worker_times *out)
+bool coord_worker_times(const struct coord *c, unsigned rank, struct coord_worker_times *out)
 {
 	const struct coord_member_worker *w;
 	const struct heartbeat_worker *f;
 
-	if (!c->cfg.has_job || slot >= c->nworkers)
+	if (!c->cfg.has_job || rank >= c->nworkers)
 		return false;
-	w = &c->worker[slot];
+	w = &c->worker[rank];
 	f = &w->figures;
 	*out = (struct coord_worker_times){ .active = !w->lost_at && w->state == WORKER_ACTIVE,
 		.examples = (double)f->examples,

@@ -66,7 +66,7 @@ static void explain_missing_server(struct why *y, unsigned i, const char *who)
 		    "it has not come yet");
 }
 
-enum remedy { COME, MEND_SLOT, MEND_JOINED, COME_BACK };
+enum remedy { COME, MEND_RANK, MEND_JOINED, COME_BACK };
 
 /* Remedies by the kind of worker: ps-work; ps-work with a program (job.exec); a program that uses
  * the library (pskit(3)). */
@@ -75,25 +75,25 @@ static const char *const remedies[3][4] = {
 	{ [COME] =
 	        "start it: ps-work train -C DIR here, ps-work train --join FILE elsewhere (ps-ctl "
 	        "invite --role worker)",
-	    [MEND_SLOT] = "mend that, and start it again: ps-work train -C DIR --slot K",
+	    [MEND_RANK] = "mend that, and start it again: ps-work train -C DIR --rank K",
 	    [MEND_JOINED] = "mend that, and start it again: ps-work train --join FILE",
-	    [COME_BACK] = "start it again: ps-work train -C DIR --slot K, or --join FILE" },
+	    [COME_BACK] = "start it again: ps-work train -C DIR --rank K, or --join FILE" },
 	{ [COME] =
 	        "start it: ps-work train --exec COMMAND -C DIR here, ps-work train --exec COMMAND "
 	        "--join FILE elsewhere (ps-ctl "
 	        "invite --role worker)",
-	    [MEND_SLOT] =
-	        "mend that, and start it again: ps-work train --exec COMMAND -C DIR --slot K",
+	    [MEND_RANK] =
+	        "mend that, and start it again: ps-work train --exec COMMAND -C DIR --rank K",
 	    [MEND_JOINED] =
 	        "mend that, and start it again: ps-work train --exec COMMAND --join FILE",
 	    [COME_BACK] =
-	        "start it again: ps-work train --exec COMMAND -C DIR --slot K, or --join FILE" },
+	        "start it again: ps-work train --exec COMMAND -C DIR --rank K, or --join FILE" },
 	{ [COME] =
 	        "start it: PS_CLUSTER=DIR COMMAND here, PS_CLUSTER=FILE COMMAND elsewhere (FILE: "
 	        "ps-ctl invite --role worker)" OWN,
-	    [MEND_SLOT] = "mend that, and start it again: PS_CLUSTER=DIR PSKIT_SLOT=K COMMAND" OWN,
+	    [MEND_RANK] = "mend that, and start it again: PS_CLUSTER=DIR PSKIT_RANK=K COMMAND" OWN,
 	    [MEND_JOINED] = "mend that, and start it again: PS_CLUSTER=FILE COMMAND" OWN,
-	    [COME_BACK] = "start it again: PS_CLUSTER=DIR PSKIT_SLOT=K COMMAND" OWN },
+	    [COME_BACK] = "start it again: PS_CLUSTER=DIR PSKIT_RANK=K COMMAND" OWN },
 };
 
 /* The remedy for a missing worker, for the kind of worker that this job has. */
@@ -119,7 +119,7 @@ static void explain_missing_worker(struct why *y, unsigned i, const char *who)
 		    "data for the next start",
 		    "it is %s, and reads its data", y->c->worker[i].coming);
 	else if (y->c->worker[i].unfit)
-		coord_why_add(y, &r, worker_start_remedy(y->c, MEND_SLOT), "it cannot begin %s",
+		coord_why_add(y, &r, worker_start_remedy(y->c, MEND_RANK), "it cannot begin %s",
 		    y->c->worker[i].unfit);
 	else if (y->c->unfit[0])
 		coord_why_add(y, &r, worker_start_remedy(y->c, MEND_JOINED),

@@ -9,7 +9,7 @@ static uint64_t ceil_div(uint64_t a, uint64_t b)
 
 struct deal_pos deal_advance(struct deal_pos at, uint64_t steps, const struct deal_shape *s)
 {
-	uint64_t stride = s->batch * s->slots;
+	uint64_t stride = s->batch * s->ranks;
 	uint64_t rest = ceil_div(s->examples - at.offset, stride);
 	uint64_t whole = ceil_div(s->examples, stride);
 
@@ -19,10 +19,10 @@ struct deal_pos deal_advance(struct deal_pos at, uint64_t steps, const struct de
 	return (struct deal_pos){ at.epoch + 1 + steps / whole, steps % whole * stride };
 }
 
-void deal_range(struct deal_pos at, uint64_t rank, const struct deal_shape *s, uint64_t *begin,
+void deal_range(struct deal_pos at, uint64_t position, const struct deal_shape *s, uint64_t *begin,
     uint64_t *end)
 {
-	*begin = at.offset + rank * s->batch;
+	*begin = at.offset + position * s->batch;
 	if (*begin > s->examples)
 		*begin = s->examples;
 	*end = *begin + s->batch;
@@ -32,7 +32,7 @@ void deal_range(struct deal_pos at, uint64_t rank, const struct deal_shape *s, u
 
 uint64_t deal_steps_left(struct deal_pos at, uint64_t epochs, const struct deal_shape *s)
 {
-	uint64_t stride = s->batch * s->slots;
+	uint64_t stride = s->batch * s->ranks;
 
 	if (at.epoch >= epochs)
 		return 0;

@@ -31,7 +31,7 @@ void layout_release(struct layout *l)
 
 /* The name's place in the index, or the empty place for it. Hash: FNV-1a,
  * http://www.isthe.com/chongo/tech/comp/fnv/ */
-static size_t find_index_slot(const struct layout *l, const char *name)
+static size_t find_index_rank(const struct layout *l, const char *name)
 {
 	uint64_t h = UINT64_C(0xcbf29ce484222325);
 	size_t at;
@@ -49,7 +49,7 @@ static void index_tables_from(struct layout *l, size_t from)
 {
 	for (size_t i = from; i < l->ntables; i++)
 		if (!l->table[i].dropped)
-			l->index[find_index_slot(l, l->table[i].name)] = (uint16_t)(i + 1);
+			l->index[find_index_rank(l, l->table[i].name)] = (uint16_t)(i + 1);
 }
 
 /* Enter the last table's name. At most half of the places are used, so searches are short. */
@@ -185,7 +185,7 @@ enum err_code layout_add(struct layout *l, const struct table *shape, struct tab
 
 const struct table *layout_find(const struct layout *l, const char *name)
 {
-	uint16_t found = l->nindex ? l->index[find_index_slot(l, name)] : 0;
+	uint16_t found = l->nindex ? l->index[find_index_rank(l, name)] : 0;
 
 	return found ? &l->table[found - 1] : NULL;
 }

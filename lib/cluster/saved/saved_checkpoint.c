@@ -18,14 +18,14 @@ static enum err_code read_checkpoint_part(struct saved_model *m, const struct ta
 	struct saved_checkpoint *c = (struct saved_checkpoint *)m;
 	const struct ckpt_table *from = ckpt_table_find(c->reader, t->name);
 	struct ckpt_info info = ckpt_part_info(c->reader, from, part);
-	unsigned nslots = state ? info.nslots : 0;
-	enum err_code rc = saved_part_alloc(t, info.n, nslots, out, e);
+	unsigned nvectors = state ? info.nvectors : 0;
+	enum err_code rc = saved_part_alloc(t, info.n, nvectors, out, e);
 
 	out->version = info.version;
 	out->born = info.born;
 	return rc ? rc
-	          : ckpt_read_part(c->reader, from, part, 0, info.n, out->ids, out->w, out->slot,
-	                nslots, e);
+	          : ckpt_read_part(c->reader, from, part, 0, info.n, out->ids, out->w, out->vector,
+	                nvectors, e);
 }
 
 static void free_checkpoint(struct saved_model *m)
@@ -59,7 +59,7 @@ static enum err_code check_partitions(const struct saved_checkpoint *c, struct e
 static bool has_state(const struct ckpt_reader *r)
 {
 	for (size_t i = 0; i < ckpt_tables(r); i++)
-		if (ckpt_part_info(r, ckpt_table_at(r, i), 0).nslots)
+		if (ckpt_part_info(r, ckpt_table_at(r, i), 0).nvectors)
 			return true;
 	return false;
 }

@@ -22,9 +22,9 @@ struct saved_model {
 
 /* Fills the layout from the list "tables" of a manifest or a file. ERR_PROTO, ERR_CONFIG. */
 enum err_code saved_layout_fill(const json_t *tables, struct layout *out, struct err *e);
-/* Makes room for n elements or rows: w and nslots arrays of n * cols floats, and for a sparse table n
+/* Makes room for n elements or rows: w and nvectors arrays of n * cols floats, and for a sparse table n
  * ids. ERR_NOMEM. */
-enum err_code saved_part_alloc(const struct table *t, uint64_t n, unsigned nslots,
+enum err_code saved_part_alloc(const struct table *t, uint64_t n, unsigned nvectors,
     struct saved_part *out, struct err *e);
 
 /* Opens a file. run: its run directory, whose state describes the model of a file of an older pskit;

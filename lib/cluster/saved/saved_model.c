@@ -134,25 +134,25 @@ void saved_part_release(struct saved_part *p)
 {
 	free(p->ids);
 	free(p->w);
-	for (unsigned k = 0; k < CKPT_SLOTS_MAX; k++)
-		free(p->slot[k]);
+	for (unsigned k = 0; k < CKPT_VECTORS_MAX; k++)
+		free(p->vector[k]);
 	*p = (struct saved_part){ 0 };
 }
 
-enum err_code saved_part_alloc(const struct table *t, uint64_t n, unsigned nslots,
+enum err_code saved_part_alloc(const struct table *t, uint64_t n, unsigned nvectors,
     struct saved_part *out, struct err *e)
 {
 	size_t floats = (size_t)n * (t->sparse ? t->cols : 1) + 1;
 	bool good;
 
 	out->n = n;
-	out->nslots = nslots;
+	out->nvectors = nvectors;
 	out->w = mem_try_array(floats, sizeof *out->w);
 	out->ids = t->sparse ? mem_try_array((size_t)n + 1, sizeof *out->ids) : NULL;
 	good = out->w && (out->ids || !t->sparse);
-	for (unsigned k = 0; good && k < nslots; k++) {
-		out->slot[k] = mem_try_array(floats, sizeof *out->slot[k]);
-		good = out->slot[k];
+	for (unsigned k = 0; good && k < nvectors; k++) {
+		out->vector[k] = mem_try_array(floats, sizeof *out->vector[k]);
+		good = out->vector[k];
 	}
 	return good ? ERR_OK : err_set(e, ERR_NOMEM, "no memory for table \"%s\"", t->name);
 }

@@ -49,14 +49,14 @@ static enum err_code write_held_parts(struct copying *c, struct err *e)
 static enum err_code begin_state(const struct optim_rule *rule, size_t floats, struct saved_part *p,
     const struct table *t, struct err *e)
 {
-	for (unsigned k = 0; k < rule->nslots; k++) {
-		p->slot[k] = mem_try_array(floats + 1, sizeof *p->slot[k]);
-		if (!p->slot[k])
+	for (unsigned k = 0; k < rule->nvectors; k++) {
+		p->vector[k] = mem_try_array(floats + 1, sizeof *p->vector[k]);
+		if (!p->vector[k])
 			return err_set(e, ERR_NOMEM, "no memory for table \"%s\"", t->name);
 		for (size_t i = 0; i < floats; i++)
-			p->slot[k][i] = rule->slot_init[k];
+			p->vector[k][i] = rule->vector_init[k];
 	}
-	p->nslots = rule->nslots;
+	p->nvectors = rule->nvectors;
 	p->version = p->born = 0;
 	return ERR_OK;
 }
@@ -90,13 +90,13 @@ static enum err_code copy_part(struct copying *c, const struct table *t, uint32_
 		.n = p->n,
 		.ids = p->ids,
 		.w = p->w,
-		.nslots = p->nslots,
+		.nvectors = p->nvectors,
 		.version = p->version,
 		.born = p->born };
-	for (unsigned k = 0; k < p->nslots; k++)
-		c->part[c->n].slot[k] = p->slot[k];
+	for (unsigned k = 0; k < p->nvectors; k++)
+		c->part[c->n].vector[k] = p->vector[k];
 	c->n++;
-	c->bytes += (floats * (1 + p->nslots)) * sizeof *p->w;
+	c->bytes += (floats * (1 + p->nvectors)) * sizeof *p->w;
 	return rc || c->bytes < FILE_BYTES ? rc : write_held_parts(c, e);
 }
 
@@ -174,7 +174,7 @@ enum err_code saved_commit(struct ckpt *c, const struct layout *l, const char *n
 	head.mode = mode;
 	head.tables = tables = layout_tables(l);
 	head.data = about = manifest_data_encode(data);
-	head.slots = ranks = json_array();
+	head.ranks = ranks = json_array();
 	rc = ckpt_commit(c, &head, path, e);
 	json_decref(ranks);
 	json_decref(about);

@@ -47,7 +47,7 @@ void quota_release(struct server *s)
 static struct bucket *bucket_of_worker(struct peer *p)
 {
 	return &p->io_thread->server->limits.quotas
-	            ->bucket[p->who.slot < COORD_WORKERS_MAX ? p->who.slot : GUESTS];
+	            ->bucket[p->who.rank < COORD_WORKERS_MAX ? p->who.rank : GUESTS];
 }
 
 /* Add what `seconds` bring, at most a second's worth.  A bucket without a quota (rate 0) is empty,
@@ -64,8 +64,8 @@ static void count_held_time(struct peer *p, int64_t now)
 {
 	struct server *s = p->io_thread->server;
 
-	if (p->data.held_since && p->who.slot < COORD_WORKERS_MAX)
-		atomic_fetch_add(&s->count.held[p->who.slot], (uint64_t)(now - p->data.held_since));
+	if (p->data.held_since && p->who.rank < COORD_WORKERS_MAX)
+		atomic_fetch_add(&s->count.held[p->who.rank], (uint64_t)(now - p->data.held_since));
 	p->data.held_since = 0;
 }
 

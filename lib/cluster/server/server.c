@@ -5,7 +5,7 @@
 
 #include "core/clock.h"
 #include "core/mem.h"
-#include "server/relayed_slots.h"
+#include "server/relayed_ranks.h"
 #include "server/server_coordinator.h"
 #include "server/server_role.h"
 #include "rundir/rundir.h"
@@ -78,7 +78,7 @@ enum err_code server_join(struct server *s, struct agent_config *cfg, struct err
 	cfg->addr[1] = id->data;
 	cfg->id = &id->conn;
 	cfg->info = (struct hs_client_info){ .incarnation = s->incarnation,
-		.slot = SLOT_NONE,
+		.rank = RANK_NONE,
 		.role = s->cfg.role->key_role };
 	memcpy(cfg->info.cluster, id->conn.cluster, sizeof cfg->info.cluster);
 	memcpy(cfg->server_key, id->server_key, sizeof cfg->server_key);
@@ -232,7 +232,7 @@ void server_stop(struct server *s)
 	json_decref(s->load.heat);
 	keyring_free(s->keys.ring);
 	quota_release(s);
-	relayed_slots_free(s->keys.given);
+	relayed_ranks_free(s->keys.given);
 	tracer_free(s->tracer);
 	session_trace_steps_free(s->steps);
 	if (s->cfg.unix_path)

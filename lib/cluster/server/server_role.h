@@ -14,7 +14,7 @@
 struct server_upstream {
 	/* Passes a clock on. Its acknowledgement may be sent when acked() is at least the returned
 	 * number; io_threads_wake is called when acked() has grown. */
-	uint64_t (*clock)(struct server *s, const struct slot_clock *c);
+	uint64_t (*clock)(struct server *s, const struct rank_clock *c);
 	uint64_t (*acked)(struct server *s);
 	/* Asks for the values of a dense table, or of n rows, at this step, unless they are here or
 	 * were asked for. False: there is no room for the rows. */

@@ -84,7 +84,7 @@ struct host_mark {
 #define PEER_SHARED (8u << 20)
 /* An idle session older than this is closed, so that its client connects again with new keys. */
 #define PEER_LIFETIME (3600 * NSEC_PER_SEC)
-#define SLOT_NONE     UINT32_MAX
+#define RANK_NONE     UINT32_MAX
 
 /* A PULL, PULL_ROWS or SCAN that has not been answered completely. */
 struct pull {
@@ -137,7 +137,7 @@ struct peer_identity {
 	uint8_t key[KEY_BYTES];
 	int64_t expires; /* when the key expires, seconds since 1970; 0: never */
 	uint64_t incarnation;
-	uint32_t slot; /* the rank of its worker, or SLOT_NONE */
+	uint32_t rank; /* the rank of its worker, or RANK_NONE */
 };
 
 /* The data plane of a session. */
@@ -235,7 +235,7 @@ struct server_keys {
 	struct keyring *ring;
 	_Atomic bool known; /* false in a store or relay until its first view */
 	uint64_t made;      /* the version of `ring`: the coordinator numbers rings upwards */
-	/* The relays of the view (relayed_slots.h); NULL: none. */
+	/* The relays of the view (relayed_ranks.h); NULL: none. */
 	struct given *given;
 };
 
@@ -477,7 +477,7 @@ void session_send_acknowledgements(struct peer *p);
 void session_send_clocked(struct peer *p, const struct pending_ack *of);
 /* Let the shard expect what the worker's CLOCK announces.  True: the shard has withdrawn something
  * that it expected; then the caller calls shard_settle. */
-bool session_expect_announced(struct peer *p, const struct slot_clock *c);
+bool session_expect_announced(struct peer *p, const struct rank_clock *c);
 /* session_sum.c: PUSH_SUM and CLOCKS, from relays */
 enum conn_verdict session_push_sum(struct peer *p, const struct record *r, const uint8_t *payload);
 /* Takes all clocks of a record from a relay, or holds the record until each of them can be taken.

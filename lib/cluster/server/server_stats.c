@@ -52,9 +52,9 @@ static json_t *describe_sparse_tables(struct shard *s)
 	return list;
 }
 
-static void add_refusal(void *ctx, uint32_t slot, uint64_t n)
+static void add_refusal(void *ctx, uint32_t rank, uint64_t n)
 {
-	json_array_append_new(ctx, json_pack("[i, I]", (int)slot, (json_int_t)n));
+	json_array_append_new(ctx, json_pack("[i, I]", (int)rank, (json_int_t)n));
 }
 
 /* Adds the workers whose pushes are refused. Most of the time there are none. */

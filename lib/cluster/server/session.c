@@ -172,7 +172,7 @@ static void send_view(struct peer *p)
 		return;
 	if (p->who.role == ROLE_WORKER)
 		text = view_text_for_worker(v,
-		    p->control.self.kind == COORD_WORKER ? p->control.self.index : SLOT_NONE,
+		    p->control.self.kind == COORD_WORKER ? p->control.self.index : RANK_NONE,
 		    p->control.view_had);
 	else if (p->who.role == ROLE_READER || p->who.role == ROLE_MONITOR)
 		text = view_text_for_guest(v, p->control.view_had);
@@ -475,7 +475,7 @@ void session_open(struct io_thread *l, int fd)
 	p->id = atomic_fetch_add(&s->next_peer, 1);
 	p->data.pulls_last = &p->data.pulls;
 	p->control.dues_last = &p->control.dues;
-	p->who.slot = SLOT_NONE;
+	p->who.rank = RANK_NONE;
 	p->conn = conn_accept(fd, &s->cfg.id->conn,
 	    (enum suite)atomic_load(
 	        net_peer_is_local(fd) ? &s->limits.local_suite : &s->limits.remote_suite),

@@ -68,24 +68,24 @@ enum err_code session_admit(void *ctx, const uint8_t key[32], const struct hs_cl
 	memcpy(p->who.key, key, sizeof p->who.key);
 	key_to_text(key, p->who.keytext);
 	p->who.incarnation = info->incarnation;
-	p->who.slot = info->slot;
+	p->who.rank = info->rank;
 	p->control.self.incarnation = info->incarnation;
 	p->control.self.name = p->who.name;
 	p->control.self.key = p->who.keytext;
 	p->control.self.kind = p->who.role == ROLE_ADMIN ? COORD_ADMIN : COORD_NOBODY;
-	if (p->who.slot != SLOT_NONE && p->who.role == ROLE_WORKER) {
+	if (p->who.rank != RANK_NONE && p->who.role == ROLE_WORKER) {
 		struct shard *sh = atomic_load(&s->shard);
 
 		/* Before its first view a server cannot tell which incarnations are fenced. */
 		if (!sh || !atomic_load(&s->epochs.members_known))
 			return err_set(e, ERR_NOTREADY,
 			    "no workers are known yet: the coordinator has not sent them");
-		if (!shard_holds(sh, p->who.slot, p->who.incarnation))
-			return err_set(e, ERR_FENCED, "%s is not the holder of slot %u",
-			    p->who.name, p->who.slot);
-		if (!shard_key_holds(sh, p->who.slot, key))
+		if (!shard_holds(sh, p->who.rank, p->who.incarnation))
+			return err_set(e, ERR_FENCED, "%s is not the holder of rank %u",
+			    p->who.name, p->who.rank);
+		if (!shard_key_holds(sh, p->who.rank, key))
 			return err_set(e, ERR_FORBIDDEN,
-			    "slot %u is held by another key than that of %s", p->who.slot,
+			    "rank %u is held by another key than that of %s", p->who.rank,
 			    p->who.name);
 	}
 	if (!has_session_memory(s))

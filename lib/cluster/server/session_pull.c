@@ -276,8 +276,8 @@ static const struct codec *codec_of_answer(const struct pull *q)
 /* A worker's pull of a step waits until this server has the worker's own pushes of the steps before. */
 static bool has_own_pushes(const struct peer *p, const struct pull *q)
 {
-	return q->rec.flags & RECORD_NOW || p->who.slot == SLOT_NONE ||
-	    shard_has_own_pushes(shard_of_puller(p), q->rec.table, q->rec.part, p->who.slot,
+	return q->rec.flags & RECORD_NOW || p->who.rank == RANK_NONE ||
+	    shard_has_own_pushes(shard_of_puller(p), q->rec.table, q->rec.part, p->who.rank,
 	        q->rec.step);
 }
 

@@ -259,8 +259,8 @@ static enum conn_verdict take_worker_push(struct peer *p, const struct record *r
 
 	if (session_is_crowded(p))
 		return CONN_HOLD;
-	push->slot = p->who.slot == SLOT_NONE || (r->flags & RECORD_NOW) ? SHARD_OUTSIDE
-	                                                                 : p->who.slot;
+	push->rank = p->who.rank == RANK_NONE || (r->flags & RECORD_NOW) ? SHARD_OUTSIDE
+	                                                                 : p->who.rank;
 	push->incarnation = p->who.incarnation;
 	push->step = r->step;
 	push->pulled = r->seq;
@@ -271,7 +271,7 @@ static enum conn_verdict take_worker_push(struct peer *p, const struct record *r
 	switch (shard_push(shard_of_pusher(p), push, &receipt)) {
 	case SHARD_OK:
 		FAIL_POINT("push_taken");
-		if (begin && push->slot != SHARD_OUTSIDE)
+		if (begin && push->rank != SHARD_OUTSIDE)
 			session_trace_push(p, r->step, begin);
 		session_add_pending(p, r,
 		    &(struct pending_ack){ .table = r->table,
@@ -284,7 +284,7 @@ static enum conn_verdict take_worker_push(struct peer *p, const struct record *r
 	case SHARD_HOLD:
 		return CONN_HOLD;
 	case SHARD_FENCED:
-		session_refuse(p, r, ERR_FENCED, "slot %u is no longer this worker's", p->who.slot);
+		session_refuse(p, r, ERR_FENCED, "rank %u is no longer this worker's", p->who.rank);
 		return CONN_DROP;
 	case SHARD_ELSEWHERE:
 		session_send_nack(p, r, ERR_STALE,
@@ -510,7 +510,7 @@ void session_send_clocked(struct peer *p, const struct pending_ack *of)
 	batcher_add(&p->data.batcher, p->conn, &out, NULL);
 }
 
-bool session_expect_announced(struct peer *p, const struct slot_clock *c)
+bool session_expect_announced(struct peer *p, const struct rank_clock *c)
 {
 	bool relay = server_upstream(p->io_thread->server), was = false;
 	struct payload_run run;
@@ -519,10 +519,10 @@ bool session_expect_announced(struct peer *p, const struct slot_clock *c)
 	 * relay. */
 	for (size_t i = 0; c->clocks && payload_get_run(c->runs, c->len, i, &run); i++) {
 		if (run.alone && relay)
-			was |= shard_withdraw(shard_of_pusher(p), c->slot, c->incarnation, c->step,
+			was |= shard_withdraw(shard_of_pusher(p), c->rank, c->incarnation, c->step,
 			    run.table, run.first, run.count);
 		else
-			shard_expect(shard_of_pusher(p), c->slot, c->incarnation, c->step,
+			shard_expect(shard_of_pusher(p), c->rank, c->incarnation, c->step,
 			    run.table, run.first, run.count);
 	}
 	return was;
@@ -530,14 +530,14 @@ bool session_expect_announced(struct peer *p, const struct slot_clock *c)
 
 /* A store acknowledges the CLOCK at once; a relay when all servers have acknowledged it. */
 static enum conn_verdict acknowledge_clock(struct peer *p, const struct record *r,
-    enum shard_answer a, const struct slot_clock *c)
+    enum shard_answer a, const struct rank_clock *c)
 {
 	struct server *s = p->io_thread->server;
 
 	if (a == SHARD_HOLD)
 		return CONN_HOLD;
 	if (a != SHARD_OK) {
-		session_refuse(p, r, ERR_FENCED, "slot %u is no longer this worker's", p->who.slot);
+		session_refuse(p, r, ERR_FENCED, "rank %u is no longer this worker's", p->who.rank);
 		return CONN_DROP;
 	}
 	if (server_upstream(s))
@@ -557,40 +557,40 @@ static enum conn_verdict acknowledge_clock(struct peer *p, const struct record *
 
 enum conn_verdict session_clock(struct peer *p, const struct record *r, const uint8_t *payload)
 {
-	struct slot_clock c = { p->who.slot, r->examples, p->who.incarnation, r->step, true, false,
+	struct rank_clock c = { p->who.rank, r->examples, p->who.incarnation, r->step, true, false,
 		payload, r->len };
 	enum shard_answer a;
 	bool settle;
 
 	if (session_refuse_stale(p, r))
 		return CONN_TAKEN;
-	if (p->who.slot == SLOT_NONE || !payload_runs_valid(payload, r->len)) {
-		session_refuse(p, r, ERR_PROTO, "a clock without a slot, or with what is no run");
+	if (p->who.rank == RANK_NONE || !payload_runs_valid(payload, r->len)) {
+		session_refuse(p, r, ERR_PROTO, "a clock without a rank, or with what is no run");
 		return CONN_DROP;
 	}
 	if (server_upstream(p->io_thread->server) && session_is_crowded(p))
 		return CONN_HOLD;
 	settle = session_expect_announced(p, &c) && !p->retold;
-	a = shard_clock(shard_of_pusher(p), p->who.slot, p->who.incarnation, r->step, r->examples);
+	a = shard_clock(shard_of_pusher(p), p->who.rank, p->who.incarnation, r->step, r->examples);
 	p->retold = a == SHARD_HOLD;
 	if (settle)
 		shard_settle(shard_of_pusher(p));
 	if (a == SHARD_OK && tracer_is_on(p->io_thread->server->tracer))
-		session_trace_clock(p, p->who.slot, r->step);
+		session_trace_clock(p, p->who.rank, r->step);
 	return acknowledge_clock(p, r, a, &c);
 }
 
 enum conn_verdict session_done(struct peer *p, const struct record *r)
 {
-	if (p->who.slot == SLOT_NONE) {
-		session_refuse(p, r, ERR_PROTO, "a DONE without a slot");
+	if (p->who.rank == RANK_NONE) {
+		session_refuse(p, r, ERR_PROTO, "a DONE without a rank");
 		return CONN_DROP;
 	}
 	if (server_upstream(p->io_thread->server) && session_is_crowded(p))
 		return CONN_HOLD;
 	return acknowledge_clock(p, r,
-	    shard_done(shard_of_pusher(p), p->who.slot, p->who.incarnation),
-	    &(struct slot_clock){ .slot = p->who.slot,
+	    shard_done(shard_of_pusher(p), p->who.rank, p->who.incarnation),
+	    &(struct rank_clock){ .rank = p->who.rank,
 	        .incarnation = p->who.incarnation,
 	        .done = true });
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/clock.h"
 #include "core/fail.h"
-#include "server/relayed_slots.h"
+#include "server/relayed_ranks.h"
 #include "server/server_role.h"
 #include "session/tracer.h"
 #include "server/session_trace.h"
@@ -17,7 +17,7 @@ static struct shard *shard_of_sender(const struct peer *p)
 /* A relay's key is not enough: the process must be the living relay of the view. */
 static bool is_living_relay(struct peer *p, const struct record *r)
 {
-	if (relayed_slots_knows_relay(p->io_thread->server, p->who.keytext, p->who.incarnation))
+	if (relayed_ranks_knows_relay(p->io_thread->server, p->who.keytext, p->who.incarnation))
 		return true;
 	session_refuse(p, r, ERR_FENCED, "%s is not one of the cluster's relays", p->who.name);
 	return false;
@@ -80,23 +80,23 @@ enum conn_verdict session_push_sum(struct peer *p, const struct record *r, const
 
 /* Take the clock of one worker.  The relay's word about a worker that it no longer serves is
  * ignored: that worker's clock reaches us another way. */
-static enum shard_answer take_relayed_clock(struct peer *p, const struct slot_clock *c)
+static enum shard_answer take_relayed_clock(struct peer *p, const struct rank_clock *c)
 {
 	struct shard *sh = shard_of_sender(p);
-	enum shard_answer a = shard_relay_speaks(sh, p->who.incarnation, c->slot, c->incarnation);
+	enum shard_answer a = shard_relay_speaks(sh, p->who.incarnation, c->rank, c->incarnation);
 	bool settle;
 
 	if (a != SHARD_OK)
 		return a;
 	settle = session_expect_announced(p, c) && !p->retold;
 	if (c->clocks)
-		a = shard_clock(sh, c->slot, c->incarnation, c->step, c->examples);
+		a = shard_clock(sh, c->rank, c->incarnation, c->step, c->examples);
 	if (a == SHARD_OK && c->done)
-		a = shard_done(sh, c->slot, c->incarnation);
+		a = shard_done(sh, c->rank, c->incarnation);
 	if (settle)
 		shard_settle(sh);
 	if (a == SHARD_OK && c->clocks && tracer_is_on(p->io_thread->server->tracer))
-		session_trace_clock(p, c->slot, c->step);
+		session_trace_clock(p, c->rank, c->step);
 	/* The relay speaks for this holder, so the view that installs the holder is still to
 	 * come. */
 	return a == SHARD_FENCED ? SHARD_HOLD : a;
@@ -106,13 +106,13 @@ static enum shard_answer take_relayed_clock(struct peer *p, const struct slot_cl
  * of the last one, for server_upstream.acked. */
 static uint64_t forward_clocks(struct server *s, struct peer *p, const uint8_t *payload, size_t len)
 {
-	struct slot_clock c;
+	struct rank_clock c;
 	uint64_t token = 0;
 	size_t at = 0;
 	bool bad;
 
 	while (sum_body_clocks_next(payload, len, &at, &c, &bad))
-		if (shard_relay_speaks(shard_of_sender(p), p->who.incarnation, c.slot,
+		if (shard_relay_speaks(shard_of_sender(p), p->who.incarnation, c.rank,
 		        c.incarnation) == SHARD_OK)
 			token = server_upstream(s)->clock(s, &c);
 	return token;
@@ -122,7 +122,7 @@ static uint64_t forward_clocks(struct server *s, struct peer *p, const uint8_t *
 enum conn_verdict session_sum_clocks(struct peer *p, const struct record *r, const uint8_t *payload)
 {
 	struct server *s = p->io_thread->server;
-	struct slot_clock c;
+	struct rank_clock c;
 	size_t at = 0;
 	bool bad, hold = false;
 

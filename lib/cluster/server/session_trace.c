@@ -41,11 +41,11 @@ void session_trace_steps_free(struct trace_steps *s)
 static void flush_traced_pushes(struct peer *p)
 {
 	const struct traced *x = &p->data.traced;
-	int64_t slot = p->who.slot == SLOT_NONE ? -1 : (int64_t)p->who.slot;
+	int64_t rank = p->who.rank == RANK_NONE ? -1 : (int64_t)p->who.rank;
 
 	if (x->pushes)
 		tracer_add(p->io_thread->server->tracer, TRACE_APPLY,
-		    (const int64_t[]){ (int64_t)x->step, slot, x->begin, x->end, x->busy,
+		    (const int64_t[]){ (int64_t)x->step, rank, x->begin, x->end, x->busy,
 		        x->pushes },
 		    6);
 	p->data.traced = (struct traced){ 0 };
@@ -80,7 +80,7 @@ static uint64_t first_open_step(struct server *s)
 	return step != UINT64_MAX ? step : shard_step(atomic_load(&s->shard));
 }
 
-static void add_closed_steps(struct server *s, struct trace_steps *x, uint32_t slot, uint64_t until)
+static void add_closed_steps(struct server *s, struct trace_steps *x, uint32_t rank, uint64_t until)
 {
 	int64_t now = clock_now();
 
@@ -89,12 +89,12 @@ static void add_closed_steps(struct server *s, struct trace_steps *x, uint32_t s
 	for (; x->closed < until; x->closed++)
 		if (x->open[x->closed % OPEN].end == x->closed + 1)
 			tracer_add(s->tracer, TRACE_CLOSE,
-			    (const int64_t[]){ (int64_t)x->closed, slot,
+			    (const int64_t[]){ (int64_t)x->closed, rank,
 			        x->open[x->closed % OPEN].first, now },
 			    4);
 }
 
-void session_trace_clock(struct peer *p, uint32_t slot, uint64_t step)
+void session_trace_clock(struct peer *p, uint32_t rank, uint64_t step)
 {
 	struct server *s = p->io_thread->server;
 	struct trace_steps *x = s->steps;
@@ -113,6 +113,6 @@ void session_trace_clock(struct peer *p, uint32_t slot, uint64_t step)
 		x->open[step % OPEN].first = clock_now();
 	}
 	if (until > x->closed)
-		add_closed_steps(s, x, slot, until);
+		add_closed_steps(s, x, rank, until);
 	mutex_unlock(&x->lock);
 }

@@ -11,6 +11,6 @@
  * (clock_now).  All pushes of one session and step become one row. */
 void session_trace_push(struct peer *p, uint64_t step, int64_t begin);
 /* A CLOCK of this rank was taken for this step.  Adds a row for each step that it closed. */
-void session_trace_clock(struct peer *p, uint32_t slot, uint64_t step);
+void session_trace_clock(struct peer *p, uint32_t rank, uint64_t step);
 
 #endif

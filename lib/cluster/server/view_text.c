@@ -79,9 +79,9 @@ char *view_text_full(const struct view_text *v, uint64_t had)
 	return had < v->rev ? mem_strdup(v->all) : NULL;
 }
 
-char *view_text_for_worker(const struct view_text *v, unsigned slot, uint64_t had)
+char *view_text_for_worker(const struct view_text *v, unsigned rank, uint64_t had)
 {
-	const struct part *row = slot < v->nrows ? &v->row[slot] : NULL;
+	const struct part *row = rank < v->nrows ? &v->row[rank] : NULL;
 
 	if (had >= v->common.since && (!row || had >= row->since))
 		return NULL;

@@ -26,10 +26,10 @@ void view_text_unref(struct view_text *v);
 /* The revision of the view. */
 uint64_t view_text_rev(const struct view_text *v);
 /* The text for a receiver that has revision `had` (0: none), a fresh string; NULL when nothing
- * in it is new. slot: the worker's rank. */
+ * in it is new. rank: the worker's rank. */
 char *view_text_full(const struct view_text *v, uint64_t had);
-/* A slot without a row in the view gets what a guest gets, with the ring. */
-char *view_text_for_worker(const struct view_text *v, unsigned slot, uint64_t had);
+/* A rank without a row in the view gets what a guest gets, with the ring. */
+char *view_text_for_worker(const struct view_text *v, unsigned rank, uint64_t had);
 /* The text for readers and monitors, a fresh string or NULL as for view_text_full. */
 char *view_text_for_guest(const struct view_text *v, uint64_t had);
 

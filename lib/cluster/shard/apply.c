@@ -20,7 +20,7 @@
 /* ---- may the push come in? ---- */
 
 /* May the push come in now? SHARD_HOLD and SHARD_FENCED: no. Pushes from SHARD_OUTSIDE have no step and
- * always may. *sums: the pushes of its step are summed. A push that comes in is recorded in the slot's
+ * always may. *sums: the pushes of its step are summed. A push that comes in is recorded in the rank's
  * pushed_end, which votes use; a push that is held because its step is not open yet is not. */
 static enum shard_answer pass_gate(struct shard *s, const struct part *p, const struct push *push,
     bool *sums)
@@ -29,15 +29,15 @@ static enum shard_answer pass_gate(struct shard *s, const struct part *p, const 
 	enum shard_answer a = SHARD_OK;
 
 	*sums = false;
-	if (push->slot == SHARD_OUTSIDE)
+	if (push->rank == SHARD_OUTSIDE)
 		return SHARD_OK;
 	mutex_lock(&s->gate.lock);
-	if (sync_fences(sync, push->slot, push->incarnation)) {
+	if (sync_fences(sync, push->rank, push->incarnation)) {
 		a = SHARD_FENCED;
 	} else if (!sync_may_push(sync, push->step)) {
 		a = SHARD_HOLD;
 	} else {
-		struct sync_slot *x = &sync->slot[push->slot];
+		struct sync_rank *x = &sync->rank[push->rank];
 
 		*sums = settings_epoch_at(s, push->step)->mode.ops->sums_steps;
 		if (x->pushed_end <= push->step &&
@@ -50,27 +50,27 @@ static enum shard_answer pass_gate(struct shard *s, const struct part *p, const 
 
 /* ---- is the step complete? ---- */
 
-/* Has the slot given the partition all that it will give at this step? It has when it takes no part
+/* Has the rank given the partition all that it will give at this step? It has when it takes no part
  * in the step, when its push was taken, or when its CLOCK came and announced no push to this
  * partition. The gate's lock is held. */
-static bool slot_is_through(const struct sync *sync, const struct part *p, uint32_t slot,
+static bool rank_is_through(const struct sync *sync, const struct part *p, uint32_t rank,
     uint64_t step)
 {
-	const struct sync_slot *x = &sync->slot[slot];
+	const struct sync_rank *x = &sync->rank[rank];
 
-	if (!x->active || step < x->until || part_has_taken(p, slot, step))
+	if (!x->active || step < x->until || part_has_taken(p, rank, step))
 		return true;
-	return x->clock > step && !part_is_expected(p, slot, step);
+	return x->clock > step && !part_is_expected(p, rank, step);
 }
 
-/* With backup slots: are no more slots missing than the step may close without? */
+/* With backup ranks: are no more ranks missing than the step may close without? */
 static bool enough_are_through(const struct sync *sync, const struct part *p)
 {
 	unsigned missing = 0, active = 0;
 
-	for (uint32_t i = 0; i < sync->nslots; i++) {
-		active += sync->slot[i].active;
-		missing += !slot_is_through(sync, p, i, p->step);
+	for (uint32_t i = 0; i < sync->nranks; i++) {
+		active += sync->rank[i].active;
+		missing += !rank_is_through(sync, p, i, p->step);
 	}
 	return missing <= sync_spare(&sync->mode, active);
 }
@@ -84,34 +84,34 @@ bool apply_step_is_complete(struct shard *s, struct part *p, uint64_t *examples)
 	mutex_lock(&s->gate.lock);
 	if (backup)
 		complete = complete && enough_are_through(sync, p);
-	/* Look first at the slot that was missing last time: for most pushes it is missing still, so
-	 * all pushes of a step together look at each slot once or twice. */
-	for (size_t n = backup ? 0 : sync->nslots; complete && n > 0; n--) {
-		if (p->pushes.missing >= sync->nslots)
+	/* Look first at the rank that was missing last time: for most pushes it is missing still, so
+	 * all pushes of a step together look at each rank once or twice. */
+	for (size_t n = backup ? 0 : sync->nranks; complete && n > 0; n--) {
+		if (p->pushes.missing >= sync->nranks)
 			p->pushes.missing = 0;
-		complete = slot_is_through(sync, p, p->pushes.missing, p->step);
+		complete = rank_is_through(sync, p, p->pushes.missing, p->step);
 		p->pushes.missing += complete;
 	}
 	*examples = p->sum.examples;
 	if (p->table->reduced)
 		complete = complete && (reduced_is_here(p) || !reduced_may_come(sync, p->step));
-	/* Examples that slots stated at their CLOCKs without a push to this partition. */
-	for (uint32_t i = 0; complete && !p->table->reduced && i < sync->nslots; i++)
+	/* Examples that ranks stated at their CLOCKs without a push to this partition. */
+	for (uint32_t i = 0; complete && !p->table->reduced && i < sync->nranks; i++)
 		if (!part_has_taken(p, i, p->step))
 			*examples += sync_stated_examples(sync, i, p->step);
 	mutex_unlock(&s->gate.lock);
 	return complete;
 }
 
-/* Deterministic runs make sums in one order: have all slots with a lower number given theirs? */
-static bool slot_is_in_turn(struct shard *s, const struct part *p, uint32_t slot, uint64_t step)
+/* Deterministic runs make sums in one order: have all ranks with a lower number given theirs? */
+static bool rank_is_in_turn(struct shard *s, const struct part *p, uint32_t rank, uint64_t step)
 {
 	const struct sync *sync = &s->gate.sync;
 	bool turn = true;
 
 	mutex_lock(&s->gate.lock);
-	for (uint32_t i = 0; turn && i < slot && i < sync->nslots; i++)
-		turn = slot_is_through(sync, p, i, step);
+	for (uint32_t i = 0; turn && i < rank && i < sync->nranks; i++)
+		turn = rank_is_through(sync, p, i, step);
 	mutex_unlock(&s->gate.lock);
 	return turn;
 }
@@ -167,7 +167,7 @@ static enum shard_answer make_receipt(struct shard *s, const struct part *p,
 		.status = (uint8_t)status,
 		.version = p->version,
 		.due = { .tenure = atomic_load(&p->tenure) } };
-	if (status != PUSH_SPLIT && (status != PUSH_REFUSED || push->slot != SHARD_OUTSIDE)) {
+	if (status != PUSH_SPLIT && (status != PUSH_REFUSED || push->rank != SHARD_OUTSIDE)) {
 		r->due.steps = summed ? push->step + 1 : 0;
 		r->due.version = summed ? 0 : p->version;
 		r->due.seq = status == PUSH_REFUSED ? p->chain.next_seq : 0;
@@ -189,7 +189,7 @@ static enum shard_answer repeat_receipt(struct shard *s, const struct part *p,
 {
 	enum shard_answer a = make_receipt(s, p, push, summed, PUSH_DUPLICATE, r);
 
-	if (part_was_refused(p, push->slot, push->step)) {
+	if (part_was_refused(p, push->rank, push->step)) {
 		r->status = PUSH_REFUSED;
 		r->due.seq = p->chain.next_seq;
 	}
@@ -210,7 +210,7 @@ static enum shard_answer add_push_to_step(struct shard *s, struct part *p, const
 	if (p->table->reduced &&
 	    (push->step < p->step || (push->step == p->step && reduced_is_here(p))))
 		return make_receipt(s, p, push, true, PUSH_DUPLICATE, r);
-	if (part_has_taken(p, push->slot, push->step))
+	if (part_has_taken(p, push->rank, push->step))
 		return repeat_receipt(s, p, push, true, r);
 	if (push->step < p->step)
 		return make_receipt(s, p, push, true, s->ops->late, r);
@@ -218,18 +218,18 @@ static enum shard_answer add_push_to_step(struct shard *s, struct part *p, const
 	if (a == SHARD_ELSEWHERE)
 		return make_receipt(s, p, push, true, PUSH_SPLIT, r);
 	if (a == SHARD_HOLD ||
-	    (s->cfg.deterministic && !slot_is_in_turn(s, p, push->slot, push->step))) {
+	    (s->cfg.deterministic && !rank_is_in_turn(s, p, push->rank, push->step))) {
 		p->waited = true;
 		return SHARD_HOLD;
 	}
 	if (finite && push->examples && !part_accumulate(p, s, push))
 		return SHARD_BAD;
-	part_set_last(p, push->slot, push->step + 1);
+	part_set_last(p, push->rank, push->step + 1);
 	if (!finite)
-		part_set_refused(p, push->slot, push->step);
+		part_set_refused(p, push->rank, push->step);
 	if (s->ops->note_push)
-		s->ops->note_push(p, push->slot, finite ? push->examples : 0, push->incarnation);
-	/* Every slot is through with the step: make the update while the partition is in the cache.
+		s->ops->note_push(p, push->rank, finite ? push->examples : 0, push->incarnation);
+	/* Every rank is through with the step: make the update while the partition is in the cache.
 	 * Pulls still wait for the clocks. */
 	if (apply_step_is_complete(s, p, &examples))
 		s->ops->close_step(s, p, examples);
@@ -242,11 +242,11 @@ static enum shard_answer add_push_to_step(struct shard *s, struct part *p, const
 static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
     const struct push *push, bool finite, struct receipt *r)
 {
-	bool outside = push->slot == SHARD_OUTSIDE;
+	bool outside = push->rank == SHARD_OUTSIDE;
 	const struct settings_epoch *by = outside ? settings_epoch_last(s)
 	                                          : settings_epoch_at(s, push->step);
 
-	if (!outside && part_has_taken(p, push->slot, push->step))
+	if (!outside && part_has_taken(p, push->rank, push->step))
 		return repeat_receipt(s, p, push, false, r);
 	/* The open step of an earlier bsp must be closed first. */
 	if (!copy_may_send(p) ||
@@ -266,9 +266,9 @@ static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
 			return SHARD_BAD;
 	}
 	if (!outside)
-		part_set_last(p, push->slot, push->step + 1);
+		part_set_last(p, push->rank, push->step + 1);
 	if (!outside && !finite)
-		part_set_refused(p, push->slot, push->step);
+		part_set_refused(p, push->rank, push->step);
 	copy_push(s, p, push, !finite);
 	return make_receipt(s, p, push, false, finite ? PUSH_APPLIED : PUSH_REFUSED, r);
 }
@@ -277,7 +277,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 {
 	struct part *p = shard_part(s, push->table, push->part);
 	const struct codec *codec = codec_by_id(push->codec);
-	bool outside = push->slot == SHARD_OUTSIDE, sums, good, again, wake, settle;
+	bool outside = push->rank == SHARD_OUTSIDE, sums, good, again, wake, settle;
 	enum codec_check check;
 	enum shard_answer a;
 	int64_t begin = clock_now();
@@ -307,7 +307,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 		return a;
 	}
 	step = p->step;
-	again = !outside && part_has_taken(p, push->slot, push->step);
+	again = !outside && part_has_taken(p, push->rank, push->step);
 	/* A dense partition has its memory, but for the gradients that an aggregator keeps. */
 	good = check == CODEC_GOOD &&
 	    (!(p->table->sparse || s->compares) || budget_has_room(p, s, push));
@@ -325,8 +325,8 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 		budget_book_rows(p, &s->budget);
 	if (a == SHARD_OK)
 		p->load.work += push->len + PUSH_WORK;
-	/* Nobody has waited for this push when the partition's step goes on waiting for other slots.
-	 * Waking everybody for each push would be quadratic in the number of slots. */
+	/* Nobody has waited for this push when the partition's step goes on waiting for other ranks.
+	 * Waking everybody for each push would be quadratic in the number of ranks. */
 	wake = a == SHARD_OK && p->waited &&
 	    (p->step != step || outside || s->cfg.deterministic || !sums);
 	if (wake)
@@ -336,7 +336,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	hist_add(&s->apply_time, (uint64_t)(clock_now() - begin));
 	if (a == SHARD_OK && r->status == PUSH_REFUSED && !good && !again && !outside) {
 		mutex_lock(&s->gate.lock);
-		sync_at(&s->gate.sync, push->slot)->refused++;
+		sync_at(&s->gate.sync, push->rank)->refused++;
 		mutex_unlock(&s->gate.lock);
 	}
 	if (a == SHARD_OK && !again && check == CODEC_UNBOUNDED)

@@ -20,9 +20,9 @@
  *
  * The partition's lock is held in all functions; they take the gate's lock after it. */
 
-/* Has every slot given what it will give to this partition's open step, and is there room for the
+/* Has every rank given what it will give to this partition's open step, and is there room for the
  * record to the next replica? Then *examples is what the sum is to be divided by: what the
- * contributions stated, plus what the CLOCKs of those slots stated that did not push here. */
+ * contributions stated, plus what the CLOCKs of those ranks stated that did not push here. */
 bool apply_step_is_complete(struct shard *s, struct part *p, uint64_t *examples);
 /* Applies the sum of the open step, which is complete, divided by `examples`; sends it to the next
  * replica and opens the next step. */

@@ -67,7 +67,7 @@ enum shard_answer shard_assign_rows(struct shard *s, uint16_t table, uint32_t pa
     const uint8_t *ids, uint32_t n, const float *w)
 {
 	struct part *p = shard_part(s, table, part);
-	struct push room = { .slot = SHARD_OUTSIDE, .nrows = n, .ids = ids };
+	struct push room = { .rank = SHARD_OUTSIDE, .nrows = n, .ids = ids };
 	bool good;
 
 	if (!p || !p->table->sparse)

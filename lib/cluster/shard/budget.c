@@ -13,7 +13,7 @@
 static uint64_t dense_bytes_max(const struct part *p, const struct shard *s,
     const struct optim_rule *rule, bool sums)
 {
-	uint64_t copies = 1 + rule->nslots + (s->cfg.deterministic ? 1 : 0) + (sums ? 2 : 0);
+	uint64_t copies = 1 + rule->nvectors + (s->cfg.deterministic ? 1 : 0) + (sums ? 2 : 0);
 
 	return copies * p->n * sizeof(float) + (s->cfg.deltas ? change_log_bytes(p->n) : 0) +
 	    robust_bytes(p, &s->cfg);
@@ -66,15 +66,15 @@ static bool add_growth(struct shard *s, struct part *p, void *ctx)
 {
 	struct growth *g = ctx;
 	bool sums = sync_sums_steps(&g->r->mode) || keeps_sums(p, s);
-	unsigned had, slots = g->r->rule->nslots;
+	unsigned had, vectors = g->r->rule->nvectors;
 
 	/* A partition that is still to be copied here has no rule yet. */
 	if (!p->here)
 		return true;
-	had = p->by->rule->nslots;
+	had = p->by->rule->nvectors;
 	if (p->sparse.rows)
-		g->more += slots > had
-		    ? rows_count(p->sparse.rows) * p->table->cols * (slots - had) * sizeof(float)
+		g->more += vectors > had
+		    ? rows_count(p->sparse.rows) * p->table->cols * (vectors - had) * sizeof(float)
 		    : 0;
 	else if (dense_bytes_max(p, s, g->r->rule, sums) > p->booked)
 		g->more += dense_bytes_max(p, s, g->r->rule, sums) - p->booked;
@@ -140,7 +140,7 @@ bool budget_has_room(struct part *p, struct shard *s, const struct push *push)
 	struct budget *b = &s->budget;
 	uint64_t used = atomic_load(&b->used), fresh = 0;
 
-	if (s->compares && !robust_has_room(p, s, push->slot))
+	if (s->compares && !robust_has_room(p, s, push->rank))
 		return false;
 	if (!b->limit || !p->sparse.rows || used + push->nrows * new_row_bytes(p) <= b->limit)
 		return true;

@@ -29,7 +29,7 @@ struct copy *copy_new(struct part *p, enum copy_kind kind, uint64_t step, size_t
 }
 
 /* Writes the fixed part of a head, COPY_HEAD bytes, from the partition as it is now: call it
- * after the update that the record is about. n: the number of slots in the list, or the slot of a
+ * after the update that the record is about. n: the number of ranks in the list, or the rank of a
  * push. */
 static void fill_copy_head(struct copy *c, const struct part *p, uint64_t examples, uint32_t n,
     uint32_t nrows)
@@ -154,7 +154,7 @@ void copy_push(struct shard *s, struct part *p, const struct push *push, bool re
 			memcpy(c->body, push->ids, nids);
 		memcpy(c->body + nids, push->payload, push->len);
 	}
-	fill_copy_head(c, p, push->examples, push->slot, push->nrows);
+	fill_copy_head(c, p, push->examples, push->rank, push->nrows);
 	copy_enqueue(s, p, c);
 }
 
@@ -226,7 +226,7 @@ static size_t put_state_life(uint8_t *at, const struct life *l)
  * it in decode_state. */
 static size_t encode_state(const struct part *p, uint8_t *at)
 {
-	size_t nslots = p->by->rule->nslots, cols = p->table->cols, len;
+	size_t nvectors = p->by->rule->nvectors, cols = p->table->cols, len;
 
 	if (p->table->sparse) {
 		len = put_state_rows(at, p->sparse.rows, row_layout_copied(&p->sparse.layout));
@@ -235,20 +235,20 @@ static size_t encode_state(const struct part *p, uint8_t *at)
 		return len + put_state_life(at ? at + len : NULL, p->sparse.life);
 	}
 	len = put_state_floats(at, p->dense.w, p->n);
-	len += put_state_floats(at ? at + len : NULL, p->dense.state, p->n * nslots);
+	len += put_state_floats(at ? at + len : NULL, p->dense.state, p->n * nvectors);
 	return len +
 	    (p->dense.prev ? put_state_floats(at ? at + len : NULL, p->dense.prev, p->n) : 0);
 }
 
-/* Writes what the slot has pushed and what it announced. Pushes of the open bsp step are in a sum
+/* Writes what the rank has pushed and what it announced. Pushes of the open bsp step are in a sum
  * that stays here and is sent with the step's record. They are written as announced, not as taken:
  * if the receiver were the only replica left, they would have to be pushed again. */
-static void put_state_slot(const struct shard *s, const struct part *p, uint32_t slot, uint8_t *at)
+static void put_state_rank(const struct shard *s, const struct part *p, uint32_t rank, uint8_t *at)
 {
-	bool open = settings_epoch_sums_step(s, p->step) && p->pushes.last[slot] > p->step;
-	uint64_t end = part_expected_end(p, slot),
-	         steps = end ? p->pushes.announced[slot].steps : 0,
-	         refused = part_refused_bits(p, slot);
+	bool open = settings_epoch_sums_step(s, p->step) && p->pushes.last[rank] > p->step;
+	uint64_t end = part_expected_end(p, rank),
+	         steps = end ? p->pushes.announced[rank].steps : 0,
+	         refused = part_refused_bits(p, rank);
 
 	if (open && end <= p->step) {
 		steps = p->step + 1 - end < 64 ? steps << (p->step + 1 - end) : 0;
@@ -256,13 +256,13 @@ static void put_state_slot(const struct shard *s, const struct part *p, uint32_t
 	}
 	if (open && end - 1 - p->step < 64)
 		steps |= UINT64_C(1) << (end - 1 - p->step);
-	/* The bits of `refused` count from last[slot]; move them so that they count from
+	/* The bits of `refused` count from last[rank]; move them so that they count from
 	 * p->step. */
 	if (open)
-		refused = p->pushes.last[slot] - p->step < 64
-		    ? refused >> (p->pushes.last[slot] - p->step)
+		refused = p->pushes.last[rank] - p->step < 64
+		    ? refused >> (p->pushes.last[rank] - p->step)
 		    : 0;
-	put_le64(at, open ? p->step : p->pushes.last[slot]);
+	put_le64(at, open ? p->step : p->pushes.last[rank]);
 	put_le64(at + 8, end);
 	put_le64(at + 16, steps);
 	put_le64(at + 24, refused);
@@ -272,7 +272,7 @@ static void put_state_slot(const struct shard *s, const struct part *p, uint32_t
 static void send_state(struct shard *s, struct part *p)
 {
 	struct copy *c = copy_new(p, COPY_STATE, p->step,
-	    copy_head_bytes(COPY_STATE_HEAD + p->pushes.nlast * COPY_STATE_SLOT),
+	    copy_head_bytes(COPY_STATE_HEAD + p->pushes.nlast * COPY_STATE_RANK),
 	    encode_state(p, NULL));
 	uint8_t *at = c->head + COPY_HEAD;
 
@@ -280,7 +280,7 @@ static void send_state(struct shard *s, struct part *p)
 	put_le32(at + 4, p->prev_same);
 	put_le64(at + 8, p->born);
 	for (uint32_t i = 0; i < p->pushes.nlast; i++)
-		put_state_slot(s, p, i, at + COPY_STATE_HEAD + i * COPY_STATE_SLOT);
+		put_state_rank(s, p, i, at + COPY_STATE_HEAD + i * COPY_STATE_RANK);
 	c->body = mem_alloc(c->nbody + 1);
 	encode_state(p, c->body);
 	fill_copy_head(c, p, 0, (uint32_t)p->pushes.nlast,

@@ -16,15 +16,15 @@
  *    any --layout: another server or process--> none, or that server (copy_set_next) */
 #include "shard/gate.h"
 
-/* Every head begins with: u64 version, u64 examples, u32 number of slots that follow (COPY_PUSH:
- * the slot), u32 rows in the body, u32 number of the settings epoch of the update, u32 lower half
+/* Every head begins with: u64 version, u64 examples, u32 number of ranks that follow (COPY_PUSH:
+ * the rank), u32 rows in the body, u32 number of the settings epoch of the update, u32 lower half
  * of the row policy's clock. */
 #define COPY_HEAD 32
-/* COPY_STATE, before the slots: u32 rows of sparse.prev, u32 prev_same, u64 born. */
+/* COPY_STATE, before the ranks: u32 rows of sparse.prev, u32 prev_same, u64 born. */
 #define COPY_STATE_HEAD 16
-/* COPY_STATE, for each slot: u64 last, the end and steps of struct announced, and refused. */
-#define COPY_STATE_SLOT 32
-/* Set in a slot's number in the list of a sum: its push was refused. */
+/* COPY_STATE, for each rank: u64 last, the end and steps of struct announced, and refused. */
+#define COPY_STATE_RANK 32
+/* Set in a rank's number in the list of a sum: its push was refused. */
 #define COPY_REFUSED (UINT32_C(1) << 31)
 
 /* Queues the record of a step that was just closed; the sum is still in the accumulator, and is
@@ -37,12 +37,12 @@ void copy_step(struct shard *s, struct part *p, uint64_t step);
 /* Queues the record of a push that was applied, or refused, which leaves the version as it was. */
 void copy_push(struct shard *s, struct part *p, const struct push *push, bool refused);
 /* The parts of copy_sum, for other records with a sum: makes a record of the partition's present
- * version (the caller fills in head and body); lists the slots whose last push is of this step, in
+ * version (the caller fills in head and body); lists the ranks whose last push is of this step, in
  * ascending order, with COPY_REFUSED for refused ones, and returns their number (out NULL: only
  * that); makes the accumulated sum the record's body; queues the record. */
 struct copy *copy_new(struct part *p, enum copy_kind kind, uint64_t step, size_t nhead,
     size_t nbody);
-/* out has room for one u32 for each slot that the partition knows of; call it with NULL first to
+/* out has room for one u32 for each rank that the partition knows of; call it with NULL first to
  * learn how many are written. */
 uint32_t copy_list_pushers(const struct part *p, uint64_t step, uint8_t *out);
 /* After this a dense partition has its spare accumulator in place of the one that was moved, and

@@ -18,16 +18,16 @@ struct incoming {
 	uint32_t clock; /* lower half of the row policy's clock */
 	const struct settings_epoch
 	    *by; /* settings epoch of the update; NULL: not known here yet */
-	/* The list of slots; for a state its head, and then (last, end, steps, refused) by
-	 * slot. */
+	/* The list of ranks; for a state its head, and then (last, end, steps, refused) by
+	 * rank. */
 	const uint8_t *list;
 	const uint8_t *body;
 	size_t nbody;
 };
 
-/* Are all slots within range? Arrays by slot grow to the highest one, so no number from the wire
+/* Are all ranks within range? Arrays by rank grow to the highest one, so no number from the wire
  * may make them larger than there can be workers. */
-static bool slots_in_range(const struct incoming *in)
+static bool ranks_in_range(const struct incoming *in)
 {
 	if (in->c->kind == COPY_PUSH)
 		return in->n < COORD_WORKERS_MAX || in->n == SHARD_OUTSIDE;
@@ -38,7 +38,7 @@ static bool slots_in_range(const struct incoming *in)
 }
 
 /* Splits a payload into head, list and body. False: it is shorter than its counts say, or names a
- * slot that cannot be. The body's length is checked later, by the function for the record's kind.
+ * rank that cannot be. The body's length is checked later, by the function for the record's kind.
  * No lock is needed, because only the list of settings epochs is read. */
 static bool parse_copy(const struct shard *s, const struct copy *c, const uint8_t *p, size_t len,
     struct incoming *in)
@@ -58,13 +58,13 @@ static bool parse_copy(const struct shard *s, const struct copy *c, const uint8_
 	if (c->kind == COPY_PUSH)
 		nlist = 0;
 	else
-		nlist = c->kind == COPY_STATE ? COPY_STATE_HEAD + (size_t)in->n * COPY_STATE_SLOT
+		nlist = c->kind == COPY_STATE ? COPY_STATE_HEAD + (size_t)in->n * COPY_STATE_RANK
 		                              : ((size_t)in->n * 4 + 7) / 8 * 8;
 	if (len - COPY_HEAD < nlist)
 		return false;
 	in->body = in->list + nlist;
 	in->nbody = len - COPY_HEAD - nlist;
-	return slots_in_range(in);
+	return ranks_in_range(in);
 }
 
 /* ---- a step, with or without a sum ---- */
@@ -91,11 +91,11 @@ static enum shard_answer apply_copied_sum(struct shard *s, struct part *p,
 	        in->body, in->examples))
 		return SHARD_BAD;
 	for (uint32_t i = 0; i < in->n; i++) {
-		uint32_t slot = get_le32(in->list + (size_t)i * 4);
+		uint32_t rank = get_le32(in->list + (size_t)i * 4);
 
-		part_set_last(p, slot & ~COPY_REFUSED, step + 1);
-		if (slot & COPY_REFUSED)
-			part_set_refused(p, slot & ~COPY_REFUSED, step);
+		part_set_last(p, rank & ~COPY_REFUSED, step + 1);
+		if (rank & COPY_REFUSED)
+			part_set_refused(p, rank & ~COPY_REFUSED, step);
 	}
 	gate_note_closed(s, step + 1);
 	return SHARD_OK;
@@ -108,7 +108,7 @@ static enum shard_answer apply_copied_push(struct shard *s, struct part *p,
     const struct incoming *in)
 {
 	size_t nids = (size_t)in->nrows * 8;
-	struct push push = { .slot = in->n,
+	struct push push = { .rank = in->n,
 		.step = in->c->step,
 		.table = in->c->table,
 		.part = in->c->part,
@@ -131,17 +131,17 @@ static enum shard_answer apply_copied_push(struct shard *s, struct part *p,
 			return SHARD_BAD;
 		snapshot_before_update(s, p, p->step);
 		settings_epoch_set(s, p, in->by);
-		if (push.slot == SHARD_OUTSIDE && p->sparse.life)
+		if (push.rank == SHARD_OUTSIDE && p->sparse.life)
 			row_life_set_step(p,
 			    p->sparse.life->clock +
 			        (uint32_t)(in->clock - (uint32_t)p->sparse.life->clock));
 		if (!part_apply_push(p, &push))
 			return SHARD_BAD;
 	}
-	if (push.slot != SHARD_OUTSIDE && !part_has_taken(p, push.slot, push.step)) {
-		part_set_last(p, push.slot, push.step + 1);
+	if (push.rank != SHARD_OUTSIDE && !part_has_taken(p, push.rank, push.step)) {
+		part_set_last(p, push.rank, push.step + 1);
 		if (!in->nbody)
-			part_set_refused(p, push.slot, push.step);
+			part_set_refused(p, push.rank, push.step);
 	}
 	return SHARD_OK;
 }
@@ -199,7 +199,7 @@ static const uint8_t *get_state_life(struct life *l, const uint8_t *at, size_t *
 /* Reads what encode_state (copy.c) wrote. False: malformed, or no memory. */
 static bool decode_state(struct part *p, const struct incoming *in)
 {
-	size_t nslots = p->by->rule->nslots, cols = p->table->cols, left = in->nbody;
+	size_t nvectors = p->by->rule->nvectors, cols = p->table->cols, left = in->nbody;
 	const uint8_t *at = in->body;
 
 	if (p->table->sparse) {
@@ -211,7 +211,7 @@ static bool decode_state(struct part *p, const struct incoming *in)
 			at = get_state_life(p->sparse.life, at, &left);
 	} else {
 		at = get_state_floats(p->dense.w, at, &left, p->n);
-		at = get_state_floats(p->dense.state, at, &left, p->n * nslots);
+		at = get_state_floats(p->dense.state, at, &left, p->n * nvectors);
 		if (at && p->dense.prev)
 			at = get_state_floats(p->dense.prev, at, &left, p->n);
 	}
@@ -239,14 +239,14 @@ static enum shard_answer install_state(struct shard *s, struct part *p, const st
 	p->prev_same = get_le32(in->list + 4);
 	p->prev_version = p->version - !p->prev_same;
 	for (uint32_t i = 0; i < in->n; i++) {
-		const uint8_t *at = in->list + COPY_STATE_HEAD + (size_t)i * COPY_STATE_SLOT;
+		const uint8_t *at = in->list + COPY_STATE_HEAD + (size_t)i * COPY_STATE_RANK;
 
 		part_set_last(p, i, get_le64(at));
 		part_set_refused_bits(p, i, get_le64(at + 24));
 		/* Added to the announcements that workers made here meanwhile. */
 		part_merge_expected(p, i, get_le64(at + 8), get_le64(at + 16));
 	}
-	/* The sender has taken no push of other slots. What this server took of them in an earlier
+	/* The sender has taken no push of other ranks. What this server took of them in an earlier
 	 * tenure is not part of this replica. */
 	for (uint32_t i = in->n; i < p->pushes.nlast; i++)
 		part_set_last(p, i, 0);

@@ -11,7 +11,7 @@
 /* ---- members ---- */
 
 /* Steps may have been closed before it was known that not all replicas have the CLOCKs of a lost
- * slot: tell the next replica how far the partition is. */
+ * rank: tell the next replica how far the partition is. */
 static bool recap_part(struct shard *s, struct part *p, void *ctx)
 {
 	(void)ctx;
@@ -20,21 +20,21 @@ static bool recap_part(struct shard *s, struct part *p, void *ctx)
 }
 
 /* Work that a change of members leaves for after the gate's lock is released. SETTLE: call
- * shard_settle, because steps may be complete without a slot. RECAP: call recap_part for all
+ * shard_settle, because steps may be complete without a rank. RECAP: call recap_part for all
  * partitions. */
 enum { SETTLE = 1, RECAP = 2 };
 
 /* The member takes part from step m->at on. The gate's lock is held in these functions. */
 static unsigned admit_holder(struct sync *sync, const struct member *m)
 {
-	struct sync_slot *p = sync_at(sync, m->slot);
+	struct sync_rank *p = sync_at(sync, m->rank);
 
 	/* The holder has not changed: leave `active` alone, as it may have sent DONE after this view was
 	 * written. */
 	if (p->incarnation == m->incarnation)
 		return 0;
-	sync_begin_holder(sync, m->slot, m->at);
-	sync_end_holder(sync, m->slot, m->at);
+	sync_begin_holder(sync, m->rank, m->at);
+	sync_end_holder(sync, m->rank, m->at);
 	p->active = true;
 	p->incarnation = m->incarnation;
 	return p->until ? RECAP | SETTLE : 0;
@@ -45,20 +45,20 @@ static unsigned finish_member(struct sync *sync, const struct member *m)
 {
 	unsigned news = admit_holder(sync, m);
 
-	if (!sync->slot[m->slot].active)
+	if (!sync->rank[m->rank].active)
 		return news;
-	sync->slot[m->slot].active = false;
+	sync->rank[m->rank].active = false;
 	return news | SETTLE;
 }
 
-/* The member was lost: fences the slot. */
+/* The member was lost: fences the rank. */
 static unsigned dismiss_member(struct sync *sync, const struct member *m)
 {
-	struct sync_slot *p = sync_at(sync, m->slot);
+	struct sync_rank *p = sync_at(sync, m->rank);
 	bool news = p->active || p->until != m->at, fenced = p->incarnation != SYNC_NOBODY;
 
 	if (news)
-		sync_end_holder(sync, m->slot, m->at);
+		sync_end_holder(sync, m->rank, m->at);
 	p->active = false;
 	p->incarnation = SYNC_NOBODY;
 	/* Every view lists all members that were ever lost, so do nothing for old news. */
@@ -75,8 +75,8 @@ void shard_take_members(struct shard *s, const struct member *m, size_t n)
 		news |= m[i].state == MEMBER_ACTIVE ? admit_holder(sync, &m[i])
 		    : m[i].state == MEMBER_DONE     ? finish_member(sync, &m[i])
 		                                    : dismiss_member(sync, &m[i]);
-		if (sync_at(sync, m[i].slot)->incarnation == m[i].incarnation)
-			memcpy(sync_at(sync, m[i].slot)->key, m[i].key, sizeof m[i].key);
+		if (sync_at(sync, m[i].rank)->incarnation == m[i].incarnation)
+			memcpy(sync_at(sync, m[i].rank)->key, m[i].key, sizeof m[i].key);
 	}
 	s->gate.slowest = 0;
 	mutex_unlock(&s->gate.lock);
@@ -86,24 +86,24 @@ void shard_take_members(struct shard *s, const struct member *m, size_t n)
 		shard_settle(s);
 }
 
-bool shard_holds(struct shard *s, uint32_t slot, uint64_t incarnation)
+bool shard_holds(struct shard *s, uint32_t rank, uint64_t incarnation)
 {
 	bool holds;
 
 	mutex_lock(&s->gate.lock);
-	holds = !sync_fences(&s->gate.sync, slot, incarnation);
+	holds = !sync_fences(&s->gate.sync, rank, incarnation);
 	mutex_unlock(&s->gate.lock);
 	return holds;
 }
 
-bool shard_key_holds(struct shard *s, uint32_t slot, const uint8_t key[static 32])
+bool shard_key_holds(struct shard *s, uint32_t rank, const uint8_t key[static 32])
 {
 	static const uint8_t unknown[32];
-	const struct sync_slot *x;
+	const struct sync_rank *x;
 	bool holds;
 
 	mutex_lock(&s->gate.lock);
-	x = slot < s->gate.sync.nslots ? &s->gate.sync.slot[slot] : NULL;
+	x = rank < s->gate.sync.nranks ? &s->gate.sync.rank[rank] : NULL;
 	holds = x &&
 	    (memcmp(x->key, unknown, sizeof unknown) == 0 ||
 	        memcmp(x->key, key, sizeof x->key) == 0);
@@ -111,15 +111,15 @@ bool shard_key_holds(struct shard *s, uint32_t slot, const uint8_t key[static 32
 	return holds;
 }
 
-struct shard_vote shard_vote(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step,
+struct shard_vote shard_vote(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
     bool resume)
 {
 	struct sync *sync = &s->gate.sync;
-	struct sync_slot *p;
+	struct sync_rank *p;
 	struct shard_vote v;
 
 	mutex_lock(&s->gate.lock);
-	p = slot == SHARD_OUTSIDE ? NULL : sync_at(sync, slot);
+	p = rank == SHARD_OUTSIDE ? NULL : sync_at(sync, rank);
 	/* The old holder is fenced at once, whatever the result of the vote. */
 	if (p && p->incarnation != incarnation)
 		p->incarnation = SYNC_NOBODY;
@@ -135,21 +135,21 @@ struct shard_vote shard_vote(struct shard *s, uint32_t slot, uint64_t incarnatio
 }
 
 struct taken_report {
-	uint32_t slot;
+	uint32_t rank;
 	uint64_t complete;
 	struct taken *taken;
 };
 
 /* The first step of which a push was announced to the partition and has not come; `clock` without
  * one. Announcements that are older than their window are taken for missing. */
-static uint64_t missing_step(const struct part *p, uint32_t slot, uint64_t clock)
+static uint64_t missing_step(const struct part *p, uint32_t rank, uint64_t clock)
 {
-	uint64_t step = part_taken_end(p, slot);
+	uint64_t step = part_taken_end(p, rank);
 
-	if (part_expected_end(p, slot) <= step)
+	if (part_expected_end(p, rank) <= step)
 		return clock;
-	while (!part_is_expected(p, slot, step) &&
-	    part_expected_end(p, slot) - step <= PART_EXPECT_WINDOW)
+	while (!part_is_expected(p, rank, step) &&
+	    part_expected_end(p, rank) - step <= PART_EXPECT_WINDOW)
 		step++;
 	return step < clock ? step : clock;
 }
@@ -157,23 +157,23 @@ static uint64_t missing_step(const struct part *p, uint32_t slot, uint64_t clock
 static bool report_taken(struct shard *s, struct part *p, void *ctx)
 {
 	struct taken_report *r = ctx;
-	uint64_t end = part_taken_end(p, r->slot);
+	uint64_t end = part_taken_end(p, r->rank);
 
 	(void)s;
 	if (atomic_load(&p->gone))
 		return true;
-	r->complete = missing_step(p, r->slot, r->complete);
+	r->complete = missing_step(p, r->rank, r->complete);
 	if (end)
 		taken_add(r->taken, p->table->id, p->index, end);
 	return true;
 }
 
-uint64_t shard_taken(struct shard *s, uint32_t slot, struct taken *taken)
+uint64_t shard_taken(struct shard *s, uint32_t rank, struct taken *taken)
 {
-	struct taken_report r = { .slot = slot, .taken = taken };
+	struct taken_report r = { .rank = rank, .taken = taken };
 
 	mutex_lock(&s->gate.lock);
-	r.complete = sync_at(&s->gate.sync, slot)->clock;
+	r.complete = sync_at(&s->gate.sync, rank)->clock;
 	mutex_unlock(&s->gate.lock);
 	shard_each(s, report_taken, &r);
 	return r.complete;
@@ -192,18 +192,18 @@ void shard_decided(struct shard *s)
 
 /* Is it too early for this CLOCK? In bsp it must wait until the step before is closed, because only
  * that many examples are kept. But a server that joined later has missed the steps before the first
- * CLOCK that it hears, so it takes a CLOCK ahead of what the slot is known to have completed.
+ * CLOCK that it hears, so it takes a CLOCK ahead of what the rank is known to have completed.
  * A shard without cfg.forward has no other server that it could have joined later than. */
-static bool clock_is_too_early(const struct shard *s, uint32_t slot, uint64_t step)
+static bool clock_is_too_early(const struct shard *s, uint32_t rank, uint64_t step)
 {
 	const struct sync *sync = &s->gate.sync;
 
 	return sync_sums_steps(&sync->mode) &&
 	    step > sync->closed + (s->cfg.reduced ? REDUCED_CLOCKS_AHEAD : 0) &&
-	    (step <= sync->slot[slot].clock || !s->cfg.forward);
+	    (step <= sync->rank[rank].clock || !s->cfg.forward);
 }
 
-/* Like sync_completed, but looks at all slots only when the last of the slowest ones has moved. */
+/* Like sync_completed, but looks at all ranks only when the last of the slowest ones has moved. */
 static uint64_t clocked_steps(struct gate *g)
 {
 	const struct sync *sync = &g->sync;
@@ -212,22 +212,22 @@ static uint64_t clocked_steps(struct gate *g)
 		return sync_completed(sync);
 	if (!g->slowest) {
 		g->floor = sync_least_clock(sync);
-		for (size_t i = 0; i < sync->nslots; i++)
-			g->slowest += sync->slot[i].active && sync->slot[i].clock == g->floor;
+		for (size_t i = 0; i < sync->nranks; i++)
+			g->slowest += sync->rank[i].active && sync->rank[i].clock == g->floor;
 	}
 	return g->slowest ? g->floor : sync_completed(sync);
 }
 
-/* Records a CLOCK. Returns whether anybody may have waited for it: with many slots, only the last
+/* Records a CLOCK. Returns whether anybody may have waited for it: with many ranks, only the last
  * CLOCK of a step makes a difference. */
-static bool record_clock(struct shard *s, uint32_t slot, uint64_t step, uint32_t examples)
+static bool record_clock(struct shard *s, uint32_t rank, uint64_t step, uint32_t examples)
 {
 	struct gate *g = &s->gate;
 	uint64_t before = clocked_steps(g), after;
-	struct sync_slot *x = &g->sync.slot[slot];
+	struct sync_rank *x = &g->sync.rank[rank];
 	bool slowest = g->slowest && x->active && x->clock == g->floor;
 
-	if (sync_clock(&g->sync, slot, step, examples) && slowest)
+	if (sync_clock(&g->sync, rank, step, examples) && slowest)
 		g->slowest--;
 	after = clocked_steps(g);
 	/* Deterministic pushes wait for their turn; the clocks may have passed a step that is not
@@ -236,12 +236,12 @@ static bool record_clock(struct shard *s, uint32_t slot, uint64_t step, uint32_t
 	    (sync_sums_steps(&g->sync.mode) && after > g->sync.closed);
 }
 
-/* Does a CLOCK show that the slot has done all steps before a change of mode? A server that did not
+/* Does a CLOCK show that the rank has done all steps before a change of mode? A server that did not
  * hear its CLOCKs in the old mode learns it only in this way, from a CLOCK of the new mode, which
  * itself must wait. */
-static bool clock_passes_mode_change(struct gate *g, uint32_t slot, uint64_t step)
+static bool clock_passes_mode_change(struct gate *g, uint32_t rank, uint64_t step)
 {
-	struct sync_slot *x = &g->sync.slot[slot];
+	struct sync_rank *x = &g->sync.rank[rank];
 
 	if (step < g->sync.turn || x->clock >= g->sync.turn)
 		return false;
@@ -250,7 +250,7 @@ static bool clock_passes_mode_change(struct gate *g, uint32_t slot, uint64_t ste
 	return true;
 }
 
-enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step,
+enum shard_answer shard_clock(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
     uint32_t examples)
 {
 	struct sync *sync = &s->gate.sync;
@@ -258,13 +258,13 @@ enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnati
 	bool news = false;
 
 	mutex_lock(&s->gate.lock);
-	if (sync_fences(sync, slot, incarnation))
+	if (sync_fences(sync, rank, incarnation))
 		a = SHARD_FENCED;
-	else if ((news = clock_passes_mode_change(&s->gate, slot, step)) ||
-	    !sync_may_push(sync, step) || clock_is_too_early(s, slot, step))
+	else if ((news = clock_passes_mode_change(&s->gate, rank, step)) ||
+	    !sync_may_push(sync, step) || clock_is_too_early(s, rank, step))
 		a = SHARD_HOLD;
 	else
-		news = record_clock(s, slot, step, examples);
+		news = record_clock(s, rank, step, examples);
 	mutex_unlock(&s->gate.lock);
 	if (!news)
 		return a;
@@ -273,15 +273,15 @@ enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnati
 	return a;
 }
 
-enum shard_answer shard_done(struct shard *s, uint32_t slot, uint64_t incarnation)
+enum shard_answer shard_done(struct shard *s, uint32_t rank, uint64_t incarnation)
 {
 	enum shard_answer a = SHARD_OK;
 
 	mutex_lock(&s->gate.lock);
-	if (sync_fences(&s->gate.sync, slot, incarnation))
+	if (sync_fences(&s->gate.sync, rank, incarnation))
 		a = SHARD_FENCED;
 	else
-		s->gate.sync.slot[slot].active = false;
+		s->gate.sync.rank[rank].active = false;
 	s->gate.slowest = 0;
 	mutex_unlock(&s->gate.lock);
 	if (a == SHARD_OK) {
@@ -293,23 +293,23 @@ enum shard_answer shard_done(struct shard *s, uint32_t slot, uint64_t incarnatio
 
 /* ---- announcements ---- */
 
-/* The table of an announcement. NULL: the announcement is malformed, the slot is fenced, or it is a
+/* The table of an announcement. NULL: the announcement is malformed, the rank is fenced, or it is a
  * reduced table, for which it is not known in advance which worker pushes. */
-static struct shard_table *announced_table(struct shard *s, uint32_t slot, uint64_t incarnation,
+static struct shard_table *announced_table(struct shard *s, uint32_t rank, uint64_t incarnation,
     uint16_t table, uint32_t first, uint32_t count)
 {
 	struct shard_table *t = atomic_load(&s->table[table]);
 
 	if (!t || t->shape.reduced || first >= t->shape.nparts || count > t->shape.nparts - first ||
-	    !shard_holds(s, slot, incarnation))
+	    !shard_holds(s, rank, incarnation))
 		return NULL;
 	return t;
 }
 
-void shard_expect(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step,
+void shard_expect(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
     uint16_t table, uint32_t first, uint32_t count)
 {
-	struct shard_table *t = announced_table(s, slot, incarnation, table, first, count);
+	struct shard_table *t = announced_table(s, rank, incarnation, table, first, count);
 
 	for (uint32_t i = first; t && i < first + count; i++) {
 		struct part *p = atomic_load(&t->part[i]);
@@ -319,16 +319,16 @@ void shard_expect(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t
 		mutex_lock(&p->lock);
 		/* Also for a partition that is not complete here yet: install_state merges these
 		 * announcements with the sender's. */
-		if (part_taken_end(p, slot) <= step)
-			part_expect(p, slot, step + 1);
+		if (part_taken_end(p, rank) <= step)
+			part_expect(p, rank, step + 1);
 		mutex_unlock(&p->lock);
 	}
 }
 
-bool shard_withdraw(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step,
+bool shard_withdraw(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
     uint16_t table, uint32_t first, uint32_t count)
 {
-	struct shard_table *t = announced_table(s, slot, incarnation, table, first, count);
+	struct shard_table *t = announced_table(s, rank, incarnation, table, first, count);
 	bool was = false;
 
 	for (uint32_t i = first; t && i < first + count; i++) {
@@ -337,28 +337,28 @@ bool shard_withdraw(struct shard *s, uint32_t slot, uint64_t incarnation, uint64
 		if (!p)
 			continue;
 		mutex_lock(&p->lock);
-		was |= part_withdraw(p, slot, step);
+		was |= part_withdraw(p, rank, step);
 		mutex_unlock(&p->lock);
 	}
 	return was;
 }
 
-/* Is a push pending that the slot announced for a step before `step`? Announced pushes of an
+/* Is a push pending that the rank announced for a step before `step`? Announced pushes of an
  * earlier holder that never came will never come, so the search begins at x->until. The gate's lock
  * is held. */
-static bool slot_has_pending_push(const struct sync *sync, const struct part *p, uint32_t slot,
+static bool rank_has_pending_push(const struct sync *sync, const struct part *p, uint32_t rank,
     uint64_t step)
 {
-	const struct sync_slot *x = &sync->slot[slot];
-	uint64_t last = part_taken_end(p, slot), at = last > x->until ? last : x->until,
-	         due = part_expected_end(p, slot);
+	const struct sync_rank *x = &sync->rank[rank];
+	uint64_t last = part_taken_end(p, rank), at = last > x->until ? last : x->until,
+	         due = part_expected_end(p, rank);
 
 	/* Announcements further back are not known. The loop must be short, because a worker may
 	 * have announced any step. */
 	if (due > PART_EXPECT_WINDOW && at < due - PART_EXPECT_WINDOW)
 		at = due - PART_EXPECT_WINDOW;
 	for (; x->active && at < due && at < step; at++)
-		if (part_is_expected(p, slot, at))
+		if (part_is_expected(p, rank, at))
 			return true;
 	return false;
 }
@@ -375,13 +375,13 @@ bool gate_push_is_pending(struct shard *s, const struct part *p, uint64_t step)
 	mutex_lock(&s->gate.lock);
 	/* The pushes of a closed step have arrived. */
 	needed = sync_sums_steps(&sync->mode) ? 0 : sync_needed_step(&sync->mode, step);
-	for (uint32_t i = 0; needed && !owed && i < p->pushes.nlast && i < sync->nslots; i++)
-		owed = slot_has_pending_push(sync, p, i, needed);
+	for (uint32_t i = 0; needed && !owed && i < p->pushes.nlast && i < sync->nranks; i++)
+		owed = rank_has_pending_push(sync, p, i, needed);
 	mutex_unlock(&s->gate.lock);
 	return owed;
 }
 
-bool shard_has_own_pushes(struct shard *s, uint16_t table, uint32_t part, uint32_t slot,
+bool shard_has_own_pushes(struct shard *s, uint16_t table, uint32_t part, uint32_t rank,
     uint64_t step)
 {
 	const struct sync *sync = &s->gate.sync;
@@ -393,8 +393,8 @@ bool shard_has_own_pushes(struct shard *s, uint16_t table, uint32_t part, uint32
 	mutex_lock(&p->lock);
 	if (p->pushes.pending) {
 		mutex_lock(&s->gate.lock);
-		owed = !sync_sums_steps(&sync->mode) && slot < sync->nslots &&
-		    slot_has_pending_push(sync, p, slot, step);
+		owed = !sync_sums_steps(&sync->mode) && rank < sync->nranks &&
+		    rank_has_pending_push(sync, p, rank, step);
 		mutex_unlock(&s->gate.lock);
 	}
 	p->waited |= owed;
@@ -485,7 +485,7 @@ void gate_tell_closed(struct shard *s, struct part *p)
 		copy_step(s, p, p->step - 1);
 }
 
-/* bsp: is no push of the open step announced, and does no lost slot make that uncertain? The gate's
+/* bsp: is no push of the open step announced, and does no lost rank make that uncertain? The gate's
  * lock is held. */
 static bool no_push_expected(const struct shard *s, const struct part *p)
 {
@@ -499,7 +499,7 @@ void gate_pass_empty_steps(struct shard *s, struct part *p)
 {
 	uint64_t floor, end = settings_epoch_sums_end(s, p->step);
 
-	/* With backup slots only the head knows which slots were late, and of a reduced table only
+	/* With backup ranks only the head knows which ranks were late, and of a reduced table only
 	 * the head knows that a step had no mean. */
 	if (!settings_epoch_sums_step(s, p->step) || settings_epoch_at(s, p->step)->mode.backup ||
 	    p->table->reduced || p->chain.head || !p->here || !p->live)

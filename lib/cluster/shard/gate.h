@@ -11,7 +11,7 @@
 #include "shard/part.h"
 
 /* Tells the next replica that the step before the open one is closed, if it may not find that out
- * from CLOCKs: a slot was lost at that step, or this server has become the head since. */
+ * from CLOCKs: a rank was lost at that step, or this server has become the head since. */
 void gate_tell_closed(struct shard *s, struct part *p);
 
 /* bsp: closes every step that is complete in all partitions, then changes the mode if it is time.

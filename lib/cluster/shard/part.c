@@ -11,21 +11,21 @@
 #include "shard/robust.h"
 #include "shard/row_life.h"
 
-void part_slots(float *state, size_t n, const struct optim_rule *rule,
-    float *out[static OPTIM_MAX_SLOTS])
+void part_state_vectors(float *state, size_t n, const struct optim_rule *rule,
+    float *out[static OPTIM_VECTORS_MAX])
 {
-	for (unsigned k = 0; k < rule->nslots; k++)
+	for (unsigned k = 0; k < rule->nvectors; k++)
 		out[k] = state + k * n;
 }
 
 void part_init_state(const struct optim_rule *rule, size_t n, float *state)
 {
-	float *slot[OPTIM_MAX_SLOTS];
+	float *vector[OPTIM_VECTORS_MAX];
 
-	part_slots(state, n, rule, slot);
-	for (unsigned k = 0; k < rule->nslots; k++)
+	part_state_vectors(state, n, rule, vector);
+	for (unsigned k = 0; k < rule->nvectors; k++)
 		for (size_t i = 0; i < n; i++)
-			slot[k][i] = rule->slot_init[k];
+			vector[k][i] = rule->vector_init[k];
 }
 
 /* Reads the partition's slice of the tensor that has the table's name in a safetensors file.
@@ -95,7 +95,7 @@ enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
 		return rc;
 	}
 	p->dense.w = mem_try_array(p->n, sizeof *p->dense.w);
-	p->dense.state = mem_try_array((size_t)p->n * p->by->rule->nslots + 1,
+	p->dense.state = mem_try_array((size_t)p->n * p->by->rule->nvectors + 1,
 	    sizeof *p->dense.state);
 	p->dense.prev = cfg->deterministic ? mem_try_array(p->n, sizeof *p->dense.prev) : NULL;
 	p->dense.stamps = cfg->deltas ? change_log_new(p->n, p->version) : NULL;
@@ -195,11 +195,11 @@ void part_free(struct shard *s, struct part *p)
 
 /* ---- pushes that were taken, refused and announced ---- */
 
-/* Makes room for the slot in `last`. Slots may be added one by one, and there may be thousands, so
+/* Makes room for the rank in `last`. Ranks may be added one by one, and there may be thousands, so
  * capacity grows by half. */
-static void grow_last(struct part *p, uint32_t slot)
+static void grow_last(struct part *p, uint32_t rank)
 {
-	size_t n = (size_t)slot + 1;
+	size_t n = (size_t)rank + 1;
 
 	if (n > p->pushes.cap_last) {
 		p->pushes.cap_last = n > p->pushes.cap_last + p->pushes.cap_last / 2
@@ -212,11 +212,11 @@ static void grow_last(struct part *p, uint32_t slot)
 	p->pushes.nlast = n;
 }
 
-/* The slot's announcements; makes room for them. */
-static struct announced *slot_announced(struct part *p, uint32_t slot)
+/* The rank's announcements; makes room for them. */
+static struct announced *rank_announced(struct part *p, uint32_t rank)
 {
-	if (slot >= p->pushes.nannounced) {
-		size_t n = slot < p->pushes.nlast ? p->pushes.nlast : (size_t)slot + 1;
+	if (rank >= p->pushes.nannounced) {
+		size_t n = rank < p->pushes.nlast ? p->pushes.nlast : (size_t)rank + 1;
 
 		p->pushes.announced = mem_regrow(p->pushes.announced, n,
 		    sizeof *p->pushes.announced);
@@ -224,7 +224,7 @@ static struct announced *slot_announced(struct part *p, uint32_t slot)
 		    (n - p->pushes.nannounced) * sizeof *p->pushes.announced);
 		p->pushes.nannounced = n;
 	}
-	return &p->pushes.announced[slot];
+	return &p->pushes.announced[rank];
 }
 
 /* Shifts a window of steps by any number: C leaves shifts by 64 and more undefined. */
@@ -233,106 +233,106 @@ static uint64_t shift_bits(uint64_t bits, uint64_t by)
 	return by < 64 ? bits << by : 0;
 }
 
-void part_set_last(struct part *p, uint32_t slot, uint64_t last)
+void part_set_last(struct part *p, uint32_t rank, uint64_t last)
 {
-	if (slot >= p->pushes.nlast)
-		grow_last(p, slot);
-	p->pushes.pending -= part_expected_end(p, slot) > p->pushes.last[slot];
+	if (rank >= p->pushes.nlast)
+		grow_last(p, rank);
+	p->pushes.pending -= part_expected_end(p, rank) > p->pushes.last[rank];
 	/* The bits of `refused` are relative to `last`, so they move with it. */
-	if (slot < p->pushes.nrefused && last >= p->pushes.last[slot])
-		p->pushes.refused[slot] = shift_bits(p->pushes.refused[slot],
-		    last - p->pushes.last[slot]);
-	else if (slot < p->pushes.nrefused)
-		p->pushes.refused[slot] = p->pushes.last[slot] - last < 64
-		    ? p->pushes.refused[slot] >> (p->pushes.last[slot] - last)
+	if (rank < p->pushes.nrefused && last >= p->pushes.last[rank])
+		p->pushes.refused[rank] = shift_bits(p->pushes.refused[rank],
+		    last - p->pushes.last[rank]);
+	else if (rank < p->pushes.nrefused)
+		p->pushes.refused[rank] = p->pushes.last[rank] - last < 64
+		    ? p->pushes.refused[rank] >> (p->pushes.last[rank] - last)
 		    : 0;
-	p->pushes.last[slot] = last;
-	p->pushes.pending += part_expected_end(p, slot) > p->pushes.last[slot];
+	p->pushes.last[rank] = last;
+	p->pushes.pending += part_expected_end(p, rank) > p->pushes.last[rank];
 }
 
-uint64_t part_refused_bits(const struct part *p, uint32_t slot)
+uint64_t part_refused_bits(const struct part *p, uint32_t rank)
 {
-	return slot < p->pushes.nrefused ? p->pushes.refused[slot] : 0;
+	return rank < p->pushes.nrefused ? p->pushes.refused[rank] : 0;
 }
 
-void part_set_refused_bits(struct part *p, uint32_t slot, uint64_t bits)
+void part_set_refused_bits(struct part *p, uint32_t rank, uint64_t bits)
 {
-	if (slot >= p->pushes.nlast)
-		grow_last(p, slot);
-	if (bits && slot >= p->pushes.nrefused) {
+	if (rank >= p->pushes.nlast)
+		grow_last(p, rank);
+	if (bits && rank >= p->pushes.nrefused) {
 		p->pushes.refused = mem_regrow(p->pushes.refused, p->pushes.nlast,
 		    sizeof *p->pushes.refused);
 		memset(p->pushes.refused + p->pushes.nrefused, 0,
 		    (p->pushes.nlast - p->pushes.nrefused) * sizeof *p->pushes.refused);
 		p->pushes.nrefused = p->pushes.nlast;
 	}
-	if (slot < p->pushes.nrefused)
-		p->pushes.refused[slot] = bits;
+	if (rank < p->pushes.nrefused)
+		p->pushes.refused[rank] = bits;
 }
 
-void part_set_refused(struct part *p, uint32_t slot, uint64_t step)
+void part_set_refused(struct part *p, uint32_t rank, uint64_t step)
 {
-	uint64_t ago = p->pushes.last[slot] - 1 - step;
+	uint64_t ago = p->pushes.last[rank] - 1 - step;
 
 	if (ago < 64)
-		part_set_refused_bits(p, slot, part_refused_bits(p, slot) | UINT64_C(1) << ago);
+		part_set_refused_bits(p, rank, part_refused_bits(p, rank) | UINT64_C(1) << ago);
 }
 
-bool part_was_refused(const struct part *p, uint32_t slot, uint64_t step)
+bool part_was_refused(const struct part *p, uint32_t rank, uint64_t step)
 {
-	uint64_t bits = part_refused_bits(p, slot);
+	uint64_t bits = part_refused_bits(p, rank);
 
-	return bits && step < p->pushes.last[slot] && p->pushes.last[slot] - 1 - step < 64 &&
-	    (bits >> (p->pushes.last[slot] - 1 - step) & 1);
+	return bits && step < p->pushes.last[rank] && p->pushes.last[rank] - 1 - step < 64 &&
+	    (bits >> (p->pushes.last[rank] - 1 - step) & 1);
 }
 
-/* `pending` counts the slots with end > last. Every function that changes `end` or `last` of a slot
- * subtracts the slot's old contribution first and adds the new one at the end. */
-void part_merge_expected(struct part *p, uint32_t slot, uint64_t end, uint64_t steps)
+/* `pending` counts the ranks with end > last. Every function that changes `end` or `last` of a rank
+ * subtracts the rank's old contribution first and adds the new one at the end. */
+void part_merge_expected(struct part *p, uint32_t rank, uint64_t end, uint64_t steps)
 {
 	struct announced *a;
 	uint64_t top;
 
-	if (slot >= p->pushes.nlast)
-		grow_last(p, slot);
+	if (rank >= p->pushes.nlast)
+		grow_last(p, rank);
 	if (!end)
 		return;
-	a = slot_announced(p, slot);
-	p->pushes.pending -= a->end > p->pushes.last[slot];
+	a = rank_announced(p, rank);
+	p->pushes.pending -= a->end > p->pushes.last[rank];
 	top = end > a->end ? end : a->end;
 	a->steps = shift_bits(a->steps, top - a->end) | shift_bits(steps, top - end);
 	a->end = top;
-	p->pushes.pending += a->end > p->pushes.last[slot];
+	p->pushes.pending += a->end > p->pushes.last[rank];
 }
 
-void part_expect(struct part *p, uint32_t slot, uint64_t end)
+void part_expect(struct part *p, uint32_t rank, uint64_t end)
 {
-	part_merge_expected(p, slot, end, 1);
+	part_merge_expected(p, rank, end, 1);
 }
 
-bool part_withdraw(struct part *p, uint32_t slot, uint64_t step)
+bool part_withdraw(struct part *p, uint32_t rank, uint64_t step)
 {
 	struct announced *a;
 
-	if (!part_is_expected(p, slot, step))
+	if (!part_is_expected(p, rank, step))
 		return false;
-	a = &p->pushes.announced[slot];
-	p->pushes.pending -= a->end > part_taken_end(p, slot);
+	a = &p->pushes.announced[rank];
+	p->pushes.pending -= a->end > part_taken_end(p, rank);
 	a->steps &= ~(UINT64_C(1) << (a->end - 1 - step));
 	for (; a->steps && !(a->steps & 1); a->end--)
 		a->steps >>= 1;
 	if (!a->steps)
 		a->end = 0;
-	p->pushes.pending += a->end > part_taken_end(p, slot);
+	p->pushes.pending += a->end > part_taken_end(p, rank);
 	return true;
 }
 
-bool part_is_expected(const struct part *p, uint32_t slot, uint64_t step)
+bool part_is_expected(const struct part *p, uint32_t rank, uint64_t step)
 {
-	uint64_t end = part_expected_end(p, slot);
+	uint64_t end = part_expected_end(p, rank);
 
 	return end > step && end - 1 - step < PART_EXPECT_WINDOW &&
-	    (p->pushes.announced[slot].steps >> (end - 1 - step) & 1);
+	    (p->pushes.announced[rank].steps >> (end - 1 - step) & 1);
 }
 
 /* ---- what may be acknowledged ---- */
@@ -381,16 +381,16 @@ static void update_dense(struct part *p, const struct optim_hyper *h, const floa
 {
 	size_t piece = p->dense.stamps ? STAMPED : p->n;
 	const struct optim_rule *rule = p->by->rule;
-	float *slot[OPTIM_MAX_SLOTS], old[STAMPED];
+	float *vector[OPTIM_VECTORS_MAX], old[STAMPED];
 
 	for (size_t at = 0; at < p->n; at += piece) {
 		size_t n = p->n - at < piece ? p->n - at : piece;
 
-		for (unsigned k = 0; k < rule->nslots; k++)
-			slot[k] = p->dense.state + k * (size_t)p->n + at;
+		for (unsigned k = 0; k < rule->nvectors; k++)
+			vector[k] = p->dense.state + k * (size_t)p->n + at;
 		if (p->dense.stamps)
 			memcpy(old, p->dense.w + at, n * sizeof *old);
-		rule->step(h, p->version + 1 - p->born, p->table->decay, n, p->dense.w + at, slot,
+		rule->step(h, p->version + 1 - p->born, p->table->decay, n, p->dense.w + at, vector,
 		    g + at, scale);
 		if (p->dense.stamps)
 			change_log_note(p->dense.stamps, p->version + 1, at, n, old,
@@ -500,7 +500,7 @@ bool part_apply_push(struct part *p, const struct push *push)
 	if (p->table->sparse) {
 		/* A push from outside has no step; apply_push_on_arrival or copy_in.c has set the
 		 * clock. */
-		if (push->slot != SHARD_OUTSIDE)
+		if (push->rank != SHARD_OUTSIDE)
 			row_life_set_step(p, push->step);
 		good = part_rows_apply(p, &h, push);
 	} else {

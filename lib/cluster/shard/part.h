@@ -13,12 +13,12 @@
  *    here, not live --install: counted in the layout--> here and live
  *    here --install: left the chain--> not here, gone; the struct stays, its values are freed
  *
- * The steps of a bsp partition: pushes of step N are summed in acc; when every slot is through with
+ * The steps of a bsp partition: pushes of step N are summed in acc; when every rank is through with
  * the step (apply_step_is_complete), ops->close_step (apply_step) makes the update, sends the sum to the
  * next replica, and step N + 1 is open. See sync/sync.h for a table of all step counters.
  *
  * Locks: every part_*() function is called with the partition's lock held, unless its comment says
- * otherwise. The order of locks is in core/lock.def. They allocate memory only where rows or slots are
+ * otherwise. The order of locks is in core/lock.def. They allocate memory only where rows or ranks are
  * new. */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -43,13 +43,13 @@ struct shard_table {
 	struct shard_table *before;
 };
 
-/* The pushes of each slot that a partition knows of. Arrays are indexed by slot and grow when a slot
+/* The pushes of each rank that a partition knows of. Arrays are indexed by rank and grow when a rank
  * is new; a missing entry counts as zeros. */
 struct part_pushes {
 	uint64_t *last; /* the highest step whose push was taken, plus 1 */
 	size_t nlast, cap_last;
-	/* Which pushes of the 64 steps before last[slot] were refused (bit k: step
-	 * last[slot] - 1 - k). Such a push gets the same answer when it is sent again. NULL until
+	/* Which pushes of the 64 steps before last[rank] were refused (bit k: step
+	 * last[rank] - 1 - k). Such a push gets the same answer when it is sent again. NULL until
 	 * the first refusal. */
 	uint64_t *refused;
 	size_t nrefused;
@@ -61,11 +61,11 @@ struct part_pushes {
 		uint64_t end, steps;
 	} * announced;
 	size_t nannounced;
-	unsigned pending; /* slots with announced.end > last */
-	uint32_t missing; /* the slot at which apply_step_is_complete begins */
+	unsigned pending; /* ranks with announced.end > last */
+	uint32_t missing; /* the rank at which apply_step_is_complete begins */
 };
 
-/* The values of a dense partition: w has n parameters, state has the rule's nslots vectors of n
+/* The values of a dense partition: w has n parameters, state has the rule's nvectors vectors of n
  * floats. */
 struct part_dense {
 	float *w, *state;
@@ -92,7 +92,7 @@ struct part_sum {
 	/* Contributions in the accumulator. 0: it has leftovers of an earlier step, which the first
 	 * contribution overwrites. */
 	unsigned contributions;
-	/* Robust aggregation: each slot's gradient of the open step. examples 0: it has none. */
+	/* Robust aggregation: each rank's gradient of the open step. examples 0: it has none. */
 	struct kept {
 		float *g;
 		uint32_t examples;
@@ -196,7 +196,7 @@ struct gate {
 	struct sync sync;
 	const struct settings_epoch *now; /* the settings epoch whose mode is in force */
 	bool turning; /* a thread is changing the mode (settings_epoch_change_mode) */
-	/* Cache for clocked_steps: the least clock of the active slots, and how many are at it. 0:
+	/* Cache for clocked_steps: the least clock of the active ranks, and how many are at it. 0:
 	 * compute anew. */
 	size_t slowest;
 	uint64_t floor;
@@ -279,46 +279,46 @@ void budget_book_rows(struct part *p, struct budget *b);
 /* Allocates what the head of a bsp chain needs beside the values: the accumulator, and a spare one
  * when there is a next replica. Does nothing outside of bsp. */
 enum err_code part_alloc_head(struct part *p, const struct shard *s, struct err *e);
-/* Sets last[slot], moves the bits of refused[slot] along, and updates `pending`. */
-void part_set_last(struct part *p, uint32_t slot, uint64_t last);
-/* Remembers that the slot's push of this step was refused; step < last[slot]. And: was it? */
-void part_set_refused(struct part *p, uint32_t slot, uint64_t step);
+/* Sets last[rank], moves the bits of refused[rank] along, and updates `pending`. */
+void part_set_last(struct part *p, uint32_t rank, uint64_t last);
+/* Remembers that the rank's push of this step was refused; step < last[rank]. And: was it? */
+void part_set_refused(struct part *p, uint32_t rank, uint64_t step);
 /* Tells whether that push was refused. The answer is no for steps that lie 64 or more before the
- * slot's newest push, because their bits are gone. */
-bool part_was_refused(const struct part *p, uint32_t slot, uint64_t step);
-/* The bits of refused[slot], as they are sent to another replica. A slot that was never refused
+ * rank's newest push, because their bits are gone. */
+bool part_was_refused(const struct part *p, uint32_t rank, uint64_t step);
+/* The bits of refused[rank], as they are sent to another replica. A rank that was never refused
  * has 0. */
-uint64_t part_refused_bits(const struct part *p, uint32_t slot);
-/* Sets those bits as they came from another replica. Set `last` of the slot
+uint64_t part_refused_bits(const struct part *p, uint32_t rank);
+/* Sets those bits as they came from another replica. Set `last` of the rank
  * first, since bit 0 is the push of step last - 1. */
-void part_set_refused_bits(struct part *p, uint32_t slot, uint64_t bits);
+void part_set_refused_bits(struct part *p, uint32_t rank, uint64_t bits);
 /* Computes safe_step, safe_version and safe_seq anew. Called after every change of step, version,
  * queue or `must`. */
 void part_update_safe(struct part *p);
-/* Notes that the slot announced a push of step end - 1. */
-void part_expect(struct part *p, uint32_t slot, uint64_t end);
-/* Withdraws the slot's announcement for this step. False: there was none. The window shrinks to
+/* Notes that the rank announced a push of step end - 1. */
+void part_expect(struct part *p, uint32_t rank, uint64_t end);
+/* Withdraws the rank's announcement for this step. False: there was none. The window shrinks to
  * the newest announcement that is left. */
-bool part_withdraw(struct part *p, uint32_t slot, uint64_t step);
+bool part_withdraw(struct part *p, uint32_t rank, uint64_t step);
 /* Adds announcements that another replica sent (end and steps as in struct announced) to those known
  * here. The window moves to the newer `end`; announcements more than 64 steps older are
  * forgotten. */
-void part_merge_expected(struct part *p, uint32_t slot, uint64_t end, uint64_t steps);
-/* The newest step that the slot announced, plus 1. */
-static inline uint64_t part_expected_end(const struct part *p, uint32_t slot)
+void part_merge_expected(struct part *p, uint32_t rank, uint64_t end, uint64_t steps);
+/* The newest step that the rank announced, plus 1. */
+static inline uint64_t part_expected_end(const struct part *p, uint32_t rank)
 {
-	return slot < p->pushes.nannounced ? p->pushes.announced[slot].end : 0;
+	return rank < p->pushes.nannounced ? p->pushes.announced[rank].end : 0;
 }
-/* Announced steps that are known for each slot: the newest one, and those before it. */
+/* Announced steps that are known for each rank: the newest one, and those before it. */
 #define PART_EXPECT_WINDOW 64u
-/* Was a push of the slot announced for this step? Steps more than PART_EXPECT_WINDOW before part_expected_end are
+/* Was a push of the rank announced for this step? Steps more than PART_EXPECT_WINDOW before part_expected_end are
  * not known, and count as not announced. */
-bool part_is_expected(const struct part *p, uint32_t slot, uint64_t step);
+bool part_is_expected(const struct part *p, uint32_t rank, uint64_t step);
 
-/* part_slots points out[k] to the rule's k-th state vector; the vectors of n floats follow one
+/* part_state_vectors points out[k] to the rule's k-th state vector; the vectors of n floats follow one
  * another in `state`. part_init_state fills them with the rule's initial values. */
-void part_slots(float *state, size_t n, const struct optim_rule *rule,
-    float *out[static OPTIM_MAX_SLOTS]);
+void part_state_vectors(float *state, size_t n, const struct optim_rule *rule,
+    float *out[static OPTIM_VECTORS_MAX]);
 /* Fills all vectors of `state` (n floats each) with the initial values that the rule names. */
 void part_init_state(const struct optim_rule *rule, size_t n, float *state);
 
@@ -412,18 +412,18 @@ void init_fill_by(const struct table *t, uint64_t base, uint64_t first, size_t n
  * values at every server and in every order of creation. */
 uint64_t init_row_place(const struct table *t, uint64_t id);
 
-/* The highest step of which this partition has taken the slot's push, plus 1. */
-static inline uint64_t part_taken_end(const struct part *p, uint32_t slot)
+/* The highest step of which this partition has taken the rank's push, plus 1. */
+static inline uint64_t part_taken_end(const struct part *p, uint32_t rank)
 {
-	return slot < p->pushes.nlast ? p->pushes.last[slot] : 0;
+	return rank < p->pushes.nlast ? p->pushes.last[rank] : 0;
 }
 
-/* Has the slot's push of this step been taken? Each worker pushes its steps in order, so a step
+/* Has the rank's push of this step been taken? Each worker pushes its steps in order, so a step
  * below `last` was. But if it is absurdly far below (core/steps.h), an earlier holder sent an
  * absurd step and the answer is no. */
-static inline bool part_has_taken(const struct part *p, uint32_t slot, uint64_t step)
+static inline bool part_has_taken(const struct part *p, uint32_t rank, uint64_t step)
 {
-	uint64_t last = part_taken_end(p, slot);
+	uint64_t last = part_taken_end(p, rank);
 
 	return last > step && last - step <= STEPS_LEAP;
 }

@@ -21,7 +21,7 @@
  * whether rows have ROW_SEEN. */
 static void lay_out_row(struct part *p, const struct optim_rule *rule, bool deltas)
 {
-	uint32_t floats = p->table->cols * (1 + rule->nslots);
+	uint32_t floats = p->table->cols * (1 + rule->nvectors);
 	bool dates = p->sparse.life && row_policy_dates(p->sparse.life->policy);
 
 	p->sparse.layout = row_layout_make(floats, dates, deltas);
@@ -197,14 +197,14 @@ static const float *row_gradient(const struct part *p, const struct update *u, u
 static void step_rows_singly(struct part *p, const struct update *u, float *const *row)
 {
 	uint32_t cols = p->table->cols;
-	float *slot[OPTIM_MAX_SLOTS];
+	float *vector[OPTIM_VECTORS_MAX];
 
 	for (uint32_t i = 0; i < u->n; i++) {
-		part_slots(row[i] + cols, cols, p->by->rule, slot);
+		part_state_vectors(row[i] + cols, cols, p->by->rule, vector);
 		if (row_layout_has(&p->sparse.layout, ROW_CHANGED))
 			memcpy(p->sparse.was, row[i], cols * sizeof **row);
 		p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, cols, row[i],
-		    slot, row_gradient(p, u, i), u->scale);
+		    vector, row_gradient(p, u, i), u->scale);
 		if (row_layout_has(&p->sparse.layout, ROW_CHANGED) &&
 		    memcmp(row[i], p->sparse.was, cols * sizeof **row))
 			part_row_changed(p, row[i]);
@@ -215,23 +215,23 @@ static void step_rows_singly(struct part *p, const struct update *u, float *cons
  * them. */
 static void step_rows_together(struct part *p, const struct update *u, float *const *row)
 {
-	float w[TOGETHER], g[TOGETHER], was[TOGETHER], state[OPTIM_MAX_SLOTS][TOGETHER];
-	float *slot[OPTIM_MAX_SLOTS] = { state[0], state[1], state[2] };
-	uint32_t nslots = p->by->rule->nslots, cols = p->table->cols;
+	float w[TOGETHER], g[TOGETHER], was[TOGETHER], state[OPTIM_VECTORS_MAX][TOGETHER];
+	float *vector[OPTIM_VECTORS_MAX] = { state[0], state[1], state[2] };
+	uint32_t nvectors = p->by->rule->nvectors, cols = p->table->cols;
 	size_t all = (size_t)u->n * cols;
 
 	gather_columns(w, row, u->n, 0, cols);
-	for (uint32_t k = 0; k < nslots; k++)
-		gather_columns(slot[k], row, u->n, (k + 1) * cols, cols);
+	for (uint32_t k = 0; k < nvectors; k++)
+		gather_columns(vector[k], row, u->n, (k + 1) * cols, cols);
 	for (uint32_t i = 0; !u->g && i < u->n; i++)
 		copy_floats(g + i * cols, u->each[i], cols);
 	if (row_layout_has(&p->sparse.layout, ROW_CHANGED))
 		memcpy(was, w, all * sizeof *w);
-	p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, all, w, slot,
+	p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, all, w, vector,
 	    u->g ? u->g : g, u->scale);
 	scatter_columns(w, row, u->n, 0, cols);
-	for (uint32_t k = 0; k < nslots; k++)
-		scatter_columns(slot[k], row, u->n, (k + 1) * cols, cols);
+	for (uint32_t k = 0; k < nvectors; k++)
+		scatter_columns(vector[k], row, u->n, (k + 1) * cols, cols);
 	for (uint32_t i = 0; row_layout_has(&p->sparse.layout, ROW_CHANGED) && i < u->n; i++)
 		if (memcmp(row[i], was + i * cols, cols * sizeof **row))
 			part_row_changed(p, row[i]);
@@ -305,7 +305,7 @@ bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t
     const float *g, float scale)
 {
 	struct update u = { .h = h, .scale = scale };
-	uint32_t most = rows_per_block(p, 1 + p->by->rule->nslots);
+	uint32_t most = rows_per_block(p, 1 + p->by->rule->nvectors);
 
 	for (uint32_t at = 0; at < n; at += u.n) {
 		u.n = min_u32(n - at, most);
@@ -321,7 +321,7 @@ bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t
 bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h, float scale)
 {
 	uint32_t n = (uint32_t)rows_count(p->sparse.acc),
-	         most = rows_per_block(p, 2 + p->by->rule->nslots);
+	         most = rows_per_block(p, 2 + p->by->rule->nvectors);
 	struct update u = { .h = h, .scale = scale, .distinct = true };
 	uint64_t ids[ROWS_BLOCK];
 
@@ -341,8 +341,8 @@ bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h, floa
 /* Replaces p->rows by rows with the state of `rule`; the hidden fields stay. */
 static void convert_rows_to_rule(struct part *p, const struct optim_rule *rule)
 {
-	uint32_t cols = p->table->cols, had = cols * (1 + p->by->rule->nslots),
-	         has = cols * (1 + rule->nslots), hidden = p->sparse.layout.stride - had;
+	uint32_t cols = p->table->cols, had = cols * (1 + p->by->rule->nvectors),
+	         has = cols * (1 + rule->nvectors), hidden = p->sparse.layout.stride - had;
 	struct rows *rows = rows_new(has + hidden);
 
 	for (size_t i = 0; i < rows_count(p->sparse.rows); i++) {

@@ -11,8 +11,8 @@ bool reduced_is_here(const struct part *p)
 
 bool reduced_may_come(const struct sync *sync, uint64_t step)
 {
-	for (uint32_t i = 0; i < sync->nslots; i++)
-		if (sync->slot[i].active && sync->slot[i].until <= step)
+	for (uint32_t i = 0; i < sync->nranks; i++)
+		if (sync->rank[i].active && sync->rank[i].until <= step)
 			return true;
 	return false;
 }

@@ -14,7 +14,7 @@
 
 /* Has the open step its push? The partition's lock is held. */
 bool reduced_is_here(const struct part *p);
-/* May the mean of this step still come, because a slot that took part in the step is active? The
+/* May the mean of this step still come, because a rank that took part in the step is active? The
  * gate's lock is held. */
 bool reduced_may_come(const struct sync *sync, uint64_t step);
 

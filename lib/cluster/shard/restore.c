@@ -26,17 +26,18 @@ static void saved_release(struct saved *x)
 static enum err_code saved_read(struct saved *x, const struct part *p, const struct ckpt_reader *r,
     const struct ckpt_table *t, const struct ckpt_info *info, struct err *e)
 {
-	float *slot[CKPT_SLOTS_MAX];
+	float *vector[CKPT_VECTORS_MAX];
 
-	*x = (struct saved){ .n = info->n, .cols = t->cols, .copies = 1 + info->nslots };
+	*x = (struct saved){ .n = info->n, .cols = t->cols, .copies = 1 + info->nvectors };
 	x->ids = mem_try_array(x->n + 1, sizeof *x->ids);
 	x->values = mem_try_array(x->n * x->cols * x->copies + 1, sizeof *x->values);
 	if (!x->ids || !x->values)
 		return err_set(e, ERR_NOMEM, "no memory for %zu rows of table \"%s\"", x->n,
 		    t->name);
-	for (unsigned k = 0; k < info->nslots; k++)
-		slot[k] = x->values + (k + 1) * x->n * x->cols;
-	return ckpt_read_part(r, t, p->index, 0, x->n, x->ids, x->values, slot, info->nslots, e);
+	for (unsigned k = 0; k < info->nvectors; k++)
+		vector[k] = x->values + (k + 1) * x->n * x->cols;
+	return ckpt_read_part(r, t, p->index, 0, x->n, x->ids, x->values, vector, info->nvectors,
+	    e);
 }
 
 /* Makes row i, with values and state. False: no memory. */
@@ -105,37 +106,37 @@ static enum err_code restore_dense(struct part *p, const struct shard_config *cf
     const struct ckpt_table *t, const struct ckpt_info *info, struct err *e)
 {
 	const struct optim_rule *rule = p->by->rule;
-	float *slot[OPTIM_MAX_SLOTS];
+	float *vector[OPTIM_VECTORS_MAX];
 	size_t n = (size_t)info->n;
 
-	part_slots(p->dense.state, p->n, rule, slot);
-	for (unsigned k = 0; k < rule->nslots; k++)
+	part_state_vectors(p->dense.state, p->n, rule, vector);
+	for (unsigned k = 0; k < rule->nvectors; k++)
 		for (size_t i = n; i < p->n; i++)
-			slot[k][i] = rule->slot_init[k];
+			vector[k][i] = rule->vector_init[k];
 	if (n < p->n)
 		init_fill(p->table, table_part_begin(p->table, p->index) + n, p->n - n,
 		    p->dense.w + n);
-	return ckpt_read_part(cfg->restore, t, p->index, 0, n, NULL, p->dense.w, slot, rule->nslots,
-	    e);
+	return ckpt_read_part(cfg->restore, t, p->index, 0, n, NULL, p->dense.w, vector,
+	    rule->nvectors, e);
 }
 
 enum err_code restore_part(struct part *p, const struct shard_config *cfg,
     const struct ckpt_table *t, struct err *e)
 {
 	struct ckpt_info info = ckpt_part_info(cfg->restore, t, p->index);
-	unsigned nslots = p->by->rule->nslots;
+	unsigned nvectors = p->by->rule->nvectors;
 	enum err_code rc;
 
-	info.nslots = cfg->read_only ? 0 : info.nslots;
+	info.nvectors = cfg->read_only ? 0 : info.nvectors;
 	if (t->sparse != p->table->sparse || t->cols != p->table->cols ||
 	    (t->sparse ? t->parts != p->table->nparts : !fits_dense(p, t, info.n)))
 		return err_set(e, ERR_CONFIG, "table \"%s\" of %s has another shape", t->name,
 		    ckpt_path(cfg->restore));
-	if (info.nslots != nslots)
+	if (info.nvectors != nvectors)
 		return err_set(e, ERR_CONFIG,
-		    "%s was made with an update rule of %u slot%s, %s has %u",
-		    ckpt_path(cfg->restore), info.nslots, NUM_S(info.nslots), p->by->rule->name,
-		    nslots);
+		    "%s was made with an update rule of %u vector%s, %s has %u",
+		    ckpt_path(cfg->restore), info.nvectors, NUM_S(info.nvectors), p->by->rule->name,
+		    nvectors);
 	if (t->sparse) {
 		rc = restore_rows(p, cfg->restore, t, &info, e);
 		if (!rc && p->sparse.life)

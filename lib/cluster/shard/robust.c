@@ -8,18 +8,18 @@
 uint64_t robust_bytes(const struct part *p, const struct shard_config *cfg)
 {
 	return aggregate_compares(&cfg->aggregate)
-	    ? (uint64_t)cfg->slots * (p->n * sizeof(float) + sizeof *p->sum.kept)
+	    ? (uint64_t)cfg->ranks * (p->n * sizeof(float) + sizeof *p->sum.kept)
 	    : 0;
 }
 
-bool robust_has_room(struct part *p, struct shard *s, uint32_t slot)
+bool robust_has_room(struct part *p, struct shard *s, uint32_t rank)
 {
 	uint64_t need = p->n * sizeof(float) + sizeof *p->sum.kept;
 
-	if (slot == SHARD_OUTSIDE || slot < s->cfg.slots ||
-	    (slot < p->sum.nkept && p->sum.kept[slot].g))
+	if (rank == SHARD_OUTSIDE || rank < s->cfg.ranks ||
+	    (rank < p->sum.nkept && p->sum.kept[rank].g))
 		return true;
-	if (slot >= ORDER_MAX ||
+	if (rank >= ORDER_MAX ||
 	    (s->budget.limit && atomic_load(&s->budget.used) + need > s->budget.limit)) {
 		atomic_store(&s->budget.full, true);
 		return false;
@@ -35,16 +35,16 @@ bool robust_keep(struct part *p, const struct push *push)
 	struct kept *k;
 	const float *g;
 
-	if (p->table->sparse || push->slot >= ORDER_MAX)
+	if (p->table->sparse || push->rank >= ORDER_MAX)
 		return false;
-	if (push->slot >= p->sum.nkept) {
-		size_t n = (size_t)push->slot + 1;
+	if (push->rank >= p->sum.nkept) {
+		size_t n = (size_t)push->rank + 1;
 
 		p->sum.kept = mem_regrow(p->sum.kept, n, sizeof *p->sum.kept);
 		memset(p->sum.kept + p->sum.nkept, 0, (n - p->sum.nkept) * sizeof *p->sum.kept);
 		p->sum.nkept = n;
 	}
-	k = &p->sum.kept[push->slot];
+	k = &p->sum.kept[push->rank];
 	if (!k->g && !(k->g = mem_try_array(p->n, sizeof *k->g)))
 		return false;
 	g = codec_values(codec, push->payload, push->len, p->n, k->g);

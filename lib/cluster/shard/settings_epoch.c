@@ -220,15 +220,15 @@ void settings_epoch_change_mode(struct shard *s)
 int settings_epoch_find_state(const struct optim_rule *rule, unsigned k,
     const struct optim_rule *before)
 {
-	for (unsigned i = 0; i < before->nslots; i++)
-		if (strcmp(rule->slot_name[k], before->slot_name[i]) == 0)
+	for (unsigned i = 0; i < before->nvectors; i++)
+		if (strcmp(rule->vector_name[k], before->vector_name[i]) == 0)
 			return (int)i;
 	return -1;
 }
 
 bool settings_epoch_keeps_state(const struct optim_rule *rule, const struct optim_rule *before)
 {
-	for (unsigned k = 0; k < rule->nslots; k++)
+	for (unsigned k = 0; k < rule->nvectors; k++)
 		if (settings_epoch_find_state(rule, k, before) >= 0)
 			return true;
 	return false;
@@ -237,13 +237,13 @@ bool settings_epoch_keeps_state(const struct optim_rule *rule, const struct opti
 void settings_epoch_carry_state(const struct optim_rule *rule, const struct optim_rule *before,
     size_t n, const float *from, float *to)
 {
-	for (unsigned k = 0; k < rule->nslots; k++) {
+	for (unsigned k = 0; k < rule->nvectors; k++) {
 		int was = settings_epoch_find_state(rule, k, before);
 
 		if (was >= 0)
 			memcpy(to + k * n, from + (size_t)was * n, n * sizeof *to);
 		for (size_t i = 0; was < 0 && i < n; i++)
-			to[k * n + i] = rule->slot_init[k];
+			to[k * n + i] = rule->vector_init[k];
 	}
 }
 
@@ -252,7 +252,7 @@ void settings_epoch_carry_state(const struct optim_rule *rule, const struct opti
 static void convert_dense_state(struct part *p, const struct optim_rule *rule)
 {
 	/* All servers have agreed on the change, so without memory this one ends. */
-	float *state = mem_try_array((size_t)p->n * rule->nslots + 1, sizeof *state);
+	float *state = mem_try_array((size_t)p->n * rule->nvectors + 1, sizeof *state);
 
 	if (!state)
 		mem_fail();

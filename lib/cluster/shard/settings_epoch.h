@@ -40,7 +40,7 @@ void settings_epochs_release(struct shard *s);
 int settings_epoch_find_state(const struct optim_rule *rule, unsigned k,
     const struct optim_rule *before);
 /* Converts the state of n values from rule `before` to `rule`: vectors that go on are copied,
- * others get their initial values. The vectors lie one after the other, as for part_slots. */
+ * others get their initial values. The vectors lie one after the other, as for part_state_vectors. */
 void settings_epoch_carry_state(const struct optim_rule *rule, const struct optim_rule *before,
     size_t n, const float *from, float *to);
 /* Does any state vector go on? */

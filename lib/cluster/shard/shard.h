@@ -48,7 +48,7 @@ struct ckpt_reader;
 /* Records of a partition that may wait for the next replica's acknowledgement. Updates wait when it
  * is reached. */
 #define SHARD_SENT_MAX 16u
-#define SHARD_OUTSIDE  UINT32_MAX /* the slot of a peer outside the job */
+#define SHARD_OUTSIDE  UINT32_MAX /* the rank of a peer outside the job */
 /* A relay's "next replica": the servers that it sends sums to. */
 #define SHARD_UPSTREAM (NO_SERVER - 1)
 
@@ -60,14 +60,14 @@ struct shard_config {
 	 * is below. */
 	uint32_t settings;
 	struct sync_mode mode;
-	/* Equal runs give equal bits: gradients are summed in the order of slots, and a pull gets
+	/* Equal runs give equal bits: gradients are summed in the order of ranks, and a pull gets
 	 * exactly the version of its step. */
 	bool deterministic;
 	/* Its dense tables are reduced by the workers (reduced.h). */
 	bool reduced;
 	/* Aggregator of dense tables in bsp; with one there are no sparse tables. */
 	struct aggregate aggregate; /* how the gradients of a step become one */
-	unsigned slots;             /* greatest number of slots: memory for them is booked */
+	unsigned ranks;             /* greatest number of ranks: memory for them is booked */
 	/* The server counts no steps: for row policies each update is one step. */
 	bool jobless;
 	bool deltas; /* pulls may ask for the changes since a version */
@@ -132,7 +132,7 @@ void shard_set_init_file(struct shard *s, const char *path);
 
 /* The state of a worker in the cluster view. */
 enum member_state {
-	/* The worker takes part from step `at` on. A slot that is taken over keeps its clock when
+	/* The worker takes part from step `at` on. A rank that is taken over keeps its clock when
 	 * that is greater. */
 	MEMBER_ACTIVE,
 	/* The worker took part from step `at` on and has sent DONE, here or to another server:
@@ -144,7 +144,7 @@ enum member_state {
 };
 /* One worker of the cluster view. */
 struct member {
-	uint32_t slot;
+	uint32_t rank;
 	enum member_state state;
 	uint64_t incarnation, at;
 	uint8_t key[32]; /* the worker's public key; zeroes: not known */
@@ -153,28 +153,28 @@ struct member {
  * without it, however far the others are. A member with the incarnation that is known already
  * changes nothing but its state. */
 void shard_take_members(struct shard *s, const struct member *m, size_t n);
-/* Is this the incarnation that holds the slot now? */
-bool shard_holds(struct shard *s, uint32_t slot, uint64_t incarnation);
-/* May a session with this public key act for the slot's present holder? Incarnations are not
+/* Is this the incarnation that holds the rank now? */
+bool shard_holds(struct shard *s, uint32_t rank, uint64_t incarnation);
+/* May a session with this public key act for the rank's present holder? Incarnations are not
  * secret, so they alone do not prove who a peer is. True while the holder's key is unknown. */
-bool shard_key_holds(struct shard *s, uint32_t slot, const uint8_t key[static 32]);
+bool shard_key_holds(struct shard *s, uint32_t rank, const uint8_t key[static 32]);
 
-/* Votes on a change at `step`. Whatever the vote is, a slot's holder of another incarnation than
+/* Votes on a change at `step`. Whatever the vote is, a rank's holder of another incarnation than
  * this one is fenced. On a yes, steps from `step` on wait until shard_decided; it is a no when the
  * frontier is beyond the step. resume: always a yes, and nothing is held back. frontier and clock
- * report how far this server and the slot are. */
+ * report how far this server and the rank are. */
 struct shard_vote {
 	bool yes;
 	uint64_t frontier, clock;
 };
-/* slot SHARD_OUTSIDE: the change is not about a slot. */
-struct shard_vote shard_vote(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step,
+/* rank SHARD_OUTSIDE: the change is not about a rank. */
+struct shard_vote shard_vote(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
     bool resume);
-/* What this server has of a slot's pushes, as head or replica. Called after shard_vote has fenced the
- * slot's earlier holder, so that nothing is added to it. Adds to *taken for each partition the highest
+/* What this server has of a rank's pushes, as head or replica. Called after shard_vote has fenced the
+ * rank's earlier holder, so that nothing is added to it. Adds to *taken for each partition the highest
  * step whose push was taken, plus 1. Returns the first step of which a push may be missing here: the
- * slot's clock, or an earlier step of which a push was announced and has not come. */
-uint64_t shard_taken(struct shard *s, uint32_t slot, struct taken *taken);
+ * rank's clock, or an earlier step of which a push was announced and has not come. */
+uint64_t shard_taken(struct shard *s, uint32_t rank, struct taken *taken);
 /* The vote is over, with any result: steps are no longer held back for it. */
 void shard_decided(struct shard *s);
 /* Adds a decided settings epoch: pushes of its step and later ones use it, in bsp exactly from that
@@ -193,39 +193,39 @@ enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t 
 enum shard_answer {
 	SHARD_OK,
 	SHARD_HOLD,      /* not now: try again after cfg.wake was called */
-	SHARD_FENCED,    /* the sender's incarnation does not hold the slot */
+	SHARD_FENCED,    /* the sender's incarnation does not hold the rank */
 	SHARD_BAD,       /* no such partition, or malformed */
 	SHARD_ELSEWHERE, /* this server does not have that place in the chain now */
 };
 
-/* The slot announces that it pushes, or has pushed, to partitions first .. first + count - 1 at
- * `step`: the step is not closed there before that push has come. Called before the slot's CLOCK of
+/* The rank announces that it pushes, or has pushed, to partitions first .. first + count - 1 at
+ * `step`: the step is not closed there before that push has come. Called before the rank's CLOCK of
  * the step. */
-void shard_expect(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step,
+void shard_expect(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
     uint16_t table, uint32_t first, uint32_t count);
 /* Withdraws such an announcement: those pushes take another way. True: there was one; the caller
  * then calls shard_settle. */
-bool shard_withdraw(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step,
+bool shard_withdraw(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
     uint16_t table, uint32_t first, uint32_t count);
-/* CLOCK: the slot has completed `step`, with this many examples. SHARD_HOLD: too early, or held
+/* CLOCK: the rank has completed `step`, with this many examples. SHARD_HOLD: too early, or held
  * back by a vote. */
-enum shard_answer shard_clock(struct shard *s, uint32_t slot, uint64_t incarnation, uint64_t step,
+enum shard_answer shard_clock(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
     uint32_t examples);
-/* DONE: nobody waits for the slot any more. */
-enum shard_answer shard_done(struct shard *s, uint32_t slot, uint64_t incarnation);
+/* DONE: nobody waits for the rank any more. */
+enum shard_answer shard_done(struct shard *s, uint32_t rank, uint64_t incarnation);
 /* May a pull at this step be answered now? On a yes the step counts as pulled, and its members are
  * settled. */
 bool shard_may_pull(struct shard *s, uint64_t step);
 /* Like shard_may_pull, for a caller that can use each partition as soon as it has closed the step
  * before: shard_pull says which partitions have. */
 bool shard_may_prefetch(struct shard *s, uint64_t step);
-/* Has every slot completed the steps before this one? Who takes part in the step is settled
+/* Has every rank completed the steps before this one? Who takes part in the step is settled
  * then. */
 bool shard_may_settle_members(struct shard *s, uint64_t step);
 /* bsp: the number of steps whose update is made. Else UINT64_MAX, because receipts never wait for a
  * step. */
 uint64_t shard_closed(struct shard *s);
-/* The number of steps that all active slots have completed, for display. */
+/* The number of steps that all active ranks have completed, for display. */
 uint64_t shard_step(struct shard *s);
 
 /* ---- data ---- */
@@ -233,7 +233,7 @@ uint64_t shard_step(struct shard *s);
 /* A worker's gradient of one partition. The bytes are borrowed for the call. */
 struct push {
 	/* SHARD_OUTSIDE: a peer outside the job; applied at once, in any mode. */
-	uint32_t slot;
+	uint32_t rank;
 	uint64_t incarnation, step;
 	uint64_t pulled; /* the version that the gradient was computed from */
 	uint16_t table, codec;
@@ -289,11 +289,11 @@ struct shard_outcome {
 struct shard_outcome shard_outcome(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
     enum push_status status, const struct shard_due *due);
 
-/* In ssp and asp: does this replica have all that the slot pushed to the partition before this step
+/* In ssp and asp: does this replica have all that the rank pushed to the partition before this step
  * (read-my-writes; Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel
  * Parameter Server, 2013)? The tail of a chain may not have it yet. On a no, cfg.wake is called
  * after a change. */
-bool shard_has_own_pushes(struct shard *s, uint16_t table, uint32_t part, uint32_t slot,
+bool shard_has_own_pushes(struct shard *s, uint16_t table, uint32_t part, uint32_t rank,
     uint64_t step);
 /* Copies the values of a dense partition (table_part_elements floats) to out. step: the step that
  * the puller is at, or SYNC_NEVER for the values as they are now. SHARD_HOLD: they must not be
@@ -360,27 +360,27 @@ enum shard_answer shard_retain_rows(struct shard *s, uint16_t table, uint32_t pa
     const uint64_t *ids, size_t n);
 
 /* ---- relays -------------------------------------------------------------------------
- * A relay sums the pushes of the slots that it was given. In bsp only, without backup slots, and
+ * A relay sums the pushes of the ranks that it was given. In bsp only, without backup ranks, and
  * not in deterministic runs. Its own shard is role/relay/relay_shard.h. */
 
-/* From now on the process `relay` (0: none) speaks for the slot's holder of this incarnation. One
+/* From now on the process `relay` (0: none) speaks for the rank's holder of this incarnation. One
  * caller at a time, called before the epoch of this layout is announced. */
-void shard_set_relay(struct shard *s, uint32_t slot, uint64_t relay, uint64_t incarnation);
+void shard_set_relay(struct shard *s, uint32_t rank, uint64_t relay, uint64_t incarnation);
 /* Does this relay speak for that holder? SHARD_OK: yes. SHARD_HOLD: it does, but the view that
  * admits the holder has not arrived, or a vote is under way. SHARD_FENCED: no. */
-enum shard_answer shard_relay_speaks(struct shard *s, uint64_t relay, uint32_t slot,
+enum shard_answer shard_relay_speaks(struct shard *s, uint64_t relay, uint32_t rank,
     uint64_t incarnation);
 
-/* The summed pushes of a relay's slots for one partition and step. The bytes are borrowed. */
+/* The summed pushes of a relay's ranks for one partition and step. The bytes are borrowed. */
 struct sum {
 	uint64_t relay, step; /* relay: the incarnation of the sending relay */
 	uint16_t table;
 	uint32_t part;
 	struct sum_body body;
 };
-/* Takes the pushes of all slots in the sum, or none of them. The receipt says merged; or duplicate,
+/* Takes the pushes of all ranks in the sum, or none of them. The receipt says merged; or duplicate,
  * when all were taken before; or split, when nothing was taken because some were taken before or
- * must not be, or because the sum has values that are not finite. After split each slot's push goes
+ * must not be, or because the sum has values that are not finite. After split each rank's push goes
  * by itself. */
 enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct receipt *r);
 
@@ -457,10 +457,10 @@ bool shard_snap_parts(struct shard *s, struct ckpt_part **out, size_t *n);
 /* Frees the array of parts and everything that they point to. Needs no shard and no lock; NULL
  * with n 0 is fine. */
 void shard_snap_release(struct ckpt_part *parts, size_t n);
-/* Calls fn with each slot's clock, for the checkpoint. The gate's lock is held. */
+/* Calls fn with each rank's clock, for the checkpoint. The gate's lock is held. */
 void shard_snap_clocks(struct shard *s,
-    void (*fn)(void *ctx, uint32_t slot, uint64_t clock, bool active), void *ctx);
-/* Which pushes are in the snapshot, when it is taken: *out becomes an array by slot, which the caller
+    void (*fn)(void *ctx, uint32_t rank, uint64_t clock, bool active), void *ctx);
+/* Which pushes are in the snapshot, when it is taken: *out becomes an array by rank, which the caller
  * releases and frees. Returns its length. */
 size_t shard_snap_taken(struct shard *s, struct taken **out);
 /* Ends the snapshot that is under way, if any, and frees its parts. */
@@ -503,19 +503,19 @@ typedef void shard_heat_fn(void *ctx, uint16_t table, uint32_t part, double heat
 /* fn is called with the lock of the partition that it is told about. Partitions without a push
  * since the last call are reported too, with their decayed rate. */
 void shard_part_load(struct shard *s, double seconds, uint64_t steps, shard_heat_fn *fn, void *ctx);
-/* Reports the slots whose pushes were refused, and how many: for values that are not finite or out
+/* Reports the ranks whose pushes were refused, and how many: for values that are not finite or out
  * of bounds, or rows for which there was no room. */
-void shard_refusals(struct shard *s, void (*fn)(void *ctx, uint32_t slot, uint64_t n), void *ctx);
+void shard_refusals(struct shard *s, void (*fn)(void *ctx, uint32_t rank, uint64_t n), void *ctx);
 /* The memory of all partitions, in bytes. */
 struct shard_memory {
 	/* Parameters and optimizer state; of sparse tables the present rows. */
 	uint64_t tables;
-	/* At most, with so many slots: sums, former versions, change stamps, arrays by slot. */
+	/* At most, with so many ranks: sums, former versions, change stamps, arrays by rank. */
 	uint64_t beside;
 	uint64_t parts; /* number of partitions */
 };
-/* Sums up the memory, as if there were `slots` slots. */
-struct shard_memory shard_memory(struct shard *s, uint64_t slots);
+/* Sums up the memory, as if there were `ranks` ranks. */
+struct shard_memory shard_memory(struct shard *s, uint64_t ranks);
 /* shard_booked: bytes booked against mem_limit. shard_is_full: was a push refused because there was
  * no room? */
 uint64_t shard_booked(struct shard *s);

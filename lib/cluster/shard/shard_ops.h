@@ -15,8 +15,8 @@
 struct part;
 
 struct shard_ops {
-	/* Bytes of part.own, zeroed, for each partition; and those that a slot makes it grow by. */
-	size_t part_bytes, slot_bytes;
+	/* Bytes of part.own, zeroed, for each partition; and those that a rank makes it grow by. */
+	size_t part_bytes, rank_bytes;
 	/* The receiver of all records of every partition, or NO_SERVER: the next replica of the
 	 * partition's chain. */
 	uint16_t next;
@@ -50,13 +50,13 @@ struct shard_ops {
 	 *
 	 * split: the partition will not take the sum, but must answer it in the order of steps. */
 	enum shard_answer (*reach_step)(struct shard *s, struct part *p, uint64_t step, bool split);
-	/* A push of the slot is in the open step's sum; examples 0: it was refused. NULL: the
+	/* A push of the rank is in the open step's sum; examples 0: it was refused. NULL: the
 	 * use that the shard makes of the sum does not need to know. */
-	void (*note_push)(struct part *p, uint32_t slot, uint32_t examples, uint64_t incarnation);
-	/* Every slot is through with the open step: uses its sum and opens the next step. A store
+	void (*note_push)(struct part *p, uint32_t rank, uint32_t examples, uint64_t incarnation);
+	/* Every rank is through with the open step: uses its sum and opens the next step. A store
 	 * applies the sum (apply_step in apply.c); a relay sends it to the servers. */
 	void (*close_step)(struct shard *s, struct part *p, uint64_t examples);
-	/* All slots have completed the steps below `step`. */
+	/* All ranks have completed the steps below `step`. */
 	void (*skip_steps)(struct part *p, uint64_t step);
 	/* The step before the open one was closed, maybe without a record. */
 	void (*tell_closed)(struct shard *s, struct part *p);

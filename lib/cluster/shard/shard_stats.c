@@ -27,7 +27,7 @@ static bool add_stats(struct shard *s, struct part *p, void *ctx)
 	} else {
 		out->parameters += p->n;
 		out->parameter_bytes += (uint64_t)p->n * 4;
-		out->state_bytes += (uint64_t)p->n * p->by->rule->nslots * 4;
+		out->state_bytes += (uint64_t)p->n * p->by->rule->nvectors * 4;
 	}
 	out->unsent += p->chain.nsent;
 	return true;
@@ -125,12 +125,12 @@ void shard_part_load(struct shard *s, double seconds, uint64_t steps, shard_heat
 
 /* Sums of shard_memory. */
 struct reckoning {
-	uint64_t slots;
+	uint64_t ranks;
 	struct shard_memory out;
 };
 
 /* Adds the memory of one partition. `tables` is what its values and state are worth; `beside` is
- * all else that it may come to take, with the arrays by slot at their greatest length, plus what
+ * all else that it may come to take, with the arrays by rank at their greatest length, plus what
  * blocks cost by alignment. Used for the bound that is logged, so it must not be too low. */
 static bool add_memory(struct shard *s, struct part *p, void *ctx)
 {
@@ -140,7 +140,7 @@ static bool add_memory(struct shard *s, struct part *p, void *ctx)
 	    (p->dense.prev != NULL);
 	uint64_t tables = p->sparse.rows
 	    ? rows_bytes(p->sparse.rows) + row_life_bytes(p->sparse.life)
-	    : floats * (1 + (p->by ? p->by->rule->nslots : 0));
+	    : floats * (1 + (p->by ? p->by->rule->nvectors : 0));
 	/* Announcements of pending pushes are kept where records are sent on. */
 	bool claimed = !p->chain.head || p->chain.to != NO_SERVER;
 
@@ -149,20 +149,20 @@ static bool add_memory(struct shard *s, struct part *p, void *ctx)
 	x->out.parts++;
 	x->out.tables += tables;
 	x->out.beside += vectors * BLOCK(floats) +
-	    (aggregate_compares(&s->cfg.aggregate) ? x->slots * BLOCK(floats + sizeof *p->sum.kept)
+	    (aggregate_compares(&s->cfg.aggregate) ? x->ranks * BLOCK(floats + sizeof *p->sum.kept)
 	                                           : 0) +
 	    (p->dense.stamps ? BLOCK(change_log_bytes(p->n)) : 0) + BLOCK(sizeof *p) +
-	    BLOCK(x->slots *
+	    BLOCK(x->ranks *
 	        (sizeof *p->pushes.last + sizeof *p->pushes.refused +
-	            (claimed ? sizeof *p->pushes.announced : 0) + s->ops->slot_bytes));
+	            (claimed ? sizeof *p->pushes.announced : 0) + s->ops->rank_bytes));
 	if (!p->sparse.rows)
-		x->out.beside += BLOCK(floats) + BLOCK(floats * p->by->rule->nslots + 4) - tables;
+		x->out.beside += BLOCK(floats) + BLOCK(floats * p->by->rule->nvectors + 4) - tables;
 	return true;
 }
 
-struct shard_memory shard_memory(struct shard *s, uint64_t slots)
+struct shard_memory shard_memory(struct shard *s, uint64_t ranks)
 {
-	struct reckoning x = { .slots = slots };
+	struct reckoning x = { .ranks = ranks };
 
 	shard_each(s, add_memory, &x);
 	return x.out;
@@ -188,11 +188,11 @@ const struct hist *shard_apply_time(const struct shard *s)
 	return &s->apply_time;
 }
 
-void shard_refusals(struct shard *s, void (*fn)(void *ctx, uint32_t slot, uint64_t n), void *ctx)
+void shard_refusals(struct shard *s, void (*fn)(void *ctx, uint32_t rank, uint64_t n), void *ctx)
 {
 	mutex_lock(&s->gate.lock);
-	for (size_t i = 0; i < s->gate.sync.nslots; i++)
-		if (s->gate.sync.slot[i].refused)
-			fn(ctx, (uint32_t)i, s->gate.sync.slot[i].refused);
+	for (size_t i = 0; i < s->gate.sync.nranks; i++)
+		if (s->gate.sync.rank[i].refused)
+			fn(ctx, (uint32_t)i, s->gate.sync.rank[i].refused);
 	mutex_unlock(&s->gate.lock);
 }

@@ -9,7 +9,7 @@
  * (snapshot_before_update), or by shard_snap_take, whichever comes first. So training does not wait for
  * the snapshot. */
 
-/* Frees what a part owns: ids, seen, life, live, last, and w. The slots' values are in the same block
+/* Frees what a part owns: ids, seen, life, live, last, and w. The ranks' values are in the same block
  * as w. */
 static void release_ckpt_part(struct ckpt_part *part)
 {
@@ -61,7 +61,7 @@ static void copy_row_columns(const struct part *p, const struct by_id *order, si
 {
 	size_t cols = p->table->cols;
 
-	for (unsigned k = 0; k <= rule->nslots; k++) {
+	for (unsigned k = 0; k <= rule->nvectors; k++) {
 		int had = k ? settings_epoch_find_state(rule, k - 1, p->by->rule) : -1;
 
 		for (size_t i = 0; i < n; i++) {
@@ -108,7 +108,7 @@ static struct by_id *choose_rows(const struct part *p, bool changes, uint64_t *l
 /* Bytes of n rows in a snapshot. */
 static size_t chosen_rows_bytes(const struct part *p, const struct optim_rule *rule, size_t n)
 {
-	return n * (2 * sizeof(uint64_t) + p->table->cols * (1 + rule->nslots) * sizeof(float));
+	return n * (2 * sizeof(uint64_t) + p->table->cols * (1 + rule->nvectors) * sizeof(float));
 }
 
 /* Is a delta of these n rows, with the list of all ids when rows are gone, much smaller than all
@@ -124,7 +124,7 @@ static bool delta_pays(const struct part *p, const struct optim_rule *rule, size
 static float *alloc_row_values(const struct part *p, const struct optim_rule *rule, size_t n)
 {
 	size_t each = n * p->table->cols;
-	float *values = mem_try_array(each * (1 + rule->nslots) + 1, sizeof *values);
+	float *values = mem_try_array(each * (1 + rule->nvectors) + 1, sizeof *values);
 
 	if (values)
 		part_init_state(rule, each, values + each);
@@ -188,7 +188,7 @@ static bool copy_sparse(const struct shard *s, struct part *p, const struct opti
 static bool copy_dense(struct part *p, const struct optim_rule *rule, float **values)
 {
 	p->saved.snap->n = p->n;
-	p->saved.snap->w = *values = mem_try_array((size_t)p->n * (1 + rule->nslots) + 1,
+	p->saved.snap->w = *values = mem_try_array((size_t)p->n * (1 + rule->nvectors) + 1,
 	    sizeof **values);
 	if (!*values)
 		return false;
@@ -233,7 +233,7 @@ static bool copy_part_values(const struct shard *sh, struct part *p)
 		.sparse = sparse,
 		.part = p->index,
 		.cols = p->table->cols,
-		.nslots = rule->nslots,
+		.nvectors = rule->nvectors,
 		.version = p->version,
 		.born = p->born,
 		.step = p->step,
@@ -244,8 +244,8 @@ static bool copy_part_values(const struct shard *sh, struct part *p)
 		return false;
 	}
 	each = p->saved.snap->n * (sparse ? p->table->cols : 1);
-	for (unsigned k = 0; k < rule->nslots; k++)
-		p->saved.snap->slot[k] = values + (k + 1) * each;
+	for (unsigned k = 0; k < rule->nvectors; k++)
+		p->saved.snap->vector[k] = values + (k + 1) * each;
 	if (!goes_on && !settings_epoch_keeps_state(rule, p->by->rule))
 		p->saved.snap->born = p->version;
 	/* In bsp, pushes of the open step may have been taken, but are not in the values yet: save
@@ -398,22 +398,22 @@ void shard_snap_release(struct ckpt_part *parts, size_t n)
 }
 
 void shard_snap_clocks(struct shard *s,
-    void (*fn)(void *ctx, uint32_t slot, uint64_t clock, bool active), void *ctx)
+    void (*fn)(void *ctx, uint32_t rank, uint64_t clock, bool active), void *ctx)
 {
 	mutex_lock(&s->gate.lock);
-	for (uint32_t i = 0; i < s->gate.sync.nslots; i++)
-		fn(ctx, i, s->gate.sync.slot[i].clock, s->gate.sync.slot[i].active);
+	for (uint32_t i = 0; i < s->gate.sync.nranks; i++)
+		fn(ctx, i, s->gate.sync.rank[i].clock, s->gate.sync.rank[i].active);
 	mutex_unlock(&s->gate.lock);
 }
 
-struct taken_by_slot {
+struct taken_by_rank {
 	struct taken *list;
 	size_t n;
 };
 
 static bool add_snapshot_taken(struct shard *s, struct part *p, void *ctx)
 {
-	struct taken_by_slot *all = ctx;
+	struct taken_by_rank *all = ctx;
 	const struct ckpt_part *x = p->saved.snap;
 
 	(void)s;
@@ -430,7 +430,7 @@ static bool add_snapshot_taken(struct shard *s, struct part *p, void *ctx)
 
 size_t shard_snap_taken(struct shard *s, struct taken **out)
 {
-	struct taken_by_slot all = { 0 };
+	struct taken_by_rank all = { 0 };
 
 	shard_each(s, add_snapshot_taken, &all);
 	*out = all.list;

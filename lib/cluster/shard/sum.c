@@ -8,44 +8,44 @@
 /* Takes sums of a relay's pushes, whole or not at all. A relay or worker that is told that a sum
  * was not taken (split) sends each push by itself, under its own identity. */
 
-/* ---- which relay speaks for a slot ---- */
+/* ---- which relay speaks for a rank ---- */
 
-void shard_set_relay(struct shard *s, uint32_t slot, uint64_t relay, uint64_t incarnation)
+void shard_set_relay(struct shard *s, uint32_t rank, uint64_t relay, uint64_t incarnation)
 {
-	struct sync_slot *x;
+	struct sync_rank *x;
 
 	mutex_lock(&s->gate.lock);
-	x = sync_at(&s->gate.sync, slot);
+	x = sync_at(&s->gate.sync, rank);
 	x->relay = relay;
 	x->given = incarnation;
 	mutex_unlock(&s->gate.lock);
 }
 
-/* Does the relay speak for this incarnation of the slot? The gate's lock is held. */
-static enum shard_answer relay_may_speak(const struct sync *sync, uint64_t relay, uint32_t slot,
+/* Does the relay speak for this incarnation of the rank? The gate's lock is held. */
+static enum shard_answer relay_may_speak(const struct sync *sync, uint64_t relay, uint32_t rank,
     uint64_t incarnation)
 {
-	const struct sync_slot *x = slot < sync->nslots ? &sync->slot[slot] : NULL;
+	const struct sync_rank *x = rank < sync->nranks ? &sync->rank[rank] : NULL;
 
 	if (!x || !relay || x->relay != relay || x->given != incarnation)
 		return SHARD_FENCED;
-	/* The slot is fenced by a vote, or the view that admits this incarnation has not
+	/* The rank is fenced by a vote, or the view that admits this incarnation has not
 	 * arrived. */
 	return x->incarnation == incarnation ? SHARD_OK : SHARD_HOLD;
 }
 
-enum shard_answer shard_relay_speaks(struct shard *s, uint64_t relay, uint32_t slot,
+enum shard_answer shard_relay_speaks(struct shard *s, uint64_t relay, uint32_t rank,
     uint64_t incarnation)
 {
 	enum shard_answer a;
 
 	mutex_lock(&s->gate.lock);
-	a = relay_may_speak(&s->gate.sync, relay, slot, incarnation);
+	a = relay_may_speak(&s->gate.sync, relay, rank, incarnation);
 	mutex_unlock(&s->gate.lock);
 	return a;
 }
 
-/* The gate's side of a sum, like pass_gate in apply.c. SHARD_FENCED when one of the slots is not the
+/* The gate's side of a sum, like pass_gate in apply.c. SHARD_FENCED when one of the ranks is not the
  * relay's. */
 static enum shard_answer gate_takes_sum(struct shard *s, const struct part *p,
     const struct sum *sum)
@@ -56,7 +56,7 @@ static enum shard_answer gate_takes_sum(struct shard *s, const struct part *p,
 	mutex_lock(&s->gate.lock);
 	for (uint32_t i = 0; i < sum->body.n && a != SHARD_FENCED; i++) {
 		struct sum_contributor w = sum_contributor(&sum->body, i);
-		enum shard_answer one = relay_may_speak(sync, sum->relay, w.slot, w.incarnation);
+		enum shard_answer one = relay_may_speak(sync, sum->relay, w.rank, w.incarnation);
 
 		a = one == SHARD_OK ? a : one;
 	}
@@ -65,7 +65,7 @@ static enum shard_answer gate_takes_sum(struct shard *s, const struct part *p,
 	/* A sum that waits for its step does not count yet (pass_gate in apply.c). */
 	for (uint32_t i = 0;
 	     a == SHARD_OK && (s->ops->jumps || sum->step <= p->step) && i < sum->body.n; i++) {
-		struct sync_slot *x = &sync->slot[sum_contributor(&sum->body, i).slot];
+		struct sync_rank *x = &sync->rank[sum_contributor(&sum->body, i).rank];
 
 		if (x->pushed_end <= sum->step)
 			x->pushed_end = sum->step + 1;
@@ -126,7 +126,7 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
 	if (!p->here || !p->chain.head)
 		return SHARD_ELSEWHERE;
 	for (uint32_t i = 0; i < sum->body.n; i++)
-		taken += part_has_taken(p, sum_contributor(&sum->body, i).slot, sum->step);
+		taken += part_has_taken(p, sum_contributor(&sum->body, i).rank, sum->step);
 	if (taken == sum->body.n)
 		return finish_sum(s, p, p->version, sum, r, PUSH_DUPLICATE);
 	split = taken || !good || sum->step < p->step;
@@ -142,12 +142,12 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
 	for (uint32_t i = 0; i < sum->body.n; i++) {
 		struct sum_contributor w = sum_contributor(&sum->body, i);
 
-		part_set_last(p, w.slot, sum->step + 1);
+		part_set_last(p, w.rank, sum->step + 1);
 		/* examples 0: the relay refused this push. */
 		if (!w.examples)
-			part_set_refused(p, w.slot, sum->step);
+			part_set_refused(p, w.rank, sum->step);
 		if (s->ops->note_push)
-			s->ops->note_push(p, w.slot, w.examples, w.incarnation);
+			s->ops->note_push(p, w.rank, w.examples, w.incarnation);
 	}
 	if (apply_step_is_complete(s, p, &examples))
 		s->ops->close_step(s, p, examples);
@@ -166,7 +166,7 @@ static enum codec_check check_sum_values(const struct part *p, const struct sum 
 enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct receipt *r)
 {
 	struct part *p = shard_part(s, sum->table, sum->part);
-	const struct push rows = { .slot = SHARD_OUTSIDE,
+	const struct push rows = { .rank = SHARD_OUTSIDE,
 		.nrows = sum->body.nrows,
 		.ids = sum->body.ids };
 	struct sync_mode mode;

@@ -17,7 +17,7 @@ void sum_body_put_head(uint8_t *at, uint32_t n, uint32_t nrows)
 
 void sum_put_contributor(uint8_t *at, const struct sum_contributor *w)
 {
-	put_le32(at, w->slot);
+	put_le32(at, w->rank);
 	put_le32(at + 4, w->examples);
 	put_le64(at + 8, w->incarnation);
 }
@@ -29,13 +29,13 @@ struct sum_contributor sum_contributor(const struct sum_body *b, uint32_t i)
 	return (struct sum_contributor){ get_le32(at), get_le32(at + 4), get_le64(at + 8) };
 }
 
-/* Do the slots ascend, and is the last one within range? The sum has at least one. */
-static bool slots_ascend(const struct sum_body *b)
+/* Do the ranks ascend, and is the last one within range? The sum has at least one. */
+static bool ranks_ascend(const struct sum_body *b)
 {
 	for (uint32_t i = 1; i < b->n; i++)
-		if (sum_contributor(b, i).slot <= sum_contributor(b, i - 1).slot)
+		if (sum_contributor(b, i).rank <= sum_contributor(b, i - 1).rank)
 			return false;
-	return sum_contributor(b, b->n - 1).slot < SUM_CONTRIBUTORS_MAX;
+	return sum_contributor(b, b->n - 1).rank < SUM_CONTRIBUTORS_MAX;
 }
 
 bool sum_body_parse(const uint8_t *p, size_t len, uint32_t width, struct sum_body *out)
@@ -48,7 +48,7 @@ bool sum_body_parse(const uint8_t *p, size_t len, uint32_t width, struct sum_bod
 		.nrows = get_le32(p + 4),
 		.who = p + SUM_HEAD_BYTES };
 	if (!out->n || out->n > SUM_CONTRIBUTORS_MAX || (out->nrows && !width) ||
-	    len < sum_body_head_bytes(out->n) || !slots_ascend(out))
+	    len < sum_body_head_bytes(out->n) || !ranks_ascend(out))
 		return false;
 	left = len - sum_body_head_bytes(out->n);
 	out->ids = p + sum_body_head_bytes(out->n);
@@ -88,7 +88,7 @@ bool sum_body_get_summed(const uint8_t *p, size_t len, size_t i, struct payload_
 
 /* ---- clocks ---- */
 
-/* An entry: u32 slot, u32 examples, u64 incarnation, u64 step, u32 flags, u32 length of runs,
+/* An entry: u32 rank, u32 examples, u64 incarnation, u64 step, u32 flags, u32 length of runs,
  * runs. */
 #define CLOCK_HEAD 32
 enum { CLOCK_IS = 1, CLOCK_DONE = 2 };
@@ -98,16 +98,16 @@ static size_t pad_runs(size_t n)
 	return (n + 7) / 8 * 8;
 }
 
-size_t sum_body_clocks_bytes(const struct slot_clock *c)
+size_t sum_body_clocks_bytes(const struct rank_clock *c)
 {
 	return CLOCK_HEAD + pad_runs(c->len);
 }
 
-void sum_body_clocks_put(struct buf *b, const struct slot_clock *c)
+void sum_body_clocks_put(struct buf *b, const struct rank_clock *c)
 {
 	uint8_t *p = buf_reserve(b, sum_body_clocks_bytes(c));
 
-	put_le32(p, c->slot);
+	put_le32(p, c->rank);
 	put_le32(p + 4, c->examples);
 	put_le64(p + 8, c->incarnation);
 	put_le64(p + 16, c->step);
@@ -119,7 +119,7 @@ void sum_body_clocks_put(struct buf *b, const struct slot_clock *c)
 	buf_commit(b, sum_body_clocks_bytes(c));
 }
 
-bool sum_body_clocks_next(const uint8_t *p, size_t len, size_t *at, struct slot_clock *out,
+bool sum_body_clocks_next(const uint8_t *p, size_t len, size_t *at, struct rank_clock *out,
     bool *bad)
 {
 	size_t left = len - *at;
@@ -133,7 +133,7 @@ bool sum_body_clocks_next(const uint8_t *p, size_t len, size_t *at, struct slot_
 		return false;
 	p += *at;
 	flags = get_le32(p + 24);
-	*out = (struct slot_clock){ .slot = get_le32(p),
+	*out = (struct rank_clock){ .rank = get_le32(p),
 		.examples = get_le32(p + 4),
 		.incarnation = get_le64(p + 8),
 		.step = get_le64(p + 16),
@@ -141,7 +141,7 @@ bool sum_body_clocks_next(const uint8_t *p, size_t len, size_t *at, struct slot_
 		.done = flags & CLOCK_DONE,
 		.runs = p + CLOCK_HEAD,
 		.len = get_le32(p + 28) };
-	if (out->slot >= SUM_CONTRIBUTORS_MAX || out->step >= STEPS_END ||
+	if (out->rank >= SUM_CONTRIBUTORS_MAX || out->step >= STEPS_END ||
 	    flags > (CLOCK_IS | CLOCK_DONE) || out->len > left ||
 	    left < sum_body_clocks_bytes(out) || !payload_runs_valid(out->runs, out->len))
 		return false;

@@ -76,35 +76,35 @@ void sync_init(struct sync *s, struct sync_mode mode)
 
 void sync_release(struct sync *s)
 {
-	free(s->slot);
+	free(s->rank);
 	*s = (struct sync){ 0 };
 }
 
-struct sync_slot *sync_at(struct sync *s, size_t slot)
+struct sync_rank *sync_at(struct sync *s, size_t rank)
 {
-	if (slot >= s->nslots) {
-		s->slot = mem_regrow(s->slot, slot + 1, sizeof *s->slot);
-		memset(s->slot + s->nslots, 0, (slot + 1 - s->nslots) * sizeof *s->slot);
-		s->nslots = slot + 1;
+	if (rank >= s->nranks) {
+		s->rank = mem_regrow(s->rank, rank + 1, sizeof *s->rank);
+		memset(s->rank + s->nranks, 0, (rank + 1 - s->nranks) * sizeof *s->rank);
+		s->nranks = rank + 1;
 	}
-	return &s->slot[slot];
+	return &s->rank[rank];
 }
 
 uint64_t sync_least_clock(const struct sync *s)
 {
 	uint64_t floor = SYNC_NEVER;
 
-	for (size_t i = 0; i < s->nslots; i++)
-		if (s->slot[i].active && s->slot[i].clock < floor)
-			floor = s->slot[i].clock;
+	for (size_t i = 0; i < s->nranks; i++)
+		if (s->rank[i].active && s->rank[i].clock < floor)
+			floor = s->rank[i].clock;
 	return floor;
 }
 
-bool sync_fences(const struct sync *s, uint32_t slot, uint64_t incarnation)
+bool sync_fences(const struct sync *s, uint32_t rank, uint64_t incarnation)
 {
-	/* Incarnation 0 means that no worker has held this slot yet. */
-	return !incarnation || incarnation == SYNC_NOBODY || slot >= s->nslots ||
-	    s->slot[slot].incarnation != incarnation;
+	/* Incarnation 0 means that no worker has held this rank yet. */
+	return !incarnation || incarnation == SYNC_NOBODY || rank >= s->nranks ||
+	    s->rank[rank].incarnation != incarnation;
 }
 
 bool sync_may_push(const struct sync *s, uint64_t step)
@@ -132,8 +132,8 @@ bool sync_members_settled(const struct sync *s, uint64_t step)
 	return sync_may_push(s, step) && step <= sync_completed(s);
 }
 
-/* The furthest step that the slot has pushed or completed, plus 1. */
-static uint64_t furthest_step(const struct sync_slot *x)
+/* The furthest step that the rank has pushed or completed, plus 1. */
+static uint64_t furthest_step(const struct sync_rank *x)
 {
 	return x->pushed_end > x->clock ? x->pushed_end : x->clock;
 }
@@ -148,10 +148,10 @@ uint64_t sync_pushed_end(const struct sync *s)
 	struct steps all = { 0 };
 	uint64_t top = 0;
 
-	for (size_t i = 0; i < s->nslots; i++)
-		steps_add(&all, furthest_step(&s->slot[i]), s->slot[i].active);
-	for (size_t i = 0; i < s->nslots; i++) {
-		const struct sync_slot *x = &s->slot[i];
+	for (size_t i = 0; i < s->nranks; i++)
+		steps_add(&all, furthest_step(&s->rank[i]), s->rank[i].active);
+	for (size_t i = 0; i < s->nranks; i++) {
+		const struct sync_rank *x = &s->rank[i];
 		uint64_t step = furthest_step(x);
 
 		if (x->pushed_end > top && steps_believe(&all, step, x->active, x->pushed_end))
@@ -185,20 +185,20 @@ unsigned sync_spare(const struct sync_mode *m, size_t n)
 	return m->backup < n ? m->backup : (unsigned)n - 1;
 }
 
-/* The least clock of the active slots when the `spare` slowest of them are left out. */
+/* The least clock of the active ranks when the `spare` slowest of them are left out. */
 static uint64_t floor_without_spare(const struct sync *s)
 {
 	uint64_t least[SYNC_BACKUP_MAX + 1];
 	size_t active = 0, n = 0, spare;
 
-	for (size_t i = 0; i < s->nslots; i++)
-		active += s->slot[i].active;
+	for (size_t i = 0; i < s->nranks; i++)
+		active += s->rank[i].active;
 	spare = sync_spare(&s->mode, active);
-	for (size_t i = 0; i < s->nslots; i++) {
-		uint64_t clock = s->slot[i].clock;
+	for (size_t i = 0; i < s->nranks; i++) {
+		uint64_t clock = s->rank[i].clock;
 		size_t at = n;
 
-		if (!s->slot[i].active || (n > spare && clock >= least[n - 1]))
+		if (!s->rank[i].active || (n > spare && clock >= least[n - 1]))
 			continue;
 		if (n <= spare)
 			n++;
@@ -225,13 +225,13 @@ bool sync_may_change_mode(const struct sync *s)
 	return s->turn != SYNC_NEVER && s->mode.ops->are_done(s, s->turn);
 }
 
-/* A slot with until > step was lost or taken over, and may have pushed at this step. For a server
+/* A rank with until > step was lost or taken over, and may have pushed at this step. For a server
  * that has its CLOCK of the step (said > step) the announcements tell which pushes are to come, so
- * for `told` such a slot does not count. */
+ * for `told` such a rank does not count. */
 bool sync_may_lack_pushes(const struct sync *s, uint64_t step, bool told)
 {
-	for (size_t i = 0; i < s->nslots; i++) {
-		const struct sync_slot *x = &s->slot[i];
+	for (size_t i = 0; i < s->nranks; i++) {
+		const struct sync_rank *x = &s->rank[i];
 
 		if (step < x->until && (!told || x->said <= step))
 			return true;
@@ -245,9 +245,9 @@ static uint64_t cap_absurd_step(uint64_t step, uint64_t at)
 	return step > at && step - at > STEPS_LEAP ? at : step;
 }
 
-void sync_begin_holder(struct sync *s, size_t slot, uint64_t at)
+void sync_begin_holder(struct sync *s, size_t rank, uint64_t at)
 {
-	struct sync_slot *p = sync_at(s, slot);
+	struct sync_rank *p = sync_at(s, rank);
 
 	p->pushed_end = cap_absurd_step(p->pushed_end, at);
 	p->clock = cap_absurd_step(p->clock, at);
@@ -255,9 +255,9 @@ void sync_begin_holder(struct sync *s, size_t slot, uint64_t at)
 		p->clock = at;
 }
 
-void sync_end_holder(struct sync *s, size_t slot, uint64_t until)
+void sync_end_holder(struct sync *s, size_t rank, uint64_t until)
 {
-	struct sync_slot *p = sync_at(s, slot);
+	struct sync_rank *p = sync_at(s, rank);
 
 	/* A CLOCK of an absurd step says nothing about the steps before it. */
 	if (p->told > until && p->told - until > STEPS_LEAP)
@@ -269,9 +269,9 @@ void sync_end_holder(struct sync *s, size_t slot, uint64_t until)
 	p->until = until;
 }
 
-bool sync_clock(struct sync *s, size_t slot, uint64_t step, uint64_t examples)
+bool sync_clock(struct sync *s, size_t rank, uint64_t step, uint64_t examples)
 {
-	struct sync_slot *p = sync_at(s, slot);
+	struct sync_rank *p = sync_at(s, rank);
 
 	if (step < p->clock)
 		return false;
@@ -281,9 +281,9 @@ bool sync_clock(struct sync *s, size_t slot, uint64_t step, uint64_t examples)
 	return true;
 }
 
-uint64_t sync_stated_examples(const struct sync *s, size_t slot, uint64_t step)
+uint64_t sync_stated_examples(const struct sync *s, size_t rank, uint64_t step)
 {
-	const struct sync_slot *p = &s->slot[slot];
+	const struct sync_rank *p = &s->rank[rank];
 
 	return p->stated[step % SYNC_STATED_STEPS].end == step + 1
 	    ? p->stated[step % SYNC_STATED_STEPS].examples

@@ -13,38 +13,38 @@
  * thread. The owner (the gate of shard/part.h, or a unit test) calls all functions under a lock of
  * its own. What differs between the modes is behind struct sync_ops; the rest is the same for all.
  *
- * Steps count from 0. A slot is one worker rank. A slot's clock is the number of steps that it has
- * completed, which is also the number of the step that it is at: a slot that has sent CLOCK for
+ * Steps count from 0. A rank is a worker's number. A rank's clock is the number of steps that it has
+ * completed, which is also the number of the step that it is at: a rank that has sent CLOCK for
  * step 0 has clock 1.
  *
- * The life of a slot:
+ * The life of a rank:
  *
  *    unknown (incarnation 0) --admitted--> active --DONE--> inactive, same incarnation
  *    active or inactive --lost--> inactive, fenced --admitted again--> active, new incarnation
  *
- * "Active" means that the others wait for the slot. The mode in force goes bsp, ssp or asp to any
+ * "Active" means that the others wait for the rank. The mode in force goes bsp, ssp or asp to any
  * other: `turn` is set to the first step of the next mode, steps from there on are held back, and
  * when sync_may_change_mode says so the owner replaces `mode`.
  *
  * All step counters of sync.h and shard/part.h. "+1" means that the counter is one past the step,
  * so that 0 means "none yet". Each is moved under the lock of its struct: the gate's lock for
- * struct sync_slot, sync and gate, the partition's for struct part.
+ * struct sync_rank, sync and gate, the partition's for struct part.
  *
  *  name               whose       what it counts                    who moves it
  *  -----------------  ----------  --------------------------------  -----------------------------
- *  slot.clock         slot        steps completed                   sync_clock; sync_begin_holder (a new
+ *  rank.clock         rank        steps completed                   sync_clock; sync_begin_holder (a new
  *                                                                   holder begins at a step);
  *                                                                   gate.c at a change of mode
- *  slot.pushed_end    slot        highest step pushed to any        pass_gate, gate_takes_sum;
+ *  rank.pushed_end    rank        highest step pushed to any        pass_gate, gate_takes_sum;
  *                                 partition of this server, +1      sync_begin_holder lowers absurd ones
- *  slot.stated[].end  slot        step of the example count in      sync_clock
+ *  rank.stated[].end  rank        step of the example count in      sync_clock
  *                                 this place of the ring, +1
- *  slot.until         slot        earlier steps may miss pushes     sync_end_holder, when the slot is
+ *  rank.until         rank        earlier steps may miss pushes     sync_end_holder, when the rank is
  *                                 of a lost or replaced holder      lost or gets another holder
- *  slot.told          slot        steps that CLOCKs received here   sync_clock, gate.c at a change
+ *  rank.told          rank        steps that CLOCKs received here   sync_clock, gate.c at a change
  *                                 have covered, of any holder       of mode; sync_end_holder lowers
  *                                                                   absurd ones
- *  slot.said          slot        `told` as it was when `until`     sync_end_holder
+ *  rank.said          rank        `told` as it was when `until`     sync_end_holder
  *                                 was set; the least such value
  *                                 of changes still open
  *  sync.closed        server      bsp: steps whose update all       close_complete_steps,
@@ -54,15 +54,15 @@
  *  sync.hold          server      first step under a vote           shard_vote, shard_decided
  *  sync.turn          server      first step of the next mode       shard_add_epoch, settings_epoch_change_mode
  *  gate.floor         server      cached least clock of the active  clocked_steps
- *                                 slots; valid while gate.slowest
- *                                 (slots at it) is not 0
+ *                                 ranks; valid while gate.slowest
+ *                                 (ranks at it) is not 0
  *  part.step          partition   bsp: the open step, so also the   part_update, part_apply_sum,
  *                                 number of closed steps            gate_pass_empty_steps, shard_ops.close_step, a change of
  *                                                                   mode, restore, a state transfer
  *  part.pushes.last[] partition,  highest step whose push was       part_set_last
- *                     by slot     taken, +1
+ *                     by rank     taken, +1
  *  part.pushes.       partition,  newest step whose push was        part_expect, part_merge_expected,
- *   announced[].end   by slot     announced, +1 (steps: that one    part_withdraw
+ *   announced[].end   by rank     announced, +1 (steps: that one    part_withdraw
  *                                 and the 63 before it)
  *  part.chain.        partition   steps below this are at all       part_update_safe
  *   safe_step                     replicas that count
@@ -80,8 +80,8 @@
 /* A mode with its parameters. */
 struct sync_mode {
 	const struct sync_ops *ops; /* which mode; NULL: not set */
-	uint64_t staleness;         /* ssp: steps that a slot may be ahead of the slowest one */
-	unsigned backup;            /* bsp: slots that a step does not wait for */
+	uint64_t staleness;         /* ssp: steps that a rank may be ahead of the slowest one */
+	unsigned backup;            /* bsp: ranks that a step does not wait for */
 };
 #define SYNC_STALENESS_MAX 1000000u
 /* The mode of a job that names none. */
@@ -116,40 +116,40 @@ enum err_code sync_parse(const char *text, struct sync_mode *out, struct err *e)
 void sync_format(const struct sync_mode *m, char out[static 32]);
 
 #define SYNC_BACKUP_MAX 4095u /* greatest mode.backup */
-/* Steps whose stated example counts are kept for each slot. */
+/* Steps whose stated example counts are kept for each rank. */
 #define SYNC_STATED_STEPS 32
-/* The state that a server keeps for one slot. The table above explains the counters. */
-struct sync_slot {
-	bool active; /* the others wait for this slot */
-	/* The present holder's incarnation. 0: no worker has held this slot yet. */
+/* The state that a server keeps for one rank. The table above explains the counters. */
+struct sync_rank {
+	bool active; /* the others wait for this rank */
+	/* The present holder's incarnation. 0: no worker has held this rank yet. */
 	uint64_t incarnation;
 	uint8_t key[32]; /* the holder's public key; zeroes: not known */
 	uint64_t clock;  /* steps completed */
 	/* highest step pushed, plus 1 */
 	uint64_t pushed_end;
-	/* Examples that the slot's CLOCKs stated, for a step at place step % SYNC_STATED_STEPS. A server
-	 * that becomes the head of a chain may have to close steps that the slot completed long
+	/* Examples that the rank's CLOCKs stated, for a step at place step % SYNC_STATED_STEPS. A server
+	 * that becomes the head of a chain may have to close steps that the rank completed long
 	 * ago. */
 	struct {
 		uint64_t end, examples;
 	} stated[SYNC_STATED_STEPS];
-	/* The slot was lost or got another holder, and all servers know that from this step on. For
+	/* The rank was lost or got another holder, and all servers know that from this step on. For
 	 * a step before it, pushes of the earlier holder may have reached some servers and not
 	 * others, and the missing ones will never come. */
 	uint64_t until;
 	uint64_t told;    /* steps covered by received CLOCKs, of any holder */
 	uint64_t said;    /* the value of `told` when `until` was set */
 	uint64_t refused; /* pushes refused for their own contents */
-	/* The incarnation of the relay that may push for the slot (0: none), and the incarnation of
+	/* The incarnation of the relay that may push for the rank (0: none), and the incarnation of
 	 * the holder that this relay was assigned. */
 	uint64_t relay, given;
 };
 
-/* The state of one server: the mode in force, the slots, and how far the steps are. */
+/* The state of one server: the mode in force, the ranks, and how far the steps are. */
 struct sync {
 	struct sync_mode mode;
-	struct sync_slot *slot;
-	size_t nslots;
+	struct sync_rank *rank;
+	size_t nranks;
 	uint64_t closed;   /* bsp: steps whose update has been made */
 	uint64_t answered; /* one past the highest step whose pull was answered */
 	/* Pulls and pushes of steps from `hold` on wait, because a change at that step is under
@@ -158,75 +158,75 @@ struct sync {
 	uint64_t hold, turn;
 };
 #define SYNC_NEVER UINT64_MAX
-/* bsp: an honest slot's CLOCK is never more than this many steps beyond `closed`, except on a
+/* bsp: an honest rank's CLOCK is never more than this many steps beyond `closed`, except on a
  * server that joined later and has not closed any step yet. */
 #define SYNC_LEAD_MAX 16u
 
-/* Initializes *s with no slots and this mode; nothing is held back. */
+/* Initializes *s with no ranks and this mode; nothing is held back. */
 void sync_init(struct sync *s, struct sync_mode mode);
-/* Frees the slots. */
+/* Frees the ranks. */
 void sync_release(struct sync *s);
-/* Returns the slot's state. The table grows when the slot is new, which invalidates earlier
+/* Returns the rank's state. The table grows when the rank is new, which invalidates earlier
  * pointers into it. */
-struct sync_slot *sync_at(struct sync *s, size_t slot);
+struct sync_rank *sync_at(struct sync *s, size_t rank);
 
-/* The incarnation of a fenced slot; no worker has it. */
+/* The incarnation of a fenced rank; no worker has it. */
 #define SYNC_NOBODY UINT64_MAX
-/* Is the incarnation fenced, because it does not hold the slot (any more)? */
-bool sync_fences(const struct sync *s, uint32_t slot, uint64_t incarnation);
+/* Is the incarnation fenced, because it does not hold the rank (any more)? */
+bool sync_fences(const struct sync *s, uint32_t rank, uint64_t incarnation);
 
-/* The least clock of the active slots: the steps that all of them have completed. SYNC_NEVER when
- * no slot is active. */
+/* The least clock of the active ranks: the steps that all of them have completed. SYNC_NEVER when
+ * no rank is active. */
 uint64_t sync_least_clock(const struct sync *s);
 /* May a pull at this step be answered now, by the rule of the mode in force? */
 bool sync_may_pull(const struct sync *s, uint64_t step);
 /* May a relay ask its servers for the values of this step? They answer its requests in order, so no
- * slot of the relay may still need an earlier step. */
+ * rank of the relay may still need an earlier step. */
 bool sync_may_fetch(const struct sync *s, uint64_t step);
 /* May a pull at this step be answered for those partitions that have closed the step before, while
  * others have not? Differs from sync_may_pull in bsp alone. */
 bool sync_may_prefetch(const struct sync *s, uint64_t step);
-/* Have all active slots completed the steps before this one? The members of the step are known
+/* Have all active ranks completed the steps before this one? The members of the step are known
  * then. */
 bool sync_members_settled(const struct sync *s, uint64_t step);
 /* May a push of this step be taken now? False while a vote or a change of mode holds the step
  * back. */
 bool sync_may_push(const struct sync *s, uint64_t step);
-/* One past the highest step that any slot has pushed or completed, as far as it can be believed.
- * One worker may send an absurd step, on purpose or not, and must not move the others: a slot whose
+/* One past the highest step that any rank has pushed or completed, as far as it can be believed.
+ * One worker may send an absurd step, on purpose or not, and must not move the others: a rank whose
  * step is absurd beside the others' (core/steps.h) is left out, and so is, in bsp, a CLOCK that is
  * more than SYNC_LEAD_MAX steps beyond `closed`. */
 uint64_t sync_pushed_end(const struct sync *s);
-/* How many of n active slots a bsp step may close without: `backup`, but at most n - 1. */
+/* How many of n active ranks a bsp step may close without: `backup`, but at most n - 1. */
 unsigned sync_spare(const struct sync_mode *m, size_t n);
-/* The steps that all active slots except the spare ones (sync_spare) have completed by their
- * CLOCKs. With no active slot left: all steps that were pushed. */
+/* The steps that all active ranks except the spare ones (sync_spare) have completed by their
+ * CLOCKs. With no active rank left: all steps that were pushed. */
 uint64_t sync_completed(const struct sync *s);
 /* Are all steps before `turn` done, so that the next mode may begin? Those of a mode that sums steps
- * must be closed; in other modes every active slot must have completed them. */
+ * must be closed; in other modes every active rank must have completed them. */
 bool sync_may_change_mode(const struct sync *s);
-/* One past the highest step that any slot has pulled for, pushed or completed, as far as
+/* One past the highest step that any rank has pulled for, pushed or completed, as far as
  * sync_pushed_end believes it. The members of steps before the frontier cannot be changed any more. */
 uint64_t sync_frontier(const struct sync *s);
 /* Notes that a pull at this step was answered, which moves the frontier unless the step is
  * absurd. */
 void sync_note_answer(struct sync *s, uint64_t step);
 
-/* Was a slot lost or taken over whose pushes of this step may have reached some servers only? A
- * server that has the CLOCK of the slot for this step knows which pushes to expect: told says to
- * leave such slots out. */
+/* Was a rank lost or taken over whose pushes of this step may have reached some servers only? A
+ * server that has the CLOCK of the rank for this step knows which pushes to expect: told says to
+ * leave such ranks out. */
 bool sync_may_lack_pushes(const struct sync *s, uint64_t step, bool told);
 
-/* The slot has a new holder, which begins at step `at`. Lowers counters that an earlier holder
+/* The rank has a new holder, which begins at step `at`. Lowers counters that an earlier holder
  * raised so far that they would be absurd for the new one. */
-void sync_begin_holder(struct sync *s, size_t slot, uint64_t at);
-/* From step `until` on all servers know that the slot has no holder, or another one. Also lowers
+void sync_begin_holder(struct sync *s, size_t rank, uint64_t at);
+/* From step `until` on all servers know that the rank has no holder, or another one. Also lowers
  * `told` when an earlier CLOCK was absurd. */
-void sync_end_holder(struct sync *s, size_t slot, uint64_t until);
-/* Records a CLOCK: the slot has completed `step`, with this many examples in it. False when the
- * slot had completed it before. */
-bool sync_clock(struct sync *s, size_t slot, uint64_t step, uint64_t examples);
-/* The number of examples that the slot's CLOCK stated for this step; 0 when it is not known. */
-uint64_t sync_stated_examples(const struct sync *s, size_t slot, uint64_t step);
+void sync_end_holder(struct sync *s, size_t rank, uint64_t until);
+/* Records a CLOCK: the rank has completed `step`, with this many examples in it. False when the
+ * rank had completed it before. */
+bool sync_clock(struct sync *s, size_t rank, uint64_t step, uint64_t examples);
+/* The number of examples that the rank's CLOCK stated for this step; 0 when it is not known. */
+uint64_t sync_stated_examples(const struct sync *s, size_t rank, uint64_t step);
 
 #endif

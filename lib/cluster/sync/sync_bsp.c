@@ -4,7 +4,7 @@
 #include "sync/sync.h"
 
 /* Bulk synchronous (L. G. Valiant, A bridging model for parallel computation, CACM 1990). A step is
- * closed when all slots have completed it, except as many as there are backup slots; a worker at step
+ * closed when all ranks have completed it, except as many as there are backup ranks; a worker at step
  * N sees the updates of exactly the steps before N. */
 
 static bool parse_bsp(const char *argument, struct sync_mode *m)
@@ -37,7 +37,7 @@ static bool may_prefetch_bsp(const struct sync *s, uint64_t step)
 	return step <= s->closed + 1;
 }
 
-/* Steps must be closed, not only completed. With no active slot left, nobody can push the steps
+/* Steps must be closed, not only completed. With no active rank left, nobody can push the steps
  * between the last pushed one and `end`. */
 static bool bsp_is_done(const struct sync *s, uint64_t end)
 {

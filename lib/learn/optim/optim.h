@@ -10,8 +10,8 @@
  * gradient after scaling (g[i] * gscale) and, where decay applies, after adding l2 * w[i]; adamw
  * and ftrl use l2 in their own way. Every operation rounds once, in a fixed order, so that replicas
  * of a partition stay bit-identical on different machines. No state here: the caller owns
- * parameters and optimizer state ("slots"). */
-enum { OPTIM_MAX_SLOTS = 3 };
+ * parameters and optimizer state ("vectors"). */
+enum { OPTIM_VECTORS_MAX = 3 };
 
 enum optim_id {
 #define RULE(name, number) OPTIM_ID_##name = number,
@@ -45,16 +45,16 @@ struct optim_rule {
 	int id;
 	const char *help; /* one line, with the paper */
 	unsigned uses;    /* of enum optim_uses */
-	unsigned nslots;
-	const char *slot_name[OPTIM_MAX_SLOTS];
-	float slot_init[OPTIM_MAX_SLOTS]; /* what a new slot is filled with */
-	/* True: without l2, an element whose gradient is 0 keeps its parameter and its slots bit for
+	unsigned nvectors;
+	const char *vector_name[OPTIM_VECTORS_MAX];
+	float vector_init[OPTIM_VECTORS_MAX]; /* what a new vector is filled with */
+	/* True: without l2, an element whose gradient is 0 keeps its parameter and its vectors bit for
 	 * bit, so that a sparse gradient changes few elements.  The planner expects short pulls of
 	 * changed values then. */
 	bool keeps_untouched;
 	/* Fills h with the values of the rule's paper; l1 and l2 are 0. */
 	void (*defaults)(struct optim_hyper *h);
-	/* One fused pass over n elements: parameters w and slots s[0..nslots-1]
+	/* One fused pass over n elements: parameters w and vectors s[0..nvectors-1]
 	 * of n floats each are updated from g, which is scaled by gscale on the
 	 * fly.  No two arrays overlap.  t is the partition's update count, from
 	 * 1.  decay false: no l1 and no l2 (biases).  g must be finite.  Called

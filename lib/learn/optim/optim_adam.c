@@ -49,8 +49,8 @@ const struct optim_rule optim_rule_adam = {
 	.id = OPTIM_ID_adam,
 	.help = "running first and second moments, bias-corrected (Kingma and Ba 2015)",
 	.uses = OPTIM_USES_BETA1 | OPTIM_USES_BETA2 | OPTIM_USES_EPS,
-	.nslots = 2,
-	.slot_name = { "m", "v" },
+	.nvectors = 2,
+	.vector_name = { "m", "v" },
 	.defaults = adam_defaults,
 	.step = adam_step,
 };

@@ -48,8 +48,8 @@ const struct optim_rule optim_rule_adamw = {
 	.id = OPTIM_ID_adamw,
 	.help = "adam with decoupled weight decay l2 (Loshchilov and Hutter 2019)",
 	.uses = OPTIM_USES_BETA1 | OPTIM_USES_BETA2 | OPTIM_USES_EPS,
-	.nslots = 2,
-	.slot_name = { "m", "v" },
+	.nvectors = 2,
+	.vector_name = { "m", "v" },
 	.defaults = adamw_defaults,
 	.step = adamw_step,
 };

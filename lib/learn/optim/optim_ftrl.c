@@ -63,8 +63,8 @@ const struct optim_rule optim_rule_ftrl = {
 	.id = OPTIM_ID_ftrl,
 	.help = "FTRL-Proximal, sparse by l1 (McMahan et al. 2013)",
 	.uses = OPTIM_USES_FTRL_BETA | OPTIM_USES_L1,
-	.nslots = 2,
-	.slot_name = { "z", "n" },
+	.nvectors = 2,
+	.vector_name = { "z", "n" },
 	.defaults = ftrl_defaults,
 	.step = ftrl_step,
 };

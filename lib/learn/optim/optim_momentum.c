@@ -33,8 +33,8 @@ const struct optim_rule optim_rule_momentum = {
 	.id = OPTIM_ID_momentum,
 	.help = "gradient descent with heavy-ball momentum (Polyak 1964)",
 	.uses = OPTIM_USES_MOMENTUM,
-	.nslots = 1,
-	.slot_name = { "velocity" },
+	.nvectors = 1,
+	.vector_name = { "velocity" },
 	.defaults = momentum_defaults,
 	.step = momentum_step,
 };

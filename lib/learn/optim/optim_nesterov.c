@@ -34,8 +34,8 @@ const struct optim_rule optim_rule_nesterov = {
 	.id = OPTIM_ID_nesterov,
 	.help = "Nesterov's accelerated gradient (Sutskever et al. 2013)",
 	.uses = OPTIM_USES_MOMENTUM,
-	.nslots = 1,
-	.slot_name = { "velocity" },
+	.nvectors = 1,
+	.vector_name = { "velocity" },
 	.defaults = nesterov_defaults,
 	.step = nesterov_step,
 };

@@ -37,8 +37,8 @@ const struct optim_rule optim_rule_rmsprop = {
 	.id = OPTIM_ID_rmsprop,
 	.help = "gradient over its running root mean square (Tieleman and Hinton 2012)",
 	.uses = OPTIM_USES_RHO | OPTIM_USES_EPS,
-	.nslots = 1,
-	.slot_name = { "mean_square" },
+	.nvectors = 1,
+	.vector_name = { "mean_square" },
 	.defaults = rmsprop_defaults,
 	.step = rmsprop_step,
 };

@@ -104,7 +104,7 @@ static void put_client_info(uint8_t p[static CLIENT_INFO], const struct hs_clien
 	memset(p, 0, CLIENT_INFO);
 	memcpy(p, c->cluster, HS_CLUSTER_BYTES);
 	put_le64(p + 16, c->incarnation);
-	put_le32(p + 24, c->slot);
+	put_le32(p + 24, c->rank);
 	p[28] = c->role;
 }
 
@@ -112,7 +112,7 @@ static bool get_client_info(const uint8_t p[static CLIENT_INFO], struct hs_clien
 {
 	memcpy(c->cluster, p, HS_CLUSTER_BYTES);
 	c->incarnation = get_le64(p + 16);
-	c->slot = get_le32(p + 24);
+	c->rank = get_le32(p + 24);
 	c->role = p[28];
 	return sodium_is_zero(p + 29, CLIENT_INFO - 29);
 }

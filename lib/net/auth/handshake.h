@@ -49,7 +49,7 @@ const char *handshake_status_text(enum hs_status s);
 struct hs_client_info {
 	uint8_t cluster[HS_CLUSTER_BYTES];
 	uint64_t incarnation;
-	uint32_t slot;
+	uint32_t rank;
 	uint8_t role;
 };
 

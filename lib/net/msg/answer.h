@@ -5,12 +5,12 @@
 /* The coordinator's answers to control messages, as structs.  answer.def has one entry an answer, and
  * this module is the only one that knows their keys:
  *
- *    return ANSWER(worker_join, .slot = slot);
+ *    return ANSWER(worker_join, .rank = rank);
  *
  *    struct answer_worker_join a;
  *
  *    if (!answer_decode_worker_join(json, &a, &e))
- *            ... a.slot ...
+ *            ... a.rank ...
  *
  * The functions are pure and may run on any thread. */
 #include <stdbool.h>

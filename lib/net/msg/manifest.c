@@ -270,7 +270,7 @@ json_t *manifest_encode(const struct manifest_head *head, const struct manifest_
 	if (body->delta)
 		json_object_set_new(m, "base_step", json_integer((json_int_t)body->base_step));
 	json_object_set_new(m, "parts", encode_parts(body->part, body->nparts));
-	put_document(m, "slots", head->slots);
+	put_document(m, "ranks", head->ranks);
 	put_document(m, "data", head->data);
 	put_document(m, "eval", head->eval);
 	json_object_set_new(m, "files", encode_files(body->file, body->nfiles));

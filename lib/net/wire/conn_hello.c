@@ -126,7 +126,7 @@ static enum err_code on_msg1(struct conn *c, struct err *e)
 		enum hs_status status = rc == ERR_FENCED ? HS_FENCED
 		    : rc == ERR_NOTREADY                 ? HS_NOTREADY
 		    : rc == ERR_LIMIT                    ? HS_FULL
-		    : rc == ERR_FORBIDDEN                ? HS_SLOT
+		    : rc == ERR_FORBIDDEN                ? HS_RANK
 		                                         : HS_UNKNOWN;
 
 		if (!handshake_server_write2(c->hs_server, status, NULL, msg2, NULL, NULL))

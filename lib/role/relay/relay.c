@@ -10,7 +10,7 @@
 #include "relay/uplink.h"
 #include "session/tracer.h"
 #include "server/quota.h"
-#include "server/relayed_slots.h"
+#include "server/relayed_ranks.h"
 
 /* This process as a relay.  Its shard has all partitions and makes no updates: it sums the pushes
  * of each step, and keeps the values that are pulled.  The uplink exchanges both with the servers,
@@ -76,10 +76,10 @@ static void take_relay_workers(struct server *s, const struct view *view, bool o
 		const struct view_worker *w = &view->workers[i];
 		const char *state = w->state;
 
-		if (relayed_slots_comes_here(s, w, (int)relay_of(s)->number) != ours ||
+		if (relayed_ranks_comes_here(s, w, (int)relay_of(s)->number) != ours ||
 		    (ours && strcmp(state, "joining") == 0 && !w->first))
 			continue;
-		m[n++] = (struct member){ .slot = (uint32_t)i,
+		m[n++] = (struct member){ .rank = (uint32_t)i,
 			.state = !ours                   ? MEMBER_GONE
 			    : strcmp(state, "done") == 0 ? MEMBER_DONE
 			                                 : MEMBER_ACTIVE,
@@ -112,7 +112,7 @@ static enum err_code take_relay_view(struct server *s, const struct view *view, 
 	if (layout.epoch != atomic_load(&s->epochs.epoch))
 		rc = shard_install(atomic_load(&s->shard), &layout, NULL, e);
 	/* Before `epoch`: a thread that sees the new epoch must also see its relays. */
-	relayed_slots_install(s, view, (int)relay_of(s)->number);
+	relayed_ranks_install(s, view, (int)relay_of(s)->number);
 	/* Our workers before the epoch, so that nothing is pulled in this epoch for a step before
 	 * their clocks.  The other workers after it: workers that have left this relay learn so
 	 * from the epoch. */
@@ -251,7 +251,7 @@ static bool relay_describe(struct server *s, char *out, size_t size)
 	return true;
 }
 
-static uint64_t pass_clock(struct server *s, const struct slot_clock *c)
+static uint64_t pass_clock(struct server *s, const struct rank_clock *c)
 {
 	return uplink_clock(relay_of(s)->uplink, c);
 }

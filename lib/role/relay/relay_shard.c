@@ -26,7 +26,7 @@ struct relay_shard {
 /* part.own */
 struct relay_part {
 	struct relay_shard *relay;
-	/* Each slot's contribution to the open sum; valid where pushes.last > step. */
+	/* Each rank's contribution to the open sum; valid where pushes.last > step. */
 	struct share {
 		uint64_t incarnation;
 		uint32_t examples;
@@ -88,7 +88,7 @@ static void put_sum_shares(const struct part *p, uint64_t step, uint8_t *at)
 		}
 }
 
-/* Queues the open sum with the list of its slots for SHARD_UPSTREAM. */
+/* Queues the open sum with the list of its ranks for SHARD_UPSTREAM. */
 static void queue_sum(struct shard *s, struct part *p, uint64_t step)
 {
 	uint32_t n = copy_list_pushers(p, step, NULL);
@@ -124,7 +124,7 @@ static void close_step(struct shard *s, struct part *p, uint64_t examples)
 	part_clear_sum(p);
 }
 
-/* Has no slot pushed at the open step? */
+/* Has no rank pushed at the open step? */
 static bool open_sum_is_empty(const struct part *p)
 {
 	for (uint32_t i = 0; i < p->pushes.nlast; i++)
@@ -133,7 +133,7 @@ static bool open_sum_is_empty(const struct part *p)
 	return true;
 }
 
-/* A slot is at `step`: closes the open step if it is earlier, and opens `step`. Slots that are late
+/* A rank is at `step`: closes the open step if it is earlier, and opens `step`. Ranks that are late
  * send their pushes by themselves. Does nothing when there is no room for another sum. */
 static void jump_to_step(struct shard *s, struct part *p, uint64_t step)
 {
@@ -167,16 +167,16 @@ static void skip_to_step(struct part *p, uint64_t step)
 	part_update_safe(p);
 }
 
-static void add_share(struct part *p, uint32_t slot, uint32_t examples, uint64_t incarnation)
+static void add_share(struct part *p, uint32_t rank, uint32_t examples, uint64_t incarnation)
 {
-	if (slot >= relay_part(p)->nshare) {
+	if (rank >= relay_part(p)->nshare) {
 		relay_part(p)->share = mem_regrow(relay_part(p)->share, p->pushes.nlast,
 		    sizeof *relay_part(p)->share);
 		memset(relay_part(p)->share + relay_part(p)->nshare, 0,
 		    (p->pushes.nlast - relay_part(p)->nshare) * sizeof *relay_part(p)->share);
 		relay_part(p)->nshare = p->pushes.nlast;
 	}
-	relay_part(p)->share[slot] = (struct share){ incarnation, examples };
+	relay_part(p)->share[rank] = (struct share){ incarnation, examples };
 }
 
 /* ---- outcomes of sums ---- */
@@ -198,7 +198,7 @@ void relay_shard_answered(struct shard *s, uint16_t table, uint32_t part, uint64
 	mutex_unlock(&p->lock);
 }
 
-bool relay_shard_goes_alone(struct shard *s, uint16_t table, uint32_t part, uint32_t slot,
+bool relay_shard_goes_alone(struct shard *s, uint16_t table, uint32_t part, uint32_t rank,
     uint64_t step)
 {
 	struct part *p = shard_part(s, table, part);
@@ -207,7 +207,7 @@ bool relay_shard_goes_alone(struct shard *s, uint16_t table, uint32_t part, uint
 	if (!p)
 		return false;
 	mutex_lock(&p->lock);
-	in = part_taken_end(p, slot) > step;
+	in = part_taken_end(p, rank) > step;
 	alone = p->step > step;
 	for (const struct copy *c = p->chain.sent; c && alone && in; c = c->next)
 		alone = c->step != step;
@@ -312,7 +312,7 @@ static void book_fetched_rows(struct shard *s, struct part *p)
 }
 
 /* Drops the rows of steps before `step`. They are of no use: whoever asks for `step` was told that
- * all slots have completed the steps before. */
+ * all ranks have completed the steps before. */
 static bool drop_old_rows(struct shard *s, struct part *p, void *step)
 {
 	if (!p->sparse.rows || relay_part(p)->have > *(const uint64_t *)step ||
@@ -499,7 +499,7 @@ static void tell_nobody(struct shard *s, struct part *p)
 
 static const struct shard_ops relay_ops = {
 	.part_bytes = sizeof(struct relay_part),
-	.slot_bytes = sizeof(struct share),
+	.rank_bytes = sizeof(struct share),
 	.next = SHARD_UPSTREAM,
 	.takes_outside = false,
 	.jumps = true,

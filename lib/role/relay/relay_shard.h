@@ -3,8 +3,8 @@
 #define RELAY_RELAY_SHARD_H
 
 /* The shard of a relay: an implementation of struct shard_ops. Its partitions sum the pushes of the
- * slots that the relay was given, step by step, and send the sums on as records for SHARD_UPSTREAM;
- * the values that pulls show come from the servers. In bsp only, without backup slots, and not in
+ * ranks that the relay was given, step by step, and send the sums on as records for SHARD_UPSTREAM;
+ * the values that pulls show come from the servers. In bsp only, without backup ranks, and not in
  * deterministic runs. All functions take the locks that they need; the order is in shard/shard.h. */
 
 #include "shard/shard.h"
@@ -17,9 +17,9 @@ enum err_code relay_shard_new(const struct shard_config *cfg, struct shard **out
  * of the kind COPY_SUM. After several of these, call shard_settle. */
 void relay_shard_answered(struct shard *s, uint16_t table, uint32_t part, uint64_t seq,
     enum push_status status);
-/* Must the slot's push of this step take its own way, because no sum with it is to come? Either a
+/* Must the rank's push of this step take its own way, because no sum with it is to come? Either a
  * sum with it was answered, or the step was closed here without it. */
-bool relay_shard_goes_alone(struct shard *s, uint16_t table, uint32_t part, uint32_t slot,
+bool relay_shard_goes_alone(struct shard *s, uint16_t table, uint32_t part, uint32_t rank,
     uint64_t step);
 /* A number that changes whenever relay_shard_goes_alone may have become true for a push that was
  * announced; cfg.forward is called then, too. */

@@ -379,7 +379,7 @@ enum err_code uplink_start(struct server *s, struct err *e)
 	struct client_config cc = { .id = s->cfg.id,
 		.hooks = &u->hooks,
 		.missed = report_missed_relay,
-		.slot = CLIENT_NO_SLOT,
+		.rank = CLIENT_NO_RANK,
 		.incarnation = s->incarnation,
 		.transport = transport_find("auto"),
 		.deadline = INT64_MAX / 2,

@@ -32,11 +32,11 @@ void uplink_forward(void *server, uint16_t index, uint16_t table, uint32_t part)
 
 /* Pass a worker's CLOCK or DONE on.  Returns a token: every server has acknowledged it when
  * uplink_acked is at least that.  io_threads_wake is called when uplink_acked has grown. */
-uint64_t uplink_clock(struct uplink *u, const struct slot_clock *c);
+uint64_t uplink_clock(struct uplink *u, const struct rank_clock *c);
 /* The highest token of which every earlier one is acknowledged, too. */
 uint64_t uplink_acked(struct uplink *u);
 /* The worker does not use this relay any more: drop its clock. */
-void uplink_forget(struct uplink *u, uint32_t slot);
+void uplink_forget(struct uplink *u, uint32_t rank);
 
 /* Fetch the values of a dense table, or of rows of a partition, that were pulled for a step and are
  * not here.  epoch: in which they were pulled; in a newer epoch everything is requested anew, and a

@@ -10,28 +10,28 @@
 
 /* ---- from other threads ---- */
 
-static struct uplink_clock_state *slot_at(struct uplink *u, uint32_t slot)
+static struct uplink_clock_state *rank_at(struct uplink *u, uint32_t rank)
 {
-	if (slot >= u->nslots) {
-		u->slot = mem_regrow(u->slot, (size_t)slot + 1, sizeof *u->slot);
-		memset(u->slot + u->nslots, 0, (slot + 1 - u->nslots) * sizeof *u->slot);
-		u->nslots = (size_t)slot + 1;
+	if (rank >= u->nranks) {
+		u->rank = mem_regrow(u->rank, (size_t)rank + 1, sizeof *u->rank);
+		memset(u->rank + u->nranks, 0, (rank + 1 - u->nranks) * sizeof *u->rank);
+		u->nranks = (size_t)rank + 1;
 	}
-	return &u->slot[slot];
+	return &u->rank[rank];
 }
 
-uint64_t uplink_clock(struct uplink *u, const struct slot_clock *c)
+uint64_t uplink_clock(struct uplink *u, const struct rank_clock *c)
 {
 	struct uplink_clock_state *s;
 	uint64_t token;
 
 	mutex_lock(&u->lock);
-	s = slot_at(u, c->slot);
+	s = rank_at(u, c->rank);
 	if (s->said.incarnation != c->incarnation) {
 		free((void *)(uintptr_t)s->said.runs);
 		*s = (struct uplink_clock_state){ 0 };
 	}
-	s->said.slot = c->slot;
+	s->said.rank = c->rank;
 	s->said.incarnation = c->incarnation;
 	s->said.done |= c->done;
 	if (c->clocks) {
@@ -62,12 +62,12 @@ uint64_t uplink_acked(struct uplink *u)
 	return acked;
 }
 
-void uplink_forget(struct uplink *u, uint32_t slot)
+void uplink_forget(struct uplink *u, uint32_t rank)
 {
 	mutex_lock(&u->lock);
-	if (slot < u->nslots) {
-		free((void *)(uintptr_t)u->slot[slot].said.runs);
-		u->slot[slot] = (struct uplink_clock_state){ 0 };
+	if (rank < u->nranks) {
+		free((void *)(uintptr_t)u->rank[rank].said.runs);
+		u->rank[rank] = (struct uplink_clock_state){ 0 };
 	}
 	mutex_unlock(&u->lock);
 	uplink_wake(u);
@@ -86,17 +86,17 @@ static struct heard *heard_at(struct uplink *u, unsigned link)
 }
 
 /* The state of a link, with room for all ranks.  uplink.lock is held. */
-static struct heard *heard_with_slots(struct uplink *u, unsigned link)
+static struct heard *heard_with_ranks(struct uplink *u, unsigned link)
 {
 	struct heard *h = heard_at(u, link);
 
-	if (h->n >= u->nslots)
+	if (h->n >= u->nranks)
 		return h;
-	h->told = mem_regrow(h->told, u->nslots, sizeof *h->told);
-	h->acked = mem_regrow(h->acked, u->nslots, sizeof *h->acked);
-	memset(h->told + h->n, 0, (u->nslots - h->n) * sizeof *h->told);
-	memset(h->acked + h->n, 0, (u->nslots - h->n) * sizeof *h->acked);
-	h->n = u->nslots;
+	h->told = mem_regrow(h->told, u->nranks, sizeof *h->told);
+	h->acked = mem_regrow(h->acked, u->nranks, sizeof *h->acked);
+	memset(h->told + h->n, 0, (u->nranks - h->n) * sizeof *h->told);
+	memset(h->acked + h->n, 0, (u->nranks - h->n) * sizeof *h->acked);
+	h->n = u->nranks;
 	return h;
 }
 
@@ -118,12 +118,12 @@ static void count_acked(struct uplink *u)
 	uint64_t acked = u->token;
 
 	for (unsigned i = 0; i < client_links(u->client); i++) {
-		struct heard *h = heard_with_slots(u, i);
+		struct heard *h = heard_with_ranks(u, i);
 
-		for (size_t k = 0; client_is_clock_link(u->client, i) && k < u->nslots; k++)
-			if (u->slot[k].token && h->acked[k] < u->slot[k].token &&
-			    u->slot[k].token <= acked)
-				acked = u->slot[k].token - 1;
+		for (size_t k = 0; client_is_clock_link(u->client, i) && k < u->nranks; k++)
+			if (u->rank[k].token && h->acked[k] < u->rank[k].token &&
+			    u->rank[k].token <= acked)
+				acked = u->rank[k].token - 1;
 	}
 	u->acked = acked;
 }
@@ -131,7 +131,7 @@ static void count_acked(struct uplink *u)
 /* The clock that is_pushed_alone is asked about. */
 struct asked {
 	struct uplink *u;
-	uint32_t slot;
+	uint32_t rank;
 	uint64_t step;
 };
 
@@ -139,17 +139,17 @@ static bool is_pushed_alone(void *ctx, uint16_t table, uint32_t part)
 {
 	const struct asked *a = ctx;
 
-	return relay_shard_goes_alone(atomic_load(&a->u->server->shard), table, part, a->slot,
+	return relay_shard_goes_alone(atomic_load(&a->u->server->shard), table, part, a->rank,
 	    a->step);
 }
 
 /* Copy the clocks that this link has not been sent, and mark them as sent.  uplink.lock is held. */
 static void collect_unsent_clocks(struct uplink *u, struct heard *h, struct buf *said)
 {
-	for (size_t k = 0; k < u->nslots && said->len < CLOCKS_FULL; k++)
-		if (h->told[k] < u->slot[k].token) {
-			sum_body_clocks_put(said, &u->slot[k].said);
-			h->told[k] = u->slot[k].token;
+	for (size_t k = 0; k < u->nranks && said->len < CLOCKS_FULL; k++)
+		if (h->told[k] < u->rank[k].token) {
+			sum_body_clocks_put(said, &u->rank[k].said);
+			h->told[k] = u->rank[k].token;
 		}
 }
 
@@ -159,7 +159,7 @@ static void flush_clocks(struct uplink *u, unsigned link, struct buf *body)
 	buf_clear(body);
 }
 
-static void add_clock_entry(struct uplink *u, unsigned link, const struct slot_clock *c,
+static void add_clock_entry(struct uplink *u, unsigned link, const struct rank_clock *c,
     struct buf *body)
 {
 	struct heard *h = &u->heard[link];
@@ -174,7 +174,7 @@ static void add_clock_entry(struct uplink *u, unsigned link, const struct slot_c
 		h->cap = h->cap ? h->cap * 2 : 16;
 		h->open = mem_regrow(h->open, h->cap, sizeof *h->open);
 	}
-	h->open[h->nopen++] = (struct batch_said){ u->seq, c->slot, h->told[c->slot] };
+	h->open[h->nopen++] = (struct batch_said){ u->seq, c->rank, h->told[c->rank] };
 }
 
 /* Send the collected clocks, each with the runs that this link must hear of.  uplink.lock is not
@@ -182,14 +182,14 @@ static void add_clock_entry(struct uplink *u, unsigned link, const struct slot_c
 static void send_collected_clocks(struct uplink *u, unsigned link, const struct buf *said)
 {
 	struct buf claims = BUF_INIT, body = BUF_INIT;
-	struct slot_clock c;
+	struct rank_clock c;
 	size_t at = 0;
 	bool bad;
 
 	while (sum_body_clocks_next(said->data, said->len, &at, &c, &bad)) {
 		buf_clear(&claims);
 		client_select_announcements(u->client, link, c.runs, c.len, is_pushed_alone,
-		    &(struct asked){ u, c.slot, c.step }, &claims);
+		    &(struct asked){ u, c.rank, c.step }, &claims);
 		c.runs = claims.data;
 		c.len = claims.len;
 		add_clock_entry(u, link, &c, &body);
@@ -206,7 +206,7 @@ static bool send_clocks_to_link(struct uplink *u, unsigned link)
 	bool some;
 
 	mutex_lock(&u->lock);
-	collect_unsent_clocks(u, heard_with_slots(u, link), &said);
+	collect_unsent_clocks(u, heard_with_ranks(u, link), &said);
 	mutex_unlock(&u->lock);
 	some = said.len > 0;
 	if (some)
@@ -251,8 +251,8 @@ void uplink_clocks_acknowledge(struct uplink *u, unsigned link, uint64_t seq)
 
 		if (b->seq != seq)
 			h->open[kept++] = *b;
-		else if (h->acked[b->slot] < b->token)
-			h->acked[b->slot] = b->token;
+		else if (h->acked[b->rank] < b->token)
+			h->acked[b->rank] = b->token;
 	}
 	h->nopen = kept;
 	mutex_lock(&u->lock);
@@ -262,9 +262,9 @@ void uplink_clocks_acknowledge(struct uplink *u, unsigned link, uint64_t seq)
 
 void uplink_clocks_free(struct uplink *u)
 {
-	for (size_t i = 0; i < u->nslots; i++)
-		free((void *)(uintptr_t)u->slot[i].said.runs);
-	free(u->slot);
+	for (size_t i = 0; i < u->nranks; i++)
+		free((void *)(uintptr_t)u->rank[i].said.runs);
+	free(u->rank);
 	for (unsigned i = 0; i < u->nheard; i++) {
 		free(u->heard[i].told);
 		free(u->heard[i].acked);

@@ -34,7 +34,7 @@ struct want {
 /* The last CLOCK of a worker, and its DONE. */
 struct uplink_clock_state {
 	uint64_t token;         /* uplink_clock returned it last; 0: there is none */
-	struct slot_clock said; /* runs: owned */
+	struct rank_clock said; /* runs: owned */
 };
 
 /* The clocks that one server, or the relay above, has been sent. */
@@ -45,7 +45,7 @@ struct heard {
 	/* Entries of CLOCKS in flight. */
 	struct batch_said {
 		uint64_t seq;
-		uint32_t slot;
+		uint32_t rank;
 		uint64_t token;
 	} * open;
 	size_t nopen, cap;
@@ -79,8 +79,8 @@ struct uplink {
 	struct want *wants;
 	const struct view *view;         /* to be installed in the client, or NULL */
 	unsigned self;                   /* the number of this relay in `view` */
-	struct uplink_clock_state *slot; /* by rank */
-	size_t nslots;
+	struct uplink_clock_state *rank; /* by rank */
+	size_t nranks;
 	/* The last token given out; all up to `acked` are acknowledged. */
 	uint64_t token, acked;
 };

@@ -26,16 +26,16 @@ static void report_snapshot_failed(struct checkpoint_writer *s, uint64_t id, con
 	    MESSAGE(snap, .id = (int64_t)id, .state = "failed", .message = why));
 }
 
-static void add_slot_clock(void *ctx, uint32_t slot, uint64_t clock, bool active)
+static void add_rank_clock(void *ctx, uint32_t rank, uint64_t clock, bool active)
 {
 	char name[16];
 
 	(void)active;
-	snprintf(name, sizeof name, "%u", slot);
+	snprintf(name, sizeof name, "%u", rank);
 	json_object_set_new(ctx, name, json_integer((json_int_t)clock));
 }
 
-/* The pushes in the snapshot: an array by slot of lists (layout/taken.h). */
+/* The pushes in the snapshot: an array by rank of lists (layout/taken.h). */
 static json_t *snapshot_taken_to_json(struct shard *sh)
 {
 	json_t *list = json_array();
@@ -61,7 +61,7 @@ static bool collect_snapshot(struct checkpoint_writer *s, struct shard *sh, uint
 	case SHARD_OK:
 		clocks = json_object();
 		taken = snapshot_taken_to_json(sh);
-		shard_snap_clocks(sh, add_slot_clock, clocks);
+		shard_snap_clocks(sh, add_rank_clock, clocks);
 		agent_tell(s->server->agent,
 		    MESSAGE(snap, .id = (int64_t)id, .state = "taken", .clocks = clocks,
 		        .taken = taken));

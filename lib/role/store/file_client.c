@@ -101,7 +101,7 @@ static enum err_code open_file_session(struct far *f, struct err *e)
 		.transport = transport_find("tcp"),
 		.id = &id->conn,
 		.info = { .incarnation = f->server->incarnation,
-		    .slot = SLOT_NONE,
+		    .rank = RANK_NONE,
 		    .role = ROLE_SERVER } };
 	enum err_code rc = dial(&to, &handler, f, &f->conn, e);
 

@@ -170,7 +170,7 @@ static void dial_replica(struct link *l)
 		.key = l->key,
 		.transport = transport_find("auto"),
 		.id = &s->cfg.id->conn,
-		.info = { .incarnation = s->incarnation, .slot = SLOT_NONE, .role = ROLE_SERVER } };
+		.info = { .incarnation = s->incarnation, .rank = RANK_NONE, .role = ROLE_SERVER } };
 	struct err e = { 0 };
 
 	if (dial(&to, &handler, l, &l->conn, &e)) {

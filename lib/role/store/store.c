@@ -14,7 +14,7 @@
 #include "server/descriptor_limit.h"
 #include "store/file_client.h"
 #include "server/quota.h"
-#include "server/relayed_slots.h"
+#include "server/relayed_ranks.h"
 #include "store/replicate.h"
 #include "server/server_coordinator.h"
 #include "store/store.h"
@@ -148,7 +148,7 @@ static enum err_code make_store_shard(struct server *s, const struct view *view,
 	cfg.reduced = strcmp(conf.via, "allreduce") == 0;
 	cfg.deltas = conf.pull_delta;
 	cfg.jobless = !conf_trains(&conf);
-	cfg.slots = conf_trains(&conf) ? (unsigned)conf.workers.max : 0;
+	cfg.ranks = conf_trains(&conf) ? (unsigned)conf.workers.max : 0;
 	rc = aggregate_parse(conf.robust, &cfg.aggregate, e);
 	if (!rc)
 		rc = conf_server_rule(&conf, &rule, e);
@@ -178,7 +178,7 @@ static enum err_code make_store_shard(struct server *s, const struct view *view,
 /* ---- views ---- */
 
 /* Applies the members of the view to the shard, all at once. A worker whose state does not count
- * yet is left out, which leaves its slot as it is. A key that cannot be parsed counts as unknown.
+ * yet is left out, which leaves its rank as it is. A key that cannot be parsed counts as unknown.
  * */
 static void take_store_workers(struct shard *shard, const struct view *view)
 {
@@ -197,7 +197,7 @@ static void take_store_workers(struct shard *shard, const struct view *view)
 		if (!gone && !done && strcmp(state, "active") != 0 &&
 		    (strcmp(state, "joining") != 0 || !w->first))
 			continue;
-		m[n++] = (struct member){ .slot = (uint32_t)i,
+		m[n++] = (struct member){ .rank = (uint32_t)i,
 			.state = gone ? MEMBER_GONE
 			    : done    ? MEMBER_DONE
 			              : MEMBER_ACTIVE,
@@ -311,7 +311,7 @@ static enum err_code take_store_view(struct server *s, const struct view *view, 
 	if (!rc && layout.epoch != atomic_load(&s->epochs.epoch))
 		rc = install_layout(s, view, &layout, e);
 	/* Before `epoch`: a thread that sees the new epoch must also see its relays. */
-	relayed_slots_install(s, view, -1);
+	relayed_ranks_install(s, view, -1);
 	atomic_store(&s->epochs.epoch, layout.epoch);
 	atomic_store(&s->epochs.generation, layout.generation);
 	replicate_view(store_of(s)->repl, view, &layout);
@@ -372,10 +372,10 @@ void store_on_propose(struct server *s, const struct message *message)
 	store_agent(s)->proposal = (uint64_t)m->id;
 	if (store_settings_refuse(s, m))
 		return;
-	v = shard_vote(shard, of_all ? SHARD_OUTSIDE : (uint32_t)m->slot, m->incarnation,
+	v = shard_vote(shard, of_all ? SHARD_OUTSIDE : (uint32_t)m->rank, m->incarnation,
 	    (uint64_t)m->step, strcmp(m->kind, "resume") == 0);
 	if (!of_all) {
-		complete = shard_taken(shard, (uint32_t)m->slot, &taken);
+		complete = shard_taken(shard, (uint32_t)m->rank, &taken);
 		list = taken_to_json(&taken);
 	}
 	FAIL_POINT("vote_cast");

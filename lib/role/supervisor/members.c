@@ -150,13 +150,13 @@ static char *list_given_keys(const struct conf *c)
 /* Start a worker that is a program of the user (job.command); it gets its identity in the
  * environment. */
 static enum err_code start_worker_command(struct supervisor *s, const char *dir, const char *id,
-    const char *slot, size_t *child, struct err *e)
+    const char *rank, size_t *child, struct err *e)
 {
 	const char *host = remote_host(s, id);
 	char *given = list_given_keys(s->conf), *keys = mem_printf("PSKIT_GIVEN=%s", given),
 	     *cluster = mem_printf("PS_CLUSTER=%s", s->dir),
 	     *worker = mem_printf("PSKIT_WORKER=%s", id),
-	     *number = mem_printf("PSKIT_SLOT=%s", slot),
+	     *number = mem_printf("PSKIT_RANK=%s", rank),
 	     *of = mem_printf("PSKIT_WORKERS=%lld", (long long)s->conf->workers.max);
 	struct words w = { { "/usr/bin/env", worker, number, of, keys }, 5 };
 	enum err_code rc;
@@ -176,7 +176,7 @@ static enum err_code start_worker_command(struct supervisor *s, const char *dir,
 }
 
 /* Start a worker: ps-work train, or the user's program (job.command). */
-static enum err_code start_worker_process(struct supervisor *s, const char *id, const char *slot,
+static enum err_code start_worker_process(struct supervisor *s, const char *id, const char *rank,
     size_t *child, struct err *e)
 {
 	const struct conf_job *job = &s->conf->job;
@@ -188,10 +188,10 @@ static enum err_code start_worker_process(struct supervisor *s, const char *id, 
 	struct words w = { { "ps-work", "train" }, 2 };
 	enum err_code rc;
 
-	add_cluster_words(&w, s, host, "--slot", slot);
+	add_cluster_words(&w, s, host, "--rank", rank);
 	if (has_exec)
 		add_words(&w, "--exec", job->exec);
-	rc = has_command ? start_worker_command(s, dir, id, slot, child, e)
+	rc = has_command ? start_worker_command(s, dir, id, rank, child, e)
 	                 : start_member_on(s, host, dir, id, &w, child, e);
 	free(dir);
 	return rc;

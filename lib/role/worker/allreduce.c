@@ -35,10 +35,10 @@ struct allreduce {
 	struct client *client;
 	struct params *p;
 	struct conf_rule rule;
-	uint32_t slot;
+	uint32_t rank;
 	char local[NET_TEXT], tcp[NET_TEXT];
 
-	struct seat *seat; /* members, ascending by rank */
+	struct seat *seat; /* members, ascending by position */
 	size_t nseats;
 	uint32_t gone;   /* how many members have left so far */
 	uint32_t formed; /* ring epoch of the connected ring; 0: none */
@@ -116,18 +116,18 @@ static enum err_code choose_listen_address(const struct allreduce_config *cfg,
 	return listen_address_choose(&choice, out, &why, e);
 }
 
-/* Path of a Unix socket in the run directory, named after the rank (by_slot) or the process;
- * without a run directory out stays as it is. The rank's path is preferred where it is known and
+/* Path of a Unix socket in the run directory, named after the position (by_rank) or the process;
+ * without a run directory out stays as it is. The position's path is preferred where it is known and
  * free: the socket of a killed worker is then replaced. */
-static void name_ring_socket(const struct allreduce_config *cfg, bool by_slot,
+static void name_ring_socket(const struct allreduce_config *cfg, bool by_rank,
     char out[static NET_TEXT])
 {
 	char name[40], *path;
 
 	if (!cfg->id->run_dir)
 		return;
-	if (by_slot)
-		snprintf(name, sizeof name, "ring-%d.sock", cfg->slot);
+	if (by_rank)
+		snprintf(name, sizeof name, "ring-%d.sock", cfg->rank);
 	else
 		snprintf(name, sizeof name, "ring-p%d.sock", (int)getpid());
 	path = rundir_path(cfg->id->run_dir, name);
@@ -153,7 +153,7 @@ enum err_code allreduce_new(const struct allreduce_config *cfg, struct allreduce
 	enum err_code code;
 
 	a->cfg = *cfg;
-	name_ring_socket(cfg, cfg->slot >= 0, a->local);
+	name_ring_socket(cfg, cfg->rank >= 0, a->local);
 	rc.local = a->local[0] ? a->local : NULL;
 	code = choose_listen_address(cfg, listen, e);
 	if (!code)
@@ -162,9 +162,9 @@ enum err_code allreduce_new(const struct allreduce_config *cfg, struct allreduce
 		code = conf_server_rule(&cfg->job->conf, &a->rule, e);
 	if (!code)
 		code = ring_new(&rc, &a->ring, e);
-	/* The socket of this rank is in use: a living worker is being replaced. Use a path by
+	/* The socket of this position is in use: a living worker is being replaced. Use a path by
 	 * process id. */
-	if (code == ERR_EXISTS && cfg->slot >= 0) {
+	if (code == ERR_EXISTS && cfg->rank >= 0) {
 		name_ring_socket(cfg, false, a->local);
 		code = ring_new(&rc, &a->ring, e);
 	}
@@ -200,19 +200,19 @@ json_t *allreduce_address(const struct allreduce *a)
 	return json_pack("{s:s, s:s}", "tcp", a->tcp, "unix", a->local);
 }
 
-enum err_code allreduce_begin(struct allreduce *a, uint32_t slot, struct client *client,
+enum err_code allreduce_begin(struct allreduce *a, uint32_t rank, struct client *client,
     struct params *p, struct err *e)
 {
 	const struct job *job = a->cfg.job;
 
-	ring_set_slot(a->ring, slot);
-	a->slot = slot;
+	ring_set_rank(a->ring, rank);
+	a->rank = rank;
 	a->client = client;
 	a->p = p;
 	a->state = mem_array(job->ntables, sizeof *a->state);
 	a->version = mem_array(job->ntables, sizeof *a->version);
 	for (size_t i = 0; i < job->ntables; i++) {
-		size_t n = job->table[i].rows * job->table[i].cols * a->rule.rule->nslots;
+		size_t n = job->table[i].rows * job->table[i].cols * a->rule.rule->nvectors;
 
 		if (job->table[i].sparse)
 			continue;
@@ -241,34 +241,34 @@ static size_t ring_members_at(const struct allreduce *a, uint64_t step, struct r
 	return n;
 }
 
-/* The number of members at a step. *rank: this worker's position among them; that number when it is
+/* The number of members at a step. *position: this worker's position among them; that number when it is
  * none. */
-static size_t position_at(const struct allreduce *a, uint64_t step, size_t *rank)
+static size_t position_at(const struct allreduce *a, uint64_t step, size_t *position)
 {
 	size_t n = 0;
 
-	*rank = SIZE_MAX;
+	*position = SIZE_MAX;
 	for (size_t i = 0; i < a->nseats; i++)
 		if (a->seat[i].from <= step) {
-			if (a->seat[i].who.slot == a->slot)
-				*rank = n;
+			if (a->seat[i].who.rank == a->rank)
+				*position = n;
 			n++;
 		}
-	*rank = *rank < n ? *rank : n;
+	*position = *position < n ? *position : n;
 	return n;
 }
 
 /* Pushes this worker's part of the mean of table i. Partition k, counted over all tables, is sent
  * by member k modulo n. first: number of the table's first partition. */
-static enum err_code send_table(struct allreduce *a, size_t i, size_t first, size_t rank, size_t n,
-    struct err *e)
+static enum err_code send_table(struct allreduce *a, size_t i, size_t first, size_t position,
+    size_t n, struct err *e)
 {
 	const struct table *t = a->p->table[i];
 	const float *mean = a->going.mean ? a->going.mean + (a->p->g[i] - a->p->flat) : NULL;
 	enum err_code rc = ERR_OK;
 
 	for (uint32_t part = 0; !rc && part < t->nparts; part++)
-		if (!a->sent[first + part] && (first + part) % n == rank) {
+		if (!a->sent[first + part] && (first + part) % n == position) {
 			rc = client_push_mean(a->client, t, a->going.step, part, mean, e);
 			a->sent[first + part] = !rc;
 		}
@@ -279,11 +279,11 @@ static enum err_code send_table(struct allreduce *a, size_t i, size_t first, siz
 static enum err_code send_mean(struct allreduce *a, struct err *e)
 {
 	enum err_code rc = ERR_OK;
-	size_t first = 0, rank, n = position_at(a, a->going.step, &rank);
+	size_t first = 0, position, n = position_at(a, a->going.step, &position);
 
 	for (size_t i = 0; !rc && n && i < a->cfg.job->ntables; i++)
 		if (!a->cfg.job->table[i].sparse) {
-			rc = send_table(a, i, first, rank, n, e);
+			rc = send_table(a, i, first, position, n, e);
 			first += a->p->table[i]->nparts;
 		}
 	/* After a failure, the next view tries again, as going_gone differs. */
@@ -307,7 +307,7 @@ void allreduce_view(struct allreduce *a, const struct view *view)
 		struct seat *s = &a->seat[a->nseats];
 
 		*s = (struct seat){ .from = (uint64_t)o->from };
-		s->who.slot = (uint32_t)o->slot;
+		s->who.rank = (uint32_t)o->rank;
 		s->who.incarnation = o->incarnation;
 		snprintf(s->who.tcp, sizeof s->who.tcp, "%s", o->tcp);
 		snprintf(s->who.local, sizeof s->who.local, "%s",
@@ -394,7 +394,7 @@ enum err_code allreduce_hand_over(struct allreduce *a, uint64_t step, bool *firs
 			continue;
 		if (a->begun)
 			rc = client_want_shown(a->client, a->p->table[i], step, e);
-		for (unsigned k = 0; !rc && !a->begun && k < a->rule.rule->nslots; k++)
+		for (unsigned k = 0; !rc && !a->begun && k < a->rule.rule->nvectors; k++)
 			rc = client_want_state(a->client, a->p->table[i], step, k + 1,
 			    a->state[i] + k * n, e);
 	}
@@ -418,17 +418,17 @@ static void update_part(struct allreduce *a, size_t i, uint32_t part, const stru
 	const struct table *t = a->p->table[i];
 	size_t n = table_part_elements(t, part), at = table_part_begin(t, part),
 	       all = table_elements(t);
-	float *slot[OPTIM_MAX_SLOTS] = { NULL };
+	float *vector[OPTIM_VECTORS_MAX] = { NULL };
 
 	/* Keep the last good values (params.h). */
 	if (a->p->fresh)
 		memcpy(a->p->kept[i] + at, a->p->w[i] + at, n * sizeof(float));
 	if (!vec_all_bounded(n, mean + at))
 		return;
-	for (unsigned k = 0; k < a->rule.rule->nslots; k++)
-		slot[k] = a->state[i] + k * all + at;
-	a->rule.rule->step(h, ++a->version[i][part], t->decay, n, a->p->w[i] + at, slot, mean + at,
-	    1.0f);
+	for (unsigned k = 0; k < a->rule.rule->nvectors; k++)
+		vector[k] = a->state[i] + k * all + at;
+	a->rule.rule->step(h, ++a->version[i][part], t->decay, n, a->p->w[i] + at, vector,
+	    mean + at, 1.0f);
 }
 
 /* Updates all reduced tables with the mean, partition by partition. */
@@ -453,14 +453,14 @@ static bool is_ring_error(enum err_code rc)
 }
 
 /* How long this worker tries, in ns. When two members cannot reach each other, all wait for both.
- * The one with the highest rank gives up first, after three quarters of the deadline, so that the
+ * The one with the highest position gives up first, after three quarters of the deadline, so that the
  * others have the rest to go on without it. */
 static int64_t patience_at(const struct allreduce *a, uint64_t step)
 {
 	int64_t deadline = a->cfg.job->conf.deadline;
-	size_t rank, n = position_at(a, step, &rank);
+	size_t position, n = position_at(a, step, &position);
 
-	return n > 1 ? deadline - deadline / 4 * (int64_t)rank / (int64_t)(n - 1) : deadline;
+	return n > 1 ? deadline - deadline / 4 * (int64_t)position / (int64_t)(n - 1) : deadline;
 }
 
 enum err_code allreduce_update(struct allreduce *a, uint64_t step, uint32_t examples, struct err *e)

@@ -29,7 +29,7 @@ struct allreduce_config {
 	uint64_t incarnation;
 	/* where to listen: "host:port", or patterns of interfaces; NULL: chosen */
 	const char *listen, *iface;
-	int slot; /* rank that is asked for; -1: any */
+	int rank; /* position that is asked for; -1: any */
 	struct log *log;
 	/* As in ring_config: called now and then while other workers are waited for. It must pass
 	 * new views to allreduce_view. */
@@ -49,9 +49,9 @@ enum err_code allreduce_new(const struct allreduce_config *cfg, struct allreduce
 void allreduce_free(struct allreduce *a);
 /* The addresses to send with the request to join. A new object. */
 json_t *allreduce_address(const struct allreduce *a);
-/* After the join, with the rank that was given. The client and the parameters are borrowed.
+/* After the join, with the position that was given. The client and the parameters are borrowed.
  * ERR_NOMEM. */
-enum err_code allreduce_begin(struct allreduce *a, uint32_t slot, struct client *client,
+enum err_code allreduce_begin(struct allreduce *a, uint32_t rank, struct client *client,
     struct params *p, struct err *e);
 /* Takes the members of the ring from a view. When a member has left, its part of a mean that is
  * going to the servers is sent by the member that takes its place. */

@@ -15,10 +15,10 @@ struct member_entry {
 	uint64_t step;
 	struct deal_pos at;
 	uint64_t batch;
-	uint32_t *slot, n;
+	uint32_t *rank, n;
 };
 
-struct feed *batches_new(const struct job *job, struct cluster *cluster, uint32_t slot,
+struct feed *batches_new(const struct job *job, struct cluster *cluster, uint32_t rank,
     const struct batches_hooks *hooks)
 {
 	struct feed *f = mem_alloc(sizeof *f);
@@ -26,7 +26,7 @@ struct feed *batches_new(const struct job *job, struct cluster *cluster, uint32_
 	f->job = job;
 	f->source = job->source;
 	f->cluster = cluster;
-	f->slot = slot;
+	f->rank = rank;
 	f->hooks = *hooks;
 	f->leases = job->source->leases;
 	f->leases->begin(f);
@@ -37,7 +37,7 @@ struct feed *batches_new(const struct job *job, struct cluster *cluster, uint32_
 static void free_members(struct feed *f)
 {
 	for (uint32_t i = 0; i < f->nmembers; i++)
-		free(f->members[i].slot);
+		free(f->members[i].rank);
 	free(f->members);
 }
 
@@ -67,10 +67,10 @@ void batches_take_view(struct feed *f, const struct view *view)
 		e->step = (uint64_t)m->step;
 		e->at = (struct deal_pos){ (uint64_t)m->epoch, (uint64_t)m->offset };
 		e->batch = (uint64_t)m->batch;
-		e->n = (uint32_t)json_array_size(m->slots);
-		e->slot = mem_array(e->n, sizeof *e->slot);
-		json_array_foreach(m->slots, k, s)
-			e->slot[k] = (uint32_t)json_integer_value(s);
+		e->n = (uint32_t)json_array_size(m->ranks);
+		e->rank = mem_array(e->n, sizeof *e->rank);
+		json_array_foreach(m->ranks, k, s)
+			e->rank[k] = (uint32_t)json_integer_value(s);
 	}
 }
 
@@ -104,37 +104,37 @@ static const struct member_entry *entry_at_step(const struct feed *f, uint64_t s
 
 /* ---- by step ---- */
 
-/* Position of a rank among the members; UINT32_MAX: it is none. */
-static uint32_t position_of(const struct member_entry *m, uint32_t slot)
+/* Position of a position among the members; UINT32_MAX: it is none. */
+static uint32_t position_of(const struct member_entry *m, uint32_t rank)
 {
 	for (uint32_t k = 0; k < m->n; k++)
-		if (m->slot[k] == slot)
+		if (m->rank[k] == rank)
 			return k;
 	return UINT32_MAX;
 }
 
-/* Dealt examples: the range of this rank at this step, computed from the members alone. */
+/* Dealt examples: the range of this position at this step, computed from the members alone. */
 static enum err_code choose_dealt(struct feed *f, uint64_t step, struct batch *b, bool *over,
     struct err *e)
 {
 	const struct member_entry *m = entry_at_step(f, step);
 	struct deal_shape shape = { f->source->units, m ? m->batch : f->batch, m ? m->n : 1 };
 	uint64_t begin, end;
-	uint32_t rank;
+	uint32_t position;
 
 	if (!m)
 		return err_set(e, ERR_PROTO,
 		    "step %llu lies before the members that the view tells of",
 		    (unsigned long long)step);
-	rank = position_of(m, f->slot);
-	if (rank == UINT32_MAX)
-		return err_set(e, ERR_FENCED, "slot %u is no member at step %llu", f->slot,
+	position = position_of(m, f->rank);
+	if (position == UINT32_MAX)
+		return err_set(e, ERR_FENCED, "rank %u is no member at step %llu", f->rank,
 		    (unsigned long long)step);
 	f->last_pos = deal_advance(m->at, step - m->step, &shape);
 	*over = (f->epochs && f->last_pos.epoch >= f->epochs) || (f->steps && step >= f->steps);
 	if (*over)
 		return ERR_OK;
-	deal_range(f->last_pos, rank, &shape, &begin, &end);
+	deal_range(f->last_pos, position, &shape, &begin, &end);
 	return f->source->ops->deal(f->source, f->last_pos.epoch, begin, end, b, e);
 }
 
@@ -252,5 +252,5 @@ bool batches_is_evaluator(const struct feed *f, uint64_t step)
 {
 	const struct member_entry *m = entry_at_step(f, step);
 
-	return m && m->n && m->slot[0] == f->slot;
+	return m && m->n && m->rank[0] == f->rank;
 }

@@ -38,7 +38,7 @@ struct batches_hooks {
 };
 
 /* job and cluster are borrowed; the hooks are copied. Call batches_take_view before the first batch. */
-struct feed *batches_new(const struct job *job, struct cluster *cluster, uint32_t slot,
+struct feed *batches_new(const struct job *job, struct cluster *cluster, uint32_t rank,
     const struct batches_hooks *hooks);
 void batches_free(struct feed *f);
 

@@ -89,7 +89,7 @@ enum err_code cluster_view_open(const struct cluster_view_config *cfg, struct cl
 		.addr = { cfg->id->local, cfg->id->data },
 		.id = &cfg->id->conn,
 		.info = { .incarnation = cfg->incarnation,
-		    .slot = UINT32_MAX,
+		    .rank = UINT32_MAX,
 		    .role = (uint8_t)cfg->role },
 		.heartbeat = cfg->heartbeat,
 		.deadline = cfg->deadline,
@@ -270,15 +270,15 @@ void cluster_view_give_up(struct cluster *c, const struct err *why)
 	json_decref(msg);
 }
 
-void cluster_view_announce_join(struct cluster *c, int slot)
+void cluster_view_announce_join(struct cluster *c, int rank)
 {
 	char host[64] = "";
 
 	gethostname(host, sizeof host - 1);
-	agent_tell(c->agent, MESSAGE(coming, .slot = slot, .pid = getpid(), .host = host));
+	agent_tell(c->agent, MESSAGE(coming, .rank = rank, .pid = getpid(), .host = host));
 }
 
-void cluster_view_report_unfit(struct cluster *c, int slot, const struct err *why)
+void cluster_view_report_unfit(struct cluster *c, int rank, const struct err *why)
 {
 	json_t *msg, *answer;
 	char host[64] = "";
@@ -286,7 +286,7 @@ void cluster_view_report_unfit(struct cluster *c, int slot, const struct err *wh
 	if (!agent_is_up(c->agent) || why->code == ERR_STOPPED)
 		return;
 	gethostname(host, sizeof host - 1);
-	msg = MESSAGE(unfit, .slot = slot, .pid = getpid(), .host = host, .message = why->msg);
+	msg = MESSAGE(unfit, .rank = rank, .pid = getpid(), .host = host, .message = why->msg);
 	if (agent_call(c->agent, msg, NSEC_PER_SEC, &answer, NULL) == ERR_OK)
 		json_decref(answer);
 	json_decref(msg);

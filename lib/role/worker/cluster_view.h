@@ -66,12 +66,12 @@ void cluster_view_report_relay(struct cluster *c, unsigned relay, uint32_t epoch
 /* Tells the coordinator that this worker ends by the error, so that the others need not wait until
  * its lease expires. Returns when the coordinator knows, after a second at most. */
 void cluster_view_give_up(struct cluster *c, const struct err *why);
-/* Tells the coordinator that this worker will join when it has loaded its data. slot: the rank it
+/* Tells the coordinator that this worker will join when it has loaded its data. rank: the rank it
  * wants, or -1. */
-void cluster_view_announce_join(struct cluster *c, int slot);
-/* Tells the coordinator why this worker cannot join, for users who wonder. slot: the rank it
+void cluster_view_announce_join(struct cluster *c, int rank);
+/* Tells the coordinator why this worker cannot join, for users who wonder. rank: the rank it
  * wanted, or -1. */
-void cluster_view_report_unfit(struct cluster *c, int slot, const struct err *why);
+void cluster_view_report_unfit(struct cluster *c, int rank, const struct err *why);
 /* Appends which workers delay this one at the step, and why, as the coordinator sees it; nothing
  * when no worker does. Blocks for a second at most. */
 void cluster_view_stragglers(struct cluster *c, uint64_t step, struct buf *out);

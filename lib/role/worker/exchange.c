@@ -159,7 +159,7 @@ static enum err_code open_ring(struct worker *w, struct err *e)
 		.incarnation = w->incarnation,
 		.listen = w->cfg->listen,
 		.iface = w->cfg->iface,
-		.slot = w->cfg->slot,
+		.rank = w->cfg->rank,
 		.log = w->cfg->log,
 		.attend = worker_attend,
 		.pause = pause_ring,
@@ -182,7 +182,7 @@ static void take_ring_view(struct worker *w, const struct view *view)
 
 static enum err_code begin_ring(struct worker *w, struct err *e)
 {
-	enum err_code rc = allreduce_begin(w->ring, w->slot, w->client, &w->params, e);
+	enum err_code rc = allreduce_begin(w->ring, w->rank, w->client, &w->params, e);
 
 	if (!rc)
 		allreduce_view(w->ring, w->view);

@@ -13,7 +13,7 @@ struct feed {
 	const struct job *job;
 	struct range_source *source; /* of the job */
 	struct cluster *cluster;
-	uint32_t slot;
+	uint32_t rank;
 	struct batches_hooks hooks;
 	/* ns spent waiting for examples since batches_take_idle_time was called last */
 	int64_t idled;

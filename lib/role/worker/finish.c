@@ -60,7 +60,7 @@ static bool has_verdict(void *ctx, const struct view *view)
 
 	return view &&
 	    (cluster_view_is_over(view, &ignored) || view_phase_is(view, "done") ||
-	        (view_phase_is(view, "finishing") && view->evaluator == (int64_t)w->slot &&
+	        (view_phase_is(view, "finishing") && view->evaluator == (int64_t)w->rank &&
 	            view->rev > w->judged));
 }
 
@@ -146,7 +146,7 @@ enum err_code worker_loss_failed(struct worker *w, double loss, struct err *e)
 
 	save_good_model(w, kept, sizeof kept);
 	describe_large_values(w, values, sizeof values);
-	err_set(e, ERR_NONFINITE, "worker-%u: the loss is %s at step %llu: %s%s; %.150s", w->slot,
+	err_set(e, ERR_NONFINITE, "worker-%u: the loss is %s at step %llu: %s%s; %.150s", w->rank,
 	    isnan(loss) ? "NaN" : "infinite", (unsigned long long)w->step, values,
 	    "lower job.lr or set job.clip_norm", kept);
 	msg = MESSAGE(fail, .message = e->msg);

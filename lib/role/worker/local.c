@@ -50,18 +50,18 @@ static enum err_code new_rule_state(struct local *l, size_t i, struct err *e)
 	const struct optim_rule *rule = l->rule.rule;
 	size_t n = m->rows * m->cols;
 
-	if (!takes_local_steps(l) || !rule->nslots)
+	if (!takes_local_steps(l) || !rule->nvectors)
 		return ERR_OK;
 	if (m->sparse)
 		return err_set(e, ERR_CONFIG,
 		    "local_steps: table \"%s\" is sparse, and %s has state for each row; sgd has none",
 		    m->name, rule->name);
-	l->state[i] = mem_try_array(n * rule->nslots, sizeof **l->state);
+	l->state[i] = mem_try_array(n * rule->nvectors, sizeof **l->state);
 	if (!l->state[i])
 		return err_set(e, ERR_NOMEM, "no memory for %s of table \"%s\"", rule->name,
 		    m->name);
-	for (size_t k = 0; k < n * rule->nslots; k++)
-		l->state[i][k] = rule->slot_init[k / n];
+	for (size_t k = 0; k < n * rule->nvectors; k++)
+		l->state[i][k] = rule->vector_init[k / n];
 	return ERR_OK;
 }
 
@@ -193,13 +193,13 @@ static void take_local_step(struct local *l, struct params *p, const struct batc
 	l->taken++;
 	for (size_t i = 0; i < l->job->ntables; i++) {
 		size_t n = params_floats(p, b, i);
-		float *slot[OPTIM_MAX_SLOTS] = { NULL };
+		float *vector[OPTIM_VECTORS_MAX] = { NULL };
 
 		if (l->job->frozen[i])
 			continue;
-		for (unsigned k = 0; l->state[i] && k < rule->nslots; k++)
-			slot[k] = l->state[i] + k * n;
-		rule->step(&h, l->taken, l->job->table[i].decay, n, l->w[i], slot, p->g[i], 1);
+		for (unsigned k = 0; l->state[i] && k < rule->nvectors; k++)
+			vector[k] = l->state[i] + k * n;
+		rule->step(&h, l->taken, l->job->table[i].decay, n, l->w[i], vector, p->g[i], 1);
 	}
 }
 

@@ -49,7 +49,7 @@ static void probe_server(struct prober *p, const struct view_server *server,
 		.key = key,
 		.transport = transport,
 		.id = &p->id->conn,
-		.info = { .incarnation = p->incarnation, .slot = UINT32_MAX, .role = ROLE_WORKER }
+		.info = { .incarnation = p->incarnation, .rank = UINT32_MAX, .role = ROLE_WORKER }
 	};
 	struct probe_result r = { 0 };
 	char addr[DIAL_TEXT];

@@ -26,7 +26,7 @@ static char *residual_dir(const struct worker *w)
 static char *residual_path(const struct worker *w, uint64_t step)
 {
 	char *dir = residual_dir(w),
-	     *path = mem_printf("%s/worker-%u-%012llu" SUFFIX, dir, w->slot,
+	     *path = mem_printf("%s/worker-%u-%012llu" SUFFIX, dir, w->rank,
 	         (unsigned long long)step);
 
 	free(dir);
@@ -36,7 +36,7 @@ static char *residual_path(const struct worker *w, uint64_t step)
 /* The prefix of this rank's file names. */
 static size_t put_file_prefix(const struct worker *w, char prefix[static 32])
 {
-	return (size_t)snprintf(prefix, 32, "worker-%u-", w->slot);
+	return (size_t)snprintf(prefix, 32, "worker-%u-", w->rank);
 }
 
 /* The step in the name of one of this rank's files; NONE: it is another's. */

@@ -33,10 +33,10 @@ static enum err_code set_leave_error(const struct worker *w, struct err *e)
 
 /* Reports the loss of the rank in the same words whether the coordinator or a server noticed it
  * first. */
-static enum err_code fail_slot_lost(const struct worker *w, struct err *e)
+static enum err_code fail_rank_lost(const struct worker *w, struct err *e)
 {
-	return err_set(e, ERR_FENCED, "worker-%u was taken for dead and its slot given up%s",
-	    w->slot, w->cfg->kind->advise_restart(w));
+	return err_set(e, ERR_FENCED, "worker-%u was taken for dead and its rank given up%s",
+	    w->rank, w->cfg->kind->advise_restart(w));
 }
 
 enum err_code worker_refresh(struct worker *w, struct err *e)
@@ -66,7 +66,7 @@ enum err_code worker_refresh(struct worker *w, struct err *e)
 	w->sent_away = row && row->go;
 	if (w->feed &&
 	    (!row || row->incarnation != w->incarnation || strcmp(row->state, "lost") == 0))
-		return fail_slot_lost(w, e);
+		return fail_rank_lost(w, e);
 	return ERR_OK;
 }
 
@@ -129,7 +129,7 @@ static enum err_code send_worker_join(struct worker *w, struct err *e)
 	ring = w->exchange->address(w);
 	msg = MESSAGE(worker_join,
 	    .evaluates = w->cfg->kind->can_score(w) || w->cfg->kind->scores_later,
-	    .slot = w->cfg->slot, .pid = getpid(), .host = host, .zone = w->cfg->zone,
+	    .rank = w->cfg->rank, .pid = getpid(), .host = host, .zone = w->cfg->zone,
 	    .stream = w->job.stream != NULL, .examples = (int64_t)source->units,
 	    .lease = (int64_t)source->group, .tables = tables, .facts = facts, .ring = ring,
 	    .settings = w->cfg->settings,
@@ -141,11 +141,11 @@ static enum err_code send_worker_join(struct worker *w, struct err *e)
 	if (!rc)
 		rc = answer_decode_worker_join(answer, &joined, e);
 	if (!rc) {
-		w->slot = (uint32_t)joined.slot;
+		w->rank = (uint32_t)joined.rank;
 		/* A coordinator that is started again must give it the same rank. */
-		message_set_int(msg, "slot", w->slot);
+		message_set_int(msg, "rank", w->rank);
 		agent_set_join(cluster_view_agent(w->cluster), msg);
-		log_info(w->cfg->log, "joined as worker-%u", w->slot);
+		log_info(w->cfg->log, "joined as worker-%u", w->rank);
 	}
 	json_decref(answer);
 	json_decref(msg);
@@ -153,7 +153,7 @@ static enum err_code send_worker_join(struct worker *w, struct err *e)
 }
 
 /* Does the view show this incarnation in its rank? */
-static bool holds_slot(const struct worker *w, const struct view *view)
+static bool holds_rank(const struct worker *w, const struct view *view)
 {
 	return view->worker && view->worker->incarnation == w->incarnation;
 }
@@ -170,7 +170,7 @@ static bool may_start(void *ctx, const struct view *view)
 		return false;
 	if (cluster_view_is_over(view, &ignored))
 		return true;
-	if (!holds_slot(w, view))
+	if (!holds_rank(w, view))
 		return w->admitted;
 	w->admitted = true;
 	return !view_phase_is(view, "forming") && strcmp(view->worker->state, "joining") != 0;
@@ -230,7 +230,7 @@ static enum err_code adopt_settings(struct worker *w, struct err *e)
 static enum err_code start_training(struct worker *w, struct err *e)
 {
 	struct client_config cc = { .id = w->cfg->id,
-		.slot = w->slot,
+		.rank = w->rank,
 		.incarnation = w->incarnation,
 		.transport = transport_find(w->job.conf.transport),
 		.deadline = w->job.conf.deadline,
@@ -252,8 +252,8 @@ static enum err_code start_training(struct worker *w, struct err *e)
 		return rc;
 	view_release(view);
 	rc = worker_refresh(w, e);
-	if (!rc && (!holds_slot(w, w->view) || strcmp(w->view->worker->state, "active") != 0))
-		rc = fail_slot_lost(w, e);
+	if (!rc && (!holds_rank(w, w->view) || strcmp(w->view->worker->state, "active") != 0))
+		rc = fail_rank_lost(w, e);
 	if (!rc)
 		rc = adopt_settings(w, e);
 	if (!rc)
@@ -270,7 +270,7 @@ static enum err_code start_training(struct worker *w, struct err *e)
 		rc = w->exchange->begin(w, e);
 	if (rc)
 		return rc;
-	w->feed = batches_new(&w->job, w->cluster, w->slot,
+	w->feed = batches_new(&w->job, w->cluster, w->rank,
 	    &(struct batches_hooks){ .ctx = w,
 	        .log = w->cfg->log,
 	        .idle = announce_idle,
@@ -278,7 +278,7 @@ static enum err_code start_training(struct worker *w, struct err *e)
 	batches_take_view(w->feed, w->view);
 	w->step = (uint64_t)w->view->worker->from;
 	w->rate_at = clock_now();
-	rng_init(&w->chance, (uint64_t)w->job.conf.job.seed * 4096 + w->slot);
+	rng_init(&w->chance, (uint64_t)w->job.conf.job.seed * 4096 + w->rank);
 	residual_file_load(w);
 	return worker_settings_apply(w, e);
 }
@@ -521,14 +521,14 @@ enum err_code worker_open(struct worker *w, const struct train_config *cfg, stru
 	rc = cluster_view_open(&cc, &w->cluster, e);
 	if (rc)
 		return rc;
-	cluster_view_announce_join(w->cluster, cfg->slot);
+	cluster_view_announce_join(w->cluster, cfg->rank);
 	return enter_job(w, e);
 }
 
 enum err_code worker_close(struct worker *w, enum err_code rc, struct err *e)
 {
 	if (rc == ERR_FENCED && w->feed)
-		fail_slot_lost(w, e);
+		fail_rank_lost(w, e);
 	if (rc == ERR_STOPPED) {
 		if (w->cluster && must_leave(w))
 			worker_leave(w);
@@ -537,7 +537,7 @@ enum err_code worker_close(struct worker *w, enum err_code rc, struct err *e)
 	if (rc && w->client)
 		cluster_view_give_up(w->cluster, e);
 	else if (rc && w->cluster)
-		cluster_view_report_unfit(w->cluster, w->cfg->slot, e);
+		cluster_view_report_unfit(w->cluster, w->cfg->rank, e);
 	/* The client goes first: its queued pushes point into the memory of the others. */
 	client_free(w->client);
 	w->exchange->close(w);

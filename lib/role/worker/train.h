@@ -17,7 +17,7 @@
 struct train_config {
 	const struct model_kind *const *models; /* kinds that it can compute; job_source.models */
 	const struct identity *id;
-	int slot; /* rank to ask for; -1: any */
+	int rank; /* rank to ask for; -1: any */
 	/* training data instead of the configuration's; ndata 0: the configuration's */
 	const char *const *data;
 	size_t ndata;

@@ -95,7 +95,7 @@ struct worker {
 	const struct exchange_ops *exchange;
 	struct allreduce *ring; /* of exchange_ring alone */
 	struct batch batch;
-	uint32_t slot;
+	uint32_t rank;
 	uint64_t incarnation, step;
 	int64_t began;           /* Unix time in ns */
 	const struct view *view; /* the view in force for this thread */

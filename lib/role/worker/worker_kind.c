@@ -15,7 +15,7 @@ static bool is_custom(const struct worker *w)
  * same way. */
 static const char *advise_restart(const struct worker *w)
 {
-	return w->cfg->slot < 0 ? "; start ps-work train again, and it takes a slot that is free"
+	return w->cfg->rank < 0 ? "; start ps-work train again, and it takes a rank that is free"
 	                        : "";
 }
 

@@ -26,7 +26,7 @@ struct line {
 struct worker {
 	struct fleet *fleet;
 	struct thread *thread;
-	uint32_t slot;
+	uint32_t rank;
 	uint64_t incarnation, step;
 	int64_t next_beat;
 	struct line control, *data; /* data: to each server */
@@ -67,7 +67,7 @@ struct fleet {
 	struct thread *thread;
 	struct worker *worker;
 	uint32_t n;
-	_Atomic uint32_t joined, begun; /* workers that have a slot; that have taken a step */
+	_Atomic uint32_t joined, begun; /* workers that have a rank; that have taken a step */
 };
 
 /* Nothing goes on without it. */

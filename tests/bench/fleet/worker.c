@@ -185,7 +185,7 @@ static void join(void *ctx, const struct hs_server_info *server)
 	struct line *l = ctx;
 	struct record r = { .seq = 1 };
 	json_t *msg = json_pack("{s:s, s:s, s:b, s:i, s:i, s:s, s:I, s:[o]}", "op", "worker_join",
-	    "zone", "", "evaluates", 0, "slot", (int)l->worker->slot, "pid", (int)getpid(), "host",
+	    "zone", "", "evaluates", 0, "rank", (int)l->worker->rank, "pid", (int)getpid(), "host",
 	    "here", "examples", (json_int_t)EXAMPLES, "tables", shape(l->worker->fleet));
 	char *text = json_text(msg);
 
@@ -205,7 +205,7 @@ static enum conn_verdict on_control(void *ctx, const struct record *r, uint8_t *
 	if (r->type == REC_CTL && r->flags & RECORD_REPLY && r->seq == 1) {
 		if (memmem(payload, r->len, "\"error\"", 7))
 			fleet_die("join", &(struct err){ .msg = "the coordinator says no" });
-		l->worker->next_beat = clock_now() + (int64_t)(l->worker->slot % 100) * BEAT / 100;
+		l->worker->next_beat = clock_now() + (int64_t)(l->worker->rank % 100) * BEAT / 100;
 		atomic_fetch_add(&l->worker->fleet->joined, 1);
 	}
 	return CONN_TAKEN;
@@ -252,7 +252,7 @@ static void dial(struct line *l, struct worker *w, int server)
 {
 	struct fleet *f = w->fleet;
 	struct hs_client_info info = { .incarnation = w->incarnation,
-		.slot = server < 0 ? UINT32_MAX : w->slot,
+		.rank = server < 0 ? UINT32_MAX : w->rank,
 		.role = ROLE_WORKER };
 	const char *to = server < 0 ? f->id.local : f->server[server].address;
 	struct err e;

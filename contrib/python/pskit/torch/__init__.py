@@ -208,7 +208,7 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
 
 
 def broadcast_parameters(params, root_rank=0):
-    """All workers begin with the parameters of slot 0, which they do anyhow: its first ones are the servers' first ones.
+    """All workers begin with the parameters of rank 0, which they do anyhow: its first ones are the servers' first ones.
     Buffers stay each worker's own."""
     session()
     if root_rank != 0:

@@ -21,8 +21,8 @@ def _pair(rank, size):
 
 def identity():
     """(rank, size) by the environment: of ps-ctl, torchrun, Open MPI, MPICH, Slurm; (None, None): it says nothing."""
-    if "PSKIT_SLOT" in os.environ:
-        return int(os.environ["PSKIT_SLOT"]), int(os.environ.get("PSKIT_WORKERS", 0)) or None
+    if "PSKIT_RANK" in os.environ:
+        return int(os.environ["PSKIT_RANK"]), int(os.environ.get("PSKIT_WORKERS", 0)) or None
     # mpirun inside of Slurm comes first; a batch script that is no step has a SLURM_PROCID, too.
     return (_pair("RANK", "WORLD_SIZE") or _pair("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE") or _pair("PMI_RANK", "PMI_SIZE") or
             ("SLURM_STEP_ID" in os.environ and _pair("SLURM_PROCID", "SLURM_NTASKS")) or (None, None))
@@ -60,8 +60,8 @@ class Session:
 
     def __init__(self, where=None, **options):
         self.rank, self.size = identity()
-        if self.rank is not None and "PSKIT_SLOT" not in os.environ:
-            options = {"slot": self.rank, "name": f"worker-{self.rank}", **options}
+        if self.rank is not None and "PSKIT_RANK" not in os.environ:
+            options = {"rank": self.rank, "name": f"worker-{self.rank}", **options}
         self.handle = connect(where, **{"log": _say, "log_level": 1, **options})
         self.pid = os.getpid()
         self.dense, self.sparse, self.wanted = [], {}, {}
@@ -138,7 +138,7 @@ class Session:
         self.handle.join(",".join([d.spec for d in self.dense] + [e.spec(n) for n, e in self.sparse.items()]),
                          self.examples or NO_LIMIT)
         self.started = True
-        self.rank = self.handle.slot
+        self.rank = self.handle.rank
         if self.size is None:
             self.size = int(self.handle.setting("workers").rsplit(":", 1)[-1])
         self._begin()

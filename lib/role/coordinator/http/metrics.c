@@ -136,7 +136,7 @@ static void put_cluster(struct buf *out, const struct metrics *m)
 /* ---- processes ---- */
 
 static const struct family server_families[] = {
-	{ "ps_server_step", "gauge", "Steps that all slots have completed here.", "step" },
+	{ "ps_server_step", "gauge", "Steps that all ranks have completed here.", "step" },
 	{ "ps_server_parameters", "gauge", "Parameters held.", "parameters" },
 	{ "ps_server_parameter_bytes", "gauge", "Bytes of parameters held.", "parameter_bytes" },
 	{ "ps_server_optimizer_bytes", "gauge", "Bytes of optimizer state and row indexes.",

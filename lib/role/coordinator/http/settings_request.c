@@ -36,7 +36,7 @@ enum err_code settings_check_job(const struct host *h, const struct conf *c, con
 		return err_set(e, ERR_CONFIG,
 		    "via: with allreduce workers make the updates, and only what is for no step "
 		    "can change: checkpoint_every, log_level, on_worker_loss and quotas");
-	if (c->local_steps > 1 && optim_find(c->job.optimizer)->nslots &&
+	if (c->local_steps > 1 && optim_find(c->job.optimizer)->nvectors &&
 	    coord_has_sparse(h->coord))
 		return err_set(e, ERR_CONFIG,
 		    "local_steps: a table is sparse, and %s has state for each row; sgd has none",

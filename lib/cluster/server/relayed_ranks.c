@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "server/relayed_slots.h"
+#include "server/relayed_ranks.h"
 
 #include "core/json.h"
 #include "core/mem.h"
@@ -54,7 +54,7 @@ static bool is_member_state(const char *state)
 	    strcmp(state, "done") == 0;
 }
 
-void relayed_slots_install(struct server *s, const struct view *view, int self)
+void relayed_ranks_install(struct server *s, const struct view *view, int self)
 {
 	struct given *g = read_relays(view), *old;
 
@@ -71,10 +71,10 @@ void relayed_slots_install(struct server *s, const struct view *view, int self)
 	old = s->keys.given;
 	s->keys.given = g;
 	rwlock_unlock(&s->keys.lock);
-	relayed_slots_free(old);
+	relayed_ranks_free(old);
 }
 
-bool relayed_slots_comes_here(struct server *s, const struct view_worker *worker, int self)
+bool relayed_ranks_comes_here(struct server *s, const struct view_worker *worker, int self)
 {
 	uint64_t ignored;
 	bool ours;
@@ -86,12 +86,12 @@ bool relayed_slots_comes_here(struct server *s, const struct view_worker *worker
 	return ours;
 }
 
-void relayed_slots_free(struct given *g)
+void relayed_ranks_free(struct given *g)
 {
 	free(g);
 }
 
-bool relayed_slots_knows_relay(struct server *s, const char *key, uint64_t incarnation)
+bool relayed_ranks_knows_relay(struct server *s, const char *key, uint64_t incarnation)
 {
 	bool known = false;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef SERVER_RELAYED_SLOTS_H
-#define SERVER_RELAYED_SLOTS_H
+#ifndef SERVER_RELAYED_RANKS_H
+#define SERVER_RELAYED_RANKS_H
 
 #include "server/server_state.h"
 
@@ -10,12 +10,12 @@
 
 /* Install the relays of a view in the shard and in s->given.  The agent's thread, before `epoch` is
  * set to the view's.  self: the number of this relay; -1: a server. */
-void relayed_slots_install(struct server *s, const struct view *view, int self);
+void relayed_ranks_install(struct server *s, const struct view *view, int self);
 /* Does this worker (a row of the view) use this relay, directly or through other relays? */
-bool relayed_slots_comes_here(struct server *s, const struct view_worker *worker, int self);
+bool relayed_ranks_comes_here(struct server *s, const struct view_worker *worker, int self);
 /* Frees a table of relays that is installed nowhere. NULL is fine. */
-void relayed_slots_free(struct given *g);
+void relayed_ranks_free(struct given *g);
 /* Is the process of this incarnation the living relay with this key?  Any thread. */
-bool relayed_slots_knows_relay(struct server *s, const char *key, uint64_t incarnation);
+bool relayed_ranks_knows_relay(struct server *s, const char *key, uint64_t incarnation);
 
 #endif

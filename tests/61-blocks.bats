@@ -143,6 +143,13 @@ write_blocks() {
 	[[ "$output" == *", 5 kills of "* ]]
 }
 
+@test "so it does when a range is a file that is read in several chunks" {
+	ROWS=120000 QUOTA=1200 PACKED=yes PS_BIN=$BIN run "$BATS_TEST_DIRNAME/fault/examples" 5
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[[ "$output" == *", 5 kills of "* ]]
+}
+
 @test "evaluation data that are larger than memory are read in pieces, with the same result" {
 	awk 'BEGIN {
 		srand(4)

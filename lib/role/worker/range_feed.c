@@ -82,8 +82,8 @@ static uint64_t count_left(const struct feed *f)
 	return f->source->ops->left(f->source, x->now.used);
 }
 
-/* The step at which the range after the present one begins. It is a guess where the source does not know
- * the end of the range; announce_place corrects it. */
+/* The step at which the range after the present one begins, or, while the source does not know the end of the
+ * present one, a step that is never reached. announce_place corrects it. */
 static uint64_t next_first_step(const struct feed *f)
 {
 	struct ranges *x = ranges_of(f);

@@ -39,6 +39,10 @@ struct source_reading {
 	uint64_t blocks_left; /* of the open range and the prepared one, not read yet */
 };
 
+/* More examples than a range has. The range after this one is announced to the coordinator for the step at which
+ * this one ends: never for an earlier one, or pushes of this range would count as pushes of that one. */
+#define SOURCE_LEFT_UNKNOWN (UINT64_C(1) << 48)
+
 struct range_source_ops {
 	/* r will be opened next, unless this worker stops before. Called at most once between two calls
 	 * of `open`. */
@@ -52,7 +56,7 @@ struct range_source_ops {
 	enum err_code (
 	    *ready)(struct range_source *s, uint64_t at, uint64_t n, uint64_t *have, struct err *e);
 	/* The number of examples of the open range from `at` on: exact if the source knows the end of the
-	 * range, else a guess of at least 1. */
+	 * range, else SOURCE_LEFT_UNKNOWN. */
 	uint64_t (*left)(const struct range_source *s, uint64_t at);
 	/* Units of the epoch that lie before example `at` of the open range, for display. */
 	uint64_t (*units_before)(const struct range_source *s, uint64_t at);

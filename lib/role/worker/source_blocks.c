@@ -196,7 +196,9 @@ static uint64_t count_left(const struct range_source *s, uint64_t at)
 {
 	const struct blocks_source *b = (const struct blocks_source *)s;
 
-	return b->known > at ? b->known - at : !b->now.ended;
+	if (!b->now.ended)
+		return SOURCE_LEFT_UNKNOWN;
+	return b->known > at ? b->known - at : 0;
 }
 
 static enum err_code ready_examples(struct range_source *s, uint64_t at, uint64_t n, uint64_t *have,

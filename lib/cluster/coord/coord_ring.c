@@ -19,7 +19,7 @@ void coord_ring_update(struct coord *c)
 {
 	for (unsigned i = 0; c->reduces && i < c->nworkers; i++) {
 		struct coord_member_worker *w = &c->worker[i];
-		struct ring_meet_seat *r = &w->ring;
+		struct ring_seat *r = &w->ring;
 
 		/* While a new process joins this rank, the old one stays in the ring until the vote
 		 * is decided. Servers fence the old one only then, and until then may apply its
@@ -64,7 +64,7 @@ void coord_ring_join(struct coord_member_worker *w, const json_t *addresses)
 	snprintf(w->ring.next_unix, sizeof w->ring.next_unix, "%s", next.unix_path);
 }
 
-struct state_ring *coord_ring_save(const struct ring_meet_seat *r)
+struct state_ring *coord_ring_save(const struct ring_seat *r)
 {
 	struct state_ring *s = mem_alloc(sizeof *s);
 
@@ -76,7 +76,7 @@ struct state_ring *coord_ring_save(const struct ring_meet_seat *r)
 	return s;
 }
 
-void coord_ring_load(struct ring_meet_seat *r, const struct state_ring *s)
+void coord_ring_load(struct ring_seat *r, const struct state_ring *s)
 {
 	snprintf(r->next_tcp, sizeof r->next_tcp, "%s", s->tcp);
 	snprintf(r->next_unix, sizeof r->next_unix, "%s", s->unix_path);

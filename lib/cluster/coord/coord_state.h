@@ -116,7 +116,7 @@ struct coord_member_relay {
 };
 
 /* A worker's place in the ring of a job whose workers sum dense tables (via allreduce). */
-struct ring_meet_seat {
+struct ring_seat {
 	uint64_t incarnation; /* 0: not in the ring */
 	char tcp[160], unix_path[160];
 	/* Addresses of the rank's newest process, which may not be in the ring yet */
@@ -158,7 +158,7 @@ struct coord_member_worker {
 	int64_t refused_at;
 	int relay;        /* the relay that it pushes through; -1: none */
 	uint64_t shunned; /* incarnation of a relay that it could not reach */
-	struct ring_meet_seat ring;
+	struct ring_seat ring;
 	json_t *stats;                   /* figures of its last heartbeat, or of its last message */
 	struct heartbeat_worker figures; /* `stats` decoded */
 	/* About the process and its host, from its last heartbeat */
@@ -613,8 +613,8 @@ void coord_ring_update(struct coord *c);
  * state, and read it. */
 json_t *coord_ring_to_view(const struct coord *c);
 void coord_ring_join(struct coord_member_worker *w, const json_t *addresses);
-struct state_ring *coord_ring_save(const struct ring_meet_seat *r);
-void coord_ring_load(struct ring_meet_seat *r, const struct state_ring *s);
+struct state_ring *coord_ring_save(const struct ring_seat *r);
+void coord_ring_load(struct ring_seat *r, const struct state_ring *s);
 
 /* coord_join.c */
 /* Keeps the facts of the data, unless there are some: all workers read the same data. */

@@ -156,8 +156,8 @@ void apply_step(struct shard *s, struct part *p, uint64_t examples)
  *                                 the push
  *   refused                       the record of the refusal: a successor without it would wait for a
  *                                 push that the worker regards as answered
- *   refused, from outside;        nothing: no other replica knows of it
- *   split                         */
+ *   refused, from outside         nothing: no other replica knows of it
+ *   split                         nothing: it is stored nowhere */
 static enum shard_answer make_receipt(struct shard *s, const struct part *p,
     const struct push *push, bool summed, enum push_status status, struct receipt *r)
 {
@@ -308,7 +308,8 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	}
 	step = p->step;
 	again = !outside && part_has_taken(p, push->rank, push->step);
-	/* A dense partition has its memory, but for the gradients that an aggregator keeps. */
+	/* The memory for a dense partition was allocated with it, except for gradients that an
+	 * aggregator keeps. */
 	good = check == CODEC_GOOD &&
 	    (!(p->table->sparse || s->compares) || budget_has_room(p, s, push));
 	if (!p->here || !p->chain.head || (!s->ops->takes_outside && outside))

@@ -129,7 +129,7 @@ static int64_t double_pause(unsigned times, int64_t most)
 
 	for (unsigned i = 0; i < times && wait < most; i++)
 		wait *= 2;
-	return wait;
+	return wait < most ? wait : most;
 }
 
 /* False when the process has used up its restarts, or the job does not need it any more. */

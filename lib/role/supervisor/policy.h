@@ -40,8 +40,9 @@
  *         server is alive or about to be restarted
  * any     ps-ctl stop (POLICY_STOP)                    none                           STOPPED
  * any     SIGINT, SIGTERM, SIGHUP (POLICY_SIGNAL)      none                           SIGNALLED
- * FAILED  policy_wants_rollback, a checkpoint exists   POLICY_ROLL_BACK, then         FORMING
- *                                                      POLICY_RESET
+ * FAILED  the supervisor has rolled back, because      none                           FORMING
+ *         policy_wants_rollback and a checkpoint
+ *         exists (POLICY_ROLL_BACK, POLICY_RESET)
  *
  * (1) While the job is not over, the supervisor is not ending the processes, and no signal has
  *     come.  "Fail" keeps the first failure.

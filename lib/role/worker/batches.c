@@ -104,7 +104,7 @@ static const struct member_entry *entry_at_step(const struct feed *f, uint64_t s
 
 /* ---- by step ---- */
 
-/* Position of a position among the members; UINT32_MAX: it is none. */
+/* The place of a rank in the list of members; UINT32_MAX: it is no member. */
 static uint32_t position_of(const struct member_entry *m, uint32_t rank)
 {
 	for (uint32_t k = 0; k < m->n; k++)

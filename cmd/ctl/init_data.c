@@ -133,7 +133,7 @@ static void add_option(struct look *l, const char *key, const char *value)
 	l->path = (char *)out.data;
 }
 
-/* What the path says already. */
+/* The options that the path gives already. */
 struct given {
 	bool label, scale, categories, ignored;
 };

@@ -160,11 +160,12 @@ static void leases(void)
 	vote(&s, 0, true, 0, 0);
 	say(&s, &s.worker[1], "{\"op\":\"lease\",\"more\":true,\"done\":[]}");
 	ok(s.e.code == ERR_FENCED, "a lost worker leases nothing");
-	for (ranges = 1;
-	     strstr(say(&s, &s.worker[0],
-	                "{\"op\":\"lease\",\"more\":true,\"done\":[[0,1],[1,1],[2,1],[3,1],[4,1],[5,1],[6,1],[7,1],[8,1],[9,1]]}"),
-	         "task");
-	     ranges++)
+	for (
+	    ranges = 1; strstr(
+	        say(&s, &s.worker[0],
+	            "{\"op\":\"lease\",\"more\":true,\"done\":[[0,1],[1,1],[2,1],[3,1],[4,1],[5,1],[6,1],[7,1],[8,1],[9,1]]}"),
+	        "task");
+	    ranges++)
 		;
 	ok(ranges == 10, "what a lost worker held is leased to the others (%u ranges)", ranges);
 	ok(strstr(say(&s, &s.worker[0], "{\"op\":\"lease\",\"more\":true,\"done\":[]}"),
@@ -180,11 +181,12 @@ static void leases(void)
 	scene_run(&s);
 	say(&s, &s.worker[1], "{\"op\":\"lease\",\"more\":true,\"done\":[]}");
 	say(&s, &s.worker[1], "{\"op\":\"done\",\"steps\":0}");
-	for (ranges = 0;
-	     strstr(say(&s, &s.worker[0],
-	                "{\"op\":\"lease\",\"more\":true,\"done\":[[0,1],[1,1],[2,1],[3,1],[4,1],[5,1],[6,1],[7,1],[8,1],[9,1]]}"),
-	         "task");
-	     ranges++)
+	for (
+	    ranges = 0; strstr(
+	        say(&s, &s.worker[0],
+	            "{\"op\":\"lease\",\"more\":true,\"done\":[[0,1],[1,1],[2,1],[3,1],[4,1],[5,1],[6,1],[7,1],[8,1],[9,1]]}"),
+	        "task");
+	    ranges++)
 		;
 	ok(ranges == 10, "who is done gives back what it did not train on (%u ranges)", ranges);
 	scene_close(&s);

@@ -34,7 +34,7 @@ static struct stream *stream_new(struct source *src)
 	uint64_t size = source_plain_size(src);
 
 	s->src = src;
-	/* Of few bytes: one more, so that the end is seen in the same window. */
+	/* A file of few bytes gets one more, so that the end is seen in the same window. */
 	s->cap = size > 0 && size < WINDOW ? (size_t)size + 1 : WINDOW;
 	s->win = mem_alloc(s->cap + 1 + STREAM_PAD);
 	return s;

@@ -24,7 +24,7 @@
  * table that is read. No locks: one thread at a time. */
 struct saved_model;
 
-/* What is known of a model. All is borrowed from it. */
+/* The facts about a model. All of it is borrowed from the model. */
 struct saved_about {
 	const char *path;      /* the file or the checkpoint */
 	const json_t *config;  /* of the cluster, or what of it goes with a model */
@@ -32,7 +32,7 @@ struct saved_about {
 	const char *optimizer; /* the update rule whose state it has; NULL: it has none */
 	/* The shapes of the tables, which no server has. Dropped tables are left out. */
 	const struct layout *layout;
-	/* Of a checkpoint: its directory, from which a server can begin. NULL: it is a file. */
+	/* The directory of a checkpoint, from which a server can begin. NULL: the model is a file. */
 	const char *checkpoint;
 };
 

@@ -25,7 +25,7 @@ enum err_code data_load_cached(const struct data_cache *c, const char *const *pa
     const char *base_dir, const struct data_want *want, const struct dataset *like,
     struct dataset **out, struct err *e);
 
-/* What is stored: arguments of data_load. kind: a text that differs for each form in which the same data are
+/* The data that are stored: arguments of data_load. kind: a text that differs for each form in which the same data are
  * stored; NULL: as a whole. */
 struct data_cache_load {
 	const char *const *paths;

@@ -41,7 +41,7 @@ void data_look_add(struct data_look *l, const char *cell);
 void data_look_add_number(struct data_look *l);
 void data_look_add_word(struct data_look *l, const char *word);
 
-/* What a column holds: categories, or numbers in a form, beside which a few words may be categories. */
+/* The contents of a column: categories, or numbers in a form, beside which a few words may be categories. */
 struct data_column_look {
 	bool text;  /* categories */
 	bool words; /* numbers, and words that come again: categories, too */

@@ -279,7 +279,7 @@ static enum err_code read_part_header(const struct data_file *f, struct idx *h, 
 	return rc;
 }
 
-/* What is wrong with the files is left to read_pair, which says so. */
+/* Faults of the files are left to read_pair, which reports them. */
 static enum err_code cut_idx(struct data_file *f, const char *base_dir, uint64_t bytes,
     struct data_part **out, size_t *n, struct err *e)
 {

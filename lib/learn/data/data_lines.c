@@ -91,7 +91,7 @@ static enum err_code open_lines(const struct data_file *f, const struct data_par
 		.body = p->end - (p->end < f->size),
 		.text = BUF_INIT };
 	c->from = c->at;
-	/* Of a plain file the place of a line is known (parse_lines). */
+	/* The place of a line of a plain file is known (parse_lines). */
 	c->name = p->begin && !f->plain ? mem_printf("%s+%" PRIu64, f->name, p->begin)
 	                                : mem_strdup(f->name);
 	if (f->plain) {

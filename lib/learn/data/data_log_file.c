@@ -96,7 +96,7 @@ static enum err_code find_last_line_end(struct data_log *l, int64_t *place, stru
 	return ERR_OK;
 }
 
-/* Where a new job begins, by the option "from". */
+/* The place where a new job begins, by the option "from". */
 static enum err_code find_begin(struct data_log *l, int64_t *place, struct err *e)
 {
 	const char *from = l->options.from;

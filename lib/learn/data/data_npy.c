@@ -199,7 +199,7 @@ static enum err_code open_npy_labels(struct npy_file *x, const char *name, const
 	return ERR_OK;
 }
 
-/* What is wrong with the arrays is left to read_array, which says so. */
+/* Faults of the arrays are left to read_array, which reports them. */
 static enum err_code cut_npy(struct data_file *f, const char *base_dir, uint64_t bytes,
     struct data_part **out, size_t *n, struct err *e)
 {

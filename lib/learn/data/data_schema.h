@@ -67,7 +67,7 @@ struct data_schema {
 	/* The values of all categories, sorted by column and then bytewise. */
 	char **value;
 	size_t nvalues;
-	/* Of a schema that was extended (data_schema_extend): by value, its feature minus `numbers`;
+	/* Only in a schema that was extended (data_schema_extend): by value, its feature minus `numbers`;
 	 * and the value of each of these. NULL: both are the value's own number. */
 	uint32_t *feature_of, *value_of;
 	unsigned bits;   /* 0: values are not hashed */

@@ -177,7 +177,7 @@ static int word_index(const char *text, const char *const *word)
 	return i;
 }
 
-/* What the first lines say of column i. */
+/* Finds out from the first lines what column i holds. */
 static struct data_column guess_column(const struct data_options *o,
     const struct data_table_shape *shape, size_t i)
 {

@@ -216,7 +216,7 @@ static enum err_code check_word(const char *path, const struct option *k, const 
 	return ERR_OK;
 }
 
-/* Where a stream begins: a word or a whole number. */
+/* The beginning of a stream: a word or a whole number. */
 static enum err_code check_from(const char *path, const char *value, struct err *e)
 {
 	static const char *const words[] = { "begin", "end", "group" };

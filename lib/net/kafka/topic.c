@@ -165,7 +165,7 @@ static enum err_code load_properties(rd_kafka_conf_t *conf, const char *path, st
 	return rc;
 }
 
-/* What we rely on comes last, so that the file does not change it. */
+/* The settings that we rely on come last, so that the file does not change them. */
 static enum err_code make_consumer(struct topic *t, struct err *e)
 {
 	static const char *const ours[][2] = {
@@ -350,7 +350,7 @@ enum err_code topic_offsets(struct topic *t, uint32_t partition, int64_t *oldest
 	return rc ? rc : find_committed(t, partition, group, e);
 }
 
-/* Where a new job begins. */
+/* The place where a new job begins. */
 static enum err_code find_begin(struct topic *t, uint32_t partition, int64_t *place, struct err *e)
 {
 	int64_t oldest = 0, end = 0, group = -1;

@@ -37,7 +37,7 @@ struct job {
 	const struct model_kind *const *models; /* kinds that the process can compute */
 };
 
-/* What the reading of a stream's head needs from the worker that does it. */
+/* Functions that the reading of a stream's head needs from the worker that does it. */
 struct job_head_hooks {
 	void *ctx;
 	/* The facts of the head that hold for all workers (worker/data_facts.h): those that were offered

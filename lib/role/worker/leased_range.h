@@ -10,7 +10,7 @@
 /* A range of training data that this worker has leased, and the attempts on it of workers that were lost
  * (coord/tasks.h). Pure; belongs to the training thread. */
 
-/* Where the training on a range is or was: one batch of `batch` examples a step, from example `from` of
+/* The place where the training on a range is or was: one batch of `batch` examples a step, from example `from` of
  * the range and the step `step` on. taken: what the partitions have of it, when the worker is lost.
  * batch 0: the worker rests at example `from`. */
 struct attempt {

@@ -6,7 +6,7 @@
 #include "data/data.h"
 #include "data/data_blocks.h"
 
-/* Where a worker's training examples come from: memory, blocks of files, or whatever implements this
+/* The source of a worker's training examples: memory, blocks of files, or whatever implements this
  * interface. batches.c chooses the ranges that a worker trains on, and takes their examples from here
  * without knowing which source it has.
  *

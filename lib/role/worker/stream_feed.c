@@ -300,7 +300,7 @@ static struct held *find_batch(struct feed *f, int64_t now, uint64_t *n)
 			*n = wanted_events(f, h);
 			return h;
 		}
-		/* What a lost worker may have pushed is repeated whole. */
+		/* Repeat the whole of every batch that a lost worker may have pushed. */
 		if (h->waiting && !leased_range_repeats(&h->range) &&
 		    (!oldest || h->waiting < oldest->waiting))
 			oldest = h;

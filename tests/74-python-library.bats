@@ -302,7 +302,7 @@ job() {
 	run = sys.argv[1]
 	psk, secret = psclient.read_key(run, "psk"), psclient.read_key(run, "worker-1.key")
 	s = psclient.Session(os.path.join(run, "coordinator.sock"), psclient.read_key(run, "coordinator.pub"), psk, secret)
-	join = {"op": "worker_join", "slot": 1, "pid": 1, "host": "h", "zone": "", "examples": 10,
+	join = {"op": "worker_join", "rank": 1, "pid": 1, "host": "h", "zone": "", "examples": 10,
 	        "tables": [{"name": "w", "rows": 3, "cols": 1}]}
 	for more in ({"settings": {"lr": "100"}}, {"settings": {"steps": "1"}}):
 	    s.send(psclient.CTL, json.dumps({**join, **more}).encode(), seq=1)

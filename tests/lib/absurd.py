@@ -31,7 +31,7 @@ def control_session():
     psk, server = ps.read_key(RUN, "psk"), ps.read_key(RUN, "coordinator.pub")
     out = ps.Session(os.path.join(os.path.abspath(RUN), "coordinator.sock"), server, psk,
                      ps.read_key(RUN, f"worker-{RANK}.key"), incarnation=INCARNATION, timeout=None)
-    out.send(ps.CTL, json.dumps({"op": "worker_join", "slot": RANK, "pid": os.getpid(), "host": "absurd",
+    out.send(ps.CTL, json.dumps({"op": "worker_join", "rank": RANK, "pid": os.getpid(), "host": "absurd",
                                  "examples": EXAMPLES, "tables": []}).encode(), seq=1)
     while "rank" not in (answer := out.text()):
         if "error" in answer:

@@ -43,7 +43,7 @@ def join_workers():
         incarnation = 1000 + rank
         control = ps.Session(os.path.join(os.path.abspath(RUN), "coordinator.sock"), server, psk,
                              ps.read_key(RUN, f"worker-{rank}.key"), incarnation=incarnation)
-        message = {"op": "worker_join", "slot": slot, "pid": os.getpid(), "host": "greedy", "examples": 100,
+        message = {"op": "worker_join", "rank": rank, "pid": os.getpid(), "host": "greedy", "examples": 100,
                    "tables": tables}
         control.send(ps.CTL, json.dumps(message).encode(), seq=1)
         while "rank" not in (answer := control.text()):

@@ -37,7 +37,7 @@ static const struct {
 	{ "format=csv", { .classes = true }, false, { "1,2,a", "3,4,b", "5,6,c", "7,8,a" },
 	    { "1,x,d", "1,2", "1,2,3,e", "1,1e99,f" } },
 	{ "format=csv", { 0 }, true, { "u,v,y", "1,2,1.5", "3,4,2", "5,6,3" },
-	    { "1,2,?", "1,x,3", "u,v,y", "\"1\"x,2,3" } },
+	    { "1,2,none", "1,x,3", "u,v,y", "\"1\"x,2,3" } },
 	{ "format=csv&label=y", { .two = true }, true,
 	    { "town,n,y", "Rome,1,no", "Oslo,2,yes", "Rome,,no", "Lima,4,yes" },
 	    { "Rome,many,no", "Rome,2", "Oslo,1e99,yes", "Lima,5x,no", "Bonn,1,2,yes" } },
@@ -45,7 +45,7 @@ static const struct {
 	    { "{\"town\":\"Rome\",\"n\":1,\"y\":0}", "{\"town\":\"Oslo\",\"n\":2,\"y\":1}",
 	        "{\"n\":3,\"y\":1}" },
 	    { "{\"town\":\"Rome\",\"n\":1", "{\"town\":\"Rome\",\"n\":\"many\",\"y\":0}",
-	        "{\"n\":1}", "[1,2]", "{\"n\":[{}],\"y\":1}" } },
+	        "{\"n\":1,\"y\":2}", "[1,2]", "{\"n\":[{}],\"y\":1}" } },
 };
 
 static char *put_file(const char *name, const char *text, size_t n)

@@ -116,9 +116,9 @@ static enum err_code fail_strange(const struct stream *s, const uint8_t *p, size
 	return ERR_OK;
 }
 
-/* Chooses the reader by the options, or by the first bytes of the stream. tables: one that reads tables
- * with a schema. */
-static enum err_code choose_reader(struct stream *s, const char *format, bool tables, size_t *out,
+/* Chooses the reader by the options, or by the first bytes of the stream. table: a table is expected, and a
+ * bar that it begins with is a comment, and no namespace of Vowpal Wabbit. */
+static enum err_code choose_reader(struct stream *s, const char *format, bool table, size_t *out,
     struct err *e)
 {
 	const uint8_t *p;
@@ -140,7 +140,7 @@ static enum err_code choose_reader(struct stream *s, const char *format, bool ta
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < NREADERS; i++) {
-		if ((!tables || readers[i]->tables) && readers[i]->probe(p, n)) {
+		if (!(table && readers[i] == &data_reader_vw) && readers[i]->probe(p, n)) {
 			*out = i;
 			return ERR_OK;
 		}

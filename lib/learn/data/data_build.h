@@ -50,8 +50,6 @@ struct data_reader {
 	    struct err *e);
 	/* How a file is read in parts (data_parts.h); NULL: it is read as a whole. */
 	const struct data_parts *parts;
-	/* Does it read tables with a schema (data_table.h)? */
-	bool tables;
 };
 #define DATA_PROBE 65536
 /* Ids below this are looked up in direct tables, others by hashing. */

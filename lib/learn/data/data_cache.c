@@ -138,19 +138,7 @@ static bool put_path(struct identity *id, const struct data_cache_load *l, const
 
 	if (data_uri_parse(path, &file, &o, NULL) != ERR_OK)
 		return false;
-	put_identity_text(id, o.format);
-	put_identity_text(id, o.label);
-	put_identity_text(id, o.labels);
-	put_identity_text(id, o.norm);
-	put_identity_text(id, o.pairs);
-	put_identity_text(id, o.columns);
-	put_identity_text(id, o.ignore);
-	put_identity_text(id, o.categories);
-	put_identity_text(id, o.id);
-	put_identity_text(id, o.missing);
-	put_identity_text(id, o.scale);
-	exposition_put_number(id, (uint64_t)(o.index_base + 1));
-	exposition_put_number(id, (uint64_t)o.bits);
+	data_uri_list(&o, &id->what);
 	good = put_files(id, l, file, &o);
 	data_uri_release(&o);
 	free(file);

@@ -31,9 +31,9 @@ struct table {
 	/* number of columns, and of those that are features; column of the label, from 0 (width:
 	 * there is none) */
 	size_t width, features, label;
-	bool typed;        /* data_table.h takes the records */
-	bool commented;    /* the file begins with a comment */
-	bool unclosed; /* a quoted cell does not end: it may have swallowed any number of lines */
+	bool typed;     /* data_table.h takes the records */
+	bool commented; /* the file begins with a comment */
+	bool unclosed;  /* a quoted cell does not end: it may have swallowed any number of lines */
 	struct buf record; /* a record of several lines */
 };
 
@@ -713,4 +713,4 @@ static bool probe_csv(const uint8_t *p, size_t n)
 	return true;
 }
 
-const struct data_reader data_reader_csv = { probe_csv, read_csv, &data_parts_lines, true };
+const struct data_reader data_reader_csv = { probe_csv, read_csv, &data_parts_lines };

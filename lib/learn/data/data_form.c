@@ -14,6 +14,8 @@
  * numbers at least. */
 #define WORDS_REPEAT 3u
 #define WORDS_AMONG  100u
+/* Where fewer cells are numbers, it is too early to say. */
+#define WORDS_NUMBERS 20u
 
 const char *const data_form_name[DATA_FORMS] = { "plain", "marked", "comma", "date" };
 
@@ -276,7 +278,7 @@ struct data_column_look data_look_decide(const struct data_look *l, bool comma)
 	n = l->numbers[c.form];
 	others = l->cells - l->missing - n;
 	c.text = others > n;
-	c.words = !c.text && others > 0 && others == l->words &&
+	c.words = !c.text && others > 0 && others == l->words && n >= WORDS_NUMBERS &&
 	    l->words >= WORDS_REPEAT * l->different && l->words * WORDS_AMONG >= n;
 	if (c.text)
 		c.form = DATA_PLAIN;

@@ -226,4 +226,4 @@ static enum err_code read_ratings(struct data_build *b, struct stream *s,
 }
 
 const struct data_reader data_reader_ratings = { data_probe_never, read_ratings,
-	&data_parts_lines, false };
+	&data_parts_lines };

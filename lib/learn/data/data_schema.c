@@ -194,7 +194,8 @@ char *data_schema_name(const struct data_schema *s, size_t feature)
 		append_hashed(s, feature, &name);
 	else
 		append_value(s,
-		    s->value_of ? s->value_of[feature - s->numbers] : (uint32_t)(feature - s->numbers),
+		    s->value_of ? s->value_of[feature - s->numbers]
+		                : (uint32_t)(feature - s->numbers),
 		    &name);
 	return (char *)name.data;
 }
@@ -215,8 +216,7 @@ static json_t *copy_places(const struct data_schema *s, const struct data_column
 	json_t *places = json_array();
 
 	for (size_t i = 0; i < c->count; i++)
-		json_array_append_new(places,
-		    json_integer(s->feature_of[c->value + i]));
+		json_array_append_new(places, json_integer(s->feature_of[c->value + i]));
 	return places;
 }
 
@@ -240,8 +240,9 @@ static struct data_schema_column column_document(const struct data_schema *s,
 		.form = c->form ? data_form_name[c->form] : NULL,
 		.words = c->words,
 		.values = c->kind == DATA_CATEGORY || c->count ? copy_values(s, c) : NULL,
-		.places = s->feature_of && (c->kind == DATA_CATEGORY || c->count) ? copy_places(s, c)
-		                                                                  : NULL };
+		.places = s->feature_of && (c->kind == DATA_CATEGORY || c->count)
+		    ? copy_places(s, c)
+		    : NULL };
 }
 
 json_t *data_schema_to_json(const struct data_schema *s)

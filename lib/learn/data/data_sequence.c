@@ -99,25 +99,13 @@ void data_sequence_describe(const struct data_sequence *s, char out[static 256])
 
 /* ---- reading ---- */
 
-/* A copy of the options, whose strings are its own. */
-static struct data_options copy_options(const struct data_options *o)
-{
-	struct data_options c = *o;
-	char **text[] = { &c.format, &c.label, &c.labels, &c.norm, &c.columns, &c.ignore,
-		&c.categories, &c.id, &c.missing, &c.scale, &c.pairs };
-
-	for (size_t i = 0; i < sizeof text / sizeof *text; i++)
-		*text[i] = *text[i] ? mem_strdup(*text[i]) : NULL;
-	return c;
-}
-
 static enum err_code open_file(struct data_sequence *s, struct err *e)
 {
 	const struct sequence_file *f = &s->file[s->at];
 	enum err_code rc = data_open(f->name, &s->stream, e);
 
 	if (!rc)
-		s->lines.options = copy_options(&f->options);
+		s->lines.options = data_uri_copy(&f->options);
 	return rc;
 }
 
@@ -225,7 +213,7 @@ static enum err_code add_path(struct data_sequence *s, const struct data_sequenc
 			break;
 		}
 		s->file[s->nfiles++] = (struct sequence_file){ mem_strdup(names[i]),
-			copy_options(&o), S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0 };
+			data_uri_copy(&o), S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0 };
 		/* A stream is read in pieces only where it is all there is, and is read once. */
 		*fit = *fit && (S_ISREG(st.st_mode) || (spec->once && spec->npaths == 1 && n == 1));
 	}

@@ -296,30 +296,55 @@ enum err_code data_uri_parse(const char *path, char **file, struct data_options 
 	return rc;
 }
 
+/* The text of a TEXT option; NULL: it is not set. */
+static char *text_of(const struct data_options *o, const struct option *k)
+{
+	char *text;
+
+	memcpy(&text, (const char *)o + k->at, sizeof(text));
+	return text;
+}
+
 void data_uri_release(struct data_options *o)
 {
-	free(o->format);
-	free(o->label);
-	free(o->labels);
-	free(o->norm);
-	free(o->pairs);
-	free(o->columns);
-	free(o->ignore);
-	free(o->categories);
-	free(o->id);
-	free(o->weight);
-	free(o->user);
-	free(o->item);
-	free(o->rating);
-	free(o->missing);
-	free(o->scale);
-	free(o->follow);
-	free(o->from);
-	free(o->group);
-	free(o->properties);
-	free(o->deleted);
-	free(o->bad);
+	for (size_t i = 0; i < NOPTIONS; i++)
+		if (options[i].type == TEXT)
+			free(text_of(o, &options[i]));
 	*o = (struct data_options)DATA_OPTIONS_INIT;
+}
+
+struct data_options data_uri_copy(const struct data_options *o)
+{
+	struct data_options copy = *o;
+
+	for (size_t i = 0; i < NOPTIONS; i++) {
+		char *text = options[i].type == TEXT ? text_of(o, &options[i]) : NULL;
+
+		if (!text)
+			continue;
+		text = mem_strdup(text);
+		memcpy((char *)&copy + options[i].at, &text, sizeof(text));
+	}
+	return copy;
+}
+
+void data_uri_list(const struct data_options *o, struct buf *out)
+{
+	for (size_t i = 0; i < NOPTIONS; i++) {
+		const struct option *k = &options[i];
+		const char *text = k->type == TEXT ? text_of(o, k) : NULL;
+		double number = 0;
+		int whole = 0;
+
+		if (k->type == WHOLE)
+			memcpy(&whole, (const char *)o + k->at, sizeof(whole));
+		if (k->type == NUMBER)
+			memcpy(&number, (const char *)o + k->at, sizeof(number));
+		if (text)
+			buf_printf(out, "%s=%zu:%s\n", k->name, strlen(text), text);
+		else if (k->type != TEXT)
+			buf_printf(out, "%s=%.17g\n", k->name, k->type == WHOLE ? whole : number);
+	}
 }
 
 /* dir/pattern, with glob's special characters in dir escaped. */

@@ -2,6 +2,7 @@
 #ifndef DATA_URI_H
 #define DATA_URI_H
 
+#include "core/buf.h"
 #include "core/err.h"
 #include "data/data.h"
 
@@ -12,6 +13,10 @@
  * keys and formats, with "did you mean". On success the caller owns *file and o's strings. */
 enum err_code data_uri_parse(const char *path, char **file, struct data_options *o, struct err *e);
 void data_uri_release(struct data_options *o);
+/* A copy whose strings are its own. */
+struct data_options data_uri_copy(const struct data_options *o);
+/* Appends all options that are set, and their values: equal options give equal texts, others other ones. */
+void data_uri_list(const struct data_options *o, struct buf *out);
 
 /* The files that one path stands for, sorted: the path itself if it exists or is not a glob, else
  * the matches (ERR_IO when there are none). Relative paths are relative to base_dir (NULL: the

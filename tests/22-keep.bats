@@ -267,7 +267,7 @@ no_servers() {
 		rm out
 	done
 	run -1 --separate-stderr ps-work eval -C lin.run nowhere.csv
-	[[ $stderr == *'cannot open "nowhere.csv"'* ]]
+	[[ $stderr == *'cannot open nowhere.csv: No such file'* ]]
 	head -c 100 lin.run/model.safetensors >cut && mv cut lin.run/model.safetensors
 	run -1 --separate-stderr ps-work eval -C lin.run
 	[ "$(grep -c '^ps-work eval: .*model.safetensors' <<<"$stderr")" -eq 1 ]

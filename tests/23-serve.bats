@@ -85,7 +85,7 @@ serve() {
 @test "a checkpoint that is none, or damaged, is not served" {
 	run ps-serve --read-only nowhere -C x.run
 	[ "$status" -ne 0 ]
-	[[ $output == *"--read-only nowhere"*"No such file"* ]]
+	[[ $output == *"--read-only: cannot read the model \"nowhere\": No such file"* ]]
 	checkpoint
 	cp -r "$CHECKPOINT" bad
 	f=$(find bad -name '*.safetensors' | head -n 1)

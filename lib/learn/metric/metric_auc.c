@@ -66,9 +66,9 @@ static void halve_runs(struct scored *a, struct scored *b, bool odd, struct scor
 		struct scored pair[2];
 
 		for (size_t j = 0; j < 2; j++)
-			pair[j] = k == RUN || (i < RUN && a[i].score <= b[k].score) ? a[i++] : b[k++];
-		scratch[at] =
-		    (struct scored){ pair[odd].score, pair[0].weight + pair[1].weight };
+			pair[j] = k == RUN || (i < RUN && a[i].score <= b[k].score) ? a[i++]
+			                                                            : b[k++];
+		scratch[at] = (struct scored){ pair[odd].score, pair[0].weight + pair[1].weight };
 	}
 	memcpy(a, scratch, RUN * sizeof *a);
 }

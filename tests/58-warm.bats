@@ -224,8 +224,9 @@ END
 	# All of it at once: what is resumed is the job that began with the model.
 	ps-ctl start tue --init-from mon.run --set lr=1e-12 --set epochs=0 --set steps=10000000 2>/dev/null
 	ps-ctl wait -C tue.run --for step=5
-	for id in supervisor server-1 worker-0 worker-1 server-0; do
-		[ ! -e "tue.run/$id.pid" ] || kill -9 "$(cat "tue.run/$id.pid")" || true
+	kill -9 "$(sed -n 1p tue.run/lock)"
+	for id in server-1 worker-0 worker-1 server-0; do
+		kill -9 "$(cat "tue.run/$id.pid")" || true
 	done
 	wait_for 20 none_left tue.run
 	ps-ctl start tue --resume auto --set lr=1e-12 --set epochs=0 --set steps=10000000 2>/dev/null

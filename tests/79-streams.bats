@@ -235,6 +235,7 @@ produce() {
 	[ "$status" -eq 0 ]
 }
 
+# bats test_tags=slow
 @test "each event of a file counts once while processes are killed: ssp" {
 	SOURCE=file SYNC=ssp:2 EVENTS=8000 run "$EVENTS" 6
 	echo "$output"

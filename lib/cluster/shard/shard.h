@@ -170,7 +170,7 @@ struct shard_vote {
 /* rank SHARD_OUTSIDE: the change is not about a rank. */
 struct shard_vote shard_vote(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
     bool resume);
-/* What this server has of a rank's pushes, as head or replica. Called after shard_vote has fenced the
+/* The pushes of a rank that this server has, as head or replica. Called after shard_vote has fenced the
  * rank's earlier holder, so that nothing is added to it. Adds to *taken for each partition the highest
  * step whose push was taken, plus 1. Returns the first step of which a push may be missing here: the
  * rank's clock, or an earlier step of which a push was announced and has not come. */

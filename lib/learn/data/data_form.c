@@ -14,7 +14,7 @@
  * numbers at least. */
 #define WORDS_REPEAT 3u
 #define WORDS_AMONG  100u
-/* Where fewer cells are numbers, it is too early to say. */
+/* With fewer cells that are numbers, it is too early to say. */
 #define WORDS_NUMBERS 20u
 
 const char *const data_form_name[DATA_FORMS] = { "plain", "marked", "comma", "date" };

@@ -266,7 +266,7 @@ static enum err_code parse_lines(const struct data_log *l, const char *name, con
 
 	*out = NULL;
 	build->by_lines = true;
-	/* Where lines have names for their columns, these stand before each part. */
+	/* If lines have names for their columns, the names stand before each part. */
 	if (l->heading) {
 		buf_puts(&all, l->heading);
 		buf_append(&all, text, len);

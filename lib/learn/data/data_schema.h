@@ -56,7 +56,7 @@ struct data_column {
 	float shift, factor;
 };
 
-/* What stands for a missing cell of a column of numbers: a number; with DATA_MISSING_CATEGORY also the
+/* The value that stands for a missing cell of a column of numbers: a number; with DATA_MISSING_CATEGORY also the
  * value DATA_MISSING_TEXT, which then stands for missing cells of categories, too. */
 enum data_missing { DATA_MISSING_MEAN, DATA_MISSING_ZERO, DATA_MISSING_CATEGORY, DATA_MISSINGS };
 #define DATA_MISSING_TEXT "NA"

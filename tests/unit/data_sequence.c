@@ -143,6 +143,58 @@ static void test_formats(void)
 	buf_release(&table);
 }
 
+/* The heading of a stream is known only when the first piece has been read, and is no example. */
+static void test_stream_heading(void)
+{
+	struct buf text = BUF_INIT;
+	const struct dataset *p = NULL;
+	struct data_sequence *s = NULL;
+	struct dataset *all;
+	struct err e = { 0 };
+	const char *dash[1] = { "-?label=y" };
+	size_t pieces = 0, odd = 0, rows = 0;
+	int fd, stdin_was = dup(0);
+
+	buf_puts(&text, "a,b,y\n");
+	for (int i = 0; i < 30500; i++)
+		buf_printf(&text, "%d,%d,%d\n", i, i % 7, i % 2);
+
+	char *path = put_file("h.csv", (char *)text.data, text.len),
+	     *uri = mem_printf("%s?label=y", path);
+	const char *paths[1] = { uri };
+	struct data_sequence_spec spec = { .paths = dash,
+		.npaths = 1,
+		.want = &two,
+		.cache = &no_cache,
+		.memory = 100000,
+		.once = true };
+
+	if (data_load(paths, 1, NULL, &two, NULL, &all, &e))
+		abort();
+	spec.like = all;
+	fd = open(path, O_RDONLY);
+	if (fd < 0 || stdin_was < 0 || dup2(fd, 0) < 0)
+		abort();
+	if (data_sequence_open(&spec, &s, &e) == ERR_OK)
+		for (; data_sequence_next(s, &p, &e) == ERR_OK && p; pieces++) {
+			rows += p->rows;
+			odd += p->rows % DATA_SEQUENCE_LINES != 0;
+		}
+	ok(!e.code && pieces > 2 && rows == 30500 && odd == 1,
+	    "standard input with a heading: %zu pieces, %zu of them without a whole number of batches",
+	    pieces, odd);
+	data_sequence_free(s);
+	if (dup2(stdin_was, 0) < 0)
+		abort();
+	close(fd);
+	close(stdin_was);
+	unlink(path);
+	dataset_free(all);
+	free(uri);
+	free(path);
+	buf_release(&text);
+}
+
 static void test_errors(void)
 {
 	struct buf text = BUF_INIT;
@@ -221,6 +273,7 @@ int main(void)
 	if (!mkdtemp(dir))
 		return 1;
 	test_formats();
+	test_stream_heading();
 	test_errors();
 	remove_dir();
 	return tap_done();

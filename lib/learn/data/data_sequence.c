@@ -109,16 +109,14 @@ static enum err_code open_file(struct data_sequence *s, struct err *e)
 	return rc;
 }
 
-/* Reads the lines of the next piece into s->text; none at the end of the file. */
-static enum err_code read_text(struct data_sequence *s, struct err *e)
+/* Appends lines to s->text until the piece is large enough and has a multiple of DATA_SEQUENCE_LINES
+ * examples, `lines` of which it has already. Nothing is appended at the end of the file. */
+static enum err_code read_text(struct data_sequence *s, uint64_t lines, struct err *e)
 {
-	/* The heading is no example. */
-	uint64_t lines = s->heading && !s->lines.begun ? DATA_SEQUENCE_LINES - 1 : 0;
 	char *line;
 	size_t n;
 	enum err_code rc = ERR_OK;
 
-	buf_clear(&s->text);
 	while (!rc &&
 	    (s->text.len < s->piece_bytes ||
 	        (lines % DATA_SEQUENCE_LINES && s->text.len < 4 * s->piece_bytes))) {
@@ -132,19 +130,43 @@ static enum err_code read_text(struct data_sequence *s, struct err *e)
 	return rc;
 }
 
+static enum err_code parse_text(struct data_sequence *s, struct err *e)
+{
+	return data_pieces_load(&s->lines, stream_name(s->stream), (const char *)s->text.data,
+	    s->text.len, &s->want, s->like, &s->piece, e);
+}
+
+/* The first piece has shown a heading, which was counted as an example: takes one line more. */
+static enum err_code extend_first_piece(struct data_sequence *s, struct err *e)
+{
+	enum err_code rc = read_text(s, DATA_SEQUENCE_LINES - 1, e);
+
+	data_pieces_release(&s->lines);
+	s->lines.options = data_uri_copy(&s->file[s->at].options);
+	dataset_free(s->piece);
+	s->piece = NULL;
+	return rc ? rc : parse_text(s, e);
+}
+
 /* Loads the next piece of the file that is open. *ended: the file has no more. */
 static enum err_code load_piece(struct data_sequence *s, bool *ended, struct err *e)
 {
-	const char *text;
-	enum err_code rc = read_text(s, e);
+	/* The heading is no example. */
+	bool skipped = s->heading && !s->lines.begun;
+	enum err_code rc;
 
-	text = (const char *)s->text.data;
+	buf_clear(&s->text);
+	rc = read_text(s, skipped ? DATA_SEQUENCE_LINES - 1 : 0, e);
 	*ended = s->text.len == 0;
-	if (!rc && !*ended)
-		rc = data_pieces_load(&s->lines, stream_name(s->stream), text, s->text.len,
-		    &s->want, s->like, &s->piece, e);
-	if (!rc && !*ended)
-		s->lines.lines += data_pieces_lines(text, s->text.len);
+	if (rc || *ended)
+		return rc;
+	rc = parse_text(s, e);
+	if (!rc && s->lines.heading && !s->heading) {
+		s->heading = true;
+		rc = extend_first_piece(s, e);
+	}
+	if (!rc)
+		s->lines.lines += data_pieces_lines((const char *)s->text.data, s->text.len);
 	return rc;
 }
 
@@ -250,7 +272,6 @@ static enum err_code measure_files(struct data_sequence *s, uint64_t memory, boo
 		return rc;
 	for (size_t i = 0; i < s->nfiles; i++)
 		bytes += s->file[i].size;
-	s->heading = s->lines.heading != NULL;
 	part = stream_progress(s->stream);
 	if (s->piece && part > 0)
 		*large = dataset_bytes(s->piece) / part * (double)bytes / first > (double)memory;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "math/gemv.h"
 #include "math/vec.h"
 #include "tap.h"
 
@@ -329,8 +330,59 @@ static void test_max(void)
 	ok(missed == 0, "vec_max_abs is NaN where one is not finite");
 }
 
+/* A row of a product, as gemv.h defines it. */
+static float ref_row(size_t n, const float *x, const float *y)
+{
+	float lane[GEMV_LANES] = { 0 };
+	size_t whole = n / GEMV_LANES * GEMV_LANES;
+
+	for (size_t i = 0; i < n / 8 * 8; i++) {
+		float *to = &lane[i < whole ? i % GEMV_LANES : i % 8];
+
+		*to = ref_add(*to, ref_mul(x[i], y[i]));
+	}
+	for (size_t half = GEMV_LANES / 2; half > 0; half /= 2)
+		for (size_t j = 0; j < half; j++)
+			lane[j] = ref_add(lane[j], lane[j + half]);
+	for (size_t i = n / 8 * 8; i < n; i++)
+		lane[0] = ref_add(lane[0], ref_mul(x[i], y[i]));
+	return lane[0];
+}
+
+/* All sizes up to 9 rows: the scores of a row are the same in every batch. */
+static void test_gemv(void)
+{
+	enum { ROWS = 9 };
+	float a[ROWS * MAXN], x[MAXN], z[ROWS], y[ROWS], want[ROWS], sum[MAXN], column[MAXN];
+	size_t bad = 0, bad_sums = 0;
+
+	fill(ROWS * MAXN, a);
+	fill(MAXN, x);
+	fill(ROWS, z);
+	for (size_t m = 0; m <= ROWS; m++)
+		for (size_t n = 0; n <= MAXN; n++) {
+			for (size_t i = 0; i < m; i++) {
+				y[i] = z[i];
+				want[i] = ref_add(z[i], ref_row(n, a + i * n, x));
+			}
+			gemv_add(m, n, a, x, y);
+			bad += memcmp(y, want, m * sizeof *y) != 0;
+			for (size_t j = 0; j < n; j++) {
+				sum[j] = NAN;
+				column[j] = 0;
+				for (size_t i = 0; i < m; i++)
+					column[j] = ref_add(column[j], ref_mul(z[i], a[i * n + j]));
+			}
+			gemv_transposed(m, n, a, z, sum);
+			bad_sums += memcmp(sum, column, n * sizeof *sum) != 0;
+		}
+	ok(bad == 0, "gemv_add: each row by itself, in equal bits (%zu wrong)", bad);
+	ok(bad_sums == 0, "gemv_transposed: the rows in order, over NaN (%zu wrong)", bad_sums);
+}
+
 int main(void)
 {
+	test_gemv();
 	test_elementwise();
 	test_sums();
 	test_finite();

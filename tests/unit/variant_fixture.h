@@ -15,6 +15,7 @@
 #include "codec/codec.h"
 #include "codec/places.h"
 #include "math/clones.h"
+#include "math/gemv.h"
 #include "math/vec.h"
 #include "optim/optim.h"
 #include "optim/power.h"
@@ -40,9 +41,14 @@
 #define vec_sumsq       variant_sumsq
 #define vec_dot         variant_dot
 #define vec_norm2       variant_norm2
+#define gemv_add        variant_gemv_add
+#define gemv_transposed variant_gemv_transposed
 #undef MATH_VEC_H
 #include "math/vec.h"
+#undef MATH_GEMV_H
+#include "math/gemv.h"
 
+#include "../../lib/base/math/gemv.c"
 #include "../../lib/base/math/vec.c"
 
 #define AGAIN(name) variant_##name
@@ -77,6 +83,8 @@ static const struct optim_rule *const variant_rule[] = {
 #undef vec_sumsq
 #undef vec_dot
 #undef vec_norm2
+#undef gemv_add
+#undef gemv_transposed
 
 /* ---- values ---- */
 
@@ -138,6 +146,11 @@ static bool variant_vectors(size_t n, const float *x, const float *y)
 	} while (0)
 	BOTH(vec_axpy(n, f, x, a), variant_axpy(n, f, x, b));
 	BOTH(vec_axpy_first(n, f, x, a), variant_axpy_first(n, f, x, b));
+	/* Matrices of 5 rows, the first of x, and of n / 5 or 5 columns. */
+	BOTH(gemv_add(n < 5 ? n : 5, n / 5, x, y, a),
+	    variant_gemv_add(n < 5 ? n : 5, n / 5, x, y, b));
+	BOTH(gemv_transposed(n / 5, n < 5 ? n : 5, x, y, a),
+	    variant_gemv_transposed(n / 5, n < 5 ? n : 5, x, y, b));
 	BOTH(vec_add(n, x, a), variant_add(n, x, b));
 	BOTH(vec_xpay(n, x, f, a), variant_xpay(n, x, f, b));
 	BOTH(vec_mask(n, x, a), variant_mask(n, x, b));

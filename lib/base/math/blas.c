@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <cblas.h>
 #include <limits.h>
-#include <string.h>
 
 #include "math/blas_skip.h"
 
@@ -36,17 +35,4 @@ void blas_gemm(bool ta, bool tb, size_t m, size_t n, size_t k, float alpha, cons
 	    checked_blasint(m), checked_blasint(n), checked_blasint(k), alpha, a,
 	    leading_dimension(ta ? m : k), b, leading_dimension(tb ? k : n), beta, c,
 	    leading_dimension(n));
-}
-
-void blas_gemv(bool ta, size_t m, size_t n, float alpha, const float *a, const float *x, float beta,
-    float *y)
-{
-	size_t out = ta ? n : m;
-
-	/* BLAS libraries differ on whether 0 * NaN in y survives, and return
-	 * early, leaving y alone, when the inner dimension is 0. */
-	if (beta == 0 && out > 0)
-		memset(y, 0, out * sizeof *y);
-	cblas_sgemv(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, checked_blasint(m),
-	    checked_blasint(n), alpha, a, leading_dimension(n), x, 1, beta, y, 1);
 }

@@ -19,8 +19,4 @@ void blas_init(void);
 void blas_gemm(bool ta, bool tb, size_t m, size_t n, size_t k, float alpha, const float *a,
     const float *b, float beta, float *c);
 
-/* y = alpha op(a) x + beta y for a (m, n): y has m elements, with ta n. */
-void blas_gemv(bool ta, size_t m, size_t n, float alpha, const float *a, const float *x, float beta,
-    float *y);
-
 #endif

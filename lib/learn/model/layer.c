@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "math/blas.h"
+#include "math/gemv.h"
 #include "math/vec.h"
 
 /* Neither branch can overflow. */
@@ -41,7 +42,7 @@ void layer_input(const struct batch *b, size_t k, const float *w, const float *b
 	layer_fill_bias(b->rows, k, bias, out);
 	if (!b->sparse) {
 		if (k == 1)
-			blas_gemv(false, b->rows, b->cols, 1, b->x, w, 1, out);
+			gemv_add(b->rows, b->cols, b->x, w, out);
 		else
 			blas_gemm(false, false, b->rows, k, b->cols, 1, b->x, w, 1, out);
 		return;
@@ -64,7 +65,7 @@ void layer_input_grad(const struct batch *b, size_t k, const float *delta, float
 	layer_bias_grad(b->rows, k, delta, gbias);
 	if (!b->sparse) {
 		if (k == 1)
-			blas_gemv(true, b->rows, b->cols, 1, b->x, delta, 0, gw);
+			gemv_transposed(b->rows, b->cols, b->x, delta, gw);
 		else
 			blas_gemm(true, false, b->cols, k, b->rows, 1, b->x, delta, 0, gw);
 		return;

@@ -70,7 +70,8 @@ by() {
 	has .model_digest "$want"
 }
 
-@test "pull_delta: the same bits, and of the parameters only those that have changed" {
+# bats test_tags=slow
+@test "pull_delta learns as well as without, with every codec and mode" {
 	few=(--set steps=300 --set schedule=cosine:300:0)
 	for also in "" "pull_codec=f16" "replicas=2" "sync=asp"; do
 		by topk:0.01 "${few[@]}" ${also:+--set $also}
@@ -91,6 +92,9 @@ by() {
 	loss=$(res .eval.loss) digest=$(res .model_digest)
 	by topk:0.01 --set pull_codec=f16 --set workers=1 "${few[@]}" --set pull_delta=true
 	[ "$(res .model_digest)" != "$digest" ] || has .eval.loss "$loss"
+}
+
+@test "pull_delta: the same bits, and of the parameters only those that have changed" {
 	# Where all of them change, all of them come; and the same bits where these are promised.
 	det=(--set deterministic=true --set on_worker_loss=wait:30s --set steps=200)
 	by raw "${det[@]}"
@@ -212,6 +216,10 @@ by() {
 		[ "$(ls "$RUN/workers" | wc -l)" -eq 2 ]
 		ps-ctl stop >/dev/null
 	done
+}
+
+# bats test_tags=slow
+@test "a worker's own checkpoint: who takes a rank over begins without, and a damaged one is said" {
 	train c.json --set workers=2 --set codec=topk:0.05 --set local_steps=4 --set steps=1000 --set checkpoint_every=200
 	[ -n "$(ls "$T/c.run/workers")" ]
 	# Who takes a rank over in mid-run begins without: that has been pushed since.

@@ -39,21 +39,34 @@ static bool are_words(const json_t *words, const json_t *counts)
 	return json_array_size(words) > 0 && json_array_size(words) == json_array_size(counts);
 }
 
+/* Are these the names of so many features? */
+static bool are_names(const json_t *names, int64_t cols)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(names, i, v)
+		if (!json_is_string(v))
+			return false;
+	return !names || (json_is_array(names) && (int64_t)json_array_size(names) == cols);
+}
+
 enum err_code training_facts_decode(const json_t *json, struct training_facts *out, struct err *e)
 {
 	enum err_code rc = fields_decode(fields_training_facts, json, out, e);
 
 	if (!rc &&
 	    (out->cols < 0 || out->fields < 0 || out->index_base < -1 ||
-	        !are_classes(out->classes) || !are_words(out->words, out->counts)))
+	        !are_classes(out->classes) || !are_words(out->words, out->counts) ||
+	        !are_names(out->names, out->cols)))
 		rc = err_set(e, ERR_PROTO, "message \"facts\": a member is missing or wrong");
 	return rc;
 }
 
 json_t *training_facts_encode(const struct training_facts *f)
 {
-	return json_pack("{s:b, s:I, s:I, s:I, s:s, s:O*, s:O*, s:O*, s:O*}", "sparse", f->sparse,
-	    "cols", (json_int_t)f->cols, "fields", (json_int_t)f->fields, "index_base",
+	return json_pack("{s:b, s:I, s:I, s:I, s:s, s:O*, s:O*, s:O*, s:O*, s:O*}", "sparse",
+	    f->sparse, "cols", (json_int_t)f->cols, "fields", (json_int_t)f->fields, "index_base",
 	    (json_int_t)f->index_base, "source", f->source, "classes", f->classes, "words",
-	    f->words, "counts", f->counts, "schema", f->schema);
+	    f->words, "counts", f->counts, "names", f->names, "schema", f->schema);
 }

@@ -23,10 +23,23 @@ static void tell_words(const struct data_words *w, struct training_facts *f)
 	f->counts = counts;
 }
 
+/* The names of the features, where no schema has them; a new reference, or NULL. */
+static json_t *list_names(const struct dataset *d)
+{
+	json_t *names;
+
+	if (!d->feature_name || d->schema || d->cols > DATA_FACTS_VALUES)
+		return NULL;
+	names = json_array();
+	for (size_t i = 0; i < d->cols; i++)
+		json_array_append_new(names, json_of_text(d->feature_name[i]));
+	return names;
+}
+
 json_t *data_facts(const struct dataset *d)
 {
 	struct training_facts f;
-	json_t *facts, *classes, *schema;
+	json_t *facts, *classes, *names, *schema;
 
 	if (d->numbered || (d->words && d->words->n > DATA_FACTS_VALUES) ||
 	    d->classes > DATA_FACTS_CLASSES ||
@@ -44,6 +57,7 @@ json_t *data_facts(const struct dataset *d)
 		    isnan(d->class_value[i]) ? json_string(d->class_name[i])
 		                             : json_of_num(d->class_value[i]));
 	f.classes = classes;
+	f.names = names = list_names(d);
 	f.schema = schema = d->schema ? data_schema_to_json(d->schema) : NULL;
 	if (d->words)
 		tell_words(d->words, &f);
@@ -51,6 +65,7 @@ json_t *data_facts(const struct dataset *d)
 	json_decref((json_t *)(uintptr_t)f.words);
 	json_decref((json_t *)(uintptr_t)f.counts);
 	json_decref(classes);
+	json_decref(names);
 	json_decref(schema);
 	return facts;
 }
@@ -81,10 +96,21 @@ static struct data_words *take_words(const struct training_facts *f)
 	return words;
 }
 
+static void take_names(struct dataset *d, const json_t *names)
+{
+	const json_t *v;
+	size_t i;
+
+	d->feature_name = mem_array(d->cols + 1, sizeof *d->feature_name);
+	json_array_foreach(names, i, v)
+		d->feature_name[i] = mem_strdup(json_string_value(v));
+}
+
 enum err_code data_of_facts(const json_t *facts, struct dataset **out, struct err *e)
 {
 	struct training_facts f;
 	struct dataset *d;
+	enum err_code rc = ERR_OK;
 	const json_t *v;
 	size_t i;
 
@@ -105,13 +131,17 @@ enum err_code data_of_facts(const json_t *facts, struct dataset **out, struct er
 		take_class(d, i, v);
 	if (f.words)
 		d->words = take_words(&f);
-	if (f.schema) {
-		enum err_code rc = data_schema_from_json(f.schema, &d->schema, e);
-
-		if (rc) {
-			dataset_free(d);
-			return rc;
-		}
+	if (f.names)
+		take_names(d, f.names);
+	if (f.schema)
+		rc = data_schema_from_json(f.schema, &d->schema, e);
+	if (!rc && d->schema && data_schema_features(d->schema) != d->cols)
+		rc = err_set(e, ERR_FORMAT,
+		    "the description of the training data is damaged: its columns give %zu features, and not %zu",
+		    data_schema_features(d->schema), d->cols);
+	if (rc) {
+		dataset_free(d);
+		return rc;
 	}
 	*out = d;
 	return ERR_OK;

@@ -39,6 +39,8 @@ people() {
 	accuracy=$(ps-ctl run here/cluster --json 2>/dev/null | field eval.accuracy)
 	echo "# accuracy $accuracy" >&3
 	[ "$(jq -n "$accuracy > 0.93")" = true ]
+	ps-ctl -C here/cluster.run export all -o text | cut -f 3 >names
+	diff names - <<<$'age\nweight\ntown=Lima\ntown=Oslo\ntown=Paris\ntown=Rome\nintercept'
 	# Without scaling the weights drown everything else.
 	unscaled=$(ps-ctl run here/cluster --set data="$PWD/train.csv" --set name=unscaled --json 2>/dev/null | field eval.accuracy)
 	[ "$(jq -n "$unscaled < $accuracy - 0.1")" = true ]
@@ -179,6 +181,11 @@ accuracy_of() {
 	ps-ctl init --data train.csv
 	ps-ctl start cluster --set epochs=0 --set steps=1000000 >/dev/null
 	ps-ctl wait -C cluster.run --for step=100 --timeout 60s
+	ps-ctl checkpoint -C cluster.run >/dev/null
+	for of in cluster.run cluster.run/checkpoints/step-*; do
+		ps-ctl -C "$of" export w -o text | cut -f 3 | paste -sd ' ' >names
+		diff names - <<<'age weight town=Lima town=Oslo town=Paris town=Rome'
+	done
 	printf 'weight,age,town\n999999,69,Lima\n1000,20,Oslo\n5,?,Atlantis\n' >new.csv
 	run ps-work predict -C cluster.run new.csv
 	echo "$output"

@@ -13,6 +13,8 @@
 #include "core/mem.h"
 #include "format/npy.h"
 #include "format/safetensors.h"
+#include "msg/model_metadata.h"
+#include "tool/row_text.h"
 
 #define PIECE 65536u /* values read at a time */
 
@@ -21,6 +23,7 @@
 struct saved {
 	struct safetensors *file;
 	const struct safetensors_tensor *values, *ids;
+	struct row_text *names;
 };
 
 static bool is_id_tensor(const struct safetensors_tensor *t)
@@ -59,7 +62,7 @@ static enum err_code read_values_and_ids(const struct saved *s, uint64_t first, 
 	return rc;
 }
 
-/* Write a tensor as text: a line NAME[row,column], tab, value. */
+/* Write a tensor as text (tool/row_text.h). */
 static enum err_code write_tensor_text(const struct saved *s, int fd, struct err *e)
 {
 	float *x = mem_array(PIECE, sizeof *x);
@@ -72,9 +75,8 @@ static enum err_code write_tensor_text(const struct saved *s, int fd, struct err
 
 		rc = read_values_and_ids(s, at, n, x, ids, e);
 		for (uint64_t i = 0; rc == ERR_OK && i < n; i++)
-			buf_printf(&out, "%s[%llu,%llu]\t%.9g\n", s->values->name,
-			    (unsigned long long)ids[(at + i) / cols - at / cols],
-			    (unsigned long long)((at + i) % cols), (double)x[i]);
+			row_text_put(s->names, s->values->name, ids[(at + i) / cols - at / cols],
+			    (at + i) % cols, x[i], &out);
 		if (rc == ERR_OK)
 			rc = file_write_all(fd, out.data, out.len, e);
 		buf_clear(&out);
@@ -211,6 +213,21 @@ static enum err_code export_one_table(struct saved *s, const char *table, const 
 	return write_tensor_npy(s, fd, e);
 }
 
+/* The names that the file's description gives; none where it has no description. */
+static struct row_text *read_names(const struct safetensors *file, const char *name)
+{
+	struct model_metadata about = { 0 };
+	json_t *document = NULL;
+	struct row_text *names;
+	struct err e;
+
+	if (model_metadata_read(file, name, &about, &document, &e))
+		about = (struct model_metadata){ 0 };
+	names = row_text_new(about.config, about.facts);
+	json_decref(document);
+	return names;
+}
+
 enum err_code saved_export(const char *model, const char *table, const char *format, int fd,
     struct err *e)
 {
@@ -224,12 +241,14 @@ enum err_code saved_export(const char *model, const char *table, const char *for
 	rc = safetensors_open(model, &s.file, e);
 	if (rc != ERR_OK)
 		return rc;
+	s.names = strcmp(format, "text") == 0 ? read_names(s.file, model) : NULL;
 	if (!all)
 		rc = export_one_table(&s, table, format, fd, e);
 	else if (strcmp(format, "text") == 0)
 		rc = write_all_text(&s, fd, e);
 	else
 		rc = copy_model_file(model, fd, e);
+	row_text_free(s.names);
 	safetensors_close(s.file);
 	return rc;
 }

@@ -12,6 +12,7 @@
 #include "format/safetensors.h"
 #include "msg/manifest.h"
 #include "saved/saved_metadata.h"
+#include "tool/row_text.h"
 
 /* The model in a checkpoint, in the formats of export.  The values are read in pieces, so that a model
  * that does not fit into memory can be exported. */
@@ -24,6 +25,7 @@ struct source {
 	const struct ckpt_table *only; /* NULL: all tables */
 	int fd;
 	struct buf out; /* not written yet */
+	struct row_text *names;
 };
 
 static bool is_table_wanted(const struct source *s, size_t i)
@@ -123,20 +125,22 @@ static enum err_code put_value_lines(void *ctx, const struct ckpt_table *t, uint
 	struct source *s = ctx;
 
 	for (uint64_t i = 0; i < n; i++)
-		buf_printf(&s->out, "%s[%llu,%llu]\t%.9g\n", t->name,
-		    (unsigned long long)(row + (first + i) / t->cols),
-		    (unsigned long long)((first + i) % t->cols), (double)x[i]);
+		row_text_put(s->names, t->name, row + (first + i) / t->cols, (first + i) % t->cols,
+		    x[i], &s->out);
 	return flush_output(s, WRITE_MIN, e);
 }
 
 static enum err_code write_checkpoint_text(struct source *s, struct err *e)
 {
+	const struct manifest *m = ckpt_manifest(s->reader);
 	enum err_code rc = ERR_OK;
 
+	s->names = row_text_new(m->config, m->data ? m->data->facts : NULL);
 	for (size_t i = 0; !rc && i < ckpt_tables(s->reader); i++)
 		if (is_table_wanted(s, i))
 			rc = each_table_value(s->reader, ckpt_table_at(s->reader, i),
 			    put_value_lines, s, e);
+	row_text_free(s->names);
 	return rc;
 }
 

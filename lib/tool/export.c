@@ -7,6 +7,7 @@
 #include "format/npy.h"
 #include "format/safetensors.h"
 #include "saved/saved_metadata.h"
+#include "tool/row_text.h"
 #include "tool/tool.h"
 
 /* A table in the shape that it had when the export began: tables may be added or grow meanwhile. */
@@ -41,6 +42,7 @@ static void pick_tables(struct writer *x)
 struct text {
 	int fd;
 	const struct table *t;
+	struct row_text *names;
 };
 
 /* Writes one line for each value. It is a callback of client_scan, and it collects about 1 MiB
@@ -54,8 +56,8 @@ static enum err_code write_text_rows(void *ctx, const uint64_t *ids, const float
 
 	for (size_t i = 0; !rc && i < n; i++) {
 		for (uint32_t k = 0; k < x->t->cols; k++)
-			buf_printf(&out, "%s[%llu,%u]\t%.9g\n", x->t->name,
-			    (unsigned long long)ids[i], k, (double)rows[i * x->t->cols + k]);
+			row_text_put(x->names, x->t->name, ids[i], k, rows[i * x->t->cols + k],
+			    &out);
 		if (out.len > 1 << 20 || i + 1 == n) {
 			rc = file_write_all(x->fd, out.data, out.len, e);
 			buf_clear(&out);
@@ -87,10 +89,11 @@ static enum err_code fetch_dense(struct writer *x, const struct pick *k, float *
 
 /* Writes a table as text. A sparse table is streamed; a dense one is held in memory as a whole.
  * */
-static enum err_code write_text_table(struct writer *x, const struct pick *k, struct err *e)
+static enum err_code write_text_table(struct writer *x, const struct pick *k,
+    struct row_text *names, struct err *e)
 {
 	const struct table *t = k->t;
-	struct text ctx = { x->fd, t };
+	struct text ctx = { x->fd, t, names };
 	uint64_t *ids;
 	float *w;
 	enum err_code rc;
@@ -110,10 +113,14 @@ static enum err_code write_text_table(struct writer *x, const struct pick *k, st
 
 static enum err_code write_table_as_text(struct writer *x, struct err *e)
 {
+	json_t *facts = tool_facts(x->tool);
+	struct row_text *names = row_text_new(x->tool->view->config, facts);
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; !rc && i < x->npicks; i++)
-		rc = write_text_table(x, &x->pick[i], e);
+		rc = write_text_table(x, &x->pick[i], names, e);
+	row_text_free(names);
+	json_decref(facts);
 	return rc;
 }
 

@@ -9,7 +9,7 @@
  * disconnects. Values are as of the time of the pull: exports during training mix steps.
  *
  * Writes one table, or "all", to a descriptor as safetensors, npy (one dense table) or text (a line
- * a parameter, "table[row,col] value"; sparse rows by their ids). ERR_USAGE, ERR_NOTFOUND,
+ * a parameter, as tool/row_text.h says; sparse rows by their ids). ERR_USAGE, ERR_NOTFOUND,
  * ERR_STALE (a table has changed its shape meanwhile), ERR_NOMEM. */
 enum err_code export_run(const char *run_dir, const char *table, const char *format, int fd,
     struct err *e);

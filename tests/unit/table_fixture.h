@@ -36,8 +36,8 @@ static struct dataset *load(const char *text, const char *options, const struct 
 	return d;
 }
 
-static void refused(const char *text, const char *options, const struct dataset *like,
-    const char *why)
+__attribute__((unused)) static void refused(const char *text, const char *options,
+    const struct dataset *like, const char *why)
 {
 	struct err e;
 	struct dataset *d = load(text, options, &real, like, &e);
@@ -47,7 +47,8 @@ static void refused(const char *text, const char *options, const struct dataset 
 }
 
 /* Is row r this list of values, to 1e-5? */
-static bool row_is(const struct dataset *d, size_t r, const double *want, size_t n)
+__attribute__((unused)) static bool row_is(const struct dataset *d, size_t r, const double *want,
+    size_t n)
 {
 	bool same = d && !d->sparse && d->cols == n && r < d->rows;
 

@@ -283,6 +283,21 @@ enum err_code data_load_stream(struct stream *s, const struct data_options *o,
 
 /* The cases are in order of how little is known: numbered data have only a count, words have no
  * features, and only sparse data have an average length of a row. */
+char *data_feature_name(const struct dataset *d, uint64_t feature)
+{
+	if (d->schema)
+		return feature < data_schema_features(d->schema)
+		    ? data_schema_name(d->schema, (size_t)feature)
+		    : NULL;
+	if (d->feature_name)
+		return feature < d->cols ? mem_strdup(d->feature_name[feature]) : NULL;
+	if (d->words)
+		return feature / 2 < d->words->n ? mem_printf("%s%s", d->words->name[feature / 2],
+		                                       feature % 2 ? " (predicted)" : "")
+		                                 : NULL;
+	return NULL;
+}
+
 void data_describe(const struct dataset *d, char out[static 256])
 {
 	char targets[48] = "real targets", shape[48] = "dense", left_out[64] = "";

@@ -149,6 +149,10 @@ void data_range(uint64_t epoch, uint64_t begin, uint64_t end, struct batch *b);
 /* A description for messages: "60000 examples, 784 features, 10 classes, dense, IDX (FILE)". */
 void data_describe(const struct dataset *d, char out[static 256]);
 
+/* The name of a feature, as a new string: "age", "city=Paris"; of a text the word, and the
+ * word with " (predicted)" behind it where it is to be predicted. NULL: the feature has none. Pure. */
+char *data_feature_name(const struct dataset *d, uint64_t feature);
+
 /* The formats of reader.def, for help texts; an entry with name NULL ends them. */
 struct data_format {
 	const char *name, *title, *help;

@@ -68,14 +68,30 @@ struct model_shape {
 	const struct model_outside *outside; /* NULL: it has no gradient here */
 };
 
+/* The meaning of a table's rows, or of its columns, for names in exports. */
+enum model_axis {
+	MODEL_AXIS_NOTHING,   /* without a name */
+	MODEL_AXIS_FEATURES,  /* the features of the data, by their numbers */
+	MODEL_AXIS_CLASSES,   /* the classes of the labels */
+	MODEL_AXIS_INTERCEPT, /* the one row of a bias */
+};
+struct model_axes {
+	const char *table;
+	enum model_axis rows, columns;
+};
+#define MODEL_AXES 2 /* tables of a model with such a meaning, at most */
+
 /* The i-th kind of model, or the one of a name; NULL past the last, or for an unknown name. These
- * two functions and model_spec_parse are in objects of their own that need no BLAS. */
+ * functions and model_spec_parse are in objects of their own that need no BLAS. */
 struct model_info {
 	const char *name, *help, *tables;
 	enum model_task task;
+	struct model_axes axes[MODEL_AXES]; /* ends early with a table of NULL */
 };
 const struct model_info *model_info_at(size_t i);
 const struct model_info *model_info_find(const char *name);
+/* The axes of a model's table; MODEL_AXIS_NOTHING twice for a table without any. */
+struct model_axes model_info_axes(const struct model_info *info, const char *table);
 
 /* The kinds of models that a program can compute: one entry a line of model.def, in its order; NULL
  * where the program has no arithmetic for it. Each program hands one of these two constant lists to

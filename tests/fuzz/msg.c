@@ -68,16 +68,17 @@ static void receipts(const uint8_t *p, size_t n)
 static void copied(const uint8_t *p, size_t n)
 {
 	struct buf b = BUF_INIT;
-	struct payload_copied c;
+	struct payload_replicated c;
 	size_t i;
 
-	for (i = 0; payload_get_copied(p, n, i, &c); i++) {
-		check((i + 1) * PAYLOAD_COPIED_BYTES <= n);
+	for (i = 0; payload_get_replicated(p, n, i, &c); i++) {
+		check((i + 1) * PAYLOAD_REPLICATED_BYTES <= n);
 		buf_clear(&b);
-		payload_put_copied(&b, &c);
-		check(memcmp(b.data, p + i * PAYLOAD_COPIED_BYTES, PAYLOAD_COPIED_BYTES) == 0);
+		payload_put_replicated(&b, &c);
+		check(memcmp(b.data, p + i * PAYLOAD_REPLICATED_BYTES, PAYLOAD_REPLICATED_BYTES) ==
+		    0);
 	}
-	check(i == n / PAYLOAD_COPIED_BYTES || wide(p + i * PAYLOAD_COPIED_BYTES, 0));
+	check(i == n / PAYLOAD_REPLICATED_BYTES || wide(p + i * PAYLOAD_REPLICATED_BYTES, 0));
 	buf_release(&b);
 }
 

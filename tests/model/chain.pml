@@ -7,9 +7,9 @@
  *
  *   in the model                 in the code
  *   lay[], cur                   the coordinator's layouts by epoch (layout/place.c)
- *   install, leave, redirect     shard/install.c, copy_redirect in shard/copy.c
- *   feed, send, acknowledged     shard_feed, shard_send, shard_sent in shard/copy.c
- *   receive                      shard_copy in shard/copy_in.c, session_copy in store/session_copy.c
+ *   install, leave, redirect     shard/install.c, copy_redirect in shard/repl.c
+ *   feed, send, acknowledged     shard_feed, shard_send, shard_sent in shard/repl.c
+ *   receive                      shard_replicate in shard/repl_in.c, session_repl in store/session_repl.c
  *   take_push, is_safe           shard_push and shard_is_safe in shard/apply.c, judge_promise in
  *                                store/session_push.c
  *   the worker                   inflight_push_reroute_all and inflight_push_take_receipts in client/client_push.c
@@ -22,7 +22,7 @@
  *
  * Each of these leaves out one rule of the protocol, and Spin must then find an error:
  *   -DLATER_LAYOUT -DNO_TENURE
- *                  receipts and COPIED depend on the partition's present state alone, and state
+ *                  receipts and REPLICATED depend on the partition's present state alone, and state
  *                  the present epoch
  *   -DKEEP_LAST    an installed replica keeps the record of the pushes it had taken before
  *   -DGO_ON        a server that missed a layout goes on making a replica
@@ -102,7 +102,7 @@ typedef server {
 	bit some;
 	byte push, push_epoch;
 	due receipt;
-	/* by sender: the pending COPIED */
+	/* by sender: the pending REPLICATED */
 	due copied[SERVERS];
 	link in[SERVERS];       /* by sender */
 };

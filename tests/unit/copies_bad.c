@@ -62,20 +62,20 @@ static void malformed(void)
 	struct shard_due due;
 	unsigned taken = 0;
 
-	for (unsigned kind = COPY_SUM; kind <= COPY_STATE; kind++)
+	for (unsigned kind = REPL_SUM; kind <= REPL_STATE; kind++)
 		for (size_t len = 0; len < 24; len++) {
-			struct copy c = { .kind = (enum copy_kind)kind, .table = W };
+			struct repl_record c = { .kind = (enum repl_kind)kind, .table = W };
 
-			taken += shard_copy(x->node[1].s, &c, bytes, len, &due) != SHARD_BAD;
+			taken += shard_replicate(x->node[1].s, &c, bytes, len, &due) != SHARD_BAD;
 		}
 	ok(taken == 0, "a copy shorter than its head is malformed");
 	memset(bytes, 0xff, sizeof bytes);
-	for (unsigned kind = COPY_SUM; kind <= COPY_STATE; kind++) {
-		struct copy c = { .kind = (enum copy_kind)kind, .table = W, .step = 3 };
+	for (unsigned kind = REPL_SUM; kind <= REPL_STATE; kind++) {
+		struct repl_record c = { .kind = (enum repl_kind)kind, .table = W, .step = 3 };
 
 		/* A state for one that has its copy is only a repetition. */
-		taken += shard_copy(x->node[1].s, &c, bytes, 56, &due) == SHARD_OK &&
-		    kind != COPY_STATE;
+		taken += shard_replicate(x->node[1].s, &c, bytes, 56, &due) == SHARD_OK &&
+		    kind != REPL_STATE;
 	}
 	ok(taken == 0, "and so is one with figures beyond its end");
 	net_close(x);

@@ -17,7 +17,7 @@
 enum { W, ROWS, TABLES, N = 4, COLS = 2, NODES = 4, WIRE = 512 };
 
 struct parcel {
-	struct copy c;
+	struct repl_record c;
 	uint32_t epoch;
 	uint8_t *bytes;
 	size_t len;
@@ -233,7 +233,7 @@ struct sending {
 	unsigned n;
 };
 
-static inline bool put_parcel(void *ctx, const struct copy *c)
+static inline bool put_parcel(void *ctx, const struct repl_record *c)
 {
 	struct sending *d = ctx;
 	struct parcel *p = &d->wire->parcel[d->wire->n];
@@ -278,7 +278,7 @@ static inline bool net_deliver(struct net *x, unsigned a, unsigned b)
 	if (!w->n || !to->s || p.epoch > to->epoch)
 		return false;
 	if (p.epoch == to->epoch) {
-		answer = shard_copy(to->s, &p.c, p.bytes, p.len, &o.due);
+		answer = shard_replicate(to->s, &p.c, p.bytes, p.len, &o.due);
 		if (answer == SHARD_HOLD)
 			return false;
 		x->bad += answer == SHARD_BAD;

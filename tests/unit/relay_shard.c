@@ -69,7 +69,7 @@ struct out {
 	_Alignas(8) uint8_t bytes[512];
 };
 
-static bool put(void *ctx, const struct copy *c)
+static bool put(void *ctx, const struct repl_record *c)
 {
 	struct out *o = ctx;
 

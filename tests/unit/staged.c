@@ -26,7 +26,7 @@ static void large_copies(void)
 	bool good = true;
 
 	for (uint64_t at = 0; at < 64 * PIECE; at += PIECE)
-		good &= piece(&p, REC_COPY_STATE, at, COPY, &body) == CONN_TAKEN && !body;
+		good &= piece(&p, REC_REPL_STATE, at, COPY, &body) == CONN_TAKEN && !body;
 	ok(good && p.data.rows_len == 64 * PIECE, "a copy of 6 GiB is taken piece by piece");
 	ok(p.data.rows_cap <= 128 * PIECE,
 	    "and has room for twice what has come, at most (%zu MiB)", p.data.rows_cap >> 20);
@@ -40,12 +40,12 @@ static void whole(void)
 	const uint8_t *body = NULL;
 
 	memset(bytes, 1, sizeof bytes);
-	piece(&p, REC_COPY_STATE, 0, 3 * PIECE, &body);
+	piece(&p, REC_REPL_STATE, 0, 3 * PIECE, &body);
 	memset(bytes, 2, sizeof bytes);
-	piece(&p, REC_COPY_STATE, PIECE, 3 * PIECE, &body);
+	piece(&p, REC_REPL_STATE, PIECE, 3 * PIECE, &body);
 	ok(!body, "two of three pieces are no copy");
 	memset(bytes, 3, sizeof bytes);
-	ok(piece(&p, REC_COPY_STATE, 2 * PIECE, 3 * PIECE, &body) == CONN_TAKEN && body &&
+	ok(piece(&p, REC_REPL_STATE, 2 * PIECE, 3 * PIECE, &body) == CONN_TAKEN && body &&
 	        body[0] == 1 && body[PIECE] == 2 && body[3 * PIECE - 1] == 3,
 	    "the third makes it whole");
 	session_drop_pieces(&p);

@@ -221,11 +221,11 @@ static const struct {
 	{ 24, "SCAN", "WSAE", 0 },
 	{ 25, "SCANNED", "", 1048576 },
 	{ 26, "NO_KEYS", "", 0 },
-	{ 30, "COPY_SUM", "S", 1048576 },
-	{ 31, "COPY_PUSH", "S", 1048576 },
-	{ 32, "COPY_STEP", "S", 1048576 },
-	{ 33, "COPY_STATE", "S", 1048576 },
-	{ 34, "COPIED", "", 1048576 },
+	{ 30, "REPL_SUM", "S", 1048576 },
+	{ 31, "REPL_PUSH", "S", 1048576 },
+	{ 32, "REPL_STEP", "S", 1048576 },
+	{ 33, "REPL_STATE", "S", 1048576 },
+	{ 34, "REPLICATED", "", 1048576 },
 	{ 40, "FILE_PUT", "S", 512 },
 	{ 41, "FILE_GET", "S", 512 },
 	{ 42, "FILE_DATA", "S", 1048576 },
@@ -318,7 +318,7 @@ static bool get_receipt(const uint8_t *p, size_t len, size_t i)
 
 static bool get_copied(const uint8_t *p, size_t len, size_t i)
 {
-	return payload_get_copied(p, len, i, &(struct payload_copied){ 0 });
+	return payload_get_replicated(p, len, i, &(struct payload_replicated){ 0 });
 }
 
 /* Every length from 0 to three entries, and indices whose product overflows. */
@@ -432,26 +432,27 @@ static void receipts(void)
 
 static void copied(void)
 {
-	static const struct payload_copied in[3] = { { 0x1234, 0x56789abc,
-		                                         UINT64_C(0x0102030405060708) },
+	static const struct payload_replicated in[3] = { { 0x1234, 0x56789abc,
+		                                             UINT64_C(0x0102030405060708) },
 		{ 0 }, { UINT16_MAX, UINT32_MAX, UINT64_MAX } };
 	static const uint8_t bytes[] = { 0x34, 0x12, 0, 0, 0xbc, 0x9a, 0x78, 0x56, 8, 7, 6, 5, 4, 3,
 		2, 1 };
 	struct buf b = BUF_INIT;
-	struct payload_copied c;
+	struct payload_replicated c;
 	int wrong = 0;
 
 	for (size_t i = 0; i < 3; i++)
-		payload_put_copied(&b, &in[i]);
+		payload_put_replicated(&b, &in[i]);
 	ok(b.len == 48 && memcmp(b.data, bytes, sizeof bytes) == 0,
-	    "a COPIED entry is written as it always was");
+	    "a REPLICATED entry is written as it always was");
 	for (size_t i = 0; i < 3; i++)
-		wrong += !payload_get_copied(b.data, b.len, i, &c) || c.table != in[i].table ||
+		wrong += !payload_get_replicated(b.data, b.len, i, &c) || c.table != in[i].table ||
 		    c.part != in[i].part || c.seq != in[i].seq;
-	ok(wrong == 0, "COPIED entries come back, at 0 and at their widest");
-	entries("COPIED", &b, PAYLOAD_COPIED_BYTES, get_copied);
+	ok(wrong == 0, "REPLICATED entries come back, at 0 and at their widest");
+	entries("REPLICATED", &b, PAYLOAD_REPLICATED_BYTES, get_copied);
 	b.data[2] = 1;
-	ok(!payload_get_copied(b.data, b.len, 0, &c) && payload_get_copied(b.data, b.len, 1, &c),
+	ok(!payload_get_replicated(b.data, b.len, 0, &c) &&
+	        payload_get_replicated(b.data, b.len, 1, &c),
 	    "a table's number of more than 16 bits is refused there too");
 	buf_release(&b);
 }

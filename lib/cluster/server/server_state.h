@@ -105,7 +105,7 @@ struct pull {
 /* A pending acknowledgement: an answer that is sent when shard_is_safe says yes.
  *
  *   PENDING_RECEIPT   RECEIPT, to a worker: what became of its push
- *   PENDING_COPIED    COPIED, to the previous server of the chain: this replica has its record
+ *   PENDING_REPLICATED    REPLICATED, to the previous server of the chain: this replica has its record
  *   PENDING_SUMMED    SUMMED, to a relay: what became of its sum
  *   PENDING_CLOCKED   CLOCKED, sent by a relay when uplink_acked reaches `token`: every server
  *                     above the relay has the clock
@@ -115,7 +115,7 @@ struct pull {
  * the change, and a reader of the old layout takes another server for the last replica, one that
  * may be cut off and still answer pulls.  A sender that hears of the new layout sends the record
  * again, and waits for the answer to that. */
-enum pending_ack_kind { PENDING_RECEIPT, PENDING_COPIED, PENDING_SUMMED, PENDING_CLOCKED };
+enum pending_ack_kind { PENDING_RECEIPT, PENDING_REPLICATED, PENDING_SUMMED, PENDING_CLOCKED };
 struct pending_ack {
 	enum pending_ack_kind kind;
 	uint16_t table;
@@ -148,7 +148,7 @@ struct peer_data {
 	size_t npending, pending_cap;
 	/* Entries of acknowledgements that are about to be sent, all of records that were accepted
 	 * in the same epoch and generation. */
-	struct buf receipts, copied, summed;
+	struct buf receipts, replicated, summed;
 	uint32_t ready_epoch, ready_generation;
 	/* The pieces so far of a push or copy that comes in several records. */
 	uint8_t *rows;
@@ -443,9 +443,9 @@ void session_add_pending(struct peer *p, const struct record *r, const struct pe
 /* Has this session as many acknowledgements pending as it may?  Then its next push has to wait.
  * Sends the acknowledgements that are due before it counts. */
 bool session_is_crowded(struct peer *p);
-/* Has this session of a server more copies pending than session_copies_limit?  Copies never wait, so this is
+/* Has this session of a server more copies pending than session_records_limit?  Copies never wait, so this is
  * an error of the sender. */
-bool session_has_too_many_copies(struct peer *p);
+bool session_has_too_many_records(struct peer *p);
 /* Collect the pieces of one push or copy.  *body is the whole payload when all pieces are there;
  * CONN_TAKEN with *body NULL: more pieces are to come.  session_drop_pieces drops them. */
 enum conn_verdict session_collect_pieces(struct peer *p, const struct record *r,
@@ -458,8 +458,8 @@ enum conn_verdict session_take_staged(struct peer *p, const struct record *r,
     const uint8_t *payload,
     enum conn_verdict (
         *take)(struct peer *p, const struct record *r, const uint8_t *body, size_t len));
-/* session_copy.c: COPY_SUM, COPY_PUSH, COPY_STEP and COPY_STATE, from the previous replica */
-enum conn_verdict session_copy(struct peer *p, const struct record *r, const uint8_t *payload);
+/* session_repl.c: REPL_SUM, REPL_PUSH, REPL_STEP and REPL_STATE, from the previous replica */
+enum conn_verdict session_repl(struct peer *p, const struct record *r, const uint8_t *payload);
 /* session_push.c: PUSH, PUSH_ROWS, CLOCK and DONE, from workers.  session_push takes a PUSH, or one
  * piece of a PUSH_ROWS; that push is applied when its last piece has come. */
 enum conn_verdict session_push(struct peer *p, const struct record *r, const uint8_t *payload);
@@ -510,9 +510,9 @@ size_t session_backlog_limit(struct server *s, uint64_t sessions);
 /* session_push.c: acknowledgements that a session of a worker or a relay may have pending, and a
  * session of a server, with this number of partitions. */
 size_t session_pending_limit(uint64_t parts);
-/* Returns the number of COPIED that may be pending; beyond it the sender is at fault, and the
+/* Returns the number of REPLICATED that may be pending; beyond it the sender is at fault, and the
  * session is closed. */
-size_t session_copies_limit(uint64_t parts);
+size_t session_records_limit(uint64_t parts);
 /* server_bounds.c: derive the bounds from a layout, and from the configuration.  The agent's thread. */
 void server_know_tables(struct server *s, const struct layout *l);
 /* Takes from the configuration whether row ids may come in blocks and whether sessions may share

@@ -372,11 +372,11 @@ static enum conn_verdict handle_record(struct peer *p, const struct record *r,
 		return session_push_sum(p, r, payload);
 	case REC_CLOCKS:
 		return session_sum_clocks(p, r, payload);
-	case REC_COPY_SUM:
-	case REC_COPY_PUSH:
-	case REC_COPY_STEP:
-	case REC_COPY_STATE:
-		return session_copy(p, r, payload);
+	case REC_REPL_SUM:
+	case REC_REPL_PUSH:
+	case REC_REPL_STEP:
+	case REC_REPL_STATE:
+		return session_repl(p, r, payload);
 	case REC_PULL:
 	case REC_PULL_ROWS:
 	case REC_SCAN:
@@ -542,7 +542,7 @@ struct conn *session_release_conn(struct peer *p)
 	drop_queued_answers(p);
 	batcher_release(&p->data.batcher);
 	buf_release(&p->data.receipts);
-	buf_release(&p->data.copied);
+	buf_release(&p->data.replicated);
 	buf_release(&p->data.summed);
 	free(p->data.pending);
 	free(p->data.rows);

@@ -48,7 +48,7 @@ size_t session_pending_limit(uint64_t parts)
 /* Copies are never held, because servers that replicate each other's partitions could then wait for
  * each other in a ring.  A sender has at most SHARD_SENT_MAX copies in flight for each partition,
  * and may send all of them again under a new layout. */
-size_t session_copies_limit(uint64_t parts)
+size_t session_records_limit(uint64_t parts)
 {
 	return 2 * SHARD_SENT_MAX * parts + 64;
 }
@@ -122,9 +122,9 @@ bool session_is_crowded(struct peer *p)
 	return p->crowded;
 }
 
-bool session_has_too_many_copies(struct peer *p)
+bool session_has_too_many_records(struct peer *p)
 {
-	size_t most = session_copies_limit(
+	size_t most = session_records_limit(
 	    atomic_load_explicit(&p->io_thread->server->limits.parts, memory_order_relaxed));
 
 	if (p->data.npending < most)
@@ -170,8 +170,8 @@ static void send_ready_answers(struct peer *p)
 		FAIL_POINT("receipt_before");
 		send_entries(p, REC_RECEIPT, &p->data.receipts, PAYLOAD_RECEIPT_BYTES);
 	}
-	if (p->data.copied.len)
-		send_entries(p, REC_COPIED, &p->data.copied, PAYLOAD_COPIED_BYTES);
+	if (p->data.replicated.len)
+		send_entries(p, REC_REPLICATED, &p->data.replicated, PAYLOAD_REPLICATED_BYTES);
 	if (p->data.summed.len)
 		send_entries(p, REC_SUMMED, &p->data.summed, PAYLOAD_SUMMED_BYTES);
 }
@@ -193,9 +193,9 @@ static void prepare_answer(struct peer *p, const struct pending_ack *x)
 		send_ready_answers(p);
 	p->data.ready_epoch = x->epoch;
 	p->data.ready_generation = x->generation;
-	if (x->kind == PENDING_COPIED) {
-		payload_put_copied(&p->data.copied,
-		    &(struct payload_copied){ x->table, x->part, x->seq });
+	if (x->kind == PENDING_REPLICATED) {
+		payload_put_replicated(&p->data.replicated,
+		    &(struct payload_replicated){ x->table, x->part, x->seq });
 		return;
 	}
 	if (x->kind == PENDING_CLOCKED) {

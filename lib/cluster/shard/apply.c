@@ -3,7 +3,7 @@
 
 #include "codec/codec.h"
 #include "core/clock.h"
-#include "shard/copy.h"
+#include "shard/repl.h"
 #include "shard/gate.h"
 #include "shard/reduced.h"
 #include "shard/robust.h"
@@ -79,7 +79,7 @@ bool apply_step_is_complete(struct shard *s, struct part *p, uint64_t *examples)
 {
 	const struct sync *sync = &s->gate.sync;
 	bool backup = settings_epoch_at(s, p->step)->mode.backup > 0;
-	bool complete = p->chain.to == NO_SERVER || copy_may_send(p);
+	bool complete = p->chain.to == NO_SERVER || repl_may_send(p);
 
 	mutex_lock(&s->gate.lock);
 	if (backup)
@@ -138,7 +138,8 @@ void apply_step(struct shard *s, struct part *p, uint64_t examples)
 		mutex_lock(&s->gate.lock);
 		torn = sync_may_lack_pushes(&s->gate.sync, step, false);
 		mutex_unlock(&s->gate.lock);
-		copy_sum(s, p, step, examples, torn || epoch->mode.backup || p->table->reduced);
+		repl_queue_sum(s, p, step, examples,
+		    torn || epoch->mode.backup || p->table->reduced);
 	}
 	part_clear_sum(p);
 }
@@ -249,7 +250,7 @@ static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
 	if (!outside && part_has_taken(p, push->rank, push->step))
 		return repeat_receipt(s, p, push, false, r);
 	/* The open step of an earlier bsp must be closed first. */
-	if (!copy_may_send(p) ||
+	if (!repl_may_send(p) ||
 	    (!outside && p->step < by->step && settings_epoch_sums_step(s, p->step))) {
 		p->waited = true;
 		return SHARD_HOLD;
@@ -269,7 +270,7 @@ static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
 		part_set_last(p, push->rank, push->step + 1);
 	if (!outside && !finite)
 		part_set_refused(p, push->rank, push->step);
-	copy_push(s, p, push, !finite);
+	repl_queue_push(s, p, push, !finite);
 	return make_receipt(s, p, push, false, finite ? PUSH_APPLIED : PUSH_REFUSED, r);
 }
 

@@ -15,8 +15,8 @@
  * apply_step is the `close_step` of a store (shard_ops.h, store_ops.c). When the last push or CLOCK of a step
  * comes, s->ops->close_step is called by shard_push, by sum.c for the sum of a relay, or by the gate's sweep
  * (gate.c). At a relay it is close_step in role/relay/relay_shard.c. Each update is then recorded
- * for the next replica (copy_sum, copy_push); replicas that are not the head apply those records in
- * copy_in.c.
+ * for the next replica (repl_queue_sum, repl_queue_push); replicas that are not the head apply those records in
+ * repl_in.c.
  *
  * The partition's lock is held in all functions; they take the gate's lock after it. */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "shard/apply.h"
-#include "shard/copy.h"
+#include "shard/repl.h"
 #include "shard/reduced.h"
 #include "shard/settings_epoch.h"
 #include "shard/shard_ops.h"
@@ -482,7 +482,7 @@ void gate_tell_closed(struct shard *s, struct part *p)
 	torn = sync_may_lack_pushes(&s->gate.sync, p->step - 1, false);
 	mutex_unlock(&s->gate.lock);
 	if (torn)
-		copy_step(s, p, p->step - 1);
+		repl_queue_step(s, p, p->step - 1);
 }
 
 /* bsp: is no push of the open step announced, and does no lost rank make that uncertain? The gate's

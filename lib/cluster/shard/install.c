@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
-#include "shard/copy.h"
+#include "shard/repl.h"
 #include "shard/settings_epoch.h"
 #include "shard/shard_ops.h"
 #include "shard/row_life.h"
@@ -18,7 +18,7 @@ static void leave_part(struct shard *s, struct part *p)
 	atomic_store(&p->gone, true);
 	p->here = p->live = p->chain.head = p->chain.tail = false;
 	p->chain.feed = NO_SERVER;
-	copy_set_next(s, p, NO_SERVER, 0);
+	repl_set_next(s, p, NO_SERVER, 0);
 	part_release_values(s, p);
 	p->waited = false;
 	mutex_unlock(&p->lock);
@@ -58,7 +58,7 @@ static enum err_code take_chain_place(struct shard *s, struct part *p, const str
 	atomic_store(&p->chain.copies, run->nchain);
 	if (next != NO_SERVER || !made_before || p->chain.to != p->chain.feed ||
 	    p->chain.to_process != p->chain.feed_process)
-		copy_set_next(s, p, next, server_process(process, next));
+		repl_set_next(s, p, next, server_process(process, next));
 	if (p->chain.head)
 		rc = part_alloc_head(p, s, e);
 	s->ops->tell_closed(s, p);

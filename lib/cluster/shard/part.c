@@ -5,7 +5,7 @@
 #include "core/mem.h"
 #include "format/safetensors.h"
 #include "math/vec.h"
-#include "shard/copy.h"
+#include "shard/repl.h"
 #include "shard/settings_epoch.h"
 #include "shard/shard_ops.h"
 #include "shard/robust.h"
@@ -109,8 +109,8 @@ enum err_code part_alloc(struct part *p, struct shard *s, struct err *e)
 /* Will an accumulator come back when a record in `sent` is acknowledged? */
 static bool spare_comes_back(const struct part *p)
 {
-	for (const struct copy *c = p->chain.sent; c; c = c->next)
-		if (c->kind == COPY_SUM && c->nbody)
+	for (const struct repl_record *c = p->chain.sent; c; c = c->next)
+		if (c->kind == REPL_SUM && c->nbody)
 			return true;
 	return false;
 }
@@ -182,7 +182,7 @@ void part_free(struct shard *s, struct part *p)
 	if (!p)
 		return;
 	mutex_destroy(&p->lock);
-	copy_drop_all(p);
+	repl_drop_all(p);
 	snapshot_drop(p);
 	part_release_values(s, p);
 	free(p->pushes.last);
@@ -343,12 +343,12 @@ void part_update_safe(struct part *p)
 {
 	uint64_t step = p->step, version = p->version, seq = p->chain.next_seq;
 
-	for (const struct copy *c = p->chain.must ? p->chain.sent : NULL; c; c = c->next) {
-		if (c->kind == COPY_STATE)
+	for (const struct repl_record *c = p->chain.must ? p->chain.sent : NULL; c; c = c->next) {
+		if (c->kind == REPL_STATE)
 			continue;
 		if (c->seq <= seq)
 			seq = c->seq - 1;
-		if (c->kind != COPY_PUSH && c->step < step)
+		if (c->kind != REPL_PUSH && c->step < step)
 			step = c->step;
 		/* A refused push and a step without a sum have made no version. */
 		if (c->nbody && c->version <= version)
@@ -498,7 +498,7 @@ bool part_apply_push(struct part *p, const struct push *push)
 	bool good = true;
 
 	if (p->table->sparse) {
-		/* A push from outside has no step; apply_push_on_arrival or copy_in.c has set the
+		/* A push from outside has no step; apply_push_on_arrival or repl_in.c has set the
 		 * clock. */
 		if (push->rank != SHARD_OUTSIDE)
 			row_life_set_step(p, push->step);

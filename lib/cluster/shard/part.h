@@ -9,7 +9,7 @@
  * A partition at one server goes through these states (here, live, head, tail, gone):
  *
  *    not here --install: first values or checkpoint--> here and live
- *    not here --install: joining; COPY_STATE arrives--> here, not live (receives changes)
+ *    not here --install: joining; REPL_STATE arrives--> here, not live (receives changes)
  *    here, not live --install: counted in the layout--> here and live
  *    here --install: left the chain--> not here, gone; the struct stays, its values are freed
  *
@@ -116,7 +116,7 @@ struct part_chain {
 	uint64_t sync_at;
 	/* Records for `to` that it has not acknowledged, oldest first; their number; the number of
 	 * the next. */
-	struct copy *sent, **sent_last;
+	struct repl_record *sent, **sent_last;
 	unsigned nsent;
 	uint64_t next_seq;
 	_Atomic unsigned copies; /* replicas in the chain */
@@ -340,7 +340,7 @@ bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows
 /* Adds examples * gradient to the open step's sum. False: no memory. */
 bool part_accumulate(struct part *p, const struct shard *s, const struct push *push);
 /* Makes the open step's update from the sum and opens the next step. The sum stays in acc, for
- * copy_sum, until part_clear_sum. False: no memory. */
+ * repl_queue_sum, until part_clear_sum. False: no memory. */
 bool part_apply_sum(struct part *p, uint64_t examples);
 /* Forgets the sum of the step that was closed. */
 void part_clear_sum(struct part *p);

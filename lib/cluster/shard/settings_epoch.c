@@ -2,7 +2,7 @@
 #include "shard/settings_epoch.h"
 
 #include "core/mem.h"
-#include "shard/copy.h"
+#include "shard/repl.h"
 
 /* Longest list. A worker that is so many epochs behind was lost long ago. */
 #define SETTINGS_EPOCHS_MAX 64u

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "ckpt/read.h"
 #include "core/mem.h"
-#include "shard/copy.h"
+#include "shard/repl.h"
 #include "shard/settings_epoch.h"
 #include "shard/shard_ops.h"
 

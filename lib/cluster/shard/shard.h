@@ -22,7 +22,7 @@
  * a comment says "one caller at a time".
  *
  * Replication: the head of a partition's chain takes the pushes. What it makes of them (in bsp the
- * sum of a step, else each push) goes as a record (struct copy) to the next replica, in order, and
+ * sum of a step, else each push) goes as a record (struct repl_record) to the next replica, in order, and
  * stays with the sender until the next has acknowledged that it and all replicas after it have it.
  * Then the change is safe. Receipts are sent for safe changes only, and the tail of the chain, which
  * answers pulls, shows only safe changes. The states of a partition are in shard/part.h.
@@ -386,15 +386,15 @@ enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct 
 
 /* ---- replicas ---- */
 
-/* Kinds of records from one replica to the next. COPY_SUM: a bsp step with its sum of gradients.
- * COPY_STEP: a bsp step that changed nothing. COPY_PUSH: one push (ssp, asp, from outside).
- * COPY_STATE: the whole partition. */
-enum copy_kind { COPY_SUM = 1, COPY_PUSH, COPY_STEP, COPY_STATE };
+/* Kinds of records from one replica to the next. REPL_SUM: a bsp step with its sum of gradients.
+ * REPL_STEP: a bsp step that changed nothing. REPL_PUSH: one push (ssp, asp, from outside).
+ * REPL_STATE: the whole partition. */
+enum repl_kind { REPL_SUM = 1, REPL_PUSH, REPL_STEP, REPL_STATE };
 
-/* A record from one replica to the next: a head with a few numbers (copy.h), then a body. */
-struct copy {
-	struct copy *next;
-	enum copy_kind kind;
+/* A record from one replica to the next: a head with a few numbers (repl.h), then a body. */
+struct repl_record {
+	struct repl_record *next;
+	enum repl_kind kind;
 	uint16_t table, codec;
 	uint32_t part;
 	/* seq: the record's number in this partition, at this server. */
@@ -407,7 +407,7 @@ struct copy {
 /* Passes the partition's records for `server` that were not sent on `session` yet to put(), in
  * order, until put() returns false. The partition's lock is held meanwhile. */
 void shard_send(struct shard *s, uint16_t server, uint64_t session, uint16_t table, uint32_t part,
-    bool (*put)(void *ctx, const struct copy *c), void *ctx);
+    bool (*put)(void *ctx, const struct repl_record *c), void *ctx);
 /* Does what has waited for acknowledgements: closes steps, changes the mode and wakes. Call it
  * without locks, after one or several of shard_acknowledged, relay_shard_answered and shard_withdraw. */
 void shard_settle(struct shard *s);
@@ -420,8 +420,8 @@ void shard_resend(struct shard *s, uint16_t server);
 /* Takes a record from the previous replica of the chain (len bytes, head and body). When
  * shard_is_safe says so of *due, this replica and all after it have it. SHARD_HOLD: not now, as the
  * next replica is too far behind or the record's settings epoch is not known here yet. */
-enum shard_answer shard_copy(struct shard *s, const struct copy *c, const uint8_t *p, size_t len,
-    struct shard_due *due);
+enum shard_answer shard_replicate(struct shard *s, const struct repl_record *c, const uint8_t *p,
+    size_t len, struct shard_due *due);
 
 /* Begins to send one more partition to the server that joins: first its whole state, then every
  * change. False: there is none left to begin with. */

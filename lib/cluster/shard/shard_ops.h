@@ -5,7 +5,7 @@
 /* The use that a shard makes of pushes, and the source of the values that are pulled. A store applies
  * the pushes and shows its own values (shard_store_ops, store_ops.c). A relay sends their sum to the
  * servers and shows what came from there (role/relay/relay_shard.c). An implementation may include
- * part.h, gate.h and copy.h.
+ * part.h, gate.h and repl.h.
  *
  * The functions that get a partition are called with its lock held, once for a record or a step and
  * never for an element. Only those that say so may be NULL. */

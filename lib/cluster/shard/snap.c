@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
-#include "shard/copy.h"
+#include "shard/repl.h"
 #include "shard/settings_epoch.h"
 #include "shard/row_life.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "codec/codec.h"
 #include "shard/apply.h"
-#include "shard/copy.h"
+#include "shard/repl.h"
 #include "shard/settings_epoch.h"
 #include "shard/shard_ops.h"
 

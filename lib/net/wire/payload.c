@@ -80,22 +80,23 @@ bool payload_get_receipt(const uint8_t *p, size_t len, size_t i, struct payload_
 	return true;
 }
 
-void payload_put_copied(struct buf *b, const struct payload_copied *c)
+void payload_put_replicated(struct buf *b, const struct payload_replicated *c)
 {
-	uint8_t *p = buf_reserve(b, PAYLOAD_COPIED_BYTES);
+	uint8_t *p = buf_reserve(b, PAYLOAD_REPLICATED_BYTES);
 
 	put_le32(p, c->table);
 	put_le32(p + 4, c->part);
 	put_le64(p + 8, c->seq);
-	buf_commit(b, PAYLOAD_COPIED_BYTES);
+	buf_commit(b, PAYLOAD_REPLICATED_BYTES);
 }
 
-bool payload_get_copied(const uint8_t *p, size_t len, size_t i, struct payload_copied *out)
+bool payload_get_replicated(const uint8_t *p, size_t len, size_t i, struct payload_replicated *out)
 {
-	if (len < PAYLOAD_COPIED_BYTES || i > len / PAYLOAD_COPIED_BYTES - 1)
+	if (len < PAYLOAD_REPLICATED_BYTES || i > len / PAYLOAD_REPLICATED_BYTES - 1)
 		return false;
-	p += i * PAYLOAD_COPIED_BYTES;
-	*out = (struct payload_copied){ (uint16_t)get_le32(p), get_le32(p + 4), get_le64(p + 8) };
+	p += i * PAYLOAD_REPLICATED_BYTES;
+	*out = (struct payload_replicated){ (uint16_t)get_le32(p), get_le32(p + 4),
+		get_le64(p + 8) };
 	return get_le32(p) <= UINT16_MAX;
 }
 

@@ -45,18 +45,18 @@ void payload_put_receipt(struct buf *b, const struct payload_receipt *r);
 /* Decodes the i-th entry. False past the last whole one; the status is not checked. */
 bool payload_get_receipt(const uint8_t *p, size_t len, size_t i, struct payload_receipt *out);
 
-/* COPIED: the receiver of COPY_* records and the replicas after it have all records of the
+/* REPLICATED: the receiver of REPL_* records and the replicas after it have all records of the
  * partition up to the one with this seq. */
-struct payload_copied {
+struct payload_replicated {
 	uint16_t table;
 	uint32_t part;
 	uint64_t seq;
 };
-#define PAYLOAD_COPIED_BYTES 16
-/* Appends one entry of PAYLOAD_COPIED_BYTES. */
-void payload_put_copied(struct buf *b, const struct payload_copied *c);
+#define PAYLOAD_REPLICATED_BYTES 16
+/* Appends one entry of PAYLOAD_REPLICATED_BYTES. */
+void payload_put_replicated(struct buf *b, const struct payload_replicated *c);
 /* Decode the i-th entry; false as for payload_get_run. */
-bool payload_get_copied(const uint8_t *p, size_t len, size_t i, struct payload_copied *out);
+bool payload_get_replicated(const uint8_t *p, size_t len, size_t i, struct payload_replicated *out);
 
 /* CTL: queue a text of any length, in as many records as it needs.  If it needs several, they have
  * `offset` and `total`.  r: flags and seq for all of them. */

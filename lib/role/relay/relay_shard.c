@@ -3,7 +3,7 @@
 
 #include "core/mem.h"
 #include "core/steps.h"
-#include "shard/copy.h"
+#include "shard/repl.h"
 #include "shard/gate.h"
 #include "shard/shard_ops.h"
 
@@ -91,18 +91,19 @@ static void put_sum_shares(const struct part *p, uint64_t step, uint8_t *at)
 /* Queues the open sum with the list of its ranks for SHARD_UPSTREAM. */
 static void queue_sum(struct shard *s, struct part *p, uint64_t step)
 {
-	uint32_t n = copy_list_pushers(p, step, NULL);
-	struct copy *c = n ? copy_new(p, COPY_SUM, step, sum_body_head_bytes(n), 0) : NULL;
+	uint32_t n = repl_list_pushers(p, step, NULL);
+	struct repl_record *c = n ? repl_new_record(p, REPL_SUM, step, sum_body_head_bytes(n), 0)
+	                          : NULL;
 
 	if (!c) {
 		part_update_safe(p);
 		return;
 	}
-	copy_move_sum(c, p);
+	repl_move_sum(c, p);
 	sum_body_put_head(c->head, n,
 	    p->table->sparse && p->sum.contributions ? (uint32_t)rows_count(p->sparse.acc) : 0);
 	put_sum_shares(p, step, c->head + SUM_HEAD_BYTES);
-	copy_enqueue(s, p, c);
+	repl_enqueue(s, p, c);
 }
 
 /* Queues the open step's sum, or marks it split when it is too large, and opens the next step. */
@@ -137,7 +138,7 @@ static bool open_sum_is_empty(const struct part *p)
  * send their pushes by themselves. Does nothing when there is no room for another sum. */
 static void jump_to_step(struct shard *s, struct part *p, uint64_t step)
 {
-	if (step <= p->step || !copy_may_send(p))
+	if (step <= p->step || !repl_may_send(p))
 		return;
 	if (!open_sum_is_empty(p))
 		close_step(s, p, 0);
@@ -192,7 +193,7 @@ void relay_shard_answered(struct shard *s, uint16_t table, uint32_t part, uint64
 	/* A sum that was sent twice is answered twice: ignore the second answer. */
 	if (p->chain.sent && p->chain.sent->seq == seq) {
 		note_sum_outcome(p, p->chain.sent->step, status);
-		copy_drop_first(p);
+		repl_drop_first(p);
 		part_update_safe(p);
 	}
 	mutex_unlock(&p->lock);
@@ -209,7 +210,7 @@ bool relay_shard_goes_alone(struct shard *s, uint16_t table, uint32_t part, uint
 	mutex_lock(&p->lock);
 	in = part_taken_end(p, rank) > step;
 	alone = p->step > step;
-	for (const struct copy *c = p->chain.sent; c && alone && in; c = c->next)
+	for (const struct repl_record *c = p->chain.sent; c && alone && in; c = c->next)
 		alone = c->step != step;
 	mutex_unlock(&p->lock);
 	return alone;

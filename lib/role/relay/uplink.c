@@ -42,7 +42,7 @@ struct sending {
 
 /* For shard_send, with the partition's lock held: queues one sum on its link. False, which ends
  * the sweep, when the session has changed or has enough queued. */
-static bool put_sum(void *ctx, const struct copy *c)
+static bool put_sum(void *ctx, const struct repl_record *c)
 {
 	struct sending *d = ctx;
 

@@ -9,7 +9,7 @@
 #include "core/mem.h"
 
 /* Connections to the servers that hold the next replicas.  One thread owns them all.  The records
- * to send stay with their partition until they are acknowledged (shard/copy.c), so a link only
+ * to send stay with their partition until they are acknowledged (shard/repl.c), so a link only
  * lists the partitions that have some. */
 
 #define RETRY_MIN (5 * NSEC_PER_MSEC)
@@ -47,7 +47,7 @@ static void drop_link(struct link *l)
 /* Sends records of the listed partitions while less than LINK_QUEUE_MAX bytes are queued, and
  * writes what the socket takes. A partition whose records did not all fit goes back to the list.
  * May drop the link. */
-static void send_queued_copies(struct link *l)
+static void send_queued_records(struct link *l)
 {
 	struct todo t;
 	struct err e;
@@ -75,29 +75,29 @@ static void send_queued_copies(struct link *l)
 
 /* ---- answers ---- */
 
-/* Takes the entries of a COPIED. They prove that the replica works, so its failures are
+/* Takes the entries of a REPLICATED. They prove that the replica works, so its failures are
  * forgotten. The shard is settled once for all of them, without locks. */
 static void take_acknowledgements(struct link *l, const uint8_t *payload, size_t len)
 {
 	struct shard *s = shard_of_repl(l->repl);
-	struct payload_copied c;
+	struct payload_replicated c;
 
 	l->refused = false;
 	l->down_since = l->reported = 0;
 	dial_backoff_reset(&l->backoff);
-	for (size_t i = 0; payload_get_copied(payload, len, i, &c); i++)
+	for (size_t i = 0; payload_get_replicated(payload, len, i, &c); i++)
 		shard_acknowledged(s, (uint16_t)l->index, c.table, c.part, c.seq);
 	shard_settle(s);
 }
 
-/* Handles one record from the next replica. A COPIED of an older epoch is ignored, since its
+/* Handles one record from the next replica. A REPLICATED of an older epoch is ignored, since its
  * records are sent again. */
 static enum conn_verdict handle_link_record(struct link *l, const struct record *r,
     const uint8_t *payload)
 {
 	struct err e = { 0 };
 
-	if (r->type == REC_COPIED && r->epoch >= l->repl->epoch) {
+	if (r->type == REC_REPLICATED && r->epoch >= l->repl->epoch) {
 		take_acknowledgements(l, payload, r->len);
 	} else if (r->type == REC_NACK) {
 		payload_get_nack(payload, r->len, &e);
@@ -159,7 +159,7 @@ static void on_link_event(void *ctx, uint32_t events)
 		drop_link(l);
 		return;
 	}
-	send_queued_copies(l);
+	send_queued_records(l);
 }
 
 static void dial_replica(struct link *l)
@@ -265,7 +265,7 @@ static void send_forwarded(void *ctx)
 		struct link *l = r->link[i];
 
 		if (l->up) {
-			send_queued_copies(l);
+			send_queued_records(l);
 		} else if (l->live && !l->conn && dial_is_due(&l->backoff, now)) {
 			l->wanted = true;
 			dial_replica(l);

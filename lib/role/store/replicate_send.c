@@ -5,7 +5,8 @@
 
 /* Queues the piece of a record that begins at byte `at` of head and body together. Small pieces
  * are gathered, large ones are copied straight into the queue of the connection. */
-static void send_copy_piece(struct link *l, struct record *out, const struct copy *c, uint64_t at)
+static void send_record_piece(struct link *l, struct record *out, const struct repl_record *c,
+    uint64_t at)
 {
 	uint64_t left = out->total - at;
 	size_t fromhead;
@@ -31,11 +32,11 @@ static void send_copy_piece(struct link *l, struct record *out, const struct cop
 	conn_commit(l->conn, out);
 }
 
-bool replicate_link_put(void *ctx, const struct copy *c)
+bool replicate_link_put(void *ctx, const struct repl_record *c)
 {
 	struct link *l = ctx;
 	struct server *s = l->repl->server;
-	struct record out = { .type = (uint8_t)(REC_COPY_SUM + c->kind - COPY_SUM),
+	struct record out = { .type = (uint8_t)(REC_REPL_SUM + c->kind - REPL_SUM),
 		.table = c->table,
 		.part = c->part,
 		.codec = c->codec,
@@ -48,7 +49,7 @@ bool replicate_link_put(void *ctx, const struct copy *c)
 	if (conn_queued(l->conn) > LINK_QUEUE_MAX)
 		return false;
 	for (uint64_t at = 0; at < out.total; at += out.len)
-		send_copy_piece(l, &out, c, at);
+		send_record_piece(l, &out, c, at);
 	return true;
 }
 

@@ -62,6 +62,6 @@ bool replicate_link_next(struct link *l, struct todo *out);
 /* Add a partition to the link's list.  repl.lock is held. */
 void replicate_link_add(struct link *l, struct todo t);
 /* For shard_send: queue the records of one copy.  False: the connection has enough to write. */
-bool replicate_link_put(void *link, const struct copy *c);
+bool replicate_link_put(void *link, const struct repl_record *c);
 
 #endif

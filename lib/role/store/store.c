@@ -243,7 +243,7 @@ static void log_memory_bound(struct server *s, const struct view *view)
 	free(text);
 	/* Pending acknowledgements of copies from other servers, which wait for the next
 	 * replicas. */
-	m.beside += others * session_copies_limit(parts) * 2 * sizeof(struct pending_ack);
+	m.beside += others * session_records_limit(parts) * 2 * sizeof(struct pending_ack);
 	num_human((double)m.tables, tables);
 	num_human((double)(m.beside + view_bytes + PROCESS_BYTES), beside);
 	num_human((double)each, session);

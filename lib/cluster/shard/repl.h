@@ -1,68 +1,68 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef SHARD_COPY_H
-#define SHARD_COPY_H
+#ifndef SHARD_REPL_H
+#define SHARD_REPL_H
 
-/* Replication, the sending side: records (struct copy of shard.h) for the next replica of a
+/* Replication, the sending side: records (struct repl_record of shard.h) for the next replica of a
  * partition's chain, their queue part.chain.sent, and what is safe. A relay queues its sums for
- * SHARD_UPSTREAM in the same way. copy_in.c is the receiving side. All functions are called with
+ * SHARD_UPSTREAM in the same way. repl_in.c is the receiving side. All functions are called with
  * the partition's lock held.
  *
  * The next replica `to` of a partition goes through these states:
  *
- *    none --shard_feed_next--> joining: COPY_STATE queued, then changes; not must
- *    joining --COPY_STATE acknowledged--> must: nothing is safe without it
+ *    none --shard_feed_next--> joining: REPL_STATE queued, then changes; not must
+ *    joining --REPL_STATE acknowledged--> must: nothing is safe without it
  *    must --version sync_at is safe--> synced: the layout may count it in
  *    none --layout: a counted member comes next--> must
- *    any --layout: another server or process--> none, or that server (copy_set_next) */
+ *    any --layout: another server or process--> none, or that server (repl_set_next) */
 #include "shard/gate.h"
 
-/* Every head begins with: u64 version, u64 examples, u32 number of ranks that follow (COPY_PUSH:
+/* Every head begins with: u64 version, u64 examples, u32 number of ranks that follow (REPL_PUSH:
  * the rank), u32 rows in the body, u32 number of the settings epoch of the update, u32 lower half
  * of the row policy's clock. */
-#define COPY_HEAD 32
-/* COPY_STATE, before the ranks: u32 rows of sparse.prev, u32 prev_same, u64 born. */
-#define COPY_STATE_HEAD 16
-/* COPY_STATE, for each rank: u64 last, the end and steps of struct announced, and refused. */
-#define COPY_STATE_RANK 32
+#define REPL_HEAD 32
+/* REPL_STATE, before the ranks: u32 rows of sparse.prev, u32 prev_same, u64 born. */
+#define REPL_STATE_HEAD 16
+/* REPL_STATE, for each rank: u64 last, the end and steps of struct announced, and refused. */
+#define REPL_STATE_RANK 32
 /* Set in a rank's number in the list of a sum: its push was refused. */
-#define COPY_REFUSED (UINT32_C(1) << 31)
+#define REPL_REFUSED (UINT32_C(1) << 31)
 
 /* Queues the record of a step that was just closed; the sum is still in the accumulator, and is
  * moved to the record. Nothing is queued when nobody pushed, because the next replica learns that
  * from CLOCKs; explicit_step: queue a record even then. */
-void copy_sum(struct shard *s, struct part *p, uint64_t step, uint64_t examples,
+void repl_queue_sum(struct shard *s, struct part *p, uint64_t step, uint64_t examples,
     bool explicit_step);
 /* Queues a record that says only that the step is closed. */
-void copy_step(struct shard *s, struct part *p, uint64_t step);
+void repl_queue_step(struct shard *s, struct part *p, uint64_t step);
 /* Queues the record of a push that was applied, or refused, which leaves the version as it was. */
-void copy_push(struct shard *s, struct part *p, const struct push *push, bool refused);
-/* The parts of copy_sum, for other records with a sum: makes a record of the partition's present
+void repl_queue_push(struct shard *s, struct part *p, const struct push *push, bool refused);
+/* The parts of repl_queue_sum, for other records with a sum: makes a record of the partition's present
  * version (the caller fills in head and body); lists the ranks whose last push is of this step, in
- * ascending order, with COPY_REFUSED for refused ones, and returns their number (out NULL: only
+ * ascending order, with REPL_REFUSED for refused ones, and returns their number (out NULL: only
  * that); makes the accumulated sum the record's body; queues the record. */
-struct copy *copy_new(struct part *p, enum copy_kind kind, uint64_t step, size_t nhead,
-    size_t nbody);
+struct repl_record *repl_new_record(struct part *p, enum repl_kind kind, uint64_t step,
+    size_t nhead, size_t nbody);
 /* out has room for one u32 for each rank that the partition knows of; call it with NULL first to
  * learn how many are written. */
-uint32_t copy_list_pushers(const struct part *p, uint64_t step, uint8_t *out);
+uint32_t repl_list_pushers(const struct part *p, uint64_t step, uint8_t *out);
 /* After this a dense partition has its spare accumulator in place of the one that was moved, and
  * no spare one until a record is acknowledged. A sparse sum is copied, and part_clear_sum empties
  * it. */
-void copy_move_sum(struct copy *c, struct part *p);
+void repl_move_sum(struct repl_record *c, struct part *p);
 /* Takes the record over, gives it the next seq, and calls cfg.forward, which must not call this
  * shard. */
-void copy_enqueue(struct shard *s, struct part *p, struct copy *c);
+void repl_enqueue(struct shard *s, struct part *p, struct repl_record *c);
 /* Drops the oldest record, which was acknowledged, and keeps its accumulator as the spare one. */
-void copy_drop_first(struct part *p);
+void repl_drop_first(struct part *p);
 /* Queues, at a replica that has taken a record, the same record for the replica after it. */
-void copy_pass_on(struct shard *s, struct part *p, const struct copy *c, const uint8_t *head,
+void repl_pass_on(struct shard *s, struct part *p, const struct repl_record *c, const uint8_t *head,
     size_t nhead, const uint8_t *body, size_t nbody);
 /* Is there room for one more record, and a second accumulator for the sum in it? */
-bool copy_may_send(const struct part *p);
+bool repl_may_send(const struct part *p);
 /* Drops all records. Nothing is acknowledged by it; call part_update_safe afterwards. */
-void copy_drop_all(struct part *p);
+void repl_drop_all(struct part *p);
 /* The next replica is now this process of the server `to`. Records that count are sent to it again;
  * a state transfer that was under way is dropped. */
-void copy_set_next(struct shard *s, struct part *p, uint16_t to, uint64_t process);
+void repl_set_next(struct shard *s, struct part *p, uint16_t to, uint64_t process);
 
 #endif

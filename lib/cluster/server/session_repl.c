@@ -2,19 +2,19 @@
 #include "server/server_state.h"
 
 /* Records from the previous server of a chain, for partitions of which this server has a replica. The
- * answer (COPIED) waits, like a receipt, until the replicas behind this one have the record, too: so one
- * COPIED stands for all of them. */
+ * answer (REPLICATED) waits, like a receipt, until the replicas behind this one have the record, too: so one
+ * REPLICATED stands for all of them. */
 
-enum conn_verdict session_copy(struct peer *p, const struct record *r, const uint8_t *payload)
+enum conn_verdict session_repl(struct peer *p, const struct record *r, const uint8_t *payload)
 {
 	struct server *s = p->io_thread->server;
 	struct shard *sh = atomic_load(&s->shard);
-	struct copy c = { .kind = (enum copy_kind)(r->type - REC_COPY_SUM + COPY_SUM),
+	struct repl_record c = { .kind = (enum repl_kind)(r->type - REC_REPL_SUM + REPL_SUM),
 		.table = r->table,
 		.codec = r->codec,
 		.part = r->part,
 		.step = r->step };
-	struct pending_ack x = { .kind = PENDING_COPIED,
+	struct pending_ack x = { .kind = PENDING_REPLICATED,
 		.table = r->table,
 		.part = r->part,
 		.seq = r->seq };
@@ -32,12 +32,12 @@ enum conn_verdict session_copy(struct peer *p, const struct record *r, const uin
 	v = session_collect_pieces(p, r, payload, &body);
 	if (v != CONN_TAKEN || !body)
 		return v;
-	if (session_has_too_many_copies(p)) {
+	if (session_has_too_many_records(p)) {
 		session_refuse(p, r, ERR_LIMIT, "more copies than %zu without an answer",
 		    p->data.npending);
 		return CONN_DROP;
 	}
-	a = shard_copy(sh, &c, body, r->total, &x.due);
+	a = shard_replicate(sh, &c, body, r->total, &x.due);
 	if (a == SHARD_HOLD)
 		return CONN_HOLD;
 	session_drop_pieces(p);

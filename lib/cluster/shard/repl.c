@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "shard/copy.h"
+#include "shard/repl.h"
 
 #include "core/endian.h"
 #include "core/mem.h"
@@ -7,15 +7,15 @@
 #include "shard/row_life.h"
 
 /* The size of a head with `more` bytes behind the fixed part, padded to 8 bytes. */
-static size_t copy_head_bytes(size_t more)
+static size_t repl_head_bytes(size_t more)
 {
-	return COPY_HEAD + (more + 7) / 8 * 8;
+	return REPL_HEAD + (more + 7) / 8 * 8;
 }
 
-struct copy *copy_new(struct part *p, enum copy_kind kind, uint64_t step, size_t nhead,
-    size_t nbody)
+struct repl_record *repl_new_record(struct part *p, enum repl_kind kind, uint64_t step,
+    size_t nhead, size_t nbody)
 {
-	struct copy *c = mem_alloc(sizeof *c);
+	struct repl_record *c = mem_alloc(sizeof *c);
 
 	c->kind = kind;
 	c->table = p->table->id;
@@ -28,11 +28,11 @@ struct copy *copy_new(struct part *p, enum copy_kind kind, uint64_t step, size_t
 	return c;
 }
 
-/* Writes the fixed part of a head, COPY_HEAD bytes, from the partition as it is now: call it
+/* Writes the fixed part of a head, REPL_HEAD bytes, from the partition as it is now: call it
  * after the update that the record is about. n: the number of ranks in the list, or the rank of a
  * push. */
-static void fill_copy_head(struct copy *c, const struct part *p, uint64_t examples, uint32_t n,
-    uint32_t nrows)
+static void fill_record_head(struct repl_record *c, const struct part *p, uint64_t examples,
+    uint32_t n, uint32_t nrows)
 {
 	put_le64(c->head, c->version);
 	put_le64(c->head + 8, examples);
@@ -43,14 +43,14 @@ static void fill_copy_head(struct copy *c, const struct part *p, uint64_t exampl
 	put_le32(c->head + 28, p->sparse.life ? (uint32_t)p->sparse.life->clock : 0);
 }
 
-static void free_copy(struct copy *c)
+static void free_record(struct repl_record *c)
 {
 	free(c->head);
 	free(c->body);
 	free(c);
 }
 
-void copy_enqueue(struct shard *s, struct part *p, struct copy *c)
+void repl_enqueue(struct shard *s, struct part *p, struct repl_record *c)
 {
 	c->seq = ++p->chain.next_seq;
 	*p->chain.sent_last = c;
@@ -60,7 +60,7 @@ void copy_enqueue(struct shard *s, struct part *p, struct copy *c)
 	s->cfg.forward(s->cfg.ctx, p->chain.to, c->table, c->part);
 }
 
-bool copy_may_send(const struct part *p)
+bool repl_may_send(const struct part *p)
 {
 	return p->chain.to == NO_SERVER ||
 	    (p->chain.nsent < SHARD_SENT_MAX && (!p->dense.acc || p->dense.spare));
@@ -68,7 +68,7 @@ bool copy_may_send(const struct part *p)
 
 /* ---- changes ---- */
 
-uint32_t copy_list_pushers(const struct part *p, uint64_t step, uint8_t *out)
+uint32_t repl_list_pushers(const struct part *p, uint64_t step, uint8_t *out)
 {
 	uint32_t n = 0;
 
@@ -76,14 +76,14 @@ uint32_t copy_list_pushers(const struct part *p, uint64_t step, uint8_t *out)
 		if (p->pushes.last[i] == step + 1) {
 			if (out)
 				put_le32(out + (size_t)n * 4,
-				    i | (part_was_refused(p, i, step) ? COPY_REFUSED : 0));
+				    i | (part_was_refused(p, i, step) ? REPL_REFUSED : 0));
 			n++;
 		}
 	return n;
 }
 
 /* Copies the accumulated rows: all ids, then all values. */
-static void fill_rows_body(struct copy *c, const struct part *p)
+static void fill_rows_body(struct repl_record *c, const struct part *p)
 {
 	size_t n = rows_count(p->sparse.acc), cols = p->table->cols;
 
@@ -99,7 +99,7 @@ static void fill_rows_body(struct copy *c, const struct part *p)
 }
 
 /* A dense accumulator is moved, not copied; the spare one takes its place. */
-void copy_move_sum(struct copy *c, struct part *p)
+void repl_move_sum(struct repl_record *c, struct part *p)
 {
 	if (p->sum.contributions && p->table->sparse) {
 		fill_rows_body(c, p);
@@ -111,42 +111,44 @@ void copy_move_sum(struct copy *c, struct part *p)
 	}
 }
 
-void copy_sum(struct shard *s, struct part *p, uint64_t step, uint64_t examples, bool explicit_step)
+void repl_queue_sum(struct shard *s, struct part *p, uint64_t step, uint64_t examples,
+    bool explicit_step)
 {
-	uint32_t n = copy_list_pushers(p, step, NULL);
-	struct copy *c;
+	uint32_t n = repl_list_pushers(p, step, NULL);
+	struct repl_record *c;
 
 	if (p->chain.to == NO_SERVER || (!n && !explicit_step)) {
 		part_update_safe(p);
 		return;
 	}
-	c = copy_new(p, p->sum.contributions ? COPY_SUM : COPY_STEP, step,
-	    copy_head_bytes((size_t)n * 4), 0);
-	copy_list_pushers(p, step, c->head + COPY_HEAD);
-	copy_move_sum(c, p);
-	fill_copy_head(c, p, examples, n,
+	c = repl_new_record(p, p->sum.contributions ? REPL_SUM : REPL_STEP, step,
+	    repl_head_bytes((size_t)n * 4), 0);
+	repl_list_pushers(p, step, c->head + REPL_HEAD);
+	repl_move_sum(c, p);
+	fill_record_head(c, p, examples, n,
 	    p->table->sparse && p->sum.contributions ? (uint32_t)rows_count(p->sparse.acc) : 0);
-	copy_enqueue(s, p, c);
+	repl_enqueue(s, p, c);
 }
 
-void copy_step(struct shard *s, struct part *p, uint64_t step)
+void repl_queue_step(struct shard *s, struct part *p, uint64_t step)
 {
-	struct copy *c = copy_new(p, COPY_STEP, step, copy_head_bytes(0), 0);
+	struct repl_record *c = repl_new_record(p, REPL_STEP, step, repl_head_bytes(0), 0);
 
-	fill_copy_head(c, p, 0, 0, 0);
-	copy_enqueue(s, p, c);
+	fill_record_head(c, p, 0, 0, 0);
+	repl_enqueue(s, p, c);
 }
 
-void copy_push(struct shard *s, struct part *p, const struct push *push, bool refused)
+void repl_queue_push(struct shard *s, struct part *p, const struct push *push, bool refused)
 {
 	size_t nids = (size_t)push->nrows * 8;
-	struct copy *c;
+	struct repl_record *c;
 
 	if (p->chain.to == NO_SERVER) {
 		part_update_safe(p);
 		return;
 	}
-	c = copy_new(p, COPY_PUSH, push->step, copy_head_bytes(0), refused ? 0 : nids + push->len);
+	c = repl_new_record(p, REPL_PUSH, push->step, repl_head_bytes(0),
+	    refused ? 0 : nids + push->len);
 	c->codec = push->codec;
 	if (!refused) {
 		c->body = mem_alloc(c->nbody);
@@ -154,16 +156,16 @@ void copy_push(struct shard *s, struct part *p, const struct push *push, bool re
 			memcpy(c->body, push->ids, nids);
 		memcpy(c->body + nids, push->payload, push->len);
 	}
-	fill_copy_head(c, p, push->examples, push->rank, push->nrows);
-	copy_enqueue(s, p, c);
+	fill_record_head(c, p, push->examples, push->rank, push->nrows);
+	repl_enqueue(s, p, c);
 }
 
-void copy_pass_on(struct shard *s, struct part *p, const struct copy *in, const uint8_t *head,
-    size_t nhead, const uint8_t *body, size_t nbody)
+void repl_pass_on(struct shard *s, struct part *p, const struct repl_record *in,
+    const uint8_t *head, size_t nhead, const uint8_t *body, size_t nbody)
 {
-	struct copy *c = mem_alloc(sizeof *c);
+	struct repl_record *c = mem_alloc(sizeof *c);
 
-	*c = (struct copy){ .kind = in->kind,
+	*c = (struct repl_record){ .kind = in->kind,
 		.table = in->table,
 		.codec = in->codec,
 		.part = in->part,
@@ -177,7 +179,7 @@ void copy_pass_on(struct shard *s, struct part *p, const struct copy *in, const 
 		c->body = mem_alloc(nbody);
 		memcpy(c->body, body, nbody);
 	}
-	copy_enqueue(s, p, c);
+	repl_enqueue(s, p, c);
 }
 
 /* ---- a state transfer ---- */
@@ -222,7 +224,7 @@ static size_t put_state_life(uint8_t *at, const struct life *l)
 	return n * 8;
 }
 
-/* Writes the partition's values and state. Returns the length; at NULL: only that. copy_in.c reads
+/* Writes the partition's values and state. Returns the length; at NULL: only that. repl_in.c reads
  * it in decode_state. */
 static size_t encode_state(const struct part *p, uint8_t *at)
 {
@@ -271,61 +273,61 @@ static void put_state_rank(const struct shard *s, const struct part *p, uint32_t
 /* Queues the whole partition as a record. */
 static void send_state(struct shard *s, struct part *p)
 {
-	struct copy *c = copy_new(p, COPY_STATE, p->step,
-	    copy_head_bytes(COPY_STATE_HEAD + p->pushes.nlast * COPY_STATE_RANK),
+	struct repl_record *c = repl_new_record(p, REPL_STATE, p->step,
+	    repl_head_bytes(REPL_STATE_HEAD + p->pushes.nlast * REPL_STATE_RANK),
 	    encode_state(p, NULL));
-	uint8_t *at = c->head + COPY_HEAD;
+	uint8_t *at = c->head + REPL_HEAD;
 
 	put_le32(at, p->sparse.prev ? (uint32_t)rows_count(p->sparse.prev) : 0);
 	put_le32(at + 4, p->prev_same);
 	put_le64(at + 8, p->born);
 	for (uint32_t i = 0; i < p->pushes.nlast; i++)
-		put_state_rank(s, p, i, at + COPY_STATE_HEAD + i * COPY_STATE_RANK);
+		put_state_rank(s, p, i, at + REPL_STATE_HEAD + i * REPL_STATE_RANK);
 	c->body = mem_alloc(c->nbody + 1);
 	encode_state(p, c->body);
-	fill_copy_head(c, p, 0, (uint32_t)p->pushes.nlast,
+	fill_record_head(c, p, 0, (uint32_t)p->pushes.nlast,
 	    p->sparse.rows ? (uint32_t)rows_count(p->sparse.rows) : 0);
-	copy_enqueue(s, p, c);
+	repl_enqueue(s, p, c);
 }
 
 /* ---- the next replica ---- */
 
-void copy_drop_first(struct part *p)
+void repl_drop_first(struct part *p)
 {
-	struct copy *c = p->chain.sent;
+	struct repl_record *c = p->chain.sent;
 
 	p->chain.sent = c->next;
 	if (!p->chain.sent)
 		p->chain.sent_last = &p->chain.sent;
 	p->chain.nsent--;
-	if (c->kind == COPY_SUM && !p->table->sparse && !p->dense.spare &&
+	if (c->kind == REPL_SUM && !p->table->sparse && !p->dense.spare &&
 	    p->chain.to != NO_SERVER) {
 		p->dense.spare = (float *)(void *)c->body;
 		c->body = NULL;
 	}
-	free_copy(c);
+	free_record(c);
 }
 
-void copy_drop_all(struct part *p)
+void repl_drop_all(struct part *p)
 {
 	while (p->chain.sent)
-		copy_drop_first(p);
+		repl_drop_first(p);
 }
 
-void copy_set_next(struct shard *s, struct part *p, uint16_t to, uint64_t process)
+void repl_set_next(struct shard *s, struct part *p, uint16_t to, uint64_t process)
 {
-	bool begun = p->chain.to != NO_SERVER && p->chain.sent && p->chain.sent->kind == COPY_STATE;
+	bool begun = p->chain.to != NO_SERVER && p->chain.sent && p->chain.sent->kind == REPL_STATE;
 
 	if (p->chain.to != to || p->chain.to_process != process) {
 		/* A state transfer that was begun is of no use any more; changes that count are
 		 * sent again to the new server. */
 		if (to == NO_SERVER || begun || !p->chain.must)
-			copy_drop_all(p);
+			repl_drop_all(p);
 		p->chain.to = to;
 		p->chain.to_process = process;
 		p->chain.must = to != NO_SERVER;
 		p->chain.synced = false;
-		for (struct copy *c = p->chain.sent; c; c = c->next)
+		for (struct repl_record *c = p->chain.sent; c; c = c->next)
 			c->session = 0;
 		if (p->chain.sent)
 			s->cfg.forward(s->cfg.ctx, to, p->table->id, p->index);
@@ -392,14 +394,14 @@ void shard_feed_counts(struct shard *s, uint16_t server, uint64_t *all, uint64_t
 /* ---- sending and acknowledgements ---- */
 
 void shard_send(struct shard *s, uint16_t server, uint64_t session, uint16_t table, uint32_t part,
-    bool (*put)(void *ctx, const struct copy *c), void *ctx)
+    bool (*put)(void *ctx, const struct repl_record *c), void *ctx)
 {
 	struct part *p = shard_part(s, table, part);
 
 	if (!p)
 		return;
 	mutex_lock(&p->lock);
-	for (struct copy *c = p->chain.to == server ? p->chain.sent : NULL; c; c = c->next) {
+	for (struct repl_record *c = p->chain.to == server ? p->chain.sent : NULL; c; c = c->next) {
 		if (c->session == session)
 			continue;
 		if (!put(ctx, c))
@@ -413,9 +415,9 @@ void shard_send(struct shard *s, uint16_t server, uint64_t session, uint16_t tab
 static void drop_acknowledged(struct part *p, uint64_t seq)
 {
 	while (p->chain.sent && p->chain.sent->seq <= seq) {
-		bool state = p->chain.sent->kind == COPY_STATE;
+		bool state = p->chain.sent->kind == REPL_STATE;
 
-		copy_drop_first(p);
+		repl_drop_first(p);
 		if (!state)
 			continue;
 		/* `to` has its state transfer: from now on nothing is safe without it. */

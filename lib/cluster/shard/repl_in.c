@@ -3,16 +3,16 @@
 #include "codec/codec.h"
 #include "coord/coord.h"
 #include "core/mem.h"
-#include "shard/copy.h"
+#include "shard/repl.h"
 #include "shard/settings_epoch.h"
 #include "shard/row_life.h"
 
-/* Replication, the receiving side: takes the records of the previous replica, which copy.c
+/* Replication, the receiving side: takes the records of the previous replica, which repl.c
  * writes. */
 
 /* A parsed record. */
 struct incoming {
-	const struct copy *c;
+	const struct repl_record *c;
 	uint64_t version, examples;
 	uint32_t n, nrows;
 	uint32_t clock; /* lower half of the row policy's clock */
@@ -29,10 +29,10 @@ struct incoming {
  * may make them larger than there can be workers. */
 static bool ranks_in_range(const struct incoming *in)
 {
-	if (in->c->kind == COPY_PUSH)
+	if (in->c->kind == REPL_PUSH)
 		return in->n < COORD_WORKERS_MAX || in->n == SHARD_OUTSIDE;
-	for (uint32_t i = 0; in->c->kind != COPY_STATE && i < in->n; i++)
-		if ((get_le32(in->list + (size_t)i * 4) & ~COPY_REFUSED) >= COORD_WORKERS_MAX)
+	for (uint32_t i = 0; in->c->kind != REPL_STATE && i < in->n; i++)
+		if ((get_le32(in->list + (size_t)i * 4) & ~REPL_REFUSED) >= COORD_WORKERS_MAX)
 			return false;
 	return in->n <= COORD_WORKERS_MAX;
 }
@@ -40,12 +40,12 @@ static bool ranks_in_range(const struct incoming *in)
 /* Splits a payload into head, list and body. False: it is shorter than its counts say, or names a
  * rank that cannot be. The body's length is checked later, by the function for the record's kind.
  * No lock is needed, because only the list of settings epochs is read. */
-static bool parse_copy(const struct shard *s, const struct copy *c, const uint8_t *p, size_t len,
-    struct incoming *in)
+static bool parse_record(const struct shard *s, const struct repl_record *c, const uint8_t *p,
+    size_t len, struct incoming *in)
 {
 	size_t nlist;
 
-	if (len < COPY_HEAD)
+	if (len < REPL_HEAD)
 		return false;
 	*in = (struct incoming){ .c = c,
 		.version = get_le64(p),
@@ -54,23 +54,23 @@ static bool parse_copy(const struct shard *s, const struct copy *c, const uint8_
 		.nrows = get_le32(p + 20),
 		.by = settings_epoch_by_number(s, get_le32(p + 24)),
 		.clock = get_le32(p + 28),
-		.list = p + COPY_HEAD };
-	if (c->kind == COPY_PUSH)
+		.list = p + REPL_HEAD };
+	if (c->kind == REPL_PUSH)
 		nlist = 0;
 	else
-		nlist = c->kind == COPY_STATE ? COPY_STATE_HEAD + (size_t)in->n * COPY_STATE_RANK
+		nlist = c->kind == REPL_STATE ? REPL_STATE_HEAD + (size_t)in->n * REPL_STATE_RANK
 		                              : ((size_t)in->n * 4 + 7) / 8 * 8;
-	if (len - COPY_HEAD < nlist)
+	if (len - REPL_HEAD < nlist)
 		return false;
 	in->body = in->list + nlist;
-	in->nbody = len - COPY_HEAD - nlist;
+	in->nbody = len - REPL_HEAD - nlist;
 	return ranks_in_range(in);
 }
 
 /* ---- a step, with or without a sum ---- */
 
 /* Applies the record of a bsp step. */
-static enum shard_answer apply_copied_sum(struct shard *s, struct part *p,
+static enum shard_answer apply_sum_record(struct shard *s, struct part *p,
     const struct incoming *in)
 {
 	uint64_t step = in->c->step;
@@ -93,9 +93,9 @@ static enum shard_answer apply_copied_sum(struct shard *s, struct part *p,
 	for (uint32_t i = 0; i < in->n; i++) {
 		uint32_t rank = get_le32(in->list + (size_t)i * 4);
 
-		part_set_last(p, rank & ~COPY_REFUSED, step + 1);
-		if (rank & COPY_REFUSED)
-			part_set_refused(p, rank & ~COPY_REFUSED, step);
+		part_set_last(p, rank & ~REPL_REFUSED, step + 1);
+		if (rank & REPL_REFUSED)
+			part_set_refused(p, rank & ~REPL_REFUSED, step);
 	}
 	gate_note_closed(s, step + 1);
 	return SHARD_OK;
@@ -104,7 +104,7 @@ static enum shard_answer apply_copied_sum(struct shard *s, struct part *p,
 /* ---- a push ---- */
 
 /* Applies the record of a push. */
-static enum shard_answer apply_copied_push(struct shard *s, struct part *p,
+static enum shard_answer apply_push_record(struct shard *s, struct part *p,
     const struct incoming *in)
 {
 	size_t nids = (size_t)in->nrows * 8;
@@ -196,7 +196,7 @@ static const uint8_t *get_state_life(struct life *l, const uint8_t *at, size_t *
 	return good ? at + n * 8 : NULL;
 }
 
-/* Reads what encode_state (copy.c) wrote. False: malformed, or no memory. */
+/* Reads what encode_state (repl.c) wrote. False: malformed, or no memory. */
 static bool decode_state(struct part *p, const struct incoming *in)
 {
 	size_t nvectors = p->by->rule->nvectors, cols = p->table->cols, left = in->nbody;
@@ -239,7 +239,7 @@ static enum shard_answer install_state(struct shard *s, struct part *p, const st
 	p->prev_same = get_le32(in->list + 4);
 	p->prev_version = p->version - !p->prev_same;
 	for (uint32_t i = 0; i < in->n; i++) {
-		const uint8_t *at = in->list + COPY_STATE_HEAD + (size_t)i * COPY_STATE_RANK;
+		const uint8_t *at = in->list + REPL_STATE_HEAD + (size_t)i * REPL_STATE_RANK;
 
 		part_set_last(p, i, get_le64(at));
 		part_set_refused_bits(p, i, get_le64(at + 24));
@@ -258,41 +258,41 @@ static enum shard_answer install_state(struct shard *s, struct part *p, const st
 }
 
 /* Passes a record on to the next replica, if there is one. */
-static void pass_on_copy(struct shard *s, struct part *p, const struct incoming *in)
+static void pass_on_record(struct shard *s, struct part *p, const struct incoming *in)
 {
-	const struct copy *c = in->c;
+	const struct repl_record *c = in->c;
 
 	if (p->chain.to != NO_SERVER)
-		copy_pass_on(s, p, c, in->list - COPY_HEAD,
-		    (size_t)(in->body - in->list) + COPY_HEAD, in->body, in->nbody);
+		repl_pass_on(s, p, c, in->list - REPL_HEAD,
+		    (size_t)(in->body - in->list) + REPL_HEAD, in->body, in->nbody);
 	part_update_safe(p);
 }
 
 /* Applies a record of any kind and passes it on; the partition's lock is held. */
-static enum shard_answer apply_copy(struct shard *s, struct part *p, const struct incoming *in)
+static enum shard_answer apply_record(struct shard *s, struct part *p, const struct incoming *in)
 {
 	uint64_t version = p->version, step = p->step;
 	enum shard_answer a;
 
-	if (p->chain.head || (!p->here && in->c->kind != COPY_STATE))
+	if (p->chain.head || (!p->here && in->c->kind != REPL_STATE))
 		return SHARD_ELSEWHERE;
 	/* Wait for room in the queue, or until the update's settings epoch is known here. */
-	if (!copy_may_send(p) || !in->by) {
+	if (!repl_may_send(p) || !in->by) {
 		p->waited = true;
 		return SHARD_HOLD;
 	}
 	/* A state that is repeated, or that comes to a member of the chain, is here already: acknowledge it
 	 * again. */
-	if (in->c->kind == COPY_STATE)
+	if (in->c->kind == REPL_STATE)
 		a = p->here && (p->live || in->version <= p->version) ? SHARD_OK
 		                                                      : install_state(s, p, in);
-	else if (in->c->kind == COPY_PUSH)
-		a = apply_copied_push(s, p, in);
+	else if (in->c->kind == REPL_PUSH)
+		a = apply_push_record(s, p, in);
 	else
-		a = apply_copied_sum(s, p, in);
-	if (a == SHARD_OK && in->c->kind != COPY_STATE &&
+		a = apply_sum_record(s, p, in);
+	if (a == SHARD_OK && in->c->kind != REPL_STATE &&
 	    (p->version != version || p->step != step || !in->nbody))
-		pass_on_copy(s, p, in);
+		pass_on_record(s, p, in);
 	if (a == SHARD_OK) {
 		gate_pass_empty_steps(s, p);
 		part_update_safe(p);
@@ -300,24 +300,24 @@ static enum shard_answer apply_copy(struct shard *s, struct part *p, const struc
 	return a;
 }
 
-enum shard_answer shard_copy(struct shard *s, const struct copy *c, const uint8_t *payload,
-    size_t len, struct shard_due *due)
+enum shard_answer shard_replicate(struct shard *s, const struct repl_record *c,
+    const uint8_t *payload, size_t len, struct shard_due *due)
 {
 	struct part *p = shard_part(s, c->table, c->part);
 	struct incoming in;
 	enum shard_answer a;
 	bool wake;
 
-	if (!p || !parse_copy(s, c, payload, len, &in))
+	if (!p || !parse_record(s, c, payload, len, &in))
 		return p ? SHARD_BAD : SHARD_ELSEWHERE;
 	mutex_lock(&p->lock);
-	a = apply_copy(s, p, &in);
+	a = apply_record(s, p, &in);
 	*due = (struct shard_due){ .tenure = atomic_load(&p->tenure),
 		.version = in.version,
-		.steps = c->kind == COPY_PUSH || c->kind == COPY_STATE ? 0 : c->step + 1,
+		.steps = c->kind == REPL_PUSH || c->kind == REPL_STATE ? 0 : c->step + 1,
 		/* A refused push makes no version, so its record itself must reach the replicas
 		 * after this one. */
-		.seq = c->kind == COPY_PUSH && !in.nbody ? p->chain.next_seq : 0 };
+		.seq = c->kind == REPL_PUSH && !in.nbody ? p->chain.next_seq : 0 };
 	budget_book_rows(p, &s->budget);
 	wake = a == SHARD_OK && p->waited;
 	if (wake)

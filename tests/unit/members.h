@@ -33,9 +33,9 @@ static inline uint64_t version_of(struct shard *s, uint16_t table, uint32_t part
 	return outcome_of(s, table, part, 0, PUSH_MERGED).version;
 }
 
-static inline unsigned copies_of(struct shard *s, uint16_t table, uint32_t part)
+static inline unsigned replicas_of(struct shard *s, uint16_t table, uint32_t part)
 {
-	return outcome_of(s, table, part, 0, PUSH_MERGED).copies;
+	return outcome_of(s, table, part, 0, PUSH_MERGED).replicas;
 }
 
 #endif

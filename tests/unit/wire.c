@@ -401,7 +401,7 @@ static void receipts(void)
 {
 	static const struct payload_receipt in[3] = { { .table = 0x1234,
 		                                          .status = 2,
-		                                          .copies = 3,
+		                                          .replicas = 3,
 		                                          .part = 0x56789abc,
 		                                          .staleness = 0xdef01234,
 		                                          .step = UINT64_C(0x0102030405060708),
@@ -422,9 +422,9 @@ static void receipts(void)
 	    "a receipt is written as it always was");
 	for (size_t i = 0; i < 3; i++)
 		wrong += !payload_get_receipt(b.data, b.len, i, &r) || r.table != in[i].table ||
-		    r.status != in[i].status || r.copies != in[i].copies || r.part != in[i].part ||
-		    r.staleness != in[i].staleness || r.step != in[i].step ||
-		    r.version != in[i].version;
+		    r.status != in[i].status || r.replicas != in[i].replicas ||
+		    r.part != in[i].part || r.staleness != in[i].staleness ||
+		    r.step != in[i].step || r.version != in[i].version;
 	ok(wrong == 0, "receipts come back, at 0 and at their widest");
 	entries("receipts", &b, PAYLOAD_RECEIPT_BYTES, get_receipt);
 	buf_release(&b);

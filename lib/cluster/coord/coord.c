@@ -428,7 +428,7 @@ static bool is_cut_off(const struct coord *c, int64_t now)
 static bool is_loss_deferred(struct coord *c, unsigned i, bool deaf, int64_t now)
 {
 	struct coord_member_server *s = &c->server[i];
-	uint32_t only = c->placed ? layout_count_sole_copies(&c->layout, i) : 0;
+	uint32_t only = c->placed ? layout_count_sole_replicas(&c->layout, i) : 0;
 
 	if ((!deaf && !only) || now - s->seen > c->cfg.deadline / 2)
 		return false;

@@ -249,7 +249,7 @@ int run_chain_index(const struct run *r, unsigned server)
 	return -1;
 }
 
-uint32_t layout_count_sole_copies(const struct layout *l, unsigned server)
+uint32_t layout_count_sole_replicas(const struct layout *l, unsigned server)
 {
 	uint32_t only = 0;
 

@@ -137,7 +137,7 @@ uint16_t table_tail(const struct table *t, uint32_t part);
 /* The server's position in the chain; -1: it is not in it. */
 int run_chain_index(const struct run *r, unsigned server);
 /* The number of partitions of which the server holds the only copy. */
-uint32_t layout_count_sole_copies(const struct layout *l, unsigned server);
+uint32_t layout_count_sole_replicas(const struct layout *l, unsigned server);
 uint64_t table_elements(const struct table *t); /* dense: rows * cols */
 
 /* Write a layout as JSON (a new reference), and read it. */

@@ -134,8 +134,8 @@ static size_t least_loaded(const uint64_t *load, size_t n)
 
 /* Index of the first server from `at` on, cyclically, that has no copy of the run and is in a zone
  * without one; otherwise of the first that has no copy; n: all have one. */
-static size_t next_copy_server(const struct layout *l, const struct run *r, const uint16_t *server,
-    size_t n, size_t at)
+static size_t next_replica_server(const struct layout *l, const struct run *r,
+    const uint16_t *server, size_t n, size_t at)
 {
 	size_t any = n;
 
@@ -180,7 +180,7 @@ static void deal_table(const struct layout *l, struct table *t, const uint16_t *
 			.joining = NO_SERVER,
 			.leaving = NO_SERVER };
 		for (size_t c = 0; c < replicas && c < n && c < CHAIN_MAX; c++) {
-			size_t s = next_copy_server(l, r, server, n, at);
+			size_t s = next_replica_server(l, r, server, n, at);
 
 			r->chain[r->nchain++] = server[s];
 			load[s] += run_weight(t, r);

@@ -205,11 +205,11 @@ static void prepare_answer(struct peer *p, const struct pending_ack *x)
 	now = shard_outcome(shard_of_pusher(p), x->table, x->part, x->step,
 	    (enum push_status)x->status, &x->due);
 	m.status = (uint8_t)now.status;
-	m.copies = (uint8_t)now.copies;
+	m.replicas = (uint8_t)now.replicas;
 	m.version = now.version;
 	if (x->kind == PENDING_SUMMED) {
 		sum_body_put_summed(&p->data.summed,
-		    &(struct payload_summed){ x->table, m.status, m.copies, x->part, x->seq,
+		    &(struct payload_summed){ x->table, m.status, m.replicas, x->part, x->seq,
 		        m.version });
 		return;
 	}

@@ -377,7 +377,7 @@ struct shard_outcome shard_outcome(struct shard *s, uint16_t table, uint32_t par
 
 	if (!p)
 		return out;
-	out.copies = atomic_load(&p->chain.copies);
+	out.replicas = atomic_load(&p->chain.replicas);
 	if (due->version && !s->ops->final_status)
 		return out;
 	mutex_lock(&p->lock);

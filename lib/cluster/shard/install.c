@@ -55,7 +55,7 @@ static enum err_code take_chain_place(struct shard *s, struct part *p, const str
 	p->chain.tail = tail;
 	p->chain.feed = tail ? run->joining : NO_SERVER;
 	p->chain.feed_process = server_process(process, p->chain.feed);
-	atomic_store(&p->chain.copies, run->nchain);
+	atomic_store(&p->chain.replicas, run->nchain);
 	if (next != NO_SERVER || !made_before || p->chain.to != p->chain.feed ||
 	    p->chain.to_process != p->chain.feed_process)
 		repl_set_next(s, p, next, server_process(process, next));

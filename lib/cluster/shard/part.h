@@ -119,7 +119,7 @@ struct part_chain {
 	struct repl_record *sent, **sent_last;
 	unsigned nsent;
 	uint64_t next_seq;
-	_Atomic unsigned copies; /* replicas in the chain */
+	_Atomic unsigned replicas; /* replicas in the chain */
 	/* All replicas that count have the steps below safe_step, the updates up to safe_version,
 	 * and the records up to safe_seq. Only these are acknowledged and shown. part_update_safe
 	 * computes them. */

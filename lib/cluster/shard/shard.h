@@ -278,14 +278,14 @@ struct shard_outcome {
 	/* The status when it was taken, or PUSH_SPLIT from a relay whose sum the servers did not
 	 * take. */
 	enum push_status status;
-	unsigned copies; /* replicas in the partition's chain under the present layout */
+	unsigned replicas; /* replicas in the partition's chain under the present layout */
 	/* The version that the receipt waited for. A push that waited for its step to close has no
 	 * version of its own: the present one, which counts updates of this tenure and those before
 	 * it. 0: no update was made. */
 	uint64_t version;
 };
 /* The outcome of a push of this step that was answered `status` when it was taken, and whose receipt
- * waited for *due. For a partition that is not here, copies is 0. */
+ * waited for *due. For a partition that is not here, replicas is 0. */
 struct shard_outcome shard_outcome(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
     enum push_status status, const struct shard_due *due);
 

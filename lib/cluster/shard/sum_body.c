@@ -65,7 +65,7 @@ void sum_body_put_summed(struct buf *b, const struct payload_summed *m)
 
 	put_le16(p, m->table);
 	p[2] = m->status;
-	p[3] = m->copies;
+	p[3] = m->replicas;
 	put_le32(p + 4, m->part);
 	put_le64(p + 8, m->seq);
 	put_le64(p + 16, m->version);
@@ -79,7 +79,7 @@ bool sum_body_get_summed(const uint8_t *p, size_t len, size_t i, struct payload_
 	p += i * PAYLOAD_SUMMED_BYTES;
 	*out = (struct payload_summed){ .table = get_le16(p),
 		.status = p[2],
-		.copies = p[3],
+		.replicas = p[3],
 		.part = get_le32(p + 4),
 		.seq = get_le64(p + 8),
 		.version = get_le64(p + 16) };

@@ -47,8 +47,8 @@ bool sum_body_parse(const uint8_t *p, size_t len, uint32_t width, struct sum_bod
 /* SUMMED: a server's answer to a sum. */
 struct payload_summed {
 	uint16_t table;
-	uint8_t status; /* merged, duplicate or split: enum push_status */
-	uint8_t copies; /* replicas that have it */
+	uint8_t status;   /* merged, duplicate or split: enum push_status */
+	uint8_t replicas; /* replicas that have it */
 	uint32_t part;
 	uint64_t seq, version; /* seq: of the PUSH_SUM */
 };

@@ -56,7 +56,7 @@ void payload_put_receipt(struct buf *b, const struct payload_receipt *r)
 
 	put_le16(p, r->table);
 	p[2] = r->status;
-	p[3] = r->copies;
+	p[3] = r->replicas;
 	put_le32(p + 4, r->part);
 	put_le64(p + 8, r->step);
 	put_le64(p + 16, r->version);
@@ -72,7 +72,7 @@ bool payload_get_receipt(const uint8_t *p, size_t len, size_t i, struct payload_
 	p += i * PAYLOAD_RECEIPT_BYTES;
 	*out = (struct payload_receipt){ .table = get_le16(p),
 		.status = p[2],
-		.copies = p[3],
+		.replicas = p[3],
 		.part = get_le32(p + 4),
 		.step = get_le64(p + 8),
 		.version = get_le64(p + 16),

@@ -34,8 +34,8 @@ bool payload_runs_valid(const uint8_t *p, size_t len);
 /* RECEIPT: a list of what became of pushes. */
 struct payload_receipt {
 	uint16_t table;
-	uint8_t status; /* enum push_status */
-	uint8_t copies; /* the number of replicas that have it */
+	uint8_t status;   /* enum push_status */
+	uint8_t replicas; /* the number of replicas that have it */
 	uint32_t part, staleness;
 	uint64_t step, version;
 };

@@ -3,7 +3,7 @@
  * which are almost right. */
 #include <math.h>
 
-#include "copies_fixture.h"
+#include "replicas_fixture.h"
 
 static const char *const modes[] = { "bsp", "ssp:1", "asp" };
 
@@ -78,7 +78,7 @@ static void receipts_wait(void)
 		ok(!is_safe(x, 0, &r), "%s: the head has not heard of that", modes[m]);
 		net_answer(x, 2, 1);
 		net_answer(x, 1, 0);
-		ok(is_safe(x, 0, &r) && copies_of(x->node[0].s, W, 0) == 3,
+		ok(is_safe(x, 0, &r) && replicas_of(x->node[0].s, W, 0) == 3,
 		    "%s: then it promises, three copies", modes[m]);
 		ok(push(x, 1, W, 0, 1, &r) == SHARD_ELSEWHERE &&
 		        push(x, 2, W, 0, 1, &r) == SHARD_ELSEWHERE,
@@ -666,7 +666,7 @@ static bool joins(const char *mode, bool deterministic, const char *chain, unsig
 	net_settle(x);
 	good &= is_safe(x, 0, &r) && step_of(x, 0, step++, longer, &r);
 	net_settle(x);
-	good &= is_safe(x, 0, &r) && copies_of(x->node[0].s, W, 0) == strlen(longer) && !x->bad;
+	good &= is_safe(x, 0, &r) && replicas_of(x->node[0].s, W, 0) == strlen(longer) && !x->bad;
 	good &= all_alike(x, step);
 	net_close(x);
 	return good;

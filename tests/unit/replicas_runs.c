@@ -3,7 +3,7 @@
  * and come back, links break, a worker is lost; views come late to everybody.
  * In bsp every pull must show what one server alone would, at every step. */
 #include "core/rng.h"
-#include "copies_fixture.h"
+#include "replicas_fixture.h"
 
 enum { STEPS = 7, WORKERS = 2, OPS = 256, PATIENCE = 60000 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 /* A worker is done, and the head of its partitions dies with the news. */
-#include "copies_fixture.h"
+#include "replicas_fixture.h"
 
 static const char *const modes[] = { "bsp", "ssp:1", "asp" };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* A relay's sum at a partition with copies: the head dies, and the same sum comes to
  * the next. */
-#include "copies_fixture.h"
+#include "replicas_fixture.h"
 
 enum { RELAY = 777 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef COPIES_FIXTURE_H
-#define COPIES_FIXTURE_H
+#ifndef REPLICAS_FIXTURE_H
+#define REPLICAS_FIXTURE_H
 
 /* Several servers' shards in one process, and between each two of them a wire
  * that the test moves by hand: what is to be sent is collected (net_send), comes

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 /* Claims that nobody will make good any more, and copies that are none: cut, too
  * long, of another shape. */
-#include "copies_fixture.h"
+#include "replicas_fixture.h"
 
 /* A worker said by its CLOCK what it pushes, and died with the head that had it.
  * The next one in its rank begins beyond: the step is closed without. */

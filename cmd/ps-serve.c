@@ -18,7 +18,7 @@
 #include "core/signals.h"
 #include "core/helper.h"
 #include "relay/relay.h"
-#include "replica/mirror.h"
+#include "replica/follower.h"
 #include "rundir/readonly.h"
 #include "rundir/resume.h"
 #include "rundir/rundir.h"
@@ -121,9 +121,9 @@ static int refuse_usage(const char *text)
 
 /* The role and the addresses of this process, and the resources that it releases at its end. */
 struct place {
-	char *dir, *resume;    /* resume: a checkpoint, auto or NULL */
-	struct mirror *mirror; /* of the followed cluster, for a read replica; or NULL */
-	struct log mirror_log;
+	char *dir, *resume;        /* resume: a checkpoint, auto or NULL */
+	struct follower *follower; /* of the followed cluster, for a read replica; or NULL */
+	struct log follower_log;
 	struct interrupt early; /* ends the start of a read replica on a signal */
 	int lock;
 	struct conf conf;
@@ -181,17 +181,17 @@ static enum err_code prepare_read_only(const struct options *o, int signals, str
 
 	p->has_conf = true;
 	p->dir = o->run_dir ? mem_strdup(o->run_dir) : NULL;
-	if (!mirror_can_follow(o->read_only)) {
+	if (!follower_can_follow(o->read_only)) {
 		rc = readonly_prepare(o->read_only, o->set.item, o->set.n, &p->conf, &p->dir,
 		    &p->lock, &p->resume, e);
 		if (rc)
 			err_prefix(e, "--read-only");
 	} else {
 		p->early.fd = signals;
-		log_init(&p->mirror_log, "mirror", 2, LOG_LEVEL_INFO);
-		rc = mirror_open(o->read_only, &p->early, &p->mirror_log, &p->mirror, e);
+		log_init(&p->follower_log, "follower", 2, LOG_LEVEL_INFO);
+		rc = follower_open(o->read_only, &p->early, &p->follower_log, &p->follower, e);
 		if (!rc)
-			rc = mirror_prepare(p->mirror, o->set.item, o->set.n, &p->conf, &p->dir,
+			rc = follower_prepare(p->follower, o->set.item, o->set.n, &p->conf, &p->dir,
 			    &p->lock, &p->resume, e);
 	}
 	return rc ? rc : find_own_identity(p, "coordinator", e);
@@ -230,7 +230,7 @@ static enum err_code find_server_place(const struct options *o, const char *file
 
 static void place_release(struct place *p, struct options *o)
 {
-	mirror_close(p->mirror);
+	follower_close(p->follower);
 	identity_release(&p->id);
 	conf_release(&p->conf);
 	opt_list_release(&o->set);
@@ -440,32 +440,33 @@ static bool has_contradiction(const struct options *o, int nargs)
 		return refuse_usage(
 		    "--read-only stands alone, but for -C, --fresh and --set: the checkpoint, or "
 		    "the other cluster, says what the cluster is");
-	if (o->fresh >= 0 && (!o->read_only || !mirror_can_follow(o->read_only)))
+	if (o->fresh >= 0 && (!o->read_only || !follower_can_follow(o->read_only)))
 		return refuse_usage("--fresh goes with --read-only of a cluster that lives");
 	return o->set.n && !nargs && !o->read_only &&
 	    refuse_usage("--set needs a cluster file to override");
 }
 
-static struct shard *mirror_target_shard(void *server)
+static struct shard *follower_target_shard(void *server)
 {
 	return server_shard(server);
 }
 
-static void mirror_target_as_of(void *server, int64_t then)
+static void follower_target_as_of(void *server, int64_t then)
 {
 	server_as_of(server, then);
 }
 
 /* Starts the thread that fills the read replica s. */
-static enum err_code start_mirror(struct mirror *m, struct server *s, int64_t fresh, struct err *e)
+static enum err_code start_follower(struct follower *m, struct server *s, int64_t fresh,
+    struct err *e)
 {
-	const struct mirror_target target = { s, mirror_target_shard, mirror_target_as_of };
+	const struct follower_target target = { s, follower_target_shard, follower_target_as_of };
 
-	return mirror_start(m, &target, fresh, e);
+	return follower_start(m, &target, fresh, e);
 }
 
 /* The order matters. Core dumps are switched off before keys are read; signals are blocked before
- * any thread exists, so that all threads inherit the mask and only the signalfd sees them. A mirror
+ * any thread exists, so that all threads inherit the mask and only the signalfd sees them. A follower
  * is closed before the server that it feeds stops. */
 int main(int argc, char **argv)
 {
@@ -514,7 +515,7 @@ int main(int argc, char **argv)
 	if (o.log_level || place.has_conf)
 		atomic_store(&log.level,
 		    log_level_parse(o.log_level ? o.log_level : place.conf.log_level));
-	atomic_store(&place.mirror_log.level, atomic_load(&log.level));
+	atomic_store(&place.follower_log.level, atomic_load(&log.level));
 	cfg.id = &place.id;
 	cfg.conf = place.has_conf ? &place.conf : NULL;
 	cfg.coordinator = coordinates ? &coordinator_role : NULL;
@@ -530,15 +531,16 @@ int main(int argc, char **argv)
 	cfg.force_new = o.force_new;
 	cfg.log = &log;
 	if (server_start(&cfg, &s, &e) ||
-	    (place.mirror && start_mirror(place.mirror, s, o.fresh < 0 ? FRESH : o.fresh, &e))) {
+	    (place.follower &&
+	        start_follower(place.follower, s, o.fresh < 0 ? FRESH : o.fresh, &e))) {
 		code = report_fatal(&e);
 	} else {
 		service_open(&service, s);
 		watch_run_dir(&place, &dir, &log);
 		code = serve_until_end(s, signals, &service, &dir, &log);
 		rundir_watch_close(&dir);
-		mirror_close(place.mirror);
-		place.mirror = NULL;
+		follower_close(place.follower);
+		place.follower = NULL;
 		server_stop(s);
 		notify_close(&service.notify);
 		if (nargs && !upload_last_checkpoints(&place, &e) && code == 0)

@@ -80,7 +80,7 @@ bool watchdog_turns(struct server *s);
  * listens, a store or a relay that has joined. */
 bool watchdog_describe(struct server *s, char *out, size_t size);
 
-/* The partitions, for a mirror that assigns values (shard/assign.c); NULL before the first view.
+/* The partitions, for a follower that assigns values (shard/assign.c); NULL before the first view.
  * Valid until server_stop.  Any thread. */
 struct shard;
 /* Takes no lock and no reference: the shard lives as long as the server. */

@@ -21,7 +21,7 @@
  *   role          Threads of the role, which are described in role/store/store_state.h and
  *                 role/relay/uplink.h.
  *   coordinator   The ticker, the HTTP threads and others of struct host (coordinator/host.h).
- *   mirror        In a read replica (replica/mirror.h).  It calls server_shard, server_as_of.
+ *   follower      In a read replica (replica/follower.h).  It calls server_shard, server_as_of.
  *
  * All threads may use the _Atomic members.  `shard` is NULL until the first view is installed;
  * a thread that finds it set also finds role_state set.

@@ -4,7 +4,7 @@
 #include "core/mem.h"
 #include "layout/layout.h"
 #include "msg/manifest.h"
-#include "replica/mirror_state.h"
+#include "replica/follower_state.h"
 #include "saved/saved_model.h"
 
 /* The checkpoint that a read replica begins with.  A file is written when the partitions for it
@@ -13,7 +13,7 @@
 #define FILE_BYTES (UINT64_C(64) << 20)
 
 struct saving {
-	struct mirror *m;
+	struct follower *m;
 	struct ckpt *ckpt;
 	unsigned files;
 	struct ckpt_part *part; /* the partitions for the next file, and.. */
@@ -22,7 +22,7 @@ struct saving {
 	struct parted *rows; /* the memory that sparse ones in `part` point to */
 	size_t nrows, rows_cap;
 	/* The group of partitions that is being read: first .. end - 1 of table t. */
-	const struct mirror_table *x;
+	const struct follower_table *x;
 	const struct table *t;
 	uint32_t first, end;
 	bool given; /* hold_rows has been called for the group */
@@ -41,13 +41,13 @@ static enum err_code write_part_file(struct saving *s, struct err *e)
 	}
 	json_decref(description);
 	for (size_t i = 0; i < s->nrows; i++)
-		mirror_parted_release(&s->rows[i]);
+		follower_parted_release(&s->rows[i]);
 	s->nrows = s->nparts = 0;
 	s->bytes = 0;
 	return rc;
 }
 
-static struct ckpt_part *add_saved_part(struct saving *s, const struct mirror_table *x,
+static struct ckpt_part *add_saved_part(struct saving *s, const struct follower_table *x,
     uint32_t part)
 {
 	struct ckpt_part *p;
@@ -66,7 +66,7 @@ static struct ckpt_part *add_saved_part(struct saving *s, const struct mirror_ta
 
 /* ---- dense ---- */
 
-static enum err_code save_dense(struct saving *s, struct mirror_table *x, const struct table *t,
+static enum err_code save_dense(struct saving *s, struct follower_table *x, const struct table *t,
     struct err *e)
 {
 	struct client *c = s->m->tool.client;
@@ -112,7 +112,7 @@ static enum err_code hold_rows(void *ctx, const uint64_t *ids, const float *rows
 {
 	struct saving *s = ctx;
 	struct parted *by = add_parted_rows(s);
-	enum err_code rc = mirror_parted_make(s->t, ids, rows, n, by, e);
+	enum err_code rc = follower_parted_make(s->t, ids, rows, n, by, e);
 
 	for (uint32_t i = s->first; !rc && i < s->end; i++)
 		describe_saved_rows(s, by, i, add_saved_part(s, s->x, i));
@@ -136,7 +136,7 @@ static enum err_code save_partition_group(struct saving *s, uint64_t *step, stru
 	return rc || s->bytes < FILE_BYTES ? rc : write_part_file(s, e);
 }
 
-static enum err_code save_sparse(struct saving *s, struct mirror_table *x, const struct table *t,
+static enum err_code save_sparse(struct saving *s, struct follower_table *x, const struct table *t,
     struct err *e)
 {
 	uint64_t step = UINT64_MAX;
@@ -145,7 +145,8 @@ static enum err_code save_sparse(struct saving *s, struct mirror_table *x, const
 	s->x = x;
 	s->t = t;
 	for (s->first = s->end = 0; !rc && s->end < t->nparts; s->first = s->end) {
-		s->end = t->nparts - s->first < MIRROR_GROUP ? t->nparts : s->first + MIRROR_GROUP;
+		s->end = t->nparts - s->first < FOLLOWER_GROUP ? t->nparts
+		                                               : s->first + FOLLOWER_GROUP;
 		rc = save_partition_group(s, &step, e);
 	}
 	x->since = step;
@@ -156,7 +157,7 @@ static enum err_code save_sparse(struct saving *s, struct mirror_table *x, const
 
 /* Commit or abort the checkpoint.  Its data includes facts about the training data, which scoring
  * needs. */
-static enum err_code commit_copy(struct mirror *m, struct ckpt *c, char **path, struct err *e)
+static enum err_code commit_copy(struct follower *m, struct ckpt *c, char **path, struct err *e)
 {
 	const struct view *v = m->tool.view;
 	json_t *facts = tool_facts(&m->tool);
@@ -168,12 +169,12 @@ static enum err_code commit_copy(struct mirror *m, struct ckpt *c, char **path, 
 	return rc;
 }
 
-static enum err_code save_mirrored_tables(struct saving *s, struct err *e)
+static enum err_code save_followed_tables(struct saving *s, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
 	for (size_t i = 0; !rc && i < s->m->ntables; i++) {
-		struct mirror_table *x = &s->m->table[i];
+		struct follower_table *x = &s->m->table[i];
 		const struct table *t = layout_find(client_layout(s->m->tool.client), x->name);
 
 		if (!t || t->dropped || t->nparts != x->nparts)
@@ -185,20 +186,20 @@ static enum err_code save_mirrored_tables(struct saving *s, struct err *e)
 	return rc ? rc : write_part_file(s, e);
 }
 
-enum err_code mirror_save(struct mirror *m, const char *checkpoints, char **path, struct err *e)
+enum err_code follower_save(struct follower *m, const char *checkpoints, char **path, struct err *e)
 {
 	struct saving s = { .m = m };
 	enum err_code rc = ckpt_begin(checkpoints, 0, &s.ckpt, e);
 
 	if (rc)
 		return rc;
-	rc = save_mirrored_tables(&s, e);
+	rc = save_followed_tables(&s, e);
 	if (rc)
 		ckpt_abort(s.ckpt);
 	else
 		rc = commit_copy(m, s.ckpt, path, e);
 	for (size_t i = 0; i < s.nrows; i++)
-		mirror_parted_release(&s.rows[i]);
+		follower_parted_release(&s.rows[i]);
 	free(s.rows);
 	free(s.part);
 	return rc;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/clock.h"
 #include "core/mem.h"
-#include "replica/mirror_state.h"
+#include "replica/follower_state.h"
 
-/* One turn of the mirror: pull what has changed in the source, and assign it to the shard. */
+/* One turn of the follower: pull what has changed in the source, and assign it to the shard. */
 
 /* If the source does not know what has changed in a sparse table, all rows are pulled.  That may
  * take 1/SHARE of the time. */
 #define SHARE 5
 
 /* The source's table; NULL: it has been dropped, or has another shape than at first. */
-static const struct table *find_source_table(struct mirror *m, struct mirror_table *x)
+static const struct table *find_source_table(struct follower *m, struct follower_table *x)
 {
 	const struct table *t = layout_find(client_layout(m->tool.client), x->name);
 	bool same = t && !t->dropped && t->sparse == x->sparse && t->cols == x->cols &&
@@ -24,7 +24,7 @@ static const struct table *find_source_table(struct mirror *m, struct mirror_tab
 	return same ? t : NULL;
 }
 
-static bool find_table_here(struct shard *shard, struct mirror_table *x)
+static bool find_table_here(struct shard *shard, struct follower_table *x)
 {
 	const struct table *t;
 
@@ -37,7 +37,7 @@ static bool find_table_here(struct shard *shard, struct mirror_table *x)
 /* ---- dense ---- */
 
 /* x->w has the present values: assign the partitions whose version has changed. */
-static void assign_dense(struct mirror *m, struct shard *shard, struct mirror_table *x,
+static void assign_dense(struct follower *m, struct shard *shard, struct follower_table *x,
     const struct table *t)
 {
 	for (uint32_t p = 0; p < x->nparts; p++) {
@@ -50,14 +50,14 @@ static void assign_dense(struct mirror *m, struct shard *shard, struct mirror_ta
 	}
 }
 
-static enum err_code update_dense_tables(struct mirror *m, struct shard *shard, struct err *e)
+static enum err_code update_dense_tables(struct follower *m, struct shard *shard, struct err *e)
 {
 	struct client *c = m->tool.client;
 	enum err_code rc = ERR_OK;
 	const struct table *t;
 
 	for (size_t i = 0; !rc && i < m->ntables; i++) {
-		struct mirror_table *x = &m->table[i];
+		struct follower_table *x = &m->table[i];
 
 		if (!x->sparse && (t = find_source_table(m, x)))
 			rc = client_want(c, t, CLIENT_NOW, x->based ? x->w : NULL, x->w, e);
@@ -65,7 +65,7 @@ static enum err_code update_dense_tables(struct mirror *m, struct shard *shard, 
 	if (!rc)
 		rc = client_wait(c, CLIENT_NOW, e);
 	for (size_t i = 0; !rc && i < m->ntables; i++) {
-		struct mirror_table *x = &m->table[i];
+		struct follower_table *x = &m->table[i];
 
 		if (x->sparse || x->changed)
 			continue;
@@ -78,9 +78,9 @@ static enum err_code update_dense_tables(struct mirror *m, struct shard *shard, 
 /* ---- sparse ---- */
 
 struct taking {
-	struct mirror *m;
+	struct follower *m;
 	struct shard *shard;
-	struct mirror_table *x;
+	struct follower_table *x;
 	const struct table *t;
 	uint32_t first, end; /* the partitions */
 	/* All rows are pulled, not only changes; assign_rows was called. */
@@ -100,7 +100,7 @@ static enum err_code assign_rows(void *ctx, const uint64_t *ids, const float *ro
 {
 	struct taking *k = ctx;
 	struct parted by;
-	enum err_code rc = mirror_parted_make(k->t, ids, rows, n, &by, e);
+	enum err_code rc = follower_parted_make(k->t, ids, rows, n, &by, e);
 
 	for (uint32_t p = k->first; !rc && p < k->end; p++) {
 		size_t at = by.first[p], count = by.first[p + 1] - at;
@@ -116,7 +116,7 @@ static enum err_code assign_rows(void *ctx, const uint64_t *ids, const float *ro
 	if (!rc && k->whole)
 		drop_other_rows(k, &by);
 	k->given = true;
-	mirror_parted_release(&by);
+	follower_parted_release(&by);
 	return rc;
 }
 
@@ -124,11 +124,11 @@ static enum err_code drop_rows_except(const struct taking *k, const uint64_t *id
     struct err *e)
 {
 	struct parted by;
-	enum err_code rc = mirror_parted_make(k->t, ids, NULL, n, &by, e);
+	enum err_code rc = follower_parted_make(k->t, ids, NULL, n, &by, e);
 
 	if (!rc)
 		drop_other_rows(k, &by);
-	mirror_parted_release(&by);
+	follower_parted_release(&by);
 	return rc;
 }
 
@@ -147,8 +147,8 @@ static enum err_code update_group(struct taking *k, uint64_t since, uint64_t *st
 	return rc;
 }
 
-static enum err_code update_sparse(struct mirror *m, struct shard *shard, struct mirror_table *x,
-    const struct table *t, struct err *e)
+static enum err_code update_sparse(struct follower *m, struct shard *shard,
+    struct follower_table *x, const struct table *t, struct err *e)
 {
 	struct taking k = { .m = m,
 		.shard = shard,
@@ -162,7 +162,7 @@ static enum err_code update_sparse(struct mirror *m, struct shard *shard, struct
 	if (since == CLIENT_ALL && begin < x->due && !k.whole)
 		return ERR_OK;
 	for (; !rc && k.end < t->nparts; k.first = k.end) {
-		k.end = t->nparts - k.first < MIRROR_GROUP ? t->nparts : k.first + MIRROR_GROUP;
+		k.end = t->nparts - k.first < FOLLOWER_GROUP ? t->nparts : k.first + FOLLOWER_GROUP;
 		k.given = false;
 		rc = update_group(&k, since, &step, e);
 	}
@@ -176,10 +176,10 @@ static enum err_code update_sparse(struct mirror *m, struct shard *shard, struct
 
 /* The known versions and steps belong to another generation of the source: pull everything
  * again. */
-static void forget_versions(struct mirror *m)
+static void forget_versions(struct follower *m)
 {
 	for (size_t i = 0; i < m->ntables; i++) {
-		struct mirror_table *x = &m->table[i];
+		struct follower_table *x = &m->table[i];
 
 		x->since = CLIENT_ALL;
 		for (uint32_t p = 0; !x->sparse && p < x->nparts; p++)
@@ -187,7 +187,7 @@ static void forget_versions(struct mirror *m)
 	}
 }
 
-bool mirror_has_tables(struct mirror *m, struct shard *shard)
+bool follower_has_tables(struct follower *m, struct shard *shard)
 {
 	bool found = true;
 
@@ -196,7 +196,7 @@ bool mirror_has_tables(struct mirror *m, struct shard *shard)
 	return found;
 }
 
-enum err_code mirror_update(struct mirror *m, struct shard *shard, struct err *e)
+enum err_code follower_update(struct follower *m, struct shard *shard, struct err *e)
 {
 	uint32_t generation = client_layout(m->tool.client)->generation;
 	enum err_code rc = ERR_OK;
@@ -208,7 +208,7 @@ enum err_code mirror_update(struct mirror *m, struct shard *shard, struct err *e
 	m->generation = generation;
 	rc = update_dense_tables(m, shard, e);
 	for (size_t i = 0; !rc && i < m->ntables; i++) {
-		struct mirror_table *x = &m->table[i];
+		struct follower_table *x = &m->table[i];
 
 		if (x->sparse && (t = find_source_table(m, x)))
 			rc = update_sparse(m, shard, x, t, e);

@@ -10,7 +10,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/mem.h"
-#include "replica/mirror_state.h"
+#include "replica/follower_state.h"
 #include "rundir/readonly.h"
 #include "rundir/rundir.h"
 #include "saved/saved_model.h"
@@ -24,7 +24,7 @@
 
 /* ---- the source ---- */
 
-bool mirror_can_follow(const char *where)
+bool follower_can_follow(const char *where)
 {
 	struct stat st;
 
@@ -44,7 +44,7 @@ static enum err_code load_source_identity(const char *where, struct identity *ou
 	return identity_from_run(where, "admin", out, e);
 }
 
-static enum err_code connect_source(struct mirror *m, int64_t patience,
+static enum err_code connect_source(struct follower *m, int64_t patience,
     const struct interrupt *interrupt, struct err *e)
 {
 	enum err_code rc = tool_open(&m->id, "auto", patience, interrupt, m->log, &m->tool, e);
@@ -55,16 +55,16 @@ static enum err_code connect_source(struct mirror *m, int64_t patience,
 	return rc;
 }
 
-static void disconnect_source(struct mirror *m)
+static void disconnect_source(struct follower *m)
 {
 	if (m->connected)
 		tool_close(&m->tool);
 	m->connected = false;
 }
 
-static void begin_mirrored_table(const struct table *t, struct mirror_table *out)
+static void begin_followed_table(const struct table *t, struct follower_table *out)
 {
-	*out = (struct mirror_table){ .sparse = t->sparse,
+	*out = (struct follower_table){ .sparse = t->sparse,
 		.rows = t->rows,
 		.cols = t->cols,
 		.nparts = t->nparts,
@@ -73,7 +73,7 @@ static void begin_mirrored_table(const struct table *t, struct mirror_table *out
 	snprintf(out->name, sizeof out->name, "%s", t->name);
 }
 
-static enum err_code begin_mirrored_tables(struct mirror *m, struct err *e)
+static enum err_code begin_followed_tables(struct follower *m, struct err *e)
 {
 	const struct layout *l = client_layout(m->tool.client);
 
@@ -81,11 +81,11 @@ static enum err_code begin_mirrored_tables(struct mirror *m, struct err *e)
 	m->table = mem_array(l->ntables + 1, sizeof *m->table);
 	for (size_t i = 0; i < l->ntables; i++) {
 		const struct table *t = &l->table[i];
-		struct mirror_table *x = &m->table[m->ntables];
+		struct follower_table *x = &m->table[m->ntables];
 
 		if (t->dropped)
 			continue;
-		begin_mirrored_table(t, x);
+		begin_followed_table(t, x);
 		m->ntables++;
 		if (t->sparse)
 			continue;
@@ -97,10 +97,10 @@ static enum err_code begin_mirrored_tables(struct mirror *m, struct err *e)
 	return ERR_OK;
 }
 
-enum err_code mirror_open(const char *where, const struct interrupt *interrupt, struct log *log,
-    struct mirror **out, struct err *e)
+enum err_code follower_open(const char *where, const struct interrupt *interrupt, struct log *log,
+    struct follower **out, struct err *e)
 {
-	struct mirror *m = mem_alloc(sizeof *m);
+	struct follower *m = mem_alloc(sizeof *m);
 	enum err_code rc;
 
 	m->log = log;
@@ -109,12 +109,12 @@ enum err_code mirror_open(const char *where, const struct interrupt *interrupt, 
 	if (!rc)
 		rc = connect_source(m, PATIENCE_FIRST, interrupt, e);
 	if (!rc)
-		rc = begin_mirrored_tables(m, e);
+		rc = begin_followed_tables(m, e);
 	*out = m;
 	return rc;
 }
 
-enum err_code mirror_prepare(struct mirror *m, const char *const *sets, size_t nsets,
+enum err_code follower_prepare(struct follower *m, const char *const *sets, size_t nsets,
     struct conf *conf, char **dir, int *lock, char **from, struct err *e)
 {
 	enum err_code rc = readonly_prepare_from_config(m->tool.view->config, sets, nsets, conf,
@@ -128,7 +128,7 @@ enum err_code mirror_prepare(struct mirror *m, const char *const *sets, size_t n
 		    "servers: what follows a cluster is one server, not %lld",
 		    (long long)conf->servers);
 	if (!rc)
-		rc = mirror_save(m, checkpoints, from, e);
+		rc = follower_save(m, checkpoints, from, e);
 	free(checkpoints);
 	free(under);
 	/* The thread makes a connection of its own. */
@@ -138,8 +138,8 @@ enum err_code mirror_prepare(struct mirror *m, const char *const *sets, size_t n
 
 /* ---- the thread ---- */
 
-/* Wait for ns, or until the source sends a view, or mirror_close is called. */
-static void wait_for_source(const struct mirror *m, int64_t ns)
+/* Wait for ns, or until the source sends a view, or follower_close is called. */
+static void wait_for_source(const struct follower *m, int64_t ns)
 {
 	struct pollfd p[2] = { { m->end.fd, POLLIN, 0 },
 		{ m->connected ? cluster_view_fd(m->tool.cluster) : -1, POLLIN, 0 } };
@@ -148,7 +148,7 @@ static void wait_for_source(const struct mirror *m, int64_t ns)
 		abort();
 }
 
-static enum err_code poll_source(struct mirror *m, struct err *e)
+static enum err_code poll_source(struct follower *m, struct err *e)
 {
 	struct shard *shard = m->target.shard(m->target.server);
 	int64_t begin = clock_now();
@@ -157,9 +157,9 @@ static enum err_code poll_source(struct mirror *m, struct err *e)
 
 	if (!rc && m->tool.view->ended)
 		rc = err_set(e, ERR_STOPPED, "it has ended");
-	if (rc || !shard || !mirror_has_tables(m, shard))
+	if (rc || !shard || !follower_has_tables(m, shard))
 		return rc;
-	rc = mirror_update(m, shard, e);
+	rc = follower_update(m, shard, e);
 	if (!rc) {
 		m->last = begin;
 		m->target.as_of(m->target.server, begin);
@@ -169,7 +169,7 @@ static enum err_code poll_source(struct mirror *m, struct err *e)
 	return rc;
 }
 
-static void log_source_state(struct mirror *m, const struct err *why)
+static void log_source_state(struct follower *m, const struct err *why)
 {
 	if (why && !m->lost)
 		log_warn(m->log,
@@ -180,9 +180,9 @@ static void log_source_state(struct mirror *m, const struct err *why)
 	m->lost = why;
 }
 
-static void *run_mirror(void *ctx)
+static void *run_follower(void *ctx)
 {
-	struct mirror *m = ctx;
+	struct follower *m = ctx;
 	int64_t retry = RETRY_FIRST;
 
 	while (!interrupt_came(&m->end)) {
@@ -209,8 +209,8 @@ static void *run_mirror(void *ctx)
 	return NULL;
 }
 
-enum err_code mirror_start(struct mirror *m, const struct mirror_target *target, int64_t fresh,
-    struct err *e)
+enum err_code follower_start(struct follower *m, const struct follower_target *target,
+    int64_t fresh, struct err *e)
 {
 	sigset_t all, before;
 	int fault;
@@ -220,14 +220,14 @@ enum err_code mirror_start(struct mirror *m, const struct mirror_target *target,
 	target->as_of(target->server, m->last);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	fault = pthread_create(&m->thread, NULL, run_mirror, m);
+	fault = pthread_create(&m->thread, NULL, run_follower, m);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	m->running = !fault;
 	errno = fault;
 	return fault ? err_sys(e, ERR_NOMEM, "cannot start a thread") : ERR_OK;
 }
 
-void mirror_close(struct mirror *m)
+void follower_close(struct follower *m)
 {
 	uint64_t one = 1;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
-#include "replica/mirror_state.h"
+#include "replica/follower_state.h"
 
-enum err_code mirror_parted_make(const struct table *t, const uint64_t *ids, const float *rows,
+enum err_code follower_parted_make(const struct table *t, const uint64_t *ids, const float *rows,
     size_t n, struct parted *out, struct err *e)
 {
 	uint16_t *part = mem_try_array(n + 1, sizeof *part);
@@ -13,7 +13,7 @@ enum err_code mirror_parted_make(const struct table *t, const uint64_t *ids, con
 		.first = mem_try_array(t->nparts + 2, sizeof *out->first) };
 	if (!part || !out->ids || !out->rows || !out->first) {
 		free(part);
-		mirror_parted_release(out);
+		follower_parted_release(out);
 		return err_set(e, ERR_NOMEM, "no memory for %zu rows of table \"%s\"", n, t->name);
 	}
 	table_parts_of(t, ids, n, part);
@@ -35,7 +35,7 @@ enum err_code mirror_parted_make(const struct table *t, const uint64_t *ids, con
 	return ERR_OK;
 }
 
-void mirror_parted_release(struct parted *p)
+void follower_parted_release(struct parted *p)
 {
 	free(p->ids);
 	free(p->rows);

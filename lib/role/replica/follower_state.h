@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef REPLICA_MIRROR_STATE_H
-#define REPLICA_MIRROR_STATE_H
+#ifndef REPLICA_FOLLOWER_STATE_H
+#define REPLICA_FOLLOWER_STATE_H
 
-/* The inside of a mirror, shared by mirror.c, mirror_save.c, mirror_take.c and
- * mirror_parted.c.  From mirror_start on the mirror's thread owns all of it, but for `end`. */
+/* The inside of a follower, shared by follower.c, follower_save.c, follower_take.c and
+ * follower_parted.c.  From follower_start on the follower's thread owns all of it, but for `end`. */
 #include <pthread.h>
 
 #include "ckpt/write.h"
-#include "replica/mirror.h"
+#include "replica/follower.h"
 #include "session/identity.h"
 #include "shard/shard.h"
 #include "tool/tool.h"
 
-/* A table of the source, with the shape that it had in mirror_open. */
-struct mirror_table {
+/* A table of the source, with the shape that it had in follower_open. */
+struct follower_table {
 	char name[TABLE_NAME];
 	bool sparse;
 	uint64_t rows;
@@ -35,32 +35,33 @@ struct mirror_table {
 #define UNKNOWN UINT64_MAX
 /* The number of partitions of a sparse table that are pulled together, and are in memory
  * together. */
-#define MIRROR_GROUP 32u
+#define FOLLOWER_GROUP 32u
 
-struct mirror {
+struct follower {
 	struct log *log;
 	struct identity id;
 	struct tool tool;
 	bool connected;
 	/* The generation of the source's layout, to which our versions and steps belong. */
 	uint32_t generation;
-	struct mirror_table *table;
+	struct follower_table *table;
 	size_t ntables;
 
-	struct mirror_target target;
+	struct follower_target target;
 	int64_t fresh, last;  /* last: when the source had the values that are here */
-	struct interrupt end; /* mirror_close makes it readable */
+	struct interrupt end; /* follower_close makes it readable */
 	/* lost: the source is unreachable, and that has been logged. */
 	bool running, lost;
 	pthread_t thread;
 };
 
-/* mirror_save.c: save all parameters as a checkpoint in this directory.  The caller frees *path. */
-enum err_code mirror_save(struct mirror *m, const char *checkpoints, char **path, struct err *e);
-/* mirror_take.c: does our server have all tables of the source by now? */
-bool mirror_has_tables(struct mirror *m, struct shard *shard);
-/* mirror_take.c: pull everything that has changed, and assign it to the shard. */
-enum err_code mirror_update(struct mirror *m, struct shard *shard, struct err *e);
+/* follower_save.c: save all parameters as a checkpoint in this directory.  The caller frees *path. */
+enum err_code follower_save(struct follower *m, const char *checkpoints, char **path,
+    struct err *e);
+/* follower_take.c: does our server have all tables of the source by now? */
+bool follower_has_tables(struct follower *m, struct shard *shard);
+/* follower_take.c: pull everything that has changed, and assign it to the shard. */
+enum err_code follower_update(struct follower *m, struct shard *shard, struct err *e);
 
 /* Rows of a table, sorted by partition: those of partition i are first[i] .. first[i + 1] - 1, in
  * the order in which they were given. */
@@ -69,9 +70,9 @@ struct parted {
 	float *rows;
 	size_t *first; /* nparts + 1 entries */
 };
-/* Sort n rows (rows NULL: ids alone) into *out, which mirror_parted_release frees.  ERR_NOMEM. */
-enum err_code mirror_parted_make(const struct table *t, const uint64_t *ids, const float *rows,
+/* Sort n rows (rows NULL: ids alone) into *out, which follower_parted_release frees.  ERR_NOMEM. */
+enum err_code follower_parted_make(const struct table *t, const uint64_t *ids, const float *rows,
     size_t n, struct parted *out, struct err *e);
-void mirror_parted_release(struct parted *p);
+void follower_parted_release(struct parted *p);
 
 #endif

@@ -236,7 +236,7 @@ static json_t *message(unsigned op, unsigned who, const char *text)
 	json_object_set_new(m, "examples", json_integer(100));
 	json_object_set_new(m, "step", json_integer((json_int_t)strlen(text)));
 	json_object_set_new(m, "steps", json_integer((json_int_t)strlen(text)));
-	json_object_set_new(m, "frontier", json_integer((json_int_t)strlen(text)));
+	json_object_set_new(m, "first_free", json_integer((json_int_t)strlen(text)));
 	json_object_set_new(m, "clock", json_integer((json_int_t)strlen(text)));
 	json_object_set_new(m, "rev", json_integer((json_int_t)strlen(text)));
 	json_object_set_new(m, "id", json_integer(1));

@@ -38,29 +38,30 @@ static struct sync three(const struct sync_ops *ops)
 	return s;
 }
 
-static void frontier(const struct sync_ops *ops, const char *name)
+static void first_free(const struct sync_ops *ops, const char *name)
 {
 	struct sync s = three(ops);
 
 	s.rank[0].pushed_end = 1000;
 	sync_clock(&s, 1, 899, 1);
 	s.rank[2].pushed_end = FAR;
-	ok(sync_frontier(&s) == 1000, "%s: a push of step 10^15 does not move the frontier", name);
+	ok(sync_first_free(&s) == 1000,
+	    "%s: a push of step 10^15 does not move the first free step", name);
 	s.rank[2].pushed_end = 5;
 	sync_clock(&s, 2, FAR, 1);
-	ok(sync_frontier(&s) == 1000, "nor does such a CLOCK");
+	ok(sync_first_free(&s) == 1000, "nor does such a CLOCK");
 	sync_note_answer(&s, FAR);
-	ok(sync_frontier(&s) == 1000, "nor a pull");
+	ok(sync_first_free(&s) == 1000, "nor a pull");
 	sync_note_answer(&s, 1200);
-	ok(sync_frontier(&s) == 1201, "one that can be does");
+	ok(sync_first_free(&s) == 1201, "one that can be does");
 	s.rank[2].active = false;
-	ok(sync_frontier(&s) == 1201, "the same when the worker is out");
+	ok(sync_first_free(&s) == 1201, "the same when the worker is out");
 	s.rank[1].active = false;
-	ok(sync_frontier(&s) == 1201, "and when one is left");
+	ok(sync_first_free(&s) == 1201, "and when one is left");
 	s.rank[0].active = false;
-	ok(sync_frontier(&s) == 1201, "and when nobody is");
+	ok(sync_first_free(&s) == 1201, "and when nobody is");
 	s.rank[2].active = true;
-	ok(sync_frontier(&s) == 1201, "and when it is alone");
+	ok(sync_first_free(&s) == 1201, "and when it is alone");
 	sync_begin_holder(&s, 2, 1300);
 	ok(s.rank[2].clock == 1300 && s.rank[2].pushed_end == 5,
 	    "of its steps nothing stays for the rank's next holder");
@@ -77,8 +78,8 @@ static void bsp(void)
 		s.rank[i].clock = 11;
 	}
 	sync_clock(&s, 2, 1000, 1);
-	ok(sync_frontier(&s) == 11,
-	    "bsp: a CLOCK beyond what can be closed does not move the frontier");
+	ok(sync_first_free(&s) == 11,
+	    "bsp: a CLOCK beyond what can be closed does not move the first free step");
 	s.rank[2].active = false;
 	s.closed = 11;
 	s.rank[0].active = s.rank[1].active = false;
@@ -179,8 +180,8 @@ static void on_the_wire(void)
 int main(void)
 {
 	rule();
-	frontier(&sync_asp, "asp");
-	frontier(&sync_ssp, "ssp");
+	first_free(&sync_asp, "asp");
+	first_free(&sync_ssp, "ssp");
 	bsp();
 	rank_again("asp");
 	rank_again("ssp:2");

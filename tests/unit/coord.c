@@ -169,7 +169,7 @@ static void shrink(void)
 	ok(strcmp(worker_is(&s, 1), "active") == 0, "nor does the same vote twice");
 	vote(&s, 1, false, 7, 2);
 	ok(s.proposals == 4 && json_int(s.proposal[0], "step", 0) > 7,
-	    "a no asks again, beyond the frontier that came with it: step %lld",
+	    "a no asks again, beyond the first free step that came with it: step %lld",
 	    (long long)json_int(s.proposal[0], "step", 0));
 	say(&s, &s.server[1], "{\"op\":\"vote\",\"id\":1,\"yes\":true}");
 	vote(&s, 0, true, 8, 2);

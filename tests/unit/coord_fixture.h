@@ -263,12 +263,12 @@ static inline void live(struct scene *s, double seconds, unsigned workers)
 	}
 }
 
-static inline void vote(struct scene *s, unsigned server, bool yes, unsigned frontier,
+static inline void vote(struct scene *s, unsigned server, bool yes, unsigned first_free,
     unsigned clock)
 {
 	say(s, &s->server[server],
-	    "{\"op\":\"vote\",\"id\":%lld,\"yes\":%s,\"frontier\":%u,\"clock\":%u}",
-	    (long long)json_int(s->proposal[server], "id", 0), yes ? "true" : "false", frontier,
+	    "{\"op\":\"vote\",\"id\":%lld,\"yes\":%s,\"first_free\":%u,\"clock\":%u}",
+	    (long long)json_int(s->proposal[server], "id", 0), yes ? "true" : "false", first_free,
 	    clock);
 }
 

@@ -93,7 +93,7 @@ static void check_members(struct sim *x, struct peer *p, unsigned self, const js
 
 		if (at < p->settled)
 			continue;
-		if (p->settled && p->frontier > step && holds_something(p, self))
+		if (p->settled && p->first_free > step && holds_something(p, self))
 			fail(x, "members change at a step that a server has let pass");
 		p->settled = at + 1;
 	}
@@ -140,13 +140,13 @@ static void take_view(struct sim *x, unsigned i, const json_t *view)
 static void take_proposal(struct sim *x, struct peer *p, const json_t *msg)
 {
 	uint64_t step = (uint64_t)json_int(msg, "step", 0);
-	bool yes = step >= p->frontier;
+	bool yes = step >= p->first_free;
 
 	p->proposal = (uint64_t)json_int(msg, "id", 0);
 	p->hold = yes ? step : UINT64_MAX;
 	tell(x, p,
 	    json_pack("{s:s, s:I, s:b, s:I, s:I}", "op", "vote", "id", (json_int_t)p->proposal,
-	        "yes", yes, "frontier", (json_int_t)p->frontier, "clock", (json_int_t)0));
+	        "yes", yes, "first_free", (json_int_t)p->first_free, "clock", (json_int_t)0));
 }
 
 /* ---- a turn of a peer ---- */
@@ -215,8 +215,8 @@ static void train(struct sim *x, struct peer *p)
 		n++;
 	}
 	for (unsigned s = 0; s < n; s++)
-		if (to[s]->frontier <= p->step)
-			to[s]->frontier = p->step + 1;
+		if (to[s]->first_free <= p->step)
+			to[s]->first_free = p->step + 1;
 	p->step += n > 0;
 }
 

@@ -24,7 +24,7 @@ struct peer {
 	json_t *in[QUEUE], *out[QUEUE]; /* of the session */
 	size_t nin, nout;
 	uint32_t epoch;
-	uint64_t rev, frontier, step;
+	uint64_t rev, first_free, step;
 	/* server */
 	uint64_t hold, proposal, settled; /* settled: members known from steps up to this */
 	bool whole[PARTS];

@@ -43,17 +43,17 @@ static void absurd_step(void)
 	step_beat(&s, 0, 100, "compute", 0);
 	step_beat(&s, 1, 90, "compute", 0);
 	step_beat(&s, 2, 1000000000000000, "compute", 0);
-	ok(coord_frontier(s.c) == 100,
+	ok(coord_newest_step(s.c) == 100,
 	    "asp: a worker that says to be at step 10^15 is not believed");
 	say(&s, &s.worker[2], "{\"op\":\"leave\"}");
 	ok(json_int(s.proposal[0], "step", 0) == 101,
 	    "a change is proposed for a step that is reached");
 	vote(&s, 0, true, 100, 0);
-	ok(coord_frontier(s.c) == 100, "nor is it when it is out");
+	ok(coord_newest_step(s.c) == 100, "nor is it when it is out");
 	step_beat(&s, 0, -1, "compute", 0);
-	ok(coord_frontier(s.c) == 90, "a number that is no step is none");
+	ok(coord_newest_step(s.c) == 90, "a number that is no step is none");
 	step_beat(&s, 0, INT64_MAX, "compute", 0);
-	ok(coord_frontier(s.c) == 90, "nor is 2^63 - 1");
+	ok(coord_newest_step(s.c) == 90, "nor is 2^63 - 1");
 	scene_close(&s);
 }
 

@@ -15,10 +15,10 @@ static uint64_t asked(struct scene *s, enum coord_table_op op, const char *name,
 	return ticket;
 }
 
-static void all_vote(struct scene *s, unsigned frontier)
+static void all_vote(struct scene *s, unsigned first_free)
 {
 	for (unsigned i = 0; i < s->cfg.servers; i++)
-		vote(s, i, true, frontier, frontier);
+		vote(s, i, true, first_free, first_free);
 }
 
 /* Of a table; NULL: there is none. */

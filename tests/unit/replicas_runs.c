@@ -294,8 +294,8 @@ static void lose_worker(struct job *j)
 				    false);
 
 				agreed &= v.yes;
-				if (v.frontier >= step)
-					step = v.frontier + 1;
+				if (v.first_free >= step)
+					step = v.first_free + 1;
 			}
 	}
 	j->until = step;

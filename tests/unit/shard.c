@@ -155,8 +155,8 @@ static void bsp_members(void)
 	ok(step_of(&x, 0, 1, 10, 1) && pull_w(&x, 2) == -4, "the others go on");
 
 	v = shard_vote(x.shard, 1, 777, 1, false);
-	ok(!v.yes && v.frontier == 2,
-	    "a change at a step that was pushed already is voted down, with the frontier told");
+	ok(!v.yes && v.first_free == 2,
+	    "a change at a step that was pushed already is voted down, with the first free step told");
 	v = shard_vote(x.shard, 1, 777, 3, false);
 	ok(v.yes, "one beyond it is agreed to");
 	ok(step_of(&x, 0, 2, 10, 1), "steps before it go on");

@@ -155,7 +155,7 @@ static void votes(void)
 	open_world(&x, 2);
 	send_sum(&x, RELAY, 0, both, 2, 40, &r);
 	v = shard_vote(x.shard, 2, 555, 0, false);
-	ok(!v.yes && v.frontier == 1, "a step of which a sum was taken cannot be changed");
+	ok(!v.yes && v.first_free == 1, "a step of which a sum was taken cannot be changed");
 	v = shard_vote(x.shard, 2, 555, 1, false);
 	clock_of(&x, 0, 0, 10);
 	clock_of(&x, 1, 0, 30);

@@ -134,17 +134,18 @@ static void asp(void)
 	sync_release(&s);
 }
 
-static void frontier(void)
+static void first_free(void)
 {
 	struct sync s = three(&sync_bsp, 0);
 
-	ok(sync_frontier(&s) == 0 && sync_least_clock(&s) == 0, "at first the frontier is step 0");
+	ok(sync_first_free(&s) == 0 && sync_least_clock(&s) == 0,
+	    "at first the first free step is step 0");
 	sync_at(&s, 1)->pushed_end = 4;
-	ok(sync_frontier(&s) == 4, "a push of step 3 moves it to 4");
+	ok(sync_first_free(&s) == 4, "a push of step 3 moves it to 4");
 	sync_clock(&s, 2, 5, 1);
-	ok(sync_frontier(&s) == 6, "a CLOCK of step 5 moves it to 6");
+	ok(sync_first_free(&s) == 6, "a CLOCK of step 5 moves it to 6");
 	s.answered = 9;
-	ok(sync_frontier(&s) == 9, "an answered pull of step 8 moves it to 9");
+	ok(sync_first_free(&s) == 9, "an answered pull of step 8 moves it to 9");
 	ok(sync_least_clock(&s) == 0, "the floor is the slowest rank's clock");
 	sync_at(&s, 0)->clock = sync_at(&s, 1)->clock = 7;
 	ok(sync_least_clock(&s) == 6, "whichever it is");
@@ -163,6 +164,6 @@ int main(void)
 	ssp_exhaustively();
 	bsp();
 	asp();
-	frontier();
+	first_free();
 	return tap_done();
 }

@@ -310,13 +310,13 @@ void coord_snap_end(struct coord *c);
 uint64_t coord_snap_id(const struct coord *c);
 uint64_t coord_snap_step(const struct coord *c);
 /* The servers' newest step, when the snapshot is LATE. */
-uint64_t coord_snap_frontier(const struct coord *c);
+uint64_t coord_snap_first_free(const struct coord *c);
 const char *coord_snap_message(const struct coord *c); /* of a FAILED one: the reason */
 const json_t *coord_snap_descriptions(const struct coord *c);
 /* The part of the manifest that does not come from the servers; new reference. */
 json_t *coord_snap_head(const struct coord *c);
 /* Step of the fastest worker, implausible reports left out (core/steps.h) */
-uint64_t coord_frontier(const struct coord *c);
+uint64_t coord_newest_step(const struct coord *c);
 
 /* A worker's report of its work since it began: the examples, and the seconds that it spent
  * alone (reading data, computing, encoding), on pushes and pulls, and waiting for others. */

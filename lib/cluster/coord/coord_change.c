@@ -7,11 +7,11 @@
 #include "core/steps.h"
 
 /* Changes of membership, settings and tables hold from one step S on, the same for every server.
- * The coordinator proposes S.  A server that has already accepted a push of step S or later says
- * no and reports its frontier, the newest step that it has seen.  A server that says yes accepts
- * no push of step S or later until it has seen the decision.  If all say yes, the view carries
- * the change from S on; otherwise the next proposal lies beyond every frontier.  coord_state.h
- * draws the stages. */
+ * The coordinator proposes S.  A server that has already accepted a push of step S or later votes
+ * no and reports its first free step: one past the newest step that has begun there.  A server that
+ * votes yes accepts no push of step S or later until it has seen the decision.  If all vote yes, the
+ * view carries the change from S on; otherwise the next proposal lies beyond the first free step of
+ * every server.  coord_state.h draws the stages. */
 
 /* ---- members ---- */
 
@@ -215,7 +215,7 @@ static void send_proposal(struct coord *c, uint64_t step)
 	c->stamp++;
 	p->step = step;
 	p->yes = p->answers = p->asked = 0;
-	p->frontier = 0;
+	p->first_free = 0;
 	p->clock = p->complete = UINT64_MAX;
 	taken_release(&p->taken);
 	memset(p->answered, 0, c->nservers * sizeof *p->answered);
@@ -249,7 +249,7 @@ static uint64_t reported_step(const struct coord_member_worker *w)
 }
 
 /* The greatest reported step, without steps that are implausible beside the others'. */
-uint64_t coord_frontier(const struct coord *c)
+uint64_t coord_newest_step(const struct coord *c)
 {
 	uint64_t top = c->membership.first_step;
 	struct steps all = { 0 };
@@ -269,7 +269,7 @@ uint64_t coord_frontier(const struct coord *c)
 /* The step to propose first: beyond all reported steps, and not before a change already decided. */
 static uint64_t choose_proposal_step(const struct coord *c)
 {
-	uint64_t step = coord_frontier(c) + 1,
+	uint64_t step = coord_newest_step(c) + 1,
 	         last = c->membership.n ? c->membership.entry[c->membership.n - 1].step : 0;
 
 	return step > last ? step : last;
@@ -377,7 +377,7 @@ static void conclude_vote(struct coord *c)
 		/* Propose a step farther ahead each time, because fast workers move on during a
 		 * vote. */
 		send_proposal(c,
-		    p->frontier + 1 + (UINT64_C(1) << (p->rounds < 20 ? p->rounds++ : 20)));
+		    p->first_free + 1 + (UINT64_C(1) << (p->rounds < 20 ? p->rounds++ : 20)));
 }
 
 /* Count a server's vote; the last one decides, or leads to another proposal. Votes with another
@@ -387,7 +387,7 @@ json_t *coord_on_vote(struct coord *c, const struct coord_request *r)
 	const struct message_vote *m = &r->m->vote;
 	unsigned server = r->self->index;
 	struct proposal *p = &c->votes.open;
-	uint64_t frontier = (uint64_t)m->frontier;
+	uint64_t first_free = (uint64_t)m->first_free;
 	uint64_t clock = (uint64_t)m->clock;
 	struct taken taken;
 
@@ -406,8 +406,8 @@ json_t *coord_on_vote(struct coord *c, const struct coord_request *r)
 	p->answered[server] = true;
 	p->answers++;
 	p->yes += m->yes;
-	if (frontier > p->frontier)
-		p->frontier = frontier;
+	if (first_free > p->first_free)
+		p->first_free = first_free;
 	if (clock < p->clock)
 		p->clock = clock;
 	if ((uint64_t)m->complete < p->complete)
@@ -438,5 +438,5 @@ void coord_change_server_gone(struct coord *c)
 	if (!p->open)
 		return;
 	/* Ask the remaining servers again under a new number, so that old votes do not count. */
-	send_proposal(c, p->step > p->frontier ? p->step : p->frontier + 1);
+	send_proposal(c, p->step > p->first_free ? p->step : p->first_free + 1);
 }

@@ -46,7 +46,7 @@ bool coord_snap_begin(struct coord *c, uint64_t step)
 		return false;
 	coord_snap_end(c);
 	s->id++;
-	s->step = s->frontier = step;
+	s->step = s->first_free = step;
 	s->epoch = c->layout.epoch;
 	s->settings = c->settings.newest;
 	s->state = SNAP_ASKED;
@@ -119,9 +119,9 @@ uint64_t coord_snap_step(const struct coord *c)
 	return c->snap.step;
 }
 
-uint64_t coord_snap_frontier(const struct coord *c)
+uint64_t coord_snap_first_free(const struct coord *c)
 {
-	return c->snap.frontier;
+	return c->snap.first_free;
 }
 
 const json_t *coord_snap_descriptions(const struct coord *c)
@@ -179,12 +179,12 @@ json_t *coord_on_snap(struct coord *c, const struct coord_request *r)
 	unsigned server = r->self->index;
 	struct snap *s = &c->snap;
 	const char *state = m->state;
-	uint64_t frontier = (uint64_t)m->frontier;
+	uint64_t first_free = (uint64_t)m->first_free;
 
 	if ((uint64_t)m->id != s->id || !s->asked[server] || s->epoch != c->layout.epoch)
 		return NULL;
-	if (frontier > s->frontier)
-		s->frontier = frontier;
+	if (first_free > s->first_free)
+		s->first_free = first_free;
 	if (strcmp(state, "late") == 0 && s->state == SNAP_ASKED) {
 		s->state = SNAP_LATE;
 	} else if (strcmp(state, "failed") == 0) {

@@ -58,7 +58,7 @@
  *   proposed         the last server has voted                               voted
  *   voted            all said yes (or the change is a RESUME, which needs    decided
  *                    only the servers' clocks)
- *   voted            a server said no: another step beyond all frontiers     proposed
+ *   voted            a server said no: another step beyond all first free steps     proposed
  *                    is sent, under a new number
  *   decided          the view with step S is published; servers and          applied
  *                    workers change when they come to S
@@ -200,7 +200,8 @@ struct proposal {
 	uint64_t id, step;
 	struct change *change;
 	unsigned asked, yes, answers;
-	uint64_t frontier, clock; /* greatest frontier and least clock of the votes so far */
+	uint64_t first_free,
+	    clock; /* greatest first free step and least clock of the votes so far */
 	/* The rank's pushes that the servers have: all of the steps before `complete`, and these. */
 	uint64_t complete;
 	struct taken taken;
@@ -225,7 +226,7 @@ struct setting {
 /* The present snapshot; coord.h draws its states. asked: the servers that take part. */
 struct snap {
 	enum coord_snap state;
-	uint64_t id, step, frontier;
+	uint64_t id, step, first_free;
 	uint64_t mark, base; /* see coord_snap_marks */
 	/* Number of the settings at its begin; a change breaks the snapshot */
 	int64_t settings;

@@ -237,7 +237,7 @@ bool coord_is_at_rest(const struct coord *c, uint64_t *step)
 	if (!active || count_resting(c) < active)
 		return false;
 	mode = coord_mode_at(c, least);
-	*step = sync_is_lockstep(&mode) ? least : coord_frontier(c);
+	*step = sync_is_lockstep(&mode) ? least : coord_newest_step(c);
 	return true;
 }
 

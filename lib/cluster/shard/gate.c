@@ -123,9 +123,9 @@ struct shard_vote shard_vote(struct shard *s, uint32_t rank, uint64_t incarnatio
 	/* The old holder is fenced at once, whatever the result of the vote. */
 	if (p && p->incarnation != incarnation)
 		p->incarnation = SYNC_NOBODY;
-	v.frontier = sync_frontier(sync);
-	v.clock = !p ? 0 : steps_absurd(p->clock, v.frontier) ? v.frontier : p->clock;
-	v.yes = resume || step >= v.frontier;
+	v.first_free = sync_first_free(sync);
+	v.clock = !p ? 0 : steps_absurd(p->clock, v.first_free) ? v.first_free : p->clock;
+	v.yes = resume || step >= v.first_free;
 	if (!resume)
 		sync->hold = v.yes ? step : SYNC_NEVER;
 	mutex_unlock(&s->gate.lock);
@@ -461,7 +461,7 @@ uint64_t shard_step(struct shard *s)
 	mutex_lock(&s->gate.lock);
 	floor = sync_least_clock(&s->gate.sync);
 	if (floor == SYNC_NEVER)
-		floor = sync_frontier(&s->gate.sync);
+		floor = sync_first_free(&s->gate.sync);
 	mutex_unlock(&s->gate.lock);
 	return floor;
 }

@@ -159,15 +159,16 @@ bool shard_holds(struct shard *s, uint32_t rank, uint64_t incarnation);
  * secret, so they alone do not prove who a peer is. True while the holder's key is unknown. */
 bool shard_key_holds(struct shard *s, uint32_t rank, const uint8_t key[static 32]);
 
-/* Votes on a change at `step`. Whatever the vote is, a rank's holder of another incarnation than
- * this one is fenced. On a yes, steps from `step` on wait until shard_decided; it is a no when the
- * frontier is beyond the step. resume: always a yes, and nothing is held back. frontier and clock
- * report how far this server and the rank are. */
+/* The vote of this server on a change that is to hold from some step on. */
 struct shard_vote {
 	bool yes;
-	uint64_t frontier, clock;
+	uint64_t first_free; /* one past the newest step that has begun here (sync_first_free) */
+	uint64_t clock;      /* steps that the rank has completed */
 };
-/* rank SHARD_OUTSIDE: the change is not about a rank. */
+/* Votes on a change that is to hold from `step` on. The vote is no when the step has begun here. After
+ * a yes, pulls and pushes of steps from `step` on wait until shard_decided. Any other incarnation that
+ * holds the rank is fenced at once, whatever the vote is. resume: the vote is always yes, and nothing is
+ * held back. rank SHARD_OUTSIDE: the change is not about a rank. */
 struct shard_vote shard_vote(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
     bool resume);
 /* The pushes of a rank that this server has, as head or replica. Called after shard_vote has fenced the

@@ -163,7 +163,7 @@ uint64_t sync_pushed_end(const struct sync *s)
 	return top;
 }
 
-uint64_t sync_frontier(const struct sync *s)
+uint64_t sync_first_free(const struct sync *s)
 {
 	uint64_t pushed = sync_pushed_end(s);
 

@@ -206,9 +206,9 @@ uint64_t sync_completed(const struct sync *s);
  * must be closed; in other modes every active rank must have completed them. */
 bool sync_may_change_mode(const struct sync *s);
 /* One past the highest step that any rank has pulled for, pushed or completed, as far as
- * sync_pushed_end believes it. The members of steps before the frontier cannot be changed any more. */
-uint64_t sync_frontier(const struct sync *s);
-/* Notes that a pull at this step was answered, which moves the frontier unless the step is
+ * sync_pushed_end believes it. The members of steps before the first free step cannot be changed any more. */
+uint64_t sync_first_free(const struct sync *s);
+/* Notes that a pull at this step was answered, which moves the first free step unless the step is
  * absurd. */
 void sync_note_answer(struct sync *s, uint64_t step);
 

@@ -74,7 +74,7 @@ static uint64_t soonest_step(const struct checkpoint_schedule *k)
 		return k->figures.step + 1;
 	return is_at_rest(k, &step)
 	    ? step
-	    : coord_frontier(k->host->coord) + (coord_is_lockstep(k->host->coord) ? AHEAD : 0);
+	    : coord_newest_step(k->host->coord) + (coord_is_lockstep(k->host->coord) ? AHEAD : 0);
 }
 
 /* Wait until the snapshot's state is no longer `state`. False: this checkpoint is to be given
@@ -224,14 +224,15 @@ static uint64_t next_step_to_try(struct checkpoint_schedule *k, enum coord_snap 
 {
 	uint64_t step;
 
-	if (state == SNAP_LATE && k->told < coord_snap_frontier(k->host->coord))
-		k->told = coord_snap_frontier(k->host->coord);
+	if (state == SNAP_LATE && k->told < coord_snap_first_free(k->host->coord))
+		k->told = coord_snap_first_free(k->host->coord);
 	if (!k->host->cfg.has_job)
 		return soonest_step(k);
 	if (is_at_rest(k, &step))
 		return step;
 	/* The servers are past that step: ask for a later one, further ahead with each try. */
-	return coord_snap_frontier(k->host->coord) + AHEAD + (UINT64_C(1) << (try < 30 ? try : 30));
+	return coord_snap_first_free(k->host->coord) + AHEAD +
+	    (UINT64_C(1) << (try < 30 ? try : 30));
 }
 
 /* Make one checkpoint, at `step`. exact: at that step or not at all; otherwise at the first
@@ -316,7 +317,7 @@ static void make_requested(struct checkpoint_schedule *k)
 static void make_periodic(struct checkpoint_schedule *k)
 {
 	uint64_t every = k->host->cfg.has_job ? (uint64_t)k->every.steps : 0,
-	         step = coord_frontier(k->host->coord);
+	         step = coord_newest_step(k->host->coord);
 	struct err e = { 0 };
 	enum err_code rc;
 	bool changed;
@@ -352,8 +353,8 @@ static bool steps_due(struct checkpoint_schedule *k)
 
 	if (!every || coord_is_lockstep(k->host->coord))
 		return every;
-	/* coord_frontier looks at all workers, so call it only where it is needed. */
-	step = coord_frontier(k->host->coord);
+	/* coord_newest_step looks at all workers, so call it only where it is needed. */
+	step = coord_newest_step(k->host->coord);
 	if (!k->next_step)
 		k->next_step = (step / every + 1) * every;
 	return step >= k->next_step;

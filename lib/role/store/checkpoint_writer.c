@@ -90,7 +90,7 @@ static void begin_snapshot(struct checkpoint_writer *s, struct shard *sh, uint64
 	clocks = shard_step(sh);
 	agent_tell(s->server->agent,
 	    MESSAGE(snap, .id = (int64_t)id, .state = "late",
-	        .frontier = (int64_t)(at > clocks ? at : clocks)));
+	        .first_free = (int64_t)(at > clocks ? at : clocks)));
 }
 
 static void write_checkpoint_files(struct checkpoint_writer *s, struct shard *sh, uint64_t id,

@@ -381,7 +381,7 @@ void store_on_propose(struct server *s, const struct message *message)
 	FAIL_POINT("vote_cast");
 	agent_tell(s->agent,
 	    MESSAGE(vote, .id = (int64_t)store_agent(s)->proposal, .yes = v.yes,
-	        .frontier = (int64_t)v.frontier, .clock = (int64_t)v.clock,
+	        .first_free = (int64_t)v.first_free, .clock = (int64_t)v.clock,
 	        .complete = (int64_t)complete, .taken = list));
 	json_decref(list);
 	taken_release(&taken);

@@ -182,7 +182,7 @@ static enum err_code plan_setting(struct host *h, const json_t *set, uint64_t at
  * within AHEAD_SECONDS. A change that is proposed too late takes effect at a later step. */
 static uint64_t estimate_near_step(struct host *h, int64_t now)
 {
-	uint64_t step = coord_frontier(h->coord);
+	uint64_t step = coord_newest_step(h->coord);
 
 	if (now - h->pace.at > NSEC_PER_SEC / 2) {
 		h->pace.rate = h->pace.at && step > h->pace.step
@@ -363,11 +363,11 @@ static enum err_code check_planned_step(const struct host *h, const struct setti
 		return ERR_OK;
 	if (coord_phase(h->coord) > COORD_RUNNING || !h->cfg.has_job)
 		return err_set(e, ERR_NOTREADY, "at: no job runs that would come to a step");
-	if ((uint64_t)w->at < coord_frontier(h->coord))
+	if ((uint64_t)w->at < coord_newest_step(h->coord))
 		return err_set(e, ERR_USAGE,
 		    "at: step %lld is past: the fastest worker is at step %llu; name a later step, or leave it out "
 		    "to change at the next",
-		    (long long)w->at, (unsigned long long)coord_frontier(h->coord));
+		    (long long)w->at, (unsigned long long)coord_newest_step(h->coord));
 	return ERR_OK;
 }
 

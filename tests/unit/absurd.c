@@ -85,10 +85,10 @@ static void bsp(void)
 	s.rank[0].active = s.rank[1].active = false;
 	ok(sync_completed(&s) <= s.closed, "nor is anything closed for it when nobody is left");
 	sync_end_holder(&s, 2, 12);
-	ok(s.rank[2].told == 1001, "what is within the leap is what CLOCKs told");
-	s.rank[2].told = FAR;
+	ok(s.rank[2].clocked_end == 1001, "what is within the leap is what CLOCKs told");
+	s.rank[2].clocked_end = FAR;
 	sync_end_holder(&s, 2, 12);
-	ok(s.rank[2].told == 11, "an absurd one has told nothing");
+	ok(s.rank[2].clocked_end == 11, "an absurd one has told nothing");
 	sync_release(&s);
 }
 

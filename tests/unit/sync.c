@@ -125,11 +125,11 @@ static void asp(void)
 	struct sync s = three(&sync_asp, 0);
 
 	ok(sync_may_pull(&s, 0) && sync_may_pull(&s, 1000000), "asp never waits");
-	s.hold = 5;
+	s.held_from = 5;
 	ok(sync_may_pull(&s, 4) && !sync_may_pull(&s, 5) && sync_may_push(&s, 4) &&
 	        !sync_may_push(&s, 5),
 	    "but for a vote: from its step on nothing is taken nor answered");
-	s.hold = SYNC_NEVER;
+	s.held_from = SYNC_NEVER;
 	ok(sync_may_pull(&s, 5) && sync_may_push(&s, 5), "until it is decided");
 	sync_release(&s);
 }
@@ -144,7 +144,7 @@ static void first_free(void)
 	ok(sync_first_free(&s) == 4, "a push of step 3 moves it to 4");
 	sync_clock(&s, 2, 5, 1);
 	ok(sync_first_free(&s) == 6, "a CLOCK of step 5 moves it to 6");
-	s.answered = 9;
+	s.answered_end = 9;
 	ok(sync_first_free(&s) == 9, "an answered pull of step 8 moves it to 9");
 	ok(sync_least_clock(&s) == 0, "the floor is the slowest rank's clock");
 	sync_at(&s, 0)->clock = sync_at(&s, 1)->clock = 7;

@@ -58,7 +58,7 @@ static bool rank_is_through(const struct sync *sync, const struct part *p, uint3
 {
 	const struct sync_rank *x = &sync->rank[rank];
 
-	if (!x->active || step < x->until || part_has_taken(p, rank, step))
+	if (!x->active || step < x->complete_from || part_has_taken(p, rank, step))
 		return true;
 	return x->clock > step && !part_is_expected(p, rank, step);
 }

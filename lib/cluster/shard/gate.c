@@ -37,7 +37,7 @@ static unsigned admit_holder(struct sync *sync, const struct member *m)
 	sync_end_holder(sync, m->rank, m->at);
 	p->active = true;
 	p->incarnation = m->incarnation;
-	return p->until ? RECAP | SETTLE : 0;
+	return p->complete_from ? RECAP | SETTLE : 0;
 }
 
 /* The member is known to be done. */
@@ -55,7 +55,7 @@ static unsigned finish_member(struct sync *sync, const struct member *m)
 static unsigned dismiss_member(struct sync *sync, const struct member *m)
 {
 	struct sync_rank *p = sync_at(sync, m->rank);
-	bool news = p->active || p->until != m->at, fenced = p->incarnation != SYNC_NOBODY;
+	bool news = p->active || p->complete_from != m->at, fenced = p->incarnation != SYNC_NOBODY;
 
 	if (news)
 		sync_end_holder(sync, m->rank, m->at);
@@ -127,7 +127,7 @@ struct shard_vote shard_vote(struct shard *s, uint32_t rank, uint64_t incarnatio
 	v.clock = !p ? 0 : steps_absurd(p->clock, v.first_free) ? v.first_free : p->clock;
 	v.yes = resume || step >= v.first_free;
 	if (!resume)
-		sync->hold = v.yes ? step : SYNC_NEVER;
+		sync->held_from = v.yes ? step : SYNC_NEVER;
 	mutex_unlock(&s->gate.lock);
 	if (!v.yes)
 		s->cfg.wake(s->cfg.ctx);
@@ -182,7 +182,7 @@ uint64_t shard_taken(struct shard *s, uint32_t rank, struct taken *taken)
 void shard_decided(struct shard *s)
 {
 	mutex_lock(&s->gate.lock);
-	s->gate.sync.hold = SYNC_NEVER;
+	s->gate.sync.held_from = SYNC_NEVER;
 	mutex_unlock(&s->gate.lock);
 	gate_close(s);
 	s->cfg.wake(s->cfg.ctx);
@@ -243,9 +243,9 @@ static bool clock_passes_mode_change(struct gate *g, uint32_t rank, uint64_t ste
 {
 	struct sync_rank *x = &g->sync.rank[rank];
 
-	if (step < g->sync.turn || x->clock >= g->sync.turn)
+	if (step < g->sync.next_mode_from || x->clock >= g->sync.next_mode_from)
 		return false;
-	x->clock = x->told = g->sync.turn;
+	x->clock = x->clocked_end = g->sync.next_mode_from;
 	g->slowest = 0;
 	return true;
 }
@@ -344,13 +344,13 @@ bool shard_withdraw(struct shard *s, uint32_t rank, uint64_t incarnation, uint64
 }
 
 /* Is a push pending that the rank announced for a step before `step`? Announced pushes of an
- * earlier holder that never came will never come, so the search begins at x->until. The gate's lock
+ * earlier holder that never came will never come, so the search begins at complete_from. The gate's lock
  * is held. */
 static bool rank_has_pending_push(const struct sync *sync, const struct part *p, uint32_t rank,
     uint64_t step)
 {
 	const struct sync_rank *x = &sync->rank[rank];
-	uint64_t last = part_taken_end(p, rank), at = last > x->until ? last : x->until,
+	uint64_t last = part_taken_end(p, rank), at = last > x->complete_from ? last : x->complete_from,
 	         due = part_expected_end(p, rank);
 
 	/* Announcements further back are not known. The loop must be short, because a worker may
@@ -405,8 +405,8 @@ bool shard_has_own_pushes(struct shard *s, uint16_t table, uint32_t part, uint32
 void gate_note_closed(struct shard *s, uint64_t step)
 {
 	mutex_lock(&s->gate.lock);
-	if (step > s->gate.sync.answered)
-		s->gate.sync.answered = step;
+	if (step > s->gate.sync.answered_end)
+		s->gate.sync.answered_end = step;
 	mutex_unlock(&s->gate.lock);
 }
 

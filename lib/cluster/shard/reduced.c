@@ -12,7 +12,7 @@ bool reduced_is_here(const struct part *p)
 bool reduced_may_come(const struct sync *sync, uint64_t step)
 {
 	for (uint32_t i = 0; i < sync->nranks; i++)
-		if (sync->rank[i].active && sync->rank[i].until <= step)
+		if (sync->rank[i].active && sync->rank[i].complete_from <= step)
 			return true;
 	return false;
 }

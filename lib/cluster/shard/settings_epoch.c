@@ -132,7 +132,7 @@ static void plan_mode_change(struct shard *s)
 {
 	const struct settings_epoch *next = next_mode_settings_epoch(s);
 
-	s->gate.sync.turn = next ? next->step : SYNC_NEVER;
+	s->gate.sync.next_mode_from = next ? next->step : SYNC_NEVER;
 }
 
 void shard_add_epoch(struct shard *s, const struct settings_epoch *r)

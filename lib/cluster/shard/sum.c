@@ -17,7 +17,7 @@ void shard_set_relay(struct shard *s, uint32_t rank, uint64_t relay, uint64_t in
 	mutex_lock(&s->gate.lock);
 	x = sync_at(&s->gate.sync, rank);
 	x->relay = relay;
-	x->given = incarnation;
+	x->relay_holder = incarnation;
 	mutex_unlock(&s->gate.lock);
 }
 
@@ -27,7 +27,7 @@ static enum shard_answer relay_may_speak(const struct sync *sync, uint64_t relay
 {
 	const struct sync_rank *x = rank < sync->nranks ? &sync->rank[rank] : NULL;
 
-	if (!x || !relay || x->relay != relay || x->given != incarnation)
+	if (!x || !relay || x->relay != relay || x->relay_holder != incarnation)
 		return SHARD_FENCED;
 	/* The rank is fenced by a vote, or the view that admits this incarnation has not
 	 * arrived. */

@@ -71,7 +71,7 @@ void sync_format(const struct sync_mode *m, char out[static 32])
 
 void sync_init(struct sync *s, struct sync_mode mode)
 {
-	*s = (struct sync){ .mode = mode, .hold = SYNC_NEVER, .turn = SYNC_NEVER };
+	*s = (struct sync){ .mode = mode, .held_from = SYNC_NEVER, .next_mode_from = SYNC_NEVER };
 }
 
 void sync_release(struct sync *s)
@@ -109,7 +109,7 @@ bool sync_fences(const struct sync *s, uint32_t rank, uint64_t incarnation)
 
 bool sync_may_push(const struct sync *s, uint64_t step)
 {
-	return step < s->hold && step < s->turn;
+	return step < s->held_from && step < s->next_mode_from;
 }
 
 bool sync_may_pull(const struct sync *s, uint64_t step)
@@ -167,15 +167,15 @@ uint64_t sync_first_free(const struct sync *s)
 {
 	uint64_t pushed = sync_pushed_end(s);
 
-	return pushed > s->answered ? pushed : s->answered;
+	return pushed > s->answered_end ? pushed : s->answered_end;
 }
 
 void sync_note_answer(struct sync *s, uint64_t step)
 {
-	if (step < s->answered || !clock_is_plausible(s, step))
+	if (step < s->answered_end || !clock_is_plausible(s, step))
 		return;
 	if (step <= STEPS_LEAP || !steps_absurd(step, sync_pushed_end(s)))
-		s->answered = step + 1;
+		s->answered_end = step + 1;
 }
 
 unsigned sync_spare(const struct sync_mode *m, size_t n)
@@ -222,18 +222,16 @@ uint64_t sync_completed(const struct sync *s)
 
 bool sync_may_change_mode(const struct sync *s)
 {
-	return s->turn != SYNC_NEVER && s->mode.ops->are_done(s, s->turn);
+	return s->next_mode_from != SYNC_NEVER && s->mode.ops->are_done(s, s->next_mode_from);
 }
 
-/* A rank with until > step was lost or taken over, and may have pushed at this step. For a server
- * that has its CLOCK of the step (said > step) the announcements tell which pushes are to come, so
- * for `told` such a rank does not count. */
-bool sync_may_lack_pushes(const struct sync *s, uint64_t step, bool told)
+/* A rank with complete_from > step was lost or taken over, and may have pushed at this step. */
+bool sync_may_lack_pushes(const struct sync *s, uint64_t step, bool skip_clocked)
 {
 	for (size_t i = 0; i < s->nranks; i++) {
 		const struct sync_rank *x = &s->rank[i];
 
-		if (step < x->until && (!told || x->said <= step))
+		if (step < x->complete_from && (!skip_clocked || x->clocked_before <= step))
 			return true;
 	}
 	return false;
@@ -255,18 +253,18 @@ void sync_begin_holder(struct sync *s, size_t rank, uint64_t at)
 		p->clock = at;
 }
 
-void sync_end_holder(struct sync *s, size_t rank, uint64_t until)
+void sync_end_holder(struct sync *s, size_t rank, uint64_t complete_from)
 {
 	struct sync_rank *p = sync_at(s, rank);
 
 	/* A CLOCK of an absurd step says nothing about the steps before it. */
-	if (p->told > until && p->told - until > STEPS_LEAP)
-		p->told = s->closed;
-	/* Keep the lower `said` while steps before an earlier change may still be open: CLOCKs of
+	if (p->clocked_end > complete_from && p->clocked_end - complete_from > STEPS_LEAP)
+		p->clocked_end = s->closed;
+	/* Keep the lower value while steps before an earlier change may still be open: CLOCKs of
 	 * later holders say nothing about the pushes of the first one. */
-	if (p->until <= s->closed || p->said > p->told)
-		p->said = p->told;
-	p->until = until;
+	if (p->complete_from <= s->closed || p->clocked_before > p->clocked_end)
+		p->clocked_before = p->clocked_end;
+	p->complete_from = complete_from;
 }
 
 bool sync_clock(struct sync *s, size_t rank, uint64_t step, uint64_t examples)
@@ -275,7 +273,7 @@ bool sync_clock(struct sync *s, size_t rank, uint64_t step, uint64_t examples)
 
 	if (step < p->clock)
 		return false;
-	p->clock = p->told = step + 1;
+	p->clock = p->clocked_end = step + 1;
 	p->stated[step % SYNC_STATED_STEPS].end = step + 1;
 	p->stated[step % SYNC_STATED_STEPS].examples = examples;
 	return true;

@@ -17,61 +17,70 @@
  * completed, which is also the number of the step that it is at: a rank that has sent CLOCK for
  * step 0 has clock 1.
  *
- * The life of a rank:
+ * The states of a rank:
  *
  *    unknown (incarnation 0) --admitted--> active --DONE--> inactive, same incarnation
  *    active or inactive --lost--> inactive, fenced --admitted again--> active, new incarnation
  *
- * "Active" means that the others wait for the rank. The mode in force goes bsp, ssp or asp to any
- * other: `turn` is set to the first step of the next mode, steps from there on are held back, and
- * when sync_may_change_mode says so the owner replaces `mode`.
+ * "Active" means that the others wait for the rank. The mode in force can change to any other one:
+ * the owner sets `next_mode_from` to the first step of the next mode, which holds back that step
+ * and later ones, and replaces `mode` when sync_may_change_mode returns true.
  *
  * All step counters of sync.h and shard/part.h. "+1" means that the counter is one past the step,
- * so that 0 means "none yet". Each is moved under the lock of its struct: the gate's lock for
- * struct sync_rank, sync and gate, the partition's for struct part.
+ * so that 0 means "none yet". Each counter is changed under the lock of its struct: the gate's lock
+ * for struct sync_rank, sync and gate, the partition's lock for struct part.
  *
- *  name               whose       what it counts                    who moves it
- *  -----------------  ----------  --------------------------------  -----------------------------
- *  rank.clock         rank        steps completed                   sync_clock; sync_begin_holder (a new
- *                                                                   holder begins at a step);
- *                                                                   gate.c at a change of mode
- *  rank.pushed_end    rank        highest step pushed to any        pass_gate, gate_takes_sum;
- *                                 partition of this server, +1      sync_begin_holder lowers absurd ones
- *  rank.stated[].end  rank        step of the example count in      sync_clock
- *                                 this place of the ring, +1
- *  rank.until         rank        earlier steps may miss pushes     sync_end_holder, when the rank is
- *                                 of a lost or replaced holder      lost or gets another holder
- *  rank.told          rank        steps that CLOCKs received here   sync_clock, gate.c at a change
- *                                 have covered, of any holder       of mode; sync_end_holder lowers
- *                                                                   absurd ones
- *  rank.said          rank        `told` as it was when `until`     sync_end_holder
- *                                 was set; the least such value
- *                                 of changes still open
- *  sync.closed        server      bsp: steps whose update all       close_complete_steps,
- *                                 partitions headed here have made  settings_epoch_change_mode, shard_new
- *  sync.answered      server      highest step whose pull was       sync_note_answer; gate_note_closed (steps
- *                                 answered, +1                      closed at another server)
- *  sync.hold          server      first step under a vote           shard_vote, shard_decided
- *  sync.turn          server      first step of the next mode       shard_add_epoch, settings_epoch_change_mode
- *  gate.floor         server      cached least clock of the active  clocked_steps
- *                                 ranks; valid while gate.slowest
- *                                 (ranks at it) is not 0
- *  part.step          partition   bsp: the open step, so also the   part_update, part_apply_sum,
- *                                 number of closed steps            gate_pass_empty_steps, shard_ops.close_step, a change of
- *                                                                   mode, restore, a state transfer
- *  part.pushes.last[] partition,  highest step whose push was       part_set_last
- *                     by rank     taken, +1
- *  part.pushes.       partition,  newest step whose push was        part_expect, part_merge_expected,
- *   announced[].end   by rank     announced, +1 (steps: that one    part_withdraw
- *                                 and the 63 before it)
- *  part.chain.        partition   steps below this are at all       part_update_safe
- *   safe_step                     replicas that count
- *  part.load.         partition   steps since this became the head  shard_part_load
- *   measured
- *  part.saved.        partition   the row policy's clock at the     shard_snap_take and
- *   whole_clock                   last full snapshot                snapshot_before_update
- *  snaps.step         server      bsp: the step before which a      shard_snap_begin
- *                                 snapshot is taken
+ *  name                 whose       what it counts                   changed by
+ *  -------------------  ----------  -------------------------------  ----------------------------
+ *  rank.clock           rank        steps completed                  sync_clock; sync_begin_holder
+ *                                                                    (a new holder begins at some
+ *                                                                    step); gate.c at a change of
+ *                                                                    mode
+ *  rank.pushed_end      rank        highest step pushed to any       pass_gate, gate_takes_sum;
+ *                                   partition of this server, +1     sync_begin_holder lowers
+ *                                                                    absurd ones
+ *  rank.stated[].end    rank        step of the example count in     sync_clock
+ *                                   this place of the ring, +1
+ *  rank.complete_from   rank        first step that cannot miss      sync_end_holder, when the rank
+ *                                   pushes of a lost or replaced     is lost or gets another holder
+ *                                   holder
+ *  rank.clocked_end     rank        steps that CLOCKs received here  sync_clock, gate.c at a change
+ *                                   have covered, of any holder      of mode; sync_end_holder
+ *                                                                    lowers absurd ones
+ *  rank.clocked_before  rank        clocked_end when complete_from   sync_end_holder
+ *                                   was set; the least such value
+ *                                   of changes still open
+ *  sync.closed          server      bsp: steps whose update all      close_complete_steps, shard_new,
+ *                                   partitions headed here have      settings_epoch_change_mode
+ *                                   made
+ *  sync.answered_end    server      highest step whose pull was      sync_note_answer;
+ *                                   answered, +1                     gate_note_closed (steps closed
+ *                                                                    at another server)
+ *  sync.held_from       server      first step under a vote          shard_vote, shard_decided
+ *  sync.next_mode_from  server      first step of the next mode      shard_add_epoch,
+ *                                                                    settings_epoch_change_mode
+ *  gate.floor           server      cached least clock of the        clocked_steps
+ *                                   active ranks; valid while
+ *                                   gate.slowest (the number of
+ *                                   ranks at it) is not 0
+ *  part.step            partition   bsp: the open step, so also the  part_update, part_apply_sum,
+ *                                   number of closed steps           gate_pass_empty_steps,
+ *                                                                    shard_ops.close_step, a change
+ *                                                                    of mode, restore, a state
+ *                                                                    transfer
+ *  part.pushes.last[]   partition,  highest step whose push was      part_set_last
+ *                       by rank     taken, +1
+ *  part.pushes.         partition,  newest step whose push was       part_expect, part_withdraw,
+ *   announced[].end     by rank     announced, +1 (steps: that one   part_merge_expected
+ *                                   and the 63 before it)
+ *  part.chain.          partition   all replicas that count have     part_update_safe
+ *   safe_step                       the steps below this one
+ *  part.load.measured   partition   steps since this server became   shard_part_load
+ *                                   the head
+ *  part.saved.          partition   the row policy's clock at the    shard_snap_take,
+ *   whole_clock                     last full snapshot               snapshot_before_update
+ *  snaps.step           server      bsp: the step before which a     shard_snap_begin
+ *                                   snapshot is taken
  *
  * The counters version, born, prev_version, known_since, sync_at and safe_version of struct part
  * count updates, and next_seq and safe_seq count records to the next replica: none of them can be
@@ -136,13 +145,13 @@ struct sync_rank {
 	/* The rank was lost or got another holder, and all servers know that from this step on. For
 	 * a step before it, pushes of the earlier holder may have reached some servers and not
 	 * others, and the missing ones will never come. */
-	uint64_t until;
-	uint64_t told;    /* steps covered by received CLOCKs, of any holder */
-	uint64_t said;    /* the value of `told` when `until` was set */
-	uint64_t refused; /* pushes refused for their own contents */
+	uint64_t complete_from;
+	uint64_t clocked_end;    /* steps that received CLOCKs have covered, of any holder */
+	uint64_t clocked_before; /* the value of clocked_end when complete_from was set */
+	uint64_t refused;        /* pushes refused for their own contents */
 	/* The incarnation of the relay that may push for the rank (0: none), and the incarnation of
-	 * the holder that this relay was assigned. */
-	uint64_t relay, given;
+	 * the holder for which that relay may push. */
+	uint64_t relay, relay_holder;
 };
 
 /* The state of one server: the mode in force, the ranks, and how far the steps are. */
@@ -150,12 +159,15 @@ struct sync {
 	struct sync_mode mode;
 	struct sync_rank *rank;
 	size_t nranks;
-	uint64_t closed;   /* bsp: steps whose update has been made */
-	uint64_t answered; /* one past the highest step whose pull was answered */
-	/* Pulls and pushes of steps from `hold` on wait, because a change at that step is under
-	 * vote. Another mode holds from `turn` on, and begins when all steps before it are done
-	 * (sync_may_change_mode). SYNC_NEVER: there is no such step. */
-	uint64_t hold, turn;
+	uint64_t closed;       /* bsp: steps whose update has been made */
+	uint64_t answered_end; /* one past the highest step whose pull was answered */
+	/* Pulls and pushes of this step and later ones wait, because the servers are voting on a
+	 * change that is to hold from it on. SYNC_NEVER: there is no vote. */
+	uint64_t held_from;
+	/* The first step of another mode, which begins when all steps before it are done
+	 * (sync_may_change_mode); until then this step and later ones wait. SYNC_NEVER: no change of
+	 * mode is decided. */
+	uint64_t next_mode_from;
 };
 #define SYNC_NEVER UINT64_MAX
 /* bsp: an honest rank's CLOCK is never more than this many steps beyond `closed`, except on a
@@ -202,27 +214,28 @@ unsigned sync_spare(const struct sync_mode *m, size_t n);
 /* The steps that all active ranks except the spare ones (sync_spare) have completed by their
  * CLOCKs. With no active rank left: all steps that were pushed. */
 uint64_t sync_completed(const struct sync *s);
-/* Are all steps before `turn` done, so that the next mode may begin? Those of a mode that sums steps
+/* Are all steps before next_mode_from done, so that the next mode may begin? Those of a mode that sums steps
  * must be closed; in other modes every active rank must have completed them. */
 bool sync_may_change_mode(const struct sync *s);
-/* One past the highest step that any rank has pulled for, pushed or completed, as far as
- * sync_pushed_end believes it. The members of steps before the first free step cannot be changed any more. */
+/* The first step that has not begun here: one past the highest step that any rank has pulled for,
+ * pushed or completed, as far as sync_pushed_end believes it. Changes of members and settings can
+ * hold from this step on; the members of earlier steps cannot change any more. */
 uint64_t sync_first_free(const struct sync *s);
 /* Notes that a pull at this step was answered, which moves the first free step unless the step is
  * absurd. */
 void sync_note_answer(struct sync *s, uint64_t step);
 
 /* Was a rank lost or taken over whose pushes of this step may have reached some servers only? A
- * server that has the CLOCK of the rank for this step knows which pushes to expect: told says to
- * leave such ranks out. */
-bool sync_may_lack_pushes(const struct sync *s, uint64_t step, bool told);
+ * server that has received the rank's CLOCK for this step knows which pushes to expect, so
+ * skip_clocked leaves out ranks that had sent it before they were lost. */
+bool sync_may_lack_pushes(const struct sync *s, uint64_t step, bool skip_clocked);
 
 /* The rank has a new holder, which begins at step `at`. Lowers counters that an earlier holder
  * raised so far that they would be absurd for the new one. */
 void sync_begin_holder(struct sync *s, size_t rank, uint64_t at);
-/* From step `until` on all servers know that the rank has no holder, or another one. Also lowers
- * `told` when an earlier CLOCK was absurd. */
-void sync_end_holder(struct sync *s, size_t rank, uint64_t until);
+/* From step complete_from on, all servers know that the rank has no holder, or another one. Also
+ * lowers clocked_end when an earlier CLOCK was absurd. */
+void sync_end_holder(struct sync *s, size_t rank, uint64_t complete_from);
 /* Records a CLOCK: the rank has completed `step`, with this many examples in it. False when the
  * rank had completed it before. */
 bool sync_clock(struct sync *s, size_t rank, uint64_t step, uint64_t examples);

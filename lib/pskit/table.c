@@ -164,7 +164,7 @@ static int pull_whole_table(struct ps *p, const struct call *c)
 static int await_push(struct ps *p, const char *table, const struct client_stats *before)
 {
 	struct client_stats now;
-	enum err_code rc = client_settle(current_client(p), &p->e);
+	enum err_code rc = client_wait_receipts(current_client(p), &p->e);
 
 	if (rc)
 		return pskit_return(p, rc);

@@ -95,7 +95,7 @@ static enum err_code push_once(struct bench_run *r, struct err *e)
 	    : client_push(r->tool->client, r->table, r->step, 1, r->g, e);
 
 	r->step++;
-	return rc ? rc : client_settle(r->tool->client, e);
+	return rc ? rc : client_wait_receipts(r->tool->client, e);
 }
 
 static enum err_code pull_once(struct bench_run *r, struct err *e)

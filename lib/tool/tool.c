@@ -249,7 +249,7 @@ enum err_code tool_push(struct tool *t, const char *name, const char *path, stru
 	if (!rc)
 		rc = client_push(t->client, table, 0, 1, g, e);
 	if (!rc)
-		rc = client_settle(t->client, e);
+		rc = client_wait_receipts(t->client, e);
 	if (!rc) {
 		client_stats(t->client, &cs);
 		if (cs.receipts[PUSH_REFUSED])

@@ -94,7 +94,7 @@ static void push(struct grow *x)
 		        &e))
 			die("push", &e);
 	x->step++;
-	if (client_settle(x->tool.client, &e))
+	if (client_wait_receipts(x->tool.client, &e))
 		die("push", &e);
 }
 

@@ -305,7 +305,7 @@ static enum err_code await_last_step(struct worker *w, struct err *e)
 	uint32_t n = w->ranks;
 	/* In ssp and asp a pull does not wait for our own clock, and may be answered by another server
 	 * than took the push: only its receipt tells that the push can be seen. */
-	enum err_code rc = w->averaged ? ERR_OK : client_settle(w->client, e);
+	enum err_code rc = w->averaged ? ERR_OK : client_wait_receipts(w->client, e);
 
 	if (rc)
 		return rc;

@@ -53,10 +53,10 @@ static void one_push_a_step(void)
 	open_reduced(&x, "sgd", 3);
 	before = pull_w(&x, 0);
 	all_clock(&x, 2, 0);
-	ok(!shard_may_settle_members(x.shard, 1) && shard_may_settle_members(x.shard, 0),
+	ok(!shard_may_fix_members(x.shard, 1) && shard_may_fix_members(x.shard, 0),
 	    "the third rank is at the step before");
 	all_clock(&x, 3, 0);
-	ok(shard_may_settle_members(x.shard, 1) && shard_closed(x.shard) == 0,
+	ok(shard_may_fix_members(x.shard, 1) && shard_closed(x.shard) == 0,
 	    "all are at the step, and the one before is open yet");
 	ok(push_w(&x, 1, 0, 1, 2, &r) == SHARD_OK && r.status == PUSH_MERGED &&
 	        shard_closed(x.shard) == 1,
@@ -122,7 +122,7 @@ static void ahead(void)
 	open_reduced(&x, "sgd", 2);
 	all_clock(&x, 2, 0);
 	all_clock(&x, 2, 1);
-	ok(shard_may_settle_members(x.shard, 2), "CLOCKs may be two ahead of the oldest open step");
+	ok(shard_may_fix_members(x.shard, 2), "CLOCKs may be two ahead of the oldest open step");
 	all_clock(&x, 2, 2);
 	ok(clock_of(&x, 0, 3, 1) == SHARD_HOLD, "and no more");
 	ok(push_w(&x, 0, 1, 1, 1, &r) == SHARD_HOLD, "means come in their order");

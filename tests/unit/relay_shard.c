@@ -214,7 +214,7 @@ static void no_room(void)
 	ok(forwarded == 1 && r.status == PUSH_MERGED, "one sum is under way, the next is kept");
 	ok(push_w(&x, 0, 2, 1, 1, &r) == SHARD_HOLD, "the one after that waits");
 	relay_shard_answered(x.shard, W, 0, sums(&x, W, 0, 1)->seq, PUSH_MERGED);
-	shard_settle(x.shard);
+	shard_advance(x.shard);
 	ok(forwarded == 2 && push_w(&x, 0, 2, 1, 1, &r) == SHARD_OK, "until the first is had");
 	world_close(&x);
 }
@@ -472,7 +472,7 @@ static void disowned(void)
 	ok(shard_withdraw(x.shard, 1, inc_of(1), 0, W, 0, 1) &&
 	        !shard_withdraw(x.shard, 1, inc_of(1), 0, W, 0, 1),
 	    "until it is told to come another way");
-	shard_settle(x.shard);
+	shard_advance(x.shard);
 	ok(shard_closed(x.shard) == 1 && forwarded == 1 && sums(&x, W, 0, 1)->b.n == 1,
 	    "the sum goes up without it");
 	world_close(&x);

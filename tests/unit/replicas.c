@@ -393,7 +393,7 @@ static void a_receipt_of_an_earlier_tenure(void)
 					net_view(x, i);
 				ok(!is_safe(x, 0, &r) && has_left(x, 0, &r),
 				    "%s, chain of %u: the old head leaves", modes[m], last + 1);
-				while (shard_feed_next(x->node[last].s, 0))
+				while (shard_send_next_state(x->node[last].s, 0))
 					;
 				net_settle(x);
 				ok(version_of(x->node[0].s, W, 0) ==
@@ -427,7 +427,7 @@ static void a_rank_of_an_earlier_tenure(void)
 	net_layout(x, "1", 0);
 	net_view(x, 1);
 	net_view(x, 0);
-	while (shard_feed_next(x->node[1].s, 0))
+	while (shard_send_next_state(x->node[1].s, 0))
 		;
 	net_settle(x);
 	net_chain(x, "10", -1);
@@ -461,7 +461,7 @@ static void an_acknowledgement_of_an_earlier_tenure(void)
 		net_chain(x, "02", -1);
 		net_settle(x);
 		net_chain(x, "02", 1);
-		while (shard_feed_next(x->node[2].s, 1))
+		while (shard_send_next_state(x->node[2].s, 1))
 			;
 		net_settle(x);
 		ok(version_of(x->node[1].s, W, 0) == 1 &&
@@ -511,7 +511,7 @@ static void refused_again(void)
 			if (way == 1) {
 				net_start(x, 1);
 				net_chain(x, "0", 1);
-				while (shard_feed_next(x->node[0].s, 1))
+				while (shard_send_next_state(x->node[0].s, 1))
 					;
 				net_settle(x);
 				net_chain(x, "01", -1);
@@ -586,7 +586,7 @@ static bool fed(struct net *x, unsigned by, unsigned to)
 {
 	uint64_t all, begun, done;
 
-	shard_feed_counts(x->node[by].s, (uint16_t)to, &all, &begun, &done);
+	shard_count_states(x->node[by].s, (uint16_t)to, &all, &begun, &done);
 	return all == TABLES && done == all;
 }
 
@@ -598,7 +598,7 @@ static void promoted_while_feeding(void)
 
 	net_start(x, 2);
 	net_chain(x, "01", 2);
-	while (shard_feed_next(x->node[1].s, 2))
+	while (shard_send_next_state(x->node[1].s, 2))
 		;
 	net_kill(x, 0);
 	net_chain(x, "1", 2);
@@ -639,7 +639,7 @@ static bool joins(const char *mode, bool deterministic, const char *chain, unsig
 		if (round % 5 == 0 && step < 9 && is_safe(x, 0, &r))
 			good &= step_of(x, 0, step++, told, &r);
 		if (round % 3 == 1)
-			shard_feed_next(x->node[last].s, 3);
+			shard_send_next_state(x->node[last].s, 3);
 		for (unsigned a = 0; a < last; a++) {
 			net_send(x, a, a + 1);
 			net_deliver(x, a, a + 1);
@@ -711,7 +711,7 @@ static void layouts_missed(void)
 			if (!was) {
 				net_start(x, 1);
 				net_chain(x, "0", 1);
-				while (shard_feed_next(x->node[0].s, 1))
+				while (shard_send_next_state(x->node[0].s, 1))
 					;
 			}
 			good = step_of(x, 0, 0, "01", &r);
@@ -725,7 +725,7 @@ static void layouts_missed(void)
 			net_view(x, 0);
 			ok(!fed(x, 0, 1),
 			    "%s: it has dropped it, and the sender does not count on it", modes[m]);
-			while (shard_feed_next(x->node[0].s, 1))
+			while (shard_send_next_state(x->node[0].s, 1))
 				;
 			net_settle(x);
 			ok(fed(x, 0, 1), "%s: and makes a copy once more", modes[m]);
@@ -748,7 +748,7 @@ static void joiner_dies(void)
 
 		net_start(x, 2);
 		net_chain(x, "01", 2);
-		shard_feed_next(x->node[1].s, 2);
+		shard_send_next_state(x->node[1].s, 2);
 		net_send(x, 1, 2);
 		net_deliver(x, 1, 2);
 		net_answer(x, 2, 1); /* nothing counts without it now, and it dies */

@@ -41,7 +41,7 @@ static void a_clock_that_the_copy_never_had(void)
 	for (unsigned i = 0; i < 2; i++)
 		clock_of(x, i, 1, 0, 0);
 	admit(x->node[1].s, 0, 900, 1);
-	shard_settle(x->node[1].s);
+	shard_advance(x->node[1].s);
 	ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD,
 	    "a copy does not pass over a step of before a takeover");
 	admit(x->node[0].s, 0, 900, 1);

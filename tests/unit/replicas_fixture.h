@@ -309,7 +309,7 @@ static inline bool net_answer(struct net *x, unsigned b, unsigned a)
 	}
 	from->nowed = k;
 	if (k < n && to->s)
-		shard_settle(to->s);
+		shard_advance(to->s);
 	return k < n;
 }
 

@@ -270,7 +270,7 @@ static void joined(struct job *j)
 
 	if (j->joining < 0 || j->x->node[tail].epoch != j->x->layout.epoch)
 		return;
-	shard_feed_counts(j->x->node[tail].s, (uint16_t)j->joining, &all, &begun, &done);
+	shard_count_states(j->x->node[tail].s, (uint16_t)j->joining, &all, &begun, &done);
 	if (all != TABLES || done != all)
 		return;
 	snprintf(j->chain + strlen(j->chain), 2, "%d", j->joining);
@@ -335,7 +335,7 @@ static void wires(struct job *j)
 	if (chance(j, 200) == 0)
 		net_relink(j->x, a, b);
 	if (alive(j, a) && j->joining == (int)b && tail_of(j) == a && chance(j, 4) == 0)
-		shard_feed_next(j->x->node[a].s, (uint16_t)b);
+		shard_send_next_state(j->x->node[a].s, (uint16_t)b);
 }
 
 static void turn(struct job *j, unsigned harm)

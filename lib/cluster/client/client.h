@@ -170,7 +170,7 @@ uint64_t client_open_step(const struct client *c);
 /* ---- push ---- */
 
 /* Push the gradient (mean over `examples`) of a whole dense table. g must stay unchanged until
- * the next client_wait or client_settle has returned. The first push of a step waits until
+ * the next client_wait or client_wait_receipts has returned. The first push of a step waits until
  * every server has acknowledged the CLOCK of the step before. */
 enum err_code client_push(struct client *c, const struct table *t, uint64_t step, uint32_t examples,
     const float *g, struct err *e);
@@ -200,7 +200,7 @@ enum err_code client_clock_end(struct client *c, uint64_t step, struct err *e);
  * servers have acknowledged it. */
 enum err_code client_done(struct client *c, struct err *e);
 /* Wait until every push has its receipt. */
-enum err_code client_settle(struct client *c, struct err *e);
+enum err_code client_wait_receipts(struct client *c, struct err *e);
 
 /* ---- whole tables ---- */
 

@@ -515,7 +515,7 @@ enum err_code client_clock(struct client *c, uint64_t step, uint32_t examples, s
 
 enum err_code client_done(struct client *c, struct err *e)
 {
-	enum err_code rc = client_settle(c, e);
+	enum err_code rc = client_wait_receipts(c, e);
 
 	if (!rc)
 		rc = client_wait_until(c, client_clocks_answered, CLIENT_NOW, e);
@@ -527,7 +527,7 @@ enum err_code client_done(struct client *c, struct err *e)
 	return rc ? rc : client_wait_until(c, all_dones_answered, CLIENT_NOW, e);
 }
 
-enum err_code client_settle(struct client *c, struct err *e)
+enum err_code client_wait_receipts(struct client *c, struct err *e)
 {
 	return client_wait_until(c, all_pushes_answered, CLIENT_NOW, e);
 }

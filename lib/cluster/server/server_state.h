@@ -255,7 +255,7 @@ struct server_epochs {
 	 * `epoch` changes after it. */
 	_Atomic uint32_t installing;
 	/* Partitions to copy to joining servers, and copied ones. */
-	_Atomic uint64_t fed_all, fed_done;
+	_Atomic uint64_t transfers_all, transfers_done;
 	_Atomic uint32_t members;   /* membership entries known, for PULLED */
 	_Atomic bool members_known; /* a view has told which worker holds which rank */
 };
@@ -476,7 +476,7 @@ void session_send_acknowledgements(struct peer *p);
 /* Answer a CLOCK by CLOCKED; of: its epoch, generation, step and seq. */
 void session_send_clocked(struct peer *p, const struct pending_ack *of);
 /* Let the shard expect what the worker's CLOCK announces.  True: the shard has withdrawn something
- * that it expected; then the caller calls shard_settle. */
+ * that it expected; then the caller calls shard_advance. */
 bool session_expect_announced(struct peer *p, const struct rank_clock *c);
 /* session_sum.c: PUSH_SUM and CLOCKS, from relays */
 enum conn_verdict session_push_sum(struct peer *p, const struct record *r, const uint8_t *payload);

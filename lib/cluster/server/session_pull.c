@@ -360,13 +360,14 @@ static enum answered answer_scan_pull(struct peer *p, struct pull *q)
 	return a == SHARD_OK ? ANSWER_DONE : refuse_pull(p, q, a);
 }
 
-/* Asks the gate by the kind of the pull. A yes settles the members of the step. */
+/* Asks the gate, by the kind of the pull, whether it may be answered. When the answer is yes, the
+ * members of the step cannot change any more. */
 static bool may_answer_step(struct peer *p, const struct pull *q)
 {
 	if (q->rec.type == REC_PULL && q->rec.flags & RECORD_EARLY)
 		return shard_may_prefetch(shard_of_puller(p), q->rec.step);
 	if (q->rec.type == REC_PULL && q->rec.flags & RECORD_TELL)
-		return shard_may_settle_members(shard_of_puller(p), q->rec.step);
+		return shard_may_fix_members(shard_of_puller(p), q->rec.step);
 	return shard_may_pull(shard_of_puller(p), q->rec.step);
 }
 

@@ -560,7 +560,7 @@ enum conn_verdict session_clock(struct peer *p, const struct record *r, const ui
 	struct rank_clock c = { p->who.rank, r->examples, p->who.incarnation, r->step, true, false,
 		payload, r->len };
 	enum shard_answer a;
-	bool settle;
+	bool advance;
 
 	if (session_refuse_stale(p, r))
 		return CONN_TAKEN;
@@ -570,11 +570,11 @@ enum conn_verdict session_clock(struct peer *p, const struct record *r, const ui
 	}
 	if (server_upstream(p->io_thread->server) && session_is_crowded(p))
 		return CONN_HOLD;
-	settle = session_expect_announced(p, &c) && !p->retold;
+	advance = session_expect_announced(p, &c) && !p->retold;
 	a = shard_clock(shard_of_pusher(p), p->who.rank, p->who.incarnation, r->step, r->examples);
 	p->retold = a == SHARD_HOLD;
-	if (settle)
-		shard_settle(shard_of_pusher(p));
+	if (advance)
+		shard_advance(shard_of_pusher(p));
 	if (a == SHARD_OK && tracer_is_on(p->io_thread->server->tracer))
 		session_trace_clock(p, p->who.rank, r->step);
 	return acknowledge_clock(p, r, a, &c);

@@ -84,17 +84,17 @@ static enum shard_answer take_relayed_clock(struct peer *p, const struct rank_cl
 {
 	struct shard *sh = shard_of_sender(p);
 	enum shard_answer a = shard_relay_speaks(sh, p->who.incarnation, c->rank, c->incarnation);
-	bool settle;
+	bool advance;
 
 	if (a != SHARD_OK)
 		return a;
-	settle = session_expect_announced(p, c) && !p->retold;
+	advance = session_expect_announced(p, c) && !p->retold;
 	if (c->clocks)
 		a = shard_clock(sh, c->rank, c->incarnation, c->step, c->examples);
 	if (a == SHARD_OK && c->done)
 		a = shard_done(sh, c->rank, c->incarnation);
-	if (settle)
-		shard_settle(sh);
+	if (advance)
+		shard_advance(sh);
 	if (a == SHARD_OK && c->clocks && tracer_is_on(p->io_thread->server->tracer))
 		session_trace_clock(p, c->rank, c->step);
 	/* The relay speaks for this holder, so the view that installs the holder is still to

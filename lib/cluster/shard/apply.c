@@ -79,7 +79,7 @@ bool apply_step_is_complete(struct shard *s, struct part *p, uint64_t *examples)
 {
 	const struct sync *sync = &s->gate.sync;
 	bool backup = settings_epoch_at(s, p->step)->mode.backup > 0;
-	bool complete = p->chain.to == NO_SERVER || repl_may_send(p);
+	bool complete = p->chain.next == NO_SERVER || repl_may_send(p);
 
 	mutex_lock(&s->gate.lock);
 	if (backup)
@@ -130,7 +130,7 @@ void apply_step(struct shard *s, struct part *p, uint64_t examples)
 	if (s->compares)
 		examples = robust_combine(s, p);
 	part_apply_sum(p, examples);
-	if (p->chain.to == NO_SERVER) {
+	if (p->chain.next == NO_SERVER) {
 		part_update_safe(p);
 	} else {
 		bool torn;
@@ -278,7 +278,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 {
 	struct part *p = shard_part(s, push->table, push->part);
 	const struct codec *codec = codec_by_id(push->codec);
-	bool outside = push->rank == SHARD_OUTSIDE, sums, good, again, wake, settle;
+	bool outside = push->rank == SHARD_OUTSIDE, sums, good, again, wake, advance;
 	enum codec_check check;
 	enum shard_answer a;
 	int64_t begin = clock_now();
@@ -313,7 +313,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	 * aggregator keeps. */
 	good = check == CODEC_GOOD &&
 	    (!(p->table->sparse || s->compares) || budget_has_room(p, s, push));
-	if (!p->here || !p->chain.head || (!s->ops->takes_outside && outside))
+	if (!p->ready || !p->chain.head || (!s->ops->takes_outside && outside))
 		a = SHARD_ELSEWHERE;
 	/* A reduced table's parameters are computed by the workers, too, which would not see the
 	 * push. And an aggregator has nothing to compare a single gradient from outside with. */
@@ -333,7 +333,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	    (p->step != step || outside || s->cfg.deterministic || !sums);
 	if (wake)
 		p->waited = false;
-	settle = p->step != step && p->behind && gate_caught_up(s, p);
+	advance = p->step != step && p->behind && gate_caught_up(s, p);
 	mutex_unlock(&p->lock);
 	hist_add(&s->apply_time, (uint64_t)(clock_now() - begin));
 	if (a == SHARD_OK && r->status == PUSH_REFUSED && !good && !again && !outside) {
@@ -343,8 +343,8 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	}
 	if (a == SHARD_OK && !again && check == CODEC_UNBOUNDED)
 		atomic_fetch_add_explicit(&s->nonfinite, 1, memory_order_relaxed);
-	if (settle)
-		shard_settle(s);
+	if (advance)
+		shard_advance(s);
 	else if (wake)
 		s->cfg.wake(s->cfg.ctx);
 	return a;

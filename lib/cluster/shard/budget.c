@@ -69,7 +69,7 @@ static bool add_growth(struct shard *s, struct part *p, void *ctx)
 	unsigned had, vectors = g->r->rule->nvectors;
 
 	/* A partition that is still to be copied here has no rule yet. */
-	if (!p->here)
+	if (!p->ready)
 		return true;
 	had = p->by->rule->nvectors;
 	if (p->sparse.rows)

@@ -19,10 +19,10 @@ static bool recap_part(struct shard *s, struct part *p, void *ctx)
 	return true;
 }
 
-/* Work that a change of members leaves for after the gate's lock is released. SETTLE: call
- * shard_settle, because steps may be complete without a rank. RECAP: call recap_part for all
+/* Work that a change of members leaves for after the gate's lock is released. ADVANCE: call
+ * shard_advance, because steps may be complete without a rank. RECAP: call recap_part for all
  * partitions. */
-enum { SETTLE = 1, RECAP = 2 };
+enum { ADVANCE = 1, RECAP = 2 };
 
 /* The member takes part from step m->at on. The gate's lock is held in these functions. */
 static unsigned admit_holder(struct sync *sync, const struct member *m)
@@ -37,7 +37,7 @@ static unsigned admit_holder(struct sync *sync, const struct member *m)
 	sync_end_holder(sync, m->rank, m->at);
 	p->active = true;
 	p->incarnation = m->incarnation;
-	return p->complete_from ? RECAP | SETTLE : 0;
+	return p->complete_from ? RECAP | ADVANCE : 0;
 }
 
 /* The member is known to be done. */
@@ -48,7 +48,7 @@ static unsigned finish_member(struct sync *sync, const struct member *m)
 	if (!sync->rank[m->rank].active)
 		return news;
 	sync->rank[m->rank].active = false;
-	return news | SETTLE;
+	return news | ADVANCE;
 }
 
 /* The member was lost: fences the rank. */
@@ -62,7 +62,7 @@ static unsigned dismiss_member(struct sync *sync, const struct member *m)
 	p->active = false;
 	p->incarnation = SYNC_NOBODY;
 	/* Every view lists all members that were ever lost, so do nothing for old news. */
-	return (news ? RECAP : 0) | (news || fenced ? SETTLE : 0);
+	return (news ? RECAP : 0) | (news || fenced ? ADVANCE : 0);
 }
 
 void shard_take_members(struct shard *s, const struct member *m, size_t n)
@@ -82,8 +82,8 @@ void shard_take_members(struct shard *s, const struct member *m, size_t n)
 	mutex_unlock(&s->gate.lock);
 	if (news & RECAP)
 		shard_each(s, recap_part, NULL);
-	if (news & SETTLE)
-		shard_settle(s);
+	if (news & ADVANCE)
+		shard_advance(s);
 }
 
 bool shard_holds(struct shard *s, uint32_t rank, uint64_t incarnation)
@@ -350,7 +350,8 @@ static bool rank_has_pending_push(const struct sync *sync, const struct part *p,
     uint64_t step)
 {
 	const struct sync_rank *x = &sync->rank[rank];
-	uint64_t last = part_taken_end(p, rank), at = last > x->complete_from ? last : x->complete_from,
+	uint64_t last = part_taken_end(p, rank),
+	         at = last > x->complete_from ? last : x->complete_from,
 	         due = part_expected_end(p, rank);
 
 	/* Announcements further back are not known. The loop must be short, because a worker may
@@ -421,7 +422,7 @@ static bool may_answer_pull(struct shard *s, uint64_t step,
 
 	mutex_lock(&s->gate.lock);
 	may = rule(&s->gate.sync, step);
-	/* The puller deals its data by the present members, so they are settled for this step. */
+	/* The puller deals its data by the present members, so they cannot change at this step any more. */
 	if (may)
 		sync_note_answer(&s->gate.sync, step);
 	mutex_unlock(&s->gate.lock);
@@ -438,9 +439,9 @@ bool shard_may_prefetch(struct shard *s, uint64_t step)
 	return may_answer_pull(s, step, s->ops->may_prefetch);
 }
 
-bool shard_may_settle_members(struct shard *s, uint64_t step)
+bool shard_may_fix_members(struct shard *s, uint64_t step)
 {
-	return may_answer_pull(s, step, sync_members_settled);
+	return may_answer_pull(s, step, sync_members_fixed);
 }
 
 uint64_t shard_closed(struct shard *s)
@@ -475,8 +476,8 @@ void gate_tell_closed(struct shard *s, struct part *p)
 {
 	bool torn;
 
-	if (!p->step || !settings_epoch_sums_step(s, p->step - 1) || !p->here || !p->chain.head ||
-	    p->chain.to == NO_SERVER)
+	if (!p->step || !settings_epoch_sums_step(s, p->step - 1) || !p->ready || !p->chain.head ||
+	    p->chain.next == NO_SERVER)
 		return;
 	mutex_lock(&s->gate.lock);
 	torn = sync_may_lack_pushes(&s->gate.sync, p->step - 1, false);
@@ -502,7 +503,7 @@ void gate_pass_empty_steps(struct shard *s, struct part *p)
 	/* With backup ranks only the head knows which ranks were late, and of a reduced table only
 	 * the head knows that a step had no mean. */
 	if (!settings_epoch_sums_step(s, p->step) || settings_epoch_at(s, p->step)->mode.backup ||
-	    p->table->reduced || p->chain.head || !p->here || !p->live)
+	    p->table->reduced || p->chain.head || !p->ready || !p->counted)
 		return;
 	mutex_lock(&s->gate.lock);
 	floor = sync_completed(&s->gate.sync);
@@ -551,20 +552,20 @@ static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 		floor = p->step;
 	/* A partition is never that far behind: the only worker that is left has sent an absurd
 	 * step. */
-	if (p->here && p->chain.head && floor > p->step && floor - p->step > STEPS_LEAP) {
+	if (p->ready && p->chain.head && floor > p->step && floor - p->step > STEPS_LEAP) {
 		floor = p->step;
 		c->oldest = p->step < c->oldest ? p->step : c->oldest;
 	}
 	s->ops->skip_steps(p, floor);
-	while (p->here && p->chain.head && p->step < floor &&
+	while (p->ready && p->chain.head && p->step < floor &&
 	    apply_step_is_complete(s, p, &examples)) {
 		s->ops->close_step(s, p, examples);
 		p->waited = false; /* the caller wakes all waiting requests */
 	}
-	mark_behind(s, p, p->here && p->chain.head && p->step < floor);
-	if (p->here && p->chain.head && p->step < c->oldest && p->step < floor)
+	mark_behind(s, p, p->ready && p->chain.head && p->step < floor);
+	if (p->ready && p->chain.head && p->step < c->oldest && p->step < floor)
 		c->oldest = p->step;
-	if (p->here && !p->chain.head) {
+	if (p->ready && !p->chain.head) {
 		gate_pass_empty_steps(s, p);
 		part_update_safe(p);
 		p->waited = false;
@@ -619,7 +620,7 @@ void gate_close(struct shard *s)
 	settings_epoch_change_mode(s);
 }
 
-void shard_settle(struct shard *s)
+void shard_advance(struct shard *s)
 {
 	close_complete_steps(s, true);
 	settings_epoch_change_mode(s);

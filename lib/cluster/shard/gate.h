@@ -18,7 +18,7 @@ void gate_tell_closed(struct shard *s, struct part *p);
  * No locks are held. */
 void gate_close(struct shard *s);
 /* The partition has closed a step because its last push came. True when it was the last partition
- * that the clocks had passed: call shard_settle, without locks. */
+ * that the clocks had passed: call shard_advance, without locks. */
 bool gate_caught_up(struct shard *s, struct part *p);
 
 /* bsp, at a replica that is not the head: goes over steps for which nobody announced a push to the

@@ -16,8 +16,8 @@ static void leave_part(struct shard *s, struct part *p)
 	 * more. */
 	atomic_fetch_add(&p->tenure, 1);
 	atomic_store(&p->gone, true);
-	p->here = p->live = p->chain.head = p->chain.tail = false;
-	p->chain.feed = NO_SERVER;
+	p->ready = p->counted = p->chain.head = p->chain.tail = false;
+	p->chain.joining = NO_SERVER;
 	repl_set_next(s, p, NO_SERVER, 0);
 	part_release_values(s, p);
 	p->waited = false;
@@ -35,8 +35,8 @@ static uint64_t server_process(const uint64_t *process, uint16_t server)
  * out and have dropped what it had. */
 static bool feed_may_go_on(const struct shard *s, const struct part *p, uint32_t epoch)
 {
-	return p->live && p->chain.tail && epoch == s->epoch + 1 && p->chain.to == p->chain.feed &&
-	    p->chain.to_process == p->chain.feed_process;
+	return p->counted && p->chain.tail && epoch == s->epoch + 1 &&
+	    p->chain.next == p->chain.joining && p->chain.next_process == p->chain.joining_process;
 }
 
 /* Takes place `place` of the chain (0: head). Also makes room for sums where it is the head. */
@@ -50,14 +50,14 @@ static enum err_code take_chain_place(struct shard *s, struct part *p, const str
 	mutex_lock(&p->lock);
 	atomic_store(&p->gone, false);
 	made_before = feed_may_go_on(s, p, epoch);
-	p->live = true;
+	p->counted = true;
 	p->chain.head = place == 0;
 	p->chain.tail = tail;
-	p->chain.feed = tail ? run->joining : NO_SERVER;
-	p->chain.feed_process = server_process(process, p->chain.feed);
+	p->chain.joining = tail ? run->joining : NO_SERVER;
+	p->chain.joining_process = server_process(process, p->chain.joining);
 	atomic_store(&p->chain.replicas, run->nchain);
-	if (next != NO_SERVER || !made_before || p->chain.to != p->chain.feed ||
-	    p->chain.to_process != p->chain.feed_process)
+	if (next != NO_SERVER || !made_before || p->chain.next != p->chain.joining ||
+	    p->chain.next_process != p->chain.joining_process)
 		repl_set_next(s, p, next, server_process(process, next));
 	if (p->chain.head)
 		rc = part_alloc_head(p, s, e);
@@ -84,19 +84,19 @@ static enum err_code install_part(struct shard *s, struct shard_table *table,
 		return ERR_OK;
 	}
 	/* This server was a member and now joins again: its values are outdated. */
-	if (p && place < 0 && p->live)
+	if (p && place < 0 && p->counted)
 		leave_part(s, p);
 	if (!p) {
 		p = part_new(s, &table->shape, i);
 		/* All members of a new chain make the same initial values. */
 		if (place >= 0 && fresh)
 			rc = s->ops->init(p, s, e);
-		p->here = place >= 0 && fresh;
-		if (p->here && !rc)
+		p->ready = place >= 0 && fresh;
+		if (p->ready && !rc)
 			settings_epoch_enter_mode(s, p);
 		atomic_store(&table->part[i], p);
 	}
-	if (place >= 0 && !p->here)
+	if (place >= 0 && !p->ready)
 		return err_set(e, ERR_PROTO,
 		    "the layout counts on a copy of table \"%s\" partition %u that this server "
 		    "has not been given",
@@ -186,8 +186,8 @@ enum err_code shard_install(struct shard *s, const struct layout *l, const uint6
 			drop_table(s, table);
 	}
 	s->epoch = l->epoch;
-	shard_settle(s);
-	/* Set `gone` only now, because shard_each skips such tables: shard_settle had to visit
+	shard_advance(s);
+	/* Set `gone` only now, because shard_each skips such tables: shard_advance had to visit
 	 * their partitions once more, to see that nothing is pending there. */
 	for (size_t t = 0; t < l->ntables; t++) {
 		struct shard_table *table = atomic_load(&s->table[t]);

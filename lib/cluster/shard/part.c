@@ -64,7 +64,7 @@ struct part *part_new(struct shard *s, const struct table *t, uint32_t index)
 	p->index = index;
 	p->n = t->sparse ? 0 : table_part_elements(t, index);
 	p->own = s->ops->part_bytes ? mem_alloc(s->ops->part_bytes) : NULL;
-	p->chain.to = p->chain.feed = NO_SERVER;
+	p->chain.next = p->chain.joining = NO_SERVER;
 	p->chain.sent_last = &p->chain.sent;
 	return p;
 }
@@ -128,9 +128,9 @@ enum err_code part_alloc_head(struct part *p, const struct shard *s, struct err 
 	}
 	if (!p->dense.acc)
 		p->dense.acc = mem_try_array(p->n, sizeof *p->dense.acc);
-	if (!p->dense.spare && p->chain.to != NO_SERVER && !spare_comes_back(p))
+	if (!p->dense.spare && p->chain.next != NO_SERVER && !spare_comes_back(p))
 		p->dense.spare = mem_try_array(p->n, sizeof *p->dense.spare);
-	return p->dense.acc && (p->dense.spare || p->chain.to == NO_SERVER || spare_comes_back(p))
+	return p->dense.acc && (p->dense.spare || p->chain.next == NO_SERVER || spare_comes_back(p))
 	    ? ERR_OK
 	    : set_part_nomem(p, e);
 }
@@ -343,7 +343,8 @@ void part_update_safe(struct part *p)
 {
 	uint64_t step = p->step, version = p->version, seq = p->chain.next_seq;
 
-	for (const struct repl_record *c = p->chain.must ? p->chain.sent : NULL; c; c = c->next) {
+	for (const struct repl_record *c = p->chain.required ? p->chain.sent : NULL; c;
+	     c = c->next) {
 		if (c->kind == REPL_STATE)
 			continue;
 		if (c->seq <= seq)

@@ -6,12 +6,12 @@
  * shard itself. Only files of this folder and implementations of struct shard_ops include this
  * header.
  *
- * A partition at one server goes through these states (here, live, head, tail, gone):
+ * A partition at one server goes through these states (members ready, counted and gone):
  *
- *    not here --install: first values or checkpoint--> here and live
- *    not here --install: joining; REPL_STATE arrives--> here, not live (receives changes)
- *    here, not live --install: counted in the layout--> here and live
- *    here --install: left the chain--> not here, gone; the struct stays, its values are freed
+ *    absent --install: first values or checkpoint--> ready and counted
+ *    absent --install: joining; REPL_STATE arrives--> ready, not counted (receives changes)
+ *    ready, not counted --install: the layout counts it--> ready and counted
+ *    ready --install: left the chain--> absent, gone; the struct stays, its values are freed
  *
  * The steps of a bsp partition: pushes of step N are summed in acc; when every rank is through with
  * the step (apply_step_is_complete), ops->close_step (apply_step) makes the update, sends the sum to the
@@ -104,18 +104,18 @@ struct part_sum {
  * replica. */
 struct part_chain {
 	bool head, tail;
-	/* `to`: the next replica, which gets all changes; `feed`: the server that joins the chain
-	 * here and is to be sent a state transfer */
-	uint16_t to, feed;
-	uint64_t to_process, feed_process; /* incarnations of those two servers */
-	bool must;                         /* a change is safe only when `to` has it */
-	/* `to` is joining and has everything that was shown before `must` was set */
+	uint16_t next; /* the server of the next replica, which is sent all changes */
+	uint16_t
+	    joining; /* the server that joins the chain behind this tail; gets the whole state */
+	uint64_t next_process, joining_process; /* incarnations of those two servers */
+	bool required;                          /* a change is safe only when `next` has it */
+	/* `next` is joining and has everything that was shown before `required` was set */
 	bool synced;
-	/* The version when `to` acknowledged its state transfer; synced is set when that version is
-	 * safe. */
-	uint64_t sync_at;
-	/* Records for `to` that it has not acknowledged, oldest first; their number; the number of
-	 * the next. */
+	/* The version when `next` acknowledged its state transfer; synced is set when that version
+	 * is safe. */
+	uint64_t joined_version;
+	/* Records for `next` that it has not acknowledged, oldest first; their number; the number
+	 * of the following one. */
 	struct repl_record *sent, **sent_last;
 	unsigned nsent;
 	uint64_t next_seq;
@@ -162,9 +162,9 @@ struct part {
 	bool behind;
 	uint64_t prev_version; /* the version that the values before the last step have */
 	bool prev_same;        /* the last step changed nothing: the present values are those */
-	bool here;             /* this server has a complete replica */
+	bool ready;            /* this server has a complete replica */
 	/* The layout counts it as a member of the chain, so workers announce their pushes to it. */
-	bool live;
+	bool counted;
 	uint64_t booked; /* bytes that this partition has booked in budget.used */
 	void *own;       /* shard_ops.part_bytes, for the shard's ops */
 
@@ -293,7 +293,7 @@ uint64_t part_refused_bits(const struct part *p, uint32_t rank);
  * first, since bit 0 is the push of step last - 1. */
 void part_set_refused_bits(struct part *p, uint32_t rank, uint64_t bits);
 /* Computes safe_step, safe_version and safe_seq anew. Called after every change of step, version,
- * queue or `must`. */
+ * queue or `required`. */
 void part_update_safe(struct part *p);
 /* Notes that the rank announced a push of step end - 1. */
 void part_expect(struct part *p, uint32_t rank, uint64_t end);

@@ -57,12 +57,12 @@ void repl_enqueue(struct shard *s, struct part *p, struct repl_record *c)
 	p->chain.sent_last = &c->next;
 	p->chain.nsent++;
 	part_update_safe(p);
-	s->cfg.forward(s->cfg.ctx, p->chain.to, c->table, c->part);
+	s->cfg.forward(s->cfg.ctx, p->chain.next, c->table, c->part);
 }
 
 bool repl_may_send(const struct part *p)
 {
-	return p->chain.to == NO_SERVER ||
+	return p->chain.next == NO_SERVER ||
 	    (p->chain.nsent < SHARD_SENT_MAX && (!p->dense.acc || p->dense.spare));
 }
 
@@ -117,7 +117,7 @@ void repl_queue_sum(struct shard *s, struct part *p, uint64_t step, uint64_t exa
 	uint32_t n = repl_list_pushers(p, step, NULL);
 	struct repl_record *c;
 
-	if (p->chain.to == NO_SERVER || (!n && !explicit_step)) {
+	if (p->chain.next == NO_SERVER || (!n && !explicit_step)) {
 		part_update_safe(p);
 		return;
 	}
@@ -143,7 +143,7 @@ void repl_queue_push(struct shard *s, struct part *p, const struct push *push, b
 	size_t nids = (size_t)push->nrows * 8;
 	struct repl_record *c;
 
-	if (p->chain.to == NO_SERVER) {
+	if (p->chain.next == NO_SERVER) {
 		part_update_safe(p);
 		return;
 	}
@@ -301,7 +301,7 @@ void repl_drop_first(struct part *p)
 		p->chain.sent_last = &p->chain.sent;
 	p->chain.nsent--;
 	if (c->kind == REPL_SUM && !p->table->sparse && !p->dense.spare &&
-	    p->chain.to != NO_SERVER) {
+	    p->chain.next != NO_SERVER) {
 		p->dense.spare = (float *)(void *)c->body;
 		c->body = NULL;
 	}
@@ -314,78 +314,79 @@ void repl_drop_all(struct part *p)
 		repl_drop_first(p);
 }
 
-void repl_set_next(struct shard *s, struct part *p, uint16_t to, uint64_t process)
+void repl_set_next(struct shard *s, struct part *p, uint16_t next, uint64_t process)
 {
-	bool begun = p->chain.to != NO_SERVER && p->chain.sent && p->chain.sent->kind == REPL_STATE;
+	bool begun = p->chain.next != NO_SERVER && p->chain.sent &&
+	    p->chain.sent->kind == REPL_STATE;
 
-	if (p->chain.to != to || p->chain.to_process != process) {
+	if (p->chain.next != next || p->chain.next_process != process) {
 		/* A state transfer that was begun is of no use any more; changes that count are
 		 * sent again to the new server. */
-		if (to == NO_SERVER || begun || !p->chain.must)
+		if (next == NO_SERVER || begun || !p->chain.required)
 			repl_drop_all(p);
-		p->chain.to = to;
-		p->chain.to_process = process;
-		p->chain.must = to != NO_SERVER;
+		p->chain.next = next;
+		p->chain.next_process = process;
+		p->chain.required = next != NO_SERVER;
 		p->chain.synced = false;
 		for (struct repl_record *c = p->chain.sent; c; c = c->next)
 			c->session = 0;
 		if (p->chain.sent)
-			s->cfg.forward(s->cfg.ctx, to, p->table->id, p->index);
+			s->cfg.forward(s->cfg.ctx, next, p->table->id, p->index);
 	}
 	part_update_safe(p);
 }
 
 /* Begins to send the partition to the joining server, if that is due. Returns false, which ends
  * shard_each, when it was begun. */
-static bool begin_feed(struct shard *s, struct part *p, void *ctx)
+static bool begin_state_transfer(struct shard *s, struct part *p, void *ctx)
 {
 	uint16_t server = *(const uint16_t *)ctx;
 
-	if (!p->here || !p->chain.tail || p->chain.feed != server || p->chain.to != NO_SERVER)
+	if (!p->ready || !p->chain.tail || p->chain.joining != server || p->chain.next != NO_SERVER)
 		return true;
-	p->chain.to = server;
-	p->chain.to_process = p->chain.feed_process;
-	p->chain.must = p->chain.synced = false;
+	p->chain.next = server;
+	p->chain.next_process = p->chain.joining_process;
+	p->chain.required = p->chain.synced = false;
 	/* Without memory for a second sum, closing the step would wait forever. */
 	if (p->chain.head && part_alloc_head(p, s, NULL)) {
-		p->chain.to = NO_SERVER;
+		p->chain.next = NO_SERVER;
 		return true;
 	}
 	send_state(s, p);
 	return false;
 }
 
-bool shard_feed_next(struct shard *s, uint16_t server)
+bool shard_send_next_state(struct shard *s, uint16_t server)
 {
-	return !shard_each(s, begin_feed, &server);
+	return !shard_each(s, begin_state_transfer, &server);
 }
 
-/* The counts of shard_feed_counts while the partitions are visited. */
-struct fed {
+/* The counts of shard_count_states while the partitions are visited. */
+struct transfers {
 	uint16_t server;
 	uint64_t all, begun, done;
 };
 
 /* Counts one partition. `done` means synced: the layout may count the joining server in. */
-static bool count_fed(struct shard *s, struct part *p, void *ctx)
+static bool count_state_transfer(struct shard *s, struct part *p, void *ctx)
 {
-	struct fed *f = ctx;
+	struct transfers *f = ctx;
 
 	(void)s;
-	if (p->here && p->chain.tail && p->chain.feed == f->server) {
+	if (p->ready && p->chain.tail && p->chain.joining == f->server) {
 		f->all++;
-		f->begun += p->chain.to == f->server;
-		f->done += p->chain.to == f->server && p->chain.synced;
+		f->begun += p->chain.next == f->server;
+		f->done += p->chain.next == f->server && p->chain.synced;
 	}
 	return true;
 }
 
-void shard_feed_counts(struct shard *s, uint16_t server, uint64_t *all, uint64_t *begun,
+void shard_count_states(struct shard *s, uint16_t server, uint64_t *all, uint64_t *begun,
     uint64_t *done)
 {
-	struct fed f = { .server = server };
+	struct transfers f = { .server = server };
 
-	shard_each(s, count_fed, &f);
+	shard_each(s, count_state_transfer, &f);
 	*all = f.all;
 	*begun = f.begun;
 	*done = f.done;
@@ -401,7 +402,8 @@ void shard_send(struct shard *s, uint16_t server, uint64_t session, uint16_t tab
 	if (!p)
 		return;
 	mutex_lock(&p->lock);
-	for (struct repl_record *c = p->chain.to == server ? p->chain.sent : NULL; c; c = c->next) {
+	for (struct repl_record *c = p->chain.next == server ? p->chain.sent : NULL; c;
+	     c = c->next) {
 		if (c->session == session)
 			continue;
 		if (!put(ctx, c))
@@ -411,7 +413,7 @@ void shard_send(struct shard *s, uint16_t server, uint64_t session, uint16_t tab
 	mutex_unlock(&p->lock);
 }
 
-/* Drops the records that `to` has acknowledged. */
+/* Drops the records that the next replica has acknowledged. */
 static void drop_acknowledged(struct part *p, uint64_t seq)
 {
 	while (p->chain.sent && p->chain.sent->seq <= seq) {
@@ -420,13 +422,14 @@ static void drop_acknowledged(struct part *p, uint64_t seq)
 		repl_drop_first(p);
 		if (!state)
 			continue;
-		/* `to` has its state transfer: from now on nothing is safe without it. */
-		p->chain.must = true;
-		p->chain.sync_at = p->version;
+		/* The next replica has its state transfer: from now on nothing is safe without
+		 * it. */
+		p->chain.required = true;
+		p->chain.joined_version = p->version;
 	}
 	part_update_safe(p);
-	if (p->chain.must && p->chain.feed == p->chain.to &&
-	    atomic_load(&p->chain.safe_version) >= p->chain.sync_at)
+	if (p->chain.required && p->chain.joining == p->chain.next &&
+	    atomic_load(&p->chain.safe_version) >= p->chain.joined_version)
 		p->chain.synced = true;
 }
 
@@ -438,7 +441,7 @@ void shard_acknowledged(struct shard *s, uint16_t server, uint16_t table, uint32
 	if (!p)
 		return;
 	mutex_lock(&p->lock);
-	if (p->chain.to == server)
+	if (p->chain.next == server)
 		drop_acknowledged(p, seq);
 	mutex_unlock(&p->lock);
 }
@@ -449,7 +452,7 @@ static bool forward_unsent(struct shard *s, struct part *p, void *ctx)
 {
 	uint16_t server = *(const uint16_t *)ctx;
 
-	if (p->chain.to == server && p->chain.sent)
+	if (p->chain.next == server && p->chain.sent)
 		s->cfg.forward(s->cfg.ctx, server, p->table->id, p->index);
 	return true;
 }

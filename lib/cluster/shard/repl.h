@@ -7,12 +7,12 @@
  * SHARD_UPSTREAM in the same way. repl_in.c is the receiving side. All functions are called with
  * the partition's lock held.
  *
- * The next replica `to` of a partition goes through these states:
+ * The next replica (chain.next) of a partition goes through these states:
  *
- *    none --shard_feed_next--> joining: REPL_STATE queued, then changes; not must
- *    joining --REPL_STATE acknowledged--> must: nothing is safe without it
- *    must --version sync_at is safe--> synced: the layout may count it in
- *    none --layout: a counted member comes next--> must
+ *    none --shard_send_next_state--> joining: REPL_STATE queued, then changes; not required
+ *    joining --REPL_STATE acknowledged--> required: nothing is safe without it
+ *    required --joined_version is safe--> synced: the layout may count it in
+ *    none --layout: a counted member comes next--> required
  *    any --layout: another server or process--> none, or that server (repl_set_next) */
 #include "shard/gate.h"
 
@@ -61,8 +61,8 @@ void repl_pass_on(struct shard *s, struct part *p, const struct repl_record *c, 
 bool repl_may_send(const struct part *p);
 /* Drops all records. Nothing is acknowledged by it; call part_update_safe afterwards. */
 void repl_drop_all(struct part *p);
-/* The next replica is now this process of the server `to`. Records that count are sent to it again;
+/* The next replica is now this process of the server `next`. Records that count are sent to it again;
  * a state transfer that was under way is dropped. */
-void repl_set_next(struct shard *s, struct part *p, uint16_t to, uint64_t process);
+void repl_set_next(struct shard *s, struct part *p, uint16_t next, uint64_t process);
 
 #endif

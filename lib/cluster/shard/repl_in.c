@@ -224,7 +224,7 @@ static enum shard_answer install_state(struct shard *s, struct part *p, const st
 	atomic_fetch_add(&p->tenure, 1);
 	/* part_alloc drops the values that were here, so until the transfer is complete there is no
 	 * replica here. */
-	p->here = false;
+	p->ready = false;
 	p->by = in->by;
 	if (part_alloc(p, s, NULL))
 		return SHARD_BAD;
@@ -250,7 +250,7 @@ static enum shard_answer install_state(struct shard *s, struct part *p, const st
 	 * tenure is not part of this replica. */
 	for (uint32_t i = in->n; i < p->pushes.nlast; i++)
 		part_set_last(p, i, 0);
-	p->here = true;
+	p->ready = true;
 	atomic_store(&p->gone, false);
 	settings_epoch_enter_mode(s, p);
 	gate_note_closed(s, p->step);
@@ -262,7 +262,7 @@ static void pass_on_record(struct shard *s, struct part *p, const struct incomin
 {
 	const struct repl_record *c = in->c;
 
-	if (p->chain.to != NO_SERVER)
+	if (p->chain.next != NO_SERVER)
 		repl_pass_on(s, p, c, in->list - REPL_HEAD,
 		    (size_t)(in->body - in->list) + REPL_HEAD, in->body, in->nbody);
 	part_update_safe(p);
@@ -274,7 +274,7 @@ static enum shard_answer apply_record(struct shard *s, struct part *p, const str
 	uint64_t version = p->version, step = p->step;
 	enum shard_answer a;
 
-	if (p->chain.head || (!p->here && in->c->kind != REPL_STATE))
+	if (p->chain.head || (!p->ready && in->c->kind != REPL_STATE))
 		return SHARD_ELSEWHERE;
 	/* Wait for room in the queue, or until the update's settings epoch is known here. */
 	if (!repl_may_send(p) || !in->by) {
@@ -284,8 +284,8 @@ static enum shard_answer apply_record(struct shard *s, struct part *p, const str
 	/* A state that is repeated, or that comes to a member of the chain, is here already: acknowledge it
 	 * again. */
 	if (in->c->kind == REPL_STATE)
-		a = p->here && (p->live || in->version <= p->version) ? SHARD_OK
-		                                                      : install_state(s, p, in);
+		a = p->ready && (p->counted || in->version <= p->version) ? SHARD_OK
+		                                                          : install_state(s, p, in);
 	else if (in->c->kind == REPL_PUSH)
 		a = apply_push_record(s, p, in);
 	else

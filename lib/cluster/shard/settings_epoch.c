@@ -156,7 +156,7 @@ static bool enter_mode(struct shard *s, struct part *p, void *ctx)
 {
 	const struct settings_epoch *r = ctx;
 
-	if (!p->here || p->step >= r->step ||
+	if (!p->ready || p->step >= r->step ||
 	    (settings_epoch_sums_step(s, p->step) && !p->chain.head))
 		return true;
 	p->step = r->step;
@@ -183,7 +183,7 @@ void settings_epoch_enter_mode(struct shard *s, struct part *p)
 static bool alloc_sums(struct shard *s, struct part *p, void *ctx)
 {
 	(void)ctx;
-	if (!p->here || !p->chain.head)
+	if (!p->ready || !p->chain.head)
 		return true;
 	if (part_alloc_head(p, s, NULL))
 		mem_fail();

@@ -205,7 +205,7 @@ enum shard_answer {
 void shard_expect(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
     uint16_t table, uint32_t first, uint32_t count);
 /* Withdraws such an announcement: those pushes take another way. True: there was one; the caller
- * then calls shard_settle. */
+ * then calls shard_advance. */
 bool shard_withdraw(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
     uint16_t table, uint32_t first, uint32_t count);
 /* CLOCK: the rank has completed `step`, with this many examples. SHARD_HOLD: too early, or held
@@ -214,15 +214,15 @@ enum shard_answer shard_clock(struct shard *s, uint32_t rank, uint64_t incarnati
     uint32_t examples);
 /* DONE: nobody waits for the rank any more. */
 enum shard_answer shard_done(struct shard *s, uint32_t rank, uint64_t incarnation);
-/* May a pull at this step be answered now? On a yes the step counts as pulled, and its members are
- * settled. */
+/* May a pull at this step be answered now? When the answer is yes, the step counts as
+ * pulled, and its members cannot change any more. */
 bool shard_may_pull(struct shard *s, uint64_t step);
 /* Like shard_may_pull, for a caller that can use each partition as soon as it has closed the step
  * before: shard_pull says which partitions have. */
 bool shard_may_prefetch(struct shard *s, uint64_t step);
-/* Has every rank completed the steps before this one? Who takes part in the step is settled
- * then. */
-bool shard_may_settle_members(struct shard *s, uint64_t step);
+/* Has every rank completed the steps before this one? When the answer is yes, the members of the
+ * step cannot change any more. */
+bool shard_may_fix_members(struct shard *s, uint64_t step);
 /* bsp: the number of steps whose update is made. Else UINT64_MAX, because receipts never wait for a
  * step. */
 uint64_t shard_closed(struct shard *s);
@@ -409,9 +409,10 @@ struct repl_record {
  * order, until put() returns false. The partition's lock is held meanwhile. */
 void shard_send(struct shard *s, uint16_t server, uint64_t session, uint16_t table, uint32_t part,
     bool (*put)(void *ctx, const struct repl_record *c), void *ctx);
-/* Does what has waited for acknowledgements: closes steps, changes the mode and wakes. Call it
- * without locks, after one or several of shard_acknowledged, relay_shard_answered and shard_withdraw. */
-void shard_settle(struct shard *s);
+/* Closes the steps that have become complete, changes the mode if it is time, and wakes waiting
+ * sessions. Call it without locks, after one or several calls of shard_acknowledged,
+ * relay_shard_answered and shard_withdraw. */
+void shard_advance(struct shard *s);
 /* `server` acknowledged the partition's records up to seq. */
 void shard_acknowledged(struct shard *s, uint16_t server, uint16_t table, uint32_t part,
     uint64_t seq);
@@ -426,10 +427,10 @@ enum shard_answer shard_replicate(struct shard *s, const struct repl_record *c, 
 
 /* Begins to send one more partition to the server that joins: first its whole state, then every
  * change. False: there is none left to begin with. */
-bool shard_feed_next(struct shard *s, uint16_t server);
+bool shard_send_next_state(struct shard *s, uint16_t server);
 /* Counts the partitions that this server is to give to `server`, those that it has begun to send,
  * and those that `server` has. */
-void shard_feed_counts(struct shard *s, uint16_t server, uint64_t *all, uint64_t *begun,
+void shard_count_states(struct shard *s, uint16_t server, uint64_t *all, uint64_t *begun,
     uint64_t *done);
 
 /* ---- checkpoints -------------------------------------------------------------------

@@ -14,7 +14,7 @@ static bool add_stats(struct shard *s, struct part *p, void *ctx)
 	struct shard_stats *out = ctx;
 
 	(void)s;
-	if (!p->here)
+	if (!p->ready)
 		return true;
 	if (p->sparse.rows) {
 		uint64_t floats = (uint64_t)rows_count(p->sparse.rows) * p->table->cols;
@@ -62,7 +62,7 @@ bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out)
 		if (!p)
 			continue;
 		mutex_lock(&p->lock);
-		if (p->here && p->chain.head && p->sparse.rows) {
+		if (p->ready && p->chain.head && p->sparse.rows) {
 			out->rows += rows_count(p->sparse.rows);
 			out->bytes += rows_bytes(p->sparse.rows) + row_life_bytes(p->sparse.life);
 			out->counted |= p->sparse.life != NULL;
@@ -99,7 +99,7 @@ static bool add_heat(struct shard *s, struct part *p, void *ctx)
 
 	(void)s;
 	p->load.work_seen = p->load.work;
-	if (!p->here || !p->chain.head) {
+	if (!p->ready || !p->chain.head) {
 		p->load.measured = 0;
 		p->load.warmth = p->load.warm_for = 0;
 		return true;
@@ -142,9 +142,9 @@ static bool add_memory(struct shard *s, struct part *p, void *ctx)
 	    ? rows_bytes(p->sparse.rows) + row_life_bytes(p->sparse.life)
 	    : floats * (1 + (p->by ? p->by->rule->nvectors : 0));
 	/* Announcements of pending pushes are kept where records are sent on. */
-	bool claimed = !p->chain.head || p->chain.to != NO_SERVER;
+	bool claimed = !p->chain.head || p->chain.next != NO_SERVER;
 
-	if (!p->here)
+	if (!p->ready)
 		return true;
 	x->out.parts++;
 	x->out.tables += tables;

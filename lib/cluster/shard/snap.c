@@ -261,7 +261,7 @@ void snapshot_before_update(struct shard *s, struct part *p, uint64_t step)
 {
 	struct snaps *x = &s->snaps;
 
-	if (!atomic_load(&x->on) || p->saved.snap || !p->here || !p->chain.tail ||
+	if (!atomic_load(&x->on) || p->saved.snap || !p->ready || !p->chain.tail ||
 	    (snapshot_is_by_step(s) && step < atomic_load(&x->step)))
 		return;
 	if (!copy_part_values(s, p))
@@ -280,7 +280,7 @@ static bool find_furthest_step(struct shard *s, struct part *p, void *ctx)
 	uint64_t *at = ctx;
 
 	(void)s;
-	if (p->here && p->chain.tail && !p->saved.snap && p->step > *at)
+	if (p->ready && p->chain.tail && !p->saved.snap && p->step > *at)
 		*at = p->step;
 	return true;
 }
@@ -322,7 +322,7 @@ static bool take_part_snapshot(struct shard *s, struct part *p, void *ctx)
 {
 	bool *all = ctx;
 
-	if (p->saved.snap || !p->here || !p->chain.tail)
+	if (p->saved.snap || !p->ready || !p->chain.tail)
 		return true;
 	/* In ssp and asp, wait until all replicas have the version: a change that is not safe must
 	 * not be in a checkpoint. */

@@ -12,11 +12,11 @@ static enum shard_answer store_may_show(struct shard *s, struct part *p, uint64_
 {
 	uint64_t closed = step == SYNC_NEVER ? 0 : settings_epoch_closed_before(s, step);
 
-	if (!p->here || !p->chain.tail)
+	if (!p->ready || !p->chain.tail)
 		return SHARD_ELSEWHERE;
 	if (atomic_load(&p->chain.safe_step) < closed ||
 	    /* A joining replica that is about to count must have everything that is shown. */
-	    (p->chain.must && atomic_load(&p->chain.safe_version) < p->version) ||
+	    (p->chain.required && atomic_load(&p->chain.safe_version) < p->version) ||
 	    (step != SYNC_NEVER && gate_push_is_pending(s, p, step))) {
 		p->waited = true;
 		return SHARD_HOLD;

@@ -123,7 +123,7 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
 	uint64_t examples;
 	bool split;
 
-	if (!p->here || !p->chain.head)
+	if (!p->ready || !p->chain.head)
 		return SHARD_ELSEWHERE;
 	for (uint32_t i = 0; i < sum->body.n; i++)
 		taken += part_has_taken(p, sum_contributor(&sum->body, i).rank, sum->step);
@@ -172,7 +172,7 @@ enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct 
 	struct sync_mode mode;
 	enum codec_check values;
 	enum shard_answer a;
-	bool wake, settle;
+	bool wake, advance;
 	uint64_t step;
 
 	if (!p)
@@ -198,10 +198,10 @@ enum shard_answer shard_push_sum(struct shard *s, const struct sum *sum, struct 
 	wake = a == SHARD_OK && p->waited;
 	if (wake)
 		p->waited = false;
-	settle = p->step != step && gate_caught_up(s, p);
+	advance = p->step != step && gate_caught_up(s, p);
 	mutex_unlock(&p->lock);
-	if (settle)
-		shard_settle(s);
+	if (advance)
+		shard_advance(s);
 	else if (wake)
 		s->cfg.wake(s->cfg.ctx);
 	return a;

@@ -127,7 +127,7 @@ bool sync_may_prefetch(const struct sync *s, uint64_t step)
 	return sync_may_push(s, step) && s->mode.ops->may_prefetch(s, step);
 }
 
-bool sync_members_settled(const struct sync *s, uint64_t step)
+bool sync_members_fixed(const struct sync *s, uint64_t step)
 {
 	return sync_may_push(s, step) && step <= sync_completed(s);
 }

@@ -82,7 +82,7 @@
  *  snaps.step           server      bsp: the step before which a     shard_snap_begin
  *                                   snapshot is taken
  *
- * The counters version, born, prev_version, known_since, sync_at and safe_version of struct part
+ * The counters version, born, prev_version, known_since, joined_version and safe_version of struct part
  * count updates, and next_seq and safe_seq count records to the next replica: none of them can be
  * compared with a step. */
 
@@ -198,9 +198,9 @@ bool sync_may_fetch(const struct sync *s, uint64_t step);
 /* May a pull at this step be answered for those partitions that have closed the step before, while
  * others have not? Differs from sync_may_pull in bsp alone. */
 bool sync_may_prefetch(const struct sync *s, uint64_t step);
-/* Have all active ranks completed the steps before this one? The members of the step are known
- * then. */
-bool sync_members_settled(const struct sync *s, uint64_t step);
+/* Have all active ranks completed the steps before this one? The members of this step cannot change
+ * any more then. */
+bool sync_members_fixed(const struct sync *s, uint64_t step);
 /* May a push of this step be taken now? False while a vote or a change of mode holds the step
  * back. */
 bool sync_may_push(const struct sync *s, uint64_t step);

@@ -30,8 +30,8 @@ static bool may_pull_bsp(const struct sync *s, uint64_t step)
 	return step <= s->closed;
 }
 
-/* One step ahead of `closed` at most: an answer that nobody waits for must not settle the members
- * of a step. */
+/* One step ahead of `closed` at most: an answer that no worker waits for must not fix the
+ * members of a step. */
 static bool may_prefetch_bsp(const struct sync *s, uint64_t step)
 {
 	return step <= s->closed + 1;

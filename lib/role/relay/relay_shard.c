@@ -237,7 +237,7 @@ static enum push_status final_status(struct part *p, uint64_t step, enum push_st
 static enum shard_answer may_show(struct shard *s, struct part *p, uint64_t step)
 {
 	(void)s;
-	if (step == SYNC_NEVER || !p->here)
+	if (step == SYNC_NEVER || !p->ready)
 		return SHARD_ELSEWHERE;
 	if (relay_part(p)->have > step)
 		return SHARD_OK;
@@ -286,7 +286,7 @@ static enum shard_answer show_rows(struct shard *s, struct part *p, uint64_t ste
 	(void)place;
 	(void)k;
 	*version = p->version;
-	if (step == SYNC_NEVER || !p->here)
+	if (step == SYNC_NEVER || !p->ready)
 		return SHARD_ELSEWHERE;
 	for (uint32_t i = 0; i < n; i++) {
 		const float *row;
@@ -391,7 +391,7 @@ bool relay_shard_ask_rows(struct shard *s, uint16_t table, uint32_t part,
 		return true;
 	begin_fetch_step(s, step);
 	mutex_lock(&p->lock);
-	if (!p->here) {
+	if (!p->ready) {
 		mutex_unlock(&p->lock);
 		return true;
 	}
@@ -426,7 +426,7 @@ void relay_shard_set(struct shard *s, uint16_t table, uint32_t part, uint64_t st
 	if (!p || p->table->sparse)
 		return;
 	mutex_lock(&p->lock);
-	if (p->here && relay_part(p)->have <= step) {
+	if (p->ready && relay_part(p)->have <= step) {
 		memcpy(p->dense.w, w, p->n * sizeof *w);
 		relay_part(p)->have = step + 1;
 	}
@@ -443,7 +443,7 @@ void relay_shard_set_rows(struct shard *s, uint16_t table, uint32_t part, uint64
 	if (!p || !p->table->sparse)
 		return;
 	mutex_lock(&p->lock);
-	for (uint32_t i = 0; p->here && i < n; i++) {
+	for (uint32_t i = 0; p->ready && i < n; i++) {
 		float *row = rows_put(p->sparse.rows, ids[i], &made);
 
 		/* Without memory for the row it stays unknown, and is asked for again. */
@@ -452,7 +452,7 @@ void relay_shard_set_rows(struct shard *s, uint16_t table, uint32_t part, uint64
 		memcpy(row, w + (size_t)i * p->table->cols, p->table->cols * sizeof *w);
 		set_row_marks(p, row, (struct marks){ .have = step + 1, .asked = step + 1 });
 	}
-	if (p->here)
+	if (p->ready)
 		book_fetched_rows(s, p);
 	note_arrival(p, version);
 	mutex_unlock(&p->lock);

@@ -235,7 +235,7 @@ static void on_uplink_summed(void *ctx, const uint8_t *p, size_t len)
 	for (size_t i = 0; sum_body_get_summed(p, len, i, &m); i++)
 		relay_shard_answered(shard_of_uplink(u), m.table, m.part, m.seq,
 		    (enum push_status)m.status);
-	u->settle = true;
+	u->advance = true;
 }
 
 static void on_uplink_clocked(void *ctx, unsigned link, uint64_t seq)
@@ -342,11 +342,11 @@ static void finish_uplink_turn(struct uplink *u)
 
 	if (members > atomic_load(&s->epochs.members))
 		atomic_store(&s->epochs.members, members);
-	if (u->settle)
-		shard_settle(shard_of_uplink(u));
+	if (u->advance)
+		shard_advance(shard_of_uplink(u));
 	else if (u->changed)
 		io_threads_wake(s);
-	u->settle = u->changed = false;
+	u->advance = u->changed = false;
 }
 
 /* A turn sends first and then waits in client_pump, for TURN_MS at most or until uplink_wake. */

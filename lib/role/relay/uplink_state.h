@@ -58,9 +58,9 @@ struct uplink {
 	pthread_t thread;
 	int wake; /* an eventfd that ends the client's wait (uplink_wake) */
 	atomic_bool stop;
-	/* anew: all sums must be sent again, because of a new session or epoch.  settle, changed:
-	 * at the end of this turn call shard_settle, or else io_threads_wake. */
-	bool anew, settle, changed;
+	/* anew: all sums must be sent again, because of a new session or epoch.  advance, changed:
+	 * at the end of this turn call shard_advance, or else io_threads_wake. */
+	bool anew, advance, changed;
 	/* The last step that was requested of each table in this epoch, plus 1. */
 	uint64_t *asked;
 	float **room;       /* by dense table: where its values are received */

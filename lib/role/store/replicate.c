@@ -15,8 +15,8 @@
 #define RETRY_MIN (5 * NSEC_PER_MSEC)
 #define RETRY_MAX (200 * NSEC_PER_MSEC)
 #define REPL_TICK (20 * NSEC_PER_MSEC)
-/* Partitions whose copy to a joining server may be in flight at once. */
-#define FEED_AHEAD   16u
+/* Partitions whose transfer to a joining server may be in flight at once. */
+#define TRANSFERS_MAX 16u
 #define REPORT_EVERY (1 * NSEC_PER_SEC)
 
 static struct shard *shard_of_repl(const struct repl *r)
@@ -75,8 +75,8 @@ static void send_queued_records(struct link *l)
 
 /* ---- answers ---- */
 
-/* Takes the entries of a REPLICATED. They prove that the replica works, so its failures are
- * forgotten. The shard is settled once for all of them, without locks. */
+/* Passes the entries of a REPLICATED record to the shard. They prove that the next replica works, so
+ * its earlier failures are forgotten. */
 static void take_acknowledgements(struct link *l, const uint8_t *payload, size_t len)
 {
 	struct shard *s = shard_of_repl(l->repl);
@@ -87,7 +87,7 @@ static void take_acknowledgements(struct link *l, const uint8_t *payload, size_t
 	dial_backoff_reset(&l->backoff);
 	for (size_t i = 0; payload_get_replicated(payload, len, i, &c); i++)
 		shard_acknowledged(s, (uint16_t)l->index, c.table, c.part, c.seq);
-	shard_settle(s);
+	shard_advance(s);
 }
 
 /* Handles one record from the next replica. A REPLICATED of an older epoch is ignored, since its
@@ -184,20 +184,20 @@ static void dial_replica(struct link *l)
 
 /* ---- joining servers ---- */
 
-/* Copy partitions to a joining server, FEED_AHEAD at a time.  Tell the coordinator when the server
- * has all that it gets from us. */
-static void feed_joining_server(struct link *l)
+/* Sends the state of partitions to a joining server, TRANSFERS_MAX at a time. Tells the coordinator
+ * when that server has all partitions that it gets from this one. */
+static void send_states(struct link *l)
 {
 	struct repl *r = l->repl;
 	struct shard *s = shard_of_repl(r);
 	uint64_t begun;
 	char name[24];
 
-	shard_feed_counts(s, (uint16_t)l->index, &l->fed_all, &begun, &l->fed_done);
-	while (begun < l->fed_all && begun - l->fed_done < FEED_AHEAD &&
-	    shard_feed_next(s, (uint16_t)l->index))
+	shard_count_states(s, (uint16_t)l->index, &l->transfers_all, &begun, &l->transfers_done);
+	while (begun < l->transfers_all && begun - l->transfers_done < TRANSFERS_MAX &&
+	    shard_send_next_state(s, (uint16_t)l->index))
 		begun++;
-	if (!l->fed_all || l->fed_done < l->fed_all)
+	if (!l->transfers_all || l->transfers_done < l->transfers_all)
 		return;
 	l->told = true;
 	snprintf(name, sizeof name, "copied-%u", l->index);
@@ -231,9 +231,9 @@ static void tick_links(void *ctx)
 		struct link *l = r->link[i];
 
 		if (l->joins && !l->told)
-			feed_joining_server(l);
-		all += l->joins ? l->fed_all : 0;
-		done += l->joins ? l->fed_done : 0;
+			send_states(l);
+		all += l->joins ? l->transfers_all : 0;
+		done += l->joins ? l->transfers_done : 0;
 		if (!l->live || !l->wanted)
 			continue;
 		if (l->conn && conn_check(l->conn, now, &e)) {
@@ -247,8 +247,8 @@ static void tick_links(void *ctx)
 			dial_replica(l);
 		report_unreachable(l, now);
 	}
-	atomic_store(&r->server->epochs.fed_all, all);
-	atomic_store(&r->server->epochs.fed_done, done);
+	atomic_store(&r->server->epochs.transfers_all, all);
+	atomic_store(&r->server->epochs.transfers_done, done);
 }
 
 /* ---- from other threads ---- */

@@ -194,7 +194,7 @@ static enum err_code announce_idle(void *ctx, struct err *e)
 
 static enum err_code settle_receipts(void *ctx, struct err *e)
 {
-	return client_settle(((struct worker *)ctx)->client, e);
+	return client_wait_receipts(((struct worker *)ctx)->client, e);
 }
 
 static bool is_coordinator_up(void *ctx)

@@ -22,7 +22,7 @@
 #include "rundir/readonly.h"
 #include "rundir/resume.h"
 #include "rundir/rundir.h"
-#include "coordinator/host.h"
+#include "coordinator/coordinator.h"
 #include "server/service.h"
 #include "store/store.h"
 

@@ -12,7 +12,7 @@
 
 #include "tap.h"
 
-static struct mutex host, part, other_part, gate;
+static struct mutex coordinator, part, other_part, gate;
 static struct rwlock keys;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
@@ -40,10 +40,10 @@ static bool breaks_order(void (*fn)(void), const char *words)
 	    strstr(said, words) != NULL;
 }
 
-static void take_host_under_gate(void)
+static void take_coordinator_under_gate(void)
 {
 	mutex_lock(&gate);
-	mutex_lock(&host);
+	mutex_lock(&coordinator);
 }
 
 static void take_two_parts(void)
@@ -60,46 +60,48 @@ static void take_keys_twice(void)
 
 static void release_free_lock(void)
 {
-	mutex_unlock(&host);
+	mutex_unlock(&coordinator);
 }
 
 static void wait_with_outer_lock(void)
 {
-	mutex_lock(&host);
+	mutex_lock(&coordinator);
 	mutex_lock(&gate);
-	mutex_wait(&changed, &host);
+	mutex_wait(&changed, &coordinator);
 }
 
 int main(void)
 {
-	mutex_init(&host, LOCK_HOST);
+	mutex_init(&coordinator, LOCK_COORDINATOR);
 	mutex_init(&part, LOCK_PART);
 	mutex_init(&other_part, LOCK_PART);
 	mutex_init(&gate, LOCK_GATE);
 	rwlock_init(&keys, LOCK_KEYS);
 
-	mutex_lock(&host);
+	mutex_lock(&coordinator);
 	rwlock_read(&keys);
 	mutex_lock(&part);
 	mutex_lock(&gate);
 	mutex_unlock(&part);
 	mutex_unlock(&gate);
 	mutex_lock(&part);
-	mutex_unlock(&host);
+	mutex_unlock(&coordinator);
 	mutex_unlock(&part);
 	rwlock_unlock(&keys);
-	mutex_lock(&host);
-	mutex_unlock(&host);
+	mutex_lock(&coordinator);
+	mutex_unlock(&coordinator);
 	ok(true, "locks in their order, released in any order");
-	ok(breaks_order(take_host_under_gate, "HOST (rank 20) is taken while GATE is held"),
+	ok(breaks_order(take_coordinator_under_gate,
+	       "COORDINATOR (rank 20) is taken while GATE is held"),
 	    "a lower rank");
 	ok(breaks_order(take_two_parts, "PART (rank 40) is taken while PART is held"),
 	    "two of one name");
 	ok(breaks_order(take_keys_twice, "KEYS (rank 30) is taken while KEYS is held"),
 	    "a lock for reading, twice");
-	ok(breaks_order(release_free_lock, "HOST (rank 20) is released"),
+	ok(breaks_order(release_free_lock, "COORDINATOR (rank 20) is released"),
 	    "a lock that is not held");
-	ok(breaks_order(wait_with_outer_lock, "HOST (rank 20) is waited with while GATE is held"),
+	ok(breaks_order(wait_with_outer_lock,
+	       "COORDINATOR (rank 20) is waited with while GATE is held"),
 	    "a wait that keeps an inner lock");
 	return tap_done();
 }

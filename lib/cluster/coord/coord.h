@@ -63,7 +63,7 @@ struct coord_config {
 	bool has_job, deterministic;
 	bool lockstep; /* sync_ops.lockstep of the mode */
 	enum coord_policy on_worker_loss;
-	/* Nanoseconds. A server that is silent for server_lost is lost: 7.5 heartbeats (host.c). */
+	/* Nanoseconds. A server that is silent for server_lost is lost: 7.5 heartbeats (coordinator.c). */
 	int64_t loss_wait, lease, server_lost, deadline;
 	uint64_t batch, epochs, steps; /* 0: no limit */
 	/* Manifest of the checkpoint to resume from, and its directory; NULL: a fresh start. */

@@ -11,7 +11,7 @@
 #include "layout/row_policy.h"
 
 /* Tables, how their shapes cut them into partitions, and which servers hold which partitions.
- * Pure data: no clock, thread or lock; the owner locks (the coordinator: host.lock).
+ * Pure data: no clock, thread or lock; the owner locks (the coordinator: coordinator.lock).
  * place.h changes a layout that is in use.
  *
  * The copies of a partition form a chain: the head is the primary, the tail answers pulls.  A

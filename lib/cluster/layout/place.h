@@ -5,7 +5,7 @@
 #include "layout/layout.h"
 
 /* Changes of a layout that is in use: failover, repair and balancing. Pure; the owner
- * locks (the coordinator: host.lock), and raises the layout epoch when something has changed. The
+ * locks (the coordinator: coordinator.lock), and raises the layout epoch when something has changed. The
  * states of a run are drawn in layout.h. */
 
 /* Take a lost server out of all chains. The next server of each chain moves up, so the one that was behind a

@@ -106,7 +106,7 @@ enum err_code server_reload_keys(struct server *s, uint64_t *made, struct err *e
 	char *path;
 	enum err_code rc;
 
-	if (!s->host || !s->cfg.id->run_dir)
+	if (!s->coordinator || !s->cfg.id->run_dir)
 		return ERR_OK; /* a store gets its keys with the view */
 	path = rundir_path(s->cfg.id->run_dir, "keys/authorized_keys");
 	rc = keyring_load(path, &ring, e);
@@ -120,7 +120,7 @@ enum err_code server_reload_keys(struct server *s, uint64_t *made, struct err *e
 	rwlock_unlock(&s->keys.lock);
 	keyring_free(old);
 	session_keys_recheck(s, *made);
-	s->cfg.coordinator->keys_changed(s->host);
+	s->cfg.coordinator->keys_changed(s->coordinator);
 	return ERR_OK;
 }
 
@@ -131,7 +131,7 @@ void server_forget_key(struct server *s, const char *name, uint64_t *made)
 	s->keys.made = *made = next_keys_made(s->keys.made);
 	rwlock_unlock(&s->keys.lock);
 	session_keys_recheck(s, *made);
-	s->cfg.coordinator->keys_changed(s->host);
+	s->cfg.coordinator->keys_changed(s->coordinator);
 }
 
 enum err_code server_reload(struct server *s, struct err *e)
@@ -216,15 +216,15 @@ void server_stop(struct server *s)
 	rwlock_unlock(&s->keys.lock);
 	if (s->cfg.role)
 		s->cfg.role->stop(s);
-	atomic_store(&s->host_stopping, true);
-	if (s->host)
-		s->cfg.coordinator->stop(s->host);
+	atomic_store(&s->coordinator_stopping, true);
+	if (s->coordinator)
+		s->cfg.coordinator->stop(s->coordinator);
 	io_threads_stop(s);
 	atomic_store(&s->role_waits, false);
 	if (s->cfg.role)
 		s->cfg.role->release(s);
-	if (s->host)
-		s->cfg.coordinator->free(s->host);
+	if (s->coordinator)
+		s->cfg.coordinator->free(s->coordinator);
 	shard = atomic_load(&s->shard);
 	shard_free(shard);
 	state_free(s->state);
@@ -245,13 +245,13 @@ void server_stop(struct server *s)
 
 bool server_checkpoint(struct server *s)
 {
-	return s->host && s->cfg.coordinator->checkpoint(s->host);
+	return s->coordinator && s->cfg.coordinator->checkpoint(s->coordinator);
 }
 
 bool server_leave(struct server *s, int sig)
 {
-	if (s->host)
-		return s->cfg.coordinator->leave(s->host, sig);
+	if (s->coordinator)
+		return s->cfg.coordinator->leave(s->coordinator, sig);
 	atomic_store(&s->leaving, true);
 	/* The coordinator first moves our partitions to other servers, then sends "leave". */
 	agent_tell(s->agent, MESSAGE(leave));

@@ -2,13 +2,13 @@
 #ifndef SERVER_SERVER_COORDINATOR_H
 #define SERVER_SERVER_COORDINATOR_H
 
-/* The coordinator, as the server process that it runs in calls it.  role/coordinator/host.c implements
- * this interface; server.cfg.coordinator is NULL in a process without a coordinator, and server.host
+/* The coordinator, as the server process that it runs in calls it.  role/coordinator/coordinator.c implements
+ * this interface; server.cfg.coordinator is NULL in a process without a coordinator, and server.coordinator
  * is NULL there and before `start`.
  *
  * Life: find_earlier, start, stop, free, each called once by the main thread.  After `stop` sessions may
  * still call `handle`, `may_tell` and `gone`; `free` comes after the last I/O thread has ended.  All
- * others may be called by any thread; they take the host's lock unless they say otherwise. */
+ * others may be called by any thread; they take the coordinator's lock unless they say otherwise. */
 #include "server/server_state.h"
 
 struct server_coordinator {
@@ -17,39 +17,39 @@ struct server_coordinator {
 	 * s->recover.  ERR_CONFIG, with advice: the run cannot continue from this state; ERR_FORMAT,
 	 * ERR_IO: the file cannot be read; ERR_EXISTS: another coordinator is running on this host. */
 	enum err_code (*find_earlier)(struct server *s, struct err *e);
-	/* Sets s->host, also after an error. */
+	/* Sets s->coordinator, also after an error. */
 	enum err_code (*start)(struct server *s, struct err *e);
 	/* NULL is fine for both. */
-	void (*stop)(struct host *h);
-	void (*free)(struct host *h);
+	void (*stop)(struct coordinator *h);
+	void (*free)(struct coordinator *h);
 	/* Handle a message of the session `self`.  Returns the answer (a new reference), or NULL with
 	 * or without an error; *due: what must be durable before the answer is sent. */
-	json_t *(*handle)(struct host *h, struct coord_self *self, const struct message *m,
-	    struct host_mark *due, struct err *e);
+	json_t *(*handle)(struct coordinator *h, struct coord_self *self, const struct message *m,
+	    struct coordinator_mark *due, struct err *e);
 	/* Is that state durable?  Takes no lock.  io_threads_wake is called when the answer may have
 	 * changed. */
-	bool (*may_tell)(struct host *h, const struct host_mark *due);
+	bool (*may_tell)(struct coordinator *h, const struct coordinator_mark *due);
 	/* The session of this member has ended. */
-	void (*gone)(struct host *h, const struct coord_self *self);
+	void (*gone)(struct coordinator *h, const struct coord_self *self);
 	/* The revision of the present view, and of the view that was sent last. */
-	uint64_t (*rev)(struct host *h);
-	uint64_t (*rev_sent)(struct host *h);
+	uint64_t (*rev)(struct coordinator *h);
+	uint64_t (*rev_sent)(struct coordinator *h);
 	/* server_leave and server_checkpoint */
-	bool (*leave)(struct host *h, int sig);
-	bool (*checkpoint)(struct host *h);
+	bool (*leave)(struct coordinator *h, int sig);
+	bool (*checkpoint)(struct coordinator *h);
 	/* Was it told to end, or has the job ended? */
-	bool (*ended)(struct host *h);
+	bool (*ended)(struct coordinator *h);
 	/* Send the present keys to all servers and relays at once, even while the state cannot be
 	 * written. */
-	void (*keys_changed)(struct host *h);
+	void (*keys_changed)(struct coordinator *h);
 	/* All I/O threads of this process have rechecked their sessions (session_keys.h). */
-	void (*keys_checked)(struct host *h, const struct message_keys_checked *m);
+	void (*keys_checked)(struct coordinator *h, const struct message_keys_checked *m);
 	/* Take over the connection of a session whose first FILE_ record is held.  An I/O thread. */
-	void (*take_files)(struct host *h, struct peer *p);
+	void (*take_files)(struct coordinator *h, struct peer *p);
 	/* How often its ticker has turned.  Takes no lock. */
-	uint64_t (*turns)(struct host *h);
+	uint64_t (*turns)(struct coordinator *h);
 	/* One line about the job for the service manager. */
-	void (*describe)(struct host *h, char *out, size_t size);
+	void (*describe)(struct coordinator *h, char *out, size_t size);
 };
 
 #endif

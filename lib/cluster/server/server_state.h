@@ -20,18 +20,18 @@
  *                 keys.ring and keys.made.
  *   role          Threads of the role, which are described in role/store/store_state.h and
  *                 role/relay/uplink.h.
- *   coordinator   The ticker, the HTTP threads and others of struct host (coordinator/host.h).
+ *   coordinator   The ticker, the HTTP threads and others of struct coordinator (coordinator/coordinator.h).
  *   follower      In a read replica (replica/follower.h).  It calls server_shard, server_as_of.
  *
  * All threads may use the _Atomic members.  `shard` is NULL until the first view is installed;
  * a thread that finds it set also finds role_state set.
  *
- * Locks: the order is in core/lock.def, from host.lock over keys.lock, a partition's lock and the
+ * Locks: the order is in core/lock.def, from coordinator.lock over keys.lock, a partition's lock and the
  * gate's to those of the modules. A thread that holds keys.lock for reading finds the agent alive
  * while `stopping` is false. Locks of a role may be taken under a partition's lock.
  *
- * host.lock is held while the I/O threads are woken (io_threads_wake), which may take the gate's lock
- * and checkpoint_writer.lock.  No partition's or gate's lock is held while host.lock is taken.  The I/O
+ * coordinator.lock is held while the I/O threads are woken (io_threads_wake), which may take the gate's lock
+ * and checkpoint_writer.lock.  No partition's or gate's lock is held while coordinator.lock is taken.  The I/O
  * threads never wait for each other; session_keys_census waits for them, with none of these held. */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -51,13 +51,13 @@
 #include "wire/conn.h"
 #include "wire/payload.h"
 
-struct host;
+struct coordinator;
 struct tracer;
 struct trace_steps;
 struct given;
 
 /* A state of the coordinator that must be durable before an answer which tells of it is sent. */
-struct host_mark {
+struct coordinator_mark {
 	uint64_t stamp, leases;
 };
 
@@ -172,7 +172,7 @@ struct peer_data {
 
 /* The control messages of a session. */
 struct peer_control {
-	struct due *dues, **dues_last; /* answers to CTL that wait for host_may_tell */
+	struct due *dues, **dues_last; /* answers to CTL that wait for coordinator_may_tell */
 	unsigned ndues;
 	bool attached; /* it is sent the coordinator's views */
 	/* Revision of the last view sent, and of the first to be sent. */
@@ -306,8 +306,8 @@ struct server {
 	int64_t began; /* Unix time in ns */
 	/* host.turns when watchdog_turns last found that all had moved. */
 	uint64_t turns_seen;
-	struct host *host;   /* NULL without coordinator */
-	struct agent *agent; /* NULL without store or relay */
+	struct coordinator *coordinator; /* NULL without coordinator */
+	struct agent *agent;             /* NULL without store or relay */
 	/* The role's own state (struct store, struct relay): role->start makes it, role->release frees
 	 * it.  NULL without a role. */
 	void *role_state;
@@ -331,7 +331,7 @@ struct server {
 	/* Read replica: when its source had these values (clock_now); 0: none. */
 	_Atomic int64_t as_of;
 	_Atomic bool role_waits; /* io_threads_wake calls role->wake, too */
-	_Atomic bool host_stopping, stopping, leaving;
+	_Atomic bool coordinator_stopping, stopping, leaving;
 	_Atomic bool io_threads_run; /* all I/O threads have started: posted work is done */
 	_Atomic uint64_t next_peer;
 	_Atomic uint32_t waiting; /* sessions that io_threads_wake must look at */

@@ -88,7 +88,7 @@ static void attach_to_views(struct peer *p, bool joined);
 /* An answer to CTL that waits until the coordinator's state is durable up to `mark`. */
 struct due {
 	struct due *next;
-	struct host_mark mark;
+	struct coordinator_mark mark;
 	uint64_t seq;
 	json_t *answer;
 	bool attaches, joined;
@@ -125,7 +125,7 @@ static void send_durable_answers(struct peer *p)
 	const struct server *s = p->io_thread->server;
 	struct due *d;
 
-	while ((d = p->control.dues) && s->cfg.coordinator->may_tell(s->host, &d->mark)) {
+	while ((d = p->control.dues) && s->cfg.coordinator->may_tell(s->coordinator, &d->mark)) {
 		p->control.dues = d->next;
 		if (!p->control.dues)
 			p->control.dues_last = &p->control.dues;
@@ -153,7 +153,7 @@ static void attach_to_views(struct peer *p, bool joined)
 	const struct server *s = p->io_thread->server;
 	const struct server_coordinator *c = s->cfg.coordinator;
 
-	p->control.view_floor = joined ? c->rev(s->host) : c->rev_sent(s->host);
+	p->control.view_floor = joined ? c->rev(s->coordinator) : c->rev_sent(s->coordinator);
 	p->control.attached = true;
 }
 
@@ -194,11 +194,11 @@ static const bool asks_for_views[MESSAGE_KINDS] = {
 
 /* Handles a control message, which only a coordinator does. A malformed message ends the session.
  * The answer goes out at once if what it tells is durable, else it is queued, and further
- * messages are held when DUES_MAX are queued. No lock is held here; `handle` takes the host's. */
+ * messages are held when DUES_MAX are queued. No lock is held here; `handle` takes the coordinator's. */
 static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, const uint8_t *payload)
 {
 	const struct server_coordinator *c = p->io_thread->server->cfg.coordinator;
-	struct host *host = p->io_thread->server->host;
+	struct coordinator *coordinator = p->io_thread->server->coordinator;
 	struct err e = { 0 };
 	struct due due = { .seq = r->seq };
 	struct message m;
@@ -208,9 +208,9 @@ static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, cons
 	if (p->control.ndues >= DUES_MAX)
 		return CONN_HOLD;
 	msg = json_parse_to_depth((const char *)payload, r->len, RECORD_MAX, JSON_PEER_DEPTH, &e);
-	if (!host)
+	if (!coordinator)
 		err_set(&e, ERR_NOTFOUND, "this server is not the coordinator");
-	if (!msg || !host) {
+	if (!msg || !coordinator) {
 		json_decref(msg);
 		session_refuse(p, r, e.code, "%s", e.msg);
 		return CONN_TAKEN;
@@ -218,7 +218,7 @@ static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, cons
 	if (!message_decode(msg, p->who.role, &m, &e)) {
 		watches = asks_for_views[m.kind];
 		due.answer = watches ? json_object()
-		                     : c->handle(host, &p->control.self, &m, &due.mark, &e);
+		                     : c->handle(coordinator, &p->control.self, &m, &due.mark, &e);
 	}
 	if (e.code == ERR_CLOSED) {
 		json_decref(msg);
@@ -229,7 +229,7 @@ static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, cons
 	    (p->control.self.kind == COORD_SERVER || p->control.self.kind == COORD_WORKER ||
 	        p->control.self.kind == COORD_RELAY || !due.joined);
 	due.e = e;
-	if (c->may_tell(host, &due.mark))
+	if (c->may_tell(coordinator, &due.mark))
 		send_ctl_answer(p, &due);
 	else if (due.answer || e.code)
 		queue_ctl_answer(p, &due);
@@ -274,7 +274,7 @@ static enum conn_verdict handle_batch(struct peer *p, const struct record *r,
  * file service takes the connection over and handles it. */
 static enum conn_verdict begin_file_session(struct peer *p, const struct record *r)
 {
-	if (!p->io_thread->server->host || p->nrecords != 1) {
+	if (!p->io_thread->server->coordinator || p->nrecords != 1) {
 		session_refuse(p, r, ERR_PROTO,
 		    "%s: this is not the coordinator, or not a session for files",
 		    record_type_name(r->type));
@@ -441,7 +441,7 @@ static void on_event(void *ctx, uint32_t events)
 	    !p->doomed)
 		rc = conn_read(p->conn, &e);
 	if (!rc && p->moves_files) {
-		s->cfg.coordinator->take_files(s->host, p);
+		s->cfg.coordinator->take_files(s->coordinator, p);
 		return;
 	}
 	if (!rc || p->doomed) {
@@ -525,8 +525,8 @@ struct conn *session_release_conn(struct peer *p)
 		atomic_fetch_sub(&s->count.half_open, 1);
 	}
 	/* If the network is silent the member may well be alive: its lease decides. */
-	if (s->host && p->control.attached && !conn_is_silent(p->conn))
-		s->cfg.coordinator->gone(s->host, &p->control.self);
+	if (s->coordinator && p->control.attached && !conn_is_silent(p->conn))
+		s->cfg.coordinator->gone(s->coordinator, &p->control.self);
 	if (p->prev)
 		p->prev->next = p->next;
 	else

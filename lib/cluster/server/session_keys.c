@@ -24,11 +24,11 @@ static void report_cut_sessions(struct recheck *r)
 	struct message_keys_checked checked = { .made = (int64_t)r->made, .cut = r->cut };
 
 	rwlock_read(&s->keys.lock);
-	if (!s->host && s->agent && !atomic_load(&s->stopping))
+	if (!s->coordinator && s->agent && !atomic_load(&s->stopping))
 		agent_tell(s->agent, message_encode(MESSAGE_keys_checked, &checked));
 	rwlock_unlock(&s->keys.lock);
-	if (s->host)
-		s->cfg.coordinator->keys_checked(s->host, &checked);
+	if (s->coordinator)
+		s->cfg.coordinator->keys_checked(s->coordinator, &checked);
 	json_decref(r->cut);
 	mutex_destroy(&r->lock);
 	free(r);

@@ -8,8 +8,8 @@
  * not had time to turn yet. */
 bool watchdog_turns(struct server *s)
 {
-	uint64_t ticks = s->host ? s->cfg.coordinator->turns(s->host) : 0;
-	bool all = !s->host || ticks != s->turns_seen;
+	uint64_t ticks = s->coordinator ? s->cfg.coordinator->turns(s->coordinator) : 0;
+	bool all = !s->coordinator || ticks != s->turns_seen;
 
 	for (unsigned i = 0; i < s->nio_threads; i++)
 		all &= atomic_load(&s->io_thread[i].turns) != s->io_thread[i].turns_seen;
@@ -26,8 +26,8 @@ bool watchdog_describe(struct server *s, char *out, size_t size)
 {
 	bool there;
 
-	if (s->host) {
-		s->cfg.coordinator->describe(s->host, out, size);
+	if (s->coordinator) {
+		s->cfg.coordinator->describe(s->coordinator, out, size);
 		return true;
 	}
 	there = s->agent && agent_is_up(s->agent);

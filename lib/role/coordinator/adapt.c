@@ -42,7 +42,7 @@ void adapt_free(struct adapt *a)
 }
 
 /* The figures of all workers: a list to free(). */
-static struct coord_worker_times *workers_times(const struct host *h, unsigned *n)
+static struct coord_worker_times *workers_times(const struct coordinator *h, unsigned *n)
 {
 	struct coord_worker_times *list = NULL, w;
 
@@ -53,7 +53,7 @@ static struct coord_worker_times *workers_times(const struct host *h, unsigned *
 	return list ? list : mem_alloc(sizeof *list);
 }
 
-static void begin_measuring(struct adapt *a, const struct host *h, int64_t now)
+static void begin_measuring(struct adapt *a, const struct coordinator *h, int64_t now)
 {
 	free(a->then);
 	a->then = workers_times(h, &a->nthen);
@@ -79,7 +79,7 @@ static bool measure_worker(const struct coord_worker_times *now,
 }
 
 /* Measure all active workers. Returns their number, or 0 when one could not be measured. */
-static unsigned measure_all(const struct adapt *a, const struct host *h, int64_t now,
+static unsigned measure_all(const struct adapt *a, const struct coordinator *h, int64_t now,
     double step_examples, struct tune_worker **out)
 {
 	unsigned nworkers, n = 0;
@@ -100,7 +100,7 @@ static unsigned measure_all(const struct adapt *a, const struct host *h, int64_t
 }
 
 /* The batch size that the job began with. */
-static int64_t initial_batch(const struct host *h, int64_t present)
+static int64_t initial_batch(const struct coordinator *h, int64_t present)
 {
 	int64_t batch = present;
 	struct conf c;
@@ -114,8 +114,8 @@ static int64_t initial_batch(const struct host *h, int64_t present)
 	return batch;
 }
 
-static void advise_settings(struct adapt *a, struct host *h, const struct conf *c, int64_t now,
-    bool (*set)(struct host *h, const char *key, const char *value))
+static void advise_settings(struct adapt *a, struct coordinator *h, const struct conf *c,
+    int64_t now, bool (*set)(struct coordinator *h, const char *key, const char *value))
 {
 	struct tune_settings is = { .sync = c->sync,
 		.backup = (unsigned)c->backup,
@@ -131,7 +131,7 @@ static void advise_settings(struct adapt *a, struct host *h, const struct conf *
 		is.keys &= ~a->refused;
 		if (tune_advise(&a->tune, &is, w, n, &advice)) {
 			if (set(h, advice.set, advice.value))
-				host_event(h, "adapt", "%s=%s: %s", advice.set, advice.value,
+				coordinator_event(h, "adapt", "%s=%s: %s", advice.set, advice.value,
 				    advice.why);
 			else
 				a->refused |= advice.key;
@@ -141,8 +141,8 @@ static void advise_settings(struct adapt *a, struct host *h, const struct conf *
 	free(w);
 }
 
-void adapt_tick(struct adapt *a, struct host *h, int64_t now,
-    bool (*set)(struct host *h, const char *key, const char *value))
+void adapt_tick(struct adapt *a, struct coordinator *h, int64_t now,
+    bool (*set)(struct coordinator *h, const char *key, const char *value))
 {
 	struct conf c;
 	struct err e;

@@ -2,11 +2,11 @@
 #ifndef COORDINATOR_ADAPT_H
 #define COORDINATOR_ADAPT_H
 
-#include "coordinator/host.h"
+#include "coordinator/coordinator.h"
 
 /* The key `adapt`: the coordinator changes settings by itself, by what workers report in their
  * heartbeats. Once a second it compares their figures with those of a while ago and asks
- * tune_advise for advice. No threads and no locks: every call is made with the host's lock held. */
+ * tune_advise for advice. No threads and no locks: every call is made with the coordinator's lock held. */
 struct adapt;
 
 /* No measurements yet. adapt_free(NULL) is fine. */
@@ -14,7 +14,7 @@ struct adapt *adapt_new(void);
 void adapt_free(struct adapt *a);
 /* Called at each tick. set(h, key, value) requests a change; it returns false when the job
  * cannot have it. */
-void adapt_tick(struct adapt *a, struct host *h, int64_t now,
-    bool (*set)(struct host *h, const char *key, const char *value));
+void adapt_tick(struct adapt *a, struct coordinator *h, int64_t now,
+    bool (*set)(struct coordinator *h, const char *key, const char *value));
 
 #endif

@@ -15,7 +15,7 @@
 #include "rundir/rundir.h"
 
 /* The checkpoint scheduler. Its thread decides when a checkpoint is made, agrees with the
- * servers on a step, has them write their parts, and commits. It holds the host's lock except
+ * servers on a step, has them write their parts, and commits. It holds the coordinator's lock except
  * while it touches files. */
 
 /* In bsp a snapshot is requested this many steps ahead of the fastest worker, so that the request
@@ -25,7 +25,7 @@
 #define TRIES 40
 
 struct checkpoint_schedule {
-	struct host *host;
+	struct coordinator *coordinator;
 	pthread_t thread;
 	bool started, stop;
 	char *dir;
@@ -56,7 +56,7 @@ struct checkpoint_schedule {
  * *step is the step of a checkpoint taken now. */
 static bool is_at_rest(const struct checkpoint_schedule *k, uint64_t *step)
 {
-	if (!coord_is_at_rest(k->host->coord, step))
+	if (!coord_is_at_rest(k->coordinator->coord, step))
 		return false;
 	if (*step < k->told)
 		*step = k->told;
@@ -70,11 +70,11 @@ static uint64_t soonest_step(const struct checkpoint_schedule *k)
 	uint64_t step;
 
 	/* A cluster without a job counts no steps: its checkpoints are numbered. */
-	if (!k->host->cfg.has_job)
+	if (!k->coordinator->cfg.has_job)
 		return k->figures.step + 1;
-	return is_at_rest(k, &step)
-	    ? step
-	    : coord_newest_step(k->host->coord) + (coord_is_lockstep(k->host->coord) ? AHEAD : 0);
+	return is_at_rest(k, &step) ? step
+	                            : coord_newest_step(k->coordinator->coord) +
+	        (coord_is_lockstep(k->coordinator->coord) ? AHEAD : 0);
 }
 
 /* Wait until the snapshot's state is no longer `state`. False: this checkpoint is to be given
@@ -82,7 +82,7 @@ static uint64_t soonest_step(const struct checkpoint_schedule *k)
  * workers have come to rest before it; the caller then asks for an earlier step. */
 static bool wait_while_state(struct checkpoint_schedule *k, enum coord_snap state, uint64_t wanted)
 {
-	struct host *h = k->host;
+	struct coordinator *h = k->coordinator;
 
 	while (coord_snap_state(h->coord) == state) {
 		enum coord_phase phase = coord_phase(h->coord);
@@ -97,7 +97,7 @@ static bool wait_while_state(struct checkpoint_schedule *k, enum coord_snap stat
 		if (state == SNAP_ASKED && wanted == UINT64_MAX && is_at_rest(k, &step) &&
 		    step < coord_snap_step(h->coord))
 			return true;
-		host_wait(h, 0);
+		coordinator_wait(h, 0);
 	}
 	return true;
 }
@@ -136,7 +136,7 @@ static enum err_code commit_checkpoint(struct checkpoint_schedule *k, struct ckp
 	}
 	/* A coordinator that was overtaken must not replace or prune its successor's
 	 * checkpoints. */
-	rc = owner_file_verify(k->host->server, e);
+	rc = owner_file_verify(k->coordinator->server, e);
 	if (rc) {
 		ckpt_abort(c);
 		return rc;
@@ -144,7 +144,7 @@ static enum err_code commit_checkpoint(struct checkpoint_schedule *k, struct ckp
 	rc = ckpt_commit(c, &decoded, path, e);
 	k->rule.also = base;
 	if (!rc && ckpt_prune(k->dir, &k->rule, NULL, NULL, e))
-		log_warn(k->host->server->cfg.log, "old checkpoints stay: %s", e->msg);
+		log_warn(k->coordinator->server->cfg.log, "old checkpoints stay: %s", e->msg);
 	k->rule.also = NULL;
 	return rc;
 }
@@ -152,7 +152,7 @@ static enum err_code commit_checkpoint(struct checkpoint_schedule *k, struct ckp
 /* The servers have taken their snapshots of one step: have them written, and commit. */
 static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path, struct err *e)
 {
-	struct host *h = k->host;
+	struct coordinator *h = k->coordinator;
 	uint64_t step = coord_snap_step(h->coord);
 	int64_t begin = clock_now();
 	json_t *shared, *head, *descriptions;
@@ -161,9 +161,9 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 	enum err_code rc;
 	bool written;
 
-	host_commit(h);
+	coordinator_commit(h);
 	rc = ckpt_begin(k->dir, step, &c, e);
-	host_lock(h);
+	coordinator_lock(h);
 	if (rc) {
 		free(base);
 		return rc;
@@ -180,10 +180,10 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 		    coord_snap_state(h->coord) == SNAP_FAILED
 		        ? coord_snap_message(h->coord)
 		        : "the servers have changed meanwhile");
-		host_commit(h);
+		coordinator_commit(h);
 		ckpt_abort(c);
 		free(base);
-		host_lock(h);
+		coordinator_lock(h);
 		return e->code;
 	}
 	/* Other threads use these documents under the lock, so work on copies while it is
@@ -192,12 +192,12 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 	head = json_deep_copy(shared);
 	json_decref(shared);
 	descriptions = json_deep_copy(coord_snap_descriptions(h->coord));
-	host_commit(h);
+	coordinator_commit(h);
 	rc = commit_checkpoint(k, c, base, descriptions, head, path, e);
 	free(base);
 	json_decref(head);
 	json_decref(descriptions);
-	host_lock(h);
+	coordinator_lock(h);
 	if (!rc)
 		k->figures.took = clock_now() - begin;
 	return rc;
@@ -224,14 +224,14 @@ static uint64_t next_step_to_try(struct checkpoint_schedule *k, enum coord_snap 
 {
 	uint64_t step;
 
-	if (state == SNAP_LATE && k->told < coord_snap_first_free(k->host->coord))
-		k->told = coord_snap_first_free(k->host->coord);
-	if (!k->host->cfg.has_job)
+	if (state == SNAP_LATE && k->told < coord_snap_first_free(k->coordinator->coord))
+		k->told = coord_snap_first_free(k->coordinator->coord);
+	if (!k->coordinator->cfg.has_job)
 		return soonest_step(k);
 	if (is_at_rest(k, &step))
 		return step;
 	/* The servers are past that step: ask for a later one, further ahead with each try. */
-	return coord_snap_first_free(k->host->coord) + AHEAD +
+	return coord_snap_first_free(k->coordinator->coord) + AHEAD +
 	    (UINT64_C(1) << (try < 30 ? try : 30));
 }
 
@@ -241,7 +241,7 @@ static uint64_t next_step_to_try(struct checkpoint_schedule *k, enum coord_snap 
 static enum err_code make_checkpoint(struct checkpoint_schedule *k, uint64_t step, bool exact,
     uint64_t wanted, struct err *e)
 {
-	struct host *h = k->host;
+	struct coordinator *h = k->coordinator;
 	enum err_code rc = err_set(e, ERR_NOTREADY,
 	    "nothing can be saved: no job is running, and there are no tables");
 	uint64_t mark;
@@ -276,7 +276,7 @@ static enum err_code make_checkpoint(struct checkpoint_schedule *k, uint64_t ste
 		k->figures.made++;
 		k->figures.step = k->last.step;
 		k->figures.at = clock_wall();
-		host_event(h, "checkpoint", "checkpoint of step %llu: %s",
+		coordinator_event(h, "checkpoint", "checkpoint of step %llu: %s",
 		    (unsigned long long)k->last.step, path);
 	}
 	note_made(k, rc, mark);
@@ -293,9 +293,9 @@ static void report_checkpoint_failure(struct checkpoint_schedule *k, const struc
 	k->figures.failed++;
 	snprintf(k->failure, sizeof k->failure, "%s", e->msg);
 	if (k->failing)
-		log_warn(k->host->server->cfg.log, "no checkpoint: %s", e->msg);
+		log_warn(k->coordinator->server->cfg.log, "no checkpoint: %s", e->msg);
 	else
-		host_event(k->host, "checkpoint_failed", "no checkpoint: %s", e->msg);
+		coordinator_event(k->coordinator, "checkpoint_failed", "no checkpoint: %s", e->msg);
 	k->failing = true;
 }
 
@@ -309,15 +309,15 @@ static void make_requested(struct checkpoint_schedule *k)
 	k->last.done = wanted;
 	if (k->last.rc)
 		report_checkpoint_failure(k, &e);
-	host_wake_parked(k->host);
-	if (k->host->leaving && k->wanted == k->last.done)
-		host_stop_job(k->host);
+	coordinator_wake_parked(k->coordinator);
+	if (k->coordinator->leaving && k->wanted == k->last.done)
+		coordinator_stop_job(k->coordinator);
 }
 
 static void make_periodic(struct checkpoint_schedule *k)
 {
-	uint64_t every = k->host->cfg.has_job ? (uint64_t)k->every.steps : 0,
-	         step = coord_newest_step(k->host->coord);
+	uint64_t every = k->coordinator->cfg.has_job ? (uint64_t)k->every.steps : 0,
+	         step = coord_newest_step(k->coordinator->coord);
 	struct err e = { 0 };
 	enum err_code rc;
 	bool changed;
@@ -327,14 +327,16 @@ static void make_periodic(struct checkpoint_schedule *k)
 		/* In bsp: the next multiple that is ahead of every worker. In other modes: the
 		 * multiple that the fastest worker has reached. */
 		if (k->next_step <= step)
-			k->next_step = (step / every + coord_is_lockstep(k->host->coord)) * every;
+			k->next_step = (step / every + coord_is_lockstep(k->coordinator->coord)) *
+			    every;
 		rc = make_checkpoint(k, k->next_step, true, k->wanted, &e);
 		if (!k->changed && (!rc || k->wanted == k->last.done))
 			k->next_step += every;
 	} else {
 		k->next_time = clock_now() + k->every.time;
-		rc = make_checkpoint(k, k->host->cfg.has_job ? step + AHEAD : soonest_step(k),
-		    false, k->wanted, &e);
+		rc = make_checkpoint(k,
+		    k->coordinator->cfg.has_job ? step + AHEAD : soonest_step(k), false, k->wanted,
+		    &e);
 	}
 	changed = k->changed;
 	k->waits = k->changed = false;
@@ -342,19 +344,19 @@ static void make_periodic(struct checkpoint_schedule *k)
 	if (rc && rc != ERR_STOPPED && rc != ERR_NOTREADY)
 		report_checkpoint_failure(k, &e);
 	if (rc && !k->stop && !changed && k->wanted == k->last.done)
-		host_wait(k->host, 0);
+		coordinator_wait(k->coordinator, 0);
 }
 
 /* Is a checkpoint by steps due? In bsp always, because it is requested ahead of its step; in
  * other modes when the fastest worker has reached the step. */
 static bool steps_due(struct checkpoint_schedule *k)
 {
-	uint64_t every = k->host->cfg.has_job ? (uint64_t)k->every.steps : 0, step;
+	uint64_t every = k->coordinator->cfg.has_job ? (uint64_t)k->every.steps : 0, step;
 
-	if (!every || coord_is_lockstep(k->host->coord))
+	if (!every || coord_is_lockstep(k->coordinator->coord))
 		return every;
 	/* coord_newest_step looks at all workers, so call it only where it is needed. */
-	step = coord_newest_step(k->host->coord);
+	step = coord_newest_step(k->coordinator->coord);
 	if (!k->next_step)
 		k->next_step = (step / every + 1) * every;
 	return step >= k->next_step;
@@ -363,9 +365,9 @@ static bool steps_due(struct checkpoint_schedule *k)
 static void *run_checkpoint_thread(void *ctx)
 {
 	struct checkpoint_schedule *k = ctx;
-	struct host *h = k->host;
+	struct coordinator *h = k->coordinator;
 
-	host_lock(h);
+	coordinator_lock(h);
 	while (!k->stop) {
 		bool due = steps_due(k) || (k->every.time && clock_now() >= k->next_time);
 
@@ -374,13 +376,13 @@ static void *run_checkpoint_thread(void *ctx)
 		else if (due && coord_phase(h->coord) == COORD_RUNNING)
 			make_periodic(k);
 		else
-			host_wait(h, k->every.time ? k->next_time : 0);
+			coordinator_wait(h, k->every.time ? k->next_time : 0);
 	}
-	host_commit(h);
+	coordinator_commit(h);
 	return NULL;
 }
 
-/* ---- calls with the host's lock held ---- */
+/* ---- calls with the coordinator's lock held ---- */
 
 uint64_t checkpoint_schedule_request(struct checkpoint_schedule *k)
 {
@@ -412,7 +414,8 @@ struct checkpoint_schedule_figures checkpoint_schedule_figures(const struct chec
 
 char *checkpoint_schedule_receive_dir(const struct checkpoint_schedule *k, uint64_t id)
 {
-	return k && k->tmp && coord_snap_id(k->host->coord) == id ? mem_strdup(k->tmp) : NULL;
+	return k && k->tmp && coord_snap_id(k->coordinator->coord) == id ? mem_strdup(k->tmp)
+	                                                                 : NULL;
 }
 
 void checkpoint_schedule_set_every(struct checkpoint_schedule *k, const struct conf_every *every)
@@ -425,7 +428,7 @@ void checkpoint_schedule_set_every(struct checkpoint_schedule *k, const struct c
 	k->next_time = clock_now() + every->time;
 	/* A checkpoint that waits for a step of the old schedule gives up. */
 	k->changed = k->waits;
-	host_wake_waiters(k->host);
+	coordinator_wake_waiters(k->coordinator);
 }
 
 /* The newest checkpoint may have been made by a coordinator before this one. */
@@ -445,14 +448,14 @@ static void find_newest_checkpoint(struct checkpoint_schedule *k)
 	ckpt_list_free(list, n);
 }
 
-enum err_code checkpoint_schedule_start(struct host *h, const struct conf *c, struct err *e)
+enum err_code checkpoint_schedule_start(struct coordinator *h, const struct conf *c, struct err *e)
 {
 	struct checkpoint_schedule *k;
 
 	if (!h->server->cfg.id->run_dir)
 		return ERR_OK;
 	k = mem_alloc(sizeof *k);
-	k->host = h;
+	k->coordinator = h;
 	k->dir = rundir_path(h->server->cfg.id->run_dir, "checkpoints");
 	k->every = c->checkpoint_every;
 	k->deltas_most = c->checkpoint_deltas;
@@ -464,24 +467,24 @@ enum err_code checkpoint_schedule_start(struct host *h, const struct conf *c, st
 	find_newest_checkpoint(k);
 	/* The ticker and the HTTP threads run already and read h->checkpoints, so set it under the
 	 * lock. */
-	host_lock(h);
+	coordinator_lock(h);
 	h->checkpoints = k;
-	host_commit(h);
+	coordinator_commit(h);
 	if (pthread_create(&k->thread, NULL, run_checkpoint_thread, k))
 		return err_sys(e, ERR_IO, "cannot start a thread");
 	k->started = true;
 	return ERR_OK;
 }
 
-void checkpoint_schedule_stop(struct host *h)
+void checkpoint_schedule_stop(struct coordinator *h)
 {
 	struct checkpoint_schedule *k = h->checkpoints;
 
 	if (!k)
 		return;
-	host_lock(h);
+	coordinator_lock(h);
 	k->stop = true;
-	host_commit(h);
+	coordinator_commit(h);
 	if (k->started)
 		pthread_join(k->thread, NULL);
 }

@@ -2,7 +2,7 @@
 #ifndef COORDINATOR_CHECKPOINT_SCHEDULE_H
 #define COORDINATOR_CHECKPOINT_SCHEDULE_H
 
-#include "coordinator/host.h"
+#include "coordinator/coordinator.h"
 
 /* The checkpoint scheduler: makes checkpoints by time, by steps and on request, and prunes old
  * ones.
@@ -22,7 +22,7 @@
  * servers at the ends of the chains (role/store/checkpoint_writer.h).
  *
  * It runs a thread of its own. All functions but checkpoint_schedule_start, checkpoint_schedule_stop
- * and checkpoint_schedule_free are called with the host's lock held; the scheduler releases that
+ * and checkpoint_schedule_free are called with the coordinator's lock held; the scheduler releases that
  * lock while it touches files. */
 struct checkpoint_schedule;
 
@@ -46,9 +46,9 @@ struct checkpoint_schedule_figures {
 };
 
 /* Start the scheduler's thread; nothing without a run directory. ERR_IO. */
-enum err_code checkpoint_schedule_start(struct host *h, const struct conf *c, struct err *e);
-/* Stop and join the thread. Call without the host's lock. */
-void checkpoint_schedule_stop(struct host *h);
+enum err_code checkpoint_schedule_start(struct coordinator *h, const struct conf *c, struct err *e);
+/* Stop and join the thread. Call without the coordinator's lock. */
+void checkpoint_schedule_stop(struct coordinator *h);
 /* Call after checkpoint_schedule_stop. k may be NULL. */
 void checkpoint_schedule_free(struct checkpoint_schedule *k);
 

@@ -24,7 +24,7 @@
 
 struct file_service_session {
 	struct file_service_session *next;
-	struct host *host;
+	struct coordinator *coordinator;
 	struct conn *conn;
 	pthread_t thread;
 	_Atomic bool stop, ended;
@@ -67,7 +67,7 @@ static void answer_end(struct file_service_session *s)
 
 static enum err_code begin_put(struct file_service_session *s, const json_t *msg, struct err *e)
 {
-	struct host *h = s->host;
+	struct coordinator *h = s->coordinator;
 	struct file_put m;
 	char *dir = NULL;
 	enum err_code rc = file_put_decode(msg, &m, e);
@@ -78,12 +78,12 @@ static enum err_code begin_put(struct file_service_session *s, const json_t *msg
 		return rc;
 	if (s->in || s->out >= 0 || !ckpt_file_parse(m.name, &server, &state))
 		return err_set(e, ERR_PROTO, "a file within a file, or none of a checkpoint");
-	host_lock(h);
+	coordinator_lock(h);
 	if (!coord_is_server(h->coord, server, s->keytext, s->incarnation))
 		err_set(e, ERR_FORBIDDEN, "%s is not server-%u", s->name, server);
 	else if (!(dir = checkpoint_schedule_receive_dir(h->checkpoints, (uint64_t)m.id)))
 		err_set(e, ERR_NOTREADY, "this checkpoint has been given up");
-	host_unlock(h);
+	coordinator_unlock(h);
 	if (!dir)
 		return e->code;
 	s->id = (uint64_t)m.id;
@@ -113,7 +113,7 @@ static enum err_code end_put(struct file_service_session *s, const json_t *msg, 
 
 static enum err_code begin_get(struct file_service_session *s, const json_t *msg, struct err *e)
 {
-	struct host *h = s->host;
+	struct coordinator *h = s->coordinator;
 	struct file_get m;
 	bool init, state;
 	unsigned server;
@@ -128,7 +128,7 @@ static enum err_code begin_get(struct file_service_session *s, const json_t *msg
 	    (!init && strcmp(m.name, CKPT_MANIFEST) != 0 &&
 	        !ckpt_held_parse(m.name, &server, &state)))
 		return err_set(e, ERR_PROTO, "no such file is given away: \"%.60s\"", m.name);
-	host_lock(h);
+	coordinator_lock(h);
 	begins = coord_present_conf(h->coord)->job.init;
 	begins = begins ? begins : "";
 	if (!coord_is_server(h->coord, COORD_ANY_SERVER, s->keytext, s->incarnation))
@@ -139,7 +139,7 @@ static enum err_code begin_get(struct file_service_session *s, const json_t *msg
 		path = path_join(h->resume_path, m.name);
 	else
 		err_set(e, ERR_NOTFOUND, "this job begins with no file");
-	host_unlock(h);
+	coordinator_unlock(h);
 	if (!path)
 		return e->code;
 	s->out = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (init ? 0 : O_NOFOLLOW));
@@ -206,12 +206,12 @@ static const struct conn_handler handler = { .record = handle_file_record };
  * when its key was revoked. */
 static void check_still_allowed(struct file_service_session *s, int64_t now)
 {
-	struct host *h = s->host;
+	struct coordinator *h = s->coordinator;
 	struct err e = { 0 };
 	char *dir;
 
 	s->looked = now;
-	host_lock(h);
+	coordinator_lock(h);
 	dir = s->in ? checkpoint_schedule_receive_dir(h->checkpoints, s->id) : NULL;
 	if (s->in && !dir)
 		err_set(&e, ERR_NOTREADY, "this checkpoint has been given up");
@@ -220,7 +220,7 @@ static void check_still_allowed(struct file_service_session *s, int64_t now)
 	    now - s->began > PEER_LIFETIME)
 		err_set(&e, ERR_CLOSED,
 		    "%s is no server of this cluster any more, or its session is too old", s->name);
-	host_unlock(h);
+	coordinator_unlock(h);
 	free(dir);
 	if (e.code)
 		send_refusal(s, &e);
@@ -265,9 +265,9 @@ static void *run_file_session(void *ctx)
 	return NULL;
 }
 
-/* With the host's lock held: unlink the sessions that have ended, or all of them. Join them
+/* With the coordinator's lock held: unlink the sessions that have ended, or all of them. Join them
  * after the lock is released (join_sessions). */
-static struct file_service_session *unlink_sessions(struct host *h, bool all)
+static struct file_service_session *unlink_sessions(struct coordinator *h, bool all)
 {
 	struct file_service_session **p = &h->files, *out = NULL, *s;
 
@@ -295,14 +295,14 @@ static void join_sessions(struct file_service_session *s)
 	}
 }
 
-void file_service_take(struct host *h, struct peer *p)
+void file_service_take(struct coordinator *h, struct peer *p)
 {
 	struct file_service_session *s = mem_alloc(sizeof *s), *over;
 	struct err busy = { ERR_LIMIT, "too many files are on their way: try again" };
 	struct conn *conn;
 	unsigned n = 0, own = 0;
 
-	s->host = h;
+	s->coordinator = h;
 	s->out = -1;
 	s->began = s->looked = clock_now();
 	s->incarnation = p->who.incarnation;
@@ -311,7 +311,7 @@ void file_service_take(struct host *h, struct peer *p)
 	memcpy(s->name, p->who.name, sizeof s->name);
 	conn = s->conn = session_release_conn(p);
 	conn_hand_over(conn, &handler, s);
-	host_lock(h);
+	coordinator_lock(h);
 	over = unlink_sessions(h, false);
 	for (const struct file_service_session *f = h->files; f; f = f->next) {
 		n++;
@@ -327,17 +327,17 @@ void file_service_take(struct host *h, struct peer *p)
 		s->next = h->files;
 		h->files = s;
 	}
-	host_commit(h);
+	coordinator_commit(h);
 	join_sessions(over);
 }
 
-void file_service_stop(struct host *h)
+void file_service_stop(struct coordinator *h)
 {
 	struct file_service_session *all;
 
-	host_lock(h);
+	coordinator_lock(h);
 	h->files_closed = true;
 	all = unlink_sessions(h, true);
-	host_unlock(h);
+	coordinator_unlock(h);
 	join_sessions(all);
 }

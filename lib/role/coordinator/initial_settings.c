@@ -30,7 +30,8 @@ static const char *const keys[] = {
 	"job.eval_every",
 };
 
-static enum err_code check_proposed_keys(const struct host *h, const json_t *set, struct err *e)
+static enum err_code check_proposed_keys(const struct coordinator *h, const json_t *set,
+    struct err *e)
 {
 	const char *model = coord_present_conf(h->coord)->job.model;
 	const char *name;
@@ -56,7 +57,7 @@ static enum err_code check_proposed_keys(const struct host *h, const json_t *set
 
 /* The file of initial parameters that a worker made in the run directory: a fresh path, or NULL
  * with the reason in e. */
-static char *find_initial_parameters(const struct host *h, struct err *e)
+static char *find_initial_parameters(const struct coordinator *h, struct err *e)
 {
 	const char *run = h->server->cfg.id->run_dir;
 	char *path = run ? rundir_path(run, RUNDIR_FIRST) : NULL;
@@ -69,7 +70,7 @@ static char *find_initial_parameters(const struct host *h, struct err *e)
 	return NULL;
 }
 
-static enum err_code propose_initial_settings(struct host *h, const struct coord_self *self,
+static enum err_code propose_initial_settings(struct coordinator *h, const struct coord_self *self,
     const json_t *set, struct err *e)
 {
 	struct coord_setting s = { .who = self->name };
@@ -101,7 +102,7 @@ static enum err_code propose_initial_settings(struct host *h, const struct coord
 	return rc;
 }
 
-enum err_code initial_settings(struct host *h, const struct coord_self *self,
+enum err_code initial_settings(struct coordinator *h, const struct coord_self *self,
     const struct message_worker_join *m, struct err *e)
 {
 	const json_t *settings = m->settings;

@@ -9,7 +9,7 @@
 #include <zlib.h>
 
 #include "coord/tasks.h"
-#include "coordinator/host.h"
+#include "coordinator/coordinator.h"
 #include "coordinator/owner_file.h"
 #include "coordinator/state_file.h"
 #include "core/buf.h"
@@ -27,13 +27,13 @@
 #define RETRY   (200 * NSEC_PER_MSEC)
 
 struct lease_log {
-	struct host *host;
+	struct coordinator *coordinator;
 	pthread_t thread;
 	pthread_cond_t woken;
 	bool started, stop;
 	char *path;
 	int fd;
-	/* Covered by the host's lock: lines that are not being written yet, and the last line's
+	/* Covered by the coordinator's lock: lines that are not being written yet, and the last line's
 	 * number. */
 	struct buf pending;
 	uint64_t number;
@@ -119,7 +119,7 @@ static enum err_code write_lines(struct lease_log *l, const struct buf *lines, s
 	if (!rc && fdatasync(l->fd))
 		rc = err_sys(e, ERR_IO, "cannot sync \"%s\"", l->path);
 	if (!rc)
-		rc = owner_file_verify(l->host->server, e);
+		rc = owner_file_verify(l->coordinator->server, e);
 	if (!rc)
 		l->end += (off_t)lines->len;
 	return rc;
@@ -140,14 +140,14 @@ static bool wait_to_retry(struct lease_log *l)
 	struct timespec ts = { until / NSEC_PER_SEC, until % NSEC_PER_SEC };
 
 	while (!l->stop && clock_now() < until)
-		mutex_wait_until(&l->woken, &l->host->lock, &ts);
+		mutex_wait_until(&l->woken, &l->coordinator->lock, &ts);
 	return !l->stop;
 }
 
-/* Called with the host's lock held, which is released while the lines are written. */
+/* Called with the coordinator's lock held, which is released while the lines are written. */
 static void write_pending(struct lease_log *l)
 {
-	struct host *h = l->host;
+	struct coordinator *h = l->coordinator;
 	struct buf lines = l->pending;
 	uint64_t number = l->number;
 	bool anew = l->anew;
@@ -182,20 +182,20 @@ static void *run_log(void *ctx)
 {
 	struct lease_log *l = ctx;
 
-	mutex_lock(&l->host->lock);
-	while (!l->stop && !l->host->file.fenced) {
+	mutex_lock(&l->coordinator->lock);
+	while (!l->stop && !l->coordinator->file.fenced) {
 		if (l->pending.len && !l->held)
 			write_pending(l);
 		else
-			mutex_wait(&l->woken, &l->host->lock);
+			mutex_wait(&l->woken, &l->coordinator->lock);
 	}
-	mutex_unlock(&l->host->lock);
+	mutex_unlock(&l->coordinator->lock);
 	return NULL;
 }
 
 /* ---- start and stop ---- */
 
-enum err_code lease_log_open(struct host *h, struct lease_log **out, struct err *e)
+enum err_code lease_log_open(struct coordinator *h, struct lease_log **out, struct err *e)
 {
 	struct lease_log *l = mem_alloc(sizeof *l);
 	char *name = mem_printf(NAME "%016" PRIx64, h->server->incarnation);
@@ -203,7 +203,7 @@ enum err_code lease_log_open(struct host *h, struct lease_log **out, struct err 
 	enum err_code rc = ERR_OK;
 
 	*out = l;
-	l->host = h;
+	l->coordinator = h;
 	l->path = rundir_path(h->server->cfg.id->run_dir, name);
 	free(name);
 	pthread_condattr_init(&attr);
@@ -225,10 +225,10 @@ void lease_log_stop(struct lease_log *l)
 {
 	if (!l || !l->started)
 		return;
-	mutex_lock(&l->host->lock);
+	mutex_lock(&l->coordinator->lock);
 	l->stop = true;
 	pthread_cond_signal(&l->woken);
-	mutex_unlock(&l->host->lock);
+	mutex_unlock(&l->coordinator->lock);
 	pthread_join(l->thread, NULL);
 	l->started = false;
 }
@@ -245,7 +245,7 @@ void lease_log_free(struct lease_log *l)
 	free(l);
 }
 
-void lease_log_remove_others(const struct host *h)
+void lease_log_remove_others(const struct coordinator *h)
 {
 	DIR *d = opendir(h->server->cfg.id->run_dir);
 	const struct dirent *entry;
@@ -302,7 +302,7 @@ static bool parse_lease_line(const char *line, size_t n, uint64_t *number, struc
 	return ok;
 }
 
-static enum err_code replay_lines(struct host *h, const char *path, const struct buf *b,
+static enum err_code replay_lines(struct coordinator *h, const char *path, const struct buf *b,
     struct err *e)
 {
 	const char *at = (const char *)b->data, *end = at + b->len, *line;
@@ -329,7 +329,7 @@ static enum err_code replay_lines(struct host *h, const char *path, const struct
 	return ERR_OK;
 }
 
-enum err_code lease_log_replay(struct host *h, const struct state *state, struct err *e)
+enum err_code lease_log_replay(struct coordinator *h, const struct state *state, struct err *e)
 {
 	const char *name = state->lease_log;
 	struct buf b = BUF_INIT;

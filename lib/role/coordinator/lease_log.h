@@ -13,20 +13,20 @@
  * Leases change far more often than the rest of the state, so they do not rewrite state.json.
  * Each change is a line, numbered without gaps; state.json names the log and says how many
  * changes it contains itself. The log's thread writes and syncs all waiting lines at once, so
- * that many leases share the cost of one sync, and no thread holds the host's lock during a
- * sync. The answer to a lease is sent when its line is durable (host_may_tell).
+ * that many leases share the cost of one sync, and no thread holds the coordinator's lock during a
+ * sync. The answer to a lease is sent when its line is durable (coordinator_may_tell).
  *
  * When the log has become long it is truncated, after a state.json that contains all of it was
  * written. A line has a checksum; reading ends at the first line that is torn or does not
  * continue the one before. */
-struct host;
+struct coordinator;
 struct lease_log;
 struct task_change;
 
 /* Make an empty log and start its thread.  All calls but this one and lease_log_stop are made
- * with the host's lock held. */
-enum err_code lease_log_open(struct host *h, struct lease_log **out, struct err *e);
-/* Stop and join the thread; waiting lines are not written. Call without the host's lock. */
+ * with the coordinator's lock held. */
+enum err_code lease_log_open(struct coordinator *h, struct lease_log **out, struct err *e);
+/* Stop and join the thread; waiting lines are not written. Call without the coordinator's lock. */
 void lease_log_stop(struct lease_log *l);
 void lease_log_free(struct lease_log *l); /* l may be NULL */
 
@@ -45,8 +45,8 @@ void lease_log_saved(struct lease_log *l, bool ok);
 
 /* Apply the changes of the log that `state` names to the coordinator, which has been given that
  * state. ERR_FORMAT, ERR_IO: it cannot be known what was leased. */
-enum err_code lease_log_replay(struct host *h, const struct state *state, struct err *e);
+enum err_code lease_log_replay(struct coordinator *h, const struct state *state, struct err *e);
 /* Remove the logs of earlier coordinators. */
-void lease_log_remove_others(const struct host *h);
+void lease_log_remove_others(const struct coordinator *h);
 
 #endif

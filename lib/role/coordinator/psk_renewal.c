@@ -15,7 +15,7 @@ static void cluster_id_of(const uint8_t psk[static KEY_BYTES],
 	sodium_bin2hex(out, 2 * HS_CLUSTER_BYTES + 1, cluster, sizeof cluster);
 }
 
-void psk_renewal_begin(struct host *h)
+void psk_renewal_begin(struct coordinator *h)
 {
 	struct state *state = h->server->state;
 	struct secret_pair pair;
@@ -30,7 +30,7 @@ void psk_renewal_begin(struct host *h)
 	sodium_memzero(&pair, sizeof pair);
 }
 
-void psk_renewal_update_http(struct host *h)
+void psk_renewal_update_http(struct coordinator *h)
 {
 	struct secret_pair pair;
 
@@ -40,7 +40,7 @@ void psk_renewal_update_http(struct host *h)
 	sodium_memzero(&pair, sizeof pair);
 }
 
-void psk_renewal_tick(struct host *h)
+void psk_renewal_tick(struct coordinator *h)
 {
 	int64_t now = clock_wall() / NSEC_PER_SEC;
 	struct secret_pair pair;
@@ -58,14 +58,15 @@ void psk_renewal_tick(struct host *h)
 
 /* Replace the files first: whenever this process ends, the next one continues with the secret
  * that is in them. */
-enum err_code psk_renewal_rotate(struct host *h, int64_t until, const char *who, struct err *e)
+enum err_code psk_renewal_rotate(struct coordinator *h, int64_t until, const char *who,
+    struct err *e)
 {
 	struct secrets *secrets = h->server->cfg.id->conn.secrets;
 	char *keys = rundir_path(h->server->cfg.id->run_dir, "keys");
 	struct secret_pair pair;
 	enum err_code rc;
 
-	host_lock(h);
+	coordinator_lock(h);
 	rc = secrets_rotate_dir(keys, until, e);
 	if (!rc) {
 		secrets_look(secrets, 0);
@@ -73,13 +74,13 @@ enum err_code psk_renewal_rotate(struct host *h, int64_t until, const char *who,
 		cluster_id_of(pair.now, h->cluster_id);
 		h->secret_until = pair.until;
 		psk_renewal_update_http(h);
-		host_event(h, "psk_rotated",
+		coordinator_event(h, "psk_rotated",
 		    "the cluster has a new secret, by %s; the one before is accepted for %lld s",
 		    who, (long long)(until - clock_wall() / NSEC_PER_SEC));
 		coord_publish_view(h->coord);
 		sodium_memzero(&pair, sizeof pair);
 	}
-	host_commit(h);
+	coordinator_commit(h);
 	free(keys);
 	return rc;
 }

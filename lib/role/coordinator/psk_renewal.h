@@ -2,11 +2,11 @@
 #ifndef COORDINATOR_PSK_RENEWAL_H
 #define COORDINATOR_PSK_RENEWAL_H
 
-#include "coordinator/host.h"
+#include "coordinator/coordinator.h"
 
 /* The cluster's pre-shared key, as its coordinator renews it. For a grace period after a renewal
  * the previous key is accepted, too. Other processes of the run directory notice the new files
- * by themselves (auth/secrets.h). All functions are called with the host's lock held, except
+ * by themselves (auth/secrets.h). All functions are called with the coordinator's lock held, except
  * psk_renewal_rotate, which takes it. */
 
 /* Seconds for which the previous key is accepted: the default and the maximum. */
@@ -15,13 +15,14 @@
 
 /* At the start: set the cluster's id from the key. If a state from before names the id of the
  * previous key, because its coordinator ended during psk_renewal_rotate, update that id. */
-void psk_renewal_begin(struct host *h);
+void psk_renewal_begin(struct coordinator *h);
 /* Give the HTTP server the current and the previous key. */
-void psk_renewal_update_http(struct host *h);
+void psk_renewal_update_http(struct coordinator *h);
 /* At each tick: remove the previous key's files once its grace period is over. */
-void psk_renewal_tick(struct host *h);
+void psk_renewal_tick(struct coordinator *h);
 /* Draw a new key; the previous one is accepted until `until` (wall seconds). who: for the event.
  * ERR_IO: nothing has changed. */
-enum err_code psk_renewal_rotate(struct host *h, int64_t until, const char *who, struct err *e);
+enum err_code psk_renewal_rotate(struct coordinator *h, int64_t until, const char *who,
+    struct err *e);
 
 #endif

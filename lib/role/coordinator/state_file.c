@@ -119,7 +119,7 @@ enum err_code state_file_read(struct server *s, struct err *e)
 
 /* ---- this coordinator's state ---- */
 
-void state_file_begin_life(struct host *h)
+void state_file_begin_life(struct coordinator *h)
 {
 	const char *before = h->server->recover ? h->server->state->began : NULL;
 	uint64_t fresh;
@@ -132,7 +132,7 @@ void state_file_begin_life(struct host *h)
 }
 
 /* Until the HTTP server listens, keep the previous coordinator's address. */
-static const char *http_address_to_save(const struct host *h)
+static const char *http_address_to_save(const struct coordinator *h)
 {
 	if (h->http)
 		return http_server_address(h->http);
@@ -145,7 +145,7 @@ static enum err_code verify_owner(void *ctx, struct err *e)
 }
 
 /* The text of state.json as the state is now. */
-static char *describe_state(const struct host *h)
+static char *describe_state(const struct coordinator *h)
 {
 	struct state state;
 	json_t *document;
@@ -164,7 +164,7 @@ static char *describe_state(const struct host *h)
 	return text;
 }
 
-/* Replaces state.json.  Called without the host's lock. */
+/* Replaces state.json.  Called without the coordinator's lock. */
 static enum err_code write_state(struct server *s, const char *text, struct err *e)
 {
 	char *path = rundir_path(s->cfg.id->run_dir, "state.json");
@@ -185,7 +185,7 @@ static enum err_code write_state(struct server *s, const char *text, struct err 
 	return rc;
 }
 
-void state_file_report_failure(struct host *h, const struct err *e, int64_t now)
+void state_file_report_failure(struct coordinator *h, const struct err *e, int64_t now)
 {
 	bool store = h->server->cfg.role;
 
@@ -209,7 +209,7 @@ void state_file_report_failure(struct host *h, const struct err *e, int64_t now)
 }
 
 /* Record up to which stamps answers may be sent, and wake I/O threads that hold such answers. */
-static void allow_announcements(struct host *h, uint64_t stamp, uint64_t leases)
+static void allow_announcements(struct coordinator *h, uint64_t stamp, uint64_t leases)
 {
 	bool waited = atomic_load(&h->file.tellable) < stamp;
 
@@ -223,14 +223,14 @@ static void allow_announcements(struct host *h, uint64_t stamp, uint64_t leases)
 		io_threads_wake(h->server);
 }
 
-void state_file_note_leases(struct host *h, uint64_t leases)
+void state_file_note_leases(struct coordinator *h, uint64_t leases)
 {
 	allow_announcements(h, atomic_load(&h->file.tellable), leases);
 }
 
 /* Until the partitions are placed there is nothing to recover, so the first state.json is enough.
  * Leases are durable by their log, which a new state.json allows to be truncated. */
-static bool needs_writing(const struct host *h)
+static bool needs_writing(const struct coordinator *h)
 {
 	if (!h->server->cfg.id->run_dir || h->file.fenced)
 		return false;
@@ -239,7 +239,7 @@ static bool needs_writing(const struct host *h)
 	    lease_log_is_long(h->file.leaselog);
 }
 
-bool state_file_is_durable(struct host *h)
+bool state_file_is_durable(struct coordinator *h)
 {
 	uint64_t stamp = coord_stamp(h->coord);
 
@@ -256,7 +256,7 @@ bool state_file_is_durable(struct host *h)
 /* One round of the writer, with the lock held, which is released while the file is written.  What
  * must be announced is made from the same state that is written: changes that other threads make
  * meanwhile belong to the next round. */
-static enum err_code save_state(struct host *h, struct err *e)
+static enum err_code save_state(struct coordinator *h, struct err *e)
 {
 	uint64_t stamp = coord_stamp(h->coord), leases = coord_leases(h->coord);
 	struct announcement news;
@@ -267,7 +267,7 @@ static enum err_code save_state(struct host *h, struct err *e)
 	if (h->file.leaselog)
 		lease_log_hold(h->file.leaselog);
 	text = describe_state(h);
-	host_prepare(h, &news, clock_now());
+	coordinator_prepare(h, &news, clock_now());
 	mutex_unlock(&h->lock);
 	rc = write_state(h->server, text, e);
 	free(text);
@@ -276,7 +276,7 @@ static enum err_code save_state(struct host *h, struct err *e)
 	if (h->file.leaselog)
 		lease_log_saved(h->file.leaselog, rc == ERR_OK);
 	if (rc) {
-		host_put_back(h, &news);
+		coordinator_put_back(h, &news);
 		state_file_report_failure(h, e, clock_now());
 		/* The state of a coordinator in a store's process is useless without the store,
 		 * so nothing waits for it.  Nor does the news that the job has failed. */
@@ -289,11 +289,11 @@ static enum err_code save_state(struct host *h, struct err *e)
 	h->file.saved_leases = leases;
 	h->file.unsaved_since = h->file.save_again = 0;
 	allow_announcements(h, stamp, leases);
-	host_deliver(h, &news);
+	coordinator_deliver(h, &news);
 	return ERR_OK;
 }
 
-enum err_code state_file_write_first(struct host *h, struct err *e)
+enum err_code state_file_write_first(struct coordinator *h, struct err *e)
 {
 	if (!needs_writing(h)) {
 		state_file_is_durable(h);
@@ -304,9 +304,9 @@ enum err_code state_file_write_first(struct host *h, struct err *e)
 
 static void *run_state_writer(void *ctx)
 {
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 
-	host_lock(h);
+	coordinator_lock(h);
 	for (;;) {
 		int64_t now = clock_now();
 		struct err e = { 0 };
@@ -314,7 +314,7 @@ static void *run_state_writer(void *ctx)
 		if (needs_writing(h) && now >= h->file.save_again) {
 			enum err_code rc = save_state(h, &e);
 
-			host_publish(h);
+			coordinator_publish(h);
 			if (rc && h->file.writer_stop)
 				break;
 		} else if (h->file.writer_stop) {
@@ -332,7 +332,7 @@ static void *run_state_writer(void *ctx)
 	return NULL;
 }
 
-enum err_code state_file_start(struct host *h, struct err *e)
+enum err_code state_file_start(struct coordinator *h, struct err *e)
 {
 	if (pthread_create(&h->file.writer, NULL, run_state_writer, h))
 		return err_sys(e, ERR_IO, "cannot start a thread");
@@ -340,7 +340,7 @@ enum err_code state_file_start(struct host *h, struct err *e)
 	return ERR_OK;
 }
 
-void state_file_stop(struct host *h)
+void state_file_stop(struct coordinator *h)
 {
 	if (!h->file.writer_started)
 		return;
@@ -353,7 +353,7 @@ void state_file_stop(struct host *h)
 	h->file.writer_started = false;
 }
 
-bool state_file_is_awaited(const struct host *h, uint64_t stamp)
+bool state_file_is_awaited(const struct coordinator *h, uint64_t stamp)
 {
 	return atomic_load(&h->file.tellable) < stamp && !h->file.unsaved_since &&
 	    !h->file.fenced && h->file.writer_started && !h->file.writer_stop;

@@ -2,13 +2,13 @@
 #ifndef COORDINATOR_STATE_FILE_H
 #define COORDINATOR_STATE_FILE_H
 
-#include "coordinator/host.h"
+#include "coordinator/coordinator.h"
 
 /* state.json in the run directory: the state from which a restarted coordinator continues.
  *
- * A thread of its own, the writer, writes and syncs the file without the host's lock:
+ * A thread of its own, the writer, writes and syncs the file without the coordinator's lock:
  *
- *    idle --host_commit with a new stamp--> writing --durable--> announce, then idle or writing
+ *    idle --coordinator_commit with a new stamp--> writing --durable--> announce, then idle or writing
  *                                           writing --failed--> wait 200 ms, then writing
  *
  * It takes a copy of the state and the announcements (views and notices) that follow from it, and
@@ -19,7 +19,7 @@
  * cluster: a coordinator that recovers keeps it, and one that begins from nothing or from a
  * checkpoint draws a new one.
  *
- * Answers that depend on a change are held back until the change is durable (host_may_tell). */
+ * Answers that depend on a change are held back until the change is durable (coordinator_may_tell). */
 
 /* Called before anything else: read the previous coordinator's state, decide whether to recover,
  * and become the owner of the run directory. Sets s->state (NULL: there is none) and s->recover.
@@ -27,22 +27,22 @@
  * cannot be read; ERR_EXISTS: another coordinator is running on this host. */
 enum err_code state_file_read(struct server *s, struct err *e);
 /* Set h->began, once it is known whether the coordinator recovers from s->state. */
-void state_file_begin_life(struct host *h);
+void state_file_begin_life(struct coordinator *h);
 /* Write the state before any other thread exists; with the lock held. */
-enum err_code state_file_write_first(struct host *h, struct err *e);
+enum err_code state_file_write_first(struct coordinator *h, struct err *e);
 /* Start the writer.  state_file_stop ends it after a last write, without the lock held. */
-enum err_code state_file_start(struct host *h, struct err *e);
-void state_file_stop(struct host *h);
+enum err_code state_file_start(struct coordinator *h, struct err *e);
+void state_file_stop(struct coordinator *h);
 /* With the lock held: may the present state be announced?  When it must be written first, wakes the
  * writer, which announces it. */
-bool state_file_is_durable(struct host *h);
+bool state_file_is_durable(struct coordinator *h);
 /* With the lock held: is the state of this stamp still to be written, and is nothing in the way of
  * that? */
-bool state_file_is_awaited(const struct host *h, uint64_t stamp);
+bool state_file_is_awaited(const struct coordinator *h, uint64_t stamp);
 /* With the lock held: something that must be durable could not be written. Log it, fail the job
  * after its deadline, or end the process when another coordinator owns the run directory. */
-void state_file_report_failure(struct host *h, const struct err *e, int64_t now);
+void state_file_report_failure(struct coordinator *h, const struct err *e, int64_t now);
 /* With the lock held: the lease log is durable up to this number of changes. */
-void state_file_note_leases(struct host *h, uint64_t leases);
+void state_file_note_leases(struct coordinator *h, uint64_t leases);
 
 #endif

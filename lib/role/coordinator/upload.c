@@ -14,13 +14,13 @@
 #define LINE_MAX_BYTES 65536u
 
 struct offsite {
-	struct host *host;
+	struct coordinator *coordinator;
 	pthread_t thread;
 	bool started, stop;
 	char *timeout;              /* the deadline, as an option's text */
 	int64_t deadline, again_at; /* when to retry after a failure; 0: never */
 	uint64_t seen;         /* value of checkpoint_schedule_figures.made at the last upload */
-	struct helper *helper; /* running ps-ctl, or NULL; covered by the host's lock */
+	struct helper *helper; /* running ps-ctl, or NULL; covered by the coordinator's lock */
 	bool failing;          /* the last upload failed, and an event said so */
 };
 
@@ -34,11 +34,11 @@ static void report_stored_lines(struct offsite *o, struct buf *text)
 		json_t *line = json_parse((char *)text->data, n, LINE_MAX_BYTES, NULL);
 		struct cluster_stored stored;
 
-		host_lock(o->host);
+		coordinator_lock(o->coordinator);
 		if (!cluster_stored_decode(line, &stored, NULL))
-			host_event(o->host, "checkpoint_stored", "checkpoint of step %lld: %s",
-			    (long long)stored.step, stored.path);
-		host_commit(o->host);
+			coordinator_event(o->coordinator, "checkpoint_stored",
+			    "checkpoint of step %lld: %s", (long long)stored.step, stored.path);
+		coordinator_commit(o->coordinator);
 		json_decref(line);
 		buf_consume(text, n + 1);
 	}
@@ -59,25 +59,25 @@ static enum err_code read_helper_output(struct offsite *o, struct helper *h, str
 	return rc;
 }
 
-/* Called without the host's lock. */
+/* Called without the coordinator's lock. */
 static enum err_code push_checkpoints(struct offsite *o, struct err *e)
 {
-	const char *args[] = { "-C", o->host->server->cfg.id->run_dir, "checkpoint", "push",
+	const char *args[] = { "-C", o->coordinator->server->cfg.id->run_dir, "checkpoint", "push",
 		"--json", "--timeout", o->timeout, NULL };
 	struct helper *h;
 	enum err_code rc = helper_start(args, NULL, &h, e), end;
 
 	if (rc)
 		return rc;
-	host_lock(o->host);
+	coordinator_lock(o->coordinator);
 	o->helper = h;
 	if (o->stop)
 		helper_stop(h);
-	host_commit(o->host);
+	coordinator_commit(o->coordinator);
 	rc = read_helper_output(o, h, e);
-	host_lock(o->host);
+	coordinator_lock(o->coordinator);
 	o->helper = NULL;
-	host_commit(o->host);
+	coordinator_commit(o->coordinator);
 	end = helper_end(h, rc ? NULL : e);
 	return rc ? rc : end;
 }
@@ -85,23 +85,23 @@ static enum err_code push_checkpoints(struct offsite *o, struct err *e)
 static void *run_upload_thread(void *ctx)
 {
 	struct offsite *o = ctx;
-	struct host *h = o->host;
+	struct coordinator *h = o->coordinator;
 	struct err e;
 
-	host_lock(h);
+	coordinator_lock(h);
 	while (!o->stop) {
 		struct checkpoint_schedule_figures f = checkpoint_schedule_figures(h->checkpoints);
 		enum err_code rc;
 
 		if (f.made == o->seen && !(o->again_at && clock_now() >= o->again_at)) {
-			host_wait(h, o->again_at);
+			coordinator_wait(h, o->again_at);
 			continue;
 		}
 		o->seen = f.made;
 		o->again_at = 0;
-		host_commit(h);
+		coordinator_commit(h);
 		rc = push_checkpoints(o, &e);
-		host_lock(h);
+		coordinator_lock(h);
 		if (o->stop)
 			break;
 		if (rc)
@@ -110,47 +110,47 @@ static void *run_upload_thread(void *ctx)
 		if (rc && o->failing)
 			log_warn(h->server->cfg.log, "checkpoints are not stored: %s", e.msg);
 		else if (rc)
-			host_event(h, "checkpoint_not_stored",
+			coordinator_event(h, "checkpoint_not_stored",
 			    "checkpoints are kept here alone: %s", e.msg);
 		o->failing = rc != ERR_OK;
 	}
-	host_commit(h);
+	coordinator_commit(h);
 	return NULL;
 }
 
-enum err_code upload_start(struct host *h, const struct conf *c, struct err *e)
+enum err_code upload_start(struct coordinator *h, const struct conf *c, struct err *e)
 {
 	struct offsite *o;
 
 	if (!h->checkpoints || !conf_is_named(c->checkpoint_to))
 		return ERR_OK;
 	o = mem_alloc(sizeof *o);
-	o->host = h;
+	o->coordinator = h;
 	o->deadline = c->deadline;
 	o->timeout = mem_printf("%lldms", (long long)(c->deadline / NSEC_PER_MSEC));
 	/* Checkpoints of an earlier coordinator may not have been uploaded yet. */
 	o->seen = checkpoint_schedule_figures(h->checkpoints).at ? UINT64_MAX : 0;
-	host_lock(h);
+	coordinator_lock(h);
 	h->offsite = o;
-	host_commit(h);
+	coordinator_commit(h);
 	if (pthread_create(&o->thread, NULL, run_upload_thread, o))
 		return err_sys(e, ERR_IO, "cannot start a thread");
 	o->started = true;
 	return ERR_OK;
 }
 
-void upload_stop(struct host *h)
+void upload_stop(struct coordinator *h)
 {
 	struct offsite *o = h->offsite;
 
 	if (!o)
 		return;
-	host_lock(h);
+	coordinator_lock(h);
 	o->stop = true;
 	if (o->helper)
 		helper_stop(o->helper);
-	host_wake_waiters(h);
-	host_commit(h);
+	coordinator_wake_waiters(h);
+	coordinator_commit(h);
 	if (o->started)
 		pthread_join(o->thread, NULL);
 }

@@ -2,7 +2,7 @@
 #ifndef COORDINATOR_UPLOAD_H
 #define COORDINATOR_UPLOAD_H
 
-#include "coordinator/host.h"
+#include "coordinator/coordinator.h"
 
 /* Uploads each checkpoint to the object store that checkpoint_to names. A thread runs ps-ctl
  * checkpoint push as a child (core/helper.h), so the job does not wait for the upload and
@@ -12,9 +12,9 @@ struct offsite;
 
 /* Call after checkpoint_schedule_start. Starts nothing without checkpoint_to or without a run directory.
  * ERR_IO. */
-enum err_code upload_start(struct host *h, const struct conf *c, struct err *e);
-/* Stop the child and join the thread. Call without the host's lock. */
-void upload_stop(struct host *h);
+enum err_code upload_start(struct coordinator *h, const struct conf *c, struct err *e);
+/* Stop the child and join the thread. Call without the coordinator's lock. */
+void upload_stop(struct coordinator *h);
 /* Call after upload_stop. o may be NULL. */
 void upload_free(struct offsite *o);
 

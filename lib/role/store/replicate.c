@@ -17,7 +17,7 @@
 #define REPL_TICK (20 * NSEC_PER_MSEC)
 /* Partitions whose transfer to a joining server may be in flight at once. */
 #define TRANSFERS_MAX 16u
-#define REPORT_EVERY (1 * NSEC_PER_SEC)
+#define REPORT_EVERY  (1 * NSEC_PER_SEC)
 
 static struct shard *shard_of_repl(const struct repl *r)
 {

@@ -26,7 +26,8 @@ struct link {
 	/* joins: the server joins, and gets copies from us.  told: the coordinator has been told
 	 * that the server has all of them. */
 	bool joins, told;
-	uint64_t transfers_all, transfers_done; /* partitions that it gets from us, and those that it has */
+	uint64_t transfers_all,
+	    transfers_done; /* partitions that it gets from us, and those that it has */
 	struct conn *conn;
 	struct loop_fd h;
 	/* up: conn is live.  refused: a copy was refused, and none has been acknowledged since. */

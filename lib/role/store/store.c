@@ -239,7 +239,7 @@ static void log_memory_bound(struct server *s, const struct view *view)
 	uint64_t others = has_replicas(view) ? view->nservers - 1 : 0;
 	char tables[16], beside[16], session[16], all[16], *text = json_text(view_document(view));
 
-	view_bytes = strlen(text) * VIEW_FACTOR * (s->host ? 2 : 1);
+	view_bytes = strlen(text) * VIEW_FACTOR * (s->coordinator ? 2 : 1);
 	free(text);
 	/* Pending acknowledgements of copies from other servers, which wait for the next
 	 * replicas. */
@@ -297,7 +297,7 @@ static enum err_code take_store_view(struct server *s, const struct view *view, 
 		rc = make_store_shard(s, view, e);
 	if (rc)
 		return rc;
-	if (!s->host)
+	if (!s->coordinator)
 		session_keys_take(s, view->keys, view->nkeys, (uint64_t)view->keys_made);
 	rc = layout_from_json(view->layout, &layout, e);
 	if (rc)
@@ -462,7 +462,7 @@ static void on_store_lost(void *ctx, const struct err *why)
 {
 	struct server *s = ctx;
 
-	server_end(s, s->host && s->cfg.coordinator->ended(s->host) ? NULL : why);
+	server_end(s, s->coordinator && s->cfg.coordinator->ended(s->coordinator) ? NULL : why);
 }
 
 /* ---- start and stop ---- */

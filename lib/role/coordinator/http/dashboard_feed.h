@@ -7,7 +7,7 @@
  * asked last. So any number of dashboards costs the coordinator one snapshot a second, and a
  * slow one costs no memory.
  *
- * Thread-safe. The board's lock is taken before the host's lock, never under it. */
+ * Thread-safe. The board's lock is taken before the coordinator's lock, never under it. */
 
 struct dashboard_feed;
 

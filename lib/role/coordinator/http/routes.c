@@ -30,7 +30,7 @@ static bool fill_http_peer(const struct keyring_entry *entry, struct http_peer *
 
 bool routes_find_key(void *ctx, const uint8_t pk[KEY_BYTES], struct http_peer *peer)
 {
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	bool found;
 
 	rwlock_read(&h->server->keys.lock);
@@ -42,7 +42,7 @@ bool routes_find_key(void *ctx, const uint8_t pk[KEY_BYTES], struct http_peer *p
 
 bool routes_find_token(void *ctx, const char *token, struct http_peer *peer)
 {
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	bool found;
 
 	rwlock_read(&h->server->keys.lock);
@@ -90,7 +90,7 @@ static bool parse_wait(const struct http_request *req, int64_t *out)
 
 /* Add the process that the supervisor cannot start, which it notes in the lock file: as member
  * start_failing of the status, and as a row of `why` (each may be NULL). */
-static void add_failing_start(const struct host *h, json_t *status, json_t *why)
+static void add_failing_start(const struct coordinator *h, json_t *status, json_t *why)
 {
 	const char *dir = h->server->cfg.id->run_dir;
 	struct rundir_retry f;
@@ -122,8 +122,8 @@ static void add_failing_start(const struct host *h, json_t *status, json_t *why)
 }
 
 /* Add the number of failed checkpoints and the reason of the last failure, if there were any.
- * With the host's lock held. */
-static json_t *add_failed_checkpoints(const struct host *h, json_t *o)
+ * With the coordinator's lock held. */
+static json_t *add_failed_checkpoints(const struct coordinator *h, json_t *o)
 {
 	uint64_t failed = h->checkpoints ? checkpoint_schedule_figures(h->checkpoints).failed : 0;
 
@@ -137,7 +137,7 @@ static json_t *add_failed_checkpoints(const struct host *h, json_t *o)
 
 static int get_status(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	const char *since = http_query(req, "rev");
 	uint64_t rev = 0;
 	bool same;
@@ -146,24 +146,24 @@ static int get_status(void *ctx, const struct http_request *req, struct http_ans
 		return answer_bad_query(a, "rev");
 	if (!parse_wait(req, &a->park_ms))
 		return answer_bad_query(a, "wait");
-	host_lock(h);
+	coordinator_lock(h);
 	same = since && rev == coord_rev(h->coord);
 	if (!same || req->late || !a->park_ms)
 		a->json = add_failed_checkpoints(h, coord_status(h->coord, clock_now()));
-	host_unlock(h);
+	coordinator_unlock(h);
 	add_failing_start(h, a->json, NULL);
 	return a->json ? HTTP_DONE : HTTP_PARK;
 }
 
 typedef json_t *(*list_fn)(const struct coord *, int64_t now);
 
-static json_t *locked_list(struct host *h, list_fn fn)
+static json_t *locked_list(struct coordinator *h, list_fn fn)
 {
 	json_t *list;
 
-	host_lock(h);
+	coordinator_lock(h);
 	list = fn(h->coord, clock_now());
-	host_unlock(h);
+	coordinator_unlock(h);
 	return list;
 }
 
@@ -215,12 +215,12 @@ static int get_snapshot(void *ctx, const struct http_request *req, struct http_a
 		{ "why", coord_why },
 	};
 	const char *of = http_query(req, "of");
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	int64_t now = clock_now();
 	size_t left = of ? strlen(of) : 0, i;
 
 	a->json = json_object();
-	host_lock(h);
+	coordinator_lock(h);
 	for (i = 0; i < sizeof part / sizeof *part; i++) {
 		const char *at = of ? strstr(of, part[i].name) : "";
 		size_t n = strlen(part[i].name);
@@ -232,7 +232,7 @@ static int get_snapshot(void *ctx, const struct http_request *req, struct http_a
 			add_failed_checkpoints(h, json_object_get(a->json, part[i].name));
 		left -= of ? n + (left > n) : 0;
 	}
-	host_unlock(h);
+	coordinator_unlock(h);
 	add_failing_start(h, json_object_get(a->json, "status"), json_object_get(a->json, "why"));
 	if (!left)
 		return HTTP_DONE;
@@ -249,13 +249,13 @@ static int get_probe(void *ctx, const struct http_request *req, struct http_answ
 	return routes_answer(a, locked_list(ctx, coord_probes));
 }
 
-static json_t *locked_document(struct host *h, json_t *(*fn)(const struct coord *))
+static json_t *locked_document(struct coordinator *h, json_t *(*fn)(const struct coord *))
 {
 	json_t *doc;
 
-	host_lock(h);
+	coordinator_lock(h);
 	doc = fn(h->coord);
-	host_unlock(h);
+	coordinator_unlock(h);
 	return doc;
 }
 
@@ -285,19 +285,19 @@ static int get_config(void *ctx, const struct http_request *req, struct http_ans
 
 static int get_result(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	json_t *result;
 
 	(void)req;
-	host_lock(h);
+	coordinator_lock(h);
 	result = add_failed_checkpoints(h, coord_result(h->coord, clock_now()));
-	host_unlock(h);
+	coordinator_unlock(h);
 	return routes_answer(a, result);
 }
 
 static int get_checkpoints(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	struct ckpt_entry *list = NULL;
 	json_t *out = json_array();
 	struct err e = { 0 };
@@ -321,16 +321,16 @@ static int get_checkpoints(void *ctx, const struct http_request *req, struct htt
 
 static int get_events(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	const char *text = http_query(req, "since");
 	uint64_t since = 0, next;
 	json_t *list;
 
 	if ((text && !num_uint(text, UINT64_MAX, &since)) || !parse_wait(req, &a->park_ms))
 		return answer_bad_query(a, "since, wait");
-	host_lock(h);
+	coordinator_lock(h);
 	list = history_events(h->history, since, &next);
-	host_unlock(h);
+	coordinator_unlock(h);
 	if (json_array_size(list) || req->late || !a->park_ms)
 		a->json = json_pack("{s:O, s:I}", "events", list, "next", (json_int_t)next);
 	json_decref(list);
@@ -339,20 +339,20 @@ static int get_events(void *ctx, const struct http_request *req, struct http_ans
 
 static int get_metrics(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	json_t *row, *servers, *workers, *relays, *tables, *events,
 	    *own = h->server->cfg.role ? NULL : summary_row_process(h);
 	int64_t now = clock_now();
 
 	(void)req;
-	host_lock(h);
+	coordinator_lock(h);
 	row = summary_row_make(h, now);
 	servers = coord_servers(h->coord, now);
 	workers = coord_workers(h->coord, now);
 	relays = coord_relays(h->coord, now);
 	tables = coord_tables(h->coord);
 	events = history_counts(h->history);
-	host_unlock(h);
+	coordinator_unlock(h);
 	metrics_text(&(struct metrics){ row, servers, workers, relays, tables, events, own },
 	    &a->text);
 	a->content_type = "text/plain; version=0.0.4; charset=utf-8";
@@ -368,7 +368,7 @@ static int get_metrics(void *ctx, const struct http_request *req, struct http_an
 
 static int get_trace(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	const char *id = http_query(req, "id"), *page = http_query(req, "page");
 	uint64_t n = 0, k = 0;
 	struct err e = { 0 };
@@ -377,9 +377,9 @@ static int get_trace(void *ctx, const struct http_request *req, struct http_answ
 	if (!id || !num_uint(id, UINT64_MAX, &n) || (page && !num_uint(page, UINT64_MAX, &k)) ||
 	    !parse_wait(req, &a->park_ms))
 		return answer_bad_query(a, "id, page, wait");
-	host_lock(h);
+	coordinator_lock(h);
 	a->json = trace_request_page(h, n, k, clock_now(), &wait, &e);
-	host_unlock(h);
+	coordinator_unlock(h);
 	if (!a->json)
 		return routes_fail(a, &e);
 	if (!wait || req->late || !a->park_ms)
@@ -391,14 +391,14 @@ static int get_trace(void *ctx, const struct http_request *req, struct http_answ
 
 /* The address of /metrics, which the coordinator serves for all processes. If it listens on
  * every address, use the host's name. False while it does not listen. */
-static bool scrape_address(struct host *h, char *out, size_t n)
+static bool scrape_address(struct coordinator *h, char *out, size_t n)
 {
 	char name[64] = "", bound[128];
 	const char *port;
 
-	host_lock(h);
+	coordinator_lock(h);
 	snprintf(bound, sizeof bound, "%s", h->http ? http_server_address(h->http) : "");
-	host_unlock(h);
+	coordinator_unlock(h);
 	port = strrchr(bound, ':');
 	if (!port)
 		return false;
@@ -414,7 +414,7 @@ static bool scrape_address(struct host *h, char *out, size_t n)
 
 static int get_targets(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	char address[160];
 
 	(void)req;
@@ -436,7 +436,7 @@ static int get_livez(void *ctx, const struct http_request *req, struct http_answ
 
 static int get_readyz(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	json_t *s = locked_list(h, coord_status);
 	const char *state = json_str(s, "state", "");
 	bool ready = strcmp(state, "forming") != 0 && strcmp(state, "failed") != 0 &&
@@ -457,10 +457,10 @@ static int get_readyz(void *ctx, const struct http_request *req, struct http_ans
 #define M (1u << ROLE_MONITOR)
 #define A (1u << ROLE_ADMIN)
 #define E (1u << ROLE_READER)
-const struct http_route host_routes[] = {
+const struct http_route coordinator_routes[] = {
 #define ROUTE(method, path, handler, roles, flags, help) \
 	{ method, path, roles, flags, handler, help },
 #include "coordinator/http/routes.def"
 #undef ROUTE
 };
-const size_t host_nroutes = sizeof host_routes / sizeof *host_routes;
+const size_t coordinator_nroutes = sizeof coordinator_routes / sizeof *coordinator_routes;

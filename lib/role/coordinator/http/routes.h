@@ -6,11 +6,11 @@
  * routes, routes_post.c the routes that change the cluster, routes_key.c those for keys and
  * secrets, routes_web.c and routes_web_feed.c those for the dashboard.
  *
- * Handlers run on HTTP threads without a lock and take the host's lock themselves. ctx is the
- * struct host. They return HTTP_DONE with the answer in a, or HTTP_PARK to be run again later:
- * after host_wake_parked, or when a->park_ms have passed (then req->late is set). */
+ * Handlers run on HTTP threads without a lock and take the coordinator's lock themselves. ctx is the
+ * struct coordinator. They return HTTP_DONE with the answer in a, or HTTP_PARK to be run again later:
+ * after coordinator_wake_parked, or when a->park_ms have passed (then req->late is set). */
 
-#include "coordinator/host.h"
+#include "coordinator/coordinator.h"
 
 /* Fill in the answer: an error, or a JSON document whose reference is taken. Both return
  * HTTP_DONE. */

@@ -15,7 +15,7 @@
 /* How long a revocation waits for servers to report that they have cut the sessions. */
 #define CUT_PATIENCE_MS 1000
 
-static enum err_code require_run_dir(const struct host *h, struct err *e)
+static enum err_code require_run_dir(const struct coordinator *h, struct err *e)
 {
 	return h->server->cfg.id->run_dir
 	    ? ERR_OK
@@ -25,7 +25,7 @@ static enum err_code require_run_dir(const struct host *h, struct err *e)
 /* ---- list ---- */
 
 struct listing {
-	struct host *h;
+	struct coordinator *h;
 	json_t *list, *sessions;
 	int64_t now, wall;
 };
@@ -73,7 +73,7 @@ static void list_key(void *ctx, const struct keyring_entry *entry)
 
 int routes_get_keys(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	struct listing l = { .h = h,
 		.list = json_array(),
 		.sessions = session_keys_census(h->server),
@@ -81,11 +81,11 @@ int routes_get_keys(void *ctx, const struct http_request *req, struct http_answe
 		.wall = clock_wall() / NSEC_PER_SEC };
 
 	(void)req;
-	host_lock(h);
+	coordinator_lock(h);
 	rwlock_read(&h->server->keys.lock);
 	keyring_each(h->server->keys.ring, list_key, &l);
 	rwlock_unlock(&h->server->keys.lock);
-	host_commit(h);
+	coordinator_commit(h);
 	json_decref(l.sessions);
 	return routes_answer(a, json_pack("{s:o}", "keys", l.list));
 }
@@ -126,7 +126,7 @@ static enum err_code read_entry(const json_t *body, struct keyring_entry *entry,
 int routes_post_keys(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "role", "name", "key", "token_hash", "expires", NULL };
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	struct keyring_entry entry = { 0 };
 	struct err e = { 0 };
 	char print[KEYRING_FINGERPRINT];
@@ -137,10 +137,10 @@ int routes_post_keys(void *ctx, const struct http_request *req, struct http_answ
 	    server_reload(h->server, &e))
 		return routes_fail(a, &e);
 	keyring_fingerprint(&entry, print);
-	host_lock(h);
-	host_event(h, "key_added", "a key of %s (%s) is admitted, by %s", entry.name,
+	coordinator_lock(h);
+	coordinator_event(h, "key_added", "a key of %s (%s) is admitted, by %s", entry.name,
 	    role_name(entry.role), req->peer.name);
-	host_commit(h);
+	coordinator_commit(h);
 	return routes_answer(a, json_pack("{s:s, s:s}", "name", entry.name, "fingerprint", print));
 }
 
@@ -158,8 +158,8 @@ static bool is_admitted(struct server *s, const char *name, struct keyring_entry
 	return entry != NULL;
 }
 
-static enum err_code revoke_key(struct host *h, const char *name, const char *who, uint64_t *made,
-    struct err *e)
+static enum err_code revoke_key(struct coordinator *h, const char *name, const char *who,
+    uint64_t *made, struct err *e)
 {
 	const struct identity *id = h->server->cfg.id;
 	struct keyring_entry was;
@@ -184,9 +184,9 @@ static enum err_code revoke_key(struct host *h, const char *name, const char *wh
 	if (rc)
 		return rc;
 	key_to_text(was.pk, key);
-	host_lock(h);
+	coordinator_lock(h);
 	coord_revoke(h->coord, name, was.is_token ? NULL : key, who, clock_now());
-	host_commit(h);
+	coordinator_commit(h);
 	/* coord_revoke has told the coordinator the key's name, so it counts the sessions that
 	 * servers cut from now on. */
 	if (unwritten.code)
@@ -205,7 +205,7 @@ static enum err_code revoke_key(struct host *h, const char *name, const char *wh
 int routes_post_revoke(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "name", NULL };
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	const char *name = json_str(req->body, "name", "");
 	json_t *missing = json_array();
 	struct err e = { 0 };
@@ -220,9 +220,9 @@ int routes_post_revoke(void *ctx, const struct http_request *req, struct http_an
 		json_decref(missing);
 		return routes_fail(a, &e);
 	}
-	host_lock(h);
+	coordinator_lock(h);
 	settled = coord_keys_settled(h->coord, *req->memo, name, &cut, &checked, missing);
-	host_commit(h);
+	coordinator_commit(h);
 	if (!settled && !req->late) {
 		json_decref(missing);
 		return HTTP_PARK;
@@ -236,7 +236,7 @@ int routes_post_revoke(void *ctx, const struct http_request *req, struct http_an
  * The public key goes into authorized_keys; the secret key goes into the answer alone. */
 
 /* The join file by which a process on another host runs as `name`. It contains secrets. */
-static json_t *join_file(const struct host *h, enum role role, const char *name,
+static json_t *join_file(const struct coordinator *h, enum role role, const char *name,
     const struct key_pair *pair)
 {
 	const struct identity *id = h->server->cfg.id;
@@ -253,8 +253,8 @@ static json_t *join_file(const struct host *h, enum role role, const char *name,
 }
 
 /* Make a new key or, for a monitor, a new token. */
-static enum err_code invite_new(struct host *h, enum role role, const char *name, json_t **out,
-    struct err *e)
+static enum err_code invite_new(struct coordinator *h, enum role role, const char *name,
+    json_t **out, struct err *e)
 {
 	struct keyring_entry entry = { .role = role, .is_token = role == ROLE_MONITOR };
 	struct key_pair pair;
@@ -279,7 +279,8 @@ static enum err_code invite_new(struct host *h, enum role role, const char *name
 }
 
 /* Use a key of the run directory, whose process was to run on this host and is to run elsewhere. */
-static enum err_code invite_kept(struct host *h, const char *name, json_t **out, struct err *e)
+static enum err_code invite_kept(struct coordinator *h, const char *name, json_t **out,
+    struct err *e)
 {
 	const char *run = h->server->cfg.id->run_dir;
 	struct keyring_entry entry;
@@ -300,7 +301,8 @@ static enum err_code invite_kept(struct host *h, const char *name, json_t **out,
 	return rc;
 }
 
-static enum err_code invite_process(struct host *h, const json_t *body, json_t **out, struct err *e)
+static enum err_code invite_process(struct coordinator *h, const json_t *body, json_t **out,
+    struct err *e)
 {
 	const char *kept = json_str(body, "kept", NULL), *wish = json_str(body, "name", "");
 	enum role role;
@@ -354,7 +356,7 @@ static void add_remote_process(void *ctx, const struct keyring_entry *entry)
 int routes_post_secret(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "grace_seconds", NULL };
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	struct guests g = { .run = h->server->cfg.id->run_dir, .list = json_array() };
 	int64_t grace = json_int(req->body, "grace_seconds", SECRET_GRACE), until = 0;
 	struct err e = { 0 };

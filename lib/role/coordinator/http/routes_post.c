@@ -19,7 +19,7 @@
 int routes_post_checkpoints(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { NULL };
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	struct err e = { 0 };
 	bool done;
 
@@ -31,7 +31,7 @@ int routes_post_checkpoints(void *ctx, const struct http_request *req, struct ht
 		return HTTP_DONE;
 	}
 	a->park_ms = HTTP_PARK_MAX_MS;
-	host_lock(h);
+	coordinator_lock(h);
 	if (!*req->memo)
 		*req->memo = checkpoint_schedule_request(h->checkpoints);
 	done = checkpoint_schedule_last(h->checkpoints)->done >= *req->memo;
@@ -40,7 +40,7 @@ int routes_post_checkpoints(void *ctx, const struct http_request *req, struct ht
 		a->json = json_pack("{s:I, s:s}", "step",
 		    (json_int_t)checkpoint_schedule_last(h->checkpoints)->step, "path",
 		    checkpoint_schedule_last(h->checkpoints)->path);
-	host_commit_and_wait(h);
+	coordinator_commit_and_wait(h);
 	if (done && e.code)
 		return routes_fail(a, &e);
 	return done ? HTTP_DONE : HTTP_PARK;
@@ -49,17 +49,17 @@ int routes_post_checkpoints(void *ctx, const struct http_request *req, struct ht
 int routes_post_stop(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "why", NULL };
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	struct err e = { 0 };
 
 	if (!json_only(req->body, "", keys, &e))
 		return routes_fail(a, &e);
-	host_lock(h);
+	coordinator_lock(h);
 	coord_stop(h->coord, json_str(req->body, "why", "asked to stop"), clock_now());
 	/* If the job is already over, coord_stop changes nothing; coord_end ends the servers all
 	 * the same. */
 	coord_end(h->coord);
-	host_commit_and_wait(h);
+	coordinator_commit_and_wait(h);
 	return routes_answer(a, json_object());
 }
 
@@ -69,7 +69,7 @@ int routes_post_ended(void *ctx, const struct http_request *req, struct http_ans
 {
 	static const char *const keys[] = { "id", "how", NULL };
 	const char *id = json_str(req->body, "id", ""), *how = json_str(req->body, "how", "");
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	struct err e = { 0 };
 
 	if (!json_only(req->body, "", keys, &e))
@@ -78,16 +78,16 @@ int routes_post_ended(void *ctx, const struct http_request *req, struct http_ans
 		http_fail(a, ERR_USAGE, NULL, "id and how: must not be empty");
 		return HTTP_DONE;
 	}
-	host_lock(h);
-	host_event(h, "process_ended", "%.48s %.200s", id, how);
-	host_commit_and_wait(h);
+	coordinator_lock(h);
+	coordinator_event(h, "process_ended", "%.48s %.200s", id, how);
+	coordinator_commit_and_wait(h);
 	return routes_answer(a, json_object());
 }
 
 int routes_post_log(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "level", NULL };
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	struct err e = { 0 };
 	int level = log_level_parse(json_str(req->body, "level", ""));
 
@@ -104,7 +104,7 @@ int routes_post_log(void *ctx, const struct http_request *req, struct http_answe
 int routes_post_scale(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "servers", "workers", NULL };
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	int64_t servers = json_int(req->body, "servers", -1),
 	        workers = json_int(req->body, "workers", -1);
 	struct err e = { 0 };
@@ -117,7 +117,7 @@ int routes_post_scale(void *ctx, const struct http_request *req, struct http_ans
 int routes_post_drain(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { "server", NULL };
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	const char *id = json_str(req->body, "server", "");
 	struct err e = { 0 };
 	uint64_t n;
@@ -129,9 +129,9 @@ int routes_post_drain(void *ctx, const struct http_request *req, struct http_ans
 		rc = err_set(&e, ERR_USAGE, "server: must be server-0, server-1 ..., got \"%s\"",
 		    id);
 	if (!rc) {
-		host_lock(h);
+		coordinator_lock(h);
 		rc = coord_drain(h->coord, (unsigned)n, clock_now(), &e);
-		host_commit_and_wait(h);
+		coordinator_commit_and_wait(h);
 	}
 	return rc ? routes_fail(a, &e) : routes_answer(a, json_object());
 }
@@ -139,31 +139,31 @@ int routes_post_drain(void *ctx, const struct http_request *req, struct http_ans
 int routes_post_rebalance(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { NULL };
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	struct err e = { 0 };
 	enum err_code rc;
 
 	if (!json_only(req->body, "", keys, &e))
 		return routes_fail(a, &e);
-	host_lock(h);
+	coordinator_lock(h);
 	rc = coord_rebalance(h->coord, clock_now(), &e);
-	host_commit_and_wait(h);
+	coordinator_commit_and_wait(h);
 	return rc ? routes_fail(a, &e) : routes_answer(a, json_object());
 }
 
-typedef enum err_code change_fn(struct host *h, const json_t *body, const char *who,
+typedef enum err_code change_fn(struct coordinator *h, const json_t *body, const char *who,
     uint64_t *ticket, json_t **answer, struct err *e);
 
-static void note_waiting_change(struct host *h)
+static void note_waiting_change(struct coordinator *h)
 {
-	host_lock(h);
+	coordinator_lock(h);
 	h->change_is_awaited = true;
-	host_unlock(h);
+	coordinator_unlock(h);
 }
 
 /* A change that the servers vote on: requested once (req->memo keeps its ticket), and answered
  * when it has been decided. */
-static int answer_voted_change(struct host *h, const struct http_request *req,
+static int answer_voted_change(struct coordinator *h, const struct http_request *req,
     struct http_answer *a, change_fn *change)
 {
 	struct err e = { 0 };
@@ -204,15 +204,16 @@ int routes_post_set(void *ctx, const struct http_request *req, struct http_answe
 }
 
 /* Create tables at once, in a cluster whose tables were not made by a job. */
-static int create_tables_now(struct host *h, const struct http_request *req, struct http_answer *a)
+static int create_tables_now(struct coordinator *h, const struct http_request *req,
+    struct http_answer *a)
 {
 	struct coord_self self = { .kind = COORD_ADMIN };
-	struct host_mark due;
+	struct coordinator_mark due;
 	struct err e = { 0 };
 	struct message m = { .kind = MESSAGE_table,
 		.json = req->body,
 		.table = { .tables = json_object_get(req->body, "tables") } };
-	json_t *done = host_handle(h, &self, &m, &due, &e);
+	json_t *done = coordinator_handle(h, &self, &m, &due, &e);
 
 	return done ? routes_answer(a, done) : routes_fail(a, &e);
 }
@@ -234,7 +235,7 @@ int routes_post_tables(void *ctx, const struct http_request *req, struct http_an
 	code = answer_voted_change(ctx, req, a, tables_request_change);
 	if (a->json)
 		json_object_del(a->json, "settings");
-	if (a->json && !((struct host *)ctx)->cfg.has_job)
+	if (a->json && !((struct coordinator *)ctx)->cfg.has_job)
 		json_object_set_new(a->json, "step", json_null());
 	return code;
 }
@@ -261,7 +262,7 @@ int routes_post_trace(void *ctx, const struct http_request *req, struct http_ans
 {
 	static const char *const keys[] = { "seconds", NULL };
 	double seconds = json_num(req->body, "seconds", 0);
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	struct err e = { 0 };
 	enum err_code rc;
 	uint64_t id;
@@ -273,9 +274,9 @@ int routes_post_trace(void *ctx, const struct http_request *req, struct http_ans
 		    TRACING_MAX_SECONDS);
 		return HTTP_DONE;
 	}
-	host_lock(h);
+	coordinator_lock(h);
 	rc = trace_request_begin(h, seconds, clock_now(), &id, &e);
-	host_commit_and_wait(h);
+	coordinator_commit_and_wait(h);
 	return rc ? routes_fail(a, &e) : routes_answer(a, json_pack("{s:I}", "id", (json_int_t)id));
 }
 
@@ -283,14 +284,14 @@ int routes_post_trace(void *ctx, const struct http_request *req, struct http_ans
 int routes_post_probe(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { NULL };
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	struct err e = { 0 };
 	int64_t number;
 
 	if (!json_only(req->body, "", keys, &e))
 		return routes_fail(a, &e);
-	host_lock(h);
+	coordinator_lock(h);
 	number = coord_probe(h->coord, clock_now());
-	host_commit_and_wait(h);
+	coordinator_commit_and_wait(h);
 	return routes_answer(a, json_pack("{s:I}", "number", (json_int_t)number));
 }

@@ -16,7 +16,7 @@
 
 bool routes_find_session(void *ctx, const char *text, struct http_peer *peer)
 {
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	enum web_right right = web_right(h->web.sessions, text, clock_now());
 
 	peer->role = right == WEB_CHANGE ? ROLE_ADMIN
@@ -64,10 +64,10 @@ int routes_web_get(void *ctx, const struct http_request *req, struct http_answer
 	return HTTP_DONE;
 }
 
-static bool find_loopback_address(struct host *h, char address[static 64], struct err *e)
+static bool find_loopback_address(struct coordinator *h, char address[static 64], struct err *e)
 {
 	*address = 0;
-	host_lock(h);
+	coordinator_lock(h);
 	if (!h->http) {
 		err_set(e, ERR_NOTREADY, "the coordinator is only starting");
 	} else {
@@ -79,7 +79,7 @@ static bool find_loopback_address(struct host *h, char address[static 64], struc
 			    "(ps-ctl invite --role monitor)",
 			    http_server_address(h->http));
 	}
-	host_unlock(h);
+	coordinator_unlock(h);
 	return *address;
 }
 
@@ -88,7 +88,7 @@ int routes_post_dashboard(void *ctx, const struct http_request *req, struct http
 {
 	static const char *const keys[] = { "read_only", NULL };
 	const json_t *read_only = json_object_get(req->body, "read_only");
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	char address[64], ticket[WEB_SECRET];
 	struct err e = { 0 };
 
@@ -109,7 +109,7 @@ int routes_post_dashboard(void *ctx, const struct http_request *req, struct http
 int routes_post_session(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { NULL };
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	char read[WEB_SECRET], change[WEB_SECRET];
 	struct err e = { 0 };
 
@@ -122,10 +122,10 @@ int routes_post_session(void *ctx, const struct http_request *req, struct http_a
 		    "this address has been used, or is too old");
 		return HTTP_DONE;
 	}
-	host_lock(h);
-	host_event(h, "dashboard", "a dashboard was opened, %s",
+	coordinator_lock(h);
+	coordinator_event(h, "dashboard", "a dashboard was opened, %s",
 	    *change ? "to change things" : "to read");
-	host_commit(h);
+	coordinator_commit(h);
 	a->json = json_pack("{s:s, s:s?, s:i}", "read", read, "change", *change ? change : NULL,
 	    "idle_seconds", WEB_IDLE_SECONDS);
 	return HTTP_DONE;
@@ -134,7 +134,7 @@ int routes_post_session(void *ctx, const struct http_request *req, struct http_a
 int routes_post_session_end(void *ctx, const struct http_request *req, struct http_answer *a)
 {
 	static const char *const keys[] = { NULL };
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	struct err e = { 0 };
 
 	if (!json_only(req->body, "", keys, &e))

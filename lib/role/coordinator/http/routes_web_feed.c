@@ -35,7 +35,7 @@ static const char *const part_name[PARTS] = { "status", "why", "servers", "worke
 	"layout", "config" };
 
 struct dashboard_feed {
-	struct mutex lock; /* covers all members; the host's lock is taken inside it */
+	struct mutex lock; /* covers all members; the coordinator's lock is taken inside it */
 	/* id of the snapshot: ms since 1970, or the previous id plus 1; 0: none yet */
 	uint64_t tick;
 	int64_t made;
@@ -187,22 +187,22 @@ static void drop_member(json_t *o, const char *key)
 	json_object_del(o, key);
 }
 
-/* Only quick work is done under the host's lock. */
-static void take_board_snapshot(struct dashboard_feed *b, struct host *h)
+/* Only quick work is done under the coordinator's lock. */
+static void take_board_snapshot(struct dashboard_feed *b, struct coordinator *h)
 {
 	int64_t now = clock_now();
 	uint64_t tick = (uint64_t)(clock_wall() / NSEC_PER_MSEC);
 	json_t *status, *why, *servers, *workers, *relays, *layout, *row, *all;
 	size_t i;
 
-	host_lock(h);
+	coordinator_lock(h);
 	status = coord_status(h->coord, now);
 	why = coord_why(h->coord, now);
 	servers = coord_servers(h->coord, now);
 	workers = coord_workers(h->coord, now);
 	relays = coord_relays(h->coord, now);
 	layout = coord_layout(h->coord);
-	host_unlock(h);
+	coordinator_unlock(h);
 	if (tick <= b->tick)
 		tick = b->tick + 1;
 	/* A new timestamp alone is no change. */
@@ -238,33 +238,33 @@ static void put_member(struct buf *out, const char *name, json_t *value)
 }
 
 /* Events from number `from` on, at most the last EVENTS_MAX, and the number to continue at. */
-static void put_new_events(struct host *h, struct buf *out, uint64_t from)
+static void put_new_events(struct coordinator *h, struct buf *out, uint64_t from)
 {
 	uint64_t next;
 	json_t *list;
 
-	host_lock(h);
+	coordinator_lock(h);
 	list = history_events(h->history, from, &next);
-	host_unlock(h);
+	coordinator_unlock(h);
 	while (json_array_size(list) > EVENTS_MAX)
 		json_array_remove(list, 0);
 	put_member(out, "events", list);
 	buf_printf(out, ",\"events_next\":%llu", (unsigned long long)next);
 }
 
-static void put_chart_points(struct host *h, struct buf *out)
+static void put_chart_points(struct coordinator *h, struct buf *out)
 {
 	json_t *curve;
 
-	host_lock(h);
+	coordinator_lock(h);
 	curve = web_curve_json(h->web.curve);
-	host_unlock(h);
+	coordinator_unlock(h);
 	put_member(out, "curve", curve);
 }
 
 /* With the board's lock held. */
-static void answer_feed(struct dashboard_feed *b, struct host *h, const struct http_request *req,
-    uint64_t since, uint64_t events, struct http_answer *a)
+static void answer_feed(struct dashboard_feed *b, struct coordinator *h,
+    const struct http_request *req, uint64_t since, uint64_t events, struct http_answer *a)
 {
 	char stamp[32];
 
@@ -300,7 +300,7 @@ static bool parse_number_query(const struct http_request *req, const char *key, 
 
 int routes_web_feed_get(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	struct dashboard_feed *b = h->web.board;
 	uint64_t since, events;
 	int64_t age;

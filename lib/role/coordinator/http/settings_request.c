@@ -23,8 +23,8 @@
 
 /* ---- validation ---- */
 
-enum err_code settings_check_job(const struct host *h, const struct conf *c, const json_t *set,
-    struct err *e)
+enum err_code settings_check_job(const struct coordinator *h, const struct conf *c,
+    const json_t *set, struct err *e)
 {
 	static const char *const of_mode[] = { "sync", "backup" };
 	static const char *const of_bsp[] = { "local_steps", "outer" };
@@ -63,8 +63,8 @@ enum err_code settings_check_job(const struct host *h, const struct conf *c, con
 }
 
 /* The one validation of a change: the present configuration with `set` applied. On success the caller releases *out. */
-static enum err_code config_with_changes(const struct host *h, const json_t *set, struct conf *out,
-    struct err *e)
+static enum err_code config_with_changes(const struct coordinator *h, const json_t *set,
+    struct conf *out, struct err *e)
 {
 	enum err_code rc = conf_may_change(set, e);
 
@@ -109,7 +109,7 @@ void settings_request_describe(const struct conf *c, struct coord_setting *out)
 }
 
 /* Proposes `set`, which makes the validated configuration c, from step `at` on. */
-static enum err_code propose_setting(struct host *h, const struct conf *c, const json_t *set,
+static enum err_code propose_setting(struct coordinator *h, const struct conf *c, const json_t *set,
     uint64_t at, const char *who, uint64_t *ticket, struct err *e)
 {
 	json_t *config = conf_to_json(c);
@@ -131,7 +131,7 @@ static enum err_code propose_setting(struct host *h, const struct conf *c, const
 
 /* Validates `set` against the present configuration and proposes it: for changes that do not come
  * in a request. */
-static enum err_code validate_and_propose(struct host *h, const json_t *set, uint64_t at,
+static enum err_code validate_and_propose(struct coordinator *h, const json_t *set, uint64_t at,
     const char *who, uint64_t *ticket, struct err *e)
 {
 	struct conf c;
@@ -146,8 +146,8 @@ static enum err_code validate_and_propose(struct host *h, const json_t *set, uin
 
 /* ---- changes planned for a step ---- */
 
-static enum err_code plan_setting(struct host *h, const json_t *set, uint64_t at, const char *who,
-    json_t **answer, struct err *e)
+static enum err_code plan_setting(struct coordinator *h, const json_t *set, uint64_t at,
+    const char *who, json_t **answer, struct err *e)
 {
 	const json_t *had = coord_planned(h->coord), *p;
 	json_t *list = json_array(),
@@ -180,7 +180,7 @@ static enum err_code plan_setting(struct host *h, const json_t *set, uint64_t at
 
 /* The step by which a change must be proposed now: the fastest worker's step plus its steps
  * within AHEAD_SECONDS. A change that is proposed too late takes effect at a later step. */
-static uint64_t estimate_near_step(struct host *h, int64_t now)
+static uint64_t estimate_near_step(struct coordinator *h, int64_t now)
 {
 	uint64_t step = coord_newest_step(h->coord);
 
@@ -194,7 +194,7 @@ static uint64_t estimate_near_step(struct host *h, int64_t now)
 	return step + AHEAD_STEPS + (uint64_t)(h->pace.rate * AHEAD_SECONDS);
 }
 
-static void request_due_plan(struct host *h, int64_t now)
+static void request_due_plan(struct coordinator *h, int64_t now)
 {
 	json_t *list = coord_planned(h->coord), *first = json_array_get(list, 0), *rest;
 	uint64_t ticket, soon = estimate_near_step(h, now);
@@ -212,14 +212,14 @@ static void request_due_plan(struct host *h, int64_t now)
 	rc = validate_and_propose(h, json_object_get(first, "set"),
 	    (uint64_t)json_int(first, "at", 0), json_str(first, "who", ""), &ticket, &e);
 	if (rc)
-		host_event(h, "set_refused", "what was planned for step %lld: %s",
+		coordinator_event(h, "set_refused", "what was planned for step %lld: %s",
 		    (long long)json_int(first, "at", 0), e.msg);
 	json_decref(first);
 }
 
 /* ---- settings of this process ---- */
 
-static void apply_local_settings(struct host *h)
+static void apply_local_settings(struct coordinator *h)
 {
 	json_t *now = coord_present_config(h->coord);
 	struct conf c;
@@ -236,7 +236,7 @@ static void apply_local_settings(struct host *h)
 	conf_release(&c);
 }
 
-static bool request_adapted_setting(struct host *h, const char *key, const char *value)
+static bool request_adapted_setting(struct coordinator *h, const char *key, const char *value)
 {
 	json_t *set = json_pack("{s:s}", key, value);
 	uint64_t ticket;
@@ -245,12 +245,12 @@ static bool request_adapted_setting(struct host *h, const char *key, const char 
 	enum err_code rc = validate_and_propose(h, set, 0, "adapt", &ticket, &e);
 
 	if (rc)
-		host_event(h, "set_refused", "%s=%s, by adapt: %s", key, value, e.msg);
+		coordinator_event(h, "set_refused", "%s=%s, by adapt: %s", key, value, e.msg);
 	json_decref(set);
 	return !rc;
 }
 
-void settings_request_tick(struct host *h, int64_t now)
+void settings_request_tick(struct coordinator *h, int64_t now)
 {
 	apply_local_settings(h);
 	request_due_plan(h, now);
@@ -259,15 +259,15 @@ void settings_request_tick(struct host *h, int64_t now)
 
 /* ---- numbers of servers and workers ---- */
 
-enum err_code settings_request_scale(struct host *h, int64_t servers, int64_t workers,
+enum err_code settings_request_scale(struct coordinator *h, int64_t servers, int64_t workers,
     struct err *e)
 {
 	const char *dir = h->server->cfg.id->run_dir;
 	enum err_code rc;
 
-	host_lock(h);
+	coordinator_lock(h);
 	rc = coord_may_scale(h->coord, servers, workers, e);
-	host_commit_and_wait(h);
+	coordinator_commit_and_wait(h);
 	/* Make keys for processes beyond those planned, without the lock: files take a while. */
 	if (!rc && dir && servers > 0)
 		rc = rundir_add_keys(dir, "server", (size_t)servers, ROLE_SERVER, e);
@@ -277,16 +277,16 @@ enum err_code settings_request_scale(struct host *h, int64_t servers, int64_t wo
 		rc = server_reload(h->server, e);
 	if (rc)
 		return rc;
-	host_lock(h);
+	coordinator_lock(h);
 	rc = coord_scale(h->coord, servers, workers, clock_now(), e);
-	host_commit_and_wait(h);
+	coordinator_commit_and_wait(h);
 	return rc;
 }
 
 /* ---- requests ---- */
 
 /* {"lr":{"from":0.1,"to":0.01}} */
-static json_t *list_differences(const struct host *h, const struct conf *c)
+static json_t *list_differences(const struct coordinator *h, const struct conf *c)
 {
 	json_t *out = json_object();
 	struct conf now;
@@ -356,8 +356,8 @@ static enum err_code parse_settings_request(const json_t *body, struct settings_
 }
 
 /* Checks whether a change for step w->at can be planned. */
-static enum err_code check_planned_step(const struct host *h, const struct settings_request *w,
-    struct err *e)
+static enum err_code check_planned_step(const struct coordinator *h,
+    const struct settings_request *w, struct err *e)
 {
 	if (w->at < 0)
 		return ERR_OK;
@@ -372,7 +372,7 @@ static enum err_code check_planned_step(const struct host *h, const struct setti
 }
 
 /* The answer to a dry run: what the request would change. c: the validated configuration. */
-static json_t *describe_dry_run(const struct host *h, const struct settings_request *w,
+static json_t *describe_dry_run(const struct coordinator *h, const struct settings_request *w,
     const struct conf *c)
 {
 	json_t *changes = list_differences(h, c);
@@ -386,16 +386,17 @@ static json_t *describe_dry_run(const struct host *h, const struct settings_requ
 	return json_pack("{s:b, s:o}", "dry_run", true, "changes", changes);
 }
 
-/* Scales while the host's lock is not held, because that writes keys. The validated configuration
+/* Scales while the coordinator's lock is not held, because that writes keys. The validated configuration
  * stays valid only if no other change came in between. */
-static enum err_code scale_unlocked(struct host *h, const struct settings_request *w, struct err *e)
+static enum err_code scale_unlocked(struct coordinator *h, const struct settings_request *w,
+    struct err *e)
 {
 	json_t *before = json_incref(coord_present_config(h->coord));
 	enum err_code rc;
 
-	host_commit_and_wait(h);
+	coordinator_commit_and_wait(h);
 	rc = settings_request_scale(h, w->servers, w->workers, e);
-	host_lock(h);
+	coordinator_lock(h);
 	if (!rc && coord_present_config(h->coord) != before)
 		rc = err_set(e, ERR_EXISTS, "other changes are being decided");
 	json_decref(before);
@@ -403,7 +404,7 @@ static enum err_code scale_unlocked(struct host *h, const struct settings_reques
 }
 
 /* Puts the validated configuration c to the vote, plans it for its step, or lets it hold at once. */
-static enum err_code propose_request(struct host *h, const struct settings_request *w,
+static enum err_code propose_request(struct coordinator *h, const struct settings_request *w,
     const struct conf *c, const char *who, uint64_t *ticket, json_t **answer, struct err *e)
 {
 	enum err_code rc = ERR_OK;
@@ -422,7 +423,7 @@ static enum err_code propose_request(struct host *h, const struct settings_reque
 
 /* Validates the request as a whole before anything is changed, and then carries it out. The host's
  * lock is held, and released for a while when the request scales. */
-static enum err_code change_settings(struct host *h, const struct settings_request *w,
+static enum err_code change_settings(struct coordinator *h, const struct settings_request *w,
     const char *who, uint64_t *ticket, json_t **answer, struct err *e)
 {
 	struct conf c;
@@ -447,7 +448,7 @@ static enum err_code change_settings(struct host *h, const struct settings_reque
 	return rc;
 }
 
-enum err_code settings_request_change(struct host *h, const json_t *body, const char *who,
+enum err_code settings_request_change(struct coordinator *h, const json_t *body, const char *who,
     uint64_t *ticket, json_t **answer, struct err *e)
 {
 	struct settings_request w;
@@ -456,36 +457,36 @@ enum err_code settings_request_change(struct host *h, const json_t *body, const 
 	*answer = NULL;
 	*ticket = 0;
 	if (!rc) {
-		host_lock(h);
+		coordinator_lock(h);
 		rc = change_settings(h, &w, who, ticket, answer, e);
-		host_commit_and_wait(h);
+		coordinator_commit_and_wait(h);
 	}
 	json_decref(w.set);
 	return rc;
 }
 
-enum coord_answer settings_request_answer(struct host *h, uint64_t ticket, json_t **answer,
+enum coord_answer settings_request_answer(struct coordinator *h, uint64_t ticket, json_t **answer,
     struct err *e)
 {
 	enum coord_answer a;
 	uint64_t step;
 
-	host_lock(h);
+	coordinator_lock(h);
 	a = coord_set_answer(h->coord, ticket, &step, e);
 	if (a == COORD_AGREED)
 		*answer = json_pack("{s:I, s:I}", "settings",
 		    (json_int_t)coord_settings_made(h->coord), "step", (json_int_t)step);
-	host_commit_and_wait(h);
+	coordinator_commit_and_wait(h);
 	return a;
 }
 
-json_t *settings_request_now(struct host *h)
+json_t *settings_request_now(struct coordinator *h)
 {
 	json_t *copy;
 
-	host_lock(h);
+	coordinator_lock(h);
 	copy = json_deep_copy(coord_present_config(h->coord));
-	host_unlock(h);
+	coordinator_unlock(h);
 	return copy;
 }
 
@@ -516,7 +517,7 @@ static json_t *describe_origin(const struct conf_key *k, json_t *value, const js
 	return o;
 }
 
-json_t *settings_request_origin(struct host *h)
+json_t *settings_request_origin(struct coordinator *h)
 {
 	json_t *out = json_object(), *settings, *past;
 	struct conf c, deflt;
@@ -524,12 +525,12 @@ json_t *settings_request_origin(struct host *h)
 	size_t n;
 	const struct conf_key *k = conf_keys(&n);
 
-	host_lock(h);
+	coordinator_lock(h);
 	settings = coord_settings(h->coord);
 	past = coord_settings_past(h->coord);
 	if (conf_from_json(coord_present_config(h->coord), &c, &e))
 		conf_init(&c);
-	host_unlock(h);
+	coordinator_unlock(h);
 	conf_init(&deflt);
 	for (size_t i = 0; i < n; i++) {
 		json_t *v = c.has_job || strncmp(k[i].path, "job.", 4) != 0
@@ -549,13 +550,14 @@ json_t *settings_request_origin(struct host *h)
 	return out;
 }
 
-enum err_code settings_request_pause(struct host *h, bool pause, const char *who, struct err *e)
+enum err_code settings_request_pause(struct coordinator *h, bool pause, const char *who,
+    struct err *e)
 {
 	enum err_code rc;
 
-	host_lock(h);
+	coordinator_lock(h);
 	rc = coord_pause(h->coord, pause, who, clock_now(), e);
-	host_commit_and_wait(h);
+	coordinator_commit_and_wait(h);
 	return rc;
 }
 

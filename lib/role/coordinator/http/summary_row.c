@@ -24,14 +24,14 @@ static json_t *learning_rate(const json_t *config, uint64_t step)
 }
 
 /* Workers report examples; a step takes one batch of each worker. */
-static double steps_per_second(const struct host *h, const json_t *row)
+static double steps_per_second(const struct coordinator *h, const json_t *row)
 {
 	double each = (double)coord_batch(h->coord) * json_num(row, "workers", 0);
 
 	return each > 0 ? json_num(row, "examples_per_second", 0) / each : 0;
 }
 
-static void add_checkpoints(const struct host *h, json_t *row)
+static void add_checkpoints(const struct coordinator *h, json_t *row)
 {
 	struct checkpoint_schedule_figures f = { 0 };
 
@@ -45,7 +45,7 @@ static void add_checkpoints(const struct host *h, json_t *row)
 	json_object_set_new(row, "checkpoint_every_seconds", json_of_num(seconds_of(f.every)));
 }
 
-json_t *summary_row_make(struct host *h, int64_t now)
+json_t *summary_row_make(struct coordinator *h, int64_t now)
 {
 	json_t *row = coord_row(h->coord, now);
 
@@ -61,7 +61,7 @@ json_t *summary_row_make(struct host *h, int64_t now)
 	return row;
 }
 
-json_t *summary_row_process(const struct host *h)
+json_t *summary_row_process(const struct coordinator *h)
 {
 	struct procfiles files;
 	struct procstat ps;

@@ -5,7 +5,7 @@
 #include "core/json.h"
 
 /* The shape and the initial values of a new table. */
-static enum err_code parse_add(const struct host *h, const json_t *o, struct table *out,
+static enum err_code parse_add(const struct coordinator *h, const json_t *o, struct table *out,
     struct err *e)
 {
 	static const char *const keys[] = { "name", "sparse", "decay", "rows", "cols", "init",
@@ -47,7 +47,7 @@ static enum err_code parse_grow(const json_t *o, struct table *out, struct err *
 	return why.code ? err_set(e, ERR_CONFIG, "%s", why.msg) : parse_table_name(name, out, e);
 }
 
-enum err_code tables_request_change(struct host *h, const json_t *body, const char *who,
+enum err_code tables_request_change(struct coordinator *h, const json_t *body, const char *who,
     uint64_t *ticket, json_t **answer, struct err *e)
 {
 	const json_t *add = json_object_get(body, "add"), *grow = json_object_get(body, "grow");
@@ -62,7 +62,7 @@ enum err_code tables_request_change(struct host *h, const json_t *body, const ch
 
 	*answer = NULL;
 	*ticket = 0;
-	host_lock(h);
+	coordinator_lock(h);
 	if (add)
 		rc = parse_add(h, add, &shape, e);
 	else if (grow)
@@ -72,6 +72,6 @@ enum err_code tables_request_change(struct host *h, const json_t *body, const ch
 		                                               : e->code;
 	if (!rc)
 		rc = coord_table(h->coord, &t, clock_now(), ticket, e);
-	host_commit_and_wait(h);
+	coordinator_commit_and_wait(h);
 	return rc;
 }

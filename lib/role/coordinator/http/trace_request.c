@@ -86,7 +86,7 @@ static void expect_processes(struct trace_request *t, json_t *list, const char *
 	json_decref(list);
 }
 
-enum err_code trace_request_begin(struct host *h, double seconds, int64_t now, uint64_t *id,
+enum err_code trace_request_begin(struct coordinator *h, double seconds, int64_t now, uint64_t *id,
     struct err *e)
 {
 	struct trace_request *t = h->tracing;
@@ -113,7 +113,7 @@ enum err_code trace_request_begin(struct host *h, double seconds, int64_t now, u
 	t->began_wall = wall;
 	t->until = now + (int64_t)(seconds * NSEC_PER_SEC);
 	*id = t->id;
-	host_event(h, "trace", "%.3g s of all steps are recorded", seconds);
+	coordinator_event(h, "trace", "%.3g s of all steps are recorded", seconds);
 	coord_publish_view(h->coord);
 	return ERR_OK;
 }
@@ -134,7 +134,7 @@ static bool all_have_ended(const struct trace_request *t)
 	return true;
 }
 
-void trace_request_tick(struct host *h, int64_t now)
+void trace_request_tick(struct coordinator *h, int64_t now)
 {
 	struct trace_request *t = h->tracing;
 
@@ -144,7 +144,7 @@ void trace_request_tick(struct host *h, int64_t now)
 		coord_publish_view(h->coord);
 	} else if (!t->on && !t->done && (now >= t->until || all_have_ended(t))) {
 		t->done = true;
-		host_wake_parked(h);
+		coordinator_wake_parked(h);
 	}
 	if (t->process && now - t->asked > KEPT) {
 		/* No client wants it any more. */
@@ -187,7 +187,7 @@ static bool rows_are_short(const json_t *rows)
 	return true;
 }
 
-void trace_request_take_page(struct host *h, const struct coord_self *from,
+void trace_request_take_page(struct coordinator *h, const struct coord_self *from,
     const struct message_trace *m, int64_t now)
 {
 	struct trace_request *t = h->tracing;
@@ -217,11 +217,11 @@ void trace_request_take_page(struct host *h, const struct coord_self *from,
 	t->pages++;
 	/* Wake the parked request when the first page arrives. */
 	if (t->first == p)
-		host_wake_parked(h);
+		coordinator_wake_parked(h);
 }
 
-json_t *trace_request_page(struct host *h, uint64_t id, uint64_t page, int64_t now, bool *wait,
-    struct err *e)
+json_t *trace_request_page(struct coordinator *h, uint64_t id, uint64_t page, int64_t now,
+    bool *wait, struct err *e)
 {
 	struct trace_request *t = h->tracing;
 	bool over;

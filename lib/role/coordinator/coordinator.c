@@ -42,10 +42,10 @@
 
 static void mark_view_changed(void *ctx)
 {
-	((struct host *)ctx)->views.dirty = true;
+	((struct coordinator *)ctx)->views.dirty = true;
 }
 
-static void write_metrics(struct host *h, int64_t now)
+static void write_metrics(struct coordinator *h, int64_t now)
 {
 	struct cluster_progress p;
 	int64_t period = 0;
@@ -67,7 +67,7 @@ static void write_metrics(struct host *h, int64_t now)
 
 static void record_event(void *ctx, const char *kind, const char *text)
 {
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 
 	history_add(h->history, kind, text);
 	/* Have the next metrics row show the state right after the event. Every evaluation gets
@@ -78,22 +78,22 @@ static void record_event(void *ctx, const char *kind, const char *text)
 	log_info(h->server->cfg.log, "%s", text);
 }
 
-void host_lock(struct host *h)
+void coordinator_lock(struct coordinator *h)
 {
 	mutex_lock(&h->lock);
 }
 
-void host_unlock(struct host *h)
+void coordinator_unlock(struct coordinator *h)
 {
 	mutex_unlock(&h->lock);
 }
 
 /* Announces the state when it is durable. True: the cluster ends, and this process with it. */
-static bool publish(struct host *h, bool tell)
+static bool publish(struct coordinator *h, bool tell)
 {
 	bool end = false;
 
-	host_announce(h);
+	coordinator_announce(h);
 	/* A store in this process learns of the stop from the view, like every other store. */
 	if (coord_ended(h->coord) && !h->end_announced &&
 	    !state_file_is_awaited(h, coord_stamp(h->coord))) {
@@ -105,7 +105,7 @@ static bool publish(struct host *h, bool tell)
 	return end;
 }
 
-static void commit(struct host *h, bool tell)
+static void commit(struct coordinator *h, bool tell)
 {
 	bool end = publish(h, tell);
 
@@ -114,28 +114,28 @@ static void commit(struct host *h, bool tell)
 		server_end(h->server, NULL);
 }
 
-void host_commit(struct host *h)
+void coordinator_commit(struct coordinator *h)
 {
 	commit(h, true);
 }
 
-void host_publish(struct host *h)
+void coordinator_publish(struct coordinator *h)
 {
 	if (publish(h, true))
 		server_end(h->server, NULL);
 }
 
-void host_commit_and_wait(struct host *h)
+void coordinator_commit_and_wait(struct coordinator *h)
 {
 	uint64_t stamp = coord_stamp(h->coord);
 
-	host_publish(h);
+	coordinator_publish(h);
 	while (state_file_is_awaited(h, stamp))
-		host_wait(h, 0);
+		coordinator_wait(h, 0);
 	mutex_unlock(&h->lock);
 }
 
-void host_wait(struct host *h, int64_t until)
+void coordinator_wait(struct coordinator *h, int64_t until)
 {
 	struct timespec ts = { until / NSEC_PER_SEC, until % NSEC_PER_SEC };
 
@@ -145,18 +145,18 @@ void host_wait(struct host *h, int64_t until)
 		mutex_wait(&h->changed, &h->lock);
 }
 
-void host_wake_parked(struct host *h)
+void coordinator_wake_parked(struct coordinator *h)
 {
 	if (h->http)
 		http_server_kick(h->http);
 }
 
-void host_wake_waiters(struct host *h)
+void coordinator_wake_waiters(struct coordinator *h)
 {
 	pthread_cond_broadcast(&h->changed);
 }
 
-void host_event(struct host *h, const char *kind, const char *fmt, ...)
+void coordinator_event(struct coordinator *h, const char *kind, const char *fmt, ...)
 {
 	char text[600];
 	va_list ap;
@@ -171,13 +171,13 @@ void host_event(struct host *h, const char *kind, const char *fmt, ...)
 
 static void log_lease_change(void *ctx, uint64_t number, const struct task_change *change)
 {
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 
 	if (h->file.leaselog)
 		lease_log_add(h->file.leaselog, number, change);
 }
 
-static bool host_may_tell(struct host *h, const struct host_mark *due)
+static bool coordinator_may_tell(struct coordinator *h, const struct coordinator_mark *due)
 {
 	return atomic_load(&h->file.tellable) >= due->stamp &&
 	    atomic_load(&h->file.durable_leases) >= due->leases;
@@ -185,8 +185,8 @@ static bool host_may_tell(struct host *h, const struct host_mark *due)
 
 /* True when an answer must wait until the state is durable: when it gives away a rank or a
  * lease, or when its message has changed the state. */
-static bool announces_state(const struct host *h, enum message_kind kind,
-    const struct host_mark *before)
+static bool announces_state(const struct coordinator *h, enum message_kind kind,
+    const struct coordinator_mark *before)
 {
 	return kind == MESSAGE_lease || kind == MESSAGE_server_join ||
 	    kind == MESSAGE_worker_join || kind == MESSAGE_relay_join ||
@@ -196,82 +196,83 @@ static bool announces_state(const struct host *h, enum message_kind kind,
 /* ---- messages that the state machine does not handle ---- */
 
 /* A handler has the lock, and gives no answer. */
-typedef void host_message_fn(struct host *h, const struct coord_self *self,
+typedef void coordinator_message_fn(struct coordinator *h, const struct coord_self *self,
     const struct message *m);
-#define TO_HOST(name) static host_message_fn host_on_##name;
+#define TO_PROCESS(name) static coordinator_message_fn coordinator_on_##name;
 #include "msg/message.def"
 
-static host_message_fn *const handlers[MESSAGE_KINDS] = {
-#define TO_HOST(name) [MESSAGE_##name] = host_on_##name,
+static coordinator_message_fn *const handlers[MESSAGE_KINDS] = {
+#define TO_PROCESS(name) [MESSAGE_##name] = coordinator_on_##name,
 #include "msg/message.def"
 };
 
-static void host_on_trace(struct host *h, const struct coord_self *self, const struct message *m)
+static void coordinator_on_trace(struct coordinator *h, const struct coord_self *self,
+    const struct message *m)
 {
 	trace_request_take_page(h, self, &m->trace, clock_now());
 }
 
-json_t *host_handle(struct host *h, struct coord_self *self, const struct message *m,
-    struct host_mark *due, struct err *e)
+json_t *coordinator_handle(struct coordinator *h, struct coord_self *self, const struct message *m,
+    struct coordinator_mark *due, struct err *e)
 {
-	struct host_mark before;
+	struct coordinator_mark before;
 	json_t *answer;
 
-	*due = (struct host_mark){ 0 };
+	*due = (struct coordinator_mark){ 0 };
 
-	host_lock(h);
+	coordinator_lock(h);
 	if (handlers[m->kind]) {
 		handlers[m->kind](h, self, m);
 		commit(h, false);
 		return NULL;
 	}
-	before = (struct host_mark){ coord_stamp(h->coord), coord_leases(h->coord) };
+	before = (struct coordinator_mark){ coord_stamp(h->coord), coord_leases(h->coord) };
 	answer = m->kind == MESSAGE_worker_join && initial_settings(h, self, &m->worker_join, e)
 	    ? NULL
 	    : coord_handle(h->coord, self, m, clock_now(), e);
 	/* Parked requests wait for acknowledgements of a revoked key, or for another change to
 	 * be decided. Neither makes a new view, so nothing else would wake them. */
 	if (m->kind == MESSAGE_keys_checked || h->change_is_awaited)
-		host_wake_parked(h);
+		coordinator_wake_parked(h);
 	h->change_is_awaited = false;
 	if (announces_state(h, m->kind, &before))
-		*due = (struct host_mark){ coord_stamp(h->coord), coord_leases(h->coord) };
-	/* Heartbeats come by the thousand each second, so they wake no thread in host_wait.
+		*due = (struct coordinator_mark){ coord_stamp(h->coord), coord_leases(h->coord) };
+	/* Heartbeats come by the thousand each second, so they wake no thread in coordinator_wait.
 	 * Changes that a heartbeat caused are seen at the next tick. */
 	commit(h, m->kind != MESSAGE_beat);
 	return answer;
 }
 
-static void host_gone(struct host *h, const struct coord_self *self)
+static void coordinator_gone(struct coordinator *h, const struct coord_self *self)
 {
-	if (atomic_load(&h->server->host_stopping))
+	if (atomic_load(&h->server->coordinator_stopping))
 		return;
-	host_lock(h);
+	coordinator_lock(h);
 	coord_session_gone(h->coord, self, clock_now());
-	host_commit(h);
+	coordinator_commit(h);
 }
 
-static void host_keys_changed(struct host *h)
+static void coordinator_keys_changed(struct coordinator *h)
 {
-	host_lock(h);
+	coordinator_lock(h);
 	coord_publish_view(h->coord);
-	host_send_keys(h);
-	host_commit(h);
+	coordinator_send_keys(h);
+	coordinator_commit(h);
 }
 
-static void host_keys_checked(struct host *h, const struct message_keys_checked *m)
+static void coordinator_keys_checked(struct coordinator *h, const struct message_keys_checked *m)
 {
-	host_lock(h);
+	coordinator_lock(h);
 	coord_keys_checked(h->coord, m);
-	host_wake_parked(h);
-	host_commit(h);
+	coordinator_wake_parked(h);
+	coordinator_commit(h);
 }
 
-static bool host_leave(struct host *h, int sig)
+static bool coordinator_leave(struct coordinator *h, int sig)
 {
 	bool saving;
 
-	host_lock(h);
+	coordinator_lock(h);
 	h->leave_signal = sig;
 	saving = !h->leaving && h->checkpoints &&
 	    (h->cfg.has_job || coord_count_tables(h->coord)) &&
@@ -279,13 +280,13 @@ static bool host_leave(struct host *h, int sig)
 	if (saving)
 		checkpoint_schedule_request(h->checkpoints);
 	else
-		host_stop_job(h);
+		coordinator_stop_job(h);
 	h->leaving = saving;
-	host_commit(h);
+	coordinator_commit(h);
 	return saving;
 }
 
-void host_stop_job(struct host *h)
+void coordinator_stop_job(struct coordinator *h)
 {
 	char why[48] = "the coordinator was asked to leave";
 
@@ -296,28 +297,28 @@ void host_stop_job(struct host *h)
 	coord_end(h->coord);
 }
 
-static bool host_ended(struct host *h)
+static bool coordinator_ended(struct coordinator *h)
 {
 	bool ended;
 
-	host_lock(h);
+	coordinator_lock(h);
 	ended = coord_ended(h->coord);
-	host_unlock(h);
+	coordinator_unlock(h);
 	return ended;
 }
 
-static bool host_checkpoint(struct host *h)
+static bool coordinator_checkpoint(struct coordinator *h)
 {
-	host_lock(h);
+	coordinator_lock(h);
 	if (h->checkpoints)
 		checkpoint_schedule_request(h->checkpoints);
-	host_commit(h);
+	coordinator_commit(h);
 	return h->checkpoints != NULL;
 }
 
 /* ---- the ticker ---- */
 
-static void do_periodic_work(struct host *h, int64_t now)
+static void do_periodic_work(struct coordinator *h, int64_t now)
 {
 	if (h->server->cfg.role)
 		coord_own_server_alive(h->coord, h->server->incarnation, now);
@@ -336,10 +337,10 @@ static void do_periodic_work(struct host *h, int64_t now)
  * as it is due. It counts its turns for the watchdog. The lock is released while it waits. */
 static void *run_ticker(void *ctx)
 {
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	int64_t next = 0;
 
-	host_lock(h);
+	coordinator_lock(h);
 	while (!atomic_load(&h->stop)) {
 		int64_t now = clock_now(), until;
 		struct timespec ts;
@@ -349,15 +350,16 @@ static void *run_ticker(void *ctx)
 			do_periodic_work(h, now);
 			next = now + TICK;
 		}
-		host_commit(h);
-		host_lock(h);
-		until = h->views.deferred && state_file_is_durable(h) && host_view_due(h) < next
-		    ? host_view_due(h)
+		coordinator_commit(h);
+		coordinator_lock(h);
+		until = h->views.deferred && state_file_is_durable(h) &&
+		        coordinator_view_due(h) < next
+		    ? coordinator_view_due(h)
 		    : next;
 		ts = (struct timespec){ until / NSEC_PER_SEC, until % NSEC_PER_SEC };
 		mutex_wait_until(&h->woken, &h->lock, &ts);
 	}
-	host_commit(h);
+	coordinator_commit(h);
 	return NULL;
 }
 
@@ -365,7 +367,7 @@ static void *run_ticker(void *ctx)
 
 /* The configuration of the coordinator's state. Texts and documents in it are borrowed from the
  * host and its configuration. Times are in ns. */
-static struct coord_config make_coord_config(struct host *h, const struct conf *c)
+static struct coord_config make_coord_config(struct coordinator *h, const struct conf *c)
 {
 	return (struct coord_config){
 		.name = h->server->cfg.conf->name ? h->server->cfg.conf->name : "cluster",
@@ -395,7 +397,7 @@ static struct coord_config make_coord_config(struct host *h, const struct conf *
 
 /* Starts the control plane: at the address of an earlier coordinator whose job goes on, if it is
  * free, else at the configured one. */
-static enum err_code start_http(struct host *h, struct err *e)
+static enum err_code start_http(struct coordinator *h, struct err *e)
 {
 	const struct server_config *cfg = &h->server->cfg;
 	char *sock = cfg->id->run_dir ? rundir_path(cfg->id->run_dir, "ctl.sock") : NULL;
@@ -406,8 +408,8 @@ static enum err_code start_http(struct host *h, struct err *e)
 		.tcp_addr = !cfg->http_fd && before && strchr(before, ':') && *before != '/'
 		    ? before
 		    : cfg->conf->http,
-		.routes = host_routes,
-		.nroutes = host_nroutes,
+		.routes = coordinator_routes,
+		.nroutes = coordinator_nroutes,
 		.ctx = h,
 		.keys = cfg->id->conn.hs.key,
 		.find_key = routes_find_key,
@@ -427,11 +429,11 @@ static enum err_code start_http(struct host *h, struct err *e)
 	}
 	free(sock);
 	/* The server's threads run already and read h->http, so set it under the lock. */
-	host_lock(h);
+	coordinator_lock(h);
 	h->http = started;
 	if (!rc)
 		psk_renewal_update_http(h);
-	host_unlock(h);
+	coordinator_unlock(h);
 	return rc;
 }
 
@@ -442,7 +444,7 @@ static void log_skipped_checkpoint(void *ctx, const char *path, const char *why)
 
 /* Find the checkpoint to resume from: the newest whole one for "auto", else the one that was
  * named. */
-static enum err_code find_resume(struct host *h, struct err *e)
+static enum err_code find_resume(struct coordinator *h, struct err *e)
 {
 	const char *want = h->server->cfg.resume, *run = h->server->cfg.id->run_dir;
 	const struct state *state = h->server->state;
@@ -481,7 +483,7 @@ static enum err_code find_resume(struct host *h, struct err *e)
 
 /* Was the checkpoint made by this run? Then settings in it that differ from the cluster file
  * were changed while the job ran. */
-static bool own_checkpoint(const struct host *h)
+static bool own_checkpoint(const struct coordinator *h)
 {
 	const char *run = h->server->cfg.id->run_dir;
 	char *dir = run ? rundir_path(run, "checkpoints") : NULL;
@@ -493,21 +495,21 @@ static bool own_checkpoint(const struct host *h)
 	return own;
 }
 
-static enum err_code host_start(struct server *s, struct err *e)
+static enum err_code coordinator_start(struct server *s, struct err *e)
 {
-	struct coord_io io = { .to_server = host_notice,
+	struct coord_io io = { .to_server = coordinator_notice,
 		.view_changed = mark_view_changed,
 		.event = record_event,
 		.lease_changed = log_lease_change };
 	struct conf first;
-	struct host *h = mem_alloc(sizeof *h);
+	struct coordinator *h = mem_alloc(sizeof *h);
 	pthread_condattr_t attr;
 	enum err_code rc;
 
 	h->server = s;
 	h->views.notices_last = &h->views.notices;
 	io.ctx = h;
-	mutex_init(&h->lock, LOCK_HOST);
+	mutex_init(&h->lock, LOCK_COORDINATOR);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&h->woken, &attr);
@@ -523,7 +525,7 @@ static enum err_code host_start(struct server *s, struct err *e)
 	h->web.board = dashboard_feed_new();
 	h->tracing = trace_request_new();
 	psk_renewal_begin(h);
-	s->host = h;
+	s->coordinator = h;
 	rc = find_resume(h, e);
 	if (rc)
 		return rc;
@@ -544,10 +546,10 @@ static enum err_code host_start(struct server *s, struct err *e)
 	if (!rc && s->recover)
 		rc = lease_log_replay(h, s->state, e);
 	state_file_begin_life(h);
-	host_lock(h);
+	coordinator_lock(h);
 	if (!rc)
 		rc = state_file_write_first(h, e);
-	host_unlock(h);
+	coordinator_unlock(h);
 	if (!rc && h->file.leaselog)
 		lease_log_remove_others(h);
 	conf_release(&first);
@@ -556,9 +558,9 @@ static enum err_code host_start(struct server *s, struct err *e)
 	if (rc)
 		return rc;
 	history_open(h->history);
-	host_lock(h);
-	host_show_first_view(h);
-	host_unlock(h);
+	coordinator_lock(h);
+	coordinator_show_first_view(h);
+	coordinator_unlock(h);
 	rc = state_file_start(h, e);
 	if (!rc)
 		rc = start_http(h, e);
@@ -572,8 +574,8 @@ static enum err_code host_start(struct server *s, struct err *e)
 	return rc;
 }
 
-/* End the host's own threads and the HTTP server. Sessions may still call afterwards. */
-static void host_stop(struct host *h)
+/* End the coordinator's own threads and the HTTP server. Sessions may still call afterwards. */
+static void coordinator_stop(struct coordinator *h)
 {
 	struct http_server *http;
 
@@ -604,7 +606,7 @@ static void host_stop(struct host *h)
 }
 
 /* Called after all I/O threads have ended, so that no other thread uses h. */
-static void host_free(struct host *h)
+static void coordinator_free(struct coordinator *h)
 {
 	if (!h)
 		return;
@@ -633,14 +635,14 @@ static void host_free(struct host *h)
 
 /* ---- for the server process ---- */
 
-static void describe_coordinator(struct host *h, char *out, size_t size)
+static void describe_coordinator(struct coordinator *h, char *out, size_t size)
 {
 	struct cluster_status *st;
 	json_t *json;
 
-	host_lock(h);
+	coordinator_lock(h);
 	json = coord_status(h->coord, clock_now());
-	host_unlock(h);
+	coordinator_unlock(h);
 	st = cluster_status_decode(json);
 	json_decref(json);
 	if (!st)
@@ -656,26 +658,26 @@ static void describe_coordinator(struct host *h, char *out, size_t size)
 	cluster_status_free(st);
 }
 
-static uint64_t count_turns(struct host *h)
+static uint64_t count_turns(struct coordinator *h)
 {
 	return atomic_load(&h->turns);
 }
 
 const struct server_coordinator coordinator_role = {
 	.find_earlier = state_file_read,
-	.start = host_start,
-	.stop = host_stop,
-	.free = host_free,
-	.handle = host_handle,
-	.may_tell = host_may_tell,
-	.gone = host_gone,
-	.rev = host_rev,
-	.rev_sent = host_rev_sent,
-	.leave = host_leave,
-	.checkpoint = host_checkpoint,
-	.ended = host_ended,
-	.keys_changed = host_keys_changed,
-	.keys_checked = host_keys_checked,
+	.start = coordinator_start,
+	.stop = coordinator_stop,
+	.free = coordinator_free,
+	.handle = coordinator_handle,
+	.may_tell = coordinator_may_tell,
+	.gone = coordinator_gone,
+	.rev = coordinator_rev,
+	.rev_sent = coordinator_rev_sent,
+	.leave = coordinator_leave,
+	.checkpoint = coordinator_checkpoint,
+	.ended = coordinator_ended,
+	.keys_changed = coordinator_keys_changed,
+	.keys_checked = coordinator_keys_checked,
 	.take_files = file_service_take,
 	.turns = count_turns,
 	.describe = describe_coordinator,

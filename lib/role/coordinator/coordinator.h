@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef COORDINATOR_HOST_H
-#define COORDINATOR_HOST_H
+#ifndef COORDINATOR_COORDINATOR_H
+#define COORDINATOR_COORDINATOR_H
 
-/* The host is the coordinator inside its process: it owns the state machine (coord/coord.h),
- * gives it time and messages, and carries out what it decides. This header is for the files of
+/* The coordinator's process. struct coordinator owns the state machine (coord/coord.h), gives it
+ * time and messages, and carries out its decisions. This header is for the files of
  * this folder; the server process calls it through coordinator_role (server/server_coordinator.h).
  *
- * Life: host_start reads or recovers the state, starts the HTTP server, the ticker, the
- * checkpoint scheduler and the uploader. host_stop ends these threads; sessions may still call.
- * host_free comes after the last I/O thread has ended.
+ * Life: coordinator_start reads or recovers the state, starts the HTTP server, the ticker, the
+ * checkpoint scheduler and the uploader. coordinator_stop ends these threads; sessions may still call.
+ * coordinator_free comes after the last I/O thread has ended.
  *
  * Threads: the ticker runs coord_tick every 50 ms and sends views whose time has come. I/O
- * threads bring messages of sessions (host_handle). The HTTP server's threads run the routes.
+ * threads bring messages of sessions (coordinator_handle). The HTTP server's threads run the routes.
  * The checkpoint scheduler, the uploader, the lease log and each file session have a thread of
  * their own.
  *
- * Locks (their order is in core/lock.def): `lock` covers every member of struct host that is not
- * atomic, except members that never change after host_start and modules that have a lock of their
+ * Locks (their order is in core/lock.def): `lock` covers every member of struct coordinator that is not
+ * atomic, except members that never change after coordinator_start and modules that have a lock of their
  * own (`sessions`, `board`). A thread that holds `lock` may take these locks, and holds none of
  * them when it asks for `lock`:
  *
- *   server->keys.lock             to read the keys (host_view.c, routes_key.c, file_service.c)
+ *   server->keys.lock             to read the keys (coordinator_view.c, routes_key.c, file_service.c)
  *   the HTTP server's `lock`      in http_server_kick, and libmicrohttpd's own locks inside it
  *   the HTTP server's `auth_lock` in http_server_secrets
  *   the lock of an I/O thread's queue, in io_threads_show_view, io_threads_send_ctl and io_threads_wake
  *   server->end.lock              in server_end
  *   the lock of struct secrets    in secrets_both and secrets_look
  *
- * They are leaves for the host: it never holds two of them at once. The HTTP server calls routes
- * and the host_find_ functions with neither of its locks held; routes_find_key and routes_find_token
+ * No code of this folder holds two of them at once. The HTTP server calls routes
+ * and the coordinator_find_ functions with neither of its locks held; routes_find_key and routes_find_token
  * take keys.lock alone. The order is the other way round for the dashboard's board: its lock is
  * taken first and `lock` inside it (routes_web_feed.c), so it must never be taken under `lock`.
  * The lock of `sessions` is taken only while `lock` is not held.
@@ -38,9 +38,9 @@
  * No file is written with the lock held but events.jsonl and metrics.jsonl, which are not synced:
  * state.json, the lease log and checkpoints each have a thread that writes them.
  *
- * A thread that changes the state ends with host_commit: the state becomes durable, and only then
+ * A thread that changes the state ends with coordinator_commit: the state becomes durable, and only then
  * servers, workers and clients learn of the change (state_file.h). A thread that only read it ends
- * with host_unlock. */
+ * with coordinator_unlock. */
 
 #include "coord/coord.h"
 #include "core/lock.h"
@@ -58,14 +58,14 @@ struct dashboard_feed;
 struct trace_request;
 
 /* The speed of the job, sampled for planned settings. */
-struct host_pace {
+struct coordinator_pace {
 	int64_t at; /* time of the last sample */
 	uint64_t step;
 	double rate; /* steps a second of the fastest worker */
 };
 
 /* The view, and messages to servers that follow it. */
-struct host_views {
+struct coordinator_views {
 	bool dirty;             /* the view has changed since it was sent last */
 	bool deferred;          /* the ticker has been woken to send it */
 	struct view_text *last; /* the view sent last */
@@ -75,14 +75,14 @@ struct host_views {
 };
 
 /* state.json and its writer (state_file.h). */
-struct host_state_file {
+struct coordinator_state_file {
 	uint64_t saved, saved_leases; /* stamps of the state that state.json has */
 	pthread_t writer;
 	pthread_cond_t writer_woken;
 	bool writer_started, writer_stop;
 	bool writing; /* the writer is at it, without the lock */
 	/* Everything up to these stamps is durable, so answers that depend on it may be sent
-	 * (host_may_tell). */
+	 * (coordinator_may_tell). */
 	_Atomic uint64_t tellable, durable_leases;
 	struct lease_log *leaselog; /* NULL without a run directory, and in a store's process */
 	bool fenced;    /* another coordinator owns the run directory: nothing may be announced */
@@ -92,7 +92,7 @@ struct host_state_file {
 };
 
 /* The dashboard. The last two have a lock of their own. */
-struct host_web {
+struct coordinator_web {
 	struct web_curve *curve; /* points of the dashboard's charts */
 	struct web_sessions *sessions;
 	struct dashboard_feed *board; /* the dashboard's snapshot (dashboard_feed.h) */
@@ -100,7 +100,7 @@ struct host_web {
 
 /* All members are covered by `lock` unless the paragraph at the top says otherwise. I/O threads and HTTP
  * threads hold it for one message or request. */
-struct host {
+struct coordinator {
 	struct server *server;
 	struct mutex lock;
 	struct coord *coord;
@@ -111,10 +111,10 @@ struct host {
 	char cluster_id[40]; /* psk_renewal.c, as secret_until */
 	/* wall seconds at which the previous psk is forgotten; 0: none is left */
 	int64_t secret_until;
-	struct host_pace pace;
-	struct host_views views;
-	struct host_state_file file;
-	struct host_web web;
+	struct coordinator_pace pace;
+	struct coordinator_views views;
+	struct coordinator_state_file file;
+	struct coordinator_web web;
 	bool end_announced;
 	struct history *history; /* events.jsonl and metrics.jsonl */
 	struct trace_request *tracing;
@@ -124,7 +124,8 @@ struct host {
 	_Atomic bool stop;
 	_Atomic uint64_t turns; /* how often the ticker has woken */
 	pthread_cond_t woken;   /* wakes the ticker: it must stop, or a view was deferred */
-	pthread_cond_t changed; /* broadcast by host_commit and host_wake_waiters, for host_wait */
+	pthread_cond_t
+	    changed; /* broadcast by coordinator_commit and coordinator_wake_waiters, for coordinator_wait */
 	struct checkpoint_schedule
 	    *checkpoints;       /* checkpoint scheduler; NULL without a run directory */
 	bool change_is_awaited; /* an HTTP request is parked until another change is decided */
@@ -142,43 +143,43 @@ struct host {
 extern const struct server_coordinator coordinator_role;
 
 /* As server_coordinator.handle; the HTTP routes use it, too. */
-json_t *host_handle(struct host *h, struct coord_self *self, const struct message *m,
-    struct host_mark *due, struct err *e);
-/* Returns the revision of the present view. Takes the host's lock. */
-uint64_t host_rev(struct host *h);
-/* Returns the revision of the view that was sent last; at most host_rev. */
-uint64_t host_rev_sent(struct host *h);
+json_t *coordinator_handle(struct coordinator *h, struct coord_self *self, const struct message *m,
+    struct coordinator_mark *due, struct err *e);
+/* Returns the revision of the present view. Takes the coordinator's lock. */
+uint64_t coordinator_rev(struct coordinator *h);
+/* Returns the revision of the view that was sent last; at most coordinator_rev. */
+uint64_t coordinator_rev_sent(struct coordinator *h);
 
 /* Any thread; not recursive. */
-void host_lock(struct host *h);
-/* Releases the lock without announcing anything; after a change use host_commit. */
-void host_unlock(struct host *h);
+void coordinator_lock(struct coordinator *h);
+/* Releases the lock without announcing anything; after a change use coordinator_commit. */
+void coordinator_unlock(struct coordinator *h);
 /* End a change: announce it when it is durable, or wake the writer, which will (the view not before
- * host_view_due). Then unlock and wake host_wait. Writes no file and does not wait. */
-void host_commit(struct host *h);
-/* host_commit, then wait until the state is durable, or until writing it has failed. For answers to
+ * coordinator_view_due). Then unlock and wake coordinator_wait. Writes no file and does not wait. */
+void coordinator_commit(struct coordinator *h);
+/* coordinator_commit, then wait until the state is durable, or until writing it has failed. For answers to
  * clients, who may then rely on the change. Not on an I/O thread. */
-void host_commit_and_wait(struct host *h);
-/* host_commit without unlocking, for threads that go on. */
-void host_publish(struct host *h);
-/* With the lock held: release it until host_commit or host_wake_waiters is called, or until the time
+void coordinator_commit_and_wait(struct coordinator *h);
+/* coordinator_commit without unlocking, for threads that go on. */
+void coordinator_publish(struct coordinator *h);
+/* With the lock held: release it until coordinator_commit or coordinator_wake_waiters is called, or until the time
  * `until` (clock_now; 0: no limit). May return early. */
-void host_wait(struct host *h, int64_t until);
+void coordinator_wait(struct coordinator *h, int64_t until);
 /* Run the handlers of all parked HTTP requests again. Takes the HTTP server's lock; any thread. */
-void host_wake_parked(struct host *h);
-/* With the lock held: wake all threads in host_wait. */
-void host_wake_waiters(struct host *h);
+void coordinator_wake_parked(struct coordinator *h);
+/* With the lock held: wake all threads in coordinator_wait. */
+void coordinator_wake_waiters(struct coordinator *h);
 /* With the lock held: stop the job and end all processes of the cluster. */
-void host_stop_job(struct host *h);
+void coordinator_stop_job(struct coordinator *h);
 /* With the lock held: record an event of this kind (coord/coord.h) in the history and in the
  * log. */
-void host_event(struct host *h, const char *kind, const char *fmt, ...)
+void coordinator_event(struct coordinator *h, const char *kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* host_view.c. All with the lock held. */
+/* coordinator_view.c. All with the lock held. */
 /* Callback of struct coord_io: queue msg for a server. It is sent after the view that it refers
  * to. */
-void host_notice(void *ctx, unsigned server, json_t *msg);
+void coordinator_notice(void *ctx, unsigned server, json_t *msg);
 /* The news of one state: a view, if one is due, and notices to servers. */
 struct announcement {
 	struct view_text *view; /* NULL: none */
@@ -187,25 +188,25 @@ struct announcement {
 };
 /* Make *a from the present state and take the queued notices. A view whose time has not come is left
  * to the ticker. */
-void host_prepare(struct host *h, struct announcement *a, int64_t now);
+void coordinator_prepare(struct coordinator *h, struct announcement *a, int64_t now);
 /* Send it, or put it back because its state could not be made durable; *a is empty then. */
-void host_deliver(struct host *h, struct announcement *a);
+void coordinator_deliver(struct coordinator *h, struct announcement *a);
 /* Puts the notices back in front of those that were queued meanwhile, so that their order stays. */
-void host_put_back(struct host *h, struct announcement *a);
+void coordinator_put_back(struct coordinator *h, struct announcement *a);
 /* Prepare and deliver, if the state is durable; else the writer will. */
-void host_announce(struct host *h);
+void coordinator_announce(struct coordinator *h);
 /* Send the first view, before there are sessions. */
-void host_show_first_view(struct host *h);
+void coordinator_show_first_view(struct coordinator *h);
 /* Send the keys to servers and relays at once, even while the view must wait. */
-void host_send_keys(struct host *h);
+void coordinator_send_keys(struct coordinator *h);
 /* The earliest time (clock_now) at which the next view may be sent. */
-int64_t host_view_due(const struct host *h);
+int64_t coordinator_view_due(const struct coordinator *h);
 
 /* The routes of routes.def. */
-extern const struct http_route host_routes[];
-extern const size_t host_nroutes;
+extern const struct http_route coordinator_routes[];
+extern const size_t coordinator_nroutes;
 /* Callbacks of the HTTP server: fill in the peer of a public key, a bearer token or a dashboard
- * session; false when it is not admitted. Called without the host's lock, by HTTP threads. */
+ * session; false when it is not admitted. Called without the coordinator's lock, by HTTP threads. */
 bool routes_find_key(void *ctx, const uint8_t pk[KEY_BYTES], struct http_peer *peer);
 /* token: the text of the request's bearer token, which is hashed before it is compared. */
 bool routes_find_token(void *ctx, const char *token, struct http_peer *peer);

@@ -19,9 +19,9 @@ struct notice {
 };
 
 /* Queue the notice: it is sent after the view that it refers to. */
-void host_notice(void *ctx, unsigned index, json_t *msg)
+void coordinator_notice(void *ctx, unsigned index, json_t *msg)
 {
-	struct host *h = ctx;
+	struct coordinator *h = ctx;
 	struct notice *n = mem_alloc(sizeof *n);
 
 	n->text = json_text(msg);
@@ -42,7 +42,7 @@ static void append_view_key(void *ctx, const struct keyring_entry *entry)
 	        entry->name, "expires", (json_int_t)entry->expires));
 }
 
-static void add_view_keys(struct host *h, json_t *view)
+static void add_view_keys(struct coordinator *h, json_t *view)
 {
 	json_t *keys = json_array();
 	uint64_t made;
@@ -57,7 +57,7 @@ static void add_view_keys(struct host *h, json_t *view)
 
 /* A view waits until the state is durable, but a revoked key must be cut at once. The keys are
  * in authorized_keys and not in the state, so servers and relays may learn of them earlier. */
-void host_send_keys(struct host *h)
+void coordinator_send_keys(struct coordinator *h)
 {
 	json_t *msg = MESSAGE(keys);
 	char *text;
@@ -69,7 +69,7 @@ void host_send_keys(struct host *h)
 	json_decref(msg);
 }
 
-static struct view_text *make_view(struct host *h)
+static struct view_text *make_view(struct coordinator *h)
 {
 	json_t *view = coord_view(h->coord);
 
@@ -80,7 +80,7 @@ static struct view_text *make_view(struct host *h)
 	return view_text_make(view, h->views.last);
 }
 
-static void show_view(struct host *h, struct view_text *view)
+static void show_view(struct coordinator *h, struct view_text *view)
 {
 	int64_t now = clock_now();
 
@@ -98,7 +98,7 @@ static void show_view(struct host *h, struct view_text *view)
 
 /* Making and sending views takes at most a quarter of the time, whatever their size and the
  * number of receivers. */
-int64_t host_view_due(const struct host *h)
+int64_t coordinator_view_due(const struct coordinator *h)
 {
 	int64_t pause = 3 * (h->views.send_ns + atomic_load(&h->server->count.views_cost));
 
@@ -110,13 +110,14 @@ int64_t host_view_due(const struct host *h)
 
 /* A new layout epoch, queued notices and the end of the cluster are sent at once: servers must
  * see every layout epoch. */
-static bool must_send_view(const struct host *h, int64_t now)
+static bool must_send_view(const struct coordinator *h, int64_t now)
 {
 	return h->views.notices || coord_ended(h->coord) ||
-	    coord_layout_number(h->coord) != h->views.layout_epoch || now >= host_view_due(h);
+	    coord_layout_number(h->coord) != h->views.layout_epoch ||
+	    now >= coordinator_view_due(h);
 }
 
-void host_prepare(struct host *h, struct announcement *a, int64_t now)
+void coordinator_prepare(struct coordinator *h, struct announcement *a, int64_t now)
 {
 	*a = (struct announcement){ .notices = h->views.notices,
 		.layout_epoch = h->views.layout_epoch };
@@ -133,7 +134,7 @@ void host_prepare(struct host *h, struct announcement *a, int64_t now)
 	h->views.notices_last = &h->views.notices;
 }
 
-void host_deliver(struct host *h, struct announcement *a)
+void coordinator_deliver(struct coordinator *h, struct announcement *a)
 {
 	struct notice *n;
 
@@ -148,7 +149,7 @@ void host_deliver(struct host *h, struct announcement *a)
 	}
 }
 
-void host_put_back(struct host *h, struct announcement *a)
+void coordinator_put_back(struct coordinator *h, struct announcement *a)
 {
 	if (a->view)
 		h->views.dirty = true;
@@ -161,39 +162,39 @@ void host_put_back(struct host *h, struct announcement *a)
 	h->views.notices = a->notices;
 }
 
-void host_announce(struct host *h)
+void coordinator_announce(struct coordinator *h)
 {
 	struct announcement a;
 
 	if (!state_file_is_durable(h))
 		return;
-	host_prepare(h, &a, clock_now());
-	host_deliver(h, &a);
+	coordinator_prepare(h, &a, clock_now());
+	coordinator_deliver(h, &a);
 }
 
-void host_show_first_view(struct host *h)
+void coordinator_show_first_view(struct coordinator *h)
 {
 	h->views.dirty = false;
 	h->views.layout_epoch = coord_layout_number(h->coord);
 	show_view(h, make_view(h));
 }
 
-uint64_t host_rev(struct host *h)
+uint64_t coordinator_rev(struct coordinator *h)
 {
 	uint64_t rev;
 
-	host_lock(h);
+	coordinator_lock(h);
 	rev = coord_rev(h->coord);
-	host_unlock(h);
+	coordinator_unlock(h);
 	return rev;
 }
 
-uint64_t host_rev_sent(struct host *h)
+uint64_t coordinator_rev_sent(struct coordinator *h)
 {
 	uint64_t rev;
 
-	host_lock(h);
+	coordinator_lock(h);
 	rev = view_text_rev(h->views.last);
-	host_unlock(h);
+	coordinator_unlock(h);
 	return rev;
 }

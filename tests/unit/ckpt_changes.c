@@ -23,7 +23,7 @@ static uint64_t id_of(unsigned i)
 
 /* What a server sees of it: partition k has every fourth. */
 struct view {
-	uint64_t ids[ROWS], seen[ROWS], live[ROWS], life[2];
+	uint64_t ids[ROWS], seen[ROWS], live[ROWS], policy_words[2];
 	float v[1 + RANKS][ROWS];
 };
 
@@ -41,12 +41,12 @@ static struct ckpt_part part_of(const struct state *s, unsigned k, bool changes,
 		.seen = x->seen,
 		.w = x->v[0],
 		.vector = { x->v[1], x->v[2] },
-		.life = x->life,
-		.nlife = 2,
+		.policy_words = x->policy_words,
+		.npolicy_words = 2,
 		.changes = changes };
 
-	x->life[0] = k;
-	x->life[1] = changes;
+	x->policy_words[0] = k;
+	x->policy_words[1] = changes;
 	for (unsigned i = k; i < ROWS; i += 4) {
 		if (!s->there[i])
 			continue;
@@ -121,8 +121,9 @@ static bool reads_as(const char *path, const struct state *s)
 		float *vector[RANKS] = { x.v[1], x.v[2] };
 		size_t n = 0;
 
-		good &= info.n <= ROWS && info.dated && info.nlife == 2 &&
-		    !ckpt_read_life(r, t, k, x.seen, x.life, &e) && x.life[0] == k;
+		good &= info.n <= ROWS && info.dated && info.npolicy_words == 2 &&
+		    !ckpt_read_row_policy(r, t, k, x.seen, x.policy_words, &e) &&
+		    x.policy_words[0] == k;
 		/* In two pieces, as large tables are. */
 		good &= !ckpt_read_part(r, t, k, 0, info.n / 3, x.ids, x.v[0], NULL, 0, &e);
 		good &= !ckpt_read_part(r, t, k, info.n / 3, info.n - info.n / 3,

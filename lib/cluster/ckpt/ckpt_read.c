@@ -153,11 +153,12 @@ static bool find_word_tensors(struct ckpt_reader *r, const struct ckpt_table *t,
 {
 	p->ids = find_tensor_named(r, p->file, t, part, ".ids");
 	p->seen = find_tensor_named(r, p->file, t, part, ".seen");
-	p->life = find_tensor_named(r, p->file, t, part, ".life");
+	p->policy_words = find_tensor_named(r, p->file, t, part, ".life");
 	p->live = p->base ? find_tensor_named(r, p->file, t, part, ".live") : NULL;
 	return is_word_tensor(p->ids) && p->ids->count == p->n &&
 	    (!p->seen || (is_word_tensor(p->seen) && p->seen->count == p->n)) &&
-	    (!p->life || is_word_tensor(p->life)) && (!p->live || is_word_tensor(p->live));
+	    (!p->policy_words || is_word_tensor(p->policy_words)) &&
+	    (!p->live || is_word_tensor(p->live));
 }
 
 /* Has x the shape of the partition's values? */
@@ -357,7 +358,7 @@ struct ckpt_info ckpt_part_info(const struct ckpt_reader *r, const struct ckpt_t
 		.step = p->state.step,
 		.born = p->state.born,
 		.dated = p->seen != NULL,
-		.nlife = p->life ? p->life->count : 0,
+		.npolicy_words = p->policy_words ? p->policy_words->count : 0,
 		.nlast = p->state.nlast };
 }
 
@@ -421,8 +422,8 @@ enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_tabl
 	return rc;
 }
 
-enum err_code ckpt_read_life(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
-    uint64_t *seen, uint64_t *life, struct err *e)
+enum err_code ckpt_read_row_policy(const struct ckpt_reader *r, const struct ckpt_table *t,
+    uint32_t part, uint64_t *seen, uint64_t *policy_words, struct err *e)
 {
 	const struct place *p = ckpt_place_of(t, part);
 	enum err_code rc = ERR_OK;
@@ -431,8 +432,9 @@ enum err_code ckpt_read_life(const struct ckpt_reader *r, const struct ckpt_tabl
 		rc = ckpt_merged_words(r, p, WORDS_SEEN, 0, p->n, seen, e);
 	else if (seen && p->seen)
 		rc = safetensors_read_ids(r->file[p->file].st, p->seen, 0, p->n, seen, e);
-	if (!rc && life && p->life)
-		rc = safetensors_read_ids(r->file[p->file].st, p->life, 0, p->life->count, life, e);
+	if (!rc && policy_words && p->policy_words)
+		rc = safetensors_read_ids(r->file[p->file].st, p->policy_words, 0,
+		    p->policy_words->count, policy_words, e);
 	return rc;
 }
 

@@ -65,7 +65,7 @@ enum { WORDS = 4 };
 static void list_words(const struct ckpt_part *p, struct words out[static WORDS])
 {
 	const struct words all[WORDS] = { { ".ids", p->ids, p->n }, { ".seen", p->seen, p->n },
-		{ ".life", p->life, p->nlife }, { ".live", p->live, p->nlive } };
+		{ ".life", p->policy_words, p->npolicy_words }, { ".live", p->live, p->nlive } };
 
 	memcpy(out, all, sizeof all);
 }

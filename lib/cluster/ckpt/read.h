@@ -26,9 +26,9 @@ struct ckpt_info {
 	uint64_t n; /* elements of a dense partition, rows of a sparse one */
 	unsigned nvectors;
 	uint64_t version, step, born;
-	bool dated;   /* the step of each row's last update is known */
-	size_t nlife; /* words of row-policy state */
-	size_t nlast; /* ranks in ckpt_part_last */
+	bool dated;           /* the step of each row's last update is known */
+	size_t npolicy_words; /* words of row-policy state */
+	size_t nlast;         /* ranks in ckpt_part_last */
 };
 
 /* ERR_FORMAT names the file that is damaged, missing, or not as the manifest says;
@@ -63,8 +63,8 @@ enum err_code ckpt_read_part(const struct ckpt_reader *r, const struct ckpt_tabl
     struct err *e);
 /* For all rows of a partition: the step of each row's last update, if known, and the row
  * policy's words. Either may be NULL. Errors as above. */
-enum err_code ckpt_read_life(const struct ckpt_reader *r, const struct ckpt_table *t, uint32_t part,
-    uint64_t *seen, uint64_t *life, struct err *e);
+enum err_code ckpt_read_row_policy(const struct ckpt_reader *r, const struct ckpt_table *t,
+    uint32_t part, uint64_t *seen, uint64_t *policy_words, struct err *e);
 /* Read n elements of a whole dense table from `first` on, in order of partitions. */
 enum err_code ckpt_read_dense(const struct ckpt_reader *r, const struct ckpt_table *t,
     uint64_t first, uint64_t n, float *out, struct err *e);

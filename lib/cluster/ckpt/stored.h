@@ -17,7 +17,8 @@ struct place {
 	uint64_t begin, n; /* begin: index of the partition's first element in a dense table */
 	unsigned nvectors;
 	struct manifest_state state; /* of the values */
-	const struct safetensors_tensor *w, *ids, *seen, *life, *live, *vector[CKPT_VECTORS_MAX];
+	const struct safetensors_tensor *w, *ids, *seen, *policy_words, *live,
+	    *vector[CKPT_VECTORS_MAX];
 	/* base is NULL, or the same partition in the base checkpoint when this file has changes
 	 * only. Then pick[i] tells where row i (of n) is: its number in the base, or CKPT_PICK_OWN
 	 * and its number among the nown rows of this file. */

@@ -35,9 +35,9 @@ struct ckpt_part {
 	uint64_t n;          /* elements of a dense partition, rows of a sparse one */
 	const uint64_t *ids; /* sparse: n ids, ascending */
 	/* Sparse tables with a row policy: the step of each row's last update (NULL: not known),
-	 * and nlife words of the policy's state. */
-	const uint64_t *seen, *life;
-	size_t nlife;
+	 * and npolicy_words words of the policy's state. */
+	const uint64_t *seen, *policy_words;
+	size_t npolicy_words;
 	/* Delta checkpoints: only the rows that have changed since the checkpoint given to
 	 * ckpt_base. If rows were removed since then, live has the ids of all rows that there
 	 * are, ascending. */

@@ -29,7 +29,7 @@ static json_t *measure_load(struct server *s, struct shard *shard, uint64_t step
 }
 
 /* Statistics of the first TABLES_MAX sparse tables: [{"id", "rows", "bytes"}, ...].  A table with a row
- * policy also has the counters of shard/row_life.def.  A new reference. */
+ * policy also has the counters of shard/row_policy_counters.def.  A new reference. */
 static json_t *describe_sparse_tables(struct shard *s)
 {
 	json_t *list = json_array();
@@ -44,8 +44,8 @@ static json_t *describe_sparse_tables(struct shard *s)
 			continue;
 		o = json_pack("{s:i, s:I, s:I}", "id", (int)t, "rows", (json_int_t)x.rows, "bytes",
 		    (json_int_t)x.bytes);
-		for (unsigned k = 0; x.counted && k < LIFE_COUNTS; k++)
-			json_object_set_new(o, row_life_counter_name[k],
+		for (unsigned k = 0; x.counted && k < ROW_POLICY_COUNTERS; k++)
+			json_object_set_new(o, row_policy_counter_name[k],
 			    json_integer((json_int_t)x.count[k]));
 		json_array_append_new(list, o);
 	}

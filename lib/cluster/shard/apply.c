@@ -7,7 +7,7 @@
 #include "shard/gate.h"
 #include "shard/reduced.h"
 #include "shard/robust.h"
-#include "shard/row_life.h"
+#include "shard/row_policy_state.h"
 #include "shard/settings_epoch.h"
 #include "shard/shard_ops.h"
 
@@ -258,8 +258,8 @@ static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
 	if (atomic_load(&s->snaps.on))
 		snapshot_before_update(s, p, p->step);
 	if (finite) {
-		if (outside && p->sparse.life)
-			row_life_set_step(p, shard_step(s));
+		if (outside && p->sparse.policy)
+			row_policy_state_set_step(p, shard_step(s));
 		/* The update of an open bsp step must be made by that step's own settings. */
 		if (!outside || !settings_epoch_sums_step(s, p->step))
 			settings_epoch_set(s, p, by);

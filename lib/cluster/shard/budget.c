@@ -3,7 +3,7 @@
 #include "core/num.h"
 #include "shard/settings_epoch.h"
 #include "shard/robust.h"
-#include "shard/row_life.h"
+#include "shard/row_policy_state.h"
 
 /* mem_limit: memory of partitions is booked before it is allocated; of sparse rows, after they were
  * made. */
@@ -113,7 +113,7 @@ enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t 
 		const struct run *run = table_run(t, i);
 
 		if (run && run_chain_index(run, s->cfg.self) >= 0)
-			more += t->sparse ? row_life_sketch_bytes(t)
+			more += t->sparse ? row_policy_state_sketch_bytes(t)
 			                  : dense_bytes_max(&p, s, settings_epoch_last(s)->rule,
 			                        keeps_sums(&p, s));
 	}
@@ -164,7 +164,7 @@ void budget_book_rows(struct part *p, struct budget *b)
 
 	if (!b->limit || !p->sparse.rows)
 		return;
-	now = rows_bytes(p->sparse.rows) + row_life_bytes(p->sparse.life) +
+	now = rows_bytes(p->sparse.rows) + row_policy_state_bytes(p->sparse.policy) +
 	    (p->sparse.acc ? rows_bytes(p->sparse.acc) : 0) +
 	    (p->sparse.prev ? rows_bytes(p->sparse.prev) : 0);
 	atomic_fetch_add(&b->used, now - p->booked);

@@ -3,7 +3,7 @@
 #include "shard/repl.h"
 #include "shard/settings_epoch.h"
 #include "shard/shard_ops.h"
-#include "shard/row_life.h"
+#include "shard/row_policy_state.h"
 
 /* Applies a layout: the places of this server's partitions in their chains. The states of a
  * partition are in part.h. */
@@ -129,7 +129,7 @@ static enum err_code install_table(struct shard *s, size_t t, const struct table
 	enum err_code rc = ERR_OK;
 
 	/* The counts of ids are allocated by the first push, which is too late for an error. */
-	if (!had && shape->sparse && row_life_sketch_bytes(shape) &&
+	if (!had && shape->sparse && row_policy_state_sketch_bytes(shape) &&
 	    shard_fits_table(s, shape, 0, 1, e))
 		return err_prefix(e, "table \"%s\": the counts for admit (sketch)", shape->name);
 	if (fresh)

@@ -9,7 +9,7 @@
 #include "shard/settings_epoch.h"
 #include "shard/shard_ops.h"
 #include "shard/robust.h"
-#include "shard/row_life.h"
+#include "shard/row_policy_state.h"
 
 void part_state_vectors(float *state, size_t n, const struct optim_rule *rule,
     float *out[static OPTIM_VECTORS_MAX])
@@ -451,7 +451,7 @@ bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows
 	if (sum && !p->table->sparse) {
 		update_dense(p, &h, sum, scale);
 	} else if (sum) {
-		row_life_set_step(p, step);
+		row_policy_state_set_step(p, step);
 		if (!part_rows_update(p, &h, ids, nrows, sum, scale))
 			return false;
 	}
@@ -471,7 +471,7 @@ bool part_apply_sum(struct part *p, uint64_t examples)
 		    examples);
 	h = hyper_for_step(p, p->step);
 	keep_previous(p, true);
-	row_life_set_step(p, p->step);
+	row_policy_state_set_step(p, p->step);
 	fits = part_rows_update_from_sum(p, &h, examples ? 1.0f / (float)examples : 0.0f);
 	p->version++;
 	p->step++;
@@ -502,7 +502,7 @@ bool part_apply_push(struct part *p, const struct push *push)
 		/* A push from outside has no step; apply_push_on_arrival or repl_in.c has set the
 		 * clock. */
 		if (push->rank != SHARD_OUTSIDE)
-			row_life_set_step(p, push->step);
+			row_policy_state_set_step(p, push->step);
 		good = part_rows_apply(p, &h, push);
 	} else {
 		update_dense(p, &h, codec_values(codec, push->payload, push->len, p->n, dense),

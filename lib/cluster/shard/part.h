@@ -82,8 +82,8 @@ struct part_rows {
 	struct row_layout layout; /* of `rows` */
 	/* ROW_CHANGED counts updates from this version on. Changes before it are not known. */
 	uint64_t known_since;
-	float *was;        /* room for the former values of a row */
-	struct life *life; /* the row policy's state; NULL: the table has no policy */
+	float *was;                      /* room for the former values of a row */
+	struct row_policy_state *policy; /* the row policy's state; NULL: the table has no policy */
 };
 
 /* The open step's sum. */

@@ -5,7 +5,7 @@
 #include "math/copy.h"
 #include "math/vec.h"
 #include "shard/settings_epoch.h"
-#include "shard/row_life.h"
+#include "shard/row_policy_state.h"
 
 /* The rows of a sparse partition. They are looked up, and narrow ones updated, a block at a time:
  * applying a rule to the values of many rows one after the other gives the same bits as a call for
@@ -22,7 +22,7 @@
 static void lay_out_row(struct part *p, const struct optim_rule *rule, bool deltas)
 {
 	uint32_t floats = p->table->cols * (1 + rule->nvectors);
-	bool dates = p->sparse.life && row_policy_dates(p->sparse.life->policy);
+	bool dates = p->sparse.policy && row_policy_dates(p->sparse.policy->rules);
 
 	p->sparse.layout = row_layout_make(floats, dates, deltas);
 }
@@ -31,7 +31,7 @@ void part_rows_alloc(struct part *p, const struct shard_config *cfg)
 {
 	uint32_t cols = p->table->cols;
 
-	p->sparse.life = row_life_new(p->table, cfg->jobless);
+	p->sparse.policy = row_policy_state_new(p->table, cfg->jobless);
 	lay_out_row(p, p->by->rule, cfg->deltas);
 	p->sparse.rows = rows_new(p->sparse.layout.stride);
 	p->sparse.prev = cfg->deterministic ? rows_new(cols) : NULL;
@@ -47,8 +47,8 @@ void part_rows_free(struct part *p)
 	p->sparse.rows = p->sparse.acc = p->sparse.prev = NULL;
 	free(p->sparse.was);
 	p->sparse.was = NULL;
-	row_life_free(p->sparse.life);
-	p->sparse.life = NULL;
+	row_policy_state_free(p->sparse.policy);
+	p->sparse.policy = NULL;
 }
 
 /* The i-th id; ids may have any alignment. */
@@ -107,7 +107,7 @@ static bool row_may_differ(const struct part *p, const float *row, uint64_t sinc
 	    since < p->sparse.known_since)
 		return true;
 	return row ? row_stamp(p, row) > since - p->sparse.known_since
-	           : p->sparse.life && since < p->sparse.life->removed_version;
+	           : p->sparse.policy && since < p->sparse.policy->removed_version;
 }
 
 /* ---- blocks ---- */
@@ -268,9 +268,9 @@ static bool update_rows(struct part *p, const struct update *u)
 		step_rows_together(p, u, row);
 	else
 		step_rows_singly(p, u, row);
-	if (!p->sparse.life)
+	if (!p->sparse.policy)
 		return true;
-	row_life_note_update(p, row, u->n, made);
+	row_policy_state_note_update(p, row, u->n, made);
 	for (; made && row_layout_has(&p->sparse.layout, ROW_CHANGED); made &= made - 1)
 		part_row_changed(p, row[__builtin_ctzll(made)]);
 	return true;
@@ -283,7 +283,7 @@ static bool update_chosen(struct part *p, const struct update *u)
 	uint32_t place[ROWS_BLOCK];
 	uint64_t ids[ROWS_BLOCK];
 
-	some.n = row_life_choose(p, u->ids, u->n, place);
+	some.n = row_policy_state_choose(p, u->ids, u->n, place);
 	if (some.n == u->n)
 		return update_rows(p, u);
 	some.ids = (const uint8_t *)ids;
@@ -298,7 +298,7 @@ static bool update_chosen(struct part *p, const struct update *u)
  * False: no memory. */
 static bool update_block(struct part *p, const struct update *u)
 {
-	return p->sparse.life ? update_chosen(p, u) : update_rows(p, u);
+	return p->sparse.policy ? update_chosen(p, u) : update_rows(p, u);
 }
 
 bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t *ids, uint32_t n,
@@ -315,7 +315,7 @@ bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t
 		if (!update_block(p, &u))
 			return false;
 	}
-	return !n || !p->sparse.life || row_life_end_update(p);
+	return !n || !p->sparse.policy || row_policy_state_end_update(p);
 }
 
 bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h, float scale)
@@ -333,7 +333,7 @@ bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h, floa
 		if (!update_block(p, &u))
 			return false;
 	}
-	return !p->sparse.life || row_life_end_update(p);
+	return !p->sparse.policy || row_policy_state_end_update(p);
 }
 
 /* ---- another rule ---- */

@@ -4,7 +4,7 @@
 #include "core/endian.h"
 #include "core/mem.h"
 #include "shard/settings_epoch.h"
-#include "shard/row_life.h"
+#include "shard/row_policy_state.h"
 
 /* The size of a head with `more` bytes behind the fixed part, padded to 8 bytes. */
 static size_t repl_head_bytes(size_t more)
@@ -40,7 +40,7 @@ static void fill_record_head(struct repl_record *c, const struct part *p, uint64
 	put_le32(c->head + 20, nrows);
 	put_le32(c->head + 24, p->by->number);
 	/* For pushes from outside, whose step replicas cannot know otherwise. */
-	put_le32(c->head + 28, p->sparse.life ? (uint32_t)p->sparse.life->clock : 0);
+	put_le32(c->head + 28, p->sparse.policy ? (uint32_t)p->sparse.policy->clock : 0);
 }
 
 static void free_record(struct repl_record *c)
@@ -210,13 +210,13 @@ static size_t put_state_rows(uint8_t *at, const struct rows *rows, size_t stride
 }
 
 /* The state of the row policy. */
-static size_t put_state_life(uint8_t *at, const struct life *l)
+static size_t put_row_policy(uint8_t *at, const struct row_policy_state *l)
 {
-	size_t n = row_life_words(l);
+	size_t n = row_policy_state_words(l);
 	uint64_t *words = at && n ? mem_array(n, sizeof *words) : NULL;
 
 	if (words) {
-		row_life_put(l, words);
+		row_policy_state_put(l, words);
 		for (size_t i = 0; i < n; i++)
 			put_le64(at + i * 8, words[i]);
 	}
@@ -234,7 +234,7 @@ static size_t encode_state(const struct part *p, uint8_t *at)
 		len = put_state_rows(at, p->sparse.rows, row_layout_copied(&p->sparse.layout));
 		len += p->sparse.prev ? put_state_rows(at ? at + len : NULL, p->sparse.prev, cols)
 		                      : 0;
-		return len + put_state_life(at ? at + len : NULL, p->sparse.life);
+		return len + put_row_policy(at ? at + len : NULL, p->sparse.policy);
 	}
 	len = put_state_floats(at, p->dense.w, p->n);
 	len += put_state_floats(at ? at + len : NULL, p->dense.state, p->n * nvectors);

@@ -5,7 +5,7 @@
 #include "core/mem.h"
 #include "shard/repl.h"
 #include "shard/settings_epoch.h"
-#include "shard/row_life.h"
+#include "shard/row_policy_state.h"
 
 /* Replication, the receiving side: takes the records of the previous replica, which repl.c
  * writes. */
@@ -131,10 +131,10 @@ static enum shard_answer apply_push_record(struct shard *s, struct part *p,
 			return SHARD_BAD;
 		snapshot_before_update(s, p, p->step);
 		settings_epoch_set(s, p, in->by);
-		if (push.rank == SHARD_OUTSIDE && p->sparse.life)
-			row_life_set_step(p,
-			    p->sparse.life->clock +
-			        (uint32_t)(in->clock - (uint32_t)p->sparse.life->clock));
+		if (push.rank == SHARD_OUTSIDE && p->sparse.policy)
+			row_policy_state_set_step(p,
+			    p->sparse.policy->clock +
+			        (uint32_t)(in->clock - (uint32_t)p->sparse.policy->clock));
 		if (!part_apply_push(p, &push))
 			return SHARD_BAD;
 	}
@@ -182,7 +182,7 @@ static const uint8_t *get_state_floats(float *x, const uint8_t *at, size_t *left
 
 /* Reads the state of the row policy, which is the last thing in a body and takes all that is left
  * of it. */
-static const uint8_t *get_state_life(struct life *l, const uint8_t *at, size_t *left)
+static const uint8_t *get_row_policy(struct row_policy_state *l, const uint8_t *at, size_t *left)
 {
 	size_t n = *left / 8;
 	uint64_t *words = mem_array(n, sizeof *words);
@@ -190,7 +190,7 @@ static const uint8_t *get_state_life(struct life *l, const uint8_t *at, size_t *
 
 	for (size_t i = 0; i < n; i++)
 		words[i] = get_le64(at + i * 8);
-	good = row_life_get(l, words, n);
+	good = row_policy_state_get(l, words, n);
 	free(words);
 	*left -= n * 8;
 	return good ? at + n * 8 : NULL;
@@ -207,8 +207,8 @@ static bool decode_state(struct part *p, const struct incoming *in)
 		    row_layout_copied(&p->sparse.layout));
 		if (at && p->sparse.prev)
 			at = get_state_rows(p->sparse.prev, at, &left, get_le32(in->list), cols);
-		if (at && p->sparse.life)
-			at = get_state_life(p->sparse.life, at, &left);
+		if (at && p->sparse.policy)
+			at = get_row_policy(p->sparse.policy, at, &left);
 	} else {
 		at = get_state_floats(p->dense.w, at, &left, p->n);
 		at = get_state_floats(p->dense.state, at, &left, p->n * nvectors);

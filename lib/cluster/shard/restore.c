@@ -3,7 +3,7 @@
 #include "ckpt/read.h"
 #include "core/num.h"
 #include "shard/settings_epoch.h"
-#include "shard/row_life.h"
+#include "shard/row_policy_state.h"
 
 /* Fills a partition from a checkpoint. */
 
@@ -73,21 +73,22 @@ static enum err_code restore_life(struct part *p, const struct ckpt_reader *r,
     const struct ckpt_table *t, const struct ckpt_info *info, struct err *e)
 {
 	uint64_t *ids = mem_array(info->n, sizeof *ids), *seen = mem_array(info->n, sizeof *seen),
-	         *life = mem_array(info->nlife, sizeof *life);
+	         *policy_words = mem_array(info->npolicy_words, sizeof *policy_words);
 	enum err_code rc = ckpt_read_part(r, t, p->index, 0, info->n, ids, NULL, NULL, 0, e);
 
 	if (!rc)
-		rc = ckpt_read_life(r, t, p->index, seen, life, e);
-	if (!rc && info->nlife && !row_life_get(p->sparse.life, life, info->nlife))
+		rc = ckpt_read_row_policy(r, t, p->index, seen, policy_words, e);
+	if (!rc && info->npolicy_words &&
+	    !row_policy_state_get(p->sparse.policy, policy_words, info->npolicy_words))
 		rc = err_set(e, ERR_FORMAT,
 		    "%s is damaged: partition %u of table \"%s\" has not what its policy goes by",
 		    ckpt_path(r), p->index, t->name);
 	for (size_t i = 0; !rc && row_layout_has(&p->sparse.layout, ROW_SEEN) && i < info->n; i++)
-		row_life_set_last_step(p, rows_get(p->sparse.rows, ids[i]),
-		    info->dated ? seen[i] : p->sparse.life->clock);
+		row_policy_state_set_last_step(p, rows_get(p->sparse.rows, ids[i]),
+		    info->dated ? seen[i] : p->sparse.policy->clock);
 	free(ids);
 	free(seen);
-	free(life);
+	free(policy_words);
 	return rc;
 }
 
@@ -139,7 +140,7 @@ enum err_code restore_part(struct part *p, const struct shard_config *cfg,
 		    nvectors);
 	if (t->sparse) {
 		rc = restore_rows(p, cfg->restore, t, &info, e);
-		if (!rc && p->sparse.life)
+		if (!rc && p->sparse.policy)
 			rc = restore_life(p, cfg->restore, t, &info, e);
 	} else {
 		rc = restore_dense(p, cfg, t, &info, e);

@@ -4,7 +4,7 @@
 #include "shard/gate.h"
 #include "shard/settings_epoch.h"
 #include "shard/shard_ops.h"
-#include "shard/row_life.h"
+#include "shard/row_policy_state.h"
 
 /* Scans of sparse partitions: all rows, or those that changed. */
 
@@ -12,7 +12,7 @@
 static bool row_is_wanted(const struct part *p, const struct scan *x, uint64_t id, const float *row)
 {
 	return (x->begin || id > x->after) &&
-	    (!x->changed || row_life_last_step(p, row) >= x->since);
+	    (!x->changed || row_policy_state_last_step(p, row) >= x->since);
 }
 
 /* The ids of all rows that are wanted, in ascending order, *count of them; the caller frees the
@@ -39,7 +39,7 @@ static uint64_t scan_step(struct shard *s, const struct part *p)
 	uint64_t step = shard_step(s);
 
 	if (s->cfg.jobless)
-		return p->sparse.life ? p->sparse.life->clock : 0;
+		return p->sparse.policy ? p->sparse.policy->clock : 0;
 	return settings_epoch_sums_step(s, p->step) && p->step < step ? p->step : step;
 }
 
@@ -61,7 +61,7 @@ static void copy_scanned_rows(struct shard *s, const struct part *p, struct scan
 	free(all);
 	x->version = p->version;
 	x->step = scan_step(s, p);
-	x->removed = p->sparse.life ? p->sparse.life->removed : 0;
+	x->removed = p->sparse.policy ? p->sparse.policy->removed : 0;
 }
 
 enum shard_answer shard_scan(struct shard *s, uint16_t table, uint32_t part, struct scan *x)

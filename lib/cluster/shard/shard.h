@@ -480,23 +480,23 @@ struct shard_stats {
 /* Sums up the figures of all partitions, each under its lock. Costs a visit of every partition,
  * so it is for heartbeats, not for each request. */
 void shard_stats(struct shard *s, struct shard_stats *out);
-/* The counters of a row policy, in the order of row_life.def. */
-enum row_life_counter {
-#define LIFE(name) LIFE_##name,
-#include "shard/row_life.def"
-#undef LIFE
-	LIFE_COUNTS
+/* The counters of a row policy, in the order of row_policy_counters.def. */
+enum row_policy_counter {
+#define COUNTER(name) ROW_POLICY_##name,
+#include "shard/row_policy_counters.def"
+#undef COUNTER
+	ROW_POLICY_COUNTERS
 };
 /* Figures of one sparse table, summed over the partitions of which this server is the head. */
 struct table_stats {
 	uint64_t rows, bytes; /* bytes: with optimizer state, index and counts of ids */
 	/* Tables with a row policy; replicas and checkpoints have them, too. */
-	uint64_t count[LIFE_COUNTS];
+	uint64_t count[ROW_POLICY_COUNTERS];
 	bool counted; /* the table has a row policy */
 };
 /* False: there is no table of that number, or it was dropped. */
 bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out);
-extern const char *const row_life_counter_name[LIFE_COUNTS];
+extern const char *const row_policy_counter_name[ROW_POLICY_COUNTERS];
 /* Reports how much work the pushes to each partition of which this is the head make, in bytes a
  * step over about the last minute. It is a rate by steps because all servers have the same steps,
  * whenever they look. Partitions measured for a few steps only are left out. One caller, again and

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "shard/row_life.h"
+#include "shard/row_policy_state.h"
 #include "shard/part.h"
 #include "shard/shard_ops.h"
 
@@ -22,8 +22,8 @@ static bool add_stats(struct shard *s, struct part *p, void *ctx)
 		out->rows += rows_count(p->sparse.rows);
 		out->parameters += floats;
 		out->parameter_bytes += floats * 4;
-		out->state_bytes += rows_bytes(p->sparse.rows) + row_life_bytes(p->sparse.life) -
-		    floats * 4;
+		out->state_bytes += rows_bytes(p->sparse.rows) +
+		    row_policy_state_bytes(p->sparse.policy) - floats * 4;
 	} else {
 		out->parameters += p->n;
 		out->parameter_bytes += (uint64_t)p->n * 4;
@@ -43,10 +43,10 @@ void shard_stats(struct shard *s, struct shard_stats *out)
 	out->closed = shard_step(s);
 }
 
-const char *const row_life_counter_name[LIFE_COUNTS] = {
-#define LIFE(name) #name,
-#include "shard/row_life.def"
-#undef LIFE
+const char *const row_policy_counter_name[ROW_POLICY_COUNTERS] = {
+#define COUNTER(name) #name,
+#include "shard/row_policy_counters.def"
+#undef COUNTER
 };
 
 bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out)
@@ -64,10 +64,11 @@ bool shard_table_stats(struct shard *s, uint16_t table, struct table_stats *out)
 		mutex_lock(&p->lock);
 		if (p->ready && p->chain.head && p->sparse.rows) {
 			out->rows += rows_count(p->sparse.rows);
-			out->bytes += rows_bytes(p->sparse.rows) + row_life_bytes(p->sparse.life);
-			out->counted |= p->sparse.life != NULL;
-			for (unsigned k = 0; p->sparse.life && k < LIFE_COUNTS; k++)
-				out->count[k] += p->sparse.life->count[k];
+			out->bytes += rows_bytes(p->sparse.rows) +
+			    row_policy_state_bytes(p->sparse.policy);
+			out->counted |= p->sparse.policy != NULL;
+			for (unsigned k = 0; p->sparse.policy && k < ROW_POLICY_COUNTERS; k++)
+				out->count[k] += p->sparse.policy->count[k];
 		}
 		mutex_unlock(&p->lock);
 	}
@@ -139,7 +140,7 @@ static bool add_memory(struct shard *s, struct part *p, void *ctx)
 	         vectors = (p->dense.acc != NULL) + (p->dense.spare != NULL) +
 	    (p->dense.prev != NULL);
 	uint64_t tables = p->sparse.rows
-	    ? rows_bytes(p->sparse.rows) + row_life_bytes(p->sparse.life)
+	    ? rows_bytes(p->sparse.rows) + row_policy_state_bytes(p->sparse.policy)
 	    : floats * (1 + (p->by ? p->by->rule->nvectors : 0));
 	/* Announcements of pending pushes are kept where records are sent on. */
 	bool claimed = !p->chain.head || p->chain.next != NO_SERVER;

@@ -2,20 +2,20 @@
 #include "core/mem.h"
 #include "shard/repl.h"
 #include "shard/settings_epoch.h"
-#include "shard/row_life.h"
+#include "shard/row_policy_state.h"
 
 /* Snapshots for checkpoints: the values of all partitions of which this server is the tail, as they
  * are between two steps. A partition is copied before its first update after that point
  * (snapshot_before_update), or by shard_snap_take, whichever comes first. So training does not wait for
  * the snapshot. */
 
-/* Frees what a part owns: ids, seen, life, live, last, and w. The ranks' values are in the same block
+/* Frees what a part owns: ids, seen, policy_words, live, last, and w. The ranks' values are in the same block
  * as w. */
 static void release_ckpt_part(struct ckpt_part *part)
 {
 	free((void *)part->ids);
 	free((void *)part->seen);
-	free((void *)part->life);
+	free((void *)part->policy_words);
 	free((void *)part->live);
 	free((void *)part->last);
 	free((void *)part->w);
@@ -50,7 +50,7 @@ static void copy_row_words(const struct part *p, const struct by_id *order, size
 	for (size_t i = 0; i < n; i++) {
 		ids[i] = order[i].id;
 		if (seen)
-			seen[i] = row_life_last_step(p, order[i].row);
+			seen[i] = row_policy_state_last_step(p, order[i].row);
 	}
 }
 
@@ -97,7 +97,7 @@ static struct by_id *choose_rows(const struct part *p, bool changes, uint64_t *l
 	for (size_t i = 0; order && i < all; i++) {
 		if (live)
 			live[i] = order[i].id;
-		if (changes && row_life_last_step(p, order[i].row) < p->saved.whole_clock)
+		if (changes && row_policy_state_last_step(p, order[i].row) < p->saved.whole_clock)
 			continue;
 		order[k++] = order[i];
 	}
@@ -139,9 +139,9 @@ static bool copy_sparse(const struct shard *s, struct part *p, const struct opti
 	size_t n;
 	struct ckpt_part *x = p->saved.snap;
 	bool changes = has_delta_base(s, p, rule),
-	     gone = changes && p->sparse.life->removed > p->saved.whole_clock;
+	     gone = changes && p->sparse.policy->removed > p->saved.whole_clock;
 	uint64_t *live = gone ? mem_try_array(rows_count(p->sparse.rows) + 1, sizeof *live) : NULL,
-	         *ids, *seen, *life;
+	         *ids, *seen, *policy_words;
 	struct by_id *order = gone && !live ? NULL : choose_rows(p, changes, live, &n);
 
 	if (order && changes && !delta_pays(p, rule, n, gone)) {
@@ -157,19 +157,21 @@ static bool copy_sparse(const struct shard *s, struct part *p, const struct opti
 	if (!order)
 		return false;
 	x->n = n;
-	x->nlife = row_life_words(p->sparse.life);
+	x->npolicy_words = row_policy_state_words(p->sparse.policy);
 	x->ids = ids = mem_try_array(n + 1, sizeof *ids);
 	x->seen = seen = row_layout_has(&p->sparse.layout, ROW_SEEN)
 	    ? mem_try_array(n + 1, sizeof *seen)
 	    : NULL;
-	x->life = life = x->nlife ? mem_try_array(x->nlife, sizeof *life) : NULL;
+	x->policy_words = policy_words = x->npolicy_words
+	    ? mem_try_array(x->npolicy_words, sizeof *policy_words)
+	    : NULL;
 	x->w = *values = alloc_row_values(p, rule, n);
 	if (ids && *values && (seen || !row_layout_has(&p->sparse.layout, ROW_SEEN)) &&
-	    (life || !x->nlife)) {
+	    (policy_words || !x->npolicy_words)) {
 		copy_row_words(p, order, n, ids, seen);
 		copy_row_columns(p, order, n, rule, *values);
-		if (life)
-			row_life_put(p->sparse.life, life);
+		if (policy_words)
+			row_policy_state_put(p->sparse.policy, policy_words);
 	} else {
 		*values = NULL;
 	}
@@ -177,7 +179,7 @@ static bool copy_sparse(const struct shard *s, struct part *p, const struct opti
 	if (*values && row_layout_has(&p->sparse.layout, ROW_SEEN) &&
 	    !atomic_load(&s->snaps.base)) {
 		p->saved.whole_mark = atomic_load(&s->snaps.mark);
-		p->saved.whole_clock = p->sparse.life->clock;
+		p->saved.whole_clock = p->sparse.policy->clock;
 		p->saved.whole_rule = rule;
 	}
 	return *values;

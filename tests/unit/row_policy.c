@@ -132,7 +132,7 @@ static bool is_there(struct world *x, uint64_t id)
 	return there;
 }
 
-static uint64_t counter(struct world *x, enum row_life_counter which)
+static uint64_t counter(struct world *x, enum row_policy_counter which)
 {
 	struct table_stats st;
 
@@ -171,8 +171,8 @@ static void by_count(const char *mode)
 	offer(&x, 3, 7);
 	values(&x, 7, now);
 	ok(now[0] == first[0] - 1 - 1, "%s: and so do those that follow", mode);
-	ok(counter(&x, LIFE_offered) == 4 && counter(&x, LIFE_refused) == 2 &&
-	        counter(&x, LIFE_admitted) == 1,
+	ok(counter(&x, ROW_POLICY_offered) == 4 && counter(&x, ROW_POLICY_refused) == 2 &&
+	        counter(&x, ROW_POLICY_admitted) == 1,
 	    "%s: all of that is counted", mode);
 	world_close(&x);
 }
@@ -190,7 +190,7 @@ static void by_chance(void)
 		there += is_there(&x, i);
 		same += is_there(&x, i) == is_there(&y, i);
 	}
-	ok(there > 150 && there < 250 && there == counter(&x, LIFE_admitted),
+	ok(there > 150 && there < 250 && there == counter(&x, ROW_POLICY_admitted),
 	    "by chance %d of 800 have a row", (int)there);
 	ok(same == 800, "and the same ones each time");
 	world_close(&x);
@@ -228,8 +228,8 @@ static void by_age(const char *mode)
 	    "%s: it has its initial value again, and the other stays", mode);
 	offer(&x, gone + 1, 7);
 	values(&x, 7, now);
-	ok(now[0] == first[0] - 1 && counter(&x, LIFE_expired) == 1 &&
-	        counter(&x, LIFE_admitted) == 3,
+	ok(now[0] == first[0] - 1 && counter(&x, ROW_POLICY_expired) == 1 &&
+	        counter(&x, ROW_POLICY_admitted) == 3,
 	    "%s: it may come again", mode);
 	world_close(&x);
 }
@@ -249,7 +249,7 @@ static void by_room(void)
 		offer(&x, i, id[i]);
 	for (unsigned i = 0; i < MOST; i++)
 		good &= is_there(&x, id[i]);
-	ok(good && counter(&x, LIFE_evicted) == 0, "where there is room all stay");
+	ok(good && counter(&x, ROW_POLICY_evicted) == 0, "where there is room all stay");
 	/* The first is used once more. */
 	offer(&x, MOST, id[0]);
 	offer(&x, MOST + 1, id[MOST]);
@@ -257,7 +257,7 @@ static void by_room(void)
 	        is_there(&x, id[MOST]),
 	    "else that goes which was used least lately");
 	offer(&x, MOST + 2, id[MOST + 1]);
-	ok(!is_there(&x, id[2]) && counter(&x, LIFE_evicted) == 2, "and the next");
+	ok(!is_there(&x, id[2]) && counter(&x, ROW_POLICY_evicted) == 2, "and the next");
 	world_close(&x);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "shard/row_life.h"
+#include "shard/row_policy_state.h"
 
 #include "core/endian.h"
 #include "core/mem.h"
@@ -13,21 +13,21 @@
 #define SKETCH_LEAST      (UINT64_C(256) << 10)
 #define SKETCH_MOST_BYTES (UINT64_C(1) << 30)
 
-struct life *row_life_new(const struct table *t, bool updates)
+struct row_policy_state *row_policy_state_new(const struct table *t, bool updates)
 {
-	struct life *l;
+	struct row_policy_state *l;
 
 	if (row_policy_is_none(&t->policy))
 		return NULL;
 	l = mem_alloc(sizeof *l);
-	l->policy = &t->policy;
+	l->rules = &t->policy;
 	l->by_updates = updates;
 	l->clock = l->looked = t->since;
 	l->halved = t->policy.decay ? t->since / t->policy.decay : 0;
 	return l;
 }
 
-void row_life_free(struct life *l)
+void row_policy_state_free(struct row_policy_state *l)
 {
 	if (!l)
 		return;
@@ -35,7 +35,7 @@ void row_life_free(struct life *l)
 	free(l);
 }
 
-size_t row_life_bytes(const struct life *l)
+size_t row_policy_state_bytes(const struct row_policy_state *l)
 {
 	return l ? sizeof *l + row_sketch_bytes(&l->sketch) : 0;
 }
@@ -47,11 +47,11 @@ static bool is_admitted_by_chance(const struct part *p, uint64_t id)
 {
 	uint64_t coin = rng_mix(rng_mix(id) ^ rng_mix(p->version + p->table->seed));
 
-	return (double)(coin >> 11) * 0x1p-53 < p->sparse.life->policy->chance;
+	return (double)(coin >> 11) * 0x1p-53 < p->sparse.policy->rules->chance;
 }
 
 /* Unless the policy says how much: 16 bytes for each row, because there are more ids than rows. */
-uint64_t row_life_sketch_bytes(const struct table *t)
+uint64_t row_policy_state_sketch_bytes(const struct table *t)
 {
 	uint64_t bytes = t->rows < SKETCH_MOST_BYTES / 16 ? t->rows * 16 : SKETCH_MOST_BYTES;
 
@@ -65,28 +65,29 @@ uint64_t row_life_sketch_bytes(const struct table *t)
 /* Counts the id, and decides whether it gets a row now. */
 static bool admits_id(struct part *p, uint64_t id)
 {
-	struct life *l = p->sparse.life;
-	const struct row_policy *policy = l->policy;
+	struct row_policy_state *l = p->sparse.policy;
+	const struct row_policy *policy = l->rules;
 
 	if (policy->chance > 0)
 		return is_admitted_by_chance(p, id);
 	return !policy->admit ||
-	    row_sketch_add(&l->sketch, id, row_life_sketch_bytes(p->table)) >= policy->admit;
+	    row_sketch_add(&l->sketch, id, row_policy_state_sketch_bytes(p->table)) >=
+	    policy->admit;
 }
 
-uint32_t row_life_choose(struct part *p, const uint8_t *ids, uint32_t n, uint32_t *place)
+uint32_t row_policy_state_choose(struct part *p, const uint8_t *ids, uint32_t n, uint32_t *place)
 {
 	float *row[ROWS_BLOCK];
 	uint32_t k = 0;
 
-	p->sparse.life->count[LIFE_offered] += n;
-	if (!p->sparse.life->policy->admit && p->sparse.life->policy->chance <= 0)
+	p->sparse.policy->count[ROW_POLICY_offered] += n;
+	if (!p->sparse.policy->rules->admit && p->sparse.policy->rules->chance <= 0)
 		return n;
 	rows_find(p->sparse.rows, ids, n, row);
 	for (uint32_t i = 0; i < n; i++)
 		if (row[i] || admits_id(p, get_le64(ids + (size_t)i * 8)))
 			place[k++] = i;
-	p->sparse.life->count[LIFE_refused] += n - k;
+	p->sparse.policy->count[ROW_POLICY_refused] += n - k;
 	return k;
 }
 
@@ -94,24 +95,24 @@ uint32_t row_life_choose(struct part *p, const uint8_t *ids, uint32_t n, uint32_
  * 2^32 - 1. */
 static uint32_t row_age(const struct part *p, const float *row)
 {
-	return (uint32_t)p->sparse.life->clock - row_layout_get(&p->sparse.layout, row, ROW_SEEN);
+	return (uint32_t)p->sparse.policy->clock - row_layout_get(&p->sparse.layout, row, ROW_SEEN);
 }
 
-uint64_t row_life_last_step(const struct part *p, const float *row)
+uint64_t row_policy_state_last_step(const struct part *p, const float *row)
 {
-	return p->sparse.life->clock - row_age(p, row);
+	return p->sparse.policy->clock - row_age(p, row);
 }
 
-void row_life_set_last_step(const struct part *p, float *row, uint64_t step)
+void row_policy_state_set_last_step(const struct part *p, float *row, uint64_t step)
 {
 	row_layout_set(&p->sparse.layout, row, ROW_SEEN, (uint32_t)step);
 }
 
-void row_life_note_update(struct part *p, float *const *row, uint32_t n, uint64_t made)
+void row_policy_state_note_update(struct part *p, float *const *row, uint32_t n, uint64_t made)
 {
 	for (uint32_t i = 0; row_layout_has(&p->sparse.layout, ROW_SEEN) && i < n; i++)
-		row_life_set_last_step(p, row[i], p->sparse.life->clock);
-	p->sparse.life->count[LIFE_admitted] += (unsigned)__builtin_popcountll(made);
+		row_policy_state_set_last_step(p, row[i], p->sparse.policy->clock);
+	p->sparse.policy->count[ROW_POLICY_admitted] += (unsigned)__builtin_popcountll(made);
 }
 
 /* ---- expiry and eviction ---- */
@@ -151,15 +152,15 @@ static bool row_stays(void *ctx, uint64_t id, const float *row)
 }
 
 /* Removes rows and counts them as `why`. False: no memory for the former values. */
-static bool drop_rows(struct part *p, uint32_t age, uint64_t rank, enum row_life_counter why)
+static bool drop_rows(struct part *p, uint32_t age, uint64_t rank, enum row_policy_counter why)
 {
 	struct leaving x = { p, age, rank, true };
 	size_t n = rows_sift(p->sparse.rows, row_stays, &x);
 
-	p->sparse.life->count[why] += n;
+	p->sparse.policy->count[why] += n;
 	if (n) {
-		p->sparse.life->removed = p->sparse.life->clock + 1;
-		p->sparse.life->removed_version = p->version + 1;
+		p->sparse.policy->removed = p->sparse.policy->clock + 1;
+		p->sparse.policy->removed_version = p->version + 1;
 	}
 	return x.fits;
 }
@@ -168,13 +169,13 @@ static bool drop_rows(struct part *p, uint32_t age, uint64_t rank, enum row_life
  * row may stay a little longer. */
 static bool expire_rows(struct part *p)
 {
-	struct life *l = p->sparse.life;
-	uint64_t expire = l->policy->expire;
+	struct row_policy_state *l = p->sparse.policy;
+	uint64_t expire = l->rules->expire;
 
 	if (!expire || l->clock < l->looked + (expire + LOOKS - 1) / LOOKS)
 		return true;
 	l->looked = l->clock;
-	return drop_rows(p, (uint32_t)expire, 0, LIFE_expired);
+	return drop_rows(p, (uint32_t)expire, 0, ROW_POLICY_expired);
 }
 
 struct order {
@@ -211,12 +212,12 @@ static uint64_t eviction_goal(const struct part *p, uint64_t limit)
  * policy.memory. */
 static bool evict_rows(struct part *p)
 {
-	uint64_t limit = p->sparse.life->policy->memory / p->table->nparts,
+	uint64_t limit = p->sparse.policy->rules->memory / p->table->nparts,
 	         bytes = rows_bytes_taken(p), goal, id;
 	size_t n = rows_count(p->sparse.rows), k = 0;
 	struct order *order, last;
 
-	if (!p->sparse.life->policy->memory || bytes <= limit || n < 2)
+	if (!p->sparse.policy->rules->memory || bytes <= limit || n < 2)
 		return true;
 	goal = eviction_goal(p, limit);
 	order = mem_try_array(n, sizeof *order);
@@ -232,13 +233,13 @@ static bool evict_rows(struct part *p)
 		bytes -= p->sparse.layout.stride * sizeof(float) + ROW_OVERHEAD;
 	last = order[k - 1];
 	free(order);
-	return drop_rows(p, last.age, last.rank, LIFE_evicted);
+	return drop_rows(p, last.age, last.rank, ROW_POLICY_evicted);
 }
 
 /* Halves the counts of ids once for every policy.decay steps that have passed. */
-static void decay_sketch(struct life *l)
+static void decay_sketch(struct row_policy_state *l)
 {
-	uint64_t due = l->policy->decay ? l->clock / l->policy->decay : 0, n = due - l->halved;
+	uint64_t due = l->rules->decay ? l->clock / l->rules->decay : 0, n = due - l->halved;
 
 	l->halved = due;
 	/* After 8 halvings all counts are 0. */
@@ -246,9 +247,9 @@ static void decay_sketch(struct life *l)
 		row_sketch_halve(&l->sketch);
 }
 
-bool row_life_end_update(struct part *p)
+bool row_policy_state_end_update(struct part *p)
 {
-	struct life *l = p->sparse.life;
+	struct row_policy_state *l = p->sparse.policy;
 
 	if (l->by_updates)
 		l->clock++;
@@ -258,14 +259,14 @@ bool row_life_end_update(struct part *p)
 
 /* ---- encoding ---- */
 
-#define FIXED (4 + LIFE_COUNTS)
+#define FIXED (4 + ROW_POLICY_COUNTERS)
 
-size_t row_life_words(const struct life *l)
+size_t row_policy_state_words(const struct row_policy_state *l)
 {
 	return l ? FIXED + row_sketch_words(&l->sketch) : 0;
 }
 
-void row_life_put(const struct life *l, uint64_t *out)
+void row_policy_state_put(const struct row_policy_state *l, uint64_t *out)
 {
 	const uint64_t first[] = { l->clock, l->halved, l->looked, l->removed };
 
@@ -274,7 +275,7 @@ void row_life_put(const struct life *l, uint64_t *out)
 	row_sketch_put(&l->sketch, out + FIXED);
 }
 
-bool row_life_get(struct life *l, const uint64_t *in, size_t n)
+bool row_policy_state_get(struct row_policy_state *l, const uint64_t *in, size_t n)
 {
 	if (n <= FIXED)
 		return false;

@@ -7,7 +7,7 @@
 #include "coord/tasks.h"
 #include "core/mem.h"
 #include "core/rng.h"
-#include "layout/deal.h"
+#include "layout/step_data.h"
 #include "tap.h"
 
 enum { EPOCHS = 3, MOST = 24 };
@@ -19,14 +19,14 @@ struct tally {
 	unsigned wrong;
 };
 
-static void take(struct tally *t, struct deal_pos at, const struct deal_shape *s)
+static void take(struct tally *t, struct data_position at, const struct step_shape *s)
 {
 	uint64_t covered = at.offset;
 
 	for (uint64_t position = 0; position < s->ranks; position++) {
 		uint64_t begin, end;
 
-		deal_range(at, position, s, &begin, &end);
+		step_data_range(at, position, s, &begin, &end);
 		t->wrong += begin > end || end > s->examples || end - begin > s->batch ||
 		    begin != covered;
 		covered = end;
@@ -53,24 +53,25 @@ static void by_steps(void)
 	for (uint64_t examples = 1; examples <= MOST; examples++)
 		for (uint64_t batch = 1; batch <= MOST + 1; batch++)
 			for (uint64_t ranks = 1; ranks <= 5; ranks++) {
-				struct deal_shape s = { examples, batch, ranks };
-				struct deal_pos begin = { 0, 0 }, at;
+				struct step_shape s = { examples, batch, ranks };
+				struct data_position begin = { 0, 0 }, at;
 				struct tally t = { 0 };
 				uint64_t steps = 0;
 
-				for (; (at = deal_advance(begin, steps, &s)).epoch < EPOCHS;
+				for (; (at = step_data_advance(begin, steps, &s)).epoch < EPOCHS;
 				     steps++)
 					take(&t, at, &s);
 				bad += !each_once(&t, examples);
-				bad += deal_steps_left(begin, EPOCHS, &s) != steps;
+				bad += step_data_steps_left(begin, EPOCHS, &s) != steps;
 				/* Far jumps are many single ones. */
 				at = begin;
 				for (uint64_t k = 0; k < steps; k++) {
-					struct deal_pos far = deal_advance(begin, k, &s);
+					struct data_position far = step_data_advance(begin, k, &s);
 
 					skipped += far.epoch != at.epoch || far.offset != at.offset;
-					skipped += deal_steps_left(at, EPOCHS, &s) != steps - k;
-					at = deal_advance(at, 1, &s);
+					skipped += step_data_steps_left(at, EPOCHS, &s) !=
+					    steps - k;
+					at = step_data_advance(at, 1, &s);
 				}
 				worlds++;
 			}
@@ -90,20 +91,20 @@ static void by_steps_changing(void)
 			for (uint64_t before = 1; before <= 4; before++)
 				for (uint64_t after = 1; after <= 4; after++)
 					for (uint64_t when = 0; when <= 8; when++) {
-						struct deal_shape s1 = { examples, batch, before },
+						struct step_shape s1 = { examples, batch, before },
 						                  s2 = { examples, batch, after };
-						struct deal_pos begin = { 0, 0 }, at,
-						                then = deal_advance(begin, when,
-						                    &s1);
+						struct data_position begin = { 0, 0 }, at,
+						                     then = step_data_advance(begin,
+						                         when, &s1);
 						struct tally t = { 0 };
 
 						for (uint64_t k = 0; k < when &&
-						     (at = deal_advance(begin, k, &s1)).epoch <
+						     (at = step_data_advance(begin, k, &s1)).epoch <
 						         EPOCHS;
 						     k++)
 							take(&t, at, &s1);
 						for (uint64_t k = 0;
-						     (at = deal_advance(then, k, &s2)).epoch <
+						     (at = step_data_advance(then, k, &s2)).epoch <
 						     EPOCHS;
 						     k++)
 							take(&t, at, &s2);
@@ -111,7 +112,8 @@ static void by_steps_changing(void)
 						worlds++;
 					}
 	ok(!bad, "also when the number of workers changes at any step (%u worlds)", worlds);
-	ok(deal_steps_left((struct deal_pos){ 3, 0 }, 3, &(struct deal_shape){ 10, 2, 2 }) == 0,
+	ok(step_data_steps_left((struct data_position){ 3, 0 }, 3,
+	       &(struct step_shape){ 10, 2, 2 }) == 0,
 	    "after the last epoch nothing is left");
 }
 

@@ -15,7 +15,7 @@
 
 /* ---- members ---- */
 
-static void append_members(struct coord *c, uint64_t step, struct deal_pos at, uint64_t batch,
+static void append_members(struct coord *c, uint64_t step, struct data_position at, uint64_t batch,
     const unsigned *rank, unsigned n)
 {
 	struct members *m;
@@ -108,7 +108,7 @@ bool coord_members_load(struct coord *c, const struct state *state)
 		}
 		if (known)
 			append_members(c, (uint64_t)s->step,
-			    (struct deal_pos){ (uint64_t)s->epoch, (uint64_t)s->offset },
+			    (struct data_position){ (uint64_t)s->epoch, (uint64_t)s->offset },
 			    s->batch < 0 ? c->cfg.batch : (uint64_t)s->batch, in,
 			    (unsigned)s->nranks);
 		free(in);
@@ -122,8 +122,8 @@ bool coord_members_load(struct coord *c, const struct state *state)
 static void append_changed_members(struct coord *c, uint64_t step, unsigned rank, bool in)
 {
 	const struct members *m = &c->membership.entry[c->membership.n - 1];
-	struct deal_shape shape = { c->data.examples, m->batch, m->n ? m->n : 1 };
-	struct deal_pos at = deal_advance(m->at, m->n ? step - m->step : 0, &shape);
+	struct step_shape shape = { c->data.examples, m->batch, m->n ? m->n : 1 };
+	struct data_position at = step_data_advance(m->at, m->n ? step - m->step : 0, &shape);
 	unsigned *list = mem_array(c->nworkers + 1, sizeof *list), n = 0;
 
 	for (unsigned i = 0; i < c->nworkers; i++) {

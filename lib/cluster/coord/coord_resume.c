@@ -28,7 +28,7 @@ void coord_resume_begin(struct coord *c)
 	/* A cluster without a job counts no steps; its checkpoints are only numbered. */
 	c->membership.first_step = c->cfg.has_job ? (uint64_t)m->step : 0;
 	if (deal)
-		c->membership.first_at = (struct deal_pos){ (uint64_t)deal->epoch,
+		c->membership.first_at = (struct data_position){ (uint64_t)deal->epoch,
 			(uint64_t)deal->offset };
 }
 

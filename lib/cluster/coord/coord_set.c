@@ -282,13 +282,13 @@ static void begin_leases_at(struct coord *c, uint64_t step)
 {
 	const struct members *m = c->membership.n ? &c->membership.entry[c->membership.n - 1]
 	                                          : NULL;
-	struct deal_shape shape;
-	struct deal_pos at;
+	struct step_shape shape;
+	struct data_position at;
 
 	if (c->data.tasks || c->cfg.lockstep || !m)
 		return;
-	shape = (struct deal_shape){ c->data.examples, m->batch, m->n ? m->n : 1 };
-	at = deal_advance(m->at, m->n ? step - m->step : 0, &shape);
+	shape = (struct step_shape){ c->data.examples, m->batch, m->n ? m->n : 1 };
+	at = step_data_advance(m->at, m->n ? step - m->step : 0, &shape);
 	c->data.leased_from = step;
 	coord_job_begin_leases(c, NULL);
 	tasks_begin_at(c->data.tasks, at.epoch, at.offset);

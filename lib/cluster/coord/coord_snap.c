@@ -223,20 +223,20 @@ static void describe_ranks(const struct coord *c, struct state_head *head)
 }
 
 /* In bsp: the position in the data at the snapshot's step. NULL without members. */
-static struct state_deal *snap_deal_position(const struct coord *c)
+static struct state_deal *snap_data_position(const struct coord *c)
 {
 	const struct members *m = NULL;
 	struct state_deal *deal;
-	struct deal_shape shape;
-	struct deal_pos at;
+	struct step_shape shape;
+	struct data_position at;
 
 	for (unsigned i = 0; i < c->membership.n; i++)
 		if (c->membership.entry[i].step <= c->snap.step)
 			m = &c->membership.entry[i];
 	if (!m)
 		return NULL;
-	shape = (struct deal_shape){ c->data.examples, m->batch, m->n ? m->n : 1 };
-	at = deal_advance(m->at, m->n ? c->snap.step - m->step : 0, &shape);
+	shape = (struct step_shape){ c->data.examples, m->batch, m->n ? m->n : 1 };
+	at = step_data_advance(m->at, m->n ? c->snap.step - m->step : 0, &shape);
 	deal = mem_alloc(sizeof *deal);
 	*deal = (struct state_deal){ (int64_t)at.epoch, (int64_t)at.offset };
 	return deal;
@@ -260,7 +260,7 @@ json_t *coord_snap_head(const struct coord *c)
 	sync_format(&conf->sync, mode);
 	describe_ranks(c, &head);
 	*head.data = (struct state_data){ .examples = (int64_t)c->data.examples,
-		.deal = snap_deal_position(c),
+		.deal = snap_data_position(c),
 		.tasks = c->snap.tasks ? state_tasks_copy(c->snap.tasks) : NULL,
 		.facts = c->data.facts,
 		.given = c->data.given };

@@ -67,7 +67,7 @@
 #include "coord/coord.h"
 #include "coord/tasks.h"
 #include "conf/conf.h"
-#include "layout/deal.h"
+#include "layout/step_data.h"
 #include "layout/layout.h"
 #include "msg/heartbeat.h"
 #include "msg/state.h"
@@ -176,7 +176,7 @@ struct coord_member_worker {
  * in the training data at that step. */
 struct members {
 	uint64_t step; /* the ranks that take part from this step on */
-	struct deal_pos at;
+	struct data_position at;
 	uint64_t batch; /* examples of each rank at a step */
 	unsigned *rank, n;
 };
@@ -323,7 +323,7 @@ struct coord_membership {
 	struct members *entry;
 	unsigned n, base;
 	uint64_t first_step; /* the step that the job begins with */
-	struct deal_pos first_at;
+	struct data_position first_at;
 };
 
 /* Evening out the load of the servers. */

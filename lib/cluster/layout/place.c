@@ -162,7 +162,7 @@ static uint32_t count_placed_parts(const struct table *t)
 /* Gives the partitions that have no run yet to the servers: at most n runs whose sizes differ by
  * one partition at most. First copies go around the servers, beginning with the least loaded one.
  * There are min(replicas, n, CHAIN_MAX) copies. Adds the new copies to load. */
-static void deal_table(const struct layout *l, struct table *t, const uint16_t *server,
+static void place_table_runs(const struct layout *l, struct table *t, const uint16_t *server,
     uint64_t *load, size_t n, unsigned replicas)
 {
 	size_t at = least_loaded(load, n);
@@ -199,7 +199,7 @@ void layout_place(struct layout *l, const uint16_t *server, size_t n, unsigned r
 		load[i] = place_load(l, server[i]);
 	for (size_t i = 0; i < l->ntables; i++)
 		if (!l->table[i].dropped && count_placed_parts(&l->table[i]) < l->table[i].nparts)
-			deal_table(l, &l->table[i], server, load, n, replicas);
+			place_table_runs(l, &l->table[i], server, load, n, replicas);
 	free(load);
 }
 

@@ -15,9 +15,9 @@
 
 struct row_policy_state {
 	const struct row_policy *rules; /* of the table */
-	bool by_updates; /* there are no steps: the clock counts updates instead */
-	uint64_t clock;  /* the highest step of an update */
-	uint64_t halved; /* how often the counts of ids were halved so far */
+	bool by_updates;                /* there are no steps: the clock counts updates instead */
+	uint64_t clock;                 /* the highest step of an update */
+	uint64_t halved;                /* how often the counts of ids were halved so far */
 	/* The clock when rows were last looked through for expired ones. */
 	uint64_t looked;
 	/* The clock when rows were last removed, plus 1; 0: never. */

@@ -13,7 +13,7 @@
  * step. */
 struct member_entry {
 	uint64_t step;
-	struct deal_pos at;
+	struct data_position at;
 	uint64_t batch;
 	uint32_t *rank, n;
 };
@@ -65,7 +65,7 @@ void batches_take_view(struct feed *f, const struct view *view)
 		const struct view_members *m = &view->members[i];
 
 		e->step = (uint64_t)m->step;
-		e->at = (struct deal_pos){ (uint64_t)m->epoch, (uint64_t)m->offset };
+		e->at = (struct data_position){ (uint64_t)m->epoch, (uint64_t)m->offset };
 		e->batch = (uint64_t)m->batch;
 		e->n = (uint32_t)json_array_size(m->ranks);
 		e->rank = mem_array(e->n, sizeof *e->rank);
@@ -118,7 +118,7 @@ static enum err_code choose_dealt(struct feed *f, uint64_t step, struct batch *b
     struct err *e)
 {
 	const struct member_entry *m = entry_at_step(f, step);
-	struct deal_shape shape = { f->source->units, m ? m->batch : f->batch, m ? m->n : 1 };
+	struct step_shape shape = { f->source->units, m ? m->batch : f->batch, m ? m->n : 1 };
 	uint64_t begin, end;
 	uint32_t position;
 
@@ -130,11 +130,11 @@ static enum err_code choose_dealt(struct feed *f, uint64_t step, struct batch *b
 	if (position == UINT32_MAX)
 		return err_set(e, ERR_FENCED, "rank %u is no member at step %llu", f->rank,
 		    (unsigned long long)step);
-	f->last_pos = deal_advance(m->at, step - m->step, &shape);
+	f->last_pos = step_data_advance(m->at, step - m->step, &shape);
 	*over = (f->epochs && f->last_pos.epoch >= f->epochs) || (f->steps && step >= f->steps);
 	if (*over)
 		return ERR_OK;
-	deal_range(f->last_pos, position, &shape, &begin, &end);
+	step_data_range(f->last_pos, position, &shape, &begin, &end);
 	return f->source->ops->deal(f->source, f->last_pos.epoch, begin, end, b, e);
 }
 
@@ -241,9 +241,9 @@ uint64_t batches_total_steps(const struct feed *f)
 	uint64_t total = 0;
 
 	if (f->epochs && f->source->examples && m && m->n) {
-		struct deal_shape shape = { f->source->examples, m->batch, m->n };
+		struct step_shape shape = { f->source->examples, m->batch, m->n };
 
-		total = m->step + deal_steps_left(m->at, f->epochs, &shape);
+		total = m->step + step_data_steps_left(m->at, f->epochs, &shape);
 	}
 	return f->steps && (!total || f->steps < total) ? f->steps : total;
 }

@@ -2,7 +2,7 @@
 #ifndef WORKER_FEED_STATE_H
 #define WORKER_FEED_STATE_H
 
-#include "layout/deal.h"
+#include "layout/step_data.h"
 #include "worker/batches.h"
 #include "worker/leased_range.h"
 
@@ -26,7 +26,7 @@ struct feed {
 	/* membership changes that the view no longer lists */
 	uint32_t nmembers, base;
 	uint64_t leased_from; /* the first step whose data is leased */
-	struct deal_pos last_pos;
+	struct data_position last_pos;
 
 	/* leases */
 	uint64_t step; /* of the current batch */

@@ -247,7 +247,7 @@ static enum err_code choose_batch(struct feed *f, struct batch *b, bool *over, s
 	rc = ready_examples(f, x->now.own.batch, &x->taken, e);
 	if (rc)
 		return rc;
-	f->last_pos = (struct deal_pos){ x->now.units.epoch,
+	f->last_pos = (struct data_position){ x->now.units.epoch,
 		f->source->ops->units_before(f->source, x->now.used) };
 	return f->source->ops->load(f->source, x->now.used, x->taken, b, e);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: ISC */
-#include "layout/deal.h"
+#include "layout/step_data.h"
 
 /* b is not 0, and a + b must not overflow. */
 static uint64_t ceil_div(uint64_t a, uint64_t b)
@@ -7,20 +7,21 @@ static uint64_t ceil_div(uint64_t a, uint64_t b)
 	return (a + b - 1) / b;
 }
 
-struct deal_pos deal_advance(struct deal_pos at, uint64_t steps, const struct deal_shape *s)
+struct data_position step_data_advance(struct data_position at, uint64_t steps,
+    const struct step_shape *s)
 {
 	uint64_t stride = s->batch * s->ranks;
 	uint64_t rest = ceil_div(s->examples - at.offset, stride);
 	uint64_t whole = ceil_div(s->examples, stride);
 
 	if (steps < rest)
-		return (struct deal_pos){ at.epoch, at.offset + steps * stride };
+		return (struct data_position){ at.epoch, at.offset + steps * stride };
 	steps -= rest;
-	return (struct deal_pos){ at.epoch + 1 + steps / whole, steps % whole * stride };
+	return (struct data_position){ at.epoch + 1 + steps / whole, steps % whole * stride };
 }
 
-void deal_range(struct deal_pos at, uint64_t position, const struct deal_shape *s, uint64_t *begin,
-    uint64_t *end)
+void step_data_range(struct data_position at, uint64_t position, const struct step_shape *s,
+    uint64_t *begin, uint64_t *end)
 {
 	*begin = at.offset + position * s->batch;
 	if (*begin > s->examples)
@@ -30,7 +31,7 @@ void deal_range(struct deal_pos at, uint64_t position, const struct deal_shape *
 		*end = s->examples;
 }
 
-uint64_t deal_steps_left(struct deal_pos at, uint64_t epochs, const struct deal_shape *s)
+uint64_t step_data_steps_left(struct data_position at, uint64_t epochs, const struct step_shape *s)
 {
 	uint64_t stride = s->batch * s->ranks;
 

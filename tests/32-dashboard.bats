@@ -287,6 +287,7 @@ post() { code -X POST -H "Authorization: Session $1" -H 'Content-Type: applicati
 	[ ! -e "$RUN/model.safetensors" ]
 }
 
+# bats test_tags=slow
 @test "for the keyboard and for readers of the screen" {
 	job access
 	begin access.json

@@ -242,6 +242,7 @@ produce() {
 	[ "$status" -eq 0 ]
 }
 
+# bats test_tags=slow
 @test "each event counts once while processes are killed: bsp" {
 	SYNC=bsp EVENTS=8000 run "$EVENTS" 6
 	echo "$output"

@@ -301,6 +301,47 @@ static void missing_category(void)
 	dataset_free(d);
 }
 
+/* Of three rows the first and the last are of one group, and the second has no name of a group. */
+static bool has_groups(const struct dataset *d)
+{
+	return d && d->group && d->group[0] && d->group[0] == d->group[2] && !d->group[1];
+}
+
+static void groups(void)
+{
+	static const char text[] = "user,x,y\nann,1,1\n,2,2\nann,3,3\n";
+	struct err e;
+	struct dataset *d = load(text, "group=user&missing=category", &real, NULL, &e), *v;
+	struct batch b = { 0 };
+	const uint32_t index[] = { 2, 1 };
+
+	ok(has_groups(d) && d->cols == 3, "groups by a column, which is a feature: %s",
+	    d ? "" : e.msg);
+	ok(data_gather(d, index, 2, &b, &e) == ERR_OK && b.group[0] == d->group[2] && !b.group[1],
+	    "batches have the groups");
+	v = load("user,x\nann,1\nbob,2\n", "", &any, d, &e);
+	ok(v && v->group && v->group[0] == d->group[0] && v->group[1] != v->group[0] && v->group[1],
+	    "evaluation data have them by the same column: %s", v ? "" : e.msg);
+	ok(v && data_gather(v, index + 1, 1, &b, &e) == ERR_OK && b.group[0] == v->group[1],
+	    "another file's batch, too");
+	dataset_free(v);
+	dataset_free(d);
+	d = load(text, "group=user&ignore=user", &real, NULL, &e);
+	ok(has_groups(d) && d->cols == 1, "ignore= takes the features away: %s", d ? "" : e.msg);
+	v = load("x,y\n1,1\n", "", &real, d, &e);
+	ok(v && !v->group && data_gather(v, index + 2 - 2, 0, &b, &e) == ERR_OK && !b.group,
+	    "evaluation data may lack them");
+	dataset_free(v);
+	dataset_free(d);
+	batch_release(&b);
+	d = load(
+	    "{\"q\": 7, \"x\": 1, \"y\": 1}\n{\"x\": 2, \"y\": 2}\n{\"q\": 7, \"x\": 3, \"y\": 1}\n",
+	    "format=jsonl&group=q&id=q", &real, NULL, &e);
+	ok(has_groups(d) && d->cols == 1, "and numbers of JSON: %s", d ? "" : e.msg);
+	dataset_free(d);
+	refused("x,y\n1,1\n", "group=u", NULL, "group=u: there is no such column");
+}
+
 static void weights(void)
 {
 	static const char text[] = "w,x,y\n1,1,1\n3,2,2\n0,3,3\n";
@@ -424,6 +465,7 @@ int main(void)
 	words();
 	missing_category();
 	weights();
+	groups();
 	labels();
 	target();
 	hashed();

@@ -13,6 +13,7 @@ void batch_release(struct batch *b)
 	free(b->val);
 	free(b->id);
 	free(b->weight);
+	free(b->group);
 	free(b->y);
 	free(b->label);
 	*b = (struct batch){ 0 };
@@ -96,6 +97,8 @@ enum err_code batch_append(struct batch *b, const struct batch *more, struct err
 	if (good) {
 		all.weight = join_arrays(b->weight, b->rows, more->weight, more->rows,
 		    sizeof *b->weight, &good);
+		all.group = join_arrays(b->group, b->rows, more->group, more->rows,
+		    sizeof *b->group, &good);
 		all.y = join_arrays(b->y, b->rows, more->y, more->rows, sizeof *b->y, &good);
 		all.label = join_arrays(b->label, b->rows, more->label, more->rows,
 		    sizeof *b->label, &good);

@@ -24,6 +24,8 @@
  *
  * weight: of each example in the loss, its gradient and the metrics.
  *
+ * group: the group of examples that are ranked against each other, such as those of a user; 0: none.
+ *
  * Targets: y for regression and two classes (0 or 1); label for classes. */
 struct batch {
 	size_t rows, cols; /* examples; features of the data, not of the batch */
@@ -36,9 +38,10 @@ struct batch {
 	size_t fields;
 	uint64_t *id; /* nids */
 	size_t nids;
-	float *weight;  /* rows; NULL: all examples have the weight 1 */
-	float *y;       /* rows; NULL: no such targets */
-	int32_t *label; /* rows, from 0; NULL: no such targets */
+	float *weight;   /* rows; NULL: all examples have the weight 1 */
+	uint64_t *group; /* rows; NULL: the data have no groups */
+	float *y;        /* rows; NULL: no such targets */
+	int32_t *label;  /* rows, from 0; NULL: no such targets */
 	uint64_t first, epoch;
 };
 

@@ -42,6 +42,7 @@ static void free_arrays(struct dataset *d)
 	free(d->field);
 	free(d->id);
 	free(d->weight);
+	free(d->group);
 	free(d->y);
 	free(d->label);
 }

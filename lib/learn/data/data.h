@@ -50,6 +50,7 @@ struct data_options {
 	 * 1 */
 	char *columns, *ignore, *categories, *id;
 	char *weight;  /* the column of the examples' weights */
+	char *group;   /* the column of the examples' groups; of a stream, its group of consumers */
 	char *missing; /* what a missing cell becomes: "mean", "zero" or "category" */
 	char *scale;   /* of numbers: "standard", "minmax" or "none" */
 	/* ratings: columns by name or number from 1; NULL: the first three */
@@ -61,10 +62,10 @@ struct data_options {
 	/* csv: the first line is an example in any case; cannot be given in a path */
 	bool no_heading;
 	/* streams (data_log.h): "yes" makes a stream of a file; where a new job begins ("begin", "end",
-	 * "group" or a place); the group and the file of properties of a consumer; what happens when events
+	 * "group" or a place); the file of properties of a consumer; what happens when events
 	 * have been deleted before they were read ("fail" or "skip"), and with one that cannot be parsed (the
 	 * same); events in the head, 0: the default */
-	char *follow, *from, *group, *properties, *deleted, *bad;
+	char *follow, *from, *properties, *deleted, *bad;
 	int head;
 	double sample; /* text: words more frequent than this are thinned out; 0: none */
 };
@@ -100,6 +101,8 @@ struct dataset {
 	uint64_t *id;
 	size_t nids;
 	struct data_words *words;
+	uint64_t *group;       /* of each example (batch.h); NULL: the data have no groups */
+	bool grouped_by_first; /* sparse: the first entry of an example, its user, is its group */
 	float *weight;  /* of each example, with the mean 1 in training data; NULL: all equal */
 	float *y;       /* real targets, or 0 and 1 (want.two) */
 	int32_t *label; /* want.classes */

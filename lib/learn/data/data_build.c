@@ -9,6 +9,7 @@
 #include "core/num.h"
 #include "data/data_bad_lines.h"
 #include "data/data_compact.h"
+#include "data/data_row.h"
 #include "data/data_table.h"
 #include "data/data_words.h"
 #include "math/vec.h"
@@ -386,6 +387,7 @@ static enum err_code append_sparse(struct data_build *b, const struct dataset *d
 		memcpy(to->field + b->nnz, d->field, n * sizeof *d->field);
 	for (size_t r = 1; r <= d->rows; r++)
 		to->start[to->rows + r] = b->nnz + d->start[r];
+	to->grouped_by_first = d->grouped_by_first;
 	b->nnz += n;
 	return ERR_OK;
 }
@@ -476,6 +478,31 @@ enum err_code data_build_weight(struct data_build *b, const struct stream *s, do
 	if (!reserve_weights(b, b->d->rows + 1))
 		return no_memory_for_examples(b, s, e);
 	b->d->weight[b->d->rows] = (float)weight;
+	return ERR_OK;
+}
+
+/* Makes room for the groups of n rows; those that have none yet are in no group. */
+static bool reserve_groups(struct data_build *b, size_t n)
+{
+	struct dataset *d = b->d;
+	size_t room = n <= b->group_room ? b->group_room : 2 * n + 1024;
+
+	if (room > b->group_room && !resize_array((void **)&d->group, room, sizeof(*d->group)))
+		return false;
+	b->group_room = room;
+	for (; b->groups < n; b->groups++)
+		d->group[b->groups] = 0;
+	return true;
+}
+
+enum err_code data_build_group(struct data_build *b, const struct stream *s, const char *name,
+    struct err *e)
+{
+	uint64_t group = data_hash(0, name, strlen(name));
+
+	if (!reserve_groups(b, b->d->rows + 1))
+		return no_memory_for_examples(b, s, e);
+	b->d->group[b->d->rows] = group ? group : 1;
 	return ERR_OK;
 }
 
@@ -592,6 +619,8 @@ enum err_code data_build_finish(struct data_build *b, struct dataset **out, stru
 		    d->unlabelled ? "%s: no row has a label" : "%s: holds no examples", b->first);
 	if (d->weight && !reserve_weights(b, d->rows))
 		return err_set(e, ERR_NOMEM, "no memory for the weights of %zu examples", d->rows);
+	if (d->group && !reserve_groups(b, d->rows))
+		return err_set(e, ERR_NOMEM, "no memory for the groups of %zu examples", d->rows);
 	assert(data_label_count(b->label) == d->rows);
 	rc = data_label_finish(b->label, d, e);
 	if (rc == ERR_OK && b->table)
@@ -605,6 +634,7 @@ enum err_code data_build_finish(struct data_build *b, struct dataset **out, stru
 	trim_array((void **)&d->x, d->rows * d->cols, sizeof(*d->x));
 	trim_array((void **)&d->x8, d->rows * d->cols, sizeof(*d->x8));
 	trim_array((void **)&d->weight, d->rows, sizeof(*d->weight));
+	trim_array((void **)&d->group, d->rows, sizeof(*d->group));
 	trim_array((void **)&d->val, b->nnz, sizeof(*d->val));
 	trim_array((void **)&d->col, b->nnz, sizeof(*d->col));
 	trim_array((void **)&d->field, b->nnz, sizeof(*d->field));

@@ -24,6 +24,7 @@ struct data_build {
 	size_t room, start_room;               /* values and rows for which memory is allocated */
 	uint64_t values_before, rows_before;   /* values and rows of the files before this one */
 	size_t weights, weight_room;           /* rows that have a weight, and room for */
+	size_t groups, group_room;             /* rows that have a group, and room for */
 	/* Sparse ids as in the files: in d->col, until an id of more than 32 bits appears; then in
 	 * raw. */
 	uint64_t nnz;
@@ -116,6 +117,10 @@ enum err_code data_build_append(struct data_build *b, const struct dataset *d, s
  * the line is to be skipped (data_want.bad), and its label and row are dropped. Errors but ERR_FORMAT are
  * returned as they are. */
 enum err_code data_build_bad_line(struct data_build *b, const struct stream *s, enum err_code rc,
+    struct err *e);
+
+/* Gives the next row its group, by a text that names it; rows without one are in no group. */
+enum err_code data_build_group(struct data_build *b, const struct stream *s, const char *name,
     struct err *e);
 
 /* Gives the next row its weight, which is finite and at least 0; rows without one have 1. */

@@ -241,13 +241,24 @@ static bool gather_words(const struct dataset *d, const uint32_t *index, size_t 
 enum err_code data_gather(const struct dataset *d, const uint32_t *index, size_t n, struct batch *b,
     struct err *e)
 {
-	bool good = true;
+	bool good = true, grouped = d->group || d->grouped_by_first;
 
 	b->rows = n;
 	b->cols = d->cols;
 	b->sparse = d->sparse;
-	if (d->weight)
+	/* The batch may have had examples of another file, which has weights or groups. */
+	if (d->weight) {
 		good = grow_array(&b->weight, n, sizeof(*b->weight));
+	} else {
+		free(b->weight);
+		b->weight = NULL;
+	}
+	if (good && grouped) {
+		good = grow_array(&b->group, n, sizeof(*b->group));
+	} else if (!grouped) {
+		free(b->group);
+		b->group = NULL;
+	}
 	if (good && d->y)
 		good = grow_array(&b->y, n, sizeof(*b->y));
 	if (d->label)
@@ -264,6 +275,11 @@ enum err_code data_gather(const struct dataset *d, const uint32_t *index, size_t
 		gather_dense(d, index, n, b);
 	for (size_t i = 0; d->weight && i < n; i++)
 		b->weight[i] = d->weight[index[i]];
+	for (size_t i = 0; d->group && i < n; i++)
+		b->group[i] = d->group[index[i]];
+	/* The feature's number plus 1, because 0 is no group. */
+	for (size_t i = 0; d->grouped_by_first && i < n; i++)
+		b->group[i] = b->start[i] < b->start[i + 1] ? b->id[b->col[b->start[i]]] + 1 : 0;
 	for (size_t i = 0; d->y && i < n; i++)
 		b->y[i] = d->y[index[i]];
 	for (size_t i = 0; d->label && i < n; i++)

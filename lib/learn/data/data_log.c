@@ -262,9 +262,12 @@ static enum err_code parse_lines(const struct data_log *l, const char *name, con
 	struct data_build *build = data_build_new(want, like, NULL);
 	struct buf all = BUF_INIT;
 	struct stream *s = NULL;
+	/* group= of a stream names its consumers, and no column. */
+	struct data_options o = l->options;
 	enum err_code rc;
 
 	*out = NULL;
+	o.group = NULL;
 	build->by_lines = true;
 	/* If lines have names for their columns, the names stand before each part. */
 	if (l->heading) {
@@ -274,7 +277,7 @@ static enum err_code parse_lines(const struct data_log *l, const char *name, con
 	rc = l->heading ? stream_memory(all.data, all.len, name, &s, e)
 	                : stream_memory(text, len, name, &s, e);
 	if (!rc)
-		rc = data_build_read(build, s, &l->options, e);
+		rc = data_build_read(build, s, &o, e);
 	if (!rc && build->d->rows)
 		rc = data_build_finish(build, out, e);
 	stream_close(s);

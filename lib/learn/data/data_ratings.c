@@ -222,6 +222,7 @@ static enum err_code read_ratings(struct data_build *b, struct stream *s,
 	struct ratings t = { .begun = false };
 
 	b->index_base = 0;
+	b->d->grouped_by_first = true;
 	return data_row_each(b, s, o, &t, parse_rating_line, e);
 }
 

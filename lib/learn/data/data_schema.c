@@ -239,6 +239,7 @@ static struct data_schema_column column_document(const struct data_schema *s,
 		.factor = scaling ? (double)c->factor : (double)NAN,
 		.form = c->form ? data_form_name[c->form] : NULL,
 		.words = c->words,
+		.group = c->group,
 		.values = c->kind == DATA_CATEGORY || c->count ? copy_values(s, c) : NULL,
 		.places = s->feature_of && (c->kind == DATA_CATEGORY || c->count)
 		    ? copy_places(s, c)
@@ -347,6 +348,7 @@ static bool fill_column(struct data_schema *s, struct data_column *c,
 	c->form = from->form ? (enum data_form)index_of(from->form, data_form_name, DATA_FORMS)
 	                     : DATA_PLAIN;
 	c->words = from->words;
+	c->group = from->group;
 	c->value = (uint32_t)s->nvalues;
 	if (c->kind == DATA_COLUMN_KINDS || c->form == DATA_FORMS || !fill_scaling(c, from) ||
 	    s->nvalues + json_array_size(from->values) > VALUES_MAX)

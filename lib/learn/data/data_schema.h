@@ -48,9 +48,10 @@ struct data_column {
 	enum data_column_kind kind;
 	enum data_form form; /* of its numbers */
 	bool words;          /* of numbers: words among them are categories */
-	uint32_t first;      /* of numbers: the feature */
-	uint32_t value;      /* the first of its values, in `value` of the schema */
-	uint32_t count;      /* how many values it has there */
+	bool group; /* its cells name the groups of examples (batch.h), whatever else they are */
+	uint32_t first; /* of numbers: the feature */
+	uint32_t value; /* the first of its values, in `value` of the schema */
+	uint32_t count; /* how many values it has there */
 	/* In a column of numbers: the mean of the cells that are not missing, and the scaling. */
 	double mean;
 	float shift, factor;

@@ -45,9 +45,11 @@ enum kind {
 	STORE_FIELD = 32,
 	STORE_SCHEMA = 64,
 	STORE_WEIGHT = 128,
-	STORE_KINDS = 256
+	STORE_GROUP = 256,
+	STORE_GROUPED_BY_FIRST = 512,
+	STORE_KINDS = 1024
 };
-enum part { X, START, COL, VAL, FIELD, ID, WEIGHT, Y, LABEL, VALUE, NAMES, PARTS };
+enum part { X, START, COL, VAL, FIELD, ID, WEIGHT, GROUP, Y, LABEL, VALUE, NAMES, PARTS };
 
 static const char magic[8] = "pskdata1";
 
@@ -124,6 +126,7 @@ static bool layout_places(const uint64_t h[static WORDS], struct place at[static
 	    place_next(&at[FIELD], h[KIND] & STORE_FIELD ? h[NNZ] : 0, 2, length) &&
 	    place_next(&at[ID], h[IDS], 8, length) &&
 	    place_next(&at[WEIGHT], h[KIND] & STORE_WEIGHT ? h[ROWS] : 0, 4, length) &&
+	    place_next(&at[GROUP], h[KIND] & STORE_GROUP ? h[ROWS] : 0, 8, length) &&
 	    place_next(&at[Y], h[KIND] & STORE_Y ? h[ROWS] : 0, 4, length) &&
 	    place_next(&at[LABEL], h[KIND] & STORE_LABEL ? h[ROWS] : 0, 4, length) &&
 	    place_next(&at[VALUE], h[CLASSES], 8, length) &&
@@ -177,7 +180,8 @@ static void head_of(const struct dataset *d, const char *key, size_t text, uint6
 	h[KIND] = (d->sparse ? STORE_SPARSE : 0) | (d->x8 ? STORE_BYTES : 0) |
 	    (d->y ? STORE_Y : 0) | (d->label ? STORE_LABEL : 0) |
 	    (d->feature_name ? STORE_FEATURES : 0) | (d->field ? STORE_FIELD : 0) |
-	    (d->schema ? STORE_SCHEMA : 0) | (d->weight ? STORE_WEIGHT : 0);
+	    (d->schema ? STORE_SCHEMA : 0) | (d->weight ? STORE_WEIGHT : 0) |
+	    (d->group ? STORE_GROUP : 0) | (d->grouped_by_first ? STORE_GROUPED_BY_FIRST : 0);
 	h[SCALE] = scale;
 	h[BASE] = (uint64_t)(int64_t)d->index_base;
 	h[TEXT] = text;
@@ -210,7 +214,7 @@ enum err_code data_store_write(const struct dataset *d, const char key[static DI
 	head_of(d, key, text.len, h);
 
 	const void *part[PARTS] = { d->x8 ? (const void *)d->x8 : d->x, d->start, d->col, d->val,
-		d->field, d->id, d->weight, d->y, d->label, d->class_value, text.data };
+		d->field, d->id, d->weight, d->group, d->y, d->label, d->class_value, text.data };
 
 	if (!layout_places(h, at, &h[LENGTH]))
 		rc = err_set(e, ERR_LIMIT, "the data are too large for a file");
@@ -398,6 +402,8 @@ static bool map_arrays(struct dataset *d, const uint64_t h[static WORDS],
 	d->fields = h[FIELDS];
 	d->id = mapped_part(d, &at[ID], d->sparse);
 	d->weight = mapped_part(d, &at[WEIGHT], h[KIND] & STORE_WEIGHT);
+	d->group = mapped_part(d, &at[GROUP], h[KIND] & STORE_GROUP);
+	d->grouped_by_first = h[KIND] & STORE_GROUPED_BY_FIRST && d->sparse;
 	d->y = mapped_part(d, &at[Y], h[KIND] & STORE_Y);
 	d->label = mapped_part(d, &at[LABEL], h[KIND] & STORE_LABEL);
 	d->class_value = mapped_part(d, &at[VALUE], d->classes > 0);

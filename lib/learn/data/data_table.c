@@ -92,7 +92,7 @@ const struct data_schema *data_table_schema(const struct data_build *b)
 bool data_table_is_wanted(const struct data_options *o)
 {
 	return o->categories || o->ignore || o->id || o->missing || o->scale || o->columns ||
-	    o->weight || o->bits;
+	    o->weight || o->group || o->bits;
 }
 
 /* ---- the schema of training data ---- */
@@ -202,9 +202,14 @@ static enum err_code set_all_kinds(struct data_schema *m, const struct stream *s
 		{ "weight", o->weight, DATA_WEIGHT }, { "ignore", o->ignore, DATA_IGNORED },
 		{ "id", o->id, DATA_ID } };
 	enum err_code rc = ERR_OK;
+	size_t group;
 
 	for (size_t i = 0; !rc && i < sizeof given / sizeof given[0]; i++)
 		rc = set_kinds(m, s, given[i].option, given[i].list, given[i].kind, e);
+	if (!rc && o->group)
+		rc = find_column(m, s, "group", o->group, &group, e);
+	if (!rc && o->group)
+		m->column[group].group = true;
 	return rc;
 }
 
@@ -537,6 +542,14 @@ static enum err_code take_weight(struct data_build *b, const struct stream *s, s
 	    c->name);
 }
 
+static enum err_code take_group(struct data_build *b, const struct stream *s, size_t k,
+    const char *text, struct err *e)
+{
+	return b->table->schema->column[k].group && !data_form_is_missing(text)
+	    ? data_build_group(b, s, text, e)
+	    : ERR_OK;
+}
+
 static enum err_code take_label(struct data_build *b, const struct stream *s, size_t k,
     const char *text, struct err *e)
 {
@@ -566,9 +579,13 @@ enum err_code data_table_text(struct data_build *b, const struct stream *s, size
 {
 	struct data_table *t = b->table;
 	size_t k = begin_cell(t, place);
+	enum err_code rc;
 
 	if (k == NO_COLUMN)
 		return ERR_OK;
+	rc = take_group(b, s, k, text, e);
+	if (rc)
+		return rc;
 	switch (t->schema->column[k].kind) {
 	case DATA_NUMBER:
 		return take_number_text(b, s, place, k, text, e);
@@ -589,9 +606,14 @@ enum err_code data_table_number(struct data_build *b, const struct stream *s, si
 	struct data_table *t = b->table;
 	size_t k = begin_cell(t, place);
 	char text[32];
+	enum err_code rc;
 
 	if (k == NO_COLUMN)
 		return ERR_OK;
+	num_format(v, text);
+	rc = take_group(b, s, k, text, e);
+	if (rc)
+		return rc;
 	switch (t->schema->column[k].kind) {
 	case DATA_NUMBER:
 		if (!isfinite((float)v))
@@ -605,18 +627,22 @@ enum err_code data_table_number(struct data_build *b, const struct stream *s, si
 		return data_label_number(b->label, s, v, e);
 	case DATA_CATEGORY:
 	case DATA_WEIGHT:
-		num_format(v, text);
 		return data_table_text(b, s, place, text, e);
 	default:
 		return ERR_OK;
 	}
 }
 
+static bool names_groups(const struct data_table *t, size_t place)
+{
+	return t->column[place] != NO_COLUMN && t->schema->column[t->column[place]].group;
+}
+
 bool data_table_uses(const struct data_build *b, size_t place)
 {
 	enum data_column_kind kind = kind_of(b->table, place);
 
-	return kind != DATA_IGNORED && kind != DATA_ID;
+	return (kind != DATA_IGNORED && kind != DATA_ID) || names_groups(b->table, place);
 }
 
 bool data_table_takes_several(const struct data_build *b, size_t place)

@@ -15,6 +15,7 @@
 #include "core/num.h"
 #include "ctl.h"
 #include "format/uri.h"
+#include "metric/metrics.h"
 #include "rundir/rundir.h"
 
 static const struct opt opts[] = {
@@ -161,7 +162,7 @@ static void print_checkpoint_eval(const json_t *eval)
 	json_t *v;
 
 	json_object_foreach((json_t *)eval, key, v)
-		if (json_is_number(v) && strcmp(key, "examples") != 0) {
+		if (json_is_number(v) && strcmp(key, "examples") != 0 && !metrics_is_detail(key)) {
 			num_digits(json_number_value(v), 4, figure);
 			printf("%s%s %s", between, key, figure);
 			between = ", ";

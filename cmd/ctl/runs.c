@@ -8,6 +8,7 @@
 #include "ctl.h"
 #include "lab/report_read.h"
 #include "lab/report_table.h"
+#include "metric/metrics.h"
 
 struct options {
 	bool json;
@@ -26,7 +27,7 @@ static bool deserves_column(const char *figure)
 	for (size_t i = 0; i < CTL_COUNT(no); i++)
 		if (strcmp(figure, no[i]) == 0)
 			return false;
-	return true;
+	return strncmp(figure, "eval.", 5) != 0 || !metrics_is_detail(figure + 5);
 }
 
 static json_t *choose_run_columns(const struct report_run *list, size_t n)

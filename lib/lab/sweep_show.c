@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "lab/report_table.h"
 #include "lab/sweep.h"
+#include "metric/metrics.h"
 
 const char *sweep_point_state_name(const struct point *p)
 {
@@ -75,7 +76,8 @@ void sweep_point_report(const struct sweep *s, const struct point *p, const char
 
 /* ---- the end ---- */
 
-/* Returns a new array with the names of the figures that evaluations of any point have. */
+/* Returns a new array with the names of the figures that evaluations of any point have and that fit into a
+ * table. */
 static json_t *list_eval_figures(const struct sweep *s)
 {
 	struct report_run *list = mem_array(s->npoints, sizeof *list);
@@ -86,7 +88,8 @@ static json_t *list_eval_figures(const struct sweep *s)
 		list[i].result = s->point[i].result;
 	all = report_figure_names(list, s->npoints);
 	json_array_foreach(all, i, name)
-		if (strncmp(json_string_value(name), "eval.", 5) == 0)
+		if (strncmp(json_string_value(name), "eval.", 5) == 0 &&
+		    !metrics_is_detail(json_string_value(name) + 5))
 			json_array_append(names, name);
 	json_decref(all);
 	free(list);

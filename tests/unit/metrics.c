@@ -11,6 +11,11 @@ static struct rng rng;
 
 enum { EXAMPLES = 5003 };
 
+static void begin(struct metrics *m, enum model_task task, size_t outputs)
+{
+	metrics_init(m, &(struct metric_scores){ .task = task, .outputs = outputs });
+}
+
 /* Feed the examples in batches of odd sizes. */
 static void feed(struct metrics *m, size_t outputs, const float *scores, float *y, int32_t *label)
 {
@@ -57,7 +62,7 @@ static void test_two_class_metrics(void)
 		right += (score[i] > 0.5f) == (y[i] > 0);
 	}
 	auc = naive_auc(score, y);
-	metrics_init(&m, MODEL_TWO, 1);
+	begin(&m, MODEL_TWO, 1);
 	feed(&m, 1, score, y, NULL);
 	metrics_finish(&m, &r);
 	ok(r.has[METRIC_auc] && fabs(r.value[METRIC_auc] - auc) < 1e-12 && auc > 0.6,
@@ -72,7 +77,7 @@ static void test_two_class_metrics(void)
 	    "loss is the mean");
 	metrics_release(&m);
 
-	metrics_init(&m, MODEL_CLASSES, 2);
+	begin(&m, MODEL_CLASSES, 2);
 	feed(&m, 2, both, NULL, label);
 	metrics_finish(&m, &c);
 	ok(c.has[METRIC_auc] && c.value[METRIC_auc] == r.value[METRIC_auc] &&
@@ -87,7 +92,7 @@ static void test_two_class_metrics(void)
 
 	for (size_t i = 0; i < EXAMPLES; i++)
 		y[i] = 1;
-	metrics_init(&m, MODEL_TWO, 1);
+	begin(&m, MODEL_TWO, 1);
 	metrics_finish(&m, &r);
 	ok(!r.has[METRIC_loss] && !r.has[METRIC_accuracy] && !r.has[METRIC_auc],
 	    "nothing is known of no examples");
@@ -114,7 +119,7 @@ static void test_other_metrics(void)
 	}
 	for (size_t i = 0; i < EXAMPLES; i++)
 		spread += ((double)y[i] - mean) * ((double)y[i] - mean);
-	metrics_init(&m, MODEL_REAL, 1);
+	begin(&m, MODEL_REAL, 1);
 	feed(&m, 1, score, y, NULL);
 	metrics_finish(&m, &r);
 	ok(r.has[METRIC_rmse] && fabs(r.value[METRIC_rmse] - sqrt(error / EXAMPLES)) < 1e-10 &&
@@ -134,7 +139,7 @@ static void test_other_metrics(void)
 		best = s[2] > s[best] ? 2 : best;
 		right += best == label[i];
 	}
-	metrics_init(&m, MODEL_CLASSES, 3);
+	begin(&m, MODEL_CLASSES, 3);
 	feed(&m, 3, score, NULL, label);
 	metrics_finish(&m, &r);
 	ok(r.value[METRIC_accuracy] == (double)right / EXAMPLES && !r.has[METRIC_auc],
@@ -157,10 +162,10 @@ static void test_auc_of_many(void)
 	static uint32_t count[2][2 * GRID];
 	static float score[1000], y[1000];
 	struct eval_result r;
-	struct metrics m;
+	struct metrics m, twice;
 	double pairs = 0, below = 0, of[2] = { 0 };
 
-	metrics_init(&m, MODEL_TWO, 1);
+	begin(&m, MODEL_TWO, 1);
 	for (size_t at = 0; at < MANY; at += 1000) {
 		struct batch b = { .y = y, .rows = 1000 };
 
@@ -188,6 +193,12 @@ static void test_auc_of_many(void)
 	    r.value[METRIC_auc], pairs);
 	metrics_finish(&m, &r);
 	ok(fabs(r.value[METRIC_auc] - pairs) < 1e-4, "once more");
+	metrics_init(&twice, &m.of);
+	ok(!metrics_merge(&twice, &m, NULL) && !metrics_merge(&twice, &m, NULL), "merged");
+	metrics_finish(&twice, &r);
+	ok(fabs(r.value[METRIC_auc] - pairs) < 1e-4 && r.examples == 2 * (uint64_t)MANY,
+	    "and of the same examples twice, merged: %.7f", r.value[METRIC_auc]);
+	metrics_release(&twice);
 	metrics_release(&m);
 }
 
@@ -203,8 +214,8 @@ static void test_weights(void)
 		size_t n = 0;
 		bool same = true;
 
-		metrics_init(&a, task[t], 1);
-		metrics_init(&b, task[t], 1);
+		begin(&a, task[t], 1);
+		begin(&b, task[t], 1);
 		for (size_t i = 0; i < 10; i++) {
 			weight[i] = (float)i;
 			one_score[i] = (float)rng_below(&rng, 5) / 5;
@@ -231,6 +242,215 @@ static void test_weights(void)
 	}
 }
 
+/* The values below were computed by scikit-learn 1.2.1 (Debian 12) for the same examples: its functions for
+ * accuracy, area under the ROC curve, log loss, average precision, F1 (binary and macro), NDCG (k = 10),
+ * absolute and squared error, R2 and pinball loss (alpha = 0.9), with the weights of samples where the test
+ * has weights; and by numpy: normalized entropy as that log loss over the log loss of the weighted mean of y,
+ * calibration as sum(w p) / sum(w y), the calibration error with 15 bins int(15 p). Of groups: the mean of the
+ * functions over the groups, of the area weighted by the groups' sizes; reciprocal rank, precision and recall
+ * as means over all orders of examples with equal scores, by itertools. */
+struct expected {
+	enum metric metric;
+	double value;
+};
+
+enum { SMALL = 600, GROUPS = 25 };
+static uint32_t lcg;
+
+/* The same numbers as of the script: x = (1103515245 x + 12345) mod 2^31, and (x >> 8) mod n. */
+static uint32_t draw(uint32_t n)
+{
+	lcg = (lcg * 1103515245u + 12345u) & 0x7fffffffu;
+	return (lcg >> 8) % n;
+}
+
+static struct small {
+	float y[SMALL], score[3 * SMALL], weight[SMALL];
+	int32_t label[SMALL];
+	uint64_t group[SMALL];
+} small;
+
+/* Measures the examples in one part, and in three that are merged in another order. */
+static void check_small(const struct metric_scores *of, bool weighted, const struct expected *want,
+    size_t n, const char *what)
+{
+	struct metrics m[3], all;
+	struct eval_result r[2];
+
+	metrics_init(&all, of);
+	for (int parts = 1; parts <= 3; parts += 2) {
+		for (int k = 0; k < parts; k++) {
+			size_t from = (size_t)(SMALL / parts * k), rows = (size_t)(SMALL / parts);
+			struct batch b = { .rows = rows,
+				.y = small.y + from,
+				.label = small.label + from,
+				.group = of->grouped ? small.group + from : NULL,
+				.weight = weighted ? small.weight + from : NULL };
+
+			metrics_init(&m[k], of);
+			metrics_add(&m[k], &b, small.score + from * of->outputs, 1, NULL);
+		}
+		for (int k = parts - 2; k >= 0; k--)
+			metrics_merge(&m[parts - 1], &m[k], NULL);
+		metrics_finish(&m[parts - 1], &r[parts / 2]);
+		if (parts == 1)
+			metrics_merge(&all, &m[0], NULL);
+		for (int k = 0; k < parts; k++)
+			metrics_release(&m[k]);
+	}
+	for (size_t i = 0; i < n; i++) {
+		enum metric k = want[i].metric;
+
+		ok(r[0].has[k] && r[1].has[k] && fabs(r[0].value[k] - want[i].value) < 1e-6 &&
+		        fabs(r[1].value[k] - want[i].value) < 1e-6,
+		    "%s of %s is %.10f and, merged, %.10f; by scikit-learn %.10f", metric_name[k],
+		    what, r[0].value[k], r[1].value[k], want[i].value);
+	}
+	metrics_finish(&all, &r[1]);
+	ok(r[1].examples == SMALL && r[1].value[want[0].metric] == r[0].value[want[0].metric],
+	    "merging into an empty set copies it");
+	metrics_release(&all);
+}
+
+#define CHECK(of, weighted, want, what) \
+	check_small(&(struct metric_scores)of, weighted, want, sizeof(want) / sizeof *(want), what)
+#define OF(...) \
+	{ \
+		__VA_ARGS__ \
+	}
+
+static void test_two_classes_against_sklearn(void)
+{
+	static const struct expected plain[] = { { METRIC_accuracy, 0.5750000000 },
+		{ METRIC_auc, 0.5435134301 }, { METRIC_log_loss, 0.7701090948 },
+		{ METRIC_normalized_entropy, 1.1992950923 }, { METRIC_calibration, 1.2005853631 },
+		{ METRIC_calibration_error, 0.1953333326 }, { METRIC_pr_auc, 0.4499279620 },
+		{ METRIC_f1, 0.4000000000 }, { METRIC_f1_macro, 0.5354838710 },
+		{ METRIC_group_auc, 0.5528860949 }, { METRIC_ndcg_at_10, 0.5049169538 },
+		{ METRIC_mrr, 0.8161111111 }, { METRIC_precision_at_10, 0.3846666667 },
+		{ METRIC_recall_at_10, 0.4759050949 } };
+	static const struct expected weighted[] = { { METRIC_accuracy, 0.5705521472 },
+		{ METRIC_auc, 0.5224385045 }, { METRIC_log_loss, 0.7793204251 },
+		{ METRIC_normalized_entropy, 1.2239378600 }, { METRIC_calibration, 1.2297736886 },
+		{ METRIC_calibration_error, 0.2118782439 }, { METRIC_pr_auc, 0.4269365094 },
+		{ METRIC_f1, 0.3784153005 }, { METRIC_f1_macro, 0.5251845789 } };
+
+	lcg = 1;
+	for (size_t i = 0; i < SMALL; i++) {
+		bool one = draw(3) == 0;
+
+		small.y[i] = (float)one;
+		small.label[i] = one;
+		small.score[i] = (float)(1 + draw(one ? 90 : 80)) / 100.0f;
+		small.group[i] = 1 + draw(GROUPS);
+		small.weight[i] = (float)draw(8) / 4.0f;
+	}
+	CHECK(OF(.task = MODEL_TWO, .outputs = 1, .grouped = true), false, plain, "two classes");
+	CHECK(OF(.task = MODEL_TWO, .outputs = 1), true, weighted, "weighted examples");
+	for (size_t i = SMALL; i-- > 0;) {
+		small.score[2 * i + 1] = small.score[i];
+		small.score[2 * i] = 1 - small.score[2 * i + 1];
+	}
+	CHECK(OF(.task = MODEL_CLASSES, .outputs = 2, .grouped = true), false, plain, "two scores");
+}
+
+static void test_three_classes_against_sklearn(void)
+{
+	static const struct expected want[] = { { METRIC_accuracy, 0.8650000000 },
+		{ METRIC_log_loss, 0.6614752132 }, { METRIC_f1_macro, 0.8642309176 },
+		{ METRIC_calibration_error, 0.3246589786 } };
+
+	lcg = 2;
+	for (size_t i = 0; i < SMALL; i++) {
+		float *s = small.score + 3 * i, sum;
+
+		small.label[i] = (int32_t)draw(3);
+		for (int32_t k = 0; k < 3; k++)
+			s[k] = (float)(1 + draw(100) + (k == small.label[i] ? 60 : 0));
+		sum = s[0] + s[1] + s[2];
+		for (int k = 0; k < 3; k++)
+			s[k] /= sum;
+	}
+	CHECK(OF(.task = MODEL_CLASSES, .outputs = 3), false, want, "three classes");
+}
+
+static void test_real_targets_against_sklearn(void)
+{
+	static const struct expected want[] = { { METRIC_mae, 0.8340333313 },
+		{ METRIC_rmse, 0.9884722169 }, { METRIC_r2, 0.5442895192 },
+		{ METRIC_pinball, 0.2173900001 }, { METRIC_ndcg_at_10, 0.9530966349 } };
+	struct metrics m;
+	struct eval_result r;
+	struct batch b = { .rows = SMALL, .y = small.y, .group = small.group };
+
+	lcg = 3;
+	for (size_t i = 0; i < SMALL; i++) {
+		small.y[i] = (float)draw(500) / 100.0f;
+		small.score[i] = small.y[i] + (float)draw(300) / 100.0f - 1.0f;
+		small.group[i] = 1 + draw(GROUPS);
+	}
+	CHECK(OF(.task = MODEL_REAL, .outputs = 1, .grouped = true, .quantile = 0.9), false, want,
+	    "numbers");
+	small.y[7] = -1;
+	metrics_init(&m,
+	    &(struct metric_scores){ .task = MODEL_REAL, .outputs = 1, .grouped = true });
+	metrics_add(&m, &b, small.score, 1, NULL);
+	metrics_finish(&m, &r);
+	ok(!r.has[METRIC_ndcg_at_10] && !r.has[METRIC_pinball] && !r.has[METRIC_mrr] &&
+	        r.has[METRIC_mae],
+	    "a negative target is no gain, and the model predicts no quantile");
+	metrics_release(&m);
+}
+
+/* So many groups that some must be dropped: the mean over the others estimates that over all. */
+static void test_many_groups(void)
+{
+	enum { SIZE = 8, EACH = 1000, TIMES = 2500 };
+	static float score[EACH], y[EACH];
+	static uint64_t group[EACH];
+	struct batch b = { .rows = EACH, .y = y, .group = group };
+	const struct metric_scores of = { .task = MODEL_TWO, .outputs = 1, .grouped = true };
+	struct metrics m[2];
+	struct eval_result r;
+	double sum = 0;
+
+	metrics_init(&m[0], &of);
+	metrics_init(&m[1], &of);
+	for (uint64_t t = 0; t < TIMES; t++) {
+		for (size_t i = 0; i < EACH; i++) {
+			/* The relevant example of a group is at one of 8 places. */
+			uint64_t number = (t * EACH + i) / SIZE;
+
+			group[i] = 1 + number;
+			score[i] = (float)(SIZE - i % SIZE);
+			y[i] = i % SIZE == rng_mix(~number) % SIZE;
+			sum += (double)y[i] / (double)(1 + i % SIZE);
+		}
+		metrics_add(&m[t % 3 == 0], &b, score, 1, NULL);
+	}
+	sum /= (double)TIMES * EACH / SIZE;
+	metrics_merge(&m[0], &m[1], NULL);
+	metrics_finish(&m[0], &r);
+	/* A reciprocal rank has the standard deviation 0.28, and at least 50000 groups are kept. */
+	ok(r.has[METRIC_mrr] && fabs(r.value[METRIC_mrr] - sum) < 6 * 0.28 / 224,
+	    "mrr of %d groups is %.5f, exactly %.5f", TIMES * EACH / SIZE, r.value[METRIC_mrr],
+	    sum);
+	metrics_release(&m[0]);
+	metrics_release(&m[1]);
+}
+
+static void test_directions(void)
+{
+	ok(metrics_goodness(METRIC_loss, 1) > metrics_goodness(METRIC_loss, 2) &&
+	        metrics_goodness(METRIC_auc, 1) < metrics_goodness(METRIC_auc, 2) &&
+	        metrics_goodness(METRIC_calibration, 0.9) >
+	            metrics_goodness(METRIC_calibration, 1.2) &&
+	        metrics_find("f1_macro") == METRIC_f1_macro && metrics_find("none") == METRICS,
+	    "each metric knows which values are better");
+	ok(metrics_is_detail("f1") && !metrics_is_detail("auc") && !metrics_is_detail("examples"),
+	    "and whether lines for people have it");
+}
+
 int main(void)
 {
 	rng_init(&rng, 7);
@@ -238,5 +458,10 @@ int main(void)
 	test_other_metrics();
 	test_auc_of_many();
 	test_weights();
+	test_two_classes_against_sklearn();
+	test_three_classes_against_sklearn();
+	test_real_targets_against_sklearn();
+	test_many_groups();
+	test_directions();
 	return tap_done();
 }

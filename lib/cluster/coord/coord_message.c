@@ -5,6 +5,7 @@
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/num.h"
+#include "metric/metrics.h"
 #include "msg/answer.h"
 
 /* Messages of servers, workers, relays and users: coord_handle finds the handler of each kind. Handlers
@@ -158,7 +159,7 @@ json_t *coord_on_who(struct coord *c, const struct coord_request *r)
 	return ANSWER(who, .text = text);
 }
 
-/* Keep the result of an evaluation and tell it in an event, with all measures of the model. */
+/* Keep the result of an evaluation and tell it in an event, with the measures of the model that fit into a line. */
 json_t *coord_on_eval(struct coord *c, const struct coord_request *r)
 {
 	const struct message *m = r->m;
@@ -175,6 +176,8 @@ json_t *coord_on_eval(struct coord *c, const struct coord_request *r)
 		return NULL;
 	}
 	json_object_foreach((json_t *)(uintptr_t)eval, key, v) {
+		if (metrics_is_detail(key))
+			continue;
 		if (strcmp(key, "loss") == 0)
 			loss = json_number_value(v);
 		if (json_is_integer(v) && n < sizeof text - 60)

@@ -10,6 +10,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/num.h"
+#include "metric/metrics.h"
 #include "msg/run_result.h"
 #include "rundir/rundir.h"
 
@@ -35,7 +36,7 @@ static void add_eval_figures(const json_t *eval, struct buf *out)
 	json_t *v;
 
 	json_object_foreach((json_t *)eval, key, v) {
-		if (!json_is_number(v) || strcmp(key, "examples") == 0)
+		if (!json_is_number(v) || strcmp(key, "examples") == 0 || metrics_is_detail(key))
 			continue;
 		num_digits(json_number_value(v), 4, figure);
 		buf_printf(out, "%s%s %s", between, key, figure);

@@ -12,12 +12,19 @@
 
 /* Metrics: measures of a model on examples. A metric is one file, metric_NAME.c, which defines
  * metric_NAME, and one line in metric.def; results, Prometheus, the dashboard and programs of model
- * custom have it by its name. metrics.h computes all of them together. One thread at a time. */
+ * custom have it by its name. metrics.h computes all of them together. One thread at a time.
+ *
+ * A metric is computed from a summary of the examples, whose size is bounded however many examples there
+ * are. Summaries of different examples can be merged into that of all of them (Agarwal et al., "Mergeable
+ * summaries", 2012). Metrics that need the same summary share it: summary_NAME.c has those that several
+ * metrics use. */
 
 /* The scores of a model that one evaluation measures. */
 struct metric_scores {
 	enum model_task task;
-	size_t outputs; /* scores an example (model_outputs) */
+	size_t outputs;  /* scores an example (model_outputs) */
+	bool grouped;    /* the examples are of groups (batch->group), in which they are ranked */
+	double quantile; /* the quantile that the model predicts, between 0 and 1; 0: none */
 };
 
 /* A batch, which has passed model_check, with the scores (rows * outputs) and the summed loss of
@@ -29,33 +36,49 @@ struct metric_batch {
 	double loss;
 };
 
-struct metric_ops {
-	/* Bytes of the metric's state, which begins with zeros. */
+struct metric_summary_ops {
+	/* Bytes of the summary, which begins with zeros. */
 	size_t bytes;
+	/* Adds a batch. After ERR_NOMEM only release may follow. */
+	enum err_code (*add)(void *summary, const struct metric_batch *x, struct err *e);
+	/* Adds the examples of another summary, of scores of the same shape. That one stays as it is.
+	 * After ERR_NOMEM only release may follow. */
+	enum err_code (*merge)(void *summary, const void *other, struct err *e);
+	/* Frees what the summary owns; NULL: nothing. */
+	void (*release)(void *summary);
+};
+
+struct metric_ops {
+	const struct metric_summary_ops *summary;
 	/* Has this metric a meaning for such scores? */
-	bool (*suits)(const struct metric_scores *s);
-	/* Adds a batch. ERR_NOMEM leaves the state as it was. */
-	enum err_code (*add)(void *state, const struct metric_batch *x, struct err *e);
+	bool (*suits)(const struct metric_scores *of);
 	/* Computes the metric of the examples so far, whose weights (batch_weight) add up to n > 0.
-	 * False: it is not defined. More batches may be added afterwards. */
-	bool (*finish)(void *state, double n, double *out);
-	/* Frees what the state owns; NULL: nothing. */
-	void (*release)(void *state);
+	 * False: it is not defined. More examples may be added afterwards. */
+	bool (*finish)(void *summary, const struct metric_scores *of, double n, double *out);
 };
 
 enum metric {
-#define METRIC(name, help) METRIC_##name,
+#define METRIC(name, better, place, help) METRIC_##name,
 #include "metric/metric.def"
 #undef METRIC
 	METRICS
 };
 
-#define METRIC(name, help) extern const struct metric_ops metric_##name;
+#define METRIC(name, better, place, help) extern const struct metric_ops metric_##name;
 #include "metric/metric.def"
 #undef METRIC
 
 /* The names, as in results. */
 extern const char *const metric_name[METRICS];
+
+/* Two classes: with one score or two. */
+bool metric_suits_two(const struct metric_scores *of);
+/* Two classes or more. */
+bool metric_suits_classes(const struct metric_scores *of);
+/* Real targets. */
+bool metric_suits_real(const struct metric_scores *of);
+/* Groups of examples of two classes. */
+bool metric_suits_groups_of_two(const struct metric_scores *of);
 
 /* The class that the scores s of an example predict: the one with the highest score (of equal ones
  * the first); with one output 1 when the score is above 1/2. metric_true_class: its true class. */

@@ -7,23 +7,34 @@ struct loss {
 	double sum;
 };
 
-static bool suits_all(const struct metric_scores *s)
+static bool suits_all(const struct metric_scores *of)
 {
-	(void)s;
+	(void)of;
 	return true;
 }
 
-static enum err_code add_loss(void *state, const struct metric_batch *x, struct err *e)
+static enum err_code add_loss(void *summary, const struct metric_batch *x, struct err *e)
 {
 	(void)e;
-	((struct loss *)state)->sum += x->loss;
+	((struct loss *)summary)->sum += x->loss;
 	return ERR_OK;
 }
 
-static bool mean_loss(void *state, double n, double *out)
+static enum err_code merge_losses(void *summary, const void *other, struct err *e)
 {
-	*out = ((struct loss *)state)->sum / n;
+	(void)e;
+	((struct loss *)summary)->sum += ((const struct loss *)other)->sum;
+	return ERR_OK;
+}
+
+static bool mean_loss(void *summary, const struct metric_scores *of, double n, double *out)
+{
+	(void)of;
+	*out = ((struct loss *)summary)->sum / n;
 	return true;
 }
 
-const struct metric_ops metric_loss = { sizeof(struct loss), suits_all, add_loss, mean_loss, NULL };
+static const struct metric_summary_ops summary_loss = { sizeof(struct loss), add_loss, merge_losses,
+	NULL };
+
+const struct metric_ops metric_loss = { &summary_loss, suits_all, mean_loss };

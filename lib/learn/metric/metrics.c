@@ -8,16 +8,45 @@
 #include "core/mem.h"
 
 static const struct metric_ops *const ops[METRICS] = {
-#define METRIC(name, help) &metric_##name,
+#define METRIC(name, better, place, help) &metric_##name,
 #include "metric/metric.def"
 #undef METRIC
 };
 
 const char *const metric_name[METRICS] = {
-#define METRIC(name, help) #name,
+#define METRIC(name, better, place, help) #name,
 #include "metric/metric.def"
 #undef METRIC
 };
+
+static const struct trait {
+	enum { LOWER, HIGHER, NEAR_1 } better;
+	enum { LINE, DETAIL } place;
+} trait[METRICS] = {
+#define METRIC(name, better, place, help) { better, place },
+#include "metric/metric.def"
+#undef METRIC
+};
+
+bool metric_suits_two(const struct metric_scores *of)
+{
+	return of->task == MODEL_TWO || (of->task == MODEL_CLASSES && of->outputs == 2);
+}
+
+bool metric_suits_classes(const struct metric_scores *of)
+{
+	return of->task == MODEL_TWO || of->task == MODEL_CLASSES;
+}
+
+bool metric_suits_real(const struct metric_scores *of)
+{
+	return of->task == MODEL_REAL;
+}
+
+bool metric_suits_groups_of_two(const struct metric_scores *of)
+{
+	return of->grouped && metric_suits_two(of);
+}
 
 size_t metric_predicted_class(const struct metric_batch *x, const float *s)
 {
@@ -37,22 +66,46 @@ size_t metric_true_class(const struct metric_batch *x, size_t example)
 	                               : (size_t)x->batch->label[example];
 }
 
-void metrics_init(struct metrics *m, enum model_task task, size_t outputs)
+/* The summary of metric k is that of an earlier metric; returns the first one that has it, which may be
+ * k itself. */
+static int first_with_summary(const struct metrics *m, int k)
 {
-	*m = (struct metrics){ .of = { task, outputs } };
-	for (int k = 0; k < METRICS; k++)
-		if (ops[k]->suits(&m->of))
-			m->state[k] = mem_alloc(ops[k]->bytes);
+	int i = 0;
+
+	while (m->summary[i] != m->summary[k])
+		i++;
+	return i;
+}
+
+/* Is k the metric by which its summary is added to, merged and freed? */
+static bool owns_summary(const struct metrics *m, int k)
+{
+	return m->summary[k] && first_with_summary(m, k) == k;
+}
+
+void metrics_init(struct metrics *m, const struct metric_scores *of)
+{
+	*m = (struct metrics){ .of = *of };
+	for (int k = 0; k < METRICS; k++) {
+		if (!ops[k]->suits(of))
+			continue;
+		for (int i = 0; !m->summary[k] && i < k; i++)
+			if (m->summary[i] && ops[i]->summary == ops[k]->summary)
+				m->summary[k] = m->summary[i];
+		if (!m->summary[k])
+			m->summary[k] = mem_alloc(ops[k]->summary->bytes);
+	}
 }
 
 void metrics_release(struct metrics *m)
 {
-	for (int k = 0; k < METRICS; k++) {
-		if (m->state[k] && ops[k]->release)
-			ops[k]->release(m->state[k]);
-		free(m->state[k]);
-		m->state[k] = NULL;
-	}
+	for (int k = METRICS - 1; k >= 0; k--)
+		if (owns_summary(m, k)) {
+			if (ops[k]->summary->release)
+				ops[k]->summary->release(m->summary[k]);
+			free(m->summary[k]);
+		}
+	memset(m->summary, 0, sizeof m->summary);
 }
 
 enum err_code metrics_add(struct metrics *m, const struct batch *b, const float *scores,
@@ -62,11 +115,23 @@ enum err_code metrics_add(struct metrics *m, const struct batch *b, const float 
 	enum err_code rc = ERR_OK;
 
 	for (int k = 0; !rc && k < METRICS; k++)
-		if (m->state[k])
-			rc = ops[k]->add(m->state[k], &x, e);
+		if (owns_summary(m, k))
+			rc = ops[k]->summary->add(m->summary[k], &x, e);
 	m->n += rc ? 0 : b->rows;
 	for (size_t r = 0; !rc && r < b->rows; r++)
 		m->weight += (double)batch_weight(b, r);
+	return rc;
+}
+
+enum err_code metrics_merge(struct metrics *m, const struct metrics *other, struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	for (int k = 0; !rc && k < METRICS; k++)
+		if (owns_summary(m, k))
+			rc = ops[k]->summary->merge(m->summary[k], other->summary[k], e);
+	m->n += rc ? 0 : other->n;
+	m->weight += rc ? 0 : other->weight;
 	return rc;
 }
 
@@ -74,7 +139,9 @@ void metrics_finish(struct metrics *m, struct eval_result *out)
 {
 	*out = (struct eval_result){ .examples = m->n };
 	for (int k = 0; m->weight > 0 && k < METRICS; k++)
-		out->has[k] = m->state[k] && ops[k]->finish(m->state[k], m->weight, &out->value[k]);
+		out->has[k] = m->summary[k] &&
+		    ops[k]->finish(m->summary[k], &m->of, m->weight, &out->value[k]) &&
+		    isfinite(out->value[k]);
 }
 
 enum metric metrics_find(const char *name)
@@ -84,6 +151,25 @@ enum metric metrics_find(const char *name)
 	while (k < METRICS && strcmp(name, metric_name[k]) != 0)
 		k++;
 	return (enum metric)k;
+}
+
+double metrics_goodness(enum metric k, double value)
+{
+	switch (trait[k].better) {
+	case HIGHER:
+		return value;
+	case NEAR_1:
+		return -fabs(value - 1);
+	default:
+		return -value;
+	}
+}
+
+bool metrics_is_detail(const char *name)
+{
+	enum metric k = metrics_find(name);
+
+	return k < METRICS && trait[k].place == DETAIL;
 }
 
 void metrics_set(struct eval_result *r, enum metric k, double value)

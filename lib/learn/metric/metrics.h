@@ -9,8 +9,10 @@
 struct metrics {
 	struct metric_scores of;
 	uint64_t n;
-	double weight;        /* of all examples */
-	void *state[METRICS]; /* NULL: the metric does not suit the scores */
+	double weight; /* of all examples */
+	/* by metric; metrics that need the same summary have the same pointer; NULL: the metric does not
+	 * suit the scores */
+	void *summary[METRICS];
 };
 
 /* value[k] is valid only where has[k] is true, for k of enum metric. It is false without examples,
@@ -21,20 +23,28 @@ struct eval_result {
 	bool has[METRICS];
 };
 
-/* Begins with no examples; outputs: scores an example (model_outputs). */
-void metrics_init(struct metrics *m, enum model_task task, size_t outputs);
+/* Begins with no examples. */
+void metrics_init(struct metrics *m, const struct metric_scores *of);
 void metrics_release(struct metrics *m);
 
 /* Adds a batch, which has passed model_check, with the scores and the summed loss of model_forward.
  * After ERR_NOMEM only metrics_release may follow. */
 enum err_code metrics_add(struct metrics *m, const struct batch *b, const float *scores,
     double loss, struct err *e);
+/* Adds the examples of `other`, which measures scores of the same shape and stays as it is.
+ * After ERR_NOMEM only metrics_release may follow. */
+enum err_code metrics_merge(struct metrics *m, const struct metrics *other, struct err *e);
 
-/* Computes the metrics. More batches may be added afterwards. */
+/* Computes the metrics. More examples may be added afterwards. */
 void metrics_finish(struct metrics *m, struct eval_result *out);
 
 /* Returns the metric of this name; METRICS: there is none. */
 enum metric metrics_find(const char *name);
+/* How good a value of the metric is: the greater, the better. */
+double metrics_goodness(enum metric k, double value);
+/* Does a line or a table for people leave out the figure of this name, for lack of room? Figures that are
+ * no metrics are not left out. */
+bool metrics_is_detail(const char *name);
 /* Sets one metric of a result that was computed elsewhere; a value that is not finite: it has
  * none. */
 void metrics_set(struct eval_result *r, enum metric k, double value);

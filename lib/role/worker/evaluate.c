@@ -88,28 +88,42 @@ static enum err_code score_sequence(struct pass *x, struct data_sequence *data, 
 
 struct measuring {
 	struct metrics metrics;
+	bool begun; /* the first batch has shown what is to be measured */
 	const struct pass *pass;
 };
+
+static void begin_metrics(struct measuring *m, const struct batch *first)
+{
+	const struct model *model = m->pass->p->job->model;
+	const struct metric_scores of = { .task = model_task(model),
+		.outputs = model_outputs(model),
+		.grouped = first && first->group };
+
+	metrics_init(&m->metrics, &of);
+	m->begun = true;
+}
 
 static enum err_code measure_batch(void *ctx, const struct batch *b, const float *scores,
     struct err *e)
 {
 	struct measuring *m = ctx;
 
+	if (!m->begun)
+		begin_metrics(m, b);
 	return metrics_add(&m->metrics, b, scores, m->pass->loss, e);
 }
 
 enum err_code evaluate(struct params *p, struct data_sequence *data, bool dense_here,
     struct eval_result *out, struct err *e)
 {
-	struct measuring m;
 	struct pass x;
+	struct measuring m = { .pass = &x };
 	enum err_code rc;
 
-	metrics_init(&m.metrics, model_task(p->job->model), model_outputs(p->job->model));
-	m.pass = &x;
 	pass_begin(&x, p, !dense_here, measure_batch, &m);
 	rc = score_sequence(&x, data, e);
+	if (!rc && !m.begun)
+		begin_metrics(&m, NULL);
 	if (!rc)
 		metrics_finish(&m.metrics, out);
 	pass_end(&x);

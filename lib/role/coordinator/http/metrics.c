@@ -47,7 +47,7 @@ static const struct family cluster_families[] = {
 };
 
 static const struct family eval_families[] = {
-#define METRIC(name, help) { "ps_cluster_eval_" #name, "gauge", help, #name },
+#define METRIC(name, better, place, help) { "ps_cluster_eval_" #name, "gauge", help, #name },
 #include "metric/metric.def"
 #undef METRIC
 };

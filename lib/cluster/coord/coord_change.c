@@ -144,7 +144,7 @@ void coord_members_restart(struct coord *c, uint64_t step)
 		append_changed_members(c, step, UINT_MAX, false);
 }
 
-static bool rank_is_member(const struct coord *c, unsigned rank)
+bool coord_members_have(const struct coord *c, unsigned rank)
 {
 	const struct members *m = &c->membership.entry[c->membership.n - 1];
 
@@ -152,6 +152,21 @@ static bool rank_is_member(const struct coord *c, unsigned rank)
 		if (m->rank[k] == rank)
 			return true;
 	return false;
+}
+
+void coord_members_add_first(struct coord *c, unsigned rank)
+{
+	struct members *m = &c->membership.entry[c->membership.n - 1];
+	unsigned at = m->n;
+
+	if (coord_members_have(c, rank))
+		return;
+	m->rank = mem_regrow(m->rank, m->n + 1, sizeof *m->rank);
+	/* The ranks are in ascending order. */
+	for (; at > 0 && m->rank[at - 1] > rank; at--)
+		m->rank[at] = m->rank[at - 1];
+	m->rank[at] = rank;
+	m->n++;
 }
 
 /* ---- proposals ---- */
@@ -315,6 +330,18 @@ void coord_change_propose_next(struct coord *c)
 	}
 }
 
+/* A resumed worker goes on at the step before the least clock of the servers: its push of that step may
+ * have been lost with a primary. Servers that have the push treat the second one as a duplicate. But it
+ * begins no earlier than the process before it did, whose first step was decided as this one is. */
+static uint64_t choose_resumed_step(const struct coord *c)
+{
+	const struct proposal *p = &c->votes.open;
+	uint64_t step = p->clock > c->membership.first_step ? p->clock - 1 : p->clock,
+	         from = c->worker[p->change->rank].from;
+
+	return step > from ? step : from;
+}
+
 static void decide_change(struct coord *c, uint64_t step)
 {
 	struct proposal *p = &c->votes.open;
@@ -342,7 +369,7 @@ static void decide_change(struct coord *c, uint64_t step)
 	if (ch->kind == CHANGE_LEAVE) {
 		w->state = ch->after;
 		w->until = step;
-		if (rank_is_member(c, ch->rank))
+		if (coord_members_have(c, ch->rank))
 			append_changed_members(c, step, ch->rank, false);
 	} else {
 		w->state = WORKER_ACTIVE;
@@ -351,7 +378,7 @@ static void decide_change(struct coord *c, uint64_t step)
 		/* Restarting a rank leaves the members as they are, except in a ring: there the
 		 * new process is another member, and all must know the step from which it takes
 		 * part. */
-		if (ch->kind == CHANGE_JOIN && (!rank_is_member(c, ch->rank) || c->reduces))
+		if (ch->kind == CHANGE_JOIN && (!coord_members_have(c, ch->rank) || c->reduces))
 			append_changed_members(c, step, ch->rank, true);
 	}
 	coord_event(c, "members", "worker-%u %s from step %llu on", ch->rank,
@@ -366,11 +393,8 @@ static void conclude_vote(struct coord *c)
 
 	if (p->answers < p->asked)
 		return;
-	/* A resumed worker goes on at the step before the least clock of the servers: its push of
-	 * that step may have been lost with a primary. Servers that have the push treat the second
-	 * one as a duplicate. */
 	if (p->change->kind == CHANGE_RESUME)
-		decide_change(c, p->clock > c->membership.first_step ? p->clock - 1 : p->clock);
+		decide_change(c, choose_resumed_step(c));
 	else if (p->yes == p->asked)
 		decide_change(c, p->step);
 	else

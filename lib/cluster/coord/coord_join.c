@@ -305,8 +305,10 @@ json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
 	c->unfit[0] = 0;
 	coord_join_store_facts(c, m->facts);
 	w = &c->worker[rank];
-	/* The rank was waited for: its step is open, and the data of that step is dealt to it. */
-	member = w->state == WORKER_ACTIVE;
+	/* The rank is a member, and no LEAVE of it has been decided: its step is open, and the data of that
+	 * step is dealt to it. */
+	member = c->membership.n && coord_members_have(c, (unsigned)rank) &&
+	    (w->state == WORKER_ACTIVE || w->state == WORKER_JOINING);
 	w->incarnation = self->incarnation;
 	w->seen = now;
 	w->lost_at = 0;
@@ -335,7 +337,11 @@ json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
 	self->index = (unsigned)rank;
 	coord_event(c, "worker_joined", "worker-%d joined from %s (pid %lld)", rank, w->host,
 	    (long long)w->pid);
-	if (c->phase == COORD_RUNNING || c->placed)
+	/* Before the job runs there is nothing to vote on: it runs when the servers have acknowledged the
+	 * view that shows this worker, and no step has begun until then. */
+	if (c->phase == COORD_FORMING && c->placed)
+		coord_members_add_first(c, (unsigned)rank);
+	else if (c->phase == COORD_RUNNING)
 		coord_change_request(c,
 		    member && c->cfg.deterministic ? CHANGE_RESUME : CHANGE_JOIN, (unsigned)rank,
 		    WORKER_ACTIVE);

@@ -210,9 +210,16 @@ json_t *coord_on_fail(struct coord *c, const struct coord_request *r)
 
 static void worker_leaves(struct coord *c, unsigned rank, const json_t *msg)
 {
-	store_final_stats(&c->worker[rank], msg);
-	if (c->worker[rank].state == WORKER_ACTIVE)
+	struct coord_member_worker *w = &c->worker[rank];
+
+	store_final_stats(w, msg);
+	/* Once the partitions are placed the worker is a member, and only a vote removes it. */
+	if (w->state == WORKER_JOINING && !c->placed) {
+		w->state = WORKER_EMPTY;
+		coord_changed(c);
+	} else if (w->state == WORKER_ACTIVE || w->state == WORKER_JOINING) {
 		coord_change_request(c, CHANGE_LEAVE, rank, WORKER_LEFT);
+	}
 }
 
 json_t *coord_on_leave(struct coord *c, const struct coord_request *r)

@@ -10,7 +10,7 @@
  *
  *   state            event                                                   next state
  *   EMPTY            worker_join                                             JOINING
- *   JOINING          phase forming ends                                      ACTIVE
+ *   JOINING          phase forming ends, of which it is a first member       ACTIVE
  *   JOINING          its JOIN or RESUME change is decided                    ACTIVE
  *   JOINING          it is lost before the partitions are placed             EMPTY
  *   JOINING, ACTIVE  it is lost, and the LEAVE change that follows is        LOST
@@ -18,7 +18,8 @@
  *   ACTIVE           it is lost (on_worker_loss "wait:T"): lost_at is set,   ACTIVE
  *                    its step stays open, and its next message clears
  *                    lost_at
- *   ACTIVE           "leave", and the LEAVE change that follows is decided   LEFT
+ *   JOINING, ACTIVE  "leave", and the LEAVE change that follows is decided   LEFT
+ *   JOINING          "leave" before the partitions are placed                EMPTY
  *   JOINING, ACTIVE  "done"                                                  DONE
  *   DONE             its lease expires, or its key is revoked                LEFT
  *   LOST, LEFT       worker_join                                             JOINING
@@ -44,7 +45,7 @@
  * proposed; the others wait in the queue `changes`.
  *
  *   state            event                                                   next state
- *   (none)           a join, leave or loss, coord_set or                   requested
+ *   (none)           a join while the job runs, a leave or loss, coord_set or  requested
  *                    coord_table: coord_change_request
  *   requested        the phase is running, no proposal is open, and it is    proposed
  *                    the first in the queue: step S is sent to all servers
@@ -475,6 +476,10 @@ void coord_change_server_joined(struct coord *c, unsigned server);
 void coord_change_server_gone(struct coord *c);
 /* Fix the members of the first step: all workers that are JOINING. */
 void coord_members_begin(struct coord *c);
+/* Before the first step: let one more rank take part from it on. */
+void coord_members_add_first(struct coord *c, unsigned rank);
+/* Does the rank take part from the newest membership entry on? There is one. */
+bool coord_members_have(const struct coord *c, unsigned rank);
 /* Begin a new membership entry at `step` with the same ranks and the present batch size. */
 void coord_members_restart(struct coord *c, uint64_t step);
 /* Free the membership entries; write them to the view and the saved state; read them. False: they

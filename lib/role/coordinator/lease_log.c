@@ -42,7 +42,8 @@ struct lease_log {
 	 * `contained` bytes of `pending` are in that state.json. */
 	bool held;
 	size_t contained;
-	off_t length; /* bytes in the file or being written */
+	off_t length;          /* bytes in the file or being written */
+	int64_t failing_since; /* since when lines cannot be written; 0: they can */
 	/* Used by the log's thread alone: the end of the durable bytes. */
 	off_t end;
 };
@@ -125,12 +126,13 @@ static enum err_code write_lines(struct lease_log *l, const struct buf *lines, s
 	return rc;
 }
 
+/* If truncating fails, old lines stay behind the new ones; their numbers are lower, so reading stops
+ * there. */
 static void truncate_log(struct lease_log *l)
 {
-	/* If truncating fails, old lines stay behind; their numbers are lower, so reading stops
-	 * there. */
-	if (ftruncate(l->fd, 0) == 0)
-		l->end = 0;
+	l->end = 0;
+	if (ftruncate(l->fd, 0))
+		log_warn(l->coordinator->server->cfg.log, "cannot truncate \"%s\"", l->path);
 }
 
 /* Wait for RETRY. False: the thread must stop. */
@@ -168,13 +170,18 @@ static void write_pending(struct lease_log *l)
 		FAIL_POINT("lease_after");
 		mutex_lock(&h->lock);
 		if (rc)
-			state_file_report_failure(h, &e, clock_now());
-		/* A state.json that was written in the meantime has these changes, too. */
-		if (rc && h->file.saved_leases >= number)
+			state_file_report_failure(h, &l->failing_since, &e, clock_now());
+		/* A state.json that was written in the meantime has these changes, too, and all that are
+		 * in the file: begin the file anew, because these lines would be missing in it. */
+		if (rc && h->file.saved_leases >= number) {
+			l->anew = true;
 			rc = ERR_OK;
+		}
 	} while (rc && !h->file.fenced && wait_to_retry(l));
-	if (!rc)
+	if (!rc) {
+		l->failing_since = 0;
 		state_file_note_leases(h, number);
+	}
 	buf_release(&lines);
 }
 
@@ -312,14 +319,15 @@ static enum err_code replay_lines(struct coordinator *h, const char *path, const
 
 	for (; at < end; at = line + 1) {
 		line = memchr(at, '\n', (size_t)(end - at));
-		bool follows, applied;
+		bool old, applied;
 
 		if (!line || !parse_lease_line(at, (size_t)(line - at), &number, &change, &taken))
 			break;
-		follows = !before || number == before + 1;
-		applied = follows && coord_replay_lease(h->coord, number, &change);
+		/* Lines behind those of a log that could not be truncated. */
+		old = number <= before;
+		applied = !old && coord_replay_lease(h->coord, number, &change);
 		taken_release(&taken);
-		if (!follows)
+		if (old)
 			break;
 		before = number;
 		if (!applied)

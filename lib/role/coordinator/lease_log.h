@@ -17,8 +17,9 @@
  * sync. The answer to a lease is sent when its line is durable (coordinator_may_tell).
  *
  * When the log has become long it is truncated, after a state.json that contains all of it was
- * written. A line has a checksum; reading ends at the first line that is torn or does not
- * continue the one before. */
+ * written. A line has a checksum; reading ends at the first line that is torn or older than the one
+ * before. A line that does not continue state.json and the lines before it is an error: leases are
+ * missing. */
 struct coordinator;
 struct lease_log;
 struct task_change;

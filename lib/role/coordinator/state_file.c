@@ -185,7 +185,7 @@ static enum err_code write_state(struct server *s, const char *text, struct err 
 	return rc;
 }
 
-void state_file_report_failure(struct coordinator *h, const struct err *e, int64_t now)
+void state_file_report_failure(struct coordinator *h, int64_t *since, const struct err *e, int64_t now)
 {
 	bool store = h->server->cfg.role;
 
@@ -194,17 +194,16 @@ void state_file_report_failure(struct coordinator *h, const struct err *e, int64
 		log_error(h->server->cfg.log, "%s", e->msg);
 		server_end(h->server, e);
 	}
-	if (!h->file.unsaved_since) {
-		h->file.unsaved_since = now;
+	if (!*since) {
+		*since = now;
 		if (!h->file.fenced)
 			log_warn(h->server->cfg.log, "%s: %s", e->msg,
 			    store ? "the cluster goes on without"
 			          : "until it can be written nothing changes in the cluster");
 	}
-	h->file.save_again = now + RETRY;
 	/* The state of a coordinator in a store's process is useless without the store, so do
 	 * not fail the job. */
-	if (!store && now - h->file.unsaved_since > h->cfg.deadline)
+	if (!store && now - *since > h->cfg.deadline)
 		coord_fail(h->coord, e->msg, now);
 }
 
@@ -277,7 +276,8 @@ static enum err_code save_state(struct coordinator *h, struct err *e)
 		lease_log_saved(h->file.leaselog, rc == ERR_OK);
 	if (rc) {
 		coordinator_put_back(h, &news);
-		state_file_report_failure(h, e, clock_now());
+		h->file.save_again = clock_now() + RETRY;
+		state_file_report_failure(h, &h->file.unsaved_since, e, clock_now());
 		/* The state of a coordinator in a store's process is useless without the store,
 		 * so nothing waits for it.  Nor does the news that the job has failed. */
 		if (!h->file.fenced &&

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: ISC */
+/* Reading the coordinator's log of leases (coordinator/lease_log.h): torn, with old lines behind the new
+ * ones, and with gaps. */
+#include <stdlib.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "coord_fixture.h"
+#include "coordinator/coordinator.h"
+#include "coordinator/lease_log.h"
+#include "session/identity.h"
+
+enum { LEASES = 8, SAVED = 5 };
+
+/* The log's line of a change, as lease_log_add writes it. */
+static void print_line(FILE *f, const struct logged *l)
+{
+	static const char letter[] = { [TASK_LEASED] = 'L', [TASK_DONE] = 'D', [TASK_HELD] = 'H' };
+	char text[256];
+
+	snprintf(text, sizeof text, "%llu %c %llu %u %llu %llu %llu %lld []",
+	    (unsigned long long)l->number, letter[l->change.event],
+	    (unsigned long long)l->change.id, l->change.worker, (unsigned long long)l->change.from,
+	    (unsigned long long)l->change.step, (unsigned long long)l->change.batch,
+	    (long long)l->change.place);
+	fprintf(f, "%08x %s\n", (unsigned)crc32(0, (const Bytef *)text, (uInt)strlen(text)), text);
+}
+
+/* A job of LEASES leases by one worker, none of which is done, and its state after SAVED of them. */
+static json_t *lease_all(struct scene *s)
+{
+	json_t *state = NULL;
+
+	scene_open(s, 1, 4);
+	s->cfg.lockstep = false;
+	s->cfg.epochs = 3;
+	scene_run(s);
+	for (int i = 0; i < LEASES; i++) {
+		say(s, &s->worker[i / 2], "{\"op\":\"lease\",\"more\":true}");
+		if (i == SAVED - 1)
+			state = saved_state(s->c);
+	}
+	return state;
+}
+
+/* Replays a log of the changes with these indices, the last one torn or whole, after the saved state.
+ * *leases: changes that the coordinator has then. */
+static enum err_code replay(const int *index, size_t n, bool torn, uint64_t *leases)
+{
+	struct scene s;
+	json_t *json = lease_all(&s);
+	char dir[] = "/tmp/pskit-lease-log.XXXXXX", path[64];
+	struct identity id = { 0 };
+	struct server server = { .cfg.id = &id };
+	struct coordinator host = { .server = &server };
+	const struct state state = { .lease_log = "log" };
+	struct err e = { 0 };
+	enum err_code rc;
+	FILE *f;
+
+	if (s.nlogged != LEASES || !mkdtemp(dir))
+		abort();
+	snprintf(path, sizeof path, "%s/log", dir);
+	f = fopen(path, "w");
+	for (size_t i = 0; i < n; i++)
+		print_line(f, &s.logged[index[i]]);
+	fclose(f);
+	if (torn) {
+		f = fopen(path, "r+");
+		fseek(f, -7, SEEK_END);
+		if (ftruncate(fileno(f), ftell(f)))
+			abort();
+		fclose(f);
+	}
+	if (!scene_again_from(&s, json))
+		abort();
+	id.run_dir = dir;
+	host.coord = s.c;
+	rc = lease_log_replay(&host, &state, &e);
+	*leases = coord_leases(s.c);
+	unlink(path);
+	rmdir(dir);
+	json_decref(json);
+	scene_close(&s);
+	return rc;
+}
+
+#define REPLAY(torn, leases, ...) \
+	replay((const int[]){ __VA_ARGS__ }, sizeof((const int[]){ __VA_ARGS__ }) / sizeof(int), \
+	    torn, leases)
+
+int main(void)
+{
+	enum err_code rc;
+	uint64_t n;
+
+	rc = REPLAY(false, &n, 0, 1, 2, 3, 4, 5, 6, 7);
+	ok(!rc && n == 8, "a log from the first change on gives all of them back: %d", (int)n);
+	rc = REPLAY(false, &n, 6, 7);
+	ok(rc == ERR_FORMAT, "a change that the state and the log lack is noticed: %d", (int)n);
+	rc = REPLAY(true, &n, 3, 4, 5, 6, 7);
+	ok(!rc && n == 7, "reading ends at a torn line: %d", (int)n);
+	rc = REPLAY(false, &n, 5, 6, 0, 1, 2);
+	ok(!rc && n == 7, "and at lines that are older than the one before: %d", (int)n);
+	rc = REPLAY(false, &n, 0, 1, 5, 6, 7);
+	ok(!rc && n == 8, "the log may lack changes that the state has: %d", (int)n);
+	rc = REPLAY(false, &n, 0, 1, 2, 3, 4, 5, 7);
+	ok(rc == ERR_FORMAT, "but no others: %d", (int)n);
+	return tap_done();
+}

@@ -400,11 +400,32 @@ static void limits(void)
 	tasks_free(t);
 }
 
+/* A partition is added and leased, and the coordinator ends before its state has the partition: the log of
+ * leases alone tells of it. */
+static void added_since_the_state(void)
+{
+	struct tasks *t = tasks_new_stream(1);
+	const struct task *k;
+
+	ok(tasks_lease(t, 0, 0, 0) &&
+	        tasks_replay(t,
+	            &(struct task_change){ .event = TASK_LEASED, .id = 1, .worker = 1 }) &&
+	        tasks_held(t, 1) == 1,
+	    "the lease of a partition that the saved state does not have is repeated");
+	ok(!tasks_replay(t, &(struct task_change){ .event = TASK_LEASED, .id = 3, .worker = 1 }),
+	    "the partition after the next one cannot have been leased");
+	tasks_limit(t, 2);
+	k = tasks_lease(t, 0, 0, 0);
+	ok(!k, "it is leased once");
+	tasks_free(t);
+}
+
 int main(void)
 {
 	unsigned good = 0;
 
 	limits();
+	added_since_the_state();
 	for (uint64_t seed = 1; seed <= 500; seed++)
 		good += survives(seed);
 	ok(good == 500, "every event counts once, whoever is lost (%u of 500 worlds)", good);

@@ -503,6 +503,9 @@ static bool replay_lease(struct tasks *t, const struct task_change *c)
 {
 	struct lease *l = unlink_lease_by_id(&t->back, c->id);
 
+	/* The stream got this partition after the state was saved. */
+	if (c->id == t->next)
+		tasks_extend(t, c->id + 1);
 	if (!l && c->id == t->next && t->next < count_all_ranges(t)) {
 		l = mem_alloc(sizeof *l);
 		l->task = range_task(t, t->next++);

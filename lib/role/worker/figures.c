@@ -19,6 +19,14 @@ static void set_doing(struct worker *w, const char *what, int64_t pause)
 	mutex_unlock(&w->lock);
 }
 
+void figures_know_job(struct worker *w)
+{
+	mutex_lock(&w->lock);
+	w->fig.streams = w->job.stream != NULL;
+	w->fig.bad_lines = w->job.bad;
+	mutex_unlock(&w->lock);
+}
+
 void figures_doing(struct worker *w, const char *what)
 {
 	set_doing(w, what, 0);
@@ -59,9 +67,9 @@ json_t *figures_json(void *worker)
 		json_object_set_new(o, "blocks_left",
 		    json_integer((json_int_t)f.reading.blocks_left));
 	}
-	if (w->job.bad)
+	if (f.bad_lines)
 		json_object_set_new(o, "bad_lines",
-		    json_integer((json_int_t)data_bad_lines_count(w->job.bad)));
+		    json_integer((json_int_t)data_bad_lines_count(f.bad_lines)));
 	json_object_set_new(o, "settings", json_integer(f.settings));
 	json_object_set_new(o, "settings_step", json_integer((json_int_t)f.settings_step));
 	json_object_set_new(o, "steps", json_integer((json_int_t)f.step));
@@ -79,9 +87,9 @@ json_t *figures_json(void *worker)
 	/* Buckets from 16 us to 4.3 s. */
 	json_object_set_new(o, "push_latency", hist_json(&w->latency, 14, 2, 10, 1e-9));
 	json_object_set_new(o, "start_unix_seconds", json_of_num(ns_to_seconds(w->began)));
-	if (w->job.stream)
+	if (f.streams)
 		json_object_set_new(o, "lag", json_integer((json_int_t)f.lag));
-	if (w->job.stream)
+	if (f.streams)
 		json_object_set_new(o, "bad", json_integer((json_int_t)f.bad));
 	if (w->cfg->exec)
 		json_object_set_new(o, "program_restarts",

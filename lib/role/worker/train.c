@@ -487,6 +487,7 @@ static enum err_code enter_job(struct worker *w, struct err *e)
 	w->settings = view->settings_base;
 	view_release(view);
 	if (!rc) {
+		figures_know_job(w);
 		agent_set_pace(cluster_view_agent(w->cluster), w->job.conf.heartbeat,
 		    w->job.conf.deadline);
 		if (allreduce_is_used(&w->job))

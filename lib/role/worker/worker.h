@@ -74,6 +74,10 @@ struct figures {
 	    *doing; /* "data", "wait", "compute", "push", "evaluate", "pause"; NULL: nothing yet */
 	int64_t paused; /* number of the pause that this worker observes; 0: none */
 	int64_t doing_since;
+	/* known once the job is loaded: are the data a stream, and the bad lines of the data (job.bad), which
+	 * have a lock of their own; NULL: none are counted */
+	bool streams;
+	struct data_bad_lines *bad_lines;
 };
 
 /* Times at which the parts of a step ended. waited: nanoseconds before `data` that were spent
@@ -157,6 +161,8 @@ void worker_leave(struct worker *w);
  * ERR_NONFINITE. */
 enum err_code worker_loss_failed(struct worker *w, double loss, struct err *e);
 
+/* Lets figures_json tell what depends on the job, which is loaded and stays until the agent has ended. */
+void figures_know_job(struct worker *w);
 /* Records what the worker does from now on, for heartbeats: `what` is a string constant.
  * figures_paused: it is paused, under this number. */
 void figures_doing(struct worker *w, const char *what);

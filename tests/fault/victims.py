@@ -114,6 +114,12 @@ def knows_processes(run, processes):
     return all(live.get(p.name) == p.child.pid for p in processes)
 
 
+def has_members(run, processes):
+    """True when each of these workers takes part in the job by its present process."""
+    active = {w["id"]: w.get("pid") for w in ask(run, "workers").get("workers", []) if w["state"] == "active"}
+    return all(active.get(p.name) == p.child.pid for p in processes)
+
+
 def book_sizes(books):
     """Return the bytes that each rank has written, which grow with each step (tests/fault/ledger.h)."""
     size = {}

@@ -188,6 +188,15 @@ produce() {
 	awk 'BEGIN { for (i = 0; i < 9000; i++) printf "1 %d:1 #%0990d\n", 100000 + i, 0 }' | kcat -P -b "$broker" -t clicks -p 0
 	oldest=$(ps-ctl topic ls "kafka://$broker/clicks" | awk '$1 == 0 { print $2 }')
 	[ "$oldest" -gt 0 ]
+	# The process that reads a topic for a worker sends no more bytes than it may, but for its last event.
+	mkfifo ask
+	ps-ctl topic read "kafka://$broker/clicks" <ask >records 3>&- &
+	exec 8>ask
+	echo 'seek 0 -2 7 8192 100000' >&8
+	wait_for 20 eval '[ "$(stat -c %s records)" -ge 100000 ]'
+	exec 8>&-
+	wait $!
+	[ "$(stat -c %s records)" -lt 110000 ]
 	write_job "kafka://$broker/clicks?format=libsvm&from=1" 1
 	run ! ps-ctl run c
 	echo "$output"

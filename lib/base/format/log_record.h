@@ -11,10 +11,12 @@
  *
  * The worker writes lines to its standard input:
  *
- *   seek PARTITION PLACE SERIAL N   read from this place on, and send up to N events; -1: from where a new
- *                                   job begins; -2: from the oldest event on. SERIAL is repeated in the
+ *   seek PARTITION PLACE SERIAL N BYTES
+ *                                   read from this place on, and send up to N events of up to BYTES bytes
+ *                                   in all, the last of which may exceed that; -1: from where a new job
+ *                                   begins; -2: from the oldest event on. SERIAL is repeated in the
  *                                   records of the partition from now on
- *   more PARTITION N                send up to N more events
+ *   more PARTITION N BYTES          send up to N more events, and up to BYTES more bytes
  *   drop PARTITION                  read it no more
  *   commit PARTITION PLACE          tell the broker that the group has all events before this place
  *

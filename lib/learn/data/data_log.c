@@ -147,11 +147,20 @@ void log_add(struct data_log *l, size_t partition, const char *text, size_t len,
 }
 
 bool log_has_room(const struct data_log *l, size_t partition)
+size_t log_window_bytes(const struct data_log *l)
+{
+	size_t each = LOG_WINDOWS_BYTES / (l->reading ? l->reading : 1);
+
+	if (each > LOG_WINDOW_BYTES)
+		return LOG_WINDOW_BYTES;
+	return each > LOG_WINDOW_LEAST ? each : LOG_WINDOW_LEAST;
+}
+
 {
 	const struct log_partition *p = &l->partition[partition];
 
 	return p->n - p->first < p->need ||
-	    (p->n - p->first < LOG_WINDOW && p->text.len < LOG_WINDOW_BYTES);
+	    (p->n - p->first < LOG_WINDOW && p->text.len < log_window_bytes(l));
 }
 
 /* Forgets the events that arrived. */
@@ -172,6 +181,7 @@ enum err_code data_log_seek(struct data_log *l, size_t partition, int64_t place,
 	p = &l->partition[partition];
 	empty_partition(p);
 	p->reading = true;
+	l->reading += !p->reading;
 	p->next = place;
 	p->log_end = 0;
 	return l->ops->seek(l, partition, place, e);
@@ -184,6 +194,7 @@ void data_log_drop(struct data_log *l, size_t partition)
 	l->ops->drop(l, partition);
 	l->partition[partition].reading = false;
 	empty_partition(&l->partition[partition]);
+	l->reading--;
 }
 
 enum err_code data_log_fetch(struct data_log *l, int timeout_ms, struct err *e)

@@ -18,7 +18,7 @@
  *
  * Life of a partition: data_log_seek --> (data_log_fetch --> data_log_ready events --> data_log_load or
  * data_log_skip)* --> data_log_drop. Events that have arrived wait in memory, some thousands of
- * each partition at most. One thread. */
+ * each partition at most, and about 64 MiB of all. One thread. */
 struct data_log;
 
 /* Places that are not known yet: where the option "from" lets a new job begin, and the oldest event that the

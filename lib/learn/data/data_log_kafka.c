@@ -16,12 +16,17 @@
 
 /* Bytes that are read from the process at once. */
 #define CHUNK ((size_t)256 << 10)
-/* Events that a partition may send before their size is known. */
-#define FIRST_EVENTS 256u
+/* Bytes of events that are asked for when a batch needs more than the window has. */
+#define NEEDED_BYTES ((int64_t)256 << 10)
+
+/* What the process may still send: events, and bytes of them, which its last event may exceed. */
+struct credit {
+	int64_t events, bytes;
+};
 
 struct reader {
-	uint32_t serial;      /* of the last seek; records of earlier ones are dropped */
-	uint32_t outstanding; /* events that the process may still send */
+	uint32_t serial; /* of the last seek; records of earlier ones are dropped */
+	struct credit outstanding;
 };
 
 struct own {
@@ -57,30 +62,51 @@ static void write_command(struct own *own, const char *text)
 		helper_write(own->helper, text, &ignored);
 }
 
-/* The events that the process may send of a partition, so that about LOG_WINDOW_BYTES wait here. */
-static uint32_t choose_window(const struct data_log *l, size_t partition)
+/* The room that is left for events of a partition. */
+static struct credit measure_room(const struct data_log *l, size_t partition)
 {
 	const struct log_partition *p = &l->partition[partition];
-	size_t n = p->n - p->first, bytes = p->n ? p->text.len / p->n + 1 : 0;
-	size_t most = bytes ? LOG_WINDOW_BYTES / bytes + 1 : FIRST_EVENTS;
+	int64_t ready = (int64_t)data_log_ready(l, partition), need = (int64_t)p->need;
+	struct credit room = { (need > LOG_WINDOW ? need : LOG_WINDOW) - ready,
+		(int64_t)log_window_bytes(l) - (int64_t)p->text.len };
 
-	if (most > LOG_WINDOW)
-		most = LOG_WINDOW;
-	if (most < p->need)
-		most = p->need;
-	return (uint32_t)(most > n ? most - n : 0);
+	if (ready < need && room.bytes < NEEDED_BYTES)
+		room.bytes = NEEDED_BYTES;
+	return room;
 }
 
 static void begin_reading(struct data_log *l, size_t partition, int64_t place)
 {
 	struct own *own = l->own;
 	struct reader *r = &own->reader[partition];
-	char line[128];
+	char line[160];
 
 	r->serial = ++own->serial;
-	r->outstanding = FIRST_EVENTS;
-	snprintf(line, sizeof line, "seek %zu %" PRId64 " %" PRIu32 " %u\n", partition, place,
-	    r->serial, r->outstanding);
+	r->outstanding = measure_room(l, partition);
+	snprintf(line, sizeof line, "seek %zu %" PRId64 " %" PRIu32 " %" PRId64 " %" PRId64 "\n",
+	    partition, place, r->serial, r->outstanding.events, r->outstanding.bytes);
+	write_command(own, line);
+}
+
+/* Lets the process send more, when half of the room is not asked for. */
+static void renew_window(struct data_log *l, size_t partition, size_t n)
+{
+	struct own *own = l->own;
+	struct reader *r = &own->reader[partition];
+	struct credit room = measure_room(l, partition), more;
+	char line[96];
+
+	(void)n;
+	if (r->outstanding.events > room.events / 2 && r->outstanding.bytes > room.bytes / 2)
+		return;
+	more.events = room.events > r->outstanding.events ? room.events - r->outstanding.events : 0;
+	more.bytes = room.bytes > r->outstanding.bytes ? room.bytes - r->outstanding.bytes : 0;
+	if (!more.events && !more.bytes)
+		return;
+	snprintf(line, sizeof line, "more %zu %" PRId64 " %" PRId64 "\n", partition, more.events,
+	    more.bytes);
+	r->outstanding.events += more.events;
+	r->outstanding.bytes += more.bytes;
 	write_command(own, line);
 }
 
@@ -142,8 +168,12 @@ static enum err_code take_record(struct data_log *l, const struct log_record *r,
 		l->partition[r->partition].log_end = r->place;
 		break;
 	case LOG_RECORD_EVENT:
-		own->reader[r->partition].outstanding -= own->reader[r->partition].outstanding > 0;
+		own->reader[r->partition].outstanding.events--;
+		own->reader[r->partition].outstanding.bytes -= r->len;
 		log_add(l, r->partition, body, r->len, r->place, r->next);
+		/* A batch may need more than the window has. */
+		if (own->reader[r->partition].outstanding.bytes <= 0)
+			renew_window(l, r->partition, 0);
 		break;
 	default:
 		log_add(l, r->partition, NULL, 0, r->place, r->next);
@@ -269,22 +299,6 @@ static void commit_topic(struct data_log *l, size_t partition, int64_t place, in
 	(void)oldest;
 	snprintf(line, sizeof line, "commit %zu %" PRId64 "\n", partition, place);
 	write_command(l->own, line);
-}
-
-/* Lets the process send more, when half of the window is free. */
-static void renew_window(struct data_log *l, size_t partition, size_t n)
-{
-	struct own *own = l->own;
-	struct reader *r = &own->reader[partition];
-	uint32_t window = choose_window(l, partition);
-	char line[64];
-
-	(void)n;
-	if (r->outstanding > window / 2 || r->outstanding >= window)
-		return;
-	snprintf(line, sizeof line, "more %zu %" PRIu32 "\n", partition, window - r->outstanding);
-	r->outstanding = window;
-	write_command(own, line);
 }
 
 static void close_topic(struct data_log *l)

@@ -8,8 +8,11 @@
 
 /* Events of a partition that wait in memory, about. */
 #define LOG_WINDOW 8192u
-/* Bytes of them. */
-#define LOG_WINDOW_BYTES ((size_t)4 << 20)
+/* Bytes of them: at most so many of a partition, and of all partitions that are read; at least so many of
+ * each, and as many as data_log_need demands. */
+#define LOG_WINDOW_BYTES  ((size_t)4 << 20)
+#define LOG_WINDOWS_BYTES ((size_t)64 << 20)
+#define LOG_WINDOW_LEAST  ((size_t)64 << 10)
 
 #define LOG_PARTITIONS_MAX 1048576u
 
@@ -34,7 +37,7 @@ struct data_log {
 	char *heading; /* the first line, with its newline, when that has names; else NULL */
 	struct data_options options;
 	struct log_partition *partition;
-	size_t n;
+	size_t n, reading; /* partitions, and those that are read */
 };
 
 /* A kind of streams. The functions are called by one thread. */
@@ -67,6 +70,8 @@ void log_set_partitions(struct data_log *l, size_t n);
  * Newlines within become blanks. An event without bytes only moves on to `next`. */
 void log_add(struct data_log *l, size_t partition, const char *text, size_t len, int64_t place,
     int64_t next);
+/* The bytes of events of one partition that may wait in memory. */
+size_t log_window_bytes(const struct data_log *l);
 /* May more events of the partition be added? */
 bool log_has_room(const struct data_log *l, size_t partition);
 

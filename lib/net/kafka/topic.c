@@ -25,9 +25,13 @@ struct part {
 	bool reading;
 	rd_kafka_queue_t *queue;
 	uint32_t serial;
-	uint32_t credit; /* events that may still be sent */
-	int64_t next;    /* place of the next event */
-	int64_t end;     /* end of the log as it was told last; -1: not yet */
+	/* events, and bytes of them, that may still be sent; the last one may exceed that */
+	int64_t credit, bytes;
+	/* messages taken from the queue, of which those before `at` were sent; librdkafka bounds their bytes */
+	rd_kafka_message_t **taken;
+	size_t ntaken, at;
+	int64_t next; /* place of the next event */
+	int64_t end;  /* end of the log as it was told last; -1: not yet */
 	int64_t told_at;
 };
 
@@ -187,7 +191,7 @@ static enum err_code make_consumer(struct topic *t, struct err *e)
 	if (!rc)
 		rc = set_property(conf, "reconnect.backoff.max.ms", "1000", e);
 	if (!rc)
-		rc = set_property(conf, "queued.max.messages.kbytes", "16384", e);
+		rc = set_property(conf, "queued.max.messages.kbytes", "4096", e);
 	if (!rc)
 		rc = set_property(conf, "client.id", "pskit", e);
 	if (!rc && t->cfg.properties)
@@ -382,6 +386,8 @@ static enum err_code start_reading(struct topic *t, uint32_t partition, struct e
 		return fail_request(t, rd_kafka_last_error(), e);
 	}
 	rd_kafka_queue_io_event_enable(p->queue, t->wake[1], "q", 1);
+	p->taken = mem_array(TAKE, sizeof *p->taken);
+	p->ntaken = p->at = 0;
 	p->reading = true;
 	return ERR_OK;
 }
@@ -393,7 +399,7 @@ static enum err_code fail_partition(const struct topic *t, uint32_t partition, s
 }
 
 enum err_code topic_seek(struct topic *t, uint32_t partition, int64_t place, uint32_t serial,
-    uint32_t n, struct buf *out, struct err *e)
+    struct topic_credit n, struct buf *out, struct err *e)
 {
 	int64_t end;
 	enum err_code rc = ERR_OK;
@@ -415,7 +421,8 @@ enum err_code topic_seek(struct topic *t, uint32_t partition, int64_t place, uin
 	if (rc)
 		return rc;
 	p->serial = serial;
-	p->credit = n;
+	p->credit = n.events;
+	p->bytes = n.bytes;
 	p->next = place;
 	p->end = -1;
 	p->told_at = 0;
@@ -428,10 +435,12 @@ enum err_code topic_seek(struct topic *t, uint32_t partition, int64_t place, uin
 	return start_reading(t, partition, e);
 }
 
-void topic_more(struct topic *t, uint32_t partition, uint32_t n)
+void topic_more(struct topic *t, uint32_t partition, struct topic_credit n)
 {
-	if (partition < t->n && t->part[partition].reading)
-		t->part[partition].credit += n;
+	if (partition < t->n && t->part[partition].reading) {
+		t->part[partition].credit += n.events;
+		t->part[partition].bytes += n.bytes;
+	}
 }
 
 void topic_drop(struct topic *t, uint32_t partition)
@@ -443,6 +452,10 @@ void topic_drop(struct topic *t, uint32_t partition)
 	p->reading = false;
 	rd_kafka_consume_stop(t->rkt, (int32_t)partition);
 	rd_kafka_queue_io_event_enable(p->queue, -1, NULL, 0);
+	for (; p->at < p->ntaken; p->at++)
+		rd_kafka_message_destroy(p->taken[p->at]);
+	free(p->taken);
+	p->taken = NULL;
 	rd_kafka_queue_destroy(p->queue);
 	p->queue = NULL;
 }
@@ -511,7 +524,12 @@ static enum err_code take_message(struct topic *t, uint32_t partition, const rd_
 	if (m->err && m->err != RD_KAFKA_RESP_ERR__PARTITION_EOF)
 		return is_passing(m->err) ? ERR_OK : fail_request(t, m->err, e);
 	note_answer(t);
-	if (!m->err && (!m->payload || !m->len || m->len > LOG_RECORD_LEN_MAX))
+	if (!m->err && m->len > LOG_RECORD_LEN_MAX)
+		return err_set(e, ERR_LIMIT,
+		    "kafka: %s[%" PRIu32 "] has an event of %zu bytes at %" PRId64
+		    ", and events may have %" PRIu32,
+		    t->cfg.name, partition, m->len, m->offset, LOG_RECORD_LEN_MAX);
+	if (!m->err && (!m->payload || !m->len))
 		r.kind = LOG_RECORD_SKIP;
 	if (m->err) {
 		/* The end of the log may lie behind records of transactions, which are no events. */
@@ -523,6 +541,7 @@ static enum err_code take_message(struct topic *t, uint32_t partition, const rd_
 	}
 	r.len = r.kind == LOG_RECORD_EVENT ? (uint32_t)m->len : 0;
 	p->credit -= r.kind == LOG_RECORD_EVENT;
+	p->bytes -= r.len;
 	p->next = r.next;
 	log_record_put(out, &r, m->payload);
 	return ERR_OK;
@@ -549,23 +568,31 @@ static void take_end(struct topic *t, uint32_t partition, struct buf *out)
 	    NULL);
 }
 
+/* Takes messages from the queue when all are sent that were taken before. False: there is none. */
+static bool have_message(struct part *p)
+{
+	ssize_t n;
+
+	if (p->at < p->ntaken)
+		return true;
+	n = rd_kafka_consume_batch_queue(p->queue, 0, p->taken, TAKE);
+	p->at = 0;
+	p->ntaken = n > 0 ? (size_t)n : 0;
+	return n > 0;
+}
+
 static enum err_code take_partition(struct topic *t, uint32_t partition, struct buf *out,
     struct err *e)
 {
-	rd_kafka_message_t *m[TAKE];
 	struct part *p = &t->part[partition];
 	bool restarted = false;
 	enum err_code rc = ERR_OK;
-	ssize_t n = 1;
 
-	while (!rc && !restarted && n > 0 && p->credit) {
-		n = rd_kafka_consume_batch_queue(p->queue, 0, m,
-		    p->credit < TAKE ? p->credit : TAKE);
-		for (ssize_t i = 0; i < n; i++) {
-			if (!rc && !restarted)
-				rc = take_message(t, partition, m[i], out, &restarted, e);
-			rd_kafka_message_destroy(m[i]);
-		}
+	while (!rc && !restarted && p->credit > 0 && p->bytes > 0 && have_message(p)) {
+		rd_kafka_message_t *m = p->taken[p->at++];
+
+		rc = take_message(t, partition, m, out, &restarted, e);
+		rd_kafka_message_destroy(m);
 	}
 	if (!rc)
 		take_end(t, partition, out);

@@ -45,14 +45,18 @@ int topic_fd(const struct topic *t);
 enum err_code topic_offsets(struct topic *t, uint32_t partition, int64_t *oldest, int64_t *end,
     int64_t *group, struct err *e);
 
+/* Events that may be sent, and bytes of them. */
+struct topic_credit {
+	int64_t events, bytes;
+};
 /* The commands of format/log_record.h. topic_seek appends a record to out. */
 enum err_code topic_seek(struct topic *t, uint32_t partition, int64_t place, uint32_t serial,
-    uint32_t n, struct buf *out, struct err *e);
-void topic_more(struct topic *t, uint32_t partition, uint32_t n);
+    struct topic_credit n, struct buf *out, struct err *e);
+void topic_more(struct topic *t, uint32_t partition, struct topic_credit n);
 void topic_drop(struct topic *t, uint32_t partition);
 void topic_commit(struct topic *t, uint32_t partition, int64_t place);
 /* Appends the records of what has arrived to out. Never waits. ERR_IO: events have been deleted that were
- * not read. */
+ * not read. ERR_LIMIT: an event is too long. */
 enum err_code topic_take(struct topic *t, struct buf *out, struct err *e);
 
 /* Does the commands that arrive on the descriptor `in`, and writes the records to `out`, until `in` ends. */

@@ -16,13 +16,15 @@
 /* Does one line of the protocol. */
 static enum err_code do_command(struct topic *t, const char *line, struct buf *out, struct err *e)
 {
-	uint32_t partition, serial, n;
+	uint32_t partition, serial;
+	struct topic_credit n;
 	int64_t place;
 
-	if (sscanf(line, "seek %" SCNu32 " %" SCNd64 " %" SCNu32 " %" SCNu32, &partition, &place,
-	        &serial, &n) == 4)
+	if (sscanf(line, "seek %" SCNu32 " %" SCNd64 " %" SCNu32 " %" SCNd64 " %" SCNd64,
+	        &partition, &place, &serial, &n.events, &n.bytes) == 5)
 		return topic_seek(t, partition, place, serial, n, out, e);
-	if (sscanf(line, "more %" SCNu32 " %" SCNu32, &partition, &n) == 2)
+	if (sscanf(line, "more %" SCNu32 " %" SCNd64 " %" SCNd64, &partition, &n.events,
+	        &n.bytes) == 3)
 		topic_more(t, partition, n);
 	else if (sscanf(line, "drop %" SCNu32, &partition) == 1)
 		topic_drop(t, partition);

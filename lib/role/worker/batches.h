@@ -35,6 +35,8 @@ struct batches_hooks {
 	/* Returns when every push has its receipt.  A range is reported as done only after that: a
 	 * checkpoint that counts the range as done must hold its pushes. */
 	enum err_code (*settle)(void *ctx, struct err *e);
+	/* Do others train while this worker has no examples, and wait for its steps? */
+	bool (*awaited)(void *ctx);
 };
 
 /* job and cluster are borrowed; the hooks are copied. Call batches_take_view before the first batch. */

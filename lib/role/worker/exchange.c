@@ -48,12 +48,26 @@ static enum err_code settle_members(struct worker *w, uint32_t known, bool *othe
 	return rc;
 }
 
+/* After a pull: has anybody trained since the one before? Updates that may be this worker's own tell nothing
+ * about others. */
+static void note_updates(struct worker *w)
+{
+	uint64_t updates = params_updates(&w->params);
+
+	if (!w->pushed_rows)
+		w->others_train = updates != w->updates;
+	w->updates = updates;
+	w->pushed_rows = w->batch.rows > 0;
+}
+
 static enum err_code pull_params(struct worker *w, struct step_times *t, struct err *e)
 {
 	enum err_code rc = params_pull(&w->params, &w->batch, w->step, true, e);
 
 	t->answer = client_first_answer(w->client);
 	t->pulled = clock_now();
+	if (!rc)
+		note_updates(w);
 	return rc;
 }
 

@@ -153,6 +153,16 @@ enum err_code params_ask(struct params *p, uint64_t step, bool early, struct err
 	return rc;
 }
 
+uint64_t params_updates(const struct params *p)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < p->job->ntables; i++)
+		if (!p->job->table[i].sparse)
+			n += client_version(p->client, p->table[i], 0);
+	return n;
+}
+
 bool params_has_rows(const struct params *p, const struct batch *b)
 {
 	return b->sparse || p->rows;

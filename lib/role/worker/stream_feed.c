@@ -10,17 +10,22 @@
  * A worker holds some partitions and takes each batch from one of them: from the one of the batch before,
  * while that has a whole batch and the others have not waited too long, else from the next one that has.
  * When none has a whole batch, events wait for at most LINGER; then they are a batch that is smaller. When
- * nothing arrives for IDLE, the step has no examples, so that workers that wait for this step go on.
+ * nothing arrives for IDLE, the step has no examples, so that workers that wait for this step go on; while
+ * others train, such a step is made at once.
  *
  * The coordinator counts events by the steps since a worker last said where it is (coord/tasks.h). So before
  * a push the worker announces where it is, unless the batch follows on the one before in the same partition
  * and has the same size; and it rests on all partitions before a step in which it trains on none of them.
- * An announcement waits until all pushes have their receipts. */
+ * An announcement waits until all pushes have their receipts. While batches of one partition follow on one
+ * another, it is repeated now and then, so that the next worker has few events to read again, and so that the
+ * coordinator's place does not fall behind what the stream keeps. */
 
 #define LINGER (50 * NSEC_PER_MSEC)
 #define IDLE   (100 * NSEC_PER_MSEC)
 /* How long one partition is trained on while others have whole batches, too. */
 #define TURN (200 * NSEC_PER_MSEC)
+/* How old the announced place of a partition in work may be. */
+#define PLACE_AGE (2 * NSEC_PER_SEC)
 /* How often the coordinator is asked for more partitions, and told how far all are. */
 #define ASK_EVERY (200 * NSEC_PER_MSEC)
 /* The same, of a worker that has none. */
@@ -32,8 +37,9 @@
 /* A partition that this worker has leased. */
 struct held {
 	struct leased_range range;
-	uint64_t skip;   /* events from the log's place on that were trained on before */
-	int64_t waiting; /* when the oldest ready event was first seen; 0: none is ready */
+	uint64_t skip;     /* events from the log's place on that were trained on before */
+	int64_t waiting;   /* when the oldest ready event was first seen; 0: none is ready */
+	int64_t announced; /* when its place was announced last */
 	/* places before which all events were trained on when checkpoints were begun, the newest first */
 	int64_t noted[NOTED];
 	unsigned nnoted;
@@ -110,11 +116,22 @@ static enum err_code request(struct feed *f, bool more, struct answer_lease *lea
 	    &(struct message_lease){ .more = more, .step = (int64_t)f->step }, json_array(), holds,
 	    lease, answer, e);
 }
+/* Does the batch follow on the one before, as was announced? */
+static bool follows_announced(const struct feed *f, const struct held *h, uint64_t batch)
+{
+	const struct attempt *own = &h->range.own;
+
+	return own->batch == batch &&
+	    f->step == own->step + (h->range.used - own->from) / own->batch;
+}
+
 
 /* Rests on all partitions but this one, which may be NULL, and on that one announces a batch of n events.
- * *news: the coordinator does not know that. */
+ * *news: the coordinator does not know that, or only an old place. */
 static void set_places(struct feed *f, const struct held *in_work, uint64_t n, bool *news)
 {
+	bool up = agent_is_up(cluster_view_agent(f->cluster));
+	int64_t now = clock_now();
 	struct partitions *x = partitions_of(f);
 
 	for (size_t i = 0; i < x->n; i++) {
@@ -124,9 +141,10 @@ static void set_places(struct feed *f, const struct held *in_work, uint64_t n, b
 
 		if (h != in_work && !own->batch)
 			continue;
-		if (own->batch == batch &&
-		    f->step == own->step + (h->range.used - own->from) / own->batch)
+		if (batch && follows_announced(f, h, batch) &&
+		    (!up || now - h->announced < PLACE_AGE))
 			continue;
+		h->announced = now;
 		*news = true;
 		*own = (struct attempt){ .from = h->range.used, .step = f->step, .batch = batch };
 		note_place(x, h);
@@ -310,16 +328,23 @@ static struct held *find_batch(struct feed *f, int64_t now, uint64_t *n)
 	*n = data_log_ready(x->log, partition_of(oldest));
 	return oldest;
 }
+/* The time to wait for an event. Events that have arrived wait for LINGER all the same. */
+static int64_t choose_idle_time(const struct feed *f)
+{
+	return f->hooks.awaited(f->hooks.ctx) ? 0 : IDLE;
+}
+
 
 /* Waits for a batch. NULL: nothing came in time. */
 static enum err_code await_batch(struct feed *f, struct held **found, uint64_t *n, struct err *e)
 {
 	struct partitions *x = partitions_of(f);
-	int64_t begin = clock_now(), now = begin;
-	enum err_code rc;
+	int64_t begin = clock_now(), now = begin, idle = choose_idle_time(f);
+	enum err_code rc = ERR_OK;
 
 	if (!x->n) {
-		rc = cluster_view_pause(f->cluster, IDLE, e);
+		if (idle)
+			rc = cluster_view_pause(f->cluster, idle, e);
 		f->idled += clock_now() - begin;
 		return rc;
 	}
@@ -327,8 +352,8 @@ static enum err_code await_batch(struct feed *f, struct held **found, uint64_t *
 		data_log_need(x->log, partition_of(&x->held[i]),
 		    (size_t)wanted_events(f, &x->held[i]));
 	rc = data_log_fetch(x->log, 0, e);
-	while (!rc && !(*found = find_batch(f, now, n)) && now - begin < IDLE) {
-		int64_t until = begin + IDLE;
+	while (!rc && !(*found = find_batch(f, now, n)) && now - begin < idle) {
+		int64_t until = begin + idle;
 
 		for (size_t i = 0; i < x->n; i++)
 			if (x->held[i].waiting && x->held[i].waiting + LINGER < until)

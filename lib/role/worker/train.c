@@ -197,6 +197,15 @@ static enum err_code settle_receipts(void *ctx, struct err *e)
 	return client_wait_receipts(((struct worker *)ctx)->client, e);
 }
 
+/* In the modes in which workers wait for one another, a worker without examples makes its steps at once
+ * while others train. */
+static bool is_awaited(void *ctx)
+{
+	const struct worker *w = ctx;
+
+	return w->others_train && sync_needed_step(&w->job.conf.sync, w->step) > 0;
+}
+
 static bool is_coordinator_up(void *ctx)
 {
 	return agent_is_up(cluster_view_agent(((struct worker *)ctx)->cluster));
@@ -274,7 +283,8 @@ static enum err_code start_training(struct worker *w, struct err *e)
 	    &(struct batches_hooks){ .ctx = w,
 	        .log = w->cfg->log,
 	        .idle = announce_idle,
-	        .settle = settle_receipts });
+	        .settle = settle_receipts,
+	        .awaited = is_awaited });
 	batches_take_view(w->feed, w->view);
 	w->step = (uint64_t)w->view->worker->from;
 	w->rate_at = clock_now();

@@ -113,7 +113,11 @@ struct worker {
 	bool sent_away;    /* the coordinator wants fewer workers and chose this one */
 	/* revision of the view that made it send its last final result */
 	int64_t judged;
-	bool idle; /* out of data for now, and the servers have its DONE */
+	bool idle;        /* out of data for now, and the servers have its DONE */
+	uint64_t updates; /* params_updates of the last pull */
+	bool pushed_rows; /* the step of that pull has examples */
+	/* others have trained, as far as the last step without examples tells */
+	bool others_train;
 
 	double loss[LOSS_WINDOW]; /* of the last batches; weight: examples of each */
 	uint64_t weight[LOSS_WINDOW];

@@ -209,23 +209,49 @@ produce() {
 	ps-ctl stop -C c.run
 }
 
-@test "from=end trains on what comes, and a bad event is skipped or named" {
+@test "from=end trains on what comes, and a bad event is skipped or named, as job.bad_lines says" {
 	start_brokers clicks:1
 	produce clicks 0 0 100
-	write_job "kafka://$broker/clicks?format=libsvm&from=end&bad=skip&head=10" 1
-	ps-ctl start c
+	write_job "kafka://$broker/clicks?format=libsvm&from=end&head=10" 1
+	ps-ctl start c --set bad_lines=skip:1
 	ps-ctl wait -C c.run --for step=3 --timeout 60s
 	produce clicks 0 100 150
 	printf 'what is this\n' | kcat -P -b "$broker" -t clicks -p 0
 	produce clicks 0 150 200
 	wait_for 30 are_once 100
-	grep -q "1 event left out so far, such as: clicks\[0\]+150" c.run/worker-0.log
-	ps-ctl stop -C c.run
+	grep -q "bad line 1 skipped: clicks\[0\]+150" c.run/worker-0.log
+	wait_for 30 eval '[ "$(ps-stat workers -C c.run -o id,bad --json | tail -n 1 | jq .bad_lines)" = 1 ]'
+	printf 'and this\n' | kcat -P -b "$broker" -t clicks -p 0
+	wait_for 30 grep -q "clicks\[0\]+201:1: .*; this worker has skipped 1 bad lines, and job.bad_lines allows no more" c.run/worker-0.log
+	ps-ctl stop -C c.run --discard || true
 	rm -rf c.run
 	write_job "kafka://$broker/clicks?format=libsvm&head=10" 1
 	run ! ps-ctl run c
 	echo "$output"
-	[[ "$output" == *"clicks[0]+"*"bad=skip"* ]]
+	[[ "$output" == *"clicks[0]+"*"what is this"* ]]
+}
+
+@test "a worker without events holds nobody up in bsp" {
+	awk -v OFS=, 'BEGIN { print "a", "b", "y"; for (i = 0; i < 6400; i++) print i % 7, i % 5, i % 3 }' >rows.csv
+	write_job "rows.csv?follow=yes&label=y" 2 bsp
+	sed -i 's/, "frozen": "b"//' c.json
+	ps-ctl start c
+	# The other worker has no partition. With a pause of 100 ms a step, this would take 20 s.
+	within 10000 ps-ctl wait -C c.run --for step=200 --timeout 60s
+	ps-ctl stop -C c.run
+}
+
+@test "the place of a partition that always has a batch is told again and again" {
+	lines 0 16000 >ids.svm
+	write_job "ids.svm?follow=yes&format=libsvm" 1
+	# The log of leases belongs to a coordinator that is a process of its own.
+	ps-ctl start c --set servers=2 --set replicas=2 --set quota_pushes=50
+	# A line of the log of leases: checksum, number, H, id, worker, event, step, batch, place, list.
+	told() {
+		awk '$3 == "H" && $6 > 0 && $8 == 32 && $9 > 0 { told = 1 } END { exit !told }' c.run/state.leases-*
+	}
+	wait_for 30 told
+	ps-ctl stop -C c.run --discard
 }
 
 @test "wrong streams are refused before anything starts" {

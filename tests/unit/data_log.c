@@ -5,9 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "data/data_bad_lines.h"
 #include "data/data_log.h"
 #include "format/log_record.h"
 #include "tap.h"
+#include "worker/data_facts.h"
 
 static char path[256];
 
@@ -75,8 +77,10 @@ static void examples(void)
 {
 	const struct data_want want = { .classes = false };
 	struct data_log *l;
-	struct dataset *head, *d;
-	uint64_t bad = 0;
+	struct dataset *head, *known = NULL, *d;
+	json_t *facts;
+	struct log quiet = { .fd = -1 };
+	struct data_want skips = { .classes = false };
 	struct err e;
 
 	make("a,b,y\n1,2,3\n4,5,6\n");
@@ -88,26 +92,49 @@ static void examples(void)
 	        data_log_ready(l, 0) == 2 && data_log_place(l, 0) == 6,
 	    "a heading is no event");
 	data_log_skip(l, 0, 1);
-	ok(!data_log_load(l, 0, 1, &want, head, &d, &bad, &e) && d && d->rows == 1 &&
-	        d->x[0] == 4 && d->x[1] == 5 && d->y[0] == 6,
+	ok(!data_log_load(l, 0, 1, &want, head, &d, &e) && d && d->rows == 1 && d->x[0] == 4 &&
+	        d->x[1] == 5 && d->y[0] == 6,
 	    "an event is parsed by the names of the heading");
 	dataset_free(d);
 	append("7,oops,9\n10,11,12\n");
 	data_log_skip(l, 0, 1);
 	ok(!data_log_fetch(l, 1000, &e) && data_log_ready(l, 0) == 2 &&
-	        data_log_load(l, 0, 2, &want, head, &d, &bad, &e) == ERR_FORMAT &&
-	        strstr(e.msg, "[0]+18:1") && strstr(e.msg, "bad=skip"),
+	        data_log_load(l, 0, 2, &want, head, &d, &e) == ERR_FORMAT &&
+	        strstr(e.msg, "[0]+18:1"),
 	    "one that cannot be parsed is an error with its place (%s)", e.msg);
 	data_log_close(l);
-	l = open_log("&label=y&bad=skip");
-	ok(!data_log_know_head(l, head, NULL, NULL, &e),
-	    "where the head is known, only the heading is looked at");
+	skips.bad = data_bad_lines_new(1, &quiet);
+	l = open_log("&label=y");
+	facts = data_facts(head);
+	ok(!data_of_facts(facts, &known, &e) && known->heading &&
+	        !data_log_know_head(l, known, NULL, NULL, &e),
+	    "where another worker has told about the head, only the heading is looked at");
+	json_decref(facts);
+	dataset_free(known);
 	ok(!data_log_seek(l, 0, 18, &e) && !data_log_fetch(l, 0, &e) &&
-	        !data_log_load(l, 0, 2, &want, head, &d, &bad, &e) && d && d->rows == 1 &&
-	        d->x[0] == 10 && bad == 1,
-	    "or is left out with bad=skip");
+	        !data_log_load(l, 0, 2, &skips, head, &d, &e) && d && d->rows == 1 &&
+	        d->x[0] == 10 && data_bad_lines_count(skips.bad) == 1,
+	    "or is left out where a bad line may be skipped");
 	dataset_free(d);
+	ok(!data_log_load(l, 0, 1, &skips, head, &d, &e) && !d &&
+	        data_bad_lines_count(skips.bad) == 1,
+	    "it counts once, and a batch of it alone has no example");
+	append("1,2\n");
+	data_log_skip(l, 0, 2);
+	ok(!data_log_fetch(l, 1000, &e) &&
+	        data_log_load(l, 0, 1, &skips, head, &d, &e) == ERR_FORMAT &&
+	        strstr(e.msg, "job.bad_lines allows no more"),
+	    "the next one may not (%s)", e.msg);
 	dataset_free(head);
+	data_log_close(l);
+	make("1 1:1\nwhat\n1 2:1\n");
+	l = open_log("&format=libsvm&head=3");
+	ok(data_log_head(l, &want, 0, NULL, NULL, &head, &e) == ERR_FORMAT &&
+	        !data_log_head(l, &skips, 0, NULL, NULL, &head, &e) && head && head->rows == 2 &&
+	        data_bad_lines_count(skips.bad) == 1,
+	    "a bad event of the head is counted when it is trained on");
+	dataset_free(head);
+	data_bad_lines_free(skips.bad);
 	data_log_close(l);
 }
 

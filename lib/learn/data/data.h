@@ -63,9 +63,8 @@ struct data_options {
 	bool no_heading;
 	/* streams (data_log.h): "yes" makes a stream of a file; where a new job begins ("begin", "end",
 	 * "group" or a place); the file of properties of a consumer; what happens when events
-	 * have been deleted before they were read ("fail" or "skip"), and with one that cannot be parsed (the
-	 * same); events in the head, 0: the default */
-	char *follow, *from, *properties, *deleted, *bad;
+	 * have been deleted before they were read ("fail" or "skip"); events in the head, 0: the default */
+	char *follow, *from, *properties, *deleted;
 	int head;
 	double sample; /* text: words more frequent than this are thinned out; 0: none */
 };

@@ -12,15 +12,17 @@
 
 /* Every line up to this count is logged; later, only those at which the count has doubled. */
 #define LOGGED 10u
+/* Places that are kept. A stream without an end may have any number of bad events. */
+#define PLACES_MAX ((size_t)1 << 20)
 
 struct data_bad_lines {
 	struct log *log;
 	uint64_t allowed;
 	struct mutex lock; /* the members below */
 	uint64_t n;
-	/* An open hash table of the places of the lines, at most half full; 0: free. */
+	/* An open hash table of the places of the last lines, at most half full; 0: free. */
 	uint64_t *place;
-	size_t slots;
+	size_t slots, kept;
 };
 
 enum err_code data_bad_lines_parse(const char *text, uint64_t *allowed, struct err *e)
@@ -53,13 +55,12 @@ void data_bad_lines_free(struct data_bad_lines *b)
 	free(b);
 }
 
-/* A number for the file and the place of the stream's last line; never 0. */
-static uint64_t place_of(const struct stream *s)
+/* A number for a file and a place there; never 0. */
+static uint64_t hash_place(const char *name, uint64_t place)
 {
-	bool bytes;
-	uint64_t place = stream_place(s, &bytes), h = rng_mix(bytes ? ~place : place);
+	uint64_t h = rng_mix(place);
 
-	for (const char *p = stream_name(s); *p; p++)
+	for (const char *p = name; *p; p++)
 		h = rng_mix(h ^ (uint8_t)*p);
 	return h ? h : 1;
 }
@@ -73,13 +74,17 @@ static uint64_t *find_slot(const struct data_bad_lines *b, uint64_t place)
 	return &b->place[i];
 }
 
-/* Makes room for one more place. */
+/* Makes room for one more place, and forgets all when too many are kept. */
 static void reserve_place(struct data_bad_lines *b)
 {
 	uint64_t *old = b->place;
 	size_t n = b->slots;
 
-	if (2 * (b->n + 1) <= n)
+	if (b->kept == PLACES_MAX) {
+		memset(b->place, 0, b->slots * sizeof *b->place);
+		b->kept = 0;
+	}
+	if (2 * (b->kept + 1) <= n)
 		return;
 	b->slots = n ? 2 * n : 64;
 	b->place = mem_array(b->slots, sizeof *b->place);
@@ -102,11 +107,21 @@ static bool count_place(struct data_bad_lines *b, uint64_t place, uint64_t *n)
 	if (b->n == b->allowed)
 		return false;
 	*slot = place;
+	b->kept++;
 	*n = ++b->n;
 	return true;
 }
 
 enum err_code data_bad_lines_skip(struct data_bad_lines *b, const struct stream *s, struct err *e)
+{
+	bool bytes;
+	uint64_t place = stream_place(s, &bytes);
+
+	return data_bad_lines_skip_at(b, stream_name(s), bytes ? ~place : place, e);
+}
+
+enum err_code data_bad_lines_skip_at(struct data_bad_lines *b, const char *name, uint64_t place,
+    struct err *e)
 {
 	struct err why = e ? *e : (struct err){ 0 };
 	uint64_t n;
@@ -115,16 +130,16 @@ enum err_code data_bad_lines_skip(struct data_bad_lines *b, const struct stream 
 	if (!b)
 		return ERR_FORMAT;
 	mutex_lock(&b->lock);
-	good = count_place(b, place_of(s), &n);
+	good = count_place(b, hash_place(name, place), &n);
 	mutex_unlock(&b->lock);
 	if (!good)
 		return err_set(e, ERR_FORMAT,
 		    "%.400s; this worker has skipped %" PRIu64
 		    " bad lines, and job.bad_lines allows no more",
 		    why.msg, b->allowed);
-	if (n && n <= LOGGED)
+	if (b->log && n && n <= LOGGED)
 		log_warn(b->log, "bad line %" PRIu64 " skipped: %s", n, why.msg);
-	else if (n && (n & (n - 1)) == 0)
+	else if (b->log && n && (n & (n - 1)) == 0)
 		log_warn(b->log, "%" PRIu64 " bad lines skipped; the last one: %s", n, why.msg);
 	if (e)
 		*e = (struct err){ 0 };

@@ -7,13 +7,13 @@
 
 /* Bad lines: lines of training and evaluation data that are no example. A job may skip some of them
  * (job.bad_lines). A line is known by its file and its place there, and counts once, however often it is
- * read. All functions may be called by any thread; a mutex covers the counts. */
+ * read, as long as its place is among the last ones that are kept, about a million. All functions may be called by any thread; a mutex covers the counts. */
 struct data_bad_lines;
 
 /* Parses "fail" (0 lines) or "skip:N". ERR_CONFIG. */
 enum err_code data_bad_lines_parse(const char *text, uint64_t *allowed, struct err *e);
 
-/* Up to `allowed` lines may be skipped; log is borrowed. */
+/* Up to `allowed` lines may be skipped. log is borrowed; NULL: nothing is logged. */
 struct data_bad_lines *data_bad_lines_new(uint64_t allowed, struct log *log);
 void data_bad_lines_free(struct data_bad_lines *b); /* NULL is fine */
 
@@ -21,6 +21,10 @@ void data_bad_lines_free(struct data_bad_lines *b); /* NULL is fine */
  * ERR_FORMAT: no more may be skipped; e says so, too. b NULL: no line may be skipped, and e stays as it
  * is. */
 enum err_code data_bad_lines_skip(struct data_bad_lines *b, const struct stream *s, struct err *e);
+/* The same for a line that no stream has returned: it is at `place` of what `name` names, such as an event of
+ * a topic. */
+enum err_code data_bad_lines_skip_at(struct data_bad_lines *b, const char *name, uint64_t place,
+    struct err *e);
 /* Lines that were skipped so far; 0 for NULL. */
 uint64_t data_bad_lines_count(struct data_bad_lines *b);
 

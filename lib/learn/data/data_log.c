@@ -6,6 +6,7 @@
 
 #include "core/clock.h"
 #include "core/mem.h"
+#include "data/data_bad_lines.h"
 #include "data/data_build.h"
 #include "data/data_log_state.h"
 #include "data/data_uri.h"
@@ -146,7 +147,6 @@ void log_add(struct data_log *l, size_t partition, const char *text, size_t len,
 	p->place[p->n++] = place;
 }
 
-bool log_has_room(const struct data_log *l, size_t partition)
 size_t log_window_bytes(const struct data_log *l)
 {
 	size_t each = LOG_WINDOWS_BYTES / (l->reading ? l->reading : 1);
@@ -156,6 +156,7 @@ size_t log_window_bytes(const struct data_log *l)
 	return each > LOG_WINDOW_LEAST ? each : LOG_WINDOW_LEAST;
 }
 
+bool log_has_room(const struct data_log *l, size_t partition)
 {
 	const struct log_partition *p = &l->partition[partition];
 
@@ -180,8 +181,8 @@ enum err_code data_log_seek(struct data_log *l, size_t partition, int64_t place,
 		l->ops->extend(l, partition + 1);
 	p = &l->partition[partition];
 	empty_partition(p);
-	p->reading = true;
 	l->reading += !p->reading;
+	p->reading = true;
 	p->next = place;
 	p->log_end = 0;
 	return l->ops->seek(l, partition, place, e);
@@ -193,8 +194,8 @@ void data_log_drop(struct data_log *l, size_t partition)
 		return;
 	l->ops->drop(l, partition);
 	l->partition[partition].reading = false;
-	empty_partition(&l->partition[partition]);
 	l->reading--;
+	empty_partition(&l->partition[partition]);
 }
 
 enum err_code data_log_fetch(struct data_log *l, int timeout_ms, struct err *e)
@@ -309,68 +310,54 @@ static enum err_code parse_events(const struct data_log *l, size_t partition, in
 	return rc;
 }
 
-/* Parses those of n events that can be parsed by themselves. */
-static enum err_code parse_good_lines(const struct data_log *l, size_t partition, size_t n,
-    const struct data_want *want, const struct dataset *like, struct dataset **out, uint64_t *bad,
-    struct err *e)
+/* Copies to `good` those of n events that can be parsed by themselves, as far as the others may be
+ * skipped. ERR_FORMAT: one may not, and e names it. */
+static enum err_code filter_events(const struct data_log *l, size_t partition, size_t n,
+    const struct data_want *want, const struct dataset *like, struct buf *good, struct err *e)
 {
 	const struct log_partition *p = &l->partition[partition];
-	struct buf good = BUF_INIT;
+	struct data_want strict = *want;
+	char *name = mem_printf("%s[%zu]", l->name, partition);
 	enum err_code rc = ERR_OK;
 
+	strict.bad = NULL;
 	for (size_t i = p->first; !rc && i < p->first + n; i++) {
 		const uint8_t *text = p->text.data + begin_of_event(p, i);
 		size_t len = p->end[i] - begin_of_event(p, i);
 		struct dataset *one = NULL;
 
-		rc = parse_events(l, partition, p->place[i], text, len, want, like, &one, e);
-		if (!rc)
-			buf_append(&good, text, len);
-		*bad += rc == ERR_FORMAT;
-		rc = rc == ERR_FORMAT ? ERR_OK : rc;
+		rc = parse_events(l, partition, p->place[i], text, len, &strict, like, &one, e);
 		dataset_free(one);
+		if (!rc)
+			buf_append(good, text, len);
+		else if (rc == ERR_FORMAT)
+			rc = data_bad_lines_skip_at(want->bad, name, (uint64_t)p->place[i], e);
 	}
-	if (!rc && good.len)
-		rc = parse_events(l, partition, data_log_place(l, partition), good.data, good.len,
-		    want, like, out, e);
-	buf_release(&good);
+	free(name);
 	return rc;
 }
 
-/* Finds the event that cannot be parsed, and returns its error. */
-static enum err_code name_bad_event(const struct data_log *l, size_t partition, size_t n,
-    const struct data_want *want, const struct dataset *like, struct err *e)
-{
-	const struct log_partition *p = &l->partition[partition];
-	struct err why = { 0 };
-
-	for (size_t i = p->first; i < p->first + n; i++) {
-		size_t begin = begin_of_event(p, i);
-		struct dataset *one = NULL;
-		enum err_code rc = parse_events(l, partition, p->place[i], p->text.data + begin,
-		    p->end[i] - begin, want, like, &one, &why);
-
-		dataset_free(one);
-		if (rc)
-			return err_set(e, rc, "%s; bad=skip leaves such events out", why.msg);
-	}
-	return ERR_FORMAT;
-}
-
 enum err_code data_log_load(struct data_log *l, size_t partition, size_t n,
-    const struct data_want *want, const struct dataset *like, struct dataset **out, uint64_t *bad,
-    struct err *e)
+    const struct data_want *want, const struct dataset *like, struct dataset **out, struct err *e)
 {
 	const struct log_partition *p = &l->partition[partition];
 	size_t begin = begin_of_event(p, p->first), end = n ? p->end[p->first + n - 1] : begin;
-	enum err_code rc = parse_events(l, partition, data_log_place(l, partition),
-	    p->text.data + begin, end - begin, want, like, out, e);
+	int64_t place = data_log_place(l, partition);
+	struct data_want strict = *want;
+	struct buf good = BUF_INIT;
+	enum err_code rc;
 
+	strict.bad = NULL;
+	rc = parse_events(l, partition, place, p->text.data + begin, end - begin, &strict, like,
+	    out, e);
 	if (rc != ERR_FORMAT)
 		return rc;
-	if (!l->options.bad || strcmp(l->options.bad, "skip") != 0)
-		return name_bad_event(l, partition, n, want, like, e);
-	return parse_good_lines(l, partition, n, want, like, out, bad, e);
+	/* One or more of them are bad: look at each. */
+	rc = filter_events(l, partition, n, want, like, &good, e);
+	if (!rc && good.len)
+		rc = parse_events(l, partition, place, good.data, good.len, &strict, like, out, e);
+	buf_release(&good);
+	return rc;
 }
 
 static size_t count_ready(const struct data_log *l)
@@ -441,6 +428,19 @@ static enum err_code read_first_events(struct data_log *l, size_t most, int time
 	return rc;
 }
 
+/* Parses the head. Its bad events, if any may be skipped, are counted when they are trained on. */
+static enum err_code parse_head(const struct data_log *l, const struct buf *text,
+    const struct data_want *want, struct dataset **out, struct err *e)
+{
+	struct data_want uncounted = *want;
+	enum err_code rc;
+
+	uncounted.bad = want->bad ? data_bad_lines_new(UINT64_MAX, NULL) : NULL;
+	rc = parse_lines(l, l->name, text->data, text->len, &uncounted, NULL, out, e);
+	data_bad_lines_free(uncounted.bad);
+	return rc;
+}
+
 enum err_code data_log_head(struct data_log *l, const struct data_want *want, int timeout_ms,
     bool (*interrupted)(void *ctx), void *ctx, struct dataset **out, struct err *e)
 {
@@ -450,7 +450,7 @@ enum err_code data_log_head(struct data_log *l, const struct data_want *want, in
 
 	*out = NULL;
 	if (!rc)
-		rc = parse_lines(l, l->name, text.data, text.len, want, NULL, out, e);
+		rc = parse_head(l, &text, want, out, e);
 	if (!rc && !*out)
 		rc = err_set(e, ERR_FORMAT, "%s: its first %zu events hold no example", l->name,
 		    data_log_head_events(l));

@@ -65,12 +65,10 @@ uint64_t data_log_lag(const struct data_log *l, size_t partition);
 void data_log_commit(struct data_log *l, size_t partition, int64_t place, int64_t oldest);
 
 /* Makes a dataset of the first n ready events, which stay, for a model that was made for `like`. *out: NULL
- * when they have no example. Errors as data_load; lines count from the place that the message names. With the
- * option "bad=skip", an event that cannot be parsed is left out instead: *bad is increased by the number of
- * such events, and e has the error of one of them, though the result is ERR_OK. */
+ * when they have no example. Errors as data_load; lines count from the place that the message names. An event
+ * that cannot be parsed is a bad line (data_bad_lines.h): it is left out if want->bad lets it be skipped. */
 enum err_code data_log_load(struct data_log *l, size_t partition, size_t n,
-    const struct data_want *want, const struct dataset *like, struct dataset **out, uint64_t *bad,
-    struct err *e);
+    const struct data_want *want, const struct dataset *like, struct dataset **out, struct err *e);
 /* Reads the first events of the stream, at most data_log_head_events, waiting at most so long for more of
  * them once there is one, and makes a dataset of them. interrupted, which may be NULL, is asked now and then.
  * All partitions must be dropped. ERR_STOPPED: interrupted. Errors as data_log_fetch and data_load. */

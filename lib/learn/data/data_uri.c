@@ -45,7 +45,6 @@ static const struct option {
 	OPTION(group, TEXT, 0, 0),
 	OPTION(properties, TEXT, 0, 0),
 	OPTION(deleted, TEXT, 0, 0),
-	OPTION(bad, TEXT, 0, 0),
 	OPTION(user, TEXT, 0, 0),
 	OPTION(item, TEXT, 0, 0),
 	OPTION(rating, TEXT, 0, 0),
@@ -200,7 +199,6 @@ static enum err_code check_word(const char *path, const struct option *k, const 
 		{ offsetof(struct data_options, scale), { "none", "standard", "minmax" } },
 		{ offsetof(struct data_options, follow), { "yes" } },
 		{ offsetof(struct data_options, deleted), { "fail", "skip" } },
-		{ offsetof(struct data_options, bad), { "fail", "skip" } },
 	};
 
 	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {

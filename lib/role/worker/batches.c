@@ -208,11 +208,6 @@ uint64_t batches_lag(const struct feed *f)
 	return f->lag;
 }
 
-uint64_t batches_bad(const struct feed *f)
-{
-	return f->bad;
-}
-
 int64_t batches_take_idle_time(struct feed *f)
 {
 	int64_t ns = f->idled;

@@ -79,8 +79,6 @@ enum err_code batches_finish(struct feed *f, struct err *e);
 double batches_epoch(const struct feed *f);
 /* About how many events of a stream wait for this worker, as of the last batch. */
 uint64_t batches_lag(const struct feed *f);
-/* Events of a stream that were left out, because they could not be parsed. */
-uint64_t batches_bad(const struct feed *f);
 /* How the data are read; all 0 where they are in memory. */
 void batches_reading(const struct feed *f, struct source_reading *out);
 /* Steps that this job will have; 0: unknown. */

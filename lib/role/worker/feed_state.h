@@ -31,7 +31,6 @@ struct feed {
 	/* leases */
 	uint64_t step; /* of the current batch */
 	uint64_t lag;  /* about how many events of a stream wait for this worker */
-	uint64_t bad;  /* events of a stream that were left out */
 	const struct lease_ops *leases;
 	void *own; /* of the way to lease */
 };

@@ -89,8 +89,6 @@ json_t *figures_json(void *worker)
 	json_object_set_new(o, "start_unix_seconds", json_of_num(ns_to_seconds(w->began)));
 	if (f.streams)
 		json_object_set_new(o, "lag", json_integer((json_int_t)f.lag));
-	if (f.streams)
-		json_object_set_new(o, "bad", json_integer((json_int_t)f.bad));
 	if (w->cfg->exec)
 		json_object_set_new(o, "program_restarts",
 		    json_integer((json_int_t)atomic_load(&w->program_restarts)));
@@ -143,7 +141,6 @@ void figures_record_step(struct worker *w, const double *loss, const struct step
 	w->fig.total = batches_total_steps(w->feed);
 	w->fig.examples += w->batch.rows;
 	w->fig.lag = batches_lag(w->feed);
-	w->fig.bad = batches_bad(w->feed);
 	w->fig.loss = n ? sum / (double)n : 0;
 	w->fig.loss_examples = n;
 	w->fig.epoch = batches_epoch(w->feed);

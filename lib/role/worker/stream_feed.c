@@ -55,7 +55,6 @@ struct partitions {
 	uint64_t taken; /* events of the present batch */
 	int64_t asked;
 	uint64_t checkpoint; /* the last one that batches_checkpoint told about */
-	uint64_t told;       /* bad events when the log last had a line about them */
 };
 
 static struct partitions *partitions_of(const struct feed *f)
@@ -116,6 +115,7 @@ static enum err_code request(struct feed *f, bool more, struct answer_lease *lea
 	    &(struct message_lease){ .more = more, .step = (int64_t)f->step }, json_array(), holds,
 	    lease, answer, e);
 }
+
 /* Does the batch follow on the one before, as was announced? */
 static bool follows_announced(const struct feed *f, const struct held *h, uint64_t batch)
 {
@@ -125,14 +125,13 @@ static bool follows_announced(const struct feed *f, const struct held *h, uint64
 	    f->step == own->step + (h->range.used - own->from) / own->batch;
 }
 
-
 /* Rests on all partitions but this one, which may be NULL, and on that one announces a batch of n events.
  * *news: the coordinator does not know that, or only an old place. */
 static void set_places(struct feed *f, const struct held *in_work, uint64_t n, bool *news)
 {
+	struct partitions *x = partitions_of(f);
 	bool up = agent_is_up(cluster_view_agent(f->cluster));
 	int64_t now = clock_now();
-	struct partitions *x = partitions_of(f);
 
 	for (size_t i = 0; i < x->n; i++) {
 		struct held *h = &x->held[i];
@@ -144,8 +143,8 @@ static void set_places(struct feed *f, const struct held *in_work, uint64_t n, b
 		if (batch && follows_announced(f, h, batch) &&
 		    (!up || now - h->announced < PLACE_AGE))
 			continue;
-		h->announced = now;
 		*news = true;
+		h->announced = now;
 		*own = (struct attempt){ .from = h->range.used, .step = f->step, .batch = batch };
 		note_place(x, h);
 	}
@@ -328,12 +327,12 @@ static struct held *find_batch(struct feed *f, int64_t now, uint64_t *n)
 	*n = data_log_ready(x->log, partition_of(oldest));
 	return oldest;
 }
+
 /* The time to wait for an event. Events that have arrived wait for LINGER all the same. */
 static int64_t choose_idle_time(const struct feed *f)
 {
 	return f->hooks.awaited(f->hooks.ctx) ? 0 : IDLE;
 }
-
 
 /* Waits for a batch. NULL: nothing came in time. */
 static enum err_code await_batch(struct feed *f, struct held **found, uint64_t *n, struct err *e)
@@ -378,24 +377,18 @@ static void sum_lag(struct feed *f)
 	}
 }
 
-/* Fills b with the next n events of a partition, which may be no example. */
+/* Fills b with the next n events of a partition, without those that are bad. */
 static enum err_code load_batch(struct feed *f, const struct held *h, uint64_t n, struct batch *b,
     struct err *e)
 {
 	struct partitions *x = partitions_of(f);
 	struct data_want want = job_want(model_info_find(f->job->conf.job.model));
 	struct dataset *d;
-	uint64_t bad = f->bad;
-	enum err_code rc = data_log_load(x->log, partition_of(h), (size_t)n, &want, f->job->train,
-	    &d, &f->bad, e);
 	uint32_t *all;
+	enum err_code rc;
 
-	/* The first one, and then whenever their number has doubled. */
-	if (!rc && f->bad > bad && f->bad >= 2 * x->told) {
-		log_warn(f->hooks.log, "data: %llu event%s left out so far, such as: %s",
-		    (unsigned long long)f->bad, f->bad == 1 ? "" : "s", e->msg);
-		x->told = f->bad;
-	}
+	want.bad = f->job->bad;
+	rc = data_log_load(x->log, partition_of(h), (size_t)n, &want, f->job->train, &d, e);
 	b->rows = 0;
 	b->epoch = 0;
 	if (rc || !d)

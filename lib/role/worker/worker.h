@@ -61,7 +61,7 @@
 /* The figures of a heartbeat. The training thread writes it and the agent's thread reads it, both
  * under worker.lock. */
 struct figures {
-	uint64_t step, total, examples, lag, bad, loss_examples, pushed, pulled, rows, held, ring,
+	uint64_t step, total, examples, lag, loss_examples, pushed, pulled, rows, held, ring,
 	    settings_step;
 	struct source_reading reading;
 	int64_t settings;

@@ -143,10 +143,12 @@ static void test_gzip_padding(void)
 	buf_release(&out);
 }
 
-static void test_lines(void)
+/* in_place: the lines are views of the text. */
+static void test_lines(bool in_place)
 {
 	static const char text[] = "one\r\n\ntwo\n\r\nlast";
 	static const char *const want[] = { "one", "", "two", "", "last" };
+	char copy[sizeof(text) + STREAM_PAD];
 	struct stream *s;
 	struct err e = { 0 };
 	const uint8_t *p;
@@ -154,14 +156,20 @@ static void test_lines(void)
 	char *line;
 	size_t n;
 
-	stream_memory(text, sizeof(text) - 1, "m", &s, &e);
+	memcpy(copy, text, sizeof(text));
+	if (in_place)
+		s = stream_text(copy, sizeof(text) - 1, "m");
+	else
+		stream_memory(text, sizeof(text) - 1, "m", &s, &e);
 	ok(stream_peek(s, 3, &p, &n, &e) == ERR_OK && n == 3 && memcmp(p, "one", 3) == 0,
 	    "peek takes nothing");
 	ok(stream_lineno(s) == 0, "no line yet");
 	for (size_t i = 0; i < 5; i++)
 		all = all && stream_line(s, &line, &n, &e) == ERR_OK && line &&
-		    strcmp(line, want[i]) == 0 && n == strlen(want[i]) && stream_lineno(s) == i + 1;
-	ok(all, "lines with either ending, the last without");
+		    strcmp(line, want[i]) == 0 && n == strlen(want[i]) &&
+		    stream_lineno(s) == i + 1 &&
+		    in_place == (line >= copy && line < copy + sizeof(copy));
+	ok(all, "lines with either ending, the last without%s", in_place ? ", in place" : "");
 	ok(stream_line(s, &line, &n, &e) == ERR_OK && !line, "then the end");
 	ok(stream_peek(s, 9, &p, &n, &e) == ERR_OK && n == 0, "peek at the end");
 	ok(stream_fail(s, &e, "odd %d", 1) == ERR_FORMAT && strcmp(e.msg, "m:5: odd 1") == 0,
@@ -528,7 +536,8 @@ int main(void)
 	test_packed("gzip", append_gz);
 	test_packed("zstd", append_zst);
 	test_gzip_padding();
-	test_lines();
+	test_lines(false);
+	test_lines(true);
 	test_long_lines();
 	test_files();
 	test_npy_types();

@@ -12,11 +12,13 @@
 #define WINDOW   (256u << 10)
 #define PEEK_MAX (1u << 20)
 #define EARLY    (64u << 10) /* too few bytes for an estimate */
+#define DIRECT   1024u       /* bytes that are worth reading past the window */
 
 /* Decoded bytes wait in win[begin..end). cap leaves out one byte for the NUL after a last line
  * without a newline, and STREAM_PAD bytes. */
 struct stream {
-	struct source *src;
+	struct source *src; /* NULL: a text in place, which is the window */
+	const char *name;   /* of a text in place */
 	char *win;
 	size_t begin, end, cap;
 	bool ended;
@@ -59,6 +61,19 @@ enum err_code stream_memory(const void *p, size_t n, const char *name, struct st
 	return rc;
 }
 
+struct stream *stream_text(char *p, size_t n, const char *name)
+{
+	struct stream *s = mem_alloc(sizeof(*s));
+
+	*s = (struct stream){ .name = name,
+		.win = p,
+		.end = n,
+		.cap = n,
+		.ended = true,
+		.filled = n };
+	return s;
+}
+
 enum err_code stream_from(const struct source_reader *r, const char *name, struct stream **out,
     struct err *e)
 {
@@ -73,21 +88,24 @@ void stream_close(struct stream *s)
 {
 	if (!s)
 		return;
-	source_close(s->src);
-	free(s->win);
+	if (s->src) {
+		source_close(s->src);
+		free(s->win);
+	}
 	free(s);
 }
 
 const char *stream_name(const struct stream *s)
 {
-	return source_name(s->src);
+	return s->src ? source_name(s->src) : s->name;
 }
 
 double stream_progress(const struct stream *s)
 {
 	uint64_t taken = s->filled - (s->end - s->begin);
+	double read = s->src ? source_progress(s->src) : 1;
 
-	return taken < EARLY ? 0 : source_progress(s->src) * ((double)taken / (double)s->filled);
+	return taken < EARLY ? 0 : read * ((double)taken / (double)s->filled);
 }
 
 void stream_number(struct stream *s, uint64_t lines)
@@ -199,24 +217,41 @@ enum err_code stream_peek(struct stream *s, size_t n, const uint8_t **p, size_t 
 	return ERR_OK;
 }
 
-/* Reads what is in the window first, and fills it again only when it is empty. */
+/* Reads past the window, which is empty. */
+static enum err_code read_direct(struct stream *s, void *p, size_t n, size_t *got, struct err *e)
+{
+	enum err_code rc = source_read(s->src, p, n, got, e);
+
+	if (rc == ERR_OK) {
+		s->filled += *got;
+		s->ended = *got == 0;
+	}
+	return rc;
+}
+
+/* Reads what is in the window first. Many bytes more are read into p, and few by way of the window. */
 enum err_code stream_read(struct stream *s, void *p, size_t n, size_t *got, struct err *e)
 {
 	enum err_code rc;
 	size_t have;
 
 	for (*got = 0; *got < n; *got += have) {
+		char *to = (char *)p + *got;
+		size_t left = n - *got;
+
 		if (s->begin == s->end && !s->ended) {
-			rc = fill_window(s, e);
+			rc = left < DIRECT ? fill_window(s, e) : read_direct(s, to, left, &have, e);
 			if (rc != ERR_OK)
 				return rc;
+			if (left >= DIRECT)
+				continue;
 		}
 		have = s->end - s->begin;
 		if (have == 0)
 			break;
-		if (have > n - *got)
-			have = n - *got;
-		memcpy((char *)p + *got, s->win + s->begin, have);
+		if (have > left)
+			have = left;
+		memcpy(to, s->win + s->begin, have);
 		s->begin += have;
 	}
 	return ERR_OK;

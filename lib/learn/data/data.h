@@ -78,7 +78,7 @@ struct data_options {
  * Dense: x is (rows, cols); or x8 for bytes, whose values count `scale` each.
  *
  * Sparse: as in struct batch; row r has entries start[r] .. start[r+1]-1, and id lists the distinct
- * features in ascending order. field, if the data have fields, is the field of each entry, below
+ * features in ascending order; where id is NULL, col has the features themselves, which are below nids. field, if the data have fields, is the field of each entry, below
  * `fields` (at least that of `like`). cols is 1 + the largest possible feature (at least that of
  * `like`); ids of evaluation data may lie beyond the training data's cols.
  *

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "data/data_blocks.h"
 
+#include "core/buf.h"
 #include "core/mem.h"
 #include "data/data_block_cache.h"
 #include "data/data_build.h"
@@ -90,6 +91,8 @@ struct data_chunks {
 	struct data_cursor *cursor;
 	uint32_t cursor_piece;
 	uint64_t size, memory; /* of the next chunk, and of the largest ones */
+	struct buf text;       /* of the cursors */
+	struct dataset *used;  /* a chunk that is no longer needed; NULL: none */
 };
 
 struct data_chunks *data_chunks_new(const struct data_blocks *b, const uint32_t *number, size_t n,
@@ -101,7 +104,8 @@ struct data_chunks *data_chunks_new(const struct data_blocks *b, const uint32_t 
 		.number = mem_array(n + 1, sizeof *number),
 		.n = n,
 		.size = first < memory ? first : memory,
-		.memory = memory };
+		.memory = memory,
+		.text = BUF_INIT };
 	for (size_t i = 0; i < n; i++)
 		c->number[i] = number[i];
 	return c;
@@ -113,8 +117,26 @@ void data_chunks_free(struct data_chunks *c)
 		return;
 	if (c->cursor)
 		c->cursor->parts->close(c->cursor);
+	buf_release(&c->text);
+	dataset_free(c->used);
 	free(c->number);
 	free(c);
+}
+
+void data_chunks_reuse(struct data_chunks *c, struct dataset *used)
+{
+	dataset_free(c->used);
+	c->used = used;
+}
+
+/* A build of examples that are read like the head. */
+static struct data_build *begin_build(const struct data_blocks *b)
+{
+	struct data_build *build = data_build_new(&b->want, b->head, NULL);
+
+	build->by_lines = true;
+	build->brief = true;
+	return build;
 }
 
 uint64_t data_chunks_read(const struct data_chunks *c, uint64_t *left)
@@ -173,12 +195,11 @@ static enum err_code parse_piece(struct data_chunks *c, struct data_build *build
 
 	if (!c->cursor) {
 		c->cursor_piece = 0;
-		rc = b->parts->open(&b->file[k->file], &k->part, &c->cursor, e);
+		rc = b->parts->open(&b->file[k->file], &k->part, &c->text, &c->cursor, e);
 	}
 	for (; !rc && c->cursor_piece < c->piece; c->cursor_piece++) {
-		struct data_build *known = data_build_new(&b->want, b->head, NULL);
+		struct data_build *known = begin_build(b);
 
-		known->by_lines = true;
 		rc = b->parts->read(c->cursor, b->size, known, e);
 		data_build_free(known);
 	}
@@ -203,8 +224,7 @@ static enum err_code take_piece(struct data_chunks *c, struct data_build *build,
 	if (!data_block_cache_load(b->cache, number, c->piece, &d, last)) {
 		bool skipped;
 
-		own = data_build_new(&b->want, b->head, NULL);
-		own->by_lines = true;
+		own = begin_build(b);
 		rc = parse_piece(c, own, last, e);
 		skipped = own->d->skipped > 0;
 		if (!rc && data_build_count(own))
@@ -245,11 +265,12 @@ static enum err_code read_on(struct data_chunks *c, struct data_build *build, st
 enum err_code data_chunks_next(struct data_chunks *c, struct dataset **out, bool *last,
     struct err *e)
 {
-	struct data_build *build = data_build_new(&c->blocks->want, c->blocks->head, NULL);
+	struct data_build *build = begin_build(c->blocks);
 	enum err_code rc = ERR_OK;
 
 	*out = NULL;
-	build->by_lines = true;
+	data_build_reuse(build, c->used);
+	c->used = NULL;
 	expect_rows(c, build);
 	while (!rc && (c->inside || c->next < c->n) && !is_full(c, build))
 		rc = read_on(c, build, e);
@@ -407,19 +428,21 @@ static enum err_code read_place(struct data_blocks *b, const struct block *k, ui
     struct data_build *build, double *bytes, struct err *e)
 {
 	struct data_file *f = &b->file[k->file];
+	struct buf text = BUF_INIT;
 	struct data_cursor *c = NULL;
 	enum err_code rc = k->part.begin ? keep_heading(f, e) : ERR_OK;
 
 	if (!f->plain && size < PLACE_MIN_COMPRESSED)
 		size = PLACE_MIN_COMPRESSED;
 	if (!rc)
-		rc = b->parts->open(f, &k->part, &c, e);
+		rc = b->parts->open(f, &k->part, &text, &c, e);
 	if (!rc)
 		rc = b->parts->read(c, size, build, e);
 	if (!rc)
 		*bytes += c->done * (double)k->part.bytes;
 	if (c)
 		b->parts->close(c);
+	buf_release(&text);
 	return rc;
 }
 

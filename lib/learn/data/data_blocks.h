@@ -49,6 +49,8 @@ struct data_chunks *data_chunks_new(const struct data_blocks *b, const uint32_t 
  * ("a.csv+1048590"). Errors as data_load. */
 enum err_code data_chunks_next(struct data_chunks *c, struct dataset **out, bool *last,
     struct err *e);
+/* Gives back a chunk that is no longer needed, whose memory a later one takes. Not while data_chunks_next runs. */
+void data_chunks_reuse(struct data_chunks *c, struct dataset *used);
 /* Bytes of the blocks in the chunks so far; *left: blocks in none. Not while data_chunks_next runs. */
 uint64_t data_chunks_read(const struct data_chunks *c, uint64_t *left);
 void data_chunks_free(struct data_chunks *c);

@@ -2,6 +2,7 @@
 #include "data/data_build.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include "core/log.h"
@@ -234,10 +235,10 @@ static bool sparse_room(struct data_build *b, const struct stream *s, size_t n)
 	struct dataset *d = b->d;
 	size_t need = b->nnz + n, rows = d->rows + 2;
 
-	if (!b->seen)
+	if (!b->seen && !b->brief)
 		/* calloc: pages cost nothing until they are used */
 		b->seen = calloc(DATA_DIRECT, 1);
-	if (!b->seen)
+	if (!b->seen && !b->brief)
 		return false;
 	if (need > b->room &&
 	    !sparse_resize(b,
@@ -288,13 +289,23 @@ enum err_code data_build_fields(struct data_build *b, const struct stream *s, ui
 	return ERR_OK;
 }
 
+/* The index base that is taken off ids when their row ends: 0 where data_compact does it. */
+static uint32_t base_taken_off(const struct data_build *b)
+{
+	int base = b->index_base >= 0 ? b->index_base : b->d->index_base;
+
+	return b->brief && base > 0 ? (uint32_t)base : 0;
+}
+
 static bool widen_ids(struct data_build *b)
 {
+	uint32_t base = base_taken_off(b);
+
 	b->raw = mem_try_array(b->room, sizeof(*b->raw));
 	if (!b->raw)
 		return false;
 	for (uint64_t k = 0; k < b->nnz; k++)
-		b->raw[k] = b->d->col[k];
+		b->raw[k] = (uint64_t)b->d->col[k] + base;
 	free(b->d->col);
 	b->d->col = NULL;
 	return true;
@@ -305,19 +316,34 @@ enum err_code data_build_widen(struct data_build *b, const struct stream *s, str
 	return widen_ids(b) ? ERR_OK : no_memory_for_examples(b, s, e);
 }
 
+/* Takes the base off n ids, and returns the largest one as it was, or `max`. */
+static uint64_t take_base_off(uint32_t *id, size_t n, uint32_t base, uint64_t max)
+{
+	uint32_t most = 0;
+
+	for (size_t k = 0; k < n; k++) {
+		most = id[k] > most ? id[k] : most;
+		id[k] -= base;
+	}
+	return most > max ? most : max;
+}
+
 void data_build_row(struct data_build *b, size_t n)
 {
 	const uint64_t *wide = b->raw ? b->raw + b->nnz : NULL;
-	const uint32_t *id = b->d->col + (wide ? 0 : b->nnz);
+	uint32_t *id = b->d->col + (wide ? 0 : b->nnz);
 	uint64_t max = b->max_id, v;
 	uint8_t *seen = b->seen;
 
-	for (size_t k = 0; k < n; k++) {
-		v = wide ? wide[k] : id[k];
-		if (v < DATA_DIRECT)
-			seen[v] = 1;
-		max = v > max ? v : max;
-	}
+	if (b->brief && !wide)
+		max = take_base_off(id, n, base_taken_off(b), max);
+	else
+		for (size_t k = 0; k < n; k++) {
+			v = wide ? wide[k] : id[k];
+			if (seen && v < DATA_DIRECT)
+				seen[v] = 1;
+			max = v > max ? v : max;
+		}
 	b->max_id = max;
 	b->nnz += n;
 	b->d->rows++;
@@ -331,9 +357,9 @@ static bool reserve_rows(struct data_build *b, size_t n, size_t rows)
 	struct dataset *d = b->d;
 	size_t need = b->nnz + n, start = d->rows + rows + 1, half;
 
-	if (!b->seen)
+	if (!b->seen && !b->brief)
 		b->seen = calloc(DATA_DIRECT, 1);
-	if (!b->seen)
+	if (!b->seen && !b->brief)
 		return false;
 	half = need < b->expected_values ? b->expected_values : need + need / 2;
 	if (need > b->room && !sparse_resize(b, half) && !sparse_resize(b, need))
@@ -348,30 +374,41 @@ static bool reserve_rows(struct data_build *b, size_t n, size_t rows)
 	return true;
 }
 
-/* Puts the ids of a dataset behind those of b as they were in the files, with the index base, which
- * data_compact subtracts. */
+/* The feature that entry k of a dataset has. */
+static uint64_t feature_at(const struct dataset *d, uint64_t k)
+{
+	return d->id ? d->id[d->col[k]] : d->col[k];
+}
+
+/* Puts the ids of a dataset behind those of b, with the index base where it is taken off at the end. */
 static void append_ids(struct data_build *b, const struct dataset *d)
 {
-	uint64_t base = (uint64_t)d->index_base, n = d->start[d->rows];
+	uint64_t base = (uint64_t)d->index_base, n = d->start[d->rows],
+	         added = base - base_taken_off(b);
+	uint64_t most = !d->nids ? 0 : (d->id ? d->id[d->nids - 1] : d->nids - 1) + base;
 
-	for (size_t i = 0; i < d->nids; i++) {
+	b->max_id = most > b->max_id ? most : b->max_id;
+	for (size_t i = 0; b->seen && i < d->nids; i++) {
 		uint64_t id = d->id[i] + base;
 
 		if (id < DATA_DIRECT)
 			b->seen[id] = 1;
-		b->max_id = id > b->max_id ? id : b->max_id;
 	}
-	for (uint64_t k = 0; b->raw && k < n; k++)
-		b->raw[b->nnz + k] = d->id[d->col[k]] + base;
-	for (uint64_t k = 0; !b->raw && k < n; k++)
-		b->d->col[b->nnz + k] = (uint32_t)(d->id[d->col[k]] + base);
+	if (b->raw)
+		for (uint64_t k = 0; k < n; k++)
+			b->raw[b->nnz + k] = feature_at(d, k) + base;
+	else if (!d->id && !added && n)
+		memcpy(b->d->col + b->nnz, d->col, n * sizeof *d->col);
+	else
+		for (uint64_t k = 0; k < n; k++)
+			b->d->col[b->nnz + k] = (uint32_t)(feature_at(d, k) + added);
 }
 
 static enum err_code append_sparse(struct data_build *b, const struct dataset *d, struct err *e)
 {
 	struct dataset *to = b->d;
 	size_t n = d->start[d->rows];
-	bool wide = d->nids && d->id[d->nids - 1] + (uint64_t)d->index_base > UINT32_MAX;
+	bool wide = d->nids && d->id && d->id[d->nids - 1] + (uint64_t)d->index_base > UINT32_MAX;
 
 	to->sparse = true;
 	to->index_base = d->index_base;
@@ -560,6 +597,50 @@ enum err_code data_build_norm(struct data_build *b, const struct stream *s, stru
 	return ERR_OK;
 }
 
+/* ---- memory that is used again ---- */
+
+/* Elements that an array has room for. */
+static size_t count_room(void *p, size_t size)
+{
+	return p ? malloc_usable_size(p) / size : 0;
+}
+
+void data_build_reuse(struct data_build *b, struct dataset *old)
+{
+	struct dataset *d = b->d;
+	size_t room = SIZE_MAX, n;
+
+	/* Rows of dense tables are built in other arrays than they end in. */
+	if (old && !old->map && !old->words && !(b->like && b->like->schema)) {
+		d->x = old->x;
+		d->x8 = old->x8;
+		d->start = old->start;
+		d->col = old->col;
+		d->val = old->val;
+		d->field = old->field;
+		old->x = NULL;
+		old->x8 = NULL;
+		old->start = NULL;
+		old->col = NULL;
+		old->val = NULL;
+		old->field = NULL;
+		data_label_reuse(b->label, old);
+		room = d->x ? count_room(d->x, sizeof *d->x) : room;
+		room = d->x8 ? count_room(d->x8, 1) : room;
+		if (d->start) {
+			room = count_room(d->col, sizeof *d->col);
+			n = count_room(d->val, sizeof *d->val);
+			room = n < room ? n : room;
+			n = d->field ? count_room(d->field, sizeof *d->field) : room;
+			room = n < room ? n : room;
+			b->start_room = count_room(d->start, sizeof *d->start);
+			d->start[0] = 0;
+		}
+		b->room = room == SIZE_MAX ? 0 : room;
+	}
+	dataset_free(old);
+}
+
 /* Shrinks an array to n elements, if realloc can. */
 static void trim_array(void **p, size_t n, size_t size)
 {
@@ -567,6 +648,20 @@ static void trim_array(void **p, size_t n, size_t size)
 
 	if (q)
 		*p = q;
+}
+
+static void trim_arrays(struct data_build *b)
+{
+	struct dataset *d = b->d;
+
+	trim_array((void **)&d->x, d->rows * d->cols, sizeof(*d->x));
+	trim_array((void **)&d->x8, d->rows * d->cols, sizeof(*d->x8));
+	trim_array((void **)&d->weight, d->rows, sizeof(*d->weight));
+	trim_array((void **)&d->group, d->rows, sizeof(*d->group));
+	trim_array((void **)&d->val, b->nnz, sizeof(*d->val));
+	trim_array((void **)&d->col, b->nnz, sizeof(*d->col));
+	trim_array((void **)&d->field, b->nnz, sizeof(*d->field));
+	trim_array((void **)&d->start, d->rows + 1, sizeof(*d->start));
 }
 
 static void count_fields(struct data_build *b)
@@ -631,14 +726,8 @@ enum err_code data_build_finish(struct data_build *b, struct dataset **out, stru
 		return rc;
 	if (d->field)
 		count_fields(b);
-	trim_array((void **)&d->x, d->rows * d->cols, sizeof(*d->x));
-	trim_array((void **)&d->x8, d->rows * d->cols, sizeof(*d->x8));
-	trim_array((void **)&d->weight, d->rows, sizeof(*d->weight));
-	trim_array((void **)&d->group, d->rows, sizeof(*d->group));
-	trim_array((void **)&d->val, b->nnz, sizeof(*d->val));
-	trim_array((void **)&d->col, b->nnz, sizeof(*d->col));
-	trim_array((void **)&d->field, b->nnz, sizeof(*d->field));
-	trim_array((void **)&d->start, d->rows + 1, sizeof(*d->start));
+	if (!b->brief)
+		trim_arrays(b);
 	*out = d;
 	b->d = NULL;
 	return ERR_OK;

@@ -30,7 +30,11 @@ struct data_build {
 	uint64_t nnz;
 	uint64_t *raw;
 	uint64_t max_id;
-	uint8_t *seen; /* for each id below DATA_DIRECT: has it occurred? */
+	uint8_t *seen; /* for each id below DATA_DIRECT: has it occurred? NULL with `brief` */
+	/* The examples will be dropped soon, so that listing their distinct ids and trimming their arrays is not worth
+	 * the time: d->col has the ids without the index base, which `like` knows (dataset.id is NULL), unless one has
+	 * more than 32 bits. */
+	bool brief;
 	/* index base that was requested; -1: guess it from the content */
 	int index_base;
 	struct data_table
@@ -108,6 +112,10 @@ void data_build_row(struct data_build *b, size_t n);
  * every row or in none. */
 enum err_code data_build_fields(struct data_build *b, const struct stream *s, uint16_t **field,
     struct err *e);
+
+/* Takes the memory of a dataset for the rows of this one, which has none yet, and frees the dataset. NULL is
+ * fine. */
+void data_build_reuse(struct data_build *b, struct dataset *old);
 
 /* Appends the rows of a dataset that was read as this one is: with the same `want`, and like b->like.
  * ERR_NOMEM, ERR_LIMIT. */

@@ -144,7 +144,7 @@ static bool sort_hashed_ids(struct dataset *d, const struct table *t, uint64_t n
 /* Large ids: numbers them with the hash table, then sorts. */
 static enum err_code compact_hashed(struct data_build *b, struct err *e)
 {
-	uint64_t base = (uint64_t)b->d->index_base;
+	uint64_t base = b->brief && !b->raw ? 0 : (uint64_t)b->d->index_base;
 	struct dataset *d = b->d;
 	struct table t = { 0 };
 	bool good = true;
@@ -171,7 +171,16 @@ static int find_index_base(const struct data_build *b)
 		return b->index_base;
 	if (b->d->index_base >= 0)
 		return b->d->index_base;
-	return !b->seen[0];
+	return !(b->seen && b->seen[0]);
+}
+
+/* Leaves ids as they are, whose base has been taken off. False: one is too large. */
+static bool keep_ids(struct data_build *b)
+{
+	if (!b->brief || b->raw || b->d->index_base > (int64_t)b->max_id)
+		return false;
+	b->d->nids = b->max_id - (uint64_t)b->d->index_base + 1;
+	return b->d->nids <= UINT32_MAX;
 }
 
 enum err_code data_compact(struct data_build *b, struct err *e)
@@ -181,7 +190,7 @@ enum err_code data_compact(struct data_build *b, struct err *e)
 
 	d->index_base = find_index_base(b);
 	/* Files before the one with index_base=1 were read without the check for 0. */
-	if (d->index_base == 1 && b->seen[0])
+	if (d->index_base == 1 && b->seen && b->seen[0])
 		return err_set(e, ERR_FORMAT, "%s: index 0 in files of which one says index_base=1",
 		    b->first);
 	d->cols = b->nnz ? b->max_id - (uint64_t)d->index_base + 1 : 0;
@@ -189,9 +198,11 @@ enum err_code data_compact(struct data_build *b, struct err *e)
 		d->cols = b->like->cols;
 	if (d->cols == 0)
 		return err_set(e, ERR_FORMAT, "%s: no example has a feature", b->first);
+	if (keep_ids(b))
+		return ERR_OK;
 	/* For few entries, a table of all possible ids would cost more than hashing. */
-	rc = b->max_id < DATA_DIRECT && b->max_id / 64 <= b->nnz ? compact_direct(b, e)
-	                                                         : compact_hashed(b, e);
+	rc = b->seen && b->max_id < DATA_DIRECT && b->max_id / 64 <= b->nnz ? compact_direct(b, e)
+	                                                                    : compact_hashed(b, e);
 	free(b->raw);
 	b->raw = NULL;
 	return rc;

@@ -110,6 +110,7 @@ static uint64_t *radix_sort(uint64_t *a, uint64_t *t, size_t n, size_t limit)
 static void sort_batch_ids(const struct dataset *d, struct batch *b, size_t nnz)
 {
 	uint64_t *pair = b->id;
+	const uint64_t *id = d->id;
 	uint32_t number, at, last = UINT32_MAX;
 	size_t n = 0;
 
@@ -117,13 +118,13 @@ static void sort_batch_ids(const struct dataset *d, struct batch *b, size_t nnz)
 		pair[k] = (uint64_t)b->col[k] << 32 | k;
 	pair = radix_sort(pair, pair + nnz, nnz, d->nids);
 	for (size_t k = 0; k < nnz; k++) {
-		if (k + IDS_AHEAD < nnz)
-			__builtin_prefetch(&d->id[pair[k + IDS_AHEAD] >> 32]);
+		if (id && k + IDS_AHEAD < nnz)
+			__builtin_prefetch(&id[pair[k + IDS_AHEAD] >> 32]);
 		at = (uint32_t)pair[k];
 		number = (uint32_t)(pair[k] >> 32);
 		n += number != last;
 		last = number;
-		b->id[n - 1] = d->id[number];
+		b->id[n - 1] = id ? id[number] : number;
 		b->col[at] = (uint32_t)n - 1;
 	}
 	b->nids = n;
@@ -145,7 +146,8 @@ static bool is_set_cheaper(const struct dataset *d, size_t nnz)
 /* Lists the distinct features with the set; the set and its counts lie in b->id, behind the ids. */
 KERN_CLONES static void set_ids(const struct dataset *d, struct batch *b, size_t nnz)
 {
-	size_t words = set_words(d);
+	size_t words = set_words(d), number;
+	const uint64_t *id = d->id;
 	uint64_t *set = b->id + nnz, bits;
 	uint32_t *before = (uint32_t *)(void *)(set + words), n = 0;
 
@@ -154,8 +156,10 @@ KERN_CLONES static void set_ids(const struct dataset *d, struct batch *b, size_t
 		set[b->col[k] / 64] |= UINT64_C(1) << b->col[k] % 64;
 	for (size_t w = 0; w < words; w++) {
 		before[w] = n;
-		for (bits = set[w]; bits; bits &= bits - 1)
-			b->id[n++] = d->id[w * 64 + (unsigned)__builtin_ctzll(bits)];
+		for (bits = set[w]; bits; bits &= bits - 1) {
+			number = w * 64 + (unsigned)__builtin_ctzll(bits);
+			b->id[n++] = id ? id[number] : number;
+		}
 	}
 	for (size_t k = 0; k < nnz; k++) {
 		bits = set[b->col[k] / 64] & ((UINT64_C(1) << b->col[k] % 64) - 1);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "data/data_label.h"
 
+#include <malloc.h>
 #include <math.h>
 
 #include "core/buf.h"
@@ -100,6 +101,22 @@ struct data_label *data_label_new(const struct data_want *want, const struct dat
 		l->sampled = like->sampled;
 	}
 	return l;
+}
+
+/* Targets of any kind take four bytes a row. */
+void data_label_reuse(struct data_label *l, struct dataset *old)
+{
+	void *p = old->y ? (void *)old->y : (void *)old->label;
+
+	if (!p || (old->y && old->label) || l->y || l->code)
+		return;
+	if (l->want.classes || l->want.two)
+		l->code = p;
+	else
+		l->y = p;
+	l->room = malloc_usable_size(p) / sizeof *l->code;
+	old->y = NULL;
+	old->label = NULL;
 }
 
 void data_label_free(struct data_label *l)
@@ -370,6 +387,17 @@ static void sort_classes(struct data_label *l)
 	free(rank);
 }
 
+/* Makes floats of n numbers, in the same memory. */
+static float *numbers_of_codes(int32_t *code, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		float v = (float)code[i];
+
+		memcpy(&code[i], &v, sizeof v);
+	}
+	return (float *)(void *)code;
+}
+
 /* Names of classes move to the dataset, which frees them. Classes of evaluation data (frozen) keep
  * the numbers of the training data and are not sorted again. */
 enum err_code data_label_finish(struct data_label *l, struct dataset *d, struct err *e)
@@ -393,16 +421,10 @@ enum err_code data_label_finish(struct data_label *l, struct dataset *d, struct 
 		d->class_name[i] = l->class[i].name;
 		l->class[i].name = NULL;
 	}
-	if (l->want.two) {
-		d->y = mem_try_array(l->rows, sizeof(*d->y));
-		if (!d->y)
-			return err_set(e, ERR_NOMEM, "no memory for the labels of %zu examples",
-			    l->rows);
-		for (size_t i = 0; i < l->rows; i++)
-			d->y[i] = (float)l->code[i];
-	} else {
+	if (l->want.two)
+		d->y = numbers_of_codes(l->code, l->rows);
+	else
 		d->label = l->code;
-		l->code = NULL;
-	}
+	l->code = NULL;
 	return ERR_OK;
 }

@@ -20,6 +20,9 @@ struct data_label;
 struct data_label *data_label_new(const struct data_want *want, const struct dataset *like);
 void data_label_free(struct data_label *l);
 
+/* Takes the memory of a dataset's targets for these, of which there are none yet. */
+void data_label_reuse(struct data_label *l, struct dataset *old);
+
 /* Adds the label of the next row; s is for the place in messages. ERR_FORMAT; ERR_CONFIG: classes are
  * wanted and the labels are real numbers; ERR_LIMIT, ERR_NOMEM. */
 enum err_code data_label_number(struct data_label *l, const struct stream *s, double v,

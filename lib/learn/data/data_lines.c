@@ -14,7 +14,7 @@
  *   part                       skipped, then its lines, and the rest of the last one
  *
  * The lines are read in pieces of a bounded number of bytes, each of which is parsed as a text of its own, with
- * the file's heading in front. */
+ * the file's heading in front. They are parsed where they were read, which writes to them. */
 
 /* A compressed part of so many bytes is about the data that are asked for. */
 #define EXPANSION 4u
@@ -32,8 +32,9 @@ struct lines_cursor {
 	uint64_t
 	    body; /* the end of the bytes of which each newline begins a line of the part; plain */
 	bool body_ended;
-	struct buf text; /* the heading, and what was read and is not parsed */
-	size_t heading;  /* bytes of the heading in `text` */
+	struct buf *text; /* the heading, and what was read and is not parsed */
+	size_t heading;   /* bytes of the heading in `text` */
+	char *kept;       /* the heading, of a part that begins with it; else it is the file's */
 	uint64_t
 	    from; /* the byte of the file at which the text behind the heading begins; plain files */
 	uint64_t lines; /* parsed so far, the heading as one */
@@ -70,13 +71,13 @@ static void close_lines(struct data_cursor *base)
 	if (!c)
 		return;
 	stream_close(c->stream);
-	buf_release(&c->text);
+	free(c->kept);
 	free(c->name);
 	free(c);
 }
 
 static enum err_code open_lines(const struct data_file *f, const struct data_part *p,
-    struct data_cursor **out, struct err *e)
+    struct buf *text, struct data_cursor **out, struct err *e)
 {
 	struct lines_cursor *c = mem_alloc(sizeof *c);
 	uint64_t tail = (p->end - p->begin) / 16;
@@ -89,7 +90,7 @@ static enum err_code open_lines(const struct data_file *f, const struct data_par
 		.at = p->begin - (f->plain && p->begin),
 		.stop = p->end,
 		.body = p->end - (p->end < f->size),
-		.text = BUF_INIT };
+		.text = text };
 	c->from = c->at;
 	/* The place of a line of a plain file is known (parse_lines). */
 	c->name = p->begin && !f->plain ? mem_printf("%s+%" PRIu64, f->name, p->begin)
@@ -98,9 +99,10 @@ static enum err_code open_lines(const struct data_file *f, const struct data_par
 		tail = tail < TAIL_MIN ? TAIL_MIN : tail > STEP ? STEP : tail;
 		c->stop = f->size - p->end > tail ? p->end + tail : f->size;
 	}
+	buf_clear(text);
 	if (p->begin && f->heading)
-		buf_puts(&c->text, f->heading);
-	c->heading = c->text.len;
+		buf_puts(text, f->heading);
+	c->heading = text->len;
 	rc = data_file_part(f, c->at, c->stop, &c->stream, e);
 	if (rc) {
 		close_lines(&c->base);
@@ -109,14 +111,14 @@ static enum err_code open_lines(const struct data_file *f, const struct data_par
 	return rc;
 }
 
-/* Appends at most n bytes of the stream to the text. */
+/* Appends at most n bytes of the stream to the text, which a stream can then read in place. */
 static enum err_code append_bytes(struct lines_cursor *c, size_t n, size_t *got, struct err *e)
 {
 	enum err_code rc;
 
-	buf_reserve(&c->text, n);
-	rc = stream_read(c->stream, c->text.data + c->text.len, n, got, e);
-	c->text.len += *got;
+	buf_reserve(c->text, n + STREAM_PAD);
+	rc = stream_read(c->stream, c->text->data + c->text->len, n, got, e);
+	c->text->len += *got;
 	c->at += *got;
 	return rc;
 }
@@ -136,7 +138,7 @@ static enum err_code append_body(struct lines_cursor *c, size_t n, struct err *e
 
 static enum err_code check_line(const struct lines_cursor *c, size_t begin, struct err *e)
 {
-	if (c->text.len - begin <= STREAM_LINE_MAX)
+	if (c->text->len - begin <= STREAM_LINE_MAX)
 		return ERR_OK;
 	return err_set(e, ERR_LIMIT,
 	    "%s: line %" PRIu64 " or a later one is longer than %zu MiB; is this a "
@@ -156,14 +158,14 @@ static enum err_code append_tail(struct lines_cursor *c, size_t begin, struct er
 	if (c->part->end == c->file->size)
 		return ERR_OK;
 	while (!rc) {
-		size_t seen = c->text.len, got = 0;
+		size_t seen = c->text->len, got = 0;
 		const uint8_t *nl;
 
 		if (c->stream)
 			rc = append_bytes(c, TAIL_MIN, &got, e);
-		nl = got ? memchr(c->text.data + seen, '\n', got) : NULL;
+		nl = got ? memchr(c->text->data + seen, '\n', got) : NULL;
 		if (nl)
-			c->text.len = (size_t)(nl - c->text.data) + 1;
+			c->text->len = (size_t)(nl - c->text->data) + 1;
 		if (rc || nl)
 			break;
 		rc = check_line(c, begin, e);
@@ -188,19 +190,20 @@ static enum err_code skip_first_line(struct lines_cursor *c, struct err *e)
 	enum err_code rc = ERR_OK;
 
 	while (!rc && !nl && !c->body_ended) {
-		c->text.len = c->heading;
+		c->text->len = c->heading;
 		rc = append_body(c, STEP, e);
-		nl = rc ? NULL : memchr(c->text.data + c->heading, '\n', c->text.len - c->heading);
+		nl = rc ? NULL
+		        : memchr(c->text->data + c->heading, '\n', c->text->len - c->heading);
 	}
 	if (nl) {
-		size_t rest = c->text.len - (size_t)(nl + 1 - c->text.data);
+		size_t rest = c->text->len - (size_t)(nl + 1 - c->text->data);
 
-		memmove(c->text.data + c->heading, nl + 1, rest);
-		c->text.len = c->heading + rest;
+		memmove(c->text->data + c->heading, nl + 1, rest);
+		c->text->len = c->heading + rest;
 		c->from = c->at - rest;
 	} else {
 		/* No line begins in the part. */
-		c->text.len = c->heading;
+		c->text->len = c->heading;
 		c->base.ended = true;
 	}
 	return rc;
@@ -222,30 +225,30 @@ static enum err_code collect_lines(struct lines_cursor *c, size_t bytes, size_t 
 	size_t last;
 
 	*end = 0;
-	while (!rc && !c->body_ended && (!*end || c->text.len - c->heading < bytes)) {
-		size_t seen = c->text.len;
+	while (!rc && !c->body_ended && (!*end || c->text->len - c->heading < bytes)) {
+		size_t seen = c->text->len;
 
 		rc = append_body(c, bytes < STEP ? bytes : STEP, e);
-		last = find_last_line_end(&c->text, seen);
+		last = find_last_line_end(c->text, seen);
 		*end = last ? last : *end;
 		if (!rc)
 			rc = check_line(c, *end ? *end : c->heading, e);
 	}
 	if (rc || !c->body_ended)
 		return rc;
-	last = find_last_line_end(&c->text, c->heading);
+	last = find_last_line_end(c->text, c->heading);
 	rc = append_tail(c, last ? last : c->heading, e);
-	*end = c->text.len;
+	*end = c->text->len;
 	c->base.ended = true;
 	return rc;
 }
 
-/* Keeps the first line of the file, which stands before all others. */
-static void keep_heading(struct lines_cursor *c)
+/* A copy of the first line of the text, with its newline; NULL: there is none. */
+static char *copy_first_line(const struct buf *text)
 {
-	const uint8_t *nl = memchr(c->text.data, '\n', c->text.len);
+	const uint8_t *nl = memchr(text->data, '\n', text->len);
 
-	c->heading = nl ? (size_t)(nl - c->text.data) + 1 : c->text.len;
+	return nl ? mem_printf("%.*s", (int)(nl + 1 - text->data), (const char *)text->data) : NULL;
 }
 
 /* The share of the part that was read. Of few compressed bytes it is a guess. */
@@ -259,15 +262,13 @@ static double share_read(const struct lines_cursor *c)
 	return share < 1 ? share : 1;
 }
 
-/* Parses the lines in the text, which end at `end`. first: they are the first ones of the part. */
+/* Parses the lines in the text, which end at `end`, in place. first: they are the first ones of the part. */
 static enum err_code parse_lines(struct lines_cursor *c, size_t end, bool first,
     struct data_build *b, struct err *e)
 {
-	struct stream *s;
-	enum err_code rc = stream_memory(c->text.data, end, c->name, &s, e);
+	struct stream *s = stream_text((char *)c->text->data, end, c->name);
+	enum err_code rc;
 
-	if (rc)
-		return rc;
 	stream_number(s, c->lines - (!first && c->heading));
 	if (c->file->plain && c->part->begin)
 		stream_is_part(s, c->heading, c->from);
@@ -277,24 +278,43 @@ static enum err_code parse_lines(struct lines_cursor *c, size_t end, bool first,
 	return rc;
 }
 
+/* Leaves the heading, and the bytes behind `end`, in the text. */
+static void drop_lines(struct lines_cursor *c, size_t end)
+{
+	size_t rest = c->text->len - end;
+
+	if (rest)
+		memmove(c->text->data + c->heading, c->text->data + end, rest);
+	if (c->heading)
+		memcpy(c->text->data, c->kept ? c->kept : c->file->heading, c->heading);
+	c->text->len = c->heading + rest;
+}
+
 static enum err_code read_lines(struct data_cursor *base, size_t bytes, struct data_build *b,
     struct err *e)
 {
 	struct lines_cursor *c = (struct lines_cursor *)base;
 	bool first = c->lines == 0;
+	char *line = NULL;
 	size_t end = 0;
 	enum err_code rc = first && c->part->begin ? skip_first_line(c, e) : ERR_OK;
 
 	if (!rc && !c->base.ended)
 		rc = collect_lines(c, bytes, &end, e);
 	if (!rc && end > c->heading) {
+		if (first && !c->part->begin && !c->base.ended)
+			line = copy_first_line(c->text);
 		rc = parse_lines(c, end, first, b, e);
 		c->from += end - c->heading;
-		if (first && !c->part->begin && b->d->heading)
-			keep_heading(c);
-		memmove(c->text.data + c->heading, c->text.data + end, c->text.len - end);
-		c->text.len -= end - c->heading;
+		if (line && b->d->heading) {
+			c->kept = line;
+			c->heading = strlen(line);
+			line = NULL;
+		}
+		if (!c->base.ended)
+			drop_lines(c, end);
 	}
+	free(line);
 	c->base.done = c->base.ended ? 1 : share_read(c);
 	return rc;
 }

@@ -29,9 +29,10 @@ struct data_parts {
 	    struct data_part **out, size_t *n, struct err *e);
 	/* Frees f->own, which may be NULL. */
 	void (*release)(struct data_file *f);
-	/* Begins to read a part; f and p are borrowed. Any thread, as the following ones. */
+	/* Begins to read a part; f and p are borrowed, and so is `text`, whose memory serves all parts that are read
+	 * one after another. Any thread, as the following ones. */
 	enum err_code (*open)(const struct data_file *f, const struct data_part *p,
-	    struct data_cursor **out, struct err *e);
+	    struct buf *text, struct data_cursor **out, struct err *e);
 	/* Appends the next examples to the build: about `bytes` bytes of data, and none where a part has no
 	 * example. Errors as data_load. */
 	enum err_code (

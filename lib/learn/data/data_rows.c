@@ -82,7 +82,7 @@ static enum err_code open_rows(const struct data_file *f, bool seekable, uint64_
 	return rc;
 }
 
-enum err_code data_rows_open(const struct data_file *f, const struct data_part *p,
+enum err_code data_rows_open(const struct data_file *f, const struct data_part *p, struct buf *text,
     struct data_cursor **out, struct err *e)
 {
 	const struct data_rows *r = rows_of(f);
@@ -90,6 +90,7 @@ enum err_code data_rows_open(const struct data_file *f, const struct data_part *
 	bool seekable = is_seekable(f);
 	enum err_code rc;
 
+	(void)text;
 	*c = (struct rows_cursor){ .base.parts = f->parts, .file = f, .part = p, .next = p->begin };
 	rc = open_rows(f, seekable, r->head, r->width, p, &c->stream, e);
 	if (!rc && has_labels(r))

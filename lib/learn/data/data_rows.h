@@ -26,7 +26,7 @@ struct data_rows {
 void data_rows_cut(struct data_file *f, uint64_t bytes, struct data_part **out, size_t *n);
 /* The functions of struct data_parts. */
 void data_rows_release(struct data_file *f);
-enum err_code data_rows_open(const struct data_file *f, const struct data_part *p,
+enum err_code data_rows_open(const struct data_file *f, const struct data_part *p, struct buf *text,
     struct data_cursor **out, struct err *e);
 enum err_code data_rows_read(struct data_cursor *c, size_t bytes, struct data_build *b,
     struct err *e);

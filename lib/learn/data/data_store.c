@@ -47,7 +47,8 @@ enum kind {
 	STORE_WEIGHT = 128,
 	STORE_GROUP = 256,
 	STORE_GROUPED_BY_FIRST = 512,
-	STORE_KINDS = 1024
+	STORE_UNLISTED = 1024, /* dataset.id is NULL */
+	STORE_KINDS = 2048
 };
 enum part { X, START, COL, VAL, FIELD, ID, WEIGHT, GROUP, Y, LABEL, VALUE, NAMES, PARTS };
 
@@ -124,7 +125,7 @@ static bool layout_places(const uint64_t h[static WORDS], struct place at[static
 	    place_next(&at[START], sparse ? h[ROWS] + 1 : 0, 8, length) &&
 	    place_next(&at[COL], h[NNZ], 4, length) && place_next(&at[VAL], h[NNZ], 4, length) &&
 	    place_next(&at[FIELD], h[KIND] & STORE_FIELD ? h[NNZ] : 0, 2, length) &&
-	    place_next(&at[ID], h[IDS], 8, length) &&
+	    place_next(&at[ID], h[KIND] & STORE_UNLISTED ? 0 : h[IDS], 8, length) &&
 	    place_next(&at[WEIGHT], h[KIND] & STORE_WEIGHT ? h[ROWS] : 0, 4, length) &&
 	    place_next(&at[GROUP], h[KIND] & STORE_GROUP ? h[ROWS] : 0, 8, length) &&
 	    place_next(&at[Y], h[KIND] & STORE_Y ? h[ROWS] : 0, 4, length) &&
@@ -181,7 +182,8 @@ static void head_of(const struct dataset *d, const char *key, size_t text, uint6
 	    (d->y ? STORE_Y : 0) | (d->label ? STORE_LABEL : 0) |
 	    (d->feature_name ? STORE_FEATURES : 0) | (d->field ? STORE_FIELD : 0) |
 	    (d->schema ? STORE_SCHEMA : 0) | (d->weight ? STORE_WEIGHT : 0) |
-	    (d->group ? STORE_GROUP : 0) | (d->grouped_by_first ? STORE_GROUPED_BY_FIRST : 0);
+	    (d->group ? STORE_GROUP : 0) | (d->grouped_by_first ? STORE_GROUPED_BY_FIRST : 0) |
+	    (d->sparse && !d->id ? STORE_UNLISTED : 0);
 	h[SCALE] = scale;
 	h[BASE] = (uint64_t)(int64_t)d->index_base;
 	h[TEXT] = text;
@@ -318,7 +320,8 @@ static bool holds_together(const struct dataset *d, uint64_t nnz)
 		for (uint64_t k = 0; d->field && k < nnz; k++)
 			field = d->field[k] > field ? d->field[k] : field;
 		good &= !d->field || field < d->fields;
-		for (size_t i = 0; i < d->nids; i++)
+		good &= d->id || d->nids <= d->cols;
+		for (size_t i = 0; d->id && i < d->nids; i++)
 			good &= d->id[i] < d->cols && (i == 0 || d->id[i - 1] < d->id[i]);
 	}
 	for (size_t r = 0; d->label && r < d->rows; r++)
@@ -400,7 +403,7 @@ static bool map_arrays(struct dataset *d, const uint64_t h[static WORDS],
 	d->val = mapped_part(d, &at[VAL], d->sparse);
 	d->field = mapped_part(d, &at[FIELD], h[KIND] & STORE_FIELD);
 	d->fields = h[FIELDS];
-	d->id = mapped_part(d, &at[ID], d->sparse);
+	d->id = mapped_part(d, &at[ID], d->sparse && !(h[KIND] & STORE_UNLISTED));
 	d->weight = mapped_part(d, &at[WEIGHT], h[KIND] & STORE_WEIGHT);
 	d->group = mapped_part(d, &at[GROUP], h[KIND] & STORE_GROUP);
 	d->grouped_by_first = h[KIND] & STORE_GROUPED_BY_FIRST && d->sparse;

@@ -40,6 +40,7 @@ struct blocks_source {
 	struct reading now, next;      /* the open range, and the prepared one */
 	struct chunk *chunk;           /* those that are held, in order */
 	size_t nchunks;
+	struct dataset *used;  /* the chunk that was dropped last, for its memory; NULL: none */
 	uint64_t read;         /* bytes of all chunks that were taken */
 	uint64_t taken, known; /* chunks of the open range that were taken, and their examples */
 	struct batch piece; /* the part of a batch that lies in another chunk than its beginning */
@@ -58,6 +59,9 @@ static enum err_code ask_reader(struct blocks_source *b, struct reading *r, stru
 	enum err_code rc = b->reader ? ERR_OK : block_reader_new(&b->reader, e);
 
 	if (!rc) {
+		if (b->used)
+			data_chunks_reuse(r->chunks, b->used);
+		b->used = NULL;
 		block_reader_begin(b->reader, r->chunks);
 		r->asked = true;
 	}
@@ -99,9 +103,10 @@ static void stop_reading(struct blocks_source *b, struct reading *r)
 	*r = (struct reading){ 0 };
 }
 
-static void free_chunk(struct chunk *c)
+static void drop_chunk(struct blocks_source *b, struct chunk *c)
 {
-	dataset_free(c->examples);
+	dataset_free(b->used);
+	b->used = c->examples;
 	free(c->order);
 }
 
@@ -116,7 +121,7 @@ static void drop_chunks(struct blocks_source *b, uint64_t at)
 	size_t n = 0;
 
 	while (n < b->nchunks && chunk_end(&b->chunk[n]) <= at)
-		free_chunk(&b->chunk[n++]);
+		drop_chunk(b, &b->chunk[n++]);
 	b->nchunks -= n;
 	if (n)
 		memmove(b->chunk, b->chunk + n, b->nchunks * sizeof *b->chunk);
@@ -261,6 +266,7 @@ static void free_source(struct range_source *s)
 	close_range(s);
 	stop_reading(b, &b->next);
 	block_reader_free(b->reader);
+	dataset_free(b->used);
 	data_epoch_order_release(&b->order);
 	batch_release(&b->piece);
 	free(b->chunk);

@@ -279,6 +279,14 @@ static bool names_column(const struct data_options *o)
 
 /* ---- the first lines ---- */
 
+/* The first examples of a file decide, and these are parts of files of which the head is known (data_blocks.h):
+ * whether they have a header, and whether they are a table. So few records are enough for the rest. */
+static bool is_known(const struct table *t)
+{
+	return t->b->brief && t->b->like;
+}
+#define PROBE_KNOWN 4096u
+
 /* The first records of a file, split into cells. */
 struct sample {
 	char **text; /* the records, whose cells `row` points to */
@@ -322,8 +330,8 @@ static enum err_code sample_take(struct table *t, const char *first, struct samp
     struct err *e)
 {
 	const uint8_t *p;
-	size_t n, at = 0, len;
-	enum err_code rc = stream_peek(t->s, DATA_PROBE, &p, &n, e);
+	size_t most = is_known(t) ? PROBE_KNOWN : DATA_PROBE, n, at = 0, len;
+	enum err_code rc = stream_peek(t->s, most, &p, &n, e);
 
 	if (rc)
 		return rc;
@@ -331,7 +339,7 @@ static enum err_code sample_take(struct table *t, const char *first, struct samp
 	while (at < n) {
 		len = data_cells_record((const char *)p + at, n - at);
 		/* The last record may be cut off by the end of what was read ahead. */
-		if (at + len == n && n >= DATA_PROBE)
+		if (at + len == n && n >= most)
 			break;
 		if (len > 0)
 			sample_add(s, (const char *)p + at, len - (p[at + len - 1] == '\r'), t->sep,
@@ -422,7 +430,7 @@ static enum err_code begin_typed(struct table *t, const struct sample *s, size_t
 	enum err_code rc = ERR_OK;
 
 	t->typed = t->b->table || (t->b->like && t->b->like->schema) ||
-	    data_table_is_wanted(t->o) || is_table(t, s, from, look, of);
+	    data_table_is_wanted(t->o) || (!is_known(t) && is_table(t, s, from, look, of));
 	if (t->typed)
 		rc = data_table_open(t->b, t->s, t->o, &shape, e);
 	free(of);
@@ -549,7 +557,8 @@ static enum err_code detect_columns(struct table *t, char **first, const struct 
 	const char *const *names;
 	enum err_code rc = ERR_OK;
 
-	*header = !t->o->no_heading && (is_header(t, first, s) || is_text_header(s, t->width));
+	*header = !t->o->no_heading &&
+	    (is_known(t) || is_header(t, first, s) || is_text_header(s, t->width));
 	names = (const char *const *)(named ? named : *header ? first : NULL);
 	look = sample_look(s, *header, t->width);
 	/* The columns of evaluation data are those of the training data's schema. */

@@ -175,7 +175,14 @@ void data_token(char out[static DATA_SHOWN], const char *p)
 bool data_take_index(const char **p, uint64_t *out)
 {
 	const char *first = *p, *q = first;
-	uint64_t i = 0;
+	uint64_t w = data_num_load(q), i = 0;
+	unsigned n = data_num_run(w);
+
+	if (n < 8) {
+		*out = data_num_digits(w, n);
+		*p += n;
+		return n > 0;
+	}
 
 	for (; data_is_digit(*q) && q - first <= 18; q++)
 		i = i * 10 + (uint64_t)(*q - '0');
@@ -188,12 +195,12 @@ bool data_take_index(const char **p, uint64_t *out)
 
 bool data_take_value(const char **p, float *out)
 {
-	double v;
-	const char *q = data_num(*p, &v);
+	float v;
+	const char *q = data_num_float(*p, &v);
 
-	if (!q || (*q && !data_is_blank(*q)) || !isfinite((float)v))
+	if (!q || (*q && !data_is_blank(*q)) || !isfinite(v))
 		return false;
-	*out = (float)v;
+	*out = v;
 	*p = q;
 	return true;
 }

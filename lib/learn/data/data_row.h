@@ -42,8 +42,8 @@ bool data_probe_never(const uint8_t *bytes, size_t n);
 
 /* The text at p up to a blank, for a message. */
 void data_token(char out[static DATA_SHOWN], const char *p);
-/* Parses an integer of at most 18 digits and moves *p behind it; false when there are none or
- * more. */
+/* Both are for text that DATA_NUM_PAD bytes follow, as the lines of a stream. Parses an integer of at most 18
+ * digits and moves *p behind it; false when there are none or more. */
 bool data_take_index(const char **p, uint64_t *out);
 /* Parses a finite float32, which a blank or the end must follow, and moves *p behind it. */
 bool data_take_value(const char **p, float *out);

@@ -32,6 +32,25 @@ const double data_num_ten[EXACT_POWER + 1] = {
 	1e22,
 };
 
+const double data_num_tenth[16] = {
+	1e0,
+	1e-1,
+	1e-2,
+	1e-3,
+	1e-4,
+	1e-5,
+	1e-6,
+	1e-7,
+	1e-8,
+	1e-9,
+	1e-10,
+	1e-11,
+	1e-12,
+	1e-13,
+	1e-14,
+	1e-15,
+};
+
 const uint64_t data_num_power[8] = { 1, 10, 100, 1000, 10000, 100000, 1000000, 10000000 };
 
 const double data_num_sign[2] = { 1, -1 };

@@ -207,7 +207,7 @@ post() { code -X POST -H "Authorization: Session $1" -H 'Content-Type: applicati
 	web "until document.querySelector('.plot').ariaLabel !== $was"
 	says '#workers-table tbody tr:nth-child(3)' 'worker-2.*active'
 	web "until /(data|compute|push|wait|pull) [0-9]+ %/.test(document.querySelector('#workers-table .bar')?.ariaLabel)"
-	says '#tables-table' 'server-0, a copy on server-1|server-1, a copy on server-0'
+	says '#tables-table' 'server-0, a replica on server-1|server-1, a replica on server-0'
 	# By keyboard: to the key of a setting, its value, and the button.
 	web "js document.getElementById('set-key').focus()"
 	web keys codec Tab int8 Enter

@@ -373,7 +373,7 @@ far_ahead() {
 	begin naps.json
 	wait_for 10 step_is_past 100
 	kill -STOP "$(pid_of server-1)"
-	wait_for 10 eval 'ps-ctl -C "$RUN" events | grep -q "server-1 .*is not heard of, and has the only copy of"'
+	wait_for 10 eval 'ps-ctl -C "$RUN" events | grep -q "server-1 .*is not heard of, and has the only replica of"'
 	ps-stat -C "$RUN" why | grep 'server-1.*has not been heard of'
 	kill -CONT "$(pid_of server-1)"
 	at=$(status .step)

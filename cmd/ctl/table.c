@@ -151,7 +151,7 @@ const struct ctl_cmd ctl_cmd_table = {
 	    .args = "add NAME --rows N | grow NAME --rows N | drop NAME",
 	    .about = "tables beside those of the job's model, while it runs",
 	    .more =
-	        "From one step on, on all servers: whole, with copies, in checkpoints and exports, "
+	        "From one step on, on all servers: whole, with replicas, in checkpoints and exports, "
 	        "as any other.  A dense table\n"
 	        "grows by rows behind those it has, which stay as they are; a sparse one grows by "
 	        "itself.  drop gives its\n"

@@ -388,7 +388,7 @@ static void take_push_piece(struct sim *s, const struct job *j)
 		send_ack(s, j->group, j->worker, j->group, 0);
 }
 
-/* A copy has reached the next server of its chain: it goes on from there, or the last server
+/* An update has reached the next server of its chain: it goes on from there, or the last server
  * acknowledges it (ssp, asp) or shows the step (bsp). */
 static void on_copy(struct sim *s, const struct job *j)
 {

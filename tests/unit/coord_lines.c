@@ -43,7 +43,7 @@ static void a_report_is_asked_about(void)
 	        json_int(s.proposal[head], "server", -1) == !head,
 	    "who reports is asked once more");
 	report(&s, (unsigned)head, (unsigned)!head, true);
-	ok(chain_of(&s, &head) == 1 && happened(&s, "which gets no more copies from it for 2 s"),
+	ok(chain_of(&s, &head) == 1 && happened(&s, "which gets no more replicas from it for 2 s"),
 	    "then its copy is spared");
 	live(&s, 2.5, 1);
 	ok(happened(&s, "1 of 1 partition is being copied"), "and made anew after a while");
@@ -277,7 +277,8 @@ static void the_only_copy(void)
 		say(&s, &s.server[!head], "{\"op\":\"beat\"}");
 		pass(&s, 0.2);
 	}
-	ok(in_phase(&s, COORD_RUNNING) && happened(&s, "is not heard of, and has the only copy of"),
+	ok(in_phase(&s, COORD_RUNNING) &&
+	        happened(&s, "is not heard of, and has the only replica of"),
 	    "a silent server with the only copy is waited for");
 	s.events[0] = 0;
 	live(&s, 3, 2);

@@ -115,7 +115,7 @@ static void leaves_without_knowing(bool lost)
 	epoch = (int)status_int(&s, "epoch");
 	say(&s, &s.server[0], "{\"op\":\"copied\",\"server\":1,\"epoch\":%d}", epoch);
 	say(&s, &s.worker[0], "{\"op\":\"confirm\",\"epoch\":%d}", epoch);
-	ok(happened(&s, "server-1 has its copies") && !happened(&s, "taken their places"),
+	ok(happened(&s, "server-1 has its replicas") && !happened(&s, "taken their places"),
 	    "a worker has not heard of the layout");
 	if (!lost)
 		say(&s, &s.worker[1], "{\"op\":\"leave\"}");

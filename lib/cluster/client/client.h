@@ -128,7 +128,7 @@ enum err_code client_want_parts(struct client *c, const struct table *t, uint64_
 /* Three pulls of a reduced table (layout/layout.h). client_want_state: vector k (from 1) of
  * the optimizer state, instead of the parameters. client_want_all_at: no values; answered when
  * every worker has completed the steps before this one. client_want_shown: no values; answered
- * when every copy of all partitions has been updated by the mean of the step before. */
+ * when every replica of all partitions has been updated by the mean of the step before. */
 enum err_code client_want_state(struct client *c, const struct table *t, uint64_t step, uint64_t k,
     float *dst, struct err *e);
 /* One question for each run of the table, since one partition of a run tells for all servers of

@@ -92,7 +92,7 @@ struct link {
 	bool is_done; /* DONE has its answer */
 	/* lists of row ids that the server of this session keeps; NULL: none */
 	struct keycache *kept;
-	/* Partitions that are pushed and of which this server has a copy, as struct payload_run: of
+	/* Partitions that are pushed and of which this server has a replica, as struct payload_run: of
 	 * clock.announced, for the next CLOCK; and those of the last CLOCK. */
 	struct buf announced, clocked;
 };
@@ -318,7 +318,7 @@ enum err_code client_submit_push(struct request *r, struct err *e);
 /* Before the first push of a step: wait until every server has answered the CLOCK of the step
  * before. */
 enum err_code client_begin_pushes(struct client *c, uint64_t step, struct err *e);
-/* Announce a push to every server that has a copy of the partition, or to the relay. */
+/* Announce a push to every server that has a replica of the partition, or to the relay. */
 void client_announce(const struct request *r);
 /* Writes client_config.oldest_open. */
 void client_push_note_oldest(struct client *c);

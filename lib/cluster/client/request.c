@@ -65,8 +65,8 @@ void request_free(struct request *r)
 {
 	struct client *c = r->client;
 
-	/* The first copy has been answered, so it has left.  Another copy may still be queued: have
-	 * the connection copy what it borrowed. */
+	/* The request was answered after it had been sent once, but it may have been queued again.
+	 * Have the connection copy the payload that it has borrowed. */
 	if (r->tries > 1 && r->link && r->link->conn)
 		conn_keep_lent(r->link->conn);
 	if (r->ops->release)

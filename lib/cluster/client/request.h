@@ -75,7 +75,7 @@ struct request_ops {
 /* ---- the kinds ---- */
 
 /* Elements of a dense partition, or rows of a sparse one.  Identity: rank, incarnation, table,
- * partition and step.  Servers answer every copy of a push by a receipt, and the client ignores
+ * partition and step.  Servers answer a push by a receipt each time it is sent, and the client ignores
  * receipts of pushes that it does not have any more. */
 struct push {
 	uint32_t examples;

@@ -423,7 +423,7 @@ static bool is_cut_off(const struct coord *c, int64_t now)
 }
 
 /* May the loss of a silent server be deferred? It may while the coordinator seems cut off, or if
- * the server holds the only copy of a partition: its loss would end the job, so waiting costs
+ * the server holds the only replica of a partition: its loss would end the job, so waiting costs
  * nothing. Half of the deadline is the limit in both cases. */
 static bool is_loss_deferred(struct coord *c, unsigned i, bool deaf, int64_t now)
 {
@@ -434,7 +434,7 @@ static bool is_loss_deferred(struct coord *c, unsigned i, bool deaf, int64_t now
 		return false;
 	if (!deaf && !s->awaited) {
 		coord_event(c, "silent",
-		    "server-%u (%s, pid %lld) is not heard of, and has the only copy of %u partition%s: "
+		    "server-%u (%s, pid %lld) is not heard of, and has the only replica of %u partition%s: "
 		    "waiting up to %lld s before it is taken for lost",
 		    i, s->host, (long long)s->pid, only, NUM_S(only),
 		    (long long)(c->cfg.deadline / 2 / NSEC_PER_SEC));
@@ -488,7 +488,7 @@ bool coord_tick(struct coord *c, int64_t now)
 		return false;
 	c->hearing.doubts = false;
 	expire_silent_servers(c, now);
-	/* The servers of a job that is done serve its model: only their copies are kept up. */
+	/* The servers of a job that is done serve its model: only their replicas are kept up. */
 	if (c->phase == COORD_DONE) {
 		coord_progress(c, now);
 		return c->hearing.doubts;

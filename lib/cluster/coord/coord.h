@@ -37,10 +37,10 @@ struct task_change;
  *               "wait:T" and T has passed
  *   finishing   the evaluator has sent its "result"                         done
  *   finishing   no worker that is done is left to evaluate                  failed
- *   not over    a worker sends "fail", or a partition loses its last copy   failed
+ *   not over    a worker sends "fail", or a partition loses its last replica   failed
  *   not over    coord_stop                                                  stopped
  *   done        nothing changes the phase any more; the servers go on       done
- *               serving the model, and lost copies are still replaced
+ *               serving the model, and lost replicas are still replaced
  *
  * "Not over" stands for forming, running and finishing.  failed and stopped are final.
  * coord_recover begins in the phase of the saved state; coord_end sets a flag beside the

@@ -294,7 +294,7 @@ json_t *coord_on_unfit(struct coord *c, const struct coord_request *r)
 	return json_object();
 }
 
-/* Must this session's peer join again? It was taken for lost but was only slow, so its copies may
+/* Must this session's peer join again? It was taken for lost but was only slow, so its replicas may
  * be out of date. */
 static bool must_rejoin(const struct coord *c, const struct coord_self *self)
 {

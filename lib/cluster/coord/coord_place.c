@@ -8,14 +8,14 @@
 #include "core/utf8.h"
 #include "layout/place.h"
 
-/* A server that another one could not reach gets no new copies for SHUN_MIN. The time doubles with
+/* A server that another one could not reach gets no new replicas for SHUN_MIN. The time doubles with
  * each report, up to SHUN_MAX, until it has been without reports for SHUN_MAX. */
 #define SHUN_MIN (2 * NSEC_PER_SEC)
 #define SHUN_MAX (64 * NSEC_PER_SEC)
 /* Bound on plausible push rates, in bytes a step. */
 #define RATE_MAX 1e15
 
-/* List the servers that may hold partitions in out, the *njoin ones that may get new copies first.
+/* List the servers that may hold partitions in out, the *njoin ones that may get new replicas first.
  * Returns how many there are. */
 static size_t list_usable_servers(const struct coord *c, int64_t now, uint16_t *out, size_t *njoin)
 {
@@ -171,7 +171,8 @@ void coord_place_server_lost(struct coord *c, unsigned i, const char *how, int64
 		snprintf(why, sizeof why,
 		    "server-%u (%s, pid %lld) is lost: %s; with %s its part of the model is gone",
 		    i, s->host, (long long)s->pid, how,
-		    c->cfg.replicas > 1 ? "no other copy left" : "one copy of each partition");
+		    c->cfg.replicas > 1 ? "no other replica left"
+		                        : "one replica of each partition");
 		coord_fail(c, why, now);
 		/* The job was done before and stays done; only its model is no longer complete. */
 		if (c->phase == COORD_DONE) {
@@ -181,13 +182,14 @@ void coord_place_server_lost(struct coord *c, unsigned i, const char *how, int64
 		}
 		return;
 	}
-	coord_event(c, "failover", "epoch %u: the other copies of what server-%u held go on",
-	    c->layout.epoch, i);
+	coord_event(c, "failover",
+	    "epoch %u: the other replicas of the partitions of server-%u go on", c->layout.epoch,
+	    i);
 	coord_place_repair(c, now);
 	coord_changed(c);
 }
 
-/* A server has sent all copies to a joining one. */
+/* A server has sent all replicas to a joining one. */
 json_t *coord_on_copied(struct coord *c, const struct coord_request *r)
 {
 	const struct message_copied *m = &r->m->copied;
@@ -198,7 +200,7 @@ json_t *coord_on_copied(struct coord *c, const struct coord_request *r)
 	    !c->server[server].live)
 		return NULL;
 	if (place_copied(&c->layout, (unsigned)server, from)) {
-		coord_event(c, "copied", "server-%lld has its copies from server-%u",
+		coord_event(c, "copied", "server-%lld has its replicas from server-%u",
 		    (long long)server, from);
 		coord_place_finish_joins(c, r->now);
 	}
@@ -260,7 +262,7 @@ json_t *coord_on_unreachable(struct coord *c, const struct coord_request *r)
 	shun_server(&c->server[server], r->now);
 	c->layout.epoch++;
 	coord_event(c, "unreachable",
-	    "epoch %u: server-%u cannot reach server-%lld, which gets no more copies from it for %d s",
+	    "epoch %u: server-%u cannot reach server-%lld, which gets no more replicas from it for %d s",
 	    c->layout.epoch, from, (long long)server,
 	    (int)(c->server[server].shun_for / NSEC_PER_SEC));
 	coord_place_repair(c, r->now);

@@ -91,7 +91,7 @@ struct coord_member_server {
 	uint64_t keys_made;
 	/* seen: last heard. gone_at: when its session broke; 0: it stands */
 	int64_t seen, gone_at;
-	/* It gets no new copies before `shunned`, because another server could not reach it.
+	/* It gets no new replicas before `shunned`, because another server could not reach it.
 	 * shun_for: length of that time, which doubles with each report (coord_place.c). */
 	int64_t shunned, shun_for;
 	bool leaving, released; /* see the states of a server above */
@@ -329,7 +329,7 @@ struct coord_membership {
 
 /* Evening out the load of the servers. */
 struct coord_balance {
-	bool wanted; /* when no copy is under way */
+	bool wanted; /* when no replica is under way */
 	/* Weights of the partitions while the load is evened out; or NULL */
 	uint64_t **weight;
 	size_t nweight; /* tables */
@@ -366,7 +366,7 @@ struct coord {
 	int64_t started, running_at, ended_at;
 	int64_t formed; /* while forming: the time of the last progress */
 	bool placed, ended;
-	/* A partition has no copy left; only a checkpoint has its values */
+	/* A partition has no replica left; only a checkpoint has its values */
 	bool data_lost;
 	int64_t stalls_at; /* when coord_stall.c checked last */
 
@@ -437,13 +437,13 @@ void coord_worker_lost(struct coord *c, unsigned rank, const char *how, int64_t 
 void coord_place_tables(struct coord *c);
 void coord_place_tables_in(const struct coord *c, struct layout *l);
 /* Take a server as lost: drop it from all chains, repair them, and begin an open vote anew. If a
- * partition has lost its last copy, the job fails. The layout epoch grows. */
+ * partition has lost its last replica, the job fails. The layout epoch grows. */
 void coord_place_server_lost(struct coord *c, unsigned i, const char *how, int64_t now);
-/* Start copies for chains that are too short, and balance. True: the layout has changed. */
+/* Start replicas for chains that are too short, and balance. True: the layout has changed. */
 bool coord_place_repair(struct coord *c, int64_t now);
 /* Forget the weights; the next balancing weighs the partitions again. */
 void coord_place_drop_weights(struct coord *c);
-/* Let joining servers that have their copies become tails, once all active workers have confirmed
+/* Let joining servers that have their replicas become tails, once all active workers have confirmed
  * the layout epoch. */
 void coord_place_finish_joins(struct coord *c, int64_t now);
 /* Renumber the zones for the layout, after a server has joined. */

@@ -73,7 +73,7 @@ json_t *coord_view(const struct coord *c)
 	coord_settings_to_view(c, v);
 	if (c->pause.on)
 		json_object_set_new(v, "paused", json_integer(c->pause.number));
-	/* Only the first servers load the checkpoint; later ones get copies from other servers. */
+	/* Only the first servers load the checkpoint; later ones get replicas from other servers. */
 	if (c->cfg.resume_path && c->phase == COORD_FORMING)
 		json_object_set_new(v, "restore", json_string(c->cfg.resume_path));
 	coord_probe_to_view(c, v);

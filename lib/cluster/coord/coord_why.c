@@ -427,7 +427,7 @@ static void explain_running(struct why *y)
 		    (c->server[i].called ||
 		        (c->server[i].ever && i < c->cfg.servers && !c->server[i].released)))
 			explain_missing_server(y, i,
-			    c->server[i].called ? "the scaling" : "the second copies");
+			    c->server[i].called ? "the scaling" : "the second replicas");
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		const struct coord_member_worker *w = &c->worker[i];
 

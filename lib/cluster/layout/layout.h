@@ -14,17 +14,17 @@
  * Pure data: no clock, thread or lock; the owner locks (the coordinator: coordinator.lock).
  * place.h changes a layout that is in use.
  *
- * The copies of a partition form a chain: the head is the primary, the tail answers pulls.  A
+ * The replicas of a partition form a chain: the head is the primary, the tail answers pulls.  A
  * run is a row of partitions with the same chain.  States of a run:
  *
  *   state     event                                                      next state
  *   settled   place_repair or place_balance names a server to join         joining
- *   joining   place_copied: the tail has sent the server all its copies  copied
+ *   joining   place_copied: the tail has sent the server all its replicas  copied
  *   copied    place_joined: the server becomes the tail, `leaving` goes  settled
  *   joining   the joining server is lost, or place_cut_link: the tail      settled
  *   or copied cannot reach it
- *   copied    the tail is lost or unlinked: another server must copy     joining
- *   any       place_drop takes the last server out of the chain          without a copy
+ *   copied    the tail is lost or unlinked: another server must send them     joining
+ *   any       place_drop takes the last server out of the chain          without a replica
  */
 
 /* Elements of a dense partition (256 KiB): it stays in the L2 cache from the socket to the sum. */
@@ -41,10 +41,10 @@
 struct run {
 	uint32_t first, count; /* partitions */
 	uint16_t chain[CHAIN_MAX];
-	uint8_t nchain;   /* 0: no copy is left */
-	uint16_t joining; /* gets a copy from the tail; or NO_SERVER */
+	uint8_t nchain;   /* 0: no replica is left */
+	uint16_t joining; /* gets a replica from the tail; or NO_SERVER */
 	uint16_t leaving; /* leaves when `joining` has joined; or NO_SERVER */
-	/* `joining` has its copy; only the coordinator knows, not in JSON */
+	/* `joining` has its replica; only the coordinator knows, not in JSON */
 	bool copied;
 };
 
@@ -84,7 +84,7 @@ struct table {
 
 struct layout {
 	uint32_t epoch, generation;
-	/* By server: the number of its zone; copies are put in different zones. NULL: all servers
+	/* By server: the number of its zone; replicas are put in different zones. NULL: all servers
 	 * are in one zone. Borrowed; not in JSON. */
 	const uint16_t *zone;
 	struct table *table;
@@ -136,7 +136,7 @@ uint16_t table_head(const struct table *t, uint32_t part);
 uint16_t table_tail(const struct table *t, uint32_t part);
 /* The server's position in the chain; -1: it is not in it. */
 int run_chain_index(const struct run *r, unsigned server);
-/* The number of partitions of which the server holds the only copy. */
+/* The number of partitions of which the server holds the only replica. */
 uint32_t layout_count_sole_replicas(const struct layout *l, unsigned server);
 uint64_t table_elements(const struct table *t); /* dense: rows * cols */
 

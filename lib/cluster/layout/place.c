@@ -110,7 +110,7 @@ uint64_t place_load(const struct layout *l, unsigned server)
 	return weighed_load(l, server, NULL);
 }
 
-/* Is a copy of the run in the same zone as the server? The copy on `except` does not count. */
+/* Is a replica of the run in the same zone as the server? The replica on `except` does not count. */
 static bool shares_zone(const struct layout *l, const struct run *r, unsigned server,
     unsigned except)
 {
@@ -132,8 +132,8 @@ static size_t least_loaded(const uint64_t *load, size_t n)
 	return best;
 }
 
-/* Index of the first server from `at` on, cyclically, that has no copy of the run and is in a zone
- * without one; otherwise of the first that has no copy; n: all have one. */
+/* Index of the first server from `at` on, cyclically, that has no replica of the run and is in a zone
+ * without one; otherwise of the first that has no replica; n: all have one. */
 static size_t next_replica_server(const struct layout *l, const struct run *r,
     const uint16_t *server, size_t n, size_t at)
 {
@@ -160,8 +160,8 @@ static uint32_t count_placed_parts(const struct table *t)
 }
 
 /* Gives the partitions that have no run yet to the servers: at most n runs whose sizes differ by
- * one partition at most. First copies go around the servers, beginning with the least loaded one.
- * There are min(replicas, n, CHAIN_MAX) copies. Adds the new copies to load. */
+ * one partition at most. First replicas go around the servers, beginning with the least loaded one.
+ * There are min(replicas, n, CHAIN_MAX) replicas. Adds the new replicas to load. */
 static void place_table_runs(const struct layout *l, struct table *t, const uint16_t *server,
     uint64_t *load, size_t n, unsigned replicas)
 {
@@ -223,7 +223,7 @@ uint32_t place_drop(struct layout *l, unsigned server)
 		for (size_t k = 0; k < l->table[i].nruns; k++) {
 			struct run *r = &l->table[i].run[k];
 
-			/* The tail was to send the copy: the new tail must send it again. */
+			/* The tail was to send the replica: the new tail must send it again. */
 			if (r->joining == server ||
 			    (r->nchain && r->chain[r->nchain - 1] == server))
 				r->copied = false;
@@ -241,7 +241,7 @@ uint32_t place_drop(struct layout *l, unsigned server)
 	return lost;
 }
 
-/* ---- copies ---- */
+/* ---- replicas ---- */
 
 static bool server_in_list(const uint16_t *server, size_t n, unsigned which)
 {
@@ -251,7 +251,7 @@ static bool server_in_list(const uint16_t *server, size_t n, unsigned which)
 	return false;
 }
 
-/* The least loaded server without a copy of the run: in a zone without a copy if possible, the copy
+/* The least loaded server without a replica of the run: in a zone without a replica if possible, the replica
  * of `leaving` not counted. NO_SERVER: there is none. */
 static uint16_t choose_joining_server(const struct layout *l, const struct run *r,
     const uint16_t *server, const uint64_t *load, size_t n, unsigned leaving)
@@ -283,10 +283,10 @@ static void add_load(const uint16_t *server, uint64_t *load, size_t n, unsigned 
 			load[i] = (uint64_t)((int64_t)load[i] + weight);
 }
 
-/* Plans at most one change of the run: another server for the first copy whose server is not in
- * the list, or one more copy when there are fewer than `replicas`. Only the first njoin servers may
- * get the copy. A run whose last change is still under way is left alone, and so is one that has
- * lost all its copies. Returns whether the run has changed. */
+/* Plans at most one change of the run: another server for the first replica whose server is not in
+ * the list, or one more replica when there are fewer than `replicas`. Only the first njoin servers may
+ * get the replica. A run whose last change is still under way is left alone, and so is one that has
+ * lost all its replicas. Returns whether the run has changed. */
 static bool mend_run(const struct layout *l, const struct table *t, struct run *r,
     const uint16_t *server, uint64_t *load, size_t njoin, size_t n, unsigned replicas)
 {
@@ -301,7 +301,7 @@ static bool mend_run(const struct layout *l, const struct table *t, struct run *
 		return false;
 	joining = choose_joining_server(l, r, server, load, njoin, leaving);
 	if (joining == NO_SERVER) {
-		/* No server can replace it; it may leave all the same if other copies remain. */
+		/* No server can replace it; it may leave all the same if other replicas remain. */
 		if (leaving == NO_SERVER || r->nchain < 2)
 			return false;
 		remove_from_chain(r, leaving);
@@ -481,7 +481,7 @@ static uint64_t start_move(struct layout *l, uint16_t from, uint16_t to, uint64_
 	for (size_t i = 0; i < l->ntables; i++)
 		for (size_t k = 0; k < l->table[i].nruns; k++) {
 			r = &l->table[i].run[k];
-			/* A move must not put two copies in one zone, unless they already were. */
+			/* A move must not put two replicas in one zone, unless they already were. */
 			if (r->joining == NO_SERVER && run_holds(r, from) &&
 			    run_chain_index(r, to) < 0 &&
 			    shares_zone(l, r, to, from) <= shares_zone(l, r, from, from))
@@ -513,7 +513,7 @@ size_t place_balance(struct layout *l, const uint16_t *server, size_t n, uint64_
 		size_t from = most_loaded(load, n), to = least_loaded(load, n);
 		uint64_t gap = load[from] - load[to], weight;
 
-		/* Moving half of the gap makes both even. Small gaps are not worth a copy. */
+		/* Moving half of the gap makes both even. Small gaps are not worth a transfer. */
 		if (gap < 2 || gap < sum / n * SLACK / 100)
 			break;
 		weight = start_move(l, server[from], server[to], gap / 2, weights);

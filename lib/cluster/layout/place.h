@@ -9,12 +9,12 @@
  * states of a run are drawn in layout.h. */
 
 /* Take a lost server out of all chains. The next server of each chain moves up, so the one that was behind a
- * lost primary is the primary now. Returns the number of partitions without any copy left. */
+ * lost primary is the primary now. Returns the number of partitions without any replica left. */
 uint32_t place_drop(struct layout *l, unsigned server);
 
-/* Repair chains: where a copy is missing, choose one server to join; at most one joins a run at a
+/* Repair chains: where a replica is missing, choose one server to join; at most one joins a run at a
  * time. `server` are the n servers that may hold partitions; only the first njoin may get new ones.
- * A copy is missing where a chain is shorter than `replicas`; a server in a chain that is not among
+ * A replica is missing where a chain is shorter than `replicas`; a server in a chain that is not among
  * the n is to leave. Returns the number of runs changed. */
 size_t place_repair(struct layout *l, const uint16_t *server, size_t njoin, size_t n,
     unsigned replicas);
@@ -31,10 +31,10 @@ void place_weights_free(uint64_t **weight, size_t ntables);
  * from place_weights; NULL: elements alone. Returns the number of moves. */
 size_t place_balance(struct layout *l, const uint16_t *server, size_t n, uint64_t *const *weight);
 
-/* The joining server now has copies of all runs of which `from` is the tail. Returns the number of
+/* The joining server now has replicas of all runs of which `from` is the tail. Returns the number of
  * runs for which that is new. */
 size_t place_copied(struct layout *l, unsigned server, unsigned from);
-/* Joining servers that have their copies become tails, and leaving servers go. Returns the number
+/* Joining servers that have their replicas become tails, and leaving servers go. Returns the number
  * of runs changed. */
 size_t place_joined(struct layout *l);
 /* Take `server` out of the chains in which it comes directly after `from`, because `from` cannot

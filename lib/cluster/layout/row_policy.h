@@ -18,9 +18,9 @@ struct row_policy {
 	uint64_t decay;
 	/* Steps without an update after which a row expires; 0: never */
 	uint64_t expire;
-	/* Bytes that the rows of one copy of the table may take; 0: no limit */
+	/* Bytes that the rows of one replica of the table may take; 0: no limit */
 	uint64_t memory;
-	/* Bytes of the admit counts of one copy; 0: chosen by the table's rows */
+	/* Bytes of the admit counts of one replica; 0: chosen by the table's rows */
 	uint64_t sketch;
 	/* Keep the time of each row's last update, even if nothing else needs it */
 	bool changes;

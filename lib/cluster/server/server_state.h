@@ -150,7 +150,8 @@ struct peer_data {
 	 * in the same epoch and generation. */
 	struct buf receipts, replicated, summed;
 	uint32_t ready_epoch, ready_generation;
-	/* The pieces so far of a push or copy that comes in several records. */
+	/* The pieces received so far of a push, or of a record of replication, that is sent in several
+	 * records. */
 	uint8_t *rows;
 	size_t rows_len, rows_cap;
 	struct keycache *kept;  /* cached blocks of row ids (row_ids.h); NULL: none yet */
@@ -254,7 +255,7 @@ struct server_epochs {
 	/* The epoch that is installed or being installed: it changes before the shard does, and
 	 * `epoch` changes after it. */
 	_Atomic uint32_t installing;
-	/* Partitions to copy to joining servers, and copied ones. */
+	/* Partitions to transfer to joining servers, and those that have been. */
 	_Atomic uint64_t transfers_all, transfers_done;
 	_Atomic uint32_t members;   /* membership entries known, for PULLED */
 	_Atomic bool members_known; /* a view has told which worker holds which rank */
@@ -443,10 +444,11 @@ void session_add_pending(struct peer *p, const struct record *r, const struct pe
 /* Has this session as many acknowledgements pending as it may?  Then its next push has to wait.
  * Sends the acknowledgements that are due before it counts. */
 bool session_is_crowded(struct peer *p);
-/* Has this session of a server more copies pending than session_records_limit?  Copies never wait, so this is
+/* Has this session of a server more records of replication pending than session_records_limit?  They never
+ * wait, so this is
  * an error of the sender. */
 bool session_has_too_many_records(struct peer *p);
-/* Collect the pieces of one push or copy.  *body is the whole payload when all pieces are there;
+/* Collect the pieces of one push or record of replication.  *body is the whole payload when all pieces are there;
  * CONN_TAKEN with *body NULL: more pieces are to come.  session_drop_pieces drops them. */
 enum conn_verdict session_collect_pieces(struct peer *p, const struct record *r,
     const uint8_t *payload, const uint8_t **body);

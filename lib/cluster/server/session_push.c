@@ -45,8 +45,8 @@ size_t session_pending_limit(uint64_t parts)
 	return 2 * parts + 64;
 }
 
-/* Copies are never held, because servers that replicate each other's partitions could then wait for
- * each other in a ring.  A sender has at most SHARD_SENT_MAX copies in flight for each partition,
+/* Records of replication are never held, because servers that replicate each other's partitions could
+ * then wait for each other in a ring.  A sender has at most SHARD_SENT_MAX records in flight for each partition,
  * and may send all of them again under a new layout. */
 size_t session_records_limit(uint64_t parts)
 {
@@ -356,7 +356,7 @@ static enum conn_verdict take_whole_rows(struct peer *p, const struct record *r,
 	return take_worker_push(p, r, &push);
 }
 
-/* Does r continue the pieces that are staged? One push or copy at a time is staged for each
+/* Does r continue the pieces that are staged? One at a time is staged for each
  * session. */
 static bool is_next_piece(const struct peer *p, const struct record *r)
 {
@@ -367,7 +367,7 @@ static bool is_next_piece(const struct peer *p, const struct record *r)
 	    r->offset == p->data.rows_len && r->len <= r->total - r->offset;
 }
 
-/* Make room for one more piece.  A push gets all its room at once.  A copy from a server may be as
+/* Make room for one more piece.  A push gets all its room at once.  A state transfer may be as
  * large as the partition; it gets room as its bytes arrive, so that a false `total` costs nothing.
  * False: there is no memory. */
 static bool reserve_pieces(struct peer *p, const struct record *r)

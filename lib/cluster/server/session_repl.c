@@ -33,8 +33,8 @@ enum conn_verdict session_repl(struct peer *p, const struct record *r, const uin
 	if (v != CONN_TAKEN || !body)
 		return v;
 	if (session_has_too_many_records(p)) {
-		session_refuse(p, r, ERR_LIMIT, "more copies than %zu without an answer",
-		    p->data.npending);
+		session_refuse(p, r, ERR_LIMIT,
+		    "more than %zu records of replication without an answer", p->data.npending);
 		return CONN_DROP;
 	}
 	a = shard_replicate(sh, &c, body, r->total, &x.due);

@@ -104,8 +104,8 @@ static enum conn_verdict handle_link_record(struct link *l, const struct record 
 		/* Log the first refusal alone; report_unreachable tells the coordinator if it
 		 * lasts. */
 		if (!l->refused)
-			log_warn(l->repl->server->cfg.log, "server-%u refused a copy: %s", l->index,
-			    e.msg);
+			log_warn(l->repl->server->cfg.log,
+			    "server-%u refused a record of replication: %s", l->index, e.msg);
 		l->refused = true;
 		return CONN_DROP;
 	}
@@ -370,7 +370,7 @@ void replicate_prepare(struct repl *r, const struct view *view)
 	}
 }
 
-/* Find the joining servers that get copies from us, because we are the last of a chain. */
+/* Find the joining servers that get replicas from this one, because it is the tail of a chain. */
 static void find_joining_servers(struct news *n, const struct layout *l, unsigned self)
 {
 	for (size_t t = 0; t < l->ntables; t++)

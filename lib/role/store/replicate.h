@@ -5,7 +5,7 @@
 #include "store/store_state.h"
 
 /* Replication: links to the servers that hold the next replicas of this server's partitions, and to
- * servers that join and get copies.  A thread of its own owns the links; the functions below may be
+ * joining servers, which get replicas.  A thread of its own owns the links; the functions below may be
  * called by any other thread.
  *
  * A link is down, dialled (a conn that is not live), or up.  It is dialled when its partitions have

@@ -23,14 +23,14 @@ struct link {
 	char tcp[NET_TEXT], unix_path[NET_TEXT];
 	uint8_t key[KEY_BYTES];
 	bool live, wanted; /* alive, by the view; something has been forwarded to it */
-	/* joins: the server joins, and gets copies from us.  told: the coordinator has been told
+	/* joins: the server joins, and gets replicas from this one.  told: the coordinator has been told
 	 * that the server has all of them. */
 	bool joins, told;
 	uint64_t transfers_all,
 	    transfers_done; /* partitions that it gets from us, and those that it has */
 	struct conn *conn;
 	struct loop_fd h;
-	/* up: conn is live.  refused: a copy was refused, and none has been acknowledged since. */
+	/* up: conn is live.  refused: a record was refused, and none has been acknowledged since. */
 	bool up, refused;
 	/* Another number for each connection and epoch, see shard_send. */
 	uint64_t session;
@@ -62,7 +62,7 @@ struct repl {
 bool replicate_link_next(struct link *l, struct todo *out);
 /* Add a partition to the link's list.  repl.lock is held. */
 void replicate_link_add(struct link *l, struct todo t);
-/* For shard_send: queue the records of one copy.  False: the connection has enough to write. */
+/* For shard_send: queue the pieces of one record.  False: the connection has enough to write. */
 bool replicate_link_put(void *link, const struct repl_record *c);
 
 #endif

@@ -241,7 +241,7 @@ static void log_memory_bound(struct server *s, const struct view *view)
 
 	view_bytes = strlen(text) * VIEW_FACTOR * (s->coordinator ? 2 : 1);
 	free(text);
-	/* Pending acknowledgements of copies from other servers, which wait for the next
+	/* Pending acknowledgements of records from other servers, which wait for the next
 	 * replicas. */
 	m.beside += others * session_records_limit(parts) * 2 * sizeof(struct pending_ack);
 	num_human((double)m.tables, tables);

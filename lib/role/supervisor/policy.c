@@ -183,7 +183,7 @@ static void judge_forming_end(struct policy *p, size_t process, int64_t now,
 }
 
 /* A server or the coordinator has ended.  With replicas the server is restarted, or the others go
- * on.  With one copy of each partition the lost part of the model cannot be replaced: lost_since
+ * on.  With one replica of each partition the lost part of the model cannot be replaced: lost_since
  * starts the wait for the coordinator to fail the job. */
 static void judge_server_end(struct policy *p, size_t process, bool released, int64_t now,
     struct policy_actions *out)

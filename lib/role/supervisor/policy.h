@@ -24,7 +24,7 @@
  * RUNNING a server has left after a drain              none                           RUNNING
  * RUNNING a server is lost, replicas > 1               report, restart; fail when no  RUNNING,
  *                                                      server is left                 FAILED
- * RUNNING a server is lost, one copy                   report, wait POLICY_NOTICE,    FAILED
+ * RUNNING a server is lost, one replica                report, wait POLICY_NOTICE,    FAILED
  *                                                      fail
  * any (1) all own workers are gone, none with code 0   wait POLICY_NOTICE_WORKER      FAILED
  *                                                      (worker_patience when one was
@@ -117,7 +117,7 @@ struct policy_process {
 struct policy {
 	/* Set by the supervisor before the first event. */
 	bool trains;             /* there is a job */
-	bool replicated;         /* there are several copies of each partition */
+	bool replicated;         /* there are several replicas of each partition */
 	bool own_workers;        /* all workers are children: without them the run is over */
 	int64_t max_restarts;    /* of each process; also how often the run is rolled back */
 	int64_t deadline;        /* for an answer of the coordinator, and for failing starts */

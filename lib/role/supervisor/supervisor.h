@@ -102,7 +102,7 @@ enum err_code supervisor_start(struct supervisor *s, struct err *e);
 void supervisor_poll_status(struct supervisor *s);
 /* Wait for an event or for the next poll of the coordinator, handle it, and return the state. */
 enum policy_state supervisor_wait_state(struct supervisor *s);
-/* Roll back a job that has failed because a server died with the only copy of a partition: end all
+/* Roll back a job that has failed because a server died with the only replica of a partition: end all
  * processes, and start them again from the newest checkpoint, in the next generation.  Blocks
  * until they are started or the deadline is over; the run has failed in the latter case.  False:
  * not rolled back.  Nothing has changed when the policy does not want it, or there is no

@@ -143,16 +143,16 @@ function showServers({ rows }, status) {
 			count(s.pulls), figure(s.staleness_mean), bytes(s.rss_bytes), hostCell(s), s.state === 'absent' ? '–' : seen(s.seen_seconds)];
 	});
 	if (status)
-		say($('servers-note'), `epoch ${whole(status.epoch)}, ${plural(status.partitions, 'partition')}, ${status.replicas === 1 ? 'one copy' : `${whole(status.replicas)} copies`} of each` +
+		say($('servers-note'), `epoch ${whole(status.epoch)}, ${plural(status.partitions, 'partition')}, ${status.replicas === 1 ? 'one replica' : `${whole(status.replicas)} replicas`} of each` +
 			(status.partitions_moving ? `, ${whole(status.partitions_moving)} moving` : ''));
 }
 
-// "0–95: server-0, a copy on server-1".
+// "0–95: server-0, a replica on server-1".
 function tellRun([first, n, chain, joining, leaving]) {
 	const where = n === 1 ? `${first}` : `${first}–${first + n - 1}`;
 	const names = chain.map((i) => `server-${i}`);
 
-	return `${where}: ${names.length ? names[0] : 'nobody, lost'}` + (names.length > 1 ? `, a copy on ${names.slice(1).join(' and ')}` : '') +
+	return `${where}: ${names.length ? names[0] : 'nobody, lost'}` + (names.length > 1 ? `, a replica on ${names.slice(1).join(' and ')}` : '') +
 		(joining >= 0 ? `, being copied to server-${joining}` : '') + (leaving >= 0 ? `, server-${leaving} leaves` : '');
 }
 

@@ -34,7 +34,7 @@ function sentence(status, why, servers, workers) {
 			text += ' A setting that was changed is on its way to the workers.';
 	}
 	if (status.data_lost)
-		text += ' The last copy of some partitions is lost.';
+		text += ' The last replica of some partitions is lost.';
 	return text;
 }
 
@@ -100,7 +100,7 @@ function showWhy(list, status) {
 	waits.slice(0, 8).forEach((w, i) => {
 		if (!box.children[i])
 			box.append(make('li', {}, make('span'), make('span', { class: 'remedy' })));
-		say(box.children[i].children[0], `${sentenceCase(w.id)} ${/copies$/.test(w.id) ? 'wait' : 'waits'} for ${w.for}${isNumber(w.step) ? ` at step ${whole(w.step)}` : ''}: ${w.because}.`);
+		say(box.children[i].children[0], `${sentenceCase(w.id)} ${/replicas$/.test(w.id) ? 'wait' : 'waits'} for ${w.for}${isNumber(w.step) ? ` at step ${whole(w.step)}` : ''}: ${w.because}.`);
 		say(box.children[i].children[1], w.remedy);
 	});
 }

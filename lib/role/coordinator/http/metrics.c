@@ -36,7 +36,7 @@ static const struct family cluster_families[] = {
 	{ "ps_cluster_running_seconds", "gauge", "How long the job has run.", "seconds" },
 	{ "ps_cluster_settings", "gauge", "How often settings were changed.", "settings" },
 	{ "ps_cluster_paused", "gauge", "1 while workers are told to rest.", "paused" },
-	{ "ps_cluster_data_lost", "gauge", "1 when partitions have no copy left.", "data_lost" },
+	{ "ps_cluster_data_lost", "gauge", "1 when partitions have no replica left.", "data_lost" },
 	{ "ps_cluster_train_loss", "gauge", "Mean training loss of the workers' last batches.",
 	    "train_loss" },
 	{ "ps_cluster_gradient_norm", "gauge", "Mean of the workers' last gradient norms.",
@@ -298,7 +298,7 @@ static void put_relays(struct buf *out, const json_t *rows)
 static const struct family table_families[] = {
 	{ "ps_table_rows", "gauge", "Rows that a sparse table has.", "live_rows" },
 	{ "ps_table_bytes", "gauge",
-	    "Bytes that they take in one copy, with optimizer state, index and counts of ids.",
+	    "Bytes that they take in one replica, with optimizer state, index and counts of ids.",
 	    "bytes" },
 };
 

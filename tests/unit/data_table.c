@@ -245,20 +245,57 @@ static void forms(void)
 		{ "  a   y\n  1   1\n 22   2\n", 1, 22 },
 		{ "# made by hand\n# in May\na,y\n1,1\n2,2\n", 1, 2 },
 		{ "\xef\xbb\xbf\"a\",y\r\n1,1\r\n2,2", 1, 2 },
+		{ "sep=;\na;y\n1;1\n2;2\n", 1, 2 },
+		{ "People in May\n\na,y\n1,1\n2,2\n", 1, 2 },
+		{ "a,y\n03.01.1970,1\n1.3.2000,2\n", 2, 11017 },
+		{ "a,y\n1/3/1970,1\n03/01/2000 6:00 PM,2\n", 2, 11017.75 },
+		{ "a,y\n3/1/1970,1\n13/1/1970,2\n", 2, 12 },
+		{ "a,y\n3 Jan 1970,1\n01-march-2000,2\n", 2, 11017 },
+		{ "a,y\n12:30,1\n1:15:36,2\n", 12.5, 1.26 },
+		{ "a,y\n12:30 AM,1\n1:30pm,2\n", 0.5, 13.5 },
+		{ "a,y\n\"(1,234.50)\",1\n7,2\n", -1234.5, 7 },
+		{ "a,y\n($7),1\nEUR 8.5,2\n", -7, 8.5 },
+		{ "a,y\n12 USD,1\n1.5e1 EUR,2\n", 12, 15 },
+		{ "a,y\n\xe2\x88\x92"
+		  "12,1\n\"1,000\",2\n",
+		    -12, 1000 },
+		{ "a,y\n12 km,1\n-1.5km,2\n", 12, -1.5 },
+		{ "a;y\n1.234,5 m\xc2\xb2;1\n7 m\xc2\xb2;2\n", 1234.5, 7 },
 	};
+	struct dataset *like = NULL;
 	struct err e;
 
 	for (size_t i = 0; i < sizeof form / sizeof *form; i++) {
 		struct dataset *d = load(form[i].text, "missing=mean", &real, NULL, &e), *v;
+		json_t *facts = d ? data_facts(d) : NULL;
 
 		ok(d && d->rows == 2 && ROW(d, 0, form[i].a) && ROW(d, 1, form[i].b) &&
 		        strcmp(d->schema->column[0].name, "a") == 0,
 		    "numbers of form %zu: %s", i, d ? "" : e.msg);
-		v = d ? load(form[i].text, "", &real, d, &e) : NULL;
+		v = facts && !data_of_facts(facts, &like, &e)
+		    ? load(form[i].text, "", &real, like, &e)
+		    : NULL;
 		ok(v && memcmp(v->x, d->x, 2 * sizeof *v->x) == 0, "and in evaluation data");
+		json_decref(facts);
+		dataset_free(like);
+		like = NULL;
 		dataset_free(v);
 		dataset_free(d);
 	}
+	/* Several units are none, nor is one among words. */
+	static const char *const text[] = { "a,y\n12 km,1\n3 mi,2\n5 km,3\n",
+		"a,y\n4wd,1\nfwd,2\n4wd,3\n", "a,y\nA1,1\nA2,2\nA2,3\n" };
+
+	for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
+		struct dataset *d = load(text[i], "", &real, NULL, &e);
+
+		ok(d && d->cols > 1 && d->schema->numbers == 0, "no numbers: %s", text[i]);
+		dataset_free(d);
+	}
+	like = load("a,y\n12 km,1\n13 km,2\n", "", &real, NULL, &e);
+	refused("a,y\n12 km,1\n13,2\n14 mi,3\n", "", like,
+	    "text:4:1: \"14 mi\" in the column of numbers \"a\"");
+	dataset_free(like);
 	refused("a;y\n1,5;1\n2,5;2\n3,5;3\n1.5;4\n", "", NULL,
 	    "text:5:1: \"1.5\" in the column of numbers \"a\"; correct or empty the cell");
 }
@@ -459,6 +496,22 @@ static void hashed(void)
 	refused("a,y\nx,1\nz,2\n", "bits=31", NULL, "bits=31: a table has at most 30");
 }
 
+/* A quote within a cell is text; only one at its begin encloses the cell. */
+static void inches(void)
+{
+	struct err e;
+	struct dataset *d =
+	    load("a,size,y\n1,12\" wide,1\n2,\"5'2\"\" x\n3\"\"\",2\n3, \"12\"\" wide\" ,3\n"
+	         "4,1\"\",4\n",
+	        "", &real, NULL, &e);
+
+	ok(d && d->rows == 4 && ROW(d, 0, 1, 0, 1, 0) && ROW(d, 2, 3, 0, 1, 0) &&
+	        strcmp(d->feature_name[1], "size=1\"\"") == 0 &&
+	        strcmp(d->feature_name[3], "size=5'2\" x\n3\"") == 0,
+	    "inches: %s", d ? "" : e.msg);
+	dataset_free(d);
+}
+
 int main(void)
 {
 	forms();
@@ -482,5 +535,11 @@ int main(void)
 	refused("a,b,y\n1,,3\n", "columns=a,b", NULL,
 	    "columns= names 2 columns, and the file has 3");
 	refused("a,b,y\n1,x,2\n3,\"z\n", "", NULL, "does not end");
+	refused("a,b,y\n1,x,2\n3,\"z \"w\"\",4\n", "", NULL,
+	    "a quote within quotes is written twice");
+	refused("a,b,y\n1,2,3\nx,1,2,3\n", "", NULL, "text:3: has 4 columns, the first line has 3");
+	refused("a,b,y\n1,t,3\nx,1,u,3\n", "", NULL, "text:3: has 4 columns, the first line has 3");
+	refused("a,b,y\r1,2,3\r", "", NULL, "tr '\\r' '\\n'");
+	inches();
 	return tap_done();
 }

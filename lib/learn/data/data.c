@@ -97,18 +97,39 @@ static const struct stranger {
 	{ "<", "XML or a web page, and no table; was the right address downloaded?" },
 };
 
-/* Text in UTF-16 has a NUL in every other byte. */
+/* Text in UTF-16 begins with a byte order mark, or has a NUL in every other byte. */
 static bool is_utf16(const uint8_t *p, size_t n)
 {
-	return n >= 2 && ((p[0] == 0xff && p[1] == 0xfe) || (p[0] == 0xfe && p[1] == 0xff));
+	bool low = n >= 4, high = n >= 4;
+
+	if (n >= 2 && ((p[0] == 0xff && p[1] == 0xfe) || (p[0] == 0xfe && p[1] == 0xff)))
+		return true;
+	for (size_t i = 0; i + 1 < n && i < 64; i += 2) {
+		low &= p[i] && !p[i + 1];
+		high &= !p[i] && p[i + 1];
+	}
+	return low || high;
+}
+
+/* Do lines end in carriage returns alone, as those of old Macs? */
+static bool has_old_lines(const uint8_t *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (p[i] == '\n' || (p[i] < ' ' && p[i] != '\t' && p[i] != '\r'))
+			return false;
+	return memchr(p, '\r', n > 0 ? n - 1 : 0) != NULL;
 }
 
 static enum err_code fail_strange(const struct stream *s, const uint8_t *p, size_t n, struct err *e)
 {
+	if (has_old_lines(p, n))
+		return err_set(e, ERR_FORMAT,
+		    "%s: has lines that end in a carriage return alone; tr '\\r' '\\n' makes it readable",
+		    stream_name(s));
 	if (is_utf16(p, n))
 		return err_set(e, ERR_FORMAT,
-		    "%s: is text in UTF-16; iconv -f UTF-16 -t UTF-8 makes it readable",
-		    stream_name(s));
+		    "%s: is text in UTF-16; iconv -f UTF-16%s -t UTF-8 makes it readable",
+		    stream_name(s), *p < 0xfe ? *p ? "LE" : "BE" : "");
 	for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++)
 		if (n >= strlen(strangers[i].magic) &&
 		    memcmp(p, strangers[i].magic, strlen(strangers[i].magic)) == 0)

@@ -1,41 +1,77 @@
 /* SPDX-License-Identifier: ISC */
 #include "data/data_cells.h"
 
+#include <string.h>
+
 #include "core/mem.h"
 
-/* A doubled quote changes the state twice, so the parity of quotes is enough. */
-bool data_cells_open(const char *line)
-{
-	bool open = false;
+static const char separators[] = { '\t', ';', ',', '|' };
 
-	for (line = strchr(line, '"'); line; line = strchr(line + 1, '"'))
-		open = !open;
-	return open;
+static bool is_separator(char c, char sep)
+{
+	return sep == DATA_CELLS_ANY ? memchr(separators, c, sizeof separators) != NULL : c == sep;
 }
 
-size_t data_cells_record(const char *p, size_t n)
+/* Is the character at p, which is no blank, the first one of a cell of the text that begins at `from`? */
+static bool begins_cell(const char *from, const char *p, char sep)
 {
-	bool quoted = false;
+	if (sep == ' ')
+		return p == from || p[-1] == ' ' || p[-1] == '\t';
+	while (
+	    p > from && (p[-1] == ' ' || (p[-1] == '\t' && sep != '\t' && sep != DATA_CELLS_ANY)))
+		p--;
+	return p == from || p[-1] == '\n' || is_separator(p[-1], sep);
+}
+
+/* The quotes of a text, followed from its begin on. */
+struct quotes {
+	const char *from;
+	char sep;
+	bool open;          /* a quoted cell is open */
+	const char *closed; /* the quote that closed the last one */
+};
+
+/* Takes the next quote of the text. A doubled one within a cell closes and opens it. */
+static void take_quote(struct quotes *q, const char *p)
+{
+	if (q->open)
+		q->closed = p;
+	q->open = !q->open &&
+	    (begins_cell(q->from, p, q->sep) || (q->closed && q->closed + 1 == p));
+}
+
+bool data_cells_open(const char *line, char sep, bool open)
+{
+	struct quotes q = { .from = line, .sep = sep, .open = open };
+
+	for (const char *p = strchr(line, '"'); p; p = strchr(p + 1, '"'))
+		take_quote(&q, p);
+	return q.open;
+}
+
+size_t data_cells_record(const char *p, size_t n, char sep)
+{
+	struct quotes q = { .from = p, .sep = sep };
 
 	for (size_t i = 0; i < n; i++) {
 		if (p[i] == '"')
-			quoted = !quoted;
-		else if (p[i] == '\n' && !quoted)
+			take_quote(&q, p + i);
+		else if (p[i] == '\n' && !q.open)
 			return i;
 	}
 	return n;
 }
 
-/* Counts outside of quotes; a doubled quote within a cell toggles twice and does no harm. */
+/* Counts outside of quotes. */
 static size_t count_char(const char *p, char sep)
 {
-	bool quoted = false;
+	struct quotes q = { .from = p, .sep = sep };
 	size_t n = 0;
 
 	for (; *p; p++) {
 		if (*p == '"')
-			quoted = !quoted;
-		else if (*p == sep && !quoted)
+			take_quote(&q, p);
+		else if (*p == sep && !q.open)
 			n++;
 	}
 	return n;
@@ -44,16 +80,17 @@ static size_t count_char(const char *p, char sep)
 /* Runs of blanks outside of quotes, between words. */
 static size_t count_words(const char *p)
 {
-	bool quoted = false, word = false;
+	struct quotes q = { .from = p, .sep = ' ' };
+	bool word = false;
 	size_t n = 0;
 
 	for (; *p; p++) {
-		bool blank = !quoted && (*p == ' ' || *p == '\t');
+		bool blank = !q.open && (*p == ' ' || *p == '\t');
 
 		n += !blank && !word;
 		word = !blank;
 		if (*p == '"')
-			quoted = !quoted;
+			take_quote(&q, p);
 	}
 	return n;
 }
@@ -68,22 +105,21 @@ size_t data_cells_count(const char *record, char sep)
  * the answer when none occurs, as in a file with a single column. */
 char data_cells_separator(const char *first, const char *second)
 {
-	static const char candidates[] = { '\t', ';', ',', '|' };
 	size_t best = 0, n;
 	char sep = 0;
 
-	for (size_t i = 0; i < sizeof(candidates); i++) {
-		n = count_char(first, candidates[i]);
-		if (n > best && (!second || n == count_char(second, candidates[i]))) {
+	for (size_t i = 0; i < sizeof(separators); i++) {
+		n = count_char(first, separators[i]);
+		if (n > best && (!second || n == count_char(second, separators[i]))) {
 			best = n;
-			sep = candidates[i];
+			sep = separators[i];
 		}
 	}
-	for (size_t i = 0; !sep && i < sizeof(candidates); i++) {
-		n = count_char(first, candidates[i]);
+	for (size_t i = 0; !sep && i < sizeof(separators); i++) {
+		n = count_char(first, separators[i]);
 		if (n > best) {
 			best = n;
-			sep = candidates[i];
+			sep = separators[i];
 		}
 	}
 	n = count_words(first);

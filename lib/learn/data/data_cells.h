@@ -6,14 +6,18 @@
 #include <stddef.h>
 
 /* Splits a CSV record (RFC 4180) into cells, in place: text with a NUL at its end. Blanks around a
- * cell do not count. Pure. */
+ * cell do not count. A quote that is not the first character of a cell is text, as in 12" wide. Pure. */
 
-/* Does this line begin a quoted cell that it does not end? */
-bool data_cells_open(const char *line);
+/* sep of the two functions below, where the separator is not known yet: any of those that
+ * data_cells_separator knows but blanks. */
+#define DATA_CELLS_ANY '\0'
+
+/* Is a quoted cell open behind this line? open: was it open before? */
+bool data_cells_open(const char *line, char sep, bool open);
 
 /* Length of the first record in n bytes, without its newline; n when the record does not end in
  * them. */
-size_t data_cells_record(const char *p, size_t n);
+size_t data_cells_record(const char *p, size_t n, char sep);
 
 /* Guesses the separator, tab, semicolon, comma or bar: the one that occurs equally often in both records
  * (second may be NULL), else the most frequent one in the first. Where none occurs, blanks separate if

@@ -27,7 +27,7 @@ struct table {
 	struct data_build *b;
 	struct stream *s;
 	const struct data_options *o;
-	char sep;
+	char sep; /* DATA_CELLS_ANY: not known yet */
 	/* number of columns, and of those that are features; column of the label, from 0 (width:
 	 * there is none) */
 	size_t width, features, label;
@@ -49,7 +49,7 @@ static bool is_number_in_any_form(const char *cell)
 	double v;
 
 	for (int f = 0; f < DATA_FORMS; f++)
-		if (data_form_number((enum data_form)f, cell, &v))
+		if (data_form_number((enum data_form)f, NULL, cell, &v))
 			return true;
 	return false;
 }
@@ -85,7 +85,7 @@ static enum err_code whole_record(struct table *t, char *line, size_t len, char 
 	bool open;
 
 	*out = is_blank_line(line) ? NULL : line;
-	if (rc != ERR_OK || !*out || !data_cells_open(line))
+	if (rc != ERR_OK || !*out || !data_cells_open(line, t->sep, false))
 		return rc;
 	if (t->b->by_lines)
 		return stream_fail(t->s, e,
@@ -93,7 +93,7 @@ static enum err_code whole_record(struct table *t, char *line, size_t len, char 
 		    "(or raise job.data_memory, so that the data are read as a whole)");
 	buf_clear(&t->record);
 	buf_append(&t->record, line, len);
-	for (open = true; open; open ^= data_cells_open(line)) {
+	for (open = true; open; open = data_cells_open(line, t->sep, open)) {
 		rc = stream_line(t->s, &line, &len, e);
 		if (rc == ERR_OK && line)
 			rc = check_text(t, line, len, e);
@@ -134,7 +134,8 @@ static enum err_code bad_cell(const struct table *t, size_t column, const char *
 
 	column++;
 	if (!cell)
-		return stream_fail_at(t->s, column, e, "the quotes of the cell do not match");
+		return stream_fail_at(t->s, column, e,
+		    "the quotes of the cell do not match; a quote within quotes is written twice");
 	if (!*cell)
 		return stream_fail_at(t->s, column, e,
 		    "expected a number, got an empty cell; ?missing=mean allows them");
@@ -188,10 +189,11 @@ static enum err_code parse_csv_row(const struct table *t, char *p, struct err *e
 		if (!label)
 			rc = bad_cell(t, column, NULL, e);
 	}
-	if (rc != ERR_OK)
-		return rc;
 	while (rest && data_cells_next(&rest, t->sep))
 		column++;
+	/* In a record of another width, a cell is no number because it stands in a wrong column. */
+	if (rc != ERR_OK && (rest || column == t->width))
+		return rc;
 	if (column != t->width || rest)
 		return stream_fail(t->s, e, "has %zu column%s, the first line has %zu", column,
 		    NUM_S(column), t->width);
@@ -337,7 +339,7 @@ static enum err_code sample_take(struct table *t, const char *first, struct samp
 		return rc;
 	sample_add(s, first, strlen(first), t->sep, t->width);
 	while (at < n) {
-		len = data_cells_record((const char *)p + at, n - at);
+		len = data_cells_record((const char *)p + at, n - at, t->sep);
 		/* The last record may be cut off by the end of what was read ahead. */
 		if (at + len == n && n >= most)
 			break;
@@ -395,7 +397,8 @@ static struct data_column_look *decide_columns(const struct table *t, const stru
 	}
 	for (size_t k = 0; used && k < t->width; k++)
 		if (!of[k].text && of[k].form == DATA_PLAIN &&
-		    look[k].numbers[DATA_COMMA] == look[k].numbers[DATA_PLAIN])
+		    look[k].numbers[DATA_COMMA] + look[k].measures[DATA_COMMA] ==
+		        look[k].numbers[DATA_PLAIN] + look[k].measures[DATA_PLAIN])
 			of[k].form = DATA_COMMA;
 	return of;
 }
@@ -409,9 +412,10 @@ static bool is_table(const struct table *t, const struct sample *s, size_t from,
 
 	for (size_t k = 0; k < t->width; k++)
 		if (k != t->label)
-			found |= of[k].text || of[k].words || look[k].missing || of[k].form;
+			found |= of[k].text || of[k].words || look[k].missing || of[k].form ||
+			    *of[k].unit;
 		else
-			found |= !of[k].text && of[k].form;
+			found |= !of[k].text && (of[k].form || *of[k].unit);
 	for (size_t i = from; t->label < t->width && i < s->n; i++)
 		found |= data_table_lacks_label(s->row[i][t->label]);
 	return found;
@@ -527,7 +531,7 @@ static enum err_code peek_record(struct table *t, char **out, struct err *e)
 		skip++;
 	if (skip == n)
 		return ERR_OK;
-	n = data_cells_record((const char *)p + skip, n - skip);
+	n = data_cells_record((const char *)p + skip, n - skip, t->sep);
 	if (n > 0 && p[skip + n - 1] == '\r')
 		n--;
 	*out = mem_printf("%.*s", (int)n, (const char *)p + skip);
@@ -611,21 +615,33 @@ static char *padded_copy(const char *text)
 	return memcpy(mem_alloc(n + 1 + DATA_NUM_PAD), text, n);
 }
 
+/* Is this the line "sep=;" that Excel writes and reads? */
+static bool names_separator(const char *line)
+{
+	size_t quote = *line == '"';
+
+	return strncasecmp(line + quote, "sep=", 4) == 0 && strlen(line) <= 5 + 2 * quote;
+}
+
 /* Is this line a comment before the table: one that begins with # or a bar, above a record with another
- * number of cells? */
+ * number of cells, a title of one cell above a record with several, or one that names the separator? */
 static enum err_code is_comment(struct table *t, const char *line, bool *out, struct err *e)
 {
+	bool marked = *line == '#' || *line == '|';
+	size_t cells, below;
 	char *second, sep;
 	enum err_code rc;
 
-	*out = false;
-	if (*line != '#' && *line != '|')
+	*out = names_separator(line);
+	if (*out || (!marked && (t->o->no_heading || !is_header_name(line))))
 		return ERR_OK;
 	rc = peek_record(t, &second, e);
 	if (rc || !second)
 		return rc;
 	sep = data_cells_separator(second, NULL);
-	*out = data_cells_count(line, sep) != data_cells_count(second, sep);
+	cells = data_cells_count(line, sep);
+	below = data_cells_count(second, sep);
+	*out = marked ? cells != below : cells == 1 && below > 1 && sep != ' ';
 	free(second);
 	return ERR_OK;
 }

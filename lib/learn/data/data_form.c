@@ -2,6 +2,7 @@
 #include "data/data_form.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -9,7 +10,8 @@
 #include "data/data_num.h"
 #include "data/data_row.h"
 
-#define NUMBER_MAX 64u /* bytes of a number, at most */
+#define MINUS      "\xe2\x88\x92" /* of typesetters, U+2212 */
+#define NUMBER_MAX 64u            /* bytes of a number, at most */
 /* Words among numbers are categories when each comes so often, on average, and there is one for so many
  * numbers at least. */
 #define WORDS_REPEAT 3u
@@ -17,12 +19,21 @@
 /* With fewer cells that are numbers, it is too early to say. */
 #define WORDS_NUMBERS 20u
 
-const char *const data_form_name[DATA_FORMS] = { "plain", "marked", "comma", "date" };
+/* In a column with a unit, at most one of so many cells may be a word. */
+#define WORDS_IN_UNITS 10u
+
+const char *const data_form_name[DATA_FORMS] = { "plain", "marked", "comma", "date", "month", "day",
+	"time" };
+
+bool data_form_is_time(enum data_form form)
+{
+	return form == DATA_DATE || form == DATA_MONTH || form == DATA_DAY || form == DATA_TIME;
+}
 
 bool data_form_is_missing(const char *cell)
 {
-	static const char *const mark[] = { "", "?", "NA", "N/A", "#N/A", "<NA>", "nan", "null",
-		"none", "-", "." };
+	static const char *const mark[] = { "", "?", "NA", "N/A", "n.a.", "#N/A", "<NA>", "nan",
+		"NaT", "null", "\\N", "none", "-", "--", "." };
 
 	for (size_t i = 0; i < sizeof mark / sizeof mark[0]; i++)
 		if (strcasecmp(cell, mark[i]) == 0)
@@ -32,11 +43,14 @@ bool data_form_is_missing(const char *cell)
 
 /* ---- numbers with signs ---- */
 
-/* The length of the sign of a currency, of percent, or of a blank at p; 0: there is none. */
+/* The length of the sign or code of a currency, of the sign of percent, or of a blank at p; 0: there is
+ * none. */
 static size_t mark_length(const char *p)
 {
 	static const char *const mark[] = { " ", "$", "%", "\xc2\xa0", "\xe2\x82\xac", "\xc2\xa3",
-		"\xc2\xa5", "\xe2\x80\xaf" };
+		"\xc2\xa5", "\xe2\x80\xaf", "\xe2\x82\xb9", "USD", "EUR", "GBP", "JPY", "CHF",
+		"CNY", "INR", "CAD", "AUD", "NZD", "SEK", "NOK", "DKK", "PLN", "CZK", "BRL", "MXN",
+		"ZAR" };
 
 	for (size_t i = 0; i < sizeof mark / sizeof mark[0]; i++)
 		if (strncmp(p, mark[i], strlen(mark[i])) == 0)
@@ -95,10 +109,19 @@ static bool take_marked(const char *p, char decimal, double *out)
 {
 	char plain[NUMBER_MAX];
 	size_t n = 0, rest;
+	bool owed;
 
 	p = skip_marks(p);
-	if (*p == '-' || *p == '+')
+	owed = *p == '(';
+	p = skip_marks(p + owed);
+	if (owed) {
+		plain[n++] = '-';
+	} else if (*p == '-' || *p == '+') {
 		plain[n++] = *p++;
+	} else if (strncmp(p, MINUS, strlen(MINUS)) == 0) {
+		plain[n++] = '-';
+		p += strlen(MINUS);
+	}
 	p = skip_marks(p);
 	if (!copy_whole(&p, decimal, plain, &n))
 		return false;
@@ -108,11 +131,17 @@ static bool take_marked(const char *p, char decimal, double *out)
 	}
 	/* A fraction and an exponent. */
 	rest = strspn(p, "0123456789eE+-");
+	/* The code of a currency may begin with the letter of an exponent. */
+	while (rest > 0 && !data_is_digit(p[rest - 1]))
+		rest--;
 	if (n + rest >= NUMBER_MAX)
 		return false;
 	memcpy(plain + n, p, rest);
 	plain[n + rest] = '\0';
-	return *skip_marks(p + rest) == '\0' && data_num_all(plain, out);
+	p = skip_marks(p + rest);
+	if (owed && *p++ != ')')
+		return false;
+	return *skip_marks(p) == '\0' && data_num_all(plain, out);
 }
 
 /* ---- dates ---- */
@@ -161,54 +190,131 @@ static bool take_zone(const char **p, double *out)
 	return true;
 }
 
-/* "T12:30", "12:30:05.25", with a zone. */
-static bool take_time(const char *p, double *out)
+/* Parses 1 to `most` digits at *p. */
+static bool take_number(const char **p, size_t most, int *out)
+{
+	size_t n = digits_at(*p);
+
+	return n > 0 && n <= most && take_part(p, n, 0, INT32_MAX, out);
+}
+
+/* " PM" or "am" at *p moves the hours of a clock that has 12. */
+static bool take_half(const char **p, int *hour)
+{
+	const char *q = *p + (**p == ' ');
+	bool late = (*q | 0x20) == 'p';
+
+	if (((*q | 0x20) != 'a' && !late) || (q[1] | 0x20) != 'm')
+		return true;
+	*p = q + 2;
+	if (*hour < 1 || *hour > 12)
+		return false;
+	*hour = *hour % 12 + (late ? 12 : 0);
+	return true;
+}
+
+/* "12:30", "12:30:05.25", "1:30 PM": hours. */
+static bool take_clock(const char **p, double *out)
 {
 	int hour, minute, second = 0;
-	double part = 0, ahead;
+	double part = 0;
 
-	if (!take_part(&p, 2, 0, 24, &hour) || *p++ != ':' || !take_part(&p, 2, 0, 59, &minute))
+	if (!take_number(p, 4, &hour) || *(*p)++ != ':' || !take_part(p, 2, 0, 59, &minute))
 		return false;
-	if (*p == ':') {
-		p++;
-		if (!take_part(&p, 2, 0, 60, &second))
+	if (**p == ':') {
+		++*p;
+		if (!take_part(p, 2, 0, 60, &second))
 			return false;
-		if (*p == '.') {
+		if (**p == '.') {
 			double unit = 0.1;
 
-			for (p++; data_is_digit(*p); p++, unit /= 10)
-				part += (*p - '0') * unit;
+			for (++*p; data_is_digit(**p); ++*p, unit /= 10)
+				part += (**p - '0') * unit;
 		}
 	}
-	if (!take_zone(&p, &ahead) || *p)
+	if (!take_half(p, &hour))
 		return false;
-	*out = hour / 24.0 + minute / 1440.0 + (second + part) / 86400.0 - ahead;
+	*out = hour + minute / 60.0 + (second + part) / 3600.0;
 	return true;
+}
+
+/* What may stand behind a date: nothing, or a time of the day with a zone; days. */
+static bool take_day_time(const char *p, double *out)
+{
+	double hours, ahead;
+
+	*out = 0;
+	if (!*p)
+		return true;
+	if ((*p != 'T' && *p != ' ') || !(p++, take_clock(&p, &hours)) || hours > 24.1 ||
+	    !take_zone(&p, &ahead) || *p)
+		return false;
+	*out = hours / 24 - ahead;
+	return true;
+}
+
+/* The number of the month whose English name, or its first three letters, is at *p. */
+static bool take_month_name(const char **p, int *out)
+{
+	static const char *const name[] = { "january", "february", "march", "april", "may", "june",
+		"july", "august", "september", "october", "november", "december" };
+
+	for (int i = 0; i < 12; i++) {
+		size_t n = strlen(name[i]);
+
+		if (strncasecmp(*p, name[i], 3) != 0)
+			continue;
+		*p += strncasecmp(*p, name[i], n) == 0 ? n : 3;
+		*out = i + 1;
+		return true;
+	}
+	return false;
 }
 
 static bool take_date(const char *p, double *out)
 {
 	int year, month, day;
-	double time = 0;
+	double time;
 	char sign;
 
 	if (!take_part(&p, 4, 0, 9999, &year))
 		return false;
 	sign = *p++;
 	if ((sign != '-' && sign != '/') || !take_part(&p, 2, 1, 12, &month) || *p++ != sign ||
-	    !take_part(&p, 2, 1, 31, &day))
+	    !take_part(&p, 2, 1, 31, &day) || !take_day_time(p, &time))
 		return false;
-	if (*p == 'T' || *p == ' ') {
-		if (!take_time(p + 1, &time))
-			return false;
-	} else if (*p) {
-		return false;
-	}
 	*out = days_since_1970(year, month, day) + time;
 	return true;
 }
 
-bool data_form_number(enum data_form form, const char *text, double *out)
+/* A date whose year is its last part. */
+static bool take_written_date(enum data_form form, const char *p, double *out)
+{
+	int year, first, second, day, month;
+	double time;
+	char sign;
+	bool named = false;
+
+	if (!take_number(&p, 2, &first))
+		return false;
+	sign = *p;
+	if (sign != '/' && sign != '-' && (form == DATA_MONTH || (sign != '.' && sign != ' ')))
+		return false;
+	p++;
+	if (form == DATA_DAY && sign != '/' && sign != '.')
+		named = take_month_name(&p, &second);
+	if ((!named && (sign == ' ' || !take_number(&p, 2, &second))) || *p++ != sign ||
+	    !take_part(&p, 4, 0, 9999, &year) || !take_day_time(p, &time))
+		return false;
+	day = form == DATA_DAY ? first : second;
+	month = form == DATA_DAY ? second : first;
+	if (day < 1 || day > 31 || month < 1 || month > 12)
+		return false;
+	*out = days_since_1970(year, month, day) + time;
+	return true;
+}
+
+static bool take_form(enum data_form form, const char *text, double *out)
 {
 	switch (form) {
 	case DATA_MARKED:
@@ -217,9 +323,50 @@ bool data_form_number(enum data_form form, const char *text, double *out)
 		return take_marked(text, ',', out);
 	case DATA_DATE:
 		return take_date(text, out);
+	case DATA_MONTH:
+	case DATA_DAY:
+		return take_written_date(form, text, out);
+	case DATA_TIME:
+		return take_clock(&text, out) && !*text;
 	default:
 		return data_num_all(text, out);
 	}
+}
+
+/* ---- units ---- */
+
+/* Does this byte belong to letters, perhaps of other alphabets? */
+static bool is_letter(char c)
+{
+	return ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (unsigned char)c >= 0x80;
+}
+
+/* The unit behind the last digit of a text, and in number the text before it. NULL: there is none. */
+static const char *split_unit(const char *text, char number[static NUMBER_MAX])
+{
+	size_t n = strlen(text), digits = n, at;
+
+	while (digits > 0 && !data_is_digit(text[digits - 1]))
+		digits--;
+	if (digits == 0 || digits >= NUMBER_MAX)
+		return NULL;
+	at = digits + (text[digits] == ' ');
+	if (!is_letter(text[at]) || n - at >= DATA_UNIT)
+		return NULL;
+	memcpy(number, text, digits);
+	number[digits] = '\0';
+	return text + at;
+}
+
+bool data_form_number(enum data_form form, const char *unit, const char *text, double *out)
+{
+	char number[NUMBER_MAX];
+	const char *has;
+
+	if (take_form(form, text, out))
+		return true;
+	has = unit && *unit ? split_unit(text, number) : NULL;
+	return has && strcmp(has, unit) == 0 && take_form(form, number, out);
 }
 
 /* ---- the first cells ---- */
@@ -228,7 +375,7 @@ void data_look_add_number(struct data_look *l)
 {
 	l->cells++;
 	for (int f = 0; f < DATA_FORMS; f++)
-		l->numbers[f] += f != DATA_DATE;
+		l->numbers[f] += !data_form_is_time((enum data_form)f);
 }
 
 void data_look_add_word(struct data_look *l, const char *word)
@@ -244,43 +391,82 @@ void data_look_add_word(struct data_look *l, const char *word)
 		l->seen[l->different++] = h;
 }
 
-void data_look_add(struct data_look *l, const char *cell)
+/* Counts a cell that is a number in some form; false: it is none. counts: by form. */
+static bool count_number(const char *cell, size_t counts[static DATA_FORMS], bool times)
 {
 	bool number = false;
 	double v;
 
+	for (int f = 0; f < DATA_FORMS; f++)
+		if ((times || !data_form_is_time((enum data_form)f)) &&
+		    take_form((enum data_form)f, cell, &v)) {
+			counts[f]++;
+			number = true;
+		}
+	return number;
+}
+
+/* Counts a number with the unit of the column; false: it is none. */
+static bool count_measure(struct data_look *l, const char *cell)
+{
+	char number[NUMBER_MAX];
+	size_t counts[DATA_FORMS] = { 0 };
+	const char *unit = l->units ? NULL : split_unit(cell, number);
+
+	if (!unit || !count_number(number, counts, false))
+		return false;
+	if (*l->unit && strcmp(l->unit, unit) != 0) {
+		/* Several units are no unit. */
+		l->units = true;
+		l->words += l->measured;
+		return false;
+	}
+	snprintf(l->unit, sizeof l->unit, "%s", unit);
+	for (int f = 0; f < DATA_FORMS; f++)
+		l->measures[f] += counts[f];
+	l->measured++;
+	l->cells++;
+	return true;
+}
+
+void data_look_add(struct data_look *l, const char *cell)
+{
 	if (data_form_is_missing(cell)) {
 		l->cells++;
 		l->missing++;
-		return;
-	}
-	for (int f = 0; f < DATA_FORMS; f++)
-		if (data_form_number((enum data_form)f, cell, &v)) {
-			l->numbers[f]++;
-			number = true;
-		}
-	if (number)
+	} else if (count_number(cell, l->numbers, true)) {
 		l->cells++;
-	else
+	} else if (!count_measure(l, cell)) {
 		data_look_add_word(l, cell);
+	}
 }
 
 struct data_column_look data_look_decide(const struct data_look *l, bool comma)
 {
 	const enum data_form order[DATA_FORMS] = { DATA_PLAIN, comma ? DATA_COMMA : DATA_MARKED,
-		comma ? DATA_MARKED : DATA_COMMA, DATA_DATE };
+		comma ? DATA_MARKED : DATA_COMMA, DATA_DATE, DATA_MONTH, DATA_DAY, DATA_TIME };
 	struct data_column_look c = { .form = DATA_PLAIN };
-	size_t n, others;
+	size_t numbers[DATA_FORMS], n, others, words = l->words, bare = 0;
+	bool measured;
 
+	for (int f = 0; f < DATA_FORMS; f++)
+		bare = l->numbers[f] > bare ? l->numbers[f] : bare;
+	measured = !l->units && l->measured > bare;
+	if (!l->units && !measured)
+		words += l->measured;
+	for (int f = 0; f < DATA_FORMS; f++)
+		numbers[f] = l->numbers[f] + (measured ? l->measures[f] : 0);
 	for (int i = 0; i < DATA_FORMS; i++)
-		if (l->numbers[order[i]] > l->numbers[c.form])
+		if (numbers[order[i]] > numbers[c.form])
 			c.form = order[i];
-	n = l->numbers[c.form];
+	n = numbers[c.form];
 	others = l->cells - l->missing - n;
-	c.text = others > n;
-	c.words = !c.text && others > 0 && others == l->words && n >= WORDS_NUMBERS &&
-	    l->words >= WORDS_REPEAT * l->different && l->words * WORDS_AMONG >= n;
+	c.text = others > (measured ? n / WORDS_IN_UNITS : n);
+	c.words = !c.text && others > 0 && others == words && n >= WORDS_NUMBERS &&
+	    words >= WORDS_REPEAT * l->different && words * WORDS_AMONG >= n;
 	if (c.text)
 		c.form = DATA_PLAIN;
+	else if (measured)
+		snprintf(c.unit, sizeof c.unit, "%s", l->unit);
 	return c;
 }

@@ -8,20 +8,32 @@
 
 /* How the numbers of a column are written, and what a column holds by its first cells. Pure. */
 
-/* Signs of currencies and percent may stand before or behind a number; they do not change it. */
+/* Signs and codes of currencies and the sign of percent may stand before or behind a marked number; they do
+ * not change it. Dates count days since 1970 began; a time (12:30, 12:30:05.25, 1:30 PM) and a zone may
+ * stand behind them. */
 enum data_form {
-	DATA_PLAIN,  /* 12, -1.5e3 */
-	DATA_MARKED, /* also $1,234.50, 12 %: commas, apostrophes and blanks group three digits */
-	DATA_COMMA,  /* 1.234,50 EUR sign: the comma is the decimal sign, points and blanks group */
-	DATA_DATE,   /* 2021-03-04, perhaps with a time and a zone: days since 1970 began */
+	DATA_PLAIN, /* 12, -1.5e3 */
+	DATA_MARKED, /* also $1,234.50, 12 %, (12): commas, apostrophes and blanks group three digits, and
+	              * parentheses mean minus */
+	DATA_COMMA, /* 1.234,50 EUR sign: the comma is the decimal sign, points and blanks group */
+	DATA_DATE,  /* 2021-03-04, 2021/03/04 */
+	DATA_MONTH, /* 3/4/2021, 3-4-2021: the month first */
+	DATA_DAY,   /* 4.3.2021, 4/3/2021, 4-3-2021, 4 Mar 2021: the day first */
+	DATA_TIME,  /* a time: hours since midnight, or a duration in hours */
 	DATA_FORMS
 };
 
 /* The names, as in a schema. */
 extern const char *const data_form_name[DATA_FORMS];
 
-/* Parses the whole text as one finite number in this form. */
-bool data_form_number(enum data_form form, const char *text, double *out);
+/* Parses the whole text as one finite number in this form. unit: a word that may stand behind it, as km in
+ * "12 km" or "12km"; empty or NULL: none may. */
+bool data_form_number(enum data_form form, const char *unit, const char *text, double *out);
+/* Does a column of this form hold dates or times? */
+bool data_form_is_time(enum data_form form);
+
+/* Bytes of a unit, with the NUL. */
+#define DATA_UNIT 16
 
 /* Does this cell say that there is no value (empty, ?, NA, nan, null, ..)? */
 bool data_form_is_missing(const char *cell);
@@ -31,6 +43,10 @@ struct data_look {
 	size_t numbers[DATA_FORMS]; /* cells that are a number in this form */
 	size_t missing, words;      /* words: neither missing nor a number in any form */
 	size_t cells;
+	/* Cells that are a number in this form with the one unit that the column has, and all that have it. */
+	size_t measures[DATA_FORMS], measured;
+	char unit[DATA_UNIT]; /* empty: no cell has had one */
+	bool units;           /* there are several units: such cells are words */
 	/* Hashes of the different words, as long as they fit. */
 	uint64_t seen[64];
 	size_t different;
@@ -46,9 +62,11 @@ struct data_column_look {
 	bool text;  /* categories */
 	bool words; /* numbers, and words that come again: categories, too */
 	enum data_form form;
+	char unit[DATA_UNIT]; /* of the numbers; empty: they have none */
 };
 
-/* Most cells decide. A word among numbers that does not come again is a fault of the file, and no
+/* Most cells decide. Numbers have a unit when most of them have it, and almost all other cells are numbers,
+ * too. A word among numbers that does not come again is a fault of the file, and no
  * category. comma: take 1,234 for a number with a decimal comma. */
 struct data_column_look data_look_decide(const struct data_look *l, bool comma);
 

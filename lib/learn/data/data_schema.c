@@ -51,8 +51,10 @@ void data_schema_free(struct data_schema *s)
 {
 	if (!s)
 		return;
-	for (size_t i = 0; i < s->ncolumns; i++)
+	for (size_t i = 0; i < s->ncolumns; i++) {
 		free(s->column[i].name);
+		free(s->column[i].unit);
+	}
 	for (size_t i = 0; s->value && i < s->nvalues; i++)
 		free(s->value[i]);
 	free(s->column);
@@ -238,6 +240,7 @@ static struct data_schema_column column_document(const struct data_schema *s,
 		.shift = scaling ? (double)c->shift : (double)NAN,
 		.factor = scaling ? (double)c->factor : (double)NAN,
 		.form = c->form ? data_form_name[c->form] : NULL,
+		.unit = c->unit,
 		.words = c->words,
 		.group = c->group,
 		.values = c->kind == DATA_CATEGORY || c->count ? copy_values(s, c) : NULL,
@@ -347,6 +350,7 @@ static bool fill_column(struct data_schema *s, struct data_column *c,
 	c->kind = (enum data_column_kind)index_of(from->kind, kind_name, DATA_COLUMN_KINDS);
 	c->form = from->form ? (enum data_form)index_of(from->form, data_form_name, DATA_FORMS)
 	                     : DATA_PLAIN;
+	c->unit = from->unit ? mem_strdup(from->unit) : NULL;
 	c->words = from->words;
 	c->group = from->group;
 	c->value = (uint32_t)s->nvalues;

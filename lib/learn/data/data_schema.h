@@ -47,6 +47,7 @@ struct data_column {
 	char *name; /* from the header, ?columns=, or its number from 1 */
 	enum data_column_kind kind;
 	enum data_form form; /* of its numbers */
+	char *unit;          /* that may stand behind its numbers (data_form.h); NULL: none */
 	bool words;          /* of numbers: words among them are categories */
 	bool group; /* its cells name the groups of examples (batch.h), whatever else they are */
 	uint32_t first; /* of numbers: the feature */

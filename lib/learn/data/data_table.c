@@ -188,6 +188,7 @@ static struct data_column guess_column(const struct data_options *o,
 		    : look->text          ? DATA_CATEGORY
 		                          : DATA_NUMBER,
 		.form = look->form,
+		.unit = *look->unit ? mem_strdup(look->unit) : NULL,
 		.words = look->words && i != shape->label,
 		.factor = 1 };
 }
@@ -510,7 +511,7 @@ static enum err_code take_number_text(struct data_build *b, const struct stream 
 	char shown[DATA_SHOWN];
 	double v;
 
-	if (data_form_number(c->form, text, &v) && isfinite((float)v)) {
+	if (data_form_number(c->form, c->unit, text, &v) && isfinite((float)v)) {
 		take_number(t, k, v);
 	} else if (data_form_is_missing(text)) {
 		return take_missing(b, s, k, e);
@@ -534,7 +535,7 @@ static enum err_code take_weight(struct data_build *b, const struct stream *s, s
 	char shown[DATA_SHOWN];
 	double v;
 
-	if (data_form_number(c->form, text, &v) && isfinite((float)v) && v >= 0)
+	if (data_form_number(c->form, c->unit, text, &v) && isfinite((float)v) && v >= 0)
 		return data_build_weight(b, s, v, e);
 	data_shown(shown, text, strlen(text));
 	return fail_cell(b->table, s, place, e,
@@ -559,7 +560,7 @@ static enum err_code take_label(struct data_build *b, const struct stream *s, si
 	if (data_table_lacks_label(text) && !data_label_is_ignored(b->label))
 		return ERR_OK;
 	b->table->row.labelled = true;
-	return c->form && data_form_number(c->form, text, &v)
+	return (c->form || c->unit) && data_form_number(c->form, c->unit, text, &v)
 	    ? data_label_number(b->label, s, v, e)
 	    : data_label_text(b->label, s, text, e);
 }
@@ -781,15 +782,19 @@ enum err_code data_table_row(struct data_build *b, const struct stream *s, char 
 	enum err_code rc = ERR_OK;
 
 	data_table_begin(b);
-	for (; !rc && record; place++) {
+	for (; record; place++) {
 		const char *text = data_cells_next(&record, t->sep);
 
+		if (!text && !rc)
+			rc = fail_cell(t, s, place, e,
+			    "the quotes of the cell do not match; a quote within quotes is written twice");
 		if (!text)
-			return fail_cell(t, s, place, e, "the quotes of the cell do not match");
-		if (place < t->width)
+			return rc;
+		if (place < t->width && !rc)
 			rc = data_table_text(b, s, place, text, e);
 	}
-	if (!rc && place != t->width)
+	/* In a record of another width, a cell may be wrong because it stands in a wrong column. */
+	if (place != t->width && (!rc || rc == ERR_FORMAT))
 		return stream_fail(s, e, "has %zu column%s, the first line has %zu", place,
 		    NUM_S(place), t->width);
 	return rc ? rc : data_table_end(b, s, e);

@@ -155,9 +155,12 @@ accuracy_of() {
 @test "files that are no tables are named, with the remedy" {
 	printf 'PK\3\4xl/worksheets' >book.xlsx
 	printf '\xff\xfea\0,\0b\0\n\0' >utf16.csv
+	printf 'a\0,\0b\0\n\0' >low.csv
+	printf '\0a\0,\0b\0\n' >high.csv
 	printf '<!DOCTYPE html>\n<html>404</html>\n' >page.csv
 	printf 'y\n1\n0\n' >one.csv
 	printf 'a,y\n1,yes\n2,yes\n' >same.csv
+	awk 'BEGIN { print "a,name"; for (i = 0; i < 30; i++) print i ",person " i }' >names.csv
 	printf '[{"a": 1, "y": 0},\n {"a": 2, "y": 1}]\n' >list.json
 	while read -r file words; do
 		run ps-ctl init --data "$file" nowhere
@@ -168,12 +171,18 @@ accuracy_of() {
 	done <<-'END'
 		book.xlsx : is an Excel workbook or another zip archive; save the sheet as CSV
 		utf16.csv : is text in UTF-16; iconv -f UTF-16 -t UTF-8 makes it readable
+		low.csv : is text in UTF-16; iconv -f UTF-16LE -t UTF-8 makes it readable
+		high.csv : is text in UTF-16; iconv -f UTF-16BE -t UTF-8 makes it readable
 		page.csv : is XML or a web page, and no table; was the right address downloaded?
 		one.csv :1: has one column; a table needs features beside the label
 		same.csv : every label is "yes"; a model of classes needs at least two
+		names.csv : the labels are 30 different texts in 30 rows, and no classes; if another column is the label, add ?label=NAME to the path
 		list.json :1: begins a list, and a line must be an object; jq -c '.[]' makes lines of a list
 	END
 	[ ! -e nowhere ]
+	printf 'a,y\n1,yes\n2,No\n3,Yes\n' >spelt.csv
+	run ps-ctl init --data spelt.csv spelt
+	[[ "$output" == *'warning: the labels "Yes" and "yes" are two classes; correct the file if they mean the same'* ]]
 }
 
 @test "a living model scores a table without labels, whose columns are in another order" {

@@ -235,7 +235,7 @@ static size_t count_codes(const struct look *l, const struct data_column *c)
 	double seen[CODES_MOST];
 	size_t n = 0;
 
-	if (c->kind != DATA_NUMBER || c->form == DATA_DATE || c->words)
+	if (c->kind != DATA_NUMBER || data_form_is_time(c->form) || c->words)
 		return 0;
 	for (size_t r = 0; r < l->d->rows; r++) {
 		double v = value_at(l->d, r, c->first);
@@ -327,6 +327,25 @@ static bool has_numbers(const struct dataset *d)
 	return true;
 }
 
+/* Tells of two classes that differ in small and capital letters alone. */
+static void warn_of_spelling(const struct dataset *d)
+{
+	for (size_t i = 0; i < d->classes; i++)
+		for (size_t k = i + 1; d->classes <= CLASSES_MOST && k < d->classes; k++)
+			if (strcasecmp(d->class_name[i], d->class_name[k]) == 0)
+				fprintf(stderr,
+				    "warning: the labels \"%s\" and \"%s\" are two classes; correct the file if they "
+				    "mean the same\n",
+				    d->class_name[i], d->class_name[k]);
+}
+
+/* Is there another text as the label in almost every row? */
+static bool names_rows_by_label(const struct dataset *d)
+{
+	return d->schema && !has_numbers(d) && d->rows >= NAMES_ROWS &&
+	    (double)d->classes > NAMES_SHARE * (double)d->rows;
+}
+
 /* The model for the labels of *d: two classes, several, or real numbers. NULL, with an error: there is
  * none. The error is that of the labels as classes, unless they are real numbers. */
 static const char *choose_model(struct look *l, struct err *e)
@@ -341,6 +360,16 @@ static const char *choose_model(struct look *l, struct err *e)
 	d = load_first_lines(l->path, &classes, &l->all, &l->rows, e);
 	if (!d && e->code != ERR_CONFIG)
 		return NULL;
+	if (d && names_rows_by_label(d)) {
+		err_set(e, ERR_FORMAT,
+		    "%s: the labels are %zu different texts in %zu rows, and no classes; if another column "
+		    "is the label, add ?label=NAME to the path",
+		    l->d->source, d->classes, d->rows);
+		dataset_free(d);
+		return NULL;
+	}
+	if (d)
+		warn_of_spelling(d);
 	if (d && (!has_numbers(d) || d->classes <= CLASSES_MOST))
 		model = d->classes == 2 ? "logistic" : "softmax";
 	if (strcmp(model, "linear") == 0) {

@@ -52,7 +52,7 @@ static enum err_code replay(const int *index, size_t n, bool torn, uint64_t *lea
 	char dir[] = "/tmp/pskit-lease-log.XXXXXX", path[64];
 	struct identity id = { 0 };
 	struct server server = { .cfg.id = &id };
-	struct coordinator host = { .server = &server };
+	struct coordinator owner = { .server = &server };
 	const struct state state = { .lease_log = "log" };
 	struct err e = { 0 };
 	enum err_code rc;
@@ -75,8 +75,8 @@ static enum err_code replay(const int *index, size_t n, bool torn, uint64_t *lea
 	if (!scene_again_from(&s, json))
 		abort();
 	id.run_dir = dir;
-	host.coord = s.c;
-	rc = lease_log_replay(&host, &state, &e);
+	owner.coord = s.c;
+	rc = lease_log_replay(&owner, &state, &e);
 	*leases = coord_leases(s.c);
 	unlink(path);
 	rmdir(dir);

@@ -184,12 +184,14 @@ double gauge_rule(const struct conf *c, size_t n)
 	struct conf_rule rule;
 	float *w, *g, *state, *vector[OPTIM_VECTORS_MAX];
 	double took[GAUGE_REPEATS];
+	struct optim_gradient one;
 
 	if (conf_job_rule(c, &rule, NULL))
 		return 0;
 	n = gauge_tried(n);
 	w = gauge_noise(n, 4, 0.1f);
 	g = gauge_noise(n, 5, 1e-3f);
+	one = optim_gradient_of_one(g);
 	state = mem_array(n * (rule.rule->nvectors + 1), sizeof *state);
 	for (unsigned k = 0; k < rule.rule->nvectors; k++) {
 		vector[k] = state + k * n;
@@ -201,7 +203,7 @@ double gauge_rule(const struct conf *c, size_t n)
 
 		gauge_sweep();
 		begin = gauge_clock();
-		rule.rule->step(&rule.hyper, (uint64_t)(i + 2), true, n, w, vector, g, 1);
+		rule.rule->step(&rule.hyper, (uint64_t)(i + 2), true, n, w, vector, &one);
 		if (i >= 0)
 			took[i] = (gauge_clock() - begin) / (double)n;
 	}

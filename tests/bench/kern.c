@@ -65,7 +65,9 @@ static void sumsq(struct work *a)
 
 static void step(struct work *a)
 {
-	a->rule->step(&a->h, a->t, true, N, a->p->w, a->p->s, a->p->g, 1);
+	struct optim_gradient g = optim_gradient_of_one(a->p->g);
+
+	a->rule->step(&a->h, a->t, true, N, a->p->w, a->p->s, &g);
 }
 
 static int by_value(const void *a, const void *b)

@@ -158,6 +158,7 @@ static void test_rule(const struct optim_rule *rule, const struct optim_rule *co
 	struct optim_hyper h;
 	const float gscale = 0.25f;
 	float g[N];
+	const struct optim_gradient batch = { g, gscale, 3 };
 	double bad = 0, moved = 0;
 	bool same = true;
 
@@ -176,8 +177,8 @@ static void test_rule(const struct optim_rule *rule, const struct optim_rule *co
 			ref_step(rule->id, &h, t, decay, &ref[i], (double)g[i] * (double)gscale);
 			moved += fabs(ref[i].w - before);
 		}
-		rule->step(&h, t, decay, N, p.w, p.s, g, gscale);
-		copy->step(&h, t, decay, N, q.w, q.s, g, gscale);
+		rule->step(&h, t, decay, N, p.w, p.s, &batch);
+		copy->step(&h, t, decay, N, q.w, q.s, &batch);
 		bad = fmax(bad, worst(&p, ref));
 		same &= memcmp(p.w, q.w, sizeof p.w) == 0 &&
 		    memcmp(p.vector, q.vector, sizeof p.vector) == 0;
@@ -202,10 +203,10 @@ static void test_untouched(const struct optim_rule *rule)
 	start(&p, rule, ref, false);
 	for (uint64_t t = 1; t <= 4; t++) {
 		gradient(ref, g);
-		rule->step(&h, t, true, N, p.w, p.s, g, 1);
+		rule->step(&h, t, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1 });
 	}
 	before = p;
-	rule->step(&h, 5, true, N, p.w, p.s, none, 1);
+	rule->step(&h, 5, true, N, p.w, p.s, &(struct optim_gradient){ none, 1, 1 });
 	same = memcmp(p.w, before.w, sizeof p.w) == 0 &&
 	    memcmp(p.vector, before.vector, sizeof p.vector) == 0;
 	ok(same == rule->keeps_untouched, "%s %s elements without a gradient", rule->name,
@@ -230,8 +231,8 @@ static void test_every_length(const struct optim_rule *rule, const struct optim_
 		start(&q, rule, ref, false);
 		gradient(ref, g);
 		for (uint64_t t = 1; t <= 3; t++) {
-			rule->step(&h, t, true, n, p.w, p.s, g, 1);
-			copy->step(&h, t, true, n, q.w, q.s, g, 1);
+			rule->step(&h, t, true, n, p.w, p.s, &(struct optim_gradient){ g, 1, 1 });
+			copy->step(&h, t, true, n, q.w, q.s, &(struct optim_gradient){ g, 1, 1 });
 		}
 		bad += memcmp(p.w, q.w, sizeof p.w) != 0 ||
 		    memcmp(p.vector, q.vector, sizeof p.vector) != 0;
@@ -256,7 +257,7 @@ static void test_ftrl(void)
 	start(&p, rule, ref, false);
 	for (uint64_t t = 1; t <= 50; t++) {
 		h.lr = 0.1f * (float)(51 - t) / 50;
-		rule->step(&h, t, true, N, p.w, p.s, g, 1);
+		rule->step(&h, t, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1 });
 	}
 	for (size_t i = 0; i < N; i++)
 		far = fmax(far, fabs((double)p.w[i] - ref[i].w));
@@ -269,7 +270,7 @@ static void test_ftrl(void)
 	for (uint64_t t = 1; t <= STEPS; t++) {
 		for (size_t i = 0; i < N; i++)
 			g[i] = (float)uniform() * 0.2f + (i % 2 ? 0.5f : 0);
-		rule->step(&h, t, true, N, p.w, p.s, g, 1);
+		rule->step(&h, t, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1 });
 	}
 	for (size_t i = 0; i < N; i++)
 		zeroes += p.w[i] == 0;
@@ -279,14 +280,14 @@ static void test_ftrl(void)
 	h.lr = 0;
 	float before = p.w[1];
 
-	rule->step(&h, 1, true, N, p.w, p.s, g, 1);
+	rule->step(&h, 1, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1 });
 	ok(p.w[1] == before && before != 0, "ftrl: learning rate 0 changes nothing");
 
 	rule->defaults(&h);
 	h.ftrl_beta = 0;
 	memset(g, 0, sizeof g);
 	start(&p, rule, ref, false);
-	rule->step(&h, 1, true, N, p.w, p.s, g, 1);
+	rule->step(&h, 1, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1 });
 	ok((double)p.w[5] == ref[5].w, "ftrl: with beta 0 an untouched parameter stays");
 }
 
@@ -310,11 +311,11 @@ static void test_adam_late(void)
 	float w = 1, m = 0, v = 0, g = 1, *s[] = { &m, &v };
 
 	rule->defaults(&h);
-	rule->step(&h, UINT64_MAX, true, 1, &w, s, &g, 1);
+	rule->step(&h, UINT64_MAX, true, 1, &w, s, &(struct optim_gradient){ &g, 1, 1 });
 	ok(isfinite(w), "adam at the last of all steps is finite");
 	w = 1;
 	m = v = 0;
-	rule->step(&h, 1, true, 1, &w, s, &g, 1);
+	rule->step(&h, 1, true, 1, &w, s, &(struct optim_gradient){ &g, 1, 1 });
 	ok(fabsf(w - 0.999f) < 1e-6f, "adam's first step is lr long");
 }
 
@@ -344,7 +345,8 @@ static void test_adam_uncorrected(void)
 			by = h.lr * mean;
 			by = by / (sqrtf(square) + h.eps);
 			want = want - by;
-			rule->step(&h, steps[k], false, 1, &w, s, &g, 1);
+			rule->step(&h, steps[k], false, 1, &w, s,
+			    &(struct optim_gradient){ &g, 1, 1 });
 			other += w != want;
 		}
 	ok(other == 0, "adam: at any step the bits of the formula in float (%u not)", other);

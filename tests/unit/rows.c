@@ -361,8 +361,11 @@ static void twice(void)
 	want[1] = 0;
 	rule->defaults(&h);
 	h.l2 = 0.01f;
-	for (int i = 0; i < 3; i++)
-		rule->step(&h, 1, true, 1, want, &rank, s.g + i, 1);
+	for (int i = 0; i < 3; i++) {
+		struct optim_gradient g = optim_gradient_of_one(s.g + i);
+
+		rule->step(&h, 1, true, 1, want, &rank, &g);
+	}
 	ok(push(&x, 1, 0, &s), "a row three times in a push");
 	shard_pull_rows(x.shard, 0, 0, SYNC_NEVER, (const uint8_t *)s.id, 3, got, &version);
 	ok(got[0] == want[0] && got[2] == want[0], "is updated three times");

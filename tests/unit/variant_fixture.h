@@ -198,6 +198,7 @@ static void variant_rules(const struct optim_rule *rule, const struct optim_rule
 {
 	static const uint64_t steps[] = { 1, 2, 100, 1000, 100000 };
 	static float w[2][VARIANT_N], s[2][OPTIM_VECTORS_MAX][VARIANT_N], g[VARIANT_N];
+	const struct optim_gradient quarter = { g, 0.25f, 3 };
 	unsigned bad = 0;
 	struct rng rng;
 
@@ -218,10 +219,10 @@ static void variant_rules(const struct optim_rule *rule, const struct optim_rule
 				};
 
 				variant_values(&rng, kind, VARIANT_N, g);
-				rule->step(&h, steps[k], true, variant_sizes[i], w[0], vector[0], g,
-				    0.25f);
+				rule->step(&h, steps[k], true, variant_sizes[i], w[0], vector[0],
+				    &quarter);
 				other->step(&h, steps[k], true, variant_sizes[i], w[1], vector[1],
-				    g, 0.25f);
+				    &quarter);
 			}
 			bad += !variant_same(VARIANT_N, w[0], w[1]);
 			for (size_t k = 0; k < OPTIM_VECTORS_MAX; k++)

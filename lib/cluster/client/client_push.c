@@ -436,12 +436,12 @@ enum err_code client_push_parts(struct client *c, const struct table *t, uint64_
 }
 
 enum err_code client_push_mean(struct client *c, const struct table *t, uint64_t step,
-    uint32_t part, const float *mean, struct err *e)
+    uint32_t part, uint32_t examples, const float *mean, struct err *e)
 {
 	struct request *r = request_new(c, &client_push_ops, t, part, step);
 
 	r->n = table_part_elements(t, part);
-	r->push.examples = mean ? 1 : 0;
+	r->push.examples = mean ? examples : 0;
 	r->push.g = mean ? mean + table_part_begin(t, part) : NULL;
 	r->push.mean = true;
 	return client_submit_push(r, e);

@@ -375,10 +375,10 @@ static struct optim_hyper hyper_for_step(const struct part *p, uint64_t step)
  * first-level cache. */
 #define STAMPED 2048u
 
-/* Applies the rule to all values of a dense partition, with the gradient g times scale. The
- * number of the update, from which rules such as Adam compute their bias correction, counts from
+/* Applies the rule to all values of a dense partition, with the gradient g. The number of the update, from which rules such as Adam compute their bias correction, counts from
  * `born`. Does not change p->version or p->step; the caller does. */
-static void update_dense(struct part *p, const struct optim_hyper *h, const float *g, float scale)
+static void update_dense(struct part *p, const struct optim_hyper *h,
+    const struct optim_gradient *g)
 {
 	size_t piece = p->dense.stamps ? STAMPED : p->n;
 	const struct optim_rule *rule = p->by->rule;
@@ -386,23 +386,33 @@ static void update_dense(struct part *p, const struct optim_hyper *h, const floa
 
 	for (size_t at = 0; at < p->n; at += piece) {
 		size_t n = p->n - at < piece ? p->n - at : piece;
+		struct optim_gradient some = { g->values + at, g->scale, g->examples };
 
 		for (unsigned k = 0; k < rule->nvectors; k++)
 			vector[k] = p->dense.state + k * (size_t)p->n + at;
 		if (p->dense.stamps)
 			memcpy(old, p->dense.w + at, n * sizeof *old);
 		rule->step(h, p->version + 1 - p->born, p->table->decay, n, p->dense.w + at, vector,
-		    g + at, scale);
+		    &some);
 		if (p->dense.stamps)
 			change_log_note(p->dense.stamps, p->version + 1, at, n, old,
 			    p->dense.w + at);
 	}
 }
 
+/* The mean gradient of a sum, for the rule. */
+static struct optim_gradient mean_of_sum(const float *sum, const struct part_behind *of)
+{
+	return (struct optim_gradient){ sum, of->divisor ? 1.0f / (float)of->divisor : 0.0f,
+		of->examples ? of->examples : 1 };
+}
+
 /* ---- bsp ---- */
 
 bool part_accumulate(struct part *p, const struct shard *s, const struct push *push)
 {
+	float weight = p->table->reduced ? 1.0f : (float)push->examples;
+
 	if (s->compares) {
 		if (!robust_keep(p, push))
 			return false;
@@ -415,12 +425,11 @@ bool part_accumulate(struct part *p, const struct shard *s, const struct push *p
 
 		/* The first contribution of a step overwrites what an earlier step left in acc. */
 		if (!p->sum.contributions && g) {
-			vec_axpy_first(p->n, (float)push->examples, g, p->dense.acc);
+			vec_axpy_first(p->n, weight, g, p->dense.acc);
 		} else {
 			if (!p->sum.contributions)
 				memset(p->dense.acc, 0, p->n * sizeof *p->dense.acc);
-			codec->add(push->payload, push->len, p->n, (float)push->examples,
-			    p->dense.acc);
+			codec->add(push->payload, push->len, p->n, weight, p->dense.acc);
 		}
 	}
 	p->sum.examples += push->examples;
@@ -442,17 +451,17 @@ static void keep_previous(struct part *p, bool changes)
 }
 
 bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows,
-    const uint8_t *ids, uint64_t examples)
+    const uint8_t *ids, const struct part_behind *of)
 {
-	float scale = examples ? 1.0f / (float)examples : 0.0f;
+	struct optim_gradient g = mean_of_sum(sum, of);
 	struct optim_hyper h = hyper_for_step(p, step);
 
 	keep_previous(p, sum != NULL);
 	if (sum && !p->table->sparse) {
-		update_dense(p, &h, sum, scale);
+		update_dense(p, &h, &g);
 	} else if (sum) {
 		row_policy_state_set_step(p, step);
-		if (!part_rows_update(p, &h, ids, nrows, sum, scale))
+		if (!part_rows_update(p, &h, ids, nrows, &g))
 			return false;
 	}
 	p->version += sum != NULL;
@@ -460,19 +469,20 @@ bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows
 	return true;
 }
 
-bool part_apply_sum(struct part *p, uint64_t examples)
+bool part_apply_sum(struct part *p, const struct part_behind *of)
 {
+	struct optim_gradient g = mean_of_sum(NULL, of);
 	struct optim_hyper h;
 	bool fits;
 
 	FAIL_POINT("part_close");
 	if (!p->sum.contributions || !p->table->sparse)
 		return part_update(p, p->step, p->sum.contributions ? p->dense.acc : NULL, 0, NULL,
-		    examples);
+		    of);
 	h = hyper_for_step(p, p->step);
 	keep_previous(p, true);
 	row_policy_state_set_step(p, p->step);
-	fits = part_rows_update_from_sum(p, &h, examples ? 1.0f / (float)examples : 0.0f);
+	fits = part_rows_update_from_sum(p, &h, &g);
 	p->version++;
 	p->step++;
 	return fits;
@@ -505,8 +515,10 @@ bool part_apply_push(struct part *p, const struct push *push)
 			row_policy_state_set_step(p, push->step);
 		good = part_rows_apply(p, &h, push);
 	} else {
-		update_dense(p, &h, codec_values(codec, push->payload, push->len, p->n, dense),
-		    1.0f);
+		update_dense(p, &h,
+		    &(struct optim_gradient){
+		        codec_values(codec, push->payload, push->len, p->n, dense), 1.0f,
+		        push->examples ? push->examples : 1 });
 	}
 	p->version += good && (!p->table->sparse || push->nrows);
 	return good;

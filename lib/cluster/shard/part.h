@@ -86,6 +86,12 @@ struct part_rows {
 	struct row_policy_state *policy; /* the row policy's state; NULL: the table has no policy */
 };
 
+/* How many examples are behind a sum of gradients, and what the sum is to be divided by to give their
+ * mean gradient. The divisor is another number than the examples where the sum is a mean already. */
+struct part_behind {
+	uint64_t examples, divisor;
+};
+
 /* The open step's sum. */
 struct part_sum {
 	uint64_t examples; /* sum of the examples stated by the contributions */
@@ -333,15 +339,16 @@ enum err_code restore_part(struct part *p, const struct shard_config *cfg,
     const struct ckpt_table *t, struct err *e);
 
 /* Makes the update of bsp step `step` from a sum of gradients (n floats, or nrows rows with their
- * ids) divided by `examples`, and opens the next step; prev gets the former values. sum NULL and
- * nrows 0: the step changes nothing. False: no memory. */
+ * ids), and opens the next step; prev gets the former values. sum NULL and nrows 0: the step changes
+ * nothing. False: no memory. */
 bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows,
-    const uint8_t *ids, uint64_t examples);
-/* Adds examples * gradient to the open step's sum. False: no memory. */
+    const uint8_t *ids, const struct part_behind *of);
+/* Adds examples * gradient to the open step's sum; for a reduced table, whose gradient is the mean of
+ * all workers, the gradient as it is. False: no memory. */
 bool part_accumulate(struct part *p, const struct shard *s, const struct push *push);
 /* Makes the open step's update from the sum and opens the next step. The sum stays in acc, for
  * repl_queue_sum, until part_clear_sum. False: no memory. */
-bool part_apply_sum(struct part *p, uint64_t examples);
+bool part_apply_sum(struct part *p, const struct part_behind *of);
 /* Forgets the sum of the step that was closed. */
 void part_clear_sum(struct part *p);
 /* Makes an update from one push, on arrival: ssp, asp, and pushes from outside the job. False: no
@@ -364,13 +371,14 @@ void part_row_changed(struct part *p, float *row);
 /* Adds examples * gradient of each row of the push to the open step's sum. After false some of
  * its rows have been added: the caller reports SHARD_BAD, and the session ends. */
 bool part_rows_accumulate(struct part *p, const struct push *push);
-/* One update: from the n gradients g of these rows times scale; from the accumulated sum times
- * scale; straight from a push. */
+/* One update: from the gradients g of these n rows; from the accumulated sum (g->values is not used);
+ * straight from a push. */
 bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t *ids, uint32_t n,
-    const float *g, float scale);
+    const struct optim_gradient *g);
 /* Takes the rows from sparse.acc, which stays as it is until part_clear_sum. */
-bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h, float scale);
-/* Decodes the push and applies it as one update with scale 1. A push whose payload cannot be
+bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h,
+    const struct optim_gradient *g);
+/* Decodes the push, whose values are a mean, and applies it as one update. A push whose payload cannot be
  * viewed in place needs memory for all of its decoded rows. */
 bool part_rows_apply(struct part *p, const struct optim_hyper *h, const struct push *push);
 /* Converts all rows to another rule: state that the rules share by name is carried over, other

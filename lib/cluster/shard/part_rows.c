@@ -162,7 +162,7 @@ static void scatter_columns(const float *x, float *const *row, uint32_t rows, si
 /* A block of rows to be updated in this order. */
 struct update {
 	const struct optim_hyper *h;
-	float scale;
+	const struct optim_gradient *of; /* scale and examples; its values are not used */
 	uint32_t n;
 	const uint8_t *ids;
 	/* No row is in the block twice. */
@@ -193,6 +193,12 @@ static const float *row_gradient(const struct part *p, const struct update *u, u
 	return u->g ? u->g + (size_t)i * p->table->cols : u->each[i];
 }
 
+/* These gradients of the block's rows, as the rule wants them. */
+static struct optim_gradient block_gradient(const struct update *u, const float *values)
+{
+	return (struct optim_gradient){ values, u->of->scale, u->of->examples };
+}
+
 /* Calls the rule for each row by itself. */
 static void step_rows_singly(struct part *p, const struct update *u, float *const *row)
 {
@@ -200,11 +206,13 @@ static void step_rows_singly(struct part *p, const struct update *u, float *cons
 	float *vector[OPTIM_VECTORS_MAX];
 
 	for (uint32_t i = 0; i < u->n; i++) {
+		struct optim_gradient g = block_gradient(u, row_gradient(p, u, i));
+
 		part_state_vectors(row[i] + cols, cols, p->by->rule, vector);
 		if (row_layout_has(&p->sparse.layout, ROW_CHANGED))
 			memcpy(p->sparse.was, row[i], cols * sizeof **row);
 		p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, cols, row[i],
-		    vector, row_gradient(p, u, i), u->scale);
+		    vector, &g);
 		if (row_layout_has(&p->sparse.layout, ROW_CHANGED) &&
 		    memcmp(row[i], p->sparse.was, cols * sizeof **row))
 			part_row_changed(p, row[i]);
@@ -218,6 +226,7 @@ static void step_rows_together(struct part *p, const struct update *u, float *co
 	float w[TOGETHER], g[TOGETHER], was[TOGETHER], state[OPTIM_VECTORS_MAX][TOGETHER];
 	float *vector[OPTIM_VECTORS_MAX] = { state[0], state[1], state[2] };
 	uint32_t nvectors = p->by->rule->nvectors, cols = p->table->cols;
+	struct optim_gradient mean = block_gradient(u, u->g ? u->g : g);
 	size_t all = (size_t)u->n * cols;
 
 	gather_columns(w, row, u->n, 0, cols);
@@ -227,8 +236,7 @@ static void step_rows_together(struct part *p, const struct update *u, float *co
 		copy_floats(g + i * cols, u->each[i], cols);
 	if (row_layout_has(&p->sparse.layout, ROW_CHANGED))
 		memcpy(was, w, all * sizeof *w);
-	p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, all, w, vector,
-	    u->g ? u->g : g, u->scale);
+	p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, all, w, vector, &mean);
 	scatter_columns(w, row, u->n, 0, cols);
 	for (uint32_t k = 0; k < nvectors; k++)
 		scatter_columns(vector[k], row, u->n, (k + 1) * cols, cols);
@@ -279,7 +287,7 @@ static bool update_rows(struct part *p, const struct update *u)
 /* Updates those rows of a block that exist or are admitted by the row policy. */
 static bool update_chosen(struct part *p, const struct update *u)
 {
-	struct update some = { .h = u->h, .scale = u->scale, .distinct = u->distinct };
+	struct update some = { .h = u->h, .of = u->of, .distinct = u->distinct };
 	uint32_t place[ROWS_BLOCK];
 	uint64_t ids[ROWS_BLOCK];
 
@@ -302,15 +310,15 @@ static bool update_block(struct part *p, const struct update *u)
 }
 
 bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t *ids, uint32_t n,
-    const float *g, float scale)
+    const struct optim_gradient *g)
 {
-	struct update u = { .h = h, .scale = scale };
+	struct update u = { .h = h, .of = g };
 	uint32_t most = rows_per_block(p, 1 + p->by->rule->nvectors);
 
 	for (uint32_t at = 0; at < n; at += u.n) {
 		u.n = min_u32(n - at, most);
 		u.ids = ids + (size_t)at * 8;
-		u.g = g + (size_t)at * p->table->cols;
+		u.g = g->values + (size_t)at * p->table->cols;
 		u.distinct = ids_ascend(u.ids, u.n);
 		if (!update_block(p, &u))
 			return false;
@@ -318,11 +326,12 @@ bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t
 	return !n || !p->sparse.policy || row_policy_state_end_update(p);
 }
 
-bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h, float scale)
+bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h,
+    const struct optim_gradient *g)
 {
 	uint32_t n = (uint32_t)rows_count(p->sparse.acc),
 	         most = rows_per_block(p, 2 + p->by->rule->nvectors);
-	struct update u = { .h = h, .scale = scale, .distinct = true };
+	struct update u = { .h = h, .of = g, .distinct = true };
 	uint64_t ids[ROWS_BLOCK];
 
 	for (uint32_t at = 0; at < n; at += u.n) {
@@ -421,8 +430,9 @@ bool part_rows_accumulate(struct part *p, const struct push *push)
 bool part_rows_apply(struct part *p, const struct optim_hyper *h, const struct push *push)
 {
 	float *room;
-	const float *g = decode_row_values(p, push, &room);
-	bool good = g && part_rows_update(p, h, push->ids, push->nrows, g, 1);
+	struct optim_gradient g = { decode_row_values(p, push, &room), 1,
+		push->examples ? push->examples : 1 };
+	bool good = g.values && part_rows_update(p, h, push->ids, push->nrows, &g);
 
 	free(room);
 	return good;

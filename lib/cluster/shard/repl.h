@@ -18,8 +18,8 @@
 
 /* Every head begins with: u64 version, u64 examples, u32 number of ranks that follow (REPL_PUSH:
  * the rank), u32 rows in the body, u32 number of the settings epoch of the update, u32 lower half
- * of the row policy's clock. */
-#define REPL_HEAD 32
+ * of the row policy's clock, u64 divisor of the sum in the body (struct part_behind; REPL_SUM). */
+#define REPL_HEAD 40
 /* REPL_STATE, before the ranks: u32 rows of sparse.prev, u32 prev_same, u64 born. */
 #define REPL_STATE_HEAD 16
 /* REPL_STATE, for each rank: u64 last, the end and steps of struct announced, and refused. */
@@ -30,7 +30,7 @@
 /* Queues the record of a step that was just closed; the sum is still in the accumulator, and is
  * moved to the record. Nothing is queued when nobody pushed, because the next replica learns that
  * from CLOCKs; explicit_step: queue a record even then. */
-void repl_queue_sum(struct shard *s, struct part *p, uint64_t step, uint64_t examples,
+void repl_queue_sum(struct shard *s, struct part *p, uint64_t step, const struct part_behind *of,
     bool explicit_step);
 /* Queues a record that says only that the step is closed. */
 void repl_queue_step(struct shard *s, struct part *p, uint64_t step);

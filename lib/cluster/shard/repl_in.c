@@ -13,7 +13,8 @@
 /* A parsed record. */
 struct incoming {
 	const struct repl_record *c;
-	uint64_t version, examples;
+	uint64_t version;
+	struct part_behind of;
 	uint32_t n, nrows;
 	uint32_t clock; /* lower half of the row policy's clock */
 	const struct settings_epoch
@@ -49,7 +50,7 @@ static bool parse_record(const struct shard *s, const struct repl_record *c, con
 		return false;
 	*in = (struct incoming){ .c = c,
 		.version = get_le64(p),
-		.examples = get_le64(p + 8),
+		.of = { get_le64(p + 8), get_le64(p + 32) },
 		.n = get_le32(p + 16),
 		.nrows = get_le32(p + 20),
 		.by = settings_epoch_by_number(s, get_le32(p + 24)),
@@ -88,7 +89,7 @@ static enum shard_answer apply_sum_record(struct shard *s, struct part *p,
 	snapshot_before_update(s, p, step);
 	settings_epoch_set(s, p, in->by);
 	if (!part_update(p, step, in->nbody ? (const float *)(const void *)values : NULL, in->nrows,
-	        in->body, in->examples))
+	        in->body, &in->of))
 		return SHARD_BAD;
 	for (uint32_t i = 0; i < in->n; i++) {
 		uint32_t rank = get_le32(in->list + (size_t)i * 4);
@@ -113,7 +114,7 @@ static enum shard_answer apply_push_record(struct shard *s, struct part *p,
 		.table = in->c->table,
 		.part = in->c->part,
 		.codec = in->c->codec,
-		.examples = (uint32_t)in->examples,
+		.examples = (uint32_t)in->of.examples,
 		.nrows = in->nrows,
 		.ids = in->body };
 	const struct codec *codec = codec_by_id(push.codec);

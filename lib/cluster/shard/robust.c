@@ -54,7 +54,22 @@ bool robust_keep(struct part *p, const struct push *push)
 	return true;
 }
 
-uint64_t robust_combine(struct shard *s, struct part *p)
+/* The examples behind n gradients. The array takes 32 KiB of stack. */
+static uint64_t count_examples(const struct aggregate_in *in)
+{
+	double v[ORDER_MAX];
+	uint64_t sum = 0;
+	uint32_t most;
+
+	for (uint32_t i = 0; i < in->n; i++)
+		v[i] = in->examples[i];
+	most = (uint32_t)order_middle(in->n, v);
+	for (uint32_t i = 0; i < in->n; i++)
+		sum += in->examples[i] < most ? in->examples[i] : most;
+	return sum;
+}
+
+struct part_behind robust_combine(struct shard *s, struct part *p)
 {
 	/* 48 KiB on the stack, with the partition's lock held; the aggregator may add 128 KiB. */
 	uint32_t examples[ORDER_MAX];
@@ -67,8 +82,9 @@ uint64_t robust_combine(struct shard *s, struct part *p)
 			gradient[in.n++] = p->sum.kept[i].g;
 		}
 	if (!in.n)
-		return 0;
-	return s->cfg.aggregate.ops->combine(&s->cfg.aggregate, &in, p->dense.acc);
+		return (struct part_behind){ 0, 0 };
+	return (struct part_behind){ count_examples(&in),
+		s->cfg.aggregate.ops->combine(&s->cfg.aggregate, &in, p->dense.acc) };
 }
 
 void robust_reopen(struct part *p)

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* Update rules: how a gradient changes the parameters. optim.def lists them. Below, g is the
- * gradient after scaling (g[i] * gscale) and, where decay applies, after adding l2 * w[i]; adamw
+ * batch's mean gradient (struct optim_gradient) and, where decay applies, after adding l2 * w[i]; adamw
  * and ftrl use l2 in their own way. Every operation rounds once, in a fixed order, so that replicas
  * of a partition stay bit-identical on different machines. No state here: the caller owns
  * parameters and optimizer state ("vectors"). */
@@ -40,6 +40,15 @@ enum optim_uses {
 	OPTIM_USES_L1 = 64,
 };
 
+/* A gradient and the batch that it comes from: values[i] * scale is the mean over the batch of the
+ * examples' gradients. `examples` is the batch's size, at least 1, which rules with constants for each
+ * example need: the sum of the gradients is `examples` times the mean. */
+struct optim_gradient {
+	const float *values;
+	float scale;
+	uint64_t examples;
+};
+
 struct optim_rule {
 	const char *name;
 	int id;
@@ -55,13 +64,19 @@ struct optim_rule {
 	/* Fills h with the values of the rule's paper; l1 and l2 are 0. */
 	void (*defaults)(struct optim_hyper *h);
 	/* One fused pass over n elements: parameters w and vectors s[0..nvectors-1]
-	 * of n floats each are updated from g, which is scaled by gscale on the
-	 * fly.  No two arrays overlap.  t is the partition's update count, from
+	 * of n floats each are updated from the n values of g, which are scaled on
+	 * the fly.  No two arrays overlap.  t is the partition's update count, from
 	 * 1.  decay false: no l1 and no l2 (biases).  g must be finite.  Called
 	 * with the partition's lock held: neither allocates nor blocks. */
 	void (*step)(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
-	    float *restrict w, float *const s[], const float *restrict g, float gscale);
+	    float *restrict w, float *const s[], const struct optim_gradient *g);
 };
+
+/* The gradient of one example, or a mean of which only the direction and length matter. */
+static inline struct optim_gradient optim_gradient_of_one(const float *values)
+{
+	return (struct optim_gradient){ values, 1, 1 };
+}
 
 #define RULE(name, number) extern const struct optim_rule optim_rule_##name;
 #include "optim/optim.def"

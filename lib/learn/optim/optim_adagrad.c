@@ -19,10 +19,10 @@ KERN_CLONES static void adagrad_kernel(size_t n, float lr, float eps, float l2, 
 }
 
 static void adagrad_step(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
-    float *restrict w, float *const s[], const float *restrict g, float gscale)
+    float *restrict w, float *const s[], const struct optim_gradient *g)
 {
 	(void)t;
-	adagrad_kernel(n, h->lr, h->eps, decay ? h->l2 : 0, gscale, w, s[0], g);
+	adagrad_kernel(n, h->lr, h->eps, decay ? h->l2 : 0, g->scale, w, s[0], g->values);
 }
 
 static void adagrad_defaults(struct optim_hyper *h)

@@ -31,12 +31,12 @@ KERN_CLONES static void adam_kernel(size_t n, const struct optim_hyper *h, float
 }
 
 static void adam_step(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
-    float *restrict w, float *const s[], const float *restrict g, float gscale)
+    float *restrict w, float *const s[], const struct optim_gradient *g)
 {
 	float c1 = (float)(1 - power_by_squaring((double)h->beta1, t));
 	float c2 = (float)(1 - power_by_squaring((double)h->beta2, t));
 
-	adam_kernel(n, h, c1, c2, decay ? h->l2 : 0, gscale, w, s[0], s[1], g);
+	adam_kernel(n, h, c1, c2, decay ? h->l2 : 0, g->scale, w, s[0], s[1], g->values);
 }
 
 static void adam_defaults(struct optim_hyper *h)

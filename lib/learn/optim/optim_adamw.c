@@ -30,12 +30,12 @@ KERN_CLONES static void adamw_kernel(size_t n, const struct optim_hyper *h, floa
 }
 
 static void adamw_step(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
-    float *restrict w, float *const s[], const float *restrict g, float gscale)
+    float *restrict w, float *const s[], const struct optim_gradient *g)
 {
 	float c1 = (float)(1 - power_by_squaring((double)h->beta1, t));
 	float c2 = (float)(1 - power_by_squaring((double)h->beta2, t));
 
-	adamw_kernel(n, h, c1, c2, decay ? h->l2 : 0, gscale, w, s[0], s[1], g);
+	adamw_kernel(n, h, c1, c2, decay ? h->l2 : 0, g->scale, w, s[0], s[1], g->values);
 }
 
 static void adamw_defaults(struct optim_hyper *h)

@@ -43,14 +43,14 @@ KERN_CLONES static void ftrl_kernel(size_t n, float inv_alpha, float beta, float
 }
 
 static void ftrl_step(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
-    float *restrict w, float *const s[], const float *restrict g, float gscale)
+    float *restrict w, float *const s[], const struct optim_gradient *g)
 {
 	(void)t;
 	/* A schedule at or near its zero: w stays, and 1 / lr cannot overflow. */
 	if (!(h->lr > 1e-20f))
 		return;
-	ftrl_kernel(n, 1 / h->lr, h->ftrl_beta, decay ? h->l1 : 0, decay ? h->l2 : 0, gscale, w,
-	    s[0], s[1], g);
+	ftrl_kernel(n, 1 / h->lr, h->ftrl_beta, decay ? h->l1 : 0, decay ? h->l2 : 0, g->scale, w,
+	    s[0], s[1], g->values);
 }
 
 static void ftrl_defaults(struct optim_hyper *h)

@@ -17,10 +17,10 @@ KERN_CLONES static void momentum_kernel(size_t n, float lr, float mu, float l2, 
 }
 
 static void momentum_step(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
-    float *restrict w, float *const s[], const float *restrict g, float gscale)
+    float *restrict w, float *const s[], const struct optim_gradient *g)
 {
 	(void)t;
-	momentum_kernel(n, h->lr, h->momentum, decay ? h->l2 : 0, gscale, w, s[0], g);
+	momentum_kernel(n, h->lr, h->momentum, decay ? h->l2 : 0, g->scale, w, s[0], g->values);
 }
 
 static void momentum_defaults(struct optim_hyper *h)

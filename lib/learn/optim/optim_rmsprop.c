@@ -21,10 +21,10 @@ KERN_CLONES static void rmsprop_kernel(size_t n, float lr, float rho, float eps,
 }
 
 static void rmsprop_step(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
-    float *restrict w, float *const s[], const float *restrict g, float gscale)
+    float *restrict w, float *const s[], const struct optim_gradient *g)
 {
 	(void)t;
-	rmsprop_kernel(n, h->lr, h->rho, h->eps, decay ? h->l2 : 0, gscale, w, s[0], g);
+	rmsprop_kernel(n, h->lr, h->rho, h->eps, decay ? h->l2 : 0, g->scale, w, s[0], g->values);
 }
 
 static void rmsprop_defaults(struct optim_hyper *h)

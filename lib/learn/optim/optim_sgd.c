@@ -11,11 +11,11 @@ KERN_CLONES static void sgd_kernel(size_t n, float lr, float l2, float gscale, f
 }
 
 static void sgd_step(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
-    float *restrict w, float *const s[], const float *restrict g, float gscale)
+    float *restrict w, float *const s[], const struct optim_gradient *g)
 {
 	(void)t;
 	(void)s;
-	sgd_kernel(n, h->lr, decay ? h->l2 : 0, gscale, w, g);
+	sgd_kernel(n, h->lr, decay ? h->l2 : 0, g->scale, w, g->values);
 }
 
 static void sgd_defaults(struct optim_hyper *h)

@@ -26,6 +26,7 @@ struct seat {
 struct held {
 	bool any;
 	uint64_t step;
+	uint32_t examples; /* of all workers */
 	const float *mean;
 };
 
@@ -269,7 +270,8 @@ static enum err_code send_table(struct allreduce *a, size_t i, size_t first, siz
 
 	for (uint32_t part = 0; !rc && part < t->nparts; part++)
 		if (!a->sent[first + part] && (first + part) % n == position) {
-			rc = client_push_mean(a->client, t, a->going.step, part, mean, e);
+			rc = client_push_mean(a->client, t, a->going.step, part, a->going.examples,
+			    mean, e);
 			a->sent[first + part] = !rc;
 		}
 	return rc;
@@ -413,7 +415,7 @@ static void take_part_versions(struct allreduce *a)
 /* Updates one partition exactly as a server does (shard/part.c): a mean that a server would refuse
  * changes nothing. */
 static void update_part(struct allreduce *a, size_t i, uint32_t part, const struct optim_hyper *h,
-    const float *mean)
+    const float *mean, uint32_t examples)
 {
 	const struct table *t = a->p->table[i];
 	size_t n = table_part_elements(t, part), at = table_part_begin(t, part),
@@ -428,18 +430,18 @@ static void update_part(struct allreduce *a, size_t i, uint32_t part, const stru
 	for (unsigned k = 0; k < a->rule.rule->nvectors; k++)
 		vector[k] = a->state[i] + k * all + at;
 	a->rule.rule->step(h, ++a->version[i][part], t->decay, n, a->p->w[i] + at, vector,
-	    mean + at, 1.0f);
+	    &(struct optim_gradient){ mean + at, 1.0f, examples });
 }
 
 /* Updates all reduced tables with the mean, partition by partition. */
-static void update_params(struct allreduce *a, uint64_t step, const float *mean)
+static void update_params(struct allreduce *a, uint64_t step, const float *mean, uint32_t examples)
 {
 	struct optim_hyper h = a->rule.hyper;
 
 	h.lr *= (float)schedule_factor(&a->rule.schedule, step);
 	for (size_t i = 0; i < a->cfg.job->ntables; i++)
 		for (uint32_t part = 0; a->version[i] && part < a->p->table[i]->nparts; part++)
-			update_part(a, i, part, &h, mean + (a->p->g[i] - a->p->flat));
+			update_part(a, i, part, &h, mean + (a->p->g[i] - a->p->flat), examples);
 	a->p->any |= a->p->fresh;
 	a->p->fresh = false;
 }
@@ -503,9 +505,10 @@ enum err_code allreduce_update(struct allreduce *a, uint64_t step, uint32_t exam
 		if (rc)
 			return rc;
 	}
-	a->last = (struct held){ true, step, total ? mean : NULL };
+	a->last = (struct held){ true, step, total < UINT32_MAX ? (uint32_t)total : UINT32_MAX,
+		total ? mean : NULL };
 	if (total)
-		update_params(a, step, mean);
+		update_params(a, step, mean, a->last.examples);
 	return ERR_OK;
 }
 

@@ -183,8 +183,10 @@ static void sum_gradient(struct local *l, struct params *p, const struct batch *
 	local_finish(l, p, b);
 }
 
-/* One step of the rule on the copy, with the gradient in p->g. */
-static void take_local_step(struct local *l, struct params *p, const struct batch *b, uint64_t step)
+/* One step of the rule on the copy, with the gradient in p->g, which is the mean of so many
+ * examples. */
+static void take_local_step(struct local *l, struct params *p, const struct batch *b,
+    size_t examples, uint64_t step)
 {
 	const struct optim_rule *rule = l->rule.rule;
 	struct optim_hyper h = l->rule.hyper;
@@ -199,7 +201,8 @@ static void take_local_step(struct local *l, struct params *p, const struct batc
 			continue;
 		for (unsigned k = 0; l->state[i] && k < rule->nvectors; k++)
 			vector[k] = l->state[i] + k * n;
-		rule->step(&h, l->taken, l->job->table[i].decay, n, l->w[i], vector, p->g[i], 1);
+		rule->step(&h, l->taken, l->job->table[i].decay, n, l->w[i], vector,
+		    &(struct optim_gradient){ p->g[i], 1, examples });
 	}
 }
 
@@ -224,11 +227,13 @@ enum err_code local_compute(struct local *l, struct params *p, const struct batc
 	for (size_t i = 0; i < l->job->ntables; i++)
 		memcpy(l->w[i], p->w[i], params_floats(p, b, i) * sizeof(float));
 	for (size_t at = 0; at < b->rows; at += each) {
-		sum_gradient(l, p, b, at, b->rows - at < each ? b->rows - at : each, l->w, loss);
+		size_t some = b->rows - at < each ? b->rows - at : each;
+
+		sum_gradient(l, p, b, at, some, l->w, loss);
 		/* After a step with a bad gradient the loss might be finite again and hide it. */
 		if (!isfinite((float)*loss))
 			break;
-		take_local_step(l, p, b, step);
+		take_local_step(l, p, b, some, step);
 	}
 	for (size_t i = 0; i < l->job->ntables; i++) {
 		size_t n = params_floats(p, b, i);

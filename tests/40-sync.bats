@@ -148,6 +148,27 @@ inputs() {
 	cases=0 INPUT='data.csv?label=last' INIT=./init.safetensors HIDDEN= SEED=1
 }
 
+# Constants for single examples: where examples share no feature, and batches are powers of two, a batch gives the bits of
+# its examples one by one.
+@test "adagrad and ftrl: the same bits by single examples and by batches, of one worker and of two" {
+	awk 'BEGIN { srand(2); for (i = 1; i <= 256; i++) printf "%d %d:%.4f\n", rand() < 0.4, i, 0.5 + rand() }' >own.svm
+	cat >own.json <<-END
+	{ "servers": 2, "workers": 1, "job": { "model": "logistic", "data": "own.svm", "epochs": 1, "frozen": "b",
+	  "optimizer": "ftrl", "lr": 0.1, "l1": 0.05, "l2": 0.5, "initial_accumulator": 0.1 } }
+	END
+	digest_of own.json --set batch=1 --set optimizer=ftrl
+	first=$DIGEST
+	for set in "batch=64 workers=2 replicas=2" "batch=16 workers=2 sync=asp replicas=2"; do
+		digest_of own.json $(printf -- '--set %s ' $set)
+		[ "$DIGEST" = "$first" ] || { echo "$set: $DIGEST, not $first"; return 1; }
+	done
+	digest_of own.json --set batch=1 --set optimizer=adagrad --set l1=0
+	[ "$DIGEST" != "$first" ]
+	first=$DIGEST
+	digest_of own.json --set batch=16 --set accumulate=4 --set optimizer=adagrad --set l1=0
+	[ "$DIGEST" = "$first" ]
+}
+
 @test "the same numbers as one process: every update rule" {
 	inputs mlp --hidden 7,5
 	HIDDEN=7,5

@@ -106,9 +106,9 @@ below() {
 	det=(deterministic=true on_worker_loss=wait:30s row_ids=cached epochs=20)
 	# Most rows are zero, and stay so.
 	for also in "" "pull_codec=f16" "servers=3"; do
-		by "${det[@]}" optimizer=ftrl l1=1 $also
+		by "${det[@]}" optimizer=ftrl l1=50 $also
 		want=$(res .model_digest) pulled=$(res .pulled_bytes) all=$(res '(.pulled_bytes + .pushed_bytes)')
-		by "${det[@]}" optimizer=ftrl l1=1 $also pull_delta=true
+		by "${det[@]}" optimizer=ftrl l1=50 $also pull_delta=true
 		figure "pulled $pulled and $(res .pulled_bytes) bytes"
 		has .model_digest "$want"
 		below .pulled_bytes "$pulled * 0.4"
@@ -121,14 +121,14 @@ below() {
 	has .model_digest "$want"
 	below .pulled_bytes "$pulled * 1.01"
 	for mode in ssp:2 asp; do
-		by sync=$mode optimizer=ftrl l1=1 epochs=20 pull_delta=true
+		by sync=$mode optimizer=ftrl l1=50 epochs=20 pull_delta=true
 		below .pulled_bytes "$(jq -n "$(res .rows_offered) * 4 * 0.4")"
 	done
 }
 
 @test "pull_delta: servers and a worker are killed, and the rows are the same" {
 	wide
-	det=(--set deterministic=true --set on_worker_loss=wait:10m --set row_ids=cached --set epochs=100 --set optimizer=ftrl --set l1=1)
+	det=(--set deterministic=true --set on_worker_loss=wait:10m --set row_ids=cached --set epochs=100 --set optimizer=ftrl --set l1=50)
 	train c.json "${det[@]}"
 	want=$(res .model_digest)
 	RUN=$T/c.run
@@ -174,9 +174,9 @@ below() {
 	held=$(res .eval.loss)
 	by filter=threshold:0.01 feedback=off
 	below "$held + 0.02" .eval.loss
-	by optimizer=ftrl l1=1
+	by optimizer=ftrl l1=20
 	loss=$(res .eval.loss) pushed=$(res .pushed_bytes)
-	by optimizer=ftrl l1=1 filter=kkt:0.05
+	by optimizer=ftrl l1=20 filter=kkt:0.05
 	below .eval.loss "$loss + 0.002"
 	below 0.5 '(.rows_held / .rows_offered)'
 	for wrong in kkt:0.1 kkt none:1 skip:1 threshold:0 threshold:-1 often; do

@@ -70,7 +70,7 @@ static json_t *list_models(void)
 static json_t *list_optimizers(void)
 {
 	static const char *const uses[] = { "momentum", "beta1", "beta2", "eps", "rho", "ftrl_beta",
-		"l1" };
+		"l1", "initial_accumulator" };
 	const struct optim_rule *r;
 	json_t *list = json_array();
 

@@ -153,31 +153,33 @@ def mlp(p, x, y, act):
 
 MODELS = {"linear": linear, "logistic": logistic, "softmax": softmax, "mlp": mlp}
 
-# --- update rules: rule(h, lr, t, l1, l2, w, s, g) -> w; the state s is changed -
+# --- update rules: rule(h, lr, t, l1, l2, w, s, g, n) -> w; the state s is changed;
+# g is the mean of n examples --------------------------------------------------
 
 
-def sgd(h, lr, t, l1, l2, w, s, g):
+def sgd(h, lr, t, l1, l2, w, s, g, n):
     return w - lr * (g + l2 * w)
 
 
-def momentum(h, lr, t, l1, l2, w, s, g):
+def momentum(h, lr, t, l1, l2, w, s, g, n):
     s[0] = h["momentum"] * s[0] + (g + l2 * w)
     return w - lr * s[0]
 
 
-def nesterov(h, lr, t, l1, l2, w, s, g):
+def nesterov(h, lr, t, l1, l2, w, s, g, n):
     g = g + l2 * w
     s[0] = h["momentum"] * s[0] + g
     return w - lr * (g + h["momentum"] * s[0])
 
 
-def adagrad(h, lr, t, l1, l2, w, s, g):
-    g = g + l2 * w
+def adagrad(h, lr, t, l1, l2, w, s, g, n):
+    """The constants are for single examples: g becomes the batch's sum."""
+    g = n * (g + l2 * w)
     s[0] = s[0] + g * g
-    return w - lr * g / (np.sqrt(s[0]) + h["eps"])
+    return w - lr * g / (np.sqrt(h["initial"] + s[0]) + h["eps"])
 
 
-def rmsprop(h, lr, t, l1, l2, w, s, g):
+def rmsprop(h, lr, t, l1, l2, w, s, g, n):
     g = g + l2 * w
     s[0] = h["rho"] * s[0] + (1 - h["rho"]) * g * g
     return w - lr * g / np.sqrt(s[0] + h["eps"])
@@ -191,24 +193,26 @@ def adam_direction(h, t, s, g):
     return m / (np.sqrt(v) + h["eps"])
 
 
-def adam(h, lr, t, l1, l2, w, s, g):
+def adam(h, lr, t, l1, l2, w, s, g, n):
     return w - lr * adam_direction(h, t, s, g + l2 * w)
 
 
-def adamw(h, lr, t, l1, l2, w, s, g):
+def adamw(h, lr, t, l1, l2, w, s, g, n):
     return w - lr * (adam_direction(h, t, s, g) + l2 * w)
 
 
-def ftrl(h, lr, t, l1, l2, w, s, g):
-    """McMahan et al. 2013, algorithm 1.  Before the first step z is what makes
-    its formula give the initial w; where alpha changes with the schedule, the
-    learning rates of past steps are taken as the present one's."""
-    z, n = s
-    old = (h["ftrl_beta"] + np.sqrt(n)) / lr + l2
+def ftrl(h, lr, t, l1, l2, w, s, g, n):
+    """McMahan et al. 2013, algorithm 1, with the batch's sum as g.  Before the
+    first step z is what makes its formula give the initial w; where alpha
+    changes with the schedule, the learning rates of past steps are taken as the
+    present one's."""
+    g = n * g
+    z, squares = s
+    old = (h["ftrl_beta"] + np.sqrt(squares)) / lr + l2
     z = np.where(w != 0, -w * old - np.sign(w) * l1, z)
-    new = (h["ftrl_beta"] + np.sqrt(n + g * g)) / lr + l2
+    new = (h["ftrl_beta"] + np.sqrt(squares + g * g)) / lr + l2
     z = z + g - (new - old) * w
-    s[0], s[1] = z, n + g * g
+    s[0], s[1] = z, squares + g * g
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = np.where(np.abs(z) <= l1, 0, -(z - np.sign(z) * l1) / new)
     return np.where(new > 0, moved, w)
@@ -219,7 +223,7 @@ RULES = {
     "sgd": (sgd, 0, {"lr": 0.1}),
     "momentum": (momentum, 1, {"lr": 0.1, "momentum": 0.9}),
     "nesterov": (nesterov, 1, {"lr": 0.1, "momentum": 0.9}),
-    "adagrad": (adagrad, 1, {"lr": 0.01, "eps": 1e-10}),
+    "adagrad": (adagrad, 1, {"lr": 0.01, "eps": 1e-10, "initial": 0.0}),
     "rmsprop": (rmsprop, 1, {"lr": 0.001, "rho": 0.9, "eps": 1e-8}),
     "adam": (adam, 2, {"lr": 0.001, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}),
     "adamw": (adamw, 2, {"lr": 0.001, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}),
@@ -277,7 +281,7 @@ def train(model, rule, params, x, y, batches, hyper, schedule="constant", activa
         for name in p:
             decay = name.startswith("w")
             p[name] = step_rule(h, lr, t, h["l1"] * decay, h["l2"] * decay, p[name], ranks[name],
-                                grads[name])
+                                grads[name], dtype(total))
         if report is not None:
             report(step, loss)
     return p

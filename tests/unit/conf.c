@@ -137,6 +137,7 @@ static const struct row {
 	{ "job.beta1", "0.5", "0.5", "x", "-0.1" },
 	{ "job.beta2", "0.99", "0.99", "x", "1" },
 	{ "job.eps", "1e-8", "1e-8", "inf", "-1" },
+	{ "job.initial_accumulator", "0.1", "0.1", "x", "-1" },
 	{ "job.rho", "0.95", "0.95", "x", "1" },
 	{ "job.ftrl_beta", "2", "2.0", "x", "-1" },
 	{ "job.l1", "0.25", "0.25", "x", "-1" },

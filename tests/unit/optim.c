@@ -49,7 +49,7 @@ static void ref_adam(struct ref *r, const struct optim_hyper *h, uint64_t t, dou
 	r->w -= (double)h->lr * (mhat / (sqrt(vhat) + (double)h->eps) + wd * r->w);
 }
 
-/* McMahan et al. 2013, algorithm 1, to the letter: a is z, b is n. */
+/* McMahan et al. 2013, algorithm 1, to the letter: a is z, b is n, g the sum over the batch. */
 static void ref_ftrl(struct ref *r, const struct optim_hyper *h, double g, double l1, double l2)
 {
 	double sigma = (sqrt(r->b + g * g) - sqrt(r->b)) / (double)h->lr;
@@ -63,8 +63,9 @@ static void ref_ftrl(struct ref *r, const struct optim_hyper *h, double g, doubl
 		    (((double)h->ftrl_beta + sqrt(r->b)) / (double)h->lr + l2);
 }
 
+/* bare: the mean gradient of a batch of so many examples. */
 static void ref_step(int id, const struct optim_hyper *h, uint64_t t, bool decay, struct ref *r,
-    double bare)
+    double bare, double examples)
 {
 	double lr = (double)h->lr, mu = (double)h->momentum, rho = (double)h->rho;
 	double eps = (double)h->eps, l2 = decay ? (double)h->l2 : 0, g = bare + l2 * r->w;
@@ -82,8 +83,9 @@ static void ref_step(int id, const struct optim_hyper *h, uint64_t t, bool decay
 		r->w -= lr * (g + mu * r->a);
 		break;
 	case OPTIM_ID_adagrad:
+		g *= examples;
 		r->a += g * g;
-		r->w -= lr * g / (sqrt(r->a) + eps);
+		r->w -= lr * g / (sqrt((double)h->initial + r->a) + eps);
 		break;
 	case OPTIM_ID_rmsprop:
 		r->a = rho * r->a + (1 - rho) * g * g;
@@ -96,7 +98,7 @@ static void ref_step(int id, const struct optim_hyper *h, uint64_t t, bool decay
 		ref_adam(r, h, t, bare, l2);
 		break;
 	case OPTIM_ID_ftrl:
-		ref_ftrl(r, h, bare, decay ? (double)h->l1 : 0, l2);
+		ref_ftrl(r, h, bare * examples, decay ? (double)h->l1 : 0, l2);
 		break;
 	default:
 		r->w = NAN;
@@ -165,6 +167,7 @@ static void test_rule(const struct optim_rule *rule, const struct optim_rule *co
 	rule->defaults(&h);
 	h.l1 = l1;
 	h.l2 = l2;
+	h.initial = l1;
 	state = 42;
 	start(&p, rule, ref, rule->id == OPTIM_ID_ftrl);
 	state = 42;
@@ -174,7 +177,7 @@ static void test_rule(const struct optim_rule *rule, const struct optim_rule *co
 		for (size_t i = 0; i < N; i++) {
 			double before = ref[i].w;
 
-			ref_step(rule->id, &h, t, decay, &ref[i], (double)g[i] * (double)gscale);
+			ref_step(rule->id, &h, t, decay, &ref[i], (double)g[i] * (double)gscale, 3);
 			moved += fabs(ref[i].w - before);
 		}
 		rule->step(&h, t, decay, N, p.w, p.s, &batch);
@@ -211,6 +214,38 @@ static void test_untouched(const struct optim_rule *rule)
 	    memcmp(p.vector, before.vector, sizeof p.vector) == 0;
 	ok(same == rule->keeps_untouched, "%s %s elements without a gradient", rule->name,
 	    rule->keeps_untouched ? "keeps" : "changes");
+}
+
+/* Parameters that one example of a batch touches end with the bits that single examples give them, for the
+ * rules whose constants are for single examples. The batch's size is a power of two, so that a mean
+ * times it is exact. */
+static void test_batch(const struct optim_rule *rule, unsigned size)
+{
+	static struct params single, batch;
+	static struct ref ref[N];
+	struct optim_hyper h;
+	float g[N];
+
+	rule->defaults(&h);
+	h.l1 = 0.05f;
+	h.initial = 0.1f;
+	state = 5;
+	start(&single, rule, ref, false);
+	batch = single;
+	for (size_t k = 0; k < OPTIM_VECTORS_MAX; k++)
+		batch.s[k] = batch.vector[k];
+	for (uint64_t t = 1; t <= 5; t++) {
+		gradient(ref, g);
+		rule->step(&h, t, true, N, single.w, single.s, &(struct optim_gradient){ g, 1, 1 });
+		for (size_t i = 0; i < N; i++)
+			g[i] /= (float)size;
+		rule->step(&h, t, true, N, batch.w, batch.s,
+		    &(struct optim_gradient){ g, 1, size });
+	}
+	ok(memcmp(single.w, batch.w, sizeof single.w) == 0 &&
+	        memcmp(single.vector, batch.vector, sizeof single.vector) == 0,
+	    "%s: a batch of %u changes a parameter as the one example does that touches it",
+	    rule->name, size);
 }
 
 static void test_every_length(const struct optim_rule *rule, const struct optim_rule *copy)
@@ -480,6 +515,10 @@ int main(void)
 		test_rule(optim_at(i), plain[i], false, 0.1f, 0.05f);
 		test_every_length(optim_at(i), plain[i]);
 		test_untouched(optim_at(i));
+	}
+	for (unsigned size = 1; size <= 512; size *= 8) {
+		test_batch(optim_find("adagrad"), size);
+		test_batch(optim_find("ftrl"), size);
 	}
 	test_ftrl();
 	test_adam_late();

@@ -19,6 +19,13 @@
 /* How many rows ahead the source is prefetched. */
 #define AHEAD 24u
 
+/* One call of client_push_rows. */
+struct row_push {
+	const struct table *table;
+	uint64_t step;
+	uint32_t examples;
+};
+
 /* ---- residuals and filters ---- */
 
 static const struct codec *rows_codec(const struct client *c)
@@ -71,10 +78,13 @@ float *client_rows_residual(struct client *c, const struct table *t, uint64_t id
 /* Apply the filter to the n rows in `order`. Rows to be sent move to its front, and their
  * residuals are added to their gradients in g; the others become residuals. Returns how many
  * are to be sent. */
-static uint32_t filter_rows(struct client *c, const struct table *t, const uint64_t *ids,
+static uint32_t filter_rows(struct client *c, const struct row_push *all, const uint64_t *ids,
     const float *w, uint32_t *order, uint32_t n, float *g)
 {
+	const struct table *t = all->table;
 	uint32_t cols = t->cols, go = 0;
+	/* l1 is for sums of examples' gradients (optim/optim.h), and g is a mean. */
+	double l1 = c->cfg.coding.l1 / (all->examples ? all->examples : 1);
 
 	for (uint32_t i = 0; i < n; i++) {
 		size_t at = (size_t)order[i] * cols;
@@ -84,8 +94,8 @@ static uint32_t filter_rows(struct client *c, const struct table *t, const uint6
 
 		if (kept)
 			vec_add(cols, kept, g + at);
-		if (!filter_holds(&c->cfg.coding.filter, &c->rng, c->cfg.coding.l1, g + at,
-		        w ? w + at : NULL, cols)) {
+		if (!filter_holds(&c->cfg.coding.filter, &c->rng, l1, g + at, w ? w + at : NULL,
+		        cols)) {
 			if (kept)
 				memset(kept, 0, cols * sizeof *kept);
 			order[go++] = order[i];
@@ -160,13 +170,6 @@ const struct request_ops client_row_push_ops = { .class = REQUEST_PUSH,
 	.send = send_row_push,
 	.answered = row_push_answered,
 	.release = release_row_push };
-
-/* One call of client_push_rows. */
-struct row_push {
-	const struct table *table;
-	uint64_t step;
-	uint32_t examples;
-};
 
 /* The push of n rows of one partition. */
 static struct request *new_row_push(struct client *c, const struct row_push *all, uint32_t part,
@@ -271,7 +274,7 @@ static enum err_code push_encoded_rows(struct client *c, const struct row_push *
 		struct request *d;
 
 		if (sifts)
-			some = filter_rows(c, t, ids, w, order + start[p], some, whole);
+			some = filter_rows(c, all, ids, w, order + start[p], some, whole);
 		if (!some)
 			continue;
 		d = new_row_push(c, all, p, some);

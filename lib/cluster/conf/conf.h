@@ -52,6 +52,7 @@ struct conf_job {
 	char *optimizer, *schedule;
 	double lr, momentum, beta1, beta2;
 	double eps; /* 0: the value of the rule's paper */
+	double initial_accumulator;
 	double rho, ftrl_beta, l1, l2;
 	double clip_norm; /* 0: none */
 	char *frozen;     /* "none", or names (core/names.h) */

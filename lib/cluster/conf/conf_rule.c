@@ -21,6 +21,7 @@ enum err_code conf_job_rule(const struct conf *c, struct conf_rule *out, struct 
 	h->beta2 = (float)job->beta2;
 	if (job->eps > 0)
 		h->eps = (float)job->eps;
+	h->initial = (float)job->initial_accumulator;
 	h->rho = (float)job->rho;
 	h->ftrl_beta = (float)job->ftrl_beta;
 	h->l1 = (float)job->l1;

@@ -10,7 +10,16 @@
  * batch's mean gradient (struct optim_gradient) and, where decay applies, after adding l2 * w[i]; adamw
  * and ftrl use l2 in their own way. Every operation rounds once, in a fixed order, so that replicas
  * of a partition stay bit-identical on different machines. No state here: the caller owns
- * parameters and optimizer state ("vectors"). */
+ * parameters and optimizer state ("vectors").
+ *
+ * The constants of adagrad and ftrl are meant for one example at a time, so these two take the sum of
+ * the examples' gradients, which is `examples` times the mean: then the same constants mean the same for every
+ * batch. The sum of their squares is not known of a batch; the square of the sum stands for it. The
+ * two are equal for a parameter that one example of the batch touches, and in expectation where the
+ * gradients have mean 0. Where they have not, the square of the sum is what the examples of a batch
+ * should count for, because all were computed at the same parameters: H. B. McMahan and M. Streeter,
+ * Delay-Tolerant Algorithms for Asynchronous Distributed Online Learning, NIPS 2014, section 3, adds
+ * 2 g g' to the sum of squares for each pair of gradients of which neither has seen the other. */
 enum { OPTIM_VECTORS_MAX = 3 };
 
 enum optim_id {
@@ -23,8 +32,9 @@ struct optim_hyper {
 	float lr; /* already multiplied by the schedule's factor; ftrl's alpha */
 	float momentum;
 	float beta1, beta2;
-	float eps; /* above 0 for the rules that use it */
-	float rho; /* rmsprop's decay of the mean square */
+	float eps;     /* above 0 for the rules that use it */
+	float initial; /* adagrad's initial accumulator */
+	float rho;     /* rmsprop's decay of the mean square */
 	float ftrl_beta;
 	float l1, l2; /* l2 is adamw's weight decay */
 };
@@ -38,6 +48,7 @@ enum optim_uses {
 	OPTIM_USES_RHO = 16,
 	OPTIM_USES_FTRL_BETA = 32,
 	OPTIM_USES_L1 = 64,
+	OPTIM_USES_INITIAL = 128,
 };
 
 /* A gradient and the batch that it comes from: values[i] * scale is the mean over the batch of the
@@ -71,6 +82,12 @@ struct optim_rule {
 	void (*step)(const struct optim_hyper *h, uint64_t t, bool decay, size_t n,
 	    float *restrict w, float *const s[], const struct optim_gradient *g);
 };
+
+/* The factor that makes of g->values the sum over the batch. */
+static inline float optim_sum_scale(const struct optim_gradient *g)
+{
+	return g->scale * (float)g->examples;
+}
 
 /* The gradient of one example, or a mean of which only the direction and length matter. */
 static inline struct optim_gradient optim_gradient_of_one(const float *values)

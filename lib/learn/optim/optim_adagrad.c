@@ -4,17 +4,26 @@
 #include "math/clones.h"
 #include "optim/optim.h"
 
-/* accum += g^2;  w -= lr g / (sqrt(accum) + eps).  Duchi, Hazan and Singer,
- * Adaptive Subgradient Methods for Online Learning and Stochastic
- * Optimization, 2011, figure 1 with diagonal matrices; eps is its delta. */
-KERN_CLONES static void adagrad_kernel(size_t n, float lr, float eps, float l2, float gscale,
+/* With G the sum of the examples' gradients and of l2 w for each example (optim.h):
+ *
+ *	accum += G^2;  w -= lr G / (sqrt(initial + accum) + eps)
+ *
+ * Duchi, Hazan and Singer, Adaptive Subgradient Methods for Online Learning and Stochastic
+ * Optimization, 2011, figure 1 with diagonal matrices; eps is its delta. The initial accumulator is
+ * added here instead of being the first value of accum, so it can change while a job runs. By default it
+ * is 0, as in the paper and in torch.optim.Adagrad; it is 0.1 in TensorFlow and 1 in libffm. With both
+ * constants at 0, the length of G does not matter: then this is the update of PyTorch, which takes the
+ * mean. */
+KERN_CLONES static void adagrad_kernel(size_t n, const struct optim_hyper *h, float l2, float scale,
     float *restrict w, float *restrict accum, const float *restrict g)
 {
+	float lr = h->lr, eps = h->eps, initial = h->initial;
+
 	for (size_t i = 0; i < n; i++) {
-		float gi = g[i] * gscale + l2 * w[i];
+		float gi = g[i] * scale + l2 * w[i];
 
 		accum[i] += gi * gi;
-		w[i] -= lr * gi / (sqrtf(accum[i]) + eps);
+		w[i] -= lr * gi / (sqrtf(initial + accum[i]) + eps);
 	}
 }
 
@@ -22,19 +31,20 @@ static void adagrad_step(const struct optim_hyper *h, uint64_t t, bool decay, si
     float *restrict w, float *const s[], const struct optim_gradient *g)
 {
 	(void)t;
-	adagrad_kernel(n, h->lr, h->eps, decay ? h->l2 : 0, g->scale, w, s[0], g->values);
+	adagrad_kernel(n, h, decay ? h->l2 * (float)g->examples : 0, optim_sum_scale(g), w, s[0],
+	    g->values);
 }
 
 static void adagrad_defaults(struct optim_hyper *h)
 {
-	*h = (struct optim_hyper){ .lr = 0.01f, .eps = 1e-10f };
+	*h = (struct optim_hyper){ .lr = 0.01f, .eps = 1e-10f, .initial = 0 };
 }
 
 const struct optim_rule optim_rule_adagrad = {
 	.name = "adagrad",
 	.id = OPTIM_ID_adagrad,
 	.help = "a learning rate a parameter, by its summed squares (Duchi et al. 2011)",
-	.uses = OPTIM_USES_EPS,
+	.uses = OPTIM_USES_EPS | OPTIM_USES_INITIAL,
 	.nvectors = 1,
 	.vector_name = { "accum" },
 	.vector_init = { 0 },

@@ -6,7 +6,8 @@
 
 /* FTRL-Proximal.  McMahan et al., Ad Click Prediction: a View from the
  * Trenches, 2013, algorithm 1, with alpha = lr, beta = ftrl_beta and d(n) =
- * (beta + sqrt(n)) / alpha + l2:
+ * (beta + sqrt(n)) / alpha + l2. Its constants are for single examples, so g is the sum of the
+ * examples' gradients (optim.h):
  *
  *	sigma = d(n + g^2) - d(n);  z += g - sigma w;  n += g^2
  *	w = 0 where |z| <= l1, else -(z - sign(z) l1) / d(n)
@@ -24,10 +25,10 @@
  * at 0, and has no difference of two near roots.  d is 0 only with beta 0
  * before the first gradient: w stays. */
 KERN_CLONES static void ftrl_kernel(size_t n, float inv_alpha, float beta, float l1, float l2,
-    float gscale, float *restrict w, float *restrict z, float *restrict nn, const float *restrict g)
+    float scale, float *restrict w, float *restrict z, float *restrict nn, const float *restrict g)
 {
 	for (size_t i = 0; i < n; i++) {
-		float gi = g[i] * gscale, wi = w[i], old = z[i];
+		float gi = g[i] * scale, wi = w[i], old = z[i];
 		float sum = nn[i] + gi * gi;
 		float d = (beta + sqrtf(sum)) * inv_alpha + l2;
 		float kept = -d * wi - copysignf(l1, wi);
@@ -49,8 +50,8 @@ static void ftrl_step(const struct optim_hyper *h, uint64_t t, bool decay, size_
 	/* A schedule at or near its zero: w stays, and 1 / lr cannot overflow. */
 	if (!(h->lr > 1e-20f))
 		return;
-	ftrl_kernel(n, 1 / h->lr, h->ftrl_beta, decay ? h->l1 : 0, decay ? h->l2 : 0, g->scale, w,
-	    s[0], s[1], g->values);
+	ftrl_kernel(n, 1 / h->lr, h->ftrl_beta, decay ? h->l1 : 0, decay ? h->l2 : 0,
+	    optim_sum_scale(g), w, s[0], s[1], g->values);
 }
 
 static void ftrl_defaults(struct optim_hyper *h)

@@ -305,6 +305,10 @@ bench-models: deps ## factor models beside one process
 	@$(MAKE) --no-print-directory all benches
 	@tests/bench/models $(BUILD)
 
+bench-batches: deps ## what models learn with the same constants, by the batch and the workers
+	@$(MAKE) --no-print-directory all
+	@tests/bench/batches $(BUILD)
+
 bench-serve: deps ## predictions a second on one core
 	@$(MAKE) --no-print-directory all
 	@tests/bench/serve $(BUILD)
@@ -397,6 +401,6 @@ clean: ## remove build/
 help: ## list the targets
 	@sed -nE 's/^([a-z][a-z_.-]*):[^=].*## (.*)|^([a-z-]+): ## (.*)/\1\3\t\2\4/p' Makefile | expand -t 24
 
-.PHONY: help check-san deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-serve bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
+.PHONY: help check-san deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-batches bench-serve bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

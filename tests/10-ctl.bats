@@ -110,9 +110,13 @@ no_runs() { [ -z "$(find . -name '*.run*')" ]; }
 		ps-ctl show "$name" --json | jq -e --arg n "$name" 'select(.name == $n)' >/dev/null
 	done
 	run -0 ps-ctl show lr
-	[[ $output == *"job.lr"*"default    0.1"*"above      0"* ]]
+	[[ $output == *"job.lr"*"default    by rule"*"above      0"* ]]
 	run -0 ps-ctl show momentum
 	[[ $output == *"option job.momentum"*"optimizer momentum"* ]]
+	run -0 ps-ctl show optimizer
+	[[ $output == *"default    by model"*"  adam: "*"defaults   lr=0.001 beta1=0.9 beta2=0.999 eps=1e-08"*"use "* ]]
+	run -0 ps-ctl show model
+	[[ $output == *"  mlp: "*"defaults   optimizer=adam"*"hidden=["* ]]
 	run -0 ps-ctl show run
 	[[ $output == "usage: ps-ctl run"* ]]
 }

@@ -12,11 +12,11 @@ GIVEN=(--params 1M --compute 100ms --cost sum=0ns --cost update=0ns --cost answe
 setup() {
 	setup_dir
 	cat >c.json <<-'END'
-	{ "servers": 2, "workers": 4, "job": { "model": "softmax", "data": "nowhere", "steps": 100, "batch": 32, "optimizer": "sgd" } }
+	{ "servers": 2, "workers": 4, "job": { "model": "softmax", "lr": 0.1, "data": "nowhere", "steps": 100, "batch": 32, "optimizer": "sgd" } }
 	END
 	{ echo x1,x2,y; for i in $(seq 200); do echo "$((i % 7)),$((i % 5)),$((i % 2))"; done; } >train.csv
 	cat >small.json <<-'END'
-	{ "workers": 2, "job": { "model": "logistic", "data": "train.csv?label=y", "steps": 50, "batch": 16 } }
+	{ "workers": 2, "job": { "model": "logistic", "optimizer": "sgd", "lr": 0.1, "data": "train.csv?label=y", "steps": 50, "batch": 16 } }
 	END
 }
 

@@ -149,7 +149,7 @@ ask() {
 @test "predictions follow a job that goes on, within a second" {
 	/usr/bin/python3 -c 'import numpy; numpy.save("g.npy", numpy.full((1, 1), 50, "f4"))' || skip "python3-numpy is not installed"
 	awk 'BEGIN { for (i = 0; i < 400; i++) print i % 2, 1 + i % 7 ":1" }' >a.svm
-	echo '{ "job": { "model": "logistic", "data": "a.svm", "epochs": 1000000000, "batch": 10, "lr": 0.01 } }' >a.json
+	echo '{ "job": { "model": "logistic", "optimizer": "sgd", "data": "a.svm", "epochs": 1000000000, "batch": 10, "lr": 0.01 } }' >a.json
 	begin a.json
 	ps-ctl pause -C a.run
 	predict a.run

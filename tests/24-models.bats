@@ -95,7 +95,7 @@ criteo() {
 @test "a model of words takes text alone, and text no other model" {
 	printf '1 1:1\n0 2:1\n' >a.svm
 	printf 'a b c\n' >a.txt
-	echo '{ "job": { "model": "word2vec", "data": "a.svm?format=libsvm", "epochs": 1 } }' >w.json
+	echo '{ "job": { "model": "word2vec", "optimizer": "sgd", "lr": 0.1, "data": "a.svm?format=libsvm", "epochs": 1 } }' >w.json
 	run ps-ctl run w.json
 	[ "$status" -ne 0 ]
 	[[ $output == *"is libsvm, and the model wants plain text"* ]]
@@ -197,6 +197,7 @@ write_data_of() {
 @test "a model without hidden layers over a file that has some: the remedy is named, and works" {
 	ps-ctl init --model wide_deep m 2>/dev/null
 	write_data_of wide_deep m
+	sed -i 's/"model": "wide_deep",/& "hidden": [8],/' m/cluster.json
 	run -78 ps-ctl run m/cluster --set model=ffm
 	[[ $output == *"model ffm has no hidden layers"*"--set hidden=[]"* ]]
 	run -0 ps-ctl run m/cluster --set model=ffm --set 'hidden=[]'

@@ -105,7 +105,7 @@ corners() {
 	corners 300 '%s 1:%.3f 2:%.3f' '1 2 3' >one.svm
 	for base in zero one; do
 		cat >$base.json <<-END
-		{ "servers": 2, "workers": 2, "deterministic": true, "job": { "model": "softmax", "data": "$base.svm",
+		{ "servers": 2, "workers": 2, "deterministic": true, "job": { "model": "softmax", "optimizer": "sgd", "data": "$base.svm",
 		  "eval": "$base.svm", "epochs": 20, "batch": 10, "lr": 0.1 } }
 		END
 		train $base.json
@@ -118,7 +118,7 @@ corners() {
 @test "classes by name" {
 	{ echo kind,x,y; corners 300 '%s,%.3f,%.3f' 'cat dog eel'; } >pets.csv
 	cat >pets.json <<-END
-	{ "servers": 2, "workers": 2, "job": { "model": "softmax", "data": "pets.csv?label=kind",
+	{ "servers": 2, "workers": 2, "job": { "model": "softmax", "optimizer": "sgd", "data": "pets.csv?label=kind",
 	  "eval": "pets.csv?label=kind", "epochs": 20, "batch": 10, "lr": 0.1 } }
 	END
 	train pets.json
@@ -129,7 +129,7 @@ corners() {
 @test "a pass that no batch divides: every example once an epoch, in every mode" {
 	corners 103 '%s 1:%.3f 2:%.3f' '1 2 3' >odd.svm
 	cat >odd.json <<-END
-	{ "servers": 2, "workers": 3, "job": { "model": "softmax", "data": "odd.svm", "epochs": 2, "batch": 10 } }
+	{ "servers": 2, "workers": 3, "job": { "model": "softmax", "optimizer": "sgd", "lr": 0.1, "data": "odd.svm", "epochs": 2, "batch": 10 } }
 	END
 	# The last step of an epoch has 13 left: 10, 3 and 0.
 	train odd.json
@@ -144,7 +144,7 @@ corners() {
 @test "fewer examples than one step takes" {
 	corners 5 '%s 1:%.3f 2:%.3f' '1 2 3' >few.svm
 	cat >few.json <<-END
-	{ "servers": 3, "workers": 3, "job": { "model": "softmax", "data": "few.svm", "eval": "few.svm", "epochs": 7,
+	{ "servers": 3, "workers": 3, "job": { "model": "softmax", "optimizer": "sgd", "lr": 0.1, "data": "few.svm", "eval": "few.svm", "epochs": 7,
 	  "batch": 4 } }
 	END
 	for mode in bsp ssp:0 asp; do
@@ -157,7 +157,7 @@ corners() {
 @test "job.steps ends a job within an epoch, and within a worker's range" {
 	corners 300 '%s 1:%.3f 2:%.3f' '1 2 3' >some.svm
 	cat >some.json <<-END
-	{ "servers": 2, "workers": 2, "job": { "model": "softmax", "data": "some.svm", "steps": 7, "batch": 10 } }
+	{ "servers": 2, "workers": 2, "job": { "model": "softmax", "optimizer": "sgd", "lr": 0.1, "data": "some.svm", "steps": 7, "batch": 10 } }
 	END
 	train some.json
 	has .steps 7
@@ -174,7 +174,7 @@ corners() {
 @test "eval_every: evaluations while it trains, the last one at the end" {
 	corners 300 '%s 1:%.3f 2:%.3f' '1 2 3' >some.svm
 	cat >evals.json <<-END
-	{ "servers": 2, "workers": 3, "job": { "model": "softmax", "data": "some.svm", "eval": "some.svm", "steps": 35,
+	{ "servers": 2, "workers": 3, "job": { "model": "softmax", "optimizer": "sgd", "lr": 0.1, "data": "some.svm", "eval": "some.svm", "steps": 35,
 	  "batch": 10, "eval_every": 10 } }
 	END
 	for mode in bsp ssp:3 asp; do
@@ -190,7 +190,7 @@ corners() {
 @test "nothing is left when a run has ended" {
 	corners 30 '%s 1:%.3f 2:%.3f' '1 2 3' >some.svm
 	cat >tidy.json <<-END
-	{ "servers": 2, "workers": 2, "job": { "model": "softmax", "data": "some.svm", "epochs": 2, "batch": 10 } }
+	{ "servers": 2, "workers": 2, "job": { "model": "softmax", "optimizer": "sgd", "lr": 0.1, "data": "some.svm", "epochs": 2, "batch": 10 } }
 	END
 	train tidy.json
 	[ -z "$(find tidy.run -name '*.sock' -o -name '*.pid')" ]

@@ -19,7 +19,7 @@ setup() {
 	}' >train.svm
 	head -n 300 train.svm >test.svm
 	cat >keep.json <<-END
-	{ "servers": 1, "workers": 2, "deterministic": true, "job": { "model": "logistic", "data": "train.svm",
+	{ "servers": 1, "workers": 2, "deterministic": true, "job": { "model": "logistic", "optimizer": "sgd", "data": "train.svm",
 	  "eval": "test.svm", "epochs": 2, "batch": 50, "lr": 0.1, "cache": "kept" } }
 	END
 }

@@ -95,7 +95,7 @@ same_bits() {
 @test "deterministic refuses what cannot be" {
 	dense_data >d.csv
 	cat >no.json <<-END
-	{ "workers": 2, "deterministic": true, "job": { "model": "softmax", "data": "d.csv?label=last", "epochs": 1 } }
+	{ "workers": 2, "deterministic": true, "job": { "model": "softmax", "optimizer": "sgd", "lr": 0.1, "data": "d.csv?label=last", "epochs": 1 } }
 	END
 	for set in sync=asp sync=ssp:1 on_worker_loss=shrink backup=1 workers=1:3; do
 		run ps-ctl run no.json --set $set

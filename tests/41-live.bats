@@ -153,7 +153,7 @@ settled() { [ "$(status .settings_step)" != null ]; }
 @test "from bsp by asp to ssp, and from sgd to adam: as accurate as without" {
 	need_fashion
 	cat >f.json <<-JSON
-	{ "servers": 2, "workers": 2, "job": { "model": "mlp", "hidden": [64], "steps": 2000, "batch": 64, "lr": 0.1,
+	{ "servers": 2, "workers": 2, "job": { "model": "mlp", "optimizer": "sgd", "hidden": [64], "steps": 2000, "batch": 64, "lr": 0.1,
 	  "data": "$BATS_FILE_TMPDIR/train-images-idx3-ubyte",
 	  "eval": "$BATS_FILE_TMPDIR/t10k-images-idx3-ubyte" } }
 	JSON

@@ -182,7 +182,7 @@ is_new_holder() {
 	for replicas in 1 2; do
 		cat >spare.json <<-END
 		{ "servers": 2, "workers": 3, "backup": 1, "replicas": $replicas, "lease": "10m", "quota_pushes": 800,
-		  "job": { "model": "logistic", "data": "$DATA/a9a/a9a.gz", "steps": $ENDLESS, "batch": 16, "lr": 0.1 } }
+		  "job": { "model": "logistic", "optimizer": "sgd", "data": "$DATA/a9a/a9a.gz", "steps": $ENDLESS, "batch": 16, "lr": 0.1 } }
 		END
 		begin spare.json
 		wait_for 20 step_is_past 20
@@ -465,7 +465,7 @@ while True:
 		print "" } }' >wide.svm
 	cat >tight.json <<-END
 	{ "servers": 1, "workers": 1, "mem_limit": "50M",
-	  "job": { "model": "logistic", "data": "wide.svm", "epochs": 1, "batch": 16, "lr": 0.1 } }
+	  "job": { "model": "logistic", "optimizer": "sgd", "data": "wide.svm", "epochs": 1, "batch": 16, "lr": 0.1 } }
 	END
 	run -78 --separate-stderr ps-ctl run tight.json
 	[[ $stderr == *"mem_limit: 52428800 bytes are less than the sessions of 1 worker and 1 server may take, which is 94371840 bytes"* ]]

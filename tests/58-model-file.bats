@@ -33,7 +33,7 @@ people() {
 train() {
 	local model=$1 data=$2
 	shift 2
-	echo "{ \"servers\": 2, \"workers\": 2, \"job\": { \"model\": \"$model\", \"data\": \"$data\", \"epochs\": 3, \"batch\": 20 } }" >job.json
+	echo "{ \"servers\": 2, \"workers\": 2, \"job\": { \"model\": \"$model\", \"optimizer\": \"sgd\", \"lr\": 0.1, \"data\": \"$data\", \"epochs\": 3, \"batch\": 20 } }" >job.json
 	ps-ctl start job "$@" 2>/dev/null
 	ps-ctl wait --for done
 	ps-ctl export all >live.safetensors
@@ -102,7 +102,7 @@ print(json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))["__metadata__"]["psk
 @test "the words of word2vec go with the file" {
 	awk 'BEGIN { srand(4); split("the king and queen of a far land went to their daughter", w, " ")
 		for (i = 0; i < 3000; i++) printf "%s%s", w[int(rand() * 12) + 1], i % 12 == 11 ? "\n" : " " }' >text.txt
-	echo '{ "servers": 2, "workers": 1, "job": { "model": "word2vec", "data": "text.txt", "epochs": 1 } }' >job.json
+	echo '{ "servers": 2, "workers": 1, "job": { "model": "word2vec", "optimizer": "sgd", "lr": 0.1, "data": "text.txt", "epochs": 1 } }' >job.json
 	ps-ctl run job >/dev/null
 	ps-work words -C job.run >vectors 2>/dev/null
 	ps-work words -C job.run king queen -n 3 >near 2>/dev/null
@@ -119,7 +119,7 @@ print(json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))["__metadata__"]["psk
 
 @test "a checkpoint, a run directory and a file are named in the same way" {
 	people 1 400 >train.csv
-	echo '{ "servers": 2, "workers": 1, "job": { "model": "logistic", "data": "train.csv?scale=standard", "epochs": 4, "batch": 20 } }' >job.json
+	echo '{ "servers": 2, "workers": 1, "job": { "model": "logistic", "optimizer": "sgd", "lr": 0.1, "data": "train.csv?scale=standard", "epochs": 4, "batch": 20 } }' >job.json
 	ps-ctl start job --set epochs=1000000 2>/dev/null
 	ps-ctl wait --for step=50
 	ps-ctl stop 2>/dev/null

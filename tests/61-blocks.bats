@@ -111,7 +111,7 @@ write_blocks() {
 		rand() + (i >= 30000), rand() + (i >= 60000) }' >sorted.csv
 	cat >sorted.json <<-'END'
 	{ "servers": 1, "workers": 2,
-	  "job": { "model": "softmax", "data": "sorted.csv?label=1", "data_memory": "1M", "epochs": 1, "batch": 50, "lr": 0.5 } }
+	  "job": { "model": "softmax", "optimizer": "sgd", "data": "sorted.csv?label=1", "data_memory": "1M", "epochs": 1, "batch": 50, "lr": 0.5 } }
 	END
 	result=$(ps-ctl run sorted --json 2>/dev/null | tail -n 1)
 	[ "$(jq .examples <<<"$result")" -eq 90000 ]
@@ -162,7 +162,7 @@ write_blocks() {
 	{ cat train.csv && tail -n +2 train.csv && tail -n +2 train.csv; } >large.csv
 	gzip -k large.csv
 	cat >pieces.json <<-'END'
-	{ "workers": 2, "job": { "model": "logistic", "data": "train.csv?label=y", "eval": "large.csv?label=y", "data_memory": "1M",
+	{ "workers": 2, "job": { "model": "logistic", "optimizer": "sgd", "lr": 0.1, "data": "train.csv?label=y", "eval": "large.csv?label=y", "data_memory": "1M",
 	  "steps": 200, "batch": 100, "eval_every": 50 } }
 	END
 	result=$(ps-ctl run pieces --json 2>/dev/null | tail -n 1)

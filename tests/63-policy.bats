@@ -150,7 +150,7 @@ counted() {
 	# More than this host has: a server says so, and does not end at the first push.
 	[ "$(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo)" -lt 60 ] || return 0
 	printf '1 1:1\n0 2:1\n' >two.svm
-	echo '{ "job": { "model": "logistic", "data": "two.svm", "steps": 2 } }' >job.json
+	echo '{ "job": { "model": "logistic", "optimizer": "sgd", "lr": 0.1, "data": "two.svm", "steps": 2 } }' >job.json
 	run -1 --separate-stderr ps-ctl run job.json --set sparse=admit=2,sketch=64G
 	[[ $stderr == *'the counts for admit (sketch): it takes 68719476736 bytes'*'which has '*' left'* ]]
 }

@@ -20,7 +20,7 @@ teardown() {
 job() {
 	cat >c.json <<-END
 	{ $(paced "$1") "servers": 2, "workers": 2, "lease": "3s", ${2:-}
-	  "job": { "model": "mlp", "hidden": [5000], "data": "train.csv?label=last", "steps": $1, "batch": 8, "lr": 0.01 } }
+	  "job": { "model": "mlp", "optimizer": "sgd", "hidden": [5000], "data": "train.csv?label=last", "steps": $1, "batch": 8, "lr": 0.01 } }
 	END
 }
 

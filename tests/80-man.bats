@@ -207,6 +207,7 @@ described_once() {
 		case $name:$deflt in
 		name:* | on_worker_loss:*) ;;
 		*: | *:"[]") want="$want default none;" ;;
+		*:BY_*) want="$want default by ${deflt#BY_};" want=${want,,} ;;
 		*) want="$want default $deflt;" ;;
 		esac
 		[ "$type" != DURATION ] || low=${low}s high=${high}s
@@ -218,7 +219,7 @@ described_once() {
 		live=${live/AT_ONCE/LIVE}
 		[ "$line" = "$want ${live,,}" ] || { echo "$name: the page has \"$line\", the code \"$want ${live,,}\""; bad=1; }
 	done < <(tr '\n' ' ' < lib/cluster/conf/conf.def | sed 's/KEY(/\n&/g' |
-		sed -n 's/^KEY(\([a-z][a-z0-9_.]*\), *\([A-Z]*\), *"\([^"]*\)", *\([^,]*\), *\([^,]*\), *\([A-Z_]*\),.*/\1|\2|\3|\4|\5|\6/p')
+		sed -n 's/^KEY(\([a-z][a-z0-9_.]*\), *\([A-Z]*\), *"\{0,1\}\([^",]*\)"\{0,1\}, *\([^,]*\), *\([^,]*\), *\([A-Z_]*\),.*/\1|\2|\3|\4|\5|\6/p')
 	[ "$bad" -eq 0 ]
 }
 

@@ -2,10 +2,12 @@
 #include "catalog.h"
 
 #include <float.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "codec/codec.h"
 #include "conf/conf_key.h"
+#include "conf/conf_rule.h"
 #include "core/err.h"
 #include "ctl.h"
 #include "model/model.h"
@@ -62,8 +64,8 @@ static json_t *list_models(void)
 
 	for (size_t i = 0; (m = model_info_at(i)) != NULL; i++)
 		json_array_append_new(list,
-		    json_pack("{s:s, s:s, s:s, s:s}", "name", m->name, "help", m->help, "target",
-		        target[m->task], "tables", m->tables));
+		    json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", m->name, "help", m->help,
+		        "target", target[m->task], "tables", m->tables, "defaults", m->defaults));
 	return list;
 }
 
@@ -73,6 +75,7 @@ static json_t *list_optimizers(void)
 		"l1", "initial_accumulator" };
 	const struct optim_rule *r;
 	json_t *list = json_array();
+	char *defaults;
 
 	for (size_t i = 0; (r = optim_at(i)) != NULL; i++) {
 		json_t *keys = json_pack("[s, s]", "lr", "l2"), *vectors = json_array();
@@ -82,9 +85,11 @@ static json_t *list_optimizers(void)
 				json_array_append_new(keys, json_string(uses[u]));
 		for (unsigned s = 0; s < r->nvectors; s++)
 			json_array_append_new(vectors, json_string(r->vector_name[s]));
+		defaults = conf_rule_defaults(r);
 		json_array_append_new(list,
-		    json_pack("{s:s, s:s, s:o, s:o}", "name", r->name, "help", r->help, "keys",
-		        keys, "vectors", vectors));
+		    json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "name", r->name, "help", r->help,
+		        "use", r->use, "defaults", defaults, "keys", keys, "vectors", vectors));
+		free(defaults);
 	}
 	return list;
 }

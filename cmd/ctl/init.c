@@ -65,6 +65,29 @@ static void describe_option(const char *path, const json_t *value, struct buf *o
 	free(text);
 }
 
+/* Lists the keys that the file leaves to the model and its update rule, with the values in force. */
+static void describe_defaults(const json_t *file, struct buf *out)
+{
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+	struct conf c;
+
+	if (conf_from_json(file, &c, NULL) != ERR_OK)
+		return;
+	buf_puts(out,
+	    "\nThe model and its update rule decide these keys unless the file does:\n\n");
+	for (size_t i = 0; i < n; i++) {
+		json_t *value = conf_key_derives(&k[i]) && !conf_given(&c, &k[i])
+		    ? conf_value_json(&k[i], &c)
+		    : NULL;
+
+		if (value)
+			describe_option(k[i].path, value, out);
+		json_decref(value);
+	}
+	conf_release(&c);
+}
+
 /* Writes a README that explains every key in the cluster file. */
 static void write_readme(const char *file_text, struct buf *out)
 {
@@ -85,6 +108,7 @@ static void write_readme(const char *file_text, struct buf *out)
 			free(path);
 		}
 	}
+	describe_defaults(file, out);
 	buf_puts(out,
 	    "\n`ps-ctl list options` lists all keys, `ps-ctl show KEY` tells more of one.\n\n"
 	    "    ps-ctl run cluster                      train, print the result, end\n"

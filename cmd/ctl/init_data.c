@@ -33,11 +33,7 @@
 #define CODES_LEAST 3u
 #define CODES_MOST  12u
 #define CODES_ROWS  30u
-/* Examples that all epochs together should see, and bounds of their number. */
-#define EXAMPLES_WANTED 400000.0
-#define EPOCHS_LEAST    4.0
-#define EPOCHS_MOST     200.0
-#define BATCH           64u
+#define BATCH       64u
 /* Bytes that a byte of a compressed table becomes, about. */
 #define COMPRESSED 5.0
 
@@ -386,26 +382,18 @@ static const char *choose_model(struct look *l, struct err *e)
 	return d ? model : NULL;
 }
 
-/* Hidden layers and the rule, which depend on the model. */
+/* Keys for which the data give better values than the model does: smaller batches of small data, and
+ * the learning rate of a linear model. */
 static void set_training(json_t *job, const struct look *l, const char *model)
 {
-	double epochs = ceil(EXAMPLES_WANTED / l->rows);
 	size_t batch = BATCH;
 
 	while (batch > 8 && (double)batch * 20 > l->rows)
 		batch /= 2;
-	if (!strcmp(model, "mlp") || !strcmp(model, "wide_deep") || !strcmp(model, "deepfm"))
-		json_object_set_new(job, "hidden", json_pack("[i]", 64));
-	epochs = epochs > EPOCHS_MOST ? EPOCHS_MOST : epochs < EPOCHS_LEAST ? EPOCHS_LEAST : epochs;
-	json_object_set_new(job, "epochs", json_integer((json_int_t)epochs));
-	json_object_set_new(job, "batch", json_integer((json_int_t)batch));
-	if (strcmp(model, "linear") == 0) {
-		json_object_set_new(job, "optimizer", json_string("sgd"));
+	if (batch < BATCH)
+		json_object_set_new(job, "batch", json_integer((json_int_t)batch));
+	if (strcmp(model, "linear") == 0)
 		json_object_set_new(job, "lr", json_real(LINEAR_RATE / (double)(l->d->cols + 1)));
-	} else {
-		json_object_set_new(job, "optimizer", json_string("adagrad"));
-		json_object_set_new(job, "lr", json_real(0.1));
-	}
 }
 
 char *init_data_template(const char *data, const char *eval, const char *model, struct err *e)

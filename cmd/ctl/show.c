@@ -65,6 +65,23 @@ static void print_catalog_item(const struct catalog *c, const json_t *o)
 	}
 }
 
+/* Prints the choices of a key whose variants are in a list of their own: the items of the list that
+ * word names, with their defaults and the cases that they are for. */
+static void print_choices(const struct catalog *c)
+{
+	json_t *list = c->list(), *o;
+	size_t i;
+
+	json_array_foreach(list, i, o) {
+		printf("  %s: %s\n", json_str(o, "name", ""), json_str(o, "help", ""));
+		if (*json_str(o, "defaults", ""))
+			printf("      defaults   %s\n", json_str(o, "defaults", ""));
+		if (*json_str(o, "use", ""))
+			printf("      use        %s\n", json_str(o, "use", ""));
+	}
+	json_decref(list);
+}
+
 /* Shows every item of this name: "momentum" is a key and an update rule.  Returns their number. */
 static size_t show_matches(const char *word, bool json)
 {
@@ -86,6 +103,9 @@ static size_t show_matches(const char *word, bool json)
 		}
 		json_decref(list);
 	}
+	for (size_t k = 0; found && !json && (c = catalog_at(k)) != NULL; k++)
+		if (strcmp(c->kind, word) == 0)
+			print_choices(c);
 	return found;
 }
 
@@ -144,7 +164,7 @@ const struct ctl_cmd ctl_cmd_show = {
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 1,
 	    .max_args = 1,
-	    .examples = "  ps-ctl show sync\n  ps-ctl show mlp\n",
+	    .examples = "  ps-ctl show sync\n  ps-ctl show mlp\n  ps-ctl show optimizer\n",
 	},
 	run_show,
 };

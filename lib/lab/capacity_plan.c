@@ -453,7 +453,7 @@ double capacity_plan_samples(const struct plan *p, const struct conf *c)
 {
 	double steps = (double)c->job.steps * (double)conf_step_examples(c) *
 	    (double)c->workers.max;
-	double epochs = (double)c->job.epochs * p->facts.examples;
+	double epochs = (double)conf_epochs(c, (uint64_t)p->facts.examples) * p->facts.examples;
 
 	if (steps > 0 && (epochs <= 0 || steps < epochs))
 		return steps;

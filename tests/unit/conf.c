@@ -10,6 +10,9 @@
 #include "core/mem.h"
 #include "conf/conf.h"
 #include "conf/conf_key.h"
+#include "conf/conf_live.h"
+#include "conf/conf_rule.h"
+#include "model/model.h"
 #include "tap.h"
 
 static char dir[] = "/tmp/pskit-conf-XXXXXX";
@@ -243,6 +246,67 @@ static void test_defaults(void)
 	ok(!c.codec, "released twice");
 }
 
+#define JOB(more) "{\"job\": {\"model\": \"softmax\", \"data\": \"d.csv\", \"epochs\": 1" more "}}"
+
+/* A key that nobody has set has the value of the model or of the update rule in force. */
+static void test_defaults_of_job(void)
+{
+	const struct conf_key *lr = conf_key_find("job.lr", NULL),
+	                      *hidden = conf_key_find("job.hidden", NULL);
+	const struct model_info *model;
+	struct conf c, d;
+	json_t *o, *set = json_pack("{s:s}", "job.optimizer", "adagrad");
+
+	for (size_t i = 0; (model = model_info_at(i)) != NULL; i++) {
+		char *text = mem_printf("{\"job\": {\"model\": \"%s\", \"data\": \"d.csv\"%s}}",
+		    model->name, model->task == MODEL_OUTSIDE ? ", \"steps\": 1" : "");
+
+		ok(load(text, NULL, 0, &c) == ERR_OK, "%s has defaults that go together: %s",
+		    model->name, e.msg);
+		for (const char *p = model->defaults; *p; p += strspn(p, " ")) {
+			char *name = mem_printf("%.*s", (int)strcspn(p, "="), p);
+			const struct conf_key *k = conf_key_find(name, &e);
+
+			ok(k && conf_key_derives(k) && conf_origin_of(&c, k) == CONF_FROM_MODEL,
+			    "%s decides %s", model->name, name);
+			free(name);
+			p += strcspn(p, " ");
+		}
+		conf_release(&c);
+		free(text);
+	}
+	load("{\"job\": {\"model\": \"mlp\", \"data\": \"d.csv\"}}", NULL, 0, &c);
+	ok(conf_origin_of(&c, hidden) == CONF_FROM_MODEL && c.job.hidden.n == 1,
+	    "mlp has a hidden layer");
+	ok(!conf_set(&c, "optimizer=rmsprop", &e) && c.job.lr == 0.001 &&
+	        conf_origin_of(&c, lr) == CONF_FROM_RULE && c.job.rho == 0.9,
+	    "a rule brings its learning rate: %g", c.job.lr);
+	o = conf_to_json(&c);
+	ok(!conf_from_json(o, &d, &e) && !conf_given(&d, lr) && d.job.lr == 0.001,
+	    "written and read, it is still the rule's");
+	ok(!conf_apply(&d, set, &e) && d.job.lr == 0.01,
+	    "and follows a live change of the rule: %g", d.job.lr);
+	ok(!conf_copy_live(&d, &c, &e) && d.job.lr == 0.001 && !conf_given(&d, lr),
+	    "live settings are copied with their origin");
+	ok(!conf_set(&d, "lr=0.3", &e) && !conf_apply(&d, set, &e) && d.job.lr == 0.3 &&
+	        conf_origin_of(&d, lr) == CONF_FROM_USER,
+	    "the user's learning rate stays");
+	conf_release(&d);
+	ok(c.job.epochs > 0 && conf_epochs(&c, 1000) == 200 && conf_epochs(&c, 40000) == 10 &&
+	        conf_epochs(&c, 1000000000) == (uint64_t)c.job.epochs && conf_epochs(&c, 0) > 0,
+	    "small data are passed over more often");
+	ok(!conf_set(&c, "epochs=3", &e) && conf_epochs(&c, 1000) == 3,
+	    "unless the user says how often");
+	conf_release(&c);
+	ok(!load(JOB(", \"steps\": 9"), NULL, 0, &c) && c.job.epochs == 1, "epochs and steps");
+	conf_release(&c);
+	load("{\"job\": {\"model\": \"mlp\", \"data\": \"d.csv\", \"steps\": 9}}", NULL, 0, &c);
+	ok(c.job.epochs == 0, "steps alone end the training");
+	conf_release(&c);
+	json_decref(o);
+	json_decref(set);
+}
+
 static void test_types_in_json(void)
 {
 	static const char *const bad[][2] = {
@@ -311,8 +375,6 @@ static void test_unknown(void)
 	ok(conf_load("/nonexistent/x", NULL, 0, &c, NULL) == ERR_NOTFOUND,
 	    "no file, no error wanted");
 }
-
-#define JOB(more) "{\"job\": {\"model\": \"softmax\", \"data\": \"d.csv\", \"epochs\": 1" more "}}"
 
 static void test_load(void)
 {
@@ -403,7 +465,8 @@ static void test_validate(void)
 		{ "{\"job\": {\"model\": \"sofmax\"}}",
 		    "job.model: no model \"sofmax\"; did you mean \"softmax\"?" },
 		{ "{\"job\": {\"model\": \"softmax\", \"epochs\": 1}}", "job.data: must name" },
-		{ "{\"job\": {\"model\": \"softmax\", \"data\": \"d.csv\"}}", "job.epochs: " },
+		{ "{\"job\": {\"model\": \"softmax\", \"data\": \"d.csv\", \"epochs\": 0}}",
+		    "job.epochs: " },
 		{ JOB(", \"optimizer\": \"adm\""),
 		    "job.optimizer: no update rule \"adm\"; did you mean" },
 		{ JOB(", \"l1\": 0.1"), "job.l1: only job.optimizer ftrl has l1" },
@@ -413,7 +476,7 @@ static void test_validate(void)
 		    "job.activation: model softmax has no hidden" },
 		{ "{\"job\": {\"model\": \"logistic\", \"data\": \"d.csv\", \"epochs\": 1, \"hidden\": [3]}}",
 		    "job.hidden: " },
-		{ "{\"job\": {\"model\": \"mlp\", \"data\": \"d.csv\", \"epochs\": 1}}",
+		{ "{\"job\": {\"model\": \"mlp\", \"data\": \"d.csv\", \"hidden\": []}}",
 		    "job.hidden: " },
 		{ "{\"workers\": 2, \"job\": {\"model\": \"softmax\", \"data\": \"-\", \"epochs\": 1}}",
 		    "job.data: \"-\" feeds one worker only, got workers 2" },
@@ -485,8 +548,8 @@ static void test_round_trip(void)
 	free(diff);
 	again = conf_to_json(&d);
 	ok(json_equal(o, again), "and is written alike");
-	ok(json_object_size(o) + json_object_size(json_object_get(o, "job")) - 1 == n,
-	    "all are there");
+	ok(json_object_size(o) + json_object_size(json_object_get(o, "job")) - 2 == n,
+	    "all are there, and the list of those that nobody has set");
 	ok(strcmp(json_object_iter_key(json_object_iter(o)), k[0].path) == 0,
 	    "in the table's order");
 	json_decref(o);
@@ -520,7 +583,7 @@ static void test_template(void)
 	json_t *o = text ? json_loads(text, 0, NULL) : NULL;
 
 	ok(o && conf_from_json(o, &c, &e) == ERR_OK && strcmp(c.job.model, "mlp") == 0 &&
-	        c.job.hidden.n == 1 && c.job.hidden.item[0] == 256,
+	        c.job.hidden.n == 1 && c.job.hidden.item[0] == 128,
 	    "a template for mlp");
 	if (o && access(c.job.data.item[0], R_OK) == 0)
 		ok(conf_validate(&c, &e) == ERR_OK, "is valid where the data is");
@@ -543,6 +606,7 @@ int main(void)
 	put("d.csv", "1,2\n");
 	put("e.csv", "1,2\n");
 	test_defaults();
+	test_defaults_of_job();
 	test_keys();
 	test_types_in_json();
 	test_unknown();

@@ -15,6 +15,8 @@
 
 #define FILE_MAX  (1u << 20)
 #define LOSS_WAIT (30 * NSEC_PER_SEC)
+/* The member of a written configuration that lists the keys with a default of the model or rule. */
+#define BY_DEFAULT "by_default"
 
 void conf_init(struct conf *c)
 {
@@ -25,26 +27,27 @@ void conf_init(struct conf *c)
 	for (size_t i = 0; i < n; i++) {
 		enum err_code rc = ERR_OK;
 
-		if (k[i].deflt[0] != '\0')
+		if (k[i].deflt[0] != '\0' && !conf_key_derives(&k[i]))
 			rc = conf_value_parse(&k[i], k[i].deflt, NULL, c, NULL);
 		assert(rc == ERR_OK);
 		(void)rc;
 	}
 	memset(c->given, 0, sizeof c->given);
+	conf_derive(c);
 }
 
 void conf_reset(struct conf *c, const char *path)
 {
 	const struct conf_key *k = conf_key_find(path, NULL);
-	size_t n, i = (size_t)(k - conf_keys(&n));
 	enum err_code rc = ERR_OK;
 
 	conf_value_release(k, c);
-	if (k->deflt[0] != '\0')
+	if (k->deflt[0] != '\0' && !conf_key_derives(k))
 		rc = conf_value_parse(k, k->deflt, NULL, c, NULL);
 	assert(rc == ERR_OK);
 	(void)rc;
-	c->given[i / 64] &= ~(UINT64_C(1) << (i % 64));
+	conf_forget_given(c, k);
+	conf_derive(c);
 }
 
 bool conf_trains(const struct conf *c)
@@ -70,6 +73,7 @@ void conf_release(struct conf *c)
 /* Set the defaults that depend on other keys. */
 static void derive_defaults(struct conf *c)
 {
+	conf_derive(c);
 	if (conf_given(c, conf_key_find("on_worker_loss", NULL)))
 		return;
 	c->on_worker_loss.policy = c->deterministic ? CONF_WAIT : CONF_SHRINK;
@@ -94,7 +98,7 @@ static enum err_code read_object_keys(const json_t *o, bool job, const char *dir
 		const struct conf_key *k;
 		char *path = mem_printf("%s%s", job ? "job." : "", name);
 
-		if (!job && strcmp(name, "job") == 0) {
+		if (!job && (strcmp(name, "job") == 0 || strcmp(name, BY_DEFAULT) == 0)) {
 			free(path);
 			continue;
 		}
@@ -138,10 +142,38 @@ static enum err_code read_document(const json_t *o, const char *dir, struct conf
 	return rc;
 }
 
+/* The keys in the list have the values of the document, but nobody has set them. */
+static void forget_defaults(struct conf *c, const json_t *list)
+{
+	const struct conf_key *k;
+	json_t *name;
+	size_t i;
+
+	json_array_foreach((json_t *)(uintptr_t)list, i, name) {
+		k = json_is_string(name) ? conf_key_find(json_string_value(name), NULL) : NULL;
+		if (k && conf_key_derives(k))
+			conf_forget_given(c, k);
+	}
+}
+
+static json_t *list_defaults(const struct conf *c)
+{
+	size_t n;
+	const struct conf_key *k = conf_keys(&n);
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n; i++)
+		if (conf_key_derives(&k[i]) && !conf_given(c, &k[i]))
+			json_array_append_new(list, json_string(k[i].path));
+	return list;
+}
+
 enum err_code conf_from_json(const json_t *o, struct conf *c, struct err *e)
 {
 	enum err_code rc = read_document(o, NULL, c, e);
 
+	if (rc == ERR_OK)
+		forget_defaults(c, json_object_get(o, BY_DEFAULT));
 	if (rc != ERR_OK)
 		conf_release(c);
 	return rc;
@@ -291,8 +323,10 @@ json_t *conf_to_json(const struct conf *c)
 		else if (v)
 			json_object_set_new(o, k[i].path, v);
 	}
-	if (c->has_job)
+	if (c->has_job) {
 		json_object_set(o, "job", job);
+		json_object_set_new(o, BY_DEFAULT, list_defaults(c));
+	}
 	json_decref(job);
 	return o;
 }

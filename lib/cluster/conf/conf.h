@@ -51,7 +51,7 @@ struct conf_job {
 	int64_t batch;
 	char *optimizer, *schedule;
 	double lr, momentum, beta1, beta2;
-	double eps; /* 0: the value of the rule's paper */
+	double eps; /* 0: the value of the rule's paper, too */
 	double initial_accumulator;
 	double rho, ftrl_beta, l1, l2;
 	double clip_norm; /* 0: none */
@@ -135,7 +135,8 @@ enum err_code conf_validate(const struct conf *c, struct err *e);
 enum err_code conf_validate_keys(const struct conf *c, struct err *e);
 
 /* conf_to_json writes the effective configuration: every key that has a value, in the table's
- * order, with "job" nested (absent without a job). conf_from_json reads it back to an equal struct:
+ * order, with "job" nested (absent without a job), and "by_default", the list of the job's keys that
+ * nobody has set and that the model or the update rule decides. conf_from_json reads it back to an equal struct:
  * *c is initialised here, and is zeroes after a failure. It does not validate, because another host
  * need not have the data. */
 json_t *conf_to_json(const struct conf *c);

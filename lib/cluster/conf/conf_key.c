@@ -7,9 +7,11 @@
 
 #include "core/suggest.h"
 
-#define FIXED   CONF_FIXED
-#define LIVE    CONF_LIVE
-#define AT_ONCE CONF_AT_ONCE
+#define FIXED    CONF_FIXED
+#define LIVE     CONF_LIVE
+#define AT_ONCE  CONF_AT_ONCE
+#define BY_MODEL CONF_BY_MODEL
+#define BY_RULE  CONF_BY_RULE
 /* The least number above 0, and the greatest below 1. */
 #define ABOVE0 DBL_TRUE_MIN
 #define BELOW1 (1.0 - DBL_EPSILON / 2)
@@ -103,4 +105,11 @@ bool conf_given(const struct conf *c, const struct conf_key *k)
 	size_t i = (size_t)(k - keys);
 
 	return c->given[i / 64] >> (i % 64) & 1;
+}
+
+void conf_forget_given(struct conf *c, const struct conf_key *k)
+{
+	size_t i = (size_t)(k - keys);
+
+	c->given[i / 64] &= ~(UINT64_C(1) << (i % 64));
 }

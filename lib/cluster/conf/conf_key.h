@@ -37,11 +37,23 @@ enum conf_change {
 	CONF_AT_ONCE, /* when the coordinator has it: no computation depends on it */
 };
 
+/* Defaults in place of a value: the job's model or its update rule gives one (conf_derive). */
+#define CONF_BY_MODEL "by model"
+#define CONF_BY_RULE  "by rule"
+
+/* Where a value comes from. */
+enum conf_origin {
+	CONF_FROM_USER,   /* a file, --set or a live change */
+	CONF_FROM_MODEL,  /* model.def */
+	CONF_FROM_RULE,   /* the update rule */
+	CONF_FROM_NOBODY, /* the same for all jobs */
+};
+
 /* One row of conf.def. Bounds of durations are in seconds. */
 struct conf_key {
 	const char *path; /* "job.lr" */
 	enum conf_type type;
-	const char *deflt; /* as text; "" or "[]": none */
+	const char *deflt; /* as text; "" or "[]": none; or CONF_BY_... */
 	double min, max;   /* equal: unbounded */
 	enum conf_change live;
 	const char *help;
@@ -57,6 +69,16 @@ const char *conf_type_name(enum conf_type type);
 const struct conf_key *conf_key_find(const char *name, struct err *e);
 /* Was the key set by a file, by --set or by a live change? */
 bool conf_given(const struct conf *c, const struct conf_key *k);
+/* Forgets that the key was set; its value stays. */
+void conf_forget_given(struct conf *c, const struct conf_key *k);
+
+/* Does the default of the key depend on the job? */
+bool conf_key_derives(const struct conf_key *k);
+enum conf_origin conf_origin_of(const struct conf *c, const struct conf_key *k);
+/* Give the keys that nobody has set the defaults of the job's model and update rule; or only those
+ * of the rule, which a live change of job.optimizer brings along. */
+void conf_derive(struct conf *c);
+void conf_derive_of_rule(struct conf *c);
 
 /* Set a key's value from text, or from JSON; write it as JSON (NULL if it has none). Relative paths
  * become absolute by dir; NULL: they stay relative. A failure leaves the field unchanged:

@@ -25,13 +25,16 @@ enum err_code conf_apply(struct conf *c, const json_t *set, struct err *e)
 		if (rc)
 			break;
 	}
+	conf_derive_of_rule(c);
 	return rc;
 }
 
 static bool is_default(const struct conf *c, const struct conf *deflt, const struct conf_key *k)
 {
 	json_t *here = conf_value_json(k, c), *there = conf_value_json(k, deflt);
-	bool same = here == there || (here && there && json_equal(here, there));
+	bool same = conf_key_derives(k)
+	    ? !conf_given(c, k)
+	    : here == there || (here && there && json_equal(here, there));
 
 	json_decref(here);
 	json_decref(there);
@@ -136,6 +139,8 @@ enum err_code conf_copy_live(struct conf *c, const struct conf *from, struct err
 
 		if (v && (c->has_job || strncmp(k[i].path, "job.", 4) != 0))
 			rc = conf_value_read(&k[i], v, NULL, c, e);
+		if (v && conf_key_derives(&k[i]) && !conf_given(from, &k[i]))
+			conf_forget_given(c, &k[i]);
 		json_decref(v);
 	}
 	return rc;

@@ -23,6 +23,16 @@ enum err_code conf_job_rule(const struct conf *c, struct conf_rule *out, struct 
  * et al., "DiLoCo", 2023. ERR_CONFIG. */
 enum err_code conf_server_rule(const struct conf *c, struct conf_rule *out, struct err *e);
 
+/* The keys that a rule reads and their defaults, "lr=0.001 beta1=0.9 ...", in a fresh string. */
+char *conf_rule_defaults(const struct optim_rule *rule);
+
+/* Passes over data of so many examples (0: not known). job.epochs, unless it is the model's default:
+ * then small data are passed more often, until CONF_EXAMPLES_WANTED examples have been seen. 0: no
+ * limit. */
+#define CONF_EXAMPLES_WANTED UINT64_C(400000)
+#define CONF_EPOCHS_MOST     UINT64_C(200)
+uint64_t conf_epochs(const struct conf *c, uint64_t examples);
+
 /* Examples of one worker's step: all its batches from one push to the next. */
 uint64_t conf_step_examples(const struct conf *c);
 /* Do sessions on one host use shared memory? With transport auto they do not if mem_limit is

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "coord/coord_state.h"
 
+#include "conf/conf_rule.h"
 #include "core/clock.h"
 #include "core/json.h"
 #include "core/mem.h"
@@ -28,6 +29,14 @@ static void begin_stream(struct coord *c, const struct state_tasks *resumed)
 	tasks_watch(c->data.tasks, forward_lease_change, c);
 	if (resumed)
 		tasks_load(c->data.tasks, resumed, false);
+}
+
+void coord_job_choose_epochs(struct coord *c)
+{
+	uint64_t epochs = conf_epochs(c->conf, c->data.lease ? 0 : c->data.examples);
+
+	if (epochs > c->cfg.epochs && c->cfg.epochs)
+		c->cfg.epochs = epochs;
 }
 
 void coord_job_begin_leases(struct coord *c, const struct state_tasks *saved)

@@ -300,6 +300,7 @@ json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
 	c->data.examples = (uint64_t)m->examples;
 	c->data.lease = (uint64_t)m->lease;
 	c->data.stream = m->stream;
+	coord_job_choose_epochs(c);
 	if (c->data.tasks)
 		tasks_extend(c->data.tasks, c->data.examples);
 	c->unfit[0] = 0;

@@ -535,6 +535,8 @@ void coord_job_worker_done(struct coord *c, unsigned rank);
  * or "result". Release it. */
 bool coord_report_keep(struct coord_report *r, const json_t *msg);
 void coord_report_release(struct coord_report *r);
+/* Sets the number of epochs once the number of examples is known (conf_epochs). */
+void coord_job_choose_epochs(struct coord *c);
 /* Start leasing the data, if this job does. saved: the state of the leases to go on from, or
  * NULL. */
 void coord_job_begin_leases(struct coord *c, const struct state_tasks *saved);

@@ -117,6 +117,7 @@ void coord_save(const struct coord *c, struct state *out)
 		.tasks = c->data.tasks ? tasks_save(c->data.tasks) : NULL,
 		.lease_changes = (int64_t)c->data.leases,
 		.leased_from = (int64_t)c->data.leased_from,
+		.epochs = (int64_t)c->cfg.epochs,
 		.last_eval = c->evaluation.last.json,
 		.result = c->evaluation.result.json,
 		.paused_by = c->pause.on ? c->pause.by : NULL,
@@ -270,6 +271,7 @@ static void load_job(struct coord *c, const struct state *state, int64_t now)
 	c->data.given = state->given;
 	if (!c->cfg.has_job || !c->data.examples)
 		return;
+	c->cfg.epochs = (uint64_t)state->epochs;
 	c->data.leased = state->tasks != NULL;
 	c->data.leased_from = (uint64_t)state->leased_from;
 	coord_job_begin_leases(c, state->tasks);

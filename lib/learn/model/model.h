@@ -85,6 +85,10 @@ struct model_axes {
  * functions and model_spec_parse are in objects of their own that need no BLAS. */
 struct model_info {
 	const char *name, *help, *tables;
+	/* The job's keys that the model decides unless the user does, "optimizer=adagrad lr=0.1 ...",
+	 * as --set takes them; "" where nothing is special. job.lr and the rule's other constants hold
+	 * with the optimizer that stands beside them. */
+	const char *defaults;
 	enum model_task task;
 	struct model_axes axes[MODEL_AXES]; /* ends early with a table of NULL */
 };

@@ -61,7 +61,7 @@ const struct model_kind model_kind_custom = {
 };
 
 enum {
-#define MODEL(name, task, help, tables, ...) KIND_##name,
+#define MODEL(name, task, help, tables, defaults, ...) KIND_##name,
 #include "model/model.def"
 #undef MODEL
 	NKINDS

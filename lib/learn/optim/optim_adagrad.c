@@ -44,6 +44,7 @@ const struct optim_rule optim_rule_adagrad = {
 	.name = "adagrad",
 	.id = OPTIM_ID_adagrad,
 	.help = "a learning rate a parameter, by its summed squares (Duchi et al. 2011)",
+	.use = "rows that few examples touch: clicks, words, ratings, categories",
 	.uses = OPTIM_USES_EPS | OPTIM_USES_INITIAL,
 	.nvectors = 1,
 	.vector_name = { "accum" },

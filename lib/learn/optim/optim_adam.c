@@ -48,6 +48,7 @@ const struct optim_rule optim_rule_adam = {
 	.name = "adam",
 	.id = OPTIM_ID_adam,
 	.help = "running first and second moments, bias-corrected (Kingma and Ba 2015)",
+	.use = "layers, and dense data whose scales differ; the learning rate hardly needs tuning",
 	.uses = OPTIM_USES_BETA1 | OPTIM_USES_BETA2 | OPTIM_USES_EPS,
 	.nvectors = 2,
 	.vector_name = { "m", "v" },

@@ -47,6 +47,7 @@ const struct optim_rule optim_rule_adamw = {
 	.name = "adamw",
 	.id = OPTIM_ID_adamw,
 	.help = "adam with decoupled weight decay l2 (Loshchilov and Hutter 2019)",
+	.use = "as adam, where l2 shall hold whatever the gradients are",
 	.uses = OPTIM_USES_BETA1 | OPTIM_USES_BETA2 | OPTIM_USES_EPS,
 	.nvectors = 2,
 	.vector_name = { "m", "v" },

@@ -63,6 +63,7 @@ const struct optim_rule optim_rule_ftrl = {
 	.name = "ftrl",
 	.id = OPTIM_ID_ftrl,
 	.help = "FTRL-Proximal, sparse by l1 (McMahan et al. 2013)",
+	.use = "linear models of very many features that shall be mostly zero (l1)",
 	.uses = OPTIM_USES_FTRL_BETA | OPTIM_USES_L1,
 	.nvectors = 2,
 	.vector_name = { "z", "n" },

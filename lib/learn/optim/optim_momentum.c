@@ -32,6 +32,7 @@ const struct optim_rule optim_rule_momentum = {
 	.name = "momentum",
 	.id = OPTIM_ID_momentum,
 	.help = "gradient descent with heavy-ball momentum (Polyak 1964)",
+	.use = "dense models whose learning rate is tuned: images, deep layers",
 	.uses = OPTIM_USES_MOMENTUM,
 	.nvectors = 1,
 	.vector_name = { "velocity" },

@@ -33,6 +33,7 @@ const struct optim_rule optim_rule_nesterov = {
 	.name = "nesterov",
 	.id = OPTIM_ID_nesterov,
 	.help = "Nesterov's accelerated gradient (Sutskever et al. 2013)",
+	.use = "as momentum, and a little more stable at high learning rates",
 	.uses = OPTIM_USES_MOMENTUM,
 	.nvectors = 1,
 	.vector_name = { "velocity" },

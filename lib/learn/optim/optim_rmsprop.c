@@ -36,6 +36,7 @@ const struct optim_rule optim_rule_rmsprop = {
 	.name = "rmsprop",
 	.id = OPTIM_ID_rmsprop,
 	.help = "gradient over its running root mean square (Tieleman and Hinton 2012)",
+	.use = "streams whose distribution drifts, and losses of changing scale",
 	.uses = OPTIM_USES_RHO | OPTIM_USES_EPS,
 	.nvectors = 1,
 	.vector_name = { "mean_square" },

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "conf/conf_live.h"
+#include "conf/conf_rule.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/names.h"
@@ -472,6 +473,9 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 		rc = check_frozen_names(out, e);
 	if (!rc)
 		job_freeze_tables(out);
+	if (!rc)
+		out->conf.job.epochs = (int64_t)conf_epochs(&out->conf,
+		    out->source->group ? 0 : out->source->units);
 	if (rc)
 		job_release(out);
 	return rc;

@@ -490,11 +490,17 @@ json_t *settings_request_now(struct coordinator *h)
 	return copy;
 }
 
-static json_t *describe_origin(const struct conf_key *k, json_t *value, const json_t *deflt,
-    json_t *settings, json_t *past)
+static json_t *describe_origin(const struct conf *c, const struct conf_key *k, json_t *value,
+    const json_t *deflt, json_t *settings, json_t *past)
 {
-	json_t *o = json_pack("{s:o, s:s}", "value", value, "origin",
-	    deflt && json_equal(value, (json_t *)(uintptr_t)deflt) ? "default" : "file");
+	static const char *const names[] = { [CONF_FROM_USER] = "file",
+		[CONF_FROM_MODEL] = "model",
+		[CONF_FROM_RULE] = "rule",
+		[CONF_FROM_NOBODY] = "default" };
+	const char *origin = conf_key_derives(k)                     ? names[conf_origin_of(c, k)]
+	    : deflt && json_equal(value, (json_t *)(uintptr_t)deflt) ? "default"
+	                                                             : "file";
+	json_t *o = json_pack("{s:o, s:s}", "value", value, "origin", origin);
 	const json_t *s, *set, *text;
 	const char *name;
 	json_t *at;
@@ -540,7 +546,7 @@ json_t *settings_request_origin(struct coordinator *h)
 
 		if (v)
 			json_object_set_new(out, k[i].path,
-			    describe_origin(&k[i], v, d, settings, past));
+			    describe_origin(&c, &k[i], v, d, settings, past));
 		json_decref(d);
 	}
 	json_decref(settings);

@@ -62,7 +62,7 @@ all: $(BINS) $(PUBLIC) ## build the four programs and the public library into bu
 KERNELS = $(patsubst %.c,$(OBJ)/%.o,$(filter-out lib/base/math/blas%,$(wildcard lib/base/math/*.c lib/learn/optim/*.c lib/learn/codec/*.c)))
 # The numeric kernels: vectorised, and with the same bits on every machine.
 $(KERNELS): STD += -O3 -ffp-contract=off
-$(OBJ)/lib/base/math/blas%.o $(OBJ)/lib/learn/model/%.o $(OBJ)/lib/cluster/shard/change_log.o: STD += -O3
+$(OBJ)/lib/base/math/blas%.o $(OBJ)/lib/learn/loss/%.o $(OBJ)/lib/learn/model/%.o $(OBJ)/lib/cluster/shard/change_log.o: STD += -O3
 # They include the kernels, to have them for other instruction sets.
 $(BUILD)/tests/variant_%: private STD += -O3 -ffp-contract=off
 

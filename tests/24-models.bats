@@ -215,3 +215,18 @@ write_data_of() {
 	run -1 --separate-stderr ps-ctl run lin --set lr=1e30 --json
 	[[ $(field reason <<<"$output") == *"lower job.lr"* && $(field reason <<<"$output") != *"was read as"* ]]
 }
+
+@test "job.loss: a linear model learns the quantile 0.9, and softmax takes no such loss" {
+	# y is uniform in 0..100, whatever x is: its quantile 0.9 is 90, with a loss of 4.5.
+	seq 0 499 | awk '{ print $1 * 37 % 101 / 50 - 1 "," ($1 * 29 % 500) / 5 }' >y.csv
+	cat >quantile.json <<-END
+	{ "job": { "model": "linear", "loss": "quantile:0.9", "data": "y.csv", "eval": "y.csv", "epochs": 20, "batch": 25,
+	  "optimizer": "adagrad", "lr": 5 } }
+	END
+	train quantile.json
+	at_most .eval.loss 4.6
+	at_least .eval.loss 4.4
+	[ "$(res '.eval.pinball == .eval.loss or (.eval.pinball / .eval.loss - 1 | fabs) < 1e-6')" = true ]
+	run -78 ps-ctl run quantile.json --set model=softmax
+	[[ $output == *"job.loss: model softmax cannot have the loss quantile"* ]]
+}

@@ -223,10 +223,11 @@ described_once() {
 	[ "$bad" -eq 0 ]
 }
 
-@test "update rules, modes, aggregators and metrics, each in one page" {
+@test "update rules, modes, aggregators, losses and metrics, each in one page" {
 	names RULE lib/learn/optim/optim.def | described_once ps-work.1 "UPDATE RULES"
 	forms MODE lib/cluster/sync/sync.def | described_once ps-consistency.7 Modes rows
 	forms AGGREGATOR lib/learn/aggregate/aggregate.def | described_once ps-consistency.7 "Robust sums"
+	forms LOSS lib/learn/loss/loss.def | described_once ps-work.1 LOSSES
 	names METRIC lib/learn/metric/metric.def | described_once ps-metrics.7 EVALUATIONS
 }
 

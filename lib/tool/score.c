@@ -70,7 +70,7 @@ enum err_code tool_eval(struct tool *t, const char *const *data, size_t ndata, j
 
 	if (rc)
 		return rc;
-	want = job_want(model_info_find(s.job.conf.job.model));
+	want = job_want(&s.job.conf.job);
 	want.bad = s.job.bad;
 	rc = data_for(&s, t, data, ndata, &want, &own, &set, e);
 	if (!rc)

@@ -59,12 +59,7 @@ static double ref_factors(const struct subject *t, const struct sample *s, size_
 		for (size_t j = 0; pairs && j < i; j++)
 			f += product(t, i, j) * x[i] * x[j];
 	}
-	if (model_task(t->m) == MODEL_REAL) {
-		*z = f;
-		return (y - f) * (y - f) / 2;
-	}
-	*z = 1 / (1 + exp(-f));
-	return y > 0 ? -log(*z) : -log(1 - *z);
+	return ref_value(t, y, f, z);
 }
 
 static void test_factors(void)
@@ -95,6 +90,25 @@ static void test_factors(void)
 			test_model("deepfm", &deep, ref_factors);
 			test_model("wide_deep", &deep, ref_factors);
 		}
+}
+
+static void test_losses(void)
+{
+	static const char *const name[] = { "fm", "mf", "ffm", "deepfm", "wide_deep" };
+	static const size_t hidden[] = { 4 };
+
+	for (size_t i = 0; i < REF_LOSSES; i++)
+		for (size_t k = 0; k < sizeof name / sizeof *name; k++)
+			test_model(name[k],
+			    &(struct model_shape){ .features = 4,
+			        .classes = ref_losses[i].classes,
+			        .loss = ref_losses[i].loss,
+			        .factors = 3,
+			        .fields = 4,
+			        .activation = "tanh",
+			        .hidden = hidden,
+			        .nhidden = strstr(name[k], "deep") != NULL },
+			    ref_factors);
 }
 
 /* ---- words ---- */
@@ -215,6 +229,7 @@ int main(void)
 {
 	rng_init(&rng, 20);
 	test_factors();
+	test_losses();
 	test_words();
 	test_refusals();
 	return tap_done();

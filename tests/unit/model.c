@@ -40,10 +40,8 @@ static double ref_loss(const struct subject *t, const struct sample *s, size_t r
 	ref_outputs(t, s->x + r * s->cols, s->cols, z);
 	switch (model_task(t->m)) {
 	case MODEL_REAL:
-		return (y - z[0]) * (y - z[0]) / 2;
 	case MODEL_TWO:
-		z[0] = 1 / (1 + exp(-z[0]));
-		return y > 0 ? -log(z[0]) : -log(1 - z[0]);
+		return ref_value(t, y, z[0], z);
 	case MODEL_CLASSES:
 		for (size_t j = 0; j < k; j++)
 			sum += exp(z[j]);
@@ -89,6 +87,24 @@ static void test_models(void)
 	    ref_loss);
 }
 
+static void test_losses(void)
+{
+	static const size_t hidden[] = { 4 };
+
+	for (size_t i = 0; i < REF_LOSSES; i++) {
+		struct model_shape shape = { .features = 5,
+			.classes = ref_losses[i].classes,
+			.loss = ref_losses[i].loss };
+
+		test_model("linear", &shape, ref_loss);
+		if (shape.classes == 2)
+			test_model("logistic", &shape, ref_loss);
+		shape.hidden = hidden;
+		shape.nhidden = 1;
+		test_model("mlp", &shape, ref_loss);
+	}
+}
+
 static void test_empty(void)
 {
 	struct subject t;
@@ -121,75 +137,92 @@ static bool same_gradient(const struct subject *t, float *const *a, float *const
 	return off < 1e-5 * size;
 }
 
-/* Three examples with the weights 2, 0 and 1, against a batch of the first one twice and the last. */
-static void test_weights(void)
+/* A model with a loss: three examples with the weights 2, 0 and 1, against a batch of the first one twice and
+ * the last. */
+static void test_weights_of(const char *name, const char *loss, size_t classes)
 {
-	static const char *const name[] = { "linear", "logistic", "softmax", "mlp", "fm", "ffm",
-		"mf", "wide_deep", "deepfm" };
 	static const size_t hidden[] = { 3 };
+	struct model_shape shape = { .features = 4,
+		.fields = 4,
+		.factors = 2,
+		.classes = classes,
+		.loss = loss,
+		.hidden = hidden,
+		.nhidden = strstr(name, "deep") || !strcmp(name, "mlp") };
+	float weight[3] = { 2, 0, 1 }, scores[9], *got[MAX_TABLES];
+	struct sample once, times;
+	struct subject t;
+	double a, b;
 
-	for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
-		bool real = !strcmp(name[i], "linear") || !strcmp(name[i], "mf");
-		bool deep = strstr(name[i], "deep") || !strcmp(name[i], "mlp");
-		struct model_shape shape = { .features = 4,
-			.fields = 4,
-			.factors = 2,
-			.classes = real ? 0 : 2,
-			.hidden = hidden,
-			.nhidden = deep };
-		float weight[3] = { 2, 0, 1 }, scores[6];
-		struct sample once, times;
-		struct subject t;
-		double a, b;
+	subject_make(&t, name, &shape, 4);
+	sample_make(&once, false, 3, 4, classes);
+	sample_make(&times, false, 3, 4, classes);
+	for (size_t r = 0; r < 3; r++)
+		once.b.y[r] = fabsf(once.b.y[r]);
+	for (size_t r = 0; r < 3; r++) {
+		size_t from = r < 2 ? 0 : 2;
 
-		subject_make(&t, name[i], &shape, 4);
-		sample_make(&once, false, 3, 4, real ? 0 : 2);
-		sample_make(&times, false, 3, 4, real ? 0 : 2);
-		for (size_t r = 0; r < 3; r++) {
-			size_t from = r < 2 ? 0 : 2;
-
-			memcpy(times.b.x + 4 * r, once.b.x + 4 * from, 4 * sizeof(float));
-			times.b.y[r] = once.b.y[from];
-			times.b.label[r] = once.b.label[from];
-		}
-		float *got[MAX_TABLES];
-
-		for (size_t k = 0; k < t.ntables; k++)
-			got[k] = malloc(t.n[k] * sizeof(float));
-		once.b.weight = weight;
-		a = model_grad(t.m, &once.b, (const float *const *)t.pf, t.g);
-		b = model_grad(t.m, &times.b, (const float *const *)t.pf, got);
-		ok(fabs(a - b) < 1e-6 && same_gradient(&t, t.g, got) &&
-		        fabs(model_forward(t.m, &once.b, (const float *const *)t.pf, scores) -
-		            3 * a) < 1e-5,
-		    "%s: an example of weight 2 counts as two do, one of weight 0 not at all",
-		    name[i]);
-		once.b.weight = NULL;
-		for (size_t k = 0; k < t.ntables; k++)
-			free(got[k]);
-		feed_sample_release(&once);
-		feed_sample_release(&times);
-		subject_release(&t);
+		memcpy(times.b.x + 4 * r, once.b.x + 4 * from, 4 * sizeof(float));
+		times.b.y[r] = once.b.y[from];
+		times.b.label[r] = once.b.label[from];
 	}
+	for (size_t k = 0; k < t.ntables; k++)
+		got[k] = malloc(t.n[k] * sizeof(float));
+	once.b.weight = weight;
+	a = model_grad(t.m, &once.b, (const float *const *)t.pf, t.g);
+	b = model_grad(t.m, &times.b, (const float *const *)t.pf, got);
+	ok(fabs(a - b) < 1e-6 && same_gradient(&t, t.g, got) &&
+	        fabs(model_forward(t.m, &once.b, (const float *const *)t.pf, scores) - 3 * a) <
+	            1e-5,
+	    "%s, loss %s: an example of weight 2 counts as two do, one of weight 0 not at all",
+	    name, loss);
+	once.b.weight = NULL;
+	for (size_t k = 0; k < t.ntables; k++)
+		free(got[k]);
+	feed_sample_release(&once);
+	feed_sample_release(&times);
+	subject_release(&t);
 }
 
-/* A model of scaled targets against one that gets scaled targets. */
+static void test_weights(void)
+{
+	static const char *const name[] = { "linear", "mlp", "fm", "ffm", "mf", "wide_deep",
+		"deepfm" };
+
+	test_weights_of("logistic", "auto", 2);
+	test_weights_of("softmax", "auto", 3);
+	test_weights_of("mlp", "auto", 3);
+	for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+		for (size_t k = 0; k < REF_LOSSES; k++)
+			test_weights_of(name[i], ref_losses[k].loss, ref_losses[k].classes);
+}
+
+/* A model of scaled targets against one that gets scaled targets, and whose loss has the argument in these
+ * units. */
 static void test_target_scaling(void)
 {
-	static const char *const name[] = { "linear", "mf" };
+	static const struct {
+		const char *name, *loss, *scaled;
+		int degree;
+	} form[] = { { "linear", NULL, NULL, 2 }, { "mf", NULL, NULL, 2 },
+		{ "linear", "huber:0.5", "huber:15000", 2 },
+		{ "mf", "quantile:0.7", "quantile:0.7", 1 } };
 	const double shift = 250000, factor = 1.0 / 30000;
 
-	for (size_t i = 0; i < 2; i++) {
-		struct model_shape shape = { .features = 4, .factors = 2 };
+	for (size_t i = 0; i < sizeof form / sizeof *form; i++) {
+		const char *name = form[i].name, *loss = form[i].loss ? form[i].loss : "own";
+		const double square = pow(factor, form[i].degree);
+		struct model_shape shape = { .features = 4, .factors = 2, .loss = form[i].loss };
 		float scores[5], plain[5], near[5];
 		struct subject t, u;
 		struct sample s;
 		double a, b, f, g, off = 0;
 
-		subject_make(&u, name[i], &shape, 4);
+		subject_make(&u, name, &shape, 4);
 		shape.target_shift = shift;
 		shape.target_factor = factor;
-		subject_make(&t, name[i], &shape, 4);
+		shape.loss = form[i].scaled;
+		subject_make(&t, name, &shape, 4);
 		for (size_t k = 0; k < t.ntables; k++)
 			memcpy(t.pf[k], u.pf[k], t.n[k] * sizeof(float));
 		sample_make(&s, false, 5, 4, 0);
@@ -203,13 +236,13 @@ static void test_target_scaling(void)
 		for (size_t r = 0; r < 5; r++)
 			off = fmax(off,
 			    fabs(((double)scores[r] - shift) * factor - (double)plain[r]));
-		ok(off < 1e-5 && fabs(a * factor * factor - b) < 1e-5 &&
-		        fabs(f * factor * factor - g) < 1e-5,
-		    "%s: scores and losses are in the units of the targets", name[i]);
+		ok(off < 1e-5 && fabs(a * square - b) < 1e-5 && fabs(f * square - g) < 1e-5,
+		    "%s, loss %s: scores and losses are in the units of the targets", name, loss);
 		for (size_t k = 0; k < t.ntables; k++)
 			for (size_t j = 0; j < t.n[k]; j++)
 				off = fmax(off, fabs((double)t.g[k][j] - (double)u.g[k][j]));
-		ok(off < 1e-5, "%s: the gradient is that of the scaled targets", name[i]);
+		ok(off < 1e-5, "%s, loss %s: the gradient is that of the scaled targets", name,
+		    loss);
 		feed_sample_release(&s);
 		subject_release(&t);
 		subject_release(&u);
@@ -303,6 +336,12 @@ static void test_refusals(void)
 	    "job.model logistic needs two classes, the data has 10; use softmax or mlp");
 	refused("logistic", &(struct model_shape){ .features = 2 }, "two classes");
 	refused("softmax", &(struct model_shape){ .features = 2, .classes = 1 }, "at least two");
+	refused("linear", &(struct model_shape){ .features = 2, .classes = 2 },
+	    "job.model linear needs real targets with the loss squared");
+	refused("fm", &(struct model_shape){ .features = 2, .classes = 2, .loss = "huber" },
+	    "real targets with the loss huber");
+	refused("softmax", &(struct model_shape){ .features = 2, .loss = "squared" },
+	    "cannot have the loss squared");
 	refused("linear", &(struct model_shape){ .features = 0 }, "no features");
 	refused("linear", &(struct model_shape){ .features = 2, .hidden = hidden, .nhidden = 1 },
 	    "job.hidden");
@@ -345,6 +384,16 @@ static void test_check(void)
 	ok(model_check(m, &s.b, &e) == ERR_FORMAT, "refused: %s", e.msg);
 	s.b.sparse = true;
 	ok(model_check(m, &s.b, &e) == ERR_FORMAT, "refused: %s", e.msg);
+	feed_sample_release(&s);
+	model_free(m);
+
+	model_new(model_kinds_all, "linear",
+	    &(struct model_shape){ .features = 3, .loss = "poisson" }, &m, NULL);
+	sample_make(&s, false, 6, 3, 2);
+	ok(model_check(m, &s.b, &e) == ERR_OK, "counts");
+	s.b.y[2] = -1;
+	ok(model_check(m, &s.b, &e) == ERR_FORMAT && strstr(e.msg, "poisson needs a number of at"),
+	    "refused: %s", e.msg);
 	feed_sample_release(&s);
 	model_free(m);
 
@@ -399,6 +448,7 @@ int main(void)
 	rng_init(&rng, 7);
 	test_blas();
 	test_models();
+	test_losses();
 	test_empty();
 	test_weights();
 	test_target_scaling();

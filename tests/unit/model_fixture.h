@@ -128,6 +128,34 @@ static inline void subject_release(struct subject *t)
 	}
 }
 
+/* The loss of one output by the textbook formula, and the score. Other losses: NAN. */
+static inline double ref_value(const struct subject *t, double y, double f, double *score)
+{
+	const char *loss = t->shape.loss     ? t->shape.loss
+	    : model_task(t->m) == MODEL_REAL ? "squared"
+	                                     : "logistic";
+	double sign = y > 0 ? 1 : -1, off = fabs(f - y), p = 1 / (1 + exp(-f));
+
+	*score = model_task(t->m) == MODEL_REAL ? f : p;
+	if (strcmp(loss, "squared") == 0)
+		return off * off / 2;
+	if (strcmp(loss, "huber:0.7") == 0)
+		return off <= 0.7 ? off * off / 2 : 0.7 * off - 0.7 * 0.7 / 2;
+	if (strcmp(loss, "quantile:0.9") == 0)
+		return off * (y > f ? 0.9 : 0.1);
+	if (strcmp(loss, "poisson") == 0) {
+		*score = exp(f);
+		return y * log(y / *score) - y + *score;
+	}
+	if (strcmp(loss, "logistic") == 0)
+		return y > 0 ? -log(p) : -log(1 - p);
+	if (strcmp(loss, "hinge") == 0)
+		return fmax(0, 1 - sign * f);
+	if (strcmp(loss, "squared_hinge") == 0)
+		return pow(fmax(0, 1 - sign * f), 2);
+	return NAN;
+}
+
 /* The loss of example r in double, and its scores in z. */
 typedef double (*ref_fn)(const struct subject *t, const struct sample *s, size_t r, double *z);
 
@@ -193,13 +221,21 @@ static inline double forward_error(struct subject *t, const struct sample *s, re
 	return bad;
 }
 
+/* The losses of one output, and the classes of the data that they need. */
+static const struct {
+	const char *loss;
+	size_t classes;
+} ref_losses[] = { { "squared", 0 }, { "huber:0.7", 0 }, { "quantile:0.9", 0 }, { "poisson", 0 },
+	{ "logistic", 2 }, { "hinge", 2 }, { "squared_hinge", 2 } };
+enum { REF_LOSSES = sizeof ref_losses / sizeof *ref_losses };
+
 static inline void test_model(const char *name, const struct model_shape *shape, ref_fn ref)
 {
 	static const size_t sizes[] = { 1, 5, 33, 2 };
 	const size_t cols = shape->sparse ? 9 : shape->features;
 	struct subject t;
 	double grad = 0, forward = 0;
-	bool again = true;
+	bool again = true, positive = shape->loss && strcmp(shape->loss, "poisson") == 0;
 
 	subject_make(&t, name, shape, cols);
 	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -211,6 +247,8 @@ static inline void test_model(const char *name, const struct model_shape *shape,
 		sample_make(&s, shape->sparse, sizes[i], cols, shape->classes);
 		if (shape->fields)
 			sample_fields(&s, shape->fields);
+		for (size_t r = 0; positive && r < s.b.rows; r++)
+			s.b.y[r] = fabsf(s.b.y[r]);
 		if (model_check(t.m, &s.b, &e) != ERR_OK)
 			ok(false, "%s: %s", name, e.msg);
 		mean = model_grad(t.m, &s.b, (const float *const *)t.pf, t.g);
@@ -223,9 +261,10 @@ static inline void test_model(const char *name, const struct model_shape *shape,
 	}
 	/* Products of vectors are summed in float32. */
 	ok(grad < (shape->factors ? 1e-4 : 2e-5),
-	    "%s%s%s%s, %zu hidden: gradient is that of the naive loss (%.1e)", name,
+	    "%s%s%s%s%s%s, %zu hidden: gradient is that of the naive loss (%.1e)", name,
 	    shape->sparse ? ", sparse" : "", shape->activation ? ", " : "",
-	    shape->activation ? shape->activation : "", shape->nhidden, grad);
+	    shape->activation ? shape->activation : "", shape->loss ? ", " : "",
+	    shape->loss ? shape->loss : "", shape->nhidden, grad);
 	ok(forward < 1e-5 && again, "%s: loss and scores are the naive ones (%.1e), twice", name,
 	    forward);
 	subject_release(&t);

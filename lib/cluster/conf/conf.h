@@ -44,6 +44,7 @@ struct conf_job {
 	uint64_t data_memory;        /* bytes of training data in memory */
 	char *bad_lines;             /* "fail" or "skip:N" (data/data_bad_lines.h) */
 	char *cache;                 /* "none", or an absolute path */
+	char *loss;                  /* "auto", or as loss/loss.h reads it */
 	struct conf_ints hidden;
 	int64_t factors;
 	char *activation;

@@ -87,6 +87,15 @@ static enum err_code check_hidden(const struct conf_job *job, struct err *e)
 	return ERR_OK;
 }
 
+/* The model says which losses it can have. */
+static enum err_code check_loss(const struct conf_job *job, struct err *e)
+{
+	enum model_task task;
+	struct loss_spec loss;
+
+	return model_info_loss(model_info_find(job->model), job->loss, &loss, &task, e);
+}
+
 /* Check the keys that only model custom has. */
 static enum err_code check_custom(const struct conf_job *job, struct err *e)
 {
@@ -507,8 +516,8 @@ static enum err_code check_job(const struct conf *c, struct err *e)
 	if (!job->model)
 		return err_set(e, ERR_CONFIG, "job.model: must say what to train, as \"softmax\"");
 	if ((rc = conf_model_check(job->model, e)) != ERR_OK ||
-	    (rc = check_custom(job, e)) != ERR_OK || (rc = check_hidden(job, e)) != ERR_OK ||
-	    (rc = check_optimizer(job, e)) != ERR_OK ||
+	    (rc = check_custom(job, e)) != ERR_OK || (rc = check_loss(job, e)) != ERR_OK ||
+	    (rc = check_hidden(job, e)) != ERR_OK || (rc = check_optimizer(job, e)) != ERR_OK ||
 	    (rc = schedule_parse(job->schedule, &schedule, e)) != ERR_OK)
 		return rc;
 	/* A worker program of model custom may name the end itself, or just report that it is

@@ -33,6 +33,11 @@ static const char codec_forms[] =
 #include "codec/codec.def"
 #undef CODEC
     ;
+static const char loss_forms[] = "auto"
+#define LOSS(name, form) "|" form
+#include "loss/loss.def"
+#undef LOSS
+    ;
 static const char transport_names[] =
 #define TRANSPORT(name, takes_socket, offers_memory, accepts_memory, insists) "|" #name
 #include "wire/transport.def"
@@ -41,6 +46,7 @@ static const char transport_names[] =
 #define SYNC_FORMS      (sync_forms + 1)
 #define AGGREGATE_FORMS (aggregate_forms + 1)
 #define CODEC_FORMS     (codec_forms + 1)
+#define LOSS_FORMS      loss_forms
 #define TRANSPORT_NAMES (transport_names + 1)
 
 static const struct conf_key keys[] = {

@@ -24,7 +24,7 @@ enum err_code deep_fits(const struct model_shape *shape, const char *model, stru
 	if (field_count(shape) > INT_MAX / shape->factors)
 		return err_set(e, ERR_CONFIG, "job.factors: %zu fields of %zu factors are too many",
 		    field_count(shape), shape->factors);
-	return factors_fit(shape, model, true, e);
+	return factors_fit(shape, e);
 }
 
 void deep_plan(struct model *m)
@@ -90,7 +90,7 @@ double deep_grad(struct model *m, const struct factors *straight, const struct b
 {
 	struct tower t = deep_tower(m);
 	float *in = input_of(m), *acts = in + b->rows * t.in, *f;
-	double loss = 0, n = (double)b->rows;
+	double loss = 0, n = (double)b->rows, slope;
 
 	embed_fields(m, b, params[0], t.in, in);
 	f = tower_run(m, &t, b->rows, in, params + 1, acts, NULL);
@@ -100,8 +100,8 @@ double deep_grad(struct model *m, const struct factors *straight, const struct b
 		double at = (double)f[r] + straight->score(m, &x, params[0]), y = (double)b->y[r],
 		       weight = (double)batch_weight(b, r);
 
-		loss += factors_loss(m, at, y) * weight;
-		f[r] = (float)(factors_slope(m, at, y) / n * weight);
+		loss += loss_at(&m->loss, at, y, &slope) * weight;
+		f[r] = (float)(slope / n * weight);
 		straight->spread(m, &x, params[0], f[r], grads[0]);
 	}
 	tower_back(m, &t, b->rows, in, params + 1, acts, grads + 1, in);
@@ -116,7 +116,7 @@ double deep_forward(struct model *m, const struct factors *straight, const struc
 {
 	struct tower t = deep_tower(m);
 	float *in = input_of(m);
-	double loss = 0;
+	double loss = 0, slope;
 
 	embed_fields(m, b, params[0], t.in, in);
 	tower_run(m, &t, b->rows, in, params + 1, in + b->rows * t.in, scores);
@@ -125,8 +125,9 @@ double deep_forward(struct model *m, const struct factors *straight, const struc
 		double at = (double)scores[r] + straight->score(m, &x, params[0]);
 
 		if (b->y != NULL)
-			loss += factors_loss(m, at, (double)b->y[r]) * (double)batch_weight(b, r);
-		scores[r] = factors_shown(m, at);
+			loss += loss_at(&m->loss, at, (double)b->y[r], &slope) *
+			    (double)batch_weight(b, r);
+		scores[r] = (float)loss_score(&m->loss, at);
 	}
 	return loss;
 }

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 #include "model/factors.h"
 
-#include "model/layer.h"
-
 /* Bound of initial factors: large enough to differ from each other, small beside what data
  * teach. */
 #define INIT_LIMIT 0.05f
 
 void factors_plan(struct model *m, size_t width, bool bias)
 {
-	m->outputs = 1;
 	model_add_table(m, "v", m->shape.sparse, m->shape.sparse ? 0 : m->shape.features, width, 1,
 	    true);
 	m->tables[0].init_scale = INIT_LIMIT;
@@ -17,15 +14,10 @@ void factors_plan(struct model *m, size_t width, bool bias)
 		model_add_table(m, "b", false, 1, 1, 0, false);
 }
 
-enum err_code factors_fit(const struct model_shape *shape, const char *model, bool two,
-    struct err *e)
+enum err_code factors_fit(const struct model_shape *shape, struct err *e)
 {
-	if (two && shape->classes != 2)
-		return err_set(e, ERR_CONFIG, "job.model %s needs two classes, the data has %zu",
-		    model, shape->classes);
-	if (!two && shape->classes > 0)
-		return err_set(e, ERR_CONFIG,
-		    "job.model %s needs real targets, the data has classes", model);
+	(void)shape;
+	(void)e;
 	return ERR_OK;
 }
 
@@ -84,21 +76,6 @@ static void pairs_spread(const struct model *m, const struct entries *x, const f
 
 const struct factors factors_pairs = { pairs_score, pairs_spread };
 
-double factors_loss(const struct model *m, double f, double y)
-{
-	return m->info->task == MODEL_TWO ? layer_logistic_loss(f, y) : (f - y) * (f - y) / 2;
-}
-
-double factors_slope(const struct model *m, double f, double y)
-{
-	return (m->info->task == MODEL_TWO ? layer_sigmoid(f) : f) - y;
-}
-
-float factors_shown(const struct model *m, double f)
-{
-	return (float)(m->info->task == MODEL_TWO ? layer_sigmoid(f) : f);
-}
-
 void factors_clear(const struct model *m, const struct batch *b, float *g)
 {
 	size_t rows = b->sparse ? b->nids : b->cols;
@@ -110,16 +87,16 @@ void factors_clear(const struct model *m, const struct batch *b, float *g)
 double factors_grad(struct model *m, const struct factors *f, const struct batch *b,
     const float *const params[], float *const grads[])
 {
-	double loss = 0, n = (double)b->rows, bias = 0;
+	double loss = 0, n = (double)b->rows, bias = 0, slope;
 
 	factors_clear(m, b, grads[0]);
 	for (size_t r = 0; r < b->rows; r++) {
 		struct entries x = entries_of(b, r);
 		double at = (double)params[1][0] + f->score(m, &x, params[0]), y = (double)b->y[r];
-		double weight = (double)batch_weight(b, r),
-		       delta = factors_slope(m, at, y) / n * weight;
+		double weight = (double)batch_weight(b, r), delta;
 
-		loss += factors_loss(m, at, y) * weight;
+		loss += loss_at(&m->loss, at, y, &slope) * weight;
+		delta = slope / n * weight;
 		bias += delta;
 		f->spread(m, &x, params[0], (float)delta, grads[0]);
 	}
@@ -130,15 +107,16 @@ double factors_grad(struct model *m, const struct factors *f, const struct batch
 double factors_forward(struct model *m, const struct factors *f, const struct batch *b,
     const float *const params[], float *scores)
 {
-	double loss = 0;
+	double loss = 0, slope;
 
 	for (size_t r = 0; r < b->rows; r++) {
 		struct entries x = entries_of(b, r);
 		double at = (double)params[1][0] + f->score(m, &x, params[0]);
 
 		if (b->y != NULL)
-			loss += factors_loss(m, at, (double)b->y[r]) * (double)batch_weight(b, r);
-		scores[r] = factors_shown(m, at);
+			loss += loss_at(&m->loss, at, (double)b->y[r], &slope) *
+			    (double)batch_weight(b, r);
+		scores[r] = (float)loss_score(&m->loss, at);
 	}
 	return loss;
 }

@@ -6,9 +6,8 @@
 #include "model/model_kind.h"
 
 /* Models that compute one number f an example, from a sparse table "v", whose rows have a feature's
- * weight and factors, and a bias "b". The loss by the task: for real targets (y - f)^2 / 2, for two
- * classes the negative log likelihood of sigmoid(f). A model_NAME.c gives a struct factors and
- * calls these functions. */
+ * weight and factors, and a bias "b". The model's loss acts on f. A model_NAME.c gives a struct factors
+ * and calls these functions. */
 struct factors {
 	/* f without the bias. m->scratch must stay until `spread` of the same example. */
 	double (*score)(const struct model *m, const struct entries *x, const float *v);
@@ -25,22 +24,16 @@ extern const struct factors factors_pairs;
 double factors_linear(const struct entries *x, size_t width, const float *v);
 void factors_linear_spread(const struct entries *x, size_t width, float delta, float *g);
 
-/* Adds tables "v" of `width` columns and, if the model has no biases of its own, "b"; one
- * output. */
+/* Adds tables "v" of `width` columns and, if the model has no biases of its own, "b". */
 void factors_plan(struct model *m, size_t width, bool bias);
-/* ERR_CONFIG unless the data have the targets that the task needs. */
-enum err_code factors_fit(const struct model_shape *shape, const char *model, bool two,
-    struct err *e);
+/* Accepts all shapes. */
+enum err_code factors_fit(const struct model_shape *shape, struct err *e);
 /* As model_grad and model_forward. */
 double factors_grad(struct model *m, const struct factors *f, const struct batch *b,
     const float *const params[], float *const grads[]);
 double factors_forward(struct model *m, const struct factors *f, const struct batch *b,
     const float *const params[], float *scores);
 
-/* By the task: the loss of an example, d loss / d f, and the score to show. */
-double factors_loss(const struct model *m, double f, double y);
-double factors_slope(const struct model *m, double f, double y);
-float factors_shown(const struct model *m, double f);
 /* Zeroes the gradient of "v" before it is added to. */
 void factors_clear(const struct model *m, const struct batch *b, float *g);
 

@@ -1,26 +1,11 @@
 /* SPDX-License-Identifier: ISC */
 #include "model/layer.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "math/blas.h"
 #include "math/gemv.h"
 #include "math/vec.h"
-
-/* Neither branch can overflow. */
-double layer_sigmoid(double f)
-{
-	double t = exp(-fabs(f));
-
-	return f >= 0 ? 1 / (1 + t) : t / (1 + t);
-}
-
-/* This form has no logarithm of 0 and cannot overflow. */
-double layer_logistic_loss(double f, double y)
-{
-	return fmax(f, 0) - y * f + log1p(exp(-fabs(f)));
-}
 
 void layer_fill_bias(size_t rows, size_t k, const float *bias, float *out)
 {
@@ -81,37 +66,4 @@ void layer_input_grad(const struct batch *b, size_t k, const float *delta, float
 			else
 				vec_axpy(k, b->val[i], delta + r * k, row);
 		}
-}
-
-/* The largest logit is subtracted first, so that exp cannot overflow and the sum is at least 1. */
-double layer_softmax(const struct batch *b, size_t k, float *z)
-{
-	const int32_t *label = b->label;
-	double loss = 0;
-
-	for (size_t r = 0; r < b->rows; r++, z += k) {
-		float top = z[0];
-		double sum = 0, wanted = label != NULL ? (double)z[label[r]] : 0;
-
-		for (size_t j = 1; j < k; j++)
-			top = z[j] > top ? z[j] : top;
-		for (size_t j = 0; j < k; j++) {
-			z[j] = expf(z[j] - top);
-			sum += (double)z[j];
-		}
-		for (size_t j = 0; j < k; j++)
-			z[j] = (float)((double)z[j] / sum);
-		if (label != NULL)
-			loss += (log(sum) + ((double)top - wanted)) * (double)batch_weight(b, r);
-	}
-	return loss;
-}
-
-void layer_softmax_delta(const struct batch *b, size_t k, float *p)
-{
-	for (size_t r = 0; r < b->rows; r++)
-		p[r * k + (size_t)b->label[r]] -= 1;
-	vec_scale(b->rows * k, 1 / (float)b->rows, p);
-	for (size_t r = 0; b->weight != NULL && r < b->rows; r++)
-		vec_scale(k, b->weight[r], p + r * k);
 }

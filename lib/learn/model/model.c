@@ -15,7 +15,7 @@
 
 enum {
 	NKINDS =
-#define MODEL(name, task, help, tables, defaults, ...) 1 +
+#define MODEL(name, task, loss, takes, help, tables, defaults, ...) 1 +
 #include "model/model.def"
 #undef MODEL
 	    0
@@ -56,9 +56,38 @@ static enum err_code check_size(const char *what, size_t rows, size_t cols, stru
 	return ERR_OK;
 }
 
-/* Checks the shape against what the kind of model supports. */
+/* Checks that the data have the targets that the loss needs. */
+static enum err_code check_classes(const struct loss_spec *loss, const char *name, size_t classes,
+    struct err *e)
+{
+	if (loss->ops == NULL)
+		return ERR_OK;
+	switch (loss->ops->target) {
+	case LOSS_REAL:
+		return classes == 0
+		    ? ERR_OK
+		    : err_set(e, ERR_CONFIG,
+		          "job.model %s needs real targets with the loss %s, the data has classes",
+		          name, loss->ops->name);
+	case LOSS_TWO:
+		return classes == 2
+		    ? ERR_OK
+		    : err_set(e, ERR_CONFIG,
+		          "job.model %s needs two classes, the data has %zu; use %s", name, classes,
+		          classes > 2 ? "softmax or mlp" : "linear, or other data");
+	case LOSS_CLASSES:
+		break;
+	}
+	return classes >= 2 ? ERR_OK
+	                    : err_set(e, ERR_CONFIG,
+	                          "job.model %s needs at least two classes, the data has %zu; use "
+	                          "linear, or other data",
+	                          name, classes);
+}
+
+/* Checks the shape against what the kind of model and the loss support. */
 static enum err_code check_shape(const struct model_kind *k, const char *name,
-    const struct model_shape *s, struct err *e)
+    const struct loss_spec *loss, const struct model_shape *s, struct err *e)
 {
 	size_t fan_in = s->sparse ? 1 : s->features;
 	enum err_code rc;
@@ -76,7 +105,8 @@ static enum err_code check_shape(const struct model_kind *k, const char *name,
 	    strcmp(s->activation, "tanh") != 0)
 		return err_set(e, ERR_CONFIG, "job.activation: \"%s\" must be relu or tanh",
 		    s->activation);
-	if ((rc = k->fits(s, e)) != ERR_OK)
+	if ((rc = k->fits(s, e)) != ERR_OK ||
+	    (rc = check_classes(loss, name, s->classes, e)) != ERR_OK)
 		return rc;
 	for (size_t i = 0; i < s->nhidden; i++) {
 		if (s->hidden[i] == 0)
@@ -89,12 +119,20 @@ static enum err_code check_shape(const struct model_kind *k, const char *name,
 	return check_size("job.data", fan_in, s->classes, e);
 }
 
-/* Neither the shape's activation nor its tables are kept by reference: activation becomes a flag,
- * and plan() copies the tables. */
+/* Does the model fit scaled targets? */
+static bool scales_targets(const struct model *m)
+{
+	return m->task == MODEL_REAL && m->loss.ops->degree > 0 && m->shape.target_factor != 0;
+}
+
+/* The shape's texts and tables are not kept by reference: activation becomes a flag, and plan() copies
+ * the tables. */
 enum err_code model_new(const struct model_kind *const *kinds, const char *name,
     const struct model_shape *shape, struct model **out, struct err *e)
 {
 	size_t kind = find_kind(name);
+	enum model_task task;
+	struct loss_spec loss;
 	struct model *m;
 	enum err_code rc;
 
@@ -103,14 +141,21 @@ enum err_code model_new(const struct model_kind *const *kinds, const char *name,
 	if (!kinds[kind])
 		return err_set(e, ERR_UNSUPPORTED,
 		    "job.model: the arithmetic of model %s is not in this program", name);
-	if ((rc = check_shape(kinds[kind], name, shape, e)) != ERR_OK)
+	if ((rc = model_info_loss(model_info_at(kind), shape->loss, &loss, &task, e)) != ERR_OK ||
+	    (rc = check_shape(kinds[kind], name, &loss, shape, e)) != ERR_OK)
 		return rc;
 	m = mem_alloc(sizeof *m);
 	m->kind = kinds[kind];
 	m->info = model_info_at(kind);
+	m->task = task;
+	m->loss = loss;
+	m->outputs = loss.ops != NULL ? loss_outputs(&loss, shape->classes) : 1;
 	m->shape = *shape;
 	m->tanh = shape->activation != NULL && strcmp(shape->activation, "tanh") == 0;
 	m->shape.activation = NULL;
+	m->shape.loss = NULL;
+	if (scales_targets(m) && loss.ops->arg_is_distance)
+		m->loss.arg *= fabs(shape->target_factor);
 	m->hidden = mem_array(shape->nhidden, sizeof *m->hidden);
 	if (shape->nhidden > 0)
 		memcpy(m->hidden, shape->hidden, shape->nhidden * sizeof *m->hidden);
@@ -153,18 +198,17 @@ size_t model_tables(const struct model *m, const struct model_table **out)
 
 enum model_task model_task(const struct model *m)
 {
-	return m->info->task;
+	return m->task;
+}
+
+double model_quantile(const struct model *m)
+{
+	return loss_quantile_of(&m->loss);
 }
 
 size_t model_outputs(const struct model *m)
 {
 	return m->outputs;
-}
-
-/* Does the model fit scaled targets? */
-static bool scales_targets(const struct model *m)
-{
-	return m->info->task == MODEL_REAL && m->shape.target_factor != 0;
 }
 
 enum err_code model_reserve(struct model *m, size_t rows, struct err *e)
@@ -218,10 +262,12 @@ static struct batch scale_targets(struct model *m, const struct batch *b)
 	return scaled;
 }
 
-/* A squared error of scaled targets, in the units of the targets. */
+/* A loss of scaled targets, in the units of the targets. */
 static double unscale_loss(const struct model *m, double loss)
 {
-	return loss / (m->shape.target_factor * m->shape.target_factor);
+	for (unsigned i = 0; i < m->loss.ops->degree; i++)
+		loss /= fabs(m->shape.target_factor);
+	return loss;
 }
 
 static enum err_code check_labels(const struct model *m, const struct batch *b, struct err *e)
@@ -242,7 +288,8 @@ static enum err_code check_labels(const struct model *m, const struct batch *b, 
 
 static enum err_code check_values(const struct model *m, const struct batch *b, struct err *e)
 {
-	bool two = m->info->task == MODEL_TWO;
+	bool two = m->task == MODEL_TWO;
+	const struct loss_ops *loss = m->loss.ops;
 
 	if (b->y == NULL)
 		return err_set(e, ERR_FORMAT,
@@ -256,6 +303,10 @@ static enum err_code check_values(const struct model *m, const struct batch *b, 
 			return err_set(e, ERR_FORMAT,
 			    "an example has target %g, and model %s needs %s", (double)y,
 			    m->info->name, two ? "0 or 1" : "a finite number");
+		if (loss != NULL && loss->takes != NULL && !loss->takes((double)y))
+			return err_set(e, ERR_FORMAT,
+			    "an example has target %g, and the loss %s needs %s", (double)y,
+			    loss->name, loss->wants);
 	}
 	return ERR_OK;
 }
@@ -282,9 +333,9 @@ enum err_code model_check(const struct model *m, const struct batch *b, struct e
 {
 	enum err_code rc = model_check_inputs(m, b, e);
 
-	if (rc || m->info->task == MODEL_WORDS)
+	if (rc || m->task == MODEL_WORDS)
 		return rc;
-	return m->info->task == MODEL_CLASSES ? check_labels(m, b, e) : check_values(m, b, e);
+	return m->task == MODEL_CLASSES ? check_labels(m, b, e) : check_values(m, b, e);
 }
 
 double model_grad(struct model *m, const struct batch *b, const float *const params[],

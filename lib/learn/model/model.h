@@ -7,6 +7,7 @@
 
 #include "core/err.h"
 #include "data/batch.h"
+#include "loss/loss.h"
 
 /* Computes the loss and gradient of a batch. A model is a fixed list of parameter tables and the
  * arithmetic on them; the parameters belong to the caller. The kinds of models are listed in
@@ -20,7 +21,7 @@ enum model_task {
 	MODEL_REAL,    /* batch->y, any number */
 	MODEL_TWO,     /* batch->y, 0 or 1 */
 	MODEL_CLASSES, /* batch->label, 0 .. classes-1 */
-	MODEL_WORDS,   /* no targets: words of a text evaluate_predict each other */
+	MODEL_WORDS,   /* no targets: words of a text predict each other */
 	MODEL_OUTSIDE, /* known only to a user's program */
 };
 
@@ -59,8 +60,9 @@ struct model_shape {
 	size_t fields;          /* number of fields of the data, 0 without; dense: columns */
 	size_t factors;         /* width of a feature's vector, at least 1 */
 	const char *activation; /* "relu" or "tanh"; NULL is relu */
-	/* MODEL_REAL: tables fit the targets (y - shift) * factor, while batches, scores and losses
-	 * are in the units of y; factor 0: not scaled */
+	const char *loss;       /* as job.loss; NULL is "auto" */
+	/* MODEL_REAL: tables fit the targets (y - shift) * factor, unless the loss forbids it, while
+	 * batches, scores, losses and their arguments are in the units of y; factor 0: not scaled */
 	double target_shift, target_factor;
 	/* For model custom only: */
 	const struct model_table *table;
@@ -89,13 +91,28 @@ struct model_info {
 	 * as --set takes them; "" where nothing is special. job.lr and the rule's other constants hold
 	 * with the optimizer that stands beside them. */
 	const char *defaults;
-	enum model_task task;
+	enum model_task task; /* with its own loss */
+	const char *loss;     /* its own; NULL: it is none of loss.def, and no other may be named */
+	unsigned takes;       /* MODEL_TAKES_ of other losses */
 	struct model_axes axes[MODEL_AXES]; /* ends early with a table of NULL */
 };
 const struct model_info *model_info_at(size_t i);
 const struct model_info *model_info_find(const char *name);
 /* The axes of a model's table; MODEL_AXIS_NOTHING twice for a table without any. */
 struct model_axes model_info_axes(const struct model_info *info, const char *table);
+
+/* Targets of the losses that a model can have. */
+enum {
+	MODEL_TAKES_REAL = 1 << LOSS_REAL,
+	MODEL_TAKES_TWO = 1 << LOSS_TWO,
+	MODEL_TAKES_CLASSES = 1 << LOSS_CLASSES,
+};
+
+/* The loss of a model that `text` (job.loss) names, and the task that the model has with it. NULL or
+ * "auto": the model's own. loss->ops NULL: it is none of loss.def. ERR_CONFIG, in words of the cluster
+ * file. */
+enum err_code model_info_loss(const struct model_info *info, const char *text,
+    struct loss_spec *loss, enum model_task *task, struct err *e);
 
 /* The kinds of models that a program can compute: one entry a line of model.def, in its order; NULL
  * where the program has no arithmetic for it. Each program hands one of these two constant lists to
@@ -116,6 +133,8 @@ void model_free(struct model *m);
  * params and grads below. */
 size_t model_tables(const struct model *m, const struct model_table **out);
 enum model_task model_task(const struct model *m);
+/* The quantile that the scores estimate; 0: they estimate none. */
+double model_quantile(const struct model *m);
 /* Number of scores an example: 1, or one for each class. */
 size_t model_outputs(const struct model *m);
 

@@ -19,7 +19,6 @@ static void custom_plan(struct model *m)
 {
 	const struct model_shape *s = &m->shape;
 
-	m->outputs = 1;
 	for (size_t i = 0; i < s->ntables; i++)
 		model_add_table(m, s->table[i].name, s->table[i].sparse,
 		    s->table[i].sparse ? 0 : s->table[i].rows, s->table[i].cols,
@@ -61,7 +60,7 @@ const struct model_kind model_kind_custom = {
 };
 
 enum {
-#define MODEL(name, task, help, tables, defaults, ...) KIND_##name,
+#define MODEL(name, task, loss, takes, help, tables, defaults, ...) KIND_##name,
 #include "model/model.def"
 #undef MODEL
 	NKINDS

@@ -12,7 +12,7 @@ static enum err_code ffm_fits(const struct model_shape *shape, struct err *e)
 		return err_set(e, ERR_CONFIG,
 		    "job.model ffm needs features in fields: field:index:value (?format=ffm), "
 		    "?format=criteo, or columns; use fm for data without");
-	return factors_fit(shape, "ffm", true, e);
+	return factors_fit(shape, e);
 }
 
 /* Floats in a feature's row: the weight, then k factors for each field. */

@@ -4,11 +4,6 @@
 /* Factorization machine of two classes (Rendle, "Factorization Machines", 2010, eq. 1):
  *   f = b + sum_i w_i x_i + sum_i<j <v_i, v_j> x_i x_j. */
 
-static enum err_code fm_fits(const struct model_shape *shape, struct err *e)
-{
-	return factors_fit(shape, "fm", true, e);
-}
-
 static void fm_plan(struct model *m)
 {
 	factors_plan(m, 1 + m->shape.factors, true);
@@ -33,7 +28,7 @@ static double fm_forward(struct model *m, const struct batch *b, const float *co
 }
 
 const struct model_kind model_kind_fm = {
-	.fits = fm_fits,
+	.fits = factors_fit,
 	.plan = fm_plan,
 	.scratch = fm_scratch,
 	.grad = fm_grad,

@@ -13,7 +13,7 @@ struct model_kind {
 	bool outside; /* only a user's program knows the data */
 	/* Does the shape suit, beyond the checks that model.c makes for all models? */
 	enum err_code (*fits)(const struct model_shape *shape, struct err *e);
-	/* Sets outputs and adds the tables. */
+	/* Adds the tables. */
 	void (*plan)(struct model *m);
 	/* Number of floats of scratch memory an example needs. */
 	size_t (*scratch)(const struct model *m);
@@ -24,7 +24,8 @@ struct model_kind {
 	    float *scores);
 };
 
-#define MODEL(name, task, help, tables, defaults, ...) extern const struct model_kind model_kind_##name;
+#define MODEL(name, task, loss, takes, help, tables, defaults, ...) \
+	extern const struct model_kind model_kind_##name;
 #include "model/model.def"
 #undef MODEL
 
@@ -35,6 +36,9 @@ struct model {
 	struct model_shape shape;
 	size_t *hidden;
 	bool tanh;
+	enum model_task task;
+	struct loss_spec
+	    loss; /* as tables fit it, with scaled targets; ops NULL: the kind has its own */
 	size_t outputs;
 	struct model_table *tables;
 	size_t ntables;

@@ -5,11 +5,6 @@
  * Recommender Systems", 2009, eq. 4), where a user and an item are two features: f = b + w_u + w_i
  * + <v_u, v_i>. With more features an example it is a factorization machine for real targets. */
 
-static enum err_code mf_fits(const struct model_shape *shape, struct err *e)
-{
-	return factors_fit(shape, "mf", false, e);
-}
-
 static void mf_plan(struct model *m)
 {
 	factors_plan(m, 1 + m->shape.factors, true);
@@ -34,7 +29,7 @@ static double mf_forward(struct model *m, const struct batch *b, const float *co
 }
 
 const struct model_kind model_kind_mf = {
-	.fits = mf_fits,
+	.fits = factors_fit,
 	.plan = mf_plan,
 	.scratch = mf_scratch,
 	.grad = mf_grad,

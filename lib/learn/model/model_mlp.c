@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-#include "model/layer.h"
 #include "model/tower.h"
 
-/* A tower on the data; its outputs go through softmax and cross entropy. */
+/* A tower on the data, on whose outputs the loss acts. */
 
 static enum err_code mlp_fits(const struct model_shape *shape, struct err *e)
 {
@@ -10,28 +9,22 @@ static enum err_code mlp_fits(const struct model_shape *shape, struct err *e)
 		return err_set(e, ERR_CONFIG,
 		    "job.model mlp needs dense data, the data is sparse; use "
 		    "softmax or logistic");
-	if (shape->classes < 2)
-		return err_set(e, ERR_CONFIG,
-		    "job.model mlp needs at least two classes, the data has "
-		    "%zu; use linear, or other data",
-		    shape->classes);
 	if (shape->nhidden == 0)
 		return err_set(e, ERR_CONFIG,
 		    "job.model mlp needs job.hidden, such as [128]; without "
-		    "hidden layers use softmax");
+		    "hidden layers use softmax, logistic or linear");
 	return ERR_OK;
 }
 
 static struct tower mlp_tower(const struct model *m)
 {
-	return (struct tower){ m->shape.features, m->shape.classes };
+	return (struct tower){ m->shape.features, m->outputs };
 }
 
 static void mlp_plan(struct model *m)
 {
 	struct tower t = mlp_tower(m);
 
-	m->outputs = m->shape.classes;
 	tower_plan(m, &t);
 }
 
@@ -42,16 +35,14 @@ static size_t mlp_scratch(const struct model *m)
 	return tower_scratch(m, &t);
 }
 
-/* The tower's output becomes the probabilities, then their delta, all in the place where tower_back
- * looks for it. */
+/* The tower's output becomes its gradient in the place where tower_back looks for it. */
 static double mlp_grad(struct model *m, const struct batch *b, const float *const params[],
     float *const grads[])
 {
 	struct tower t = mlp_tower(m);
 	float *delta = tower_run(m, &t, b->rows, b->x, params, m->scratch, NULL);
-	double loss = layer_softmax(b, m->outputs, delta);
+	double loss = loss_grad(&m->loss, b, m->outputs, delta);
 
-	layer_softmax_delta(b, m->outputs, delta);
 	tower_back(m, &t, b->rows, b->x, params, m->scratch, grads, NULL);
 	return loss / (double)b->rows;
 }
@@ -62,7 +53,7 @@ static double mlp_forward(struct model *m, const struct batch *b, const float *c
 	struct tower t = mlp_tower(m);
 
 	tower_run(m, &t, b->rows, b->x, params, m->scratch, scores);
-	return layer_softmax(b, m->outputs, scores);
+	return loss_scores(&m->loss, b, m->outputs, scores);
 }
 
 const struct model_kind model_kind_mlp = {

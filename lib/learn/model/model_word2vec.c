@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
+#include "loss/logistic.h"
 #include "model/factors.h"
-#include "model/layer.h"
 
 /* Skip-gram with negative sampling (Mikolov et al., "Distributed Representations of Words and
  * Phrases", 2013, eq. 4). A word has a vector v as the given word, and another one, u, as a word to
@@ -55,10 +55,11 @@ static double compute_example(struct model *m, const struct entries *x, size_t n
 	for (size_t i = 1; near && i < x->n; i++) {
 		size_t other = entries_at(x, i, k);
 		double f = (double)entries_dot(k, v + word, v + other),
-		       y = x->field[i] == NEAR ? 1 : 0;
-		float delta = (float)((layer_sigmoid(f) - y) * scale / (double)near);
+		       y = x->field[i] == NEAR ? 1 : 0, slope;
+		float delta;
 
-		loss += layer_logistic_loss(f, y);
+		loss += logistic_at(f, y, &slope);
+		delta = (float)(slope * scale / (double)near);
 		if (!g)
 			continue;
 		entries_axpy(k, delta, v + other, sum);

@@ -97,7 +97,8 @@ static void begin_metrics(struct measuring *m, const struct batch *first)
 	const struct model *model = m->pass->p->job->model;
 	const struct metric_scores of = { .task = model_task(model),
 		.outputs = model_outputs(model),
-		.grouped = first && first->group };
+		.grouped = first && first->group,
+		.quantile = model_quantile(model) };
 
 	metrics_init(&m->metrics, &of);
 	m->begun = true;

@@ -62,11 +62,15 @@ static enum err_code number_data(struct job *j, const struct job_source *from,
 	return ERR_OK;
 }
 
-struct data_want job_want(const struct model_info *info)
+struct data_want job_want(const struct conf_job *job)
 {
-	return (struct data_want){ .classes = info->task == MODEL_CLASSES,
-		.two = info->task == MODEL_TWO,
-		.words = info->task == MODEL_WORDS };
+	enum model_task task;
+	struct loss_spec loss;
+
+	model_info_loss(model_info_find(job->model), job->loss, &loss, &task, NULL);
+	return (struct data_want){ .classes = task == MODEL_CLASSES,
+		.two = task == MODEL_TWO,
+		.words = task == MODEL_WORDS };
 }
 
 /* Jobs whose steps need the whole data in memory. */
@@ -142,7 +146,7 @@ static enum err_code check_stream_fits(const struct job *j, struct err *e)
 	const char *why = j->conf.deterministic                          ? "deterministic"
 	    : strcmp(j->conf.via, "allreduce") == 0                      ? "via allreduce"
 	    : j->conf.local_steps > 1 && sync_is_lockstep(&j->conf.sync) ? "local_steps with bsp"
-	    : job_want(model_info_find(j->conf.job.model)).words         ? "model word2vec"
+	    : job_want(&j->conf.job).words                               ? "model word2vec"
 	                                                                 : NULL;
 
 	if (!why)
@@ -296,7 +300,7 @@ static enum err_code open_eval(struct job *j, const struct job_source *from,
 static enum err_code load_data(struct job *j, const struct job_source *from,
     const struct data_cache *cache, struct err *e)
 {
-	struct data_want want = job_want(model_info_find(j->conf.job.model));
+	struct data_want want = job_want(&j->conf.job);
 	enum err_code rc;
 
 	want.bad = j->bad;
@@ -329,6 +333,7 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 		.nhidden = c->hidden.n,
 		.factors = (size_t)c->factors,
 		.activation = c->activation,
+		.loss = c->loss,
 		.outside = j->outside };
 	struct model_table *table = NULL;
 	enum err_code rc = ERR_OK;

@@ -79,8 +79,8 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 struct data_cache job_cache(const char *dir, struct log *log);
 /* Frees the contents of j. */
 void job_release(struct job *j);
-/* The form of data that a reader must produce for this kind of model. */
-struct data_want job_want(const struct model_info *info);
+/* The form of data that a reader must produce for the job's model and its loss. */
+struct data_want job_want(const struct conf_job *job);
 /* Makes another instance of the job's model, for another thread: instances have scratch memory. */
 enum err_code job_model_new(const struct job *j, struct model **out, struct err *e);
 /* Sets `frozen` by the configuration in force. Called after each change of it. */

@@ -382,7 +382,7 @@ static enum err_code load_batch(struct feed *f, const struct held *h, uint64_t n
     struct err *e)
 {
 	struct partitions *x = partitions_of(f);
-	struct data_want want = job_want(model_info_find(f->job->conf.job.model));
+	struct data_want want = job_want(&f->job->conf.job);
 	struct dataset *d;
 	uint32_t *all;
 	enum err_code rc;

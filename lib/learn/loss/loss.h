@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: ISC */
+#ifndef LOSS_LOSS_H
+#define LOSS_LOSS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/err.h"
+#include "data/batch.h"
+
+/* Losses: how far the outputs of a model are from the target of an example. A model computes the
+ * outputs (f: one number an example, or one for each class), and a loss turns them into its value,
+ * its derivative by f, from which the model goes on, and into the score that users see.
+ *
+ * A loss is one file, loss_NAME.c, which defines loss_NAME, and one line in loss.def. Models name in
+ * model.def what targets they can fit, and never ask which loss they have. Pure: any thread. */
+
+/* What a loss compares the outputs with. */
+enum loss_target {
+	LOSS_REAL,    /* batch->y, any number; one output */
+	LOSS_TWO,     /* batch->y, 0 or 1; one output */
+	LOSS_CLASSES, /* batch->label; an output for each class */
+};
+
+struct loss_ops;
+
+/* A loss with its argument. ops NULL: none. */
+struct loss_spec {
+	const struct loss_ops *ops;
+	double arg;
+};
+
+struct loss_ops {
+	const char *name;
+	enum loss_target target;
+
+	/* The argument behind the colon lies between 0 and arg_most, both excluded, and is arg where
+	 * there is none. arg_most 0: the loss takes no argument. */
+	double arg, arg_most;
+	/* What the argument is: a distance between f and y, in their units; the quantile that f becomes. */
+	bool arg_is_distance, arg_is_quantile;
+
+	/* L(c f, c y) = c^degree L(f, y), where an argument that is a distance becomes c times as
+	 * large. 0: there is no such degree, and targets must not be scaled. LOSS_REAL only. */
+	unsigned degree;
+	/* May y be a target? NULL: any finite number (LOSS_REAL), 0 and 1 (LOSS_TWO). */
+	bool (*takes)(double y);
+	const char
+	    *wants; /* what `takes` demands, for an error message: "a number of at least 0" */
+
+	/* Of a loss of one output: returns its value, and sets *slope to d value / d f. */
+	double (*at)(double arg, double f, double y, double *slope);
+	/* The score to show for f: of two classes between 0 and 1, and above 1/2 for class 1.
+	 * NULL: f itself. */
+	double (*score)(double f);
+
+	/* What loss_grad and loss_scores do. NULL: they call the two functions above for each example. A
+	 * loss of several outputs has these two instead; one of one output may, too, to be faster. */
+	double (*grad_rows)(const struct batch *b, size_t outputs, float *f);
+	double (*score_rows)(const struct batch *b, size_t outputs, float *f);
+};
+
+#define LOSS(name, form) extern const struct loss_ops loss_##name;
+#include "loss/loss.def"
+#undef LOSS
+
+/* Parses "huber:1.5", or a name alone. ERR_CONFIG: there is no such loss, or the argument is wrong;
+ * the message begins with neither a key nor a file. */
+enum err_code loss_parse(const char *text, struct loss_spec *out, struct err *e);
+
+/* Outputs an example, for data of so many classes. */
+size_t loss_outputs(const struct loss_spec *l, size_t classes);
+
+/* The quantile that the scores estimate; 0: they estimate none. */
+double loss_quantile_of(const struct loss_spec *l);
+
+/* Replaces the outputs f (b->rows, outputs) by the gradient of the batch's loss by them, weight *
+ * slope / rows. Returns the sum over the examples of weight * value. b has examples and targets. */
+double loss_grad(const struct loss_spec *l, const struct batch *b, size_t outputs, float *f);
+
+/* Replaces the outputs f (b->rows, outputs) by the scores. Returns the sum over the examples of weight *
+ * value; 0 for a batch without targets. */
+double loss_scores(const struct loss_spec *l, const struct batch *b, size_t outputs, float *f);
+
+/* As ops->at, for a loss of one output. */
+static inline double loss_at(const struct loss_spec *l, double f, double y, double *slope)
+{
+	return l->ops->at(l->arg, f, y, slope);
+}
+
+/* The score to show for f, of a loss of one output. */
+static inline double loss_score(const struct loss_spec *l, double f)
+{
+	return l->ops->score ? l->ops->score(f) : f;
+}
+
+#endif

@@ -180,6 +180,15 @@ refused() {
 	grep -q 'GET .*/data bytes=1200000-2499999 ' "$S/requests"
 	refused 1 "has become shorter" bash -c "ps-ctl object cat $P/data --range 2999990-3000010 >/dev/null"
 	refused 78 "BEGIN-END" ps-ctl object cat $P/data --range 7
+	# Another object of the same size, whose store looks at If-Match, or does not.
+	version=$(ps-ctl object stat $P/data --json | jq -r .version)
+	ps-ctl object cat $P/data --if-match "$version" | cmp - data
+	head -c 3000000 /dev/zero >data
+	ps-ctl object put data $P/data
+	refused 1 "has changed since it was read first" bash -c "ps-ctl object cat $P/data --if-match '$version' >/dev/null"
+	refused 1 "has changed since" bash -c "ps-ctl object cat $P/data --range 5-10 --if-match '$version' >/dev/null"
+	fault 1 '"method": "GET", "do": "code", "status": 412, "code": "PreconditionFailed"'
+	refused 1 "has changed since" bash -c "ps-ctl object cat $P/data --if-match '$version' >/dev/null"
 	refused 4 "there is no such object" ps-ctl object stat $P/none
 }
 
@@ -202,6 +211,14 @@ refused() {
 	! grep -q 'GET .*/train.csv - ' "$S/requests"
 	sed -n 's/.*train.csv bytes=\([0-9]*\)-\([0-9]*\) .*/\1 \2/p' "$S/requests" |
 		awk -v size="$size" '{ n += $2 - $1 + 1 } END { print n; exit !(n > size && n < 2 * size) }'
+	# Another object takes its place between two blocks.
+	ps-ctl start obj --set epochs=100 --set quota_pushes=200 >/dev/null
+	ps-ctl wait -C obj.run --for step=20 --timeout 60s
+	tr 0-9 1-90 <train.csv | ps-ctl object put - $P/train.csv
+	ps-ctl set -C obj.run quota_pushes=0
+	wait_for 120 grep -q 'train.csv: it has changed since it was read first' obj.run/worker-0.log obj.run/worker-1.log
+	ps-ctl stop -C obj.run --discard >/dev/null 2>&1 || true
+	ps-ctl object put train.csv $P/train.csv
 	: >"$S/requests"
 	train obj.json --set data="$P/train.csv.gz?label=y"
 	has .examples 120000

@@ -16,7 +16,7 @@
 
 struct options {
 	int64_t timeout;
-	const char *range;
+	const char *range, *match;
 	bool json;
 };
 
@@ -28,6 +28,11 @@ static const struct opt opts[] = {
 	    .offset = offsetof(struct options, range),
 	    .arg = "BEGIN-END",
 	    .help = "cat: only the bytes from BEGIN on, which counts from 0, to before END" },
+	{ .name = "if-match",
+	    .kind = OPT_STR,
+	    .offset = offsetof(struct options, match),
+	    .arg = "VERSION",
+	    .help = "cat: only the object of this version, as stat --json shows it" },
 	CTL_OPT_JSON(struct options, json),
 };
 
@@ -79,14 +84,12 @@ static enum err_code parse_range(const char *text, uint64_t *begin, uint64_t *en
 static enum err_code cat_object(struct object_client *c, const struct options *o, char **args,
     struct err *e)
 {
-	uint64_t begin, end;
-	enum err_code rc = parse_range(o->range, &begin, &end, e);
+	struct object_part part = { .version = o->match };
+	enum err_code rc = parse_range(o->range, &part.begin, &part.end, e);
 	char *name = read_object_name(args[0]);
 
-	if (!rc && end)
-		rc = object_get_part(c, name, begin, end, write_to_stdout, NULL, e);
-	else if (!rc)
-		rc = object_get(c, name, write_to_stdout, NULL, e);
+	if (!rc)
+		rc = object_get_part(c, name, &part, write_to_stdout, NULL, e);
 	free(name);
 	return rc;
 }
@@ -104,8 +107,8 @@ static enum err_code stat_object(struct object_client *c, const struct options *
 	for (size_t i = 0; !rc && i < f.nfirst; i++)
 		snprintf(first + 2 * i, 3, "%02x", f.first[i]);
 	if (!rc && o->json) {
-		line = json_pack("{s:s, s:I, s:b, s:s}", "name", name, "size_bytes",
-		    (json_int_t)f.size, "ranges", f.ranges, "first", first);
+		line = json_pack("{s:s, s:I, s:b, s:s, s:s}", "name", name, "size_bytes",
+		    (json_int_t)f.size, "ranges", f.ranges, "first", first, "version", f.version);
 		json_print_event("object", line);
 		json_decref(line);
 	} else if (!rc) {

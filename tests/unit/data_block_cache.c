@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -298,15 +299,21 @@ static void test_faults(void)
 	        each_stored(".last", NULL) == first,
 	    "%d pieces are shared", first);
 
-	/* The file changes: what is read from now on is not stored. */
+	/* Somebody does something to the file: what is read from now on is not stored. */
 	each_stored(".last", remove_file);
-	buf_printf(&text, "7,7,7\n");
-	put_text(path, &text);
+	if (chmod(path, 0600) != 0)
+		abort();
 	lines_said = 0;
 	read_chunks(b, &got, &e);
 	read_chunks(b, &got, &e);
 	ok(each_stored(".last", NULL) == 0 && lines_said == 1 && strstr(said, "has changed"),
-	    "a file that has changed: %s", said);
+	    "a file with other times: %s", said);
+	/* Its contents change: it is not read any more. */
+	buf_printf(&text, "7,7,7\n");
+	put_text(path, &text);
+	ok(read_chunks(b, &got, &e) == ERR_IO && strstr(e.msg, "has changed since") &&
+	        each_stored(".last", NULL) == 0,
+	    "a file that has changed: %s", e.msg);
 	data_blocks_free(b);
 	data_blocks_free(other);
 	b = open_blocks(path, &want, true);

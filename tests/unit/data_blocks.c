@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -606,6 +607,15 @@ static void shrinks(void)
 	ok(truncate(path, 400) == 0 && load_block(b, last, &d, &e) == ERR_IO &&
 	        strstr(e.msg, "shorter"),
 	    "a file that shrinks: %s", e.msg);
+	ok(truncate(path, (off_t)data_blocks_bytes(b)) == 0 &&
+	        load_block(b, last, &d, &e) == ERR_IO && strstr(e.msg, "s.svm has changed since"),
+	    "a file of the same size that was written to: %s", e.msg);
+	free(put_file("s.svm", "1 1:1\n", 6));
+	ok(load_block(b, 0, &d, &e) == ERR_IO, "another file: %s", e.msg);
+	unlink(path);
+	ok(mkfifo(path, 0600) == 0 && load_block(b, 0, &d, &e) == ERR_IO &&
+	        strstr(e.msg, "has changed"),
+	    "a pipe in its place is not waited for: %s", e.msg);
 	unlink(path);
 	ok(load_block(b, last, &d, &e) == ERR_IO, "a file that is gone: %s", e.msg);
 	data_blocks_free(b);

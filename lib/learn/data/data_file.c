@@ -57,6 +57,23 @@ static void close_local(void *ctx)
 	free(l);
 }
 
+/* The parts of a file must be of the same contents: a block may be read long after the one before it. */
+static enum err_code check_unchanged(const struct data_file *f, int fd, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) != 0)
+		return err_sys(e, ERR_IO, "cannot read %s", f->name);
+	if (S_ISREG(st.st_mode) && (uint64_t)st.st_size == f->size &&
+	    st.st_mtim.tv_sec == f->changed.tv_sec && st.st_mtim.tv_nsec == f->changed.tv_nsec)
+		return ERR_OK;
+	return err_set(e, ERR_IO,
+	    "%s has %s since this process began to read it; data must stay as they are while a job uses "
+	    "them",
+	    f->name,
+	    S_ISREG(st.st_mode) && (uint64_t)st.st_size < f->size ? "become shorter" : "changed");
+}
+
 static enum err_code open_local_part(const struct data_file *f, uint64_t begin, uint64_t end,
     struct stream **out, struct err *e)
 {
@@ -64,12 +81,19 @@ static enum err_code open_local_part(const struct data_file *f, uint64_t begin, 
 		.plain = f->plain,
 		.read = read_local,
 		.close = close_local };
-	int fd = open(f->name, O_RDONLY | O_CLOEXEC);
+	/* Without O_NONBLOCK a pipe that has taken the file's place would be waited for. */
+	int fd = open(f->name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	enum err_code rc;
 	struct local_part *l;
 
 	*out = NULL;
 	if (fd < 0)
 		return err_sys(e, ERR_IO, "cannot open %s", f->name);
+	rc = check_unchanged(f, fd, e);
+	if (rc) {
+		close(fd);
+		return rc;
+	}
 	l = mem_alloc(sizeof *l);
 	*l = (struct local_part){ fd, begin, end, mem_strdup(f->name) };
 	r.ctx = l;
@@ -99,6 +123,7 @@ static enum err_code open_local(struct data_file *f, bool *fit, struct err *e)
 	*fit = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 	if (*fit) {
 		f->size = (uint64_t)st.st_size;
+		f->changed = st.st_mtim;
 		packing = source_packing_of(magic,
 		    (size_t)(pread(fd, magic, sizeof magic, 0) == 4) * 4);
 		f->plain = packing == SOURCE_PLAIN;
@@ -121,6 +146,7 @@ static enum err_code open_object(struct data_file *f, bool *fit, struct err *e)
 
 	*fit = true;
 	f->size = facts.size;
+	f->version = mem_strdup(facts.version);
 	f->plain = facts.ranges && source_packing_of(facts.first, facts.nfirst) == SOURCE_PLAIN;
 	return rc || f->plain ? rc : find_pieces(f, -1, false, e);
 }
@@ -128,7 +154,9 @@ static enum err_code open_object(struct data_file *f, bool *fit, struct err *e)
 static enum err_code open_object_part(const struct data_file *f, uint64_t begin, uint64_t end,
     struct stream **out, struct err *e)
 {
-	return data_object_part(f->name, begin, end, f->size, f->plain, out, e);
+	const struct data_object_range r = { begin, end, f->size, f->version, f->plain };
+
+	return data_object_part(f->name, &r, out, e);
 }
 
 static const struct data_file_ops object_ops = { open_object, open_object_part, 8 << 20, 16 };
@@ -156,6 +184,7 @@ void data_file_release(struct data_file *f)
 	if (f->parts)
 		f->parts->release(f);
 	free(f->name);
+	free(f->version);
 	free(f->piece);
 	free(f->heading);
 	data_uri_release(&f->options);

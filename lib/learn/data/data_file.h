@@ -2,6 +2,8 @@
 #ifndef DATA_FILE_H
 #define DATA_FILE_H
 
+#include <time.h>
+
 #include "data/data.h"
 
 /* A file of training data whose bytes are read in parts. A part of a plain file is any range of its bytes. A
@@ -18,6 +20,10 @@ struct data_file {
 	const struct data_file_ops *ops; /* how its bytes are reached */
 	uint64_t size;                   /* stored bytes */
 	bool plain;                      /* not compressed */
+	/* of its contents when it was opened: the time of the last change of a local file, the store's word for an
+	 * object ("": it has none) */
+	struct timespec changed;
+	char *version;
 	/* of a compressed file: where its pieces begin, ascending, the first one at 0; at least one */
 	uint64_t *piece;
 	size_t npieces;
@@ -52,7 +58,7 @@ void data_file_release(struct data_file *f);
 /* The first place at or behind `at` where a part may begin or end; the size is one. */
 uint64_t data_file_cut(const struct data_file *f, uint64_t at);
 /* Opens a part: its bytes are those of [begin, end), decompressed; stream_progress tells how much of it was
- * read. Errors as data_open; ERR_IO, when it is read: the file has become shorter. Any thread. */
+ * read. Errors as data_open; ERR_IO: the file has changed since it was opened. Any thread. */
 enum err_code data_file_part(const struct data_file *f, uint64_t begin, uint64_t end,
     struct stream **out, struct err *e);
 

@@ -70,17 +70,24 @@ enum err_code data_open(const char *name, struct stream **out, struct err *e)
 	return uri_is(name) ? open_helper(args, name, 0, false, out, e) : stream_open(name, out, e);
 }
 
-enum err_code data_object_part(const char *name, uint64_t begin, uint64_t end, uint64_t size,
-    bool plain, struct stream **out, struct err *e)
+enum err_code data_object_part(const char *name, const struct data_object_range *r,
+    struct stream **out, struct err *e)
 {
 	char range[48];
-	const char *const all[] = { "object", "cat", "-", NULL };
-	const char *const part[] = { "object", "cat", "-", "--range", range, NULL };
+	const char *args[] = { "object", "cat", "-", NULL, NULL, NULL, NULL, NULL };
+	size_t n = 3;
 
-	snprintf(range, sizeof range, "%llu-%llu", (unsigned long long)begin,
-	    (unsigned long long)end);
-	return open_helper(begin == 0 && end == size ? all : part, name, end - begin, plain, out,
-	    e);
+	snprintf(range, sizeof range, "%llu-%llu", (unsigned long long)r->begin,
+	    (unsigned long long)r->end);
+	if (r->begin || r->end != r->size) {
+		args[n++] = "--range";
+		args[n++] = range;
+	}
+	if (*r->version) {
+		args[n++] = "--if-match";
+		args[n++] = r->version;
+	}
+	return open_helper(args, name, r->end - r->begin, r->plain, out, e);
 }
 
 static bool take_hex(const char *text, struct data_object_facts *f)
@@ -100,7 +107,7 @@ enum err_code data_object_stat(const char *name, struct data_object_facts *out, 
 	static const char *const args[] = { "object", "stat", "-", "--json", NULL };
 	struct buf text = BUF_INIT;
 	enum err_code rc = helper_run(args, name, &text, e);
-	const char *first = "";
+	const char *first = "", *version = "";
 	int64_t size = 0;
 	json_t *line;
 
@@ -112,10 +119,12 @@ enum err_code data_object_stat(const char *name, struct data_object_facts *out, 
 		rc = ERR_PROTO;
 	} else if (!json_want_int(line, "", "size_bytes", 0, INT64_MAX, &size, e) ||
 	    !json_want_bool(line, "", "ranges", &out->ranges, e) ||
-	    !json_want_str(line, "", "first", &first, e) || !take_hex(first, out)) {
+	    !json_want_str(line, "", "first", &first, e) || !take_hex(first, out) ||
+	    !json_want_str(line, "", "version", &version, e)) {
 		rc = ERR_PROTO;
 	}
 	out->size = (uint64_t)size;
+	snprintf(out->version, sizeof out->version, "%s", version);
 	json_decref(line);
 	buf_release(&text);
 	return rc;

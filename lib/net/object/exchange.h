@@ -24,11 +24,12 @@ struct exchange {
 	object_sink *sink; /* NULL: the answer is collected in reply */
 	void *ctx;
 	uint64_t begin, end; /* the bytes of the object that are wanted; end 0: all */
+	const char *version; /* of the object that is wanted (object_part); NULL: any */
 
 	/* The answer. */
 	long status;
-	struct buf reply; /* the answer, or the text of an error */
-	char etag[128];   /* "": the store did not tell it */
+	struct buf reply;          /* the answer, or the text of an error */
+	char etag[OBJECT_VERSION]; /* or the time of the last change; "": the store tells neither */
 	/* bytes given to the sink; total: the whole object's size, UINT64_MAX: unknown */
 	uint64_t got, total;
 	unsigned tries;
@@ -46,6 +47,8 @@ enum err_code object_exchange_run(struct object_client *c, struct exchange *x, s
 /* Release what object_exchange_run has allocated. */
 void object_exchange_release(struct exchange *x);
 
+/* The object has changed. */
+enum err_code object_fault_changed(const struct exchange *x, struct err *e);
 /* object_fault.c: turn a refusal, or a call without an answer, into an error. *again: a retry
  * may help. */
 enum err_code object_fault_refused(const struct object_client *c, const struct exchange *x,

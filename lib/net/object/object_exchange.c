@@ -86,7 +86,14 @@ static uint64_t total_size_of(const struct object_client *c, long status)
 	return length < 0 ? UINT64_MAX : (uint64_t)length;
 }
 
-/* The headers have arrived. False: this is not the rest of the object that came before. */
+/* Is the object another one than is wanted? */
+static bool is_other_version(const struct exchange *x, const char *etag)
+{
+	return x->version && *x->version && *etag &&
+	    strncmp(etag, x->version, sizeof x->etag - 1) != 0;
+}
+
+/* The headers have arrived. False: this is another object than is wanted, or than came before. */
 static bool begin_answer(struct object_client *c, struct exchange *x)
 {
 	const char *etag = answer_header(c, "ETag");
@@ -99,6 +106,10 @@ static bool begin_answer(struct object_client *c, struct exchange *x)
 	if (!*etag)
 		etag = answer_header(c, "Last-Modified");
 	total = total_size_of(c, x->status);
+	if (is_other_version(x, etag)) {
+		x->fault = object_fault_changed(x, x->why);
+		return false;
+	}
 	if (x->got > 0 && (strncmp(etag, x->etag, sizeof x->etag - 1) != 0 || total != x->total)) {
 		char *shown = uri_shown(x->name);
 
@@ -347,6 +358,9 @@ static enum err_code attempt_exchange(struct object_client *c, struct exchange *
 	set_object_request(c, x, url);
 	if (x->body)
 		add_object_header(&headers, "Content-Type", "application/octet-stream");
+	/* An ETag that begins with W/ cannot be compared by the store (RFC 9110, 13.1.1). */
+	if (x->version && *x->version == '"')
+		add_object_header(&headers, "If-Match", x->version);
 	if (uri_is_s3(x->name))
 		sign_s3(c, x, &headers);
 	curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, headers);

@@ -39,6 +39,18 @@ static enum err_code report_other_region(const struct object_client *c, const ch
 	    region, c->account.region, region);
 }
 
+enum err_code object_fault_changed(const struct exchange *x, struct err *e)
+{
+	char *shown = uri_shown(x->name);
+	enum err_code rc = err_set(e, ERR_FORMAT,
+	    "%s: it has changed since it was read first; an object must stay as it is while it is in "
+	    "use",
+	    shown);
+
+	free(shown);
+	return rc;
+}
+
 static enum err_code report_status(const struct exchange *x, const char *shown, const char *code,
     struct err *e)
 {
@@ -55,7 +67,7 @@ static enum err_code report_status(const struct exchange *x, const char *shown, 
 	case 410:
 		return err_set(e, ERR_NOTFOUND, "%s: there is no such object", shown);
 	case 412:
-		return err_set(e, ERR_FORMAT, "%s: it has changed while it was read", shown);
+		return object_fault_changed(x, e);
 	default:
 		return err_set(e, x->status >= 500 || x->status == 429 ? ERR_UNREACH : ERR_PROTO,
 		    "%s: the answer was HTTP %ld%s%s", shown, x->status, *said ? ", " : "", said);

@@ -14,18 +14,19 @@ enum err_code object_get(struct object_client *c, const char *name, object_sink 
 	return rc;
 }
 
-enum err_code object_get_part(struct object_client *c, const char *name, uint64_t begin,
-    uint64_t end, object_sink *sink, void *ctx, struct err *e)
+enum err_code object_get_part(struct object_client *c, const char *name,
+    const struct object_part *part, object_sink *sink, void *ctx, struct err *e)
 {
 	struct exchange x = { .name = name,
 		.method = "GET",
 		.sink = sink,
 		.ctx = ctx,
-		.begin = begin,
-		.end = end };
+		.begin = part->begin,
+		.end = part->end,
+		.version = part->version };
 	enum err_code rc = object_exchange_run(c, &x, e);
 
-	if (!rc && x.got < end - begin) {
+	if (!rc && part->end && x.got < part->end - part->begin) {
 		char *shown = uri_shown(name);
 
 		rc = err_set(e, ERR_FORMAT, "%s has become shorter while it was read", shown);
@@ -73,6 +74,7 @@ enum err_code object_stat(struct object_client *c, const char *name, struct obje
 	}
 	out->size = x.status == 416 ? 0 : x.total;
 	out->ranges = x.status == 206;
+	snprintf(out->version, sizeof out->version, "%s", x.status == 416 ? "" : x.etag);
 	object_exchange_release(&x);
 	return rc;
 }

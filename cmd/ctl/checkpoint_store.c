@@ -106,9 +106,9 @@ static void print_stored(void *ctx, const char *name, const struct ckpt_entry *e
 	}
 }
 
-/* The place is the operand, else checkpoint_to of the run's configuration. What the store keeps is
- * decided by keep_last, keep_best and keep_every of that configuration, as for local
- * checkpoints. */
+/* The place is the operand, else checkpoint_to of the run's configuration. The settings keep_last,
+ * keep_best and keep_every of that configuration decide which checkpoints stay in the store, as for
+ * local ones. */
 int checkpoint_push(const struct checkpoint_options *o, int nargs, char **args)
 {
 	struct object_client *c = NULL;

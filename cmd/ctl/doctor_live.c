@@ -166,7 +166,8 @@ static void check_who_waits(struct doctor *d, const json_t *why, bool forming)
 
 		if (i >= NAMED)
 			break;
-		/* A worker that cannot begin has said why: file that under the check it belongs to. */
+		/* A worker that cannot begin has reported the reason: add it to the check that it
+		 * belongs to. */
 		if (forming && strstr(because, "cannot begin")) {
 			snprintf(text, sizeof text, "%s waits for %s: %s", who, whom, because);
 			doctor_add_message(d, DOCTOR_FAIL, DOCTOR_CAUSE, whom, text);

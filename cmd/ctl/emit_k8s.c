@@ -270,7 +270,7 @@ static bool is_kubernetes_name(const char *name)
 }
 
 /* One List of objects in JSON, which kubectl reads as it reads YAML. It contains secret keys that
- * are made here; the caller wipes out. The service has no address of its own (clusterIP None), so
+ * are made here; the caller wipes `out`. The service has no address of its own (clusterIP None), so
  * that each pod has a name, and names pods before they are ready, because they wait for each
  * other. */
 enum err_code emit_k8s(const struct emit *m, struct buf *out, struct err *e)

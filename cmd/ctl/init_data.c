@@ -68,7 +68,7 @@ static enum err_code peek_lines(struct stream *s, const uint8_t **p, size_t *n, 
 	return ERR_OK;
 }
 
-/* Bytes of a file's text: of a compressed file, roughly; 0: not known. */
+/* Bytes of a file's text; for a compressed file an estimate; 0: not known. */
 static double text_bytes(const char *file)
 {
 	struct stat st;
@@ -81,8 +81,8 @@ static double text_bytes(const char *file)
 	return (double)st.st_size * (packed ? COMPRESSED : 1);
 }
 
-/* Loads the first lines of the file; *rows: of the whole file, estimated; *all: there are no others. NULL,
- * with an error: they are not examples of this kind. */
+/* Loads the first lines of the file. *rows: the estimated number in the whole file; *all: there are
+ * no other lines. NULL, with an error: they are not examples of this kind. */
 static struct dataset *load_first_lines(const char *path, const struct data_want *want, bool *all,
     double *rows, struct err *e)
 {

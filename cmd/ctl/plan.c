@@ -17,8 +17,8 @@
 #include "rundir/rundir.h"
 
 #define DEFAULT_WINDOW (5 * NSEC_PER_SEC)
-/* Bounds of what a user may give: seconds, a factor of slowdown, and as many parameters as
- * partitions can hold. */
+/* Bounds of values that a user may give: seconds, a factor of slowdown, and the number of
+ * parameters that partitions can hold. */
 #define COST_MAX   1e6
 #define FACTOR_MAX 1e3
 #define PARAMS_MAX ((double)UINT32_MAX * PART_ELEMENTS)

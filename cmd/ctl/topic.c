@@ -43,7 +43,7 @@ static bool is_stopped(void *ctx)
 	return atomic_load(&stopped);
 }
 
-/* Is the process gone that wants the events? */
+/* Has the process that reads the events ended? */
 static bool is_left(void *ctx)
 {
 	struct pollfd p = { STDIN_FILENO, POLLIN, 0 };
@@ -120,8 +120,8 @@ static enum err_code list_partitions(const char *name, const struct options *o, 
 	return rc;
 }
 
-/* The name comes by standard input, like that of an object, and the commands follow it. Reads it byte by
- * byte: what follows belongs to topic_serve. */
+/* The name comes by standard input, like that of an object, and the commands follow it. Reads it
+ * byte by byte, because the bytes after it belong to topic_serve. */
 static char *read_name(void)
 {
 	struct buf line = BUF_INIT;

@@ -70,8 +70,8 @@ static bool all_have_values(const struct series *s, size_t n)
 	return true;
 }
 
-/* The picture goes to our standard output, which gnuplot inherits. ERR_NOTREADY: some series has no
- * values yet; ERR_NOTFOUND: gnuplot is not installed. */
+/* gnuplot writes the picture to our standard output, which it inherits. ERR_NOTREADY: some series
+ * has no values yet; ERR_NOTFOUND: gnuplot is not installed. */
 enum err_code gnuplot_write(const struct series *s, size_t n, const char *across,
     const char *format, struct err *e)
 {

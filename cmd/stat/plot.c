@@ -210,7 +210,7 @@ static int check_plot_plan(const struct plan *p)
 	return 0;
 }
 
-/* Draws once from what the run directory has, as a picture, or follows the metrics on the terminal
+/* Draws the data of the run directory once, as a picture, or follows the metrics on the terminal
  * until the run ends. Returns the exit code. */
 static int run_plot(const struct plan *plan)
 {

@@ -36,7 +36,7 @@ struct top {
 	size_t ndrawn;
 };
 
-/* Draw the screen.  False: the terminal is gone. */
+/* Draw the screen. False: the terminal has been closed. */
 bool top_draw(struct top *t);
 /* Draw the table of a view with its header in the rows first .. first+height-1 of the screen.
  * keys: the keys scroll this table and choose its column.  Returns the number of rows used. */

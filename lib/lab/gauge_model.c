@@ -7,7 +7,7 @@
 #include "lab/gauge.h"
 
 /* Batches are drawn at random from all data, and the parameters alternate between two places, as in
- * a worker: what was in the cache a step ago may be gone. */
+ * a worker, so that values of the last step may have left the cache. */
 
 #define BATCHES 256  /* at most; at least two are measured */
 #define LONGEST 0.04 /* seconds: no further batch after this */

@@ -258,8 +258,8 @@ static double subtract_fixed(double all, double fixed)
 
 /* Three experiments between two threads: small records back and forth, the same with idle time in
  * between, and bursts of large ones. A small round trip is two records, each handled at two ends,
- * hence the division by 4. What a burst costs beyond its two small records is the price of its
- * bytes. The keys are made up for the occasion and wiped. */
+ * hence the division by 4. The cost of a burst minus that of two small records is the cost of its
+ * bytes. The keys are made for this measurement and wiped. */
 enum err_code gauge_wire(const char *transport, enum suite suite, size_t bytes,
     struct gauge_wire *out, struct err *e)
 {

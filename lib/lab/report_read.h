@@ -9,10 +9,10 @@
 #include "core/json.h"
 
 /* Reads run directories for ps-ctl report, compare, runs and sweep: of runs that are running, have
- * ended or have crashed.  Files may be missing, incomplete or damaged: what cannot be read is left
- * out.
+ * ended or have crashed.  Files may be missing, incomplete or damaged; figures that cannot be read
+ * are left out.
  *
- * What the directory tells about one run. */
+ * * * The figures of one run that its directory has. */
 struct report_run {
 	char *dir;         /* path, as the user named it */
 	char *name;        /* last component of the path: "lin.run.1" */

@@ -44,8 +44,8 @@ struct sim_slow {
 struct sim_spec {
 	unsigned workers, servers, replicas;
 	struct sync_mode sync;
-	/* Bytes on the wire of one worker's step, over all servers. copy_bytes: what the next
-	 * server of a chain gets: in bsp for a whole step, else for one push. */
+	/* Bytes on the wire of one worker's step, over all servers. copy_bytes: the bytes that the
+	 * next server of a chain gets, in bsp for a whole step, else for one push. */
 	double push_bytes, pull_bytes, ask_bytes, copy_bytes;
 	/* CPU seconds on an idle core for one worker's step, over all servers. */
 	double ask; /* at either end */

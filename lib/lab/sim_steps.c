@@ -369,8 +369,8 @@ static void advance_clocks(struct sim *s, const struct job *j)
 	}
 }
 
-/* In bsp the sum is what goes along the chain, so a piece is not copied by itself. In other modes
- * each push is, and its acknowledgement comes from the chain's end. */
+/* In bsp the sum of a step goes along the chain, so a piece is not replicated by itself. In other
+ * modes each push is replicated, and its acknowledgement comes from the end of the chain. */
 static void take_push_piece(struct sim *s, const struct job *j)
 {
 	bool sums = sync_sums_steps(&s->spec->sync);

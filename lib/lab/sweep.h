@@ -72,7 +72,7 @@ char *sweep_point_path(const struct sweep *s, const struct point *p, const char 
 /* True when there is an unfinished run that can be resumed. */
 bool sweep_point_is_resumable(const struct sweep *s, const struct point *p);
 /* Sets the state, result and reason of a point whose process has ended.  how describes its exit,
- * for a run that left neither result nor message. */
+ * for a run that left no result and no message. */
 void sweep_point_finish(const struct sweep *s, struct point *p, const char *how);
 
 /* sweep_show.c: printing. */

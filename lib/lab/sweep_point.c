@@ -158,8 +158,8 @@ static enum err_code load_point_conf(const struct sweep *s, const struct point *
 	return rc;
 }
 
-/* The id and the settings are made even for a point that is invalid: it has a row in the table. The
- * cluster is named after the point, so that its processes and logs can be told apart. */
+/* The id and the settings are made even for an invalid point, because it has a row in the table.
+ * The cluster is named after the point, so that its processes and logs can be told apart. */
 enum err_code sweep_point_prepare(struct sweep *s, struct point *p, const char *file,
     const struct opt_list *sets, struct err *e)
 {
@@ -195,8 +195,8 @@ bool sweep_point_is_resumable(const struct sweep *s, const struct point *p)
 	return begun;
 }
 
-/* The reason of a failure is, in this order: what the result says, the last complaint in the log,
- * how the process ended. */
+/* The reason of a failure is the first of these that exists: the reason in the result, the last
+ * error in the log, the exit of the process. */
 void sweep_point_finish(const struct sweep *s, struct point *p, const char *how)
 {
 	char *run = sweep_point_path(s, p, ".run"), *log = sweep_point_path(s, p, ".log");

@@ -15,7 +15,7 @@ enum field_type {
 	FIELD_ID,
 	FIELD_FLAG,
 	FIELD_TEXT,
-	FIELD_DOC,  /* a document that somebody else holds */
+	FIELD_DOC,  /* a document that another struct holds */
 	FIELD_HELD, /* a document with a reference of the struct's own */
 	FIELD_INTS,
 	FIELD_LIST,

@@ -63,8 +63,8 @@ static bool write_stdin_line(int fd, const char *line)
 }
 
 /* Three pipes: fd[0..1] for its standard input, fd[2..3] for its output, fd[4..5] for its messages.
- * The line is written before the child exists; it must fit into the pipe's buffer, and one that is
- * longer than SAID_MAX is refused. Of the six ends we keep the two that we read. */
+ * The line is written before the child exists, so it must fit into the pipe's buffer; a line longer
+ * than SAID_MAX is refused. Of the six ends this process keeps the two that it reads. */
 static enum err_code start(const char *const *args, const char *line, bool open,
     struct helper **out, struct err *e)
 {

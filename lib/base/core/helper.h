@@ -10,7 +10,7 @@
 /* Runs ps-ctl as a child to talk to object stores and to Kafka, so that servers and workers contain neither
  * libcurl, librdkafka nor TLS. The ps-ctl beside this program is used, else the one in PATH. Its warnings
  * and notes go to our stderr, and its last line becomes the error. The child ends when we exit;
- * it is told to stop when a signal that would end us is pending.
+ * it is asked to stop when a signal that would end us is pending.
  *
  *   helper_start --> helper_read until *got is 0 --> helper_end
  *
@@ -36,8 +36,8 @@ enum err_code helper_read(struct helper *h, void *p, size_t n, size_t *got, stru
 void helper_stop(const struct helper *h);
 /* Wait for the child's end, before helper_end: was it a signal? */
 bool helper_was_killed(const struct helper *h);
-/* Wait for the child's end and free h. Returns the child's error. If its output has not ended,
- * it is told to stop, and the result is ERR_OK. */
+/* Wait for the child's end and free h. Returns the child's error. If its output has not ended, it
+ * is asked to stop, and the result is ERR_OK. */
 enum err_code helper_end(struct helper *h, struct err *e);
 
 /* Start, read to the end, and end: the output is appended to out, which may be NULL. */

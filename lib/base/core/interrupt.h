@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Tells a waiting thread to give up. Whoever interrupts makes fd readable; every wait polls fd,
- * too. It stays readable, so all later waits end at once. */
+/* Makes a waiting thread give up: the interrupting thread makes fd readable, and every wait polls
+ * fd, too. It stays readable, so all later waits end at once. */
 struct interrupt {
 	int fd; /* readable: give up */
 	/* Called in the waiting thread before and now and then during a wait; it may make fd
@@ -15,7 +15,7 @@ struct interrupt {
 	void *ctx;
 };
 
-/* Was the thread told to give up? NULL: never. */
+/* Shall the thread give up? NULL: never. */
 bool interrupt_came(const struct interrupt *i);
 /* The descriptor to poll; -1 for NULL, which poll ignores. */
 static inline int interrupt_fd(const struct interrupt *i)

@@ -117,8 +117,9 @@ static void hang_up(struct child *c)
 	c->line = -1;
 }
 
-/* Sends LAUNCH_LEAVE. A child whose line ends without it knows that the connection was cut. If it
- * has left the pipe full, it cannot be told and takes this for a cut, too. */
+/* Sends LAUNCH_LEAVE. A child whose line ends without it knows that the connection was cut. If the
+ * pipe is full, because the child does not read it, the message cannot be sent, and the child takes
+ * this for a cut, too. */
 static void write_leave(struct child *c)
 {
 	ssize_t put = write(c->line, LAUNCH_LEAVE, strlen(LAUNCH_LEAVE));
@@ -151,8 +152,8 @@ static void reap_group(struct launch_set *set, size_t at)
 }
 
 /* A process that cannot be watched, or whose pid file cannot be written, is killed at once: a
- * process without an entry here would outlive its run. The pidfd, and not the number, is what later
- * signals go to, because a number can be used again. */
+ * process without an entry here would outlive its run. Later signals go to the pidfd and not to the
+ * number, because a number can be used again. */
 enum err_code launch_start(struct launch_set *set, const struct launch_spec *spec, size_t *child,
     struct err *e)
 {

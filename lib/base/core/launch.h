@@ -25,7 +25,7 @@ struct launch_spec {
 	const char *id;       /* "server-0": names the pid file */
 	char *const *argv;    /* argv[0] is a path; NULL-ended */
 	const char *log_path; /* stdout and stderr are appended to it */
-	bool die_with_parent; /* SIGKILL when this process is gone */
+	bool die_with_parent; /* SIGKILL when this process has ended */
 	const char *dir;      /* its working directory; NULL: this process's */
 	bool same_group;      /* spawn: stays in our process group */
 	const int *pipes;     /* its stdin and stdout, with our stderr; NULL: the log */

@@ -10,7 +10,7 @@
 /* Ignores SIGPIPE and SIGXFSZ, so that writes fail instead, and opens descriptors 0, 1 and 2 if
  * they are closed, so that no file gets them. */
 void output_begin(void);
-/* Has the reader of our output gone away? That is not a failure. */
+/* Has the reader of our output closed it? That is not a failure. */
 bool output_abandoned(void);
 /* Flushes; after a failure prints "PROG: cannot write to standard output" on stderr. Returns the
  * exit code: code, but 1 instead of 0 after a failure. */

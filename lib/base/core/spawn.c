@@ -148,7 +148,8 @@ static void close_ends(const int ends[2])
 
 /* `report` is a pipe by which the child tells that exec failed; `in` is its standard input, whose
  * other end is given out in *line, non-blocking. All ends are above the standard descriptors,
- * because the child overwrites those. What this process does not need is closed on every path. */
+ * because the child overwrites those. Ends that this process does not need are closed on every
+ * path. */
 enum err_code spawn(const struct launch_spec *spec, pid_t *pid, int *line, struct err *e)
 {
 	int report[2] = { -1, -1 }, in[2] = { -1, -1 };
@@ -178,8 +179,9 @@ enum err_code spawn(const struct launch_spec *spec, pid_t *pid, int *line, struc
 	return rc;
 }
 
-/* The tool starts with no signal blocked and no handler of ours. fd: what becomes its descriptors
- * 0, 1 and 2; a negative one is inherited. Returns 0 or an errno value, as posix_spawnp does. */
+/* The tool starts with no signal blocked and no handler of ours. fd: the descriptors that become
+ * its descriptors 0, 1 and 2; a negative one is inherited. Returns 0 or an errno value, as
+ * posix_spawnp does. */
 int spawn_tool(const char *path, char *const *argv, char *const *env, const int fd[static 3],
     bool own_group, pid_t *pid)
 {

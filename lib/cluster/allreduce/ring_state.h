@@ -100,8 +100,8 @@ struct ring {
 	struct ring_plan plan;
 	size_t plan_n;
 	uint64_t *joined;
-	/* Two results: result[at] is that of step said.have - 1, and the other one is written
-	 * to. */
+	/* Two results: result[at] is the mean of step said.have - 1; the other one is being
+	 * written. */
 	float *result[2];
 	size_t cap[2], n_of[2];
 	uint64_t total_of[2];

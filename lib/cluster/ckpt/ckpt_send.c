@@ -42,7 +42,7 @@ static enum err_code check_parts(const struct ckpt_part *parts, size_t n, struct
 	return ERR_OK;
 }
 
-/* cols: of rows of floats; 0 for integers and for dense partitions. */
+/* cols: the number of floats in a row; 0 for integers and for dense partitions. */
 static enum err_code declare_tensor(struct sending *s, const struct ckpt_part *p,
     enum safetensors_type type, const char *suffix, uint64_t n, uint32_t cols, struct err *e)
 {

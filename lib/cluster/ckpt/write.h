@@ -39,8 +39,8 @@ struct ckpt_part {
 	const uint64_t *seen, *policy_words;
 	size_t npolicy_words;
 	/* Delta checkpoints: only the rows that have changed since the checkpoint given to
-	 * ckpt_base. If rows were removed since then, live has the ids of all rows that there
-	 * are, ascending. */
+	 * ckpt_base. If rows were removed since then, live has the ids of all remaining rows,
+	 * ascending. */
 	bool changes;
 	const uint64_t *live;
 	size_t nlive;
@@ -107,8 +107,8 @@ enum err_code ckpt_base(struct ckpt *c, const char *path, struct err *e);
  * one of its files is missing or has another size. c is unchanged after an error. */
 enum err_code ckpt_add(struct ckpt *c, const json_t *description, struct err *e);
 /* Write the manifest and publish the checkpoint. head must have the generation, the epoch and the
- * tables, and what it does not have is null in the manifest. ERR_FAILED unless every partition was
- * added once. A checkpoint of the same step is replaced. *path (may be NULL) is a fresh string.
+ * tables; other members that it lacks are null in the manifest. ERR_FAILED unless every partition
+ * was added once. A checkpoint of the same step is replaced. *path (may be NULL) is a fresh string.
  * Frees c in any case; after an error everything is removed. */
 enum err_code ckpt_commit(struct ckpt *c, const struct manifest_head *head, char **path,
     struct err *e);

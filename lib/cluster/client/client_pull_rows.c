@@ -133,7 +133,7 @@ const struct request_ops client_row_pull_ops = { .class = REQUEST_PULL,
 
 /* ---- asking ---- */
 
-/* Rows to ask for in one record. Neither the question nor the answer may exceed 1 MiB. */
+/* The number of rows to pull by one record. Both the request and the answer must fit into 1 MiB. */
 static uint32_t rows_per_record(const struct table *t, bool changed)
 {
 	uint32_t by_ids = RECORD_MAX / (changed ? 16 : 8), by_rows = RECORD_MAX / (t->cols * 4);

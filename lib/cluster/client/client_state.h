@@ -92,8 +92,9 @@ struct link {
 	bool is_done; /* DONE has its answer */
 	/* lists of row ids that the server of this session keeps; NULL: none */
 	struct keycache *kept;
-	/* Partitions that are pushed and of which this server has a replica, as struct payload_run: of
-	 * clock.announced, for the next CLOCK; and those of the last CLOCK. */
+	/* Announcements as struct payload_run: the partitions that are pushed and of which this
+	 * server has a replica. One list is for the next CLOCK (step clock.announced), the other is
+	 * that of the last CLOCK. */
 	struct buf announced, clocked;
 };
 
@@ -369,8 +370,8 @@ static inline void client_encode_count_time(struct client *c, int64_t begin)
 {
 	c->stats.encode_ns += clock_now() - begin;
 }
-/* client_view.c: take from the view whether a server or relay is there, and its key. Ends the
- * session with a process that is gone or has been replaced. */
+/* client_view.c: take from the view whether a server or relay is alive, and its key. Ends the
+ * session with a process that has ended or has been replaced. */
 void client_link_apply_view(struct link *l, bool live, const uint8_t key[static 32]);
 
 #endif

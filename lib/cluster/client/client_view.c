@@ -35,8 +35,8 @@ static void add_links(struct client *c, size_t n)
 	c->nlinks = (unsigned)n + 1;
 }
 
-/* A server that is gone, or replaced, will not answer a CLOCK or DONE. A new one must get the
- * last CLOCK, to know how far this worker is. */
+/* A server that has ended or was replaced will not answer a CLOCK or DONE. A new server must get
+ * the last CLOCK, to know how far this worker is. */
 void client_link_apply_view(struct link *l, bool live, const uint8_t key[static 32])
 {
 	struct client *c = l->client;

@@ -108,7 +108,7 @@ struct link *request_route(const struct request *r, struct err *e)
 	struct client *c = r->client;
 	uint16_t server;
 
-	/* A relay has steps alone, and gives back what it cannot aggregate. */
+	/* A relay takes only requests of steps, and gives back pushes that it cannot aggregate. */
 	if (c->route.state == ROUTE_RELAYED && !r->alone && r->step != CLIENT_NOW)
 		return client_relay_link(c);
 	server = r->ops->server(r->table, r->part);

@@ -404,10 +404,10 @@ static void expire_worker_leases(struct coord *c, int64_t now)
 	}
 }
 
-/* Is the coordinator itself cut off? That is assumed when no server outside of its own process has
- * been heard lately. Nobody would learn of a failover then, and the servers go on as they are. With
- * replicas, one silent remote server is enough: it may be the last of a chain, and without it nothing
- * is left to fail over to. Without replicas it takes two. */
+/* Is the coordinator itself cut off? It is assumed when no server outside of its own process has
+ * been heard lately. No server would learn of a failover then, so the layout stays as it is. With
+ * replicas, one silent remote server is enough for this: it may be the last of a chain, and there
+ * would be no server to fail over to. Without replicas two must be silent. */
 static bool is_cut_off(const struct coord *c, int64_t now)
 {
 	unsigned n = 0, least = c->cfg.replicas < 2 ? 2 : 1;

@@ -8,8 +8,8 @@
 #include "metric/metrics.h"
 #include "msg/answer.h"
 
-/* Messages of servers, workers, relays and users: coord_handle finds the handler of each kind. Handlers
- * of what concerns one file of this folder are in that file, the others here. */
+/* Messages of servers, workers, relays and users: coord_handle finds the handler of each kind.
+ * Handlers that concern only one file of this folder are in that file, the others are here. */
 
 bool coord_keep(json_t **place, const json_t *doc)
 {

@@ -31,7 +31,7 @@ static void report_refused_pushes(struct coord *c, unsigned rank, int64_t now)
 	uint64_t all;
 
 	/* Servers repeat their totals with every heartbeat: add them up only when an event may be
-	 * told. */
+	 * sent. */
 	if (w->refused_at && now - w->refused_at < REFUSED_PACE)
 		return;
 	w->refused_at = now;

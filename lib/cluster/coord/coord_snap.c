@@ -57,10 +57,10 @@ bool coord_snap_begin(struct coord *c, uint64_t step)
 	}
 	s->clocks = json_object();
 	s->descriptions = json_array();
-	/* Save the leases before any server takes its snapshot, and record what changes: a worker
-	 * reports a range as done when its pushes are acknowledged, so every snapshot contains the
-	 * ranges that are done now. Of ranges in work, a snapshot has the batches that the servers
-	 * report with it. */
+	/* Save the leases before any server takes its snapshot, and record later changes of them. A
+	 * worker reports a range as done when its pushes are acknowledged, so every snapshot
+	 * contains the ranges that are done now. For a range in work, the servers report with the
+	 * snapshot which of its pushes it contains. */
 	s->taken = mem_array(COORD_WORKERS_MAX, sizeof *s->taken);
 	if (c->data.tasks) {
 		tasks_begin_record(c->data.tasks);

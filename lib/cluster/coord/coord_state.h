@@ -97,7 +97,7 @@ struct coord_member_server {
 	bool leaving, released; /* see the states of a server above */
 	bool called;            /* a scaling wants it, and it has not joined yet */
 	bool own;               /* runs in the coordinator's own process */
-	/* An event has told that it is silent and still waited for */
+	/* An event has reported that it is silent and still waited for */
 	bool awaited;
 	int64_t pid;
 	char name[64], key[64], host[64], tcp[160], unix_path[160], zone[COORD_ZONE];
@@ -137,7 +137,7 @@ enum coord_worker_state {
 struct coord_member_worker {
 	enum coord_worker_state state;
 	bool evaluates; /* it has read the evaluation data */
-	/* go: told to leave. called: wanted by a scaling, not joined yet */
+	/* go: asked to leave. called: wanted by a scaling, not joined yet */
 	bool go, called;
 	bool quit;      /* it has given up: a late heartbeat does not revive it */
 	uint32_t epoch; /* newest layout epoch that it has confirmed */
@@ -154,7 +154,7 @@ struct coord_member_worker {
 	int64_t quota_since, quota_at; /* the present run of delays: its begin and its last one */
 	uint64_t stood_at;             /* its step at the last check (coord_stall.c) */
 	int64_t stood;                 /* how long others have waited for it at that step, in ns */
-	/* Refused pushes that an event has told of, and when. */
+	/* The number of refused pushes in the last event about them, and when it was sent. */
 	uint64_t refused;
 	int64_t refused_at;
 	int relay;        /* the relay that it pushes through; -1: none */
@@ -267,7 +267,7 @@ struct coord_settings {
 	bool unwaited;
 };
 
-/* Whether workers are told to rest before their next step. */
+/* The pause of the job: workers rest before their next step. */
 struct coord_pause {
 	bool on;
 	/* Number of the pause; heartbeats of resting workers repeat it */
@@ -292,7 +292,7 @@ struct coord_data {
 
 /* Signs that tell whether it is the servers that are silent, or the coordinator that is deaf. */
 struct coord_hearing {
-	bool deaf;     /* an event has told that no server is heard */
+	bool deaf;     /* an event has reported that no server is heard */
 	bool doubts;   /* the result of coord_tick */
 	int64_t until; /* see coord_input_processed_until; 0: it was never called */
 	int64_t deaf_until;
@@ -471,7 +471,7 @@ struct change *coord_change_request(struct coord *c, enum coord_change_kind kind
 void coord_change_propose_next(struct coord *c);
 /* Repeat an open question to a server that has a new session and has not voted. */
 void coord_change_ask_again(struct coord *c, unsigned server);
-/* Keep an open vote complete: a server has joined; a server that was asked is gone. */
+/* Keep an open vote complete: a server has joined; a server that was asked is lost. */
 void coord_change_server_joined(struct coord *c, unsigned server);
 void coord_change_server_gone(struct coord *c);
 /* Fix the members of the first step: all workers that are JOINING. */

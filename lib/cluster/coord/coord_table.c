@@ -63,7 +63,7 @@ static bool lay_out_trial(const struct coord *c, struct layout *out, uint32_t *f
 			t = layout_find(&l, c->tables.request->shape.name);
 		}
 		if (t) {
-			/* In a layout of its own the table has the number 0. */
+			/* In the layout that contains only this table, its number is 0. */
 			struct table first_table = *t;
 			struct layout one = { .ntables = 1, .table = &first_table };
 			json_t *j;

@@ -21,7 +21,8 @@ struct recorded {
 	uint32_t worker;
 	bool ended;
 	uint64_t until; /* the first step that is not one of it, when it has ended */
-	/* own.taken: when the worker was lost, what the partitions had then (`lost`) */
+	/* own.taken: for a lost worker (`lost`), its pushes that the partitions had when it was
+	 * lost */
 	struct task_attempt own;
 	int64_t place; /* of example own.from */
 	bool lost;
@@ -180,8 +181,8 @@ static void record_attempt(struct tasks *t, const struct task *task, uint32_t wo
 		.own = task->attempt };
 }
 
-/* The worker's attempt has ended before `until`; taken: the worker is lost, and this is what the
- * partitions had. */
+/* The worker's attempt has ended before `until`. taken: the pushes that the partitions had when the
+ * worker was lost; NULL: it was not lost. */
 static void record_end(struct tasks *t, uint64_t id, uint32_t worker, uint64_t until,
     const struct taken *taken)
 {
@@ -459,7 +460,8 @@ static bool take_back_leases(struct tasks *t, const struct task_change *c, const
 			continue;
 		}
 		l = unlink_lease(t, h, p);
-		/* Without a list of pushes, there are none since the worker last said where it is. */
+		/* Without a list of pushes there are none since the worker last reported its
+		 * place. */
 		record_end(t, l->task.id, c->worker, c->taken ? UINT64_MAX : l->task.attempt.step,
 		    c->taken);
 		end_attempt(&l->task, c->step, c->taken);

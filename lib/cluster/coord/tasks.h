@@ -10,7 +10,8 @@
 #include "msg/state.h"
 
 /* How many ranges a worker may hold at once: the one it trains on, and the next one. The limit
- * bounds the coordinator's state and the cost of each lease. Of a stream, see tasks_limit. */
+ * bounds the coordinator's state and the cost of each lease. tasks_limit says how many partitions
+ * of a stream it may hold. */
 #define TASKS_HELD_MAX 2u
 /* The place of a range that nobody has begun. */
 #define TASKS_NOT_BEGUN (-1)
@@ -46,12 +47,12 @@ struct task_attempt {
 	struct taken taken; /* of the rank of that attempt; empty for the present one */
 };
 
-/* A leased range. `attempt` is the holder's, and `earlier` are the nearlier ones before it. Of a stream,
- * the example `mark`, which is not behind attempt.from, is at the place `place`. */
+/* A leased range. `attempt` is the holder's, and `earlier` are the nearlier ones before it. In a
+ * stream the example `mark`, which is not behind attempt.from, is at the place `place`. */
 struct task {
 	uint64_t id, epoch, begin, end;
 	uint64_t mark;
-	int64_t place; /* TASKS_NOT_BEGUN: nobody has said */
+	int64_t place; /* TASKS_NOT_BEGUN: no worker has reported it */
 	struct task_attempt attempt;
 	struct task_attempt *earlier;
 	size_t nearlier;
@@ -100,10 +101,10 @@ bool tasks_may_lease(const struct tasks *t, uint32_t worker);
  * range with earlier attempts keeps their size. batch 0: it rests at first. *out is borrowed until the
  * next call. NULL: none is available now, or the worker holds as many as it may. */
 const struct task *tasks_lease(struct tasks *t, uint32_t worker, uint64_t step, uint64_t batch);
-/* The worker goes on with the range in another way than was leased: all examples before `from` are
- * trained on, by pushes with receipts, and the next step is `step`. batch 0: it rests there. place: of
- * example `from`; 0 where places mean nothing. Does nothing when that is known, or when the worker does
- * not hold the range. */
+/* The worker reports that it continues the range in another way than it was leased: all examples
+ * before `from` are trained on, by pushes with receipts, and the next step is `step`. batch 0: it
+ * rests there. place: the place of example `from` in a stream; 0 for other data. Does nothing when
+ * all of this is known, or when the worker does not hold the range. */
 void tasks_hold(struct tasks *t, uint32_t worker, uint64_t id, uint64_t from, uint64_t step,
     uint64_t batch, int64_t place);
 /* Mark a range, which has so many examples, as done. False: this worker does not hold it (a lease taken

@@ -109,8 +109,8 @@ static bool is_same_table(const struct table *had, const struct table *t)
 }
 
 /* Takes over what may have changed in a table since it was added: its size, its placement, and
- * whether it is dropped. The runs move from t to had, and had keeps its address for those who point
- * to it. */
+ * whether it is dropped. The runs move from t to had, and had keeps its address, because other
+ * structs point to it. */
 static void update_table(struct layout *l, struct table *had, struct table *t)
 {
 	had->rows = t->rows;

@@ -36,8 +36,8 @@
 #define TABLE_ELEMENTS_MAX (UINT64_C(1) << 40)
 
 /* Consecutive partitions on the same servers. A push goes to the first server of the chain and from
- * there along it. The last server answers pulls: every server before it has what it has, so an
- * answer contains no push that a failover could lose. */
+ * there along it. The last server answers pulls: it has only changes that every server before it
+ * has, too, so an answer contains no push that a failover could lose. */
 struct run {
 	uint32_t first, count; /* partitions */
 	uint16_t chain[CHAIN_MAX];

@@ -3,7 +3,7 @@
 
 #include "core/mem.h"
 
-/* A list that is longer is not one of ours: there are at most this many partitions. */
+/* A longer list is malformed: there are at most this many partitions. */
 #define RUNS_MAX (1u << 22)
 
 void taken_release(struct taken *t)

@@ -11,8 +11,8 @@
  * blocks until the child has ended. */
 
 /* Check that there are no checkpoints at the run's checkpoint_to, or that it is not set:
- * checkpoints of another run must not be mixed with this one's. ERR_CONFIG: there are some,
- * and the error gives the possible remedies. */
+ * checkpoints of another run must not be mixed with this one's. ERR_CONFIG: there are some; the
+ * message names the possible remedies. */
 enum err_code remote_checkpoint_check_unused(const struct conf *conf, struct err *e);
 /* Download one checkpoint, or the newest at a place, into directory dir. *path is a fresh
  * string. newer: only if dir does not have that one or a later one; else *path is NULL.

@@ -8,7 +8,7 @@
 
 /* The metadata of a whole model that is about to be written to a safetensors file (before
  * safetensors_begin): "format", and the description that saved_model.h reads. config: the
- * configuration of the cluster, of which the file gets what goes with a model; tables: as
+ * configuration of the cluster, of which the file gets the keys that describe a model; tables: as
  * layout_tables; facts: of the training data, or NULL. Equal models get equal texts. Pure.
  * ERR_CONFIG: not a configuration. */
 enum err_code saved_metadata_add(struct safetensors_writer *w, const json_t *config,

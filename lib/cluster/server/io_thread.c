@@ -99,8 +99,8 @@ static void adopt_connection(void *ctx)
 	free(a);
 }
 
-/* Most processes open two sessions, one after the other, of which one pushes and pulls.  Dealt out
- * in turn, all the busy sessions would go to the same I/O thread. */
+/* Most processes open two sessions, one after the other, of which one pushes and pulls.  If each
+ * thread got every n-th session, all busy sessions would go to the same I/O thread. */
 static struct io_thread *lightest_io_thread(struct server *s)
 {
 	struct io_thread *best = s->io_thread;

@@ -37,7 +37,7 @@ struct server_coordinator {
 	/* server_leave and server_checkpoint */
 	bool (*leave)(struct coordinator *h, int sig);
 	bool (*checkpoint)(struct coordinator *h);
-	/* Was it told to end, or has the job ended? */
+	/* Has it been asked to end, or has the job ended? */
 	bool (*ended)(struct coordinator *h);
 	/* Send the present keys to all servers and relays at once, even while the state cannot be
 	 * written. */

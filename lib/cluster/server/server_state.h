@@ -258,7 +258,7 @@ struct server_epochs {
 	/* Partitions to transfer to joining servers, and those that have been. */
 	_Atomic uint64_t transfers_all, transfers_done;
 	_Atomic uint32_t members;   /* membership entries known, for PULLED */
-	_Atomic bool members_known; /* a view has told which worker holds which rank */
+	_Atomic bool members_known; /* a view has named the holders of the ranks */
 };
 
 /* Limits of the configuration and of sessions. */

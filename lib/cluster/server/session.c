@@ -193,8 +193,9 @@ static const bool asks_for_views[MESSAGE_KINDS] = {
 };
 
 /* Handles a control message, which only a coordinator does. A malformed message ends the session.
- * The answer goes out at once if what it tells is durable, else it is queued, and further
- * messages are held when DUES_MAX are queued. No lock is held here; `handle` takes the coordinator's. */
+ * The answer is sent at once if the state that it depends on is durable; otherwise it is queued.
+ * When DUES_MAX answers are queued, further messages are held. No lock is held here; `handle` takes
+ * the coordinator's. */
 static enum conn_verdict handle_ctl(struct peer *p, const struct record *r, const uint8_t *payload)
 {
 	const struct server_coordinator *c = p->io_thread->server->cfg.coordinator;
@@ -284,9 +285,9 @@ static enum conn_verdict begin_file_session(struct peer *p, const struct record 
 	return CONN_HOLD;
 }
 
-/* A peer that does not read its answers gets no new ones, so that they cannot fill our memory.  No
- * two processes can wait for each other in this way: only servers stop reading, and whoever dials
- * a server reads on while its own records cannot be written. */
+/* A peer that does not read its answers gets no new ones, so that they cannot fill our memory.  Two
+ * processes cannot wait for each other in this way: only servers stop reading, and a client reads
+ * on while its own records cannot be written. */
 static bool reads_answers(const struct peer *p)
 {
 	size_t queued = conn_queued(p->conn) + p->data.batcher.body.len;

@@ -197,8 +197,8 @@ static void send_beat(struct agent *a, bool busy)
 	json_decref(stats);
 }
 
-/* The coordinator has been silent for too long, but may still hear us: tell it that we end
- * this session for that reason, so that it does not count us as gone. */
+/* The coordinator has been silent for too long, but may still hear us: tell it why this session
+ * ends, so that it does not take this process for lost. */
 static void send_deaf(struct agent *a)
 {
 	send_now(a, MESSAGE(deaf));

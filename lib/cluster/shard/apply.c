@@ -50,9 +50,9 @@ static enum shard_answer pass_gate(struct shard *s, const struct part *p, const 
 
 /* ---- is the step complete? ---- */
 
-/* Has the rank given the partition all that it will give at this step? It has when it takes no part
- * in the step, when its push was taken, or when its CLOCK came and announced no push to this
- * partition. The gate's lock is held. */
+/* Is no further push of this rank expected for the partition's open step? That is so when the rank
+ * takes no part in the step, when its push was taken, or when its CLOCK has come and announced no
+ * push to this partition. The gate's lock is held. */
 static bool rank_is_through(const struct sync *sync, const struct part *p, uint32_t rank,
     uint64_t step)
 {
@@ -84,8 +84,8 @@ bool apply_step_is_complete(struct shard *s, struct part *p, uint64_t *examples)
 	mutex_lock(&s->gate.lock);
 	if (backup)
 		complete = complete && enough_are_through(sync, p);
-	/* Look first at the rank that was missing last time: for most pushes it is missing still, so
-	 * all pushes of a step together look at each rank once or twice. */
+	/* Begin with the rank that was missing last time. For most pushes it is still missing, so
+	 * all pushes of a step together look at each rank only once or twice. */
 	for (size_t n = backup ? 0 : sync->nranks; complete && n > 0; n--) {
 		if (p->pushes.missing >= sync->nranks)
 			p->pushes.missing = 0;
@@ -230,15 +230,15 @@ static enum shard_answer add_push_to_step(struct shard *s, struct part *p, const
 		part_set_refused(p, push->rank, push->step);
 	if (s->ops->note_push)
 		s->ops->note_push(p, push->rank, finite ? push->examples : 0, push->incarnation);
-	/* Every rank is through with the step: make the update while the partition is in the cache.
+	/* All pushes of the step have come: make the update while the partition is in the cache.
 	 * Pulls still wait for the clocks. */
 	if (apply_step_is_complete(s, p, &examples))
 		s->ops->close_step(s, p, examples);
 	return make_receipt(s, p, push, true, finite ? PUSH_MERGED : PUSH_REFUSED, r);
 }
 
-/* Applies a push as an update of its own. Pushes from outside the job have no step. Every way out
- * but SHARD_HOLD and SHARD_BAD has a receipt, so the worker never waits for a push that was
+/* Applies a push as an update of its own. Pushes from outside the job have no step. Every result
+ * except SHARD_HOLD and SHARD_BAD has a receipt, so a worker does not wait for a push that was
  * refused. */
 static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
     const struct push *push, bool finite, struct receipt *r)

@@ -20,9 +20,9 @@
  *
  * The partition's lock is held in all functions; they take the gate's lock after it. */
 
-/* Has every rank given what it will give to this partition's open step, and is there room for the
- * record to the next replica? Then *examples is the number of examples behind the sum: what the
- * contributions stated, plus what the CLOCKs of those ranks stated that did not push here. */
+/* Have all pushes of the partition's open step come, and is there room for the record to the next
+ * replica? Then *examples is the number of examples behind the sum: those that the contributions
+ * stated, plus those that the CLOCKs of ranks without a push to this partition stated. */
 bool apply_step_is_complete(struct shard *s, struct part *p, uint64_t *examples);
 /* Applies the sum of the open step, which is complete, as the mean gradient of `examples` examples;
  * sends it to the next replica and opens the next step. */

@@ -5,8 +5,8 @@
 #include "shard/robust.h"
 #include "shard/row_policy_state.h"
 
-/* mem_limit: memory of partitions is booked before it is allocated; of sparse rows, after they were
- * made. */
+/* mem_limit: the memory of a partition is booked before it is allocated, that of sparse rows after
+ * the rows were made. */
 
 /* All that a dense partition may ever take here, in bytes: values, optimizer state, two
  * accumulators (bsp), former values, change stamps, and the gradients kept by an aggregator. */

@@ -7,7 +7,7 @@
 #include "core/mem.h"
 #include "math/clones.h"
 
-/* Versions that can be told apart; after them the older half is merged. */
+/* The number of versions that can be distinguished; after them the older half is merged. */
 #define SPAN 65535u
 /* Values compared together. */
 #define PIECE 64u

@@ -192,8 +192,8 @@ void shard_decided(struct shard *s)
 
 /* Is it too early for this CLOCK? In bsp it must wait until the step before is closed, because only
  * that many examples are kept. But a server that joined later has missed the steps before the first
- * CLOCK that it hears, so it takes a CLOCK ahead of what the rank is known to have completed.
- * A shard without cfg.forward has no other server that it could have joined later than. */
+ * CLOCK that it receives, so it takes a CLOCK of a later step than the rank is known to have
+ * completed. A shard without cfg.forward is the only server, so it has not joined later. */
 static bool clock_is_too_early(const struct shard *s, uint32_t rank, uint64_t step)
 {
 	const struct sync *sync = &s->gate.sync;
@@ -203,7 +203,7 @@ static bool clock_is_too_early(const struct shard *s, uint32_t rank, uint64_t st
 	    (step <= sync->rank[rank].clock || !s->cfg.forward);
 }
 
-/* Like sync_completed, but looks at all ranks only when the last of the slowest ones has moved. */
+/* Like sync_completed, but visits all ranks only when no rank is left at the least clock. */
 static uint64_t clocked_steps(struct gate *g)
 {
 	const struct sync *sync = &g->sync;
@@ -218,8 +218,8 @@ static uint64_t clocked_steps(struct gate *g)
 	return g->slowest ? g->floor : sync_completed(sync);
 }
 
-/* Records a CLOCK. Returns whether anybody may have waited for it: with many ranks, only the last
- * CLOCK of a step makes a difference. */
+/* Records a CLOCK. Returns whether a pull or push may have waited for it: with many ranks, only the
+ * last CLOCK of a step makes a difference. */
 static bool record_clock(struct shard *s, uint32_t rank, uint64_t step, uint32_t examples)
 {
 	struct gate *g = &s->gate;

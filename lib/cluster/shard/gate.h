@@ -24,7 +24,7 @@ bool gate_caught_up(struct shard *s, struct part *p);
 /* bsp, at a replica that is not the head: goes over steps for which nobody announced a push to the
  * partition, for which the head sends no record. */
 void gate_pass_empty_steps(struct shard *s, struct part *p);
-/* The steps below this were closed at some server: who takes part in them cannot change. Takes the
+/* The steps below this one were closed at some server, so their members cannot change. Takes the
  * gate's lock only. */
 void gate_note_closed(struct shard *s, uint64_t step);
 /* Is an announced push pending that a pull at this step must see? Looks at the steps that all workers

@@ -12,7 +12,7 @@
 static void leave_part(struct shard *s, struct part *p)
 {
 	mutex_lock(&p->lock);
-	/* Whatever is not safe by now will be pushed to other servers again: acknowledge nothing
+	/* Pushes that are not safe by now will be sent to other servers again: acknowledge nothing
 	 * more. */
 	atomic_fetch_add(&p->tenure, 1);
 	atomic_store(&p->gone, true);

@@ -48,9 +48,9 @@ struct shard_table {
 struct part_pushes {
 	uint64_t *last; /* the highest step whose push was taken, plus 1 */
 	size_t nlast, cap_last;
-	/* Which pushes of the 64 steps before last[rank] were refused (bit k: step
-	 * last[rank] - 1 - k). Such a push gets the same answer when it is sent again. NULL until
-	 * the first refusal. */
+	/* Which pushes of the 64 steps before last[rank] were refused (bit k: step last[rank] - 1 -
+	 * k). Such a push gets the same answer when it is sent again. NULL until the first
+	 * refusal. */
 	uint64_t *refused;
 	size_t nrefused;
 	/* The pushes that were announced for this partition. `end` is the newest announced step,

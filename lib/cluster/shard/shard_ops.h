@@ -53,7 +53,7 @@ struct shard_ops {
 	/* A push of the rank is in the open step's sum; examples 0: it was refused. NULL: the
 	 * use that the shard makes of the sum does not need to know. */
 	void (*note_push)(struct part *p, uint32_t rank, uint32_t examples, uint64_t incarnation);
-	/* Every rank is through with the open step: uses its sum and opens the next step. A store
+	/* All pushes of the open step have come: uses its sum and opens the next step. A store
 	 * applies the sum (apply_step in apply.c); a relay sends it to the servers. */
 	void (*close_step)(struct shard *s, struct part *p, uint64_t examples);
 	/* All ranks have completed the steps below `step`. */

@@ -268,8 +268,8 @@ out:
 	return code;
 }
 
-/* Check the answer in c->reply. *again: send the request once more, signed again: the answer told a new boot
- * id, or curl sent a GET twice, so that the server refuses the second one as a replay. */
+/* Check the answer in c->reply. *again: send the request once more, signed again: the answer has a
+ * new boot id, or curl sent a GET twice, so that the server refuses the second one as a replay. */
 static enum err_code check_answer(struct http_client *c, const struct asking *a, long status,
     bool *again, struct err *e)
 {

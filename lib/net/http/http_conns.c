@@ -63,8 +63,8 @@ static void unpark_conn(struct http_conn *c, bool late)
 	MHD_resume_connection(c->mhd);
 }
 
-/* Fills in ip and loopback for a TCP peer. They stay zero and false for a Unix socket, and when
- * the peer has gone already. */
+/* Fills in ip and loopback for a TCP peer. They stay zero and false for a Unix socket, and when the
+ * peer has disconnected already. */
 static void read_ip(struct http_conn *c)
 {
 	struct sockaddr_storage ss;

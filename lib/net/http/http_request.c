@@ -255,8 +255,8 @@ static enum MHD_Result check_whole_request(struct http_conn *c, const char *meth
 	if (x->claimed) {
 		enum err_code rc = http_access_verify(c, method, &e);
 
-		/* These two errors are told only to a peer with a right signature. Any holder of
-		 * a known key may learn the difference of the clocks. */
+		/* Only a peer with a right signature gets these two errors. Any holder of a known
+		 * key may learn the difference of the clocks. */
 		x->verified = rc == ERR_OK || rc == ERR_STALE || rc == ERR_LIMIT;
 		if (rc == ERR_STALE)
 			return reply_err(c, method, &e, 401);

@@ -18,7 +18,7 @@
 #define REQUEST_MS 1000
 /* Events that are taken from a partition at once. */
 #define TAKE 512u
-/* How often the end of a partition's log is told, at most. */
+/* How often the end of a partition's log is reported, at most. */
 #define END_EVERY (100 * NSEC_PER_MSEC)
 
 struct part {
@@ -31,7 +31,7 @@ struct part {
 	rd_kafka_message_t **taken;
 	size_t ntaken, at;
 	int64_t next; /* place of the next event */
-	int64_t end;  /* end of the log as it was told last; -1: not yet */
+	int64_t end;  /* end of the log as it was reported last; -1: not yet */
 	int64_t told_at;
 };
 

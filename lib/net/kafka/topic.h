@@ -55,8 +55,8 @@ enum err_code topic_seek(struct topic *t, uint32_t partition, int64_t place, uin
 void topic_more(struct topic *t, uint32_t partition, struct topic_credit n);
 void topic_drop(struct topic *t, uint32_t partition);
 void topic_commit(struct topic *t, uint32_t partition, int64_t place);
-/* Appends the records of what has arrived to out. Never waits. ERR_IO: events have been deleted that were
- * not read. ERR_LIMIT: an event is too long. */
+/* Appends the records of the events that have arrived to out. Never waits. ERR_IO: events have been
+ * deleted that were not read. ERR_LIMIT: an event is too long. */
 enum err_code topic_take(struct topic *t, struct buf *out, struct err *e);
 
 /* Does the commands that arrive on the descriptor `in`, and writes the records to `out`, until `in` ends. */

@@ -25,7 +25,7 @@ struct object_client;
 struct object_wishes {
 	int64_t timeout;         /* ns */
 	const atomic_bool *stop; /* may be NULL; when true, calls end within 1 s */
-	int reader; /* a pipe's descriptor, or -1: calls end, too, when its reader is gone */
+	int reader; /* a pipe's descriptor, or -1: calls also end when its reader has closed it */
 	void (*again)(const char *why); /* called before each retry, with the reason; may be NULL */
 };
 

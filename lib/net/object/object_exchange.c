@@ -48,7 +48,7 @@ void object_exchange_release(struct exchange *x)
 	buf_release(&x->reply);
 }
 
-/* The caller has stopped, or the reader of its output is gone. */
+/* The caller has stopped, or the reader of its output has closed it. */
 static bool is_given_up(const struct object_client *c)
 {
 	struct pollfd p = { .fd = c->wishes.reader };

@@ -159,8 +159,8 @@ static enum err_code complete_upload(struct upload *u, struct err *e)
 	return rc;
 }
 
-/* Cancel the upload even when we were told to stop: the store would charge for parts left
- * behind. */
+/* Cancel the upload even when this process has been asked to stop: the store would charge for the
+ * parts that it has. */
 static void cancel_upload(struct upload *u)
 {
 	char *query = mem_printf("uploadId=%s", u->id);

@@ -60,7 +60,7 @@ enum conn_verdict {
 
 struct conn_handler {
 	/* Server: msg1 has been read.  May the owner of this key have a session?  Fills `reply`,
-	 * which is all zero before.  An error refuses; the client is told only its hs_status. */
+	 * which is all zero before.  An error refuses; the client gets only its hs_status. */
 	enum err_code (*admit)(void *ctx, const uint8_t key[32], const struct hs_client_info *info,
 	    struct hs_server_info *reply, struct err *e);
 	/* The session is up: at the client when msg2 has come, whose contents are in `server`; at

@@ -122,7 +122,7 @@ static enum err_code on_msg1(struct conn *c, struct err *e)
 		return rc;
 	rc = c->handler->admit(c->ctx, peer.pk, &peer.info, &reply, e);
 	if (rc) {
-		/* The client has the pre-shared key, so it may be told the reason. */
+		/* The client has the pre-shared key, so it may know the reason. */
 		enum hs_status status = rc == ERR_FENCED ? HS_FENCED
 		    : rc == ERR_NOTREADY                 ? HS_NOTREADY
 		    : rc == ERR_LIMIT                    ? HS_FULL

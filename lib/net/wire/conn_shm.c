@@ -7,7 +7,7 @@
 
 /* Records through memory that both ends of a Unix socket share (socket/shm.h).  A record is its
  * header and payload, without tags, because no other process can write there.  The socket remains:
- * one byte on it wakes the other end, and end of file says that the other end has gone. */
+ * one byte on it wakes the other end, and end of file means that the other end has closed it. */
 
 /* Reads of wakes in one call. */
 #define HEAR_MOST 16

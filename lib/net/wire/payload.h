@@ -31,7 +31,7 @@ bool payload_get_run(const uint8_t *p, size_t len, size_t i, struct payload_run 
 /* Is the payload a whole number of valid runs? */
 bool payload_runs_valid(const uint8_t *p, size_t len);
 
-/* RECEIPT: a list of what became of pushes. */
+/* RECEIPT: a list of the results of pushes. */
 struct payload_receipt {
 	uint16_t table;
 	uint8_t status;   /* enum push_status */

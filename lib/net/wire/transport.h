@@ -12,8 +12,8 @@
  * takes_socket may look at the file system, and nothing else blocks. */
 struct transport {
 	const char *name;
-	/* The process that dials: go by the Unix socket at `path`, which the other process names for
-	 * this host?  Else by TCP. */
+	/* For the process that dials: shall it use the Unix socket at `path`, which the other
+	 * process names for this host? Else it uses TCP. */
 	bool (*takes_socket)(const char *path);
 	/* The process that has dialled a Unix socket: offer shared memory?  failed: the last session
 	 * ended with an offer that had no answer. */

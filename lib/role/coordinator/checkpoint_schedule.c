@@ -355,7 +355,7 @@ static bool steps_due(struct checkpoint_schedule *k)
 
 	if (!every || coord_is_lockstep(k->coordinator->coord))
 		return every;
-	/* coord_newest_step looks at all workers, so call it only where it is needed. */
+	/* coord_newest_step visits all workers, so call it only where it is needed. */
 	step = coord_newest_step(k->coordinator->coord);
 	if (!k->next_step)
 		k->next_step = (step / every + 1) * every;

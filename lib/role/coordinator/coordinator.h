@@ -183,7 +183,7 @@ void coordinator_notice(void *ctx, unsigned server, json_t *msg);
 /* The news of one state: a view, if one is due, and notices to servers. */
 struct announcement {
 	struct view_text *view; /* NULL: none */
-	uint64_t layout_epoch;  /* of the view, or of the one before */
+	uint64_t layout_epoch;  /* of that view; without a view, of the one before it */
 	struct notice *notices, **last;
 };
 /* Make *a from the present state and take the queued notices. A view whose time has not come is left

@@ -238,8 +238,8 @@ static bool step_file_session(void *ctx)
 	return atomic_load(&s->stop) || s->refused;
 }
 
-/* After a refusal the peer hangs up once it has read the reason. What it still sends is read and
- * dropped. */
+/* After a refusal the peer hangs up once it has read the reason. Read and drop the bytes that it
+ * still sends. */
 static bool must_stop_file_session(void *ctx)
 {
 	return atomic_load(&((struct file_service_session *)ctx)->stop);

@@ -5,10 +5,10 @@
 #include "core/json.h"
 #include "core/log.h"
 
-/* The history of a cluster in its run directory. events.jsonl has every event; a coordinator
- * that is started again continues it, and the last HISTORY_KEPT events are in memory.
- * metrics.jsonl has about one row a second with the state of the cluster. A full disk costs
- * history, not the job. No lock of its own: the coordinator's lock covers it. */
+/* The history of a cluster in its run directory. events.jsonl has every event; a coordinator that
+ * is started again continues it, and the last HISTORY_KEPT events are in memory. metrics.jsonl has
+ * about one row a second with the state of the cluster. When the disk is full, rows and events are
+ * lost, and the job goes on. No lock of its own: the coordinator's lock covers it. */
 struct history;
 
 #define HISTORY_KEPT 1024

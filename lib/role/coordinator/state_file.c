@@ -31,8 +31,8 @@ static bool coordinator_was_here(const struct server *s)
 	return is;
 }
 
-/* Without an option the state decides: a run that had begun is recovered, and one that had not
- * begins as the previous coordinator was told to. */
+/* Without an option the state decides: a run that had begun is recovered; a run that had not begun
+ * starts with the options of the previous coordinator. */
 static enum err_code decide_recovery(struct server *s, const char *path, struct err *e)
 {
 	if (!s->state && coordinator_was_here(s) && !s->cfg.resume)
@@ -278,8 +278,9 @@ static enum err_code save_state(struct coordinator *h, struct err *e)
 		coordinator_put_back(h, &news);
 		h->file.save_again = clock_now() + RETRY;
 		state_file_report_failure(h, &h->file.unsaved_since, e, clock_now());
-		/* The state of a coordinator in a store's process is useless without the store,
-		 * so nothing waits for it.  Nor does the news that the job has failed. */
+		/* The state of a coordinator in a store's process is useless without the store, so
+		 * nothing waits until it is durable. Neither does the announcement that the job has
+		 * failed. */
 		if (!h->file.fenced &&
 		    (h->server->cfg.role || coord_phase(h->coord) == COORD_FAILED))
 			allow_announcements(h, coord_stamp(h->coord), coord_leases(h->coord));

@@ -65,8 +65,8 @@ static void place_all_here(struct layout *l)
 	}
 }
 
-/* Install the workers that use this relay (`ours`), or all others, which count as gone: their
- * clocks are not waited for. */
+/* Install the workers that use this relay (`ours`), or all others. The shard does not wait for
+ * clocks of the others. */
 static void take_relay_workers(struct server *s, const struct view *view, bool ours)
 {
 	struct member *m = mem_array(view->nworkers + 1, sizeof *m);

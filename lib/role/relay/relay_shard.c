@@ -312,8 +312,8 @@ static void book_fetched_rows(struct shard *s, struct part *p)
 	relay_part(p)->booked = now;
 }
 
-/* Drops the rows of steps before `step`. They are of no use: whoever asks for `step` was told that
- * all ranks have completed the steps before. */
+/* Drops the rows of steps before `step`. They are of no use: a pull of `step` is made only when all
+ * ranks have completed the steps before it. */
 static bool drop_old_rows(struct shard *s, struct part *p, void *step)
 {
 	if (!p->sparse.rows || relay_part(p)->have > *(const uint64_t *)step ||
@@ -410,7 +410,7 @@ bool relay_shard_ask_rows(struct shard *s, uint16_t table, uint32_t part,
 	return room;
 }
 
-/* Notes that values arrived. The caller wakes whoever waits for them. */
+/* Notes that values arrived. The caller wakes the waiting sessions. */
 static void note_arrival(struct part *p, uint64_t version)
 {
 	if (version > p->version)

@@ -25,7 +25,7 @@ bool relay_shard_goes_alone(struct shard *s, uint16_t table, uint32_t part, uint
  * announced; cfg.forward is called then, too. */
 uint64_t relay_shard_alone_count(struct shard *s);
 /* Stores values that arrived from a server: of a dense partition, or of n rows. The caller wakes
- * whoever waits for them. */
+ * the waiting sessions. */
 void relay_shard_set(struct shard *s, uint16_t table, uint32_t part, uint64_t step, const float *w,
     uint64_t version);
 /* ids has n ids, w their values one after the other; both are copied. */

@@ -334,7 +334,8 @@ static void take_uplink_view(struct uplink *u)
 
 /* ---- life ---- */
 
-/* Settles the shard or wakes sessions once for all answers of a turn. No lock is held. */
+/* Advances the shard, or wakes sessions, once for all answers of a turn of the loop. No lock is
+ * held. */
 static void finish_uplink_turn(struct uplink *u)
 {
 	struct server *s = u->server;

@@ -8,10 +8,10 @@
 struct uplink;
 
 /* A relay's connections to the servers, or to the relay above it.  Sums and clocks go up, pulled
- * values come down.  A thread of its own runs a client (client/client_of_relay.h).  The functions below may
- * be called by any other thread, and do not wait for the network.
+ * values come down.  A thread of its own runs a client (client/client_of_relay.h).  The functions
+ * below may be called by any other thread, and do not wait for the network.
  *
- * uplink.lock guards what other threads hand over (uplink_state.h).  It is taken under a
+ * * uplink.lock guards the data that other threads hand over (uplink_state.h).  It is taken under a
  * partition's lock, and no lock is taken under it. */
 
 /* Start the thread and set the relay's uplink, also after an error. */

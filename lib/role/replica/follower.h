@@ -6,20 +6,21 @@
 #include "core/interrupt.h"
 #include "core/log.h"
 
-/* A follower feeds a read replica: a read-only server that serves pulls with the parameters of a
- * living cluster, its source.  First it saves all parameters as a checkpoint, with which the server
- * begins; then a thread pulls what has changed, again and again.  The follower is outside of the
- * source's job: nothing there waits for it, and it may come and go.
+/* A follower keeps the parameters of a read replica up to date. A read replica is a read-only
+ * server that serves pulls with the parameters of a living cluster, the source. First the follower
+ * saves all parameters as a checkpoint, with which the server begins; then a thread repeatedly
+ * pulls the parameters that have changed.  The follower is outside of the source's job: nothing
+ * there waits for it, and it may come and go.
  *
- * Life: follower_open (connected) -> follower_prepare (disconnected, the checkpoint is there) ->
+ * * Life: follower_open (connected) -> follower_prepare (disconnected, the checkpoint is there) ->
  * server_start -> follower_start (the thread runs) -> follower_close -> server_stop.  The thread is
  * connected or lost; when lost, the last values are served on, and it tries to connect again with
  * growing pauses.  The follower has no locks: one thread owns it at a time. */
 struct follower;
 struct shard;
 
-/* The server that a follower fills, which must outlive it.  Both functions may be called by any
- * thread. */
+/* The server whose parameters the follower sets; it must outlive the follower.  Both functions may
+ * be called by any thread. */
 struct follower_target {
 	void *server;
 	/* its partitions; NULL before it has any */

@@ -213,7 +213,7 @@ enum err_code follower_update(struct follower *m, struct shard *shard, struct er
 		if (x->sparse && (t = find_source_table(m, x)))
 			rc = update_sparse(m, shard, x, t, e);
 	}
-	/* Rolled back meanwhile: what was pulled may be of both generations. */
+	/* The source was rolled back meanwhile, so the pulled values may be of both generations. */
 	if (client_layout(m->tool.client)->generation != m->generation)
 		forget_versions(m);
 	return rc;

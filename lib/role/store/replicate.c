@@ -370,7 +370,8 @@ void replicate_prepare(struct repl *r, const struct view *view)
 	}
 }
 
-/* Find the joining servers that get replicas from this one, because it is the tail of a chain. */
+/* Find the joining servers that get replicas from this server, because it is the tail of a
+ * chain. */
 static void find_joining_servers(struct news *n, const struct layout *l, unsigned self)
 {
 	for (size_t t = 0; t < l->ntables; t++)

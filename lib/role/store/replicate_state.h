@@ -23,7 +23,7 @@ struct link {
 	char tcp[NET_TEXT], unix_path[NET_TEXT];
 	uint8_t key[KEY_BYTES];
 	bool live, wanted; /* alive, by the view; something has been forwarded to it */
-	/* joins: the server joins, and gets replicas from this one.  told: the coordinator has been told
+	/* joins: the server joins, and gets replicas from this one.  told: the coordinator knows
 	 * that the server has all of them. */
 	bool joins, told;
 	uint64_t transfers_all,

@@ -457,7 +457,8 @@ static void on_store_joined(void *ctx, const json_t *answer)
 	log_info(s->cfg.log, "joined as server-%d, data plane on %s", s->cfg.index, s->address);
 }
 
-/* It is no error if the coordinator in this process was told to end before the store had joined. */
+/* It is no error if the coordinator in this process was asked to end before the store had
+ * joined. */
 static void on_store_lost(void *ctx, const struct err *why)
 {
 	struct server *s = ctx;

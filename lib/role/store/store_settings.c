@@ -44,8 +44,8 @@ static enum err_code apply_settings_epochs(struct server *s, struct conf *c,
 	return rc;
 }
 
-/* Apply the log level of a view if it has changed.  The level of the first view is ignored: the
- * process was started with one of its own. */
+/* Apply the log level of a view if it has changed.  The level of the first view is ignored, because
+ * the process was started with a level. */
 static void apply_log_level(struct server *s, const struct view *view)
 {
 	const char *level = view->now ? view->now->log_level : "";

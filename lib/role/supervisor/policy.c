@@ -193,8 +193,8 @@ static void judge_server_end(struct policy *p, size_t process, bool released, in
 
 	if (left && (released || policy_job_is_over(p)))
 		return;
-	/* A coordinator of its own continues from RUN/state.json.  One inside server-0 has lost the
-	 * partitions that it held, and ends the run below. */
+	/* A coordinator that is a process of its own continues from RUN/state.json. A coordinator
+	 * inside server-0 has lost its partitions, and ends the run below. */
 	if (m->role == POLICY_COORDINATOR && m->end == POLICY_KILLED) {
 		add_action(out, POLICY_REPORT_END, process);
 		if (schedule_restart(p, process, now, out))

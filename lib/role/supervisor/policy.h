@@ -121,7 +121,7 @@ struct policy {
 	bool own_workers;        /* all workers are children: without them the run is over */
 	int64_t max_restarts;    /* of each process; also how often the run is rolled back */
 	int64_t deadline;        /* for an answer of the coordinator, and for failing starts */
-	int64_t worker_patience; /* how long all workers may be gone when one was killed */
+	int64_t worker_patience; /* how long the run may be without workers after one was killed */
 	bool members_due;        /* servers and workers are yet to be started */
 
 	/* The coordinator's last answer. */

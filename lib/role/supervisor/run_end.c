@@ -24,7 +24,7 @@
 /* An export may take this long, or the deadline if that is longer. */
 #define EXPORT_MIN    (60 * NSEC_PER_SEC)
 #define RESTART_PAUSE (50 * NSEC_PER_MSEC)
-/* How long processes may take to leave after the coordinator has told them to.  Parts of it bound
+/* How long processes may take to leave after the coordinator has asked them to.  Parts of it bound
  * the later waits of run_end_processes. */
 #define LEAVE_GRACE (2 * NSEC_PER_SEC)
 #define CRASH_GRACE NSEC_PER_SEC
@@ -221,8 +221,8 @@ void run_end_export_newest_checkpoint(struct supervisor *s)
 /* ---- the end of the processes ---- */
 
 /* Wait until all processes have ended or `grace` is over.  With `servers` wait only for the
- * servers: once they have gone, nothing tells the others to stop any more.  False when a signal
- * came before all had ended. */
+ * servers: without them no process asks the others to stop.  False when a signal came before all
+ * had ended. */
 static bool await_ends(struct supervisor *s, int64_t grace, bool servers)
 {
 	int64_t end = clock_now() + grace;
@@ -372,8 +372,8 @@ out:
 	free(log);
 }
 
-/* When the job is done, give the user's programs the deadline to finish on their own, for example
- * to store what they have learned. */
+/* When the job is done, the user's programs have until the deadline to finish by themselves, for
+ * example to store their results. */
 static void await_user_programs(struct supervisor *s)
 {
 	int64_t now = clock_now(), end = now + s->conf->deadline, say = now + LEAVE_GRACE;

@@ -102,7 +102,7 @@ enum err_code run_loop_foreground(struct supervisor *s, const struct conf *conf,
 	/* On a terminal the result line has the reason. */
 	if (strcmp(told.state, "failed") == 0 && (json || !isatty(STDOUT_FILENO)))
 		fprintf(stderr, "ps-ctl: %s\n", *told.reason ? told.reason : "failed");
-	/* Print the result last: whoever reads it may rely on all processes having ended. */
+	/* Print the result last, because its reader may rely on all processes having ended. */
 	if (result)
 		result_print(result, json);
 	json_decref(result);

@@ -12,7 +12,7 @@
 #include "core/mem.h"
 #include "rundir/rundir.h"
 
-/* Pause between looks at the lock. */
+/* Pause between two attempts to take the lock. */
 #define PACE_MS 20
 
 /* Descriptors (pidfd) of the processes in the pid files of a run directory.  A supervisor that was

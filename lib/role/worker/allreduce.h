@@ -61,8 +61,8 @@ void allreduce_view(struct allreduce *a, const struct view *view);
  * last step, and needs a new ring of the members to get it from this one. */
 void allreduce_tend(struct allreduce *a);
 
-/* First part of a step: waits until all workers have completed the steps before, which settles who
- * takes part in this one. */
+/* First part of a step: waits until all workers have completed the steps before. After that the
+ * members of this step cannot change. */
 enum err_code allreduce_await_members(struct allreduce *a, uint64_t step, struct err *e);
 /* Second part: sends the mean of the step before to the servers. *first: this is the first step,
  * and the parameters must be pulled; their optimizer state has been requested, and client_wait, or

@@ -259,7 +259,7 @@ void cluster_view_give_up(struct cluster *c, const struct err *why)
 {
 	json_t *msg, *answer;
 
-	/* The coordinator knows these: it told us. */
+	/* The coordinator knows these errors, because it sent them. */
 	if (!agent_is_up(c->agent) || why->code == ERR_FENCED || why->code == ERR_STOPPED ||
 	    why->code == ERR_NONFINITE || why->code == ERR_FAILED)
 		return;

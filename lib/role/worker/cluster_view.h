@@ -59,7 +59,7 @@ enum err_code cluster_view_await(struct cluster *c,
 /* Waits for a change of the view, at most `ns`. An error when the coordinator is lost. */
 enum err_code cluster_view_pause(struct cluster *c, int64_t ns, struct err *e);
 /* Tells the coordinator that this worker uses the layout of this epoch; epochs not above the last
- * one told are ignored. Servers that join wait for it. */
+ * reported one are ignored. Servers that join wait for it. */
 void cluster_view_confirm_layout(struct cluster *c, uint32_t epoch);
 /* Tells the coordinator that this worker cannot reach the relay. */
 void cluster_view_report_relay(struct cluster *c, unsigned relay, uint32_t epoch, const char *why);

@@ -5,11 +5,11 @@
 #include "core/json.h"
 #include "data/data.h"
 
-/* Describes training data without their examples: what evaluation data and models need to know of
- * them, as the document of msg/training_facts.h. Pure.
+/* Describes training data without their examples, as the document of msg/training_facts.h: the
+ * properties that evaluation data and models depend on. Pure.
  *
- * A new reference; NULL where this does not suffice: for numbered data, and more than
- * DATA_FACTS_CLASSES classes, or DATA_FACTS_VALUES words or values of categories. */
+ * * * A new reference; NULL where this is not enough to describe the data: for numbered data, and
+ * for more than DATA_FACTS_CLASSES classes, or DATA_FACTS_VALUES words or values of categories. */
 json_t *data_facts(const struct dataset *d);
 #define DATA_FACTS_CLASSES 1000u
 #define DATA_FACTS_VALUES  100000u

@@ -104,7 +104,7 @@ static uint64_t no_bytes(const struct worker *w)
 }
 
 /* Each round of the loop chooses a batch by the members known, pulls, and asks settle_members
- * whether the answers agree. If not, the members or settings of this step are others: the pulled
+ * whether the answers agree. If not, the members or settings of this step have changed: the pulled
  * parameters are dropped and the batch is chosen again. */
 static enum err_code fetch_from_servers(struct worker *w, struct step_times *t, bool *over,
     struct err *e)

@@ -171,8 +171,8 @@ static enum err_code agree_on_head(struct job *j, const struct job_source *from,
 	return rc;
 }
 
-/* Opens a stream, and learns from its head, or from what other workers know about that, what its examples
- * look like. */
+/* Opens a stream, and finds out the form of its examples: from its head, or from other workers that
+ * have read the head. */
 static enum err_code open_stream(struct job *j, const struct job_source *from, const char *path,
     const struct data_want *want, struct log *log, struct err *e)
 {
@@ -283,8 +283,8 @@ static enum err_code open_eval(struct job *j, const struct job_source *from,
 	enum err_code rc = data_sequence_open(&spec, &j->eval, e);
 
 	if (rc && from->ndata) {
-		/* A worker with data of its own may run on a host without the job's evaluation
-		 * files. */
+		/* A worker that was started with its own data may run on a host without the job's
+		 * evaluation files. */
 		log_warn(cache->log, "no evaluation here: %s", e->msg);
 		*e = (struct err){ 0 };
 		return ERR_OK;

@@ -10,9 +10,9 @@
 /* A range of training data that this worker has leased, and the attempts on it of workers that were lost
  * (coord/tasks.h). Pure; belongs to the training thread. */
 
-/* The place where the training on a range is or was: one batch of `batch` examples a step, from example `from` of
- * the range and the step `step` on. taken: what the partitions have of it, when the worker is lost.
- * batch 0: the worker rests at example `from`. */
+/* The place where the training on a range is or was: one batch of `batch` examples a step, from
+ * example `from` of the range and the step `step` on. taken: for a lost worker, its pushes of the
+ * range that the partitions have. batch 0: the worker rests at example `from`. */
 struct attempt {
 	uint64_t from, step, batch;
 	struct taken taken;
@@ -23,8 +23,8 @@ struct leased_range {
 	struct source_range units;
 	struct attempt own, *earlier; /* of this worker, and of workers that were lost */
 	size_t nearlier;
-	uint64_t used; /* its examples that were trained on, by anybody */
-	/* of a stream: example `mark` is at `place`; -1: nobody has begun it */
+	uint64_t used; /* its examples that were trained on, by any worker */
+	/* of a stream: example `mark` is at `place`; -1: no worker has begun it */
 	uint64_t mark;
 	int64_t place;
 };

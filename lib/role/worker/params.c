@@ -81,8 +81,8 @@ void params_release(struct params *p)
 {
 	for (size_t i = 0; p->job && i < p->job->ntables; i++) {
 		free(p->w[i]);
-		/* g of reduced tables points into flat. p->table cannot be asked which: the layout
-		 * may be gone. */
+		/* g of reduced tables points into flat. Do not use p->table to find them, because
+		 * the layout may have been freed. */
 		if (!p->flat || p->job->table[i].sparse)
 			free(p->g[i]);
 		free(p->kept[i]);

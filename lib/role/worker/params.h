@@ -67,14 +67,14 @@ enum err_code params_pull(struct params *p, const struct batch *b, uint64_t step
  * for them. early: sent before this step's push, and each partition answers as soon as it is
  * ready. */
 enum err_code params_ask(struct params *p, uint64_t step, bool early, struct err *e);
-/* The loss at this step was finite: what was pulled for it counts as good, until a later step
- * does. */
+/* The loss at this step was finite: the parameters that were pulled for it count as good, until
+ * those of a later step do. */
 void params_good(struct params *p, uint64_t step);
 /* Writes the last good parameters as safetensors to path, which appears whole or not at all.
  * ERR_NOTFOUND when there are none, a table is sparse, or a value is not finite. */
 enum err_code params_save_good(const struct params *p, const char *path, struct err *e);
-/* Number of floats of table i in w[i] and g[i] for the batch: of a dense table all, of a sparse one
- * its rows. */
+/* Number of floats of table i in w[i] and g[i] for the batch: all of a dense table, the rows of the
+ * batch of a sparse one. */
 size_t params_floats(const struct params *p, const struct batch *b, size_t i);
 /* Pushes the gradient in g, except frozen tables and those that workers reduce. The client borrows
  * g and w until the receipts. */

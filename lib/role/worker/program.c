@@ -75,7 +75,7 @@ static enum err_code write_question_line(struct program *p, const char *line, st
 	return file_write_all(p->to, line, strlen(line), e);
 }
 
-/* Tells the program what it needs before the first step: one line of JSON. */
+/* Sends the program one line of JSON with the facts that it needs before the first step. */
 static enum err_code send_introduction(struct program *p, struct err *e)
 {
 	const struct conf_job *c = &p->job->conf.job;
@@ -113,7 +113,7 @@ static enum err_code start_program_process(struct program *p, struct err *e)
 		(char *)(uintptr_t)p->cfg.command, NULL };
 	int to[2] = { -1, -1 }, from[2] = { -1, -1 };
 	int theirs[2];
-	/* In our process group: whatever kills the group ends the program, too. */
+	/* The program is in our process group, so that a signal to the group ends it, too. */
 	struct launch_spec spec = { .id = "the program",
 		.argv = argv,
 		.die_with_parent = true,
@@ -325,7 +325,7 @@ struct question {
 	const float *const *params;
 };
 
-/* Reads "ok ..." or "error TEXT". says: what stands behind the ok. */
+/* Reads "ok ..." or "error TEXT". says: the text behind "ok". */
 static enum err_code read_answer(struct program *p, const struct question *q,
     char says[static LINE_MAX_BYTES], struct err *e)
 {

@@ -31,7 +31,7 @@ struct program_config {
 	void *ctx;
 };
 
-/* Does not start it yet. Copies cfg, not what it points to. */
+/* Does not start it yet. Copies cfg, but not the data that it points to. */
 struct program *program_new(const struct program_config *cfg);
 /* The functions that job_load needs to compute model custom with this program. */
 const struct model_outside *program_outside(const struct program *p);

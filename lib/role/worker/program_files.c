@@ -24,7 +24,7 @@ static const char *temp_dir(void)
 	return access(MEMORY, W_OK | X_OK) == 0 ? MEMORY : tmp && *tmp ? tmp : "/tmp";
 }
 
-/* Is `name` the directory of a process that is gone? Then nobody holds its lock. */
+/* Is `name` the directory of a process that has ended? Then no process holds its lock. */
 static bool is_abandoned(int dirfd, const char *name)
 {
 	struct stat st;
@@ -68,7 +68,7 @@ char *program_files_path(const struct program_files *f, size_t table, const char
 	return mem_printf("%s/%s.%s", f->dir, f->job->table[table].name, suffix);
 }
 
-/* Bytes of a table in its file; of a sparse one those of its rows (NULL: none). */
+/* Bytes of a table in its file; for a sparse table, of the rows of the batch (NULL: none). */
 static size_t table_bytes(const struct program_files *f, const struct params_rows *rows,
     size_t table)
 {

@@ -25,7 +25,8 @@ char *program_files_path(const struct program_files *f, size_t table, const char
 /* A new array with {"name","rows","cols","param":PATH,"grad":PATH} for each table; a sparse one has
  * "sparse":true and "ids":PATH instead of "rows". */
 json_t *program_files_json(const struct program_files *f);
-/* Writes the parameters to the files. rows: of sparse tables; NULL where there are none. ERR_IO. */
+/* Writes the parameters to the files. rows: the rows of sparse tables; NULL where there are none.
+ * ERR_IO. */
 enum err_code program_files_write_params(const struct program_files *f,
     const struct params_rows *rows, const float *const params[], struct err *e);
 /* Reads the gradients from the files. ERR_FORMAT when a file does not have the length of its table

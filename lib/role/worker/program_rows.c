@@ -78,7 +78,7 @@ static enum err_code read_ids_file(const struct program_files *f, size_t table,
 
 /* Reads the ids of one sparse table that the program names in its answer, with their count as
  * decimal text. The caller sets all rows[].n to 0 before the first call. A name counts as repeated
- * only when its earlier count was above 0. ERR_FORMAT: the program said something wrong. */
+ * only when its earlier count was above 0. ERR_FORMAT: the answer of the program is wrong. */
 static enum err_code read_named_table(const struct program_files *f, const char *name,
     const char *number, struct params_rows *rows, struct err *e)
 {

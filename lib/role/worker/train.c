@@ -110,7 +110,7 @@ static void tell_missed_relay(void *ctx, unsigned relay, uint32_t epoch, const c
 
 /* ---- joining ---- */
 
-/* Asks the coordinator for a rank and tells it what this worker has. The request is kept: a
+/* Asks the coordinator for a rank and describes this worker and its data. The request is kept: a
  * coordinator that was started again gets it once more, with the rank. */
 static enum err_code send_worker_join(struct worker *w, struct err *e)
 {

@@ -158,7 +158,7 @@ bool worker_attend(void *ctx, struct err *why);
 
 /* finish.c. worker_finish, when there is no more data, waits until the job is over and sends the
  * final result if asked to. worker_leave, after a request to stop, gives leased data and the rank
- * back; what was pushed stays. */
+ * back; its pushes stay in the model. */
 enum err_code worker_finish(struct worker *w, struct err *e);
 void worker_leave(struct worker *w);
 /* Fails the job because the loss is not a finite number, and saves the last good model. Returns

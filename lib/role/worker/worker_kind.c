@@ -11,8 +11,8 @@ static bool is_custom(const struct worker *w)
 	return strcmp(w->job.conf.job.model, "custom") == 0;
 }
 
-/* Only a worker that was started by hand, without a rank of its own, is told to start again in the
- * same way. */
+/* Only for a worker that was started by hand, without a given rank, the message says to start it
+ * again in the same way. */
 static const char *advise_restart(const struct worker *w)
 {
 	return w->cfg->rank < 0 ? "; start ps-work train again, and it takes a rank that is free"

@@ -71,7 +71,7 @@ struct exchange_ops {
 	/* Chooses the batch of this step and brings its parameters. *over: there is no more data.
 	 * Stores in *t when each part ended. */
 	enum err_code (*fetch)(struct worker *w, struct step_times *t, bool *over, struct err *e);
-	/* Before the push: what must happen to the gradient in w->params.g. */
+	/* Changes the gradient in w->params.g before it is pushed, if that is necessary. */
 	enum err_code (*reduce)(struct worker *w, struct err *e);
 	/* After the last step: brings the parameters that all steps made to w->params.w. */
 	enum err_code (*pull_last)(struct worker *w, struct err *e);

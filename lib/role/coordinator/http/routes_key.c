@@ -187,8 +187,8 @@ static enum err_code revoke_key(struct coordinator *h, const char *name, const c
 	coordinator_lock(h);
 	coord_revoke(h->coord, name, was.is_token ? NULL : key, who, clock_now());
 	coordinator_commit(h);
-	/* coord_revoke has told the coordinator the key's name, so it counts the sessions that
-	 * servers cut from now on. */
+	/* Since coord_revoke, the coordinator counts the sessions that servers cut because of this
+	 * key. */
 	if (unwritten.code)
 		server_forget_key(h->server, name, made);
 	else

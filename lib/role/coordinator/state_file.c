@@ -185,7 +185,8 @@ static enum err_code write_state(struct server *s, const char *text, struct err 
 	return rc;
 }
 
-void state_file_report_failure(struct coordinator *h, int64_t *since, const struct err *e, int64_t now)
+void state_file_report_failure(struct coordinator *h, int64_t *since, const struct err *e,
+    int64_t now)
 {
 	bool store = h->server->cfg.role;
 

@@ -37,7 +37,7 @@ static const struct opt opts[] = {
 	{ "prom", 0, OPT_FLAG, FIELD(prom), NULL, "Prometheus text of the whole cluster", NULL, 0,
 	    0 },
 	{ "across", 0, OPT_STR, FIELD(across), "COL",
-	    "what a plot goes by: seconds (default), step, examples", NULL, 0, 0 },
+	    "the horizontal axis of a plot: seconds (default), step, examples", NULL, 0, 0 },
 };
 
 static const struct opt_spec spec = {
@@ -49,9 +49,9 @@ static const struct opt_spec spec = {
 	    "The first report is since the start, those after it of the interval. An empty value is \"-\".",
 	.examples =
 	    "  ps-stat 1                                 # a line a second\n"
-	    "  ps-stat top                               # the full screen: who is slow, and with what\n"
+	    "  ps-stat top                               # the full screen: slow workers, and why\n"
 	    "  ps-stat workers -S slow 2                 # the slowest first\n"
-	    "  ps-stat why                               # who waits, for whom, and what to do\n"
+	    "  ps-stat why                               # waits, their reasons and remedies\n"
 	    "  ps-stat -w                                # how long pushes take, in buckets\n"
 	    "  ps-stat plot loss                         # the curve so far\n"
 	    "  ps-stat -Hp -o step,loss 1 | awk '{ print $2 }'\n"

@@ -248,7 +248,7 @@ const struct ctl_cmd ctl_cmd_doctor = {
 	{
 	    .prog = "ps-ctl doctor",
 	    .args = "[FILE]",
-	    .about = "look for what is wrong, and say what is to be done: the worst first",
+	    .about = "look for problems, and say how to solve them: the worst first",
 	    .more =
 	        "Of a running cluster, of a run that has ended, or, with a cluster FILE, of one that is to be\n"
 	        "started.  Keys and modes, clocks, names, ports, lines between workers and servers, versions,\n"

@@ -210,7 +210,7 @@ void doctor_links(struct doctor *d)
 		probes = await_probes(d, json_int(answer, "number", 0));
 	if (rc == ERR_OK && !probes)
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_EFFECT, "lines", "", "",
-		    "the coordinator does not say any more what the workers find");
+		    "the coordinator no longer has the results of the workers");
 	if (rc)
 		doctor_add_finding(d, DOCTOR_WARN, DOCTOR_EFFECT, "lines", "", "",
 		    "the workers cannot be asked: %s", e.msg);

@@ -236,8 +236,8 @@ static void check_reported_processes(struct doctor *d, const json_t *status, con
 	doctor_add_ok(d, "versions", "all are pskit %s, protocol %lld",
 	    json_str(status, "version", "?"), (long long)json_int(status, "protocol", 0));
 	doctor_add_ok(d, "files", "enough descriptors for everybody");
-	doctor_add_ok(d, "memory", "what the servers may come to use is there");
-	doctor_add_ok(d, "names", "nobody is elsewhere than where its address can be used");
+	doctor_add_ok(d, "memory", "there is enough for all that the servers may use");
+	doctor_add_ok(d, "names", "every address can be used by the processes that have it");
 }
 
 /* Reports a failed job with the reason that it gave. */
@@ -267,7 +267,7 @@ static void check_cluster(struct doctor *d, const json_t *status)
 	check_who_waits(d, why, forming);
 	doctor_add_ok(d, "servers", "%lld of %lld %s here", (long long)here,
 	    (long long)json_int(status, "servers_wanted", 0), here == 1 ? "is" : "are");
-	doctor_add_ok(d, "waits", "nobody waits for long");
+	doctor_add_ok(d, "waits", "no member waits for long");
 	json_decref(servers);
 	json_decref(workers);
 	json_decref(relays);

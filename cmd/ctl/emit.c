@@ -139,7 +139,7 @@ static void put_systemd(const struct emit *m, struct buf *out)
 	put_launch_option(out, put_unit_quoted, "--advertise", m->place->advertise);
 	put_launch_options(m, put_unit_quoted, out);
 	buf_puts(out,
-	    "# Stopped, with a checkpoint, is no failure; what is wrong with the file stays wrong.\n"
+	    "# A stop with a checkpoint is not a failure; an error in the file would come again.\n"
 	    "SuccessExitStatus=75\nRestart=on-failure\nRestartSec=5\nRestartPreventExitStatus=2 4 78\n"
 	    "# The first SIGTERM is for ps-ctl, which ends all others.\nKillMode=mixed\nTimeoutStopSec=60\n\n"
 	    "[Install]\nWantedBy=multi-user.target\n");

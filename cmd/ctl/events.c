@@ -169,7 +169,7 @@ const struct ctl_cmd ctl_cmd_events = {
 	{
 	    .prog = "ps-ctl events",
 	    .args = "[KIND ...]",
-	    .about = "what has happened: who came, went, was lost, and what was changed",
+	    .about = "show the events of a cluster: joins, losses, changes, evaluations",
 	    .more =
 	        "Of a run that has ended, too: all of it is in events.jsonl of the run directory, over the "
 	        "restarts of its\ncoordinator.  KIND is the second column, as worker_lost.",

@@ -101,7 +101,7 @@ const struct ctl_cmd ctl_cmd_get = {
 	{
 	    .prog = "ps-ctl get",
 	    .args = "config [KEY ...]",
-	    .about = "what a running cluster goes by now",
+	    .about = "print the present settings of a running cluster",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 1,

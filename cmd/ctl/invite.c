@@ -16,10 +16,10 @@ struct options {
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
-	{ "role", 'r', OPT_CHOICE, offsetof(struct options, role), "ROLE", "what the guest may do",
+	{ "role", 'r', OPT_CHOICE, offsetof(struct options, role), "ROLE", "the role of the guest",
 	    CTL_ROLES, 0, 0 },
 	{ "name", 0, OPT_STR, offsetof(struct options, name), "NAME",
-	    "who it is, in authorized_keys and in logs; made up unless given", NULL, 0, 0 },
+	    "its name in authorized_keys and in logs; generated unless given", NULL, 0, 0 },
 	{ "output", 'o', OPT_STR, offsetof(struct options, file), "FILE",
 	    "write a new file of mode 0600 instead of standard output", NULL, 0, 0 },
 };

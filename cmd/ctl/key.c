@@ -391,7 +391,7 @@ static int rotate_psk(const struct key_options *o, char **args)
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct key_options, dir),
 	{ "role", 'r', OPT_CHOICE, offsetof(struct key_options, role), "ROLE",
-	    "of add: what the key permits", CTL_ROLES, 0, 0 },
+	    "of add: the role of the key", CTL_ROLES, 0, 0 },
 	{ "public", 0, OPT_STR, offsetof(struct key_options, public), "KEY",
 	    "of add: the public key, made elsewhere (ps-ctl keygen); else one is made", NULL, 0,
 	    0 },

@@ -12,7 +12,7 @@ struct options {
 };
 
 static const struct opt opts[] = {
-	{ "role", 'r', OPT_CHOICE, offsetof(struct options, role), "ROLE", "what the key permits",
+	{ "role", 'r', OPT_CHOICE, offsetof(struct options, role), "ROLE", "the role of the key",
 	    CTL_ROLES, 0, 0 },
 	{ "name", 0, OPT_STR, offsetof(struct options, name), "NAME", "whose key it is", NULL, 0,
 	    0 },

@@ -27,7 +27,7 @@ struct options {
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	{ "follow", 'f', OPT_FLAG, offsetof(struct options, follow), NULL,
-	    "show what is added, until the cluster ends", NULL, 0, 0 },
+	    "show new lines, until the cluster ends", NULL, 0, 0 },
 	{ "lines", 'n', OPT_INT, offsetof(struct options, lines), "LINES",
 	    "only the last LINES of each log", NULL, 0, 1e9 },
 };
@@ -260,7 +260,7 @@ const struct ctl_cmd ctl_cmd_logs = {
 	{
 	    .prog = "ps-ctl logs",
 	    .args = "[ID ...]",
-	    .about = "what the cluster's processes have to say",
+	    .about = "show the logs of the cluster's processes",
 	    .more =
 	        "Lines of all logs (or those of the given processes) in the order of time, each "
 	        "after the name of\nits process.",

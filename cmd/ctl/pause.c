@@ -44,7 +44,8 @@ static enum err_code await_paused(struct http_client *client, struct wait *w, in
 
 	return rc != ERR_TIMEOUT
 	    ? rc
-	    : err_set(e, rc, "told so, but after %.0f s not every worker %s: ps-stat why tells who",
+	    : err_set(e, rc,
+	          "requested, but after %.0f s not every worker %s: ps-stat why names the others",
 	          (double)timeout / NSEC_PER_SEC, w->pause ? "rests" : "goes on");
 }
 
@@ -100,7 +101,7 @@ const struct ctl_cmd ctl_cmd_pause = {
 	    .args = NULL,
 	    .about = "have the workers rest before their next step",
 	    .more =
-	        "Servers and workers stay, and what they hold; a restart of the coordinator changes nothing.  Returns\n"
+	        "Servers and workers keep their state; a restart of the coordinator changes nothing.  Returns\n"
 	        "when every worker rests; ps-ctl resume has them go on.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),

@@ -40,9 +40,9 @@ static const struct opt opts[] = {
 	{ "servers", 0, OPT_INT, offsetof(struct options, servers), "N", "as --set servers=N", NULL,
 	    1, 65535 },
 	{ "net", 0, OPT_STR, offsetof(struct options, net), "RATE",
-	    "bits a second of each worker's line: 100M, 1G, or UP/DOWN as 20M/100M", NULL, 0, 0 },
+	    "bits a second of each worker's link: 100M, 1G, or UP/DOWN as 20M/100M", NULL, 0, 0 },
 	{ "server-net", 0, OPT_STR, offsetof(struct options, server_net), "RATE",
-	    "of each server's line (as --net)", NULL, 0, 0 },
+	    "of each server's link (as --net)", NULL, 0, 0 },
 	{ "rtt", 0, OPT_DURATION, offsetof(struct options, rtt), "TIME",
 	    "round trip between a worker and a server", NULL, 0, 3600e9 },
 	{ "cores", 0, OPT_INT, offsetof(struct options, cores), "N",
@@ -61,7 +61,7 @@ static const struct opt opts[] = {
 	{ "cost", 0, OPT_LIST, offsetof(struct options, costs), "NAME=TIME",
 	    "instead of measuring it, as send=0.4ns", NULL, 0, 0 },
 	{ "proxied", 0, OPT_NUM, offsetof(struct options, proxied), "NS",
-	    "all lines go through a proxy on the one host, which takes so many ns of CPU a byte",
+	    "all links go through a proxy on the one host, which takes this many ns of CPU a byte",
 	    NULL, 0, 1e6 },
 	{ "measure", 0, OPT_FLAG, offsetof(struct options, measure), NULL,
 	    "take times and bytes of the cluster that runs here", NULL, 0, 0 },
@@ -73,7 +73,7 @@ static const struct opt opts[] = {
 	    0 },
 	{ "steps", 0, OPT_INT, offsetof(struct options, steps), "N",
 	    "steps to simulate (as many as even out)", NULL, 1, 1000000 },
-	{ "seed", 0, OPT_INT, offsetof(struct options, seed), "N", "of what is random (1)", NULL, 0,
+	{ "seed", 0, OPT_INT, offsetof(struct options, seed), "N", "of random numbers (1)", NULL, 0,
 	    0x1p53 },
 	CTL_OPT_JSON(struct options, json),
 };
@@ -296,7 +296,7 @@ static enum err_code load_plan_conf(const struct options *o, const char *file, s
 		rc = err_set(e, ERR_CONFIG, "%s: there is nothing to plan without a job", file);
 	if (rc == ERR_CONFIG && !o->params && strstr(e->msg, "job.data"))
 		rc = err_set(e, ERR_CONFIG,
-		    "%.400s; or say what they would tell: --params N --compute TIME", e->msg);
+		    "%.400s; or give the figures instead: --params N --compute TIME", e->msg);
 	free(sets);
 	free(workers);
 	free(servers);
@@ -446,7 +446,7 @@ const struct ctl_cmd ctl_cmd_plan = {
 	{
 	    .prog = "ps-ctl plan",
 	    .args = "FILE | --measure",
-	    .about = "what a cluster file would do on given lines, and what would be faster",
+	    .about = "predict the speed of a cluster file on given links, and find faster settings",
 	    .more =
 	        "Simulates the cluster, with costs measured on this machine, and prints the time "
 	        "of a step, its parts,\n"

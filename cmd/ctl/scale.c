@@ -137,7 +137,7 @@ const struct ctl_cmd ctl_cmd_scale = {
 	    .args = "servers=N|workers=N ...",
 	    .about = "change how many servers and workers a running cluster has",
 	    .more =
-	        "New processes are started by who started the cluster (or come with join files); "
+	        "The supervisor starts new processes (or they join with join files); "
 	        "partitions move\nto new servers and from those that go while training goes on.  "
 	        "Returns when all lie where they shall.",
 	    .opts = opts,
@@ -164,7 +164,7 @@ const struct ctl_cmd ctl_cmd_drain = {
 	{
 	    .prog = "ps-ctl drain",
 	    .args = "SERVER",
-	    .about = "have a server give up what it holds, and leave",
+	    .about = "move all partitions of a server to others, and have it leave",
 	    .more =
 	        "Its partitions move to the others while training goes on; then its process ends.",
 	    .opts = opts,
@@ -191,7 +191,7 @@ const struct ctl_cmd ctl_cmd_rebalance = {
 	{
 	    .prog = "ps-ctl rebalance",
 	    .args = NULL,
-	    .about = "even out what the servers hold",
+	    .about = "balance the load of the servers",
 	    .more =
 	        "Runs of partitions move from servers that hold much to servers that hold little, "
 	        "while training\ngoes on.  It happens by itself when a server joins.",

@@ -16,8 +16,7 @@ struct options {
 
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
-	CTL_OPT_TIMEOUT(struct options, timeout,
-	    "how long to wait until all workers go by it (60s)"),
+	CTL_OPT_TIMEOUT(struct options, timeout, "how long to wait until all workers use it (60s)"),
 	{ "at", 0, OPT_STR, offsetof(struct options, at), "step=N",
 	    "when the job comes to that step; returns at once", NULL, 0, 0 },
 	{ "dry-run", 0, OPT_FLAG, offsetof(struct options, dry_run), NULL,
@@ -86,7 +85,7 @@ static enum err_code await_settings(struct http_client *client, int64_t settings
 	return rc != ERR_TIMEOUT
 	    ? rc
 	    : err_set(e, rc,
-	          "set, but after %.0f s not every worker has begun a step with it: ps-stat why tells who is behind",
+	          "set, but after %.0f s not every worker has begun a step with it: ps-stat why names those that are behind",
 	          (double)timeout / NSEC_PER_SEC);
 }
 
@@ -179,7 +178,7 @@ const struct ctl_cmd ctl_cmd_set = {
 	    .about = "change settings while the job runs",
 	    .more =
 	        "All that are named change, or none; at one step, on all servers and workers.  Returns when every\n"
-	        "worker goes by them, and says from which step on.  ps-ctl show KEY says whether it is live.",
+	        "worker uses them, and prints the step from which on they hold.  ps-ctl show KEY says whether it is live.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 1,

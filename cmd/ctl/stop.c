@@ -36,7 +36,7 @@ struct options {
 static const struct opt opts[] = {
 	CTL_OPT_CLUSTER(struct options, dir),
 	{ "discard", 0, OPT_FLAG, offsetof(struct options, discard), NULL,
-	    "save nothing: what was learned since the last checkpoint is lost", NULL, 0, 0 },
+	    "save nothing: updates since the last checkpoint are lost", NULL, 0, 0 },
 	CTL_OPT_TIMEOUT(struct options, timeout,
 	    "how long saving may take (10m), and then ending (30s)"),
 	CTL_OPT_JSON(struct options, json),
@@ -220,7 +220,7 @@ const struct ctl_cmd ctl_cmd_stop = {
 	{
 	    .prog = "ps-ctl stop",
 	    .args = NULL,
-	    .about = "save what a cluster has learned, stop it and print its result",
+	    .about = "save the model of a cluster, stop it and print its result",
 	    .more =
 	        "Takes a checkpoint, and writes its model to RUN/model.safetensors.  When that "
 	        "fails nothing is stopped.\n"

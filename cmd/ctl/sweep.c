@@ -25,7 +25,7 @@ static int run_sweep(const struct ctl_cmd *self, int argc, char **argv)
 		return code;
 	if (o.grid.n == 0)
 		code = ctl_report_misuse(self,
-		    "--grid KEY=VALUE,VALUE is missing: what is to be tried?");
+		    "--grid KEY=VALUE,VALUE is missing: name the values to try");
 	else if (sweep_run(argv[1], &o, &code, &e))
 		code = ctl_fail(&e);
 	opt_list_release(&o.grid);
@@ -45,7 +45,7 @@ const struct ctl_cmd ctl_cmd_sweep = {
 	        "again, and a run that was\n"
 	        "interrupted goes on, so a sweep that was ended can be called again, or with more "
 	        "values.  A run that fails\n"
-	        "is told of, and the others go on; the exit code is 1 then.  SIGINT and SIGTERM end what runs, with a\n"
+	        "is reported, and the others go on; the exit code is 1 then.  SIGINT and SIGTERM end the present runs, with a\n"
 	        "checkpoint: exit code 75.  A comma within [ ] or after a backslash belongs to the value.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),

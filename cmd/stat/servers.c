@@ -39,7 +39,7 @@ static const struct column columns[] = {
 
 const struct stat_view stat_view_servers = {
 	.name = "servers",
-	.help = "one row a server: what it holds, takes in and gives out",
+	.help = "one row for each server: its parameters, pushes and pulls",
 	.fetch = fetch_servers,
 	.columns = columns,
 	.ncolumns = sizeof columns / sizeof *columns,

@@ -285,6 +285,6 @@ static int run_top(const struct plan *p)
 
 const struct stat_view stat_view_top = {
 	.name = "top",
-	.help = "the full screen: who is slow, where the time goes",
+	.help = "the full screen: slow workers, and where the time goes",
 	.run = run_top,
 };

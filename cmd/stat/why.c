@@ -102,7 +102,7 @@ static const struct column columns[] = {
 
 const struct stat_view stat_view_why = {
 	.name = "why",
-	.help = "a sentence a wait: who waits, for whom, since when, why, and what to do about it",
+	.help = "a sentence for each wait: the members, since when, why, and a remedy",
 	.fetch = fetch_waits,
 	.columns = columns,
 	.ncolumns = sizeof columns / sizeof *columns,

@@ -74,7 +74,7 @@ static enum err_code check_numbers(const struct sim_spec *p, struct err *e)
 		{ "a pull's size", p->pull_bytes, 0, BYTES_MAX },
 		{ "a request's size", p->ask_bytes, 0, BYTES_MAX },
 		{ "the size of a replica's update", p->copy_bytes, 0, BYTES_MAX },
-		{ "what is prepared ahead", p->ahead, 0, BYTES_MAX },
+		{ "the number of bytes prepared ahead", p->ahead, 0, BYTES_MAX },
 		{ "the time of a request", p->ask, 0, SECONDS_MAX },
 		{ "the time to make a push", p->make_push, 0, SECONDS_MAX },
 		{ "the time to send a push", p->send_push, 0, SECONDS_MAX },

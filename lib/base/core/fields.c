@@ -186,7 +186,7 @@ enum err_code fields_decode_list(const struct field *f, const json_t *json, void
 	*list = *n ? mem_array(*n, each) : NULL;
 	json_array_foreach(json, i, v) {
 		if (!rc && !json_is_object(v))
-			rc = err_set(e, ERR_PROTO, "a list has what is no object");
+			rc = err_set(e, ERR_PROTO, "a list has an item that is not an object");
 		if (!rc)
 			rc = fields_decode(f, v, (char *)*list + i * each, e);
 	}

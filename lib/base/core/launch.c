@@ -279,8 +279,8 @@ enum err_code launch_tell(struct launch_set *set, size_t child, const void *data
 		return ERR_OK;
 	if (put < 0 && errno == EPIPE)
 		return err_set(e, ERR_CLOSED, "%s does not listen any more", c->id);
-	return err_set(e, ERR_LIMIT,
-	    "%s does not listen: it has left what it was told before unread", c->id);
+	return err_set(e, ERR_LIMIT, "%s does not listen: it has not read the earlier messages",
+	    c->id);
 }
 
 void launch_signal_all(struct launch_set *set, int sig)

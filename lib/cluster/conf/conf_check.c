@@ -184,7 +184,7 @@ static enum err_code check_filter(const struct conf *c, struct err *e)
 	if (filter_parse(c->filter, &filter, &why))
 		return err_set(e, ERR_CONFIG, "filter: %s", why.msg);
 	if (filter.kind == FILTER_KKT && c->job.l1 == 0)
-		return err_set(e, ERR_CONFIG, "filter: kkt goes by job.l1, which is 0");
+		return err_set(e, ERR_CONFIG, "filter: kkt depends on job.l1, which is 0");
 	if (filter.kind != FILTER_NONE && c->deterministic)
 		return err_set(e, ERR_CONFIG,
 		    "filter: must be none when deterministic, got \"%.80s\"", c->filter);
@@ -271,7 +271,7 @@ static enum err_code check_backup(const struct conf *c, struct err *e)
 {
 	if (c->backup > 0 && !sync_sums_steps(&c->sync))
 		return err_set(e, ERR_CONFIG,
-		    "backup: %lld is for sync bsp; ssp and asp wait for nobody's gradient",
+		    "backup: %lld is for sync bsp; ssp and asp do not wait for gradients",
 		    (long long)c->backup);
 	if (c->backup > 0 && c->backup >= c->workers.min)
 		return err_set(e, ERR_CONFIG,

@@ -147,7 +147,7 @@ enum err_code coord_table_fits_job(const struct coord *c, const struct table *sh
 {
 	if (shape->sparse && aggregate_setting_compares(c->conf->robust))
 		return err_set(e, ERR_CONFIG,
-		    "robust: table \"%s\" is sparse: who pushes nothing to a row would outvote who does; "
+		    "robust: table \"%s\" is sparse: workers that push nothing to a row would outvote those that do; "
 		    "must be none",
 		    shape->name);
 	return ERR_OK;

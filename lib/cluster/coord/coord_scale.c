@@ -94,7 +94,7 @@ enum err_code coord_drain(struct coord *c, unsigned server, int64_t now, struct 
 		others += i != server && c->server[i].live && !c->server[i].leaving;
 	if (!others)
 		return err_set(e, ERR_USAGE,
-		    "server-%u is the only one: there is nobody to take what it holds", server);
+		    "server-%u is the only one: no other server can take its partitions", server);
 	c->server[server].leaving = true;
 	coord_event(c, "drain", "server-%u gives up what it holds", server);
 	coord_changed(c);
@@ -154,7 +154,8 @@ bool coord_scale_release_servers(struct coord *c)
 		s->released = true;
 		s->gone_at = 0;
 		coord_change_server_gone(c);
-		coord_event(c, "server_left", "server-%u has given up what it held, and leaves", i);
+		coord_event(c, "server_left", "server-%u has given up its partitions, and leaves",
+		    i);
 		some = true;
 	}
 	json_decref(msg);

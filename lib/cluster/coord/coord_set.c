@@ -175,13 +175,12 @@ enum err_code coord_set(struct coord *c, const struct coord_setting *s, int64_t 
 		    "the job is still forming: ps-ctl wait --for ready, then set");
 	if (c->phase > COORD_RUNNING)
 		return err_set(e, ERR_NOTREADY,
-		    "the job is %s: nothing goes by its settings any more",
+		    "the job is %s: its settings have no effect any more",
 		    coord_phase_name(c->phase));
 	if (coord_is_deciding(c) || (!s->at_once && !coord_settings_have_room(c)))
 		return err_set(e, ERR_EXISTS,
-		    coord_is_deciding(c)
-		        ? "another change is being decided"
-		        : "so many changes are still to come that nobody could keep them");
+		    coord_is_deciding(c) ? "another change is being decided"
+		                         : "there are too many planned changes");
 	*ticket = ++c->settings.tickets;
 	if (s->at_once) {
 		apply_setting_at_once(c, s);

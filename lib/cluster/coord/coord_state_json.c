@@ -287,7 +287,7 @@ enum err_code coord_recover(struct coord *c, const struct state *state, int64_t 
 		return err_set(e, ERR_CONFIG, "the state is another cluster's");
 	if (state->v != 1 || !coord_state_has_model(state) || !coord_settings_load(c, state) ||
 	    !load_members(c, state, now))
-		return err_set(e, ERR_FORMAT, "the state is not what a coordinator writes");
+		return err_set(e, ERR_FORMAT, "the state was not written by a coordinator");
 	layout_release(&c->layout);
 	rc = layout_from_json(state->layout, &c->layout, e);
 	if (rc)

@@ -266,10 +266,10 @@ static void explain_servers(struct why *y, struct reason *r)
 	r->whom = "the servers";
 	if (c->votes.open.open)
 		coord_why_add(y, r, "this passes by itself; ps-ctl events tells who",
-		    "they settle from which step on somebody takes part");
+		    "they agree on the step from which on it takes part");
 	else
 		coord_why_add(y, r,
-		    "ps-stat servers 1 shows what they do; ps-ctl logs what they say",
+		    "ps-stat servers 1 shows their figures; ps-ctl logs their messages",
 		    "no worker is behind, and they have not answered yet");
 }
 
@@ -438,7 +438,7 @@ static void explain_running(struct why *y)
 			coord_why_add(y,
 			    &(struct reason){ id, "the servers", -1, coord_why_since(y, w->seen) },
 			    "this passes by itself",
-			    "they settle from which step on it takes part");
+			    "they agree on the step from which on it takes part");
 		else if (!c->pause.on)
 			explain_waiting_worker(y, i);
 	}

@@ -202,7 +202,8 @@ enum conn_verdict session_pull(struct peer *p, const struct record *r, const uin
 		q->body = NULL; /* borrowed */
 	session_pull_free(q);
 	if (found == KEYS_WRONG)
-		session_refuse(p, r, ERR_PROTO, "a %s that names what is not here",
+		session_refuse(p, r, ERR_PROTO,
+		    "a %s that names a table or partition that is not here",
 		    record_type_name(r->type));
 	return p->doomed ? CONN_DROP : CONN_TAKEN;
 }

@@ -565,7 +565,7 @@ enum conn_verdict session_clock(struct peer *p, const struct record *r, const ui
 	if (session_refuse_stale(p, r))
 		return CONN_TAKEN;
 	if (p->who.rank == RANK_NONE || !payload_runs_valid(payload, r->len)) {
-		session_refuse(p, r, ERR_PROTO, "a clock without a rank, or with what is no run");
+		session_refuse(p, r, ERR_PROTO, "a clock without a rank, or with a malformed run");
 		return CONN_DROP;
 	}
 	if (server_upstream(p->io_thread->server) && session_is_crowded(p))

@@ -45,7 +45,7 @@ enum conn_verdict session_repl(struct peer *p, const struct record *r, const uin
 		session_add_pending(p, r, &x);
 	} else if (a == SHARD_BAD) {
 		session_refuse(p, r, ERR_PROTO,
-		    "%s of table %u partition %u does not fit what is here",
+		    "%s of table %u partition %u does not fit the replica here",
 		    record_type_name(r->type), r->table, r->part);
 		return CONN_DROP;
 	}

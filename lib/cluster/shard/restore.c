@@ -81,7 +81,7 @@ static enum err_code restore_life(struct part *p, const struct ckpt_reader *r,
 	if (!rc && info->npolicy_words &&
 	    !row_policy_state_get(p->sparse.policy, policy_words, info->npolicy_words))
 		rc = err_set(e, ERR_FORMAT,
-		    "%s is damaged: partition %u of table \"%s\" has not what its policy goes by",
+		    "%s is damaged: partition %u of table \"%s\" lacks the state of its row policy",
 		    ckpt_path(r), p->index, t->name);
 	for (size_t i = 0; !rc && row_layout_has(&p->sparse.layout, ROW_SEEN) && i < info->n; i++)
 		row_policy_state_set_last_step(p, rows_get(p->sparse.rows, ids[i]),

@@ -46,7 +46,7 @@ static uint64_t clock_max_asp(const struct sync *s)
 const struct sync_ops sync_asp = {
 	.name = "asp",
 	.accepts = "asp",
-	.help = "asynchronous: applied on arrival, nobody waits",
+	.help = "asynchronous: applied on arrival, no worker waits",
 	.parse = parse_asp,
 	.format = format_asp,
 	.needed = needed_by_asp,

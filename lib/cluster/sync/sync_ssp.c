@@ -44,7 +44,7 @@ static uint64_t clock_max_ssp(const struct sync *s)
 const struct sync_ops sync_ssp = {
 	.name = "ssp",
 	.accepts = "ssp:S with S from 0 to 1000000",
-	.help = "stale synchronous: applied on arrival, nobody more than S steps ahead (ssp:S)",
+	.help = "stale synchronous: applied on arrival, no worker more than S steps ahead (ssp:S)",
 	.bounds_staleness = true,
 	.parse = parse_ssp,
 	.format = format_ssp,

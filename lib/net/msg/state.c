@@ -37,7 +37,7 @@ static enum err_code decode_document(const struct field *f, const char *what, co
 	if (!fields_decode(f, json, out, &why))
 		return ERR_OK;
 	fields_release(f, out);
-	return err_set(e, ERR_FORMAT, "%s is not what a coordinator writes: %s", what, why.msg);
+	return err_set(e, ERR_FORMAT, "%s was not written by a coordinator: %s", what, why.msg);
 }
 
 enum err_code state_decode(const json_t *json, struct state *out, struct err *e)

@@ -16,7 +16,7 @@ static const struct {
 } faults[] = {
 	{ "NoSuchBucket", ERR_NOTFOUND, "there is no such bucket" },
 	{ "NoSuchKey", ERR_NOTFOUND, "there is no such object" },
-	{ "NoSuchUpload", ERR_NOTFOUND, "the upload was given up by somebody else" },
+	{ "NoSuchUpload", ERR_NOTFOUND, "another process has cancelled the upload" },
 	{ "AccessDenied", ERR_AUTH, "access denied: the key may not do this" },
 	{ "InvalidAccessKeyId", ERR_AUTH,
 	    "the access key is not known there: look at AWS_ACCESS_KEY_ID, AWS_PROFILE and AWS_ENDPOINT_URL" },

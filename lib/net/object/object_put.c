@@ -40,7 +40,7 @@ static enum err_code read_up_to(int fd, uint8_t *p, size_t n, size_t *got, struc
 		if (r < 0 && errno == EINTR)
 			r = 0;
 		else if (r < 0)
-			return err_sys(e, ERR_IO, "cannot read what is to be stored");
+			return err_sys(e, ERR_IO, "cannot read the data to upload");
 		else if (r == 0)
 			break;
 	}

@@ -33,7 +33,7 @@ static enum err_code accept_offer(struct conn *c, struct err *e)
 
 	if (!c->mem.may_share)
 		return err_set(e, ERR_PROTO,
-		    "%s wants to share memory, which it was told is not done", c->peer);
+		    "%s shares memory, although this server has refused that", c->peer);
 	if (c->mem.passed < 0 || c->mem.shm)
 		return err_set(e, ERR_PROTO, "%s shares memory that has not come", c->peer);
 	rc = shm_join(c->mem.passed, &c->mem.shm, e);

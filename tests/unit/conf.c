@@ -124,6 +124,7 @@ static const struct row {
 	{ "job.command", "./train --fast", "\"./train --fast\"", "", NULL },
 	{ "job.data", "/a,/b?format=csv", "[\"/a\",\"/b?format=csv\"]", "/a,", "[1]" },
 	{ "job.eval", "[\"/c,d\"]", "[\"/c,d\"]", "[\"\"]", "[" },
+	{ "job.validate", "20%", "\"20%\"", "", NULL },
 	{ "job.data_memory", "2M", "2097152", "1", NULL },
 	{ "job.bad_lines", "skip:100", "\"skip:100\"", "", NULL },
 	{ "job.cache", "/parsed", "\"/parsed\"", "", NULL },

@@ -8,6 +8,7 @@
 
 #include "core/buf.h"
 #include "core/mem.h"
+#include "data/data_sequence.h"
 #include "worker/range_source.h"
 
 enum { ROWS = 500 };
@@ -186,7 +187,7 @@ static void in_memory(const char *path)
 		ok(false, "%s", e.msg);
 		return;
 	}
-	s = source_memory_new(d, 5);
+	s = source_memory_new(d, NULL, 5);
 	check_source(s, "memory");
 	check_middle(s, "memory");
 	ok(s->examples == ROWS && s->group == 0 && !s->ops->deal(s, 0, 10, 20, &b, &e) &&
@@ -208,7 +209,7 @@ static void in_blocks(const char *path, const char *title, uint64_t block, uint6
 		ok(false, "%s", e.msg);
 		return;
 	}
-	s = source_blocks_new(blocks, 5, group, 2, memory);
+	s = source_blocks_new(blocks, NULL, 5, group, 2, memory);
 	check_source(s, title);
 	check_middle(s, title);
 	/* A range is open, and the next one is being read, when the source is freed. */
@@ -219,10 +220,82 @@ static void in_blocks(const char *path, const char *title, uint64_t block, uint6
 	data_blocks_free(blocks);
 }
 
+/* Appends the labels of a sequence of held-out examples. */
+static bool take_held_out(struct data_sequence *s, struct buf *out)
+{
+	const struct dataset *piece;
+	struct err e = { 0 };
+	size_t n = 0;
+
+	while (!data_sequence_next(s, &piece, &e) && piece) {
+		const uint32_t *row = data_sequence_rows(s, &n);
+
+		for (size_t i = 0; i < (row ? n : piece->rows); i++)
+			buf_append(out, &piece->y[row ? row[i] : i], sizeof *piece->y);
+	}
+	return !e.code;
+}
+
+/* An epoch of the training part and the held-out part are all examples together, each once. */
+static void check_split(struct range_source *s, struct data_sequence *held, const char *title)
+{
+	struct buf all = BUF_INIT, once = BUF_INIT, twice = BUF_INIT;
+	bool good = take_held_out(held, &once) && take_held_out(held, &twice);
+	size_t n = once.len / sizeof(float);
+
+	ok(good && n > 0 && n < ROWS && same_bytes(&once, &twice),
+	    "%s: %zu examples held out, the same ones again", title, n);
+	buf_append(&all, once.data, once.len);
+	ok(good && take_epoch(s, 0, s->group ? s->group : 90, 7, &all) && is_epoch(&all),
+	    "%s: and no other is missing in an epoch", title);
+	data_sequence_free(held);
+	range_source_free(s);
+	buf_release(&all);
+	buf_release(&once);
+	buf_release(&twice);
+}
+
+static void held_out(const char *path)
+{
+	struct dataset *d = NULL;
+	struct data_blocks *blocks = NULL;
+	struct data_split split, other, none;
+	struct err e = { 0 };
+
+	if (data_load(&path, 1, NULL, &real, NULL, &d, &e) ||
+	    data_blocks_open(&path, 1, NULL, &real, 1, 300, &blocks, &e) || !blocks ||
+	    data_split_make(5, 0.2, ROWS, &split, &e) ||
+	    data_split_make(6, 0.2, ROWS, &other, &e)) {
+		ok(false, "%s", e.msg);
+		return;
+	}
+	/* 500 draws of 1/5 have the standard deviation 9. */
+	ok(split.nheld > 100 - 45 && split.nheld < 100 + 45 && split.ntrain + split.nheld == ROWS &&
+	        memcmp(split.held, other.held, 20 * sizeof *split.held) != 0,
+	    "about a fifth is held out, %u of %d, by the seed", split.nheld, ROWS);
+	check_split(source_memory_new(d, &split, 5),
+	    data_sequence_of_rows(d, split.held, split.nheld), "memory");
+	data_split_release(&split);
+	data_split_release(&other);
+	if (data_split_make(5, 0.2, (uint32_t)data_blocks_count(blocks), &split, &e))
+		ok(false, "%s", e.msg);
+	check_split(source_blocks_new(blocks, &split, 5, 4, 2, 1 << 20),
+	    data_sequence_of_blocks(blocks, split.held, split.nheld, 700), "blocks");
+	data_split_release(&split);
+	ok(!data_split_make(5, 1e-9, 2, &split, &e) && split.nheld == 1 && split.ntrain == 1 &&
+	        !data_split_make(5, 0.999999, 3, &other, &e) && other.ntrain == 1 &&
+	        data_split_make(5, 0.5, 1, &none, &e) == ERR_CONFIG,
+	    "no part is empty");
+	data_split_release(&split);
+	data_split_release(&other);
+	data_blocks_free(blocks);
+	dataset_free(d);
+}
+
 static void numbered(void)
 {
 	struct dataset *d = dataset_numbered(100);
-	struct range_source *s = source_memory_new(d, 5);
+	struct range_source *s = source_memory_new(d, NULL, 5);
 	struct batch b = { 0 };
 	struct err e = { 0 };
 	uint64_t have = 0;
@@ -251,6 +324,7 @@ int main(void)
 	in_blocks(sparse, "sparse blocks in chunks", 200, 20, 600);
 	in_blocks(sparse, "blocks without a line", 3, 5, 600);
 	numbered();
+	held_out(dense);
 	unlink(dense);
 	unlink(sparse);
 	rmdir(dir);

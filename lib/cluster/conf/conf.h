@@ -41,6 +41,7 @@ struct conf_job {
 	char *tables, *exec, *command; /* "none" unless the model is custom */
 	int64_t examples;
 	struct conf_strs data, eval; /* absolute, with globs and "?format=..." */
+	char *validate;              /* "none" or "N%" (data/data_split.h) */
 	uint64_t data_memory;        /* bytes of training data in memory */
 	char *bad_lines;             /* "fail" or "skip:N" (data/data_bad_lines.h) */
 	char *cache;                 /* "none", or an absolute path */

@@ -19,6 +19,7 @@
 #include "core/num.h"
 #include "core/suggest.h"
 #include "data/data_bad_lines.h"
+#include "data/data_split.h"
 #include "format/safetensors.h"
 #include "layout/limits.h"
 #include "layout/row_policy.h"
@@ -434,6 +435,30 @@ static enum err_code check_data_options(const struct conf_strs *list, struct err
 	return ERR_OK;
 }
 
+/* Checks job.validate. */
+static enum err_code check_validate(const struct conf_job *job, struct err *e)
+{
+	const struct model_info *info = model_info_find(job->model ? job->model : "");
+	double share;
+
+	if (data_split_parse(job->validate, &share, e))
+		return err_prefix(e, "job.validate");
+	if (share == 0)
+		return ERR_OK;
+	if (job->eval.n)
+		return err_set(e, ERR_CONFIG,
+		    "job.validate: job.eval names the evaluation data; leave one of them out");
+	if (find_stream(&job->data))
+		return err_set(e, ERR_CONFIG,
+		    "job.validate: \"%s\" is a stream, of which no share can be held out",
+		    find_stream(&job->data));
+	if (info && (info->task == MODEL_OUTSIDE || info->task == MODEL_WORDS))
+		return err_set(e, ERR_CONFIG,
+		    "job.validate: model %s has no examples of which a share could be held out; name job.eval",
+		    job->model);
+	return ERR_OK;
+}
+
 /* Checks job.data, job.eval, job.bad_lines and job.cache. Standard input can be read only once, so it serves
  * one worker and not the evaluation as well. A cache that does not exist yet is fine. */
 static enum err_code check_data(const struct conf *c, struct err *e)
@@ -466,6 +491,8 @@ static enum err_code check_data(const struct conf *c, struct err *e)
 		rc = conf_path_check("job.data", job->data.item[i], e);
 	for (size_t i = 0; i < job->eval.n && rc == ERR_OK; i++)
 		rc = conf_path_check("job.eval", job->eval.item[i], e);
+	if (rc == ERR_OK)
+		rc = check_validate(job, e);
 	if (rc == ERR_OK && data_bad_lines_parse(job->bad_lines, &lines, &why))
 		return err_set(e, ERR_CONFIG, "job.bad_lines: %s", why.msg);
 	if (rc == ERR_OK && stat(job->cache, &st) == 0 && !S_ISDIR(st.st_mode))

@@ -26,6 +26,14 @@ struct sequence_file {
 
 struct data_sequence {
 	struct dataset *whole; /* NULL: read in pieces */
+	/* of rows of data in memory, and of blocks: borrowed, and how many they are */
+	const struct dataset *of;
+	const uint32_t *row;
+	const struct data_blocks *blocks;
+	const uint32_t *number;
+	size_t n;
+	struct data_chunks *chunks; /* NULL: the first block comes next */
+	bool ended;                 /* the present piece is the last one */
 	/* of data that are read in pieces */
 	struct data_want want;
 	const struct dataset *like;
@@ -52,6 +60,9 @@ static void close_file(struct data_sequence *s)
 void data_sequence_rewind(struct data_sequence *s)
 {
 	close_file(s);
+	data_chunks_free(s->chunks);
+	s->chunks = NULL;
+	s->ended = false;
 	dataset_free(s->piece);
 	s->piece = NULL;
 	s->at = 0;
@@ -85,9 +96,67 @@ const struct dataset *data_sequence_whole(const struct data_sequence *s)
 	return s->whole;
 }
 
+struct data_sequence *data_sequence_of_rows(const struct dataset *d, const uint32_t *row, size_t n)
+{
+	struct data_sequence *s = mem_alloc(sizeof *s);
+
+	s->of = d;
+	s->row = row;
+	s->n = n;
+	return s;
+}
+
+struct data_sequence *data_sequence_of_blocks(const struct data_blocks *blocks,
+    const uint32_t *number, size_t n, uint64_t memory)
+{
+	struct data_sequence *s = mem_alloc(sizeof *s);
+
+	s->blocks = blocks;
+	s->number = number;
+	s->n = n;
+	s->piece_bytes = memory;
+	return s;
+}
+
+const uint32_t *data_sequence_rows(const struct data_sequence *s, size_t *n)
+{
+	*n = s->n;
+	return s->row;
+}
+
+/* The examples of the next blocks. */
+static enum err_code next_blocks(struct data_sequence *s, const struct dataset **piece,
+    struct err *e)
+{
+	enum err_code rc = ERR_OK;
+
+	dataset_free(s->piece);
+	s->piece = NULL;
+	if (!s->chunks)
+		s->chunks = data_chunks_new(s->blocks, s->number, s->n, s->piece_bytes,
+		    s->piece_bytes);
+	if (!s->ended)
+		rc = data_chunks_next(s->chunks, &s->piece, &s->ended, e);
+	*piece = s->piece;
+	if (rc || !s->piece)
+		data_sequence_rewind(s);
+	return rc;
+}
+
+/* The dataset of which some rows are the sequence, once. */
+static void next_rows(struct data_sequence *s, const struct dataset **piece)
+{
+	*piece = s->ended ? NULL : s->of;
+	s->ended = !s->ended;
+}
+
 void data_sequence_describe(const struct data_sequence *s, char out[static 256])
 {
-	if (s->whole)
+	if (s->of)
+		snprintf(out, 256, "%zu examples held out", s->n);
+	else if (s->blocks)
+		snprintf(out, 256, "%zu blocks held out", s->n);
+	else if (s->whole)
 		data_describe(s->whole, out);
 	else if (s->nfiles > 1)
 		snprintf(out, 256, "%.150s and %zu more, in pieces of %llu bytes", s->file[0].name,
@@ -182,6 +251,12 @@ enum err_code data_sequence_next(struct data_sequence *s, const struct dataset *
 	bool ended;
 
 	*piece = NULL;
+	if (s->blocks)
+		return next_blocks(s, piece, e);
+	if (s->of) {
+		next_rows(s, piece);
+		return ERR_OK;
+	}
 	if (s->whole) {
 		*piece = s->at++ ? NULL : s->whole;
 		s->at = *piece ? 1 : 0;

@@ -2,6 +2,7 @@
 #ifndef DATA_SEQUENCE_H
 #define DATA_SEQUENCE_H
 
+#include "data/data_blocks.h"
 #include "data/data_cache.h"
 
 /* Examples in the order of their files, to be read from the first to the last, any number of times, in
@@ -37,6 +38,14 @@ enum err_code data_sequence_open(const struct data_sequence_spec *spec, struct d
     struct err *e);
 void data_sequence_free(struct data_sequence *s); /* NULL is fine */
 
+/* The n rows of a dataset in memory, one piece; rows and d are borrowed. */
+struct data_sequence *data_sequence_of_rows(const struct dataset *d, const uint32_t *row, size_t n);
+/* The examples of n blocks (data_blocks.h), in pieces of about `memory` bytes. All are borrowed. */
+struct data_sequence *data_sequence_of_blocks(const struct data_blocks *blocks,
+    const uint32_t *number, size_t n, uint64_t memory);
+
+/* The rows of the present piece that belong to the sequence, *n of them; NULL: all do, in order. */
+const uint32_t *data_sequence_rows(const struct data_sequence *s, size_t *n);
 /* The next piece, which is valid until the next call; NULL: there is no more. Errors as data_load. */
 enum err_code data_sequence_next(struct data_sequence *s, const struct dataset **piece,
     struct err *e);

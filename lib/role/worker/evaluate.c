@@ -32,14 +32,14 @@ static void pass_end(struct pass *x)
 	batch_release(&x->batch);
 }
 
-/* Scores a batch: the n examples of d from `at` on. */
-static enum err_code score_batch(struct pass *x, const struct dataset *d, size_t at, size_t n,
-    struct err *e)
+/* Scores a batch: the n examples of d, or of these rows of d, from `at` on. */
+static enum err_code score_batch(struct pass *x, const struct dataset *d, const uint32_t *row,
+    size_t at, size_t n, struct err *e)
 {
 	enum err_code rc;
 
 	for (size_t i = 0; i < n; i++)
-		x->index[i] = (uint32_t)(at + i);
+		x->index[i] = row ? row[at + i] : (uint32_t)(at + i);
 	rc = data_gather(d, x->index, n, &x->batch, e);
 	if (!rc)
 		rc = (d->y || d->label ? model_check : model_check_inputs)(x->p->job->model,
@@ -53,14 +53,15 @@ static enum err_code score_batch(struct pass *x, const struct dataset *d, size_t
 	return rc;
 }
 
-/* Scores all examples of d in order, a batch at a time. */
-static enum err_code score_examples(struct pass *x, const struct dataset *d, struct err *e)
+/* Scores the first `rows` examples of d, or of these rows of d, in order, a batch at a time. */
+static enum err_code score_examples(struct pass *x, const struct dataset *d, const uint32_t *row,
+    size_t rows, struct err *e)
 {
 	enum err_code rc = ERR_OK;
 
-	for (size_t at = 0, n; !rc && at < d->rows; at += n) {
-		n = d->rows - at < BATCH ? d->rows - at : BATCH;
-		rc = score_batch(x, d, at, n, e);
+	for (size_t at = 0, n; !rc && at < rows; at += n) {
+		n = rows - at < BATCH ? rows - at : BATCH;
+		rc = score_batch(x, d, row, at, n, e);
 		if (!rc)
 			rc = x->each(x->ctx, &x->batch, x->scores, e);
 	}
@@ -75,9 +76,13 @@ static enum err_code score_sequence(struct pass *x, struct data_sequence *data, 
 	enum err_code rc;
 
 	do {
+		size_t n = 0;
+		const uint32_t *row;
+
 		rc = data_sequence_next(data, &piece, e);
+		row = data_sequence_rows(data, &n);
 		if (!rc && piece)
-			rc = score_examples(x, piece, e);
+			rc = score_examples(x, piece, row, row ? n : piece->rows, e);
 		if (!rc && piece)
 			rc = client_attend(x->p->client, e);
 	} while (!rc && piece);
@@ -151,7 +156,7 @@ enum err_code evaluate_predict_now(struct params *p, const struct dataset *data,
 	enum err_code rc;
 
 	pass_begin(&x, p, dense, fn, ctx);
-	rc = score_examples(&x, data, e);
+	rc = score_examples(&x, data, NULL, data->rows, e);
 	pass_end(&x);
 	return rc;
 }

@@ -102,6 +102,23 @@ static uint64_t choose_group(const struct job *j)
 	return group ? group : 1;
 }
 
+/* Holds out job.validate of so many examples or blocks. */
+static enum err_code split_units(struct job *j, uint64_t units, struct err *e)
+{
+	double share;
+	enum err_code rc = data_split_parse(j->conf.job.validate, &share, e);
+
+	if (!rc && share > 0)
+		rc = data_split_make((uint64_t)j->conf.job.seed, share, (uint32_t)units, &j->split,
+		    e);
+	return rc ? err_prefix(e, "job.validate") : ERR_OK;
+}
+
+static const struct data_split *split_of(const struct job *j)
+{
+	return j->split.held ? &j->split : NULL;
+}
+
 /* Cuts training data that do not fit into job.data_memory into blocks. */
 static enum err_code open_blocks(struct job *j, const struct job_source *from,
     const struct data_want *want, const struct data_cache *cache, struct err *e)
@@ -118,13 +135,17 @@ static enum err_code open_blocks(struct job *j, const struct job_source *from,
 	rc = data_blocks_open(paths, npaths, NULL, want, memory, block, &j->blocks, e);
 	if (rc || !j->blocks)
 		return rc;
-	if (cache->dir)
+	rc = split_units(j, data_blocks_count(j->blocks), e);
+	if (rc)
+		return rc;
+	/* A cache serves one reader at a time. */
+	if (cache->dir && !j->split.held)
 		data_blocks_use_cache(j->blocks, cache, paths, npaths, NULL);
 	j->train = (struct dataset *)(uintptr_t)data_blocks_head(j->blocks);
 	/* A chunk may be somewhat larger than a third of the memory, since the head only suggests how
 	 * large a group is. */
-	j->source = source_blocks_new(j->blocks, (uint64_t)j->conf.job.seed, choose_group(j),
-	    (uint64_t)j->conf.workers.max, memory / 5 * 2);
+	j->source = source_blocks_new(j->blocks, split_of(j), (uint64_t)j->conf.job.seed,
+	    choose_group(j), (uint64_t)j->conf.workers.max, memory / 5 * 2);
 	log_info(log, "data: %llu bytes in %zu blocks, %llu at once",
 	    (unsigned long long)data_blocks_bytes(j->blocks), data_blocks_count(j->blocks),
 	    (unsigned long long)j->source->group);
@@ -248,7 +269,7 @@ static enum err_code read_train(struct job *j, const struct job_source *from,
 		return rc;
 	data_describe(j->train, text);
 	log_info(cache->log, "data: %s", text);
-	return ERR_OK;
+	return from->trains ? split_units(j, j->train->rows, e) : ERR_OK;
 }
 
 /* Loads the training data. When they are described (facts), no file is read. */
@@ -296,6 +317,18 @@ static enum err_code open_eval(struct job *j, const struct job_source *from,
 	return ERR_OK;
 }
 
+/* Has the examples that are held out evaluated. */
+static void evaluate_held_out(struct job *j, struct log *log)
+{
+	char text[256];
+
+	j->eval = j->blocks ? data_sequence_of_blocks(j->blocks, j->split.held, j->split.nheld,
+	                          j->conf.job.data_memory / 5)
+	                    : data_sequence_of_rows(j->train, j->split.held, j->split.nheld);
+	data_sequence_describe(j->eval, text);
+	log_info(log, "evaluation data: %s", text);
+}
+
 /* Loads training and evaluation data. */
 static enum err_code load_data(struct job *j, const struct job_source *from,
     const struct data_cache *cache, struct err *e)
@@ -305,7 +338,9 @@ static enum err_code load_data(struct job *j, const struct job_source *from,
 
 	want.bad = j->bad;
 	rc = load_train(j, from, &want, cache, e);
-	if (!rc && j->conf.job.eval.n && !from->no_eval)
+	if (!rc && j->split.held && !from->no_eval)
+		evaluate_held_out(j, cache->log);
+	else if (!rc && j->conf.job.eval.n && !from->no_eval)
 		rc = open_eval(j, from, &want, cache, e);
 	return rc;
 }
@@ -469,7 +504,8 @@ enum err_code job_load(const json_t *config, const struct job_source *from, stru
 		rc = is_custom(out) ? number_data(out, from, &kept, e)
 		                    : load_data(out, from, &kept, e);
 	if (!rc && !out->source)
-		out->source = source_memory_new(out->train, (uint64_t)out->conf.job.seed);
+		out->source = source_memory_new(out->train, split_of(out),
+		    (uint64_t)out->conf.job.seed);
 	if (!rc)
 		rc = make_job_model(out, from, e);
 	if (!rc)
@@ -491,6 +527,7 @@ void job_release(struct job *j)
 	model_free(j->model);
 	range_source_free(j->source);
 	data_sequence_free(j->eval);
+	data_split_release(&j->split);
 	if (j->blocks)
 		data_blocks_free(j->blocks);
 	else

@@ -20,6 +20,7 @@ struct job {
 	/* With `blocks`, train is their head, and belongs to them. */
 	struct dataset *train;
 	struct data_sequence *eval; /* NULL: none */
+	struct data_split split;    /* of the examples or blocks, with job.validate */
 	/* lines of the data that were skipped (job.bad_lines); NULL: none may be */
 	struct data_bad_lines *bad;
 	/* Training data that are larger than job.data_memory; NULL: `train` has all examples. */

@@ -5,6 +5,7 @@
 #include "core/err.h"
 #include "data/data.h"
 #include "data/data_blocks.h"
+#include "data/data_split.h"
 
 /* The source of a worker's training examples: memory, blocks of files, or whatever implements this
  * interface. batches.c chooses the ranges that a worker trains on, and takes their examples from here
@@ -84,14 +85,15 @@ struct range_source {
 };
 
 /* Examples in memory; each is a unit. d is borrowed, and may be numbered. seed: of the order of its
- * examples. */
-struct range_source *source_memory_new(const struct dataset *d, uint64_t seed);
-/* Blocks of files; each is a unit, `group` of them are a range. A thread reads ahead. blocks is borrowed.
- * seed: of the order of the blocks, and of the examples in a chunk. memory: bytes of a chunk; there are at
- * most two of them at a time, but for batches that are larger. The first `early` ranges of the first epoch begin
- * with small chunks, so that the workers can begin. */
-struct range_source *source_blocks_new(const struct data_blocks *blocks, uint64_t seed,
-    uint64_t group, uint64_t early, uint64_t memory);
+ * examples. split, borrowed: only the examples of its part `train` are units; NULL: all are. */
+struct range_source *source_memory_new(const struct dataset *d, const struct data_split *split,
+    uint64_t seed);
+/* Blocks of files; each is a unit, `group` of them are a range. A thread reads ahead. blocks is borrowed, and
+ * so is split, as above. seed: of the order of the blocks, and of the examples in a chunk. memory: bytes of
+ * a chunk; there are at most two of them at a time, but for batches that are larger. The first `early` ranges
+ * of the first epoch begin with small chunks, so that the workers can begin. */
+struct range_source *source_blocks_new(const struct data_blocks *blocks,
+    const struct data_split *split, uint64_t seed, uint64_t group, uint64_t early, uint64_t memory);
 /* A stream; each partition is a unit, which has no end, and of which several are leased at once. Of the
  * functions there is only `free`: events are taken from the stream itself, which is borrowed. */
 struct range_source *source_stream_new(const struct data_log *log);

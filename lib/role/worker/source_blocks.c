@@ -34,6 +34,7 @@ struct reading {
 struct blocks_source {
 	struct range_source base;
 	const struct data_blocks *blocks;
+	const struct data_split *split; /* NULL: all blocks are units */
 	uint64_t seed, early, memory;
 	struct data_epoch_order order; /* of the blocks */
 	struct block_reader *reader;   /* NULL: nothing was read yet */
@@ -81,13 +82,18 @@ static enum err_code read_ahead(struct blocks_source *b, struct err *e)
 static void begin_reading(struct blocks_source *b, const struct source_range *r,
     struct reading *out)
 {
-	const uint32_t *order = data_epoch_order(&b->order, r->epoch);
+	const uint32_t *order = data_epoch_order(&b->order, r->epoch) + r->begin;
 	bool early = r->epoch == 0 && r->begin < b->early * b->base.group;
+	size_t n = (size_t)(r->end - r->begin);
+	uint32_t *block = mem_array(n + 1, sizeof *block);
 
+	for (size_t i = 0; i < n; i++)
+		block[i] = b->split ? b->split->train[order[i]] : order[i];
 	*out = (struct reading){ .range = *r,
 		.left = r->end - r->begin,
-		.chunks = data_chunks_new(b->blocks, order + r->begin, (size_t)(r->end - r->begin),
+		.chunks = data_chunks_new(b->blocks, block, n,
 		    early ? b->memory / EARLY_PART : b->memory, b->memory) };
+	free(block);
 }
 
 /* Ends the reading of a range; a chunk that is being read is dropped. */
@@ -285,16 +291,17 @@ static const struct range_source_ops blocks_ops = {
 	.free = free_source,
 };
 
-struct range_source *source_blocks_new(const struct data_blocks *blocks, uint64_t seed,
-    uint64_t group, uint64_t early, uint64_t memory)
+struct range_source *source_blocks_new(const struct data_blocks *blocks,
+    const struct data_split *split, uint64_t seed, uint64_t group, uint64_t early, uint64_t memory)
 {
 	struct blocks_source *b = mem_alloc(sizeof *b);
 
 	b->base = (struct range_source){ .ops = &blocks_ops,
-		.units = data_blocks_count(blocks),
+		.units = split ? split->ntrain : data_blocks_count(blocks),
 		.leases = &leases_of_ranges,
 		.group = group };
 	b->blocks = blocks;
+	b->split = split;
 	b->seed = seed;
 	b->early = early;
 	b->memory = memory;

@@ -10,7 +10,9 @@ struct memory_source {
 	struct range_source base;
 	const struct dataset *data;
 	struct data_epoch_order order;
-	struct source_range range; /* the open one */
+	struct source_range range;      /* the open one */
+	const struct data_split *split; /* NULL: all examples are units */
+	uint32_t *row;                  /* examples of a batch, with a split */
 };
 
 static struct memory_source *memory_of(struct range_source *s)
@@ -63,9 +65,16 @@ static enum err_code deal_examples(struct range_source *s, uint64_t epoch, uint6
     uint64_t end, struct batch *b, struct err *e)
 {
 	struct memory_source *m = memory_of(s);
+	const uint32_t *unit = data_epoch_order(&m->order, epoch) + begin;
 
+	if (m->split) {
+		m->row = mem_regrow(m->row, end - begin, sizeof *m->row);
+		for (uint64_t i = 0; i < end - begin; i++)
+			m->row[i] = m->split->train[unit[i]];
+		unit = m->row;
+	}
 	b->epoch = epoch;
-	return data_gather(m->data, data_epoch_order(&m->order, epoch) + begin, end - begin, b, e);
+	return data_gather(m->data, unit, end - begin, b, e);
 }
 
 static enum err_code deal_numbers(struct range_source *s, uint64_t epoch, uint64_t begin,
@@ -92,6 +101,7 @@ static void close_range(struct range_source *s)
 static void free_source(struct range_source *s)
 {
 	data_epoch_order_release(&memory_of(s)->order);
+	free(memory_of(s)->row);
 	free(s);
 }
 
@@ -119,16 +129,19 @@ static const struct range_source_ops number_ops = {
 	.free = free_source,
 };
 
-struct range_source *source_memory_new(const struct dataset *d, uint64_t seed)
+struct range_source *source_memory_new(const struct dataset *d, const struct data_split *split,
+    uint64_t seed)
 {
 	struct memory_source *m = mem_alloc(sizeof *m);
+	size_t units = split ? split->ntrain : d->rows;
 
 	m->base = (struct range_source){ .ops = d->numbered ? &number_ops : &memory_ops,
-		.units = d->rows,
-		.examples = d->rows,
+		.units = units,
+		.examples = units,
 		.leases = &leases_of_ranges };
 	m->data = d;
-	m->order = (struct data_epoch_order){ .seed = seed, .n = (uint32_t)d->rows };
+	m->split = split;
+	m->order = (struct data_epoch_order){ .seed = seed, .n = (uint32_t)units };
 	return &m->base;
 }
 

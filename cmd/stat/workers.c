@@ -104,6 +104,7 @@ static const struct column columns[] = {
 	{ "read/s", "data_read_bytes", COL_BYTE_RATE, false, 0, TOTAL_BY_KIND },
 	{ "left", "blocks_left", COL_COUNT, false, 0, TOTAL_SUM },
 	{ "data", "data_seconds", COL_SECONDS, false, 0, TOTAL_SUM },
+	{ "progressive", "progressive_loss", COL_NUMBER, false, 0, TOTAL_BY_KIND },
 	{ "bad", "bad_lines", COL_COUNT, false, 0, TOTAL_SUM },
 	{ "quota%", "quota_seconds", COL_SHARE, false, 0, TOTAL_BY_KIND },
 	{ "seen", "seen_seconds", COL_SECONDS, true, 6, TOTAL_BY_KIND },

@@ -376,6 +376,29 @@ static void last_words(void)
 		}
 }
 
+static void progressive(void)
+{
+	struct scene s;
+	json_t *r;
+
+	scene_open(&s, 1, 2);
+	scene_run(&s);
+	say(&s, &s.worker[0],
+	    "{\"op\":\"beat\",\"stats\":{\"step\":4,\"progressive_loss\":0.5,\"progressive_examples\":30}}");
+	say(&s, &s.worker[1],
+	    "{\"op\":\"beat\",\"stats\":{\"step\":4,\"progressive_loss\":null,\"progressive_examples\":0}}");
+	r = coord_status(s.c, s.now);
+	ok(json_num(r, "progressive_loss", 0) == 0.5, "a worker without examples counts nothing");
+	json_decref(r);
+	say(&s, &s.worker[1],
+	    "{\"op\":\"beat\",\"stats\":{\"step\":4,\"progressive_loss\":1.5,\"progressive_examples\":10}}");
+	r = coord_result(s.c, s.now);
+	ok(json_num(r, "progressive_loss", 0) == 0.75,
+	    "the progressive loss is that of all examples");
+	json_decref(r);
+	scene_close(&s);
+}
+
 int main(void)
 {
 	begins_with();
@@ -385,5 +408,6 @@ int main(void)
 	place_in_data();
 	served();
 	last_words();
+	progressive();
 	return tap_done();
 }

@@ -295,7 +295,7 @@ void coord_job_check_end(struct coord *c, int64_t now)
 
 struct totals {
 	uint64_t examples, pushed, pulled, ring, rows, held;
-	double loss, weight;
+	double loss, weight, progressive_loss, progressive;
 };
 
 static void add_worker_totals(struct totals *t, const struct heartbeat_worker *f)
@@ -312,6 +312,9 @@ static void add_worker_totals(struct totals *t, const struct heartbeat_worker *f
 	t->weight += examples;
 }
 
+	if (f->progressive_examples)
+		t->progressive_loss += f->progressive_loss * (double)f->progressive_examples;
+	t->progressive += (double)f->progressive_examples;
 json_t *coord_result(const struct coord *c, int64_t now)
 {
 	struct totals t = { 0 };
@@ -340,6 +343,8 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	    result->digest && *result->digest ? json_string(result->digest) : json_null());
 	json_object_set_new(r, "pushed_bytes", json_integer((json_int_t)t.pushed));
 	json_object_set_new(r, "pulled_bytes", json_integer((json_int_t)t.pulled));
+	json_object_set_new(r, "progressive_loss",
+	    t.progressive > 0 ? json_of_num(t.progressive_loss / t.progressive) : json_null());
 	if (c->settings.nkept)
 		json_object_set_new(r, "settings", coord_settings(c));
 	json_object_set_new(r, "ring_bytes", json_integer((json_int_t)t.ring));

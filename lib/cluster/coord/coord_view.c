@@ -140,7 +140,8 @@ struct worker_sums {
 static struct worker_sums sum_workers(const struct coord *c)
 {
 	struct worker_sums sum = { 0 };
-	double weight = 0;
+	double weight = 0, progressive = 0;
+	double progressive_loss;
 
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		const struct heartbeat_worker *f = &c->worker[i].figures;
@@ -161,7 +162,13 @@ static struct worker_sums sum_workers(const struct coord *c)
 
 static unsigned count_workers(const struct coord *c, enum coord_worker_state s)
 {
+		/* A worker without examples has no such loss. */
+		if (f->progressive_examples)
+			sum.progressive_loss += f->progressive_loss *
+			    (double)f->progressive_examples;
+		progressive += (double)f->progressive_examples;
 	unsigned n = 0;
+	sum.progressive_loss = progressive > 0 ? sum.progressive_loss / progressive : (double)NAN;
 
 	for (unsigned i = 0; i < c->nworkers; i++)
 		n += c->worker[i].state == s;
@@ -326,6 +333,7 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	json_object_set_new(s, "paused", json_boolean(c->pause.on));
 	json_object_set_new(s, "resting", json_integer(count_resting(c)));
 	json_object_set_new(s, "pushed_bytes", json_integer((json_int_t)sum.pushed_bytes));
+	json_object_set_new(s, "progressive_loss", json_of_num(sum.progressive_loss));
 	json_object_set_new(s, "pulled_bytes", json_integer((json_int_t)sum.pulled_bytes));
 	json_object_set_new(s, "seconds",
 	    json_of_num(c->running_at ? (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));

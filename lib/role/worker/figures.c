@@ -74,6 +74,11 @@ json_t *figures_json(void *worker)
 	json_object_set_new(o, "settings_step", json_integer((json_int_t)f.settings_step));
 	json_object_set_new(o, "steps", json_integer((json_int_t)f.step));
 	json_object_set_new(o, "train_loss", f.loss_examples ? json_of_num(f.loss) : json_null());
+	json_object_set_new(o, "progressive_examples",
+	    json_integer((json_int_t)f.progressive_examples));
+	json_object_set_new(o, "progressive_loss",
+	    f.progressive_examples ? json_of_num(f.progressive_sum / (double)f.progressive_examples)
+	                           : json_null());
 	json_object_set_new(o, "epoch", json_of_num(f.epoch));
 	json_object_set_new(o, "examples_per_second", json_of_num(f.rate));
 	json_object_set_new(o, "data_seconds", json_of_num(f.data));
@@ -143,6 +148,11 @@ void figures_record_step(struct worker *w, const double *loss, const struct step
 	w->fig.lag = batches_lag(w->feed);
 	w->fig.loss = n ? sum / (double)n : 0;
 	w->fig.loss_examples = n;
+	/* The loss of a batch is that of the parameters before the step. */
+	if (w->batch.rows && loss) {
+		w->fig.progressive_sum += *loss * (double)w->batch.rows;
+		w->fig.progressive_examples += w->batch.rows;
+	}
 	w->fig.epoch = batches_epoch(w->feed);
 	batches_reading(w->feed, &w->fig.reading);
 	w->fig.pushed = cs.pushed_bytes;

@@ -65,6 +65,9 @@ struct figures {
 	    settings_step;
 	struct source_reading reading;
 	int64_t settings;
+	uint64_t
+	    progressive_examples; /* since this worker began, and their losses before they were trained on */
+	double progressive_sum;
 	double loss, epoch, rate;
 	double norm; /* norm of the last gradient measured; negative: none yet */
 	/* measure the next gradient, too: a heartbeat has been sent since the last */

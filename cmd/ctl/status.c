@@ -85,7 +85,14 @@ static void print_cluster_line(const json_t *s)
 		printf(", %lld/%lld worker%s",
 		    (long long)(json_int(s, "workers", 0) + json_int(s, "workers_done", 0)),
 		    (long long)workers, NUM_S(workers));
+	if (json_int(s, "best_step", -1) >= 0) {
+		num_digits(json_num(s, "best_value", 0), 4, figure);
+		printf(", best %s %s at step %lld", json_str(s, "best_metric", "?"), figure,
+		    (long long)json_int(s, "best_step", 0));
+	}
 	printf(", %s\n", json_str(s, "sync", "?"));
+	if (*json_str(s, "ended", ""))
+		printf("ended early: %s\n", json_str(s, "ended", ""));
 }
 
 static void print_process_rows(const json_t *list)

@@ -111,6 +111,8 @@ static const struct column columns[] = {
 	{ "srv", "servers", COL_COUNT, true, 3, TOTAL_BY_KIND },
 	{ "state", "state", COL_TEXT, true, 8, TOTAL_BY_KIND },
 	{ "progressive", "progressive_loss", COL_NUMBER, false, 0, TOTAL_BY_KIND },
+	{ "best", "best_value", COL_NUMBER, false, 0, TOTAL_BY_KIND },
+	{ "best-step", "best_step", COL_COUNT, false, 0, TOTAL_BY_KIND },
 	{ "data%", "data_seconds", COL_SHARE, false, 0, TOTAL_BY_KIND },
 	{ "comp%", "compute_seconds", COL_SHARE, false, 0, TOTAL_BY_KIND },
 	{ "enc%", "encode_seconds", COL_SHARE, false, 0, TOTAL_BY_KIND },

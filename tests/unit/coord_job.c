@@ -376,6 +376,100 @@ static void last_words(void)
 		}
 }
 
+static bool is_ending(const struct scene *s)
+{
+	json_t *view = coord_view(s->c);
+	bool ending = json_is_true(json_object_get(view, "ending"));
+
+	json_decref(view);
+	return ending;
+}
+
+static int64_t held_step(const struct scene *s)
+{
+	json_t *view = coord_view(s->c);
+	int64_t step = json_int(view, "held", 0);
+
+	json_decref(view);
+	return step;
+}
+
+static void evaluate(struct scene *s, int step, double auc)
+{
+	say(s, &s->worker[0], "{\"op\":\"eval\",\"step\":%d,\"eval\":{\"loss\":%d,\"auc\":%g}}",
+	    step, step, auc);
+}
+
+static void early_stop(void)
+{
+	struct scene s;
+	json_t *r;
+
+	scene_open(&s, 1, 2);
+	json_object_set_new(s.config, "job", json_pack("{s:s}", "stop", "auc patience=2"));
+	scene_run(&s);
+	evaluate(&s, 10, 0.5);
+	ok(!coord_best_wanted(s.c, false), "nobody saves the model");
+	coord_best_begin(s.c);
+	evaluate(&s, 20, 0.75);
+	ok(coord_best_wanted(s.c, true) == 20 && held_step(&s) == 20,
+	    "the evaluator waits for the snapshot");
+	coord_best_taken(s.c);
+	ok(!coord_best_wanted(s.c, true) && coord_best_wanted(s.c, false) == 20 &&
+	        held_step(&s) == 0,
+	    "and goes on while it is written");
+	coord_best_end(s.c, 20);
+	evaluate(&s, 30, 0.625);
+	ok(coord_best_saved(s.c) == 20 && !coord_best_wanted(s.c, false) && !is_ending(&s) &&
+	        status_int(&s, "best_step") == 20 &&
+	        strcmp(status_str(&s, "best_metric"), "auc") == 0,
+	    "the best evaluation so far");
+	ok(scene_again(&s) && coord_best_saved(s.c) == 20 && !is_ending(&s) && held_step(&s) == 0,
+	    "another coordinator knows it");
+	say(&s, &s.server[0], "{\"op\":\"server_join\",\"index\":0,\"listen\":\"a:1\"}");
+	for (unsigned i = 0; i < 2; i++)
+		say(&s, &s.worker[i], "{\"op\":\"worker_join\",\"rank\":%u}", i);
+	evaluate(&s, 30, 0.5);
+	ok(!is_ending(&s), "an evaluation that comes again counts once");
+	evaluate(&s, 40, 0.7);
+	ok(is_ending(&s) &&
+	        strstr(s.events, "early_stop: the job ends: 2 evaluations after step 20"),
+	    "two that are not better end the job");
+	ok(scene_again(&s) && is_ending(&s), "for another coordinator, too");
+	scene_close(&s);
+
+	scene_open(&s, 1, 1);
+	json_object_set_new(s.config, "job", json_pack("{s:s}", "stop", "auc patience=1"));
+	scene_run(&s);
+	evaluate(&s, 10, 0.75);
+	evaluate(&s, 20, 0.5);
+	say(&s, &s.worker[0], "{\"op\":\"done\",\"steps\":21}");
+	say(&s, &s.worker[0],
+	    "{\"op\":\"result\",\"step\":21,\"eval\":{\"loss\":1,\"auc\":0.25},\"digest\":\"ee\"}");
+	r = coord_result(s.c, s.now);
+	ok(in_phase(&s, COORD_DONE) && json_int(r, "best_step", 0) == 10 &&
+	        json_num(r, "best_value", 0) == 0.75 && *json_str(r, "ended", "") &&
+	        json_num(json_object_get(r, "eval"), "auc", 0) == 0.75 &&
+	        json_is_null(json_object_get(r, "model_digest")),
+	    "the result is that of the best evaluation");
+	json_decref(r);
+	scene_close(&s);
+
+	scene_open(&s, 1, 1);
+	json_object_set_new(s.config, "job", json_pack("{s:s}", "stop", "auc"));
+	scene_run(&s);
+	evaluate(&s, 10, 0.5);
+	say(&s, &s.worker[0], "{\"op\":\"done\",\"steps\":15}");
+	say(&s, &s.worker[0],
+	    "{\"op\":\"result\",\"step\":15,\"eval\":{\"loss\":1,\"auc\":0.75},\"digest\":\"ee\"}");
+	r = coord_result(s.c, s.now);
+	ok(json_int(r, "best_step", 0) == 15 && !*json_str(r, "ended", "") &&
+	        strcmp(json_str(r, "model_digest", ""), "ee") == 0,
+	    "the last model may be the best one");
+	json_decref(r);
+	scene_close(&s);
+}
+
 static void progressive(void)
 {
 	struct scene s;
@@ -408,6 +502,7 @@ int main(void)
 	place_in_data();
 	served();
 	last_words();
+	early_stop();
 	progressive();
 	return tap_done();
 }

@@ -246,7 +246,8 @@ static bool is_damaged_ahead(const struct ckpt_entry *entry, const struct ckpt_e
 static bool is_kept(const struct ckpt_entry *list, size_t n, size_t i, size_t newer,
     const struct ckpt_keep *keep)
 {
-	return newer < keep->last || (keep->also && strcmp(list[i].path, keep->also) == 0) ||
+	return newer < keep->last || (keep->step > 0 && list[i].step == keep->step) ||
+	    (keep->also && strcmp(list[i].path, keep->also) == 0) ||
 	    (keep->every > 0 && list[i].step % keep->every == 0) ||
 	    (isfinite(list[i].loss) && better_than(list, n, i) < keep->best);
 }

@@ -48,13 +48,13 @@ enum err_code ckpt_newest(const char *dir, ckpt_passed_fn *passed, void *ctx, ch
     struct err *e);
 
 /* Which checkpoints pruning keeps: the newest `last`, those whose step is a multiple of `every`
- * (0: none), the `best` ones with the lowest evaluation loss, and `also`. The newest whole one
+ * (0: none), the `best` ones with the lowest evaluation loss, that of `step` (0: none), and `also`. The newest whole one
  * is always kept. Damaged ones are kept only while they are newer than it (by their name, if the
  * manifest is damaged). If none is whole nothing is removed. removed (may be NULL) is called for
  * each removal. */
 struct ckpt_keep {
 	size_t last, best;
-	uint64_t every;
+	uint64_t every, step;
 	const char *also; /* path of one more checkpoint to keep, or NULL */
 };
 typedef void ckpt_removed_fn(void *ctx, const char *path);

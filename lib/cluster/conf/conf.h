@@ -59,6 +59,7 @@ struct conf_job {
 	double clip_norm; /* 0: none */
 	char *frozen;     /* "none", or names (core/names.h) */
 	int64_t seed, eval_every;
+	char *stop;      /* "none", or a rule (metric/early_stop.h) */
 	char *init;      /* auto, zeros, glorot, or an absolute path */
 	char *init_from; /* none, or the absolute path of a saved model */
 };

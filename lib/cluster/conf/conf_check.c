@@ -20,6 +20,7 @@
 #include "core/suggest.h"
 #include "data/data_bad_lines.h"
 #include "data/data_split.h"
+#include "metric/early_stop.h"
 #include "format/safetensors.h"
 #include "layout/limits.h"
 #include "layout/row_policy.h"
@@ -530,6 +531,32 @@ static enum err_code check_job_init(const struct conf_job *job, struct err *e)
 	return rc;
 }
 
+/* Checks job.stop. */
+static enum err_code check_stop(const struct conf *c, struct err *e)
+{
+	struct early_stop_rule rule;
+	enum model_task task;
+	struct loss_spec loss;
+
+	if (early_stop_parse(c->job.stop, &rule, e))
+		return err_prefix(e, "job.stop");
+	if (!c->has_job || rule.metric == METRICS)
+		return ERR_OK;
+	if (model_info_loss(model_info_find(c->job.model), c->job.loss, &loss, &task, e))
+		return ERR_CONFIG;
+	if (!metrics_may_suit(rule.metric, task, loss_quantile_of(&loss)))
+		return err_set(e, ERR_CONFIG, "job.stop: evaluations of model %s have no %s",
+		    c->job.model, metric_name[rule.metric]);
+	if (!c->job.eval_every)
+		return err_set(e, ERR_CONFIG,
+		    "job.stop: job.eval_every must say how often the model is evaluated");
+	if (strcmp(c->via, "allreduce") == 0)
+		return err_set(e, ERR_CONFIG,
+		    "job.stop: workers that sum among themselves (via allreduce) must all end at one "
+		    "step");
+	return ERR_OK;
+}
+
 /* Checks what the job trains and that training has an end. A configuration without a job passes.
  * */
 static enum err_code check_job(const struct conf *c, struct err *e)
@@ -555,7 +582,7 @@ static enum err_code check_job(const struct conf *c, struct err *e)
 		return job->epochs == 0
 		    ? ERR_OK
 		    : err_set(e, ERR_CONFIG, "job.epochs: a stream has no end, so it must be 0");
-	if (job->epochs == 0 && job->steps == 0 &&
+	if (job->epochs == 0 && job->steps == 0 && !conf_is_named(job->stop) &&
 	    (strcmp(job->model, "custom") != 0 || conf_is_named(job->exec)))
 		return err_set(e, ERR_CONFIG,
 		    "job.epochs: this or job.steps must say when training ends");
@@ -611,6 +638,7 @@ enum err_code conf_validate_keys(const struct conf *c, struct err *e)
 		check_times,
 		check_store,
 		check_job,
+		check_stop,
 	};
 	enum err_code rc = ERR_OK;
 

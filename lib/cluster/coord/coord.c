@@ -34,6 +34,7 @@ struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *i
 	c->votes.changes_last = &c->votes.changes;
 	c->keys.cut = json_object();
 	c->evaluation.rank = -1;
+	c->stopping.state = (struct early_stop)EARLY_STOP_INIT;
 	c->layout.generation = 1;
 	coord_settings_begin(c);
 	c->reduces = strcmp(c->conf->via, "allreduce") == 0;
@@ -80,6 +81,7 @@ void coord_free(struct coord *c)
 	tasks_free(c->data.tasks);
 	coord_report_release(&c->evaluation.result);
 	coord_report_release(&c->evaluation.last);
+	json_decref(c->stopping.eval);
 	json_decref(c->data.facts);
 	coord_settings_release(c);
 	json_decref(c->keys.cut);

@@ -236,6 +236,8 @@ json_t *coord_on_result(struct coord *c, const struct coord_request *r)
 	    json_dumpb(msg, NULL, 0, 0) > FIGURES_MAX)
 		return NULL;
 	coord_report_keep(&c->evaluation.result, msg);
+	if (r->m->result.eval)
+		coord_early_stop_take(c, r->m->result.step, r->m->result.eval);
 	coord_enter(c, COORD_DONE, r->now);
 	return NULL;
 }
@@ -310,11 +312,11 @@ static void add_worker_totals(struct totals *t, const struct heartbeat_worker *f
 	t->held += (uint64_t)f->rows_held;
 	t->loss += f->train_loss * examples;
 	t->weight += examples;
-}
-
 	if (f->progressive_examples)
 		t->progressive_loss += f->progressive_loss * (double)f->progressive_examples;
 	t->progressive += (double)f->progressive_examples;
+}
+
 json_t *coord_result(const struct coord *c, int64_t now)
 {
 	struct totals t = { 0 };
@@ -322,6 +324,9 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	const struct coord_report *result = &c->evaluation.result;
 	const json_t *eval = result->json ? result->eval : c->evaluation.last.eval;
 	json_t *r = json_event("result");
+	/* The best model is that of an earlier evaluation: its checkpoint is the job's model. */
+	bool earlier = c->stopping.eval && result->json &&
+	    c->stopping.state.best_step < result->step;
 
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		const struct coord_member_worker *w = &c->worker[i];
@@ -338,13 +343,17 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	    json_of_num(c->running_at ? (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
 	json_object_set_new(r, "train_loss",
 	    t.weight > 0 ? json_of_num(t.loss / t.weight) : json_null());
-	json_object_set(r, "eval", eval ? (json_t *)(uintptr_t)eval : json_null());
-	json_object_set_new(r, "model_digest",
-	    result->digest && *result->digest ? json_string(result->digest) : json_null());
-	json_object_set_new(r, "pushed_bytes", json_integer((json_int_t)t.pushed));
-	json_object_set_new(r, "pulled_bytes", json_integer((json_int_t)t.pulled));
 	json_object_set_new(r, "progressive_loss",
 	    t.progressive > 0 ? json_of_num(t.progressive_loss / t.progressive) : json_null());
+	if (earlier)
+		eval = c->stopping.eval;
+	json_object_set(r, "eval", eval ? (json_t *)(uintptr_t)eval : json_null());
+	json_object_set_new(r, "model_digest",
+	    result->digest && *result->digest && !earlier ? json_string(result->digest)
+	                                                  : json_null());
+	coord_early_stop_report(c, r);
+	json_object_set_new(r, "pushed_bytes", json_integer((json_int_t)t.pushed));
+	json_object_set_new(r, "pulled_bytes", json_integer((json_int_t)t.pulled));
 	if (c->settings.nkept)
 		json_object_set_new(r, "settings", coord_settings(c));
 	json_object_set_new(r, "ring_bytes", json_integer((json_int_t)t.ring));

@@ -16,6 +16,12 @@ void coord_resume_begin(struct coord *c)
 
 	c->data.facts = json_incref((json_t *)(uintptr_t)(m->data ? m->data->facts : NULL));
 	c->data.given = c->data.facts && m->data->given;
+	/* A job that has ended early and is resumed goes on, until another evaluation is not the best. */
+	coord_early_stop_load(c, m->stop);
+	c->stopping.ended[0] = '\0';
+	/* The checkpoint may be that of the best evaluation, which was not committed yet when it was written. */
+	if (c->stopping.eval && c->stopping.state.best_step == c->stopping.state.seen_step)
+		c->stopping.saved = (uint64_t)m->step;
 	c->layout.generation = (uint32_t)m->generation + 1;
 	c->layout.epoch = (uint32_t)m->epoch;
 	json_array_foreach(m->tables, i, item) {

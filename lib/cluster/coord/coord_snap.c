@@ -255,7 +255,8 @@ json_t *coord_snap_head(const struct coord *c)
 		.optimizer = conf->job.optimizer,
 		.mode = mode,
 		.data = mem_alloc(sizeof *head.data),
-		.eval = c->evaluation.last.eval };
+		.eval = c->evaluation.last.eval,
+		.stop = coord_early_stop_save(c) };
 
 	sync_format(&conf->sync, mode);
 	describe_ranks(c, &head);

@@ -70,6 +70,7 @@
 #include "conf/conf.h"
 #include "layout/step_data.h"
 #include "layout/layout.h"
+#include "metric/early_stop.h"
 #include "msg/heartbeat.h"
 #include "msg/state.h"
 #include "sync/sync.h"
@@ -319,6 +320,17 @@ struct coord_evaluation {
 	struct coord_report result, last;
 };
 
+/* Early stopping, by job.stop. */
+struct coord_stopping {
+	struct early_stop state;
+	json_t *eval;    /* the best evaluation, or NULL */
+	bool saver;      /* the owner makes checkpoints (coord_best_begin) */
+	uint64_t wanted; /* step of the best evaluation, whose checkpoint is to be made; 0: none */
+	bool held;       /* its evaluator waits until the snapshot has been taken */
+	uint64_t saved;  /* step of the checkpoint of the best evaluation; 0: none yet */
+	char ended[160]; /* why the job ends early; "": it does not */
+};
+
 /* Which workers train which step: the entries of coord_change.c, and where the job began. */
 struct coord_membership {
 	struct members *entry;
@@ -392,6 +404,7 @@ struct coord {
 	struct coord_hearing hearing;
 	struct coord_votes votes;
 	struct coord_evaluation evaluation;
+	struct coord_stopping stopping;
 	struct snap snap;
 };
 
@@ -540,6 +553,13 @@ void coord_job_choose_epochs(struct coord *c);
 /* Start leasing the data, if this job does. saved: the state of the leases to go on from, or
  * NULL. */
 void coord_job_begin_leases(struct coord *c, const struct state_tasks *saved);
+/* Early stopping (coord_early_stop.c): take an evaluation of a step into account; save and load the state;
+ * add it to a status or result. */
+void coord_early_stop_take(struct coord *c, int64_t step, const json_t *eval);
+struct state_stop *coord_early_stop_save(const struct coord *c);
+void coord_early_stop_load(struct coord *c, const struct state_stop *saved);
+void coord_early_stop_report(const struct coord *c, json_t *to);
+
 /* End the running phase when no worker is left at work; choose an evaluator when finishing. */
 void coord_job_check_end(struct coord *c, int64_t now);
 

@@ -117,6 +117,7 @@ void coord_save(const struct coord *c, struct state *out)
 		.tasks = c->data.tasks ? tasks_save(c->data.tasks) : NULL,
 		.lease_changes = (int64_t)c->data.leases,
 		.leased_from = (int64_t)c->data.leased_from,
+		.stop = coord_early_stop_save(c),
 		.epochs = (int64_t)c->cfg.epochs,
 		.last_eval = c->evaluation.last.json,
 		.result = c->evaluation.result.json,
@@ -269,6 +270,7 @@ static void load_job(struct coord *c, const struct state *state, int64_t now)
 	json_decref(c->data.facts);
 	c->data.facts = hold(state->facts);
 	c->data.given = state->given;
+	coord_early_stop_load(c, state->stop);
 	if (!c->cfg.has_job || !c->data.examples)
 		return;
 	c->cfg.epochs = (uint64_t)state->epochs;

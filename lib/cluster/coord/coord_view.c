@@ -91,6 +91,13 @@ json_t *coord_view(const struct coord *c)
 	json_object_set_new(v, "members_base", json_integer(c->membership.base));
 	json_object_set_new(v, "examples", json_integer((json_int_t)c->data.examples));
 	json_object_set_new(v, "decided", json_integer((json_int_t)c->votes.decided));
+	if (c->stopping.ended[0])
+		json_object_set_new(v, "ending", json_true());
+	if (c->stopping.state.seen_step >= 0)
+		json_object_set_new(v, "evaluated", json_integer(c->stopping.state.seen_step));
+	if (coord_best_wanted(c, true))
+		json_object_set_new(v, "held",
+		    json_integer((json_int_t)coord_best_wanted(c, true)));
 	json_object_set_new(v, "evaluator", json_integer(c->evaluation.rank));
 	return v;
 }
@@ -131,9 +138,10 @@ uint64_t coord_step(const struct coord *c)
 	return 0;
 }
 
-/* The workers' figures added up; train_loss: the mean over their examples, NAN without any. */
+/* The workers' figures added up; losses: the mean over their examples, NAN without any. */
 struct worker_sums {
 	double steps_total, examples, examples_per_second, pushed_bytes, pulled_bytes, train_loss;
+	double progressive_loss;
 	double data_bytes; /* of an epoch of data in blocks: that of any worker */
 };
 
@@ -141,7 +149,6 @@ static struct worker_sums sum_workers(const struct coord *c)
 {
 	struct worker_sums sum = { 0 };
 	double weight = 0, progressive = 0;
-	double progressive_loss;
 
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		const struct heartbeat_worker *f = &c->worker[i].figures;
@@ -155,20 +162,20 @@ static struct worker_sums sum_workers(const struct coord *c)
 		sum.pulled_bytes += (double)f->pulled_bytes;
 		sum.train_loss += f->train_loss * (double)f->loss_examples;
 		weight += (double)f->loss_examples;
+		/* A worker without examples has no such loss. */
+		if (f->progressive_examples)
+			sum.progressive_loss += f->progressive_loss *
+			    (double)f->progressive_examples;
+		progressive += (double)f->progressive_examples;
 	}
+	sum.progressive_loss = progressive > 0 ? sum.progressive_loss / progressive : (double)NAN;
 	sum.train_loss = weight > 0 ? sum.train_loss / weight : (double)NAN;
 	return sum;
 }
 
 static unsigned count_workers(const struct coord *c, enum coord_worker_state s)
 {
-		/* A worker without examples has no such loss. */
-		if (f->progressive_examples)
-			sum.progressive_loss += f->progressive_loss *
-			    (double)f->progressive_examples;
-		progressive += (double)f->progressive_examples;
 	unsigned n = 0;
-	sum.progressive_loss = progressive > 0 ? sum.progressive_loss / progressive : (double)NAN;
 
 	for (unsigned i = 0; i < c->nworkers; i++)
 		n += c->worker[i].state == s;
@@ -326,6 +333,7 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	if (c->data.tasks && sum.data_bytes > 0)
 		report_data_in_blocks(c, sum.data_bytes, s);
 	json_object_set_new(s, "train_loss", json_of_num(sum.train_loss));
+	json_object_set_new(s, "progressive_loss", json_of_num(sum.progressive_loss));
 	json_object_set_new(s, "examples_per_second", json_of_num(sum.examples_per_second));
 	json_object_set_new(s, "settings", json_integer(c->settings.newest));
 	json_object_set_new(s, "settings_step",
@@ -333,7 +341,6 @@ json_t *coord_status(const struct coord *c, int64_t now)
 	json_object_set_new(s, "paused", json_boolean(c->pause.on));
 	json_object_set_new(s, "resting", json_integer(count_resting(c)));
 	json_object_set_new(s, "pushed_bytes", json_integer((json_int_t)sum.pushed_bytes));
-	json_object_set_new(s, "progressive_loss", json_of_num(sum.progressive_loss));
 	json_object_set_new(s, "pulled_bytes", json_integer((json_int_t)sum.pulled_bytes));
 	json_object_set_new(s, "seconds",
 	    json_of_num(c->running_at ? (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
@@ -341,6 +348,7 @@ json_t *coord_status(const struct coord *c, int64_t now)
 		json_object_set(s, "eval", (json_t *)(uintptr_t)last->eval);
 		json_object_set_new(s, "eval_step", json_integer(last->step));
 	}
+	coord_early_stop_report(c, s);
 	return s;
 }
 

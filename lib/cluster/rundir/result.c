@@ -44,6 +44,20 @@ static void add_eval_figures(const json_t *eval, struct buf *out)
 	}
 }
 
+/* The best evaluation, and why the job ended before its time. */
+static void add_best(const struct run_result *r, struct buf *out)
+{
+	char figure[32];
+
+	if (r->best_step >= 0) {
+		num_digits(r->best_value, 4, figure);
+		buf_printf(out, "; best %s %s at step %lld", r->best_metric, figure,
+		    (long long)r->best_step);
+	}
+	if (*r->ended)
+		buf_printf(out, "; ended early: %s", r->ended);
+}
+
 void result_sentence(const json_t *result, struct buf *out)
 {
 	char examples[16], seconds[32], figure[32];
@@ -63,6 +77,7 @@ void result_sentence(const json_t *result, struct buf *out)
 			buf_printf(out, "; train loss %s", figure);
 		}
 		add_eval_figures(r.eval, out);
+		add_best(&r, out);
 	}
 	if (r.checkpoints_failed > 0)
 		buf_printf(out, "; %lld checkpoint%s failed: %s", (long long)r.checkpoints_failed,

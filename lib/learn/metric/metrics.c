@@ -153,6 +153,17 @@ enum metric metrics_find(const char *name)
 	return (enum metric)k;
 }
 
+bool metrics_may_suit(enum metric k, enum model_task task, double quantile)
+{
+	const struct metric_scores of = { .task = task,
+		.outputs = task == MODEL_CLASSES ? 2 : 1,
+		.grouped = true,
+		.quantile = quantile };
+
+	/* A user's program measures as it likes. */
+	return task == MODEL_OUTSIDE || ops[k]->suits(&of);
+}
+
 double metrics_goodness(enum metric k, double value)
 {
 	switch (trait[k].better) {

@@ -52,10 +52,13 @@ struct checkpoint_schedule {
 
 /* ---- one checkpoint, step by step ---- */
 
-/* Is the job done, or paused with all workers at rest, so that no step closes until they go on? Then
- * *step is the step of a checkpoint taken now. */
+/* Is the job done, or paused with all workers at rest, or does an evaluator wait in bsp, so that no step
+ * closes until they go on? Then *step is the step of a checkpoint taken now. */
 static bool is_at_rest(const struct checkpoint_schedule *k, uint64_t *step)
 {
+	*step = coord_best_wanted(k->coordinator->coord, true);
+	if (*step && coord_is_lockstep(k->coordinator->coord) && *step >= k->told)
+		return true;
 	if (!coord_is_at_rest(k->coordinator->coord, step))
 		return false;
 	if (*step < k->told)
@@ -92,7 +95,8 @@ static bool wait_while_state(struct checkpoint_schedule *k, enum coord_snap stat
 			return false;
 		/* A periodic checkpoint that still waits for its step gives way to a requested
 		 * one. */
-		if (state == SNAP_ASKED && (k->wanted > wanted || k->changed))
+		if (state == SNAP_ASKED && wanted != UINT64_MAX &&
+		    (k->wanted > wanted || k->changed || coord_best_wanted(h->coord, true)))
 			return false;
 		if (state == SNAP_ASKED && wanted == UINT64_MAX && is_at_rest(k, &step) &&
 		    step < coord_snap_step(h->coord))
@@ -169,6 +173,8 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 		return rc;
 	}
 	k->tmp = ckpt_tmp(c);
+	/* The snapshot is in memory: training may go on. */
+	coord_best_taken(h->coord);
 	if (coord_snap_state(h->coord) == SNAP_TAKEN)
 		coord_snap_write(h->coord, k->tmp);
 	written = wait_while_state(k, SNAP_WRITING, UINT64_MAX) &&
@@ -192,6 +198,7 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 	head = json_deep_copy(shared);
 	json_decref(shared);
 	descriptions = json_deep_copy(coord_snap_descriptions(h->coord));
+	k->rule.step = coord_best_saved(h->coord);
 	coordinator_commit(h);
 	rc = commit_checkpoint(k, c, base, descriptions, head, path, e);
 	free(base);
@@ -301,12 +308,15 @@ static void report_checkpoint_failure(struct checkpoint_schedule *k, const struc
 
 static void make_requested(struct checkpoint_schedule *k)
 {
-	uint64_t wanted = k->wanted;
+	uint64_t wanted = k->wanted, best = coord_best_wanted(k->coordinator->coord, false);
 	struct err e = { 0 };
 
 	k->last.rc = make_checkpoint(k, soonest_step(k), false, UINT64_MAX, &e);
 	k->last.why = e;
 	k->last.done = wanted;
+	/* Not the next one's, which came meanwhile. */
+	if (best && best == coord_best_wanted(k->coordinator->coord, false))
+		coord_best_end(k->coordinator->coord, k->last.rc ? 0 : k->last.step);
 	if (k->last.rc)
 		report_checkpoint_failure(k, &e);
 	coordinator_wake_parked(k->coordinator);
@@ -343,7 +353,8 @@ static void make_periodic(struct checkpoint_schedule *k)
 	/* A full disk costs a checkpoint, not the job. */
 	if (rc && rc != ERR_STOPPED && rc != ERR_NOTREADY)
 		report_checkpoint_failure(k, &e);
-	if (rc && !k->stop && !changed && k->wanted == k->last.done)
+	if (rc && !k->stop && !changed && k->wanted == k->last.done &&
+	    !coord_best_wanted(k->coordinator->coord, true))
 		coordinator_wait(k->coordinator, 0);
 }
 
@@ -371,7 +382,8 @@ static void *run_checkpoint_thread(void *ctx)
 	while (!k->stop) {
 		bool due = steps_due(k) || (k->every.time && clock_now() >= k->next_time);
 
-		if (k->wanted > k->last.done)
+		if (k->wanted > k->last.done ||
+		    (coord_best_wanted(h->coord, false) && coord_phase(h->coord) == COORD_RUNNING))
 			make_requested(k);
 		else if (due && coord_phase(h->coord) == COORD_RUNNING)
 			make_periodic(k);
@@ -469,6 +481,7 @@ enum err_code checkpoint_schedule_start(struct coordinator *h, const struct conf
 	 * lock. */
 	coordinator_lock(h);
 	h->checkpoints = k;
+	coord_best_begin(h->coord);
 	coordinator_commit(h);
 	if (pthread_create(&k->thread, NULL, run_checkpoint_thread, k))
 		return err_sys(e, ERR_IO, "cannot start a thread");

@@ -16,6 +16,7 @@
  *   any of them --layout or settings changed-->  asked again, for a later step
  *   any of them --a server or the disk fails-->  dropped: event checkpoint_failed; the job goes on, and
  *                                                the next checkpoint is made when it is due
+ *   asked, by the schedule --requested, or the best evaluation waits for its own-->  given up, idle
  *   any of them --job or scheduler ends-->       given up, idle
  *
  * coord/coord.h has these states of a snapshot, which the scheduler polls. The files are written by the

@@ -181,14 +181,45 @@ static void run_export_process(struct supervisor *s, const char *from, const cha
 	free(log);
 }
 
+/* The checkpoint of the best evaluation, a fresh string, where a later model is on the servers (job.stop);
+ * NULL: the servers have the model. */
+static char *find_best_checkpoint(struct supervisor *s, const json_t *result)
+{
+	char *checkpoints = rundir_path(s->dir, "checkpoints"), *path = NULL;
+	struct ckpt_entry *list = NULL;
+	struct run_result told;
+	size_t n = 0;
+
+	run_result_decode(result, &told);
+	if (told.best_step >= 0 && told.best_step < told.steps) {
+		if (ckpt_list(checkpoints, false, &list, &n, NULL))
+			n = 0;
+		for (size_t i = 0; i < n && told.best_checkpoint; i++)
+			if (list[i].whole && list[i].step == (uint64_t)told.best_checkpoint) {
+				free(path);
+				path = mem_strdup(list[i].path);
+			}
+		if (!path || told.best_checkpoint < told.best_step)
+			progress_say(&s->progress,
+			    "warning: there is no checkpoint of the best step, %lld; the model of "
+			    "%s is saved",
+			    (long long)told.best_step, path ? "an earlier one" : "the last step");
+	}
+	ckpt_list_free(list, n);
+	free(checkpoints);
+	return path;
+}
+
 void run_end_export_model(struct supervisor *s, json_t *result)
 {
-	char *model = rundir_path(s->dir, MODEL);
+	char *model = rundir_path(s->dir, MODEL), *best;
 
 	/* A worker whose loss became infinite or NaN has already written its last good model
 	 * there. */
+	best = find_best_checkpoint(s, result);
 	if (access(model, F_OK) != 0)
-		run_export_process(s, s->dir, model);
+		run_export_process(s, best ? best : s->dir, model);
+	free(best);
 	if (s->unsaved[0])
 		progress_say(&s->progress, "warning: the model is not saved: %s", s->unsaved);
 	else if (result_has_state(result, "failed"))

@@ -57,6 +57,7 @@ void batches_take_view(struct feed *f, const struct view *view)
 
 	free_members(f);
 	f->leased_from = (uint64_t)view->leased_from;
+	f->ending = view->ending;
 	f->base = (uint32_t)view->members_base;
 	f->nmembers = (uint32_t)view->nmembers;
 	f->members = mem_array(f->nmembers, sizeof *f->members);
@@ -165,6 +166,9 @@ enum err_code batches_next(struct feed *f, uint64_t step, struct batch *b, bool 
 {
 	*over = false;
 	f->step = step;
+	*over = f->ending;
+	if (*over)
+		return ERR_OK;
 	return batches_are_dealt(f, step) ? choose_dealt(f, step, b, over, e)
 	                                  : f->leases->choose(f, b, over, e);
 }

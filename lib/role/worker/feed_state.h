@@ -20,6 +20,7 @@ struct feed {
 	/* from the configuration in force. batch: examples a step; epochs and steps: the job's
 	 * end */
 	uint64_t batch, epochs, steps;
+	bool ending; /* the job ends early: no further batch is chosen */
 
 	/* bsp */
 	struct member_entry *members;

@@ -310,6 +310,25 @@ static enum err_code report_eval(struct worker *w, const struct eval_result *r, 
 	return rc;
 }
 
+/* With job.stop, waits until the coordinator has compared the evaluation of this step and, if it is the best
+ * one, has had a snapshot taken. In bsp no step closes without this worker, so the snapshot is of the
+ * evaluated model. */
+static enum err_code wait_while_held(struct worker *w, struct err *e)
+{
+	enum err_code rc = worker_refresh(w, e);
+
+	while (!rc && conf_is_named(w->job.conf.job.stop) &&
+	    (w->view->evaluated < (int64_t)w->step || w->view->held == (int64_t)w->step)) {
+		client_poke(w->client);
+		rc = must_leave(w) ? set_leave_error(w, e)
+		                   : cluster_view_pause(w->cluster, REST_LOOK, e);
+		if (!rc)
+			rc = worker_refresh(w, e);
+		confirm_layout(w);
+	}
+	return rc;
+}
+
 enum err_code worker_evaluate_now(struct worker *w, struct err *e)
 {
 	int64_t every = w->job.conf.job.eval_every;
@@ -323,6 +342,8 @@ enum err_code worker_evaluate_now(struct worker *w, struct err *e)
 	rc = w->cfg->kind->score(w, true, &r, e);
 	if (!rc)
 		rc = report_eval(w, &r, e);
+	if (!rc)
+		rc = wait_while_held(w, e);
 	/* Sparse evaluation has replaced this batch's rows: pull them again. */
 	if (!rc && params_has_rows(&w->params, &w->batch))
 		rc = params_pull(&w->params, &w->batch, w->step, false, e);

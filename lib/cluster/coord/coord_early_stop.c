@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: ISC */
+#include <math.h>
+
+#include "coord/coord_state.h"
+
+#include "core/json.h"
+#include "core/mem.h"
+
+/* Early stopping: each evaluation is compared with the best one so far. When none has been better for as many
+ * evaluations as job.stop says, the view tells the workers to end, each after its present step; the job then
+ * finishes as if the data had ended. coord.h draws how the model of the best evaluation is saved. */
+
+/* False: the job does not stop early. */
+static bool find_rule(const struct coord *c, struct early_stop_rule *rule)
+{
+	return c->conf->job.stop && !early_stop_parse(c->conf->job.stop, rule, NULL) &&
+	    rule->metric < METRICS;
+}
+
+static double value_of(const json_t *eval, const struct early_stop_rule *rule)
+{
+	return json_num(eval, metric_name[rule->metric], (double)NAN);
+}
+
+void coord_early_stop_take(struct coord *c, int64_t step, const json_t *eval)
+{
+	struct coord_stopping *s = &c->stopping;
+	struct early_stop_rule rule;
+	enum early_stop_verdict verdict;
+
+	if (!find_rule(c, &rule))
+		return;
+	verdict = early_stop_take(&s->state, &rule, step, value_of(eval, &rule));
+	if (verdict == EARLY_STOP_BEST) {
+		json_decref(s->eval);
+		s->eval = json_deep_copy(eval);
+		/* The final model needs no checkpoint: the servers have it. */
+		s->wanted = c->phase == COORD_RUNNING && s->saver ? (uint64_t)step : 0;
+		s->held = s->wanted > 0;
+	}
+	if (verdict != EARLY_STOP_SEEN)
+		coord_changed(c);
+	if (verdict != EARLY_STOP_ENOUGH || s->ended[0] || c->phase != COORD_RUNNING)
+		return;
+	if (s->state.best_step < 0)
+		snprintf(s->ended, sizeof s->ended, "none of %lld evaluations had the metric %s",
+		    (long long)s->state.worse, metric_name[rule.metric]);
+	else
+		snprintf(s->ended, sizeof s->ended,
+		    "%lld evaluations after step %lld had no better %s than %.6g",
+		    (long long)s->state.worse, (long long)s->state.best_step,
+		    metric_name[rule.metric], s->state.best);
+	coord_event(c, "early_stop", "the job ends: %s", s->ended);
+	coord_changed(c);
+}
+
+void coord_best_begin(struct coord *c)
+{
+	c->stopping.saver = true;
+}
+
+uint64_t coord_best_wanted(const struct coord *c, bool held)
+{
+	return !held || c->stopping.held ? c->stopping.wanted : 0;
+}
+
+void coord_best_taken(struct coord *c)
+{
+	if (!c->stopping.held)
+		return;
+	c->stopping.held = false;
+	coord_changed(c);
+}
+
+void coord_best_end(struct coord *c, uint64_t step)
+{
+	coord_best_taken(c);
+	c->stopping.wanted = 0;
+	if (!step)
+		return;
+	c->stopping.saved = step;
+	coord_changed(c);
+}
+
+uint64_t coord_best_saved(const struct coord *c)
+{
+	return c->stopping.saved;
+}
+
+struct state_stop *coord_early_stop_save(const struct coord *c)
+{
+	const struct coord_stopping *s = &c->stopping;
+	struct state_stop *out;
+
+	if (s->state.seen_step < 0)
+		return NULL;
+	out = mem_alloc(sizeof *out);
+	*out = (struct state_stop){ .best_step = s->state.best_step,
+		.seen_step = s->state.seen_step,
+		.worse = s->state.worse,
+		.saved = (int64_t)s->saved,
+		.eval = s->eval,
+		.ended = s->ended };
+	return out;
+}
+
+void coord_early_stop_load(struct coord *c, const struct state_stop *saved)
+{
+	struct coord_stopping *s = &c->stopping;
+	struct early_stop_rule rule;
+
+	if (!saved || !find_rule(c, &rule))
+		return;
+	json_decref(s->eval);
+	s->eval = json_is_object(saved->eval) ? json_deep_copy(saved->eval) : NULL;
+	s->state = (struct early_stop){ .best_step = s->eval ? saved->best_step : -1,
+		.best = value_of(s->eval, &rule),
+		.seen_step = saved->seen_step,
+		.worse = saved->worse };
+	s->saved = (uint64_t)saved->saved;
+	snprintf(s->ended, sizeof s->ended, "%s", saved->ended ? saved->ended : "");
+}
+
+void coord_early_stop_report(const struct coord *c, json_t *to)
+{
+	const struct coord_stopping *s = &c->stopping;
+	struct early_stop_rule rule;
+
+	if (!find_rule(c, &rule))
+		return;
+	if (s->state.best_step >= 0) {
+		json_object_set_new(to, "best_step", json_integer(s->state.best_step));
+		json_object_set_new(to, "best_metric", json_string(metric_name[rule.metric]));
+		json_object_set_new(to, "best_value", json_of_num(s->state.best));
+		json_object_set_new(to, "best_checkpoint",
+		    s->saved ? json_integer((json_int_t)s->saved) : json_null());
+	}
+	if (s->ended[0])
+		json_object_set_new(to, "ended", json_string(s->ended));
+}

@@ -1,0 +1,55 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: ISC
+# A part of the data that is held out, and jobs that end when an evaluation stops improving.
+
+bats_require_minimum_version 1.5.0
+load lib/helper
+
+setup() { setup_dir; }
+teardown() { teardown_dir; }
+
+# The training data say y = 2x and the evaluation data y = x: a model that begins at 0 passes the best one.
+write_job() {
+	awk 'BEGIN { print "x,y"; for (i = 0; i < 400; i++) { x = i % 20 / 10 - 1; print x "," 2 * x } }' >train.csv
+	awk 'BEGIN { print "x,y"; for (i = 0; i < 40; i++) { x = i % 20 / 10 - 1; print x "," x } }' >eval.csv
+	cat >lin.json <<-END
+		{"servers": 1, "workers": 2, "job": {"model": "linear", "data": "train.csv", "batch": 10, "lr": 0.05,
+		 "steps": 100000, "eval": "eval.csv", "eval_every": 10, "stop": "rmse patience=2"}}
+	END
+}
+
+field() { jq "$1" <<<"$result"; }
+
+@test "the job ends when the metric stops improving, with the best model" {
+	write_job
+	result=$(ps-ctl run lin --json 2>err | tail -n 1)
+	[ "$(field .state)" = '"done"' ]
+	[[ $(field .ended) == *" evaluations after step $(field .best_step) had no better rmse"* ]]
+	[ "$(field '.steps < 1000 and .best_step < .steps and .best_step % 10 == 0 and .best_value == .eval.rmse')" = true ]
+	# The exported model is that of the best evaluation, not the last one.
+	best=$(printf 'lin.run/checkpoints/step-%012d' "$(field .best_step)")
+	ps-ctl -C "$best" export all >best.safetensors
+	cmp best.safetensors lin.run/model.safetensors
+	[ "$(ps-work eval lin.run/model.safetensors eval.csv --json | jq .rmse)" = "$(field .best_value)" ]
+	jq -s -e 'map(select(.event == "early_stop")) | length == 1' lin.run/events.jsonl
+	# A run that goes on from there ends again.
+	run -0 --separate-stderr ps-ctl run lin --resume auto --json
+	result=$(tail -n 1 <<<"$output")
+	[ "$(field '.state == "done" and .ended != null')" = true ]
+}
+
+@test "job.validate holds a part of the examples out" {
+	write_job
+	result=$(ps-ctl run lin --set eval=[] --set validate=20% --set stop=none --set epochs=10 --set steps=0 \
+		--set eval_every=0 --set lr=0.3 --json 2>err | tail -n 1)
+	held=$(field .eval.examples)
+	[ "$held" -gt 40 ] && [ "$held" -lt 120 ]
+	[ "$(field .examples)" -eq $((10 * (400 - held))) ]
+	[ "$(field '.eval.rmse < 0.1 and .progressive_loss > .train_loss')" = true ]
+	run -78 ps-ctl run lin --set validate=20%
+	[[ $output == *"job.validate: job.eval names the evaluation data"* ]]
+	run -78 ps-ctl run lin --set stop=auc
+	[[ $output == *"job.stop: evaluations of model linear have no auc"* ]]
+	run -78 ps-ctl run lin --set eval_every=0
+	[[ $output == *"job.stop: job.eval_every must say"* ]]
+}

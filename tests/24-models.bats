@@ -230,3 +230,16 @@ write_data_of() {
 	run -78 ps-ctl run quantile.json --set model=softmax
 	[[ $output == *"job.loss: model softmax cannot have the loss quantile"* ]]
 }
+
+@test "job.class_weight: balanced classes count the same, and a name that is no class is an error" {
+	# A tenth of the examples say yes, whatever x is: predicting that costs 0.33, and even odds cost 0.69.
+	seq 0 499 | awk '{ print $1 * 37 % 101 / 50 - 1 "," ($1 * 29 % 10 ? "no" : "yes") }' >y.csv
+	cat >class.json <<-END
+	{ "job": { "model": "logistic", "class_weight": "balanced", "data": "y.csv", "eval": "y.csv", "epochs": 5, "batch": 50,
+	  "optimizer": "sgd", "lr": 0.5 } }
+	END
+	train class.json
+	at_least .eval.loss 0.6
+	run ! ps-ctl run class.json --set class_weight=Yes:9
+	grep -q 'the data have no class "Yes"' <<<"$output" class.run/*.log
+}

@@ -46,6 +46,7 @@ struct conf_job {
 	char *bad_lines;             /* "fail" or "skip:N" (data/data_bad_lines.h) */
 	char *cache;                 /* "none", or an absolute path */
 	char *loss;                  /* "auto", or as loss/loss.h reads it */
+	char *class_weight;          /* "none", "balanced" or a list (model/class_weight.h) */
 	struct conf_ints hidden;
 	int64_t factors;
 	char *activation;

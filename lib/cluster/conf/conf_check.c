@@ -24,6 +24,7 @@
 #include "format/safetensors.h"
 #include "layout/limits.h"
 #include "layout/row_policy.h"
+#include "model/class_weight.h"
 #include "model/model.h"
 #include "format/uri.h"
 #include "optim/optim.h"
@@ -89,13 +90,19 @@ static enum err_code check_hidden(const struct conf_job *job, struct err *e)
 	return ERR_OK;
 }
 
-/* The model says which losses it can have. */
+/* The model says which losses it can have; only classes have weights. */
 static enum err_code check_loss(const struct conf_job *job, struct err *e)
 {
 	enum model_task task;
 	struct loss_spec loss;
+	enum err_code rc = model_info_loss(model_info_find(job->model), job->loss, &loss, &task, e);
 
-	return model_info_loss(model_info_find(job->model), job->loss, &loss, &task, e);
+	if (rc || !conf_is_named(job->class_weight))
+		return rc;
+	if (task != MODEL_TWO && task != MODEL_CLASSES)
+		return err_set(e, ERR_CONFIG,
+		    "job.class_weight: model %s learns no classes here; leave it none", job->model);
+	return class_weight_check(job->class_weight, e);
 }
 
 /* Check the keys that only model custom has. */

@@ -125,6 +125,11 @@ static bool scales_targets(const struct model *m)
 	return m->task == MODEL_REAL && m->loss.ops->degree > 0 && m->shape.target_factor != 0;
 }
 
+static bool adjusts_examples(const struct model *m)
+{
+	return scales_targets(m) || m->class_weight != NULL;
+}
+
 /* The shape's texts and tables are not kept by reference: activation becomes a flag, and plan() copies
  * the tables. */
 enum err_code model_new(const struct model_kind *const *kinds, const char *name,
@@ -154,6 +159,12 @@ enum err_code model_new(const struct model_kind *const *kinds, const char *name,
 	m->tanh = shape->activation != NULL && strcmp(shape->activation, "tanh") == 0;
 	m->shape.activation = NULL;
 	m->shape.loss = NULL;
+	if (shape->class_weight != NULL && (task == MODEL_TWO || task == MODEL_CLASSES)) {
+		m->class_weight = mem_array(shape->classes, sizeof *m->class_weight);
+		memcpy(m->class_weight, shape->class_weight,
+		    shape->classes * sizeof *m->class_weight);
+	}
+	m->shape.class_weight = NULL;
 	if (scales_targets(m) && loss.ops->arg_is_distance)
 		m->loss.arg *= fabs(shape->target_factor);
 	m->hidden = mem_array(shape->nhidden, sizeof *m->hidden);
@@ -172,7 +183,8 @@ void model_free(struct model *m)
 	free(m->hidden);
 	free(m->tables);
 	free(m->scratch);
-	free(m->target);
+	free(m->adjusted);
+	free(m->class_weight);
 	free(m);
 }
 
@@ -214,14 +226,14 @@ size_t model_outputs(const struct model *m)
 enum err_code model_reserve(struct model *m, size_t rows, struct err *e)
 {
 	size_t each = m->kind->scratch(m), n;
-	float *p, *target = NULL;
+	float *p, *adjusted = NULL;
 
 	if (rows <= m->reserved)
 		return ERR_OK;
 	p = __builtin_mul_overflow(rows, each, &n) ? NULL : mem_try_array(n, sizeof *p);
-	if (p != NULL && scales_targets(m)) {
-		target = mem_try_array(rows, sizeof *target);
-		if (target == NULL) {
+	if (p != NULL && adjusts_examples(m)) {
+		adjusted = mem_try_array(rows, sizeof *adjusted);
+		if (adjusted == NULL) {
 			free(p);
 			p = NULL;
 		}
@@ -232,9 +244,9 @@ enum err_code model_reserve(struct model *m, size_t rows, struct err *e)
 		    " make job.batch smaller",
 		    rows, each);
 	free(m->scratch);
-	free(m->target);
+	free(m->adjusted);
 	m->scratch = p;
-	m->target = target;
+	m->adjusted = adjusted;
 	m->reserved = rows;
 	return ERR_OK;
 }
@@ -244,22 +256,36 @@ static void grow_scratch(struct model *m, size_t rows)
 	if (rows <= m->reserved)
 		return;
 	free(m->scratch);
-	free(m->target);
+	free(m->adjusted);
 	m->scratch = mem_array(rows, m->kind->scratch(m) * sizeof *m->scratch);
-	m->target = scales_targets(m) ? mem_array(rows, sizeof *m->target) : NULL;
+	m->adjusted = adjusts_examples(m) ? mem_array(rows, sizeof *m->adjusted) : NULL;
 	m->reserved = rows;
 }
 
-/* The batch with scaled targets, which are in m->target. */
+/* The batch with scaled targets, which are in m->adjusted. */
 static struct batch scale_targets(struct model *m, const struct batch *b)
 {
 	struct batch scaled = *b;
 
 	for (size_t r = 0; b->y != NULL && r < b->rows; r++)
-		m->target[r] = (float)(((double)b->y[r] - m->shape.target_shift) *
+		m->adjusted[r] = (float)(((double)b->y[r] - m->shape.target_shift) *
 		    m->shape.target_factor);
-	scaled.y = b->y != NULL ? m->target : NULL;
+	scaled.y = b->y != NULL ? m->adjusted : NULL;
 	return scaled;
+}
+
+/* The batch with the weights of its examples' classes, in m->adjusted. */
+static struct batch weigh_classes(struct model *m, const struct batch *b)
+{
+	struct batch weighted = *b;
+
+	for (size_t r = 0; r < b->rows; r++) {
+		size_t class = m->task == MODEL_TWO ? b->y[r] > 0.5f : (size_t)b->label[r];
+
+		m->adjusted[r] = batch_weight(b, r) * m->class_weight[class];
+	}
+	weighted.weight = m->adjusted;
+	return weighted;
 }
 
 /* A loss of scaled targets, in the units of the targets. */
@@ -357,6 +383,11 @@ double model_grad(struct model *m, const struct batch *b, const float *const par
 		struct batch scaled = scale_targets(m, b);
 
 		return unscale_loss(m, m->kind->grad(m, &scaled, params, grads));
+	}
+	if (m->class_weight != NULL) {
+		struct batch weighted = weigh_classes(m, b);
+
+		return m->kind->grad(m, &weighted, params, grads);
 	}
 	return m->kind->grad(m, b, params, grads);
 }

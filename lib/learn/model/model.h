@@ -61,6 +61,8 @@ struct model_shape {
 	size_t factors;         /* width of a feature's vector, at least 1 */
 	const char *activation; /* "relu" or "tanh"; NULL is relu */
 	const char *loss;       /* as job.loss; NULL is "auto" */
+	/* weight of each class, in gradients alone; NULL: all are 1. Ignored without classes. */
+	const float *class_weight;
 	/* MODEL_REAL: tables fit the targets (y - shift) * factor, unless the loss forbids it, while
 	 * batches, scores, losses and their arguments are in the units of y; factor 0: not scaled */
 	double target_shift, target_factor;

@@ -43,8 +43,10 @@ struct model {
 	struct model_table *tables;
 	size_t ntables;
 	float *scratch;
-	float *target;   /* scaled targets of a batch; NULL: targets are not scaled */
-	size_t reserved; /* number of examples that scratch and target have room for */
+	float *class_weight; /* of each class; NULL: all have the weight 1 */
+	/* one number an example: scaled targets, or its weight times that of its class; NULL: neither */
+	float *adjusted;
+	size_t reserved; /* number of examples that scratch and adjusted have room for */
 };
 
 /* Appends a table; fan_in 0: zeroes at first, else Glorot and Bengio 2010, eq. 16. */

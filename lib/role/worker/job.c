@@ -14,6 +14,7 @@
 #include "data/data_schema.h"
 #include "format/safetensors.h"
 #include "layout/layout.h"
+#include "model/class_weight.h"
 #include "worker/data_facts.h"
 
 /* Blocks of text that would fill job.data_memory, and the size of the largest one. Small blocks mix the
@@ -167,6 +168,7 @@ static enum err_code check_stream_fits(const struct job *j, struct err *e)
 	const char *why = j->conf.deterministic                          ? "deterministic"
 	    : strcmp(j->conf.via, "allreduce") == 0                      ? "via allreduce"
 	    : j->conf.local_steps > 1 && sync_is_lockstep(&j->conf.sync) ? "local_steps with bsp"
+	    : class_weight_counts(j->conf.job.class_weight)              ? "class_weight balanced"
 	    : job_want(&j->conf.job).words                               ? "model word2vec"
 	                                                                 : NULL;
 
@@ -356,6 +358,26 @@ static void set_target_scaling(const struct data_schema *schema, struct model_sh
 	shape->target_factor = (double)label->factor;
 }
 
+/* The weights of classes that job.class_weight asks for, in a new array. *out: NULL, where all are 1 or only a
+ * description of the data is known, by which no model is trained. */
+static enum err_code weigh_classes(const struct job *j, float **out, struct err *e)
+{
+	const struct dataset *d = j->train;
+	uint64_t *count = mem_array(d->classes + 1, sizeof *count);
+	enum err_code rc;
+
+	*out = NULL;
+	for (size_t r = 0; d->classes && r < d->rows && (d->label || d->y); r++)
+		count[d->label ? (size_t)d->label[r] : d->y[r] > 0.5f]++;
+	if (conf_is_named(j->conf.job.class_weight) && d->classes)
+		*out = mem_array(d->classes, sizeof **out);
+	rc = *out
+	    ? class_weight_set(j->conf.job.class_weight, d->class_name, count, d->classes, *out, e)
+	    : ERR_OK;
+	free(count);
+	return rc;
+}
+
 enum err_code job_model_new(const struct job *j, struct model **out, struct err *e)
 {
 	const struct conf_job *c = &j->conf.job;
@@ -371,15 +393,17 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 		.loss = c->loss,
 		.outside = j->outside };
 	struct model_table *table = NULL;
-	enum err_code rc = ERR_OK;
+	float *class_weight;
+	enum err_code rc = weigh_classes(j, &class_weight, e);
 
+	shape.class_weight = class_weight;
 	set_target_scaling(j->train->schema, &shape);
 	for (size_t i = 0; i < c->hidden.n; i++)
 		hidden[i] = (size_t)c->hidden.item[i];
-	if (is_custom(j) && !conf_is_named(j->tables))
+	if (!rc && is_custom(j) && !conf_is_named(j->tables))
 		rc = err_set(e, ERR_CONFIG,
 		    "job.tables: model custom has those that are named here, as w:784x10,b:10");
-	else if (is_custom(j))
+	else if (!rc && is_custom(j))
 		rc = model_spec_parse(j->tables, &table, &shape.ntables, e);
 	shape.table = table;
 	if (!rc)
@@ -388,6 +412,7 @@ enum err_code job_model_new(const struct job *j, struct model **out, struct err 
 		rc = model_reserve(*out, (size_t)c->batch, e);
 	free(hidden);
 	free(table);
+	free(class_weight);
 	return rc;
 }
 

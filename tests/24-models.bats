@@ -183,6 +183,17 @@ write_data_of() {
 	done
 }
 
+@test "mf begins with the mean rating" {
+	printf '%s\n' '1 1 4' '1 2 5' '2 1 3' '2 3 4' >m.tsv
+	echo '{ "job": { "model": "mf", "data": "m.tsv?format=ratings", "steps": 1, "optimizer": "sgd", "lr": 1e-9 } }' >m.json
+	ps-ctl run m >/dev/null
+	ps-ctl -C m.run export b -o npy >b.npy
+	[ "$(tail -c 4 b.npy | od -An -tf4 | tr -d ' ')" = 4 ]
+	ps-ctl run m --set init=zeros >/dev/null
+	ps-ctl -C m.run export b -o npy >b.npy
+	[ "$(tail -c 4 b.npy | od -An -tf4 | awk '{ print $1 < 1e-6 }')" = 1 ]
+}
+
 @test "every model is listed, and shown, in both forms" {
 	models=$(ps-ctl list models | cut -d' ' -f1)
 	[ "$(wc -l <<<"$models")" -eq 11 ]

@@ -184,6 +184,8 @@ static void json(void)
 	add(&l, t);
 	t = dense("reduced", 100, 7);
 	t.reduced = true;
+	t.init = TABLE_CONSTANT;
+	t.init_limit = -2.5f;
 	add(&l, t);
 	many_tables(&l);
 	place(&l, 5);

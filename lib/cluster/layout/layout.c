@@ -265,7 +265,7 @@ uint32_t layout_count_sole_replicas(const struct layout *l, unsigned server)
 
 /* ---- JSON ---- */
 
-static const char *const init_name[] = { "zeros", "uniform", "file" };
+static const char *const init_name[] = { "zeros", "uniform", "file", "constant" };
 
 json_t *table_to_json(const struct table *t)
 {
@@ -304,7 +304,7 @@ enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
 	struct err why = { 0 };
 	const char *name = "", *init = "zeros", *policy = "none";
 	int64_t rows = 0, cols = 0;
-	double limit = 0;
+	double limit = 0, least;
 
 	*out = (struct table){ 0 };
 	json_want_str(j, "table", "name", &name, &why);
@@ -338,12 +338,13 @@ enum err_code table_from_json(const json_t *j, struct table *out, struct err *e)
 		return err_set(e, ERR_CONFIG, "table \"%s\": the shape %lld x %lld cannot be held",
 		    name, (long long)rows, (long long)cols);
 	if (!parse_table_init(init, &out->init))
-		return err_set(e, ERR_CONFIG, "table \"%s\": init must be zeros, uniform or file",
-		    name);
-	if (!isfinite(limit) || limit < 0 || limit > (double)FLT_MAX)
 		return err_set(e, ERR_CONFIG,
-		    "table \"%s\": init_limit must be from 0 to %g, not %g", name, (double)FLT_MAX,
-		    limit);
+		    "table \"%s\": init must be zeros, uniform, file or constant", name);
+	least = out->init == TABLE_CONSTANT ? -(double)FLT_MAX : 0;
+	if (!isfinite(limit) || limit < least || limit > (double)FLT_MAX)
+		return err_set(e, ERR_CONFIG,
+		    "table \"%s\": init_limit must be from %g to %g, not %g", name, least,
+		    (double)FLT_MAX, limit);
 	snprintf(out->name, sizeof out->name, "%s", name);
 	out->rows = (uint64_t)rows;
 	out->cols = (uint32_t)cols;

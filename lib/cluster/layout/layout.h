@@ -48,7 +48,7 @@ struct run {
 	bool copied;
 };
 
-enum table_init { TABLE_ZEROS, TABLE_UNIFORM, TABLE_FILE };
+enum table_init { TABLE_ZEROS, TABLE_UNIFORM, TABLE_FILE, TABLE_CONSTANT };
 
 /* A dense table that has grown is cut anew from this partition on; the partition before it keeps
  * its short length. */
@@ -67,7 +67,7 @@ struct table {
 	uint32_t cols; /* sparse: the row's width */
 	uint32_t nparts;
 	enum table_init init;
-	float init_limit; /* uniform in -limit .. limit */
+	float init_limit; /* uniform in -limit .. limit; constant: the value */
 	uint64_t seed;
 	struct row_policy policy; /* sparse: admission, width and expiry of its rows */
 	/* added: made while the cluster ran, not by the job's model. dropped: it does not exist any

@@ -16,6 +16,11 @@ uint64_t init_base(const struct table *t)
 
 void init_fill_by(const struct table *t, uint64_t base, uint64_t first, size_t n, float *out)
 {
+	if (t->init == TABLE_CONSTANT) {
+		for (size_t i = 0; i < n; i++)
+			out[i] = t->init_limit;
+		return;
+	}
 	if (t->init != TABLE_UNIFORM && n == 1) {
 		*out = 0;
 		return;

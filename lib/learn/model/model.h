@@ -25,7 +25,8 @@ enum model_task {
 	MODEL_OUTSIDE, /* known only to a user's program */
 };
 
-enum model_init { INIT_ZEROS, INIT_GLOROT };
+/* INIT_MEAN: all values are the mean of the training targets (0 for classes). */
+enum model_init { INIT_ZEROS, INIT_GLOROT, INIT_MEAN };
 
 struct model_table {
 	char name[64]; /* as table names (layout/layout.h) */

@@ -575,7 +575,27 @@ static enum table_init table_init_of(const struct job *j, const struct model_tab
 		return t->sparse ? TABLE_ZEROS : TABLE_FILE;
 	return strcmp(init, "glorot") == 0 ? (t->init_scale > 0 ? TABLE_UNIFORM : TABLE_ZEROS)
 	    : t->init == INIT_GLOROT       ? TABLE_UNIFORM
+	    : t->init == INIT_MEAN         ? TABLE_CONSTANT
 	                                   : TABLE_ZEROS;
+}
+
+/* The mean of the training targets, as the tables fit them; 0 where there are none. */
+static double mean_target(const struct job *j)
+{
+	const struct dataset *d = j->train;
+	const struct data_column *label = d->schema ? data_schema_label(d->schema) : NULL;
+	double sum = 0, mean;
+
+	for (size_t r = 0; d->y && r < d->rows; r++)
+		sum += (double)d->y[r];
+	mean = d->y && d->rows ? sum / (double)d->rows : 0;
+	return label ? (mean - (double)label->shift) * (double)label->factor : mean;
+}
+
+/* The number that says how the servers initialize table t (struct table). */
+static float table_init_limit_of(const struct job *j, const struct model_table *t)
+{
+	return table_init_of(j, t) == TABLE_CONSTANT ? (float)mean_target(j) : t->init_scale;
 }
 
 /* The rows of a table. Those of a sparse one are a hint, which hashed ids may exceed. */
@@ -600,7 +620,7 @@ json_t *job_tables(const struct job *j)
 			.cols = (uint32_t)m->cols,
 			.rows = proposed_rows(j, m),
 			.init = table_init_of(j, m),
-			.init_limit = m->init_scale,
+			.init_limit = table_init_limit_of(j, m),
 			.seed = (uint64_t)j->conf.job.seed };
 
 		snprintf(t.name, sizeof t.name, "%s", m->name);

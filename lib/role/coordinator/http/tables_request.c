@@ -16,7 +16,7 @@ static enum err_code parse_add(const struct coordinator *h, const json_t *o, str
 	if (rc)
 		return rc;
 	out->seed = (uint64_t)json_int(job, "seed", 0);
-	if (out->init == TABLE_FILE)
+	if (out->init != TABLE_ZEROS && out->init != TABLE_UNIFORM)
 		return err_set(e, ERR_CONFIG, "add.init: must be zeros or uniform");
 	if ((out->init == TABLE_UNIFORM) != (out->init_limit > 0))
 		return err_set(e, ERR_CONFIG,

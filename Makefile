@@ -315,6 +315,7 @@ bench-serve: deps ## predictions a second on one core
 
 # First the tests that are slow.  Then with failpoints; SOAK is how long, SEED which faults (tests/fault/soak).
 SOAK ?= 10m
+HARM = worker-0 worker-1 worker-2 server-0 server-1 coordinator all stop:worker-0 stop:server-1 stop:coordinator
 soak: deps-check ## slow tests, then faults at random for SOAK (10m)
 	@TAGS=slow $(MAKE) --no-print-directory check TESTS="$(shell grep -l test_tags=slow tests/*.bats)"
 	@$(MAKE) --no-print-directory FAULT=1 all faultkit
@@ -322,8 +323,9 @@ soak: deps-check ## slow tests, then faults at random for SOAK (10m)
 	@PS_BIN=$(BUILD)/fault-points tests/fault/failover 100
 	@PS_BIN=$(BUILD)/fault-points tests/fault/early 200
 	@PS_BIN=$(BUILD)/fault-points ROWS=1600000 tests/fault/examples 200
-	@PS_BIN=$(BUILD)/fault-points ROWS=1600000 SYNC=ssp:3 tests/fault/examples 200
-	@PS_BIN=$(BUILD)/fault-points EVENTS=200000 tests/fault/events 100
+	@PS_BIN=$(BUILD)/fault-points ROWS=1600000 SYNC=ssp:3 VICTIMS="$(HARM)" tests/fault/examples 200
+	@PS_BIN=$(BUILD)/fault-points EVENTS=200000 VICTIMS="$(HARM) reader" tests/fault/events 100
+	@PS_BIN=$(BUILD)/fault-points EVENTS=200000 SYNC=bsp VICTIMS="$(HARM) reader" tests/fault/events 100
 	@PS_BIN=$(BUILD)/fault-points EVENTS=200000 SOURCE=file SYNC=ssp:3 tests/fault/events 100
 
 # The network cut in every way between the hosts of a cluster, and CUTS times at random; as root.

@@ -96,6 +96,29 @@ is_new_holder() {
 	done
 }
 
+@test "a server that was killed is replaced while a worker has no data left" {
+	write_csv train.csv 2048
+	cat >idle.json <<-END
+	{ "servers": 2, "replicas": 2, "workers": 2, "sync": "asp", "lease": "10m",
+	  "job": { "model": "linear", "data": "train.csv?label=y", "epochs": 1, "batch": 1, "lr": 0.01 } }
+	END
+	begin idle.json "${HELD[@]}"
+	kill -STOP "$(pid_of worker-0)"
+	let_go
+	# Worker 1 does all the rest, and has nothing to do then. Worker 0 has two ranges of 64 examples at most.
+	wait_for 30 eval 'http GET /v1/tasks | jq -e ".total - .done <= 2" >/dev/null'
+	ps-ctl set -C "$RUN" quota_pushes=20
+	kill -9 "$(pid_of server-1)"
+	wait_for 30 grep -q '"copied"' "$RUN/events.jsonl"
+	kill -CONT "$(pid_of worker-0)"
+	# Each worker must say that it knows the new server, also the one without data.
+	wait_for 30 grep -q '"worker_done"\|taken their places' "$RUN/events.jsonl"
+	! grep '"worker_done"' "$RUN/events.jsonl" || false
+	let_go
+	finished done
+	ps-ctl stop -C "$RUN" >/dev/null
+}
+
 @test "a restarted worker takes its rank over, before its lease is over and after" {
 	for mode in bsp ssp:2 asp; do
 		job again $ENDLESS

@@ -150,6 +150,13 @@ write_blocks() {
 	[[ "$output" == *", 5 kills of "* ]]
 }
 
+# bats test_tags=slow
+@test "and in bsp, where a worker without data waits for those that hold the last ranges" {
+	ROWS=64000 QUOTA=300 SYNC=bsp VICTIMS="worker-0 worker-1 worker-2 server-0 server-1" PS_BIN=$BIN run "$BATS_TEST_DIRNAME/fault/examples" 200
+	echo "$output"
+	[ "$status" -eq 0 ]
+}
+
 @test "evaluation data that are larger than memory are read in pieces, with the same result" {
 	awk 'BEGIN {
 		srand(4)

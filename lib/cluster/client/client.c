@@ -303,6 +303,7 @@ void client_serve(struct client *c, int ms)
 void client_poke(struct client *c)
 {
 	client_serve(c, 0);
+	client_clocks_answered(c);
 }
 
 /* Drop links whose session has fallen silent; they are dialled again. False: we could not

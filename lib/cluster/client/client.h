@@ -153,8 +153,9 @@ enum err_code client_want_changed_rows(struct client *c, const struct table *t, 
 enum err_code client_wait(struct client *c, uint64_t step, struct err *e);
 /* Would client_wait return at once? */
 bool client_has_all(struct client *c);
-/* Send and receive as much as is possible without waiting; for use during a computation. It dials
- * links that are due, too. */
+/* Send and receive as much as is possible without waiting; for use during a computation, or while the
+ * worker has nothing to do: servers that join get its last CLOCK and its DONE, and
+ * client_confirmed_epoch tells when they have the CLOCK. It dials links that are due, too. */
 void client_poke(struct client *c);
 /* As client_poke, and calls `attend` once: for a computation that may last longer than the job. Returns
  * the error that `attend` has set. */

@@ -176,9 +176,9 @@ static bool may_start(void *ctx, const struct view *view)
 	return !view_phase_is(view, "forming") && strcmp(view->worker->state, "joining") != 0;
 }
 
-/* There is no data until another worker dies or all of it is done. Sends DONE, so that ssp does not
- * wait for this worker. A range of examples that comes back later is pushed outside the step
- * windows. */
+/* There is no data until another worker dies or all of it is done. Sends DONE, so that nobody waits for
+ * this worker, also to servers that join meanwhile. A range of examples that comes back later is pushed
+ * outside the step windows. */
 static enum err_code announce_idle(void *ctx, struct err *e)
 {
 	struct worker *w = ctx;
@@ -189,6 +189,10 @@ static enum err_code announce_idle(void *ctx, struct err *e)
 	if (!rc && !w->idle)
 		rc = client_done(w->client, e);
 	w->idle = true;
+	if (!rc) {
+		client_poke(w->client);
+		confirm_layout(w);
+	}
 	return rc;
 }
 

@@ -7,12 +7,15 @@
 /* Leases of one range after another, each of which has an end (batches.h). */
 
 #define DONE_KEPT 8
+/* How often a worker without a range asks for one. */
+#define ASK_EVERY (50 * NSEC_PER_MSEC)
 
 struct ranges {
 	struct leased_range now, next;
 	bool opened;    /* the source has `now` open */
 	bool prepared;  /* the source was told about `next` */
 	uint64_t taken; /* examples of the current batch */
+	int64_t asked;  /* when it asked in vain; 0: it has a range since */
 	/* ranges used up and not yet reported */
 	struct {
 		uint64_t id, examples;
@@ -165,35 +168,48 @@ static void advance_range(struct feed *f)
 	x->now.used = x->now.own.from;
 }
 
-/* Makes the next range the current one. When none is free, waits: ranges of other workers come back
- * when those die. *over: all ranges are done. */
+/* Asks for a range. *over: all ranges are done. */
+static enum err_code ask_for_range(struct feed *f, bool *over, struct err *e)
+{
+	struct ranges *x = ranges_of(f);
+	enum err_code rc = request_lease(f, true, f->step, &x->now, over, e);
+
+	x->now.used = x->now.own.from;
+	x->asked = x->now.have ? 0 : clock_now();
+	return rc;
+}
+
+/* No range is free now; those of other workers come back when these die. */
+static enum err_code wait_for_range(struct feed *f, struct err *e)
+{
+	int64_t begin = clock_now();
+	bool rests = f->hooks.may_rest(f->hooks.ctx);
+	enum err_code rc = rests ? f->hooks.idle(f->hooks.ctx, e) : ERR_OK;
+
+	if (!rc && (rests || !f->hooks.awaited(f->hooks.ctx)))
+		rc = cluster_view_pause(f->cluster, ASK_EVERY, e);
+	f->idled += clock_now() - begin;
+	return rc;
+}
+
+/* Makes the next range the current one. When none is free, waits, or leaves none: then this is a step
+ * without examples. *over: all ranges are done. */
 static enum err_code take_next_range(struct feed *f, bool *over, struct err *e)
 {
 	struct ranges *x = ranges_of(f);
-	bool finished = false;
-	enum err_code rc;
-	int64_t begin;
+	enum err_code rc = ERR_OK;
 
 	advance_range(f);
-	while (!x->now.have) {
-		rc = request_lease(f, true, f->step, &x->now, &finished, e);
-		x->now.used = x->now.own.from;
-		if (rc)
-			return rc;
-		if (x->now.have)
-			break;
-		*over = finished;
-		if (finished)
-			return ERR_OK;
-		begin = clock_now();
-		rc = f->hooks.idle(f->hooks.ctx, e);
-		if (!rc)
-			rc = cluster_view_pause(f->cluster, 50 * NSEC_PER_MSEC, e);
-		f->idled += clock_now() - begin;
-		if (rc)
-			return rc;
+	while (!rc && !x->now.have && !*over) {
+		if (clock_now() - x->asked >= ASK_EVERY)
+			rc = ask_for_range(f, over, e);
+		if (!rc && !x->now.have && !*over) {
+			rc = wait_for_range(f, e);
+			if (!f->hooks.may_rest(f->hooks.ctx))
+				break;
+		}
 	}
-	return ERR_OK;
+	return rc;
 }
 
 static void finish_range(struct feed *f)
@@ -206,8 +222,9 @@ static void finish_range(struct feed *f)
 	advance_range(f);
 }
 
-/* Sees to it that the present range has an example to train on. A range may have none: blocks inside a
- * long line have no example, and a lost worker may have pushed everything. *over: all data is done. */
+/* Sees to it that the present range has an example to train on, or that there is no range now. A range may
+ * have none: blocks inside a long line have no example, and a lost worker may have pushed everything.
+ * *over: all data is done. */
 static enum err_code ready_range(struct feed *f, bool *over, struct err *e)
 {
 	struct ranges *x = ranges_of(f);
@@ -217,7 +234,7 @@ static enum err_code ready_range(struct feed *f, bool *over, struct err *e)
 	while (!rc && !have) {
 		if (!x->now.have)
 			rc = take_next_range(f, over, e);
-		if (*over)
+		if (rc || *over || !x->now.have)
 			return rc;
 		if (!rc)
 			rc = ready_examples(f, 1, &have, e);
@@ -240,9 +257,14 @@ static enum err_code choose_batch(struct feed *f, struct batch *b, bool *over, s
 	if (*over)
 		return ERR_OK;
 	rc = ready_range(f, over, e);
-	if (!rc && !*over)
-		rc = announce_place(f, e);
 	if (rc || *over)
+		return rc;
+	if (!x->now.have) {
+		b->rows = 0;
+		return ERR_OK;
+	}
+	rc = announce_place(f, e);
+	if (rc)
 		return rc;
 	rc = ready_examples(f, x->now.own.batch, &x->taken, e);
 	if (rc)

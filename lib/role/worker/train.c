@@ -176,6 +176,13 @@ static bool may_start(void *ctx, const struct view *view)
 	return !view_phase_is(view, "forming") && strcmp(view->worker->state, "joining") != 0;
 }
 
+/* A push of a step that is closed counts no more. So where steps are closed, a worker without data keeps
+ * step with the others: a range that comes back must be trained on in the step that is open. */
+static bool may_rest(void *ctx)
+{
+	return !sync_sums_steps(&((struct worker *)ctx)->job.conf.sync);
+}
+
 /* There is no data until another worker dies or all of it is done. Sends DONE, so that nobody waits for
  * this worker, also to servers that join meanwhile. A range of examples that comes back later is pushed
  * outside the step windows. */
@@ -286,6 +293,7 @@ static enum err_code start_training(struct worker *w, struct err *e)
 	w->feed = batches_new(&w->job, w->cluster, w->rank,
 	    &(struct batches_hooks){ .ctx = w,
 	        .log = w->cfg->log,
+	        .may_rest = may_rest,
 	        .idle = announce_idle,
 	        .settle = settle_receipts,
 	        .awaited = is_awaited });

@@ -496,6 +496,37 @@ static void hashed(void)
 	refused("a,y\nx,1\nz,2\n", "bits=31", NULL, "bits=31: a table has at most 30");
 }
 
+/* Tables of mere numbers whose columns are in another order. */
+static void numbers(void)
+{
+	static const struct {
+		const char *text, *options;
+		const struct data_want *want;
+		double y;
+	} good[] = {
+		{ "y,b,a\n3,2,1\n", "", &real, 3 },
+		{ "b,t,a,y\n2,x,1,3\n", "", &real, 3 },
+		{ "b,y,a,u\n2,3,1,4\n", "label=y", &real, 3 },
+		{ "b;a;y\n2;1;3\n", "label=3", &real, 3 },
+		{ "b,a\n2,1\n", "", &any, 0 },
+		{ "u,a,v,b\n5,1,6,2\n", "", &any, 0 },
+		{ "1,2,3\n", "", &real, 3 },
+	};
+	struct err e;
+	struct dataset *d = load("a,b,y\n1,2,3\n4,5,6\n", "", &real, NULL, &e), *v;
+
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+		v = load(good[i].text, good[i].options, good[i].want, d, &e);
+		ok(ROW(v, 0, 1, 2) && fabs((double)v->y[0] - good[i].y) < 1e-6, "other columns: %s",
+		    v ? "" : e.msg);
+		dataset_free(v);
+	}
+	refused("b,y\n2,3\n", "", d, "has no column \"a\", which the training data had");
+	refused("b,a\n2,1\n", "", d, "has no column of labels");
+	refused("b,a,y\n2,,1\n", "", d, "and the training data (text) had none");
+	dataset_free(d);
+}
+
 /* A quote within a cell is text; only one at its begin encloses the cell. */
 static void inches(void)
 {
@@ -541,5 +572,6 @@ int main(void)
 	refused("a,b,y\n1,t,3\nx,1,u,3\n", "", NULL, "text:3: has 4 columns, the first line has 3");
 	refused("a,b,y\r1,2,3\r", "", NULL, "tr '\\r' '\\n'");
 	inches();
+	numbers();
 	return tap_done();
 }

@@ -31,11 +31,14 @@ struct table {
 	/* number of columns, and of those that are features; column of the label, from 0 (width:
 	 * there is none) */
 	size_t width, features, label;
-	bool typed;     /* data_table.h takes the records */
-	bool commented; /* the file begins with a comment */
-	bool unclosed;  /* a quoted cell does not end: it may have swallowed any number of lines */
+	size_t *feature; /* of mere numbers: the feature of each column; NO_FEATURE: it has none */
+	bool typed;      /* data_table.h takes the records */
+	bool commented;  /* the file begins with a comment */
+	bool unclosed;   /* a quoted cell does not end: it may have swallowed any number of lines */
 	struct buf record; /* a record of several lines */
 };
+
+#define NO_FEATURE SIZE_MAX
 
 static bool is_numeric_cell(const char *cell)
 {
@@ -175,19 +178,23 @@ static enum err_code parse_feature(const struct table *t, char **p, size_t colum
 static enum err_code parse_csv_row(const struct table *t, char *p, struct err *e)
 {
 	char *label = NULL, *rest = p;
-	size_t column = 0, at = 0;
+	size_t column = 0;
 	enum err_code rc;
 	float *x;
 
 	rc = data_build_dense(t->b, t->s, t->features, 1, &x, e);
 	for (; rc == ERR_OK && rest && column < t->width; column++) {
-		if (column != t->label) {
-			rc = parse_feature(t, &rest, column, &x[at++], e);
+		char *cell;
+
+		if (t->feature[column] != NO_FEATURE) {
+			rc = parse_feature(t, &rest, column, &x[t->feature[column]], e);
 			continue;
 		}
-		label = data_cells_next(&rest, t->sep);
-		if (!label)
+		cell = data_cells_next(&rest, t->sep);
+		if (!cell)
 			rc = bad_cell(t, column, NULL, e);
+		if (column == t->label)
+			label = cell;
 	}
 	while (rest && data_cells_next(&rest, t->sep))
 		column++;
@@ -209,7 +216,6 @@ static enum err_code plain_row(const struct table *t, const char *p, size_t len,
 {
 	const char *end = p + len, *q;
 	double label = 0;
-	size_t at = 0;
 	float *x, y;
 
 	*taken = false;
@@ -223,7 +229,8 @@ static enum err_code plain_row(const struct table *t, const char *p, size_t len,
 			y = (float)label;
 		} else {
 			q = data_num_float(p, &y);
-			x[at++] = y;
+			if (t->feature[column] != NO_FEATURE)
+				x[t->feature[column]] = y;
 		}
 		if (!q || !isfinite(y) || (column + 1 < t->width ? *q != t->sep : q != end))
 			return ERR_OK;
@@ -411,10 +418,10 @@ static bool is_table(const struct table *t, const struct sample *s, size_t from,
 	bool found = false;
 
 	for (size_t k = 0; k < t->width; k++)
-		if (k != t->label)
+		if (t->feature[k] != NO_FEATURE)
 			found |= of[k].text || of[k].words || look[k].missing || of[k].form ||
 			    *of[k].unit;
-		else
+		else if (k == t->label)
 			found |= !of[k].text && (of[k].form || *of[k].unit);
 	for (size_t i = from; t->label < t->width && i < s->n; i++)
 		found |= data_table_lacks_label(s->row[i][t->label]);
@@ -502,6 +509,57 @@ static enum err_code find_label(struct table *t, const char *const *names,
 	            : stream_fail(t->s, e, "no column is named \"%.60s\"", name);
 }
 
+/* Each column but the label's is a feature. */
+static void number_features(struct table *t)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < t->width; i++)
+		t->feature[i] = i == t->label ? NO_FEATURE : at++;
+}
+
+/* The label among columns that are no features: the one that ?label= names; else the only one, or the
+ * last. */
+static enum err_code find_unmatched_label(struct table *t, const char *const *names,
+    const struct data_look *look, struct err *e)
+{
+	if (t->o->label)
+		return find_label(t, names, look, e);
+	t->label = t->width;
+	for (size_t i = 0; i < t->width; i++)
+		if (t->feature[i] == NO_FEATURE)
+			t->label = i;
+	return t->label < t->width || data_label_is_ignored(t->b->label)
+	    ? ERR_OK
+	    : stream_fail(t->s, e, "has no column of labels");
+}
+
+/* Finds the columns of mere numbers by their names, in any order; others are left out. */
+static enum err_code match_columns(struct table *t, const char *const *names,
+    const struct data_look *look, struct err *e)
+{
+	const struct dataset *like = t->b->like;
+	enum err_code rc;
+
+	for (size_t i = 0; i < t->width; i++)
+		t->feature[i] = NO_FEATURE;
+	for (size_t k = 0; k < like->cols; k++) {
+		size_t i = 0;
+
+		while (i < t->width &&
+		    (t->feature[i] != NO_FEATURE || strcmp(names[i], like->feature_name[k]) != 0))
+			i++;
+		if (i == t->width)
+			return stream_fail(t->s, e,
+			    "has no column \"%.60s\", which the training data had",
+			    like->feature_name[k]);
+		t->feature[i] = k;
+	}
+	rc = find_unmatched_label(t, names, look, e);
+	t->features = like->cols;
+	return rc;
+}
+
 /* The label's column has no feature and is left out. The names are copied by data_build_names. */
 static enum err_code set_column_names(struct table *t, char **cells, struct err *e)
 {
@@ -559,20 +617,28 @@ static enum err_code detect_columns(struct table *t, char **first, const struct 
 	char **named = split_names(t->o->columns, t->width);
 	struct data_look *look;
 	const char *const *names;
+	bool matched;
 	enum err_code rc = ERR_OK;
 
 	*header = !t->o->no_heading &&
 	    (is_known(t) || is_header(t, first, s) || is_text_header(s, t->width));
 	names = (const char *const *)(named ? named : *header ? first : NULL);
 	look = sample_look(s, *header, t->width);
+	matched = names && t->b->like && t->b->like->feature_name && !t->b->like->schema;
+	free(t->feature);
+	t->feature = mem_array(t->width + 1, sizeof *t->feature);
 	/* The columns of evaluation data are those of the training data's schema. */
 	if (t->b->like && t->b->like->schema)
 		t->label = t->width;
+	else if (matched)
+		rc = match_columns(t, names, look, e);
 	else
 		rc = find_label(t, names, look, e);
+	if (!matched)
+		number_features(t);
 	if (rc == ERR_OK)
 		rc = begin_typed(t, s, *header, look, (char *const *)names, e);
-	if (rc == ERR_OK && *header && t->features > 0 && !t->typed)
+	if (rc == ERR_OK && *header && t->features > 0 && !t->typed && !matched)
 		rc = set_column_names(t, first, e);
 	free(look);
 	data_uri_free(named, named ? t->width : 0);
@@ -726,6 +792,7 @@ static enum err_code read_csv(struct data_build *b, struct stream *s, const stru
 	if (rc == ERR_OK && found)
 		rc = read_csv_rows(&t, e);
 	buf_release(&t.record);
+	free(t.feature);
 	return rc;
 }
 

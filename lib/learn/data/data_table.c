@@ -520,10 +520,14 @@ static enum err_code take_number_text(struct data_build *b, const struct stream 
 		return take_category(b, s, k, text, e);
 	} else {
 		data_shown(shown, text, strlen(text));
-		return fail_cell(t, s, place, e,
-		    "\"%s\" in the column of numbers \"%.60s\"; correct or empty the cell, or, if "
-		    "these are categories, say ?categories=%.60s",
-		    shown, c->name, c->name);
+		return t->own
+		    ? fail_cell(t, s, place, e,
+		          "\"%s\" in the column of numbers \"%.60s\"; correct or empty the "
+		          "cell, or, if these are categories, say ?categories=%.60s",
+		          shown, c->name, c->name)
+		    : fail_cell(t, s, place, e,
+		          "\"%s\" in the column of numbers \"%.60s\"; correct or empty the cell",
+		          shown, c->name);
 	}
 	return ERR_OK;
 }

@@ -339,8 +339,8 @@ static bool fill_scaling(struct data_column *c, const struct data_schema_column 
 		c->factor = (float)from->factor;
 	}
 	c->mean = needed ? from->mean : 0;
-	return isfinite(c->mean) && isfinite(c->shift) && isfinite(c->factor) && c->factor != 0 &&
-	    (!needed || isfinite(from->factor));
+	return isfinite((float)c->mean) && isfinite(c->shift) && isfinite(c->factor) &&
+	    c->factor != 0 && (!needed || isfinite(from->factor));
 }
 
 static bool fill_column(struct data_schema *s, struct data_column *c,
@@ -366,7 +366,19 @@ static bool fill_column(struct data_schema *s, struct data_column *c,
 	/* Either all values have places, or none has. */
 	if (json_array_size(from->values) && s->nvalues && !s->feature_of != !from->places)
 		return false;
-	return add_values(s, c, from->values) && (!from->places || add_places(s, c, from->places));
+	return add_values(s, c, from->values) &&
+	    (!c->count || !from->places || add_places(s, c, from->places));
+}
+
+/* Do columns and rows fit each other: one label at most, and rows that are dense only with few features?
+ * Values that were added may make more, but hashed ones are as many as they were. */
+static bool is_sound(const struct data_schema *s)
+{
+	size_t labels = 0;
+
+	for (size_t i = 0; i < s->ncolumns; i++)
+		labels += s->column[i].kind == DATA_LABEL;
+	return labels <= 1 && !(s->dense && s->bits && data_schema_features(s) > DATA_SCHEMA_DENSE);
 }
 
 static bool fill_schema(struct data_schema *s, const struct data_schema_document *d)
@@ -386,7 +398,7 @@ static bool fill_schema(struct data_schema *s, const struct data_schema_document
 	}
 	if (good && s->bits)
 		data_schema_order(s);
-	return good && (!s->feature_of || invert_places(s));
+	return good && is_sound(s) && (!s->feature_of || invert_places(s));
 }
 
 enum err_code data_schema_from_json(const json_t *o, struct data_schema **out, struct err *e)

@@ -38,6 +38,9 @@ enum data_column_kind {
 
 /* Columns of a table at most: a column is a field, whose number has 16 bits. */
 #define DATA_SCHEMA_COLUMNS 65535u
+/* Rows of a table with at most so many features are dense: then every model takes them, and dense
+ * kernels are faster. */
+#define DATA_SCHEMA_DENSE 1024u
 /* Places of hashed values: at most 2^30. */
 #define DATA_SCHEMA_BITS 30
 /* With `bits`, so many values have their texts in the schema, for names. */

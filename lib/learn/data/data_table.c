@@ -15,9 +15,6 @@
 #include "data/data_num.h"
 #include "data/data_schema.h"
 
-/* Rows of a table with at most so many features are dense: then every model takes them, and dense
- * kernels are faster. */
-#define DENSE_FEATURES 1024u
 /* Different values of all categories together; more are hashed. */
 #define VALUES_MAX (1u << 20)
 #define HASH_BITS  22
@@ -1082,7 +1079,7 @@ enum err_code data_table_finish(struct data_build *b, struct err *e)
 	scale_numbers(b);
 	scale_weights(b);
 	if (t->own && !t->extends)
-		t->own->dense = features <= DENSE_FEATURES;
+		t->own->dense = features <= DATA_SCHEMA_DENSE;
 	b->index_base = 0;
 	rc = t->schema->dense ? make_dense(d, features, b->first, e) : data_compact(b, e);
 	if (rc)

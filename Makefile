@@ -313,6 +313,10 @@ bench-serve: deps ## predictions a second on one core
 	@$(MAKE) --no-print-directory all
 	@tests/bench/serve $(BUILD)
 
+bench-blocks: deps ## data in blocks beside data in memory (ps-performance(7)); SIZE=1G, RUNS=3
+	@$(MAKE) --no-print-directory all benches
+	@tests/bench/blocks $(BUILD)
+
 # First the tests that are slow.  Then with failpoints; SOAK is how long, SEED which faults (tests/fault/soak).
 SOAK ?= 10m
 HARM = worker-0 worker-1 worker-2 server-0 server-1 coordinator all stop:worker-0 stop:server-1 stop:coordinator
@@ -403,6 +407,6 @@ clean: ## remove build/
 help: ## list the targets
 	@sed -nE 's/^([a-z][a-z_.-]*):[^=].*## (.*)|^([a-z-]+): ## (.*)/\1\3\t\2\4/p' Makefile | expand -t 24
 
-.PHONY: help check-san deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-batches bench-serve bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
+.PHONY: help check-san deps-lint all units fuzzers faultkit benches deps deps-check deps-torch demo check bench bench-wire bench-rows bench-sparse bench-plan bench-stragglers bench-ring bench-torch bench-train bench-models bench-batches bench-serve bench-blocks bench-scale bench-watch bench-adapt soak cuts format lint check-lab-free fuzz install uninstall clean
 .SECONDARY:
 -include $(shell find $(OBJ) $(BUILD)/tests $(BUILD)/bench $(BUILD)/fuzz -name '*.d' 2>/dev/null)

@@ -251,12 +251,19 @@ static void append_gzip(struct buf *out, const uint8_t *p, size_t n)
 	deflateEnd(&z);
 }
 
+/* Every other frame does not tell the size of its contents, and has a checksum. */
 static void append_zstd(struct buf *out, const uint8_t *p, size_t n)
 {
+	static unsigned frames;
+	ZSTD_CCtx *c = ZSTD_createCCtx();
 	size_t room = ZSTD_compressBound(n);
 
 	buf_reserve(out, room);
-	out->len += ZSTD_compress(out->data + out->len, room, p, n, 1);
+	ZSTD_CCtx_setParameter(c, ZSTD_c_compressionLevel, 1);
+	ZSTD_CCtx_setParameter(c, ZSTD_c_contentSizeFlag, frames % 2 == 0);
+	ZSTD_CCtx_setParameter(c, ZSTD_c_checksumFlag, frames++ % 2);
+	out->len += ZSTD_compress2(c, out->data + out->len, room, p, n);
+	ZSTD_freeCCtx(c);
 }
 
 /* Compresses the text in pieces of `piece` bytes, each by itself, with a skippable frame before each of zstd. */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/buf.h"
+#include "core/log.h"
 #include "core/mem.h"
 #include "data/data_blocks.h"
 
@@ -210,6 +211,43 @@ static void long_lines(void)
 	buf_release(&t);
 }
 
+/* Blocks whose examples have no feature at all, parsed, stored and read from the cache. */
+static void labels_alone(void)
+{
+	struct data_cache cache = { mem_printf("%s/cache", dir), NULL };
+	struct log log = { .level = LOG_LEVEL_WARN, .fd = 2 };
+	struct buf t = BUF_INIT, whole = BUF_INIT, blocks = BUF_INIT;
+	struct data_blocks *b = NULL;
+	struct dataset *d = NULL;
+	struct err e = { 0 };
+	bool same = true;
+	char *path;
+
+	cache.log = &log;
+	for (int i = 0; i < 3000; i++)
+		buf_printf(&t, i < 1000 ? "%d\n" : "%d 1:2 70000:1\n", i % 2);
+	path = put_text(&t, false, "");
+	if (data_blocks_open((const char *const *)&path, 1, NULL, &two, 1, 400, &b, &e) || !b ||
+	    data_load((const char *const *)&path, 1, NULL, &two, data_blocks_head(b), &d, &e))
+		abort();
+	put_rows(d, &whole);
+	for (int turn = 0; same && turn < 3; turn++) {
+		buf_clear(&blocks);
+		same = !put_blocks(b, 300, &blocks, &e) && blocks.len == whole.len &&
+		    memcmp(blocks.data, whole.data, whole.len) == 0;
+		if (turn == 0)
+			data_blocks_use_cache(b, &cache, (const char *const *)&path, 1, NULL);
+	}
+	ok(same, "blocks of labels alone, parsed, stored and read again: %s", e.msg);
+	dataset_free(d);
+	data_blocks_free(b);
+	free(path);
+	free((char *)(uintptr_t)cache.dir);
+	buf_release(&t);
+	buf_release(&whole);
+	buf_release(&blocks);
+}
+
 /* A line that is none of the head's has a missing cell, which the head does not know: the error names the line, also
  * where it is the first one of its block. */
 static void missing_cells(void)
@@ -253,6 +291,7 @@ int main(void)
 		return 1;
 	every_format();
 	long_lines();
+	labels_alone();
 	missing_cells();
 	return tap_done();
 }

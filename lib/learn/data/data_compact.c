@@ -177,9 +177,9 @@ static int find_index_base(const struct data_build *b)
 /* Leaves ids as they are, whose base has been taken off. False: one is too large. */
 static bool keep_ids(struct data_build *b)
 {
-	if (!b->brief || b->raw || b->d->index_base > (int64_t)b->max_id)
+	if (!b->brief || b->raw)
 		return false;
-	b->d->nids = b->max_id - (uint64_t)b->d->index_base + 1;
+	b->d->nids = b->nnz ? b->max_id - (uint64_t)b->d->index_base + 1 : 1;
 	return b->d->nids <= UINT32_MAX;
 }
 

@@ -263,3 +263,27 @@ END
 	run -2 ps-ctl start tue --emit sbatch --init-from mon.run
 	[[ $output == *"the key job.init_from goes along"* ]]
 }
+
+@test "data in blocks and a stream: old features stay, and blocks add new categories behind them" {
+	people 1 600 "Oslo Rome" >mon.csv
+	people 2 50000 "Oslo Bern Rome Cork" >tue.csv
+	people 3 400 "Rome Aden Oslo" >wed.csv
+	for day in mon tue wed; do
+		job $day 1
+	done
+	ps-ctl run mon --set 'data=mon.csv?scale=standard' >/dev/null
+	values mon.run >old
+	[ "$(wc -l <old)" -eq 4 ]
+	ps-ctl run tue --init-from mon.run --set data_memory=1M --set epochs=1 --set lr=1e-12 >/dev/null
+	grep -q 'data: .* bytes in [0-9]* blocks' tue.run/worker-0.log
+	values tue.run >new
+	[ "$(wc -l <new)" -eq 6 ]
+	same old new
+	# A stream has no new ones, and what it teaches is on the scale of the model.
+	ps-ctl run wed --init-from mon.run --set 'data=wed.csv?follow=yes' --set epochs=0 --set steps=4 --set lr=1e-12 >/dev/null
+	values wed.run >new
+	[ "$(wc -l <new)" -eq 4 ]
+	same old new
+	ps-ctl run wed --init-from mon.run --set 'data=wed.csv?follow=yes' --set epochs=0 --set steps=4 >/dev/null
+	ps-work eval wed.run mon.csv --json 2>/dev/null | jq -e '.accuracy > 0.9'
+}

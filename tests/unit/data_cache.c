@@ -106,8 +106,10 @@ static bool same(const struct dataset *a, const struct dataset *b)
 	    bytes_are(a->x8, b->x8, values) && bytes_are(a->start, b->start, (a->rows + 1) * 8) &&
 	    bytes_are(a->col, b->col, nnz * 4) && bytes_are(a->val, b->val, nnz * 4) &&
 	    bytes_are(a->field, b->field, nnz * 2) && a->fields == b->fields &&
-	    bytes_are(a->id, b->id, a->nids * 8) && bytes_are(a->y, b->y, a->rows * 4) &&
-	    bytes_are(a->label, b->label, a->rows * 4) &&
+	    bytes_are(a->weight, b->weight, a->rows * 4) &&
+	    bytes_are(a->group, b->group, a->rows * 8) &&
+	    a->grouped_by_first == b->grouped_by_first && bytes_are(a->id, b->id, a->nids * 8) &&
+	    bytes_are(a->y, b->y, a->rows * 4) && bytes_are(a->label, b->label, a->rows * 4) &&
 	    bytes_are(a->class_value, b->class_value, a->classes * 8) &&
 	    names_are(a->class_name, b->class_name, a->classes) &&
 	    names_are(a->feature_name, b->feature_name, a->cols);
@@ -149,6 +151,10 @@ static void test_same(struct fixture *f)
 	both_ways(f, "f?norm=l2", &two, NULL);
 	both_ways(f, "c", &classes, NULL);
 	both_ways(f, "n", &real, NULL);
+	write_text("g", "u,w,x,y\nann,1,1,2\nbob,2,2,3\n,1,3,5\n");
+	both_ways(f, "g?group=u&weight=w", &real, NULL);
+	write_text("r", "1\t2\t5\n1\t3\t4\n2\t2\t1\n");
+	both_ways(f, "r?format=ratings", &real, NULL);
 	both_ways(f, "t-images-idx3-ubyte", &classes, NULL);
 	both_ways(f, "[s]?format=libsvm", &real, NULL);
 	train = load(f, "s", &two, NULL);
@@ -157,7 +163,7 @@ static void test_same(struct fixture *f)
 	both_ways(f, "e", &two, train);
 	both_ways(f, "empty?format=libsvm", &two, train);
 	dataset_free(train);
-	ok(said(f, "kept as") == 9 && said(f, "read from") == 10, "and the log says so");
+	ok(said(f, "kept as") == 11 && said(f, "read from") == 12, "and the log says so");
 }
 
 static unsigned files_kept(const struct fixture *f)

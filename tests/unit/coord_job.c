@@ -456,10 +456,23 @@ static void early_stop(void)
 	scene_close(&s);
 
 	scene_open(&s, 1, 1);
+	s.cfg.replicas = 1;
 	json_object_set_new(s.config, "job", json_pack("{s:s}", "stop", "auc"));
 	scene_run(&s);
+	coord_best_begin(s.c);
 	evaluate(&s, 10, 0.5);
+	coord_snap_begin(s.c, 10);
+	say(&s, &s.server[0],
+	    "{\"op\":\"snap\",\"id\":%llu,\"state\":\"taken\",\"clocks\":{\"0\":10}}",
+	    (unsigned long long)coord_snap_id(s.c));
+	coord_best_taken(s.c);
 	say(&s, &s.worker[0], "{\"op\":\"done\",\"steps\":15}");
+	ok(in_phase(&s, COORD_RUNNING),
+	    "the job is not over while the best model is being written");
+	coord_snap_end(s.c);
+	coord_best_end(s.c, 10);
+	pass(&s, 0.1);
+	ok(in_phase(&s, COORD_FINISHING) && coord_best_saved(s.c) == 10, "and is when it is");
 	say(&s, &s.worker[0],
 	    "{\"op\":\"result\",\"step\":15,\"eval\":{\"loss\":1,\"auc\":0.75},\"digest\":\"ee\"}");
 	r = coord_result(s.c, s.now);

@@ -202,7 +202,7 @@ uint64_t coord_layout_number(const struct coord *c);
  *
  *   none    --an evaluation is the best one-->               wanted, held
  *   held    --coord_best_taken: the snapshot was taken-->    wanted
- *   wanted  --coord_best_end: committed, or given up-->      none
+ *   wanted  --coord_best_end: committed, or given up-->      none; the job is not over before
  *
  * coord_best_begin: the owner makes checkpoints; else there is nothing to wait for. coord_best_wanted: step of
  * that evaluation, 0: none; held: only while the evaluator waits. coord_best_end: step is that of the

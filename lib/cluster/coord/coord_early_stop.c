@@ -82,6 +82,14 @@ void coord_best_end(struct coord *c, uint64_t step)
 	coord_changed(c);
 }
 
+bool coord_early_stop_is_writing(const struct coord *c)
+{
+	enum coord_snap state = coord_snap_state(c);
+
+	return coord_best_wanted(c, false) && !c->stopping.held &&
+	    (state == SNAP_TAKEN || state == SNAP_WRITING || state == SNAP_SAVED);
+}
+
 uint64_t coord_best_saved(const struct coord *c)
 {
 	return c->stopping.saved;

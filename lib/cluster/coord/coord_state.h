@@ -559,6 +559,8 @@ void coord_early_stop_take(struct coord *c, int64_t step, const json_t *eval);
 struct state_stop *coord_early_stop_save(const struct coord *c);
 void coord_early_stop_load(struct coord *c, const struct state_stop *saved);
 void coord_early_stop_report(const struct coord *c, json_t *to);
+/* Is the checkpoint of the best evaluation being written? Then the result would not know it yet. */
+bool coord_early_stop_is_writing(const struct coord *c);
 
 /* End the running phase when no worker is left at work; choose an evaluator when finishing. */
 void coord_job_check_end(struct coord *c, int64_t now);

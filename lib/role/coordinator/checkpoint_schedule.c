@@ -70,14 +70,19 @@ static bool is_at_rest(const struct checkpoint_schedule *k, uint64_t *step)
  * when the workers rest, or in other modes, it is the present step. */
 static uint64_t soonest_step(const struct checkpoint_schedule *k)
 {
-	uint64_t step;
+	const struct coord *c = k->coordinator->coord;
+	uint64_t step, best = coord_best_wanted(c, false);
 
 	/* A cluster without a job counts no steps: its checkpoints are numbered. */
 	if (!k->coordinator->cfg.has_job)
 		return k->figures.step + 1;
-	return is_at_rest(k, &step) ? step
-	                            : coord_newest_step(k->coordinator->coord) +
-	        (coord_is_lockstep(k->coordinator->coord) ? AHEAD : 0);
+	if (is_at_rest(k, &step))
+		return step;
+	step = coord_newest_step(c);
+	if (coord_is_lockstep(c))
+		return step + AHEAD;
+	/* An evaluation tells its step before the worker's next heartbeat does. */
+	return step > best ? step : best;
 }
 
 /* Wait until the snapshot's state is no longer `state`. False: this checkpoint is to be given

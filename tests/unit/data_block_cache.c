@@ -77,6 +77,7 @@ static enum err_code read_chunks(struct data_blocks *b, struct buf *out, struct 
 			add_bytes(out, d->sparse ? d->val : NULL, values * 4);
 			add_bytes(out, d->field, values * 2);
 			add_bytes(out, d->id, d->nids * 8);
+			add_bytes(out, d->weight, d->rows * 4);
 			add_bytes(out, d->y, d->rows * 4);
 			add_bytes(out, d->label, d->rows * 4);
 		}
@@ -226,7 +227,7 @@ static void test_formats(void)
 {
 	const struct data_want real = { 0 }, two = { .two = true }, classes = { .classes = true };
 	struct buf csv = BUF_INIT, svm = BUF_INIT, wide = BUF_INIT, ffm = BUF_INIT,
-	           table = BUF_INIT, towns = BUF_INIT;
+	           table = BUF_INIT, towns = BUF_INIT, vw = BUF_INIT;
 
 	buf_puts(&csv, "price,x,long name\n");
 	buf_puts(&table, "town,n,y\n");
@@ -238,6 +239,7 @@ static void test_formats(void)
 		    5000000000ULL + (unsigned)(i * i));
 		buf_printf(&ffm, "%d 0:%d:1 1:%d:0.5\n", i % 2, i % 300, 400 + i % 7);
 		buf_printf(&table, "%s,%d,%d\n", i % 3 ? "Rome" : "Oslo", i % 10, i);
+		buf_printf(&vw, "%d %d |a x%d:%d.5 y\n", i % 2 ? 1 : -1, i % 4, i % 9, i);
 		buf_printf(&towns, "town%d,%d,%d\n", i % 1500, i % 10, i);
 	}
 	test_format("a.csv", "?label=price", real, &csv);
@@ -247,12 +249,15 @@ static void test_formats(void)
 	test_format("e.csv", "?label=y&scale=standard", real, &table);
 	test_format("f.csv", "?label=y", real, &towns);
 	test_format("g.svm.gz", "", classes, &svm);
+	test_format("h.csv", "?label=y&weight=n", real, &table);
+	test_format("i.vw", "", two, &vw);
 	buf_release(&csv);
 	buf_release(&svm);
 	buf_release(&wide);
 	buf_release(&ffm);
 	buf_release(&table);
 	buf_release(&towns);
+	buf_release(&vw);
 }
 
 static void test_faults(void)

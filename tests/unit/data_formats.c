@@ -207,13 +207,65 @@ static void test_vw(void)
 	d = load("1 |a x |b y |c z\n-1 |a x\n", "pairs=:%3a", &two, NULL, &e);
 	ok(d && entries(d, 0) == 3 + 3, "vw: pairs of any %s", e.msg);
 	dataset_free(d);
-	refused("1 2 |a x\n", "format=vw", &two, "importance 2");
 	refused("1 a x\n", "format=vw", &two, "has no |");
 	refused("|a x\n", "format=vw", &two, "expected a number as label");
 	refused("1 |a x:y\n", "format=vw", &two, "expected feature or feature:value, got \"x:y\"");
 	refused("1 |a:z x\n", "format=vw", &two, "expected namespace");
 	refused("1 |a x\n", "format=vw&pairs=a", &two, "pairs=a: expected two letters");
 	refused("1 |a x\n", "format=vw&pairs=ab,", &two, "expected two letters");
+}
+
+/* ---- weights ---- */
+
+/* Three examples with the weights 2, 1 (not written) and 0, whose mean is 1; of evaluation data two with 5 and 1. */
+static void check_weights(const char *text, const char *eval, const char *options, bool third_is_1)
+{
+	const struct data_want *want = strstr(options, "ratings") ? &real : &two;
+	struct dataset *d, *other;
+	struct err e;
+
+	d = load(text, options, want, NULL, &e);
+	ok(d && d->rows == 3 && d->weight && d->weight[0] == (third_is_1 ? 1.5f : 2) &&
+	        d->weight[1] == (third_is_1 ? 0.75f : 1) &&
+	        d->weight[2] == (third_is_1 ? 0.75f : 0),
+	    "%s: weights have the mean 1: %s", options, e.msg);
+	other = load(eval, options, want, d, &e);
+	ok(other && other->weight && d &&
+	        fabs((double)other->weight[0] - 5 * (double)d->weight_factor) < 1e-6 &&
+	        fabs((double)other->weight[1] - (double)d->weight_factor) < 1e-6,
+	    "%s: those of evaluation data have the same unit: %s", options, e.msg);
+	dataset_free(other);
+	dataset_free(d);
+}
+
+static void test_weights(void)
+{
+	struct data_want any = { .any = true };
+	struct dataset *d;
+	struct err e;
+
+	check_weights("1 2 |a x\n-1 |a y\n-1 0 'tag|a x\n", "1 5 |a x\n-1 1 |a x\n", "format=vw",
+	    false);
+	check_weights("1:2 3:1\n0 4:1\n1:0 3:1\n", "1:5 3:1\n0:1 4:1\n",
+	    "format=libsvm&weight=label", false);
+	check_weights("1:2 0:3:1\n0 1:4:1\n1:0 0:3:1\n", "1:5 0:3:1\n0:1 0:4:1\n",
+	    "format=ffm&weight=label", false);
+	check_weights("u,i,r,w\n1,1,3,2\n1,2,4,1\n2,1,5,1\n", "u,i,r,w\n1,1,3,5\n1,1,3,1\n",
+	    "format=ratings&weight=w", true);
+	d = load("1 |a x\n-1 |a y\n", "format=vw", &two, NULL, &e);
+	ok(d && !d->weight, "vw: no weights without importance");
+	dataset_free(d);
+	d = load("1:2 3:1\n", "format=libsvm&weight=label", &any, NULL, &e);
+	ok(d && entries(d, 0) == 1 && entry(d, 0, 0, 2, -1, 1),
+	    "libsvm: a weight is no feature where labels do not count, either: %s", e.msg);
+	dataset_free(d);
+	refused("1 0 |a x\n", "format=vw", &two, "the weights are all 0");
+	refused("1:-1 3:1\n", "weight=label", &two,
+	    ":1: expected a weight of at least 0 behind the label, got \"-1\"");
+	refused("1:2 3:1\n", "format=libsvm", &two, "expected a number as label");
+	refused("1 3:1\n", "weight=w", &two, "weight=w: this format has weights behind the labels");
+	refused("1,2,3,x\n", "format=ratings&weight=4", &real,
+	    ":1:4: expected a number of at least 0 as weight, got \"x\"");
 }
 
 /* ---- words ---- */
@@ -323,6 +375,7 @@ int main(void)
 	test_ratings();
 	test_criteo();
 	test_vw();
+	test_weights();
 	test_vocabulary();
 	test_batches();
 	return tap_done();

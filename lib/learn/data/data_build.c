@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "data/data_build.h"
 
+#include <math.h>
 #include <assert.h>
 #include <malloc.h>
 #include <sys/mman.h>
@@ -404,6 +405,19 @@ static void append_ids(struct data_build *b, const struct dataset *d)
 			b->d->col[b->nnz + k] = (uint32_t)(feature_at(d, k) + added);
 }
 
+static bool reserve_weights(struct data_build *b, size_t n);
+
+static bool append_weights(struct data_build *b, const struct dataset *d)
+{
+	if (!d->weight)
+		return true;
+	if (!reserve_weights(b, b->d->rows + d->rows))
+		return false;
+	memcpy(b->d->weight + b->d->rows, d->weight, d->rows * sizeof *d->weight);
+	b->weights_scaled = true;
+	return true;
+}
+
 static enum err_code append_sparse(struct data_build *b, const struct dataset *d, struct err *e)
 {
 	struct dataset *to = b->d;
@@ -460,6 +474,8 @@ enum err_code data_build_append(struct data_build *b, const struct dataset *d, s
 	if (d->rows > UINT32_MAX - b->d->rows)
 		return err_set(e, ERR_LIMIT, "%s: more than %u examples", b->first, UINT32_MAX);
 	rc = d->sparse ? append_sparse(b, d, e) : append_dense(b, d, e);
+	if (!rc && !append_weights(b, d))
+		rc = err_set(e, ERR_NOMEM, "no memory for the weights of %s", b->first);
 	if (!rc)
 		rc = data_label_append(b->label, d, e);
 	if (!rc)
@@ -479,6 +495,8 @@ static void drop_unfinished_row(struct data_build *b)
 			b->nnz = d->start[labels];
 	}
 	data_label_drop(b->label, d->rows);
+	if (b->weights > d->rows)
+		b->weights = d->rows;
 	if (b->table)
 		data_table_drop(b);
 }
@@ -541,6 +559,43 @@ enum err_code data_build_group(struct data_build *b, const struct stream *s, con
 		return no_memory_for_examples(b, s, e);
 	b->d->group[b->d->rows] = group ? group : 1;
 	return ERR_OK;
+}
+
+/* The factor that makes the mean weight 1. */
+static enum err_code measure_weights(struct data_build *b, struct err *e)
+{
+	struct dataset *d = b->d;
+	double sum = 0;
+
+	for (size_t r = 0; r < d->rows; r++)
+		sum += (double)d->weight[r];
+	d->weight_factor = (float)((double)d->rows / sum);
+	return sum > 0 && isfinite(d->weight_factor)
+	    ? ERR_OK
+	    : err_set(e, ERR_FORMAT,
+	          "%s: the weights are all 0, or too small; an example needs a weight above 0",
+	          b->first);
+}
+
+/* Scales the weights of data without a schema as those of the training data: an example without one has 1
+ * before that. */
+static enum err_code scale_weights(struct data_build *b, struct err *e)
+{
+	struct dataset *d = b->d;
+	float like = b->like ? b->like->weight_factor : 0;
+	enum err_code rc = ERR_OK;
+
+	if (b->table || b->weights_scaled || (!d->weight && like == 0))
+		return ERR_OK;
+	if (!reserve_weights(b, d->rows))
+		return err_set(e, ERR_NOMEM, "no memory for the weights of %zu examples", d->rows);
+	if (like > 0 || (b->like && !b->extends))
+		d->weight_factor = like > 0 ? like : 1;
+	else
+		rc = measure_weights(b, e);
+	if (!rc)
+		vec_scale(d->rows, d->weight_factor, d->weight);
+	return rc;
 }
 
 static enum err_code compare_names(const struct stream *s, char *const *name, char *const *known,
@@ -714,6 +769,8 @@ enum err_code data_build_finish(struct data_build *b, struct dataset **out, stru
 		    d->unlabelled ? "%s: no row has a label" : "%s: holds no examples", b->first);
 	if (d->weight && !reserve_weights(b, d->rows))
 		return err_set(e, ERR_NOMEM, "no memory for the weights of %zu examples", d->rows);
+	if ((rc = scale_weights(b, e)) != ERR_OK)
+		return rc;
 	if (d->group && !reserve_groups(b, d->rows))
 		return err_set(e, ERR_NOMEM, "no memory for the groups of %zu examples", d->rows);
 	assert(data_label_count(b->label) == d->rows);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: ISC */
+#include <math.h>
+
 #include "data/data_num.h"
 #include "data/data_parts.h"
 #include "data/data_row.h"
@@ -27,21 +29,40 @@ static enum err_code parse_ffm_entry(struct data_row *r, const char **p, struct 
 	    DATA_FIELDS, text);
 }
 
+/* Parses the label, and the weight that may stand behind it. */
+static enum err_code parse_ffm_label(struct data_row *r, const char **pp, float *label,
+    struct err *e)
+{
+	const char *after;
+	char text[DATA_SHOWN];
+
+	*label = 0;
+	if (*(const bool *)r->own) {
+		after = data_num_float(*pp, label);
+		if (after && *after == ':' && isfinite(*label)) {
+			*pp = after;
+			return data_take_label_weight(r->b, r->s, pp, e);
+		}
+	} else if (data_label_is_ignored(r->b->label) && data_has_no_label(*pp)) {
+		return ERR_OK;
+	}
+	if (data_take_value(pp, label))
+		return ERR_OK;
+	data_token(text, *pp);
+	return stream_fail(r->s, e, "expected a number as label, got \"%s\"", text);
+}
+
 static enum err_code parse_ffm_line(struct data_row *r, char *line, struct err *e)
 {
 	const char *p = data_skip_blanks(line);
-	char text[DATA_SHOWN];
 	enum err_code rc;
-	float label = 0;
+	float label;
 
 	if (!*p)
 		return ERR_OK;
-	if (!(data_label_is_ignored(r->b->label) && data_has_no_label(p)) &&
-	    !data_take_value(&p, &label)) {
-		data_token(text, p);
-		return stream_fail(r->s, e, "expected a number as label, got \"%s\"", text);
-	}
-	rc = data_label_number(r->b->label, r->s, (double)label, e);
+	rc = parse_ffm_label(r, &p, &label, e);
+	if (!rc)
+		rc = data_label_number(r->b->label, r->s, (double)label, e);
 	for (p = data_skip_blanks(p); !rc && *p; p = data_skip_blanks(p))
 		rc = parse_ffm_entry(r, &p, e);
 	if (!rc)
@@ -52,8 +73,11 @@ static enum err_code parse_ffm_line(struct data_row *r, char *line, struct err *
 static enum err_code read_ffm(struct data_build *b, struct stream *s, const struct data_options *o,
     struct err *e)
 {
+	bool weighted;
+	enum err_code rc = data_has_label_weights(o, s, &weighted, e);
+
 	b->index_base = 0;
-	return data_row_each(b, s, o, NULL, parse_ffm_line, e);
+	return rc ? rc : data_row_each(b, s, o, &weighted, parse_ffm_line, e);
 }
 
 /* Does field:index:value stand here? */

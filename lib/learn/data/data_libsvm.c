@@ -19,6 +19,7 @@ struct ids {
 	struct data_build *b;
 	struct stream *s;
 	int base;       /* index base as far as it is known yet */
+	bool weighted;  /* weights may stand behind the labels */
 	uint32_t *slot; /* hash table for finding an index that comes again */
 	size_t slots;
 };
@@ -221,7 +222,7 @@ static enum err_code parse_libsvm_row(struct ids *f, const char *p, size_t len, 
 		*end = p;
 		return ERR_OK;
 	}
-	if (data_label_is_ignored(f->b->label) && data_has_no_label(p)) {
+	if (!f->weighted && data_label_is_ignored(f->b->label) && data_has_no_label(p)) {
 		after = p;
 		v = 0;
 	} else {
@@ -229,6 +230,9 @@ static enum err_code parse_libsvm_row(struct ids *f, const char *p, size_t len, 
 	}
 	if (after && *after == ',')
 		return stream_fail(f->s, e, "has several labels; one is wanted");
+	if (after && after != p && *after == ':' && f->weighted &&
+	    (rc = data_take_label_weight(f->b, f->s, &after, e)) != ERR_OK)
+		return rc;
 	if (!after || (after != p && !is_end(*after))) {
 		data_token(text, p);
 		return stream_fail(f->s, e, "expected a number as label, got \"%s\"", text);
@@ -258,10 +262,12 @@ static enum err_code read_libsvm(struct data_build *b, struct stream *s,
     const struct data_options *o, struct err *e)
 {
 	struct ids f = { .b = b, .s = s, .base = b->d->index_base };
-	enum err_code rc = ERR_OK;
+	enum err_code rc = data_has_label_weights(o, s, &f.weighted, e);
 	size_t len;
 	char *line;
 
+	if (rc)
+		return rc;
 	if (o->index_base >= 0) {
 		if (f.base >= 0 && f.base != o->index_base)
 			return stream_fail(s, e, "index_base=%d, but %d in the training data",

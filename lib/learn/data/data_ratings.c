@@ -12,7 +12,7 @@
 #include "data/data_row.h"
 
 /* A line a rating: a user, an item and a rating among the cells of the line, by default the first three;
- * user=, item= and rating= name other columns. Cells are separated by "::" (MovieLens), tabs, semicolons,
+ * user=, item= and rating= name other columns, and weight= one more. Cells are separated by "::" (MovieLens), tabs, semicolons,
  * commas, bars or blanks, and may be quoted. The first line is a header when the cell of its rating is no
  * number, or when an option names one of its cells.
  *
@@ -25,8 +25,9 @@
 #define WORD_BITS 61
 
 /* The salts of the hashes, from 1 on. */
-enum part { USER, ITEM, RATING, PARTS };
-static const char *const part_name[PARTS] = { "user", "item", "rating" };
+enum part { USER, ITEM, RATING, WEIGHT, PARTS };
+static const char *const part_name[PARTS] = { "user", "item", "rating", "weight" };
+#define NO_COLUMN SIZE_MAX /* of weights, which are there only by the option */
 
 struct ratings {
 	char sep;                    /* ':' stands for "::" */
@@ -59,7 +60,7 @@ static char *next_cell(char **p, char sep)
 
 static const char *option_of(const struct data_options *o, enum part k)
 {
-	return k == USER ? o->user : k == ITEM ? o->item : o->rating;
+	return k == USER ? o->user : k == ITEM ? o->item : k == RATING ? o->rating : o->weight;
 }
 
 /* Finds the column of a part by the header's cells, or by its number. */
@@ -69,7 +70,7 @@ static enum err_code find_part(const struct data_row *r, struct ratings *t, enum
 	const char *word = option_of(r->options, k), *near;
 	uint64_t number;
 
-	t->column[k] = k;
+	t->column[k] = k == WEIGHT ? NO_COLUMN : k;
 	if (!word)
 		return ERR_OK;
 	for (size_t i = 0; i < n; i++)
@@ -113,13 +114,14 @@ static enum err_code begin_ratings(struct data_row *r, const char *line, bool *h
 		n++;
 	for (int k = 0; !rc && k < PARTS; k++) {
 		rc = find_part(r, t, (enum part)k, cell, n, e);
-		t->width = t->column[k] >= t->width ? t->column[k] + 1 : t->width;
+		if (t->column[k] != NO_COLUMN && t->column[k] >= t->width)
+			t->width = t->column[k] + 1;
 	}
 	/* A line with too few cells is reported with its rows. */
 	*header = !rc && t->width <= n && !r->options->no_heading &&
 	    !begins_number(cell[t->column[RATING]]);
 	for (int k = 0; *header && k < PARTS; k++)
-		*header = *cell[t->column[k]] != '\0';
+		*header = t->column[k] == NO_COLUMN || *cell[t->column[k]] != '\0';
 	t->begun = true;
 	r->b->d->heading = *header;
 	free(cell);
@@ -159,9 +161,10 @@ static enum err_code bad_line(const struct data_row *r, const char *line, size_t
 	data_shown(text, cell, strlen(cell));
 	return err_set(e, ERR_FORMAT, "%s:%" PRIu64 ":%zu: expected %s, got \"%s\"",
 	    stream_name(r->s), stream_lineno(r->s), column + 1,
-	    k == RATING     ? "a number as rating"
-	        : k == USER ? "a user, a whole number or a word"
-	                    : "an item, a whole number or a word",
+	    k == WEIGHT       ? "a number of at least 0 as weight"
+	        : k == RATING ? "a number as rating"
+	        : k == USER   ? "a user, a whole number or a word"
+	                      : "an item, a whole number or a word",
 	    text);
 }
 
@@ -170,8 +173,8 @@ static enum err_code take_rating(struct data_row *r, char *const *cell, const ch
 {
 	const struct ratings *t = r->own;
 	uint64_t user, item;
-	double rating;
-	enum err_code rc;
+	double rating, weight;
+	enum err_code rc = ERR_OK;
 
 	if (!number_of(cell[USER], USER, &user))
 		return bad_line(r, line, t->column[USER], cell[USER], USER, e);
@@ -179,7 +182,13 @@ static enum err_code take_rating(struct data_row *r, char *const *cell, const ch
 		return bad_line(r, line, t->column[ITEM], cell[ITEM], ITEM, e);
 	if (!data_num_all(cell[RATING], &rating))
 		return bad_line(r, line, t->column[RATING], cell[RATING], RATING, e);
-	rc = data_label_number(r->b->label, r->s, rating, e);
+	if (cell[WEIGHT] &&
+	    !(data_num_all(cell[WEIGHT], &weight) && weight >= 0 && isfinite((float)weight)))
+		return bad_line(r, line, t->column[WEIGHT], cell[WEIGHT], WEIGHT, e);
+	if (cell[WEIGHT])
+		rc = data_build_weight(r->b, r->s, weight, e);
+	if (!rc)
+		rc = data_label_number(r->b->label, r->s, rating, e);
 	data_row_add(r, 2 * user, 1, 0);
 	data_row_add(r, 2 * item + 1, 1, 1);
 	return rc ? rc : data_row_end(r, true, e);
@@ -189,7 +198,8 @@ static enum err_code take_rating(struct data_row *r, char *const *cell, const ch
 static enum err_code parse_rating_line(struct data_row *r, char *first, struct err *e)
 {
 	struct ratings *t = r->own;
-	char *line = (char *)(uintptr_t)data_skip_blanks(first), *rest = line, *found[PARTS];
+	char *line = (char *)(uintptr_t)data_skip_blanks(first), *rest = line,
+	     *found[PARTS] = { NULL };
 	char shown[2 * DATA_SHOWN];
 	bool header = false;
 	enum err_code rc;

@@ -204,3 +204,31 @@ bool data_take_value(const char **p, float *out)
 	*p = q;
 	return true;
 }
+
+enum err_code data_has_label_weights(const struct data_options *o, const struct stream *s,
+    bool *out, struct err *e)
+{
+	*out = o->weight && strcmp(o->weight, "label") == 0;
+	return !o->weight || *out
+	    ? ERR_OK
+	    : err_set(e, ERR_CONFIG,
+	          "%s: weight=%.60s: this format has weights behind the labels, as 1:2.5, with "
+	          "weight=label",
+	          stream_name(s), o->weight);
+}
+
+enum err_code data_take_label_weight(struct data_build *b, const struct stream *s, const char **p,
+    struct err *e)
+{
+	const char *q = *p + 1;
+	char text[DATA_SHOWN];
+	float weight;
+
+	if (data_take_value(&q, &weight) && weight >= 0) {
+		*p = q;
+		return data_build_weight(b, s, (double)weight, e);
+	}
+	data_token(text, *p + 1);
+	return stream_fail(s, e, "expected a weight of at least 0 behind the label, got \"%s\"",
+	    text);
+}

@@ -48,6 +48,15 @@ bool data_take_index(const char **p, uint64_t *out);
 /* Parses a finite float32, which a blank or the end must follow, and moves *p behind it. */
 bool data_take_value(const char **p, float *out);
 
+/* Is weight=label given, which says that a weight may stand behind each label, as in "1:2.5"? ERR_CONFIG:
+ * it says something else. For formats without columns. */
+enum err_code data_has_label_weights(const struct data_options *o, const struct stream *s,
+    bool *out, struct err *e);
+/* Parses the ":weight" at *p, which a blank or the end must follow, gives it to the next row, and moves *p
+ * behind it. */
+enum err_code data_take_label_weight(struct data_build *b, const struct stream *s, const char **p,
+    struct err *e);
+
 static inline bool data_is_blank(char c)
 {
 	return c == ' ' || c == '\t';

@@ -167,12 +167,13 @@ static void names_of(const struct dataset *d, struct buf *b)
 /* Fills the header. */
 static void head_of(const struct dataset *d, const char *key, size_t text, uint64_t h[static WORDS])
 {
-	uint32_t scale;
+	uint32_t scale, factor;
 
 	memset(h, 0, WORDS * 8);
 	memcpy(&h[MAGIC], magic, 8);
 	memcpy(&h[KEY], key, DIGEST_HEX - 1);
 	memcpy(&scale, &d->scale, 4);
+	memcpy(&factor, &d->weight_factor, 4);
 	h[ROWS] = d->rows;
 	h[COLS] = d->cols;
 	h[NNZ] = d->sparse ? d->start[d->rows] : 0;
@@ -184,7 +185,7 @@ static void head_of(const struct dataset *d, const char *key, size_t text, uint6
 	    (d->schema ? STORE_SCHEMA : 0) | (d->weight ? STORE_WEIGHT : 0) |
 	    (d->group ? STORE_GROUP : 0) | (d->grouped_by_first ? STORE_GROUPED_BY_FIRST : 0) |
 	    (d->sparse && !d->id ? STORE_UNLISTED : 0);
-	h[SCALE] = scale;
+	h[SCALE] = (uint64_t)factor << 32 | scale;
 	h[BASE] = (uint64_t)(int64_t)d->index_base;
 	h[TEXT] = text;
 	h[FIELDS] = d->fields;
@@ -387,9 +388,10 @@ static void *mapped_part(const struct dataset *d, const struct place *at, bool t
 static bool map_arrays(struct dataset *d, const uint64_t h[static WORDS],
     const struct place at[static PARTS])
 {
-	uint32_t scale = (uint32_t)h[SCALE];
+	uint32_t scale = (uint32_t)h[SCALE], factor = (uint32_t)(h[SCALE] >> 32);
 
 	memcpy(&d->scale, &scale, 4);
+	memcpy(&d->weight_factor, &factor, 4);
 	d->rows = h[ROWS];
 	d->cols = h[COLS];
 	d->sparse = h[KIND] & STORE_SPARSE;

@@ -12,7 +12,8 @@
  *   0       "pskdata1"          1  length of the file     2  checksum
  *   3-10    the key, 64 hexadecimal digits
  *   11-15   rows, cols, entries, distinct ids, classes    16  which arrays exist (STORE_*)
- *   17      bits of scale       18 index base             19  bytes of text     20  fields     21-23  0
+ *   17      bits of scale, and of weight_factor (the upper half)
+ *   18      index base            19  bytes of text     20  fields            21-23  0
  *
  * Then, each at a multiple of 64 bytes with zeroes before it, the existing ones of: x or x8, start,
  * col, val, field, id, weight, group, y, label, class_value (as in struct dataset), and text: the names of the

@@ -137,9 +137,8 @@ static enum err_code parse_label(struct data_row *r, const char **pp, struct err
 		return fail_vw(r, p, "a number as label", e);
 	rc = data_label_number(r->b->label, r->s, (double)label, e);
 	p = data_skip_blanks(p);
-	if (!rc && data_is_digit(*p) && data_take_value(&p, &weight) && weight != 1)
-		return stream_fail(r->s, e, "importance %g: examples have no weights here but 1",
-		    (double)weight);
+	if (!rc && data_is_digit(*p) && data_take_value(&p, &weight))
+		rc = data_build_weight(r->b, r->s, (double)weight, e);
 	p = data_skip_blanks(p);
 	if (!rc && *p && *p != '|' && !strchr(p, '|'))
 		return stream_fail(r->s, e, "has no |, behind which features stand");

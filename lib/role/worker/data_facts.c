@@ -39,7 +39,7 @@ static json_t *list_names(const struct dataset *d)
 json_t *data_facts(const struct dataset *d)
 {
 	struct training_facts f;
-	json_t *facts, *classes, *names, *schema;
+	json_t *facts, *classes, *names, *schema, *weights;
 
 	if (d->numbered || (d->words && d->words->n > DATA_FACTS_VALUES) ||
 	    d->classes > DATA_FACTS_CLASSES ||
@@ -58,6 +58,7 @@ json_t *data_facts(const struct dataset *d)
 		                             : json_of_num(d->class_value[i]));
 	f.classes = classes;
 	f.names = names = list_names(d);
+	f.weights = weights = d->weight_factor > 0 ? json_of_num((double)d->weight_factor) : NULL;
 	f.schema = schema = d->schema ? data_schema_to_json(d->schema) : NULL;
 	if (d->words)
 		tell_words(d->words, &f);
@@ -66,6 +67,7 @@ json_t *data_facts(const struct dataset *d)
 	json_decref((json_t *)(uintptr_t)f.counts);
 	json_decref(classes);
 	json_decref(names);
+	json_decref(weights);
 	json_decref(schema);
 	return facts;
 }
@@ -124,6 +126,7 @@ enum err_code data_of_facts(const json_t *facts, struct dataset **out, struct er
 	d->index_base = (int)f.index_base;
 	d->source = mem_strdup(f.source);
 	d->heading = f.heading;
+	d->weight_factor = (float)json_number_value(f.weights);
 	d->classes = json_array_size(f.classes);
 	d->class_name = d->classes ? mem_array(d->classes, sizeof(*d->class_name)) : NULL;
 	d->class_value = d->classes ? mem_array(d->classes, sizeof(*d->class_value)) : NULL;

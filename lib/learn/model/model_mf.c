@@ -3,12 +3,14 @@
 
 /* Matrix factorization with biases (Koren, Bell and Volinsky, "Matrix Factorization Techniques for
  * Recommender Systems", 2009, eq. 4), where a user and an item are two features: f = b + w_u + w_i
- * + <v_u, v_i>. As there, b begins as the mean of all ratings. With more features an example it is a factorization machine for real targets. */
+ * + <v_u, v_i>. As there, b begins as the mean of all ratings, where f is the score. With more
+ * features an example it is a factorization machine for real targets. */
 
 static void mf_plan(struct model *m)
 {
 	factors_plan(m, 1 + m->shape.factors, true);
-	m->tables[1].init = INIT_MEAN;
+	if (m->loss.ops->score == NULL)
+		m->tables[1].init = INIT_MEAN;
 }
 
 /* The sums over the features, one a factor. */

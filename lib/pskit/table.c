@@ -281,8 +281,8 @@ static enum err_code push_held_rows(struct ps *p, const struct table *t, const u
 {
 	if (p->stepping)
 		return client_push_rows(p->w.client, t, p->w.step, (uint32_t)p->w.batch.rows, ids,
-		    n, rows, NULL, &p->e);
-	return client_push_rows(current_client(p), t, 0, 1, ids, n, rows, NULL, &p->e);
+		    n, rows, NULL, NULL, &p->e);
+	return client_push_rows(current_client(p), t, 0, 1, ids, n, rows, NULL, NULL, &p->e);
 }
 
 /* ps_push_rows.  In a step, the rows are copied and kept until the step is acknowledged; beside the

@@ -91,7 +91,7 @@ static enum err_code push_once(struct bench_run *r, struct err *e)
 {
 	enum err_code rc = r->cfg->rows
 	    ? client_push_rows(r->tool->client, r->table, r->step, 1, r->ids, r->cfg->rows, r->g,
-	          NULL, e)
+	          NULL, NULL, e)
 	    : client_push(r->tool->client, r->table, r->step, 1, r->g, e);
 
 	r->step++;

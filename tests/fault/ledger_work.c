@@ -412,7 +412,8 @@ static enum err_code push_ledger_step(struct worker *w, struct err *e)
 	if (!rc)
 		rc = client_push(w->client, w->dense, w->step, 1, w->gradient, e);
 	if (!rc)
-		rc = client_push_rows(w->client, w->rows, w->step, 1, &id, 1, w->row, NULL, e);
+		rc = client_push_rows(w->client, w->rows, w->step, 1, &id, 1, w->row, NULL, NULL,
+		    e);
 	if (!rc)
 		rc = client_clock(w->client, w->step, 0, e);
 	atomic_store(&w->shown, ++w->step);

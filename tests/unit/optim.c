@@ -160,7 +160,7 @@ static void test_rule(const struct optim_rule *rule, const struct optim_rule *co
 	struct optim_hyper h;
 	const float gscale = 0.25f;
 	float g[N];
-	const struct optim_gradient batch = { g, gscale, 3 };
+	const struct optim_gradient batch = { g, gscale, 3, 0 };
 	double bad = 0, moved = 0;
 	bool same = true;
 
@@ -206,10 +206,10 @@ static void test_untouched(const struct optim_rule *rule)
 	start(&p, rule, ref, false);
 	for (uint64_t t = 1; t <= 4; t++) {
 		gradient(ref, g);
-		rule->step(&h, t, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1 });
+		rule->step(&h, t, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1, 0 });
 	}
 	before = p;
-	rule->step(&h, 5, true, N, p.w, p.s, &(struct optim_gradient){ none, 1, 1 });
+	rule->step(&h, 5, true, N, p.w, p.s, &(struct optim_gradient){ none, 1, 1, 0 });
 	same = memcmp(p.w, before.w, sizeof p.w) == 0 &&
 	    memcmp(p.vector, before.vector, sizeof p.vector) == 0;
 	ok(same == rule->keeps_untouched, "%s %s elements without a gradient", rule->name,
@@ -236,16 +236,46 @@ static void test_batch(const struct optim_rule *rule, unsigned size)
 		batch.s[k] = batch.vector[k];
 	for (uint64_t t = 1; t <= 5; t++) {
 		gradient(ref, g);
-		rule->step(&h, t, true, N, single.w, single.s, &(struct optim_gradient){ g, 1, 1 });
+		rule->step(&h, t, true, N, single.w, single.s,
+		    &(struct optim_gradient){ g, 1, 1, 0 });
 		for (size_t i = 0; i < N; i++)
 			g[i] /= (float)size;
 		rule->step(&h, t, true, N, batch.w, batch.s,
-		    &(struct optim_gradient){ g, 1, size });
+		    &(struct optim_gradient){ g, 1, size, 0 });
 	}
 	ok(memcmp(single.w, batch.w, sizeof single.w) == 0 &&
 	        memcmp(single.vector, batch.vector, sizeof single.vector) == 0,
 	    "%s: a batch of %u changes a parameter as the one example does that touches it",
 	    rule->name, size);
+}
+
+/* Does l2 act in proportion to the examples that touch a row: as a quarter of it, where a quarter does? */
+static void test_touching(const struct optim_rule *rule)
+{
+	static struct params some, all;
+	static struct ref ref[N];
+	struct optim_hyper h, quarter;
+	float g[N];
+
+	rule->defaults(&h);
+	h.l2 = 0.5f;
+	quarter = h;
+	quarter.l2 = 0.125f;
+	state = 9;
+	start(&some, rule, ref, false);
+	all = some;
+	for (size_t k = 0; k < OPTIM_VECTORS_MAX; k++)
+		all.s[k] = all.vector[k];
+	for (uint64_t t = 1; t <= 3; t++) {
+		gradient(ref, g);
+		rule->step(&h, t, true, N, some.w, some.s,
+		    &(struct optim_gradient){ g, 1, 64, 16 });
+		rule->step(&quarter, t, true, N, all.w, all.s,
+		    &(struct optim_gradient){ g, 1, 64, 0 });
+	}
+	ok((memcmp(some.w, all.w, sizeof some.w) == 0) == rule->counts_touching,
+	    "%s: l2 %s by the examples that touch a row", rule->name,
+	    rule->counts_touching ? "goes" : "does not go");
 }
 
 static void test_every_length(const struct optim_rule *rule, const struct optim_rule *copy)
@@ -266,8 +296,10 @@ static void test_every_length(const struct optim_rule *rule, const struct optim_
 		start(&q, rule, ref, false);
 		gradient(ref, g);
 		for (uint64_t t = 1; t <= 3; t++) {
-			rule->step(&h, t, true, n, p.w, p.s, &(struct optim_gradient){ g, 1, 1 });
-			copy->step(&h, t, true, n, q.w, q.s, &(struct optim_gradient){ g, 1, 1 });
+			rule->step(&h, t, true, n, p.w, p.s,
+			    &(struct optim_gradient){ g, 1, 1, 0 });
+			copy->step(&h, t, true, n, q.w, q.s,
+			    &(struct optim_gradient){ g, 1, 1, 0 });
 		}
 		bad += memcmp(p.w, q.w, sizeof p.w) != 0 ||
 		    memcmp(p.vector, q.vector, sizeof p.vector) != 0;
@@ -292,7 +324,7 @@ static void test_ftrl(void)
 	start(&p, rule, ref, false);
 	for (uint64_t t = 1; t <= 50; t++) {
 		h.lr = 0.1f * (float)(51 - t) / 50;
-		rule->step(&h, t, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1 });
+		rule->step(&h, t, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1, 0 });
 	}
 	for (size_t i = 0; i < N; i++)
 		far = fmax(far, fabs((double)p.w[i] - ref[i].w));
@@ -305,7 +337,7 @@ static void test_ftrl(void)
 	for (uint64_t t = 1; t <= STEPS; t++) {
 		for (size_t i = 0; i < N; i++)
 			g[i] = (float)uniform() * 0.2f + (i % 2 ? 0.5f : 0);
-		rule->step(&h, t, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1 });
+		rule->step(&h, t, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1, 0 });
 	}
 	for (size_t i = 0; i < N; i++)
 		zeroes += p.w[i] == 0;
@@ -315,14 +347,14 @@ static void test_ftrl(void)
 	h.lr = 0;
 	float before = p.w[1];
 
-	rule->step(&h, 1, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1 });
+	rule->step(&h, 1, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1, 0 });
 	ok(p.w[1] == before && before != 0, "ftrl: learning rate 0 changes nothing");
 
 	rule->defaults(&h);
 	h.ftrl_beta = 0;
 	memset(g, 0, sizeof g);
 	start(&p, rule, ref, false);
-	rule->step(&h, 1, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1 });
+	rule->step(&h, 1, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 1, 0 });
 	ok((double)p.w[5] == ref[5].w, "ftrl: with beta 0 an untouched parameter stays");
 }
 
@@ -346,11 +378,11 @@ static void test_adam_late(void)
 	float w = 1, m = 0, v = 0, g = 1, *s[] = { &m, &v };
 
 	rule->defaults(&h);
-	rule->step(&h, UINT64_MAX, true, 1, &w, s, &(struct optim_gradient){ &g, 1, 1 });
+	rule->step(&h, UINT64_MAX, true, 1, &w, s, &(struct optim_gradient){ &g, 1, 1, 0 });
 	ok(isfinite(w), "adam at the last of all steps is finite");
 	w = 1;
 	m = v = 0;
-	rule->step(&h, 1, true, 1, &w, s, &(struct optim_gradient){ &g, 1, 1 });
+	rule->step(&h, 1, true, 1, &w, s, &(struct optim_gradient){ &g, 1, 1, 0 });
 	ok(fabsf(w - 0.999f) < 1e-6f, "adam's first step is lr long");
 }
 
@@ -381,7 +413,7 @@ static void test_adam_uncorrected(void)
 			by = by / (sqrtf(square) + h.eps);
 			want = want - by;
 			rule->step(&h, steps[k], false, 1, &w, s,
-			    &(struct optim_gradient){ &g, 1, 1 });
+			    &(struct optim_gradient){ &g, 1, 1, 0 });
 			other += w != want;
 		}
 	ok(other == 0, "adam: at any step the bits of the formula in float (%u not)", other);
@@ -515,6 +547,7 @@ int main(void)
 		test_rule(optim_at(i), plain[i], false, 0.1f, 0.05f);
 		test_every_length(optim_at(i), plain[i]);
 		test_untouched(optim_at(i));
+		test_touching(optim_at(i));
 	}
 	for (unsigned size = 1; size <= 512; size *= 8) {
 		test_batch(optim_find("adagrad"), size);

@@ -295,6 +295,10 @@ static void hostile(void)
 	ok(sum_body_parse(buf, len, COLS, &b) && !sum_body_parse(buf, len - 4, COLS, &b) &&
 	        !sum_body_parse(buf, len + 4, COLS, &b),
 	    "nor rows of another width");
+	put_le16(buf + len, 7);
+	ok(sum_body_parse(buf, len + 2, COLS, &b) && b.len == COLS * sizeof *g &&
+	        get_le16(b.touching) == 7 && sum_body_parse(buf, len, COLS, &b) && !b.touching,
+	    "a sum may say how many examples touch each row");
 	open_world(&x, 2);
 	len = make(buf, who, 1, 0, 0, g, N - 1);
 	ok(sum_body_parse(buf, len, 0, &sum.body) && shard_push_sum(x.shard, &sum, &r) == SHARD_BAD,

@@ -24,7 +24,14 @@ struct row_push {
 	const struct table *table;
 	uint64_t step;
 	uint32_t examples;
+	const uint16_t *touching; /* by row; or NULL */
 };
+
+/* Bytes behind the rows of a push's body: a u16 each, where touching examples are counted. */
+static size_t count_bytes(const struct request *d)
+{
+	return d->push.counted ? (size_t)d->n * 2 : 0;
+}
 
 /* ---- residuals and filters ---- */
 
@@ -116,7 +123,7 @@ static void add_to_residuals(struct client *c, const struct request *d, float we
 	float *x = mem_array(floats + 1, sizeof *x);
 
 	codec_by_id(d->push.codec)
-	    ->add(d->push.body + plain, d->push.len - plain, floats, weight, x);
+	    ->add(d->push.body + plain, d->push.len - plain - count_bytes(d), floats, weight, x);
 	for (uint32_t i = 0; i < d->n; i++)
 		vec_add(cols, x + i * cols, client_rows_residual(c, d->table, ids[i]));
 	free(x);
@@ -135,6 +142,7 @@ static void send_row_push(struct request *r)
 	head.examples = r->push.examples;
 	head.seq = r->push.pulled;
 	head.codec = r->push.codec;
+	head.flags |= r->push.counted ? RECORD_TOUCHING : 0;
 	client_rows_send_push(r, &head);
 }
 
@@ -179,6 +187,7 @@ static struct request *new_row_push(struct client *c, const struct row_push *all
 
 	r->n = n;
 	r->push.examples = all->examples;
+	r->push.counted = all->touching;
 	return r;
 }
 
@@ -201,12 +210,21 @@ static void copy_pushed_rows(const struct request *d, const uint64_t *ids, const
 	}
 }
 
+/* Writes how many examples touch each row behind the d->push.len bytes of the body, which has room
+ * for it. */
+static void append_counts(struct request *d, const uint16_t *touching, const uint32_t *order)
+{
+	for (uint32_t i = 0; d->push.counted && i < d->n; i++)
+		put_le16(d->push.body + d->push.len + (size_t)i * 2, touching[order[i]]);
+	d->push.len += count_bytes(d);
+}
+
 /* Fills d->push with ids and encoded gradients of its rows, in the order of `order`, and owns the
  * new body. A lossy codec gives way to raw floats when the encoded and the decoded rows together
  * would exceed the server's limit, or when a value is not finite. With feedback, the rows'
  * residuals become what encoding has lost. */
-static void encode_row_body(struct client *c, struct request *d, const uint64_t *ids,
-    const float *g, const uint32_t *order)
+static void encode_row_body(struct client *c, struct request *d, const struct row_push *all,
+    const uint64_t *ids, const float *g, const uint32_t *order)
 {
 	const struct codec *codec = rows_codec(c);
 	size_t cols = d->table->cols, floats = d->n * cols,
@@ -222,16 +240,19 @@ static void encode_row_body(struct client *c, struct request *d, const uint64_t 
 		if (!vec_all_finite(cols, g + order[i] * cols))
 			codec = codec_by_id(0);
 	d->push.codec = codec->id;
-	d->push.body = mem_regrow(NULL, plain + codec->bound(c->cfg.coding.codec.arg, floats), 1);
+	d->push.body = mem_regrow(NULL,
+	    plain + codec->bound(c->cfg.coding.codec.arg, floats) + count_bytes(d), 1);
 	payload_put_rows_head(d->push.body, d->n);
 	x = codec->lossy ? mem_array(floats + 1, sizeof *x)
 	                 : (float *)(void *)(d->push.body + plain);
 	copy_pushed_rows(d, ids, g, order, x);
-	d->push.len = plain + floats * 4;
+	d->push.len = plain +
+	    (codec->lossy ? codec->encode(c->cfg.coding.codec.arg, &c->rng, x, floats,
+	                        d->push.body + plain)
+	                  : floats * 4);
+	append_counts(d, all->touching, order);
 	if (!codec->lossy)
 		return;
-	d->push.len = plain +
-	    codec->encode(c->cfg.coding.codec.arg, &c->rng, x, floats, d->push.body + plain);
 	for (uint32_t i = 0; keeps_residuals(c) && i < d->n; i++)
 		vec_add(cols, x + i * cols, client_rows_residual(c, d->table, ids[order[i]]));
 	if (keeps_residuals(c))
@@ -278,7 +299,7 @@ static enum err_code push_encoded_rows(struct client *c, const struct row_push *
 		if (!some)
 			continue;
 		d = new_row_push(c, all, p, some);
-		encode_row_body(c, d, ids, sifts ? whole : g, order + start[p]);
+		encode_row_body(c, d, all, ids, sifts ? whole : g, order + start[p]);
 		client_encode_count_time(c, begin);
 		rc = push_body(c, d, e);
 		begin = clock_now();
@@ -335,7 +356,7 @@ static struct bodies *cut_bodies(struct client *c, const struct row_push *all,
 		if (!n)
 			continue;
 		d[p] = new_row_push(c, all, p, n);
-		d[p]->push.len = row_body_bytes(t, n);
+		d[p]->push.len = row_body_bytes(t, n) + count_bytes(d[p]);
 		at += (d[p]->push.len + 7) / 8 * 8;
 	}
 	b = new_bodies(c, at);
@@ -370,6 +391,22 @@ static struct cursor *body_cursors(const struct table *t, struct request *const 
 			at[p].value = (float *)(void *)(at[p].id + (size_t)d[p]->n * 8);
 		}
 	return at;
+}
+
+/* Writes how many examples touch each row behind the rows of the bodies. part: of each row. */
+static void fill_counts(const struct row_push *all, struct request *const *d, const uint16_t *part,
+    size_t n)
+{
+	uint32_t *next = mem_array(all->table->nparts, sizeof *next);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct request *to = d[part[i]];
+
+		put_le16(to->push.body + row_body_bytes(all->table, to->n) +
+		        (size_t)next[part[i]]++ * 2,
+		    all->touching[i]);
+	}
+	free(next);
 }
 
 /* Writes one row and moves both places on. */
@@ -420,6 +457,8 @@ static enum err_code push_narrow_rows(struct client *c, const struct row_push *a
 	uint32_t some = client_rows_group_size(t, n);
 	enum err_code rc = ERR_OK;
 
+	if (all->touching)
+		fill_counts(all, d, part, n);
 	for (uint32_t p = 0; p < t->nparts; p++) {
 		if (p % some == 0 && !rc) {
 			begin = p ? clock_now() : begin;
@@ -455,10 +494,13 @@ static enum err_code push_wide_rows(struct client *c, const struct row_push *all
 	for (uint32_t p = 0; p < t->nparts; p++) {
 		if (!d[p])
 			continue;
-		if (!rc)
+		if (!rc) {
 			copy_pushed_rows(d[p], ids, g, order + start[p],
 			    (float *)(void *)(d[p]->push.body + row_body_bytes(t, d[p]->n) -
 			        (size_t)d[p]->n * t->cols * 4));
+			d[p]->push.len -= count_bytes(d[p]);
+			append_counts(d[p], all->touching, order + start[p]);
+		}
 		client_encode_count_time(c, begin);
 		if (rc)
 			request_free(d[p]);
@@ -486,9 +528,13 @@ static enum err_code push_plain_rows(struct client *c, const struct row_push *al
 }
 
 enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t step,
-    uint32_t examples, const uint64_t *ids, size_t n, const float *g, const float *w, struct err *e)
+    uint32_t examples, const uint64_t *ids, size_t n, const float *g, const float *w,
+    const uint16_t *touching, struct err *e)
 {
-	struct row_push all = { .table = t, .examples = examples, .step = step };
+	struct row_push all = { .table = t,
+		.step = step,
+		.examples = examples,
+		.touching = touching };
 	enum err_code rc = client_begin_pushes(c, step, e);
 
 	if (rc)

@@ -86,7 +86,8 @@ struct push {
 	struct bodies *bodies; /* .. it is a part of these; else NULL */
 	size_t len;            /* of `body`, in bytes */
 	uint16_t codec;
-	bool moved; /* it was on another link before */
+	bool counted; /* `body` ends with how many examples touch each row */
+	bool moved;   /* it was on another link before */
 	/* the mean of a reduced table, sent by every worker: not announced */
 	bool mean;
 };

@@ -347,6 +347,14 @@ static enum conn_verdict take_whole_rows(struct peer *p, const struct record *r,
 		return CONN_DROP;
 	}
 	push.len = len - (size_t)(push.payload - body);
+	if (r->flags & RECORD_TOUCHING && push.len < (size_t)push.nrows * 2) {
+		session_refuse(p, r, ERR_PROTO, "rows without the counts of examples");
+		return CONN_DROP;
+	}
+	if (r->flags & RECORD_TOUCHING && push.nrows) {
+		push.len -= (size_t)push.nrows * 2;
+		push.touching = push.payload + push.len;
+	}
 	if (!push_rows_fit(r, &push, len, t->cols)) {
 		session_refuse(p, r, ERR_LIMIT,
 		    "%u rows of table %u in a push: more than %u MiB, or by a codec that is not for rows",

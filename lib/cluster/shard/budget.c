@@ -130,8 +130,9 @@ enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t 
 static uint64_t new_row_bytes(const struct part *p)
 {
 	uint64_t copies = (p->sparse.prev ? 1 : 0) + (p->sparse.acc ? 1 : 0);
+	uint64_t count = p->sparse.touched ? sizeof(float) + ROW_OVERHEAD : 0;
 
-	return p->sparse.layout.stride * sizeof(float) + ROW_OVERHEAD +
+	return p->sparse.layout.stride * sizeof(float) + ROW_OVERHEAD + count +
 	    copies * (p->table->cols * sizeof(float) + ROW_OVERHEAD);
 }
 
@@ -166,6 +167,7 @@ void budget_book_rows(struct part *p, struct budget *b)
 		return;
 	now = rows_bytes(p->sparse.rows) + row_policy_state_bytes(p->sparse.policy) +
 	    (p->sparse.acc ? rows_bytes(p->sparse.acc) : 0) +
+	    (p->sparse.touched ? rows_bytes(p->sparse.touched) : 0) +
 	    (p->sparse.prev ? rows_bytes(p->sparse.prev) : 0);
 	atomic_fetch_add(&b->used, now - p->booked);
 	p->booked = now;

@@ -386,7 +386,7 @@ static void update_dense(struct part *p, const struct optim_hyper *h,
 
 	for (size_t at = 0; at < p->n; at += piece) {
 		size_t n = p->n - at < piece ? p->n - at : piece;
-		struct optim_gradient some = { g->values + at, g->scale, g->examples };
+		struct optim_gradient some = { g->values + at, g->scale, g->examples, g->touching };
 
 		for (unsigned k = 0; k < rule->nvectors; k++)
 			vector[k] = p->dense.state + k * (size_t)p->n + at;
@@ -404,7 +404,7 @@ static void update_dense(struct part *p, const struct optim_hyper *h,
 static struct optim_gradient mean_of_sum(const float *sum, const struct part_behind *of)
 {
 	return (struct optim_gradient){ sum, of->divisor ? 1.0f / (float)of->divisor : 0.0f,
-		of->examples ? of->examples : 1 };
+		of->examples ? of->examples : 1, 0 };
 }
 
 /* ---- bsp ---- */
@@ -451,7 +451,7 @@ static void keep_previous(struct part *p, bool changes)
 }
 
 bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows,
-    const uint8_t *ids, const struct part_behind *of)
+    const uint8_t *ids, const uint8_t *touching, const struct part_behind *of)
 {
 	struct optim_gradient g = mean_of_sum(sum, of);
 	struct optim_hyper h = hyper_for_step(p, step);
@@ -461,7 +461,7 @@ bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows
 		update_dense(p, &h, &g);
 	} else if (sum) {
 		row_policy_state_set_step(p, step);
-		if (!part_rows_update(p, &h, ids, nrows, &g))
+		if (!part_rows_update(p, &h, ids, nrows, touching, &g))
 			return false;
 	}
 	p->version += sum != NULL;
@@ -478,7 +478,7 @@ bool part_apply_sum(struct part *p, const struct part_behind *of)
 	FAIL_POINT("part_close");
 	if (!p->sum.contributions || !p->table->sparse)
 		return part_update(p, p->step, p->sum.contributions ? p->dense.acc : NULL, 0, NULL,
-		    of);
+		    NULL, of);
 	h = hyper_for_step(p, p->step);
 	keep_previous(p, true);
 	row_policy_state_set_step(p, p->step);
@@ -492,6 +492,9 @@ void part_clear_sum(struct part *p)
 {
 	if (p->sum.contributions && p->table->sparse)
 		rows_clear(p->sparse.acc);
+	if (p->sum.counted)
+		rows_clear(p->sparse.touched);
+	p->sum.counted = false;
 	if (p->sum.nkept)
 		robust_reopen(p);
 	p->sum.examples = 0;
@@ -518,7 +521,7 @@ bool part_apply_push(struct part *p, const struct push *push)
 		update_dense(p, &h,
 		    &(struct optim_gradient){
 		        codec_values(codec, push->payload, push->len, p->n, dense), 1.0f,
-		        push->examples ? push->examples : 1 });
+		        push->examples ? push->examples : 1, 0 });
 	}
 	p->version += good && (!p->table->sparse || push->nrows);
 	return good;

@@ -79,6 +79,9 @@ struct part_dense {
 /* The rows of a sparse partition. acc and prev have bare values by row id. */
 struct part_rows {
 	struct rows *rows, *acc, *prev;
+	/* By row id, how many examples of the open step touch the row, as a u32 in place of a float; has
+	 * rows only where pushes told it (sum.counted). NULL: none ever has. */
+	struct rows *touched;
 	struct row_layout layout; /* of `rows` */
 	/* ROW_CHANGED counts updates from this version on. Changes before it are not known. */
 	uint64_t known_since;
@@ -98,6 +101,7 @@ struct part_sum {
 	/* Contributions in the accumulator. 0: it has leftovers of an earlier step, which the first
 	 * contribution overwrites. */
 	unsigned contributions;
+	bool counted; /* sparse.touched has rows */
 	/* Robust aggregation: each rank's gradient of the open step. examples 0: it has none. */
 	struct kept {
 		float *g;
@@ -339,10 +343,10 @@ enum err_code restore_part(struct part *p, const struct shard_config *cfg,
     const struct ckpt_table *t, struct err *e);
 
 /* Makes the update of bsp step `step` from a sum of gradients (n floats, or nrows rows with their
- * ids), and opens the next step; prev gets the former values. sum NULL and nrows 0: the step changes
- * nothing. False: no memory. */
+ * ids), and opens the next step; prev gets the former values. touching: as in struct push. sum NULL and nrows 0:
+ * the step changes nothing. False: no memory. */
 bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows,
-    const uint8_t *ids, const struct part_behind *of);
+    const uint8_t *ids, const uint8_t *touching, const struct part_behind *of);
 /* Adds examples * gradient to the open step's sum; for a reduced table, whose gradient is the mean of
  * all workers, the gradient as it is. False: no memory. */
 bool part_accumulate(struct part *p, const struct shard *s, const struct push *push);
@@ -371,13 +375,15 @@ void part_row_changed(struct part *p, float *row);
 /* Adds examples * gradient of each row of the push to the open step's sum. After false some of
  * its rows have been added: the caller reports SHARD_BAD, and the session ends. */
 bool part_rows_accumulate(struct part *p, const struct push *push);
-/* One update: from the gradients g of these n rows; from the accumulated sum (g->values is not used);
+/* One update: from the gradients g of these n rows, and `touching` as in struct push; from the accumulated sum (g->values is not used);
  * straight from a push. */
 bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t *ids, uint32_t n,
-    const struct optim_gradient *g);
+    const uint8_t *touching, const struct optim_gradient *g);
 /* Takes the rows from sparse.acc, which stays as it is until part_clear_sum. */
 bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h,
     const struct optim_gradient *g);
+/* How many examples of the open step touch the row; 0: not known. */
+uint32_t part_rows_touching(const struct part *p, uint64_t id);
 /* Decodes the push, whose values are a mean, and applies it as one update. A push whose payload cannot be
  * viewed in place needs memory for all of its decoded rows. */
 bool part_rows_apply(struct part *p, const struct optim_hyper *h, const struct push *push);

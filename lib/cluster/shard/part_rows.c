@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: ISC */
+#include "core/endian.h"
 #include "core/mem.h"
 #include "codec/codec.h"
 #include "codec/since.h"
@@ -44,6 +45,8 @@ void part_rows_free(struct part *p)
 	rows_free(p->sparse.rows);
 	rows_free(p->sparse.acc);
 	rows_free(p->sparse.prev);
+	rows_free(p->sparse.touched);
+	p->sparse.touched = NULL;
 	p->sparse.rows = p->sparse.acc = p->sparse.prev = NULL;
 	free(p->sparse.was);
 	p->sparse.was = NULL;
@@ -163,6 +166,9 @@ static void scatter_columns(const float *x, float *const *row, uint32_t rows, si
 struct update {
 	const struct optim_hyper *h;
 	const struct optim_gradient *of; /* scale and examples; its values are not used */
+	/* How many examples touch each row; unset where `counted` is false. */
+	bool counted;
+	uint32_t touching[ROWS_BLOCK];
 	uint32_t n;
 	const uint8_t *ids;
 	/* No row is in the block twice. */
@@ -193,10 +199,23 @@ static const float *row_gradient(const struct part *p, const struct update *u, u
 	return u->g ? u->g + (size_t)i * p->table->cols : u->each[i];
 }
 
-/* These gradients of the block's rows, as the rule wants them. */
-static struct optim_gradient block_gradient(const struct update *u, const float *values)
+/* These gradients of the block's rows from row i on, as the rule wants them. */
+static struct optim_gradient block_gradient(const struct update *u, const float *values, uint32_t i)
 {
-	return (struct optim_gradient){ values, u->of->scale, u->of->examples };
+	return (struct optim_gradient){ values, u->of->scale, u->of->examples,
+		u->counted ? u->touching[i] : 0 };
+}
+
+/* The first row behind i that another number of examples touches. */
+static uint32_t end_of_equals(const struct update *u, uint32_t i)
+{
+	uint32_t j = i + 1;
+
+	if (!u->counted)
+		return u->n;
+	while (j < u->n && u->touching[j] == u->touching[i])
+		j++;
+	return j;
 }
 
 /* Calls the rule for each row by itself. */
@@ -206,7 +225,7 @@ static void step_rows_singly(struct part *p, const struct update *u, float *cons
 	float *vector[OPTIM_VECTORS_MAX];
 
 	for (uint32_t i = 0; i < u->n; i++) {
-		struct optim_gradient g = block_gradient(u, row_gradient(p, u, i));
+		struct optim_gradient g = block_gradient(u, row_gradient(p, u, i), i);
 
 		part_state_vectors(row[i] + cols, cols, p->by->rule, vector);
 		if (row_layout_has(&p->sparse.layout, ROW_CHANGED))
@@ -226,7 +245,6 @@ static void step_rows_together(struct part *p, const struct update *u, float *co
 	float w[TOGETHER], g[TOGETHER], was[TOGETHER], state[OPTIM_VECTORS_MAX][TOGETHER];
 	float *vector[OPTIM_VECTORS_MAX] = { state[0], state[1], state[2] };
 	uint32_t nvectors = p->by->rule->nvectors, cols = p->table->cols;
-	struct optim_gradient mean = block_gradient(u, u->g ? u->g : g);
 	size_t all = (size_t)u->n * cols;
 
 	gather_columns(w, row, u->n, 0, cols);
@@ -236,7 +254,16 @@ static void step_rows_together(struct part *p, const struct update *u, float *co
 		copy_floats(g + i * cols, u->each[i], cols);
 	if (row_layout_has(&p->sparse.layout, ROW_CHANGED))
 		memcpy(was, w, all * sizeof *w);
-	p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay, all, w, vector, &mean);
+	for (uint32_t i = 0, end; i < u->n; i = end) {
+		size_t at = (size_t)i * cols;
+		float *const some[OPTIM_VECTORS_MAX] = { state[0] + at, state[1] + at,
+			state[2] + at };
+		struct optim_gradient mean = block_gradient(u, (u->g ? u->g : g) + at, i);
+
+		end = end_of_equals(u, i);
+		p->by->rule->step(u->h, p->version + 1 - p->born, p->table->decay,
+		    (size_t)(end - i) * cols, w + at, some, &mean);
+	}
 	scatter_columns(w, row, u->n, 0, cols);
 	for (uint32_t k = 0; k < nvectors; k++)
 		scatter_columns(vector[k], row, u->n, (k + 1) * cols, cols);
@@ -287,7 +314,10 @@ static bool update_rows(struct part *p, const struct update *u)
 /* Updates those rows of a block that exist or are admitted by the row policy. */
 static bool update_chosen(struct part *p, const struct update *u)
 {
-	struct update some = { .h = u->h, .of = u->of, .distinct = u->distinct };
+	struct update some = { .h = u->h,
+		.of = u->of,
+		.counted = u->counted,
+		.distinct = u->distinct };
 	uint32_t place[ROWS_BLOCK];
 	uint64_t ids[ROWS_BLOCK];
 
@@ -298,6 +328,7 @@ static bool update_chosen(struct part *p, const struct update *u)
 	for (uint32_t i = 0; i < some.n; i++) {
 		ids[i] = read_row_id(u->ids, place[i]);
 		some.each[i] = row_gradient(p, u, place[i]);
+		some.touching[i] = u->counted ? u->touching[place[i]] : 0;
 	}
 	return !some.n || update_rows(p, &some);
 }
@@ -310,9 +341,9 @@ static bool update_block(struct part *p, const struct update *u)
 }
 
 bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t *ids, uint32_t n,
-    const struct optim_gradient *g)
+    const uint8_t *touching, const struct optim_gradient *g)
 {
-	struct update u = { .h = h, .of = g };
+	struct update u = { .h = h, .of = g, .counted = touching };
 	uint32_t most = rows_per_block(p, 1 + p->by->rule->nvectors);
 
 	for (uint32_t at = 0; at < n; at += u.n) {
@@ -320,10 +351,22 @@ bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t
 		u.ids = ids + (size_t)at * 8;
 		u.g = g->values + (size_t)at * p->table->cols;
 		u.distinct = ids_ascend(u.ids, u.n);
+		for (uint32_t i = 0; touching && i < u.n; i++)
+			u.touching[i] = get_le16(touching + (size_t)(at + i) * 2);
 		if (!update_block(p, &u))
 			return false;
 	}
 	return !n || !p->sparse.policy || row_policy_state_end_update(p);
+}
+
+uint32_t part_rows_touching(const struct part *p, uint64_t id)
+{
+	const float *row = p->sum.counted ? rows_get(p->sparse.touched, id) : NULL;
+	uint32_t n = 0;
+
+	if (row)
+		memcpy(&n, row, sizeof n);
+	return n;
 }
 
 bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h,
@@ -331,7 +374,7 @@ bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h,
 {
 	uint32_t n = (uint32_t)rows_count(p->sparse.acc),
 	         most = rows_per_block(p, 2 + p->by->rule->nvectors);
-	struct update u = { .h = h, .of = g, .distinct = true };
+	struct update u = { .h = h, .of = g, .counted = p->sum.counted, .distinct = true };
 	uint64_t ids[ROWS_BLOCK];
 
 	for (uint32_t at = 0; at < n; at += u.n) {
@@ -339,6 +382,8 @@ bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h,
 		u.ids = (const uint8_t *)ids;
 		for (uint32_t i = 0; i < u.n; i++)
 			u.each[i] = rows_at(p->sparse.acc, at + i, &ids[i]);
+		for (uint32_t i = 0; u.counted && i < u.n; i++)
+			u.touching[i] = part_rows_touching(p, ids[i]);
 		if (!update_block(p, &u))
 			return false;
 	}
@@ -412,12 +457,33 @@ static bool accumulate_block(struct part *p, const uint8_t *ids, uint32_t n, flo
 	return true;
 }
 
+/* Adds how many examples of the push touch each row. A place of a row is 4 bytes. False: no
+ * memory. */
+static bool add_touching(struct part *p, const struct push *push)
+{
+	if (!p->sparse.touched)
+		p->sparse.touched = rows_new(1);
+	p->sum.counted = true;
+	for (uint32_t i = 0; i < push->nrows; i++) {
+		bool made;
+		float *row = rows_put(p->sparse.touched, read_row_id(push->ids, i), &made);
+		uint32_t n;
+
+		if (!row)
+			return false;
+		memcpy(&n, row, sizeof n);
+		n += get_le16(push->touching + (size_t)i * 2);
+		memcpy(row, &n, sizeof n);
+	}
+	return true;
+}
+
 bool part_rows_accumulate(struct part *p, const struct push *push)
 {
 	uint32_t most = rows_per_block(p, 1);
 	float *room;
 	const float *g = decode_row_values(p, push, &room);
-	bool good = g;
+	bool good = g && (!push->touching || add_touching(p, push));
 
 	for (uint32_t at = 0; good && at < push->nrows; at += most)
 		good = accumulate_block(p, push->ids + (size_t)at * 8,
@@ -431,8 +497,8 @@ bool part_rows_apply(struct part *p, const struct optim_hyper *h, const struct p
 {
 	float *room;
 	struct optim_gradient g = { decode_row_values(p, push, &room), 1,
-		push->examples ? push->examples : 1 };
-	bool good = g.values && part_rows_update(p, h, push->ids, push->nrows, &g);
+		push->examples ? push->examples : 1, 0 };
+	bool good = g.values && part_rows_update(p, h, push->ids, push->nrows, push->touching, &g);
 
 	free(room);
 	return good;

@@ -85,19 +85,28 @@ uint32_t repl_list_pushers(const struct part *p, uint64_t step, uint8_t *out)
 	return n;
 }
 
-/* Copies the accumulated rows: all ids, then all values. */
+/* Copies the accumulated rows: all ids, then all values, and then, where it is known, how many
+ * examples touch each. */
 static void fill_rows_body(struct repl_record *c, const struct part *p)
 {
 	size_t n = rows_count(p->sparse.acc), cols = p->table->cols;
 
-	c->nbody = n * (8 + cols * 4);
-	c->body = mem_array(n, 8 + cols * 4);
+	size_t row = 8 + cols * 4 + (p->sum.counted ? 2 : 0);
+
+	c->nbody = n * row;
+	c->body = mem_array(n, row);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t id;
 		const float *g = rows_at(p->sparse.acc, i, &id);
 
 		put_le64(c->body + i * 8, id);
 		memcpy(c->body + n * 8 + i * cols * 4, g, cols * 4);
+		if (p->sum.counted) {
+			uint32_t touching = part_rows_touching(p, id);
+
+			put_le16(c->body + n * (8 + cols * 4) + i * 2,
+			    (uint16_t)(touching < UINT16_MAX ? touching : UINT16_MAX));
+		}
 	}
 }
 
@@ -143,7 +152,8 @@ void repl_queue_step(struct shard *s, struct part *p, uint64_t step)
 
 void repl_queue_push(struct shard *s, struct part *p, const struct push *push, bool refused)
 {
-	size_t nids = (size_t)push->nrows * 8;
+	size_t nids = (size_t)push->nrows * 8,
+	       counts = push->touching ? (size_t)push->nrows * 2 : 0;
 	struct repl_record *c;
 
 	if (p->chain.next == NO_SERVER) {
@@ -151,15 +161,18 @@ void repl_queue_push(struct shard *s, struct part *p, const struct push *push, b
 		return;
 	}
 	c = repl_new_record(p, REPL_PUSH, push->step, repl_head_bytes(0),
-	    refused ? 0 : nids + push->len);
+	    refused ? 0 : nids + push->len + counts);
 	c->codec = push->codec;
 	if (!refused) {
 		c->body = mem_alloc(c->nbody);
 		if (nids)
 			memcpy(c->body, push->ids, nids);
 		memcpy(c->body + nids, push->payload, push->len);
+		if (counts)
+			memcpy(c->body + nids + push->len, push->touching, counts);
 	}
 	fill_record_head(c, p, &(struct part_behind){ push->examples, 1 }, push->rank, push->nrows);
+	put_le32(c->head + 40, counts != 0);
 	repl_enqueue(s, p, c);
 }
 

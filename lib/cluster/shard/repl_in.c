@@ -16,6 +16,7 @@ struct incoming {
 	uint64_t version;
 	struct part_behind of;
 	uint32_t n, nrows;
+	bool counted;   /* REPL_PUSH: how many examples touch each row is behind the values */
 	uint32_t clock; /* lower half of the row policy's clock */
 	const struct settings_epoch
 	    *by; /* settings epoch of the update; NULL: not known here yet */
@@ -51,6 +52,7 @@ static bool parse_record(const struct shard *s, const struct repl_record *c, con
 	*in = (struct incoming){ .c = c,
 		.version = get_le64(p),
 		.of = { get_le64(p + 8), get_le64(p + 32) },
+		.counted = get_le32(p + 40),
 		.n = get_le32(p + 16),
 		.nrows = get_le32(p + 20),
 		.by = settings_epoch_by_number(s, get_le32(p + 24)),
@@ -79,7 +81,11 @@ static enum shard_answer apply_sum_record(struct shard *s, struct part *p,
 	size_t want = p->table->sparse ? (size_t)in->nrows * (8 + cols * 4) : p->n * 4;
 	const uint8_t *values = in->body + (p->table->sparse ? (size_t)in->nrows * 8 : 0);
 
-	if (in->nbody && (in->nbody != want || (uintptr_t)values % 4))
+	const uint8_t *touching = NULL;
+
+	if (p->table->sparse && in->nrows && in->nbody == want + (size_t)in->nrows * 2)
+		touching = in->body + want;
+	if (in->nbody && ((in->nbody != want && !touching) || (uintptr_t)values % 4))
 		return SHARD_BAD;
 	/* This record was applied before; the sender has not had the acknowledgement. */
 	if (step < p->step || in->version < p->version + (in->nbody != 0))
@@ -89,7 +95,7 @@ static enum shard_answer apply_sum_record(struct shard *s, struct part *p,
 	snapshot_before_update(s, p, step);
 	settings_epoch_set(s, p, in->by);
 	if (!part_update(p, step, in->nbody ? (const float *)(const void *)values : NULL, in->nrows,
-	        in->body, &in->of))
+	        in->body, touching, &in->of))
 		return SHARD_BAD;
 	for (uint32_t i = 0; i < in->n; i++) {
 		uint32_t rank = get_le32(in->list + (size_t)i * 4);
@@ -108,7 +114,7 @@ static enum shard_answer apply_sum_record(struct shard *s, struct part *p,
 static enum shard_answer apply_push_record(struct shard *s, struct part *p,
     const struct incoming *in)
 {
-	size_t nids = (size_t)in->nrows * 8;
+	size_t nids = (size_t)in->nrows * 8, counts = in->counted ? (size_t)in->nrows * 2 : 0;
 	struct push push = { .rank = in->n,
 		.step = in->c->step,
 		.table = in->c->table,
@@ -123,10 +129,11 @@ static enum shard_answer apply_push_record(struct shard *s, struct part *p,
 		return SHARD_OK;
 	/* The record of a refused push has no body. */
 	if (in->nbody) {
-		if (in->nbody < nids || in->version != p->version + 1 || !codec)
+		if (in->nbody < nids + counts || in->version != p->version + 1 || !codec)
 			return SHARD_BAD;
 		push.payload = in->body + nids;
-		push.len = in->nbody - nids;
+		push.len = in->nbody - nids - counts;
+		push.touching = counts ? in->body + nids + push.len : NULL;
 		if (codec->check(push.payload, push.len,
 		        p->table->sparse ? (size_t)in->nrows * p->table->cols : p->n) != CODEC_GOOD)
 			return SHARD_BAD;

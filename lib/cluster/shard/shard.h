@@ -244,6 +244,9 @@ struct push {
 	/* Sparse: number of row ids; payload has the encoded rows in their order. */
 	uint32_t nrows;
 	const uint8_t *ids; /* u64 little-endian, any alignment */
+	/* Of each row, how many of the examples touch it: u16 little-endian, any alignment; 65535: so
+	 * many or more. NULL: not known. */
+	const uint8_t *touching;
 };
 
 /* When an acknowledgement may be sent: the partition is still in this tenure, and all replicas that

@@ -100,6 +100,7 @@ static bool accumulate_sum(struct part *p, const struct shard *s, const struct s
 		.examples = 1,
 		.nrows = sum->body.nrows,
 		.ids = sum->body.ids,
+		.touching = sum->body.touching,
 		.payload = sum->body.values,
 		.len = sum->body.len };
 	uint64_t examples = 0;

@@ -56,6 +56,10 @@ bool sum_body_parse(const uint8_t *p, size_t len, uint32_t width, struct sum_bod
 		return false;
 	out->values = out->ids + (size_t)out->nrows * 8;
 	out->len = left - (size_t)out->nrows * 8;
+	if (width && out->nrows && out->len == (size_t)out->nrows * ((size_t)width * 4 + 2)) {
+		out->len -= (size_t)out->nrows * 2;
+		out->touching = out->values + out->len;
+	}
 	return !width || out->len == (size_t)out->nrows * width * 4;
 }
 

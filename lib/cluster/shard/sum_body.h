@@ -25,6 +25,7 @@ struct sum_contributor {
 struct sum_body {
 	uint32_t n, nrows;
 	const uint8_t *who, *ids, *values; /* ids: u64 little-endian, any alignment */
+	const uint8_t *touching;           /* of each row, as in struct push; NULL: not known */
 	size_t len;                        /* bytes of the values; 0: all pushes were refused */
 };
 /* Bytes before the row ids. */

@@ -53,11 +53,14 @@ enum optim_uses {
 
 /* A gradient and the batch that it comes from: values[i] * scale is the mean over the batch of the
  * examples' gradients. `examples` is the batch's size, at least 1, which rules with constants for each
- * example need: the sum of the gradients is `examples` times the mean. */
+ * example need: the sum of the gradients is `examples` times the mean. `touching`: so many of the examples
+ * depend on these parameters, which are a row then; 0: all, or it is not known. l2 belongs to the loss
+ * of those examples alone. */
 struct optim_gradient {
 	const float *values;
 	float scale;
 	uint64_t examples;
+	uint64_t touching;
 };
 
 struct optim_rule {
@@ -73,6 +76,8 @@ struct optim_rule {
 	 * bit, so that a sparse gradient changes few elements.  The planner expects short pulls of
 	 * changed values then. */
 	bool keeps_untouched;
+	/* l2 acts once for each example that touches a row, so workers count them. */
+	bool counts_touching;
 	/* Fills h with the values of the rule's paper; l1 and l2 are 0. */
 	void (*defaults)(struct optim_hyper *h);
 	/* One fused pass over n elements: parameters w and vectors s[0..nvectors-1]
@@ -90,10 +95,25 @@ static inline float optim_sum_scale(const struct optim_gradient *g)
 	return g->scale * (float)g->examples;
 }
 
+/* l2 where the rule takes the mean, and where it takes the sum. */
+static inline float optim_mean_l2(const struct optim_hyper *h, bool decay,
+    const struct optim_gradient *g)
+{
+	float share = g->touching ? (float)g->touching / (float)g->examples : 1;
+
+	return decay ? h->l2 * share : 0;
+}
+
+static inline float optim_sum_l2(const struct optim_hyper *h, bool decay,
+    const struct optim_gradient *g)
+{
+	return decay ? h->l2 * (float)(g->touching ? g->touching : g->examples) : 0;
+}
+
 /* The gradient of one example, or a mean of which only the direction and length matter. */
 static inline struct optim_gradient optim_gradient_of_one(const float *values)
 {
-	return (struct optim_gradient){ values, 1, 1 };
+	return (struct optim_gradient){ values, 1, 1, 0 };
 }
 
 #define RULE(name, number) extern const struct optim_rule optim_rule_##name;

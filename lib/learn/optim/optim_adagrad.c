@@ -4,7 +4,7 @@
 #include "math/clones.h"
 #include "optim/optim.h"
 
-/* With G the sum of the examples' gradients and of l2 w for each example (optim.h):
+/* With G the sum of the examples' gradients and of l2 w for each example that touches the row (optim.h):
  *
  *	accum += G^2;  w -= lr G / (sqrt(initial + accum) + eps)
  *
@@ -31,8 +31,7 @@ static void adagrad_step(const struct optim_hyper *h, uint64_t t, bool decay, si
     float *restrict w, float *const s[], const struct optim_gradient *g)
 {
 	(void)t;
-	adagrad_kernel(n, h, decay ? h->l2 * (float)g->examples : 0, optim_sum_scale(g), w, s[0],
-	    g->values);
+	adagrad_kernel(n, h, optim_sum_l2(h, decay, g), optim_sum_scale(g), w, s[0], g->values);
 }
 
 static void adagrad_defaults(struct optim_hyper *h)
@@ -50,6 +49,7 @@ const struct optim_rule optim_rule_adagrad = {
 	.vector_name = { "accum" },
 	.vector_init = { 0 },
 	.keeps_untouched = true,
+	.counts_touching = true,
 	.defaults = adagrad_defaults,
 	.step = adagrad_step,
 };

@@ -36,7 +36,7 @@ static void adam_step(const struct optim_hyper *h, uint64_t t, bool decay, size_
 	float c1 = (float)(1 - power_by_squaring((double)h->beta1, t));
 	float c2 = (float)(1 - power_by_squaring((double)h->beta2, t));
 
-	adam_kernel(n, h, c1, c2, decay ? h->l2 : 0, g->scale, w, s[0], s[1], g->values);
+	adam_kernel(n, h, c1, c2, optim_mean_l2(h, decay, g), g->scale, w, s[0], s[1], g->values);
 }
 
 static void adam_defaults(struct optim_hyper *h)
@@ -52,6 +52,7 @@ const struct optim_rule optim_rule_adam = {
 	.uses = OPTIM_USES_BETA1 | OPTIM_USES_BETA2 | OPTIM_USES_EPS,
 	.nvectors = 2,
 	.vector_name = { "m", "v" },
+	.counts_touching = true,
 	.defaults = adam_defaults,
 	.step = adam_step,
 };

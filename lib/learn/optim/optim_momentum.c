@@ -20,7 +20,8 @@ static void momentum_step(const struct optim_hyper *h, uint64_t t, bool decay, s
     float *restrict w, float *const s[], const struct optim_gradient *g)
 {
 	(void)t;
-	momentum_kernel(n, h->lr, h->momentum, decay ? h->l2 : 0, g->scale, w, s[0], g->values);
+	momentum_kernel(n, h->lr, h->momentum, optim_mean_l2(h, decay, g), g->scale, w, s[0],
+	    g->values);
 }
 
 static void momentum_defaults(struct optim_hyper *h)
@@ -36,6 +37,7 @@ const struct optim_rule optim_rule_momentum = {
 	.uses = OPTIM_USES_MOMENTUM,
 	.nvectors = 1,
 	.vector_name = { "velocity" },
+	.counts_touching = true,
 	.defaults = momentum_defaults,
 	.step = momentum_step,
 };

@@ -21,7 +21,8 @@ static void nesterov_step(const struct optim_hyper *h, uint64_t t, bool decay, s
     float *restrict w, float *const s[], const struct optim_gradient *g)
 {
 	(void)t;
-	nesterov_kernel(n, h->lr, h->momentum, decay ? h->l2 : 0, g->scale, w, s[0], g->values);
+	nesterov_kernel(n, h->lr, h->momentum, optim_mean_l2(h, decay, g), g->scale, w, s[0],
+	    g->values);
 }
 
 static void nesterov_defaults(struct optim_hyper *h)
@@ -37,6 +38,7 @@ const struct optim_rule optim_rule_nesterov = {
 	.uses = OPTIM_USES_MOMENTUM,
 	.nvectors = 1,
 	.vector_name = { "velocity" },
+	.counts_touching = true,
 	.defaults = nesterov_defaults,
 	.step = nesterov_step,
 };

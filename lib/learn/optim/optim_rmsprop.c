@@ -24,7 +24,8 @@ static void rmsprop_step(const struct optim_hyper *h, uint64_t t, bool decay, si
     float *restrict w, float *const s[], const struct optim_gradient *g)
 {
 	(void)t;
-	rmsprop_kernel(n, h->lr, h->rho, h->eps, decay ? h->l2 : 0, g->scale, w, s[0], g->values);
+	rmsprop_kernel(n, h->lr, h->rho, h->eps, optim_mean_l2(h, decay, g), g->scale, w, s[0],
+	    g->values);
 }
 
 static void rmsprop_defaults(struct optim_hyper *h)
@@ -40,6 +41,7 @@ const struct optim_rule optim_rule_rmsprop = {
 	.uses = OPTIM_USES_RHO | OPTIM_USES_EPS,
 	.nvectors = 1,
 	.vector_name = { "mean_square" },
+	.counts_touching = true,
 	.defaults = rmsprop_defaults,
 	.step = rmsprop_step,
 };

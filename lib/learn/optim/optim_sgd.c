@@ -15,7 +15,7 @@ static void sgd_step(const struct optim_hyper *h, uint64_t t, bool decay, size_t
 {
 	(void)t;
 	(void)s;
-	sgd_kernel(n, h->lr, decay ? h->l2 : 0, g->scale, w, g->values);
+	sgd_kernel(n, h->lr, optim_mean_l2(h, decay, g), g->scale, w, g->values);
 }
 
 static void sgd_defaults(struct optim_hyper *h)
@@ -30,6 +30,7 @@ const struct optim_rule optim_rule_sgd = {
 	.use =
 	    "scaled dense data; the fewest bytes of memory; with codecs of momentum, and with local steps",
 	.keeps_untouched = true,
+	.counts_touching = true,
 	.defaults = sgd_defaults,
 	.step = sgd_step,
 };

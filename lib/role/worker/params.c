@@ -7,6 +7,7 @@
 #include "core/mem.h"
 #include "format/safetensors.h"
 #include "math/vec.h"
+#include "optim/optim.h"
 #include "saved/saved_metadata.h"
 #include "worker/data_facts.h"
 
@@ -88,6 +89,8 @@ void params_release(struct params *p)
 		free(p->kept[i]);
 	}
 	free((void *)p->table);
+	free(p->touching);
+	free(p->last);
 	free(p->flat);
 	free(p->kept);
 	free(p->w);
@@ -221,8 +224,44 @@ size_t params_floats(const struct params *p, const struct batch *b, size_t i)
 	return (m->sparse ? needed_rows(p, b, i, &id) : m->rows) * m->cols;
 }
 
+/* Is the decay of a row to be in proportion to the examples that touch it? Only then they are counted
+ * and sent. Rows that a program names, and several local steps for each push, have no counts. */
+static bool wants_counts(const struct params *p, const struct batch *b)
+{
+	const struct conf *c = &p->job->conf;
+	const struct optim_rule *rule = optim_find(c->job.optimizer);
+
+	return c->job.l2 > 0 && rule && rule->counts_touching && c->local_steps == 1 && !p->rows &&
+	    b->start && b->nids;
+}
+
+/* Counts how many examples of the batch touch each of its rows; an example that has a feature several
+ * times counts once. NULL: nobody needs it. */
+static const uint16_t *count_touching(struct params *p, const struct batch *b)
+{
+	if (!wants_counts(p, b))
+		return NULL;
+	if (b->nids > p->ncounted) {
+		p->touching = mem_regrow(p->touching, b->nids, sizeof *p->touching);
+		p->last = mem_regrow(p->last, b->nids, sizeof *p->last);
+		p->ncounted = b->nids;
+	}
+	memset(p->touching, 0, b->nids * sizeof *p->touching);
+	memset(p->last, 0, b->nids * sizeof *p->last);
+	for (uint32_t r = 0; r < b->rows; r++)
+		for (uint32_t k = b->start[r]; k < b->start[r + 1]; k++) {
+			uint32_t i = b->col[k];
+
+			if (p->last[i] != r + 1 && p->touching[i] < UINT16_MAX)
+				p->touching[i]++;
+			p->last[i] = r + 1;
+		}
+	return p->touching;
+}
+
 enum err_code params_push(struct params *p, const struct batch *b, uint64_t step, struct err *e)
 {
+	const uint16_t *touching = count_touching(p, b);
 	uint32_t examples = (uint32_t)b->rows;
 	enum err_code rc = ERR_OK;
 
@@ -237,7 +276,7 @@ enum err_code params_push(struct params *p, const struct batch *b, uint64_t step
 			    p->table[i]->nparts, p->g[i], e);
 		else if ((n = needed_rows(p, b, i, &id)) > 0)
 			rc = client_push_rows(p->client, p->table[i], step, examples, id, n,
-			    p->g[i], p->w[i], e);
+			    p->g[i], p->w[i], touching, e);
 	}
 	return rc;
 }
@@ -261,11 +300,13 @@ static enum err_code push_lacking_parts(struct params *p, size_t i, const struct
 
 /* Pushes the rows of a sparse table whose partitions lack the batch. */
 static enum err_code push_lacking_rows(struct params *p, size_t i, const struct feed *f,
-    uint64_t step, uint32_t examples, const uint64_t *id, size_t n, struct err *e)
+    uint64_t step, uint32_t examples, const uint64_t *id, const uint16_t *touching, size_t n,
+    struct err *e)
 {
 	const struct table *t = p->table[i];
 	uint64_t *ids = mem_array(n, sizeof *ids);
 	float *g = mem_array(n * t->cols, sizeof *g), *w = mem_array(n * t->cols, sizeof *w);
+	uint16_t *counts = touching ? mem_array(n, sizeof *counts) : NULL;
 	enum err_code rc = ERR_OK;
 	size_t some = 0;
 
@@ -273,12 +314,15 @@ static enum err_code push_lacking_rows(struct params *p, size_t i, const struct 
 		if (batches_is_taken(f, t->id, table_part_of(t, id[k])))
 			continue;
 		ids[some] = id[k];
+		if (counts)
+			counts[some] = touching[k];
 		memcpy(g + some * t->cols, p->g[i] + k * t->cols, t->cols * sizeof *g);
 		memcpy(w + some * t->cols, p->w[i] + k * t->cols, t->cols * sizeof *w);
 		some++;
 	}
 	if (some)
-		rc = client_push_rows(p->client, t, step, examples, ids, some, g, w, e);
+		rc = client_push_rows(p->client, t, step, examples, ids, some, g, w, counts, e);
+	free(counts);
 	free(ids);
 	free(g);
 	free(w);
@@ -288,6 +332,7 @@ static enum err_code push_lacking_rows(struct params *p, size_t i, const struct 
 enum err_code params_push_lacking(struct params *p, const struct batch *b, const struct feed *f,
     uint64_t step, struct err *e)
 {
+	const uint16_t *touching = count_touching(p, b);
 	uint32_t examples = (uint32_t)b->rows;
 	enum err_code rc = ERR_OK;
 
@@ -300,7 +345,7 @@ enum err_code params_push_lacking(struct params *p, const struct batch *b, const
 		if (!p->job->table[i].sparse)
 			rc = push_lacking_parts(p, i, f, step, examples, e);
 		else if ((n = needed_rows(p, b, i, &id)) > 0)
-			rc = push_lacking_rows(p, i, f, step, examples, id, n, e);
+			rc = push_lacking_rows(p, i, f, step, examples, id, touching, n, e);
 	}
 	return rc;
 }

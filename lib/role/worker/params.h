@@ -32,6 +32,11 @@ struct params {
 	/* by table: rows to use instead of those that the batch touches; NULL: those of the
 	 * batch */
 	const struct params_rows *rows;
+	/* Of each id of a batch, how many of its examples have it, as client_push_rows takes it; and
+	 * for counting, 1 + the last example that had it. Room for ncounted ids. */
+	uint16_t *touching;
+	uint32_t *last;
+	size_t ncounted;
 	/* Dense tables as of kept_step, the last step with a finite loss. */
 	float **kept;
 	uint64_t kept_step;

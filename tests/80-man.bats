@@ -232,10 +232,12 @@ described_once() {
 }
 
 @test "models with their tables, schedules, readers, codecs" {
-	names MODEL lib/learn/model/model.def | named ps-work.1 '^\.It Cm @$'
+	names MODEL lib/learn/model/model.def | named ps-models.7 '^\.Ss @$'
+	"$bin/ps-ctl" list models --json | jq -r '.defaults | scan("[a-z0-9_]+(?==)")' | sort -u |
+		named ps-models.7 '^\.Li .*\b@='
 	names MODEL lib/learn/model/model.def | named ps-cluster.5 '\b@\b'
 	"$bin/ps-ctl" list models --json | jq -r .tables | grep -oE '\b[wb][0-9]*\b' | sort -u |
-		named ps-work.1 '^\.It Cm (.* , )?@( |$)'
+		named ps-models.7 '^\.It Cm (.* , )?@( |$)'
 	names SCHEDULE lib/learn/optim/schedule.def | named ps-cluster.5 '^\.It Cm @(:| |$)'
 	names READER lib/learn/data/reader.def | named ps-cluster.5 '^\.It Cm @$'
 	names CODEC lib/learn/codec/codec.def | named ps-protocol.7 'Sy @$'

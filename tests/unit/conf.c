@@ -306,6 +306,10 @@ static void test_defaults_of_job(void)
 	conf_release(&c);
 	load("{\"job\": {\"model\": \"mlp\", \"data\": \"d.csv\", \"steps\": 9}}", NULL, 0, &c);
 	ok(c.job.epochs == 0, "steps alone end the training");
+	ok(!conf_set(&c, "steps=0", &e) && c.job.epochs > 0,
+	    "without them the model says how often");
+	ok(!conf_set(&c, "stop=accuracy", &e) && c.job.epochs == 0,
+	    "and so does a metric that stops it");
 	conf_release(&c);
 	json_decref(o);
 	json_decref(set);

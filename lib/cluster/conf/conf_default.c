@@ -174,7 +174,8 @@ void conf_derive_of_rule(struct conf *c)
 /* Does something else than epochs end the training, or nothing at all? */
 static bool has_other_end(const struct conf *c)
 {
-	return c->job.steps > 0 || (c->job.data.n && data_log_is(c->job.data.item[0]));
+	return c->job.steps > 0 || conf_is_named(c->job.stop) ||
+	    (c->job.data.n && data_log_is(c->job.data.item[0]));
 }
 
 void conf_derive(struct conf *c)

@@ -102,7 +102,7 @@ struct dataset {
 	struct data_words *words;
 	uint64_t *group;       /* of each example (batch.h); NULL: the data have no groups */
 	bool grouped_by_first; /* sparse: the first entry of an example, its user, is its group */
-	float *weight;  /* of each example, with the mean 1 in training data; NULL: all equal */
+	float *weight; /* of each example, with the mean 1 in training data; NULL: all equal */
 	/* what weights were multiplied with for that; 0: the schema says it, or there are none */
 	float weight_factor;
 	float *y;       /* real targets, or 0 and 1 (want.two) */

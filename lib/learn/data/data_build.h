@@ -24,8 +24,8 @@ struct data_build {
 	size_t room, start_room;               /* values and rows for which memory is allocated */
 	uint64_t values_before, rows_before;   /* values and rows of the files before this one */
 	size_t weights, weight_room;           /* rows that have a weight, and room for */
-	bool weights_scaled; /* the weights come from datasets, which have scaled them */
-	size_t groups, group_room;             /* rows that have a group, and room for */
+	bool weights_scaled;       /* the weights come from datasets, which have scaled them */
+	size_t groups, group_room; /* rows that have a group, and room for */
 	/* Sparse ids as in the files: in d->col, until an id of more than 32 bits appears; then in
 	 * raw. */
 	uint64_t nnz;

@@ -43,7 +43,8 @@ bool state_file_is_awaited(const struct coordinator *h, uint64_t stamp);
  * when that has lasted for its deadline, or end the process when another coordinator owns the run
  * directory. *since: when it failed first, which this sets, and the caller sets to 0 when it is
  * written. */
-void state_file_report_failure(struct coordinator *h, int64_t *since, const struct err *e, int64_t now);
+void state_file_report_failure(struct coordinator *h, int64_t *since, const struct err *e,
+    int64_t now);
 /* With the lock held: the lease log is durable up to this number of changes. */
 void state_file_note_leases(struct coordinator *h, uint64_t leases);
 

@@ -86,4 +86,4 @@ await() {
 	done
 }
 
-killed=0 stopped=0 everything=0 refused=0
+refused=0

@@ -228,7 +228,7 @@ produce() {
 	write_job "kafka://$broker/clicks?format=libsvm&head=10" 1
 	run ! ps-ctl run c
 	echo "$output"
-	[[ "$output" == *"clicks[0]+"*"what is this"* ]]
+	[[ "$output" == *"clicks[0]+150:1: "*'"what"'* ]]
 }
 
 @test "a worker without events holds nobody up in bsp" {

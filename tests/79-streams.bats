@@ -88,7 +88,8 @@ produce() {
 	lines 2000 2500 >>ids.svm
 	wait_for 30 are_once 2500
 	# What came after the checkpoint is trained on again, from the model of the checkpoint.
-	pgrep -f -- "$T/c.run" | xargs -r kill -9
+	# The kernel kills the others with the supervisor.
+	kill -9 "$(sed -n 1p c.run/lock)"
 	wait_for 30 none_left "$T"
 	lines 2500 2600 >>ids.svm
 	ps-ctl start c --resume auto

@@ -280,8 +280,9 @@ static int wait_for_goal(const struct options *o, const struct goal *g, const ch
 	return code;
 }
 
-/* Find the run directory.  A cluster that was started in the background a moment ago may not have made its
- * directory yet: a wait for "ready" with a time-out begins before that, and *timeout becomes what is left of it. */
+/* Find the run directory.  A cluster that was started in the background a moment ago may not have
+ * made its directory yet: a wait for "ready" with a time-out begins before that, and *timeout
+ * becomes what is left of it. */
 static enum err_code find_run_to_wait_for(const struct goal *g, const char *opt_C, int64_t *timeout,
     char **dir, struct err *e)
 {

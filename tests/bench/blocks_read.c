@@ -3,9 +3,10 @@
  *
  * usage: blocks_read PATH [MEMORY [CACHE_DIR]]
  *
- * Prints one line of JSON: bytes and examples of the data; ns a byte for reading them into memory, in blocks and,
- * with a directory for job.cache, in blocks that are stored (the first epoch) and in stored ones (the second).
- * A figure is the processor time of this process, kernel included, so that other programs matter little. */
+ * Prints one line of JSON: bytes and examples of the data; ns a byte for reading them into memory,
+ * in blocks and, with a directory for job.cache, in blocks that are stored (the first epoch) and in
+ * stored ones (the second). A figure is the processor time of this process, kernel included, so
+ * that other programs matter little. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -135,7 +135,8 @@ static void learn(struct trainer *t, size_t r, const uint32_t *row)
 	t->bias -= (double)t->lr * (double)delta / sqrt(t->bias_sum + 1e-8);
 }
 
-/* Rows of the evaluation's features in the training's table; those that were not trained have a row of zeroes. */
+/* Rows of the evaluation's features in the training's table; those that were not trained have a row
+ * of zeroes. */
 static uint32_t *rows_of(const struct dataset *d, const struct dataset *train)
 {
 	uint32_t *row = calloc(d->nids + 1, sizeof *row);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
-/* Ids that are offered to a sparse table in one process, of which some are admitted: how fast, in what memory,
- * and how many come in before their time. The same ids to a table that takes all, beside it.
+/* Ids that are offered to a sparse table in one process, of which some are admitted: how fast, in
+ * what memory, and how many come in before their time. The same ids to a table that takes all,
+ * beside it.
  *
  * usage: build/bench/rows_admit [IDS]      IDS (100000000) offered, of a fifth as many different ones */
 #include <math.h>

@@ -3,12 +3,12 @@
  *
  *     build/fault/kafka TOPIC:PARTITIONS[,...] [FILE]
  *
- * Writes the address of its broker to FILE (standard output without one) when it is ready, then does the lines
- * of its standard input and ends with that:
+ * Writes the address of its broker to FILE (standard output without one) when it is ready, then
+ * does the lines of its standard input and ends with that:
  *
  *     down    the broker closes its connections and refuses others
  *     up      it is there again
- */
+ * / */
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
 #include <stdio.h>

@@ -9,9 +9,10 @@
 #include "tool/row_text.h"
 #include "worker/data_facts.h"
 
-/* Any bytes are a whole model file or a sentence; what opens can be read, and its description of the
- * training data can be evaluated with. So can a description alone, without the numbers of a file around it. The first
- * two bytes are the length of a table to be evaluated, which follows them. */
+/* Any bytes are a whole model file or a sentence; what opens can be read, and its description of
+ * the training data can be evaluated with. So can a description alone, without the numbers of a
+ * file around it. The first two bytes are the length of a table to be evaluated, which follows
+ * them. */
 
 static void read_tables(struct saved_model *m)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-/* Values that are put into a shard from elsewhere: what pulls have of them, and what they are told has changed. */
+/* Values that are put into a shard from elsewhere: what pulls have of them, and what they are told
+ * has changed. */
 #include "shard_fixture.h"
 
 static struct world x;

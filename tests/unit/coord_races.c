@@ -94,7 +94,8 @@ static void joins_during_a_vote(void)
 	scene_close(&s);
 }
 
-/* A server has its copies, and the worker that is the last not to have told that it knows of them leaves, or is lost. */
+/* A server has its copies, and the worker that is the last not to have told that it knows of them
+ * leaves, or is lost. */
 static void leaves_without_knowing(bool lost)
 {
 	struct scene s;

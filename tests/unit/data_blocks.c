@@ -139,8 +139,8 @@ static void every_line_once(bool heading, bool newline)
 
 enum { HEAD_BLOCK = 4000, HEAD_ROWS = 60000 };
 
-/* A table of HEAD_ROWS lines in blocks of HEAD_BLOCK bytes, of which one half way, in the middle of a block, is
- * `stray`. Returns the number of its block. */
+/* A table of HEAD_ROWS lines in blocks of HEAD_BLOCK bytes, of which one half way, in the middle of
+ * a block, is `stray`. Returns the number of its block. */
 static uint32_t put_table(struct buf *text, const char *stray)
 {
 	uint32_t at = 0;
@@ -266,7 +266,8 @@ static void append_zstd(struct buf *out, const uint8_t *p, size_t n)
 	ZSTD_freeCCtx(c);
 }
 
-/* Compresses the text in pieces of `piece` bytes, each by itself, with a skippable frame before each of zstd. */
+/* Compresses the text in pieces of `piece` bytes, each by itself, with a skippable frame before
+ * each of zstd. */
 static char *put_packed(const char *name, const struct buf *text, bool zstd, size_t piece)
 {
 	static const uint8_t skip[12] = { 0x53, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-/* Examples that are read in blocks have the same bits as those that are read into memory, wherever the blocks are
- * cut. */
+/* Examples that are read in blocks have the same bits as those that are read into memory, wherever
+ * the blocks are cut. */
 #include "tap.h"
 
 #include <stdlib.h>
@@ -40,7 +40,8 @@ static void put_rows(const struct dataset *d, struct buf *out)
 	batch_release(&b);
 }
 
-/* Appends all examples of the blocks, in chunks of `memory` bytes that give their memory to those behind them. */
+/* Appends all examples of the blocks, in chunks of `memory` bytes that give their memory to those
+ * behind them. */
 static enum err_code put_blocks(const struct data_blocks *b, uint64_t memory, struct buf *out,
     struct err *e)
 {
@@ -248,8 +249,8 @@ static void labels_alone(void)
 	buf_release(&blocks);
 }
 
-/* A line that is none of the head's has a missing cell, which the head does not know: the error names the line, also
- * where it is the first one of its block. */
+/* A line that is none of the head's has a missing cell, which the head does not know: the error
+ * names the line, also where it is the first one of its block. */
 static void missing_cells(void)
 {
 	struct buf t = BUF_INIT;

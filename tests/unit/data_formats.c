@@ -217,7 +217,8 @@ static void test_vw(void)
 
 /* ---- weights ---- */
 
-/* Three examples with the weights 2, 1 (not written) and 0, whose mean is 1; of evaluation data two with 5 and 1. */
+/* Three examples with the weights 2, 1 (not written) and 0, whose mean is 1; of evaluation data two
+ * with 5 and 1. */
 static void check_weights(const char *text, const char *eval, const char *options, bool third_is_1)
 {
 	const struct data_want *want = strstr(options, "ratings") ? &real : &two;

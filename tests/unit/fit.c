@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: ISC */
-/* Linear models trained to the end by whole gradients, against what scikit-learn 1.2.1 finds for the same data,
- * weights and l2 = 0.1 of the mean loss, with intercepts that l2 leaves alone:
+/* Linear models trained to the end by whole gradients, against what scikit-learn 1.2.1 finds for
+ * the same data, weights and l2 = 0.1 of the mean loss, with intercepts that l2 leaves alone:
  *
  * LogisticRegression with C = 1 / (8 l2), of two classes and multinomial; Ridge with alpha = 8 l2;
- * PoissonRegressor with alpha = l2; LinearSVC of the primal problem with C = 1 / (8 l2) and no intercept; all with
- * a tolerance of 1e-12 or less. Weights of classes are balanced, or {0: 1, 1: 5}. */
+ * PoissonRegressor with alpha = l2; LinearSVC of the primal problem with C = 1 / (8 l2) and no
+ * intercept; all with a tolerance of 1e-12 or less. Weights of classes are balanced, or {0: 1, 1:
+ * 5}. */
 #include <math.h>
 #include <string.h>
 

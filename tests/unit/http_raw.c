@@ -474,7 +474,8 @@ static void test_slow_readers(struct fixture *f)
 
 	for (int i = 0; i < 340; i++) {
 		fd[i] = fx_connect_from(f, i % 2 ? "127.0.0.2" : "127.0.0.3");
-		/* The answer to the first one is read below, which would take a minute with a small window. */
+		/* The answer to the first one is read below, which would take a minute with a small
+		 * window. */
 		setsockopt(fd[i], SOL_SOCKET, SO_RCVBUF, i ? &small : &medium, sizeof(small));
 		send(fd[i], text, strlen(text), MSG_NOSIGNAL);
 	}

@@ -242,13 +242,14 @@ static void test_weights(void)
 	}
 }
 
-/* The values below were computed by scikit-learn 1.2.1 (Debian 12) for the same examples: its functions for
- * accuracy, area under the ROC curve, log loss, average precision, F1 (binary and macro), NDCG (k = 10),
- * absolute and squared error, R2 and pinball loss (alpha = 0.9), with the weights of samples where the test
- * has weights; and by numpy: normalized entropy as that log loss over the log loss of the weighted mean of y,
- * calibration as sum(w p) / sum(w y), the calibration error with 15 bins int(15 p). Of groups: the mean of the
- * functions over the groups, of the area weighted by the groups' sizes; reciprocal rank, precision and recall
- * as means over all orders of examples with equal scores, by itertools. */
+/* The values below were computed by scikit-learn 1.2.1 (Debian 12) for the same examples: its
+ * functions for accuracy, area under the ROC curve, log loss, average precision, F1 (binary and
+ * macro), NDCG (k = 10), absolute and squared error, R2 and pinball loss (alpha = 0.9), with the
+ * weights of samples where the test has weights; and by numpy: normalized entropy as that log loss
+ * over the log loss of the weighted mean of y, calibration as sum(w p) / sum(w y), the calibration
+ * error with 15 bins int(15 p). Of groups: the mean of the functions over the groups, of the area
+ * weighted by the groups' sizes; reciprocal rank, precision and recall as means over all orders of
+ * examples with equal scores, by itertools. */
 struct expected {
 	enum metric metric;
 	double value;

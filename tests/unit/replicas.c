@@ -374,7 +374,8 @@ static void a_receipt_of_an_earlier_tenure(void)
 				ok(r.status <= PUSH_MERGED && !is_safe(x, 0, &r),
 				    "%s, chain of %u: the old head takes %s", modes[m], last + 1,
 				    what);
-				/* In bsp both workers push, so that the step closes; else one, often enough. */
+				/* In bsp both workers push, so that the step closes; else one,
+				 * often enough. */
 				for (uint64_t step = 1; step < 6; step++) {
 					for (uint32_t rank = m != 0; rank < 2; rank++) {
 						push(x, 1, W, rank, step, &other);

@@ -21,7 +21,8 @@ struct source {
 	bool close_fd;
 	const uint8_t *mem;
 	size_t mem_left;
-	/* bytes of a regular file when opened, of memory, or of a callback (0: not known); bytes read so far */
+	/* bytes of a regular file when opened, of memory, or of a callback (0: not known); bytes
+	 * read so far */
 	uint64_t size, taken;
 	enum source_packing packing;
 	uint8_t *in; /* undecoded bytes of the file */

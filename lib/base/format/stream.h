@@ -22,8 +22,9 @@ enum err_code stream_open(const char *path, struct stream **out, struct err *e);
 /* Reads the n bytes at p, which must outlive the stream. */
 enum err_code stream_memory(const void *p, size_t n, const char *name, struct stream **out,
     struct err *e);
-/* Reads the n bytes of text at p in place: its lines are views of them, and nothing is decompressed. The bytes
- * p[n] to p[n + STREAM_PAD] belong to the text and may be written to. p and name must outlive the stream. */
+/* Reads the n bytes of text at p in place: its lines are views of them, and nothing is
+ * decompressed. The bytes p[n] to p[n + STREAM_PAD] belong to the text and may be written to. p and
+ * name must outlive the stream. */
 struct stream *stream_text(char *p, size_t n, const char *name);
 /* Reads from a callback, as source_from. */
 struct source_reader;

@@ -47,11 +47,11 @@ typedef void ckpt_passed_fn(void *ctx, const char *path, const char *why);
 enum err_code ckpt_newest(const char *dir, ckpt_passed_fn *passed, void *ctx, char **path,
     struct err *e);
 
-/* Which checkpoints pruning keeps: the newest `last`, those whose step is a multiple of `every`
- * (0: none), the `best` ones with the lowest evaluation loss, that of `step` (0: none), and `also`. The newest whole one
- * is always kept. Damaged ones are kept only while they are newer than it (by their name, if the
- * manifest is damaged). If none is whole nothing is removed. removed (may be NULL) is called for
- * each removal. */
+/* Which checkpoints pruning keeps: the newest `last`, those whose step is a multiple of `every` (0:
+ * none), the `best` ones with the lowest evaluation loss, that of `step` (0: none), and `also`. The
+ * newest whole one is always kept. Damaged ones are kept only while they are newer than it (by
+ * their name, if the manifest is damaged). If none is whole nothing is removed. removed (may be
+ * NULL) is called for each removal. */
 struct ckpt_keep {
 	size_t last, best;
 	uint64_t every, step;

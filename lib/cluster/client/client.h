@@ -184,9 +184,9 @@ enum err_code client_push_parts(struct client *c, const struct table *t, uint64_
 enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t step,
     uint32_t examples, const uint64_t *ids, size_t n, const float *g, const float *w,
     const uint16_t *touching, struct err *e);
-/* Push one partition of a reduced table: the mean of this step's gradients, which all workers
- * have and which must stay as in client_push, and its number of examples; NULL: no worker had any. Every worker may
- * push it; it counts once. Does not block. */
+/* Push one partition of a reduced table: the mean of this step's gradients, which all workers have
+ * and which must stay as in client_push, and its number of examples; NULL: no worker had any. Every
+ * worker may push it; it counts once. Does not block. */
 enum err_code client_push_mean(struct client *c, const struct table *t, uint64_t step,
     uint32_t part, uint32_t examples, const float *mean, struct err *e);
 /* The worker has completed the step: send a CLOCK, which announces this step's pushes, to

@@ -139,10 +139,10 @@ enum err_code conf_validate(const struct conf *c, struct err *e);
 enum err_code conf_validate_keys(const struct conf *c, struct err *e);
 
 /* conf_to_json writes the effective configuration: every key that has a value, in the table's
- * order, with "job" nested (absent without a job), and "by_default", the list of the job's keys that
- * nobody has set and that the model or the update rule decides. conf_from_json reads it back to an equal struct:
- * *c is initialised here, and is zeroes after a failure. It does not validate, because another host
- * need not have the data. */
+ * order, with "job" nested (absent without a job), and "by_default", the list of the job's keys
+ * that nobody has set and that the model or the update rule decides. conf_from_json reads it back
+ * to an equal struct: *c is initialised here, and is zeroes after a failure. It does not validate,
+ * because another host need not have the data. */
 json_t *conf_to_json(const struct conf *c);
 enum err_code conf_from_json(const json_t *o, struct conf *c, struct err *e);
 

@@ -159,7 +159,8 @@ json_t *coord_on_who(struct coord *c, const struct coord_request *r)
 	return ANSWER(who, .text = text);
 }
 
-/* Keep the result of an evaluation and tell it in an event, with the measures of the model that fit into a line. */
+/* Keep the result of an evaluation and tell it in an event, with the measures of the model that fit
+ * into a line. */
 json_t *coord_on_eval(struct coord *c, const struct coord_request *r)
 {
 	const struct message *m = r->m;

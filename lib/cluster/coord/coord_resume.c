@@ -19,7 +19,8 @@ void coord_resume_begin(struct coord *c)
 	/* A job that has ended early and is resumed goes on, until another evaluation is not the best. */
 	coord_early_stop_load(c, m->stop);
 	c->stopping.ended[0] = '\0';
-	/* The checkpoint may be that of the best evaluation, which was not committed yet when it was written. */
+	/* The checkpoint may be that of the best evaluation, which was not committed yet when it
+	 * was written. */
 	if (c->stopping.eval && c->stopping.state.best_step == c->stopping.state.seen_step)
 		c->stopping.saved = (uint64_t)m->step;
 	c->layout.generation = (uint32_t)m->generation + 1;

@@ -439,8 +439,8 @@ unsigned coord_live_servers(const struct coord *c);
 /* The state's name in documents, as "active". */
 const char *coord_worker_state_name(enum coord_worker_state s);
 /* Has a member, last heard at `seen`, been silent for longer than `limit` (ns)? Silence counts up
- * to coord_input_processed_until. If it may only seem so, because input is still unprocessed, the result is false
- * and coord_tick returns true. */
+ * to coord_input_processed_until. If it may only seem so, because input is still unprocessed, the
+ * result is false and coord_tick returns true. */
 bool coord_overdue(struct coord *c, int64_t seen, int64_t limit, int64_t now);
 /* Treat a worker as lost, by on_worker_loss: start a LEAVE change, wait for it, or fail. */
 void coord_worker_lost(struct coord *c, unsigned rank, const char *how, int64_t now);

@@ -3,8 +3,8 @@
 #define SERVER_SERVER_ROLE_H
 
 /* The two kinds of server processes that hold partitions: a store (role/store/store.c) and a relay
- * (role/relay/relay.c).  A process without a role only coordinates.  The sessions, I/O threads and keys of server_state.h are the same for both; this is
- * what differs. */
+ * (role/relay/relay.c).  A process without a role only coordinates.  The sessions, I/O threads and
+ * keys of server_state.h are the same for both; this is what differs. */
 
 #include "shard/sum_body.h"
 #include "server/server_state.h"

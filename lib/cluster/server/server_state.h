@@ -26,13 +26,14 @@
  * All threads may use the _Atomic members.  `shard` is NULL until the first view is installed;
  * a thread that finds it set also finds role_state set.
  *
- * Locks: the order is in core/lock.def, from coordinator.lock over keys.lock, a partition's lock and the
- * gate's to those of the modules. A thread that holds keys.lock for reading finds the agent alive
- * while `stopping` is false. Locks of a role may be taken under a partition's lock.
+ * Locks: the order is in core/lock.def, from coordinator.lock over keys.lock, a partition's lock
+ * and the gate's to those of the modules. A thread that holds keys.lock for reading finds the agent
+ * alive while `stopping` is false. Locks of a role may be taken under a partition's lock.
  *
- * coordinator.lock is held while the I/O threads are woken (io_threads_wake), which may take the gate's lock
- * and checkpoint_writer.lock.  No partition's or gate's lock is held while coordinator.lock is taken.  The I/O
- * threads never wait for each other; session_keys_census waits for them, with none of these held. */
+ * coordinator.lock is held while the I/O threads are woken (io_threads_wake), which may take the
+ * gate's lock and checkpoint_writer.lock.  No partition's or gate's lock is held while
+ * coordinator.lock is taken.  The I/O threads never wait for each other; session_keys_census waits
+ * for them, with none of these held. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -448,8 +449,9 @@ bool session_is_crowded(struct peer *p);
  * wait, so this is
  * an error of the sender. */
 bool session_has_too_many_records(struct peer *p);
-/* Collect the pieces of one push or record of replication.  *body is the whole payload when all pieces are there;
- * CONN_TAKEN with *body NULL: more pieces are to come.  session_drop_pieces drops them. */
+/* Collect the pieces of one push or record of replication.  *body is the whole payload when all
+ * pieces are there; CONN_TAKEN with *body NULL: more pieces are to come.  session_drop_pieces drops
+ * them. */
 enum conn_verdict session_collect_pieces(struct peer *p, const struct record *r,
     const uint8_t *payload, const uint8_t **body);
 /* Frees the staged bytes, too, so that an idle session holds none. */

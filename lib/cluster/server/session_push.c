@@ -45,9 +45,9 @@ size_t session_pending_limit(uint64_t parts)
 	return 2 * parts + 64;
 }
 
-/* Records of replication are never held, because servers that replicate each other's partitions could
- * then wait for each other in a ring.  A sender has at most SHARD_SENT_MAX records in flight for each partition,
- * and may send all of them again under a new layout. */
+/* Records of replication are never held, because servers that replicate each other's partitions
+ * could then wait for each other in a ring.  A sender has at most SHARD_SENT_MAX records in flight
+ * for each partition, and may send all of them again under a new layout. */
 size_t session_records_limit(uint64_t parts)
 {
 	return 2 * SHARD_SENT_MAX * parts + 64;

@@ -4,19 +4,20 @@
 
 #include "shard/part.h"
 
-/* Takes pushes at the head of a chain, in every mode: shard_push (shard.h) checks a push, lets it pass
- * the gate, applies it and makes its receipt; shard_is_safe and the functions beside it say when the
- * receipt may be sent. The mode of a push's step says how it is applied (sync_ops.sums_steps):
+/* Takes pushes at the head of a chain, in every mode: shard_push (shard.h) checks a push, lets it
+ * pass the gate, applies it and makes its receipt; shard_is_safe and the functions beside it say
+ * when the receipt may be sent. The mode of a push's step says how it is applied
+ * (sync_ops.sums_steps):
  *
  *   summed (bsp)          shard_push --part_accumulate--> sum of the open step
  *                         --apply_step_is_complete--> ops->close_step = apply_step --part_apply_sum--> values
  *   on arrival (ssp, asp) shard_push --part_apply_push--> values
  *
- * apply_step is the `close_step` of a store (shard_ops.h, store_ops.c). When the last push or CLOCK of a step
- * comes, s->ops->close_step is called by shard_push, by sum.c for the sum of a relay, or by the gate's sweep
- * (gate.c). At a relay it is close_step in role/relay/relay_shard.c. Each update is then recorded
- * for the next replica (repl_queue_sum, repl_queue_push); replicas that are not the head apply those records in
- * repl_in.c.
+ * apply_step is the `close_step` of a store (shard_ops.h, store_ops.c). When the last push or CLOCK
+ * of a step comes, s->ops->close_step is called by shard_push, by sum.c for the sum of a relay, or
+ * by the gate's sweep (gate.c). At a relay it is close_step in role/relay/relay_shard.c. Each
+ * update is then recorded for the next replica (repl_queue_sum, repl_queue_push); replicas that are
+ * not the head apply those records in repl_in.c.
  *
  * The partition's lock is held in all functions; they take the gate's lock after it. */
 

@@ -375,8 +375,9 @@ static struct optim_hyper hyper_for_step(const struct part *p, uint64_t step)
  * first-level cache. */
 #define STAMPED 2048u
 
-/* Applies the rule to all values of a dense partition, with the gradient g. The number of the update, from which rules such as Adam compute their bias correction, counts from
- * `born`. Does not change p->version or p->step; the caller does. */
+/* Applies the rule to all values of a dense partition, with the gradient g. The number of the
+ * update, from which rules such as Adam compute their bias correction, counts from `born`. Does not
+ * change p->version or p->step; the caller does. */
 static void update_dense(struct part *p, const struct optim_hyper *h,
     const struct optim_gradient *g)
 {

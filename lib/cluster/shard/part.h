@@ -321,8 +321,8 @@ static inline uint64_t part_expected_end(const struct part *p, uint32_t rank)
 }
 /* Announced steps that are known for each rank: the newest one, and those before it. */
 #define PART_EXPECT_WINDOW 64u
-/* Was a push of the rank announced for this step? Steps more than PART_EXPECT_WINDOW before part_expected_end are
- * not known, and count as not announced. */
+/* Was a push of the rank announced for this step? Steps more than PART_EXPECT_WINDOW before
+ * part_expected_end are not known, and count as not announced. */
 bool part_is_expected(const struct part *p, uint32_t rank, uint64_t step);
 
 /* part_state_vectors points out[k] to the rule's k-th state vector; the vectors of n floats follow one
@@ -343,8 +343,8 @@ enum err_code restore_part(struct part *p, const struct shard_config *cfg,
     const struct ckpt_table *t, struct err *e);
 
 /* Makes the update of bsp step `step` from a sum of gradients (n floats, or nrows rows with their
- * ids), and opens the next step; prev gets the former values. touching: as in struct push. sum NULL and nrows 0:
- * the step changes nothing. False: no memory. */
+ * ids), and opens the next step; prev gets the former values. touching: as in struct push. sum NULL
+ * and nrows 0: the step changes nothing. False: no memory. */
 bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows,
     const uint8_t *ids, const uint8_t *touching, const struct part_behind *of);
 /* Adds examples * gradient to the open step's sum; for a reduced table, whose gradient is the mean of
@@ -375,8 +375,8 @@ void part_row_changed(struct part *p, float *row);
 /* Adds examples * gradient of each row of the push to the open step's sum. After false some of
  * its rows have been added: the caller reports SHARD_BAD, and the session ends. */
 bool part_rows_accumulate(struct part *p, const struct push *push);
-/* One update: from the gradients g of these n rows, and `touching` as in struct push; from the accumulated sum (g->values is not used);
- * straight from a push. */
+/* One update: from the gradients g of these n rows, and `touching` as in struct push; from the
+ * accumulated sum (g->values is not used); straight from a push. */
 bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t *ids, uint32_t n,
     const uint8_t *touching, const struct optim_gradient *g);
 /* Takes the rows from sparse.acc, which stays as it is until part_clear_sum. */

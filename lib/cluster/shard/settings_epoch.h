@@ -5,13 +5,13 @@
 #include "shard/part.h"
 
 /* Settings epochs inside a shard: which settings are in force at which step. The list is read
- * without a lock: shard_add_epoch (one caller at a time) publishes a new list with one more epoch, at
- * most the last 64 of them, and earlier lists and epochs stay until the shard is freed.
+ * without a lock: shard_add_epoch (one caller at a time) publishes a new list with one more epoch,
+ * at most the last 64 of them, and earlier lists and epochs stay until the shard is freed.
  *
  * A change takes effect twice. The gate: the mode in force becomes the next one when all steps
- * before it are done (settings_epoch_change_mode). Each partition: part.by becomes the epoch of the first update
- * that belongs to it (settings_epoch_set), and never goes back. Replicas hear from the head of the chain by
- * which epoch each update was made, so all have the same bits. */
+ * before it are done (settings_epoch_change_mode). Each partition: part.by becomes the epoch of the
+ * first update that belongs to it (settings_epoch_set), and never goes back. Replicas hear from the
+ * head of the chain by which epoch each update was made, so all have the same bits. */
 
 /* The epoch in force at a step; the last one that was decided; the one with this number (NULL: not
  * known here yet). */

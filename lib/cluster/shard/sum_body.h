@@ -33,8 +33,8 @@ static inline size_t sum_body_head_bytes(uint32_t n)
 {
 	return SUM_HEAD_BYTES + (size_t)n * SUM_CONTRIBUTOR_BYTES;
 }
-/* Writes the SUM_HEAD_BYTES bytes at `at`; then SUM_CONTRIBUTOR_BYTES bytes for each contributor, in ascending order of
- * ranks. */
+/* Writes the SUM_HEAD_BYTES bytes at `at`; then SUM_CONTRIBUTOR_BYTES bytes for each contributor,
+ * in ascending order of ranks. */
 void sum_body_put_head(uint8_t *at, uint32_t n, uint32_t nrows);
 /* Writes SUM_CONTRIBUTOR_BYTES bytes at `at`, in little-endian order. */
 void sum_put_contributor(uint8_t *at, const struct sum_contributor *w);

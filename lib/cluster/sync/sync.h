@@ -118,8 +118,8 @@ static inline uint64_t sync_needed_step(const struct sync_mode *m, uint64_t step
 
 /* True when both modes and all their parameters are equal. */
 bool sync_same(const struct sync_mode *a, const struct sync_mode *b);
-/* Parses a mode, written as its line in sync.def says, into *out, with backup 0. ERR_CONFIG with a sentence otherwise;
- * *out is not set then. */
+/* Parses a mode, written as its line in sync.def says, into *out, with backup 0. ERR_CONFIG with a
+ * sentence otherwise; *out is not set then. */
 enum err_code sync_parse(const char *text, struct sync_mode *out, struct err *e);
 /* Writes the mode as sync_parse reads it; "unknown" when it is not set. */
 void sync_format(const struct sync_mode *m, char out[static 32]);

@@ -19,8 +19,9 @@
 
 struct data_bad_lines;
 
-/* The targets that a model wants, and what becomes of bad lines. No flag: real numbers. classes: labels are sorted (numbers by value,
- * names bytewise) and numbered 0 .. C-1. two: two classes, given as 0 and 1. */
+/* The targets that a model wants, and what becomes of bad lines. No flag: real numbers. classes:
+ * labels are sorted (numbers by value, names bytewise) and numbered 0 .. C-1. two: two classes,
+ * given as 0 and 1. */
 struct data_want {
 	bool classes;
 	bool two;
@@ -78,9 +79,10 @@ struct data_options {
  * Dense: x is (rows, cols); or x8 for bytes, whose values count `scale` each.
  *
  * Sparse: as in struct batch; row r has entries start[r] .. start[r+1]-1, and id lists the distinct
- * features in ascending order; where id is NULL, col has the features themselves, which are below nids. field, if the data have fields, is the field of each entry, below
- * `fields` (at least that of `like`). cols is 1 + the largest possible feature (at least that of
- * `like`); ids of evaluation data may lie beyond the training data's cols.
+ * features in ascending order; where id is NULL, col has the features themselves, which are below
+ * nids. field, if the data have fields, is the field of each entry, below `fields` (at least that
+ * of `like`). cols is 1 + the largest possible feature (at least that of `like`); ids of evaluation
+ * data may lie beyond the training data's cols.
  *
  * Words: `rows` words of a text, from which batches are made (data_words.h): sparse, but without
  * start, col and val.

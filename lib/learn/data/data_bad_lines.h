@@ -6,8 +6,9 @@
 #include "format/stream.h"
 
 /* Bad lines: lines of training and evaluation data that are no example. A job may skip some of them
- * (job.bad_lines). A line is known by its file and its place there, and counts once, however often it is
- * read, as long as its place is among the last ones that are kept, about a million. All functions may be called by any thread; a mutex covers the counts. */
+ * (job.bad_lines). A line is known by its file and its place there, and counts once, however often
+ * it is read, as long as its place is among the last ones that are kept, about a million. All
+ * functions may be called by any thread; a mutex covers the counts. */
 struct data_bad_lines;
 
 /* Parses "fail" (0 lines) or "skip:N". ERR_CONFIG. */

@@ -47,8 +47,8 @@ void data_block_cache_close(struct data_block_cache *b)
 	free(b);
 }
 
-/* Removes what processes that were killed have left, if nobody else uses the directory, and then says that this
- * process does. Without a lock nothing is removed. */
+/* Removes what processes that were killed have left, if nobody else uses the directory, and then
+ * says that this process does. Without a lock nothing is removed. */
 static void lock_directory(struct data_block_cache *b)
 {
 	char *path = path_join(b->dir, "lock");

@@ -4,10 +4,10 @@
 
 #include "data/data_cache.h"
 
-/* Parsed blocks of training data (data_blocks.h) in a directory of the cache, which the workers of a host
- * share: what one has parsed, in this epoch or in an earlier job, the others need not parse again. A block is
- * read in pieces, and each piece is one file (format: data_store.h). A file appears whole or not at all; two
- * processes may write the same one, with the same contents.
+/* Parsed blocks of training data (data_blocks.h) in a directory of the cache, which the workers of
+ * a host share: what one has parsed, in this epoch or in an earlier job, the others need not parse
+ * again. A block is read in pieces, and each piece is one file (format: data_store.h). A file
+ * appears whole or not at all; two processes may write the same one, with the same contents.
  *
  *   CACHE/WHAT-STATE.blocks/          WHAT and STATE as those of data_cache.h, with the head and the size of
  *                                     blocks
@@ -16,8 +16,8 @@
  *     BLOCK-PIECE.last                the last piece of its block
  *     BLOCK-PIECE.none                empty: the block has no more examples
  *
- * A damaged file is not used, and written anew. Where nothing can be stored, training goes on without. Both are
- * logged once. One thread at a time. */
+ * A damaged file is not used, and written anew. Where nothing can be stored, training goes on
+ * without. Both are logged once. One thread at a time. */
 struct data_block_cache;
 
 /* The data in blocks: paths, base_dir and want as given to data_blocks_open; head: theirs; block: bytes of a
@@ -39,8 +39,8 @@ struct data_block_cache *data_block_cache_open(const struct data_cache *c,
     const struct data_block_cache_spec *spec);
 void data_block_cache_close(struct data_block_cache *b); /* NULL is fine */
 
-/* Looks for a piece. True: it is there; *out becomes the caller's, or NULL when the block has no more examples;
- * *last: no piece follows. */
+/* Looks for a piece. True: it is there; *out becomes the caller's, or NULL when the block has no
+ * more examples; *last: no piece follows. */
 bool data_block_cache_load(struct data_block_cache *b, uint32_t block, uint32_t piece,
     struct dataset **out, bool *last);
 /* Stores a piece, read from the file of this number; d NULL: the block has no more examples. Does nothing for

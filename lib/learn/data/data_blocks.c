@@ -15,7 +15,8 @@
 #define PLACES        64u
 #define PLACES_BLOCKS 8u
 #define PLACE_MIN     ((uint64_t)512)
-/* A head of fewer examples gets more from the first blocks, of so many bytes at most or half of the memory. */
+/* A head of fewer examples gets more from the first blocks, of so many bytes at most or half of the
+ * memory. */
 #define ROWS_MIN   200u
 #define MORE_BYTES ((uint64_t)16 << 20)
 /* How much of a compressed file was read is known only after some bytes. */
@@ -329,8 +330,8 @@ static bool may_exceed(const struct data_blocks *b, uint64_t memory)
 	return most > (double)memory;
 }
 
-/* Finds the format by the first file that has bytes. b->parts stays NULL when it cannot be read in parts, and for
- * a file that is none of the formats, which data_load then reports. */
+/* Finds the format by the first file that has bytes. b->parts stays NULL when it cannot be read in
+ * parts, and for a file that is none of the formats, which data_load then reports. */
 static void find_format(struct data_blocks *b)
 {
 	const struct data_reader *reader = NULL;
@@ -405,8 +406,8 @@ static void set_headings(struct data_blocks *b, bool headed)
 	}
 }
 
-/* The k-th of n places, which are as far apart as possible: the beginning of a block, or the end of the last one,
- * of about `size` bytes where parts of the file can begin and end anywhere. */
+/* The k-th of n places, which are as far apart as possible: the beginning of a block, or the end of
+ * the last one, of about `size` bytes where parts of the file can begin and end anywhere. */
 static struct block choose_place(const struct data_blocks *b, size_t k, size_t n, uint64_t size)
 {
 	struct block x = b->block[n > 1 ? k * (b->n - 1) / (n - 1) : 0];
@@ -446,7 +447,8 @@ static enum err_code read_place(struct data_blocks *b, const struct block *k, ui
 	return rc;
 }
 
-/* Appends examples of the first blocks while there are few: where examples are long, most places have none. */
+/* Appends examples of the first blocks while there are few: where examples are long, most places
+ * have none. */
 static enum err_code read_more(struct data_blocks *b, struct data_build *build, double *bytes,
     struct err *e)
 {

@@ -36,10 +36,10 @@ double data_blocks_memory(const struct data_blocks *b);
 /* The head's examples; valid until data_blocks_free. */
 const struct dataset *data_blocks_head(const struct data_blocks *b);
 
-/* Reads the examples of the n blocks of these numbers, in this order, as a sequence of datasets (chunks) that
- * take about `memory` bytes each at most; the first one takes `first` bytes, and each further one may be twice as
- * large as the one before. The blocks, their order and these sizes alone determine the sequence. Different
- * threads may read different sequences. b is borrowed. */
+/* Reads the examples of the n blocks of these numbers, in this order, as a sequence of datasets
+ * (chunks) that take about `memory` bytes each at most; the first one takes `first` bytes, and each
+ * further one may be twice as large as the one before. The blocks, their order and these sizes
+ * alone determine the sequence. Different threads may read different sequences. b is borrowed. */
 struct data_chunks;
 struct data_chunks *data_chunks_new(const struct data_blocks *b, const uint32_t *number, size_t n,
     uint64_t first, uint64_t memory);
@@ -49,7 +49,8 @@ struct data_chunks *data_chunks_new(const struct data_blocks *b, const uint32_t 
  * ("a.csv+1048590"). Errors as data_load. */
 enum err_code data_chunks_next(struct data_chunks *c, struct dataset **out, bool *last,
     struct err *e);
-/* Gives back a chunk that is no longer needed, whose memory a later one takes. Not while data_chunks_next runs. */
+/* Gives back a chunk that is no longer needed, whose memory a later one takes. Not while
+ * data_chunks_next runs. */
 void data_chunks_reuse(struct data_chunks *c, struct dataset *used);
 /* Bytes of the blocks in the chunks so far; *left: blocks in none. Not while data_chunks_next runs. */
 uint64_t data_chunks_read(const struct data_chunks *c, uint64_t *left);

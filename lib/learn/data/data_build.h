@@ -32,9 +32,9 @@ struct data_build {
 	uint64_t *raw;
 	uint64_t max_id;
 	uint8_t *seen; /* for each id below DATA_DIRECT: has it occurred? NULL with `brief` */
-	/* The examples will be dropped soon, so that listing their distinct ids and trimming their arrays is not worth
-	 * the time: d->col has the ids without the index base, which `like` knows (dataset.id is NULL), unless one has
-	 * more than 32 bits. */
+	/* The examples will be dropped soon, so that listing their distinct ids and trimming their
+	 * arrays is not worth the time: d->col has the ids without the index base, which `like`
+	 * knows (dataset.id is NULL), unless one has more than 32 bits. */
 	bool brief;
 	/* index base that was requested; -1: guess it from the content */
 	int index_base;

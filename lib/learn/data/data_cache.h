@@ -25,8 +25,8 @@ enum err_code data_load_cached(const struct data_cache *c, const char *const *pa
     const char *base_dir, const struct data_want *want, const struct dataset *like,
     struct dataset **out, struct err *e);
 
-/* The data that are stored: arguments of data_load. kind: a text that differs for each form in which the same data are
- * stored; NULL: as a whole. */
+/* The data that are stored: arguments of data_load. kind: a text that differs for each form in
+ * which the same data are stored; NULL: as a whole. */
 struct data_cache_load {
 	const char *const *paths;
 	size_t npaths;
@@ -35,9 +35,9 @@ struct data_cache_load {
 	const struct dataset *like;
 	const char *kind;
 };
-/* Makes a directory of the cache for files that belong to these data and to `key` (data_store.h), and removes
- * those of earlier states of the same data. Its path, as a new string; NULL: there is no cache for them, which
- * is logged when the directory cannot be made. */
+/* Makes a directory of the cache for files that belong to these data and to `key` (data_store.h),
+ * and removes those of earlier states of the same data. Its path, as a new string; NULL: there is
+ * no cache for them, which is logged when the directory cannot be made. */
 char *data_cache_directory(const struct data_cache *c, const struct data_cache_load *l,
     const char *suffix, char key[static DIGEST_HEX]);
 

@@ -288,8 +288,9 @@ static bool names_column(const struct data_options *o)
 
 /* ---- the first lines ---- */
 
-/* The first examples of a file decide, and these are parts of files of which the head is known (data_blocks.h):
- * whether they have a header, and whether they are a table. So few records are enough for the rest. */
+/* The first examples of a file decide, and these are parts of files of which the head is known
+ * (data_blocks.h): whether they have a header, and whether they are a table. So few records are
+ * enough for the rest. */
 static bool is_known(const struct table *t)
 {
 	return t->b->brief && t->b->like;

@@ -6,12 +6,13 @@
 
 #include "data/data.h"
 
-/* A file of training data whose bytes are read in parts. A part of a plain file is any range of its bytes. A
- * part of a compressed file is a range of its stored bytes that begins and ends where independently compressed
- * pieces do (format/frames.h), or the whole file; its decompressed bytes are what is read.
+/* A file of training data whose bytes are read in parts. A part of a plain file is any range of its
+ * bytes. A part of a compressed file is a range of its stored bytes that begins and ends where
+ * independently compressed pieces do (format/frames.h), or the whole file; its decompressed bytes
+ * are what is read.
  *
- * Life: data_file_open; data_file_part any number of times; data_file_release. After the first nothing changes
- * but what the format's reader keeps (data_parts.h), so that all threads may read. */
+ * Life: data_file_open; data_file_part any number of times; data_file_release. After the first
+ * nothing changes but what the format's reader keeps (data_parts.h), so that all threads may read. */
 struct data_file_ops;
 struct data_parts;
 struct data_file {
@@ -20,15 +21,15 @@ struct data_file {
 	const struct data_file_ops *ops; /* how its bytes are reached */
 	uint64_t size;                   /* stored bytes */
 	bool plain;                      /* not compressed */
-	/* of its contents when it was opened: the time of the last change of a local file, the store's word for an
-	 * object ("": it has none) */
+	/* of its contents when it was opened: the time of the last change of a local file, the
+	 * store's word for an object ("": it has none) */
 	struct timespec changed;
 	char *version;
 	/* of a compressed file: where its pieces begin, ascending, the first one at 0; at least one */
 	uint64_t *piece;
 	size_t npieces;
-	/* Kept by data_blocks.c and the format. heading: its first line, with the newline, which stands before
-	 * the lines of every part; NULL: it has none, or it is not known yet. */
+	/* Kept by data_blocks.c and the format. heading: its first line, with the newline, which
+	 * stands before the lines of every part; NULL: it has none, or it is not known yet. */
 	bool headed; /* its first line is a heading */
 	char *heading;
 	void *own; /* of the format: released by parts->release */
@@ -43,14 +44,15 @@ struct data_file_ops {
 	/* Opens the bytes [begin, end) of the file, decompressed. Any thread. */
 	enum err_code (*part)(const struct data_file *f, uint64_t begin, uint64_t end,
 	    struct stream **out, struct err *e);
-	/* Each part costs an opening: bytes of a part that are worth one, and the parts that may be read for the
-	 * head. */
+	/* Each part costs an opening: bytes of a part that are worth one, and the parts that may be
+	 * read for the head. */
 	uint64_t worth;
 	unsigned places;
 };
 
-/* Opens a file by its name and the path that it is from, whose options it gets (NULL: none). *fit: it can be read in parts;
- * false for standard input and pipes. Release f in any case. Errors as data_open. */
+/* Opens a file by its name and the path that it is from, whose options it gets (NULL: none). *fit:
+ * it can be read in parts; false for standard input and pipes. Release f in any case. Errors as
+ * data_open. */
 enum err_code data_file_open(const char *name, const char *path, struct data_file *f, bool *fit,
     struct err *e);
 void data_file_release(struct data_file *f);

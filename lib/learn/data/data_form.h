@@ -43,7 +43,8 @@ struct data_look {
 	size_t numbers[DATA_FORMS]; /* cells that are a number in this form */
 	size_t missing, words;      /* words: neither missing nor a number in any form */
 	size_t cells;
-	/* Cells that are a number in this form with the one unit that the column has, and all that have it. */
+	/* Cells that are a number in this form with the one unit that the column has, and all that
+	 * have it. */
 	size_t measures[DATA_FORMS], measured;
 	char unit[DATA_UNIT]; /* empty: no cell has had one */
 	bool units;           /* there are several units: such cells are words */

@@ -5,16 +5,17 @@
 
 #include "core/mem.h"
 
-/* Lines in parts. A line belongs to the part in which it begins. So the bytes of a part are read from the one
- * before it on, since a line begins at a place if the byte before it is a newline; and on beyond its end, up to
- * the end of the line that begins last. In a compressed file the byte before is not at hand: a line that begins
- * right at a cut belongs to the part before it.
+/* Lines in parts. A line belongs to the part in which it begins. So the bytes of a part are read
+ * from the one before it on, since a line begins at a place if the byte before it is a newline; and
+ * on beyond its end, up to the end of the line that begins last. In a compressed file the byte
+ * before is not at hand: a line that begins right at a cut belongs to the part before it.
  *
  *   file     ....\n......\n...[...\n......\n......].....\n.....
  *   part                       skipped, then its lines, and the rest of the last one
  *
- * The lines are read in pieces of a bounded number of bytes, each of which is parsed as a text of its own, with
- * the file's heading in front. They are parsed where they were read, which writes to them. */
+ * The lines are read in pieces of a bounded number of bytes, each of which is parsed as a text of
+ * its own, with the file's heading in front. They are parsed where they were read, which writes to
+ * them. */
 
 /* A compressed part of so many bytes is about the data that are asked for. */
 #define EXPANSION 4u
@@ -146,8 +147,8 @@ static enum err_code check_line(const struct lines_cursor *c, size_t begin, stru
 	    c->name, c->lines + 1, STREAM_LINE_MAX >> 20);
 }
 
-/* Appends the rest of the part's last line, which is behind the body. `begin`: where that line may begin in the
- * text. */
+/* Appends the rest of the part's last line, which is behind the body. `begin`: where that line may
+ * begin in the text. */
 static enum err_code append_tail(struct lines_cursor *c, size_t begin, struct err *e)
 {
 	uint64_t tail = STEP, from;

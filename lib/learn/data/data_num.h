@@ -137,8 +137,8 @@ static inline const char *data_num_float(const char *p, float *out)
 
 	if (!q)
 		return data_num_float_long(p, out);
-	/* A product is much faster than a quotient, and as good where the bounds of its error round to one float
-	 * (data_num_float_long). */
+	/* A product is much faster than a quotient, and as good where the bounds of its error round
+	 * to one float (data_num_float_long). */
 	v = (double)(int64_t)digits * data_num_tenth[power] * sign;
 	*out = (float)(v * (1 - 0x1p-50));
 	other = (float)(v * (1 + 0x1p-50));

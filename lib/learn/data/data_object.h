@@ -11,7 +11,8 @@
  * the stream is read. */
 enum err_code data_open(const char *name, struct stream **out, struct err *e);
 
-/* The size of an object, its first bytes, whether parts of it can be read, and what the store tells of its version. */
+/* The size of an object, its first bytes, whether parts of it can be read, and what the store tells
+ * of its version. */
 struct data_object_facts {
 	uint64_t size;
 	uint8_t first[4];
@@ -20,8 +21,9 @@ struct data_object_facts {
 	char version[128]; /* "": nothing */
 };
 enum err_code data_object_stat(const char *name, struct data_object_facts *out, struct err *e);
-/* Opens the bytes [begin, end) of an object of this size and version, of all of it when they are all. plain: they are
- * not decompressed, whatever they look like. Errors as data_open; reading an object that has changed is an error. */
+/* Opens the bytes [begin, end) of an object of this size and version, of all of it when they are
+ * all. plain: they are not decompressed, whatever they look like. Errors as data_open; reading an
+ * object that has changed is an error. */
 struct data_object_range {
 	uint64_t begin, end, size;
 	const char *version;

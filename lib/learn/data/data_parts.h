@@ -5,9 +5,9 @@
 #include "data/data_build.h"
 #include "data/data_file.h"
 
-/* How the examples of a format are read part by part, for data that are larger than the memory for them. Every
- * example of a file belongs to one part. A part is read by a cursor, some examples at a time, so that a large
- * part never needs to be in memory at once. */
+/* How the examples of a format are read part by part, for data that are larger than the memory for
+ * them. Every example of a file belongs to one part. A part is read by a cursor, some examples at a
+ * time, so that a large part never needs to be in memory at once. */
 
 /* [begin, end): what is counted is of the format, as bytes or rows. bytes: its share of the stored file. */
 struct data_part {
@@ -22,15 +22,15 @@ struct data_cursor {
 };
 
 struct data_parts {
-	/* Cuts a file into parts of about `bytes` bytes of data, in a new array. The list depends on the file and
-	 * on `bytes` alone. It may keep what it found out in f->own. One thread. *n 0: the file cannot be cut,
-	 * and has to be read as a whole. Errors as data_load. */
+	/* Cuts a file into parts of about `bytes` bytes of data, in a new array. The list depends
+	 * on the file and on `bytes` alone. It may keep what it found out in f->own. One thread. *n
+	 * 0: the file cannot be cut, and has to be read as a whole. Errors as data_load. */
 	enum err_code (*cut)(struct data_file *f, const char *base_dir, uint64_t bytes,
 	    struct data_part **out, size_t *n, struct err *e);
 	/* Frees f->own, which may be NULL. */
 	void (*release)(struct data_file *f);
-	/* Begins to read a part; f and p are borrowed, and so is `text`, whose memory serves all parts that are read
-	 * one after another. Any thread, as the following ones. */
+	/* Begins to read a part; f and p are borrowed, and so is `text`, whose memory serves all
+	 * parts that are read one after another. Any thread, as the following ones. */
 	enum err_code (*open)(const struct data_file *f, const struct data_part *p,
 	    struct buf *text, struct data_cursor **out, struct err *e);
 	/* Appends the next examples to the build: about `bytes` bytes of data, and none where a part has no

@@ -11,14 +11,14 @@
 #include "data/data_parts.h"
 #include "data/data_row.h"
 
-/* A line a rating: a user, an item and a rating among the cells of the line, by default the first three;
- * user=, item= and rating= name other columns, and weight= one more. Cells are separated by "::" (MovieLens), tabs, semicolons,
- * commas, bars or blanks, and may be quoted. The first line is a header when the cell of its rating is no
- * number, or when an option names one of its cells.
+/* A line a rating: a user, an item and a rating among the cells of the line, by default the first
+ * three; user=, item= and rating= name other columns, and weight= one more. Cells are separated by
+ * "::" (MovieLens), tabs, semicolons, commas, bars or blanks, and may be quoted. The first line is
+ * a header when the cell of its rating is no number, or when an option names one of its cells.
  *
- * User u is feature 2u in field 0 and item i is feature 2i + 1 in field 1, so that both share one table, a
- * row's number says what it belongs to, and neither number needs a known limit. A user or an item whose
- * name is a word has a hash of it as its number. */
+ * User u is feature 2u in field 0 and item i is feature 2i + 1 in field 1, so that both share one
+ * table, a row's number says what it belongs to, and neither number needs a known limit. A user or
+ * an item whose name is a word has a hash of it as its number. */
 
 #define LARGEST (UINT64_C(1) << 62)
 /* Hashes of words have this many bits: 10^6 words meet with a chance of 10^-7. */

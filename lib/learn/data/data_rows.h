@@ -4,25 +4,25 @@
 
 #include "data/data_parts.h"
 
-/* Parts of files whose examples are rows of equal length, with labels in the rows or in a second file: arrays. A part
- * is a range of rows, or the whole file where one of the two is compressed.
+/* Parts of files whose examples are rows of equal length, with labels in the rows or in a second
+ * file: arrays. A part is a range of rows, or the whole file where one of the two is compressed.
  *
- * A format fills in a struct data_rows when a file is cut, and has the functions below in its struct
- * data_parts. */
+ * A format fills in a struct data_rows when a file is cut, and has the functions below in its
+ * struct data_parts. */
 struct data_rows {
 	uint64_t rows;
 	uint64_t head, width; /* bytes before the first row, and of a row */
 	/* The second file; labels.name is NULL where there is none. */
 	struct data_file labels;
 	uint64_t label_head, label_width;
-	/* Appends n rows and their labels, of which `first` is the number of the first one. labels: NULL where there
-	 * is no second file. Errors as data_load. */
+	/* Appends n rows and their labels, of which `first` is the number of the first one. labels:
+	 * NULL where there is no second file. Errors as data_load. */
 	enum err_code (*append)(const struct data_rows *r, struct stream *s, struct stream *labels,
 	    uint64_t first, size_t n, struct data_build *b, struct err *e);
 };
 
-/* Cuts f as f->own, which is a struct data_rows or begins with one, says. *n 0: its size is another than that, or
- * it has no rows, which reading it as a whole reports. */
+/* Cuts f as f->own, which is a struct data_rows or begins with one, says. *n 0: its size is another
+ * than that, or it has no rows, which reading it as a whole reports. */
 void data_rows_cut(struct data_file *f, uint64_t bytes, struct data_part **out, size_t *n);
 /* The functions of struct data_parts. */
 void data_rows_release(struct data_file *f);

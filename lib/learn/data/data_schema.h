@@ -14,16 +14,17 @@
  * scaled. It is made from the training data (data_table.h) and then holds for all data
  * that the model sees, so it is stored with the model (data_facts.h).
  *
- * The features of a row are numbered: first the columns of numbers, in the order of the columns, then
- * the values of categories, in the order of `value`, or, with `bits`, 2^bits places, of which each value
- * has the one that a hash of its column and its text says. A number x becomes (x - shift) * factor. A
- * category's value becomes the number 1 at the feature of this value; a value that is not in the schema
- * becomes no feature, unless values are hashed. In a schema that was extended, the features of
- * the values that were added stand behind all others, so that those keep their numbers. A column of numbers may have values, too: words, which
- * stand where others have numbers, and the value that stands for a missing cell.
+ * The features of a row are numbered: first the columns of numbers, in the order of the columns,
+ * then the values of categories, in the order of `value`, or, with `bits`, 2^bits places, of which
+ * each value has the one that a hash of its column and its text says. A number x becomes (x -
+ * shift) * factor. A category's value becomes the number 1 at the feature of this value; a value
+ * that is not in the schema becomes no feature, unless values are hashed. In a schema that was
+ * extended, the features of the values that were added stand behind all others, so that those keep
+ * their numbers. A column of numbers may have values, too: words, which stand where others have
+ * numbers, and the value that stands for a missing cell.
  *
- * The label of a regression has a scaling, too: models learn (y - shift) * factor. An example's weight
- * is its cell times the factor of its column, which makes the mean 1.
+ * The label of a regression has a scaling, too: models learn (y - shift) * factor. An example's
+ * weight is its cell times the factor of its column, which makes the mean 1.
  *
  * A schema does not change once it is made; any thread may read it. */
 enum data_column_kind {
@@ -61,8 +62,9 @@ struct data_column {
 	float shift, factor;
 };
 
-/* The value that stands for a missing cell of a column of numbers: a number; with DATA_MISSING_CATEGORY also the
- * value DATA_MISSING_TEXT, which then stands for missing cells of categories, too. */
+/* The value that stands for a missing cell of a column of numbers: a number; with
+ * DATA_MISSING_CATEGORY also the value DATA_MISSING_TEXT, which then stands for missing cells of
+ * categories, too. */
 enum data_missing { DATA_MISSING_MEAN, DATA_MISSING_ZERO, DATA_MISSING_CATEGORY, DATA_MISSINGS };
 #define DATA_MISSING_TEXT "NA"
 

@@ -7,8 +7,8 @@
 #include "core/err.h"
 
 /* A share of the training data that is held out: never trained on, and used to evaluate the model
- * (job.validate). The data are `n` units, examples or blocks. A unit is held out when a hash of its number and
- * the seed says so, so that all workers hold out the same ones. Pure. */
+ * (job.validate). The data are `n` units, examples or blocks. A unit is held out when a hash of its
+ * number and the seed says so, so that all workers hold out the same ones. Pure. */
 struct data_split {
 	uint32_t *train, *held; /* the units of each part, ascending */
 	uint32_t ntrain, nheld;

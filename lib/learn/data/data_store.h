@@ -16,8 +16,8 @@
  *   18      index base            19  bytes of text     20  fields            21-23  0
  *
  * Then, each at a multiple of 64 bytes with zeroes before it, the existing ones of: x or x8, start,
- * col, val, field, id, weight, group, y, label, class_value (as in struct dataset), and text: the names of the
- * format, the classes and the features, each with a NUL.
+ * col, val, field, id, weight, group, y, label, class_value (as in struct dataset), and text: the
+ * names of the format, the classes and the features, each with a NUL.
  *
  * The checksum protects against damage, not forgery: whoever can write here could write other data
  * as well. It must cost less than the parsing that it saves, so it consists of eight sums side by

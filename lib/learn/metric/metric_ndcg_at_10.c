@@ -7,10 +7,10 @@
 #include "core/mem.h"
 
 /* The mean over the groups of the normalized discounted cumulative gain of the first 10 examples
- * (Jarvelin and Kekalainen, 2002): the sum of their targets, divided by log2(1 + place), over that of the best
- * order. Examples of equal score have the mean gain of all their orders (McSherry and Najork, 2008).
- * Groups without a positive target have none; a negative target is no gain, so that it is not defined
- * with one. */
+ * (Jarvelin and Kekalainen, 2002): the sum of their targets, divided by log2(1 + place), over that
+ * of the best order. Examples of equal score have the mean gain of all their orders (McSherry and
+ * Najork, 2008). Groups without a positive target have none; a negative target is no gain, so that
+ * it is not defined with one. */
 
 static double discount(size_t place)
 {

@@ -153,9 +153,9 @@ enum err_code model_check(const struct model *m, const struct batch *b, struct e
 /* As model_check, but ignores the targets. */
 enum err_code model_check_inputs(const struct model *m, const struct batch *b, struct err *e);
 
-/* Returns the sum over the examples of their loss times their weight, divided by their number, and writes its gradient to grads, whole. params[i] and
- * grads[i] belong to table i. Dense: rows * cols floats. Sparse: (b->nids, cols), row k for feature
- * b->id[k]. Without examples: 0 and zeroes. */
+/* Returns the sum over the examples of their loss times their weight, divided by their number, and
+ * writes its gradient to grads, whole. params[i] and grads[i] belong to table i. Dense: rows * cols
+ * floats. Sparse: (b->nids, cols), row k for feature b->id[k]. Without examples: 0 and zeroes. */
 double model_grad(struct model *m, const struct batch *b, const float *const params[],
     float *const grads[]);
 

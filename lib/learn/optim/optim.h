@@ -7,19 +7,20 @@
 #include <stdint.h>
 
 /* Update rules: how a gradient changes the parameters. optim.def lists them. Below, g is the
- * batch's mean gradient (struct optim_gradient) and, where decay applies, after adding l2 * w[i]; adamw
- * and ftrl use l2 in their own way. Every operation rounds once, in a fixed order, so that replicas
- * of a partition stay bit-identical on different machines. No state here: the caller owns
+ * batch's mean gradient (struct optim_gradient) and, where decay applies, after adding l2 * w[i];
+ * adamw and ftrl use l2 in their own way. Every operation rounds once, in a fixed order, so that
+ * replicas of a partition stay bit-identical on different machines. No state here: the caller owns
  * parameters and optimizer state ("vectors").
  *
- * The constants of adagrad and ftrl are meant for one example at a time, so these two take the sum of
- * the examples' gradients, which is `examples` times the mean: then the same constants mean the same for every
- * batch. The sum of their squares is not known of a batch; the square of the sum stands for it. The
- * two are equal for a parameter that one example of the batch touches, and in expectation where the
- * gradients have mean 0. Where they have not, the square of the sum is what the examples of a batch
- * should count for, because all were computed at the same parameters: H. B. McMahan and M. Streeter,
- * Delay-Tolerant Algorithms for Asynchronous Distributed Online Learning, NIPS 2014, section 3, adds
- * 2 g g' to the sum of squares for each pair of gradients of which neither has seen the other. */
+ * The constants of adagrad and ftrl are meant for one example at a time, so these two take the sum
+ * of the examples' gradients, which is `examples` times the mean: then the same constants mean the
+ * same for every batch. The sum of their squares is not known of a batch; the square of the sum
+ * stands for it. The two are equal for a parameter that one example of the batch touches, and in
+ * expectation where the gradients have mean 0. Where they have not, the square of the sum is what
+ * the examples of a batch should count for, because all were computed at the same parameters: H. B.
+ * McMahan and M. Streeter, Delay-Tolerant Algorithms for Asynchronous Distributed Online Learning,
+ * NIPS 2014, section 3, adds 2 g g' to the sum of squares for each pair of gradients of which
+ * neither has seen the other. */
 enum { OPTIM_VECTORS_MAX = 3 };
 
 enum optim_id {

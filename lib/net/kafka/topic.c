@@ -27,7 +27,8 @@ struct part {
 	uint32_t serial;
 	/* events, and bytes of them, that may still be sent; the last one may exceed that */
 	int64_t credit, bytes;
-	/* messages taken from the queue, of which those before `at` were sent; librdkafka bounds their bytes */
+	/* messages taken from the queue, of which those before `at` were sent; librdkafka bounds
+	 * their bytes */
 	rd_kafka_message_t **taken;
 	size_t ntaken, at;
 	int64_t next; /* place of the next event */

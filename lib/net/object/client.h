@@ -40,17 +40,18 @@ typedef enum err_code object_sink(void *ctx, const void *p, size_t n, struct err
  * requested. ERR_FORMAT when the object is replaced meanwhile. */
 enum err_code object_get(struct object_client *c, const char *name, object_sink *sink, void *ctx,
     struct err *e);
-/* Read the bytes [begin, end) of an object in the same way, or all of them (end 0). ERR_FORMAT when it has fewer, or
- * is not the one of this version (object_facts; NULL: any). A store that does not send parts sends the bytes before
- * them, too, and is slow. */
+/* Read the bytes [begin, end) of an object in the same way, or all of them (end 0). ERR_FORMAT when
+ * it has fewer, or is not the one of this version (object_facts; NULL: any). A store that does not
+ * send parts sends the bytes before them, too, and is slow. */
 struct object_part {
 	uint64_t begin, end;
 	const char *version;
 };
 enum err_code object_get_part(struct object_client *c, const char *name,
     const struct object_part *part, object_sink *sink, void *ctx, struct err *e);
-/* The size of an object, and its first bytes. ranges: the store can send parts of it. version: its ETag, or else the
- * time of its last change, as the store tells it; "": it tells neither. ERR_PROTO: it does not tell the size. */
+/* The size of an object, and its first bytes. ranges: the store can send parts of it. version: its
+ * ETag, or else the time of its last change, as the store tells it; "": it tells neither.
+ * ERR_PROTO: it does not tell the size. */
 #define OBJECT_VERSION 128
 struct object_facts {
 	uint64_t size;

@@ -162,8 +162,8 @@ void coordinator_commit(struct coordinator *h);
 void coordinator_commit_and_wait(struct coordinator *h);
 /* coordinator_commit without unlocking, for threads that go on. */
 void coordinator_publish(struct coordinator *h);
-/* With the lock held: release it until coordinator_commit or coordinator_wake_waiters is called, or until the time
- * `until` (clock_now; 0: no limit). May return early. */
+/* With the lock held: release it until coordinator_commit or coordinator_wake_waiters is called, or
+ * until the time `until` (clock_now; 0: no limit). May return early. */
 void coordinator_wait(struct coordinator *h, int64_t until);
 /* Run the handlers of all parked HTTP requests again. Takes the HTTP server's lock; any thread. */
 void coordinator_wake_parked(struct coordinator *h);

@@ -8,8 +8,8 @@
 #include "core/err.h"
 
 /* Finds out which process of a run this one is, from the environment that launchers and schedulers
- * set. The sources are tried in the order of launcher_env_read_environment(), and the first one that is present
- * counts.  No state; reads the environment only. */
+ * set. The sources are tried in the order of launcher_env_read_environment(), and the first one
+ * that is present counts.  No state; reads the environment only. */
 enum launcher_role { LAUNCHER_ANY, LAUNCHER_SERVER, LAUNCHER_WORKER };
 
 struct launcher_env {

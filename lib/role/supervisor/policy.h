@@ -238,8 +238,9 @@ bool policy_restart_is_pending(const struct policy *p);
 bool policy_has_process(const struct policy *p, size_t process);
 /* The number of live processes of that role. */
 size_t policy_count_alive(const struct policy *p, enum policy_role role);
-/* Has the job failed because a server was lost with the only replica of a partition, or because of the
- * end of a server, so that a checkpoint can mend it?  Not after a signal, ps-ctl stop or max_restarts roll-backs. */
+/* Has the job failed because a server was lost with the only replica of a partition, or because of
+ * the end of a server, so that a checkpoint can mend it?  Not after a signal, ps-ctl stop or
+ * max_restarts roll-backs. */
 bool policy_wants_rollback(const struct policy *p);
 /* The exit code of a run in the foreground that ended in this state.  saved: a checkpoint was taken
  * after the signal, from which --resume auto continues (75, by which schedulers requeue).  complete:

@@ -358,8 +358,8 @@ static void set_target_scaling(const struct data_schema *schema, struct model_sh
 	shape->target_factor = (double)label->factor;
 }
 
-/* The weights of classes that job.class_weight asks for, in a new array. *out: NULL, where all are 1 or only a
- * description of the data is known, by which no model is trained. */
+/* The weights of classes that job.class_weight asks for, in a new array. *out: NULL, where all are
+ * 1 or only a description of the data is known, by which no model is trained. */
 static enum err_code weigh_classes(const struct job *j, float **out, struct err *e)
 {
 	const struct dataset *d = j->train;

@@ -61,8 +61,8 @@ void params_release(struct params *p);
 
 /* Are there sparse rows to pull and push for this batch? */
 bool params_has_rows(const struct params *p, const struct batch *b);
-/* The number of updates of all dense tables, as far as the last pull tells: it grows when anybody has trained,
- * and stays 0 where the model has sparse tables alone. */
+/* The number of updates of all dense tables, as far as the last pull tells: it grows when anybody
+ * has trained, and stays 0 where the model has sparse tables alone. */
 uint64_t params_updates(const struct params *p);
 /* Requests what a batch needs at a step (or CLIENT_NOW: at any step) and waits for it. dense false:
  * the dense tables are here already. */

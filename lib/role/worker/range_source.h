@@ -40,8 +40,9 @@ struct source_reading {
 	uint64_t blocks_left; /* of the open range and the prepared one, not read yet */
 };
 
-/* More examples than a range has. The range after this one is announced to the coordinator for the step at which
- * this one ends: never for an earlier one, or pushes of this range would count as pushes of that one. */
+/* More examples than a range has. The range after this one is announced to the coordinator for the
+ * step at which this one ends: never for an earlier one, or pushes of this range would count as
+ * pushes of that one. */
 #define SOURCE_LEFT_UNKNOWN (UINT64_C(1) << 48)
 
 struct range_source_ops {

@@ -147,8 +147,8 @@ enum err_code worker_evaluate_now(struct worker *w, struct err *e);
 enum err_code worker_open(struct worker *w, const struct train_config *cfg, struct err *e);
 enum err_code worker_close(struct worker *w, enum err_code rc, struct err *e);
 /* worker_fetch begins a step: it fills w->batch and the parameters, or sets *over when there is no
- * more data. worker_commit, with the gradient in w->params.g, pushes it and ends the step; loss is NULL when it
- * is not known, and the step does not count in the mean loss then. */
+ * more data. worker_commit, with the gradient in w->params.g, pushes it and ends the step; loss is
+ * NULL when it is not known, and the step does not count in the mean loss then. */
 enum err_code worker_fetch(struct worker *w, struct step_times *t, bool *over, struct err *e);
 enum err_code worker_commit(struct worker *w, struct step_times *t, const double *loss,
     struct err *e);

@@ -62,7 +62,8 @@ enum err_code settings_check_job(const struct coordinator *h, const struct conf 
 	return ERR_OK;
 }
 
-/* The one validation of a change: the present configuration with `set` applied. On success the caller releases *out. */
+/* The one validation of a change: the present configuration with `set` applied. On success the
+ * caller releases *out. */
 static enum err_code config_with_changes(const struct coordinator *h, const json_t *set,
     struct conf *out, struct err *e)
 {

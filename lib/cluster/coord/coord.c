@@ -37,7 +37,7 @@ struct coord *coord_new(const struct coord_config *cfg, const struct coord_io *i
 	c->stopping.state = (struct early_stop)EARLY_STOP_INIT;
 	c->layout.generation = 1;
 	coord_settings_begin(c);
-	c->reduces = strcmp(c->conf->via, "allreduce") == 0;
+	c->ring.used = strcmp(c->conf->via, "allreduce") == 0;
 	if (cfg->resume)
 		coord_resume_begin(c);
 	coord_progress(c, now);

@@ -378,7 +378,7 @@ static void decide_change(struct coord *c, uint64_t step)
 		/* Restarting a rank leaves the members as they are, except in a ring: there the
 		 * new process is another member, and all must know the step from which it takes
 		 * part. */
-		if (ch->kind == CHANGE_JOIN && (!coord_members_have(c, ch->rank) || c->reduces))
+		if (ch->kind == CHANGE_JOIN && (!coord_members_have(c, ch->rank) || c->ring.used))
 			append_changed_members(c, step, ch->rank, true);
 	}
 	coord_event(c, "members", "worker-%u %s from step %llu on", ch->rank,

@@ -371,7 +371,7 @@ enum err_code coord_pause(struct coord *c, bool pause, const char *who, int64_t 
 		return err_set(e, ERR_NOTREADY, "no job runs that could be %s",
 		    pause ? "paused" : "resumed");
 	/* A worker one step ahead would wait in the ring for the workers that rest. */
-	if (pause && c->reduces)
+	if (pause && c->ring.used)
 		return err_set(e, ERR_UNSUPPORTED,
 		    "a job whose workers sum among themselves (via allreduce) cannot be paused");
 	if (c->pause.on == pause)

@@ -17,7 +17,7 @@ static bool belongs_in_ring(const struct coord_member_worker *w)
 
 void coord_ring_update(struct coord *c)
 {
-	for (unsigned i = 0; c->reduces && i < c->nworkers; i++) {
+	for (unsigned i = 0; c->ring.used && i < c->nworkers; i++) {
 		struct coord_member_worker *w = &c->worker[i];
 		struct ring_seat *r = &w->ring;
 
@@ -27,7 +27,7 @@ void coord_ring_update(struct coord *c)
 		if (r->incarnation && w->state != WORKER_JOINING &&
 		    (!belongs_in_ring(w) || r->incarnation != w->incarnation)) {
 			r->incarnation = 0;
-			c->ring_gone++;
+			c->ring.gone++;
 		}
 		if (!r->incarnation && belongs_in_ring(w)) {
 			r->incarnation = w->incarnation;
@@ -51,7 +51,7 @@ json_t *coord_ring_to_view(const struct coord *c)
 			        json_of_u64(w->ring.incarnation), "key", w->key, "host", w->host,
 			        "tcp", w->ring.tcp, "unix", w->ring.unix_path));
 	}
-	return json_pack("{s:I, s:o}", "gone", (json_int_t)c->ring_gone, "members", list);
+	return json_pack("{s:I, s:o}", "gone", (json_int_t)c->ring.gone, "members", list);
 }
 
 void coord_ring_join(struct coord_member_worker *w, const json_t *addresses)

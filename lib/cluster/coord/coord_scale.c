@@ -11,7 +11,7 @@
 enum err_code coord_may_scale(const struct coord *c, int64_t servers, int64_t workers,
     struct err *e)
 {
-	int64_t most = c->reduces ? COORD_RING_MAX : COORD_WORKERS_MAX;
+	int64_t most = c->ring.used ? COORD_RING_MAX : COORD_WORKERS_MAX;
 
 	if (c->phase != COORD_RUNNING)
 		return err_set(e, ERR_NOTREADY, "the %s is %s: only a running one can be scaled",
@@ -21,7 +21,7 @@ enum err_code coord_may_scale(const struct coord *c, int64_t servers, int64_t wo
 		    COORD_SERVERS_MAX, (long long)servers);
 	if (workers > most || workers == 0)
 		return err_set(e, ERR_USAGE, "workers: must be from 1 to %lld%s, got %lld",
-		    (long long)most, c->reduces ? " with via allreduce" : "", (long long)workers);
+		    (long long)most, c->ring.used ? " with via allreduce" : "", (long long)workers);
 	if (workers > 0 && !c->cfg.has_job)
 		return err_set(e, ERR_USAGE, "this cluster has no job: it has no workers");
 	if (workers > 0 && c->cfg.deterministic)

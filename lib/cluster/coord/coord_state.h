@@ -320,6 +320,12 @@ struct coord_evaluation {
 	struct coord_report result, last;
 };
 
+/* The workers that sum dense tables among themselves (coord_ring.c). */
+struct coord_ring {
+	bool used;     /* the job has via allreduce */
+	uint32_t gone; /* number of workers that have left the ring so far */
+};
+
 /* Early stopping, by job.stop. */
 struct coord_stopping {
 	struct early_stop state;
@@ -389,9 +395,7 @@ struct coord {
 	struct coord_member_worker *worker;   /* COORD_WORKERS_MAX entries */
 	struct coord_member_relay *relay;     /* COORD_RELAYS_MAX entries */
 	unsigned nservers, nworkers, nrelays; /* entries in use */
-	/* Workers sum dense tables among themselves (via allreduce) */
-	bool reduces;
-	uint32_t ring_gone; /* how many workers have left the ring so far */
+	struct coord_ring ring;
 	struct coord_tables tables;
 
 	struct coord_probe probe;

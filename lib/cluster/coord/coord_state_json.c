@@ -113,7 +113,7 @@ void coord_save(const struct coord *c, struct state *out)
 		.evaluator = c->evaluation.rank,
 		.running_at = c->running_at,
 		.ended_at = c->ended_at,
-		.ring_gone = c->ring_gone,
+		.ring_gone = c->ring.gone,
 		.tasks = c->data.tasks ? tasks_save(c->data.tasks) : NULL,
 		.lease_changes = (int64_t)c->data.leases,
 		.leased_from = (int64_t)c->data.leased_from,
@@ -300,7 +300,7 @@ enum err_code coord_recover(struct coord *c, const struct state *state, int64_t 
 	c->phase = (enum coord_phase)phase_of(state);
 	c->data_lost = state->data_lost;
 	c->balance.wanted = state->rebalance;
-	c->ring_gone = (uint32_t)state->ring_gone;
+	c->ring.gone = (uint32_t)state->ring_gone;
 	c->pause.on = state->paused_by != NULL;
 	c->pause.number = state->pauses;
 	c->pause.at = now;

@@ -81,7 +81,7 @@ json_t *coord_view(const struct coord *c)
 	json_object_set_new(v, "workers", view_workers(c));
 	if (c->nrelays)
 		json_object_set_new(v, "relays", coord_relays_to_json(c));
-	if (c->reduces)
+	if (c->ring.used)
 		json_object_set_new(v, "ring", coord_ring_to_view(c));
 	json_object_set_new(v, "layout", layout_to_json(&c->layout));
 	json_object_set_new(v, "members", coord_members_to_json(c));

@@ -18,12 +18,13 @@ teardown() {
 
 # job SERVERS WORKERS STEPS [members [job members]]: c.json, a model of 3 large partitions.
 job() {
+	local more=${5:-', "optimizer": "sgd"'}
 	[ -e train.csv ] || awk 'BEGIN { srand(1); for (i = 0; i < 240; i++) {
 		for (k = 0; k < 60; k++) printf "%.3f,", rand() + (i % 3 == k % 3); print i % 3 } }' >train.csv
 	cat >c.json <<-END
 	{ $(paced "$3") "servers": $1, "workers": $2, "via": "allreduce", "lease": "1s" ${4:-},
-	  "job": { "model": "mlp", "optimizer": "sgd", "hidden": [${HIDDEN:-3000}], "data": "train.csv?label=last", "eval": "train.csv?label=last",
-	           "steps": $3, "batch": 8, "lr": ${LR:-0.02} ${5:-} } }
+	  "job": { "model": "mlp", "hidden": [${HIDDEN:-3000}], "data": "train.csv?label=last", "eval": "train.csv?label=last",
+	           "steps": $3, "batch": 8, "lr": ${LR:-0.02} $more } }
 	END
 }
 

@@ -144,6 +144,7 @@ write_blocks() {
 	[[ "$output" =~ ,\ [1-5]\ kills\ of\  ]]
 }
 
+# bats test_tags=slow
 @test "so it does when a range is a file that is read in several chunks" {
 	ROWS=120000 QUOTA=1200 PACKED=yes PS_BIN=$BIN run "$BATS_TEST_DIRNAME/fault/examples" 5
 	echo "$output"

@@ -149,7 +149,7 @@ static enum err_code check_relay_join(const struct coord *c, const char *zone, s
 	const char *why = !c->cfg.has_job                 ? "the cluster has a job"
 	    : !c->cfg.lockstep                            ? "sync is bsp"
 	    : c->cfg.deterministic                        ? "the job is not deterministic"
-	    : c->ring.used                                  ? "via is servers"
+	    : c->ring.used                                ? "via is servers"
 	    : aggregate_setting_compares(c->conf->robust) ? "robust is none"
 	    : c->conf->backup                             ? "there are no backup workers"
 	                                                  : NULL;

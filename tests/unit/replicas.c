@@ -3,7 +3,9 @@
  * which are almost right. */
 #include <math.h>
 
+#include "core/endian.h"
 #include "replicas_fixture.h"
+#include "wire/payload.h"
 
 static const char *const modes[] = { "bsp", "ssp:1", "asp" };
 
@@ -800,6 +802,58 @@ static void empty_pushes(void)
 	}
 }
 
+/* Pushes one row, which `touching` of the rank's 65000 examples touch. */
+static bool push_touching(struct net *x, uint32_t rank, uint64_t step, uint32_t touching)
+{
+	uint64_t id = 1;
+	uint8_t body[COLS * sizeof(float) + PAYLOAD_COUNT_BYTES];
+	struct push p = { .rank = rank,
+		.incarnation = inc_of(rank),
+		.step = step,
+		.table = ROWS,
+		.examples = 65000,
+		.nrows = 1,
+		.ids = (const uint8_t *)&id,
+		.payload = body,
+		.len = COLS * sizeof(float),
+		.touching = body + COLS * sizeof(float) };
+	float g[COLS] = { 1, -2 };
+	struct receipt r;
+
+	memcpy(body, g, sizeof g);
+	put_le32(body + sizeof g, touching);
+	return shard_push(x->node[0].s, &p, &r) == SHARD_OK;
+}
+
+/* Two ranks push a row that more examples touch than 16 bits hold. */
+static void many_touching(void)
+{
+	for (unsigned m = 0; m < 3; m++) {
+		struct net *x = net_open_with(modes[m], false, "sgd", 0.5f, "01", 2);
+		float w[2][8] = { { 0 } };
+		uint64_t v;
+		bool good = true;
+
+		for (uint64_t step = 0; step < 3; step++) {
+			for (uint32_t rank = 0; rank < 2; rank++)
+				good &= push_touching(x, rank, step, 60000);
+			for (uint32_t rank = 0; rank < 2; rank++)
+				for (unsigned i = 0; i < 2; i++)
+					good &= clock_of(x, i, rank, step, 2) == SHARD_OK;
+			net_settle(x);
+		}
+		for (unsigned i = 0; i < 2; i++) {
+			net_layout(x, i ? "1" : "0", -1);
+			net_view(x, i);
+			good &= pull(x, i, ROWS, 3, w[i], &v) == SHARD_OK;
+		}
+		ok(good && !x->bad && memcmp(w[0], w[1], sizeof w[0]) == 0,
+		    "%s: copies decay a row by the same count of examples: %.9g, %.9g", modes[m],
+		    (double)w[0][2], (double)w[1][2]);
+		net_close(x);
+	}
+}
+
 int main(void)
 {
 	alike();
@@ -823,5 +877,6 @@ int main(void)
 	layouts_missed();
 	joiner_dies();
 	empty_pushes();
+	many_touching();
 	return tap_done();
 }

@@ -176,6 +176,7 @@ static struct row_policy fixture_policy;
 static inline void add_table(struct net *x, const char *name, bool sparse)
 {
 	struct table shape = { .sparse = sparse,
+		.decay = sparse,
 		.rows = sparse ? 10 : N,
 		.cols = sparse ? COLS : 1,
 		.seed = 7,
@@ -190,8 +191,8 @@ static inline void add_table(struct net *x, const char *name, bool sparse)
 	t->nparts = 1;
 }
 
-static inline struct net *net_open(const char *mode, bool deterministic, const char *rule,
-    const char *chain, unsigned ranks)
+static inline struct net *net_open_with(const char *mode, bool deterministic, const char *rule,
+    float l2, const char *chain, unsigned ranks)
 {
 	struct net *x = calloc(1, sizeof *x);
 	uint16_t server[NODES] = { 0, 1, 2, 3 };
@@ -206,6 +207,8 @@ static inline struct net *net_open(const char *mode, bool deterministic, const c
 	sync_parse(mode, &x->cfg.mode, NULL);
 	x->cfg.rule->defaults(&x->cfg.hyper);
 	x->cfg.hyper.lr = 0.125f;
+	if (l2 > 0)
+		x->cfg.hyper.l2 = l2;
 	schedule_parse("constant", &x->cfg.schedule, NULL);
 	add_table(x, "w", false);
 	add_table(x, "rows", true);
@@ -214,6 +217,12 @@ static inline struct net *net_open(const char *mode, bool deterministic, const c
 		net_start(x, (unsigned)(*c - '0'));
 	net_chain(x, chain, -1);
 	return x;
+}
+
+static inline struct net *net_open(const char *mode, bool deterministic, const char *rule,
+    const char *chain, unsigned ranks)
+{
+	return net_open_with(mode, deterministic, rule, 0, chain, ranks);
 }
 
 static inline void net_close(struct net *x)

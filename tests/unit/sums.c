@@ -293,11 +293,11 @@ static void hostile(void)
 	ok(!sum_body_parse(buf, len, 0, &b), "nor a rank that cannot be");
 	len = make(buf, who, 1, 9, 1, g, COLS);
 	ok(sum_body_parse(buf, len, COLS, &b) && !sum_body_parse(buf, len - 4, COLS, &b) &&
-	        !sum_body_parse(buf, len + 4, COLS, &b),
+	        !sum_body_parse(buf, len + 8, COLS, &b),
 	    "nor rows of another width");
-	put_le16(buf + len, 7);
-	ok(sum_body_parse(buf, len + 2, COLS, &b) && b.len == COLS * sizeof *g &&
-	        get_le16(b.touching) == 7 && sum_body_parse(buf, len, COLS, &b) && !b.touching,
+	put_le32(buf + len, 70000);
+	ok(sum_body_parse(buf, len + PAYLOAD_COUNT_BYTES, COLS, &b) && b.len == COLS * sizeof *g &&
+	        get_le32(b.touching) == 70000 && sum_body_parse(buf, len, COLS, &b) && !b.touching,
 	    "a sum may say how many examples touch each row");
 	open_world(&x, 2);
 	len = make(buf, who, 1, 0, 0, g, N - 1);

@@ -577,6 +577,22 @@ static void rows(void)
 	    "a number of rows whose bytes overflow is refused (one row of no width is not)");
 }
 
+/* A server counts the body, counts of examples and all, and the decoded rows. */
+static void pushed_rows(void)
+{
+	uint32_t n = 1000, cols = 3;
+	size_t rest = PAYLOAD_PUSH_ROWS_MOST - 8 - n * (8 + 4 * cols);
+
+	ok(payload_push_rows_fit(n, cols, rest, false) &&
+	        !payload_push_rows_fit(n, cols, rest + 1, false),
+	    "a push of rows may be as large as a server decodes");
+	ok(!payload_push_rows_fit(n, cols, rest, true) &&
+	        payload_push_rows_fit(n, cols, rest - n * PAYLOAD_COUNT_BYTES, true) &&
+	        !payload_push_rows_fit(n, cols, rest - n * PAYLOAD_COUNT_BYTES + 1, true),
+	    "of which the counts of examples are a part");
+	ok(!payload_push_rows_fit(UINT32_MAX, UINT32_MAX, 0, true), "absurd ones do not fit");
+}
+
 int main(void)
 {
 	if (sodium_init() < 0)
@@ -589,5 +605,6 @@ int main(void)
 	copied();
 	nacks();
 	rows();
+	pushed_rows();
 	return tap_done();
 }

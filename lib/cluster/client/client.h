@@ -180,10 +180,10 @@ enum err_code client_push_parts(struct client *c, const struct table *t, uint64_
     uint32_t examples, uint32_t first, uint32_t count, const float *g, struct err *e);
 /* Push gradients of n rows of a sparse table, which are copied. w: the rows as they were
  * pulled, for filters that compare with them; NULL: not known. touching: of each row, how many of
- * the examples touch it, from 1 on, at most 65535; NULL: not told. */
+ * the examples touch it, from 1 on; NULL: not told. */
 enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t step,
     uint32_t examples, const uint64_t *ids, size_t n, const float *g, const float *w,
-    const uint16_t *touching, struct err *e);
+    const uint32_t *touching, struct err *e);
 /* Push one partition of a reduced table: the mean of this step's gradients, which all workers have
  * and which must stay as in client_push, and its number of examples; NULL: no worker had any. Every
  * worker may push it; it counts once. Does not block. */

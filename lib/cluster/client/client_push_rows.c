@@ -6,12 +6,11 @@
 #include "math/copy.h"
 #include "math/vec.h"
 #include "sync/receipt.h"
+#include "wire/payload.h"
 
 /* Pushes of rows of sparse tables: which rows are sent, and which are held back for a later
  * push. */
 
-/* The limit of a push in several records, in bytes; ps-protocol(7). */
-#define ROWS_MOST (16u << 20)
 /* Rows of at least this many values are copied one partition at a time, and each partition is
  * sent while the next is copied. With narrower rows that would read each cache line many
  * times. */
@@ -24,13 +23,13 @@ struct row_push {
 	const struct table *table;
 	uint64_t step;
 	uint32_t examples;
-	const uint16_t *touching; /* by row; or NULL */
+	const uint32_t *touching; /* by row; or NULL */
 };
 
-/* Bytes behind the rows of a push's body: a u16 each, where touching examples are counted. */
+/* Bytes behind the rows of a push's body: a u32 each, where touching examples are counted. */
 static size_t count_bytes(const struct request *d)
 {
-	return d->push.counted ? (size_t)d->n * 2 : 0;
+	return d->push.counted ? (size_t)d->n * PAYLOAD_COUNT_BYTES : 0;
 }
 
 /* ---- residuals and filters ---- */
@@ -212,10 +211,11 @@ static void copy_pushed_rows(const struct request *d, const uint64_t *ids, const
 
 /* Writes how many examples touch each row behind the d->push.len bytes of the body, which has room
  * for it. */
-static void append_counts(struct request *d, const uint16_t *touching, const uint32_t *order)
+static void append_counts(struct request *d, const uint32_t *touching, const uint32_t *order)
 {
 	for (uint32_t i = 0; d->push.counted && i < d->n; i++)
-		put_le16(d->push.body + d->push.len + (size_t)i * 2, touching[order[i]]);
+		put_le32(d->push.body + d->push.len + (size_t)i * PAYLOAD_COUNT_BYTES,
+		    touching[order[i]]);
 	d->push.len += count_bytes(d);
 }
 
@@ -233,7 +233,8 @@ static void encode_row_body(struct client *c, struct request *d, const struct ro
 
 	/* A server bounds a push together with its decoded values: send larger ones raw. */
 	if (codec->lossy &&
-	    plain + codec->bound(c->cfg.coding.codec.arg, floats) + floats * 4 > ROWS_MOST)
+	    !payload_push_rows_fit(d->n, d->table->cols,
+	        codec->bound(c->cfg.coding.codec.arg, floats), d->push.counted))
 		codec = codec_by_id(0);
 	/* Send values that are not finite raw: the server refuses them. */
 	for (uint32_t i = 0; codec->lossy && i < d->n; i++)
@@ -402,8 +403,8 @@ static void fill_counts(const struct row_push *all, struct request *const *d, co
 	for (size_t i = 0; i < n; i++) {
 		const struct request *to = d[part[i]];
 
-		put_le16(to->push.body + row_body_bytes(all->table, to->n) +
-		        (size_t)next[part[i]]++ * 2,
+		put_le32(to->push.body + row_body_bytes(all->table, to->n) +
+		        (size_t)next[part[i]]++ * PAYLOAD_COUNT_BYTES,
 		    all->touching[i]);
 	}
 	free(next);
@@ -529,7 +530,7 @@ static enum err_code push_plain_rows(struct client *c, const struct row_push *al
 
 enum err_code client_push_rows(struct client *c, const struct table *t, uint64_t step,
     uint32_t examples, const uint64_t *ids, size_t n, const float *g, const float *w,
-    const uint16_t *touching, struct err *e)
+    const uint32_t *touching, struct err *e)
 {
 	struct row_push all = { .table = t,
 		.step = step,

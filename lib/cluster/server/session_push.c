@@ -11,6 +11,7 @@
 #include "session/tracer.h"
 #include "server/row_ids.h"
 #include "server/session_trace.h"
+#include "wire/payload.h"
 
 /* Not NULL: handle_record refuses data records before the first view. */
 static struct shard *shard_of_pusher(const struct peer *p)
@@ -347,12 +348,12 @@ static enum conn_verdict take_whole_rows(struct peer *p, const struct record *r,
 		return CONN_DROP;
 	}
 	push.len = len - (size_t)(push.payload - body);
-	if (r->flags & RECORD_TOUCHING && push.len < (size_t)push.nrows * 2) {
+	if (r->flags & RECORD_TOUCHING && push.len < (size_t)push.nrows * PAYLOAD_COUNT_BYTES) {
 		session_refuse(p, r, ERR_PROTO, "rows without the counts of examples");
 		return CONN_DROP;
 	}
 	if (r->flags & RECORD_TOUCHING && push.nrows) {
-		push.len -= (size_t)push.nrows * 2;
+		push.len -= (size_t)push.nrows * PAYLOAD_COUNT_BYTES;
 		push.touching = push.payload + push.len;
 	}
 	if (!push_rows_fit(r, &push, len, t->cols)) {

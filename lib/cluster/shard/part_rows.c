@@ -7,6 +7,7 @@
 #include "math/vec.h"
 #include "shard/settings_epoch.h"
 #include "shard/row_policy_state.h"
+#include "wire/payload.h"
 
 /* The rows of a sparse partition. They are looked up, and narrow ones updated, a block at a time:
  * applying a rule to the values of many rows one after the other gives the same bits as a call for
@@ -352,7 +353,7 @@ bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t
 		u.g = g->values + (size_t)at * p->table->cols;
 		u.distinct = ids_ascend(u.ids, u.n);
 		for (uint32_t i = 0; touching && i < u.n; i++)
-			u.touching[i] = get_le16(touching + (size_t)(at + i) * 2);
+			u.touching[i] = get_le32(touching + (size_t)(at + i) * PAYLOAD_COUNT_BYTES);
 		if (!update_block(p, &u))
 			return false;
 	}
@@ -472,7 +473,7 @@ static bool add_touching(struct part *p, const struct push *push)
 		if (!row)
 			return false;
 		memcpy(&n, row, sizeof n);
-		n += get_le16(push->touching + (size_t)i * 2);
+		n += get_le32(push->touching + (size_t)i * PAYLOAD_COUNT_BYTES);
 		memcpy(row, &n, sizeof n);
 	}
 	return true;

@@ -5,6 +5,7 @@
 #include "core/mem.h"
 #include "shard/settings_epoch.h"
 #include "shard/row_policy_state.h"
+#include "wire/payload.h"
 
 /* The size of a head with `more` bytes behind the fixed part, padded to 8 bytes. */
 static size_t repl_head_bytes(size_t more)
@@ -91,7 +92,7 @@ static void fill_rows_body(struct repl_record *c, const struct part *p)
 {
 	size_t n = rows_count(p->sparse.acc), cols = p->table->cols;
 
-	size_t row = 8 + cols * 4 + (p->sum.counted ? 2 : 0);
+	size_t row = 8 + cols * 4 + (p->sum.counted ? PAYLOAD_COUNT_BYTES : 0);
 
 	c->nbody = n * row;
 	c->body = mem_array(n, row);
@@ -101,12 +102,9 @@ static void fill_rows_body(struct repl_record *c, const struct part *p)
 
 		put_le64(c->body + i * 8, id);
 		memcpy(c->body + n * 8 + i * cols * 4, g, cols * 4);
-		if (p->sum.counted) {
-			uint32_t touching = part_rows_touching(p, id);
-
-			put_le16(c->body + n * (8 + cols * 4) + i * 2,
-			    (uint16_t)(touching < UINT16_MAX ? touching : UINT16_MAX));
-		}
+		if (p->sum.counted)
+			put_le32(c->body + n * (8 + cols * 4) + i * PAYLOAD_COUNT_BYTES,
+			    part_rows_touching(p, id));
 	}
 }
 
@@ -153,7 +151,7 @@ void repl_queue_step(struct shard *s, struct part *p, uint64_t step)
 void repl_queue_push(struct shard *s, struct part *p, const struct push *push, bool refused)
 {
 	size_t nids = (size_t)push->nrows * 8,
-	       counts = push->touching ? (size_t)push->nrows * 2 : 0;
+	       counts = push->touching ? (size_t)push->nrows * PAYLOAD_COUNT_BYTES : 0;
 	struct repl_record *c;
 
 	if (p->chain.next == NO_SERVER) {

@@ -6,6 +6,7 @@
 #include "shard/repl.h"
 #include "shard/settings_epoch.h"
 #include "shard/row_policy_state.h"
+#include "wire/payload.h"
 
 /* Replication, the receiving side: takes the records of the previous replica, which repl.c
  * writes. */
@@ -83,7 +84,8 @@ static enum shard_answer apply_sum_record(struct shard *s, struct part *p,
 
 	const uint8_t *touching = NULL;
 
-	if (p->table->sparse && in->nrows && in->nbody == want + (size_t)in->nrows * 2)
+	if (p->table->sparse && in->nrows &&
+	    in->nbody == want + (size_t)in->nrows * PAYLOAD_COUNT_BYTES)
 		touching = in->body + want;
 	if (in->nbody && ((in->nbody != want && !touching) || (uintptr_t)values % 4))
 		return SHARD_BAD;
@@ -114,7 +116,8 @@ static enum shard_answer apply_sum_record(struct shard *s, struct part *p,
 static enum shard_answer apply_push_record(struct shard *s, struct part *p,
     const struct incoming *in)
 {
-	size_t nids = (size_t)in->nrows * 8, counts = in->counted ? (size_t)in->nrows * 2 : 0;
+	size_t nids = (size_t)in->nrows * 8,
+	       counts = in->counted ? (size_t)in->nrows * PAYLOAD_COUNT_BYTES : 0;
 	struct push push = { .rank = in->n,
 		.step = in->c->step,
 		.table = in->c->table,

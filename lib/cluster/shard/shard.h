@@ -244,8 +244,8 @@ struct push {
 	/* Sparse: number of row ids; payload has the encoded rows in their order. */
 	uint32_t nrows;
 	const uint8_t *ids; /* u64 little-endian, any alignment */
-	/* Of each row, how many of the examples touch it: u16 little-endian, any alignment; 65535: so
-	 * many or more. NULL: not known. */
+	/* Of each row, how many of the examples touch it: u32 little-endian, any alignment. NULL: not
+	 * known. */
 	const uint8_t *touching;
 };
 

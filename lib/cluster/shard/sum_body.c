@@ -56,8 +56,9 @@ bool sum_body_parse(const uint8_t *p, size_t len, uint32_t width, struct sum_bod
 		return false;
 	out->values = out->ids + (size_t)out->nrows * 8;
 	out->len = left - (size_t)out->nrows * 8;
-	if (width && out->nrows && out->len == (size_t)out->nrows * ((size_t)width * 4 + 2)) {
-		out->len -= (size_t)out->nrows * 2;
+	if (width && out->nrows &&
+	    out->len == (size_t)out->nrows * ((size_t)width * 4 + PAYLOAD_COUNT_BYTES)) {
+		out->len -= (size_t)out->nrows * PAYLOAD_COUNT_BYTES;
 		out->touching = out->values + out->len;
 	}
 	return !width || out->len == (size_t)out->nrows * width * 4;

@@ -162,6 +162,15 @@ enum err_code payload_get_nack(const uint8_t *p, size_t len, struct err *e)
 	return err_set(e, code, "%s", text);
 }
 
+bool payload_push_rows_fit(uint32_t n, uint32_t cols, size_t encoded, bool counted)
+{
+	uint64_t body = PAYLOAD_ROWS_HEAD + (uint64_t)n * (counted ? 8 + PAYLOAD_COUNT_BYTES : 8) +
+	    encoded;
+
+	return (uint64_t)n * cols <= PAYLOAD_PUSH_ROWS_MOST / sizeof(float) &&
+	    body + (uint64_t)n * cols * sizeof(float) <= PAYLOAD_PUSH_ROWS_MOST;
+}
+
 void payload_put_rows_head(uint8_t *p, uint32_t n)
 {
 	put_le32(p, n);

@@ -76,6 +76,15 @@ enum err_code payload_get_nack(const uint8_t *p, size_t len, struct err *e);
 /* PUSH_ROWS, SCANNED: a head with the number n of rows, n ids, n rows of floats.  (PULL_ROWS has
  * only ids, ROWS only floats.) */
 #define PAYLOAD_ROWS_HEAD 8
+/* PUSH_ROWS with TOUCHING, PUSH_SUM and REPL_SUM: behind the rows a u32 of each row, how many examples
+ * touch it. */
+#define PAYLOAD_COUNT_BYTES 4
+/* A server decodes a push of rows at once, within this limit: so many bytes of the body and of the
+ * decoded rows together. */
+#define PAYLOAD_PUSH_ROWS_MOST (16u << 20)
+/* Is a body of n rows within this limit? `encoded` bytes of a codec that must be decoded become rows of
+ * `cols` floats; `counted`: the counts of examples follow. */
+bool payload_push_rows_fit(uint32_t n, uint32_t cols, size_t encoded, bool counted);
 /* Writes PAYLOAD_ROWS_HEAD bytes at p. */
 void payload_put_rows_head(uint8_t *p, uint32_t n);
 /* False unless len is exactly n ids and n * width floats. */

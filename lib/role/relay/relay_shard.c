@@ -6,6 +6,7 @@
 #include "shard/repl.h"
 #include "shard/gate.h"
 #include "shard/shard_ops.h"
+#include "wire/payload.h"
 
 /* The state of a partition:
  *
@@ -67,7 +68,7 @@ static bool sum_is_too_large(const struct part *p)
 {
 	return p->table->sparse &&
 	    rows_count(p->sparse.acc) > (SUM_MAX - sum_body_head_bytes(SUM_CONTRIBUTORS_MAX)) /
-	        (10 + (size_t)p->table->cols * 4);
+	        (8 + PAYLOAD_COUNT_BYTES + (size_t)p->table->cols * 4);
 }
 
 /* Announced pushes that were to come through this relay may have to go alone: see relay_shard_alone_count. */

@@ -237,7 +237,7 @@ static bool wants_counts(const struct params *p, const struct batch *b)
 
 /* Counts how many examples of the batch touch each of its rows; an example that has a feature several
  * times counts once. NULL: nobody needs it. */
-static const uint16_t *count_touching(struct params *p, const struct batch *b)
+static const uint32_t *count_touching(struct params *p, const struct batch *b)
 {
 	if (!wants_counts(p, b))
 		return NULL;
@@ -252,7 +252,7 @@ static const uint16_t *count_touching(struct params *p, const struct batch *b)
 		for (uint32_t k = b->start[r]; k < b->start[r + 1]; k++) {
 			uint32_t i = b->col[k];
 
-			if (p->last[i] != r + 1 && p->touching[i] < UINT16_MAX)
+			if (p->last[i] != r + 1)
 				p->touching[i]++;
 			p->last[i] = r + 1;
 		}
@@ -261,7 +261,7 @@ static const uint16_t *count_touching(struct params *p, const struct batch *b)
 
 enum err_code params_push(struct params *p, const struct batch *b, uint64_t step, struct err *e)
 {
-	const uint16_t *touching = count_touching(p, b);
+	const uint32_t *touching = count_touching(p, b);
 	uint32_t examples = (uint32_t)b->rows;
 	enum err_code rc = ERR_OK;
 
@@ -300,13 +300,13 @@ static enum err_code push_lacking_parts(struct params *p, size_t i, const struct
 
 /* Pushes the rows of a sparse table whose partitions lack the batch. */
 static enum err_code push_lacking_rows(struct params *p, size_t i, const struct feed *f,
-    uint64_t step, uint32_t examples, const uint64_t *id, const uint16_t *touching, size_t n,
+    uint64_t step, uint32_t examples, const uint64_t *id, const uint32_t *touching, size_t n,
     struct err *e)
 {
 	const struct table *t = p->table[i];
 	uint64_t *ids = mem_array(n, sizeof *ids);
 	float *g = mem_array(n * t->cols, sizeof *g), *w = mem_array(n * t->cols, sizeof *w);
-	uint16_t *counts = touching ? mem_array(n, sizeof *counts) : NULL;
+	uint32_t *counts = touching ? mem_array(n, sizeof *counts) : NULL;
 	enum err_code rc = ERR_OK;
 	size_t some = 0;
 
@@ -332,7 +332,7 @@ static enum err_code push_lacking_rows(struct params *p, size_t i, const struct 
 enum err_code params_push_lacking(struct params *p, const struct batch *b, const struct feed *f,
     uint64_t step, struct err *e)
 {
-	const uint16_t *touching = count_touching(p, b);
+	const uint32_t *touching = count_touching(p, b);
 	uint32_t examples = (uint32_t)b->rows;
 	enum err_code rc = ERR_OK;
 

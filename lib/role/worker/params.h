@@ -34,7 +34,7 @@ struct params {
 	const struct params_rows *rows;
 	/* Of each id of a batch, how many of its examples have it, as client_push_rows takes it; and
 	 * for counting, 1 + the last example that had it. Room for ncounted ids. */
-	uint16_t *touching;
+	uint32_t *touching;
 	uint32_t *last;
 	size_t ncounted;
 	/* Dense tables as of kept_step, the last step with a finite loss. */

@@ -91,7 +91,7 @@ void web_curve_add(struct web_curve *c, const json_t *status)
 		drop_every_other_point(c);
 	p = c->point[c->n++];
 	for (size_t i = 0; i < EVAL_LOSS; i++)
-		p[i] = *(const double *)((const char *)&s + column[i].value);
+		memcpy(&p[i], (const char *)&s + column[i].value, sizeof p[i]);
 	p[EVAL_LOSS] = json_num(s.eval, metric_name[METRIC_loss], (double)NAN);
 	p[EVAL_SCORE] = find_score(c, s.eval);
 }

@@ -2,6 +2,7 @@
 #include "coord/coord_state.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "core/json.h"
 
@@ -59,7 +60,10 @@ static void sum_worker_figures(const struct coord *c, json_t *row)
 		const struct heartbeat_worker *f = &c->worker[i].figures;
 
 		for (size_t k = 0; k < COUNT(worker_sum); k++) {
-			sum[k] += *(const double *)((const char *)f + worker_sum[k].value);
+			double value;
+
+			memcpy(&value, (const char *)f + worker_sum[k].value, sizeof value);
+			sum[k] += value;
 			told[k] |= *(const bool *)((const char *)f + worker_sum[k].has);
 		}
 		norm += f->gradient_norm;

@@ -145,13 +145,14 @@ static bool number_of(const char *cell, enum part k, uint64_t *out)
 	return true;
 }
 
-/* Says what is wrong with a line. column: the bad one, from 0; SIZE_MAX: it has too few. */
+/* Says what is wrong with a line. column: the bad one, from 0; cell: its text, NULL: the line has too
+ * few columns. */
 static enum err_code bad_line(const struct data_row *r, const char *line, size_t column,
     const char *cell, enum part k, struct err *e)
 {
 	char text[DATA_SHOWN];
 
-	if (column == SIZE_MAX) {
+	if (!cell) {
 		data_shown(text, line, strlen(line));
 		return stream_fail(r->s, e,
 		    "expected a user, an item and a rating, got \"%s\"; user=, item= and rating= name "

@@ -493,6 +493,8 @@ static void test_validate(void)
 		    "job.loss: quantile:X needs a number between 0 and 1, got \"1\"" },
 		{ JOB(", \"loss\": \"huber:-1\""),
 		    "job.loss: huber:X needs a number above 0, got \"-1\"" },
+		{ "{\"job\": {\"model\": \"logistic\", \"data\": \"d.csv\", \"epochs\": 1, \"loss\": \"hinge\", \"stop\": \"log_loss\"}}",
+		    "job.stop: evaluations of model logistic with job.loss hinge have no log_loss" },
 		{ JOB(", \"hidden\": [4]"), "job.hidden: model softmax has no hidden" },
 		{ JOB(", \"activation\": \"tanh\""),
 		    "job.activation: model softmax has no hidden" },

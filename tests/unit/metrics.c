@@ -346,13 +346,16 @@ static void test_two_classes_against_sklearn(void)
 		small.group[i] = 1 + draw(GROUPS);
 		small.weight[i] = (float)draw(8) / 4.0f;
 	}
-	CHECK(OF(.task = MODEL_TWO, .outputs = 1, .grouped = true), false, plain, "two classes");
-	CHECK(OF(.task = MODEL_TWO, .outputs = 1), true, weighted, "weighted examples");
+	CHECK(OF(.task = MODEL_TWO, .outputs = 1, .grouped = true, .probabilities = true), false,
+	    plain, "two classes");
+	CHECK(OF(.task = MODEL_TWO, .outputs = 1, .probabilities = true), true, weighted,
+	    "weighted examples");
 	for (size_t i = SMALL; i-- > 0;) {
 		small.score[2 * i + 1] = small.score[i];
 		small.score[2 * i] = 1 - small.score[2 * i + 1];
 	}
-	CHECK(OF(.task = MODEL_CLASSES, .outputs = 2, .grouped = true), false, plain, "two scores");
+	CHECK(OF(.task = MODEL_CLASSES, .outputs = 2, .grouped = true, .probabilities = true),
+	    false, plain, "two scores");
 }
 
 static void test_three_classes_against_sklearn(void)
@@ -372,7 +375,8 @@ static void test_three_classes_against_sklearn(void)
 		for (int k = 0; k < 3; k++)
 			s[k] /= sum;
 	}
-	CHECK(OF(.task = MODEL_CLASSES, .outputs = 3), false, want, "three classes");
+	CHECK(OF(.task = MODEL_CLASSES, .outputs = 3, .probabilities = true), false, want,
+	    "three classes");
 }
 
 static void test_real_targets_against_sklearn(void)
@@ -452,6 +456,32 @@ static void test_directions(void)
 	    "and whether lines for people have it");
 }
 
+/* The scores of a margin are above 1/2 for class 1, but are no probabilities. */
+static void test_no_probabilities(void)
+{
+	static float score[EXAMPLES], y[EXAMPLES];
+	struct eval_result r;
+	struct metrics m;
+
+	for (size_t i = 0; i < EXAMPLES; i++) {
+		y[i] = (float)rng_below(&rng, 2);
+		score[i] = (float)rng_below(&rng, 101) / 100;
+	}
+	begin(&m, MODEL_TWO, 1);
+	feed(&m, 1, score, y, NULL);
+	metrics_finish(&m, &r);
+	ok(!r.has[METRIC_log_loss] && !r.has[METRIC_normalized_entropy] &&
+	        !r.has[METRIC_calibration] && !r.has[METRIC_calibration_error],
+	    "metrics of probabilities have no value for scores that are none");
+	ok(r.has[METRIC_accuracy] && r.has[METRIC_auc] && r.has[METRIC_f1] && r.has[METRIC_pr_auc],
+	    "metrics of order and of predicted classes have");
+	ok(!metrics_may_suit(METRIC_calibration, MODEL_TWO, 0, false) &&
+	        metrics_may_suit(METRIC_calibration, MODEL_TWO, 0, true) &&
+	        metrics_may_suit(METRIC_auc, MODEL_TWO, 0, false),
+	    "and a job cannot stop by one that has none");
+	metrics_release(&m);
+}
+
 int main(void)
 {
 	rng_init(&rng, 7);
@@ -463,6 +493,7 @@ int main(void)
 	test_three_classes_against_sklearn();
 	test_real_targets_against_sklearn();
 	test_many_groups();
+	test_no_probabilities();
 	test_directions();
 	return tap_done();
 }

@@ -544,6 +544,7 @@ static enum err_code check_stop(const struct conf *c, struct err *e)
 	struct early_stop_rule rule;
 	enum model_task task;
 	struct loss_spec loss;
+	bool own;
 
 	if (early_stop_parse(c->job.stop, &rule, e))
 		return err_prefix(e, "job.stop");
@@ -551,9 +552,12 @@ static enum err_code check_stop(const struct conf *c, struct err *e)
 		return ERR_OK;
 	if (model_info_loss(model_info_find(c->job.model), c->job.loss, &loss, &task, e))
 		return ERR_CONFIG;
-	if (!metrics_may_suit(rule.metric, task, loss_quantile_of(&loss)))
-		return err_set(e, ERR_CONFIG, "job.stop: evaluations of model %s have no %s",
-		    c->job.model, metric_name[rule.metric]);
+	own = strcmp(c->job.loss, "auto") == 0;
+	if (!metrics_may_suit(rule.metric, task, loss_quantile_of(&loss),
+	        loss_gives_probabilities(&loss)))
+		return err_set(e, ERR_CONFIG, "job.stop: evaluations of model %s%s%s have no %s",
+		    c->job.model, own ? "" : " with job.loss ", own ? "" : c->job.loss,
+		    metric_name[rule.metric]);
 	if (!c->job.eval_every)
 		return err_set(e, ERR_CONFIG,
 		    "job.stop: job.eval_every must say how often the model is evaluated");

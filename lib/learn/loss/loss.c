@@ -58,6 +58,11 @@ size_t loss_outputs(const struct loss_spec *l, size_t classes)
 	return l->ops->target == LOSS_CLASSES ? classes : 1;
 }
 
+bool loss_gives_probabilities(const struct loss_spec *l)
+{
+	return l->ops && l->ops->probabilities;
+}
+
 double loss_quantile_of(const struct loss_spec *l)
 {
 	return l->ops && l->ops->arg_is_quantile ? l->arg : 0;

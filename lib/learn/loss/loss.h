@@ -53,6 +53,8 @@ struct loss_ops {
 	/* The score to show for f: of two classes between 0 and 1, and above 1/2 for class 1.
 	 * NULL: f itself. */
 	double (*score)(double f);
+	/* Are the scores probabilities of the classes? */
+	bool probabilities;
 
 	/* What loss_grad and loss_scores do. NULL: they call the two functions above for each example. A
 	 * loss of several outputs has these two instead; one of one output may, too, to be faster. */
@@ -73,6 +75,9 @@ size_t loss_outputs(const struct loss_spec *l, size_t classes);
 
 /* The quantile that the scores estimate; 0: they estimate none. */
 double loss_quantile_of(const struct loss_spec *l);
+
+/* Are the scores probabilities of the classes? */
+bool loss_gives_probabilities(const struct loss_spec *l);
 
 /* Replaces the outputs f (b->rows, outputs) by the gradient of the batch's loss by them, weight *
  * slope / rows. Returns the sum over the examples of weight * value. b has examples and targets. */

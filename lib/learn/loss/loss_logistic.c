@@ -15,4 +15,5 @@ const struct loss_ops loss_logistic = {
 	.target = LOSS_TWO,
 	.at = likelihood_at,
 	.score = logistic_sigmoid,
+	.probabilities = true,
 };

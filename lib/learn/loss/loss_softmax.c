@@ -48,6 +48,7 @@ static double softmax_grad(const struct batch *b, size_t k, float *f)
 const struct loss_ops loss_softmax = {
 	.name = "softmax",
 	.target = LOSS_CLASSES,
+	.probabilities = true,
 	.grad_rows = softmax_grad,
 	.score_rows = softmax_scores,
 };

@@ -25,6 +25,7 @@ struct metric_scores {
 	size_t outputs;  /* scores an example (model_outputs) */
 	bool grouped;    /* the examples are of groups (batch->group), in which they are ranked */
 	double quantile; /* the quantile that the model predicts, between 0 and 1; 0: none */
+	bool probabilities; /* of classes: each score is the probability of one */
 };
 
 /* A batch, which has passed model_check, with the scores (rows * outputs) and the summed loss of
@@ -75,6 +76,9 @@ extern const char *const metric_name[METRICS];
 bool metric_suits_two(const struct metric_scores *of);
 /* Two classes or more. */
 bool metric_suits_classes(const struct metric_scores *of);
+/* The same, where the scores are probabilities. */
+bool metric_suits_probabilities_of_two(const struct metric_scores *of);
+bool metric_suits_probabilities(const struct metric_scores *of);
 /* Real targets. */
 bool metric_suits_real(const struct metric_scores *of);
 /* Groups of examples of two classes. */

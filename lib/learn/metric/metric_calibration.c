@@ -13,5 +13,5 @@ static bool predicted_over_real(void *summary, const struct metric_scores *of, d
 	return s->positive > 0;
 }
 
-const struct metric_ops metric_calibration = { &summary_probabilities, metric_suits_two,
-	predicted_over_real };
+const struct metric_ops metric_calibration = { &summary_probabilities,
+	metric_suits_probabilities_of_two, predicted_over_real };

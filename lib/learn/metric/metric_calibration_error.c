@@ -19,5 +19,5 @@ static bool mean_distance(void *summary, const struct metric_scores *of, double 
 	return !isnan(s->predicted);
 }
 
-const struct metric_ops metric_calibration_error = { &summary_probabilities, metric_suits_classes,
-	mean_distance };
+const struct metric_ops metric_calibration_error = { &summary_probabilities,
+	metric_suits_probabilities, mean_distance };

@@ -9,5 +9,5 @@ static bool mean_log_loss(void *summary, const struct metric_scores *of, double 
 	return true;
 }
 
-const struct metric_ops metric_log_loss = { &summary_probabilities, metric_suits_classes,
+const struct metric_ops metric_log_loss = { &summary_probabilities, metric_suits_probabilities,
 	mean_log_loss };

@@ -18,5 +18,5 @@ static bool relative_loss(void *summary, const struct metric_scores *of, double 
 	return true;
 }
 
-const struct metric_ops metric_normalized_entropy = { &summary_probabilities, metric_suits_two,
-	relative_loss };
+const struct metric_ops metric_normalized_entropy = { &summary_probabilities,
+	metric_suits_probabilities_of_two, relative_loss };

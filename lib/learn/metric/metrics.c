@@ -38,6 +38,16 @@ bool metric_suits_classes(const struct metric_scores *of)
 	return of->task == MODEL_TWO || of->task == MODEL_CLASSES;
 }
 
+bool metric_suits_probabilities_of_two(const struct metric_scores *of)
+{
+	return of->probabilities && metric_suits_two(of);
+}
+
+bool metric_suits_probabilities(const struct metric_scores *of)
+{
+	return of->probabilities && metric_suits_classes(of);
+}
+
 bool metric_suits_real(const struct metric_scores *of)
 {
 	return of->task == MODEL_REAL;
@@ -153,12 +163,13 @@ enum metric metrics_find(const char *name)
 	return (enum metric)k;
 }
 
-bool metrics_may_suit(enum metric k, enum model_task task, double quantile)
+bool metrics_may_suit(enum metric k, enum model_task task, double quantile, bool probabilities)
 {
 	const struct metric_scores of = { .task = task,
 		.outputs = task == MODEL_CLASSES ? 2 : 1,
 		.grouped = true,
-		.quantile = quantile };
+		.quantile = quantile,
+		.probabilities = probabilities };
 
 	/* A user's program measures as it likes. */
 	return task == MODEL_OUTSIDE || ops[k]->suits(&of);

@@ -40,8 +40,9 @@ void metrics_finish(struct metrics *m, struct eval_result *out);
 
 /* Returns the metric of this name; METRICS: there is none. */
 enum metric metrics_find(const char *name);
-/* Can models of this task and quantile (as in struct metric_scores) have the metric with some data? */
-bool metrics_may_suit(enum metric k, enum model_task task, double quantile);
+/* Can models of this task and quantile, with scores that are probabilities or not (as in struct
+ * metric_scores), have the metric with some data? */
+bool metrics_may_suit(enum metric k, enum model_task task, double quantile, bool probabilities);
 /* How good a value of the metric is: the greater, the better. */
 double metrics_goodness(enum metric k, double value);
 /* Does a line or a table for people leave out the figure of this name, for lack of room? Figures that are

@@ -218,6 +218,11 @@ double model_quantile(const struct model *m)
 	return loss_quantile_of(&m->loss);
 }
 
+bool model_gives_probabilities(const struct model *m)
+{
+	return loss_gives_probabilities(&m->loss);
+}
+
 size_t model_outputs(const struct model *m)
 {
 	return m->outputs;

@@ -138,6 +138,8 @@ size_t model_tables(const struct model *m, const struct model_table **out);
 enum model_task model_task(const struct model *m);
 /* The quantile that the scores estimate; 0: they estimate none. */
 double model_quantile(const struct model *m);
+/* Are the scores probabilities of the classes? */
+bool model_gives_probabilities(const struct model *m);
 /* Number of scores an example: 1, or one for each class. */
 size_t model_outputs(const struct model *m);
 

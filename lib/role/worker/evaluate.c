@@ -103,7 +103,8 @@ static void begin_metrics(struct measuring *m, const struct batch *first)
 	const struct metric_scores of = { .task = model_task(model),
 		.outputs = model_outputs(model),
 		.grouped = first && first->group,
-		.quantile = model_quantile(model) };
+		.quantile = model_quantile(model),
+		.probabilities = model_gives_probabilities(model) };
 
 	metrics_init(&m->metrics, &of);
 	m->begun = true;

@@ -78,6 +78,7 @@ static enum err_code read_chunks(struct data_blocks *b, struct buf *out, struct 
 			add_bytes(out, d->field, values * 2);
 			add_bytes(out, d->id, d->nids * 8);
 			add_bytes(out, d->weight, d->rows * 4);
+			add_bytes(out, d->group, d->rows * 8);
 			add_bytes(out, d->y, d->rows * 4);
 			add_bytes(out, d->label, d->rows * 4);
 		}
@@ -251,6 +252,7 @@ static void test_formats(void)
 	test_format("g.svm.gz", "", classes, &svm);
 	test_format("h.csv", "?label=y&weight=n", real, &table);
 	test_format("i.vw", "", two, &vw);
+	test_format("j.csv", "?label=y&group=town", real, &towns);
 	buf_release(&csv);
 	buf_release(&svm);
 	buf_release(&wide);

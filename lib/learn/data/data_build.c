@@ -406,6 +406,7 @@ static void append_ids(struct data_build *b, const struct dataset *d)
 }
 
 static bool reserve_weights(struct data_build *b, size_t n);
+static bool reserve_groups(struct data_build *b, size_t n);
 
 static bool append_weights(struct data_build *b, const struct dataset *d)
 {
@@ -415,6 +416,16 @@ static bool append_weights(struct data_build *b, const struct dataset *d)
 		return false;
 	memcpy(b->d->weight + b->d->rows, d->weight, d->rows * sizeof *d->weight);
 	b->weights_scaled = true;
+	return true;
+}
+
+static bool append_groups(struct data_build *b, const struct dataset *d)
+{
+	if (!d->group)
+		return true;
+	if (!reserve_groups(b, b->d->rows + d->rows))
+		return false;
+	memcpy(b->d->group + b->d->rows, d->group, d->rows * sizeof *d->group);
 	return true;
 }
 
@@ -476,6 +487,8 @@ enum err_code data_build_append(struct data_build *b, const struct dataset *d, s
 	rc = d->sparse ? append_sparse(b, d, e) : append_dense(b, d, e);
 	if (!rc && !append_weights(b, d))
 		rc = err_set(e, ERR_NOMEM, "no memory for the weights of %s", b->first);
+	if (!rc && !append_groups(b, d))
+		rc = err_set(e, ERR_NOMEM, "no memory for the groups of %s", b->first);
 	if (!rc)
 		rc = data_label_append(b->label, d, e);
 	if (!rc)

@@ -10,6 +10,7 @@
 #include "core/file.h"
 #include "core/mem.h"
 #include "object/account.h"
+#include "object/exchange.h"
 #include "core/helper.h"
 #include "format/uri.h"
 #include "object/xml.h"
@@ -68,6 +69,23 @@ static void test_names(void)
 		        !strchr(e.msg, '\n') && !u.bucket && !u.url,
 		    "refused: %s", e.msg);
 	}
+}
+
+/* A version of an object is compared by the store where it is a whole ETag. */
+static void test_versions(void)
+{
+	char cut[OBJECT_VERSION];
+
+	memset(cut, 'e', sizeof cut - 1);
+	cut[0] = '"';
+	cut[sizeof cut - 1] = '\0';
+	ok(object_version_is_etag("\"5d41402abc\"") && object_version_is_etag("\"\""),
+	    "a store compares an ETag");
+	ok(!object_version_is_etag("W/\"5d41402abc\"") && !object_version_is_etag("") &&
+	        !object_version_is_etag("\"") &&
+	        !object_version_is_etag("Thu, 26 Nov 2026 14:54:15 GMT"),
+	    "but none that is weak, and no time");
+	ok(!object_version_is_etag(cut), "nor an ETag that was cut");
 }
 
 static void test_shown(void)
@@ -279,6 +297,7 @@ int main(void)
 		return 1;
 	dup2(null, STDERR_FILENO);
 	test_names();
+	test_versions();
 	test_shown();
 	test_ini();
 	test_urls();

@@ -3,6 +3,8 @@
 #define OBJECT_EXCHANGE_H
 
 /* For the files of object/: one request and its answer, with retries. One thread at a time. */
+#include <string.h>
+
 #include "object/account.h"
 #include "object/client.h"
 
@@ -41,6 +43,16 @@ struct exchange {
 	enum err_code fault; /* the sink's error, described in *why */
 	struct err *why;
 };
+
+/* May the store be asked to compare this version (If-Match)? It must be an ETag: not a time of change,
+ * none that begins with W/, which stores cannot compare (RFC 9110, 13.1.1), and a whole one: a longer
+ * ETag than OBJECT_VERSION - 1 bytes was cut. */
+static inline bool object_version_is_etag(const char *version)
+{
+	size_t n = strlen(version);
+
+	return n > 1 && version[0] == '"' && version[n - 1] == '"';
+}
 
 /* Run the request and fill in the answer. A status of 300 or more is an error, as in client.h. */
 enum err_code object_exchange_run(struct object_client *c, struct exchange *x, struct err *e);

@@ -358,8 +358,7 @@ static enum err_code attempt_exchange(struct object_client *c, struct exchange *
 	set_object_request(c, x, url);
 	if (x->body)
 		add_object_header(&headers, "Content-Type", "application/octet-stream");
-	/* An ETag that begins with W/ cannot be compared by the store (RFC 9110, 13.1.1). */
-	if (x->version && *x->version == '"')
+	if (x->version && object_version_is_etag(x->version))
 		add_object_header(&headers, "If-Match", x->version);
 	if (uri_is_s3(x->name))
 		sign_s3(c, x, &headers);

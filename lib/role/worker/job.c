@@ -358,17 +358,32 @@ static void set_target_scaling(const struct data_schema *schema, struct model_sh
 	shape->target_factor = (double)label->factor;
 }
 
+/* The rows of j->train that the model is trained on: *n of them; NULL: the first *n. Of blocks, which are
+ * held out as a whole, these are all of the head. */
+static const uint32_t *rows_trained_on(const struct job *j, size_t *n)
+{
+	bool some = j->split.held && !j->blocks;
+
+	*n = some ? j->split.ntrain : j->train->rows;
+	return some ? j->split.train : NULL;
+}
+
 /* The weights of classes that job.class_weight asks for, in a new array. *out: NULL, where all are
  * 1 or only a description of the data is known, by which no model is trained. */
 static enum err_code weigh_classes(const struct job *j, float **out, struct err *e)
 {
 	const struct dataset *d = j->train;
 	uint64_t *count = mem_array(d->classes + 1, sizeof *count);
+	size_t n;
+	const uint32_t *row = rows_trained_on(j, &n);
 	enum err_code rc;
 
 	*out = NULL;
-	for (size_t r = 0; d->classes && r < d->rows && (d->label || d->y); r++)
+	for (size_t i = 0; d->classes && i < n && (d->label || d->y); i++) {
+		size_t r = row ? row[i] : i;
+
 		count[d->label ? (size_t)d->label[r] : d->y[r] > 0.5f]++;
+	}
 	if (conf_is_named(j->conf.job.class_weight) && d->classes)
 		*out = mem_array(d->classes, sizeof **out);
 	rc = *out
@@ -579,16 +594,18 @@ static enum table_init table_init_of(const struct job *j, const struct model_tab
 	                                   : TABLE_ZEROS;
 }
 
-/* The mean of the training targets, as the tables fit them; 0 where there are none. */
+/* The mean of the targets that the model is trained on, as the tables fit them; 0 where there are none. */
 static double mean_target(const struct job *j)
 {
 	const struct dataset *d = j->train;
 	const struct data_column *label = d->schema ? data_schema_label(d->schema) : NULL;
 	double sum = 0, mean;
+	size_t n;
+	const uint32_t *row = rows_trained_on(j, &n);
 
-	for (size_t r = 0; d->y && r < d->rows; r++)
-		sum += (double)d->y[r];
-	mean = d->y && d->rows ? sum / (double)d->rows : 0;
+	for (size_t i = 0; d->y && i < n; i++)
+		sum += (double)d->y[row ? row[i] : i];
+	mean = d->y && n ? sum / (double)n : 0;
 	return label ? (mean - (double)label->shift) * (double)label->factor : mean;
 }
 

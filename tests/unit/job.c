@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: ISC */
+/* What a job computes of its training data before it begins. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/err.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "data/data.h"
+#include "model/model.h"
+#include "tap.h"
+#include "worker/job.h"
+
+enum { ROWS = 200 };
+
+/* Loads a job that holds out half of the examples of a file. */
+static struct job load_job(const char *path, const char *options, const char *model,
+    const char *more)
+{
+	struct log quiet = { .level = LOG_LEVEL_ERROR, .fd = -1 };
+	const struct job_source from = { .models = model_kinds_all, .trains = true, .log = &quiet };
+	char *text = mem_printf("{\"job\": {\"model\": \"%s\", \"data\": \"%s%s\", \"epochs\": 1, "
+	                        "\"cache\": \"none\", \"validate\": \"50%%\"%s}}",
+	    model, path, options, more);
+	json_t *config = json_loads(text, 0, NULL);
+	struct job j;
+	struct err e = { 0 };
+
+	if (!config || job_load(config, &from, &j, &e)) {
+		printf("# %s\n", e.msg);
+		abort();
+	}
+	json_decref(config);
+	free(text);
+	return j;
+}
+
+/* Writes ratings from 1 to 5, the high ones at the end. */
+static void put_ratings(const char *path)
+{
+	FILE *f = fopen(path, "w");
+
+	for (int i = 0; f && i < ROWS; i++)
+		fprintf(f, "%d\t%d\t%d\n", i % 17, i % 13, 1 + i / 40);
+	if (!f || fclose(f))
+		abort();
+}
+
+static void test_initial_mean(const char *path)
+{
+	struct job j = load_job(path, "?format=ratings", "mf", "");
+	json_t *tables = job_tables(&j), *t;
+	double trained = 0, all = 0, limit = NAN;
+	size_t i;
+
+	for (size_t r = 0; r < j.split.ntrain; r++)
+		trained += (double)j.train->y[j.split.train[r]] / j.split.ntrain;
+	for (size_t r = 0; r < j.train->rows; r++)
+		all += (double)j.train->y[r] / (double)j.train->rows;
+	json_array_foreach(tables, i, t)
+		if (json_real_value(json_object_get(t, "init_limit")) > 1)
+			limit = json_real_value(json_object_get(t, "init_limit"));
+	ok(j.split.nheld && fabs(all - trained) > 1e-4 && fabs(limit - trained) < 1e-6,
+	    "mf begins with the mean of the ratings that it is trained on, %.6f; of all it is %.6f",
+	    limit, all);
+	json_decref(tables);
+	job_release(&j);
+}
+
+/* The loss of row r, of all parameters 0: its weight times log 2. */
+static double zero_loss(const struct job *j, uint32_t r)
+{
+	struct batch b = { 0 };
+	float *zero[2] = { NULL }, *grad[2] = { NULL };
+	struct err e;
+	double loss;
+
+	if (j->ntables > 2 || data_gather(j->train, &r, 1, &b, &e))
+		abort();
+	for (size_t i = 0; i < j->ntables; i++) {
+		zero[i] = mem_array(j->table[i].rows * j->table[i].cols, sizeof **zero);
+		grad[i] = mem_array(j->table[i].rows * j->table[i].cols, sizeof **grad);
+	}
+	loss = model_grad(j->model, &b, (const float *const *)zero, grad);
+	for (size_t i = 0; i < 2; i++) {
+		free(zero[i]);
+		free(grad[i]);
+	}
+	batch_release(&b);
+	return loss;
+}
+
+static void test_balanced_classes(const char *path)
+{
+	FILE *f = fopen(path, "w");
+	struct job j;
+	uint32_t ones = 0;
+	double want;
+
+	for (int i = 0; f && i < ROWS; i++)
+		fprintf(f, "%d,%d,%d\n", i % 3, i % 7, i < ROWS - 30 ? 0 : 1);
+	if (!f || fclose(f))
+		abort();
+	j = load_job(path, "", "logistic", ", \"class_weight\": \"balanced\"");
+	for (size_t r = 0; r < j.split.ntrain; r++)
+		ones += j.train->y[j.split.train[r]] > 0;
+	want = (double)j.split.ntrain / (2 * ones) * log(2);
+	ok(j.split.nheld && (double)j.split.ntrain / ones != ROWS / 30.0 &&
+	        fabs(zero_loss(&j, ROWS - 1) - want) < 1e-5,
+	    "balanced weights are of the %u examples of %u that are trained on: loss %.6f, not %.6f",
+	    ones, j.split.ntrain, zero_loss(&j, ROWS - 1), want);
+	job_release(&j);
+}
+
+int main(void)
+{
+	char path[] = "/tmp/pskit-job-XXXXXX";
+	int fd = mkstemp(path);
+
+	if (fd < 0)
+		return 1;
+	close(fd);
+	put_ratings(path);
+	test_initial_mean(path);
+	test_balanced_classes(path);
+	unlink(path);
+	return tap_done();
+}

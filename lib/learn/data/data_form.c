@@ -163,9 +163,10 @@ static bool take_part(const char **p, size_t n, int least, int most, int *out)
  * day that some years have more is the last one. */
 static double days_since_1970(int year, int month, int day)
 {
-	int y = month > 2 ? year : year - 1, m = (month + 9) % 12;
+	int64_t y = month > 2 ? year : year - 1, m = (month + 9) % 12;
+	int64_t days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719468;
 
-	return 365.0 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719468;
+	return (double)days;
 }
 
 /* "+02:00", "-0530" or "Z": the part of a day that local time is ahead. */

@@ -36,6 +36,20 @@ field() { jq "$1" <<<"$result"; }
 	run -0 --separate-stderr ps-ctl run lin --resume auto --json
 	result=$(tail -n 1 <<<"$output")
 	[ "$(field '.state == "done" and .ended != null')" = true ]
+	[ "$(ps-work eval lin.run/model.safetensors eval.csv --json | jq .rmse)" = "$(field .best_value)" ]
+}
+
+@test "checkpoints at the steps of evaluations do not take the place of the best one's" {
+	write_job
+	result=$(ps-ctl run lin --json --set checkpoint_every=10 2>err | tail -n 1)
+	[ "$(field '.state == "done" and .ended != null and .best_checkpoint == .best_step')" = true ]
+	[ "$(ps-work eval lin.run/model.safetensors eval.csv --json | jq .rmse)" = "$(field .best_value)" ]
+}
+
+@test "a job that evaluates nothing cannot stop early" {
+	write_job
+	run -78 --separate-stderr ps-ctl run lin --set eval=[]
+	[[ $stderr == *"job.stop: nothing is evaluated"* ]]
 }
 
 @test "job.validate holds a part of the examples out" {

@@ -414,6 +414,10 @@ static void early_stop(void)
 	evaluate(&s, 20, 0.75);
 	ok(coord_best_wanted(s.c, true) == 20 && held_step(&s) == 20,
 	    "the evaluator waits for the snapshot");
+	ok(scene_again(&s) && !coord_best_wanted(s.c, false), "another coordinator begins");
+	coord_best_begin(s.c);
+	ok(coord_best_wanted(s.c, true) == 20 && held_step(&s) == 20,
+	    "and the evaluator waits for its snapshot");
 	coord_best_taken(s.c);
 	ok(!coord_best_wanted(s.c, true) && coord_best_wanted(s.c, false) == 20 &&
 	        held_step(&s) == 0,
@@ -448,6 +452,7 @@ static void early_stop(void)
 	    "{\"op\":\"result\",\"step\":21,\"eval\":{\"loss\":1,\"auc\":0.25},\"digest\":\"ee\"}");
 	r = coord_result(s.c, s.now);
 	ok(in_phase(&s, COORD_DONE) && json_int(r, "best_step", 0) == 10 &&
+	        json_is_true(json_object_get(r, "best_is_earlier")) &&
 	        json_num(r, "best_value", 0) == 0.75 && *json_str(r, "ended", "") &&
 	        json_num(json_object_get(r, "eval"), "auc", 0) == 0.75 &&
 	        json_is_null(json_object_get(r, "model_digest")),
@@ -477,6 +482,7 @@ static void early_stop(void)
 	    "{\"op\":\"result\",\"step\":15,\"eval\":{\"loss\":1,\"auc\":0.75},\"digest\":\"ee\"}");
 	r = coord_result(s.c, s.now);
 	ok(json_int(r, "best_step", 0) == 15 && !*json_str(r, "ended", "") &&
+	        json_is_false(json_object_get(r, "best_is_earlier")) &&
 	        strcmp(json_str(r, "model_digest", ""), "ee") == 0,
 	    "the last model may be the best one");
 	json_decref(r);

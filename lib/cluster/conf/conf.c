@@ -331,10 +331,11 @@ json_t *conf_to_json(const struct conf *c)
 	return o;
 }
 
-/* Does a key belong to a model, wherever it goes? Paths and commands are those of one host. */
+/* Does a key belong to a model, wherever it goes? Paths and commands are those of one host, and the
+ * evaluations of a job are over when it has a model. */
 static bool goes_with_model(const struct conf_key *k)
 {
-	static const char *const stay[] = { "job.exec", "job.command" };
+	static const char *const stay[] = { "job.exec", "job.command", "job.validate", "job.stop" };
 
 	for (size_t i = 0; i < sizeof stay / sizeof *stay; i++)
 		if (strcmp(k->path, stay[i]) == 0)

@@ -561,6 +561,11 @@ static enum err_code check_stop(const struct conf *c, struct err *e)
 	if (!c->job.eval_every)
 		return err_set(e, ERR_CONFIG,
 		    "job.stop: job.eval_every must say how often the model is evaluated");
+	/* A program may evaluate by its own means. */
+	if (!c->job.eval.n && strcmp(c->job.validate, "none") == 0 && task != MODEL_OUTSIDE)
+		return err_set(e, ERR_CONFIG,
+		    "job.stop: nothing is evaluated; name job.eval, or hold out a share of the data "
+		    "by job.validate");
 	if (strcmp(c->via, "allreduce") == 0)
 		return err_set(e, ERR_CONFIG,
 		    "job.stop: workers that sum among themselves (via allreduce) must all end at one "

@@ -22,7 +22,7 @@ static double value_of(const json_t *eval, const struct early_stop_rule *rule)
 	return json_num(eval, metric_name[rule->metric], (double)NAN);
 }
 
-void coord_early_stop_take(struct coord *c, int64_t step, const json_t *eval)
+void coord_early_stop_take(struct coord *c, int64_t step, const json_t *eval, bool final)
 {
 	struct coord_stopping *s = &c->stopping;
 	struct early_stop_rule rule;
@@ -30,6 +30,10 @@ void coord_early_stop_take(struct coord *c, int64_t step, const json_t *eval)
 
 	if (!find_rule(c, &rule))
 		return;
+	/* The last evaluator may be a slower worker than those before. At the step of the last
+	 * evaluation the model is the same. */
+	if (final && step < s->state.seen_step)
+		step = s->state.seen_step + 1;
 	verdict = early_stop_take(&s->state, &rule, step, value_of(eval, &rule));
 	if (verdict == EARLY_STOP_BEST) {
 		json_decref(s->eval);
@@ -56,7 +60,14 @@ void coord_early_stop_take(struct coord *c, int64_t step, const json_t *eval)
 
 void coord_best_begin(struct coord *c)
 {
-	c->stopping.saver = true;
+	struct coord_stopping *s = &c->stopping;
+
+	s->saver = true;
+	/* The coordinator before this one may have ended before the best model was saved. */
+	if (c->phase == COORD_RUNNING && s->eval && s->state.best_step > (int64_t)s->saved) {
+		s->wanted = (uint64_t)s->state.best_step;
+		s->held = s->state.best_step == s->state.seen_step;
+	}
 }
 
 uint64_t coord_best_wanted(const struct coord *c, bool held)
@@ -129,6 +140,12 @@ void coord_early_stop_load(struct coord *c, const struct state_stop *saved)
 	snprintf(s->ended, sizeof s->ended, "%s", saved->ended ? saved->ended : "");
 }
 
+bool coord_early_stop_is_earlier(const struct coord *c)
+{
+	return c->stopping.eval && c->evaluation.result.json &&
+	    c->stopping.state.best_step < c->stopping.state.seen_step;
+}
+
 void coord_early_stop_report(const struct coord *c, json_t *to)
 {
 	const struct coord_stopping *s = &c->stopping;
@@ -142,6 +159,8 @@ void coord_early_stop_report(const struct coord *c, json_t *to)
 		json_object_set_new(to, "best_value", json_of_num(s->state.best));
 		json_object_set_new(to, "best_checkpoint",
 		    s->saved ? json_integer((json_int_t)s->saved) : json_null());
+		json_object_set_new(to, "best_is_earlier",
+		    json_boolean(coord_early_stop_is_earlier(c)));
 	}
 	if (s->ended[0])
 		json_object_set_new(to, "ended", json_string(s->ended));

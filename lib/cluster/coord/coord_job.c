@@ -237,7 +237,7 @@ json_t *coord_on_result(struct coord *c, const struct coord_request *r)
 		return NULL;
 	coord_report_keep(&c->evaluation.result, msg);
 	if (r->m->result.eval)
-		coord_early_stop_take(c, r->m->result.step, r->m->result.eval);
+		coord_early_stop_take(c, r->m->result.step, r->m->result.eval, true);
 	coord_enter(c, COORD_DONE, r->now);
 	return NULL;
 }
@@ -325,9 +325,8 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	const struct coord_report *result = &c->evaluation.result;
 	const json_t *eval = result->json ? result->eval : c->evaluation.last.eval;
 	json_t *r = json_event("result");
-	/* The best model is that of an earlier evaluation: its checkpoint is the job's model. */
-	bool earlier = c->stopping.eval && result->json &&
-	    c->stopping.state.best_step < result->step;
+	/* The checkpoint of an earlier evaluation is the job's model. */
+	bool earlier = coord_early_stop_is_earlier(c);
 
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		const struct coord_member_worker *w = &c->worker[i];

@@ -87,13 +87,15 @@ static void count_stalls(struct coord *c, int64_t passed, int64_t now)
 	uint64_t needed = find_needed_step(c, 0, now),
 	         long_needed = needed ? find_needed_step(c, stall_limit(c), now) : 0;
 	bool held = servers_block_steps(c, now);
+	/* The evaluator at this step waits until the best model has been taken. */
+	uint64_t best = coord_best_wanted(c, true);
 
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		struct coord_member_worker *w = &c->worker[i];
 		uint64_t step = coord_worker_step(w);
 
 		if (w->state != WORKER_ACTIVE || w->lost_at || step != w->stood_at ||
-		    step >= needed || coord_worker_does(w, "wait")) {
+		    step >= needed || coord_worker_does(w, "wait") || (best && step == best)) {
 			w->stood_at = step;
 			w->stood = 0;
 			continue;

@@ -557,12 +557,14 @@ void coord_job_choose_epochs(struct coord *c);
 /* Start leasing the data, if this job does. saved: the state of the leases to go on from, or
  * NULL. */
 void coord_job_begin_leases(struct coord *c, const struct state_tasks *saved);
-/* Early stopping (coord_early_stop.c): take an evaluation of a step into account; save and load the state;
- * add it to a status or result. */
-void coord_early_stop_take(struct coord *c, int64_t step, const json_t *eval);
+/* Early stopping (coord_early_stop.c): take an evaluation of a step into account, which may be that of
+ * the final model; save and load the state; add it to a status or result. */
+void coord_early_stop_take(struct coord *c, int64_t step, const json_t *eval, bool final);
 struct state_stop *coord_early_stop_save(const struct coord *c);
 void coord_early_stop_load(struct coord *c, const struct state_stop *saved);
 void coord_early_stop_report(const struct coord *c, json_t *to);
+/* Is the job's model that of an evaluation before the final one, whose checkpoint has it? */
+bool coord_early_stop_is_earlier(const struct coord *c);
 /* Is the checkpoint of the best evaluation being written? Then the result would not know it yet. */
 bool coord_early_stop_is_writing(const struct coord *c);
 

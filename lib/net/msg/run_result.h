@@ -5,12 +5,14 @@
 /* The result of a run.  It stays a document while it is completed, because it has members that only
  * its readers know; run_result.def has the members that are used here, as a struct.  This module is
  * the only one that knows their keys.  The functions may run on any thread. */
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/json.h"
 
 #define BEGIN(name)                       struct name {
 #define INT(member, least, most, missing) int64_t member;
+#define FLAG(member)                      _Alignas(8) bool member;
 #define NUM(member)                       double member;
 #define TEXT(member)                      const char *member;
 #define DOC(member)                       const json_t *member;

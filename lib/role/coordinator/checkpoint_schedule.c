@@ -178,8 +178,10 @@ static enum err_code write_checkpoint(struct checkpoint_schedule *k, char **path
 		return rc;
 	}
 	k->tmp = ckpt_tmp(c);
-	/* The snapshot is in memory: training may go on. */
-	coord_best_taken(h->coord);
+	/* The snapshot is in memory: training may go on. One of an earlier step is not the model that
+	 * an evaluator waits for. */
+	if (step >= coord_best_wanted(h->coord, true))
+		coord_best_taken(h->coord);
 	if (coord_snap_state(h->coord) == SNAP_TAKEN)
 		coord_snap_write(h->coord, k->tmp);
 	written = wait_while_state(k, SNAP_WRITING, UINT64_MAX) &&
@@ -353,6 +355,8 @@ static void make_periodic(struct checkpoint_schedule *k)
 		    k->coordinator->cfg.has_job ? step + AHEAD : soonest_step(k), false, k->wanted,
 		    &e);
 	}
+	if (!rc && k->last.step == coord_best_wanted(k->coordinator->coord, false))
+		coord_best_end(k->coordinator->coord, k->last.step);
 	changed = k->changed;
 	k->waits = k->changed = false;
 	/* A full disk costs a checkpoint, not the job. */

@@ -191,7 +191,7 @@ static char *find_best_checkpoint(struct supervisor *s, const json_t *result)
 	size_t n = 0;
 
 	run_result_decode(result, &told);
-	if (told.best_step >= 0 && told.best_step < told.steps) {
+	if (told.best_is_earlier) {
 		if (ckpt_list(checkpoints, false, &list, &n, NULL))
 			n = 0;
 		for (size_t i = 0; i < n && told.best_checkpoint; i++)

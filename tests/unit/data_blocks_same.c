@@ -9,6 +9,7 @@
 #include "core/buf.h"
 #include "core/log.h"
 #include "core/mem.h"
+#include "data/data_bad_lines.h"
 #include "data/data_blocks.h"
 
 static char dir[] = "/tmp/pskit-same-XXXXXX";
@@ -286,6 +287,47 @@ static void missing_cells(void)
 	buf_release(&t);
 }
 
+/* Lines so long that a block is judged by its first one, which has no label: the label is in the last column
+ * all the same. */
+static void missing_label(void)
+{
+	enum { EXAMPLES = 400, CELLS = 1200, BAD = 250 };
+	struct data_bad_lines *bad = data_bad_lines_new(100, NULL);
+	const struct data_want want = { .bad = bad };
+	struct buf t = BUF_INIT;
+	struct data_blocks *b = NULL;
+	struct data_chunks *c;
+	struct dataset *d = NULL;
+	struct err e = { 0 };
+	uint64_t line = CELLS * 5 + 4;
+	uint32_t number = BAD / 2;
+	bool good, last;
+	char *path;
+
+	for (int i = 0; i < EXAMPLES; i++) {
+		for (int k = 0; k < CELLS; k++)
+			buf_puts(&t, "0.25,");
+		buf_printf(&t, i == BAD ? "\n" : "%03d\n", i);
+		if (i == BAD)
+			buf_puts(&t, "\n\n\n");
+	}
+	path = put_text(&t, false, "");
+	good = !data_blocks_open((const char *const *)&path, 1, NULL, &want, 1, 2 * line, &b, &e) &&
+	    b;
+	if (good) {
+		c = data_chunks_new(b, &number, 1, 1 << 30, 1 << 30);
+		good = !data_chunks_next(c, &d, &last, &e) && d && d->rows == 1 &&
+		    d->y[0] == BAD + 1;
+		data_chunks_free(c);
+	}
+	ok(good, "a block's first line without a label leaves the label where it was: %s", e.msg);
+	dataset_free(d);
+	data_blocks_free(b);
+	data_bad_lines_free(bad);
+	free(path);
+	buf_release(&t);
+}
+
 int main(void)
 {
 	if (!mkdtemp(dir))
@@ -294,5 +336,6 @@ int main(void)
 	long_lines();
 	labels_alone();
 	missing_cells();
+	missing_label();
 	return tap_done();
 }

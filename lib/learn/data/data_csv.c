@@ -483,8 +483,10 @@ static enum err_code find_label(struct table *t, const char *const *names,
 		return ERR_OK;
 	}
 	t->label = t->width - 1;
-	/* A separator at the end of each line makes a column of nothing. */
-	while (t->label > 0 && look[t->label].missing == look[t->label].cells &&
+	/* A separator at the end of each line makes a column of nothing. A head with such a column, which is a
+	 * feature of missing cells, has a schema, so parts of files without a schema have no such column,
+	 * even if their first records lack the label. */
+	while (!is_known(t) && t->label > 0 && look[t->label].missing == look[t->label].cells &&
 	    (!names || !*names[t->label]))
 		t->label--;
 	if (!name || strcmp(name, "last") == 0)

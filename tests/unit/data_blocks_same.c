@@ -41,6 +41,13 @@ static void put_rows(const struct dataset *d, struct buf *out)
 	batch_release(&b);
 }
 
+/* Does the chunk know how much memory its arrays have, where other chunks may use it? */
+static bool knows_room(const struct dataset *d)
+{
+	return d->value_room >= (d->sparse ? d->start[d->rows] : d->rows * d->cols) &&
+	    d->start_room >= (d->sparse ? d->rows + 1 : 0) && d->label_room >= d->rows;
+}
+
 /* Appends all examples of the blocks, in chunks of `memory` bytes that give their memory to those
  * behind them. */
 static enum err_code put_blocks(const struct data_blocks *b, uint64_t memory, struct buf *out,
@@ -61,6 +68,10 @@ static enum err_code put_blocks(const struct data_blocks *b, uint64_t memory, st
 		rc = data_chunks_next(c, &d, &last, e);
 		if (d)
 			put_rows(d, out);
+		if (d && !data_blocks_head(b)->schema && !knows_room(d))
+			rc = err_set(e, ERR_FAILED,
+			    "a chunk of %zu examples in room for %zu values", d->rows,
+			    d->value_room);
 		data_chunks_reuse(c, d);
 	}
 	data_chunks_free(c);

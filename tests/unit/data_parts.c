@@ -328,7 +328,9 @@ static void test_gather_dense(void)
 	struct batch b = { 0 };
 	uint8_t x8[3 * 37];
 	float y[3] = { 1, 2, 3 };
+	const float *x;
 	struct err e;
+	size_t room;
 
 	csv = load_text("1,2,3,0\n4,5,6,1\n7,8,9,2\n", "csv", &classes, &e);
 	if (!ok(csv, "gather: loaded %s", e.msg))
@@ -344,6 +346,11 @@ static void test_gather_dense(void)
 	        b.y[2] == 2,
 	    "gather: bytes");
 	ok(fabsf(b.x[37] - 1) < 1e-6f, "gather: byte 255 is 1");
+	x = b.x;
+	room = b.room.x;
+	ok(room >= sizeof *x * 5 * 37 && data_gather(&bytes, index, 4, &b, &e) == ERR_OK &&
+	        b.x == x && b.room.x == room,
+	    "gather: a smaller batch uses the same memory");
 	ok(data_gather(&bytes, index, 0, &b, &e) == ERR_OK && b.rows == 0, "gather: no rows");
 	batch_release(&b);
 	dataset_free(csv);

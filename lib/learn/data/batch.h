@@ -43,6 +43,10 @@ struct batch {
 	float *y;        /* rows; NULL: no such targets */
 	int32_t *label;  /* rows, from 0; NULL: no such targets */
 	uint64_t first, epoch;
+	/* Bytes of each array, as data_gather has allocated it; 0: not known. */
+	struct batch_room {
+		size_t x, start, col, val, field, id, weight, group, y, label;
+	} room;
 };
 
 /* The weight of example r. */

@@ -125,6 +125,9 @@ struct dataset {
 	char *source;       /* for messages: "a.csv", "a.csv and 3 more" */
 	void *map;          /* the file that holds the arrays (data_cache.h), else NULL */
 	size_t map_len;
+	/* Elements that arrays have memory for, where it may be used again (data_build_reuse): x, x8, col,
+	 * val and field; start; y and label. 0: not known. */
+	size_t value_room, start_room, label_room;
 };
 
 /* Loads files, globs, or "-" for standard input, each perhaps with options ("a.csv?label=price").

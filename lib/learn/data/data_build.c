@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <assert.h>
-#include <malloc.h>
 #include <sys/mman.h>
 
 #include "core/log.h"
@@ -667,16 +666,9 @@ enum err_code data_build_norm(struct data_build *b, const struct stream *s, stru
 
 /* ---- memory that is used again ---- */
 
-/* Elements that an array has room for. */
-static size_t count_room(void *p, size_t size)
-{
-	return p ? malloc_usable_size(p) / size : 0;
-}
-
 void data_build_reuse(struct data_build *b, struct dataset *old)
 {
 	struct dataset *d = b->d;
-	size_t room = SIZE_MAX, n;
 
 	/* Rows of dense tables are built in other arrays than they end in. */
 	if (old && !old->map && !old->words && !(b->like && b->like->schema)) {
@@ -693,18 +685,10 @@ void data_build_reuse(struct data_build *b, struct dataset *old)
 		old->val = NULL;
 		old->field = NULL;
 		data_label_reuse(b->label, old);
-		room = d->x ? count_room(d->x, sizeof *d->x) : room;
-		room = d->x8 ? count_room(d->x8, 1) : room;
-		if (d->start) {
-			room = count_room(d->col, sizeof *d->col);
-			n = count_room(d->val, sizeof *d->val);
-			room = n < room ? n : room;
-			n = d->field ? count_room(d->field, sizeof *d->field) : room;
-			room = n < room ? n : room;
-			b->start_room = count_room(d->start, sizeof *d->start);
+		b->room = old->value_room;
+		b->start_room = old->start_room;
+		if (b->start_room)
 			d->start[0] = 0;
-		}
-		b->room = room == SIZE_MAX ? 0 : room;
 	}
 	dataset_free(old);
 }
@@ -798,6 +782,9 @@ enum err_code data_build_finish(struct data_build *b, struct dataset **out, stru
 		count_fields(b);
 	if (!b->brief)
 		trim_arrays(b);
+	/* Rows of tables end in other arrays than they are built in. */
+	d->value_room = b->brief && !b->table ? b->room : 0;
+	d->start_room = b->brief && !b->table ? b->start_room : 0;
 	*out = d;
 	b->d = NULL;
 	return ERR_OK;

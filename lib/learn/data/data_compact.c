@@ -203,6 +203,8 @@ enum err_code data_compact(struct data_build *b, struct err *e)
 	/* For few entries, a table of all possible ids would cost more than hashing. */
 	rc = b->seen && b->max_id < DATA_DIRECT && b->max_id / 64 <= b->nnz ? compact_direct(b, e)
 	                                                                    : compact_hashed(b, e);
+	if (b->raw)
+		b->room = b->nnz; /* of d->col, which has been made for these entries */
 	free(b->raw);
 	b->raw = NULL;
 	return rc;

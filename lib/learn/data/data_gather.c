@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: ISC */
-#include <malloc.h>
+#include <stdlib.h>
 
 #include "core/err.h"
 #include "data/data_words.h"
 #include "math/clones.h"
 
-/* Makes room for n elements at *p; the contents are lost. A batch records no capacities: the
- * allocator knows them, and rounding up lets batches of nearly one size reuse their memory. */
-static bool grow_array(void *p, size_t n, size_t size)
+/* Makes room for n elements at *p, which has *room bytes; the contents are lost. Rounding up lets batches of
+ * nearly one size reuse their memory. */
+static bool grow_bytes(void *p, size_t *room, size_t n, size_t size)
 {
 	size_t bytes;
 	void *old, *q;
@@ -15,18 +15,23 @@ static bool grow_array(void *p, size_t n, size_t size)
 	memcpy(&old, p, sizeof(old));
 	if (__builtin_mul_overflow(n, size, &bytes))
 		return false;
-	if (old && malloc_usable_size(old) >= bytes)
+	if (old && *room >= bytes)
 		return true;
 	if (__builtin_add_overflow(bytes, bytes / 4 + 63, &bytes))
 		return false;
-	q = aligned_alloc(64, bytes / 64 * 64 + 64);
+	bytes = bytes / 64 * 64 + 64;
+	q = aligned_alloc(64, bytes);
 	if (!q)
 		return false;
 	free(old);
 	memcpy(p, &q, sizeof(q));
+	*room = bytes;
 	/* cppcheck-suppress memleak ; *p owns it */
 	return true;
 }
+/* Makes room for n elements in an array of a batch. */
+#define GROW(batch, array, n) \
+	grow_bytes(&(batch)->array, &(batch)->room.array, n, sizeof(*(batch)->array))
 
 #define LINE 64
 /* bytes of a row; beyond these the processor prefetches by itself */
@@ -183,7 +188,7 @@ static bool field_room(const struct dataset *d, struct batch *b, size_t nnz)
 {
 	b->fields = d->fields;
 	if (d->fields)
-		return grow_array(&b->field, nnz, sizeof(*b->field));
+		return GROW(b, field, nnz);
 	free(b->field);
 	b->field = NULL;
 	return true;
@@ -196,10 +201,8 @@ static bool gather_sparse(const struct dataset *d, const uint32_t *index, size_t
 
 	for (size_t i = 0; i < n; i++)
 		nnz += d->start[index[i] + 1] - d->start[index[i]];
-	if (nnz > UINT32_MAX || !grow_array(&b->start, n + 1, sizeof(*b->start)) ||
-	    !grow_array(&b->col, nnz, sizeof(*b->col)) ||
-	    !grow_array(&b->val, nnz, sizeof(*b->val)) ||
-	    !grow_array(&b->id, ids_room(d, nnz), sizeof(*b->id)) || !field_room(d, b, nnz))
+	if (nnz > UINT32_MAX || !GROW(b, start, n + 1) || !GROW(b, col, nnz) ||
+	    !GROW(b, val, nnz) || !GROW(b, id, ids_room(d, nnz)) || !field_room(d, b, nnz))
 		return false;
 	b->start[0] = 0;
 	for (size_t i = 0; i < n; i++) {
@@ -229,10 +232,8 @@ static bool gather_words(const struct dataset *d, const uint32_t *index, size_t 
 	size_t most;
 
 	if (__builtin_mul_overflow(n, data_words_most(d->words), &most) || most > UINT32_MAX ||
-	    !grow_array(&b->start, n + 1, sizeof(*b->start)) ||
-	    !grow_array(&b->col, most, sizeof(*b->col)) ||
-	    !grow_array(&b->val, most, sizeof(*b->val)) ||
-	    !grow_array(&b->id, ids_room(d, most), sizeof(*b->id)) || !field_room(d, b, most))
+	    !GROW(b, start, n + 1) || !GROW(b, col, most) || !GROW(b, val, most) ||
+	    !GROW(b, id, ids_room(d, most)) || !field_room(d, b, most))
 		return false;
 	data_words_gather(d->words, index, n, b);
 	gather_ids(d, b, b->start[n]);
@@ -252,26 +253,25 @@ enum err_code data_gather(const struct dataset *d, const uint32_t *index, size_t
 	b->sparse = d->sparse;
 	/* The batch may have had examples of another file, which has weights or groups. */
 	if (d->weight) {
-		good = grow_array(&b->weight, n, sizeof(*b->weight));
+		good = GROW(b, weight, n);
 	} else {
 		free(b->weight);
 		b->weight = NULL;
 	}
 	if (good && grouped) {
-		good = grow_array(&b->group, n, sizeof(*b->group));
+		good = GROW(b, group, n);
 	} else if (!grouped) {
 		free(b->group);
 		b->group = NULL;
 	}
 	if (good && d->y)
-		good = grow_array(&b->y, n, sizeof(*b->y));
+		good = GROW(b, y, n);
 	if (d->label)
-		good = good && grow_array(&b->label, n, sizeof(*b->label));
+		good = good && GROW(b, label, n);
 	if (good && d->sparse)
 		good = d->words ? gather_words(d, index, n, b) : gather_sparse(d, index, n, b);
 	else if (good)
-		good = d->cols <= SIZE_MAX / (n + 1) &&
-		    grow_array(&b->x, n * d->cols, sizeof(*b->x));
+		good = d->cols <= SIZE_MAX / (n + 1) && GROW(b, x, n * d->cols);
 	if (!good)
 		return err_set(e, ERR_NOMEM,
 		    "no memory for a batch of %zu examples; make job.batch smaller", n);

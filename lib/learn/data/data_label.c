@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: ISC */
 #include "data/data_label.h"
 
-#include <malloc.h>
 #include <math.h>
 
 #include "core/buf.h"
@@ -114,7 +113,7 @@ void data_label_reuse(struct data_label *l, struct dataset *old)
 		l->code = p;
 	else
 		l->y = p;
-	l->room = malloc_usable_size(p) / sizeof *l->code;
+	l->room = old->label_room;
 	old->y = NULL;
 	old->label = NULL;
 }
@@ -402,6 +401,7 @@ static float *numbers_of_codes(int32_t *code, size_t n)
  * the numbers of the training data and are not sorted again. */
 enum err_code data_label_finish(struct data_label *l, struct dataset *d, struct err *e)
 {
+	d->label_room = l->room;
 	if (!l->want.classes && !l->want.two) {
 		d->y = l->y;
 		l->y = NULL;

@@ -33,7 +33,7 @@ static const struct opt_spec push_spec = {
 	    "Apply a gradient (npy of the table's shape, from FILE or stdin) to a dense table, once, at once.",
 	.more =
 	    "The push is outside the job: it has no rank, nobody waits for it, and it is applied on arrival with the\n"
-	    "job's update rule and learning rate.",
+	    "job's update rule and its learning rate of step 0.",
 	.examples = "  ps-work push w0 -C demo.run < gradient.npy\n",
 	.opts = opts,
 	.nopts = sizeof opts / sizeof *opts,

@@ -54,7 +54,7 @@ static const struct opt_spec spec = {
 	    "The configuration comes from the coordinator. SIGTERM: finish the step, hand the rank back, exit 0.\n"
 	    "A worker that was killed can be started again with the same --rank: it takes the rank over.",
 	.examples = "  ps-work train -C demo.run --rank 1   # as ps-ctl starts it\n"
-	            "  ps-work train --join w7.join --data /data/part.libsvm.gz\n",
+	            "  ps-work train --join w7.join --data /data/train.libsvm.gz\n",
 	.opts = opts,
 	.nopts = sizeof opts / sizeof *opts,
 };

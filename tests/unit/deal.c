@@ -316,7 +316,7 @@ static void log_change(void *ctx, const struct task_change *c)
 /* Was the batch that begins at example x pushed to the partition in an earlier attempt? */
 static bool was_pushed(const struct task *k, uint64_t x, uint32_t part)
 {
-	for (size_t i = 0; i < k->nearlier; i++) {
+	for (size_t i = 0; i < k->n_earlier; i++) {
 		const struct task_attempt *a = &k->earlier[i];
 
 		if (x >= a->from &&
@@ -458,8 +458,8 @@ static void begin_task(struct trainer *w, const struct task *k)
 {
 	w->busy = true;
 	w->task = *k;
-	w->task.earlier = mem_array(k->nearlier + 1, sizeof *k->earlier);
-	for (size_t i = 0; i < k->nearlier; i++) {
+	w->task.earlier = mem_array(k->n_earlier + 1, sizeof *k->earlier);
+	for (size_t i = 0; i < k->n_earlier; i++) {
 		w->task.earlier[i] = k->earlier[i];
 		w->task.earlier[i].taken = taken_copy(&k->earlier[i].taken);
 	}
@@ -468,7 +468,7 @@ static void begin_task(struct trainer *w, const struct task *k)
 
 static void end_task(struct trainer *w)
 {
-	for (size_t i = 0; w->busy && i < w->task.nearlier; i++)
+	for (size_t i = 0; w->busy && i < w->task.n_earlier; i++)
 		taken_release(&w->task.earlier[i].taken);
 	if (w->busy)
 		free(w->task.earlier);
@@ -497,7 +497,7 @@ static uint64_t earlier_batch(const struct trainer *w)
 {
 	uint64_t batch = w->task.attempt.batch, from = 0, most = UINT64_MAX;
 
-	for (size_t k = 0; k < w->task.nearlier; k++) {
+	for (size_t k = 0; k < w->task.n_earlier; k++) {
 		const struct task_attempt *a = &w->task.earlier[k];
 
 		if (a->from > w->x) {
@@ -526,7 +526,7 @@ static void move_worker(struct show *s, uint32_t i, bool may_die)
 	}
 	size = w->task.end - w->task.begin;
 	/* The batch size changes in the middle of a range. */
-	if (w->x < size && !w->task.nearlier && rng_below(&s->rng, 10) == 0) {
+	if (w->x < size && !w->task.n_earlier && rng_below(&s->rng, 10) == 0) {
 		w->task.attempt = (struct task_attempt){ .from = w->x,
 			.step = w->step,
 			.batch = 1 + rng_below(&s->rng, 5) };

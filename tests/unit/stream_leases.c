@@ -61,7 +61,7 @@ static void log_change(void *ctx, const struct task_change *c)
 
 static void drop_held(struct held *h)
 {
-	for (size_t i = 0; h->have && i < h->task.nearlier; i++)
+	for (size_t i = 0; h->have && i < h->task.n_earlier; i++)
 		taken_release(&h->task.earlier[i].taken);
 	if (h->have)
 		free(h->task.earlier);
@@ -72,8 +72,8 @@ static void copy_task(struct held *h, const struct task *k)
 {
 	h->have = true;
 	h->task = *k;
-	h->task.earlier = mem_array(k->nearlier + 1, sizeof *k->earlier);
-	for (size_t i = 0; i < k->nearlier; i++) {
+	h->task.earlier = mem_array(k->n_earlier + 1, sizeof *k->earlier);
+	for (size_t i = 0; i < k->n_earlier; i++) {
 		h->task.earlier[i] = k->earlier[i];
 		h->task.earlier[i].taken = taken_copy(&k->earlier[i].taken);
 	}
@@ -90,7 +90,7 @@ static void announce(struct world *w, unsigned i, struct held *h, uint64_t batch
 
 static bool was_pushed(const struct task *k, uint64_t x, uint32_t part)
 {
-	for (size_t i = 0; i < k->nearlier; i++) {
+	for (size_t i = 0; i < k->n_earlier; i++) {
 		const struct task_attempt *a = &k->earlier[i];
 
 		if (x >= a->from &&
@@ -105,7 +105,7 @@ static uint64_t repeated_batch(const struct task *k, uint64_t x)
 {
 	uint64_t batch = 0, from = 0, most = UINT64_MAX, end = 0;
 
-	for (size_t i = 0; i < k->nearlier; i++) {
+	for (size_t i = 0; i < k->n_earlier; i++) {
 		const struct task_attempt *a = &k->earlier[i];
 		uint64_t to = taken_end(&a->taken);
 

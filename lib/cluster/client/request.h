@@ -38,6 +38,8 @@
  *
  * The owner of the client owns its requests; there is no lock.  The memory of a freed request stays
  * with the client for the next one. */
+/* NEW: not sent yet; QUEUED: waits on its link; SENT: its answer is awaited; STRAY: no link takes it,
+ * until the next layout. */
 enum request_state { REQUEST_NEW, REQUEST_QUEUED, REQUEST_SENT, REQUEST_STRAY };
 
 /* Kinds of requests by what their answers name: a receipt names the table, partition and step of the push, an

@@ -125,7 +125,7 @@ static json_t *lease_to_json(const struct task *t)
 		.place = t->place,
 		.earlier = earlier };
 
-	for (size_t i = 0; i < t->nearlier; i++) {
+	for (size_t i = 0; i < t->n_earlier; i++) {
 		const struct task_attempt *a = &t->earlier[i];
 
 		json_array_append_new(earlier,

@@ -138,7 +138,7 @@ static void report_lease_change(const struct tasks *t, const struct task_change 
 
 static void free_lease(struct lease *l)
 {
-	for (size_t i = 0; i < l->task.nearlier; i++)
+	for (size_t i = 0; i < l->task.n_earlier; i++)
 		taken_release(&l->task.earlier[i].taken);
 	free(l->task.earlier);
 	free(l);
@@ -273,7 +273,7 @@ static void begin_attempt(struct task *t, uint64_t step, uint64_t batch)
 {
 	t->attempt.step = step;
 	t->attempt.batch = batch;
-	for (size_t i = 0, from = 0; batch && i < t->nearlier; i++)
+	for (size_t i = 0, from = 0; batch && i < t->n_earlier; i++)
 		if (t->earlier[i].from <= t->attempt.from && t->earlier[i].from >= from) {
 			from = t->earlier[i].from;
 			t->attempt.batch = t->earlier[i].batch;
@@ -300,12 +300,12 @@ static void drop_past_attempts(struct task *t)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < t->nearlier; i++)
+	for (size_t i = 0; i < t->n_earlier; i++)
 		if (attempt_end(&t->earlier[i]) > t->attempt.from)
 			t->earlier[n++] = t->earlier[i];
 		else
 			taken_release(&t->earlier[i].taken);
-	t->nearlier = n;
+	t->n_earlier = n;
 }
 
 /* The holder is lost. Its steps before `complete` have all their pushes. */
@@ -324,8 +324,8 @@ static void end_attempt(struct task *t, uint64_t complete, const struct taken *t
 	taken_drop_before(&a.taken, a.step);
 	t->attempt = (struct task_attempt){ .from = a.from };
 	if (a.taken.n) {
-		t->earlier = mem_regrow(t->earlier, t->nearlier + 1, sizeof *t->earlier);
-		t->earlier[t->nearlier++] = a;
+		t->earlier = mem_regrow(t->earlier, t->n_earlier + 1, sizeof *t->earlier);
+		t->earlier[t->n_earlier++] = a;
 	}
 	drop_past_attempts(t);
 }
@@ -588,7 +588,7 @@ static void save_lease(const struct tasks *all, struct state_tasks *s, const str
 	s->open[s->nopen++] = (int64_t)t->id;
 	if (all->stream)
 		save_place(s, t->id, t->mark, t->place);
-	for (size_t i = 0; i < t->nearlier; i++)
+	for (size_t i = 0; i < t->n_earlier; i++)
 		save_attempt(s, t->id, &t->earlier[i], true);
 	if (t->attempt.from || t->attempt.batch)
 		save_attempt(s, t->id, &t->attempt, false);
@@ -636,8 +636,8 @@ static void load_attempts(struct task *t, const struct state_tasks *s, bool held
 			continue;
 		}
 		taken_from_json(saved->taken, &a.taken, NULL);
-		t->earlier = mem_regrow(t->earlier, t->nearlier + 1, sizeof *t->earlier);
-		t->earlier[t->nearlier++] = a;
+		t->earlier = mem_regrow(t->earlier, t->n_earlier + 1, sizeof *t->earlier);
+		t->earlier[t->n_earlier++] = a;
 	}
 }
 

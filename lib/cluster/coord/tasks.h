@@ -27,7 +27,7 @@
  *   leased     tasks_done by that worker                              done
  *   leased     tasks_return, or tasks_keep without the range's id     unleased, and next in turn
  *
- * Every example counts once an epoch in every partition, whoever is lost. A worker trains on a range by
+ * However many workers are lost, each example counts exactly once per epoch in each partition. A worker trains on a range by
  * attempts: from the example `from` of the range on, one batch of `batch` examples a step, beginning
  * at the step `step`. When it is lost, the servers say up to which step each partition has taken its
  * pushes (struct taken). From the first step that is not complete on, the attempt stays with the range:
@@ -47,7 +47,7 @@ struct task_attempt {
 	struct taken taken; /* of the rank of that attempt; empty for the present one */
 };
 
-/* A leased range. `attempt` is the holder's, and `earlier` are the nearlier ones before it. In a
+/* A leased range. `attempt` is the holder's, and `earlier` are the n_earlier ones before it. In a
  * stream the example `mark`, which is not behind attempt.from, is at the place `place`. */
 struct task {
 	uint64_t id, epoch, begin, end;
@@ -55,7 +55,7 @@ struct task {
 	int64_t place; /* TASKS_NOT_BEGUN: no worker has reported it */
 	struct task_attempt attempt;
 	struct task_attempt *earlier;
-	size_t nearlier;
+	size_t n_earlier;
 };
 
 /* Create and free the leases of a job. `examples` (or blocks) are cut into ranges of `range`. epochs

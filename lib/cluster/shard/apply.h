@@ -19,7 +19,8 @@
  * update is then recorded for the next replica (repl_queue_sum, repl_queue_push); replicas that are
  * not the head apply those records in repl_in.c.
  *
- * The partition's lock is held in all functions; they take the gate's lock after it. */
+ * The caller of the two functions below holds the partition's lock; they take the gate's lock after
+ * it. shard_push and shard_is_safe take these locks themselves. */
 
 /* Have all pushes of the partition's open step come, and is there room for the record to the next
  * replica? Then *examples is the number of examples behind the sum: those that the contributions

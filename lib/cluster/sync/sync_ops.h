@@ -41,7 +41,8 @@ struct sync_ops {
 	void (*format)(const struct sync_mode *m, char out[static 32]);
 
 	/* The number of steps that all other workers must have completed before a worker at this
-	 * step is given the parameters. 0: the worker never waits. */
+	 * step is given the parameters. 0: a pull at this step waits for
+	 * nobody. */
 	uint64_t (*needed)(const struct sync_mode *m, uint64_t step);
 	/* May a pull at this step be answered from all partitions now? */
 	bool (*may_pull)(const struct sync *s, uint64_t step);

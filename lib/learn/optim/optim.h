@@ -54,9 +54,9 @@ enum optim_uses {
 
 /* A gradient and the batch that it comes from: values[i] * scale is the mean over the batch of the
  * examples' gradients. `examples` is the batch's size, at least 1, which rules with constants for each
- * example need: the sum of the gradients is `examples` times the mean. `touching`: so many of the examples
- * depend on these parameters, which are a row then; 0: all, or it is not known. l2 belongs to the loss
- * of those examples alone. */
+ * example need: the sum of the gradients is `examples` times the mean. `touching` is the number of these
+ * examples that use the row, where the parameters are one; 0: all of them, or unknown. l2 belongs to the
+ * loss of those examples alone. */
 struct optim_gradient {
 	const float *values;
 	float scale;

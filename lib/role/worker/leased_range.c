@@ -12,7 +12,7 @@ static enum err_code decode_earlier(const json_t *list, struct leased_range *r, 
 
 	r->earlier = mem_array(json_array_size(list) + 1, sizeof *r->earlier);
 	json_array_foreach(list, i, item) {
-		struct attempt *a = &r->earlier[r->nearlier];
+		struct attempt *a = &r->earlier[r->n_earlier];
 
 		a->from = (uint64_t)json_integer_value(json_array_get(item, 0));
 		a->step = (uint64_t)json_integer_value(json_array_get(item, 1));
@@ -23,7 +23,7 @@ static enum err_code decode_earlier(const json_t *list, struct leased_range *r, 
 			    "the coordinator leased a range without a batch size");
 		if (rc)
 			return rc;
-		r->nearlier++;
+		r->n_earlier++;
 	}
 	return ERR_OK;
 }
@@ -48,7 +48,7 @@ enum err_code leased_range_decode(const struct answer_task *t, uint64_t step,
 
 void leased_range_release(struct leased_range *r)
 {
-	for (size_t i = 0; i < r->nearlier; i++)
+	for (size_t i = 0; i < r->n_earlier; i++)
 		taken_release(&r->earlier[i].taken);
 	free(r->earlier);
 	*r = (struct leased_range){ 0 };
@@ -73,7 +73,7 @@ static uint64_t repeated_until(const struct leased_range *r)
 {
 	uint64_t end = 0;
 
-	for (size_t i = 0; i < r->nearlier; i++)
+	for (size_t i = 0; i < r->n_earlier; i++)
 		if (attempt_end(&r->earlier[i]) > end)
 			end = attempt_end(&r->earlier[i]);
 	return end;
@@ -89,7 +89,7 @@ uint64_t leased_range_repeated_batch(const struct leased_range *r)
 {
 	uint64_t batch = r->own.batch, from = 0, most = UINT64_MAX;
 
-	for (size_t i = 0; i < r->nearlier; i++) {
+	for (size_t i = 0; i < r->n_earlier; i++) {
 		const struct attempt *a = &r->earlier[i];
 
 		if (a->from > r->used) {
@@ -104,7 +104,7 @@ uint64_t leased_range_repeated_batch(const struct leased_range *r)
 
 bool leased_range_is_taken(const struct leased_range *r, uint16_t table, uint32_t part)
 {
-	for (size_t i = 0; r->have && i < r->nearlier; i++) {
+	for (size_t i = 0; r->have && i < r->n_earlier; i++) {
 		const struct attempt *a = &r->earlier[i];
 
 		if (r->used >= a->from &&

@@ -22,7 +22,7 @@ struct leased_range {
 	bool have;
 	struct source_range units;
 	struct attempt own, *earlier; /* of this worker, and of workers that were lost */
-	size_t nearlier;
+	size_t n_earlier;
 	uint64_t used; /* its examples that were trained on, by any worker */
 	/* of a stream: example `mark` is at `place`; -1: no worker has begun it */
 	uint64_t mark;

@@ -12,8 +12,9 @@
  * Training thread only. */
 /* Between two steps: applies what holds for the next one. */
 enum err_code worker_settings_apply(struct worker *w, struct err *e);
-/* After the parameters of a step have arrived, which makes final what holds for it: applies what
- * has become due since worker_settings_apply. *turned: some setting changed. */
+/* Call it when the parameters of a step have arrived: from then on no change can hold for that step
+ * any more. Applies the changes that have become due since worker_settings_apply. *turned: some
+ * setting changed. */
 enum err_code worker_settings_apply_due(struct worker *w, bool *turned, struct err *e);
 
 /* Fills *out with the codecs, filters and row-id encoding that the configuration selects for the

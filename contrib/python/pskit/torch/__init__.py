@@ -95,8 +95,7 @@ class Compression:
 
 
 def _mode(mode, staleness):
-    if mode not in ("bsp", "ssp", "asp"):
-        raise ValueError(f"mode: must be bsp, ssp or asp, and is {mode!r}")
+    """The setting "sync"; the coordinator knows which modes there are."""
     return f"ssp:{int(staleness)}" if mode == "ssp" else mode
 
 

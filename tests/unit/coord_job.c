@@ -489,6 +489,52 @@ static void early_stop(void)
 	scene_close(&s);
 }
 
+/* In asp the last evaluator may be behind the evaluations before it. */
+static void final_step(int step, double auc, int best, const char *what)
+{
+	struct scene s;
+	json_t *r;
+
+	scene_open(&s, 1, 1);
+	s.cfg.lockstep = false;
+	s.cfg.replicas = 1;
+	json_object_set_new(s.config, "job", json_pack("{s:s}", "stop", "auc"));
+	scene_run(&s);
+	evaluate(&s, 20, 0.5);
+	say(&s, &s.worker[0], "{\"op\":\"done\",\"steps\":%d}", step);
+	say(&s, &s.worker[0],
+	    "{\"op\":\"result\",\"step\":%d,\"eval\":{\"loss\":1,\"auc\":%g},\"digest\":\"ee\"}",
+	    step, auc);
+	r = coord_result(s.c, s.now);
+	ok(json_int(r, "best_step", 0) == best &&
+	        json_is_true(json_object_get(r, "best_is_earlier")) == (auc < 0.5) &&
+	        json_num(json_object_get(r, "eval"), "auc", 0) == (best == 20 ? 0.5 : auc),
+	    "asp: %s", what);
+	json_decref(r);
+	scene_close(&s);
+}
+
+/* The best evaluation was at step 100; `saved` is the checkpoint that is known to have its model. */
+static void resume_best(bool lockstep, int step, int saved, uint64_t is, const char *what)
+{
+	struct state_head manifest;
+	struct scene s;
+	json_t *head = json_pack("{s:i, s:{s:i, s:i, s:i, s:i, s:{s:f}}, s:[]}", "step", step,
+	    "stop", "best_step", 100, "seen_step", 100, "worse", 0, "saved", saved, "eval", "auc",
+	    0.75, "tables");
+
+	scene_open(&s, 1, 1);
+	s.cfg.lockstep = lockstep;
+	json_object_set_new(s.config, "job", json_pack("{s:s}", "stop", "auc"));
+	ok(!state_head_decode(head, &manifest, &s.e), "a manifest is decoded: %s", s.e.msg);
+	s.cfg.resume = &manifest;
+	scene_begin(&s);
+	ok(coord_best_saved(s.c) == is, "%s", what);
+	state_head_release(&manifest);
+	json_decref(head);
+	scene_close(&s);
+}
+
 static void progressive(void)
 {
 	struct scene s;
@@ -522,6 +568,14 @@ int main(void)
 	served();
 	last_words();
 	early_stop();
+	final_step(15, 0.75, 21, "a better final model of a slower worker is the best one");
+	final_step(20, 0.75, 21, "so is one of the same step, if others have changed it");
+	final_step(20, 0.25, 20, "a worse one of the same step is not exported");
+	final_step(20, 0.5, 20, "one that is as good as the best one there is");
+	resume_best(true, 100, 0, 100, "a resumed checkpoint is that of the best evaluation");
+	resume_best(true, 137, 100, 100, "a later one does not take its place");
+	resume_best(true, 137, 0, 0, "nor is it the best one where that is missing, in bsp");
+	resume_best(false, 101, 0, 101, "in asp its step may be a later one");
 	progressive();
 	return tap_done();
 }

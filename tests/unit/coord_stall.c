@@ -140,6 +140,25 @@ static void excused(void)
 	scene_close(&s);
 }
 
+/* Steps of others are open while the evaluator of the best model waits for its snapshot. */
+static void best_is_saved(void)
+{
+	struct scene s;
+
+	scene_open(&s, 1, 2);
+	json_object_set_new(s.config, "job", json_pack("{s:s}", "stop", "loss"));
+	scene_run(&s);
+	coord_best_begin(s.c);
+	say(&s, &s.worker[1], "{\"op\":\"eval\",\"step\":7,\"eval\":{\"loss\":1}}");
+	go_on(&s, 100, hung, 2);
+	ok(coord_best_wanted(s.c, true) == 7 && !happened(&s, "worker_lost"),
+	    "nor while its model is to be saved");
+	coord_best_taken(s.c);
+	go_on(&s, 46, hung, 2);
+	ok(happened(&s, "worker_lost: worker-1"), "afterwards it does");
+	scene_close(&s);
+}
+
 static void policies(void)
 {
 	struct scene s;
@@ -172,6 +191,7 @@ int main(void)
 	    "where all wait nobody is to blame");
 	others_go_on();
 	excused();
+	best_is_saved();
 	policies();
 	return tap_done();
 }

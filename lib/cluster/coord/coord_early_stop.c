@@ -27,14 +27,18 @@ void coord_early_stop_take(struct coord *c, int64_t step, const json_t *eval, bo
 	struct coord_stopping *s = &c->stopping;
 	struct early_stop_rule rule;
 	enum early_stop_verdict verdict;
+	double value;
 
 	if (!find_rule(c, &rule))
 		return;
+	value = value_of(eval, &rule);
 	/* The last evaluator may be a slower worker than those before. At the step of the last
-	 * evaluation the model is the same. */
-	if (final && step < s->state.seen_step)
+	 * evaluation the model is the same in bsp; otherwise other workers may have changed it. */
+	if (final &&
+	    (step < s->state.seen_step ||
+	        (step == s->state.seen_step && !c->cfg.lockstep && value != s->state.best)))
 		step = s->state.seen_step + 1;
-	verdict = early_stop_take(&s->state, &rule, step, value_of(eval, &rule));
+	verdict = early_stop_take(&s->state, &rule, step, value);
 	if (verdict == EARLY_STOP_BEST) {
 		json_decref(s->eval);
 		s->eval = json_deep_copy(eval);

@@ -20,9 +20,10 @@ void coord_resume_begin(struct coord *c)
 	coord_early_stop_load(c, m->stop);
 	c->stopping.ended[0] = '\0';
 	/* The checkpoint may be that of the best evaluation, which was not committed yet when it
-	 * was written. */
+	 * was written. In bsp its step is then that of the evaluation. */
 	if (c->stopping.eval && c->stopping.state.best_step == c->stopping.state.seen_step &&
-	    (int64_t)c->stopping.saved < c->stopping.state.best_step)
+	    (int64_t)c->stopping.saved < c->stopping.state.best_step &&
+	    (!c->cfg.lockstep || m->step == c->stopping.state.best_step))
 		c->stopping.saved = (uint64_t)m->step;
 	c->layout.generation = (uint32_t)m->generation + 1;
 	c->layout.epoch = (uint32_t)m->epoch;

@@ -214,12 +214,15 @@ static bool gather_sparse(const struct dataset *d, const uint32_t *index, size_t
 		}
 		from = d->start[index[i]];
 		len = d->start[index[i] + 1] - from;
+		b->start[i + 1] = (uint32_t)(at + len);
+		/* Datasets without entries have no arrays of them. */
+		if (!len)
+			continue;
 		memcpy(b->col + at, d->col + from, len * sizeof(*b->col));
 		memcpy(b->val + at, d->val + from, len * sizeof(*b->val));
 		if (d->field)
 			memcpy(b->field + at, d->field + from, len * sizeof(*b->field));
 		at += len;
-		b->start[i + 1] = (uint32_t)at;
 	}
 	gather_ids(d, b, nnz);
 	return true;

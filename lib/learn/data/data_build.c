@@ -509,6 +509,8 @@ static void drop_unfinished_row(struct data_build *b)
 	data_label_drop(b->label, d->rows);
 	if (b->weights > d->rows)
 		b->weights = d->rows;
+	if (b->groups > d->rows)
+		b->groups = d->rows;
 	if (b->table)
 		data_table_drop(b);
 }

@@ -309,6 +309,27 @@ static void test_every_length(const struct optim_rule *rule, const struct optim_
 	ok(bad == 0, "%s: plain bits at every length, and nothing written behind", rule->name);
 }
 
+/* Gradients of the length that servers still accept, summed over a large batch. */
+static void test_long_gradients(const char *name)
+{
+	const struct optim_rule *rule = optim_find(name);
+	static struct params p;
+	static struct ref ref[N];
+	struct optim_hyper h;
+	float g[N];
+	bool finite = true;
+
+	rule->defaults(&h);
+	start(&p, rule, ref, false);
+	for (size_t i = 0; i < N; i++)
+		g[i] = i % 2 ? 1e25f : -1e17f;
+	for (uint64_t t = 1; t <= 3; t++)
+		rule->step(&h, t, true, N, p.w, p.s, &(struct optim_gradient){ g, 1, 2048, 0 });
+	for (size_t i = 0; i < N; i++)
+		finite = finite && isfinite(p.w[i]) && isfinite(p.s[0][i]);
+	ok(finite, "%s: long gradients leave everything finite", name);
+}
+
 static void test_ftrl(void)
 {
 	const struct optim_rule *rule = optim_find("ftrl");
@@ -553,6 +574,8 @@ int main(void)
 		test_batch(optim_find("adagrad"), size);
 		test_batch(optim_find("ftrl"), size);
 	}
+	test_long_gradients("adagrad");
+	test_long_gradients("ftrl");
 	test_ftrl();
 	test_adam_late();
 	test_adam_uncorrected();

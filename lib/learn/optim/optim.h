@@ -111,6 +111,16 @@ static inline float optim_sum_l2(const struct optim_hyper *h, bool decay,
 	return decay ? h->l2 * (float)(g->touching ? g->touching : g->examples) : 0;
 }
 
+/* A sum of gradients beyond this counts as this: its square and the sum of many such squares are
+ * finite. */
+#define OPTIM_SUM_MOST 0x1p56f
+
+static inline float optim_bounded_sum(float g)
+{
+	g = g > OPTIM_SUM_MOST ? OPTIM_SUM_MOST : g;
+	return g < -OPTIM_SUM_MOST ? -OPTIM_SUM_MOST : g;
+}
+
 /* The gradient of one example, or a mean of which only the direction and length matter. */
 static inline struct optim_gradient optim_gradient_of_one(const float *values)
 {

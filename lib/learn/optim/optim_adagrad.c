@@ -20,7 +20,7 @@ KERN_CLONES static void adagrad_kernel(size_t n, const struct optim_hyper *h, fl
 	float lr = h->lr, eps = h->eps, initial = h->initial;
 
 	for (size_t i = 0; i < n; i++) {
-		float gi = g[i] * scale + l2 * w[i];
+		float gi = optim_bounded_sum(g[i] * scale + l2 * w[i]);
 
 		accum[i] += gi * gi;
 		w[i] -= lr * gi / (sqrtf(initial + accum[i]) + eps);

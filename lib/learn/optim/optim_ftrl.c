@@ -28,7 +28,7 @@ KERN_CLONES static void ftrl_kernel(size_t n, float inv_alpha, float beta, float
     float scale, float *restrict w, float *restrict z, float *restrict nn, const float *restrict g)
 {
 	for (size_t i = 0; i < n; i++) {
-		float gi = g[i] * scale, wi = w[i], old = z[i];
+		float gi = optim_bounded_sum(g[i] * scale), wi = w[i], old = z[i];
 		float sum = nn[i] + gi * gi;
 		float d = (beta + sqrtf(sum)) * inv_alpha + l2;
 		float kept = -d * wi - copysignf(l1, wi);

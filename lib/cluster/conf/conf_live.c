@@ -13,6 +13,7 @@ enum err_code conf_apply(struct conf *c, const json_t *set, struct err *e)
 	enum err_code rc = ERR_OK;
 	const char *name;
 	json_t *v;
+	bool rule_is_set = false;
 
 	json_object_foreach((json_t *)(uintptr_t)set, name, v) {
 		const struct conf_key *k = conf_key_find(name, e);
@@ -24,8 +25,11 @@ enum err_code conf_apply(struct conf *c, const json_t *set, struct err *e)
 		    : err_set(e, ERR_CONFIG, "%s: must be a string, as --set takes it", k->path);
 		if (rc)
 			break;
+		rule_is_set = rule_is_set || strcmp(k->path, "job.optimizer") == 0;
 	}
-	conf_derive_of_rule(c);
+	/* While the rule stays, its constants do, also those that another version wrote. */
+	if (rule_is_set)
+		conf_derive_of_rule(c);
 	return rc;
 }
 

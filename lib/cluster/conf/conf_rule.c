@@ -19,7 +19,7 @@ enum err_code conf_job_rule(const struct conf *c, struct conf_rule *out, struct 
 	h->momentum = (float)job->momentum;
 	h->beta1 = (float)job->beta1;
 	h->beta2 = (float)job->beta2;
-	if (job->eps > 0)
+	if ((float)job->eps > 0)
 		h->eps = (float)job->eps;
 	h->initial = (float)job->initial_accumulator;
 	h->rho = (float)job->rho;

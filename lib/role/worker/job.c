@@ -605,7 +605,9 @@ static double mean_target(const struct job *j)
 
 	for (size_t i = 0; d->y && i < n; i++)
 		sum += (double)d->y[row ? row[i] : i];
-	mean = d->y && n ? sum / (double)n : 0;
+	if (!d->y || n == 0)
+		return 0;
+	mean = sum / (double)n;
 	return label ? (mean - (double)label->shift) * (double)label->factor : mean;
 }
 

@@ -26,7 +26,7 @@ struct row_push {
 	const uint32_t *touching; /* by row; or NULL */
 };
 
-/* Bytes behind the rows of a push's body: a u32 each, where touching examples are counted. */
+/* Bytes that follow the rows of a push's body: a u32 each, where touching examples are counted. */
 static size_t count_bytes(const struct request *d)
 {
 	return d->push.counted ? (size_t)d->n * PAYLOAD_COUNT_BYTES : 0;
@@ -394,7 +394,8 @@ static struct cursor *body_cursors(const struct table *t, struct request *const 
 	return at;
 }
 
-/* Writes how many examples touch each row behind the rows of the bodies. part: of each row. */
+/* Writes the numbers of examples that touch each row; they follow the rows of the bodies. part: of each
+ * row. */
 static void fill_counts(const struct row_push *all, struct request *const *d, const uint16_t *part,
     size_t n)
 {

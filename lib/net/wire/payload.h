@@ -76,8 +76,8 @@ enum err_code payload_get_nack(const uint8_t *p, size_t len, struct err *e);
 /* PUSH_ROWS, SCANNED: a head with the number n of rows, n ids, n rows of floats.  (PULL_ROWS has
  * only ids, ROWS only floats.) */
 #define PAYLOAD_ROWS_HEAD 8
-/* PUSH_ROWS with TOUCHING, PUSH_SUM and REPL_SUM: behind the rows a u32 of each row, how many examples
- * touch it. */
+/* PUSH_ROWS with TOUCHING, PUSH_SUM and REPL_SUM: a u32 for each row follows the rows, the number of
+ * examples that touch it. */
 #define PAYLOAD_COUNT_BYTES 4
 /* A server decodes a push of rows at once, within this limit: so many bytes of the body and of the
  * decoded rows together. */

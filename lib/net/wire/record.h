@@ -37,8 +37,8 @@ enum record_flag {
 	/* PULL, PULLED, SCAN: no values.  With EARLY: when they might be shown; else when all are at
 	 * the step */
 	RECORD_TELL = 512,
-	RECORD_TOUCHING =
-	    2048, /* PUSH_ROWS: the examples that touch each row are counted behind the rows */
+	/* PUSH_ROWS: counts of the examples that touch each row follow the rows */
+	RECORD_TOUCHING = 2048,
 };
 
 struct record {

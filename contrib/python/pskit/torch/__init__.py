@@ -95,7 +95,8 @@ class Compression:
 
 
 def _mode(mode, staleness):
-    """The setting "sync"; the coordinator knows which modes there are."""
+    if mode not in ("bsp", "ssp", "asp"):
+        raise ValueError(f"mode: must be bsp, ssp or asp, and is {mode!r}")
     return f"ssp:{int(staleness)}" if mode == "ssp" else mode
 
 

@@ -85,7 +85,8 @@ static enum err_code await_settings(struct http_client *client, int64_t settings
 	return rc != ERR_TIMEOUT
 	    ? rc
 	    : err_set(e, rc,
-	          "set, but after %.0f s not every worker has begun a step with it: ps-stat why names those that are behind",
+	          "set, but after %.0f s not every worker has begun a step with it: "
+	          "ps-stat why names those that are behind",
 	          (double)timeout / NSEC_PER_SEC);
 }
 
@@ -178,7 +179,8 @@ const struct ctl_cmd ctl_cmd_set = {
 	    .about = "change settings while the job runs",
 	    .more =
 	        "All that are named change, or none; at one step, on all servers and workers.  Returns when every\n"
-	        "worker uses them, and prints the step from which on they hold.  ps-ctl show KEY says whether it is live.",
+	        "worker uses them, and prints the step from which on they hold.  ps-ctl show KEY "
+	        "says whether it is live.",
 	    .opts = opts,
 	    .nopts = CTL_COUNT(opts),
 	    .min_args = 1,

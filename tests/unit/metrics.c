@@ -11,7 +11,7 @@ static struct rng rng;
 
 enum { EXAMPLES = 5003 };
 
-static void begin(struct metrics *m, enum model_task task, size_t outputs)
+static void begin_metrics(struct metrics *m, enum model_task task, size_t outputs)
 {
 	metrics_init(m, &(struct metric_scores){ .task = task, .outputs = outputs });
 }
@@ -62,7 +62,7 @@ static void test_two_class_metrics(void)
 		right += (score[i] > 0.5f) == (y[i] > 0);
 	}
 	auc = naive_auc(score, y);
-	begin(&m, MODEL_TWO, 1);
+	begin_metrics(&m, MODEL_TWO, 1);
 	feed(&m, 1, score, y, NULL);
 	metrics_finish(&m, &r);
 	ok(r.has[METRIC_auc] && fabs(r.value[METRIC_auc] - auc) < 1e-12 && auc > 0.6,
@@ -77,7 +77,7 @@ static void test_two_class_metrics(void)
 	    "loss is the mean");
 	metrics_release(&m);
 
-	begin(&m, MODEL_CLASSES, 2);
+	begin_metrics(&m, MODEL_CLASSES, 2);
 	feed(&m, 2, both, NULL, label);
 	metrics_finish(&m, &c);
 	ok(c.has[METRIC_auc] && c.value[METRIC_auc] == r.value[METRIC_auc] &&
@@ -92,7 +92,7 @@ static void test_two_class_metrics(void)
 
 	for (size_t i = 0; i < EXAMPLES; i++)
 		y[i] = 1;
-	begin(&m, MODEL_TWO, 1);
+	begin_metrics(&m, MODEL_TWO, 1);
 	metrics_finish(&m, &r);
 	ok(!r.has[METRIC_loss] && !r.has[METRIC_accuracy] && !r.has[METRIC_auc],
 	    "nothing is known of no examples");
@@ -119,7 +119,7 @@ static void test_other_metrics(void)
 	}
 	for (size_t i = 0; i < EXAMPLES; i++)
 		spread += ((double)y[i] - mean) * ((double)y[i] - mean);
-	begin(&m, MODEL_REAL, 1);
+	begin_metrics(&m, MODEL_REAL, 1);
 	feed(&m, 1, score, y, NULL);
 	metrics_finish(&m, &r);
 	ok(r.has[METRIC_rmse] && fabs(r.value[METRIC_rmse] - sqrt(error / EXAMPLES)) < 1e-10 &&
@@ -139,7 +139,7 @@ static void test_other_metrics(void)
 		best = s[2] > s[best] ? 2 : best;
 		right += best == label[i];
 	}
-	begin(&m, MODEL_CLASSES, 3);
+	begin_metrics(&m, MODEL_CLASSES, 3);
 	feed(&m, 3, score, NULL, label);
 	metrics_finish(&m, &r);
 	ok(r.value[METRIC_accuracy] == (double)right / EXAMPLES && !r.has[METRIC_auc],
@@ -165,7 +165,7 @@ static void test_auc_of_many(void)
 	struct metrics m, twice;
 	double pairs = 0, below = 0, of[2] = { 0 };
 
-	begin(&m, MODEL_TWO, 1);
+	begin_metrics(&m, MODEL_TWO, 1);
 	for (size_t at = 0; at < MANY; at += 1000) {
 		struct batch b = { .y = y, .rows = 1000 };
 
@@ -214,8 +214,8 @@ static void test_weights(void)
 		size_t n = 0;
 		bool same = true;
 
-		begin(&a, task[t], 1);
-		begin(&b, task[t], 1);
+		begin_metrics(&a, task[t], 1);
+		begin_metrics(&b, task[t], 1);
 		for (size_t i = 0; i < 10; i++) {
 			weight[i] = (float)i;
 			one_score[i] = (float)rng_below(&rng, 5) / 5;
@@ -467,7 +467,7 @@ static void test_no_probabilities(void)
 		y[i] = (float)rng_below(&rng, 2);
 		score[i] = (float)rng_below(&rng, 101) / 100;
 	}
-	begin(&m, MODEL_TWO, 1);
+	begin_metrics(&m, MODEL_TWO, 1);
 	feed(&m, 1, score, y, NULL);
 	metrics_finish(&m, &r);
 	ok(!r.has[METRIC_log_loss] && !r.has[METRIC_normalized_entropy] &&

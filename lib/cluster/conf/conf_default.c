@@ -13,7 +13,7 @@
 #include "model/model.h"
 #include "optim/optim.h"
 
-/* Where neither the model nor the rule says anything. */
+/* Defaults of the keys that neither the model nor the rule gives. */
 #define ELSEWHERE \
 	"optimizer=sgd schedule=constant batch=64 epochs=0 factors=8 hidden=[] l2=0 momentum=0.9 " \
 	"beta1=0.9 beta2=0.999 eps=0 initial_accumulator=0 rho=0.9 ftrl_beta=1"

@@ -41,7 +41,7 @@ enum conf_change {
 #define CONF_BY_MODEL "by model"
 #define CONF_BY_RULE  "by rule"
 
-/* Where a value comes from. */
+/* The origin of a value. */
 enum conf_origin {
 	CONF_FROM_USER,   /* a file, --set or a live change */
 	CONF_FROM_MODEL,  /* model.def */

@@ -27,9 +27,9 @@
  *   leased     tasks_done by that worker                              done
  *   leased     tasks_return, or tasks_keep without the range's id     unleased, and next in turn
  *
- * However many workers are lost, each example counts exactly once per epoch in each partition. A worker trains on a range by
- * attempts: from the example `from` of the range on, one batch of `batch` examples a step, beginning
- * at the step `step`. When it is lost, the servers say up to which step each partition has taken its
+ * However many workers are lost, each example counts exactly once per epoch in each partition. A
+ * worker trains on a range by attempts: from the example `from` of the range on, one batch of `batch`
+ * examples a step, beginning at the step `step`. When it is lost, the servers say up to which step each partition has taken its
  * pushes (struct taken). From the first step that is not complete on, the attempt stays with the range:
  * the next worker trains on the same batches, and pushes each only to the partitions that have not
  * taken it in an earlier attempt.

@@ -9,7 +9,7 @@
  * last step of an epoch takes the rest. This is pure arithmetic, so all processes agree without
  * messages. */
 
-/* Where a step begins: at this place in the order of this epoch, both from 0. */
+/* The first example of a step: its place in the order of this epoch, both from 0. */
 struct data_position {
 	uint64_t epoch, offset;
 };

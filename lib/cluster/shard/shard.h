@@ -244,7 +244,7 @@ struct push {
 	/* Sparse: number of row ids; payload has the encoded rows in their order. */
 	uint32_t nrows;
 	const uint8_t *ids; /* u64 little-endian, any alignment */
-	/* Of each row, how many of the examples touch it: u32 little-endian, any alignment. NULL: not
+	/* The number of examples that touch each row: u32 little-endian, any alignment. NULL: not
 	 * known. */
 	const uint8_t *touching;
 };

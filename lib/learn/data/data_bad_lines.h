@@ -22,8 +22,8 @@ void data_bad_lines_free(struct data_bad_lines *b); /* NULL is fine */
  * ERR_FORMAT: no more may be skipped; e says so, too. b NULL: no line may be skipped, and e stays as it
  * is. */
 enum err_code data_bad_lines_skip(struct data_bad_lines *b, const struct stream *s, struct err *e);
-/* The same for a line that no stream has returned: it is at `place` of what `name` names, such as an event of
- * a topic. */
+/* Does the same for a line that no stream has returned, such as an event of a topic: it is at `place` in
+ * the source `name`. */
 enum err_code data_bad_lines_skip_at(struct data_bad_lines *b, const char *name, uint64_t place,
     struct err *e);
 /* Lines that were skipped so far; 0 for NULL. */

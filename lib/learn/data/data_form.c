@@ -239,7 +239,8 @@ static bool take_clock(const char **p, double *out)
 	return true;
 }
 
-/* What may stand behind a date: nothing, or a time of the day with a zone; days. */
+/* Takes the rest of a cell after its date: nothing, or a time of the day with a zone. *out: that time in
+ * days. */
 static bool take_day_time(const char *p, double *out)
 {
 	double hours, ahead;

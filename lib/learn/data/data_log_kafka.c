@@ -19,7 +19,7 @@
 /* Bytes of events that are asked for when a batch needs more than the window has. */
 #define NEEDED_BYTES ((int64_t)256 << 10)
 
-/* What the process may still send: events, and bytes of them, which its last event may exceed. */
+/* The events that the process may still send, and their bytes, which its last event may exceed. */
 struct credit {
 	int64_t events, bytes;
 };

@@ -15,7 +15,7 @@
  * A loss is one file, loss_NAME.c, which defines loss_NAME, and one line in loss.def. Models name in
  * model.def what targets they can fit, and never ask which loss they have. Pure: any thread. */
 
-/* What a loss compares the outputs with. */
+/* The targets that a loss compares the outputs with. */
 enum loss_target {
 	LOSS_REAL,    /* batch->y, any number; one output */
 	LOSS_TWO,     /* batch->y, 0 or 1; one output */
@@ -37,7 +37,8 @@ struct loss_ops {
 	/* The argument behind the colon lies between 0 and arg_most, both excluded, and is arg where
 	 * there is none. arg_most 0: the loss takes no argument. */
 	double arg, arg_most;
-	/* What the argument is: a distance between f and y, in their units; the quantile that f becomes. */
+	/* The meaning of the argument: a distance between f and y, in their units; or the quantile that
+	 * f estimates. */
 	bool arg_is_distance, arg_is_quantile;
 
 	/* L(c f, c y) = c^degree L(f, y), where an argument that is a distance becomes c times as
@@ -48,7 +49,7 @@ struct loss_ops {
 	const char
 	    *wants; /* what `takes` demands, for an error message: "a number of at least 0" */
 
-	/* Of a loss of one output: returns its value, and sets *slope to d value / d f. */
+	/* Returns the value of a loss of one output, and sets *slope to d value / d f. */
 	double (*at)(double arg, double f, double y, double *slope);
 	/* The score to show for f: of two classes between 0 and 1, and above 1/2 for class 1.
 	 * NULL: f itself. */
@@ -56,8 +57,9 @@ struct loss_ops {
 	/* Are the scores probabilities of the classes? */
 	bool probabilities;
 
-	/* What loss_grad and loss_scores do. NULL: they call the two functions above for each example. A
-	 * loss of several outputs has these two instead; one of one output may, too, to be faster. */
+	/* These do the work of loss_grad and loss_scores for whole batches. NULL: the two functions above
+	 * are called for each example. A loss of several outputs has only these; a loss of one output
+	 * may have them, too, to be faster. */
 	double (*grad_rows)(const struct batch *b, size_t outputs, float *f);
 	double (*score_rows)(const struct batch *b, size_t outputs, float *f);
 };

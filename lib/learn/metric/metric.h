@@ -76,7 +76,7 @@ extern const char *const metric_name[METRICS];
 bool metric_suits_two(const struct metric_scores *of);
 /* Two classes or more. */
 bool metric_suits_classes(const struct metric_scores *of);
-/* The same, where the scores are probabilities. */
+/* Two classes, or two and more, and the scores are their probabilities. */
 bool metric_suits_probabilities_of_two(const struct metric_scores *of);
 bool metric_suits_probabilities(const struct metric_scores *of);
 /* Real targets. */

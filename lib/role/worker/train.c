@@ -322,6 +322,19 @@ static enum err_code report_eval(struct worker *w, const struct eval_result *r, 
 	return rc;
 }
 
+/* Waits for the next view, at most REST_LOOK, and keeps the sessions with the servers alive. */
+static enum err_code rest_a_moment(struct worker *w, struct err *e)
+{
+	enum err_code rc;
+
+	client_poke(w->client);
+	rc = must_leave(w) ? set_leave_error(w, e) : cluster_view_pause(w->cluster, REST_LOOK, e);
+	if (!rc)
+		rc = worker_refresh(w, e);
+	confirm_layout(w);
+	return rc;
+}
+
 /* With job.stop, waits until the coordinator has compared the evaluation of this step and, if it is the best
  * one, has had a snapshot taken. In bsp no step closes without this worker, so the snapshot is of the
  * evaluated model. */
@@ -331,12 +344,7 @@ static enum err_code wait_while_held(struct worker *w, struct err *e)
 
 	while (!rc && conf_is_named(w->job.conf.job.stop) &&
 	    (w->view->evaluated < (int64_t)w->step || w->view->held == (int64_t)w->step)) {
-		client_poke(w->client);
-		rc = must_leave(w) ? set_leave_error(w, e)
-		                   : cluster_view_pause(w->cluster, REST_LOOK, e);
-		if (!rc)
-			rc = worker_refresh(w, e);
-		confirm_layout(w);
+		rc = rest_a_moment(w, e);
 	}
 	return rc;
 }
@@ -376,12 +384,7 @@ static enum err_code wait_while_paused(struct worker *w, struct err *e)
 			number = w->view->paused;
 			figures_paused(w, number);
 		}
-		client_poke(w->client);
-		rc = must_leave(w) ? set_leave_error(w, e)
-		                   : cluster_view_pause(w->cluster, REST_LOOK, e);
-		if (!rc)
-			rc = worker_refresh(w, e);
-		confirm_layout(w);
+		rc = rest_a_moment(w, e);
 	}
 	return rc;
 }

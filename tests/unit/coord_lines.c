@@ -292,6 +292,41 @@ static void the_only_copy(void)
 	ok(in_phase(&s, COORD_FAILED) && happened(&s, "is lost: no heartbeat for 30"),
 	    "for half of the deadline: %s", status_str(&s, "reason"));
 	scene_close(&s);
+
+	scene_open(&s, 2, 1);
+	s.cfg.replicas = 1;
+	scene_run(&s);
+	chain_of(&s, &head);
+	for (unsigned i = 0; i < 5; i++) {
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		say(&s, &s.server[!head], "{\"op\":\"beat\"}");
+		pass(&s, 0.2);
+	}
+	coord_session_gone(s.c, &s.server[head], s.now);
+	for (unsigned i = 0; i < 25; i++) {
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		say(&s, &s.server[!head], "{\"op\":\"beat\"}");
+		pass(&s, 0.2);
+	}
+	ok(in_phase(&s, COORD_RUNNING) && !happened(&s, "is lost"),
+	    "a server whose connection breaks after a silence may have been cut off, and is waited for");
+	live(&s, 3, 2);
+	ok(in_phase(&s, COORD_RUNNING) && !happened(&s, "is lost"), "and is a member as before");
+	scene_close(&s);
+
+	scene_open(&s, 2, 1);
+	s.cfg.replicas = 1;
+	scene_run(&s);
+	chain_of(&s, &head);
+	coord_session_gone(s.c, &s.server[head], s.now);
+	for (unsigned i = 0; i < 2; i++) {
+		say(&s, &s.worker[0], "{\"op\":\"beat\"}");
+		say(&s, &s.server[!head], "{\"op\":\"beat\"}");
+		pass(&s, 0.2);
+	}
+	ok(in_phase(&s, COORD_FAILED) && happened(&s, "is lost: its connection broke"),
+	    "one whose connection breaks without a silence has ended");
+	scene_close(&s);
 }
 
 /* The coordinator's process stood still, or has much to do: what it has not read yet is not silence. */

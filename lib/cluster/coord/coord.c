@@ -445,6 +445,15 @@ static bool is_loss_deferred(struct coord *c, unsigned i, bool deaf, int64_t now
 	return true;
 }
 
+/* Has the server's process ended? Its kernel closes the connection at once then. A connection that
+ * breaks after a silence was cut off: the server is judged by its heartbeats, as over a slow link
+ * it needs longer than COME_BACK to make another one. */
+static bool has_server_ended(const struct coord *c, const struct coord_member_server *s, int64_t now)
+{
+	return s->gone_at && now - s->gone_at > COME_BACK &&
+	    s->gone_at - s->seen <= c->cfg.server_lost / 2;
+}
+
 static void expire_silent_servers(struct coord *c, int64_t now)
 {
 	/* After being cut off, leave the other servers time to be heard, too. */
@@ -456,7 +465,7 @@ static void expire_silent_servers(struct coord *c, int64_t now)
 
 		if (!s->live)
 			continue;
-		if (s->gone_at && now - s->gone_at > COME_BACK) {
+		if (has_server_ended(c, s, now)) {
 			coord_place_server_lost(c, i, "its connection broke", now);
 		} else if (!coord_overdue(c, s->seen, c->cfg.server_lost, now)) {
 			s->awaited = false;

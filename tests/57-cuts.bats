@@ -113,7 +113,7 @@ is_well() {
 	local group=$BATS_FILE_TMPDIR/$1
 	output=$(<"$group")
 	[[ $output != "1..0 # SKIP"* ]] || skip "${output#*SKIP }"
-	sed 's/^ok 1 - /# /' "$group" >&3
+	sed 's/^ok 1 - /# /; s/^not ok 1 - /# failed: /' "$group" >&3
 	[[ $output == "ok 1 - "* && $output == *" lost 0 doubled 0 torn 0" ]]
 }
 

@@ -30,7 +30,7 @@ pid_of() { cat "lin.run/$1.pid"; }
 	run -0 --separate-stderr ps-ctl run lin.json --json
 	[ "${#lines[@]}" -eq 1 ]
 	jq -e '.v == 1 and .ts and .kind == "result" and .state == "done" and .steps > 0 and
-		.examples >= 400 * 20 and .seconds >= 0 and .train_loss < 0.01 and .eval.loss < 0.001 and
+		.examples >= 400 * 20 and .seconds >= 0 and .alone_seconds > 0 and .train_loss < 0.01 and .eval.loss < 0.001 and
 		.eval.rmse < 0.05 and .eval.r2 > 0.99 and (.model_digest | length) == 64 and
 		.pushed_bytes > 0 and .pulled_bytes > 0' <<<"$output"
 	jq -e --argjson printed "$output" '. == $printed' lin.run/result.json

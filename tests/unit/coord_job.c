@@ -558,6 +558,31 @@ static void progressive(void)
 	scene_close(&s);
 }
 
+static void alone(void)
+{
+	struct scene s;
+	json_t *r;
+
+	scene_open(&s, 1, 2);
+	scene_run(&s);
+	say(&s, &s.server[0], "{\"op\":\"beat\",\"stats\":{\"apply\":{\"sum\":0.5,\"counts\":[]}}}");
+	say(&s, &s.worker[0],
+	    "{\"op\":\"beat\",\"stats\":{\"examples\":9,\"data_seconds\":0.25,\"compute_seconds\":2}}");
+	say(&s, &s.worker[1], "{\"op\":\"beat\",\"stats\":{\"examples\":9}}");
+	r = coord_result(s.c, s.now);
+	ok(json_is_null(json_object_get(r, "alone_seconds")),
+	    "nothing is said of one process where a worker has not measured its phases");
+	json_decref(r);
+	say(&s, &s.worker[1],
+	    "{\"op\":\"beat\",\"stats\":{\"examples\":9,\"data_seconds\":0.25,\"compute_seconds\":3}}");
+	r = coord_result(s.c, s.now);
+	ok(json_num(r, "alone_seconds", 0) == 6 && json_num(r, "data_seconds", 0) == 0.5 &&
+	        json_num(r, "compute_seconds", 0) == 5 && json_num(r, "update_seconds", 0) == 0.5,
+	    "one process would have read, computed and updated all by itself");
+	json_decref(r);
+	scene_close(&s);
+}
+
 int main(void)
 {
 	begins_with();
@@ -577,5 +602,6 @@ int main(void)
 	resume_best(true, 137, 0, 0, "nor is it the best one where that is missing, in bsp");
 	resume_best(false, 101, 0, 101, "in asp its step may be a later one");
 	progressive();
+	alone();
 	return tap_done();
 }

@@ -301,6 +301,11 @@ struct totals {
 	double loss, weight, progressive_loss, progressive;
 };
 
+static bool counts_for_result(const struct coord_member_worker *w)
+{
+	return w->state != WORKER_EMPTY && w->state != WORKER_LOST;
+}
+
 static void add_worker_totals(struct totals *t, const struct heartbeat_worker *f)
 {
 	double examples = (double)f->loss_examples;
@@ -318,6 +323,36 @@ static void add_worker_totals(struct totals *t, const struct heartbeat_worker *f
 	t->progressive += (double)f->progressive_examples;
 }
 
+/* How long one process with one thread would have taken, without any communication: the time that the
+ * workers took to get their examples and to compute gradients, and that servers took to sum and to
+ * apply them. Times are elapsed ones, so processors that are shared by several processes make it
+ * longer. Null unless every worker of the job measures its phases. */
+static void add_seconds_alone(const struct coord *c, json_t *result)
+{
+	double data = 0, compute = 0, update = 0;
+	bool measured = false;
+
+	for (unsigned i = 0; i < c->nworkers; i++) {
+		const struct heartbeat_worker *f = &c->worker[i].figures;
+
+		if (!counts_for_result(&c->worker[i]) || !f->examples)
+			continue;
+		measured = f->has_compute_seconds && f->has_data_seconds;
+		if (!measured)
+			break;
+		data += f->data_seconds;
+		compute += f->compute_seconds;
+	}
+	for (unsigned i = 0; i < c->nservers; i++)
+		update += c->server[i].figures.apply.sum;
+	json_object_set_new(result, "alone_seconds",
+	    measured ? json_of_num(data + compute + update) : json_null());
+	json_object_set_new(result, "data_seconds", measured ? json_of_num(data) : json_null());
+	json_object_set_new(result, "compute_seconds",
+	    measured ? json_of_num(compute) : json_null());
+	json_object_set_new(result, "update_seconds", measured ? json_of_num(update) : json_null());
+}
+
 json_t *coord_result(const struct coord *c, int64_t now)
 {
 	struct totals t = { 0 };
@@ -331,7 +366,7 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		const struct coord_member_worker *w = &c->worker[i];
 
-		if (w->state != WORKER_EMPTY && w->state != WORKER_LOST)
+		if (counts_for_result(w))
 			add_worker_totals(&t, &w->figures);
 	}
 	json_object_set_new(r, "state", json_string(coord_phase_name(c->phase)));
@@ -341,6 +376,7 @@ json_t *coord_result(const struct coord *c, int64_t now)
 	json_object_set_new(r, "examples", json_integer((json_int_t)t.examples));
 	json_object_set_new(r, "seconds",
 	    json_of_num(c->running_at ? (double)(end - c->running_at) / (double)NSEC_PER_SEC : 0));
+	add_seconds_alone(c, r);
 	json_object_set_new(r, "train_loss",
 	    t.weight > 0 ? json_of_num(t.loss / t.weight) : json_null());
 	json_object_set_new(r, "progressive_loss",

@@ -58,6 +58,17 @@ static void add_best(const struct run_result *r, struct buf *out)
 		buf_printf(out, "; ended early: %s", r->ended);
 }
 
+/* Was the cluster worth it? */
+static void add_comparison_alone(const struct run_result *r, struct buf *out)
+{
+	char seconds[32], times[32];
+
+	num_digits(r->alone_seconds, 2, seconds);
+	num_digits(r->alone_seconds / r->seconds, 2, times);
+	buf_printf(out, "; one process would have taken about %s s, %s times as long", seconds,
+	    times);
+}
+
 void result_sentence(const json_t *result, struct buf *out)
 {
 	char examples[16], seconds[32], figure[32];
@@ -79,6 +90,8 @@ void result_sentence(const json_t *result, struct buf *out)
 		add_eval_figures(r.eval, out);
 		add_best(&r, out);
 	}
+	if (r.seconds > 0 && r.alone_seconds > 0)
+		add_comparison_alone(&r, out);
 	if (r.checkpoints_failed > 0)
 		buf_printf(out, "; %lld checkpoint%s failed: %s", (long long)r.checkpoints_failed,
 		    NUM_S(r.checkpoints_failed), *r.checkpoint_error ? r.checkpoint_error : "?");

@@ -88,7 +88,7 @@ static json_t *list_optimizers(void)
 		defaults = conf_rule_defaults(r);
 		json_array_append_new(list,
 		    json_pack("{s:s, s:s, s:s, s:s, s:o, s:o}", "name", r->name, "help", r->help,
-		        "use", r->use, "defaults", defaults, "keys", keys, "vectors", vectors));
+		        "use", r->when, "defaults", defaults, "keys", keys, "vectors", vectors));
 		free(defaults);
 	}
 	return list;

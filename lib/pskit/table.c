@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
 #include "pskit/handle.h"
-#include "sync/receipt.h"
+#include "sync/push_status.h"
 
 /* ---- client and step ---- */
 

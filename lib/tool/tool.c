@@ -11,7 +11,7 @@
 #include "core/num.h"
 #include "format/npy.h"
 #include "msg/answer.h"
-#include "sync/receipt.h"
+#include "sync/push_status.h"
 
 /* Ends the wait when tables have servers, or when the job is over: the caller must find out
  * which. */

@@ -15,7 +15,7 @@
 #include "tap.h"
 #include "wire/payload.h"
 #include "socket/net.h"
-#include "sync/receipt.h"
+#include "sync/push_status.h"
 
 enum { HEARD = 64 };
 

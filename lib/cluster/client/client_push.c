@@ -7,7 +7,7 @@
 #include "core/fail.h"
 #include "core/mem.h"
 #include "math/vec.h"
-#include "sync/receipt.h"
+#include "sync/push_status.h"
 
 /* Pushes, and those of dense tables whole: encoding, announcing, sending, receipts; and the CLOCKs
  * that announce them. */

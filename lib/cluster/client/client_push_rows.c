@@ -5,7 +5,7 @@
 #include "core/mem.h"
 #include "math/copy.h"
 #include "math/vec.h"
-#include "sync/receipt.h"
+#include "sync/push_status.h"
 #include "wire/payload.h"
 
 /* Pushes of rows of sparse tables: which rows are sent, and which are held back for a later

@@ -10,7 +10,7 @@
 #include "core/utf8.h"
 
 /* With workers MIN:MAX, wait this long for more than MIN workers. */
-#define STRAGGLERS (2 * NSEC_PER_SEC)
+#define LATECOMERS_WAIT (2 * NSEC_PER_SEC)
 /* After a time without any server: when the first one is heard again, the others have this long. */
 #define ALL_BACK (5 * NSEC_PER_SEC)
 /* A server whose session broke has this long to make a new one. */
@@ -203,7 +203,7 @@ static bool enough_workers_present(const struct coord *c, int64_t now)
 	unsigned here = count_present_workers(c);
 
 	return here >= c->nworkers ||
-	    (c->cfg.workers_min && here >= c->cfg.workers_min && now - c->started > STRAGGLERS);
+	    (c->cfg.workers_min && here >= c->cfg.workers_min && now - c->started > LATECOMERS_WAIT);
 }
 
 /* One step of the phase forming: wait until all members have joined; place the partitions; wait

@@ -29,9 +29,9 @@
  *
  * However many workers are lost, each example counts exactly once per epoch in each partition. A
  * worker trains on a range by attempts: from the example `from` of the range on, one batch of `batch`
- * examples a step, beginning at the step `step`. When it is lost, the servers say up to which step each partition has taken its
- * pushes (struct taken). From the first step that is not complete on, the attempt stays with the range:
- * the next worker trains on the same batches, and pushes each only to the partitions that have not
+ * examples a step, beginning at the step `step`. When it is lost, the servers say up to which step
+ * each partition has taken its pushes (struct taken). From the first step that is not complete on,
+ * the attempt stays with the range: the next worker trains on the same batches, and pushes each only to the partitions that have not
  * taken it in an earlier attempt.
  *
  * Streams (tasks_new_stream): the data have no end. Each partition of the stream is one range whose

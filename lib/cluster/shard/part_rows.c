@@ -393,7 +393,7 @@ bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h,
 
 /* ---- another rule ---- */
 
-/* Replaces p->rows by rows with the state of `rule`; the hidden fields stay. */
+/* Replaces p->sparse.rows by rows with the state of `rule`; the hidden fields stay. */
 static void convert_rows_to_rule(struct part *p, const struct optim_rule *rule)
 {
 	uint32_t cols = p->table->cols, had = cols * (1 + p->by->rule->nvectors),

@@ -13,7 +13,7 @@
 #include "optim/optim.h"
 #include "optim/schedule.h"
 #include "shard/sum_body.h"
-#include "sync/receipt.h"
+#include "sync/push_status.h"
 #include "sync/sync.h"
 
 /* A shard is what one server holds: partitions of tables, each with its own lock, and the gate

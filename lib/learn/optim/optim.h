@@ -68,7 +68,7 @@ struct optim_rule {
 	const char *name;
 	int id;
 	const char *help; /* one line, with the paper */
-	const char *use;  /* one line: when to choose it */
+	const char *when; /* one line: when to choose it */
 	unsigned uses;    /* of enum optim_uses */
 	unsigned nvectors;
 	const char *vector_name[OPTIM_VECTORS_MAX];

@@ -27,7 +27,7 @@ const struct optim_rule optim_rule_sgd = {
 	.name = "sgd",
 	.id = OPTIM_ID_sgd,
 	.help = "stochastic gradient descent (Robbins and Monro 1951)",
-	.use =
+	.when =
 	    "scaled dense data; the fewest bytes of memory; with codecs of momentum, and with local steps",
 	.keeps_untouched = true,
 	.counts_touching = true,

@@ -7,7 +7,7 @@
 
 #include "core/err.h"
 
-/* A server's protection against replayed requests: it remembers the nonces of the last two
+/* The HTTP server's protection against replayed requests (session.h has that of records): it remembers the nonces of the last two
  * minutes, and a boot id that every signed request must name, so that requests from before a
  * restart are void. NOT thread-safe.
  *

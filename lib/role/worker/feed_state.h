@@ -24,8 +24,8 @@ struct feed {
 
 	/* bsp */
 	struct member_entry *members;
-	/* membership changes that the view no longer lists */
-	uint32_t nmembers, base;
+	uint32_t nmembers;
+	uint32_t base; /* the number of membership changes that the view no longer lists */
 	uint64_t leased_from; /* the first step whose data is leased */
 	struct data_position last_pos;
 
@@ -54,7 +54,7 @@ struct lease_ops {
 	void (*end)(struct feed *f);
 };
 
-/* One range after another, each of which has an end (batches.c). */
+/* One range after another, each of which has an end (range_feed.c). */
 extern const struct lease_ops leases_of_ranges;
 /* The partitions of a stream (stream_feed.c). */
 extern const struct lease_ops leases_of_stream;

@@ -96,7 +96,7 @@ bool worker_attend(void *ctx, struct err *why)
 }
 
 /* The client's wait log asks which workers delay a step. */
-static void append_stragglers(void *ctx, uint64_t step, struct buf *out)
+static void append_workers_behind(void *ctx, uint64_t step, struct buf *out)
 {
 	if (step != CLIENT_NOW)
 		cluster_view_stragglers(((struct worker *)ctx)->cluster, step, out);
@@ -257,7 +257,7 @@ static enum err_code start_training(struct worker *w, struct err *e)
 		.spin = w->job.conf.spin,
 		.log = w->cfg->log,
 		.ctx = w,
-		.who = append_stragglers,
+		.who = append_workers_behind,
 		.missed = tell_missed_relay,
 		.informed = is_coordinator_up,
 		.attend = worker_attend,

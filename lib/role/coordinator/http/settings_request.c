@@ -422,7 +422,7 @@ static enum err_code propose_request(struct coordinator *h, const struct setting
 	return rc;
 }
 
-/* Validates the request as a whole before anything is changed, and then carries it out. The host's
+/* Validates the request as a whole before anything is changed, and then carries it out. The coordinator's
  * lock is held, and released for a while when the request scales. */
 static enum err_code change_settings(struct coordinator *h, const struct settings_request *w,
     const char *who, uint64_t *ticket, json_t **answer, struct err *e)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: ISC */
-#ifndef SYNC_RECEIPT_H
-#define SYNC_RECEIPT_H
+#ifndef SYNC_PUSH_STATUS_H
+#define SYNC_PUSH_STATUS_H
 
 /* The outcome of a push, as its receipt reports it (ps-consistency(7)). The numbers are on the wire
  * and never change their meaning. PUSH_APPLIED: applied on arrival (ssp, asp). PUSH_MERGED: added

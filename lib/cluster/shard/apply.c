@@ -37,12 +37,12 @@ static enum shard_answer pass_gate(struct shard *s, const struct part *p, const 
 	} else if (!sync_may_push(sync, push->step)) {
 		a = SHARD_HOLD;
 	} else {
-		struct sync_rank *x = &sync->rank[push->rank];
+		struct sync_rank *worker = &sync->rank[push->rank];
 
 		*sums = settings_epoch_at(s, push->step)->mode.ops->sums_steps;
-		if (x->pushed_end <= push->step &&
+		if (worker->pushed_end <= push->step &&
 		    (!*sums || s->ops->jumps || push->step <= p->step))
-			x->pushed_end = push->step + 1;
+			worker->pushed_end = push->step + 1;
 	}
 	mutex_unlock(&s->gate.lock);
 	return a;
@@ -56,11 +56,11 @@ static enum shard_answer pass_gate(struct shard *s, const struct part *p, const 
 static bool rank_is_through(const struct sync *sync, const struct part *p, uint32_t rank,
     uint64_t step)
 {
-	const struct sync_rank *x = &sync->rank[rank];
+	const struct sync_rank *worker = &sync->rank[rank];
 
-	if (!x->active || step < x->complete_from || part_has_taken(p, rank, step))
+	if (!worker->active || step < worker->complete_from || part_has_taken(p, rank, step))
 		return true;
-	return x->clock > step && !part_is_expected(p, rank, step);
+	return worker->clock > step && !part_is_expected(p, rank, step);
 }
 
 /* With backup ranks: are no more ranks missing than the step may close without? */

@@ -27,17 +27,17 @@ enum { ADVANCE = 1, RECAP = 2 };
 /* The member takes part from step m->at on. The gate's lock is held in these functions. */
 static unsigned admit_holder(struct sync *sync, const struct member *m)
 {
-	struct sync_rank *p = sync_at(sync, m->rank);
+	struct sync_rank *worker = sync_at(sync, m->rank);
 
 	/* The holder has not changed: leave `active` alone, as it may have sent DONE after this view was
 	 * written. */
-	if (p->incarnation == m->incarnation)
+	if (worker->incarnation == m->incarnation)
 		return 0;
 	sync_begin_holder(sync, m->rank, m->at);
 	sync_end_holder(sync, m->rank, m->at);
-	p->active = true;
-	p->incarnation = m->incarnation;
-	return p->complete_from ? RECAP | ADVANCE : 0;
+	worker->active = true;
+	worker->incarnation = m->incarnation;
+	return worker->complete_from ? RECAP | ADVANCE : 0;
 }
 
 /* The member is known to be done. */
@@ -54,13 +54,14 @@ static unsigned finish_member(struct sync *sync, const struct member *m)
 /* The member was lost: fences the rank. */
 static unsigned dismiss_member(struct sync *sync, const struct member *m)
 {
-	struct sync_rank *p = sync_at(sync, m->rank);
-	bool news = p->active || p->complete_from != m->at, fenced = p->incarnation != SYNC_NOBODY;
+	struct sync_rank *worker = sync_at(sync, m->rank);
+	bool news = worker->active || worker->complete_from != m->at,
+	     fenced = worker->incarnation != SYNC_NOBODY;
 
 	if (news)
 		sync_end_holder(sync, m->rank, m->at);
-	p->active = false;
-	p->incarnation = SYNC_NOBODY;
+	worker->active = false;
+	worker->incarnation = SYNC_NOBODY;
 	/* Every view lists all members that were ever lost, so do nothing for old news. */
 	return (news ? RECAP : 0) | (news || fenced ? ADVANCE : 0);
 }
@@ -99,14 +100,14 @@ bool shard_holds(struct shard *s, uint32_t rank, uint64_t incarnation)
 bool shard_key_holds(struct shard *s, uint32_t rank, const uint8_t key[static 32])
 {
 	static const uint8_t unknown[32];
-	const struct sync_rank *x;
+	const struct sync_rank *worker;
 	bool holds;
 
 	mutex_lock(&s->gate.lock);
-	x = rank < s->gate.sync.nranks ? &s->gate.sync.rank[rank] : NULL;
-	holds = x &&
-	    (memcmp(x->key, unknown, sizeof unknown) == 0 ||
-	        memcmp(x->key, key, sizeof x->key) == 0);
+	worker = rank < s->gate.sync.nranks ? &s->gate.sync.rank[rank] : NULL;
+	holds = worker &&
+	    (memcmp(worker->key, unknown, sizeof unknown) == 0 ||
+	        memcmp(worker->key, key, sizeof worker->key) == 0);
 	mutex_unlock(&s->gate.lock);
 	return holds;
 }
@@ -115,16 +116,18 @@ struct shard_vote shard_vote(struct shard *s, uint32_t rank, uint64_t incarnatio
     bool resume)
 {
 	struct sync *sync = &s->gate.sync;
-	struct sync_rank *p;
+	struct sync_rank *worker;
 	struct shard_vote v;
 
 	mutex_lock(&s->gate.lock);
-	p = rank == SHARD_OUTSIDE ? NULL : sync_at(sync, rank);
+	worker = rank == SHARD_OUTSIDE ? NULL : sync_at(sync, rank);
 	/* The old holder is fenced at once, whatever the result of the vote. */
-	if (p && p->incarnation != incarnation)
-		p->incarnation = SYNC_NOBODY;
+	if (worker && worker->incarnation != incarnation)
+		worker->incarnation = SYNC_NOBODY;
 	v.first_free = sync_first_free(sync);
-	v.clock = !p ? 0 : steps_absurd(p->clock, v.first_free) ? v.first_free : p->clock;
+	v.clock = !worker                               ? 0
+	    : steps_absurd(worker->clock, v.first_free) ? v.first_free
+	                                                : worker->clock;
 	v.yes = resume || step >= v.first_free;
 	if (!resume)
 		sync->held_from = v.yes ? step : SYNC_NEVER;
@@ -224,8 +227,8 @@ static bool record_clock(struct shard *s, uint32_t rank, uint64_t step, uint32_t
 {
 	struct gate *g = &s->gate;
 	uint64_t before = clocked_steps(g), after;
-	struct sync_rank *x = &g->sync.rank[rank];
-	bool slowest = g->slowest && x->active && x->clock == g->floor;
+	struct sync_rank *worker = &g->sync.rank[rank];
+	bool slowest = g->slowest && worker->active && worker->clock == g->floor;
 
 	if (sync_clock(&g->sync, rank, step, examples) && slowest)
 		g->slowest--;
@@ -241,11 +244,11 @@ static bool record_clock(struct shard *s, uint32_t rank, uint64_t step, uint32_t
  * itself must wait. */
 static bool clock_passes_mode_change(struct gate *g, uint32_t rank, uint64_t step)
 {
-	struct sync_rank *x = &g->sync.rank[rank];
+	struct sync_rank *worker = &g->sync.rank[rank];
 
-	if (step < g->sync.next_mode_from || x->clock >= g->sync.next_mode_from)
+	if (step < g->sync.next_mode_from || worker->clock >= g->sync.next_mode_from)
 		return false;
-	x->clock = x->clocked_end = g->sync.next_mode_from;
+	worker->clock = worker->clocked_end = g->sync.next_mode_from;
 	g->slowest = 0;
 	return true;
 }
@@ -349,16 +352,16 @@ bool shard_withdraw(struct shard *s, uint32_t rank, uint64_t incarnation, uint64
 static bool rank_has_pending_push(const struct sync *sync, const struct part *p, uint32_t rank,
     uint64_t step)
 {
-	const struct sync_rank *x = &sync->rank[rank];
+	const struct sync_rank *worker = &sync->rank[rank];
 	uint64_t last = part_taken_end(p, rank),
-	         at = last > x->complete_from ? last : x->complete_from,
+	         at = last > worker->complete_from ? last : worker->complete_from,
 	         due = part_expected_end(p, rank);
 
 	/* Announcements further back are not known. The loop must be short, because a worker may
 	 * have announced any step. */
 	if (due > PART_EXPECT_WINDOW && at < due - PART_EXPECT_WINDOW)
 		at = due - PART_EXPECT_WINDOW;
-	for (; x->active && at < due && at < step; at++)
+	for (; worker->active && at < due && at < step; at++)
 		if (part_is_expected(p, rank, at))
 			return true;
 	return false;

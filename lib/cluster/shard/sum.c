@@ -12,12 +12,12 @@
 
 void shard_set_relay(struct shard *s, uint32_t rank, uint64_t relay, uint64_t incarnation)
 {
-	struct sync_rank *x;
+	struct sync_rank *worker;
 
 	mutex_lock(&s->gate.lock);
-	x = sync_at(&s->gate.sync, rank);
-	x->relay = relay;
-	x->relay_holder = incarnation;
+	worker = sync_at(&s->gate.sync, rank);
+	worker->relay = relay;
+	worker->relay_holder = incarnation;
 	mutex_unlock(&s->gate.lock);
 }
 
@@ -25,13 +25,13 @@ void shard_set_relay(struct shard *s, uint32_t rank, uint64_t relay, uint64_t in
 static enum shard_answer relay_may_speak(const struct sync *sync, uint64_t relay, uint32_t rank,
     uint64_t incarnation)
 {
-	const struct sync_rank *x = rank < sync->nranks ? &sync->rank[rank] : NULL;
+	const struct sync_rank *worker = rank < sync->nranks ? &sync->rank[rank] : NULL;
 
-	if (!x || !relay || x->relay != relay || x->relay_holder != incarnation)
+	if (!worker || !relay || worker->relay != relay || worker->relay_holder != incarnation)
 		return SHARD_FENCED;
 	/* The rank is fenced by a vote, or the view that admits this incarnation has not
 	 * arrived. */
-	return x->incarnation == incarnation ? SHARD_OK : SHARD_HOLD;
+	return worker->incarnation == incarnation ? SHARD_OK : SHARD_HOLD;
 }
 
 enum shard_answer shard_relay_speaks(struct shard *s, uint64_t relay, uint32_t rank,
@@ -65,10 +65,10 @@ static enum shard_answer gate_takes_sum(struct shard *s, const struct part *p,
 	/* A sum that waits for its step does not count yet (pass_gate in apply.c). */
 	for (uint32_t i = 0;
 	     a == SHARD_OK && (s->ops->jumps || sum->step <= p->step) && i < sum->body.n; i++) {
-		struct sync_rank *x = &sync->rank[sum_contributor(&sum->body, i).rank];
+		struct sync_rank *worker = &sync->rank[sum_contributor(&sum->body, i).rank];
 
-		if (x->pushed_end <= sum->step)
-			x->pushed_end = sum->step + 1;
+		if (worker->pushed_end <= sum->step)
+			worker->pushed_end = sum->step + 1;
 	}
 	mutex_unlock(&s->gate.lock);
 	return a;

@@ -133,9 +133,9 @@ bool sync_members_fixed(const struct sync *s, uint64_t step)
 }
 
 /* The furthest step that the rank has pushed or completed, plus 1. */
-static uint64_t furthest_step(const struct sync_rank *x)
+static uint64_t furthest_step(const struct sync_rank *worker)
 {
-	return x->pushed_end > x->clock ? x->pushed_end : x->clock;
+	return worker->pushed_end > worker->clock ? worker->pushed_end : worker->clock;
 }
 
 static bool clock_is_plausible(const struct sync *s, uint64_t clock)
@@ -151,14 +151,16 @@ uint64_t sync_pushed_end(const struct sync *s)
 	for (size_t i = 0; i < s->nranks; i++)
 		steps_add(&all, furthest_step(&s->rank[i]), s->rank[i].active);
 	for (size_t i = 0; i < s->nranks; i++) {
-		const struct sync_rank *x = &s->rank[i];
-		uint64_t step = furthest_step(x);
+		const struct sync_rank *worker = &s->rank[i];
+		uint64_t step = furthest_step(worker);
 
-		if (x->pushed_end > top && steps_believe(&all, step, x->active, x->pushed_end))
-			top = x->pushed_end;
-		if (x->clock > top && steps_believe(&all, step, x->active, x->clock) &&
-		    clock_is_plausible(s, x->clock))
-			top = x->clock;
+		if (worker->pushed_end > top &&
+		    steps_believe(&all, step, worker->active, worker->pushed_end))
+			top = worker->pushed_end;
+		if (worker->clock > top &&
+		    steps_believe(&all, step, worker->active, worker->clock) &&
+		    clock_is_plausible(s, worker->clock))
+			top = worker->clock;
 	}
 	return top;
 }
@@ -229,9 +231,10 @@ bool sync_may_change_mode(const struct sync *s)
 bool sync_may_lack_pushes(const struct sync *s, uint64_t step, bool skip_clocked)
 {
 	for (size_t i = 0; i < s->nranks; i++) {
-		const struct sync_rank *x = &s->rank[i];
+		const struct sync_rank *worker = &s->rank[i];
 
-		if (step < x->complete_from && (!skip_clocked || x->clocked_before <= step))
+		if (step < worker->complete_from &&
+		    (!skip_clocked || worker->clocked_before <= step))
 			return true;
 	}
 	return false;
@@ -245,45 +248,45 @@ static uint64_t cap_absurd_step(uint64_t step, uint64_t at)
 
 void sync_begin_holder(struct sync *s, size_t rank, uint64_t at)
 {
-	struct sync_rank *p = sync_at(s, rank);
+	struct sync_rank *worker = sync_at(s, rank);
 
-	p->pushed_end = cap_absurd_step(p->pushed_end, at);
-	p->clock = cap_absurd_step(p->clock, at);
-	if (p->clock < at)
-		p->clock = at;
+	worker->pushed_end = cap_absurd_step(worker->pushed_end, at);
+	worker->clock = cap_absurd_step(worker->clock, at);
+	if (worker->clock < at)
+		worker->clock = at;
 }
 
 void sync_end_holder(struct sync *s, size_t rank, uint64_t complete_from)
 {
-	struct sync_rank *p = sync_at(s, rank);
+	struct sync_rank *worker = sync_at(s, rank);
 
 	/* A CLOCK of an absurd step says nothing about the steps before it. */
-	if (p->clocked_end > complete_from && p->clocked_end - complete_from > STEPS_LEAP)
-		p->clocked_end = s->closed;
+	if (worker->clocked_end > complete_from && worker->clocked_end - complete_from > STEPS_LEAP)
+		worker->clocked_end = s->closed;
 	/* Keep the lower value while steps before an earlier change may still be open: CLOCKs of
 	 * later holders say nothing about the pushes of the first one. */
-	if (p->complete_from <= s->closed || p->clocked_before > p->clocked_end)
-		p->clocked_before = p->clocked_end;
-	p->complete_from = complete_from;
+	if (worker->complete_from <= s->closed || worker->clocked_before > worker->clocked_end)
+		worker->clocked_before = worker->clocked_end;
+	worker->complete_from = complete_from;
 }
 
 bool sync_clock(struct sync *s, size_t rank, uint64_t step, uint64_t examples)
 {
-	struct sync_rank *p = sync_at(s, rank);
+	struct sync_rank *worker = sync_at(s, rank);
 
-	if (step < p->clock)
+	if (step < worker->clock)
 		return false;
-	p->clock = p->clocked_end = step + 1;
-	p->stated[step % SYNC_STATED_STEPS].end = step + 1;
-	p->stated[step % SYNC_STATED_STEPS].examples = examples;
+	worker->clock = worker->clocked_end = step + 1;
+	worker->stated[step % SYNC_STATED_STEPS].end = step + 1;
+	worker->stated[step % SYNC_STATED_STEPS].examples = examples;
 	return true;
 }
 
 uint64_t sync_stated_examples(const struct sync *s, size_t rank, uint64_t step)
 {
-	const struct sync_rank *p = &s->rank[rank];
+	const struct sync_rank *worker = &s->rank[rank];
 
-	return p->stated[step % SYNC_STATED_STEPS].end == step + 1
-	    ? p->stated[step % SYNC_STATED_STEPS].examples
+	return worker->stated[step % SYNC_STATED_STEPS].end == step + 1
+	    ? worker->stated[step % SYNC_STATED_STEPS].examples
 	    : 0;
 }

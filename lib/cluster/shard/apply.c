@@ -121,7 +121,7 @@ static bool rank_is_in_turn(struct shard *s, const struct part *p, uint32_t rank
 void apply_step(struct shard *s, struct part *p, uint64_t examples)
 {
 	const struct settings_epoch *epoch = settings_epoch_at(s, p->step);
-	struct part_behind of = { examples, p->table->reduced ? 1 : examples };
+	struct part_sum_size size = { examples, p->table->reduced ? 1 : examples };
 	uint64_t step = p->step;
 
 	if (atomic_load(&s->snaps.on))
@@ -129,8 +129,8 @@ void apply_step(struct shard *s, struct part *p, uint64_t examples)
 	if (epoch->number > p->by->number)
 		settings_epoch_set(s, p, epoch);
 	if (s->compares)
-		of = robust_combine(s, p);
-	part_apply_sum(p, &of);
+		size = robust_combine(s, p);
+	part_apply_sum(p, &size);
 	if (p->chain.next == NO_SERVER) {
 		part_update_safe(p);
 	} else {
@@ -139,7 +139,7 @@ void apply_step(struct shard *s, struct part *p, uint64_t examples)
 		mutex_lock(&s->gate.lock);
 		torn = sync_may_lack_pushes(&s->gate.sync, step, false);
 		mutex_unlock(&s->gate.lock);
-		repl_queue_sum(s, p, step, &of, torn || epoch->mode.backup || p->table->reduced);
+		repl_queue_sum(s, p, step, &size, torn || epoch->mode.backup || p->table->reduced);
 	}
 	part_clear_sum(p);
 }

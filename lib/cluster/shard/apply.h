@@ -23,7 +23,7 @@
  * it. shard_push and shard_is_safe take these locks themselves. */
 
 /* Have all pushes of the partition's open step come, and is there room for the record to the next
- * replica? Then *examples is the number of examples behind the sum: those that the contributions
+ * replica? Then *examples is the number of examples in the sum: those that the contributions
  * stated, plus those that the CLOCKs of ranks without a push to this partition stated. */
 bool apply_step_is_complete(struct shard *s, struct part *p, uint64_t *examples);
 /* Applies the sum of the open step, which is complete, as the mean gradient of `examples` examples;

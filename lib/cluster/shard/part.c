@@ -402,10 +402,10 @@ static void update_dense(struct part *p, const struct optim_hyper *h,
 }
 
 /* The mean gradient of a sum, for the rule. */
-static struct optim_gradient mean_of_sum(const float *sum, const struct part_behind *of)
+static struct optim_gradient mean_of_sum(const float *sum, const struct part_sum_size *size)
 {
-	return (struct optim_gradient){ sum, of->divisor ? 1.0f / (float)of->divisor : 0.0f,
-		of->examples ? of->examples : 1, 0 };
+	return (struct optim_gradient){ sum, size->divisor ? 1.0f / (float)size->divisor : 0.0f,
+		size->examples ? size->examples : 1, 0 };
 }
 
 /* ---- bsp ---- */
@@ -452,9 +452,9 @@ static void keep_previous(struct part *p, bool changes)
 }
 
 bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows,
-    const uint8_t *ids, const uint8_t *touching, const struct part_behind *of)
+    const uint8_t *ids, const uint8_t *touching, const struct part_sum_size *size)
 {
-	struct optim_gradient g = mean_of_sum(sum, of);
+	struct optim_gradient g = mean_of_sum(sum, size);
 	struct optim_hyper h = hyper_for_step(p, step);
 
 	keep_previous(p, sum != NULL);
@@ -470,16 +470,16 @@ bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows
 	return true;
 }
 
-bool part_apply_sum(struct part *p, const struct part_behind *of)
+bool part_apply_sum(struct part *p, const struct part_sum_size *size)
 {
-	struct optim_gradient g = mean_of_sum(NULL, of);
+	struct optim_gradient g = mean_of_sum(NULL, size);
 	struct optim_hyper h;
 	bool fits;
 
 	FAIL_POINT("part_close");
 	if (!p->sum.contributions || !p->table->sparse)
 		return part_update(p, p->step, p->sum.contributions ? p->dense.acc : NULL, 0, NULL,
-		    NULL, of);
+		    NULL, size);
 	h = hyper_for_step(p, p->step);
 	keep_previous(p, true);
 	row_policy_state_set_step(p, p->step);

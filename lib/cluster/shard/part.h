@@ -89,9 +89,10 @@ struct part_rows {
 	struct row_policy_state *policy; /* the row policy's state; NULL: the table has no policy */
 };
 
-/* How many examples are behind a sum of gradients, and what the sum is to be divided by to give their
- * mean gradient. The divisor is another number than the examples where the sum is a mean already. */
-struct part_behind {
+/* The size of a sum of gradients: how many examples the gradients were computed from, and what the sum is
+ * to be divided by to give their mean gradient. The divisor is another number than the examples where the
+ * sum is a mean already. */
+struct part_sum_size {
 	uint64_t examples, divisor;
 };
 
@@ -343,16 +344,16 @@ enum err_code restore_part(struct part *p, const struct shard_config *cfg,
     const struct ckpt_table *t, struct err *e);
 
 /* Makes the update of bsp step `step` from a sum of gradients (n floats, or nrows rows with their
- * ids), and opens the next step; prev gets the former values. touching: as in struct push. sum NULL
- * and nrows 0: the step changes nothing. False: no memory. */
+ * ids), and opens the next step; prev gets the former values. touching: as in struct push. size: of
+ * the sum. sum NULL and nrows 0: the step changes nothing. False: no memory. */
 bool part_update(struct part *p, uint64_t step, const float *sum, uint32_t nrows,
-    const uint8_t *ids, const uint8_t *touching, const struct part_behind *of);
+    const uint8_t *ids, const uint8_t *touching, const struct part_sum_size *size);
 /* Adds examples * gradient to the open step's sum; for a reduced table, whose gradient is the mean of
  * all workers, the gradient as it is. False: no memory. */
 bool part_accumulate(struct part *p, const struct shard *s, const struct push *push);
 /* Makes the open step's update from the sum and opens the next step. The sum stays in acc, for
  * repl_queue_sum, until part_clear_sum. False: no memory. */
-bool part_apply_sum(struct part *p, const struct part_behind *of);
+bool part_apply_sum(struct part *p, const struct part_sum_size *size);
 /* Forgets the sum of the step that was closed. */
 void part_clear_sum(struct part *p);
 /* Makes an update from one push, on arrival: ssp, asp, and pushes from outside the job. False: no

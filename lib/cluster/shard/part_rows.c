@@ -166,7 +166,7 @@ static void scatter_columns(const float *x, float *const *row, uint32_t rows, si
 /* A block of rows to be updated in this order. */
 struct update {
 	const struct optim_hyper *h;
-	const struct optim_gradient *of; /* scale and examples; its values are not used */
+	const struct optim_gradient *mean; /* scale and examples; its values are not used */
 	/* How many examples touch each row; unset where `counted` is false. */
 	bool counted;
 	uint32_t touching[ROWS_BLOCK];
@@ -203,7 +203,7 @@ static const float *row_gradient(const struct part *p, const struct update *u, u
 /* These gradients of the block's rows from row i on, as the rule wants them. */
 static struct optim_gradient block_gradient(const struct update *u, const float *values, uint32_t i)
 {
-	return (struct optim_gradient){ values, u->of->scale, u->of->examples,
+	return (struct optim_gradient){ values, u->mean->scale, u->mean->examples,
 		u->counted ? u->touching[i] : 0 };
 }
 
@@ -316,7 +316,7 @@ static bool update_rows(struct part *p, const struct update *u)
 static bool update_chosen(struct part *p, const struct update *u)
 {
 	struct update some = { .h = u->h,
-		.of = u->of,
+		.mean = u->mean,
 		.counted = u->counted,
 		.distinct = u->distinct };
 	uint32_t place[ROWS_BLOCK];
@@ -344,7 +344,7 @@ static bool update_block(struct part *p, const struct update *u)
 bool part_rows_update(struct part *p, const struct optim_hyper *h, const uint8_t *ids, uint32_t n,
     const uint8_t *touching, const struct optim_gradient *g)
 {
-	struct update u = { .h = h, .of = g, .counted = touching };
+	struct update u = { .h = h, .mean = g, .counted = touching };
 	uint32_t most = rows_per_block(p, 1 + p->by->rule->nvectors);
 
 	for (uint32_t at = 0; at < n; at += u.n) {
@@ -375,7 +375,7 @@ bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h,
 {
 	uint32_t n = (uint32_t)rows_count(p->sparse.acc),
 	         most = rows_per_block(p, 2 + p->by->rule->nvectors);
-	struct update u = { .h = h, .of = g, .counted = p->sum.counted, .distinct = true };
+	struct update u = { .h = h, .mean = g, .counted = p->sum.counted, .distinct = true };
 	uint64_t ids[ROWS_BLOCK];
 
 	for (uint32_t at = 0; at < n; at += u.n) {

@@ -33,19 +33,19 @@ struct repl_record *repl_new_record(struct part *p, enum repl_kind kind, uint64_
  * after the update that the record is about. n: the number of ranks in the list, or the rank of a
  * push. */
 static void fill_record_head(struct repl_record *c, const struct part *p,
-    const struct part_behind *of, uint32_t n, uint32_t nrows)
+    const struct part_sum_size *size, uint32_t n, uint32_t nrows)
 {
 	put_le64(c->head, c->version);
-	put_le64(c->head + 8, of->examples);
+	put_le64(c->head + 8, size->examples);
 	put_le32(c->head + 16, n);
 	put_le32(c->head + 20, nrows);
 	put_le32(c->head + 24, p->by->number);
 	/* For pushes from outside, whose step replicas cannot know otherwise. */
 	put_le32(c->head + 28, p->sparse.policy ? (uint32_t)p->sparse.policy->clock : 0);
-	put_le64(c->head + 32, of->divisor);
+	put_le64(c->head + 32, size->divisor);
 }
 
-static const struct part_behind behind_nothing;
+static const struct part_sum_size no_examples;
 
 static void free_record(struct repl_record *c)
 {
@@ -121,8 +121,8 @@ void repl_move_sum(struct repl_record *c, struct part *p)
 	}
 }
 
-void repl_queue_sum(struct shard *s, struct part *p, uint64_t step, const struct part_behind *of,
-    bool explicit_step)
+void repl_queue_sum(struct shard *s, struct part *p, uint64_t step,
+    const struct part_sum_size *size, bool explicit_step)
 {
 	uint32_t n = repl_list_pushers(p, step, NULL);
 	struct repl_record *c;
@@ -135,7 +135,7 @@ void repl_queue_sum(struct shard *s, struct part *p, uint64_t step, const struct
 	    repl_head_bytes((size_t)n * 4), 0);
 	repl_list_pushers(p, step, c->head + REPL_HEAD);
 	repl_move_sum(c, p);
-	fill_record_head(c, p, of, n,
+	fill_record_head(c, p, size, n,
 	    p->table->sparse && p->sum.contributions ? (uint32_t)rows_count(p->sparse.acc) : 0);
 	repl_enqueue(s, p, c);
 }
@@ -144,7 +144,7 @@ void repl_queue_step(struct shard *s, struct part *p, uint64_t step)
 {
 	struct repl_record *c = repl_new_record(p, REPL_STEP, step, repl_head_bytes(0), 0);
 
-	fill_record_head(c, p, &behind_nothing, 0, 0);
+	fill_record_head(c, p, &no_examples, 0, 0);
 	repl_enqueue(s, p, c);
 }
 
@@ -169,7 +169,8 @@ void repl_queue_push(struct shard *s, struct part *p, const struct push *push, b
 		if (counts)
 			memcpy(c->body + nids + push->len, push->touching, counts);
 	}
-	fill_record_head(c, p, &(struct part_behind){ push->examples, 1 }, push->rank, push->nrows);
+	fill_record_head(c, p, &(struct part_sum_size){ push->examples, 1 }, push->rank,
+	    push->nrows);
 	put_le32(c->head + 40, counts != 0);
 	repl_enqueue(s, p, c);
 }
@@ -299,7 +300,7 @@ static void send_state(struct shard *s, struct part *p)
 		put_state_rank(s, p, i, at + REPL_STATE_HEAD + i * REPL_STATE_RANK);
 	c->body = mem_alloc(c->nbody + 1);
 	encode_state(p, c->body);
-	fill_record_head(c, p, &behind_nothing, (uint32_t)p->pushes.nlast,
+	fill_record_head(c, p, &no_examples, (uint32_t)p->pushes.nlast,
 	    p->sparse.rows ? (uint32_t)rows_count(p->sparse.rows) : 0);
 	repl_enqueue(s, p, c);
 }

@@ -18,7 +18,7 @@
 
 /* Every head begins with: u64 version, u64 examples, u32 number of ranks that follow (REPL_PUSH:
  * the rank), u32 rows in the body, u32 number of the settings epoch of the update, u32 lower half
- * of the row policy's clock, u64 divisor of the sum in the body (struct part_behind; REPL_SUM),
+ * of the row policy's clock, u64 divisor of the sum in the body (struct part_sum_size; REPL_SUM),
  * u32 1 if the body of a REPL_PUSH ends with how many examples touch each row, and u32 0. */
 #define REPL_HEAD 48
 /* REPL_STATE, before the ranks: u32 rows of sparse.prev, u32 prev_same, u64 born. */
@@ -31,8 +31,8 @@
 /* Queues the record of a step that was just closed; the sum is still in the accumulator, and is
  * moved to the record. Nothing is queued when nobody pushed, because the next replica learns that
  * from CLOCKs; explicit_step: queue a record even then. */
-void repl_queue_sum(struct shard *s, struct part *p, uint64_t step, const struct part_behind *of,
-    bool explicit_step);
+void repl_queue_sum(struct shard *s, struct part *p, uint64_t step,
+    const struct part_sum_size *size, bool explicit_step);
 /* Queues a record that says only that the step is closed. */
 void repl_queue_step(struct shard *s, struct part *p, uint64_t step);
 /* Queues the record of a push that was applied, or refused, which leaves the version as it was. */

@@ -15,7 +15,7 @@
 struct incoming {
 	const struct repl_record *c;
 	uint64_t version;
-	struct part_behind of;
+	struct part_sum_size sum_size;
 	uint32_t n, nrows;
 	bool counted;   /* REPL_PUSH: how many examples touch each row is behind the values */
 	uint32_t clock; /* lower half of the row policy's clock */
@@ -52,7 +52,7 @@ static bool parse_record(const struct shard *s, const struct repl_record *c, con
 		return false;
 	*in = (struct incoming){ .c = c,
 		.version = get_le64(p),
-		.of = { get_le64(p + 8), get_le64(p + 32) },
+		.sum_size = { get_le64(p + 8), get_le64(p + 32) },
 		.counted = get_le32(p + 40),
 		.n = get_le32(p + 16),
 		.nrows = get_le32(p + 20),
@@ -97,7 +97,7 @@ static enum shard_answer apply_sum_record(struct shard *s, struct part *p,
 	snapshot_before_update(s, p, step);
 	settings_epoch_set(s, p, in->by);
 	if (!part_update(p, step, in->nbody ? (const float *)(const void *)values : NULL, in->nrows,
-	        in->body, touching, &in->of))
+	        in->body, touching, &in->sum_size))
 		return SHARD_BAD;
 	for (uint32_t i = 0; i < in->n; i++) {
 		uint32_t rank = get_le32(in->list + (size_t)i * 4);
@@ -123,7 +123,7 @@ static enum shard_answer apply_push_record(struct shard *s, struct part *p,
 		.table = in->c->table,
 		.part = in->c->part,
 		.codec = in->c->codec,
-		.examples = (uint32_t)in->of.examples,
+		.examples = (uint32_t)in->sum_size.examples,
 		.nrows = in->nrows,
 		.ids = in->body };
 	const struct codec *codec = codec_by_id(push.codec);

@@ -54,7 +54,7 @@ bool robust_keep(struct part *p, const struct push *push)
 	return true;
 }
 
-/* The examples behind n gradients. The array takes 32 KiB of stack. */
+/* The examples of which n gradients were made. The array takes 32 KiB of stack. */
 static uint64_t count_examples(const struct aggregate_in *in)
 {
 	double v[ORDER_MAX];
@@ -69,7 +69,7 @@ static uint64_t count_examples(const struct aggregate_in *in)
 	return sum;
 }
 
-struct part_behind robust_combine(struct shard *s, struct part *p)
+struct part_sum_size robust_combine(struct shard *s, struct part *p)
 {
 	/* 48 KiB on the stack, with the partition's lock held; the aggregator may add 128 KiB. */
 	uint32_t examples[ORDER_MAX];
@@ -82,8 +82,8 @@ struct part_behind robust_combine(struct shard *s, struct part *p)
 			gradient[in.n++] = p->sum.kept[i].g;
 		}
 	if (!in.n)
-		return (struct part_behind){ 0, 0 };
-	return (struct part_behind){ count_examples(&in),
+		return (struct part_sum_size){ 0, 0 };
+	return (struct part_sum_size){ count_examples(&in),
 		s->cfg.aggregate.ops->combine(&s->cfg.aggregate, &in, p->dense.acc) };
 }
 

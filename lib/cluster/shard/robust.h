@@ -15,10 +15,10 @@ uint64_t robust_bytes(const struct part *p, const struct shard_config *cfg);
 bool robust_has_room(struct part *p, struct shard *s, uint32_t rank);
 /* Decodes and keeps a push. False: no memory, a rank that is too high, or a sparse table. */
 bool robust_keep(struct part *p, const struct push *push);
-/* Combines the kept gradients into acc. Returns the divisor that makes a gradient of it, and the number
- * of examples behind it: what the workers stated, but no worker more than the median, so that none
+/* Combines the kept gradients into acc. Returns the divisor that makes a gradient of it, and its
+ * number of examples: what the workers stated, but no worker more than the median, so that none
  * gains weight by stating more. Zeroes when there are no gradients. */
-struct part_behind robust_combine(struct shard *s, struct part *p);
+struct part_sum_size robust_combine(struct shard *s, struct part *p);
 /* Forgets the gradients of the closed step, but keeps the memory. */
 void robust_reopen(struct part *p);
 /* Frees the kept gradients. */

@@ -48,7 +48,7 @@ static void decode(const struct codec_spec *s, const uint8_t *p, size_t len, siz
 {
 	static float room[N];
 
-	memcpy(y, codec_values(s->codec, p, len, n, room), n * sizeof *y);
+	memcpy(y, codec_decode(s->codec, p, len, n, room), n * sizeof *y);
 }
 
 /* ---- names ---- */

@@ -77,7 +77,7 @@ static enum err_code take_whole_rows(const struct request *r, const struct answe
 	if (!codec || codec->check(a->payload, a->head->len, floats) == CODEC_MALFORMED)
 		return set_unasked_error(e);
 	room = codec->lossy ? mem_regrow(NULL, floats + 1, sizeof *room) : NULL;
-	r->client->ops->took_rows(r, codec_values(codec, a->payload, a->head->len, floats, room),
+	r->client->ops->took_rows(r, codec_decode(codec, a->payload, a->head->len, floats, room),
 	    a->head->total);
 	free(room);
 	return ERR_OK;

@@ -328,7 +328,7 @@ static bool push_rows_fit(const struct record *r, const struct push *push, size_
 
 	if (!codec || codec->takes == CODEC_FRACTION)
 		return false;
-	return floats <= PEER_CREDIT && (codec->view || len + floats <= PEER_CREDIT);
+	return floats <= PEER_CREDIT && (codec->raw_values || len + floats <= PEER_CREDIT);
 }
 
 /* Takes a PUSH_ROWS whose bytes are all here. A block of row ids that is not cached is asked for

@@ -422,7 +422,7 @@ bool part_accumulate(struct part *p, const struct shard *s, const struct push *p
 			return false;
 	} else {
 		const struct codec *codec = codec_by_id(push->codec);
-		const float *g = codec->view ? codec->view(push->payload, p->n) : NULL;
+		const float *g = codec->raw_values ? codec->raw_values(push->payload, p->n) : NULL;
 
 		/* The first contribution of a step overwrites what an earlier step left in acc. */
 		if (!p->sum.contributions && g) {
@@ -521,7 +521,7 @@ bool part_apply_push(struct part *p, const struct push *push)
 	} else {
 		update_dense(p, &h,
 		    &(struct optim_gradient){
-		        codec_values(codec, push->payload, push->len, p->n, dense), 1.0f,
+		        codec_decode(codec, push->payload, push->len, p->n, dense), 1.0f,
 		        push->examples ? push->examples : 1, 0 });
 	}
 	p->version += good && (!p->table->sparse || push->nrows);

@@ -385,8 +385,8 @@ bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h,
     const struct optim_gradient *g);
 /* How many examples of the open step touch the row; 0: not known. */
 uint32_t part_rows_touching(const struct part *p, uint64_t id);
-/* Decodes the push, whose values are a mean, and applies it as one update. A push whose payload cannot be
- * viewed in place needs memory for all of its decoded rows. */
+/* Decodes the push, whose values are a mean, and applies it as one update. A push whose payload is not
+ * raw values needs memory for all of its decoded rows. */
 bool part_rows_apply(struct part *p, const struct optim_hyper *h, const struct push *push);
 /* Converts all rows to another rule: state that the rules share by name is carried over, other
  * state gets its initial values. Ends the process when there is no memory. */

@@ -432,9 +432,9 @@ static const float *decode_row_values(const struct part *p, const struct push *p
 	const struct codec *codec = codec_by_id(push->codec);
 	size_t n = (size_t)push->nrows * p->table->cols;
 
-	*room = codec->view ? NULL : mem_try_array(n + 1, sizeof **room);
-	return codec->view || *room ? codec_values(codec, push->payload, push->len, n, *room)
-	                            : NULL;
+	*room = codec->raw_values ? NULL : mem_try_array(n + 1, sizeof **room);
+	return codec->raw_values || *room ? codec_decode(codec, push->payload, push->len, n, *room)
+	                                  : NULL;
 }
 
 /* Adds weight * g to the sums of a block of rows. False: no memory. */

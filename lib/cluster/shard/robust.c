@@ -47,7 +47,7 @@ bool robust_keep(struct part *p, const struct push *push)
 	k = &p->sum.kept[push->rank];
 	if (!k->g && !(k->g = mem_try_array(p->n, sizeof *k->g)))
 		return false;
-	g = codec_values(codec, push->payload, push->len, p->n, k->g);
+	g = codec_decode(codec, push->payload, push->len, p->n, k->g);
 	if (g != k->g)
 		memcpy(k->g, g, p->n * sizeof *k->g);
 	k->examples = push->examples;

@@ -77,9 +77,9 @@ enum err_code codec_parse(const char *text, struct codec_spec *out, struct err *
 	}
 }
 
-const float *codec_values(const struct codec *c, const uint8_t *p, size_t len, size_t n, float *out)
+const float *codec_decode(const struct codec *c, const uint8_t *p, size_t len, size_t n, float *out)
 {
-	const float *v = c->view ? c->view(p, n) : NULL;
+	const float *v = c->raw_values ? c->raw_values(p, n) : NULL;
 
 	if (v)
 		return v;

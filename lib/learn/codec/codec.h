@@ -36,9 +36,9 @@ struct codec {
 	enum codec_check (*check)(const uint8_t *p, size_t len, size_t n);
 	/* sum += weight * decoded values, straight from the bytes, which `check` has accepted. */
 	void (*add)(const uint8_t *p, size_t len, size_t n, float weight, float *sum);
-	/* The values in place, when the encoding is an aligned float array, else NULL and they must
-	 * be decoded. A codec may leave this pointer NULL. */
-	const float *(*view)(const uint8_t *p, size_t n);
+	/* The values where they lie, when the encoding is an aligned float array; else NULL, and they
+	 * must be decoded. A codec may leave this pointer NULL. */
+	const float *(*raw_values)(const uint8_t *p, size_t n);
 };
 
 /* A codec with its argument, as "topk:0.01"; arg is 0 without one. */
@@ -55,9 +55,9 @@ const struct codec *codec_at(size_t i); /* NULL at the end */
 /* ERR_NOTFOUND for an unknown name, ERR_CONFIG for a wrong argument. */
 enum err_code codec_parse(const char *text, struct codec_spec *out, struct err *e);
 
-/* The values of a checked encoding: in place, or decoded to out (n floats), which `view` leaves
- * untouched. The result is valid as long as p and out are. */
-const float *codec_values(const struct codec *c, const uint8_t *p, size_t len, size_t n,
+/* Decodes a checked encoding. Raw values are not copied: the result points to them, and out is left
+ * untouched. Else they are written to out (n floats). The result is valid as long as p and out are. */
+const float *codec_decode(const struct codec *c, const uint8_t *p, size_t len, size_t n,
     float *out);
 
 #endif

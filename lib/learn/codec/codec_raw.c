@@ -22,7 +22,7 @@ static size_t raw_encode(double arg, struct rng *rng, const float *x, size_t n, 
 	return n * sizeof *x;
 }
 
-static const float *raw_view(const uint8_t *p, size_t n)
+static const float *raw_values(const uint8_t *p, size_t n)
 {
 	(void)n;
 	return (uintptr_t)p % sizeof(float) == 0 ? (const float *)(const void *)p : NULL;
@@ -30,15 +30,15 @@ static const float *raw_view(const uint8_t *p, size_t n)
 
 static enum codec_check raw_check(const uint8_t *p, size_t len, size_t n)
 {
-	if (len != n * sizeof(float) || !raw_view(p, n))
+	if (len != n * sizeof(float) || !raw_values(p, n))
 		return CODEC_MALFORMED;
-	return vec_all_bounded(n, raw_view(p, n)) ? CODEC_GOOD : CODEC_UNBOUNDED;
+	return vec_all_bounded(n, raw_values(p, n)) ? CODEC_GOOD : CODEC_UNBOUNDED;
 }
 
 static void raw_add(const uint8_t *p, size_t len, size_t n, float weight, float *sum)
 {
 	(void)len;
-	vec_axpy(n, weight, raw_view(p, n), sum);
+	vec_axpy(n, weight, raw_values(p, n), sum);
 }
 
 const struct codec codec_raw = {
@@ -49,5 +49,5 @@ const struct codec codec_raw = {
 	.encode = raw_encode,
 	.check = raw_check,
 	.add = raw_add,
-	.view = raw_view,
+	.raw_values = raw_values,
 };

@@ -82,8 +82,9 @@ void delta_apply(const struct codec *c, const uint8_t *p, size_t len, size_t n, 
 	const uint8_t *at = p + HEAD, *end = at + get_le32(p + 4);
 	size_t values = values_at(p, len), k = get_le32(p), next = 0;
 	float small[VALUES],
-	    *large = k * width > VALUES && !c->view ? mem_array(k * width, sizeof *large) : NULL;
-	const float *v = codec_values(c, p + values, len - values, k * width,
+	    *large = k * width > VALUES && !c->raw_values ? mem_array(k * width, sizeof *large)
+	                                                  : NULL;
+	const float *v = codec_decode(c, p + values, len - values, k * width,
 	    large ? large : small);
 
 	for (size_t i = 0; i < k; i++, v += width) {

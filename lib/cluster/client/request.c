@@ -260,9 +260,9 @@ static void place_stray(struct request *r)
 	request_put(r, l, l->open.last);
 }
 
-/* Cut a pull of several partitions where the present layout has them on different servers.  It owns
- * nothing, since it has forgotten its base. */
-static void cut_stray(struct request *r)
+/* Split a stray pull of several partitions where the present layout has them on different servers.  The
+ * pull owns nothing, since it has forgotten its base. */
+static void split_stray_pull(struct request *r)
 {
 	const struct run *run;
 
@@ -297,7 +297,7 @@ static void place_strays(struct client *c, bool behind)
 			continue;
 		if (r->ops->class == REQUEST_PUSH)
 			client_announce(r);
-		cut_stray(r);
+		split_stray_pull(r);
 		place_stray(r);
 	}
 }

@@ -372,8 +372,8 @@ static bool may_answer_step(struct peer *p, const struct pull *q)
 	return shard_may_pull(shard_of_puller(p), q->rec.step);
 }
 
-/* May its step begin?  Counts the time that the pull waited for it, once. */
-static bool begins_step(struct peer *p, struct pull *q)
+/* May the step of this pull begin, or has it begun?  Counts the time that the pull waited for it, once. */
+static bool step_has_begun(struct peer *p, struct pull *q)
 {
 	bool may = q->run || q->part || may_answer_step(p, q);
 
@@ -418,7 +418,7 @@ static enum answered answer_pull(struct peer *p, struct pull *q)
 		session_send_nack(p, &q->rec, ERR_STALE, "asked in epoch %u", q->rec.epoch);
 		return ANSWER_DONE;
 	}
-	if (!now && !begins_step(p, q))
+	if (!now && !step_has_begun(p, q))
 		return ANSWER_LATER;
 	/* After this NACK the worker goes to the servers directly. */
 	if (up && !now && !q->wanted && !request_from_upstream(s, up, q)) {

@@ -168,30 +168,30 @@ static void own_pushes_are_shown(void)
 		struct receipt r;
 		unsigned wakes;
 
-		ok(shard_has_own_pushes(tail, W, 0, 0, 0), "%s: at first nothing is to come",
+		ok(shard_has_pushes_before(tail, W, 0, 0, 0), "%s: at first nothing is to come",
 		    of[m]);
 		push(x, 0, W, 0, 0, &r);
 		for (unsigned i = 0; i < 2; i++)
 			clock_of(x, i, 0, 0, 1);
-		ok(!shard_has_own_pushes(tail, W, 0, 0, 1), "%s: its own push is on its way",
+		ok(!shard_has_pushes_before(tail, W, 0, 0, 1), "%s: its own push is on its way",
 		    of[m]);
-		ok(shard_has_own_pushes(tail, ROWS, 0, 0, 1),
+		ok(shard_has_pushes_before(tail, ROWS, 0, 0, 1),
 		    "%s: to the other table it has pushed nothing", of[m]);
-		ok(shard_has_own_pushes(tail, W, 0, 1, 1),
+		ok(shard_has_pushes_before(tail, W, 0, 1, 1),
 		    "%s: the other worker does not wait for it", of[m]);
 		wakes = x->node[1].wakes;
 		net_settle(x);
-		ok(shard_has_own_pushes(tail, W, 0, 0, 1) && x->node[1].wakes > wakes,
+		ok(shard_has_pushes_before(tail, W, 0, 0, 1) && x->node[1].wakes > wakes,
 		    "%s: it has come, and whoever waits is woken", of[m]);
 		push(x, 0, W, 0, 1, &r);
 		for (unsigned i = 0; i < 2; i++)
 			clock_of(x, i, 0, 1, 1);
 		net_kill(x, 0);
 		net_chain(x, "1", -1);
-		ok(!shard_has_own_pushes(tail, W, 0, 0, 2),
+		ok(!shard_has_pushes_before(tail, W, 0, 0, 2),
 		    "%s: a push that died with the head is still to come", of[m]);
 		push(x, 1, W, 0, 1, &r);
-		ok(shard_has_own_pushes(tail, W, 0, 0, 2), "%s: it was sent again", of[m]);
+		ok(shard_has_pushes_before(tail, W, 0, 0, 2), "%s: it was sent again", of[m]);
 		net_close(x);
 	}
 }

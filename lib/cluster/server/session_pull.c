@@ -275,10 +275,10 @@ static const struct codec *codec_of_answer(const struct pull *q)
 }
 
 /* A worker's pull of a step waits until this server has the worker's own pushes of the steps before. */
-static bool has_own_pushes(const struct peer *p, const struct pull *q)
+static bool has_pushes_of_puller(const struct peer *p, const struct pull *q)
 {
 	return q->rec.flags & RECORD_NOW || p->who.rank == RANK_NONE ||
-	    shard_has_own_pushes(shard_of_puller(p), q->rec.table, q->rec.part, p->who.rank,
+	    shard_has_pushes_before(shard_of_puller(p), q->rec.table, q->rec.part, p->who.rank,
 	        q->rec.step);
 }
 
@@ -293,7 +293,7 @@ static enum answered answer_dense_pull(struct peer *p, struct pull *q)
 		return ANSWER_DONE;
 	out.table = q->rec.table = run.table;
 	out.part = q->rec.part = run.first + q->part;
-	if (!has_own_pushes(p, q))
+	if (!has_pushes_of_puller(p, q))
 		return ANSWER_LATER;
 	if (q->rec.flags & RECORD_TELL)
 		a = answer_dense_version(p, step_of_pull(q), q->rec.flags & RECORD_EARLY, &out);
@@ -317,7 +317,7 @@ static enum answered answer_rows_pull(struct peer *p, struct pull *q)
 	struct record out = make_answer_head(p, q, REC_ROWS);
 	enum shard_answer a;
 
-	if (!has_own_pushes(p, q))
+	if (!has_pushes_of_puller(p, q))
 		return ANSWER_LATER;
 	a = answer_rows_values(p, step_of_pull(q), codec_of_answer(q), q->body, q->rec.len / 8,
 	    q->since, &out);

@@ -385,7 +385,7 @@ bool gate_push_is_pending(struct shard *s, const struct part *p, uint64_t step)
 	return owed;
 }
 
-bool shard_has_own_pushes(struct shard *s, uint16_t table, uint32_t part, uint32_t rank,
+bool shard_has_pushes_before(struct shard *s, uint16_t table, uint32_t part, uint32_t rank,
     uint64_t step)
 {
 	const struct sync *sync = &s->gate.sync;

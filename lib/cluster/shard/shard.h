@@ -297,7 +297,7 @@ struct shard_outcome shard_outcome(struct shard *s, uint16_t table, uint32_t par
  * (read-my-writes; Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel
  * Parameter Server, 2013)? The tail of a chain may not have it yet. On a no, cfg.wake is called
  * after a change. */
-bool shard_has_own_pushes(struct shard *s, uint16_t table, uint32_t part, uint32_t rank,
+bool shard_has_pushes_before(struct shard *s, uint16_t table, uint32_t part, uint32_t rank,
     uint64_t step);
 /* Copies the values of a dense partition (table_part_elements floats) to out. step: the step that
  * the puller is at, or SYNC_NEVER for the values as they are now. SHARD_HOLD: they must not be

@@ -12,7 +12,7 @@
 
 /* Steps may have been closed before it was known that not all replicas have the CLOCKs of a lost
  * rank: tell the next replica how far the partition is. */
-static bool recap_part(struct shard *s, struct part *p, void *ctx)
+static bool tell_closed_step(struct shard *s, struct part *p, void *ctx)
 {
 	(void)ctx;
 	s->ops->tell_closed(s, p);
@@ -20,9 +20,9 @@ static bool recap_part(struct shard *s, struct part *p, void *ctx)
 }
 
 /* Work that a change of members leaves for after the gate's lock is released. ADVANCE: call
- * shard_advance, because steps may be complete without a rank. RECAP: call recap_part for all
+ * shard_advance, because steps may be complete without a rank. TELL_CLOSED: call tell_closed_step for all
  * partitions. */
-enum { ADVANCE = 1, RECAP = 2 };
+enum { ADVANCE = 1, TELL_CLOSED = 2 };
 
 /* The member takes part from step m->at on. The gate's lock is held in these functions. */
 static unsigned admit_holder(struct sync *sync, const struct member *m)
@@ -37,7 +37,7 @@ static unsigned admit_holder(struct sync *sync, const struct member *m)
 	sync_end_holder(sync, m->rank, m->at);
 	worker->active = true;
 	worker->incarnation = m->incarnation;
-	return worker->complete_from ? RECAP | ADVANCE : 0;
+	return worker->complete_from ? TELL_CLOSED | ADVANCE : 0;
 }
 
 /* The member is known to be done. */
@@ -63,7 +63,7 @@ static unsigned dismiss_member(struct sync *sync, const struct member *m)
 	worker->active = false;
 	worker->incarnation = SYNC_NOBODY;
 	/* Every view lists all members that were ever lost, so do nothing for old news. */
-	return (news ? RECAP : 0) | (news || fenced ? ADVANCE : 0);
+	return (news ? TELL_CLOSED : 0) | (news || fenced ? ADVANCE : 0);
 }
 
 void shard_take_members(struct shard *s, const struct member *m, size_t n)
@@ -81,8 +81,8 @@ void shard_take_members(struct shard *s, const struct member *m, size_t n)
 	}
 	s->gate.slowest = 0;
 	mutex_unlock(&s->gate.lock);
-	if (news & RECAP)
-		shard_each(s, recap_part, NULL);
+	if (news & TELL_CLOSED)
+		shard_each(s, tell_closed_step, NULL);
 	if (news & ADVANCE)
 		shard_advance(s);
 }

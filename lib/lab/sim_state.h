@@ -66,7 +66,7 @@ struct coord_worker_state {
 	uint64_t step, open; /* open: newest open step named in an acknowledgement */
 	/* pieces of the answer; groups that acknowledged the push; groups that have all of it */
 	unsigned got, acked, summed;
-	bool owed; /* it waits for acknowledgements before it computes */
+	bool awaits_acks; /* it waits for acknowledgements before it computes */
 	double asked, first, pushed, began, computed;
 	struct rng rng;
 };

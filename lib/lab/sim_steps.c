@@ -114,10 +114,11 @@ static void maybe_compute(struct sim *s, unsigned worker)
 {
 	struct coord_worker_state *w = &s->worker[worker];
 
-	if (w->got < s->spec->servers * s->pieces || (w->owed && w->acked < s->spec->servers))
+	if (w->got < s->spec->servers * s->pieces ||
+	    (w->awaits_acks && w->acked < s->spec->servers))
 		return;
 	note_step(s, w);
-	w->owed = false;
+	w->awaits_acks = false;
 	w->got = 0;
 	start_compute(s, worker);
 }
@@ -162,7 +163,7 @@ static void begin_next_step(struct sim *s, unsigned worker)
 }
 
 /* In bsp without backup workers a worker does not wait for acknowledgements before it computes
- * again; in other modes `owed` makes it wait. With prefetch the request for the next parameters
+ * again; in other modes `awaits_acks` makes it wait. With prefetch the request for the next parameters
  * leaves before the gradient. */
 static void send_gradient(struct sim *s, unsigned worker)
 {
@@ -171,7 +172,7 @@ static void send_gradient(struct sim *s, unsigned worker)
 	uint64_t step = w->step;
 
 	w->acked = w->summed = 0;
-	w->owed = !sync_sums_steps(&p->sync) || p->sync.backup > 0;
+	w->awaits_acks = !sync_sums_steps(&p->sync) || p->sync.backup > 0;
 	if (p->prefetch)
 		begin_next_step(s, worker);
 	occupy_thread(s, worker, p->make_push);

@@ -449,7 +449,7 @@ static void an_acknowledgement_of_an_earlier_tenure(void)
 {
 	for (unsigned m = 0; m < 3; m++) {
 		struct net *x = net_open(modes[m], false, "sgd", "012", 1);
-		struct owed_answer owed;
+		struct pending_answer pending;
 		struct receipt r;
 
 		push(x, 0, W, 0, 0, &r);
@@ -457,9 +457,9 @@ static void an_acknowledgement_of_an_earlier_tenure(void)
 			clock_of(x, i, 0, 0, 1);
 		net_send(x, 0, 1);
 		net_deliver(x, 0, 1);
-		owed = x->node[1].owed[0];
-		ok(x->node[1].nowed == 1 &&
-		        !shard_is_safe(x->node[1].s, owed.table, owed.part, &owed.due),
+		pending = x->node[1].pending[0];
+		ok(x->node[1].npending == 1 &&
+		        !shard_is_safe(x->node[1].s, pending.table, pending.part, &pending.due),
 		    "%s: the middle owes an acknowledgement", modes[m]);
 		net_chain(x, "02", -1);
 		net_settle(x);
@@ -468,8 +468,8 @@ static void an_acknowledgement_of_an_earlier_tenure(void)
 			;
 		net_settle(x);
 		ok(version_of(x->node[1].s, W, 0) == 1 &&
-		        !shard_is_safe(x->node[1].s, owed.table, owed.part, &owed.due) &&
-		        shard_has_left(x->node[1].s, owed.table, owed.part, &owed.due),
+		        !shard_is_safe(x->node[1].s, pending.table, pending.part, &pending.due) &&
+		        shard_has_left(x->node[1].s, pending.table, pending.part, &pending.due),
 		    "%s: and owes it no more when it has left and come again", modes[m]);
 		net_close(x);
 	}

@@ -23,7 +23,8 @@ struct parcel {
 	size_t len;
 };
 
-struct owed_answer {
+/* An answer to a record, which waits until the replicas behind this one have the record. */
+struct pending_answer {
 	uint16_t from, table;
 	uint32_t part, epoch;
 	uint64_t seq;
@@ -35,8 +36,8 @@ struct node {
 	struct shard *s; /* NULL: dead */
 	uint32_t epoch;
 	unsigned wakes;
-	struct owed_answer owed[WIRE];
-	size_t nowed;
+	struct pending_answer pending[WIRE];
+	size_t npending;
 };
 
 struct wire {
@@ -109,10 +110,10 @@ static inline void net_relink(struct net *x, unsigned a, unsigned b)
 	size_t k = 0;
 
 	wire_clear(&x->wire[a][b]);
-	for (size_t i = 0; i < to->nowed; i++)
-		if (to->owed[i].from != a)
-			to->owed[k++] = to->owed[i];
-	to->nowed = k;
+	for (size_t i = 0; i < to->npending; i++)
+		if (to->pending[i].from != a)
+			to->pending[k++] = to->pending[i];
+	to->npending = k;
 	x->wire[a][b].session = ++x->sessions;
 	if (x->node[a].s)
 		shard_resend(x->node[a].s, (uint16_t)b);
@@ -122,7 +123,7 @@ static inline void net_kill(struct net *x, unsigned i)
 {
 	shard_free(x->node[i].s);
 	x->node[i].s = NULL;
-	x->node[i].nowed = 0;
+	x->node[i].npending = 0;
 	for (unsigned k = 0; k < NODES; k++)
 		net_cut(x, i, k);
 }
@@ -281,7 +282,7 @@ static inline bool net_deliver(struct net *x, unsigned a, unsigned b)
 	struct wire *w = &x->wire[a][b];
 	struct node *to = &x->node[b];
 	struct parcel p = w->parcel[0];
-	struct owed_answer o = { (uint16_t)a, p.c.table, p.c.part, p.epoch, p.c.seq, { 0 } };
+	struct pending_answer o = { (uint16_t)a, p.c.table, p.c.part, p.epoch, p.c.seq, { 0 } };
 	enum shard_answer answer;
 
 	if (!w->n || !to->s || p.epoch > to->epoch)
@@ -291,8 +292,8 @@ static inline bool net_deliver(struct net *x, unsigned a, unsigned b)
 		if (answer == SHARD_HOLD)
 			return false;
 		x->bad += answer == SHARD_BAD;
-		if (answer == SHARD_OK && to->nowed < WIRE)
-			to->owed[to->nowed++] = o;
+		if (answer == SHARD_OK && to->npending < WIRE)
+			to->pending[to->npending++] = o;
 	}
 	free(p.bytes);
 	memmove(w->parcel, w->parcel + 1, --w->n * sizeof *w->parcel);
@@ -303,20 +304,20 @@ static inline bool net_deliver(struct net *x, unsigned a, unsigned b)
 static inline bool net_answer(struct net *x, unsigned b, unsigned a)
 {
 	struct node *from = &x->node[b], *to = &x->node[a];
-	size_t k = 0, n = from->nowed;
+	size_t k = 0, n = from->npending;
 
 	for (size_t i = 0; i < n; i++) {
-		struct owed_answer o = from->owed[i];
+		struct pending_answer o = from->pending[i];
 
 		if (o.from != a || !from->s)
-			from->owed[k++] = o;
+			from->pending[k++] = o;
 		else if (!shard_is_safe(from->s, o.table, o.part, &o.due)) {
 			if (!shard_has_left(from->s, o.table, o.part, &o.due))
-				from->owed[k++] = o;
+				from->pending[k++] = o;
 		} else if (to->s && o.epoch >= to->epoch)
 			shard_acknowledged(to->s, (uint16_t)b, o.table, o.part, o.seq);
 	}
-	from->nowed = k;
+	from->npending = k;
 	if (k < n && to->s)
 		shard_advance(to->s);
 	return k < n;

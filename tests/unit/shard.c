@@ -362,7 +362,7 @@ static void at_once(void)
 
 /* What a rank says at its CLOCK that it has pushed is waited for, and not when the rank
  * has another holder. */
-static void owed(void)
+static void announced_pushes_are_awaited(void)
 {
 	struct world x;
 	struct receipt r;
@@ -515,7 +515,7 @@ int main(void)
 	deterministic_order();
 	previous_version();
 	at_once();
-	owed();
+	announced_pushes_are_awaited();
 	outside();
 	malformed();
 	return tap_done();

@@ -32,7 +32,7 @@ static struct net *begin(void)
 	return x;
 }
 
-static void owed(struct net *x, unsigned i)
+static void announce_and_clock(struct net *x, unsigned i)
 {
 	for (uint32_t rank = 0; rank < 2; rank++) {
 		shard_expect(x->node[i].s, rank, inc_of(rank), 0, W, 0, 1);
@@ -47,8 +47,8 @@ static void copied(void)
 	float before[8], after[8];
 	uint64_t v;
 
-	owed(x, 0);
-	owed(x, 1);
+	announce_and_clock(x, 0);
+	announce_and_clock(x, 1);
 	ok(send_sum(x, 1, 0, 2, &r) == SHARD_ELSEWHERE, "sums go to the head");
 	ok(send_sum(x, 0, 0, 2, &r) == SHARD_OK && r.status == PUSH_MERGED && !is_safe(x, 0, &r),
 	    "which promises nothing by itself");
@@ -71,7 +71,7 @@ static void lost(void)
 	float w[8];
 	uint64_t v;
 
-	owed(x, 1);
+	announce_and_clock(x, 1);
 	send_sum(x, 0, 0, 2, &r);
 	net_kill(x, 0);
 	net_chain(x, "1", -1);

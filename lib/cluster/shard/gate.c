@@ -371,7 +371,7 @@ bool gate_push_is_pending(struct shard *s, const struct part *p, uint64_t step)
 {
 	const struct sync *sync = &s->gate.sync;
 	uint64_t needed;
-	bool owed = false;
+	bool pending = false;
 
 	if (!p->pushes.pending)
 		return false;
@@ -379,10 +379,10 @@ bool gate_push_is_pending(struct shard *s, const struct part *p, uint64_t step)
 	mutex_lock(&s->gate.lock);
 	/* The pushes of a closed step have arrived. */
 	needed = sync_sums_steps(&sync->mode) ? 0 : sync_needed_step(&sync->mode, step);
-	for (uint32_t i = 0; needed && !owed && i < p->pushes.nlast && i < sync->nranks; i++)
-		owed = rank_has_pending_push(sync, p, i, needed);
+	for (uint32_t i = 0; needed && !pending && i < p->pushes.nlast && i < sync->nranks; i++)
+		pending = rank_has_pending_push(sync, p, i, needed);
 	mutex_unlock(&s->gate.lock);
-	return owed;
+	return pending;
 }
 
 bool shard_has_pushes_before(struct shard *s, uint16_t table, uint32_t part, uint32_t rank,
@@ -390,20 +390,20 @@ bool shard_has_pushes_before(struct shard *s, uint16_t table, uint32_t part, uin
 {
 	const struct sync *sync = &s->gate.sync;
 	struct part *p = shard_part(s, table, part);
-	bool owed = false;
+	bool pending = false;
 
 	if (!p)
 		return true;
 	mutex_lock(&p->lock);
 	if (p->pushes.pending) {
 		mutex_lock(&s->gate.lock);
-		owed = !sync_sums_steps(&sync->mode) && rank < sync->nranks &&
+		pending = !sync_sums_steps(&sync->mode) && rank < sync->nranks &&
 		    rank_has_pending_push(sync, p, rank, step);
 		mutex_unlock(&s->gate.lock);
 	}
-	p->waited |= owed;
+	p->waited |= pending;
 	mutex_unlock(&p->lock);
-	return !owed;
+	return !pending;
 }
 
 void gate_note_closed(struct shard *s, uint64_t step)

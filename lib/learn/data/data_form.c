@@ -109,12 +109,12 @@ static bool take_marked(const char *p, char decimal, double *out)
 {
 	char plain[NUMBER_MAX];
 	size_t n = 0, rest;
-	bool owed;
+	bool negative;
 
 	p = skip_marks(p);
-	owed = *p == '(';
-	p = skip_marks(p + owed);
-	if (owed) {
+	negative = *p == '(';
+	p = skip_marks(p + negative);
+	if (negative) {
 		plain[n++] = '-';
 	} else if (*p == '-' || *p == '+') {
 		plain[n++] = *p++;
@@ -139,7 +139,7 @@ static bool take_marked(const char *p, char decimal, double *out)
 	memcpy(plain + n, p, rest);
 	plain[n + rest] = '\0';
 	p = skip_marks(p + rest);
-	if (owed && *p++ != ')')
+	if (negative && *p++ != ')')
 		return false;
 	return *skip_marks(p) == '\0' && data_num_all(plain, out);
 }

@@ -224,7 +224,7 @@ uint64_t sync_completed(const struct sync *s)
 
 bool sync_may_change_mode(const struct sync *s)
 {
-	return s->next_mode_from != SYNC_NEVER && s->mode.ops->are_done(s, s->next_mode_from);
+	return s->next_mode_from != SYNC_NEVER && s->mode.ops->steps_done(s, s->next_mode_from);
 }
 
 /* A rank with complete_from > step was lost or taken over, and may have pushed at this step. */

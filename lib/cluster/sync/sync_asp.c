@@ -32,7 +32,7 @@ static bool may_pull_asp(const struct sync *s, uint64_t step)
 	return true;
 }
 
-static bool asp_is_done(const struct sync *s, uint64_t end)
+static bool steps_done_asp(const struct sync *s, uint64_t end)
 {
 	return sync_least_clock(s) >= end;
 }
@@ -52,6 +52,6 @@ const struct sync_ops sync_asp = {
 	.needed = needed_by_asp,
 	.may_pull = may_pull_asp,
 	.may_prefetch = may_pull_asp,
-	.are_done = asp_is_done,
+	.steps_done = steps_done_asp,
 	.clock_max = clock_max_asp,
 };

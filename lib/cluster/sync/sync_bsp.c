@@ -39,7 +39,7 @@ static bool may_prefetch_bsp(const struct sync *s, uint64_t step)
 
 /* Steps must be closed, not only completed. With no active rank left, nobody can push the steps
  * between the last pushed one and `end`. */
-static bool bsp_is_done(const struct sync *s, uint64_t end)
+static bool steps_done_bsp(const struct sync *s, uint64_t end)
 {
 	if (sync_least_clock(s) == SYNC_NEVER && sync_completed(s) < end)
 		end = sync_completed(s);
@@ -62,6 +62,6 @@ const struct sync_ops sync_bsp = {
 	.needed = needed_by_bsp,
 	.may_pull = may_pull_bsp,
 	.may_prefetch = may_prefetch_bsp,
-	.are_done = bsp_is_done,
+	.steps_done = steps_done_bsp,
 	.clock_max = clock_max_bsp,
 };

@@ -49,7 +49,7 @@ struct sync_ops {
 	/* May it be answered from those partitions that are ready, while others are not? */
 	bool (*may_prefetch)(const struct sync *s, uint64_t step);
 	/* Are all steps before `end` done, so that another mode may begin at `end`? */
-	bool (*are_done)(const struct sync *s, uint64_t end);
+	bool (*steps_done)(const struct sync *s, uint64_t end);
 	/* The highest clock that an honest rank can have now; SYNC_NEVER when there is no limit. */
 	uint64_t (*clock_max)(const struct sync *s);
 };

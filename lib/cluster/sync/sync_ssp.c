@@ -30,7 +30,7 @@ static bool may_pull_ssp(const struct sync *s, uint64_t step)
 	return !needed || needed <= sync_least_clock(s);
 }
 
-static bool ssp_is_done(const struct sync *s, uint64_t end)
+static bool steps_done_ssp(const struct sync *s, uint64_t end)
 {
 	return sync_least_clock(s) >= end;
 }
@@ -51,6 +51,6 @@ const struct sync_ops sync_ssp = {
 	.needed = needed_by_ssp,
 	.may_pull = may_pull_ssp,
 	.may_prefetch = may_pull_ssp,
-	.are_done = ssp_is_done,
+	.steps_done = steps_done_ssp,
 	.clock_max = clock_max_ssp,
 };

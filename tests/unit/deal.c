@@ -530,14 +530,14 @@ static void move_worker(struct show *s, uint32_t i, bool may_die)
 		w->task.attempt = (struct task_attempt){ .from = w->x,
 			.step = w->step,
 			.batch = 1 + rng_below(&s->rng, 5) };
-		tasks_hold(s->t, i, w->task.id, w->x, w->step, w->task.attempt.batch, 0);
+		tasks_advance(s->t, i, w->task.id, w->x, w->step, w->task.attempt.batch, 0);
 	}
 	batch = earlier_batch(w);
 	if (batch != w->task.attempt.batch) {
 		w->task.attempt = (struct task_attempt){ .from = w->x,
 			.step = w->step,
 			.batch = batch };
-		tasks_hold(s->t, i, w->task.id, w->x, w->step, batch, 0);
+		tasks_advance(s->t, i, w->task.id, w->x, w->step, batch, 0);
 	}
 	end = w->x + w->task.attempt.batch < size ? w->x + w->task.attempt.batch : size;
 	push_some(s, w, end, dies ? (uint32_t)rng_below(&s->rng, PARTS + 1) : PARTS);

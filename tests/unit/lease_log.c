@@ -15,7 +15,11 @@ enum { LEASES = 8, SAVED = 5 };
 /* The log's line of a change, as lease_log_add writes it. */
 static void print_line(FILE *f, const struct logged *l)
 {
-	static const char letter[] = { [TASK_LEASED] = 'L', [TASK_DONE] = 'D', [TASK_HELD] = 'H' };
+	static const char letter[] = {
+		[TASK_LEASED] = 'L',
+		[TASK_DONE] = 'D',
+		[TASK_ADVANCED] = 'H',
+	};
 	char text[256];
 
 	snprintf(text, sizeof text, "%llu %c %llu %u %llu %llu %llu %lld []",

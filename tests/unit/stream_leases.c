@@ -85,7 +85,7 @@ static void announce(struct world *w, unsigned i, struct held *h, uint64_t batch
 
 	a->step = w->worker[i].step;
 	a->batch = batch;
-	tasks_hold(w->t, i, h->task.id, a->from, a->step, batch, place_of(a->from));
+	tasks_advance(w->t, i, h->task.id, a->from, a->step, batch, place_of(a->from));
 }
 
 static bool was_pushed(const struct task *k, uint64_t x, uint32_t part)
@@ -378,13 +378,13 @@ static void limits(void)
 	tasks_limit(t, 2);
 	k = tasks_lease(t, 0, 0, 0);
 	ok(k && k->id == 0 && k->place == TASKS_NOT_BEGUN, "a partition that is new has no place");
-	tasks_hold(t, 0, 0, 5, 1, 0, 70);
+	tasks_advance(t, 0, 0, 5, 1, 0, 70);
 	tasks_return(t, 0, 0, NULL);
 	k = tasks_lease(t, 1, 0, 0);
 	ok(k && k->attempt.from == 0 && k->place == TASKS_NOT_BEGUN,
 	    "a worker that rests cannot skip events");
-	tasks_hold(t, 1, 0, 0, 1, 8, 70);
-	tasks_hold(t, 1, 0, 16, 3, 0, 230);
+	tasks_advance(t, 1, 0, 0, 1, 8, 70);
+	tasks_advance(t, 1, 0, 16, 3, 0, 230);
 	tasks_return(t, 1, 9, NULL);
 	k = tasks_lease(t, 2, 0, 0);
 	ok(k && k->attempt.from == 16 && k->mark == 16 && k->place == 230,

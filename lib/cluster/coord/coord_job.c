@@ -86,7 +86,7 @@ static void note_held_ranges(struct coord *c, unsigned rank, const json_t *holds
 		if (n == most)
 			break;
 		held[n++] = v[0];
-		tasks_hold(c->data.tasks, rank, v[0], v[1], v[2], v[3], (int64_t)v[4]);
+		tasks_advance(c->data.tasks, rank, v[0], v[1], v[2], v[3], (int64_t)v[4]);
 	}
 	if (json_is_array(holds))
 		tasks_keep(c->data.tasks, rank, held, n);

@@ -330,7 +330,7 @@ static void end_attempt(struct task *t, uint64_t complete, const struct taken *t
 	drop_past_attempts(t);
 }
 
-static void hold_attempt(struct task *t, uint64_t from, uint64_t step, uint64_t batch,
+static void advance_attempt(struct task *t, uint64_t from, uint64_t step, uint64_t batch,
     int64_t place)
 {
 	t->attempt = (struct task_attempt){ .from = from, .step = step, .batch = batch };
@@ -382,27 +382,27 @@ static struct lease *held_lease(struct tasks *t, uint32_t worker, uint64_t id)
 }
 
 /* May a worker that trains on this range in this way say that it is there? */
-static bool may_hold(const struct tasks *t, const struct task_attempt *a, uint64_t from)
+static bool may_advance(const struct tasks *t, const struct task_attempt *a, uint64_t from)
 {
 	/* Only partitions of streams are rested on, and there no example is passed. */
 	return a->batch ? from >= a->from : t->stream && from == a->from;
 }
 
-void tasks_hold(struct tasks *t, uint32_t worker, uint64_t id, uint64_t from, uint64_t step,
+void tasks_advance(struct tasks *t, uint32_t worker, uint64_t id, uint64_t from, uint64_t step,
     uint64_t batch, int64_t place)
 {
 	struct lease *l = held_lease(t, worker, id);
 	const struct task_attempt *a = l ? &l->task.attempt : NULL;
 
-	if (!a || !may_hold(t, a, from) || (!batch && !t->stream) ||
+	if (!a || !may_advance(t, a, from) || (!batch && !t->stream) ||
 	    (a->from == from && (a->step == step || !batch) && a->batch == batch &&
 	        (!t->stream || l->task.place == place)))
 		return;
 	record_end(t, id, worker, step_of_example(a, from), NULL);
-	hold_attempt(&l->task, from, step, batch, place);
+	advance_attempt(&l->task, from, step, batch, place);
 	record_attempt(t, &l->task, worker);
 	report_lease_change(t,
-	    &(struct task_change){ .event = TASK_HELD,
+	    &(struct task_change){ .event = TASK_ADVANCED,
 	        .id = id,
 	        .worker = worker,
 	        .from = from,
@@ -531,8 +531,8 @@ bool tasks_replay(struct tasks *t, const struct task_change *c)
 	for (struct lease **p = &h->leased; *p; p = &(*p)->next) {
 		if ((*p)->task.id != c->id)
 			continue;
-		if (c->event == TASK_HELD) {
-			hold_attempt(&(*p)->task, c->from, c->step, c->batch, c->place);
+		if (c->event == TASK_ADVANCED) {
+			advance_attempt(&(*p)->task, c->from, c->step, c->batch, c->place);
 		} else if (c->event == TASK_RETURNED) {
 			end_attempt(&(*p)->task, c->step, c->taken);
 			return_lease(t, unlink_lease(t, h, p));

@@ -23,7 +23,7 @@
  *
  *   state      event                                                  next state
  *   unleased   tasks_lease                                            leased by one worker
- *   leased     tasks_hold: the worker says how far it is              leased
+ *   leased     tasks_advance: the worker says how far it is           leased
  *   leased     tasks_done by that worker                              done
  *   leased     tasks_return, or tasks_keep without the range's id     unleased, and next in turn
  *
@@ -36,10 +36,10 @@
  *
  * Streams (tasks_new_stream): the data have no end. Each partition of the stream is one range whose
  * examples are its events, in order, and such a range is never done. A worker holds several of them, and
- * trains on one at a time: on the others it rests, which it says by tasks_hold with a batch of 0. So an
+ * trains on one at a time: on the others it rests, which it says by tasks_advance with a batch of 0. So an
  * attempt has no step in which its worker trained on another partition, or on nothing. Where an event is
  * in the stream cannot be computed from its number: the worker tells the place (the offset of a topic, or
- * a byte of a file) of an event with each tasks_hold, and the next worker reads on from there. */
+ * a byte of a file) of an event with each tasks_advance, and the next worker reads on from there. */
 struct tasks;
 
 struct task_attempt {
@@ -77,16 +77,16 @@ unsigned tasks_held(const struct tasks *t, uint32_t worker);
 void tasks_begin_at(struct tasks *t, uint64_t epoch, uint64_t offset);
 
 /* A change of the leases. A log of all changes, in order, can restore them. */
-enum task_event { TASK_LEASED, TASK_DONE, TASK_RETURNED, TASK_HELD };
+enum task_event { TASK_LEASED, TASK_DONE, TASK_RETURNED, TASK_ADVANCED };
 struct task_change {
 	enum task_event event;
 	uint64_t id;
 	uint32_t worker;
-	/* TASK_LEASED has the attempt's step and batch, TASK_HELD all three. TASK_DONE has in `from` the
+	/* TASK_LEASED has the attempt's step and batch, TASK_ADVANCED all three. TASK_DONE has in `from` the
 	 * number of examples of the range. TASK_RETURNED has in `step`
 	 * the first step that is not complete, and in `taken` the pushes of it and of later steps. */
 	uint64_t from, step, batch;
-	int64_t place;             /* of example `from`, in TASK_HELD */
+	int64_t place;             /* of example `from`, in TASK_ADVANCED */
 	const struct taken *taken; /* NULL: nothing */
 };
 /* Call changed(ctx, change) for each later change, except for those of tasks_replay. */
@@ -105,7 +105,7 @@ const struct task *tasks_lease(struct tasks *t, uint32_t worker, uint64_t step, 
  * before `from` are trained on, by pushes with receipts, and the next step is `step`. batch 0: it
  * rests there. place: the place of example `from` in a stream; 0 for other data. Does nothing when
  * all of this is known, or when the worker does not hold the range. */
-void tasks_hold(struct tasks *t, uint32_t worker, uint64_t id, uint64_t from, uint64_t step,
+void tasks_advance(struct tasks *t, uint32_t worker, uint64_t id, uint64_t from, uint64_t step,
     uint64_t batch, int64_t place);
 /* Mark a range, which has so many examples, as done. False: this worker does not hold it (a lease taken
  * back is not counted). */

@@ -50,8 +50,12 @@ struct lease_log {
 
 /* ---- writing ---- */
 
-static const char
-    letter[] = { [TASK_LEASED] = 'L', [TASK_DONE] = 'D', [TASK_RETURNED] = 'R', [TASK_HELD] = 'H' };
+static const char letter[] = {
+	[TASK_LEASED] = 'L',
+	[TASK_DONE] = 'D',
+	[TASK_RETURNED] = 'R',
+	[TASK_ADVANCED] = 'H', /* the worker still holds it */
+};
 
 static uint32_t line_checksum(const char *text, size_t n)
 {

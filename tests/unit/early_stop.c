@@ -55,10 +55,10 @@ int main(void)
 	        refused("auc min_delta=-1", "min_delta=-1") && refused("auc after=3", "after=3"),
 	    "other texts are refused");
 	ok(strcmp(verdicts("auc", rising, 6, &s), "BBWWEB") == 0 && s.best_step == 60 &&
-	        s.best == 0.9 && s.worse == 0,
+	        s.best == 0.9 && s.since_best == 0,
 	    "higher auc is better, and three that are not are enough");
 	ok(strcmp(verdicts("auc patience=1", rising, 3, &s), "BBE") == 0 && s.best_step == 20 &&
-	        s.best == 0.7 && s.worse == 1,
+	        s.best == 0.7 && s.since_best == 1,
 	    "patience");
 	ok(strcmp(verdicts("loss patience=9", falling, 6, &s), "BBWBBB") == 0,
 	    "lower loss is better, and equal is not");
@@ -71,7 +71,7 @@ int main(void)
 	ok(strcmp(verdicts("loss patience=2", diverging, 3, &s), "BWE") == 0 && s.best_step == 10,
 	    "a value that is not finite is not better");
 	early_stop_parse("auc", &r, NULL);
-	ok(early_stop_take(&s, &r, 30, 1) == EARLY_STOP_SEEN && s.worse == 2 &&
+	ok(early_stop_take(&s, &r, 30, 1) == EARLY_STOP_SEEN && s.since_best == 2 &&
 	        early_stop_take(&s, &r, 31, 3) == EARLY_STOP_BEST,
 	    "a step that was evaluated before counts once");
 	return tap_done();

@@ -52,11 +52,11 @@ void coord_early_stop_take(struct coord *c, int64_t step, const json_t *eval, bo
 		return;
 	if (s->state.best_step < 0)
 		snprintf(s->ended, sizeof s->ended, "none of %lld evaluations had the metric %s",
-		    (long long)s->state.worse, metric_name[rule.metric]);
+		    (long long)s->state.since_best, metric_name[rule.metric]);
 	else
 		snprintf(s->ended, sizeof s->ended,
 		    "%lld evaluations after step %lld had no better %s than %.6g",
-		    (long long)s->state.worse, (long long)s->state.best_step,
+		    (long long)s->state.since_best, (long long)s->state.best_step,
 		    metric_name[rule.metric], s->state.best);
 	coord_event(c, "early_stop", "the job ends: %s", s->ended);
 	coord_changed(c);
@@ -120,7 +120,7 @@ struct state_stop *coord_early_stop_save(const struct coord *c)
 	out = mem_alloc(sizeof *out);
 	*out = (struct state_stop){ .best_step = s->state.best_step,
 		.seen_step = s->state.seen_step,
-		.worse = s->state.worse,
+		.worse = s->state.since_best,
 		.saved = (int64_t)s->saved,
 		.eval = s->eval,
 		.ended = s->ended };
@@ -139,7 +139,7 @@ void coord_early_stop_load(struct coord *c, const struct state_stop *saved)
 	s->state = (struct early_stop){ .best_step = s->eval ? saved->best_step : -1,
 		.best = value_of(s->eval, &rule),
 		.seen_step = saved->seen_step,
-		.worse = saved->worse };
+		.since_best = saved->worse };
 	s->saved = (uint64_t)saved->saved;
 	snprintf(s->ended, sizeof s->ended, "%s", saved->ended ? saved->ended : "");
 }

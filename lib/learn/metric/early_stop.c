@@ -65,8 +65,8 @@ enum early_stop_verdict early_stop_take(struct early_stop *s, const struct early
 	if (isfinite(value) && gain > rule->min_delta) {
 		s->best_step = step;
 		s->best = value;
-		s->worse = 0;
+		s->since_best = 0;
 		return EARLY_STOP_BEST;
 	}
-	return ++s->worse >= rule->patience ? EARLY_STOP_ENOUGH : EARLY_STOP_WORSE;
+	return ++s->since_best >= rule->patience ? EARLY_STOP_ENOUGH : EARLY_STOP_NOT_BETTER;
 }

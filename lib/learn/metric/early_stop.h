@@ -13,10 +13,10 @@ struct early_stop_rule {
 };
 
 struct early_stop {
-	int64_t best_step; /* -1: there was no evaluation with the metric yet */
-	double best;       /* its value */
-	int64_t seen_step; /* of the last evaluation; -1: none yet */
-	int64_t worse;     /* evaluations since the best one */
+	int64_t best_step;  /* -1: there was no evaluation with the metric yet */
+	double best;        /* its value */
+	int64_t seen_step;  /* of the last evaluation; -1: none yet */
+	int64_t since_best; /* evaluations since the best one */
 };
 #define EARLY_STOP_INIT \
 	{ \
@@ -24,10 +24,10 @@ struct early_stop {
 	}
 
 enum early_stop_verdict {
-	EARLY_STOP_SEEN,   /* an evaluation of this step or a later one was taken before */
-	EARLY_STOP_BEST,   /* the best one so far */
-	EARLY_STOP_WORSE,  /* not better */
-	EARLY_STOP_ENOUGH, /* not better, and the job should end */
+	EARLY_STOP_SEEN,       /* an evaluation of this step or a later one was taken before */
+	EARLY_STOP_BEST,       /* the best one so far */
+	EARLY_STOP_NOT_BETTER, /* not better */
+	EARLY_STOP_ENOUGH,     /* not better, and the job should end */
 };
 
 /* Parses "none" or "METRIC [patience=N] [min_delta=X]"; patience is 3 unless given, and min_delta 0.

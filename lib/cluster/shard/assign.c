@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "core/mem.h"
-#include "shard/gate.h"
+#include "shard/part.h"
 #include "shard/row_policy_state.h"
 
 /* Values that another cluster has made: the calls of a read replica. */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: ISC */
+#include "shard/gate.h"
+
+#include "core/fail.h"
+#include "core/steps.h"
 #include "shard/apply.h"
 #include "shard/repl.h"
 #include "shard/reduced.h"
 #include "shard/settings_epoch.h"
 #include "shard/shard_ops.h"
-
-#include "core/fail.h"
-#include "core/steps.h"
 
 /* ---- members ---- */
 

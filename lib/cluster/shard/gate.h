@@ -3,12 +3,41 @@
 #define SHARD_GATE_H
 
 /* The gate of one shard: its members, their CLOCKs and announcements, which pulls are answered now,
- * and the closing of bsp steps in all partitions. struct gate and the states are in shard/part.h.
- * settings_epoch.c changes the mode; apply.h takes the pushes.
+ * and the closing of bsp steps in all partitions. settings_epoch.c changes the mode; apply.h takes the pushes.
  *
  * Unless a comment says otherwise, the caller holds the partition's lock and the functions take the
  * gate's lock, which comes after it. */
-#include "shard/part.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/lock.h"
+#include "sync/sync.h"
+
+struct part;
+struct settings_epoch;
+struct shard;
+
+/* The gate of a server: the workers' clocks and the mode in force. It decides which pushes and
+ * pulls must wait. The lock covers all fields but the atomic one. `closing` and `turning` make
+ * sure that one thread at a time goes over all partitions to close steps or to change the mode.
+ * That thread releases the gate's lock meanwhile, because partition locks come first in the
+ * order; another thread that finds `closing` set leaves `again` set, and the first goes round
+ * once more. */
+struct gate {
+	struct mutex lock;
+	struct sync sync;
+	const struct settings_epoch *now; /* the settings epoch whose mode is in force */
+	bool turning; /* a thread is changing the mode (settings_epoch_change_mode) */
+	/* Cache for clocked_steps: the least clock of the active ranks, and how many are at it. 0:
+	 * compute anew. */
+	size_t slowest;
+	uint64_t floor;
+	bool closing;            /* a thread is closing steps (close_complete_steps) */
+	bool again;              /* look again when that is done */
+	_Atomic unsigned behind; /* partitions with part.behind set */
+};
 
 /* Tells the next replica that the step before the open one is closed, if it may not find that out
  * from CLOCKs: a rank was lost at that step, or this server has become the head since. */

@@ -2,8 +2,8 @@
 #ifndef SHARD_PART_H
 #define SHARD_PART_H
 
-/* The inside of a shard: struct part (one partition), struct gate (the workers' clocks) and struct
- * shard itself. Only files of this folder and implementations of struct shard_ops include this
+/* The inside of a shard: struct part (one partition) and struct shard itself; struct gate (the workers'
+ * clocks) is in gate.h. Only files of this folder and implementations of struct shard_ops include this
  * header.
  *
  * A partition at one server goes through these states (members ready, counted and gone):
@@ -28,6 +28,7 @@
 #include "core/lock.h"
 #include "core/steps.h"
 #include "shard/change_log.h"
+#include "shard/gate.h"
 #include "shard/row_layout.h"
 #include "shard/rows.h"
 #include "shard/shard.h"
@@ -194,26 +195,6 @@ struct part {
 	_Atomic uint64_t tenure;
 	/* The partition has left this server: nothing is acknowledged. */
 	_Atomic bool gone;
-};
-
-/* The gate of a server: the workers' clocks and the mode in force. It decides which pushes and
- * pulls must wait. The lock covers all fields but the atomic one. `closing` and `turning` make
- * sure that one thread at a time goes over all partitions to close steps or to change the mode.
- * That thread releases the gate's lock meanwhile, because partition locks come first in the
- * order; another thread that finds `closing` set leaves `again` set, and the first goes round
- * once more. */
-struct gate {
-	struct mutex lock;
-	struct sync sync;
-	const struct settings_epoch *now; /* the settings epoch whose mode is in force */
-	bool turning; /* a thread is changing the mode (settings_epoch_change_mode) */
-	/* Cache for clocked_steps: the least clock of the active ranks, and how many are at it. 0:
-	 * compute anew. */
-	size_t slowest;
-	uint64_t floor;
-	bool closing;            /* a thread is closing steps (close_complete_steps) */
-	bool again;              /* look again when that is done */
-	_Atomic unsigned behind; /* partitions with part.behind set */
 };
 
 /* The fixed cost of a push, in bytes that could be summed in the same time. */

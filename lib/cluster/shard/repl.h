@@ -14,7 +14,7 @@
  *    required --joined_version is safe--> synced: the layout may count it in
  *    none --layout: a counted member comes next--> required
  *    any --layout: another server or process--> none, or that server (repl_set_next) */
-#include "shard/gate.h"
+#include "shard/part.h"
 
 /* Every head begins with: u64 version, u64 examples, u32 number of ranks that follow (REPL_PUSH:
  * the rank), u32 rows in the body, u32 number of the settings epoch of the update, u32 lower half

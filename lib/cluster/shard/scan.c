@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/mem.h"
 #include "math/copy.h"
-#include "shard/gate.h"
+#include "shard/part.h"
 #include "shard/settings_epoch.h"
 #include "shard/shard_ops.h"
 #include "shard/row_policy_state.h"

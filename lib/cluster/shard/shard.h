@@ -28,7 +28,7 @@
  * answers pulls, shows only safe changes. The states of a partition are in shard/part.h.
  *
  * Locks: part.lock, one for each partition and never two at once, and then gate.lock, one for each
- * shard (shard/part.h; core/lock.def has the whole order). What callers must know of them:
+ * shard (shard/part.h, shard/gate.h; core/lock.def has the whole order). What callers must know of them:
  *
  *    part.lock is held while cfg.forward, the put() of shard_send and the fn of shard_part_load are
  *        called: they may take locks of their own, but must not call this shard.

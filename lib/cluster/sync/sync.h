@@ -10,7 +10,7 @@
 #include "sync/sync_ops.h"
 
 /* Decides when a server takes a push and answers a pull. This is pure state: no clock, lock, I/O or
- * thread. The owner (the gate of shard/part.h, or a unit test) calls all functions under a lock of
+ * thread. The owner (the gate of shard/gate.h, or a unit test) calls all functions under a lock of
  * its own. What differs between the modes is behind struct sync_ops; the rest is the same for all.
  *
  * Steps count from 0. A rank is a worker's number. A rank's clock is the number of steps that it has
@@ -26,8 +26,8 @@
  * the owner sets `next_mode_from` to the first step of the next mode, which holds back that step
  * and later ones, and replaces `mode` when sync_may_change_mode returns true.
  *
- * All step counters of sync.h and shard/part.h. "+1" means that the counter is one past the step,
- * so that 0 means "none yet". Each counter is changed under the lock of its struct: the gate's lock
+ * All step counters of sync.h, shard/gate.h and shard/part.h. "+1" means that the counter is one past
+ * the step, so that 0 means "none yet". Each counter is changed under the lock of its struct: the gate's lock
  * for struct sync_rank, sync and gate, the partition's lock for struct part.
  *
  *  name                 whose       what it counts                   changed by

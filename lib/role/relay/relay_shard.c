@@ -3,8 +3,8 @@
 
 #include "core/mem.h"
 #include "core/steps.h"
+#include "shard/part.h"
 #include "shard/repl.h"
-#include "shard/gate.h"
 #include "shard/shard_ops.h"
 #include "wire/payload.h"
 

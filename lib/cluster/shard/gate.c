@@ -80,7 +80,7 @@ void shard_take_members(struct shard *s, const struct member *m, size_t n)
 		if (sync_at(sync, m[i].rank)->incarnation == m[i].incarnation)
 			memcpy(sync_at(sync, m[i].rank)->key, m[i].key, sizeof m[i].key);
 	}
-	s->gate.slowest = 0;
+	s->gate.nslowest = 0;
 	mutex_unlock(&s->gate.lock);
 	if (news & TELL_CLOSED)
 		shard_each(s, tell_closed_step, NULL);
@@ -214,12 +214,13 @@ static uint64_t clocked_steps(struct gate *g)
 
 	if (sync->mode.backup)
 		return sync_completed(sync);
-	if (!g->slowest) {
-		g->floor = sync_least_clock(sync);
+	if (!g->nslowest) {
+		g->least_clock = sync_least_clock(sync);
 		for (size_t i = 0; i < sync->nranks; i++)
-			g->slowest += sync->rank[i].active && sync->rank[i].clock == g->floor;
+			g->nslowest += sync->rank[i].active &&
+			    sync->rank[i].clock == g->least_clock;
 	}
-	return g->slowest ? g->floor : sync_completed(sync);
+	return g->nslowest ? g->least_clock : sync_completed(sync);
 }
 
 /* Records a CLOCK. Returns whether a pull or push may have waited for it: with many ranks, only the
@@ -229,10 +230,10 @@ static bool record_clock(struct shard *s, uint32_t rank, uint64_t step, uint32_t
 	struct gate *g = &s->gate;
 	uint64_t before = clocked_steps(g), after;
 	struct sync_rank *worker = &g->sync.rank[rank];
-	bool slowest = g->slowest && worker->active && worker->clock == g->floor;
+	bool slowest = g->nslowest && worker->active && worker->clock == g->least_clock;
 
 	if (sync_clock(&g->sync, rank, step, examples) && slowest)
-		g->slowest--;
+		g->nslowest--;
 	after = clocked_steps(g);
 	/* Deterministic pushes wait for their turn; the clocks may have passed a step that is not
 	 * closed yet. */
@@ -250,7 +251,7 @@ static bool clock_passes_mode_change(struct gate *g, uint32_t rank, uint64_t ste
 	if (step < g->sync.next_mode_from || worker->clock >= g->sync.next_mode_from)
 		return false;
 	worker->clock = worker->clocked_end = g->sync.next_mode_from;
-	g->slowest = 0;
+	g->nslowest = 0;
 	return true;
 }
 
@@ -286,7 +287,7 @@ enum shard_answer shard_done(struct shard *s, uint32_t rank, uint64_t incarnatio
 		a = SHARD_FENCED;
 	else
 		s->gate.sync.rank[rank].active = false;
-	s->gate.slowest = 0;
+	s->gate.nslowest = 0;
 	mutex_unlock(&s->gate.lock);
 	if (a == SHARD_OK) {
 		gate_close(s);
@@ -461,14 +462,14 @@ uint64_t shard_closed(struct shard *s)
 
 uint64_t shard_step(struct shard *s)
 {
-	uint64_t floor;
+	uint64_t step;
 
 	mutex_lock(&s->gate.lock);
-	floor = sync_least_clock(&s->gate.sync);
-	if (floor == SYNC_NEVER)
-		floor = sync_first_free(&s->gate.sync);
+	step = sync_least_clock(&s->gate.sync);
+	if (step == SYNC_NEVER)
+		step = sync_first_free(&s->gate.sync);
 	mutex_unlock(&s->gate.lock);
-	return floor;
+	return step;
 }
 
 /* ---- closing ---- */
@@ -502,7 +503,7 @@ static bool no_push_expected(const struct shard *s, const struct part *p)
 
 void gate_pass_empty_steps(struct shard *s, struct part *p)
 {
-	uint64_t floor, end = settings_epoch_sums_end(s, p->step);
+	uint64_t completed, end = settings_epoch_sums_end(s, p->step);
 
 	/* With backup ranks only the head knows which ranks were late, and of a reduced table only
 	 * the head knows that a step had no mean. */
@@ -510,8 +511,8 @@ void gate_pass_empty_steps(struct shard *s, struct part *p)
 	    p->table->reduced || p->chain.head || !p->ready || !p->counted)
 		return;
 	mutex_lock(&s->gate.lock);
-	floor = sync_completed(&s->gate.sync);
-	while (p->step < floor && p->step < end && no_push_expected(s, p)) {
+	completed = sync_completed(&s->gate.sync);
+	while (p->step < completed && p->step < end && no_push_expected(s, p)) {
 		p->step++;
 		p->prev_same = true;
 	}
@@ -522,8 +523,8 @@ void gate_pass_empty_steps(struct shard *s, struct part *p)
 
 /* One sweep over all partitions. */
 struct closing {
-	/* Close steps below `floor`; gets the oldest step open afterwards. */
-	uint64_t floor, oldest;
+	/* Close steps below `end`; gets the oldest step open afterwards. */
+	uint64_t end, oldest;
 };
 
 /* Sets p->behind. Returns true when this was the last partition that was behind: the step is closed
@@ -543,31 +544,31 @@ bool gate_caught_up(struct shard *s, struct part *p)
 	return p->behind && mark_behind(s, p, false);
 }
 
-/* Closes the partition's complete steps below c->floor. At replicas that are not the head it goes
+/* Closes the partition's complete steps below c->end. At replicas that are not the head it goes
  * over steps without pushes: they get no pushes directly, so the announcements in CLOCKs say which
  * steps those are. */
 static bool close_part_steps(struct shard *s, struct part *p, void *ctx)
 {
 	struct closing *c = ctx;
-	uint64_t examples, end = settings_epoch_sums_end(s, p->step),
-	                   floor = c->floor < end ? c->floor : end;
+	uint64_t examples, sums_end = settings_epoch_sums_end(s, p->step),
+	                   end = c->end < sums_end ? c->end : sums_end;
 
 	if (!settings_epoch_sums_step(s, p->step))
-		floor = p->step;
+		end = p->step;
 	/* A partition is never that far behind: the only worker that is left has sent an absurd
 	 * step. */
-	if (p->ready && p->chain.head && floor > p->step && floor - p->step > STEPS_LEAP) {
-		floor = p->step;
+	if (p->ready && p->chain.head && end > p->step && end - p->step > STEPS_LEAP) {
+		end = p->step;
 		c->oldest = p->step < c->oldest ? p->step : c->oldest;
 	}
-	s->ops->skip_steps(p, floor);
-	while (p->ready && p->chain.head && p->step < floor &&
-	    apply_step_is_complete(s, p, &examples)) {
+	s->ops->skip_steps(p, end);
+	while (
+	    p->ready && p->chain.head && p->step < end && apply_step_is_complete(s, p, &examples)) {
 		s->ops->close_step(s, p, examples);
 		p->waited = false; /* the caller wakes all waiting requests */
 	}
-	mark_behind(s, p, p->ready && p->chain.head && p->step < floor);
-	if (p->ready && p->chain.head && p->step < c->oldest && p->step < floor)
+	mark_behind(s, p, p->ready && p->chain.head && p->step < end);
+	if (p->ready && p->chain.head && p->step < c->oldest && p->step < end)
 		c->oldest = p->step;
 	if (p->ready && !p->chain.head) {
 		gate_pass_empty_steps(s, p);
@@ -606,12 +607,12 @@ static void close_complete_steps(struct shard *s, bool force)
 		FAIL_POINT("close_after");
 		mutex_lock(&g->lock);
 		g->closing = false;
-		if (c.oldest < c.floor)
-			c.floor = c.oldest;
+		if (c.oldest < c.end)
+			c.end = c.oldest;
 		if (!sync_sums_steps(&g->sync.mode))
 			break;
-		if (c.floor > g->sync.closed)
-			g->sync.closed = c.floor;
+		if (c.end > g->sync.closed)
+			g->sync.closed = c.end;
 		else if (!g->again && sync_completed(&g->sync) == clocked)
 			break;
 	}

@@ -20,7 +20,7 @@ struct settings_epoch;
 struct shard;
 
 /* The gate of a server: the workers' clocks and the mode in force. It decides which pushes and
- * pulls must wait. The lock covers all fields but the atomic one. `closing` and `turning` make
+ * pulls must wait. The lock covers all fields but the atomic one. `closing` and `changing_mode` make
  * sure that one thread at a time goes over all partitions to close steps or to change the mode.
  * That thread releases the gate's lock meanwhile, because partition locks come first in the
  * order; another thread that finds `closing` set leaves `again` set, and the first goes round
@@ -29,11 +29,11 @@ struct gate {
 	struct mutex lock;
 	struct sync sync;
 	const struct settings_epoch *now; /* the settings epoch whose mode is in force */
-	bool turning; /* a thread is changing the mode (settings_epoch_change_mode) */
+	bool changing_mode; /* a thread is changing the mode (settings_epoch_change_mode) */
 	/* Cache for clocked_steps: the least clock of the active ranks, and how many are at it. 0:
 	 * compute anew. */
-	size_t slowest;
-	uint64_t floor;
+	size_t nslowest;
+	uint64_t least_clock;
 	bool closing;            /* a thread is closing steps (close_complete_steps) */
 	bool again;              /* look again when that is done */
 	_Atomic unsigned behind; /* partitions with part.behind set */

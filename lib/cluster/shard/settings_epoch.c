@@ -172,7 +172,7 @@ void settings_epoch_enter_mode(struct shard *s, struct part *p)
 	mutex_lock(&s->gate.lock);
 	/* While a thread changes the mode, its sweep may have missed this partition: use the next
 	 * mode. */
-	now = s->gate.turning ? next_mode_settings_epoch(s) : s->gate.now;
+	now = s->gate.changing_mode ? next_mode_settings_epoch(s) : s->gate.now;
 	mutex_unlock(&s->gate.lock);
 	if (sync_sums_steps(&now->mode) && !settings_epoch_sums_step(s, p->step))
 		enter_mode(s, p, (void *)(uintptr_t)now);
@@ -195,21 +195,21 @@ void settings_epoch_change_mode(struct shard *s)
 	struct gate *g = &s->gate;
 
 	mutex_lock(&g->lock);
-	while (!g->turning && sync_may_change_mode(&g->sync)) {
+	while (!g->changing_mode && sync_may_change_mode(&g->sync)) {
 		const struct settings_epoch *next = next_mode_settings_epoch(s);
 
-		g->turning = true;
+		g->changing_mode = true;
 		mutex_unlock(&g->lock);
 		shard_each(s, enter_mode, (void *)(uintptr_t)next);
 		if (sync_sums_steps(&next->mode))
 			shard_each(s, alloc_sums, NULL);
 		mutex_lock(&g->lock);
-		g->turning = false;
+		g->changing_mode = false;
 		g->now = next;
 		g->sync.mode = next->mode;
 		if (sync_sums_steps(&next->mode) && g->sync.closed < next->step)
 			g->sync.closed = next->step;
-		g->slowest = 0;
+		g->nslowest = 0;
 		plan_mode_change(s);
 	}
 	mutex_unlock(&g->lock);

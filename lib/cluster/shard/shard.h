@@ -36,7 +36,7 @@
  *        same rule.
  *    No lock is held while cfg.wake and cfg.alive are called: cfg.wake may call this shard.
  *    Sweeps over all partitions (shard_each) hold one part.lock at a time. A thread that closes
- *        steps or changes the mode keeps others out by the flags gate.closing and gate.turning
+ *        steps or changes the mode keeps others out by the flags gate.closing and gate.changing_mode
  *        instead of a lock, because it needs partition locks and gate.lock comes after them.
  *    Read without a lock: the tables' pointers, the list of settings epochs, the budget, all
  *        counters, part.chain.safe_*, part.tenure and part.gone. They are atomic, or are set once. */

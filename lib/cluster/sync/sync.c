@@ -92,12 +92,12 @@ struct sync_rank *sync_at(struct sync *s, size_t rank)
 
 uint64_t sync_least_clock(const struct sync *s)
 {
-	uint64_t floor = SYNC_NEVER;
+	uint64_t least = SYNC_NEVER;
 
 	for (size_t i = 0; i < s->nranks; i++)
-		if (s->rank[i].active && s->rank[i].clock < floor)
-			floor = s->rank[i].clock;
-	return floor;
+		if (s->rank[i].active && s->rank[i].clock < least)
+			least = s->rank[i].clock;
+	return least;
 }
 
 bool sync_fences(const struct sync *s, uint32_t rank, uint64_t incarnation)
@@ -188,7 +188,7 @@ unsigned sync_spare(const struct sync_mode *m, size_t n)
 }
 
 /* The least clock of the active ranks when the `spare` slowest of them are left out. */
-static uint64_t floor_without_spare(const struct sync *s)
+static uint64_t least_clock_without_spare(const struct sync *s)
 {
 	uint64_t least[SYNC_BACKUP_MAX + 1];
 	size_t active = 0, n = 0, spare;
@@ -217,9 +217,9 @@ static uint64_t floor_without_spare(const struct sync *s)
 
 uint64_t sync_completed(const struct sync *s)
 {
-	uint64_t floor = s->mode.backup ? floor_without_spare(s) : sync_least_clock(s);
+	uint64_t least = s->mode.backup ? least_clock_without_spare(s) : sync_least_clock(s);
 
-	return floor == SYNC_NEVER ? sync_pushed_end(s) : floor;
+	return least == SYNC_NEVER ? sync_pushed_end(s) : least;
 }
 
 bool sync_may_change_mode(const struct sync *s)

@@ -59,9 +59,9 @@
  *  sync.held_from       server      first step under a vote          shard_vote, shard_decided
  *  sync.next_mode_from  server      first step of the next mode      shard_add_epoch,
  *                                                                    settings_epoch_change_mode
- *  gate.floor           server      cached least clock of the        clocked_steps
+ *  gate.least_clock     server      cached least clock of the        clocked_steps
  *                                   active ranks; valid while
- *                                   gate.slowest (the number of
+ *                                   gate.nslowest (the number of
  *                                   ranks at it) is not 0
  *  part.step            partition   bsp: the open step, so also the  part_update, part_apply_sum,
  *                                   number of closed steps           gate_pass_empty_steps,

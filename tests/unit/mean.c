@@ -124,8 +124,8 @@ static void ahead(void)
 	all_clock(&x, 2, 1);
 	ok(shard_may_fix_members(x.shard, 2), "CLOCKs may be two ahead of the oldest open step");
 	all_clock(&x, 2, 2);
-	ok(clock_of(&x, 0, 3, 1) == SHARD_HOLD, "and no more");
-	ok(push_w(&x, 0, 1, 1, 1, &r) == SHARD_HOLD, "means come in their order");
+	ok(clock_of(&x, 0, 3, 1) == SHARD_WAIT, "and no more");
+	ok(push_w(&x, 0, 1, 1, 1, &r) == SHARD_WAIT, "means come in their order");
 	ok(push_w(&x, 1, 0, 1, 1, &r) == SHARD_OK && push_w(&x, 0, 1, 1, 1, &r) == SHARD_OK &&
 	        shard_closed(x.shard) == 2,
 	    "one after the other");
@@ -164,7 +164,7 @@ static void tells_and_state(void)
 
 	open_reduced(&x, "momentum", 1);
 	ok(shard_may_show(x.shard, W, 0, 0, &version) == SHARD_OK && version == 0 &&
-	        shard_may_show(x.shard, W, 0, 1, &version) == SHARD_HOLD,
+	        shard_may_show(x.shard, W, 0, 1, &version) == SHARD_WAIT,
 	    "whether a partition is as far is told without its values");
 	clock_of(&x, 0, 0, 1);
 	push_w(&x, 0, 0, 1, 3, &r);
@@ -176,7 +176,7 @@ static void tells_and_state(void)
 	ok(shard_pull_state(x.shard, W, 0, 1, 1, m, &version) == SHARD_OK && m[0] == 3 &&
 	        m[N - 1] == 3,
 	    "what the rule keeps is pulled");
-	ok(shard_pull_state(x.shard, W, 0, 2, 1, m, &version) == SHARD_HOLD, "of its step");
+	ok(shard_pull_state(x.shard, W, 0, 2, 1, m, &version) == SHARD_WAIT, "of its step");
 	ok(shard_pull_state(x.shard, W, 0, 1, 2, m, &version) == SHARD_BAD &&
 	        shard_pull_state(x.shard, W, 0, 1, 0, m, &version) == SHARD_BAD,
 	    "and no more than there is");

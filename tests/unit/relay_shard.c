@@ -212,7 +212,7 @@ static void no_room(void)
 		clock_of(&x, 0, step, 1);
 	}
 	ok(forwarded == 1 && r.status == PUSH_MERGED, "one sum is under way, the next is kept");
-	ok(push_w(&x, 0, 2, 1, 1, &r) == SHARD_HOLD, "the one after that waits");
+	ok(push_w(&x, 0, 2, 1, 1, &r) == SHARD_WAIT, "the one after that waits");
 	relay_shard_answered(x.shard, W, 0, sums(&x, W, 0, 1)->seq, PUSH_MERGED);
 	shard_advance(x.shard);
 	ok(forwarded == 2 && push_w(&x, 0, 2, 1, 1, &r) == SHARD_OK, "until the first is had");
@@ -284,7 +284,7 @@ static void values(void)
 	uint64_t version;
 
 	open_relay(&x, 1);
-	ok(shard_pull(x.shard, W, 0, 0, out, &version) == SHARD_HOLD,
+	ok(shard_pull(x.shard, W, 0, 0, out, &version) == SHARD_WAIT,
 	    "nothing is shown before it has come");
 	ok(shard_pull(x.shard, W, 0, SYNC_NEVER, out, &version) == SHARD_ELSEWHERE,
 	    "what is outside of the steps is elsewhere");
@@ -292,7 +292,7 @@ static void values(void)
 	ok(shard_pull(x.shard, W, 0, 0, out, &version) == SHARD_OK &&
 	        memcmp(w, out, sizeof w) == 0 && version == 7,
 	    "then it is, with its version");
-	ok(shard_pull(x.shard, W, 0, 1, out, &version) == SHARD_HOLD, "for its step");
+	ok(shard_pull(x.shard, W, 0, 1, out, &version) == SHARD_WAIT, "for its step");
 	relay_shard_set(x.shard, W, 0, 1, w, 8);
 	w[0] = 9;
 	relay_shard_set(x.shard, W, 0, 0, w, 7);
@@ -321,10 +321,10 @@ static void rows(void)
 	ok(shard_pull_rows(x.shard, ROWS, part, 0, p, 2, out, &version) == SHARD_OK &&
 	        memcmp(out, w, 2 * COLS * 4) == 0 && version == 3,
 	    "and shown");
-	ok(shard_pull_rows(x.shard, ROWS, part, 0, p, 3, out, &version) == SHARD_HOLD,
+	ok(shard_pull_rows(x.shard, ROWS, part, 0, p, 3, out, &version) == SHARD_WAIT,
 	    "when all are here");
 	ok(lacks(&x, part, 1, ids, 3, wanted) == 3 &&
-	        shard_pull_rows(x.shard, ROWS, part, 1, p, 2, out, &version) == SHARD_HOLD,
+	        shard_pull_rows(x.shard, ROWS, part, 1, p, 2, out, &version) == SHARD_WAIT,
 	    "of the next step they are others");
 	relay_shard_set_rows(x.shard, ROWS, part, 0, ids + 2, 1, w, 3);
 	ok(shard_pull_rows(x.shard, ROWS, part, 0, p + 16, 1, out, &version) == SHARD_OK,

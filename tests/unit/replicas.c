@@ -72,7 +72,7 @@ static void receipts_wait(void)
 		    "%s: neither answers pulls", modes[m]);
 		ok(pull(x, 2, W, SYNC_NEVER, w, &v) == SHARD_OK && v == old,
 		    "%s: the last shows what it has", modes[m]);
-		ok(m > 0 || pull(x, 2, W, 1, w, &v) == SHARD_HOLD, "and no step that it has not");
+		ok(m > 0 || pull(x, 2, W, 1, w, &v) == SHARD_WAIT, "and no step that it has not");
 		net_send(x, 1, 2);
 		net_deliver(x, 1, 2);
 		ok(pull(x, 2, W, 1, w, &v) == SHARD_OK && v == old + 1,
@@ -134,17 +134,17 @@ static void a_claim_is_waited_for(void)
 		for (uint32_t rank = 0; rank < 2; rank++)
 			for (unsigned i = 0; i < 2; i++)
 				clock_of(x, i, rank, 0, 1);
-		ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD,
+		ok(pull(x, 1, W, 1, w, &v) == SHARD_WAIT,
 		    "a copy that knows of pushes waits for their sum");
 		ok(pull(x, 1, ROWS, 1, w, &v) == SHARD_OK && v == 0,
 		    "and not for what nobody pushed");
 		if (dies) {
 			net_kill(x, 0);
 			net_chain(x, "1", -1);
-			ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD,
+			ok(pull(x, 1, W, 1, w, &v) == SHARD_WAIT,
 			    "nor is the step over when it has become the head");
 			ok(push(x, 1, W, 1, 0, &r) == SHARD_OK && r.status == PUSH_MERGED &&
-			        pull(x, 1, W, 1, w, &v) == SHARD_HOLD,
+			        pull(x, 1, W, 1, w, &v) == SHARD_WAIT,
 			    "one of two is not enough");
 			ok(push(x, 1, W, 0, 0, &r) == SHARD_OK && r.status == PUSH_MERGED,
 			    "both come again");
@@ -252,7 +252,7 @@ static void a_claim_of_one_that_is_gone(void)
 		}
 		for (unsigned i = 2; i-- > 0;)
 			clock_of(x, i, 1, 0, 0);
-		ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD,
+		ok(pull(x, 1, W, 1, w, &v) == SHARD_WAIT,
 		    "a push of a worker that is %s is waited for by the copy", what);
 		net_settle(x);
 		ok(pull(x, 1, W, 1, w, &v) == SHARD_OK && v == version_of(x->node[0].s, W, 0) &&

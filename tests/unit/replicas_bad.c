@@ -18,7 +18,7 @@ static void a_claim_of_one_that_was_replaced(void)
 		clock_of(x, i, 1, 0, 1);
 	}
 	net_settle(x);
-	ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD, "what was promised is waited for");
+	ok(pull(x, 1, W, 1, w, &v) == SHARD_WAIT, "what was promised is waited for");
 	for (unsigned i = 0; i < 2; i++)
 		admit(x->node[i].s, 0, 900, 1);
 	net_settle(x);
@@ -42,7 +42,7 @@ static void a_clock_that_the_copy_never_had(void)
 		clock_of(x, i, 1, 0, 0);
 	admit(x->node[1].s, 0, 900, 1);
 	shard_advance(x->node[1].s);
-	ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD,
+	ok(pull(x, 1, W, 1, w, &v) == SHARD_WAIT,
 	    "a copy does not pass over a step of before a takeover");
 	admit(x->node[0].s, 0, 900, 1);
 	net_settle(x);

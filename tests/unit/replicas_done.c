@@ -69,7 +69,7 @@ static void then_the_head_dies(const char *mode)
 
 		alone(x, 1, 1, &r);
 		if (!(told & 2)) {
-			ok(strcmp(mode, "bsp") || pull(x, 1, W, 2, w, &v) == SHARD_HOLD,
+			ok(strcmp(mode, "bsp") || pull(x, 1, W, 2, w, &v) == SHARD_WAIT,
 			    "%s: the new head has not heard of DONE, and waits", mode);
 			ok(shard_done(x->node[1].s, 0, inc_of(0)) == SHARD_OK,
 			    "%s: who has no answer says it again", mode);

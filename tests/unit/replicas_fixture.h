@@ -289,7 +289,7 @@ static inline bool net_deliver(struct net *x, unsigned a, unsigned b)
 		return false;
 	if (p.epoch == to->epoch) {
 		answer = shard_replicate(to->s, &p.c, p.bytes, p.len, &o.due);
-		if (answer == SHARD_HOLD)
+		if (answer == SHARD_WAIT)
 			return false;
 		x->bad += answer == SHARD_BAD;
 		if (answer == SHARD_OK && to->npending < WIRE)

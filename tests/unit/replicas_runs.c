@@ -168,7 +168,7 @@ static void do_op(struct job *j, uint32_t rank, unsigned i)
 		return;
 	a = op.clock ? clock_of(j->x, i, rank, op.step, claims(rank, op.step))
 	             : push(j->x, i, op.table, rank, op.step, &r);
-	if (a == SHARD_HOLD)
+	if (a == SHARD_WAIT)
 		return;
 	if (a != SHARD_OK || r.status >= PUSH_LATE)
 		j->wrong = op.clock ? "a CLOCK is refused" : "a push is refused";

@@ -49,7 +49,7 @@ static void from_bsp_and_back(void)
 	ok(push_w(&x, 0, 0, 1, 1, &r) == SHARD_OK && r.status == PUSH_MERGED &&
 	        clock_of(&x, 0, 0, 1) == SHARD_OK,
 	    "bsp: a push is merged");
-	ok(!shard_may_pull(x.shard, 1) && push_w(&x, 0, 1, 1, 1, &r) == SHARD_HOLD,
+	ok(!shard_may_pull(x.shard, 1) && push_w(&x, 0, 1, 1, 1, &r) == SHARD_WAIT,
 	    "the next mode waits for the step's end");
 	step_of(&x, 1, 0, 1, 1);
 	ok(shard_may_pull(x.shard, 1) && pull_w(&x, 1) == w - 1, "then it begins");
@@ -57,7 +57,7 @@ static void from_bsp_and_back(void)
 	        pull_w(&x, 1) == w - 2,
 	    "asp: applied at once");
 	ok(clock_of(&x, 0, 1, 1) == SHARD_OK && clock_of(&x, 0, 2, 1) == SHARD_OK, "one is ahead");
-	ok(clock_of(&x, 0, 3, 1) == SHARD_HOLD && !shard_may_pull(x.shard, 3),
+	ok(clock_of(&x, 0, 3, 1) == SHARD_WAIT && !shard_may_pull(x.shard, 3),
 	    "up to where bsp begins again");
 	ok(push_w(&x, 1, 1, 1, 1, &r) == SHARD_OK && r.status == PUSH_APPLIED,
 	    "the other pushes what it still has");

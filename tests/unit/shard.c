@@ -44,13 +44,13 @@ static void bsp_prefetch(void)
 	world_open(&x, "bsp", false, "sgd", 1, 2);
 	push_w(&x, 0, 0, 10, 1, &r);
 	ok(shard_may_prefetch(x.shard, 1) &&
-	        shard_pull(x.shard, W, 0, 1, w, &version) == SHARD_HOLD,
+	        shard_pull(x.shard, W, 0, 1, w, &version) == SHARD_WAIT,
 	    "a partition that not all have pushed to is not shown early");
 	push_w(&x, 1, 0, 10, 3, &r);
 	ok(!shard_may_pull(x.shard, 1) && shard_pull(x.shard, W, 0, 1, w, &version) == SHARD_OK &&
 	        w[0] == -2 && version == 1,
 	    "one that all have is, before any CLOCK");
-	ok(shard_pull(x.shard, BIG, 1, 1, w, &version) == SHARD_HOLD, "and no other");
+	ok(shard_pull(x.shard, BIG, 1, 1, w, &version) == SHARD_WAIT, "and no other");
 	ok(!shard_may_prefetch(x.shard, 2), "nor further ahead");
 	ok(!shard_vote(x.shard, 1, inc_of(1), 1, false).yes,
 	    "who takes part at that step is settled by the answer");
@@ -125,9 +125,9 @@ static void bsp_again(void)
 	ok(pull_w(&x, 1) == -2, "and each counts once");
 	ok(push_w(&x, 0, 0, 10, 1, &r) == SHARD_OK && r.status == PUSH_DUPLICATE,
 	    "after the step has closed too");
-	ok(push_w(&x, 0, 2, 10, 1, &r) == SHARD_HOLD,
+	ok(push_w(&x, 0, 2, 10, 1, &r) == SHARD_WAIT,
 	    "a push of a step that is not open yet waits");
-	ok(clock_of(&x, 0, 2, 10) == SHARD_HOLD, "and so does its CLOCK");
+	ok(clock_of(&x, 0, 2, 10) == SHARD_WAIT, "and so does its CLOCK");
 	dismiss(x.shard, 1, 0);
 	clock_of(&x, 0, 1, 0);
 	admit(x.shard, 1, inc_of(1), 2);
@@ -160,8 +160,8 @@ static void bsp_members(void)
 	v = shard_vote(x.shard, 1, 777, 3, false);
 	ok(v.yes, "one beyond it is agreed to");
 	ok(step_of(&x, 0, 2, 10, 1), "steps before it go on");
-	ok(!shard_may_pull(x.shard, 3) && push_w(&x, 0, 3, 10, 1, &r) == SHARD_HOLD &&
-	        clock_of(&x, 0, 3, 10) == SHARD_HOLD,
+	ok(!shard_may_pull(x.shard, 3) && push_w(&x, 0, 3, 10, 1, &r) == SHARD_WAIT &&
+	        clock_of(&x, 0, 3, 10) == SHARD_WAIT,
 	    "from its step on nothing is taken");
 	ok(!shard_holds(x.shard, 1, 777), "before the decision the new one is not in");
 	admit(x.shard, 1, 777, 3);
@@ -238,7 +238,7 @@ static float in_order(const uint32_t order[static 3], unsigned *held)
 
 			if (done[s])
 				continue;
-			if (push_w(&x, s, 0, 1, value[s], &r) == SHARD_HOLD) {
+			if (push_w(&x, s, 0, 1, value[s], &r) == SHARD_WAIT) {
 				++*held;
 				continue;
 			}
@@ -377,7 +377,7 @@ static void announced_pushes_are_awaited(void)
 		clock_of(&x, 1, step, 10);
 	}
 	ok(shard_pull(x.shard, W, 0, 1, w, &version) == SHARD_OK &&
-	        shard_pull(x.shard, W, 0, 2, w, &version) == SHARD_HOLD,
+	        shard_pull(x.shard, W, 0, 2, w, &version) == SHARD_WAIT,
 	    "a push that its CLOCK tells of, and which is not here, is waited for when it is too old");
 	admit(x.shard, 1, 4711, 3);
 	ok(shard_pull(x.shard, W, 0, 3, w, &version) == SHARD_OK,

@@ -42,15 +42,15 @@ static void *train(void *ctx)
 		for (int i = 0; i < 8; i++)
 			w->buf[i] = (float)(w->rank + 1);
 		while (
-		    push_dense(x, BIG, 1, w->rank, step, w->rank + 1, w->buf, 8, &r) == SHARD_HOLD)
+		    push_dense(x, BIG, 1, w->rank, step, w->rank + 1, w->buf, 8, &r) == SHARD_WAIT)
 			wait_a_bit(w);
 		while (
-		    push_w(x, w->rank, step, w->rank + 1, (float)(w->rank + 1), &r) == SHARD_HOLD)
+		    push_w(x, w->rank, step, w->rank + 1, (float)(w->rank + 1), &r) == SHARD_WAIT)
 			wait_a_bit(w);
 		while (push_row(x, w->rank, step, w->rank + 1, 1000, (float)(w->rank + 1), &r) ==
-		    SHARD_HOLD)
+		    SHARD_WAIT)
 			wait_a_bit(w);
-		while (clock_of(x, w->rank, step, w->rank + 1) == SHARD_HOLD)
+		while (clock_of(x, w->rank, step, w->rank + 1) == SHARD_WAIT)
 			wait_a_bit(w);
 	}
 	shard_done(x->shard, w->rank, inc_of(w->rank));

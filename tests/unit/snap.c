@@ -27,7 +27,7 @@ static void between_two_steps(void)
 	step_of(&x, 1, 0, 10, 1);
 	ok(shard_snap_begin(x.shard, 2, &at) && !shard_snap_due(x.shard),
 	    "it is ordered for a step to come");
-	ok(shard_snap_take(x.shard) == SHARD_HOLD, "and waits for it");
+	ok(shard_snap_take(x.shard) == SHARD_WAIT, "and waits for it");
 	step_of(&x, 0, 1, 10, 1);
 	step_of(&x, 1, 1, 10, 1);
 	ok(shard_snap_due(x.shard), "which the clocks tell");

@@ -74,7 +74,7 @@ static void is_a_step(void)
 	    "the same sum again is a duplicate");
 	ok(push_w(&x, 1, 0, 30, 2, &r) == SHARD_OK && r.status == PUSH_DUPLICATE,
 	    "so is each of its pushes");
-	ok(send_sum(&x, RELAY, 2, both, 2, 70, &r) == SHARD_HOLD,
+	ok(send_sum(&x, RELAY, 2, both, 2, 70, &r) == SHARD_WAIT,
 	    "a sum of a step that is not open yet waits");
 	world_close(&x);
 }
@@ -130,8 +130,8 @@ static void whose(void)
 	/* A rank that is taken over: the new holder is the relay's before it is in. */
 	shard_set_relay(x.shard, 1, RELAY, 900);
 	old[1].incarnation = 900;
-	ok(send_sum(&x, RELAY, 0, old, 2, 70, &r) == SHARD_HOLD &&
-	        shard_relay_speaks(x.shard, RELAY, 1, 900) == SHARD_HOLD,
+	ok(send_sum(&x, RELAY, 0, old, 2, 70, &r) == SHARD_WAIT &&
+	        shard_relay_speaks(x.shard, RELAY, 1, 900) == SHARD_WAIT,
 	    "the pushes of a holder that is not in yet wait");
 	dismiss(x.shard, 1, 0);
 	admit(x.shard, 1, 900, 0);
@@ -159,7 +159,7 @@ static void votes(void)
 	v = shard_vote(x.shard, 2, 555, 1, false);
 	clock_of(&x, 0, 0, 10);
 	clock_of(&x, 1, 0, 30);
-	ok(v.yes && send_sum(&x, RELAY, 1, both, 2, 40, &r) == SHARD_HOLD,
+	ok(v.yes && send_sum(&x, RELAY, 1, both, 2, 40, &r) == SHARD_WAIT,
 	    "a sum of a step under vote waits");
 	shard_decided(x.shard);
 	ok(send_sum(&x, RELAY, 1, both, 2, 40, &r) == SHARD_OK && r.status == PUSH_MERGED,

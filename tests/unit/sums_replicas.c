@@ -75,7 +75,7 @@ static void lost(void)
 	send_sum(x, 0, 0, 2, &r);
 	net_kill(x, 0);
 	net_chain(x, "1", -1);
-	ok(pull(x, 1, W, 1, w, &v) == SHARD_HOLD, "a sum that died with the head is waited for");
+	ok(pull(x, 1, W, 1, w, &v) == SHARD_WAIT, "a sum that died with the head is waited for");
 	ok(send_sum(x, 1, 0, 2, &r) == SHARD_OK && r.status == PUSH_MERGED &&
 	        version_of(x->node[1].s, W, 0) == 1,
 	    "and taken by the next");

@@ -239,7 +239,7 @@ static uint64_t step_of_pull(const struct pull *q)
 /* The shard gave no values: try again later, or tell the client that they are not here. */
 static enum answered refuse_pull(struct peer *p, const struct pull *q, enum shard_answer a)
 {
-	if (a == SHARD_HOLD)
+	if (a == SHARD_WAIT)
 		return ANSWER_LATER;
 	if (a == SHARD_ELSEWHERE)
 		session_send_nack(p, &q->rec, ERR_STALE,

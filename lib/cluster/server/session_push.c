@@ -282,7 +282,7 @@ static enum conn_verdict take_worker_push(struct peer *p, const struct record *r
 		        .staleness = receipt.staleness,
 		        .step = r->step });
 		return CONN_TAKEN;
-	case SHARD_HOLD:
+	case SHARD_WAIT:
 		return CONN_HOLD;
 	case SHARD_FENCED:
 		session_refuse(p, r, ERR_FENCED, "rank %u is no longer this worker's", p->who.rank);
@@ -543,7 +543,7 @@ static enum conn_verdict acknowledge_clock(struct peer *p, const struct record *
 {
 	struct server *s = p->io_thread->server;
 
-	if (a == SHARD_HOLD)
+	if (a == SHARD_WAIT)
 		return CONN_HOLD;
 	if (a != SHARD_OK) {
 		session_refuse(p, r, ERR_FENCED, "rank %u is no longer this worker's", p->who.rank);
@@ -581,7 +581,7 @@ enum conn_verdict session_clock(struct peer *p, const struct record *r, const ui
 		return CONN_HOLD;
 	advance = session_expect_announced(p, &c) && !p->retold;
 	a = shard_clock(shard_of_pusher(p), p->who.rank, p->who.incarnation, r->step, r->examples);
-	p->retold = a == SHARD_HOLD;
+	p->retold = a == SHARD_WAIT;
 	if (advance)
 		shard_advance(shard_of_pusher(p));
 	if (a == SHARD_OK && tracer_is_on(p->io_thread->server->tracer))

@@ -38,7 +38,7 @@ enum conn_verdict session_repl(struct peer *p, const struct record *r, const uin
 		return CONN_DROP;
 	}
 	a = shard_replicate(sh, &c, body, r->total, &x.due);
-	if (a == SHARD_HOLD)
+	if (a == SHARD_WAIT)
 		return CONN_HOLD;
 	session_drop_pieces(p);
 	if (a == SHARD_OK) {

@@ -58,7 +58,7 @@ static enum conn_verdict take_relay_sum(struct peer *p, const struct record *r, 
 		        .step = r->step,
 		        .seq = r->seq });
 		return CONN_TAKEN;
-	case SHARD_HOLD:
+	case SHARD_WAIT:
 		return CONN_HOLD;
 	case SHARD_ELSEWHERE:
 		session_send_nack(p, r, ERR_STALE,
@@ -99,7 +99,7 @@ static enum shard_answer take_relayed_clock(struct peer *p, const struct rank_cl
 		session_trace_clock(p, c->rank, c->step);
 	/* The relay speaks for this holder, so the view that installs the holder is still to
 	 * come. */
-	return a == SHARD_FENCED ? SHARD_HOLD : a;
+	return a == SHARD_FENCED ? SHARD_WAIT : a;
 }
 
 /* Pass the clocks on to the servers above this relay, after all were taken here.  Returns the token
@@ -133,7 +133,7 @@ enum conn_verdict session_sum_clocks(struct peer *p, const struct record *r, con
 	if (server_upstream(s) && session_is_crowded(p))
 		return CONN_HOLD;
 	while (sum_body_clocks_next(payload, r->len, &at, &c, &bad))
-		hold |= take_relayed_clock(p, &c) == SHARD_HOLD;
+		hold |= take_relayed_clock(p, &c) == SHARD_WAIT;
 	p->retold = hold && !bad;
 	if (bad) {
 		session_refuse(p, r, ERR_PROTO, "clocks that are none");

@@ -19,7 +19,7 @@
 
 /* ---- may the push come in? ---- */
 
-/* May the push come in now? SHARD_HOLD and SHARD_FENCED: no. Pushes from SHARD_OUTSIDE have no step and
+/* May the push come in now? SHARD_WAIT and SHARD_FENCED: no. Pushes from SHARD_OUTSIDE have no step and
  * always may. *sums: the pushes of its step are summed. A push that comes in is recorded in the rank's
  * pushed_end, which votes use; a push that is held because its step is not open yet is not. */
 static enum shard_answer pass_gate(struct shard *s, const struct part *p, const struct push *push,
@@ -35,7 +35,7 @@ static enum shard_answer pass_gate(struct shard *s, const struct part *p, const 
 	if (sync_fences(sync, push->rank, push->incarnation)) {
 		a = SHARD_FENCED;
 	} else if (!sync_may_push(sync, push->step)) {
-		a = SHARD_HOLD;
+		a = SHARD_WAIT;
 	} else {
 		struct sync_rank *worker = &sync->rank[push->rank];
 
@@ -218,10 +218,10 @@ static enum shard_answer add_push_to_step(struct shard *s, struct part *p, const
 	a = push->step > p->step ? s->ops->reach_step(s, p, push->step, false) : SHARD_OK;
 	if (a == SHARD_ELSEWHERE)
 		return make_receipt(s, p, push, true, PUSH_SPLIT, r);
-	if (a == SHARD_HOLD ||
+	if (a == SHARD_WAIT ||
 	    (s->cfg.deterministic && !rank_is_in_turn(s, p, push->rank, push->step))) {
 		p->waited = true;
-		return SHARD_HOLD;
+		return SHARD_WAIT;
 	}
 	if (finite && push->examples && !part_accumulate(p, s, push))
 		return SHARD_BAD;
@@ -238,7 +238,7 @@ static enum shard_answer add_push_to_step(struct shard *s, struct part *p, const
 }
 
 /* Applies a push as an update of its own. Pushes from outside the job have no step. Every result
- * except SHARD_HOLD and SHARD_BAD has a receipt, so a worker does not wait for a push that was
+ * except SHARD_WAIT and SHARD_BAD has a receipt, so a worker does not wait for a push that was
  * refused. */
 static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
     const struct push *push, bool finite, struct receipt *r)
@@ -253,7 +253,7 @@ static enum shard_answer apply_push_on_arrival(struct shard *s, struct part *p,
 	if (!repl_may_send(p) ||
 	    (!outside && p->step < by->step && settings_epoch_sums_step(s, p->step))) {
 		p->waited = true;
-		return SHARD_HOLD;
+		return SHARD_WAIT;
 	}
 	if (atomic_load(&s->snaps.on))
 		snapshot_before_update(s, p, p->step);

@@ -267,7 +267,7 @@ enum shard_answer shard_clock(struct shard *s, uint32_t rank, uint64_t incarnati
 		a = SHARD_FENCED;
 	else if ((news = clock_passes_mode_change(&s->gate, rank, step)) ||
 	    !sync_may_push(sync, step) || clock_is_too_early(s, rank, step))
-		a = SHARD_HOLD;
+		a = SHARD_WAIT;
 	else
 		news = record_clock(s, rank, step, examples);
 	mutex_unlock(&s->gate.lock);

@@ -168,7 +168,7 @@ struct part {
 	/* Updates made before the present rule began with fresh state. */
 	uint64_t born;
 	uint64_t step; /* bsp: the open step */
-	/* A caller was answered SHARD_HOLD: wake it after the next change. */
+	/* A caller was answered SHARD_WAIT: wake it after the next change. */
 	bool waited;
 	/* The clocks have passed its open step (counted in gate.behind). */
 	bool behind;

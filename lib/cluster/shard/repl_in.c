@@ -290,7 +290,7 @@ static enum shard_answer apply_record(struct shard *s, struct part *p, const str
 	/* Wait for room in the queue, or until the update's settings epoch is known here. */
 	if (!repl_may_send(p) || !in->by) {
 		p->waited = true;
-		return SHARD_HOLD;
+		return SHARD_WAIT;
 	}
 	/* A state that is repeated, or that comes to a member of the chain, is here already: acknowledge it
 	 * again. */

@@ -87,7 +87,7 @@ struct shard_config {
 	/* The use of pushes and the source of values (shard_ops.h); NULL: shard_store_ops. */
 	const struct shard_ops *ops;
 	void *own; /* for `ops` */
-	/* Something changed that a caller who was answered SHARD_HOLD may wait for. Called without
+	/* Something changed that a caller who was answered SHARD_WAIT may wait for. Called without
 	 * locks held. */
 	void (*wake)(void *ctx);
 	/* The partition has a record for another server, to be fetched with shard_send. Called with
@@ -193,7 +193,7 @@ enum err_code shard_fits_table(struct shard *s, const struct table *t, uint32_t 
 /* The answer to a request of a worker, relay or server. */
 enum shard_answer {
 	SHARD_OK,
-	SHARD_HOLD,      /* not now: try again after cfg.wake was called */
+	SHARD_WAIT,      /* not now: try again after cfg.wake was called */
 	SHARD_FENCED,    /* the sender's incarnation does not hold the rank */
 	SHARD_BAD,       /* no such partition, or malformed */
 	SHARD_ELSEWHERE, /* this server does not have that place in the chain now */
@@ -208,7 +208,7 @@ void shard_expect(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t
  * then calls shard_advance. */
 bool shard_withdraw(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
     uint16_t table, uint32_t first, uint32_t count);
-/* CLOCK: the rank has completed `step`, with this many examples. SHARD_HOLD: too early, or held
+/* CLOCK: the rank has completed `step`, with this many examples. SHARD_WAIT: too early, or held
  * back by a vote. */
 enum shard_answer shard_clock(struct shard *s, uint32_t rank, uint64_t incarnation, uint64_t step,
     uint32_t examples);
@@ -270,7 +270,7 @@ struct receipt {
 };
 
 /* Takes a push of one partition, whole. SHARD_OK: *r is the receipt; it may be sent when
- * shard_is_safe says so of r->due. SHARD_HOLD, SHARD_FENCED, SHARD_ELSEWHERE: nothing was taken.
+ * shard_is_safe says so of r->due. SHARD_WAIT, SHARD_FENCED, SHARD_ELSEWHERE: nothing was taken.
  * SHARD_BAD: malformed, or there was no memory. */
 enum shard_answer shard_push(struct shard *s, const struct push *p, struct receipt *r);
 /* May an acknowledgement that waits for *due be sent now? Takes no lock. */
@@ -300,7 +300,7 @@ struct shard_outcome shard_outcome(struct shard *s, uint16_t table, uint32_t par
 bool shard_has_pushes_before(struct shard *s, uint16_t table, uint32_t part, uint32_t rank,
     uint64_t step);
 /* Copies the values of a dense partition (table_part_elements floats) to out. step: the step that
- * the puller is at, or SYNC_NEVER for the values as they are now. SHARD_HOLD: they must not be
+ * the puller is at, or SYNC_NEVER for the values as they are now. SHARD_WAIT: they must not be
  * shown yet. SHARD_ELSEWHERE: this server is not the tail. */
 enum shard_answer shard_pull(struct shard *s, uint16_t table, uint32_t part, uint64_t step,
     float *out, uint64_t *version);
@@ -370,7 +370,7 @@ enum shard_answer shard_retain_rows(struct shard *s, uint16_t table, uint32_t pa
 /* From now on the process `relay` (0: none) speaks for the rank's holder of this incarnation. One
  * caller at a time, called before the epoch of this layout is announced. */
 void shard_set_relay(struct shard *s, uint32_t rank, uint64_t relay, uint64_t incarnation);
-/* Does this relay speak for that holder? SHARD_OK: yes. SHARD_HOLD: it does, but the view that
+/* Does this relay speak for that holder? SHARD_OK: yes. SHARD_WAIT: it does, but the view that
  * admits the holder has not arrived, or a vote is under way. SHARD_FENCED: no. */
 enum shard_answer shard_relay_speaks(struct shard *s, uint64_t relay, uint32_t rank,
     uint64_t incarnation);
@@ -423,7 +423,7 @@ void shard_acknowledged(struct shard *s, uint16_t server, uint16_t table, uint32
 void shard_resend(struct shard *s, uint16_t server);
 
 /* Takes a record from the previous replica of the chain (len bytes, head and body). When
- * shard_is_safe says so of *due, this replica and all after it have it. SHARD_HOLD: not now, as the
+ * shard_is_safe says so of *due, this replica and all after it have it. SHARD_WAIT: not now, as the
  * next replica is too far behind or the record's settings epoch is not known here yet. */
 enum shard_answer shard_replicate(struct shard *s, const struct repl_record *c, const uint8_t *p,
     size_t len, struct shard_due *due);
@@ -452,7 +452,7 @@ void shard_snap_marks(struct shard *s, uint64_t mark, uint64_t base);
 bool shard_snapping(struct shard *s, uint64_t step);
 /* Is it worth while to call shard_snap_take again? */
 bool shard_snap_due(struct shard *s);
-/* Copies partitions. SHARD_OK: all are copied. SHARD_HOLD: call again after cfg.wake.
+/* Copies partitions. SHARD_OK: all are copied. SHARD_WAIT: call again after cfg.wake.
  * SHARD_ELSEWHERE: the snapshot was ended. SHARD_BAD: no memory. */
 enum shard_answer shard_snap_take(struct shard *s);
 struct ckpt_part;

@@ -45,7 +45,7 @@ struct shard_ops {
 	 * the partition take it now, after opening its step if need be?
 	 *
 	 *   SHARD_OK         yes
-	 *   SHARD_HOLD       not yet: its step is not open
+	 *   SHARD_WAIT       not yet: its step is not open
 	 *   SHARD_ELSEWHERE  never; each push must go to the servers by itself
 	 *
 	 * split: the partition will not take the sum, but must answer it in the order of steps. */
@@ -65,7 +65,7 @@ struct shard_ops {
 	enum push_status (*final_status)(struct part *p, uint64_t step, enum push_status status);
 
 	/* May a pull at `step` (SYNC_NEVER: from outside) be answered from this partition now?
-	 * SHARD_HOLD marks the caller as waiting. */
+	 * SHARD_WAIT marks the caller as waiting. */
 	enum shard_answer (*may_show)(struct shard *s, struct part *p, uint64_t step);
 	/* Writes n rows as shard_pull_changed_rows describes. */
 	enum shard_answer (*show_rows)(struct shard *s, struct part *p, uint64_t step,

@@ -346,11 +346,11 @@ enum shard_answer shard_snap_take(struct shard *s)
 	if (!atomic_load(&s->snaps.on))
 		return SHARD_ELSEWHERE;
 	if (!shard_snap_due(s))
-		return SHARD_HOLD;
+		return SHARD_WAIT;
 	shard_each(s, take_part_snapshot, &all);
 	if (atomic_load(&s->snaps.failed))
 		return SHARD_BAD;
-	return all ? SHARD_OK : SHARD_HOLD;
+	return all ? SHARD_OK : SHARD_WAIT;
 }
 
 /* An array of parts that grows while the partitions are visited. */

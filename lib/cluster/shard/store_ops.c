@@ -7,7 +7,7 @@
 /* The shard of a store: it applies what it takes, and shows its own values. */
 
 /* Shows values only at the tail of the chain, and only what every replica that counts has.
- * SHARD_HOLD marks the partition as waited for, so the next change of it wakes the caller. */
+ * SHARD_WAIT marks the partition as waited for, so the next change of it wakes the caller. */
 static enum shard_answer store_may_show(struct shard *s, struct part *p, uint64_t step)
 {
 	uint64_t closed = step == SYNC_NEVER ? 0 : settings_epoch_closed_before(s, step);
@@ -19,7 +19,7 @@ static enum shard_answer store_may_show(struct shard *s, struct part *p, uint64_
 	    (p->chain.required && atomic_load(&p->chain.safe_version) < p->version) ||
 	    (step != SYNC_NEVER && gate_push_is_pending(s, p, step))) {
 		p->waited = true;
-		return SHARD_HOLD;
+		return SHARD_WAIT;
 	}
 	return SHARD_OK;
 }
@@ -42,7 +42,7 @@ static enum shard_answer store_reach_step(struct shard *s, struct part *p, uint6
     bool split)
 {
 	(void)s;
-	return !split && step > p->step ? SHARD_HOLD : SHARD_OK;
+	return !split && step > p->step ? SHARD_WAIT : SHARD_OK;
 }
 
 /* A store goes over steps only by closing them, or by gate_pass_empty_steps. */

@@ -31,7 +31,7 @@ static enum shard_answer relay_may_speak(const struct sync *sync, uint64_t relay
 		return SHARD_FENCED;
 	/* The rank is fenced by a vote, or the view that admits this incarnation has not
 	 * arrived. */
-	return worker->incarnation == incarnation ? SHARD_OK : SHARD_HOLD;
+	return worker->incarnation == incarnation ? SHARD_OK : SHARD_WAIT;
 }
 
 enum shard_answer shard_relay_speaks(struct shard *s, uint64_t relay, uint32_t rank,
@@ -61,7 +61,7 @@ static enum shard_answer gate_takes_sum(struct shard *s, const struct part *p,
 		a = one == SHARD_OK ? a : one;
 	}
 	if (a == SHARD_OK && !sync_may_push(sync, sum->step))
-		a = SHARD_HOLD;
+		a = SHARD_WAIT;
 	/* A sum that waits for its step does not count yet (pass_gate in apply.c). */
 	for (uint32_t i = 0;
 	     a == SHARD_OK && (s->ops->jumps || sum->step <= p->step) && i < sum->body.n; i++) {
@@ -132,9 +132,9 @@ static enum shard_answer add_sum_to_head(struct shard *s, struct part *p, const 
 		return finish_sum(s, p, p->version, sum, r, PUSH_DUPLICATE);
 	split = taken || !good || sum->step < p->step;
 	a = sum->step + split > p->step ? s->ops->reach_step(s, p, sum->step, split) : SHARD_OK;
-	if (a == SHARD_HOLD) {
+	if (a == SHARD_WAIT) {
 		p->waited = true;
-		return SHARD_HOLD;
+		return SHARD_WAIT;
 	}
 	if (split || a == SHARD_ELSEWHERE)
 		return finish_sum(s, p, p->version, sum, r, PUSH_SPLIT);

@@ -157,7 +157,7 @@ static enum shard_answer reach_step(struct shard *s, struct part *p, uint64_t st
 	if (step > p->step && step - p->step > STEPS_LEAP)
 		return SHARD_ELSEWHERE;
 	jump_to_step(s, p, step + split);
-	return p->step < step + split ? SHARD_HOLD : SHARD_OK;
+	return p->step < step + split ? SHARD_WAIT : SHARD_OK;
 }
 
 /* Opens `step` if no push came and none is announced for the open step and those before `step`. */
@@ -243,7 +243,7 @@ static enum shard_answer may_show(struct shard *s, struct part *p, uint64_t step
 	if (relay_part(p)->have > step)
 		return SHARD_OK;
 	p->waited = true;
-	return SHARD_HOLD;
+	return SHARD_WAIT;
 }
 
 /* Stored behind a row's values: the step, plus 1, that they are of; the step, plus 1, and the
@@ -273,7 +273,7 @@ static void set_row_marks(const struct part *p, float *row, struct marks m)
 }
 
 /* For shard_ops: all rows of the request, or none. A relay keeps no versions of rows for single
- * clients, so it ignores `since` and sends every row. SHARD_HOLD until the last missing row has
+ * clients, so it ignores `since` and sends every row. SHARD_WAIT until the last missing row has
  * come from the servers. SHARD_ELSEWHERE for a pull from outside of steps: it goes to the
  * servers. The partition's lock is held. */
 static enum shard_answer show_rows(struct shard *s, struct part *p, uint64_t step,
@@ -297,7 +297,7 @@ static enum shard_answer show_rows(struct shard *s, struct part *p, uint64_t ste
 		row = rows_get(p->sparse.rows, id);
 		if (!row || row_marks(p, row).have <= step) {
 			p->waited = true;
-			return SHARD_HOLD;
+			return SHARD_WAIT;
 		}
 		memcpy(out + i * cols, row, cols * sizeof *out);
 	}

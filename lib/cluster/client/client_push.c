@@ -259,7 +259,7 @@ void client_push_take_receipts(struct link *l, const struct record *head, const 
 		struct request *r = request_of_receipt(l, m.table, m.part, m.step);
 
 		if (!r)
-			/* A push that was sent twice gets two receipts. */
+			/* A duplicate of a push gets a receipt, too, and the push has ended. */
 			continue;
 		if (m.status < sizeof s->receipts / sizeof *s->receipts)
 			s->receipts[m.status]++;

@@ -39,7 +39,7 @@ bool session_refuse_stale(struct peer *p, const struct record *r)
  * A worker has at most one push for each partition in an open step, and the receipts of earlier
  * steps become safe without any further record of this session.  So pushes may be held when
  * the bound is reached, until a quarter of it is free: the CLOCK that closes the open step is never
- * queued behind them. Repeated pushes do not count, because merge_pending_acks keeps one of each, in whatever
+ * queued behind them. Duplicate pushes do not count, because merge_pending_acks keeps one of each, in whatever
  * epoch it was sent. */
 size_t session_pending_limit(uint64_t parts)
 {

@@ -200,7 +200,7 @@ static enum shard_answer repeat_receipt(struct shard *s, const struct part *p,
 /* ---- pushes ---- */
 
 /* Takes a push of a step that is summed: adds it to the sum, and applies the sum if the step is
- * complete. The order of the tests matters: a repeated push is answered as before even when its
+ * complete. The order of the tests matters: a duplicate push is answered as before even when its
  * step is closed, and a late one is answered before it could wait for its turn. */
 static enum shard_answer add_push_to_step(struct shard *s, struct part *p, const struct push *push,
     bool finite, struct receipt *r)
@@ -278,7 +278,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 {
 	struct part *p = shard_part(s, push->table, push->part);
 	const struct codec *codec = codec_by_id(push->codec);
-	bool outside = push->rank == SHARD_OUTSIDE, sums, good, again, wake, advance;
+	bool outside = push->rank == SHARD_OUTSIDE, sums, good, duplicate, wake, advance;
 	enum codec_check check;
 	enum shard_answer a;
 	int64_t begin = clock_now();
@@ -308,7 +308,7 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 		return a;
 	}
 	step = p->step;
-	again = !outside && part_has_taken(p, push->rank, push->step);
+	duplicate = !outside && part_has_taken(p, push->rank, push->step);
 	/* The memory for a dense partition was allocated with it, except for gradients that an
 	 * aggregator keeps. */
 	good = check == CODEC_GOOD &&
@@ -336,12 +336,12 @@ enum shard_answer shard_push(struct shard *s, const struct push *push, struct re
 	advance = p->step != step && p->behind && gate_caught_up(s, p);
 	mutex_unlock(&p->lock);
 	hist_add(&s->apply_time, (uint64_t)(clock_now() - begin));
-	if (a == SHARD_OK && r->status == PUSH_REFUSED && !good && !again && !outside) {
+	if (a == SHARD_OK && r->status == PUSH_REFUSED && !good && !duplicate && !outside) {
 		mutex_lock(&s->gate.lock);
 		sync_at(&s->gate.sync, push->rank)->refused++;
 		mutex_unlock(&s->gate.lock);
 	}
-	if (a == SHARD_OK && !again && check == CODEC_UNBOUNDED)
+	if (a == SHARD_OK && !duplicate && check == CODEC_UNBOUNDED)
 		atomic_fetch_add_explicit(&s->nonfinite, 1, memory_order_relaxed);
 	if (advance)
 		shard_advance(s);

@@ -191,7 +191,7 @@ void relay_shard_answered(struct shard *s, uint16_t table, uint32_t part, uint64
 	if (!p)
 		return;
 	mutex_lock(&p->lock);
-	/* A sum that was sent twice is answered twice: ignore the second answer. */
+	/* A duplicate of a sum is answered, too: ignore the second answer. */
 	if (p->chain.sent && p->chain.sent->seq == seq) {
 		note_sum_outcome(p, p->chain.sent->step, status);
 		repl_drop_first(p);

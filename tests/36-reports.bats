@@ -140,3 +140,97 @@ page_text() {
 	ps-ctl report lin >page
 	page_text page | grep -q 'There are no curves'
 }
+
+# A run directory NAME.run with a cluster file, and samples "STEP SECONDS BYTES LOSS [AUC]" from standard input.
+write_run() {
+	mkdir "$1.run"
+	printf '{"name":"%s","by_default":["%s"],"workers":1,"sync":"%s","job":{"model":"logistic","lr":%s}}' \
+		"$1" "$1" "$2" "$3" >"$1.run/cluster.json"
+	awk '{
+		printf "{\"ts\":\"2026-01-02T03:04:%06.3fZ\",\"step\":%d,\"seconds\":%s,\"pushed_bytes\":%d,\"pulled_bytes\":%d,", $2, $1, $2, $3, $3
+		printf "\"examples\":%d,\"train_loss\":%s", 10 * $1, $4
+		if (NF > 4) printf ",\"eval_step\":%d,\"eval\":{\"loss\":%s,\"auc\":%s}", $1, $4, $5
+		print "}"
+	}' >"$1.run/metrics.jsonl"
+}
+
+write_three_runs() {
+	printf '%s\n' "0 0 0 null" "10 1 100 0.7 0.6" "20 2 200 0.5 0.8" "30 3 300 0.4 0.85" | write_run a bsp 0.1
+	printf '%s\n' "10 2 50 0.6 0.7" "20 4 100 0.3 0.9" | write_run b ssp:3 0.1
+	# This one has not been evaluated yet.
+	printf '%s\n' "5 1 10 0.9" | write_run c bsp 0.3
+}
+
+@test "one plot of several runs, and what each took to a target" {
+	write_three_runs
+	run -0 --separate-stderr ps-ctl compare a b c --across seconds --metric auc
+	[[ $stderr == "c.run (crashed) has no sample with auc" ]]
+	[[ $output == *"a  sync=bsp lr=0.1"*"b  sync=ssp:3 lr=0.1"*"c  sync=bsp lr=0.3"* ]]
+	[[ $output == *"until auc >= 0.85, the worst of the runs' best values"* ]]
+	[[ $output =~ a\ +a.run\ +bsp\ +0.1\ +crashed\ +0.85\ +30\ +3\ +600\ +300 ]]
+	[[ $output =~ b\ +b.run\ +ssp:3\ +0.1\ +crashed\ +0.9\ +20\ +4\ +200\ +200 ]]
+	[[ $output =~ c\ +c.run\ +bsp\ +0.3\ +crashed\ +-\ +-\ +-\ +-\ +- ]]
+	# Lower is better, and the target may be given.
+	ps-ctl compare a b --metric loss --target 0.5 --json >target
+	[ "$(jq -c '[.kind, .metric, .target, .best, .steps, (.seconds | floor), .bytes, .examples]' target)" = \
+		'["target","loss",0.5,0.4,20,2,400,200]'$'\n''["target","loss",0.5,0.3,20,4,200,200]' ]
+	[ "$(jq -c .settings target)" = '{"sync":"bsp"}'$'\n''{"sync":"ssp:3"}' ]
+	# Nobody gets there.
+	[ "$(ps-ctl compare a b --metric loss --target 0.1 --json | jq -c .steps | xargs)" = "null null" ]
+	# Without evaluations of all it is the training loss; a run of one sample is one point.
+	ps-ctl compare a b c -x steps --json >target
+	[ "$(jq -r .metric target | sort -u)" = train_loss ]
+	[ "$(jq -c '[.best, .best_step]' target | xargs)" = "[0.4,30] [0.3,20] [0.9,5]" ]
+	LC_ALL=C ps-ctl compare c c -x steps >plot
+	run ! grep -qP '[^\x00-\x7f]' plot
+}
+
+@test "a plot as a file: well-formed, with names as text, or a table of points" {
+	write_three_runs
+	evil='</style></text><script>alert(1)</script>"'"'"'&'
+	jq -c --arg evil "$evil" '.sync = $evil' b.run/cluster.json >c && mv c b.run/cluster.json
+	for axis in steps seconds bytes examples; do
+		run -0 ps-ctl compare a b c --across $axis -o plot.svg
+		[[ $output == *"until train_loss <= 0.9"* ]]
+		/usr/bin/python3 - plot.svg <<-'END'
+		import sys, xml.etree.ElementTree as tree
+		root = tree.parse(sys.argv[1]).getroot()
+		svg = '{http://www.w3.org/2000/svg}'
+		assert root.tag == svg + 'svg', root.tag
+		kinds = {e.tag for e in root.iter()}
+		assert kinds <= {svg + k for k in ('svg', 'title', 'style', 'rect', 'text', 'g', 'line', 'path', 'circle')}, kinds
+		texts = [e.text for e in root.iter(svg + 'text')]
+		assert any(t and '<script>' in t for t in texts), texts
+		assert 'sync=bsp lr=0.1' in texts, texts
+		for path in root.iter(svg + 'path'):
+		    assert 'nan' not in path.get('d') and 'inf' not in path.get('d'), path.get('d')
+		assert len(list(root.iter(svg + 'circle'))) == 6
+		END
+		! command -v xmllint || xmllint --noout plot.svg
+	done
+	ps-ctl compare a b --metric auc -o plot.html >/dev/null
+	[[ $(page_text plot.html) == *"auc across steps"*"Until auc >= 0.85"*"<script>"*"0.9"* ]]
+	ps-ctl compare a b --metric auc -o plot.tsv >/dev/null
+	[ "$(head -n 2 plot.tsv)" = "$(printf 'run\tsettings\tsteps\tseconds\tbytes\texamples\tauc\na.run\tsync=bsp\t10\t1\t200\t100\t0.6')" ]
+	[ "$(awk -F '\t' 'NF == 7' plot.tsv | wc -l)" -eq 6 ]
+}
+
+@test "a plot that cannot be drawn is one sentence" {
+	write_three_runs
+	run -4 ps-ctl compare a b --metric rmse -o plot.svg
+	[ "$output" = "ps-ctl: no sample of the runs has rmse; they have train_loss, loss, auc" ]
+	[ ! -e plot.svg ]
+	run -2 ps-ctl compare a b --metric acu
+	[[ $output == *'no metric is named "acu"; did you mean "auc"?' ]]
+	run -2 ps-ctl compare a b -o plot.png
+	[[ $output == *".svg, .html or .tsv"* ]]
+	run -2 ps-ctl compare a b --target high
+	run -2 ps-ctl compare a b --across epochs
+	run -4 ps-ctl compare a nothing --across steps
+	run -1 ps-ctl compare a b -o nowhere/plot.svg
+	[ "${#lines[@]}" -eq 1 ]
+	# Torn and strange samples are left out.
+	printf '{"ts":"2026-01-02T03:04:05Z","step":"x"}\n[]\n{"ts":"2026-01-02T03:04:06Z","step":1,"train_loss":null}\n{"ts":"20' >>a.run/metrics.jsonl
+	run -0 ps-ctl compare a b --metric auc --json
+	[ "$(jq -c .best <<<"$output" | xargs)" = "0.85 0.9" ]
+}

@@ -285,20 +285,36 @@ static void show_comparison(const struct comparison *c)
 	show_curves(c);
 }
 
-/* c.n counts the runs that were read, so that an error in a later one releases exactly those. */
-enum err_code compare_runs(char *const *dirs, size_t n, bool json, struct err *e)
+/* Shows the runs as one plot: each has one directory. */
+static enum err_code show_plot(const struct comparison *c, const struct curve_options *o,
+    struct err *e)
 {
-	struct comparison c = { .json = json };
-	enum err_code rc = ERR_OK;
+	char *dir[COMPARE_RUNS_MAX][2] = { { NULL } }, **dirs[COMPARE_RUNS_MAX];
+
+	for (size_t i = 0; i < c->n; i++) {
+		dir[i][0] = c->run[i].dir;
+		dirs[i] = dir[i];
+	}
+	return curve_set_show(o, c->run, dirs, c->n, e);
+}
+
+/* c.n counts the runs that were read, so that an error in a later one releases exactly those. */
+enum err_code compare_runs(char *const *dirs, size_t n, const struct compare_options *o,
+    struct err *e)
+{
+	struct comparison c = { .json = o->json };
+	enum err_code rc = o->curves ? curve_options_check(o->curves, e) : ERR_OK;
 	double epoch;
 
 	for (size_t i = 0; !rc && i < n; i++) {
 		rc = report_run_read(dirs[i], &c.run[i], e);
-		if (!rc)
-			c.point[i] = report_samples_read(c.run[i].dir, &c.npoints[i], &epoch);
 		c.n += !rc;
 	}
-	if (!rc)
+	for (size_t i = 0; !rc && !o->curves && i < n; i++)
+		c.point[i] = report_samples_read(c.run[i].dir, &c.npoints[i], &epoch);
+	if (!rc && o->curves)
+		rc = show_plot(&c, o->curves, e);
+	else if (!rc)
 		show_comparison(&c);
 	for (size_t i = 0; i < c.n; i++) {
 		report_samples_free(c.point[i], c.npoints[i]);

@@ -27,15 +27,21 @@ struct report_plot_mark { /* an event: a vertical line */
 };
 struct plot {
 	const char *title, *x_name;
+	bool x_from_zero;                      /* begin the x axis at 0 */
 	bool whole;                            /* x counts something: ticks are whole numbers */
 	const struct report_plot_curve *curve; /* at most PLOT_CURVES */
 	size_t ncurves;
 	const struct report_plot_mark *mark;
 	size_t nmarks;
-	bool from_zero; /* begin the y axis at 0; else the values decide, and the axis is
+	const double *target; /* a value of y to mark by a horizontal line, or NULL */
+	bool from_zero;       /* begin the y axis at 0; else the values decide, and the axis is
 	                                 * logarithmic if they are positive and span a factor of 100 */
 };
-#define PLOT_CURVES 4
+#define PLOT_CURVES 16
+/* Appends a style sheet with a colour for each curve; pages have those of the first two by themselves. */
+void report_plot_style(struct buf *out);
+/* Appends the chart as an SVG document of its own, with a legend. */
+void report_plot_image(struct buf *out, const struct plot *p);
 /* Appends the chart.  Appends nothing when no curve has two finite points, or one and `dots`. */
 void report_plot_svg(struct buf *out, const struct plot *p);
 

@@ -68,20 +68,38 @@ static const char style[] =
 /* ---- the head ---- */
 
 /* The policy in the head forbids scripts and all loading, so a page that shows foreign text stays
- * harmless even if one escape were missing. Time stamps are RFC 3339 and are cut to days and
- * seconds. */
-static void put_page_head(struct buf *out, const struct report_run *r)
+ * harmless even if one escape were missing. */
+void report_page_begin(struct buf *out, const char *title, const char *more_style)
 {
-	const char *name = *r->cluster ? r->cluster : r->name,
-	           *reason = json_str(r->result, "reason", "");
-
 	buf_puts(out,
 	    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
 	    "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
 	    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
 	    "<title>");
-	report_html_printf(out, "%s: %s", name, r->state);
-	buf_printf(out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<header><h1>", style);
+	report_html_text(out, title);
+	buf_printf(out, "</title>\n<style>\n%s%s</style>\n</head>\n<body>\n", style, more_style);
+}
+
+void report_page_end(struct buf *out, const char *command)
+{
+	char now[32];
+
+	clock_stamp(now);
+	buf_printf(out,
+	    "<footer>Made by pskit %s, %s, on %.10s %.8s UTC.</footer>\n</body>\n</html>\n",
+	    PSKIT_VERSION, command, now, now + 11);
+}
+
+/* Time stamps are RFC 3339 and are cut to days and seconds. */
+static void put_page_head(struct buf *out, const struct report_run *r)
+{
+	const char *name = *r->cluster ? r->cluster : r->name,
+	           *reason = json_str(r->result, "reason", "");
+	char *title = mem_printf("%s: %s", name, r->state);
+
+	report_page_begin(out, title, "");
+	free(title);
+	buf_puts(out, "<header><h1>");
 	report_html_text(out, name);
 	buf_printf(out, "</h1><span class=\"state %s\">%s</span></header>\n", r->state, r->state);
 	if (*reason && strcmp(r->state, "done") != 0) {
@@ -253,10 +271,8 @@ void report_page(struct buf *out, const struct report_run *r)
 {
 	json_t *events = json_array();
 	double epoch;
-	char now[32];
 
 	report_each_line(r->dir, "events.jsonl", collect_event, events);
-	clock_stamp(now);
 	put_page_head(out, r);
 	put_result_cards(out, r);
 	buf_puts(out, "<h2>Curves</h2>\n");
@@ -264,8 +280,6 @@ void report_page(struct buf *out, const struct report_run *r)
 	put_changed_settings(out, r);
 	put_event_table(out, events, epoch);
 	put_all_settings(out, r);
-	buf_printf(out,
-	    "<footer>Made by pskit %s, ps-ctl report, on %.10s %.8s UTC.</footer>\n</body>\n</html>\n",
-	    PSKIT_VERSION, now, now + 11);
+	report_page_end(out, "ps-ctl report");
 	json_decref(events);
 }

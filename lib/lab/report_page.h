@@ -9,6 +9,11 @@
  * in it; it loads nothing and has no script. */
 void report_page(struct buf *out, const struct report_run *r);
 
+/* The head of a page with this title, up to the beginning of its body, and its end. command: of
+ * which it was made. more_style: rules that follow those of all pages. */
+void report_page_begin(struct buf *out, const char *title, const char *more_style);
+void report_page_end(struct buf *out, const char *command);
+
 /* report_curves.c: appends the charts, drawn from metrics.jsonl, with notable events as marks.
  * *epoch becomes the wall clock time (seconds since 1970) at which the charts' time is 0, or NaN
  * when there are no points. */

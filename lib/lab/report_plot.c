@@ -45,8 +45,14 @@ static void find_axes(const struct plot *p, struct axis *x, struct axis *y)
 				widen_axis(x, p->curve[k].x[i]);
 				widen_axis(y, p->curve[k].y[i]);
 			}
+	if (x->lo > x->hi)
+		*x = *y = (struct axis){ .lo = 0, .hi = 1 };
 	if (p->from_zero)
 		widen_axis(y, 0);
+	if (p->x_from_zero)
+		widen_axis(x, 0);
+	if (p->target && isfinite(*p->target))
+		widen_axis(y, *p->target);
 	y->log = !p->from_zero && y->lo > 0 && y->hi > 100 * y->lo;
 	if (y->log) {
 		y->lo = log10(y->lo);
@@ -163,6 +169,18 @@ static void draw_marks(struct buf *out, const struct plot *p, const struct axis 
 	}
 }
 
+static void draw_target(struct buf *out, const struct plot *p, const struct axis *y)
+{
+	double at;
+
+	if (!p->target || !isfinite(*p->target))
+		return;
+	at = y_to_pixel(y, *p->target);
+	buf_printf(out,
+	    "<line class=\"target\" x1=\"%.0f\" x2=\"%.0f\" y1=\"%.1f\" y2=\"%.1f\"/>\n", LEFT,
+	    RIGHT, at, at);
+}
+
 /* ---- curves ---- */
 
 struct pen {
@@ -266,6 +284,17 @@ static bool has_drawable_curve(const struct plot *p)
 	return false;
 }
 
+/* Draws everything within the axes and the axes themselves. */
+static void draw_inside(struct buf *out, const struct plot *p, const struct axis *x,
+    const struct axis *y)
+{
+	draw_axes(out, p, x, y);
+	draw_marks(out, p, x);
+	draw_target(out, p, y);
+	for (size_t k = 0; k < p->ncurves; k++)
+		draw_curve(out, &p->curve[k], k, x, y);
+}
+
 /* Appends nothing when no curve has enough points. Colours come from the page's style sheet. */
 void report_plot_svg(struct buf *out, const struct plot *p)
 {
@@ -281,11 +310,67 @@ void report_plot_svg(struct buf *out, const struct plot *p)
 	    y.log ? " <small>logarithmic</small>" : "", WIDE, HIGH);
 	report_html_text(out, p->title);
 	buf_puts(out, "</title>\n");
-	draw_axes(out, p, &x, &y);
-	draw_marks(out, p, &x);
-	for (size_t k = 0; k < p->ncurves; k++)
-		draw_curve(out, &p->curve[k], k, &x, &y);
+	draw_inside(out, p, &x, &y);
 	buf_puts(out, "</svg>\n");
 	draw_legend(out, p);
 	buf_puts(out, "</figure>\n");
+}
+
+/* ---- an image ---- */
+
+/* Height of the title above the chart, and of a line of the legend below it, in pixels. */
+#define TITLE_HIGH  24
+#define LEGEND_LINE 18
+
+/* Colours that people with any colour vision can tell apart (Okabe and Ito, "Color universal design", 2008).
+ * More curves have them again, dashed. */
+static const char *const palette[] = { "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
+	"#56b4e9", "#a09000", "#777777" };
+#define PALETTE (sizeof palette / sizeof *palette)
+
+void report_plot_style(struct buf *out)
+{
+	for (size_t k = 0; k < PLOT_CURVES; k++)
+		buf_printf(out,
+		    "path[class=c%zu]{stroke:%s;stroke-dasharray:%s}circle[class=c%zu]{stroke:%s;fill:none;stroke-width:1.5}\n",
+		    k, palette[k % PALETTE], k < PALETTE ? "none" : "6 3", k, palette[k % PALETTE]);
+	buf_puts(out, ".target{stroke:#888;stroke-dasharray:2 3}\n");
+}
+
+/* The image has a white background, so that it can stand in any document. */
+void report_plot_image(struct buf *out, const struct plot *p)
+{
+	struct axis x, y;
+	int high = TITLE_HIGH + HIGH + LEGEND_LINE * (int)p->ncurves + 6;
+
+	find_axes(p, &x, &y);
+	buf_printf(out,
+	    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+	    "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" viewBox=\"0 0 %d %d\" width=\"%d\" "
+	    "height=\"%d\">\n<title>",
+	    WIDE, high, 2 * WIDE, 2 * high);
+	report_html_text(out, p->title);
+	buf_printf(out,
+	    "</title>\n<style>\ntext{font:12px sans-serif;fill:#555}.grid{stroke:#ddd}.axis{stroke:#555}"
+	    ".mark{stroke:#b3261e;stroke-dasharray:2 3}path{fill:none;stroke-width:2;stroke-linejoin:round}"
+	    ".title{font-weight:bold;fill:#222}\n");
+	report_plot_style(out);
+	buf_printf(out,
+	    "</style>\n<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n<text class=\"title\" x=\"%.0f\" "
+	    "y=\"17\">",
+	    WIDE, high, LEFT);
+	report_html_text(out, p->title);
+	buf_printf(out, "%s</text>\n<g transform=\"translate(0 %d)\">\n",
+	    y.log ? " (logarithmic)" : "", TITLE_HIGH);
+	draw_inside(out, p, &x, &y);
+	for (size_t k = 0; k < p->ncurves; k++) {
+		int at = HIGH + LEGEND_LINE * (int)k + 8;
+
+		buf_printf(out,
+		    "<path class=\"c%zu\" d=\"M%.0f %d h24\"/><text x=\"%.0f\" y=\"%d\">", k, LEFT,
+		    at, LEFT + 32, at + 4);
+		report_html_text(out, p->curve[k].name);
+		buf_puts(out, "</text>\n");
+	}
+	buf_puts(out, "</g>\n</svg>\n");
 }

@@ -89,7 +89,9 @@ static void add_point(void *ctx, const json_t *s)
 	*p = (struct report_sample){ .time = at - all->epoch,
 		.step = number_or_nan(s, "step"),
 		.eval_step = number_or_nan(s, "eval_step"),
+		.seconds = number_or_nan(s, "seconds"),
 		.train_loss = number_or_nan(s, "train_loss"),
+		.progressive_loss = number_or_nan(s, "progressive_loss"),
 		.examples = number_or_nan(s, "examples"),
 		.pushed_bytes = number_or_nan(s, "pushed_bytes"),
 		.pulled_bytes = number_or_nan(s, "pulled_bytes"),
@@ -127,7 +129,7 @@ static void flatten_settings(json_t *to, const char *prefix, const json_t *from)
 
 		if (json_is_object(v) && !*prefix)
 			flatten_settings(to, "job.", v);
-		else if (strcmp(path, "name") != 0)
+		else if (strcmp(path, "name") != 0 && strcmp(path, "by_default") != 0)
 			json_object_set(to, path, v);
 		free(path);
 	}

@@ -17,7 +17,7 @@ struct report_run {
 	char *dir;         /* path, as the user named it */
 	char *name;        /* last component of the path: "lin.run.1" */
 	const char *state; /* running, done, failed, stopped, or crashed (ended without a result) */
-	json_t *settings;  /* flat, in the file's order: {"job.lr": 0.1, ...}, without "name" */
+	json_t *settings;  /* flat, in the file's order: {"job.lr": 0.1, ...}, without "name" and "by_default" */
 	json_t *result;    /* result.json, or one made from the last status (result.h) */
 	char *cluster;     /* the cluster's name, "" when it has none */
 	char began[32], ended[32]; /* RFC 3339; "" if unknown, or not ended yet */
@@ -45,7 +45,8 @@ char *report_value_text(const json_t *value);
 struct report_sample {
 	double time; /* seconds since the first sample */
 	double step, eval_step;
-	double train_loss, examples, pushed_bytes, pulled_bytes;
+	double seconds; /* of the training, which begin again when the run is resumed */
+	double train_loss, progressive_loss, examples, pushed_bytes, pulled_bytes;
 	json_t *eval; /* figures of the last evaluation (loss, accuracy, ...), or NULL */
 };
 /* Reads all samples in the file's order.  Without a file there are none.  *epoch becomes the wall

@@ -16,7 +16,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "contrib", "python"))
 import psclient as ps  # noqa: E402
 
-DELTA, KEYS, NO_KEYS = 32, 64, 26
+DELTA, KEYS, TOUCHING, NO_KEYS = 32, 64, 2048, 26
 HELPERS = 4
 RUN, CASE = sys.argv[1], sys.argv[2]
 CLUSTER = ps.Cluster(RUN)
@@ -151,15 +151,15 @@ def case_strangers():
         must_close(sock, "a silent stranger")
 
 
-def expect_refused(what, kind, payload=b"", **fields):
+def expect_refused(what, kind, payload=b"", says=b"", **fields):
     s = open_session()
     s.send(kind, payload, **fields)
     try:
         while True:
             record = s.receive()
-            if record.type == ps.NACK:
+            if record.type == ps.NACK and says in record.payload:
                 break
-            sys.exit(f"{what}: answered by {record.type}")
+            sys.exit(f"{what}: answered by {record.type} {record.payload}")
     except (ps.ProtocolError, ConnectionError):
         pass
     must_close(s.sock, what)
@@ -198,6 +198,11 @@ def case_records():
     expect_refused("more rows than bytes", ps.PUSH_ROWS, struct.pack("<IIQ", 0x40000000, 0, 1), table=sparse, total=16, **EPOCH)
     expect_refused("a piece without a beginning", ps.PUSH_ROWS, bytes(16), table=sparse, offset=64, total=128, **EPOCH)
     expect_refused("a push of 2^60 bytes", ps.PUSH_ROWS, bytes(16), table=sparse, offset=0, total=1 << 60, **EPOCH)
+    # One row, with the number of examples that touch it.
+    row = struct.pack("<IIQff", 1, 0, 7, 1.0, 1.0)
+    for what, count in {"no touching example": 0, "more touching examples than there are": 11, "4 G of them": 0xFFFFFFFF}.items():
+        expect_refused(what, ps.PUSH_ROWS, row + struct.pack("<I", count), table=sparse, part=0, total=28, flags=ps.NOW | TOUCHING,
+                       examples=10, says=b"a push of 10 examples", **EPOCH)
     expect_refused("a batch in a batch", ps.BATCH, ps.Session.header(ps.BATCH, 0))
     expect_refused("half a header in a batch", ps.BATCH, ps.Session.header(ps.PULL, 0)[:40])
     expect_refused("a batch that claims too much", ps.BATCH, ps.Session.header(ps.PULL, 4096))

@@ -478,6 +478,27 @@ static void disowned(void)
 	world_close(&x);
 }
 
+static void half_counted(void)
+{
+	struct world x;
+	struct receipt a, b;
+	uint32_t part;
+
+	open_relay(&x, 2);
+	part = part_of(&x, 5);
+	push_counted(&x, 0, 0, 10, 5, 1, 3, &a);
+	push_counted(&x, 1, 0, 10, 5, 1, 4, &b);
+	ok(sums(&x, ROWS, part, 1)->n == 1 && get_le32(sums(&x, ROWS, part, 2)->b.touching) == 7,
+	    "a sum of pushes that count examples counts them");
+	relay_shard_answered(x.shard, ROWS, part, sums(&x, ROWS, part, 3)->seq, PUSH_MERGED);
+	push_counted(&x, 0, 1, 10, 5, 1, 3, &a);
+	push_row(&x, 1, 1, 10, 5, 1, &b);
+	ok(sums(&x, ROWS, part, 4)->n == 0 &&
+	        outcome_of(x.shard, ROWS, part, 1, PUSH_MERGED).status == PUSH_SPLIT,
+	    "where only some do, each goes alone");
+	world_close(&x);
+}
+
 int main(void)
 {
 	absurd_step();
@@ -492,5 +513,6 @@ int main(void)
 	from_relays();
 	from_two_ways();
 	disowned();
+	half_counted();
 	return tap_done();
 }

@@ -499,6 +499,39 @@ static void last_of_many(void)
 	world_close(&x);
 }
 
+/* The row after a step with a counted push (3 of 10 examples touch it) and one that counts nothing, by
+ * its share of the row before. */
+static float half_counted(bool counted_first)
+{
+	struct world x;
+	struct receipt r;
+	float was;
+
+	fixture_l2 = 0.5f;
+	world_open(&x, "bsp", false, "sgd", 1, 2);
+	fixture_l2 = 0;
+	was = pull_row(&x, SYNC_NEVER, 5);
+	if (counted_first)
+		push_counted(&x, 0, 0, 10, 5, 0, 3, &r);
+	push_row(&x, 1, 0, 10, 5, 0, &r);
+	if (!counted_first)
+		push_counted(&x, 0, 0, 10, 5, 0, 3, &r);
+	clock_of(&x, 0, 0, 10);
+	clock_of(&x, 1, 0, 10);
+	was = pull_row(&x, 1, 5) / was;
+	world_close(&x);
+	return was;
+}
+
+static void counts(void)
+{
+	float a = half_counted(true), b = half_counted(false);
+
+	ok(fabsf(a - (1 - 0.5f * 13 / 20)) < 1e-6f,
+	    "all examples of a push that counts none touch its rows: %.7f", (double)a);
+	ok(a == b, "in any order of the pushes: %.7f, %.7f", (double)a, (double)b);
+}
+
 int main(void)
 {
 	wakes();
@@ -518,5 +551,6 @@ int main(void)
 	announced_pushes_are_awaited();
 	outside();
 	malformed();
+	counts();
 	return tap_done();
 }

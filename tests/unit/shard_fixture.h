@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/endian.h"
 #include "members.h"
 #include "tap.h"
 
@@ -32,11 +33,18 @@ static inline void count_wake(void *ctx)
 
 /* Of the tables that are made next. */
 static struct row_policy fixture_policy;
+/* Of the shards that are made next. */
+static float fixture_l2;
 
 static inline void add_table(struct world *x, const char *name, bool sparse, uint64_t rows,
     uint32_t cols)
 {
-	struct table shape = { .sparse = sparse, .rows = rows, .cols = cols, .seed = 7 }, *t;
+	struct table shape = { .sparse = sparse,
+		.rows = rows,
+		.cols = cols,
+		.seed = 7,
+		.decay = true };
+	struct table *t;
 
 	snprintf(shape.name, sizeof shape.name, "%s", name);
 	if (sparse) {
@@ -62,6 +70,7 @@ static inline void world_open_with(struct world *x, const char *mode, bool deter
 	cfg.mode.backup = backup;
 	cfg.rule->defaults(&cfg.hyper);
 	cfg.hyper.lr = lr;
+	cfg.hyper.l2 = fixture_l2;
 	schedule_parse("constant", &cfg.schedule, NULL);
 	add_table(x, "w", false, N, 1);
 	add_table(x, "big", false, BIG_N, 1);
@@ -133,6 +142,28 @@ static inline enum shard_answer push_rows(struct world *x, uint32_t part, uint32
 		.nrows = n,
 		.ids = (const uint8_t *)ids };
 
+	return shard_push(x->shard, &p, r);
+}
+
+/* Pushes one row, which `touching` of the examples touch. */
+static inline enum shard_answer push_counted(struct world *x, uint32_t rank, uint64_t step,
+    uint32_t examples, uint64_t id, float value, uint32_t touching, struct receipt *r)
+{
+	float g[COLS] = { value, 2 * value };
+	uint8_t count[4];
+	struct push p = { .rank = rank,
+		.incarnation = inc_of(rank),
+		.step = step,
+		.table = ROWS,
+		.part = part_of(x, id),
+		.examples = examples,
+		.payload = (const uint8_t *)g,
+		.len = sizeof g,
+		.nrows = 1,
+		.ids = (const uint8_t *)&id,
+		.touching = count };
+
+	put_le32(count, touching);
 	return shard_push(x->shard, &p, r);
 }
 

@@ -373,6 +373,36 @@ static void nobodys_rank(void)
 	world_close(&x);
 }
 
+/* A sum of 40 examples that counts none, and a push of 10 of which 3 touch the row. */
+static void half_counted(void)
+{
+	const struct sum_contributor both[] = { WHO(0, 10), WHO(1, 30) };
+	_Alignas(8) uint8_t buf[512];
+	float g[COLS] = { 0 }, was, is;
+	struct sum sum = { .relay = RELAY, .table = ROWS };
+	struct receipt r;
+	struct world x;
+	size_t len;
+
+	fixture_l2 = 0.5f;
+	open_world(&x, 3);
+	fixture_l2 = 0;
+	was = pull_row(&x, SYNC_NEVER, 5);
+	sum.part = part_of(&x, 5);
+	len = make(buf, both, 2, 5, 1, g, COLS);
+	push_counted(&x, 2, 0, 10, 5, 0, 3, &r);
+	ok(sum_body_parse(buf, len, COLS, &sum.body) &&
+	        shard_push_sum(x.shard, &sum, &r) == SHARD_OK && r.status == PUSH_MERGED,
+	    "a sum that counts none comes to a push that does");
+	clock_of(&x, 0, 0, 10);
+	clock_of(&x, 1, 0, 30);
+	clock_of(&x, 2, 0, 10);
+	is = pull_row(&x, 1, 5);
+	ok(fabsf(is / was - (1 - 0.5f * 43 / 50)) < 1e-6f,
+	    "and all its examples touch the row: %.7f", (double)(is / was));
+	world_close(&x);
+}
+
 int main(void)
 {
 	is_a_step();
@@ -386,5 +416,6 @@ int main(void)
 	hostile();
 	clocks();
 	nobodys_rank();
+	half_counted();
 	return tap_done();
 }

@@ -6,6 +6,7 @@
 #include "core/endian.h"
 #include "core/fail.h"
 #include "core/mem.h"
+#include "core/num.h"
 #include "server/quota.h"
 #include "server/server_role.h"
 #include "session/tracer.h"
@@ -340,6 +341,7 @@ static enum conn_verdict take_whole_rows(struct peer *p, const struct record *r,
 	struct push push = { 0 };
 	enum keys_found found = t && t->sparse ? decode_push_rows(p, r, body, len, &push)
 	                                       : KEYS_WRONG;
+	uint32_t row;
 
 	if (found == KEYS_MISSED)
 		return CONN_TAKEN;
@@ -355,6 +357,14 @@ static enum conn_verdict take_whole_rows(struct peer *p, const struct record *r,
 	if (r->flags & RECORD_TOUCHING && push.nrows) {
 		push.len -= (size_t)push.nrows * PAYLOAD_COUNT_BYTES;
 		push.touching = push.payload + push.len;
+	}
+	if (push.touching && !payload_counts_fit(push.touching, push.nrows, r->examples, &row)) {
+		session_refuse(p, r, ERR_PROTO,
+		    "a push of %u example%s to table %u partition %u that says that %u of them touch row %llu",
+		    r->examples, NUM_S(r->examples), r->table, r->part,
+		    get_le32(push.touching + (size_t)row * PAYLOAD_COUNT_BYTES),
+		    (unsigned long long)get_le64(push.ids + (size_t)row * 8));
+		return CONN_DROP;
 	}
 	if (!push_rows_fit(r, &push, len, t->cols)) {
 		session_refuse(p, r, ERR_LIMIT,

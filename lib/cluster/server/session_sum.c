@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: ISC */
 #include "core/clock.h"
+#include "core/endian.h"
 #include "core/fail.h"
 #include "server/relayed_ranks.h"
 #include "server/server_role.h"
 #include "session/tracer.h"
 #include "server/session_trace.h"
+#include "wire/payload.h"
 
 /* Records from relays: sums of pushes, and the clocks of the workers that they serve. */
 
@@ -37,12 +39,25 @@ static enum conn_verdict take_relay_sum(struct peer *p, const struct record *r, 
 	enum shard_answer a = SHARD_BAD;
 	int64_t begin = tracer_is_on(p->io_thread->server->tracer) ? clock_now() : 0;
 	struct receipt m;
+	uint32_t row;
+	bool parsed;
 
 	if (!is_living_relay(p, r))
 		return CONN_DROP;
 	if (session_is_crowded(p))
 		return CONN_HOLD;
-	if (t && sum_body_parse(body, len, t->sparse ? t->cols : 0, &sum.body))
+	parsed = t && sum_body_parse(body, len, t->sparse ? t->cols : 0, &sum.body);
+	if (parsed && sum.body.touching &&
+	    !payload_counts_fit(sum.body.touching, sum.body.nrows, sum_body_examples(&sum.body),
+	        &row)) {
+		session_refuse(p, r, ERR_PROTO,
+		    "a sum of %llu examples for table %u partition %u that says that %u of them touch row %llu",
+		    (unsigned long long)sum_body_examples(&sum.body), r->table, r->part,
+		    get_le32(sum.body.touching + (size_t)row * PAYLOAD_COUNT_BYTES),
+		    (unsigned long long)get_le64(sum.body.ids + (size_t)row * 8));
+		return CONN_DROP;
+	}
+	if (parsed)
 		a = shard_push_sum(shard_of_sender(p), &sum, &m);
 	switch (a) {
 	case SHARD_OK:

@@ -172,7 +172,7 @@ void part_release_values(struct shard *s, struct part *p)
 	p->dense.w = p->dense.state = p->dense.acc = p->dense.spare = p->dense.prev = NULL;
 	part_rows_free(p);
 	robust_free(p);
-	p->sum.examples = 0;
+	p->sum.examples = p->sum.uncounted = 0;
 	p->sum.contributions = 0;
 	p->saved.whole_mark = 0;
 }
@@ -434,6 +434,8 @@ bool part_accumulate(struct part *p, const struct shard *s, const struct push *p
 		}
 	}
 	p->sum.examples += push->examples;
+	if (push->nrows && !push->touching)
+		p->sum.uncounted += push->examples;
 	/* A sparse push without rows contributes examples whose gradient is zero, but nothing to
 	 * the sum. */
 	p->sum.contributions += !p->table->sparse || push->nrows;

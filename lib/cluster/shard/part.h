@@ -104,6 +104,9 @@ struct part_sum {
 	 * contribution overwrites. */
 	unsigned contributions;
 	bool counted; /* sparse.touched has rows */
+	/* The examples of contributions with rows that did not tell how many examples touch each row. They
+	 * count for every row of the step, in any order of the contributions. */
+	uint64_t uncounted;
 	/* Robust aggregation: each rank's gradient of the open step. examples 0: it has none. */
 	struct kept {
 		float *g;

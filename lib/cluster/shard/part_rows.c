@@ -365,9 +365,11 @@ uint32_t part_rows_touching(const struct part *p, uint64_t id)
 	const float *row = p->sum.counted ? rows_get(p->sparse.touched, id) : NULL;
 	uint32_t n = 0;
 
+	if (!p->sum.counted)
+		return 0;
 	if (row)
 		memcpy(&n, row, sizeof n);
-	return n;
+	return p->sum.uncounted < UINT32_MAX - n ? n + (uint32_t)p->sum.uncounted : UINT32_MAX;
 }
 
 bool part_rows_update_from_sum(struct part *p, const struct optim_hyper *h,
@@ -468,12 +470,12 @@ static bool add_touching(struct part *p, const struct push *push)
 	for (uint32_t i = 0; i < push->nrows; i++) {
 		bool made;
 		float *row = rows_put(p->sparse.touched, read_row_id(push->ids, i), &made);
-		uint32_t n;
+		uint32_t n, more = get_le32(push->touching + (size_t)i * PAYLOAD_COUNT_BYTES);
 
 		if (!row)
 			return false;
 		memcpy(&n, row, sizeof n);
-		n += get_le32(push->touching + (size_t)i * PAYLOAD_COUNT_BYTES);
+		n = more < UINT32_MAX - n ? n + more : UINT32_MAX;
 		memcpy(row, &n, sizeof n);
 	}
 	return true;

@@ -103,14 +103,15 @@ static bool accumulate_sum(struct part *p, const struct shard *s, const struct s
 		.touching = sum->body.touching,
 		.payload = sum->body.values,
 		.len = sum->body.len };
-	uint64_t examples = 0;
+	uint64_t missing = sum_body_examples(&sum->body);
 
-	for (uint32_t i = 0; i < sum->body.n; i++)
-		examples += sum_contributor(&sum->body, i).examples;
 	if (sum->body.len && !part_accumulate(p, s, &push))
 		return false;
-	/* part_accumulate has counted that one example. */
-	p->sum.examples += examples - (sum->body.len ? 1 : 0);
+	/* part_accumulate has added that one example. */
+	missing -= sum->body.len ? 1 : 0;
+	p->sum.examples += missing;
+	if (sum->body.nrows && !sum->body.touching)
+		p->sum.uncounted += missing;
 	return true;
 }
 

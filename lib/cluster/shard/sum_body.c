@@ -29,6 +29,15 @@ struct sum_contributor sum_contributor(const struct sum_body *b, uint32_t i)
 	return (struct sum_contributor){ get_le32(at), get_le32(at + 4), get_le64(at + 8) };
 }
 
+uint64_t sum_body_examples(const struct sum_body *b)
+{
+	uint64_t examples = 0;
+
+	for (uint32_t i = 0; i < b->n; i++)
+		examples += sum_contributor(b, i).examples;
+	return examples;
+}
+
 /* Do the ranks ascend, and is the last one within range? The sum has at least one. */
 static bool ranks_ascend(const struct sum_body *b)
 {

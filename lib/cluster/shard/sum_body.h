@@ -40,6 +40,8 @@ void sum_body_put_head(uint8_t *at, uint32_t n, uint32_t nrows);
 void sum_put_contributor(uint8_t *at, const struct sum_contributor *w);
 /* Reads contributor i. */
 struct sum_contributor sum_contributor(const struct sum_body *b, uint32_t i);
+/* The examples of all contributors. */
+uint64_t sum_body_examples(const struct sum_body *b);
 /* Parses a PUSH_SUM. width: floats of a row of a sparse table; 0: the table is dense. False when it
  * is malformed: no contributors, ranks that do not ascend, lengths that do not fit. The caller
  * checks how many values a dense partition has. */

@@ -171,6 +171,17 @@ bool payload_push_rows_fit(uint32_t n, uint32_t cols, size_t encoded, bool count
 	    body + (uint64_t)n * cols * sizeof(float) <= PAYLOAD_PUSH_ROWS_MOST;
 }
 
+bool payload_counts_fit(const uint8_t *counts, uint32_t n, uint64_t most, uint32_t *row)
+{
+	for (*row = 0; *row < n; ++*row) {
+		uint32_t count = get_le32(counts + (size_t)*row * PAYLOAD_COUNT_BYTES);
+
+		if (!count || count > most)
+			return false;
+	}
+	return true;
+}
+
 void payload_put_rows_head(uint8_t *p, uint32_t n)
 {
 	put_le32(p, n);

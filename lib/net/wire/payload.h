@@ -79,6 +79,9 @@ enum err_code payload_get_nack(const uint8_t *p, size_t len, struct err *e);
 /* PUSH_ROWS with TOUCHING, PUSH_SUM and REPL_SUM: a u32 for each row follows the rows, the number of
  * examples that touch it. */
 #define PAYLOAD_COUNT_BYTES 4
+/* Is each of these n counts from 1 to `most`, the examples behind the values? Else *row is the first row
+ * whose count is not. */
+bool payload_counts_fit(const uint8_t *counts, uint32_t n, uint64_t most, uint32_t *row);
 /* A server decodes a push of rows at once, within this limit: so many bytes of the body and of the
  * decoded rows together. */
 #define PAYLOAD_PUSH_ROWS_MOST (16u << 20)

@@ -71,6 +71,13 @@ static bool sum_is_too_large(const struct part *p)
 	        (8 + PAYLOAD_COUNT_BYTES + (size_t)p->table->cols * 4);
 }
 
+/* Did some pushes of the open sum count the examples that touch each row, and others not? One sum cannot
+ * say that: what does not count counts for rows, too, that only other relays' sums have. */
+static bool sum_is_half_counted(const struct part *p)
+{
+	return p->sum.counted && p->sum.uncounted;
+}
+
 /* Announced pushes that were to come through this relay may have to go alone: see relay_shard_alone_count. */
 static void signal_goes_alone(struct shard *s, const struct part *p)
 {
@@ -107,11 +114,11 @@ static void queue_sum(struct shard *s, struct part *p, uint64_t step)
 	repl_enqueue(s, p, c);
 }
 
-/* Queues the open step's sum, or marks it split when it is too large, and opens the next step. */
+/* Queues the open step's sum, or marks it split when it cannot be sent as one, and opens the next step. */
 static void close_step(struct shard *s, struct part *p, uint64_t examples)
 {
 	uint64_t step = p->step++;
-	bool whole = !sum_is_too_large(p);
+	bool whole = !sum_is_too_large(p) && !sum_is_half_counted(p);
 
 	(void)examples;
 	p->prev_same = true;

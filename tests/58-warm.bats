@@ -145,6 +145,41 @@ END
 	[[ $stderr == *"the optimizer state begins anew, for there it is that of adagrad"* ]]
 }
 
+# older CHECKPOINT: as a version wrote it whose adagrad kept squares of mean gradients.
+older() {
+	local text
+	text=$(sed -E 's/"state_version": ?1, ?//; s/, ?"seal": ?"[0-9a-f]+"\}$/}/' "$1/MANIFEST.json")
+	! grep -q state_version <<<"$text"
+	printf '%s,"seal":"%s"}\n' "${text%\}}" "$(printf %s "$text" | b2sum -l 256 | cut -d ' ' -f 1)" >"$1/MANIFEST.json"
+}
+
+@test "optimizer state of an older version is not resumed, and its model is taken without it" {
+	people 1 1000 "Oslo Rome Paris Lima" >mon.csv
+	cp mon.csv tue.csv
+	job mon 1
+	job tue 1
+	ps-ctl start mon --set epochs=0 --set steps=10000000 2>/dev/null
+	ps-ctl wait -C mon.run --for step=20
+	ps-ctl checkpoint -C mon.run >/dev/null
+	ps-ctl stop -C mon.run >/dev/null
+	for at in mon.run/checkpoints/step-*; do
+		older "$at"
+	done
+	ps-ctl -C mon.run checkpoint verify
+	step=$((10#${at##*step-}))
+	for from in auto "step=$step" "$PWD/$at"; do
+		run --separate-stderr ps-ctl run mon --set epochs=0 --set steps=10000000 --resume "$from"
+		[ "$status" -ne 0 ]
+		[[ $stderr == *"has the optimizer state of adagrad as an older version of pskit writes it"*"--init-from"* ]]
+	done
+	run --separate-stderr ps-ctl run tue --init-from "$at" --set lr=1e-12
+	[ "$status" -eq 0 ]
+	[[ $stderr == *"the optimizer state begins anew, for there it is of another version of pskit"* ]]
+	values mon.run >old
+	values tue.run >new
+	same old new
+}
+
 @test "a network grows by rows, and words keep their numbers" {
 	people 1 400 "Oslo Rome" >mon.csv
 	people 2 400 "Oslo Bern Cork" >tue.csv

@@ -16,6 +16,7 @@
 #include "core/mem.h"
 #include "format/digest.h"
 #include "msg/manifest.h"
+#include "optim/optim.h"
 
 struct ckpt {
 	char *dir, *tmp;
@@ -395,6 +396,7 @@ static enum err_code list_parts(struct making *m, const struct manifest_table *t
 static char *make_manifest(const struct making *m, const struct manifest_head *head)
 {
 	const struct ckpt *c = m->c;
+	const struct optim_rule *rule = head->optimizer ? optim_find(head->optimizer) : NULL;
 	char created[32], hex[DIGEST_HEX], *text;
 	json_t *json;
 
@@ -404,6 +406,7 @@ static char *make_manifest(const struct making *m, const struct manifest_head *h
 	    &(struct manifest_body){ .step = c->step,
 	        .created = created,
 	        .digest_of_config = hex,
+	        .state_version = rule ? rule->state_version : 0,
 	        .delta = c->base_file != NULL,
 	        .base_step = c->base_step,
 	        .part = m->part,

@@ -10,6 +10,8 @@
 #include "core/mem.h"
 #include "core/num.h"
 #include "format/digest.h"
+#include "msg/manifest.h"
+#include "optim/optim.h"
 
 #define SEAL ",\"seal\":\""
 
@@ -170,4 +172,18 @@ struct manifest *ckpt_manifest_read(const char *path, struct err *e)
 	buf_release(&text);
 	free(file);
 	return m;
+}
+
+enum err_code ckpt_state_check(const struct manifest *m, const char *path, struct err *e)
+{
+	const struct optim_rule *rule = m->optimizer ? optim_find(m->optimizer) : NULL;
+
+	if (!rule || m->state_version == rule->state_version)
+		return ERR_OK;
+	return err_set(e, ERR_UNSUPPORTED,
+	    "%s has the optimizer state of %s as %s version of pskit writes it (%" PRId64
+	    ", not %u), and no job can go on with that: begin a new run with its parameters alone: "
+	    "--init-from %s",
+	    path, m->optimizer, m->state_version < rule->state_version ? "an older" : "a later",
+	    m->state_version, rule->state_version, path);
 }

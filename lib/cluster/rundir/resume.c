@@ -67,6 +67,7 @@ static void report_first_model(const struct conf *conf, const struct saved_about
 	    model->path, same ? " and its optimizer state" : "; the optimizer state begins anew, ",
 	    same                   ? ""
 	        : model->optimizer ? "for there it is that of "
+	        : model->foreign   ? "for there it is of another version of pskit"
 	                           : "for the file has none",
 	    same || !model->optimizer ? "" : model->optimizer);
 }
@@ -127,6 +128,16 @@ static enum err_code begin_new_run(const struct conf *conf, const char *dir, int
 }
 
 /* ---- remaining work ---- */
+
+/* Can a job go on with the checkpoint's optimizer state? */
+static enum err_code check_state(const char *path, struct err *e)
+{
+	struct manifest *manifest = ckpt_manifest_read(path, e);
+	enum err_code rc = manifest ? ckpt_state_check(manifest, path, e) : e->code;
+
+	manifest_free(manifest);
+	return rc;
+}
 
 /* Fail if the checkpoint has all steps or epochs that the configuration asks for. In bsp all
  * workers are at the checkpoint's step; in other modes that is the step of the slowest one. */
@@ -205,6 +216,8 @@ static enum err_code find_checkpoint_of_step(const struct conf *conf, const char
 	if (rc == ERR_OK)
 		rc = ckpt_verify(*from, e);
 	if (rc == ERR_OK)
+		rc = check_state(*from, e);
+	if (rc == ERR_OK)
 		rc = check_work_left(conf, *from, e);
 	ckpt_list_free(list, n);
 	free(checkpoints);
@@ -228,6 +241,8 @@ static enum err_code begin_from_store(const struct conf *conf, const char *dir, 
 		goto out;
 	}
 	rc = remote_checkpoint_download(from, beside, false, conf->deadline, &fetched, e);
+	if (!rc)
+		rc = check_state(fetched, e);
 	if (!rc && same_run)
 		rc = remote_checkpoint_check_config(conf, fetched, from, e);
 	else if (!rc)
@@ -294,6 +309,8 @@ static enum err_code choose_newest_checkpoint(const char *dir, char **from, char
 	struct err why;
 	enum err_code rc = ckpt_newest(checkpoints, append_damaged_checkpoint, &text, &path, e);
 
+	if (rc == ERR_OK)
+		rc = check_state(path, e);
 	if (rc == ERR_NOTFOUND) {
 		path = mem_strdup("auto");
 		rc = ERR_OK;
@@ -370,6 +387,8 @@ static enum err_code begin_from_path(const struct conf *conf, const char *dir, c
 		return err_set(e, ERR_NOTFOUND, "--resume %s: there is no checkpoint of that name",
 		    wish);
 	rc = ckpt_verify(wish, e);
+	if (rc == ERR_OK)
+		rc = check_state(wish, e);
 	if (rc == ERR_OK)
 		rc = check_work_left(conf, wish, e);
 	if (rc == ERR_OK)

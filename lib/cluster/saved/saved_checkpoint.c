@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: ISC */
 #include <stdlib.h>
 
+#include "ckpt/names.h"
 #include "ckpt/read.h"
 #include "core/mem.h"
 #include "saved/saved_kind.h"
@@ -72,7 +73,8 @@ static void describe_checkpoint(struct saved_checkpoint *c)
 	about->checkpoint = about->path;
 	about->config = m->config;
 	about->facts = m->data ? m->data->facts : NULL;
-	about->optimizer = has_state(c->reader) ? m->optimizer : NULL;
+	about->foreign = has_state(c->reader) && ckpt_state_check(m, about->path, NULL);
+	about->optimizer = has_state(c->reader) && !about->foreign ? m->optimizer : NULL;
 }
 
 enum err_code saved_checkpoint_open(const char *path, struct saved_model **out, struct err *e)

@@ -29,7 +29,8 @@ struct saved_about {
 	const char *path;      /* the file or the checkpoint */
 	const json_t *config;  /* of the cluster, or what of it goes with a model */
 	const json_t *facts;   /* of the training data (msg/training_facts.h); NULL: not known */
-	const char *optimizer; /* the update rule whose state it has; NULL: it has none */
+	const char *optimizer; /* the update rule whose state can be read; NULL: there is none */
+	bool foreign;          /* there is, but of another version of pskit */
 	/* The shapes of the tables, which no server has. Dropped tables are left out. */
 	const struct layout *layout;
 	/* The directory of a checkpoint, from which a server can begin. NULL: the model is a file. */

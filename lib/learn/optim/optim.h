@@ -73,6 +73,9 @@ struct optim_rule {
 	unsigned nvectors;
 	const char *vector_name[OPTIM_VECTORS_MAX];
 	float vector_init[OPTIM_VECTORS_MAX]; /* what a new vector is filled with */
+	/* Raised when the same vectors get another meaning, so that state which was saved before is not taken
+	 * for state of now. */
+	unsigned state_version;
 	/* True: without l2, an element whose gradient is 0 keeps its parameter and its vectors bit for
 	 * bit, so that a sparse gradient changes few elements.  The planner expects short pulls of
 	 * changed values then. */

@@ -48,6 +48,7 @@ const struct optim_rule optim_rule_adagrad = {
 	.nvectors = 1,
 	.vector_name = { "accum" },
 	.vector_init = { 0 },
+	.state_version = 1, /* 0: of the batches' mean gradients */
 	.keeps_untouched = true,
 	.counts_touching = true,
 	.defaults = adagrad_defaults,

@@ -67,6 +67,7 @@ const struct optim_rule optim_rule_ftrl = {
 	.uses = OPTIM_USES_FTRL_BETA | OPTIM_USES_L1,
 	.nvectors = 2,
 	.vector_name = { "z", "n" },
+	.state_version = 1, /* 0: of the batches' mean gradients */
 	.defaults = ftrl_defaults,
 	.step = ftrl_step,
 };

@@ -261,11 +261,12 @@ static void put_document(json_t *to, const char *key, const json_t *doc)
 
 json_t *manifest_encode(const struct manifest_head *head, const struct manifest_body *body)
 {
-	json_t *m = json_pack("{s:i, s:I, s:I, s:I, s:s, s:s, s:s, s:O?, s:s, s:s, s:O?}", "v",
+	json_t *m = json_pack("{s:i, s:I, s:I, s:I, s:s, s:s, s:s, s:O?, s:s, s:I, s:s, s:O?}", "v",
 	    MANIFEST_VERSION, "step", (json_int_t)body->step, "generation",
 	    (json_int_t)head->generation, "epoch", (json_int_t)head->epoch, "created",
 	    body->created, "name", head->name, "digest_of_config", body->digest_of_config, "config",
-	    head->config, "optimizer", head->optimizer, "mode", head->mode, "tables", head->tables);
+	    head->config, "optimizer", head->optimizer, "state_version",
+	    (json_int_t)body->state_version, "mode", head->mode, "tables", head->tables);
 
 	if (body->delta)
 		json_object_set_new(m, "base_step", json_integer((json_int_t)body->base_step));

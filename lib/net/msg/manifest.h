@@ -101,6 +101,7 @@ enum err_code manifest_decode_tables(const json_t *tables, struct manifest_table
 struct manifest_body {
 	uint64_t step;
 	const char *created, *digest_of_config;
+	unsigned state_version; /* of the optimizer's state */
 	bool delta;
 	uint64_t base_step; /* of a delta checkpoint */
 	const struct manifest_part *part;

@@ -475,6 +475,8 @@ static enum err_code find_resume(struct coordinator *h, struct err *e)
 		rc = h->resume ? state_head_decode(manifest_document(h->resume), &h->resume_head, e)
 		               : e->code;
 	}
+	if (!rc && !h->server->cfg.conf->read_only)
+		rc = ckpt_state_check(h->resume, h->resume_path, e);
 	if (rc)
 		return rc;
 	log_info(h->server->cfg.log, "going on from %s", h->resume_path);

@@ -245,7 +245,7 @@ static void add_workers(struct kube *k)
 /* Hosts and addresses of the file are of another place and are removed. */
 static void add_config_map(struct kube *k)
 {
-	json_t *config = conf_to_json(k->m->conf);
+	json_t *config = conf_file_json(k->m->conf);
 	char *text;
 
 	json_object_del(config, "hosts");

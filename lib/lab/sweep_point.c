@@ -107,7 +107,7 @@ static enum err_code write_point_file(const struct sweep *s, const struct point 
     const struct conf *c, struct err *e)
 {
 	char *path = sweep_point_path(s, p, ".json");
-	json_t *j = conf_to_json(c);
+	json_t *j = conf_file_json(c);
 	char *text = json_dumps(j, JSON_INDENT(2));
 	enum err_code rc = file_replace(path, text, strlen(text), 0600, e);
 

@@ -258,11 +258,12 @@ static void test_defaults_of_job(void)
 	const struct conf_key *lr = conf_key_find("job.lr", NULL),
 	                      *hidden = conf_key_find("job.hidden", NULL);
 	const struct model_info *model;
-	struct conf c, d;
-	json_t *o, *set = json_pack("{s:s}", "job.optimizer", "adagrad");
+	struct conf c, d, f;
+	json_t *o, *file, *set = json_pack("{s:s}", "job.optimizer", "adagrad");
+	char *text;
 
 	for (size_t i = 0; (model = model_info_at(i)) != NULL; i++) {
-		char *text = mem_printf("{\"job\": {\"model\": \"%s\", \"data\": \"d.csv\"%s}}",
+		text = mem_printf("{\"job\": {\"model\": \"%s\", \"data\": \"d.csv\"%s}}",
 		    model->name, model->task == MODEL_OUTSIDE ? ", \"steps\": 1" : "");
 
 		ok(load(text, NULL, 0, &c) == ERR_OK, "%s has defaults that go together: %s",
@@ -288,6 +289,14 @@ static void test_defaults_of_job(void)
 	o = conf_to_json(&c);
 	ok(!conf_from_json(o, &d, &e) && !conf_given(&d, lr) && d.job.lr == 0.001,
 	    "written and read, it is still the rule's");
+	file = conf_file_json(&c);
+	text = json_dumps(file, 0);
+	ok(load(text, NULL, 0, &f) == ERR_OK && !conf_given(&f, lr) && f.job.lr == 0.001 &&
+	        !conf_given(&f, hidden) && !json_object_get(file, "by_default"),
+	    "also as a cluster file: %s", e.msg);
+	conf_release(&f);
+	free(text);
+	json_decref(file);
 	ok(!conf_apply(&d, set, &e) && d.job.lr == 0.01,
 	    "and follows a live change of the rule: %g", d.job.lr);
 	ok(!conf_copy_live(&d, &c, &e) && d.job.lr == 0.001 && !conf_given(&d, lr),
@@ -360,6 +369,9 @@ static void test_unknown(void)
 	       "job.optimiser: no such key; did you mean \"job.optimizer\"?"),
 	    "a typo in the job");
 	ok(refused("{\"qqqqqqqq\": 2}", "qqqqqqqq: no such key"), "nothing near");
+	ok(refused(JOB(", \"lr\": 2 }, \"by_default\": [\"job.lr\"], \"threads\": { "),
+	       "by_default: no such key"),
+	    "nor is a list of what nobody has set one");
 	ok(refused("{\"lr\": 0.1}", "lr: belongs into \"job\""), "a job's key outside");
 	ok(refused("{\"job\": {\"servers\": 1}}", "job.servers: belongs outside"), "a key inside");
 	ok(load("{\"servers\": 1, \"servers\": 2}", NULL, 0, &c) != ERR_OK &&

@@ -98,7 +98,7 @@ static enum err_code read_object_keys(const json_t *o, bool job, const char *dir
 		const struct conf_key *k;
 		char *path = mem_printf("%s%s", job ? "job." : "", name);
 
-		if (!job && (strcmp(name, "job") == 0 || strcmp(name, BY_DEFAULT) == 0)) {
+		if (!job && strcmp(name, "job") == 0) {
 			free(path);
 			continue;
 		}
@@ -170,12 +170,17 @@ static json_t *list_defaults(const struct conf *c)
 
 enum err_code conf_from_json(const json_t *o, struct conf *c, struct err *e)
 {
-	enum err_code rc = read_document(o, NULL, c, e);
+	/* A shallow copy without the member that is no key. */
+	json_t *keys = json_copy((json_t *)(uintptr_t)o);
+	enum err_code rc;
 
+	json_object_del(keys, BY_DEFAULT);
+	rc = read_document(keys, NULL, c, e);
 	if (rc == ERR_OK)
 		forget_defaults(c, json_object_get(o, BY_DEFAULT));
 	if (rc != ERR_OK)
 		conf_release(c);
+	json_decref(keys);
 	return rc;
 }
 
@@ -328,6 +333,18 @@ json_t *conf_to_json(const struct conf *c)
 		json_object_set_new(o, BY_DEFAULT, list_defaults(c));
 	}
 	json_decref(job);
+	return o;
+}
+
+json_t *conf_file_json(const struct conf *c)
+{
+	json_t *o = conf_to_json(c), *job = json_object_get(o, "job"), *name;
+	size_t i;
+
+	/* conf_from_json would not take the values in the list for given ones, and conf_load would. */
+	json_array_foreach(json_object_get(o, BY_DEFAULT), i, name)
+		json_object_del(job, json_string_value(name) + strlen("job."));
+	json_object_del(o, BY_DEFAULT);
 	return o;
 }
 

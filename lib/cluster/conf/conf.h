@@ -146,6 +146,10 @@ enum err_code conf_validate_keys(const struct conf *c, struct err *e);
 json_t *conf_to_json(const struct conf *c);
 enum err_code conf_from_json(const json_t *o, struct conf *c, struct err *e);
 
+/* The effective configuration as a cluster file, which conf_load reads to an equal struct: without the keys
+ * that nobody has set and that the model or the update rule decides. A new reference. */
+json_t *conf_file_json(const struct conf *c);
+
 /* The configuration that goes with a model into a file: the name, and the keys of the job without
  * paths and commands, which are those of one host. conf_from_json reads it. A new reference. */
 json_t *conf_model_json(const struct conf *c);

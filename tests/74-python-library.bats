@@ -41,6 +41,27 @@ job() {
 	has .examples 4000
 }
 
+@test "a worker that ends without a word is lost at once, by its exit code and last line" {
+	cat >quits.py <<-'END'
+	import os, sys, pskit
+
+	with pskit.connect() as ps:
+	    ps.join("w:3x2", examples=1000)
+	    for task in ps.tasks():
+	        if ps.rank == 1 and task.step == 5:
+	            print("there is no room for the model", file=sys.stderr, flush=True)
+	            os._exit(7)
+	        ps.grad("w")[:] = 1
+	        ps.clock(0.5)
+	END
+	job quits.py '"epochs": 1000'
+	# Silence alone would take the hour of the lease.
+	run --separate-stderr timeout 300 ps-ctl run c.json --json --set lease=1h --set on_worker_loss=fail
+	[ "$status" -eq 1 ]
+	[[ $(jq -r .reason <<<"$output") == *"worker-1 is lost (ended with code 7: there is no room for the model"* ]]
+	grep '"worker_lost"' c.run/events.jsonl | grep -q 'is lost: ended with code 7: there is no room for the model'
+}
+
 @test "tables, rows, scores, views without copies, and what is refused" {
 	cat >calls.py <<-'END'
 	import numpy as np, pskit, sys

@@ -247,6 +247,34 @@ static void same_process(void)
 	scene_close(&s);
 }
 
+/* The supervisor tells how a process ended. */
+static void ends_with_words(void)
+{
+	struct scene s;
+
+	scene_open(&s, 1, 3);
+	scene_run(&s);
+	ok(coord_worker_pid(s.c, "worker-1", "h") == 201 &&
+	        coord_worker_pid(s.c, "worker-1", "elsewhere") == 0 &&
+	        coord_worker_pid(s.c, "worker-7", "h") == 0,
+	    "a worker has its process on its host");
+	coord_process_ended(s.c, "worker-1", false, "ended with code 3: old", false, s.now);
+	ok(strcmp(worker_is(&s, 1), "active") == 0 && s.proposals == 0,
+	    "a former process of a rank ends, and the rank stays");
+	coord_process_ended(s.c, "worker-1", true, "ended with code 3: no room", false, s.now);
+	ok(happened(&s, "worker-1 (h, pid 201) is lost: ended with code 3: no room"),
+	    "one that does not return is lost at once, with its words");
+	live(&s, 0.2, 5);
+	ok(s.proposals == 1, "and the servers vote");
+	coord_process_ended(s.c, "worker-2", true, "ended by SIGKILL", true, s.now);
+	live(&s, 4.5, 1);
+	ok(!happened(&s, "worker-2 (h, pid 202) is lost"), "one that may return has its lease");
+	live(&s, 0.9, 1);
+	ok(happened(&s, "worker-2 (h, pid 202) is lost: ended by SIGKILL; not heard of for"),
+	    "then it is lost by what it ended by");
+	scene_close(&s);
+}
+
 static void policies(void)
 {
 	struct scene s;
@@ -400,6 +428,7 @@ int main(void)
 	shrink();
 	fenced();
 	same_process();
+	ends_with_words();
 	policies();
 	leaving();
 	servers_lost();

@@ -62,6 +62,7 @@ void coord_free(struct coord *c)
 		heartbeat_probe_release(&c->worker[i].probe);
 		free(c->worker[i].unfit);
 		free(c->worker[i].coming);
+		free(c->worker[i].ended);
 	}
 	for (unsigned i = 0; i < c->nrelays; i++) {
 		json_decref(c->relay[i].stats);
@@ -375,9 +376,45 @@ void coord_worker_lost(struct coord *c, unsigned rank, const char *how, int64_t 
 		abandon_worker(c, rank, how, now);
 }
 
+/* NULL: no rank has this name. */
+static struct coord_member_worker *find_worker(const struct coord *c, const char *id)
+{
+	for (unsigned i = 0; i < c->nworkers; i++)
+		if (strcmp(c->worker[i].name, id) == 0)
+			return &c->worker[i];
+	return NULL;
+}
+
+int64_t coord_worker_pid(const struct coord *c, const char *id, const char *host)
+{
+	const struct coord_member_worker *w = find_worker(c, id);
+
+	return w && strcmp(w->host, host) == 0 ? w->pid : 0;
+}
+
+void coord_process_ended(struct coord *c, const char *id, bool gone, const char *how, bool returns,
+    int64_t now)
+{
+	struct coord_member_worker *w = gone ? find_worker(c, id) : NULL;
+
+	/* A worker that has given up has told the reason. */
+	if (!w || !w->quit)
+		coord_event(c, "process_ended", "%.48s %.300s", id, how);
+	if (!w || w->lost_at || c->phase >= COORD_DONE ||
+	    (w->state != WORKER_ACTIVE && w->state != WORKER_JOINING))
+		return;
+	if (returns) {
+		free(w->ended);
+		w->ended = mem_strdup(how);
+		return;
+	}
+	w->quit = true;
+	coord_worker_lost(c, (unsigned)(w - c->worker), how, now);
+}
+
 static void expire_worker_leases(struct coord *c, int64_t now)
 {
-	char how[120];
+	char how[400];
 
 	for (unsigned i = 0; i < c->nworkers; i++) {
 		struct coord_member_worker *w = &c->worker[i];
@@ -400,7 +437,8 @@ static void expire_worker_leases(struct coord *c, int64_t now)
 			coord_changed(c);
 			continue;
 		}
-		snprintf(how, sizeof how, "not heard of for %lld ms, longer than its lease",
+		snprintf(how, sizeof how, "%.300s%snot heard of for %lld ms, longer than its lease",
+		    w->ended ? w->ended : "", w->ended ? "; " : "",
 		    (long long)((now - w->seen) / NSEC_PER_MSEC));
 		coord_worker_lost(c, i, how, now);
 	}
@@ -448,7 +486,8 @@ static bool is_loss_deferred(struct coord *c, unsigned i, bool deaf, int64_t now
 /* Has the server's process ended? Its kernel closes the connection at once then. A connection that
  * breaks after a silence was cut off: the server is judged by its heartbeats, as over a slow link
  * it needs longer than COME_BACK to make another one. */
-static bool has_server_ended(const struct coord *c, const struct coord_member_server *s, int64_t now)
+static bool has_server_ended(const struct coord *c, const struct coord_member_server *s,
+    int64_t now)
 {
 	return s->gone_at && now - s->gone_at > COME_BACK &&
 	    s->gone_at - s->seen <= c->cfg.server_lost / 2;

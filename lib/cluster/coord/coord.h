@@ -154,6 +154,13 @@ bool coord_is_server(const struct coord *c, unsigned index, const char *key, uin
 /* The peer's session has ended. A server or relay has a short time to reconnect; a worker has the
  * rest of its lease. */
 void coord_session_gone(struct coord *c, const struct coord_self *self, int64_t now);
+/* The process of the worker of this name on `host`; 0: it has none there. */
+int64_t coord_worker_pid(const struct coord *c, const char *id, const char *host);
+/* The supervisor has seen a process end that it had started as `id`; `how` says by what, and with which
+ * words. gone: the rank's process is no more. returns: it may be started again. A worker that is gone and
+ * does not return is lost at once; one that may return has the rest of its lease. */
+void coord_process_ended(struct coord *c, const char *id, bool gone, const char *how, bool returns,
+    int64_t now);
 /* The server of this incarnation runs in the coordinator's own process and lives as long as that
  * does, even if its heartbeats are late. The owner calls this regularly. */
 void coord_own_server_alive(struct coord *c, uint64_t incarnation, int64_t now);

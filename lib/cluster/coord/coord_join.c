@@ -319,7 +319,8 @@ json_t *coord_on_worker_join(struct coord *c, const struct coord_request *r)
 	w->go = w->called = w->quit = false;
 	free(w->unfit);
 	free(w->coming);
-	w->unfit = w->coming = NULL;
+	free(w->ended);
+	w->unfit = w->coming = w->ended = NULL;
 	heartbeat_probe_release(&w->probe);
 	/* The figures of the rank's previous process do not apply to this one. */
 	json_decref(w->stats);

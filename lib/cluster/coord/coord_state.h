@@ -140,7 +140,9 @@ struct coord_member_worker {
 	bool evaluates; /* it has read the evaluation data */
 	/* go: asked to leave. called: wanted by a scaling, not joined yet */
 	bool go, called;
-	bool quit;      /* it has given up: a late heartbeat does not revive it */
+	bool quit; /* it has given up: a late heartbeat does not revive it */
+	/* How its process ended, by the supervisor, which may start it again; NULL: not that it is known. */
+	char *ended;
 	uint32_t epoch; /* newest layout epoch that it has confirmed */
 	/* `from` is the step at which the checkpoint left this rank. */
 	bool resumes;

@@ -205,6 +205,11 @@ static void explain_worker(struct why *y, struct reason *r, unsigned i)
 		coord_why_add(y, r, worker_start_remedy(y->c, COME_BACK),
 		    "it is lost, and on_worker_loss lets %.0f s for it to come back",
 		    (double)y->c->cfg.loss_wait / (double)NSEC_PER_SEC);
+	else if (w->ended)
+		coord_why_add(y, r, worker_start_remedy(y->c, COME_BACK),
+		    "%s, pid %lld, %.200s; it may be started again, and is taken for lost after %.0f s",
+		    w->host, (long long)w->pid, w->ended,
+		    (double)y->c->cfg.lease / (double)NSEC_PER_SEC);
 	else if (is_member_silent(y, w->seen))
 		coord_why_add(y, r,
 		    "look whether it is stopped or cut off; with sync=ssp:S or backup=1 the others need not wait",

@@ -249,6 +249,8 @@ static void judge_worker_end(struct policy *p, size_t process, int64_t now,
 		judge_forming_end(p, process, now, out);
 		return;
 	}
+	if (m->end == POLICY_EXITED)
+		add_action(out, POLICY_NOTIFY, process)->n = 1;
 	/* Keep the first cause: later ends are often its consequence. */
 	if (p->cause == POLICY_NOBODY)
 		set_cause(p, process, out);
@@ -278,7 +280,7 @@ static void on_ended(struct policy *p, const struct policy_event *ev, struct pol
 		return;
 	/* The coordinator itself sees only that a process is silent. */
 	if (m->end == POLICY_KILLED)
-		add_action(out, POLICY_NOTIFY, ev->process);
+		add_action(out, POLICY_NOTIFY, ev->process)->n = m->restarts >= p->max_restarts;
 	/* The job decides whether the end of a worker, or the orderly end of a server, is a loss.
 	 * A killed server is judged at once: its coordinator may not answer any more. */
 	if (m->role == POLICY_WORKER || m->end == POLICY_LEFT)

@@ -183,7 +183,8 @@ struct policy_event {
 /* ---- actions ---- */
 
 enum policy_action_kind {
-	POLICY_NOTIFY,         /* tell the coordinator how the process ended */
+	/* tell the coordinator how the process ended; n: 1 when it is not started again */
+	POLICY_NOTIFY,
 	POLICY_ASK,            /* ask the coordinator for its status, then send POLICY_ASKED */
 	POLICY_REPORT_END,     /* tell the user how it ended */
 	POLICY_REPORT_LEFT,    /* tell the user that the worker has left, and the others go on */

@@ -215,7 +215,8 @@ static void send_end_report(struct supervisor *s)
 
 	if (!s->report_id[0])
 		return;
-	body = json_pack("{s:s, s:s}", "id", s->report_id, "how", s->report_how);
+	body = json_pack("{s:s, s:s, s:b}", "id", s->report_id, "how", s->report_how, "returns",
+	    s->report_returns);
 	http_call(s->client, "POST", "/v1/ended", body, SUPERVISOR_ASK, NULL, NULL, NULL);
 	json_decref(body);
 	s->report_id[0] = 0;
@@ -331,9 +332,9 @@ static void replace_stdin_path(char *text)
 	}
 }
 
-/* Write to out how the process at hand (s->ended) ended, with the last line of its log.  After a
- * signal the log does not explain the end and is not read. */
-static void describe_end(const struct supervisor *s, const char *id,
+/* Write to out how the process at hand (s->ended) ended, with the last line of its log and behind the
+ * subject.  After a signal the log does not explain the end and is not read. */
+static void describe_end_of(const struct supervisor *s, const char *id, const char *subject,
     char out[static SUPERVISOR_REASON])
 {
 	char *log = mem_printf("%s/%s.log", s->dir, id);
@@ -342,11 +343,17 @@ static void describe_end(const struct supervisor *s, const char *id,
 
 	if (ev->status != 0 && (!ev->signalled || ev->status == RSH_NO_SESSION))
 		launch_last_words(log, &last);
-	snprintf(out, SUPERVISOR_REASON, "%s %s%s%.280s", id, s->ended_how,
-	    last.len > 0 ? ": " : "", last.len > 0 ? (char *)last.data : "");
+	snprintf(out, SUPERVISOR_REASON, "%s%s%s%s%.280s", subject, *subject ? " " : "",
+	    s->ended_how, last.len > 0 ? ": " : "", last.len > 0 ? (char *)last.data : "");
 	replace_stdin_path(out);
 	buf_release(&last);
 	free(log);
+}
+
+static void describe_end(const struct supervisor *s, const char *id,
+    char out[static SUPERVISOR_REASON])
+{
+	describe_end_of(s, id, id, out);
 }
 
 /* Keep the reason of a failure.  Most failures are explained by the end in s->reason. */
@@ -454,7 +461,8 @@ static void execute_action(struct supervisor *s, const struct policy_action *a)
 	switch (a->kind) {
 	case POLICY_NOTIFY:
 		snprintf(s->report_id, sizeof s->report_id, "%s", id);
-		snprintf(s->report_how, sizeof s->report_how, "%s", s->ended_how);
+		describe_end_of(s, id, "", s->report_how);
+		s->report_returns = !a->n;
 		/* The end of the coordinator is reported to its successor, at the next status that
 		 * it answers. */
 		if (strcmp(id, coordinator_id(s)) != 0)

@@ -72,8 +72,9 @@ struct supervisor {
 	char ended_how[320];
 	struct err start_error;
 	struct rundir_retry failing; /* the last failed start of a process; id "": none */
-	char report_id[48],          /* an end that the coordinator is yet to hear of; "": none */
-	    report_how[320];
+	/* An end that the coordinator is yet to hear of; id "": none. */
+	char report_id[48], report_how[SUPERVISOR_REASON];
+	bool report_returns; /* the process may be started again */
 
 	/* For the result. */
 	char reason[SUPERVISOR_REASON];            /* of a failure that was seen here, or "" */

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: ISC */
 #include "coordinator/http/routes.h"
 
+#include <errno.h>
+#include <signal.h>
+#include <unistd.h>
+
 #include "coordinator/checkpoint_schedule.h"
 #include "coordinator/http/settings_request.h"
 #include "coordinator/http/tables_request.h"
@@ -65,21 +69,32 @@ int routes_post_stop(void *ctx, const struct http_request *req, struct http_answ
 
 /* The supervisor reports how a process ended, which the coordinator cannot see. It becomes an event and
  * changes nothing else. */
+/* Has this host no process of that number? False for 0. */
+static bool is_gone(int64_t pid)
+{
+	return pid > 0 && kill((pid_t)pid, 0) && errno == ESRCH;
+}
+
 int routes_post_ended(void *ctx, const struct http_request *req, struct http_answer *a)
 {
-	static const char *const keys[] = { "id", "how", NULL };
+	static const char *const keys[] = { "id", "how", "returns", NULL };
 	const char *id = json_str(req->body, "id", ""), *how = json_str(req->body, "how", "");
+	bool returns = json_is_true(json_object_get(req->body, "returns"));
 	struct coordinator *h = ctx;
+	char host[64] = "";
 	struct err e = { 0 };
 
 	if (!json_only(req->body, "", keys, &e))
 		return routes_fail(a, &e);
+	gethostname(host, sizeof host - 1);
 	if (!*id || !*how) {
 		http_fail(a, ERR_USAGE, NULL, "id and how: must not be empty");
 		return HTTP_DONE;
 	}
 	coordinator_lock(h);
-	coordinator_event(h, "process_ended", "%.48s %.200s", id, how);
+	/* A rank may have another process by now, on this host or elsewhere. */
+	coord_process_ended(h->coord, id, is_gone(coord_worker_pid(h->coord, id, host)), how,
+	    returns, clock_now());
 	coordinator_commit_and_wait(h);
 	return routes_answer(a, json_object());
 }

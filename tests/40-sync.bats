@@ -184,7 +184,8 @@ inputs() {
 	check mlp adam 0.003 --activation tanh
 	check mlp adamw 0.003 --activation tanh --l2 0.02
 	check mlp ftrl 0.05 --activation tanh --l1 0.001 --l2 0.001
-	compare 8
+	check mlp amsgrad 0.003 --activation tanh --l2 0.01
+	compare 9
 }
 
 @test "ps-work train --compute: as slow as it says" {

@@ -197,6 +197,16 @@ def adam(h, lr, t, l1, l2, w, s, g, n):
     return w - lr * adam_direction(h, t, s, g + l2 * w)
 
 
+def amsgrad(h, lr, t, l1, l2, w, s, g, n):
+    """As torch.optim.Adam(amsgrad=True): the greatest second moment so far."""
+    g = g + l2 * w
+    s[0] = h["beta1"] * s[0] + (1 - h["beta1"]) * g
+    s[1] = h["beta2"] * s[1] + (1 - h["beta2"]) * g * g
+    s[2] = np.maximum(s[2], s[1])
+    root = np.sqrt(s[2]) / np.sqrt(1 - float(h["beta2"]) ** t)
+    return w - lr / (1 - float(h["beta1"]) ** t) * s[0] / (root + h["eps"])
+
+
 def adamw(h, lr, t, l1, l2, w, s, g, n):
     return w - lr * (adam_direction(h, t, s, g) + l2 * w)
 
@@ -227,6 +237,7 @@ RULES = {
     "rmsprop": (rmsprop, 1, {"lr": 0.001, "rho": 0.9, "eps": 1e-8}),
     "adam": (adam, 2, {"lr": 0.001, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}),
     "adamw": (adamw, 2, {"lr": 0.001, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}),
+    "amsgrad": (amsgrad, 3, {"lr": 0.001, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}),
     "ftrl": (ftrl, 2, {"lr": 0.1, "ftrl_beta": 1.0}),
 }
 

@@ -35,7 +35,7 @@ static double uniform(void)
 /* One element of the reference: parameter and vectors in double, and the largest
  * size that the parameter has had. */
 struct ref {
-	double w, a, b, peak;
+	double w, a, b, c, peak;
 };
 
 static void ref_adam(struct ref *r, const struct optim_hyper *h, uint64_t t, double g, double wd)
@@ -47,6 +47,18 @@ static void ref_adam(struct ref *r, const struct optim_hyper *h, uint64_t t, dou
 	double mhat = r->a / (1 - pow(b1, (double)t)), vhat = r->b / (1 - pow(b2, (double)t));
 
 	r->w -= (double)h->lr * (mhat / (sqrt(vhat) + (double)h->eps) + wd * r->w);
+}
+
+/* As torch.optim.Adam with amsgrad: a and b are the moments, c is the greatest b so far. */
+static void ref_amsgrad(struct ref *r, const struct optim_hyper *h, uint64_t t, double g)
+{
+	double b1 = (double)h->beta1, b2 = (double)h->beta2;
+
+	r->a = b1 * r->a + (1 - b1) * g;
+	r->b = b2 * r->b + (1 - b2) * g * g;
+	r->c = fmax(r->c, r->b);
+	r->w -= (double)h->lr / (1 - pow(b1, (double)t)) * r->a /
+	    (sqrt(r->c) / sqrt(1 - pow(b2, (double)t)) + (double)h->eps);
 }
 
 /* McMahan et al. 2013, algorithm 1, to the letter: a is z, b is n, g the sum over the batch. */
@@ -94,6 +106,9 @@ static void ref_step(int id, const struct optim_hyper *h, uint64_t t, bool decay
 	case OPTIM_ID_adam:
 		ref_adam(r, h, t, g, 0);
 		break;
+	case OPTIM_ID_amsgrad:
+		ref_amsgrad(r, h, t, g);
+		break;
 	case OPTIM_ID_adamw:
 		ref_adam(r, h, t, bare, l2);
 		break;
@@ -120,7 +135,7 @@ static void start(struct params *p, const struct optim_rule *rule, struct ref *r
 		for (unsigned k = 0; k < rule->nvectors; k++)
 			p->vector[k][i] = rule->vector_init[k];
 		ref[i] = (struct ref){ (double)p->w[i], (double)rule->vector_init[0],
-			(double)rule->vector_init[1], fabs((double)p->w[i]) };
+			(double)rule->vector_init[1], (double)rule->vector_init[2], fabs((double)p->w[i]) };
 	}
 }
 
